@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Checksums of data at rest: XXH3, 64 bits. Fast, well spread, not cryptographic. */
+#ifndef FATHOM_BASE_CHECKSUM_H
+#define FATHOM_BASE_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The checksum of len bytes. Give each kind of structure its own seed (and mix in the address it
+ * lives at), so that a valid block in the wrong place does not verify.
+ */
+uint64_t fth_checksum(const void *data, size_t len, uint64_t seed);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

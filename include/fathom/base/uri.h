@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Device URIs and their options.
+ *
+ *	uri      = leaf | wrapper
+ *	leaf     = scheme ":" path [ "?" options ]	mem:4G   file:/data/a?direct=off
+ *	wrapper  = scheme "(" uri ")" [ "?" options ]	fault(mem:4G)?kind=read&nth=3
+ *	options  = key "=" value { "&" key "=" value }
+ *
+ * A path or value writes the characters % ? & ( ) and any control character as %XX. Options
+ * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so
+ * wrappers stack: fault(delay(file:/data/a)?read_us=80)?rate=0.01.
+ *
+ * An opener takes the options it knows, each at most once, and then asks whether any is left:
+ * a misspelt option is an error, never ignored.
+ */
+#ifndef FATHOM_BASE_URI_H
+#define FATHOM_BASE_URI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FTH_URI_SCHEME_MAX  32
+#define FTH_URI_OPTIONS_MAX 32
+#define FTH_URI_NESTING_MAX 16
+
+struct fth_uri_option {
+	char *key;
+	char *value;
+	bool taken;
+};
+
+/* Fill with fth_uri_parse(), end with fth_uri_release(); a zeroed object may be released. */
+struct fth_uri {
+	char scheme[FTH_URI_SCHEME_MAX];
+	char *path;  /* of a leaf, decoded; NULL for a wrapper */
+	char *inner; /* of a wrapper: the URI inside, as written; NULL for a leaf */
+	struct fth_uri_option options[FTH_URI_OPTIONS_MAX];
+	unsigned option_count;
+};
+
+/* 0, -EINVAL with a text that points at the fault, or -ENOMEM. */
+int fth_uri_parse(struct fth_uri *uri, const char *text);
+void fth_uri_release(struct fth_uri *uri);
+
+/*
+ * Take one option. 0 and *out untouched when it is absent (so *out holds the default), 1 when it
+ * was there, -EINVAL when it does not parse or lies outside [min, max].
+ */
+int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out);
+int fth_uri_take_u64(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
+		     uint64_t *out);
+/* As u64, but the value may end in K, M, G or T (powers of 1024). */
+int fth_uri_take_size(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
+		      uint64_t *out);
+int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double max, double *out);
+/* on/off, yes/no, true/false, 1/0 */
+int fth_uri_take_bool(struct fth_uri *uri, const char *key, bool *out);
+
+/* -EINVAL naming the first option nobody took; 0 when all were taken. */
+int fth_uri_finish(const struct fth_uri *uri);
+
+/* "4G", "512", "64K" to bytes; the whole text must be used. 0 or -EINVAL. */
+int fth_parse_size(const char *text, uint64_t *out);
+int fth_parse_u64(const char *text, uint64_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Devices: things that hold blocks, opened by name and used asynchronously.
+ *
+ *	struct fth_dev *dev;
+ *	struct fth_dev_chan *chan;
+ *	struct fth_dev_req req, *r = &req, *done;
+ *
+ *	fth_dev_open("file:/data/a", &dev);
+ *	fth_dev_chan_open(dev, 128, &chan);
+ *	fth_dev_req_init(&req, FTH_DEV_READ, buf, 4096, offset);
+ *	fth_dev_submit(chan, &r, 1);
+ *	fth_dev_reap(chan, &done, 1, 1, FTH_NEVER);
+ *	if (done->result < 0) ...
+ *
+ * A device is shared by all threads. A channel is a thread's own way into it: use each channel
+ * from one thread at a time. Requests on one channel, and on different ones, complete in any
+ * order; whoever needs an order waits for one before submitting the other.
+ *
+ * Words: a write is *written* when it completed with 0, and *durable* when a flush that was
+ * submitted after that completed with 0. A discarded range reads as anything until it is written
+ * again; a zeroed one reads as zeroes.
+ */
+#ifndef FATHOM_DEV_H
+#define FATHOM_DEV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct fth_dev;
+struct fth_dev_chan;
+
+enum fth_dev_op {
+	FTH_DEV_READ,
+	FTH_DEV_WRITE,
+	FTH_DEV_FLUSH,	 /* offset and length are not looked at: it flushes the device */
+	FTH_DEV_DISCARD, /* a hint: 0 also where the medium can not forget */
+	FTH_DEV_ZERO,
+	FTH_DEV_OP_COUNT
+};
+
+struct fth_dev_info {
+	uint64_t size;	     /* bytes; a multiple of block */
+	uint32_t block;	     /* offsets, lengths and every iov_len are multiples of it */
+	uint32_t align;	     /* every iov_base is a multiple of it; a power of two */
+	uint32_t max_iov;    /* pieces per request */
+	uint64_t max_length; /* bytes per request; a multiple of block */
+};
+
+/*
+ * One request. The caller owns it, and its buffers, and leaves both alone from a submit that
+ * took it until reap hands it back.
+ */
+struct fth_dev_req {
+	enum fth_dev_op op;
+	int result; /* set by reap: 0 or a negative errno. All of it was done, or it failed. */
+	uint64_t offset;
+	uint64_t length;	 /* for reads and writes also the sum of all iov_len */
+	const struct iovec *iov; /* reads and writes only */
+	unsigned iov_count;
+	void *user;	     /* the caller's; never looked at */
+	struct iovec single; /* where fth_dev_req_init() keeps its one piece */
+	uint64_t scratch[2]; /* the device's while the request is in flight */
+};
+
+/* ---- opening ---- */
+
+/*
+ * Open a device by its URI (fathom/base/uri.h has the grammar). Schemes built in here:
+ *
+ *	mem:SIZE[?block=512]		memory of this process; gone when closed
+ *
+ * Higher layers add schemes of their own. Thread-safe. May block. On failure *out is NULL and the
+ *error text says what is wrong.
+ */
+int fth_dev_open(const char *uri, struct fth_dev **out);
+
+/* Close. All its channels must be closed before. Accepts NULL. Nothing is flushed implicitly. */
+void fth_dev_close(struct fth_dev *dev);
+
+const struct fth_dev_info *fth_dev_info(const struct fth_dev *dev);
+
+/* The URI the device was opened with. */
+const char *fth_dev_uri(const struct fth_dev *dev);
+
+/* ---- buffers ---- */
+
+/*
+ * Make memory known to the device, so that requests from it need no pinning (io_uring) or can be
+ * done at all without a copy (NVMe). Only a matter of speed: memory that is not mapped works
+ * too. addr and len are multiples of 4096. Map before the requests that profit; unmap only while
+ * none of them is in flight. -ENOSPC when the device's table is full, -EINVAL for an unaligned
+ * or unknown range. Thread-safe.
+ */
+int fth_dev_map(struct fth_dev *dev, void *addr, size_t len);
+int fth_dev_unmap(struct fth_dev *dev, void *addr, size_t len);
+
+/* Page-aligned memory for I/O, zeroed and mapped. NULL when memory is short. */
+void *fth_dev_buf_alloc(struct fth_dev *dev, size_t len);
+void fth_dev_buf_free(struct fth_dev *dev, void *buf, size_t len);
+
+/* ---- asynchronous use ---- */
+
+/* Open a channel for up to `depth` requests in flight, 1 to 65535. Thread-safe. */
+int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out);
+
+/*
+ * Close a channel. Requests still in flight are waited for and forgotten; the caller may free
+ * them once this returns. Accepts NULL.
+ */
+void fth_dev_chan_close(struct fth_dev_chan *chan);
+
+struct fth_dev *fth_dev_chan_dev(const struct fth_dev_chan *chan);
+unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan);
+
+/* Fill a request that has one buffer (or none: buf is NULL for flush, discard and zero). */
+void fth_dev_req_init(struct fth_dev_req *req, enum fth_dev_op op, void *buf, uint64_t length,
+		      uint64_t offset);
+
+/*
+ * Submit n requests, in as few system calls or doorbells as the device allows. Returns how many
+ * were taken, always the first ones: fewer than n when the channel's depth is reached or the
+ * next request is bad. Negative only if the very first was not taken: -EAGAIN (depth reached),
+ * -EINVAL (misaligned or malformed), -ERANGE (beyond the end), or the device's failure. A
+ * request that was not taken has not reached the medium. Does not wait for completions.
+ */
+int fth_dev_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n);
+
+/*
+ * Collect completed requests, up to max, waiting until at least min are there (fewer if fewer
+ * are in flight) or the deadline passes (fth_now_ns() clock; 0 does not wait, FTH_NEVER has no
+ * end). Returns how many; -ETIME when the deadline passed and none had completed while min > 0.
+ * A request that was not collected stays in flight.
+ */
+int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
+		 uint64_t deadline);
+
+/* ---- blocking use, for code where speed does not matter ---- */
+
+/*
+ * Do it and wait. Any thread; calls on one device wait for each other. Any length that is a
+ * multiple of block, any buffer alignment. 0 or a negative errno; after an error any part of a
+ * write may have happened.
+ */
+int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset);
+int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset);
+int fth_dev_flush(struct fth_dev *dev);
+int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset);
+int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset);
+
+/* ---- statistics ---- */
+
+enum fth_dev_stat {
+	FTH_DEV_STAT_READS, /* requests, by kind, in the order of enum fth_dev_op */
+	FTH_DEV_STAT_WRITES,
+	FTH_DEV_STAT_FLUSHES,
+	FTH_DEV_STAT_DISCARDS,
+	FTH_DEV_STAT_ZEROES,
+	FTH_DEV_STAT_BYTES_READ,
+	FTH_DEV_STAT_BYTES_WRITTEN,
+	FTH_DEV_STAT_ERRORS, /* requests that completed with an error, of any kind */
+	FTH_DEV_STAT_COUNT
+};
+
+/* What has completed on this device since it was opened. Any thread. */
+uint64_t fth_dev_stat(const struct fth_dev *dev, enum fth_dev_stat which);
+const char *fth_dev_stat_name(enum fth_dev_stat which);
+
+const char *fth_dev_op_name(enum fth_dev_op op);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

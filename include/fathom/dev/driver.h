@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * For those who implement a device. Users need fathom/dev.h only.
+ *
+ * A device is a struct that begins with struct fth_dev, a channel one that begins with struct
+ * fth_dev_chan. The functions of dev.h check every request and every argument before they call
+ * the operations below, count what is in flight and keep the statistics, so that an operation
+ * sees only well-formed requests inside the device and never more than the channel's depth.
+ */
+#ifndef FATHOM_DEV_DRIVER_H
+#define FATHOM_DEV_DRIVER_H
+
+#include "fathom/base/stats.h"
+#include "fathom/base/uri.h"
+#include "fathom/dev.h"
+
+#include <pthread.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct fth_dev_ops {
+	/* Release the device and its memory. No channel is open. */
+	void (*close)(struct fth_dev *dev);
+
+	/* Allocate a channel; the caller fills in its common part. Any thread. */
+	int (*chan_open)(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out);
+
+	/* Release a channel; nothing is in flight any more. */
+	void (*chan_close)(struct fth_dev_chan *chan);
+
+	/*
+	 * Take the first k of n requests and return k, or an error if not even one. Taking means
+	 * that reap will hand it back. An I/O error is no reason not to take: it is a result.
+	 */
+	int (*submit)(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n);
+
+	/*
+	 * Hand back up to max requests with their result set. Wait until min (at most what is in
+	 * flight) are there or the deadline has passed, and return how many, 0 included.
+	 */
+	int (*reap)(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max,
+		    unsigned min, uint64_t deadline);
+
+	/* Optional; see fth_dev_map(). Called under the device's lock. */
+	int (*map)(struct fth_dev *dev, void *addr, size_t len);
+	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);
+};
+
+struct fth_dev {
+	const struct fth_dev_ops *ops; /* set by the implementation, as is info */
+	struct fth_dev_info info;
+
+	/* The common part, kept by dev.c. */
+	char *uri;
+	struct fth_stats *stats;
+	pthread_mutex_t lock;	   /* guards sync, map and unmap */
+	struct fth_dev_chan *sync; /* what the blocking calls use; opened by the first one */
+};
+
+struct fth_dev_chan {
+	struct fth_dev *dev;
+	unsigned depth;
+	unsigned in_flight;
+};
+
+/* How a scheme makes a device. */
+struct fth_dev_scheme {
+	const char *name;
+	bool wrapper; /* NAME(URI) rather than NAME:PATH */
+	/*
+	 * Make the device: ops and info set, the common part zeroed. For a leaf uri->path is set;
+	 * for a wrapper `inner` is open, and belongs to the new device if this succeeds. Takes
+	 * its options and calls fth_uri_finish() before it touches anything.
+	 */
+	int (*open)(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out);
+};
+
+/*
+ * The schemes compiled into the library, ended by NULL. Defined by the one file that knows all
+ * layers (src/schemes.c), so that fth_dev_open() finds them without this layer calling upward
+ * and without constructors, which static linking drops.
+ */
+extern const struct fth_dev_scheme *const fth_dev_builtin_schemes[];
+
+extern const struct fth_dev_scheme fth_dev_scheme_mem;
+
+/* Add a scheme of your own; it must outlive its use. -EEXIST if the name is taken. */
+int fth_dev_scheme_register(const struct fth_dev_scheme *scheme);
+
+/* Copy between a request's pieces and flat memory. */
+void fth_dev_req_gather(const struct fth_dev_req *req, void *to);
+void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

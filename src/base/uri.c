@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Parsing of device URIs; the grammar is in the header. */
+#include "fathom/base/uri.h"
+
+#include "fathom/base/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c = (char)tolower((unsigned char)c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Copy [text, text + len) with %XX decoded. */
+static int decode(const char *text, size_t len, char **out)
+{
+	char *copy = malloc(len + 1);
+	size_t n = 0;
+
+	if (!copy)
+		return -ENOMEM;
+	for (size_t i = 0; i < len; i++) {
+		int high, low;
+
+		if (text[i] != '%') {
+			copy[n++] = text[i];
+			continue;
+		}
+		high = i + 2 < len ? hex_digit(text[i + 1]) : -1;
+		low = i + 2 < len ? hex_digit(text[i + 2]) : -1;
+		if (high < 0 || low < 0 || (high == 0 && low == 0)) {
+			free(copy);
+			return fth_fail(EINVAL, "bad %%XX escape at \"%.*s\"", (int)(len - i),
+					text + i);
+		}
+		copy[n++] = (char)(high << 4 | low);
+		i += 2;
+	}
+	copy[n] = '\0';
+	*out = copy;
+	return 0;
+}
+
+static int parse_scheme(struct fth_uri *uri, const char *text, const char **rest)
+{
+	size_t n = 0;
+
+	while (isalnum((unsigned char)text[n]) || text[n] == '-' || text[n] == '_')
+		n++;
+	if (n == 0 || (text[n] != ':' && text[n] != '('))
+		return fth_fail(EINVAL,
+				"\"%s\" is no device: expected SCHEME:PATH or WRAPPER(DEVICE)",
+				text);
+	if (n >= sizeof(uri->scheme))
+		return fth_fail(EINVAL, "scheme \"%.*s\" is too long", (int)n, text);
+	memcpy(uri->scheme, text, n);
+	uri->scheme[n] = '\0';
+	*rest = text + n;
+	return 0;
+}
+
+/* text is at "("; copy what is inside to uri->inner and move *rest behind the matching ")". */
+static int parse_inner(struct fth_uri *uri, const char *text, const char **rest)
+{
+	const char *p = text;
+	unsigned depth = 0;
+
+	do {
+		if (*p == '(' && ++depth > FTH_URI_NESTING_MAX)
+			return fth_fail(EINVAL, "wrappers nest deeper than %d",
+					FTH_URI_NESTING_MAX);
+		if (*p == ')')
+			depth--;
+		if (*p == '\0')
+			return fth_fail(EINVAL, "\"(\" without \")\" in \"%s\"", text);
+		p++;
+	} while (depth > 0);
+	uri->inner = strndup(text + 1, (size_t)(p - text) - 2);
+	if (!uri->inner)
+		return -ENOMEM;
+	if (*p != '\0' && *p != '?')
+		return fth_fail(EINVAL, "unexpected \"%s\" behind \")\"", p);
+	*rest = p;
+	return 0;
+}
+
+static int add_option(struct fth_uri *uri, const char *text, size_t len)
+{
+	const char *equals = memchr(text, '=', len);
+	struct fth_uri_option *option;
+	int rc;
+
+	if (!equals || equals == text)
+		return fth_fail(EINVAL, "option \"%.*s\" is not KEY=VALUE", (int)len, text);
+	if (uri->option_count == FTH_URI_OPTIONS_MAX)
+		return fth_fail(EINVAL, "more than %d options", FTH_URI_OPTIONS_MAX);
+	option = &uri->options[uri->option_count];
+	option->key = strndup(text, (size_t)(equals - text));
+	if (!option->key)
+		return -ENOMEM;
+	for (unsigned i = 0; i < uri->option_count; i++) {
+		if (strcmp(uri->options[i].key, option->key) == 0) {
+			rc = fth_fail(EINVAL, "option \"%s\" is given twice", option->key);
+			free(option->key);
+			option->key = NULL;
+			return rc;
+		}
+	}
+	rc = decode(equals + 1, len - (size_t)(equals + 1 - text), &option->value);
+	if (rc < 0) {
+		free(option->key);
+		option->key = NULL;
+		return rc;
+	}
+	uri->option_count++;
+	return 0;
+}
+
+static int parse_options(struct fth_uri *uri, const char *text)
+{
+	while (*text) {
+		size_t len = strcspn(text, "&");
+		int rc = add_option(uri, text, len);
+
+		if (rc < 0)
+			return rc;
+		text += len;
+		if (*text == '&')
+			text++;
+	}
+	return 0;
+}
+
+static int parse(struct fth_uri *uri, const char *text)
+{
+	const char *rest = text;
+	int rc = parse_scheme(uri, text, &rest);
+
+	if (rc < 0)
+		return rc;
+	if (*rest == '(') {
+		rc = parse_inner(uri, rest, &rest);
+	} else {
+		size_t len = strcspn(rest + 1, "?");
+
+		rc = decode(rest + 1, len, &uri->path);
+		rest += 1 + len;
+	}
+	if (rc < 0)
+		return rc;
+	return *rest == '?' ? parse_options(uri, rest + 1) : 0;
+}
+
+int fth_uri_parse(struct fth_uri *uri, const char *text)
+{
+	int rc;
+
+	memset(uri, 0, sizeof(*uri));
+	rc = parse(uri, text);
+	if (rc < 0)
+		fth_uri_release(uri);
+	return rc;
+}
+
+void fth_uri_release(struct fth_uri *uri)
+{
+	for (unsigned i = 0; i < uri->option_count; i++) {
+		free(uri->options[i].key);
+		free(uri->options[i].value);
+	}
+	free(uri->path);
+	free(uri->inner);
+	memset(uri, 0, sizeof(*uri));
+}
+
+int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out)
+{
+	for (unsigned i = 0; i < uri->option_count; i++) {
+		if (strcmp(uri->options[i].key, key) != 0)
+			continue;
+		uri->options[i].taken = true;
+		*out = uri->options[i].value;
+		return 1;
+	}
+	return 0;
+}
+
+int fth_parse_u64(const char *text, uint64_t *out)
+{
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	*out = strtoull(text, &end, 0);
+	return errno || *end ? -EINVAL : 0;
+}
+
+int fth_parse_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	unsigned shift = 0;
+	uint64_t value;
+	char *end;
+
+	if (!isdigit((unsigned char)text[0]))
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 0);
+	if (errno)
+		return -EINVAL;
+	if (*end) {
+		const char *unit = strchr(units, toupper((unsigned char)*end));
+
+		if (!unit || end[1])
+			return -EINVAL;
+		shift = 10 * (unsigned)(unit - units + 1);
+	}
+	if (shift && value >> (64 - shift))
+		return -EINVAL;
+	*out = value << shift;
+	return 0;
+}
+
+static int take_number(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
+		       uint64_t *out, int (*parse_value)(const char *, uint64_t *))
+{
+	const char *text;
+	uint64_t value;
+
+	if (!fth_uri_take_string(uri, key, &text))
+		return 0;
+	if (parse_value(text, &value) < 0)
+		return fth_fail(EINVAL, "option %s=%s is no %s", key, text,
+				parse_value == fth_parse_size ? "size" : "number");
+	if (value < min || value > max)
+		return fth_fail(EINVAL, "option %s=%s is outside %llu to %llu", key, text,
+				(unsigned long long)min, (unsigned long long)max);
+	*out = value;
+	return 1;
+}
+
+int fth_uri_take_u64(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
+		     uint64_t *out)
+{
+	return take_number(uri, key, min, max, out, fth_parse_u64);
+}
+
+int fth_uri_take_size(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
+		      uint64_t *out)
+{
+	return take_number(uri, key, min, max, out, fth_parse_size);
+}
+
+int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double max, double *out)
+{
+	const char *text;
+	char *end;
+	double value;
+
+	if (!fth_uri_take_string(uri, key, &text))
+		return 0;
+	errno = 0;
+	value = strtod(text, &end);
+	if (errno || end == text || *end)
+		return fth_fail(EINVAL, "option %s=%s is no number", key, text);
+	/* Written so that NaN fails as well. */
+	if (!(value >= min && value <= max))
+		return fth_fail(EINVAL, "option %s=%s is outside %g to %g", key, text, min, max);
+	*out = value;
+	return 1;
+}
+
+int fth_uri_take_bool(struct fth_uri *uri, const char *key, bool *out)
+{
+	static const char *const yes[] = {"on", "yes", "true", "1"};
+	static const char *const no[] = {"off", "no", "false", "0"};
+	const char *text;
+
+	if (!fth_uri_take_string(uri, key, &text))
+		return 0;
+	for (unsigned i = 0; i < 4; i++) {
+		if (strcmp(text, yes[i]) == 0 || strcmp(text, no[i]) == 0) {
+			*out = strcmp(text, yes[i]) == 0;
+			return 1;
+		}
+	}
+	return fth_fail(EINVAL, "option %s=%s is neither on nor off", key, text);
+}
+
+int fth_uri_finish(const struct fth_uri *uri)
+{
+	for (unsigned i = 0; i < uri->option_count; i++)
+		if (!uri->options[i].taken)
+			return fth_fail(EINVAL, "%s has no option \"%s\"", uri->scheme,
+					uri->options[i].key);
+	return 0;
+}

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The common part of every device: checks, counting, blocking calls.
+ *
+ * Siblings: open.c finds the scheme of a URI; dev_mem.c holds blocks.
+ *
+ * Invariants
+ * 1. An operation of struct fth_dev_ops never sees a malformed request (check_request()).
+ * 2. chan->in_flight is what was taken by submit and not yet handed back by reap, at most depth.
+ * 3. A request's result is final when reap hands it back; nothing writes to it before or after.
+ */
+#include "fathom/dev/driver.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAP_ALIGN 4096
+
+const struct fth_dev_info *fth_dev_info(const struct fth_dev *dev)
+{
+	return &dev->info;
+}
+
+const char *fth_dev_uri(const struct fth_dev *dev)
+{
+	return dev->uri;
+}
+
+uint64_t fth_dev_stat(const struct fth_dev *dev, enum fth_dev_stat which)
+{
+	return fth_stats_read(dev->stats, which);
+}
+
+const char *fth_dev_stat_name(enum fth_dev_stat which)
+{
+	static const char *const names[FTH_DEV_STAT_COUNT] = {
+		"reads",  "writes",	"flushes",	 "discards",
+		"zeroes", "bytes_read", "bytes_written", "errors",
+	};
+
+	return which < FTH_DEV_STAT_COUNT ? names[which] : "unknown";
+}
+
+const char *fth_dev_op_name(enum fth_dev_op op)
+{
+	static const char *const names[FTH_DEV_OP_COUNT] = {
+		"read", "write", "flush", "discard", "zero",
+	};
+
+	return op < FTH_DEV_OP_COUNT ? names[op] : "unknown";
+}
+
+void fth_dev_close(struct fth_dev *dev)
+{
+	char *uri;
+	struct fth_stats *stats;
+
+	if (!dev)
+		return;
+	fth_dev_chan_close(dev->sync);
+	pthread_mutex_destroy(&dev->lock);
+	uri = dev->uri;
+	stats = dev->stats;
+	dev->ops->close(dev);
+	free(uri);
+	fth_stats_free(stats);
+}
+
+/* ---- buffers ---- */
+
+static int change_map(struct fth_dev *dev, void *addr, size_t len,
+		      int (*operation)(struct fth_dev *, void *, size_t))
+{
+	int rc;
+
+	if (!addr || !len || (uintptr_t)addr % MAP_ALIGN || len % MAP_ALIGN)
+		return fth_fail(EINVAL, "mapped memory must be whole pages of %d bytes", MAP_ALIGN);
+	if (!operation)
+		return 0;
+	pthread_mutex_lock(&dev->lock);
+	rc = operation(dev, addr, len);
+	pthread_mutex_unlock(&dev->lock);
+	return rc;
+}
+
+int fth_dev_map(struct fth_dev *dev, void *addr, size_t len)
+{
+	return change_map(dev, addr, len, dev->ops->map);
+}
+
+int fth_dev_unmap(struct fth_dev *dev, void *addr, size_t len)
+{
+	return change_map(dev, addr, len, dev->ops->unmap);
+}
+
+static size_t whole_pages(size_t len)
+{
+	return (len + MAP_ALIGN - 1) / MAP_ALIGN * MAP_ALIGN;
+}
+
+void *fth_dev_buf_alloc(struct fth_dev *dev, size_t len)
+{
+	size_t align = dev->info.align > MAP_ALIGN ? dev->info.align : MAP_ALIGN;
+	size_t bytes = whole_pages(len);
+	void *buf;
+
+	if (!len || bytes < len || posix_memalign(&buf, align, bytes) != 0)
+		return NULL;
+	memset(buf, 0, bytes);
+	/* A full table costs speed, not correctness. */
+	(void)fth_dev_map(dev, buf, bytes);
+	return buf;
+}
+
+void fth_dev_buf_free(struct fth_dev *dev, void *buf, size_t len)
+{
+	if (!buf)
+		return;
+	(void)fth_dev_unmap(dev, buf, whole_pages(len));
+	free(buf);
+}
+
+/* ---- channels ---- */
+
+int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
+{
+	int rc;
+
+	*out = NULL;
+	if (depth == 0 || depth > UINT16_MAX)
+		return fth_fail(EINVAL, "channel depth %u is outside 1 to %d", depth, UINT16_MAX);
+	rc = dev->ops->chan_open(dev, depth, out);
+	if (rc < 0)
+		return rc;
+	(*out)->dev = dev;
+	(*out)->depth = depth;
+	(*out)->in_flight = 0;
+	return 0;
+}
+
+void fth_dev_chan_close(struct fth_dev_chan *chan)
+{
+	struct fth_dev_req *done[16];
+
+	if (!chan)
+		return;
+	while (chan->in_flight > 0 && fth_dev_reap(chan, done, 16, 1, FTH_NEVER) >= 0)
+		;
+	chan->dev->ops->chan_close(chan);
+}
+
+struct fth_dev *fth_dev_chan_dev(const struct fth_dev_chan *chan)
+{
+	return chan->dev;
+}
+
+unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan)
+{
+	return chan->in_flight;
+}
+
+/* ---- requests ---- */
+
+void fth_dev_req_init(struct fth_dev_req *req, enum fth_dev_op op, void *buf, uint64_t length,
+		      uint64_t offset)
+{
+	memset(req, 0, sizeof(*req));
+	req->op = op;
+	req->offset = offset;
+	req->length = length;
+	if (op == FTH_DEV_READ || op == FTH_DEV_WRITE) {
+		req->single.iov_base = buf;
+		req->single.iov_len = length;
+		req->iov = &req->single;
+		req->iov_count = 1;
+	}
+}
+
+void fth_dev_req_gather(const struct fth_dev_req *req, void *to)
+{
+	for (unsigned i = 0; i < req->iov_count; i++) {
+		memcpy(to, req->iov[i].iov_base, req->iov[i].iov_len);
+		to = (char *)to + req->iov[i].iov_len;
+	}
+}
+
+void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from)
+{
+	for (unsigned i = 0; i < req->iov_count; i++) {
+		memcpy(req->iov[i].iov_base, from, req->iov[i].iov_len);
+		from = (const char *)from + req->iov[i].iov_len;
+	}
+}
+
+static int check_range(const struct fth_dev_info *info, uint64_t length, uint64_t offset)
+{
+	if (length == 0 || length % info->block || offset % info->block)
+		return fth_fail(EINVAL, "%llu bytes at %llu: not whole blocks of %u bytes",
+				(unsigned long long)length, (unsigned long long)offset,
+				info->block);
+	if (offset > info->size || length > info->size - offset)
+		return fth_fail(ERANGE, "%llu bytes at %llu: beyond the end at %llu",
+				(unsigned long long)length, (unsigned long long)offset,
+				(unsigned long long)info->size);
+	return 0;
+}
+
+static int check_pieces(const struct fth_dev_info *info, const struct fth_dev_req *req)
+{
+	uint64_t sum = 0;
+
+	if (!req->iov || req->iov_count == 0 || req->iov_count > info->max_iov)
+		return fth_fail(EINVAL, "%u pieces in a request, 1 to %u can be", req->iov_count,
+				info->max_iov);
+	for (unsigned i = 0; i < req->iov_count; i++) {
+		const struct iovec *piece = &req->iov[i];
+
+		if (!piece->iov_base || piece->iov_len == 0 || piece->iov_len % info->block ||
+		    (uintptr_t)piece->iov_base % info->align)
+			return fth_fail(EINVAL,
+					"piece %u (%p, %zu bytes): needs alignment %u and whole "
+					"blocks of %u bytes",
+					i, piece->iov_base, piece->iov_len, info->align,
+					info->block);
+		if (piece->iov_len > req->length - sum)
+			return fth_fail(EINVAL, "pieces hold more than the request's length");
+		sum += piece->iov_len;
+	}
+	if (sum != req->length)
+		return fth_fail(EINVAL, "pieces hold less than the request's length");
+	return 0;
+}
+
+static int check_request(const struct fth_dev_info *info, const struct fth_dev_req *req)
+{
+	int rc;
+
+	if (req->op >= FTH_DEV_OP_COUNT)
+		return fth_fail(EINVAL, "unknown operation %u", (unsigned)req->op);
+	if (req->op == FTH_DEV_FLUSH)
+		return 0;
+	rc = check_range(info, req->length, req->offset);
+	if (rc < 0)
+		return rc;
+	if (req->op != FTH_DEV_READ && req->op != FTH_DEV_WRITE)
+		return 0;
+	if (req->length > info->max_length)
+		return fth_fail(EINVAL, "%llu bytes in one request, at most %llu can be",
+				(unsigned long long)req->length,
+				(unsigned long long)info->max_length);
+	return check_pieces(info, req);
+}
+
+int fth_dev_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n)
+{
+	unsigned room = chan->depth - chan->in_flight, good = 0;
+	int rc = 0;
+
+	if (n == 0)
+		return 0;
+	if (room == 0)
+		return -EAGAIN;
+	if (n > room)
+		n = room;
+	while (good < n && (rc = check_request(&chan->dev->info, reqs[good])) == 0)
+		good++;
+	if (good == 0)
+		return rc;
+	rc = chan->dev->ops->submit(chan, reqs, good);
+	if (rc > 0)
+		chan->in_flight += (unsigned)rc;
+	return rc;
+}
+
+static void count(struct fth_dev *dev, const struct fth_dev_req *req)
+{
+	if (req->result < 0) {
+		fth_stats_add(dev->stats, FTH_DEV_STAT_ERRORS, 1);
+		return;
+	}
+	fth_stats_add(dev->stats, (unsigned)req->op, 1);
+	if (req->op == FTH_DEV_READ)
+		fth_stats_add(dev->stats, FTH_DEV_STAT_BYTES_READ, req->length);
+	else if (req->op == FTH_DEV_WRITE)
+		fth_stats_add(dev->stats, FTH_DEV_STAT_BYTES_WRITTEN, req->length);
+}
+
+int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
+		 uint64_t deadline)
+{
+	int n;
+
+	if (min > max)
+		return fth_fail(EINVAL, "reap: min %u is above max %u", min, max);
+	if (min > chan->in_flight)
+		min = chan->in_flight;
+	if (chan->in_flight == 0 || max == 0)
+		return 0;
+	n = chan->dev->ops->reap(chan, done, max, min, deadline);
+	if (n < 0)
+		return n;
+	chan->in_flight -= (unsigned)n;
+	for (int i = 0; i < n; i++)
+		count(chan->dev, done[i]);
+	return n == 0 && min > 0 ? -ETIME : n;
+}
+
+/* ---- blocking calls ---- */
+
+static int run_locked(struct fth_dev *dev, struct fth_dev_req *req)
+{
+	struct fth_dev_req *done;
+	int rc;
+
+	if (!dev->sync) {
+		rc = fth_dev_chan_open(dev, 1, &dev->sync);
+		if (rc < 0)
+			return rc;
+	}
+	rc = fth_dev_submit(dev->sync, &req, 1);
+	if (rc < 0)
+		return rc;
+	rc = fth_dev_reap(dev->sync, &done, 1, 1, FTH_NEVER);
+	return rc < 0 ? rc : req->result;
+}
+
+static int run(struct fth_dev *dev, enum fth_dev_op op, void *buf, uint64_t length, uint64_t offset)
+{
+	struct fth_dev_req req;
+	int rc;
+
+	fth_dev_req_init(&req, op, buf, length, offset);
+	pthread_mutex_lock(&dev->lock);
+	rc = run_locked(dev, &req);
+	pthread_mutex_unlock(&dev->lock);
+	return rc;
+}
+
+/* What one blocking request moves at most when its data goes through a bounce buffer. */
+#define BOUNCE_MAX (1u << 20)
+
+static int run_bounced(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t length,
+		       uint64_t offset, char *bounce, uint64_t step)
+{
+	while (length > 0) {
+		uint64_t n = length < step ? length : step;
+		int rc;
+
+		if (op == FTH_DEV_WRITE)
+			memcpy(bounce, buf, n);
+		rc = run(dev, op, bounce, n, offset);
+		if (rc < 0)
+			return rc;
+		if (op == FTH_DEV_READ)
+			memcpy(buf, bounce, n);
+		buf += n;
+		offset += n;
+		length -= n;
+	}
+	return 0;
+}
+
+static int transfer(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t length,
+		    uint64_t offset)
+{
+	const struct fth_dev_info *info = &dev->info;
+	uint64_t step = info->max_length;
+	void *bounce;
+	int rc = check_range(info, length, offset);
+
+	if (rc < 0)
+		return rc;
+	if ((uintptr_t)buf % info->align) {
+		if (step > BOUNCE_MAX && BOUNCE_MAX >= info->block)
+			step = BOUNCE_MAX / info->block * info->block;
+		if (step > length)
+			step = length;
+		if (posix_memalign(&bounce, info->align, step) != 0)
+			return -ENOMEM;
+		rc = run_bounced(dev, op, buf, length, offset, bounce, step);
+		free(bounce);
+		return rc;
+	}
+	while (rc == 0 && length > 0) {
+		uint64_t n = length < step ? length : step;
+
+		rc = run(dev, op, buf, n, offset);
+		buf += n;
+		offset += n;
+		length -= n;
+	}
+	return rc;
+}
+
+int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset)
+{
+	return transfer(dev, FTH_DEV_READ, buf, length, offset);
+}
+
+int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset)
+{
+	/* The cast is safe: a write only reads its buffer. */
+	return transfer(dev, FTH_DEV_WRITE, (char *)(uintptr_t)buf, length, offset);
+}
+
+int fth_dev_flush(struct fth_dev *dev)
+{
+	return run(dev, FTH_DEV_FLUSH, NULL, 0, 0);
+}
+
+int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset)
+{
+	return run(dev, FTH_DEV_DISCARD, NULL, length, offset);
+}
+
+int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset)
+{
+	return run(dev, FTH_DEV_ZERO, NULL, length, offset);
+}

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From a URI to a device: find the scheme, open what is inside, then the device itself. */
+#include "fathom/dev/driver.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGISTERED_MAX 32
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct fth_dev_scheme *registered[REGISTERED_MAX];
+static unsigned registered_count;
+
+static const struct fth_dev_scheme *find_builtin(const char *name)
+{
+	for (unsigned i = 0; fth_dev_builtin_schemes[i]; i++)
+		if (strcmp(fth_dev_builtin_schemes[i]->name, name) == 0)
+			return fth_dev_builtin_schemes[i];
+	return NULL;
+}
+
+static const struct fth_dev_scheme *find_registered(const char *name)
+{
+	for (unsigned i = 0; i < registered_count; i++)
+		if (strcmp(registered[i]->name, name) == 0)
+			return registered[i];
+	return NULL;
+}
+
+static const struct fth_dev_scheme *find_scheme(const char *name)
+{
+	const struct fth_dev_scheme *scheme = find_builtin(name);
+
+	if (scheme)
+		return scheme;
+	pthread_mutex_lock(&registry_lock);
+	scheme = find_registered(name);
+	pthread_mutex_unlock(&registry_lock);
+	return scheme;
+}
+
+int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&registry_lock);
+	if (find_builtin(scheme->name) || find_registered(scheme->name))
+		rc = fth_fail(EEXIST, "device scheme \"%s\" exists already", scheme->name);
+	else if (registered_count == REGISTERED_MAX)
+		rc = fth_fail(ENOSPC, "more than %d device schemes", REGISTERED_MAX);
+	else
+		registered[registered_count++] = scheme;
+	pthread_mutex_unlock(&registry_lock);
+	return rc;
+}
+
+/* The common part of a new device; on failure the device is closed. */
+static int adopt(struct fth_dev *dev, const char *text)
+{
+	pthread_mutex_init(&dev->lock, NULL);
+	dev->sync = NULL;
+	dev->uri = strdup(text);
+	dev->stats = fth_stats_new(FTH_DEV_STAT_COUNT);
+	if (dev->uri && dev->stats)
+		return 0;
+	fth_dev_close(dev);
+	return -ENOMEM;
+}
+
+static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri, const char *text,
+		       struct fth_dev **out)
+{
+	struct fth_dev *inner = NULL, *dev = NULL;
+	int rc;
+
+	if (scheme->wrapper != (uri->inner != NULL))
+		return fth_fail(EINVAL, "%s is used as %s", scheme->name,
+				scheme->wrapper ? "a wrapper, NAME(DEVICE)" : "NAME:PATH");
+	if (uri->inner) {
+		rc = fth_dev_open(uri->inner, &inner);
+		if (rc < 0)
+			return rc;
+	}
+	rc = scheme->open(uri, inner, &dev);
+	if (rc < 0) {
+		fth_dev_close(inner);
+		return rc;
+	}
+	rc = adopt(dev, text);
+	if (rc == 0)
+		*out = dev;
+	return rc;
+}
+
+static int open_uri(struct fth_uri *uri, const char *text, struct fth_dev **out)
+{
+	const struct fth_dev_scheme *scheme = find_scheme(uri->scheme);
+	int rc;
+
+	if (!scheme)
+		return fth_fail(EINVAL, "no device scheme \"%s\"", uri->scheme);
+	rc = open_scheme(scheme, uri, text, out);
+	if (rc == 0)
+		rc = fth_uri_finish(uri);
+	return rc;
+}
+
+int fth_dev_open(const char *text, struct fth_dev **out)
+{
+	struct fth_uri uri;
+	int rc;
+
+	*out = NULL;
+	rc = fth_uri_parse(&uri, text);
+	if (rc < 0)
+		return rc;
+	rc = open_uri(&uri, text, out);
+	if (rc < 0) {
+		fth_dev_close(*out);
+		*out = NULL;
+	}
+	fth_uri_release(&uri);
+	return rc;
+}

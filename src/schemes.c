@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which device schemes this library has: the one file that knows all layers. */
+#include "fathom/dev/driver.h"
+
+const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
+	&fth_dev_scheme_mem,
+	NULL,
+};
