@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The software NVMe controller: consumes real NVMe 1.4 queues in memory and executes them on any
+ * device, so that everything above runs with no SSD.
+ *
+ *	fth_dev_open("mem:1G", &dev);
+ *	fth_nvme_ctrl_new(dev, NULL, &ctrl);
+ *	fth_nvme_ctrl_grant(ctrl, memory, length, bus_address);
+ *	... bring it up by its registers, as over PCIe ...
+ *	fth_nvme_ctrl_free(ctrl);
+ *
+ * To its host it is a PCIe function: registers, doorbells, and memory it reaches by bus address.
+ * It has one namespace, number 1, which is the whole device. It polls, and gives no interrupts.
+ *
+ * It touches nothing but memory that was granted, whatever the rings, the doorbells and the
+ * registers hold; bad commands end with the status that the specification names.
+ *
+ * How it works inside: src/nvme/ctrl.md.
+ */
+#ifndef FATHOM_NVME_CTRL_H
+#define FATHOM_NVME_CTRL_H
+
+#include "fathom/dev.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct fth_nvme_ctrl;
+
+#define FTH_NVME_CTRL_IO_QUEUES_MAX 1024
+#define FTH_NVME_CTRL_THREADS_MAX   64
+#define FTH_NVME_CTRL_SERIAL_MAX    20
+
+struct fth_nvme_ctrl_opts {
+	size_t size;		/* of this struct, as the caller knows it */
+	uint32_t queue_entries; /* the longest queue, CAP.MQES + 1: 2 to 65536 */
+	uint32_t io_queues;	/* of each kind, 1 to FTH_NVME_CTRL_IO_QUEUES_MAX */
+	uint32_t mdts;	    /* longest transfer is 2^mdts pages of 4 KiB; 0: no limit; up to 16 */
+	uint32_t threads;   /* workers; 0: only fth_nvme_ctrl_step() does work */
+	uint32_t depth;	    /* commands a worker has in flight at most, 1 to 65535 */
+	uint32_t lba_shift; /* log2 of the block size, 9 to 16; 0: the device's, at least 9 */
+	const char *serial; /* up to FTH_NVME_CTRL_SERIAL_MAX characters; copied */
+};
+
+#define FTH_NVME_CTRL_OPTS_INIT                                                          \
+	{                                                                                \
+		sizeof(struct fth_nvme_ctrl_opts), 4096, 64, 8, 1, 256, 0, "FATHOM-SOFT" \
+	}
+
+/*
+ * Make a controller over `dev`, which is borrowed and must outlive it; opts may be NULL. It is
+ * off (CC.EN = 0) and its workers are running. -EINVAL for options out of range, among them an
+ * lba_shift below the device's block size; -ENOMEM; or what opening a channel returned.
+ */
+int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_opts *opts,
+		      struct fth_nvme_ctrl **out);
+
+/*
+ * Stop the workers and free. Commands in flight on the device are waited for and dropped; no
+ * granted memory is touched after this returns. Nothing is flushed: that is the shutdown by
+ * CC.SHN. No other call on the controller may be running. Accepts NULL.
+ */
+void fth_nvme_ctrl_free(struct fth_nvme_ctrl *ctrl);
+
+/* ---- memory the controller may touch ---- */
+
+/*
+ * Grant [addr, addr + len) at bus address iova; all three are multiples of 4096. The memory must
+ * stay until it is revoked or the controller is freed. A queue has to lie within one grant; the
+ * pages of a transfer may lie in any. -EEXIST if part of the bus range is granted already,
+ * -EINVAL, -ENOMEM. Thread-safe; waits for running passes of the workers, which are short.
+ */
+int fth_nvme_ctrl_grant(struct fth_nvme_ctrl *ctrl, void *addr, size_t len, uint64_t iova);
+
+/*
+ * Take a grant back, whole, as it was given. Once this returned 0 the memory is never touched
+ * again. It does not wait: -EBUSY, and nothing changed, while a queue lies in it or a command in
+ * flight moves data to or from it. -ENOENT if there is no such grant. Thread-safe.
+ */
+int fth_nvme_ctrl_revoke(struct fth_nvme_ctrl *ctrl, uint64_t iova, size_t len);
+
+/* ---- registers ---- */
+
+/*
+ * Register access as over PCIe: `offset` is that in BAR0, a multiple of the access size. What is
+ * not there reads 0 and ignores writes. Any thread.
+ *
+ *	CC.EN 0 to 1	enables: CSTS.RDY, or CSTS.CFS if CC, AQA, ASQ or ACQ can not be used
+ *	CC.EN 1 to 0	resets: commands in flight are dropped, queues go away, doorbells become
+ *			0. CSTS.RDY is 0 once no command touches memory any more
+ *	CC.SHN		commands in flight end, the device is flushed, CSTS.SHST says complete;
+ *			CSTS.CFS too if the flush failed
+ *
+ * With no workers a change that waits for commands in flight needs fth_nvme_ctrl_step().
+ */
+uint32_t fth_nvme_ctrl_read32(struct fth_nvme_ctrl *ctrl, uint32_t offset);
+uint64_t fth_nvme_ctrl_read64(struct fth_nvme_ctrl *ctrl, uint32_t offset);
+void fth_nvme_ctrl_write32(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint32_t value);
+void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t value);
+
+/*
+ * The doorbells: plain memory, page-aligned, that stands for BAR0 + 0x1000, with the stride 4 of
+ * CAP.DSTRD = 0. Hosts and GPUs store into it with fth_store_release_sys32(); the controller
+ * polls it. The memory lives as long as the controller; its size is whole pages of 4 KiB.
+ */
+void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl);
+size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl);
+
+/* ---- work ---- */
+
+/*
+ * Do what there is to do once, without waiting: take finished requests from the device, post
+ * completions, fetch and start commands, run admin commands. Returns the amount of progress, 0
+ * when there was nothing. Any thread; returns 0 while another thread is in it.
+ */
+unsigned fth_nvme_ctrl_step(struct fth_nvme_ctrl *ctrl);
+
+/* ---- statistics ---- */
+
+enum fth_nvme_ctrl_stat {
+	FTH_NVME_CTRL_STAT_ADMIN, /* commands completed, by kind */
+	FTH_NVME_CTRL_STAT_READS,
+	FTH_NVME_CTRL_STAT_WRITES,
+	FTH_NVME_CTRL_STAT_FLUSHES,
+	FTH_NVME_CTRL_STAT_OTHERS, /* compare, write zeroes, dataset management, unknown ones */
+	FTH_NVME_CTRL_STAT_BYTES_READ,
+	FTH_NVME_CTRL_STAT_BYTES_WRITTEN,
+	FTH_NVME_CTRL_STAT_ERRORS,	 /* commands completed with another status than success */
+	FTH_NVME_CTRL_STAT_MEDIA_ERRORS, /* those the device failed */
+	FTH_NVME_CTRL_STAT_DOORBELLS,	 /* changes seen of submission tails */
+	FTH_NVME_CTRL_STAT_BAD_DOORBELLS,
+	FTH_NVME_CTRL_STAT_BOUNCED, /* requests that needed a copy, for alignment or comparison */
+	FTH_NVME_CTRL_STAT_RESETS,
+	FTH_NVME_CTRL_STAT_COUNT
+};
+
+/* What happened since fth_nvme_ctrl_new(). Any thread. */
+uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl, enum fth_nvme_ctrl_stat which);
+const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
