@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which device schemes this library has: the one file that knows all layers. */
 #include "fathom/dev/driver.h"
+#include "fathom/nvme/soft.h"
 
 const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
 	&fth_dev_scheme_mem,
+	&fth_nvme_scheme_soft,
 	NULL,
 };

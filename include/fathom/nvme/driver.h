@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The host driver: brings an NVMe controller up by the book and offers its queue pairs, and a
+ * `dev` on top of them. It knows registers, rings and commands; how registers and DMA memory are
+ * reached is a transport's business, so that the software controller and a real drive differ in
+ * nothing else.
+ *
+ * Most users open a device (fth_dev_open("softnvme(mem:1G)", ...)) and never see this header.
+ * GPU code and benchmarks use the queue pairs themselves.
+ */
+#ifndef FATHOM_NVME_DRIVER_H
+#define FATHOM_NVME_DRIVER_H
+
+#include "fathom/dev.h"
+#include "fathom/nvme/queue.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- transports ---- */
+
+struct fth_nvme_transport;
+
+struct fth_nvme_transport_ops {
+	/* Controller registers, by offset into BAR0. Doorbells are reached by pointer. */
+	uint32_t (*read32)(struct fth_nvme_transport *t, uint32_t offset);
+	uint64_t (*read64)(struct fth_nvme_transport *t, uint32_t offset);
+	void (*write32)(struct fth_nvme_transport *t, uint32_t offset, uint32_t value);
+	void (*write64)(struct fth_nvme_transport *t, uint32_t offset, uint64_t value);
+
+	/*
+	 * Let the controller reach whole pages of memory, contiguous for it at *iova; and end
+	 * that. Thread-safe.
+	 */
+	int (*map)(struct fth_nvme_transport *t, void *addr, size_t len, uint64_t *iova);
+	void (*unmap)(struct fth_nvme_transport *t, void *addr, size_t len, uint64_t iova);
+
+	/* The controller is disabled and everything unmapped. Frees the transport. */
+	void (*close)(struct fth_nvme_transport *t);
+};
+
+struct fth_nvme_transport {
+	const struct fth_nvme_transport_ops *ops;
+	char *doorbells; /* BAR0 + 0x1000 */
+};
+
+/* ---- the driver ---- */
+
+struct fth_nvme;
+
+/* What identify said, checked and in plain units. */
+struct fth_nvme_info {
+	char serial[21];
+	char model[41];
+	char firmware[9];
+	uint32_t nsid;
+	uint32_t lba_shift; /* log2 of the block size */
+	uint64_t blocks;
+	uint64_t max_transfer; /* bytes per command */
+	uint32_t queues;       /* I/O queue pairs that were created */
+	uint32_t ids;	       /* commands in flight per queue pair */
+	bool write_cache;      /* volatile: a flush is needed and does something */
+	bool has_discard;
+	bool has_write_zeroes;
+};
+
+struct fth_nvme_opts {
+	size_t size;	     /* of this struct; set by the initialiser */
+	uint32_t nsid;	     /* namespace; default 1 */
+	uint32_t queues;     /* I/O queue pairs wanted; 0: one per CPU, at most 16 */
+	uint32_t entries;    /* per ring, a power of two; the controller may allow fewer */
+	uint64_t timeout_ns; /* how long a command may take before the controller is reset */
+};
+
+#define FTH_NVME_OPTS_INIT                                              \
+	{                                                               \
+		sizeof(struct fth_nvme_opts), 1, 0, 256, 30000000000ull \
+	}
+
+/*
+ * Reset the controller behind `transport`, identify it and create its I/O queues. On success
+ * the driver owns the transport. On failure the caller keeps it, the controller is disabled, and
+ * the text says what is wrong. Blocks for as long as the controller takes, which CAP.TO bounds.
+ */
+int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_opts *opts,
+		  struct fth_nvme **out);
+
+/* Shut the controller down normally, disable it, and free all. Accepts NULL. */
+void fth_nvme_close(struct fth_nvme *nvme);
+
+const struct fth_nvme_info *fth_nvme_info(const struct fth_nvme *nvme);
+
+/* I/O queue pair i, 0 to info.queues - 1. Any number of threads may use it. */
+struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
+
+/* Execute an admin command and wait for it. Any thread. 0 or a negative errno. */
+int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result);
+
+/* Memory the controller reaches; page-aligned, zeroed. Freed at the latest by close. */
+struct fth_nvme_dma {
+	void *ptr;
+	uint64_t iova;
+	size_t len;
+};
+int fth_nvme_dma_alloc(struct fth_nvme *nvme, size_t len, struct fth_nvme_dma *dma);
+void fth_nvme_dma_free(struct fth_nvme *nvme, struct fth_nvme_dma *dma);
+
+/*
+ * The controller does not answer, or not sanely: disable it, so that it lets go of all memory,
+ * and end every wait with -err. Any thread; only the first call does something.
+ */
+void fth_nvme_fail(struct fth_nvme *nvme, int err);
+
+/*
+ * Bring a failed controller back: 0 when it is up (or was never down), -EBUSY while threads
+ * still hold commands that they have yet to collect, or why it does not come up. Any thread.
+ */
+int fth_nvme_recover(struct fth_nvme *nvme);
+
+/*
+ * Check and translate identify data, as it comes from outside. 0, or -EINVAL/-EOPNOTSUPP with a
+ * text: no such format, block size out of range, metadata, empty namespace.
+ */
+int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct fth_nvme_id_ns *ns,
+			    struct fth_nvme_info *info);
+
+/* A device on top; owns the driver on success. */
+int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

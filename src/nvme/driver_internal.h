@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What driver.c shares with dev_nvme.c. */
+#ifndef FTH_NVME_DRIVER_INTERNAL_H
+#define FTH_NVME_DRIVER_INTERNAL_H
+
+#include "fathom/nvme/driver.h"
+
+#include <pthread.h>
+
+/* A queue pair and the memory it is made of. */
+struct nvme_queue {
+	struct fth_nvme_qp qp;
+	struct fth_nvme_dma sq, cq;
+	void *memory;
+};
+
+struct fth_nvme {
+	struct fth_nvme_transport *transport;
+	struct fth_nvme_info info;
+	uint64_t cap;
+	uint64_t ready_timeout_ns; /* CAP.TO */
+	uint64_t timeout_ns;
+	uint32_t nsid;
+	uint32_t shift;	 /* log2 of entries per I/O ring */
+	uint32_t wanted; /* I/O queue pairs */
+
+	pthread_mutex_t lock; /* guards bring-up, failure and recovery */
+	uint32_t failed;      /* the errno; read without the lock */
+	struct nvme_queue admin;
+	struct nvme_queue *queues; /* info.queues of them; cache-line aligned */
+};
+
+#endif
