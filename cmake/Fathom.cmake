@@ -7,6 +7,13 @@ function(fth_sources)
   endforeach()
 endfunction()
 
+# fth_bench(FILE...): add benchmarks of this folder to the command `fathom`.
+function(fth_bench)
+  foreach(file ${ARGN})
+    set_property(GLOBAL APPEND PROPERTY FTH_BENCH_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  endforeach()
+endfunction()
+
 # fth_test(NAME SOURCES FILE... [LIBS LIB...] [ARGS ARG...] [TIMEOUT SECONDS] [CONCURRENT]):
 # a cmocka program that is one ctest. CONCURRENT tests run under ThreadSanitizer as well. Tests
 # are collected, because they link the library that is made of all folders.

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Talking and stopping. Siblings: options.c reads options, dispatch.c finds commands, json.c
+ * writes JSON, cmd_*.c are the commands.
+ */
+#include "cli.h"
+
+#include "fathom/hd/wait.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECOND_NS	  UINT64_C(1000000000)
+#define PROGRESS_AFTER_NS SECOND_NS
+#define PROGRESS_EVERY_NS (SECOND_NS / 5)
+
+static bool json;
+static uint32_t stopped; /* written by the signal handler, read by any thread */
+
+static struct {
+	bool running, shown;
+	uint64_t started, drawn;
+} progress;
+
+bool fth_cli_json(void)
+{
+	return json;
+}
+
+bool fth_cli_stopped(void)
+{
+	/* relaxed: the flag orders nothing, it only has to be seen some time */
+	return fth_load_relaxed_dev32(&stopped) != 0;
+}
+
+void fth_cli_error(const char *format, ...)
+{
+	va_list args;
+
+	fth_cli_progress_end();
+	fputs("fathom: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	double value = (double)bytes;
+	unsigned unit = 0;
+
+	while (value >= 1024 && unit < 6) {
+		value /= 1024;
+		unit++;
+	}
+	snprintf(buf, FTH_CLI_BYTES_MAX, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+	return buf;
+}
+
+/* ---- progress ---- */
+
+static void draw(const char *what, uint64_t done, uint64_t total, uint64_t elapsed)
+{
+	fprintf(stderr, "\r\033[K%s: ", what);
+	if (total > 0 && done > 0 && done <= total) {
+		double share = (double)done / (double)total;
+
+		fprintf(stderr, "%3.0f %%, %.0f s left", 100 * share,
+			(double)elapsed / SECOND_NS * (1 - share) / share);
+	} else {
+		fprintf(stderr, "%llu", (unsigned long long)done);
+	}
+	fflush(stderr);
+}
+
+void fth_cli_progress(const char *what, uint64_t done, uint64_t total)
+{
+	uint64_t now = fth_now_ns();
+
+	if (!progress.running) {
+		progress.running = true;
+		progress.started = now;
+	}
+	if (now - progress.started < PROGRESS_AFTER_NS || !isatty(STDERR_FILENO))
+		return;
+	if (progress.shown && now - progress.drawn < PROGRESS_EVERY_NS)
+		return;
+	draw(what, done, total, now - progress.started);
+	progress.shown = true;
+	progress.drawn = now;
+}
+
+void fth_cli_progress_end(void)
+{
+	if (progress.shown)
+		fputs("\r\033[K", stderr);
+	memset(&progress, 0, sizeof(progress));
+}
+
+/* ---- start ---- */
+
+static void on_stop(int signal)
+{
+	(void)signal;
+	fth_store_relaxed_dev32(&stopped, 1);
+}
+
+static void catch_signals(void)
+{
+	/* SA_RESETHAND: who asks a second time means it. */
+	struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESETHAND | SA_RESTART};
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+}
+
+int fth_cli_start(int argc, char **argv)
+{
+	int kept = 0;
+	bool options = true;
+
+	for (int i = 0; i < argc; i++) {
+		if (strcmp(argv[i], "--") == 0)
+			options = false;
+		if (options && i > 0 && strcmp(argv[i], "--json") == 0)
+			json = true;
+		else
+			argv[kept++] = argv[i];
+	}
+	argv[kept] = NULL;
+	catch_signals();
+	return kept;
+}

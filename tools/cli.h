@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What every command of the tool shares: how it is found, how it reads its options, how it
+ * complains, shows progress and learns that it should stop.
+ */
+#ifndef FTH_TOOLS_CLI_H
+#define FTH_TOOLS_CLI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Exit statuses. */
+enum {
+	FTH_EXIT_OK = 0,
+	FTH_EXIT_FAILED = 1,
+	FTH_EXIT_USAGE = 2,
+	FTH_EXIT_IMPOSSIBLE = 77, /* not possible on this machine; the reason was said */
+	FTH_EXIT_INTERRUPTED = 130,
+};
+
+struct fth_command {
+	const char *name;
+	const char *summary;
+	int (*run)(int argc, char **argv); /* argv[0] is its name; returns the exit status */
+};
+
+/*
+ * Run the command that argv[1] names, out of a table ended by NULL. `prefix` is what the user
+ * typed up to there ("fathom bench"). No name, --help or help shows the table; `help NAME` is
+ * `NAME --help`; an unknown name is an error with the nearest known one as a hint.
+ */
+int fth_cli_dispatch(const char *prefix, const struct fth_command *const *table, int argc,
+		     char **argv);
+
+/* ---- options ---- */
+
+enum fth_cli_kind {
+	FTH_CLI_FLAG,	/* bool: set when given */
+	FTH_CLI_STRING, /* const char * */
+	FTH_CLI_U64,	/* uint64_t */
+	FTH_CLI_SIZE,	/* uint64_t, may end in K, M, G, T */
+	FTH_CLI_DOUBLE, /* double */
+};
+
+struct fth_cli_option {
+	const char *name; /* without dashes; NULL ends a table */
+	enum fth_cli_kind kind;
+	void *value;	   /* of the kind's type; holds the default before */
+	uint64_t min, max; /* numbers: the allowed range, both 0 for any */
+	const char *help;
+};
+
+struct fth_cli_usage {
+	const char *synopsis; /* "dev info URI" */
+	const char *text;     /* a sentence or more, for --help */
+	const struct fth_cli_option *options;
+	int min_args, max_args; /* how many arguments beside options */
+};
+
+#define FTH_CLI_GO_ON (-1)
+
+/*
+ * Read argv, options and other arguments in any order. FTH_CLI_GO_ON with *args at the first
+ * argument that is no option (NULL ends them), or the exit status to return: 0 after --help,
+ * FTH_EXIT_USAGE after a complaint.
+ */
+int fth_cli_parse(const struct fth_cli_usage *usage, int argc, char **argv, char ***args);
+
+/* ---- talking ---- */
+
+/* Was --json given? Then standard output is for machines: one line of JSON. */
+bool fth_cli_json(void);
+
+/* "fathom: ..." on standard error. */
+void fth_cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * Show how far a job is: on standard error, only on a terminal, only once it has taken a second,
+ * a few times a second at most. For one thread at a time. fth_cli_progress_end() erases it.
+ */
+void fth_cli_progress(const char *what, uint64_t done, uint64_t total);
+void fth_cli_progress_end(void);
+
+/* Bytes for people, "4.0 GiB", into buf; returns buf. */
+#define FTH_CLI_BYTES_MAX 24
+const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
+
+/* ---- stopping ---- */
+
+/* SIGINT or SIGTERM was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread. */
+bool fth_cli_stopped(void);
+
+/* ---- for main() ---- */
+
+/* Take --json out of argv, catch the signals. Returns the new argc. */
+int fth_cli_start(int argc, char **argv);
+
+#endif

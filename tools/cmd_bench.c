@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom bench NAME: measurements against a peer. Each lives in bench/; bench/README.md says how
+ * they behave. */
+#include "commands.h"
+
+/* One line per benchmark: its declaration here, its address in the table. */
+
+static const struct fth_command *const benches[] = {
+	NULL,
+};
+
+static int run(int argc, char **argv)
+{
+	return fth_cli_dispatch("fathom bench", benches, argc, argv);
+}
+
+const struct fth_command fth_cmd_bench = {
+	.name = "bench",
+	.summary = "measure against a peer, in the same run",
+	.run = run,
+};

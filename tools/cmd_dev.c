@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom dev: look at devices. */
+#include "commands.h"
+#include "json.h"
+
+#include "fathom/base/error.h"
+#include "fathom/dev/driver.h"
+
+#include <stdio.h>
+
+/* ---- info ---- */
+
+static void print_info(struct fth_dev *dev)
+{
+	const struct fth_dev_info *info = fth_dev_info(dev);
+	char size[FTH_CLI_BYTES_MAX], most[FTH_CLI_BYTES_MAX];
+
+	printf("device       %s\n", fth_dev_uri(dev));
+	printf("size         %s (%llu bytes)\n", fth_cli_bytes(size, info->size),
+	       (unsigned long long)info->size);
+	printf("block        %u bytes\n", info->block);
+	printf("alignment    %u bytes\n", info->align);
+	printf("per request  %s in %u pieces at most\n", fth_cli_bytes(most, info->max_length),
+	       info->max_iov);
+}
+
+static void print_info_json(struct fth_dev *dev)
+{
+	const struct fth_dev_info *info = fth_dev_info(dev);
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "uri", fth_dev_uri(dev));
+	fth_json_u64(&j, "size", info->size);
+	fth_json_u64(&j, "block", info->block);
+	fth_json_u64(&j, "align", info->align);
+	fth_json_u64(&j, "max_length", info->max_length);
+	fth_json_u64(&j, "max_iov", info->max_iov);
+	fth_json_finish(&j);
+}
+
+static int run_info(int argc, char **argv)
+{
+	static const struct fth_cli_usage usage = {
+		.synopsis = "dev info URI",
+		.text = "Open a device and print its size and limits.",
+		.min_args = 1,
+		.max_args = 1,
+	};
+	struct fth_dev *dev;
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	rc = fth_dev_open(args[0], &dev);
+	if (rc < 0) {
+		fth_cli_error("%s: %s", args[0], fth_error_text(rc));
+		return FTH_EXIT_FAILED;
+	}
+	if (fth_cli_json())
+		print_info_json(dev);
+	else
+		print_info(dev);
+	fth_dev_close(dev);
+	return FTH_EXIT_OK;
+}
+
+static const struct fth_command info_command = {
+	.name = "info",
+	.summary = "print the size and limits of a device",
+	.run = run_info,
+};
+
+/* ---- schemes ---- */
+
+static void print_schemes(void)
+{
+	for (unsigned i = 0; fth_dev_builtin_schemes[i]; i++)
+		printf("%s%s\n", fth_dev_builtin_schemes[i]->name,
+		       fth_dev_builtin_schemes[i]->wrapper ? "(DEVICE)" : ":PATH");
+}
+
+static void print_schemes_json(void)
+{
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_array(&j, "schemes");
+	for (unsigned i = 0; fth_dev_builtin_schemes[i]; i++) {
+		fth_json_object(&j, NULL);
+		fth_json_string(&j, "name", fth_dev_builtin_schemes[i]->name);
+		fth_json_bool(&j, "wrapper", fth_dev_builtin_schemes[i]->wrapper);
+		fth_json_end(&j);
+	}
+	fth_json_finish(&j);
+}
+
+static int run_schemes(int argc, char **argv)
+{
+	static const struct fth_cli_usage usage = {
+		.synopsis = "dev schemes",
+		.text = "List the kinds of devices that can be opened, and how each is written.",
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args);
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (fth_cli_json())
+		print_schemes_json();
+	else
+		print_schemes();
+	return FTH_EXIT_OK;
+}
+
+static const struct fth_command schemes_command = {
+	.name = "schemes",
+	.summary = "list the kinds of devices",
+	.run = run_schemes,
+};
+
+/* ---- the command ---- */
+
+static const struct fth_command *const subcommands[] = {
+	&info_command,
+	&schemes_command,
+	NULL,
+};
+
+static int run(int argc, char **argv)
+{
+	return fth_cli_dispatch("fathom dev", subcommands, argc, argv);
+}
+
+const struct fth_command fth_cmd_dev = {
+	.name = "dev",
+	.summary = "look at devices",
+	.run = run,
+};

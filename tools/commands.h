@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The commands of the tool. The table is in main.c. */
+#ifndef FTH_TOOLS_COMMANDS_H
+#define FTH_TOOLS_COMMANDS_H
+
+#include "cli.h"
+
+extern const struct fth_command fth_cmd_bench;
+extern const struct fth_command fth_cmd_dev;
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct fth_command *const commands[] = {
+	&fth_cmd_bench,
+	&fth_cmd_dev,
+	NULL,
+};
+
+static int help(void)
+{
+	printf("usage: fathom [--json] COMMAND [ARGUMENTS]\n\n"
+	       "Flash, used as memory.\n\n");
+	for (unsigned i = 0; commands[i]; i++)
+		printf("  %-12s  %s\n", commands[i]->name, commands[i]->summary);
+	printf("\n"
+	       "  --json        print one line of JSON instead of text\n"
+	       "  --version     print the version\n"
+	       "  --help        print this; `fathom help COMMAND` says more\n");
+	return FTH_EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (!word) {
+		fth_cli_error("a command is missing");
+		fprintf(stderr, "try: fathom --help\n");
+		return FTH_EXIT_USAGE;
+	}
+	if (strcmp(word, "--version") == 0) {
+		printf("fathom %s\n", FTH_VERSION);
+		return FTH_EXIT_OK;
+	}
+	if (argc == 2 &&
+	    (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0))
+		return help();
+	return fth_cli_dispatch("fathom", commands, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	argc = fth_cli_start(argc, argv);
+	status = run(argc, argv);
+	fth_cli_progress_end();
+	/* A full disk or a closed pipe must not look like success. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == FTH_EXIT_OK) {
+		fth_cli_error("cannot write to standard output");
+		status = FTH_EXIT_FAILED;
+	}
+	return status;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options of commands, on top of getopt_long(). */
+#include "cli.h"
+
+#include "fathom/base/uri.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS_MAX 32
+#define HELP_COLUMN 28
+#define HELP_CODE   'h'
+/* getopt_long() returns this plus the option's place in the table. */
+#define FIRST_CODE 256
+
+static const char *argument_name(enum fth_cli_kind kind)
+{
+	switch (kind) {
+	case FTH_CLI_FLAG:
+		return NULL;
+	case FTH_CLI_STRING:
+		return "TEXT";
+	case FTH_CLI_SIZE:
+		return "SIZE";
+	case FTH_CLI_U64:
+	case FTH_CLI_DOUBLE:
+		return "N";
+	}
+	return NULL;
+}
+
+static void print_option(const struct fth_cli_option *option)
+{
+	const char *argument = argument_name(option->kind);
+	int width = printf("  --%s", option->name);
+
+	if (argument)
+		width += printf(" %s", argument);
+	printf("%*s%s", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "", option->help);
+	if (option->kind == FTH_CLI_U64 || option->kind == FTH_CLI_SIZE)
+		printf(" [%llu]", (unsigned long long)*(uint64_t *)option->value);
+	else if (option->kind == FTH_CLI_DOUBLE)
+		printf(" [%g]", *(double *)option->value);
+	else if (option->kind == FTH_CLI_STRING && *(const char **)option->value)
+		printf(" [%s]", *(const char **)option->value);
+	putchar('\n');
+}
+
+static void print_help(const struct fth_cli_usage *usage)
+{
+	printf("usage: fathom %s\n\n%s\n", usage->synopsis, usage->text);
+	if (!usage->options || !usage->options[0].name)
+		return;
+	printf("\noptions:\n");
+	for (const struct fth_cli_option *option = usage->options; option->name; option++)
+		print_option(option);
+}
+
+static int complain(const struct fth_cli_usage *usage)
+{
+	int words = (int)strcspn(usage->synopsis, "[<-ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	while (words > 0 && usage->synopsis[words - 1] == ' ')
+		words--;
+	fprintf(stderr, "try: fathom %.*s --help\n", words, usage->synopsis);
+	return FTH_EXIT_USAGE;
+}
+
+static bool set_double(const struct fth_cli_option *option, const char *text)
+{
+	char *end;
+	double value;
+
+	errno = 0;
+	value = strtod(text, &end);
+	if (errno || end == text || *end)
+		return false;
+	/* Written so that NaN fails as well. */
+	if (option->max && !(value >= (double)option->min && value <= (double)option->max))
+		return false;
+	*(double *)option->value = value;
+	return true;
+}
+
+static bool set_number(const struct fth_cli_option *option, const char *text)
+{
+	uint64_t value;
+	int rc = option->kind == FTH_CLI_SIZE ? fth_parse_size(text, &value)
+					      : fth_parse_u64(text, &value);
+
+	if (rc < 0 || (option->max && (value < option->min || value > option->max)))
+		return false;
+	*(uint64_t *)option->value = value;
+	return true;
+}
+
+static bool set_value(const struct fth_cli_option *option, const char *text)
+{
+	switch (option->kind) {
+	case FTH_CLI_FLAG:
+		*(bool *)option->value = true;
+		return true;
+	case FTH_CLI_STRING:
+		*(const char **)option->value = text;
+		return true;
+	case FTH_CLI_U64:
+	case FTH_CLI_SIZE:
+		return set_number(option, text);
+	case FTH_CLI_DOUBLE:
+		return set_double(option, text);
+	}
+	return false;
+}
+
+static void say_bad_value(const struct fth_cli_option *option, const char *text)
+{
+	if (option->max)
+		fth_cli_error("--%s %s: expected a number from %llu to %llu", option->name, text,
+			      (unsigned long long)option->min, (unsigned long long)option->max);
+	else
+		fth_cli_error("--%s %s: expected a number", option->name, text);
+}
+
+static void fill_long_options(const struct fth_cli_option *options, struct option *out)
+{
+	unsigned n = 0;
+
+	for (; options && options[n].name && n < OPTIONS_MAX; n++)
+		out[n] = (struct option){
+			.name = options[n].name,
+			.has_arg =
+				options[n].kind == FTH_CLI_FLAG ? no_argument : required_argument,
+			.val = FIRST_CODE + (int)n,
+		};
+	out[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP_CODE};
+	out[n] = (struct option){0};
+}
+
+static int take_option(const struct fth_cli_usage *usage, int code)
+{
+	const struct fth_cli_option *option;
+
+	if (code == HELP_CODE) {
+		print_help(usage);
+		return FTH_EXIT_OK;
+	}
+	if (code < FIRST_CODE) /* getopt_long() has said what is wrong */
+		return complain(usage);
+	option = &usage->options[code - FIRST_CODE];
+	if (set_value(option, optarg))
+		return FTH_CLI_GO_ON;
+	say_bad_value(option, optarg);
+	return complain(usage);
+}
+
+int fth_cli_parse(const struct fth_cli_usage *usage, int argc, char **argv, char ***args)
+{
+	struct option long_options[OPTIONS_MAX + 2];
+	char *name = argv[0], prefix[] = "fathom";
+	int code, status = FTH_CLI_GO_ON;
+
+	fill_long_options(usage->options, long_options);
+	argv[0] = prefix; /* what getopt_long() puts before its messages */
+	optind = 0;	  /* start over: an earlier command may have been parsed */
+	while (status == FTH_CLI_GO_ON &&
+	       (code = getopt_long(argc, argv, "h", long_options, NULL)) != -1)
+		status = take_option(usage, code);
+	argv[0] = name;
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (argc - optind < usage->min_args || argc - optind > usage->max_args) {
+		fth_cli_error(argc - optind < usage->min_args ? "an argument is missing"
+							      : "too many arguments");
+		return complain(usage);
+	}
+	*args = argv + optind;
+	return FTH_CLI_GO_ON;
+}
