@@ -3,6 +3,7 @@
 #include "fathom/dev/driver.h"
 
 #include "fathom/base/error.h"
+#include "fathom/dev/delay.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -95,14 +96,49 @@ static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri,
 	return rc;
 }
 
+/*
+ * Any scheme but delay itself, which has an option of that name, may say model=NAME. It is taken
+ * before the scheme looks at its options, and refused before anything is opened.
+ */
+static int take_model(struct fth_uri *uri, const char **model)
+{
+	*model = NULL;
+	if (strcmp(uri->scheme, fth_dev_scheme_delay.name) == 0 ||
+	    !fth_uri_take_string(uri, "model", model) || fth_dev_model(*model))
+		return 0;
+	return fth_fail(EINVAL, "there is no device model \"%s\"", *model);
+}
+
+/* Put a delay device around *dev; on failure *dev is left for the caller to close, or NULL. */
+static int add_model(const char *model, const char *text, struct fth_dev **dev)
+{
+	struct fth_dev *outer;
+	int rc = fth_dev_delay_wrap(*dev, model, &outer);
+
+	if (rc < 0)
+		return rc;
+	/* From here on *dev belongs to outer, which adopt() closes when it fails. */
+	*dev = NULL;
+	rc = adopt(outer, text);
+	if (rc == 0)
+		*dev = outer;
+	return rc;
+}
+
 static int open_uri(struct fth_uri *uri, const char *text, struct fth_dev **out)
 {
 	const struct fth_dev_scheme *scheme = find_scheme(uri->scheme);
+	const char *model;
 	int rc;
 
 	if (!scheme)
 		return fth_fail(EINVAL, "no device scheme \"%s\"", uri->scheme);
+	rc = take_model(uri, &model);
+	if (rc < 0)
+		return rc;
 	rc = open_scheme(scheme, uri, text, out);
+	if (rc == 0 && model)
+		rc = add_model(model, text, out);
 	if (rc == 0)
 		rc = fth_uri_finish(uri);
 	return rc;

@@ -85,6 +85,15 @@ struct fth_dev_scheme {
 extern const struct fth_dev_scheme *const fth_dev_builtin_schemes[];
 
 extern const struct fth_dev_scheme fth_dev_scheme_mem;
+extern const struct fth_dev_scheme fth_dev_scheme_fault; /* fathom/dev/fault.h */
+extern const struct fth_dev_scheme fth_dev_scheme_delay; /* fathom/dev/delay.h */
+
+/*
+ * What ?model=NAME on any URI stands for: a delay device around inner, for fth_dev_open() to
+ * complete like one that a scheme made. -EINVAL for an unknown model; inner stays the caller's
+ * unless this succeeds.
+ */
+int fth_dev_delay_wrap(struct fth_dev *inner, const char *model, struct fth_dev **out);
 
 /* Add a scheme of your own; it must outlive its use. -EEXIST if the name is taken. */
 int fth_dev_scheme_register(const struct fth_dev_scheme *scheme);

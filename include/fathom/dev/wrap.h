@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Looking into a stack of wrappers: fault(delay(mem:4G)) is three devices, each the next one's
+ * owner. The control functions of fault.h and its like want the wrapper itself, wherever in the
+ * stack it is:
+ *
+ *	fth_dev_open("crash(fault(mem:1M))", &dev);
+ *	fth_dev_fault_disarm(fth_dev_inner(dev));
+ */
+#ifndef FATHOM_DEV_WRAP_H
+#define FATHOM_DEV_WRAP_H
+
+#include "fathom/dev.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The device inside a wrapper, or NULL when dev is none. It stays the wrapper's: do not close it,
+ * and remember that what is done to it directly goes past the wrapper. Any thread.
+ */
+struct fth_dev *fth_dev_inner(const struct fth_dev *dev);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
