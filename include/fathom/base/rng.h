@@ -32,7 +32,9 @@ FTH_HD uint64_t fth_rng_below(struct fth_rng *rng, uint64_t n)
 #ifdef __CUDA_ARCH__
 	return __umul64hi(fth_rng_next(rng), n);
 #else
-	return (uint64_t)(((unsigned __int128)fth_rng_next(rng) * n) >> 64);
+	__extension__ unsigned __int128 product = (unsigned __int128)fth_rng_next(rng) * n;
+
+	return (uint64_t)(product >> 64);
 #endif
 }
 
