@@ -14,9 +14,24 @@ function(fth_bench)
   endforeach()
 endfunction()
 
+# Builds all that `ctest --label-regex concurrent` runs, and nothing else.
+add_custom_target(concurrent_tests)
+
+# fth_test_properties(NAME SECONDS LABEL...): what all tests share. Sanitizers are slow: there a
+# test gets more time. Label `concurrent`: runs under ThreadSanitizer as well; `once`: looks at
+# files, not at code that runs, so the plain build's run is enough.
+function(fth_test_properties name seconds)
+  if(NOT seconds)
+    set(seconds 60)
+  endif()
+  if(FTH_SANITIZE)
+    math(EXPR seconds "${seconds} * 4")
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 LABELS "${ARGN}")
+endfunction()
+
 # fth_test(NAME SOURCES FILE... [LIBS LIB...] [ARGS ARG...] [TIMEOUT SECONDS] [CONCURRENT]):
-# a cmocka program that is one ctest. CONCURRENT tests run under ThreadSanitizer as well. Tests
-# are collected, because they link the library that is made of all folders.
+# a cmocka program that is one ctest. CONCURRENT tests run under ThreadSanitizer as well.
 function(fth_test name)
   cmake_parse_arguments(T "CONCURRENT" "TIMEOUT" "SOURCES;LIBS;ARGS" ${ARGN})
   if(NOT BUILD_TESTING)
@@ -28,11 +43,30 @@ function(fth_test name)
                              ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(${name} PRIVATE ${T_LIBS} fathom_static PkgConfig::CMOCKA)
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
-  if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 60)
-  endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77)
   if(T_CONCURRENT)
-    set_tests_properties(${name} PROPERTIES LABELS concurrent)
+    fth_test_properties(${name} "${T_TIMEOUT}" concurrent)
+    add_dependencies(concurrent_tests ${name})
+  else()
+    fth_test_properties(${name} "${T_TIMEOUT}")
   endif()
+endfunction()
+
+# fth_script_test(NAME COMMAND WORD... [TIMEOUT SECONDS] [LABEL once|concurrent]): any command
+# that is one ctest; it runs in the source root. A concurrent one runs the tool.
+function(fth_script_test name)
+  cmake_parse_arguments(T "" "TIMEOUT;LABEL" "COMMAND" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  fth_test_properties(${name} "${T_TIMEOUT}" ${T_LABEL})
+  if(T_LABEL STREQUAL "concurrent")
+    add_dependencies(concurrent_tests fathom)
+  endif()
+endfunction()
+
+# fth_example(NAME SOURCE): a program of this folder that uses the public headers only.
+function(fth_example name source)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE fathom_static)
 endfunction()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# A thin layer over CMake. `make help` lists what there is.
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+# DEPS=no: install nothing and do not look for missing packages
+DEPS ?= yes
+# more options for CMake, used when a build folder is first made
+CMAKE_FLAGS ?=
+# which benchmarks `make bench` runs; all by default
+BENCH ?=
+
+deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
+# $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
+configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
+	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
+compile = cmake --build $(1) --parallel $(JOBS)
+
+.PHONY: all build demo check check-plain check-asan check-tsan check-format check-layers \
+	check-headers bench format install uninstall clean help deps-build deps-check
+
+all: build
+
+deps-build:
+	@$(call deps,build)
+
+deps-check:
+	@$(call deps,check)
+
+build: deps-build ## build the library, the tool (build/fathom), tests and examples
+	@$(call configure,build)
+	@$(call compile,build)
+
+demo: deps-build ## build what is needed and show it at work
+	@$(call configure,build)
+	@$(call compile,build) --target fathom
+	@build/fathom demo
+
+check: ## build and run all tests, plain and under sanitizers
+	@$(MAKE) --no-print-directory check-plain
+	@$(MAKE) --no-print-directory check-asan
+	@$(MAKE) --no-print-directory check-tsan
+	@echo "check: all passed. plain: $$(cat build/summary);" \
+		"ASan and UBSan: $$(cat build-asan/summary); TSan: $$(cat build-tsan/summary)"
+
+check-plain: deps-check ## all tests, among them format, layers, headers, examples, install
+	@$(call configure,build)
+	@$(call compile,build)
+	@scripts/run-tests.sh build --parallel $(JOBS)
+
+check-asan: deps-check ## the tests that run code, under AddressSanitizer and UBSan
+	@$(call configure,build-asan,-DFTH_SANITIZE=address)
+	@$(call compile,build-asan)
+	@scripts/run-tests.sh build-asan --parallel $(JOBS) --label-exclude once
+
+check-tsan: deps-check ## the concurrent tests, under ThreadSanitizer
+	@$(call configure,build-tsan,-DFTH_SANITIZE=thread)
+	@$(call compile,build-tsan) --target concurrent_tests
+	@scripts/run-tests.sh build-tsan --parallel $(JOBS) --label-regex concurrent
+
+check-format: deps-check ## only: is the code formatted?
+	@scripts/format.sh --check
+
+check-layers: ## only: does no module include a higher one?
+	@scripts/check-layers.sh
+
+check-headers: deps-check ## only: does each public header compile alone?
+	@scripts/check-headers.sh
+
+bench: build ## run the benchmarks, or those named in BENCH="a b"
+	@$(call deps,bench)
+	@for name in $(or $(BENCH),$$(build/fathom bench | awk '/^  /{print $$1}')); do \
+		build/fathom bench $$name || test $$? = 77 || exit 1; done
+
+format: deps-check ## format the code
+	@scripts/format.sh
+
+install: build ## install to PREFIX (/usr/local), below DESTDIR if given
+	@cmake --install build --prefix $(PREFIX)
+	@cp build/install_manifest.txt build/installed.txt
+
+uninstall: ## remove what the last `make install` put there
+	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --
+
+clean: ## remove the build folders
+	@rm -rf build build-asan build-tsan
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

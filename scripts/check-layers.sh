@@ -1,0 +1,104 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# check-layers.sh [ROOT]: fails when a module includes one that is not below it.
+#
+# A module is a folder of src/ with its public headers include/fathom/NAME.h and
+# include/fathom/NAME/. Files straight in src/ tie the modules together and may include all of
+# them; so may a *_test.c. Public headers include public headers only, and so do examples.
+set -u
+cd "${1:-$(dirname "$0")/..}" || exit 2
+
+# The layers, lowest first; modules of one layer do not know each other.
+declare -A level=(
+  [hd]=0
+  [base]=1
+  [dev]=2
+  [nvme]=3 [vol]=3
+  [cache]=4
+  [array]=5 [flat]=5 [pm]=5
+  [kv]=6 [query]=6 [apps]=6
+  [top]=7
+  [tools]=8 [bench]=8 [examples]=8 [tests]=8
+)
+# Who may include whom all the same: benchmarks are commands of the tool.
+allowed=" bench:tools tests:tools tests:bench "
+
+violations=0
+complain() {
+  echo "$1: $2" >&2
+  violations=$((violations + 1))
+}
+
+# The module a file belongs to, into the variable `module`.
+module_of() {
+  local rest
+  case $1 in
+  include/fathom/*)
+    rest=${1#include/fathom/}
+    module=${rest%%/*}
+    module=${module%.h}
+    ;;
+  *_test.c | *_test.cu) module=tests ;;
+  src/*/*)
+    rest=${1#src/}
+    module=${rest%%/*}
+    ;;
+  src/*) module=top ;;
+  *) module=${1%%/*} ;;
+  esac
+}
+
+# Where an included name is found, as the compiler looks for it, into `found`; empty if nowhere.
+resolve() {
+  local folder=${1%/*} name=$2 candidate
+  found=
+  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name"; do
+    if [ -f "$candidate" ]; then
+      found=$candidate
+      break
+    fi
+  done
+  # A path that climbs (../other/x.h) belongs to where it ends.
+  while [[ $found =~ ^(.*/)?[^/.]+/\.\./(.*)$ ]]; do
+    found=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
+  done
+}
+
+check_include() {
+  local file=$1 line=$2 name=$3 from to
+  resolve "$file" "$name"
+  [ -n "$found" ] || return
+  module_of "$file"
+  from=$module
+  module_of "$found"
+  to=$module
+  if [ -z "${level[$from]-}" ] || [ -z "${level[$to]-}" ]; then
+    complain "$file:$line" "includes $name: no layer is known for \"$from\" or \"$to\" (scripts/check-layers.sh)"
+  elif [[ $file == include/* && $found != include/* ]]; then
+    complain "$file:$line" "a public header includes $name, which is not installed"
+  elif [[ $from == examples && $found == src/* ]]; then
+    complain "$file:$line" "an example includes $name, which is not public"
+  elif [ "$from" != "$to" ] && [ "${level[$to]}" -ge "${level[$from]}" ] &&
+    [[ $allowed != *" $from:$to "* ]]; then
+    complain "$file:$line" "$from includes $name of $to, which is not below it"
+  fi
+}
+
+folders=()
+for folder in include src tools bench examples tests; do
+  [ ! -d $folder ] || folders+=($folder)
+done
+includes=0
+while IFS=: read -r file line text; do
+  [[ $text =~ [\"\<]([^\">]+)[\"\>] ]] || continue
+  check_include "$file" "$line" "${BASH_REMATCH[1]}"
+  includes=$((includes + 1))
+done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*["<]' "${folders[@]}" \
+  --include='*.[ch]' --include='*.cu' --include='*.cuh')
+
+if [ $violations -gt 0 ]; then
+  echo "layers: $violations violations" >&2
+  exit 1
+fi
+echo "layers: $includes includes keep to them"

@@ -1,0 +1,60 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The layer check finds each kind of violation, and nothing else.
+set -eu
+check=$PWD/scripts/check-layers.sh
+tree=$(mktemp -d)
+trap 'rm -rf "$tree"' EXIT
+
+fail() {
+  echo "layers_test: $*" >&2
+  exit 1
+}
+
+# put FILE INCLUDED: the file exists and includes that (nothing if empty).
+put() {
+  mkdir -p "$tree/$(dirname "$1")"
+  [ -z "$2" ] || printf '#include "%s"\n' "$2" >>"$tree/$1"
+  touch "$tree/$1"
+}
+
+fresh_tree() {
+  rm -rf "${tree:?}"/*
+  put include/fathom/hd.h ""
+  put include/fathom/base/error.h fathom/hd.h
+  put include/fathom/dev.h fathom/base/error.h
+  put src/dev/inside.h fathom/dev.h
+  put src/dev/dev.c inside.h
+  put src/nvme/queue.c dev/inside.h
+  put src/vol/label.h ""
+  put src/dev/dev_test.c vol/label.h
+  put src/schemes.c vol/label.h
+  put tests/fth_test.h ""
+  put tools/cli.h ""
+  put bench/bench.c cli.h
+  put examples/example.c fathom/dev.h
+}
+
+refuses() {
+  fresh_tree
+  put "$1" "$2"
+  ! "$check" "$tree" >"$tree/out" 2>&1 || fail "$1 may include $2"
+  grep -q "^$1:[0-9]*: " "$tree/out" || fail "$1 is not named: $(cat "$tree/out")"
+}
+
+fresh_tree
+"$check" "$tree" >"$tree/out" 2>&1 || fail "a good tree is refused: $(cat "$tree/out")"
+
+refuses src/base/error.c fathom/dev.h         # upward
+refuses src/base/error.c dev/inside.h         # upward, a private header
+refuses src/base/error.c ../dev/inside.h      # upward, by path
+refuses include/fathom/base/error.h fathom/dev.h
+refuses src/nvme/queue.c vol/label.h          # sideways
+refuses src/vol/vol.c ../nvme/../nvme/queue.c # sideways, by a winding path
+refuses src/dev/dev.c fth_test.h              # the library includes the tests
+refuses src/dev/dev.c cli.h                   # the library includes the tool
+refuses include/fathom/dev.h dev/inside.h     # a public header includes a private one
+refuses examples/example.c dev/inside.h       # an example includes a private one
+refuses src/nosuch/a.c fathom/dev.h           # a module without a layer
+echo "layers_test: every violation was found"

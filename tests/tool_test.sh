@@ -1,0 +1,64 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# tool_test.sh FATHOM: how the command behaves at its edges.
+set -eu
+fathom=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "tool_test: $*" >&2
+  exit 1
+}
+
+# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  out=$(cat "$work/out")
+  err=$(cat "$work/err")
+  [ $status -eq "$wanted" ] || fail "fathom $*: status $status, not $wanted: $out $err"
+}
+
+expect 0 --version
+[[ $out =~ ^fathom\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "version: $out"
+expect 0 --help
+help=$out
+[[ $help == *"usage: fathom"* ]] || fail "no usage in --help"
+expect 0 help
+[ "$out" = "$help" ] || fail "help and --help differ"
+
+# Every command that is listed can explain itself.
+for command in $(sed -n 's/^  \([a-z]*\)  .*/\1/p' <<<"$help"); do
+  expect 0 help "$command"
+  [[ $out == *"usage: fathom $command"* ]] || fail "help $command: $out"
+done
+
+expect 2
+[[ $err == "fathom: "* && -z $out ]] || fail "no command: $err"
+expect 2 dve
+[[ $err == *"did you mean: fathom dev"* ]] || fail "no hint: $err"
+expect 2 quite-another-word
+[[ $err == *"try: fathom --help"* ]] || fail "no way out: $err"
+expect 2 dev info
+expect 2 dev info mem:1M mem:1M
+expect 2 dev info --nosuch mem:1M
+expect 2 bench nosuch
+
+expect 0 dev info mem:4G
+[[ $out == *"4.0 GiB (4294967296 bytes)"* ]] || fail "info: $out"
+expect 0 dev info mem:4G --json
+[[ $out == '{"uri":"mem:4G","size":4294967296,"block":512,'*'}' ]] || fail "info: $out"
+expect 0 --json dev schemes
+[[ $out == '{"schemes":[{"name":"mem","wrapper":false}'* ]] || fail "schemes: $out"
+expect 1 dev info mem:nonsense
+[[ $err == "fathom: "*"mem:nonsense"* && -z $out ]] || fail "bad device: $err"
+expect 1 dev info -- --json
+[[ $err == *"--json"* ]] || fail "-- does not end options: $err"
+
+if "$fathom" --help >/dev/full 2>/dev/null; then
+  fail "a full disk looks like success"
+fi
+echo "tool_test: passed"
