@@ -6,6 +6,7 @@
 #include "cli.h"
 
 extern const struct fth_command fth_cmd_bench;
+extern const struct fth_command fth_cmd_demo;
 extern const struct fth_command fth_cmd_dev;
 
 #endif

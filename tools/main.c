@@ -6,6 +6,7 @@
 
 static const struct fth_command *const commands[] = {
 	&fth_cmd_bench,
+	&fth_cmd_demo,
 	&fth_cmd_dev,
 	NULL,
 };

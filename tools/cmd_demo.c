@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fathom demo: the library at work, on devices that need no hardware. Each step prints one line
+ * of a table; the last word is whether every block held what was written to it.
+ */
+#include "commands.h"
+#include "json.h"
+#include "workload.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCK	    4096
+#define BLOCKS	    16384
+#define DEPTH	    32
+#define WRITE_SHARE 0.3
+
+static uint64_t threads = 8, ops = 400000, seed = 1;
+
+/* One row: a device and what happens on it. */
+struct step {
+	const char *what;
+	const char *uri;
+};
+
+static const struct step steps[] = {
+	{"memory", "mem:64M"},
+};
+
+#define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+/* ---- telling ---- */
+
+static double per_second(uint64_t amount, uint64_t ns)
+{
+	return ns ? (double)amount * 1e9 / (double)ns : 0;
+}
+
+static void print_head(void)
+{
+	printf("%llu threads, %u requests of %u bytes in flight each, %.0f %% writes.\n"
+	       "Every block carries its address and generation; every block read is checked.\n\n",
+	       (unsigned long long)threads, DEPTH, BLOCK, 100 * WRITE_SHARE);
+	printf("  %-28s %10s %10s %8s %10s %8s\n", "device", "reads", "writes", "failed", "ops/s",
+	       "wrong");
+}
+
+static void print_row(const struct step *step, const struct fth_workload_result *r)
+{
+	printf("  %-28s %10llu %10llu %8llu %10.0f %8llu\n", step->what,
+	       (unsigned long long)r->reads, (unsigned long long)r->writes,
+	       (unsigned long long)r->errors, per_second(r->reads + r->writes, r->elapsed_ns),
+	       (unsigned long long)r->wrong);
+}
+
+static void print_row_json(struct fth_json *j, const struct step *step,
+			   const struct fth_workload_result *r)
+{
+	fth_json_object(j, NULL);
+	fth_json_string(j, "device", step->uri);
+	fth_json_u64(j, "reads", r->reads);
+	fth_json_u64(j, "writes", r->writes);
+	fth_json_u64(j, "errors", r->errors);
+	fth_json_u64(j, "checked", r->checked);
+	fth_json_u64(j, "wrong", r->wrong);
+	fth_json_double(j, "ops_per_second", per_second(r->reads + r->writes, r->elapsed_ns));
+	fth_json_end(j);
+}
+
+/* ---- doing ---- */
+
+static int run_on(struct fth_dev *dev, struct fth_workload_result *result)
+{
+	struct fth_workload workload = {
+		.dev = dev,
+		.seed = seed,
+		.block = BLOCK,
+		.blocks = BLOCKS,
+		.threads = (unsigned)threads,
+		.depth = DEPTH,
+		.ops = (ops + threads - 1) / threads,
+		.write_share = WRITE_SHARE,
+		.generations = calloc(BLOCKS, sizeof(uint32_t)),
+	};
+	int rc = workload.generations ? fth_workload_run(&workload, result) : -ENOMEM;
+
+	if (rc == 0)
+		rc = fth_workload_verify(&workload, result);
+	free(workload.generations);
+	return rc;
+}
+
+static int run_step(const struct step *step, struct fth_workload_result *result)
+{
+	struct fth_dev *dev;
+	int rc = fth_dev_open(step->uri, &dev);
+
+	if (rc == 0)
+		rc = run_on(dev, result);
+	if (rc < 0)
+		fth_cli_error("%s: %s", step->uri, fth_error_text(rc));
+	fth_dev_close(dev);
+	return rc;
+}
+
+/* Run all steps; the sums of what was checked and what was wrong go to *sum. */
+static int run_steps(struct fth_json *j, struct fth_workload_result *sum)
+{
+	for (unsigned i = 0; i < STEPS && !fth_cli_stopped(); i++) {
+		struct fth_workload_result result = {0};
+		int rc = run_step(&steps[i], &result);
+
+		if (rc < 0)
+			return rc;
+		sum->checked += result.checked;
+		sum->wrong += result.wrong;
+		if (j)
+			print_row_json(j, &steps[i], &result);
+		else
+			print_row(&steps[i], &result);
+	}
+	return 0;
+}
+
+static int verdict(int rc, const struct fth_workload_result *sum)
+{
+	if (rc < 0)
+		return FTH_EXIT_FAILED;
+	if (sum->wrong > 0)
+		fth_cli_error("%llu blocks held something else than was written",
+			      (unsigned long long)sum->wrong);
+	if (sum->wrong > 0 || (sum->checked == 0 && !fth_cli_stopped()))
+		return FTH_EXIT_FAILED;
+	return fth_cli_stopped() ? FTH_EXIT_INTERRUPTED : FTH_EXIT_OK;
+}
+
+static int demo_json(void)
+{
+	struct fth_workload_result sum = {0};
+	struct fth_json j;
+	int status;
+
+	fth_json_begin(&j, stdout);
+	fth_json_array(&j, "steps");
+	status = verdict(run_steps(&j, &sum), &sum);
+	fth_json_end(&j);
+	fth_json_u64(&j, "checked", sum.checked);
+	fth_json_u64(&j, "wrong", sum.wrong);
+	fth_json_bool(&j, "ok", status == FTH_EXIT_OK);
+	fth_json_finish(&j);
+	return status;
+}
+
+static int demo_text(void)
+{
+	struct fth_workload_result sum = {0};
+	int status;
+
+	print_head();
+	status = verdict(run_steps(NULL, &sum), &sum);
+	if (status == FTH_EXIT_OK)
+		printf("\n%llu blocks were read and checked; all held what was last written.\n",
+		       (unsigned long long)sum.checked);
+	return status;
+}
+
+static int run(int argc, char **argv)
+{
+	static const struct fth_cli_option options[] = {
+		{"threads", FTH_CLI_U64, &threads, 1, 64, "how many threads"},
+		{"ops", FTH_CLI_U64, &ops, 1, UINT32_MAX, "requests per device"},
+		{"seed", FTH_CLI_U64, &seed, 0, UINT64_MAX, "of all random choices"},
+		{0},
+	};
+	static const struct fth_cli_usage usage = {
+		.synopsis = "demo [OPTIONS]",
+		.text = "Show the library at work, on devices that need no hardware: many threads\n"
+			"with many requests in flight, and every block that is read is checked.",
+		.options = options,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args);
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	return fth_cli_json() ? demo_json() : demo_text();
+}
+
+const struct fth_command fth_cmd_demo = {
+	.name = "demo",
+	.summary = "show the library at work, in a few seconds",
+	.run = run,
+};

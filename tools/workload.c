@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Invariants
+ * 1. Block b belongs to thread b mod threads: no other thread touches it or its generation.
+ * 2. A block has at most one request in flight (BUSY), so there is one answer to what it holds.
+ * 3. generations[b] without its flags is the generation of the last write to b that was started.
+ *    It is what b holds, unless UNKNOWN is set (that write failed) or it is 0 (never written).
+ */
+#include "workload.h"
+
+#include "cli.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/rng.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUSY	   ((uint32_t)1 << 31)
+#define UNKNOWN	   ((uint32_t)1 << 30)
+#define GENERATION (UNKNOWN - 1)
+#define POLL_NS	   100000000
+
+struct slot {
+	struct fth_dev_req req;
+	uint64_t block;
+	char *buf;
+};
+
+struct worker {
+	const struct fth_workload *workload;
+	unsigned index;
+	pthread_t thread;
+	struct fth_dev_chan *chan;
+	struct slot *slots;
+	char *memory;
+	struct fth_rng rng;
+	struct fth_workload_result result;
+	uint64_t ended;	   /* when it was done */
+	uint32_t finished; /* set last, read by the thread that waits */
+	int rc;
+};
+
+/* ---- what a block holds ---- */
+
+static uint64_t word_at(const struct fth_workload *w, uint64_t block, uint32_t generation,
+			unsigned i)
+{
+	if (i == 0)
+		return block;
+	if (i == 1)
+		return generation;
+	return fth_mix64(w->seed ^ fth_mix64(block ^ ((uint64_t)generation << 32)) ^ i);
+}
+
+static void fill(const struct fth_workload *w, char *buf, uint64_t block, uint32_t generation)
+{
+	uint64_t *words = (uint64_t *)(void *)buf;
+
+	for (unsigned i = 0; i < w->block / sizeof(*words); i++)
+		words[i] = word_at(w, block, generation, i);
+}
+
+static bool holds(const struct fth_workload *w, const char *buf, uint64_t block,
+		  uint32_t generation)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)buf;
+
+	for (unsigned i = 0; i < w->block / sizeof(*words); i++)
+		if (words[i] != word_at(w, block, generation, i))
+			return false;
+	return true;
+}
+
+/* ---- one request ---- */
+
+static uint64_t pick_block(struct worker *worker)
+{
+	const struct fth_workload *w = worker->workload;
+	uint64_t mine = (w->blocks - worker->index + w->threads - 1) / w->threads, block;
+
+	do
+		block = worker->index + w->threads * fth_rng_below(&worker->rng, mine);
+	while (w->generations[block] & BUSY);
+	return block;
+}
+
+static void prepare(struct worker *worker, struct slot *slot)
+{
+	const struct fth_workload *w = worker->workload;
+	uint64_t block = pick_block(worker);
+	uint32_t *state = &w->generations[block];
+	bool readable = *state && !(*state & UNKNOWN);
+	enum fth_dev_op op = FTH_DEV_READ;
+
+	if (!readable || fth_rng_unit(&worker->rng) < w->write_share) {
+		op = FTH_DEV_WRITE;
+		*state = (*state + 1) & GENERATION;
+		fill(w, slot->buf, block, *state);
+	}
+	*state |= BUSY;
+	slot->block = block;
+	fth_dev_req_init(&slot->req, op, slot->buf, w->block, block * w->block);
+	slot->req.user = slot;
+}
+
+static void conclude(struct worker *worker, struct slot *slot)
+{
+	const struct fth_workload *w = worker->workload;
+	uint32_t *state = &w->generations[slot->block];
+
+	*state &= ~BUSY;
+	if (slot->req.result < 0) {
+		worker->result.errors++;
+		if (slot->req.op == FTH_DEV_WRITE)
+			*state |= UNKNOWN;
+	} else if (slot->req.op == FTH_DEV_WRITE) {
+		worker->result.writes++;
+	} else {
+		worker->result.reads++;
+		worker->result.checked++;
+		if (!holds(w, slot->buf, slot->block, *state & GENERATION))
+			worker->result.wrong++;
+	}
+}
+
+/* ---- one thread ---- */
+
+static int start(struct worker *worker, struct slot *slot)
+{
+	struct fth_dev_req *req = &slot->req;
+
+	prepare(worker, slot);
+	return fth_dev_submit(worker->chan, &req, 1);
+}
+
+static int start_all(struct worker *worker, uint64_t *started)
+{
+	const struct fth_workload *w = worker->workload;
+	int rc = 0;
+
+	for (; *started < w->depth && *started < w->ops && rc >= 0; ++*started)
+		rc = start(worker, &worker->slots[*started]);
+	return rc;
+}
+
+static int collect(struct worker *worker, uint64_t *started)
+{
+	struct fth_dev_req *done[32];
+	int n = fth_dev_reap(worker->chan, done, 32, 1, FTH_NEVER), rc = n;
+
+	for (int i = 0; i < n; i++) {
+		conclude(worker, done[i]->user);
+		if (rc >= 0 && *started < worker->workload->ops && !fth_cli_stopped()) {
+			rc = start(worker, done[i]->user);
+			++*started;
+		}
+	}
+	return rc;
+}
+
+static int work(struct worker *worker)
+{
+	uint64_t started = 0;
+	int rc = start_all(worker, &started);
+
+	while (rc >= 0 && fth_dev_chan_in_flight(worker->chan) > 0)
+		rc = collect(worker, &started);
+	return rc < 0 ? rc : 0;
+}
+
+static void *thread_main(void *arg)
+{
+	struct worker *worker = arg;
+
+	worker->rc = work(worker);
+	worker->ended = fth_now_ns();
+	/* release: whoever sees it finished sees its result */
+	fth_store_release_dev32(&worker->finished, 1);
+	return NULL;
+}
+
+static int worker_init(struct worker *worker, const struct fth_workload *w, unsigned index)
+{
+	int rc = fth_dev_chan_open(w->dev, w->depth, &worker->chan);
+
+	worker->workload = w;
+	worker->index = index;
+	worker->rng.state = w->seed + index;
+	if (rc < 0)
+		return rc;
+	worker->slots = calloc(w->depth, sizeof(*worker->slots));
+	worker->memory = fth_dev_buf_alloc(w->dev, (size_t)w->depth * w->block);
+	if (!worker->slots || !worker->memory)
+		return -ENOMEM;
+	for (unsigned i = 0; i < w->depth; i++)
+		worker->slots[i].buf = worker->memory + (size_t)i * w->block;
+	return 0;
+}
+
+static void worker_release(struct worker *worker)
+{
+	const struct fth_workload *w = worker->workload;
+
+	/* First, since requests in flight still use the buffers. */
+	fth_dev_chan_close(worker->chan);
+	if (worker->memory)
+		fth_dev_buf_free(w->dev, worker->memory, (size_t)w->depth * w->block);
+	free(worker->slots);
+}
+
+/* ---- all threads ---- */
+
+static int check(const struct fth_workload *w)
+{
+	const struct fth_dev_info *info = fth_dev_info(w->dev);
+
+	if (w->block < 16 || w->block % 8 || w->block % info->block)
+		return fth_fail(EINVAL, "requests of %u bytes do not fit blocks of %u", w->block,
+				info->block);
+	if (w->blocks > info->size / w->block)
+		return fth_fail(EINVAL, "the device has less than %llu blocks of %u bytes",
+				(unsigned long long)w->blocks, w->block);
+	if (w->threads == 0 || w->depth == 0 || (uint64_t)w->threads * w->depth >= w->blocks)
+		return fth_fail(EINVAL, "%u threads with depth %u need more than %llu blocks",
+				w->threads, w->depth, (unsigned long long)w->blocks);
+	return 0;
+}
+
+static void await(struct worker *workers, unsigned n, uint64_t before)
+{
+	const struct fth_workload *w = workers->workload;
+	struct timespec pause = {.tv_nsec = POLL_NS};
+
+	for (unsigned i = 0; i < n; i++) {
+		while (!fth_load_acquire_dev32(&workers[i].finished)) {
+			uint64_t now = fth_dev_stat(w->dev, FTH_DEV_STAT_READS) +
+				       fth_dev_stat(w->dev, FTH_DEV_STAT_WRITES);
+
+			fth_cli_progress("reading and writing", now - before, w->ops * w->threads);
+			nanosleep(&pause, NULL);
+		}
+		pthread_join(workers[i].thread, NULL);
+	}
+	fth_cli_progress_end();
+}
+
+static int run_workers(struct worker *workers, const struct fth_workload *w)
+{
+	uint64_t before = fth_dev_stat(w->dev, FTH_DEV_STAT_READS) +
+			  fth_dev_stat(w->dev, FTH_DEV_STAT_WRITES);
+	unsigned started = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; i < w->threads && rc == 0; i++)
+		rc = worker_init(&workers[i], w, i);
+	while (rc == 0 && started < w->threads) {
+		rc = -pthread_create(&workers[started].thread, NULL, thread_main,
+				     &workers[started]);
+		if (rc == 0)
+			started++;
+	}
+	if (started > 0)
+		await(workers, started, before);
+	return rc;
+}
+
+static int add_up(const struct worker *workers, unsigned n, uint64_t begin,
+		  struct fth_workload_result *result)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		result->reads += workers[i].result.reads;
+		result->writes += workers[i].result.writes;
+		result->errors += workers[i].result.errors;
+		result->checked += workers[i].result.checked;
+		result->wrong += workers[i].result.wrong;
+		if (workers[i].ended > begin + result->elapsed_ns)
+			result->elapsed_ns = workers[i].ended - begin;
+		if (workers[i].rc < 0)
+			rc = workers[i].rc;
+	}
+	return rc;
+}
+
+int fth_workload_run(const struct fth_workload *workload, struct fth_workload_result *result)
+{
+	struct worker *workers;
+	uint64_t begin = fth_now_ns();
+	int rc = check(workload), failed;
+
+	memset(result, 0, sizeof(*result));
+	if (rc < 0)
+		return rc;
+	workers = calloc(workload->threads, sizeof(*workers));
+	if (!workers)
+		return -ENOMEM;
+	rc = run_workers(workers, workload);
+	failed = add_up(workers, workload->threads, begin, result);
+	for (unsigned i = 0; i < workload->threads; i++)
+		if (workers[i].workload)
+			worker_release(&workers[i]);
+	free(workers);
+	return rc < 0 ? rc : failed;
+}
+
+int fth_workload_verify(const struct fth_workload *w, struct fth_workload_result *result)
+{
+	char *buf = fth_dev_buf_alloc(w->dev, w->block);
+	int rc = buf ? 0 : -ENOMEM;
+
+	for (uint64_t block = 0; block < w->blocks && rc == 0 && !fth_cli_stopped(); block++) {
+		uint32_t state = w->generations[block];
+
+		if (state == 0 || (state & UNKNOWN))
+			continue;
+		rc = fth_dev_read(w->dev, buf, w->block, block * w->block);
+		if (rc < 0)
+			break;
+		result->checked++;
+		if (!holds(w, buf, block, state & GENERATION))
+			result->wrong++;
+		fth_cli_progress("checking", block, w->blocks);
+	}
+	fth_cli_progress_end();
+	fth_dev_buf_free(w->dev, buf, w->block);
+	return rc;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Random I/O that checks itself: threads write and read blocks of a device, each block carries
+ * its own address and generation, and every block that is read must hold what was last written
+ * there.
+ */
+#ifndef FTH_TOOLS_WORKLOAD_H
+#define FTH_TOOLS_WORKLOAD_H
+
+#include "fathom/dev.h"
+
+struct fth_workload {
+	struct fth_dev *dev;
+	uint64_t seed;
+	uint32_t block;	 /* bytes per request; whole device blocks and at least 16 */
+	uint64_t blocks; /* how many of them are used, from the start of the device */
+	unsigned threads;
+	unsigned depth; /* requests in flight per thread; threads * depth < blocks */
+	uint64_t ops;	/* per thread */
+	double write_share;
+	/*
+	 * What each block holds; blocks elements, zeroed before the first run. Kept between runs,
+	 * so that a later one, or fth_workload_verify(), knows what to expect.
+	 */
+	uint32_t *generations;
+};
+
+struct fth_workload_result {
+	uint64_t reads, writes; /* that succeeded */
+	uint64_t errors;	/* requests that failed; a failed write leaves its block unknown */
+	uint64_t checked;	/* blocks compared with what they should hold */
+	uint64_t wrong;		/* of these, how many held something else */
+	uint64_t elapsed_ns;
+};
+
+/*
+ * Run it, with progress, until done or fth_cli_stopped(). 0 or a negative errno when it could not
+ * run at all; failed requests and wrong blocks are in the result.
+ */
+int fth_workload_run(const struct fth_workload *workload, struct fth_workload_result *result);
+
+/* Read every block that was written and compare. Adds to the result. */
+int fth_workload_verify(const struct fth_workload *workload, struct fth_workload_result *result);
+
+#endif

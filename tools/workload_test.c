@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What checks others must itself be able to find fault. */
+#include "fth_test.h"
+
+#include "workload.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define BLOCK  512
+#define BLOCKS 256
+
+static uint32_t generations[BLOCKS];
+
+static struct fth_workload new_workload(const char *uri)
+{
+	struct fth_workload w = {
+		.seed = 7,
+		.block = BLOCK,
+		.blocks = BLOCKS,
+		.threads = 4,
+		.depth = 8,
+		.ops = 500,
+		.write_share = 0.5,
+		.generations = generations,
+	};
+
+	memset(generations, 0, sizeof(generations));
+	assert_ok(fth_dev_open(uri, &w.dev));
+	return w;
+}
+
+static void a_good_device_has_nothing_wrong(void **state)
+{
+	struct fth_workload w = new_workload("mem:128K");
+	struct fth_workload_result r;
+
+	(void)state;
+	assert_ok(fth_workload_run(&w, &r));
+	assert_int_equal(r.reads + r.writes, 4 * 500);
+	assert_int_equal(r.checked, r.reads);
+	assert_int_equal(r.wrong, 0);
+	assert_int_equal(r.errors, 0);
+	assert_ok(fth_workload_verify(&w, &r));
+	assert_true(r.checked > r.reads);
+	assert_int_equal(r.wrong, 0);
+	assert_int_equal(fth_dev_stat(w.dev, FTH_DEV_STAT_WRITES), r.writes);
+	fth_dev_close(w.dev);
+}
+
+static uint64_t first_written(void)
+{
+	uint64_t block = 0;
+
+	while (block < BLOCKS && generations[block] == 0)
+		block++;
+	assert_true(block < BLOCKS);
+	return block;
+}
+
+static void one_changed_byte_is_found(void **state)
+{
+	struct fth_workload w = new_workload("mem:128K");
+	struct fth_workload_result r;
+	char block[BLOCK];
+	uint64_t at;
+
+	(void)state;
+	assert_ok(fth_workload_run(&w, &r));
+	at = first_written() * BLOCK;
+	assert_ok(fth_dev_read(w.dev, block, BLOCK, at));
+	block[BLOCK - 1] ^= 1;
+	assert_ok(fth_dev_write(w.dev, block, BLOCK, at));
+	assert_ok(fth_workload_verify(&w, &r));
+	assert_int_equal(r.wrong, 1);
+	fth_dev_close(w.dev);
+}
+
+static void a_block_in_the_wrong_place_is_found(void **state)
+{
+	struct fth_workload w = new_workload("mem:128K");
+	struct fth_workload_result r;
+	char block[BLOCK];
+
+	(void)state;
+	assert_ok(fth_workload_run(&w, &r));
+	assert_true(generations[0] && generations[1]);
+	assert_ok(fth_dev_read(w.dev, block, BLOCK, 0));
+	assert_ok(fth_dev_write(w.dev, block, BLOCK, BLOCK));
+	assert_ok(fth_workload_verify(&w, &r));
+	assert_int_equal(r.wrong, 1);
+	fth_dev_close(w.dev);
+}
+
+static void what_does_not_fit_is_refused(void **state)
+{
+	struct fth_workload w = new_workload("mem:128K");
+	struct fth_workload_result r;
+
+	(void)state;
+	w.blocks = BLOCKS + 1;
+	assert_int_equal(fth_workload_run(&w, &r), -EINVAL);
+	w.blocks = 32;
+	assert_int_equal(fth_workload_run(&w, &r), -EINVAL); /* 4 threads, 8 each: none is left */
+	w.blocks = BLOCKS;
+	w.block = 100;
+	assert_int_equal(fth_workload_run(&w, &r), -EINVAL);
+	fth_dev_close(w.dev);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_good_device_has_nothing_wrong),
+		cmocka_unit_test(one_changed_byte_is_found),
+		cmocka_unit_test(a_block_in_the_wrong_place_is_found),
+		cmocka_unit_test(what_does_not_fit_is_refused),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
