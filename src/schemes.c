@@ -7,6 +7,7 @@ const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
 	&fth_dev_scheme_mem,
 	&fth_dev_scheme_fault,
 	&fth_dev_scheme_delay,
+	&fth_dev_scheme_crash,
 	&fth_nvme_scheme_soft,
 	NULL,
 };

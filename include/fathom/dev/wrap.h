@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Looking into a stack of wrappers: fault(delay(mem:4G)) is three devices, each the next one's
- * owner. The control functions of fault.h and its like want the wrapper itself, wherever in the
+ * owner. The control functions of fault.h and crash.h want the wrapper itself, wherever in the
  * stack it is:
  *
  *	fth_dev_open("crash(fault(mem:1M))", &dev);

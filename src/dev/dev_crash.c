@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * crash(URI): a volatile write cache that can lose power. crash_log.c keeps what is pending.
+ *
+ * Invariants
+ * 1. A write is in the log from its submission until a flush, the limit or a power loss takes it
+ *    out. It counts as completed once reap hands it back with 0, and only then may a flush that
+ *    is submitted later not leave it behind.
+ * 2. `epoch` counts power losses. A request whose operation is of an earlier epoch was in flight
+ *    when the power went, and comes back with -ENODEV.
+ * 3. A read that goes inside takes along what is pending on its sectors at its submission: a
+ *    flush may move that inside before or after the read gets there.
+ * 4. Lock order: the common part's lock, this device's, then those of the device inside.
+ */
+#include "dev/crash_log.h"
+#include "dev/dev_wrap.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT ((uint64_t)1 << 30)
+#define LIMIT_MIN     4096
+/* Above this a zero or discard goes straight inside: its sectors would fill the index. */
+#define THROUGH_MIN ((uint64_t)16 << 20)
+
+struct dev_crash {
+	struct fth_wrap_dev wrap;
+	uint64_t limit;
+	bool lie;
+
+	pthread_mutex_t lock; /* guards all below, and the operations of all channels */
+	struct fth_crash_log log;
+	struct fth_dev_crash_counts counts; /* without pending and pending_bytes */
+	uint64_t crash_at;		    /* value of counts.operations, 0: never */
+	uint64_t seed;
+	uint64_t epoch;
+	bool off;
+	int lost; /* why the contents are unknown, or 0 */
+};
+
+/* Sectors that a read finds pending, in the order of their place in the request. */
+struct overlay {
+	uint64_t count;
+	struct {
+		uint64_t position;
+		char bytes[FTH_CRASH_SECTOR];
+	} sectors[];
+};
+
+struct operation {
+	uint64_t epoch;
+	struct fth_crash_record *record; /* of a write that is pending, or NULL */
+	struct overlay *overlay;	 /* of a read, or NULL */
+	unsigned next_free;
+};
+
+struct chan_crash {
+	struct fth_wrap_chan wrap;
+	unsigned first_free;
+	struct operation operations[]; /* as many as the channel is deep */
+};
+
+/* ---- power ---- */
+
+static int lose_power(struct dev_crash *crash, uint64_t seed)
+{
+	struct fth_crash_toll toll = {0};
+
+	crash->off = true;
+	crash->epoch++;
+	crash->crash_at = 0;
+	crash->counts.crashes++;
+	crash->lost = fth_crash_log_power_loss(&crash->log, crash->wrap.inner, seed, &toll);
+	crash->counts.survived += toll.survived;
+	crash->counts.vanished += toll.vanished;
+	crash->counts.torn += toll.torn;
+	return crash->lost;
+}
+
+/* Count an operation and say whether the power goes with it. */
+static bool count_operation(struct dev_crash *crash)
+{
+	return ++crash->counts.operations == crash->crash_at;
+}
+
+/* ---- operations, all under the lock ---- */
+
+static int make_room(struct dev_crash *crash, uint64_t wanted)
+{
+	while (crash->log.count > 0 && crash->log.bytes + wanted > crash->limit) {
+		int rc = fth_crash_log_write_back_oldest(&crash->log, crash->wrap.inner);
+
+		if (rc < 0)
+			return rc;
+		crash->counts.written_back++;
+	}
+	return 0;
+}
+
+static int through(struct dev_crash *crash, const struct fth_dev_req *req)
+{
+	uint64_t before = crash->log.count;
+	int rc = fth_crash_log_write_back(&crash->log, crash->wrap.inner, false);
+
+	crash->counts.written_back += before - crash->log.count;
+	if (rc < 0)
+		return rc;
+	if (req->op == FTH_DEV_ZERO)
+		return fth_dev_zero(crash->wrap.inner, req->length, req->offset);
+	return fth_dev_discard(crash->wrap.inner, req->length, req->offset);
+}
+
+static int change(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req)
+{
+	int rc;
+
+	if (req->op != FTH_DEV_WRITE && req->length > THROUGH_MIN)
+		return through(crash, req);
+	rc = make_room(crash, fth_crash_log_cost(req));
+	return rc < 0 ? rc : fth_crash_log_add(&crash->log, req, &op->record);
+}
+
+static int flush(struct dev_crash *crash)
+{
+	int rc;
+
+	if (crash->lie)
+		return 0;
+	rc = fth_crash_log_write_back(&crash->log, crash->wrap.inner, true);
+	return rc < 0 ? rc : fth_dev_flush(crash->wrap.inner);
+}
+
+static uint64_t count_pending(const struct dev_crash *crash, const struct fth_dev_req *req)
+{
+	uint64_t first = req->offset / FTH_CRASH_SECTOR, n = 0;
+
+	if (crash->log.count == 0)
+		return 0;
+	for (uint64_t i = 0; i < req->length / FTH_CRASH_SECTOR; i++)
+		n += fth_crash_log_find(&crash->log, first + i) != NULL;
+	return n;
+}
+
+static struct overlay *take_overlay(const struct dev_crash *crash, const struct fth_dev_req *req,
+				    uint64_t count)
+{
+	uint64_t first = req->offset / FTH_CRASH_SECTOR;
+	struct overlay *overlay = malloc(sizeof(*overlay) + count * sizeof(overlay->sectors[0]));
+
+	if (!overlay)
+		return NULL;
+	overlay->count = 0;
+	for (uint64_t i = 0; overlay->count < count; i++) {
+		const char *bytes = fth_crash_log_find(&crash->log, first + i);
+
+		if (!bytes)
+			continue;
+		overlay->sectors[overlay->count].position = i * FTH_CRASH_SECTOR;
+		memcpy(overlay->sectors[overlay->count++].bytes, bytes, FTH_CRASH_SECTOR);
+	}
+	return overlay;
+}
+
+static void lay_over(const struct overlay *overlay, const struct fth_dev_req *req)
+{
+	uint64_t start = 0; /* of the present piece, within the request */
+	unsigned piece = 0;
+
+	for (uint64_t i = 0; i < overlay->count; i++) {
+		uint64_t position = overlay->sectors[i].position;
+
+		/* Pieces are whole blocks, so a sector never lies in two of them. */
+		while (position >= start + req->iov[piece].iov_len)
+			start += req->iov[piece++].iov_len;
+		memcpy((char *)req->iov[piece].iov_base + (position - start),
+		       overlay->sectors[i].bytes, FTH_CRASH_SECTOR);
+	}
+}
+
+/* 1: the request must go inside; else its result. */
+static int read_pending(struct dev_crash *crash, struct operation *op,
+			const struct fth_dev_req *req)
+{
+	uint64_t count = count_pending(crash, req);
+
+	if (count == 0)
+		return 1;
+	op->overlay = take_overlay(crash, req, count);
+	if (!op->overlay)
+		return -ENOMEM;
+	/* When all of it is pending there is nothing to ask the medium for. */
+	return count * FTH_CRASH_SECTOR < req->length;
+}
+
+/* 1: the request must go inside; else its result. */
+static int execute(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req)
+{
+	bool goes;
+	int rc;
+
+	if (crash->off)
+		return -ENODEV;
+	if (req->op == FTH_DEV_READ)
+		return read_pending(crash, op, req);
+	goes = count_operation(crash);
+	if (req->op == FTH_DEV_FLUSH)
+		rc = goes ? -ENODEV : flush(crash);
+	else
+		rc = change(crash, op, req);
+	if (goes)
+		(void)lose_power(crash, crash->seed); /* its error is kept for restart */
+	return rc;
+}
+
+/* ---- channels ---- */
+
+static int crash_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
+{
+	struct dev_crash *crash = (struct dev_crash *)base->dev;
+	struct chan_crash *chan = (struct chan_crash *)base;
+
+	pthread_mutex_lock(&crash->lock);
+	for (unsigned i = 0; i < n; i++) {
+		unsigned at = chan->first_free;
+		struct operation *op = &chan->operations[at];
+		int rc;
+
+		chan->first_free = op->next_free;
+		op->epoch = crash->epoch;
+		fth_wrap_tag(&chan->wrap, reqs[i], at);
+		rc = execute(crash, op, reqs[i]);
+		if (rc > 0) {
+			fth_wrap_pass(&chan->wrap, &reqs[i], 1);
+			continue;
+		}
+		reqs[i]->result = rc;
+		fth_wrap_hold(&chan->wrap, reqs[i], FTH_WRAP_NOW);
+	}
+	pthread_mutex_unlock(&crash->lock);
+	return (int)n;
+}
+
+static void crash_inner_done(struct fth_wrap_chan *chan, struct fth_dev_req *req)
+{
+	fth_wrap_hold(chan, req, FTH_WRAP_NOW);
+}
+
+/* The request is about to be handed back: settle its result and end its operation. */
+static void finish(struct dev_crash *crash, struct chan_crash *chan, struct fth_dev_req *req)
+{
+	struct operation *op;
+	uint64_t at = 0;
+
+	(void)fth_wrap_untag(&chan->wrap, req, &at);
+	op = &chan->operations[at];
+	if (op->epoch != crash->epoch)
+		req->result = -ENODEV;
+	if (op->record)
+		fth_crash_log_complete(op->record);
+	if (op->overlay && req->result == 0)
+		lay_over(op->overlay, req);
+	free(op->overlay);
+	op->overlay = NULL;
+	op->next_free = chan->first_free;
+	chan->first_free = (unsigned)at;
+}
+
+static int crash_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max,
+		      unsigned min, uint64_t deadline)
+{
+	struct dev_crash *crash = (struct dev_crash *)base->dev;
+	int n = fth_wrap_reap(base, done, max, min, deadline);
+
+	if (n <= 0)
+		return n;
+	pthread_mutex_lock(&crash->lock);
+	for (int i = 0; i < n; i++)
+		finish(crash, (struct chan_crash *)base, done[i]);
+	pthread_mutex_unlock(&crash->lock);
+	return n;
+}
+
+static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
+{
+	struct chan_crash *chan = calloc(1, sizeof(*chan) + depth * sizeof(chan->operations[0]));
+	int rc;
+
+	if (!chan)
+		return -ENOMEM;
+	rc = fth_wrap_chan_init(&chan->wrap, ((struct fth_wrap_dev *)dev)->inner, depth,
+				crash_inner_done);
+	if (rc < 0) {
+		free(chan);
+		return rc;
+	}
+	for (unsigned i = 0; i < depth; i++)
+		chan->operations[i].next_free = i + 1;
+	*out = &chan->wrap.chan;
+	return 0;
+}
+
+static void crash_chan_close(struct fth_dev_chan *base)
+{
+	struct chan_crash *chan = (struct chan_crash *)base;
+
+	/* Only a device inside that gave up on its requests leaves any. */
+	for (unsigned i = 0; i < base->depth; i++)
+		free(chan->operations[i].overlay);
+	fth_wrap_chan_close(base);
+}
+
+/* ---- making and ending ---- */
+
+static void crash_close(struct fth_dev *dev)
+{
+	struct dev_crash *crash = (struct dev_crash *)dev;
+
+	/* There is nobody to tell of an error; without a flush nobody was promised anything. */
+	(void)fth_crash_log_write_back(&crash->log, crash->wrap.inner, false);
+	fth_crash_log_release(&crash->log);
+	fth_dev_close(crash->wrap.inner);
+	pthread_mutex_destroy(&crash->lock);
+	free(crash);
+}
+
+static const struct fth_dev_ops crash_ops = {
+	.close = crash_close,
+	.chan_open = crash_chan_open,
+	.chan_close = crash_chan_close,
+	.submit = crash_submit,
+	.reap = crash_reap,
+	.map = fth_wrap_map,
+	.unmap = fth_wrap_unmap,
+};
+
+static int parse(struct fth_uri *uri, struct dev_crash *crash)
+{
+	int rc;
+
+	crash->limit = LIMIT_DEFAULT;
+	if ((rc = fth_uri_take_u64(uri, "seed", 0, UINT64_MAX, &crash->seed)) < 0 ||
+	    (rc = fth_uri_take_u64(uri, "crash_at", 1, UINT64_MAX, &crash->crash_at)) < 0 ||
+	    (rc = fth_uri_take_size(uri, "limit", LIMIT_MIN, UINT64_MAX / 2, &crash->limit)) < 0 ||
+	    (rc = fth_uri_take_bool(uri, "lie", &crash->lie)) < 0)
+		return rc;
+	return fth_uri_finish(uri);
+}
+
+/* Tearing at sectors needs blocks that are made of them. */
+static int set_info(struct fth_dev_info *info, const struct fth_dev_info *inner)
+{
+	*info = *inner;
+	if (info->block < FTH_CRASH_SECTOR)
+		info->block = FTH_CRASH_SECTOR;
+	info->max_length -= info->max_length % info->block;
+	if (info->block % FTH_CRASH_SECTOR || info->block % inner->block ||
+	    info->size % info->block || info->max_length == 0)
+		return fth_fail(EINVAL, "crash: %llu bytes in blocks of %u are not whole sectors",
+				(unsigned long long)inner->size, inner->block);
+	return 0;
+}
+
+static int crash_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
+{
+	struct dev_crash *crash = calloc(1, sizeof(*crash));
+	int rc;
+
+	if (!crash)
+		return -ENOMEM;
+	rc = parse(uri, crash);
+	if (rc == 0)
+		rc = set_info(&crash->wrap.dev.info, fth_dev_info(inner));
+	if (rc < 0) {
+		free(crash);
+		return rc;
+	}
+	pthread_mutex_init(&crash->lock, NULL);
+	crash->wrap.inner = inner;
+	crash->wrap.dev.ops = &crash_ops;
+	*out = &crash->wrap.dev;
+	return 0;
+}
+
+const struct fth_dev_scheme fth_dev_scheme_crash = {
+	.name = "crash", .wrapper = true, .open = crash_open};
+
+/* ---- control ---- */
+
+/* The crash device, locked; NULL, with a text for -EINVAL, when dev is none. */
+static struct dev_crash *lock_crash(struct fth_dev *dev)
+{
+	struct dev_crash *crash = (struct dev_crash *)dev;
+
+	if (dev->ops != &crash_ops) {
+		(void)fth_fail(EINVAL, "%s is no crash device", fth_dev_uri(dev));
+		return NULL;
+	}
+	pthread_mutex_lock(&crash->lock);
+	return crash;
+}
+
+int fth_dev_crash_power_loss(struct fth_dev *dev, uint64_t seed)
+{
+	struct dev_crash *crash = lock_crash(dev);
+	int rc;
+
+	if (!crash)
+		return -EINVAL;
+	rc = crash->off ? fth_fail(ENODEV, "the power is off already") : lose_power(crash, seed);
+	pthread_mutex_unlock(&crash->lock);
+	return rc;
+}
+
+int fth_dev_crash_restart(struct fth_dev *dev)
+{
+	struct dev_crash *crash = lock_crash(dev);
+	int rc;
+
+	if (!crash)
+		return -EINVAL;
+	if (!crash->off)
+		rc = fth_fail(EALREADY, "the power is on");
+	else
+		rc = crash->lost;
+	if (rc == 0)
+		crash->off = false;
+	pthread_mutex_unlock(&crash->lock);
+	return rc;
+}
+
+int fth_dev_crash_at(struct fth_dev *dev, uint64_t nth, uint64_t seed)
+{
+	struct dev_crash *crash = lock_crash(dev);
+
+	if (!crash)
+		return -EINVAL;
+	crash->crash_at = nth ? crash->counts.operations + nth : 0;
+	crash->seed = seed;
+	pthread_mutex_unlock(&crash->lock);
+	return 0;
+}
+
+bool fth_dev_crash_powered(struct fth_dev *dev)
+{
+	struct dev_crash *crash = lock_crash(dev);
+	bool on;
+
+	if (!crash)
+		return false;
+	on = !crash->off;
+	pthread_mutex_unlock(&crash->lock);
+	return on;
+}
+
+int fth_dev_crash_counts(struct fth_dev *dev, struct fth_dev_crash_counts *counts)
+{
+	struct dev_crash *crash = lock_crash(dev);
+
+	if (!crash)
+		return -EINVAL;
+	*counts = crash->counts;
+	counts->pending = crash->log.count;
+	counts->pending_bytes = crash->log.bytes;
+	pthread_mutex_unlock(&crash->lock);
+	return 0;
+}
