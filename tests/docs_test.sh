@@ -34,6 +34,11 @@ for group in dev bench; do
   done
 done
 
+# It has every kind of device as well.
+for scheme in $("$fathom" dev schemes | sed 's/[:(].*//'); do
+  grep -Eq "^\.It Cm $scheme " man/fathom.1 || fail "man/fathom.1 lacks the device $scheme"
+done
+
 # Links between our own pages lead somewhere.
 for page in *.md doc/*.md src/*/README.md bench/README.md; do
   for link in $(grep -ohE '\]\([^):# ]+' "$page" | cut -c3-); do

@@ -58,6 +58,12 @@ expect 1 dev info mem:nonsense
 expect 1 dev info -- --json
 [[ $err == *"--json"* ]] || fail "-- does not end options: $err"
 
+# A signal stops a long job in good order: the line of JSON is whole. -k only in case it is not so.
+status=0
+out=$(timeout --foreground --preserve-status -s INT -k 60 1 "$fathom" --json demo --ops 4000000000) || status=$?
+[ $status -eq 130 ] || fail "SIGINT: status $status"
+[[ $out == '{'*'"ok":false}' ]] || fail "SIGINT: $out"
+
 if "$fathom" --help >/dev/full 2>/dev/null; then
   fail "a full disk looks like success"
 fi

@@ -1,36 +1,142 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom demo: the library at work, on devices that need no hardware. Each step prints one line
- * of a table; the last word is whether every block held what was written to it.
+ * fathom demo: the library at work, on devices that need no hardware. Each step is one line of a
+ * table; the last word is whether every block held what was written to it.
  */
 #include "commands.h"
 #include "json.h"
 #include "workload.h"
 
 #include "fathom/base/error.h"
+#include "fathom/dev/crash.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define BLOCK	    4096
-#define BLOCKS	    16384
-#define DEPTH	    32
-#define WRITE_SHARE 0.3
+#define BLOCK	      4096
+#define BLOCKS	      16384
+#define DEPTH	      32
+#define WRITE_SHARE   0.3
+#define POWER_LOSSES  8
+#define UNFLUSHED_OPS 512 /* per thread, between the last flush and a power loss */
 
-static uint64_t threads = 8, ops = 400000, seed = 1;
+static uint64_t threads = 8, ops = 200000, seed = 1;
 
 /* One row: a device and what happens on it. */
 struct step {
 	const char *what;
 	const char *uri;
+	bool fails; /* requests are meant to fail here */
+	int (*run)(const struct fth_workload *workload, struct fth_workload_result *result);
 };
 
+/* ---- what happens ---- */
+
+/* Read and write at random, then look at everything once more. */
+static int plain(const struct fth_workload *workload, struct fth_workload_result *result)
+{
+	int rc = fth_workload_run(workload, result);
+
+	return rc < 0 ? rc : fth_workload_verify(workload, result);
+}
+
+static void add(struct fth_workload_result *sum, const struct fth_workload_result *part)
+{
+	sum->reads += part->reads;
+	sum->writes += part->writes;
+	sum->errors += part->errors;
+	sum->checked += part->checked;
+	sum->wrong += part->wrong;
+	sum->elapsed_ns += part->elapsed_ns;
+}
+
+/*
+ * Write, flush, write more, lose the power: all that was flushed and not written again must be
+ * there. flushed[] is room for a copy of the generations.
+ */
+static int lose_power_once(const struct fth_workload *workload, uint32_t *flushed, uint64_t round,
+			   struct fth_workload_result *result)
+{
+	struct fth_workload unflushed = *workload;
+	struct fth_workload_result more = {0};
+	int rc = fth_workload_run(workload, result);
+
+	unflushed.ops = UNFLUSHED_OPS;
+	if (rc == 0)
+		rc = fth_dev_flush(workload->dev);
+	memcpy(flushed, workload->generations, workload->blocks * sizeof(*flushed));
+	if (rc == 0)
+		rc = fth_workload_run(&unflushed, &more);
+	if (rc == 0)
+		rc = fth_dev_crash_power_loss(workload->dev, seed + round);
+	if (rc == 0)
+		rc = fth_dev_crash_restart(workload->dev);
+	fth_workload_doubt(workload, flushed);
+	add(result, &more);
+	return rc < 0 ? rc : fth_workload_verify(workload, result);
+}
+
+static int power_losses(const struct fth_workload *workload, struct fth_workload_result *result)
+{
+	struct fth_workload part = *workload;
+	uint32_t *flushed = malloc(workload->blocks * sizeof(*flushed));
+	int rc = flushed ? 0 : -ENOMEM;
+
+	part.ops = workload->ops / POWER_LOSSES + 1;
+	for (uint64_t round = 0; round < POWER_LOSSES && rc == 0 && !fth_cli_stopped(); round++) {
+		struct fth_workload_result once = {0};
+
+		rc = lose_power_once(&part, flushed, round, &once);
+		add(result, &once);
+	}
+	free(flushed);
+	return rc;
+}
+
 static const struct step steps[] = {
-	{"memory", "mem:64M"},
+	{"memory", "mem:64M", false, plain},
+	{"a modelled Optane drive", "mem:64M?model=p5800x", false, plain},
+	{"1 % of all requests fail", "fault(mem:64M)?kind=read,write&rate=0.01", true, plain},
+	{"power is lost 8 times", "crash(mem:64M)", false, power_losses},
 };
 
 #define STEPS (sizeof(steps) / sizeof(steps[0]))
+
+static int run_on(struct fth_dev *dev, const struct step *step, struct fth_workload_result *result)
+{
+	struct fth_workload workload = {
+		.dev = dev,
+		.seed = seed,
+		.block = BLOCK,
+		.blocks = BLOCKS,
+		.threads = (unsigned)threads,
+		.depth = DEPTH,
+		.ops = (ops + threads - 1) / threads,
+		.write_share = WRITE_SHARE,
+		.generations = calloc(BLOCKS, sizeof(uint32_t)),
+	};
+	int rc = workload.generations ? step->run(&workload, result) : -ENOMEM;
+
+	free(workload.generations);
+	return rc;
+}
+
+static int run_step(const struct step *step, struct fth_workload_result *result)
+{
+	struct fth_dev *dev;
+	int rc = fth_dev_open(step->uri, &dev);
+
+	if (rc == 0)
+		rc = run_on(dev, step, result);
+	if (rc == 0 && (result->errors > 0) != step->fails && !fth_cli_stopped())
+		rc = fth_fail(EIO, "%llu requests failed", (unsigned long long)result->errors);
+	if (rc < 0)
+		fth_cli_error("%s: %s", step->uri, fth_error_text(rc));
+	fth_dev_close(dev);
+	return rc;
+}
 
 /* ---- telling ---- */
 
@@ -54,12 +160,14 @@ static void print_row(const struct step *step, const struct fth_workload_result 
 	       (unsigned long long)r->reads, (unsigned long long)r->writes,
 	       (unsigned long long)r->errors, per_second(r->reads + r->writes, r->elapsed_ns),
 	       (unsigned long long)r->wrong);
+	fflush(stdout);
 }
 
 static void print_row_json(struct fth_json *j, const struct step *step,
 			   const struct fth_workload_result *r)
 {
 	fth_json_object(j, NULL);
+	fth_json_string(j, "what", step->what);
 	fth_json_string(j, "device", step->uri);
 	fth_json_u64(j, "reads", r->reads);
 	fth_json_u64(j, "writes", r->writes);
@@ -70,42 +178,6 @@ static void print_row_json(struct fth_json *j, const struct step *step,
 	fth_json_end(j);
 }
 
-/* ---- doing ---- */
-
-static int run_on(struct fth_dev *dev, struct fth_workload_result *result)
-{
-	struct fth_workload workload = {
-		.dev = dev,
-		.seed = seed,
-		.block = BLOCK,
-		.blocks = BLOCKS,
-		.threads = (unsigned)threads,
-		.depth = DEPTH,
-		.ops = (ops + threads - 1) / threads,
-		.write_share = WRITE_SHARE,
-		.generations = calloc(BLOCKS, sizeof(uint32_t)),
-	};
-	int rc = workload.generations ? fth_workload_run(&workload, result) : -ENOMEM;
-
-	if (rc == 0)
-		rc = fth_workload_verify(&workload, result);
-	free(workload.generations);
-	return rc;
-}
-
-static int run_step(const struct step *step, struct fth_workload_result *result)
-{
-	struct fth_dev *dev;
-	int rc = fth_dev_open(step->uri, &dev);
-
-	if (rc == 0)
-		rc = run_on(dev, result);
-	if (rc < 0)
-		fth_cli_error("%s: %s", step->uri, fth_error_text(rc));
-	fth_dev_close(dev);
-	return rc;
-}
-
 /* Run all steps; the sums of what was checked and what was wrong go to *sum. */
 static int run_steps(struct fth_json *j, struct fth_workload_result *sum)
 {
@@ -113,10 +185,9 @@ static int run_steps(struct fth_json *j, struct fth_workload_result *sum)
 		struct fth_workload_result result = {0};
 		int rc = run_step(&steps[i], &result);
 
+		add(sum, &result);
 		if (rc < 0)
 			return rc;
-		sum->checked += result.checked;
-		sum->wrong += result.wrong;
 		if (j)
 			print_row_json(j, &steps[i], &result);
 		else
@@ -127,12 +198,10 @@ static int run_steps(struct fth_json *j, struct fth_workload_result *sum)
 
 static int verdict(int rc, const struct fth_workload_result *sum)
 {
-	if (rc < 0)
-		return FTH_EXIT_FAILED;
 	if (sum->wrong > 0)
 		fth_cli_error("%llu blocks held something else than was written",
 			      (unsigned long long)sum->wrong);
-	if (sum->wrong > 0 || (sum->checked == 0 && !fth_cli_stopped()))
+	if (rc < 0 || sum->wrong > 0)
 		return FTH_EXIT_FAILED;
 	return fth_cli_stopped() ? FTH_EXIT_INTERRUPTED : FTH_EXIT_OK;
 }
@@ -162,7 +231,8 @@ static int demo_text(void)
 	print_head();
 	status = verdict(run_steps(NULL, &sum), &sum);
 	if (status == FTH_EXIT_OK)
-		printf("\n%llu blocks were read and checked; all held what was last written.\n",
+		printf("\n%llu blocks were checked. All held what was last written, or last\n"
+		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
 	return status;
 }
@@ -178,7 +248,8 @@ static int run(int argc, char **argv)
 	static const struct fth_cli_usage usage = {
 		.synopsis = "demo [OPTIONS]",
 		.text = "Show the library at work, on devices that need no hardware: many threads\n"
-			"with many requests in flight, and every block that is read is checked.",
+			"with many requests in flight, failing requests and power loss. Every\n"
+			"block that is read is checked.",
 		.options = options,
 	};
 	char **args;

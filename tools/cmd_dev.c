@@ -4,6 +4,7 @@
 #include "json.h"
 
 #include "fathom/base/error.h"
+#include "fathom/dev/delay.h"
 #include "fathom/dev/driver.h"
 
 #include <stdio.h>
@@ -120,10 +121,87 @@ static const struct fth_command schemes_command = {
 	.run = run_schemes,
 };
 
+/* ---- models ---- */
+
+static void print_speed(const struct fth_dev_speed *speed)
+{
+	printf(" %8.1f %9llu %9llu", (double)speed->latency_ns / 1000,
+	       (unsigned long long)speed->iops_512, (unsigned long long)speed->iops_4k);
+}
+
+static void print_models(void)
+{
+	printf("%-8s %28s %28s\n", "", "read", "write");
+	printf("%-8s %8s %9s %9s %8s %9s %9s  %s\n", "name", "us", "IOPS 512", "IOPS 4K", "us",
+	       "IOPS 512", "IOPS 4K", "drive");
+	for (const struct fth_dev_model *model = fth_dev_models(); model->name; model++) {
+		printf("%-8s", model->name);
+		print_speed(&model->read);
+		print_speed(&model->write);
+		printf("  %s\n", model->drive);
+	}
+	printf("\n0 stands for no cap. Use one with any device: mem:4G?model=p5800x\n");
+}
+
+static void print_speed_json(struct fth_json *j, const char *key, const struct fth_dev_speed *speed)
+{
+	fth_json_object(j, key);
+	fth_json_u64(j, "latency_ns", speed->latency_ns);
+	fth_json_u64(j, "iops_512", speed->iops_512);
+	fth_json_u64(j, "iops_4k", speed->iops_4k);
+	fth_json_end(j);
+}
+
+static void print_models_json(void)
+{
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_array(&j, "models");
+	for (const struct fth_dev_model *model = fth_dev_models(); model->name; model++) {
+		fth_json_object(&j, NULL);
+		fth_json_string(&j, "name", model->name);
+		fth_json_string(&j, "drive", model->drive);
+		fth_json_string(&j, "source", model->source);
+		print_speed_json(&j, "read", &model->read);
+		print_speed_json(&j, "write", &model->write);
+		fth_json_u64(&j, "flush_ns", model->flush_ns);
+		fth_json_end(&j);
+	}
+	fth_json_finish(&j);
+}
+
+static int run_models(int argc, char **argv)
+{
+	static const struct fth_cli_usage usage = {
+		.synopsis = "dev models",
+		.text = "List the drives whose published latency and rate any device can be "
+			"given,\n"
+			"with ?model=NAME. With --json also where the figures come from.",
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args);
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (fth_cli_json())
+		print_models_json();
+	else
+		print_models();
+	return FTH_EXIT_OK;
+}
+
+static const struct fth_command models_command = {
+	.name = "models",
+	.summary = "list the drives that can be imitated",
+	.run = run_models,
+};
+
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
 	&info_command,
+	&models_command,
 	&schemes_command,
 	NULL,
 };

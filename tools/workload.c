@@ -308,25 +308,40 @@ int fth_workload_run(const struct fth_workload *workload, struct fth_workload_re
 	return rc < 0 ? rc : failed;
 }
 
+void fth_workload_doubt(const struct fth_workload *w, const uint32_t *since)
+{
+	for (uint64_t block = 0; block < w->blocks; block++)
+		if (w->generations[block] != since[block])
+			w->generations[block] |= UNKNOWN;
+}
+
+static void verify_block(const struct fth_workload *w, uint64_t block, char *buf,
+			 struct fth_workload_result *result)
+{
+	uint32_t state = w->generations[block];
+
+	if (state == 0 || (state & UNKNOWN))
+		return;
+	if (fth_dev_read(w->dev, buf, w->block, block * w->block) < 0) {
+		result->errors++;
+		return;
+	}
+	result->checked++;
+	if (!holds(w, buf, block, state & GENERATION))
+		result->wrong++;
+}
+
 int fth_workload_verify(const struct fth_workload *w, struct fth_workload_result *result)
 {
 	char *buf = fth_dev_buf_alloc(w->dev, w->block);
-	int rc = buf ? 0 : -ENOMEM;
 
-	for (uint64_t block = 0; block < w->blocks && rc == 0 && !fth_cli_stopped(); block++) {
-		uint32_t state = w->generations[block];
-
-		if (state == 0 || (state & UNKNOWN))
-			continue;
-		rc = fth_dev_read(w->dev, buf, w->block, block * w->block);
-		if (rc < 0)
-			break;
-		result->checked++;
-		if (!holds(w, buf, block, state & GENERATION))
-			result->wrong++;
+	if (!buf)
+		return -ENOMEM;
+	for (uint64_t block = 0; block < w->blocks && !fth_cli_stopped(); block++) {
+		verify_block(w, block, buf, result);
 		fth_cli_progress("checking", block, w->blocks);
 	}
 	fth_cli_progress_end();
 	fth_dev_buf_free(w->dev, buf, w->block);
-	return rc;
+	return 0;
 }

@@ -39,7 +39,13 @@ struct fth_workload_result {
  */
 int fth_workload_run(const struct fth_workload *workload, struct fth_workload_result *result);
 
-/* Read every block that was written and compare. Adds to the result. */
+/*
+ * Expect nothing of the blocks whose generation differs from the copy `since`: what was written to
+ * them after the copy was made may or may not be there.
+ */
+void fth_workload_doubt(const struct fth_workload *workload, const uint32_t *since);
+
+/* Read every block that was written and compare. Adds to checked, wrong and errors. */
 int fth_workload_verify(const struct fth_workload *workload, struct fth_workload_result *result);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include "workload.h"
 
+#include "fathom/dev/crash.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -92,6 +94,58 @@ static void a_block_in_the_wrong_place_is_found(void **state)
 	fth_dev_close(w.dev);
 }
 
+static void a_failed_write_leaves_its_block_unknown(void **state)
+{
+	struct fth_workload w = new_workload("fault(mem:128K)?kind=read,write&every=7&mode=torn");
+	struct fth_workload_result r;
+
+	(void)state;
+	assert_ok(fth_workload_run(&w, &r));
+	assert_int_equal(r.errors, 4 * 500 / 7);
+	assert_int_equal(r.reads + r.writes + r.errors, 4 * 500);
+	assert_int_equal(r.wrong, 0);
+	fth_dev_close(w.dev);
+}
+
+static void doubted_blocks_are_not_looked_at(void **state)
+{
+	struct fth_workload w = new_workload("mem:128K");
+	uint32_t since[BLOCKS];
+	struct fth_workload_result r;
+
+	(void)state;
+	assert_ok(fth_workload_run(&w, &r));
+	memcpy(since, generations, sizeof(since));
+	since[0]--;
+	assert_ok(fth_dev_zero(w.dev, 2 * BLOCK, 0));
+	fth_workload_doubt(&w, since);
+	assert_ok(fth_workload_verify(&w, &r));
+	assert_int_equal(r.wrong, 1); /* block 1 */
+	fth_dev_close(w.dev);
+}
+
+/* Write, flush, lose the power; returns how many blocks are not what they were. */
+static uint64_t lost_by(const char *uri)
+{
+	struct fth_workload w = new_workload(uri);
+	struct fth_workload_result r;
+
+	assert_ok(fth_workload_run(&w, &r));
+	assert_ok(fth_dev_flush(w.dev));
+	assert_ok(fth_dev_crash_power_loss(w.dev, 3));
+	assert_ok(fth_dev_crash_restart(w.dev));
+	assert_ok(fth_workload_verify(&w, &r));
+	fth_dev_close(w.dev);
+	return r.wrong;
+}
+
+static void a_drive_that_lies_about_flushes_is_found_out(void **state)
+{
+	(void)state;
+	assert_int_equal(lost_by("crash(mem:128K)"), 0);
+	assert_int_not_equal(lost_by("crash(mem:128K)?lie=on"), 0);
+}
+
 static void what_does_not_fit_is_refused(void **state)
 {
 	struct fth_workload w = new_workload("mem:128K");
@@ -114,6 +168,9 @@ int main(void)
 		cmocka_unit_test(a_good_device_has_nothing_wrong),
 		cmocka_unit_test(one_changed_byte_is_found),
 		cmocka_unit_test(a_block_in_the_wrong_place_is_found),
+		cmocka_unit_test(a_failed_write_leaves_its_block_unknown),
+		cmocka_unit_test(doubted_blocks_are_not_looked_at),
+		cmocka_unit_test(a_drive_that_lies_about_flushes_is_found_out),
 		cmocka_unit_test(what_does_not_fit_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
