@@ -5,6 +5,7 @@
 
 const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
 	&fth_dev_scheme_mem,
+	&fth_dev_scheme_file,
 	&fth_dev_scheme_fault,
 	&fth_dev_scheme_delay,
 	&fth_dev_scheme_crash,

@@ -75,9 +75,26 @@ struct fth_dev_req {
  * Open a device by its URI (fathom/base/uri.h has the grammar). Schemes built in here:
  *
  *	mem:SIZE[?block=512]		memory of this process; gone when closed
+ *	file:PATH[?options]		a regular file or a block device, through io_uring
+ *
+ * The options of file: are
+ *
+ *	size=SIZE		what size it has; something of another size is refused
+ *	create=on|off		make the file, sparse and of size=, if there is none; default off
+ *	readonly=on|off		writes, zeroes and discards fail with -EROFS; default off
+ *	direct=auto|on|off	past the page cache: where possible (the default), or else fail, or
+ *				never. Needs whole blocks, of 512 to 4096 bytes as a rule.
+ *	block=SIZE		a power of two; default the smallest that the medium allows, which
+ *				is 1 for a regular file without direct I/O
+ *	fixed=on|off		register the file and mapped buffers with the kernel; default on,
+ *				and only a matter of speed
+ *
+ * A block device that is mounted is opened with readonly=on only. After a flush of file: has
+ * failed, later ones fail as well, until the device is opened anew: what was written and not yet
+ * flushed may be lost.
  *
  * Higher layers add schemes of their own. Thread-safe. May block. On failure *out is NULL and the
- *error text says what is wrong.
+ * error text says what is wrong.
  */
 int fth_dev_open(const char *uri, struct fth_dev **out);
 

@@ -85,6 +85,7 @@ struct fth_dev_scheme {
 extern const struct fth_dev_scheme *const fth_dev_builtin_schemes[];
 
 extern const struct fth_dev_scheme fth_dev_scheme_mem;
+extern const struct fth_dev_scheme fth_dev_scheme_file;
 extern const struct fth_dev_scheme fth_dev_scheme_fault; /* fathom/dev/fault.h */
 extern const struct fth_dev_scheme fth_dev_scheme_delay; /* fathom/dev/delay.h */
 extern const struct fth_dev_scheme fth_dev_scheme_crash; /* fathom/dev/crash.h */

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the tests of the file: device share: directories to work in, and files there. */
+#ifndef FTH_DEV_FILE_FIXTURE_H
+#define FTH_DEV_FILE_FIXTURE_H
+
+#include "fth_test.h"
+
+#include "dev/dev_file.h"
+#include "fathom/base/rng.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLACES_MAX 2
+
+/* The temporary directory, and shared memory where there is some: two unlike filesystems. */
+static char places[PLACES_MAX][256];
+static unsigned place_count;
+
+static inline void add_place(const char *parent)
+{
+	char *place = places[place_count];
+
+	snprintf(place, sizeof(places[0]), "%s/fathom-test-XXXXXX", parent);
+	if (mkdtemp(place))
+		place_count++;
+}
+
+static inline int make_places(void **state)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	(void)state;
+	add_place(tmp && *tmp ? tmp : "/tmp");
+	add_place("/dev/shm");
+	return place_count > 0 ? 0 : -1;
+}
+
+static inline const char *path_in(unsigned place, const char *name)
+{
+	static char path[512];
+
+	snprintf(path, sizeof(path), "%s/%s", places[place], name);
+	return path;
+}
+
+static inline int remove_places(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < place_count; i++) {
+		unlink(path_in(i, "a"));
+		if (rmdir(places[i]) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* A new file "a" of that size, no longer sparse. */
+static inline void make_file(unsigned place, size_t size)
+{
+	int fd = open(path_in(place, "a"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+	char *bytes = malloc(size ? size : 1);
+
+	assert_true(fd >= 0);
+	assert_non_null(bytes);
+	memset(bytes, 0xee, size);
+	assert_int_equal(pwrite(fd, bytes, size, 0), (ssize_t)size);
+	close(fd);
+	free(bytes);
+}
+
+static inline int open_a(unsigned place, const char *options, struct fth_dev **dev)
+{
+	char uri[1024];
+
+	snprintf(uri, sizeof(uri), "file:%s%s", path_in(place, "a"), options);
+	return fth_dev_open(uri, dev);
+}
+
+static inline void fill_random(void *buf, size_t len, uint64_t seed)
+{
+	struct fth_rng rng = {seed};
+
+	for (size_t i = 0; i < len; i++)
+		((unsigned char *)buf)[i] = (unsigned char)fth_rng_next(&rng);
+}
+
+static inline bool all_are(const void *buf, size_t len, unsigned char value)
+{
+	for (size_t i = 0; i < len; i++)
+		if (((const unsigned char *)buf)[i] != value)
+			return false;
+	return true;
+}
+
+#endif

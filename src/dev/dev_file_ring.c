@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A channel of the file: device: one io_uring.
+ *
+ * A channel may move from thread to thread, even with requests in flight, so the ring is not
+ * bound to one (no SINGLE_ISSUER, no DEFER_TASKRUN, no registered ring descriptor).
+ *
+ * What could not be handed to the kernel at once, because it was short of memory, stays queued
+ * in the ring or in the channel's `again` list; each call tries again. So submit takes all
+ * requests that it is given, and errors come out of reap.
+ */
+#include "dev/dev_file.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENTRIES_MAX 4096 /* of a submission ring; a larger batch takes more system calls */
+
+/* ---- opening and closing ---- */
+
+/*
+ * COOP_TASKRUN: the kernel does not interrupt this thread when a request completes, and handles
+ * it when the thread comes by. TASKRUN_FLAG: and a poll sees that it should come by.
+ * SUBMIT_ALL: an entry that is refused gets its answer, and those after it go on. Kernels before
+ * 5.19 have none or only some of these, and need none.
+ */
+static int setup(struct io_uring *ring, unsigned depth)
+{
+	unsigned entries = depth < ENTRIES_MAX ? depth : ENTRIES_MAX;
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_CQSIZE | IORING_SETUP_COOP_TASKRUN |
+			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
+		.cq_entries = depth,
+	};
+	int rc = io_uring_queue_init_params(entries, ring, &params);
+
+	if (rc != -EINVAL)
+		return rc;
+	memset(&params, 0, sizeof(params));
+	params.flags = IORING_SETUP_CQSIZE;
+	params.cq_entries = depth;
+	return io_uring_queue_init_params(entries, ring, &params);
+}
+
+static int explain(int rc)
+{
+	switch (rc) {
+	case -ENOSYS:
+		return fth_fail(ENOSYS, "this kernel has no io_uring");
+	case -EPERM:
+	case -EACCES:
+		return fth_fail(-rc,
+				"io_uring is not allowed here (sysctl kernel.io_uring_disabled, "
+				"a container's seccomp filter)");
+	case -ENOMEM:
+		return fth_fail(ENOMEM, "no memory for an io_uring (is RLIMIT_MEMLOCK small?)");
+	default:
+		return fth_fail(-rc, "io_uring: %s", strerror(-rc));
+	}
+}
+
+/* EXT_ARG (Linux 5.11): a wait with a deadline that needs no request of its own. */
+static int check_features(const struct io_uring *ring)
+{
+	if (ring->features & IORING_FEAT_EXT_ARG)
+		return 0;
+	return fth_fail(ENOSYS, "this kernel's io_uring is too old: Linux 5.11 or newer is needed");
+}
+
+int dev_file_ring_probe(void)
+{
+	struct io_uring ring;
+	int rc = setup(&ring, 1);
+
+	if (rc < 0)
+		return explain(rc);
+	rc = check_features(&ring);
+	io_uring_queue_exit(&ring);
+	return rc;
+}
+
+/* The same file with a description of its own; dev_file_flush.c says why. */
+static int reopen(const struct dev_file *file)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
+	fd = open(path, file->open_flags);
+	return fd >= 0 ? fd : file->fd;
+}
+
+int dev_file_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
+{
+	struct dev_file *file = (struct dev_file *)dev;
+	struct chan_file *chan = calloc(1, sizeof(*chan));
+	int rc;
+
+	if (!chan)
+		return -ENOMEM;
+	rc = setup(&chan->ring, depth);
+	if (rc < 0) {
+		free(chan);
+		return explain(rc);
+	}
+	chan->chan.dev = dev;
+	chan->fd = reopen(file);
+	chan->has_file_slot =
+		file->fixed && io_uring_register_files(&chan->ring, &chan->fd, 1) == 0;
+	chan_file_map_init(chan);
+	*out = &chan->chan;
+	return 0;
+}
+
+void dev_file_chan_close(struct fth_dev_chan *base)
+{
+	struct chan_file *chan = (struct chan_file *)base;
+
+	io_uring_queue_exit(&chan->ring);
+	if (chan->fd != chan_file_dev(chan)->fd)
+		close(chan->fd);
+	free(chan);
+}
+
+/* ---- submitting ---- */
+
+/* Hand what is queued to the kernel; what it does not take stays queued. */
+static void push(struct chan_file *chan)
+{
+	struct io_uring_sqe *sqe;
+	int rc = 1;
+
+	while (chan->again.first && (sqe = io_uring_get_sqe(&chan->ring)))
+		dev_file_req_prepare(chan, sqe, file_list_pop(&chan->again));
+	while ((rc > 0 || rc == -EINTR) && io_uring_sq_ready(&chan->ring) > 0)
+		rc = io_uring_submit(&chan->ring);
+}
+
+static struct io_uring_sqe *next_entry(struct chan_file *chan)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&chan->ring);
+
+	if (sqe)
+		return sqe;
+	push(chan);
+	return io_uring_get_sqe(&chan->ring);
+}
+
+static void start(struct chan_file *chan, struct fth_dev_req *req)
+{
+	struct io_uring_sqe *sqe;
+	int refusal = dev_file_req_refusal(chan_file_dev(chan), req);
+
+	req->scratch[0] = 0;
+	if (refusal < 0) {
+		req->result = refusal;
+		file_list_push(&chan->done, req);
+		return;
+	}
+	if (req->op == FTH_DEV_FLUSH && !chan_file_flush_begin(chan, req))
+		return;
+	sqe = next_entry(chan);
+	if (sqe)
+		dev_file_req_prepare(chan, sqe, req);
+	else
+		file_list_push(&chan->again, req);
+}
+
+int dev_file_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
+{
+	struct chan_file *chan = (struct chan_file *)base;
+
+	chan_file_map_sync(chan);
+	for (unsigned i = 0; i < n; i++)
+		start(chan, reqs[i]);
+	push(chan);
+	return (int)n;
+}
+
+/* ---- reaping ---- */
+
+static unsigned take_done(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && chan->done.first)
+		done[n++] = file_list_pop(&chan->done);
+	return n;
+}
+
+/* Look at the answers that are there; those that leave something to do go round again. */
+static unsigned take_answers(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
+{
+	struct dev_file *file = chan_file_dev(chan);
+	unsigned head, seen = 0, n = 0;
+	struct io_uring_cqe *cqe;
+
+	io_uring_for_each_cqe(&chan->ring, head, cqe)
+	{
+		struct fth_dev_req *req = (struct fth_dev_req *)(uintptr_t)cqe->user_data;
+
+		if (n == max)
+			break;
+		seen++;
+		if (!dev_file_req_answer(file, req, cqe->res)) {
+			file_list_push(&chan->again, req);
+			continue;
+		}
+		done[n++] = req;
+		if (req->op == FTH_DEV_FLUSH)
+			chan_file_flush_end(chan, req->result);
+	}
+	io_uring_cq_advance(&chan->ring, seen);
+	return n;
+}
+
+static unsigned take(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
+{
+	unsigned n = take_answers(chan, done, max);
+
+	n += take_done(chan, done + n, max - n);
+	if (chan->again.first || io_uring_sq_ready(&chan->ring) > 0)
+		push(chan);
+	return n;
+}
+
+/* Let the kernel turn finished work into answers, if it says that it has some. */
+static void poll_kernel(struct chan_file *chan)
+{
+	unsigned flags = IO_URING_READ_ONCE(*chan->ring.sq.kflags);
+
+	if (flags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+		(void)io_uring_get_events(&chan->ring);
+}
+
+/* Wait for that many answers or until the deadline. 0, or an error that no retry mends. */
+static int wait_answers(struct chan_file *chan, unsigned count, uint64_t deadline, uint64_t now)
+{
+	struct __kernel_timespec left, *timeout = NULL;
+	struct io_uring_cqe *cqe;
+	int rc;
+
+	if (deadline != FTH_NEVER) {
+		left.tv_sec = (long long)((deadline - now) / 1000000000u);
+		left.tv_nsec = (long long)((deadline - now) % 1000000000u);
+		timeout = &left;
+	}
+	rc = io_uring_submit_and_wait_timeout(&chan->ring, &cqe, count, timeout, NULL);
+	if (rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY)
+		return 0;
+	return fth_fail(-rc, "waiting for io_uring: %s", strerror(-rc));
+}
+
+int dev_file_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max, unsigned min,
+		  uint64_t deadline)
+{
+	struct chan_file *chan = (struct chan_file *)base;
+	unsigned n = take(chan, done, max);
+	int rc = 0;
+
+	if (n == 0 && (min == 0 || deadline == 0)) {
+		poll_kernel(chan);
+		n = take(chan, done, max);
+	}
+	while (n < min && deadline != 0 && rc == 0) {
+		uint64_t now = deadline == FTH_NEVER ? 0 : fth_now_ns();
+
+		if (now >= deadline)
+			break;
+		/* A parked flush brings no answer of its own. */
+		rc = wait_answers(chan, chan->flush.parked ? 1 : min - n, deadline, now);
+		n += take(chan, done + n, max - n);
+	}
+	return n == 0 && rc < 0 ? rc : (int)n;
+}
