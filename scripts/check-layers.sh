@@ -5,7 +5,7 @@
 #
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
 # include/fathom/NAME/. Files straight in src/ tie the modules together and may include all of
-# them; so may a *_test.c. Public headers include public headers only, and so do examples.
+# them; so may *_test.c and *_fixture.[ch]. Public headers include public headers only, and so do examples.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
@@ -39,7 +39,7 @@ module_of() {
     module=${rest%%/*}
     module=${module%.h}
     ;;
-  *_test.c | *_test.cu) module=tests ;;
+  *_test.c | *_test.cu | *_fixture.[ch]) module=tests ;;
   src/*/*)
     rest=${1#src/}
     module=${rest%%/*}

@@ -2,7 +2,7 @@
 /* The controller with workers of its own, and hosts on several threads. */
 #include "fth_test.h"
 
-#include "nvme/ctrl_host.h"
+#include "nvme/ctrl_fixture.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The queue pair, one step at a time, against a controller played by hand. */
-#include "fake_ctrl.h"
+#include "queue_fixture.h"
 
 #include <errno.h>
 

@@ -4,7 +4,7 @@
  * controller that answers out of order, holds answers back past the deadline, and is taken away
  * and brought back in the middle.
  */
-#include "fake_ctrl.h"
+#include "queue_fixture.h"
 
 #include "fathom/base/rng.h"
 

@@ -4,8 +4,8 @@
  * rings in it, commands written one by one, completions taken by phase. It checks each completion
  * for form, and drives a controller without workers by stepping it.
  */
-#ifndef FTH_SRC_NVME_CTRL_HOST_H
-#define FTH_SRC_NVME_CTRL_HOST_H
+#ifndef FTH_SRC_NVME_CTRL_FIXTURE_H
+#define FTH_SRC_NVME_CTRL_FIXTURE_H
 
 #include "fathom/nvme/ctrl.h"
 #include "fathom/nvme/spec.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fth_test.h"
 
-#include "nvme/ctrl_host.h"
+#include "nvme/ctrl_fixture.h"
 
 #include "fathom/hd/wait.h"
 

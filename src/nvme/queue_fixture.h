@@ -3,8 +3,8 @@
  * For tests of the queue pair: both rings in plain memory and a controller played by hand, one
  * step at a time, which can also be told to lie.
  */
-#ifndef FTH_NVME_FAKE_CTRL_H
-#define FTH_NVME_FAKE_CTRL_H
+#ifndef FTH_NVME_QUEUE_FIXTURE_H
+#define FTH_NVME_QUEUE_FIXTURE_H
 
 #include "fth_test.h"
 
