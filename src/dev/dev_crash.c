@@ -8,8 +8,8 @@
  *    is submitted later not leave it behind.
  * 2. `epoch` counts power losses. A request whose operation is of an earlier epoch was in flight
  *    when the power went, and comes back with -ENODEV.
- * 3. A read that goes inside takes along what is pending on its sectors at its submission: a
- *    flush may move that inside before or after the read gets there.
+ * 3. A read goes inside on its own only when nothing is pending on its sectors; else it is done
+ *    under the lock. So of what is inside no two touch the same sectors, unless the caller's do.
  * 4. Lock order: the common part's lock, this device's, then those of the device inside.
  */
 #include "dev/crash_log.h"
@@ -23,6 +23,7 @@
 
 #define LIMIT_DEFAULT ((uint64_t)1 << 30)
 #define LIMIT_MIN     4096
+#define DATA_ALIGN    4096
 /* Above this a zero or discard goes straight inside: its sectors would fill the index. */
 #define THROUGH_MIN ((uint64_t)16 << 20)
 
@@ -41,19 +42,9 @@ struct dev_crash {
 	int lost; /* why the contents are unknown, or 0 */
 };
 
-/* Sectors that a read finds pending, in the order of their place in the request. */
-struct overlay {
-	uint64_t count;
-	struct {
-		uint64_t position;
-		char bytes[FTH_CRASH_SECTOR];
-	} sectors[];
-};
-
 struct operation {
 	uint64_t epoch;
 	struct fth_crash_record *record; /* of a write that is pending, or NULL */
-	struct overlay *overlay;	 /* of a read, or NULL */
 	unsigned next_free;
 };
 
@@ -144,55 +135,42 @@ static uint64_t count_pending(const struct dev_crash *crash, const struct fth_de
 	return n;
 }
 
-static struct overlay *take_overlay(const struct dev_crash *crash, const struct fth_dev_req *req,
-				    uint64_t count)
+static int read_mixed(const struct dev_crash *crash, const struct fth_dev_req *req, char *flat,
+		      uint64_t count)
 {
 	uint64_t first = req->offset / FTH_CRASH_SECTOR;
-	struct overlay *overlay = malloc(sizeof(*overlay) + count * sizeof(overlay->sectors[0]));
 
-	if (!overlay)
-		return NULL;
-	overlay->count = 0;
-	for (uint64_t i = 0; overlay->count < count; i++) {
+	/* When all of it is pending there is nothing to ask the medium for. */
+	if (count * FTH_CRASH_SECTOR < req->length) {
+		int rc = fth_dev_read(crash->wrap.inner, flat, req->length, req->offset);
+
+		if (rc < 0)
+			return rc;
+	}
+	for (uint64_t i = 0; i < req->length / FTH_CRASH_SECTOR; i++) {
 		const char *bytes = fth_crash_log_find(&crash->log, first + i);
 
-		if (!bytes)
-			continue;
-		overlay->sectors[overlay->count].position = i * FTH_CRASH_SECTOR;
-		memcpy(overlay->sectors[overlay->count++].bytes, bytes, FTH_CRASH_SECTOR);
+		if (bytes)
+			memcpy(flat + i * FTH_CRASH_SECTOR, bytes, FTH_CRASH_SECTOR);
 	}
-	return overlay;
-}
-
-static void lay_over(const struct overlay *overlay, const struct fth_dev_req *req)
-{
-	uint64_t start = 0; /* of the present piece, within the request */
-	unsigned piece = 0;
-
-	for (uint64_t i = 0; i < overlay->count; i++) {
-		uint64_t position = overlay->sectors[i].position;
-
-		/* Pieces are whole blocks, so a sector never lies in two of them. */
-		while (position >= start + req->iov[piece].iov_len)
-			start += req->iov[piece++].iov_len;
-		memcpy((char *)req->iov[piece].iov_base + (position - start),
-		       overlay->sectors[i].bytes, FTH_CRASH_SECTOR);
-	}
+	fth_dev_req_scatter(req, flat);
+	return 0;
 }
 
 /* 1: the request must go inside; else its result. */
-static int read_pending(struct dev_crash *crash, struct operation *op,
-			const struct fth_dev_req *req)
+static int read_pending(const struct dev_crash *crash, const struct fth_dev_req *req)
 {
 	uint64_t count = count_pending(crash, req);
+	void *flat;
+	int rc;
 
 	if (count == 0)
 		return 1;
-	op->overlay = take_overlay(crash, req, count);
-	if (!op->overlay)
+	if (posix_memalign(&flat, DATA_ALIGN, req->length) != 0)
 		return -ENOMEM;
-	/* When all of it is pending there is nothing to ask the medium for. */
-	return count * FTH_CRASH_SECTOR < req->length;
+	rc = read_mixed(crash, req, flat, count);
+	free(flat);
+	return rc;
 }
 
 /* 1: the request must go inside; else its result. */
@@ -204,7 +182,7 @@ static int execute(struct dev_crash *crash, struct operation *op, const struct f
 	if (crash->off)
 		return -ENODEV;
 	if (req->op == FTH_DEV_READ)
-		return read_pending(crash, op, req);
+		return read_pending(crash, req);
 	goes = count_operation(crash);
 	if (req->op == FTH_DEV_FLUSH)
 		rc = goes ? -ENODEV : flush(crash);
@@ -260,10 +238,6 @@ static void finish(struct dev_crash *crash, struct chan_crash *chan, struct fth_
 		req->result = -ENODEV;
 	if (op->record)
 		fth_crash_log_complete(op->record);
-	if (op->overlay && req->result == 0)
-		lay_over(op->overlay, req);
-	free(op->overlay);
-	op->overlay = NULL;
 	op->next_free = chan->first_free;
 	chan->first_free = (unsigned)at;
 }
@@ -302,16 +276,6 @@ static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_c
 	return 0;
 }
 
-static void crash_chan_close(struct fth_dev_chan *base)
-{
-	struct chan_crash *chan = (struct chan_crash *)base;
-
-	/* Only a device inside that gave up on its requests leaves any. */
-	for (unsigned i = 0; i < base->depth; i++)
-		free(chan->operations[i].overlay);
-	fth_wrap_chan_close(base);
-}
-
 /* ---- making and ending ---- */
 
 static void crash_close(struct fth_dev *dev)
@@ -329,7 +293,7 @@ static void crash_close(struct fth_dev *dev)
 static const struct fth_dev_ops crash_ops = {
 	.close = crash_close,
 	.chan_open = crash_chan_open,
-	.chan_close = crash_chan_close,
+	.chan_close = fth_wrap_chan_close,
 	.submit = crash_submit,
 	.reap = crash_reap,
 	.map = fth_wrap_map,

@@ -25,7 +25,8 @@
  *
  * Blocks are at least 512 bytes, also where the device inside has smaller ones. Closing writes
  * back what is pending, without a flush: a shutdown, not a crash. Operations wait for each other,
- * and a flush does its work while it is submitted: this device is for tests, not for speed.
+ * and flushes, and reads of pending data, are done while they are submitted: this device is for
+ * tests, not for speed.
  */
 #ifndef FATHOM_DEV_CRASH_H
 #define FATHOM_DEV_CRASH_H
