@@ -10,6 +10,7 @@
 
 /* ---- batches ---- */
 
+/* Lives until its channel is closed: a check that ends early leaves requests in flight. */
 struct batch {
 	struct fth_dev_req reqs[BATCH];
 	struct fth_dev_req *list[BATCH];
@@ -64,21 +65,17 @@ static int reap_batch(struct fth_dev_chan *chan, struct batch *b, unsigned max, 
 	return 0;
 }
 
-static int run_batch(const struct fth_conf *conf, struct fth_dev_chan *chan, char *buf,
-		     enum fth_dev_op op, unsigned max, unsigned min)
+static int run_batch(struct fth_dev_chan *chan, struct batch *b, const unsigned *max_min)
 {
-	struct batch b;
-	int n;
+	int n = fth_dev_submit(chan, b->list, BATCH);
 
-	batch_init(conf, &b, op, buf);
-	n = fth_dev_submit(chan, b.list, BATCH);
 	FTH_CHECK(n);
 	FTH_EXPECT(n == BATCH && fth_dev_chan_in_flight(chan) == BATCH);
-	return reap_batch(chan, &b, max, min);
+	return reap_batch(chan, b, max_min[0], max_min[1]);
 }
 
-static int batches_on(const struct fth_conf *conf, struct fth_dev_chan *chan, char *buf,
-		      uint64_t length)
+static int batches_on(const struct fth_conf *conf, struct fth_dev_chan *chan, struct batch *b,
+		      char *buf, uint64_t length)
 {
 	static const unsigned ways[][2] = {{BATCH, BATCH}, {BATCH, 1}, {1, 1}, {7, 3}, {16, 0}};
 	uint64_t stride = length / BATCH;
@@ -88,9 +85,11 @@ static int batches_on(const struct fth_conf *conf, struct fth_dev_chan *chan, ch
 		for (unsigned at = 0; at < BATCH; at++)
 			memcpy(conf->written + at * conf->info->block, buf + at * stride,
 			       conf->info->block);
-		FTH_CHECK(run_batch(conf, chan, buf, FTH_DEV_WRITE, ways[i][0], ways[i][1]));
+		batch_init(conf, b, FTH_DEV_WRITE, buf);
+		FTH_CHECK(run_batch(chan, b, ways[i]));
 		memset(buf, 0, length);
-		FTH_CHECK(run_batch(conf, chan, buf, FTH_DEV_READ, ways[i][0], ways[i][1]));
+		batch_init(conf, b, FTH_DEV_READ, buf);
+		FTH_CHECK(run_batch(chan, b, ways[i]));
 		for (unsigned at = 0; at < BATCH; at++)
 			FTH_CHECK(fth_conf_same(conf->written + at * conf->info->block,
 						buf + at * stride, conf->info->block,
@@ -104,18 +103,17 @@ int fth_conf_batches(struct fth_conf *conf)
 	uint64_t align = conf->info->align;
 	uint64_t length = BATCH * ((conf->info->block + align - 1) / align * align);
 	char *buf = fth_conf_alloc(conf, length);
+	struct batch *b = malloc(sizeof(*b));
 	struct fth_dev_chan *chan;
-	int rc;
+	int rc = buf && b ? fth_conf_background(conf, 110) : -ENOMEM;
 
-	if (!buf)
-		return -ENOMEM;
-	rc = fth_conf_background(conf, 110);
 	if (rc == 0)
 		rc = fth_dev_chan_open(conf->dev, BATCH, &chan);
 	if (rc == 0) {
-		rc = batches_on(conf, chan, buf, length);
+		rc = batches_on(conf, chan, b, buf, length);
 		fth_dev_chan_close(chan);
 	}
+	free(b);
 	free(buf);
 	return rc < 0 ? rc : fth_conf_verify(conf);
 }
@@ -176,9 +174,10 @@ int fth_conf_depth(struct fth_conf *conf)
 
 /* ---- deadlines ---- */
 
-static int deadlines_on(const struct fth_conf *conf, struct fth_dev_chan *chan)
+static int deadlines_on(const struct fth_conf *conf, struct fth_dev_chan *chan,
+			struct fth_dev_req *req)
 {
-	struct fth_dev_req req, *r = &req, *done[2];
+	struct fth_dev_req *done[2];
 	int rc;
 
 	FTH_EXPECT(fth_dev_reap(chan, done, 2, 1, FTH_NEVER) == 0); /* nothing to wait for */
@@ -186,8 +185,8 @@ static int deadlines_on(const struct fth_conf *conf, struct fth_dev_chan *chan)
 	for (unsigned i = 0; i < 20; i++) {
 		uint64_t deadline = i % 2 ? 1 : fth_deadline_ns(i * 10000);
 
-		fth_dev_req_init(&req, FTH_DEV_WRITE, conf->written, conf->info->block, 0);
-		FTH_EXPECT(fth_dev_submit(chan, &r, 1) == 1);
+		fth_dev_req_init(req, FTH_DEV_WRITE, conf->written, conf->info->block, 0);
+		FTH_EXPECT(fth_dev_submit(chan, &req, 1) == 1);
 		rc = fth_dev_reap(chan, done, 2, i % 3 ? 1 : 0, i % 3 ? deadline : 0);
 		/* It may be done or not; either way it comes back once. */
 		if (rc == 0 || rc == -ETIME) {
@@ -196,7 +195,7 @@ static int deadlines_on(const struct fth_conf *conf, struct fth_dev_chan *chan)
 			FTH_EXPECT(fth_dev_chan_in_flight(chan) == 1);
 			rc = fth_dev_reap(chan, done, 2, 2, FTH_NEVER);
 		}
-		FTH_EXPECT(rc == 1 && done[0] == &req && req.result == 0);
+		FTH_EXPECT(rc == 1 && done[0] == req && req->result == 0);
 		FTH_EXPECT(fth_dev_chan_in_flight(chan) == 0);
 	}
 	return 0;
@@ -205,10 +204,11 @@ static int deadlines_on(const struct fth_conf *conf, struct fth_dev_chan *chan)
 int fth_conf_deadlines(struct fth_conf *conf)
 {
 	struct fth_dev_chan *chan;
+	struct fth_dev_req req;
 	int rc;
 
 	FTH_CHECK(fth_dev_chan_open(conf->dev, 4, &chan));
-	rc = deadlines_on(conf, chan);
+	rc = deadlines_on(conf, chan, &req);
 	fth_dev_chan_close(chan);
 	return rc;
 }
