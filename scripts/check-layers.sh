@@ -74,7 +74,7 @@ check_include() {
   module_of "$found"
   to=$module
   if [ -z "${level[$from]-}" ] || [ -z "${level[$to]-}" ]; then
-    complain "$file:$line" "includes $name: no layer is known for \"$from\" or \"$to\" (scripts/check-layers.sh)"
+    complain "$file:$line" "includes $name: \"$from\" or \"$to\" has no layer here"
   elif [[ $file == include/* && $found != include/* ]]; then
     complain "$file:$line" "a public header includes $name, which is not installed"
   elif [[ $from == examples && $found == src/* ]]; then

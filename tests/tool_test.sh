@@ -58,9 +58,19 @@ expect 1 dev info mem:nonsense
 expect 1 dev info -- --json
 [[ $err == *"--json"* ]] || fail "-- does not end options: $err"
 
+expect 2 dev check mem:1M
+[[ $err == *"--overwrite"* ]] || fail "check does not ask: $err"
+expect 0 dev check --overwrite --ops 500 "crash(mem:1M)"
+[[ $out == *"keeps all"* ]] || fail "check: $out"
+expect 1 --json dev check --overwrite "fault(mem:1M)?kind=read&nth=9"
+[[ $out == *'"ok":false,"error":"'* ]] || fail "check: $out"
+expect 0 --json dev models
+[[ $out == *'"name":"p5800x"'* ]] || fail "models: $out"
+
 # A signal stops a long job in good order: the line of JSON is whole. -k only in case it is not so.
 status=0
-out=$(timeout --foreground --preserve-status -s INT -k 60 1 "$fathom" --json demo --ops 4000000000) || status=$?
+out=$(timeout --foreground --preserve-status -s INT -k 60 1 \
+  "$fathom" --json demo --ops 4000000000) || status=$?
 [ $status -eq 130 ] || fail "SIGINT: status $status"
 [[ $out == '{'*'"ok":false}' ]] || fail "SIGINT: $out"
 

@@ -7,6 +7,8 @@
 #include "fathom/dev/delay.h"
 #include "fathom/dev/driver.h"
 
+#include "dev/dev_conformance.h"
+
 #include <stdio.h>
 
 /* ---- info ---- */
@@ -197,13 +199,74 @@ static const struct fth_command models_command = {
 	.run = run_models,
 };
 
+/* ---- check ---- */
+
+static void print_check(const char *uri, int rc)
+{
+	struct fth_json j;
+
+	if (!fth_cli_json()) {
+		if (rc == 0)
+			printf("%s keeps all that a device promises\n", uri);
+		return;
+	}
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "uri", uri);
+	fth_json_bool(&j, "ok", rc == 0);
+	fth_json_string(&j, "error", rc < 0 ? fth_error_text(rc) : NULL);
+	fth_json_finish(&j);
+}
+
+static int run_check(int argc, char **argv)
+{
+	struct fth_conformance_options how = FTH_CONFORMANCE_DEFAULTS;
+	uint64_t threads = how.threads, operations = how.operations;
+	bool overwrite = false;
+	const struct fth_cli_option options[] = {
+		{"overwrite", FTH_CLI_FLAG, &overwrite, 0, 0, "yes, its contents may go"},
+		{"size", FTH_CLI_SIZE, &how.bytes, 1, UINT32_MAX, "use this much of it at most"},
+		{"ops", FTH_CLI_U64, &operations, 1, UINT32_MAX, "random operations"},
+		{"threads", FTH_CLI_U64, &threads, 1, 64, "threads at once"},
+		{"seed", FTH_CLI_U64, &how.seed, 0, UINT64_MAX, "of all random choices"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "dev check --overwrite URI",
+		.text = "Check that a device keeps every promise of fathom/dev.h. This OVERWRITES "
+			"the\n"
+			"beginning of the device.",
+		.options = options,
+		.min_args = 1,
+		.max_args = 1,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (!overwrite) {
+		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[0]);
+		return FTH_EXIT_USAGE;
+	}
+	how.threads = (unsigned)threads;
+	how.operations = (unsigned)operations;
+	rc = fth_dev_conformance(args[0], &how);
+	print_check(args[0], rc);
+	if (rc < 0)
+		fth_cli_error("%s: %s", args[0], fth_error_text(rc));
+	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+}
+
+static const struct fth_command check_command = {
+	.name = "check",
+	.summary = "check that a device keeps its promises; overwrites it",
+	.run = run_check,
+};
+
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&info_command,
-	&models_command,
-	&schemes_command,
-	NULL,
+	&check_command, &info_command, &models_command, &schemes_command, NULL,
 };
 
 static int run(int argc, char **argv)
@@ -213,6 +276,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_dev = {
 	.name = "dev",
-	.summary = "look at devices",
+	.summary = "look at devices and check them",
 	.run = run,
 };
