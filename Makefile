@@ -9,6 +9,8 @@ DEPS ?= yes
 CMAKE_FLAGS ?=
 # which benchmarks `make bench` runs; all by default
 BENCH ?=
+# how long `make fuzz` runs each target
+FUZZ_SECONDS ?= 60
 
 deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
 # $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
@@ -17,7 +19,7 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-format check-layers \
-	check-headers bench format install uninstall clean help deps-build deps-check
+	check-headers bench fuzz format install uninstall clean help deps-build deps-check
 
 all: build
 
@@ -72,6 +74,13 @@ bench: build ## run the benchmarks, or those named in BENCH="a b"
 	@for name in $(or $(BENCH),$$(build/fathom bench | awk '/^  /{print $$1}')); do \
 		build/fathom bench $$name || test $$? = 77 || exit 1; done
 
+fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs clang
+	@$(call deps,fuzz)
+	@$(call configure,build-fuzz,-DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++ \
+		-DFTH_SANITIZE=address -DFTH_LIBFUZZER=ON)
+	@$(call compile,build-fuzz)
+	@scripts/run-fuzz.sh build-fuzz $(FUZZ_SECONDS)
+
 format: deps-check ## format the code
 	@scripts/format.sh
 
@@ -83,7 +92,7 @@ uninstall: ## remove what the last `make install` put there
 	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --
 
 clean: ## remove the build folders
-	@rm -rf build build-asan build-tsan
+	@rm -rf build build-asan build-tsan build-fuzz
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
