@@ -5,7 +5,8 @@
 #
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
 # include/fathom/NAME/. Files straight in src/ tie the modules together and may include all of
-# them; so may *_test.c and *_fixture.[ch]. Public headers include public headers only, and so do examples.
+# them; so may *_test.c and *_fixture.[ch], what tests share. Public headers include public headers
+# only, and so do examples.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 

@@ -29,6 +29,8 @@ fresh_tree() {
   put src/nvme/queue.c dev/inside.h
   put src/vol/label.h ""
   put src/dev/dev_test.c vol/label.h
+  put src/dev/dev_fixture.h fth_test.h
+  put src/dev/dev_test.c dev_fixture.h
   put src/schemes.c vol/label.h
   put tests/fth_test.h ""
   put tools/cli.h ""
@@ -53,6 +55,7 @@ refuses include/fathom/base/error.h fathom/dev.h
 refuses src/nvme/queue.c vol/label.h          # sideways
 refuses src/vol/vol.c ../nvme/../nvme/queue.c # sideways, by a winding path
 refuses src/dev/dev.c fth_test.h              # the library includes the tests
+refuses src/dev/dev.c dev_fixture.h           # or what they share
 refuses src/dev/dev.c cli.h                   # the library includes the tool
 refuses include/fathom/dev.h dev/inside.h     # a public header includes a private one
 refuses examples/example.c dev/inside.h       # an example includes a private one
