@@ -371,13 +371,14 @@ static int run(int argc, char **argv)
 		{"ms", FTH_CLI_U64, &options.ms, 1, 60000, "per measurement"},
 		{"rounds", FTH_CLI_U64, &options.rounds, 1, ROUNDS_MAX, "medians are of"},
 		{"smallest", FTH_CLI_FLAG, &smallest, 0, 0, "a second's worth, for tests"},
-		{NULL, FTH_CLI_FLAG, NULL, 0, 0, NULL},
+		{0},
 	};
 	const struct fth_cli_usage usage = {
-		"bench queue [OPTION]...",
-		"One queue pair under many threads: ours, one lock around everything, and BaM's "
-		"design, on the same software controller and memory.",
-		table, 0, 0};
+		.synopsis = "bench queue [OPTION]...",
+		.text = "One queue pair under many threads: ours, one lock around everything, and "
+			"BaM's\ndesign, on the same software controller and memory.",
+		.options = table,
+	};
 	char **args;
 	int rc = fth_cli_parse(&usage, argc, argv, &args);
 

@@ -266,7 +266,7 @@ static const struct fth_command check_command = {
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&check_command, &info_command, &models_command, &schemes_command, NULL,
+	&check_command, &info_command, &models_command, &schemes_command, &fth_cmd_dev_stress, NULL,
 };
 
 static int run(int argc, char **argv)

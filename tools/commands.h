@@ -8,5 +8,6 @@
 extern const struct fth_command fth_cmd_bench;
 extern const struct fth_command fth_cmd_demo;
 extern const struct fth_command fth_cmd_dev;
+extern const struct fth_command fth_cmd_dev_stress; /* under dev */
 
 #endif

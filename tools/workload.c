@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Invariants
- * 1. Block b belongs to thread b mod threads: no other thread touches it or its generation.
+ * 1. Each thread has a range of blocks of its own (first_block()): no other touches them or
+ *    their generations.
  * 2. A block has at most one request in flight (BUSY), so there is one answer to what it holds.
  * 3. generations[b] without its flags is the generation of the last write to b that was started.
  *    It is what b holds, unless UNKNOWN is set (that write failed) or it is 0 (never written).
@@ -22,11 +23,13 @@
 #define BUSY	   ((uint32_t)1 << 31)
 #define UNKNOWN	   ((uint32_t)1 << 30)
 #define GENERATION (UNKNOWN - 1)
-#define POLL_NS	   100000000
+#define POLL_NS	   20000000
+#define RETRY_NS   10000000000u
 
 struct slot {
 	struct fth_dev_req req;
 	uint64_t block;
+	uint32_t run; /* blocks, from that one on */
 	char *buf;
 };
 
@@ -77,64 +80,108 @@ static bool holds(const struct fth_workload *w, const char *buf, uint64_t block,
 
 /* ---- one request ---- */
 
-static uint64_t pick_block(struct worker *worker)
+static uint32_t run_max(const struct fth_workload *w)
+{
+	return w->run_max ? w->run_max : 1;
+}
+
+static uint64_t first_block(const struct fth_workload *w, unsigned thread)
+{
+	return w->blocks * thread / w->threads;
+}
+
+/* A run of blocks of ours that nothing is in flight for; how many, and the first in *block. */
+static uint32_t pick_run(struct worker *worker, uint64_t *block)
 {
 	const struct fth_workload *w = worker->workload;
-	uint64_t mine = (w->blocks - worker->index + w->threads - 1) / w->threads, block;
+	uint64_t first = first_block(w, worker->index), end = first_block(w, worker->index + 1);
+	uint32_t wanted = 1 + (uint32_t)fth_rng_below(&worker->rng, run_max(w)), n = 1;
 
 	do
-		block = worker->index + w->threads * fth_rng_below(&worker->rng, mine);
-	while (w->generations[block] & BUSY);
-	return block;
+		*block = first + fth_rng_below(&worker->rng, end - first);
+	while (w->generations[*block] & BUSY);
+	while (n < wanted && *block + n < end && !(w->generations[*block + n] & BUSY))
+		n++;
+	return n;
+}
+
+static bool is_readable(const struct fth_workload *w, const struct slot *slot)
+{
+	for (uint32_t i = 0; i < slot->run; i++) {
+		uint32_t state = w->generations[slot->block + i];
+
+		if (!state || state & UNKNOWN)
+			return false;
+	}
+	return true;
 }
 
 static void prepare(struct worker *worker, struct slot *slot)
 {
 	const struct fth_workload *w = worker->workload;
-	uint64_t block = pick_block(worker);
-	uint32_t *state = &w->generations[block];
-	bool readable = *state && !(*state & UNKNOWN);
 	enum fth_dev_op op = FTH_DEV_READ;
 
-	if (!readable || fth_rng_unit(&worker->rng) < w->write_share) {
+	slot->run = pick_run(worker, &slot->block);
+	if (!is_readable(w, slot) || fth_rng_unit(&worker->rng) < w->write_share)
 		op = FTH_DEV_WRITE;
-		*state = (*state + 1) & GENERATION;
-		fill(w, slot->buf, block, *state);
+	for (uint32_t i = 0; i < slot->run; i++) {
+		uint32_t *state = &w->generations[slot->block + i];
+
+		if (op == FTH_DEV_WRITE) {
+			*state = (*state + 1) & GENERATION;
+			fill(w, slot->buf + (size_t)i * w->block, slot->block + i, *state);
+		}
+		*state |= BUSY;
 	}
-	*state |= BUSY;
-	slot->block = block;
-	fth_dev_req_init(&slot->req, op, slot->buf, w->block, block * w->block);
+	fth_dev_req_init(&slot->req, op, slot->buf, (uint64_t)slot->run * w->block,
+			 slot->block * w->block);
 	slot->req.user = slot;
 }
 
-static void conclude(struct worker *worker, struct slot *slot)
+static void conclude_block(struct worker *worker, struct slot *slot, uint32_t i)
 {
 	const struct fth_workload *w = worker->workload;
-	uint32_t *state = &w->generations[slot->block];
+	uint32_t *state = &w->generations[slot->block + i];
 
 	*state &= ~BUSY;
 	if (slot->req.result < 0) {
-		worker->result.errors++;
 		if (slot->req.op == FTH_DEV_WRITE)
 			*state |= UNKNOWN;
-	} else if (slot->req.op == FTH_DEV_WRITE) {
-		worker->result.writes++;
-	} else {
-		worker->result.reads++;
+	} else if (slot->req.op == FTH_DEV_READ) {
 		worker->result.checked++;
-		if (!holds(w, slot->buf, slot->block, *state & GENERATION))
+		if (!holds(w, slot->buf + (size_t)i * w->block, slot->block + i,
+			   *state & GENERATION))
 			worker->result.wrong++;
 	}
 }
 
+static void conclude(struct worker *worker, struct slot *slot)
+{
+	for (uint32_t i = 0; i < slot->run; i++)
+		conclude_block(worker, slot, i);
+	if (slot->req.result < 0)
+		worker->result.errors++;
+	else if (slot->req.op == FTH_DEV_WRITE)
+		worker->result.writes++;
+	else
+		worker->result.reads++;
+}
+
 /* ---- one thread ---- */
 
+/* A device that is just coming back from a failure refuses for a moment: that is an error too. */
 static int start(struct worker *worker, struct slot *slot)
 {
+	uint64_t deadline = fth_deadline_ns(RETRY_NS);
 	struct fth_dev_req *req = &slot->req;
+	int rc;
 
 	prepare(worker, slot);
-	return fth_dev_submit(worker->chan, &req, 1);
+	while ((rc = fth_dev_submit(worker->chan, &req, 1)) == -EIO && fth_now_ns() < deadline) {
+		worker->result.errors++;
+		sched_yield();
+	}
+	return rc;
 }
 
 static int start_all(struct worker *worker, uint64_t *started)
@@ -183,6 +230,11 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
+static size_t memory_size(const struct fth_workload *w)
+{
+	return (size_t)w->depth * run_max(w) * w->block;
+}
+
 static int worker_init(struct worker *worker, const struct fth_workload *w, unsigned index)
 {
 	int rc = fth_dev_chan_open(w->dev, w->depth, &worker->chan);
@@ -193,11 +245,11 @@ static int worker_init(struct worker *worker, const struct fth_workload *w, unsi
 	if (rc < 0)
 		return rc;
 	worker->slots = calloc(w->depth, sizeof(*worker->slots));
-	worker->memory = fth_dev_buf_alloc(w->dev, (size_t)w->depth * w->block);
+	worker->memory = fth_dev_buf_alloc(w->dev, memory_size(w));
 	if (!worker->slots || !worker->memory)
 		return -ENOMEM;
 	for (unsigned i = 0; i < w->depth; i++)
-		worker->slots[i].buf = worker->memory + (size_t)i * w->block;
+		worker->slots[i].buf = worker->memory + i * (memory_size(w) / w->depth);
 	return 0;
 }
 
@@ -208,7 +260,7 @@ static void worker_release(struct worker *worker)
 	/* First, since requests in flight still use the buffers. */
 	fth_dev_chan_close(worker->chan);
 	if (worker->memory)
-		fth_dev_buf_free(w->dev, worker->memory, (size_t)w->depth * w->block);
+		fth_dev_buf_free(w->dev, worker->memory, memory_size(w));
 	free(worker->slots);
 }
 
@@ -224,7 +276,11 @@ static int check(const struct fth_workload *w)
 	if (w->blocks > info->size / w->block)
 		return fth_fail(EINVAL, "the device has less than %llu blocks of %u bytes",
 				(unsigned long long)w->blocks, w->block);
-	if (w->threads == 0 || w->depth == 0 || (uint64_t)w->threads * w->depth >= w->blocks)
+	if ((uint64_t)run_max(w) * w->block > info->max_length)
+		return fth_fail(EINVAL, "requests of %u blocks of %u bytes are too long",
+				run_max(w), w->block);
+	if (w->threads == 0 || w->depth == 0 ||
+	    (uint64_t)w->threads * w->depth * run_max(w) >= w->blocks)
 		return fth_fail(EINVAL, "%u threads with depth %u need more than %llu blocks",
 				w->threads, w->depth, (unsigned long long)w->blocks);
 	return 0;
@@ -315,33 +371,42 @@ void fth_workload_doubt(const struct fth_workload *w, const uint32_t *since)
 			w->generations[block] |= UNKNOWN;
 }
 
-static void verify_block(const struct fth_workload *w, uint64_t block, char *buf,
-			 struct fth_workload_result *result)
-{
-	uint32_t state = w->generations[block];
+/* Blocks per read while verifying. */
+#define VERIFY_RUN 64
 
-	if (state == 0 || (state & UNKNOWN))
-		return;
-	if (fth_dev_read(w->dev, buf, w->block, block * w->block) < 0) {
+static void verify_run(const struct fth_workload *w, uint64_t first, uint64_t n, char *buf,
+		       struct fth_workload_result *result)
+{
+	if (fth_dev_read(w->dev, buf, n * w->block, first * w->block) < 0) {
 		result->errors++;
 		return;
 	}
-	result->checked++;
-	if (!holds(w, buf, block, state & GENERATION))
-		result->wrong++;
+	for (uint64_t i = 0; i < n; i++) {
+		uint32_t state = w->generations[first + i];
+
+		if (state == 0 || (state & UNKNOWN))
+			continue;
+		result->checked++;
+		if (!holds(w, buf + i * w->block, first + i, state & GENERATION))
+			result->wrong++;
+	}
 }
 
 int fth_workload_verify(const struct fth_workload *w, struct fth_workload_result *result)
 {
-	char *buf = fth_dev_buf_alloc(w->dev, w->block);
+	char *buf = fth_dev_buf_alloc(w->dev, (size_t)VERIFY_RUN * w->block);
+	uint64_t first = 0;
 
 	if (!buf)
 		return -ENOMEM;
-	for (uint64_t block = 0; block < w->blocks && !fth_cli_stopped(); block++) {
-		verify_block(w, block, buf, result);
-		fth_cli_progress("checking", block, w->blocks);
+	while (first < w->blocks && !fth_cli_stopped()) {
+		uint64_t left = w->blocks - first, n = left < VERIFY_RUN ? left : VERIFY_RUN;
+
+		verify_run(w, first, n, buf, result);
+		first += n;
+		fth_cli_progress("checking", first, w->blocks);
 	}
 	fth_cli_progress_end();
-	fth_dev_buf_free(w->dev, buf, w->block);
+	fth_dev_buf_free(w->dev, buf, (size_t)VERIFY_RUN * w->block);
 	return 0;
 }

@@ -12,10 +12,11 @@
 struct fth_workload {
 	struct fth_dev *dev;
 	uint64_t seed;
-	uint32_t block;	 /* bytes per request; whole device blocks and at least 16 */
-	uint64_t blocks; /* how many of them are used, from the start of the device */
+	uint32_t block;	  /* bytes; whole device blocks and at least 16 */
+	uint64_t blocks;  /* how many of them are used, from the start of the device */
+	uint32_t run_max; /* a request covers 1 to so many blocks, at random; 0 means 1 */
 	unsigned threads;
-	unsigned depth; /* requests in flight per thread; threads * depth < blocks */
+	unsigned depth; /* requests in flight per thread; threads * depth * run_max < blocks */
 	uint64_t ops;	/* per thread */
 	double write_share;
 	/*
@@ -27,7 +28,7 @@ struct fth_workload {
 
 struct fth_workload_result {
 	uint64_t reads, writes; /* that succeeded */
-	uint64_t errors;	/* requests that failed; a failed write leaves its block unknown */
+	uint64_t errors;	/* requests that failed; a failed write leaves its blocks unknown */
 	uint64_t checked;	/* blocks compared with what they should hold */
 	uint64_t wrong;		/* of these, how many held something else */
 	uint64_t elapsed_ns;
