@@ -88,6 +88,8 @@ struct fth_dev_req {
  *				is 1 for a regular file without direct I/O
  *	fixed=on|off		register the file and mapped buffers with the kernel; default on,
  *				and only a matter of speed
+ *	inline=auto|on|off	do small transfers in submit itself: by default where the file lives
+ *				in memory (tmpfs), and a copy is faster than a worker thread
  *
  * A block device that is mounted is opened with readonly=on only. After a flush of file: has
  * failed, later ones fail as well, until the device is opened anew: what was written and not yet

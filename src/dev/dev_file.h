@@ -4,8 +4,8 @@
  *
  * Siblings: dev_file.c ties them together, dev_file_open.c makes the device from its URI,
  * dev_file_ring.c is a channel and its io_uring, dev_file_req.c turns requests into entries of
- * the ring and its answers into results, dev_file_flush.c lets flushes share the work,
- * dev_file_map.c keeps registered buffers.
+ * the ring and its answers into results, dev_file_inline.c does without the ring where that is
+ * faster, dev_file_flush.c lets flushes share the work, dev_file_map.c keeps registered buffers.
  *
  * Invariants
  * 1. A request is in exactly one place: an entry of the ring (the kernel's, or queued for it),
@@ -27,11 +27,12 @@
 
 #include <liburing.h>
 
-#define FILE_REGIONS	  256		      /* registered buffers per channel */
-#define FILE_REGION_BYTES ((size_t)1 << 30)   /* what the kernel takes as one buffer */
-#define FILE_LENGTH_MAX	  ((uint64_t)1 << 30) /* bytes per request */
-#define FILE_IOV_MAX	  1024		      /* pieces per request: the kernel's UIO_MAXIOV */
-#define FILE_ZEROES_BYTES ((size_t)1 << 20)   /* zeroes written by one write */
+#define FILE_REGIONS	  256		       /* registered buffers per channel */
+#define FILE_REGION_BYTES ((size_t)1 << 30)    /* what the kernel takes as one buffer */
+#define FILE_LENGTH_MAX	  ((uint64_t)1 << 30)  /* bytes per request */
+#define FILE_IOV_MAX	  1024		       /* pieces per request: the kernel's UIO_MAXIOV */
+#define FILE_INLINE_MAX	  ((uint64_t)64 << 10) /* bytes copied while submitting */
+#define FILE_ZEROES_BYTES ((size_t)1 << 20)    /* zeroes written by one write */
 
 /* How a range is zeroed: the first that the medium can do. */
 enum file_zero_way {
@@ -57,6 +58,7 @@ struct dev_file {
 	bool readonly;
 	bool direct;
 	bool fixed;	      /* register file and buffers */
+	uint64_t inline_max;  /* transfers up to so many bytes are done in submit; 0: none */
 	uint32_t zero_way;    /* atomic; only grows */
 	uint32_t flush_error; /* atomic; errno of the first flush that failed, or 0 */
 	void *zeroes;	      /* FILE_ZEROES_BYTES, read-only */
@@ -160,6 +162,9 @@ static inline struct fth_dev_req *file_list_pop(struct file_list *list)
  */
 int dev_file_req_refusal(const struct dev_file *file, const struct fth_dev_req *req);
 
+/* The memory of a transfer's next piece, from where it stands to the piece's end. */
+struct iovec dev_file_req_rest(const struct fth_dev_req *req);
+
 /* Write what is left to do of the request into an entry of the ring. */
 void dev_file_req_prepare(struct chan_file *chan, struct io_uring_sqe *sqe,
 			  struct fth_dev_req *req);
@@ -169,6 +174,13 @@ void dev_file_req_prepare(struct chan_file *chan, struct io_uring_sqe *sqe,
  * false when more is to be done: prepare it once more.
  */
 bool dev_file_req_answer(struct dev_file *file, struct fth_dev_req *req, int answer);
+
+/* ---- dev_file_inline.c ---- */
+
+bool dev_file_lives_in_memory(int fd);
+
+/* Do a transfer now, if it is one for that. True when it is complete and its result set. */
+bool chan_file_inline(struct chan_file *chan, struct fth_dev_req *req);
 
 /* ---- dev_file_flush.c ---- */
 

@@ -22,7 +22,7 @@
 #define DIRECT_MAX	4096 /* it is taken to lie between these */
 #define FILE_SIZE_LIMIT ((uint64_t)INT64_MAX)
 
-enum file_direct { DIRECT_AUTO, DIRECT_ON, DIRECT_OFF };
+enum file_choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF };
 
 struct file_options {
 	const char *path;
@@ -31,24 +31,25 @@ struct file_options {
 	bool create;
 	bool readonly;
 	bool fixed;
-	enum file_direct direct;
+	enum file_choice direct;
+	enum file_choice inline_;
 };
 
 /* ---- options ---- */
 
-static int take_direct(struct fth_uri *uri, enum file_direct *out)
+static int take_choice(struct fth_uri *uri, const char *key, enum file_choice *out)
 {
 	const char *text = "auto";
 
-	fth_uri_take_string(uri, "direct", &text);
+	fth_uri_take_string(uri, key, &text);
 	if (strcmp(text, "auto") == 0)
-		*out = DIRECT_AUTO;
+		*out = CHOICE_AUTO;
 	else if (strcmp(text, "on") == 0)
-		*out = DIRECT_ON;
+		*out = CHOICE_ON;
 	else if (strcmp(text, "off") == 0)
-		*out = DIRECT_OFF;
+		*out = CHOICE_OFF;
 	else
-		return fth_fail(EINVAL, "option direct=%s is none of auto, on and off", text);
+		return fth_fail(EINVAL, "option %s=%s is none of auto, on and off", key, text);
 	return 0;
 }
 
@@ -79,7 +80,8 @@ static int take_options(struct fth_uri *uri, struct file_options *o)
 	    (rc = fth_uri_take_bool(uri, "create", &o->create)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "readonly", &o->readonly)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "fixed", &o->fixed)) < 0 ||
-	    (rc = take_direct(uri, &o->direct)) < 0 || (rc = fth_uri_finish(uri)) < 0)
+	    (rc = take_choice(uri, "direct", &o->direct)) < 0 ||
+	    (rc = take_choice(uri, "inline", &o->inline_)) < 0 || (rc = fth_uri_finish(uri)) < 0)
 		return rc;
 	return check_options(o);
 }
@@ -246,7 +248,7 @@ static bool choose_direct(const struct file_options *o, int fd, const struct sta
 	struct file_needs needs = direct_needs(fd, st);
 	uint64_t block = o->block ? o->block : needs.block;
 
-	if (o->direct == DIRECT_OFF || !fits_direct(&needs, block, info->size) ||
+	if (o->direct == CHOICE_OFF || !fits_direct(&needs, block, info->size) ||
 	    try_direct(fd, &needs) < 0)
 		return false;
 	info->block = (uint32_t)block;
@@ -260,7 +262,7 @@ static int choose_block(const struct file_options *o, struct dev_file *file, con
 	uint64_t logical = logical_block(file->fd, st);
 
 	file->direct = choose_direct(o, file->fd, st, info);
-	if (!file->direct && o->direct == DIRECT_ON)
+	if (!file->direct && o->direct == CHOICE_ON)
 		return fth_fail(EINVAL,
 				"%s: direct=on, but its %llu bytes, its block size or its "
 				"filesystem do not allow direct I/O",
@@ -315,6 +317,9 @@ static int fill(const struct file_options *o, struct dev_file *file)
 		return rc;
 	file->fd = rc;
 	file->open_flags = O_CLOEXEC | (o->readonly ? O_RDONLY : O_RDWR);
+	if (o->inline_ == CHOICE_ON ||
+	    (o->inline_ == CHOICE_AUTO && dev_file_lives_in_memory(file->fd)))
+		file->inline_max = FILE_INLINE_MAX;
 	rc = examine(o, file);
 	if (rc < 0 && created)
 		unlink(o->path);

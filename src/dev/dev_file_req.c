@@ -27,10 +27,10 @@ int dev_file_req_refusal(const struct dev_file *file, const struct fth_dev_req *
 
 /* ---- preparing ---- */
 
-/* The memory that comes after the first `done` bytes of the request, up to the piece's end. */
-static struct iovec rest_of_piece(const struct fth_dev_req *req, uint64_t done)
+struct iovec dev_file_req_rest(const struct fth_dev_req *req)
 {
 	const struct iovec *piece = req->iov;
+	uint64_t done = req->scratch[0];
 
 	while (done >= piece->iov_len)
 		done -= piece++->iov_len;
@@ -62,10 +62,8 @@ static void prepare_transfer(struct chan_file *chan, struct io_uring_sqe *sqe,
 	bool write = req->op == FTH_DEV_WRITE;
 	uint64_t done = req->scratch[0];
 
-	if (req->iov_count == 1 && done == 0)
-		prepare_piece(chan, sqe, write, *req->iov, req->offset);
-	else if (done > 0)
-		prepare_piece(chan, sqe, write, rest_of_piece(req, done), req->offset + done);
+	if (req->iov_count == 1 || done > 0)
+		prepare_piece(chan, sqe, write, dev_file_req_rest(req), req->offset + done);
 	else
 		io_uring_prep_rw(write ? IORING_OP_WRITEV : IORING_OP_READV, sqe, -1, req->iov,
 				 req->iov_count, req->offset);

@@ -164,6 +164,10 @@ static void start(struct chan_file *chan, struct fth_dev_req *req)
 		file_list_push(&chan->done, req);
 		return;
 	}
+	if (chan_file_inline(chan, req)) {
+		file_list_push(&chan->done, req);
+		return;
+	}
 	if (req->op == FTH_DEV_FLUSH && !chan_file_flush_begin(chan, req))
 		return;
 	sqe = next_entry(chan);

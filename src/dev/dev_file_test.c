@@ -5,7 +5,9 @@
 #define FILE_BYTES (1u << 20)
 #define UNIT	   4096u
 
-static const char *const ways[] = {"", "?direct=off", "?fixed=off", "?direct=off&block=512"};
+static const char *const ways[] = {
+	"", "?direct=off", "?fixed=off", "?direct=off&block=512", "?inline=off", "?inline=on",
+};
 
 /* Run a test on a fresh file in each place and way. */
 static void on_each(void (*body)(struct fth_dev *dev))
