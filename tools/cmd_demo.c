@@ -16,12 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCK	      4096
-#define BLOCKS	      16384
-#define DEPTH	      32
-#define WRITE_SHARE   0.3
-#define POWER_LOSSES  8
-#define UNFLUSHED_OPS 512 /* per thread, between the last flush and a power loss */
+#define BLOCK	     4096
+#define BLOCKS	     16384
+#define DEPTH	     32
+#define WRITE_SHARE  0.3
+#define POWER_LOSSES 8
 
 static uint64_t threads = 8, ops = 200000, seed = 1;
 
@@ -57,21 +56,22 @@ static void add(struct fth_workload_result *sum, const struct fth_workload_resul
  * Write, flush, write more, lose the power: all that was flushed and not written again must be
  * there. flushed[] is room for a copy of the generations.
  */
-static int lose_power_once(const struct fth_workload *workload, uint32_t *flushed, uint64_t round,
+static int lose_power_once(const struct fth_workload *workload, uint32_t *flushed,
 			   struct fth_workload_result *result)
 {
 	struct fth_workload unflushed = *workload;
 	struct fth_workload_result more = {0};
 	int rc = fth_workload_run(workload, result);
 
-	unflushed.ops = UNFLUSHED_OPS;
+	unflushed.ops = workload->ops / 4 + 1;
+	unflushed.round += POWER_LOSSES;
 	if (rc == 0)
 		rc = fth_dev_flush(workload->dev);
 	memcpy(flushed, workload->generations, workload->blocks * sizeof(*flushed));
 	if (rc == 0)
 		rc = fth_workload_run(&unflushed, &more);
 	if (rc == 0)
-		rc = fth_dev_crash_power_loss(workload->dev, seed + round);
+		rc = fth_dev_crash_power_loss(workload->dev, seed + workload->round);
 	if (rc == 0)
 		rc = fth_dev_crash_restart(workload->dev);
 	fth_workload_doubt(workload, flushed);
@@ -86,10 +86,10 @@ static int power_losses(const struct fth_workload *workload, struct fth_workload
 	int rc = flushed ? 0 : -ENOMEM;
 
 	part.ops = workload->ops / POWER_LOSSES + 1;
-	for (uint64_t round = 0; round < POWER_LOSSES && rc == 0 && !fth_cli_stopped(); round++) {
+	for (; part.round < POWER_LOSSES && rc == 0 && !fth_cli_stopped(); part.round++) {
 		struct fth_workload_result once = {0};
 
-		rc = lose_power_once(&part, flushed, round, &once);
+		rc = lose_power_once(&part, flushed, &once);
 		add(result, &once);
 	}
 	free(flushed);

@@ -241,7 +241,7 @@ static int worker_init(struct worker *worker, const struct fth_workload *w, unsi
 
 	worker->workload = w;
 	worker->index = index;
-	worker->rng.state = w->seed + index;
+	worker->rng.state = fth_mix64(w->seed + fth_mix64(w->round)) + index;
 	if (rc < 0)
 		return rc;
 	worker->slots = calloc(w->depth, sizeof(*worker->slots));
