@@ -95,6 +95,9 @@ struct fth_dev_req {
  * failed, later ones fail as well, until the device is opened anew: what was written and not yet
  * flushed may be lost.
  *
+ *	fault(URI) delay(URI) crash(URI)	wrappers: fathom/dev/fault.h, delay.h, crash.h
+ *
+ * Any URI may add model=NAME to have the latency and rate of a real drive (fathom/dev/delay.h).
  * Higher layers add schemes of their own. Thread-safe. May block. On failure *out is NULL and the
  * error text says what is wrong.
  */
