@@ -14,9 +14,9 @@ fail() {
 
 # put FILE INCLUDED: the file exists and includes that (nothing if empty).
 put() {
-  mkdir -p "$tree/$(dirname "$1")"
+  [ -d "$tree/${1%/*}" ] || mkdir -p "$tree/${1%/*}"
+  : >>"$tree/$1"
   [ -z "$2" ] || printf '#include "%s"\n' "$2" >>"$tree/$1"
-  touch "$tree/$1"
 }
 
 fresh_tree() {
