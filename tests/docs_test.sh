@@ -48,7 +48,10 @@ for page in *.md doc/*.md src/*/README.md bench/README.md; do
   done
 done
 
-# Every package has its words.
+# Every module and every package has its words.
+for module in src/*/; do
+  [ -e "${module}README.md" ] || fail "${module}README.md is not there"
+done
 for package in $(sed -n 's/^[a-z]*=(\([a-z].*\))$/\1/p' scripts/install-deps.sh); do
   grep -q "\`$package\`" doc/dependencies.md || fail "doc/dependencies.md lacks $package"
 done
