@@ -218,7 +218,7 @@ static void broken_promises_are_noticed(void **state)
 		const char *how, *check;
 	} ways[] = {
 		{"flip", "sizes:"},  {"noflush", "flush:"}, {"shallow", "batches:"},   {"lose", ""},
-		{"nozero", "zero:"}, {"align", "info:"},    {"impatient", "batches:"},
+		{"nozero", "zero:"}, {"align", "info:"},    {"impatient", ""},
 	};
 	struct fth_conformance_options options = FTH_CONFORMANCE_DEFAULTS;
 	char uri[64];

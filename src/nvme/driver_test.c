@@ -222,7 +222,7 @@ static void a_timeout_resets_the_controller_and_the_device_goes_on(void **state)
 	char *buf;
 
 	(void)state;
-	assert_ok(fth_dev_open("softnvme(fault(mem:1M)?kind=write&nth=3&mode=timeout&hold_ms=200)"
+	assert_ok(fth_dev_open("softnvme(fault(mem:1M)?kind=write&nth=3&mode=timeout&hold_ms=1000)"
 			       "?queues=1&timeout_ms=30",
 			       &dev));
 	assert_ok(fth_dev_chan_open(dev, N, &chan));
