@@ -110,7 +110,7 @@ static void *work(void *arg)
 		memset(w->buf, 0, 8); /* so that a command that moved nothing is noticed */
 		command.cdw10 = (uint32_t)lba;
 		command.cdw11 = (uint32_t)(lba >> 32);
-		if (run->design->exec(run->queue, &command, (uint32_t)w->seed))
+		if (run->design->exec(run->queue, &command, 32 * (uint32_t)w->seed))
 			w->failed++;
 		else if (!is_right(w->buf, block, bytes))
 			w->wrong++;

@@ -87,7 +87,7 @@ __device__ static void client(struct run *run, uint32_t me, uint32_t rounds)
 
 		command.opcode = FTH_NVME_READ;
 		command.cdw10 = me * rounds + i;
-		rc = fth_nvme_qp_exec(&run->qp, &command, me, deadline, &done, NULL);
+		rc = fth_nvme_qp_exec(&run->qp, &command, 32 * me, deadline, &done, NULL);
 		if (rc < 0) {
 			fth_add_relaxed_dev32(&run->failed, 1);
 			run->last_error = rc;

@@ -29,7 +29,7 @@ static uint32_t free_ids(struct fake *f)
 	uint32_t n = 0;
 
 	for (uint32_t w = 0; w < (f->qp.ids + 31) / 32; w++)
-		n += (uint32_t)__builtin_popcount(f->qp.free_ids[w]);
+		n += (uint32_t)__builtin_popcount(f->qp.free_ids[w].bits);
 	return n;
 }
 

@@ -71,14 +71,20 @@ struct fth_nvme_slot {
 	uint32_t generation; /* how often the id was freed */
 };
 
+/* Bit i of word w: command id 32 * w + i is free. A cache line each, so that threads which keep
+ * to words of their own do not meet. */
+struct fth_nvme_id_word {
+	FTH_NVME_ALIGNED uint32_t bits;
+};
+
 struct fth_nvme_qp {
 	/* Set by fth_nvme_qp_init() and only read after that. */
 	struct fth_nvme_sqe *sq;
 	struct fth_nvme_cqe *cq;
 	uint32_t *sq_doorbell;
 	uint32_t *cq_doorbell;
-	uint32_t *mark;		     /* per position: the last ticket whose entry was complete */
-	uint32_t *free_ids;	     /* bit i of word w: command id 32 * w + i is free */
+	uint32_t *mark; /* per position: the last ticket whose entry was complete */
+	struct fth_nvme_id_word *free_ids;
 	struct fth_nvme_slot *slots; /* per command id */
 	uint32_t sq_shift;
 	uint32_t cq_shift;
@@ -118,9 +124,9 @@ struct fth_nvme_ref {
 FTH_HD size_t fth_nvme_qp_memory(uint32_t sq_shift, uint32_t ids)
 {
 	size_t marks = (size_t)sizeof(uint32_t) << sq_shift;
-	size_t words = sizeof(uint32_t) * ((ids + 31) / 32);
+	size_t words = sizeof(struct fth_nvme_id_word) * ((ids + 31) / 32);
 
-	return sizeof(struct fth_nvme_slot) * ids + marks + words;
+	return words + sizeof(struct fth_nvme_slot) * ids + marks;
 }
 
 /* What a queue pair is made of. */
@@ -181,9 +187,10 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 	qp->cq_shift = setup->cq_shift;
 	qp->ids = ids;
 	qp->qid = setup->qid;
+	qp->free_ids = (struct fth_nvme_id_word *)memory;
+	memory += sizeof(struct fth_nvme_id_word) * ((ids + 31) / 32);
 	qp->slots = (struct fth_nvme_slot *)memory;
 	qp->mark = (uint32_t *)(memory + sizeof(struct fth_nvme_slot) * ids);
-	qp->free_ids = qp->mark + fth_ring_size(qp->sq_shift);
 	for (uint32_t i = 0; i < ids; i++) {
 		qp->slots[i].word = FTH_NVME_SLOT_FREE;
 		qp->slots[i].result = 0;
@@ -191,7 +198,7 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 		qp->slots[i].generation = 0;
 	}
 	for (uint32_t w = 0; w < (ids + 31) / 32; w++)
-		qp->free_ids[w] = ids - 32 * w >= 32 ? UINT32_MAX : (1u << (ids - 32 * w)) - 1;
+		qp->free_ids[w].bits = ids - 32 * w >= 32 ? UINT32_MAX : (1u << (ids - 32 * w)) - 1;
 	qp->ring_lock = 0;
 	qp->drain_lock = 0;
 	qp->sq_doorbell_writes = 0;
@@ -239,18 +246,18 @@ FTH_HD void fth_nvme_qp_free_id_(struct fth_nvme_qp *qp, uint32_t id)
 
 	fth_store_release_dev32(&qp->slots[id].generation, next);
 	/* release: stops our last look at the slot from sinking below its next use. */
-	fth_or_acqrel_dev32(&qp->free_ids[id / 32], 1u << (id % 32));
+	fth_or_acqrel_dev32(&qp->free_ids[id / 32].bits, 1u << (id % 32));
 }
 
 FTH_HD uint32_t fth_nvme_qp_take_from_(struct fth_nvme_qp *qp, uint32_t w, uint32_t prefer)
 {
-	uint32_t word = fth_load_relaxed_dev32(&qp->free_ids[w]);
+	uint32_t word = fth_load_relaxed_dev32(&qp->free_ids[w].bits);
 
 	while (word) {
 		uint32_t bit = word & prefer ? prefer : 1u << fth_nvme_lowest_bit_(word);
 
 		/* acquire: stops our use of the slot from rising above the last one's end. */
-		word = fth_and_acqrel_dev32(&qp->free_ids[w], ~bit);
+		word = fth_and_acqrel_dev32(&qp->free_ids[w].bits, ~bit);
 		if (word & bit)
 			return 32 * w + fth_nvme_lowest_bit_(bit);
 	}
@@ -259,8 +266,8 @@ FTH_HD uint32_t fth_nvme_qp_take_from_(struct fth_nvme_qp *qp, uint32_t w, uint3
 
 /*
  * Take a command id without waiting: a number below qp->ids, or FTH_NVME_NO_ID when all are in
- * use or the queue pair has failed. `hint` spreads threads over the ids: give the id you had
- * last, or any number.
+ * use or the queue pair has failed. `hint` is the id to try first: give the one you had last, or
+ * 32 times a number of your own, so that threads keep to different words.
  */
 FTH_HD uint32_t fth_nvme_qp_take(struct fth_nvme_qp *qp, uint32_t hint)
 {
@@ -602,7 +609,7 @@ FTH_HD uint32_t fth_nvme_qp_held_(struct fth_nvme_qp *qp)
 
 	for (uint32_t id = 0; id < qp->ids; id++) {
 		/* A read-modify-write, so that it is ordered against take(). */
-		uint32_t word = fth_or_acqrel_dev32(&qp->free_ids[id / 32], 0);
+		uint32_t word = fth_or_acqrel_dev32(&qp->free_ids[id / 32].bits, 0);
 		uint32_t state = fth_load_acquire_dev32(&qp->slots[id].word) & 0xff;
 
 		if (!(word & 1u << (id % 32)) && state != FTH_NVME_SLOT_ABANDONED)
