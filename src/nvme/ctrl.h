@@ -2,7 +2,8 @@
 /*
  * Inside the software controller. ctrl.md tells the idea and who may touch what.
  *
- *	ctrl.c		 life, registers, the state machine of enable, reset and shutdown
+ *	ctrl.c		 registers, and the state machine of enable, reset and shutdown
+ *	ctrl_life.c	 new and free
  *	ctrl_grant.c	 memory that was granted; bus address to pointer
  *	ctrl_prp.c	 walks PRP entries and lists
  *	ctrl_queue.c	 rings: fetch, credits, posting, doorbells
@@ -12,6 +13,7 @@
  *	ctrl_identify.c  identify
  *	ctrl_feature.c	 get and set features
  *	ctrl_log.c	 get log page, and the error log behind it
+ *	ctrl_check.c	 the invariants as code, for tests
  */
 #ifndef FTH_SRC_NVME_CTRL_H
 #define FTH_SRC_NVME_CTRL_H
@@ -289,7 +291,11 @@ void fth_ctrl_log_error(struct fth_nvme_ctrl *ctrl, uint16_t sqid, const struct 
 
 /* ctrl.c: world exclusive. */
 unsigned fth_ctrl_service(struct ctrl_worker *w);
+void fth_ctrl_registers_init(struct fth_nvme_ctrl *ctrl);
 bool fth_ctrl_in_transition(const struct fth_nvme_ctrl *ctrl);
+
+/* ctrl_check.c: 0, or -EFAULT with a text that says what does not hold. Stops the world. */
+int fth_ctrl_check(struct fth_nvme_ctrl *ctrl);
 
 /* The status as it goes into a completion: with "do not retry" where retrying is no use. */
 static inline uint16_t fth_ctrl_status_field(uint16_t status)

@@ -3,6 +3,8 @@
 
 #include "nvme/ctrl_fixture.h"
 
+#include "nvme/ctrl.h"
+
 #include "fathom/hd/wait.h"
 
 #include <stdlib.h>
@@ -27,6 +29,7 @@ void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctr
 
 void host_close(struct host *host)
 {
+	assert_ok(fth_ctrl_check(host->ctrl));
 	fth_nvme_ctrl_free(host->ctrl);
 	free(host->arena);
 }
@@ -104,6 +107,7 @@ void host_settle(struct host *host)
 
 	while (fth_nvme_ctrl_step(host->ctrl) > 0)
 		assert_true(++steps < HOST_STEPS);
+	assert_ok(fth_ctrl_check(host->ctrl));
 }
 
 /* ---- rings ---- */
