@@ -84,3 +84,39 @@ function(fth_device_test name)
   add_test(NAME ${name} COMMAND ${name})
   fth_test_properties(${name} "${T_TIMEOUT}" gpu)
 endfunction()
+
+option(FTH_LIBFUZZER "Link the fuzz targets with libFuzzer (clang) instead of our own driver" OFF)
+if(FTH_LIBFUZZER)
+  # The library too, so that the fuzzer sees which of its branches an input takes.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+
+# fth_fuzz(NAME SOURCES FILE... CORPUS DIRECTORY [RUNS N] [TIMEOUT SECONDS]): a fuzz target, that is
+# a program around LLVMFuzzerTestOneInput(), and a ctest that runs its corpus and a few mutations
+# of it. With -DFTH_LIBFUZZER=ON run it by hand for as long as you like:
+# tests/fuzz/NAME -max_total_time=600 NEW_CORPUS_DIRECTORY ../tests/fuzz/corpus/NAME
+function(fth_fuzz name)
+  cmake_parse_arguments(F "" "CORPUS;RUNS;TIMEOUT" "SOURCES" ${ARGN})
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  if(NOT F_RUNS)
+    set(F_RUNS 2000)
+  endif()
+  if(NOT F_TIMEOUT)
+    set(F_TIMEOUT 60)
+  endif()
+  get_filename_component(corpus ${F_CORPUS} ABSOLUTE BASE_DIR ${CMAKE_CURRENT_SOURCE_DIR})
+  add_executable(${name} ${F_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
+                             ${PROJECT_SOURCE_DIR}/tests)
+  target_link_libraries(${name} PRIVATE fathom_static)
+  if(FTH_LIBFUZZER)
+    target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+    add_test(NAME ${name} COMMAND ${name} -runs=${F_RUNS} ${corpus})
+  else()
+    target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/standalone_main.c)
+    add_test(NAME ${name} COMMAND ${name} --runs ${F_RUNS} ${corpus})
+  endif()
+  fth_test_properties(${name} ${F_TIMEOUT} fuzz)
+endfunction()
