@@ -217,7 +217,7 @@ static void broken_promises_are_noticed(void **state)
 	static const struct {
 		const char *how, *check;
 	} ways[] = {
-		{"flip", "sizes:"},  {"noflush", "flush:"}, {"shallow", "batches:"},   {"lose", ""},
+		{"flip", "sizes:"},  {"noflush", "flush:"}, {"shallow", "batches:"}, {"lose", ""},
 		{"nozero", "zero:"}, {"align", "info:"},    {"impatient", ""},
 	};
 	struct fth_conformance_options options = FTH_CONFORMANCE_DEFAULTS;
