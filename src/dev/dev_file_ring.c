@@ -26,6 +26,30 @@
 /* ---- opening and closing ---- */
 
 /*
+ * Rings are mapped and unmapped by liburing with system calls of its own, so ThreadSanitizer does
+ * not see that a new ring is new memory and no longer the closed ring of another thread. Under
+ * one lock, it sees the order in which they lived.
+ */
+static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int ring_init(struct io_uring *ring, unsigned entries, struct io_uring_params *params)
+{
+	int rc;
+
+	pthread_mutex_lock(&life_lock);
+	rc = io_uring_queue_init_params(entries, ring, params);
+	pthread_mutex_unlock(&life_lock);
+	return rc;
+}
+
+static void ring_exit(struct io_uring *ring)
+{
+	pthread_mutex_lock(&life_lock);
+	io_uring_queue_exit(ring);
+	pthread_mutex_unlock(&life_lock);
+}
+
+/*
  * COOP_TASKRUN: the kernel does not interrupt this thread when a request completes, and handles
  * it when the thread comes by. TASKRUN_FLAG: and a poll sees that it should come by.
  * SUBMIT_ALL: an entry that is refused gets its answer, and those after it go on. Kernels before
@@ -39,14 +63,14 @@ static int setup(struct io_uring *ring, unsigned depth)
 			 IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SUBMIT_ALL,
 		.cq_entries = depth,
 	};
-	int rc = io_uring_queue_init_params(entries, ring, &params);
+	int rc = ring_init(ring, entries, &params);
 
 	if (rc != -EINVAL)
 		return rc;
 	memset(&params, 0, sizeof(params));
 	params.flags = IORING_SETUP_CQSIZE;
 	params.cq_entries = depth;
-	return io_uring_queue_init_params(entries, ring, &params);
+	return ring_init(ring, entries, &params);
 }
 
 static int explain(int rc)
@@ -82,7 +106,7 @@ int dev_file_ring_probe(void)
 	if (rc < 0)
 		return explain(rc);
 	rc = check_features(&ring);
-	io_uring_queue_exit(&ring);
+	ring_exit(&ring);
 	return rc;
 }
 
@@ -123,7 +147,7 @@ void dev_file_chan_close(struct fth_dev_chan *base)
 {
 	struct chan_file *chan = (struct chan_file *)base;
 
-	io_uring_queue_exit(&chan->ring);
+	ring_exit(&chan->ring);
 	if (chan->fd != chan_file_dev(chan)->fd)
 		close(chan->fd);
 	free(chan);
