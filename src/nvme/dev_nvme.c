@@ -8,8 +8,8 @@
  *    stops further commands of the request, not those already out.
  * 2. A channel's `active` holds exactly the command ids it has taken and not yet ended; each
  *    has an nvme_command whose request is in flight.
- * 3. A command that has had its time fails the whole controller, which disables it: only then
- *    do requests end whose memory it may still have touched.
+ * 3. A command that has had its time, or a queue pair that failed, fails the whole controller,
+ *    which disables it: only then do requests end whose memory it may still have touched.
  */
 #include "dev_nvme.h"
 
@@ -190,6 +190,9 @@ static void collect(struct chan_nvme *chan)
 	int failure = fth_nvme_qp_failed(qp);
 	struct fth_nvme_done done = {0, 0};
 
+	/* A queue pair also fails by itself, when the controller broke the protocol. */
+	if (failure < 0)
+		fth_nvme_fail(chan->owner->nvme, -failure);
 	for (unsigned i = 0; i < chan->active_count;) {
 		struct nvme_command command = chan->active[i];
 		int rc = 0;

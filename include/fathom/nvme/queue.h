@@ -28,17 +28,15 @@
  *  5. sq_head passes ticket t before the slot of t's command is done. So whoever holds an id
  *     finds its ticket's position free: of the tickets in [sq_head, t] all still hold ids, and
  *     those are at most size - 1.
- *  6. A slot changes from WAITING once: to DONE by the drainer, to ABANDONED by a waiter that
- *     gave up, or to FREE by a waiter on a cancelled queue. Whoever makes the change that ends
- *     the command frees the id.
+ *  6. A slot changes from WAITING once: to DONE by the drainer, or to ABANDONED by a waiter that
+ *     gave up or finds the queue pair failed. A DONE id is freed by its waiter, an ABANDONED one
+ *     by the drainer or by reset: never while the controller may still work on the command.
  *  7. Once failed is set no id is handed out, nothing is drained, and no wait lasts, until
  *     reset and resume.
  *
  *	slot:	FREE --put--> WAITING --drain--> DONE --wait--> FREE
  *				 |
- *				 +--abandon--> ABANDONED --drain or reset--> FREE
- *				 |
- *				 +--wait on a cancelled queue--> FREE
+ *				 +--abandon, failed--> ABANDONED --drain or reset--> FREE
  *
  * The steps are modelled in src/nvme/model/queue.pml. Memory orders are given at each access;
  * "stops" names the reordering that would be wrong.
@@ -211,9 +209,9 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 /* ---- failing ---- */
 
 /*
- * End every wait on this queue pair with -err, now and until reset; the first error stays. The
- * caller sees to it that the controller has let go of the buffers (queue deleted or controller
- * disabled) before it calls this, since waiters will reuse them.
+ * End every wait on this queue pair with -err, now and until reset; the first error stays. Whoever
+ * wants waiters to reuse their buffers at once sees to it that the controller has let go of them
+ * (queue deleted or controller disabled) before this.
  */
 FTH_HD void fth_nvme_qp_cancel(struct fth_nvme_qp *qp, uint32_t err)
 {
@@ -486,48 +484,39 @@ FTH_HD bool fth_nvme_qp_try(struct fth_nvme_qp *qp, uint32_t id, struct fth_nvme
 	return true;
 }
 
-/* End a command of ours that is still WAITING in the given state; false: it is DONE by now. */
-FTH_HD bool fth_nvme_qp_leave_(struct fth_nvme_qp *qp, uint32_t id, uint32_t state)
+/*
+ * Leave a command of ours behind. 0: it had completed after all, *done is filled. Else `error`: its
+ * id comes back when the late completion arrives or the queue pair is reset, and until then
+ * (fth_nvme_qp_settled()) its buffers belong to the controller. Either way the id is no longer
+ * the caller's.
+ */
+FTH_HD int fth_nvme_qp_leave_(struct fth_nvme_qp *qp, uint32_t id, int error,
+			      struct fth_nvme_done *done)
 {
 	uint32_t old = FTH_NVME_SLOT_WAITING;
 
-	return fth_cas_acqrel_dev32(&qp->slots[id].word, &old, state);
-}
-
-/*
- * Give up a command. 0: it had completed after all, *done is filled. -ETIME: it is left behind;
- * its id comes back when the late completion arrives or the queue pair is reset, and until then
- * (fth_nvme_qp_settled()) its buffers still belong to the controller. Either way the id is no
- * longer the caller's.
- */
-FTH_HD int fth_nvme_qp_abandon(struct fth_nvme_qp *qp, uint32_t id, struct fth_nvme_done *done)
-{
-	if (fth_nvme_qp_leave_(qp, id, FTH_NVME_SLOT_ABANDONED))
-		return -ETIME;
+	if (fth_cas_acqrel_dev32(&qp->slots[id].word, &old, FTH_NVME_SLOT_ABANDONED))
+		return error;
 	fth_nvme_qp_try(qp, id, done);
 	return 0;
 }
 
-/*
- * On a failed queue pair, collect a command: 0 and *done if it had completed, else the negative
- * errno of the failure. Either way the id is no longer the caller's.
- */
+/* Give up a command: 0 and *done if it had completed, or -ETIME and it is left behind. */
+FTH_HD int fth_nvme_qp_abandon(struct fth_nvme_qp *qp, uint32_t id, struct fth_nvme_done *done)
+{
+	return fth_nvme_qp_leave_(qp, id, -ETIME, done);
+}
+
+/* On a failed queue pair: 0 and *done if the command had completed, or the failure. */
 FTH_HD int fth_nvme_qp_collect(struct fth_nvme_qp *qp, uint32_t id, struct fth_nvme_done *done)
 {
-	int failure = fth_nvme_qp_failed(qp);
-
-	if (!fth_nvme_qp_leave_(qp, id, FTH_NVME_SLOT_FREE)) {
-		fth_nvme_qp_try(qp, id, done);
-		return 0;
-	}
-	fth_nvme_qp_free_id_(qp, id);
-	return failure;
+	return fth_nvme_qp_leave_(qp, id, fth_nvme_qp_failed(qp), done);
 }
 
 /*
  * Wait for a command. 0: it completed, *done says how, and the id is no longer the caller's.
  * -ETIME: the deadline passed and nothing has changed: wait again, or abandon. Any other error:
- * the queue pair has failed, and the id is no longer the caller's.
+ * the queue pair has failed, and the command is left behind as by abandon.
  */
 FTH_HD int fth_nvme_qp_wait(struct fth_nvme_qp *qp, uint32_t id, uint64_t deadline,
 			    struct fth_nvme_done *done)
@@ -569,8 +558,9 @@ FTH_HD int fth_nvme_qp_take_wait(struct fth_nvme_qp *qp, uint32_t hint, uint64_t
 
 /*
  * Execute one command and wait for it. 0 or a negative errno: what the status says, -ETIME, or
- * the queue pair's failure. After -ETIME the command may still happen, and its buffers belong to
- * the controller until fth_nvme_qp_settled(*ref); ref may be NULL if they are never reused.
+ * the queue pair's failure. After the latter two the command may still happen, and its buffers
+ * belong to the controller until fth_nvme_qp_settled(*ref); ref may be NULL if they are never
+ * reused.
  */
 FTH_HD int fth_nvme_qp_exec(struct fth_nvme_qp *qp, const struct fth_nvme_sqe *command,
 			    uint32_t hint, uint64_t deadline, struct fth_nvme_done *done,
