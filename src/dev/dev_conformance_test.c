@@ -154,7 +154,7 @@ static int broken_submit(struct fth_dev_chan *base, struct fth_dev_req *const *r
 		bool skip = false;
 
 		if (reqs[i]->op == FTH_DEV_WRITE && breaks(base->dev, "lose"))
-			skip = fth_add_relaxed_dev32(&broken->writes, 1) % 512 == 511;
+			skip = fth_add_relaxed_dev32(&broken->writes, 1) % 64 == 63;
 		if (reqs[i]->op == FTH_DEV_ZERO && breaks(base->dev, "nozero"))
 			skip = true;
 		reqs[i]->result = 0;

@@ -32,6 +32,7 @@
 #define FILE_LENGTH_MAX	  ((uint64_t)1 << 30)  /* bytes per request */
 #define FILE_IOV_MAX	  1024		       /* pieces per request: the kernel's UIO_MAXIOV */
 #define FILE_INLINE_MAX	  ((uint64_t)64 << 10) /* bytes copied while submitting */
+#define FILE_WORKERS_MAX  16		       /* requests that workers are given meanwhile */
 #define FILE_ZEROES_BYTES ((size_t)1 << 20)    /* zeroes written by one write */
 
 /* How a range is zeroed: the first that the medium can do. */
@@ -109,6 +110,7 @@ struct chan_file {
 	bool has_buffer_slots;	/* there is a table of registered buffers */
 	struct file_list again; /* to be given to the kernel, for the first time or once more */
 	struct file_list done;	/* result set, waiting for reap */
+	unsigned with_kernel;	/* requests that an answer is awaited for */
 	struct chan_flush flush;
 	struct chan_map map;
 };

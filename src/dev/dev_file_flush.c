@@ -50,6 +50,7 @@ static void begin_next(struct chan_file *chan)
 	chan->flush.riders = chan->flush.waiting;
 	chan->flush.waiting = (struct file_list){0};
 	chan->flush.parked--;
+	chan->with_kernel++;
 	file_list_push(&chan->again, leader);
 }
 

@@ -4,9 +4,10 @@
  *
  * io_uring tries a request without blocking first, and a filesystem that cannot promise not to
  * block has it sent to a worker thread. Filesystems in memory (tmpfs, ramfs) are among these,
- * although there is nothing to wait for: waking the worker costs several times the copy. So small
- * transfers there are plain system calls. Large ones still go to the workers, which copy in
- * parallel while the submitter goes on.
+ * although there is nothing to wait for: waking the worker costs several times the copy. So a small
+ * transfer there is a plain system call if it is alone. With others in flight the workers are kept
+ * busy with a few, so that they copy on other cores while the submitter copies the rest. Large
+ * transfers always go to the workers.
  */
 #include "dev/dev_file.h"
 
@@ -49,11 +50,18 @@ static int transfer(int fd, const struct fth_dev_req *req)
 	return n < 0 ? -errno : (int)n;
 }
 
+static bool is_for_us(const struct chan_file *chan, const struct fth_dev_req *req)
+{
+	if (req->length > chan_file_dev(chan)->inline_max || req->op > FTH_DEV_WRITE)
+		return false;
+	return chan->chan.in_flight == 0 || chan->with_kernel >= FILE_WORKERS_MAX;
+}
+
 bool chan_file_inline(struct chan_file *chan, struct fth_dev_req *req)
 {
 	struct dev_file *file = chan_file_dev(chan);
 
-	if (req->length > file->inline_max || req->op > FTH_DEV_WRITE)
+	if (!is_for_us(chan, req))
 		return false;
 	for (;;) {
 		int answer = transfer(chan->fd, req);

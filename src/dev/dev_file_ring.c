@@ -194,6 +194,7 @@ static void start(struct chan_file *chan, struct fth_dev_req *req)
 	}
 	if (req->op == FTH_DEV_FLUSH && !chan_file_flush_begin(chan, req))
 		return;
+	chan->with_kernel++;
 	sqe = next_entry(chan);
 	if (sqe)
 		dev_file_req_prepare(chan, sqe, req);
@@ -242,6 +243,7 @@ static unsigned take_answers(struct chan_file *chan, struct fth_dev_req **done, 
 			continue;
 		}
 		done[n++] = req;
+		chan->with_kernel--;
 		if (req->op == FTH_DEV_FLUSH)
 			chan_file_flush_end(chan, req->result);
 	}
