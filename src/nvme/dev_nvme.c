@@ -404,3 +404,8 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out)
 	*out = &self->dev;
 	return 0;
 }
+
+struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev)
+{
+	return dev && dev->ops == &nvme_ops ? ((struct dev_nvme *)dev)->nvme : NULL;
+}

@@ -5,6 +5,7 @@
 #include "fathom/base/rng.h"
 #include "fathom/dev/driver.h"
 #include "fathom/hd/wait.h"
+#include "fathom/nvme/driver.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -191,6 +192,21 @@ static void bad_options_are_refused(void **state)
 			fail_msg("\"%s\" was opened", bad[i]);
 }
 
+static void the_driver_of_a_device(void **state)
+{
+	struct fth_dev *dev;
+
+	(void)state;
+	assert_null(fth_nvme_of_dev(NULL));
+	assert_ok(fth_dev_open("mem:1M", &dev));
+	assert_null(fth_nvme_of_dev(dev));
+	fth_dev_close(dev);
+	assert_ok(fth_dev_open("softnvme(mem:1M)?queues=3", &dev));
+	assert_non_null(fth_nvme_of_dev(dev));
+	assert_int_equal(fth_nvme_info(fth_nvme_of_dev(dev))->queues, 3);
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -199,6 +215,7 @@ int main(void)
 		cmocka_unit_test(depth_beyond_the_ring),
 		cmocka_unit_test(flush_discard_and_zero),
 		cmocka_unit_test(bad_options_are_refused),
+		cmocka_unit_test(the_driver_of_a_device),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,21 @@ struct fth_nvme_transport_ops {
 	int (*map)(struct fth_nvme_transport *t, void *addr, size_t len, uint64_t *iova);
 	void (*unmap)(struct fth_nvme_transport *t, void *addr, size_t len, uint64_t iova);
 
+	/*
+	 * Optional, all three or none: memory BARs of the function beside the registers. `bar` is
+	 * 0 to 5; a 64-bit BAR goes by the number of its low half, as in CMBLOC.BIR.
+	 *
+	 * bar_size: its size in bytes, a power of two; -ENODEV if it is no memory BAR.
+	 * bar: let the CPU reach [offset, offset + size) by loads and stores at *out, from any
+	 * thread; offset and size are multiples of 4096. -ENODEV as above, -ERANGE beyond the
+	 * BAR's end, or what mapping returned. BAR 0 may be asked for too: a window may lie
+	 * behind the doorbells. bar_unmap: end that, whole, as it was mapped.
+	 */
+	int (*bar_size)(struct fth_nvme_transport *t, unsigned bar, uint64_t *size);
+	int (*bar)(struct fth_nvme_transport *t, unsigned bar, uint64_t offset, uint64_t size,
+		   void **out);
+	void (*bar_unmap)(struct fth_nvme_transport *t, void *addr, uint64_t size);
+
 	/* The controller is disabled and everything unmapped. Frees the transport. */
 	void (*close)(struct fth_nvme_transport *t);
 };
@@ -127,6 +142,12 @@ int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct ft
 
 /* A device on top; owns the driver on success. */
 int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out);
+
+/*
+ * The driver under a device that fth_nvme_dev_new() made, which is what the NVMe schemes open;
+ * it lives as long as the device. NULL for any other device, wrappers around one included.
+ */
+struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev);
 
 #ifdef __cplusplus
 }
