@@ -134,6 +134,7 @@ static unsigned finish_reset(struct fth_nvme_ctrl *ctrl)
 	close_queues(ctrl);
 	fth_ctrl_admin_reset(ctrl);
 	fth_ctrl_features_reset(ctrl);
+	fth_ctrl_window_reset(&ctrl->window);
 	ctrl->state = CTRL_OFF;
 	set(ctrl, FTH_NVME_REG_CSTS, 0);
 	if (enabled(ctrl))
@@ -167,12 +168,15 @@ static unsigned send_flush(struct ctrl_worker *w)
 
 static unsigned finish_shutdown(struct fth_nvme_ctrl *ctrl)
 {
+	bool kept;
+
 	if (flush_is_out(ctrl))
 		return 0;
+	kept = fth_ctrl_pmr_shutdown(&ctrl->window.pmr) && ctrl->flush.result == 0;
 	ctrl->flush_sent = false;
 	ctrl->state = CTRL_SHUT;
 	change_csts(ctrl, FTH_NVME_CSTS_SHUTDOWN_MASK,
-		    SHST_COMPLETE | (ctrl->flush.result < 0 ? FTH_NVME_CSTS_FATAL : 0));
+		    SHST_COMPLETE | (kept ? 0 : FTH_NVME_CSTS_FATAL));
 	return 1;
 }
 
@@ -272,6 +276,10 @@ void fth_nvme_ctrl_write32(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint32_t
 		write_doorbell(ctrl, offset, value);
 		return;
 	}
+	if (fth_ctrl_window_has(offset)) {
+		fth_ctrl_window_write(&ctrl->window, offset, value);
+		return;
+	}
 	pthread_rwlock_wrlock(&ctrl->world);
 	write_locked(ctrl, offset, value);
 	pthread_rwlock_unlock(&ctrl->world);
@@ -290,16 +298,19 @@ void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t
 
 uint32_t fth_nvme_ctrl_read32(struct fth_nvme_ctrl *ctrl, uint32_t offset)
 {
-	if (offset % 4 || offset >= sizeof(ctrl->regs))
+	if (offset % 4)
 		return 0;
-	return get(ctrl, offset);
+	if (fth_ctrl_window_has(offset))
+		return fth_ctrl_window_read(&ctrl->window, offset);
+	return offset < sizeof(ctrl->regs) ? get(ctrl, offset) : 0;
 }
 
 uint64_t fth_nvme_ctrl_read64(struct fth_nvme_ctrl *ctrl, uint32_t offset)
 {
-	if (offset % 8 || offset >= sizeof(ctrl->regs))
+	if (offset % 8)
 		return 0;
-	return get64(ctrl, offset);
+	return fth_nvme_ctrl_read32(ctrl, offset) | (uint64_t)fth_nvme_ctrl_read32(ctrl, offset + 4)
+							    << 32;
 }
 
 void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl)
@@ -315,7 +326,8 @@ size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl)
 void fth_ctrl_registers_init(struct fth_nvme_ctrl *ctrl)
 {
 	uint64_t cap = (ctrl->queue_entries - 1) | FTH_NVME_CAP_CQR |
-		       (uint64_t)TIMEOUT_UNITS << FTH_NVME_CAP_TIMEOUT_SHIFT | FTH_NVME_CAP_CSS_NVM;
+		       (uint64_t)TIMEOUT_UNITS << FTH_NVME_CAP_TIMEOUT_SHIFT |
+		       FTH_NVME_CAP_CSS_NVM | fth_ctrl_window_cap(&ctrl->window);
 
 	set(ctrl, FTH_NVME_REG_CAP, (uint32_t)cap);
 	set(ctrl, FTH_NVME_REG_CAP + 4, (uint32_t)(cap >> 32));

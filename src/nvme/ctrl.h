@@ -13,6 +13,8 @@
  *	ctrl_identify.c  identify
  *	ctrl_feature.c	 get and set features
  *	ctrl_log.c	 get log page, and the error log behind it
+ *	ctrl_window.c	 the windows: their registers, and the CMB
+ *	ctrl_pmr.c	 the persistent memory region
  *	ctrl_check.c	 the invariants as code, for tests
  */
 #ifndef FTH_SRC_NVME_CTRL_H
@@ -21,6 +23,7 @@
 #include "fathom/base/stats.h"
 #include "fathom/nvme/ctrl.h"
 #include "fathom/nvme/spec.h"
+#include "nvme/ctrl_window.h"
 
 #include <pthread.h>
 
@@ -190,10 +193,11 @@ struct fth_nvme_ctrl {
 	uint8_t uuid[16];
 	uint32_t *doorbells;
 	size_t doorbells_size;
+	struct ctrl_window window; /* with locks of its own */
 
 	/* Written under exclusive world; the words of regs are read at any time. */
 	enum ctrl_state state;
-	uint32_t regs[16];	   /* BAR0 0x00 to 0x3f */
+	uint32_t regs[16];	   /* BAR0 0x00 to 0x3f, less what ctrl_window.c has */
 	struct ctrl_grant *grants; /* sorted by iova */
 	unsigned grant_count;
 	struct ctrl_sq *sqs; /* [0] is the admin queue */

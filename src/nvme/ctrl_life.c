@@ -180,6 +180,8 @@ static int open_ctrl(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_opts
 		rc = set_geometry(ctrl, &opts);
 	if (rc == 0)
 		rc = open_queues(ctrl);
+	if (rc == 0)
+		rc = fth_ctrl_window_open(&ctrl->window, &opts);
 	if (rc < 0)
 		return rc;
 	set_identity(ctrl, opts.serial);
@@ -219,6 +221,7 @@ void fth_nvme_ctrl_free(struct fth_nvme_ctrl *ctrl)
 		free(ctrl->sqs[i].cids);
 	if (ctrl->doorbells)
 		munmap(ctrl->doorbells, ctrl->doorbells_size);
+	fth_ctrl_window_close(&ctrl->window);
 	fth_stats_free(ctrl->stats);
 	free(ctrl->grants);
 	free(ctrl->active);

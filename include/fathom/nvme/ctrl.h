@@ -41,11 +41,18 @@ struct fth_nvme_ctrl_opts {
 	uint32_t depth;	    /* commands a worker has in flight at most, 1 to 65535 */
 	uint32_t lba_shift; /* log2 of the block size, 9 to 16; 0: the device's, at least 9 */
 	const char *serial; /* up to FTH_NVME_CTRL_SERIAL_MAX characters; copied */
+
+	/* The windows; see below. Sizes are powers of two from 4 KiB on; 0: no such window. */
+	uint64_t pmr_size;
+	struct fth_dev *pmr_dev; /* keeps the region; borrowed; NULL: memory does */
+	uint64_t cmb_size;	 /* up to 2 GiB */
+	uint64_t cmb_garbage;	 /* seed: each reset fills the CMB with garbage; 0: it does not */
 };
 
-#define FTH_NVME_CTRL_OPTS_INIT                                                          \
-	{                                                                                \
-		sizeof(struct fth_nvme_ctrl_opts), 4096, 64, 8, 1, 256, 0, "FATHOM-SOFT" \
+#define FTH_NVME_CTRL_OPTS_INIT                                                                    \
+	{                                                                                          \
+		sizeof(struct fth_nvme_ctrl_opts), 4096, 64, 8, 1, 256, 0, "FATHOM-SOFT", 0, NULL, \
+			0, 0                                                                       \
 	}
 
 /*
@@ -91,6 +98,8 @@ int fth_nvme_ctrl_revoke(struct fth_nvme_ctrl *ctrl, uint64_t iova, size_t len);
  *			0. CSTS.RDY is 0 once no command touches memory any more
  *	CC.SHN		commands in flight end, the device is flushed, CSTS.SHST says complete;
  *			CSTS.CFS too if the flush failed
+ *	PMRCTL.EN	enables and disables the persistent memory region, before the write returns
+ *	PMRSTS		reading it is the region's write barrier
  *
  * With no workers a change that waits for commands in flight needs fth_nvme_ctrl_step().
  */
@@ -106,6 +115,58 @@ void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t
  */
 void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl);
 size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl);
+
+/* ---- windows ---- */
+
+/*
+ * A controller with cmb_size has a controller memory buffer (4.7), one with pmr_size a persistent
+ * memory region (4.8). Both are plain memory of this process, so a host's loads and stores cost
+ * nothing and are not seen by the controller.
+ *
+ * What the region promises is emulated to the letter. A store survives a power loss for certain
+ * once a write barrier that followed it has ended well; before that it may be there or not, by
+ * lines of 64 bytes. The barrier is a read of PMRSTS (PMRCAP.PMRWBM bit 1). A read of the region,
+ * the other barrier of the specification, is not offered: nothing traps a load from memory.
+ * Clearing PMRCTL.EN and a shutdown by CC.SHN keep all stores as a barrier does.
+ *
+ * With pmr_dev the region is loaded from the first pmr_size bytes of that device when PMRCTL.EN
+ * is set, and a barrier writes what has changed there and flushes. A device that fails to load
+ * shows as PMRSTS.HSTS "restore error", one that fails to write or flush as PMRSTS.ERR, which
+ * stays until PMRCTL.EN is cleared. Without pmr_dev the region lives as long as the controller.
+ *
+ * The CMB promises nothing. Commands can not use it: CMBSZ offers neither queues nor data in it.
+ */
+#define FTH_NVME_CTRL_CMB_BAR  2u
+#define FTH_NVME_CTRL_PMR_BAR  4u
+#define FTH_NVME_CTRL_PMR_LINE 64u /* what a power loss keeps or loses as a whole */
+
+/* The memory of a BAR and its size, a power of two; NULL if there is none. Page-aligned. */
+void *fth_nvme_ctrl_bar(struct fth_nvme_ctrl *ctrl, unsigned bar, uint64_t *size);
+
+/* The device that keeps the region, or NULL. */
+struct fth_dev *fth_nvme_ctrl_pmr_dev(const struct fth_nvme_ctrl *ctrl);
+
+/*
+ * A write barrier for [offset, offset + len) of the region, rounded outward to whole lines or
+ * blocks, and cut to its size. Returns PMRSTS; what a read of PMRSTS does for the whole region.
+ * Does nothing while the region is disabled. Any thread.
+ */
+uint32_t fth_nvme_ctrl_pmr_barrier(struct fth_nvme_ctrl *ctrl, uint64_t offset, uint64_t len);
+
+/*
+ * For tests: the region loses power. What a barrier covered stays. Of each line that differs
+ * from that, either the old or the new content stays, as `seed` decides; it is then what is
+ * durable. The region is disabled afterwards, as after power-on, and shows what is left of it
+ * when it is enabled. 0, -ENODEV without a region, -ENXIO while it is disabled, or the error of
+ * pmr_dev. No thread may be storing.
+ */
+int fth_nvme_ctrl_pmr_power_loss(struct fth_nvme_ctrl *ctrl, uint64_t seed);
+
+/*
+ * For tests: what PMRSTS.HSTS shows from now on, an enum fth_nvme_pmr_health. While it is "read
+ * only", barriers take stores back instead of keeping them. 0 or -ENODEV. Any thread.
+ */
+int fth_nvme_ctrl_pmr_health(struct fth_nvme_ctrl *ctrl, unsigned health);
 
 /* ---- work ---- */
 

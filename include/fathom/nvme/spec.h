@@ -168,13 +168,14 @@ enum fth_nvme_register {
 	FTH_NVME_REG_ACQ = 0x30,
 	FTH_NVME_REG_CMBLOC = 0x38,
 	FTH_NVME_REG_CMBSZ = 0x3c,
-	FTH_NVME_REG_CMBMSC = 0x50,
+	FTH_NVME_REG_CMBMSC = 0x50, /* 64 bits */
+	FTH_NVME_REG_CMBSTS = 0x58,
 	FTH_NVME_REG_PMRCAP = 0xe00,
 	FTH_NVME_REG_PMRCTL = 0xe04,
 	FTH_NVME_REG_PMRSTS = 0xe08,
 	FTH_NVME_REG_PMREBS = 0xe0c,
 	FTH_NVME_REG_PMRSWTP = 0xe10,
-	FTH_NVME_REG_PMRMSC = 0xe14,
+	FTH_NVME_REG_PMRMSC = 0xe14,   /* 64 bits, at a multiple of 4: two accesses */
 	FTH_NVME_REG_DOORBELL = 0x1000 /* of queue 0; the stride is in CAP.DSTRD */
 };
 
@@ -206,6 +207,8 @@ FTH_HD uint32_t fth_nvme_cap_page_max(uint64_t cap)
 #define FTH_NVME_CAP_CQR	   (1ull << 16) /* queues must be physically contiguous */
 #define FTH_NVME_CAP_TIMEOUT_SHIFT 24
 #define FTH_NVME_CAP_CSS_NVM	   (1ull << 37) /* the NVM command set is there */
+#define FTH_NVME_CAP_PMRS	   (1ull << 56) /* there is a persistent memory region */
+#define FTH_NVME_CAP_CMBS	   (1ull << 57) /* there is a controller memory buffer, and CMBMSC */
 
 #define FTH_NVME_VERSION_1_4 0x00010400u
 
@@ -230,6 +233,70 @@ FTH_HD uint32_t fth_nvme_cap_page_max(uint64_t cap)
 FTH_HD uint32_t fth_nvme_doorbell_offset(uint32_t qid, bool completion, uint32_t stride)
 {
 	return FTH_NVME_REG_DOORBELL + (2 * qid + (completion ? 1u : 0u)) * stride;
+}
+
+/* ---- the byte-addressable windows: CMB (4.7) and PMR (4.8) ---- */
+
+/* CMBLOC (3.1.11) and CMBSZ (3.1.12). Both read 0 until CMBMSC.CRE is set, if CAP.CMBS is. */
+#define FTH_NVME_CMBLOC_BIR_MASK   7u	     /* the BAR: 0 or 2 to 5 */
+#define FTH_NVME_CMBLOC_OFST_SHIFT 12	     /* in the BAR, in units of CMBSZ.SZU */
+#define FTH_NVME_CMBSZ_SQS	   (1u << 0) /* submission queues may lie there */
+#define FTH_NVME_CMBSZ_CQS	   (1u << 1) /* completion queues */
+#define FTH_NVME_CMBSZ_LISTS	   (1u << 2) /* PRP and SGL lists */
+#define FTH_NVME_CMBSZ_RDS	   (1u << 3) /* data the controller hands to the host */
+#define FTH_NVME_CMBSZ_WDS	   (1u << 4) /* data the host hands to the controller */
+#define FTH_NVME_CMBSZ_SZU_SHIFT   8	     /* units of 4 KiB << (4 * this), 0 to 6 */
+#define FTH_NVME_CMBSZ_SZU_MASK	   0xfu
+#define FTH_NVME_CMBSZ_SZU_MAX	   6u
+#define FTH_NVME_CMBSZ_SZ_SHIFT	   12
+
+/* CMBMSC (3.1.13); a controller reset by CC.EN leaves it as it is. */
+#define FTH_NVME_CMBMSC_CRE  (1u << 0) /* CMBLOC and CMBSZ may be read */
+#define FTH_NVME_CMBMSC_CMSE (1u << 1) /* the controller's own address for the CMB is set */
+
+/* PMRCAP (3.1.17) */
+#define FTH_NVME_PMRCAP_RDS	    (1u << 3)
+#define FTH_NVME_PMRCAP_WDS	    (1u << 4)
+#define FTH_NVME_PMRCAP_BIR_SHIFT   5 /* the BAR, 2 to 5; all of it is the region */
+#define FTH_NVME_PMRCAP_BIR_MASK    7u
+#define FTH_NVME_PMRCAP_PMRTU_SHIFT 8 /* of PMRTO: 0: 500 ms, 1: minutes */
+#define FTH_NVME_PMRCAP_PMRTU_MASK  3u
+#define FTH_NVME_PMRCAP_WBM_READ    (1u << 10) /* barrier: a read of the region */
+#define FTH_NVME_PMRCAP_WBM_STATUS  (1u << 11) /* barrier: a read of PMRSTS */
+#define FTH_NVME_PMRCAP_PMRTO_SHIFT 16	       /* how long enabling and disabling may take */
+#define FTH_NVME_PMRCAP_PMRTO_MASK  0xffu
+#define FTH_NVME_PMRCAP_CMSS	    (1u << 24) /* PMRMSC is there */
+
+#define FTH_NVME_PMRCTL_EN (1u << 0) /* PMRCTL (3.1.18); a reset by CC.EN leaves it as it is */
+
+/* PMRSTS (3.1.19) */
+#define FTH_NVME_PMRSTS_ERR_MASK   0xffu /* not 0: writes were lost; until PMRCTL.EN is cleared */
+#define FTH_NVME_PMRSTS_NRDY	   (1u << 8)
+#define FTH_NVME_PMRSTS_HSTS_SHIFT 9
+#define FTH_NVME_PMRSTS_HSTS_MASK  7u
+#define FTH_NVME_PMRSTS_CBAI	   (1u << 12)
+
+enum fth_nvme_pmr_health {
+	FTH_NVME_PMR_NORMAL = 0,
+	FTH_NVME_PMR_RESTORE_ERROR = 1, /* it works; what it held before may be lost */
+	FTH_NVME_PMR_READ_ONLY = 2,
+	FTH_NVME_PMR_UNRELIABLE = 3
+};
+
+/* PMREBS (3.1.20) and PMRSWTP (3.1.21): a number and its unit, 1 B << (10 * unit). */
+#define FTH_NVME_PMR_UNIT_MASK	  0xfu /* 0 to 3; the others are reserved */
+#define FTH_NVME_PMR_UNIT_MAX	  3u
+#define FTH_NVME_PMR_NUMBER_SHIFT 8
+#define FTH_NVME_PMREBS_RBB	  (1u << 4) /* reads may overtake writes to other addresses */
+
+/* Bytes, or bytes a second; 0 for a reserved unit, and where nothing is told. */
+FTH_HD uint64_t fth_nvme_pmr_bytes(uint32_t reg)
+{
+	uint32_t unit = reg & FTH_NVME_PMR_UNIT_MASK;
+
+	return unit > FTH_NVME_PMR_UNIT_MAX
+		       ? 0
+		       : (uint64_t)(reg >> FTH_NVME_PMR_NUMBER_SHIFT) << (10 * unit);
 }
 
 /* ---- command fields (4.2, 5, 6) ---- */
