@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What driver.c shares with dev_nvme.c. */
+/* What driver.c shares with dev_nvme.c, window.c and soft.c. */
 #ifndef FTH_NVME_DRIVER_INTERNAL_H
 #define FTH_NVME_DRIVER_INTERNAL_H
 
@@ -26,6 +26,7 @@ struct fth_nvme {
 
 	pthread_mutex_t lock; /* guards bring-up, failure and recovery */
 	uint32_t failed;      /* the errno; read without the lock */
+	uint32_t windows;     /* atomic: bit per enum fth_nvme_window_kind that is open */
 	struct nvme_queue admin;
 	struct nvme_queue *queues; /* info.queues of them; cache-line aligned */
 };

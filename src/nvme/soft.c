@@ -6,16 +6,22 @@
  */
 #include "fathom/nvme/soft.h"
 
+#include "driver_internal.h"
+
 #include "fathom/base/error.h"
+#include "fathom/dev/delay.h"
 #include "fathom/nvme/ctrl.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct soft {
 	struct fth_nvme_transport transport;
 	struct fth_nvme_ctrl *ctrl;
-	struct fth_dev *medium; /* owned, or NULL */
+	struct fth_dev *medium;	 /* owned, or NULL */
+	struct fth_dev *pmr_dev; /* owned, or NULL */
+	char note[512];
 };
 
 static struct fth_nvme_ctrl *ctrl_of(struct fth_nvme_transport *t)
@@ -55,11 +61,46 @@ static void soft_unmap(struct fth_nvme_transport *t, void *addr, size_t len, uin
 	(void)fth_nvme_ctrl_revoke(ctrl_of(t), iova, len);
 }
 
+static int soft_bar_size(struct fth_nvme_transport *t, unsigned bar, uint64_t *size)
+{
+	if (!fth_nvme_ctrl_bar(ctrl_of(t), bar, size))
+		return fth_fail(ENODEV, "BAR %u is no memory", bar);
+	return 0;
+}
+
+static int soft_bar(struct fth_nvme_transport *t, unsigned bar, uint64_t offset, uint64_t size,
+		    void **out)
+{
+	uint64_t all;
+	char *memory = fth_nvme_ctrl_bar(ctrl_of(t), bar, &all);
+
+	if (!memory)
+		return fth_fail(ENODEV, "BAR %u is no memory", bar);
+	if (offset > all || size > all - offset)
+		return fth_fail(ERANGE, "BAR %u has %llu bytes", bar, (unsigned long long)all);
+	*out = memory + offset;
+	return 0;
+}
+
+static void soft_bar_unmap(struct fth_nvme_transport *t, void *addr, uint64_t size)
+{
+	/* The memory is the controller's, and stays. */
+	(void)t;
+	(void)addr;
+	(void)size;
+}
+
+static uint32_t soft_pmr_barrier(struct fth_nvme_transport *t, uint64_t offset, uint64_t size)
+{
+	return fth_nvme_ctrl_pmr_barrier(ctrl_of(t), offset, size);
+}
+
 static void soft_close(struct fth_nvme_transport *t)
 {
 	struct soft *soft = (struct soft *)t;
 
 	fth_nvme_ctrl_free(soft->ctrl);
+	fth_dev_close(soft->pmr_dev);
 	fth_dev_close(soft->medium);
 	free(soft);
 }
@@ -71,8 +112,30 @@ static const struct fth_nvme_transport_ops soft_ops = {
 	.write64 = soft_write64,
 	.map = soft_map,
 	.unmap = soft_unmap,
+	.bar_size = soft_bar_size,
+	.bar = soft_bar,
+	.bar_unmap = soft_bar_unmap,
+	.pmr_barrier = soft_pmr_barrier,
 	.close = soft_close,
 };
+
+/* What becomes of the region, for the window's report. */
+static void write_note(struct soft *soft)
+{
+	struct fth_dev *dev = fth_nvme_ctrl_pmr_dev(soft->ctrl);
+
+	if (dev)
+		snprintf(soft->note, sizeof(soft->note),
+			 "This controller is software and keeps the region on %s: what was "
+			 "persisted is as safe as what was written there and flushed.",
+			 fth_dev_uri(dev));
+	else
+		snprintf(soft->note, sizeof(soft->note),
+			 "This controller is software and keeps the region in memory of this "
+			 "process: it survives a simulated power loss, not the end of the "
+			 "controller.");
+	soft->transport.pmr_note = soft->note;
+}
 
 int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **out)
 {
@@ -83,8 +146,14 @@ int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **ou
 	soft->transport.ops = &soft_ops;
 	soft->transport.doorbells = fth_nvme_ctrl_doorbells(ctrl);
 	soft->ctrl = ctrl;
+	write_note(soft);
 	*out = &soft->transport;
 	return 0;
+}
+
+struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme)
+{
+	return nvme && nvme->transport->ops == &soft_ops ? ctrl_of(nvme->transport) : NULL;
 }
 
 /* ---- the scheme ---- */
@@ -92,9 +161,33 @@ int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **ou
 struct soft_options {
 	struct fth_nvme_opts driver;
 	struct fth_nvme_ctrl_opts ctrl;
+	const char *pmr_dev; /* a URI; lives as long as the parsed one */
+	const struct fth_dev_window_model *window_model;
 };
 
-static int parse(struct fth_uri *uri, struct soft_options *options)
+static int parse_windows(struct fth_uri *uri, struct soft_options *options)
+{
+	const char *model = NULL;
+	int rc = fth_uri_take_size(uri, "pmr", 4096, (uint64_t)1 << 40, &options->ctrl.pmr_size);
+
+	if (rc >= 0)
+		rc = fth_uri_take_string(uri, "pmr_dev", &options->pmr_dev);
+	if (rc >= 0)
+		rc = fth_uri_take_size(uri, "cmb", 4096, (uint64_t)2 << 30,
+				       &options->ctrl.cmb_size);
+	if (rc >= 0)
+		rc = fth_uri_take_string(uri, "window_model", &model);
+	if (rc < 0)
+		return rc;
+	if (options->pmr_dev && !options->ctrl.pmr_size)
+		return fth_fail(EINVAL, "pmr_dev needs pmr=SIZE");
+	options->window_model = model ? fth_dev_window_model(model) : NULL;
+	if (model && !options->window_model)
+		return fth_fail(EINVAL, "there is no window_model \"%s\"", model);
+	return 0;
+}
+
+static int parse_queues(struct fth_uri *uri, struct soft_options *options)
 {
 	uint64_t queues = 0, depth = 256, threads = 1, lba = 0, mdts = 8, timeout_ms = 30000;
 	int rc = fth_uri_take_u64(uri, "queues", 1, 64, &queues);
@@ -109,42 +202,59 @@ static int parse(struct fth_uri *uri, struct soft_options *options)
 		rc = fth_uri_take_u64(uri, "mdts", 0, 16, &mdts);
 	if (rc >= 0)
 		rc = fth_uri_take_u64(uri, "timeout_ms", 1, 3600000, &timeout_ms);
-	if (rc >= 0)
-		rc = fth_uri_finish(uri);
 	if (rc < 0)
 		return rc;
 	if (lba & (lba - 1))
 		return fth_fail(EINVAL, "lba=%llu is no power of two", (unsigned long long)lba);
-	options->driver = (struct fth_nvme_opts)FTH_NVME_OPTS_INIT;
 	options->driver.queues = (uint32_t)queues;
 	options->driver.entries = (uint32_t)depth;
 	options->driver.timeout_ns = timeout_ms * 1000000;
-	options->ctrl = (struct fth_nvme_ctrl_opts)FTH_NVME_CTRL_OPTS_INIT;
 	options->ctrl.threads = (uint32_t)threads;
 	options->ctrl.mdts = (uint32_t)mdts;
 	options->ctrl.lba_shift = lba ? (uint32_t)__builtin_ctzll(lba) : 0;
 	return 0;
 }
 
-static int soft_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
+static int parse(struct fth_uri *uri, struct soft_options *options)
 {
-	struct fth_nvme_transport *transport;
-	struct soft_options options;
+	int rc;
+
+	*options = (struct soft_options){.driver = FTH_NVME_OPTS_INIT,
+					 .ctrl = FTH_NVME_CTRL_OPTS_INIT};
+	rc = parse_queues(uri, options);
+	if (rc >= 0)
+		rc = parse_windows(uri, options);
+	return rc < 0 ? rc : fth_uri_finish(uri);
+}
+
+/* A transport to a new controller; it owns the controller. */
+static int open_transport(struct fth_dev *inner, const struct soft_options *options,
+			  struct fth_nvme_transport **out)
+{
 	struct fth_nvme_ctrl *ctrl;
-	struct fth_nvme *nvme;
-	int rc = parse(uri, &options);
+	int rc = fth_nvme_ctrl_new(inner, &options->ctrl, &ctrl);
 
 	if (rc < 0)
 		return rc;
-	rc = fth_nvme_ctrl_new(inner, &options.ctrl, &ctrl);
-	if (rc < 0)
-		return rc;
-	rc = fth_nvme_soft_new(ctrl, &transport);
+	rc = fth_nvme_soft_new(ctrl, out);
 	if (rc < 0) {
 		fth_nvme_ctrl_free(ctrl);
 		return rc;
 	}
-	rc = fth_nvme_open(transport, &options.driver, &nvme);
+	(*out)->window_model = options->window_model;
+	return 0;
+}
+
+static int open_device(struct fth_dev *inner, const struct soft_options *options,
+		       struct fth_dev **out)
+{
+	struct fth_nvme_transport *transport;
+	struct fth_nvme *nvme;
+	int rc = open_transport(inner, options, &transport);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_nvme_open(transport, &options->driver, &nvme);
 	if (rc < 0) {
 		soft_close(transport);
 		return rc;
@@ -154,9 +264,25 @@ static int soft_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev 
 		fth_nvme_close(nvme);
 		return rc;
 	}
-	/* From here on the medium goes when the transport goes. */
+	/* From here on what the controller stands on goes when the transport goes. */
 	((struct soft *)transport)->medium = inner;
+	((struct soft *)transport)->pmr_dev = options->ctrl.pmr_dev;
 	return 0;
+}
+
+static int soft_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
+{
+	struct soft_options options;
+	int rc = parse(uri, &options);
+
+	if (rc == 0 && options.pmr_dev)
+		rc = fth_dev_open(options.pmr_dev, &options.ctrl.pmr_dev);
+	if (rc < 0)
+		return rc;
+	rc = open_device(inner, &options, out);
+	if (rc < 0)
+		fth_dev_close(options.ctrl.pmr_dev);
+	return rc;
 }
 
 const struct fth_dev_scheme fth_nvme_scheme_soft = {

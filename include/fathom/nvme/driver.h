@@ -20,6 +20,7 @@ extern "C" {
 
 /* ---- transports ---- */
 
+struct fth_dev_window_model; /* fathom/dev/delay.h */
 struct fth_nvme_transport;
 
 struct fth_nvme_transport_ops {
@@ -51,6 +52,13 @@ struct fth_nvme_transport_ops {
 		   void **out);
 	void (*bar_unmap)(struct fth_nvme_transport *t, void *addr, uint64_t size);
 
+	/*
+	 * Optional: the write barrier for [offset, offset + size) of the persistent memory
+	 * region, which must be enabled; returns PMRSTS. For a controller in software, which
+	 * sees no stores and would have to compare the whole region at a read of PMRSTS.
+	 */
+	uint32_t (*pmr_barrier)(struct fth_nvme_transport *t, uint64_t offset, uint64_t size);
+
 	/* The controller is disabled and everything unmapped. Frees the transport. */
 	void (*close)(struct fth_nvme_transport *t);
 };
@@ -58,6 +66,10 @@ struct fth_nvme_transport_ops {
 struct fth_nvme_transport {
 	const struct fth_nvme_transport_ops *ops;
 	char *doorbells; /* BAR0 + 0x1000 */
+
+	/* Of a window that is emulated; both NULL for a drive. */
+	const char *pmr_note; /* what becomes of the region beyond what the registers say */
+	const struct fth_dev_window_model *window_model; /* loads and stores are slowed to this */
 };
 
 /* ---- the driver ---- */
