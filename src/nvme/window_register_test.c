@@ -3,6 +3,7 @@
 #include "fth_test.h"
 
 #include "driver_internal.h"
+#include "mmio.h"
 
 #include "fathom/nvme/window.h"
 
@@ -249,7 +250,7 @@ static void a_pmr_tells_its_figures(void **state)
 static void a_pmr_may_take_its_time(void **state)
 {
 	struct fake *fake = new_fake();
-	struct fth_nvme_window *window;
+	struct fth_nvme_window *window, *second;
 
 	(void)state;
 	fake->slow = 20;
@@ -257,7 +258,9 @@ static void a_pmr_may_take_its_time(void **state)
 	assert_ok(open_pmr(fake, &window));
 	assert_int_equal(fake->pmrctl, FTH_NVME_PMRCTL_EN);
 	assert_true(fake->status_reads > 40);
-	assert_int_equal(open_pmr(fake, &window), -EBUSY);
+	assert_int_equal(open_pmr(fake, &second), -EBUSY);
+	fth_nvme_window_close(window);
+	assert_int_equal(fake->pmrctl, 0);
 }
 
 static void a_pmr_that_does_not_follow_is_given_up(void **state)
@@ -345,6 +348,24 @@ static void what_is_not_there_is_refused(void **state)
 	fake->base.ops = &no_bars;
 	assert_int_equal(open_pmr(fake, &window), -EOPNOTSUPP);
 	assert_int_equal(open_cmb(fake, &window), -EOPNOTSUPP);
+}
+
+/* ---- accesses ---- */
+
+/* Always aligned, never beyond the end, and as wide as that allows. */
+static void accesses_are_aligned_and_inside(void **state)
+{
+	(void)state;
+	for (uintptr_t at = 0; at < 16; at++) {
+		for (uint64_t left = 1; left < 20; left++) {
+			unsigned width = mmio_width(memory + at, left);
+
+			assert_true(width == 1 || width == 2 || width == 4 || width == 8);
+			assert_int_equal(at % width, 0);
+			assert_true(width <= left);
+			assert_true(width == 8 || at % (2 * width) || 2 * width > left);
+		}
+	}
 }
 
 /* ---- the barrier ---- */
@@ -445,6 +466,7 @@ int main(void)
 		cmocka_unit_test(every_state_is_an_errno),
 		cmocka_unit_test(a_bad_state_is_found_when_opening),
 		cmocka_unit_test(what_is_not_there_is_refused),
+		cmocka_unit_test(accesses_are_aligned_and_inside),
 		cmocka_unit_test(the_barrier_is_the_one_the_drive_names),
 		cmocka_unit_test(the_report_says_what_the_drive_promises),
 	};
