@@ -4,14 +4,16 @@
  * registers, doorbells, rings and memory:
  *
  *	first byte	bit 0: polite, see below; bits 1 and 2: one of four devices, of which one
- *			has large blocks and one holds requests back; bit 3: no transfer limit
+ *			has large blocks and one holds requests back; bit 3: no transfer limit;
+ *			bit 4: a device keeps the persistent memory region
  *	then operations: a byte modulo OP_COUNT, and its operands
  *
  * What must hold, whatever the program:
  *	- nothing outside granted memory is read or written: it lies between pages without access,
  *	  and memory that was revoked keeps its canary;
  *	- the controller's invariants (fth_ctrl_check());
- *	- every step ends.
+ *	- every step ends;
+ *	- what a good barrier covered is in the persistent memory region after a power loss.
  * A polite host puts its rings where no transfer goes and writes them by the rules. Then also:
  *	- every completion is well-formed and answers a command that was sent and not yet answered.
  *
@@ -55,6 +57,7 @@ enum op {
 	OP_REVOKE,
 	OP_RESET,
 	OP_HOLD,
+	OP_WINDOW,
 	OP_COUNT
 };
 
@@ -67,7 +70,7 @@ struct ring {
 /* The memory of the host, made once: each part between pages that nobody may touch. */
 static char *data_memory, *ring_memory, *loan_memory;
 
-static struct fth_dev *dev;
+static struct fth_dev *dev, *pmr_dev;
 static struct fth_nvme_ctrl *ctrl;
 static struct ring rings[QUEUES];
 static bool polite, large_blocks, lent;
@@ -159,8 +162,9 @@ static uint64_t address(void)
 
 static void op_register(void)
 {
-	static const uint32_t offsets[] = {0x00, 0x08, 0x0c, 0x10, 0x14, 0x1c,	0x20,	0x24,
-					   0x28, 0x2c, 0x30, 0x34, 0x38, 0xe00, 0x1000, 0x1ffc};
+	static const uint32_t offsets[] = {0x00, 0x08, 0x0c, 0x10, 0x14,  0x1c,	 0x20,	 0x24,
+					   0x28, 0x2c, 0x30, 0x34, 0x38,  0xe00, 0x1000, 0x1ffc,
+					   0x3c, 0x50, 0x54, 0x58, 0xe04, 0xe08, 0xe14,	 0xe18};
 	uint32_t offset = offsets[byte() % (sizeof(offsets) / sizeof(offsets[0]))];
 	uint32_t value = word();
 
@@ -387,6 +391,27 @@ static void op_hold(void)
 	held.fail = how & 0x80 ? 5 : 0;
 }
 
+/* Store into the region, with a barrier or without, and lose power. */
+static void op_window(void)
+{
+	uint64_t size, offset = (byte() | (uint32_t)byte() << 8) % PAGE;
+	char *pmr = fth_nvme_ctrl_bar(ctrl, FTH_NVME_CTRL_PMR_BAR, &size);
+	uint8_t value = byte(), how = byte();
+	uint32_t status = FTH_NVME_PMRSTS_NRDY;
+
+	pmr[offset] = (char)value;
+	if (how & 1)
+		status = fth_nvme_ctrl_pmr_barrier(ctrl, offset, how);
+	if (how & 2)
+		status = fth_nvme_ctrl_read32(ctrl, FTH_NVME_REG_PMRSTS);
+	if (how & 4)
+		pmr[(offset + PAGE / 2) % PAGE] ^= 1; /* another line, which may be lost */
+	if ((how & 8) && fth_nvme_ctrl_pmr_power_loss(ctrl, how) < 0)
+		return;
+	fth_nvme_ctrl_write32(ctrl, FTH_NVME_REG_PMRCTL, FTH_NVME_PMRCTL_EN);
+	require(status != 0 || pmr[offset] == (char)value, "a barrier keeps what was stored");
+}
+
 static void run_op(enum op op)
 {
 	static void (*const ops[OP_COUNT])(void) = {
@@ -403,6 +428,7 @@ static void run_op(enum op op)
 		[OP_REVOKE] = op_revoke,
 		[OP_RESET] = op_reset,
 		[OP_HOLD] = op_hold,
+		[OP_WINDOW] = op_window,
 	};
 
 	ops[op]();
@@ -439,6 +465,13 @@ static void open_all(uint8_t mode)
 	opts.io_queues = QUEUES - 1;
 	opts.queue_entries = 64;
 	opts.mdts = mode & 8 ? 0 : 3;
+	opts.pmr_size = PAGE;
+	opts.cmb_size = PAGE;
+	opts.cmb_garbage = 1;
+	pmr_dev = NULL;
+	if (mode & 16)
+		check(fth_dev_open("mem:4K?block=512", &pmr_dev));
+	opts.pmr_dev = pmr_dev;
 	check(fth_dev_open(devices[device], &dev));
 	check(fth_nvme_ctrl_new(dev, &opts, &ctrl));
 	check(fth_nvme_ctrl_grant(ctrl, data_memory, DATA_PAGES * PAGE, DATA_IOVA));
@@ -458,5 +491,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 	check(fth_ctrl_check(ctrl));
 	fth_nvme_ctrl_free(ctrl);
 	fth_dev_close(dev);
+	fth_dev_close(pmr_dev);
 	return 0;
 }

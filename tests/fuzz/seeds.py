@@ -8,7 +8,8 @@ the controller is up and has queues.
 import pathlib
 import struct
 
-REGISTER, UP, PAIR, COMMAND, RAW, DOORBELL, POKE, STEP, CONSUME, LEND, REVOKE, RESET, HOLD = range(13)
+REGISTER, UP, PAIR, COMMAND, RAW, DOORBELL, POKE, STEP, CONSUME, LEND, REVOKE, RESET, HOLD, WINDOW = \
+    range(14)
 HERE = pathlib.Path(__file__).parent / "corpus" / "fuzz_nvme_ctrl"
 
 
@@ -36,6 +37,10 @@ def raw(q, opcode, cid, nsid=1, prp1=0x10000, prp2=0x11000, cdw10=0, cdw11=0, cd
 
 def poke(page, offset, data):
     return bytes([POKE, page]) + struct.pack("<H", offset) + bytes([len(data)]) + data
+
+
+def window(offset, value, how):
+    return bytes([WINDOW]) + struct.pack("<H", offset) + bytes([value, how])
 
 
 UP_PAIR = bytes([UP]) + bytes([PAIR, 0, 1]) + step() + consume(0)
@@ -81,13 +86,16 @@ BODIES = {
     + bytes([HOLD, 3]) + step() + bytes([RESET, 0]) + step() + bytes([HOLD, 0]) + step() + UP_PAIR,
     "failing": UP_PAIR + bytes([HOLD, 0x80]) + command(1, 2, 1, cdw12=7) + step()
     + bytes([HOLD, 0x80]) + command(1, 1, 2, cdw12=7) + step() + consume(1),
+    "window": bytes([REGISTER, 20]) + struct.pack("<I", 1) + window(70, 1, 9) + window(70, 2, 14)
+    + UP_PAIR + window(4095, 3, 13) + bytes([REGISTER, 17]) + struct.pack("<I", 1)
+    + bytes([REGISTER, 20]) + struct.pack("<I", 0) + window(1, 4, 3) + bytes([RESET, 1]) + step(),
 }
 
 
 def main():
     HERE.mkdir(parents=True, exist_ok=True)
     for name, body in BODIES.items():
-        for mode in (0, 1, 2, 5, 6, 15):
+        for mode in (0, 1, 2, 5, 6, 15) + ((16, 31) if name == "window" else ()):
             (HERE / f"{name}-{mode}").write_bytes(bytes([mode]) + body)
 
 
