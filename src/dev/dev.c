@@ -368,6 +368,8 @@ static int transfer(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t
 		    uint64_t offset)
 {
 	const struct fth_dev_info *info = &dev->info;
+	/* Drives ask for as little as 4 bytes, posix_memalign() for more. */
+	size_t align = info->align > sizeof(void *) ? info->align : sizeof(void *);
 	uint64_t step = info->max_length;
 	void *bounce;
 	int rc = check_range(info, length, offset);
@@ -379,7 +381,7 @@ static int transfer(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t
 			step = BOUNCE_MAX / info->block * info->block;
 		if (step > length)
 			step = length;
-		if (posix_memalign(&bounce, info->align, step) != 0)
+		if (posix_memalign(&bounce, align, step) != 0)
 			return -ENOMEM;
 		rc = run_bounced(dev, op, buf, length, offset, bounce, step);
 		free(bounce);

@@ -85,6 +85,8 @@ static int narrow_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_de
 	narrow->inner = inner;
 	narrow->dev.ops = &narrow_ops;
 	narrow->dev.info = *fth_dev_info(inner);
+	if (narrow->dev.info.align < 4)
+		narrow->dev.info.align = 4;
 	*out = &narrow->dev;
 	return 0;
 }
