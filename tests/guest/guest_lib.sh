@@ -52,3 +52,11 @@ block_of() {
 host() {
   echo "GUEST-ASK $*"
 }
+
+# pull_out N: the Nth drive is gone at once, and nobody was asked. Its slot's power is switched off
+# behind the kernel's back (slot control, 0x18 into the PCI Express capability at 0x54 of QEMU's root
+# ports: power controller and power indicator off), on which QEMU takes the drive out.
+pull_out() {
+  printf '\300\007' | dd of="/sys/bus/pci/devices/0000:00:$(printf %02x $(($1 + 1))).0/config" \
+    bs=1 seek=108 conv=notrunc 2>/dev/null
+}

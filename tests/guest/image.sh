@@ -137,7 +137,10 @@ make_tools() {
   [ -e "$folder/CMakeCache.txt" ] ||
     cmake -S "$root" -B "$folder" "${generator[@]}" -DBUILD_TESTING=OFF -DFTH_CUDA=OFF \
       -DCMAKE_EXE_LINKER_FLAGS=-static >&2
-  cmake --build "$folder" --target fathom dev_copy >&2
+  cmake --build "$folder" --target fathom dev_copy >"$folder/build.log" 2>&1 || {
+    cat "$folder/build.log" >&2
+    exit 1
+  }
   rm -rf "$image"
   mkdir -p "$image/bin" "$image/test"
   strip -o "$image/bin/fathom" "$folder/fathom"
