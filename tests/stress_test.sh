@@ -27,3 +27,9 @@ stress 16 8 'softnvme(fault(mem:64M)?rate=0.02&seed=3)?queues=1&depth=64' --erro
 stress 16 8 'softnvme(fault(mem:64M)?rate=0.01&mode=late&seed=4)?depth=32' --errors-allowed
 stress 8 4 'softnvme(fault(mem:64M)?every=2000&count=20&mode=timeout&hold_ms=30)?timeout_ms=20' \
   --errors-allowed
+
+echo "== three devices at once"
+"$fathom" dev stress --overwrite --threads 2 --commands "$share" \
+  mem:4M 'softnvme(mem:8M)' 'softnvme(mem:4M?block=4096)'
+! "$fathom" dev stress --overwrite --commands "$share" mem:4M 'fault(mem:4M)?nth=9' ||
+  { echo "stress_test: the error of one device is lost among others" >&2 && exit 1; }

@@ -7,13 +7,28 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#define URIS_MAX 64
+
 struct stress {
-	struct fth_workload workload;
-	uint64_t threads, depth, commands, block, run_max, span;
+	uint64_t threads, depth, commands, block, run_max, span, seed;
+	double write_share;
 	bool errors_allowed, overwrite;
+};
+
+/* One device, worked on by a thread that has threads of its own. */
+struct target {
+	const struct stress *stress;
+	const char *uri;
+	pthread_t thread;
+	bool started;
+	struct fth_workload workload;
+	struct fth_workload_result result;
+	int rc;
+	char error[256]; /* its text, which another thread could not ask for */
 };
 
 static void print_result(const struct stress *stress, const struct fth_workload_result *r)
@@ -32,13 +47,20 @@ static void print_result(const struct stress *stress, const struct fth_workload_
 	       (unsigned long long)r->wrong);
 }
 
-static void print_json(const struct stress *stress, const char *uri,
+static void print_json(const struct stress *stress, char **uris,
 		       const struct fth_workload_result *r)
 {
 	struct fth_json j;
 
 	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "uri", uri);
+	if (!uris[1]) {
+		fth_json_string(&j, "uri", uris[0]);
+	} else {
+		fth_json_array(&j, "uris");
+		for (unsigned i = 0; uris[i]; i++)
+			fth_json_string(&j, NULL, uris[i]);
+		fth_json_end(&j);
+	}
 	fth_json_u64(&j, "threads", stress->threads);
 	fth_json_u64(&j, "depth", stress->depth);
 	fth_json_u64(&j, "block", stress->block);
@@ -53,17 +75,17 @@ static void print_json(const struct stress *stress, const char *uri,
 }
 
 /* Fit the workload to the device. */
-static int plan(struct stress *stress)
+static int plan(struct target *target)
 {
-	struct fth_workload *w = &stress->workload;
+	const struct stress *stress = target->stress;
+	struct fth_workload *w = &target->workload;
 	const struct fth_dev_info *info = fth_dev_info(w->dev);
+	uint64_t span = stress->span < info->size ? stress->span : info->size;
 
-	if (stress->block < info->block)
-		stress->block = info->block;
-	if (stress->span > info->size)
-		stress->span = info->size;
-	w->block = (uint32_t)stress->block;
-	w->blocks = stress->span / stress->block;
+	w->seed = stress->seed;
+	w->write_share = stress->write_share;
+	w->block = (uint32_t)(stress->block < info->block ? info->block : stress->block);
+	w->blocks = span / w->block;
 	w->run_max = (uint32_t)stress->run_max;
 	w->threads = (unsigned)stress->threads;
 	w->depth = (unsigned)stress->depth;
@@ -72,63 +94,119 @@ static int plan(struct stress *stress)
 	return w->generations ? 0 : -ENOMEM;
 }
 
-static int stress_device(struct stress *stress, const char *uri)
+static void *stress_device(void *arg)
 {
-	struct fth_workload_result result = {0};
-	int rc = fth_dev_open(uri, &stress->workload.dev);
+	struct target *target = arg;
+	struct fth_workload *w = &target->workload;
+	int rc = fth_dev_open(target->uri, &w->dev);
 
 	if (rc == 0)
-		rc = plan(stress);
+		rc = plan(target);
 	if (rc == 0)
-		rc = fth_workload_run(&stress->workload, &result);
+		rc = fth_workload_run(w, &target->result);
 	if (rc == 0)
-		rc = fth_workload_verify(&stress->workload, &result);
-	free(stress->workload.generations);
-	fth_dev_close(stress->workload.dev);
-	if (rc < 0) {
-		fth_cli_error("%s: %s", uri, fth_error_text(rc));
-		return FTH_EXIT_FAILED;
+		rc = fth_workload_verify(w, &target->result);
+	target->rc = rc;
+	if (rc < 0)
+		snprintf(target->error, sizeof(target->error), "%s", fth_error_text(rc));
+	free(w->generations);
+	fth_dev_close(w->dev);
+	return NULL;
+}
+
+static void add_result(struct fth_workload_result *sum, const struct fth_workload_result *r)
+{
+	sum->reads += r->reads;
+	sum->writes += r->writes;
+	sum->errors += r->errors;
+	sum->checked += r->checked;
+	sum->wrong += r->wrong;
+	if (sum->elapsed_ns < r->elapsed_ns)
+		sum->elapsed_ns = r->elapsed_ns;
+}
+
+/* All devices at once. Complains about those that could not be used; how many were those? */
+static unsigned stress_all(struct target *targets, unsigned n, struct fth_workload_result *sum)
+{
+	unsigned failed = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct target *t = &targets[i];
+
+		t->workload.quiet = n > 1;
+		t->rc = -pthread_create(&t->thread, NULL, stress_device, t);
+		t->started = t->rc == 0;
 	}
+	for (unsigned i = 0; i < n; i++) {
+		struct target *t = &targets[i];
+
+		if (t->started)
+			pthread_join(t->thread, NULL);
+		add_result(sum, &t->result);
+		if (t->rc == 0)
+			continue;
+		fth_cli_error("%s: %s", t->uri, t->started ? t->error : "no thread for it");
+		failed++;
+	}
+	return failed;
+}
+
+static int stress_uris(struct stress *stress, char **uris)
+{
+	static struct target targets[URIS_MAX];
+	struct fth_workload_result sum = {0};
+	unsigned n = 0;
+
+	for (; uris[n]; n++)
+		targets[n] = (struct target){.stress = stress, .uri = uris[n]};
+	if (stress_all(targets, n, &sum) > 0)
+		return FTH_EXIT_FAILED;
+	for (unsigned i = 0; i < n; i++)
+		if (stress->block < targets[i].workload.block)
+			stress->block = targets[i].workload.block;
 	if (fth_cli_json())
-		print_json(stress, uri, &result);
+		print_json(stress, uris, &sum);
 	else
-		print_result(stress, &result);
-	if (result.wrong || (result.errors && !stress->errors_allowed))
+		print_result(stress, &sum);
+	if (sum.wrong || (sum.errors && !stress->errors_allowed))
 		return FTH_EXIT_FAILED;
 	return fth_cli_stopped() ? FTH_EXIT_INTERRUPTED : FTH_EXIT_OK;
 }
 
 static int run(int argc, char **argv)
 {
-	struct stress stress = {.workload = {.seed = 1, .write_share = 0.5},
-				.threads = 4,
-				.depth = 16,
-				.commands = 100000,
-				.block = 512,
-				.run_max = 16,
-				.span = 64u << 20};
+	struct stress stress = {
+		.threads = 4,
+		.depth = 16,
+		.commands = 100000,
+		.block = 512,
+		.run_max = 16,
+		.span = 64u << 20,
+		.seed = 1,
+		.write_share = 0.5,
+	};
 	const struct fth_cli_option table[] = {
 		{"overwrite", FTH_CLI_FLAG, &stress.overwrite, 0, 0, "yes, its contents may go"},
-		{"threads", FTH_CLI_U64, &stress.threads, 1, 1024, "how many"},
+		{"threads", FTH_CLI_U64, &stress.threads, 1, 1024, "per device"},
 		{"depth", FTH_CLI_U64, &stress.depth, 1, 65535, "requests in flight per thread"},
-		{"commands", FTH_CLI_U64, &stress.commands, 1, UINT64_MAX, "in all"},
+		{"commands", FTH_CLI_U64, &stress.commands, 1, UINT64_MAX, "per device"},
 		{"block", FTH_CLI_SIZE, &stress.block, 16, 1u << 20, "bytes that carry an address"},
 		{"run-max", FTH_CLI_U64, &stress.run_max, 1, 65536, "blocks per request at most"},
-		{"span", FTH_CLI_SIZE, &stress.span, 1, UINT64_MAX, "bytes of the device to use"},
-		{"writes", FTH_CLI_DOUBLE, &stress.workload.write_share, 0, 1, "share of writes"},
-		{"seed", FTH_CLI_U64, &stress.workload.seed, 0, UINT64_MAX, "of everything random"},
+		{"span", FTH_CLI_SIZE, &stress.span, 1, UINT64_MAX, "bytes of each device"},
+		{"writes", FTH_CLI_DOUBLE, &stress.write_share, 0, 1, "share of writes"},
+		{"seed", FTH_CLI_U64, &stress.seed, 0, UINT64_MAX, "of everything random"},
 		{"errors-allowed", FTH_CLI_FLAG, &stress.errors_allowed, 0, 0,
 		 "failed requests are no failure, wrong data is"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "dev stress --overwrite [OPTION]... URI",
+		.synopsis = "dev stress --overwrite [OPTION]... URI...",
 		.text = "Write and read random runs of blocks from many threads and check every "
-			"block\nthat is read: each carries its own address and generation. This "
-			"OVERWRITES the\ndevice.",
+			"block\nthat is read: each carries its own address and generation. "
+			"Several devices are\nworked on at once. This OVERWRITES them.",
 		.options = table,
 		.min_args = 1,
-		.max_args = 1,
+		.max_args = URIS_MAX,
 	};
 	char **args;
 	int status = fth_cli_parse(&usage, argc, argv, &args);
@@ -139,7 +217,7 @@ static int run(int argc, char **argv)
 		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[0]);
 		return FTH_EXIT_USAGE;
 	}
-	return stress_device(&stress, args[0]);
+	return stress_uris(&stress, args);
 }
 
 const struct fth_command fth_cmd_dev_stress = {

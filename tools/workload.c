@@ -286,6 +286,19 @@ static int check(const struct fth_workload *w)
 	return 0;
 }
 
+static void show_progress(const struct fth_workload *w, const char *what, uint64_t done,
+			  uint64_t total)
+{
+	if (!w->quiet)
+		fth_cli_progress(what, done, total);
+}
+
+static void end_progress(const struct fth_workload *w)
+{
+	if (!w->quiet)
+		fth_cli_progress_end();
+}
+
 static void await(struct worker *workers, unsigned n, uint64_t before)
 {
 	const struct fth_workload *w = workers->workload;
@@ -296,12 +309,12 @@ static void await(struct worker *workers, unsigned n, uint64_t before)
 			uint64_t now = fth_dev_stat(w->dev, FTH_DEV_STAT_READS) +
 				       fth_dev_stat(w->dev, FTH_DEV_STAT_WRITES);
 
-			fth_cli_progress("reading and writing", now - before, w->ops * w->threads);
+			show_progress(w, "reading and writing", now - before, w->ops * w->threads);
 			nanosleep(&pause, NULL);
 		}
 		pthread_join(workers[i].thread, NULL);
 	}
-	fth_cli_progress_end();
+	end_progress(w);
 }
 
 static int run_workers(struct worker *workers, const struct fth_workload *w)
@@ -404,9 +417,9 @@ int fth_workload_verify(const struct fth_workload *w, struct fth_workload_result
 
 		verify_run(w, first, n, buf, result);
 		first += n;
-		fth_cli_progress("checking", first, w->blocks);
+		show_progress(w, "checking", first, w->blocks);
 	}
-	fth_cli_progress_end();
+	end_progress(w);
 	fth_dev_buf_free(w->dev, buf, (size_t)VERIFY_RUN * w->block);
 	return 0;
 }

@@ -19,6 +19,7 @@ struct fth_workload {
 	unsigned depth; /* requests in flight per thread; threads * depth * run_max < blocks */
 	uint64_t ops;	/* per thread */
 	double write_share;
+	bool quiet;	/* no progress: other threads run workloads as well */
 	uint64_t round; /* another one picks other blocks; what they hold depends on seed alone */
 	/*
 	 * What each block holds; blocks elements, zeroed before the first run. Kept between runs,
