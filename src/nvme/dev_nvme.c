@@ -211,7 +211,7 @@ static void collect(struct chan_nvme *chan)
 		fail_pending(chan, failure);
 }
 
-/* A command that has had its time takes the controller down (invariant 3). */
+/* A command that has had its time takes the controller down (invariant 3), as does its illness. */
 static void check_time(struct chan_nvme *chan)
 {
 	uint64_t now = fth_now_ns();
@@ -222,9 +222,37 @@ static void check_time(struct chan_nvme *chan)
 			return;
 		}
 	}
+	fth_nvme_watch(chan->owner->nvme);
 }
 
-#define CHECK_TIME_EVERY 1024 /* turns of a wait */
+#define CHECK_TIME_EVERY 1024	  /* turns of waits */
+#define NAP_NS		 10000000 /* how long to sleep without an interrupt */
+#define NAP_SHARED_NS	 500000
+
+/*
+ * Sleep until an interrupt comes; true when the deadline has passed. The nap has an end of its own:
+ * nobody else tells of a controller that is gone, and another channel on the same queue pair may
+ * drain our completion and take the interrupt with it.
+ */
+static bool nap(struct chan_nvme *chan, uint64_t deadline)
+{
+	struct fth_nvme_transport *transport = chan->owner->nvme->transport;
+	/* relaxed: a count that is a little old makes the nap too long or short, no more. */
+	bool shared = fth_load_relaxed_dev32(&chan->lane->channels) > 1;
+	uint64_t until = fth_deadline_ns(shared ? NAP_SHARED_NS : NAP_NS);
+	unsigned vector = nvme_vector(chan->owner->nvme, chan->lane->qp->qid);
+
+	if (transport->ops->wait(transport, vector, until < deadline ? until : deadline) < 0)
+		check_time(chan);
+	return fth_now_ns() >= deadline;
+}
+
+static bool pause_expired(struct chan_nvme *chan, struct fth_backoff *backoff, uint64_t deadline)
+{
+	if (chan->owner->nvme->transport->vectors && backoff->spins >= FTH_BACKOFF_SPINS)
+		return nap(chan, deadline);
+	return fth_backoff_expired(backoff, deadline);
+}
 
 static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max,
 		     unsigned min, uint64_t deadline)
@@ -233,7 +261,7 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 	struct fth_backoff backoff = {0};
 	unsigned n = 0;
 
-	for (unsigned turn = 1;; turn++) {
+	for (;;) {
 		fth_nvme_qp_poll(chan->lane->qp);
 		collect(chan);
 		pump(chan);
@@ -241,9 +269,9 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 			done[n++] = list_pop(&chan->done);
 		if (n >= min || n == max)
 			return (int)n;
-		if (turn % CHECK_TIME_EVERY == 0)
+		if (++chan->turns % CHECK_TIME_EVERY == 0)
 			check_time(chan);
-		if (fth_backoff_expired(&backoff, deadline))
+		if (pause_expired(chan, &backoff, deadline))
 			return (int)n;
 	}
 }
@@ -298,6 +326,7 @@ static void nvme_chan_close(struct fth_dev_chan *base)
 {
 	struct chan_nvme *chan = (struct chan_nvme *)base;
 
+	fth_add_relaxed_dev32(&chan->lane->channels, UINT32_MAX);
 	fth_nvme_dma_free(chan->owner->nvme, &chan->bounce);
 	free(chan->pending.ring);
 	free(chan->done.ring);
@@ -317,6 +346,7 @@ static int nvme_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	turn = fth_add_relaxed_dev32(&self->next_lane, 1);
 	chan->owner = self;
 	chan->lane = &self->lanes[turn % self->nvme->info.queues];
+	fth_add_relaxed_dev32(&chan->lane->channels, 1);
 	chan->hint = turn * 32;	       /* another word of the id bitmap for each */
 	chan->generation = UINT32_MAX; /* no copy of the regions yet */
 	/* One more than can be out: issue_one() builds in place before it knows. */

@@ -50,6 +50,7 @@ _Static_assert(sizeof(struct nvme_progress) == sizeof(((struct fth_dev_req *)0)-
 struct nvme_lane {
 	struct fth_nvme_qp *qp;
 	struct fth_nvme_dma lists; /* a PRP list page per command id */
+	uint32_t channels;	   /* that use it */
 };
 
 struct dev_nvme {
@@ -77,6 +78,7 @@ struct chan_nvme {
 	struct nvme_list done;
 	struct nvme_command *active; /* the commands we have out; room for all ids */
 	unsigned active_count;
+	unsigned turns; /* of waits, over all of them */
 
 	uint32_t generation; /* of our copy of the regions */
 	unsigned region_count;

@@ -2,8 +2,9 @@
 /*
  * The host driver: from a controller in any state to I/O queue pairs, and back.
  *
- * Siblings: identify.c reads identify data; dev_nvme.c makes a device of the queue pairs;
- * soft.c is the transport to the software controller; ctrl*.c is that controller.
+ * Siblings: dma.c has the memory, identify.c reads identify data; dev_nvme.c makes a device of the
+ * queue pairs; soft.c is the transport to the software controller, ctrl*.c that controller;
+ * vfio*.c is the transport to a real drive.
  *
  * Invariants
  * 1. While the controller is enabled it may touch the rings and every mapped page. It is
@@ -22,6 +23,7 @@
 #define ADMIN_SHIFT   5
 #define QUEUES_MAX    16
 #define POLL_SLEEP_NS 20000
+#define ADMIN_LOOK_NS 20000000 /* how often a wait looks whether the controller is well */
 
 /* ---- registers ---- */
 
@@ -63,10 +65,20 @@ static int wait_status(struct fth_nvme *nvme, uint32_t mask, uint32_t value)
 	}
 }
 
+/* One that does not let itself be disabled is reset from outside, if the transport can. */
 static int disable(struct fth_nvme *nvme)
 {
-	write32(nvme, FTH_NVME_REG_CC, 0);
-	return wait_status(nvme, FTH_NVME_CSTS_READY, 0);
+	struct fth_nvme_transport *transport = nvme->transport;
+	uint32_t cc = read32(nvme, FTH_NVME_REG_CC);
+	int rc;
+
+	if (cc == UINT32_MAX)
+		return fth_fail(ENODEV, "the controller is gone");
+	write32(nvme, FTH_NVME_REG_CC, cc & ~FTH_NVME_CC_ENABLE);
+	rc = wait_status(nvme, FTH_NVME_CSTS_READY, 0);
+	if (rc == -ETIMEDOUT && transport->ops->reset && transport->ops->reset(transport) == 0)
+		rc = wait_status(nvme, FTH_NVME_CSTS_READY, 0);
+	return rc;
 }
 
 static int enable(struct fth_nvme *nvme)
@@ -81,6 +93,17 @@ static int enable(struct fth_nvme *nvme)
 	return wait_status(nvme, FTH_NVME_CSTS_READY, FTH_NVME_CSTS_READY);
 }
 
+/* How many I/O queue pairs have their doorbells where we may write. */
+static uint32_t doorbells_for(struct fth_nvme *nvme)
+{
+	size_t pair = 2 * (size_t)fth_nvme_cap_stride(nvme->cap);
+	size_t pairs = nvme->transport->doorbell_bytes / pair;
+
+	if (nvme->transport->doorbell_bytes == 0)
+		return UINT32_MAX;
+	return pairs > 1 ? (uint32_t)pairs - 1 : 0;
+}
+
 static int check_capabilities(struct fth_nvme *nvme)
 {
 	uint64_t cap = nvme->transport->ops->read64(nvme->transport, FTH_NVME_REG_CAP);
@@ -92,6 +115,8 @@ static int check_capabilities(struct fth_nvme *nvme)
 	if (fth_nvme_cap_page_min(cap) > 0)
 		return fth_fail(EOPNOTSUPP, "the controller can not use pages of 4 KiB");
 	nvme->cap = cap;
+	if (doorbells_for(nvme) == 0)
+		return fth_fail(EOPNOTSUPP, "BAR 0 ends before the doorbells of a queue pair");
 	nvme->ready_timeout_ns = ((uint64_t)fth_nvme_cap_timeout(cap) + 1) * 500000000u;
 	while (nvme->shift > FTH_NVME_SHIFT_MIN &&
 	       fth_ring_mask(nvme->shift) > fth_nvme_cap_mqes(cap))
@@ -99,37 +124,7 @@ static int check_capabilities(struct fth_nvme *nvme)
 	return 0;
 }
 
-/* ---- memory ---- */
-
-int fth_nvme_dma_alloc(struct fth_nvme *nvme, size_t len, struct fth_nvme_dma *dma)
-{
-	size_t bytes = (len + FTH_NVME_PAGE_SIZE - 1) / FTH_NVME_PAGE_SIZE * FTH_NVME_PAGE_SIZE;
-	int rc;
-
-	memset(dma, 0, sizeof(*dma));
-	if (posix_memalign(&dma->ptr, FTH_NVME_PAGE_SIZE, bytes) != 0) {
-		dma->ptr = NULL;
-		return -ENOMEM;
-	}
-	memset(dma->ptr, 0, bytes);
-	rc = nvme->transport->ops->map(nvme->transport, dma->ptr, bytes, &dma->iova);
-	if (rc < 0) {
-		free(dma->ptr);
-		dma->ptr = NULL;
-		return rc;
-	}
-	dma->len = bytes;
-	return 0;
-}
-
-void fth_nvme_dma_free(struct fth_nvme *nvme, struct fth_nvme_dma *dma)
-{
-	if (!dma->ptr)
-		return;
-	nvme->transport->ops->unmap(nvme->transport, dma->ptr, dma->len, dma->iova);
-	free(dma->ptr);
-	memset(dma, 0, sizeof(*dma));
-}
+/* ---- queues ---- */
 
 static void queue_release(struct fth_nvme *nvme, struct nvme_queue *queue)
 {
@@ -174,14 +169,62 @@ static int queue_init(struct fth_nvme *nvme, struct nvme_queue *queue, uint32_t 
 
 /* ---- admin commands ---- */
 
-int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result)
+/* 0 while the controller is there and well; -ENODEV, or -EIO when it needs a reset. */
+static int health(struct fth_nvme *nvme)
 {
-	struct fth_nvme_done done = {0, 0};
-	uint64_t deadline = fth_deadline_ns(nvme->timeout_ns);
-	int rc = fth_nvme_qp_exec(&nvme->admin.qp, command, 0, deadline, &done, NULL);
+	struct fth_nvme_transport *transport = nvme->transport;
+	int rc = transport->ops->alive ? transport->ops->alive(transport) : 0;
+	uint32_t csts;
 
+	if (rc < 0)
+		return rc;
+	csts = read32(nvme, FTH_NVME_REG_CSTS);
+	if (csts == UINT32_MAX)
+		return fth_fail(ENODEV, "the controller is gone");
+	if (csts & FTH_NVME_CSTS_FATAL)
+		return fth_fail(EIO, "the controller reports a fatal status");
+	if (!(csts & FTH_NVME_CSTS_READY))
+		return fth_fail(EIO, "the controller is no longer ready");
+	return 0;
+}
+
+/* *left: the command was given up, and the controller may still touch its memory. */
+static int admin_exec(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result,
+		      bool *left)
+{
+	struct fth_nvme_qp *qp = &nvme->admin.qp;
+	uint64_t deadline = fth_deadline_ns(nvme->timeout_ns), look;
+	struct fth_nvme_done done = {0, 0};
+	int id = fth_nvme_qp_take_wait(qp, 0, deadline), ill = 0, rc;
+
+	*left = false;
+	if (id < 0)
+		return id;
+	fth_nvme_qp_put(qp, (uint32_t)id, command);
+	fth_nvme_qp_ring(qp);
+	do {
+		look = fth_deadline_ns(ADMIN_LOOK_NS);
+		rc = fth_nvme_qp_wait(qp, (uint32_t)id, look < deadline ? look : deadline, &done);
+		if (rc == -ETIME)
+			ill = health(nvme);
+	} while (rc == -ETIME && ill == 0 && fth_now_ns() < deadline);
+	if (rc == -ETIME)
+		rc = fth_nvme_qp_abandon(qp, (uint32_t)id, &done);
+	*left = rc < 0;
 	if (result)
 		*result = done.result;
+	if (rc == -ETIME && ill < 0)
+		return ill;
+	return rc < 0 ? rc : fth_nvme_status_errno(done.status);
+}
+
+int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result)
+{
+	bool left;
+	int rc = admin_exec(nvme, command, result, &left);
+
+	if (left)
+		fth_nvme_fail(nvme, rc == -ETIME ? ETIMEDOUT : -rc);
 	return rc;
 }
 
@@ -208,9 +251,6 @@ static int identify_all(struct fth_nvme *nvme)
 	if (rc == 0)
 		rc = fth_nvme_parse_identify(ctrl.ptr, ns.ptr, &nvme->info);
 	nvme->info.nsid = nvme->nsid;
-	/* An identify that timed out may still be answered: its pages stay the controller's. */
-	if (rc == -ETIME)
-		fth_nvme_fail(nvme, ETIMEDOUT);
 	fth_nvme_dma_free(nvme, &ctrl);
 	fth_nvme_dma_free(nvme, &ns);
 	return rc;
@@ -223,7 +263,8 @@ static int negotiate_queues(struct fth_nvme *nvme)
 	struct fth_nvme_sqe command = {.opcode = FTH_NVME_SET_FEATURES,
 				       .cdw10 = FTH_NVME_FEAT_QUEUES,
 				       .cdw11 = ask << 16 | ask};
-	int rc = fth_nvme_admin(nvme, &command, &granted);
+	bool left;
+	int rc = admin_exec(nvme, &command, &granted, &left);
 
 	if (rc < 0)
 		return rc;
@@ -231,7 +272,17 @@ static int negotiate_queues(struct fth_nvme *nvme)
 		ask = granted & 0xffff;
 	if (granted >> 16 < ask)
 		ask = granted >> 16;
+	if (doorbells_for(nvme) < ask + 1)
+		ask = doorbells_for(nvme) - 1;
 	return (int)ask + 1;
+}
+
+/* The first vector is the admin queue's, unless there is no other. */
+uint32_t nvme_vector(const struct fth_nvme *nvme, uint32_t qid)
+{
+	uint32_t vectors = nvme->transport->vectors;
+
+	return vectors > 1 ? 1 + (qid - 1) % (vectors - 1) : 0;
 }
 
 /* Tell the controller about a queue pair: its completion queue first, it is named by the other. */
@@ -248,9 +299,14 @@ static int queue_create(struct fth_nvme *nvme, struct nvme_queue *queue)
 				  .cdw10 = size,
 				  .cdw11 = qid << FTH_NVME_CREATE_SQ_CQID_SHIFT |
 					   FTH_NVME_CREATE_CONTIGUOUS};
-	int rc = fth_nvme_admin(nvme, &cq, NULL);
+	bool left;
+	int rc;
 
-	return rc < 0 ? rc : fth_nvme_admin(nvme, &sq, NULL);
+	if (nvme->transport->vectors)
+		cq.cdw11 |= FTH_NVME_CREATE_CQ_INTERRUPT |
+			    nvme_vector(nvme, qid) << FTH_NVME_CREATE_CQ_VECTOR_SHIFT;
+	rc = admin_exec(nvme, &cq, NULL, &left);
+	return rc < 0 ? rc : admin_exec(nvme, &sq, NULL, &left);
 }
 
 /* ---- opening and closing ---- */
@@ -393,17 +449,35 @@ struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i)
 
 /* ---- failing and coming back ---- */
 
+static void fail_locked(struct fth_nvme *nvme, int err)
+{
+	if (nvme->failed)
+		return;
+	/* Cancel ends waits, and with them the buffers' protection: disable first. */
+	(void)disable(nvme);
+	for (uint32_t i = 0; i < nvme->info.queues; i++)
+		fth_nvme_qp_cancel(&nvme->queues[i].qp, (uint32_t)err);
+	fth_nvme_qp_cancel(&nvme->admin.qp, (uint32_t)err);
+	fth_store_release_dev32(&nvme->failed, (uint32_t)err);
+}
+
 void fth_nvme_fail(struct fth_nvme *nvme, int err)
 {
 	pthread_mutex_lock(&nvme->lock);
-	if (!nvme->failed) {
-		/* Cancel ends waits, and with them the buffers' protection: disable first. */
-		(void)disable(nvme);
-		for (uint32_t i = 0; i < nvme->info.queues; i++)
-			fth_nvme_qp_cancel(&nvme->queues[i].qp, (uint32_t)err);
-		fth_nvme_qp_cancel(&nvme->admin.qp, (uint32_t)err);
-		fth_store_release_dev32(&nvme->failed, (uint32_t)err);
-	}
+	fail_locked(nvme, err);
+	pthread_mutex_unlock(&nvme->lock);
+}
+
+void fth_nvme_watch(struct fth_nvme *nvme)
+{
+	int rc;
+
+	/* Held by one who looks, fails or recovers: all that we could do. */
+	if (pthread_mutex_trylock(&nvme->lock) != 0)
+		return;
+	rc = nvme->failed ? 0 : health(nvme);
+	if (rc < 0)
+		fail_locked(nvme, -rc);
 	pthread_mutex_unlock(&nvme->lock);
 }
 
@@ -450,8 +524,13 @@ int fth_nvme_recover(struct fth_nvme *nvme)
 	int rc = 0;
 
 	pthread_mutex_lock(&nvme->lock);
-	if (nvme->failed)
+	if (nvme->failed == ENODEV)
+		rc = fth_fail(ENODEV, "the controller is gone");
+	else if (nvme->failed)
 		rc = recover_locked(nvme);
+	/* It left meanwhile: it will not be looked for again. */
+	if (rc == -ENODEV)
+		fth_store_release_dev32(&nvme->failed, ENODEV);
 	pthread_mutex_unlock(&nvme->lock);
 	return rc;
 }

@@ -31,4 +31,7 @@ struct fth_nvme {
 	struct nvme_queue *queues; /* info.queues of them; cache-line aligned */
 };
 
+/* The interrupt vector that says that queue pair `qid` has completions. */
+uint32_t nvme_vector(const struct fth_nvme *nvme, uint32_t qid);
+
 #endif

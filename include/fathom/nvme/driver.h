@@ -59,13 +59,34 @@ struct fth_nvme_transport_ops {
 	 */
 	uint32_t (*pmr_barrier)(struct fth_nvme_transport *t, uint64_t offset, uint64_t size);
 
+	/*
+	 * Optional. 0 while the function is there, -ENODEV for ever once the system wants it back:
+	 * whoever uses it should let go. Any thread.
+	 */
+	int (*alive)(struct fth_nvme_transport *t);
+
+	/*
+	 * Optional, for a controller that does not let itself be disabled: reset all of the
+	 * function, so that it forgets its state and leaves memory alone. 0 or a negative errno.
+	 */
+	int (*reset)(struct fth_nvme_transport *t);
+
+	/*
+	 * Where `vectors` below is not 0: sleep until the interrupt fires that has this number,
+	 * or has fired since the last such call. 0, -ETIME at the deadline, or an error. Among
+	 * several waiters one may get what another waits for.
+	 */
+	int (*wait)(struct fth_nvme_transport *t, unsigned vector, uint64_t deadline);
+
 	/* The controller is disabled and everything unmapped. Frees the transport. */
 	void (*close)(struct fth_nvme_transport *t);
 };
 
 struct fth_nvme_transport {
 	const struct fth_nvme_transport_ops *ops;
-	char *doorbells; /* BAR0 + 0x1000 */
+	char *doorbells;       /* BAR0 + 0x1000 */
+	size_t doorbell_bytes; /* that may be touched there; 0: all that any queue needs */
+	uint32_t vectors;      /* interrupts that can be waited for; 0: none, poll */
 
 	/* Of a window that is emulated; both NULL for a drive. */
 	const char *pmr_note; /* what becomes of the region beyond what the registers say */
@@ -121,10 +142,14 @@ const struct fth_nvme_info *fth_nvme_info(const struct fth_nvme *nvme);
 /* I/O queue pair i, 0 to info.queues - 1. Any number of threads may use it. */
 struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
 
-/* Execute an admin command and wait for it. Any thread. 0 or a negative errno. */
+/*
+ * Execute an admin command and wait for it. Any thread. 0 or a negative errno. A command that the
+ * controller does not answer, in time or at all, fails it (see below): either way it has let go
+ * of the command's memory when this returns.
+ */
 int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result);
 
-/* Memory the controller reaches; page-aligned, zeroed. Freed at the latest by close. */
+/* Memory the controller reaches; page-aligned, zeroed, of huge pages if it is large. */
 struct fth_nvme_dma {
 	void *ptr;
 	uint64_t iova;
@@ -140,8 +165,16 @@ void fth_nvme_dma_free(struct fth_nvme *nvme, struct fth_nvme_dma *dma);
 void fth_nvme_fail(struct fth_nvme *nvme, int err);
 
 /*
+ * Look whether the controller is still there and well, which waits do now and then: fails it with
+ * ENODEV when it has left or the system wants it back, with EIO when it reports a fatal status or
+ * was disabled behind our back. Any thread; does not wait for others who do the same.
+ */
+void fth_nvme_watch(struct fth_nvme *nvme);
+
+/*
  * Bring a failed controller back: 0 when it is up (or was never down), -EBUSY while threads
- * still hold commands that they have yet to collect, or why it does not come up. Any thread.
+ * still hold commands that they have yet to collect, -ENODEV for ever when it has left, or why it
+ * does not come up. Any thread.
  */
 int fth_nvme_recover(struct fth_nvme *nvme);
 
