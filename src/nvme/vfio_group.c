@@ -79,26 +79,37 @@ int vfio_dma_why(int err, uint64_t len)
 
 /* ---- the container's description ---- */
 
-/* The capability at an offset of the description, or NULL when it does not lie inside. */
-static const struct vfio_info_cap_header *cap_at(const char *info, uint32_t size, uint32_t offset,
-						 size_t need)
+/*
+ * Copy out `len` bytes at an offset of the description; false when they do not lie inside. Copies,
+ * because kernels before 6.6 put capabilities at any multiple of 4.
+ */
+static bool copy_at(const char *info, uint32_t size, uint64_t offset, void *to, size_t len)
 {
-	if (offset % 8 || offset < sizeof(struct vfio_iommu_type1_info) || offset > size ||
-	    size - offset < need)
-		return NULL;
-	return (const struct vfio_info_cap_header *)(const void *)(info + offset);
+	if (offset < sizeof(struct vfio_iommu_type1_info) || offset > size || size - offset < len)
+		return false;
+	memcpy(to, info + offset, len);
+	return true;
 }
 
-static int add_ranges(struct vfio_dma *dma, const char *info, uint32_t size, uint32_t offset)
+static int cut_off(void)
 {
-	const struct vfio_iommu_type1_info_cap_iova_range *cap =
-		(const void *)cap_at(info, size, offset, sizeof(*cap));
+	return fth_fail(EPROTO, "the IOMMU's description is cut off");
+}
+
+static int add_ranges(struct vfio_dma *dma, const char *info, uint32_t size, uint64_t offset)
+{
+	struct vfio_iommu_type1_info_cap_iova_range cap;
+	struct vfio_iova_range range;
 	int rc = 0;
 
-	if (!cap || cap->nr_iovas > (size - offset - sizeof(*cap)) / sizeof(cap->iova_ranges[0]))
-		return fth_fail(EPROTO, "the IOMMU's description is cut off");
-	for (uint32_t i = 0; rc == 0 && i < cap->nr_iovas; i++)
-		rc = vfio_dma_allow(dma, cap->iova_ranges[i].start, cap->iova_ranges[i].end);
+	if (!copy_at(info, size, offset, &cap, sizeof(cap)))
+		return cut_off();
+	offset += sizeof(cap);
+	for (uint32_t i = 0; rc == 0 && i < cap.nr_iovas; i++, offset += sizeof(range)) {
+		if (!copy_at(info, size, offset, &range, sizeof(range)))
+			return cut_off();
+		rc = vfio_dma_allow(dma, range.start, range.end);
+	}
 	return rc;
 }
 
@@ -113,24 +124,23 @@ static int add_default_ranges(struct vfio_dma *dma)
 int vfio_group_ranges(struct vfio_dma *dma, const void *description, uint32_t size)
 {
 	const struct vfio_iommu_type1_info *info = description;
-	const struct vfio_info_cap_header *cap;
+	struct vfio_info_cap_header cap;
 	uint32_t offset;
 
 	if (size < sizeof(*info))
-		return fth_fail(EPROTO, "the IOMMU's description is cut off");
+		return cut_off();
 	if (info->flags & VFIO_IOMMU_INFO_PGSIZES && !(info->iova_pgsizes & FTH_NVME_PAGE_SIZE))
 		return fth_fail(EOPNOTSUPP, "the IOMMU can not map pages of 4 KiB");
 	offset = info->flags & VFIO_IOMMU_INFO_CAPS ? info->cap_offset : 0;
 	while (offset != 0) {
-		cap = cap_at(description, size, offset, sizeof(*cap));
-		if (!cap)
-			return fth_fail(EPROTO, "the IOMMU's description is cut off");
-		if (cap->id == VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE)
+		if (!copy_at(description, size, offset, &cap, sizeof(cap)))
+			return cut_off();
+		if (cap.id == VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE)
 			return add_ranges(dma, description, size, offset);
 		/* Forward only: a chain that leads back would have no end. */
-		if (cap->next != 0 && cap->next <= offset)
+		if (cap.next != 0 && cap.next <= offset)
 			return fth_fail(EPROTO, "the IOMMU's description leads back");
-		offset = cap->next;
+		offset = cap.next;
 	}
 	return add_default_ranges(dma);
 }
