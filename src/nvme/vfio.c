@@ -135,6 +135,9 @@ static int vfio_alive(struct fth_nvme_transport *t)
 	if (request.fd >= 0 && poll(&request, 1, 0) > 0)
 		return fth_fail(ENODEV, "the kernel wants the drive back: it is being removed or "
 					"unbound");
+	/* Reads of a BAR that nobody decodes are all ones on most machines, but not on all. */
+	if (!vfio_device_answers(vfio_of(t)->dma.device))
+		return fth_fail(ENODEV, "the drive is gone");
 	return 0;
 }
 

@@ -72,6 +72,18 @@ int vfio_bar_map(int device, unsigned bar, uint64_t offset, uint64_t size, void 
 
 /* ---- configuration space, reset ---- */
 
+bool vfio_device_answers(int device)
+{
+	struct vfio_region_info info;
+	uint32_t class;
+
+	/* Class and revision: VFIO keeps no copy of them, unlike of the vendor. */
+	return region_info(device, VFIO_PCI_CONFIG_REGION_INDEX, &info) == 0 &&
+	       pread(device, &class, sizeof(class), (off_t)info.offset + PCI_CLASS_REVISION) ==
+		       sizeof(class) &&
+	       class != UINT32_MAX;
+}
+
 int vfio_device_enable(int device)
 {
 	const uint16_t want = PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER | PCI_COMMAND_INTX_DISABLE;

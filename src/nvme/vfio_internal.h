@@ -89,6 +89,9 @@ int vfio_bar_map(int device, unsigned bar, uint64_t offset, uint64_t size, void 
 /* Reset the function, where it can be reset at all. 0, -EOPNOTSUPP or -errno. */
 int vfio_device_reset(int device);
 
+/* Whether the function still answers for its configuration space, as memory reads may not tell. */
+bool vfio_device_answers(int device);
+
 /* Let it decode memory and be a bus master, without a legacy interrupt. */
 int vfio_device_enable(int device);
 
