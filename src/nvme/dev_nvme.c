@@ -225,7 +225,7 @@ static void check_time(struct chan_nvme *chan)
 	fth_nvme_watch(chan->owner->nvme);
 }
 
-#define CHECK_TIME_EVERY 1024	  /* turns of waits */
+#define CHECK_TIME_EVERY 1024	  /* looks at the queue */
 #define NAP_NS		 10000000 /* how long to sleep without an interrupt */
 #define NAP_SHARED_NS	 500000
 
@@ -262,6 +262,10 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 	unsigned n = 0;
 
 	for (;;) {
+		/* Before anything returns: a caller may never wait, and only ask again and again.
+		 */
+		if (++chan->turns % CHECK_TIME_EVERY == 0)
+			check_time(chan);
 		fth_nvme_qp_poll(chan->lane->qp);
 		collect(chan);
 		pump(chan);
@@ -269,8 +273,6 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 			done[n++] = list_pop(&chan->done);
 		if (n >= min || n == max)
 			return (int)n;
-		if (++chan->turns % CHECK_TIME_EVERY == 0)
-			check_time(chan);
 		if (pause_expired(chan, &backoff, deadline))
 			return (int)n;
 	}

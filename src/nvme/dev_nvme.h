@@ -78,7 +78,7 @@ struct chan_nvme {
 	struct nvme_list done;
 	struct nvme_command *active; /* the commands we have out; room for all ids */
 	unsigned active_count;
-	unsigned turns; /* of waits, over all of them */
+	unsigned turns; /* looks at the queue so far */
 
 	uint32_t generation; /* of our copy of the regions */
 	unsigned region_count;
