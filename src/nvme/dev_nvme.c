@@ -225,9 +225,20 @@ static void check_time(struct chan_nvme *chan)
 	fth_nvme_watch(chan->owner->nvme);
 }
 
-#define CHECK_TIME_EVERY 1024	  /* looks at the queue */
-#define NAP_NS		 10000000 /* how long to sleep without an interrupt */
-#define NAP_SHARED_NS	 500000
+#define CLOCK_EVERY   64       /* looks at the queue: reading the clock costs as much as some */
+#define CHECK_NS      2000000  /* between two checks: one reads registers */
+#define NAP_NS	      10000000 /* how long to sleep without an interrupt */
+#define NAP_SHARED_NS 500000
+
+static void check_now_and_then(struct chan_nvme *chan)
+{
+	uint64_t now = fth_now_ns();
+
+	if (now < chan->next_check)
+		return;
+	chan->next_check = now + CHECK_NS;
+	check_time(chan);
+}
 
 /*
  * Sleep until an interrupt comes; true when the deadline has passed. The nap has an end of its own:
@@ -264,8 +275,8 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 	for (;;) {
 		/* Before anything returns: a caller may never wait, and only ask again and again.
 		 */
-		if (++chan->turns % CHECK_TIME_EVERY == 0)
-			check_time(chan);
+		if (++chan->turns % CLOCK_EVERY == 0)
+			check_now_and_then(chan);
 		fth_nvme_qp_poll(chan->lane->qp);
 		collect(chan);
 		pump(chan);

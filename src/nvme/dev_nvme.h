@@ -78,7 +78,8 @@ struct chan_nvme {
 	struct nvme_list done;
 	struct nvme_command *active; /* the commands we have out; room for all ids */
 	unsigned active_count;
-	unsigned turns; /* looks at the queue so far */
+	unsigned turns;	     /* looks at the queue so far */
+	uint64_t next_check; /* of timeouts, and whether the controller is well */
 
 	uint32_t generation; /* of our copy of the regions */
 	unsigned region_count;

@@ -168,8 +168,8 @@ static int prepare(void **state)
 	return 0;
 }
 
-/* Writes to this medium take half a second, the first one only. */
-#define SLOW "shim(fault(mem:1M)?kind=write&nth=1&mode=timeout&hold_ms=500)"
+/* Writes to this medium take a second, the first one only. */
+#define SLOW "shim(fault(mem:1M)?kind=write&nth=1&mode=timeout&hold_ms=1000)"
 
 #define N 8
 static struct fth_dev_req reqs[N];
