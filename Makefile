@@ -18,7 +18,7 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
 compile = cmake --build $(1) --parallel $(JOBS)
 
-.PHONY: all build demo check check-plain check-asan check-tsan check-format check-layers \
+.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-format check-layers \
 	check-headers bench fuzz format install uninstall clean help deps-build deps-check
 
 all: build
@@ -60,6 +60,9 @@ check-tsan: deps-check ## the concurrent tests, under ThreadSanitizer
 	@$(call compile,build-tsan) --target concurrent_tests
 	@scripts/run-tests.sh build-tsan --parallel $(JOBS) --label-regex concurrent
 
+check-guest: deps-check ## only: our driver on the NVMe drives of a QEMU guest
+	@tests/guest/guest_test.sh
+
 check-format: deps-check ## only: is the code formatted?
 	@scripts/format.sh --check
 
@@ -92,7 +95,7 @@ uninstall: ## remove what the last `make install` put there
 	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --
 
 clean: ## remove the build folders
-	@rm -rf build build-asan build-tsan build-fuzz
+	@rm -rf build build-asan build-tsan build-fuzz build-guest
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -8,7 +8,7 @@
 set -eu
 
 build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev)
-check=(clang-format fio mandoc spin)
+check=(clang-format fio mandoc qemu-system-x86 spin xz-utils)
 bench=(fio)
 fuzz=(clang)
 

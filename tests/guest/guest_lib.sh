@@ -10,7 +10,7 @@ drive() {
 
 # Give a function to a driver by name: whatever has it now lets go first.
 bind_to() {
-  device=/sys/bus/pci/devices/$2
+  local device=/sys/bus/pci/devices/$2
   [ "$(driver_of "$2")" != "$1" ] || return 0
   echo "$1" >"$device/driver_override"
   [ ! -e "$device/driver" ] || echo "$2" >"$device/driver/unbind"
@@ -40,6 +40,7 @@ bind_nvme() {
 
 # block_of BDF: /dev/nvmeXnY of a function that the kernel's driver has
 block_of() {
+  local path
   for path in "/sys/bus/pci/devices/$1"/nvme/nvme*/nvme*n*; do
     [ -b "/dev/${path##*/}" ] || continue
     echo "/dev/${path##*/}"
@@ -50,7 +51,7 @@ block_of() {
 
 # host WORD...: have QEMU do a monitor command, such as `device_del drive2`. Does not wait for it.
 host() {
-  echo "GUEST-ASK $*"
+  echo "GUEST-ASK $*" >/dev/ttyS1
 }
 
 # pull_out N: the Nth drive is gone at once, and nobody was asked. Its slot's power is switched off
@@ -59,4 +60,57 @@ host() {
 pull_out() {
   printf '\300\007' | dd of="/sys/bus/pci/devices/0000:00:$(printf %02x $(($1 + 1))).0/config" \
     bs=1 seek=108 conv=notrunc 2>/dev/null
+}
+
+# ---- checks ----
+
+# check NAME: run the function NAME under `set -e` and print "ok NAME" or "not ok NAME" with what it
+# said. The host looks for one of the two for every line "check NAME" of a script.
+check() {
+  local begin status took
+  begin=$(centiseconds)
+  (set -e && "$1") >/tmp/said 2>&1
+  status=$?
+  took=$(($(centiseconds) - begin))
+  took=$((took / 100)).$((took / 10 % 10))
+  if [ $status -eq 0 ]; then
+    echo "ok $1 ($took s)"
+    return 0
+  fi
+  echo "not ok $1 (status $status, $took s)"
+  sed 's/^/  | /' /tmp/said
+  return 1
+}
+
+centiseconds() {
+  local up
+  read -r up _ </proc/uptime
+  echo $((${up%.*} * 100 + 1${up#*.} - 100))
+}
+
+# limited COMMAND...: nothing may take forever
+limited() {
+  timeout -s KILL 30 "$@"
+}
+
+# fails_with PATTERN COMMAND...: it exits with 1, as programs do that were told of an error: not by a
+# signal, not by the limit. Its words match PATTERN.
+fails_with() {
+  local pattern=$1 status=0
+  shift
+  limited "$@" >/tmp/words 2>&1 || status=$?
+  cat /tmp/words
+  [ $status -eq 1 ] || {
+    echo "$*: exit status $status, not 1"
+    return 1
+  }
+  grep -Eq "$pattern" /tmp/words || {
+    echo "$*: does not say $pattern"
+    return 1
+  }
+}
+
+# json_field NAME: the number that the JSON on standard input has under it
+json_field() {
+  sed -n "s/.*\"$1\":\([0-9.]*\).*/\1/p"
 }

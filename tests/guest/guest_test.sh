@@ -1,0 +1,33 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# guest_test.sh: all checks of the guest scripts here, in as few boots as they need. Every line
+# "check NAME" of a script must lead to "ok NAME".
+set -euo pipefail
+here=$(dirname "$(readlink -f "$0")")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+
+complain() {
+  echo "guest_test: $*" >&2
+  bad=1
+}
+
+# boot SCRIPT OPTION...: run it and look at its checks
+boot() {
+  local script=$1 status=0 name began=$SECONDS
+  shift
+  "$here/run.sh" --folder "$work/drives" "$@" "$here/$script" >"$work/said" || status=$?
+  cat "$work/said"
+  [ $status -ne 77 ] || exit 77
+  [ $status -eq 0 ] || complain "$script ended with $status"
+  for name in $(sed -n 's/^check \([a-z0-9_]*\).*/\1/p' "$here/$script"); do
+    grep -q "^ok $name " "$work/said" || complain "$script: no ok from $name"
+  done
+  echo "== $script: $((SECONDS - began)) s with booting"
+}
+
+boot drives.sh --timeout 150 --drive size=8M --drive size=8M,block=4096 --drive size=8M \
+  --drive size=8M --drive size=8M,fail=read:2048,fail=write:4096 --drive size=8M --drive size=8M
+exit $bad
