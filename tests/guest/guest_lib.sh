@@ -54,10 +54,13 @@ host() {
   echo "GUEST-ASK $*" >/dev/ttyS1
 }
 
-# pull_out N: the Nth drive is gone at once, and nobody was asked. Its slot's power is switched off
-# behind the kernel's back (slot control, 0x18 into the PCI Express capability at 0x54 of QEMU's root
-# ports: power controller and power indicator off), on which QEMU takes the drive out.
+# pull_out N: the Nth drive is gone at once, and nobody is told, neither its user nor the kernel. Its
+# slot's power is switched off behind the kernel's back (slot control, 0x18 into the PCI Express
+# capability at 0x54 of QEMU's root ports: power controller and power indicator off), on which QEMU
+# takes the drive out. Its registers then read as 0. Without a way to reset it the kernel does not
+# spend a minute on that once its user lets go.
 pull_out() {
+  echo >"/sys/bus/pci/devices/$(drive "$1")/reset_method"
   printf '\300\007' | dd of="/sys/bus/pci/devices/0000:00:$(printf %02x $(($1 + 1))).0/config" \
     bs=1 seek=108 conv=notrunc 2>/dev/null
 }
