@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 #
 # Guest script: `nvme:` on drives of QEMU. guest_test.sh says which drives there are:
-#   1, 3, 4  plain   2  4 KiB blocks   5  fails to read sector 2048 and to write sector 4096
-#   6, 7     are taken out
+#   1  plain   2  4 KiB blocks   3  has a PMR   4  has a CMB
+#   5  fails to read sector 2048 and to write sector 4096   6, 7  are taken out
 
 uri() {
   bind_vfio "$(drive "$1")" && echo "nvme:$(drive "$1")"
@@ -90,6 +90,27 @@ a_drive_is_copied_to_another() {
   limited dev_copy "$(uri 3)" "$(uri 4)"
 }
 
+# ---- the window ----
+
+# after_reboot.sh looks at it again.
+the_pmr_keeps_what_is_stored() {
+  limited guest_window fill pmr 1 "$(uri 3)"
+  limited guest_window fill pmr 4711 "$(uri 3)"
+  bind_nvme "$(drive 3)"
+  limited guest_window check pmr 4711 "$(uri 3)"
+  fails_with 'not what was stored' guest_window check pmr 1 "$(uri 3)"
+}
+
+the_cmb_works_and_promises_nothing() {
+  limited guest_window fill cmb 815 "$(uri 4)" >/tmp/report
+  cat /tmp/report
+}
+
+a_drive_without_a_window_says_so() {
+  fails_with 'no|not' guest_window fill pmr 1 "$(uri 1)"
+  fails_with 'no|not' guest_window fill cmb 1 "$(uri 1)"
+}
+
 # ---- errors ----
 
 failed_reads_and_writes_are_errors() {
@@ -152,6 +173,7 @@ ends_when() {
   cat /tmp/words
   echo "status $status"
   [ $status -eq 1 ]
+  grep -q 'No such device' /tmp/words
 }
 
 waits_end_when_a_drive_is_asked_back() {
@@ -174,6 +196,9 @@ check what_the_kernel_writes_we_read || worst=1
 check one_process_uses_four_drives_with_eight_threads || worst=1
 check four_processes_use_a_drive_each || worst=1
 check a_drive_is_copied_to_another || worst=1
+check the_pmr_keeps_what_is_stored || worst=1
+check the_cmb_works_and_promises_nothing || worst=1
+check a_drive_without_a_window_says_so || worst=1
 check failed_reads_and_writes_are_errors || worst=1
 check other_blocks_are_good_after_errors || worst=1
 check a_killed_process_leaves_a_usable_drive || worst=1
