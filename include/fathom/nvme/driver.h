@@ -149,6 +149,23 @@ struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
  */
 int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result);
 
+/* A controller register, by its offset (enum fth_nvme_register). All ones: it is gone. */
+uint32_t fth_nvme_register32(struct fth_nvme *nvme, uint32_t offset);
+uint64_t fth_nvme_register64(struct fth_nvme *nvme, uint32_t offset);
+
+/*
+ * Identify data (enum fth_nvme_cns) into FTH_NVME_IDENTIFY_SIZE bytes, as the controller gave it:
+ * nothing in it is checked. Any thread. 0 or a negative errno; a controller that does not answer
+ * in time is failed, as by fth_nvme_fail().
+ */
+int fth_nvme_identify(struct fth_nvme *nvme, uint32_t cns, uint32_t nsid, void *page);
+
+/*
+ * The first `len` bytes of a log page (enum fth_nvme_log_page): a multiple of 4, up to 4096. Ask
+ * for no more than the page has. The rest as for fth_nvme_identify().
+ */
+int fth_nvme_log_page(struct fth_nvme *nvme, uint32_t id, uint32_t nsid, void *buf, size_t len);
+
 /* Memory the controller reaches; page-aligned, zeroed, of huge pages if it is large. */
 struct fth_nvme_dma {
 	void *ptr;
