@@ -168,8 +168,8 @@ static int prepare(void **state)
 	return 0;
 }
 
-/* Writes to this medium take a second, the first one only. */
-#define SLOW "shim(fault(mem:1M)?kind=write&nth=1&mode=timeout&hold_ms=1000)"
+/* Writes to this medium take a second: whatever ends them sooner is not their completion. */
+#define SLOW "shim(delay(mem:1M)?write_us=1000000)"
 
 #define N 8
 static struct fth_dev_req reqs[N];
@@ -186,15 +186,13 @@ static int submit_all(struct fth_dev_chan *chan)
 	return fth_dev_submit(chan, list, N);
 }
 
-/* All come back, and the first, which the medium sits on, with `expect`. */
 static void reap_all(struct fth_dev_chan *chan, int expect)
 {
 	struct fth_dev_req *done[N];
 
 	assert_int_equal(fth_dev_reap(chan, done, N, N, FTH_NEVER), N);
-	assert_int_equal(reqs[0].result, expect);
-	for (unsigned i = 1; i < N; i++)
-		assert_true(reqs[i].result == 0 || reqs[i].result == expect);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(reqs[i].result, expect);
 }
 
 static void open_slow(struct fth_dev **dev, struct fth_dev_chan **chan)
@@ -261,7 +259,8 @@ static void polling_without_waiting_notices_as_well(void **state)
 		assert_ok(rc);
 		n += rc;
 	}
-	assert_int_equal(reqs[0].result, -ENODEV);
+	for (unsigned i = 0; i < N; i++)
+		assert_int_equal(reqs[i].result, -ENODEV);
 	fth_dev_chan_close(chan);
 	fth_dev_close(dev);
 }
@@ -349,7 +348,7 @@ static void waits_sleep_where_there_are_interrupts(void **state)
 	shim.base.vectors = 3;
 	open_slow(&dev, &chan);
 	assert_int_equal(submit_all(chan), N);
-	reap_all(chan, -EIO); /* what the medium says in the end */
+	reap_all(chan, 0);
 	assert_true(shim.waits > 0);
 	fth_dev_chan_close(chan);
 	fth_dev_close(dev);
