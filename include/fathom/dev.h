@@ -18,8 +18,8 @@
  * order; whoever needs an order waits for one before submitting the other.
  *
  * Words: a write is *written* when it completed with 0, and *durable* when a flush that was
- * submitted after that completed with 0. A discarded range reads as anything until it is written
- * again; a zeroed one reads as zeroes.
+ * submitted after that completed with 0 (or at once, with FTH_DEV_FUA). A discarded range reads as
+ *anything until it is written again; a zeroed one reads as zeroes.
  */
 #ifndef FATHOM_DEV_H
 #define FATHOM_DEV_H
@@ -51,7 +51,11 @@ struct fth_dev_info {
 	uint32_t align;	     /* every iov_base is a multiple of it; a power of two */
 	uint32_t max_iov;    /* pieces per request */
 	uint64_t max_length; /* bytes per request; a multiple of block */
+	bool has_fua;	     /* takes writes with FTH_DEV_FUA */
 };
+
+/* For a write on a device that has_fua: it is durable when it completes with 0, without a flush. */
+#define FTH_DEV_FUA 1u
 
 /*
  * One request. The caller owns it, and its buffers, and leaves both alone from a submit that
@@ -64,6 +68,7 @@ struct fth_dev_req {
 	uint64_t length;	 /* for reads and writes also the sum of all iov_len */
 	const struct iovec *iov; /* reads and writes only */
 	unsigned iov_count;
+	unsigned flags;	     /* FTH_DEV_FUA or 0 */
 	void *user;	     /* the caller's; never looked at */
 	struct iovec single; /* where fth_dev_req_init() keeps its one piece */
 	uint64_t scratch[2]; /* the device's while the request is in flight */

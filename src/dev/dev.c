@@ -235,12 +235,26 @@ static int check_pieces(const struct fth_dev_info *info, const struct fth_dev_re
 	return 0;
 }
 
+static int check_flags(const struct fth_dev_info *info, const struct fth_dev_req *req)
+{
+	if (req->flags & ~FTH_DEV_FUA || req->op != FTH_DEV_WRITE)
+		return fth_fail(EINVAL, "flags 0x%x on a %s", req->flags, fth_dev_op_name(req->op));
+	if (!info->has_fua)
+		return fth_fail(EOPNOTSUPP, "the device has no FUA: write and flush");
+	return 0;
+}
+
 static int check_request(const struct fth_dev_info *info, const struct fth_dev_req *req)
 {
 	int rc;
 
 	if (req->op >= FTH_DEV_OP_COUNT)
 		return fth_fail(EINVAL, "unknown operation %u", (unsigned)req->op);
+	if (req->flags) {
+		rc = check_flags(info, req);
+		if (rc < 0)
+			return rc;
+	}
 	if (req->op == FTH_DEV_FLUSH)
 		return 0;
 	rc = check_range(info, req->length, req->offset);

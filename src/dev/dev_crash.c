@@ -317,6 +317,7 @@ static int parse(struct fth_uri *uri, struct dev_crash *crash)
 static int set_info(struct fth_dev_info *info, const struct fth_dev_info *inner)
 {
 	*info = *inner;
+	info->has_fua = false; /* what is durable here, a flush decides */
 	if (info->block < FTH_CRASH_SECTOR)
 		info->block = FTH_CRASH_SECTOR;
 	info->max_length -= info->max_length % info->block;

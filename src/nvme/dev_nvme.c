@@ -443,6 +443,7 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out)
 		.align = 1,
 		.max_iov = 1024,
 		.max_length = (uint64_t)1 << 30,
+		.has_fua = true,
 	};
 	*out = &self->dev;
 	return 0;

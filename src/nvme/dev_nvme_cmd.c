@@ -260,6 +260,8 @@ static int build_transfer(struct chan_nvme *chan, struct nvme_command *command,
 	command->bytes = prps.bytes;
 	sqe->opcode = req->op == FTH_DEV_READ ? FTH_NVME_READ : FTH_NVME_WRITE;
 	set_blocks(sqe, req->offset + command->position, command->bytes, info->lba_shift);
+	if (req->flags & FTH_DEV_FUA)
+		sqe->cdw12 |= FTH_NVME_RW_FORCE_ACCESS;
 	prps_store(&prps, list_iova(chan, command->id), sqe);
 	return 0;
 }

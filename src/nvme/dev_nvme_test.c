@@ -176,6 +176,41 @@ static void flush_discard_and_zero(void **state)
 	fth_dev_close(dev);
 }
 
+/* A medium that fails flushes tells that the forced write brought one. */
+static void a_forced_write_is_durable_without_a_flush(void **state)
+{
+	struct fth_dev_req req, *r = &req;
+	struct fth_dev_chan *chan;
+	struct fth_dev *dev;
+	char buf[4096];
+
+	(void)state;
+	assert_ok(fth_dev_open("softnvme(fault(mem:8M)?kind=flush&every=1)", &dev));
+	assert_ok(fth_dev_chan_open(dev, 1, &chan));
+	memset(buf, 7, sizeof(buf));
+	fth_dev_req_init(&req, FTH_DEV_WRITE, buf, sizeof(buf), 0);
+	assert_int_equal(run_one(chan, &req), 0);
+	/* The flush that it brings fails, and so it was not durable. */
+	req.flags = FTH_DEV_FUA;
+	assert_int_equal(run_one(chan, &req), -EIO);
+	req.flags = 2;
+	assert_int_equal(fth_dev_submit(chan, &r, 1), -EINVAL);
+	fth_dev_req_init(&req, FTH_DEV_READ, buf, sizeof(buf), 0);
+	req.flags = FTH_DEV_FUA;
+	assert_int_equal(fth_dev_submit(chan, &r, 1), -EINVAL);
+	fth_dev_chan_close(chan);
+	fth_dev_close(dev);
+
+	/* Where a flush alone decides, it is refused. */
+	assert_ok(fth_dev_open("crash(softnvme(mem:8M))", &dev));
+	assert_ok(fth_dev_chan_open(dev, 1, &chan));
+	fth_dev_req_init(&req, FTH_DEV_WRITE, buf, sizeof(buf), 0);
+	req.flags = FTH_DEV_FUA;
+	assert_int_equal(fth_dev_submit(chan, &r, 1), -EOPNOTSUPP);
+	fth_dev_chan_close(chan);
+	fth_dev_close(dev);
+}
+
 static void bad_options_are_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -214,6 +249,7 @@ int main(void)
 		cmocka_unit_test(pieces_of_every_shape),
 		cmocka_unit_test(depth_beyond_the_ring),
 		cmocka_unit_test(flush_discard_and_zero),
+		cmocka_unit_test(a_forced_write_is_durable_without_a_flush),
 		cmocka_unit_test(bad_options_are_refused),
 		cmocka_unit_test(the_driver_of_a_device),
 	};
