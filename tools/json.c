@@ -126,6 +126,12 @@ void fth_json_double(struct fth_json *j, const char *key, double value)
 		fputs("null", j->out);
 }
 
+void fth_json_digits(struct fth_json *j, const char *key, const char *digits)
+{
+	lead(j, key);
+	fputs(digits, j->out);
+}
+
 void fth_json_bool(struct fth_json *j, const char *key, bool value)
 {
 	lead(j, key);

@@ -37,6 +37,7 @@ void fth_json_string(struct fth_json *j, const char *key, const char *value); /*
 void fth_json_u64(struct fth_json *j, const char *key, uint64_t value);
 void fth_json_i64(struct fth_json *j, const char *key, int64_t value);
 void fth_json_double(struct fth_json *j, const char *key, double value); /* not finite: null */
+void fth_json_digits(struct fth_json *j, const char *key, const char *digits); /* any length */
 void fth_json_bool(struct fth_json *j, const char *key, bool value);
 
 /* Open an object or array inside; close the innermost one. */

@@ -52,7 +52,9 @@ static void values_have_keys_in_objects_and_none_in_arrays(void **state)
 	fth_json_end(&j);
 	fth_json_end(&j);
 	fth_json_string(&j, "n", NULL);
-	expect(&j, "{\"s\":\"x\",\"a\":[1,{\"t\":true,\"f\":false},[]],\"n\":null}\n");
+	fth_json_digits(&j, "d", "18446744073709551616");
+	expect(&j, "{\"s\":\"x\",\"a\":[1,{\"t\":true,\"f\":false},[]],\"n\":null,"
+		   "\"d\":18446744073709551616}\n");
 }
 
 static void finish_closes_all_that_is_open(void **state)

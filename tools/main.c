@@ -5,10 +5,7 @@
 #include <string.h>
 
 static const struct fth_command *const commands[] = {
-	&fth_cmd_bench,
-	&fth_cmd_demo,
-	&fth_cmd_dev,
-	NULL,
+	&fth_cmd_bench, &fth_cmd_demo, &fth_cmd_dev, &fth_cmd_nvme, NULL,
 };
 
 static int help(void)

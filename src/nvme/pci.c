@@ -50,7 +50,7 @@ int fth_nvme_pci_bdf(const char *text, char bdf[FTH_NVME_PCI_NAME])
 	else if (hex(&rest, 4, 8) && take(&rest, ':') && is_address(rest))
 		snprintf(bdf, FTH_NVME_PCI_NAME, "%.*s", 16, text);
 	else
-		return fth_fail(EINVAL, "%s is no PCI address such as 0000:01:00.0", text);
+		return fth_fail(EINVAL, "\"%s\" is no PCI address such as 0000:01:00.0", text);
 	for (char *c = bdf; *c; c++)
 		*c = (char)tolower((unsigned char)*c);
 	return 0;
@@ -232,9 +232,9 @@ int fth_nvme_pci_get(const char *root, const char *bdf, struct fth_nvme_pci *pci
 	pci_path(folder, root, "/sys/bus/pci/devices/%s", pci->bdf);
 	pci_path(path, folder, "/class");
 	if (pci_read_number(path, 16, &class) < 0)
-		return fth_fail(ENODEV, "there is no PCI function %s", bdf);
+		return fth_fail(ENODEV, "there is no such PCI function");
 	if (class != CLASS_NVME)
-		return fth_fail(EINVAL, "%s is no NVMe controller: its class is %06llx", bdf,
+		return fth_fail(EINVAL, "it is no NVMe controller: its class is %06llx",
 				(unsigned long long)class);
 	read_function(folder, pci);
 	rc = read_controller(root, folder, pci);

@@ -158,9 +158,8 @@ int fth_nvme_pci_may_bind(const char *root, const struct fth_nvme_pci *pci,
 		return fth_fail(EBUSY, "%s %s", pci->uses[0].name, pci->uses[0].what);
 	if (pci->iommu_group < 0)
 		return fth_fail(ENODEV,
-				"%s is in no IOMMU group: is the IOMMU on? (kernel options "
-				"intel_iommu=on or amd_iommu=on, and the firmware's setup)",
-				pci->bdf);
+				"it is in no IOMMU group: is the IOMMU on? (kernel options "
+				"intel_iommu=on or amd_iommu=on, and the firmware's setup)");
 	pci_path(path, root, "/sys/bus/pci/devices/%s/iommu_group/devices", pci->bdf);
 	rc = pci_each(path, check_peer, &group);
 	if (rc == 0)

@@ -25,6 +25,13 @@ void pci_path(char path[FTH_NVME_PCI_PATH], const char *root, const char *format
 	path[0] = '\0';
 }
 
+void pci_printable(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 int pci_read_text(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -47,6 +54,7 @@ int pci_read_text(const char *path, char *text, size_t size)
 	text[n] = '\0';
 	start = strspn(text, " \t");
 	memmove(text, text + start, (size_t)n - start + 1);
+	pci_printable(text);
 	return 0;
 }
 

@@ -16,7 +16,11 @@
 void pci_path(char path[FTH_NVME_PCI_PATH], const char *root, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The first line of a file without the white space around it; "" and -errno if there is none. */
+/* What drives and users have named may hold anything: control characters become '?'. */
+void pci_printable(char *text);
+
+/* The first line of a file without the white space around it, printable; "" and -errno if there is
+ * none. */
 int pci_read_text(const char *path, char *text, size_t size);
 
 /* A number in a file; base as for strtoull(). 0 or -errno, *value is then unchanged. */

@@ -34,6 +34,7 @@ static int add_use(struct search *search, const char *name, const char *format, 
 		return -ENOMEM;
 	snprintf(use->name, sizeof(use->name), "%.*s", FTH_NVME_PCI_NAME - 1, name);
 	snprintf(use->what, sizeof(use->what), format, detail);
+	pci_printable(use->what);
 	return 0;
 }
 
