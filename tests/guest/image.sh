@@ -55,7 +55,8 @@ fetch_lists() {
 download() {
   rm -rf "$work/packages"
   mkdir -p "$work/packages"
-  (cd "$work/packages" && ask_apt apt-get -o APT::Sandbox::User= download "$@" >&2)
+  (cd "$work/packages" &&
+    ask_apt apt-get -o APT::Sandbox::User= -o Acquire::http::Timeout=20 download "$@" >&2)
 }
 
 # ---- the base: all that does not change with our code ----
@@ -106,8 +107,17 @@ make_base() {
   mv "$work/done" "$1"
 }
 
+all_in_cache() {
+  find "$cache" -maxdepth 1 -name "guest-*" -type d 2>/dev/null | sort -V
+}
+
 newest_in_cache() {
-  find "$cache" -maxdepth 1 -name "guest-$layout-*" -type d 2>/dev/null | sort -V | tail -n 1
+  all_in_cache | grep "/guest-$layout-[^/]*$" | tail -n 1 || true
+}
+
+# The newest stays, and the one before, which a guest may be booting from.
+forget_old() {
+  all_in_cache | head -n -2 | xargs -r -d '\n' rm -rf --
 }
 
 # The newest kernel that apt has; its folder into `base`. Fails where it can not be downloaded.
@@ -126,7 +136,10 @@ find_base() {
     fetch_base || skip "apt can not download $kernel_of_the_day, and $cache holds no guest"
   fi
   # Outside of any condition, so that every failing command ends the script.
-  [ -d "$base" ] || make_base "$base"
+  [ -d "$base" ] || {
+    make_base "$base"
+    forget_old
+  }
 }
 
 # ---- our programs ----
@@ -134,10 +147,13 @@ find_base() {
 make_tools() {
   local folder=$1 image=$1/image generator=()
   ! command -v ninja >/dev/null || generator=(-G Ninja)
-  [ -e "$folder/CMakeCache.txt" ] ||
-    cmake -S "$root" -B "$folder" "${generator[@]}" -DBUILD_TESTING=OFF -DFTH_CUDA=OFF \
-      -DCMAKE_EXE_LINKER_FLAGS=-static >&2
-  cmake --build "$folder" --target fathom dev_copy guest_window >"$folder/build.log" 2>&1 || {
+  mkdir -p "$folder"
+  {
+    [ -e "$folder/CMakeCache.txt" ] ||
+      cmake -S "$root" -B "$folder" "${generator[@]}" -DBUILD_TESTING=OFF -DFTH_CUDA=OFF \
+        -DCMAKE_EXE_LINKER_FLAGS=-static
+  } >"$folder/build.log" 2>&1 &&
+    cmake --build "$folder" --target fathom dev_copy guest_window >>"$folder/build.log" 2>&1 || {
     cat "$folder/build.log" >&2
     exit 1
   }
@@ -155,7 +171,7 @@ make_tools() {
 for program in apt-get apt-cache dpkg flock xz; do
   command -v $program >/dev/null || [ -n "$(newest_in_cache)" ] || skip "no $program here"
 done
-mkdir -p "$cache"
+mkdir -p "$cache" 2>/dev/null || skip "can not make $cache; FTH_GUEST_CACHE names another place"
 # Two runs at once make the image once.
 exec 9>"$cache/lock"
 flock 9
