@@ -18,8 +18,8 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
 compile = cmake --build $(1) --parallel $(JOBS)
 
-.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-format check-layers \
-	check-headers bench fuzz format install uninstall clean help deps-build deps-check
+.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-format \
+	check-layers check-headers bench fuzz format install uninstall clean help deps-build deps-check
 
 all: build
 

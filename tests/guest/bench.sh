@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# bench.sh [KERNEL-WORDS]: IOPS of `nvme:` against `file:/dev/nvme0n1` on the kernel's driver, in one
-# guest, at the same depths. Random 4 KiB blocks, half of them written. By default twice: with the
+# bench.sh [KERNEL-WORDS]: IOPS of `nvme:` against `file:/dev/nvme0n1` on the kernel's driver, in
+# one guest, at the same depths. Random 4 KiB blocks, half of them written. By default twice: with the
 # IOMMU in front of the kernel's driver as well as in front of ours, then with the kernel's let
 # through (iommu=pt), as most distributions have it. Under TCG: the ratio says how many
 # instructions and exits each path takes, and nothing about a real drive's time.

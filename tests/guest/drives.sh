@@ -34,6 +34,10 @@ conforms_with_4096_bytes() {
   limited fathom dev check --overwrite --size 1M --ops 400 "$(uri 2)"
 }
 
+conforms_with_interrupts() {
+  limited fathom dev check --overwrite --size 1M --ops 200 "$(uri 1)?irq=on"
+}
+
 a_drive_is_opened_once() {
   local first holder status=0
   first=$(uri 1)
@@ -190,6 +194,7 @@ worst=0
 check the_iommu_is_on || worst=1
 check conforms_with_512_bytes || worst=1
 check conforms_with_4096_bytes || worst=1
+check conforms_with_interrupts || worst=1
 check a_drive_is_opened_once || worst=1
 check what_we_write_the_kernel_reads || worst=1
 check what_the_kernel_writes_we_read || worst=1

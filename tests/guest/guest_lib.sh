@@ -54,8 +54,8 @@ host() {
   echo "GUEST-ASK $*" >/dev/ttyS1
 }
 
-# pull_out N: the Nth drive is gone at once, and nobody is told, neither its user nor the kernel. Its
-# slot's power is switched off behind the kernel's back (slot control, 0x18 into the PCI Express
+# pull_out N: the Nth drive is gone at once, and nobody is told, neither its user nor the kernel.
+# Its slot's power is switched off behind the kernel's back (slot control, 0x18 into the PCI Express
 # capability at 0x54 of QEMU's root ports: power controller and power indicator off), on which QEMU
 # takes the drive out. Its registers then read as 0. Without a way to reset it the kernel does not
 # spend a minute on that once its user lets go.
@@ -96,8 +96,8 @@ limited() {
   timeout -s KILL 30 "$@"
 }
 
-# fails_with PATTERN COMMAND...: it exits with 1, as programs do that were told of an error: not by a
-# signal, not by the limit. Its words match PATTERN.
+# fails_with PATTERN COMMAND...: it exits with 1, as programs do that were told of an error: not by
+# a signal, not by the limit. Its words match PATTERN.
 fails_with() {
   local pattern=$1 status=0
   shift

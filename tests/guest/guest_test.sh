@@ -14,22 +14,25 @@ complain() {
   bad=1
 }
 
-# boot SCRIPT OPTION...: run it and look at its checks
+# boot SCRIPTS OPTION...: run them in one guest and look at their checks
 boot() {
-  local script=$1 status=0 name began=$SECONDS
+  local scripts=() script status=0 name began=$SECONDS names=$1
+  for script in $names; do
+    scripts+=("$here/$script")
+  done
   shift
-  "$here/run.sh" --folder "$work/drives" "$@" "$here/$script" >"$work/said" || status=$?
+  "$here/run.sh" --folder "$work/drives" "$@" "${scripts[@]}" >"$work/said" || status=$?
   cat "$work/said"
   [ $status -ne 77 ] || exit 77
-  [ $status -eq 0 ] || complain "$script ended with $status"
-  for name in $(sed -n 's/^check \([a-z0-9_]*\).*/\1/p' "$here/$script"); do
-    grep -q "^ok $name " "$work/said" || complain "$script: no ok from $name"
+  [ $status -eq 0 ] || complain "$names ended with $status"
+  for name in $(sed -n 's/^check \([a-z0-9_]*\).*/\1/p' "${scripts[@]}"); do
+    grep -q "^ok $name " "$work/said" || complain "no ok from $name"
   done
-  echo "== $script: $((SECONDS - began)) s with booting"
+  echo "== $names: $((SECONDS - began)) s with booting"
 }
 
 window="--drive size=8M,pmr=1M,keep=window"
-boot drives.sh --timeout 150 --drive size=8M --drive size=8M,block=4096 $window \
+boot "tool.sh drives.sh" --timeout 150 --drive size=8M --drive size=8M,block=4096 $window \
   --drive size=8M,cmb=1 --drive size=8M,fail=read:2048,fail=write:4096 --drive size=8M \
   --drive size=8M
 boot after_reboot.sh $window

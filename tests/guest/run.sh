@@ -58,7 +58,8 @@ base=$("$here/image.sh" "$tools")
 work=$(mktemp -d)
 qemu=
 finish() {
-  [ -z "$qemu" ] || kill -KILL "$qemu" 2>/dev/null || true
+  # timeout(1) hands the signal on to QEMU.
+  [ -z "$qemu" ] || kill -TERM "$qemu" 2>/dev/null || true
   rm -rf "$work"
 }
 trap finish EXIT
@@ -169,7 +170,7 @@ if [ -z "$status" ]; then
   # It never came to its end: what the kernel and QEMU said is all there is to know.
   status=1
   [ $ended -ne 124 ] || status=124
-  echo "guest: no end within $timeout s (QEMU: $ended); the kernel's last words:" >&2
+  echo "guest: it did not say how it ended (QEMU: $ended, 124 after $timeout s); the kernel:" >&2
   cat "$work/qemu.err" >&2
   tail -n 25 "$folder/kernel.log" >&2 || true
 fi
