@@ -222,7 +222,7 @@ static void cancel_ends_waits_and_reset_makes_new(void **state)
 static void a_lying_controller_is_caught(void **state)
 {
 	(void)state;
-	for (unsigned lie = 0; lie < 5; lie++) {
+	for (unsigned lie = 0; lie < 7; lie++) {
 		struct fth_nvme_done done;
 		struct fake f;
 		uint32_t id, other;
@@ -243,6 +243,14 @@ static void a_lying_controller_is_caught(void **state)
 		if (lie == 4) {
 			fake_post(&f, (uint16_t)other, 0, 0); /* twice */
 			fake_post(&f, (uint16_t)other, 0, 0);
+		}
+		if (lie == 5) {
+			fake_post(&f, (uint16_t)id, 0, 0);
+			f.cq[0].queue ^= 1u << 16; /* another submission queue */
+		}
+		if (lie == 6) {
+			fake_post(&f, (uint16_t)id, 0, 0);
+			f.cq[0].queue |= 1u << 2; /* a head outside the ring */
 		}
 		assert_int_equal(fth_nvme_qp_wait(&f.qp, id, FTH_NEVER, &done), -EPROTO);
 		assert_int_equal(fth_nvme_qp_failed(&f.qp), -EPROTO);

@@ -367,23 +367,25 @@ FTH_HD void fth_nvme_qp_ring(struct fth_nvme_qp *qp)
 
 /*
  * Enter one completion into the map. False when the controller broke the protocol: an id that
- * is not in flight, or a submission head that is not between what it was and the tail, or not
- * past the command it has just answered.
+ * is not in flight, another submission queue than ours, or a submission head that is not between
+ * what it was and the tail, or not past the command it has just answered.
  */
 FTH_HD bool fth_nvme_qp_settle_(struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
 				uint32_t info)
 {
 	uint32_t old = FTH_NVME_SLOT_WAITING, id = fth_nvme_cqe_cid(info);
 	uint32_t sq_head = fth_load_relaxed_dev32(&qp->sq_head), state;
+	uint32_t position = fth_nvme_cqe_sq_head(entry->queue);
 	struct fth_nvme_slot *slot;
 
-	if (id >= qp->ids)
+	if (id >= qp->ids || fth_nvme_cqe_sq_id(entry->queue) != qp->qid ||
+	    position > fth_ring_mask(qp->sq_shift))
 		return false;
 	slot = &qp->slots[id];
 	state = fth_load_relaxed_dev32(&slot->word) & 0xff;
 	if (state != FTH_NVME_SLOT_WAITING && state != FTH_NVME_SLOT_ABANDONED)
 		return false;
-	sq_head = fth_ring_advance_to(sq_head, fth_nvme_cqe_sq_head(entry->queue), qp->sq_shift);
+	sq_head = fth_ring_advance_to(sq_head, position, qp->sq_shift);
 	/* tail is as new as the doorbell that the controller saw before it answered. */
 	if (fth_ring_before(fth_load_relaxed_dev32(&qp->tail), sq_head) ||
 	    !fth_ring_before(slot->ticket, sq_head))

@@ -84,6 +84,11 @@ FTH_HD uint16_t fth_nvme_cqe_sq_head(uint32_t queue)
 	return (uint16_t)queue;
 }
 
+FTH_HD uint16_t fth_nvme_cqe_sq_id(uint32_t queue)
+{
+	return (uint16_t)(queue >> 16);
+}
+
 FTH_HD uint32_t fth_nvme_cqe_info(uint16_t cid, uint32_t phase, uint16_t status)
 {
 	return (uint32_t)cid | phase << 16 | (uint32_t)status << 17;
