@@ -205,6 +205,12 @@ static void identify_is_not_believed(void **state)
 	ns.nsze = UINT64_MAX / 4096 + 1;
 	assert_int_equal(fth_nvme_parse_identify(&ctrl, &ns, &info), -EINVAL);
 	good_identify();
+	ns.lbaf[0].data_shift = 16;
+	ctrl.mdts = 3; /* 32 KiB per command, and blocks of 64 KiB */
+	assert_int_equal(fth_nvme_parse_identify(&ctrl, &ns, &info), -EOPNOTSUPP);
+	ctrl.mdts = 4;
+	assert_ok(fth_nvme_parse_identify(&ctrl, &ns, &info));
+	good_identify();
 	ctrl.sqes = 0x55;
 	assert_int_equal(fth_nvme_parse_identify(&ctrl, &ns, &info), -EOPNOTSUPP);
 }

@@ -59,6 +59,9 @@ int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct ft
 				format->data_shift);
 	if (ns->nsze > UINT64_MAX >> format->data_shift)
 		return fth_fail(EINVAL, "the namespace is larger than 2^64 bytes");
+	if (max_transfer(ctrl) < 1ull << format->data_shift)
+		return fth_fail(EOPNOTSUPP, "a command carries less than a block of 2^%u bytes",
+				format->data_shift);
 	info->lba_shift = format->data_shift;
 	info->blocks = ns->nsze;
 	info->max_transfer = max_transfer(ctrl);

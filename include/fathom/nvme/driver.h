@@ -196,8 +196,9 @@ void fth_nvme_watch(struct fth_nvme *nvme);
 int fth_nvme_recover(struct fth_nvme *nvme);
 
 /*
- * Check and translate identify data, as it comes from outside. 0, or -EINVAL/-EOPNOTSUPP with a
- * text: no such format, block size out of range, metadata, empty namespace.
+ * Check and translate identify data, as it comes from outside. 0, or -EINVAL, -EOPNOTSUPP or
+ * -ENODEV with a text: no such format, block size out of range or beyond what a command carries,
+ * metadata, empty namespace.
  */
 int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct fth_nvme_id_ns *ns,
 			    struct fth_nvme_info *info);
