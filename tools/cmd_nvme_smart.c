@@ -74,7 +74,7 @@ static void print_counter(const struct fth_nvme_smart_log *log, unsigned i)
 	counter(log, i, words);
 	printf("%-17s %s", counters[i].label, fth_u128_text(text, words));
 	if (counters[i].data_units)
-		printf(" units of 512,000 bytes");
+		printf(" times 512,000 bytes");
 	if (counters[i].data_units && !words[1] && words[0] <= UINT64_MAX / DATA_UNIT)
 		printf(" (%s)", fth_cli_bytes(bytes, words[0] * DATA_UNIT));
 	putchar('\n');
