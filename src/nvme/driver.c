@@ -2,9 +2,9 @@
 /*
  * The host driver: from a controller in any state to I/O queue pairs, and back.
  *
- * Siblings: dma.c has the memory, identify.c reads identify data; dev_nvme.c makes a device of the
- * queue pairs; soft.c is the transport to the software controller, ctrl*.c that controller;
- * vfio*.c is the transport to a real drive.
+ * Siblings: registers.c has the registers, dma.c the memory; identify.c reads identify data;
+ * dev_nvme.c makes a device of the queue pairs; soft.c is the transport to the software controller,
+ * ctrl*.c that controller; vfio*.c is the transport to a real drive.
  *
  * Invariants
  * 1. While the controller is enabled it may touch the rings and every mapped page. It is
@@ -22,76 +22,10 @@
 
 #define ADMIN_SHIFT   5
 #define QUEUES_MAX    16
-#define POLL_SLEEP_NS 20000
-#define ADMIN_LOOK_NS 20000000 /* how often a wait looks whether the controller is well */
+#define ADMIN_MIN_NS  1000000000 /* admin commands may take longer than reads and writes */
+#define ADMIN_LOOK_NS 20000000	 /* how often a wait looks whether the controller is well */
 
-/* ---- registers ---- */
-
-static uint32_t read32(struct fth_nvme *nvme, uint32_t offset)
-{
-	return nvme->transport->ops->read32(nvme->transport, offset);
-}
-
-static void write32(struct fth_nvme *nvme, uint32_t offset, uint32_t value)
-{
-	nvme->transport->ops->write32(nvme->transport, offset, value);
-}
-
-static void write64(struct fth_nvme *nvme, uint32_t offset, uint64_t value)
-{
-	nvme->transport->ops->write64(nvme->transport, offset, value);
-}
-
-/* Wait until (CSTS & mask) == value. All ones: the function has left the bus. */
-static int wait_status(struct fth_nvme *nvme, uint32_t mask, uint32_t value)
-{
-	uint64_t deadline = fth_deadline_ns(nvme->ready_timeout_ns);
-	const struct timespec pause = {0, POLL_SLEEP_NS};
-
-	for (;;) {
-		uint32_t csts = read32(nvme, FTH_NVME_REG_CSTS);
-
-		if (csts == UINT32_MAX)
-			return fth_fail(ENODEV, "the controller is gone");
-		if ((csts & mask) == value)
-			return 0;
-		if (csts & FTH_NVME_CSTS_FATAL && value != 0)
-			return fth_fail(EIO, "the controller reports a fatal status");
-		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "the controller is not %s after %llu ms",
-					value ? "ready" : "disabled",
-					(unsigned long long)(nvme->ready_timeout_ns / 1000000));
-		nanosleep(&pause, NULL);
-	}
-}
-
-/* One that does not let itself be disabled is reset from outside, if the transport can. */
-static int disable(struct fth_nvme *nvme)
-{
-	struct fth_nvme_transport *transport = nvme->transport;
-	uint32_t cc = read32(nvme, FTH_NVME_REG_CC);
-	int rc;
-
-	if (cc == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
-	write32(nvme, FTH_NVME_REG_CC, cc & ~FTH_NVME_CC_ENABLE);
-	rc = wait_status(nvme, FTH_NVME_CSTS_READY, 0);
-	if (rc == -ETIMEDOUT && transport->ops->reset && transport->ops->reset(transport) == 0)
-		rc = wait_status(nvme, FTH_NVME_CSTS_READY, 0);
-	return rc;
-}
-
-static int enable(struct fth_nvme *nvme)
-{
-	uint32_t last = fth_ring_mask(ADMIN_SHIFT);
-
-	write32(nvme, FTH_NVME_REG_AQA, last << FTH_NVME_AQA_ACQS_SHIFT | last);
-	write64(nvme, FTH_NVME_REG_ASQ, nvme->admin.sq.iova);
-	write64(nvme, FTH_NVME_REG_ACQ, nvme->admin.cq.iova);
-	write32(nvme, FTH_NVME_REG_CC,
-		FTH_NVME_CC_ENABLE | 6u << FTH_NVME_CC_SQES_SHIFT | 4u << FTH_NVME_CC_CQES_SHIFT);
-	return wait_status(nvme, FTH_NVME_CSTS_READY, FTH_NVME_CSTS_READY);
-}
+/* ---- capabilities ---- */
 
 /* How many I/O queue pairs have their doorbells where we may write. */
 static uint32_t doorbells_for(struct fth_nvme *nvme)
@@ -169,31 +103,13 @@ static int queue_init(struct fth_nvme *nvme, struct nvme_queue *queue, uint32_t 
 
 /* ---- admin commands ---- */
 
-/* 0 while the controller is there and well; -ENODEV, or -EIO when it needs a reset. */
-static int health(struct fth_nvme *nvme)
-{
-	struct fth_nvme_transport *transport = nvme->transport;
-	int rc = transport->ops->alive ? transport->ops->alive(transport) : 0;
-	uint32_t csts;
-
-	if (rc < 0)
-		return rc;
-	csts = read32(nvme, FTH_NVME_REG_CSTS);
-	if (csts == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
-	if (csts & FTH_NVME_CSTS_FATAL)
-		return fth_fail(EIO, "the controller reports a fatal status");
-	if (!(csts & FTH_NVME_CSTS_READY))
-		return fth_fail(EIO, "the controller is no longer ready");
-	return 0;
-}
-
 /* *left: the command was given up, and the controller may still touch its memory. */
 static int admin_exec(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result,
 		      bool *left)
 {
 	struct fth_nvme_qp *qp = &nvme->admin.qp;
-	uint64_t deadline = fth_deadline_ns(nvme->timeout_ns), look;
+	uint64_t patience = nvme->timeout_ns > ADMIN_MIN_NS ? nvme->timeout_ns : ADMIN_MIN_NS;
+	uint64_t deadline = fth_deadline_ns(patience), look;
 	struct fth_nvme_done done = {0, 0};
 	int id = fth_nvme_qp_take_wait(qp, 0, deadline), ill = 0, rc;
 
@@ -206,7 +122,7 @@ static int admin_exec(struct fth_nvme *nvme, const struct fth_nvme_sqe *command,
 		look = fth_deadline_ns(ADMIN_LOOK_NS);
 		rc = fth_nvme_qp_wait(qp, (uint32_t)id, look < deadline ? look : deadline, &done);
 		if (rc == -ETIME)
-			ill = health(nvme);
+			ill = nvme_health(nvme);
 	} while (rc == -ETIME && ill == 0 && fth_now_ns() < deadline);
 	if (rc == -ETIME)
 		rc = fth_nvme_qp_abandon(qp, (uint32_t)id, &done);
@@ -339,11 +255,11 @@ static int bring_up(struct fth_nvme *nvme)
 	int rc = check_capabilities(nvme);
 
 	if (rc == 0)
-		rc = disable(nvme);
+		rc = nvme_disable(nvme);
 	if (rc == 0)
 		rc = queue_init(nvme, &nvme->admin, 0, ADMIN_SHIFT);
 	if (rc == 0)
-		rc = enable(nvme);
+		rc = nvme_enable(nvme);
 	if (rc == 0)
 		rc = identify_all(nvme);
 	if (rc == 0)
@@ -411,7 +327,7 @@ int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_op
 	if (rc < 0) {
 		/* Only a disabled controller lets its memory be freed (invariant 1). */
 		if (!fth_load_relaxed_dev32(&nvme->failed))
-			(void)disable(nvme);
+			(void)nvme_disable(nvme);
 		release(nvme);
 		return rc;
 	}
@@ -427,11 +343,8 @@ void fth_nvme_close(struct fth_nvme *nvme)
 		return;
 	transport = nvme->transport;
 	if (!nvme->failed) {
-		write32(nvme, FTH_NVME_REG_CC,
-			read32(nvme, FTH_NVME_REG_CC) | 1u << FTH_NVME_CC_SHUTDOWN_SHIFT);
-		(void)wait_status(nvme, FTH_NVME_CSTS_SHUTDOWN_MASK,
-				  2u << FTH_NVME_CSTS_SHUTDOWN_SHIFT);
-		(void)disable(nvme);
+		(void)nvme_shut_down(nvme);
+		(void)nvme_disable(nvme);
 	}
 	release(nvme);
 	transport->ops->close(transport);
@@ -454,7 +367,7 @@ static void fail_locked(struct fth_nvme *nvme, int err)
 	if (nvme->failed)
 		return;
 	/* Cancel ends waits, and with them the buffers' protection: disable first. */
-	(void)disable(nvme);
+	(void)nvme_disable(nvme);
 	for (uint32_t i = 0; i < nvme->info.queues; i++)
 		fth_nvme_qp_cancel(&nvme->queues[i].qp, (uint32_t)err);
 	fth_nvme_qp_cancel(&nvme->admin.qp, (uint32_t)err);
@@ -475,7 +388,7 @@ void fth_nvme_watch(struct fth_nvme *nvme)
 	/* Held by one who looks, fails or recovers: all that we could do. */
 	if (pthread_mutex_trylock(&nvme->lock) != 0)
 		return;
-	rc = nvme->failed ? 0 : health(nvme);
+	rc = nvme->failed ? 0 : nvme_health(nvme);
 	if (rc < 0)
 		fail_locked(nvme, -rc);
 	pthread_mutex_unlock(&nvme->lock);
@@ -497,11 +410,11 @@ static int recover_locked(struct fth_nvme *nvme)
 
 	if (rc < 0)
 		return rc;
-	rc = disable(nvme);
+	rc = nvme_disable(nvme);
 	if (rc < 0)
 		return rc;
 	fth_nvme_qp_resume(&nvme->admin.qp);
-	rc = enable(nvme);
+	rc = nvme_enable(nvme);
 	if (rc == 0) {
 		rc = negotiate_queues(nvme);
 		rc = rc < 0 ? rc : rc < (int)nvme->info.queues ? -EIO : 0;
@@ -509,7 +422,7 @@ static int recover_locked(struct fth_nvme *nvme)
 	for (uint32_t i = 0; rc == 0 && i < nvme->info.queues; i++)
 		rc = queue_create(nvme, &nvme->queues[i]);
 	if (rc < 0) {
-		(void)disable(nvme);
+		(void)nvme_disable(nvme);
 		fth_nvme_qp_cancel(&nvme->admin.qp, (uint32_t)-rc);
 		return rc;
 	}

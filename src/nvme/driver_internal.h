@@ -31,6 +31,23 @@ struct fth_nvme {
 	struct nvme_queue *queues; /* info.queues of them; cache-line aligned */
 };
 
+/* ---- registers.c: all wait no longer than CAP.TO allows; -ENODEV when the controller is gone ----
+ */
+
+/* Make the controller let go of all memory. One that does not is reset, if its transport can. */
+int nvme_disable(struct fth_nvme *nvme);
+
+/* Enable a disabled one with the admin queue pair, which has been made. */
+int nvme_enable(struct fth_nvme *nvme);
+
+/* Have it write back what it caches, before it is disabled. */
+int nvme_shut_down(struct fth_nvme *nvme);
+
+/* 0 while an enabled controller is there and well; -ENODEV, or -EIO when it needs a reset. */
+int nvme_health(struct fth_nvme *nvme);
+
+/* ---- driver.c ---- */
+
 /* The interrupt vector that says that queue pair `qid` has completions. */
 uint32_t nvme_vector(const struct fth_nvme *nvme, uint32_t qid);
 

@@ -114,11 +114,12 @@ struct fth_nvme_info {
 };
 
 struct fth_nvme_opts {
-	size_t size;	     /* of this struct; set by the initialiser */
-	uint32_t nsid;	     /* namespace; default 1 */
-	uint32_t queues;     /* I/O queue pairs wanted; 0: one per CPU, at most 16 */
-	uint32_t entries;    /* per ring, a power of two; the controller may allow fewer */
-	uint64_t timeout_ns; /* how long a command may take before the controller is reset */
+	size_t size;	  /* of this struct; set by the initialiser */
+	uint32_t nsid;	  /* namespace; default 1 */
+	uint32_t queues;  /* I/O queue pairs wanted; 0: one per CPU, at most 16 */
+	uint32_t entries; /* per ring, a power of two; the controller may allow fewer */
+	/* How long a command may take before the controller is reset; admin ones get a second. */
+	uint64_t timeout_ns;
 };
 
 #define FTH_NVME_OPTS_INIT                                              \
