@@ -235,7 +235,8 @@ static const struct vfio_dma_ops *choose(enum fth_nvme_vfio_iommu iommu, const s
 {
 	if (iommu == FTH_NVME_VFIO_IOMMUFD)
 		return &vfio_iommufd_ops;
-	if (iommu == FTH_NVME_VFIO_AUTO && pci->cdev[0] && access("/dev/vfio/vfio", F_OK) < 0)
+	if (iommu == FTH_NVME_VFIO_AUTO && pci->cdev[0] && access("/dev/vfio/vfio", F_OK) < 0 &&
+	    access("/dev/iommu", F_OK) == 0)
 		return &vfio_iommufd_ops;
 	return &vfio_group_ops;
 }

@@ -3,6 +3,8 @@
  * DMA through /dev/iommu and the device's own file (Linux 6.6 and later). Older systems' headers
  * lack these calls, so the few we use are declared here, as the kernel's user interface
  * (include/uapi/linux/iommufd.h and vfio.h) fixes them.
+ *
+ * UNTESTED: written after that interface, and never run on a kernel that has it.
  */
 #include "vfio_internal.h"
 
@@ -127,10 +129,10 @@ static int open_files(struct vfio_dma *dma, const char *devfs, const struct vfio
 {
 	char name[sizeof("vfio/devices/") + VFIO_NAME_MAX];
 
-	if (!pci->cdev[0])
-		return fth_fail(EOPNOTSUPP, "this kernel has no VFIO files for single devices: use "
-					    "iommu=group");
-	dma->iommu = vfio_open_file(devfs, "iommu", pci->bdf);
+	dma->iommu = pci->cdev[0] ? vfio_open_file(devfs, "iommu", pci->bdf) : -ENOENT;
+	if (dma->iommu == -ENOENT)
+		return fth_fail(EOPNOTSUPP, "this kernel has no iommufd, or its module is not "
+					    "loaded: use iommu=group");
 	if (dma->iommu < 0)
 		return dma->iommu;
 	snprintf(name, sizeof(name), "vfio/devices/%s", pci->cdev);

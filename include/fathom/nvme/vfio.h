@@ -13,7 +13,8 @@
  *	irq		sleep until an interrupt comes instead of polling; default off
  *	iommu		how the kernel is asked for DMA: through the function's IOMMU group and a
  *			container (group), or through /dev/iommu (iommufd); by default the former
- *			where there is one. iommufd needs Linux 6.6.
+ *			where there is one. iommufd needs Linux 6.6, and is UNTESTED: no such
+ *			kernel runs under the QEMU that the guest tests use.
  *
  * The function must be bound to the kernel's vfio-pci (`fathom nvme bind BDF`), and its IOMMU must
  * be on: the drive reaches mapped memory and nothing else. One process uses a function at a time;
