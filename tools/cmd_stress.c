@@ -134,8 +134,9 @@ static unsigned stress_all(struct target *targets, unsigned n, struct fth_worklo
 		struct target *t = &targets[i];
 
 		t->workload.quiet = n > 1;
-		t->rc = -pthread_create(&t->thread, NULL, stress_device, t);
-		t->started = t->rc == 0;
+		/* Once it runs, rc is the thread's. */
+		t->rc = -EAGAIN;
+		t->started = pthread_create(&t->thread, NULL, stress_device, t) == 0;
 	}
 	for (unsigned i = 0; i < n; i++) {
 		struct target *t = &targets[i];

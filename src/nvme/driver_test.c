@@ -301,8 +301,8 @@ static void threads_survive_resets(void **state)
 
 	(void)state;
 	assert_ok(
-		fth_dev_open("softnvme(fault(mem:1M)?kind=write&every=400&mode=timeout&hold_ms=40)"
-			     "?queues=2&timeout_ms=10",
+		fth_dev_open("softnvme(fault(mem:1M)?kind=write&every=400&mode=timeout&hold_ms=200)"
+			     "?queues=2&timeout_ms=50",
 			     &shared));
 	for (uintptr_t i = 0; i < THREADS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, hammer, (void *)i), 0);

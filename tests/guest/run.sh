@@ -136,7 +136,7 @@ machine=(-accel "tcg,thread=multi" -machine "q35,kernel-irqchip=split" -cpu max 
   -device "intel-iommu,intremap=on"
   -kernel "$base/vmlinuz" -initrd "$work/initrd"
   # Without iommu=pt the kernel's own driver goes through the IOMMU like user space does.
-  -append "console=ttyS0 panic=-1 quiet intel_iommu=on iommu=nopt $append"
+  -append "console=ttyS0 panic=-1 quiet no_timer_check intel_iommu=on iommu=nopt $append"
   -serial "file:$folder/kernel.log" -serial stdio
   -chardev "pipe,id=monitor,path=$work/monitor" -mon "chardev=monitor,mode=readline")
 pack_scripts
