@@ -15,44 +15,37 @@
 
 /* ---- addresses ---- */
 
-static bool hex(const char **text, int min, int max)
+/* `digits` hexadecimal ones at most, then `end`. Returns what follows it, or NULL. */
+static const char *take_hex(const char *text, unsigned digits, char end, unsigned *value)
 {
-	int n = 0;
+	unsigned n = 0;
 
-	while (n < max && isxdigit((unsigned char)**text)) {
-		(*text)++;
-		n++;
+	*value = 0;
+	for (; n < digits && *text; n++, text++) {
+		const char *set = "0123456789abcdef";
+		const char *at = strchr(set, *text >= 'A' && *text <= 'F' ? *text + 32 : *text);
+
+		if (!at)
+			break;
+		*value = *value << 4 | (unsigned)(at - set);
 	}
-	return n >= min;
-}
-
-static bool take(const char **text, char c)
-{
-	if (**text != c)
-		return false;
-	(*text)++;
-	return true;
-}
-
-/* bus:device.function, where each has its digits */
-static bool is_address(const char *text)
-{
-	return hex(&text, 2, 2) && take(&text, ':') && hex(&text, 2, 2) && take(&text, '.') &&
-	       *text >= '0' && *text <= '7' && text[1] == '\0';
+	return n > 0 && *text == end ? text + (end != '\0') : NULL;
 }
 
 int fth_nvme_pci_bdf(const char *text, char bdf[FTH_NVME_PCI_NAME])
 {
+	unsigned domain = 0, bus = 0, device = 0, function = 0;
+	const char *colon = strchr(text, ':');
 	const char *rest = text;
 
-	if (is_address(text))
-		snprintf(bdf, FTH_NVME_PCI_NAME, "0000:%.*s", 7, text);
-	else if (hex(&rest, 4, 8) && take(&rest, ':') && is_address(rest))
-		snprintf(bdf, FTH_NVME_PCI_NAME, "%.*s", 16, text);
-	else
+	if (colon && strchr(colon + 1, ':'))
+		rest = take_hex(rest, 8, ':', &domain);
+	rest = rest ? take_hex(rest, 2, ':', &bus) : NULL;
+	rest = rest ? take_hex(rest, 2, '.', &device) : NULL;
+	rest = rest ? take_hex(rest, 1, '\0', &function) : NULL;
+	if (!rest || device > 0x1f || function > 7)
 		return fth_fail(EINVAL, "\"%s\" is no PCI address such as 0000:01:00.0", text);
-	for (char *c = bdf; *c; c++)
-		*c = (char)tolower((unsigned char)*c);
+	snprintf(bdf, FTH_NVME_PCI_NAME, "%04x:%02x:%02x.%x", domain, bus, device, function);
 	return 0;
 }
 

@@ -32,12 +32,13 @@ static void addresses_are_read(void **state)
 {
 	static const char *const bad[] = {"",
 					  "nvme0",
-					  "1:00.0",
 					  "01:00.8",
 					  "01:00.",
 					  "0000:01:00.00",
-					  "000:01:00.0",
-					  "01:0.0",
+					  "03:20.0",
+					  "0000:103:0.0",
+					  "0x3:00.0",
+					  "-1:00.0",
 					  "../01:00.0",
 					  "0000:01:00.0/",
 					  "123456789:01:00.0",
@@ -47,6 +48,8 @@ static void addresses_are_read(void **state)
 	char bdf[FTH_NVME_PCI_NAME];
 
 	(void)state;
+	assert_ok(fth_nvme_pci_bdf("1:0.0", bdf));
+	assert_string_equal(bdf, "0000:01:00.0");
 	assert_ok(fth_nvme_pci_bdf("01:00.0", bdf));
 	assert_string_equal(bdf, "0000:01:00.0");
 	assert_ok(fth_nvme_pci_bdf("0000:AF:1f.7", bdf));

@@ -13,23 +13,20 @@
 #ifndef FTH_NVME_VFIO_INTERNAL_H
 #define FTH_NVME_VFIO_INTERNAL_H
 
+#include "fathom/nvme/pci.h"
 #include "fathom/nvme/vfio.h"
 #include "vfio_iova.h"
 
-#define VFIO_BDF_MAX  20 /* a domain has up to 8 digits */
 #define VFIO_NAME_MAX 64
 #define VFIO_PATH_MAX 512
 
 /* ---- sysfs ---- */
 
 struct vfio_pci {
-	char bdf[VFIO_BDF_MAX];	   /* as sysfs spells it */
-	char group[VFIO_NAME_MAX]; /* a number */
-	char cdev[VFIO_NAME_MAX];  /* vfioN, or "" where the kernel has no such files */
+	char bdf[FTH_NVME_PCI_NAME]; /* as sysfs spells it */
+	char group[VFIO_NAME_MAX];   /* a number */
+	char cdev[VFIO_NAME_MAX];    /* vfioN, or "" where the kernel has no such files */
 };
-
-/* "03:00.0" or "0000:03:00.0" to the latter. 0 or -EINVAL. */
-int vfio_pci_parse(const char *text, char bdf[VFIO_BDF_MAX]);
 
 /* Look at a function below `sysfs` ("/sys"); 0 if it can be opened, or why not. */
 int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci);

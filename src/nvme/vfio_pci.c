@@ -13,42 +13,6 @@
 
 #define CLASS_NVME 0x010802
 
-/* ---- addresses ---- */
-
-/* `digits` hexadecimal ones at most, then `end`. Returns what follows it, or NULL. */
-static const char *take_hex(const char *text, unsigned digits, char end, unsigned *value)
-{
-	unsigned n = 0;
-
-	*value = 0;
-	for (; n < digits && *text; n++, text++) {
-		const char *set = "0123456789abcdef";
-		const char *at = strchr(set, *text >= 'A' && *text <= 'F' ? *text + 32 : *text);
-
-		if (!at)
-			break;
-		*value = *value << 4 | (unsigned)(at - set);
-	}
-	return n > 0 && *text == end ? text + (end != '\0') : NULL;
-}
-
-int vfio_pci_parse(const char *text, char bdf[VFIO_BDF_MAX])
-{
-	unsigned domain = 0, bus = 0, device = 0, function = 0;
-	const char *colon = strchr(text, ':');
-	const char *rest = text;
-
-	if (colon && strchr(colon + 1, ':'))
-		rest = take_hex(rest, 8, ':', &domain);
-	rest = rest ? take_hex(rest, 2, ':', &bus) : NULL;
-	rest = rest ? take_hex(rest, 2, '.', &device) : NULL;
-	rest = rest ? take_hex(rest, 1, '\0', &function) : NULL;
-	if (!rest || device > 0x1f || function > 7)
-		return fth_fail(EINVAL, "\"%s\" is no PCI address such as 0000:03:00.0", text);
-	snprintf(bdf, VFIO_BDF_MAX, "%04x:%02x:%02x.%x", domain, bus, device, function);
-	return 0;
-}
-
 /* ---- sysfs ---- */
 
 static int attribute_path(char path[VFIO_PATH_MAX], const char *sysfs, const char *bdf,
@@ -150,7 +114,7 @@ int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci)
 	int rc;
 
 	memset(pci, 0, sizeof(*pci));
-	rc = vfio_pci_parse(bdf, pci->bdf);
+	rc = fth_nvme_pci_bdf(bdf, pci->bdf);
 	if (rc == 0)
 		rc = check_class(sysfs, pci->bdf);
 	if (rc == 0)

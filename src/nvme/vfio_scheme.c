@@ -10,7 +10,7 @@
 #define QUEUES_DEFAULT_MAX 16
 
 struct options {
-	char bdf[VFIO_BDF_MAX];
+	char bdf[FTH_NVME_PCI_NAME];
 	struct fth_nvme_opts driver;
 	struct fth_nvme_vfio_opts vfio;
 };
@@ -32,7 +32,7 @@ static int parse_path(const char *path, struct options *options)
 			return fth_fail(EINVAL, "\"%s\" is no namespace number", slash + 1);
 		options->driver.nsid = (uint32_t)nsid;
 	}
-	return vfio_pci_parse(bdf, options->bdf);
+	return fth_nvme_pci_bdf(bdf, options->bdf);
 }
 
 static int parse_iommu(struct fth_uri *uri, enum fth_nvme_vfio_iommu *iommu)

@@ -15,26 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void addresses(void **state)
-{
-	static const char *const bad[] = {
-		"",	     ":",	"0000:03:00", "03:00.8",   "03:20.0",
-		"0000:3:0.", "zz:00.0", "03:00.0 ",   "1:2:3:4.0", "0000:103:0.0",
-		"03-00.0",   "-1:00.0", "0x3:00.0",   "03:00.00"};
-	char bdf[VFIO_BDF_MAX];
-
-	(void)state;
-	assert_ok(vfio_pci_parse("3:0.1", bdf));
-	assert_string_equal(bdf, "0000:03:00.1");
-	assert_ok(vfio_pci_parse("0001:aB:1F.7", bdf));
-	assert_string_equal(bdf, "0001:ab:1f.7");
-	assert_ok(vfio_pci_parse("10000:e1:00.0", bdf));
-	assert_string_equal(bdf, "10000:e1:00.0");
-	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (vfio_pci_parse(bad[i], bdf) != -EINVAL)
-			fail_msg("\"%s\" is an address", bad[i]);
-}
-
 static void bad_uris_are_refused(void **state)
 {
 	static const char *const bad[] = {
@@ -266,7 +246,6 @@ static void a_broken_description_is_not_believed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(addresses),
 		cmocka_unit_test(bad_uris_are_refused),
 		cmocka_unit_test(sysfs_is_asked_before_anything_is_opened),
 		cmocka_unit_test(files_that_are_missing_or_something_else),
