@@ -17,22 +17,17 @@ uint64_t fth_nvme_register64(struct fth_nvme *nvme, uint32_t offset)
 	return nvme->transport->ops->read64(nvme->transport, offset);
 }
 
-/*
- * Execute a command that fills a page, and copy what it filled. A command without an answer may
- * still write: then the controller is disabled before its page is freed.
- */
+/* Execute a command that fills a page, and copy what it filled. The controller lets go of the page
+ * in any case: fth_nvme_admin() sees to that. */
 static int ask(struct fth_nvme *nvme, struct fth_nvme_sqe *command, void *to, size_t len)
 {
 	struct fth_nvme_dma page;
-	int rc = fth_nvme_dma_alloc(nvme, FTH_NVME_PAGE_SIZE, &page), failure;
+	int rc = fth_nvme_dma_alloc(nvme, FTH_NVME_PAGE_SIZE, &page);
 
 	if (rc < 0)
 		return rc;
 	command->prp1 = page.iova;
 	rc = fth_nvme_admin(nvme, command, NULL);
-	failure = fth_nvme_qp_failed(&nvme->admin.qp);
-	if (rc == -ETIME || failure < 0)
-		fth_nvme_fail(nvme, failure < 0 ? -failure : ETIMEDOUT);
 	if (rc == 0)
 		memcpy(to, page.ptr, len);
 	fth_nvme_dma_free(nvme, &page);
