@@ -16,6 +16,8 @@
  *	- the queue pair has failed with EPROTO exactly if the controller broke the protocol.
  * And every step ends.
  */
+#include "fuzz_input.h"
+
 #include "fathom/nvme/queue.h"
 
 #include <stdio.h>
@@ -60,36 +62,6 @@ static struct {
 static struct fth_nvme_qp qp;
 static uint32_t sq_doorbell, cq_doorbell;
 static uint32_t posted; /* the controller's own tail of the completion ring */
-
-static const uint8_t *input;
-static size_t input_left;
-
-static void require(bool condition, const char *what)
-{
-	if (!condition) {
-		fprintf(stderr, "not so: %s\n", what);
-		abort();
-	}
-}
-
-/* ---- the input; beyond its end are zeroes ---- */
-
-static uint8_t byte(void)
-{
-	if (!input_left)
-		return 0;
-	input_left--;
-	return *input++;
-}
-
-static uint32_t word(void)
-{
-	uint32_t value = byte();
-
-	value |= (uint32_t)byte() << 8;
-	value |= (uint32_t)byte() << 16;
-	return value | (uint32_t)byte() << 24;
-}
 
 /* ---- the model ---- */
 

@@ -19,6 +19,8 @@
  *
  * The seeds are made by seeds.py beside this file.
  */
+#include "fuzz_input.h"
+
 #include "nvme/ctrl.h"
 #include "nvme/held_fixture.h"
 
@@ -75,42 +77,12 @@ static struct fth_nvme_ctrl *ctrl;
 static struct ring rings[QUEUES];
 static bool polite, large_blocks, lent;
 
-static const uint8_t *input;
-static size_t input_left;
-
-static void require(bool condition, const char *what)
-{
-	if (!condition) {
-		fprintf(stderr, "not so: %s\n", what);
-		abort();
-	}
-}
-
 static void check(int rc)
 {
 	if (rc < 0) {
 		fprintf(stderr, "%s\n", fth_error_text(rc));
 		abort();
 	}
-}
-
-/* ---- the input; beyond its end are zeroes ---- */
-
-static uint8_t byte(void)
-{
-	if (!input_left)
-		return 0;
-	input_left--;
-	return *input++;
-}
-
-static uint32_t word(void)
-{
-	uint32_t value = byte();
-
-	value |= (uint32_t)byte() << 8;
-	value |= (uint32_t)byte() << 16;
-	return value | (uint32_t)byte() << 24;
 }
 
 /* ---- memory ---- */
