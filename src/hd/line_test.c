@@ -3,61 +3,130 @@
 
 #include "fathom/hd.h"
 
+#include <errno.h>
 #include <pthread.h>
 
-static void states_follow_the_table(void **state)
+static void a_line_comes_in_is_used_and_goes(void **state)
 {
-	uint32_t word = 0;
+	uint64_t word = 0;
 
 	(void)state;
-	assert_false(fth_line_try_evict(&word)); /* not in the cache */
 	assert_int_equal(fth_line_ref(&word, 1), 0);
-	assert_int_equal(fth_line_try_own(&word) & FTH_LINE_BUSY, 0);
+	assert_int_equal(fth_line_try_own(&word), 1);
 	assert_true(fth_line_try_own(&word) & FTH_LINE_BUSY); /* only one owner */
-	assert_false(fth_line_ready(word));
-	fth_line_disown(&word, FTH_LINE_VALID, 0);
+	fth_line_publish(&word, 77, 3, FTH_LINE_HOT);
 	assert_true(fth_line_ready(word));
+	assert_int_equal(fth_line_frame(word), 77);
 	assert_int_equal(fth_line_count(word), 1);
-	assert_false(fth_line_try_evict(&word)); /* pinned */
-	fth_line_mark_dirty(&word);
+	assert_false(fth_line_evictable(word)); /* pinned */
 	fth_line_unref(&word, 1);
-	assert_true(fth_line_try_evict(&word));
-	assert_true(word & FTH_LINE_DIRTY);
-	assert_false(fth_line_try_evict(&word)); /* in transition */
-	fth_line_disown(&word, 0, FTH_LINE_VALID | FTH_LINE_DIRTY);
+	assert_true(fth_line_evictable(word));
+	assert_true(fth_line_evict(&word, word));
 	assert_int_equal(word, 0);
+}
+
+static void eviction_fails_when_someone_came(void **state)
+{
+	uint64_t word = 0, seen;
+
+	(void)state;
+	fth_line_try_own(&word);
+	fth_line_publish(&word, 1, 0, 0);
+	seen = word;
+	fth_line_ref(&word, 1);
+	assert_false(fth_line_evict(&word, seen));
+	fth_line_unref(&word, 1);
+	assert_true(fth_line_evict(&word, seen));
+}
+
+static void a_failure_reaches_all_and_is_then_forgotten(void **state)
+{
+	uint64_t word = 0;
+
+	(void)state;
+	fth_line_ref(&word, 3); /* the owner and two that wait */
+	fth_line_try_own(&word);
+	fth_line_fail(&word, EIO);
+	assert_int_equal(fth_line_error(word), EIO);
+	assert_int_equal(fth_line_error(fth_line_try_own(&word)), EIO); /* not fetched meanwhile */
+	fth_line_unref(&word, 1);
+	fth_line_unref(&word, 1);
+	assert_int_equal(fth_line_error(word), EIO);
+	fth_line_unref(&word, 1);
+	assert_int_equal(word, 0);
+}
+
+static void a_change_during_a_write_is_written_again(void **state)
+{
+	uint64_t word = 0;
+
+	(void)state;
+	fth_line_try_own(&word);
+	fth_line_publish(&word, 5, 1, FTH_LINE_DIRTY);
+	assert_false(fth_line_evictable(word));
+	assert_true(fth_line_start_write(&word));
+	assert_false(fth_line_start_write(&word)); /* one at a time */
+	fth_line_ref(&word, 1);
+	assert_true(fth_line_unref_dirty(&word));
+	assert_false(fth_line_start_write(&word)); /* not before the first has ended */
+	assert_false(fth_line_end_write(&word, true));
+	assert_true(word & FTH_LINE_DIRTY);
+	assert_true(fth_line_start_write(&word));
+	assert_true(fth_line_end_write(&word, false)); /* failed: dirty as before */
+	assert_true(word & FTH_LINE_DIRTY);
+	assert_true(fth_line_start_write(&word));
+	assert_false(fth_line_end_write(&word, true));
+	assert_true(fth_line_evictable(word));
+}
+
+static void another_line_in_the_same_frame_is_noticed(void **state)
+{
+	uint64_t word = 0, before;
+
+	(void)state;
+	fth_line_try_own(&word);
+	fth_line_publish(&word, 9, 1, 0);
+	before = word;
+	fth_line_ref(&word, 1); /* users and marks do not matter */
+	fth_line_mark_dirty(&word);
+	assert_true(fth_line_same_place(before, word));
+	word = 0;
+	assert_false(fth_line_same_place(before, word));
+	fth_line_try_own(&word);
+	fth_line_publish(&word, 9, 2, 0);
+	assert_false(fth_line_same_place(before, word));
 }
 
 /* Threads pin, fill, read and evict one line; its data must never be seen half made. */
 #define THREADS 4
 #define ROUNDS	20000
 
-static uint32_t line;
+static uint64_t line;
 static uint64_t data[2]; /* equal whenever the line is ready */
+static uint32_t version; /* the owner's */
 static uint32_t bad;
 
 static void fill(uint64_t value)
 {
 	data[0] = value;
 	data[1] = value;
-	fth_line_disown(&line, FTH_LINE_VALID, 0);
+	fth_line_publish(&line, 0, version++, 0);
 }
 
 static void use_line(uint64_t value)
 {
-	uint32_t seen = fth_line_ref(&line, 1);
+	uint64_t seen = fth_line_ref(&line, 1);
 	struct fth_backoff backoff = {0};
 
 	while (!fth_line_ready(seen)) {
-		if (!(seen & (FTH_LINE_VALID | FTH_LINE_BUSY))) {
+		if (!(seen & FTH_LINE_BUSY)) {
 			seen = fth_line_try_own(&line);
 			if (!(seen & (FTH_LINE_VALID | FTH_LINE_BUSY)))
 				fill(value);
-			else if (!(seen & FTH_LINE_BUSY))
-				fth_line_disown(&line, 0, 0);
 		}
 		fth_backoff_pause(&backoff);
-		seen = fth_load_acquire_dev32(&line);
+		/* acquire: the data is read after this. */
+		seen = fth_load_acquire_dev64(&line);
 	}
 	if (data[0] != data[1])
 		fth_add_relaxed_dev32(&bad, 1);
@@ -69,12 +138,12 @@ static void *hammer(void *arg)
 	uint64_t id = (uintptr_t)arg;
 
 	for (uint64_t i = 0; i < ROUNDS; i++) {
+		uint64_t seen;
+
 		use_line(id << 32 | i);
-		if (fth_line_try_evict(&line)) {
-			data[0] = 0;
-			data[1] = 1;
-			fth_line_disown(&line, 0, FTH_LINE_VALID);
-		}
+		seen = fth_load_relaxed_dev64(&line);
+		if (fth_line_evictable(seen))
+			fth_line_evict(&line, seen);
 	}
 	return NULL;
 }
@@ -90,12 +159,17 @@ static void threads_never_see_a_line_in_transition(void **state)
 		pthread_join(threads[i], NULL);
 	assert_int_equal(bad, 0);
 	assert_int_equal(fth_line_count(line), 0);
+	assert_true(version > 0);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(states_follow_the_table),
+		cmocka_unit_test(a_line_comes_in_is_used_and_goes),
+		cmocka_unit_test(eviction_fails_when_someone_came),
+		cmocka_unit_test(a_failure_reaches_all_and_is_then_forgotten),
+		cmocka_unit_test(a_change_during_a_write_is_written_again),
+		cmocka_unit_test(another_line_in_the_same_frame_is_noticed),
 		cmocka_unit_test(threads_never_see_a_line_in_transition),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
