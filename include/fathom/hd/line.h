@@ -173,11 +173,26 @@ FTH_HD bool fth_line_evictable(uint64_t word)
 	       !fth_line_count(word);
 }
 
+/*
+ * After a line was taken out, before its frame is refilled: the refill must not show before the
+ * word's change does, to readers without a reference. On x86 the swap has seen to it.
+ */
+FTH_HD void fth_line_evicted(void)
+{
+#if defined(__CUDA_ARCH__)
+	__threadfence();
+#elif !defined(__x86_64__)
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+#endif
+}
+
 /* Take out a line that was seen as evictable. True: its frame is the caller's. */
 FTH_HD bool fth_line_evict(uint64_t *word, uint64_t seen)
 {
-	/* acquire: the frame is not refilled before the line is out. */
-	return fth_cas_acqrel_dev64(word, &seen, 0);
+	if (!fth_cas_acqrel_dev64(word, &seen, 0))
+		return false;
+	fth_line_evicted();
+	return true;
 }
 
 /* Try to own the write-back of a dirty line, with a reference. Returns false if it is not to do. */

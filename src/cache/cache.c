@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing a cache, its options and figures. cache_internal.h lists the siblings. */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static const char *const stat_names[FTH_CACHE_STAT_COUNT] = {
+	"hits",		"misses",	 "merged_misses",  "prefetches",
+	"evictions",	"write_backs",	 "bytes_read",	   "bytes_written",
+	"bytes_wanted", "read_requests", "write_requests", "errors",
+};
+
+static bool power_of_two(uint64_t n)
+{
+	return n && (n & (n - 1)) == 0;
+}
+
+static void set_defaults(struct fth_cache_options *o)
+{
+	o->memory = o->memory ? o->memory : 64u << 20;
+	o->line = o->line ? o->line : 4096;
+	o->depth = o->depth ? o->depth : 128;
+	o->dirty_percent = o->dirty_percent ? o->dirty_percent : 50;
+	o->timeout_ns = o->timeout_ns ? o->timeout_ns : 30000000000u;
+	if (o->policy == FTH_CACHE_DEFAULT)
+		o->policy = FTH_CACHE_DRRIP;
+}
+
+static int check_options(const struct fth_cache_options *o)
+{
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "cache options of another version");
+	if (!power_of_two(o->line) || o->line < FTH_CACHE_LINE_MIN || o->line > FTH_CACHE_LINE_MAX)
+		return fth_fail(EINVAL, "line %u: expected a power of two from %u to %u", o->line,
+				FTH_CACHE_LINE_MIN, FTH_CACHE_LINE_MAX);
+	if (o->memory / o->line < 4)
+		return fth_fail(EINVAL, "memory %llu: a cache has at least 4 lines of %u bytes",
+				(unsigned long long)o->memory, o->line);
+	if (o->memory / o->line > FTH_LINE_FRAMES_MAX)
+		return fth_fail(EINVAL, "memory %llu: more than %llu lines of %u bytes",
+				(unsigned long long)o->memory,
+				(unsigned long long)FTH_LINE_FRAMES_MAX, o->line);
+	if (o->depth > 4096)
+		return fth_fail(EINVAL, "depth %u: at most 4096", o->depth);
+	if (o->dirty_percent > 100)
+		return fth_fail(EINVAL, "dirty share %u: more than 100 percent", o->dirty_percent);
+	if ((unsigned)o->policy >= FTH_CACHE_POLICY_COUNT)
+		return fth_fail(EINVAL, "policy %d: there is none", (int)o->policy);
+	return 0;
+}
+
+static void set_sizes(struct fth_cache *cache, const struct fth_cache_options *o)
+{
+	cache->line_size = o->line;
+	cache->line_shift = (uint32_t)__builtin_ctz(o->line);
+	cache->frame_count = (uint32_t)(o->memory / o->line);
+	cache->data_bytes = ((size_t)cache->frame_count << cache->line_shift) + 4095;
+	cache->data_bytes &= ~(size_t)4095;
+	cache->depth = o->depth;
+	cache->dirty_high = (uint32_t)((uint64_t)cache->frame_count * o->dirty_percent / 100);
+	if (cache->dirty_high == 0)
+		cache->dirty_high = 1;
+	cache->dirty_low = cache->dirty_high / 2;
+	cache->policy = o->policy;
+	cache->timeout_ns = o->timeout_ns;
+}
+
+/* Aligned to huge pages, which the system is asked for: lines are used at random. */
+static int map_frames(struct fth_cache *cache)
+{
+	size_t slack = cache->data_bytes >= HUGE_PAGE ? HUGE_PAGE : 0;
+	uint8_t *at = mmap(NULL, cache->data_bytes + slack, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t before;
+
+	if (at == MAP_FAILED)
+		return fth_fail(ENOMEM, "no memory for a cache of %zu bytes", cache->data_bytes);
+	before = slack ? (HUGE_PAGE - (uintptr_t)at % HUGE_PAGE) % HUGE_PAGE : 0;
+	if (before)
+		munmap(at, before);
+	if (slack > before)
+		munmap(at + before + cache->data_bytes, slack - before);
+	cache->data = at + before;
+	if (slack)
+		madvise(cache->data, cache->data_bytes, MADV_HUGEPAGE);
+	return 0;
+}
+
+static int make_frames(struct fth_cache *cache)
+{
+	cache->frames = calloc(cache->frame_count, sizeof(*cache->frames));
+	cache->stats = fth_stats_new(FTH_CACHE_STAT_COUNT);
+	if (!cache->frames || !cache->stats)
+		return -ENOMEM;
+	for (uint32_t f = 0; f < cache->frame_count; f++)
+		cache->frames[f].tag = CACHE_NO_TAG;
+	return map_frames(cache);
+}
+
+static void init_locks(struct fth_cache *cache)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&cache->lock, NULL);
+	pthread_rwlock_init(&cache->tables, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&cache->work, &attr);
+	pthread_cond_init(&cache->cleaned, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void cache_free(struct fth_cache *cache)
+{
+	cache_ports_release(cache);
+	cache_dir_release(cache);
+	if (cache->data)
+		munmap(cache->data, cache->data_bytes);
+	fth_stats_free(cache->stats);
+	free(cache->frames);
+	pthread_cond_destroy(&cache->work);
+	pthread_cond_destroy(&cache->cleaned);
+	pthread_rwlock_destroy(&cache->tables);
+	pthread_mutex_destroy(&cache->lock);
+	free(cache);
+}
+
+int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **out)
+{
+	struct fth_cache_options o = FTH_CACHE_OPTIONS_INIT;
+	struct fth_cache *cache;
+	int rc;
+
+	*out = NULL;
+	if (options)
+		o = *options;
+	set_defaults(&o);
+	rc = check_options(&o);
+	if (rc < 0)
+		return rc;
+	cache = calloc(1, sizeof(*cache));
+	if (!cache)
+		return -ENOMEM;
+	init_locks(cache);
+	set_sizes(cache, &o);
+	rc = make_frames(cache);
+	if (rc == 0)
+		rc = cache_dir_init(cache, o.compact);
+	if (rc < 0)
+		cache_free(cache);
+	else
+		*out = cache;
+	return rc;
+}
+
+int fth_cache_close(struct fth_cache *cache)
+{
+	int error = 0;
+
+	if (!cache)
+		return 0;
+	error = fth_cache_flush_all(cache);
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
+		int rc = cache->ranges[i] ? fth_cache_remove(cache->ranges[i]) : 0;
+
+		if (error == 0)
+			error = rc;
+	}
+	cache_worker_stop(cache);
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++)
+		if (cache->ranges[i])
+			cache_range_discard(cache->ranges[i]);
+	cache_free(cache);
+	return error;
+}
+
+uint32_t fth_cache_line_size(const struct fth_cache *cache)
+{
+	return cache->line_size;
+}
+
+uint64_t fth_cache_timeout_ns(const struct fth_cache *cache)
+{
+	return cache->timeout_ns;
+}
+
+uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which)
+{
+	return fth_stats_read(cache->stats, which);
+}
+
+const char *fth_cache_stat_name(enum fth_cache_stat which)
+{
+	return (unsigned)which < FTH_CACHE_STAT_COUNT ? stat_names[which] : "?";
+}
+
+void fth_cache_wanted(struct fth_cache *cache, uint64_t bytes)
+{
+	cache_count(cache, FTH_CACHE_BYTES_WANTED, bytes);
+}
+
+void fth_cache_count_hits(struct fth_cache *cache, uint64_t hits)
+{
+	cache_count(cache, FTH_CACHE_HITS, hits);
+}
+
+void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footprint *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->frames = cache->frame_count;
+	out->data_bytes = cache->data_bytes;
+	out->frame_bytes =
+		(uint64_t)cache->frame_count * sizeof(*cache->frames) + cache_dir_bytes(cache);
+	out->dirty = fth_load_relaxed_dev32(&cache->dirty);
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
+		const struct fth_cache_range *range =
+			cache_range_of_tag(cache, (uint64_t)i << CACHE_TAG_SHIFT);
+
+		if (!range)
+			continue;
+		out->lines += range->lines;
+		if (range->words)
+			out->line_bytes += range->lines * sizeof(*range->words);
+	}
+}

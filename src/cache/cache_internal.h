@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the cache. README.md says how the parts work together and who may touch what.
+ *
+ *	cache.c		opening, closing, options, statistics
+ *	range.c		ranges, and how one is taken out of use
+ *	dir.c		from a line to its word: a table, or a hash in a compact cache
+ *	frame.c		frames: the free ones, and the clock hand that frees others
+ *	policy.c	which line the hand takes
+ *	lane.c		channels that threads borrow, requests, and those left in flight
+ *	fetch.c		what a miss does, and visits
+ *	pin.c		pins
+ *	prefetch.c	misses nobody waits for
+ *	write.c		writing dirty lines: in batches, sorted and merged
+ *	flush.c		flush, evict, and emptying a range
+ *	worker.c	the background thread
+ */
+#ifndef FATHOM_CACHE_INTERNAL_H
+#define FATHOM_CACHE_INTERNAL_H
+
+#include "fathom/base/stats.h"
+#include "fathom/cache.h"
+#include "fathom/hd/wait.h"
+
+#include <pthread.h>
+
+#define CACHE_RANGES_MAX 4096
+#define CACHE_NO_FRAME	 UINT32_MAX
+/* A tag names a line of any range: the range's number above, the line's below. */
+#define CACHE_TAG_SHIFT 48
+#define CACHE_NO_TAG	UINT64_MAX
+#define CACHE_LINES_MAX ((uint64_t)1 << CACHE_TAG_SHIFT)
+/* The most one request moves, where its lines are neighbours. */
+#define CACHE_MERGE_BYTES 131072u
+#define CACHE_MERGE_MAX	  64u
+
+/* What is known about a frame. The word that names it belongs to its line. */
+struct cache_frame {
+	uint64_t tag;	  /* the line in it, or CACHE_NO_TAG; a hint until the word confirms it */
+	uint32_t version; /* counts its lines; changed by whoever holds the frame for itself */
+	uint32_t age;	  /* re-reference prediction, 0 (soon) to CACHE_AGE_MAX */
+	uint32_t next;	  /* next free frame, or next in the hash chain of a compact cache */
+};
+
+struct cache_port; /* lane.c */
+
+struct fth_cache_range {
+	struct fth_cache *cache;
+	struct cache_port *port;
+	uint64_t *words; /* NULL in a compact cache */
+	uint64_t offset; /* of line 0 in the device */
+	uint64_t bytes;
+	uint64_t lines;
+	uint32_t number; /* in cache->ranges */
+	bool readonly;
+};
+
+struct fth_cache {
+	/* Fixed when opened. */
+	uint32_t line_shift;
+	uint32_t line_size;
+	uint32_t frame_count;
+	uint32_t depth;
+	uint32_t merge; /* lines per request at most */
+	uint32_t dirty_high, dirty_low;
+	enum fth_cache_policy policy;
+	uint64_t timeout_ns;
+	uint8_t *data; /* all frames */
+	size_t data_bytes;
+	struct cache_frame *frames;
+	struct fth_stats *stats;
+
+	/* The directory of a compact cache; dir.c. */
+	uint64_t *frame_words;
+	uint32_t *heads;
+	uint32_t head_mask;
+
+	/* Shared and atomic. */
+	uint64_t hand;	      /* frame.c */
+	uint64_t free_head;   /* frame.c: a stack */
+	uint32_t fresh;	      /* frame.c: frames from here on were never used */
+	uint32_t duel;	      /* policy.c */
+	uint32_t dirty;	      /* words with DIRTY set */
+	uint32_t kicked;      /* worker.c: someone waits for clean frames */
+	uint32_t write_error; /* errno of the latest write-back if it failed, else 0 */
+
+	struct fth_cache_range *ranges[CACHE_RANGES_MAX]; /* atomic pointers */
+
+	pthread_mutex_t lock;	 /* ranges being added, ports, the worker's state */
+	pthread_rwlock_t tables; /* read: whoever goes through frames without a lane */
+	struct cache_port *ports;
+
+	pthread_t worker;
+	bool worker_runs, worker_stop;
+	pthread_cond_t work;	/* for the worker */
+	pthread_cond_t cleaned; /* a batch was written */
+	uint64_t batches;
+};
+
+static inline uint64_t cache_tag(const struct fth_cache_range *range, uint64_t line)
+{
+	return (uint64_t)range->number << CACHE_TAG_SHIFT | line;
+}
+
+static inline uint8_t *cache_frame_data(const struct fth_cache *cache, uint32_t frame)
+{
+	return cache->data + ((uint64_t)frame << cache->line_shift);
+}
+
+/* Bytes of a line: all but the last one of a range are whole. */
+static inline uint32_t cache_line_bytes(const struct fth_cache_range *range, uint64_t line)
+{
+	uint64_t left = range->bytes - (line << range->cache->line_shift);
+
+	return left < range->cache->line_size ? (uint32_t)left : range->cache->line_size;
+}
+
+static inline uint64_t cache_line_offset(const struct fth_cache_range *range, uint64_t line)
+{
+	return range->offset + (line << range->cache->line_shift);
+}
+
+static inline void cache_count(const struct fth_cache *cache, enum fth_cache_stat which, uint64_t n)
+{
+	fth_stats_add(cache->stats, which, n);
+}
+
+/* The range of a tag, NULL if it has been removed. */
+struct fth_cache_range *cache_range_of_tag(const struct fth_cache *cache, uint64_t tag);
+
+/* Free a range that could not be emptied. The worker has stopped, and nobody else is there. */
+void cache_range_discard(struct fth_cache_range *range);
+
+/* ---- dir.c ---- */
+
+enum cache_found {
+	CACHE_READY,  /* in memory; the caller has a reference */
+	CACHE_BUSY,   /* being fetched by someone; the caller has a reference, and waits */
+	CACHE_OWNED,  /* not there; the caller has a reference and must publish, fail or disown */
+	CACHE_ABSENT, /* not there; the caller brings a frame to cache_dir_insert() */
+	CACHE_FAILED, /* the fetch by someone else failed; *error, and the reference is gone */
+};
+
+int cache_dir_init(struct fth_cache *cache, bool compact);
+void cache_dir_release(struct fth_cache *cache);
+uint64_t cache_dir_bytes(const struct fth_cache *cache);
+
+/* Find a line and take a reference, or become the one who fetches it. */
+enum cache_found cache_dir_acquire(struct fth_cache_range *range, uint64_t line, uint64_t **word,
+				   int *error);
+/* After CACHE_ABSENT: any result but CACHE_ABSENT; only with CACHE_OWNED is the frame taken. */
+enum cache_found cache_dir_insert(struct fth_cache_range *range, uint64_t line, uint32_t frame,
+				  uint64_t **word, int *error);
+/* After CACHE_BUSY, looking again: CACHE_ABSENT means that the reference is gone, start over. */
+enum cache_found cache_dir_look(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+				int *error);
+/* The owner gives up (error > 0: and tells everyone why), and drops its reference. The frame, if
+ * it has one, is free again. In a compact cache, where an owner always has one, error is not 0. */
+void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t frame, int error);
+/* The word of a line that seems to be in memory, without a reference; NULL if there is none. */
+uint64_t *cache_dir_peek(struct fth_cache_range *range, uint64_t line);
+/* The word of the line in a frame, from its tag; NULL if the range is gone. */
+uint64_t *cache_dir_word(struct fth_cache *cache, uint32_t frame, uint64_t tag);
+/* Take out what was seen evictable. True: the frame is the caller's, its tag is CACHE_NO_TAG. */
+bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, uint64_t seen);
+/* Compact: take over a frame whose fetch failed and whom everyone has left. */
+bool cache_dir_reclaim(struct fth_cache *cache, uint32_t frame);
+
+/* ---- frame.c ---- */
+
+void cache_frame_put(struct fth_cache *cache, uint32_t frame);
+/* A frame for the caller alone, or CACHE_NO_FRAME after looking at all of them a few times;
+ * *dirty says whether writing lines back would help. */
+uint32_t cache_frame_take(struct fth_cache *cache, bool *dirty);
+/* Its holder says which line it will hold. */
+void cache_frame_set(struct fth_cache *cache, uint32_t frame, uint64_t tag);
+
+/* ---- policy.c ---- */
+
+#define CACHE_AGE_MAX 3u
+
+uint32_t cache_policy_insert(struct fth_cache *cache, uint64_t tag);
+/* The hand has come to an unused frame: true if its line should go now. */
+bool cache_policy_pass(struct fth_cache *cache, struct cache_frame *frame, bool was_hot);
+
+/* ---- lane.c ---- */
+
+struct cache_part {
+	uint64_t *word;
+	uint64_t line;
+	uint32_t frame;
+	size_t which; /* in the visitor's list */
+};
+
+/* One request for one or more neighbouring lines of one range. */
+struct cache_io {
+	struct fth_dev_req req;
+	struct fth_cache_range *range;
+	struct cache_io *next;
+	uint32_t count;
+	struct iovec *iov;	 /* [merge] */
+	struct cache_part *part; /* [merge] */
+};
+
+struct cache_visit; /* fetch.c */
+
+/* A channel with its requests. Borrowed by one thread at a time. */
+struct cache_lane {
+	struct cache_port *port;
+	struct cache_lane *next;      /* in the port's list of all lanes */
+	struct cache_lane *next_free; /* free or parked */
+	struct fth_dev_chan *chan;
+	struct cache_io *ios;
+	struct cache_io *free_ios;
+	struct cache_io *open_io;    /* being filled; not submitted */
+	struct fth_dev_req **batch;  /* filled, waiting for one submit */
+	uint32_t batched, in_flight; /* requests */
+	struct cache_visit *visit;   /* whom arrivals are told to; NULL: nobody waits for them */
+	uint64_t uses;		     /* odd while borrowed; atomic */
+	int error;		     /* the first of its writes that failed */
+};
+
+/* With cache->lock held. A port for each range of the device. */
+struct cache_port *cache_port_get(struct fth_cache *cache, struct fth_dev *dev);
+/* With cache->lock held. The last one closes the device's channels. */
+void cache_port_put(struct cache_port *port);
+void cache_ports_release(struct fth_cache *cache);
+struct fth_dev *cache_port_dev(const struct cache_port *port);
+/* The one after this, the first after NULL; NULL after the last. */
+struct cache_port *cache_port_next(const struct fth_cache *cache, const struct cache_port *port);
+
+/* Borrow a lane; with `parked`, one that still has requests in flight will do. */
+int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **out);
+/* Give it back; what is still in flight is looked after by others. */
+void cache_lane_return(struct cache_lane *lane);
+
+/* Add a line to the request being filled, or begin another. False: no request is free. */
+bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum fth_dev_op op,
+		    const struct cache_part *part);
+/* Submit everything that was added. What the device does not take completes with its error. */
+void cache_lane_submit(struct cache_lane *lane);
+/* Collect at least min requests, or all there are, until the deadline. 0, -ETIME, or the device's
+ * failure to reap. Calls cache_fetch_done() or cache_write_done(). */
+int cache_lane_reap(struct cache_lane *lane, uint32_t min, uint64_t deadline);
+/* Collect for those who left requests behind, waiting a little. True if something arrived. */
+bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
+bool cache_lanes_parked(struct fth_cache *cache);
+/* Wait until every lane that is borrowed now has been given back at least once. */
+int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
+
+/* ---- fetch.c, write.c ---- */
+
+void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result);
+void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result);
+
+/* Publish a fetched line. `dirty`: it was overwritten, not fetched. */
+void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part, bool dirty);
+/* A line has become dirty. */
+void cache_line_dirtied(struct fth_cache *cache);
+
+/* Wait for a line being fetched; the reference is gone unless it is CACHE_READY. */
+enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+				uint64_t deadline, int *error);
+/*
+ * After CACHE_OWNED or CACHE_ABSENT: get a frame, and in a compact cache the line's place. `lane`
+ * may have requests in flight to wait for. deadline 0: the cache's timeout from now.
+ */
+enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enum cache_found found,
+			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
+			       int *error);
+
+/* One line to write: its write-back is owned. */
+struct cache_dirty {
+	struct fth_cache_range *range;
+	struct cache_part part;
+};
+/* Own the write-back of a dirty line; false if it is not dirty or someone is writing it. */
+bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty *out);
+/* Write them, in order of place, neighbours together. Returns the first error. */
+int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t n);
+/* Own the write-backs of up to max lines the hand will come to next. */
+size_t cache_collect_ahead(struct fth_cache *cache, struct cache_dirty *lines, size_t max);
+
+/* ---- flush.c ---- */
+
+/* Write back and drop all lines of a range. -EBUSY if some are pinned. */
+int cache_empty_range(struct fth_cache_range *range, uint64_t deadline);
+
+/* ---- worker.c ---- */
+
+int cache_worker_start(struct fth_cache *cache);
+void cache_worker_stop(struct fth_cache *cache);
+/* Ask for clean frames. */
+void cache_worker_kick(struct fth_cache *cache);
+/* Wait until a batch was written, the dirty share is within its bound, or the deadline. */
+void cache_worker_wait(struct fth_cache *cache, uint64_t deadline);
+
+#endif

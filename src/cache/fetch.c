@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a miss does: pin for one line, visit for many.
+ *
+ * Invariants
+ * 1. Whoever owns a fetch ends it: the line arrives, or is abandoned with an error that reaches
+ *    all who wait. An owner that runs out of time leaves the request to a parked lane, whose next
+ *    borrower ends it.
+ * 2. A thread waits for someone else's fetch only after all its own have ended. So there is no
+ *    circle of waiting.
+ * 3. A thread that finds no frame first ends its own fetches, whose frames it then gives up, and
+ *    waits only with none of its own in flight; and only until its deadline.
+ */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define DEFERRED_MAX 64
+#define HELP_NS	     100000u
+#define NAP_NS	     20000
+#define NAP_AFTER    256 /* pauses */
+#define AGAIN	     1	 /* the line has changed state: look it up anew */
+
+struct cache_visit {
+	struct fth_cache_range *range;
+	enum fth_cache_mode mode;
+	fth_cache_visit_fn fn;
+	void *context;
+	const uint64_t *lines;
+	struct cache_lane *lane;
+	int error;
+	uint64_t hits, misses, merged;
+	/* Lines that someone, perhaps this visit, is fetching; a reference is held on each. */
+	struct {
+		uint64_t *word;
+		size_t which;
+	} deferred[DEFERRED_MAX];
+	unsigned deferred_count;
+};
+
+/* ---- waiting ---- */
+
+/* A pause in a wait for what another thread does: spin, yield, then sleep. */
+static bool pause_expired(struct fth_backoff *backoff, uint64_t deadline)
+{
+	if (backoff->spins > NAP_AFTER)
+		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+	return fth_backoff_expired(backoff, deadline);
+}
+
+enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+				uint64_t deadline, int *error)
+{
+	struct fth_backoff backoff = {0};
+	enum cache_found found;
+
+	while ((found = cache_dir_look(range, line, word, error)) == CACHE_BUSY) {
+		if (cache_lanes_help(range->cache, HELP_NS))
+			continue;
+		if (!pause_expired(&backoff, deadline))
+			continue;
+		fth_line_unref(word, 1);
+		*error = ETIMEDOUT;
+		return CACHE_FAILED;
+	}
+	return found;
+}
+
+static int no_frame_error(struct fth_cache *cache, bool dirty)
+{
+	int error = (int)fth_load_relaxed_dev32(&cache->write_error);
+
+	if (dirty && error)
+		return fth_fail(error, "no line can be replaced: write-back fails");
+	return fth_fail(ENOBUFS, "all %u lines of the cache are in use", cache->frame_count);
+}
+
+static uint64_t deadline_of(const struct fth_cache *cache, uint64_t deadline)
+{
+	return deadline ? deadline : fth_deadline_ns(cache->timeout_ns);
+}
+
+/* A frame, waiting for one until the deadline; 0 stands for the cache's timeout from now. */
+static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t deadline,
+		     uint32_t *frame)
+{
+	struct fth_backoff backoff = {0};
+	bool dirty;
+
+	*frame = cache_frame_take(cache, &dirty);
+	if (*frame != CACHE_NO_FRAME)
+		return 0;
+	deadline = deadline_of(cache, deadline);
+	while ((*frame = cache_frame_take(cache, &dirty)) == CACHE_NO_FRAME) {
+		cache_lane_submit(lane);
+		if (lane->in_flight) {
+			int rc = cache_lane_reap(lane, 1, deadline);
+
+			if (rc < 0)
+				return rc == -ETIME ? -ETIMEDOUT : rc;
+			continue;
+		}
+		if (dirty) {
+			cache_worker_kick(cache);
+			cache_worker_wait(cache, deadline);
+		}
+		if (cache_lanes_help(cache, HELP_NS))
+			continue;
+		if (pause_expired(&backoff, deadline))
+			return no_frame_error(cache, dirty);
+	}
+	return 0;
+}
+
+/* ---- arrival ---- */
+
+void cache_line_dirtied(struct fth_cache *cache)
+{
+	/* relaxed: a count to steer by. */
+	uint32_t dirty = fth_add_relaxed_dev32(&cache->dirty, 1) + 1;
+
+	if (dirty <= cache->dirty_low)
+		return;
+	cache_worker_kick(cache);
+	if (dirty > cache->dirty_high)
+		cache_worker_wait(cache, fth_deadline_ns(cache->timeout_ns));
+}
+
+void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part, bool dirty)
+{
+	struct fth_cache *cache = range->cache;
+	uint32_t bytes = cache_line_bytes(range, part->line);
+
+	/* What lies behind the end of the range reads as zeroes, never as another line's bytes. */
+	if (bytes < cache->line_size)
+		memset(cache_frame_data(cache, part->frame) + bytes, 0, cache->line_size - bytes);
+	fth_line_publish(part->word, part->frame, cache->frames[part->frame].version,
+			 dirty ? FTH_LINE_DIRTY : 0);
+}
+
+static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
+{
+	if (!changed)
+		fth_line_unref(word, 1);
+	else if (fth_line_unref_dirty(word))
+		cache_line_dirtied(cache);
+}
+
+/* The line is in memory and referenced: show it to the visitor, and let go. */
+static void deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_t which)
+{
+	struct fth_cache *cache = v->range->cache;
+	int rc = -ECANCELED;
+
+	if (v->error == 0) {
+		rc = v->fn(v->context, which, cache_frame_data(cache, frame));
+		if (rc < 0)
+			v->error = rc;
+	}
+	leave(cache, word, v->mode != FTH_CACHE_READ && rc >= 0);
+}
+
+static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
+		      const struct cache_part *part, int result)
+{
+	struct cache_visit *v = lane->visit;
+
+	if (result < 0) {
+		cache_count(range->cache, FTH_CACHE_ERRORS, 1);
+		cache_dir_abandon(range, part->word, part->frame, -result);
+		if (v && v->error == 0)
+			v->error = result;
+		return;
+	}
+	cache_line_arrived(range, part, false);
+	if (v)
+		deliver(v, part->word, part->frame, part->which);
+	else
+		fth_line_unref(part->word, 1);
+}
+
+void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result)
+{
+	struct fth_cache_range *range = io->range;
+
+	for (uint32_t i = 0; i < io->count; i++) {
+		const struct cache_part *part = &io->part[i];
+		int rc = result;
+
+		/* One bad block must not fail its neighbours' lines: each alone. */
+		if (result < 0 && io->count > 1)
+			rc = fth_dev_read(cache_port_dev(range->port),
+					  cache_frame_data(range->cache, part->frame),
+					  cache_line_bytes(range, part->line),
+					  cache_line_offset(range, part->line));
+		part_done(lane, range, part, rc);
+	}
+}
+
+/* ---- visits ---- */
+
+static int need_lane(struct cache_visit *v)
+{
+	int rc;
+
+	if (v->lane)
+		return 0;
+	rc = cache_lane_borrow(v->range->port, false, &v->lane);
+	if (rc == 0)
+		v->lane->visit = v;
+	return rc;
+}
+
+static void hit(struct cache_visit *v, uint64_t *word, size_t which)
+{
+	uint64_t now = fth_load_relaxed_dev64(word);
+
+	if (!(now & FTH_LINE_HOT))
+		fth_or_acqrel_dev64(word, FTH_LINE_HOT);
+	v->hits++;
+	deliver(v, word, fth_line_frame(now), which);
+}
+
+/* A line of which all bytes are set by the visitor: nothing is fetched. */
+static void overwrite(struct cache_visit *v, const struct cache_part *part)
+{
+	struct fth_cache *cache = v->range->cache;
+	int rc = v->fn(v->context, part->which, cache_frame_data(cache, part->frame));
+
+	if (rc < 0) {
+		v->error = rc;
+		cache_dir_abandon(v->range, part->word, part->frame, ECANCELED);
+		return;
+	}
+	cache_line_arrived(v->range, part, true);
+	fth_line_unref(part->word, 1);
+	cache_line_dirtied(cache);
+}
+
+/* As long as something arrives within the timeout, a visit may take any time in all. */
+static int reap(struct cache_visit *v, uint32_t min)
+{
+	uint64_t deadline = fth_deadline_ns(v->range->cache->timeout_ns);
+	int rc = cache_lane_reap(v->lane, min, deadline);
+
+	return rc == -ETIME ? -ETIMEDOUT : rc;
+}
+
+static int start_fetch(struct cache_visit *v, const struct cache_part *part)
+{
+	struct cache_lane *lane = v->lane;
+	uint32_t batch = v->range->cache->depth / 16 + 1;
+
+	while (!cache_lane_add(lane, v->range, FTH_DEV_READ, part)) {
+		int rc;
+
+		cache_lane_submit(lane);
+		rc = reap(v, batch);
+		if (rc < 0) {
+			cache_dir_abandon(v->range, part->word, part->frame, -rc);
+			return rc;
+		}
+	}
+	if (lane->batched >= batch)
+		cache_lane_submit(lane);
+	return 0;
+}
+
+enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enum cache_found found,
+			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
+			       int *error)
+{
+	struct fth_cache *cache = range->cache;
+	int rc = get_frame(cache, lane, deadline, &part->frame);
+
+	if (rc < 0) {
+		if (found == CACHE_OWNED)
+			cache_dir_abandon(range, part->word, CACHE_NO_FRAME, 0);
+		*error = -rc;
+		return CACHE_FAILED;
+	}
+	part->line = line;
+	if (found == CACHE_OWNED) {
+		cache_frame_set(cache, part->frame, cache_tag(range, line));
+		return CACHE_OWNED;
+	}
+	found = cache_dir_insert(range, line, part->frame, &part->word, error);
+	if (found != CACHE_OWNED)
+		cache_frame_put(cache, part->frame);
+	return found;
+}
+
+static int defer(struct cache_visit *v, uint64_t *word, size_t which)
+{
+	v->merged++;
+	v->deferred[v->deferred_count].word = word;
+	v->deferred[v->deferred_count++].which = which;
+	return 0;
+}
+
+static int miss(struct cache_visit *v, size_t which, enum cache_found found, uint64_t *word)
+{
+	struct cache_part part = {.word = word, .which = which};
+	int error = 0, rc = need_lane(v);
+
+	if (rc < 0) {
+		if (found == CACHE_OWNED)
+			cache_dir_abandon(v->range, word, CACHE_NO_FRAME, 0);
+		return rc;
+	}
+	switch (cache_prepare(v->range, v->lines[which], found, v->lane, 0, &part, &error)) {
+	case CACHE_OWNED:
+		v->misses++;
+		if (v->mode != FTH_CACHE_OVERWRITE)
+			return start_fetch(v, &part);
+		overwrite(v, &part);
+		return 0;
+	case CACHE_READY:
+		hit(v, part.word, which);
+		return 0;
+	case CACHE_BUSY:
+		return defer(v, part.word, which);
+	case CACHE_FAILED:
+		return -error;
+	default:
+		return AGAIN;
+	}
+}
+
+static int visit_line(struct cache_visit *v, size_t which)
+{
+	uint64_t *word;
+	int error = 0, rc = AGAIN;
+
+	while (rc == AGAIN) {
+		enum cache_found found =
+			cache_dir_acquire(v->range, v->lines[which], &word, &error);
+
+		switch (found) {
+		case CACHE_READY:
+			hit(v, word, which);
+			return 0;
+		case CACHE_BUSY:
+			return defer(v, word, which);
+		case CACHE_FAILED:
+			return -error;
+		default:
+			rc = miss(v, which, found, word);
+		}
+	}
+	return rc;
+}
+
+static void note(struct cache_visit *v, int rc)
+{
+	if (rc < 0 && v->error == 0)
+		v->error = rc;
+}
+
+/* End all fetches of our own. */
+static void settle_own(struct cache_visit *v)
+{
+	if (!v->lane)
+		return;
+	cache_lane_submit(v->lane);
+	while (v->lane->in_flight) {
+		int rc = reap(v, 1);
+
+		note(v, rc);
+		if (rc < 0)
+			break;
+	}
+}
+
+static void settle_deferred(struct cache_visit *v, uint64_t *word, size_t which)
+{
+	uint64_t deadline;
+	int error = 0;
+
+	if (v->error) {
+		fth_line_unref(word, 1);
+		return;
+	}
+	deadline = fth_deadline_ns(v->range->cache->timeout_ns);
+	switch (cache_wait_for(v->range, v->lines[which], word, deadline, &error)) {
+	case CACHE_READY:
+		deliver(v, word, fth_line_frame(fth_load_relaxed_dev64(word)), which);
+		break;
+	case CACHE_FAILED:
+		note(v, -error);
+		break;
+	default: /* gone again: from the beginning */
+		note(v, visit_line(v, which));
+		settle_own(v);
+	}
+}
+
+/* Wait for all that is under way, our own first (invariant 2). */
+static void settle(struct cache_visit *v)
+{
+	settle_own(v);
+	while (v->deferred_count) {
+		unsigned last = --v->deferred_count;
+
+		settle_deferred(v, v->deferred[last].word, v->deferred[last].which);
+	}
+}
+
+static int check_lines(const struct fth_cache_range *range, enum fth_cache_mode mode,
+		       const uint64_t *lines, size_t n)
+{
+	if (mode != FTH_CACHE_READ && range->readonly)
+		return fth_fail(EROFS, "the range is read-only");
+	for (size_t i = 0; i < n; i++)
+		if (lines[i] >= range->lines)
+			return fth_fail(ERANGE, "line %llu of %llu", (unsigned long long)lines[i],
+					(unsigned long long)range->lines);
+	return 0;
+}
+
+int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, const uint64_t *lines,
+		    size_t n, fth_cache_visit_fn fn, void *context)
+{
+	struct fth_cache *cache = range->cache;
+	struct cache_visit v;
+	int rc = check_lines(range, mode, lines, n);
+
+	if (rc < 0)
+		return rc;
+	memset(&v, 0, offsetof(struct cache_visit, deferred));
+	v.deferred_count = 0;
+	v.range = range;
+	v.mode = mode;
+	v.fn = fn;
+	v.context = context;
+	v.lines = lines;
+	for (size_t i = 0; i < n && v.error == 0; i++) {
+		note(&v, visit_line(&v, i));
+		if (v.deferred_count == DEFERRED_MAX)
+			settle(&v);
+	}
+	settle(&v);
+	if (v.lane)
+		cache_lane_return(v.lane);
+	cache_count(cache, FTH_CACHE_HITS, v.hits);
+	cache_count(cache, FTH_CACHE_MISSES, v.misses);
+	cache_count(cache, FTH_CACHE_MERGED, v.merged);
+	return v.error;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Flush, evict, and emptying a range.
+ *
+ * A flush has to write every line that was dirty when it began, once, and to wait for writes that
+ * others had in flight by then: such a line may be neither DIRTY nor on the medium. Lines that
+ * become dirty again meanwhile are not its business.
+ */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define BATCH 1024u
+
+/* Lines of a range to look at: [first, end). */
+struct sweep {
+	struct fth_cache_range *range;
+	uint64_t first, end;
+	struct cache_dirty *dirty; /* [BATCH] owned, to be written */
+	size_t dirty_count;
+	uint64_t *in_flight; /* [BATCH] lines that others are writing */
+	size_t in_flight_count;
+	uint64_t deadline;
+	int error;
+};
+
+static void note(struct sweep *s, int rc)
+{
+	if (rc < 0 && s->error == 0)
+		s->error = rc;
+}
+
+static void write_owned(struct sweep *s)
+{
+	if (s->dirty_count)
+		note(s, cache_write_lines(s->range->cache, s->dirty, s->dirty_count));
+	s->dirty_count = 0;
+}
+
+static bool own(struct sweep *s, uint64_t *word)
+{
+	if (!cache_write_own(s->range->cache, word, &s->dirty[s->dirty_count]))
+		return false;
+	if (++s->dirty_count == BATCH)
+		write_owned(s);
+	return true;
+}
+
+/* Someone else writes it: wait until that has ended, and write what came after it. */
+static void wait_written(struct sweep *s, uint64_t line)
+{
+	struct fth_backoff backoff = {0};
+
+	for (;;) {
+		uint64_t *word = cache_dir_peek(s->range, line), now;
+
+		if (!word)
+			return;
+		/* acquire: its end is seen with all that went before. */
+		now = fth_load_acquire_dev64(word);
+		if (!(now & FTH_LINE_VALID) || !(now & (FTH_LINE_DIRTY | FTH_LINE_WRITING)))
+			return;
+		if (!(now & FTH_LINE_WRITING) && own(s, word))
+			return;
+		cache_lanes_help(s->range->cache, 100000);
+		if (fth_backoff_expired(&backoff, s->deadline)) {
+			note(s, fth_fail(ETIMEDOUT, "a write-back does not end"));
+			return;
+		}
+	}
+}
+
+static void wait_in_flight(struct sweep *s)
+{
+	write_owned(s); /* not held while waiting for others, who may be waiting for us */
+	for (size_t i = 0; i < s->in_flight_count; i++)
+		wait_written(s, s->in_flight[i]);
+	s->in_flight_count = 0;
+	write_owned(s);
+}
+
+static void sweep_word(struct sweep *s, uint64_t line, uint64_t *word)
+{
+	uint64_t now = fth_load_relaxed_dev64(word);
+
+	if (!fth_line_ready(now) || own(s, word))
+		return;
+	if (!(fth_load_relaxed_dev64(word) & FTH_LINE_WRITING))
+		return;
+	if (s->in_flight_count == BATCH)
+		wait_in_flight(s);
+	s->in_flight[s->in_flight_count++] = line;
+}
+
+/* The line of this range in a frame, if it is one of the sweep's. */
+static bool line_in_frame(const struct sweep *s, uint32_t frame, uint64_t *line)
+{
+	uint64_t tag = fth_load_relaxed_dev64(&s->range->cache->frames[frame].tag);
+
+	if (tag == CACHE_NO_TAG || tag >> CACHE_TAG_SHIFT != s->range->number)
+		return false;
+	*line = tag & (CACHE_LINES_MAX - 1);
+	return *line >= s->first && *line < s->end;
+}
+
+typedef void (*sweep_fn)(struct sweep *s, uint64_t line, uint64_t *word);
+
+/* Go through the lines, or through the frames if those are fewer. */
+static void sweep(struct sweep *s, sweep_fn fn)
+{
+	struct fth_cache *cache = s->range->cache;
+	uint64_t line, *word;
+
+	if (s->end - s->first <= cache->frame_count) {
+		for (line = s->first; line < s->end; line++)
+			if ((word = cache_dir_peek(s->range, line)))
+				fn(s, line, word);
+		return;
+	}
+	for (uint32_t f = 0; f < cache->frame_count; f++)
+		if (line_in_frame(s, f, &line))
+			fn(s, line,
+			   s->range->words ? &s->range->words[line] : &cache->frame_words[f]);
+}
+
+static int sweep_init(struct sweep *s, struct fth_cache_range *range, uint64_t first,
+		      uint64_t count)
+{
+	*s = (struct sweep){.range = range, .first = first, .end = range->lines};
+	if (first > range->lines)
+		s->first = range->lines;
+	if (count < s->end - s->first)
+		s->end = s->first + count;
+	s->deadline = fth_deadline_ns(range->cache->timeout_ns);
+	s->dirty = malloc(BATCH * sizeof(*s->dirty));
+	s->in_flight = malloc(BATCH * sizeof(*s->in_flight));
+	return s->dirty && s->in_flight ? 0 : -ENOMEM;
+}
+
+static void sweep_release(struct sweep *s)
+{
+	free(s->dirty);
+	free(s->in_flight);
+}
+
+static int write_back(struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	struct sweep s;
+	int rc = sweep_init(&s, range, first, count);
+
+	if (rc == 0) {
+		sweep(&s, sweep_word);
+		wait_in_flight(&s);
+		rc = s.error;
+	}
+	sweep_release(&s);
+	return rc;
+}
+
+int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	int rc = range->readonly ? 0 : write_back(range, first, count);
+
+	if (rc < 0 || range->readonly)
+		return rc;
+	return fth_dev_flush(cache_port_dev(range->port));
+}
+
+/* One device: all its ranges, then one flush. */
+static int flush_dev(struct fth_cache *cache, struct cache_port *port)
+{
+	bool any = false;
+	int error = 0;
+
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
+		struct fth_cache_range *range =
+			cache_range_of_tag(cache, (uint64_t)i << CACHE_TAG_SHIFT);
+		int rc;
+
+		if (!range || range->port != port || range->readonly)
+			continue;
+		any = true;
+		rc = write_back(range, 0, range->lines);
+		if (error == 0)
+			error = rc;
+	}
+	return any && error == 0 ? fth_dev_flush(cache_port_dev(port)) : error;
+}
+
+int fth_cache_flush_all(struct fth_cache *cache)
+{
+	int error = 0;
+
+	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));) {
+		int rc = flush_dev(cache, port);
+
+		if (error == 0)
+			error = rc;
+	}
+	return error;
+}
+
+/* ---- dropping lines ---- */
+
+static void drop_word(struct sweep *s, uint64_t line, uint64_t *word)
+{
+	struct fth_cache *cache = s->range->cache;
+	uint64_t now = fth_load_relaxed_dev64(word);
+	uint32_t frame = fth_line_frame(now);
+
+	(void)line;
+	if (!fth_line_evictable(now) || !cache_dir_evict(cache, frame, word, now))
+		return;
+	cache_frame_put(cache, frame);
+	cache_count(cache, FTH_CACHE_EVICTIONS, 1);
+}
+
+int fth_cache_evict(struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	struct sweep s;
+	int rc = range->readonly ? 0 : write_back(range, first, count);
+
+	if (rc < 0)
+		return rc;
+	rc = sweep_init(&s, range, first, count);
+	if (rc == 0)
+		sweep(&s, drop_word);
+	sweep_release(&s);
+	return rc;
+}
+
+/* What is in this frame of the range: 0 nothing now, -EBUSY a pin, -EAGAIN something under way. */
+static int drop_frame(const struct sweep *s, uint32_t frame)
+{
+	struct fth_cache *cache = s->range->cache;
+	uint64_t line, *word, now;
+
+	if (!line_in_frame(s, frame, &line))
+		return 0;
+	word = cache_dir_word(cache, frame, cache_tag(s->range, line));
+	now = fth_load_relaxed_dev64(word);
+	if (fth_line_evictable(now)
+		    ? cache_dir_evict(cache, frame, word, now)
+		    : now == 0 && cache->frame_words && cache_dir_reclaim(cache, frame)) {
+		cache_frame_put(cache, frame);
+		return 0;
+	}
+	if ((now & FTH_LINE_VALID) && fth_line_count(now) && !(now & FTH_LINE_WRITING))
+		return -EBUSY;
+	return -EAGAIN;
+}
+
+static int drop_range(struct fth_cache_range *range)
+{
+	struct sweep s = {.range = range, .end = range->lines};
+	int left = 0;
+
+	for (uint32_t f = 0; f < range->cache->frame_count; f++) {
+		int rc = drop_frame(&s, f);
+
+		if (rc == -EBUSY)
+			return rc;
+		if (rc < 0)
+			left = rc;
+	}
+	return left;
+}
+
+int cache_empty_range(struct fth_cache_range *range, uint64_t deadline)
+{
+	struct fth_backoff backoff = {0};
+	int rc;
+
+	do {
+		rc = range->readonly ? 0 : write_back(range, 0, range->lines);
+		if (rc == 0)
+			rc = drop_range(range);
+		cache_lanes_help(range->cache, 100000);
+	} while (rc == -EAGAIN && !fth_backoff_expired(&backoff, deadline));
+	return rc == -EAGAIN ? -ETIMEDOUT : rc;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pins: one line, held for as long as the caller likes. */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+static void fill_pin(struct fth_cache_pin *pin, struct fth_cache_range *range, uint64_t line,
+		     enum fth_cache_mode mode, uint64_t *word, uint32_t frame)
+{
+	pin->data = cache_frame_data(range->cache, frame);
+	pin->word = word;
+	pin->range = range;
+	pin->line = line;
+	pin->mode = mode;
+	pin->fresh = false;
+}
+
+/* Fetch one line on a lane that has nothing else to do; keeps one reference if it returns 0. */
+static int fetch_one(struct cache_lane *lane, struct fth_cache_range *range,
+		     const struct cache_part *part, uint64_t deadline)
+{
+	int error = 0, rc;
+
+	fth_line_ref(part->word, 1); /* ours: the fetch drops its own when it ends */
+	cache_lane_add(lane, range, FTH_DEV_READ, part);
+	cache_lane_submit(lane);
+	rc = cache_lane_reap(lane, 1, deadline);
+	if (rc < 0) {
+		fth_line_unref(part->word, 1);
+		return rc == -ETIME ? -ETIMEDOUT : rc;
+	}
+	return cache_dir_look(range, part->line, part->word, &error) == CACHE_READY ? 0 : -error;
+}
+
+static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *pin,
+				 struct cache_part *part, enum cache_found found, uint64_t deadline,
+				 int *error)
+{
+	struct fth_cache_range *range = pin->range;
+	int rc;
+
+	found = cache_prepare(range, pin->line, found, lane, deadline, part, error);
+	if (found != CACHE_OWNED)
+		return found;
+	cache_count(range->cache, FTH_CACHE_MISSES, 1);
+	if (pin->mode == FTH_CACHE_OVERWRITE) {
+		fill_pin(pin, range, pin->line, pin->mode, part->word, part->frame);
+		pin->fresh = true;
+		return CACHE_OWNED;
+	}
+	rc = fetch_one(lane, range, part, deadline);
+	*error = -rc;
+	if (rc < 0)
+		return CACHE_FAILED;
+	fill_pin(pin, range, pin->line, pin->mode, part->word, part->frame);
+	return CACHE_OWNED;
+}
+
+/* What acquiring gave, with or without a lane: see it through. CACHE_ABSENT: look it up anew. */
+static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *part,
+				  enum cache_found found, uint64_t deadline, int *error)
+{
+	struct fth_cache *cache = pin->range->cache;
+	bool waited = found == CACHE_BUSY;
+	uint64_t now;
+
+	if (waited) {
+		cache_count(cache, FTH_CACHE_MERGED, 1);
+		found = cache_wait_for(pin->range, pin->line, part->word, deadline, error);
+	}
+	if (found != CACHE_READY)
+		return found;
+	now = fth_load_relaxed_dev64(part->word);
+	if (!waited) {
+		cache_count(cache, FTH_CACHE_HITS, 1);
+		if (!(now & FTH_LINE_HOT))
+			fth_or_acqrel_dev64(part->word, FTH_LINE_HOT);
+	}
+	fill_pin(pin, pin->range, pin->line, pin->mode, part->word, fth_line_frame(now));
+	return CACHE_READY;
+}
+
+/* Bring in a line that is not there. */
+static enum cache_found pin_absent(struct fth_cache_pin *pin, struct cache_part *part,
+				   enum cache_found found, uint64_t deadline, int *error)
+{
+	struct cache_lane *lane;
+	int rc = cache_lane_borrow(pin->range->port, false, &lane);
+
+	if (rc < 0) {
+		if (found == CACHE_OWNED)
+			cache_dir_abandon(pin->range, part->word, CACHE_NO_FRAME, 0);
+		*error = -rc;
+		return CACHE_FAILED;
+	}
+	found = pin_miss(lane, pin, part, found, deadline, error);
+	cache_lane_return(lane);
+	if (found == CACHE_OWNED)
+		return CACHE_READY;
+	/* In a compact cache someone may have been quicker. */
+	return found == CACHE_FAILED ? found : pin_found(pin, part, found, deadline, error);
+}
+
+int fth_cache_pin(struct fth_cache_range *range, uint64_t line, enum fth_cache_mode mode,
+		  uint64_t deadline, struct fth_cache_pin *out)
+{
+	struct cache_part part = {0};
+	int error = 0;
+
+	if (mode != FTH_CACHE_READ && range->readonly)
+		return fth_fail(EROFS, "the range is read-only");
+	if (line >= range->lines)
+		return fth_fail(ERANGE, "line %llu of %llu", (unsigned long long)line,
+				(unsigned long long)range->lines);
+	out->range = range;
+	out->line = line;
+	out->mode = mode;
+	/* Ends: each round, someone has moved the line. */
+	for (;;) {
+		enum cache_found found = cache_dir_acquire(range, line, &part.word, &error);
+
+		if (found == CACHE_READY || found == CACHE_BUSY)
+			found = pin_found(out, &part, found, deadline, &error);
+		else if (found != CACHE_FAILED)
+			found = pin_absent(out, &part, found, deadline, &error);
+		if (found == CACHE_READY)
+			return 0;
+		if (found == CACHE_FAILED)
+			return -error;
+	}
+}
+
+static void unpin_fresh(struct fth_cache_pin *pin, bool changed)
+{
+	struct fth_cache *cache = pin->range->cache;
+	struct cache_part part = {
+		.word = pin->word,
+		.line = pin->line,
+		.frame = (uint32_t)((uint64_t)(pin->data - cache->data) >> cache->line_shift),
+	};
+
+	if (!changed) {
+		/* Whoever waits for it in a full cache goes on to fetch it. */
+		cache_dir_abandon(pin->range, pin->word, part.frame,
+				  cache->frame_words ? ECANCELED : 0);
+		return;
+	}
+	cache_line_arrived(pin->range, &part, true);
+	fth_line_unref(pin->word, 1);
+	cache_line_dirtied(cache);
+}
+
+void fth_cache_unpin(struct fth_cache_pin *pin, bool changed)
+{
+	if (pin->fresh)
+		unpin_fresh(pin, changed);
+	else if (!changed || pin->mode == FTH_CACHE_READ)
+		fth_line_unref(pin->word, 1);
+	else if (fth_line_unref_dirty(pin->word))
+		cache_line_dirtied(pin->range->cache);
+	pin->data = NULL;
+	pin->word = NULL;
+}

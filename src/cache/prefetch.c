@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Misses nobody waits for: the lane is left with its requests in flight. */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+/* One line: 1 if its fetch was started, 0 if it needs none, negative to stop. */
+static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range, uint64_t line)
+{
+	struct fth_cache *cache = range->cache;
+	struct cache_part part = {.line = line};
+	enum cache_found found;
+	bool dirty;
+	int error = 0;
+
+	found = cache_dir_acquire(range, line, &part.word, &error);
+	if (found == CACHE_READY || found == CACHE_BUSY) {
+		fth_line_unref(part.word, 1);
+		return 0;
+	}
+	if (found == CACHE_FAILED)
+		return 0;
+	part.frame =
+		lane->free_ios || lane->open_io ? cache_frame_take(cache, &dirty) : CACHE_NO_FRAME;
+	if (part.frame == CACHE_NO_FRAME) {
+		if (found == CACHE_OWNED)
+			cache_dir_abandon(range, part.word, CACHE_NO_FRAME, 0);
+		return -ENOBUFS;
+	}
+	if (found == CACHE_OWNED) {
+		cache_frame_set(cache, part.frame, cache_tag(range, line));
+	} else {
+		found = cache_dir_insert(range, line, part.frame, &part.word, &error);
+		if (found == CACHE_READY || found == CACHE_BUSY)
+			fth_line_unref(part.word, 1);
+		if (found != CACHE_OWNED) {
+			cache_frame_put(cache, part.frame);
+			return 0;
+		}
+	}
+	if (cache_lane_add(lane, range, FTH_DEV_READ, &part))
+		return 1;
+	/* The open request could not take it, and there is no other. */
+	cache_dir_abandon(range, part.word, part.frame, EAGAIN);
+	return -ENOBUFS;
+}
+
+static int start_worker(struct fth_cache *cache)
+{
+	int rc = 0;
+
+	/* acquire: pairs with its start. */
+	if (!__atomic_load_n(&cache->worker_runs, __ATOMIC_ACQUIRE)) {
+		pthread_mutex_lock(&cache->lock);
+		rc = cache_worker_start(cache);
+		pthread_mutex_unlock(&cache->lock);
+	}
+	return rc;
+}
+
+uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	struct fth_cache *cache = range->cache;
+	struct cache_lane *lane;
+	uint64_t started = 0;
+
+	if (first >= range->lines || start_worker(cache) < 0 ||
+	    cache_lane_borrow(range->port, true, &lane) < 0)
+		return 0;
+	if (lane->in_flight && cache_lane_reap(lane, 0, 0) < 0)
+		fth_error_clear();
+	if (count > range->lines - first)
+		count = range->lines - first;
+	for (uint64_t i = 0; i < count; i++) {
+		int rc = prefetch_line(lane, range, first + i);
+
+		if (rc < 0)
+			break;
+		started += (uint64_t)rc;
+	}
+	cache_lane_submit(lane);
+	cache_lane_return(lane);
+	cache_count(cache, FTH_CACHE_PREFETCHES, started);
+	return started;
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The background thread: writes back while more lines are dirty than the low mark, or when
+ * someone who needs a frame asks, and looks after parked lanes. It starts with the first range
+ * that can be written, or the first prefetch.
+ */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define BATCH_MAX     1024u
+#define PARKED_NS     1000000u	/* how long it waits for one parked lane at a time */
+#define AFTER_FAIL_NS 10000000u /* before it tries again what failed */
+#define IDLE_NS	      100000000u
+
+static struct timespec monotonic_in(uint64_t ns)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	ts.tv_sec += (time_t)(ns / 1000000000u);
+	ts.tv_nsec += (long)(ns % 1000000000u);
+	if (ts.tv_nsec >= 1000000000) {
+		ts.tv_sec++;
+		ts.tv_nsec -= 1000000000;
+	}
+	return ts;
+}
+
+static bool work_to_do(struct fth_cache *cache)
+{
+	return fth_load_relaxed_dev32(&cache->dirty) > cache->dirty_low ||
+	       fth_load_relaxed_dev32(&cache->kicked);
+}
+
+/* One batch. The longer it is, the more neighbours meet in it; a quarter of all keeps others going.
+ */
+static int write_batch(struct fth_cache *cache, struct cache_dirty *lines)
+{
+	size_t max = cache->frame_count / 4 + 1, n;
+
+	if (max > BATCH_MAX)
+		max = BATCH_MAX;
+	pthread_rwlock_rdlock(&cache->tables);
+	fth_store_relaxed_dev32(&cache->kicked, 0);
+	n = cache_collect_ahead(cache, lines, max);
+	pthread_rwlock_unlock(&cache->tables);
+	return n ? cache_write_lines(cache, lines, n) : 0;
+}
+
+static void wait_for_work(struct fth_cache *cache, uint64_t ns)
+{
+	struct timespec until = monotonic_in(ns);
+
+	pthread_cond_timedwait(&cache->work, &cache->lock, &until);
+}
+
+static void *work(void *arg)
+{
+	struct fth_cache *cache = arg;
+	struct cache_dirty *lines = malloc(BATCH_MAX * sizeof(*lines));
+
+	pthread_mutex_lock(&cache->lock);
+	while (!cache->worker_stop && lines) {
+		int rc = 0;
+
+		if (work_to_do(cache)) {
+			pthread_mutex_unlock(&cache->lock);
+			rc = write_batch(cache, lines);
+			pthread_mutex_lock(&cache->lock);
+			cache->batches++;
+			pthread_cond_broadcast(&cache->cleaned);
+		}
+		if (rc < 0) {
+			wait_for_work(cache, AFTER_FAIL_NS);
+		} else if (cache_lanes_parked(cache)) {
+			pthread_mutex_unlock(&cache->lock);
+			cache_lanes_help(cache, PARKED_NS);
+			pthread_mutex_lock(&cache->lock);
+		} else if (!work_to_do(cache)) {
+			wait_for_work(cache, IDLE_NS);
+		}
+	}
+	pthread_mutex_unlock(&cache->lock);
+	free(lines);
+	return NULL;
+}
+
+/* With cache->lock held. */
+int cache_worker_start(struct fth_cache *cache)
+{
+	int rc;
+
+	if (cache->worker_runs)
+		return 0;
+	rc = pthread_create(&cache->worker, NULL, work, cache);
+	if (rc)
+		return fth_fail(rc, "no thread for the cache's write-back");
+	/* release: for those who look without the lock. */
+	__atomic_store_n(&cache->worker_runs, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void cache_worker_stop(struct fth_cache *cache)
+{
+	if (!cache->worker_runs)
+		return;
+	pthread_mutex_lock(&cache->lock);
+	cache->worker_stop = true;
+	pthread_cond_broadcast(&cache->work);
+	pthread_mutex_unlock(&cache->lock);
+	pthread_join(cache->worker, NULL);
+	cache->worker_runs = false;
+}
+
+void cache_worker_kick(struct fth_cache *cache)
+{
+	if (fth_load_relaxed_dev32(&cache->kicked))
+		return;
+	fth_store_relaxed_dev32(&cache->kicked, 1);
+	pthread_mutex_lock(&cache->lock);
+	pthread_cond_signal(&cache->work);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_worker_wait(struct fth_cache *cache, uint64_t deadline)
+{
+	uint64_t now = fth_now_ns(), batch;
+	struct timespec until;
+
+	if (now >= deadline)
+		return;
+	until = monotonic_in(deadline - now);
+	pthread_mutex_lock(&cache->lock);
+	batch = cache->batches;
+	while (cache->worker_runs && cache->batches == batch &&
+	       fth_load_relaxed_dev32(&cache->dirty) > cache->dirty_high) {
+		pthread_cond_signal(&cache->work);
+		if (pthread_cond_timedwait(&cache->cleaned, &cache->lock, &until) == ETIMEDOUT)
+			break;
+	}
+	pthread_mutex_unlock(&cache->lock);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Writing dirty lines. Whoever writes a batch owns the write-back of each line in it (rule 4 of
+ * fathom/hd/line.h); lines are sorted by place so that neighbours share a request.
+ */
+#include "cache_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty *out)
+{
+	uint64_t tag;
+
+	if (!fth_line_start_write(word))
+		return false;
+	fth_add_relaxed_dev32(&cache->dirty, (uint32_t)-1);
+	/*
+	 * Only now is it sure which line this is: before, a compact cache's frame may have got
+	 * another one. With a reference held, the tag is more than a hint.
+	 */
+	out->part.word = word;
+	out->part.frame = fth_line_frame(fth_load_relaxed_dev64(word));
+	tag = fth_load_relaxed_dev64(&cache->frames[out->part.frame].tag);
+	out->part.line = tag & (CACHE_LINES_MAX - 1);
+	out->range = cache_range_of_tag(cache, tag);
+	return true;
+}
+
+static void line_written(struct cache_lane *lane, struct fth_cache *cache, uint64_t *word,
+			 int result)
+{
+	if (fth_line_end_write(word, result == 0))
+		fth_add_relaxed_dev32(&cache->dirty, 1);
+	/* relaxed: what it is good for is a hint why no frame gets clean. */
+	fth_store_relaxed_dev32(&cache->write_error, (uint32_t)-result);
+	if (result == 0) {
+		cache_count(cache, FTH_CACHE_WRITE_BACKS, 1);
+		return;
+	}
+	cache_count(cache, FTH_CACHE_ERRORS, 1);
+	if (lane->error == 0)
+		lane->error = result;
+}
+
+void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result)
+{
+	struct fth_cache_range *range = io->range;
+
+	for (uint32_t i = 0; i < io->count; i++) {
+		const struct cache_part *part = &io->part[i];
+		int rc = result;
+
+		/* One bad block must not keep its neighbours dirty: each alone. */
+		if (result < 0 && io->count > 1)
+			rc = fth_dev_write(cache_port_dev(range->port),
+					   cache_frame_data(range->cache, part->frame),
+					   cache_line_bytes(range, part->line),
+					   cache_line_offset(range, part->line));
+		line_written(lane, range->cache, part->word, rc);
+	}
+}
+
+/* By port, then by place in its device. */
+static int by_place(const void *a, const void *b)
+{
+	const struct cache_dirty *x = a, *y = b;
+	uint64_t at_x, at_y;
+
+	if (x->range->port != y->range->port)
+		return (uintptr_t)x->range->port < (uintptr_t)y->range->port ? -1 : 1;
+	at_x = cache_line_offset(x->range, x->part.line);
+	at_y = cache_line_offset(y->range, y->part.line);
+	return at_x < at_y ? -1 : at_x > at_y;
+}
+
+/* No lane for them: they stay dirty. */
+static void give_up(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fth_line_end_write(lines[i].part.word, false))
+			fth_add_relaxed_dev32(&cache->dirty, 1);
+}
+
+/* Lines of one device. What a timeout leaves in flight ends on a parked lane. */
+static int write_to_port(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
+{
+	uint64_t timeout = cache->timeout_ns;
+	struct cache_lane *lane;
+	int rc = cache_lane_borrow(lines[0].range->port, false, &lane);
+	size_t i;
+
+	if (rc < 0) {
+		give_up(cache, lines, n);
+		return rc;
+	}
+	for (i = 0; i < n && rc == 0; i++)
+		while (!cache_lane_add(lane, lines[i].range, FTH_DEV_WRITE, &lines[i].part)) {
+			cache_lane_submit(lane);
+			rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
+			if (rc < 0) {
+				give_up(cache, lines + i, n - i);
+				break;
+			}
+		}
+	cache_lane_submit(lane);
+	while (lane->in_flight && rc == 0)
+		rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
+	rc = lane->error ? lane->error : rc;
+	cache_lane_return(lane);
+	return rc == -ETIME ? -ETIMEDOUT : rc;
+}
+
+int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
+{
+	size_t from = 0;
+	int error = 0;
+
+	qsort(lines, n, sizeof(*lines), by_place);
+	while (from < n) {
+		size_t to = from + 1;
+		int rc;
+
+		while (to < n && lines[to].range->port == lines[from].range->port)
+			to++;
+		rc = write_to_port(cache, lines + from, to - from);
+		if (error == 0)
+			error = rc;
+		from = to;
+	}
+	return error;
+}
+
+/* Is there a dirty line in this frame that nobody uses? Then own its write-back. */
+static bool collect_frame(struct fth_cache *cache, uint32_t frame, struct cache_dirty *out)
+{
+	uint64_t tag = fth_load_relaxed_dev64(&cache->frames[frame].tag), *word, now;
+
+	if (tag == CACHE_NO_TAG)
+		return false;
+	word = cache_dir_word(cache, frame, tag);
+	if (!word)
+		return false;
+	now = fth_load_relaxed_dev64(word);
+	return fth_line_ready(now) && !fth_line_count(now) && (now & FTH_LINE_DIRTY) &&
+	       cache_write_own(cache, word, out);
+}
+
+size_t cache_collect_ahead(struct fth_cache *cache, struct cache_dirty *lines, size_t max)
+{
+	uint64_t from = fth_load_relaxed_dev64(&cache->hand);
+	size_t n = 0;
+
+	for (uint64_t i = 0; i < cache->frame_count && n < max; i++)
+		n += collect_frame(cache, (uint32_t)((from + i) % cache->frame_count), &lines[n]);
+	return n;
+}
