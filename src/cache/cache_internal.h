@@ -92,8 +92,9 @@ struct fth_cache {
 
 	pthread_t worker;
 	bool worker_runs, worker_stop;
-	pthread_cond_t work;	/* for the worker */
-	pthread_cond_t cleaned; /* a batch was written */
+	struct cache_dirty *worker_lines; /* what it is writing */
+	pthread_cond_t work;		  /* for the worker */
+	pthread_cond_t cleaned;		  /* a batch was written */
 	uint64_t batches;
 };
 
@@ -233,6 +234,8 @@ struct cache_port *cache_port_next(const struct fth_cache *cache, const struct c
 int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **out);
 /* Give it back; what is still in flight is looked after by others. */
 void cache_lane_return(struct cache_lane *lane);
+/* In the middle of a long use: the borrower holds on to no table or frame it has looked up. */
+void cache_lane_rest(struct cache_lane *lane);
 
 /* Add a line to the request being filled, or begin another. False: no request is free. */
 bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum fth_dev_op op,
@@ -244,8 +247,7 @@ void cache_lane_submit(struct cache_lane *lane);
 int cache_lane_reap(struct cache_lane *lane, uint32_t min, uint64_t deadline);
 /* Collect for those who left requests behind, waiting a little. True if something arrived. */
 bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
-bool cache_lanes_parked(struct fth_cache *cache);
-/* Wait until every lane that is borrowed now has been given back at least once. */
+/* Wait until every lane that is borrowed now was given back, or rested, at least once. */
 int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 
 /* ---- fetch.c, write.c ---- */

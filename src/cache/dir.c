@@ -133,6 +133,11 @@ static uint32_t search(struct fth_cache *cache, uint32_t at, uint64_t tag, unsig
 /* With a reference on a word that is the line's: what to do about it. */
 static enum cache_found judge(uint64_t *word, uint64_t now, int *error)
 {
+	if (fth_line_count(now) >= FTH_LINE_COUNT_LIMIT) {
+		fth_line_unref(word, 1);
+		*error = EUSERS;
+		return CACHE_FAILED;
+	}
 	if (fth_line_ready(now))
 		return CACHE_READY;
 	if (now & FTH_LINE_BUSY)
@@ -161,7 +166,7 @@ static enum cache_found acquire_full(uint64_t *word, int *error)
 {
 	uint64_t now = fth_line_ref(word, 1);
 
-	if (fth_line_ready(now))
+	if (fth_line_ready(now) && fth_line_count(now) < FTH_LINE_COUNT_LIMIT)
 		return CACHE_READY;
 	now = fth_line_try_own(word);
 	if (!(now & (FTH_LINE_VALID | FTH_LINE_BUSY)) && !fth_line_error(now))

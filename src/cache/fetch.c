@@ -21,6 +21,7 @@
 
 #define DEFERRED_MAX 64
 #define HELP_NS	     100000u
+#define LOOK_AHEAD   8 /* lines whose words are brought near while others are visited */
 #define NAP_NS	     20000
 #define NAP_AFTER    256 /* pauses */
 #define AGAIN	     1	 /* the line has changed state: look it up anew */
@@ -247,6 +248,7 @@ static int reap(struct cache_visit *v, uint32_t min)
 	uint64_t deadline = fth_deadline_ns(v->range->cache->timeout_ns);
 	int rc = cache_lane_reap(v->lane, min, deadline);
 
+	cache_lane_rest(v->lane);
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 
@@ -439,6 +441,8 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
 	v.context = context;
 	v.lines = lines;
 	for (size_t i = 0; i < n && v.error == 0; i++) {
+		if (range->words && i + LOOK_AHEAD < n)
+			__builtin_prefetch(&range->words[lines[i + LOOK_AHEAD]], 1);
 		note(&v, visit_line(&v, i));
 		if (v.deferred_count == DEFERRED_MAX)
 			settle(&v);

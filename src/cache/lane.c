@@ -243,8 +243,12 @@ void cache_lane_return(struct cache_lane *lane)
 		port->free = lane;
 	}
 	pthread_mutex_unlock(&port->lock);
-	if (park)
-		cache_worker_kick(port->cache);
+}
+
+void cache_lane_rest(struct cache_lane *lane)
+{
+	/* release: what was looked at before is not needed any more. */
+	fth_add_acqrel_dev64(&lane->uses, 2);
 }
 
 /* ---- requests ---- */
@@ -404,14 +408,6 @@ bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns)
 	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));)
 		arrived |= help_port(port, wait_ns);
 	return arrived;
-}
-
-bool cache_lanes_parked(struct fth_cache *cache)
-{
-	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));)
-		if (fth_load_relaxed_dev32(&port->parked_count))
-			return true;
-	return false;
 }
 
 static int wait_for_lane(struct cache_lane *lane, uint64_t deadline)

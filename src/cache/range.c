@@ -155,8 +155,9 @@ int fth_cache_remove(struct fth_cache_range *range)
 		rc = cache_empty_range(range, deadline);
 	if (rc < 0)
 		return rc;
-	/* release, for symmetry: nobody may find it from here on. */
+	pthread_mutex_lock(&cache->lock);
 	__atomic_store_n(&cache->ranges[range->number], NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&cache->lock);
 	rc = cache_lanes_quiesce(cache, FTH_NEVER); /* ends: each borrower has its own deadline */
 	pthread_rwlock_wrlock(&cache->tables);
 	pthread_rwlock_unlock(&cache->tables);

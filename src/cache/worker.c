@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The background thread: writes back while more lines are dirty than the low mark, or when
- * someone who needs a frame asks, and looks after parked lanes. It starts with the first range
- * that can be written, or the first prefetch.
+ * someone who needs a frame asks, and now and then collects from parked lanes. It starts with the
+ * first range that can be written, or the first prefetch.
  */
 #include "cache_internal.h"
 
@@ -13,7 +13,6 @@
 #include <time.h>
 
 #define BATCH_MAX     1024u
-#define PARKED_NS     1000000u	/* how long it waits for one parked lane at a time */
 #define AFTER_FAIL_NS 10000000u /* before it tries again what failed */
 #define IDLE_NS	      100000000u
 
@@ -62,31 +61,28 @@ static void wait_for_work(struct fth_cache *cache, uint64_t ns)
 static void *work(void *arg)
 {
 	struct fth_cache *cache = arg;
-	struct cache_dirty *lines = malloc(BATCH_MAX * sizeof(*lines));
 
 	pthread_mutex_lock(&cache->lock);
-	while (!cache->worker_stop && lines) {
+	while (!cache->worker_stop) {
 		int rc = 0;
 
 		if (work_to_do(cache)) {
 			pthread_mutex_unlock(&cache->lock);
-			rc = write_batch(cache, lines);
+			rc = write_batch(cache, cache->worker_lines);
 			pthread_mutex_lock(&cache->lock);
 			cache->batches++;
 			pthread_cond_broadcast(&cache->cleaned);
 		}
-		if (rc < 0) {
+		if (rc < 0)
 			wait_for_work(cache, AFTER_FAIL_NS);
-		} else if (cache_lanes_parked(cache)) {
-			pthread_mutex_unlock(&cache->lock);
-			cache_lanes_help(cache, PARKED_NS);
-			pthread_mutex_lock(&cache->lock);
-		} else if (!work_to_do(cache)) {
+		else if (!work_to_do(cache))
 			wait_for_work(cache, IDLE_NS);
-		}
+		/* Whoever waits for a line helps itself; this is for what nobody waits for. */
+		pthread_mutex_unlock(&cache->lock);
+		cache_lanes_help(cache, 0);
+		pthread_mutex_lock(&cache->lock);
 	}
 	pthread_mutex_unlock(&cache->lock);
-	free(lines);
 	return NULL;
 }
 
@@ -97,6 +93,10 @@ int cache_worker_start(struct fth_cache *cache)
 
 	if (cache->worker_runs)
 		return 0;
+	if (!cache->worker_lines)
+		cache->worker_lines = malloc(BATCH_MAX * sizeof(*cache->worker_lines));
+	if (!cache->worker_lines)
+		return -ENOMEM;
 	rc = pthread_create(&cache->worker, NULL, work, cache);
 	if (rc)
 		return fth_fail(rc, "no thread for the cache's write-back");
@@ -114,6 +114,7 @@ void cache_worker_stop(struct fth_cache *cache)
 	pthread_cond_broadcast(&cache->work);
 	pthread_mutex_unlock(&cache->lock);
 	pthread_join(cache->worker, NULL);
+	free(cache->worker_lines);
 	cache->worker_runs = false;
 }
 
