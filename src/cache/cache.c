@@ -125,6 +125,7 @@ static void cache_free(struct fth_cache *cache)
 	if (cache->data)
 		munmap(cache->data, cache->data_bytes);
 	fth_stats_free(cache->stats);
+	free(cache->worker_lines);
 	free(cache->frames);
 	pthread_cond_destroy(&cache->work);
 	pthread_cond_destroy(&cache->cleaned);

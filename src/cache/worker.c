@@ -114,7 +114,6 @@ void cache_worker_stop(struct fth_cache *cache)
 	pthread_cond_broadcast(&cache->work);
 	pthread_mutex_unlock(&cache->lock);
 	pthread_join(cache->worker, NULL);
-	free(cache->worker_lines);
 	cache->worker_runs = false;
 }
 
