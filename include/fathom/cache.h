@@ -48,12 +48,10 @@ struct fth_cache_range;
 
 /* Which line goes when another needs its frame. Figures in doc/results.md. */
 enum fth_cache_policy {
-	FTH_CACHE_DEFAULT, /* the one that measured best: DRRIP */
+	FTH_CACHE_DEFAULT, /* the one that measured best: TRIAL */
 	FTH_CACHE_FIFO,	   /* BaM's clock: the next one that is not in use */
 	FTH_CACHE_CLOCK,   /* the next one not used since the hand last passed */
-	FTH_CACHE_SRRIP,   /* a new line must be used again soon to stay: resists scans */
-	FTH_CACHE_BRRIP,   /* most new lines go at once: keeps part of a loop that does not fit */
-	FTH_CACHE_DRRIP,   /* SRRIP or BRRIP, whichever misses less on a sample of the lines */
+	FTH_CACHE_TRIAL,   /* a clock, and new lines must be used again soon to stay */
 	FTH_CACHE_POLICY_COUNT
 };
 

@@ -31,7 +31,7 @@ static void set_defaults(struct fth_cache_options *o)
 	o->dirty_percent = o->dirty_percent ? o->dirty_percent : 50;
 	o->timeout_ns = o->timeout_ns ? o->timeout_ns : 30000000000u;
 	if (o->policy == FTH_CACHE_DEFAULT)
-		o->policy = FTH_CACHE_DRRIP;
+		o->policy = FTH_CACHE_TRIAL;
 }
 
 static int check_options(const struct fth_cache_options *o)
@@ -126,6 +126,7 @@ static void cache_free(struct fth_cache *cache)
 		munmap(cache->data, cache->data_bytes);
 	fth_stats_free(cache->stats);
 	free(cache->worker_lines);
+	free(cache->trial);
 	free(cache->frames);
 	pthread_cond_destroy(&cache->work);
 	pthread_cond_destroy(&cache->cleaned);
@@ -153,6 +154,8 @@ int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **o
 	init_locks(cache);
 	set_sizes(cache, &o);
 	rc = make_frames(cache);
+	if (rc == 0)
+		rc = cache_policy_init(cache);
 	if (rc == 0)
 		rc = cache_dir_init(cache, o.compact);
 	if (rc < 0)
@@ -218,8 +221,9 @@ void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footpri
 	memset(out, 0, sizeof(*out));
 	out->frames = cache->frame_count;
 	out->data_bytes = cache->data_bytes;
-	out->frame_bytes =
-		(uint64_t)cache->frame_count * sizeof(*cache->frames) + cache_dir_bytes(cache);
+	out->frame_bytes = (uint64_t)cache->frame_count * sizeof(*cache->frames) +
+			   (uint64_t)cache->trial_count * sizeof(*cache->trial) +
+			   cache_dir_bytes(cache);
 	out->dirty = fth_load_relaxed_dev32(&cache->dirty);
 	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
 		const struct fth_cache_range *range =

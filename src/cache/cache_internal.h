@@ -5,8 +5,8 @@
  *	cache.c		opening, closing, options, statistics
  *	range.c		ranges, and how one is taken out of use
  *	dir.c		from a line to its word: a table, or a hash in a compact cache
- *	frame.c		frames: the free ones, and the clock hand that frees others
- *	policy.c	which line the hand takes
+ *	frame.c		frames that are free
+ *	policy.c	which line goes when none is
  *	lane.c		channels that threads borrow, requests, and those left in flight
  *	fetch.c		what a miss does, and visits
  *	pin.c		pins
@@ -38,7 +38,7 @@
 struct cache_frame {
 	uint64_t tag;	  /* the line in it, or CACHE_NO_TAG; a hint until the word confirms it */
 	uint32_t version; /* counts its lines; changed by whoever holds the frame for itself */
-	uint32_t age;	  /* re-reference prediction, 0 (soon) to CACHE_AGE_MAX */
+	uint32_t trial;	  /* policy.c: its line is on trial */
 	uint32_t next;	  /* next free frame, or next in the hash chain of a compact cache */
 };
 
@@ -64,6 +64,9 @@ struct fth_cache {
 	uint32_t merge; /* lines per request at most */
 	uint32_t dirty_high, dirty_low;
 	enum fth_cache_policy policy;
+	uint32_t *trial; /* policy.c: a ring of frames */
+	uint32_t trial_count;
+	uint32_t line_limit; /* lines that one call has in flight at most */
 	uint64_t timeout_ns;
 	uint8_t *data; /* all frames */
 	size_t data_bytes;
@@ -76,10 +79,10 @@ struct fth_cache {
 	uint32_t head_mask;
 
 	/* Shared and atomic. */
-	uint64_t hand;	      /* frame.c */
+	uint64_t hand; /* policy.c */
+	uint64_t trial_ticket;
 	uint64_t free_head;   /* frame.c: a stack */
 	uint32_t fresh;	      /* frame.c: frames from here on were never used */
-	uint32_t duel;	      /* policy.c */
 	uint32_t dirty;	      /* words with DIRTY set */
 	uint32_t kicked;      /* worker.c: someone waits for clean frames */
 	uint32_t write_error; /* errno of the latest write-back if it failed, else 0 */
@@ -178,11 +181,9 @@ void cache_frame_set(struct fth_cache *cache, uint32_t frame, uint64_t tag);
 
 /* ---- policy.c ---- */
 
-#define CACHE_AGE_MAX 3u
-
-uint32_t cache_policy_insert(struct fth_cache *cache, uint64_t tag);
-/* The hand has come to an unused frame: true if its line should go now. */
-bool cache_policy_pass(struct fth_cache *cache, struct cache_frame *frame, bool was_hot);
+int cache_policy_init(struct fth_cache *cache);
+/* Evict a line; its frame, or CACHE_NO_FRAME after looking at all of them a few times. */
+uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty);
 
 /* ---- lane.c ---- */
 
@@ -216,6 +217,7 @@ struct cache_lane {
 	struct cache_io *open_io;    /* being filled; not submitted */
 	struct fth_dev_req **batch;  /* filled, waiting for one submit */
 	uint32_t batched, in_flight; /* requests */
+	uint32_t lines;		     /* in requests that have not ended */
 	struct cache_visit *visit;   /* whom arrivals are told to; NULL: nobody waits for them */
 	uint64_t uses;		     /* odd while borrowed; atomic */
 	int error;		     /* the first of its writes that failed */

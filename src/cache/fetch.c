@@ -257,7 +257,8 @@ static int start_fetch(struct cache_visit *v, const struct cache_part *part)
 	struct cache_lane *lane = v->lane;
 	uint32_t batch = v->range->cache->depth / 16 + 1;
 
-	while (!cache_lane_add(lane, v->range, FTH_DEV_READ, part)) {
+	while (lane->lines >= v->range->cache->line_limit ||
+	       !cache_lane_add(lane, v->range, FTH_DEV_READ, part)) {
 		int rc;
 
 		cache_lane_submit(lane);

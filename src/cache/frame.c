@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Frames: which are free, and how others become so.
+ * Frames that are free. policy.c frees others.
  *
  * Invariants
  * 1. A frame belongs to one of: the fresh ones, the free stack, one thread that took it, or one
@@ -14,8 +14,6 @@
 
 #define FREE_TOP(head)	 ((uint32_t)(head)) /* frame + 1, or 0 */
 #define FREE_COUNT(head) ((head) >> 32)
-/* Ages run up in 3 passes, HOT costs one more, and then some for what others take meanwhile. */
-#define PASSES 6u
 
 void cache_frame_put(struct fth_cache *cache, uint32_t frame)
 {
@@ -23,6 +21,7 @@ void cache_frame_put(struct fth_cache *cache, uint32_t frame)
 
 	/* relaxed: nobody looks at it before the push below shows. */
 	fth_store_relaxed_dev64(&cache->frames[frame].tag, CACHE_NO_TAG);
+	fth_store_relaxed_dev32(&cache->frames[frame].trial, 0);
 	do {
 		fth_store_relaxed_dev32(&cache->frames[frame].next, FREE_TOP(head));
 		now = (FREE_COUNT(head) + 1) << 32 | (frame + 1);
@@ -59,50 +58,6 @@ static uint32_t take_fresh(struct fth_cache *cache)
 	return CACHE_NO_FRAME;
 }
 
-/* The hand is at this frame: true if it is now the caller's. */
-static bool try_frame(struct fth_cache *cache, uint32_t f, bool *dirty)
-{
-	struct cache_frame *frame = &cache->frames[f];
-	uint64_t tag = fth_load_relaxed_dev64(&frame->tag), *word, now;
-	bool hot;
-
-	if (tag == CACHE_NO_TAG)
-		return false;
-	word = cache_dir_word(cache, f, tag);
-	if (!word)
-		return false;
-	now = fth_load_relaxed_dev64(word);
-	if (now == 0 && cache->frame_words)
-		return cache_dir_reclaim(cache, f);
-	if (!fth_line_ready(now) || fth_line_frame(now) != f || fth_line_count(now))
-		return false;
-	hot = now & FTH_LINE_HOT;
-	if (hot && cache->policy != FTH_CACHE_FIFO)
-		now = fth_and_acqrel_dev64(word, ~FTH_LINE_HOT) & ~FTH_LINE_HOT;
-	if (!cache_policy_pass(cache, frame, hot))
-		return false;
-	if (now & FTH_LINE_DIRTY)
-		*dirty = true;
-	return fth_line_evictable(now) && cache_dir_evict(cache, f, word, now);
-}
-
-static uint32_t turn_hand(struct fth_cache *cache, bool *dirty)
-{
-	uint64_t steps = (uint64_t)PASSES * cache->frame_count;
-
-	while (steps--) {
-		/* relaxed: it only deals out places to look at. */
-		uint64_t place = fth_add_relaxed_dev64(&cache->hand, 1);
-		uint32_t f = (uint32_t)(place % cache->frame_count);
-
-		if (try_frame(cache, f, dirty)) {
-			cache_count(cache, FTH_CACHE_EVICTIONS, 1);
-			return f;
-		}
-	}
-	return CACHE_NO_FRAME;
-}
-
 uint32_t cache_frame_take(struct fth_cache *cache, bool *dirty)
 {
 	uint32_t frame = pop_free(cache);
@@ -111,7 +66,7 @@ uint32_t cache_frame_take(struct fth_cache *cache, bool *dirty)
 	if (frame == CACHE_NO_FRAME)
 		frame = take_fresh(cache);
 	if (frame == CACHE_NO_FRAME)
-		frame = turn_hand(cache, dirty);
+		frame = cache_policy_take(cache, dirty);
 	if (frame != CACHE_NO_FRAME)
 		cache->frames[frame].version++;
 	return frame;
@@ -119,9 +74,6 @@ uint32_t cache_frame_take(struct fth_cache *cache, bool *dirty)
 
 void cache_frame_set(struct fth_cache *cache, uint32_t frame, uint64_t tag)
 {
-	struct cache_frame *f = &cache->frames[frame];
-
-	fth_store_relaxed_dev32(&f->age, cache_policy_insert(cache, tag));
 	/* relaxed: a hint, until the word is published (invariant 2). */
-	fth_store_relaxed_dev64(&f->tag, tag);
+	fth_store_relaxed_dev64(&cache->frames[frame].tag, tag);
 }

@@ -259,6 +259,7 @@ static void finish(struct cache_lane *lane, struct cache_io *io, int result)
 		cache_fetch_done(lane, io, result);
 	else
 		cache_write_done(lane, io, result);
+	lane->lines -= io->count;
 	io->count = 0;
 	io->next = lane->free_ios;
 	lane->free_ios = io;
@@ -306,6 +307,7 @@ bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum
 	io->iov[io->count].iov_base = cache_frame_data(range->cache, part->frame);
 	io->iov[io->count].iov_len = bytes;
 	io->part[io->count++] = *part;
+	lane->lines++;
 	io->req.length += bytes;
 	return true;
 }

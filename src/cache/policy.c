@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Replacement: a clock whose hand ages lines, after RRIP (Jaleel et al., ISCA 2010).
+ * Replacement: which frame a new line gets.
  *
- * Each frame has an age, the prediction of when its line is used again: 0 soon, CACHE_AGE_MAX not
- * for long. Users only set HOT in the line's word. The hand turns HOT into age 0, adds one to other
- * ages, and takes what is at the maximum. The policies differ in the age a new line begins with.
+ *	FIFO	the next one that is not in use (BaM's clock, 6.3)
+ *	CLOCK	the next one not used since the hand last passed: it clears HOT as it goes
+ *	TRIAL	a clock, but new lines are on trial first, in a ring of a sixteenth of all frames. A
+ *		miss takes the ring's next place. If the line there was used meanwhile, it stays,
+ *the clock's from then on, and the clock finds a frame; if not, its frame is taken. One in 32 stays
+ *anyway: so part of a loop that does not fit comes to stay.
  *
- *	FIFO	takes the next one; no ages, HOT is not looked at (BaM, 6.3)
- *	CLOCK	begins at the maximum; HOT gives another round
- *	SRRIP	begins one below the maximum: gone after the second pass unless used
- *	BRRIP	begins at the maximum, but for one line in 32: of a loop that does not fit, a part
- *stays DRRIP	SRRIP and BRRIP each rule a 32nd of all lines for good; a counter of the misses on
- *		either side decides for the others
+ * TRIAL is the small queue of S3-FIFO (Yang et al., SOSP 2023) with the bimodal insertion of BRRIP
+ * (Jaleel et al., ISCA 2010) at its end. How it compares: `fathom bench policy`, doc/results.md.
  *
- * Ages are written without care for other writers: a lost one costs a pass of the hand.
+ * Invariants
+ * 1. A place of the ring holds a frame, or NONE while someone is busy with it. Whoever swaps NONE
+ *    for a frame has the place to itself, and puts a frame back.
+ * 2. A place is a hint: its frame may have been freed and taken meanwhile. cache_frame.trial says
+ *    whether it is on trial at all, and only eviction by way of the word takes it.
  */
 #include "cache_internal.h"
 
@@ -21,14 +24,15 @@
 #include "fathom/base/rng.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define DUEL_SHARE  32u
-#define BRRIP_SHARE 32u
-#define DUEL_LIMIT  512u /* the counter runs from 0 to twice this; above it SRRIP misses more */
+#define TRIAL_SHARE 16u
+#define KEEP_SHARE  32u
+/* Ages, HOT: two passes find what one can take; then some for what others take meanwhile. */
+#define PASSES 4u
 
-static const char *const names[FTH_CACHE_POLICY_COUNT] = {"default", "fifo",  "clock",
-							  "srrip",   "brrip", "drrip"};
+static const char *const names[FTH_CACHE_POLICY_COUNT] = {"default", "fifo", "clock", "trial"};
 
 const char *fth_cache_policy_name(enum fth_cache_policy policy)
 {
@@ -42,82 +46,134 @@ int fth_cache_policy_parse(const char *name, enum fth_cache_policy *out)
 			*out = (enum fth_cache_policy)i;
 			return 0;
 		}
-	return fth_fail(EINVAL,
-			"%s: no such policy; there are default, fifo, clock, srrip, brrip, drrip",
-			name);
+	return fth_fail(EINVAL, "%s: no such policy; there are default, fifo, clock, trial", name);
 }
 
-static uint32_t srrip_age(void)
+/*
+ * A sixteenth, but room for what is in flight: a line whose trial ends before it has arrived would
+ * stay for nothing.
+ */
+int cache_policy_init(struct fth_cache *cache)
 {
-	return CACHE_AGE_MAX - 1;
+	uint32_t places = cache->frame_count / TRIAL_SHARE;
+
+	cache->line_limit = cache->frame_count;
+	if (cache->policy != FTH_CACHE_TRIAL)
+		return 0;
+	if (places < 4 * cache->depth)
+		places = 4 * cache->depth;
+	if (places > cache->frame_count / 2)
+		places = cache->frame_count / 2;
+	cache->line_limit = places / 4 ? places / 4 : 1;
+	cache->trial_count = places;
+	cache->trial = malloc(places * sizeof(*cache->trial));
+	if (!cache->trial)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < places; i++)
+		cache->trial[i] = CACHE_NO_FRAME;
+	return 0;
 }
 
-static uint32_t brrip_age(struct fth_cache *cache, uint64_t hash)
+/* Clear HOT, and say whether it was set. */
+static bool was_used(const struct fth_cache *cache, uint64_t *word, uint64_t *now)
 {
-	/* The hand's place makes the choice differ each time the line comes. */
-	uint64_t dice = fth_mix64(hash ^ fth_load_relaxed_dev64(&cache->hand));
-
-	return dice % BRRIP_SHARE == 0 ? CACHE_AGE_MAX - 1 : CACHE_AGE_MAX;
-}
-
-/* relaxed, and updates may get lost: it is a sample. */
-static void duel_move(struct fth_cache *cache, bool srrip_missed)
-{
-	uint32_t now = fth_load_relaxed_dev32(&cache->duel);
-
-	if (srrip_missed && now < 2 * DUEL_LIMIT)
-		fth_store_relaxed_dev32(&cache->duel, now + 1);
-	else if (!srrip_missed && now > 0)
-		fth_store_relaxed_dev32(&cache->duel, now - 1);
-}
-
-static uint32_t drrip_age(struct fth_cache *cache, uint64_t hash)
-{
-	uint32_t side = (uint32_t)(hash >> 32) % DUEL_SHARE;
-
-	if (side <= 1)
-		duel_move(cache, side == 0);
-	if (side == 0)
-		return srrip_age();
-	if (side == 1 || fth_load_relaxed_dev32(&cache->duel) > DUEL_LIMIT)
-		return brrip_age(cache, hash);
-	return srrip_age();
-}
-
-uint32_t cache_policy_insert(struct fth_cache *cache, uint64_t tag)
-{
-	uint64_t hash;
-
-	switch (cache->policy) {
-	case FTH_CACHE_SRRIP:
-		return srrip_age();
-	case FTH_CACHE_BRRIP:
-		return brrip_age(cache, fth_mix64(tag + 1));
-	case FTH_CACHE_DRRIP:
-		hash = fth_mix64(tag + 1);
-		return drrip_age(cache, hash);
-	default:
-		return CACHE_AGE_MAX;
-	}
-}
-
-bool cache_policy_pass(struct fth_cache *cache, struct cache_frame *frame, bool was_hot)
-{
-	uint32_t age = fth_load_relaxed_dev32(&frame->age);
-
-	switch (cache->policy) {
-	case FTH_CACHE_FIFO:
-		return true;
-	case FTH_CACHE_CLOCK:
-		return !was_hot;
-	default:
-		if (was_hot)
-			age = 0;
-		else if (age >= CACHE_AGE_MAX)
-			return true;
-		else
-			age++;
-		fth_store_relaxed_dev32(&frame->age, age);
+	if (!(*now & FTH_LINE_HOT) || cache->policy == FTH_CACHE_FIFO)
 		return false;
+	*now = fth_and_acqrel_dev64(word, ~FTH_LINE_HOT) & ~FTH_LINE_HOT;
+	return true;
+}
+
+/* The word of the line in a frame, if it is there to be looked at, and nobody is using it. */
+static uint64_t *idle_line(struct fth_cache *cache, uint32_t f, uint64_t *now)
+{
+	uint64_t tag = fth_load_relaxed_dev64(&cache->frames[f].tag), *word;
+
+	if (tag == CACHE_NO_TAG)
+		return NULL;
+	word = cache_dir_word(cache, f, tag);
+	if (!word)
+		return NULL;
+	*now = fth_load_relaxed_dev64(word);
+	if (*now == 0 && cache->frame_words)
+		return word; /* left over from a failure */
+	if (!fth_line_ready(*now) || fth_line_frame(*now) != f || fth_line_count(*now))
+		return NULL;
+	return word;
+}
+
+static bool take_line(struct fth_cache *cache, uint32_t f, uint64_t *word, uint64_t now,
+		      bool *dirty)
+{
+	if (now == 0)
+		return cache_dir_reclaim(cache, f);
+	if (now & FTH_LINE_DIRTY)
+		*dirty = true;
+	return fth_line_evictable(now) && cache_dir_evict(cache, f, word, now);
+}
+
+/* The hand is at this frame: true if it is now the caller's. */
+static bool try_frame(struct fth_cache *cache, uint32_t f, bool *dirty)
+{
+	uint64_t now, *word = idle_line(cache, f, &now);
+
+	return word && !was_used(cache, word, &now) && take_line(cache, f, word, now, dirty);
+}
+
+static uint32_t turn_hand(struct fth_cache *cache, bool *dirty)
+{
+	uint64_t steps = (uint64_t)PASSES * cache->frame_count;
+
+	while (steps--) {
+		/* relaxed: it only deals out places to look at. */
+		uint64_t place = fth_add_relaxed_dev64(&cache->hand, 1);
+		uint32_t f = (uint32_t)(place % cache->frame_count);
+
+		/* Lines on trial are taken from here only if there is nothing else. */
+		if (steps > cache->frame_count && fth_load_relaxed_dev32(&cache->frames[f].trial))
+			continue;
+		if (try_frame(cache, f, dirty))
+			return f;
 	}
+	return CACHE_NO_FRAME;
+}
+
+/* End the trial of the line in this frame: true if it has to go, and its frame is the caller's. */
+static bool end_trial(struct fth_cache *cache, uint32_t f, uint64_t ticket)
+{
+	uint64_t now, *word;
+	bool dirty;
+
+	if (!fth_load_relaxed_dev32(&cache->frames[f].trial))
+		return false;
+	fth_store_relaxed_dev32(&cache->frames[f].trial, 0);
+	word = idle_line(cache, f, &now);
+	if (!word || was_used(cache, word, &now) || fth_mix64(ticket) % KEEP_SHARE == 0)
+		return false;
+	return take_line(cache, f, word, now, &dirty);
+}
+
+static uint32_t take_trial(struct fth_cache *cache, bool *dirty)
+{
+	uint64_t ticket = fth_add_relaxed_dev64(&cache->trial_ticket, 1);
+	uint32_t *place = &cache->trial[ticket % cache->trial_count];
+	/* acquire: what its last holder did to the frame comes before what we do. */
+	uint32_t f = fth_xchg_acqrel_dev32(place, CACHE_NO_FRAME);
+
+	if (f == CACHE_NO_FRAME || !end_trial(cache, f, ticket))
+		f = turn_hand(cache, dirty);
+	if (f == CACHE_NO_FRAME)
+		return f;
+	fth_store_relaxed_dev32(&cache->frames[f].trial, 1);
+	/* release: pairs with the swap. */
+	fth_store_release_dev32(place, f);
+	return f;
+}
+
+uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty)
+{
+	uint32_t f = cache->trial_count ? take_trial(cache, dirty) : turn_hand(cache, dirty);
+
+	if (f != CACHE_NO_FRAME)
+		cache_count(cache, FTH_CACHE_EVICTIONS, 1);
+	return f;
 }
