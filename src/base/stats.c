@@ -9,8 +9,6 @@
  */
 #include "fathom/base/stats.h"
 
-#include "fathom/hd/atomic.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -18,14 +16,8 @@
 #define UNASSIGNED FTH_STATS_SHARDS
 #define LINE	   64
 
-struct fth_stats {
-	unsigned counters;
-	unsigned stride; /* counters per shard, padded to whole cache lines */
-	uint64_t *values;
-};
-
 static uint64_t taken; /* bit i: shard i is held; bit SHARED is never handed out */
-static _Thread_local unsigned my_shard = UNASSIGNED;
+__thread unsigned fth_stats_shard = UNASSIGNED;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
@@ -34,7 +26,7 @@ static void give_back(void *index_plus_one)
 	unsigned shard = (unsigned)((uintptr_t)index_plus_one - 1);
 
 	/* Later destructors of this thread may still count: they use the shared shard. */
-	my_shard = SHARED;
+	fth_stats_shard = SHARED;
 	fth_and_acqrel_dev64(&taken, ~((uint64_t)1 << shard));
 }
 
@@ -93,19 +85,17 @@ void fth_stats_free(struct fth_stats *stats)
 	free(stats);
 }
 
-void fth_stats_add(struct fth_stats *stats, unsigned counter, uint64_t amount)
+void fth_stats_add_slow(struct fth_stats *stats, unsigned counter, uint64_t amount)
 {
-	uint64_t *value;
-
 	if (!stats || counter >= stats->counters)
 		return;
-	if (my_shard == UNASSIGNED)
-		my_shard = take_shard();
-	value = &stats->values[(size_t)my_shard * stats->stride + counter];
-	if (my_shard == SHARED)
-		fth_add_relaxed_dev64(value, amount);
+	if (fth_stats_shard == UNASSIGNED)
+		fth_stats_shard = take_shard();
+	if (fth_stats_shard == SHARED)
+		fth_add_relaxed_dev64(&stats->values[(size_t)SHARED * stats->stride + counter],
+				      amount);
 	else
-		fth_store_relaxed_dev64(value, fth_load_relaxed_dev64(value) + amount);
+		fth_stats_add(stats, counter, amount);
 }
 
 uint64_t fth_stats_read(const struct fth_stats *stats, unsigned counter)
