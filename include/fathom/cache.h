@@ -33,6 +33,7 @@
 #ifndef FATHOM_CACHE_H
 #define FATHOM_CACHE_H
 
+#include "fathom/base/stats.h"
 #include "fathom/dev.h"
 #include "fathom/hd/line.h"
 
@@ -233,7 +234,10 @@ struct fth_cache_view {
 	uint64_t *words; /* one per line */
 	uint8_t *frames; /* frame f is at frames + (f << line_shift) */
 	uint32_t line_shift;
+	uint32_t peeks; /* the counter in stats of reads of 1 byte; those of 2, 4 and 8 follow */
 	uint64_t bytes; /* of the range */
+	/* Where such reads are counted, one add for each; they are hits, and bytes wanted. */
+	struct fth_stats *stats;
 };
 void fth_cache_view(const struct fth_cache_range *range, struct fth_cache_view *out);
 

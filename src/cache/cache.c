@@ -97,7 +97,7 @@ static int map_frames(struct fth_cache *cache)
 static int make_frames(struct fth_cache *cache)
 {
 	cache->frames = calloc(cache->frame_count, sizeof(*cache->frames));
-	cache->stats = fth_stats_new(FTH_CACHE_STAT_COUNT);
+	cache->stats = fth_stats_new(CACHE_PEEKS + CACHE_PEEK_SIZES);
 	if (!cache->frames || !cache->stats)
 		return -ENOMEM;
 	for (uint32_t f = 0; f < cache->frame_count; f++)
@@ -198,7 +198,15 @@ uint64_t fth_cache_timeout_ns(const struct fth_cache *cache)
 
 uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which)
 {
-	return fth_stats_read(cache->stats, which);
+	uint64_t sum = fth_stats_read(cache->stats, which);
+
+	for (unsigned shift = 0; shift < CACHE_PEEK_SIZES; shift++) {
+		uint64_t peeks = fth_stats_read(cache->stats, CACHE_PEEKS + shift);
+
+		sum += which == FTH_CACHE_HITS ? peeks : 0;
+		sum += which == FTH_CACHE_BYTES_WANTED ? peeks << shift : 0;
+	}
+	return sum;
 }
 
 const char *fth_cache_stat_name(enum fth_cache_stat which)

@@ -25,6 +25,9 @@
 #include <pthread.h>
 
 #define CACHE_RANGES_MAX 4096
+/* Counters behind those of enum fth_cache_stat: reads without a reference of 1, 2, 4, 8 bytes. */
+#define CACHE_PEEKS	 FTH_CACHE_STAT_COUNT
+#define CACHE_PEEK_SIZES 4u
 #define CACHE_NO_FRAME	 UINT32_MAX
 /* A tag names a line of any range: the range's number above, the line's below. */
 #define CACHE_TAG_SHIFT 48

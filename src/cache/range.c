@@ -205,4 +205,6 @@ void fth_cache_view(const struct fth_cache_range *range, struct fth_cache_view *
 	out->frames = range->cache->data;
 	out->line_shift = range->cache->line_shift;
 	out->bytes = range->bytes;
+	out->stats = range->cache->stats;
+	out->peeks = CACHE_PEEKS;
 }
