@@ -39,6 +39,9 @@ struct fth_array;
 		type *type_of_element;  \
 	}
 
+/* The pointer p, if it points to what the typed handle's elements are; else a warning. */
+#define FTH_ARRAY_CHECKED_(typed, p) ((p) + 0 * sizeof((p) == (typed).type_of_element))
+
 /* ---- opening ---- */
 
 /* Zero-initialise for the defaults. */
@@ -80,14 +83,15 @@ struct fth_dev *fth_array_dev(const struct fth_array *array);
  * Get and set one element; hot lines are read without a reference. The pointer must point to the
  * array's element type, which the compiler checks. Return 0 or a negative errno.
  */
-#define fth_get(typed, i, out)                                                                 \
-	fth_array_get((typed).base, (i), (out) + 0 * sizeof((out) == (typed).type_of_element), \
+#define fth_get(typed, i, out)                                           \
+	fth_array_get((typed).base, (i), FTH_ARRAY_CHECKED_(typed, out), \
 		      sizeof(*(typed).type_of_element))
 #define fth_set(typed, i, ...)                                                                 \
 	fth_array_set((typed).base, (i), &(__typeof__(*(typed).type_of_element)){__VA_ARGS__}, \
 		      sizeof(*(typed).type_of_element))
 
-/* `size` is that of the element, a constant to let the compiler choose the load. */
+/* `size` is that of the element, a constant to let the compiler choose the load. -EINVAL from
+ * set if it is another. */
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size);
 int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size);
 
@@ -100,8 +104,18 @@ int fth_array_write(struct fth_array *array, uint64_t first, uint64_t n, const v
 /* Set them all to one value. */
 int fth_array_fill(struct fth_array *array, uint64_t first, uint64_t n, const void *value);
 
+/* Typed, with checked pointers; fth_fill(typed, first, n, value). */
+#define fth_read(typed, first, n, out) \
+	fth_array_read((typed).base, (first), (n), FTH_ARRAY_CHECKED_(typed, out))
+#define fth_write(typed, first, n, values) \
+	fth_array_write((typed).base, (first), (n), FTH_ARRAY_CHECKED_(typed, values))
+#define fth_fill(typed, first, n, ...)             \
+	fth_array_fill((typed).base, (first), (n), \
+		       &(__typeof__(*(typed).type_of_element)){__VA_ARGS__})
+
+/* Make changes durable. n may be FTH_ARRAY_ALL: to the end. */
 int fth_array_flush(struct fth_array *array, uint64_t first, uint64_t n);
-/* A hint: start bringing them in. */
+/* A hint: start bringing them in. What is outside is left out. */
 void fth_array_prefetch(struct fth_array *array, uint64_t first, uint64_t n);
 
 /* ---- many elements anywhere: all misses in flight together ---- */
@@ -112,6 +126,12 @@ int fth_array_gather(struct fth_array *array, const uint64_t *indices, size_t n,
 /* element indices[k] = values[k]. For an index that comes twice either value may win. */
 int fth_array_scatter(struct fth_array *array, const uint64_t *indices, size_t n,
 		      const void *values);
+
+/* Typed, with checked pointers. */
+#define fth_gather(typed, indices, n, out) \
+	fth_array_gather((typed).base, (indices), (n), FTH_ARRAY_CHECKED_(typed, out))
+#define fth_scatter(typed, indices, n, values) \
+	fth_array_scatter((typed).base, (indices), (n), FTH_ARRAY_CHECKED_(typed, values))
 
 /* A run of elements, as the neighbours of a vertex are. */
 struct fth_span {
@@ -145,8 +165,11 @@ struct fth_array_pin {
 	struct fth_cache_pin pin;
 };
 
-/* Pin the line that holds element i. FTH_CACHE_READ, _WRITE or _OVERWRITE; in the last case the
- * caller sets all the elements of the pin. */
+/*
+ * Pin the line that holds element i. FTH_CACHE_READ, _WRITE or _OVERWRITE; in the last case the
+ * caller sets all the elements of the pin. While other threads read them with fth_array_get() or
+ * gather, elements are to be stored whole (an atomic store, relaxed at least).
+ */
 int fth_array_pin(struct fth_array *array, uint64_t i, enum fth_cache_mode mode,
 		  struct fth_array_pin *out);
 /* `changed`: for pins that may write. */
@@ -156,16 +179,18 @@ void fth_array_unpin(struct fth_array_pin *pin, bool changed);
  * A cursor: one thread's moving window. It keeps the line of its last access pinned, so that
  * accesses within a line cost a comparison (BaM 7.2.2, reference reuse). Moving forward line by
  * line it prefetches ahead. FTH_CACHE_OVERWRITE is for cursors that set every element of each line
- * they touch. Zero-initialised it may be closed.
+ * they touch. A line that a cursor for writing was on counts as changed. Zero-initialised it may
+ * be closed.
  */
 struct fth_cursor {
 	uint8_t *data;	/* of element `first` */
 	uint64_t first; /* elements [first, first + count) are pinned; count 0: none */
 	uint64_t count;
-	bool changed;
+	bool changed; /* how the line will be let go */
 	struct fth_array *array;
 	enum fth_cache_mode mode;
 	uint64_t ahead; /* prefetched up to this line */
+	uint64_t reach; /* how many lines it prefetches */
 	struct fth_cache_pin pin;
 };
 
@@ -186,9 +211,62 @@ static inline void *fth_cursor_at(struct fth_cursor *cursor, uint64_t i, size_t 
 	return cursor->data + (i - cursor->first) * size;
 }
 
+/* The elements from i on that are in memory with it: their address, and how many in *n. For loops
+ * over plain memory. NULL with *error set. */
+static inline void *fth_cursor_span(struct fth_cursor *cursor, uint64_t i, size_t size, uint64_t *n,
+				    int *error)
+{
+	void *at = fth_cursor_at(cursor, i, size, error);
+
+	*n = at ? cursor->count - (i - cursor->first) : 0;
+	return at;
+}
+
+/* Copy one element out or in, whole; 0 or a negative errno. */
+static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *out, size_t size);
+static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const void *value,
+				   size_t size);
+
+/*
+ * Typed cursors:
+ *
+ *	FTH_CURSOR(uint64_t) c;
+ *
+ *	fth_start(&c, a, FTH_CACHE_READ);
+ *	for (uint64_t i = 0; i < n && rc == 0; i++)
+ *		rc = fth_cursor_get(&c, i, &v);
+ *	fth_cursor_close(&c.base);
+ */
+#define FTH_CURSOR(type)                \
+	struct {                        \
+		struct fth_cursor base; \
+		type *type_of_element;  \
+	}
+/* The array's and the cursor's types must be the same. */
+#define fth_start(cursor, typed, mode)                                                            \
+	fth_cursor_open(&(cursor)->base +                                                         \
+				0 * sizeof((cursor)->type_of_element == (typed).type_of_element), \
+			(typed).base, (mode))
+#define fth_cursor_get(cursor, i, out)                                            \
+	fth_cursor_load(&(cursor)->base, (i), FTH_ARRAY_CHECKED_(*(cursor), out), \
+			sizeof(*(cursor)->type_of_element))
+#define fth_cursor_set(cursor, i, ...)                                           \
+	fth_cursor_store(&(cursor)->base, (i),                                   \
+			 &(__typeof__(*(cursor)->type_of_element)){__VA_ARGS__}, \
+			 sizeof(*(cursor)->type_of_element))
+/* A typed pointer to element i, NULL with *error set; fth_at_span() also says how many follow. */
+#define fth_at(cursor, i, error)                               \
+	((__typeof__((cursor)->type_of_element))fth_cursor_at( \
+		&(cursor)->base, (i), sizeof(*(cursor)->type_of_element), (error)))
+#define fth_at_span(cursor, i, n, error)                         \
+	((__typeof__((cursor)->type_of_element))fth_cursor_span( \
+		&(cursor)->base, (i), sizeof(*(cursor)->type_of_element), (n), (error)))
+
 /* ---- atomics on elements of 4 and 8 bytes ---- */
 
-/* Atomic among all users of the array in this process; *old may be NULL. Sequentially consistent.
+/*
+ * Atomic among all users of the array in this process; *old may be NULL. Sequentially consistent,
+ * but for a minimum that changes nothing, which acquires only. -EINVAL for another element size.
  */
 int fth_array_add32(struct fth_array *array, uint64_t i, uint32_t amount, uint32_t *old);
 int fth_array_add64(struct fth_array *array, uint64_t i, uint64_t amount, uint64_t *old);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of fathom/array.h that must be inlined: reading an element of a hot line without a
- * reference. Included by it; not for direct use.
+ * reference, and what cursors do within a line. Included by it; not for direct use.
  */
 #ifndef FATHOM_ARRAY_INLINE_H
 #define FATHOM_ARRAY_INLINE_H
 
+#include "fathom/array.h"
 #include "fathom/base/stats.h"
-#include "fathom/cache.h"
 
 #include <string.h>
 
@@ -19,9 +19,11 @@ extern "C" {
 struct fth_array {
 	struct fth_cache_view view;
 	uint64_t count;
-	uint32_t shift; /* log2 of the element's size */
-	uint32_t hits;	/* the number of this counter in stats */
-	struct fth_stats *stats;
+	uint32_t shift;	   /* log2 of the element's size */
+	uint32_t per_line; /* log2 of the elements in a line */
+	uint32_t peeks;	   /* counter of reads without a reference, in view.stats */
+	uint64_t in_line;  /* mask: an offset in bytes within its line */
+	struct fth_cache *cache;
 	struct fth_cache_range *range;
 	struct fth_dev *own_dev; /* to be closed with the array; NULL if it is the caller's */
 };
@@ -29,26 +31,71 @@ struct fth_array {
 /* The way with a reference, for all that the inline one leaves. */
 int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out);
 
-#ifdef __SANITIZE_THREAD__
-/* Races with a refill of the frame on purpose; the second look at the word decides. */
-__attribute__((no_sanitize_thread, noinline))
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FTH_ARRAY_TSAN_ 1
 #endif
+#endif
+#ifdef __SANITIZE_THREAD__
+#define FTH_ARRAY_TSAN_ 1
+#endif
+
+/* An element of 1, 2, 4 or 8 bytes in a frame, whole. acquire: later loads stay after it. */
+#ifdef FTH_ARRAY_TSAN_
+/* Races with a refill of the frame on purpose; the second look at the word decides. */
+__attribute__((no_sanitize_thread, noinline, unused)) static uint64_t
+#else
 static inline uint64_t
+#endif
 fth_array_peek_bytes(const uint8_t *at, size_t size)
 {
-	/* acquire: keeps the second look at the word after the data. */
 	switch (size) {
 	case 1:
 		return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 	case 2:
-		return __atomic_load_n((const uint16_t *)at, __ATOMIC_ACQUIRE);
+		return __atomic_load_n((const uint16_t *)(const void *)at, __ATOMIC_ACQUIRE);
 	case 4:
-		return __atomic_load_n((const uint32_t *)at, __ATOMIC_ACQUIRE);
+		return __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_ACQUIRE);
 	default:
-		return __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+		return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_ACQUIRE);
 	}
 }
 
+/* The same with a reference held. relaxed: what orders threads is the caller's. */
+static inline uint64_t fth_array_load_bytes(const uint8_t *at, size_t size)
+{
+	switch (size) {
+	case 1:
+		return __atomic_load_n(at, __ATOMIC_RELAXED);
+	case 2:
+		return __atomic_load_n((const uint16_t *)(const void *)at, __ATOMIC_RELAXED);
+	case 4:
+		return __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+	default:
+		return __atomic_load_n((const uint64_t *)(const void *)at, __ATOMIC_RELAXED);
+	}
+}
+
+/* relaxed, but whole: someone may be reading it without a reference. */
+static inline void fth_array_store_bytes(uint8_t *at, uint64_t value, size_t size)
+{
+	switch (size) {
+	case 1:
+		__atomic_store_n(at, (uint8_t)value, __ATOMIC_RELAXED);
+		break;
+	case 2:
+		__atomic_store_n((uint16_t *)(void *)at, (uint16_t)value, __ATOMIC_RELAXED);
+		break;
+	case 4:
+		__atomic_store_n((uint32_t *)(void *)at, (uint32_t)value, __ATOMIC_RELAXED);
+		break;
+	default:
+		__atomic_store_n((uint64_t *)(void *)at, value, __ATOMIC_RELAXED);
+		break;
+	}
+}
+
+/* Between the caller's memory, of any alignment, and a value. */
 static inline void fth_array_store_value(void *out, uint64_t value, size_t size)
 {
 	uint8_t v8 = (uint8_t)value;
@@ -71,24 +118,46 @@ static inline void fth_array_store_value(void *out, uint64_t value, size_t size)
 	}
 }
 
+static inline uint64_t fth_array_load_value(const void *from, size_t size)
+{
+	uint8_t v8;
+	uint16_t v16;
+	uint32_t v32;
+	uint64_t v64;
+
+	switch (size) {
+	case 1:
+		memcpy(&v8, from, 1);
+		return v8;
+	case 2:
+		memcpy(&v16, from, 2);
+		return v16;
+	case 4:
+		memcpy(&v32, from, 4);
+		return v32;
+	default:
+		memcpy(&v64, from, 8);
+		return v64;
+	}
+}
+
 /* True if element i was in a line that is HOT, and is now in out. size is at most 8. */
 static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, void *out, size_t size)
 {
 	const struct fth_cache_view *view = &array->view;
-	uint64_t at = i * size, mask = ((uint64_t)1 << view->line_shift) - 1;
 	uint64_t *word, before, value;
+	const uint8_t *frame;
 
 	if (!view->words)
 		return false;
-	word = &view->words[at >> view->line_shift];
+	word = &view->words[i >> array->per_line];
 	/* acquire: keeps the data's load after this one. */
 	before = fth_load_acquire_dev64(word);
 	/* A line that is not HOT is read with a reference, which makes it so. */
 	if ((before & (FTH_LINE_VALID | FTH_LINE_HOT)) != (FTH_LINE_VALID | FTH_LINE_HOT))
 		return false;
-	value = fth_array_peek_bytes(
-		view->frames + ((uint64_t)fth_line_frame(before) << view->line_shift) + (at & mask),
-		size);
+	frame = view->frames + ((uint64_t)fth_line_frame(before) << view->line_shift);
+	value = fth_array_peek_bytes(frame + ((i << array->shift) & array->in_line), size);
 	if (!fth_line_same_place(before, fth_load_relaxed_dev64(word)))
 		return false;
 	fth_array_store_value(out, value, size);
@@ -99,10 +168,42 @@ static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, 
 {
 	if (size <= 8 && __builtin_expect(i < array->count, 1) &&
 	    __builtin_expect(fth_array_peek(array, i, out, size), 1)) {
-		fth_stats_add(array->stats, array->hits, 1);
+		fth_stats_add(array->view.stats, array->peeks, 1);
 		return 0;
 	}
 	return fth_array_get_slow(array, i, out);
+}
+
+/* -EROFS: the cursor was opened to read. */
+int fth_cursor_refuse(void);
+
+static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *out, size_t size)
+{
+	int error = 0;
+	const uint8_t *at = (const uint8_t *)fth_cursor_at(cursor, i, size, &error);
+
+	if (__builtin_expect(!at, 0))
+		return error;
+	if (size <= 8)
+		fth_array_store_value(out, fth_array_load_bytes(at, size), size);
+	else
+		memcpy(out, at, size);
+	return 0;
+}
+
+static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const void *value,
+				   size_t size)
+{
+	int error = 0;
+	uint8_t *at = (uint8_t *)fth_cursor_at(cursor, i, size, &error);
+
+	if (__builtin_expect(!at || !cursor->changed, 0))
+		return at ? fth_cursor_refuse() : error;
+	if (size <= 8)
+		fth_array_store_bytes(at, fth_array_load_value(value, size), size);
+	else
+		memcpy(at, value, size);
+	return 0;
 }
 
 #ifdef __cplusplus

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Opening and closing arrays, and what all calls share: bounds, lines.
+ *
+ * Siblings: element.c gets and sets single elements, inline.h those of hot lines; atomic.c changes
+ * them atomically; run.c copies runs; gather.c and walk.c go to many places at once, over the lists
+ * of batch.c; cursor.c hands out pointers; copy.c moves elements whole.
+ *
+ * Invariants
+ * 1. An array never changes after it was opened, so every thread may use it without a lock.
+ * 2. Element 0 is at byte 0 of line 0, and an element's size divides the line's: no element lies
+ *    in two lines.
+ * 3. count * size <= bytes of the range, so an index below count is a line of the range.
+ * 4. A frame's bytes are changed under a pin or visit for writing only, elements of up to 8 bytes
+ *    with one store each: readers without a reference see old or new.
+ */
+#include "internal.h"
+
+#include "fathom/dev.h"
+
+#include <stdlib.h>
+
+/* ---- bounds and lines ---- */
+
+int fth_array_out_of_range(const struct fth_array *array, uint64_t i)
+{
+	return fth_fail(ERANGE, "element %llu of an array of %llu", (unsigned long long)i,
+			(unsigned long long)array->count);
+}
+
+int fth_array_check(const struct fth_array *array, uint64_t first, uint64_t n)
+{
+	if (first <= array->count && n <= array->count - first)
+		return 0;
+	return fth_fail(ERANGE, "%llu elements from %llu on of an array of %llu",
+			(unsigned long long)n, (unsigned long long)first,
+			(unsigned long long)array->count);
+}
+
+enum fth_cache_mode fth_array_line_mode(const struct fth_array *array, uint64_t line,
+					enum fth_cache_mode mode)
+{
+	uint64_t end = (line + 1) << array->view.line_shift;
+
+	if (end > array->view.bytes)
+		end = array->view.bytes;
+	if (mode == FTH_CACHE_OVERWRITE && array->count << array->shift < end)
+		return FTH_CACHE_WRITE;
+	return mode;
+}
+
+int fth_array_pin_line(struct fth_array *array, uint64_t line, enum fth_cache_mode mode,
+		       struct fth_cache_pin *out)
+{
+	return fth_cache_pin(array->range, line, mode,
+			     fth_deadline_ns(fth_cache_timeout_ns(array->cache)), out);
+}
+
+/* ---- opening ---- */
+
+static int check_element(const struct fth_cache *cache, size_t element)
+{
+	uint32_t line = fth_cache_line_size(cache);
+
+	if (element == 0 || element & (element - 1) || element > line)
+		return fth_fail(EINVAL, "elements of %zu bytes: a power of two up to %u, the line",
+				element, line);
+	return 0;
+}
+
+/* How many elements there are, and the bytes of whole blocks that hold them. */
+static int measure(const struct fth_dev *dev, size_t element,
+		   const struct fth_array_options *options, uint64_t *count, uint64_t *bytes)
+{
+	const struct fth_dev_info *info = fth_dev_info(dev);
+	uint64_t fit;
+
+	if (options->offset > info->size || options->offset % info->block)
+		return fth_fail(EINVAL, "offset %llu: a multiple of %u up to %llu",
+				(unsigned long long)options->offset, info->block,
+				(unsigned long long)info->size);
+	fit = (info->size - options->offset) / element;
+	*count = options->count ? options->count : fit;
+	if (fit == 0 || *count > fit)
+		return fth_fail(ERANGE, "%llu elements of %zu bytes do not fit: %llu do",
+				(unsigned long long)*count, element, (unsigned long long)fit);
+	*bytes = *count * element;
+	/* Up to a whole block; inside, since the device's size is a multiple of it. */
+	*bytes += (info->block - *bytes % info->block) % info->block;
+	return 0;
+}
+
+static void describe(struct fth_array *array, size_t element)
+{
+	fth_cache_view(array->range, &array->view);
+	array->shift = (uint32_t)__builtin_ctzll(element);
+	array->per_line = array->view.line_shift - array->shift;
+	array->in_line = ((uint64_t)1 << array->view.line_shift) - 1;
+	array->peeks = array->view.peeks + (array->shift < 3 ? array->shift : 3);
+}
+
+int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,
+		       const struct fth_array_options *options, struct fth_array **out)
+{
+	static const struct fth_array_options defaults;
+	struct fth_array *array;
+	uint64_t bytes = 0;
+	int rc = check_element(cache, element);
+
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	array = calloc(1, sizeof(*array));
+	if (!array)
+		return -ENOMEM;
+	options = options ? options : &defaults;
+	array->cache = cache;
+	rc = measure(dev, element, options, &array->count, &bytes);
+	if (rc == 0)
+		rc = fth_cache_add(cache, dev, options->offset, bytes,
+				   options->readonly ? FTH_CACHE_READONLY : 0, &array->range);
+	if (rc < 0) {
+		free(array);
+		return rc;
+	}
+	describe(array, element);
+	*out = array;
+	return 0;
+}
+
+int fth_array_open(struct fth_cache *cache, const char *uri, size_t element,
+		   const struct fth_array_options *options, struct fth_array **out)
+{
+	struct fth_dev *dev;
+	int rc = fth_dev_open(uri, &dev);
+
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	rc = fth_array_open_dev(cache, dev, element, options, out);
+	if (rc < 0)
+		fth_dev_close(dev);
+	else
+		(*out)->own_dev = dev;
+	return rc;
+}
+
+int fth_array_close(struct fth_array *array)
+{
+	int rc;
+
+	if (!array)
+		return 0;
+	rc = fth_cache_remove(array->range);
+	if (rc == -EBUSY)
+		return rc;
+	fth_dev_close(array->own_dev);
+	free(array);
+	return rc;
+}
+
+/* ---- asking ---- */
+
+uint64_t fth_array_count(const struct fth_array *array)
+{
+	return array->count;
+}
+
+size_t fth_array_element(const struct fth_array *array)
+{
+	return fth_array_size(array);
+}
+
+struct fth_cache *fth_array_cache(const struct fth_array *array)
+{
+	return array->cache;
+}
+
+struct fth_cache_range *fth_array_range(const struct fth_array *array)
+{
+	return array->range;
+}
+
+struct fth_dev *fth_array_dev(const struct fth_array *array)
+{
+	return fth_cache_dev(array->range);
+}
