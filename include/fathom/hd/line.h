@@ -133,7 +133,8 @@ FTH_HD bool fth_line_mark_dirty(uint64_t *word)
  */
 FTH_HD uint64_t fth_line_try_own(uint64_t *word)
 {
-	uint64_t old = fth_load_relaxed_dev64(word);
+	/* acquire: if the line has just come, its data is read after this. */
+	uint64_t old = fth_load_acquire_dev64(word);
 
 	/* acquire: what the owner does happens after the previous owner's work on the line. */
 	while (!(old & (FTH_LINE_VALID | FTH_LINE_BUSY)) && !fth_line_error(old))
