@@ -10,6 +10,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define THREADS	 6u
 #define OWNED	 3000u /* elements with an owner: index % THREADS */
@@ -26,6 +27,7 @@ struct worker {
 	uint32_t mine[OWNED / THREADS]; /* the numbers in this thread's elements */
 	uint64_t added;			/* to counters */
 	const char *wrong;		/* what was seen and should not be; the thread ended */
+	int error;			/* with it, if it was an error */
 };
 
 static uint64_t element(uint64_t i, uint32_t number)
@@ -45,6 +47,14 @@ static void expect(struct worker *w, bool ok, const char *what)
 		w->wrong = what;
 }
 
+static void expect_ok(struct worker *w, int rc, const char *call)
+{
+	if (rc < 0 && !w->wrong) {
+		w->wrong = call;
+		w->error = rc;
+	}
+}
+
 /* ---- what a thread does ---- */
 
 static void get_any(struct worker *w)
@@ -52,7 +62,7 @@ static void get_any(struct worker *w)
 	for (unsigned n = 0; n < BATCH; n++) {
 		uint64_t i = fth_rng_below(&w->rng, OWNED), value = 0;
 
-		expect(w, fth_array_get(w->f->array, i, &value, 8) == 0, "get failed");
+		expect_ok(w, fth_array_get(w->f->array, i, &value, 8), "get");
 		expect(w, value >> 32 == i, "get: another element");
 	}
 }
@@ -62,10 +72,10 @@ static void get_and_set_own(struct worker *w)
 	for (unsigned n = 0; n < BATCH; n++) {
 		uint64_t k, i = own_index(w, &k), value = 0;
 
-		expect(w, fth_array_get(w->f->array, i, &value, 8) == 0, "get failed");
+		expect_ok(w, fth_array_get(w->f->array, i, &value, 8), "get");
 		expect(w, value == element(i, w->mine[k]), "get: not what was set");
 		value = element(i, ++w->mine[k]);
-		expect(w, fth_array_set(w->f->array, i, &value, 8) == 0, "set failed");
+		expect_ok(w, fth_array_set(w->f->array, i, &value, 8), "set");
 	}
 }
 
@@ -75,7 +85,7 @@ static void gather_any(struct worker *w)
 
 	for (unsigned n = 0; n < BATCH; n++)
 		indices[n] = fth_rng_below(&w->rng, OWNED);
-	expect(w, fth_array_gather(w->f->array, indices, BATCH, values) == 0, "gather failed");
+	expect_ok(w, fth_array_gather(w->f->array, indices, BATCH, values), "gather");
 	for (unsigned n = 0; n < BATCH; n++)
 		expect(w, values[n] >> 32 == indices[n], "gather: another element");
 }
@@ -90,8 +100,8 @@ static void scatter_own(struct worker *w)
 		w->mine[k] = (uint32_t)k * 7 + 1;
 		values[n] = element(indices[n], w->mine[k]);
 	}
-	expect(w, fth_array_scatter(w->f->array, indices, BATCH, values) == 0, "scatter failed");
-	expect(w, fth_array_gather(w->f->array, indices, BATCH, values) == 0, "gather failed");
+	expect_ok(w, fth_array_scatter(w->f->array, indices, BATCH, values), "scatter");
+	expect_ok(w, fth_array_gather(w->f->array, indices, BATCH, values), "gather");
 	for (unsigned n = 0; n < BATCH; n++)
 		expect(w, values[n] == element(indices[n], w->mine[indices[n] / THREADS]),
 		       "gather: not what was scattered");
@@ -115,7 +125,7 @@ static void add_to_counters(struct worker *w)
 			}
 			rc = rc > 0 ? 0 : rc;
 		}
-		expect(w, rc == 0, "add failed");
+		expect_ok(w, rc, "add");
 		w->added += amount;
 	}
 }
@@ -140,18 +150,18 @@ static void walk_any(struct worker *w)
 	for (unsigned n = 0; n < 8; n++)
 		spans[n] = (struct fth_span){fth_rng_below(&w->rng, OWNED - 200),
 					     fth_rng_below(&w->rng, 200)};
-	expect(w, fth_array_walk(w->f->array, spans, 8, look, w) == 0, "walk failed");
+	expect_ok(w, fth_array_walk(w->f->array, spans, 8, look, w), "walk");
 }
 
 static void read_and_flush(struct worker *w)
 {
 	uint64_t values[150], first = fth_rng_below(&w->rng, OWNED - 150);
 
-	expect(w, fth_array_read(w->f->array, first, 150, values) == 0, "read failed");
+	expect_ok(w, fth_array_read(w->f->array, first, 150, values), "read");
 	for (unsigned n = 0; n < 150; n++)
 		expect(w, values[n] >> 32 == first + n, "read: another element");
 	if (fth_rng_below(&w->rng, 8) == 0)
-		expect(w, fth_array_flush(w->f->array, first, 150) == 0, "flush failed");
+		expect_ok(w, fth_array_flush(w->f->array, first, 150), "flush");
 }
 
 static void run_cursor(struct worker *w)
@@ -161,7 +171,7 @@ static void run_cursor(struct worker *w)
 
 	fth_cursor_open(&cursor, w->f->array, FTH_CACHE_READ);
 	for (uint64_t i = first; i < first + 300; i++) {
-		expect(w, fth_cursor_load(&cursor, i, &value, 8) == 0, "cursor failed");
+		expect_ok(w, fth_cursor_load(&cursor, i, &value, 8), "cursor");
 		expect(w, value >> 32 == i, "cursor: another element");
 	}
 	fth_cursor_close(&cursor);
@@ -198,7 +208,7 @@ static void check(struct array_fixture *f, const struct worker *workers)
 
 	for (unsigned t = 0; t < THREADS; t++) {
 		if (workers[t].wrong)
-			fail_msg("%s", workers[t].wrong);
+			fail_msg("%s: %s", workers[t].wrong, strerror(-workers[t].error));
 		added += workers[t].added;
 		for (uint64_t k = 0; k < OWNED / THREADS; k++)
 			*(uint64_t *)array_fixture_model(f, k * THREADS + t) =
