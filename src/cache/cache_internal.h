@@ -242,6 +242,9 @@ void cache_lane_return(struct cache_lane *lane);
 /* In the middle of a long use: the borrower holds on to no table or frame it has looked up. */
 void cache_lane_rest(struct cache_lane *lane);
 
+/* Could this line be added now? */
+bool cache_lane_has_room(const struct cache_lane *lane, const struct fth_cache_range *range,
+			 enum fth_dev_op op, uint64_t line);
 /* Add a line to the request being filled, or begin another. False: no request is free. */
 bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum fth_dev_op op,
 		    const struct cache_part *part);

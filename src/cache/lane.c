@@ -286,6 +286,12 @@ static bool continues(const struct cache_io *io, const struct fth_cache_range *r
 	       io->part[io->count - 1].line + 1 == line;
 }
 
+bool cache_lane_has_room(const struct cache_lane *lane, const struct fth_cache_range *range,
+			 enum fth_dev_op op, uint64_t line)
+{
+	return lane->free_ios || continues(lane->open_io, range, op, line, lane->port->merge);
+}
+
 bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum fth_dev_op op,
 		    const struct cache_part *part)
 {

@@ -22,8 +22,10 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 	}
 	if (found == CACHE_FAILED)
 		return 0;
-	part.frame =
-		lane->free_ios || lane->open_io ? cache_frame_take(cache, &dirty) : CACHE_NO_FRAME;
+	/* Those who wait for the line by now must not be told that a hint did not fit. */
+	part.frame = cache_lane_has_room(lane, range, FTH_DEV_READ, line)
+			     ? cache_frame_take(cache, &dirty)
+			     : CACHE_NO_FRAME;
 	if (part.frame == CACHE_NO_FRAME) {
 		if (found == CACHE_OWNED)
 			cache_dir_abandon(range, part.word, CACHE_NO_FRAME, 0);
@@ -40,11 +42,8 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 			return 0;
 		}
 	}
-	if (cache_lane_add(lane, range, FTH_DEV_READ, &part))
-		return 1;
-	/* The open request could not take it, and there is no other. */
-	cache_dir_abandon(range, part.word, part.frame, EAGAIN);
-	return -ENOBUFS;
+	cache_lane_add(lane, range, FTH_DEV_READ, &part);
+	return 1;
 }
 
 static int start_worker(struct fth_cache *cache)
