@@ -5,10 +5,12 @@
 
 /* One line per benchmark: its declaration here, its address in the table. */
 extern const struct fth_command fth_bench_dev;
+extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 
 static const struct fth_command *const benches[] = {
 	&fth_bench_dev,
+	&fth_bench_policy,
 	&fth_bench_queue,
 	NULL,
 };
