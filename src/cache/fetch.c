@@ -8,8 +8,9 @@
  *    borrower ends it.
  * 2. A thread waits for someone else's fetch only after all its own have ended. So there is no
  *    circle of waiting.
- * 3. A thread that finds no frame first ends its own fetches, whose frames it then gives up, and
- *    waits only with none of its own in flight; and only until its deadline.
+ * 3. A thread that finds no frame first ends its own fetches, and delivers what it was waiting for
+ *    and has arrived; so it gives up all frames it holds, and waits only with none of its own in
+ *    flight; and only until its deadline.
  */
 #include "cache_internal.h"
 
@@ -71,6 +72,8 @@ enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, ui
 	return found;
 }
 
+static bool settle_ready(struct cache_visit *v);
+
 static int no_frame_error(struct fth_cache *cache, bool dirty)
 {
 	int error = (int)fth_load_relaxed_dev32(&cache->write_error);
@@ -105,6 +108,8 @@ static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t 
 				return rc == -ETIME ? -ETIMEDOUT : rc;
 			continue;
 		}
+		if (lane->visit && settle_ready(lane->visit))
+			continue;
 		if (dirty) {
 			cache_worker_kick(cache);
 			cache_worker_wait(cache, deadline);
@@ -163,6 +168,36 @@ static void deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_
 			v->error = rc;
 	}
 	leave(cache, word, v->mode != FTH_CACHE_READ && rc >= 0);
+}
+
+/*
+ * Deferred lines that have arrived meanwhile hold frames: deliver them, so that whoever waits for a
+ * frame is not waiting for itself. True if one was let go. What is gone again stays in the list,
+ * without a word.
+ */
+static bool settle_ready(struct cache_visit *v)
+{
+	unsigned kept = 0, n = v->deferred_count;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t *word = v->deferred[i].word;
+		size_t which = v->deferred[i].which;
+		enum cache_found found = CACHE_ABSENT;
+		int error = 0;
+
+		if (word)
+			found = cache_dir_look(v->range, v->lines[which], word, &error);
+		if (found == CACHE_READY)
+			deliver(v, word, fth_line_frame(fth_load_relaxed_dev64(word)), which);
+		else if (found == CACHE_FAILED && v->error == 0)
+			v->error = -error;
+		if (found == CACHE_READY || found == CACHE_FAILED)
+			continue;
+		v->deferred[kept].word = found == CACHE_BUSY ? word : NULL;
+		v->deferred[kept++].which = which;
+	}
+	v->deferred_count = kept;
+	return kept < n;
 }
 
 static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
@@ -385,11 +420,13 @@ static void settle_deferred(struct cache_visit *v, uint64_t *word, size_t which)
 	int error = 0;
 
 	if (v->error) {
-		fth_line_unref(word, 1);
+		if (word)
+			fth_line_unref(word, 1);
 		return;
 	}
 	deadline = fth_deadline_ns(v->range->cache->timeout_ns);
-	switch (cache_wait_for(v->range, v->lines[which], word, deadline, &error)) {
+	switch (word ? cache_wait_for(v->range, v->lines[which], word, deadline, &error)
+		     : CACHE_ABSENT) {
 	case CACHE_READY:
 		deliver(v, word, fth_line_frame(fth_load_relaxed_dev64(word)), which);
 		break;
