@@ -161,8 +161,8 @@ enum cache_found cache_dir_insert(struct fth_cache_range *range, uint64_t line, 
 /* After CACHE_BUSY, looking again: CACHE_ABSENT means that the reference is gone, start over. */
 enum cache_found cache_dir_look(struct fth_cache_range *range, uint64_t line, uint64_t *word,
 				int *error);
-/* The owner gives up (error > 0: and tells everyone why), and drops its reference. The frame, if
- * it has one, is free again. In a compact cache, where an owner always has one, error is not 0. */
+/* The owner gives up, and drops its reference; the frame, if it has one, is free again. error > 0:
+ * it tells everyone why. 0: whoever waited looks the line up anew. */
 void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t frame, int error);
 /* The word of a line that seems to be in memory, without a reference; NULL if there is none. */
 uint64_t *cache_dir_peek(struct fth_cache_range *range, uint64_t line);

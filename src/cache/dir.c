@@ -16,7 +16,8 @@
  * 3. So the count of any frame's word may be raised for a moment by someone who is mistaken.
  *    Whoever holds a frame alone changes its word by adding, never by storing.
  * 4. The word of a frame that is not linked is BUSY. So a word of 0 means: linked, and left over
- *    from a failed fetch. It is skipped, and whoever swaps 0 for BUSY takes the frame over.
+ *    from a failed fetch. It is skipped, and whoever swaps 0 for BUSY takes the frame over. One
+ *    that was GIVEN_UP is skipped as well, until those who waited for it have left and it is 0.
  */
 #include "cache_internal.h"
 
@@ -27,6 +28,8 @@
 
 #define HEAD_LOCK   ((uint32_t)1 << 31)
 #define CHAIN_LIMIT 64 /* steps without the lock, before it is taken */
+/* In place of an errno, and none: the owner gave the line up, and those who wait start over. */
+#define GIVEN_UP (1 << 20)
 
 struct fth_cache_range *cache_range_of_tag(const struct fth_cache *cache, uint64_t tag)
 {
@@ -113,14 +116,21 @@ static bool holds(struct fth_cache *cache, uint32_t frame, uint64_t tag)
 	return fth_load_acquire_dev64(&cache->frames[frame].tag) == tag;
 }
 
+/* Does this word say something about the line of its frame? Not if the frame is left over. */
+static bool in_use(uint64_t now)
+{
+	int error = fth_line_error(now);
+
+	return (now & (FTH_LINE_VALID | FTH_LINE_BUSY)) || (error && error != GIVEN_UP);
+}
+
 /* A frame that says it has this line and is not left over; frame + 1, or 0. */
 static uint32_t search(struct fth_cache *cache, uint32_t at, uint64_t tag, unsigned limit)
 {
 	while (at && limit--) {
 		uint64_t now = fth_load_relaxed_dev64(&cache->frame_words[at - 1]);
 
-		if (holds(cache, at - 1, tag) &&
-		    ((now & (FTH_LINE_VALID | FTH_LINE_BUSY)) || fth_line_error(now)))
+		if (holds(cache, at - 1, tag) && in_use(now))
 			return at;
 		/* acquire: the next frame's tag was written before it was linked. */
 		at = fth_load_acquire_dev32(&cache->frames[at - 1].next);
@@ -142,7 +152,7 @@ static enum cache_found judge(uint64_t *word, uint64_t now, int *error)
 		return CACHE_READY;
 	if (now & FTH_LINE_BUSY)
 		return CACHE_BUSY;
-	*error = fth_line_error(now);
+	*error = in_use(now) ? fth_line_error(now) : 0;
 	fth_line_unref(word, 1);
 	return *error ? CACHE_FAILED : CACHE_ABSENT;
 }
@@ -236,7 +246,7 @@ void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t f
 	if (cache->frame_words) {
 		/* The frame stays linked until the hand finds it left over: others may wait on it.
 		 */
-		fth_line_fail(word, error);
+		fth_line_fail(word, error ? error : GIVEN_UP);
 		fth_line_unref(word, 1);
 		return;
 	}

@@ -265,11 +265,13 @@ static void hit(struct cache_visit *v, uint64_t *word, size_t which)
 static void overwrite(struct cache_visit *v, const struct cache_part *part)
 {
 	struct fth_cache *cache = v->range->cache;
-	int rc = v->fn(v->context, part->which, cache_frame_data(cache, part->frame));
+	int rc = v->error; /* a call for another line may have ended the visit meanwhile */
 
+	if (rc == 0)
+		rc = v->fn(v->context, part->which, cache_frame_data(cache, part->frame));
 	if (rc < 0) {
 		v->error = rc;
-		cache_dir_abandon(v->range, part->word, part->frame, ECANCELED);
+		cache_dir_abandon(v->range, part->word, part->frame, 0);
 		return;
 	}
 	cache_line_arrived(v->range, part, true);

@@ -142,9 +142,8 @@ static void unpin_fresh(struct fth_cache_pin *pin, bool changed)
 	};
 
 	if (!changed) {
-		/* Whoever waits for it in a full cache goes on to fetch it. */
-		cache_dir_abandon(pin->range, pin->word, part.frame,
-				  cache->frame_words ? ECANCELED : 0);
+		/* Whoever waits for it goes on to fetch it. */
+		cache_dir_abandon(pin->range, pin->word, part.frame, 0);
 		return;
 	}
 	cache_line_arrived(pin->range, &part, true);

@@ -2,6 +2,8 @@
 /* Waiting for lines and for frames: who is told what, and that each wait ends. */
 #include "model_fixture.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 static struct fth_cache_options options_of(uint32_t line, bool compact)
@@ -61,10 +63,98 @@ static void a_visit_does_not_wait_for_its_own_lines(void **state)
 	}
 }
 
+/* ---- lines that are given up ---- */
+
+struct reader {
+	struct fth_cache_range *range;
+	uint64_t element;
+	pthread_t thread;
+	uint64_t value;
+	int rc;
+};
+
+static void *read_element(void *arg)
+{
+	struct reader *r = arg;
+
+	r->rc = model_get(r->range, r->element, &r->value);
+	return NULL;
+}
+
+static void start_reader(struct reader *r, struct fth_cache_range *range, uint64_t element)
+{
+	*r = (struct reader){.range = range, .element = element};
+	assert_int_equal(pthread_create(&r->thread, NULL, read_element, r), 0);
+}
+
+static void wait_for_stat(struct fth_cache_range *range, enum fth_cache_stat which, uint64_t n)
+{
+	uint64_t deadline = fth_deadline_ns(PATIENCE);
+	struct fth_backoff backoff = {0};
+
+	while (fth_cache_stat(fth_cache_of(range), which) < n)
+		assert_false(fth_backoff_expired(&backoff, deadline));
+}
+
+/* Who waits for a line that is overwritten, and then is not, reads what is on the medium. */
+static void an_overwrite_taken_back_is_no_error_for_others(void **state)
+{
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range = open_both("mem:64K", options_of(512, compact), 8);
+		struct fth_cache_pin pin;
+		struct reader r;
+
+		assert_ok(fth_cache_pin(range, 5, FTH_CACHE_OVERWRITE, fth_deadline_ns(PATIENCE),
+					&pin));
+		assert_true(pin.fresh);
+		memset(pin.data, 0xee, 512);
+		start_reader(&r, range, 5 * 64 + 7);
+		wait_for_stat(range, FTH_CACHE_MERGED, 1);
+		fth_cache_unpin(&pin, false);
+		pthread_join(r.thread, NULL);
+		assert_ok(r.rc);
+		assert_int_equal(r.value, model_value(5 * 64 + 7, 0));
+		close_both(range);
+	}
+}
+
+static int cancel_with_a_reader(void *context, size_t which, uint8_t *data)
+{
+	struct reader *r = context;
+
+	(void)which;
+	memset(data, 0xee, 512);
+	start_reader(r, r->range, r->element);
+	wait_for_stat(r->range, FTH_CACHE_MERGED, 1);
+	return -ECANCELED;
+}
+
+static void a_visit_that_ends_is_no_error_for_others(void **state)
+{
+	const uint64_t line = 5;
+
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range = open_both("mem:64K", options_of(512, compact), 8);
+		struct reader r = {.range = range, .element = 5 * 64 + 7};
+
+		assert_int_equal(fth_cache_visit(range, FTH_CACHE_OVERWRITE, &line, 1,
+						 cancel_with_a_reader, &r),
+				 -ECANCELED);
+		pthread_join(r.thread, NULL);
+		assert_ok(r.rc);
+		assert_int_equal(r.value, model_value(5 * 64 + 7, 0));
+		close_both(range);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_visit_does_not_wait_for_its_own_lines),
+		cmocka_unit_test(an_overwrite_taken_back_is_no_error_for_others),
+		cmocka_unit_test(a_visit_that_ends_is_no_error_for_others),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
