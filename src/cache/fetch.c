@@ -6,8 +6,8 @@
  * 1. Whoever owns a fetch ends it: the line arrives, or is abandoned with an error that reaches
  *    all who wait. An owner that runs out of time leaves the request to a parked lane, whose next
  *    borrower ends it.
- * 2. A thread waits for someone else's fetch only after all its own have ended. So there is no
- *    circle of waiting.
+ * 2. A thread waits for someone else's fetch only after all its own have ended, and a visit that
+ *    does so delivers whatever has arrived first. So there is no circle of waiting.
  * 3. A thread that finds no frame first ends its own fetches, and delivers what it was waiting for
  *    and has arrived; so it gives up all frames it holds, and waits only with none of its own in
  *    flight; and only until its deadline.
@@ -416,40 +416,50 @@ static void settle_own(struct cache_visit *v)
 	}
 }
 
-static void settle_deferred(struct cache_visit *v, uint64_t *word, size_t which)
+/* A deferred line that is gone again: from the beginning. False if there is none. */
+static bool settle_gone(struct cache_visit *v)
 {
-	uint64_t deadline;
-	int error = 0;
+	for (unsigned i = 0; i < v->deferred_count; i++) {
+		size_t which = v->deferred[i].which;
 
-	if (v->error) {
-		if (word)
-			fth_line_unref(word, 1);
-		return;
-	}
-	deadline = fth_deadline_ns(v->range->cache->timeout_ns);
-	switch (word ? cache_wait_for(v->range, v->lines[which], word, deadline, &error)
-		     : CACHE_ABSENT) {
-	case CACHE_READY:
-		deliver(v, word, fth_line_frame(fth_load_relaxed_dev64(word)), which);
-		break;
-	case CACHE_FAILED:
-		note(v, -error);
-		break;
-	default: /* gone again: from the beginning */
+		if (v->deferred[i].word)
+			continue;
+		v->deferred[i] = v->deferred[--v->deferred_count];
 		note(v, visit_line(v, which));
 		settle_own(v);
+		return true;
 	}
+	return false;
 }
 
-/* Wait for all that is under way, our own first (invariant 2). */
+static void drop_deferred(struct cache_visit *v)
+{
+	for (unsigned i = 0; i < v->deferred_count; i++)
+		if (v->deferred[i].word)
+			fth_line_unref(v->deferred[i].word, 1);
+	v->deferred_count = 0;
+}
+
+/*
+ * Wait for all that is under way, our own first (invariant 2), then whichever arrives: what has
+ * arrived is not kept while others are waited for, since their owners may need its frame.
+ */
 static void settle(struct cache_visit *v)
 {
-	settle_own(v);
-	while (v->deferred_count) {
-		unsigned last = --v->deferred_count;
+	uint64_t timeout = v->range->cache->timeout_ns, deadline = fth_deadline_ns(timeout);
+	struct fth_backoff backoff = {0};
 
-		settle_deferred(v, v->deferred[last].word, v->deferred[last].which);
+	settle_own(v);
+	while (v->deferred_count && v->error == 0) {
+		if (settle_ready(v) || settle_gone(v)) {
+			deadline = fth_deadline_ns(timeout);
+			backoff.spins = 0;
+		} else if (!cache_lanes_help(v->range->cache, HELP_NS) &&
+			   pause_expired(&backoff, deadline)) {
+			note(v, fth_fail(ETIMEDOUT, "another thread's fetch does not end"));
+		}
 	}
+	drop_deferred(v);
 }
 
 static int check_lines(const struct fth_cache_range *range, enum fth_cache_mode mode,

@@ -149,12 +149,77 @@ static void a_visit_that_ends_is_no_error_for_others(void **state)
 	}
 }
 
+/* ---- circles ---- */
+
+struct visitor {
+	struct fth_cache_range *range;
+	pthread_t thread;
+	unsigned calls[5];
+	int rc;
+};
+
+static void *visit_five(void *arg)
+{
+	static const uint64_t lines[5] = {0, 1, 2, 3, 9};
+	struct visitor *v = arg;
+
+	v->rc = fth_cache_visit(v->range, FTH_CACHE_READ, lines, 5, count_call, v->calls);
+	return NULL;
+}
+
+static void wait_for_count(uint64_t *word, uint32_t count)
+{
+	uint64_t deadline = fth_deadline_ns(PATIENCE);
+	struct fth_backoff backoff = {0};
+
+	while (fth_line_count(fth_load_acquire_dev64(word)) < count)
+		assert_false(fth_backoff_expired(&backoff, deadline));
+}
+
+/*
+ * Four frames. A reader owns the fetch of line 9 and waits for a frame; a visitor waits for lines 0
+ * to 3, which are in the frames, and for 9. When 0 to 3 arrive the visitor must let go of them.
+ */
+static void a_visit_does_not_keep_frames_from_whom_it_waits_for(void **state)
+{
+	struct fth_cache_options options = options_of(512, false);
+	struct fth_cache_range *range;
+	struct fth_cache_pin pins[4];
+	struct fth_cache_view view;
+	struct visitor v;
+	struct reader r;
+
+	(void)state;
+	options.timeout_ns = 2 * SECOND;
+	range = open_both("mem:64K", options, 4);
+	fth_cache_view(range, &view);
+	for (unsigned i = 0; i < 4; i++)
+		assert_ok(fth_cache_pin(range, i, FTH_CACHE_OVERWRITE, fth_deadline_ns(PATIENCE),
+					&pins[i]));
+	start_reader(&r, range, 9 * 64);
+	wait_for_count(&view.words[9], 1);
+	v = (struct visitor){.range = range};
+	assert_int_equal(pthread_create(&v.thread, NULL, visit_five, &v), 0);
+	wait_for_count(&view.words[9], 2);
+	for (unsigned i = 0; i < 4; i++) {
+		memset(pins[i].data, 0, 512);
+		fth_cache_unpin(&pins[i], true);
+	}
+	pthread_join(v.thread, NULL);
+	pthread_join(r.thread, NULL);
+	assert_ok(v.rc);
+	assert_ok(r.rc);
+	assert_int_equal(r.value, model_value(9 * 64, 0));
+	close_both(range);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_visit_does_not_wait_for_its_own_lines),
 		cmocka_unit_test(an_overwrite_taken_back_is_no_error_for_others),
 		cmocka_unit_test(a_visit_that_ends_is_no_error_for_others),
+		cmocka_unit_test(a_visit_does_not_keep_frames_from_whom_it_waits_for),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
