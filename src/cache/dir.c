@@ -292,7 +292,8 @@ static void take_out(struct fth_cache *cache, uint32_t frame)
 	struct cache_frame *f = &cache->frames[frame];
 
 	unlink_frame(cache, frame, fth_load_relaxed_dev64(&f->tag));
-	fth_store_relaxed_dev64(&f->tag, CACHE_NO_TAG);
+	/* release: a flush that sees the line gone comes after its last write. */
+	fth_store_release_dev64(&f->tag, CACHE_NO_TAG);
 }
 
 bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, uint64_t seen)
@@ -300,7 +301,8 @@ bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, ui
 	if (!cache->frame_words) {
 		if (!fth_line_evict(word, seen))
 			return false;
-		fth_store_relaxed_dev64(&cache->frames[frame].tag, CACHE_NO_TAG);
+		/* release: a flush that sees the line gone comes after its last write. */
+		fth_store_release_dev64(&cache->frames[frame].tag, CACHE_NO_TAG);
 		return true;
 	}
 	if (!fth_cas_acqrel_dev64(word, &seen, FTH_LINE_BUSY))

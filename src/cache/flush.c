@@ -84,11 +84,14 @@ static void wait_in_flight(struct sweep *s)
 
 static void sweep_word(struct sweep *s, uint64_t line, uint64_t *word)
 {
-	uint64_t now = fth_load_relaxed_dev64(word);
+	/* acquire: if it is clean, what was written of it has been before our flush of the device.
+	 */
+	uint64_t now = fth_load_acquire_dev64(word);
 
 	if (!fth_line_ready(now) || own(s, word))
 		return;
-	if (!(fth_load_relaxed_dev64(word) & FTH_LINE_WRITING))
+	/* DIRTY: the write that was in flight a moment ago has failed. */
+	if (!(fth_load_acquire_dev64(word) & (FTH_LINE_DIRTY | FTH_LINE_WRITING)))
 		return;
 	if (s->in_flight_count == BATCH)
 		wait_in_flight(s);
@@ -98,7 +101,8 @@ static void sweep_word(struct sweep *s, uint64_t line, uint64_t *word)
 /* The line of this range in a frame, if it is one of the sweep's. */
 static bool line_in_frame(const struct sweep *s, uint32_t frame, uint64_t *line)
 {
-	uint64_t tag = fth_load_relaxed_dev64(&s->range->cache->frames[frame].tag);
+	/* acquire: if its line is gone, it was written before. */
+	uint64_t tag = fth_load_acquire_dev64(&s->range->cache->frames[frame].tag);
 
 	if (tag == CACHE_NO_TAG || tag >> CACHE_TAG_SHIFT != s->range->number)
 		return false;

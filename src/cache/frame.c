@@ -19,8 +19,8 @@ void cache_frame_put(struct fth_cache *cache, uint32_t frame)
 {
 	uint64_t head = fth_load_relaxed_dev64(&cache->free_head), now;
 
-	/* relaxed: nobody looks at it before the push below shows. */
-	fth_store_relaxed_dev64(&cache->frames[frame].tag, CACHE_NO_TAG);
+	/* release: as where a line is taken out. */
+	fth_store_release_dev64(&cache->frames[frame].tag, CACHE_NO_TAG);
 	fth_store_relaxed_dev32(&cache->frames[frame].trial, 0);
 	do {
 		fth_store_relaxed_dev32(&cache->frames[frame].next, FREE_TOP(head));
@@ -74,6 +74,6 @@ uint32_t cache_frame_take(struct fth_cache *cache, bool *dirty)
 
 void cache_frame_set(struct fth_cache *cache, uint32_t frame, uint64_t tag)
 {
-	/* relaxed: a hint, until the word is published (invariant 2). */
-	fth_store_relaxed_dev64(&cache->frames[frame].tag, tag);
+	/* A hint, until the word is published (invariant 2). release: as where one is taken out. */
+	fth_store_release_dev64(&cache->frames[frame].tag, tag);
 }
