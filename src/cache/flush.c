@@ -246,6 +246,9 @@ static int drop_frame(const struct sweep *s, uint32_t frame)
 		return 0;
 	word = cache_dir_word(cache, frame, cache_tag(s->range, line));
 	now = fth_load_relaxed_dev64(word);
+	if (fth_line_ready(now) && fth_line_frame(now) != frame)
+		return -EAGAIN; /* the line has moved; whoever took it out is about to say so here
+				 */
 	if (fth_line_evictable(now)
 		    ? cache_dir_evict(cache, frame, word, now)
 		    : now == 0 && cache->frame_words && cache_dir_reclaim(cache, frame)) {
