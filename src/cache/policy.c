@@ -13,8 +13,9 @@
  * (Jaleel et al., ISCA 2010) at its end. How it compares: `fathom bench policy`, doc/results.md.
  *
  * Invariants
- * 1. A place of the ring holds a frame, or NONE while someone is busy with it. Whoever swaps NONE
- *    for a frame has the place to itself, and puts a frame back.
+ * 1. A place of the ring holds a frame, or NONE while someone is busy with it. The ring may have
+ *    come round to it meanwhile: then two put a frame there, and the first one's is the clock's. So
+ *    every frame on trial is in a place, and will be judged.
  * 2. A place is a hint: its frame may have been freed and taken meanwhile. cache_frame.trial says
  *    whether it is on trial at all, and only eviction by way of the word takes it.
  */
@@ -152,6 +153,18 @@ static bool end_trial(struct fth_cache *cache, uint32_t f, uint64_t ticket)
 	return take_line(cache, f, word, now, &dirty);
 }
 
+/* Put a frame on trial. */
+static void begin_trial(struct fth_cache *cache, uint32_t *place, uint32_t f)
+{
+	uint32_t other;
+
+	fth_store_relaxed_dev32(&cache->frames[f].trial, 1);
+	/* acqrel: pairs with the swap that takes it out, in both directions. */
+	other = fth_xchg_acqrel_dev32(place, f);
+	if (other != CACHE_NO_FRAME && other != f)
+		fth_store_relaxed_dev32(&cache->frames[other].trial, 0);
+}
+
 static uint32_t take_trial(struct fth_cache *cache, bool *dirty)
 {
 	uint64_t ticket = fth_add_relaxed_dev64(&cache->trial_ticket, 1);
@@ -161,11 +174,8 @@ static uint32_t take_trial(struct fth_cache *cache, bool *dirty)
 
 	if (f == CACHE_NO_FRAME || !end_trial(cache, f, ticket))
 		f = turn_hand(cache, dirty);
-	if (f == CACHE_NO_FRAME)
-		return f;
-	fth_store_relaxed_dev32(&cache->frames[f].trial, 1);
-	/* release: pairs with the swap. */
-	fth_store_release_dev32(place, f);
+	if (f != CACHE_NO_FRAME)
+		begin_trial(cache, place, f);
 	return f;
 }
 
