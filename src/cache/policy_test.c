@@ -116,11 +116,36 @@ static void part_of_a_loop_stays(void **state)
 	}
 }
 
+/* Lines in use outlive a scan of ten times the cache, read or written. */
+static void a_scan_does_not_push_out_what_is_used(void **state)
+{
+	(void)state;
+	for (unsigned write = 0; write < 2; write++) {
+		struct fth_cache_range *range = open_cache(FTH_CACHE_TRIAL, false, 128, 2048);
+		uint64_t value;
+
+		for (unsigned round = 0; round < 3; round++)
+			hits_of_round(range, 64);
+		for (uint64_t line = 256; line < 256 + 1280; line++) {
+			if (!write)
+				assert_ok(model_get(range, line * 64, &value));
+			else
+				assert_ok(model_set(range, line * 64, model_value(line * 64, 1)));
+			/* What is dirty cannot go; on memory the worker would be too slow. */
+			if (write && line % 4 == 3)
+				assert_ok(fth_cache_flush(range, line - 3, 4));
+		}
+		assert_true(hits_of_round(range, 64) > 48);
+		close_cache(range);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_frame_on_trial_has_a_place),
 		cmocka_unit_test(part_of_a_loop_stays),
+		cmocka_unit_test(a_scan_does_not_push_out_what_is_used),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -116,7 +116,7 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 	uint64_t old = fth_load_relaxed_dev64(word);
 
 	/* release: whoever clears DIRTY after this sees the changed bytes (rule 3). */
-	while (!fth_cas_acqrel_dev64(word, &old, (old | FTH_LINE_DIRTY | FTH_LINE_HOT) - 1))
+	while (!fth_cas_acqrel_dev64(word, &old, (old | FTH_LINE_DIRTY) - 1))
 		;
 	return !(old & FTH_LINE_DIRTY);
 }
