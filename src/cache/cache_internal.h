@@ -188,6 +188,9 @@ int cache_policy_init(struct fth_cache *cache);
 /* Evict a line; its frame, or CACHE_NO_FRAME after looking at all of them a few times. */
 uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty);
 
+/* The i-th of trial_count frames whose lines are judged next; may be CACHE_NO_FRAME. */
+uint32_t cache_policy_next(const struct fth_cache *cache, uint32_t i);
+
 /* ---- lane.c ---- */
 
 struct cache_part {

@@ -32,6 +32,8 @@
 #define KEEP_SHARE  32u
 /* Ages, HOT: two passes find what one can take; then some for what others take meanwhile. */
 #define PASSES 4u
+/* Places of the ring that a miss looks at. */
+#define TRIES 4u
 
 static const char *const names[FTH_CACHE_POLICY_COUNT] = {"default", "fifo", "clock", "trial"};
 
@@ -138,19 +140,29 @@ static uint32_t turn_hand(struct fth_cache *cache, bool *dirty)
 	return CACHE_NO_FRAME;
 }
 
-/* End the trial of the line in this frame: true if it has to go, and its frame is the caller's. */
-static bool end_trial(struct fth_cache *cache, uint32_t f, uint64_t ticket)
+enum verdict {
+	GOES,	 /* its frame is the caller's */
+	STAYS,	 /* it is the clock's from now on */
+	NOT_YET, /* it would go, but has to be written first */
+};
+
+/* End the trial of the line in this frame. */
+static enum verdict end_trial(struct fth_cache *cache, uint32_t f, uint64_t ticket)
 {
 	uint64_t now, *word;
 	bool dirty;
 
 	if (!fth_load_relaxed_dev32(&cache->frames[f].trial))
-		return false;
-	fth_store_relaxed_dev32(&cache->frames[f].trial, 0);
+		return STAYS;
 	word = idle_line(cache, f, &now);
-	if (!word || was_used(cache, word, &now) || fth_mix64(ticket) % KEEP_SHARE == 0)
-		return false;
-	return take_line(cache, f, word, now, &dirty);
+	if (word && !was_used(cache, word, &now) && fth_mix64(ticket) % KEEP_SHARE) {
+		if (take_line(cache, f, word, now, &dirty))
+			return GOES;
+		if (now & (FTH_LINE_DIRTY | FTH_LINE_WRITING))
+			return NOT_YET;
+	}
+	fth_store_relaxed_dev32(&cache->frames[f].trial, 0);
+	return STAYS;
 }
 
 /* Put a frame on trial. */
@@ -165,18 +177,40 @@ static void begin_trial(struct fth_cache *cache, uint32_t *place, uint32_t f)
 		fth_store_relaxed_dev32(&cache->frames[other].trial, 0);
 }
 
+/*
+ * The next place whose line goes, or has earned to stay: then the hand finds a frame for the new
+ * line. Lines that have to be written first stay on trial, and are written next; where there are
+ * too many of them the new line does without a trial.
+ */
 static uint32_t take_trial(struct fth_cache *cache, bool *dirty)
 {
-	uint64_t ticket = fth_add_relaxed_dev64(&cache->trial_ticket, 1);
-	uint32_t *place = &cache->trial[ticket % cache->trial_count];
-	/* acquire: what its last holder did to the frame comes before what we do. */
-	uint32_t f = fth_xchg_acqrel_dev32(place, CACHE_NO_FRAME);
+	for (unsigned tries = 0; tries < TRIES; tries++) {
+		uint64_t ticket = fth_add_relaxed_dev64(&cache->trial_ticket, 1);
+		uint32_t *place = &cache->trial[ticket % cache->trial_count];
+		/* acquire: what its last holder did to the frame comes before what we do. */
+		uint32_t f = fth_xchg_acqrel_dev32(place, CACHE_NO_FRAME);
+		enum verdict verdict = f == CACHE_NO_FRAME ? STAYS : end_trial(cache, f, ticket);
 
-	if (f == CACHE_NO_FRAME || !end_trial(cache, f, ticket))
-		f = turn_hand(cache, dirty);
-	if (f != CACHE_NO_FRAME)
-		begin_trial(cache, place, f);
-	return f;
+		if (verdict == NOT_YET) {
+			begin_trial(cache, place, f);
+			cache_worker_kick(cache);
+			continue;
+		}
+		if (verdict == STAYS)
+			f = turn_hand(cache, dirty);
+		if (f != CACHE_NO_FRAME)
+			begin_trial(cache, place, f);
+		return f;
+	}
+	return turn_hand(cache, dirty);
+}
+
+/* The frames whose lines may go next, to be written before: i-th of all that are on trial. */
+uint32_t cache_policy_next(const struct fth_cache *cache, uint32_t i)
+{
+	uint64_t ticket = fth_load_relaxed_dev64(&cache->trial_ticket);
+
+	return fth_load_relaxed_dev32(&cache->trial[(ticket + i) % cache->trial_count]);
 }
 
 uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty)

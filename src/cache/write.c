@@ -172,6 +172,11 @@ size_t cache_collect_ahead(struct fth_cache *cache, struct cache_dirty *lines, s
 	uint64_t from = fth_load_relaxed_dev64(&cache->hand);
 	size_t n = 0;
 
+	for (uint32_t i = 0; i < cache->trial_count && n < max; i++) {
+		uint32_t frame = cache_policy_next(cache, i);
+
+		n += frame != CACHE_NO_FRAME && collect_frame(cache, frame, &lines[n]);
+	}
 	for (uint64_t i = 0; i < cache->frame_count && n < max; i++)
 		n += collect_frame(cache, (uint32_t)((from + i) % cache->frame_count), &lines[n]);
 	return n;
