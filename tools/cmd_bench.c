@@ -4,11 +4,13 @@
 #include "commands.h"
 
 /* One line per benchmark: its declaration here, its address in the table. */
+extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_dev;
 extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 
 static const struct fth_command *const benches[] = {
+	&fth_bench_cache,
 	&fth_bench_dev,
 	&fth_bench_policy,
 	&fth_bench_queue,

@@ -81,7 +81,8 @@ struct fth_dev *fth_array_dev(const struct fth_array *array);
  * fth_get(typed, i, &value)   fth_set(typed, i, value)
  *
  * Get and set one element; hot lines are read without a reference. The pointer must point to the
- * array's element type, which the compiler checks. Return 0 or a negative errno.
+ * array's element type, which the compiler checks. Return 0 or a negative errno, which leaves no
+ * more than a zero in *value.
  */
 #define fth_get(typed, i, out)                                           \
 	fth_array_get((typed).base, (i), FTH_ARRAY_CHECKED_(typed, out), \

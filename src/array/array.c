@@ -20,6 +20,9 @@
 
 #include <stdlib.h>
 
+/* A frame's number becomes its place in bytes with one shift to the right. */
+_Static_assert(FTH_CACHE_LINE_MAX <= 1u << FTH_LINE_FRAME_SHIFT, "lines are short enough");
+
 /* ---- bounds and lines ---- */
 
 int fth_array_out_of_range(const struct fth_array *array, uint64_t i)
@@ -92,11 +95,18 @@ static int measure(const struct fth_dev *dev, size_t element,
 
 static void describe(struct fth_array *array, size_t element)
 {
+	const struct fth_cache_view *view = &array->view;
+
 	fth_cache_view(array->range, &array->view);
 	array->shift = (uint32_t)__builtin_ctzll(element);
-	array->per_line = array->view.line_shift - array->shift;
-	array->in_line = ((uint64_t)1 << array->view.line_shift) - 1;
-	array->peeks = array->view.peeks + (array->shift < 3 ? array->shift : 3);
+	array->per_line = view->line_shift - array->shift;
+	array->in_line = ((uint64_t)1 << array->per_line) - 1;
+	array->words = view->words;
+	array->frames = view->frames;
+	array->frame_shift = FTH_LINE_FRAME_SHIFT - view->line_shift;
+	array->peekable = view->words && element <= 8 ? array->count : 0;
+	fth_stats_counter_init(&array->peeks, view->stats,
+			       view->peeks + (array->peekable ? array->shift : 0));
 }
 
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,

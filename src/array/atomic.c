@@ -96,23 +96,32 @@ static uint64_t lower64(uint64_t *at, uint64_t value)
 	return was;
 }
 
+/* Most minimums of a search change nothing; a look at the hot line says so. */
+static bool is_no_less(struct fth_array *array, uint64_t i, uint64_t value, uint64_t *seen)
+{
+	if (i >= array->peekable || fth_cache_readonly(array->range) ||
+	    !fth_array_peek(array, i, fth_array_size(array), seen) || value < *seen)
+		return false;
+	fth_stats_count(&array->peeks, 1);
+	return true;
+}
+
 int fth_array_min32(struct fth_array *array, uint64_t i, uint32_t value, uint32_t *old)
 {
 	struct fth_cache_pin pin;
+	uint64_t seen;
+	uint32_t was;
 	void *at;
-	uint32_t was = 0;
-	int rc = 0;
+	int rc;
 
-	/* Most minimums of a search change nothing; a look at the hot line says so. */
-	if (array->shift != 2 || i >= array->count || fth_cache_readonly(array->range) ||
-	    !fth_array_peek(array, i, &was, sizeof(was)) || value < was) {
+	if (array->shift == 2 && is_no_less(array, i, value, &seen)) {
+		was = (uint32_t)seen;
+	} else {
 		rc = pin_element(array, i, sizeof(was), &pin, &at);
 		if (rc < 0)
 			return rc;
 		was = lower32(at, value);
 		fth_cache_unpin(&pin, value < was);
-	} else {
-		fth_stats_add(array->view.stats, array->peeks, 1);
 	}
 	if (old)
 		*old = was;
@@ -122,19 +131,19 @@ int fth_array_min32(struct fth_array *array, uint64_t i, uint32_t value, uint32_
 int fth_array_min64(struct fth_array *array, uint64_t i, uint64_t value, uint64_t *old)
 {
 	struct fth_cache_pin pin;
+	uint64_t seen;
+	uint64_t was;
 	void *at;
-	uint64_t was = 0;
-	int rc = 0;
+	int rc;
 
-	if (array->shift != 3 || i >= array->count || fth_cache_readonly(array->range) ||
-	    !fth_array_peek(array, i, &was, sizeof(was)) || value < was) {
+	if (array->shift == 3 && is_no_less(array, i, value, &seen)) {
+		was = (uint64_t)seen;
+	} else {
 		rc = pin_element(array, i, sizeof(was), &pin, &at);
 		if (rc < 0)
 			return rc;
 		was = lower64(at, value);
 		fth_cache_unpin(&pin, value < was);
-	} else {
-		fth_stats_add(array->view.stats, array->peeks, 1);
 	}
 	if (old)
 		*old = was;

@@ -97,9 +97,10 @@ static inline __attribute__((always_inline)) size_t collect_cold(struct many *ma
 	uint64_t hits = 0;
 
 	for (; k < many->n; k++) {
-		uint64_t i = many->indices[k];
+		uint64_t i = many->indices[k], value;
 
-		if (fth_array_peek(array, i, many->out + k * size, size)) {
+		if (fth_array_peek(array, i, size, &value)) {
+			fth_array_store_value(many->out + k * size, value, size);
 			hits++;
 			continue;
 		}
@@ -113,7 +114,7 @@ static inline __attribute__((always_inline)) size_t collect_cold(struct many *ma
 
 static size_t collect_to_read(struct many *many, size_t k)
 {
-	if (!many->array->view.words)
+	if (!many->array->peekable)
 		return collect_all(many, k);
 	switch (many->array->shift) {
 	case 0:

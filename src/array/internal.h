@@ -22,7 +22,7 @@ static inline uint64_t fth_array_line_of(const struct fth_array *array, uint64_t
 /* Where element i is in its line, in bytes. */
 static inline uint64_t fth_array_offset_of(const struct fth_array *array, uint64_t i)
 {
-	return (i << array->shift) & array->in_line;
+	return (i & array->in_line) << array->shift;
 }
 
 /* The first element of a line, and the one after its last. */

@@ -100,13 +100,17 @@ static int read_run(struct run *run)
 /* True if all were hot, and are in out now. */
 static bool peek_few(const struct fth_array *array, uint64_t first, uint64_t n, uint8_t *out)
 {
-	if (n > FEW || array->shift > 3)
+	size_t size = fth_array_size(array);
+	uint64_t value;
+
+	if (n > FEW || first >= array->peekable)
 		return false;
-	for (uint64_t k = 0; k < n; k++)
-		if (!fth_array_peek(array, first + k, out + (k << array->shift),
-				    fth_array_size(array)))
+	for (uint64_t k = 0; k < n; k++) {
+		if (!fth_array_peek(array, first + k, size, &value))
 			return false;
-	fth_stats_add(array->view.stats, array->peeks, n);
+		fth_array_store_value(out + k * size, value, size);
+	}
+	fth_stats_count(&array->peeks, n);
 	return true;
 }
 

@@ -17,12 +17,18 @@ extern "C" {
 
 /* Fixed when the array is opened. Not part of the interface. */
 struct fth_array {
-	struct fth_cache_view view;
+	/* What a read without a reference needs, together. */
+	uint64_t peekable;    /* count, or 0 where nothing can be read so */
+	uint64_t *words;      /* as in view */
+	uint8_t *frames;      /* as in view */
+	uint64_t in_line;     /* mask: an element's place in its line */
+	uint32_t per_line;    /* log2 of the elements in a line */
+	uint32_t frame_shift; /* from a word's frame bits down to bytes */
+	struct fth_stats_counter peeks;
+
 	uint64_t count;
-	uint32_t shift;	   /* log2 of the element's size */
-	uint32_t per_line; /* log2 of the elements in a line */
-	uint32_t peeks;	   /* counter of reads without a reference, in view.stats */
-	uint64_t in_line;  /* mask: an offset in bytes within its line */
+	uint32_t shift; /* log2 of the element's size */
+	struct fth_cache_view view;
 	struct fth_cache *cache;
 	struct fth_cache_range *range;
 	struct fth_dev *own_dev; /* to be closed with the array; NULL if it is the caller's */
@@ -141,37 +147,46 @@ static inline uint64_t fth_array_load_value(const void *from, size_t size)
 	}
 }
 
-/* True if element i was in a line that is HOT, and is now in out. size is at most 8. */
-static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, void *out, size_t size)
+/*
+ * True if element i was in a line that is HOT, and is now in *value. i is below peekable; size is
+ * the element's, and at most 8.
+ */
+static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, size_t size,
+				  uint64_t *value)
 {
-	const struct fth_cache_view *view = &array->view;
-	uint64_t *word, before, value;
+	const uint64_t hot = FTH_LINE_VALID | FTH_LINE_HOT;
+	uint64_t *word = &array->words[i >> array->per_line];
+	/* acquire: keeps the data's load after this one. */
+	uint64_t before = fth_load_acquire_dev64(word), after;
 	const uint8_t *frame;
 
-	if (!view->words)
-		return false;
-	word = &view->words[i >> array->per_line];
-	/* acquire: keeps the data's load after this one. */
-	before = fth_load_acquire_dev64(word);
 	/* A line that is not HOT is read with a reference, which makes it so. */
-	if ((before & (FTH_LINE_VALID | FTH_LINE_HOT)) != (FTH_LINE_VALID | FTH_LINE_HOT))
+	if (__builtin_expect((before & hot) != hot, 0))
 		return false;
-	frame = view->frames + ((uint64_t)fth_line_frame(before) << view->line_shift);
-	value = fth_array_peek_bytes(frame + ((i << array->shift) & array->in_line), size);
-	if (!fth_line_same_place(before, fth_load_relaxed_dev64(word)))
-		return false;
-	fth_array_store_value(out, value, size);
-	return true;
+	frame = array->frames + ((before & FTH_LINE_FRAME_MASK) >> array->frame_shift);
+	*value = fth_array_peek_bytes(frame + (i & array->in_line) * size, size);
+	after = fth_load_relaxed_dev64(word);
+	/* As a rule nothing has changed at all. */
+	return __builtin_expect(before == after, 1) || fth_line_same_place(before, after);
 }
 
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size)
 {
-	if (size <= 8 && __builtin_expect(i < array->count, 1) &&
-	    __builtin_expect(fth_array_peek(array, i, out, size), 1)) {
-		fth_stats_add(array->view.stats, array->peeks, 1);
+	uint64_t value, copy = 0;
+	int rc;
+
+	if (size > 8)
+		return fth_array_get_slow(array, i, out);
+	if (__builtin_expect(i < array->peekable, 1) &&
+	    __builtin_expect(fth_array_peek(array, i, size, &value), 1)) {
+		fth_stats_count(&array->peeks, 1);
+		fth_array_store_value(out, value, size);
 		return 0;
 	}
-	return fth_array_get_slow(array, i, out);
+	/* By way of a copy, so that what the caller has need not be in memory. */
+	rc = fth_array_get_slow(array, i, &copy);
+	memcpy(out, &copy, size);
+	return rc;
 }
 
 /* -EROFS: the cursor was opened to read. */
@@ -182,8 +197,10 @@ static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *o
 	int error = 0;
 	const uint8_t *at = (const uint8_t *)fth_cursor_at(cursor, i, size, &error);
 
-	if (__builtin_expect(!at, 0))
+	if (__builtin_expect(!at, 0)) {
+		memset(out, 0, size);
 		return error;
+	}
 	if (size <= 8)
 		fth_array_store_value(out, fth_array_load_bytes(at, size), size);
 	else
