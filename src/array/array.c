@@ -105,8 +105,8 @@ static void describe(struct fth_array *array, size_t element)
 	array->frames = view->frames;
 	array->frame_shift = FTH_LINE_FRAME_SHIFT - view->line_shift;
 	array->peekable = view->words && element <= 8 ? array->count : 0;
-	fth_stats_counter_init(&array->peeks, view->stats,
-			       view->peeks + (array->peekable ? array->shift : 0));
+	array->peeks =
+		fth_stats_counter(view->stats, view->peeks + (array->peekable ? array->shift : 0));
 }
 
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,

@@ -11,13 +11,14 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SHARED	   (FTH_STATS_SHARDS - 1)
-#define UNASSIGNED FTH_STATS_SHARDS
+#define UNASSIGNED UINT64_MAX /* a place that is none: this thread has not counted yet */
 #define LINE	   64
 
 static uint64_t taken; /* bit i: shard i is held; bit SHARED is never handed out */
-__thread unsigned fth_stats_shard = UNASSIGNED;
+__thread uint64_t fth_stats_place = UNASSIGNED;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
@@ -26,7 +27,7 @@ static void give_back(void *index_plus_one)
 	unsigned shard = (unsigned)((uintptr_t)index_plus_one - 1);
 
 	/* Later destructors of this thread may still count: they use the shared shard. */
-	fth_stats_shard = SHARED;
+	fth_stats_place = FTH_STATS_PRIVATE;
 	fth_and_acqrel_dev64(&taken, ~((uint64_t)1 << shard));
 }
 
@@ -59,21 +60,18 @@ static unsigned take_shard(void)
 struct fth_stats *fth_stats_new(unsigned n)
 {
 	struct fth_stats *stats = malloc(sizeof(*stats));
-	unsigned per_line = LINE / sizeof(uint64_t);
-	size_t bytes;
+	size_t groups = n ? (n + FTH_STATS_GROUP - 1) / FTH_STATS_GROUP : 1;
+	size_t bytes = groups * FTH_STATS_SHARDS * FTH_STATS_STEP;
 
 	if (!stats)
 		return NULL;
 	stats->counters = n;
-	stats->stride = (n + per_line - 1) / per_line * per_line;
-	bytes = (size_t)stats->stride * FTH_STATS_SHARDS * sizeof(uint64_t);
-	stats->values = aligned_alloc(LINE, bytes ? bytes : LINE);
+	stats->values = aligned_alloc(LINE, bytes);
 	if (!stats->values) {
 		free(stats);
 		return NULL;
 	}
-	for (size_t i = 0; i < bytes / sizeof(uint64_t); i++)
-		stats->values[i] = 0;
+	memset(stats->values, 0, bytes);
 	return stats;
 }
 
@@ -85,27 +83,24 @@ void fth_stats_free(struct fth_stats *stats)
 	free(stats);
 }
 
-void fth_stats_add_slow(struct fth_stats *stats, unsigned counter, uint64_t amount)
+void fth_stats_count_slow(uint64_t *counter, uint64_t amount)
 {
-	if (!stats || counter >= stats->counters)
-		return;
-	if (fth_stats_shard == UNASSIGNED)
-		fth_stats_shard = take_shard();
-	if (fth_stats_shard == SHARED)
-		fth_add_relaxed_dev64(&stats->values[(size_t)SHARED * stats->stride + counter],
-				      amount);
+	if (fth_stats_place == UNASSIGNED)
+		fth_stats_place = take_shard() * FTH_STATS_STEP;
+	if (fth_stats_place < FTH_STATS_PRIVATE)
+		fth_stats_count(counter, amount);
 	else
-		fth_stats_add(stats, counter, amount);
+		fth_add_relaxed_dev64(counter + (size_t)SHARED * FTH_STATS_GROUP, amount);
 }
 
 uint64_t fth_stats_read(const struct fth_stats *stats, unsigned counter)
 {
-	uint64_t sum = 0;
+	uint64_t sum = 0, *first;
 
 	if (!stats || counter >= stats->counters)
 		return 0;
-	for (unsigned shard = 0; shard < FTH_STATS_SHARDS; shard++)
-		sum += fth_load_relaxed_dev64(
-			&stats->values[(size_t)shard * stats->stride + counter]);
+	first = fth_stats_counter(stats, counter);
+	for (size_t shard = 0; shard < FTH_STATS_SHARDS; shard++)
+		sum += fth_load_relaxed_dev64(first + shard * FTH_STATS_GROUP);
 	return sum;
 }

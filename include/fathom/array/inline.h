@@ -24,7 +24,7 @@ struct fth_array {
 	uint64_t in_line;     /* mask: an element's place in its line */
 	uint32_t per_line;    /* log2 of the elements in a line */
 	uint32_t frame_shift; /* from a word's frame bits down to bytes */
-	struct fth_stats_counter peeks;
+	uint64_t *peeks;      /* where reads without a reference are counted */
 
 	uint64_t count;
 	uint32_t shift; /* log2 of the element's size */
@@ -154,14 +154,13 @@ static inline uint64_t fth_array_load_value(const void *from, size_t size)
 static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, size_t size,
 				  uint64_t *value)
 {
-	const uint64_t hot = FTH_LINE_VALID | FTH_LINE_HOT;
 	uint64_t *word = &array->words[i >> array->per_line];
 	/* acquire: keeps the data's load after this one. */
 	uint64_t before = fth_load_acquire_dev64(word), after;
 	const uint8_t *frame;
 
-	/* A line that is not HOT is read with a reference, which makes it so. */
-	if (__builtin_expect((before & hot) != hot, 0))
+	/* HOT implies VALID. A line that is not is read with a reference, which makes it so. */
+	if (__builtin_expect(!(before & FTH_LINE_HOT), 0))
 		return false;
 	frame = array->frames + ((before & FTH_LINE_FRAME_MASK) >> array->frame_shift);
 	*value = fth_array_peek_bytes(frame + (i & array->in_line) * size, size);
@@ -172,20 +171,24 @@ static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, siz
 
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size)
 {
-	uint64_t value, copy = 0;
+	uint64_t value;
 	int rc;
 
 	if (size > 8)
 		return fth_array_get_slow(array, i, out);
 	if (__builtin_expect(i < array->peekable, 1) &&
 	    __builtin_expect(fth_array_peek(array, i, size, &value), 1)) {
-		fth_stats_count(&array->peeks, 1);
+		fth_stats_count(array->peeks, 1);
 		fth_array_store_value(out, value, size);
 		return 0;
 	}
 	/* By way of a copy, so that what the caller has need not be in memory. */
-	rc = fth_array_get_slow(array, i, &copy);
-	memcpy(out, &copy, size);
+	{
+		uint64_t copy = 0;
+
+		rc = fth_array_get_slow(array, i, &copy);
+		memcpy(out, &copy, size);
+	}
 	return rc;
 }
 

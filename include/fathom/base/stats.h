@@ -20,11 +20,19 @@ extern "C" {
 #endif
 
 #define FTH_STATS_SHARDS 64 /* the last one is the shared one */
+/*
+ * Counters of one shard that lie together: whole lines of a processor's cache, and the same number
+ * for all sets, so that a thread's place in any set is a constant offset.
+ */
+#define FTH_STATS_GROUP 32
+#define FTH_STATS_STEP	(FTH_STATS_GROUP * sizeof(uint64_t)) /* bytes from shard to shard */
 
-/* A set of counters, numbered 0 .. n-1 by its user. Here for fth_stats_add(); not to be touched. */
+/*
+ * A set of counters, numbered 0 .. n-1 by its user: group by group, all shards of a group before
+ * the next. Here for fth_stats_add(); not to be touched.
+ */
 struct fth_stats {
 	unsigned counters;
-	unsigned stride; /* counters per shard, padded to whole cache lines */
 	uint64_t *values;
 };
 
@@ -33,62 +41,46 @@ struct fth_stats *fth_stats_new(unsigned n);
 void fth_stats_free(struct fth_stats *stats);
 
 /*
- * The calling thread's private shard, or FTH_STATS_SHARDS - 1 or more while it has none.
+ * Bytes from shard 0 to the calling thread's own, or FTH_STATS_PRIVATE or more while it has none.
  * initial-exec: found with one load, in a shared library too.
  */
-extern __thread unsigned fth_stats_shard __attribute__((tls_model("initial-exec")));
+extern __thread uint64_t fth_stats_place __attribute__((tls_model("initial-exec")));
+#define FTH_STATS_PRIVATE ((FTH_STATS_SHARDS - 1) * FTH_STATS_STEP)
 
-/* What fth_stats_add() leaves: threads without a private shard, counters that are not there. */
-void fth_stats_add_slow(struct fth_stats *stats, unsigned counter, uint64_t amount);
+/* Where a counter is in shard 0; it must be there. The same as long as the set lives. */
+static inline uint64_t *fth_stats_counter(const struct fth_stats *stats, unsigned counter)
+{
+	return stats->values +
+	       (size_t)(counter / FTH_STATS_GROUP) * FTH_STATS_GROUP * FTH_STATS_SHARDS +
+	       counter % FTH_STATS_GROUP;
+}
 
-/* Add to one counter. Any thread, never blocks. A NULL set counts nothing. */
+/* What fth_stats_count() leaves: threads without a private shard. */
+void fth_stats_count_slow(uint64_t *counter, uint64_t amount);
+
+/* Add to a counter that fth_stats_counter() found. Any thread, never blocks. */
+static inline void fth_stats_count(uint64_t *counter, uint64_t amount)
+{
+	uint64_t place = fth_stats_place, *value;
+
+	if (__builtin_expect(place >= FTH_STATS_PRIVATE, 0)) {
+		fth_stats_count_slow(counter, amount);
+		return;
+	}
+	value = (uint64_t *)(void *)((char *)counter + place);
+	/* Nobody else writes here. Readers look at any time, so it is stored whole. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	__asm__("addq %1, %0" : "+m"(*value) : "er"(amount) : "cc");
+#else
+	fth_store_relaxed_dev64(value, fth_load_relaxed_dev64(value) + amount);
+#endif
+}
+
+/* The same by number. A NULL set counts nothing, nor does a counter that is not there. */
 static inline void fth_stats_add(struct fth_stats *stats, unsigned counter, uint64_t amount)
 {
-	unsigned shard = fth_stats_shard;
-	uint64_t *value;
-
-	if (__builtin_expect(shard >= FTH_STATS_SHARDS - 1 || !stats || counter >= stats->counters,
-			     0)) {
-		fth_stats_add_slow(stats, counter, amount);
-		return;
-	}
-	/* Nobody else writes here; relaxed, since readers look at any time. */
-	value = &stats->values[(size_t)shard * stats->stride + counter];
-	fth_store_relaxed_dev64(value, fth_load_relaxed_dev64(value) + amount);
-}
-
-/*
- * For the hottest paths: where a counter is, looked up once, so that adding to it is a handful of
- * instructions. Valid as long as the set.
- */
-struct fth_stats_counter {
-	uint64_t *first; /* in shard 0 */
-	uint64_t stride; /* from shard to shard */
-	struct fth_stats *stats;
-	unsigned counter;
-};
-
-static inline void fth_stats_count(const struct fth_stats_counter *at, uint64_t amount)
-{
-	uint64_t shard = fth_stats_shard, *value;
-
-	if (__builtin_expect(shard >= FTH_STATS_SHARDS - 1, 0)) {
-		fth_stats_add_slow(at->stats, at->counter, amount);
-		return;
-	}
-	/* As above. */
-	value = at->first + shard * at->stride;
-	fth_store_relaxed_dev64(value, fth_load_relaxed_dev64(value) + amount);
-}
-
-/* Look up a counter that is there. */
-static inline void fth_stats_counter_init(struct fth_stats_counter *at, struct fth_stats *stats,
-					  unsigned counter)
-{
-	at->first = &stats->values[counter];
-	at->stride = stats->stride;
-	at->stats = stats;
-	at->counter = counter;
+	if (stats && counter < stats->counters)
+		fth_stats_count(fth_stats_counter(stats, counter), amount);
 }
 
 /* The present sum of one counter. Any thread. */
