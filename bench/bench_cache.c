@@ -157,7 +157,8 @@ static int run_hot(struct bench *b)
 
 	if (rc < 0)
 		return rc;
-	print_row("sequential, cursor", "GB/s", &b->hot.cursor);
+	print_row("cursor, line by line", "GB/s", &b->hot.cursor);
+	print_row("cursor, each element", "GB/s", &b->hot.element);
 	print_row("random gets of 8 bytes", "M/s", &b->hot.random);
 	return 0;
 }
@@ -270,16 +271,17 @@ static void report_parameters(struct fth_json *j, const struct bench *b)
 
 static void report(const struct bench *b)
 {
-	const struct fth_rounds *parts[] = {&b->hot.cursor, &b->hot.random, &b->miss[0].lines,
-					    &b->miss[1].lines};
-	const char *const names[] = {"cursor_ratio", "random_ratio", "miss_ratio_32",
-				     "miss_ratio_128"};
+	const struct fth_rounds *parts[] = {&b->hot.cursor, &b->hot.element, &b->hot.random,
+					    &b->miss[0].lines, &b->miss[1].lines};
+	const char *const names[] = {"cursor_ratio", "cursor_element_ratio", "random_ratio",
+				     "miss_ratio_32", "miss_ratio_128"};
+	const unsigned n = sizeof(parts) / sizeof(parts[0]);
 	double ours = 0, peer = 0, least = INFINITY;
 	struct fth_json j;
 
-	for (unsigned i = 0; i < 4; i++) {
-		ours += log(fth_rounds_ours(parts[i])) / 4;
-		peer += log(fth_rounds_peer(parts[i])) / 4;
+	for (unsigned i = 0; i < n; i++) {
+		ours += log(fth_rounds_ours(parts[i])) / n;
+		peer += log(fth_rounds_peer(parts[i])) / n;
 		least = fmin(least, fth_rounds_ratio(parts[i]));
 	}
 	fth_json_begin(&j, stdout);
@@ -288,10 +290,11 @@ static void report(const struct bench *b)
 	fth_json_double(&j, "peer", exp(peer));
 	fth_json_double(&j, "ratio", exp(ours - peer));
 	fth_json_double(&j, "min_ratio", least);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < n; i++)
 		fth_json_double(&j, names[i], fth_rounds_ratio(parts[i]));
 	report_parameters(&j, b);
 	fth_rounds_json(&j, "cursor", &b->hot.cursor);
+	fth_rounds_json(&j, "cursor_element", &b->hot.element);
 	fth_rounds_json(&j, "random", &b->hot.random);
 	for (unsigned d = 0; d < DEPTHS; d++)
 		report_miss(&j, &b->miss[d]);

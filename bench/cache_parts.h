@@ -17,9 +17,10 @@ struct fth_bench_hot {
 	uint64_t line; /* of the cache */
 	uint64_t gets; /* random ones in a round */
 	uint64_t rounds;
-	struct fth_rounds cursor; /* GB/s, sequential sum */
-	struct fth_rounds random; /* million 8-byte gets a second */
-	uint64_t hits, misses;	  /* of the timed gets */
+	struct fth_rounds cursor;  /* GB/s, sequential sum, line by line */
+	struct fth_rounds element; /* the same element by element */
+	struct fth_rounds random;  /* million 8-byte gets a second */
+	uint64_t hits, misses;	   /* of the timed gets */
 };
 
 int fth_bench_cache_hot(struct fth_bench_hot *hot);

@@ -10,11 +10,7 @@ extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 
 static const struct fth_command *const benches[] = {
-	&fth_bench_cache,
-	&fth_bench_dev,
-	&fth_bench_policy,
-	&fth_bench_queue,
-	NULL,
+	&fth_bench_cache, &fth_bench_dev, &fth_bench_policy, &fth_bench_queue, NULL,
 };
 
 static int run(int argc, char **argv)

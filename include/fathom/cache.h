@@ -126,6 +126,9 @@ struct fth_cache_pin {
 	bool fresh; /* overwriting a line nobody else can see before unpin */
 };
 
+/* As a deadline: the cache's timeout, counted from when there is something to wait for. */
+#define FTH_CACHE_TIMEOUT 0u
+
 /*
  * Pin one line, fetching it if need be. Errors: -ERANGE beyond the end, -EROFS, the device's error
  * for a failed fetch (every waiter gets it; the next pin tries anew), -ETIMEDOUT by the deadline,

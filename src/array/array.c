@@ -55,8 +55,7 @@ enum fth_cache_mode fth_array_line_mode(const struct fth_array *array, uint64_t 
 int fth_array_pin_line(struct fth_array *array, uint64_t line, enum fth_cache_mode mode,
 		       struct fth_cache_pin *out)
 {
-	return fth_cache_pin(array->range, line, mode,
-			     fth_deadline_ns(fth_cache_timeout_ns(array->cache)), out);
+	return fth_cache_pin(array->range, line, mode, FTH_CACHE_TIMEOUT, out);
 }
 
 /* ---- opening ---- */

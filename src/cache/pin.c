@@ -58,6 +58,12 @@ static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *
 	return CACHE_OWNED;
 }
 
+/* Read the clock only when it may be needed: a hit is over before that. */
+static uint64_t real_deadline(const struct fth_cache *cache, uint64_t deadline)
+{
+	return deadline == FTH_CACHE_TIMEOUT ? fth_deadline_ns(cache->timeout_ns) : deadline;
+}
+
 /* What acquiring gave, with or without a lane: see it through. CACHE_ABSENT: look it up anew. */
 static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *part,
 				  enum cache_found found, uint64_t deadline, int *error)
@@ -68,7 +74,8 @@ static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *
 
 	if (waited) {
 		cache_count(cache, FTH_CACHE_MERGED, 1);
-		found = cache_wait_for(pin->range, pin->line, part->word, deadline, error);
+		found = cache_wait_for(pin->range, pin->line, part->word,
+				       real_deadline(cache, deadline), error);
 	}
 	if (found != CACHE_READY)
 		return found;
@@ -124,7 +131,8 @@ int fth_cache_pin(struct fth_cache_range *range, uint64_t line, enum fth_cache_m
 		if (found == CACHE_READY || found == CACHE_BUSY)
 			found = pin_found(out, &part, found, deadline, &error);
 		else if (found != CACHE_FAILED)
-			found = pin_absent(out, &part, found, deadline, &error);
+			found = pin_absent(out, &part, found, real_deadline(range->cache, deadline),
+					   &error);
 		if (found == CACHE_READY)
 			return 0;
 		if (found == CACHE_FAILED)

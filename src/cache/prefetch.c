@@ -59,20 +59,37 @@ static int start_worker(struct fth_cache *cache)
 	return rc;
 }
 
+/* Lines at the start of [first, first + count) that are in memory or on their way. Without a
+ * reference, so only nearly right: it is a hint. */
+static uint64_t already_there(const struct fth_cache_range *range, uint64_t first, uint64_t count)
+{
+	uint64_t n = 0;
+
+	if (!range->words)
+		return 0;
+	while (n < count &&
+	       fth_load_relaxed_dev64(&range->words[first + n]) & (FTH_LINE_VALID | FTH_LINE_BUSY))
+		n++;
+	return n;
+}
+
 uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count)
 {
 	struct fth_cache *cache = range->cache;
 	struct cache_lane *lane;
-	uint64_t started = 0;
+	uint64_t started = 0, i;
 
-	if (first >= range->lines || start_worker(cache) < 0 ||
+	if (first >= range->lines)
+		return 0;
+	if (count > range->lines - first)
+		count = range->lines - first;
+	i = already_there(range, first, count);
+	if (i == count || start_worker(cache) < 0 ||
 	    cache_lane_borrow(range->port, true, &lane) < 0)
 		return 0;
 	if (lane->in_flight && cache_lane_reap(lane, 0, 0) < 0)
 		fth_error_clear();
-	if (count > range->lines - first)
-		count = range->lines - first;
-	for (uint64_t i = 0; i < count; i++) {
+	for (; i < count; i++) {
 		int rc = prefetch_line(lane, range, first + i);
 
 		if (rc < 0)

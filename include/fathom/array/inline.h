@@ -197,13 +197,17 @@ int fth_cursor_refuse(void);
 
 static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *out, size_t size)
 {
-	int error = 0;
-	const uint8_t *at = (const uint8_t *)fth_cursor_at(cursor, i, size, &error);
+	const uint8_t *at;
 
-	if (__builtin_expect(!at, 0)) {
-		memset(out, 0, size);
-		return error;
+	if (__builtin_expect(i - cursor->first >= cursor->count, 0)) {
+		int rc = fth_cursor_move(cursor, i);
+
+		if (rc < 0) {
+			memset(out, 0, size);
+			return rc;
+		}
 	}
+	at = cursor->data + (i - cursor->first) * size;
 	if (size <= 8)
 		fth_array_store_value(out, fth_array_load_bytes(at, size), size);
 	else
@@ -214,11 +218,17 @@ static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *o
 static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const void *value,
 				   size_t size)
 {
-	int error = 0;
-	uint8_t *at = (uint8_t *)fth_cursor_at(cursor, i, size, &error);
+	uint8_t *at;
 
-	if (__builtin_expect(!at || !cursor->changed, 0))
-		return at ? fth_cursor_refuse() : error;
+	if (__builtin_expect(i - cursor->first >= cursor->count, 0)) {
+		int rc = fth_cursor_move(cursor, i);
+
+		if (rc < 0)
+			return rc;
+	}
+	if (__builtin_expect(!cursor->changed, 0))
+		return fth_cursor_refuse();
+	at = cursor->data + (i - cursor->first) * size;
 	if (size <= 8)
 		fth_array_store_bytes(at, fth_array_load_value(value, size), size);
 	else
