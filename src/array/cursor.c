@@ -13,6 +13,9 @@
 #define REACH_MAX   64
 #define REACH_SHARE 8 /* at most one of so many frames */
 
+#define TOUCH_BYTES 1024u
+#define TOUCH_STEP  64u /* a line of the processor's cache */
+
 int fth_array_pin(struct fth_array *array, uint64_t i, enum fth_cache_mode mode,
 		  struct fth_array_pin *out)
 {
@@ -94,18 +97,38 @@ static void look_ahead(struct fth_cursor *cursor, uint64_t line)
 	cursor->ahead = to;
 }
 
+/*
+ * Ask the processor for the beginning of the next line, if that is in memory: where a line ends its
+ * own looking ahead ends too, and the pins in between let it wait for all that it has begun.
+ */
+static void touch_next(const struct fth_array *array, uint64_t line)
+{
+	uint64_t word;
+	const uint8_t *frame;
+
+	if (!array->words || (line + 1) << array->view.line_shift >= array->view.bytes)
+		return;
+	/* relaxed: no data is looked at, and asking for the wrong bytes does no harm. */
+	word = fth_load_relaxed_dev64(&array->words[line + 1]);
+	if (!fth_line_ready(word))
+		return;
+	frame = array->frames + ((word & FTH_LINE_FRAME_MASK) >> array->frame_shift);
+	for (unsigned at = 0; at < TOUCH_BYTES; at += TOUCH_STEP)
+		__builtin_prefetch(frame + at);
+}
+
 int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
 {
 	struct fth_array *array = cursor->array;
 	uint64_t line, before = cursor->pin.line;
-	bool steps = cursor->count > 0;
+	bool steps = cursor->count > 0 && i >> array->per_line == before + 1;
 	int rc;
 
 	let_go(cursor);
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	line = fth_array_line_of(array, i);
-	if (steps && line == before + 1 && cursor->mode != FTH_CACHE_OVERWRITE)
+	if (steps && cursor->mode != FTH_CACHE_OVERWRITE)
 		look_ahead(cursor, line);
 	rc = fth_array_pin_line(array, line, fth_array_line_mode(array, line, cursor->mode),
 				&cursor->pin);
@@ -115,6 +138,8 @@ int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
 	cursor->first = fth_array_line_first(array, line);
 	cursor->count = fth_array_line_end(array, line) - cursor->first;
 	cursor->changed = cursor->mode != FTH_CACHE_READ;
+	if (steps)
+		touch_next(array, line);
 	fth_cache_wanted(array->cache, cursor->count << array->shift);
 	return 0;
 }
