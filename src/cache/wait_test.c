@@ -213,6 +213,237 @@ static void a_visit_does_not_keep_frames_from_whom_it_waits_for(void **state)
 	close_both(range);
 }
 
+/* ---- many threads, one line ---- */
+
+#define THREADS 8
+
+/* All threads read the same element at once. */
+static void read_together(struct reader *readers, struct fth_cache_range *range, uint64_t element)
+{
+	for (unsigned i = 0; i < THREADS; i++)
+		start_reader(&readers[i], range, element);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(readers[i].thread, NULL);
+}
+
+static uint64_t stat_of(struct fth_cache_range *range, enum fth_cache_stat which)
+{
+	return fth_cache_stat(fth_cache_of(range), which);
+}
+
+static void however_many_want_a_line_it_is_fetched_once(void **state)
+{
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range =
+			open_both("delay(mem:64K)?read_us=50000", options_of(512, compact), 8);
+		struct reader readers[THREADS];
+
+		read_together(readers, range, 700);
+		for (unsigned i = 0; i < THREADS; i++) {
+			assert_ok(readers[i].rc);
+			assert_int_equal(readers[i].value, model_value(700, 0));
+		}
+		assert_int_equal(stat_of(range, FTH_CACHE_MISSES), 1);
+		/* Whoever came too late to wait has a hit. */
+		assert_int_equal(stat_of(range, FTH_CACHE_MERGED) + stat_of(range, FTH_CACHE_HITS),
+				 THREADS - 1);
+		assert_int_equal(fth_dev_stat(fth_cache_dev(range), FTH_DEV_STAT_READS), 1);
+		close_both(range);
+	}
+}
+
+static struct fth_dev_fault_plan plan_of(enum fth_dev_op op, uint64_t hold_ms)
+{
+	struct fth_dev_fault_plan plan;
+
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = 1u << op;
+	plan.nth = 1;
+	plan.hold_ns = hold_ms * 1000000;
+	return plan;
+}
+
+static void a_failed_fetch_is_told_to_everyone_who_waits(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_READ, 50);
+
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range =
+			open_both("fault(mem:64K)", options_of(512, compact), 8);
+		struct reader readers[THREADS];
+		unsigned failed = 0;
+		uint64_t value;
+
+		assert_ok(fth_dev_fault_set(fth_cache_dev(range), &plan));
+		read_together(readers, range, 700);
+		for (unsigned i = 0; i < THREADS; i++) {
+			failed += readers[i].rc == -EIO;
+			assert_true(readers[i].rc == -EIO ||
+				    readers[i].value == model_value(700, 0));
+		}
+		/* One fetch failed; whoever came after it began another, or joined that. */
+		assert_true(failed >= 1);
+		assert_true(failed <= stat_of(range, FTH_CACHE_MERGED) + 1);
+		assert_int_equal(stat_of(range, FTH_CACHE_ERRORS), 1);
+		assert_ok(model_get(range, 700, &value));
+		assert_int_equal(value, model_value(700, 0));
+		close_both(range);
+	}
+}
+
+/* ---- devices that do not answer ---- */
+
+static void a_stuck_read_ends_by_the_deadline_and_can_be_read_later(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_READ, 300);
+
+	(void)state;
+	plan.mode = FTH_DEV_FAULT_TIMEOUT;
+	plan.error = ETIMEDOUT;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range =
+			open_both("fault(mem:64K)", options_of(512, compact), 8);
+		struct fth_cache_pin pin;
+		uint64_t value;
+		int rc;
+
+		assert_ok(fth_dev_fault_set(fth_cache_dev(range), &plan));
+		assert_int_equal(
+			fth_cache_pin(range, 3, FTH_CACHE_READ, fth_deadline_ns(SECOND / 50), &pin),
+			-ETIMEDOUT);
+		/* Others are not disturbed. */
+		assert_ok(model_get(range, 4 * 64, &value));
+		/* Who waits for the same line is told when the device gives up. */
+		rc = model_get(range, 3 * 64, &value);
+		assert_true(rc == 0 || rc == -ETIMEDOUT);
+		assert_ok(model_get(range, 3 * 64, &value));
+		assert_int_equal(value, model_value(3 * 64, 0));
+		close_both(range);
+	}
+}
+
+static void a_stuck_write_ends_the_flush_and_a_later_one_succeeds(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_WRITE, 300);
+
+	(void)state;
+	plan.mode = FTH_DEV_FAULT_TIMEOUT;
+	plan.error = ETIMEDOUT;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_options options = options_of(512, compact);
+		struct fth_cache_range *range;
+		struct fth_dev *dev;
+		int rc;
+
+		options.timeout_ns = SECOND / 50;
+		range = open_both("fault(mem:64K)", options, 8);
+		dev = fth_cache_dev(range);
+		assert_ok(fth_dev_fault_set(dev, &plan));
+		assert_ok(model_set(range, 700, model_value(700, 1)));
+		assert_int_equal(fth_cache_flush(range, 0, FTH_CACHE_TO_END), -ETIMEDOUT);
+		assert_int_equal(model_on_medium(dev, 700), model_value(700, 0));
+		/* It is the write that is stuck that has to end first. */
+		do
+			rc = fth_cache_flush(range, 0, FTH_CACHE_TO_END);
+		while (rc == -ETIMEDOUT);
+		assert_ok(rc);
+		assert_int_equal(model_on_medium(dev, 700), model_value(700, 1));
+		close_both(range);
+	}
+}
+
+/* ---- write-back ---- */
+
+static void a_failed_write_back_is_reported_and_tried_again(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_WRITE, 0);
+
+	(void)state;
+	plan.nth = 0;
+	plan.every = 1;
+	for (unsigned compact = 0; compact < 2; compact++) {
+		struct fth_cache_range *range =
+			open_both("fault(mem:64K)", options_of(512, compact), 8);
+		struct fth_dev *dev = fth_cache_dev(range);
+		struct fth_cache_footprint footprint;
+		uint64_t value;
+
+		assert_ok(fth_dev_fault_set(dev, &plan));
+		assert_ok(model_set(range, 700, model_value(700, 1)));
+		assert_int_equal(fth_cache_flush(range, 0, FTH_CACHE_TO_END), -EIO);
+		assert_int_equal(fth_cache_flush_all(fth_cache_of(range)), -EIO);
+		assert_int_equal(fth_cache_evict(range, 0, FTH_CACHE_TO_END), -EIO);
+		fth_cache_footprint(fth_cache_of(range), &footprint);
+		assert_int_equal(footprint.dirty, 1);
+		assert_ok(model_get(range, 700, &value));
+		assert_int_equal(value, model_value(700, 1));
+		assert_ok(fth_dev_fault_disarm(dev));
+		assert_ok(fth_cache_flush(range, 0, FTH_CACHE_TO_END));
+		assert_int_equal(model_on_medium(dev, 700), model_value(700, 1));
+		close_both(range);
+	}
+}
+
+static void closing_reports_what_could_not_be_written(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_WRITE, 0);
+	struct fth_cache_range *range = open_both("fault(mem:64K)", options_of(512, false), 8);
+	struct fth_dev *dev = fth_cache_dev(range);
+
+	(void)state;
+	plan.nth = 0;
+	plan.every = 1;
+	assert_ok(fth_dev_fault_set(dev, &plan));
+	assert_ok(model_set(range, 700, model_value(700, 1)));
+	assert_int_equal(fth_cache_close(fth_cache_of(range)), -EIO);
+	fth_dev_close(dev);
+}
+
+static void *write_lines(void *arg)
+{
+	struct reader *r = arg;
+
+	for (uint64_t i = 0; i < 400 && r->rc == 0; i++)
+		r->rc = model_set(r->range, (i * THREADS + r->element) % 128 * 64,
+				  model_value((i * THREADS + r->element) % 128 * 64, 1));
+	return NULL;
+}
+
+/* Whoever goes beyond the bound waits for a batch to be written: a few lines ahead, no more. */
+static void the_dirty_share_is_bounded(void **state)
+{
+	struct fth_cache_options options = options_of(512, false);
+	struct fth_cache_range *range;
+	struct reader writers[THREADS];
+	uint64_t most = 0;
+
+	(void)state;
+	options.dirty_percent = 25;
+	range = open_both("delay(mem:64K)?write_us=200", options, 64);
+	for (unsigned i = 0; i < THREADS; i++) {
+		writers[i] = (struct reader){.range = range, .element = i};
+		assert_int_equal(pthread_create(&writers[i].thread, NULL, write_lines, &writers[i]),
+				 0);
+	}
+	for (unsigned i = 0; i < 2000; i++) {
+		struct fth_cache_footprint footprint;
+
+		fth_cache_footprint(fth_cache_of(range), &footprint);
+		/* It may be below zero for a moment: counted down before it was counted up. */
+		if ((int32_t)footprint.dirty > (int32_t)most)
+			most = footprint.dirty;
+		sched_yield();
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(writers[i].thread, NULL);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_ok(writers[i].rc);
+	assert_true(most > 0 && most <= 16 + 3 * THREADS);
+	close_both(range);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -220,6 +451,13 @@ int main(void)
 		cmocka_unit_test(an_overwrite_taken_back_is_no_error_for_others),
 		cmocka_unit_test(a_visit_that_ends_is_no_error_for_others),
 		cmocka_unit_test(a_visit_does_not_keep_frames_from_whom_it_waits_for),
+		cmocka_unit_test(however_many_want_a_line_it_is_fetched_once),
+		cmocka_unit_test(a_failed_fetch_is_told_to_everyone_who_waits),
+		cmocka_unit_test(a_stuck_read_ends_by_the_deadline_and_can_be_read_later),
+		cmocka_unit_test(a_stuck_write_ends_the_flush_and_a_later_one_succeeds),
+		cmocka_unit_test(a_failed_write_back_is_reported_and_tried_again),
+		cmocka_unit_test(closing_reports_what_could_not_be_written),
+		cmocka_unit_test(the_dirty_share_is_bounded),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
