@@ -93,7 +93,7 @@ struct fth_cache {
 	struct fth_cache_range *ranges[CACHE_RANGES_MAX]; /* atomic pointers */
 
 	pthread_mutex_t lock;	 /* ranges being added, ports, the worker's state */
-	pthread_rwlock_t tables; /* read: whoever goes through frames without a lane */
+	pthread_rwlock_t tables; /* read: whoever goes through frames or ranges without a lane */
 	struct cache_port *ports;
 
 	pthread_t worker;

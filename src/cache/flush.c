@@ -13,7 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BATCH 1024u
+#define BATCH	     1024u
+#define PIN_GRACE_NS 100000000u /* a reference that lasts longer is a pin */
 
 /* Lines of a range to look at: [first, end). */
 struct sweep {
@@ -198,12 +199,15 @@ int fth_cache_flush_all(struct fth_cache *cache)
 {
 	int error = 0;
 
+	/* Ranges that others remove meanwhile stay until we are through. */
+	pthread_rwlock_rdlock(&cache->tables);
 	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));) {
 		int rc = flush_dev(cache, port);
 
 		if (error == 0)
 			error = rc;
 	}
+	pthread_rwlock_unlock(&cache->tables);
 	return error;
 }
 
@@ -278,14 +282,17 @@ static int drop_range(struct fth_cache_range *range)
 
 int cache_empty_range(struct fth_cache_range *range, uint64_t deadline)
 {
+	uint64_t grace = fth_deadline_ns(PIN_GRACE_NS);
 	struct fth_backoff backoff = {0};
 	int rc;
 
+	/* A reference may be a pin, or the last moment of a fetch, or a mistaken look-up. */
 	do {
 		rc = range->readonly ? 0 : write_back(range, 0, range->lines);
 		if (rc == 0)
 			rc = drop_range(range);
 		cache_lanes_help(range->cache, 100000);
-	} while (rc == -EAGAIN && !fth_backoff_expired(&backoff, deadline));
+	} while ((rc == -EAGAIN && !fth_backoff_expired(&backoff, deadline)) ||
+		 (rc == -EBUSY && !fth_backoff_expired(&backoff, grace)));
 	return rc == -EAGAIN ? -ETIMEDOUT : rc;
 }

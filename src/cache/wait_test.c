@@ -431,8 +431,7 @@ static void the_dirty_share_is_bounded(void **state)
 		struct fth_cache_footprint footprint;
 
 		fth_cache_footprint(fth_cache_of(range), &footprint);
-		/* It may be below zero for a moment: counted down before it was counted up. */
-		if ((int32_t)footprint.dirty > (int32_t)most)
+		if (footprint.dirty > most)
 			most = footprint.dirty;
 		sched_yield();
 	}
