@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Taxi trips as columns on flash, and the queries of BaM over them.
+ *
+ * A query scans one column, the distance of each trip, and looks at up to five more columns for
+ * the few trips that are long enough: 0.47 % of them at 20 miles, 0.03 % at 30. What is read beside
+ * the scan depends on the data, so whoever can not fetch single values reads whole columns
+ * (Z. Qureshi et al., ASPLOS 2023, section 5.3; dissertation, 2022, section 9.1.2).
+ *
+ * A table is one device (a file, a volume's object): a header and six sections of 8-byte doubles.
+ * fth_taxi_writer makes one, out of fth_taxi_generate() or of the CSV files that the city of New
+ * York publishes (fth_taxi_csv).
+ */
+#ifndef FATHOM_APPS_TAXI_H
+#define FATHOM_APPS_TAXI_H
+
+#include "fathom/cache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The columns, and which of the published ones each is. Those not named in a file are 0. */
+enum fth_taxi_column {
+	FTH_TAXI_DISTANCE,   /* miles: trip_distance */
+	FTH_TAXI_TOTAL,	     /* dollars, as all below: total_amount */
+	FTH_TAXI_SURCHARGES, /* extra (or surcharge) + improvement_surcharge + congestion_surcharge
+				+ cbd_congestion_fee + airport_fee */
+	FTH_TAXI_HAIL_FEE,   /* ehail_fee */
+	FTH_TAXI_TOLLS,	     /* tolls_amount */
+	FTH_TAXI_TAXES,	     /* mta_tax */
+	FTH_TAXI_COLUMNS
+};
+
+struct fth_taxi_trip {
+	double column[FTH_TAXI_COLUMNS];
+};
+
+const char *fth_taxi_column_name(enum fth_taxi_column column);
+
+/* ---- tables ---- */
+
+/* What the header of a table says. */
+struct fth_taxi_table {
+	uint64_t rows;
+	uint64_t stride;		 /* bytes from one column to the next */
+	uint64_t sums[FTH_TAXI_COLUMNS]; /* over the checksums of each column's pieces */
+};
+
+/* Where a column begins on the device; a multiple of the longest line. */
+uint64_t fth_taxi_offset(const struct fth_taxi_table *table, enum fth_taxi_column column);
+
+/* How large a device has to be for so many rows. */
+uint64_t fth_taxi_size(uint64_t rows);
+
+/* Read and check the header: -EINVAL with a text if it is none, is damaged or does not fit. */
+int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out);
+
+/* Read all columns and compare with the checksums: -EILSEQ names the first that differs. */
+int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table);
+
+/*
+ * Writes a table from its first row to its last. Until fth_taxi_writer_finish() returned 0 there is
+ * no table on the device, not even the one that was there before; from then on it is durable. One
+ * thread at a time.
+ */
+struct fth_taxi_writer;
+
+/* `capacity`: the most rows that will be added. -ENOSPC if they do not fit. */
+int fth_taxi_writer_open(struct fth_dev *dev, uint64_t capacity, struct fth_taxi_writer **out);
+/* -ENOSPC beyond the capacity, or the device's error. */
+int fth_taxi_writer_add(struct fth_taxi_writer *writer, const struct fth_taxi_trip *trip);
+int fth_taxi_writer_finish(struct fth_taxi_writer *writer, struct fth_taxi_table *out);
+void fth_taxi_writer_free(struct fth_taxi_writer *writer); /* accepts NULL */
+
+/* ---- trips to fill one with ---- */
+
+/*
+ * Made-up trips: of `rows`, exactly the paper's share (rounded) is at least 20 and at least 30
+ * miles long, spread evenly at random; the rest is plausible. The same seed gives the same trips.
+ */
+struct fth_taxi_generator {
+	uint64_t state;
+	uint64_t left, left_long, left_very_long; /* rows still to come; of them >= 20, >= 30 */
+};
+
+#define FTH_TAXI_LONG	   20.0 /* miles */
+#define FTH_TAXI_VERY_LONG 30.0
+
+/* How many of `rows` trips are at least so long: rows * 0.0047 and rows * 0.0003, rounded. */
+uint64_t fth_taxi_long_trips(uint64_t rows);
+uint64_t fth_taxi_very_long_trips(uint64_t rows);
+
+void fth_taxi_generator_init(struct fth_taxi_generator *generator, uint64_t rows, uint64_t seed);
+/* The next trip; call it at most `rows` times. */
+void fth_taxi_generate(struct fth_taxi_generator *generator, struct fth_taxi_trip *out);
+
+/*
+ * The published CSV files: a first line that names the columns, in any order, case and quoting;
+ * then a trip a line. Older and newer names are known. trip_distance and total_amount must be
+ * there. An empty value, or one a short line lacks, counts as 0 and is counted.
+ */
+struct fth_taxi_csv;
+
+struct fth_taxi_csv_options {
+	bool lenient; /* skip and count lines with a value that is no number, instead of failing */
+};
+
+struct fth_taxi_csv_counts {
+	uint64_t lines;			  /* of the file, so far */
+	uint64_t trips;			  /* handed on */
+	uint64_t empty;			  /* values that were not there */
+	uint64_t short_lines, long_lines; /* with fewer or more fields than the first line */
+	uint64_t skipped;		  /* lines left out, if lenient */
+	unsigned absent; /* a bit for each of our columns that the file has no part of */
+};
+
+/* Called for each trip; a negative result ends the parse. */
+typedef int (*fth_taxi_trip_fn)(void *context, const struct fth_taxi_trip *trip);
+
+/* options may be NULL. One parser per file, one thread at a time. */
+int fth_taxi_csv_open(const struct fth_taxi_csv_options *options, fth_taxi_trip_fn fn,
+		      void *context, struct fth_taxi_csv **out);
+/* The next bytes of the file, cut anywhere. -EINVAL with a text that has the line's number, or fn's
+ * error; after an error nothing but closing is of use. */
+int fth_taxi_csv_feed(struct fth_taxi_csv *csv, const char *text, size_t length);
+/* The file is over: its last line may lack its end. -EINVAL if it ends amid quotes, or had no
+ * first line. */
+int fth_taxi_csv_finish(struct fth_taxi_csv *csv);
+void fth_taxi_csv_counts(const struct fth_taxi_csv *csv, struct fth_taxi_csv_counts *out);
+void fth_taxi_csv_close(struct fth_taxi_csv *csv); /* accepts NULL */
+
+/* ---- queries ---- */
+
+#define FTH_TAXI_QUERIES 6
+
+/*
+ * Query q looks, for each trip of at least `miles`, at the columns 1 to q, in the order of
+ * enum fth_taxi_column. Q0 only scans; Q1 asks for the cost of a mile; Q5 for what the driver makes
+ * of it, after surcharges, hail fee, tolls and taxes.
+ */
+struct fth_taxi_query {
+	unsigned query; /* 0 to 5 */
+	double miles;
+};
+
+struct fth_taxi_answer {
+	uint64_t trips;		       /* that were long enough */
+	double sums[FTH_TAXI_COLUMNS]; /* of the columns looked at, over these trips */
+	double dollars_per_mile; /* total less the columns behind it, over miles; 0 for Q0 or no
+				  * trip
+				  */
+	/* What it took. */
+	uint64_t bytes_useful; /* the distances, and 8 for each value looked at */
+	uint64_t bytes_read;   /* from the device */
+	uint64_t requests;
+	uint64_t hits, misses; /* of lines, both caches together */
+	uint64_t ns;
+};
+
+/* Zero-initialise for the defaults. */
+struct fth_taxi_options {
+	unsigned threads; /* default 1 */
+	uint64_t memory;  /* bytes for both caches; default 32 MiB */
+	/*
+	 * Lines. The scan wants long ones; what it selects is spread thinly, so that short ones
+	 * leave more unread. Defaults: 64 KiB, and 512 bytes or the device's block.
+	 */
+	uint32_t scan_line, line;
+	enum fth_cache_policy policy; /* of the second cache; nothing comes twice in the first */
+};
+
+/*
+ * Answer a query through two caches made for it. Sums are rounded once per thread and may differ
+ * in the last digits from those of another number of threads. 0 or a negative errno.
+ */
+int fth_taxi_run(struct fth_dev *dev, const struct fth_taxi_table *table,
+		 const struct fth_taxi_query *query, const struct fth_taxi_options *options,
+		 struct fth_taxi_answer *out);
+
+/*
+ * The same answer by reading every column it needs from one end to the other, as a system does
+ * that moves columns before it looks at them: large reads, several in flight, no cache. For
+ * comparison and as a check. Looks at options->threads and, for its buffers, options->memory.
+ */
+int fth_taxi_run_whole(struct fth_dev *dev, const struct fth_taxi_table *table,
+		       const struct fth_taxi_query *query, const struct fth_taxi_options *options,
+		       struct fth_taxi_answer *out);
+
+/* Do two answers say the same? Trips exactly, sums within rounding. */
+bool fth_taxi_same_answer(const struct fth_taxi_answer *a, const struct fth_taxi_answer *b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
