@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fathom/apps/taxi.h"
-#include "fathom/dev/crash.h"
+#include "taxi_fixture.h"
 
-#include "fth_test.h"
+#include "fathom/dev/crash.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,25 +16,6 @@ static struct fth_dev *open_dev(const char *uri)
 
 	assert_ok(fth_dev_open(uri, &dev));
 	return dev;
-}
-
-static int write_table(struct fth_dev *dev, uint64_t rows, uint64_t seed,
-		       struct fth_taxi_table *table)
-{
-	struct fth_taxi_generator generator;
-	struct fth_taxi_writer *writer;
-	struct fth_taxi_trip trip;
-	int rc = fth_taxi_writer_open(dev, rows, &writer);
-
-	fth_taxi_generator_init(&generator, rows, seed);
-	for (uint64_t i = 0; i < rows && rc == 0; i++) {
-		fth_taxi_generate(&generator, &trip);
-		rc = fth_taxi_writer_add(writer, &trip);
-	}
-	if (rc == 0)
-		rc = fth_taxi_writer_finish(writer, table);
-	fth_taxi_writer_free(writer);
-	return rc;
 }
 
 static void the_paper_s_shares_are_exact(void **state)
@@ -90,7 +70,7 @@ static void a_table_holds_what_was_added(void **state)
 	double *column = malloc(8 * (size_t)ROWS + 512);
 
 	(void)state;
-	assert_ok(write_table(dev, ROWS, 3, &written));
+	assert_ok(taxi_fixture_write(dev, ROWS, 3, &written));
 	assert_ok(fth_taxi_open(dev, &table));
 	assert_memory_equal(&written, &table, sizeof(table));
 	assert_int_equal(table.rows, ROWS);
@@ -115,7 +95,7 @@ static void a_table_without_rows_is_one(void **state)
 	struct fth_taxi_table table;
 
 	(void)state;
-	assert_ok(write_table(dev, 0, 3, &table));
+	assert_ok(taxi_fixture_write(dev, 0, 3, &table));
 	assert_ok(fth_taxi_open(dev, &table));
 	assert_int_equal(table.rows, 0);
 	assert_ok(fth_taxi_check(dev, &table));
@@ -155,7 +135,7 @@ static void damage_is_found(void **state)
 
 	(void)state;
 	assert_int_equal(fth_taxi_open(dev, &table), -EINVAL);
-	assert_ok(write_table(dev, ROWS, 3, &table));
+	assert_ok(taxi_fixture_write(dev, ROWS, 3, &table));
 	for (unsigned at = 0; at < 4096; at += 97) {
 		change_byte(dev, at);
 		assert_int_equal(fth_taxi_open(dev, &same), -EINVAL);
@@ -175,7 +155,7 @@ static void a_table_larger_than_its_device_is_refused(void **state)
 	uint8_t header[4096];
 
 	(void)state;
-	assert_ok(write_table(dev, ROWS, 3, &table));
+	assert_ok(taxi_fixture_write(dev, ROWS, 3, &table));
 	assert_ok(fth_dev_read(dev, header, sizeof(header), 0));
 	assert_ok(fth_dev_write(smaller, header, sizeof(header), 0));
 	assert_int_equal(fth_taxi_open(smaller, &table), -EINVAL);
@@ -198,7 +178,7 @@ static void a_table_is_whole_or_not_there(void **state)
 		assert_in_range(nth, 1, 1000);
 		snprintf(uri, sizeof(uri), "fault(mem:8M)?kind=write,flush&nth=%u", nth);
 		dev = open_dev(uri);
-		rc = write_table(dev, 140000, 5, &table);
+		rc = taxi_fixture_write(dev, 140000, 5, &table);
 		clean = rc == 0;
 		if (fth_taxi_open(dev, &table) == 0)
 			assert_ok(fth_taxi_check(dev, &table));
@@ -219,9 +199,9 @@ static void power_loss_leaves_a_whole_table_or_none(void **state)
 		struct fth_taxi_table table;
 		bool lost;
 
-		assert_ok(write_table(dev, 1000, 1, &table));
+		assert_ok(taxi_fixture_write(dev, 1000, 1, &table));
 		assert_ok(fth_dev_crash_at(dev, 1 + point % 12, point));
-		lost = write_table(dev, 900, 2, &table) < 0;
+		lost = taxi_fixture_write(dev, 900, 2, &table) < 0;
 		if (lost)
 			assert_ok(fth_dev_crash_restart(dev));
 		if (fth_taxi_open(dev, &table) == 0) {

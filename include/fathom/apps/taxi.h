@@ -168,6 +168,7 @@ struct fth_taxi_options {
 	 */
 	uint32_t scan_line, line;
 	enum fth_cache_policy policy; /* of the second cache; nothing comes twice in the first */
+	bool (*stopped)(void);	      /* ends it with -EINTR; NULL: never */
 };
 
 /*
