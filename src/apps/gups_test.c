@@ -66,7 +66,8 @@ static void updates_do_what_a_plain_loop_does(void **state)
 
 static void twice_is_as_never(void **state)
 {
-	struct fth_gups_options how = {.updates = 40000, .threads = 4, .batch = 100};
+	struct fth_gups_options how = {
+		.updates = 40000, .first = 1000000, .threads = 4, .batch = 100};
 	struct table table;
 	uint64_t wrong;
 
@@ -120,7 +121,7 @@ static void a_failed_read_is_an_error(void **state)
 	struct table table;
 
 	(void)state;
-	open_table(&table, "fault(mem:512K)?kind=read&nth=500", 512);
+	open_table(&table, "fault(mem:512K)?kind=read&nth=500&every=1", 512);
 	assert_ok(fth_gups_fill(table.array, &how));
 	assert_int_equal(fth_gups_run(table.array, &how), -EIO);
 	close_table(&table);

@@ -14,7 +14,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PIECE 8192u /* elements filled or checked at once */
+#define PIECE	    8192u /* elements filled or checked at once */
+#define AHEAD_SHARE 16u	  /* each input's part of the cache that is on its way */
+#define AHEAD_MAX   (4u << 20)
 
 struct job {
 	struct fth_array *a, *b, *c;
@@ -128,13 +130,18 @@ static int check_arrays(const struct fth_array *a, const struct fth_array *b,
 	return 0;
 }
 
-/* A quarter of the memory for each input's future leaves half of it to c and to what is in use. */
+/*
+ * Half of the cache may be dirty lines of c. What is on its way shall fit beside them with room to
+ * spare, or lines would have to go before they were used.
+ */
 static uint64_t default_ahead(struct fth_array *array, unsigned threads)
 {
 	struct fth_cache_footprint footprint;
+	uint64_t ahead;
 
 	fth_cache_footprint(fth_array_cache(array), &footprint);
-	return footprint.data_bytes / 4 / threads;
+	ahead = footprint.data_bytes / AHEAD_SHARE / threads;
+	return ahead < AHEAD_MAX ? ahead : AHEAD_MAX;
 }
 
 static void settle(struct job *job, struct fth_array *array,

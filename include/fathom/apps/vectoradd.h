@@ -17,7 +17,8 @@ extern "C" {
 struct fth_vectoradd_options {
 	unsigned threads;      /* default 1 */
 	uint64_t ahead;	       /* bytes of each input brought in before they are needed, per thread;
-				  default a quarter of the cache's memory over all threads */
+				  default a 16th of the cache's memory over all threads, and 4 MiB at
+				  most */
 	bool (*stopped)(void); /* ends it with -EINTR; NULL: never */
 };
 
