@@ -9,10 +9,15 @@ extern const struct fth_command fth_cmd_bench;
 extern const struct fth_command fth_cmd_demo;
 extern const struct fth_command fth_cmd_dev;
 extern const struct fth_command fth_cmd_dev_stress; /* under dev */
+extern const struct fth_command fth_cmd_gups;
 extern const struct fth_command fth_cmd_nvme;
 extern const struct fth_command fth_cmd_nvme_bind; /* under nvme, as those below */
 extern const struct fth_command fth_cmd_nvme_info;
 extern const struct fth_command fth_cmd_nvme_smart;
 extern const struct fth_command fth_cmd_nvme_unbind;
+extern const struct fth_command fth_cmd_taxi;
+extern const struct fth_command fth_cmd_taxi_generate; /* under taxi, as the one below */
+extern const struct fth_command fth_cmd_taxi_load;
+extern const struct fth_command fth_cmd_vectoradd;
 
 #endif

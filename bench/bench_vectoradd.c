@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fathom bench vectoradd: c = a + b on flash through the cache, against a loop over tiles written
+ * by hand (vectoradd_tiled.c), with the same memory, on the same file.
+ */
+#include "app_options.h"
+#include "cli.h"
+#include "json.h"
+#include "median.h"
+#include "scratch.h"
+#include "vectoradd_tiled.h"
+
+#include "fathom/apps/vectoradd.h"
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+struct bench {
+	struct fth_app_options app;
+	const char *folder, *options;
+	uint64_t size, tile, ahead, rounds; /* size: bytes of each vector */
+	bool smallest;
+	struct fth_scratch scratch;
+	double ours[FTH_ROUNDS_MAX], peer[FTH_ROUNDS_MAX]; /* bytes a second, in and out */
+	uint64_t bytes_read, bytes_written;		   /* ours, of the last round */
+	uint64_t write_requests;
+	uint64_t verified; /* elements */
+};
+
+static int parse(struct bench *b, int argc, char **argv)
+{
+	const struct fth_cli_option options[] = {
+		{"dir", FTH_CLI_STRING, &b->folder, 0, 0,
+		 "where the file is; default TMPDIR or /tmp"},
+		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
+		{"size", FTH_CLI_SIZE, &b->size, 65536, (uint64_t)1 << 42, "of each vector"},
+		{"tile", FTH_CLI_SIZE, &b->tile, 4096, 1 << 26, "of the peer"},
+		{"ahead", FTH_CLI_SIZE, &b->ahead, 0, 0,
+		 "ours: bytes of each input on their way; default a 16th of the memory"},
+		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_APP_OPTIONS(&b->app),
+		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "bench vectoradd [options]",
+		.text = "c = a + b over arrays on a file, larger than the cache, against a loop\n"
+			"that reads, adds and writes tiles with as many under way as fit into the\n"
+			"same memory. Both end with a flush. Runs alternate; medians are "
+			"compared.\n"
+			"Every element is checked after every run.",
+		.options = options,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args);
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (b->smallest) {
+		b->size = 4 << 20;
+		b->app.cache = 2 << 20;
+		b->tile = 128 << 10;
+		b->rounds = 1;
+	}
+	b->size = b->size / FTH_CACHE_LINE_MAX * FTH_CACHE_LINE_MAX;
+	b->tile = b->tile / 4096 * 4096;
+	return FTH_CLI_GO_ON;
+}
+
+/* ---- our side ---- */
+
+struct ours {
+	struct fth_cache *cache;
+	struct fth_array *arrays[3];
+};
+
+static int open_ours(const struct bench *b, struct ours *ours)
+{
+	int rc = fth_app_open_cache(&b->app, FTH_CACHE_LINE_MAX, &ours->cache);
+
+	for (unsigned i = 0; i < 3 && rc == 0; i++) {
+		struct fth_array_options options = {
+			.offset = i * b->size,
+			.count = b->size / sizeof(double),
+		};
+
+		rc = fth_array_open_dev(ours->cache, b->scratch.dev, sizeof(double), &options,
+					&ours->arrays[i]);
+	}
+	return rc;
+}
+
+static int close_ours(struct ours *ours, int rc)
+{
+	int closed;
+
+	for (unsigned i = 0; i < 3; i++) {
+		closed = fth_array_close(ours->arrays[i]);
+		if (rc == 0)
+			rc = closed;
+	}
+	closed = fth_cache_close(ours->cache);
+	return rc < 0 ? rc : closed;
+}
+
+static struct fth_vectoradd_options how(const struct bench *b)
+{
+	return (struct fth_vectoradd_options){
+		.threads = (unsigned)b->app.threads,
+		.ahead = b->ahead,
+		.stopped = fth_cli_stopped,
+	};
+}
+
+static int fill(struct bench *b)
+{
+	struct fth_vectoradd_options options = how(b);
+	struct ours ours = {0};
+	int rc = open_ours(b, &ours);
+
+	for (unsigned i = 0; i < 2 && rc == 0; i++)
+		rc = fth_vectoradd_fill(ours.arrays[i], b->app.seed, i, &options);
+	return close_ours(&ours, rc);
+}
+
+static int run_ours(struct bench *b, uint64_t *ns)
+{
+	struct fth_vectoradd_options options = how(b);
+	struct ours ours = {0};
+	uint64_t begin = fth_now_ns();
+	int rc = open_ours(b, &ours);
+
+	if (rc == 0)
+		rc = fth_vectoradd_run(ours.arrays[0], ours.arrays[1], ours.arrays[2], &options);
+	*ns = fth_now_ns() - begin;
+	if (rc == 0) {
+		b->bytes_read = fth_cache_stat(ours.cache, FTH_CACHE_BYTES_READ);
+		b->bytes_written = fth_cache_stat(ours.cache, FTH_CACHE_BYTES_WRITTEN);
+		b->write_requests = fth_cache_stat(ours.cache, FTH_CACHE_WRITE_REQUESTS);
+	}
+	return close_ours(&ours, rc);
+}
+
+/* ---- the peer ---- */
+
+static int run_peer(struct bench *b, uint64_t *ns)
+{
+	struct fth_tiled tiled = {
+		.dev = b->scratch.dev,
+		.a = 0,
+		.b = b->size,
+		.c = 2 * b->size,
+		.bytes = b->size,
+		.memory = b->app.cache,
+		.tile = b->tile,
+		.threads = (unsigned)b->app.threads,
+		.stopped = fth_cli_stopped,
+	};
+	uint64_t begin = fth_now_ns();
+	int rc = fth_tiled_run(&tiled);
+
+	*ns = fth_now_ns() - begin;
+	return rc;
+}
+
+/* ---- both ---- */
+
+/* So that what the other side left there does not pass for ours. Written, not zeroed: a file system
+ * may take longer over the first write to zeroes. */
+static int spoil(struct bench *b)
+{
+	uint64_t step = 1 << 20;
+	char *junk = fth_dev_buf_alloc(b->scratch.dev, step);
+	int rc = junk ? 0 : -ENOMEM;
+
+	if (junk)
+		memset(junk, 0xa5, step);
+	for (uint64_t at = 0; at < b->size && rc == 0; at += step)
+		rc = fth_dev_write(b->scratch.dev, junk, b->size - at < step ? b->size - at : step,
+				   2 * b->size + at);
+	fth_dev_buf_free(b->scratch.dev, junk, step);
+	return rc < 0 ? rc : fth_dev_flush(b->scratch.dev);
+}
+
+static int verify(struct bench *b)
+{
+	struct fth_vectoradd_options options = how(b);
+	struct ours ours = {0};
+	uint64_t wrong = 0;
+	int rc = open_ours(b, &ours);
+
+	if (rc == 0)
+		rc = fth_vectoradd_check(ours.arrays[2], b->app.seed, &options, &wrong);
+	if (rc == 0 && wrong)
+		rc = fth_fail(EILSEQ, "%llu elements are wrong", (unsigned long long)wrong);
+	b->verified += b->size / sizeof(double);
+	return close_ours(&ours, rc);
+}
+
+static int measure_one(struct bench *b, int (*side)(struct bench *, uint64_t *), double *rate)
+{
+	uint64_t ns = 1;
+	int rc = spoil(b);
+
+	if (rc == 0)
+		rc = side(b, &ns);
+	*rate = 3 * (double)b->size * 1e9 / (double)ns;
+	return rc < 0 ? rc : verify(b);
+}
+
+static int measure(struct bench *b)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < b->rounds && rc == 0; i++) {
+		fth_cli_progress("measuring", i, b->rounds);
+		rc = measure_one(b, run_ours, &b->ours[i]);
+		if (rc == 0)
+			rc = measure_one(b, run_peer, &b->peer[i]);
+		fth_cli_progress_end();
+		if (rc == 0 && !fth_cli_json())
+			printf("round %-3u %12.1f MB/s %12.1f MB/s %8.3f\n", i + 1,
+			       b->ours[i] / 1e6, b->peer[i] / 1e6, b->ours[i] / b->peer[i]);
+		fflush(stdout);
+	}
+	return rc;
+}
+
+static void report(const struct bench *b)
+{
+	double ours = fth_median(b->ours, (unsigned)b->rounds);
+	double peer = fth_median(b->peer, (unsigned)b->rounds);
+	struct fth_json j;
+
+	if (!fth_cli_json())
+		printf("median    %12.1f MB/s %12.1f MB/s %8.3f\n", ours / 1e6, peer / 1e6,
+		       ours / peer);
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "bench", "vectoradd");
+	fth_json_double(&j, "ours", ours);
+	fth_json_double(&j, "peer", peer);
+	fth_json_double(&j, "ratio", ours / peer);
+	fth_json_string(&j, "unit", "bytes/s, two read and one written");
+	fth_json_string(&j, "device", b->scratch.uri);
+	fth_json_u64(&j, "size", b->size);
+	fth_json_u64(&j, "memory", b->app.cache);
+	fth_json_u64(&j, "line", b->app.line ? b->app.line : FTH_CACHE_LINE_MAX);
+	fth_json_u64(&j, "tile", b->tile);
+	fth_json_u64(&j, "threads", b->app.threads);
+	fth_json_u64(&j, "rounds", b->rounds);
+	fth_json_u64(&j, "bytes_read", b->bytes_read);
+	fth_json_u64(&j, "bytes_written", b->bytes_written);
+	fth_json_u64(&j, "write_requests", b->write_requests);
+	fth_json_u64(&j, "elements_verified", b->verified);
+	fth_json_finish(&j);
+}
+
+static int run(int argc, char **argv)
+{
+	struct bench b = {.app = FTH_APP_DEFAULTS, .size = 512 << 20, .tile = 1 << 20, .rounds = 5};
+	int status = parse(&b, argc, argv), rc;
+	char size[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	rc = fth_scratch_open(&b.scratch, b.folder, "vectoradd", 3 * b.size, b.options);
+	if (rc == 0 && !fth_cli_json())
+		printf("%s: three vectors of %s, memory %s\n%9s %17s %17s %8s\n", b.scratch.path,
+		       fth_cli_bytes(size, b.size), fth_cli_bytes(memory, b.app.cache), "", "ours",
+		       "tiles", "ratio");
+	if (rc == 0)
+		rc = fill(&b);
+	if (rc == 0)
+		rc = measure(&b);
+	if (rc == 0)
+		report(&b);
+	status = fth_app_exit("bench vectoradd", rc);
+	fth_scratch_remove(&b.scratch);
+	return status;
+}
+
+const struct fth_command fth_bench_vectoradd = {
+	.name = "vectoradd",
+	.summary = "c = a + b on flash, against a hand-tiled loop",
+	.run = run,
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "scratch.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *folder_of(const char *folder)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (folder)
+		return folder;
+	return tmp && *tmp ? tmp : "/tmp";
+}
+
+/* A path as a URI writes it. */
+static void escape(char *to, size_t len, const char *path)
+{
+	size_t n = 0;
+
+	for (; *path && n + 4 < len; path++) {
+		unsigned char c = (unsigned char)*path;
+
+		if (c < ' ' || strchr("%?&()", c))
+			n += (size_t)snprintf(to + n, len - n, "%%%02X", c);
+		else
+			to[n++] = *path;
+	}
+	to[n] = '\0';
+}
+
+static int make_file(const char *path, uint64_t size)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
+
+	if (fd < 0)
+		return fth_fail(errno, "%s: %s", path, strerror(errno));
+	rc = posix_fallocate(fd, 0, (off_t)size);
+	close(fd);
+	if (rc == 0)
+		return 0;
+	unlink(path);
+	return fth_fail(rc, "%s: %s", path, strerror(rc));
+}
+
+int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char *name,
+		     uint64_t size, const char *options)
+{
+	char escaped[4096];
+	int rc;
+
+	*scratch = (struct fth_scratch){0};
+	snprintf(scratch->path, sizeof(scratch->path), "%s/fathom-bench-%ld-%s", folder_of(folder),
+		 (long)getpid(), name);
+	escape(escaped, sizeof(escaped), scratch->path);
+	snprintf(scratch->uri, sizeof(scratch->uri), "file:%s%s%s", escaped, options ? "?" : "",
+		 options ? options : "");
+	rc = make_file(scratch->path, size);
+	if (rc < 0)
+		return rc;
+	scratch->made = true;
+	rc = fth_scratch_reopen(scratch);
+	if (rc < 0)
+		fth_scratch_remove(scratch);
+	return rc;
+}
+
+int fth_scratch_reopen(struct fth_scratch *scratch)
+{
+	return fth_dev_open(scratch->uri, &scratch->dev);
+}
+
+void fth_scratch_shut(struct fth_scratch *scratch)
+{
+	fth_dev_close(scratch->dev);
+	scratch->dev = NULL;
+}
+
+void fth_scratch_remove(struct fth_scratch *scratch)
+{
+	fth_scratch_shut(scratch);
+	if (scratch->made)
+		unlink(scratch->path);
+	scratch->made = false;
+}
