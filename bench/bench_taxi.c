@@ -48,6 +48,8 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
 		{"rows", FTH_CLI_SIZE, &b->rows, 1, (uint64_t)1 << 36, "trips"},
 		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		{"request-cost", FTH_CLI_SIZE, &b->how.request_cost, 1, 1 << 30,
+		 "bytes that are read in the time of a request; default 4096, 1 reads the least"},
 		FTH_APP_OPTIONS(&b->app),
 		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
 		{0},
@@ -212,6 +214,7 @@ static void report(const struct bench *b)
 	fth_json_u64(&j, "rows", b->rows);
 	fth_json_u64(&j, "memory", b->app.cache);
 	fth_json_u64(&j, "line", b->app.line);
+	fth_json_u64(&j, "request_cost", b->how.request_cost);
 	fth_json_u64(&j, "threads", b->app.threads);
 	fth_json_u64(&j, "rounds", b->rounds);
 	fth_json_array(&j, "results");
@@ -239,6 +242,8 @@ static int execute(struct bench *b)
 	b->how.memory = b->app.cache;
 	b->how.line = (uint32_t)b->app.line;
 	b->how.stopped = fth_cli_stopped;
+	if (!b->how.request_cost)
+		b->how.request_cost = 4096;
 	if (!fth_cli_json())
 		printf("%s: %llu trips, memory %s, %llu threads\n", b->scratch.path,
 		       (unsigned long long)b->rows, fth_cli_bytes(memory, b->app.cache),

@@ -151,6 +151,8 @@ static int parse_query(struct asked *asked, int argc, char **argv, char ***args)
 		{"verify", FTH_CLI_FLAG, &asked->verify, 0, 0, "compare with whole columns"},
 		{"scan-line", FTH_CLI_SIZE, &asked->scan_line, FTH_CACHE_LINE_MIN,
 		 FTH_CACHE_LINE_MAX, "bytes of a line of the scan; default 64K"},
+		{"request-cost", FTH_CLI_SIZE, &asked->how.request_cost, 1, 1 << 30,
+		 "bytes that are read in the time of a request; default 4096, 1 reads the least"},
 		FTH_APP_OPTIONS(&asked->app),
 		{0},
 	};

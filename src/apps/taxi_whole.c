@@ -12,8 +12,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SLOTS	  2u
-#define PIECE_MAX (1u << 20) /* bytes of a column */
+#define SLOTS	  8u
+#define PIECE_MAX (1u << 18) /* bytes of a column */
 #define PIECE_MIN 65536u
 #define MEMORY	  (32u << 20)
 

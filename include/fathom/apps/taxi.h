@@ -167,6 +167,12 @@ struct fth_taxi_options {
 	 * leave more unread. Defaults: 64 KiB, and 512 bytes or the device's block.
 	 */
 	uint32_t scan_line, line;
+	/*
+	 * How many bytes of one long read take the device as long as one more request: its rate
+	 * over its requests a second. Where selected trips lie denser than that, all between them
+	 * is read. Default 4096; 1 reads the least.
+	 */
+	uint64_t request_cost;
 	enum fth_cache_policy policy; /* of the second cache; nothing comes twice in the first */
 	bool (*stopped)(void);	      /* ends it with -EINTR; NULL: never */
 };
