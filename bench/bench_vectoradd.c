@@ -16,13 +16,17 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 struct bench {
 	struct fth_app_options app;
 	const char *folder, *options;
-	uint64_t size, tile, ahead, rounds; /* size: bytes of each vector */
+	uint64_t size, tile, ahead, rounds; /* size: bytes of each vector; tile 0: the best */
 	bool smallest;
 	struct fth_scratch scratch;
+	struct fth_cache *cache;
+	struct fth_array *arrays[3];
+	char *buffer;					   /* the peer's */
 	double ours[FTH_ROUNDS_MAX], peer[FTH_ROUNDS_MAX]; /* bytes a second, in and out */
 	uint64_t bytes_read, bytes_written;		   /* ours, of the last round */
 	uint64_t write_requests;
@@ -36,7 +40,8 @@ static int parse(struct bench *b, int argc, char **argv)
 		 "where the file is; default TMPDIR or /tmp"},
 		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
 		{"size", FTH_CLI_SIZE, &b->size, 65536, (uint64_t)1 << 42, "of each vector"},
-		{"tile", FTH_CLI_SIZE, &b->tile, 4096, 1 << 26, "of the peer"},
+		{"tile", FTH_CLI_SIZE, &b->tile, 4096, 1 << 26,
+		 "of the peer; default the best of 64K to 1M"},
 		{"ahead", FTH_CLI_SIZE, &b->ahead, 0, 0,
 		 "ours: bytes of each input on their way; default a 16th of the memory"},
 		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
@@ -69,41 +74,58 @@ static int parse(struct bench *b, int argc, char **argv)
 	return FTH_CLI_GO_ON;
 }
 
-/* ---- our side ---- */
+/* ---- cache and buffers ---- */
 
-struct ours {
-	struct fth_cache *cache;
-	struct fth_array *arrays[3];
-};
-
-static int open_ours(const struct bench *b, struct ours *ours)
+static int open_all(struct bench *b)
 {
-	int rc = fth_app_open_cache(&b->app, FTH_CACHE_LINE_MAX, &ours->cache);
+	int rc = fth_scratch_open(&b->scratch, b->folder, "vectoradd", 3 * b->size, b->options);
 
+	if (rc == 0)
+		rc = fth_app_open_cache(&b->app, FTH_CACHE_LINE_MAX, &b->cache);
 	for (unsigned i = 0; i < 3 && rc == 0; i++) {
 		struct fth_array_options options = {
 			.offset = i * b->size,
 			.count = b->size / sizeof(double),
 		};
 
-		rc = fth_array_open_dev(ours->cache, b->scratch.dev, sizeof(double), &options,
-					&ours->arrays[i]);
+		rc = fth_array_open_dev(b->cache, b->scratch.dev, sizeof(double), &options,
+					&b->arrays[i]);
 	}
-	return rc;
+	if (rc < 0)
+		return rc;
+	b->buffer = fth_dev_buf_alloc(b->scratch.dev, b->app.cache);
+	if (!b->buffer)
+		return -ENOMEM;
+	memset(b->buffer, 1, b->app.cache); /* its pages are there, as those of the cache are */
+	return 0;
 }
 
-static int close_ours(struct ours *ours, int rc)
+static int close_all(struct bench *b, int rc)
 {
 	int closed;
 
 	for (unsigned i = 0; i < 3; i++) {
-		closed = fth_array_close(ours->arrays[i]);
+		closed = fth_array_close(b->arrays[i]);
 		if (rc == 0)
 			rc = closed;
 	}
-	closed = fth_cache_close(ours->cache);
+	closed = fth_cache_close(b->cache);
+	if (b->buffer)
+		fth_dev_buf_free(b->scratch.dev, b->buffer, b->app.cache);
+	fth_scratch_remove(&b->scratch);
 	return rc < 0 ? rc : closed;
 }
+
+static int empty_cache(struct bench *b)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < 3 && rc == 0; i++)
+		rc = fth_cache_evict(fth_array_range(b->arrays[i]), 0, UINT64_MAX);
+	return rc;
+}
+
+/* ---- the two sides ---- */
 
 static struct fth_vectoradd_options how(const struct bench *b)
 {
@@ -114,38 +136,21 @@ static struct fth_vectoradd_options how(const struct bench *b)
 	};
 }
 
-static int fill(struct bench *b)
+static int run_ours(struct bench *b)
 {
 	struct fth_vectoradd_options options = how(b);
-	struct ours ours = {0};
-	int rc = open_ours(b, &ours);
+	uint64_t read = fth_cache_stat(b->cache, FTH_CACHE_BYTES_READ);
+	uint64_t written = fth_cache_stat(b->cache, FTH_CACHE_BYTES_WRITTEN);
+	uint64_t requests = fth_cache_stat(b->cache, FTH_CACHE_WRITE_REQUESTS);
+	int rc = fth_vectoradd_run(b->arrays[0], b->arrays[1], b->arrays[2], &options);
 
-	for (unsigned i = 0; i < 2 && rc == 0; i++)
-		rc = fth_vectoradd_fill(ours.arrays[i], b->app.seed, i, &options);
-	return close_ours(&ours, rc);
+	b->bytes_read = fth_cache_stat(b->cache, FTH_CACHE_BYTES_READ) - read;
+	b->bytes_written = fth_cache_stat(b->cache, FTH_CACHE_BYTES_WRITTEN) - written;
+	b->write_requests = fth_cache_stat(b->cache, FTH_CACHE_WRITE_REQUESTS) - requests;
+	return rc;
 }
 
-static int run_ours(struct bench *b, uint64_t *ns)
-{
-	struct fth_vectoradd_options options = how(b);
-	struct ours ours = {0};
-	uint64_t begin = fth_now_ns();
-	int rc = open_ours(b, &ours);
-
-	if (rc == 0)
-		rc = fth_vectoradd_run(ours.arrays[0], ours.arrays[1], ours.arrays[2], &options);
-	*ns = fth_now_ns() - begin;
-	if (rc == 0) {
-		b->bytes_read = fth_cache_stat(ours.cache, FTH_CACHE_BYTES_READ);
-		b->bytes_written = fth_cache_stat(ours.cache, FTH_CACHE_BYTES_WRITTEN);
-		b->write_requests = fth_cache_stat(ours.cache, FTH_CACHE_WRITE_REQUESTS);
-	}
-	return close_ours(&ours, rc);
-}
-
-/* ---- the peer ---- */
-
-static int run_peer(struct bench *b, uint64_t *ns)
+static int run_peer(struct bench *b)
 {
 	struct fth_tiled tiled = {
 		.dev = b->scratch.dev,
@@ -153,19 +158,30 @@ static int run_peer(struct bench *b, uint64_t *ns)
 		.b = b->size,
 		.c = 2 * b->size,
 		.bytes = b->size,
+		.buffer = b->buffer,
 		.memory = b->app.cache,
 		.tile = b->tile,
 		.threads = (unsigned)b->app.threads,
 		.stopped = fth_cli_stopped,
 	};
-	uint64_t begin = fth_now_ns();
-	int rc = fth_tiled_run(&tiled);
 
-	*ns = fth_now_ns() - begin;
-	return rc;
+	return fth_tiled_run(&tiled);
 }
 
-/* ---- both ---- */
+/* ---- measuring ---- */
+
+static int fill(struct bench *b)
+{
+	struct fth_vectoradd_options options = how(b);
+	int rc = 0;
+
+	for (unsigned i = 0; i < 2 && rc == 0; i++) {
+		fth_cli_progress("filling", i, 2);
+		rc = fth_vectoradd_fill(b->arrays[i], b->app.seed, i, &options);
+	}
+	fth_cli_progress_end();
+	return rc;
+}
 
 /* So that what the other side left there does not pass for ours. Written, not zeroed: a file system
  * may take longer over the first write to zeroes. */
@@ -187,27 +203,55 @@ static int spoil(struct bench *b)
 static int verify(struct bench *b)
 {
 	struct fth_vectoradd_options options = how(b);
-	struct ours ours = {0};
 	uint64_t wrong = 0;
-	int rc = open_ours(b, &ours);
+	int rc = empty_cache(b);
 
 	if (rc == 0)
-		rc = fth_vectoradd_check(ours.arrays[2], b->app.seed, &options, &wrong);
+		rc = fth_vectoradd_check(b->arrays[2], b->app.seed, &options, &wrong);
 	if (rc == 0 && wrong)
 		rc = fth_fail(EILSEQ, "%llu elements are wrong", (unsigned long long)wrong);
 	b->verified += b->size / sizeof(double);
-	return close_ours(&ours, rc);
+	return rc;
 }
 
-static int measure_one(struct bench *b, int (*side)(struct bench *, uint64_t *), double *rate)
+static int measure_one(struct bench *b, int (*side)(struct bench *), double *rate)
 {
-	uint64_t ns = 1;
-	int rc = spoil(b);
+	int rc = empty_cache(b);
+	uint64_t begin;
 
 	if (rc == 0)
-		rc = side(b, &ns);
-	*rate = 3 * (double)b->size * 1e9 / (double)ns;
+		rc = spoil(b);
+	begin = fth_now_ns();
+	if (rc == 0)
+		rc = side(b);
+	*rate = 3 * (double)b->size * 1e9 / (double)(fth_now_ns() - begin);
 	return rc < 0 ? rc : verify(b);
+}
+
+/* The size of tile that suits the peer best differs from device to device: try a few. */
+static int choose_tile(struct bench *b)
+{
+	static const uint64_t tiles[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
+	double best = 0, rate = 0;
+	uint64_t chosen = 0;
+	int rc = 0;
+
+	if (b->tile)
+		return 0;
+	for (unsigned i = 0; i < sizeof(tiles) / sizeof(tiles[0]) && rc == 0; i++) {
+		b->tile = tiles[i];
+		if (b->app.cache / b->app.threads < 4 * b->tile)
+			break;
+		rc = measure_one(b, run_peer, &rate);
+		if (rc == 0 && rate > best) {
+			best = rate;
+			chosen = b->tile;
+		}
+	}
+	b->tile = chosen;
+	if (rc == 0 && !chosen)
+		rc = fth_fail(EINVAL, "the memory is too small for tiles of 64 KiB");
+	return rc;
 }
 
 static int measure(struct bench *b)
@@ -257,28 +301,34 @@ static void report(const struct bench *b)
 	fth_json_finish(&j);
 }
 
+static int execute(struct bench *b)
+{
+	char size[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
+	int rc = open_all(b);
+
+	if (rc == 0)
+		rc = fill(b);
+	if (rc == 0)
+		rc = choose_tile(b);
+	if (rc == 0 && !fth_cli_json())
+		printf("%s: three vectors of %s, memory %s, tiles of %llu KiB\n%9s %17s %17s "
+		       "%8s\n",
+		       b->scratch.path, fth_cli_bytes(size, b->size),
+		       fth_cli_bytes(memory, b->app.cache), (unsigned long long)b->tile >> 10, "",
+		       "ours", "tiles", "ratio");
+	if (rc == 0)
+		rc = measure(b);
+	if (rc == 0)
+		report(b);
+	return close_all(b, rc);
+}
+
 static int run(int argc, char **argv)
 {
-	struct bench b = {.app = FTH_APP_DEFAULTS, .size = 512 << 20, .tile = 1 << 20, .rounds = 5};
-	int status = parse(&b, argc, argv), rc;
-	char size[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
+	struct bench b = {.app = FTH_APP_DEFAULTS, .size = 1 << 30, .rounds = 5};
+	int status = parse(&b, argc, argv);
 
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	rc = fth_scratch_open(&b.scratch, b.folder, "vectoradd", 3 * b.size, b.options);
-	if (rc == 0 && !fth_cli_json())
-		printf("%s: three vectors of %s, memory %s\n%9s %17s %17s %8s\n", b.scratch.path,
-		       fth_cli_bytes(size, b.size), fth_cli_bytes(memory, b.app.cache), "", "ours",
-		       "tiles", "ratio");
-	if (rc == 0)
-		rc = fill(&b);
-	if (rc == 0)
-		rc = measure(&b);
-	if (rc == 0)
-		report(&b);
-	status = fth_app_exit("bench vectoradd", rc);
-	fth_scratch_remove(&b.scratch);
-	return status;
+	return status != FTH_CLI_GO_ON ? status : fth_app_exit("bench vectoradd", execute(&b));
 }
 
 const struct fth_command fth_bench_vectoradd = {

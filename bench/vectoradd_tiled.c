@@ -21,8 +21,6 @@ struct slot {
 struct worker {
 	const struct fth_tiled *tiled;
 	struct fth_dev_chan *chan;
-	char *memory;
-	size_t memory_size;
 	unsigned slots;
 	struct slot slot[SLOTS_MAX];
 	uint64_t next, end; /* bytes not yet asked for */
@@ -106,14 +104,13 @@ static int open_worker(struct worker *worker, unsigned thread)
 {
 	const struct fth_tiled *tiled = worker->tiled;
 	uint64_t slots = tiled->memory / tiled->threads / (2 * tiled->tile);
+	char *own = tiled->buffer + thread * slots * 2 * tiled->tile;
 
-	worker->slots = slots > SLOTS_MAX ? SLOTS_MAX : slots < 2 ? 2 : (unsigned)slots;
-	worker->memory_size = worker->slots * 2 * tiled->tile;
-	worker->memory = fth_dev_buf_alloc(tiled->dev, worker->memory_size);
-	if (!worker->memory)
-		return -ENOMEM;
+	if (slots < 2)
+		return fth_fail(EINVAL, "the memory holds less than two tiles for each thread");
+	worker->slots = slots > SLOTS_MAX ? SLOTS_MAX : (unsigned)slots;
 	for (unsigned i = 0; i < worker->slots; i++) {
-		worker->slot[i].a = (double *)(void *)(worker->memory + 2 * i * tiled->tile);
+		worker->slot[i].a = (double *)(void *)(own + 2 * i * tiled->tile);
 		worker->slot[i].b = worker->slot[i].a + tiled->tile / sizeof(double);
 	}
 	fth_team_part(tiled->bytes, tiled->tile, tiled->threads, thread, &worker->next,
@@ -132,9 +129,8 @@ static int work(void *context, unsigned thread)
 	rc = open_worker(worker, thread);
 	if (rc == 0)
 		rc = run_worker(worker);
-	/* Waits for what is in flight, so that after an error nothing uses freed memory. */
+	/* Waits for what is in flight, so that after an error no request outlives this. */
 	fth_dev_chan_close(worker->chan);
-	fth_dev_buf_free(worker->tiled->dev, worker->memory, worker->memory_size);
 	free(worker);
 	return rc;
 }

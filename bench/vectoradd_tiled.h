@@ -13,7 +13,8 @@ struct fth_tiled {
 	struct fth_dev *dev;
 	uint64_t a, b, c; /* offsets on the device */
 	uint64_t bytes;	  /* of each; a multiple of the device's block */
-	uint64_t memory;  /* for all buffers of all threads; at least two tiles a thread */
+	char *buffer;	  /* of the device (fth_dev_buf_alloc), for all threads */
+	uint64_t memory;  /* its size; at least four tiles a thread */
 	uint64_t tile;	  /* bytes; a multiple of 4096 */
 	unsigned threads;
 	bool (*stopped)(void);
