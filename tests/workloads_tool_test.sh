@@ -1,0 +1,103 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# workloads_tool_test.sh FATHOM: fathom taxi, vectoradd and gups.
+set -eu
+fathom=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "workloads_tool_test: $*" >&2
+  exit 1
+}
+
+# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  out=$(cat "$work/out")
+  err=$(cat "$work/err")
+  if [ $status -ne "$wanted" ]; then
+    # Some machines do not allow io_uring.
+    ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
+    fail "fathom $*: status $status, not $wanted: $out $err"
+  fi
+}
+
+# ---- taxi: made-up trips ----
+expect 2 taxi generate "file:$work/trips"
+[[ $err == *--overwrite* ]] || fail "generate does not ask: $err"
+expect 0 taxi generate --create --rows 100000 "file:$work/trips"
+[[ $out == *"100000 trips, 470 of at least 20 miles, 30 of at least 30"* ]] || fail "$out"
+expect 1 taxi generate --create --rows 100000 "file:$work/trips"
+[[ $err == *"there already"* ]] || fail "a file is overwritten without a word: $err"
+expect 0 taxi generate --overwrite --rows 90000 --seed 2 "file:$work/trips"
+expect 1 taxi generate --overwrite --rows 900000 "file:$work/trips"
+[[ $err == *"need a device of"* ]] || fail "too many rows: $err"
+expect 1 taxi check mem:1M
+[[ $err == *"no table"* ]] || fail "no table: $err"
+
+expect 0 taxi generate --create --rows 100000 "file:$work/table"
+expect 0 taxi check "file:$work/table"
+expect 0 taxi query --verify --threads 2 "file:$work/table"
+[ "$(grep -c '^Q' <<<"$out")" -eq 6 ] || fail "not six answers: $out"
+expect 0 --json taxi query --query 5 --miles 20 --line 4K --policy clock "file:$work/table"
+[[ $out == *'"query":5,"trips":470,"dollars_per_mile":'*'"ok":true}' ]] || fail "$out"
+through=$(grep -o '"dollars_per_mile":[0-9.]*[0-9]\{0,6\}' <<<"$out" | cut -c1-26)
+expect 0 --json taxi query --query 5 --miles 20 --whole "file:$work/table"
+[[ $out == *"$through"* ]] || fail "two answers: $through and $out"
+expect 1 taxi query --policy nosuch "file:$work/table"
+[[ $err == *nosuch* ]] || fail "policy: $err"
+expect 2 taxi query --query 7 "file:$work/table"
+
+# What is damaged is found.
+printf x | dd of="$work/table" bs=1 seek=100000 conv=notrunc status=none
+expect 1 taxi check "file:$work/table"
+[[ $err == *"column distance"* ]] || fail "damage: $err"
+
+# ---- taxi: CSV ----
+cat >"$work/a.csv" <<CSV
+VendorID,trip_distance,total_amount,extra,mta_tax,tolls_amount
+1,25.5,90.25,1,0.5,6
+2,1.5,9,,0.5,0
+CSV
+printf 'Total_Amt,Trip_Distance\r\n\r\n70.75,35\r\nx,3\r\n' >"$work/b.csv"
+expect 1 taxi load --create "file:$work/loaded" "$work/a.csv" "$work/b.csv"
+[[ $err == *"b.csv: line 4, field 1 (total): \"x\" is not a number"* ]] || fail "$err"
+expect 1 taxi check "file:$work/loaded"
+expect 0 taxi load --overwrite --lenient "file:$work/loaded" "$work/a.csv" "$work/b.csv"
+[[ $out == *"3 trips from 7 lines"*"1 values were empty"*"1 skipped"*"hail fee"* ]] || fail "$out"
+expect 0 --json taxi query --query 1 --miles 20 "file:$work/loaded"
+[[ $out == *'"trips":2,'*'"distance":60.5,"total":161'* ]] || fail "$out"
+expect 1 taxi load --create "file:$work/none" "$work/nosuch.csv"
+[[ $err == *nosuch.csv* ]] || fail "$err"
+
+# ---- vectoradd ----
+new="create=on&size=1M"
+expect 2 vectoradd "file:$work/a?$new" "file:$work/b?$new" "file:$work/c?$new"
+[[ $err == *--overwrite* ]] || fail "vectoradd does not ask: $err"
+expect 0 vectoradd --overwrite --fill --cache 512K --line 4K --threads 2 "file:$work/a?$new" \
+  "file:$work/b?$new" "file:$work/c?$new"
+[[ $out == *"wrong          0"* ]] || fail "vectoradd: $out"
+expect 0 --json vectoradd --overwrite "file:$work/a" "file:$work/b" "file:$work/c"
+[[ $out == '{"elements":131072,'* ]] || fail "vectoradd: $out"
+expect 1 vectoradd --overwrite "file:$work/a" "file:$work/b" mem:2M
+[[ $err == *"differ in length"* ]] || fail "vectoradd: $err"
+
+# ---- gups ----
+expect 2 gups mem:1M
+expect 0 gups --overwrite --updates 20000 --cache 256K --threads 2 "file:$work/gups?$new"
+[[ $out == *"wrong words    0"*"amplification"* ]] || fail "gups: $out"
+expect 0 --json gups --overwrite --updates 5000 --cache 256K --line 512 mem:1M
+[[ $out == *'"wrong":0,"line":512,"cache":{"hits":'* ]] || fail "gups: $out"
+expect 1 gups --overwrite --updates 5000 --cache 256K "fault(mem:1M)?kind=read&nth=9&every=1"
+[[ $err == *"fault("* ]] || fail "gups: $err"
+
+# A signal stops a long run in good order.
+status=0
+timeout --foreground --preserve-status -s INT -k 60 1 \
+  "$fathom" gups --overwrite --updates 4000000000 --cache 256K mem:1M >/dev/null || status=$?
+[ $status -eq 130 ] || fail "SIGINT: status $status"
+echo "workloads_tool_test: passed"
