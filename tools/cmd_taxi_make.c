@@ -227,7 +227,7 @@ static int load_file(struct target *target, const char *path, bool lenient,
 	fth_taxi_csv_counts(csv, &own);
 	add_counts(counts, &own);
 	fth_taxi_csv_close(csv);
-	return fth_fail_in(rc, path);
+	return rc < 0 ? fth_fail_in(rc, path) : 0;
 }
 
 static int load(struct target *target, char **paths, bool lenient,
