@@ -344,6 +344,9 @@ static int execute(struct bench *b)
 
 	/* The children open it for themselves. */
 	fth_scratch_shut(&b->scratch);
+	if (rc == 0 && fth_scratch_in_memory(&b->scratch))
+		rc = fth_fail(ENOTSUP, "%s is in memory, where no limit of the page cache holds",
+			      b->scratch.path);
 	if (rc == 0)
 		rc = find_limit(b);
 	if (rc == 0 && !fth_cli_json())
@@ -368,12 +371,11 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	rc = fth_cgroup_available();
-	if (rc < 0) {
-		fth_cli_error("the peer can not be given so much memory and no more: %s",
-			      fth_error_text(rc));
-		return FTH_EXIT_IMPOSSIBLE;
-	}
-	status = fth_app_exit("bench gups", execute(&b));
+	if (rc == 0)
+		rc = execute(&b);
+	status = fth_app_exit("bench gups", rc);
+	if (rc == -ENOTSUP)
+		status = FTH_EXIT_IMPOSSIBLE;
 	fth_scratch_remove(&b.scratch);
 	return status;
 }

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static const char *folder_of(const char *folder)
@@ -80,6 +82,13 @@ void fth_scratch_shut(struct fth_scratch *scratch)
 {
 	fth_dev_close(scratch->dev);
 	scratch->dev = NULL;
+}
+
+bool fth_scratch_in_memory(const struct fth_scratch *scratch)
+{
+	struct statfs info;
+
+	return statfs(scratch->path, &info) == 0 && info.f_type == TMPFS_MAGIC;
 }
 
 void fth_scratch_remove(struct fth_scratch *scratch)

@@ -23,6 +23,9 @@ int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char
 int fth_scratch_reopen(struct fth_scratch *scratch);
 void fth_scratch_shut(struct fth_scratch *scratch);
 
+/* Is it in memory (tmpfs)? Then its pages are nobody's page cache. */
+bool fth_scratch_in_memory(const struct fth_scratch *scratch);
+
 /* Close it and remove the file. Accepts a zeroed one. */
 void fth_scratch_remove(struct fth_scratch *scratch);
 

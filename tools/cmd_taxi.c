@@ -128,7 +128,9 @@ static int answer_all(struct asked *asked)
 	for (unsigned number = from; number <= to && rc == 0; number++) {
 		struct fth_taxi_answer answer;
 
+		fth_cli_progress("asking", number - from, to - from + 1);
 		rc = answer_one(asked, number, &answer);
+		fth_cli_progress_end();
 		if (rc == 0 && fth_cli_json())
 			json_answer(&j, number, &answer);
 		else if (rc == 0)
@@ -238,7 +240,7 @@ static int run_check(int argc, char **argv)
 		return status;
 	rc = open_table(args[0], &dev, &table);
 	if (rc == 0)
-		rc = fth_taxi_check(dev, &table);
+		rc = fth_taxi_check(dev, &table, fth_cli_stopped);
 	print_check(args[0], &table, rc);
 	status = fth_app_exit(args[0], rc);
 	fth_dev_close(dev);

@@ -145,7 +145,7 @@ static uint64_t blocks_of(struct fth_dev *dev, uint64_t bytes)
 }
 
 static int sum_column(struct fth_dev *dev, const struct fth_taxi_table *table, unsigned column,
-		      void *piece, uint64_t *sum)
+		      void *piece, bool (*stopped)(void), uint64_t *sum)
 {
 	int rc = 0;
 
@@ -154,6 +154,8 @@ static int sum_column(struct fth_dev *dev, const struct fth_taxi_table *table, u
 		uint64_t rows = table->rows - row < PIECE_ROWS ? table->rows - row : PIECE_ROWS;
 		uint64_t bytes = rows * sizeof(double);
 
+		if (stopped && stopped())
+			return -EINTR;
 		rc = fth_dev_read(dev, piece, blocks_of(dev, bytes),
 				  fth_taxi_offset(table, column) + row * sizeof(double));
 		*sum += piece_checksum(piece, bytes, column, row);
@@ -161,7 +163,7 @@ static int sum_column(struct fth_dev *dev, const struct fth_taxi_table *table, u
 	return rc;
 }
 
-int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table)
+int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool (*stopped)(void))
 {
 	void *piece = fth_dev_buf_alloc(dev, PIECE);
 	int rc = piece ? 0 : -ENOMEM;
@@ -169,7 +171,7 @@ int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table)
 	for (unsigned column = 0; column < FTH_TAXI_COLUMNS && rc == 0; column++) {
 		uint64_t sum;
 
-		rc = sum_column(dev, table, column, piece, &sum);
+		rc = sum_column(dev, table, column, piece, stopped, &sum);
 		if (rc == 0 && sum != table->sums[column])
 			rc = fth_fail(EILSEQ, "the column %s is not what was written",
 				      fth_taxi_column_name(column));

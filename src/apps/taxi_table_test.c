@@ -74,7 +74,7 @@ static void a_table_holds_what_was_added(void **state)
 	assert_ok(fth_taxi_open(dev, &table));
 	assert_memory_equal(&written, &table, sizeof(table));
 	assert_int_equal(table.rows, ROWS);
-	assert_ok(fth_taxi_check(dev, &table));
+	assert_ok(fth_taxi_check(dev, &table, NULL));
 	for (unsigned c = 0; c < FTH_TAXI_COLUMNS; c++) {
 		assert_int_equal(fth_taxi_offset(&table, c) % FTH_CACHE_LINE_MAX, 0);
 		assert_ok(fth_dev_read(dev, column, (8 * (size_t)ROWS + 511) / 512 * 512,
@@ -98,7 +98,7 @@ static void a_table_without_rows_is_one(void **state)
 	assert_ok(taxi_fixture_write(dev, 0, 3, &table));
 	assert_ok(fth_taxi_open(dev, &table));
 	assert_int_equal(table.rows, 0);
-	assert_ok(fth_taxi_check(dev, &table));
+	assert_ok(fth_taxi_check(dev, &table, NULL));
 	fth_dev_close(dev);
 }
 
@@ -143,7 +143,7 @@ static void damage_is_found(void **state)
 	}
 	assert_ok(fth_taxi_open(dev, &same));
 	change_byte(dev, fth_taxi_offset(&table, FTH_TAXI_TOLLS) + 8 * (ROWS - 1));
-	assert_int_equal(fth_taxi_check(dev, &table), -EILSEQ);
+	assert_int_equal(fth_taxi_check(dev, &table, NULL), -EILSEQ);
 	assert_string_equal(fth_error_text(-EILSEQ), "the column tolls is not what was written");
 	fth_dev_close(dev);
 }
@@ -181,7 +181,7 @@ static void a_table_is_whole_or_not_there(void **state)
 		rc = taxi_fixture_write(dev, 140000, 5, &table);
 		clean = rc == 0;
 		if (fth_taxi_open(dev, &table) == 0)
-			assert_ok(fth_taxi_check(dev, &table));
+			assert_ok(fth_taxi_check(dev, &table, NULL));
 		else
 			assert_true(rc < 0);
 		fth_dev_close(dev);
@@ -205,7 +205,7 @@ static void power_loss_leaves_a_whole_table_or_none(void **state)
 		if (lost)
 			assert_ok(fth_dev_crash_restart(dev));
 		if (fth_taxi_open(dev, &table) == 0) {
-			assert_ok(fth_taxi_check(dev, &table));
+			assert_ok(fth_taxi_check(dev, &table, NULL));
 			first += table.rows == 1000;
 			second += table.rows == 900;
 			assert_true(lost || table.rows == 900);

@@ -56,8 +56,9 @@ uint64_t fth_taxi_size(uint64_t rows);
 /* Read and check the header: -EINVAL with a text if it is none, is damaged or does not fit. */
 int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out);
 
-/* Read all columns and compare with the checksums: -EILSEQ names the first that differs. */
-int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table);
+/* Read all columns and compare with the checksums: -EILSEQ names the first that differs. `stopped`
+ * ends it with -EINTR; NULL: never. */
+int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool (*stopped)(void));
 
 /*
  * Writes a table from its first row to its last. Until fth_taxi_writer_finish() returned 0 there is
