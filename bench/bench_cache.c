@@ -160,6 +160,7 @@ static int run_hot(struct bench *b)
 	print_row("cursor, line by line", "GB/s", &b->hot.cursor);
 	print_row("cursor, each element", "GB/s", &b->hot.element);
 	print_row("random gets of 8 bytes", "M/s", &b->hot.random);
+	print_row("the same, gathered", "M/s", &b->hot.gather);
 	return 0;
 }
 
@@ -271,10 +272,10 @@ static void report_parameters(struct fth_json *j, const struct bench *b)
 
 static void report(const struct bench *b)
 {
-	const struct fth_rounds *parts[] = {&b->hot.cursor, &b->hot.element, &b->hot.random,
-					    &b->miss[0].lines, &b->miss[1].lines};
+	const struct fth_rounds *parts[] = {&b->hot.cursor, &b->hot.element,   &b->hot.random,
+					    &b->hot.gather, &b->miss[0].lines, &b->miss[1].lines};
 	const char *const names[] = {"cursor_ratio", "cursor_element_ratio", "random_ratio",
-				     "miss_ratio_32", "miss_ratio_128"};
+				     "gather_ratio", "miss_ratio_32",	     "miss_ratio_128"};
 	const unsigned n = sizeof(parts) / sizeof(parts[0]);
 	double ours = 0, peer = 0, least = INFINITY;
 	struct fth_json j;
@@ -296,6 +297,7 @@ static void report(const struct bench *b)
 	fth_rounds_json(&j, "cursor", &b->hot.cursor);
 	fth_rounds_json(&j, "cursor_element", &b->hot.element);
 	fth_rounds_json(&j, "random", &b->hot.random);
+	fth_rounds_json(&j, "gather", &b->hot.gather);
 	for (unsigned d = 0; d < DEPTHS; d++)
 		report_miss(&j, &b->miss[d]);
 	report_footprint(&j, "footprint", &b->full);

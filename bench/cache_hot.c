@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((uint64_t)2 << 20)
+#define GATHER	  1024u /* elements */
 #define CHUNK	  4096u /* elements written at once while filling */
 
 struct hot {
@@ -109,6 +110,26 @@ static __attribute__((noinline)) int random_gets(struct hot *hot, uint64_t gets,
 	return rc;
 }
 
+/* The same elements, some at a time. */
+static __attribute__((noinline)) int random_gathers(struct hot *hot, uint64_t gets, uint64_t seed,
+						    uint64_t *sum_out)
+{
+	uint64_t indices[GATHER], values[GATHER], sum = 0, n;
+	struct fth_rng rng = {seed};
+	int rc = 0;
+
+	for (uint64_t k = 0; k < gets && rc == 0; k += n) {
+		n = gets - k < GATHER ? gets - k : GATHER;
+		for (uint64_t j = 0; j < n; j++)
+			indices[j] = fth_rng_below(&rng, hot->n);
+		rc = fth_gather(hot->array, indices, n, values);
+		for (uint64_t j = 0; j < n && rc == 0; j++)
+			sum += values[j];
+	}
+	*sum_out = sum;
+	return rc;
+}
+
 /* ---- rounds ---- */
 
 static int compare(const char *what, uint64_t ours, uint64_t peer)
@@ -133,15 +154,17 @@ static int cursor_round(struct hot *hot, int (*sum)(const struct hot *, uint64_t
 	return rc < 0 ? rc : compare("cursor", ours, peer);
 }
 
-static int random_round(struct hot *hot, uint64_t seed)
+static int random_round(struct hot *hot, uint64_t seed,
+			int (*get)(struct hot *, uint64_t, uint64_t, uint64_t *),
+			struct fth_rounds *rounds)
 {
 	uint64_t start = fth_now_ns(), middle, end, ours, peer, gets = hot->bench->gets;
-	int rc = random_gets(hot, gets, seed, &ours);
+	int rc = get(hot, gets, seed, &ours);
 
 	middle = fth_now_ns();
 	peer = random_plain(hot->plain, hot->n, gets, seed);
 	end = fth_now_ns();
-	fth_rounds_add(&hot->bench->random, (double)gets * 1e3 / (double)(middle - start),
+	fth_rounds_add(rounds, (double)gets * 1e3 / (double)(middle - start),
 		       (double)gets * 1e3 / (double)(end - middle));
 	return rc < 0 ? rc : compare("random gets", ours, peer);
 }
@@ -155,7 +178,9 @@ static int measure(struct hot *hot)
 
 	for (uint64_t i = 0; i < bench->rounds && rc == 0; i++) {
 		fth_cli_progress("hot", i, bench->rounds);
-		rc = fth_cli_stopped() ? -EINTR : random_round(hot, i);
+		rc = fth_cli_stopped() ? -EINTR : random_round(hot, i, random_gets, &bench->random);
+		if (rc == 0)
+			rc = random_round(hot, i, random_gathers, &bench->gather);
 	}
 	bench->hits = fth_cache_stat(hot->cache, FTH_CACHE_HITS) - hits;
 	bench->misses = fth_cache_stat(hot->cache, FTH_CACHE_MISSES) - misses;
@@ -164,10 +189,10 @@ static int measure(struct hot *hot)
 	for (uint64_t i = 0; i < bench->rounds && rc == 0; i++)
 		rc = fth_cli_stopped() ? -EINTR : cursor_round(hot, sum_elements, &bench->element);
 	fth_cli_progress_end();
-	if (rc == 0 && (bench->misses || bench->hits != bench->rounds * bench->gets))
+	if (rc == 0 && (bench->misses || bench->hits != 2 * bench->rounds * bench->gets))
 		rc = fth_fail(EILSEQ, "%llu hits and %llu misses were counted for %llu gets",
 			      (unsigned long long)bench->hits, (unsigned long long)bench->misses,
-			      (unsigned long long)(bench->rounds * bench->gets));
+			      (unsigned long long)(2 * bench->rounds * bench->gets));
 	return rc;
 }
 

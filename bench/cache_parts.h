@@ -19,6 +19,7 @@ struct fth_bench_hot {
 	uint64_t rounds;
 	struct fth_rounds cursor;  /* GB/s, sequential sum, line by line */
 	struct fth_rounds element; /* the same element by element */
+	struct fth_rounds gather;  /* million elements gathered a second, a thousand at a time */
 	struct fth_rounds random;  /* million 8-byte gets a second */
 	uint64_t hits, misses;	   /* of the timed gets */
 };

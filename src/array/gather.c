@@ -6,6 +6,8 @@
  */
 #include "internal.h"
 
+#define AHEAD 32 /* elements between asking for one and reading it */
+
 /* One call, and the part of it that is being visited. */
 struct many {
 	struct fth_array *array;
@@ -88,6 +90,19 @@ static size_t collect_all(struct many *many, size_t k)
 	return k;
 }
 
+/*
+ * Ask the processor for an element that is read a little later, if it is in memory. A load that
+ * waits for memory holds up all after it; this does not, so many more are on their way at once.
+ */
+static inline void touch(const struct fth_array *array, uint64_t i, size_t size)
+{
+	/* relaxed: no data is looked at, and asking for the wrong bytes does no harm. */
+	uint64_t word = fth_load_relaxed_dev64(&array->words[i >> array->per_line]);
+
+	__builtin_prefetch(array->frames + ((word & FTH_LINE_FRAME_MASK) >> array->frame_shift) +
+			   (i & array->in_line) * size);
+}
+
 /* Read what is hot from position k on, and collect what is not. */
 static inline __attribute__((always_inline)) size_t collect_cold(struct many *many, size_t k,
 								 size_t size)
@@ -99,6 +114,8 @@ static inline __attribute__((always_inline)) size_t collect_cold(struct many *ma
 	for (; k < many->n; k++) {
 		uint64_t i = many->indices[k], value;
 
+		if (k + AHEAD < many->n)
+			touch(array, many->indices[k + AHEAD], size);
 		if (fth_array_peek(array, i, size, &value)) {
 			fth_array_store_value(many->out + k * size, value, size);
 			hits++;
