@@ -32,6 +32,15 @@ static int check_indices(const struct fth_array *array, const uint64_t *indices,
 
 /* ---- what is done with the elements of a line that is there ---- */
 
+/* A line is being visited: make the one that comes a little later ready for it. */
+static void touch_later(const struct many *many, size_t which)
+{
+	uint64_t k;
+
+	if (many->array->words && fth_batch_later(&many->batch, which, &k))
+		fth_array_touch(many->array, many->indices[k]);
+}
+
 static int take_elements(void *context, size_t which, uint8_t *data)
 {
 	struct many *many = context;
@@ -54,6 +63,7 @@ static int put_elements(void *context, size_t which, uint8_t *data)
 	const struct fth_batch *batch = &many->batch;
 	size_t size = fth_array_size(many->array);
 
+	touch_later(many, which);
 	for (uint32_t p = batch->starts[which]; p < batch->starts[which + 1]; p++) {
 		uint64_t k = batch->base + batch->order[p];
 
@@ -68,6 +78,7 @@ static int xor_elements(void *context, size_t which, uint8_t *data)
 	struct many *many = context;
 	const struct fth_batch *batch = &many->batch;
 
+	touch_later(many, which);
 	for (uint32_t p = batch->starts[which]; p < batch->starts[which + 1]; p++) {
 		uint64_t k = batch->base + batch->order[p];
 		uint8_t *at = data + fth_array_offset_of(many->array, many->indices[k]);
@@ -90,19 +101,6 @@ static size_t collect_all(struct many *many, size_t k)
 	return k;
 }
 
-/*
- * Ask the processor for an element that is read a little later, if it is in memory. A load that
- * waits for memory holds up all after it; this does not, so many more are on their way at once.
- */
-static inline void touch(const struct fth_array *array, uint64_t i, size_t size)
-{
-	/* relaxed: no data is looked at, and asking for the wrong bytes does no harm. */
-	uint64_t word = fth_load_relaxed_dev64(&array->words[i >> array->per_line]);
-
-	__builtin_prefetch(array->frames + ((word & FTH_LINE_FRAME_MASK) >> array->frame_shift) +
-			   (i & array->in_line) * size);
-}
-
 /* Read what is hot from position k on, and collect what is not. */
 static inline __attribute__((always_inline)) size_t collect_cold(struct many *many, size_t k,
 								 size_t size)
@@ -115,7 +113,7 @@ static inline __attribute__((always_inline)) size_t collect_cold(struct many *ma
 		uint64_t i = many->indices[k], value;
 
 		if (k + AHEAD < many->n)
-			touch(array, many->indices[k + AHEAD], size);
+			fth_array_touch(array, many->indices[k + AHEAD]);
 		if (fth_array_peek(array, i, size, &value)) {
 			fth_array_store_value(many->out + k * size, value, size);
 			hits++;

@@ -25,8 +25,11 @@ static int hand_out(void *context, size_t which, uint8_t *data)
 	const struct fth_batch *batch = &walk->batch;
 	uint64_t line = batch->lines[which], begin = fth_array_line_first(array, line);
 	uint64_t end = fth_array_line_end(array, line);
+	uint64_t later;
 	int rc = 0;
 
+	if (array->words && fth_batch_later(batch, which, &later))
+		fth_array_touch(array, walk->spans[later].first);
 	for (uint32_t p = batch->starts[which]; p < batch->starts[which + 1] && rc >= 0; p++) {
 		size_t k = batch->base + batch->order[p];
 		uint64_t first = walk->spans[k].first, last = first + walk->spans[k].count;
