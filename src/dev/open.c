@@ -58,8 +58,7 @@ int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
 	return rc;
 }
 
-/* The common part of a new device; on failure the device is closed. */
-static int adopt(struct fth_dev *dev, const char *text)
+int fth_dev_adopt(struct fth_dev *dev, const char *text)
 {
 	pthread_mutex_init(&dev->lock, NULL);
 	dev->sync = NULL;
@@ -80,7 +79,7 @@ static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri,
 	if (scheme->wrapper != (uri->inner != NULL))
 		return fth_fail(EINVAL, "%s is used as %s", scheme->name,
 				scheme->wrapper ? "a wrapper, NAME(DEVICE)" : "NAME:PATH");
-	if (uri->inner) {
+	if (uri->inner && !scheme->list) {
 		rc = fth_dev_open(uri->inner, &inner);
 		if (rc < 0)
 			return rc;
@@ -90,7 +89,7 @@ static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri,
 		fth_dev_close(inner);
 		return rc;
 	}
-	rc = adopt(dev, text);
+	rc = fth_dev_adopt(dev, text);
 	if (rc == 0)
 		*out = dev;
 	return rc;
@@ -117,9 +116,9 @@ static int add_model(const char *model, const char *text, struct fth_dev **dev)
 
 	if (rc < 0)
 		return rc;
-	/* From here on *dev belongs to outer, which adopt() closes when it fails. */
+	/* From here on *dev belongs to outer, which fth_dev_adopt() closes when it fails. */
 	*dev = NULL;
-	rc = adopt(outer, text);
+	rc = fth_dev_adopt(outer, text);
 	if (rc == 0)
 		*dev = outer;
 	return rc;

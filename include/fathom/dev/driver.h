@@ -69,10 +69,11 @@ struct fth_dev_chan {
 struct fth_dev_scheme {
 	const char *name;
 	bool wrapper; /* NAME(URI) rather than NAME:PATH */
+	bool list;    /* a wrapper of any number of devices: it opens uri->inner itself */
 	/*
 	 * Make the device: ops and info set, the common part zeroed. For a leaf uri->path is set;
-	 * for a wrapper `inner` is open, and belongs to the new device if this succeeds. Takes
-	 * its options and calls fth_uri_finish() before it touches anything.
+	 * for a wrapper `inner` is open, and belongs to the new device if this succeeds (NULL
+	 * for a list). Takes its options and calls fth_uri_finish() before it touches anything.
 	 */
 	int (*open)(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out);
 };
@@ -96,6 +97,12 @@ extern const struct fth_dev_scheme fth_dev_scheme_crash; /* fathom/dev/crash.h *
  * unless this succeeds.
  */
 int fth_dev_delay_wrap(struct fth_dev *inner, const char *model, struct fth_dev **out);
+
+/*
+ * Complete a device that was made without fth_dev_open(): ops and info set, the common part
+ * zeroed. `uri` is what fth_dev_uri() will say. On failure the device is closed.
+ */
+int fth_dev_adopt(struct fth_dev *dev, const char *uri);
 
 /* Add a scheme of your own; it must outlive its use. -EEXIST if the name is taken. */
 int fth_dev_scheme_register(const struct fth_dev_scheme *scheme);
