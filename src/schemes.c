@@ -3,8 +3,10 @@
 #include "fathom/dev/driver.h"
 #include "fathom/nvme/soft.h"
 #include "fathom/nvme/vfio.h"
+#include "fathom/vol.h"
 
 const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
-	&fth_dev_scheme_mem,   &fth_dev_scheme_file,  &fth_dev_scheme_fault, &fth_dev_scheme_delay,
-	&fth_dev_scheme_crash, &fth_nvme_scheme_soft, &fth_nvme_scheme_vfio, NULL,
+	&fth_dev_scheme_mem,   &fth_dev_scheme_file,  &fth_dev_scheme_fault,
+	&fth_dev_scheme_delay, &fth_dev_scheme_crash, &fth_nvme_scheme_soft,
+	&fth_nvme_scheme_vfio, &fth_vol_scheme,	      NULL,
 };

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What check.c and sync.c share. */
+#ifndef FTH_VOL_CHECK_H
+#define FTH_VOL_CHECK_H
+
+#include "vol/object.h"
+
+struct vol_checker {
+	struct fth_vol *vol; /* as far as it could be put together */
+	unsigned flags;
+	fth_vol_report report;
+	void *user;
+	int findings; /* neither harmless nor repaired */
+	bool cancelled;
+};
+
+/* Tell of a finding. */
+void vol_find(struct vol_checker *c, enum fth_vol_finding_kind kind, bool harmless, bool repaired,
+	      const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* Look at the replicas of one object, and with FTH_VOL_REPAIR make them the same. */
+int vol_check_replicas(struct vol_checker *c, const struct vol_entry *entry);
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Changing the catalog: create, remove, rename, resize; and looking at it. Each change is one
+ * commit: it happens, durably, or it does not.
+ */
+#include "vol/object.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+static int check_shape(const struct fth_vol *vol, const struct vol_entry *shape)
+{
+	if (shape->unit & (shape->unit - 1) || shape->unit < vol->space.block ||
+	    shape->unit > FTH_VOL_UNIT_MAX)
+		return fth_fail(
+			EINVAL,
+			"a stripe unit of %u bytes: it must be a power of two from %u to %u",
+			shape->unit, vol->space.block, FTH_VOL_UNIT_MAX);
+	if (shape->replicas > vol->count)
+		return fth_fail(EINVAL, "%u replicas on %u devices", shape->replicas, vol->count);
+	if (shape->width > vol->count)
+		return fth_fail(EINVAL, "%u columns on %u devices", shape->width, vol->count);
+	return 0;
+}
+
+/* Find room, if need be beginning on another device. */
+static int place(struct fth_vol *vol, struct vol_entry *entry)
+{
+	uint64_t rows = vol_rows_needed(entry, entry->size);
+	int rc = -ENOSPC;
+
+	for (unsigned i = 0; rc == -ENOSPC && i < vol->count; i++) {
+		entry->first = (uint32_t)((entry->id + i) % vol->count);
+		entry->segments = 0;
+		rc = vol_allocate(vol, entry, rows);
+	}
+	return rc;
+}
+
+int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
+		   const struct fth_vol_object_options *options, struct vol_entry **out)
+{
+	const struct vol_label *label = &vol->defaults;
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct vol_entry shape = {0}, *entry;
+	int rc = vol_name_check(name, strlen(name));
+
+	if (rc < 0)
+		return rc;
+	if (options)
+		o = *options;
+	shape.unit = o.unit ? o.unit : label->unit;
+	shape.replicas = o.replicas ? o.replicas : label->replicas;
+	shape.width = o.width ? o.width : vol->count;
+	rc = check_shape(vol, &shape);
+	if (rc < 0)
+		return rc;
+	if (vol_catalog_find(&vol->cat, name, NULL) && !o.replace)
+		return fth_fail(EEXIST, "there is an object \"%s\"", name);
+	entry = vol_entry_new(shape.width, shape.replicas, 0);
+	if (!entry)
+		return -ENOMEM;
+	memcpy(entry->name, name, strlen(name) + 1);
+	entry->unit = shape.unit;
+	entry->size = size;
+	entry->id = vol->cat.next_id;
+	rc = place(vol, entry);
+	/* Replicas that hold different leftovers would read differently. */
+	if (rc == 0 && (o.zero || (entry->replicas > 1 && !o.whole)))
+		rc = vol_zero_rows(vol, entry, 0);
+	if (rc < 0) {
+		vol_entry_free(entry);
+		return rc;
+	}
+	*out = entry;
+	return 0;
+}
+
+/* Zero the strands of `entry` from a row on, and make that durable. */
+int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t from_row)
+{
+	unsigned strands = vol_strands(entry);
+	uint64_t row = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; i < entry->segments; row += entry->rows[i++]) {
+		uint64_t skip = from_row > row ? from_row - row : 0;
+
+		if (skip >= entry->rows[i])
+			continue;
+		for (unsigned s = 0; rc == 0 && s < strands; s++)
+			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
+					  (entry->rows[i] - skip) * entry->unit,
+					  entry->at[(size_t)i * strands + s] + skip * entry->unit);
+	}
+	for (unsigned i = 0; rc == 0 && i < vol->count; i++)
+		rc = vol_flush_member(vol, i);
+	return rc;
+}
+
+/* Nobody writes it before it appears, whatever the options say. */
+static int make_unwritten_entry(struct fth_vol *vol, const char *name, uint64_t size,
+				const struct fth_vol_object_options *options,
+				struct vol_entry **out)
+{
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+
+	if (options)
+		o = *options;
+	o.whole = false;
+	return vol_make_entry(vol, name, size, &o, out);
+}
+
+static int create(struct fth_vol *vol, const char *name, uint64_t size,
+		  const struct fth_vol_object_options *options)
+{
+	struct vol_entry *entry, *old = vol_catalog_find(&vol->cat, name, NULL);
+	int rc = vol_writable(vol);
+
+	if (rc < 0)
+		return rc;
+	if (old && vol_object_find(vol, old->id) && options && options->replace)
+		return fth_fail(EBUSY, "\"%s\" is open", name);
+	rc = make_unwritten_entry(vol, name, size, options, &entry);
+	if (rc < 0)
+		return rc;
+	vol->cat.next_id++;
+	return vol_replace_entry(vol, old, entry);
+}
+
+int fth_vol_create(struct fth_vol *vol, const char *name, uint64_t size,
+		   const struct fth_vol_object_options *options)
+{
+	int rc;
+
+	pthread_mutex_lock(&vol->lock);
+	rc = create(vol, name, size, options);
+	pthread_mutex_unlock(&vol->lock);
+	return rc;
+}
+
+/* ---- changing ---- */
+
+/* The entry called name, for a change. */
+static int find_to_change(struct fth_vol *vol, const char *name, bool closed,
+			  struct vol_entry **out)
+{
+	int rc = vol_writable(vol);
+
+	if (rc < 0)
+		return rc;
+	*out = vol_catalog_find(&vol->cat, name, NULL);
+	if (!*out)
+		return fth_fail(ENOENT, "there is no object \"%s\"", name);
+	if (closed && vol_object_find(vol, (*out)->id))
+		return fth_fail(EBUSY, "\"%s\" is open", name);
+	return 0;
+}
+
+int fth_vol_remove(struct fth_vol *vol, const char *name)
+{
+	struct vol_entry *entry;
+	int rc;
+
+	pthread_mutex_lock(&vol->lock);
+	rc = find_to_change(vol, name, true, &entry);
+	if (rc == 0)
+		rc = vol_replace_entry(vol, entry, NULL);
+	pthread_mutex_unlock(&vol->lock);
+	return rc;
+}
+
+/* One commit that drops `over` (or NULL) and gives `entry` another name. */
+static int rename_over(struct fth_vol *vol, struct vol_entry *entry, struct vol_entry *over,
+		       const char *to)
+{
+	struct vol_object *obj = vol_object_find(vol, entry->id);
+	struct vol_entry *changed = vol_entry_clone(entry);
+	struct vol_catalog without, next;
+	int rc;
+
+	if (!changed)
+		return -ENOMEM;
+	memset(changed->name, 0, sizeof(changed->name));
+	memcpy(changed->name, to, strlen(to) + 1);
+	rc = vol_catalog_change(&vol->cat, over, NULL, &without);
+	if (rc == 0) {
+		rc = vol_catalog_change(&without, entry, changed, &next);
+		vol_catalog_forget(&without);
+	}
+	if (rc == 0)
+		rc = vol_commit(vol, &next);
+	if (rc < 0) {
+		vol_entry_free(changed);
+		return rc;
+	}
+	vol_entry_free(entry);
+	vol_entry_free(over);
+	if (obj)
+		memcpy(obj->entry->name, changed->name, sizeof(changed->name));
+	return 0;
+}
+
+static int rename_locked(struct fth_vol *vol, const char *from, const char *to, bool replace)
+{
+	struct vol_entry *entry, *over;
+	int rc = vol_name_check(to, strlen(to));
+
+	if (rc == 0)
+		rc = find_to_change(vol, from, false, &entry);
+	if (rc < 0 || strcmp(from, to) == 0)
+		return rc;
+	over = vol_catalog_find(&vol->cat, to, NULL);
+	if (over && !replace)
+		return fth_fail(EEXIST, "there is an object \"%s\"", to);
+	if (over && vol_object_find(vol, over->id))
+		return fth_fail(EBUSY, "\"%s\" is open", to);
+	return rename_over(vol, entry, over, to);
+}
+
+int fth_vol_rename(struct fth_vol *vol, const char *from, const char *to, bool replace)
+{
+	int rc;
+
+	pthread_mutex_lock(&vol->lock);
+	rc = rename_locked(vol, from, to, replace);
+	pthread_mutex_unlock(&vol->lock);
+	return rc;
+}
+
+static void cut_rows(struct vol_entry *entry, uint64_t rows)
+{
+	unsigned kept = 0;
+
+	for (; kept < entry->segments && rows > 0; kept++) {
+		if (entry->rows[kept] > rows)
+			entry->rows[kept] = rows;
+		rows -= entry->rows[kept];
+	}
+	entry->segments = kept;
+}
+
+/*
+ * Zero what an object gains inside the rows that it has: [from, to) of it, on all replicas. Nobody
+ * can see these bytes before the commit.
+ */
+static int zero_tail(struct fth_vol *vol, const struct vol_entry *entry, uint64_t from, uint64_t to)
+{
+	uint64_t block = vol->space.block, row = (uint64_t)entry->unit * entry->width;
+	unsigned last = entry->segments - 1, strands = vol_strands(entry);
+	uint64_t before = vol_rows_held(entry) - entry->rows[last];
+	int rc = 0;
+
+	for (from = (from + block - 1) / block * block; rc == 0 && from < to;) {
+		uint64_t n = entry->unit - from % entry->unit;
+		unsigned column = (unsigned)(from / entry->unit % entry->width);
+		uint64_t within = (from / row - before) * entry->unit + from % entry->unit;
+
+		for (unsigned r = 0; rc == 0 && r < entry->replicas; r++) {
+			unsigned s = column * entry->replicas + r;
+
+			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
+					  n, entry->at[(size_t)last * strands + s] + within);
+		}
+		from += n;
+	}
+	return rc;
+}
+
+static int grow(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
+{
+	uint64_t held = vol_rows_held(entry), old = entry->size;
+	uint64_t end = held * entry->unit * entry->width;
+	int rc = 0;
+
+	if (zero && entry->segments > 0)
+		rc = zero_tail(vol, entry, old, size < end ? size : end);
+	if (rc == 0)
+		rc = vol_allocate(vol, entry, vol_rows_needed(entry, size));
+	if (rc == 0 && zero)
+		rc = vol_zero_rows(vol, entry, held);
+	return rc;
+}
+
+static int resize(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
+{
+	struct vol_entry *changed = vol_entry_clone(entry);
+	int rc = 0;
+
+	if (!changed)
+		return -ENOMEM;
+	if (size > entry->size)
+		rc = grow(vol, changed, size, zero);
+	else
+		cut_rows(changed, vol_rows_needed(changed, size));
+	changed->size = size;
+	if (rc < 0) {
+		vol_entry_free(changed);
+		return rc;
+	}
+	return vol_replace_entry(vol, entry, changed);
+}
+
+int fth_vol_resize(struct fth_vol *vol, const char *name, uint64_t size, bool zero)
+{
+	struct vol_entry *entry;
+	int rc;
+
+	pthread_mutex_lock(&vol->lock);
+	rc = find_to_change(vol, name, true, &entry);
+	if (rc == 0 && size != entry->size)
+		rc = resize(vol, entry, size, zero || entry->replicas > 1);
+	pthread_mutex_unlock(&vol->lock);
+	return rc;
+}
+
+/* ---- looking ---- */
+
+void vol_describe(const struct fth_vol *vol, const struct vol_entry *entry,
+		  struct fth_vol_object_info *info)
+{
+	const struct vol_object *obj = vol_object_find(vol, entry->id);
+
+	memset(info, 0, sizeof(*info));
+	memcpy(info->name, entry->name, sizeof(info->name));
+	info->id = entry->id;
+	info->size = entry->size;
+	info->unit = entry->unit;
+	info->replicas = entry->replicas;
+	info->width = entry->width;
+	info->segments = entry->segments;
+	info->stale = entry->stale;
+	info->open = obj != NULL;
+	info->unsynced =
+		obj ? fth_load_relaxed_dev32(&obj->unsynced) : entry->flags & VOL_OBJECT_UNSYNCED;
+	for (unsigned i = 0; i < entry->segments; i++)
+		info->allocated += vol_rows_bytes(entry, entry->rows[i]) * vol_strands(entry);
+}
+
+int fth_vol_stat(struct fth_vol *vol, const char *name, struct fth_vol_object_info *info)
+{
+	struct vol_entry *entry;
+	int rc = 0;
+
+	pthread_mutex_lock(&vol->lock);
+	entry = vol_catalog_find(&vol->cat, name, NULL);
+	if (entry)
+		vol_describe(vol, entry, info);
+	else
+		rc = fth_fail(ENOENT, "there is no object \"%s\"", name);
+	pthread_mutex_unlock(&vol->lock);
+	return rc;
+}
+
+int fth_vol_list(struct fth_vol *vol,
+		 int (*visit)(const struct fth_vol_object_info *info, void *user), void *user)
+{
+	struct fth_vol_object_info *all;
+	unsigned n;
+	int rc = 0;
+
+	pthread_mutex_lock(&vol->lock);
+	n = vol->cat.count;
+	all = calloc(n + 1, sizeof(*all));
+	for (unsigned i = 0; all && i < n; i++)
+		vol_describe(vol, vol->cat.entries[i], &all[i]);
+	pthread_mutex_unlock(&vol->lock);
+	if (!all)
+		return -ENOMEM;
+	for (unsigned i = 0; rc == 0 && i < n; i++)
+		rc = visit(&all[i], user);
+	free(all);
+	return rc;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When replicas are not the same any more: a device that failed a write, a block that can not be
+ * read.
+ *
+ * Invariants
+ * 1. A device that did not take a change of a replicated object is in obj->stale, and in the
+ *    catalog, before that change is acknowledged. It is neither read nor written for this object
+ *    from then on.
+ * 2. obj->stale never takes the last good replica of a column. A change that no replica took, or
+ *    that would need that, fails; then nobody knows which replica holds what of it, and all reads
+ *    of the object come from the first good one, as after a crash.
+ * 3. A repair copies what a good replica holds while no change is in flight and the gate keeps new
+ *    ones out: it can not overwrite newer data with older.
+ */
+#include "vol/object.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GATE_CLOSED 0x80000000u
+#define COPY_BYTES  (1u << 20)
+
+/* ---- the gate ---- */
+
+bool vol_gate_enter(struct vol_object *obj)
+{
+	/* acqrel: what follows is not done before the gate was seen open */
+	if (!(fth_add_acqrel_dev32(&obj->gate, 1) & GATE_CLOSED))
+		return true;
+	vol_gate_leave(obj);
+	return false;
+}
+
+void vol_gate_leave(struct vol_object *obj)
+{
+	/* acqrel: what was done inside is seen by a repair that finds nobody inside */
+	fth_add_acqrel_dev32(&obj->gate, UINT32_MAX);
+}
+
+static bool close_gate(struct vol_object *obj)
+{
+	uint32_t nobody = 0;
+
+	/* acqrel, in the accessor: sees all that those who left have done */
+	return fth_cas_acqrel_dev32(&obj->gate, &nobody, GATE_CLOSED);
+}
+
+static void open_gate(struct vol_object *obj)
+{
+	/* acqrel: the repair is done before anybody passes. Not a store: some may be knocking. */
+	fth_and_acqrel_dev32(&obj->gate, ~GATE_CLOSED);
+}
+
+/* ---- repairs ---- */
+
+void vol_note_repair(struct vol_object *obj, uint64_t offset, uint64_t length, unsigned replica)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&obj->repair_lock);
+	n = fth_load_relaxed_dev32(&obj->repair_count);
+	for (uint32_t i = 0; i < n; i++)
+		if (obj->repairs[i].offset == offset && obj->repairs[i].replica == replica)
+			length = 0;
+	/* With a full list it stays unrepaired until it is read again. */
+	if (length > 0 && n < VOL_REPAIRS_MAX) {
+		obj->repairs[n] = (struct vol_repair){offset, length, replica};
+		fth_store_relaxed_dev32(&obj->repair_count, n + 1);
+	}
+	pthread_mutex_unlock(&obj->repair_lock);
+}
+
+/* Read from any good replica but `bad`. */
+static int read_good(struct vol_object *obj, const struct vol_place *place, unsigned bad, void *buf,
+		     uint64_t length)
+{
+	/* acquire: see choose() in channel.c */
+	uint64_t stale = fth_load_acquire_dev64(&obj->stale);
+	int rc = -EIO;
+
+	for (unsigned r = 0; rc < 0 && r < obj->entry->replicas; r++) {
+		unsigned device = vol_place_device(obj, place, r);
+
+		if (r != bad && !(stale >> device & 1))
+			rc = fth_dev_read(obj->vol->members[device].dev, buf, length,
+					  vol_place_offset(obj, place, r));
+	}
+	return rc;
+}
+
+static int repair(struct vol_object *obj, const struct vol_repair *what, void *buf)
+{
+	uint64_t done = 0;
+	int rc = 0;
+
+	while (rc == 0 && done < what->length) {
+		struct vol_place place = vol_place(obj, what->offset + done);
+		unsigned device = vol_place_device(obj, &place, what->replica);
+		uint64_t n = what->length - done < COPY_BYTES ? what->length - done : COPY_BYTES;
+
+		/* acquire: see choose() in channel.c */
+		if (fth_load_acquire_dev64(&obj->stale) >> device & 1)
+			return -ESTALE;
+		rc = read_good(obj, &place, what->replica, buf, n);
+		if (rc == 0)
+			rc = fth_dev_write(obj->vol->members[device].dev, buf, n,
+					   vol_place_offset(obj, &place, what->replica));
+		done += n;
+	}
+	return rc;
+}
+
+static void run_repairs(struct vol_object *obj)
+{
+	uint32_t n = fth_load_relaxed_dev32(&obj->repair_count);
+	void *buf;
+
+	if (posix_memalign(&buf, VOL_GRAIN, COPY_BYTES) != 0)
+		return; /* they stay noted */
+	for (uint32_t i = 0; i < n; i++) {
+		int rc = repair(obj, &obj->repairs[i], buf);
+
+		/* What could not be written back is no worse than before: it can not be read. */
+		fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES,
+			      1);
+	}
+	fth_store_relaxed_dev32(&obj->repair_count, 0);
+	free(buf);
+}
+
+void vol_run_repairs(struct vol_object *obj)
+{
+	if (obj->vol->readonly || vol_failed(obj->vol) < 0)
+		return;
+	if (pthread_mutex_trylock(&obj->repair_lock) != 0)
+		return;
+	if (close_gate(obj)) {
+		run_repairs(obj);
+		open_gate(obj);
+	}
+	pthread_mutex_unlock(&obj->repair_lock);
+}
+
+/* ---- devices that fail ---- */
+
+uint64_t vol_lost_flushes(const struct vol_object *obj)
+{
+	/* acquire: see choose() in channel.c */
+	uint64_t look = obj->used & ~fth_load_acquire_dev64(&obj->stale), lost = 0;
+
+	for (unsigned i = 0; i < obj->vol->count; i++)
+		/* relaxed: a flush that failed before this one began was counted before */
+		if (look >> i & 1 && fth_load_relaxed_dev32(&obj->vol->members[i].flush_failures) !=
+					     obj->flush_seen[i])
+			lost |= (uint64_t)1 << i;
+	return lost;
+}
+
+/* Put it into the catalog that these devices are out of date for obj. Under vol->lock. */
+static int record_stale(struct vol_object *obj, uint64_t stale)
+{
+	struct vol_entry *now, *changed;
+
+	obj->entry->stale |= stale;
+	/* release: whoever is told of the write from here on finds the device out of date */
+	fth_store_release_dev64(&obj->stale, fth_load_relaxed_dev64(&obj->stale) | stale);
+	if (obj->pending) /* it goes into the catalog with the object */
+		return 0;
+	now = vol_entry_of(obj->vol, obj->entry->id);
+	changed = vol_entry_clone(now);
+	if (!changed)
+		return -ENOMEM;
+	changed->stale |= stale;
+	return vol_replace_entry(obj->vol, now, changed);
+}
+
+int vol_devices_failed(struct vol_object *obj, uint64_t failed, int error)
+{
+	struct fth_vol *vol = obj->vol;
+	uint64_t known;
+	int rc;
+
+	pthread_mutex_lock(&vol->lock);
+	known = fth_load_relaxed_dev64(&obj->stale); /* changes under the lock only */
+	failed &= ~known;
+	if (!vol_entry_survives(obj->entry, known | failed, vol->count)) {
+		/* relaxed: a read that misses it by a moment overlapped the failed change */
+		fth_store_relaxed_dev32(&obj->unsynced, 1);
+		rc = error;
+	} else {
+		rc = failed ? record_stale(obj, failed) : vol_failed(vol);
+	}
+	pthread_mutex_unlock(&vol->lock);
+	if (rc == 0)
+		fth_stats_add(vol->stats, FTH_VOL_DEGRADED_WRITES, 1);
+	return rc;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The volume, as its source files share it. README.md says who may touch what. */
+#ifndef FTH_VOL_INTERNAL_H
+#define FTH_VOL_INTERNAL_H
+
+#include "fathom/base/stats.h"
+#include "fathom/vol.h"
+
+#include "vol/catalog.h"
+#include "vol/label.h"
+
+#include <pthread.h>
+
+struct vol_object; /* object.h */
+
+struct vol_member {
+	struct fth_dev *dev; /* NULL: missing */
+	bool owned;
+	int lock_fd; /* -1: none */
+	struct vol_label label;
+	unsigned good_slot;	 /* holds `held`; the other one is written next */
+	uint64_t held;		 /* the sequence of the newest catalog on it; 0: none */
+	uint64_t held_digest;	 /* of that one */
+	uint32_t flush_failures; /* atomic */
+};
+
+struct fth_vol {
+	struct vol_member members[FTH_VOL_DEVICES_MAX]; /* in the order of their labels */
+	unsigned count;
+	struct vol_space space;
+	struct vol_label defaults; /* any of the labels, for what all have in common */
+	uint64_t missing;	   /* bit i: device i */
+	bool readonly;
+	uint32_t failed; /* atomic: the errno of an update with unknown end, or 0 */
+	struct fth_stats *stats;
+
+	pthread_mutex_t lock; /* guards all below, and updates of the catalog */
+	struct vol_catalog cat;
+	struct vol_object *objects; /* those that are open, committed or not */
+};
+
+/* ---- open.c ---- */
+
+/* Put the labelled devices of one volume into vol->members and vol->space, or say why not. */
+int vol_assemble(struct fth_vol *vol, struct fth_dev *const *devs, unsigned n, unsigned flags);
+
+/* The volume takes over its devices and their locks. */
+struct vol_opened;
+void vol_own(struct fth_vol *vol, const struct vol_opened *opened);
+
+/* ---- slots.c ---- */
+
+struct vol_slot {
+	enum vol_found state;
+	char why[96];
+	uint64_t sequence, previous, digest, behind;
+	char *buf; /* of VOL_FOUND: all of it; to be freed */
+	uint64_t bytes;
+};
+
+/* Read slot 0 or 1 of member i. -ENOMEM, or 0 with a state. */
+int vol_slot_read(const struct fth_vol *vol, unsigned i, unsigned slot, struct vol_slot *out);
+
+/* Read all slots, fill in what each member holds, and take the newest as vol->cat. */
+int vol_catalog_load(struct fth_vol *vol);
+
+/* Does what member i holds lead to this catalog? */
+bool vol_leads_to(const struct fth_vol *vol, unsigned i, const struct vol_catalog *cat);
+
+/*
+ * Make `next` (from vol_catalog_change()) the catalog, durably, and let go of the old list. Under
+ * vol->lock. On failure next is forgotten and vol->cat as before; -ENOSPC when it does not fit
+ * leaves all as it was, another error leaves the volume failed.
+ */
+int vol_commit(struct fth_vol *vol, struct vol_catalog *next);
+
+/* Put `add` in the place of `drop` and commit; drop is freed, or on failure add. */
+int vol_replace_entry(struct fth_vol *vol, struct vol_entry *drop, struct vol_entry *add);
+
+/* 0, or why nothing may be written: failed, or read-only. */
+int vol_writable(const struct fth_vol *vol);
+int vol_failed(const struct fth_vol *vol);
+
+/* Flush one device, and remember that it failed. */
+int vol_flush_member(struct fth_vol *vol, unsigned i);
+
+/* ---- alloc.c ---- */
+
+/* Append segments to entry until it holds `rows` rows. -ENOSPC with a text. Under vol->lock. */
+int vol_allocate(struct fth_vol *vol, struct vol_entry *entry, uint64_t rows);
+uint64_t vol_free_bytes(struct fth_vol *vol);
+
+/* ---- lock.c ---- */
+
+/* Devices opened by URI, locked where they are files. Zero-initialise. */
+struct vol_opened {
+	struct fth_dev *devs[FTH_VOL_DEVICES_MAX];
+	int locks[FTH_VOL_DEVICES_MAX]; /* -1: none */
+	unsigned count;
+};
+
+int vol_open_all(const char *const *uris, unsigned n, bool exclusive, struct vol_opened *out);
+void vol_close_all(struct vol_opened *opened);
+
+/* ---- objects.c ---- */
+
+void vol_describe(const struct fth_vol *vol, const struct vol_entry *entry,
+		  struct fth_vol_object_info *info);
+int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t from_row);
+/* A new entry with its space. Under vol->lock. */
+int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
+		   const struct fth_vol_object_options *options, struct vol_entry **out);
+
+#endif

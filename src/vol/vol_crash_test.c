@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Power losses at random points of random operations, again and again on the same volume. After
+ * each one the volume is opened and compared with what was promised:
+ *
+ *	- every operation that had returned is there; the one that was cut short happened or did
+ *not;
+ *	- each sector of each object holds what it held at the last flush, or something that was
+ *	  written to it since; objects that appear with their data have all of it;
+ *	- reading twice gives the same, and fth_vol_check() finds nothing that is not harmless.
+ *
+ * FATHOM_CRASH_POINTS makes it longer.
+ */
+#include "vol/vol_fixture.h"
+
+#include "fathom/dev/crash.h"
+
+#define POINTS	16000
+#define NAMES	5
+#define SECTOR	512u
+#define SECTORS 48u
+
+struct sector {
+	uint32_t durable, newest; /* versions; 0: zeroes */
+	bool fresh;		  /* written since the volume was opened */
+};
+
+struct object {
+	bool there;
+	uint64_t id;			   /* 0: of an object that is not known to be there yet */
+	uint32_t stamp, sectors, replicas; /* stamp: which object its data is of */
+	struct sector sector[SECTORS];
+};
+
+struct model {
+	struct object object[NAMES];
+};
+
+/* `after` is `before` with the operation under way done. */
+struct world {
+	struct rack rack;
+	struct fth_rng rng;
+	struct model before, after;
+	uint32_t version, stamp;
+	uint64_t max_id; /* of all objects seen */
+	unsigned losses;
+};
+
+static const char *const names[NAMES] = {"a", "bb", "c/c", "d", "\xc3\xa9"};
+
+static uint32_t below(struct world *w, uint32_t n)
+{
+	return (uint32_t)fth_rng_below(&w->rng, n);
+}
+
+/* ---- data ---- */
+
+static void stamp_sector(char *buf, uint32_t stamp, uint32_t sector, uint32_t version)
+{
+	uint64_t *words = (uint64_t *)buf;
+
+	for (unsigned i = 0; i < SECTOR / 8; i++)
+		words[i] = version ? (uint64_t)stamp << 40 | (uint64_t)sector << 32 | version : 0;
+}
+
+/* The version that a sector holds; fails when it is none of this object and place. */
+static uint32_t version_of(const char *buf, uint32_t stamp, uint32_t sector)
+{
+	char want[SECTOR];
+	uint32_t version = (uint32_t) * (const uint64_t *)buf;
+
+	stamp_sector(want, stamp, sector, version);
+	assert_memory_equal(buf, want, SECTOR);
+	return version;
+}
+
+static int write_sectors(struct fth_dev *dev, uint32_t stamp, uint32_t first, uint32_t count,
+			 uint32_t version)
+{
+	_Alignas(4096) char buf[SECTORS * SECTOR];
+
+	for (uint32_t i = 0; i < count; i++)
+		stamp_sector(buf + i * SECTOR, stamp, first + i, version);
+	return fth_dev_write(dev, buf, (uint64_t)count * SECTOR, (uint64_t)first * SECTOR);
+}
+
+/* ---- operations: change w->after, then do it ---- */
+
+static struct fth_vol_object_options random_shape(struct world *w)
+{
+	struct fth_vol_object_options o =
+		shape(512u << below(w, 4), 1 + below(w, w->rack.count), 0);
+
+	o.width = 1 + below(w, w->rack.count);
+	o.zero = true;
+	return o;
+}
+
+static void note_object(struct world *w, unsigned n, const struct fth_vol_object_options *o,
+			uint32_t version)
+{
+	struct object *object = &w->after.object[n];
+
+	memset(object, 0, sizeof(*object));
+	object->there = true;
+	object->stamp = ++w->stamp;
+	object->sectors = 1 + below(w, SECTORS);
+	object->replicas = o->replicas;
+	for (unsigned i = 0; i < object->sectors; i++)
+		object->sector[i] = (struct sector){version, version, true};
+}
+
+static int do_create(struct world *w)
+{
+	struct fth_vol_object_options o = random_shape(w);
+	unsigned n = below(w, NAMES);
+
+	o.replace = below(w, 2);
+	note_object(w, n, &o, 0);
+	return fth_vol_create(w->rack.vol, names[n], w->after.object[n].sectors * SECTOR, &o);
+}
+
+static int do_import(struct world *w)
+{
+	struct fth_vol_object_options o = random_shape(w);
+	unsigned n = below(w, NAMES);
+	struct object *object = &w->after.object[n];
+	struct fth_dev *dev;
+	int rc;
+
+	o.replace = below(w, 2);
+	o.zero = false;
+	o.whole = true;
+	note_object(w, n, &o, ++w->version);
+	rc = fth_vol_object_new(w->rack.vol, names[n], object->sectors * SECTOR, &o, &dev);
+	if (rc < 0)
+		return rc;
+	rc = write_sectors(dev, object->stamp, 0, object->sectors, w->version);
+	if (rc == 0)
+		rc = fth_vol_object_commit(dev);
+	fth_dev_close(dev);
+	return rc;
+}
+
+static int do_remove(struct world *w)
+{
+	unsigned n = below(w, NAMES);
+
+	w->after.object[n].there = false;
+	return fth_vol_remove(w->rack.vol, names[n]);
+}
+
+static int do_rename(struct world *w)
+{
+	unsigned from = below(w, NAMES), to = below(w, NAMES);
+
+	if (from != to) {
+		w->after.object[to] = w->after.object[from];
+		w->after.object[from].there = false;
+	}
+	return fth_vol_rename(w->rack.vol, names[from], names[to], below(w, 2));
+}
+
+static int do_resize(struct world *w)
+{
+	unsigned n = below(w, NAMES);
+	struct object *object = &w->after.object[n];
+	uint32_t sectors = below(w, SECTORS + 1);
+
+	for (uint32_t i = object->sectors; i < sectors; i++)
+		object->sector[i] = (struct sector){.fresh = true};
+	object->sectors = sectors;
+	return fth_vol_resize(w->rack.vol, names[n], (uint64_t)sectors * SECTOR, true);
+}
+
+/* After a flush: what was written since the volume was opened is durable on all replicas. */
+static void note_flush(struct object *object)
+{
+	for (unsigned i = 0; i < object->sectors; i++)
+		if (object->sector[i].fresh)
+			object->sector[i].durable = object->sector[i].newest;
+}
+
+static int write_some(struct world *w, struct fth_dev *dev, struct object *object)
+{
+	uint32_t first = below(w, object->sectors), count = 1 + below(w, object->sectors - first);
+
+	w->version++;
+	for (uint32_t i = first; i < first + count; i++) {
+		object->sector[i].newest = w->version;
+		object->sector[i].fresh = true;
+	}
+	return write_sectors(dev, object->stamp, first, count, w->version);
+}
+
+static int do_write(struct world *w)
+{
+	unsigned n = below(w, NAMES);
+	struct object *object = &w->after.object[n];
+	struct fth_dev *dev;
+	int rc = fth_vol_object_open(w->rack.vol, names[n], 0, &dev);
+
+	if (rc < 0)
+		return rc;
+	for (unsigned i = below(w, 3); rc == 0 && object->sectors && i < 3; i++) {
+		rc = write_some(w, dev, object);
+		if (rc == 0 && below(w, 2)) {
+			rc = fth_dev_flush(dev);
+			if (rc == 0)
+				note_flush(object);
+		}
+	}
+	fth_dev_close(dev);
+	return rc;
+}
+
+/* The volume is closed, repaired and opened again. */
+static int do_repair(struct world *w)
+{
+	int rc;
+
+	fth_vol_close(w->rack.vol);
+	w->rack.vol = NULL;
+	rc = fth_vol_check(w->rack.devs, w->rack.count, FTH_VOL_REPAIR, NULL, NULL);
+	return rc < 0 ? rc : fth_vol_open(w->rack.devs, w->rack.count, 0, &w->rack.vol);
+}
+
+/* ---- power ---- */
+
+static bool power_went(const struct world *w)
+{
+	for (unsigned i = 0; i < w->rack.count; i++)
+		if (!fth_dev_crash_powered(w->rack.devs[i]))
+			return true;
+	return false;
+}
+
+static void lose_all_power(struct world *w)
+{
+	rack_close(&w->rack);
+	for (unsigned i = 0; i < w->rack.count; i++) {
+		if (fth_dev_crash_powered(w->rack.devs[i]))
+			assert_ok(fth_dev_crash_power_loss(w->rack.devs[i], fth_rng_next(&w->rng)));
+		assert_ok(fth_dev_crash_at(w->rack.devs[i], 0, 0));
+		assert_ok(fth_dev_crash_restart(w->rack.devs[i]));
+	}
+	w->losses++;
+}
+
+/* ---- afterwards ---- */
+
+static bool matches(struct world *w, const struct model *model)
+{
+	for (unsigned n = 0; n < NAMES; n++) {
+		struct fth_vol_object_info info;
+		int rc = fth_vol_stat(w->rack.vol, names[n], &info);
+
+		if ((rc == 0) != model->object[n].there)
+			return false;
+		if (rc == 0 &&
+		    (info.size != (uint64_t)model->object[n].sectors * SECTOR ||
+		     (model->object[n].id ? info.id != model->object[n].id : info.id <= w->max_id)))
+			return false;
+	}
+	return true;
+}
+
+static void learn_ids(struct world *w)
+{
+	for (unsigned n = 0; n < NAMES; n++) {
+		struct fth_vol_object_info info;
+
+		if (!w->after.object[n].there)
+			continue;
+		assert_ok(fth_vol_stat(w->rack.vol, names[n], &info));
+		w->after.object[n].id = info.id;
+		if (info.id > w->max_id)
+			w->max_id = info.id;
+	}
+	w->before = w->after;
+}
+
+static void verify_object(struct world *w, unsigned n)
+{
+	struct object *object = &w->after.object[n];
+	_Alignas(4096) char buf[SECTORS * SECTOR], again[SECTORS * SECTOR];
+	struct fth_vol_object_info info;
+	struct fth_dev *dev;
+	uint64_t bytes = (uint64_t)object->sectors * SECTOR;
+
+	assert_ok(fth_vol_stat(w->rack.vol, names[n], &info));
+	assert_ok(fth_vol_object_open(w->rack.vol, names[n], FTH_VOL_READONLY, &dev));
+	if (bytes) {
+		assert_ok(fth_dev_read(dev, buf, bytes, 0));
+		assert_ok(fth_dev_read(dev, again, bytes, 0));
+		assert_memory_equal(buf, again, bytes);
+	}
+	fth_dev_close(dev);
+	for (uint32_t i = 0; i < object->sectors; i++) {
+		uint32_t version = version_of(buf + i * SECTOR, object->stamp, i);
+		struct sector *sector = &object->sector[i];
+
+		if (version < sector->durable || version > sector->newest)
+			fail_msg("\"%s\" sector %u: version %u, durable is %u, newest %u", names[n],
+				 i, version, sector->durable, sector->newest);
+		/* On one replica it is on the medium now; of several, others may hold another. */
+		if (object->replicas == 1)
+			sector->durable = sector->newest = version;
+		sector->fresh = false;
+	}
+}
+
+static void recover(struct world *w)
+{
+	struct findings f = check(&w->rack, 0);
+
+	/* The devices do not all go at once: one may have missed a write of the others. */
+	if (f.serious != f.serious_kinds[FTH_VOL_F_REPLICA])
+		fail_msg("loss %u: %s", w->losses, f.text);
+	rack_open(&w->rack);
+	if (!matches(w, &w->after)) {
+		if (!matches(w, &w->before))
+			fail_msg("loss %u: neither before nor after the operation", w->losses);
+		w->after = w->before;
+	}
+	for (unsigned n = 0; n < NAMES; n++)
+		if (w->after.object[n].there)
+			verify_object(w, n);
+	learn_ids(w);
+}
+
+/* One operation. False: the power went. */
+static bool step(struct world *w)
+{
+	static int (*const operations[])(struct world *) = {
+		do_create, do_import, do_remove, do_rename, do_resize,
+		do_write,  do_write,  do_write,	 do_write,
+	};
+	bool repair = below(w, 40) == 0;
+	unsigned which = below(w, sizeof(operations) / sizeof(operations[0]));
+	int rc = repair ? do_repair(w) : operations[which](w);
+
+	if (power_went(w)) {
+		/* It may have returned all the same: from then on it counts. */
+		if (rc == 0)
+			w->before = w->after;
+		return false;
+	}
+	if (rc < 0 && rc != -ENOENT && rc != -EEXIST && rc != -ENOSPC)
+		fail_msg("operation %u: %s", which, fth_error_text(rc));
+	if (rc < 0)
+		w->after = w->before;
+	learn_ids(w);
+	return true;
+}
+
+static void one_life(struct world *w)
+{
+	unsigned victim = below(w, w->rack.count), steps = 1 + below(w, 8);
+
+	assert_ok(fth_dev_crash_at(w->rack.devs[victim], 1 + below(w, 40), fth_rng_next(&w->rng)));
+	while (steps-- > 0 && step(w))
+		;
+	lose_all_power(w);
+	recover(w);
+}
+
+static void run(unsigned devices, unsigned points, uint64_t seed)
+{
+	struct world *w = calloc(1, sizeof(*w));
+
+	assert_non_null(w);
+	w->rng.state = seed;
+	rack_format(&w->rack, "crash(mem:256K)", devices);
+	while (w->losses < points)
+		one_life(w);
+	rack_close(&w->rack);
+	assert_int_equal(check(&w->rack, FTH_VOL_REPAIR).serious, 0);
+	assert_sound(&w->rack, FTH_VOL_CHECK_DATA);
+	rack_release(&w->rack);
+	free(w);
+}
+
+static unsigned points(void)
+{
+	const char *text = getenv("FATHOM_CRASH_POINTS");
+
+	return text ? (unsigned)strtoul(text, NULL, 0) : POINTS;
+}
+
+static void one_device_keeps_its_promises(void **state)
+{
+	(void)state;
+	run(1, points() / 4, 11);
+}
+
+static void two_devices_keep_their_promises(void **state)
+{
+	(void)state;
+	run(2, points() / 2, 12);
+}
+
+static void three_devices_keep_their_promises(void **state)
+{
+	(void)state;
+	run(3, points() / 2, 13);
+}
+
+/* Formatting that is cut short leaves a volume or none, and never one that looks whole but is not.
+ */
+static void formatting_is_cut_short_cleanly(void **state)
+{
+	(void)state;
+	for (unsigned nth = 1; nth < 40; nth++) {
+		struct rack rack;
+		int rc, opened;
+
+		rack_init(&rack, "crash(mem:256K)", 2);
+		assert_ok(fth_dev_crash_at(rack.devs[nth % 2], nth, nth));
+		rc = fth_vol_format(rack.devs, 2, NULL);
+		for (unsigned i = 0; i < 2; i++) {
+			if (fth_dev_crash_powered(rack.devs[i]))
+				assert_ok(fth_dev_crash_power_loss(rack.devs[i], nth));
+			assert_ok(fth_dev_crash_at(rack.devs[i], 0, 0));
+			assert_ok(fth_dev_crash_restart(rack.devs[i]));
+		}
+		opened = fth_vol_open(rack.devs, 2, 0, &rack.vol);
+		assert_true(rc < 0 || opened == 0);
+		if (opened == 0) {
+			rack_close(&rack);
+			/* At most the second copies of labels are to be made. */
+			assert_int_equal(check(&rack, FTH_VOL_REPAIR).serious, 0);
+			assert_sound(&rack, 0);
+		}
+		rack_release(&rack);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_device_keeps_its_promises),
+		cmocka_unit_test(two_devices_keep_their_promises),
+		cmocka_unit_test(three_devices_keep_their_promises),
+		cmocka_unit_test(formatting_is_cut_short_cleanly),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Replicas: who is read, who is written, and what becomes of one that fails. */
+#include "vol/vol_fixture.h"
+
+#include "fathom/dev/wrap.h"
+#include "fathom/hd/atomic.h"
+#include "fathom/hd/wait.h"
+
+#include <pthread.h>
+
+#define SIZE	(96u << 10)
+#define READS	(1u << FTH_DEV_READ)
+#define WRITES	(1u << FTH_DEV_WRITE)
+#define FLUSHES (1u << FTH_DEV_FLUSH)
+
+static void begin(struct rack *rack, unsigned devices, uint32_t unit, uint32_t replicas,
+		  uint64_t seed)
+{
+	struct fth_vol_object_options o = shape(unit, replicas, 0);
+	struct fth_dev *dev;
+
+	rack_format(rack, "fault(mem:1M)", devices);
+	assert_ok(fth_vol_create(rack->vol, "x", SIZE, &o));
+	dev = open_object(rack->vol, "x");
+	write_all(dev, seed);
+	assert_ok(fth_dev_flush(dev));
+	fth_dev_close(dev);
+}
+
+static void every_device_serves_reads(void **state)
+{
+	static const uint32_t shapes[][2] = {{4096, 1}, {4096, 2}, {16384, 2}, {512, 4}};
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		struct rack rack;
+		uint64_t before[4];
+		struct fth_dev *dev;
+
+		begin(&rack, 4, shapes[i][0], shapes[i][1], 3);
+		for (unsigned d = 0; d < 4; d++)
+			before[d] = fth_dev_stat(rack.devs[d], FTH_DEV_STAT_READS);
+		dev = open_object(rack.vol, "x");
+		assert_true(holds(dev, 3));
+		fth_dev_close(dev);
+		for (unsigned d = 0; d < 4; d++)
+			assert_true(fth_dev_stat(rack.devs[d], FTH_DEV_STAT_READS) > before[d]);
+		rack_release(&rack);
+	}
+}
+
+/* With any one device unreadable everything can be read; and afterwards it is mended. */
+static void a_read_error_is_served_by_another_and_repaired(void **state)
+{
+	(void)state;
+	for (unsigned bad = 0; bad < 3; bad++) {
+		struct rack rack;
+		struct fth_dev *dev;
+		uint64_t writes;
+
+		begin(&rack, 3, 4096, 2, 7);
+		dev = open_object(rack.vol, "x");
+		fail_on(rack.devs[bad], READS, 1, 0);
+		writes = fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_WRITES);
+		assert_true(holds(dev, 7));
+		assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS), 1);
+		assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);
+		assert_int_equal(fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_WRITES), writes + 1);
+		fail_on(rack.devs[bad], READS, 1, 1);
+		assert_true(holds(dev, 7));
+		assert_true(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS) > 3);
+		assert_ok(fth_dev_fault_disarm(rack.devs[bad]));
+		assert_true(holds(dev, 7));
+		fth_dev_close(dev);
+		rack_close(&rack);
+		assert_sound(&rack, FTH_VOL_CHECK_DATA);
+		rack_release(&rack);
+	}
+}
+
+static void a_read_that_no_replica_can_serve_fails(void **state)
+{
+	struct rack rack;
+	struct fth_dev *dev;
+	char buf[512];
+
+	(void)state;
+	begin(&rack, 2, 4096, 2, 7);
+	dev = open_object(rack.vol, "x");
+	fail_on(rack.devs[0], READS, 1, 1);
+	fail_on(rack.devs[1], READS, 1, 1);
+	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 0), -EIO);
+	assert_ok(fth_dev_fault_disarm(rack.devs[0]));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
+	assert_true(holds(dev, 7));
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/* The heart of it: what a failed device holds is never read again, not even after a restart. */
+static void a_device_that_missed_a_write_is_not_read_again(void **state)
+{
+	static const uint32_t kinds[] = {WRITES, FLUSHES};
+	struct fth_vol_object_info info;
+
+	(void)state;
+	for (unsigned k = 0; k < 2; k++)
+		for (unsigned bad = 0; bad < 3; bad++) {
+			struct rack rack;
+			struct fth_dev *dev;
+
+			begin(&rack, 3, 4096, 2, 1);
+			dev = open_object(rack.vol, "x");
+			fail_on(rack.devs[bad], kinds[k], 1, 1);
+			write_all(dev, 2);
+			assert_ok(fth_dev_flush(dev));
+			assert_ok(fth_vol_stat(rack.vol, "x", &info));
+			assert_int_equal(info.stale, 1u << bad);
+			assert_true(fth_vol_counter(rack.vol, FTH_VOL_DEGRADED_WRITES) > 0);
+			assert_true(holds(dev, 2));
+			/* The process ends here: what is on the media must be enough. */
+			assert_ok(fth_dev_fault_disarm(rack.devs[bad]));
+			fth_dev_close(dev);
+			rack_reopen(&rack);
+			assert_ok(fth_vol_stat(rack.vol, "x", &info));
+			assert_int_equal(info.stale, 1u << bad);
+			dev = open_object(rack.vol, "x");
+			assert_true(holds(dev, 2));
+			write_all(dev, 3);
+			assert_true(holds(dev, 3));
+			fth_dev_close(dev);
+			rack_close(&rack);
+			assert_int_equal(check(&rack, 0).serious, 1);
+			assert_int_equal(check(&rack, FTH_VOL_REPAIR).serious, 0);
+			assert_sound(&rack, FTH_VOL_CHECK_DATA);
+			rack_open(&rack);
+			assert_ok(fth_vol_stat(rack.vol, "x", &info));
+			assert_int_equal(info.stale, 0);
+			/* The mended device alone can serve its part now. */
+			fail_on(rack.devs[(bad + 1) % 3], READS, 1, 1);
+			dev = open_object(rack.vol, "x");
+			assert_true(holds(dev, 3));
+			fth_dev_close(dev);
+			rack_release(&rack);
+		}
+}
+
+static void a_write_that_no_replica_took_fails(void **state)
+{
+	struct fth_vol_object_info info;
+	struct rack rack;
+	struct fth_dev *dev;
+	char buf[4096] = {0}, first[512], again[512];
+
+	(void)state;
+	begin(&rack, 2, 4096, 2, 1);
+	dev = open_object(rack.vol, "x");
+	fail_on(rack.devs[0], WRITES, 1, 0);
+	fail_on(rack.devs[1], WRITES, 1, 0);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
+	assert_ok(fth_vol_stat(rack.vol, "x", &info));
+	assert_int_equal(info.stale, 0);
+	assert_true(info.unsynced);
+	/* What it holds there now nobody knows, but it is the same each time. */
+	assert_ok(fth_dev_read(dev, first, sizeof(first), 0));
+	for (unsigned i = 0; i < 4; i++) {
+		assert_ok(fth_dev_read(dev, again, sizeof(again), 0));
+		assert_memory_equal(first, again, sizeof(first));
+	}
+	fth_dev_close(dev);
+	rack_reopen(&rack);
+	assert_ok(fth_vol_stat(rack.vol, "x", &info));
+	assert_true(info.unsynced);
+	rack_close(&rack);
+	assert_int_equal(check(&rack, FTH_VOL_REPAIR).serious, 0);
+	rack_open(&rack);
+	assert_ok(fth_vol_stat(rack.vol, "x", &info));
+	assert_false(info.unsynced);
+	rack_release(&rack);
+}
+
+static void a_second_device_that_fails_is_an_error(void **state)
+{
+	struct rack rack;
+	struct fth_dev *dev;
+	char buf[512] = {0};
+
+	(void)state;
+	begin(&rack, 2, 4096, 2, 1);
+	dev = open_object(rack.vol, "x");
+	fail_on(rack.devs[0], WRITES, 1, 0);
+	assert_ok(fth_dev_write(dev, buf, sizeof(buf), 0));
+	fail_on(rack.devs[1], WRITES, 1, 0);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
+	fail_on(rack.devs[1], FLUSHES, 1, 0);
+	assert_int_equal(fth_dev_flush(dev), -EIO);
+	/* Nobody knows what that flush has lost: it is not forgotten. */
+	assert_int_equal(fth_dev_flush(dev), -EIO);
+	fth_dev_close(dev);
+	dev = open_object(rack.vol, "x");
+	assert_ok(fth_dev_flush(dev));
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+static void a_flush_that_failed_for_one_object_failed_for_all(void **state)
+{
+	struct fth_vol_object_options o = shape(4096, 1, 0);
+	struct fth_dev *a, *b;
+	struct rack rack;
+
+	(void)state;
+	rack_format(&rack, "fault(mem:1M)", 2);
+	assert_ok(fth_vol_create(rack.vol, "a", SIZE, &o));
+	assert_ok(fth_vol_create(rack.vol, "b", SIZE, &o));
+	a = open_object(rack.vol, "a");
+	b = open_object(rack.vol, "b");
+	write_all(a, 1);
+	write_all(b, 1);
+	fail_on(rack.devs[1], FLUSHES, 1, 0);
+	assert_int_equal(fth_dev_flush(a), -EIO);
+	assert_int_equal(fth_dev_flush(b), -EIO);
+	fth_dev_close(a);
+	fth_dev_close(b);
+	b = open_object(rack.vol, "b");
+	assert_ok(fth_dev_flush(b));
+	fth_dev_close(b);
+	rack_release(&rack);
+}
+
+static void an_update_that_no_device_took_fails_the_volume(void **state)
+{
+	struct fth_dev *dev;
+	struct rack rack;
+	char buf[512] = {0};
+
+	(void)state;
+	begin(&rack, 2, 4096, 1, 1);
+	dev = open_object(rack.vol, "x");
+	fail_on(rack.devs[0], FLUSHES, 1, 1);
+	assert_ok(fth_vol_create(rack.vol, "y", 1, NULL)); /* the other one took it */
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_COMMIT_FAILURES), 1);
+	fail_on(rack.devs[1], FLUSHES, 1, 1);
+	assert_int_equal(fth_vol_create(rack.vol, "z", 1, NULL), -EIO);
+	assert_ok(fth_dev_fault_disarm(rack.devs[0]));
+	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
+	assert_int_equal(fth_vol_create(rack.vol, "z", 1, NULL), -EIO);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
+	assert_int_equal(fth_dev_flush(dev), -EIO);
+	assert_true(holds(dev, 1));
+	fth_dev_close(dev);
+	rack_reopen(&rack);
+	assert_ok(fth_vol_create(rack.vol, "zz", 1, NULL));
+	rack_close(&rack);
+	assert_sound(&rack, 0);
+	rack_release(&rack);
+}
+
+/* ---- repairs against writes ---- */
+
+struct race {
+	struct fth_dev *dev;
+	uint32_t stop;
+};
+
+static void *read_on(void *arg)
+{
+	struct race *race = arg;
+	char buf[4096];
+	struct fth_rng rng = {5};
+
+	/* relaxed: it only has to be seen some time */
+	while (!fth_load_relaxed_dev32(&race->stop))
+		if (fth_dev_read(race->dev, buf, sizeof(buf),
+				 fth_rng_below(&rng, SIZE / 4096) * 4096) < 0)
+			return race;
+	return NULL;
+}
+
+/* While one thread writes, another meets read errors and repairs: no write may be undone. */
+static void a_repair_never_undoes_a_write(void **state)
+{
+	struct race race = {0};
+	struct rack rack;
+	pthread_t thread;
+	struct fth_dev *dev;
+	void *failed;
+
+	(void)state;
+	begin(&rack, 2, 4096, 2, 0);
+	dev = open_object(rack.vol, "x");
+	assert_ok(fth_vol_object_open(rack.vol, "x", 0, &race.dev));
+	for (unsigned d = 0; d < 2; d++) {
+		struct fth_dev_fault_plan plan;
+
+		fth_dev_fault_plan_init(&plan);
+		plan.kinds = READS;
+		plan.rate = d ? 0 : 0.3;
+		plan.nth = d ? 1000000000 : 0;
+		assert_ok(fth_dev_fault_set(rack.devs[d], &plan));
+	}
+	assert_int_equal(pthread_create(&thread, NULL, read_on, &race), 0);
+	for (unsigned round = 1; round < 40; round++) {
+		write_all(dev, round);
+		sched_yield();
+	}
+	fth_store_relaxed_dev32(&race.stop, 1);
+	pthread_join(thread, &failed);
+	assert_null(failed);
+	assert_ok(fth_dev_fault_disarm(rack.devs[0]));
+	assert_true(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS) > 0);
+	assert_true(holds(dev, 39));
+	fth_dev_close(dev);
+	fth_dev_close(race.dev);
+	rack_close(&rack);
+	assert_sound(&rack, FTH_VOL_CHECK_DATA);
+	rack_release(&rack);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_device_serves_reads),
+		cmocka_unit_test(a_read_error_is_served_by_another_and_repaired),
+		cmocka_unit_test(a_read_that_no_replica_can_serve_fails),
+		cmocka_unit_test(a_device_that_missed_a_write_is_not_read_again),
+		cmocka_unit_test(a_write_that_no_replica_took_fails),
+		cmocka_unit_test(a_second_device_that_fails_is_an_error),
+		cmocka_unit_test(a_flush_that_failed_for_one_object_failed_for_all),
+		cmocka_unit_test(an_update_that_no_device_took_fails_the_volume),
+		cmocka_unit_test(a_repair_never_undoes_a_write),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
