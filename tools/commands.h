@@ -19,5 +19,13 @@ extern const struct fth_command fth_cmd_taxi;
 extern const struct fth_command fth_cmd_taxi_generate; /* under taxi, as the one below */
 extern const struct fth_command fth_cmd_taxi_load;
 extern const struct fth_command fth_cmd_vectoradd;
+extern const struct fth_command fth_cmd_vol;
+extern const struct fth_command fth_cmd_vol_check; /* under vol, as those below */
+extern const struct fth_command fth_cmd_vol_export;
+extern const struct fth_command fth_cmd_vol_import;
+extern const struct fth_command fth_cmd_vol_mv;
+extern const struct fth_command fth_cmd_vol_new;
+extern const struct fth_command fth_cmd_vol_resize;
+extern const struct fth_command fth_cmd_vol_rm;
 
 #endif

@@ -247,16 +247,18 @@ const char *fth_vol_finding_name(enum fth_vol_finding_kind kind);
  * Look at everything: labels, catalogs, extents, names, and with FTH_VOL_CHECK_DATA the data. Tells
  * report of each finding. Works on any bytes. Returns how many findings there were that are
  * neither harmless nor repaired, or an error when it could not be finished. The volume must not be
- * open. report may return non-zero to stop: -ECANCELED. Writes only with FTH_VOL_REPAIR: label
+ * open. While data is read progress is told how many bytes of objects are done. Both may be NULL,
+ * and may return non-zero to stop: -ECANCELED. Writes only with FTH_VOL_REPAIR: label
  * copies and catalog slots that have a good counterpart, and replicas where the right one is
  * known: the one that is not marked stale; the first one after a crash; the majority of three or
  * more. Blocks.
  */
 typedef int (*fth_vol_report)(const struct fth_vol_finding *finding, void *user);
+typedef int (*fth_vol_progress)(uint64_t done, uint64_t total, void *user);
 int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_vol_report report,
-		  void *user);
+		  fth_vol_progress progress, void *user);
 int fth_vol_check_uris(const char *const *uris, unsigned n, unsigned flags, fth_vol_report report,
-		       void *user);
+		       fth_vol_progress progress, void *user);
 
 /* For src/schemes.c: vol(URI,URI,...). */
 struct fth_dev_scheme;

@@ -272,7 +272,9 @@ static int check_objects(struct vol_checker *c)
 {
 	int rc = 0;
 
-	/* By id: mending an object puts another entry in its place. */
+	for (unsigned i = 0; i < c->vol->cat.count; i++)
+		c->total += c->vol->cat.entries[i]->size;
+	/* Mending an object puts another entry in the same place. */
 	for (unsigned i = 0; rc == 0 && i < c->vol->cat.count && !c->cancelled; i++)
 		rc = vol_check_replicas(c, c->vol->cat.entries[i]);
 	return rc;
@@ -291,10 +293,11 @@ static int check_all(struct vol_checker *c, struct fth_dev *const *devs, unsigne
 }
 
 int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_vol_report report,
-		  void *user)
+		  fth_vol_progress progress, void *user)
 {
 	struct fth_vol *vol = calloc(1, sizeof(*vol));
-	struct vol_checker c = {.vol = vol, .flags = flags, .report = report, .user = user};
+	struct vol_checker c = {
+		.vol = vol, .flags = flags, .report = report, .progress = progress, .user = user};
 	int rc;
 
 	if (!vol)
@@ -310,14 +313,14 @@ int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_v
 }
 
 int fth_vol_check_uris(const char *const *uris, unsigned n, unsigned flags, fth_vol_report report,
-		       void *user)
+		       fth_vol_progress progress, void *user)
 {
 	struct vol_opened opened;
 	int rc = vol_open_all(uris, n, true, &opened);
 
 	if (rc < 0)
 		return rc;
-	rc = fth_vol_check(opened.devs, opened.count, flags, report, user);
+	rc = fth_vol_check(opened.devs, opened.count, flags, report, progress, user);
 	vol_close_all(&opened);
 	return rc;
 }

@@ -9,9 +9,11 @@ struct vol_checker {
 	struct fth_vol *vol; /* as far as it could be put together */
 	unsigned flags;
 	fth_vol_report report;
+	fth_vol_progress progress;
 	void *user;
 	int findings; /* neither harmless nor repaired */
 	bool cancelled;
+	uint64_t done, total; /* bytes of objects */
 };
 
 /* Tell of a finding. */

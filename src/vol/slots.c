@@ -182,10 +182,11 @@ int vol_catalog_load(struct fth_vol *vol)
 			rc = load_member(vol, i, &best);
 	if (rc == 0 && !best.buf)
 		rc = fth_fail(EBADMSG, "no device has a catalog that can be read");
-	if (rc == 0)
-		rc = fth_fail_in(
-			vol_catalog_parse(best.buf, best.bytes, &vol->space, &judge, &vol->cat),
-			"catalog");
+	if (rc == 0) {
+		rc = vol_catalog_parse(best.buf, best.bytes, &vol->space, &judge, &vol->cat);
+		if (rc < 0)
+			rc = fth_fail_in(rc, "catalog");
+	}
 	free(best.buf);
 	return rc < 0 ? rc : check_histories(vol);
 }

@@ -138,6 +138,9 @@ static void compare_all(struct compare *x)
 			n = CHUNK;
 		compare_chunk(x, at, &place, n);
 		at += n;
+		x->c->done += n;
+		if (x->c->progress && x->c->progress(x->c->done, x->c->total, x->c->user) != 0)
+			x->c->cancelled = true;
 	}
 }
 

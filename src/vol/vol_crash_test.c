@@ -221,7 +221,7 @@ static int do_repair(struct world *w)
 
 	fth_vol_close(w->rack.vol);
 	w->rack.vol = NULL;
-	rc = fth_vol_check(w->rack.devs, w->rack.count, FTH_VOL_REPAIR, NULL, NULL);
+	rc = fth_vol_check(w->rack.devs, w->rack.count, FTH_VOL_REPAIR, NULL, NULL, NULL);
 	return rc < 0 ? rc : fth_vol_open(w->rack.devs, w->rack.count, 0, &w->rack.vol);
 }
 

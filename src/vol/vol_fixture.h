@@ -143,7 +143,7 @@ static inline int note_finding(const struct fth_vol_finding *finding, void *user
 static inline struct findings check(const struct rack *rack, unsigned flags)
 {
 	struct findings f = {0};
-	int rc = fth_vol_check(rack->devs, rack->count, flags, note_finding, &f);
+	int rc = fth_vol_check(rack->devs, rack->count, flags, note_finding, NULL, &f);
 
 	assert_ok(rc);
 	assert_int_equal(rc, f.serious);

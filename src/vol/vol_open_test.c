@@ -190,7 +190,7 @@ static void two_volumes_with_one_uuid_are_told_apart(void **state)
 		mixed[0] = rack.devs[0];
 		mixed[1] = clone.devs[1];
 		refused(mixed, 2, 0, ENOTUNIQ, "different histories");
-		assert_true(fth_vol_check(mixed, 2, FTH_VOL_REPAIR, NULL, NULL) > 0);
+		assert_true(fth_vol_check(mixed, 2, FTH_VOL_REPAIR, NULL, NULL, NULL) > 0);
 		refused(mixed, 2, 0, ENOTUNIQ, "different histories");
 		rack_open(&rack);
 		rack_open(&clone);
@@ -223,7 +223,7 @@ static void a_device_that_shrank_is_refused_and_one_that_grew_is_not(void **stat
 	assert_ok(fth_dev_open(uri, &dev));
 	assert_ok(fth_vol_open(&dev, 1, 0, &vol));
 	fth_vol_close(vol);
-	assert_int_equal(fth_vol_check(&dev, 1, 0, NULL, NULL), 0);
+	assert_int_equal(fth_vol_check(&dev, 1, 0, NULL, NULL, NULL), 0);
 	fth_dev_close(dev);
 	assert_int_equal(ftruncate(fd, (1 << 20) - 4096), 0);
 	assert_ok(fth_dev_open(uri, &dev));
@@ -364,7 +364,8 @@ static void a_degraded_volume_can_be_read(void **state)
 		fth_dev_close(dev);
 		assert_int_equal(fth_vol_object_open(vol, "one", 0, &dev), -ENODEV);
 		fth_vol_close(vol);
-		assert_int_equal(fth_vol_check(left, 2, FTH_VOL_CHECK_DATA, NULL, NULL), 1 + 1);
+		assert_int_equal(fth_vol_check(left, 2, FTH_VOL_CHECK_DATA, NULL, NULL, NULL),
+				 1 + 1);
 	}
 	rack_release(&rack);
 }
@@ -391,14 +392,14 @@ static void files_are_locked_against_a_second_opener(void **state)
 	assert_ok(fth_vol_open_uris(uris, 1, 0, &vol));
 	assert_int_equal(fth_vol_open_uris(uris, 1, 0, &second), -EBUSY);
 	assert_int_equal(fth_vol_open_uris(uris, 1, FTH_VOL_READONLY, &second), -EBUSY);
-	assert_int_equal(fth_vol_check_uris(uris, 1, 0, NULL, NULL), -EBUSY);
+	assert_int_equal(fth_vol_check_uris(uris, 1, 0, NULL, NULL, NULL), -EBUSY);
 	assert_int_equal(fth_vol_format_uris(uris, 1, NULL), -EBUSY);
 	fth_vol_close(vol);
 	assert_ok(fth_vol_open_uris(uris, 1, FTH_VOL_READONLY, &vol));
 	assert_ok(fth_vol_open_uris(uris, 1, FTH_VOL_READONLY, &second));
 	fth_vol_close(vol);
 	fth_vol_close(second);
-	assert_int_equal(fth_vol_check_uris(uris, 1, 0, NULL, NULL), 0);
+	assert_int_equal(fth_vol_check_uris(uris, 1, 0, NULL, NULL, NULL), 0);
 	unlink(path);
 }
 

@@ -1,0 +1,134 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# vol_tool_test.sh FATHOM: volumes from the command line.
+set -eu
+fathom=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "vol_tool_test: $*" >&2
+  exit 1
+}
+
+# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$fathom" vol "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  out=$(cat "$work/out")
+  err=$(cat "$work/err")
+  [ $status -eq "$wanted" ] || fail "fathom vol $*: status $status, not $wanted: $out $err"
+}
+
+a="file:$work/a" b="file:$work/b" c="file:$work/c"
+new="$a?create=on&size=8M,$b?create=on&size=8M,$c?create=on&size=8M"
+volume="$a,$b,$c"
+
+if ! "$fathom" vol create "$new" 2>"$work/err"; then
+  cat "$work/err" >&2
+  # Some machines do not allow io_uring.
+  ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
+  fail "no volume"
+fi
+expect 1 create "$volume"
+[[ $err == *"carries the label of a volume"* ]] || fail "create: $err"
+expect 2 create
+expect 1 create "$a,$a" --force
+[[ $err == *"in use"* ]] || fail "one file twice: $err"
+expect 0 ls "$volume"
+[ -z "$out" ] || fail "a new volume is not empty: $out"
+
+# In and out again, in all shapes.
+head -c 3000001 /dev/urandom >"$work/data"
+: >"$work/empty"
+expect 0 import "$volume" "$work/data" plain --verify
+[[ $out == *"imported plain: 2.9 MiB, checksum "*", verified" ]] || fail "import: $out"
+expect 0 --json import "$volume" "$work/data" twice --replicas 2 --unit 4K
+[[ $out == '{"name":"twice","size":3000001,"checksum":"'*'"verified":false}' ]] || fail "$out"
+expect 0 import "$volume" "$work/empty" nothing
+expect 1 import "$volume" "$work/data" plain
+[[ $err == *"there is an object"* ]] || fail "import twice: $err"
+expect 1 import "$volume" "$work/nosuch" x
+expect 1 import "$volume" - x
+[[ $err == *"--size"* ]] || fail "a pipe without a size: $err"
+"$fathom" vol import "$c,$a,$b" - piped --size 1000000 <"$work/data" >/dev/null
+for name in plain twice; do
+  expect 0 export "$volume" $name "$work/$name"
+  cmp "$work/data" "$work/$name"
+done
+"$fathom" vol export "$volume" piped - | cmp - <(head -c 1000000 "$work/data")
+expect 0 export "$volume" nothing "$work/nothing"
+[ -e "$work/nothing" ] && [ ! -s "$work/nothing" ] || fail "nothing is not empty"
+expect 1 export "$volume" plain "$work/plain"
+[[ $err == *"exists"* ]] || fail "export over a file: $err"
+expect 0 export "$volume" plain "$work/plain" --replace
+expect 1 export "$volume" nosuch "$work/nosuch"
+[ ! -e "$work/nosuch" ] && [ -z "$(find "$work" -name '*.part-*')" ] || fail "leftovers"
+
+# Changes.
+expect 0 new "$volume" fresh 100K --zero
+expect 2 new "$volume" bad 100X
+expect 0 mv "$volume" fresh renamed
+expect 1 mv "$volume" renamed plain
+expect 0 resize "$volume" renamed 200K
+expect 0 ls "$volume"
+[ "$(awk '{print $1, $NF}' <<<"$out")" = "0 nothing
+1000000 piped
+3000001 plain
+204800 renamed
+3000001 twice" ] || fail "ls: $out"
+expect 0 --json stat "$volume"
+[[ $out == '{"uuid":"'*'"objects":5,'* ]] || fail "stat: $out"
+expect 0 --json stat "$volume" twice
+[[ $out == *'"unit":4096,"width":3,"replicas":2,'* ]] || fail "stat twice: $out"
+expect 1 stat "$volume" nosuch
+expect 0 rm "$volume" renamed nothing
+expect 1 rm "$volume" renamed
+expect 0 check "$volume" --data
+[[ $out == *"is sound"* ]] || fail "check: $out"
+
+# An object is a device.
+"$fathom" dev info "vol($a,$b,$c)?object=plain&readonly=on" | grep -q 3000320 ||
+  fail "the object as a device"
+expect 0 new "$volume" device 1M
+"$fathom" dev check --overwrite --ops 300 "vol($a,$b,$c)?object=device" >/dev/null ||
+  fail "dev check of an object"
+
+# What a volume must not be put together from.
+expect 1 ls "$a,$b"
+[[ $err == *"device 2 of 3 of the volume is missing"* ]] || fail "missing: $err"
+expect 1 ls "$a,$b,mem:8M"
+[[ $err == *"mem:8M is not part of a volume"* ]] || fail "blank: $err"
+cp "$work/a" "$work/copy"
+expect 1 ls "$volume,file:$work/copy"
+[[ $err == *"are both device 0"* ]] || fail "double: $err"
+expect 0 rm "$volume" device
+expect 0 mv "$volume" piped moved
+expect 1 ls "file:$work/copy,$b,$c"
+[[ $err == *"different histories"* ]] || fail "a copy from the past: $err"
+expect 0 export "$a,$c" twice "$work/twice" --replace --degraded
+cmp "$work/data" "$work/twice"
+expect 1 export "$a,$c" plain "$work/plain" --replace --degraded
+
+# Damage is named, and mended where it can be.
+printf 'xxxx' | dd of="$work/b" bs=1 seek=40 conv=notrunc status=none
+expect 1 check "$volume"
+[[ $out == "damage "*"label"*"copy 0 of the label: its checksum is wrong" ]] || fail "$out"
+expect 1 --json check "$volume"
+[[ $out == '{"findings":[{"kind":"label",'*'"ok":false}' ]] || fail "check: $out"
+expect 0 check "$volume" --repair
+[[ $out == "repaired "* ]] || fail "repair: $out"
+expect 0 check "$volume"
+
+# A signal leaves no object behind, and no file.
+mkfifo "$work/pipe"
+exec 3<>"$work/pipe" # a pipe that gives nothing and does not end
+status=0
+timeout --foreground --preserve-status -s INT -k 20 1 \
+  "$fathom" vol import "$volume" - half --size 1M <&3 >/dev/null 2>"$work/err" || status=$?
+[ $status -eq 130 ] || fail "SIGINT: status $status: $(cat "$work/err")"
+expect 1 stat "$volume" half
+expect 0 check "$volume" --data
+echo "vol_tool_test: passed"
