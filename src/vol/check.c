@@ -124,6 +124,9 @@ static int read_slots(struct vol_checker *c, struct slots *s)
 
 			if (rc < 0)
 				return rc;
+			/* What is not understood is not mended either. */
+			if (slot->state == VOL_OTHER_VERSION)
+				c->vol->readonly = true;
 			if (slot->state != VOL_FOUND)
 				continue;
 			if (slot->sequence >= member->held) {
@@ -228,8 +231,8 @@ static void report_slots(struct vol_checker *c, const struct slots *s,
 			 */
 			if (why)
 				vol_find(c, FTH_VOL_F_SLOT,
-					 held > 0 && s->slot[i][k].state != VOL_FOUND, repaired,
-					 "%s: catalog slot %u: %s",
+					 held > 0 && s->slot[i][k].state < VOL_OTHER_VERSION,
+					 repaired, "%s: catalog slot %u: %s",
 					 fth_dev_uri(c->vol->members[i].dev), k, why);
 		}
 		if (held > 0 && held < newest->sequence)
