@@ -227,6 +227,7 @@ struct cache_lane {
 	struct cache_visit *visit;   /* whom arrivals are told to; NULL: nobody waits for them */
 	uint64_t uses;		     /* odd while borrowed; atomic */
 	int error;		     /* the first of its writes that failed */
+	bool ahead;		     /* what it fetches are prefetches */
 };
 
 /* With cache->lock held. A port for each range of the device. */
@@ -266,8 +267,9 @@ int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result);
 void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result);
 
-/* Publish a fetched line. `dirty`: it was overwritten, not fetched. */
-void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part, bool dirty);
+/* Publish a line. `extra`: DIRTY if it was overwritten, AHEAD if it was prefetched. */
+void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part,
+			uint64_t extra);
 /* A line has become dirty. */
 void cache_line_dirtied(struct fth_cache *cache);
 

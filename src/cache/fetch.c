@@ -136,7 +136,8 @@ void cache_line_dirtied(struct fth_cache *cache)
 		cache_worker_wait(cache, fth_deadline_ns(cache->timeout_ns));
 }
 
-void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part, bool dirty)
+void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part,
+			uint64_t extra)
 {
 	struct fth_cache *cache = range->cache;
 	uint32_t bytes = cache_line_bytes(range, part->line);
@@ -144,8 +145,7 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 	/* What lies behind the end of the range reads as zeroes, never as another line's bytes. */
 	if (bytes < cache->line_size)
 		memset(cache_frame_data(cache, part->frame) + bytes, 0, cache->line_size - bytes);
-	fth_line_publish(part->word, part->frame, cache->frames[part->frame].version,
-			 dirty ? FTH_LINE_DIRTY : 0);
+	fth_line_publish(part->word, part->frame, cache->frames[part->frame].version, extra);
 }
 
 static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
@@ -212,7 +212,7 @@ static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
 			v->error = result;
 		return;
 	}
-	cache_line_arrived(range, part, false);
+	cache_line_arrived(range, part, lane->ahead ? FTH_LINE_AHEAD : 0);
 	if (v)
 		deliver(v, part->word, part->frame, part->which);
 	else
@@ -255,8 +255,7 @@ static void hit(struct cache_visit *v, uint64_t *word, size_t which)
 {
 	uint64_t now = fth_load_relaxed_dev64(word);
 
-	if (!(now & FTH_LINE_HOT))
-		fth_or_acqrel_dev64(word, FTH_LINE_HOT);
+	fth_line_use(word, now);
 	v->hits++;
 	deliver(v, word, fth_line_frame(now), which);
 }
@@ -274,7 +273,7 @@ static void overwrite(struct cache_visit *v, const struct cache_part *part)
 		cache_dir_abandon(v->range, part->word, part->frame, 0);
 		return;
 	}
-	cache_line_arrived(v->range, part, true);
+	cache_line_arrived(v->range, part, FTH_LINE_DIRTY);
 	fth_line_unref(part->word, 1);
 	cache_line_dirtied(cache);
 }

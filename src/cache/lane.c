@@ -231,6 +231,7 @@ void cache_lane_return(struct cache_lane *lane)
 
 	lane->visit = NULL;
 	lane->error = 0;
+	lane->ahead = lane->ahead && park;
 	pthread_mutex_lock(&port->lock);
 	/* release: the borrower has done with all tables. */
 	fth_add_acqrel_dev64(&lane->uses, 1);

@@ -82,8 +82,7 @@ static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *
 	now = fth_load_relaxed_dev64(part->word);
 	if (!waited) {
 		cache_count(cache, FTH_CACHE_HITS, 1);
-		if (!(now & FTH_LINE_HOT))
-			fth_or_acqrel_dev64(part->word, FTH_LINE_HOT);
+		fth_line_use(part->word, now);
 	}
 	fill_pin(pin, pin->range, pin->line, pin->mode, part->word, fth_line_frame(now));
 	return CACHE_READY;
@@ -154,7 +153,7 @@ static void unpin_fresh(struct fth_cache_pin *pin, bool changed)
 		cache_dir_abandon(pin->range, pin->word, part.frame, 0);
 		return;
 	}
-	cache_line_arrived(pin->range, &part, true);
+	cache_line_arrived(pin->range, &part, FTH_LINE_DIRTY);
 	fth_line_unref(pin->word, 1);
 	cache_line_dirtied(cache);
 }

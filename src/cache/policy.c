@@ -4,10 +4,11 @@
  *
  *	FIFO	the next one that is not in use (BaM's clock, 6.3)
  *	CLOCK	the next one not used since the hand last passed: it clears HOT as it goes
- *	TRIAL	a clock, but new lines are on trial first, in a ring of a sixteenth of all frames. A
- *		miss takes the ring's next place. If the line there was used meanwhile, it stays,
- *the clock's from then on, and the clock finds a frame; if not, its frame is taken. One in 32 stays
- *anyway: so part of a loop that does not fit comes to stay.
+ *	TRIAL	a clock, but new lines are on trial first, in a ring of a sixteenth of all
+ *		frames. A miss takes the ring's next place. If the line there was used meanwhile,
+ *		it stays, the clock's from then on, and the clock finds a frame; if not, its
+ *		frame is taken. One in 32 stays anyway: so part of a loop that does not fit comes
+ *		to stay.
  *
  * TRIAL is the small queue of S3-FIFO (Yang et al., SOSP 2023) with the bimodal insertion of BRRIP
  * (Jaleel et al., ISCA 2010) at its end. How it compares: `fathom bench policy`, doc/results.md.
@@ -30,7 +31,7 @@
 
 #define TRIAL_SHARE 16u
 #define KEEP_SHARE  32u
-/* Ages, HOT: two passes find what one can take; then some for what others take meanwhile. */
+/* The first clears HOT, the second takes; then some for what others take meanwhile. */
 #define PASSES 4u
 /* Places of the ring that a miss looks at. */
 #define TRIES 4u

@@ -116,25 +116,34 @@ static void part_of_a_loop_stays(void **state)
 	}
 }
 
-/* Lines in use outlive a scan of ten times the cache, read or written. */
+enum scan { READ, WRITTEN, PREFETCHED, SCANS };
+
+static void scan_line(struct fth_cache_range *range, uint64_t line, enum scan how)
+{
+	uint64_t value;
+
+	if (how == PREFETCHED)
+		fth_cache_prefetch(range, line + 2, 1); /* arrives before it is used */
+	if (how == WRITTEN)
+		assert_ok(model_set(range, line * 64, model_value(line * 64, 1)));
+	else
+		assert_ok(model_get(range, line * 64, &value));
+	/* What is dirty cannot go; on memory the worker would be too slow. */
+	if (how == WRITTEN && line % 4 == 3)
+		assert_ok(fth_cache_flush(range, line - 3, 4));
+}
+
+/* Lines in use outlive a scan of ten times the cache, however it is done. */
 static void a_scan_does_not_push_out_what_is_used(void **state)
 {
 	(void)state;
-	for (unsigned write = 0; write < 2; write++) {
+	for (unsigned how = 0; how < SCANS; how++) {
 		struct fth_cache_range *range = open_cache(FTH_CACHE_TRIAL, false, 128, 2048);
-		uint64_t value;
 
 		for (unsigned round = 0; round < 3; round++)
 			hits_of_round(range, 64);
-		for (uint64_t line = 256; line < 256 + 1280; line++) {
-			if (!write)
-				assert_ok(model_get(range, line * 64, &value));
-			else
-				assert_ok(model_set(range, line * 64, model_value(line * 64, 1)));
-			/* What is dirty cannot go; on memory the worker would be too slow. */
-			if (write && line % 4 == 3)
-				assert_ok(fth_cache_flush(range, line - 3, 4));
-		}
+		for (uint64_t line = 256; line < 256 + 1280; line++)
+			scan_line(range, line, (enum scan)how);
 		assert_true(hits_of_round(range, 64) > 48);
 		close_cache(range);
 	}

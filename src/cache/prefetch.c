@@ -89,6 +89,7 @@ uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint6
 		return 0;
 	if (lane->in_flight && cache_lane_reap(lane, 0, 0) < 0)
 		fth_error_clear();
+	lane->ahead = true;
 	for (; i < count; i++) {
 		int rc = prefetch_line(lane, range, first + i);
 

@@ -7,20 +7,22 @@
  * overlap, so a reference is taken with one fetch-add that cannot fail, and the value that comes
  * back says in what state the line was.
  *
- *	 63    62   61      60     59   58..48   47..20   19..0
- *	VALID BUSY DIRTY WRITING  HOT  version   frame    count
+ *	 63    62   61     60    59   58    57..48   47..20  19..0
+ *	VALID BUSY DIRTY WRITING HOT AHEAD  version  frame   count
  *
  *	VALID BUSY
- *	  0    0	not in the cache; frame is 0, or an errno: the fetch failed, and those who
- *			waited for it are being told
- *	  0    1	being brought in; frame is 0
- *	  1    0	in the cache, in this frame
+ *	  0    0   not in the cache; frame is 0, or an errno: the fetch failed, and those who
+ *	           waited for it are being told
+ *	  0    1   being brought in; frame is 0
+ *	  1    0   in the cache, in this frame
  *
- *	DIRTY	the frame holds something that the medium does not, or not yet
- *	WRITING	a write of the frame to the medium is in flight; DIRTY was cleared before it began,
- *so DIRTY beside WRITING means: changed again since HOT	used since replacement last looked
- *	version	the frame's generation; differs each time the frame gets another line, so that a
- *		reader without a reference notices when the line was replaced under it
+ *	DIRTY	 the frame holds something that the medium does not, or not yet
+ *	WRITING	 a write of the frame to the medium is in flight; DIRTY was cleared before it
+ *		 began, so DIRTY beside WRITING means: changed again since
+ *	HOT	 used since replacement last looked
+ *	AHEAD	 brought in before anyone wanted it: the first use does not make it HOT
+ *	version	 the frame's generation; differs each time the frame gets another line, so that
+ *		 a reader without a reference notices when the line was replaced under it
  *
  * Unlike BaM's, a line is never "being evicted": since the word holds everything, one
  * compare-and-swap takes a clean, unreferenced line out, and fails if anyone came in between.
@@ -46,10 +48,11 @@
 #define FTH_LINE_DIRTY	 ((uint64_t)1 << 61)
 #define FTH_LINE_WRITING ((uint64_t)1 << 60)
 #define FTH_LINE_HOT	 ((uint64_t)1 << 59)
+#define FTH_LINE_AHEAD	 ((uint64_t)1 << 58)
 
 #define FTH_LINE_COUNT_BITS    20
 #define FTH_LINE_FRAME_BITS    28
-#define FTH_LINE_VERSION_BITS  11
+#define FTH_LINE_VERSION_BITS  10
 #define FTH_LINE_FRAME_SHIFT   FTH_LINE_COUNT_BITS
 #define FTH_LINE_VERSION_SHIFT (FTH_LINE_FRAME_SHIFT + FTH_LINE_FRAME_BITS)
 
@@ -121,6 +124,15 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 	return !(old & FTH_LINE_DIRTY);
 }
 
+/* With a reference held, after a look at the word: the line has been used. */
+FTH_HD void fth_line_use(uint64_t *word, uint64_t seen)
+{
+	if (seen & FTH_LINE_AHEAD)
+		fth_and_acqrel_dev64(word, ~FTH_LINE_AHEAD);
+	else if (!(seen & FTH_LINE_HOT))
+		fth_or_acqrel_dev64(word, FTH_LINE_HOT);
+}
+
 /* Mark dirty and keep the reference; says whether the line was clean before. */
 FTH_HD bool fth_line_mark_dirty(uint64_t *word)
 {
@@ -143,7 +155,7 @@ FTH_HD uint64_t fth_line_try_own(uint64_t *word)
 	return old;
 }
 
-/* The owner has filled the frame: let everyone in. `extra` may be DIRTY, HOT or both. */
+/* The owner has filled the frame: let everyone in. `extra`: DIRTY, HOT, AHEAD. */
 FTH_HD void fth_line_publish(uint64_t *word, uint32_t frame, uint32_t version, uint64_t extra)
 {
 	uint64_t bits = FTH_LINE_VALID | extra | ((uint64_t)frame << FTH_LINE_FRAME_SHIFT) |
@@ -239,9 +251,9 @@ FTH_HD bool fth_line_end_write(uint64_t *word, bool ok)
  *	...take a reference
  *
  * The first acquire keeps the data's load after the word's; the data's own acquire keeps the
- * second look after it. The version wraps after 2048 refills of one frame: a reader would have to
+ * second look after it. The version wraps after 1024 refills of one frame: a reader would have to
  * sleep through all of them, between two neighbouring loads, and wake up with its own line back
- * in that frame for the 2048th time exactly.
+ * in that frame for the 1024th time exactly.
  */
 FTH_HD bool fth_line_same_place(uint64_t before, uint64_t after)
 {
