@@ -67,14 +67,18 @@ struct vol_chan {
 
 static void push(struct ring *ring, struct fth_dev_req *req)
 {
-	ring->reqs[(ring->head + ring->count++) % ring->room] = req;
+	unsigned at = ring->head + ring->count++;
+
+	/* Not a remainder: a division per request would be seen. */
+	ring->reqs[at < ring->room ? at : at - ring->room] = req;
 }
 
 static struct fth_dev_req *pop(struct ring *ring)
 {
 	struct fth_dev_req *req = ring->reqs[ring->head];
 
-	ring->head = (ring->head + 1) % ring->room;
+	if (++ring->head == ring->room)
+		ring->head = 0;
 	ring->count--;
 	return req;
 }

@@ -78,6 +78,7 @@ int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, struct vol_obje
 	pthread_mutex_init(&obj->repair_lock, NULL);
 	obj->vol = vol;
 	obj->entry = entry;
+	obj->unit_shift = (unsigned)__builtin_ctz(entry->unit);
 	obj->stale = entry->stale | vol->missing;
 	obj->unsynced = entry->flags & VOL_OBJECT_UNSYNCED;
 	obj->first_row = calloc(entry->segments + 1, sizeof(obj->first_row[0]));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Replicas: who is read, who is written, and what becomes of one that fails. */
+#include "vol/object.h"
 #include "vol/vol_fixture.h"
 
 #include "fathom/dev/wrap.h"
@@ -326,6 +327,33 @@ static void a_repair_never_undoes_a_write(void **state)
 	rack_release(&rack);
 }
 
+static void repairs_wait_for_changes_in_flight(void **state)
+{
+	struct vol_object *obj;
+	struct rack rack;
+	struct fth_dev *dev;
+
+	(void)state;
+	begin(&rack, 2, 4096, 2, 7);
+	dev = open_object(rack.vol, "x");
+	obj = ((struct vol_dev *)dev)->obj;
+	assert_true(vol_gate_enter(obj));
+	vol_note_repair(obj, 0, 4096, 1);
+	vol_note_repair(obj, 0, 4096, 1); /* once is enough */
+	vol_run_repairs(obj);
+	assert_int_equal(obj->repair_count, 1);
+	vol_gate_leave(obj);
+	vol_run_repairs(obj);
+	assert_int_equal(obj->repair_count, 0);
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);
+	assert_true(holds(dev, 7));
+	/* One that nobody came back for is done when the object is closed. */
+	vol_note_repair(obj, 4096, 4096, 0);
+	fth_dev_close(dev);
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 2);
+	rack_release(&rack);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -338,6 +366,7 @@ int main(void)
 		cmocka_unit_test(a_flush_that_failed_for_one_object_failed_for_all),
 		cmocka_unit_test(an_update_that_no_device_took_fails_the_volume),
 		cmocka_unit_test(a_repair_never_undoes_a_write),
+		cmocka_unit_test(repairs_wait_for_changes_in_flight),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
  *	uri      = leaf | wrapper
  *	leaf     = scheme ":" path [ "?" options ]	mem:4G   file:/data/a?direct=off
  *	wrapper  = scheme "(" uri ")" [ "?" options ]	fault(mem:4G)?kind=read&nth=3
- *	options  = key "=" value { "&" key "=" value }
+ *	list     = scheme "(" uri { "," uri } ")" [ "?" options ]
+ *vol(file:/a,file:/b)?object=x options  = key "=" value { "&" key "=" value }
  *
  * A path or value writes the characters % ? & ( ) and any control character as %XX. Options
  * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so
@@ -38,7 +39,7 @@ struct fth_uri_option {
 struct fth_uri {
 	char scheme[FTH_URI_SCHEME_MAX];
 	char *path;  /* of a leaf, decoded; NULL for a wrapper */
-	char *inner; /* of a wrapper: the URI inside, as written; NULL for a leaf */
+	char *inner; /* of a wrapper or list: what is inside, as written; NULL for a leaf */
 	struct fth_uri_option options[FTH_URI_OPTIONS_MAX];
 	unsigned option_count;
 };
