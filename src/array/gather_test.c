@@ -3,6 +3,7 @@
 #include "array_fixture.h"
 #include "internal.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define LINE	4096u
@@ -12,6 +13,18 @@ static const struct array_shape shapes[] = {
 	{.line = LINE, .frames = 64, .element = 8, .count = 1000 * IN_LINE},
 	{.line = LINE, .frames = 64, .element = 8, .count = 1000 * IN_LINE, .compact = true},
 };
+
+/* ---- memory that runs out ---- */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+static bool no_memory;
+
+void *__wrap_malloc(size_t size)
+{
+	return no_memory ? NULL : __real_malloc(size);
+}
 
 /* ---- batches ---- */
 
@@ -161,6 +174,21 @@ static void xor_applies_each_value(void **state)
 	array_fixture_close(&f);
 }
 
+static void without_memory_it_goes_in_smaller_steps(void **state)
+{
+	struct array_fixture f;
+
+	(void)state;
+	array_fixture_open(&f, &shapes[0]);
+	random_indices(&f, 11);
+	no_memory = true;
+	assert_ok(fth_array_gather(f.array, indices, MANY, values));
+	no_memory = false;
+	for (size_t k = 0; k < MANY; k++)
+		assert_int_equal(values[k], model(&f, indices[k]));
+	array_fixture_close(&f);
+}
+
 static void elements_of_a_line_share_one_fetch(void **state)
 {
 	struct array_fixture f;
@@ -219,6 +247,7 @@ int main(void)
 		cmocka_unit_test(gathers_more_than_a_batch),
 		cmocka_unit_test(scatters_more_than_a_batch),
 		cmocka_unit_test(xor_applies_each_value),
+		cmocka_unit_test(without_memory_it_goes_in_smaller_steps),
 		cmocka_unit_test(elements_of_a_line_share_one_fetch),
 		cmocka_unit_test(neighbours_share_a_request),
 		cmocka_unit_test(nothing_is_done_if_one_index_is_outside),
