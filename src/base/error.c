@@ -28,6 +28,8 @@ int fth_fail_in(int rc, const char *prefix)
 {
 	char old[FTH_ERROR_TEXT_MAX];
 
+	if (rc >= 0)
+		return rc;
 	memcpy(old, fth_error_text(rc), sizeof(old) - 1);
 	old[sizeof(old) - 1] = '\0';
 	return fth_fail(-rc, "%s: %s", prefix, old);

@@ -19,7 +19,8 @@
  *	DIRTY	 the frame holds something that the medium does not, or not yet
  *	WRITING	 a write of the frame to the medium is in flight; DIRTY was cleared before it
  *		 began, so DIRTY beside WRITING means: changed again since
- *	HOT	 used since replacement last looked
+ *	HOT	 used since replacement last looked; set with a reference on a VALID line, and
+ *		 gone with it, so HOT implies VALID
  *	AHEAD	 brought in before anyone wanted it: the first use does not make it HOT
  *	version	 the frame's generation; differs each time the frame gets another line, so that
  *		 a reader without a reference notices when the line was replaced under it
