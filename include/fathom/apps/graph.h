@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Graphs larger than memory: built with an external sort, kept on a device as compressed sparse
+ * rows, and worked on through a cache.
+ *
+ *	struct fth_graph *graph;
+ *	struct fth_graph_job job = {.threads = 2};
+ *	struct fth_graph_bfs tree = {0};
+ *
+ *	fth_graph_open(cache, "file:/data/g", NULL, &graph);
+ *	fth_graph_bfs(graph, source, &job, &tree);
+ *	... tree.parent[v], FTH_GRAPH_NONE where v cannot be reached ...
+ *	fth_graph_bfs_release(&tree);
+ *	fth_graph_close(graph);
+ *
+ * What is on the device are the neighbours (4 bytes each), the weights (4 bytes each, optional) and
+ * where each vertex's begin (8 bytes per vertex); src/apps/README.md has the layout. What an
+ * algorithm knows about each vertex is in memory. Neighbours are read in the order of the device,
+ * many at once, so that it sees depth.
+ *
+ * An open graph may be used by several threads at once; each call also uses threads of its own.
+ * Calls block until done, return 0 or a negative errno, and leave no result behind after an error.
+ * A graph whose bytes make no sense ends in -EBADMSG, never in a crash.
+ */
+#ifndef FATHOM_APPS_GRAPH_H
+#define FATHOM_APPS_GRAPH_H
+
+#include "fathom/array.h"
+
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FTH_GRAPH_NONE	       UINT32_MAX /* no vertex */
+#define FTH_GRAPH_VERTICES_MAX ((uint64_t)UINT32_MAX)
+#define FTH_GRAPH_NAME_MAX     96
+#define FTH_GRAPH_FAR	       UINT64_MAX /* the distance of what cannot be reached */
+
+/* ---- how work is done ---- */
+
+/*
+ * Called now and then by the thread that made the call: what goes on and how far it is. A negative
+ * result ends the work, which returns it.
+ */
+typedef int (*fth_graph_progress_fn)(void *context, const char *what, uint64_t done,
+				     uint64_t total);
+
+/* Zero-initialise for the defaults. NULL is the same. */
+struct fth_graph_job {
+	unsigned threads;		/* 0: one per CPU; at most FTH_GRAPH_THREADS_MAX */
+	fth_graph_progress_fn progress; /* may be NULL */
+	void *context;
+};
+
+#define FTH_GRAPH_THREADS_MAX 256u
+
+/* What a run did, beside its result. */
+struct fth_graph_work {
+	uint64_t elapsed_ns;
+	uint64_t edges;	      /* looked at */
+	uint64_t rounds;      /* levels, iterations, sweeps */
+	uint64_t state_bytes; /* memory for what is known about vertices, offsets included */
+};
+
+/* ---- the graph on a device ---- */
+
+struct fth_graph_info {
+	uint64_t vertices;
+	uint64_t edges;	 /* an undirected one counts twice */
+	bool undirected; /* each edge is there in both directions */
+	bool weighted;
+	uint64_t offsets_at, edges_at, weights_at; /* bytes from the start of the device */
+	uint64_t bytes;				   /* of the device, all in all */
+	uint64_t data_sum;			   /* of the sections */
+	char made_by[FTH_GRAPH_NAME_MAX];
+};
+
+/* Read and check the header of a device. -EBADMSG with a text when it holds no good graph. */
+int fth_graph_read_info(struct fth_dev *dev, struct fth_graph_info *out);
+
+/* Read every byte and compare with the checksum of the header. */
+int fth_graph_check_data(struct fth_dev *dev, const struct fth_graph_job *job);
+
+/* ---- building ---- */
+
+enum fth_graph_kind { FTH_GRAPH_KRONECKER, FTH_GRAPH_UNIFORM };
+
+/*
+ * The generators of the GAP benchmark suite: 2^scale vertices, degree * 2^scale edges, drawn by
+ * R-MAT with A = 0.57, B = C = 0.19 and the vertices renamed at random, or uniformly. As there,
+ * each edge goes in both directions, and loops and duplicates are dropped. The graph depends on
+ * these fields alone.
+ */
+struct fth_graph_generate {
+	enum fth_graph_kind kind;
+	unsigned scale;	 /* 0 to 31 */
+	unsigned degree; /* 0: 16 */
+	uint64_t seed;
+	bool weighted; /* 1 to 255, by seed; the same in both directions */
+};
+
+enum fth_graph_text { FTH_GRAPH_EDGE_LIST, FTH_GRAPH_MATRIX_MARKET };
+
+/*
+ * An edge list: "FROM TO [WEIGHT]" a line, '#' or '%' begins a comment. Or the coordinate format of
+ * Matrix Market: pattern, integer or real, general or symmetric. Loops are dropped; of duplicates
+ * the lightest stays.
+ */
+struct fth_graph_import {
+	enum fth_graph_text format;
+	FILE *in;	      /* read to its end; stays open */
+	bool one_based;	      /* edge lists: the first vertex is 1 */
+	bool undirected;      /* add the opposite of each edge */
+	bool weighted;	      /* keep weights; a line without one is an error */
+	double scale_weights; /* multiply by this and round; 0: 1, and weights must be whole */
+	uint64_t vertices;    /* edge lists: at least so many; 0: as many as are named */
+};
+
+/* Zero-initialise for the defaults. */
+struct fth_graph_build {
+	uint64_t memory;       /* for sorting; default 256 MiB, at least 1 MiB */
+	const char *directory; /* for temporary files; default TMPDIR or /tmp */
+	/*
+	 * Open what the graph goes to, of at least `bytes` bytes. Called once, when it is known how
+	 * large it can become; fth_graph_info.bytes says how large it became.
+	 */
+	int (*open)(void *context, uint64_t bytes, struct fth_dev **out);
+	void *context;
+};
+
+/*
+ * Build a graph on the device that build->open() gives, which stays the caller's. The header is
+ * written last and flushed: an unfinished graph is none. Temporary files have no names, so nothing
+ * of them stays, whatever happens. out may be NULL.
+ */
+int fth_graph_generate(const struct fth_graph_generate *what, const struct fth_graph_build *build,
+		       const struct fth_graph_job *job, struct fth_graph_info *out);
+int fth_graph_import(const struct fth_graph_import *what, const struct fth_graph_build *build,
+		     const struct fth_graph_job *job, struct fth_graph_info *out);
+
+/* ---- opening ---- */
+
+struct fth_graph;
+
+/* Zero-initialise for the defaults. */
+struct fth_graph_options {
+	bool offsets_on_device; /* read them through the cache: 8 bytes per vertex less memory */
+};
+
+/* Open read-only through a cache, by the URI of a device. options may be NULL. */
+int fth_graph_open(struct fth_cache *cache, const char *uri,
+		   const struct fth_graph_options *options, struct fth_graph **out);
+/* Accepts NULL. */
+int fth_graph_close(struct fth_graph *graph);
+
+const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph);
+struct fth_cache *fth_graph_cache(const struct fth_graph *graph);
+/* The neighbours as an array, NULL if there are none; the graph's. */
+struct fth_array *fth_graph_edges(const struct fth_graph *graph);
+
+/* How many neighbours a vertex has: *out. -ERANGE if there is no such vertex. */
+int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out);
+
+/*
+ * A vertex that has neighbours, as good as random by `seed`: where a search may begin. -ENOENT when
+ * there is none.
+ */
+int fth_graph_pick(struct fth_graph *graph, uint64_t seed, uint32_t *out);
+
+/* ---- algorithms. Zero-initialise the result; release it, or not, as you like after an error ----
+ */
+
+/* Breadth-first search: a tree of shortest paths, in edges, from source. */
+struct fth_graph_bfs {
+	uint32_t *parent; /* per vertex; the source is its own; FTH_GRAPH_NONE: not reached */
+	uint64_t reached; /* vertices, the source included */
+	uint64_t depth;	  /* of the tree */
+	struct fth_graph_work work;
+};
+int fth_graph_bfs(struct fth_graph *graph, uint64_t source, const struct fth_graph_job *job,
+		  struct fth_graph_bfs *out);
+void fth_graph_bfs_release(struct fth_graph_bfs *tree);
+
+/* Connected components; of a directed graph the weakly connected ones. */
+struct fth_graph_cc {
+	uint32_t *label; /* per vertex: the smallest vertex of its component */
+	uint64_t components;
+	uint64_t largest; /* vertices of the largest */
+	struct fth_graph_work work;
+};
+int fth_graph_cc(struct fth_graph *graph, const struct fth_graph_job *job,
+		 struct fth_graph_cc *out);
+void fth_graph_cc_release(struct fth_graph_cc *cc);
+
+/* PageRank. What vertices without neighbours have is spread over all, so that ranks sum to 1. */
+struct fth_graph_pagerank_options {
+	unsigned iterations; /* at most; 0: 20 */
+	double tolerance;    /* stop when the ranks change by less in sum; 0: never */
+	double damping;	     /* 0: 0.85 */
+	bool one_way;	     /* sweep from first to last each time; default: there and back */
+};
+struct fth_graph_pagerank {
+	double *rank;
+	double change; /* of the last iteration, in sum */
+	struct fth_graph_work work;
+};
+int fth_graph_pagerank(struct fth_graph *graph, const struct fth_graph_pagerank_options *options,
+		       const struct fth_graph_job *job, struct fth_graph_pagerank *out);
+void fth_graph_pagerank_release(struct fth_graph_pagerank *ranks);
+
+/* Shortest paths by weight. -EINVAL for a graph without weights. */
+struct fth_graph_sssp {
+	uint64_t *distance; /* FTH_GRAPH_FAR: not reached */
+	uint64_t reached;
+	struct fth_graph_work work;
+};
+/* delta: how far ahead of the nearest work goes at once; 0: chosen by the weights. */
+int fth_graph_sssp(struct fth_graph *graph, uint64_t source, uint64_t delta,
+		   const struct fth_graph_job *job, struct fth_graph_sssp *out);
+void fth_graph_sssp_release(struct fth_graph_sssp *paths);
+
+/* ---- checking results, in memory and by other algorithms ---- */
+
+/* The whole graph in memory. */
+struct fth_graph_memory {
+	uint64_t vertices, edges;
+	bool undirected;
+	uint64_t *offsets;
+	uint32_t *neighbours;
+	uint32_t *weights; /* NULL if it has none */
+};
+int fth_graph_load(struct fth_graph *graph, struct fth_graph_memory *out);
+void fth_graph_unload(struct fth_graph_memory *memory);
+
+/* 0, or -EILSEQ with a text that says what is wrong, or -ENOMEM. */
+int fth_graph_check_bfs(const struct fth_graph_memory *memory, uint64_t source,
+			const struct fth_graph_bfs *tree);
+int fth_graph_check_cc(const struct fth_graph_memory *memory, const struct fth_graph_cc *cc);
+int fth_graph_check_pagerank(const struct fth_graph_memory *memory,
+			     const struct fth_graph_pagerank_options *options,
+			     const struct fth_graph_pagerank *ranks);
+int fth_graph_check_sssp(const struct fth_graph_memory *memory, uint64_t source,
+			 const struct fth_graph_sssp *paths);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Writes a graph whose edges come sorted. */
+#ifndef FTH_APPS_GRAPH_WRITER_H
+#define FTH_APPS_GRAPH_WRITER_H
+
+#include "fathom/apps/graph.h"
+
+/* A part of the device that is filled from its start to its end. */
+struct fth_graph_section {
+	uint8_t *buf;
+	uint64_t used;
+	uint64_t at; /* where buf goes */
+};
+
+struct fth_graph_writer {
+	struct fth_dev *dev;
+	struct fth_graph_info *info;
+	struct fth_graph_section offsets, edges, weights;
+	uint64_t next_vertex; /* its offset is not written yet */
+	uint64_t sum;
+	uint64_t size; /* of the device */
+};
+
+/*
+ * info says what is known before: vertices, flags, made_by and where the sections lie. Edges and
+ * data_sum are set as they become known. Removes a graph that was there. Close whatever it returns.
+ */
+int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
+			  struct fth_graph_info *info);
+/* Edges come in order of (from, to). */
+int fth_graph_writer_add(struct fth_graph_writer *writer, uint32_t from, uint32_t to,
+			 uint32_t weight);
+/* Write the rest, then, once that is durable, the header. */
+int fth_graph_writer_finish(struct fth_graph_writer *writer);
+void fth_graph_writer_close(struct fth_graph_writer *writer);
+
+#endif
