@@ -152,6 +152,9 @@ struct fth_graph_options {
 /* Open read-only through a cache, by the URI of a device. options may be NULL. */
 int fth_graph_open(struct fth_cache *cache, const char *uri,
 		   const struct fth_graph_options *options, struct fth_graph **out);
+/* The same on a device that is open already, and stays open after the graph is closed. */
+int fth_graph_open_dev(struct fth_cache *cache, struct fth_dev *dev,
+		       const struct fth_graph_options *options, struct fth_graph **out);
 /* Accepts NULL. */
 int fth_graph_close(struct fth_graph *graph);
 
