@@ -3,8 +3,10 @@
  * Breadth-first search, level by level. The vertices of a level are taken in order, many at a time,
  * and their neighbours looked at as they come from the device.
  *
- * 1. visited is only read while a level is worked on; who was found in it is in `next`.
- * 2. parent[w] is written once, by the thread that added w to `next`.
+ * 1. A bit of visited is set once, by the thread that reaches the vertex; that thread writes its
+ *    parent and puts it into `next`.
+ * 2. Most neighbours have been visited, and which ones is anybody's guess, for a branch predictor
+ *    too: those that have not are picked out without a branch first.
  */
 #include "apps/graph_frontier.h"
 
@@ -13,6 +15,7 @@
 
 /* Below this many vertices a level is not worth starting threads. */
 #define ALONE_MAX 256
+#define AT_ONCE	  256u /* neighbours picked from at once */
 
 struct bfs {
 	struct fth_graph *graph;
@@ -33,23 +36,51 @@ struct bfs_worker {
 	struct fth_feeder feeder;
 };
 
+/* The neighbours that nobody has visited, into out: how many; or a negative errno. */
+static int pick_unvisited(const struct bfs *bfs, const uint32_t *neighbours, uint32_t n,
+			  uint32_t *out)
+{
+	uint32_t most = 0, count = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		most = neighbours[i] > most ? neighbours[i] : most;
+	if (most >= bfs->graph->info.vertices)
+		return fth_graph_bad_neighbour(most);
+	for (uint32_t i = 0; i < n; i++) {
+		out[count] = neighbours[i];
+		count += !fth_bit(bfs->visited, neighbours[i]);
+	}
+	return (int)count;
+}
+
+static void reach(struct bfs_worker *worker, uint32_t from, uint32_t to)
+{
+	struct bfs *bfs = worker->bfs;
+	uint64_t bit = (uint64_t)1 << (to % 64);
+
+	/* Atomic: of several threads that come here one becomes the parent. Orders nothing. */
+	if (fth_or_acqrel_dev64(&bfs->visited[to / 64], bit) & bit)
+		return;
+	bfs->parent[to] = from;
+	fth_frontier_add(&bfs->next, &worker->feeder, to);
+}
+
 static int visit_neighbours(void *context, size_t which, uint64_t first, const void *elements,
 			    uint64_t n)
 {
 	struct bfs_worker *worker = context;
-	struct bfs *bfs = worker->bfs;
 	const uint32_t *neighbours = elements;
-	uint64_t vertices = bfs->graph->info.vertices;
-	uint32_t from = worker->vertices[which];
+	uint32_t unvisited[AT_ONCE], from = worker->vertices[which];
 
 	(void)first;
-	for (uint64_t i = 0; i < n; i++) {
-		uint32_t to = neighbours[i];
+	for (uint64_t done = 0; done < n; done += AT_ONCE) {
+		uint32_t some = n - done < AT_ONCE ? (uint32_t)(n - done) : AT_ONCE;
+		int count = pick_unvisited(worker->bfs, neighbours + done, some, unvisited);
 
-		if (to >= vertices)
-			return fth_graph_bad_neighbour(to);
-		if (!fth_bit(bfs->visited, to) && fth_frontier_add(&bfs->next, &worker->feeder, to))
-			bfs->parent[to] = from;
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			reach(worker, from, unvisited[i]);
 	}
 	return 0;
 }
@@ -94,7 +125,7 @@ static void swap_levels(struct bfs *bfs)
 
 	fth_frontier_clear(&swap);
 	fth_frontier_seal(&bfs->next);
-	fth_frontier_mark(&bfs->next, bfs->visited);
+	bfs->next.backward = !swap.backward;
 	bfs->now = bfs->next;
 	bfs->next = swap;
 }
@@ -104,8 +135,7 @@ static void start_at(struct bfs *bfs, uint32_t source)
 	struct fth_feeder *feeder = &bfs->workers[0].feeder;
 
 	memset(bfs->parent, 0xff, bfs->graph->info.vertices * sizeof(*bfs->parent));
-	bfs->parent[source] = source;
-	fth_frontier_add(&bfs->next, feeder, source);
+	reach(&bfs->workers[0], source, source);
 	fth_feeder_flush(feeder, &bfs->next);
 	swap_levels(bfs);
 }

@@ -97,6 +97,8 @@ size_t fth_frontier_take(struct fth_frontier *frontier, uint32_t *out, size_t ma
 		first = fth_graph_team_take(&frontier->next, max, frontier->vertices);
 		if (first == frontier->vertices)
 			break;
+		if (frontier->backward)
+			first = (frontier->vertices - 1) / max * max - first;
 		n = list_bits(frontier, first, max, out);
 	}
 	return n;
@@ -121,14 +123,4 @@ void fth_frontier_clear(struct fth_frontier *frontier)
 			frontier->bits[frontier->queue[i] / 64] = 0;
 	frontier->count = 0;
 	frontier->next = 0;
-}
-
-void fth_frontier_mark(const struct fth_frontier *frontier, uint64_t *bits)
-{
-	if (!fth_frontier_sparse(frontier))
-		for (uint64_t w = 0; w < words(frontier); w++)
-			bits[w] |= frontier->bits[w];
-	else
-		for (uint64_t i = 0; i < frontier->count; i++)
-			bits[frontier->queue[i] / 64] |= (uint64_t)1 << (frontier->queue[i] % 64);
 }

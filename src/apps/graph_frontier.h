@@ -21,7 +21,8 @@ struct fth_frontier {
 	uint64_t *bits;
 	uint32_t *queue; /* the first `count` are in use, unless there are too many for it */
 	uint64_t count, queue_max;
-	uint64_t next; /* what is taken next: a place in the queue, or a vertex */
+	uint64_t next; /* how much was taken: places in the queue, or vertices */
+	bool backward; /* a large set is taken from its end; what is read last is still cached */
 };
 
 #define FTH_FEEDER_MAX 512u
@@ -71,15 +72,12 @@ static inline bool fth_frontier_add(struct fth_frontier *frontier, struct fth_fe
 /* All are in and all feeders flushed: put them in order, to be taken from the first on. */
 void fth_frontier_seal(struct fth_frontier *frontier);
 
-/* The next vertices, at most `max` >= 64, in order, into out: how many, 0 when all were taken. */
+/* The next vertices, at most `max` >= 64, sorted, into out: how many, 0 when all were taken. */
 size_t fth_frontier_take(struct fth_frontier *frontier, uint32_t *out, size_t max);
 
 /* How far the taking is, of how much; for progress. */
 void fth_frontier_progress(const struct fth_frontier *frontier, uint64_t *done, uint64_t *total);
 
 void fth_frontier_clear(struct fth_frontier *frontier);
-
-/* Set the bits of this one in another bitmap of the same graph. */
-void fth_frontier_mark(const struct fth_frontier *frontier, uint64_t *bits);
 
 #endif

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fathom bench graph: breadth-first search and PageRank on a graph four times as large as the
+ * cache, against the same algorithms over a mapped file, in as much memory.
+ *
+ * Siblings: graph_peer.c is the peer, graph_digest.c compares results, cgroup.c bounds memory.
+ *
+ * Each run is a process of its own inside a memory cgroup, and begins with nothing of the file in
+ * memory. How much memory it may use, page cache included, is what ours was seen to need in a run
+ * without a bound.
+ */
+#include "cgroup.h"
+#include "cli.h"
+#include "graph_digest.h"
+#include "graph_peer.h"
+#include "json.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ROUNDS_MAX  99
+#define SOURCES_MAX 64
+#define UNBOUNDED   ((uint64_t)1 << 42)
+#define SLACK	    ((uint64_t)1 << 20) /* what one run may need more than another */
+
+enum side { OURS, MMAP_RANDOM, MMAP_DEFAULT, SIDES };
+enum task { BFS, PAGERANK, TASKS };
+
+static const char *const side_names[SIDES] = {"ours", "mmap random", "mmap default"};
+static const char *const task_names[TASKS] = {"bfs", "pagerank"};
+
+/* What a child tells. */
+struct outcome {
+	uint64_t ns;
+	uint64_t bytes_read;
+	uint64_t requests; /* ours only */
+	double hit_rate;   /* ours only */
+	struct graph_digest digest;
+};
+
+struct cell {
+	double seconds[ROUNDS_MAX];
+	double median;
+	uint64_t bytes_read; /* of the last round */
+	uint64_t major_faults, requests;
+	double hit_rate;
+};
+
+struct bench {
+	const char *path;
+	char own_path[4096], uri[8192];
+	const char *directory;
+	uint64_t scale, degree, seed, threads, rounds, sources, iterations;
+	uint64_t cache, line;
+	const char *policy;
+	bool smallest, one_way, unlimited;
+
+	struct fth_graph_info info;
+	bool made_file;
+	enum fth_cache_policy policy_number;
+	uint32_t source[SOURCES_MAX];
+	uint64_t memory[TASKS]; /* what a run may use */
+	struct cell cells[TASKS][SIDES];
+};
+
+/* ---- our side, in a child ---- */
+
+/* One run, as the child sees it. */
+struct run {
+	struct bench *bench;
+	enum side side;
+	enum task task;
+};
+
+static int our_bfs(struct bench *b, struct fth_graph *graph, const struct fth_graph_job *job,
+		   struct outcome *out)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < b->sources && rc == 0; i++) {
+		struct fth_graph_bfs tree;
+
+		rc = fth_graph_bfs(graph, b->source[i], job, &tree);
+		if (rc < 0)
+			break;
+		out->ns += tree.work.elapsed_ns;
+		rc = graph_digest_bfs(&out->digest, b->info.vertices, &tree);
+		fth_graph_bfs_release(&tree);
+	}
+	return rc;
+}
+
+static int our_pagerank(struct bench *b, struct fth_graph *graph, const struct fth_graph_job *job,
+			struct outcome *out)
+{
+	const struct fth_graph_pagerank_options options = {.iterations = (unsigned)b->iterations,
+							   .one_way = b->one_way};
+	struct fth_graph_pagerank ranks;
+	int rc = fth_graph_pagerank(graph, &options, job, &ranks);
+
+	if (rc < 0)
+		return rc;
+	out->ns = ranks.work.elapsed_ns;
+	graph_digest_ranks(&out->digest, b->info.vertices, &ranks);
+	fth_graph_pagerank_release(&ranks);
+	return 0;
+}
+
+static void count(const struct fth_cache *cache, struct outcome *out)
+{
+	uint64_t hits = fth_cache_stat(cache, FTH_CACHE_HITS);
+	uint64_t misses = fth_cache_stat(cache, FTH_CACHE_MISSES);
+
+	out->bytes_read = fth_cache_stat(cache, FTH_CACHE_BYTES_READ);
+	out->requests = fth_cache_stat(cache, FTH_CACHE_READ_REQUESTS);
+	out->hit_rate = hits ? (double)hits / (double)(hits + misses) : 0;
+}
+
+static int run_ours(struct bench *b, enum task task, struct outcome *out)
+{
+	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+	struct fth_graph_job job = {.threads = (unsigned)b->threads};
+	struct fth_graph *graph = NULL;
+	struct fth_cache *cache;
+	int rc;
+
+	options.memory = b->cache;
+	options.line = (uint32_t)b->line;
+	options.policy = b->policy_number;
+	rc = fth_cache_open(&options, &cache);
+	if (rc < 0)
+		return rc;
+	rc = fth_graph_open(cache, b->uri, NULL, &graph);
+	if (rc == 0)
+		rc = task == BFS ? our_bfs(b, graph, &job, out) : our_pagerank(b, graph, &job, out);
+	count(cache, out);
+	fth_graph_close(graph);
+	fth_cache_close(cache);
+	return rc;
+}
+
+/* ---- the peer's side, in a child ---- */
+
+static int peer_bfs(struct bench *b, struct graph_peer *peer, struct outcome *out)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < b->sources && rc == 0; i++) {
+		struct fth_graph_bfs tree;
+
+		rc = graph_peer_bfs(peer, b->source[i], &tree);
+		if (rc < 0)
+			break;
+		out->ns += tree.work.elapsed_ns;
+		rc = graph_digest_bfs(&out->digest, b->info.vertices, &tree);
+		fth_graph_bfs_release(&tree);
+	}
+	return rc;
+}
+
+static int peer_pagerank(struct bench *b, struct graph_peer *peer, struct outcome *out)
+{
+	struct fth_graph_pagerank ranks;
+	int rc = graph_peer_pagerank(peer, (unsigned)b->iterations, &ranks);
+
+	if (rc < 0)
+		return rc;
+	out->ns = ranks.work.elapsed_ns;
+	graph_digest_ranks(&out->digest, b->info.vertices, &ranks);
+	fth_graph_pagerank_release(&ranks);
+	return 0;
+}
+
+static int run_peer(struct bench *b, enum side side, enum task task, struct outcome *out)
+{
+	struct graph_peer peer;
+	int rc = graph_peer_open(&peer, b->path, &b->info, side == MMAP_RANDOM,
+				 (unsigned)b->threads);
+
+	if (rc < 0)
+		return rc;
+	rc = task == BFS ? peer_bfs(b, &peer, out) : peer_pagerank(b, &peer, out);
+	graph_peer_close(&peer);
+	return rc;
+}
+
+/* ---- runs ---- */
+
+static int in_child(void *context, void *result)
+{
+	struct run *run = context;
+
+	return run->side == OURS ? run_ours(run->bench, run->task, result)
+				 : run_peer(run->bench, run->side, run->task, result);
+}
+
+static int run_once(struct bench *b, enum side side, enum task task, uint64_t memory,
+		    struct outcome *out, struct fth_cgroup_usage *usage)
+{
+	struct run run = {.bench = b, .side = side, .task = task};
+	struct fth_cgroup_job job = {
+		.memory = memory,
+		.fn = in_child,
+		.context = &run,
+		.result = out,
+		.result_size = sizeof(*out),
+		.stopped = fth_cli_stopped,
+	};
+	int rc = fth_cgroup_drop_pages(b->path);
+
+	memset(out, 0, sizeof(*out));
+	memset(usage, 0, sizeof(*usage));
+	if (rc < 0)
+		return rc;
+	return b->unlimited ? in_child(&run, out) : fth_cgroup_run(&job, usage);
+}
+
+/* How much memory ours needs, and what the results are to be. */
+static int measure_memory(struct bench *b, enum task task, struct graph_digest *wanted)
+{
+	struct fth_cgroup_usage usage;
+	struct outcome *out = malloc(sizeof(*out));
+	int rc = out ? run_once(b, OURS, task, UNBOUNDED, out, &usage) : -ENOMEM;
+
+	if (rc == 0) {
+		*wanted = out->digest;
+		b->memory[task] = usage.peak + SLACK;
+		if (usage.peak == 0 && !b->unlimited)
+			rc = fth_fail(ENOTSUP, "the kernel does not say how much memory was used");
+	}
+	free(out);
+	return rc;
+}
+
+static int run_cell(struct bench *b, enum task task, enum side side, uint64_t round,
+		    const struct graph_digest *wanted)
+{
+	struct cell *cell = &b->cells[task][side];
+	struct fth_cgroup_usage usage;
+	struct outcome *out = malloc(sizeof(*out));
+	int rc = out ? run_once(b, side, task, b->memory[task], out, &usage) : -ENOMEM;
+
+	if (rc == 0)
+		rc = graph_digest_compare(wanted, &out->digest);
+	if (rc == 0) {
+		cell->seconds[round] = (double)out->ns / 1e9;
+		cell->bytes_read = side == OURS ? out->bytes_read : usage.bytes_read;
+		cell->major_faults = usage.major_faults;
+		cell->requests = out->requests;
+		cell->hit_rate = out->hit_rate;
+	}
+	free(out);
+	return rc;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(const double *values, uint64_t n)
+{
+	double sorted[ROUNDS_MAX];
+
+	memcpy(sorted, values, n * sizeof(double));
+	qsort(sorted, n, sizeof(double), compare_doubles);
+	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+}
+
+static int measure_task(struct bench *b, enum task task)
+{
+	struct graph_digest *wanted = malloc(sizeof(*wanted));
+	int rc = wanted ? measure_memory(b, task, wanted) : -ENOMEM;
+
+	for (uint64_t round = 0; round < b->rounds && rc == 0; round++)
+		for (int side = 0; side < SIDES && rc == 0; side++) {
+			fth_cli_progress(task_names[task], round * SIDES + (uint64_t)side,
+					 b->rounds * SIDES);
+			rc = run_cell(b, task, (enum side)side, round, wanted);
+		}
+	fth_cli_progress_end();
+	for (int side = 0; side < SIDES && rc == 0; side++) {
+		struct cell *cell = &b->cells[task][side];
+
+		cell->median = median(cell->seconds, b->rounds);
+	}
+	free(wanted);
+	return rc;
+}
+
+/* ---- the graph ---- */
+
+static int tell(void *context, const char *what, uint64_t done, uint64_t total)
+{
+	(void)context;
+	fth_cli_progress(what, done, total);
+	return fth_cli_stopped() ? -EINTR : 0;
+}
+
+/* Where the graph is built: closed by make_graph(). */
+struct target {
+	struct bench *bench;
+	struct fth_dev *dev;
+};
+
+static int open_target(void *context, uint64_t bytes, struct fth_dev **out)
+{
+	struct target *target = context;
+	struct bench *b = target->bench;
+	char uri[sizeof(b->uri) + 64];
+	int rc;
+
+	snprintf(uri, sizeof(uri), "%s?create=on&size=%llu", b->uri, (unsigned long long)bytes);
+	rc = fth_dev_open(uri, &target->dev);
+	b->made_file = rc == 0;
+	*out = target->dev;
+	return rc;
+}
+
+static int make_graph(struct bench *b)
+{
+	const struct fth_graph_generate what = {
+		.kind = FTH_GRAPH_KRONECKER,
+		.scale = (unsigned)b->scale,
+		.degree = (unsigned)b->degree,
+		.seed = b->seed,
+	};
+	struct target target = {.bench = b};
+	const struct fth_graph_build build = {.memory = (uint64_t)1 << 30,
+					      .directory = b->directory,
+					      .open = open_target,
+					      .context = &target};
+	const struct fth_graph_job job = {.threads = (unsigned)b->threads, .progress = tell};
+	int rc = fth_graph_generate(&what, &build, &job, &b->info);
+
+	fth_cli_progress_end();
+	fth_dev_close(target.dev);
+	if (rc == 0 && truncate(b->path, (off_t)b->info.bytes) < 0)
+		rc = fth_fail(errno, "cannot cut the file to size");
+	return rc;
+}
+
+static int read_graph(struct bench *b)
+{
+	struct fth_dev *dev;
+	int rc = fth_dev_open(b->uri, &dev);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_graph_read_info(dev, &b->info);
+	fth_dev_close(dev);
+	if (rc == 0 && !b->info.undirected)
+		rc = fth_fail(EINVAL, "the graph must be undirected");
+	return rc;
+}
+
+/* Where searches begin: the same for all. Picked in a cache that is closed again before any fork.
+ */
+static int pick_sources(struct bench *b)
+{
+	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+	struct fth_graph *graph = NULL;
+	struct fth_cache *cache;
+	int rc = fth_cache_open(&options, &cache);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_graph_open(cache, b->uri, NULL, &graph);
+	for (uint64_t i = 0; i < b->sources && rc == 0; i++)
+		rc = fth_graph_pick(graph, b->seed + i, &b->source[i]);
+	fth_graph_close(graph);
+	fth_cache_close(cache);
+	return rc;
+}
+
+static int prepare(struct bench *b)
+{
+	int rc = access(b->path, F_OK) == 0 ? read_graph(b) : make_graph(b);
+
+	if (rc == 0 && b->cache == 0)
+		b->cache = b->info.edges * 4 / 4 / b->line * b->line;
+	if (rc == 0)
+		rc = pick_sources(b);
+	return rc;
+}
+
+/* ---- reporting ---- */
+
+static double ratio(const struct bench *b, enum task task, enum side side)
+{
+	return b->cells[task][side].median / b->cells[task][OURS].median;
+}
+
+/* Against the better of the two peers. */
+static double least_ratio(const struct bench *b, enum task task)
+{
+	double random = ratio(b, task, MMAP_RANDOM), plain = ratio(b, task, MMAP_DEFAULT);
+
+	return random < plain ? random : plain;
+}
+
+static void print_head(const struct bench *b)
+{
+	char edges[FTH_CLI_BYTES_MAX], cache[FTH_CLI_BYTES_MAX];
+
+	printf("%s: %s; edges %s, cache %s in lines of %llu; %llu threads, median of %llu\n",
+	       b->path, b->info.made_by, fth_cli_bytes(edges, b->info.edges * 4),
+	       fth_cli_bytes(cache, b->cache), (unsigned long long)b->line,
+	       (unsigned long long)b->threads, (unsigned long long)b->rounds);
+}
+
+static void print_task(const struct bench *b, enum task task)
+{
+	char memory[FTH_CLI_BYTES_MAX], read[FTH_CLI_BYTES_MAX];
+
+	printf("%s, each in %s of memory\n", task_names[task],
+	       b->unlimited ? "any amount" : fth_cli_bytes(memory, b->memory[task]));
+	printf("  %-13s %9s %12s %13s %8s\n", "", "seconds", "read", "major faults", "ratio");
+	for (int side = 0; side < SIDES; side++) {
+		const struct cell *cell = &b->cells[task][side];
+
+		printf("  %-13s %9.3f %12s %13llu %8.2f\n", side_names[side], cell->median,
+		       fth_cli_bytes(read, cell->bytes_read),
+		       (unsigned long long)cell->major_faults, ratio(b, task, (enum side)side));
+	}
+	fflush(stdout);
+}
+
+static void report_cell(struct fth_json *j, const struct bench *b, enum task task, enum side side)
+{
+	const struct cell *cell = &b->cells[task][side];
+
+	fth_json_object(j, NULL);
+	fth_json_string(j, "task", task_names[task]);
+	fth_json_string(j, "side", side_names[side]);
+	fth_json_double(j, "seconds", cell->median);
+	fth_json_u64(j, "bytes_read", cell->bytes_read);
+	fth_json_u64(j, "major_faults", cell->major_faults);
+	if (side == OURS) {
+		fth_json_u64(j, "requests", cell->requests);
+		fth_json_double(j, "hit_rate", cell->hit_rate);
+	}
+	fth_json_u64(j, "memory", b->memory[task]);
+	fth_json_array(j, "runs");
+	for (uint64_t i = 0; i < b->rounds; i++)
+		fth_json_double(j, NULL, cell->seconds[i]);
+	fth_json_end(j);
+	fth_json_end(j);
+}
+
+static void report_parameters(struct fth_json *j, const struct bench *b)
+{
+	fth_json_string(j, "unit", "seconds of both tasks, the better mmap for each");
+	fth_json_string(j, "graph", b->info.made_by);
+	fth_json_u64(j, "vertices", b->info.vertices);
+	fth_json_u64(j, "edges", b->info.edges);
+	fth_json_u64(j, "cache", b->cache);
+	fth_json_u64(j, "line", b->line);
+	fth_json_string(j, "policy", fth_cache_policy_name(b->policy_number));
+	fth_json_u64(j, "threads", b->threads);
+	fth_json_u64(j, "sources", b->sources);
+	fth_json_u64(j, "iterations", b->iterations);
+	fth_json_u64(j, "rounds", b->rounds);
+	fth_json_bool(j, "one_way", b->one_way);
+	fth_json_bool(j, "peer_unlimited", b->unlimited);
+}
+
+static void report(const struct bench *b)
+{
+	double ours = b->cells[BFS][OURS].median + b->cells[PAGERANK][OURS].median;
+	double peer = least_ratio(b, BFS) * b->cells[BFS][OURS].median +
+		      least_ratio(b, PAGERANK) * b->cells[PAGERANK][OURS].median;
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "bench", "graph");
+	fth_json_double(&j, "ours", ours);
+	fth_json_double(&j, "peer", peer);
+	fth_json_double(&j, "ratio", peer / ours);
+	fth_json_double(&j, "bfs_ratio_random", ratio(b, BFS, MMAP_RANDOM));
+	fth_json_double(&j, "bfs_ratio_default", ratio(b, BFS, MMAP_DEFAULT));
+	fth_json_double(&j, "pr_ratio_random", ratio(b, PAGERANK, MMAP_RANDOM));
+	fth_json_double(&j, "pr_ratio_default", ratio(b, PAGERANK, MMAP_DEFAULT));
+	report_parameters(&j, b);
+	fth_json_array(&j, "results");
+	for (int task = 0; task < TASKS; task++)
+		for (int side = 0; side < SIDES; side++)
+			report_cell(&j, b, (enum task)task, (enum side)side);
+	fth_json_finish(&j);
+}
+
+/* ---- the command ---- */
+
+static int execute(struct bench *b)
+{
+	int rc = prepare(b);
+
+	if (rc == 0 && !fth_cli_json())
+		print_head(b);
+	for (int task = 0; task < TASKS && rc == 0; task++) {
+		rc = measure_task(b, (enum task)task);
+		if (rc == 0 && !fth_cli_json())
+			print_task(b, (enum task)task);
+	}
+	if (rc == 0)
+		report(b);
+	return rc;
+}
+
+static int exit_status(const struct bench *b, int rc)
+{
+	fth_cli_progress_end();
+	if (fth_cli_stopped())
+		return FTH_EXIT_INTERRUPTED;
+	if (rc == 0)
+		return FTH_EXIT_OK;
+	fth_cli_error("%s: %s", b->path, fth_error_text(rc));
+	return rc == -ENOSYS || rc == -EPERM || rc == -ENOTSUP ? FTH_EXIT_IMPOSSIBLE
+							       : FTH_EXIT_FAILED;
+}
+
+static void name_file(struct bench *b)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (!b->directory)
+		b->directory = tmp && *tmp ? tmp : "/tmp";
+	snprintf(b->own_path, sizeof(b->own_path), "%s/fathom-graph-%ld.data", b->directory,
+		 (long)getpid());
+	b->path = b->own_path;
+}
+
+static int check_options(struct bench *b)
+{
+	if (b->smallest) {
+		b->scale = 14;
+		b->rounds = 1;
+		b->sources = 2;
+		b->iterations = 3;
+	}
+	if (!b->path)
+		name_file(b);
+	if (strpbrk(b->path, "%?&()")) {
+		fth_cli_error("%s: a name without %%, ?, & and () is needed", b->path);
+		return FTH_EXIT_USAGE;
+	}
+	snprintf(b->uri, sizeof(b->uri), "file:%s", b->path);
+	if (b->threads == 0)
+		b->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (b->policy && fth_cache_policy_parse(b->policy, &b->policy_number) < 0) {
+		fth_cli_error("--policy: %s", fth_error_text(-EINVAL));
+		return FTH_EXIT_USAGE;
+	}
+	return FTH_CLI_GO_ON;
+}
+
+static int parse(struct bench *b, int argc, char **argv)
+{
+	const struct fth_cli_option options[] = {
+		{"file", FTH_CLI_STRING, &b->path, 0, 0,
+		 "a graph, kept; made if it is not there; default: a temporary one"},
+		{"dir", FTH_CLI_STRING, &b->directory, 0, 0,
+		 "folder for temporary files; default TMPDIR or /tmp"},
+		{"scale", FTH_CLI_U64, &b->scale, 4, 31, "2^N vertices"},
+		{"degree", FTH_CLI_U64, &b->degree, 1, 4096, "edges drawn per vertex"},
+		{"seed", FTH_CLI_U64, &b->seed, 0, 0, "of the graph and of where to begin"},
+		{"threads", FTH_CLI_U64, &b->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},
+		{"rounds", FTH_CLI_U64, &b->rounds, 1, ROUNDS_MAX, "runs of each side"},
+		{"sources", FTH_CLI_U64, &b->sources, 1, SOURCES_MAX, "searches per run"},
+		{"iterations", FTH_CLI_U64, &b->iterations, 1, 10000, "of PageRank"},
+		{"cache", FTH_CLI_SIZE, &b->cache, 0, 0, "0: a quarter of the edges"},
+		{"line", FTH_CLI_SIZE, &b->line, 512, 65536, "bytes of a line"},
+		{"policy", FTH_CLI_STRING, &b->policy, 0, 0, "of replacement"},
+		{"one-way", FTH_CLI_FLAG, &b->one_way, 0, 0, "PageRank sweeps forward only"},
+		{"peer-unlimited", FTH_CLI_FLAG, &b->unlimited, 0, 0,
+		 "no bound on memory, where there are no cgroups"},
+		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "bench graph [options]",
+		.text = "Breadth-first search and PageRank on a Kronecker graph in a file, with a\n"
+			"cache of a quarter of its edges, against the same algorithms over mmap\n"
+			"(MADV_RANDOM, and the default) in a memory cgroup of the same size. Runs\n"
+			"alternate and begin with a cold cache; results are compared. Needs the\n"
+			"right to make cgroups.",
+		.options = options,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args);
+
+	return status != FTH_CLI_GO_ON ? status : check_options(b);
+}
+
+static int run(int argc, char **argv)
+{
+	struct bench *b = calloc(1, sizeof(*b));
+	bool keep;
+	int status;
+
+	if (!b)
+		return FTH_EXIT_FAILED;
+	*b = (struct bench){.scale = 22, .degree = 16, .seed = 1, .rounds = 3, .sources = 2};
+	b->iterations = 5;
+	b->line = 4096;
+	status = parse(b, argc, argv);
+	if (status == FTH_CLI_GO_ON) {
+		int rc = b->unlimited ? 0 : fth_cgroup_available();
+
+		keep = b->path != b->own_path;
+		status = exit_status(b, rc < 0 ? rc : execute(b));
+		if (b->made_file && (!keep || status != FTH_EXIT_OK))
+			unlink(b->path);
+	}
+	free(b);
+	return status;
+}
+
+const struct fth_command fth_bench_graph = {
+	.name = "graph",
+	.summary = "search and PageRank on a graph, against mmap in as much memory",
+	.run = run,
+};

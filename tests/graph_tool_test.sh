@@ -1,0 +1,84 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# graph_tool_test.sh FATHOM: `fathom graph` from making a graph to results, and at its edges.
+set -eu
+fathom=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "graph_tool_test: $*" >&2
+  exit 1
+}
+
+# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$fathom" graph "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  out=$(cat "$work/out")
+  err=$(cat "$work/err")
+  # Some machines do not allow io_uring.
+  ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
+  [ $status -eq "$wanted" ] || fail "graph $*: status $status, not $wanted: $out $err"
+}
+
+export TMPDIR=$work
+g=file:$work/g
+expect 0 generate --scale 12 --weighted --memory 1M --seed 7 "$g"
+[[ $out == *"Kronecker, scale 12, degree 16, seed 7"* ]] || fail "generate: $out"
+expect 0 info --check "$g"
+[[ $out == *"checksum   right"* && $out == *"undirected, weighted"* ]] || fail "info: $out"
+expect 0 info "$g" --json
+[[ $out == '{"graph":'*'"vertices":4096,'*'"checked":false}' ]] || fail "info: $out"
+size=$(stat -c %s "$work/g")
+[[ $out == *"\"bytes\":$size,"* ]] || fail "the file has $size bytes: $out"
+expect 1 generate --scale 12 "$g"
+[[ $err == *"--overwrite"* ]] || fail "no hint: $err"
+[ "$(stat -c %s "$work/g")" = "$size" ] || fail "a refused target was changed"
+
+# Each algorithm, with little cache, verified.
+for algorithm in bfs cc pagerank sssp; do
+  expect 0 $algorithm "$g" --verify --trials 2 --cache 32K --threads 3
+  [[ $out == *"results verified"* ]] || fail "$algorithm: $out"
+  expect 0 $algorithm "$g" --verify --trials 1 --line 512 --compact --offsets flash --policy clock --json
+  [[ $out == *"\"algorithm\":\"$algorithm\""*'"verified":true'*'"hit_rate":'* ]] ||
+    fail "$algorithm: $out"
+done
+expect 0 bfs "$g" --source 5 --trials 1
+expect 1 bfs "$g" --source 4096
+[[ $err == *"no vertex 4096"* ]] || fail "bad source: $err"
+expect 2 bfs "$g" --offsets nowhere
+expect 1 bfs "$g" --policy nosuch
+
+# Import, from both formats; nothing is left of what failed.
+printf '# triangle\n1 2 5\n2 3 0.5\n3 1 2\n' >"$work/edges"
+expect 0 import --one-based --undirected --weighted --weight-scale 2 "$work/edges" "file:$work/t"
+expect 0 sssp --verify --source 0 --trials 1 "file:$work/t" --json
+[[ $out == *'"vertices":3,"edges":6,'*'"reached":3,'* ]] || fail "triangle: $out"
+expect 1 import --weighted "$work/edges" "file:$work/u"
+[[ $err == *"line 3: a weight that is not whole"* && ! -e $work/u ]] || fail "bad weight: $err"
+printf '%%%%MatrixMarket matrix coordinate pattern symmetric\n4 4 2\n2 1\n4 3\n' >"$work/m.mtx"
+expect 0 import "$work/m.mtx" "file:$work/m"
+expect 0 cc --verify --trials 1 "file:$work/m" --json
+[[ $out == *'"components":2,"largest":2,'* ]] || fail "matrix: $out"
+expect 1 import "$work/nothere" "file:$work/u"
+expect 1 sssp "file:$work/m"
+[[ $err == *"no weights"* ]] || fail "no weights: $err"
+expect 1 info "file:$work/edges"
+expect 0 generate --scale 4 --overwrite mem:1M
+expect 1 generate --scale 12 --overwrite mem:128K
+[[ $err == *"does not fit"* ]] || fail "too small: $err"
+
+# Stopped, it leaves nothing behind.
+"$fathom" graph generate --scale 22 --memory 1M "file:$work/big" >"$work/out" 2>&1 &
+job=$!
+sleep 0.3
+kill -INT $job
+status=0
+wait $job || status=$?
+[ $status -eq 130 ] || fail "interrupted: status $status"
+[ ! -e "$work/big" ] || fail "an unfinished graph stays"
+[ -z "$(find "$work" -name 'fathom-sort-*')" ] || fail "temporary files stay"
+echo "graph_tool_test: passed"
