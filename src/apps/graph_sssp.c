@@ -15,9 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALONE_MAX 256
-#define EDGES_MAX ((uint64_t)1 << 18) /* of a batch */
-#define SAMPLES	  4096u
+#define ALONE_MAX  256
+#define EDGES_MAX  ((uint64_t)1 << 18) /* of a batch */
+#define SAMPLES	   4096u
+#define STEP_EDGES 4
 
 struct sssp {
 	struct fth_graph *graph;
@@ -304,7 +305,10 @@ static void sssp_release(struct sssp *sssp)
 	fth_frontier_release(&sssp->far_next);
 }
 
-/* The mean of the first weights: about one edge further in each step. */
+/*
+ * A few edges further in each step, by the mean of the first weights. A narrower step relaxes fewer
+ * edges twice, but has more rounds, and each round reads from the device anew.
+ */
 static int choose_delta(struct sssp *sssp, uint64_t wanted)
 {
 	struct fth_array *weights = sssp->graph->weights;
@@ -317,7 +321,7 @@ static int choose_delta(struct sssp *sssp, uint64_t wanted)
 		rc = fth_array_read(weights, 0, n, sample);
 	for (uint64_t i = 0; i < n && wanted == 0 && rc == 0; i++)
 		sum += sample[i];
-	sssp->delta = wanted ? wanted : n ? sum / n : 1;
+	sssp->delta = wanted ? wanted : n ? STEP_EDGES * sum / n : 1;
 	if (sssp->delta == 0)
 		sssp->delta = 1;
 	return rc;
