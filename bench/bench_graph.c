@@ -3,7 +3,8 @@
  * fathom bench graph: breadth-first search and PageRank on a graph four times as large as the
  * cache, against the same algorithms over a mapped file, in as much memory.
  *
- * Siblings: graph_peer.c is the peer, graph_digest.c compares results, cgroup.c bounds memory.
+ * Siblings: graph_side.c is one run of either side, graph_peer.c what the peer does in it,
+ * graph_digest.c compares results, cgroup.c bounds memory.
  *
  * Each run is a process of its own inside a memory cgroup, and begins with nothing of the file in
  * memory. How much memory it may use, page cache included, is what ours was seen to need in a run
@@ -11,8 +12,7 @@
  */
 #include "cgroup.h"
 #include "cli.h"
-#include "graph_digest.h"
-#include "graph_peer.h"
+#include "graph_side.h"
 #include "json.h"
 
 #include "fathom/base/error.h"
@@ -26,23 +26,12 @@
 
 #define ROUNDS_MAX  99
 #define SOURCES_MAX 64
+#define CACHE_SHARE 4 /* of the edges: one in so many bytes */
 #define UNBOUNDED   ((uint64_t)1 << 42)
 #define SLACK	    ((uint64_t)1 << 20) /* what one run may need more than another */
 
-enum side { OURS, MMAP_RANDOM, MMAP_DEFAULT, SIDES };
-enum task { BFS, PAGERANK, TASKS };
-
-static const char *const side_names[SIDES] = {"ours", "mmap random", "mmap default"};
-static const char *const task_names[TASKS] = {"bfs", "pagerank"};
-
-/* What a child tells. */
-struct outcome {
-	uint64_t ns;
-	uint64_t bytes_read;
-	uint64_t requests; /* ours only */
-	double hit_rate;   /* ours only */
-	struct graph_digest digest;
-};
+static const char *const side_names[GRAPH_SIDES] = {"ours", "mmap random", "mmap default"};
+static const char *const task_names[GRAPH_TASKS] = {"bfs", "pagerank"};
 
 struct cell {
 	double seconds[ROUNDS_MAX];
@@ -61,149 +50,34 @@ struct bench {
 	const char *policy;
 	bool smallest, one_way, unlimited;
 
-	struct fth_graph_info info;
+	struct graph_work work;
 	bool made_file;
 	enum fth_cache_policy policy_number;
 	uint32_t source[SOURCES_MAX];
-	uint64_t memory[TASKS]; /* what a run may use */
-	struct cell cells[TASKS][SIDES];
+	uint64_t memory[GRAPH_TASKS]; /* what a run may use */
+	struct cell cells[GRAPH_TASKS][GRAPH_SIDES];
 };
 
-/* ---- our side, in a child ---- */
+/* ---- runs ---- */
 
 /* One run, as the child sees it. */
 struct run {
-	struct bench *bench;
-	enum side side;
-	enum task task;
+	const struct graph_work *work;
+	enum graph_side side;
+	enum graph_task task;
 };
-
-static int our_bfs(struct bench *b, struct fth_graph *graph, const struct fth_graph_job *job,
-		   struct outcome *out)
-{
-	int rc = 0;
-
-	for (uint64_t i = 0; i < b->sources && rc == 0; i++) {
-		struct fth_graph_bfs tree;
-
-		rc = fth_graph_bfs(graph, b->source[i], job, &tree);
-		if (rc < 0)
-			break;
-		out->ns += tree.work.elapsed_ns;
-		rc = graph_digest_bfs(&out->digest, b->info.vertices, &tree);
-		fth_graph_bfs_release(&tree);
-	}
-	return rc;
-}
-
-static int our_pagerank(struct bench *b, struct fth_graph *graph, const struct fth_graph_job *job,
-			struct outcome *out)
-{
-	const struct fth_graph_pagerank_options options = {.iterations = (unsigned)b->iterations,
-							   .one_way = b->one_way};
-	struct fth_graph_pagerank ranks;
-	int rc = fth_graph_pagerank(graph, &options, job, &ranks);
-
-	if (rc < 0)
-		return rc;
-	out->ns = ranks.work.elapsed_ns;
-	graph_digest_ranks(&out->digest, b->info.vertices, &ranks);
-	fth_graph_pagerank_release(&ranks);
-	return 0;
-}
-
-static void count(const struct fth_cache *cache, struct outcome *out)
-{
-	uint64_t hits = fth_cache_stat(cache, FTH_CACHE_HITS);
-	uint64_t misses = fth_cache_stat(cache, FTH_CACHE_MISSES);
-
-	out->bytes_read = fth_cache_stat(cache, FTH_CACHE_BYTES_READ);
-	out->requests = fth_cache_stat(cache, FTH_CACHE_READ_REQUESTS);
-	out->hit_rate = hits ? (double)hits / (double)(hits + misses) : 0;
-}
-
-static int run_ours(struct bench *b, enum task task, struct outcome *out)
-{
-	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
-	struct fth_graph_job job = {.threads = (unsigned)b->threads};
-	struct fth_graph *graph = NULL;
-	struct fth_cache *cache;
-	int rc;
-
-	options.memory = b->cache;
-	options.line = (uint32_t)b->line;
-	options.policy = b->policy_number;
-	rc = fth_cache_open(&options, &cache);
-	if (rc < 0)
-		return rc;
-	rc = fth_graph_open(cache, b->uri, NULL, &graph);
-	if (rc == 0)
-		rc = task == BFS ? our_bfs(b, graph, &job, out) : our_pagerank(b, graph, &job, out);
-	count(cache, out);
-	fth_graph_close(graph);
-	fth_cache_close(cache);
-	return rc;
-}
-
-/* ---- the peer's side, in a child ---- */
-
-static int peer_bfs(struct bench *b, struct graph_peer *peer, struct outcome *out)
-{
-	int rc = 0;
-
-	for (uint64_t i = 0; i < b->sources && rc == 0; i++) {
-		struct fth_graph_bfs tree;
-
-		rc = graph_peer_bfs(peer, b->source[i], &tree);
-		if (rc < 0)
-			break;
-		out->ns += tree.work.elapsed_ns;
-		rc = graph_digest_bfs(&out->digest, b->info.vertices, &tree);
-		fth_graph_bfs_release(&tree);
-	}
-	return rc;
-}
-
-static int peer_pagerank(struct bench *b, struct graph_peer *peer, struct outcome *out)
-{
-	struct fth_graph_pagerank ranks;
-	int rc = graph_peer_pagerank(peer, (unsigned)b->iterations, &ranks);
-
-	if (rc < 0)
-		return rc;
-	out->ns = ranks.work.elapsed_ns;
-	graph_digest_ranks(&out->digest, b->info.vertices, &ranks);
-	fth_graph_pagerank_release(&ranks);
-	return 0;
-}
-
-static int run_peer(struct bench *b, enum side side, enum task task, struct outcome *out)
-{
-	struct graph_peer peer;
-	int rc = graph_peer_open(&peer, b->path, &b->info, side == MMAP_RANDOM,
-				 (unsigned)b->threads);
-
-	if (rc < 0)
-		return rc;
-	rc = task == BFS ? peer_bfs(b, &peer, out) : peer_pagerank(b, &peer, out);
-	graph_peer_close(&peer);
-	return rc;
-}
-
-/* ---- runs ---- */
 
 static int in_child(void *context, void *result)
 {
 	struct run *run = context;
 
-	return run->side == OURS ? run_ours(run->bench, run->task, result)
-				 : run_peer(run->bench, run->side, run->task, result);
+	return graph_side_run(run->work, run->side, run->task, result);
 }
 
-static int run_once(struct bench *b, enum side side, enum task task, uint64_t memory,
-		    struct outcome *out, struct fth_cgroup_usage *usage)
+static int run_once(struct bench *b, enum graph_side side, enum graph_task task, uint64_t memory,
+		    struct graph_outcome *out, struct fth_cgroup_usage *usage)
 {
-	struct run run = {.bench = b, .side = side, .task = task};
+	struct run run = {.work = &b->work, .side = side, .task = task};
 	struct fth_cgroup_job job = {
 		.memory = memory,
 		.fn = in_child,
@@ -222,11 +96,11 @@ static int run_once(struct bench *b, enum side side, enum task task, uint64_t me
 }
 
 /* How much memory ours needs, and what the results are to be. */
-static int measure_memory(struct bench *b, enum task task, struct graph_digest *wanted)
+static int measure_memory(struct bench *b, enum graph_task task, struct graph_digest *wanted)
 {
 	struct fth_cgroup_usage usage;
-	struct outcome *out = malloc(sizeof(*out));
-	int rc = out ? run_once(b, OURS, task, UNBOUNDED, out, &usage) : -ENOMEM;
+	struct graph_outcome *out = malloc(sizeof(*out));
+	int rc = out ? run_once(b, GRAPH_OURS, task, UNBOUNDED, out, &usage) : -ENOMEM;
 
 	if (rc == 0) {
 		*wanted = out->digest;
@@ -238,19 +112,19 @@ static int measure_memory(struct bench *b, enum task task, struct graph_digest *
 	return rc;
 }
 
-static int run_cell(struct bench *b, enum task task, enum side side, uint64_t round,
+static int run_cell(struct bench *b, enum graph_task task, enum graph_side side, uint64_t round,
 		    const struct graph_digest *wanted)
 {
 	struct cell *cell = &b->cells[task][side];
 	struct fth_cgroup_usage usage;
-	struct outcome *out = malloc(sizeof(*out));
+	struct graph_outcome *out = malloc(sizeof(*out));
 	int rc = out ? run_once(b, side, task, b->memory[task], out, &usage) : -ENOMEM;
 
 	if (rc == 0)
 		rc = graph_digest_compare(wanted, &out->digest);
 	if (rc == 0) {
 		cell->seconds[round] = (double)out->ns / 1e9;
-		cell->bytes_read = side == OURS ? out->bytes_read : usage.bytes_read;
+		cell->bytes_read = side == GRAPH_OURS ? out->bytes_read : usage.bytes_read;
 		cell->major_faults = usage.major_faults;
 		cell->requests = out->requests;
 		cell->hit_rate = out->hit_rate;
@@ -275,19 +149,19 @@ static double median(const double *values, uint64_t n)
 	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-static int measure_task(struct bench *b, enum task task)
+static int measure_task(struct bench *b, enum graph_task task)
 {
 	struct graph_digest *wanted = malloc(sizeof(*wanted));
 	int rc = wanted ? measure_memory(b, task, wanted) : -ENOMEM;
 
 	for (uint64_t round = 0; round < b->rounds && rc == 0; round++)
-		for (int side = 0; side < SIDES && rc == 0; side++) {
-			fth_cli_progress(task_names[task], round * SIDES + (uint64_t)side,
-					 b->rounds * SIDES);
-			rc = run_cell(b, task, (enum side)side, round, wanted);
+		for (int side = 0; side < GRAPH_SIDES && rc == 0; side++) {
+			fth_cli_progress(task_names[task], round * GRAPH_SIDES + (uint64_t)side,
+					 b->rounds * GRAPH_SIDES);
+			rc = run_cell(b, task, (enum graph_side)side, round, wanted);
 		}
 	fth_cli_progress_end();
-	for (int side = 0; side < SIDES && rc == 0; side++) {
+	for (int side = 0; side < GRAPH_SIDES && rc == 0; side++) {
 		struct cell *cell = &b->cells[task][side];
 
 		cell->median = median(cell->seconds, b->rounds);
@@ -339,11 +213,11 @@ static int make_graph(struct bench *b)
 					      .open = open_target,
 					      .context = &target};
 	const struct fth_graph_job job = {.threads = (unsigned)b->threads, .progress = tell};
-	int rc = fth_graph_generate(&what, &build, &job, &b->info);
+	int rc = fth_graph_generate(&what, &build, &job, &b->work.info);
 
 	fth_cli_progress_end();
 	fth_dev_close(target.dev);
-	if (rc == 0 && truncate(b->path, (off_t)b->info.bytes) < 0)
+	if (rc == 0 && truncate(b->path, (off_t)b->work.info.bytes) < 0)
 		rc = fth_fail(errno, "cannot cut the file to size");
 	return rc;
 }
@@ -355,9 +229,9 @@ static int read_graph(struct bench *b)
 
 	if (rc < 0)
 		return rc;
-	rc = fth_graph_read_info(dev, &b->info);
+	rc = fth_graph_read_info(dev, &b->work.info);
 	fth_dev_close(dev);
-	if (rc == 0 && !b->info.undirected)
+	if (rc == 0 && !b->work.info.undirected)
 		rc = fth_fail(EINVAL, "the graph must be undirected");
 	return rc;
 }
@@ -381,28 +255,50 @@ static int pick_sources(struct bench *b)
 	return rc;
 }
 
+/* What is known once the graph is there. */
+static void settle_work(struct bench *b)
+{
+	struct graph_work *work = &b->work;
+
+	if (b->cache == 0)
+		b->cache = work->info.edges * 4 / CACHE_SHARE / b->line * b->line;
+	if (b->cache < 4 * b->line)
+		b->cache = 4 * b->line;
+	work->path = b->path;
+	work->uri = b->uri;
+	work->threads = (unsigned)b->threads;
+	work->iterations = (unsigned)b->iterations;
+	work->sources = b->source;
+	work->source_count = (unsigned)b->sources;
+	work->cache = (struct fth_cache_options)FTH_CACHE_OPTIONS_INIT;
+	work->cache.memory = b->cache;
+	work->cache.line = (uint32_t)b->line;
+	work->cache.policy = b->policy_number;
+	work->one_way = b->one_way;
+}
+
 static int prepare(struct bench *b)
 {
 	int rc = access(b->path, F_OK) == 0 ? read_graph(b) : make_graph(b);
 
-	if (rc == 0 && b->cache == 0)
-		b->cache = b->info.edges * 4 / 4 / b->line * b->line;
-	if (rc == 0)
-		rc = pick_sources(b);
-	return rc;
+	if (rc < 0)
+		return rc;
+	settle_work(b);
+	return pick_sources(b);
 }
 
 /* ---- reporting ---- */
 
-static double ratio(const struct bench *b, enum task task, enum side side)
+static double ratio(const struct bench *b, enum graph_task task, enum graph_side side)
 {
-	return b->cells[task][side].median / b->cells[task][OURS].median;
+	return b->cells[task][side].median / b->cells[task][GRAPH_OURS].median;
 }
 
 /* Against the better of the two peers. */
-static double least_ratio(const struct bench *b, enum task task)
+static double least_ratio(const struct bench *b, enum graph_task task)
 {
-	double random = ratio(b, task, MMAP_RANDOM), plain = ratio(b, task, MMAP_DEFAULT);
+	double random = ratio(b, task, GRAPH_MMAP_RANDOM),
+	       plain = ratio(b, task, GRAPH_MMAP_DEFAULT);
 
 	return random < plain ? random : plain;
 }
@@ -412,29 +308,31 @@ static void print_head(const struct bench *b)
 	char edges[FTH_CLI_BYTES_MAX], cache[FTH_CLI_BYTES_MAX];
 
 	printf("%s: %s; edges %s, cache %s in lines of %llu; %llu threads, median of %llu\n",
-	       b->path, b->info.made_by, fth_cli_bytes(edges, b->info.edges * 4),
+	       b->path, b->work.info.made_by, fth_cli_bytes(edges, b->work.info.edges * 4),
 	       fth_cli_bytes(cache, b->cache), (unsigned long long)b->line,
 	       (unsigned long long)b->threads, (unsigned long long)b->rounds);
 }
 
-static void print_task(const struct bench *b, enum task task)
+static void print_task(const struct bench *b, enum graph_task task)
 {
 	char memory[FTH_CLI_BYTES_MAX], read[FTH_CLI_BYTES_MAX];
 
 	printf("%s, each in %s of memory\n", task_names[task],
 	       b->unlimited ? "any amount" : fth_cli_bytes(memory, b->memory[task]));
 	printf("  %-13s %9s %12s %13s %8s\n", "", "seconds", "read", "major faults", "ratio");
-	for (int side = 0; side < SIDES; side++) {
+	for (int side = 0; side < GRAPH_SIDES; side++) {
 		const struct cell *cell = &b->cells[task][side];
 
 		printf("  %-13s %9.3f %12s %13llu %8.2f\n", side_names[side], cell->median,
 		       fth_cli_bytes(read, cell->bytes_read),
-		       (unsigned long long)cell->major_faults, ratio(b, task, (enum side)side));
+		       (unsigned long long)cell->major_faults,
+		       ratio(b, task, (enum graph_side)side));
 	}
 	fflush(stdout);
 }
 
-static void report_cell(struct fth_json *j, const struct bench *b, enum task task, enum side side)
+static void report_cell(struct fth_json *j, const struct bench *b, enum graph_task task,
+			enum graph_side side)
 {
 	const struct cell *cell = &b->cells[task][side];
 
@@ -444,7 +342,7 @@ static void report_cell(struct fth_json *j, const struct bench *b, enum task tas
 	fth_json_double(j, "seconds", cell->median);
 	fth_json_u64(j, "bytes_read", cell->bytes_read);
 	fth_json_u64(j, "major_faults", cell->major_faults);
-	if (side == OURS) {
+	if (side == GRAPH_OURS) {
 		fth_json_u64(j, "requests", cell->requests);
 		fth_json_double(j, "hit_rate", cell->hit_rate);
 	}
@@ -459,9 +357,9 @@ static void report_cell(struct fth_json *j, const struct bench *b, enum task tas
 static void report_parameters(struct fth_json *j, const struct bench *b)
 {
 	fth_json_string(j, "unit", "seconds of both tasks, the better mmap for each");
-	fth_json_string(j, "graph", b->info.made_by);
-	fth_json_u64(j, "vertices", b->info.vertices);
-	fth_json_u64(j, "edges", b->info.edges);
+	fth_json_string(j, "graph", b->work.info.made_by);
+	fth_json_u64(j, "vertices", b->work.info.vertices);
+	fth_json_u64(j, "edges", b->work.info.edges);
 	fth_json_u64(j, "cache", b->cache);
 	fth_json_u64(j, "line", b->line);
 	fth_json_string(j, "policy", fth_cache_policy_name(b->policy_number));
@@ -475,9 +373,10 @@ static void report_parameters(struct fth_json *j, const struct bench *b)
 
 static void report(const struct bench *b)
 {
-	double ours = b->cells[BFS][OURS].median + b->cells[PAGERANK][OURS].median;
-	double peer = least_ratio(b, BFS) * b->cells[BFS][OURS].median +
-		      least_ratio(b, PAGERANK) * b->cells[PAGERANK][OURS].median;
+	double ours = b->cells[GRAPH_BFS][GRAPH_OURS].median +
+		      b->cells[GRAPH_PAGERANK][GRAPH_OURS].median;
+	double peer = least_ratio(b, GRAPH_BFS) * b->cells[GRAPH_BFS][GRAPH_OURS].median +
+		      least_ratio(b, GRAPH_PAGERANK) * b->cells[GRAPH_PAGERANK][GRAPH_OURS].median;
 	struct fth_json j;
 
 	fth_json_begin(&j, stdout);
@@ -485,15 +384,15 @@ static void report(const struct bench *b)
 	fth_json_double(&j, "ours", ours);
 	fth_json_double(&j, "peer", peer);
 	fth_json_double(&j, "ratio", peer / ours);
-	fth_json_double(&j, "bfs_ratio_random", ratio(b, BFS, MMAP_RANDOM));
-	fth_json_double(&j, "bfs_ratio_default", ratio(b, BFS, MMAP_DEFAULT));
-	fth_json_double(&j, "pr_ratio_random", ratio(b, PAGERANK, MMAP_RANDOM));
-	fth_json_double(&j, "pr_ratio_default", ratio(b, PAGERANK, MMAP_DEFAULT));
+	fth_json_double(&j, "bfs_ratio_random", ratio(b, GRAPH_BFS, GRAPH_MMAP_RANDOM));
+	fth_json_double(&j, "bfs_ratio_default", ratio(b, GRAPH_BFS, GRAPH_MMAP_DEFAULT));
+	fth_json_double(&j, "pr_ratio_random", ratio(b, GRAPH_PAGERANK, GRAPH_MMAP_RANDOM));
+	fth_json_double(&j, "pr_ratio_default", ratio(b, GRAPH_PAGERANK, GRAPH_MMAP_DEFAULT));
 	report_parameters(&j, b);
 	fth_json_array(&j, "results");
-	for (int task = 0; task < TASKS; task++)
-		for (int side = 0; side < SIDES; side++)
-			report_cell(&j, b, (enum task)task, (enum side)side);
+	for (int task = 0; task < GRAPH_TASKS; task++)
+		for (int side = 0; side < GRAPH_SIDES; side++)
+			report_cell(&j, b, (enum graph_task)task, (enum graph_side)side);
 	fth_json_finish(&j);
 }
 
@@ -505,10 +404,10 @@ static int execute(struct bench *b)
 
 	if (rc == 0 && !fth_cli_json())
 		print_head(b);
-	for (int task = 0; task < TASKS && rc == 0; task++) {
-		rc = measure_task(b, (enum task)task);
+	for (int task = 0; task < GRAPH_TASKS && rc == 0; task++) {
+		rc = measure_task(b, (enum graph_task)task);
 		if (rc == 0 && !fth_cli_json())
-			print_task(b, (enum task)task);
+			print_task(b, (enum graph_task)task);
 	}
 	if (rc == 0)
 		report(b);

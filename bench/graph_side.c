@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "graph_side.h"
+
+#include "graph_peer.h"
+
+/* ---- our side ---- */
+
+static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
+		   const struct fth_graph_job *job, struct graph_outcome *out)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < w->source_count && rc == 0; i++) {
+		struct fth_graph_bfs tree;
+
+		rc = fth_graph_bfs(graph, w->sources[i], job, &tree);
+		if (rc < 0)
+			break;
+		out->ns += tree.work.elapsed_ns;
+		rc = graph_digest_bfs(&out->digest, w->info.vertices, &tree);
+		fth_graph_bfs_release(&tree);
+	}
+	return rc;
+}
+
+static int our_pagerank(const struct graph_work *w, struct fth_graph *graph,
+			const struct fth_graph_job *job, struct graph_outcome *out)
+{
+	const struct fth_graph_pagerank_options options = {.iterations = w->iterations,
+							   .one_way = w->one_way};
+	struct fth_graph_pagerank ranks;
+	int rc = fth_graph_pagerank(graph, &options, job, &ranks);
+
+	if (rc < 0)
+		return rc;
+	out->ns = ranks.work.elapsed_ns;
+	graph_digest_ranks(&out->digest, w->info.vertices, &ranks);
+	fth_graph_pagerank_release(&ranks);
+	return 0;
+}
+
+static void count(const struct fth_cache *cache, struct graph_outcome *out)
+{
+	uint64_t hits = fth_cache_stat(cache, FTH_CACHE_HITS);
+	uint64_t misses = fth_cache_stat(cache, FTH_CACHE_MISSES);
+
+	out->bytes_read = fth_cache_stat(cache, FTH_CACHE_BYTES_READ);
+	out->requests = fth_cache_stat(cache, FTH_CACHE_READ_REQUESTS);
+	out->hit_rate = hits ? (double)hits / (double)(hits + misses) : 0;
+}
+
+static int run_ours(const struct graph_work *w, enum graph_task task, struct graph_outcome *out)
+{
+	struct fth_graph_job job = {.threads = w->threads};
+	struct fth_graph *graph = NULL;
+	struct fth_cache *cache;
+	int rc;
+
+	rc = fth_cache_open(&w->cache, &cache);
+	if (rc < 0)
+		return rc;
+	rc = fth_graph_open(cache, w->uri, NULL, &graph);
+	if (rc == 0)
+		rc = task == GRAPH_BFS ? our_bfs(w, graph, &job, out)
+				       : our_pagerank(w, graph, &job, out);
+	count(cache, out);
+	fth_graph_close(graph);
+	fth_cache_close(cache);
+	return rc;
+}
+
+/* ---- the peer's side ---- */
+
+static int peer_bfs(const struct graph_work *w, struct graph_peer *peer, struct graph_outcome *out)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < w->source_count && rc == 0; i++) {
+		struct fth_graph_bfs tree;
+
+		rc = graph_peer_bfs(peer, w->sources[i], &tree);
+		if (rc < 0)
+			break;
+		out->ns += tree.work.elapsed_ns;
+		rc = graph_digest_bfs(&out->digest, w->info.vertices, &tree);
+		fth_graph_bfs_release(&tree);
+	}
+	return rc;
+}
+
+static int peer_pagerank(const struct graph_work *w, struct graph_peer *peer,
+			 struct graph_outcome *out)
+{
+	struct fth_graph_pagerank ranks;
+	int rc = graph_peer_pagerank(peer, w->iterations, &ranks);
+
+	if (rc < 0)
+		return rc;
+	out->ns = ranks.work.elapsed_ns;
+	graph_digest_ranks(&out->digest, w->info.vertices, &ranks);
+	fth_graph_pagerank_release(&ranks);
+	return 0;
+}
+
+static int run_peer(const struct graph_work *w, enum graph_side side, enum graph_task task,
+		    struct graph_outcome *out)
+{
+	struct graph_peer peer;
+	int rc = graph_peer_open(&peer, w->path, &w->info, side == GRAPH_MMAP_RANDOM, w->threads);
+
+	if (rc < 0)
+		return rc;
+	rc = task == GRAPH_BFS ? peer_bfs(w, &peer, out) : peer_pagerank(w, &peer, out);
+	graph_peer_close(&peer);
+	return rc;
+}
+
+int graph_side_run(const struct graph_work *work, enum graph_side side, enum graph_task task,
+		   struct graph_outcome *out)
+{
+	return side == GRAPH_OURS ? run_ours(work, task, out) : run_peer(work, side, task, out);
+}
