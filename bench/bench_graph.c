@@ -36,7 +36,8 @@ static const char *const task_names[GRAPH_TASKS] = {"bfs", "pagerank"};
 struct cell {
 	double seconds[ROUNDS_MAX];
 	double median;
-	uint64_t bytes_read; /* of the last round */
+	double cpu; /* seconds; of the last round, as those below */
+	uint64_t bytes_read;
 	uint64_t major_faults, requests;
 	double hit_rate;
 };
@@ -124,6 +125,7 @@ static int run_cell(struct bench *b, enum graph_task task, enum graph_side side,
 		rc = graph_digest_compare(wanted, &out->digest);
 	if (rc == 0) {
 		cell->seconds[round] = (double)out->ns / 1e9;
+		cell->cpu = (double)out->cpu_ns / 1e9;
 		cell->bytes_read = side == GRAPH_OURS ? out->bytes_read : usage.bytes_read;
 		cell->major_faults = usage.major_faults;
 		cell->requests = out->requests;
@@ -319,12 +321,13 @@ static void print_task(const struct bench *b, enum graph_task task)
 
 	printf("%s, each in %s of memory\n", task_names[task],
 	       b->unlimited ? "any amount" : fth_cli_bytes(memory, b->memory[task]));
-	printf("  %-13s %9s %12s %13s %8s\n", "", "seconds", "read", "major faults", "ratio");
+	printf("  %-13s %9s %9s %12s %13s %8s\n", "", "seconds", "CPU", "read", "major faults",
+	       "ratio");
 	for (int side = 0; side < GRAPH_SIDES; side++) {
 		const struct cell *cell = &b->cells[task][side];
 
-		printf("  %-13s %9.3f %12s %13llu %8.2f\n", side_names[side], cell->median,
-		       fth_cli_bytes(read, cell->bytes_read),
+		printf("  %-13s %9.3f %9.3f %12s %13llu %8.2f\n", side_names[side], cell->median,
+		       cell->cpu, fth_cli_bytes(read, cell->bytes_read),
 		       (unsigned long long)cell->major_faults,
 		       ratio(b, task, (enum graph_side)side));
 	}
@@ -340,6 +343,7 @@ static void report_cell(struct fth_json *j, const struct bench *b, enum graph_ta
 	fth_json_string(j, "task", task_names[task]);
 	fth_json_string(j, "side", side_names[side]);
 	fth_json_double(j, "seconds", cell->median);
+	fth_json_double(j, "cpu_seconds", cell->cpu);
 	fth_json_u64(j, "bytes_read", cell->bytes_read);
 	fth_json_u64(j, "major_faults", cell->major_faults);
 	if (side == GRAPH_OURS) {

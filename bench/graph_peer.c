@@ -16,6 +16,7 @@
 #define THREADS_MAX 256
 #define CHUNK	    16384u /* vertices that a thread takes at once; a multiple of 64 */
 #define AT_ONCE	    256u   /* neighbours of a vertex that are looked at together */
+#define HUGE_PAGE   ((size_t)2 << 20)
 #define DAMPING	    0.85
 
 /* ---- the file ---- */
@@ -79,6 +80,18 @@ void graph_peer_close(struct graph_peer *peer)
 		munmap(peer->map, peer->map_bytes);
 	free(peer->offsets);
 	*peer = (struct graph_peer){0};
+}
+
+/* Memory for something about each vertex, in huge pages if it is large: as ours. */
+static void *state_alloc(uint64_t count, size_t size)
+{
+	uint64_t bytes = (count * size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	void *memory =
+		count * size < HUGE_PAGE ? malloc(count * size) : aligned_alloc(HUGE_PAGE, bytes);
+
+	if (memory && count * size >= HUGE_PAGE)
+		madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory ? memset(memory, 0, count * size) : NULL;
 }
 
 /* ---- threads ---- */
@@ -193,10 +206,10 @@ int graph_peer_bfs(struct graph_peer *peer, uint32_t source, struct fth_graph_bf
 	int rc = 0;
 
 	*out = (struct fth_graph_bfs){0};
-	s.parent = malloc(peer->vertices * sizeof(*s.parent));
-	s.visited = calloc(words, sizeof(*s.visited));
-	s.now = calloc(words, sizeof(*s.now));
-	s.later = calloc(words, sizeof(*s.later));
+	s.parent = state_alloc(peer->vertices, sizeof(*s.parent));
+	s.visited = state_alloc(words, sizeof(*s.visited));
+	s.now = state_alloc(words, sizeof(*s.now));
+	s.later = state_alloc(words, sizeof(*s.later));
 	if (s.parent && s.visited && s.now && s.later)
 		search_all(&s, source, out);
 	else
@@ -299,9 +312,9 @@ int graph_peer_pagerank(struct graph_peer *peer, unsigned iterations,
 
 	*out = (struct fth_graph_pagerank){0};
 	pthread_mutex_init(&r.lock, NULL);
-	r.rank = malloc(peer->vertices * sizeof(*r.rank));
-	r.give = malloc(peer->vertices * sizeof(*r.give));
-	r.next_give = malloc(peer->vertices * sizeof(*r.next_give));
+	r.rank = state_alloc(peer->vertices, sizeof(*r.rank));
+	r.give = state_alloc(peer->vertices, sizeof(*r.give));
+	r.next_give = state_alloc(peer->vertices, sizeof(*r.next_give));
 	if (r.rank && r.give && r.next_give)
 		iterate(&r, iterations);
 	else

@@ -3,6 +3,17 @@
 
 #include "graph_peer.h"
 
+#include <sys/resource.h>
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage own = {0};
+
+	getrusage(RUSAGE_SELF, &own);
+	return (uint64_t)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1000000000 +
+	       (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000;
+}
+
 /* ---- our side ---- */
 
 static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
@@ -13,7 +24,9 @@ static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 	for (unsigned i = 0; i < w->source_count && rc == 0; i++) {
 		struct fth_graph_bfs tree;
 
+		out->cpu_ns -= cpu_ns();
 		rc = fth_graph_bfs(graph, w->sources[i], job, &tree);
+		out->cpu_ns += cpu_ns();
 		if (rc < 0)
 			break;
 		out->ns += tree.work.elapsed_ns;
@@ -29,8 +42,10 @@ static int our_pagerank(const struct graph_work *w, struct fth_graph *graph,
 	const struct fth_graph_pagerank_options options = {.iterations = w->iterations,
 							   .one_way = w->one_way};
 	struct fth_graph_pagerank ranks;
+	uint64_t before = cpu_ns();
 	int rc = fth_graph_pagerank(graph, &options, job, &ranks);
 
+	out->cpu_ns = cpu_ns() - before;
 	if (rc < 0)
 		return rc;
 	out->ns = ranks.work.elapsed_ns;
@@ -78,7 +93,9 @@ static int peer_bfs(const struct graph_work *w, struct graph_peer *peer, struct 
 	for (unsigned i = 0; i < w->source_count && rc == 0; i++) {
 		struct fth_graph_bfs tree;
 
+		out->cpu_ns -= cpu_ns();
 		rc = graph_peer_bfs(peer, w->sources[i], &tree);
+		out->cpu_ns += cpu_ns();
 		if (rc < 0)
 			break;
 		out->ns += tree.work.elapsed_ns;
@@ -92,8 +109,10 @@ static int peer_pagerank(const struct graph_work *w, struct graph_peer *peer,
 			 struct graph_outcome *out)
 {
 	struct fth_graph_pagerank ranks;
+	uint64_t before = cpu_ns();
 	int rc = graph_peer_pagerank(peer, w->iterations, &ranks);
 
+	out->cpu_ns = cpu_ns() - before;
 	if (rc < 0)
 		return rc;
 	out->ns = ranks.work.elapsed_ns;

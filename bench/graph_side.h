@@ -22,6 +22,7 @@ struct graph_work {
 /* What came of it. */
 struct graph_outcome {
 	uint64_t ns;
+	uint64_t cpu_ns;     /* of all threads, in the program and in the kernel for it */
 	uint64_t bytes_read; /* ours only, as those below: the kernel counts for the others */
 	uint64_t requests;
 	double hit_rate;

@@ -13,8 +13,11 @@
 #include "fathom/base/rng.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #define LOAD_STEP  (8u << 20)
+#define HUGE_PAGE  ((size_t)2 << 20)
 #define PICK_TRIES 64
 
 /* ---- opening ---- */
@@ -144,6 +147,29 @@ struct fth_cache *fth_graph_cache(const struct fth_graph *graph)
 struct fth_array *fth_graph_edges(const struct fth_graph *graph)
 {
 	return graph->edges;
+}
+
+/* ---- memory ---- */
+
+void *fth_graph_alloc(uint64_t count, size_t size)
+{
+	uint64_t bytes = (count * size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+	void *memory;
+
+	if (count * size < HUGE_PAGE)
+		return malloc(count * size);
+	memory = aligned_alloc(HUGE_PAGE, bytes);
+	/* A wish: without huge pages it is slower, not wrong. */
+	if (memory)
+		(void)madvise(memory, bytes, MADV_HUGEPAGE);
+	return memory;
+}
+
+void *fth_graph_alloc_zeroed(uint64_t count, size_t size)
+{
+	void *memory = fth_graph_alloc(count, size);
+
+	return memory ? memset(memory, 0, count * size) : NULL;
 }
 
 /* ---- where neighbours are ---- */

@@ -40,15 +40,16 @@ struct bfs_worker {
 static int pick_unvisited(const struct bfs *bfs, const uint32_t *neighbours, uint32_t n,
 			  uint32_t *out)
 {
-	uint32_t most = 0, count = 0;
+	uint64_t vertices = bfs->graph->info.vertices;
+	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		most = neighbours[i] > most ? neighbours[i] : most;
-	if (most >= bfs->graph->info.vertices)
-		return fth_graph_bad_neighbour(most);
 	for (uint32_t i = 0; i < n; i++) {
-		out[count] = neighbours[i];
-		count += !fth_bit(bfs->visited, neighbours[i]);
+		uint32_t v = neighbours[i];
+
+		if (v >= vertices)
+			return fth_graph_bad_neighbour(v);
+		out[count] = v;
+		count += !fth_bit(bfs->visited, v);
 	}
 	return (int)count;
 }
@@ -176,9 +177,9 @@ static int bfs_init(struct bfs *bfs)
 
 	if (rc == 0)
 		rc = fth_frontier_init(&bfs->next, n);
-	bfs->visited = calloc((n + 63) / 64, 8);
+	bfs->visited = fth_graph_alloc_zeroed((n + 63) / 64, 8);
 	bfs->workers = calloc(bfs->threads, sizeof(*bfs->workers));
-	bfs->parent = malloc(n * sizeof(*bfs->parent));
+	bfs->parent = fth_graph_alloc(n, sizeof(*bfs->parent));
 	if (rc < 0 || !bfs->visited || !bfs->workers || !bfs->parent)
 		return -ENOMEM;
 	for (unsigned i = 0; i < bfs->threads && rc == 0; i++)

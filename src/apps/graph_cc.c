@@ -257,7 +257,7 @@ int fth_graph_cc(struct fth_graph *graph, const struct fth_graph_job *job, struc
 	if (!job)
 		job = &fth_graph_no_job;
 	cc.batch = fth_graph_batch(graph, fth_graph_team_threads(job));
-	cc.label = malloc(n * sizeof(*cc.label));
+	cc.label = fth_graph_alloc(n, sizeof(*cc.label));
 	rc = cc.label ? find_components(&cc, job, out) : -ENOMEM;
 	if (rc < 0) {
 		free(cc.label);

@@ -17,7 +17,7 @@ int fth_frontier_init(struct fth_frontier *frontier, uint64_t vertices)
 {
 	*frontier = (struct fth_frontier){.vertices = vertices};
 	frontier->queue_max = vertices / QUEUE_SHARE + QUEUE_MIN;
-	frontier->bits = calloc(words(frontier), 8);
+	frontier->bits = fth_graph_alloc_zeroed(words(frontier), 8);
 	frontier->queue = malloc(frontier->queue_max * sizeof(*frontier->queue));
 	return frontier->bits && frontier->queue ? 0 : -ENOMEM;
 }

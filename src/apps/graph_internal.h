@@ -29,6 +29,14 @@ int fth_graph_spans(struct fth_graph *graph, const uint32_t *vertices, size_t n,
 int fth_graph_offsets(struct fth_graph *graph, uint64_t first, uint64_t n, uint64_t *room,
 		      const uint64_t **out);
 
+/*
+ * Memory for something about each vertex, to be freed with free(); NULL if there is none. Large
+ * ones ask for huge pages: neighbours are anywhere, and would each miss the TLB as well.
+ */
+void *fth_graph_alloc(uint64_t count, size_t size);
+/* The same, zeroed. */
+void *fth_graph_alloc_zeroed(uint64_t count, size_t size);
+
 /* Memory that the offsets take. */
 static inline uint64_t fth_graph_offset_bytes(const struct fth_graph *graph)
 {

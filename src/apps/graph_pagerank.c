@@ -88,13 +88,19 @@ static inline double sum_of(const float *give, const uint32_t *neighbours, uint6
 	return (a + b) + (c + d);
 }
 
+/* All at once and without a branch: hardly anything beside the sums. */
 static int check_neighbours(const struct pagerank *pr, const uint32_t *neighbours, uint64_t n)
 {
-	uint32_t most = 0;
+	uint64_t vertices = pr->graph->info.vertices;
+	bool bad = false;
 
 	for (uint64_t i = 0; i < n; i++)
-		most = neighbours[i] > most ? neighbours[i] : most;
-	return most < pr->graph->info.vertices ? 0 : fth_graph_bad_neighbour(most);
+		bad |= neighbours[i] >= vertices;
+	if (!bad)
+		return 0;
+	while (*neighbours < vertices)
+		neighbours++;
+	return fth_graph_bad_neighbour(*neighbours);
 }
 
 static int pull(void *context, size_t which, uint64_t first, const void *elements, uint64_t n)
@@ -340,14 +346,14 @@ static int pagerank_init(struct pagerank *pr)
 	uint64_t n = pr->graph->info.vertices;
 	int rc = 0;
 
-	pr->rank = calloc(n, sizeof(*pr->rank));
-	pr->give = malloc(n * sizeof(*pr->give));
-	pr->next_give = malloc(n * sizeof(*pr->next_give));
+	pr->rank = fth_graph_alloc_zeroed(n, sizeof(*pr->rank));
+	pr->give = fth_graph_alloc(n, sizeof(*pr->give));
+	pr->next_give = fth_graph_alloc(n, sizeof(*pr->next_give));
 	pr->workers = calloc(pr->threads, sizeof(*pr->workers));
 	if (!pr->rank || !pr->give || !pr->next_give || !pr->workers)
 		return -ENOMEM;
 	if (!pr->graph->info.undirected) {
-		pr->sum = calloc(n, sizeof(*pr->sum));
+		pr->sum = fth_graph_alloc_zeroed(n, sizeof(*pr->sum));
 		rc = pr->sum ? 0 : -ENOMEM;
 	}
 	for (unsigned i = 0; i < pr->threads && rc == 0; i++)

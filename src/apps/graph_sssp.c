@@ -285,7 +285,7 @@ static int sssp_init(struct sssp *sssp)
 
 	for (int i = 0; i < 4 && rc == 0; i++)
 		rc = fth_frontier_init(sets[i], n);
-	sssp->distance = malloc(n * sizeof(*sssp->distance));
+	sssp->distance = fth_graph_alloc(n, sizeof(*sssp->distance));
 	sssp->workers = calloc(sssp->threads, sizeof(*sssp->workers));
 	if (rc < 0 || !sssp->distance || !sssp->workers)
 		return -ENOMEM;
