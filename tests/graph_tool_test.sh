@@ -71,6 +71,14 @@ expect 0 generate --scale 4 --overwrite mem:1M
 expect 1 generate --scale 12 --overwrite mem:128K
 [[ $err == *"does not fit"* ]] || fail "too small: $err"
 
+# A graph in a volume is a graph as well.
+truncate -s 16M "$work/a" "$work/b"
+volume=file:$work/a,file:$work/b
+"$fathom" vol create "$volume" >/dev/null
+"$fathom" vol new "$volume" graph 4M >/dev/null
+expect 0 generate --scale 10 --overwrite "vol($volume)?object=graph"
+expect 0 bfs --verify --trials 1 "vol($volume)?object=graph"
+
 # Stopped, it leaves nothing behind.
 "$fathom" graph generate --scale 22 --memory 1M "file:$work/big" >"$work/out" 2>&1 &
 job=$!
