@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom demo: the library at work, on devices that need no hardware. Each step is one line of a
- * table; the last word is whether every block held what was written to it.
+ * fathom demo: the library at work, on devices that need no hardware. First devices: each step is
+ * one line of a table; the last word is whether every block held what was written to it. Then, in
+ * demo_graph.c, a graph that is larger than its cache.
  */
 #include "commands.h"
+#include "demo.h"
 #include "json.h"
 #include "workload.h"
 
@@ -22,7 +24,7 @@
 #define WRITE_SHARE  0.3
 #define POWER_LOSSES 8
 
-static uint64_t threads = 8, ops = 200000, seed = 1;
+static uint64_t threads = 8, ops = 200000, seed = 1, scale = 19;
 
 /* One row: a device and what happens on it. */
 struct step {
@@ -139,8 +141,7 @@ static void append_path(char *uri, size_t size, const char *text)
 	}
 }
 
-/* A file that is gone when it is closed, however the program ends. */
-static int open_temporary(struct fth_dev **out)
+int demo_open_temporary(uint64_t bytes, struct fth_dev **out)
 {
 	const char *folder = getenv("TMPDIR");
 	char path[1024], uri[3 * sizeof(path) + 8] = "file:";
@@ -151,7 +152,7 @@ static int open_temporary(struct fth_dev **out)
 	if (fd < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	append_path(uri, sizeof(uri), path);
-	if (ftruncate(fd, (off_t)BLOCK * BLOCKS) < 0)
+	if (ftruncate(fd, (off_t)bytes) < 0)
 		rc = fth_fail(errno, "%s: %s", path, strerror(errno));
 	else
 		rc = fth_dev_open(uri, out);
@@ -169,7 +170,8 @@ static bool not_allowed(const struct step *step, int rc)
 static int run_step(const struct step *step, struct fth_workload_result *result)
 {
 	struct fth_dev *dev = NULL;
-	int rc = step->uri ? fth_dev_open(step->uri, &dev) : open_temporary(&dev);
+	int rc = step->uri ? fth_dev_open(step->uri, &dev)
+			   : demo_open_temporary((uint64_t)BLOCK * BLOCKS, &dev);
 
 	if (rc == 0)
 		rc = run_on(dev, step, result);
@@ -240,26 +242,40 @@ static int run_steps(struct fth_json *j, struct fth_workload_result *sum)
 	return 0;
 }
 
+/* The graph, if the devices did well. */
+static int then_graph(struct fth_json *j, int rc, const struct fth_workload_result *sum)
+{
+	if (rc < 0 || sum->wrong > 0 || fth_cli_stopped())
+		return rc;
+	rc = demo_graph(j, (unsigned)scale, (unsigned)threads, seed);
+	if (rc < 0 && !fth_cli_stopped())
+		fth_cli_error("graph: %s", fth_error_text(rc));
+	if (rc > 0)
+		fth_cli_error("an answer about the graph is wrong");
+	return rc;
+}
+
 static int verdict(int rc, const struct fth_workload_result *sum)
 {
 	if (sum->wrong > 0)
 		fth_cli_error("%llu blocks held something else than was written",
 			      (unsigned long long)sum->wrong);
-	if (rc < 0 || sum->wrong > 0)
-		return FTH_EXIT_FAILED;
-	return fth_cli_stopped() ? FTH_EXIT_INTERRUPTED : FTH_EXIT_OK;
+	if (fth_cli_stopped() && sum->wrong == 0)
+		return FTH_EXIT_INTERRUPTED;
+	return rc != 0 || sum->wrong > 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
 }
 
 static int demo_json(void)
 {
 	struct fth_workload_result sum = {0};
 	struct fth_json j;
-	int status;
+	int status, rc;
 
 	fth_json_begin(&j, stdout);
 	fth_json_array(&j, "steps");
-	status = verdict(run_steps(&j, &sum), &sum);
+	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
+	status = verdict(then_graph(&j, rc, &sum), &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
 	fth_json_bool(&j, "ok", status == FTH_EXIT_OK);
@@ -270,15 +286,15 @@ static int demo_json(void)
 static int demo_text(void)
 {
 	struct fth_workload_result sum = {0};
-	int status;
+	int rc;
 
 	print_head();
-	status = verdict(run_steps(NULL, &sum), &sum);
-	if (status == FTH_EXIT_OK)
+	rc = run_steps(NULL, &sum);
+	if (rc == 0 && sum.wrong == 0 && !fth_cli_stopped())
 		printf("\n%llu blocks were checked. All held what was last written, or last\n"
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
-	return status;
+	return verdict(then_graph(NULL, rc, &sum), &sum);
 }
 
 static int run(int argc, char **argv)
@@ -286,14 +302,16 @@ static int run(int argc, char **argv)
 	static const struct fth_cli_option options[] = {
 		{"threads", FTH_CLI_U64, &threads, 1, 64, "how many threads"},
 		{"ops", FTH_CLI_U64, &ops, 1, UINT32_MAX, "requests per device"},
+		{"scale", FTH_CLI_U64, &scale, 8, 26, "log2 of the graph's vertices"},
 		{"seed", FTH_CLI_U64, &seed, 0, UINT64_MAX, "of all random choices"},
 		{0},
 	};
 	static const struct fth_cli_usage usage = {
 		.synopsis = "demo [OPTIONS]",
 		.text = "Show the library at work, on devices that need no hardware: many threads\n"
-			"with many requests in flight, failing requests and power loss. Every\n"
-			"block that is read is checked.",
+			"with many requests in flight, failing requests and power loss, every\n"
+			"block that is read checked; then a graph four times as large as its\n"
+			"cache, searched and ranked.",
 		.options = options,
 	};
 	char **args;

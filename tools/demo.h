@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of `fathom demo` share. */
+#ifndef FTH_TOOLS_DEMO_H
+#define FTH_TOOLS_DEMO_H
+
+#include "json.h"
+
+#include "fathom/dev.h"
+
+/* A file of so many bytes that is gone when it is closed, however the program ends. */
+int demo_open_temporary(uint64_t bytes, struct fth_dev **out);
+
+/*
+ * A graph four times its cache: built, searched, ranked, and both answers checked. Prints a table,
+ * or goes into `j`. 0 or a negative errno; 1 when an answer was wrong.
+ */
+int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t seed);
+
+#endif
