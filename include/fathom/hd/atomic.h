@@ -8,10 +8,11 @@
  *	fth_<operation>_<order>_<scope><bits>
  *
  *	order	relaxed | acquire | release | acqrel
- *	scope	dev: threads of one processor (all CPU threads, or all threads of one GPU)
+ *	scope	blk: threads of one block of a GPU kernel; all CPU threads
+ *		dev: threads of one processor (all CPU threads, or all threads of one GPU)
  *		sys: everyone, other devices and the other processor included
  *
- * On the host both scopes are the same instruction; on the GPU they are not. Read-modify-write
+ * On the host all scopes are the same instruction; on the GPU they are not. Read-modify-write
  * operations return the value from before.
  *
  * There are no fences here, on purpose: ThreadSanitizer cannot see through them. An ordering
@@ -31,6 +32,7 @@
 #endif
 
 #ifdef __CUDA_ARCH__
+#define FTH_SCOPE_blk			 cuda::thread_scope_block
 #define FTH_SCOPE_dev			 cuda::thread_scope_device
 #define FTH_SCOPE_sys			 cuda::thread_scope_system
 #define FTH_REF_(type, scope, p)	 cuda::atomic_ref<type, FTH_SCOPE_##scope>(*const_cast<type *>(p))
@@ -99,8 +101,10 @@
 		return FTH_CAS_(type, scope, p, expected, desired);                           \
 	}
 
+FTH_ATOMIC_DEFINE_(uint32_t, 32, blk)
 FTH_ATOMIC_DEFINE_(uint32_t, 32, dev)
 FTH_ATOMIC_DEFINE_(uint32_t, 32, sys)
+FTH_ATOMIC_DEFINE_(uint64_t, 64, blk)
 FTH_ATOMIC_DEFINE_(uint64_t, 64, dev)
 FTH_ATOMIC_DEFINE_(uint64_t, 64, sys)
 
