@@ -102,6 +102,8 @@ struct fth_nvme_qp {
 	FTH_NVME_ALIGNED uint32_t sq_head;
 
 	FTH_NVME_ALIGNED uint32_t failed; /* 0, or the errno that every wait ends with */
+
+	FTH_NVME_ALIGNED uint32_t waiters; /* warps without an id; see queue_warp.h */
 };
 
 /* How a command ended. */
@@ -202,6 +204,7 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 	qp->sq_doorbell_writes = 0;
 	qp->cq_doorbell_writes = 0;
 	qp->failed = 0;
+	qp->waiters = 0;
 	fth_nvme_qp_rewind_(qp);
 	return 0;
 }
