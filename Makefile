@@ -18,7 +18,7 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
 compile = cmake --build $(1) --parallel $(JOBS)
 
-.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-format \
+.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
 	check-layers check-headers bench fuzz format install uninstall clean help deps-build deps-check
 
 all: build
@@ -62,6 +62,12 @@ check-tsan: deps-check ## the concurrent tests, under ThreadSanitizer
 
 check-guest: deps-check ## only: our driver on the NVMe drives of a QEMU guest
 	@tests/guest/guest_test.sh
+
+check-gpu: ## only: device code on the GPU of this machine, plain and under compute-sanitizer
+	@$(call configure,build)
+	@$(call compile,build)
+	@scripts/gpu.sh check build
+	@scripts/gpu.sh memcheck build
 
 check-format: deps-check ## only: is the code formatted?
 	@scripts/format.sh --check

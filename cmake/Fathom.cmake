@@ -71,16 +71,17 @@ function(fth_example name source)
   target_link_libraries(${name} PRIVATE fathom_static)
 endfunction()
 
-# fth_device_test(NAME SOURCES FILE...): a CUDA program that is one ctest. Built where nvcc is, and
-# skipped (77) by itself where there is no GPU.
+# fth_device_test(NAME SOURCES FILE... [LIBS LIB...] [TIMEOUT SECONDS]): a CUDA program that is one
+# ctest. Built where nvcc is, and skipped (77) by itself where there is no GPU.
 function(fth_device_test name)
-  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES" ${ARGN})
+  cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT BUILD_TESTING OR NOT CMAKE_CUDA_COMPILER_LOADED)
     return()
   endif()
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include)
   target_compile_options(${name} PRIVATE -Werror=all-warnings)
+  target_link_libraries(${name} PRIVATE ${T_LIBS})
   add_test(NAME ${name} COMMAND ${name})
   fth_test_properties(${name} "${T_TIMEOUT}" gpu)
 endfunction()

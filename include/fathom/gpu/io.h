@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Reading and writing blocks from GPU threads, for kernels: what fathom/gpu.h opened, used through
+ * the warp functions of fathom/nvme/queue_warp.h. All lanes of warp->mask call together.
+ *
+ * Errors are per lane: what the status says (-ERANGE: no such block), -ETIME, or the queue pair's
+ * failure (-ESHUTDOWN: the drive was stopped). After the latter two the buffer may still be
+ * written to, until the drive is closed.
+ */
+#ifndef FATHOM_GPU_IO_H
+#define FATHOM_GPU_IO_H
+
+#include "fathom/gpu.h"
+#include "fathom/nvme/queue_warp.h"
+
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
+
+/* A transfer of one lane. */
+struct fth_gpu_io {
+	uint64_t first;	 /* block of the queue's SSD */
+	uint32_t blocks; /* how many; all in one page of 4096 bytes, or in two */
+	uint8_t opcode;	 /* FTH_NVME_READ, FTH_NVME_WRITE, FTH_NVME_FLUSH */
+	void *memory;	 /* in GPU memory, a multiple of 16 */
+};
+
+FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io)
+{
+	uint64_t address = (uint64_t)io->memory;
+	struct fth_nvme_sqe command = {};
+
+	command.opcode = io->opcode;
+	command.nsid = 1;
+	command.prp1 = address;
+	if (address % FTH_NVME_PAGE_SIZE + io->blocks * FTH_GPU_BLOCK > FTH_NVME_PAGE_SIZE)
+		command.prp2 = (address | (FTH_NVME_PAGE_SIZE - 1)) + 1;
+	command.cdw10 = (uint32_t)io->first;
+	command.cdw11 = (uint32_t)(io->first >> 32);
+	command.cdw12 = io->blocks - 1;
+	return command;
+}
+
+/* The leader's part of the rule below: whoever gets the lock sends one command for all before. */
+FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
+				 uint32_t hint, uint64_t deadline)
+{
+	struct fth_gpu_order *order = view->order;
+	uint32_t mine = fth_add_acqrel_dev32(&order->tail, 1), ns = FTH_NVME_PAUSE_FIRST;
+	struct fth_nvme_sqe command = {};
+	struct fth_nvme_done done;
+	int rc = 0;
+
+	command.opcode = FTH_NVME_FLUSH;
+	command.nsid = 1;
+	/* acquire: stops the data from being read before the second command was answered. */
+	while (rc == 0 && !fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
+		if (!fth_xchg_acqrel_dev32(&order->lock, 1)) {
+			/* acquire: those who asked have seen their completion before we send. */
+			uint32_t upto = fth_add_acqrel_dev32(&order->tail, 0);
+
+			if (!fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
+				rc = fth_nvme_qp_exec(qp, &command, hint, deadline, &done, NULL);
+				order->commands++;
+				if (rc == 0)
+					fth_store_release_dev32(&order->head, upto);
+			}
+			fth_store_release_dev32(&order->lock, 0);
+		} else {
+			fth_nvme_warp_pause_(&ns);
+			if (deadline != FTH_NEVER && fth_now_ns() >= deadline)
+				rc = -ETIME;
+		}
+	}
+	return rc;
+}
+
+/*
+ * The write-ordering rule of GPUDirect (Qureshi, dissertation, 8.2.1): a drive's data and its
+ * completion may reach the GPU's threads in the wrong order. But a read by the drive pushes its
+ * writes ahead. A command that is sent after a completion was seen, and answered, proves such a
+ * read: of the command itself. One does for all who saw their completion before it was sent.
+ */
+FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
+				 const struct fth_nvme_warp *warp, uint32_t hint, uint64_t deadline)
+{
+	int rc = 0;
+
+	__syncwarp(warp->mask);
+	if (warp->lane == warp->leader)
+		rc = fth_gpu_order_lead_(view, qp, hint, deadline);
+	__syncwarp(warp->mask);
+	return __shfl_sync(warp->mask, rc, (int)warp->leader);
+}
+
+/*
+ * One transfer for each lane that wants it, by way of queue pair `queue`, which is the same in all
+ * lanes, and wait for all. `hint`: a number that other warps do not have. 0 or an error, per lane.
+ */
+FTH_WARP int fth_gpu_io(const struct fth_gpu_view *view, uint32_t queue,
+			const struct fth_nvme_warp *warp, bool want, const struct fth_gpu_io *io,
+			uint32_t hint, uint64_t deadline)
+{
+	struct fth_nvme_sqe command = fth_gpu_io_command_(io);
+	struct fth_nvme_qp *qp = &view->qps[queue];
+	struct fth_nvme_done done = {0, 0};
+	int rc = fth_nvme_warp_exec(qp, warp, want, &command, hint, deadline, &done, NULL), second;
+	bool reads = want && rc == 0 && io->opcode == FTH_NVME_READ;
+
+	if (!view->order || !__any_sync(warp->mask, reads))
+		return rc;
+	second = fth_gpu_order_wait_(view, qp, warp, hint, deadline);
+	return reads ? second : rc;
+}
+
+#endif
+#endif

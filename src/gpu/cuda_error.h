@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A CUDA error as our errors are: a negative errno and a text. */
+#ifndef FTH_GPU_CUDA_ERROR_H
+#define FTH_GPU_CUDA_ERROR_H
+
+#include "fathom/base/error.h"
+
+#include <cuda_runtime_api.h>
+#include <errno.h>
+
+static inline int fth_gpu_errno(cudaError_t err)
+{
+	switch (err) {
+	case cudaErrorMemoryAllocation:
+		return ENOMEM;
+	case cudaErrorHostMemoryAlreadyRegistered:
+		return EBUSY;
+	case cudaErrorInvalidValue:
+		return EINVAL;
+	case cudaErrorNoDevice:
+	case cudaErrorInsufficientDriver:
+	case cudaErrorNotSupported:
+	case cudaErrorNotPermitted:
+		return EOPNOTSUPP;
+	default:
+		return EIO;
+	}
+}
+
+static inline int fth_gpu_check(cudaError_t err, const char *what)
+{
+	if (err == cudaSuccess)
+		return 0;
+	/* The error stays with the thread otherwise, and the next launch would report it. */
+	(void)cudaGetLastError();
+	return fth_fail(fth_gpu_errno(err), "%s: %s", what, cudaGetErrorString(err));
+}
+
+#endif

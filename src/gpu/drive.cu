@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The host's side of a GPU drive. ctrl.cu is the controller, drive_memory.cu the memory. */
+#include "drive.h"
+
+#include "cuda_error.h"
+#include "fathom/hd/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define LINE		 128u /* of the GPU's caches */
+#define WARPS_IN_ALL	 512u /* of the controller, where queue pairs are few */
+#define BATCH_OF_DATA	 16u
+#define BATCH_OF_NOTHING 32u
+#define NAP_NS		 50000
+
+/* ---- options ---- */
+
+static int check_opts(const struct fth_gpu_drive_opts *o)
+{
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "options of another version");
+	if (o->ssds < 1 || o->ssds > FTH_GPU_SSDS_MAX)
+		return fth_fail(EINVAL, "1 to %u SSDs", FTH_GPU_SSDS_MAX);
+	if (o->queues < o->ssds || o->queues > FTH_GPU_QUEUES_MAX)
+		return fth_fail(EINVAL, "at least one queue pair for each SSD, at most %u",
+				FTH_GPU_QUEUES_MAX);
+	if (o->entries < 2 || o->entries > 65536 || (o->entries & (o->entries - 1)))
+		return fth_fail(EINVAL, "rings have a power of two entries, 2 to 65536");
+	if (o->bytes == 0 || o->bytes % FTH_NVME_PAGE_SIZE || o->bytes > SIZE_MAX / o->ssds)
+		return fth_fail(EINVAL, "an SSD is a multiple of %u bytes", FTH_NVME_PAGE_SIZE);
+	if (o->warps > FTH_GPU_CTRL_WARPS_MAX || o->batch > 32)
+		return fth_fail(EINVAL, "at most %u warps, and batches of 32",
+				FTH_GPU_CTRL_WARPS_MAX);
+	return 0;
+}
+
+static void choose(struct fth_gpu_drive *drive)
+{
+	struct fth_gpu_drive_opts *o = &drive->opts;
+	uint32_t warps = WARPS_IN_ALL / o->queues;
+
+	if (o->warps == 0)
+		o->warps = warps < 1			    ? 1
+			   : warps > FTH_GPU_CTRL_WARPS_MAX ? FTH_GPU_CTRL_WARPS_MAX
+							    : warps;
+	if (o->batch == 0)
+		o->batch = o->medium == FTH_GPU_MEDIUM_NONE ? BATCH_OF_NOTHING : BATCH_OF_DATA;
+	while ((1u << drive->shift) < o->entries)
+		drive->shift++;
+	/* Whole words of the id bitmap: warps that take and return 32 at once leave them whole. */
+	drive->ids = (o->entries - 1) / 32 * 32;
+	if (drive->ids == 0)
+		drive->ids = o->entries - 1;
+}
+
+/* ---- what the controller is given ---- */
+
+static void set_speed(struct fth_gpu_ctrl_speed *to, const struct fth_dev_speed *from)
+{
+	to->latency_ns = from->latency_ns;
+	to->cost_512 = fth_dev_speed_cost(from, 512);
+	to->cost_4k = fth_dev_speed_cost(from, 4096);
+}
+
+static int set_ssds(struct fth_gpu_drive *drive)
+{
+	struct fth_gpu_ctrl_ssd ssds[FTH_GPU_SSDS_MAX] = {};
+	const struct fth_dev_model *model = drive->opts.model;
+
+	for (uint32_t i = 0; i < drive->opts.ssds; i++) {
+		ssds[i].medium = (char *)fth_gpu_drive_mapped(drive, i);
+		ssds[i].blocks = drive->opts.bytes / FTH_GPU_BLOCK;
+		if (!model)
+			continue;
+		set_speed(&ssds[i].read, &model->read);
+		set_speed(&ssds[i].write, &model->write);
+		ssds[i].flush_ns = model->flush_ns;
+	}
+	return fth_gpu_check(cudaMemcpy(drive->arena.ssds, ssds, drive->opts.ssds * sizeof(ssds[0]),
+					cudaMemcpyHostToDevice),
+			     "describing the SSDs");
+}
+
+static void set_ctrl(struct fth_gpu_drive *drive)
+{
+	struct fth_gpu_ctrl *ctrl = &drive->ctrl;
+
+	ctrl->queues = drive->arena.queues;
+	ctrl->ssds = drive->arena.ssds;
+	ctrl->control = drive->arena.control;
+	ctrl->counts = drive->arena.counts;
+	ctrl->late = drive->opts.late_data ? drive->arena.late : NULL;
+	ctrl->queue_count = drive->opts.queues;
+	ctrl->warps = drive->opts.warps;
+	ctrl->batch = drive->opts.batch;
+	ctrl->host_medium = drive->opts.medium == FTH_GPU_MEDIUM_HOST;
+	ctrl->modelled = drive->opts.model != NULL;
+	ctrl->late_ns = drive->opts.late_us * 1000ull;
+}
+
+/* ---- queue pairs ---- */
+
+__global__ static void init_queues(struct fth_gpu_arena a, uint32_t queues, uint32_t ssds,
+				   uint32_t shift, uint32_t ids)
+{
+	uint32_t q = blockIdx.x * blockDim.x + threadIdx.x;
+	struct fth_nvme_qp_setup setup = {};
+	struct fth_gpu_ctrl_queue *seen = &a.queues[q];
+
+	if (q >= queues)
+		return;
+	setup.sq = a.sq + ((size_t)q * sizeof(struct fth_nvme_sqe) << shift);
+	setup.cq = a.cq + ((size_t)q * sizeof(struct fth_nvme_cqe) << shift);
+	setup.memory = a.memory + q * a.memory_each;
+	setup.sq_doorbell = (uint32_t *)(a.doorbells + (size_t)q * 2 * LINE);
+	setup.cq_doorbell = (uint32_t *)(a.doorbells + ((size_t)q * 2 + 1) * LINE);
+	setup.sq_shift = shift;
+	setup.cq_shift = shift;
+	setup.ids = ids;
+	setup.qid = q + 1;
+	*setup.sq_doorbell = 0;
+	*setup.cq_doorbell = 0;
+	fth_nvme_qp_init(&a.qps[q], &setup); /* can not fail: the options were checked */
+	seen->sq = (const struct fth_nvme_sqe *)setup.sq;
+	seen->cq = (struct fth_nvme_cqe *)setup.cq;
+	seen->sq_doorbell = setup.sq_doorbell;
+	seen->cq_doorbell = setup.cq_doorbell;
+	seen->sq_shift = shift;
+	seen->cq_shift = shift;
+	seen->qid = q + 1;
+	seen->ssd = q % ssds;
+}
+
+static int reset_arena(struct fth_gpu_drive *drive)
+{
+	const struct fth_gpu_drive_opts *o = &drive->opts;
+	struct fth_gpu_arena *a = &drive->arena;
+	int rc = fth_gpu_check(cudaMemsetAsync(a->base, 0, a->bytes, drive->side_stream),
+			       "clearing queue pairs");
+
+	if (rc < 0)
+		return rc;
+	init_queues<<<(o->queues + 31) / 32, 32, 0, drive->side_stream>>>(*a, o->queues, o->ssds,
+									  drive->shift, drive->ids);
+	rc = fth_gpu_check(cudaGetLastError(), "launching a kernel");
+	if (rc == 0)
+		rc = fth_gpu_check(cudaStreamSynchronize(drive->side_stream),
+				   "making queue pairs on the GPU");
+	return rc < 0 ? rc : set_ssds(drive);
+}
+
+/* ---- talking to the controller while it runs ---- */
+
+static void nap(void)
+{
+	struct timespec time = {0, NAP_NS};
+
+	nanosleep(&time, NULL);
+}
+
+static uint64_t patience(const struct fth_gpu_drive *drive)
+{
+	return fth_deadline_ns(drive->opts.timeout_ms * 1000000ull);
+}
+
+/* Wait for a stream with a deadline. */
+static int finish(cudaStream_t stream, uint64_t deadline, const char *what)
+{
+	for (;;) {
+		cudaError_t err = cudaStreamQuery(stream);
+
+		if (err != cudaErrorNotReady)
+			return fth_gpu_check(err, what);
+		if (fth_now_ns() >= deadline)
+			return fth_fail(ETIME, "%s: the GPU does not come to an end", what);
+		nap();
+	}
+}
+
+static int fetch(struct fth_gpu_drive *drive, void *to, const void *from, size_t bytes)
+{
+	int rc = fth_gpu_check(
+		cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, drive->side_stream),
+		"reading GPU memory");
+
+	return rc < 0 ? rc : finish(drive->side_stream, patience(drive), "reading GPU memory");
+}
+
+static int wait_until_up(struct fth_gpu_drive *drive)
+{
+	uint32_t warps = drive->opts.queues * drive->opts.warps;
+	uint64_t deadline = patience(drive);
+
+	for (;;) {
+		int rc = fetch(drive, &drive->stage->control, drive->arena.control,
+			       sizeof(drive->stage->control));
+
+		if (rc < 0 || drive->stage->control.up == warps)
+			return rc;
+		if (fth_now_ns() >= deadline)
+			return fth_fail(ETIME, "only %u of %u warps of the controller started",
+					drive->stage->control.up, warps);
+		nap();
+	}
+}
+
+/* ---- starting and stopping ---- */
+
+/* All blocks at once, or a queue pair would never be served. */
+static int check_capacity(struct fth_gpu_drive *drive)
+{
+	uint32_t blocks = 0;
+	int rc = fth_gpu_check(fth_gpu_ctrl_capacity(&drive->ctrl, drive->device, &blocks),
+			       "asking for the GPU's size");
+
+	if (rc == 0 && blocks < drive->opts.queues)
+		rc = fth_fail(ENOSPC, "the GPU has room for %u blocks of %u warps, not for %u",
+			      blocks, drive->opts.warps, drive->opts.queues);
+	return rc;
+}
+
+int fth_gpu_drive_start(struct fth_gpu_drive *drive)
+{
+	int rc;
+
+	if (drive->running)
+		return 0;
+	rc = reset_arena(drive);
+	if (rc == 0)
+		rc = fth_gpu_check(fth_gpu_ctrl_launch(&drive->ctrl, drive->run_stream),
+				   "launching the controller");
+	if (rc < 0)
+		return rc;
+	drive->running = true;
+	rc = wait_until_up(drive);
+	if (rc < 0)
+		(void)fth_gpu_drive_stop(drive);
+	return rc;
+}
+
+/* By the copy engine: it needs no place on a GPU that is full of kernels that wait. */
+static int cancel_waits(struct fth_gpu_drive *drive)
+{
+	for (uint32_t q = 0; q < drive->opts.queues; q++)
+		drive->stage->errors[q] = ESHUTDOWN;
+	return fth_gpu_check(
+		cudaMemcpy2DAsync(&drive->arena.qps->failed, sizeof(struct fth_nvme_qp),
+				  drive->stage->errors, sizeof(uint32_t), sizeof(uint32_t),
+				  drive->opts.queues, cudaMemcpyHostToDevice, drive->side_stream),
+		"cancelling waits");
+}
+
+int fth_gpu_drive_stop(struct fth_gpu_drive *drive)
+{
+	uint64_t deadline = patience(drive);
+	int rc;
+
+	if (!drive->running)
+		return 0;
+	drive->stage->one = 1;
+	rc = fth_gpu_check(cudaMemcpyAsync(&drive->arena.control->stop, &drive->stage->one,
+					   sizeof(drive->stage->one), cudaMemcpyHostToDevice,
+					   drive->side_stream),
+			   "telling the controller to stop");
+	if (rc == 0)
+		rc = finish(drive->run_stream, deadline, "stopping the controller");
+	/* Only now: whoever sees the failure may reuse its buffers, nobody writes to them. */
+	if (rc == 0)
+		rc = cancel_waits(drive);
+	if (rc == 0)
+		rc = finish(drive->side_stream, deadline, "cancelling waits");
+	if (rc != -ETIME)
+		drive->running = false;
+	return rc;
+}
+
+/* ---- opening and closing ---- */
+
+static int make_streams(struct fth_gpu_drive *drive)
+{
+	int rc = fth_gpu_check(cudaStreamCreateWithFlags(&drive->run_stream, cudaStreamNonBlocking),
+			       "a stream");
+
+	return rc < 0 ? rc
+		      : fth_gpu_check(cudaStreamCreateWithFlags(&drive->side_stream,
+								cudaStreamNonBlocking),
+				      "a stream");
+}
+
+static int load_kernels(void)
+{
+	struct cudaFuncAttributes attributes;
+	int rc = fth_gpu_check(fth_gpu_ctrl_load(), "loading the controller");
+
+	return rc < 0 ? rc
+		      : fth_gpu_check(cudaFuncGetAttributes(&attributes, init_queues),
+				      "loading kernels");
+}
+
+static int set_up(struct fth_gpu_drive *drive)
+{
+	int rc = fth_gpu_check(cudaGetDevice(&drive->device), "finding the GPU");
+
+	if (rc == 0)
+		rc = load_kernels();
+	if (rc == 0)
+		rc = make_streams(drive);
+	if (rc == 0)
+		rc = fth_gpu_drive_alloc_arena(drive);
+	if (rc == 0)
+		rc = fth_gpu_drive_alloc_medium(drive);
+	if (rc < 0)
+		return rc;
+	set_ctrl(drive);
+	rc = check_capacity(drive);
+	return rc < 0 ? rc : fth_gpu_drive_start(drive);
+}
+
+int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **out)
+{
+	struct fth_gpu_drive *drive;
+	int rc = check_opts(opts);
+
+	if (rc < 0)
+		return rc;
+	drive = (struct fth_gpu_drive *)calloc(1, sizeof(*drive));
+	if (!drive)
+		return -ENOMEM;
+	drive->opts = *opts;
+	choose(drive);
+	rc = set_up(drive);
+	if (rc < 0) {
+		(void)fth_gpu_drive_release(drive);
+		free(drive);
+		return rc;
+	}
+	*out = drive;
+	return 0;
+}
+
+int fth_gpu_drive_close(struct fth_gpu_drive *drive)
+{
+	int rc, released;
+
+	if (!drive)
+		return 0;
+	rc = fth_gpu_drive_stop(drive);
+	/* A controller that still runs still uses all of it: better lost than freed under it. */
+	if (rc == -ETIME)
+		return rc;
+	released = fth_gpu_drive_release(drive);
+	free(drive);
+	return rc < 0 ? rc : released;
+}
+
+/* ---- asking ---- */
+
+struct fth_gpu_view fth_gpu_drive_view(const struct fth_gpu_drive *drive)
+{
+	struct fth_gpu_view view = {};
+
+	view.qps = drive->arena.qps;
+	view.order = drive->opts.ordered ? drive->arena.order : NULL;
+	view.blocks = drive->opts.bytes / FTH_GPU_BLOCK;
+	view.queues = drive->opts.queues;
+	view.ssds = drive->opts.ssds;
+	return view;
+}
+
+void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd)
+{
+	char *base = drive->opts.medium == FTH_GPU_MEDIUM_HOST ? drive->host : drive->mapped;
+
+	if (drive->opts.memory)
+		base = (char *)drive->opts.memory;
+
+	return base ? base + ssd * drive->opts.bytes : NULL;
+}
+
+void *fth_gpu_drive_mapped(const struct fth_gpu_drive *drive, uint32_t ssd)
+{
+	return drive->mapped ? drive->mapped + ssd * drive->opts.bytes : NULL;
+}
+
+static void add_up(const struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats)
+{
+	const struct fth_gpu_stage *stage = drive->stage;
+
+	for (uint32_t i = 0; i < drive->opts.queues * drive->opts.warps; i++) {
+		stats->commands += stage->counts[i].commands;
+		stats->batches += stage->counts[i].batches;
+		stats->blocks_read += stage->counts[i].blocks_read;
+		stats->blocks_written += stage->counts[i].blocks_written;
+		stats->flushes += stage->counts[i].flushes;
+		stats->errors += stage->counts[i].errors;
+	}
+	for (uint32_t q = 0; q < drive->opts.queues; q++) {
+		stats->sq_doorbells += stage->qps[q].sq_doorbell_writes;
+		stats->cq_doorbells += stage->qps[q].cq_doorbell_writes;
+	}
+	stats->second_commands = stage->order.commands;
+}
+
+int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats)
+{
+	struct fth_gpu_stage *stage = drive->stage;
+	struct fth_gpu_arena *arena = &drive->arena;
+	size_t queues = drive->opts.queues, warps = queues * drive->opts.warps;
+	int rc = fetch(drive, stage->counts, arena->counts, warps * sizeof(stage->counts[0]));
+
+	memset(stats, 0, sizeof(*stats));
+	if (rc == 0)
+		rc = fetch(drive, stage->qps, arena->qps, queues * sizeof(stage->qps[0]));
+	if (rc == 0)
+		rc = fetch(drive, &stage->order, arena->order, sizeof(stage->order));
+	if (rc == 0)
+		rc = fetch(drive, &stage->control, arena->control, sizeof(stage->control));
+	if (rc < 0)
+		return rc;
+	add_up(drive, stats);
+	if (stage->control.broken)
+		return fth_fail(EPROTO, "queue pair %u: its doorbell made no sense",
+				stage->control.broken - 1);
+	return 0;
+}
