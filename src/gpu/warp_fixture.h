@@ -191,6 +191,15 @@ static inline void fixture_start(void)
 		fixture_change_over();
 }
 
+static inline void fixture_make_lane(struct fixture_lane *lane)
+{
+	lane->stack = (char *)malloc(FIXTURE_STACK);
+	getcontext(&lane->context);
+	lane->context.uc_stack.ss_sp = lane->stack;
+	lane->context.uc_stack.ss_size = FIXTURE_STACK;
+	makecontext(&lane->context, fixture_start, 0);
+}
+
 /* Run body(arg, lane) as a warp on this thread, until all its lanes have returned. */
 static inline void fixture_run_warp(void (*body)(void *arg, uint32_t lane), void *arg)
 {
@@ -200,15 +209,8 @@ static inline void fixture_run_warp(void (*body)(void *arg, uint32_t lane), void
 	warp->body = body;
 	warp->arg = arg;
 	fixture_here = warp;
-	for (uint32_t l = 0; l < FIXTURE_LANES; l++) {
-		struct fixture_lane *lane = &warp->lanes[l];
-
-		lane->stack = (char *)malloc(FIXTURE_STACK);
-		getcontext(&lane->context);
-		lane->context.uc_stack.ss_sp = lane->stack;
-		lane->context.uc_stack.ss_size = FIXTURE_STACK;
-		makecontext(&lane->context, fixture_start, 0);
-	}
+	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
+		fixture_make_lane(&warp->lanes[l]);
 	while (running) {
 		running = false;
 		for (warp->current = 0; warp->current < FIXTURE_LANES; warp->current++) {
