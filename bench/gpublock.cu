@@ -268,9 +268,6 @@ int gpublock_raw(struct gpublock *b, uint32_t block, bool write, double *rate)
 			rc = elapsed(b, &seconds);
 		if (rc == 0)
 			rc = verify(b, n);
-		if (getenv("GPUBLOCK_WAYS"))
-			fprintf(stderr, "raw %u %d way %u: %.2f M/s\n", block, write, way,
-				(double)n / seconds * 1e-6);
 		if (rc == 0 && (double)n / seconds > *rate)
 			*rate = (double)n / seconds;
 	}

@@ -177,17 +177,22 @@ FTH_WARP uint64_t due(struct worker *w, const struct command *c, uint64_t now)
 	const struct fth_gpu_ctrl_speed *speed = write ? &w->ssd->write : &w->ssd->read;
 	uint64_t *turn = write ? &w->ssd->write_turn : &w->ssd->read_turn, mine;
 	uint64_t cost = cost_of(speed, (uint64_t)c->move.blocks << FTH_GPU_BLOCK_SHIFT);
+	uint64_t start = now * 16;
 
 	if (c->status != FTH_NVME_SUCCESS)
 		return now;
 	if (c->opcode == FTH_NVME_FLUSH)
 		return now + w->ssd->flush_ns;
-	/* A rate that was not used is not saved up. */
+	/*
+	 * A rate that was not used is not saved up. In 1/16 ns the GPU's clock, which counts from
+	 * 1970, does not fit into 64 bits: only differences mean something.
+	 */
 	mine = fth_load_relaxed_dev64(turn);
-	while (mine < now * 16 && !fth_cas_acqrel_dev64(turn, &mine, now * 16))
+	while ((mine == 0 || (int64_t)(mine - start) < 0) &&
+	       !fth_cas_acqrel_dev64(turn, &mine, start))
 		;
 	mine = fth_add_relaxed_dev64(turn, cost);
-	return (mine + cost) / 16 + speed->latency_ns;
+	return now + (mine + cost - start) / 16 + speed->latency_ns;
 }
 
 /* ---- completing ---- */

@@ -41,10 +41,10 @@
 		}                                                                               \
 	} while (0)
 
-/* Word i of a block: every word differs, and tells where it belongs. */
+/* Word i of a block: every word differs, tells where it belongs, and is not 0. */
 FTH_HD uint64_t fixture_word(uint32_t ssd, uint64_t block, uint32_t i)
 {
-	return fth_mix64((uint64_t)ssd << 48 ^ block) + i;
+	return fth_mix64(((uint64_t)ssd << 48 ^ block) + 1) + i;
 }
 
 static inline void skip_without_gpu(void)
