@@ -20,6 +20,8 @@
 #include <stdlib.h>
 
 #define REAP_MAX 64
+/* A device that answers nothing parks a lane for every call that gives up; there it ends. */
+#define PARKED_MAX 256u
 
 struct cache_port {
 	struct fth_cache *cache;
@@ -209,7 +211,10 @@ int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **
 		lane = pop_parked(port);
 	if (!lane)
 		lane = pop(&port->free);
-	if (!lane) {
+	if (!lane && fth_load_relaxed_dev32(&port->parked_count) >= PARKED_MAX)
+		rc = fth_fail(ETIMEDOUT, "the device has left %u calls without an answer",
+			      PARKED_MAX);
+	if (!lane && rc == 0) {
 		rc = lane_new(port, &lane);
 		if (rc == 0) {
 			lane->next = port->lanes;
