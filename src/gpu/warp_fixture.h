@@ -19,15 +19,14 @@
 
 #define FIXTURE_LANES 32
 #define FIXTURE_STACK (256 << 10)
-#define FIXTURE_KEPT  8
 
 struct fixture_lane {
 	ucontext_t context;
 	char *stack;
 	bool ended;
-	uint32_t meetings; /* how often it has met others */
-	/* What it brought to the last few. A lane that meets few others may be ahead by some. */
-	uint64_t brought[FIXTURE_KEPT];
+	uint32_t waiting;		 /* the lanes it waits for; 0: for none */
+	uint64_t brings;		 /* to that meeting */
+	uint64_t brought[FIXTURE_LANES]; /* by all lanes, to the last one it was at */
 };
 
 struct fixture_warp {
@@ -35,6 +34,7 @@ struct fixture_warp {
 	ucontext_t scheduler;
 	uint32_t current;
 	uint32_t naps;
+	uint32_t number; /* fixture_number_warp() */
 	void (*body)(void *arg, uint32_t lane);
 	void *arg;
 };
@@ -46,6 +46,17 @@ static inline uint32_t fth_warp_lane(void)
 	return fixture_here->current;
 }
 
+/* A number that other warps do not have. */
+static inline uint32_t fth_gpu_warp_(void)
+{
+	return fixture_here->number;
+}
+
+static inline void fixture_number_warp(uint32_t number)
+{
+	fixture_here->number = number;
+}
+
 static inline void fixture_change_over(void)
 {
 	struct fixture_warp *warp = fixture_here;
@@ -53,23 +64,39 @@ static inline void fixture_change_over(void)
 	swapcontext(&warp->lanes[warp->current].context, &warp->scheduler);
 }
 
-/* Wait for all lanes of mask to come here as well; returns which of brought[] is this one's. */
-static inline uint32_t fixture_meet(uint32_t mask, uint64_t value)
+/* If all lanes of mask are here, hand round what they brought, and let them go. */
+static inline void fixture_hold_meeting(struct fixture_warp *warp, uint32_t mask)
+{
+	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
+		if ((mask & 1u << l) && warp->lanes[l].waiting != mask)
+			return;
+	for (uint32_t l = 0; l < FIXTURE_LANES; l++) {
+		if (!(mask & 1u << l))
+			continue;
+		for (uint32_t from = 0; from < FIXTURE_LANES; from++)
+			warp->lanes[l].brought[from] = warp->lanes[from].brings;
+		warp->lanes[l].waiting = 0;
+	}
+}
+
+/* Wait for all lanes of mask to come here as well; returns what each of them brought. */
+static inline const uint64_t *fixture_meet(uint32_t mask, uint64_t value)
 {
 	struct fixture_warp *warp = fixture_here;
 	struct fixture_lane *me = &warp->lanes[warp->current];
-	uint32_t turn = ++me->meetings;
 
 	if (!(mask & 1u << warp->current))
 		abort(); /* a lane that is not in its own mask */
-	me->brought[turn % FIXTURE_KEPT] = value;
-	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
-		while ((mask & 1u << l) && (int32_t)(warp->lanes[l].meetings - turn) < 0) {
-			if (warp->lanes[l].ended)
+	me->brings = value;
+	me->waiting = mask;
+	fixture_hold_meeting(warp, mask);
+	while (me->waiting) {
+		for (uint32_t l = 0; l < FIXTURE_LANES; l++)
+			if ((mask & 1u << l) && warp->lanes[l].ended)
 				abort(); /* waits for a lane that has gone */
-			fixture_change_over();
-		}
-	return turn % FIXTURE_KEPT;
+		fixture_change_over();
+	}
+	return me->brought;
 }
 
 static inline void __syncwarp(uint32_t mask = ~0u)
@@ -79,10 +106,11 @@ static inline void __syncwarp(uint32_t mask = ~0u)
 
 static inline uint32_t __ballot_sync(uint32_t mask, bool yes)
 {
-	uint32_t turn = fixture_meet(mask, yes), bits = 0;
+	const uint64_t *brought = fixture_meet(mask, yes);
+	uint32_t bits = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
-		if ((mask & 1u << l) && fixture_here->lanes[l].brought[turn])
+		if ((mask & 1u << l) && brought[l])
 			bits |= 1u << l;
 	return bits;
 }
@@ -99,44 +127,61 @@ static inline bool __all_sync(uint32_t mask, bool yes)
 
 template <typename T> static inline T __shfl_sync(uint32_t mask, T value, int from)
 {
-	uint32_t turn = fixture_meet(mask, (uint64_t)value);
-
-	return (T)fixture_here->lanes[from % FIXTURE_LANES].brought[turn];
+	return (T)fixture_meet(mask, (uint64_t)value)[from % FIXTURE_LANES];
 }
 
-static inline uint32_t __match_any_sync(uint32_t mask, uint32_t value)
+static inline uint32_t __match_any_sync(uint32_t mask, uint64_t value)
 {
-	uint32_t turn = fixture_meet(mask, value), bits = 0;
+	const uint64_t *brought = fixture_meet(mask, value);
+	uint32_t bits = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
-		if ((mask & 1u << l) && fixture_here->lanes[l].brought[turn] == value)
+		if ((mask & 1u << l) && brought[l] == value)
 			bits |= 1u << l;
 	return bits;
 }
 
 static inline uint32_t __reduce_or_sync(uint32_t mask, uint32_t value)
 {
-	uint32_t turn = fixture_meet(mask, value), all = 0;
+	const uint64_t *brought = fixture_meet(mask, value);
+	uint32_t all = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
 		if (mask & 1u << l)
-			all |= (uint32_t)fixture_here->lanes[l].brought[turn];
+			all |= (uint32_t)brought[l];
 	return all;
 }
 
 static inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value)
 {
-	uint32_t turn = fixture_meet(mask, value), all = 0;
+	const uint64_t *brought = fixture_meet(mask, value);
+	uint32_t all = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
 		if (mask & 1u << l)
-			all += (uint32_t)fixture_here->lanes[l].brought[turn];
+			all += (uint32_t)brought[l];
 	return all;
+}
+
+static inline int __reduce_min_sync(uint32_t mask, int value)
+{
+	const uint64_t *brought = fixture_meet(mask, (uint64_t)(int64_t)value);
+
+	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
+		if ((mask & 1u << l) && (int)brought[l] < value)
+			value = (int)brought[l];
+	return value;
 }
 
 static inline int __popc(uint32_t word)
 {
 	return __builtin_popcount(word);
+}
+
+/* All of them: a test's lanes call together. */
+static inline uint32_t __activemask(void)
+{
+	return ~0u;
 }
 
 static inline int __ffs(int word)
@@ -168,6 +213,33 @@ static inline void __threadfence(void)
 static inline void __threadfence_system(void)
 {
 	__threadfence();
+}
+
+template <typename T> static inline T atomicAdd(T *at, T value)
+{
+	return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
+}
+
+template <typename T> static inline T atomicXor(T *at, T value)
+{
+	return __atomic_fetch_xor(at, value, __ATOMIC_RELAXED);
+}
+
+template <typename T> static inline T atomicCAS(T *at, T expected, T value)
+{
+	__atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return expected;
+}
+
+template <typename T> static inline T atomicMin(T *at, T value)
+{
+	T old = __atomic_load_n(at, __ATOMIC_RELAXED);
+
+	while (value < old && !__atomic_compare_exchange_n(at, &old, value, false, __ATOMIC_RELAXED,
+							   __ATOMIC_RELAXED))
+		;
+	return old;
 }
 
 struct uint4 {
