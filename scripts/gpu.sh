@@ -35,14 +35,19 @@ check)
     run "$(basename "$test")" "$test"
   done < <(find "$build" -name '*_device_test' -type f | sort)
   run bench_gpublock "$build/fathom" bench gpublock --smallest
+  run bench_gpucache "$build/fathom" bench gpucache --smallest
   ;;
 memcheck)
   tool="compute-sanitizer --tool memcheck --error-exitcode 1"
   run drive_memcheck $tool "$(find "$build" -name gpu_drive_device_test)" --small
   run fault_memcheck $tool "$(find "$build" -name gpu_fault_device_test)" --no-failure
+  run cache_memcheck $tool "$(find "$build" -name gpu_cache_device_test)" --small
+  run cache_write_memcheck $tool "$(find "$build" -name gpu_cache_write_device_test)" --small
+  run cache_fault_memcheck $tool "$(find "$build" -name gpu_cache_fault_device_test)" --no-failure
   ;;
 bench)
   "$build/fathom" bench gpublock | tee "$build/gpu-block.json" || failed=1
+  "$build/fathom" bench gpucache | tee "$build/gpu-cache.json" || failed=1
   ;;
 *)
   sed -n '3,10s/^# \{0,1\}//p' "$0" >&2

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A cache in GPU memory, and arrays seen through it: kernels read and write data larger than the
+ * GPU's memory, and bring in what is missing by themselves.
+ *
+ *	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+ *	struct fth_gpu_cache *cache;
+ *	struct fth_gpu_array a;
+ *
+ *	opts.bytes = (uint64_t)8 << 30;
+ *	fth_gpu_cache_open(drive, &opts, &cache);
+ *	fth_gpu_cache_array(cache, sizeof(uint64_t), NULL, &a);
+ *	my_kernel<<<blocks, threads, 0, stream>>>(a, ...);	(see fathom/gpu/array.h)
+ *	cudaStreamSynchronize(stream);
+ *	fth_gpu_cache_flush(cache);
+ *	fth_gpu_cache_close(cache);
+ *
+ * The cache's words and rules are those of fathom/hd/line.h: one word of 64 bits per line of every
+ * array, and one per frame.
+ *
+ * In libfathom_cuda. A cache belongs to one host thread at a time, and lives on one drive, which
+ * stays open longer. Functions return 0 or a negative errno and leave a text. Opening caches and
+ * arrays, emptying and closing stop the drive for a moment: no kernel may be using it.
+ */
+#ifndef FATHOM_GPU_CACHE_H
+#define FATHOM_GPU_CACHE_H
+
+#include "fathom/gpu.h"
+#include "fathom/hd/line.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define FTH_GPU_LINE_MIN    512u
+#define FTH_GPU_LINE_MAX    8192u
+#define FTH_GPU_ARRAYS_MAX  64u
+#define FTH_GPU_STAT_SHARDS 512u
+
+/* ---- what kernels share with the host ---- */
+
+/* Counted on the way of a miss only; those who read a hot line without a reference count nothing.
+ */
+enum fth_gpu_stat {
+	FTH_GPU_MISSES,	   /* lines brought in, or overwritten without being brought in */
+	FTH_GPU_MERGED,	   /* accesses, of one warp to one line, that waited for another's fetch */
+	FTH_GPU_EVICTIONS, /* lines whose frame was taken */
+	FTH_GPU_READS,	   /* lines read from the drive */
+	FTH_GPU_WRITE_BACKS, /* lines written to it */
+	FTH_GPU_ERRORS,	     /* accesses that failed */
+	FTH_GPU_LOST_FRAMES, /* frames that a transfer without an end keeps from use */
+	FTH_GPU_STAT_COUNT
+};
+
+/* An array's part of the drive. */
+struct fth_gpu_range {
+	uint64_t *words; /* per line */
+	uint64_t lines;
+	uint64_t first_block; /* of each SSD */
+	uint32_t readonly;
+	uint32_t replicated; /* every SSD has all of it; else line n is on SSD n % ssds */
+};
+
+/* The first failure that kernels met. */
+struct fth_gpu_failure {
+	uint32_t taken;	 /* someone is filling it in, or has */
+	int32_t error;	 /* negative errno */
+	uint32_t array;	 /* by its number, from 0, in the order of opening */
+	uint32_t status; /* of NVMe, or 0 when there was no completion */
+	uint64_t line;
+	uint32_t write; /* it was a write-back */
+	uint32_t reserved;
+};
+
+/* In GPU memory. Everything before `hand` is set before any kernel runs. */
+struct fth_gpu_cache_state {
+	uint8_t *data;	/* frame f is at data + (f << line_shift) */
+	uint64_t *tags; /* per frame; see fathom/gpu/frames.h */
+	uint32_t frames;
+	uint32_t line_shift;
+	uint32_t blocks_per_line;
+	uint32_t ahead; /* frames by which cleaning is ahead of the hand */
+	uint64_t timeout_ns;
+	struct fth_gpu_view drive;
+	struct fth_gpu_range ranges[FTH_GPU_ARRAYS_MAX];
+
+	uint64_t hand __attribute__((aligned(128)));	/* replacement looks here next */
+	uint32_t dirtied __attribute__((aligned(128))); /* a line was ever changed */
+	struct fth_gpu_failure failure __attribute__((aligned(128)));
+	uint64_t stats[FTH_GPU_STAT_SHARDS][8] __attribute__((aligned(128)));
+};
+
+/* An array as kernels get it, by value. Good until its cache is closed. */
+struct fth_gpu_array {
+	uint64_t *words;
+	uint8_t *data;
+	uint64_t count; /* elements */
+	struct fth_gpu_cache_state *cache;
+	uint32_t range;
+	uint32_t line_shift;
+	uint32_t element_shift;
+	uint32_t readonly;
+};
+
+/* ---- the host's side ---- */
+
+struct fth_gpu_cache_opts {
+	size_t size;	     /* of this struct */
+	uint64_t bytes;	     /* of GPU memory, for lines */
+	uint32_t line;	     /* bytes of a line, a power of two from 512 to 8192 */
+	uint32_t timeout_ms; /* for each wait in a kernel, and for the flush of the host */
+};
+#define FTH_GPU_CACHE_OPTS_INIT                                             \
+	{                                                                   \
+		sizeof(struct fth_gpu_cache_opts), 64u << 20, 4096u, 10000u \
+	}
+
+struct fth_gpu_array_opts {
+	size_t size; /* of this struct */
+	/*
+	 * Bytes into the drive where element 0 is. Striped over several SSDs: a multiple of
+	 * their number times the line, and bytes are counted over all of them.
+	 */
+	uint64_t offset;
+	uint64_t count; /* elements; 0: as many as fit */
+	bool readonly;
+	bool replicated; /* every SSD has the same data; read only */
+};
+#define FTH_GPU_ARRAY_OPTS_INIT                                       \
+	{                                                             \
+		sizeof(struct fth_gpu_array_opts), 0, 0, false, false \
+	}
+
+struct fth_gpu_cache_stats {
+	uint64_t count[FTH_GPU_STAT_COUNT];
+	uint64_t bytes_read, bytes_written;
+};
+
+struct fth_gpu_cache;
+
+int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
+		       struct fth_gpu_cache **out);
+
+/* Another array. An element is a power of two of bytes, at most a line. opts may be NULL. */
+int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
+			const struct fth_gpu_array_opts *opts, struct fth_gpu_array *out);
+
+/*
+ * Write all dirty lines and flush the drive; kernels may run meanwhile, and what they change is
+ * written now or stays dirty. The first error.
+ */
+int fth_gpu_cache_flush(struct fth_gpu_cache *cache);
+
+/* Flush, then forget every line: what the host changed on the medium is seen. */
+int fth_gpu_cache_empty(struct fth_gpu_cache *cache);
+
+/* Since the cache was opened; a little behind while kernels run. */
+int fth_gpu_cache_stats(struct fth_gpu_cache *cache, struct fth_gpu_cache_stats *stats);
+
+/* The first failure since the last call that told one: 1, 0 if there was none, or an error. */
+int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *failure);
+
+/* Bytes of GPU memory beside the lines' own. */
+uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
+
+/* Flush and release everything, whatever the flush says; returns its error. NULL is allowed. */
+int fth_gpu_cache_close(struct fth_gpu_cache *cache);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lines of a cache in GPU memory: what happens when a kernel's access finds its line missing, or
+ * needs a reference. Device code only; fathom/gpu/array.h is what kernels use.
+ *
+ * Lanes of a warp that want the same line are a group (BaM 7.2.1). Its leader acts on the word for
+ * all of them: one reference, one fetch. All fetches of a warp are under way together.
+ *
+ * Who finds a line being fetched by another warp looks again, without a reference, until it is
+ * there. So a wait keeps no frame from anybody, and ends by the cache's timeout. What a lane came
+ * for is done as soon as its line is there, before anything else is waited for; an owner does it
+ * even before the line is published: so each fetch brings its own warp on, however small the cache.
+ */
+#ifndef FATHOM_GPU_LINES_H
+#define FATHOM_GPU_LINES_H
+
+#include "fathom/gpu/frames.h"
+
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
+
+/* A line that a lane wants. */
+struct fth_gpu_want {
+	uint64_t *word;
+	uint64_t line;
+	uint32_t array;
+	uint32_t frame; /* of an owner, once it has one; else FTH_GPU_NO_FRAME */
+	uint32_t version;
+	bool owner;   /* of the fetch */
+	bool blank;   /* no need to read it: the owner sets every byte */
+	bool arrived; /* the owner's frame holds it */
+	int rc;	      /* negative: the owner gave up, and owns nothing any more */
+};
+
+/* Try to own the fetch of a line whose word was `seen`, with a reference. */
+FTH_GPU bool fth_gpu_own_(uint64_t *word, uint64_t seen)
+{
+	return !(seen & (FTH_LINE_VALID | FTH_LINE_BUSY)) &&
+	       fth_cas_acqrel_dev64(word, &seen, seen + FTH_LINE_BUSY + 1);
+}
+
+/* The owner lets everyone in; keeps its reference, or drops it at once. */
+FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, bool keep)
+{
+	uint64_t version = (uint64_t)want->version << FTH_LINE_VERSION_SHIFT;
+
+	/* As fth_line_publish(), and release for the same reason. */
+	fth_add_acqrel_dev64(want->word, (FTH_LINE_VALID | extra |
+					  (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
+					  (version & FTH_LINE_VERSION_MASK)) -
+						 FTH_LINE_BUSY - (keep ? 0 : 1));
+}
+
+/* The owner gives up: the line is as it was. */
+FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want,
+			      int error, uint32_t status)
+{
+	fth_gpu_note_(cache, error, status, want->array, want->line, false);
+	if (want->frame != FTH_GPU_NO_FRAME && error != -ETIME)
+		fth_gpu_free_frame_(cache, want->frame, want->version);
+	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - 1);
+	want->frame = FTH_GPU_NO_FRAME;
+	want->owner = false;
+	want->rc = error;
+}
+
+/*
+ * One round of all lanes: frames for owners that have none, then their reads, and the write-backs
+ * that this brought up. An owner's line has arrived then, or it gave up, or has no frame yet.
+ */
+FTH_GPU_CALL void fth_gpu_fetch_round_(struct fth_gpu_cache_state *cache, uint32_t mask,
+				       struct fth_gpu_want *want)
+{
+	struct fth_gpu_move read = fth_gpu_move_none_(), write = fth_gpu_move_none_();
+	bool need = want->owner && want->frame == FTH_GPU_NO_FRAME, reads, writes, evicted = false;
+
+	if (__any_sync(mask, need))
+		fth_gpu_take_frames_(cache, mask, need, &want->frame, &want->version, &write);
+	if (want->owner && !want->arrived && want->frame != FTH_GPU_NO_FRAME) {
+		fth_store_relaxed_dev64(&cache->tags[want->frame],
+					fth_gpu_tag_(want->array, want->version, want->line));
+		want->arrived = want->blank;
+		if (!want->blank)
+			fth_gpu_move_set_(&read, FTH_NVME_READ, want->array, want->line,
+					  want->frame);
+	}
+	reads = read.want;
+	writes = write.want;
+	fth_gpu_move_both_(cache, mask, &read, &write);
+	if (writes)
+		evicted = fth_gpu_after_write_(cache, &write, want->owner && !reads, &want->frame,
+					       &want->version);
+	if (reads && read.rc < 0)
+		fth_gpu_give_up_(cache, want, read.rc, read.status);
+	else if (reads)
+		want->arrived = true;
+	__syncwarp(mask);
+	fth_gpu_count_(cache, mask, evicted, FTH_GPU_EVICTIONS);
+	fth_gpu_count_(cache, mask, reads && read.rc == 0, FTH_GPU_READS);
+	fth_gpu_count_(cache, mask, writes && write.rc == 0, FTH_GPU_WRITE_BACKS);
+	fth_gpu_count_(cache, mask, want->owner && want->arrived, FTH_GPU_MISSES);
+	fth_gpu_count_(cache, mask, (reads && read.rc == -ETIME) || (writes && write.rc == -ETIME),
+		       FTH_GPU_LOST_FRAMES);
+}
+
+/* ---- what a lane does to an element ---- */
+
+enum fth_gpu_op {
+	FTH_GPU_OP_PREFETCH, /* see that the line is there, or on its way */
+	FTH_GPU_OP_GET,
+	FTH_GPU_OP_SET,
+	FTH_GPU_OP_ADD, /* this and all after: atomic, 4 or 8 bytes */
+	FTH_GPU_OP_XOR,
+	FTH_GPU_OP_MIN,
+	FTH_GPU_OP_CAS
+};
+
+struct fth_gpu_value {
+	uint64_t bits; /* the element; before the change, if there was one */
+	int rc;
+};
+
+#ifdef FTH_WARP_ON_HOST
+#define FTH_GPU_LOAD_(type, at) __atomic_load_n((const type *)(at), __ATOMIC_RELAXED)
+#define FTH_GPU_STORE_(type, at, bits) \
+	__atomic_store_n((type *)(at), (type)(bits), __ATOMIC_RELAXED)
+#else
+#define FTH_GPU_REF_(type, at)	cuda::atomic_ref<type, cuda::thread_scope_device>(*(type *)(at))
+/* Relaxed, but never from a stale line of L1. */
+#define FTH_GPU_LOAD_(type, at) FTH_GPU_REF_(type, at).load(cuda::memory_order_relaxed)
+#define FTH_GPU_STORE_(type, at, bits) \
+	FTH_GPU_REF_(type, at).store((type)(bits), cuda::memory_order_relaxed)
+#endif
+
+FTH_GPU uint64_t fth_gpu_load_(const void *at, uint32_t size)
+{
+	switch (size) {
+	case 1:
+		return FTH_GPU_LOAD_(uint8_t, at);
+	case 2:
+		return FTH_GPU_LOAD_(uint16_t, at);
+	case 4:
+		return FTH_GPU_LOAD_(uint32_t, at);
+	default:
+		return FTH_GPU_LOAD_(uint64_t, at);
+	}
+}
+
+FTH_GPU void fth_gpu_store_(void *at, uint32_t size, uint64_t bits)
+{
+	switch (size) {
+	case 1:
+		FTH_GPU_STORE_(uint8_t, at, bits);
+		break;
+	case 2:
+		FTH_GPU_STORE_(uint16_t, at, bits);
+		break;
+	case 4:
+		FTH_GPU_STORE_(uint32_t, at, bits);
+		break;
+	default:
+		FTH_GPU_STORE_(uint64_t, at, bits);
+	}
+}
+
+/* CUDA's atomics are relaxed; the word's acquire and release around them order the rest. */
+template <typename T> FTH_GPU T fth_gpu_atomic_op_(enum fth_gpu_op op, T *at, T value, T expected)
+{
+	switch (op) {
+	case FTH_GPU_OP_ADD:
+		return atomicAdd(at, value);
+	case FTH_GPU_OP_XOR:
+		return atomicXor(at, value);
+	case FTH_GPU_OP_MIN:
+		return atomicMin(at, value);
+	default:
+		return atomicCAS(at, expected, value);
+	}
+}
+
+FTH_GPU uint64_t fth_gpu_do_(enum fth_gpu_op op, uint8_t *at, uint32_t size, uint64_t value,
+			     uint64_t expected)
+{
+	if (op == FTH_GPU_OP_PREFETCH)
+		return 0;
+	if (op == FTH_GPU_OP_GET)
+		return fth_gpu_load_(at, size);
+	if (op == FTH_GPU_OP_SET) {
+		fth_gpu_store_(at, size, value);
+		return 0;
+	}
+	if (size == 4)
+		return fth_gpu_atomic_op_(op, (unsigned *)at, (unsigned)value, (unsigned)expected);
+	return fth_gpu_atomic_op_(op, (unsigned long long *)at, (unsigned long long)value,
+				  (unsigned long long)expected);
+}
+
+/* ---- accesses, lane by lane ---- */
+
+/* One access. */
+struct fth_gpu_access {
+	enum fth_gpu_op op;
+	uint32_t size;
+	uint32_t offset; /* in its line */
+	uint64_t value, expected;
+	uint64_t result;
+	bool done;
+};
+
+FTH_GPU void fth_gpu_act_(const struct fth_gpu_cache_state *cache, struct fth_gpu_access *access,
+			  uint32_t frame)
+{
+	access->result = fth_gpu_do_(access->op, fth_gpu_frame_(cache, frame) + access->offset,
+				     access->size, access->value, access->expected);
+	access->done = true;
+}
+
+/* Read a line that is there, without a reference; `now` is its word. */
+FTH_GPU void fth_gpu_read_there_(const struct fth_gpu_cache_state *cache,
+				 struct fth_gpu_access *access, uint64_t *word, uint64_t now,
+				 bool leads)
+{
+	uint64_t seen = now;
+
+	if (leads && !(now & FTH_LINE_HOT))
+		/* Only if nothing changed: the bit must not come to a line that is not there. */
+		fth_cas_acqrel_dev64(word, &seen, now | FTH_LINE_HOT);
+	fth_gpu_act_(cache, access, fth_line_frame(now));
+	/* Stops the second look at the word from being taken before the data is read. */
+	__threadfence();
+	access->done = fth_line_same_place(now, fth_load_relaxed_dev64(word));
+}
+
+/* Change a line that is there, all lanes of the group under one reference. */
+FTH_GPU void fth_gpu_change_there_(struct fth_gpu_cache_state *cache, uint32_t group,
+				   struct fth_gpu_access *access, uint64_t *word, bool leads)
+{
+	int leader = __ffs((int)group) - 1;
+	uint64_t now = 0;
+
+	if (leads)
+		now = fth_line_ref(word, 1);
+	now = __shfl_sync(group, now, leader);
+	if (fth_line_ready(now))
+		fth_gpu_act_(cache, access, fth_line_frame(now));
+	__syncwarp(group);
+	if (!leads)
+		return;
+	if (!fth_line_ready(now)) {
+		fth_add_acqrel_dev64(word, UINT64_MAX);
+	} else if (fth_line_unref_dirty(word) && !fth_load_relaxed_dev32(&cache->dirtied)) {
+		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	}
+}
+
+/* The owner of a group's fetch has brought it to an end: everyone does what it came for. */
+FTH_GPU void fth_gpu_arrive_(struct fth_gpu_cache_state *cache, uint32_t group,
+			     struct fth_gpu_want *want, struct fth_gpu_access *access)
+{
+	int leader = __ffs((int)group) - 1;
+	bool arrived = __shfl_sync(group, want->arrived, leader);
+	uint32_t frame = __shfl_sync(group, want->frame, leader);
+	int rc = __shfl_sync(group, want->rc, leader);
+
+	if (arrived)
+		fth_gpu_act_(cache, access, frame);
+	if (rc < 0) {
+		want->rc = rc;
+		access->done = true;
+	}
+	__syncwarp(group);
+	if (!want->owner || !arrived)
+		return;
+	fth_gpu_publish_(want, access->op >= FTH_GPU_OP_SET ? FTH_LINE_DIRTY : 0, false);
+	if (access->op >= FTH_GPU_OP_SET && !fth_load_relaxed_dev32(&cache->dirtied))
+		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	want->owner = false;
+}
+
+/* One look of a group at its line. True: it is being fetched by another warp. */
+FTH_GPU bool fth_gpu_look_at_line_(struct fth_gpu_cache_state *cache, uint32_t group,
+				   struct fth_gpu_want *want, struct fth_gpu_access *access)
+{
+	int leader = __ffs((int)group) - 1;
+	bool leads = (int)fth_warp_lane() == leader;
+	/* acquire: the line's data is read after this. */
+	uint64_t now = leads ? fth_load_acquire_dev64(want->word) : 0;
+
+	now = __shfl_sync(group, now, leader);
+	if (!fth_line_ready(now)) {
+		if (leads)
+			want->owner = fth_gpu_own_(want->word, now);
+		access->done = access->op == FTH_GPU_OP_PREFETCH && (now & FTH_LINE_BUSY);
+		return (now & FTH_LINE_BUSY) != 0;
+	}
+	if (access->op == FTH_GPU_OP_PREFETCH)
+		access->done = true;
+	else if (access->op == FTH_GPU_OP_GET)
+		fth_gpu_read_there_(cache, access, want->word, now, leads);
+	else
+		fth_gpu_change_there_(cache, group, access, want->word, leads);
+	return false;
+}
+
+/* The time of a group is over: without a frame for the line, or with one that another fetches. */
+FTH_GPU void fth_gpu_expire_(struct fth_gpu_cache_state *cache, uint32_t group,
+			     struct fth_gpu_want *want, struct fth_gpu_access *access)
+{
+	bool owned = __any_sync(group, want->owner);
+
+	if (want->owner)
+		fth_gpu_give_up_(cache, want, -ENOBUFS, 0);
+	else if (!owned)
+		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
+	want->rc = owned ? -ENOBUFS : -ETIMEDOUT;
+	access->done = true;
+}
+
+/* All lanes of mask, until each has had its access. */
+FTH_GPU void fth_gpu_access_all_(struct fth_gpu_cache_state *cache, uint32_t mask,
+				 struct fth_gpu_want *want, struct fth_gpu_access *access)
+{
+	uint32_t peers = __match_any_sync(mask, (uint64_t)want->array << 48 | want->line);
+	uint32_t ns = FTH_NVME_PAUSE_FIRST, left, lane = fth_warp_lane();
+	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);
+	bool merged = false;
+
+	while ((left = __ballot_sync(mask, !access->done)) != 0) {
+		uint32_t group = peers & left;
+		bool fetching;
+
+		if (!access->done && !__any_sync(group, want->owner) &&
+		    fth_gpu_look_at_line_(cache, group, want, access))
+			merged = merged || (int)lane == __ffs((int)group) - 1;
+		__syncwarp(mask);
+		fetching = __any_sync(mask, want->owner);
+		/* Of a group that read without a reference some may be through, and others not. */
+		group = peers & __ballot_sync(mask, !access->done);
+		if (fetching) {
+			fth_gpu_fetch_round_(cache, mask, want);
+			if (!access->done)
+				fth_gpu_arrive_(cache, group, want, access);
+			__syncwarp(mask);
+		}
+		if (__ballot_sync(mask, !access->done) != left)
+			continue;
+		fth_nvme_warp_pause_(&ns);
+		/* One lane's clock decides, so that the lanes agree. */
+		if (__any_sync(mask, fth_now_ns() >= deadline) && !access->done)
+			fth_gpu_expire_(cache, group, want, access);
+	}
+	fth_gpu_count_(cache, mask, merged, FTH_GPU_MERGED);
+	fth_gpu_count_(cache, mask, want->rc < 0, FTH_GPU_ERRORS);
+}
+
+/*
+ * What the inlined part of an access can not do: one element of `size` bytes at `byte` of an array.
+ * Whichever lanes call it at the same time work together.
+ */
+FTH_GPU_CALL struct fth_gpu_value fth_gpu_access_(struct fth_gpu_cache_state *cache, uint32_t array,
+						  uint64_t byte, enum fth_gpu_op op, uint32_t size,
+						  uint64_t value, uint64_t expected)
+{
+	struct fth_gpu_range *range = &cache->ranges[array];
+	struct fth_gpu_access access = {};
+	struct fth_gpu_want want = {};
+	struct fth_gpu_value out;
+
+	want.line = byte >> cache->line_shift;
+	want.word = &range->words[want.line];
+	want.array = array;
+	want.frame = FTH_GPU_NO_FRAME;
+	access.op = op;
+	access.size = size;
+	access.offset = (uint32_t)byte & ((1u << cache->line_shift) - 1);
+	access.value = value;
+	access.expected = expected;
+	if (want.line >= range->lines || (range->readonly && op >= FTH_GPU_OP_SET)) {
+		access.done = true;
+		want.rc = want.line >= range->lines ? -ERANGE : -EROFS;
+	}
+	fth_gpu_access_all_(cache, __activemask(), &want, &access);
+	out.bits = access.result;
+	out.rc = want.rc;
+	return out;
+}
+
+/* ---- pins: a whole line, for all lanes of a mask ---- */
+
+enum fth_gpu_mode {
+	FTH_GPU_READ,
+	FTH_GPU_WRITE,
+	FTH_GPU_OVERWRITE /* every byte will be set: nothing is read */
+};
+
+/* A line held by lanes that work together; the same in all of them. In registers: 16 bytes. */
+struct fth_gpu_pin {
+	uint8_t *data;
+	uint32_t fresh; /* 0, or 1 + its version: nobody sees the line before it is let go */
+	int rc;		/* negative: nothing is held */
+};
+
+/* Own or hold the line, as its word is now. */
+FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
+{
+	uint64_t now = fth_load_relaxed_dev64(want->word), seen;
+
+	if (!fth_line_ready(now)) {
+		want->owner = fth_gpu_own_(want->word, now);
+		return;
+	}
+	/* acquire: the line's data is read after this. */
+	now = fth_line_ref(want->word, 1);
+	if (!fth_line_ready(now)) {
+		fth_add_acqrel_dev64(want->word, UINT64_MAX);
+		return;
+	}
+	seen = now + 1;
+	if (hot && !(now & FTH_LINE_HOT))
+		fth_cas_acqrel_dev64(want->word, &seen, seen | FTH_LINE_HOT);
+	want->frame = fth_line_frame(now);
+	want->arrived = true;
+}
+
+/* The leader of a pin ran out of time. */
+FTH_GPU void fth_gpu_expire_pin_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want)
+{
+	if (want->owner)
+		fth_gpu_give_up_(cache, want, -ENOBUFS, 0);
+	else
+		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
+	want->rc = want->rc ? want->rc : -ETIMEDOUT;
+}
+
+/* Until the leader holds the line, or has failed to. */
+FTH_GPU void fth_gpu_pin_wait_(struct fth_gpu_cache_state *cache, uint32_t mask, bool leads,
+			       struct fth_gpu_want *want)
+{
+	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);
+	uint32_t ns = FTH_NVME_PAUSE_FIRST;
+
+	for (;;) {
+		if (leads && !want->owner)
+			fth_gpu_try_pin_(want, !want->blank);
+		__syncwarp(mask);
+		if (__any_sync(mask, want->owner))
+			fth_gpu_fetch_round_(cache, mask, want);
+		if (__any_sync(mask, want->arrived || want->rc < 0))
+			return;
+		fth_nvme_warp_pause_(&ns);
+		if (leads && fth_now_ns() >= deadline)
+			fth_gpu_expire_pin_(cache, want);
+	}
+}
+
+/* The same line in all lanes of mask, who all call. */
+FTH_GPU_CALL struct fth_gpu_pin fth_gpu_pin_(struct fth_gpu_cache_state *cache, uint32_t mask,
+					     uint32_t array, uint64_t line, enum fth_gpu_mode mode)
+{
+	int leader = __ffs((int)mask) - 1;
+	bool leads = (int)fth_warp_lane() == leader;
+	struct fth_gpu_pin pin = {NULL, 0, 0};
+	struct fth_gpu_want want = {};
+
+	want.word = &cache->ranges[array].words[line];
+	want.line = line;
+	want.array = array;
+	want.frame = FTH_GPU_NO_FRAME;
+	want.blank = mode == FTH_GPU_OVERWRITE;
+	if (line >= cache->ranges[array].lines)
+		pin.rc = -ERANGE;
+	else if (mode != FTH_GPU_READ && cache->ranges[array].readonly)
+		pin.rc = -EROFS;
+	if (pin.rc < 0)
+		return pin;
+	fth_gpu_pin_wait_(cache, mask, leads, &want);
+	if (want.owner && want.arrived && want.blank)
+		pin.fresh = 1 + want.version;
+	else if (want.owner && want.arrived)
+		fth_gpu_publish_(&want, 0, true);
+	fth_gpu_count_(cache, mask, want.rc < 0, FTH_GPU_ERRORS);
+	__syncwarp(mask);
+	pin.data = fth_gpu_frame_(cache, __shfl_sync(mask, want.frame, leader));
+	pin.fresh = __shfl_sync(mask, pin.fresh, leader);
+	pin.rc = __shfl_sync(mask, want.rc, leader);
+	return pin;
+}
+
+/* Let go, all lanes of mask together. `changed` is the same in all of them. */
+FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mask, uint32_t array,
+				 uint64_t line, struct fth_gpu_pin pin, bool changed)
+{
+	struct fth_gpu_want want = {};
+
+	__syncwarp(mask);
+	if ((int)fth_warp_lane() != __ffs((int)mask) - 1)
+		return;
+	want.word = &cache->ranges[array].words[line];
+	if ((pin.fresh || changed) && !fth_load_relaxed_dev32(&cache->dirtied))
+		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	if (pin.fresh) {
+		want.frame = (uint32_t)((uint64_t)(pin.data - cache->data) >> cache->line_shift);
+		want.version = pin.fresh - 1;
+		fth_gpu_publish_(&want, FTH_LINE_DIRTY, false);
+	} else if (changed) {
+		fth_line_unref_dirty(want.word);
+	} else {
+		/* release: our reads are done before the frame may be another line's. */
+		fth_add_acqrel_dev64(want.word, UINT64_MAX);
+	}
+}
+
+/* ---- flushing ---- */
+
+/* Write the line in frame f if it is dirty; wait for a write that another has under way. */
+FTH_GPU bool fth_gpu_flush_look_(struct fth_gpu_cache_state *cache, uint32_t f,
+				 struct fth_gpu_move *write)
+{
+	uint64_t tag = fth_load_relaxed_dev64(&cache->tags[f]), now;
+	uint64_t *word = fth_gpu_tag_word_(cache, tag);
+
+	if (!word)
+		return true;
+	now = fth_load_relaxed_dev64(word);
+	if (!fth_line_ready(now) || fth_line_frame(now) != f ||
+	    !(now & (FTH_LINE_DIRTY | FTH_LINE_WRITING)))
+		return true;
+	if (!(now & FTH_LINE_WRITING))
+		fth_gpu_start_write_(tag, word, write);
+	return false;
+}
+
+/* One frame per lane of mask: until what was dirty in them is written. */
+FTH_GPU int fth_gpu_flush_frames_(struct fth_gpu_cache_state *cache, uint32_t mask, uint32_t f)
+{
+	struct fth_gpu_move none = fth_gpu_move_none_(), write = fth_gpu_move_none_();
+	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);
+	uint32_t no_frame = FTH_GPU_NO_FRAME, version;
+	bool done = f >= cache->frames, writes;
+	int rc = 0;
+
+	while (__any_sync(mask, !done)) {
+		if (!done)
+			done = fth_gpu_flush_look_(cache, f, &write);
+		writes = write.want;
+		__syncwarp(mask);
+		if (__any_sync(mask, writes)) {
+			fth_gpu_move_both_(cache, mask, &none, &write);
+			fth_gpu_count_(cache, mask, writes && write.rc == 0, FTH_GPU_WRITE_BACKS);
+		} else {
+			__nanosleep(1000);
+		}
+		if (writes) {
+			fth_gpu_after_write_(cache, &write, false, &no_frame, &version);
+			rc = write.rc;
+			done = true;
+		} else if (!done && fth_now_ns() >= deadline) {
+			rc = -ETIMEDOUT;
+			done = true;
+		}
+		__syncwarp(mask);
+	}
+	return rc;
+}
+
+/*
+ * For kernels: write all that was dirty when this was called in a part of the cache, part p of n;
+ * all 32 lanes call. The data is on the medium for good only after fth_gpu_flush_drive(). 0, or
+ * the first error of any lane.
+ */
+FTH_GPU_CALL int fth_gpu_flush_part(struct fth_gpu_cache_state *cache, uint32_t p, uint32_t n)
+{
+	int first = 0;
+
+	for (uint64_t f = (uint64_t)p * 32; f < cache->frames; f += (uint64_t)n * 32) {
+		int rc = fth_gpu_flush_frames_(cache, ~0u, (uint32_t)f + fth_warp_lane());
+
+		first = first ? first : rc;
+	}
+	return __reduce_min_sync(~0u, first);
+}
+
+/* NVMe's flush on every SSD; all 32 lanes of one warp call, after all parts are through. */
+FTH_GPU_CALL int fth_gpu_flush_drive(struct fth_gpu_cache_state *cache)
+{
+	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);
+	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
+	struct fth_gpu_io io = {};
+	int first = 0;
+
+	io.opcode = FTH_NVME_FLUSH;
+	io.blocks = 1;
+	for (uint32_t ssd = 0; ssd < cache->drive.ssds; ssd++) {
+		int rc = fth_gpu_io(&cache->drive, ssd, &warp, warp.lane == 0, &io, fth_gpu_warp_(),
+				    deadline);
+
+		first = first ? first : rc;
+	}
+	return __reduce_min_sync(~0u, first);
+}
+
+#endif
+#endif

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The cache for GPU memory, on CPU threads (warp_fixture.h): warps read, set and add to elements of
+ * data much larger than the cache, and what comes out must be what the same without a cache gives.
+ * Runs where there is no GPU.
+ */
+#include "warp_fixture.h"
+
+#include "ctrl_work.h"
+#include "fathom/base/rng.h"
+#include "fathom/gpu/lines.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+#define SSDS_MAX    2
+#define CLIENTS_MAX 3
+#define SHIFT	    6
+#define LINES	    64u /* of the array */
+
+struct shape {
+	uint32_t frames, line, clients, ssds, rounds;
+	bool replicated;
+};
+
+/* One SSD: a queue pair and a warp of the controller. */
+struct side {
+	struct bed *bed;
+	struct fth_gpu_ctrl ctrl;
+	struct fth_gpu_ctrl_queue queue;
+	struct fth_gpu_ctrl_ssd ssd;
+	struct fth_gpu_ctrl_control control;
+	struct fth_gpu_ctrl_count count;
+	struct shared shared;
+	uint32_t doorbells[64];
+	void *rings[3];
+	pthread_t thread;
+};
+
+struct bed {
+	const struct shape *shape;
+	struct fth_nvme_qp *qps;
+	struct side sides[SSDS_MAX];
+	struct fth_gpu_cache_state *cache;
+	uint64_t elements;
+	uint32_t wrong, errors;
+	int last;
+};
+
+struct client {
+	struct bed *bed;
+	uint32_t number;
+	pthread_t thread;
+	void (*body)(struct client *me, uint32_t lane);
+};
+
+static uint64_t value_of(uint64_t i)
+{
+	return fth_mix64(i + 1);
+}
+
+static uint64_t *on_medium(const struct bed *bed, uint64_t i, uint32_t ssd)
+{
+	const struct shape *s = bed->shape;
+	uint64_t line = i * 8 / s->line, at = i * 8 % s->line;
+
+	if (!s->replicated) {
+		ssd = (uint32_t)(line % s->ssds);
+		line /= s->ssds;
+	}
+	return (uint64_t *)(bed->sides[ssd].ssd.medium + line * s->line + at);
+}
+
+/* ---- the test bed ---- */
+
+static void ctrl_lane(void *arg, uint32_t lane)
+{
+	struct side *side = (struct side *)arg;
+	struct worker w = {};
+
+	w.ctrl = &side->ctrl;
+	w.queue = side->queue;
+	w.ssd = &side->ssd;
+	w.shared = &side->shared;
+	w.lane = lane;
+	work(&w);
+}
+
+static void *ctrl_thread(void *arg)
+{
+	fixture_run_warp(ctrl_lane, arg);
+	return NULL;
+}
+
+static void make_side(struct bed *bed, uint32_t n)
+{
+	struct fth_nvme_qp_setup setup = {};
+	struct side *side = &bed->sides[n];
+	uint32_t ids = fth_nvme_qp_ids_max(SHIFT, SHIFT);
+	uint64_t bytes = (uint64_t)LINES * bed->shape->line;
+
+	side->bed = bed;
+	side->rings[0] = setup.sq = aligned_alloc(4096, 64 << SHIFT);
+	side->rings[1] = setup.cq = aligned_alloc(4096, 4096);
+	side->rings[2] = setup.memory =
+		aligned_alloc(64, (fth_nvme_qp_memory(SHIFT, ids) + 63) / 64 * 64);
+	memset(setup.cq, 0, 4096);
+	setup.sq_doorbell = &side->doorbells[0];
+	setup.cq_doorbell = &side->doorbells[32];
+	setup.sq_shift = setup.cq_shift = SHIFT;
+	setup.ids = ids;
+	setup.qid = n + 1;
+	assert_int_equal(fth_nvme_qp_init(&bed->qps[n], &setup), 0);
+	side->queue = {bed->qps[n].sq,	  bed->qps[n].cq, setup.sq_doorbell,
+		       setup.cq_doorbell, SHIFT,	  SHIFT,
+		       n + 1,		  n};
+	side->ssd.medium = (char *)calloc(1, bytes);
+	side->ssd.blocks = bytes / 512;
+	side->ctrl.queues = &side->queue;
+	side->ctrl.ssds = &side->ssd;
+	side->ctrl.control = &side->control;
+	side->ctrl.counts = &side->count;
+	side->ctrl.queue_count = 1;
+	side->ctrl.warps = 1;
+	side->ctrl.batch = 8;
+	assert_int_equal(pthread_create(&side->thread, NULL, ctrl_thread, side), 0);
+}
+
+static void make_cache(struct bed *bed)
+{
+	const struct shape *s = bed->shape;
+	struct fth_gpu_cache_state *cache =
+		(struct fth_gpu_cache_state *)aligned_alloc(128, sizeof(*cache));
+
+	memset(cache, 0, sizeof(*cache));
+	cache->data = (uint8_t *)aligned_alloc(8192, (size_t)s->frames * 8192);
+	cache->tags = (uint64_t *)malloc(s->frames * 8);
+	memset(cache->tags, 0xff, s->frames * 8);
+	cache->frames = s->frames;
+	while (1u << cache->line_shift < s->line)
+		cache->line_shift++;
+	cache->blocks_per_line = s->line / 512;
+	cache->ahead = s->frames / 4;
+	cache->timeout_ns = 20000000000ull;
+	cache->drive.qps = bed->qps;
+	cache->drive.queues = cache->drive.ssds = s->ssds;
+	cache->ranges[0].words = (uint64_t *)calloc(LINES, 8);
+	cache->ranges[0].lines = LINES;
+	cache->ranges[0].replicated = s->replicated;
+	bed->cache = cache;
+}
+
+static struct bed *make_bed(const struct shape *s)
+{
+	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
+
+	memset(bed, 0, sizeof(*bed));
+	bed->shape = s;
+	bed->qps = (struct fth_nvme_qp *)aligned_alloc(64, SSDS_MAX * sizeof(*bed->qps));
+	bed->elements = LINES * s->line / 8;
+	for (uint32_t n = 0; n < s->ssds; n++)
+		make_side(bed, n);
+	make_cache(bed);
+	for (uint64_t i = 0; i < bed->elements; i++)
+		for (uint32_t n = 0; n < (s->replicated ? s->ssds : 1); n++)
+			*on_medium(bed, i, n) = value_of(i);
+	return bed;
+}
+
+static void *client_thread(void *arg)
+{
+	fixture_run_warp(
+		[](void *arg, uint32_t lane) {
+			struct client *me = (struct client *)arg;
+
+			fixture_number_warp(me->number);
+			me->body(me, lane);
+		},
+		arg);
+	return NULL;
+}
+
+static void run_clients(struct bed *bed, void (*body)(struct client *me, uint32_t lane))
+{
+	struct client clients[CLIENTS_MAX];
+
+	for (uint32_t i = 0; i < bed->shape->clients; i++) {
+		clients[i] = {bed, i, 0, body};
+		assert_int_equal(
+			pthread_create(&clients[i].thread, NULL, client_thread, &clients[i]), 0);
+	}
+	for (uint32_t i = 0; i < bed->shape->clients; i++)
+		pthread_join(clients[i].thread, NULL);
+}
+
+static uint64_t count_of(const struct bed *bed, enum fth_gpu_stat which)
+{
+	uint64_t all = 0;
+
+	for (uint32_t i = 0; i < FTH_GPU_STAT_SHARDS; i++)
+		all += bed->cache->stats[i][which];
+	return all;
+}
+
+/* Nothing is left over: no references, no fetch, no write under way, and each frame has one line. */
+static void check_words(const struct bed *bed)
+{
+	uint32_t seen = 0;
+
+	for (uint32_t l = 0; l < LINES; l++) {
+		uint64_t word = bed->cache->ranges[0].words[l];
+		uint32_t f = fth_line_frame(word);
+
+		assert_int_equal(fth_line_count(word), 0);
+		assert_false(word & (FTH_LINE_BUSY | FTH_LINE_WRITING));
+		if (!fth_line_ready(word))
+			continue;
+		assert_true(f < bed->cache->frames);
+		assert_int_equal(bed->cache->tags[f], fth_gpu_tag_(0, fth_gpu_version_(word), l));
+		seen++;
+	}
+	assert_true(seen <= bed->cache->frames);
+}
+
+static void release_bed(struct bed *bed)
+{
+	for (uint32_t n = 0; n < bed->shape->ssds; n++) {
+		struct side *side = &bed->sides[n];
+
+		fth_store_release_dev32(&side->control.stop, 1);
+		pthread_join(side->thread, NULL);
+		for (uint32_t i = 0; i < 3; i++)
+			free(side->rings[i]);
+		free(side->ssd.medium);
+	}
+	free(bed->cache->data);
+	free(bed->cache->tags);
+	free(bed->cache->ranges[0].words);
+	free(bed->cache);
+	free(bed->qps);
+	free(bed);
+}
+
+static void note(struct bed *bed, int rc, bool right)
+{
+	if (rc < 0) {
+		fth_add_relaxed_dev32(&bed->errors, 1);
+		bed->last = rc;
+	} else if (!right) {
+		fth_add_relaxed_dev32(&bed->wrong, 1);
+	}
+}
+
+static void all_well(const struct bed *bed)
+{
+	if (bed->errors)
+		print_message("%u errors, the last %d\n", bed->errors, bed->last);
+	assert_int_equal(bed->errors, 0);
+	assert_int_equal(bed->wrong, 0);
+	check_words(bed);
+}
+
+/* ---- reading ---- */
+
+static void read_randomly(struct client *me, uint32_t lane)
+{
+	struct fth_rng rng = {me->number * 32 + lane};
+
+	for (uint32_t k = 0; k < me->bed->shape->rounds; k++) {
+		uint64_t i = fth_rng_below(&rng, me->bed->elements);
+		struct fth_gpu_value v = fth_gpu_access_(
+			me->bed->cache, 0, i * 8, k % 5 == 4 ? FTH_GPU_OP_PREFETCH : FTH_GPU_OP_GET,
+			8, 0, 0);
+
+		note(me->bed, v.rc, v.bits == (k % 5 == 4 ? 0 : value_of(i)));
+	}
+}
+
+static void read_in_order(struct client *me, uint32_t lane)
+{
+	for (uint64_t i = lane; i < me->bed->elements; i += 32) {
+		struct fth_gpu_value v =
+			fth_gpu_access_(me->bed->cache, 0, i * 8, FTH_GPU_OP_GET, 8, 0, 0);
+
+		note(me->bed, v.rc, v.bits == value_of(i));
+	}
+}
+
+static void test_reads(void **state)
+{
+	static const struct shape shapes[] = {
+		{16, 512, 2, 1, 10, false}, {3, 512, 3, 1, 4, false},  {1, 512, 2, 1, 2, false},
+		{10, 4096, 2, 1, 5, false}, {12, 8192, 2, 1, 5, false}, {9, 1024, 3, 2, 5, false},
+		{9, 1024, 3, 2, 5, true},   {64, 512, 3, 1, 10, false},
+	};
+
+	(void)state;
+	for (const struct shape &s : shapes) {
+		struct bed *bed = make_bed(&s);
+
+		run_clients(bed, read_randomly);
+		all_well(bed);
+		if (s.frames > 3 && s.line == 512)
+			run_clients(bed, read_in_order);
+		all_well(bed);
+		assert_int_equal(count_of(bed, FTH_GPU_MISSES), count_of(bed, FTH_GPU_READS));
+		assert_int_equal(count_of(bed, FTH_GPU_WRITE_BACKS), 0);
+		if (s.frames == LINES)
+			assert_true(count_of(bed, FTH_GPU_READS) <= LINES);
+		release_bed(bed);
+	}
+}
+
+/* ---- changing ---- */
+
+static void add_randomly(struct client *me, uint32_t lane)
+{
+	struct fth_rng rng = {me->number * 32 + lane};
+
+	for (uint32_t k = 0; k < me->bed->shape->rounds; k++) {
+		uint64_t i = fth_rng_below(&rng, me->bed->elements) & ~(uint64_t)1;
+		struct fth_gpu_value v =
+			fth_gpu_access_(me->bed->cache, 0, i * 8, FTH_GPU_OP_ADD, 8, 1, 0);
+
+		note(me->bed, v.rc, true);
+		/* Odd elements are not changed, whatever becomes of their neighbours. */
+		v = fth_gpu_access_(me->bed->cache, 0, (i + 1) * 8, FTH_GPU_OP_GET, 8, 0, 0);
+		note(me->bed, v.rc, v.bits == value_of(i + 1));
+	}
+}
+
+static void flush(struct client *me, uint32_t lane)
+{
+	(void)lane;
+	note(me->bed, fth_gpu_flush_part(me->bed->cache, me->number, me->bed->shape->clients),
+	     true);
+	if (me->number == 0)
+		note(me->bed, fth_gpu_flush_drive(me->bed->cache), true);
+}
+
+static void test_adds(void **state)
+{
+	static const struct shape shapes[] = {
+		{16, 512, 2, 1, 6, false},
+		{3, 512, 3, 1, 3, false},
+		{8, 1024, 3, 2, 5, false},
+		{64, 512, 3, 1, 6, false},
+	};
+
+	(void)state;
+	for (const struct shape &s : shapes) {
+		struct bed *bed = make_bed(&s);
+		uint64_t added = 0;
+
+		run_clients(bed, add_randomly);
+		all_well(bed);
+		run_clients(bed, flush);
+		all_well(bed);
+		for (uint64_t i = 0; i < bed->elements; i++)
+			added += *on_medium(bed, i, 0) - value_of(i);
+		assert_int_equal(added, s.clients * 32 * s.rounds);
+		assert_true(count_of(bed, FTH_GPU_WRITE_BACKS) > 0);
+		release_bed(bed);
+	}
+}
+
+/* Whole lines, by pins: read, changed, and overwritten without being read. */
+static void pin_lines(struct client *me, uint32_t lane)
+{
+	struct bed *bed = me->bed;
+	uint32_t each = bed->shape->line / 8;
+
+	for (uint32_t line = me->number; line < LINES; line += bed->shape->clients) {
+		enum fth_gpu_mode mode = (enum fth_gpu_mode)(line % 3);
+		struct fth_gpu_pin pin = fth_gpu_pin_(bed->cache, ~0u, 0, line, mode);
+		uint64_t *data = (uint64_t *)pin.data;
+
+		note(bed, pin.rc, true);
+		for (uint32_t k = lane; pin.rc == 0 && k < each; k += 32) {
+			if (mode != FTH_GPU_OVERWRITE)
+				note(bed, 0, data[k] == value_of(line * each + k));
+			if (mode != FTH_GPU_READ)
+				data[k] = ~value_of(line * each + k);
+		}
+		if (pin.rc == 0)
+			fth_gpu_unpin_(bed->cache, ~0u, 0, line, pin, mode != FTH_GPU_READ);
+	}
+}
+
+static void test_pins(void **state)
+{
+	static const struct shape s = {9, 1024, 3, 2, 0, false};
+	struct bed *bed = make_bed(&s);
+
+	(void)state;
+	run_clients(bed, pin_lines);
+	run_clients(bed, flush);
+	all_well(bed);
+	for (uint64_t i = 0; i < bed->elements; i++)
+		assert_int_equal(*on_medium(bed, i, 0),
+				 i / 128 % 3 ? ~value_of(i) : value_of(i));
+	assert_true(count_of(bed, FTH_GPU_READS) < count_of(bed, FTH_GPU_MISSES));
+	release_bed(bed);
+}
+
+/* ---- errors ---- */
+
+static void read_beyond(struct client *me, uint32_t lane)
+{
+	/* Lines 32 and up are beyond the end of the SSD. */
+	struct fth_gpu_value v =
+		fth_gpu_access_(me->bed->cache, 0, lane * 2 * 512, FTH_GPU_OP_GET, 8, 0, 0);
+
+	if (v.rc != (lane >= 16 ? -ERANGE : 0))
+		note(me->bed, 0, false);
+	v = fth_gpu_access_(me->bed->cache, 0, LINES * 512, FTH_GPU_OP_GET, 8, 0, 0);
+	note(me->bed, 0, v.rc == -ERANGE);
+}
+
+static void test_errors(void **state)
+{
+	static const struct shape s = {8, 512, 2, 1, 0, false};
+	struct bed *bed = make_bed(&s);
+	struct fth_gpu_failure *failure = &bed->cache->failure;
+
+	(void)state;
+	bed->cache->ranges[0].first_block = 32;
+	run_clients(bed, read_beyond);
+	all_well(bed);
+	assert_int_equal(failure->error, -ERANGE);
+	assert_true(failure->taken && failure->line >= 32);
+	assert_int_equal(fth_nvme_status_errno(failure->status), -ERANGE);
+	release_bed(bed);
+}
+
+/* A cache whose frames are all held: -ENOBUFS, and a queue pair that has failed: that. */
+static void read_without_frames(struct client *me, uint32_t lane)
+{
+	struct fth_gpu_cache_state *cache = me->bed->cache;
+	struct fth_gpu_pin pins[2];
+	struct fth_gpu_value v;
+
+	for (uint32_t k = 0; k < 2; k++) {
+		pins[k] = fth_gpu_pin_(cache, ~0u, 0, k, FTH_GPU_READ);
+		note(me->bed, pins[k].rc, true);
+	}
+	v = fth_gpu_access_(cache, 0, 512 * 7, FTH_GPU_OP_GET, 8, 0, 0);
+	note(me->bed, 0, v.rc == -ENOBUFS);
+	for (uint32_t k = 0; k < 2; k++)
+		fth_gpu_unpin_(cache, ~0u, 0, k, pins[k], false);
+	v = fth_gpu_access_(cache, 0, 512 * 7, FTH_GPU_OP_GET, 8, 0, 0);
+	note(me->bed, v.rc, v.bits == value_of(64 * 7));
+	if (lane == 0)
+		fth_nvme_qp_cancel(&me->bed->qps[0], ESHUTDOWN);
+	__syncwarp();
+	v = fth_gpu_access_(cache, 0, 512 * (20 + lane), FTH_GPU_OP_GET, 8, 0, 0);
+	note(me->bed, 0, v.rc == -ESHUTDOWN);
+}
+
+static void test_no_frame(void **state)
+{
+	static const struct shape s = {2, 512, 1, 1, 0, false};
+	struct bed *bed = make_bed(&s);
+
+	(void)state;
+	bed->cache->timeout_ns = 50000000;
+	run_clients(bed, read_without_frames);
+	all_well(bed);
+	assert_int_equal(bed->cache->failure.error, -ENOBUFS);
+	release_bed(bed);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_reads),  cmocka_unit_test(test_adds),
+		cmocka_unit_test(test_pins),   cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_no_frame),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
