@@ -114,7 +114,6 @@ template <typename T> FTH_GPU int fth_gpu_set(const struct fth_gpu_array &a, uin
 template <uint32_t N, typename T>
 FTH_GPU int fth_gpu_get_many(const struct fth_gpu_array &a, const uint64_t *indices, T *out)
 {
-	typedef typename fth_gpu_bits_<sizeof(T)>::type bits;
 	uint64_t words[N];
 	uint32_t missed = 0;
 	int rc = 0;
@@ -126,14 +125,14 @@ FTH_GPU int fth_gpu_get_many(const struct fth_gpu_array &a, const uint64_t *indi
 					     a.words + (indices[k] * sizeof(T) >> a.line_shift))
 				   : 0;
 	/* Stops the data from being read before the words. */
-	__threadfence();
+	fth_gpu_fence_();
 #pragma unroll
 	for (uint32_t k = 0; k < N; k++)
 		if (fth_gpu_is_hot_(words[k]))
 			out[k] = fth_gpu_from_bits_<T>(fth_gpu_load_(
 				fth_gpu_place_(a, words[k], indices[k] * sizeof(T)), sizeof(T)));
 	/* Stops the second look at the words from being taken before. */
-	__threadfence();
+	fth_gpu_fence_();
 #pragma unroll
 	for (uint32_t k = 0; k < N; k++) {
 		uint64_t *at = a.words + (indices[k] * sizeof(T) >> a.line_shift);
@@ -149,7 +148,6 @@ FTH_GPU int fth_gpu_get_many(const struct fth_gpu_array &a, const uint64_t *indi
 
 			rc = rc ? rc : one;
 		}
-	(void)sizeof(bits);
 	return rc;
 }
 

@@ -131,6 +131,16 @@ struct fth_gpu_value {
 	FTH_GPU_REF_(type, at).store((type)(bits), cuda::memory_order_relaxed)
 #endif
 
+/* Keeps loads before it before loads after it. */
+FTH_GPU void fth_gpu_fence_(void)
+{
+#ifdef FTH_WARP_ON_HOST
+	__threadfence();
+#else
+	cuda::atomic_thread_fence(cuda::memory_order_acq_rel, cuda::thread_scope_device);
+#endif
+}
+
 FTH_GPU uint64_t fth_gpu_load_(const void *at, uint32_t size)
 {
 	switch (size) {
@@ -226,7 +236,7 @@ FTH_GPU void fth_gpu_read_there_(const struct fth_gpu_cache_state *cache,
 		fth_cas_acqrel_dev64(word, &seen, now | FTH_LINE_HOT);
 	fth_gpu_act_(cache, access, fth_line_frame(now));
 	/* Stops the second look at the word from being taken before the data is read. */
-	__threadfence();
+	fth_gpu_fence_();
 	access->done = fth_line_same_place(now, fth_load_relaxed_dev64(word));
 }
 

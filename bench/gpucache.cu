@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The engine of `fathom bench gpucache`: memory, runs, checks. gpucache_kernels.h has the kernels.
+ */
+#include "gpucache.h"
+
+#include "gpucache_kernels.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <functional>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define PER_BLOCK 256u
+#define TILE	  (64ull << 20)
+#define TILES	  2
+
+struct gpucache {
+	struct gpucache_setup setup;
+	struct cudaDeviceProp gpu;
+	char *host;
+	bool registered;
+	char *mapped;	 /* the medium as kernels see it */
+	uint64_t *plain; /* setup.hot bytes of GPU memory with the same values */
+	char *tiles[TILES];
+	struct gpucache_report *report;
+	cudaStream_t stream, tile_streams[TILES];
+	cudaEvent_t begin, end;
+	struct fth_gpu_drive *drive;
+	uint64_t next; /* line: fresh ones for every run */
+};
+
+static int check(cudaError_t err, const char *what)
+{
+	bool none = err == cudaErrorNoDevice || err == cudaErrorInsufficientDriver;
+
+	if (err == cudaSuccess)
+		return 0;
+	(void)cudaGetLastError();
+	return fth_fail(none				   ? EOPNOTSUPP
+			: err == cudaErrorMemoryAllocation ? ENOMEM
+							   : EIO,
+			"%s: %s", what, cudaGetErrorString(err));
+}
+
+/* Go on only while nothing has failed. */
+#define TRY(rc, call)                              \
+	do {                                       \
+		if ((rc) == 0)                     \
+			(rc) = check(call, #call); \
+	} while (0)
+
+/* ---- memory ---- */
+
+static int pin_medium(struct gpucache *b)
+{
+	size_t bytes = b->setup.medium;
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc;
+
+	if (at == MAP_FAILED)
+		return fth_fail(errno, "%zu bytes of host memory", bytes);
+	b->host = (char *)at;
+	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
+	rc = check(cudaHostRegister(at, bytes, cudaHostRegisterMapped), "pinning the medium");
+	if (rc < 0)
+		return rc;
+	b->registered = true;
+	return check(cudaHostGetDevicePointer((void **)&b->mapped, at, 0), "its GPU address");
+}
+
+static unsigned many_blocks(const struct gpucache *b)
+{
+	return 8 * (unsigned)b->gpu.multiProcessorCount;
+}
+
+static int alloc_all(struct gpucache *b)
+{
+	int rc = pin_medium(b);
+
+	TRY(rc, cudaMalloc((void **)&b->plain, b->setup.hot));
+	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
+	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
+	TRY(rc, cudaEventCreate(&b->begin));
+	TRY(rc, cudaEventCreate(&b->end));
+	for (unsigned t = 0; t < TILES; t++) {
+		TRY(rc, cudaMalloc((void **)&b->tiles[t], 3 * TILE));
+		TRY(rc, cudaStreamCreateWithFlags(&b->tile_streams[t], cudaStreamNonBlocking));
+	}
+	if (rc < 0)
+		return rc;
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>((uint64_t *)b->mapped,
+								   b->setup.medium / 8);
+	TRY(rc, cudaGetLastError());
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(b->plain, b->setup.hot / 8);
+	TRY(rc, cudaGetLastError());
+	TRY(rc, cudaStreamSynchronize(b->stream));
+	return rc;
+}
+
+static int open_drive(struct gpucache *b)
+{
+	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+
+	opts.bytes = b->setup.medium;
+	opts.memory = b->host;
+	opts.queues = b->setup.queues;
+	return fth_gpu_drive_open(&opts, &b->drive);
+}
+
+int gpucache_open(const struct gpucache_setup *setup, struct gpucache **out)
+{
+	struct gpucache *b;
+	int devices = 0, rc;
+
+	/* Before CUDA starts: a kernel can not be loaded while the controller runs. */
+	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+	rc = check(cudaGetDeviceCount(&devices), "looking for a GPU");
+	if (rc < 0)
+		return rc;
+	if (devices == 0)
+		return fth_fail(EOPNOTSUPP, "there is no GPU here");
+	b = (struct gpucache *)calloc(1, sizeof(*b));
+	if (!b)
+		return -ENOMEM;
+	b->setup = *setup;
+	TRY(rc, cudaGetDeviceProperties(&b->gpu, 0));
+	if (rc == 0)
+		rc = alloc_all(b);
+	if (rc == 0)
+		rc = open_drive(b);
+	if (rc < 0) {
+		gpucache_close(b);
+		return rc;
+	}
+	*out = b;
+	return 0;
+}
+
+void gpucache_close(struct gpucache *b)
+{
+	if (!b)
+		return;
+	/* What fails here fails because the GPU has; the results were told before. */
+	(void)fth_gpu_drive_close(b->drive);
+	(void)cudaFree(b->plain);
+	(void)cudaFree(b->report);
+	for (unsigned t = 0; t < TILES; t++)
+		(void)cudaFree(b->tiles[t]);
+	if (b->registered)
+		(void)cudaHostUnregister(b->host);
+	if (b->host)
+		(void)munmap(b->host, b->setup.medium);
+	free(b);
+}
+
+const char *gpucache_gpu(const struct gpucache *b)
+{
+	return b->gpu.name;
+}
+
+int gpucache_registers(enum gpucache_kernel kernel)
+{
+	static const void *const kernels[GPUCACHE_KERNELS] = {
+		(const void *)gpucache_sequential, (const void *)gpucache_cursor<4096>,
+		(const void *)gpucache_random,	   (const void *)gpucache_gather,
+		(const void *)gpucache_cold_lines, (const void *)gpucache_vector_add,
+	};
+	struct cudaFuncAttributes attributes;
+
+	if (cudaFuncGetAttributes(&attributes, kernels[kernel]) != cudaSuccess)
+		return 0;
+	return attributes.numRegs;
+}
+
+/* ---- one run ---- */
+
+/* Launch, wait, and look at what the kernel told. */
+static int timed(struct gpucache *b, const std::function<void()> &launch, double *seconds)
+{
+	struct gpucache_report report;
+	float ms = 0;
+	int rc = 0;
+
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->stream));
+	TRY(rc, cudaEventRecord(b->begin, b->stream));
+	if (rc < 0)
+		return rc;
+	launch();
+	TRY(rc, cudaGetLastError());
+	TRY(rc, cudaEventRecord(b->end, b->stream));
+	TRY(rc,
+	    cudaMemcpyAsync(&report, b->report, sizeof(report), cudaMemcpyDeviceToHost, b->stream));
+	TRY(rc, cudaStreamSynchronize(b->stream));
+	TRY(rc, cudaEventElapsedTime(&ms, b->begin, b->end));
+	*seconds = ms * 1e-3;
+	if (rc == 0 && report.failed)
+		rc = fth_fail(-report.rc, "%llu threads failed, one with %s", report.failed,
+			      strerror(-report.rc));
+	if (rc == 0 && report.wrong)
+		rc = fth_fail(EILSEQ, "%llu threads read something wrong", report.wrong);
+	return rc;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, unsigned n)
+{
+	qsort(values, n, sizeof(*values), compare_doubles);
+	return values[n / 2];
+}
+
+static int open_cache(struct gpucache *b, uint64_t bytes, uint32_t line,
+		      struct fth_gpu_cache **cache)
+{
+	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+
+	opts.bytes = bytes;
+	opts.line = line;
+	return fth_gpu_cache_open(b->drive, &opts, cache);
+}
+
+static int misses(struct fth_gpu_cache *cache, uint64_t *n)
+{
+	struct fth_gpu_cache_stats stats;
+	int rc = fth_gpu_cache_stats(cache, &stats);
+
+	*n = stats.count[FTH_GPU_MISSES];
+	return rc;
+}
+
+/* ---- hot ---- */
+
+/* Everything that is measured on hot lines, once; seconds by kernel, then the plain two. */
+#define HOT_RUNS (GPUCACHE_COLD + 2)
+
+static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t seed,
+		   double seconds[HOT_RUNS])
+{
+	unsigned blocks = many_blocks(b), gathering = (unsigned)(a.count / 4 / EACH / PER_BLOCK);
+	struct gpucache_report *report = b->report;
+	cudaStream_t s = b->stream;
+	const std::function<void()> runs[HOT_RUNS] = {
+		[&] { gpucache_sequential<<<blocks, PER_BLOCK, 0, s>>>(a, report); },
+		[&] {
+			if (a.line_shift == 12)
+				gpucache_cursor<4096><<<blocks, PER_BLOCK, 0, s>>>(a, report);
+			else
+				gpucache_cursor<512><<<blocks, PER_BLOCK, 0, s>>>(a, report);
+		},
+		[&] { gpucache_random<<<gathering, PER_BLOCK, 0, s>>>(a, seed, report); },
+		[&] { gpucache_gather<<<gathering, PER_BLOCK, 0, s>>>(a, seed + 1, report); },
+		[&] {
+			gpucache_stream<<<blocks, PER_BLOCK, 0, s>>>((const ulonglong2 *)b->plain,
+								     a.count, report);
+		},
+		[&] {
+			gpucache_raw_gather<<<gathering, PER_BLOCK, 0, s>>>(b->plain, a.count,
+									    seed + 2, report);
+		},
+	};
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < HOT_RUNS; i++)
+		rc = timed(b, runs[i], &seconds[i]);
+	return rc;
+}
+
+static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
+		       const struct fth_gpu_array &a, struct gpucache_hot *result)
+{
+	double seconds[HOT_RUNS], rates[HOT_RUNS][GPUCACHE_ROUNDS_MAX];
+	uint64_t gathered = a.count / 4 / EACH / PER_BLOCK * PER_BLOCK * EACH;
+	uint64_t before = 0, after = 0;
+	/* Brings all in, and shows that it is in use. */
+	int rc = run_hot(b, a, 1, seconds);
+
+	if (rc == 0)
+		rc = misses(cache, &before);
+	for (unsigned r = 0; rc == 0 && r < b->setup.rounds; r++) {
+		rc = run_hot(b, a, (r + 2) * 0x123456789ull, seconds);
+		for (unsigned i = 0; i < HOT_RUNS; i++) {
+			bool random =
+				i == GPUCACHE_RANDOM || i == GPUCACHE_GATHER || i == HOT_RUNS - 1;
+
+			rates[i][r] = (double)(random ? gathered : a.count) / seconds[i];
+		}
+	}
+	if (rc == 0)
+		rc = misses(cache, &after);
+	if (rc < 0)
+		return rc;
+	for (unsigned i = 0; i < GPUCACHE_COLD; i++)
+		result->rate[i] = median(rates[i], b->setup.rounds);
+	result->stream = median(rates[GPUCACHE_COLD], b->setup.rounds);
+	result->gather = median(rates[GPUCACHE_COLD + 1], b->setup.rounds);
+	result->misses = after - before;
+	return 0;
+}
+
+int gpucache_hot(struct gpucache *b, uint32_t line, struct gpucache_hot *result)
+{
+	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_array a;
+	int rc = open_cache(b, b->setup.hot, line, &cache), closed;
+
+	if (rc < 0)
+		return rc;
+	opts.count = b->setup.hot / 8;
+	opts.readonly = true;
+	rc = fth_gpu_cache_array(cache, 8, &opts, &a);
+	if (rc == 0)
+		rc = measure_hot(b, cache, a, result);
+	result->lines = b->setup.hot / line;
+	result->metadata = fth_gpu_cache_metadata(cache);
+	closed = fth_gpu_cache_close(cache);
+	return rc < 0 ? rc : closed;
+}
+
+/* ---- cold ---- */
+
+static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
+			const struct fth_gpu_array &a, struct gpucache_cold *result)
+{
+	uint64_t lines = a.count >> (a.line_shift - 3), n = lines / 4, before = 0, after = 0;
+	double seconds, rates[GPUCACHE_ROUNDS_MAX];
+	struct fth_gpu_cache_stats stats;
+	int rc = 0;
+
+	for (unsigned r = 0; rc == 0 && r <= b->setup.rounds; r++) {
+		rc = misses(cache, &before);
+		if (rc == 0)
+			rc = timed(
+				b,
+				[&] {
+					gpucache_cold_lines<<<b->setup.threads / PER_BLOCK,
+							      PER_BLOCK, 0, b->stream>>>(
+						a, b->next, n, b->report);
+				},
+				&seconds);
+		if (rc == 0)
+			rc = misses(cache, &after);
+		if (rc == 0 && after - before != n)
+			rc = fth_fail(EIO, "%llu of %llu lines were fetched",
+				      (unsigned long long)(after - before), (unsigned long long)n);
+		b->next += n;
+		/* The first round only fills the cache. */
+		if (r > 0)
+			rates[r - 1] = (double)n / seconds;
+	}
+	if (rc == 0)
+		rc = fth_gpu_cache_stats(cache, &stats);
+	if (rc < 0)
+		return rc;
+	result->rate = median(rates, b->setup.rounds);
+	result->lines = n;
+	result->evictions = stats.count[FTH_GPU_EVICTIONS];
+	return 0;
+}
+
+int gpucache_cold(struct gpucache *b, uint32_t line, struct gpucache_cold *result)
+{
+	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_array a;
+	int rc = open_cache(b, b->setup.cold, line, &cache), closed;
+
+	if (rc < 0)
+		return rc;
+	opts.readonly = true;
+	rc = fth_gpu_cache_array(cache, 8, &opts, &a);
+	if (rc == 0)
+		rc = measure_cold(b, cache, a, result);
+	closed = fth_gpu_cache_close(cache);
+	return rc < 0 ? rc : closed;
+}
+
+/* ---- vectorAdd ---- */
+
+/* Three arrays of n elements, one behind the other on the medium. */
+static int open_three(struct fth_gpu_cache *cache, uint64_t n, struct fth_gpu_array arrays[3])
+{
+	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	int rc = 0;
+
+	opts.count = n;
+	for (unsigned i = 0; rc == 0 && i < 3; i++) {
+		opts.offset = i * n * 8;
+		opts.readonly = i < 2;
+		rc = fth_gpu_cache_array(cache, 8, &opts, &arrays[i]);
+	}
+	return rc;
+}
+
+static int add_ours(struct gpucache *b, struct fth_gpu_cache *cache, struct fth_gpu_array arrays[3],
+		    double *seconds)
+{
+	unsigned blocks = 2 * (unsigned)b->gpu.multiProcessorCount;
+	uint64_t begin = fth_now_ns();
+	double kernel;
+	int rc = timed(
+		b,
+		[&] {
+			gpucache_vector_add<<<blocks, PER_BLOCK, 0, b->stream>>>(
+				arrays[0], arrays[1], arrays[2], b->report);
+		},
+		&kernel);
+
+	if (rc == 0)
+		rc = fth_gpu_cache_flush(cache);
+	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
+	return rc;
+}
+
+/* The usual way: copies of tiles in both directions, and kernels, overlap on two streams. */
+static int add_tiled(struct gpucache *b, uint64_t bytes, double *seconds)
+{
+	uint64_t begin = fth_now_ns(), at = 0;
+	int rc = 0;
+
+	for (unsigned t = 0; rc == 0 && at < bytes; at += TILE, t = (t + 1) % TILES) {
+		uint64_t part = bytes - at < TILE ? bytes - at : TILE;
+		cudaStream_t s = b->tile_streams[t];
+		char *tile = b->tiles[t];
+
+		TRY(rc, cudaMemcpyAsync(tile, b->host + at, part, cudaMemcpyHostToDevice, s));
+		TRY(rc, cudaMemcpyAsync(tile + TILE, b->host + bytes + at, part,
+					cudaMemcpyHostToDevice, s));
+		gpucache_add_plain<<<many_blocks(b), PER_BLOCK, 0, s>>>(
+			(const ulonglong2 *)tile, (const ulonglong2 *)(tile + TILE),
+			(ulonglong2 *)(tile + 2 * TILE), part / 16);
+		TRY(rc, cudaGetLastError());
+		TRY(rc, cudaMemcpyAsync(b->host + 2 * bytes + at, tile + 2 * TILE, part,
+					cudaMemcpyDeviceToHost, s));
+	}
+	for (unsigned t = 0; t < TILES; t++)
+		TRY(rc, cudaStreamSynchronize(b->tile_streams[t]));
+	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
+	return rc;
+}
+
+/* Is the sum right? Then spoil it for the next run. */
+static int check_sum(struct gpucache *b, uint64_t n)
+{
+	double seconds;
+	int rc = timed(
+		b,
+		[&] {
+			gpucache_check_add<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(
+				(const uint64_t *)b->mapped, n, b->report);
+		},
+		&seconds);
+
+	TRY(rc, cudaMemsetAsync(b->mapped + 16 * n, 0xa5, 8 * n, b->stream));
+	TRY(rc, cudaStreamSynchronize(b->stream));
+	return rc;
+}
+
+static int measure_add(struct gpucache *b, struct fth_gpu_cache *cache,
+		       struct fth_gpu_array arrays[3], struct gpucache_add *result)
+{
+	double ours[GPUCACHE_ROUNDS_MAX], tiled[GPUCACHE_ROUNDS_MAX], seconds;
+	uint64_t bytes = b->setup.add, n = bytes / 8;
+	struct fth_gpu_cache_stats stats;
+	int rc = 0;
+
+	for (unsigned r = 0; rc == 0 && r < b->setup.rounds; r++) {
+		rc = add_ours(b, cache, arrays, &seconds);
+		ours[r] = (double)bytes / seconds;
+		if (rc == 0)
+			rc = check_sum(b, n);
+		if (rc == 0 && r == 0)
+			rc = fth_gpu_cache_stats(cache, &stats);
+		if (rc == 0)
+			rc = fth_gpu_cache_empty(cache);
+		if (rc == 0)
+			rc = add_tiled(b, bytes, &seconds);
+		tiled[r] = (double)bytes / seconds;
+		if (rc == 0)
+			rc = check_sum(b, n);
+	}
+	if (rc < 0)
+		return rc;
+	result->ours = median(ours, b->setup.rounds);
+	result->tiled = median(tiled, b->setup.rounds);
+	result->read = stats.count[FTH_GPU_READS];
+	result->written = stats.count[FTH_GPU_WRITE_BACKS];
+	return 0;
+}
+
+int gpucache_add(struct gpucache *b, uint32_t line, struct gpucache_add *result)
+{
+	struct fth_gpu_array arrays[3];
+	struct fth_gpu_cache *cache;
+	int rc = open_cache(b, b->setup.cold, line, &cache), closed;
+
+	if (rc < 0)
+		return rc;
+	rc = open_three(cache, b->setup.add / 8, arrays);
+	if (rc == 0)
+		rc = measure_add(b, cache, arrays, result);
+	closed = fth_gpu_cache_close(cache);
+	return rc < 0 ? rc : closed;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernels of `fathom bench gpucache`. Element i of the medium is gpucache_value(i), so that
+ * every read is checked at the cost of one instruction or two.
+ */
+#ifndef FTH_BENCH_GPUCACHE_KERNELS_H
+#define FTH_BENCH_GPUCACHE_KERNELS_H
+
+#include "fathom/gpu/array.h"
+
+#define GPUCACHE_KEY 0x5bd1e9955bd1e995ull
+#define EACH	     16u /* elements that a thread gathers */
+
+struct gpucache_report {
+	unsigned long long wrong, failed;
+	int rc;
+};
+
+FTH_HD uint64_t gpucache_value(uint64_t i)
+{
+	return i ^ GPUCACHE_KEY;
+}
+
+static __device__ __forceinline__ uint64_t gpucache_thread(void)
+{
+	return (uint64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+static __device__ __forceinline__ uint64_t gpucache_threads(void)
+{
+	return (uint64_t)gridDim.x * blockDim.x;
+}
+
+static __device__ __forceinline__ void gpucache_tell(struct gpucache_report *report, uint64_t wrong,
+						     int rc)
+{
+	if (wrong)
+		atomicAdd(&report->wrong, 1);
+	if (rc < 0) {
+		atomicAdd(&report->failed, 1);
+		report->rc = rc;
+	}
+}
+
+/* ---- data ---- */
+
+static __global__ void gpucache_fill(uint64_t *data, uint64_t n)
+{
+	for (uint64_t i = gpucache_thread(); i < n; i += gpucache_threads())
+		data[i] = gpucache_value(i);
+}
+
+/* ---- hot: through the cache ---- */
+
+static __global__ void __launch_bounds__(256, 8)
+	gpucache_sequential(struct fth_gpu_array a, struct gpucache_report *report)
+{
+	uint64_t wrong = 0, v = 0;
+	int rc = 0;
+
+	for (uint64_t i = gpucache_thread(); i < a.count && rc == 0; i += gpucache_threads()) {
+		rc = fth_gpu_get(a, i, &v);
+		wrong |= v ^ gpucache_value(i);
+	}
+	gpucache_tell(report, wrong, rc);
+}
+
+/* A warp per line. */
+template <uint32_t line_bytes>
+static __global__ void __launch_bounds__(256, 6)
+	gpucache_cursor(struct fth_gpu_array a, struct gpucache_report *report)
+{
+	uint64_t lines = a.count >> (a.line_shift - 3), wrong = 0;
+	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
+	uint32_t lane = threadIdx.x % 32;
+	int rc = 0;
+
+	for (uint64_t line = gpucache_thread() / 32; line < lines;
+	     line += gpucache_threads() / 32) {
+		const ulonglong2 *data = (const ulonglong2 *)fth_gpu_cursor_line(a, &cursor, line,
+										 FTH_GPU_READ, &rc);
+		uint64_t first = line << (a.line_shift - 3);
+
+		if (!data)
+			break;
+#pragma unroll
+		for (uint32_t k = 0; k < line_bytes / 512; k++) {
+			ulonglong2 v = data[32 * k + lane];
+			uint64_t i = first + 64 * k + 2 * lane;
+
+			wrong |= (v.x ^ gpucache_value(i)) | (v.y ^ gpucache_value(i + 1));
+		}
+	}
+	fth_gpu_cursor_close(a, &cursor, FTH_GPU_READ);
+	gpucache_tell(report, wrong, rc);
+}
+
+/* A cheap generator: the same work beside the cache and without it. */
+static __device__ __forceinline__ uint64_t gpucache_next(uint64_t *state, uint64_t mask)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 24 & mask;
+}
+
+static __global__ void __launch_bounds__(256, 8)
+	gpucache_random(struct fth_gpu_array a, uint64_t seed, struct gpucache_report *report)
+{
+	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0, v = 0;
+	int rc = 0;
+
+	for (uint32_t k = 0; k < EACH && rc == 0; k++) {
+		uint64_t i = gpucache_next(&state, a.count - 1);
+
+		rc = fth_gpu_get(a, i, &v);
+		wrong |= v ^ gpucache_value(i);
+	}
+	gpucache_tell(report, wrong, rc);
+}
+
+static __global__ void __launch_bounds__(256, 6)
+	gpucache_gather(struct fth_gpu_array a, uint64_t seed, struct gpucache_report *report)
+{
+	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0;
+	int rc = 0;
+
+	for (uint32_t k = 0; k < EACH && rc == 0; k += 4) {
+		uint64_t indices[4], v[4];
+
+#pragma unroll
+		for (uint32_t j = 0; j < 4; j++)
+			indices[j] = gpucache_next(&state, a.count - 1);
+		rc = fth_gpu_get_many<4>(a, indices, v);
+#pragma unroll
+		for (uint32_t j = 0; j < 4; j++)
+			wrong |= v[j] ^ gpucache_value(indices[j]);
+	}
+	gpucache_tell(report, wrong, rc);
+}
+
+/* ---- the same in plain GPU memory ---- */
+
+static __global__ void gpucache_stream(const ulonglong2 *data, uint64_t n,
+				       struct gpucache_report *report)
+{
+	uint64_t wrong = 0, step = gpucache_threads();
+
+#pragma unroll 4
+	for (uint64_t i = gpucache_thread(); i < n / 2; i += step) {
+		ulonglong2 v = data[i];
+
+		wrong |= (v.x ^ gpucache_value(2 * i)) | (v.y ^ gpucache_value(2 * i + 1));
+	}
+	gpucache_tell(report, wrong, 0);
+}
+
+static __global__ void gpucache_raw_gather(const uint64_t *data, uint64_t n, uint64_t seed,
+					   struct gpucache_report *report)
+{
+	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0;
+
+#pragma unroll 4
+	for (uint32_t k = 0; k < EACH; k++) {
+		uint64_t i = gpucache_next(&state, n - 1);
+
+		wrong |= data[i] ^ gpucache_value(i);
+	}
+	gpucache_tell(report, wrong, 0);
+}
+
+/* ---- cold ---- */
+
+/* A permutation of [0, mask]: multiplications by odd numbers and shifts are reversible. */
+FTH_HD uint64_t gpucache_shuffle(uint64_t n, uint64_t mask)
+{
+	n = n * 0x9e3779b97f4a7c15ull & mask;
+	n ^= n >> 10;
+	n = n * 0xbf58476d1ce4e5b9ull & mask;
+	n ^= n >> 9;
+	return n * 0x94d049bb133111ebull & mask;
+}
+
+/* One element each of n lines, that nobody has read for long. */
+static __global__ void __launch_bounds__(256, 6)
+	gpucache_cold_lines(struct fth_gpu_array a, uint64_t first, uint64_t n,
+			    struct gpucache_report *report)
+{
+	uint32_t shift = a.line_shift - 3;
+	uint64_t mask = (a.count >> shift) - 1, wrong = 0, v = 0;
+	int rc = 0;
+
+	for (uint64_t c = gpucache_thread(); c < n && rc == 0; c += gpucache_threads()) {
+		uint64_t line = gpucache_shuffle(first + c, mask);
+		uint64_t i = (line << shift) + (c & ((1u << shift) - 1));
+
+		rc = fth_gpu_get(a, i, &v);
+		wrong |= v ^ gpucache_value(i);
+	}
+	gpucache_tell(report, wrong, rc);
+}
+
+/* ---- vectorAdd ---- */
+
+static __device__ __forceinline__ int gpucache_add_line(const struct fth_gpu_array &a,
+							const struct fth_gpu_array &b,
+							const struct fth_gpu_array &c,
+							uint64_t line)
+{
+	struct fth_gpu_pin in[2], out;
+	uint32_t bytes = 1u << a.line_shift;
+
+	in[0] = fth_gpu_pin_(a.cache, ~0u, a.range, line, FTH_GPU_READ);
+	if (in[0].rc < 0)
+		return in[0].rc;
+	in[1] = fth_gpu_pin_(b.cache, ~0u, b.range, line, FTH_GPU_READ);
+	out = in[1].rc < 0 ? in[1] : fth_gpu_pin_(c.cache, ~0u, c.range, line, FTH_GPU_OVERWRITE);
+	if (out.rc == 0)
+		for (uint32_t k = 16 * (threadIdx.x % 32); k < bytes; k += 512) {
+			ulonglong2 x = *(const ulonglong2 *)(in[0].data + k);
+			ulonglong2 y = *(const ulonglong2 *)(in[1].data + k);
+
+			*(ulonglong2 *)(out.data + k) = make_ulonglong2(x.x + y.x, x.y + y.y);
+		}
+	fth_gpu_unpin_(a.cache, ~0u, a.range, line, in[0], false);
+	if (in[1].rc == 0)
+		fth_gpu_unpin_(b.cache, ~0u, b.range, line, in[1], false);
+	if (out.rc == 0)
+		fth_gpu_unpin_(c.cache, ~0u, c.range, line, out, true);
+	return out.rc;
+}
+
+/* Sixteen lines of a and of b are brought in at once, then added. */
+static __global__ void __launch_bounds__(256, 6)
+	gpucache_vector_add(struct fth_gpu_array a, struct fth_gpu_array b, struct fth_gpu_array c,
+			    struct gpucache_report *report)
+{
+	uint32_t lane = threadIdx.x % 32, shift = a.line_shift - 3;
+	uint64_t lines = a.count >> shift, first;
+	int rc = 0;
+
+	for (first = 16 * (gpucache_thread() / 32); first < lines && rc == 0;
+	     first += gpucache_threads() / 2) {
+		uint64_t mine = first + lane % 16;
+
+		if (mine < lines)
+			rc = fth_gpu_access_(a.cache, lane < 16 ? a.range : b.range,
+					     mine << a.line_shift, FTH_GPU_OP_PREFETCH, 0, 0, 0)
+				     .rc;
+		rc = __reduce_min_sync(~0u, rc);
+		for (uint32_t k = 0; k < 16 && first + k < lines && rc == 0; k++)
+			rc = gpucache_add_line(a, b, c, first + k);
+	}
+	gpucache_tell(report, 0, rc);
+}
+
+static __global__ void gpucache_add_plain(const ulonglong2 *a, const ulonglong2 *b, ulonglong2 *c,
+					  uint64_t n)
+{
+	for (uint64_t i = gpucache_thread(); i < n; i += gpucache_threads())
+		c[i] = make_ulonglong2(a[i].x + b[i].x, a[i].y + b[i].y);
+}
+
+/* Are the n elements of c, on the medium, what those of a and b before them add up to? */
+static __global__ void gpucache_check_add(const uint64_t *medium, uint64_t n,
+					  struct gpucache_report *report)
+{
+	uint64_t wrong = 0;
+
+	for (uint64_t i = gpucache_thread(); i < n; i += gpucache_threads())
+		wrong |= medium[2 * n + i] ^ (gpucache_value(i) + gpucache_value(n + i));
+	gpucache_tell(report, wrong, 0);
+}
+
+#endif
