@@ -41,9 +41,6 @@ memcheck)
   tool="compute-sanitizer --tool memcheck --error-exitcode 1"
   run drive_memcheck $tool "$(find "$build" -name gpu_drive_device_test)" --small
   run fault_memcheck $tool "$(find "$build" -name gpu_fault_device_test)" --no-failure
-  run cache_memcheck $tool "$(find "$build" -name gpu_cache_device_test)" --small
-  run cache_write_memcheck $tool "$(find "$build" -name gpu_cache_write_device_test)" --small
-  run cache_fault_memcheck $tool "$(find "$build" -name gpu_cache_fault_device_test)" --no-failure
   ;;
 bench)
   "$build/fathom" bench gpublock | tee "$build/gpu-block.json" || failed=1

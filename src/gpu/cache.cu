@@ -16,8 +16,8 @@
 #include <time.h>
 
 #define NAP_NS	    20000
-#define AHEAD_SHARE 16u
-#define AHEAD_MOST  65536u
+#define ALIGN	    ((uint64_t)FTH_GPU_LINE_MAX)
+#define AHEAD_SHARE 8u
 
 static int first_error(int rc, int next)
 {
@@ -107,13 +107,13 @@ static int alloc_gpu(struct fth_gpu_cache *cache, void **to, size_t bytes, int v
 static void describe(struct fth_gpu_cache *cache, uint32_t frames)
 {
 	struct fth_gpu_cache_state *state = &cache->stage->state;
-	uint32_t ahead = frames / AHEAD_SHARE;
 
 	state->frames = frames;
 	while ((1u << state->line_shift) < cache->opts.line)
 		state->line_shift++;
 	state->blocks_per_line = cache->opts.line / FTH_GPU_BLOCK;
-	state->ahead = ahead > AHEAD_MOST ? AHEAD_MOST : ahead;
+	/* An eighth behind the hand: what was changed is written while reads leave the bus idle. */
+	state->ahead = frames - frames / AHEAD_SHARE;
 	state->timeout_ns = cache->opts.timeout_ms * 1000000ull;
 	state->drive = fth_gpu_drive_view(cache->drive);
 }
@@ -138,7 +138,9 @@ static int set_up(struct fth_gpu_cache *cache)
 	describe(cache, frames);
 	rc = alloc_gpu(cache, (void **)&cache->state, sizeof(*state) + sizeof(int32_t), 0);
 	if (rc == 0)
-		rc = alloc_gpu(cache, (void **)&state->data, (size_t)frames * cache->opts.line, 0);
+		rc = alloc_gpu(cache, &cache->data, (size_t)frames * cache->opts.line + ALIGN, 0);
+	/* A line lies in whole pages of NVMe, two at most. */
+	state->data = (uint8_t *)(((uint64_t)cache->data + ALIGN - 1) / ALIGN * ALIGN);
 	if (rc == 0)
 		rc = alloc_gpu(cache, (void **)&state->tags, frames * sizeof(uint64_t), 0xff);
 	cache->flush_rc = (int32_t *)(cache->state + 1);
@@ -153,8 +155,8 @@ static int release(struct fth_gpu_cache *cache)
 
 	for (uint32_t i = 0; i < cache->arrays; i++)
 		rc = first_error(rc, fth_gpu_check(cudaFree(cache->words[i]), "freeing words"));
+	rc = first_error(rc, fth_gpu_check(cudaFree(cache->data), "freeing GPU memory"));
 	if (cache->stage) {
-		rc = first_error(rc, fth_gpu_check(cudaFree(cache->stage->state.data), "freeing"));
 		rc = first_error(rc, fth_gpu_check(cudaFree(cache->stage->state.tags), "freeing"));
 		rc = first_error(rc, fth_gpu_check(cudaFreeHost(cache->stage), "freeing"));
 	}

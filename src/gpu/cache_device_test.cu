@@ -150,20 +150,6 @@ __global__ static void look_outside(struct fth_gpu_array a, struct report *repor
 	bed_tell(report, 0, fth_gpu_prefetch(a, threadIdx.x * 512) == 0);
 }
 
-__global__ static void __launch_bounds__(256, 4)
-	gather(struct fth_gpu_array a, struct report *report)
-{
-	struct fth_rng rng = {77 + bed_thread()};
-	uint64_t indices[4], values[4];
-	int rc;
-
-	for (uint32_t k = 0; k < 4; k++)
-		indices[k] = fth_rng_below(&rng, a.count);
-	rc = fth_gpu_get_many<4>(a, indices, values);
-	for (uint32_t k = 0; k < 4; k++)
-		bed_tell(report, rc, values[k] == bed_value(indices[k]));
-}
-
 static void test_runs(void)
 {
 	struct bed_opts opts = bed_defaults();
@@ -185,11 +171,8 @@ static void test_runs(void)
 	read_runs<<<blocks, 128, 0, bed.stream>>>(bed.a, bed.scratch, bed.report);
 	report = bed_finish(&bed);
 	BED_ALL_WELL(report);
-	gather<<<blocks, 256, 0, bed.stream>>>(bed.a, bed.report);
-	report = bed_finish(&bed);
-	BED_ALL_WELL(report);
 	bed_close(&bed);
-	printf("runs: cursors, blocks, warps and gathers read what is there\n");
+	printf("runs: cursors, blocks and warps read what is there\n");
 }
 
 /* What the host changes is seen after the cache was emptied; what is wrong is refused. */

@@ -8,7 +8,7 @@
 
 #include "ctrl_work.h"
 #include "fathom/base/rng.h"
-#include "fathom/gpu/lines.h"
+#include "fathom/gpu/runs.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -409,6 +409,48 @@ static void test_pins(void **state)
 	release_bed(bed);
 }
 
+/* Runs that begin and end anywhere. */
+static void copy_runs(struct client *me, uint32_t lane)
+{
+	static thread_local uint64_t memory[701];
+	uint64_t first = 100 + 1777 * me->number, n = 701;
+	int rc;
+
+	if (lane == 0)
+		memset(memory, 0, sizeof(memory));
+	__syncwarp();
+	rc = fth_gpu_run_(me->bed->cache, 0, first * 8, n * 8, (uint8_t *)memory, false, 0, 1);
+	__syncwarp();
+	note(me->bed, rc, true);
+	for (uint64_t k = lane; k < n; k += 32) {
+		note(me->bed, 0, memory[k] == value_of(first + k));
+		memory[k] = ~memory[k];
+	}
+	__syncwarp();
+	for (uint32_t step = 0; step < 2; step++)
+		note(me->bed,
+		     fth_gpu_run_(me->bed->cache, 0, first * 8, n * 8, (uint8_t *)memory, true,
+				  step, 2),
+		     true);
+}
+
+static void test_runs(void **state)
+{
+	static const struct shape s = {11, 1024, 3, 1, 0, false};
+	struct bed *bed = make_bed(&s);
+
+	(void)state;
+	run_clients(bed, copy_runs);
+	run_clients(bed, flush);
+	all_well(bed);
+	for (uint64_t i = 0; i < bed->elements; i++) {
+		bool changed = i >= 100 && i < 100 + 3 * 1777 && (i - 100) % 1777 < 701;
+
+		assert_int_equal(*on_medium(bed, i, 0), changed ? ~value_of(i) : value_of(i));
+	}
+	release_bed(bed);
+}
+
 /* ---- errors ---- */
 
 static void read_beyond(struct client *me, uint32_t lane)
@@ -480,7 +522,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_adds),
-		cmocka_unit_test(test_pins),   cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_pins), cmocka_unit_test(test_runs),   cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_no_frame),
 	};
 

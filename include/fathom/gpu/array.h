@@ -23,7 +23,7 @@
 
 #ifdef __CUDACC__
 
-#include "fathom/gpu/lines.h"
+#include "fathom/gpu/runs.h"
 
 template <uint32_t size> struct fth_gpu_bits_;
 template <> struct fth_gpu_bits_<1> {
@@ -64,6 +64,12 @@ FTH_GPU bool fth_gpu_is_hot_(uint64_t word)
 	return (word & (FTH_LINE_VALID | FTH_LINE_HOT)) == (FTH_LINE_VALID | FTH_LINE_HOT);
 }
 
+/* For orders that fathom/hd/atomic.h does not have, where they make a difference. */
+FTH_GPU cuda::atomic_ref<uint64_t, cuda::thread_scope_device> fth_gpu_ref_(uint64_t &word)
+{
+	return cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(word);
+}
+
 /* Where byte `byte` of an array is, if its line is where the word says. */
 FTH_GPU uint8_t *fth_gpu_place_(const struct fth_gpu_array &a, uint64_t word, uint64_t byte)
 {
@@ -93,7 +99,8 @@ template <typename T> FTH_GPU int fth_gpu_get(const struct fth_gpu_array &a, uin
 		if (fth_line_same_place(word, fth_load_relaxed_dev64(at)))
 			return 0;
 	}
-	value = fth_gpu_access_(a.cache, a.range, byte, FTH_GPU_OP_GET, sizeof(T), 0, 0);
+	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_GET, sizeof(T), 0,
+					      0);
 	*out = fth_gpu_from_bits_<T>(value.bits);
 	return value.rc;
 }
@@ -102,53 +109,9 @@ template <typename T> FTH_GPU int fth_gpu_set(const struct fth_gpu_array &a, uin
 {
 	if (i >= a.count)
 		return -ERANGE;
-	return fth_gpu_access_(a.cache, a.range, i * sizeof(T), FTH_GPU_OP_SET, sizeof(T),
-			       fth_gpu_to_bits_(value), 0)
+	return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), FTH_GPU_OP_SET,
+					     sizeof(T), fth_gpu_to_bits_(value), 0)
 		.rc;
-}
-
-/*
- * N elements anywhere, as fth_gpu_get() but all of them on their way at once: for gathers, where a
- * single look would leave the memory idle.
- */
-template <uint32_t N, typename T>
-FTH_GPU int fth_gpu_get_many(const struct fth_gpu_array &a, const uint64_t *indices, T *out)
-{
-	uint64_t words[N];
-	uint32_t missed = 0;
-	int rc = 0;
-
-#pragma unroll
-	for (uint32_t k = 0; k < N; k++)
-		words[k] = indices[k] < a.count
-				   ? fth_load_relaxed_dev64(
-					     a.words + (indices[k] * sizeof(T) >> a.line_shift))
-				   : 0;
-	/* Stops the data from being read before the words. */
-	fth_gpu_fence_();
-#pragma unroll
-	for (uint32_t k = 0; k < N; k++)
-		if (fth_gpu_is_hot_(words[k]))
-			out[k] = fth_gpu_from_bits_<T>(fth_gpu_load_(
-				fth_gpu_place_(a, words[k], indices[k] * sizeof(T)), sizeof(T)));
-	/* Stops the second look at the words from being taken before. */
-	fth_gpu_fence_();
-#pragma unroll
-	for (uint32_t k = 0; k < N; k++) {
-		uint64_t *at = a.words + (indices[k] * sizeof(T) >> a.line_shift);
-
-		if (!fth_gpu_is_hot_(words[k]) ||
-		    !fth_line_same_place(words[k], fth_load_relaxed_dev64(at)))
-			missed |= 1u << k;
-	}
-#pragma unroll
-	for (uint32_t k = 0; k < N; k++)
-		if (missed >> k & 1) {
-			int one = fth_gpu_get(a, indices[k], &out[k]);
-
-			rc = rc ? rc : one;
-		}
-	return rc;
 }
 
 /* ---- atomics on elements of 4 and 8 bytes; *old may be NULL ---- */
@@ -162,7 +125,8 @@ FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, enum fth_
 	static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are for 4 and 8 bytes");
 	if (i >= a.count)
 		return -ERANGE;
-	found = fth_gpu_access_(a.cache, a.range, i * sizeof(T), op, sizeof(T), value, expected);
+	found = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), op, sizeof(T), value,
+					      expected);
 	if (old)
 		*old = (T)found.bits;
 	return found.rc;
@@ -208,7 +172,8 @@ FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_array &a, uint64_t i)
 		return -ERANGE;
 	if (fth_line_ready(fth_load_relaxed_dev64(a.words + (byte >> a.line_shift))))
 		return 0;
-	return fth_gpu_access_(a.cache, a.range, byte, FTH_GPU_OP_PREFETCH, 0, 0, 0).rc;
+	return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_PREFETCH, 0, 0, 0)
+		.rc;
 }
 
 /*
@@ -232,10 +197,38 @@ FTH_GPU struct fth_gpu_cursor fth_gpu_cursor_open(void)
 FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
 				  enum fth_gpu_mode mode)
 {
-	if (cursor->line != UINT64_MAX)
-		fth_gpu_unpin_(a.cache, ~0u, a.range, cursor->line, cursor->pin,
-			       mode != FTH_GPU_READ);
+	if (cursor->line == UINT64_MAX)
+		return;
+	if (mode != FTH_GPU_READ) {
+		FTH_GPU_FAR_(fth_gpu_unpin_)
+		(a.cache, ~0u, a.range, cursor->line, cursor->pin, true);
+	} else {
+		__syncwarp();
+		/* release: all lanes have read before the frame may be another line's. */
+		if (fth_warp_lane() == 0)
+			fth_gpu_ref_(a.words[cursor->line])
+				.fetch_add(UINT64_MAX, cuda::memory_order_release);
+	}
 	cursor->line = UINT64_MAX;
+}
+
+/* Hold a line that is hot; false if it is not. The same in all lanes. */
+FTH_GPU bool fth_gpu_cursor_try_(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
+				 uint64_t line)
+{
+	uint64_t word = 0;
+
+	if (fth_warp_lane() == 0) {
+		/* acquire: stops the data from being read before. */
+		word = fth_gpu_ref_(a.words[line]).fetch_add(1, cuda::memory_order_acquire);
+		if (!fth_gpu_is_hot_(word))
+			fth_gpu_ref_(a.words[line])
+				.fetch_add(UINT64_MAX, cuda::memory_order_relaxed);
+	}
+	__syncwarp();
+	word = __shfl_sync(~0u, word, 0);
+	cursor->pin.data = fth_gpu_place_(a, word, 0);
+	return fth_gpu_is_hot_(word);
 }
 
 /* The bytes of a line, for any lane to use; NULL with *rc set. The same mode each time. */
@@ -245,7 +238,15 @@ FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_array &a, struct fth_g
 	if (cursor->line == line)
 		return cursor->pin.data;
 	fth_gpu_cursor_close(a, cursor, mode);
-	cursor->pin = fth_gpu_pin_(a.cache, ~0u, a.range, line, mode);
+	if (line << a.line_shift >> a.element_shift >= a.count) {
+		*rc = -ERANGE;
+		return NULL;
+	}
+	if (mode == FTH_GPU_READ && fth_gpu_cursor_try_(a, cursor, line)) {
+		cursor->line = line;
+		return cursor->pin.data;
+	}
+	cursor->pin = FTH_GPU_FAR_(fth_gpu_pin_)(a.cache, ~0u, a.range, line, mode);
 	*rc = cursor->pin.rc;
 	if (cursor->pin.rc < 0)
 		return NULL;
@@ -254,71 +255,6 @@ FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_array &a, struct fth_g
 }
 
 /* ---- runs of elements, copied by warps and blocks ---- */
-
-/* One piece within a line, all lanes; 16 bytes each where both sides allow it. */
-FTH_GPU void fth_gpu_copy_(uint8_t *to, const uint8_t *from, uint32_t bytes)
-{
-	uint32_t lane = fth_warp_lane();
-
-	if ((((uint64_t)to | (uint64_t)from | bytes) & 15) == 0) {
-		for (uint32_t k = 16 * lane; k < bytes; k += 512)
-			*(uint4 *)(to + k) = *(const uint4 *)(from + k);
-	} else {
-		for (uint32_t k = lane; k < bytes; k += 32)
-			to[k] = from[k];
-	}
-}
-
-/* Bring in the next 32 lines of a run, all at once. */
-FTH_GPU void fth_gpu_run_ahead_(struct fth_gpu_cache_state *cache, uint32_t array, uint64_t line,
-				uint64_t last)
-{
-	line += fth_warp_lane();
-	/* What fails here fails again below, where someone looks at the error. */
-	if (line <= last)
-		(void)fth_gpu_access_(cache, array, line << cache->line_shift, FTH_GPU_OP_PREFETCH,
-				      0, 0, 0);
-	__syncwarp();
-}
-
-/*
- * Copy bytes [byte, byte + bytes) of an array, not 0, from or to memory: lines step, step + steps
- * and so on of the run. Lines that are written whole are not brought in.
- */
-FTH_GPU_CALL int fth_gpu_run_(struct fth_gpu_cache_state *cache, uint32_t array, uint64_t byte,
-			      uint64_t bytes, uint8_t *memory, bool write, uint32_t step,
-			      uint32_t steps)
-{
-	uint32_t size = 1u << cache->line_shift;
-	uint64_t first = byte >> cache->line_shift, last = (byte + bytes - 1) >> cache->line_shift;
-	uint64_t turn = 0;
-
-	for (uint64_t line = first + step; line <= last; line += steps, turn++) {
-		uint64_t from = line << cache->line_shift, to = from + size;
-		struct fth_gpu_pin pin;
-		bool whole;
-
-		if (!write && steps == 1 && turn % 32 == 0)
-			fth_gpu_run_ahead_(cache, array, line, last);
-		from = from < byte ? byte : from;
-		to = to > byte + bytes ? byte + bytes : to;
-		whole = to - from == size;
-		pin = fth_gpu_pin_(cache, ~0u, array, line,
-				   !write  ? FTH_GPU_READ
-				   : whole ? FTH_GPU_OVERWRITE
-					   : FTH_GPU_WRITE);
-		if (pin.rc < 0)
-			return pin.rc;
-		if (write)
-			fth_gpu_copy_(pin.data + (from & (size - 1)), memory + (from - byte),
-				      (uint32_t)(to - from));
-		else
-			fth_gpu_copy_(memory + (from - byte), pin.data + (from & (size - 1)),
-				      (uint32_t)(to - from));
-		fth_gpu_unpin_(cache, ~0u, array, line, pin, write);
-	}
-	return 0;
-}
 
 FTH_GPU int fth_gpu_run_check_(const struct fth_gpu_array &a, uint64_t first, uint64_t n)
 {
@@ -330,9 +266,11 @@ FTH_GPU int fth_gpu_warp_read(const struct fth_gpu_array &a, uint64_t first, uin
 {
 	int rc = fth_gpu_run_check_(a, first, n);
 
-	return rc < 0 || n == 0 ? rc
-				: fth_gpu_run_(a.cache, a.range, first << a.element_shift,
-					       n << a.element_shift, (uint8_t *)out, false, 0, 1);
+	return rc < 0 || n == 0
+		       ? rc
+		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
+						    n << a.element_shift, (uint8_t *)out, false, 0,
+						    1);
 }
 
 FTH_GPU int fth_gpu_warp_write(const struct fth_gpu_array &a, uint64_t first, uint64_t n,
@@ -340,9 +278,11 @@ FTH_GPU int fth_gpu_warp_write(const struct fth_gpu_array &a, uint64_t first, ui
 {
 	int rc = fth_gpu_run_check_(a, first, n);
 
-	return rc < 0 || n == 0 ? rc
-				: fth_gpu_run_(a.cache, a.range, first << a.element_shift,
-					       n << a.element_shift, (uint8_t *)values, true, 0, 1);
+	return rc < 0 || n == 0
+		       ? rc
+		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
+						    n << a.element_shift, (uint8_t *)values, true,
+						    0, 1);
 }
 
 /* A block of whole warps does the same, line by line; all its threads call, and wait for all. */
@@ -352,8 +292,9 @@ FTH_GPU int fth_gpu_block_run_(const struct fth_gpu_array &a, uint64_t first, ui
 	int rc = fth_gpu_run_check_(a, first, n);
 
 	if (rc == 0 && n > 0)
-		rc = fth_gpu_run_(a.cache, a.range, first << a.element_shift, n << a.element_shift,
-				  memory, write, threadIdx.x / 32, blockDim.x / 32);
+		rc = FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
+						n << a.element_shift, memory, write,
+						threadIdx.x / 32, blockDim.x / 32);
 	return __syncthreads_or(rc < 0) && rc == 0 ? -EIO : rc;
 }
 

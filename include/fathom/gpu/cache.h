@@ -79,7 +79,7 @@ struct fth_gpu_cache_state {
 	uint32_t frames;
 	uint32_t line_shift;
 	uint32_t blocks_per_line;
-	uint32_t ahead; /* frames by which cleaning is ahead of the hand */
+	uint32_t ahead; /* frames by which writing is ahead of the hand */
 	uint64_t timeout_ns;
 	struct fth_gpu_view drive;
 	struct fth_gpu_range ranges[FTH_GPU_ARRAYS_MAX];

@@ -28,12 +28,26 @@
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 #ifdef FTH_WARP_ON_HOST
-#define FTH_GPU	     static inline
-#define FTH_GPU_CALL static inline
+#define FTH_GPU		       static inline
+#define FTH_GPU_CALL	       static inline
+#define FTH_GPU_FAR_(function) function
 #else
-#define FTH_GPU	     static __device__ __forceinline__
+#define FTH_GPU		       static __device__ __forceinline__
 /* The way of a miss: called, so that its registers are not those of every kernel. */
-#define FTH_GPU_CALL static inline __device__ __noinline__
+#define FTH_GPU_CALL	       static inline __device__ __noinline__
+
+/*
+ * How a kernel gets there: by a pointer that the compiler can not see through. It would otherwise
+ * give all of the kernel's registers to the called function, and keep what the kernel needs in
+ * memory, hit or miss. By the convention for unknown functions the called one saves registers.
+ */
+template <typename F, F function> FTH_GPU F fth_gpu_far_(void)
+{
+	static __device__ F pointer = function;
+
+	return *(F volatile *)&pointer;
+}
+#define FTH_GPU_FAR_(function) (fth_gpu_far_<decltype(&function), &function>())
 
 /* A number that other warps do not have. */
 FTH_GPU uint32_t fth_gpu_warp_(void)
