@@ -18,8 +18,8 @@
 
 static const uint32_t line_sizes[LINES] = {4096, 512};
 
-static const char *const kernel_names[GPUCACHE_KERNELS] = {"sequential", "cursor", "random",
-							   "gather",	 "cold",   "add"};
+static const char *const kernel_names[GPUCACHE_KERNELS] = {"sequential", "cursor", "random", "cold",
+							   "add"};
 
 struct table {
 	struct gpucache_hot hot[LINES];
@@ -35,7 +35,7 @@ static void print_hot(uint32_t line, const struct gpucache_hot *hot)
 	if (fth_cli_json())
 		return;
 	for (int k = 0; k < GPUCACHE_COLD; k++) {
-		bool random = k == GPUCACHE_RANDOM || k == GPUCACHE_GATHER;
+		bool random = k == GPUCACHE_RANDOM;
 		double peer = random ? hot->gather : hot->stream;
 
 		printf("hot   %5u B %-10s %8.2f G/s  %5.3f of %8.2f without a cache, %d "
@@ -126,7 +126,6 @@ static void json_line(struct fth_json *j, const struct table *t, int i)
 	fth_json_double(j, "raw_gather", hot->gather);
 	fth_json_double(j, "cursor_of_stream", hot->rate[GPUCACHE_CURSOR] / hot->stream);
 	fth_json_double(j, "random_of_raw", hot->rate[GPUCACHE_RANDOM] / hot->gather);
-	fth_json_double(j, "gather_of_raw", hot->rate[GPUCACHE_GATHER] / hot->gather);
 	fth_json_u64(j, "misses_while_hot", hot->misses);
 	fth_json_double(j, "metadata_per_line", (double)hot->metadata / (double)hot->lines);
 	fth_json_double(j, "cold", t->cold[i].rate);

@@ -71,9 +71,10 @@ static int pin_medium(struct gpucache *b)
 	return check(cudaHostGetDevicePointer((void **)&b->mapped, at, 0), "its GPU address");
 }
 
+/* More than fit at once, so that the last ones to start are few beside all. */
 static unsigned many_blocks(const struct gpucache *b)
 {
-	return 8 * (unsigned)b->gpu.multiProcessorCount;
+	return 64 * (unsigned)b->gpu.multiProcessorCount;
 }
 
 static int alloc_all(struct gpucache *b)
@@ -165,8 +166,8 @@ int gpucache_registers(enum gpucache_kernel kernel)
 {
 	static const void *const kernels[GPUCACHE_KERNELS] = {
 		(const void *)gpucache_sequential, (const void *)gpucache_cursor<4096>,
-		(const void *)gpucache_random,	   (const void *)gpucache_gather,
-		(const void *)gpucache_cold_lines, (const void *)gpucache_vector_add,
+		(const void *)gpucache_random,	   (const void *)gpucache_cold_lines,
+		(const void *)gpucache_vector_add,
 	};
 	struct cudaFuncAttributes attributes;
 
@@ -256,7 +257,6 @@ static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t s
 				gpucache_cursor<512><<<blocks, PER_BLOCK, 0, s>>>(a, report);
 		},
 		[&] { gpucache_random<<<gathering, PER_BLOCK, 0, s>>>(a, seed, report); },
-		[&] { gpucache_gather<<<gathering, PER_BLOCK, 0, s>>>(a, seed + 1, report); },
 		[&] {
 			gpucache_stream<<<blocks, PER_BLOCK, 0, s>>>((const ulonglong2 *)b->plain,
 								     a.count, report);
@@ -287,8 +287,7 @@ static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
 	for (unsigned r = 0; rc == 0 && r < b->setup.rounds; r++) {
 		rc = run_hot(b, a, (r + 2) * 0x123456789ull, seconds);
 		for (unsigned i = 0; i < HOT_RUNS; i++) {
-			bool random =
-				i == GPUCACHE_RANDOM || i == GPUCACHE_GATHER || i == HOT_RUNS - 1;
+			bool random = i == GPUCACHE_RANDOM || i == HOT_RUNS - 1;
 
 			rates[i][r] = (double)(random ? gathered : a.count) / seconds[i];
 		}
@@ -403,7 +402,7 @@ static int open_three(struct fth_gpu_cache *cache, uint64_t n, struct fth_gpu_ar
 static int add_ours(struct gpucache *b, struct fth_gpu_cache *cache, struct fth_gpu_array arrays[3],
 		    double *seconds)
 {
-	unsigned blocks = 2 * (unsigned)b->gpu.multiProcessorCount;
+	unsigned blocks = 4 * (unsigned)b->gpu.multiProcessorCount;
 	uint64_t begin = fth_now_ns();
 	double kernel;
 	int rc = timed(

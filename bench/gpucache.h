@@ -30,7 +30,6 @@ enum gpucache_kernel {
 	GPUCACHE_SEQUENTIAL, /* fth_gpu_get() of one element after the other */
 	GPUCACHE_CURSOR,     /* whole lines, 16 bytes per lane */
 	GPUCACHE_RANDOM,     /* fth_gpu_get() of elements anywhere */
-	GPUCACHE_GATHER,     /* fth_gpu_get_many() of four at a time */
 	GPUCACHE_COLD,	     /* fth_gpu_get(), a line each */
 	GPUCACHE_ADD,	     /* vectorAdd */
 	GPUCACHE_KERNELS

@@ -102,7 +102,7 @@ static __device__ __forceinline__ uint64_t gpucache_next(uint64_t *state, uint64
 	return *state >> 24 & mask;
 }
 
-static __global__ void __launch_bounds__(256, 8)
+static __global__ void __launch_bounds__(256, 6)
 	gpucache_random(struct fth_gpu_array a, uint64_t seed, struct gpucache_report *report)
 {
 	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0, v = 0;
@@ -113,26 +113,6 @@ static __global__ void __launch_bounds__(256, 8)
 
 		rc = fth_gpu_get(a, i, &v);
 		wrong |= v ^ gpucache_value(i);
-	}
-	gpucache_tell(report, wrong, rc);
-}
-
-static __global__ void __launch_bounds__(256, 6)
-	gpucache_gather(struct fth_gpu_array a, uint64_t seed, struct gpucache_report *report)
-{
-	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0;
-	int rc = 0;
-
-	for (uint32_t k = 0; k < EACH && rc == 0; k += 4) {
-		uint64_t indices[4], v[4];
-
-#pragma unroll
-		for (uint32_t j = 0; j < 4; j++)
-			indices[j] = gpucache_next(&state, a.count - 1);
-		rc = fth_gpu_get_many<4>(a, indices, v);
-#pragma unroll
-		for (uint32_t j = 0; j < 4; j++)
-			wrong |= v[j] ^ gpucache_value(indices[j]);
 	}
 	gpucache_tell(report, wrong, rc);
 }
@@ -208,11 +188,13 @@ static __device__ __forceinline__ int gpucache_add_line(const struct fth_gpu_arr
 	struct fth_gpu_pin in[2], out;
 	uint32_t bytes = 1u << a.line_shift;
 
-	in[0] = fth_gpu_pin_(a.cache, ~0u, a.range, line, FTH_GPU_READ);
+	in[0] = FTH_GPU_FAR_(fth_gpu_pin_)(a.cache, ~0u, a.range, line, FTH_GPU_READ);
 	if (in[0].rc < 0)
 		return in[0].rc;
-	in[1] = fth_gpu_pin_(b.cache, ~0u, b.range, line, FTH_GPU_READ);
-	out = in[1].rc < 0 ? in[1] : fth_gpu_pin_(c.cache, ~0u, c.range, line, FTH_GPU_OVERWRITE);
+	in[1] = FTH_GPU_FAR_(fth_gpu_pin_)(b.cache, ~0u, b.range, line, FTH_GPU_READ);
+	out = in[1].rc < 0
+		      ? in[1]
+		      : FTH_GPU_FAR_(fth_gpu_pin_)(c.cache, ~0u, c.range, line, FTH_GPU_OVERWRITE);
 	if (out.rc == 0)
 		for (uint32_t k = 16 * (threadIdx.x % 32); k < bytes; k += 512) {
 			ulonglong2 x = *(const ulonglong2 *)(in[0].data + k);
@@ -220,11 +202,11 @@ static __device__ __forceinline__ int gpucache_add_line(const struct fth_gpu_arr
 
 			*(ulonglong2 *)(out.data + k) = make_ulonglong2(x.x + y.x, x.y + y.y);
 		}
-	fth_gpu_unpin_(a.cache, ~0u, a.range, line, in[0], false);
+	FTH_GPU_FAR_(fth_gpu_unpin_)(a.cache, ~0u, a.range, line, in[0], false);
 	if (in[1].rc == 0)
-		fth_gpu_unpin_(b.cache, ~0u, b.range, line, in[1], false);
+		FTH_GPU_FAR_(fth_gpu_unpin_)(b.cache, ~0u, b.range, line, in[1], false);
 	if (out.rc == 0)
-		fth_gpu_unpin_(c.cache, ~0u, c.range, line, out, true);
+		FTH_GPU_FAR_(fth_gpu_unpin_)(c.cache, ~0u, c.range, line, out, true);
 	return out.rc;
 }
 
@@ -242,8 +224,9 @@ static __global__ void __launch_bounds__(256, 6)
 		uint64_t mine = first + lane % 16;
 
 		if (mine < lines)
-			rc = fth_gpu_access_(a.cache, lane < 16 ? a.range : b.range,
-					     mine << a.line_shift, FTH_GPU_OP_PREFETCH, 0, 0, 0)
+			rc = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, lane < 16 ? a.range : b.range,
+							   mine << a.line_shift,
+							   FTH_GPU_OP_PREFETCH, 0, 0, 0)
 				     .rc;
 		rc = __reduce_min_sync(~0u, rc);
 		for (uint32_t k = 0; k < 16 && first + k < lines && rc == 0; k++)
