@@ -6,6 +6,8 @@
  * pulls: it sums up what its neighbours give, and nobody else writes to its sum. A directed graph
  * holds who a vertex points to only, so there it pushes, with an atomic addition per edge.
  *
+ * While a thread works on a chunk, the edges of its next one are on their way.
+ *
  * Sweeps go there and back: the part of the edges that the last one left in the cache is the first
  * that the next one wants.
  */
@@ -15,9 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_MAX  65536u /* vertices; a few MiB of edges, so that the device sees depth */
-#define CHUNK_MIN  64u
-#define CHUNKS_PER 16u /* at least so many per thread */
+#define CHUNK_BYTES ((uint64_t)2 << 20) /* of edges, about, so that the device sees depth */
+#define CHUNK_MIN   64u			/* vertices */
+#define CHUNKS_PER  16u			/* at least so many per thread */
+/*
+ * All threads' chunks together, being worked on and being fetched, are to be a small part of the
+ * cache: else those fetched ahead have gone again when it is their turn.
+ */
+#define CACHE_SHARE 48u
 
 struct pagerank {
 	struct fth_graph *graph;
@@ -242,24 +249,60 @@ static int push_chunk(struct pagerank_worker *worker)
 struct sweep {
 	struct pagerank *pr;
 	int (*chunk)(struct pagerank_worker *worker);
+	bool edges; /* it looks at them */
 };
+
+/* The chunk that is taken i-th. */
+static uint64_t chunk_of(const struct pagerank *pr, uint64_t i)
+{
+	return pr->backward ? pr->chunks - 1 - i : i;
+}
+
+/*
+ * Have the edges of a chunk fetched while another is being worked on. Where offsets are not in
+ * memory it is not known which ones these are.
+ */
+static void fetch_ahead(struct pagerank *pr, uint64_t chunk)
+{
+	const uint64_t *offsets = pr->graph->offsets;
+	uint64_t n = pr->graph->info.vertices, first = chunk * pr->chunk;
+	uint64_t end = n - first < pr->chunk ? n : first + pr->chunk;
+
+	if (offsets && offsets[first] < offsets[end])
+		fth_array_prefetch(pr->graph->edges, offsets[first], offsets[end] - offsets[first]);
+}
+
+/* The number of the chunk to be worked on after this one; pr->chunks if there is none. */
+static uint64_t take_ahead(const struct sweep *sweep)
+{
+	struct pagerank *pr = sweep->pr;
+	uint64_t i = fth_graph_team_take(&pr->next, 1, pr->chunks);
+
+	if (i >= pr->chunks)
+		return pr->chunks;
+	if (sweep->edges)
+		fetch_ahead(pr, chunk_of(pr, i));
+	return i;
+}
 
 static int work_on_sweep(struct fth_graph_team *team, void *context, unsigned number)
 {
 	struct sweep *sweep = context;
 	struct pagerank *pr = sweep->pr;
 	struct pagerank_worker *worker = &pr->workers[number];
-	uint64_t i;
+	uint64_t i = take_ahead(sweep);
 	int rc = 0;
 
-	while (rc == 0 && !fth_graph_team_failed(team) &&
-	       (i = fth_graph_team_take(&pr->next, 1, pr->chunks)) < pr->chunks) {
+	while (rc == 0 && i < pr->chunks && !fth_graph_team_failed(team)) {
+		uint64_t next = take_ahead(sweep);
+
 		rc = fth_graph_team_tell(team, number, "ranking", pr->iteration * pr->chunks + i,
 					 pr->options.iterations * pr->chunks);
 		if (rc == 0)
-			rc = take_chunk(worker, pr->backward ? pr->chunks - 1 - i : i);
+			rc = take_chunk(worker, chunk_of(pr, i));
 		if (rc == 0)
 			rc = sweep->chunk(worker);
+		i = next;
 	}
 	return rc;
 }
@@ -267,7 +310,8 @@ static int work_on_sweep(struct fth_graph_team *team, void *context, unsigned nu
 static int run_sweep(struct pagerank *pr, const struct fth_graph_job *job,
 		     int (*chunk)(struct pagerank_worker *worker))
 {
-	struct sweep sweep = {.pr = pr, .chunk = chunk};
+	struct sweep sweep = {
+		.pr = pr, .chunk = chunk, .edges = chunk == pull_chunk || chunk == push_chunk};
 
 	pr->next = 0;
 	return fth_graph_team_run(job, pr->threads, work_on_sweep, &sweep);
@@ -391,11 +435,18 @@ static void pagerank_release(struct pagerank *pr)
 
 static void choose_chunk(struct pagerank *pr)
 {
-	uint64_t n = pr->graph->info.vertices;
+	uint64_t n = pr->graph->info.vertices, edges = pr->graph->info.edges;
+	uint64_t bytes = CHUNK_BYTES, share;
+	struct fth_cache_footprint footprint;
 
-	pr->chunk = n / (CHUNKS_PER * (uint64_t)pr->threads);
-	if (pr->chunk > CHUNK_MAX)
-		pr->chunk = CHUNK_MAX;
+	fth_cache_footprint(pr->graph->cache, &footprint);
+	share = footprint.data_bytes / CACHE_SHARE / pr->threads;
+	if (bytes > share)
+		bytes = share;
+	pr->chunk = edges ? (uint64_t)((double)bytes / sizeof(uint32_t) / (double)edges * (double)n)
+			  : n;
+	if (pr->chunk > n / (CHUNKS_PER * (uint64_t)pr->threads))
+		pr->chunk = n / (CHUNKS_PER * (uint64_t)pr->threads);
 	if (pr->chunk < CHUNK_MIN)
 		pr->chunk = CHUNK_MIN;
 	pr->chunks = (n + pr->chunk - 1) / pr->chunk;
