@@ -10,17 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path of a file that is not there yet and could be made; NULL for anything else. */
-static char *new_file(const char *text)
+/* *path: that of a file that is not there yet and could be made; NULL for anything else. */
+static int new_file(const char *text, char **path)
 {
 	struct fth_uri uri = {0};
-	char *path = NULL;
+	int rc = fth_uri_parse(&uri, text);
 
-	if (fth_uri_parse(&uri, text) == 0 && strcmp(uri.scheme, "file") == 0 && uri.path &&
-	    access(uri.path, F_OK) != 0 && errno == ENOENT)
-		path = strdup(uri.path);
+	*path = NULL;
+	if (rc == 0 && strcmp(uri.scheme, "file") == 0 && uri.path && access(uri.path, F_OK) != 0 &&
+	    errno == ENOENT)
+		*path = strdup(uri.path);
 	fth_uri_release(&uri);
-	return path;
+	return rc;
 }
 
 static int make_file(struct graph_target *target, uint64_t bytes)
@@ -37,9 +38,10 @@ static int make_file(struct graph_target *target, uint64_t bytes)
 int graph_target_open(void *context, uint64_t bytes, struct fth_dev **out)
 {
 	struct graph_target *target = context;
-	int rc;
+	int rc = new_file(target->uri, &target->path);
 
-	target->path = new_file(target->uri);
+	if (rc < 0)
+		return rc;
 	if (target->path)
 		rc = make_file(target, bytes);
 	else if (!target->overwrite)
