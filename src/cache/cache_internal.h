@@ -127,6 +127,15 @@ static inline uint64_t cache_line_offset(const struct fth_cache_range *range, ui
 	return range->offset + (line << range->cache->line_shift);
 }
 
+/*
+ * Requests that are submitted together, and collected together. More at once cost fewer calls, but
+ * the device must not run dry while the thread deals with what it has collected.
+ */
+static inline uint32_t cache_batch(const struct fth_cache *cache)
+{
+	return cache->depth / 16 + 1;
+}
+
 static inline void cache_count(const struct fth_cache *cache, enum fth_cache_stat which, uint64_t n)
 {
 	fth_stats_add(cache->stats, which, n);

@@ -291,7 +291,7 @@ static int reap(struct cache_visit *v, uint32_t min)
 static int start_fetch(struct cache_visit *v, const struct cache_part *part)
 {
 	struct cache_lane *lane = v->lane;
-	uint32_t batch = v->range->cache->depth / 16 + 1;
+	uint32_t batch = cache_batch(v->range->cache);
 
 	while (lane->lines >= v->range->cache->line_limit ||
 	       !cache_lane_add(lane, v->range, FTH_DEV_READ, part)) {

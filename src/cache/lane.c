@@ -368,15 +368,17 @@ void cache_lane_submit(struct cache_lane *lane)
 int cache_lane_reap(struct cache_lane *lane, uint32_t min, uint64_t deadline)
 {
 	struct fth_dev_req *done[REAP_MAX];
-	uint32_t got = 0;
+	uint32_t got = 0, max = cache_batch(lane->port->cache);
 
+	if (max > REAP_MAX)
+		max = REAP_MAX;
 	while (lane->in_flight && (got < min || min == 0)) {
-		uint32_t want = min - got < REAP_MAX ? min - got : REAP_MAX;
+		uint32_t want = min - got < max ? min - got : max;
 		int n;
 
 		if (want > lane->in_flight)
 			want = lane->in_flight;
-		n = fth_dev_reap(lane->chan, done, REAP_MAX, min ? want : 0, deadline);
+		n = fth_dev_reap(lane->chan, done, max, min ? want : 0, deadline);
 		if (n < 0)
 			return n;
 		lane->in_flight -= (uint32_t)n;
