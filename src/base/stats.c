@@ -6,6 +6,9 @@
  *    add. They are atomic accesses (relaxed) because readers look at them at any time.
  * 3. An index passes from an ended thread to a new one through `taken` with release and acquire,
  *    so the new holder continues from the old one's last value.
+ * 4. A thread's tallies are in the list of threads from before they hold anything until it ends.
+ *    Only their thread changes n. key and counter change under the lock only, by their thread or by
+ *    whoever frees the counter. So with the lock held what is in tallies stays there.
  */
 #include "fathom/base/stats.h"
 
@@ -21,6 +24,26 @@ static uint64_t taken; /* bit i: shard i is held; bit SHARED is never handed out
 __thread uint64_t fth_stats_place = UNASSIGNED;
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+/* A counter gets a tally when it was not there so often: whoever counts two in turns pays little.
+ */
+#define ADOPT_AFTER 64u
+
+struct thread {
+	struct thread *next, **link; /* in the list; under the lock, since neighbours change them */
+	struct fth_stats_tally *tallies;
+	unsigned missed[FTH_STATS_TALLIES];
+	bool joined;	 /* it is in the list */
+	bool no_tallies; /* it is ending, or there is no way to know when it does */
+};
+
+static pthread_mutex_t threads_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct thread *threads;
+static pthread_key_t tally_key;
+static pthread_once_t tally_once = PTHREAD_ONCE_INIT;
+static bool have_tally_key;
+static __thread struct thread self;
+__thread struct fth_stats_tally fth_stats_tallies[FTH_STATS_TALLIES];
 
 static void give_back(void *index_plus_one)
 {
@@ -75,10 +98,114 @@ struct fth_stats *fth_stats_new(unsigned n)
 	return stats;
 }
 
+/* ---- tallies ---- */
+
+/* With the lock held: count what a tally of this thread holds. */
+static void settle(struct fth_stats_tally *tally)
+{
+	uint64_t n = tally->n;
+
+	fth_store_relaxed_dev64(&tally->n, 0);
+	if (tally->key && n)
+		fth_stats_count(tally->counter, n);
+	__atomic_store_n(&tally->key, NULL, __ATOMIC_RELAXED);
+}
+
+static void leave(void *thread_)
+{
+	struct thread *thread = thread_;
+
+	pthread_mutex_lock(&threads_lock);
+	for (unsigned i = 0; i < FTH_STATS_TALLIES; i++)
+		settle(&thread->tallies[i]);
+	*thread->link = thread->next;
+	if (thread->next)
+		thread->next->link = thread->link;
+	thread->joined = false;
+	thread->no_tallies = true;
+	pthread_mutex_unlock(&threads_lock);
+}
+
+static void make_tally_key(void)
+{
+	have_tally_key = pthread_key_create(&tally_key, leave) == 0;
+}
+
+/* With the lock held: put this thread into the list. */
+static void join(void)
+{
+	pthread_once(&tally_once, make_tally_key);
+	if (!have_tally_key || pthread_setspecific(tally_key, &self) != 0) {
+		self.no_tallies = true;
+		return;
+	}
+	self.tallies = fth_stats_tallies;
+	self.next = threads;
+	self.link = &threads;
+	if (threads)
+		threads->link = &self.next;
+	threads = &self;
+	self.joined = true;
+}
+
+void fth_stats_tally_slow(unsigned which, const void *key, uint64_t *counter)
+{
+	struct fth_stats_tally *tally = &fth_stats_tallies[which];
+
+	fth_stats_count(counter, 1);
+	if (self.no_tallies || (self.joined && ++self.missed[which] < ADOPT_AFTER))
+		return;
+	self.missed[which] = 0;
+	pthread_mutex_lock(&threads_lock);
+	if (!self.joined)
+		join();
+	if (self.joined) {
+		settle(tally);
+		tally->counter = counter;
+		__atomic_store_n(&tally->key, key, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&threads_lock);
+}
+
+/* What all threads hold of a counter, with the lock held. */
+static uint64_t tallied(const uint64_t *counter)
+{
+	uint64_t sum = 0;
+
+	for (const struct thread *thread = threads; thread; thread = thread->next)
+		for (unsigned i = 0; i < FTH_STATS_TALLIES; i++)
+			if (thread->tallies[i].key && thread->tallies[i].counter == counter)
+				sum += fth_load_relaxed_dev64(&thread->tallies[i].n);
+	return sum;
+}
+
+/* Nobody counts in this set any more: take it out of all tallies. */
+static void forget(const struct fth_stats *stats)
+{
+	size_t groups = (stats->counters + FTH_STATS_GROUP - 1) / FTH_STATS_GROUP;
+	uintptr_t first = (uintptr_t)stats->values;
+	uintptr_t end = first + groups * FTH_STATS_SHARDS * FTH_STATS_STEP;
+
+	pthread_mutex_lock(&threads_lock);
+	for (struct thread *thread = threads; thread; thread = thread->next)
+		for (unsigned i = 0; i < FTH_STATS_TALLIES; i++) {
+			struct fth_stats_tally *tally = &thread->tallies[i];
+			uintptr_t at = (uintptr_t)tally->counter;
+
+			/* relaxed: its thread compares it with the keys of other counters. */
+			if (at >= first && at < end)
+				__atomic_store_n(&tally->key, NULL, __ATOMIC_RELAXED);
+		}
+	pthread_mutex_unlock(&threads_lock);
+}
+
+/* ---- sets ---- */
+
 void fth_stats_free(struct fth_stats *stats)
 {
 	if (!stats)
 		return;
+	forget(stats);
 	free(stats->values);
 	free(stats);
 }
@@ -100,7 +227,11 @@ uint64_t fth_stats_read(const struct fth_stats *stats, unsigned counter)
 	if (!stats || counter >= stats->counters)
 		return 0;
 	first = fth_stats_counter(stats, counter);
+	/* Held, so that nothing goes from a tally to a shard meanwhile. */
+	pthread_mutex_lock(&threads_lock);
 	for (size_t shard = 0; shard < FTH_STATS_SHARDS; shard++)
 		sum += fth_load_relaxed_dev64(first + shard * FTH_STATS_GROUP);
+	sum += tallied(first);
+	pthread_mutex_unlock(&threads_lock);
 	return sum;
 }

@@ -63,11 +63,84 @@ static void counters_out_of_range_are_ignored(void **state)
 	fth_stats_free(NULL);
 }
 
+/* ---- tallies ---- */
+
+#define TALLIES 10000u
+
+static pthread_barrier_t counted, looked_at;
+
+/* Two counters that want the same place, one far more often. */
+static void *tally_many(void *arg)
+{
+	static const char keys[2];
+	uint64_t *often = fth_stats_counter(stats, 0), *now_and_then = fth_stats_counter(stats, 1);
+
+	(void)arg;
+	for (unsigned i = 0; i < TALLIES; i++) {
+		fth_stats_tally(2, &keys[0], often);
+		if (i % 100 == 0)
+			fth_stats_tally(2, &keys[1], now_and_then);
+	}
+	pthread_barrier_wait(&counted);
+	pthread_barrier_wait(&looked_at);
+	for (unsigned i = 0; i < TALLIES; i++)
+		fth_stats_tally(2, &keys[i % 2], i % 2 ? now_and_then : often);
+	return NULL;
+}
+
+static void tallies_are_seen_while_threads_run_and_after(void **state)
+{
+	const uint64_t n = 4;
+	pthread_t threads[4];
+
+	(void)state;
+	stats = fth_stats_new(2);
+	assert_non_null(stats);
+	pthread_barrier_init(&counted, NULL, n + 1);
+	pthread_barrier_init(&looked_at, NULL, n + 1);
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, tally_many, NULL), 0);
+	for (uint64_t before = 0, now, i = 0; i < 100; i++, before = now) {
+		now = fth_stats_read(stats, 0);
+		assert_true(now >= before);
+	}
+	pthread_barrier_wait(&counted);
+	assert_int_equal(fth_stats_read(stats, 0), n * TALLIES);
+	assert_int_equal(fth_stats_read(stats, 1), n * TALLIES / 100);
+	pthread_barrier_wait(&looked_at);
+	for (unsigned i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(fth_stats_read(stats, 0), n * (TALLIES + TALLIES / 2));
+	assert_int_equal(fth_stats_read(stats, 1), n * (TALLIES / 100 + TALLIES / 2));
+	pthread_barrier_destroy(&counted);
+	pthread_barrier_destroy(&looked_at);
+	fth_stats_free(stats);
+}
+
+static void a_freed_set_leaves_nothing_to_the_next(void **state)
+{
+	static const char key;
+
+	(void)state;
+	for (unsigned round = 0; round < 100; round++) {
+		struct fth_stats *set = fth_stats_new(1); /* as a rule where the last one was */
+
+		assert_non_null(set);
+		assert_int_equal(fth_stats_read(set, 0), 0);
+		for (unsigned i = 0; i < 200; i++)
+			fth_stats_tally(1, &key, fth_stats_counter(set, 0));
+		assert_int_equal(fth_stats_read(set, 0), 200);
+		fth_stats_free(set);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(counters_out_of_range_are_ignored),
+		cmocka_unit_test(tallies_are_seen_while_threads_run_and_after),
+		cmocka_unit_test(a_freed_set_leaves_nothing_to_the_next),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,6 +76,45 @@ static inline void fth_stats_count(uint64_t *counter, uint64_t amount)
 #endif
 }
 
+/*
+ * For what is counted so often that even this is much: a thread keeps the counters it adds to most,
+ * FTH_STATS_TALLIES of them, in a place that costs a comparison and an add to find. `which` is the
+ * one of these that this counter may be in. It is known there by a key, an address that stands for
+ * this counter and no other as long as its set lives. fth_stats_read() finds what is there; a
+ * counter that is not is counted as above, and if that is often gets the place of the one that is.
+ */
+#define FTH_STATS_TALLIES 4
+
+struct fth_stats_tally {
+	const void *key; /* NULL: nothing is counted here */
+	uint64_t n;
+	uint64_t *counter;
+};
+extern __thread struct fth_stats_tally fth_stats_tallies[FTH_STATS_TALLIES]
+	__attribute__((tls_model("initial-exec")));
+
+/* What fth_stats_tally() leaves: counters that are not in their place. */
+void fth_stats_tally_slow(unsigned which, const void *key, uint64_t *counter);
+
+/* Add 1 to a counter that fth_stats_counter() found. Any thread; waits for readers at most. */
+static inline void fth_stats_tally(unsigned which, const void *key, uint64_t *counter)
+{
+	struct fth_stats_tally *tally = &fth_stats_tallies[which];
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+	if (__builtin_expect(tally->key != key, 0))
+		fth_stats_tally_slow(which, key, counter);
+	else
+		__asm__("addq $1, %0" : "+m"(tally->n) : : "cc");
+#else
+	/* relaxed: whoever frees another counter may be taking it out of here. */
+	if (__builtin_expect(__atomic_load_n(&tally->key, __ATOMIC_RELAXED) != key, 0))
+		fth_stats_tally_slow(which, key, counter);
+	else
+		fth_store_relaxed_dev64(&tally->n, tally->n + 1);
+#endif
+}
+
 /* The same by number. A NULL set counts nothing, nor does a counter that is not there. */
 static inline void fth_stats_add(struct fth_stats *stats, unsigned counter, uint64_t amount)
 {
