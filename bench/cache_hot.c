@@ -20,12 +20,14 @@
 #define GATHER	  1024u /* elements */
 #define CHUNK	  4096u /* elements written at once while filling */
 
+typedef FTH_ARRAY(uint64_t) u64_array;
+
 struct hot {
 	struct fth_bench_hot *bench;
 	uint64_t *plain;
 	uint64_t n;
 	struct fth_cache *cache;
-	FTH_ARRAY(uint64_t) array;
+	u64_array array;
 };
 
 static uint64_t value_of(uint64_t i)
@@ -96,18 +98,19 @@ static __attribute__((noinline)) uint64_t random_plain(const uint64_t *plain, ui
 static __attribute__((noinline)) int random_gets(struct hot *hot, uint64_t gets, uint64_t seed,
 						 uint64_t *sum_out)
 {
+	const u64_array array = hot->array;
 	struct fth_rng rng = {seed};
-	uint64_t sum = 0, value = 0;
-	int rc = 0;
+	uint64_t sum = 0, value, n = fth_count(array);
 
 	for (uint64_t k = 0; k < gets; k++) {
-		rc = fth_get(hot->array, fth_rng_below(&rng, hot->n), &value);
+		int rc = fth_get(array, fth_rng_below(&rng, n), &value);
+
 		if (rc < 0)
-			break;
+			return rc;
 		sum += value;
 	}
 	*sum_out = sum;
-	return rc;
+	return 0;
 }
 
 /* The same elements, some at a time. */

@@ -32,11 +32,26 @@ extern "C" {
 
 struct fth_array;
 
-/* A typed handle. Use a typedef of it to pass it on. base is the untyped array. */
-#define FTH_ARRAY(type)                 \
-	struct {                        \
-		struct fth_array *base; \
-		type *type_of_element;  \
+/* What a read of a hot line needs to know of its array. Not part of the interface. */
+struct fth_array_look {
+	uint64_t count;
+	uint64_t *words; /* where nothing can be read so: one that is never HOT, for all elements */
+	uint8_t *frames;
+	uint64_t in_line;  /* mask: an element's place in its line */
+	uint64_t *peeks;   /* where such reads are counted */
+	uint32_t per_line; /* log2 of the elements in a line */
+};
+
+/*
+ * A typed handle. Use a typedef of it to pass it on. base is the untyped array. It can be copied;
+ * a loop that gets many elements one by one is fastest with a copy among its own variables, since
+ * the compiler then knows that nobody changes it. Filled by fth_open() and fth_wrap().
+ */
+#define FTH_ARRAY(type)                     \
+	struct {                            \
+		struct fth_array *base;     \
+		type *type_of_element;      \
+		struct fth_array_look look; \
 	}
 
 /* The pointer p, if it points to what the typed handle's elements are; else a warning. */
@@ -71,9 +86,23 @@ struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
 struct fth_dev *fth_array_dev(const struct fth_array *array);
 
-/* Typed: fth_open(&typed, cache, uri, options). */
-#define fth_open(typed, cache, uri, options) \
-	fth_array_open((cache), (uri), sizeof(*(typed)->type_of_element), (options), &(typed)->base)
+/* Open as above, or take an open array, into a typed handle: both parts of it. wrap gives -EINVAL
+ * if elements are of another size. */
+int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t element,
+			 const struct fth_array_options *options, struct fth_array **out,
+			 struct fth_array_look *look);
+int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **out,
+		   struct fth_array_look *look);
+
+/* How many elements a typed handle's array has. */
+#define fth_count(typed) ((typed).look.count)
+
+/* Typed: fth_open(&typed, cache, uri, options), fth_wrap(&typed, array). */
+#define fth_open(typed, cache, uri, options)                                               \
+	fth_array_open_typed((cache), (uri), sizeof(*(typed)->type_of_element), (options), \
+			     &(typed)->base, &(typed)->look)
+#define fth_wrap(typed, array) \
+	fth_array_wrap((array), sizeof(*(typed)->type_of_element), &(typed)->base, &(typed)->look)
 
 /* ---- single elements ---- */
 
@@ -84,9 +113,9 @@ struct fth_dev *fth_array_dev(const struct fth_array *array);
  * array's element type, which the compiler checks. Return 0 or a negative errno, which leaves no
  * more than a zero in *value.
  */
-#define fth_get(typed, i, out)                                           \
-	fth_array_get((typed).base, (i), FTH_ARRAY_CHECKED_(typed, out), \
-		      sizeof(*(typed).type_of_element))
+#define fth_get(typed, i, out)                                                              \
+	fth_array_look_get((typed).base, (typed).look, (i), FTH_ARRAY_CHECKED_(typed, out), \
+			   sizeof(*(typed).type_of_element))
 #define fth_set(typed, i, ...)                                                                 \
 	fth_array_set((typed).base, (i), &(__typeof__(*(typed).type_of_element)){__VA_ARGS__}, \
 		      sizeof(*(typed).type_of_element))
@@ -94,6 +123,8 @@ struct fth_dev *fth_array_dev(const struct fth_array *array);
 /* `size` is that of the element, a constant to let the compiler choose the load. -EINVAL from
  * set if it is another. */
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size);
+static inline int fth_array_look_get(struct fth_array *array, struct fth_array_look look,
+				     uint64_t i, void *out, size_t size);
 int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size);
 
 /* ---- runs of elements ---- */

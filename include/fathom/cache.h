@@ -58,10 +58,10 @@ enum fth_cache_policy {
 
 /* Start from FTH_CACHE_OPTIONS_INIT; 0 in any field but size means its default. */
 struct fth_cache_options {
-	size_t size;		/* of this structure */
-	uint64_t memory;	/* bytes of lines kept; default 64 MiB. At least 4 lines. */
-	uint32_t line;		/* bytes; a power of two; default 4096 */
-	uint32_t depth;		/* requests one call keeps in flight; default 128 */
+	size_t size;	 /* of this structure */
+	uint64_t memory; /* bytes of lines kept; default 64 MiB. At least 4 lines, below 512 GiB. */
+	uint32_t line;	 /* bytes; a power of two; default 4096 */
+	uint32_t depth;	 /* requests one call keeps in flight; default 128 */
 	uint32_t dirty_percent; /* of all frames that may be dirty; default 50 */
 	enum fth_cache_policy policy;
 	bool compact;	     /* metadata that scales with memory, not with the data */
@@ -235,7 +235,7 @@ int fth_cache_policy_parse(const char *name, enum fth_cache_policy *out);
  */
 struct fth_cache_view {
 	uint64_t *words; /* one per line */
-	uint8_t *frames; /* frame f is at frames + (f << line_shift) */
+	uint8_t *frames; /* a word's frame is at frames + FTH_CACHE_LINE_MIN * its number */
 	uint32_t line_shift;
 	uint32_t peeks; /* the counter in stats of reads of 1 byte; those of 2, 4 and 8 follow */
 	uint64_t bytes; /* of the range */

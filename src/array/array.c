@@ -20,8 +20,8 @@
 
 #include <stdlib.h>
 
-/* A frame's number becomes its place in bytes with one shift to the right. */
-_Static_assert(FTH_CACHE_LINE_MAX <= 1u << FTH_LINE_FRAME_SHIFT, "lines are short enough");
+/* A frame's place in units of 8 bytes begins where its number does in a word. */
+_Static_assert(FTH_CACHE_LINE_MIN == 8u << FTH_LINE_FRAME_SHIFT, "see fth_array_look_at()");
 
 /* ---- bounds and lines ---- */
 
@@ -102,10 +102,33 @@ static void describe(struct fth_array *array, size_t element)
 	array->in_line = ((uint64_t)1 << array->per_line) - 1;
 	array->words = view->words;
 	array->frames = view->frames;
-	array->frame_shift = FTH_LINE_FRAME_SHIFT - view->line_shift;
 	array->peekable = view->words && element <= 8 ? array->count : 0;
-	array->peeks =
+	array->look.peeks =
 		fth_stats_counter(view->stats, view->peeks + (array->peekable ? array->shift : 0));
+}
+
+/*
+ * What typed handles get a copy of. Where elements cannot be read so, and in larger caches, where
+ * fth_array_get_slow() does it, all elements are in one line that never becomes hot.
+ */
+static void describe_look(struct fth_array *array)
+{
+	static uint64_t never_hot;
+	struct fth_array_look *look = &array->look;
+	struct fth_cache_footprint footprint;
+
+	fth_cache_footprint(array->cache, &footprint);
+	look->count = array->count;
+	look->frames = array->frames;
+	if (array->peekable && footprint.data_bytes < FTH_ARRAY_LOOK_BYTES_) {
+		look->words = array->words;
+		look->per_line = array->per_line;
+		look->in_line = array->in_line;
+	} else {
+		look->words = &never_hot;
+		look->per_line = 63;
+		look->in_line = INT64_MAX;
+	}
 }
 
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,
@@ -133,6 +156,7 @@ int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t elem
 		return rc;
 	}
 	describe(array, element);
+	describe_look(array);
 	*out = array;
 	return 0;
 }
@@ -152,6 +176,29 @@ int fth_array_open(struct fth_cache *cache, const char *uri, size_t element,
 	else
 		(*out)->own_dev = dev;
 	return rc;
+}
+
+int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t element,
+			 const struct fth_array_options *options, struct fth_array **out,
+			 struct fth_array_look *look)
+{
+	int rc = fth_array_open(cache, uri, element, options, out);
+
+	*look = rc < 0 ? (struct fth_array_look){0} : (*out)->look;
+	return rc;
+}
+
+int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **out,
+		   struct fth_array_look *look)
+{
+	*out = NULL;
+	*look = (struct fth_array_look){0};
+	if (element != fth_array_size(array))
+		return fth_fail(EINVAL, "a handle for elements of %zu bytes on an array of %zu",
+				element, fth_array_size(array));
+	*out = array;
+	*look = array->look;
+	return 0;
 }
 
 int fth_array_close(struct fth_array *array)

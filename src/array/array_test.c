@@ -211,6 +211,72 @@ static void single_gets_are_counted(void **state)
 	}
 }
 
+/* The inline way has a load for each size, and counts each read. */
+#define GETS_OF_SIZE(type, cache_)                                                       \
+	do {                                                                             \
+		FTH_ARRAY(type) a_;                                                      \
+		FTH_ARRAY(type) again_;                                                  \
+		uint64_t hits_;                                                          \
+		type v_ = 0;                                                             \
+                                                                                         \
+		assert_ok(fth_open(&a_, cache_, "mem:64K", NULL));                       \
+		assert_int_equal(fth_count(a_), 65536 / sizeof(type));                   \
+		assert_ok(fth_wrap(&again_, a_.base));                                   \
+		for (uint64_t i = 0; i < fth_count(a_); i++)                             \
+			assert_ok(fth_set(a_, i, (type)fth_mix64(i)));                   \
+		for (unsigned round = 0; round < 3; round++) {                           \
+			hits_ = fth_cache_stat(cache_, FTH_CACHE_HITS);                  \
+			for (uint64_t i = 0; i < fth_count(a_); i++) {                   \
+				assert_ok(fth_get(a_, i, &v_));                          \
+				assert_true(v_ == (type)fth_mix64(i));                   \
+				assert_ok(fth_get(again_, i, &v_));                      \
+				assert_true(v_ == (type)fth_mix64(i));                   \
+				assert_ok(fth_array_get(a_.base, i, &v_, sizeof(v_)));   \
+				assert_true(v_ == (type)fth_mix64(i));                   \
+			}                                                                \
+			assert_int_equal(fth_cache_stat(cache_, FTH_CACHE_HITS) - hits_, \
+					 3 * fth_count(a_));                             \
+		}                                                                        \
+		assert_int_equal(fth_get(a_, fth_count(a_), &v_), -ERANGE);              \
+		assert_int_equal(fth_get(a_, UINT64_MAX, &v_), -ERANGE);                 \
+		assert_ok(fth_array_close(a_.base));                                     \
+	} while (0)
+
+static void gets_of_all_sizes_are_right_and_counted(void **state)
+{
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++)
+		for (uint32_t line = 512; line <= 65536; line *= 8) {
+			struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+			struct fth_cache *cache;
+
+			options.line = line;
+			options.memory = 1 << 20;
+			options.compact = compact;
+			assert_ok(fth_cache_open(&options, &cache));
+			GETS_OF_SIZE(uint8_t, cache);
+			GETS_OF_SIZE(uint16_t, cache);
+			GETS_OF_SIZE(uint32_t, cache);
+			GETS_OF_SIZE(uint64_t, cache);
+			assert_ok(fth_cache_close(cache));
+		}
+}
+
+static void a_handle_of_another_size_is_refused(void **state)
+{
+	FTH_ARRAY(uint64_t) wide;
+	struct fth_cache *cache;
+	u32_array a;
+
+	(void)state;
+	assert_ok(fth_cache_open(NULL, &cache));
+	assert_ok(fth_open(&a, cache, "mem:64K", NULL));
+	assert_int_equal(fth_wrap(&wide, a.base), -EINVAL);
+	assert_null(wide.base);
+	assert_ok(fth_array_close(a.base));
+	assert_ok(fth_cache_close(cache));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -221,6 +287,8 @@ int main(void)
 		cmocka_unit_test(a_readonly_array_takes_no_changes),
 		cmocka_unit_test(closing_waits_for_no_pin),
 		cmocka_unit_test(single_gets_are_counted),
+		cmocka_unit_test(gets_of_all_sizes_are_right_and_counted),
+		cmocka_unit_test(a_handle_of_another_size_is_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static bool is_no_less(struct fth_array *array, uint64_t i, uint64_t value, uint
 	if (i >= array->peekable || fth_cache_readonly(array->range) ||
 	    !fth_array_peek(array, i, fth_array_size(array), seen) || value < *seen)
 		return false;
-	fth_stats_count(array->peeks, 1);
+	fth_stats_count(array->look.peeks, 1);
 	return true;
 }
 

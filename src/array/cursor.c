@@ -112,7 +112,7 @@ static void touch_next(const struct fth_array *array, uint64_t line)
 	word = fth_load_relaxed_dev64(&array->words[line + 1]);
 	if (!fth_line_ready(word))
 		return;
-	frame = array->frames + ((word & FTH_LINE_FRAME_MASK) >> array->frame_shift);
+	frame = fth_array_frame(array, word);
 	for (unsigned at = 0; at < TOUCH_BYTES; at += TOUCH_STEP)
 		__builtin_prefetch(frame + at);
 }

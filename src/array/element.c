@@ -2,6 +2,20 @@
 /* Single elements, with a reference to their line. */
 #include "internal.h"
 
+/* Without a reference after all: in a cache too large for the inline way, or where the word has
+ * changed meanwhile, but not the line's place. */
+static bool peeked(const struct fth_array *array, uint64_t i, void *out)
+{
+	size_t size = fth_array_size(array);
+	uint64_t value;
+
+	if (i >= array->peekable || !fth_array_peek(array, i, size, &value))
+		return false;
+	fth_array_store_value(out, value, size);
+	fth_stats_count(array->look.peeks, 1);
+	return true;
+}
+
 int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out)
 {
 	size_t size = fth_array_size(array);
@@ -10,6 +24,8 @@ int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out)
 
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
+	if (peeked(array, i, out))
+		return 0;
 	rc = fth_array_pin_line(array, fth_array_line_of(array, i), FTH_CACHE_READ, &pin);
 	if (rc < 0)
 		return rc;

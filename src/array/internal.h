@@ -48,8 +48,7 @@ static inline void fth_array_touch(const struct fth_array *array, uint64_t i)
 	/* relaxed: no data is looked at, and asking for the wrong bytes does no harm. */
 	uint64_t word = fth_load_relaxed_dev64(&array->words[i >> array->per_line]);
 
-	__builtin_prefetch(array->frames + ((word & FTH_LINE_FRAME_MASK) >> array->frame_shift) +
-			   fth_array_offset_of(array, i));
+	__builtin_prefetch(fth_array_frame(array, word) + fth_array_offset_of(array, i));
 }
 
 /* -ERANGE unless [first, first + n) is inside; nothing overflows. */

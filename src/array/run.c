@@ -110,7 +110,7 @@ static bool peek_few(const struct fth_array *array, uint64_t first, uint64_t n, 
 			return false;
 		fth_array_store_value(out + k * size, value, size);
 	}
-	fth_stats_count(array->peeks, n);
+	fth_stats_count(array->look.peeks, n);
 	return true;
 }
 

@@ -12,6 +12,8 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 
+_Static_assert(FTH_CACHE_LINE_MIN == 1u << CACHE_PLACE_SHIFT, "a frame's place is a whole number");
+
 static const char *const stat_names[FTH_CACHE_STAT_COUNT] = {
 	"hits",		"misses",	 "merged_misses",  "prefetches",
 	"evictions",	"write_backs",	 "bytes_read",	   "bytes_written",
@@ -44,10 +46,11 @@ static int check_options(const struct fth_cache_options *o)
 	if (o->memory / o->line < 4)
 		return fth_fail(EINVAL, "memory %llu: a cache has at least 4 lines of %u bytes",
 				(unsigned long long)o->memory, o->line);
-	if (o->memory / o->line > FTH_LINE_FRAMES_MAX)
-		return fth_fail(EINVAL, "memory %llu: more than %llu lines of %u bytes",
+	/* Frames are found by their place in units of the shortest line. */
+	if (o->memory / FTH_CACHE_LINE_MIN > FTH_LINE_FRAMES_MAX)
+		return fth_fail(EINVAL, "memory %llu: at most %llu bytes",
 				(unsigned long long)o->memory,
-				(unsigned long long)FTH_LINE_FRAMES_MAX, o->line);
+				(unsigned long long)(FTH_LINE_FRAMES_MAX * FTH_CACHE_LINE_MIN));
 	if (o->depth > 4096)
 		return fth_fail(EINVAL, "depth %u: at most 4096", o->depth);
 	if (o->dirty_percent > 100)
@@ -122,9 +125,10 @@ static void cache_free(struct fth_cache *cache)
 {
 	cache_ports_release(cache);
 	cache_dir_release(cache);
+	/* Before the frames: their address is what the counters of peeks are known by. */
+	fth_stats_free(cache->stats);
 	if (cache->data)
 		munmap(cache->data, cache->data_bytes);
-	fth_stats_free(cache->stats);
 	free(cache->worker_lines);
 	free(cache->trial);
 	free(cache->frames);

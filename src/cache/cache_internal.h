@@ -114,6 +114,23 @@ static inline uint8_t *cache_frame_data(const struct fth_cache *cache, uint32_t 
 	return cache->data + ((uint64_t)frame << cache->line_shift);
 }
 
+/*
+ * A word's frame field holds the frame's place in units of the shortest line, so that readers
+ * without a reference find it in all caches alike.
+ */
+#define CACHE_PLACE_SHIFT 9
+
+static inline uint32_t cache_place_of_frame(const struct fth_cache *cache, uint32_t frame)
+{
+	return frame << (cache->line_shift - CACHE_PLACE_SHIFT);
+}
+
+/* The frame of a word that is VALID. */
+static inline uint32_t cache_frame_of_word(const struct fth_cache *cache, uint64_t word)
+{
+	return fth_line_frame(word) >> (cache->line_shift - CACHE_PLACE_SHIFT);
+}
+
 /* Bytes of a line: all but the last one of a range are whole. */
 static inline uint32_t cache_line_bytes(const struct fth_cache_range *range, uint64_t line)
 {

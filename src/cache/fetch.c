@@ -145,7 +145,8 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 	/* What lies behind the end of the range reads as zeroes, never as another line's bytes. */
 	if (bytes < cache->line_size)
 		memset(cache_frame_data(cache, part->frame) + bytes, 0, cache->line_size - bytes);
-	fth_line_publish(part->word, part->frame, cache->frames[part->frame].version, extra);
+	fth_line_publish(part->word, cache_place_of_frame(cache, part->frame),
+			 cache->frames[part->frame].version, extra);
 }
 
 static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
@@ -188,7 +189,9 @@ static bool settle_ready(struct cache_visit *v)
 		if (word)
 			found = cache_dir_look(v->range, v->lines[which], word, &error);
 		if (found == CACHE_READY)
-			deliver(v, word, fth_line_frame(fth_load_relaxed_dev64(word)), which);
+			deliver(v, word,
+				cache_frame_of_word(v->range->cache, fth_load_relaxed_dev64(word)),
+				which);
 		else if (found == CACHE_FAILED && v->error == 0)
 			v->error = -error;
 		if (found == CACHE_READY || found == CACHE_FAILED)
@@ -257,7 +260,7 @@ static void hit(struct cache_visit *v, uint64_t *word, size_t which)
 
 	fth_line_use(word, now);
 	v->hits++;
-	deliver(v, word, fth_line_frame(now), which);
+	deliver(v, word, cache_frame_of_word(v->range->cache, now), which);
 }
 
 /* A line of which all bytes are set by the visitor: nothing is fetched. */

@@ -217,7 +217,7 @@ static void drop_word(struct sweep *s, uint64_t line, uint64_t *word)
 {
 	struct fth_cache *cache = s->range->cache;
 	uint64_t now = fth_load_relaxed_dev64(word);
-	uint32_t frame = fth_line_frame(now);
+	uint32_t frame = cache_frame_of_word(cache, now);
 
 	(void)line;
 	if (!fth_line_evictable(now) || !cache_dir_evict(cache, frame, word, now))
@@ -250,7 +250,7 @@ static int drop_frame(const struct sweep *s, uint32_t frame)
 		return 0;
 	word = cache_dir_word(cache, frame, cache_tag(s->range, line));
 	now = fth_load_relaxed_dev64(word);
-	if (fth_line_ready(now) && fth_line_frame(now) != frame)
+	if (fth_line_ready(now) && cache_frame_of_word(cache, now) != frame)
 		return -EAGAIN; /* the line has moved; whoever took it out is about to say so here
 				 */
 	if (fth_line_evictable(now)

@@ -84,7 +84,8 @@ static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *
 		cache_count(cache, FTH_CACHE_HITS, 1);
 		fth_line_use(part->word, now);
 	}
-	fill_pin(pin, pin->range, pin->line, pin->mode, part->word, fth_line_frame(now));
+	fill_pin(pin, pin->range, pin->line, pin->mode, part->word,
+		 cache_frame_of_word(cache, now));
 	return CACHE_READY;
 }
 

@@ -100,7 +100,7 @@ static uint64_t *idle_line(struct fth_cache *cache, uint32_t f, uint64_t *now)
 	*now = fth_load_relaxed_dev64(word);
 	if (*now == 0 && cache->frame_words)
 		return word; /* left over from a failure */
-	if (!fth_line_ready(*now) || fth_line_frame(*now) != f || fth_line_count(*now))
+	if (!fth_line_ready(*now) || cache_frame_of_word(cache, *now) != f || fth_line_count(*now))
 		return NULL;
 	return word;
 }

@@ -41,7 +41,7 @@ bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty
 	 * another one. With a reference held, the tag is more than a hint.
 	 */
 	out->part.word = word;
-	out->part.frame = fth_line_frame(fth_load_relaxed_dev64(word));
+	out->part.frame = cache_frame_of_word(cache, fth_load_relaxed_dev64(word));
 	tag = fth_load_relaxed_dev64(&cache->frames[out->part.frame].tag);
 	out->part.line = tag & (CACHE_LINES_MAX - 1);
 	out->range = cache_range_of_tag(cache, tag);

@@ -12,7 +12,7 @@ static void a_line_comes_in_is_used_and_goes(void **state)
 
 	(void)state;
 	assert_int_equal(fth_line_ref(&word, 1), 0);
-	assert_int_equal(fth_line_try_own(&word), 1);
+	assert_int_equal(fth_line_try_own(&word), FTH_LINE_ONE);
 	assert_true(fth_line_try_own(&word) & FTH_LINE_BUSY); /* only one owner */
 	fth_line_publish(&word, 77, 3, FTH_LINE_HOT);
 	assert_true(fth_line_ready(word));

@@ -17,15 +17,12 @@ extern "C" {
 
 /* Fixed when the array is opened. Not part of the interface. */
 struct fth_array {
-	/* What a read without a reference needs, together. */
-	uint64_t peekable;    /* count, or 0 where nothing can be read so */
-	uint64_t *words;      /* as in view */
-	uint8_t *frames;      /* as in view */
-	uint64_t in_line;     /* mask: an element's place in its line */
-	uint32_t per_line;    /* log2 of the elements in a line */
-	uint32_t frame_shift; /* from a word's frame bits down to bytes */
-	uint64_t *peeks;      /* where reads without a reference are counted */
-
+	struct fth_array_look look;
+	uint64_t peekable; /* count, or 0 where nothing can be read without a reference */
+	uint64_t *words;   /* as in view */
+	uint8_t *frames;   /* as in view */
+	uint64_t in_line;  /* mask: an element's place in its line */
+	uint32_t per_line; /* log2 of the elements in a line */
 	uint64_t count;
 	uint32_t shift; /* log2 of the element's size */
 	struct fth_cache_view view;
@@ -147,6 +144,12 @@ static inline uint64_t fth_array_load_value(const void *from, size_t size)
 	}
 }
 
+/* The frame that a word names. */
+static inline uint8_t *fth_array_frame(const struct fth_array *array, uint64_t word)
+{
+	return array->frames + (uint64_t)fth_line_frame(word) * FTH_CACHE_LINE_MIN;
+}
+
 /*
  * True if element i was in a line that is HOT, and is now in *value. i is below peekable; size is
  * the element's, and at most 8.
@@ -157,39 +160,120 @@ static inline bool fth_array_peek(const struct fth_array *array, uint64_t i, siz
 	uint64_t *word = &array->words[i >> array->per_line];
 	/* acquire: keeps the data's load after this one. */
 	uint64_t before = fth_load_acquire_dev64(word), after;
-	const uint8_t *frame;
 
 	/* HOT implies VALID. A line that is not is read with a reference, which makes it so. */
 	if (__builtin_expect(!(before & FTH_LINE_HOT), 0))
 		return false;
-	frame = array->frames + ((before & FTH_LINE_FRAME_MASK) >> array->frame_shift);
-	*value = fth_array_peek_bytes(frame + (i & array->in_line) * size, size);
+	*value = fth_array_peek_bytes(fth_array_frame(array, before) + (i & array->in_line) * size,
+				      size);
 	after = fth_load_relaxed_dev64(word);
 	/* As a rule nothing has changed at all. */
 	return __builtin_expect(before == after, 1) || fth_line_same_place(before, after);
 }
 
-static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size)
-{
-	uint64_t value;
-	int rc;
+/*
+ * The same for a handle's look, by line and place in it: each instruction counts here, since a
+ * processor reads as many elements at once as it has room for the instructions of. A word that
+ * changed in any way is left to the slow path.
+ */
+#define FTH_ARRAY_LOOK_BYTES_ ((uint64_t)8 << 32) /* of frames, and less */
 
+#if defined(__x86_64__) && !defined(FTH_ARRAY_TSAN_) && !defined(__CUDACC__)
+/*
+ * The lower half of a HOT word is its frame's place in units of 8 bytes, above the bits of HOT and
+ * VALID; larger caches have a look without words. x86 keeps loads in order, and the
+ * compiler what is volatile. The memory clobbers keep all other accesses on their side.
+ */
+#define FTH_ARRAY_LOOK_(load, value, scale)                                                  \
+	__asm__ volatile(load " -%c[bias](%[from],%[at]," scale "), " value "\n\t"           \
+			      "cmpq %[before], (%[words],%[line],8)"                         \
+			 : "=@cce"(same), [at] "+r"(at)                                      \
+			 : [from] "r"(from), [before] "r"(before), [words] "r"(look->words), \
+			   [line] "r"(line), [bias] "i"(8 * (FTH_LINE_HOT | FTH_LINE_VALID)) \
+			 : "memory")
+
+static inline bool fth_array_look_at(const struct fth_array_look *look, uint64_t line, uint64_t at,
+				     size_t size, uint64_t *out)
+{
+	const uint8_t *from = look->frames;
+	uint64_t before;
+	bool same;
+
+	/* A volatile load, but for the way compilers write down its address. */
+	__asm__ volatile("movq (%[words],%[line],8), %[before]"
+			 : [before] "=r"(before)
+			 : [words] "r"(look->words), [line] "r"(line)
+			 : "memory");
+	if (__builtin_expect(!(before & FTH_LINE_HOT), 0))
+		return false;
+	if (size == 8)
+		at = (uint32_t)before + (uint32_t)at;
+	else
+		from += (uint64_t)(uint32_t)before * 8;
+	/* Where it was is overwritten with what was there, which takes one register less. */
+	switch (size) {
+	case 1:
+		FTH_ARRAY_LOOK_("movzbl", "%k[at]", "1");
+		break;
+	case 2:
+		FTH_ARRAY_LOOK_("movzwl", "%k[at]", "2");
+		break;
+	case 4:
+		FTH_ARRAY_LOOK_("movl", "%k[at]", "4");
+		break;
+	default:
+		FTH_ARRAY_LOOK_("movq", "%[at]", "8");
+		break;
+	}
+	*out = at;
+	return same;
+}
+#undef FTH_ARRAY_LOOK_
+#else
+
+static inline bool fth_array_look_at(const struct fth_array_look *look, uint64_t line, uint64_t at,
+				     size_t size, uint64_t *out)
+{
+	/* acquire: keeps the data's load after this one. */
+	uint64_t before = fth_load_acquire_dev64(&look->words[line]);
+	const uint8_t *frame = look->frames + (uint64_t)fth_line_frame(before) * FTH_CACHE_LINE_MIN;
+
+	if (__builtin_expect(!(before & FTH_LINE_HOT), 0))
+		return false;
+	*out = fth_array_peek_bytes(frame + at * size, size);
+	return fth_load_relaxed_dev64(&look->words[line]) == before;
+}
+#endif
+
+static inline int fth_array_look_get(struct fth_array *array, struct fth_array_look look,
+				     uint64_t i, void *out, size_t size)
+{
 	if (size > 8)
 		return fth_array_get_slow(array, i, out);
-	if (__builtin_expect(i < array->peekable, 1) &&
-	    __builtin_expect(fth_array_peek(array, i, size, &value), 1)) {
-		fth_stats_count(array->peeks, 1);
-		fth_array_store_value(out, value, size);
-		return 0;
+	if (__builtin_expect(i < look.count, 1)) {
+		uint64_t line = i >> look.per_line, at = i & look.in_line, value;
+
+		if (__builtin_expect(fth_array_look_at(&look, line, at, size, &value), 1)) {
+			fth_stats_tally((unsigned)__builtin_ctzll(size), look.frames, look.peeks);
+			fth_array_store_value(out, value, size);
+			return 0;
+		}
+		/* Made anew, so that the fast path need not keep it. */
+		i = (line << look.per_line) + at;
 	}
 	/* By way of a copy, so that what the caller has need not be in memory. */
 	{
 		uint64_t copy = 0;
+		int rc = fth_array_get_slow(array, i, &copy);
 
-		rc = fth_array_get_slow(array, i, &copy);
 		memcpy(out, &copy, size);
+		return rc;
 	}
-	return rc;
+}
+
+static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size)
+{
+	return fth_array_look_get(array, array->look, i, out, size);
 }
 
 /* -EROFS: the cursor was opened to read. */

@@ -207,7 +207,7 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_
 		/* release: all lanes have read before the frame may be another line's. */
 		if (fth_warp_lane() == 0)
 			fth_gpu_ref_(a.words[cursor->line])
-				.fetch_add(UINT64_MAX, cuda::memory_order_release);
+				.fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_release);
 	}
 	cursor->line = UINT64_MAX;
 }
@@ -220,10 +220,11 @@ FTH_GPU bool fth_gpu_cursor_try_(const struct fth_gpu_array &a, struct fth_gpu_c
 
 	if (fth_warp_lane() == 0) {
 		/* acquire: stops the data from being read before. */
-		word = fth_gpu_ref_(a.words[line]).fetch_add(1, cuda::memory_order_acquire);
+		word = fth_gpu_ref_(a.words[line])
+			       .fetch_add(FTH_LINE_ONE, cuda::memory_order_acquire);
 		if (!fth_gpu_is_hot_(word))
 			fth_gpu_ref_(a.words[line])
-				.fetch_add(UINT64_MAX, cuda::memory_order_relaxed);
+				.fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_relaxed);
 	}
 	__syncwarp();
 	word = __shfl_sync(~0u, word, 0);

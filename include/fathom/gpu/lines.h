@@ -35,7 +35,7 @@ struct fth_gpu_want {
 FTH_GPU bool fth_gpu_own_(uint64_t *word, uint64_t seen)
 {
 	return !(seen & (FTH_LINE_VALID | FTH_LINE_BUSY)) &&
-	       fth_cas_acqrel_dev64(word, &seen, seen + FTH_LINE_BUSY + 1);
+	       fth_cas_acqrel_dev64(word, &seen, seen + FTH_LINE_BUSY + FTH_LINE_ONE);
 }
 
 /* The owner lets everyone in; keeps its reference, or drops it at once. */
@@ -47,7 +47,7 @@ FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, b
 	fth_add_acqrel_dev64(want->word, (FTH_LINE_VALID | extra |
 					  (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
 					  (version & FTH_LINE_VERSION_MASK)) -
-						 FTH_LINE_BUSY - (keep ? 0 : 1));
+						 FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
 }
 
 /* The owner gives up: the line is as it was. */
@@ -57,7 +57,7 @@ FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_
 	fth_gpu_note_(cache, error, status, want->array, want->line, false);
 	if (want->frame != FTH_GPU_NO_FRAME && error != -ETIME)
 		fth_gpu_free_frame_(cache, want->frame, want->version);
-	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - 1);
+	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
 	want->frame = FTH_GPU_NO_FRAME;
 	want->owner = false;
 	want->rc = error;
@@ -256,7 +256,7 @@ FTH_GPU void fth_gpu_change_there_(struct fth_gpu_cache_state *cache, uint32_t g
 	if (!leads)
 		return;
 	if (!fth_line_ready(now)) {
-		fth_add_acqrel_dev64(word, UINT64_MAX);
+		fth_add_acqrel_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
 	} else if (fth_line_unref_dirty(word) && !fth_load_relaxed_dev32(&cache->dirtied)) {
 		fth_store_relaxed_dev32(&cache->dirtied, 1);
 	}
@@ -421,7 +421,7 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 	/* acquire: the line's data is read after this. */
 	now = fth_line_ref(want->word, 1);
 	if (!fth_line_ready(now)) {
-		fth_add_acqrel_dev64(want->word, UINT64_MAX);
+		fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_ONE);
 		return;
 	}
 	seen = now + 1;
@@ -515,7 +515,7 @@ FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mas
 		fth_line_unref_dirty(want.word);
 	} else {
 		/* release: our reads are done before the frame may be another line's. */
-		fth_add_acqrel_dev64(want.word, UINT64_MAX);
+		fth_add_acqrel_dev64(want.word, (uint64_t)0 - FTH_LINE_ONE);
 	}
 }
 

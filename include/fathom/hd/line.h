@@ -7,8 +7,8 @@
  * overlap, so a reference is taken with one fetch-add that cannot fail, and the value that comes
  * back says in what state the line was.
  *
- *	 63    62   61     60    59   58    57..48   47..20  19..0
- *	VALID BUSY DIRTY WRITING HOT AHEAD  version  frame   count
+ *	63..46  45..38    37     36    35..6  5..4   3     2     1    0
+ *	count   version WRITING DIRTY  frame   0   AHEAD BUSY  VALID HOT
  *
  *	VALID BUSY
  *	  0    0   not in the cache; frame is 0, or an errno: the fetch failed, and those who
@@ -19,8 +19,9 @@
  *	DIRTY	 the frame holds something that the medium does not, or not yet
  *	WRITING	 a write of the frame to the medium is in flight; DIRTY was cleared before it
  *		 began, so DIRTY beside WRITING means: changed again since
+ *	frame	 a number that the cache understands: which frame, or where it is
  *	HOT	 used since replacement last looked; set with a reference on a VALID line, and
- *		 gone with it, so HOT implies VALID
+ *		 gone with it, so HOT implies VALID, and neither BUSY nor AHEAD
  *	AHEAD	 brought in before anyone wanted it: the first use does not make it HOT
  *	version	 the frame's generation; differs each time the frame gets another line, so that
  *		 a reader without a reference notices when the line was replaced under it
@@ -44,20 +45,27 @@
 
 #include "fathom/hd/atomic.h"
 
-#define FTH_LINE_VALID	 ((uint64_t)1 << 63)
-#define FTH_LINE_BUSY	 ((uint64_t)1 << 62)
-#define FTH_LINE_DIRTY	 ((uint64_t)1 << 61)
-#define FTH_LINE_WRITING ((uint64_t)1 << 60)
-#define FTH_LINE_HOT	 ((uint64_t)1 << 59)
-#define FTH_LINE_AHEAD	 ((uint64_t)1 << 58)
+/*
+ * The six lowest bits of a word that is HOT are known, and its frame is next to them. So its lower
+ * half, taken as a number, is the frame's place in units of 8 bytes, plus a constant, where the
+ * cache counts its frames' places in units of 512 bytes and is not too large (array/inline.h).
+ */
+#define FTH_LINE_HOT	 ((uint64_t)1 << 0)
+#define FTH_LINE_VALID	 ((uint64_t)1 << 1)
+#define FTH_LINE_BUSY	 ((uint64_t)1 << 2)
+#define FTH_LINE_AHEAD	 ((uint64_t)1 << 3)
+#define FTH_LINE_DIRTY	 ((uint64_t)1 << 36)
+#define FTH_LINE_WRITING ((uint64_t)1 << 37)
 
-#define FTH_LINE_COUNT_BITS    20
-#define FTH_LINE_FRAME_BITS    28
-#define FTH_LINE_VERSION_BITS  10
-#define FTH_LINE_FRAME_SHIFT   FTH_LINE_COUNT_BITS
-#define FTH_LINE_VERSION_SHIFT (FTH_LINE_FRAME_SHIFT + FTH_LINE_FRAME_BITS)
+#define FTH_LINE_FRAME_SHIFT   6
+#define FTH_LINE_FRAME_BITS    30
+#define FTH_LINE_VERSION_SHIFT 38
+#define FTH_LINE_VERSION_BITS  8
+#define FTH_LINE_COUNT_SHIFT   46
+#define FTH_LINE_COUNT_BITS    18
 
-#define FTH_LINE_COUNT_MASK (((uint64_t)1 << FTH_LINE_COUNT_BITS) - 1)
+#define FTH_LINE_ONE	    ((uint64_t)1 << FTH_LINE_COUNT_SHIFT) /* one reference */
+#define FTH_LINE_COUNT_MASK ((((uint64_t)1 << FTH_LINE_COUNT_BITS) - 1) << FTH_LINE_COUNT_SHIFT)
 #define FTH_LINE_FRAME_MASK ((((uint64_t)1 << FTH_LINE_FRAME_BITS) - 1) << FTH_LINE_FRAME_SHIFT)
 #define FTH_LINE_VERSION_MASK \
 	((((uint64_t)1 << FTH_LINE_VERSION_BITS) - 1) << FTH_LINE_VERSION_SHIFT)
@@ -66,14 +74,14 @@
 #define FTH_LINE_PLACE_MASK \
 	(FTH_LINE_VALID | FTH_LINE_BUSY | FTH_LINE_VERSION_MASK | FTH_LINE_FRAME_MASK)
 
-/* Above this count no more references are given: far below where it would run into the frame. */
+/* Above this count no more references are given: far below where it would run over. */
 #define FTH_LINE_COUNT_LIMIT ((uint32_t)1 << (FTH_LINE_COUNT_BITS - 1))
 
 #define FTH_LINE_FRAMES_MAX (((uint64_t)1 << FTH_LINE_FRAME_BITS) - 1)
 
 FTH_HD uint32_t fth_line_count(uint64_t word)
 {
-	return (uint32_t)(word & FTH_LINE_COUNT_MASK);
+	return (uint32_t)(word >> FTH_LINE_COUNT_SHIFT);
 }
 
 FTH_HD uint32_t fth_line_frame(uint64_t word)
@@ -96,7 +104,7 @@ FTH_HD int fth_line_error(uint64_t word)
 /* Take a reference. acquire: reads of the line's data are not moved before it. */
 FTH_HD uint64_t fth_line_ref(uint64_t *word, uint32_t n)
 {
-	return fth_add_acqrel_dev64(word, n);
+	return fth_add_acqrel_dev64(word, n * FTH_LINE_ONE);
 }
 
 /*
@@ -105,8 +113,8 @@ FTH_HD uint64_t fth_line_ref(uint64_t *word, uint32_t n)
  */
 FTH_HD uint64_t fth_line_unref(uint64_t *word, uint32_t n)
 {
-	uint64_t old = fth_add_acqrel_dev64(word, (uint64_t)0 - n);
-	uint64_t now = old - n;
+	uint64_t old = fth_add_acqrel_dev64(word, (uint64_t)0 - n * FTH_LINE_ONE);
+	uint64_t now = old - n * FTH_LINE_ONE;
 
 	/* Someone else's reference, or a new fetch, makes the swap fail: then it is theirs. */
 	if (fth_line_error(now) && !fth_line_count(now))
@@ -120,7 +128,7 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 	uint64_t old = fth_load_relaxed_dev64(word);
 
 	/* release: whoever clears DIRTY after this sees the changed bytes (rule 3). */
-	while (!fth_cas_acqrel_dev64(word, &old, (old | FTH_LINE_DIRTY) - 1))
+	while (!fth_cas_acqrel_dev64(word, &old, (old | FTH_LINE_DIRTY) - FTH_LINE_ONE))
 		;
 	return !(old & FTH_LINE_DIRTY);
 }
@@ -219,7 +227,8 @@ FTH_HD bool fth_line_start_write(uint64_t *word)
 		    (FTH_LINE_VALID | FTH_LINE_DIRTY))
 			return false;
 		/* acquire: the bytes that came with DIRTY are read after this. */
-	} while (!fth_cas_acqrel_dev64(word, &old, (old & ~FTH_LINE_DIRTY) + FTH_LINE_WRITING + 1));
+	} while (!fth_cas_acqrel_dev64(word, &old,
+				       (old & ~FTH_LINE_DIRTY) + FTH_LINE_WRITING + FTH_LINE_ONE));
 	return true;
 }
 
@@ -232,7 +241,7 @@ FTH_HD bool fth_line_end_write(uint64_t *word, bool ok)
 	uint64_t old = fth_load_relaxed_dev64(word), now;
 
 	do {
-		now = old - FTH_LINE_WRITING - 1;
+		now = old - FTH_LINE_WRITING - FTH_LINE_ONE;
 		if (!ok)
 			now |= FTH_LINE_DIRTY;
 	} while (!fth_cas_acqrel_dev64(word, &old, now));
@@ -252,9 +261,9 @@ FTH_HD bool fth_line_end_write(uint64_t *word, bool ok)
  *	...take a reference
  *
  * The first acquire keeps the data's load after the word's; the data's own acquire keeps the
- * second look after it. The version wraps after 1024 refills of one frame: a reader would have to
+ * second look after it. The version wraps after 256 refills of one frame: a reader would have to
  * sleep through all of them, between two neighbouring loads, and wake up with its own line back
- * in that frame for the 1024th time exactly.
+ * in that frame for the 256th time exactly.
  */
 FTH_HD bool fth_line_same_place(uint64_t before, uint64_t after)
 {
