@@ -67,7 +67,10 @@ static void let_go(struct fth_cursor *cursor)
 {
 	if (cursor->count == 0)
 		return;
-	fth_cache_unpin(&cursor->pin, cursor->changed);
+	if (cursor->mode == FTH_CACHE_READ)
+		fth_line_unref(cursor->pin.word, 1);
+	else
+		fth_cache_unpin(&cursor->pin, cursor->changed);
 	cursor->count = 0;
 	cursor->changed = false;
 }
@@ -117,6 +120,45 @@ static void touch_next(const struct fth_array *array, uint64_t line)
 		__builtin_prefetch(frame + at);
 }
 
+/*
+ * Pin a line that is hot, to read, without a call into the cache: what a cursor over lines in
+ * memory does most. False: it is not hot, and nothing was done.
+ */
+static bool pin_hot(struct fth_array *array, uint64_t line, struct fth_cache_pin *pin)
+{
+	uint64_t *word, now;
+
+	if (!array->words)
+		return false;
+	word = &array->words[line];
+	/* acquire: the data is read after this. */
+	now = fth_line_ref(word, 1);
+	if (!(now & FTH_LINE_HOT) || fth_line_count(now) >= FTH_LINE_COUNT_LIMIT) {
+		fth_line_unref(word, 1);
+		return false;
+	}
+	*pin = (struct fth_cache_pin){
+		.data = fth_array_frame(array, now),
+		.word = word,
+		.range = array->range,
+		.line = line,
+		.mode = FTH_CACHE_READ,
+	};
+	fth_stats_add(array->view.stats, FTH_CACHE_HITS, 1);
+	return true;
+}
+
+static int pin_line(struct fth_cursor *cursor, uint64_t line)
+{
+	struct fth_array *array = cursor->array;
+	enum fth_cache_mode mode;
+
+	if (cursor->mode == FTH_CACHE_READ && pin_hot(array, line, &cursor->pin))
+		return 0;
+	mode = fth_array_line_mode(array, line, cursor->mode);
+	return fth_array_pin_line(array, line, mode, &cursor->pin);
+}
+
 int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
 {
 	struct fth_array *array = cursor->array;
@@ -130,8 +172,7 @@ int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
 	line = fth_array_line_of(array, i);
 	if (steps && cursor->mode != FTH_CACHE_OVERWRITE)
 		look_ahead(cursor, line);
-	rc = fth_array_pin_line(array, line, fth_array_line_mode(array, line, cursor->mode),
-				&cursor->pin);
+	rc = pin_line(cursor, line);
 	if (rc < 0)
 		return rc;
 	cursor->data = cursor->pin.data;
