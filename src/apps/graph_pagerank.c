@@ -25,6 +25,8 @@
  * cache: else those fetched ahead have gone again when it is their turn.
  */
 #define CACHE_SHARE 48u
+#define AHEAD_MIN \
+	(256u << 10) /* where that is less, chunks are large and nothing is fetched ahead */
 
 struct pagerank {
 	struct fth_graph *graph;
@@ -37,6 +39,7 @@ struct pagerank {
 	uint64_t next; /* chunk to be taken */
 	uint64_t iteration;
 	bool backward;
+	bool ahead;  /* chunks are fetched while others are worked on */
 	double base; /* what everyone has */
 	struct pagerank_worker *workers;
 	unsigned threads;
@@ -280,7 +283,7 @@ static uint64_t take_ahead(const struct sweep *sweep)
 
 	if (i >= pr->chunks)
 		return pr->chunks;
-	if (sweep->edges)
+	if (sweep->edges && pr->ahead)
 		fetch_ahead(pr, chunk_of(pr, i));
 	return i;
 }
@@ -441,7 +444,8 @@ static void choose_chunk(struct pagerank *pr)
 
 	fth_cache_footprint(pr->graph->cache, &footprint);
 	share = footprint.data_bytes / CACHE_SHARE / pr->threads;
-	if (bytes > share)
+	pr->ahead = share >= AHEAD_MIN;
+	if (pr->ahead && bytes > share)
 		bytes = share;
 	pr->chunk = edges ? (uint64_t)((double)bytes / sizeof(uint32_t) / (double)edges * (double)n)
 			  : n;
