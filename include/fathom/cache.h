@@ -83,7 +83,6 @@ int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **o
 int fth_cache_close(struct fth_cache *cache);
 
 uint32_t fth_cache_line_size(const struct fth_cache *cache);
-uint64_t fth_cache_timeout_ns(const struct fth_cache *cache);
 
 /* ---- ranges ---- */
 

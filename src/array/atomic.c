@@ -25,53 +25,27 @@ static int pin_element(struct fth_array *array, uint64_t i, size_t size, struct 
 	return 0;
 }
 
-int fth_array_add32(struct fth_array *array, uint64_t i, uint32_t amount, uint32_t *old)
-{
-	struct fth_cache_pin pin;
-	void *at;
-	uint32_t was;
-	int rc = pin_element(array, i, sizeof(was), &pin, &at);
+/* An operation that changes nothing when its operand is 0. */
+#define DEFINE_FETCH(name, type, fetch)                                        \
+	int name(struct fth_array *array, uint64_t i, type operand, type *old) \
+	{                                                                      \
+		struct fth_cache_pin pin;                                      \
+		void *at;                                                      \
+		type was;                                                      \
+		int rc = pin_element(array, i, sizeof(was), &pin, &at);        \
+                                                                               \
+		if (rc < 0)                                                    \
+			return rc;                                             \
+		was = fetch((type *)at, operand, __ATOMIC_SEQ_CST);            \
+		fth_cache_unpin(&pin, operand != 0);                           \
+		if (old)                                                       \
+			*old = was;                                            \
+		return 0;                                                      \
+	}
 
-	if (rc < 0)
-		return rc;
-	was = __atomic_fetch_add((uint32_t *)at, amount, __ATOMIC_SEQ_CST);
-	fth_cache_unpin(&pin, amount != 0);
-	if (old)
-		*old = was;
-	return 0;
-}
-
-int fth_array_add64(struct fth_array *array, uint64_t i, uint64_t amount, uint64_t *old)
-{
-	struct fth_cache_pin pin;
-	void *at;
-	uint64_t was;
-	int rc = pin_element(array, i, sizeof(was), &pin, &at);
-
-	if (rc < 0)
-		return rc;
-	was = __atomic_fetch_add((uint64_t *)at, amount, __ATOMIC_SEQ_CST);
-	fth_cache_unpin(&pin, amount != 0);
-	if (old)
-		*old = was;
-	return 0;
-}
-
-int fth_array_xor64(struct fth_array *array, uint64_t i, uint64_t bits, uint64_t *old)
-{
-	struct fth_cache_pin pin;
-	void *at;
-	uint64_t was;
-	int rc = pin_element(array, i, sizeof(was), &pin, &at);
-
-	if (rc < 0)
-		return rc;
-	was = __atomic_fetch_xor((uint64_t *)at, bits, __ATOMIC_SEQ_CST);
-	fth_cache_unpin(&pin, bits != 0);
-	if (old)
-		*old = was;
-	return 0;
-}
+DEFINE_FETCH(fth_array_add32, uint32_t, __atomic_fetch_add)
+DEFINE_FETCH(fth_array_add64, uint64_t, __atomic_fetch_add)
+DEFINE_FETCH(fth_array_xor64, uint64_t, __atomic_fetch_xor)
 
 /* ---- minimum ---- */
 

@@ -195,11 +195,6 @@ uint32_t fth_cache_line_size(const struct fth_cache *cache)
 	return cache->line_size;
 }
 
-uint64_t fth_cache_timeout_ns(const struct fth_cache *cache)
-{
-	return cache->timeout_ns;
-}
-
 uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which)
 {
 	uint64_t sum = fth_stats_read(cache->stats, which);
