@@ -317,6 +317,37 @@ static void test_reads(void **state)
 	}
 }
 
+/* Three groups of each warp come apart from each other, at different times: one after the other. */
+static void read_in_groups(struct client *me, uint32_t lane)
+{
+	uint32_t mask = 0;
+
+	for (uint32_t l = lane % 3; l < 32; l += 3)
+		mask |= 1u << l;
+	fixture_go_apart(mask);
+	read_randomly(me, lane);
+}
+
+static void test_groups(void **state)
+{
+	static const struct shape shapes[] = {{16, 512, 2, 1, 10, false}, {3, 512, 2, 1, 4, false}};
+
+	(void)state;
+	for (const struct shape &s : shapes) {
+		struct bed *bed = make_bed(&s);
+		uint32_t turns = 0;
+
+		run_clients(bed, read_in_groups);
+		all_well(bed);
+		for (const struct fth_gpu_turn &turn : bed->cache->turns) {
+			assert_int_equal(turn.next, turn.served);
+			turns += turn.next;
+		}
+		assert_int_equal(turns, s.rounds * 3 * s.clients);
+		release_bed(bed);
+	}
+}
+
 /* ---- changing ---- */
 
 static void add_randomly(struct client *me, uint32_t lane)
@@ -521,7 +552,7 @@ static void test_no_frame(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reads),  cmocka_unit_test(test_adds),
+		cmocka_unit_test(test_reads),  cmocka_unit_test(test_groups), cmocka_unit_test(test_adds),
 		cmocka_unit_test(test_pins), cmocka_unit_test(test_runs),   cmocka_unit_test(test_errors),
 		cmocka_unit_test(test_no_frame),
 	};

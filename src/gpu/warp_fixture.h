@@ -24,6 +24,7 @@ struct fixture_lane {
 	ucontext_t context;
 	char *stack;
 	bool ended;
+	uint32_t apart;			 /* the lanes it goes with, of those it left; 0: all */
 	uint32_t waiting;		 /* the lanes it waits for; 0: for none */
 	uint64_t brings;		 /* to that meeting */
 	uint64_t brought[FIXTURE_LANES]; /* by all lanes, to the last one it was at */
@@ -178,10 +179,17 @@ static inline int __popc(uint32_t word)
 	return __builtin_popcount(word);
 }
 
-/* All of them: a test's lanes call together. */
+/* From now on this lane calls together with those of mask, and apart from all others. */
+static inline void fixture_go_apart(uint32_t mask)
+{
+	fixture_here->lanes[fixture_here->current].apart = mask;
+}
+
 static inline uint32_t __activemask(void)
 {
-	return ~0u;
+	uint32_t apart = fixture_here->lanes[fixture_here->current].apart;
+
+	return apart ? apart : ~0u;
 }
 
 static inline int __ffs(int word)

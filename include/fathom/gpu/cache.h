@@ -15,9 +15,6 @@
  *	fth_gpu_cache_flush(cache);
  *	fth_gpu_cache_close(cache);
  *
- * NOT TO BE TRUSTED YET: on hardware one of its tests fails now and then; src/gpu/README.md says
- *what is known.
- *
  * The cache's words and rules are those of fathom/hd/line.h: one word of 64 bits per line of every
  * array, and one per frame.
  *
@@ -39,6 +36,7 @@ extern "C" {
 #define FTH_GPU_LINE_MAX    8192u
 #define FTH_GPU_ARRAYS_MAX  64u
 #define FTH_GPU_STAT_SHARDS 512u
+#define FTH_GPU_TURNS	    8192u /* a power of two, about the warps that a GPU runs at once */
 
 /* ---- what kernels share with the host ---- */
 
@@ -75,6 +73,13 @@ struct fth_gpu_failure {
 	uint32_t reserved;
 };
 
+/* Whose turn it is among the lanes of a warp that come to the way of a miss apart from each other.
+ */
+struct fth_gpu_turn {
+	uint32_t next;	 /* number of whoever comes next */
+	uint32_t served; /* number of whoever may go on */
+};
+
 /* In GPU memory. Everything before `hand` is set before any kernel runs. */
 struct fth_gpu_cache_state {
 	uint8_t *data;	/* frame f is at data + (f << line_shift) */
@@ -91,6 +96,7 @@ struct fth_gpu_cache_state {
 	uint32_t dirtied __attribute__((aligned(128))); /* a line was ever changed */
 	struct fth_gpu_failure failure __attribute__((aligned(128)));
 	uint64_t stats[FTH_GPU_STAT_SHARDS][8] __attribute__((aligned(128)));
+	struct fth_gpu_turn turns[FTH_GPU_TURNS]; /* by the number of the warp */
 };
 
 /* An array as kernels get it, by value. Good until its cache is closed. */

@@ -16,8 +16,9 @@
  *  8. A warp that owns a write-back sends it before it looks for anything else, and sends nothing
  *     while it waits for command ids that others hold: no ids are held while it waits for more. So
  *     nobody waits in a circle.
- *  9. A frame whose transfer did not end in time is never used again: the drive may still come to
- *     it. For a write the line stays where it is, by a reference that nobody drops.
+ *  9. A frame whose transfer was sent and not answered, for want of time or because the queue pair
+ *     failed, is never used again: the drive may still come to it. For a write the line stays where
+ *     it is, by a reference that nobody drops.
  */
 #ifndef FATHOM_GPU_FRAMES_H
 #define FATHOM_GPU_FRAMES_H
@@ -124,6 +125,7 @@ struct fth_gpu_move {
 	uint64_t line;
 	int rc; /* once it is done */
 	uint32_t status;
+	bool lost; /* it was sent and never answered: the drive may still come to its frame */
 };
 
 FTH_GPU struct fth_gpu_move fth_gpu_move_none_(void)
@@ -236,14 +238,17 @@ FTH_GPU_CALL void fth_gpu_move_wait_(struct fth_gpu_cache_state *cache, uint32_t
 				rc = fth_nvme_qp_abandon(qp, move->id, &done);
 			move->rc = rc < 0 ? rc : fth_nvme_status_errno(done.status);
 			move->status = rc < 0 ? 0 : done.status;
+			move->lost = rc < 0;
 			move->id = FTH_NVME_NO_ID;
 			move->want = false;
 		}
 		if (cache->drive.order && __any_sync(mask, mine && move->opcode == FTH_NVME_READ)) {
 			rc = fth_gpu_order_wait_(&cache->drive, qp, &warp, fth_gpu_warp_(),
 						 deadline);
-			if (mine && move->rc == 0)
+			if (mine && move->rc == 0) {
 				move->rc = rc;
+				move->lost = rc < 0;
+			}
 		}
 		todo &= ~__ballot_sync(mask, mine);
 	}
@@ -384,7 +389,7 @@ FTH_GPU bool fth_gpu_after_write_(struct fth_gpu_cache_state *cache,
 
 	if (write->rc < 0)
 		fth_gpu_note_(cache, write->rc, write->status, write->array, write->line, true);
-	if (write->rc == -ETIME)
+	if (write->lost)
 		fth_line_ref(word, 1); /* for good (invariant 9) */
 	fth_line_end_write(word, write->rc == 0);
 	now = fth_load_relaxed_dev64(word);

@@ -50,12 +50,12 @@ FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, b
 						 FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
 }
 
-/* The owner gives up: the line is as it was. */
+/* The owner gives up: the line is as it was. `lost`: a transfer may still come to the frame. */
 FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want,
-			      int error, uint32_t status)
+			      int error, uint32_t status, bool lost)
 {
 	fth_gpu_note_(cache, error, status, want->array, want->line, false);
-	if (want->frame != FTH_GPU_NO_FRAME && error != -ETIME)
+	if (want->frame != FTH_GPU_NO_FRAME && !lost)
 		fth_gpu_free_frame_(cache, want->frame, want->version);
 	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
 	want->frame = FTH_GPU_NO_FRAME;
@@ -90,7 +90,7 @@ FTH_GPU_CALL void fth_gpu_fetch_round_(struct fth_gpu_cache_state *cache, uint32
 		evicted = fth_gpu_after_write_(cache, &write, want->owner && !reads, &want->frame,
 					       &want->version);
 	if (reads && read.rc < 0)
-		fth_gpu_give_up_(cache, want, read.rc, read.status);
+		fth_gpu_give_up_(cache, want, read.rc, read.status, read.lost);
 	else if (reads)
 		want->arrived = true;
 	__syncwarp(mask);
@@ -98,8 +98,7 @@ FTH_GPU_CALL void fth_gpu_fetch_round_(struct fth_gpu_cache_state *cache, uint32
 	fth_gpu_count_(cache, mask, reads && read.rc == 0, FTH_GPU_READS);
 	fth_gpu_count_(cache, mask, writes && write.rc == 0, FTH_GPU_WRITE_BACKS);
 	fth_gpu_count_(cache, mask, want->owner && want->arrived, FTH_GPU_MISSES);
-	fth_gpu_count_(cache, mask, (reads && read.rc == -ETIME) || (writes && write.rc == -ETIME),
-		       FTH_GPU_LOST_FRAMES);
+	fth_gpu_count_(cache, mask, read.lost || write.lost, FTH_GPU_LOST_FRAMES);
 }
 
 /* ---- what a lane does to an element ---- */
@@ -318,7 +317,7 @@ FTH_GPU void fth_gpu_expire_(struct fth_gpu_cache_state *cache, uint32_t group,
 	bool owned = __any_sync(group, want->owner);
 
 	if (want->owner)
-		fth_gpu_give_up_(cache, want, -ENOBUFS, 0);
+		fth_gpu_give_up_(cache, want, -ENOBUFS, 0, false);
 	else if (!owned)
 		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
 	want->rc = owned ? -ENOBUFS : -ETIMEDOUT;
@@ -363,6 +362,37 @@ FTH_GPU void fth_gpu_access_all_(struct fth_gpu_cache_state *cache, uint32_t mas
 }
 
 /*
+ * Lanes that come here apart from each other, since some had hits meanwhile, go on one group after
+ * the other: collectives of several groups of one warp, at different places of the same function,
+ * go wrong on hardware (src/gpu/README.md). Waits for nothing but the groups before, whose waits
+ * all end.
+ */
+FTH_GPU void fth_gpu_take_turn_(struct fth_gpu_cache_state *cache, uint32_t mask)
+{
+	struct fth_gpu_turn *turn = &cache->turns[fth_gpu_warp_() % FTH_GPU_TURNS];
+	uint32_t mine;
+
+	if (mask == ~0u)
+		return;
+	if (fth_warp_lane() == (uint32_t)__ffs((int)mask) - 1) {
+		/* relaxed, here and below: turns order control, and no memory. */
+		mine = fth_add_relaxed_dev32(&turn->next, 1);
+		while (fth_load_relaxed_dev32(&turn->served) != mine)
+			__nanosleep(FTH_NVME_PAUSE_FIRST);
+	}
+	__syncwarp(mask);
+}
+
+FTH_GPU void fth_gpu_end_turn_(struct fth_gpu_cache_state *cache, uint32_t mask)
+{
+	if (mask == ~0u)
+		return;
+	__syncwarp(mask);
+	if (fth_warp_lane() == (uint32_t)__ffs((int)mask) - 1)
+		fth_add_relaxed_dev32(&cache->turns[fth_gpu_warp_() % FTH_GPU_TURNS].served, 1);
+}
+
+/*
  * What the inlined part of an access can not do: one element of `size` bytes at `byte` of an array.
  * Whichever lanes call it at the same time work together.
  */
@@ -371,6 +401,7 @@ FTH_GPU_CALL struct fth_gpu_value fth_gpu_access_(struct fth_gpu_cache_state *ca
 						  uint64_t value, uint64_t expected)
 {
 	struct fth_gpu_range *range = &cache->ranges[array];
+	uint32_t mask = __activemask();
 	struct fth_gpu_access access = {};
 	struct fth_gpu_want want = {};
 	struct fth_gpu_value out;
@@ -388,7 +419,9 @@ FTH_GPU_CALL struct fth_gpu_value fth_gpu_access_(struct fth_gpu_cache_state *ca
 		access.done = true;
 		want.rc = want.line >= range->lines ? -ERANGE : -EROFS;
 	}
-	fth_gpu_access_all_(cache, __activemask(), &want, &access);
+	fth_gpu_take_turn_(cache, mask);
+	fth_gpu_access_all_(cache, mask, &want, &access);
+	fth_gpu_end_turn_(cache, mask);
 	out.bits = access.result;
 	out.rc = want.rc;
 	return out;
@@ -424,7 +457,7 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 		fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_ONE);
 		return;
 	}
-	seen = now + 1;
+	seen = now + FTH_LINE_ONE;
 	if (hot && !(now & FTH_LINE_HOT))
 		fth_cas_acqrel_dev64(want->word, &seen, seen | FTH_LINE_HOT);
 	want->frame = fth_line_frame(now);
@@ -435,7 +468,7 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 FTH_GPU void fth_gpu_expire_pin_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want)
 {
 	if (want->owner)
-		fth_gpu_give_up_(cache, want, -ENOBUFS, 0);
+		fth_gpu_give_up_(cache, want, -ENOBUFS, 0, false);
 	else
 		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
 	want->rc = want->rc ? want->rc : -ETIMEDOUT;
