@@ -3,7 +3,7 @@
 #include "cache.h"
 
 #include "cuda_error.h"
-#include "fathom/gpu/lines.h"
+#include "fathom/gpu/flush.h"
 
 #define FLUSH_BLOCKS  128u
 #define FLUSH_THREADS 128u

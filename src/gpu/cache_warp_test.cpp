@@ -8,6 +8,7 @@
 
 #include "ctrl_work.h"
 #include "fathom/base/rng.h"
+#include "fathom/gpu/flush.h"
 #include "fathom/gpu/runs.h"
 
 #include <pthread.h>

@@ -23,6 +23,7 @@
 
 #ifdef __CUDACC__
 
+#include "fathom/gpu/flush.h"
 #include "fathom/gpu/runs.h"
 
 template <uint32_t size> struct fth_gpu_bits_;

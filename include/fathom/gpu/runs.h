@@ -3,7 +3,7 @@
 #ifndef FATHOM_GPU_RUNS_H
 #define FATHOM_GPU_RUNS_H
 
-#include "fathom/gpu/lines.h"
+#include "fathom/gpu/pins.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
