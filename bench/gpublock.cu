@@ -3,14 +3,11 @@
  */
 #include "gpublock.h"
 
+#include "gpu_common.h"
 #include "gpublock_kernels.h"
 
-#include "fathom/base/error.h"
-
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define THREADS_MAX 131072u
 #define PER_BLOCK   128u
@@ -20,9 +17,7 @@
 struct gpublock {
 	struct gpublock_setup setup;
 	struct cudaDeviceProp gpu;
-	char *host;
-	bool registered;
-	double pin_seconds;
+	struct gpu_pinned medium;
 	struct gpublock_job job; /* what all runs share */
 	unsigned long long *wrong;
 	uint64_t next; /* command: fresh blocks for every run */
@@ -31,52 +26,14 @@ struct gpublock {
 	cudaEvent_t begin, end;
 };
 
-static int check(cudaError_t err, const char *what)
-{
-	bool none = err == cudaErrorNoDevice || err == cudaErrorInsufficientDriver;
-
-	if (err == cudaSuccess)
-		return 0;
-	(void)cudaGetLastError();
-	return fth_fail(none				   ? EOPNOTSUPP
-			: err == cudaErrorMemoryAllocation ? ENOMEM
-							   : EIO,
-			"%s: %s", what, cudaGetErrorString(err));
-}
-
-/* Go on only while nothing has failed. */
-#define TRY(rc, call)                              \
-	do {                                       \
-		if ((rc) == 0)                     \
-			(rc) = check(call, #call); \
-	} while (0)
-
 /* ---- memory ---- */
-
-static int pin_medium(struct gpublock *b)
-{
-	size_t bytes = b->setup.medium;
-	uint64_t begin = fth_now_ns();
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
-
-	if (at == MAP_FAILED)
-		return fth_fail(errno, "%zu bytes of host memory", bytes);
-	b->host = (char *)at;
-	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
-	rc = check(cudaHostRegister(at, bytes, cudaHostRegisterMapped), "pinning the medium");
-	if (rc < 0)
-		return rc;
-	b->registered = true;
-	b->pin_seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	return check(cudaHostGetDevicePointer((void **)&b->job.medium, at, 0), "its GPU address");
-}
 
 static int alloc_all(struct gpublock *b)
 {
 	struct gpublock_job *job = &b->job;
-	int rc = pin_medium(b);
+	int rc = gpu_pin(&b->medium, b->setup.medium);
 
+	job->medium = b->medium.mapped;
 	TRY(rc, cudaMalloc((void **)&job->data, b->setup.data));
 	TRY(rc, cudaMalloc((void **)&job->done, THREADS_MAX * sizeof(uint32_t)));
 	TRY(rc, cudaMalloc((void **)&job->failed, 2 * sizeof(uint32_t)));
@@ -113,23 +70,18 @@ static int fill_medium(struct gpublock *b)
 
 int gpublock_open(const struct gpublock_setup *setup, struct gpublock **out)
 {
+	struct cudaDeviceProp gpu;
 	struct gpublock *b;
-	int devices = 0, rc;
+	int rc = gpu_find(&gpu);
 
-	/* Before CUDA starts: a kernel can not be loaded while the controller runs. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	rc = check(cudaGetDeviceCount(&devices), "looking for a GPU");
 	if (rc < 0)
 		return rc;
-	if (devices == 0)
-		return fth_fail(EOPNOTSUPP, "there is no GPU here");
 	b = (struct gpublock *)calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->setup = *setup;
-	TRY(rc, cudaGetDeviceProperties(&b->gpu, 0));
-	if (rc == 0)
-		rc = alloc_all(b);
+	b->gpu = gpu;
+	rc = alloc_all(b);
 	if (rc == 0)
 		rc = fill_medium(b);
 	if (rc < 0) {
@@ -150,10 +102,7 @@ void gpublock_close(struct gpublock *b)
 	(void)cudaFree(b->job.failed);
 	(void)cudaFree(b->job.locks);
 	(void)cudaFree(b->wrong);
-	if (b->registered)
-		(void)cudaHostUnregister(b->host);
-	if (b->host)
-		(void)munmap(b->host, b->setup.medium);
+	gpu_unpin(&b->medium);
 	free(b);
 }
 
@@ -164,7 +113,7 @@ const char *gpublock_gpu(const struct gpublock *b)
 
 double gpublock_pin_seconds(const struct gpublock *b)
 {
-	return b->pin_seconds;
+	return b->medium.seconds;
 }
 
 /* ---- before and after a run of n commands ---- */
@@ -285,7 +234,7 @@ static int open_drive(struct gpublock *b, const struct gpublock_point *p,
 	opts.medium = p->nothing ? FTH_GPU_MEDIUM_NONE : FTH_GPU_MEDIUM_HOST;
 	opts.ssds = b->setup.ssds;
 	opts.bytes = b->setup.medium / opts.ssds;
-	opts.memory = b->host;
+	opts.memory = b->medium.host;
 	opts.queues = p->queues;
 	opts.entries = b->setup.entries;
 	opts.warps = b->setup.warps;

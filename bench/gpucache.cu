@@ -3,15 +3,12 @@
  */
 #include "gpucache.h"
 
+#include "gpu_common.h"
 #include "gpucache_kernels.h"
 
-#include "fathom/base/error.h"
-
-#include <errno.h>
 #include <functional>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define PER_BLOCK 256u
 #define TILE	  (64ull << 20)
@@ -20,9 +17,7 @@
 struct gpucache {
 	struct gpucache_setup setup;
 	struct cudaDeviceProp gpu;
-	char *host;
-	bool registered;
-	char *mapped;	 /* the medium as kernels see it */
+	struct gpu_pinned medium;
 	uint64_t *plain; /* setup.hot bytes of GPU memory with the same values */
 	char *tiles[TILES];
 	struct gpucache_report *report;
@@ -32,44 +27,7 @@ struct gpucache {
 	uint64_t next; /* line: fresh ones for every run */
 };
 
-static int check(cudaError_t err, const char *what)
-{
-	bool none = err == cudaErrorNoDevice || err == cudaErrorInsufficientDriver;
-
-	if (err == cudaSuccess)
-		return 0;
-	(void)cudaGetLastError();
-	return fth_fail(none				   ? EOPNOTSUPP
-			: err == cudaErrorMemoryAllocation ? ENOMEM
-							   : EIO,
-			"%s: %s", what, cudaGetErrorString(err));
-}
-
-/* Go on only while nothing has failed. */
-#define TRY(rc, call)                              \
-	do {                                       \
-		if ((rc) == 0)                     \
-			(rc) = check(call, #call); \
-	} while (0)
-
 /* ---- memory ---- */
-
-static int pin_medium(struct gpucache *b)
-{
-	size_t bytes = b->setup.medium;
-	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
-
-	if (at == MAP_FAILED)
-		return fth_fail(errno, "%zu bytes of host memory", bytes);
-	b->host = (char *)at;
-	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
-	rc = check(cudaHostRegister(at, bytes, cudaHostRegisterMapped), "pinning the medium");
-	if (rc < 0)
-		return rc;
-	b->registered = true;
-	return check(cudaHostGetDevicePointer((void **)&b->mapped, at, 0), "its GPU address");
-}
 
 /* More than fit at once, so that the last ones to start are few beside all. */
 static unsigned many_blocks(const struct gpucache *b)
@@ -79,7 +37,7 @@ static unsigned many_blocks(const struct gpucache *b)
 
 static int alloc_all(struct gpucache *b)
 {
-	int rc = pin_medium(b);
+	int rc = gpu_pin(&b->medium, b->setup.medium);
 
 	TRY(rc, cudaMalloc((void **)&b->plain, b->setup.hot));
 	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
@@ -92,7 +50,7 @@ static int alloc_all(struct gpucache *b)
 	}
 	if (rc < 0)
 		return rc;
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>((uint64_t *)b->mapped,
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>((uint64_t *)b->medium.mapped,
 								   b->setup.medium / 8);
 	TRY(rc, cudaGetLastError());
 	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(b->plain, b->setup.hot / 8);
@@ -106,30 +64,25 @@ static int open_drive(struct gpucache *b)
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
 
 	opts.bytes = b->setup.medium;
-	opts.memory = b->host;
+	opts.memory = b->medium.host;
 	opts.queues = b->setup.queues;
 	return fth_gpu_drive_open(&opts, &b->drive);
 }
 
 int gpucache_open(const struct gpucache_setup *setup, struct gpucache **out)
 {
+	struct cudaDeviceProp gpu;
 	struct gpucache *b;
-	int devices = 0, rc;
+	int rc = gpu_find(&gpu);
 
-	/* Before CUDA starts: a kernel can not be loaded while the controller runs. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	rc = check(cudaGetDeviceCount(&devices), "looking for a GPU");
 	if (rc < 0)
 		return rc;
-	if (devices == 0)
-		return fth_fail(EOPNOTSUPP, "there is no GPU here");
 	b = (struct gpucache *)calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->setup = *setup;
-	TRY(rc, cudaGetDeviceProperties(&b->gpu, 0));
-	if (rc == 0)
-		rc = alloc_all(b);
+	b->gpu = gpu;
+	rc = alloc_all(b);
 	if (rc == 0)
 		rc = open_drive(b);
 	if (rc < 0) {
@@ -150,10 +103,7 @@ void gpucache_close(struct gpucache *b)
 	(void)cudaFree(b->report);
 	for (unsigned t = 0; t < TILES; t++)
 		(void)cudaFree(b->tiles[t]);
-	if (b->registered)
-		(void)cudaHostUnregister(b->host);
-	if (b->host)
-		(void)munmap(b->host, b->setup.medium);
+	gpu_unpin(&b->medium);
 	free(b);
 }
 
@@ -430,14 +380,15 @@ static int add_tiled(struct gpucache *b, uint64_t bytes, double *seconds)
 		cudaStream_t s = b->tile_streams[t];
 		char *tile = b->tiles[t];
 
-		TRY(rc, cudaMemcpyAsync(tile, b->host + at, part, cudaMemcpyHostToDevice, s));
-		TRY(rc, cudaMemcpyAsync(tile + TILE, b->host + bytes + at, part,
+		TRY(rc,
+		    cudaMemcpyAsync(tile, b->medium.host + at, part, cudaMemcpyHostToDevice, s));
+		TRY(rc, cudaMemcpyAsync(tile + TILE, b->medium.host + bytes + at, part,
 					cudaMemcpyHostToDevice, s));
 		gpucache_add_plain<<<many_blocks(b), PER_BLOCK, 0, s>>>(
 			(const ulonglong2 *)tile, (const ulonglong2 *)(tile + TILE),
 			(ulonglong2 *)(tile + 2 * TILE), part / 16);
 		TRY(rc, cudaGetLastError());
-		TRY(rc, cudaMemcpyAsync(b->host + 2 * bytes + at, tile + 2 * TILE, part,
+		TRY(rc, cudaMemcpyAsync(b->medium.host + 2 * bytes + at, tile + 2 * TILE, part,
 					cudaMemcpyDeviceToHost, s));
 	}
 	for (unsigned t = 0; t < TILES; t++)
@@ -454,11 +405,11 @@ static int check_sum(struct gpucache *b, uint64_t n)
 		b,
 		[&] {
 			gpucache_check_add<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(
-				(const uint64_t *)b->mapped, n, b->report);
+				(const uint64_t *)b->medium.mapped, n, b->report);
 		},
 		&seconds);
 
-	TRY(rc, cudaMemsetAsync(b->mapped + 16 * n, 0xa5, 8 * n, b->stream));
+	TRY(rc, cudaMemsetAsync(b->medium.mapped + 16 * n, 0xa5, 8 * n, b->stream));
 	TRY(rc, cudaStreamSynchronize(b->stream));
 	return rc;
 }

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the benchmarks of GPU threads share: finding the GPU, and host memory that it reaches. */
+#ifndef FTH_BENCH_GPU_COMMON_H
+#define FTH_BENCH_GPU_COMMON_H
+
+#include "gpu/cuda_error.h"
+
+#include <stddef.h>
+
+/* Go on only while nothing has failed. */
+#define TRY(rc, call)                                      \
+	do {                                               \
+		if ((rc) == 0)                             \
+			(rc) = fth_gpu_check(call, #call); \
+	} while (0)
+
+/* Pinned memory of the host. */
+struct gpu_pinned {
+	char *host;
+	char *mapped; /* as kernels see it */
+	size_t bytes;
+	bool registered;
+	double seconds; /* that pinning took */
+};
+
+/*
+ * The first GPU. Call it before anything else of CUDA: kernels can not be loaded while a drive's
+ * controller runs, so all are loaded at once. -EOPNOTSUPP where there is none.
+ */
+int gpu_find(struct cudaDeviceProp *gpu);
+
+/* After a failure gpu_unpin() is needed as well; it takes what is there. */
+int gpu_pin(struct gpu_pinned *p, size_t bytes);
+void gpu_unpin(struct gpu_pinned *p);
+
+#endif
