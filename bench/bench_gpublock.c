@@ -19,7 +19,16 @@
 #define LIST_MAX	 16
 #define ROUNDS_MAX	 9
 #define LOCK_THREADS_MAX 4096
+#define LOCK_SHARE_MAX	 512 /* threads for each of several */
 #define POINTS_MAX	 512
+
+/* What is measured by default, and by --sweep, for figures. */
+#define THREADS	      "32,256,1024,4096,32768,131072"
+#define QUEUES	      "1,16,128"
+#define MS	      100
+#define SWEEP_THREADS "1024,2048,4096,8192,16384,32768,65536,131072,262144"
+#define SWEEP_QUEUES  "1,2,4,8,16,32,64,128"
+#define SWEEP_MS      40
 
 struct list {
 	unsigned n;
@@ -31,6 +40,7 @@ struct options {
 	struct list threads, queues;
 	uint64_t rounds;
 	bool all_designs;
+	bool sweep;
 };
 
 struct point {
@@ -41,7 +51,7 @@ struct point {
 struct table {
 	unsigned n;
 	struct point points[POINTS_MAX];
-	double raw[2][2]; /* 512 or 4096 bytes, read or write */
+	double raw[2][2]; /* 512 or 4096 bytes, read or write; 0: not measured */
 };
 
 static const char *const design_names[] = {"warp", "thread", "lock"};
@@ -59,6 +69,42 @@ static int compare_rates(const void *a, const void *b)
 	double y = ((const struct gpublock_result *)b)->rate;
 
 	return (x > y) - (x < y);
+}
+
+static void json_point(struct fth_json *j, const struct table *t, const struct point *p)
+{
+	const struct gpublock_point *w = &p->what;
+
+	fth_json_string(j, "design", design_names[w->design]);
+	fth_json_u64(j, "block", w->block);
+	fth_json_string(j, "kind", w->nothing ? "none" : w->write ? "write" : "read");
+	fth_json_u64(j, "queues", w->queues);
+	fth_json_u64(j, "threads", w->threads);
+	fth_json_double(j, "rate", p->result.rate);
+	if (!w->nothing)
+		fth_json_double(j, "of_limit", p->result.rate / raw_of(t, w));
+	fth_json_u64(j, "commands", p->result.commands);
+	fth_json_double(j, "per_doorbell", p->result.per_doorbell);
+	fth_json_double(j, "per_batch", p->result.per_batch);
+	fth_json_u64(j, "second_commands", p->result.second_commands);
+}
+
+/* A point of a sweep, on a line of its own: what scripts/plot.py reads. */
+static void print_line(const struct gpublock *bench, const struct options *o, const struct table *t,
+		       const struct point *p)
+{
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "bench", "gpublock");
+	json_point(&j, t, p);
+	fth_json_double(&j, "limit", raw_of(t, &p->what));
+	fth_json_string(&j, "gpu", gpublock_gpu(bench));
+	fth_json_string(&j, "model", o->setup.model ? o->setup.model->name : NULL);
+	fth_json_u64(&j, "ssds", o->setup.ssds);
+	fth_json_u64(&j, "ms", o->setup.ms);
+	fth_json_u64(&j, "rounds", o->rounds);
+	fth_json_finish(&j);
 }
 
 static void print_point(const struct table *t, const struct point *p)
@@ -103,7 +149,10 @@ static int measure(struct gpublock *bench, const struct options *o, struct table
 	p->what = what;
 	p->result = results[o->rounds / 2];
 	t->n++;
-	print_point(t, p);
+	if (o->sweep)
+		print_line(bench, o, t, p);
+	else
+		print_point(t, p);
 	return 0;
 }
 
@@ -125,8 +174,8 @@ static int measure_limits(struct gpublock *bench, struct table *t)
 }
 
 /* One kind of command over all threads and queue pairs. */
-static int sweep(struct gpublock *bench, const struct options *o, struct table *t,
-		 struct gpublock_point what)
+static int measure_grid(struct gpublock *bench, const struct options *o, struct table *t,
+			struct gpublock_point what)
 {
 	for (unsigned q = 0; q < o->queues.n; q++) {
 		for (unsigned i = 0; i < o->threads.n; i++) {
@@ -146,8 +195,8 @@ static int sweep(struct gpublock *bench, const struct options *o, struct table *
 	return 0;
 }
 
-/* Designs other than ours: with one queue pair, and with all. */
-static int sweep_peers(struct gpublock *bench, const struct options *o, struct table *t)
+/* Designs other than ours. */
+static int measure_peers(struct gpublock *bench, const struct options *o, struct table *t)
 {
 	struct options few = *o;
 	struct gpublock_point what = {.design = GPUBLOCK_LOCK, .block = 512};
@@ -159,11 +208,11 @@ static int sweep_peers(struct gpublock *bench, const struct options *o, struct t
 	 */
 	while (few.threads.n > 1 && few.threads.values[few.threads.n - 1] > LOCK_THREADS_MAX)
 		few.threads.n--;
-	rc = sweep(bench, &few, t, what);
+	rc = measure_grid(bench, &few, t, what);
 	if (rc < 0 || !o->all_designs)
 		return rc;
 	what.design = GPUBLOCK_THREAD;
-	return sweep(bench, o, t, what);
+	return measure_grid(bench, o, t, what);
 }
 
 static int measure_all(struct gpublock *bench, const struct options *o, struct table *t)
@@ -174,15 +223,44 @@ static int measure_all(struct gpublock *bench, const struct options *o, struct t
 		for (int write = 0; rc == 0 && write < 2; write++) {
 			struct gpublock_point what = {.block = large ? 4096 : 512, .write = write};
 
-			rc = sweep(bench, o, t, what);
+			rc = measure_grid(bench, o, t, what);
 		}
 	}
 	if (rc == 0) {
 		struct gpublock_point what = {.block = 512, .nothing = true};
 
-		rc = sweep(bench, o, t, what);
+		rc = measure_grid(bench, o, t, what);
 	}
-	return rc < 0 ? rc : sweep_peers(bench, o, t);
+	return rc < 0 ? rc : measure_peers(bench, o, t);
+}
+
+/* One lock around each of many queue pairs, as long as each has few threads. */
+static int measure_locks(struct gpublock *bench, const struct options *o, struct table *t)
+{
+	struct options few = *o;
+	struct gpublock_point what = {.design = GPUBLOCK_LOCK, .block = 512};
+	uint32_t queues = o->queues.values[o->queues.n - 1];
+
+	few.queues.n = 1;
+	few.queues.values[0] = queues;
+	while (few.threads.n > 1 && few.threads.values[few.threads.n - 1] / queues > LOCK_SHARE_MAX)
+		few.threads.n--;
+	return measure_grid(bench, &few, t, what);
+}
+
+/* For figures: small reads over many numbers of threads and queue pairs, and their limit. */
+static int measure_sweep(struct gpublock *bench, const struct options *o, struct table *t)
+{
+	struct gpublock_point what = {.block = 512};
+	int rc = gpublock_raw(bench, 512, false, &t->raw[0][0]);
+
+	if (rc == 0)
+		rc = measure_grid(bench, o, t, what);
+	if (rc == 0)
+		rc = measure_peers(bench, o, t);
+	if (rc == 0 && o->queues.n > 1)
+		rc = measure_locks(bench, o, t);
+	return rc;
 }
 
 /* ---- telling ---- */
@@ -204,23 +282,15 @@ static const struct point *find(const struct table *t, enum gpublock_design desi
 	return best;
 }
 
-static void json_point(struct fth_json *j, const struct table *t, const struct point *p)
+static void json_limits(struct fth_json *j, const struct table *t)
 {
-	const struct gpublock_point *w = &p->what;
+	static const char *const names[2][2] = {{"read_512", "write_512"},
+						{"read_4096", "write_4096"}};
 
-	fth_json_object(j, NULL);
-	fth_json_string(j, "design", design_names[w->design]);
-	fth_json_u64(j, "block", w->block);
-	fth_json_string(j, "kind", w->nothing ? "none" : w->write ? "write" : "read");
-	fth_json_u64(j, "queues", w->queues);
-	fth_json_u64(j, "threads", w->threads);
-	fth_json_double(j, "rate", p->result.rate);
-	if (!w->nothing)
-		fth_json_double(j, "of_limit", p->result.rate / raw_of(t, w));
-	fth_json_u64(j, "commands", p->result.commands);
-	fth_json_double(j, "per_doorbell", p->result.per_doorbell);
-	fth_json_double(j, "per_batch", p->result.per_batch);
-	fth_json_u64(j, "second_commands", p->result.second_commands);
+	fth_json_object(j, "limit");
+	for (int i = 0; i < 4; i++)
+		if (t->raw[i / 2][i % 2] > 0)
+			fth_json_double(j, names[i / 2][i % 2], t->raw[i / 2][i % 2]);
 	fth_json_end(j);
 }
 
@@ -251,15 +321,13 @@ static void print_json(const struct gpublock *bench, const struct options *o, co
 	fth_json_bool(&j, "ordered", o->setup.ordered);
 	fth_json_u64(&j, "ms", o->setup.ms);
 	fth_json_u64(&j, "rounds", o->rounds);
-	fth_json_object(&j, "limit");
-	fth_json_double(&j, "read_512", t->raw[0][0]);
-	fth_json_double(&j, "write_512", t->raw[0][1]);
-	fth_json_double(&j, "read_4096", t->raw[1][0]);
-	fth_json_double(&j, "write_4096", t->raw[1][1]);
-	fth_json_end(&j);
+	json_limits(&j, t);
 	fth_json_array(&j, "points");
-	for (unsigned i = 0; i < t->n; i++)
+	for (unsigned i = 0; i < t->n; i++) {
+		fth_json_object(&j, NULL);
 		json_point(&j, t, &t->points[i]);
+		fth_json_end(&j);
+	}
 	fth_json_finish(&j);
 }
 
@@ -287,7 +355,7 @@ static int parse_list(const char *name, const char *text, uint32_t max, struct l
 static int check_options(struct options *o, const char *threads, const char *queues,
 			 const char *model)
 {
-	int rc = parse_list("threads", threads, 131072, &o->threads);
+	int rc = parse_list("threads", threads, 262144, &o->threads);
 
 	if (rc == 0)
 		rc = parse_list("queues", queues, 1024, &o->queues);
@@ -320,10 +388,10 @@ static int run_bench(const struct options *o)
 
 	if (rc < 0)
 		return rc;
-	if (!fth_cli_json())
+	if (!fth_cli_json() && !o->sweep)
 		printf("%s; %llu MiB pinned in %.1f s\n", gpublock_gpu(bench),
 		       (unsigned long long)(o->setup.medium >> 20), gpublock_pin_seconds(bench));
-	rc = measure_all(bench, o, &table);
+	rc = o->sweep ? measure_sweep(bench, o, &table) : measure_all(bench, o, &table);
 	if (rc == 0)
 		print_json(bench, o, &table);
 	gpublock_close(bench);
@@ -341,15 +409,36 @@ static int exit_status(int rc)
 	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
 }
 
+/* What was not given. */
+static void choose(struct options *o, const char **threads, const char **queues, uint64_t *ms,
+		   bool smallest)
+{
+	if (!*threads)
+		*threads = o->sweep ? SWEEP_THREADS : THREADS;
+	if (!*queues)
+		*queues = o->sweep ? SWEEP_QUEUES : QUEUES;
+	if (*ms == 0)
+		*ms = o->sweep ? SWEEP_MS : MS;
+	if (!smallest)
+		return;
+	*threads = "32,4096";
+	*queues = "1,16";
+	*ms = 10;
+	o->setup.medium = 64u << 20;
+	o->setup.data = 32u << 20;
+	o->rounds = 1;
+}
+
 static int run(int argc, char **argv)
 {
-	struct options o = {.setup = {.medium = 16ull << 30, .data = 4ull << 30, .ms = 100}};
-	uint64_t ms = 100, ssds = 1, entries = 1024, warps = 0, batch = 0;
-	const char *threads = "32,256,1024,4096,32768,131072", *queues = "1,16,128", *model = NULL;
+	struct options o = {.setup = {.medium = 16ull << 30, .data = 4ull << 30}};
+	uint64_t ms = 0, ssds = 1, entries = 1024, warps = 0, batch = 0;
+	const char *threads = NULL, *queues = NULL, *model = NULL;
 	bool smallest = false;
 	const struct fth_cli_option table[] = {
-		{"threads", FTH_CLI_STRING, &threads, 0, 0, "how many, a list"},
-		{"queues", FTH_CLI_STRING, &queues, 0, 0, "queue pairs, a list"},
+		{"threads", FTH_CLI_STRING, &threads, 0, 0, "how many, a list; default " THREADS},
+		{"queues", FTH_CLI_STRING, &queues, 0, 0,
+		 "a list of numbers of queue pairs; default " QUEUES},
 		{"medium", FTH_CLI_SIZE, &o.setup.medium, 1u << 20, 64ull << 30, "of host memory"},
 		{"data", FTH_CLI_SIZE, &o.setup.data, 1u << 20, 64ull << 30, "of GPU memory"},
 		{"entries", FTH_CLI_U64, &entries, 64, 1024, "of the rings"},
@@ -362,8 +451,11 @@ static int run(int argc, char **argv)
 		{"ordered", FTH_CLI_FLAG, &o.setup.ordered, 0, 0,
 		 "follow reads by a second command"},
 		{"thread", FTH_CLI_FLAG, &o.all_designs, 0, 0, "also each thread for itself"},
-		{"ms", FTH_CLI_U64, &ms, 1, 10000, "a run lasts at most"},
+		{"ms", FTH_CLI_U64, &ms, 0, 10000,
+		 "a run lasts at most; 0: 100, or 40 with --sweep"},
 		{"rounds", FTH_CLI_U64, &o.rounds, 1, ROUNDS_MAX, "medians are of"},
+		{"sweep", FTH_CLI_FLAG, &o.sweep, 0, 0,
+		 "512-byte reads at many points, a line of JSON for each, for figures"},
 		{"smallest", FTH_CLI_FLAG, &smallest, 0, 0, "a second's worth, for tests"},
 		{0},
 	};
@@ -382,14 +474,7 @@ static int run(int argc, char **argv)
 	rc = fth_cli_parse(&usage, argc, argv, &args);
 	if (rc != FTH_CLI_GO_ON)
 		return rc;
-	if (smallest) {
-		threads = "32,4096";
-		queues = "1,16";
-		o.setup.medium = 64u << 20;
-		o.setup.data = 32u << 20;
-		ms = 10;
-		o.rounds = 1;
-	}
+	choose(&o, &threads, &queues, &ms, smallest);
 	o.setup.ms = (unsigned)ms;
 	o.setup.ssds = (uint32_t)ssds;
 	o.setup.entries = (uint32_t)entries;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define THREADS_MAX 131072u
+#define THREADS_MAX 262144u
 #define PER_BLOCK   128u
 #define FILL_BLOCKS 1056u
 #define QUEUES_MAX  1024u
