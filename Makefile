@@ -19,7 +19,7 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
-	check-layers check-headers bench fuzz format install uninstall clean help deps-build deps-check
+	check-layers check-headers bench plots fuzz format install uninstall clean help deps-build deps-check
 
 all: build
 
@@ -82,6 +82,10 @@ bench: build ## run the benchmarks, or those named in BENCH="a b"
 	@$(call deps,bench)
 	@for name in $(or $(BENCH),$$(build/fathom bench | awk '/^  /{print $$1}')); do \
 		build/fathom bench $$name || test $$? = 77 || exit 1; done
+
+plots: ## draw doc/figures from the lines of JSON in doc/data
+	@$(call deps,plots)
+	@scripts/plot.py doc/data doc/figures
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs clang
 	@$(call deps,fuzz)

@@ -1,15 +1,17 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# install-deps.sh WHAT...: make sure the Debian packages for build, check, bench or fuzz are there.
+# install-deps.sh WHAT...: make sure the Debian packages for build, check, bench, plots or fuzz are
+# there.
 #
 # Installs only what is missing, and looks at no network when nothing is. Where it may not install
 # it names the packages and stops. doc/dependencies.md says what each package is for.
 set -eu
 
 build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev)
-check=(clang-format fio mandoc qemu-system-x86 spin xz-utils)
+check=(clang-format fio mandoc python3 qemu-system-x86 spin xz-utils)
 bench=(fio)
+plots=(python3)
 fuzz=(clang)
 
 say() {
@@ -30,9 +32,10 @@ wanted_for() {
     build) echo "${build[@]}" ;;
     check) echo "${build[@]}" "${check[@]}" ;;
     bench) echo "${build[@]}" "${bench[@]}" ;;
+    plots) echo "${plots[@]}" ;;
     fuzz) echo "${build[@]}" "${fuzz[@]}" ;;
     *)
-      echo "usage: install-deps.sh build|check|bench|fuzz ..." >&2
+      echo "usage: install-deps.sh build|check|bench|plots|fuzz ..." >&2
       exit 2
       ;;
     esac
