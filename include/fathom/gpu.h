@@ -91,6 +91,9 @@ struct fth_gpu_view {
 	uint64_t blocks;	     /* of each SSD */
 	uint32_t queues;
 	uint32_t ssds;
+	uint8_t *bounce;     /* slots for data in host memory; NULL: the drive reaches GPU memory */
+	uint64_t bounce_bus; /* where the drive sees them */
+	uint32_t bounce_slot; /* bytes for each command id of each queue pair */
 };
 
 struct fth_gpu_drive_stats {

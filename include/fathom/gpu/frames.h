@@ -18,7 +18,8 @@
  *     nobody waits in a circle.
  *  9. A frame whose transfer was sent and not answered, for want of time or because the queue pair
  *     failed, is never used again: the drive may still come to it. For a write the line stays where
- *     it is, by a reference that nobody drops.
+ *     it is, by a reference that nobody drops. A drive that reaches slots of host memory only
+ *     (fathom/gpu/bounce.h) would not come to the frame, and is treated alike.
  */
 #ifndef FATHOM_GPU_FRAMES_H
 #define FATHOM_GPU_FRAMES_H
@@ -206,6 +207,10 @@ FTH_GPU_CALL void fth_gpu_move_send_(struct fth_gpu_cache_state *cache, uint32_t
 			id = fth_nvme_warp_take(qp, &warp, mine, fth_gpu_warp_());
 		patient = false;
 		if (__any_sync(mask, id != FTH_NVME_NO_ID)) {
+			if (cache->drive.bounce)
+				fth_gpu_bounce_out_(&cache->drive, qp, &warp, id,
+						    fth_gpu_frame_(cache, move->frame),
+						    1u << cache->line_shift, &command);
 			fth_nvme_warp_put(qp, &warp, id, &command);
 			fth_nvme_warp_ring(qp, &warp);
 		}
@@ -230,12 +235,17 @@ FTH_GPU_CALL void fth_gpu_move_wait_(struct fth_gpu_cache_state *cache, uint32_t
 		bool mine = (todo >> warp.lane & 1) && move->ssd == ssd;
 		struct fth_nvme_qp *qp = fth_gpu_move_queue_(cache, ssd);
 		struct fth_nvme_done done = {0, 0};
-		int rc = fth_nvme_warp_wait(qp, &warp, mine ? move->id : FTH_NVME_NO_ID, deadline,
-					    &done);
+		uint32_t id = mine ? move->id : FTH_NVME_NO_ID;
+		int rc = fth_nvme_warp_wait_keep(qp, &warp, id, deadline, &done);
 
+		if (cache->drive.bounce)
+			fth_gpu_bounce_in_(&cache->drive, qp, &warp, id,
+					   mine && rc == 0 && move->opcode == FTH_NVME_READ &&
+						   fth_nvme_status_errno(done.status) == 0,
+					   fth_gpu_frame_(cache, move->frame),
+					   1u << cache->line_shift);
+		fth_nvme_warp_release(qp, &warp, rc < 0 ? FTH_NVME_NO_ID : id);
 		if (mine) {
-			if (rc == -ETIME)
-				rc = fth_nvme_qp_abandon(qp, move->id, &done);
 			move->rc = rc < 0 ? rc : fth_nvme_status_errno(done.status);
 			move->status = rc < 0 ? 0 : done.status;
 			move->lost = rc < 0;

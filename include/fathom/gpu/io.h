@@ -11,15 +11,14 @@
 #ifndef FATHOM_GPU_IO_H
 #define FATHOM_GPU_IO_H
 
-#include "fathom/gpu.h"
-#include "fathom/nvme/queue_warp.h"
+#include "fathom/gpu/bounce.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 /* A transfer of one lane. */
 struct fth_gpu_io {
 	uint64_t first;	 /* block of the queue's SSD */
-	uint32_t blocks; /* how many; all in one page of 4096 bytes, or in two */
+	uint32_t blocks; /* how many; all in one page of 4096 bytes, or in two, and in a slot */
 	uint8_t opcode;	 /* FTH_NVME_READ, FTH_NVME_WRITE, FTH_NVME_FLUSH */
 	void *memory;	 /* in GPU memory, a multiple of 16 */
 };
@@ -92,18 +91,51 @@ FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvm
 	return __shfl_sync(warp->mask, rc, (int)warp->leader);
 }
 
+/* fth_nvme_warp_exec() of the transfers, with the drive's slots in between if it has any. */
+FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
+			      const struct fth_nvme_warp *warp, bool want,
+			      const struct fth_gpu_io *io, uint32_t hint, uint64_t deadline)
+{
+	uint32_t bytes = io->opcode == FTH_NVME_FLUSH ? 0 : io->blocks * FTH_GPU_BLOCK, id;
+	struct fth_nvme_sqe command = fth_gpu_io_command_(io);
+	struct fth_nvme_done done = {0, 0};
+	int rc = want && view->bounce && bytes > view->bounce_slot ? -EINVAL : 0, taken;
+
+	want = want && rc == 0;
+	while (__any_sync(warp->mask, want)) {
+		taken = fth_nvme_warp_take_wait(qp, warp, want, hint, deadline, &id);
+		if (taken < 0)
+			return want ? taken : rc;
+		if (view->bounce)
+			fth_gpu_bounce_out_(view, qp, warp, id, io->memory, bytes, &command);
+		fth_nvme_warp_put(qp, warp, id, &command);
+		fth_nvme_warp_ring(qp, warp);
+		taken = fth_nvme_warp_wait_keep(qp, warp, id, deadline, &done);
+		if (id != FTH_NVME_NO_ID) {
+			rc = taken < 0 ? taken : fth_nvme_status_errno(done.status);
+			want = false;
+		}
+		if (view->bounce)
+			fth_gpu_bounce_in_(view, qp, warp, id,
+					   id != FTH_NVME_NO_ID && rc == 0 &&
+						   io->opcode == FTH_NVME_READ,
+					   io->memory, bytes);
+		fth_nvme_warp_release(qp, warp, taken < 0 ? FTH_NVME_NO_ID : id);
+	}
+	return rc;
+}
+
 /*
  * One transfer for each lane that wants it, by way of queue pair `queue`, which is the same in all
- * lanes, and wait for all. `hint`: a number that other warps do not have. 0 or an error, per lane.
+ * lanes, and wait for all. `hint`: a number that other warps do not have. 0 or an error, per lane;
+ * -EINVAL for a transfer that is longer than the drive's slots are.
  */
 FTH_WARP int fth_gpu_io(const struct fth_gpu_view *view, uint32_t queue,
 			const struct fth_nvme_warp *warp, bool want, const struct fth_gpu_io *io,
 			uint32_t hint, uint64_t deadline)
 {
-	struct fth_nvme_sqe command = fth_gpu_io_command_(io);
 	struct fth_nvme_qp *qp = &view->qps[queue];
-	struct fth_nvme_done done = {0, 0};
-	int rc = fth_nvme_warp_exec(qp, warp, want, &command, hint, deadline, &done, NULL), second;
+	int rc = fth_gpu_io_exec_(view, qp, warp, want, io, hint, deadline), second;
 	bool reads = want && rc == 0 && io->opcode == FTH_NVME_READ;
 
 	if (!view->order || !__any_sync(warp->mask, reads))

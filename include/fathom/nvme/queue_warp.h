@@ -432,19 +432,53 @@ FTH_WARP uint32_t fth_nvme_warp_poll(struct fth_nvme_qp *qp, const struct fth_nv
 	return n;
 }
 
-/* Take the results of the lanes that are done, and give their ids back. */
-FTH_WARP void fth_nvme_warp_finish_(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp,
-				    uint32_t id, bool is_done, struct fth_nvme_done *done)
+/* Take the results of the lanes that are done. */
+FTH_WARP void fth_nvme_warp_result_(struct fth_nvme_qp *qp, uint32_t id, bool is_done,
+				    struct fth_nvme_done *done)
 {
-	if (is_done) {
-		/* acquire: stops result and data from being looked at too early. */
-		uint32_t word = fth_load_acquire_dev32(&qp->slots[id].word);
+	uint32_t word;
 
-		done->result = qp->slots[id].result;
-		done->status = (uint16_t)(word >> 16);
+	if (!is_done)
+		return;
+	/* acquire: stops result and data from being looked at too early. */
+	word = fth_load_acquire_dev32(&qp->slots[id].word);
+	done->result = qp->slots[id].result;
+	done->status = (uint16_t)(word >> 16);
+}
+
+/*
+ * Give back the ids of lanes whose commands were done (fth_nvme_warp_wait_keep()). Lanes without
+ * one say FTH_NVME_NO_ID.
+ */
+FTH_WARP void fth_nvme_warp_release(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp,
+				    uint32_t id)
+{
+	if (id != FTH_NVME_NO_ID)
 		fth_store_relaxed_dev32(&qp->slots[id].word, FTH_NVME_SLOT_FREE);
+	fth_nvme_warp_free_ids_(qp, warp, id);
+}
+
+/* Until all lanes that have an id are done, the deadline has passed, or the queue pair failed. */
+FTH_WARP bool fth_nvme_warp_await_(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp,
+				   uint32_t id, uint64_t deadline, uint32_t *failed)
+{
+	bool has = id != FTH_NVME_NO_ID, is_done, expired = false;
+	uint32_t ns = FTH_NVME_PAUSE_FIRST;
+
+	*failed = 0;
+	for (;;) {
+		is_done = has && (fth_load_relaxed_dev32(&qp->slots[id].word) & 0xff) ==
+					 FTH_NVME_SLOT_DONE;
+		if (expired || *failed || __all_sync(warp->mask, is_done || !has))
+			return is_done;
+		if (fth_nvme_warp_poll(qp, warp))
+			continue;
+		fth_nvme_warp_pause_(&ns);
+		/* One lane's clock and one lane's look decide, so that the lanes agree. */
+		*failed = __shfl_sync(warp->mask, fth_load_relaxed_dev32(&qp->failed),
+				      (int)warp->leader);
+		expired = deadline != FTH_NEVER && __any_sync(warp->mask, fth_now_ns() >= deadline);
 	}
-	fth_nvme_warp_free_ids_(qp, warp, is_done ? id : FTH_NVME_NO_ID);
 }
 
 /*
@@ -454,26 +488,35 @@ FTH_WARP void fth_nvme_warp_finish_(struct fth_nvme_qp *qp, const struct fth_nvm
 FTH_WARP int fth_nvme_warp_wait(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp,
 				uint32_t id, uint64_t deadline, struct fth_nvme_done *done)
 {
-	bool has = id != FTH_NVME_NO_ID, is_done, expired = false;
-	uint32_t ns = FTH_NVME_PAUSE_FIRST, failed = 0;
+	uint32_t failed;
+	bool is_done = fth_nvme_warp_await_(qp, warp, id, deadline, &failed);
 
-	for (;;) {
-		is_done = has && (fth_load_relaxed_dev32(&qp->slots[id].word) & 0xff) ==
-					 FTH_NVME_SLOT_DONE;
-		if (expired || failed || __all_sync(warp->mask, is_done || !has))
-			break;
-		if (fth_nvme_warp_poll(qp, warp))
-			continue;
-		fth_nvme_warp_pause_(&ns);
-		/* One lane's clock and one lane's look decide, so that the lanes agree. */
-		failed = __shfl_sync(warp->mask, fth_load_relaxed_dev32(&qp->failed),
-				     (int)warp->leader);
-		expired = deadline != FTH_NEVER && __any_sync(warp->mask, fth_now_ns() >= deadline);
-	}
-	fth_nvme_warp_finish_(qp, warp, id, is_done, done);
-	if (!has || is_done)
+	fth_nvme_warp_result_(qp, id, is_done, done);
+	fth_nvme_warp_release(qp, warp, is_done ? id : FTH_NVME_NO_ID);
+	if (id == FTH_NVME_NO_ID || is_done)
 		return 0;
 	return failed ? fth_nvme_qp_collect(qp, id, done) : -ETIME;
+}
+
+/*
+ * The same, but a lane that gets 0 keeps its id, and with it what belongs to the id, until
+ * fth_nvme_warp_release(); and one that runs out of time leaves its command behind at once, as by
+ * fth_nvme_qp_abandon(). After an error the id is no longer the lane's.
+ */
+FTH_WARP int fth_nvme_warp_wait_keep(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp,
+				     uint32_t id, uint64_t deadline, struct fth_nvme_done *done)
+{
+	uint32_t failed, old = FTH_NVME_SLOT_WAITING;
+	bool is_done = fth_nvme_warp_await_(qp, warp, id, deadline, &failed);
+	int rc = failed ? -(int)failed : -ETIME;
+
+	if (id == FTH_NVME_NO_ID)
+		return 0;
+	/* acqrel: as in fth_nvme_qp_leave_(); where it fails the command is done after all. */
+	if (!is_done && fth_cas_acqrel_dev32(&qp->slots[id].word, &old, FTH_NVME_SLOT_ABANDONED))
+		return rc;
+	fth_nvme_warp_result_(qp, id, true, done);
+	return 0;
 }
 
 /* ---- whole commands ---- */
