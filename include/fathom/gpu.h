@@ -1,26 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Drives that GPU threads use by themselves: NVMe queue pairs in GPU memory, and a software
- * controller on a few blocks of the same GPU that executes their commands on pinned host memory or
- * on GPU memory, one or more SSDs, as fast as the hardware or as a model of a drive says.
+ * Drives that GPU threads use by themselves, through NVMe queue pairs. Who executes the commands is
+ * chosen by name, and kernels do not see the difference:
+ *
+ *	gpu:host?bytes=16G&ssds=4	a software controller on a few blocks of the same GPU, on
+ *	gpu:hbm?...  gpu:none?...	pinned host memory, GPU memory or nothing at all; one or
+ *more SSDs, as fast as the hardware or as a model of a drive says file:/data/a  mem:1G
+ *vol(...)?object=x		any other device: threads of the CPU
+ *	nvme:0000:01:00.0		an NVMe drive, which no CPU thread takes part in using
  *
  *	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
  *	struct fth_gpu_drive *drive;
  *
- *	opts.queues = 128;
- *	opts.bytes = (uint64_t)16 << 30;
- *	rc = fth_gpu_drive_open(&opts, &drive);
+ *	opts.queues = 8;
+ *	rc = fth_gpu_drive_open_uri("file:/data/a", &opts, &drive);
  *	my_kernel<<<blocks, threads, 0, stream>>>(fth_gpu_drive_view(drive), ...);
  *
  * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/nvme/queue_warp.h.
  *
- * While a drive runs its controller is a kernel that does not end. So
+ * While a gpu: drive runs its controller is a kernel that does not end. So
  * - launch kernels on streams of your own, created with cudaStreamNonBlocking;
- *cudaDeviceSynchronize() and cudaFree() wait for the controller as well, that is for ever;
+ *   cudaDeviceSynchronize() and cudaFree() wait for the controller as well, that is for ever;
  * - allocate GPU and pinned memory before the drive is opened, and free it after it is stopped;
  * - see that kernels are loaded before: set CUDA_MODULE_LOADING=EAGER in the environment, or
  *   call cudaFuncGetAttributes() on each. A kernel that is not loaded can not be, while another
- *runs.
+ *   runs.
+ * With other drives none of that matters, and tools that serialise kernels work.
+ *
+ * The drive of a device ("service drive") touches nothing of the GPU: CPU threads can not write GPU
+ * memory. Rings and doorbells are host memory that the GPU sees, and every command id has a slot
+ * for data there; the kernel's own warps copy between slots and GPU memory. The controller checks
+ * what a command asks for: blocks beyond the device end with a status (-ERANGE), and so does memory
+ * other than the slots (-EFAULT). nvme: drives differ in the controller only; that way is untested,
+ * see doc/gpu-nvme.md.
  *
  * In libfathom_cuda, which is built where nvcc is. A drive belongs to one thread at a time, and to
  * the CUDA device that was current when it was opened. Functions return 0 or a negative errno and
@@ -69,11 +81,17 @@ struct fth_gpu_drive_opts {
 	 * before it looks at the data (Qureshi, dissertation, 8.2.1).
 	 */
 	bool ordered;
+	uint32_t threads; /* of a service drive, 1 to 64; 0: as many as queues, at most 4 */
+	/*
+	 * Bytes for the data of each command of a service drive, a power of two from 512 to 8192;
+	 * 0: 8192. queues * entries of them are pinned.
+	 */
+	uint32_t slot;
 };
 #define FTH_GPU_DRIVE_OPTS_INIT                                                               \
 	{                                                                                     \
 		sizeof(struct fth_gpu_drive_opts), FTH_GPU_MEDIUM_HOST, 1u << 20, NULL, 1, 1, \
-			1024, 0, 0, 10000, NULL, false, 100, false                            \
+			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0                      \
 	}
 
 /* The virtual queue of those who wait for the second command; see fathom/gpu/io.h. */
@@ -108,15 +126,37 @@ struct fth_gpu_drive_stats {
 
 struct fth_gpu_drive;
 
-/* Make the drive and start its controller. Blocks, for pinning memory too: seconds for many GiB. */
+/*
+ * Make a drive on GPU blocks and start its controller. Blocks, for pinning memory too: seconds for
+ * many GiB.
+ */
 int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **drive);
+
+/*
+ * The same by name. gpu:MEDIUM takes the options bytes, ssds, queues, entries, warps, batch, model,
+ * late_us (late_data as well) and ordered, each over what opts says; opts may be NULL.
+ *
+ * Anything else is a device (fathom/dev.h). Of opts then queues, entries, timeout_ms, ordered,
+ * threads and slot count; ssds is 1; medium and bytes are the device's. Its blocks must not be
+ * larger than 512 bytes, and what follows its last whole 512 bytes is not reached. It stays open,
+ * for the drive alone to change, until the drive is closed.
+ */
+int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_opts *opts,
+			   struct fth_gpu_drive **drive);
 
 /* What kernels use; good until the drive is closed. */
 struct fth_gpu_view fth_gpu_drive_view(const struct fth_gpu_drive *drive);
 
 /*
- * The medium of an SSD: host memory, GPU memory, or NULL. The host may use its memory while no
- * command for the same blocks is under way; what kernels wrote is there after a flush.
+ * The device under a service drive; NULL for others, and for NVMe drives. The host may read and
+ * write it while no command for the same blocks is under way.
+ */
+struct fth_dev *fth_gpu_drive_dev(const struct fth_gpu_drive *drive);
+
+/*
+ * The medium of an SSD: host memory, GPU memory, or NULL, as for service drives. The host may use
+ * its memory while no command for the same blocks is under way; what kernels wrote is there after a
+ * flush.
  */
 void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd);
 
@@ -128,7 +168,8 @@ int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats 
 
 /*
  * End the controller, and every wait of kernels with -ESHUTDOWN. -ETIME when it does not end in
- * time. Does nothing to a drive that is stopped.
+ * time: a device still holds commands, for instance; call it again then. Does nothing to a drive
+ * that is stopped. Nothing is flushed: that is for kernels to ask for, or fth_gpu_cache_flush().
  */
 int fth_gpu_drive_stop(struct fth_gpu_drive *drive);
 
@@ -137,7 +178,8 @@ int fth_gpu_drive_start(struct fth_gpu_drive *drive);
 
 /*
  * Stop and release everything; NULL is allowed. The first error, and all is released even so: the
- * host's memory also after the GPU has failed. No kernel uses the drive any more.
+ * host's memory also after the GPU has failed. But -ETIME, as from a stop, and nothing is released.
+ * No kernel uses the drive any more.
  */
 int fth_gpu_drive_close(struct fth_gpu_drive *drive);
 

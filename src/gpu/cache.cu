@@ -3,7 +3,8 @@
  * The host's side of a cache in GPU memory. Its kernels are in cache_flush.cu; what other kernels
  * do to it, in include/fathom/gpu/{frames,lines,array}.h.
  *
- * While the drive runs nothing is allocated or freed: what needs that stops it for a moment.
+ * While a drive on GPU blocks runs nothing is allocated or freed: what needs that stops it for a
+ * moment.
  */
 #include "cache.h"
 
@@ -69,8 +70,8 @@ static int get_state(struct fth_gpu_cache *cache, size_t from, size_t bytes)
 
 static int pause_drive(struct fth_gpu_drive *drive, bool *was_running)
 {
-	*was_running = drive->running;
-	return fth_gpu_drive_stop(drive);
+	*was_running = drive->running && drive->ops->keeps_gpu;
+	return *was_running ? fth_gpu_drive_stop(drive) : 0;
 }
 
 static int resume_drive(struct fth_gpu_drive *drive, bool was_running)
@@ -80,8 +81,10 @@ static int resume_drive(struct fth_gpu_drive *drive, bool was_running)
 
 /* ---- opening ---- */
 
-static int check_opts(const struct fth_gpu_cache_opts *o)
+static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *o)
 {
+	const struct fth_gpu_service *service = drive->service;
+
 	if (o->size != sizeof(*o))
 		return fth_fail(EINVAL, "options of another version");
 	if (o->line < FTH_GPU_LINE_MIN || o->line > FTH_GPU_LINE_MAX || (o->line & (o->line - 1)))
@@ -92,6 +95,9 @@ static int check_opts(const struct fth_gpu_cache_opts *o)
 				(unsigned long long)FTH_LINE_FRAMES_MAX);
 	if (o->timeout_ms == 0)
 		return fth_fail(EINVAL, "a timeout of 0");
+	if (service && o->line > service->slot)
+		return fth_fail(EINVAL, "the drive's slots have %u bytes, and a line %u",
+				service->slot, o->line);
 	return 0;
 }
 
@@ -172,7 +178,7 @@ int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_o
 {
 	struct fth_gpu_cache *cache;
 	bool running;
-	int rc = check_opts(opts);
+	int rc = check_opts(drive, opts);
 
 	if (rc < 0)
 		return rc;

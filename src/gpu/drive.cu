@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The host's side of a GPU drive. ctrl.cu is the controller, drive_memory.cu the memory. */
+/*
+ * The host's side of a GPU drive, and of the controller on GPU blocks, ctrl.cu. The other back end
+ * is drive_service.cu.
+ */
 #include "drive.h"
 
 #include "cuda_error.h"
@@ -160,13 +163,12 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-static uint64_t patience(const struct fth_gpu_drive *drive)
+uint64_t fth_gpu_drive_patience(const struct fth_gpu_drive *drive)
 {
 	return fth_deadline_ns(drive->opts.timeout_ms * 1000000ull);
 }
 
-/* Wait for a stream with a deadline. */
-static int finish(cudaStream_t stream, uint64_t deadline, const char *what)
+int fth_gpu_drive_finish(cudaStream_t stream, uint64_t deadline, const char *what)
 {
 	for (;;) {
 		cudaError_t err = cudaStreamQuery(stream);
@@ -185,13 +187,15 @@ static int fetch(struct fth_gpu_drive *drive, void *to, const void *from, size_t
 		cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, drive->side_stream),
 		"reading GPU memory");
 
-	return rc < 0 ? rc : finish(drive->side_stream, patience(drive), "reading GPU memory");
+	return rc < 0 ? rc
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+					     "reading GPU memory");
 }
 
 static int wait_until_up(struct fth_gpu_drive *drive)
 {
 	uint32_t warps = drive->opts.queues * drive->opts.warps;
-	uint64_t deadline = patience(drive);
+	uint64_t deadline = fth_gpu_drive_patience(drive);
 
 	for (;;) {
 		int rc = fetch(drive, &drive->stage->control, drive->arena.control,
@@ -221,64 +225,94 @@ static int check_capacity(struct fth_gpu_drive *drive)
 	return rc;
 }
 
-int fth_gpu_drive_start(struct fth_gpu_drive *drive)
+static int start_ctrl(struct fth_gpu_drive *drive)
 {
-	int rc;
+	int rc = reset_arena(drive);
 
-	if (drive->running)
-		return 0;
-	rc = reset_arena(drive);
 	if (rc == 0)
 		rc = fth_gpu_check(fth_gpu_ctrl_launch(&drive->ctrl, drive->run_stream),
 				   "launching the controller");
-	if (rc < 0)
-		return rc;
-	drive->running = true;
-	rc = wait_until_up(drive);
-	if (rc < 0)
-		(void)fth_gpu_drive_stop(drive);
-	return rc;
+	return rc < 0 ? rc : wait_until_up(drive);
 }
 
 /* By the copy engine: it needs no place on a GPU that is full of kernels that wait. */
-static int cancel_waits(struct fth_gpu_drive *drive)
+int fth_gpu_drive_cancel(struct fth_gpu_drive *drive)
 {
-	for (uint32_t q = 0; q < drive->opts.queues; q++)
-		drive->stage->errors[q] = ESHUTDOWN;
-	return fth_gpu_check(
-		cudaMemcpy2DAsync(&drive->arena.qps->failed, sizeof(struct fth_nvme_qp),
-				  drive->stage->errors, sizeof(uint32_t), sizeof(uint32_t),
-				  drive->opts.queues, cudaMemcpyHostToDevice, drive->side_stream),
-		"cancelling waits");
-}
-
-int fth_gpu_drive_stop(struct fth_gpu_drive *drive)
-{
-	uint64_t deadline = patience(drive);
 	int rc;
 
-	if (!drive->running)
-		return 0;
+	for (uint32_t q = 0; q < drive->opts.queues; q++)
+		drive->stage->errors[q] = ESHUTDOWN;
+	rc = fth_gpu_check(cudaMemcpy2DAsync(&drive->arena.qps->failed, sizeof(struct fth_nvme_qp),
+					     drive->stage->errors, sizeof(uint32_t),
+					     sizeof(uint32_t), drive->opts.queues,
+					     cudaMemcpyHostToDevice, drive->side_stream),
+			   "cancelling waits");
+	return rc < 0 ? rc
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+					     "cancelling waits");
+}
+
+static int stop_ctrl(struct fth_gpu_drive *drive)
+{
+	uint64_t deadline = fth_gpu_drive_patience(drive);
+	int rc;
+
 	drive->stage->one = 1;
 	rc = fth_gpu_check(cudaMemcpyAsync(&drive->arena.control->stop, &drive->stage->one,
 					   sizeof(drive->stage->one), cudaMemcpyHostToDevice,
 					   drive->side_stream),
 			   "telling the controller to stop");
 	if (rc == 0)
-		rc = finish(drive->run_stream, deadline, "stopping the controller");
+		rc = fth_gpu_drive_finish(drive->run_stream, deadline, "stopping the controller");
 	/* Only now: whoever sees the failure may reuse its buffers, nobody writes to them. */
-	if (rc == 0)
-		rc = cancel_waits(drive);
-	if (rc == 0)
-		rc = finish(drive->side_stream, deadline, "cancelling waits");
+	return rc < 0 ? rc : fth_gpu_drive_cancel(drive);
+}
+
+int fth_gpu_drive_start(struct fth_gpu_drive *drive)
+{
+	int rc;
+
+	if (drive->running)
+		return 0;
+	drive->running = true;
+	rc = drive->ops->start(drive);
+	if (rc < 0)
+		(void)fth_gpu_drive_stop(drive);
+	return rc;
+}
+
+int fth_gpu_drive_stop(struct fth_gpu_drive *drive)
+{
+	int rc;
+
+	if (!drive->running)
+		return 0;
+	rc = drive->ops->stop(drive);
 	if (rc != -ETIME)
 		drive->running = false;
 	return rc;
 }
 
+/* What the warps have counted. */
+static void add_up(const struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats)
+{
+	const struct fth_gpu_stage *stage = drive->stage;
+
+	for (uint32_t i = 0; i < drive->opts.queues * drive->opts.warps; i++) {
+		stats->commands += stage->counts[i].commands;
+		stats->batches += stage->counts[i].batches;
+		stats->blocks_read += stage->counts[i].blocks_read;
+		stats->blocks_written += stage->counts[i].blocks_written;
+		stats->flushes += stage->counts[i].flushes;
+		stats->errors += stage->counts[i].errors;
+	}
+}
+
+static const struct fth_gpu_drive_ops on_gpu_blocks = {true, start_ctrl, stop_ctrl, add_up};
+
 /* ---- opening and closing ---- */
 
-static int make_streams(struct fth_gpu_drive *drive)
+int fth_gpu_drive_make_streams(struct fth_gpu_drive *drive)
 {
 	int rc = fth_gpu_check(cudaStreamCreateWithFlags(&drive->run_stream, cudaStreamNonBlocking),
 			       "a stream");
@@ -306,7 +340,7 @@ static int set_up(struct fth_gpu_drive *drive)
 	if (rc == 0)
 		rc = load_kernels();
 	if (rc == 0)
-		rc = make_streams(drive);
+		rc = fth_gpu_drive_make_streams(drive);
 	if (rc == 0)
 		rc = fth_gpu_drive_alloc_arena(drive);
 	if (rc == 0)
@@ -329,6 +363,7 @@ int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_dri
 	if (!drive)
 		return -ENOMEM;
 	drive->opts = *opts;
+	drive->ops = &on_gpu_blocks;
 	choose(drive);
 	rc = set_up(drive);
 	if (rc < 0) {
@@ -366,7 +401,17 @@ struct fth_gpu_view fth_gpu_drive_view(const struct fth_gpu_drive *drive)
 	view.blocks = drive->opts.bytes / FTH_GPU_BLOCK;
 	view.queues = drive->opts.queues;
 	view.ssds = drive->opts.ssds;
+	if (drive->service) {
+		view.bounce = (uint8_t *)drive->slots.device;
+		view.bounce_bus = drive->service->bounce.iova;
+		view.bounce_slot = drive->service->slot;
+	}
 	return view;
+}
+
+struct fth_dev *fth_gpu_drive_dev(const struct fth_gpu_drive *drive)
+{
+	return drive->service && !drive->service->of_dev ? drive->service->dev : NULL;
 }
 
 void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd)
@@ -384,18 +429,11 @@ void *fth_gpu_drive_mapped(const struct fth_gpu_drive *drive, uint32_t ssd)
 	return drive->mapped ? drive->mapped + ssd * drive->opts.bytes : NULL;
 }
 
-static void add_up(const struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats)
+/* What the queue pairs have counted. */
+static void add_queues(const struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats)
 {
 	const struct fth_gpu_stage *stage = drive->stage;
 
-	for (uint32_t i = 0; i < drive->opts.queues * drive->opts.warps; i++) {
-		stats->commands += stage->counts[i].commands;
-		stats->batches += stage->counts[i].batches;
-		stats->blocks_read += stage->counts[i].blocks_read;
-		stats->blocks_written += stage->counts[i].blocks_written;
-		stats->flushes += stage->counts[i].flushes;
-		stats->errors += stage->counts[i].errors;
-	}
 	for (uint32_t q = 0; q < drive->opts.queues; q++) {
 		stats->sq_doorbells += stage->qps[q].sq_doorbell_writes;
 		stats->cq_doorbells += stage->qps[q].cq_doorbell_writes;
@@ -419,7 +457,8 @@ int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats 
 		rc = fetch(drive, &stage->control, arena->control, sizeof(stage->control));
 	if (rc < 0)
 		return rc;
-	add_up(drive, stats);
+	drive->ops->stats(drive, stats);
+	add_queues(drive, stats);
 	if (stage->control.broken)
 		return fth_fail(EPROTO, "queue pair %u: its doorbell made no sense",
 				stage->control.broken - 1);

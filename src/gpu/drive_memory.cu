@@ -24,6 +24,9 @@ size_t fth_gpu_arena_lay_out(struct fth_gpu_arena *a, const struct fth_gpu_drive
 	size_t sq = (queues * sizeof(struct fth_nvme_sqe)) << drive->shift;
 	size_t cq = (queues * sizeof(struct fth_nvme_cqe)) << drive->shift;
 
+	/* Rings of a service are in host memory. */
+	if (drive->service)
+		sq = cq = 0;
 	a->base = base;
 	a->memory_each = (fth_nvme_qp_memory(drive->shift, drive->ids) + LINE - 1) / LINE * LINE;
 	a->qps = (struct fth_nvme_qp *)piece(base, &at, queues * sizeof(a->qps[0]), LINE);
@@ -135,6 +138,7 @@ int fth_gpu_drive_release(struct fth_gpu_drive *drive)
 {
 	int rc = fth_gpu_check(cudaFree(drive->arena.base), "freeing GPU memory");
 
+	rc = first_error(rc, fth_gpu_drive_release_service(drive));
 	if (drive->stage)
 		rc = first_error(rc, fth_gpu_check(cudaFreeHost(drive->stage), "freeing"));
 	if (drive->registered)

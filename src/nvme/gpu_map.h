@@ -8,8 +8,8 @@
  * UNTESTED ON HARDWARE: it has been compiled, and never used with a drive. A test has GPU threads
  * use the software controller, whose doorbells are memory, and is skipped where there is no GPU.
  *
- * Built where nvcc is, for those who link it themselves: the library needs no CUDA, and does not
- * have this in it.
+ * Built where nvcc is, as part of libfathom_cuda. Drives for GPU kernels (fathom/gpu.h) stand on
+ * it.
  */
 #ifndef FTH_NVME_GPU_MAP_H
 #define FTH_NVME_GPU_MAP_H

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "service.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+#include "fathom/nvme/soft.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define THREADS	   4u /* of the controller, where nothing else is asked for */
+#define SLOT	   8192u
+#define POLL_NS	   20000
+#define BLOCK_LOG2 9u
+
+/* ---- options ---- */
+
+static int check_opts(const struct fth_gpu_drive_opts *o)
+{
+	if (o->ssds != 1)
+		return fth_fail(EINVAL, "a device is one SSD; vol(...) makes one of several");
+	if (o->model)
+		return fth_fail(EINVAL, "a device has its model in its URI: ?model=NAME");
+	if (o->memory || o->late_data || o->warps || o->batch)
+		return fth_fail(EINVAL, "memory, late_data, warps and batch are for gpu: drives");
+	if (o->slot && (o->slot < FTH_GPU_BLOCK || o->slot > SLOT || (o->slot & (o->slot - 1))))
+		return fth_fail(EINVAL, "a slot has a power of two bytes, %u to %u", FTH_GPU_BLOCK,
+				SLOT);
+	return 0;
+}
+
+/* ---- opening ---- */
+
+/* The software controller, and the driver that brings it up. */
+static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+{
+	struct fth_nvme_ctrl_opts ctrl = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_opts driver = FTH_NVME_OPTS_INIT;
+	const struct fth_dev_info *info = fth_dev_info(s->dev);
+	struct fth_nvme_transport *transport;
+	int rc;
+
+	if (info->block > FTH_GPU_BLOCK)
+		return fth_fail(EOPNOTSUPP, "its blocks of %u bytes are larger than a drive's, %u",
+				info->block, FTH_GPU_BLOCK);
+	ctrl.queue_entries = o->entries;
+	ctrl.io_queues = o->queues;
+	ctrl.threads = o->threads ? o->threads : o->queues < THREADS ? o->queues : THREADS;
+	ctrl.lba_shift = BLOCK_LOG2;
+	driver.queues = o->queues;
+	driver.entries = o->entries;
+	driver.timeout_ns = o->timeout_ms * 1000000ull;
+	rc = fth_nvme_ctrl_new(s->dev, &ctrl, &s->ctrl);
+	if (rc < 0)
+		return rc;
+	rc = fth_nvme_soft_new(s->ctrl, &transport);
+	if (rc < 0) {
+		fth_nvme_ctrl_free(s->ctrl);
+		return rc;
+	}
+	rc = fth_nvme_open(transport, &driver, &s->nvme);
+	if (rc < 0)
+		transport->ops->close(transport);
+	return rc;
+}
+
+/* Something that is an NVMe drive already needs no other: its queues are the GPU's. */
+static int open_driver(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+{
+	s->nvme = fth_nvme_of_dev(s->dev);
+	if (!s->nvme)
+		return open_ctrl(s, o);
+	s->of_dev = true;
+	s->ctrl = fth_nvme_soft_ctrl(s->nvme);
+	if (fth_nvme_info(s->nvme)->lba_shift != BLOCK_LOG2)
+		return fth_fail(EOPNOTSUPP, "a drive needs blocks of %u bytes", FTH_GPU_BLOCK);
+	return 0;
+}
+
+static int make_slots(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+{
+	const struct fth_nvme_info *info = fth_nvme_info(s->nvme);
+
+	s->queues = o->queues < info->queues ? o->queues : info->queues;
+	s->shift = fth_nvme_qp(s->nvme, 0)->sq_shift;
+	/* Whole words of the id bitmap: warps that take and return 32 at once leave them whole. */
+	s->ids = info->ids < 32 ? info->ids : info->ids / 32 * 32;
+	s->slot = o->slot ? o->slot : SLOT;
+	s->bytes = info->blocks * FTH_GPU_BLOCK;
+	if (s->slot > info->max_transfer)
+		return fth_fail(EOPNOTSUPP, "the drive takes %llu bytes at once, and a slot has %u",
+				(unsigned long long)info->max_transfer, s->slot);
+	return fth_nvme_dma_alloc(s->nvme, (size_t)s->queues * s->ids * s->slot, &s->bounce);
+}
+
+static void note_counts(struct fth_gpu_service *s)
+{
+	for (unsigned i = 0; s->ctrl && i < FTH_NVME_CTRL_STAT_COUNT; i++)
+		s->before[i] = fth_nvme_ctrl_stat(s->ctrl, (enum fth_nvme_ctrl_stat)i);
+}
+
+int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_opts *opts,
+			 struct fth_gpu_service **out)
+{
+	struct fth_gpu_service *s;
+	int rc = check_opts(opts);
+
+	if (rc < 0)
+		return rc;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return -ENOMEM;
+	rc = fth_dev_open(uri, &s->dev);
+	if (rc == 0)
+		rc = open_driver(s, opts);
+	if (rc == 0)
+		rc = make_slots(s, opts);
+	if (rc < 0) {
+		fth_gpu_service_close(s);
+		return fth_fail_in(rc, uri);
+	}
+	note_counts(s);
+	*out = s;
+	return 0;
+}
+
+void fth_gpu_service_close(struct fth_gpu_service *s)
+{
+	if (!s)
+		return;
+	if (s->nvme) {
+		/* A controller that may still use the slots is disabled before they go. */
+		if (!s->stopped)
+			fth_nvme_fail(s->nvme, ESHUTDOWN);
+		fth_nvme_dma_free(s->nvme, &s->bounce);
+	}
+	if (!s->of_dev)
+		fth_nvme_close(s->nvme);
+	fth_dev_close(s->dev);
+	free(s);
+}
+
+/* ---- queue pairs ---- */
+
+void fth_gpu_service_setup(const struct fth_gpu_service *s, uint32_t q,
+			   struct fth_nvme_qp_setup *setup)
+{
+	const struct fth_nvme_qp *qp = fth_nvme_qp(s->nvme, q);
+
+	*setup = (struct fth_nvme_qp_setup){.sq = qp->sq,
+					    .cq = qp->cq,
+					    .sq_doorbell = qp->sq_doorbell,
+					    .cq_doorbell = qp->cq_doorbell,
+					    .sq_shift = qp->sq_shift,
+					    .cq_shift = qp->cq_shift,
+					    .ids = s->ids,
+					    .qid = qp->qid};
+}
+
+/* ---- stopping and starting ---- */
+
+/* By hand, since the driver would wait as long as CAP.TO says. */
+static int disable(struct fth_nvme_ctrl *ctrl, uint64_t deadline)
+{
+	uint32_t cc = fth_nvme_ctrl_read32(ctrl, FTH_NVME_REG_CC);
+	const struct timespec pause = {0, POLL_NS};
+
+	fth_nvme_ctrl_write32(ctrl, FTH_NVME_REG_CC, cc & ~FTH_NVME_CC_ENABLE);
+	while (fth_nvme_ctrl_read32(ctrl, FTH_NVME_REG_CSTS) & FTH_NVME_CSTS_READY) {
+		if (fth_now_ns() >= deadline)
+			return fth_fail(ETIME, "the device does not come to an end");
+		nanosleep(&pause, NULL);
+	}
+	return 0;
+}
+
+int fth_gpu_service_stop(struct fth_gpu_service *s, uint64_t deadline)
+{
+	uint32_t csts;
+	int rc = 0;
+
+	if (s->stopped)
+		return 0;
+	if (s->ctrl)
+		rc = disable(s->ctrl, deadline);
+	if (rc < 0)
+		return rc;
+	fth_nvme_fail(s->nvme, ESHUTDOWN);
+	csts = fth_nvme_register32(s->nvme, FTH_NVME_REG_CSTS);
+	/* All ones: the drive has left, and touches nothing. */
+	if (csts != UINT32_MAX && (csts & FTH_NVME_CSTS_READY))
+		return fth_fail(ETIME, "the drive does not let itself be disabled");
+	s->stopped = true;
+	return 0;
+}
+
+int fth_gpu_service_start(struct fth_gpu_service *s)
+{
+	int rc = fth_nvme_recover(s->nvme);
+
+	if (rc < 0)
+		return rc;
+	s->stopped = false;
+	note_counts(s);
+	return 0;
+}
+
+/* ---- asking ---- */
+
+static uint64_t since(const struct fth_gpu_service *s, enum fth_nvme_ctrl_stat which)
+{
+	return s->ctrl ? fth_nvme_ctrl_stat(s->ctrl, which) - s->before[which] : 0;
+}
+
+void fth_gpu_service_stats(const struct fth_gpu_service *s, struct fth_gpu_drive_stats *stats)
+{
+	stats->flushes = since(s, FTH_NVME_CTRL_STAT_FLUSHES);
+	stats->commands = since(s, FTH_NVME_CTRL_STAT_READS) + since(s, FTH_NVME_CTRL_STAT_WRITES) +
+			  since(s, FTH_NVME_CTRL_STAT_OTHERS) + stats->flushes;
+	stats->batches = since(s, FTH_NVME_CTRL_STAT_DOORBELLS);
+	stats->blocks_read = since(s, FTH_NVME_CTRL_STAT_BYTES_READ) / FTH_GPU_BLOCK;
+	stats->blocks_written = since(s, FTH_NVME_CTRL_STAT_BYTES_WRITTEN) / FTH_GPU_BLOCK;
+	stats->errors = since(s, FTH_NVME_CTRL_STAT_ERRORS);
+}
