@@ -5,6 +5,10 @@
 
 #include "fathom/apps/graph.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct fth_graph_gen {
 	enum fth_graph_kind kind;
 	unsigned scale;
@@ -25,4 +29,7 @@ uint32_t fth_graph_gen_rename(const struct fth_graph_gen *gen, uint32_t vertex);
 /* The weight of an edge, 1 to 255, the same in both directions. */
 uint32_t fth_graph_gen_weight(uint64_t seed, uint32_t from, uint32_t to);
 
+#ifdef __cplusplus
+}
+#endif
 #endif
