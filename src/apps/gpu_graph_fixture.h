@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Small graphs, and what the algorithms on the CPU say about them: for tests of those on the GPU.
+ */
+#ifndef FTH_APPS_GPU_GRAPH_FIXTURE_H
+#define FTH_APPS_GPU_GRAPH_FIXTURE_H
+
+#include "fathom/apps/graph.h"
+#include "fathom/base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAPH_MUST(condition)                                                                   \
+	do {                                                                                    \
+		if (!(condition)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+			exit(1);                                                                \
+		}                                                                               \
+	} while (0)
+
+#define GRAPH_OK(call)                                                                \
+	do {                                                                          \
+		int rc_ = (call);                                                     \
+		if (rc_ < 0) {                                                        \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
+				fth_error_text(rc_));                                 \
+			exit(1);                                                      \
+		}                                                                     \
+	} while (0)
+
+/* A graph, in memory too, and the results. */
+struct graph_bed {
+	struct fth_dev *dev;
+	struct fth_cache *cache;
+	struct fth_graph *graph;
+	struct fth_graph_memory memory;
+	uint32_t source;
+	uint32_t *level;
+	struct fth_graph_cc cc;
+	struct fth_graph_pagerank_options rank_options;
+	struct fth_graph_pagerank ranks;
+	struct fth_graph_sssp paths;
+};
+
+static inline int graph_bed_target(void *context, uint64_t bytes, struct fth_dev **out)
+{
+	struct graph_bed *bed = (struct graph_bed *)context;
+	char uri[64];
+	int rc;
+
+	snprintf(uri, sizeof(uri), "mem:%llu", (unsigned long long)bytes);
+	rc = fth_dev_open(uri, &bed->dev);
+	*out = bed->dev;
+	return rc;
+}
+
+static inline void graph_bed_levels(struct graph_bed *bed)
+{
+	uint64_t n = bed->memory.vertices;
+	struct fth_graph_bfs tree;
+	uint64_t left;
+
+	GRAPH_OK(fth_graph_bfs(bed->graph, bed->source, NULL, &tree));
+	bed->level = (uint32_t *)malloc(n * sizeof(uint32_t));
+	memset(bed->level, 0xff, n * sizeof(uint32_t));
+	bed->level[bed->source] = 0;
+	/* A vertex is one level below its parent; as often as the tree is deep. */
+	do {
+		left = 0;
+		for (uint64_t v = 0; v < n; v++) {
+			uint32_t up = tree.parent[v];
+
+			if (up == FTH_GRAPH_NONE || bed->level[v] != UINT32_MAX)
+				continue;
+			if (bed->level[up] == UINT32_MAX)
+				left++;
+			else
+				bed->level[v] = bed->level[up] + 1;
+		}
+	} while (left);
+	fth_graph_bfs_release(&tree);
+}
+
+/* Weighted; text: an edge list in place of a generated one. */
+static inline struct graph_bed graph_bed_open(const struct fth_graph_generate *what,
+					      const char *text, bool undirected)
+{
+	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+	struct fth_graph_build build = {};
+	struct fth_graph_import import = {};
+	struct graph_bed bed = {};
+
+	build.memory = 1 << 20;
+	build.open = graph_bed_target;
+	build.context = &bed;
+	if (text) {
+		import.in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+		import.undirected = undirected;
+		import.weighted = true;
+		GRAPH_OK(fth_graph_import(&import, &build, NULL, NULL));
+		fclose(import.in);
+	} else {
+		GRAPH_OK(fth_graph_generate(what, &build, NULL, NULL));
+	}
+	options.memory = 4 << 20;
+	GRAPH_OK(fth_cache_open(&options, &bed.cache));
+	GRAPH_OK(fth_graph_open_dev(bed.cache, bed.dev, NULL, &bed.graph));
+	GRAPH_OK(fth_graph_load(bed.graph, &bed.memory));
+	GRAPH_OK(fth_graph_pick(bed.graph, 1, &bed.source));
+	graph_bed_levels(&bed);
+	bed.rank_options.iterations = 5;
+	GRAPH_OK(fth_graph_cc(bed.graph, NULL, &bed.cc));
+	GRAPH_OK(fth_graph_pagerank(bed.graph, &bed.rank_options, NULL, &bed.ranks));
+	GRAPH_OK(fth_graph_sssp(bed.graph, bed.source, 0, NULL, &bed.paths));
+	return bed;
+}
+
+static inline void graph_bed_close(struct graph_bed *bed)
+{
+	free(bed->level);
+	fth_graph_cc_release(&bed->cc);
+	fth_graph_pagerank_release(&bed->ranks);
+	fth_graph_sssp_release(&bed->paths);
+	fth_graph_unload(&bed->memory);
+	GRAPH_OK(fth_graph_close(bed->graph));
+	GRAPH_OK(fth_cache_close(bed->cache));
+	fth_dev_close(bed->dev);
+}
+
+/* ---- are these the same? How many are not ---- */
+
+static inline uint64_t graph_bed_differ(const void *a, const void *b, size_t each, uint64_t n)
+{
+	uint64_t differ = 0;
+
+	for (uint64_t v = 0; v < n; v++)
+		differ += memcmp((const char *)a + v * each, (const char *)b + v * each, each) != 0;
+	return differ;
+}
+
+static inline uint64_t graph_bed_ranks_differ(const struct graph_bed *bed, const double *rank)
+{
+	uint64_t differ = 0;
+
+	for (uint64_t v = 0; v < bed->memory.vertices; v++)
+		differ += !(fabs(rank[v] - bed->ranks.rank[v]) <= 1e-6 * bed->ranks.rank[v]);
+	return differ;
+}
+
+#endif

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the algorithms do in a sweep (gpu_graph_sweep.h). Device code. A step has
+ *
+ *	wants(v, whole)	is there work for v? One lane asks for one vertex. `whole`: this warp will
+ *			look at all of its list
+ *	begin(v)	all lanes: the list of v, or a part of it, comes next
+ *	edge(u, w)	a lane: a neighbour
+ *	ended()		the rest of the list is not needed, if any lane says so
+ *	end(v)		all lanes
+ *	finish()	all lanes: after the last list of the warp
+ *
+ * Two sets of vertices, one bit each: `now` has work in this sweep, `next` in the next one. A sweep
+ * of components and paths takes a vertex's newest value. So a vertex that is whole is taken out of
+ * `next` before its value is read: what it learned in this sweep is not told twice. Whoever lowers
+ * a value puts the vertex into `next` after that; both are read-modify-writes of one word, acqrel:
+ * either the value that is read is the lowered one, or the vertex stays in `next`.
+ */
+#ifndef FTH_APPS_GPU_GRAPH_STEPS_H
+#define FTH_APPS_GPU_GRAPH_STEPS_H
+
+#include "apps/gpu_graph_sweep.h"
+
+/* Add what lanes have counted: one atomic per warp. */
+FTH_GPU void graph_add_up(graph_u64 *to, uint64_t mine)
+{
+	uint32_t low = __reduce_add_sync(~0u, (uint32_t)mine & 0xffffff);
+	uint64_t high = 0;
+
+	/* In three parts: sums of 32 numbers of 24 bits fit into 32 bits. */
+	high = (uint64_t)__reduce_add_sync(~0u, (uint32_t)(mine >> 24) & 0xffffff) << 24;
+	high += (uint64_t)__reduce_add_sync(~0u, (uint32_t)(mine >> 48)) << 48;
+	if (fth_warp_lane() == 0 && low + high)
+		atomicAdd(to, (graph_u64)(low + high));
+}
+
+/* The sum over all lanes, the same in each. */
+FTH_GPU double graph_sum(double mine)
+{
+	for (uint32_t step = 16; step > 0; step /= 2) {
+		uint64_t bits, other;
+		double theirs;
+
+		memcpy(&bits, &mine, sizeof(bits));
+		other = __shfl_sync(~0u, bits, (int)(fth_warp_lane() ^ step));
+		memcpy(&theirs, &other, sizeof(theirs));
+		mine += theirs;
+	}
+	return mine;
+}
+
+/* ---- breadth-first search ---- */
+
+struct graph_bfs {
+	const uint64_t *offsets;
+	const uint32_t *now;
+	uint32_t *next, *visited, *level;
+	uint32_t depth; /* of what is found */
+	uint32_t found;
+	uint64_t edges;
+
+	FTH_GPU_MEMBER void reach(uint64_t u)
+	{
+		/* Atomic: of several that come here one counts it. Orders nothing. */
+		if (!graph_claim(visited, u))
+			return;
+		graph_claim(next, u);
+		level[u] = depth;
+		found++;
+		edges += offsets[u + 1] - offsets[u];
+	}
+
+	FTH_GPU_MEMBER void finish(struct graph_report *report)
+	{
+		graph_add_up(&report->found, found);
+		graph_add_up(&report->edges, edges);
+	}
+};
+
+/* From the vertices of the last level to what they reach. */
+struct graph_bfs_push : graph_bfs {
+	static const bool weighted = false, can_end = false;
+
+	FTH_GPU_MEMBER bool wants(uint64_t v, bool)
+	{
+		return now[v / 32] >> v % 32 & 1;
+	}
+
+	FTH_GPU_MEMBER void begin(uint64_t)
+	{
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		if (!graph_bit(visited, u))
+			reach(u);
+	}
+
+	FTH_GPU_MEMBER bool ended(void) const
+	{
+		return false;
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t)
+	{
+	}
+};
+
+/* From vertices that are not reached to any neighbour in the last level. */
+struct graph_bfs_pull : graph_bfs {
+	static const bool weighted = false, can_end = true;
+	bool hit;
+
+	FTH_GPU_MEMBER bool wants(uint64_t v, bool)
+	{
+		return !graph_bit(visited, v);
+	}
+
+	FTH_GPU_MEMBER void begin(uint64_t)
+	{
+		hit = false;
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		hit = hit || (now[u / 32] >> u % 32 & 1);
+	}
+
+	FTH_GPU_MEMBER bool ended(void) const
+	{
+		return hit;
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t v)
+	{
+		if (__any_sync(~0u, hit) && fth_warp_lane() == 0)
+			reach(v);
+	}
+};
+
+/* ---- what a vertex knows spreads to its neighbours until nothing changes ---- */
+
+struct graph_spread {
+	const uint32_t *now;
+	uint32_t *next;
+	uint32_t found;
+
+	FTH_GPU_MEMBER bool wants(uint64_t v, bool whole)
+	{
+		uint32_t bit = 1u << v % 32;
+		bool active = now[v / 32] & bit;
+
+		if (!whole || !graph_bit(next, v))
+			return active;
+		/* acquire: stops the value from being read before; see the top of the file. */
+		return (fth_and_acqrel_dev32(&next[v / 32], ~bit) & bit) || active;
+	}
+
+	/* A value of v was lowered. */
+	FTH_GPU_MEMBER void wake(uint64_t v)
+	{
+		/* release: stops the bit from being seen before the value. */
+		fth_or_acqrel_dev32(&next[v / 32], 1u << v % 32);
+		found++;
+	}
+
+	FTH_GPU_MEMBER bool ended(void) const
+	{
+		return false;
+	}
+
+	FTH_GPU_MEMBER void finish(struct graph_report *report)
+	{
+		graph_add_up(&report->found, found);
+	}
+};
+
+/* Connected components: both ends of an edge get the smaller label. */
+struct graph_cc : graph_spread {
+	static const bool weighted = false, can_end = false;
+	uint32_t *label;
+	uint32_t mine, best;
+
+	FTH_GPU_MEMBER void begin(uint64_t v)
+	{
+		mine = best = fth_load_relaxed_dev32(&label[v]);
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		/* relaxed: a label that is old is larger, and the atomic below finds out. */
+		uint32_t its = fth_load_relaxed_dev32(&label[u]);
+
+		if (its > mine) {
+			if (atomicMin(&label[u], mine) > mine)
+				wake(u);
+		} else if (its < best) {
+			best = its;
+		}
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t v)
+	{
+		best = __reduce_min_sync(~0u, best);
+		if (best < mine && fth_warp_lane() == 0 && atomicMin(&label[v], best) > best)
+			wake(v);
+	}
+};
+
+/* Shortest paths. */
+struct graph_sssp : graph_spread {
+	static const bool weighted = true, can_end = false;
+	graph_u64 *distance;
+	uint64_t mine;
+
+	FTH_GPU_MEMBER void begin(uint64_t v)
+	{
+		mine = fth_load_relaxed_dev64((uint64_t *)&distance[v]);
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t weight)
+	{
+		graph_u64 through = mine + weight;
+
+		if (through < fth_load_relaxed_dev64((uint64_t *)&distance[u]) &&
+		    atomicMin(&distance[u], through) > through)
+			wake(u);
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t)
+	{
+	}
+};
+
+/* ---- PageRank ---- */
+
+struct graph_rank {
+	static const bool weighted = false, can_end = false;
+	const float *give; /* what a vertex gives to each neighbour */
+	double *sum;	   /* what each was given */
+
+	FTH_GPU_MEMBER bool wants(uint64_t, bool)
+	{
+		return true;
+	}
+
+	FTH_GPU_MEMBER bool ended(void) const
+	{
+		return false;
+	}
+
+	FTH_GPU_MEMBER void finish(struct graph_report *)
+	{
+	}
+};
+
+/* In an undirected graph those who point to a vertex are its neighbours. */
+struct graph_rank_pull : graph_rank {
+	double mine;
+
+	FTH_GPU_MEMBER void begin(uint64_t)
+	{
+		mine = 0;
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		mine += give[u];
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t v)
+	{
+		double all = graph_sum(mine);
+
+		/* Atomic: other parts of the list are other warps'. */
+		if (fth_warp_lane() == 0)
+			atomicAdd(&sum[v], all);
+	}
+};
+
+struct graph_rank_push : graph_rank {
+	double mine;
+
+	FTH_GPU_MEMBER void begin(uint64_t v)
+	{
+		mine = give[v];
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		atomicAdd(&sum[u], mine);
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t)
+	{
+	}
+};
+
+#endif

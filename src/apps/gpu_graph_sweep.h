@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A sweep over the edges of a graph by warps, for any source of edges and any algorithm. Device
+ * code; gpu_graph_steps.h has the algorithms.
+ *
+ * The edges are cut into pieces, in the order of the medium. A warp takes a few at a time, so that
+ * all warps together move through the edges in one direction. Which vertices' neighbours a piece
+ * holds is known from owner[]; where none of them has work, the piece is not read.
+ *
+ *  1. All 32 lanes of a warp are together wherever edges are asked for: lines are held by whole
+ *     warps.
+ *  2. A list that lies in several pieces is looked at by several warps, at any time, in any order;
+ *     each tells the step which part of the list it has.
+ *  3. What is read from the medium is checked before it is used as an index.
+ *  4. A warp holds at most one line of each array, and none while it waits for one of the same
+ *     array. So warps <= frames / 2 (two arrays: / 4) leave frames for everybody.
+ */
+#ifndef FTH_APPS_GPU_GRAPH_SWEEP_H
+#define FTH_APPS_GPU_GRAPH_SWEEP_H
+
+#include "fathom/apps/gpu_graph.h"
+
+#include <errno.h>
+#ifdef __CUDACC__
+#include "fathom/gpu/array.h"
+#else
+#include "fathom/gpu/lines.h"
+#endif
+
+#ifdef __CUDACC__
+#define FTH_GPU_MEMBER __device__ __forceinline__
+#else
+#define FTH_GPU_MEMBER inline
+#endif
+
+#define GRAPH_PIECE FTH_GPU_GRAPH_PIECE
+#define GRAPH_TAKE  4u	/* pieces that a warp takes at once */
+#define GRAPH_GROUP 32u /* edges that a warp looks at together: 128 bytes */
+
+typedef unsigned long long graph_u64; /* as CUDA's atomics want it */
+
+/* What kernels tell the host, and each other. */
+struct graph_report {
+	graph_u64 next;	 /* piece to be taken */
+	graph_u64 found; /* vertices with work in the next round */
+	graph_u64 edges; /* that those have */
+	int rc;		 /* of the first that failed */
+	uint32_t bad;	 /* -EBADMSG: a neighbour that is no vertex */
+};
+
+struct graph_view {
+	const uint64_t *offsets;
+	const uint32_t *owner; /* per piece: whose list has its first edge; and one more */
+	uint64_t vertices, edges, pieces;
+	struct graph_report *report;
+};
+
+/* ---- bits, one per vertex ---- */
+
+FTH_GPU bool graph_bit(const uint32_t *bits, uint64_t v)
+{
+	/* relaxed: whoever acts on it looks again, or acts with an atomic. */
+	return fth_load_relaxed_dev32(&bits[v / 32]) >> v % 32 & 1;
+}
+
+/* Set it; true if it was not set before. Orders nothing. */
+FTH_GPU bool graph_claim(uint32_t *bits, uint64_t v)
+{
+	uint32_t bit = 1u << v % 32;
+
+	return !(atomicOr(&bits[v / 32], bit) & bit);
+}
+
+/* ---- sources of edges ---- */
+
+/* Memory that is read as it is: pinned memory of the host, or the GPU's own. */
+struct graph_plain {
+	const uint32_t *edges, *weights;
+
+	FTH_GPU_MEMBER uint32_t window(void) const
+	{
+		return GRAPH_PIECE;
+	}
+};
+
+struct graph_plain_reader {
+	FTH_GPU_MEMBER graph_plain_reader(const struct graph_plain &)
+	{
+	}
+
+	/* Where edge e is, and all after it up to the end of its window. NULL with *rc set. */
+	FTH_GPU_MEMBER const uint32_t *edge(const struct graph_plain &from, uint64_t e, int *)
+	{
+		return from.edges + e;
+	}
+
+	FTH_GPU_MEMBER const uint32_t *weight(const struct graph_plain &from, uint64_t e, int *)
+	{
+		return from.weights + e;
+	}
+
+	/* Lines of a piece that will be wanted, as bits. */
+	FTH_GPU_MEMBER int ahead(const struct graph_plain &, uint64_t, uint32_t)
+	{
+		return 0;
+	}
+
+	FTH_GPU_MEMBER void close(const struct graph_plain &)
+	{
+	}
+};
+
+FTH_GPU struct graph_plain_reader graph_open_reader(const struct graph_plain &from)
+{
+	return graph_plain_reader(from);
+}
+
+#ifdef __CUDACC__
+
+/* Through a cache: a warp holds the line that it works on. */
+struct graph_cached {
+	struct fth_gpu_array edges, weights;
+
+	FTH_GPU_MEMBER uint32_t window(void) const
+	{
+		return min(GRAPH_PIECE, 1u << (edges.line_shift - 2));
+	}
+};
+
+struct graph_cached_reader {
+	struct fth_gpu_cursor at, at_weight;
+
+	FTH_GPU_MEMBER graph_cached_reader(const struct graph_cached &)
+	    : at(fth_gpu_cursor_open()), at_weight(fth_gpu_cursor_open())
+	{
+	}
+
+	FTH_GPU_MEMBER static const uint32_t *
+	place(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor, uint64_t e, int *rc)
+	{
+		uint32_t shift = a.line_shift - 2;
+		const uint32_t *line = (const uint32_t *)fth_gpu_cursor_line(a, cursor, e >> shift,
+									     FTH_GPU_READ, rc);
+
+		return line ? line + (e & ((1u << shift) - 1)) : NULL;
+	}
+
+	FTH_GPU_MEMBER const uint32_t *edge(const struct graph_cached &from, uint64_t e, int *rc)
+	{
+		return place(from.edges, &at, e, rc);
+	}
+
+	FTH_GPU_MEMBER const uint32_t *weight(const struct graph_cached &from, uint64_t e, int *rc)
+	{
+		return place(from.weights, &at_weight, e, rc);
+	}
+
+	/* Bring several in at once, where lines are short. All lanes, none of them idle. */
+	FTH_GPU_MEMBER int ahead(const struct graph_cached &from, uint64_t first, uint32_t wanted)
+	{
+		uint32_t shift = from.edges.line_shift, mine = fth_warp_lane() % 8;
+
+		if (shift >= 12 || __popc(wanted) < 2)
+			return 0;
+		fth_gpu_cursor_close(from.edges, &at, FTH_GPU_READ);
+		if (!(wanted >> mine & 1))
+			mine = (uint32_t)__ffs((int)wanted) - 1;
+		__syncwarp();
+		return FTH_GPU_FAR_(fth_gpu_access_)(from.edges.cache, from.edges.range,
+						     first * 4 + ((uint64_t)mine << shift),
+						     FTH_GPU_OP_PREFETCH, 0, 0, 0)
+			.rc;
+	}
+
+	FTH_GPU_MEMBER void close(const struct graph_cached &from)
+	{
+		fth_gpu_cursor_close(from.edges, &at, FTH_GPU_READ);
+		fth_gpu_cursor_close(from.weights, &at_weight, FTH_GPU_READ);
+	}
+};
+
+FTH_GPU struct graph_cached_reader graph_open_reader(const struct graph_cached &from)
+{
+	return graph_cached_reader(from);
+}
+
+#endif
+
+/* ---- the neighbours of one vertex ---- */
+
+/*
+ * The part [from, to) of a piece, all of it in one list. Groups begin at multiples of 128 bytes. A
+ * step that has found what it looks for ends the list.
+ */
+template <typename Source, typename Reader, typename Step>
+FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader *reader, Step *step,
+		       uint64_t first, uint32_t from, uint32_t to)
+{
+	uint32_t lane = fth_warp_lane(), bad = FTH_GRAPH_NONE;
+	bool ended = false;
+	int rc = 0;
+
+	while (from < to && !ended) {
+		uint32_t stop = min(to, (from | (source.window() - 1)) + 1);
+		const uint32_t *edges = reader->edge(source, first + from, &rc), *weights = NULL;
+
+		if (Step::weighted && edges)
+			weights = reader->weight(source, first + from, &rc);
+		if (!edges || (Step::weighted && !weights))
+			return rc;
+		for (uint32_t at = from / GRAPH_GROUP * GRAPH_GROUP; at < stop && !ended;
+		     at += GRAPH_GROUP) {
+			uint32_t i = at + lane;
+
+			if (i >= from && i < stop) {
+				uint32_t u = edges[i - from];
+
+				if (u < g.vertices)
+					step->edge(u, Step::weighted ? weights[i - from] : 0);
+				else
+					bad = u;
+			}
+			if (Step::can_end)
+				ended = __any_sync(~0u, step->ended());
+		}
+		from = stop;
+	}
+	if (!__any_sync(~0u, bad != FTH_GRAPH_NONE))
+		return 0;
+	if (bad != FTH_GRAPH_NONE)
+		g.report->bad = bad;
+	return -EBADMSG;
+}
+
+/* ---- a piece, and all of them ---- */
+
+/* Lines of 512 bytes or more of a piece that the part [from, to) touches, as bits. */
+FTH_GPU uint32_t graph_lines_touched(uint32_t window, uint32_t from, uint32_t to)
+{
+	uint32_t first = from / window, last = (to - 1) / window;
+
+	return (2u << last) - (1u << first);
+}
+
+template <typename Source, typename Reader, typename Step>
+FTH_GPU int graph_piece(const struct graph_view &g, const Source &source, Reader *reader,
+			Step *step, uint64_t piece)
+{
+	uint64_t first = piece * GRAPH_PIECE, end = first + GRAPH_PIECE;
+	uint32_t lane = fth_warp_lane(), last = g.owner[piece + 1];
+
+	end = end < g.edges ? end : g.edges;
+	for (uint64_t group = g.owner[piece]; group <= last; group += 32) {
+		uint64_t v = group + lane;
+		uint32_t part = 0, todo;
+		bool wants = false;
+
+		if (v <= last) {
+			uint64_t from = g.offsets[v], to = g.offsets[v + 1];
+			bool whole = from >= first && to <= end;
+
+			from = from > first ? from : first;
+			to = to < end ? to : end;
+			if (from < to) {
+				part = (uint32_t)(from - first) | (uint32_t)(to - first) << 16;
+				wants = step->wants(v, whole);
+			}
+		}
+		todo = __ballot_sync(~0u, wants);
+		if (todo && source.window() < GRAPH_PIECE) {
+			uint32_t lines = wants ? graph_lines_touched(source.window(), part & 0xffff,
+								     part >> 16)
+					       : 0;
+			int rc = reader->ahead(source, first, __reduce_or_sync(~0u, lines));
+
+			if (__any_sync(~0u, rc < 0))
+				return __reduce_min_sync(~0u, rc);
+		}
+		/* What wants() did is seen by all lanes. */
+		__syncwarp();
+		for (; todo; todo &= todo - 1) {
+			uint32_t j = (uint32_t)__ffs((int)todo) - 1;
+			uint32_t its = __shfl_sync(~0u, part, (int)j);
+			int rc;
+
+			step->begin(group + j);
+			rc = graph_walk(g, source, reader, step, first, its & 0xffff, its >> 16);
+			if (rc < 0)
+				return rc;
+			step->end(group + j);
+		}
+	}
+	return 0;
+}
+
+/* The next pieces for a warp; g.pieces when there are none, or someone failed. */
+FTH_GPU uint64_t graph_take(const struct graph_view &g)
+{
+	uint64_t k = g.pieces;
+
+	if (fth_warp_lane() == 0 && fth_load_relaxed_dev32((uint32_t *)&g.report->rc) == 0)
+		k = atomicAdd(&g.report->next, (graph_u64)GRAPH_TAKE);
+	__syncwarp();
+	return __shfl_sync(~0u, k, 0);
+}
+
+/* What each warp of a kernel does. */
+template <typename Source, typename Step>
+FTH_GPU void graph_sweep(const struct graph_view &g, const Source &source, Step step, bool backward)
+{
+	auto reader = graph_open_reader(source);
+	uint64_t k;
+	int rc = 0;
+
+	while (rc == 0 && (k = graph_take(g)) < g.pieces)
+		for (uint32_t i = 0; i < GRAPH_TAKE && k + i < g.pieces && rc == 0; i++)
+			rc = graph_piece(g, source, &reader, &step,
+					 backward ? g.pieces - 1 - (k + i) : k + i);
+	reader.close(source);
+	if (rc < 0 && fth_warp_lane() == 0)
+		atomicCAS(&g.report->rc, 0, rc);
+	step.finish(g.report);
+}
+
+#endif
