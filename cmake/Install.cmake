@@ -4,7 +4,7 @@ install(TARGETS fathom fathom_static fathom_shared
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET fathom_cuda)
-  install(TARGETS fathom_cuda ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS fathom_cuda fathom_cuda_apps ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(DIRECTORY include/fathom DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")

@@ -36,6 +36,7 @@ check)
   done < <(find "$build" -name '*_device_test' -type f | sort)
   run bench_gpublock "$build/fathom" bench gpublock --smallest
   run bench_gpucache "$build/fathom" bench gpucache --smallest
+  run bench_gpugraph "$build/fathom" bench gpugraph --smallest
   ;;
 memcheck)
   tool="compute-sanitizer --tool memcheck --error-exitcode 1"
@@ -45,6 +46,7 @@ memcheck)
 bench)
   "$build/fathom" bench gpublock | tee "$build/gpu-block.json" || failed=1
   "$build/fathom" bench gpucache | tee "$build/gpu-cache.json" || failed=1
+  "$build/fathom" bench gpugraph | tee "$build/gpu-graph.json" || failed=1
   ;;
 *)
   sed -n '3,10s/^# \{0,1\}//p' "$0" >&2

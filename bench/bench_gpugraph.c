@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fathom bench gpugraph: graphs with more edges than the GPU's cache holds, through the cache and
+ * by zero copy from pinned host memory, the same kernels on the same bytes. What computing takes is
+ * seen with all edges in GPU memory, what the cache takes with one that has everything; the rest is
+ * storage (as Qureshi, dissertation, 9.2).
+ */
+#include "gpugraph.h"
+
+#include "cli.h"
+#include "json.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <time.h>
+
+static const char *const kind_names[GPUGRAPH_KINDS] = {"kronecker", "uniform"};
+static const char *const algorithm_names[GPUGRAPH_ALGORITHMS] = {"bfs_push", "bfs", "cc",
+								 "pagerank", "sssp"};
+
+struct table {
+	struct gpugraph_result cases[GPUGRAPH_KINDS][GPUGRAPH_ALGORITHMS];
+	uint64_t edges[GPUGRAPH_KINDS], cache[GPUGRAPH_KINDS];
+	int registers[GPUGRAPH_ALGORITHMS];
+};
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- measuring ---- */
+
+static void print_case(enum gpugraph_kind kind, enum gpugraph_algorithm a,
+		       const struct gpugraph_result *r)
+{
+	if (fth_cli_json())
+		return;
+	printf("%-9s %-8s %8.1f ms  %5.2f of zero copy's %8.1f ms; read %5.1f of %5.1f GB; "
+	       "compute %7.1f, hot %7.1f ms; %llu rounds, %d registers\n",
+	       kind_names[kind], algorithm_names[a], r->cached * 1e3, r->zero_copy / r->cached,
+	       r->zero_copy * 1e3, (double)r->bytes_read * 1e-9, (double)r->bytes * 1e-9,
+	       r->hbm * 1e3, r->hot * 1e3, (unsigned long long)r->rounds, gpugraph_registers(a));
+	fflush(stdout);
+}
+
+static int measure_graph(struct gpugraph *bench, const struct gpugraph_setup *setup,
+			 enum gpugraph_kind kind, struct table *t)
+{
+	double begin = now();
+	int rc = gpugraph_make(bench, kind);
+
+	if (rc == 0 && !fth_cli_json()) {
+		printf("%s: %.1f GB of edges made in %.1f s\n", kind_names[kind],
+		       (double)gpugraph_edges(bench) * 4e-9, now() - begin);
+		fflush(stdout);
+	}
+	t->edges[kind] = rc < 0 ? 0 : gpugraph_edges(bench);
+	t->cache[kind] = rc < 0 ? 0 : gpugraph_cache(bench);
+	for (int a = 0; rc == 0 && a < GPUGRAPH_ALGORITHMS; a++) {
+		if (a == GPUGRAPH_SSSP && !setup->weighted)
+			continue;
+		rc = gpugraph_run(bench, (enum gpugraph_algorithm)a, &t->cases[kind][a]);
+		if (rc == 0)
+			print_case(kind, (enum gpugraph_algorithm)a, &t->cases[kind][a]);
+		if (rc == 0 && fth_cli_stopped())
+			rc = -EINTR;
+	}
+	return rc;
+}
+
+/* ---- telling ---- */
+
+/* The best of both searches, through the cache and without. */
+static struct gpugraph_result best_search(const struct gpugraph_result *cases)
+{
+	struct gpugraph_result best = cases[GPUGRAPH_BFS];
+
+	if (cases[GPUGRAPH_BFS_PUSH].cached < best.cached)
+		best.cached = cases[GPUGRAPH_BFS_PUSH].cached;
+	if (cases[GPUGRAPH_BFS_PUSH].zero_copy < best.zero_copy)
+		best.zero_copy = cases[GPUGRAPH_BFS_PUSH].zero_copy;
+	return best;
+}
+
+static double ratio_of(const struct gpugraph_result *r)
+{
+	return r->zero_copy / r->cached;
+}
+
+static void json_case(struct fth_json *j, enum gpugraph_kind kind, enum gpugraph_algorithm a,
+		      const struct table *t)
+{
+	const struct gpugraph_result *r = &t->cases[kind][a];
+
+	fth_json_object(j, NULL);
+	fth_json_string(j, "graph", kind_names[kind]);
+	fth_json_string(j, "algorithm", algorithm_names[a]);
+	fth_json_double(j, "ours", r->cached);
+	fth_json_double(j, "peer", r->zero_copy);
+	fth_json_double(j, "ratio", ratio_of(r));
+	fth_json_double(j, "compute", r->hbm);
+	fth_json_double(j, "cache", r->hot - r->hbm);
+	fth_json_double(j, "storage", r->cached - r->hot);
+	fth_json_u64(j, "edge_bytes", r->bytes);
+	fth_json_u64(j, "bytes_read", r->bytes_read);
+	fth_json_u64(j, "rounds", r->rounds);
+	fth_json_u64(j, "answer", r->answer);
+	fth_json_u64(j, "registers", (uint64_t)t->registers[a]);
+	fth_json_end(j);
+}
+
+/* The worst of search and components on both graphs. */
+static struct gpugraph_result worst_case(const struct table *t)
+{
+	struct gpugraph_result worst = {.cached = 0};
+
+	for (int kind = 0; kind < GPUGRAPH_KINDS; kind++) {
+		struct gpugraph_result found[2] = {best_search(t->cases[kind]),
+						   t->cases[kind][GPUGRAPH_CC]};
+
+		for (int i = 0; i < 2; i++)
+			if (!(worst.cached > 0) || ratio_of(&found[i]) < ratio_of(&worst))
+				worst = found[i];
+	}
+	return worst;
+}
+
+static void print_json(const struct gpugraph *bench, const struct gpugraph_setup *setup,
+		       const struct table *t)
+{
+	struct gpugraph_result worst = worst_case(t);
+	struct fth_json j;
+
+	fth_json_begin(&j, stdout);
+	fth_json_string(&j, "bench", "gpugraph");
+	fth_json_double(&j, "ours", 1 / worst.cached);
+	fth_json_double(&j, "peer", 1 / worst.zero_copy);
+	fth_json_double(&j, "ratio", ratio_of(&worst));
+	fth_json_string(&j, "peer_name", "zero copy from pinned host memory");
+	fth_json_string(&j, "unit", "runs/s, of the worst of bfs and cc");
+	fth_json_string(&j, "gpu", gpugraph_gpu(bench));
+	fth_json_u64(&j, "scale", setup->scale);
+	fth_json_u64(&j, "degree", setup->degree);
+	fth_json_u64(&j, "line", setup->line);
+	fth_json_u64(&j, "queues", setup->queues);
+	fth_json_u64(&j, "controller_warps", setup->warps);
+	fth_json_u64(&j, "cache_share", setup->share);
+	fth_json_u64(&j, "pagerank_iterations", setup->iterations);
+	fth_json_u64(&j, "rounds", setup->rounds);
+	fth_json_array(&j, "cases");
+	for (int kind = 0; kind < GPUGRAPH_KINDS; kind++)
+		for (int a = 0; a < GPUGRAPH_ALGORITHMS; a++)
+			if (t->cases[kind][a].cached > 0)
+				json_case(&j, (enum gpugraph_kind)kind, (enum gpugraph_algorithm)a,
+					  t);
+	fth_json_finish(&j);
+}
+
+/* ---- the command ---- */
+
+static int run_bench(const struct gpugraph_setup *setup)
+{
+	static struct table table;
+	struct gpugraph *bench;
+	double begin = now();
+	int rc = gpugraph_open(setup, &bench);
+
+	if (rc < 0)
+		return rc;
+	if (!fth_cli_json())
+		printf("%s, memory pinned in %.1f s\n", gpugraph_gpu(bench), now() - begin);
+	for (int a = 0; a < GPUGRAPH_ALGORITHMS; a++)
+		table.registers[a] = gpugraph_registers((enum gpugraph_algorithm)a);
+	for (int kind = 0; rc == 0 && kind < GPUGRAPH_KINDS; kind++)
+		rc = measure_graph(bench, setup, (enum gpugraph_kind)kind, &table);
+	if (rc == 0)
+		print_json(bench, setup, &table);
+	gpugraph_close(bench);
+	return rc;
+}
+
+static int run(int argc, char **argv)
+{
+	uint64_t scale = 27, degree = 16, line = 4096, queues = 128, warps = 0, share = 4,
+		 rounds = 3, iterations = 3;
+	bool smallest = false, unweighted = false;
+	const struct fth_cli_option table[] = {
+		{"scale", FTH_CLI_U64, &scale, 8, 30, "2^N vertices"},
+		{"degree", FTH_CLI_U64, &degree, 1, 64, "edges per vertex, in both directions"},
+		{"line", FTH_CLI_SIZE, &line, 512, 8192, "bytes of a line"},
+		{"queues", FTH_CLI_U64, &queues, 1, 1024, "queue pairs"},
+		{"warps", FTH_CLI_U64, &warps, 0, 16,
+		 "of the controller for each; default: as fits"},
+		{"share", FTH_CLI_U64, &share, 1, 1024, "the cache has one Nth of the edges"},
+		{"iterations", FTH_CLI_U64, &iterations, 1, 100, "of PageRank"},
+		{"rounds", FTH_CLI_U64, &rounds, 1, GPUGRAPH_ROUNDS_MAX, "medians are of"},
+		{"unweighted", FTH_CLI_FLAG, &unweighted, 0, 0,
+		 "no shortest paths: half the memory"},
+		{"smallest", FTH_CLI_FLAG, &smallest, 0, 0, "a second's worth, for tests"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "bench gpugraph [OPTION]...",
+		.text = "Graphs whose edges are in host memory, worked on by a GPU: through a "
+			"cache in\n"
+			"GPU memory that holds a part of them, against zero copy.",
+		.options = table,
+	};
+	struct gpugraph_setup s = {0};
+	char **args;
+	int rc = fth_cli_parse(&usage, argc, argv, &args);
+
+	if (rc != FTH_CLI_GO_ON)
+		return rc;
+	if (smallest) {
+		scale = 14;
+		queues = 16;
+		rounds = 1;
+	}
+	if (line & (line - 1)) {
+		fth_cli_error("--line: a power of two");
+		return FTH_EXIT_USAGE;
+	}
+	s = (struct gpugraph_setup){.scale = (unsigned)scale,
+				    .degree = (unsigned)degree,
+				    .line = (uint32_t)line,
+				    .queues = (uint32_t)queues,
+				    .warps = (uint32_t)warps,
+				    .share = (unsigned)share,
+				    .rounds = (unsigned)rounds,
+				    .iterations = (unsigned)iterations,
+				    .weighted = !unweighted};
+	rc = run_bench(&s);
+	if (rc == -EINTR)
+		return FTH_EXIT_INTERRUPTED;
+	if (rc < 0)
+		fth_cli_error("%s", fth_error_text(rc));
+	if (rc == -EOPNOTSUPP)
+		return FTH_EXIT_IMPOSSIBLE;
+	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+}
+
+const struct fth_command fth_bench_gpugraph = {
+	.name = "gpugraph",
+	.summary = "graphs on a GPU, edges through its cache or by zero copy",
+	.run = run,
+};
