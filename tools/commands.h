@@ -9,6 +9,8 @@ extern const struct fth_command fth_cmd_bench;
 extern const struct fth_command fth_cmd_demo;
 extern const struct fth_command fth_cmd_dev;
 extern const struct fth_command fth_cmd_dev_stress; /* under dev */
+extern const struct fth_command fth_cmd_gpu;
+extern const struct fth_command fth_cmd_gpu_read; /* under gpu */
 extern const struct fth_command fth_cmd_graph;
 extern const struct fth_command fth_cmd_gups;
 extern const struct fth_command fth_cmd_nvme;

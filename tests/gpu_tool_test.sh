@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# gpu_tool_test.sh FATHOM: fathom gpu. Without a GPU: that it says so, and what it says of mistakes.
+set -eu
+fathom=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "gpu_tool_test: $*" >&2
+  exit 1
+}
+
+# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
+expect() {
+  local wanted=$1 status=0
+  shift
+  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
+  out=$(cat "$work/out")
+  err=$(cat "$work/err")
+  [ $status -eq "$wanted" ] || fail "fathom $*: status $status, not $wanted: $out $err"
+}
+
+# refuses TEXT ARGUMENT...: it was called wrongly, and says why
+refuses() {
+  local text=$1
+  shift
+  expect 2 gpu read "$@"
+  [[ $err == *"$text"* && -z $out ]] || fail "gpu read $*: $err"
+}
+
+expect 0 gpu --help
+[[ $out == *"info "* && $out == *"read "* ]] || fail "help: $out"
+expect 0 gpu read --help
+[[ $out == *--cache*--line*--pattern*--check* ]] || fail "help: $out"
+expect 2 gpu raed
+[[ $err == *"did you mean: fathom gpu read"* ]] || fail "no hint: $err"
+expect 2 gpu info something
+refuses "an argument is missing"
+refuses "too many arguments" mem:1M mem:1M
+refuses "--pattern zigzag: seq or random" --pattern zigzag mem:1M
+refuses "16 hexadecimal digits" --check 12 mem:1M
+refuses "16 hexadecimal digits" --check 0123456789abcdeg mem:1M
+refuses "16 hexadecimal digits" --check 0x123456789abcde mem:1M
+refuses "--line 1000: a power of two" --line 1000 mem:1M
+refuses "from 512 to 8192" --line 256 mem:1M
+refuses "from 512 to 8192" --line 16K mem:1M
+refuses "does not fit" --cache 2K mem:1M
+refuses "expected a number" --queues many mem:1M
+
+if ! "$fathom" gpu info >/dev/null 2>&1; then
+  expect 77 gpu info
+  [[ $err == "fathom: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
+  expect 77 gpu info --json
+  [[ $out == '{"gpus":[],"reason":"'*'"}' ]] || fail "no reason: $out"
+  expect 77 gpu read mem:1M
+  [[ $err == "fathom: mem:1M: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
+  echo "gpu_tool_test: passed, without a GPU"
+  exit 0
+fi
+
+expect 0 gpu info --json
+[[ $out == '{"gpus":[{"name":"'*'"usable":'*']}' ]] || fail "info: $out"
+expect 0 gpu read --cache 1M --json mem:4M
+[[ $out == *'"bytes":4194304,"pattern":"seq"'*'"checksum":"'* ]] || fail "read: $out"
+sum=${out##*'"checksum":"'}
+sum=${sum%%'"'*}
+expect 0 gpu read --cache 64K --line 512 --pattern random --check "$sum" mem:4M
+[[ $out == *"$sum, as given"* ]] || fail "read: $out"
+expect 1 gpu read --cache 1M --check 0123456789abcdef mem:4M
+[[ $err == *"checksum given is 0123456789abcdef"* ]] || fail "a wrong checksum: $err"
+expect 1 gpu read "file:$work/nosuch"
+expect 1 gpu read "gpu:nosuch"
+expect 1 gpu read --gpu 63 mem:4M
+[[ $err == *"no GPU 63"* ]] || fail "no such GPU: $err"
+expect 1 gpu read --cache 1M "fault(mem:4M)?kind=read&nth=9"
+[[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
+echo "gpu_tool_test: passed"
