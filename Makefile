@@ -19,7 +19,8 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
-	check-layers check-headers bench plots fuzz format install uninstall clean help deps-build deps-check
+	check-layers check-headers bench bench-gpu plots fuzz \
+	format install uninstall clean help deps-build deps-check
 
 all: build
 
@@ -66,8 +67,8 @@ check-guest: deps-check ## only: our driver on the NVMe drives of a QEMU guest
 check-gpu: ## only: device code on the GPU of this machine, plain and under compute-sanitizer
 	@$(call configure,build)
 	@$(call compile,build)
-	@scripts/gpu.sh check build
-	@scripts/gpu.sh memcheck build
+	@failed=0; for what in check memcheck racecheck; do \
+		scripts/gpu.sh $$what build || test $$? = 77 || failed=1; done; exit $$failed
 
 check-format: deps-check ## only: is the code formatted?
 	@scripts/format.sh --check
@@ -82,6 +83,9 @@ bench: build ## run the benchmarks, or those named in BENCH="a b"
 	@$(call deps,bench)
 	@for name in $(or $(BENCH),$$(build/fathom bench | awk '/^  /{print $$1}')); do \
 		build/fathom bench $$name || test $$? = 77 || exit 1; done
+
+bench-gpu: build ## run the benchmarks of GPU threads; JSON in build/gpu-*.json, a table at the end
+	@scripts/gpu.sh bench build || test $$? = 77
 
 plots: ## draw doc/figures from the lines of JSON in doc/data
 	@$(call deps,plots)

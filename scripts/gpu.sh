@@ -1,56 +1,166 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# gpu.sh check|memcheck|bench [BUILD-FOLDER]: what needs a GPU, in one go, from binaries that were
-# built here or elsewhere: nothing is compiled.
+# gpu.sh check|memcheck|racecheck|bench|all [BUILD-FOLDER]: what needs a GPU, in one go, from
+# binaries that were built here or elsewhere: nothing is compiled.
 #
-#   check     the tests of device code
-#   memcheck  those that suit it, under compute-sanitizer's memcheck
-#   bench     the benchmarks; what they print is in BUILD-FOLDER/gpu-*.json as well
+#   check      the tests of device code, `fathom gpu`, and each benchmark at its smallest
+#   memcheck   those that suit it, under compute-sanitizer's memcheck
+#   racecheck  and under its racecheck
+#   bench      the benchmarks: lines of JSON in BUILD-FOLDER/gpu-*.json, and a table of them
+#   all        all of these
+#
+# A step that fails, or takes longer than GPU_TIMEOUT seconds (300), does not stop the rest. Exits
+# with 0 when all passed, 1 when a step failed, 77 when there was nothing that could run here.
 set -u
 what=${1:-check}
 build=${2:-build}
+limit=${GPU_TIMEOUT:-300}
 export CUDA_MODULE_LOADING=EAGER
-failed=0
+passed=() skipped=() failed=() written=()
 
-run() {
-  local name=$1
-  shift
-  timeout 300 "$@" >"$build/gpu.log" 2>&1
-  local status=$?
-  sed "s/^/  /" "$build/gpu.log"
-  case $status in
-  0) echo "$name: passed" ;;
-  77) echo "$name: skipped" ;;
+# note NAME STATUS: how a step has ended
+note() {
+  case $2 in
+  0)
+    passed+=("$1")
+    echo "$1: passed"
+    ;;
+  77)
+    skipped+=("$1")
+    echo "$1: skipped"
+    ;;
+  124 | 137)
+    failed+=("$1 (no end within $limit s)")
+    echo "$1: FAILED, no end within $limit s"
+    ;;
   *)
-    echo "$name: FAILED ($status)"
-    failed=1
+    failed+=("$1 ($2)")
+    echo "$1: FAILED ($2)"
     ;;
   esac
 }
 
-case $what in
-check)
+# bounded COMMAND...: a kernel that hangs needs more than a request to end
+bounded() {
+  timeout -k 10 "$limit" "$@"
+}
+
+# run NAME COMMAND...: a step
+run() {
+  local name=$1 status=0
+  shift
+  bounded "$@" >"$build/gpu.log" 2>&1 || status=$?
+  sed "s/^/  /" "$build/gpu.log"
+  note "$name" $status
+}
+
+# sanitize TOOL TEST ARGUMENT...: a test under compute-sanitizer
+sanitize() {
+  local tool=$1 test=$2 path
+  shift 2
+  path=$(find "$build" -name "$test" -type f | head -n 1)
+  if ! command -v compute-sanitizer >/dev/null; then
+    echo "  no compute-sanitizer here"
+    note "$tool $test" 77
+  elif [ -z "$path" ]; then
+    echo "  not built"
+    note "$tool $test" 77
+  else
+    run "$tool $test" compute-sanitizer --tool "$tool" --error-exitcode 1 "$path" "$@"
+  fi
+}
+
+benchmarks() {
+  "$build/fathom" bench | sed -n 's/^  \(gpu[a-z0-9]*\) .*/\1/p'
+}
+
+# bench FILE ARGUMENT...: a benchmark's lines of JSON, into $build/gpu-FILE.json if it passed
+bench() {
+  local file=$build/gpu-$1.json status=0
+  shift
+  bounded "$build/fathom" --json bench "$@" >"$file.new" 2>"$build/gpu.log" || status=$?
+  sed "s/^/  /" "$build/gpu.log"
+  if [ $status = 0 ]; then
+    mv "$file.new" "$file"
+    written+=("$file")
+  else
+    rm -f "$file.new"
+  fi
+  note "bench $*" $status
+}
+
+# field NAME: of the line of JSON on standard input, the first of that name
+field() {
+  grep -oE "\"$1\":(\"[^\"]*\"|[^,}]*)" | head -n 1 | sed 's/^[^:]*://; s/"//g'
+}
+
+# The last line of each file that was written.
+table() {
+  local file line
+  printf '\n%-12s %14s %14s %8s  %s\n' bench ours peer ratio unit
+  for file in "${written[@]}"; do
+    line=$(tail -n 1 "$file")
+    LC_ALL=C printf '%-12s %14.6g %14.6g %8.3f  %s\n' "$(field bench <<<"$line")" \
+      "$(field ours <<<"$line")" "$(field peer <<<"$line")" "$(field ratio <<<"$line")" \
+      "$(field unit <<<"$line")"
+  done
+}
+
+# ---- what there is to do ----
+
+do_check() {
+  local test name
   while read -r test; do
     run "$(basename "$test")" "$test"
   done < <(find "$build" -name '*_device_test' -type f | sort)
-  run bench_gpublock "$build/fathom" bench gpublock --smallest
-  run bench_gpucache "$build/fathom" bench gpucache --smallest
-  run bench_gpugraph "$build/fathom" bench gpugraph --smallest
-  ;;
-memcheck)
-  tool="compute-sanitizer --tool memcheck --error-exitcode 1"
-  run drive_memcheck $tool "$(find "$build" -name gpu_drive_device_test)" --small
-  run fault_memcheck $tool "$(find "$build" -name gpu_fault_device_test)" --no-failure
-  ;;
-bench)
-  "$build/fathom" bench gpublock | tee "$build/gpu-block.json" || failed=1
-  "$build/fathom" bench gpucache | tee "$build/gpu-cache.json" || failed=1
-  "$build/fathom" bench gpugraph | tee "$build/gpu-graph.json" || failed=1
-  ;;
+  run "gpu info" "$build/fathom" gpu info
+  head -c 16M /dev/urandom >"$build/gpu-read.bin"
+  for name in "file:$build/gpu-read.bin" "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2"; do
+    run "gpu read $name" "$build/fathom" gpu read --cache 1M "$name"
+  done
+  run "gpu read, random" "$build/fathom" gpu read --cache 1M --line 512 --pattern random \
+    "file:$build/gpu-read.bin"
+  rm -f "$build/gpu-read.bin"
+  for name in $(benchmarks); do
+    run "bench $name --smallest" "$build/fathom" bench "$name" --smallest
+  done
+}
+
+do_memcheck() {
+  sanitize memcheck gpu_drive_device_test --small
+  sanitize memcheck gpu_fault_device_test --no-failure
+}
+
+do_racecheck() {
+  sanitize racecheck gpu_drive_device_test --small
+}
+
+do_bench() {
+  local name
+  for name in $(benchmarks); do
+    bench "${name#gpu}" "$name"
+  done
+  bench block-sweep gpublock --sweep
+  [ ${#written[@]} = 0 ] || table
+}
+
+case $what in
+check | memcheck | racecheck | bench) steps=("$what") ;;
+all) steps=(check memcheck racecheck bench) ;;
 *)
-  sed -n '3,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,15s/^# \{0,1\}//p' "$0" >&2
   exit 2
   ;;
 esac
-exit $failed
+if [ ! -x "$build/fathom" ]; then
+  echo "gpu.sh: no $build/fathom; build it first" >&2
+  exit 2
+fi
+for step in "${steps[@]}"; do
+  "do_$step"
+done
+printf '\n%s: %d passed, %d skipped, %d failed\n' "$what" ${#passed[@]} ${#skipped[@]} ${#failed[@]}
+[ ${#failed[@]} = 0 ] || printf '  FAILED %s\n' "${failed[@]}"
+[ ${#failed[@]} = 0 ] || exit 1
+[ ${#passed[@]} != 0 ] || exit 77

@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# gpu.sh goes on after what fails or hangs, says what became of each step, and makes a table of what
+# benchmarks printed. Works on stand-ins, so it needs no GPU.
+set -eu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+  echo "gpu_script_test: $*" >&2
+  exit 1
+}
+
+stand_in() {
+  printf '#!/bin/bash\n%s\n' "$2" >"$work/build/$1"
+  chmod +x "$work/build/$1"
+}
+
+# expect STATUS WHAT: leaves what it says in $said
+expect() {
+  local status=0
+  said=$(PATH="$work/bin:$PATH" GPU_TIMEOUT=1 scripts/gpu.sh "$2" "$work/build" 2>&1) || status=$?
+  [ $status = "$1" ] || fail "$2: status $status, not $1: $said"
+}
+
+# says TEXT
+says() {
+  [[ $said == *"$1"* ]] || fail "it does not say \"$1\": $said"
+}
+
+mkdir "$work/build" "$work/bin"
+expect 2 check
+says "build it first"
+stand_in fathom '
+if [ "$*" = bench ]; then
+  printf "  cpuone      no\n  gpuone      yes\n  gputwo      yes\n"
+elif [[ $* == "--json bench gpuone" ]]; then
+  echo "{\"bench\":\"gpuone\",\"ours\":30,\"peer\":2e1,\"ratio\":1.5,\"unit\":\"reads/s\",\"x\":{\"ours\":7}}"
+elif [[ $* == *gputwo* ]]; then
+  echo "wrong data" >&2
+  exit 1
+fi'
+expect 2 nonsense
+says "gpu.sh check|memcheck"
+
+# One test passes, one fails, one can not run, and one hangs.
+stand_in a_device_test 'echo words of a'
+stand_in b_device_test 'exit 3'
+stand_in c_device_test 'exit 77'
+stand_in d_device_test 'exec sleep 100'
+stand_in other_test 'exit 1'
+expect 1 check
+says "  words of a"
+says "a_device_test: passed"
+says "b_device_test: FAILED (3)"
+says "c_device_test: skipped"
+says "d_device_test: FAILED, no end within 1 s"
+says "bench gpuone --smallest: passed"
+says "bench gputwo --smallest: FAILED (1)"
+says "check: 7 passed, 1 skipped, 3 failed"
+says "FAILED b_device_test (3)"
+[[ $said != *other_test* && $said != *cpuone* ]] || fail "it runs what is not for GPUs: $said"
+[ ! -e "$work/build/gpu-read.bin" ] || fail "a file is left over"
+
+# A benchmark that fails leaves its last good file as it was, and is not in the table.
+echo old >"$work/build/gpu-two.json"
+expect 1 bench
+says "bench gpuone: passed"
+says "bench gputwo: FAILED (1)"
+[[ $said =~ gpuone\ +30\ +20\ +1\.500\ +reads/s ]] || fail "no table: $said"
+[ "$(cat "$work/build/gpu-two.json")" = old ] || fail "a good file is overwritten"
+grep -q '"ours":30' "$work/build/gpu-one.json" || fail "no JSON is written"
+
+# Sanitizers see the tests that are meant for them.
+printf '#!/bin/bash\necho "sanitized: $*"\n' >"$work/bin/compute-sanitizer"
+chmod +x "$work/bin/compute-sanitizer"
+expect 77 memcheck
+says "not built"
+stand_in gpu_drive_device_test 'exit 1'
+expect 0 memcheck
+says "sanitized: --tool memcheck --error-exitcode 1 $work/build/gpu_drive_device_test --small"
+expect 0 racecheck
+says "sanitized: --tool racecheck"
+
+rm "$work"/build/*_test
+stand_in fathom 'exit 77'
+expect 77 all
+says "all: 0 passed"
+echo "gpu_script_test: passed"
