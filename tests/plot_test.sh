@@ -69,8 +69,9 @@ elements "$work/figures/gpu-iops.svg" series >"$work/n"
 [ "$(cat "$work/n")" = 6 ] || fail "$(cat "$work/n") series and keys, not 3 and 3"
 grep -q "16 queue pairs, 4 K threads: 32.9 M/s" "$work/figures/gpu-iops.svg" ||
   fail "what was measured last is not what is shown"
-# Three workloads, in three parts each, two of them with a peer.
-counts gpu-time.svg bar 11
+# Four workloads, in three parts each, three of them with a peer; and one part below nothing.
+counts gpu-time.svg bar 15
+grep -q "uniform, cc, cache: 0 s" "$work/figures/gpu-time.svg" || fail "a part below nothing"
 for figure in "$work"/figures/*.svg; do
   grep -q "prefers-color-scheme:dark" "$figure" || fail "$figure does not follow the page"
 done
@@ -85,9 +86,14 @@ refuses '"rate" is missing' "$point,\"limit\":1}"
 refuses '"rate" is missing, or no number' "$point,\"limit\":1,\"rate\":\"fast\"}"
 refuses '"rate" is missing, or no number' "$point,\"limit\":1,\"rate\":NaN}"
 refuses '"rate" is 0, less than 1' "$point,\"limit\":1,\"rate\":0}"
+case='{"bench":"gpugraph","cases":[{"graph":"g","algorithm":"bfs","ours":1,"peer":1,"compute":0.5'
+refuses '"cache_s" is missing' "$case,\"storage\":0.5}]}"
+refuses '"cases" is no array' '{"bench":"gpugraph","cases":1}'
+refuses 'a case is no object' '{"bench":"gpugraph","cases":[1]}'
 bar='{"bench":"gpugraph","graph":"g","algorithm":"bfs"'
+refuses '"seconds" is missing' "$bar}"
 refuses '"compute_s" is missing' "$bar,\"seconds\":1}"
-refuses '"cache_s" is -1, less' "$bar,\"seconds\":1,\"compute_s\":1,\"cache_s\":-1,\"storage_s\":1}"
+refuses '"cache_s" is -1, less than -0.05' "$bar,\"seconds\":1,\"compute_s\":1,\"cache_s\":-1,\"storage_s\":1}"
 refuses 'parts of 3 s do not add up to 1 s' \
   "$bar,\"seconds\":1,\"compute_s\":1,\"cache_s\":1,\"storage_s\":1}"
 
