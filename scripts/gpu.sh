@@ -116,11 +116,11 @@ do_check() {
   done < <(find "$build" -name '*_device_test' -type f | sort)
   run "gpu info" "$build/fathom" gpu info
   head -c 16M /dev/urandom >"$build/gpu-read.bin"
-  for name in "file:$build/gpu-read.bin" "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2"; do
+  for name in "file:$build/gpu-read.bin?direct=off" "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2"; do
     run "gpu read $name" "$build/fathom" gpu read --cache 1M "$name"
   done
   run "gpu read, random" "$build/fathom" gpu read --cache 1M --line 512 --pattern random \
-    "file:$build/gpu-read.bin"
+    "file:$build/gpu-read.bin?direct=off"
   rm -f "$build/gpu-read.bin"
   for name in $(benchmarks); do
     run "bench $name --smallest" "$build/fathom" bench "$name" --smallest
