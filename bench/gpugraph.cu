@@ -15,9 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SEED	  27u
-#define THREADS	  256u
-#define LINE_MAX_ ((uint64_t)FTH_GPU_LINE_MAX)
+#define SEED	27u
+#define THREADS 256u
+#define SPARE	(64ull * FTH_GPU_LINE_MAX)
 
 /* Go on only while nothing has failed. */
 #define TRY(rc, call)                                      \
@@ -39,6 +39,8 @@ struct gpugraph {
 	struct fth_gpu_graph *graph;
 	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *small, *large;
+	uint32_t line; /* of them */
+	bool weights;  /* they are large enough for weights as well */
 	struct fth_gpu_graph_source from_small, from_large, from_host, from_hbm;
 	void *reference;	    /* a result, 8 bytes per vertex */
 	unsigned long long *differ; /* in GPU memory */
@@ -150,25 +152,24 @@ static uint64_t bytes_of(const struct gpugraph *b, bool weights)
 	return b->lists.edges * sizeof(uint32_t) * (weights ? 2 : 1);
 }
 
-uint64_t gpugraph_cache(const struct gpugraph *b)
-{
-	return bytes_of(b, false) / b->setup.share / b->setup.line * b->setup.line;
-}
-
 /* ---- one graph ---- */
 
-static int close_graph(struct gpugraph *b)
+static int close_caches(struct gpugraph *b)
 {
 	int rc = fth_gpu_cache_close(b->small), next = fth_gpu_cache_close(b->large);
 
-	rc = rc < 0 ? rc : next;
-	next = fth_gpu_drive_close(b->drive);
-	rc = rc < 0 ? rc : next;
-	fth_gpu_graph_close(b->graph);
 	b->small = b->large = NULL;
+	return rc < 0 ? rc : next;
+}
+
+static int close_graph(struct gpugraph *b)
+{
+	int rc = close_caches(b), next = fth_gpu_drive_close(b->drive);
+
+	fth_gpu_graph_close(b->graph);
 	b->drive = NULL;
 	b->graph = NULL;
-	return rc;
+	return rc < 0 ? rc : next;
 }
 
 void gpugraph_close(struct gpugraph *b)
@@ -231,17 +232,45 @@ static int open_cache(struct gpugraph *b, uint64_t bytes, struct fth_gpu_cache *
 	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
 	int rc;
 
-	opts.bytes = bytes;
-	opts.line = b->setup.line;
+	opts.bytes = bytes / b->line * b->line;
+	opts.line = b->line;
 	rc = fth_gpu_cache_open(b->drive, &opts, cache);
 	return rc < 0 ? rc : fth_gpu_graph_in_cache(b->graph, *cache, source);
+}
+
+/* What suits: a search wants lists here and there, the others sweep over all. */
+static uint32_t line_of(const struct gpugraph *b, enum gpugraph_algorithm algorithm)
+{
+	bool sweeps = algorithm == GPUGRAPH_CC || algorithm == GPUGRAPH_PAGERANK;
+
+	return b->setup.line ? b->setup.line : sweeps ? 4096 : 512;
+}
+
+/* One that holds a part, and one that holds everything, for an algorithm. */
+static int open_caches(struct gpugraph *b, enum gpugraph_algorithm algorithm)
+{
+	bool weights = algorithm == GPUGRAPH_SSSP;
+	uint32_t line = line_of(b, algorithm);
+	uint64_t bytes = bytes_of(b, weights);
+	int rc;
+
+	if (b->small && b->line == line && b->weights == weights)
+		return 0;
+	rc = close_caches(b);
+	b->line = line;
+	b->weights = weights;
+	if (rc == 0)
+		rc = open_cache(b, bytes / b->setup.share, &b->small, &b->from_small);
+	/* A few more lines than there are: what comes first is never thrown out. */
+	if (rc == 0)
+		rc = open_cache(b, bytes + bytes / 8 + SPARE, &b->large, &b->from_large);
+	return rc;
 }
 
 static int open_all(struct gpugraph *b)
 {
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
 	struct fth_gpu_graph_shape shape = {};
-	uint64_t room = bytes_of(b, b->setup.weighted);
 	int rc;
 
 	shape.vertices = b->lists.vertices;
@@ -255,17 +284,10 @@ static int open_all(struct gpugraph *b)
 	opts.memory = b->host;
 	opts.queues = b->setup.queues;
 	opts.warps = b->setup.warps;
-	if (rc == 0)
-		rc = fth_gpu_drive_open(&opts, &b->drive);
-	if (rc == 0)
-		rc = open_cache(b, gpugraph_cache(b), &b->small, &b->from_small);
-	if (rc == 0)
-		/* A few more lines than there are: what comes first is never thrown out. */
-		rc = open_cache(b, room + room / 8 + 64 * LINE_MAX_, &b->large, &b->from_large);
 	b->from_host = fth_gpu_graph_in_memory((uint32_t *)b->mapped,
 					       (uint32_t *)(b->mapped + b->section));
 	b->from_hbm = fth_gpu_graph_in_memory(b->lists.edges_at, b->lists.weights_at);
-	return rc;
+	return rc < 0 ? rc : fth_gpu_drive_open(&opts, &b->drive);
 }
 
 int gpugraph_make(struct gpugraph *b, enum gpugraph_kind kind)
@@ -421,8 +443,10 @@ int gpugraph_run(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 {
 	double cached[GPUGRAPH_ROUNDS_MAX], straight[GPUGRAPH_ROUNDS_MAX];
 	unsigned rounds = algorithm == GPUGRAPH_SSSP ? 1 : b->setup.rounds;
-	int rc = run_reference(b, algorithm, result);
+	int rc = open_caches(b, algorithm);
 
+	if (rc == 0)
+		rc = run_reference(b, algorithm, result);
 	for (unsigned r = 0; rc == 0 && r < rounds; r++) {
 		rc = run_and_check(b, algorithm, &b->from_host, &straight[r]);
 		if (rc == 0)
@@ -434,7 +458,9 @@ int gpugraph_run(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 		return rc;
 	result->cached = fth_median(cached, rounds);
 	result->zero_copy = fth_median(straight, rounds);
-	result->bytes = bytes_of(b, algorithm == GPUGRAPH_SSSP);
+	result->bytes = bytes_of(b, b->weights);
+	result->line = b->line;
+	result->cache = result->bytes / b->setup.share / b->line * b->line;
 	return 0;
 }
 

@@ -30,7 +30,8 @@ enum gpugraph_algorithm {
 struct gpugraph_setup {
 	unsigned scale;	 /* 2^scale vertices */
 	unsigned degree; /* edges per vertex; each goes in both directions */
-	uint32_t line, queues, warps;
+	uint32_t line;	 /* bytes; 0: what suits the algorithm */
+	uint32_t queues, warps;
 	unsigned share;	     /* the cache has 1 / share of the bytes */
 	unsigned rounds;     /* medians are of */
 	unsigned iterations; /* of PageRank */
@@ -42,6 +43,8 @@ struct gpugraph_result {
 	double cached, zero_copy;
 	double hbm;	     /* edges in GPU memory: what computing takes */
 	double hot;	     /* through a cache that holds everything, once it does */
+	uint32_t line;	     /* bytes */
+	uint64_t cache;	     /* bytes */
 	uint64_t bytes_read; /* by one run through the cache */
 	uint64_t bytes;	     /* that the edges have, with weights if they are read */
 	uint64_t rounds;     /* levels, sweeps, iterations of it */
@@ -58,7 +61,6 @@ const char *gpugraph_gpu(const struct gpugraph *bench);
 /* Make a graph, in place of the last one. */
 int gpugraph_make(struct gpugraph *bench, enum gpugraph_kind kind);
 uint64_t gpugraph_edges(const struct gpugraph *bench);
-uint64_t gpugraph_cache(const struct gpugraph *bench);
 
 /* Measure one; -EILSEQ when results differ between the ways to get edges. */
 int gpugraph_run(struct gpugraph *bench, enum gpugraph_algorithm algorithm,

@@ -37,12 +37,6 @@ uint64_t gpugraph_edges(const struct gpugraph *bench)
 	return 0;
 }
 
-uint64_t gpugraph_cache(const struct gpugraph *bench)
-{
-	(void)bench;
-	return 0;
-}
-
 int gpugraph_run(struct gpugraph *bench, enum gpugraph_algorithm algorithm,
 		 struct gpugraph_result *result)
 {

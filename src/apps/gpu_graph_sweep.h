@@ -34,8 +34,9 @@
 #endif
 
 #define GRAPH_PIECE FTH_GPU_GRAPH_PIECE
-#define GRAPH_TAKE  4u	/* pieces that a warp takes at once */
-#define GRAPH_GROUP 32u /* edges that a warp looks at together: 128 bytes */
+#define GRAPH_TAKE  4u	 /* pieces that a warp takes at once */
+#define GRAPH_FINE  128u /* edges of the shortest line, 512 bytes */
+#define GRAPH_GROUP 32u	 /* edges that a warp looks at together: 128 bytes */
 
 typedef unsigned long long graph_u64; /* as CUDA's atomics want it */
 
@@ -99,8 +100,8 @@ struct graph_plain_reader {
 		return from.weights + e;
 	}
 
-	/* Lines of a piece that will be wanted, as bits. */
-	FTH_GPU_MEMBER int ahead(const struct graph_plain &, uint64_t, uint32_t)
+	/* Of the piece that begins with edge `first` these lines of 512 bytes are wanted: bits. */
+	FTH_GPU_MEMBER int ahead(const struct graph_plain &, uint64_t, uint32_t, bool)
 	{
 		return 0;
 	}
@@ -156,19 +157,27 @@ struct graph_cached_reader {
 	}
 
 	/* Bring several in at once, where lines are short. All lanes, none of them idle. */
-	FTH_GPU_MEMBER int ahead(const struct graph_cached &from, uint64_t first, uint32_t wanted)
+	FTH_GPU_MEMBER int ahead(const struct graph_cached &from, uint64_t first, uint32_t wanted,
+				 bool weighted)
 	{
-		uint32_t shift = from.edges.line_shift, mine = fth_warp_lane() % 8;
+		uint32_t lane = fth_warp_lane(), mine = lane % 8;
+		const struct fth_gpu_array &a =
+			weighted && lane % 16 >= 8 ? from.weights : from.edges;
+		uint64_t byte;
 
-		if (shift >= 12 || __popc(wanted) < 2)
+		if (from.edges.line_shift >= 12 || (__popc(wanted) < 2 && !weighted))
 			return 0;
-		fth_gpu_cursor_close(from.edges, &at, FTH_GPU_READ);
 		if (!(wanted >> mine & 1))
 			mine = (uint32_t)__ffs((int)wanted) - 1;
+		byte = (first + mine * GRAPH_FINE) * 4;
+		/* relaxed: whoever reads the line looks again. */
+		if (__all_sync(~0u, fth_line_ready(fth_load_relaxed_dev64(a.words +
+									  (byte >> a.line_shift)))))
+			return 0;
+		close(from);
 		__syncwarp();
-		return FTH_GPU_FAR_(fth_gpu_access_)(from.edges.cache, from.edges.range,
-						     first * 4 + ((uint64_t)mine << shift),
-						     FTH_GPU_OP_PREFETCH, 0, 0, 0)
+		return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_PREFETCH, 0,
+						     0, 0)
 			.rc;
 	}
 
@@ -234,12 +243,14 @@ FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader 
 
 /* ---- a piece, and all of them ---- */
 
-/* Lines of 512 bytes or more of a piece that the part [from, to) touches, as bits. */
-FTH_GPU uint32_t graph_lines_touched(uint32_t window, uint32_t from, uint32_t to)
+/* Lines of 512 bytes that a part of a piece, from | to << 16, needs: bits. */
+template <typename Step> FTH_GPU uint32_t graph_lines_touched(uint32_t part)
 {
-	uint32_t first = from / window, last = (to - 1) / window;
+	uint32_t from = part & 0xffff, to = part >> 16;
+	/* A step that can end does so early, as a rule. */
+	uint32_t last = (Step::can_end ? from : to - 1) / GRAPH_FINE;
 
-	return (2u << last) - (1u << first);
+	return (2u << last) - (1u << from / GRAPH_FINE);
 }
 
 template <typename Source, typename Reader, typename Step>
@@ -268,10 +279,9 @@ FTH_GPU int graph_piece(const struct graph_view &g, const Source &source, Reader
 		}
 		todo = __ballot_sync(~0u, wants);
 		if (todo && source.window() < GRAPH_PIECE) {
-			uint32_t lines = wants ? graph_lines_touched(source.window(), part & 0xffff,
-								     part >> 16)
-					       : 0;
-			int rc = reader->ahead(source, first, __reduce_or_sync(~0u, lines));
+			uint32_t lines = wants ? graph_lines_touched<Step>(part) : 0;
+			int rc = reader->ahead(source, first, __reduce_or_sync(~0u, lines),
+					       Step::weighted);
 
 			if (__any_sync(~0u, rc < 0))
 				return __reduce_min_sync(~0u, rc);

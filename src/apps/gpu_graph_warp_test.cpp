@@ -73,7 +73,7 @@ struct lines_reader {
 		return from.weights[e / WINDOW] + e % WINDOW;
 	}
 
-	int ahead(const struct lines &, uint64_t, uint32_t lines)
+	int ahead(const struct lines &, uint64_t, uint32_t lines, bool)
 	{
 		wanted = lines;
 		return lines == 0 || lines > 0xff ? -EINVAL : 0;

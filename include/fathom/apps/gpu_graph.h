@@ -20,6 +20,9 @@
  * medium, and a warp takes a few pieces after the other, so that long lists are shared by many
  * warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
+ * Lines of 512 bytes suit a search and shortest paths, which want a few lists here and there: the
+ * wanted ones of a piece are brought in together. Lines of 4096 bytes suit what sweeps over all.
+ *
  * In libfathom_cuda_apps. A graph belongs to one host thread at a time and to the CUDA device that
  * was current when it was opened. Open it before its drive is opened, or while that is stopped, and
  * close it likewise: GPU memory is allocated. Functions return 0 or a negative errno and leave a
