@@ -14,6 +14,8 @@
  *  3. What is read from the medium is checked before it is used as an index.
  *  4. A warp holds at most one line of each array, and none while it waits for one of the same
  *     array. So warps <= frames / 2 (two arrays: / 4) leave frames for everybody.
+ *  5. Lines are looked at without a reference where they can be: a step gets an edge only after
+ *     the line is known to have been there all the time.
  */
 #ifndef FTH_APPS_GPU_GRAPH_SWEEP_H
 #define FTH_APPS_GPU_GRAPH_SWEEP_H
@@ -22,7 +24,7 @@
 
 #include <errno.h>
 #ifdef __CUDACC__
-#include "fathom/gpu/array.h"
+#include "fathom/gpu/look.h"
 #else
 #include "fathom/gpu/lines.h"
 #endif
@@ -100,6 +102,18 @@ struct graph_plain_reader {
 		return from.weights + e;
 	}
 
+	/* What was read there, and what has been made of it, counts. */
+	FTH_GPU_MEMBER bool good(const struct graph_plain &, uint32_t, bool)
+	{
+		return true;
+	}
+
+	/* After good() said no: all that was asked for once more, and it will be good. */
+	FTH_GPU_MEMBER int hold(const struct graph_plain &, bool)
+	{
+		return 0;
+	}
+
 	/* Of the piece that begins with edge `first` these lines of 512 bytes are wanted: bits. */
 	FTH_GPU_MEMBER int ahead(const struct graph_plain &, uint64_t, uint32_t, bool)
 	{
@@ -118,7 +132,7 @@ FTH_GPU struct graph_plain_reader graph_open_reader(const struct graph_plain &fr
 
 #ifdef __CUDACC__
 
-/* Through a cache: a warp holds the line that it works on. */
+/* Through a cache: a warp looks at the line that it works on. */
 struct graph_cached {
 	struct fth_gpu_array edges, weights;
 
@@ -129,19 +143,18 @@ struct graph_cached {
 };
 
 struct graph_cached_reader {
-	struct fth_gpu_cursor at, at_weight;
+	struct fth_gpu_look at, at_weight;
 
 	FTH_GPU_MEMBER graph_cached_reader(const struct graph_cached &)
-	    : at(fth_gpu_cursor_open()), at_weight(fth_gpu_cursor_open())
+	    : at(fth_gpu_look_open()), at_weight(fth_gpu_look_open())
 	{
 	}
 
-	FTH_GPU_MEMBER static const uint32_t *
-	place(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor, uint64_t e, int *rc)
+	FTH_GPU_MEMBER static const uint32_t *place(const struct fth_gpu_array &a,
+						    struct fth_gpu_look *look, uint64_t e, int *rc)
 	{
 		uint32_t shift = a.line_shift - 2;
-		const uint32_t *line = (const uint32_t *)fth_gpu_cursor_line(a, cursor, e >> shift,
-									     FTH_GPU_READ, rc);
+		const uint32_t *line = (const uint32_t *)fth_gpu_look_line(a, look, e >> shift, rc);
 
 		return line ? line + (e & ((1u << shift) - 1)) : NULL;
 	}
@@ -154,6 +167,25 @@ struct graph_cached_reader {
 	FTH_GPU_MEMBER const uint32_t *weight(const struct graph_cached &from, uint64_t e, int *rc)
 	{
 		return place(from.weights, &at_weight, e, rc);
+	}
+
+	FTH_GPU_MEMBER bool good(const struct graph_cached &from, uint32_t made, bool weighted)
+	{
+		uint64_t all = made == UINT32_MAX ? UINT64_MAX : made;
+
+		return fth_gpu_look_good(from.edges, at, all) &&
+		       (!weighted || fth_gpu_look_good(from.weights, at_weight, all));
+	}
+
+	FTH_GPU_MEMBER int hold(const struct graph_cached &from, bool weighted)
+	{
+		int rc = 0;
+
+		if (at.word)
+			fth_gpu_look_hold(from.edges, &at, &rc);
+		if (rc == 0 && weighted && at_weight.word)
+			fth_gpu_look_hold(from.weights, &at_weight, &rc);
+		return rc;
 	}
 
 	/* Bring several in at once, where lines are short. All lanes, none of them idle. */
@@ -183,8 +215,8 @@ struct graph_cached_reader {
 
 	FTH_GPU_MEMBER void close(const struct graph_cached &from)
 	{
-		fth_gpu_cursor_close(from.edges, &at, FTH_GPU_READ);
-		fth_gpu_cursor_close(from.weights, &at_weight, FTH_GPU_READ);
+		fth_gpu_look_close(from.edges, &at);
+		fth_gpu_look_close(from.weights, &at_weight);
 	}
 };
 
@@ -219,16 +251,27 @@ FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader 
 			return rc;
 		for (uint32_t at = from / GRAPH_GROUP * GRAPH_GROUP; at < stop && !ended;
 		     at += GRAPH_GROUP) {
-			uint32_t i = at + lane;
+			uint32_t i = at + lane, u = 0, w = 0;
+			bool mine = i >= from && i < stop;
 
-			if (i >= from && i < stop) {
-				uint32_t u = edges[i - from];
-
-				if (u < g.vertices)
-					step->edge(u, Step::weighted ? weights[i - from] : 0);
-				else
-					bad = u;
+			for (;;) {
+				if (mine) {
+					u = edges[i - from];
+					w = Step::weighted ? weights[i - from] : 0;
+				}
+				if (reader->good(source, u | w, Step::weighted))
+					break;
+				rc = reader->hold(source, Step::weighted);
+				if (rc < 0)
+					return rc;
+				edges = reader->edge(source, first + from, &rc);
+				if (Step::weighted)
+					weights = reader->weight(source, first + from, &rc);
 			}
+			if (mine && u < g.vertices)
+				step->edge(u, w);
+			else if (mine)
+				bad = u;
 			if (Step::can_end)
 				ended = __any_sync(~0u, step->ended());
 		}
