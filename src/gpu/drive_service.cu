@@ -122,6 +122,7 @@ static int start(struct fth_gpu_drive *drive)
 		setup->sq_doorbell = (uint32_t *)seen(drive, setup->sq_doorbell);
 		setup->cq_doorbell = (uint32_t *)seen(drive, setup->cq_doorbell);
 		setup->memory = a->memory + q * a->memory_each;
+		setup->far = true;
 	}
 	make_queues<<<(queues + THREADS - 1) / THREADS, THREADS, 0, drive->side_stream>>>(
 		a->qps, drive->stage->setups, queues);

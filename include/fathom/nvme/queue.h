@@ -88,6 +88,7 @@ struct fth_nvme_qp {
 	uint32_t cq_shift;
 	uint32_t ids;
 	uint32_t qid;
+	uint32_t far; /* a look at the completion ring is slow: only one thread looks at a time */
 
 	FTH_NVME_ALIGNED uint32_t ticket; /* the next one */
 
@@ -140,6 +141,9 @@ struct fth_nvme_qp_setup {
 	uint32_t cq_shift;
 	uint32_t ids; /* commands in flight at most; 0 means as many as the rings allow */
 	uint32_t qid;
+	/* The completion ring is in memory of another processor: the host's, for threads of a GPU.
+	 */
+	bool far;
 };
 
 /* The most command ids that two rings allow (invariant 1). */
@@ -187,6 +191,7 @@ FTH_HD int fth_nvme_qp_init(struct fth_nvme_qp *qp, const struct fth_nvme_qp_set
 	qp->cq_shift = setup->cq_shift;
 	qp->ids = ids;
 	qp->qid = setup->qid;
+	qp->far = setup->far;
 	qp->free_ids = (struct fth_nvme_id_word *)memory;
 	memory += sizeof(struct fth_nvme_id_word) * ((ids + 31) / 32);
 	qp->slots = (struct fth_nvme_slot *)memory;
@@ -449,11 +454,12 @@ FTH_HD uint32_t fth_nvme_qp_drain_(struct fth_nvme_qp *qp)
  */
 FTH_HD uint32_t fth_nvme_qp_poll(struct fth_nvme_qp *qp)
 {
+	bool is_new = true;
 	uint32_t n;
-	bool is_new;
 
 	/* A look without the lock first: most polls find nothing, and should write nothing. */
-	fth_nvme_qp_new_info_(qp, fth_load_relaxed_dev32(&qp->cq_head), &is_new);
+	if (!qp->far)
+		fth_nvme_qp_new_info_(qp, fth_load_relaxed_dev32(&qp->cq_head), &is_new);
 	if (!is_new || fth_load_relaxed_dev32(&qp->drain_lock))
 		return 0;
 	/* acquire: stops our look at the heads from rising above the last holder's change. */

@@ -405,22 +405,40 @@ FTH_WARP uint32_t fth_nvme_warp_drain_(struct fth_nvme_qp *qp, const struct fth_
 	return head - first;
 }
 
+/* One lane: is there something new at the head? A hint, unless drain_lock is held. */
+FTH_WARP bool fth_nvme_warp_news_(const struct fth_nvme_qp *qp)
+{
+	uint32_t head = fth_load_relaxed_dev32(&qp->cq_head);
+	uint32_t info = fth_load_relaxed_sys32(&qp->cq[fth_ring_position(head, qp->cq_shift)].info);
+
+	return fth_nvme_cqe_phase(info) == fth_ring_phase(head, qp->cq_shift);
+}
+
+/*
+ * One lane: take drain_lock if there is something new. Where a look is slow the lock is taken
+ * before it: hundreds of warps that look at one place of the host's memory would keep the bus from
+ * those who work, and each other waiting.
+ */
+FTH_WARP bool fth_nvme_warp_lock_drain_(struct fth_nvme_qp *qp)
+{
+	if (fth_load_relaxed_dev32(&qp->drain_lock) || (!qp->far && !fth_nvme_warp_news_(qp)))
+		return false;
+	/* acquire: stops our look at the heads from rising above the last holder's. */
+	if (fth_xchg_acqrel_dev32(&qp->drain_lock, 1))
+		return false;
+	if (!qp->far || fth_nvme_warp_news_(qp))
+		return true;
+	fth_store_release_dev32(&qp->drain_lock, 0);
+	return false;
+}
+
 /* fth_nvme_qp_poll(), by all lanes for everybody. Never waits. */
 FTH_WARP uint32_t fth_nvme_warp_poll(struct fth_nvme_qp *qp, const struct fth_nvme_warp *warp)
 {
 	uint32_t locked = 0, n;
 
-	if (warp->lane == warp->leader) {
-		uint32_t head = fth_load_relaxed_dev32(&qp->cq_head);
-		uint32_t busy = fth_load_relaxed_dev32(&qp->drain_lock);
-		/* relaxed: only a hint, looked at again with the lock held. */
-		uint32_t info =
-			fth_load_relaxed_sys32(&qp->cq[fth_ring_position(head, qp->cq_shift)].info);
-
-		/* acquire: stops our look at the heads from rising above the last holder's. */
-		if (!busy && fth_nvme_cqe_phase(info) == fth_ring_phase(head, qp->cq_shift))
-			locked = !fth_xchg_acqrel_dev32(&qp->drain_lock, 1);
-	}
+	if (warp->lane == warp->leader)
+		locked = fth_nvme_warp_lock_drain_(qp);
 	if (!__shfl_sync(warp->mask, locked, (int)warp->leader))
 		return 0;
 	__syncwarp(warp->mask);
