@@ -20,6 +20,10 @@
  *     failed, is never used again: the drive may still come to it. For a write the line stays where
  *     it is, by a reference that nobody drops. A drive that reaches slots of host memory only
  *     (fathom/gpu/bounce.h) would not come to the frame, and is treated alike.
+ * 10. A write that was left behind in such a slot may still happen, with what the line was then. So
+ *     the line is not written again: it stays WRITING, and flushes fail, until the cache is closed.
+ *     After a failure of the queue pair there is nothing to fear: who starts the drive again has
+ *     ended its commands.
  */
 #ifndef FATHOM_GPU_FRAMES_H
 #define FATHOM_GPU_FRAMES_H
@@ -399,6 +403,8 @@ FTH_GPU bool fth_gpu_after_write_(struct fth_gpu_cache_state *cache,
 
 	if (write->rc < 0)
 		fth_gpu_note_(cache, write->rc, write->status, write->array, write->line, true);
+	if (write->lost && write->rc == -ETIME && cache->drive.bounce)
+		return false; /* invariant 10 */
 	if (write->lost)
 		fth_line_ref(word, 1); /* for good (invariant 9) */
 	fth_line_end_write(word, write->rc == 0);
