@@ -5,7 +5,8 @@
 # binaries that were built here or elsewhere: nothing is compiled.
 #
 #   check      the tests of device code, `fathom gpu`, and each benchmark at its smallest
-#   memcheck   those that suit it, under compute-sanitizer's memcheck
+#   memcheck   those that suit it, under compute-sanitizer's memcheck: mostly on drives that CPU
+#              threads serve, as a controller on the GPU is a kernel that does not end
 #   racecheck  and under its racecheck
 #   bench      the benchmarks: lines of JSON in BUILD-FOLDER/gpu-*.json, and a table of them
 #   all        all of these
@@ -109,11 +110,27 @@ table() {
 
 # ---- what there is to do ----
 
+# Tests that take --service: their drive is served by CPU threads.
+on_services="gpu_cache_device_test gpu_cache_write_device_test gpu_cache_fault_device_test"
+
+# sanitize_services TOOL: what has no kernel of a drive on the GPU
+sanitize_services() {
+  local test
+  for test in gpu_service_device_test $on_services; do
+    sanitize "$1" "$test" --service --small --no-failure
+  done
+}
+
 do_check() {
   local test name
   while read -r test; do
     run "$(basename "$test")" "$test"
   done < <(find "$build" -name '*_device_test' -type f | sort)
+  for name in $on_services; do
+    while read -r test; do
+      run "$name --service" "$test" --service
+    done < <(find "$build" -name "$name" -type f)
+  done
   run "gpu info" "$build/fathom" gpu info
   head -c 16M /dev/urandom >"$build/gpu-read.bin"
   for name in "file:$build/gpu-read.bin?direct=off" "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2"; do
@@ -128,11 +145,13 @@ do_check() {
 }
 
 do_memcheck() {
+  sanitize_services memcheck
   sanitize memcheck gpu_drive_device_test --small
   sanitize memcheck gpu_fault_device_test --no-failure
 }
 
 do_racecheck() {
+  sanitize_services racecheck
   sanitize racecheck gpu_drive_device_test --small
 }
 
@@ -149,7 +168,7 @@ case $what in
 check | memcheck | racecheck | bench) steps=("$what") ;;
 all) steps=(check memcheck racecheck bench) ;;
 *)
-  sed -n '4,15s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,16s/^# \{0,1\}//p' "$0" >&2
   exit 2
   ;;
 esac

@@ -86,11 +86,13 @@ static void test_stopped(void)
 	MUST(fth_gpu_cache_flush(bed.cache) == -ESHUTDOWN);
 	MUST(fth_gpu_cache_failure(bed.cache, &failure) == 1);
 	MUST(failure.write && failure.line == 5);
+	bed_pull(&bed);
 	MUST(*bed_on_medium(&bed, 5 * 512, 0) == bed_value(5 * 512));
 	OK(fth_gpu_drive_start(bed.drive));
 	report = run_read(&bed, 9);
 	BED_ALL_WELL(report);
 	OK(fth_gpu_cache_flush(bed.cache));
+	bed_pull(&bed);
 	for (uint64_t i = 5 * 512; i < 6 * 512; i++)
 		MUST(*bed_on_medium(&bed, i, 0) == ~bed_value(i));
 	bed_close(&bed);
@@ -188,6 +190,7 @@ static void test_failed_kernel(void)
 	fail<<<1, 1, 0, bed.stream>>>();
 	MUST(cudaStreamSynchronize(bed.stream) != cudaSuccess);
 	MUST(fth_gpu_cache_flush(bed.cache) == -EIO);
+	bed_pull(&bed);
 	for (uint64_t i = 0; i < bed.a.count; i++)
 		MUST(*bed_on_medium(&bed, i, 0) == bed_value(i));
 	MUST(fth_gpu_cache_close(bed.cache) == -EIO);
@@ -198,11 +201,12 @@ static void test_failed_kernel(void)
 int main(int argc, char **argv)
 {
 	skip_without_gpu();
+	bed_take_arguments(argc, argv);
 	test_beyond();
 	test_stopped();
 	test_slow();
 	test_no_frame();
-	if (argc < 2 || strcmp(argv[1], "--no-failure") != 0)
+	if (!bed_asked.no_failure)
 		test_failed_kernel();
 	return 0;
 }

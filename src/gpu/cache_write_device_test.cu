@@ -9,6 +9,7 @@ static uint32_t blocks = 64; /* of the kernels; fewer with --small */
 
 /* What is on the medium, element by element. */
 #define CHECK_MEDIUM(bed, i, expected)                                                            \
+	bed_pull(bed);                                                                            \
 	for (uint64_t i = 0; i < (bed)->a.count; i++)                                             \
 		if (*bed_on_medium(bed, i, 0) != (expected)) {                                    \
 			fprintf(stderr, "%s:%d: element %llu is wrong on the medium\n", __FILE__, \
@@ -70,9 +71,9 @@ static void test_sets(void)
 	opts.line = 512;
 	check_sets(&opts, "sets, lines of 512");
 	opts.line = 8192;
-	opts.ssds = 2;
+	opts.ssds = bed_asked.service ? 1 : 2;
 	opts.bytes /= 2;
-	check_sets(&opts, "sets, two SSDs");
+	check_sets(&opts, "sets, lines of 8192");
 	opts.ssds = 1;
 	opts.bytes = 128u << 10;
 	opts.cache = 5 * 8192;
@@ -133,11 +134,13 @@ static void test_atomics(void)
 	report = bed_finish(&bed);
 	BED_ALL_WELL(report);
 	OK(fth_gpu_cache_flush(bed.cache));
+	bed_pull(&bed);
 	for (uint64_t i = 0; i < bed.a.count; i++) {
 		added += *bed_on_medium(&bed, i, 0) - bed_value(i);
 		*bed_on_medium(&bed, i, 0) = bed_value(i);
 	}
 	MUST(added == 4 * threads);
+	bed_push(&bed);
 	OK(fth_gpu_cache_empty(bed.cache));
 	draw_tickets<<<blocks, 256, 0, bed.stream>>>(bed.a, bed.report);
 	report = bed_finish(&bed);
@@ -147,6 +150,7 @@ static void test_atomics(void)
 	report = bed_finish(&bed);
 	BED_ALL_WELL(report);
 	OK(fth_gpu_cache_flush(bed.cache));
+	bed_pull(&bed);
 	MUST(*bed_on_medium(&bed, 12345, 0) == bed_value(12345) + threads);
 	for (uint64_t i = 1000, all = 0; i < 1003; i++) {
 		all += *bed_on_medium(&bed, i, 0) - bed_value(i);
@@ -232,8 +236,9 @@ static void test_bytes(void)
 	report = bed_finish(&bed);
 	BED_ALL_WELL(report);
 	OK(fth_gpu_cache_flush(bed.cache));
+	bed_pull(&bed);
 	for (uint64_t i = 0; i < part.count; i++)
-		MUST(((uint8_t *)fth_gpu_drive_medium(bed.drive, 0))[i] == (uint8_t)(i * 7));
+		MUST(((uint8_t *)bed_on_medium(&bed, 0, 0))[i] == (uint8_t)(i * 7));
 	part.readonly = true;
 	OK(fth_gpu_cache_array(bed.cache, 1, &part, &bytes));
 	set_bytes<<<1, 32, 0, bed.stream>>>(bytes, bed.report);
@@ -246,7 +251,8 @@ static void test_bytes(void)
 int main(int argc, char **argv)
 {
 	skip_without_gpu();
-	if (argc > 1 && strcmp(argv[1], "--small") == 0)
+	bed_take_arguments(argc, argv);
+	if (bed_asked.small)
 		blocks = 4;
 	test_sets();
 	test_atomics();

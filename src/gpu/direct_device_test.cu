@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * One kernel, a template over its array: on a cache and on plain memory it finds the same.
+ * Skipped (77) without a GPU.
+ */
+#include "cache_fixture.h"
+#include "fathom/gpu/direct.h"
+
+#include <unistd.h>
+
+#define RUN 600u
+
+/* Everything that both kinds of array offer for reading. */
+template <typename A>
+__global__ static void read_all_ways(A a, uint64_t *scratch, struct report *report)
+{
+	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
+	uint64_t *mine = scratch + blockIdx.x * RUN, first = blockIdx.x * 1777 + 6, v = 0;
+	uint32_t lane = threadIdx.x % 32, each = 1u << (a.line_shift - 3);
+	int rc = 0;
+
+	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
+		bed_tell(report, fth_gpu_prefetch(a, i), true);
+		rc = fth_gpu_get(a, i, &v);
+		bed_tell(report, rc, v == bed_value(i));
+	}
+	bed_tell(report, 0, fth_gpu_get(a, a.count, &v) == -ERANGE);
+	__syncwarp();
+	for (uint64_t line = bed_thread() / 32; line < a.count / each;
+	     line += gridDim.x * blockDim.x / 32) {
+		const uint64_t *data =
+			(const uint64_t *)fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
+
+		for (uint32_t k = lane; data && k < each; k += 32)
+			bed_tell(report, 0, data[k] == bed_value(line * each + k));
+		bed_tell(report, rc, true);
+	}
+	fth_gpu_cursor_close(a, &cursor, FTH_GPU_READ);
+	bed_tell(report, fth_gpu_block_read(a, first, RUN, mine), true);
+	for (uint32_t k = threadIdx.x; k < RUN; k += blockDim.x)
+		bed_tell(report, 0, mine[k] == bed_value(first + k));
+	__syncthreads();
+	if (threadIdx.x >= 32)
+		return;
+	bed_tell(report, fth_gpu_warp_read(a, first + 1, RUN, mine), true);
+	__syncwarp();
+	for (uint32_t k = lane; k < RUN; k += 32)
+		bed_tell(report, 0, mine[k] == bed_value(first + 1 + k));
+	bed_tell(report, 0, fth_gpu_warp_read(a, a.count, 1, mine) == -ERANGE);
+}
+
+template <typename A> static void check_reads(struct bed *bed, A a, const char *what)
+{
+	struct report report;
+
+	bed_clear(bed);
+	read_all_ways<<<4, 128, 0, bed->stream>>>(a, bed->scratch, bed->report);
+	report = bed_finish(bed);
+	BED_ALL_WELL(report);
+	printf("%s: all was there\n", what);
+}
+
+__global__ static void change(struct fth_gpu_direct a, struct report *report)
+{
+	uint64_t run[4] = {1, 2, 3, 4};
+
+	if (bed_thread() < 32)
+		bed_tell(report, fth_gpu_warp_write(a, 100, 4, run), true);
+	for (uint64_t i = 200 + bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x)
+		bed_tell(report, fth_gpu_set(a, i, ~bed_value(i)), true);
+}
+
+static void fill(uint64_t *words, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		words[i] = bed_value(i);
+}
+
+static void test_memory(struct bed *bed)
+{
+	uint64_t bytes = bed->opts.bytes, *words;
+	struct fth_gpu_pinned *pinned;
+	struct fth_gpu_direct a;
+	struct report report;
+
+	OK(fth_gpu_pinned_open(NULL, bytes, &pinned));
+	words = (uint64_t *)fth_gpu_pinned_memory(pinned);
+	fill(words, bytes / 8);
+	a = fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes, 8, 4096);
+	MUST(a.count == bytes / 8 && fth_gpu_pinned_bytes(pinned) == bytes);
+	check_reads(bed, a, "pinned memory");
+	bed_clear(bed);
+	change<<<2, 64, 0, bed->stream>>>(a, bed->report);
+	report = bed_finish(bed);
+	BED_ALL_WELL(report);
+	MUST(words[99] == bed_value(99) && words[103] == 4 && words[104] == bed_value(104));
+	for (uint64_t i = 200; i < a.count; i++)
+		MUST(words[i] == ~bed_value(i));
+	a.readonly = 1;
+	change<<<1, 32, 0, bed->stream>>>(a, bed->report);
+	report = bed_finish(bed);
+	MUST(report.failed == a.count - 200 + 32 && report.rc == -EROFS);
+	OK(fth_gpu_pinned_close(pinned));
+}
+
+/* Memory of ours, not on a page of its own; and GPU memory. */
+static void test_others(struct bed *bed)
+{
+	uint64_t bytes = 1u << 20;
+	char *memory = (char *)malloc(bytes + 64);
+	uint64_t *words = (uint64_t *)(memory + (16 - (uintptr_t)memory % 16));
+	struct fth_gpu_pinned *pinned;
+	void *hbm;
+
+	fill(words, bytes / 8);
+	OK(fth_gpu_pinned_open(words, bytes, &pinned));
+	MUST(fth_gpu_pinned_memory(pinned) == words);
+	check_reads(bed, fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes, 8, 512),
+		    "memory of the caller");
+	OK(fth_gpu_pinned_close(pinned));
+	CHECK(cudaMalloc(&hbm, bytes));
+	CHECK(cudaMemcpy(hbm, words, bytes, cudaMemcpyHostToDevice));
+	check_reads(bed, fth_gpu_direct_of(hbm, bytes, 8, 8192), "GPU memory");
+	CHECK(cudaFree(hbm));
+	free(memory);
+}
+
+static void test_file(struct bed *bed)
+{
+	char path[] = "/tmp/fathom_direct_XXXXXX";
+	uint64_t bytes = (1u << 20) + 8, *words = (uint64_t *)malloc(bytes);
+	struct fth_gpu_pinned *pinned;
+	int fd = mkstemp(path);
+
+	fill(words, bytes / 8);
+	MUST(fd >= 0 && write(fd, words, bytes) == (ssize_t)bytes);
+	close(fd);
+	OK(fth_gpu_pinned_open_file(path, true, &pinned));
+	MUST(fth_gpu_pinned_bytes(pinned) == bytes);
+	check_reads(bed, fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes - 8, 8, 4096),
+		    "a file");
+	OK(fth_gpu_pinned_close(pinned));
+	MUST(unlink(path) == 0);
+	MUST(fth_gpu_pinned_open_file(path, true, &pinned) == -ENOENT);
+	free(words);
+}
+
+int main(void)
+{
+	struct bed_opts opts = bed_defaults();
+	struct bed bed;
+
+	skip_without_gpu();
+	bed_asked.service = true; /* nothing is in the way of allocating */
+	opts.cache = 512u << 10;
+	bed = bed_open(&opts);
+	check_reads(&bed, bed.a, "a cache");
+	test_memory(&bed);
+	test_others(&bed);
+	test_file(&bed);
+	bed_close(&bed);
+	return 0;
+}
