@@ -5,6 +5,10 @@
 
 #include "fathom/apps/taxi.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* A sum and what rounding took from it (Neumaier, 1974): as if added up with twice the digits. */
 struct taxi_sum {
 	double sum, lost;
@@ -36,4 +40,7 @@ void taxi_answer_set(struct fth_taxi_answer *answer, const struct fth_taxi_query
 /* 0, or -EINVAL with a text. */
 int taxi_query_check(const struct fth_taxi_query *query);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

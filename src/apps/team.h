@@ -5,6 +5,10 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The work of one thread, 0 to threads - 1. Returns 0 or a negative errno. */
 typedef int (*fth_team_fn)(void *context, unsigned thread);
 
@@ -21,4 +25,7 @@ int fth_team_run(unsigned threads, fth_team_fn fn, void *context);
 void fth_team_part(uint64_t total, uint64_t unit, unsigned threads, unsigned thread,
 		   uint64_t *first, uint64_t *end);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

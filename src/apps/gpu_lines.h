@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lines and elements for the kernels of the GPU workloads, with one set of names for arrays through
+ * a cache and for plain memory. Whole warps call, all 32 lanes together: what a warp lacks is
+ * fetched by one call of all its lanes, never by those alone that miss.
+ */
+#ifndef FTH_APPS_GPU_LINES_H
+#define FTH_APPS_GPU_LINES_H
+
+#include "fathom/apps/gpu_work.h"
+#include "fathom/gpu/array.h"
+
+#define ALL ~0u
+
+/* ---- plain memory ---- */
+
+struct plain {
+	uint8_t *data;
+	uint64_t count;
+	uint32_t line_shift;
+};
+
+FTH_GPU int lines_bring(const struct plain &, uint64_t)
+{
+	return 0;
+}
+
+FTH_GPU struct fth_gpu_pin lines_pin(const struct plain &a, uint64_t line, enum fth_gpu_mode)
+{
+	struct fth_gpu_pin pin = {a.data + (line << a.line_shift), 0, 0};
+
+	return pin;
+}
+
+FTH_GPU void lines_unpin(const struct plain &, uint64_t, struct fth_gpu_pin, bool)
+{
+}
+
+/*
+ * A line that is looked at, only for reading. Between lines_look() and lines_looked() its bytes may
+ * become another line's: what was made of them counts if lines_looked() says so.
+ */
+struct look {
+	const uint8_t *data;
+	uint64_t word;		/* of the line when it was found; 0: it is pinned */
+	struct fth_gpu_pin pin; /* pin.rc is the error */
+};
+
+FTH_GPU struct look lines_look(const struct plain &a, uint64_t line, bool)
+{
+	struct look look = {a.data + (line << a.line_shift), 0, {NULL, 0, 0}};
+
+	return look;
+}
+
+FTH_GPU bool lines_looked(const struct plain &, uint64_t, const struct look &, uint64_t)
+{
+	return true;
+}
+
+FTH_GPU int lines_flush(const struct plain &)
+{
+	return 0;
+}
+
+template <typename T> FTH_GPU int lines_get(const struct plain &a, uint64_t i, T *out)
+{
+	*out = ((const T *)a.data)[i];
+	return 0;
+}
+
+/* ---- through a cache ---- */
+
+/* Bring in a line for each lane, all at once. Nothing stays pinned. */
+FTH_GPU int lines_bring(const struct fth_gpu_array &a, uint64_t line)
+{
+	__syncwarp();
+	return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, line << a.line_shift,
+					     FTH_GPU_OP_PREFETCH, 0, 0, 0)
+		.rc;
+}
+
+FTH_GPU struct fth_gpu_pin lines_pin(const struct fth_gpu_array &a, uint64_t line,
+				     enum fth_gpu_mode mode)
+{
+	return FTH_GPU_FAR_(fth_gpu_pin_)(a.cache, ALL, a.range, line, mode);
+}
+
+FTH_GPU void lines_unpin(const struct fth_gpu_array &a, uint64_t line, struct fth_gpu_pin pin,
+			 bool changed)
+{
+	FTH_GPU_FAR_(fth_gpu_unpin_)(a.cache, ALL, a.range, line, pin, changed);
+}
+
+/*
+ * Look at a line that is there, with no reference: references are atomics with fences, and those
+ * wait for whatever else the processor has under way. One that is not there, or that was replaced
+ * while it was looked at (`again`), is pinned, so that a second try is the last.
+ */
+FTH_GPU struct look lines_look(const struct fth_gpu_array &a, uint64_t line, bool again)
+{
+	struct look look = {NULL, 0, {NULL, 0, 0}};
+
+	__syncwarp();
+	/* acquire: stops the data from being read before the word. */
+	if (!again)
+		look.word = __shfl_sync(ALL, fth_load_acquire_dev64(&a.words[line]), 0);
+	if (fth_line_ready(look.word)) {
+		look.data = fth_gpu_place_(a, look.word, 0);
+		return look;
+	}
+	look.word = 0;
+	look.pin = lines_pin(a, line, FTH_GPU_READ);
+	look.data = look.pin.data;
+	return look;
+}
+
+/*
+ * `made` is what this lane has made of the bytes, all that it has read. The second look at the word
+ * hangs on it: so it is not taken before the bytes are there. (The one value that would show that
+ * it was waited for has to be made again.)
+ */
+FTH_GPU bool lines_looked(const struct fth_gpu_array &a, uint64_t line, const struct look &look,
+			  uint64_t made)
+{
+	if (!look.word) {
+		lines_unpin(a, line, look.pin, false);
+		return true;
+	}
+	if (__any_sync(ALL, made == UINT64_MAX))
+		return false;
+	return __all_sync(ALL,
+			  fth_line_same_place(look.word, fth_load_relaxed_dev64(&a.words[line])));
+}
+
+/* This warp's part of a flush of all that is dirty. */
+FTH_GPU int lines_flush(const struct fth_gpu_array &a)
+{
+	uint32_t warps = gridDim.x * (blockDim.x / 32);
+
+	return FTH_GPU_FAR_(fth_gpu_flush_part)(a.cache, fth_gpu_warp_(), warps);
+}
+
+/* A hot line is read as fth_gpu_get() does: word, data, word again. */
+template <typename T> FTH_GPU bool lines_try(const struct fth_gpu_array &a, uint64_t byte, T *out)
+{
+	typedef typename fth_gpu_bits_<sizeof(T)>::type bits;
+	uint64_t *at = a.words + (byte >> a.line_shift);
+	/* acquire: stops the data from being read before the word. */
+	uint64_t word = fth_load_acquire_dev64(at);
+	bits *data = (bits *)fth_gpu_place_(a, word, byte), got;
+
+	if (!fth_gpu_is_hot_(word))
+		return false;
+	/* acquire: stops the second look at the word from being taken before. */
+	got = cuda::atomic_ref<bits, cuda::thread_scope_device>(*data).load(
+		cuda::memory_order_acquire);
+	*out = fth_gpu_from_bits_<T>(got);
+	return fth_line_same_place(word, fth_load_relaxed_dev64(at));
+}
+
+/* Element i, within the array, of each lane. If one lane misses all go the way of a miss. */
+template <typename T> FTH_GPU int lines_get(const struct fth_gpu_array &a, uint64_t i, T *out)
+{
+	uint64_t byte = i * sizeof(T);
+	struct fth_gpu_value value;
+
+	if (__all_sync(ALL, lines_try(a, byte, out)))
+		return 0;
+	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_GET, sizeof(T), 0,
+					      0);
+	*out = fth_gpu_from_bits_<T>(value.bits);
+	return value.rc;
+}
+
+/* ---- chunks ---- */
+
+/* What the warps of a kernel share, in GPU memory; cleared before it starts. */
+struct work_state {
+	unsigned long long next; /* chunk */
+	unsigned long long failed;
+	int rc; /* of one that failed */
+	unsigned long long sum;
+};
+
+/* The next chunk, the same in all lanes. */
+FTH_GPU uint64_t chunk_take(struct work_state *state)
+{
+	unsigned long long chunk = 0;
+
+	if (fth_warp_lane() == 0)
+		chunk = atomicAdd(&state->next, 1);
+	__syncwarp();
+	return __shfl_sync(ALL, chunk, 0);
+}
+
+/* One error of a warp, for all its lanes. */
+FTH_GPU int chunk_worst(int rc)
+{
+	__syncwarp();
+	return __reduce_min_sync(ALL, rc);
+}
+
+FTH_GPU void chunk_tell(struct work_state *state, int rc)
+{
+	if (rc < 0 && fth_warp_lane() == 0) {
+		atomicAdd(&state->failed, 1);
+		state->rc = rc;
+	}
+}
+
+FTH_GPU uint64_t chunk_sum(uint64_t value)
+{
+	for (uint32_t step = 16; step; step /= 2)
+		value += __shfl_xor_sync(ALL, value, (int)step);
+	return value;
+}
+
+/* Lines of an array of elements of 8 bytes. */
+template <class A> FTH_GPU uint64_t lines_of(const A &a)
+{
+	uint32_t shift = a.line_shift - 3;
+
+	return (a.count + (1u << shift) - 1) >> shift;
+}
+
+/* Elements of a line that are in the array: all of them but for the last line. */
+template <class A> FTH_GPU uint32_t elements_of(const A &a, uint64_t line)
+{
+	uint32_t each = 1u << (a.line_shift - 3);
+	uint64_t left = a.count - (line << (a.line_shift - 3));
+
+	return left < each ? (uint32_t)left : each;
+}
+
+/* Bring in the first `ahead` lines of a chunk, those after the last as the last once more. */
+template <class A> FTH_GPU int chunk_bring(const A &a, uint64_t first, uint32_t n)
+{
+	uint32_t lane = fth_warp_lane();
+
+	return chunk_worst(n > 1 ? lines_bring(a, first + (lane < n ? lane : n - 1)) : 0);
+}
+
+/* ---- sums ---- */
+
+FTH_GPU uint64_t sum_elements(const uint8_t *data, uint32_t n)
+{
+	uint64_t sum = 0;
+
+#pragma unroll 4
+	for (uint32_t k = 2 * fth_warp_lane(); k < n; k += 64) {
+		ulonglong2 v = ((const ulonglong2 *)data)[k / 2];
+
+		sum += v.x + (k + 1 < n ? v.y : 0);
+	}
+	return sum;
+}
+
+/* Add this lane's elements of a line. */
+template <class A> FTH_GPU int sum_line(const A &a, uint64_t line, uint64_t *sum)
+{
+	struct look look = lines_look(a, line, false);
+	uint64_t mine;
+
+	for (;;) {
+		if (look.pin.rc < 0)
+			return look.pin.rc;
+		mine = sum_elements(look.data, elements_of(a, line));
+		if (lines_looked(a, line, look, mine))
+			break;
+		look = lines_look(a, line, true);
+	}
+	*sum += mine;
+	return 0;
+}
+
+#endif

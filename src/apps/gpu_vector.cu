@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* vectorAdd and the sum of an array, on a GPU. */
+#include "gpu_claim.h"
+#include "gpu_work_internal.h"
+
+#include <errno.h>
+
+/* ---- vectorAdd ---- */
+
+/* Lines of a by one half of the warp and of b by the other. */
+FTH_GPU int bring_two(const struct fth_gpu_array &a, const struct fth_gpu_array &b, uint64_t first,
+		      uint32_t n)
+{
+	uint32_t lane = fth_warp_lane(), mine = lane % 16;
+	uint64_t line = first + (mine < n ? mine : n - 1);
+	struct fth_gpu_value value;
+
+	__syncwarp();
+	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, lane < 16 ? a.range : b.range,
+					      line << a.line_shift, FTH_GPU_OP_PREFETCH, 0, 0, 0);
+	return chunk_worst(value.rc);
+}
+
+FTH_GPU int bring_two(const struct plain &, const struct plain &, uint64_t, uint32_t)
+{
+	return 0;
+}
+
+/*
+ * Two doubles per lane at a time; the last line of an array may have an odd one. Returns what all
+ * of them went into.
+ */
+FTH_GPU uint64_t add_elements(uint8_t *to, const uint8_t *x, const uint8_t *y, uint32_t n)
+{
+	uint64_t made = 0;
+
+#pragma unroll 4
+	for (uint32_t k = 2 * fth_warp_lane(); k < n; k += 64) {
+		double2 p = ((const double2 *)x)[k / 2], q = ((const double2 *)y)[k / 2];
+
+		p = make_double2(p.x + q.x, p.y + q.y);
+		made += __double_as_longlong(p.x) ^ __double_as_longlong(p.y);
+		if (k + 1 < n)
+			((double2 *)to)[k / 2] = p;
+		else
+			((double *)to)[k] = p.x;
+	}
+	return made;
+}
+
+/* Fill a line of c that is held. */
+template <class A>
+FTH_GPU int add_into(const A &a, const A &b, uint64_t line, uint8_t *to, uint32_t n, bool again,
+		     bool *done)
+{
+	struct look x = lines_look(a, line, again), y;
+	uint64_t made = 0;
+	int rc = x.pin.rc;
+
+	if (rc < 0)
+		return rc;
+	y = lines_look(b, line, again);
+	rc = y.pin.rc;
+	if (rc == 0)
+		made = add_elements(to, x.data, y.data, n);
+	*done = lines_looked(a, line, x, made);
+	if (rc == 0)
+		*done = lines_looked(b, line, y, made) && *done;
+	return rc;
+}
+
+template <class A>
+FTH_GPU int fill_line(const A &a, const A &b, uint64_t line, uint8_t *to, uint32_t n)
+{
+	int rc = 0;
+
+	for (bool done = false, again = false; rc == 0 && !done; again = true)
+		rc = add_into(a, b, line, to, n, again, &done);
+	return rc;
+}
+
+template <class A> FTH_GPU int add_line(const A &a, const A &b, const A &c, uint64_t line)
+{
+	uint32_t n = elements_of(c, line);
+	/* What is not overwritten whole is brought in: behind our end there is something else. */
+	struct fth_gpu_pin to =
+		lines_pin(c, line, n << 3 >> c.line_shift ? FTH_GPU_OVERWRITE : FTH_GPU_WRITE);
+	int rc = to.rc;
+
+	if (rc < 0)
+		return rc;
+	rc = fill_line(a, b, line, to.data, n);
+	lines_unpin(c, line, to, true);
+	return rc;
+}
+
+template <class A>
+FTH_GPU int add_lines(const A &a, const A &b, const A &c, uint64_t first, uint32_t n)
+{
+	struct claim claim = lines_claim(c, first, n);
+	uint32_t done = 0;
+	int rc = 0;
+
+	while (done < n && rc == 0) {
+		uint8_t *to = lines_claimed(c, claim, done);
+
+		rc = to ? fill_line(a, b, first + done, to, 1u << (c.line_shift - 3))
+			: add_line(a, b, c, first + done);
+		done += rc == 0;
+	}
+	lines_give(c, first, claim, done);
+	return rc;
+}
+
+template <class A>
+static __global__ void __launch_bounds__(256, 6)
+	add_kernel(A a, A b, A c, uint32_t ahead, struct work_state *state)
+{
+	uint64_t lines = lines_of(a), first;
+	int rc = 0;
+
+	while (rc == 0 && (first = chunk_take(state) * ahead) < lines) {
+		uint32_t n = lines - first < ahead ? (uint32_t)(lines - first) : ahead;
+
+		rc = bring_two(a, b, first, n);
+		if (rc == 0)
+			rc = add_lines(a, b, c, first, n);
+	}
+	/* What is dirty now goes out while other warps are still adding. */
+	if (rc == 0)
+		rc = chunk_worst(lines_flush(c));
+	chunk_tell(state, rc);
+}
+
+int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a,
+		       const struct fth_gpu_source *b, const struct fth_gpu_source *c)
+{
+	uint32_t ahead = work->opts.ahead < 16 ? work->opts.ahead : 16;
+	int rc = work_check_source(a);
+
+	if (rc == 0 && (a->count != b->count || a->count != c->count || a->line != b->line ||
+			a->line != c->line || !a->plain != !b->plain || !a->plain != !c->plain ||
+			a->array.cache != b->array.cache))
+		rc = fth_fail(EINVAL, "vectors that do not go together");
+	if (rc == 0)
+		rc = work_begin(work);
+	if (rc < 0)
+		return rc;
+	if (a->plain)
+		add_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
+			work_plain(a), work_plain(b), work_plain(c), ahead, work->state);
+	else
+		add_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
+			a->array, b->array, c->array, ahead, work->state);
+	return work_end(work, "adding vectors", NULL);
+}
+
+/* ---- the sum ---- */
+
+template <class A>
+static __global__ void __launch_bounds__(256, 6)
+	reduce_kernel(A a, uint32_t ahead, struct work_state *state)
+{
+	uint64_t lines = lines_of(a), first, sum = 0;
+	int rc = 0;
+
+	while (rc == 0 && (first = chunk_take(state) * ahead) < lines) {
+		uint32_t n = lines - first < ahead ? (uint32_t)(lines - first) : ahead;
+
+		rc = chunk_bring(a, first, n);
+		for (uint32_t k = 0; k < n && rc == 0; k++)
+			rc = sum_line(a, first + k, &sum);
+	}
+	sum = chunk_sum(sum);
+	if (fth_warp_lane() == 0)
+		atomicAdd(&state->sum, sum);
+	chunk_tell(state, rc);
+}
+
+int fth_gpu_reduce(struct fth_gpu_work *work, const struct fth_gpu_source *a, uint64_t *sum)
+{
+	int rc = work_check_source(a);
+
+	if (rc == 0)
+		rc = work_begin(work);
+	if (rc < 0)
+		return rc;
+	if (a->plain)
+		reduce_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
+			work_plain(a), work->opts.ahead, work->state);
+	else
+		reduce_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
+			a->array, work->opts.ahead, work->state);
+	return work_end(work, "adding up", sum);
+}
+
+const void *work_add_kernel(void)
+{
+	return (const void *)add_kernel<struct fth_gpu_array>;
+}
+
+const void *work_reduce_kernel(void)
+{
+	return (const void *)reduce_kernel<struct fth_gpu_array>;
+}

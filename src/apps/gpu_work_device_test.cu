@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The GPU workloads over arrays through a cache that is smaller than they are, and over plain
+ * memory: what they tell and write is what the CPU's modules and plain loops come to. Skipped (77)
+ * without a GPU.
+ */
+#include "../gpu/gpu_fixture.h"
+
+#include "fathom/apps/gpu_work.h"
+#include "fathom/apps/vectoradd.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define VECTOR (4u << 20) /* bytes between the beginnings of two arrays */
+#define ODD    5	  /* elements less than fit: the last line is not whole */
+#define PAST   0x5ad5ad5ad5ad5ad5ull
+
+struct bed {
+	struct fth_gpu_work *work;
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_array a[3];
+	uint64_t *medium[3];
+	uint64_t n; /* elements of each */
+	uint32_t line;
+};
+
+static struct bed bed_open(uint32_t line)
+{
+	struct fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_work_opts work = FTH_GPU_WORK_OPTS_INIT;
+	struct bed bed = {};
+
+	bed.n = VECTOR / 8 - ODD;
+	bed.line = line;
+	work.blocks = 2;
+	work.ahead = 4;
+	work.chunks = VECTOR / line;
+	OK(fth_gpu_work_open(&work, &bed.work));
+	drive.bytes = 3 * VECTOR;
+	drive.queues = 4;
+	OK(fth_gpu_drive_open(&drive, &bed.drive));
+	cache.bytes = VECTOR / 2;
+	cache.line = line;
+	OK(fth_gpu_cache_open(bed.drive, &cache, &bed.cache));
+	for (unsigned i = 0; i < 3; i++) {
+		array.offset = (uint64_t)i * VECTOR;
+		array.count = bed.n;
+		array.readonly = i < 2;
+		OK(fth_gpu_cache_array(bed.cache, 8, &array, &bed.a[i]));
+		bed.medium[i] = (uint64_t *)fth_gpu_drive_medium(bed.drive, 0) + i * (VECTOR / 8);
+		for (uint64_t e = 0; e < VECTOR / 8; e++)
+			bed.medium[i][e] = i == 2 ? PAST : fth_mix64(e + 1 + i);
+	}
+	return bed;
+}
+
+static void bed_close(struct bed *bed)
+{
+	OK(fth_gpu_cache_close(bed->cache));
+	OK(fth_gpu_drive_close(bed->drive));
+	OK(fth_gpu_work_close(bed->work));
+}
+
+/* Array i, through the cache or as zero copy. */
+static struct fth_gpu_source source_of(const struct bed *bed, unsigned i, bool plain)
+{
+	char *mapped = (char *)fth_gpu_drive_mapped(bed->drive, 0) + (size_t)i * VECTOR;
+
+	return plain ? fth_gpu_source_plain(mapped, bed->n, 8, bed->line)
+		     : fth_gpu_source_cached(&bed->a[i]);
+}
+
+/* Nothing behind the end of the array that is written was touched; then forget what was written. */
+static void check_past_and_reset(struct bed *bed)
+{
+	for (uint64_t e = bed->n; e < VECTOR / 8; e++)
+		MUST(bed->medium[2][e] == PAST);
+	OK(fth_gpu_cache_empty(bed->cache));
+	for (uint64_t e = 0; e < bed->n; e++)
+		bed->medium[2][e] = PAST;
+}
+
+static void check_add(struct bed *bed, bool plain)
+{
+	struct fth_gpu_source a = source_of(bed, 0, plain), b = source_of(bed, 1, plain);
+	struct fth_gpu_source c = source_of(bed, 2, plain);
+	struct fth_gpu_cache_stats before, after;
+
+	for (unsigned i = 0; i < 2; i++)
+		for (uint64_t e = 0; e < bed->n; e++)
+			((double *)bed->medium[i])[e] = fth_vectoradd_value(7, i, e);
+	OK(fth_gpu_cache_empty(bed->cache));
+	OK(fth_gpu_cache_stats(bed->cache, &before));
+	OK(fth_gpu_vector_add(bed->work, &a, &b, &c));
+	OK(fth_gpu_cache_flush(bed->cache));
+	OK(fth_gpu_cache_stats(bed->cache, &after));
+	for (uint64_t e = 0; e < bed->n; e++)
+		MUST(((double *)bed->medium[2])[e] ==
+		     fth_vectoradd_value(7, 0, e) + fth_vectoradd_value(7, 1, e));
+	/* All of c is written; of it the last line alone, which is not overwritten whole, is read.
+	 */
+	if (!plain) {
+		uint64_t reads = after.count[FTH_GPU_READS] - before.count[FTH_GPU_READS];
+		uint64_t writes =
+			after.count[FTH_GPU_WRITE_BACKS] - before.count[FTH_GPU_WRITE_BACKS];
+
+		MUST(reads > 2 * (VECTOR / bed->line) && reads < 3 * (VECTOR / bed->line));
+		MUST(writes >= VECTOR / bed->line);
+	}
+	check_past_and_reset(bed);
+}
+
+static void check_reduce(struct bed *bed, bool plain)
+{
+	struct fth_gpu_source a = source_of(bed, 0, plain);
+	uint64_t expected = 0, sum = 0;
+
+	for (uint64_t e = 0; e < bed->n; e++)
+		expected += bed->medium[0][e];
+	OK(fth_gpu_reduce(bed->work, &a, &sum));
+	MUST(sum == expected);
+}
+
+static void check_scan(struct bed *bed, bool plain)
+{
+	struct fth_gpu_source from = source_of(bed, 1, plain), to = source_of(bed, 2, plain);
+	uint64_t sum = 0;
+
+	OK(fth_gpu_scan(bed->work, &from, &to));
+	OK(fth_gpu_cache_flush(bed->cache));
+	for (uint64_t e = 0; e < bed->n; e++) {
+		sum += bed->medium[1][e];
+		MUST(bed->medium[2][e] == sum);
+	}
+	check_past_and_reset(bed);
+}
+
+static void check_pattern(struct bed *bed, enum fth_gpu_pattern pattern, bool plain)
+{
+	struct fth_gpu_accesses accesses = {pattern, 100003, VECTOR / 16, 512, 3};
+	struct fth_gpu_source a = source_of(bed, 0, plain);
+	uint64_t expected = 0, sum = 0;
+
+	for (uint64_t j = 0; j < accesses.n; j++) {
+		uint64_t i = fth_gpu_access_index(&accesses, j);
+
+		MUST(i < accesses.count);
+		expected += bed->medium[0][i] ^ j;
+	}
+	OK(fth_gpu_access_run(bed->work, &a, &accesses, &sum));
+	MUST(sum == expected);
+}
+
+static void check_all(uint32_t line)
+{
+	struct bed bed = bed_open(line);
+
+	for (unsigned plain = 0; plain < 2; plain++) {
+		check_reduce(&bed, plain);
+		check_scan(&bed, plain);
+		for (int p = 0; p < FTH_GPU_PATTERNS; p++)
+			check_pattern(&bed, (enum fth_gpu_pattern)p, plain);
+		check_add(&bed, plain);
+	}
+	bed_close(&bed);
+	printf("lines of %u: sum, prefix sum, patterns and vectorAdd are right\n", line);
+}
+
+/* A drive that was stopped: every workload comes back with an error, also those that look back. */
+static void check_failure(void)
+{
+	struct bed bed = bed_open(4096);
+	struct fth_gpu_source a = source_of(&bed, 0, false), b = source_of(&bed, 1, false);
+	struct fth_gpu_source c = source_of(&bed, 2, false);
+	uint64_t sum;
+
+	OK(fth_gpu_drive_stop(bed.drive));
+	MUST(fth_gpu_reduce(bed.work, &a, &sum) < 0);
+	MUST(fth_gpu_scan(bed.work, &a, &c) < 0);
+	MUST(fth_gpu_vector_add(bed.work, &a, &b, &c) < 0);
+	OK(fth_gpu_drive_start(bed.drive));
+	check_reduce(&bed, false);
+	bed_close(&bed);
+	printf("a stopped drive: told as an error, and usable after it\n");
+}
+
+static void check_arguments(void)
+{
+	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
+	struct bed bed = bed_open(4096);
+	struct fth_gpu_source a = source_of(&bed, 0, false), b = source_of(&bed, 1, true);
+	struct fth_gpu_accesses none = {FTH_GPU_STRIDED, 1, 100, 7, 0};
+	struct fth_gpu_work *work;
+	uint64_t sum;
+
+	opts.ahead = 33;
+	MUST(fth_gpu_work_open(&opts, &work) == -EINVAL);
+	MUST(fth_gpu_vector_add(bed.work, &a, &a, &b) == -EINVAL);
+	MUST(fth_gpu_scan(bed.work, &a, &b) == -EINVAL);
+	MUST(fth_gpu_access_run(bed.work, &a, &none, &sum) == -EINVAL);
+	OK(fth_gpu_work_tune(bed.work, 0, 1));
+	b.line = 512;
+	b.element = 4;
+	MUST(fth_gpu_reduce(bed.work, &b, &sum) == -EINVAL);
+	b.element = 8;
+	MUST(fth_gpu_scan(bed.work, &b, &b) == -ENOSPC);
+	for (int k = 0; k < FTH_GPU_WORK_KERNELS; k++) {
+		int registers = fth_gpu_work_registers((enum fth_gpu_work_kernel)k);
+
+		printf("%s: %d registers\n", fth_gpu_work_kernel_name((enum fth_gpu_work_kernel)k),
+		       registers);
+		MUST(registers > 0 && registers <= 40);
+	}
+	bed_close(&bed);
+}
+
+int main(void)
+{
+	skip_without_gpu();
+	check_all(512);
+	check_all(4096);
+	check_all(8192);
+	check_arguments();
+	check_failure();
+	return 0;
+}
