@@ -322,15 +322,15 @@ FTH_GPU bool fth_gpu_look_(struct fth_gpu_cache_state *cache, uint32_t f, uint32
 		*version = (uint32_t)(tag >> FTH_GPU_TAG_VERSION) + 1;
 		/* acquire: what its last user did to the frame is over. */
 		return fth_gpu_tag_array_(tag) == FTH_GPU_TAG_FREE &&
-		       fth_cas_acqrel_dev64(&cache->tags[f], &tag,
-					    fth_gpu_tag_(FTH_GPU_TAG_CLAIMED, 0, 0));
+		       fth_cas_acquire_dev64(&cache->tags[f], &tag,
+					     fth_gpu_tag_(FTH_GPU_TAG_CLAIMED, 0, 0));
 	}
 	now = fth_load_relaxed_dev64(word);
 	if (!fth_line_ready(now) || fth_line_frame(now) != f || fth_line_count(now))
 		return false;
 	if (now & FTH_LINE_HOT) {
 		/* A line that was replaced meanwhile loses a bit that it has yet to earn. */
-		fth_and_acqrel_dev64(word, ~FTH_LINE_HOT);
+		fth_and_relaxed_dev64(word, ~FTH_LINE_HOT);
 		return false;
 	}
 	if (now & FTH_LINE_DIRTY) {

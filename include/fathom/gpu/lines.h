@@ -31,11 +31,14 @@ struct fth_gpu_want {
 	int rc;	      /* negative: the owner gave up, and owns nothing any more */
 };
 
-/* Try to own the fetch of a line whose word was `seen`, with a reference. */
+/*
+ * Try to own the fetch of a line whose word was `seen`, with a reference. acquire: what its last
+ * owner did to the line is over.
+ */
 FTH_GPU bool fth_gpu_own_(uint64_t *word, uint64_t seen)
 {
 	return !(seen & (FTH_LINE_VALID | FTH_LINE_BUSY)) &&
-	       fth_cas_acqrel_dev64(word, &seen, seen + FTH_LINE_BUSY + FTH_LINE_ONE);
+	       fth_cas_acquire_dev64(word, &seen, seen + FTH_LINE_BUSY + FTH_LINE_ONE);
 }
 
 /* The owner lets everyone in; keeps its reference, or drops it at once. */
@@ -44,10 +47,10 @@ FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, b
 	uint64_t version = (uint64_t)want->version << FTH_LINE_VERSION_SHIFT;
 
 	/* As fth_line_publish(), and release for the same reason. */
-	fth_add_acqrel_dev64(want->word, (FTH_LINE_VALID | extra |
-					  (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
-					  (version & FTH_LINE_VERSION_MASK)) -
-						 FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
+	fth_add_release_dev64(want->word, (FTH_LINE_VALID | extra |
+					   (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
+					   (version & FTH_LINE_VERSION_MASK)) -
+						  FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
 }
 
 /* The owner gives up: the line is as it was. `lost`: a transfer may still come to the frame. */
@@ -57,7 +60,7 @@ FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_
 	fth_gpu_note_(cache, error, status, want->array, want->line, false);
 	if (want->frame != FTH_GPU_NO_FRAME && !lost)
 		fth_gpu_free_frame_(cache, want->frame, want->version);
-	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
+	fth_add_release_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
 	want->frame = FTH_GPU_NO_FRAME;
 	want->owner = false;
 	want->rc = error;
@@ -130,7 +133,7 @@ FTH_GPU void fth_gpu_read_there_(const struct fth_gpu_cache_state *cache,
 
 	if (leads && !(now & FTH_LINE_HOT))
 		/* Only if nothing changed: the bit must not come to a line that is not there. */
-		fth_cas_acqrel_dev64(word, &seen, now | FTH_LINE_HOT);
+		fth_cas_relaxed_dev64(word, &seen, now | FTH_LINE_HOT);
 	fth_gpu_act_(cache, access, fth_line_frame(now));
 	/* Stops the second look at the word from being taken before the data is read. */
 	fth_gpu_fence_();
@@ -153,7 +156,8 @@ FTH_GPU void fth_gpu_change_there_(struct fth_gpu_cache_state *cache, uint32_t g
 	if (!leads)
 		return;
 	if (!fth_line_ready(now)) {
-		fth_add_acqrel_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
+		/* relaxed: nothing was done under it. */
+		fth_add_relaxed_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
 	} else if (fth_line_unref_dirty(word) && !fth_load_relaxed_dev32(&cache->dirtied)) {
 		fth_store_relaxed_dev32(&cache->dirtied, 1);
 	}

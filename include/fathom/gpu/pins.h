@@ -32,12 +32,13 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 	/* acquire: the line's data is read after this. */
 	now = fth_line_ref(want->word, 1);
 	if (!fth_line_ready(now)) {
-		fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_ONE);
+		/* relaxed: nothing was done under it. */
+		fth_add_relaxed_dev64(want->word, (uint64_t)0 - FTH_LINE_ONE);
 		return;
 	}
 	seen = now + FTH_LINE_ONE;
 	if (hot && !(now & FTH_LINE_HOT))
-		fth_cas_acqrel_dev64(want->word, &seen, seen | FTH_LINE_HOT);
+		fth_cas_relaxed_dev64(want->word, &seen, seen | FTH_LINE_HOT);
 	want->frame = fth_line_frame(now);
 	want->arrived = true;
 }
@@ -126,7 +127,7 @@ FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mas
 		fth_line_unref_dirty(want.word);
 	} else {
 		/* release: our reads are done before the frame may be another line's. */
-		fth_add_acqrel_dev64(want.word, (uint64_t)0 - FTH_LINE_ONE);
+		fth_add_release_dev64(want.word, (uint64_t)0 - FTH_LINE_ONE);
 	}
 }
 

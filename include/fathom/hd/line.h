@@ -104,7 +104,7 @@ FTH_HD int fth_line_error(uint64_t word)
 /* Take a reference. acquire: reads of the line's data are not moved before it. */
 FTH_HD uint64_t fth_line_ref(uint64_t *word, uint32_t n)
 {
-	return fth_add_acqrel_dev64(word, n * FTH_LINE_ONE);
+	return fth_add_acquire_dev64(word, n * FTH_LINE_ONE);
 }
 
 /*
@@ -128,7 +128,7 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 	uint64_t old = fth_load_relaxed_dev64(word);
 
 	/* release: whoever clears DIRTY after this sees the changed bytes (rule 3). */
-	while (!fth_cas_acqrel_dev64(word, &old, (old | FTH_LINE_DIRTY) - FTH_LINE_ONE))
+	while (!fth_cas_release_dev64(word, &old, (old | FTH_LINE_DIRTY) - FTH_LINE_ONE))
 		;
 	return !(old & FTH_LINE_DIRTY);
 }
@@ -137,9 +137,9 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 FTH_HD void fth_line_use(uint64_t *word, uint64_t seen)
 {
 	if (seen & FTH_LINE_AHEAD)
-		fth_and_acqrel_dev64(word, ~FTH_LINE_AHEAD);
+		fth_and_relaxed_dev64(word, ~FTH_LINE_AHEAD);
 	else if (!(seen & FTH_LINE_HOT))
-		fth_or_acqrel_dev64(word, FTH_LINE_HOT);
+		fth_or_relaxed_dev64(word, FTH_LINE_HOT);
 }
 
 /* Mark dirty and keep the reference; says whether the line was clean before. */
@@ -159,7 +159,7 @@ FTH_HD uint64_t fth_line_try_own(uint64_t *word)
 
 	/* acquire: what the owner does happens after the previous owner's work on the line. */
 	while (!(old & (FTH_LINE_VALID | FTH_LINE_BUSY)) && !fth_line_error(old))
-		if (fth_cas_acqrel_dev64(word, &old, old | FTH_LINE_BUSY))
+		if (fth_cas_acquire_dev64(word, &old, old | FTH_LINE_BUSY))
 			return old;
 	return old;
 }
@@ -174,19 +174,19 @@ FTH_HD void fth_line_publish(uint64_t *word, uint32_t frame, uint32_t version, u
 	 * All these bits are 0 while BUSY (rule 2), so adding sets them and the count stays.
 	 * release: the data is visible to whoever sees VALID.
 	 */
-	fth_add_acqrel_dev64(word, bits - FTH_LINE_BUSY);
+	fth_add_release_dev64(word, bits - FTH_LINE_BUSY);
 }
 
 /* The owner could not: everyone who holds a reference will see this error, and drop it. */
 FTH_HD void fth_line_fail(uint64_t *word, int error)
 {
-	fth_add_acqrel_dev64(word, ((uint64_t)error << FTH_LINE_FRAME_SHIFT) - FTH_LINE_BUSY);
+	fth_add_release_dev64(word, ((uint64_t)error << FTH_LINE_FRAME_SHIFT) - FTH_LINE_BUSY);
 }
 
 /* The owner steps back without having tried: the line is as it was, someone else may own it. */
 FTH_HD void fth_line_disown(uint64_t *word)
 {
-	fth_add_acqrel_dev64(word, (uint64_t)0 - FTH_LINE_BUSY);
+	fth_add_release_dev64(word, (uint64_t)0 - FTH_LINE_BUSY);
 }
 
 FTH_HD bool fth_line_evictable(uint64_t word)
@@ -211,7 +211,8 @@ FTH_HD void fth_line_evicted(void)
 /* Take out a line that was seen as evictable. True: its frame is the caller's. */
 FTH_HD bool fth_line_evict(uint64_t *word, uint64_t seen)
 {
-	if (!fth_cas_acqrel_dev64(word, &seen, 0))
+	/* acquire: those who used the frame have done with it. */
+	if (!fth_cas_acquire_dev64(word, &seen, 0))
 		return false;
 	fth_line_evicted();
 	return true;
@@ -227,8 +228,8 @@ FTH_HD bool fth_line_start_write(uint64_t *word)
 		    (FTH_LINE_VALID | FTH_LINE_DIRTY))
 			return false;
 		/* acquire: the bytes that came with DIRTY are read after this. */
-	} while (!fth_cas_acqrel_dev64(word, &old,
-				       (old & ~FTH_LINE_DIRTY) + FTH_LINE_WRITING + FTH_LINE_ONE));
+	} while (!fth_cas_acquire_dev64(word, &old,
+					(old & ~FTH_LINE_DIRTY) + FTH_LINE_WRITING + FTH_LINE_ONE));
 	return true;
 }
 
@@ -244,7 +245,8 @@ FTH_HD bool fth_line_end_write(uint64_t *word, bool ok)
 		now = old - FTH_LINE_WRITING - FTH_LINE_ONE;
 		if (!ok)
 			now |= FTH_LINE_DIRTY;
-	} while (!fth_cas_acqrel_dev64(word, &old, now));
+		/* release: the frame was read before it may be another line's. */
+	} while (!fth_cas_release_dev64(word, &old, now));
 	return !ok && !(old & FTH_LINE_DIRTY);
 }
 

@@ -252,7 +252,7 @@ FTH_HD void fth_nvme_qp_free_id_(struct fth_nvme_qp *qp, uint32_t id)
 
 	fth_store_release_dev32(&qp->slots[id].generation, next);
 	/* release: stops our last look at the slot from sinking below its next use. */
-	fth_or_acqrel_dev32(&qp->free_ids[id / 32].bits, 1u << (id % 32));
+	fth_or_release_dev32(&qp->free_ids[id / 32].bits, 1u << (id % 32));
 }
 
 FTH_HD uint32_t fth_nvme_qp_take_from_(struct fth_nvme_qp *qp, uint32_t w, uint32_t prefer)
@@ -263,7 +263,7 @@ FTH_HD uint32_t fth_nvme_qp_take_from_(struct fth_nvme_qp *qp, uint32_t w, uint3
 		uint32_t bit = word & prefer ? prefer : 1u << fth_nvme_lowest_bit_(word);
 
 		/* acquire: stops our use of the slot from rising above the last one's end. */
-		word = fth_and_acqrel_dev32(&qp->free_ids[w].bits, ~bit);
+		word = fth_and_acquire_dev32(&qp->free_ids[w].bits, ~bit);
 		if (word & bit)
 			return 32 * w + fth_nvme_lowest_bit_(bit);
 	}
@@ -463,7 +463,7 @@ FTH_HD uint32_t fth_nvme_qp_poll(struct fth_nvme_qp *qp)
 	if (!is_new || fth_load_relaxed_dev32(&qp->drain_lock))
 		return 0;
 	/* acquire: stops our look at the heads from rising above the last holder's change. */
-	if (fth_xchg_acqrel_dev32(&qp->drain_lock, 1))
+	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
 		return 0;
 	n = fth_nvme_qp_drain_(qp);
 	/* release: stops our changes from sinking below the unlock. */
@@ -630,7 +630,7 @@ FTH_HD int fth_nvme_qp_reset(struct fth_nvme_qp *qp)
 	if (!fth_load_acquire_dev32(&qp->failed))
 		return -EINVAL;
 	/* With failed set nobody drains for long, so this lock is had soon. */
-	if (fth_xchg_acqrel_dev32(&qp->drain_lock, 1))
+	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
 		return -EBUSY;
 	/* Nobody holds an id: so nobody is between take and wait, in put or in ring. */
 	if (fth_nvme_qp_held_(qp)) {

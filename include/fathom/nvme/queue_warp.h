@@ -163,7 +163,7 @@ FTH_WARP void fth_nvme_warp_free_ids_(struct fth_nvme_qp *qp, const struct fth_n
 	__syncwarp(warp->mask);
 	/* release: stops the last look at the slots from sinking below their next use. */
 	if (has && (uint32_t)__ffs((int)same) - 1 == warp->lane)
-		fth_or_acqrel_dev32(&qp->free_ids[id / 32].bits, bits);
+		fth_or_release_dev32(&qp->free_ids[id / 32].bits, bits);
 }
 
 /*
@@ -186,7 +186,7 @@ FTH_WARP uint32_t fth_nvme_warp_take(struct fth_nvme_qp *qp, const struct fth_nv
 
 			got = bits & (UINT32_MAX >> (31 - most));
 			/* acquire: stops our use of the slots from rising above the last one's. */
-			got &= fth_and_acqrel_dev32(&qp->free_ids[w].bits, ~got);
+			got &= fth_and_acquire_dev32(&qp->free_ids[w].bits, ~got);
 		}
 		if (!__any_sync(warp->mask, got))
 			continue;
@@ -424,7 +424,7 @@ FTH_WARP bool fth_nvme_warp_lock_drain_(struct fth_nvme_qp *qp)
 	if (fth_load_relaxed_dev32(&qp->drain_lock) || (!qp->far && !fth_nvme_warp_news_(qp)))
 		return false;
 	/* acquire: stops our look at the heads from rising above the last holder's. */
-	if (fth_xchg_acqrel_dev32(&qp->drain_lock, 1))
+	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
 		return false;
 	if (!qp->far || fth_nvme_warp_news_(qp))
 		return true;
