@@ -6,16 +6,14 @@
 #include "apps/gpu_graph_fixture.h"
 
 #include "fathom/apps/gpu_graph.h"
-#include "gpu/gpu_fixture.h"
-
-#include <string.h>
+#include "gpu/medium_fixture.h"
 
 struct side {
 	struct graph_bed bed;
 	struct fth_gpu_graph *graph;
-	struct fth_gpu_drive *drive;
-	uint64_t bytes; /* of the drive */
-	void *room;	/* for results */
+	struct bed_medium medium;
+	struct fth_gpu_drive *drive; /* its drive */
+	void *room;		     /* for results */
 };
 
 static void open_side(struct side *s, const struct fth_graph_generate *what, const char *text,
@@ -25,19 +23,20 @@ static void open_side(struct side *s, const struct fth_graph_generate *what, con
 
 	*s = {};
 	s->bed = graph_bed_open(what, text, undirected);
-	s->bytes = (fth_graph_info(s->bed.graph)->bytes + 4095) / 4096 * 4096;
 	s->room = malloc(s->bed.memory.vertices * 8);
 	OK(fth_gpu_graph_open_dev(s->bed.dev, &s->graph));
-	opts.bytes = s->bytes;
-	opts.queues = 16;
-	OK(fth_gpu_drive_open(&opts, &s->drive));
-	OK(fth_dev_read(s->bed.dev, fth_gpu_drive_medium(s->drive, 0),
+	opts.bytes = (fth_graph_info(s->bed.graph)->bytes + 4095) / 4096 * 4096;
+	opts.queues = bed_asked.service ? 4 : 16;
+	s->medium = bed_medium_open(&opts);
+	s->drive = s->medium.drive;
+	OK(fth_dev_read(s->bed.dev, bed_medium_at(&s->medium, 0),
 			fth_graph_info(s->bed.graph)->bytes, 0));
+	bed_medium_push(&s->medium);
 }
 
 static void close_side(struct side *s)
 {
-	OK(fth_gpu_drive_close(s->drive));
+	bed_medium_close(&s->medium);
 	fth_gpu_graph_close(s->graph);
 	free(s->room);
 	graph_bed_close(&s->bed);
@@ -99,7 +98,7 @@ static void check_in_cache(struct side *s, uint32_t line, uint64_t bytes)
 
 static void check_side(struct side *s, const char *name)
 {
-	char *at = (char *)fth_gpu_drive_mapped(s->drive, 0);
+	char *at = bed_medium_mapped(&s->medium);
 	const struct fth_graph_info *info = fth_graph_info(s->bed.graph);
 	uint64_t quarter = info->edges * 2 > 65536 ? info->edges * 2 : 65536;
 	struct fth_gpu_graph_source plain = fth_gpu_graph_in_memory(
@@ -142,6 +141,20 @@ static void test_small(void)
 	close_side(&s);
 }
 
+/* A drive that was stopped: every read fails, and the cache says which line. */
+static void check_stopped(struct side *s, struct fth_gpu_cache *cache,
+			  const struct fth_gpu_graph_source *edges)
+{
+	struct fth_gpu_graph_cc cc;
+	int rc;
+
+	OK(fth_gpu_cache_empty(cache));
+	OK(fth_gpu_drive_stop(s->drive));
+	rc = fth_gpu_graph_cc(s->graph, edges, &cc);
+	MUST(rc == -ESHUTDOWN && strstr(fth_error_text(rc), "of the edges"));
+	OK(fth_gpu_drive_start(s->drive));
+}
+
 /* What is wrong is told: damage, a read that fails, vertices that are not there. */
 static void test_failures(void)
 {
@@ -159,16 +172,13 @@ static void test_failures(void)
 	OK(fth_gpu_cache_open(s.drive, &opts, &cache));
 	OK(fth_gpu_graph_in_cache(s.graph, cache, &edges));
 	MUST(fth_gpu_graph_bfs(s.graph, &edges, 1024, NULL, &tree) == -ERANGE);
-	((uint32_t *)((char *)fth_gpu_drive_medium(s.drive, 0) +
-		      fth_graph_info(s.bed.graph)->edges_at))[5000] = 1024;
+	((uint32_t *)(bed_medium_at(&s.medium, 0) + fth_graph_info(s.bed.graph)->edges_at))[5000] =
+		1024;
+	bed_medium_push(&s.medium);
 	rc = fth_gpu_graph_cc(s.graph, &edges, &cc);
 	MUST(rc == -EBADMSG && strstr(fth_error_text(rc), "vertex 1024"));
-	/* A drive that was stopped: every read fails, and the cache says which line. */
-	OK(fth_gpu_cache_empty(cache));
-	OK(fth_gpu_drive_stop(s.drive));
-	rc = fth_gpu_graph_cc(s.graph, &edges, &cc);
-	MUST(rc == -ESHUTDOWN && strstr(fth_error_text(rc), "of the edges"));
-	OK(fth_gpu_drive_start(s.drive));
+	if (!bed_asked.no_failure)
+		check_stopped(&s, cache, &edges);
 	OK(fth_gpu_cache_close(cache));
 	close_side(&s);
 	printf("failures are told\n");
@@ -177,8 +187,10 @@ static void test_failures(void)
 int main(int argc, char **argv)
 {
 	skip_without_gpu();
+	bed_take_arguments(argc, argv);
 	test_small();
-	test_generated(argc > 1 && strcmp(argv[1], "--small") == 0 ? 9 : 14);
+	/* CPU threads take longer for the same reads. */
+	test_generated(bed_asked.small ? 9 : bed_asked.service ? 12 : 14);
 	test_failures();
 	return 0;
 }

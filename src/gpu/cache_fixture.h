@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the tests of caches in GPU memory share: a drive full of known numbers, a cache, an array.
- * With --service the drive is a device, mem:, that CPU threads serve; else it is on GPU blocks.
+/* What the tests of caches in GPU memory share: a drive full of known numbers, a cache, an array.
  */
 #ifndef FTH_GPU_CACHE_FIXTURE_H
 #define FTH_GPU_CACHE_FIXTURE_H
 
 #include "fathom/gpu/array.h"
-#include "gpu_fixture.h"
-
-#include <string.h>
+#include "medium_fixture.h"
 
 struct bed_opts {
 	uint64_t bytes; /* of each SSD */
@@ -28,28 +24,10 @@ struct report {
 	unsigned long long sum;
 };
 
-/* What the command line asked for. */
-struct bed_arguments {
-	bool small;	 /* fewer threads */
-	bool service;	 /* the drive is served by CPU threads */
-	bool no_failure; /* nothing that costs us the GPU */
-};
-
-static struct bed_arguments bed_asked;
-
-static inline void bed_take_arguments(int argc, char **argv)
-{
-	for (int i = 1; i < argc; i++) {
-		bed_asked.small = bed_asked.small || strcmp(argv[i], "--small") == 0;
-		bed_asked.service = bed_asked.service || strcmp(argv[i], "--service") == 0;
-		bed_asked.no_failure = bed_asked.no_failure || strcmp(argv[i], "--no-failure") == 0;
-	}
-}
-
 struct bed {
 	struct bed_opts opts;
-	char *mirror; /* of a device, what the host sees of it */
-	struct fth_gpu_drive *drive;
+	struct bed_medium medium;
+	struct fth_gpu_drive *drive; /* its drive */
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_array a; /* uint64_t, all of the drive */
 	cudaStream_t stream;
@@ -79,40 +57,18 @@ static inline uint64_t *bed_on_medium(const struct bed *bed, uint64_t i, uint32_
 		ssd = (uint32_t)(line % bed->opts.ssds);
 		line /= bed->opts.ssds;
 	}
-	return (uint64_t *)((bed->mirror ? bed->mirror
-					 : (char *)fth_gpu_drive_medium(bed->drive, ssd)) +
-			    line * bed->opts.line + offset);
+	return (uint64_t *)(bed_medium_at(&bed->medium, ssd) + line * bed->opts.line + offset);
 }
 
 /* What the host changed on the medium is there; and what the drive changed is seen. */
 static inline void bed_push(struct bed *bed)
 {
-	if (bed->mirror)
-		OK(fth_dev_write(fth_gpu_drive_dev(bed->drive), bed->mirror, bed->opts.bytes, 0));
+	bed_medium_push(&bed->medium);
 }
 
 static inline void bed_pull(struct bed *bed)
 {
-	if (bed->mirror)
-		OK(fth_dev_read(fth_gpu_drive_dev(bed->drive), bed->mirror, bed->opts.bytes, 0));
-}
-
-static inline void bed_open_drive(struct bed *bed, struct fth_gpu_drive_opts *opts)
-{
-	unsigned long long bytes = bed->opts.bytes, us = 0;
-	char uri[96];
-
-	if (!bed_asked.service) {
-		OK(fth_gpu_drive_open(opts, &bed->drive));
-		return;
-	}
-	if (opts->model)
-		us = opts->model->read.latency_ns / 1000;
-	opts->model = NULL;
-	snprintf(uri, sizeof(uri), us ? "delay(mem:%llu)?read_us=%llu" : "mem:%llu", bytes, us);
-	OK(fth_gpu_drive_open_uri(uri, opts, &bed->drive));
-	bed->mirror = (char *)malloc(bytes);
-	MUST(bed->mirror != NULL);
+	bed_medium_pull(&bed->medium);
 }
 
 static inline struct bed bed_open(const struct bed_opts *opts)
@@ -136,7 +92,8 @@ static inline struct bed bed_open(const struct bed_opts *opts)
 	CHECK(cudaStreamCreateWithFlags(&bed.stream, cudaStreamNonBlocking));
 	CHECK(cudaMalloc((void **)&bed.report, sizeof(*bed.report)));
 	CHECK(cudaMalloc((void **)&bed.scratch, 1u << 20));
-	bed_open_drive(&bed, &drive);
+	bed.medium = bed_medium_open(&drive);
+	bed.drive = bed.medium.drive;
 	OK(fth_gpu_cache_open(bed.drive, &cache, &bed.cache));
 	OK(fth_gpu_cache_array(bed.cache, 8, &array, &bed.a));
 	MUST(bed.a.count == opts->bytes / 8 * (opts->replicated ? 1 : opts->ssds));
@@ -150,11 +107,10 @@ static inline struct bed bed_open(const struct bed_opts *opts)
 static inline void bed_close(struct bed *bed)
 {
 	OK(fth_gpu_cache_close(bed->cache));
-	OK(fth_gpu_drive_close(bed->drive));
+	bed_medium_close(&bed->medium);
 	CHECK(cudaFree(bed->report));
 	CHECK(cudaFree(bed->scratch));
 	CHECK(cudaStreamDestroy(bed->stream));
-	free(bed->mirror);
 }
 
 static inline void bed_clear(struct bed *bed)
