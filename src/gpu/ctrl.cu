@@ -4,24 +4,7 @@
 
 __global__ static void __launch_bounds__(32 * FTH_GPU_CTRL_WARPS_MAX) run(struct fth_gpu_ctrl ctrl)
 {
-	static __shared__ struct shared shared;
-	struct worker w = {};
-
-	if (threadIdx.x == 0) {
-		shared.claimed = 0;
-		shared.consumed = 0;
-		shared.heads = 0;
-	}
-	__syncthreads();
-	w.ctrl = &ctrl;
-	w.queue = ctrl.queues[blockIdx.x];
-	w.ssd = &ctrl.ssds[w.queue.ssd];
-	w.shared = &shared;
-	w.lane = threadIdx.x % 32;
-	w.number = blockIdx.x * ctrl.warps + threadIdx.x / 32;
-	if (w.lane == 0)
-		fth_add_relaxed_dev32(&ctrl.control->up, 1);
-	work(&w);
+	serve_queue(&ctrl, blockIdx.x);
 }
 
 /* ---- for the host ---- */

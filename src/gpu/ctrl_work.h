@@ -391,4 +391,31 @@ FTH_WARP void work(struct worker *w)
 	tell(w);
 }
 
+#ifdef __CUDACC__
+/* The block that serves a queue pair: all its threads call, and those of the first warps work. */
+static __device__ __forceinline__ void serve_queue(const struct fth_gpu_ctrl *ctrl, uint32_t number)
+{
+	static __shared__ struct shared shared;
+	struct worker w = {};
+
+	if (threadIdx.x == 0) {
+		shared.claimed = 0;
+		shared.consumed = 0;
+		shared.heads = 0;
+	}
+	__syncthreads();
+	if (threadIdx.x / 32 >= ctrl->warps)
+		return;
+	w.ctrl = ctrl;
+	w.queue = ctrl->queues[number];
+	w.ssd = &ctrl->ssds[w.queue.ssd];
+	w.shared = &shared;
+	w.lane = threadIdx.x % 32;
+	w.number = number * ctrl->warps + threadIdx.x / 32;
+	if (w.lane == 0)
+		fth_add_relaxed_dev32(&ctrl->control->up, 1);
+	work(&w);
+}
+#endif
+
 #endif
