@@ -5,8 +5,8 @@
 # binaries that were built here or elsewhere: nothing is compiled.
 #
 #   check      the tests of device code, `fathom gpu`, and each benchmark at its smallest
-#   memcheck   those that suit it, under compute-sanitizer's memcheck: mostly on drives that CPU
-#              threads serve, as a controller on the GPU is a kernel that does not end
+#   memcheck   those that suit it, under compute-sanitizer's memcheck: on drives that CPU threads
+#              serve, as a controller on the GPU is a kernel that does not end
 #   racecheck  and under its racecheck
 #   bench      the benchmarks: lines of JSON in BUILD-FOLDER/gpu-*.json, and a table of them
 #   all        all of these
@@ -111,12 +111,15 @@ table() {
 # ---- what there is to do ----
 
 # Tests that take --service: their drive is served by CPU threads.
-on_services="gpu_cache_device_test gpu_cache_write_device_test gpu_cache_fault_device_test"
+on_services="gpu_cache_device_test gpu_cache_write_device_test gpu_cache_fault_device_test
+  gpu_graph_device_test apps_gpu_taxi_device_test apps_gpu_work_device_test"
 
-# sanitize_services TOOL: what has no kernel of a drive on the GPU
-sanitize_services() {
+# sanitize_all TOOL: all kinds of device code. compute-sanitizer serialises kernels: beside a drive's
+# controller, which does not end, none would run. So gpu_drive_device_test and gpu_fault_device_test
+# are not here; gpu_ctrl_device_test has the controller and its clients in one kernel.
+sanitize_all() {
   local test
-  for test in gpu_service_device_test $on_services; do
+  for test in gpu_service_device_test gpu_ctrl_device_test $on_services; do
     sanitize "$1" "$test" --service --small --no-failure
   done
 }
@@ -145,14 +148,11 @@ do_check() {
 }
 
 do_memcheck() {
-  sanitize_services memcheck
-  sanitize memcheck gpu_drive_device_test --small
-  sanitize memcheck gpu_fault_device_test --no-failure
+  sanitize_all memcheck
 }
 
 do_racecheck() {
-  sanitize_services racecheck
-  sanitize racecheck gpu_drive_device_test --small
+  sanitize_all racecheck
 }
 
 do_bench() {

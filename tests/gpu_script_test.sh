@@ -63,6 +63,13 @@ says "FAILED b_device_test (3)"
 [[ $said != *other_test* && $said != *cpuone* ]] || fail "it runs what is not for GPUs: $said"
 [ ! -e "$work/build/gpu-read.bin" ] || fail "a file is left over"
 
+# Tests that take it also run on a drive of CPU threads.
+stand_in gpu_graph_device_test 'echo "graph: $*"'
+expect 1 check
+says "  graph: --service"
+says "gpu_graph_device_test --service: passed"
+rm "$work/build/gpu_graph_device_test"
+
 # A benchmark that fails leaves its last good file as it was, and is not in the table.
 echo old >"$work/build/gpu-two.json"
 expect 1 bench
@@ -78,10 +85,18 @@ chmod +x "$work/bin/compute-sanitizer"
 expect 77 memcheck
 says "not built"
 stand_in gpu_drive_device_test 'exit 1'
-expect 0 memcheck
-says "sanitized: --tool memcheck --error-exitcode 1 $work/build/gpu_drive_device_test --small"
-expect 0 racecheck
-says "sanitized: --tool racecheck"
+expect 77 memcheck
+[[ $said != *gpu_drive* ]] || fail "a controller on the GPU, which does not end, is sanitized: $said"
+for name in gpu_ctrl gpu_cache apps_gpu_work; do
+  stand_in ${name}_device_test 'exit 1'
+done
+for tool in memcheck racecheck; do
+  expect 0 $tool
+  for name in gpu_ctrl gpu_cache apps_gpu_work; do
+    says "sanitized: --tool $tool --error-exitcode 1 $work/build/${name}_device_test --service --small"
+  done
+  says "$tool: 3 passed"
+done
 
 rm "$work"/build/*_test
 stand_in fathom 'exit 77'
