@@ -526,6 +526,7 @@ static void read_without_frames(struct client *me, uint32_t lane)
 	}
 	v = fth_gpu_access_(cache, 0, 512 * 7, FTH_GPU_OP_GET, 8, 0, 0);
 	note(me->bed, 0, v.rc == -ENOBUFS);
+	note(me->bed, 0, fth_gpu_pin_(cache, ~0u, 0, 7, FTH_GPU_READ).rc == -ENOBUFS);
 	for (uint32_t k = 0; k < 2; k++)
 		fth_gpu_unpin_(cache, ~0u, 0, k, pins[k], false);
 	v = fth_gpu_access_(cache, 0, 512 * 7, FTH_GPU_OP_GET, 8, 0, 0);

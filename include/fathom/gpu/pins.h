@@ -61,7 +61,8 @@ FTH_GPU void fth_gpu_pin_wait_(struct fth_gpu_cache_state *cache, uint32_t mask,
 	uint32_t ns = FTH_NVME_PAUSE_FIRST;
 
 	for (;;) {
-		if (leads && !want->owner)
+		/* Not once its time is over: it would hold what nobody lets go. */
+		if (leads && !want->owner && want->rc == 0)
 			fth_gpu_try_pin_(want, !want->blank);
 		__syncwarp(mask);
 		if (__any_sync(mask, want->owner))
