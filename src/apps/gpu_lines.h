@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lines and elements for the kernels of the GPU workloads, with one set of names for arrays through
- * a cache and for plain memory. Whole warps call, all 32 lanes together: what a warp lacks is
- * fetched by one call of all its lanes, never by those alone that miss.
+ * a cache and for plain memory. Looks and claims have the names of fathom/gpu/look.h and claim.h.
+ * Whole warps call, all 32 lanes together: what a warp lacks is fetched by one call of all its
+ * lanes, never by those alone that miss.
  */
 #ifndef FTH_APPS_GPU_LINES_H
 #define FTH_APPS_GPU_LINES_H
 
 #include "fathom/apps/gpu_work.h"
 #include "fathom/gpu/array.h"
+#include "fathom/gpu/claim.h"
+#include "fathom/gpu/look.h"
 
 #define ALL ~0u
 
@@ -36,26 +39,42 @@ FTH_GPU void lines_unpin(const struct plain &, uint64_t, struct fth_gpu_pin, boo
 {
 }
 
-/*
- * A line that is looked at, only for reading. Between lines_look() and lines_looked() its bytes may
- * become another line's: what was made of them counts if lines_looked() says so.
- */
-struct look {
-	const uint8_t *data;
-	uint64_t word;		/* of the line when it was found; 0: it is pinned */
-	struct fth_gpu_pin pin; /* pin.rc is the error */
-};
+/* Lines stay where they are: what is looked at is good, and nothing needs to be claimed. */
 
-FTH_GPU struct look lines_look(const struct plain &a, uint64_t line, bool)
+FTH_GPU const uint8_t *fth_gpu_look_line(const struct plain &a, struct fth_gpu_look *,
+					 uint64_t line, int *)
 {
-	struct look look = {a.data + (line << a.line_shift), 0, {NULL, 0, 0}};
-
-	return look;
+	return a.data + (line << a.line_shift);
 }
 
-FTH_GPU bool lines_looked(const struct plain &, uint64_t, const struct look &, uint64_t)
+FTH_GPU bool fth_gpu_look_good(const struct plain &, const struct fth_gpu_look &, uint64_t)
 {
 	return true;
+}
+
+FTH_GPU const uint8_t *fth_gpu_look_hold(const struct plain &, struct fth_gpu_look *, int *)
+{
+	return NULL; /* never asked for: all looks are good */
+}
+
+FTH_GPU void fth_gpu_look_close(const struct plain &, struct fth_gpu_look *)
+{
+}
+
+FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct plain &, uint64_t, uint32_t)
+{
+	struct fth_gpu_claim none = {FTH_GPU_NO_FRAME, 0};
+
+	return none;
+}
+
+FTH_GPU uint8_t *fth_gpu_claim_data(const struct plain &, struct fth_gpu_claim, uint32_t)
+{
+	return NULL;
+}
+
+FTH_GPU void fth_gpu_claim_give(const struct plain &, uint64_t, struct fth_gpu_claim, uint32_t)
+{
 }
 
 FTH_GPU int lines_flush(const struct plain &)
@@ -90,47 +109,6 @@ FTH_GPU void lines_unpin(const struct fth_gpu_array &a, uint64_t line, struct ft
 			 bool changed)
 {
 	FTH_GPU_FAR_(fth_gpu_unpin_)(a.cache, ALL, a.range, line, pin, changed);
-}
-
-/*
- * Look at a line that is there, with no reference: references are atomics with fences, and those
- * wait for whatever else the processor has under way. One that is not there, or that was replaced
- * while it was looked at (`again`), is pinned, so that a second try is the last.
- */
-FTH_GPU struct look lines_look(const struct fth_gpu_array &a, uint64_t line, bool again)
-{
-	struct look look = {NULL, 0, {NULL, 0, 0}};
-
-	__syncwarp();
-	/* acquire: stops the data from being read before the word. */
-	if (!again)
-		look.word = __shfl_sync(ALL, fth_load_acquire_dev64(&a.words[line]), 0);
-	if (fth_line_ready(look.word)) {
-		look.data = fth_gpu_place_(a, look.word, 0);
-		return look;
-	}
-	look.word = 0;
-	look.pin = lines_pin(a, line, FTH_GPU_READ);
-	look.data = look.pin.data;
-	return look;
-}
-
-/*
- * `made` is what this lane has made of the bytes, all that it has read. The second look at the word
- * hangs on it: so it is not taken before the bytes are there. (The one value that would show that
- * it was waited for has to be made again.)
- */
-FTH_GPU bool lines_looked(const struct fth_gpu_array &a, uint64_t line, const struct look &look,
-			  uint64_t made)
-{
-	if (!look.word) {
-		lines_unpin(a, line, look.pin, false);
-		return true;
-	}
-	if (__any_sync(ALL, made == UINT64_MAX))
-		return false;
-	return __all_sync(ALL,
-			  fth_line_same_place(look.word, fth_load_relaxed_dev64(&a.words[line])));
 }
 
 /* This warp's part of a flush of all that is dirty. */
@@ -259,19 +237,21 @@ FTH_GPU uint64_t sum_elements(const uint8_t *data, uint32_t n)
 /* Add this lane's elements of a line. */
 template <class A> FTH_GPU int sum_line(const A &a, uint64_t line, uint64_t *sum)
 {
-	struct look look = lines_look(a, line, false);
-	uint64_t mine;
+	struct fth_gpu_look look = fth_gpu_look_open();
+	int rc = 0;
+	const uint8_t *data = fth_gpu_look_line(a, &look, line, &rc);
 
-	for (;;) {
-		if (look.pin.rc < 0)
-			return look.pin.rc;
-		mine = sum_elements(look.data, elements_of(a, line));
-		if (lines_looked(a, line, look, mine))
-			break;
-		look = lines_look(a, line, true);
+	while (data) {
+		uint64_t mine = sum_elements(data, elements_of(a, line));
+
+		if (fth_gpu_look_good(a, look, mine)) {
+			fth_gpu_look_close(a, &look);
+			*sum += mine;
+			return 0;
+		}
+		data = fth_gpu_look_hold(a, &look, &rc);
 	}
-	*sum += mine;
-	return 0;
+	return rc;
 }
 
 #endif

@@ -8,7 +8,6 @@
  * 2. A warp that waits for a chunk holds no line, and the chunk was taken, so its warp is running:
  * it comes to its sum without waiting for any other chunk. So nobody waits in a circle.
  */
-#include "gpu_claim.h"
 #include "gpu_work_internal.h"
 
 #include "fathom/hd/wait.h"
@@ -135,18 +134,21 @@ FTH_GPU uint64_t scan_elements(uint64_t *to, const uint64_t *from, uint32_t n, u
 template <class A>
 FTH_GPU int scan_into(const A &from, uint64_t line, uint8_t *out, uint32_t n, uint64_t *carry)
 {
-	for (bool again = false;; again = true) {
-		struct look in = lines_look(from, line, again);
-		uint64_t end;
+	struct fth_gpu_look look = fth_gpu_look_open();
+	int rc = 0;
+	const uint8_t *in = fth_gpu_look_line(from, &look, line, &rc);
 
-		if (in.pin.rc < 0)
-			return in.pin.rc;
-		end = scan_elements((uint64_t *)out, (const uint64_t *)in.data, n, *carry);
-		if (!lines_looked(from, line, in, end))
-			continue;
-		*carry = end;
-		return 0;
+	while (in) {
+		uint64_t end = scan_elements((uint64_t *)out, (const uint64_t *)in, n, *carry);
+
+		if (fth_gpu_look_good(from, look, end)) {
+			fth_gpu_look_close(from, &look);
+			*carry = end;
+			return 0;
+		}
+		in = fth_gpu_look_hold(from, &look, &rc);
 	}
+	return rc;
 }
 
 template <class A> FTH_GPU int scan_line(const A &from, const A &to, uint64_t line, uint64_t *carry)
@@ -166,18 +168,18 @@ template <class A> FTH_GPU int scan_line(const A &from, const A &to, uint64_t li
 template <class A>
 FTH_GPU int scan_lines(const A &from, const A &to, uint64_t first, uint32_t n, uint64_t carry)
 {
-	struct claim claim = lines_claim(to, first, n);
+	struct fth_gpu_claim claim = fth_gpu_claim_lines(to, first, n);
 	uint32_t done = 0;
 	int rc = 0;
 
 	while (done < n && rc == 0) {
-		uint8_t *out = lines_claimed(to, claim, done);
+		uint8_t *out = fth_gpu_claim_data(to, claim, done);
 
 		rc = out ? scan_into(from, first + done, out, 1u << (to.line_shift - 3), &carry)
 			 : scan_line(from, to, first + done, &carry);
 		done += rc == 0;
 	}
-	lines_give(to, first, claim, done);
+	fth_gpu_claim_give(to, first, claim, done);
 	return rc;
 }
 
@@ -222,8 +224,8 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		 const struct fth_gpu_source *to)
 {
 	struct scan_job job = {work->chunks, work->opts.timeout_ms * 1000000ull, work->opts.ahead};
-	uint64_t chunks = (from->count * 8 / from->line + job.ahead) / job.ahead;
 	int rc = work_check_source(from);
+	uint64_t chunks = rc < 0 ? 0 : (from->count * 8 / from->line + job.ahead) / job.ahead;
 
 	if (rc == 0 &&
 	    (from->count != to->count || from->line != to->line || !from->plain != !to->plain))

@@ -83,20 +83,22 @@ FTH_GPU uint32_t find_rows(const double2 *data, uint32_t rows, double bound, dou
 template <class M>
 FTH_GPU int scan_line(const M &miles, uint64_t line, double bound, uint32_t *found, double *sum)
 {
-	struct look look = lines_look(miles, line, false);
-	double mine;
+	struct fth_gpu_look look = fth_gpu_look_open();
+	int rc = 0;
+	const uint8_t *data = fth_gpu_look_line(miles, &look, line, &rc);
 
-	for (;;) {
-		if (look.pin.rc < 0)
-			return look.pin.rc;
-		*found = find_rows((const double2 *)look.data, elements_of(miles, line), bound,
-				   &mine);
-		if (lines_looked(miles, line, look, (uint64_t)__double_as_longlong(mine)))
-			break;
-		look = lines_look(miles, line, true);
+	while (data) {
+		double mine;
+
+		*found = find_rows((const double2 *)data, elements_of(miles, line), bound, &mine);
+		if (fth_gpu_look_good(miles, look, (uint64_t)__double_as_longlong(mine))) {
+			fth_gpu_look_close(miles, &look);
+			*sum += mine;
+			return 0;
+		}
+		data = fth_gpu_look_hold(miles, &look, &rc);
 	}
-	*sum += mine;
-	return 0;
+	return rc;
 }
 
 /* Write down one row of each lane that has one; their numbers count from the chunk's first. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* vectorAdd and the sum of an array, on a GPU. */
-#include "gpu_claim.h"
 #include "gpu_work_internal.h"
 
 #include <errno.h>
@@ -50,32 +49,23 @@ FTH_GPU uint64_t add_elements(uint8_t *to, const uint8_t *x, const uint8_t *y, u
 
 /* Fill a line of c that is held. */
 template <class A>
-FTH_GPU int add_into(const A &a, const A &b, uint64_t line, uint8_t *to, uint32_t n, bool again,
-		     bool *done)
-{
-	struct look x = lines_look(a, line, again), y;
-	uint64_t made = 0;
-	int rc = x.pin.rc;
-
-	if (rc < 0)
-		return rc;
-	y = lines_look(b, line, again);
-	rc = y.pin.rc;
-	if (rc == 0)
-		made = add_elements(to, x.data, y.data, n);
-	*done = lines_looked(a, line, x, made);
-	if (rc == 0)
-		*done = lines_looked(b, line, y, made) && *done;
-	return rc;
-}
-
-template <class A>
 FTH_GPU int fill_line(const A &a, const A &b, uint64_t line, uint8_t *to, uint32_t n)
 {
+	struct fth_gpu_look at_x = fth_gpu_look_open(), at_y = fth_gpu_look_open();
 	int rc = 0;
+	const uint8_t *x = fth_gpu_look_line(a, &at_x, line, &rc);
+	const uint8_t *y = x ? fth_gpu_look_line(b, &at_y, line, &rc) : NULL;
 
-	for (bool done = false, again = false; rc == 0 && !done; again = true)
-		rc = add_into(a, b, line, to, n, again, &done);
+	while (y) {
+		uint64_t made = add_elements(to, x, y, n);
+
+		if (fth_gpu_look_good(a, at_x, made) && fth_gpu_look_good(b, at_y, made))
+			break;
+		x = fth_gpu_look_hold(a, &at_x, &rc);
+		y = x ? fth_gpu_look_hold(b, &at_y, &rc) : NULL;
+	}
+	fth_gpu_look_close(a, &at_x);
+	fth_gpu_look_close(b, &at_y);
 	return rc;
 }
 
@@ -97,18 +87,18 @@ template <class A> FTH_GPU int add_line(const A &a, const A &b, const A &c, uint
 template <class A>
 FTH_GPU int add_lines(const A &a, const A &b, const A &c, uint64_t first, uint32_t n)
 {
-	struct claim claim = lines_claim(c, first, n);
+	struct fth_gpu_claim claim = fth_gpu_claim_lines(c, first, n);
 	uint32_t done = 0;
 	int rc = 0;
 
 	while (done < n && rc == 0) {
-		uint8_t *to = lines_claimed(c, claim, done);
+		uint8_t *to = fth_gpu_claim_data(c, claim, done);
 
 		rc = to ? fill_line(a, b, first + done, to, 1u << (c.line_shift - 3))
 			: add_line(a, b, c, first + done);
 		done += rc == 0;
 	}
-	lines_give(c, first, claim, done);
+	fth_gpu_claim_give(c, first, claim, done);
 	return rc;
 }
 

@@ -14,7 +14,8 @@
  * long, or what the drive said. The host learns the first failure from fth_gpu_cache_failure().
  *
  * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference:
- * word, data, word again (fathom/hd/line.h); no atomics.
+ * word, data, word again (fathom/hd/line.h); no atomics. Whole warps that stream over lines read
+ * them with less by fathom/gpu/look.h, and overwrite many at once by fathom/gpu/claim.h.
  */
 #ifndef FATHOM_GPU_ARRAY_H
 #define FATHOM_GPU_ARRAY_H
@@ -63,20 +64,6 @@ template <typename T> FTH_GPU uint64_t fth_gpu_to_bits_(T value)
 FTH_GPU bool fth_gpu_is_hot_(uint64_t word)
 {
 	return (word & (FTH_LINE_VALID | FTH_LINE_HOT)) == (FTH_LINE_VALID | FTH_LINE_HOT);
-}
-
-/* For orders that fathom/hd/atomic.h does not have, where they make a difference. */
-FTH_GPU cuda::atomic_ref<uint64_t, cuda::thread_scope_device> fth_gpu_ref_(uint64_t &word)
-{
-	return cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(word);
-}
-
-/* Where byte `byte` of an array is, if its line is where the word says. */
-FTH_GPU uint8_t *fth_gpu_place_(const struct fth_gpu_array &a, uint64_t word, uint64_t byte)
-{
-	uint32_t offset = (uint32_t)byte & ((1u << a.line_shift) - 1);
-
-	return a.data + ((uint64_t)fth_line_frame(word) << a.line_shift) + offset;
 }
 
 /* Element i. T has the array's element size. */
@@ -204,11 +191,10 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_
 		FTH_GPU_FAR_(fth_gpu_unpin_)
 		(a.cache, ~0u, a.range, cursor->line, cursor->pin, true);
 	} else {
+		/* All lanes have read. */
 		__syncwarp();
-		/* release: all lanes have read before the frame may be another line's. */
 		if (fth_warp_lane() == 0)
-			fth_gpu_ref_(a.words[cursor->line])
-				.fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_release);
+			fth_gpu_end_read_(&a.words[cursor->line]);
 	}
 	cursor->line = UINT64_MAX;
 }

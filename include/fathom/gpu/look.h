@@ -3,13 +3,15 @@
  * Looking at lines without a reference, for whole warps that read what is there once and go on:
  *
  *	struct fth_gpu_look look = fth_gpu_look_open();
+ *	const uint8_t *data = fth_gpu_look_line(a, &look, line, &rc);
  *
- *	data = fth_gpu_look_line(a, &look, line, &rc);
- *	do {
+ *	while (data) {
  *		v = data[...];
- *	} while (data && !fth_gpu_look_good(a, look, v) &&
- *		 (data = fth_gpu_look_hold(a, &look, &rc)));
- *	...
+ *		if (fth_gpu_look_good(a, look, v))
+ *			break;
+ *		data = fth_gpu_look_hold(a, &look, &rc);
+ *	}
+ *	...						(data is NULL: failed, with rc)
  *	fth_gpu_look_close(a, &look);
  *
  * A cursor's reference is two atomics with fences, and those wait for whatever else the processor
@@ -22,9 +24,9 @@
 #ifndef FATHOM_GPU_LOOK_H
 #define FATHOM_GPU_LOOK_H
 
-#include "fathom/gpu/array.h"
+#include "fathom/gpu/pins.h"
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 struct fth_gpu_look {
 	uint64_t line; /* UINT64_MAX: none */
@@ -44,16 +46,15 @@ FTH_GPU void fth_gpu_look_close(const struct fth_gpu_array &a, struct fth_gpu_lo
 	if (look->line == UINT64_MAX)
 		return;
 	if (!look->word) {
+		/* All lanes have read. */
 		__syncwarp();
-		/* release: all lanes have read before the frame may be another line's. */
 		if (fth_warp_lane() == 0)
-			fth_gpu_ref_(a.words[look->line])
-				.fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_release);
+			fth_gpu_end_read_(&a.words[look->line]);
 	}
 	look->line = UINT64_MAX;
 }
 
-/* The same line by a reference, and brought in if it is not there. NULL with *rc set. */
+/* A line by a reference, and brought in if it is not there. NULL with *rc set. */
 FTH_GPU const uint8_t *fth_gpu_look_hold_(const struct fth_gpu_array &a, struct fth_gpu_look *look,
 					  uint64_t line, int *rc)
 {
@@ -109,12 +110,17 @@ FTH_GPU bool fth_gpu_look_good(const struct fth_gpu_array &a, const struct fth_g
 		~0u, fth_line_same_place(look.word, fth_load_relaxed_dev64(&a.words[look.line])));
 }
 
-/* After fth_gpu_look_good() said no: the line once more, with a reference. */
+/*
+ * After fth_gpu_look_good() said no, of this look or of one that goes with it: the line once more,
+ * with a reference. One that is held already stays so.
+ */
 FTH_GPU const uint8_t *fth_gpu_look_hold(const struct fth_gpu_array &a, struct fth_gpu_look *look,
 					 int *rc)
 {
 	uint64_t line = look->line;
 
+	if (!look->word)
+		return look->data;
 	look->line = UINT64_MAX;
 	return fth_gpu_look_hold_(a, look, line, rc);
 }

@@ -20,6 +20,33 @@ struct fth_gpu_pin {
 	int rc;		/* negative: nothing is held */
 };
 
+/* Where byte `byte` of an array is, if its line is where the word says. */
+FTH_GPU uint8_t *fth_gpu_place_(const struct fth_gpu_array &a, uint64_t word, uint64_t byte)
+{
+	uint32_t offset = (uint32_t)byte & ((1u << a.line_shift) - 1);
+
+	return a.data + ((uint64_t)fth_line_frame(word) << a.line_shift) + offset;
+}
+
+#ifndef FTH_WARP_ON_HOST
+/* For orders that fathom/hd/atomic.h does not have, where they make a difference. */
+FTH_GPU cuda::atomic_ref<uint64_t, cuda::thread_scope_device> fth_gpu_ref_(uint64_t &word)
+{
+	return cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(word);
+}
+#endif
+
+/* One lane drops a reference under which nothing was changed. */
+FTH_GPU void fth_gpu_end_read_(uint64_t *word)
+{
+	/* release: what was read was read before the frame may be another line's. */
+#ifdef FTH_WARP_ON_HOST
+	fth_add_acqrel_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
+#else
+	fth_gpu_ref_(*word).fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_release);
+#endif
+}
+
 /* Own or hold the line, as its word is now. */
 FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 {

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lines that a warp is about to overwrite, up to 32 at once: frames are found and dirty lines
+ * written for all of them together, and they are published together. Pinned one at a time, each
+ * would wait for its own atomics and, often, for its own write.
+ *
+ *	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, first, n);
+ *
+ *	for (k = 0; k < n; k++)
+ *		if ((data = fth_gpu_claim_data(a, claim, k)))
+ *			(all lanes together set every byte of line first + k)
+ *	fth_gpu_claim_give(a, first, claim, n);
+ *	(what was not claimed: one by one, with a cursor)
+ *
+ * All 32 lanes call, with the same arguments.
+ *
+ * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame is this warp's
+ *    until fth_gpu_claim_give(): others wait for it as for a fetch. So give before the timeout of
+ *    the cache is over, and on the way of an error too.
+ * 2. Claiming does not fail and hardly waits: a line that is there already or being fetched, that
+ *    is not in the array to its end, or that finds no frame soon, is left as it was. So are all
+ *    lines of an array that is read-only, and those outside: whoever pins them is told.
+ * 3. Claims keep frames from others. Who gives them before it waits for anything gets on with any
+ *    number of frames; who brings in or pins lines meanwhile needs a cache that has frames left
+ *    when all warps have claimed as much as they do, or may wait for itself: -ENOBUFS in the end.
+ */
+#ifndef FATHOM_GPU_CLAIM_H
+#define FATHOM_GPU_CLAIM_H
+
+#include "fathom/gpu/lines.h"
+
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
+
+#define FTH_GPU_CLAIM_ROUNDS 2 /* of looking for frames */
+
+/* A lane's: lane k has line k. */
+struct fth_gpu_claim {
+	uint32_t frame; /* FTH_GPU_NO_FRAME: nothing is claimed */
+	uint32_t version;
+};
+
+FTH_GPU struct fth_gpu_want fth_gpu_claim_want_(struct fth_gpu_cache_state *cache, uint32_t array,
+						uint64_t line, struct fth_gpu_claim claim)
+{
+	struct fth_gpu_want want = {};
+
+	want.word = &cache->ranges[array].words[line];
+	want.line = line;
+	want.array = array;
+	want.frame = claim.frame;
+	want.version = claim.version;
+	want.blank = true;
+	return want;
+}
+
+/* The line is as it was before it was claimed; its frame, if there is one, is anyone's. */
+FTH_GPU void fth_gpu_unclaim_(struct fth_gpu_cache_state *cache, const struct fth_gpu_want *want)
+{
+	if (want->frame != FTH_GPU_NO_FRAME)
+		fth_gpu_free_frame_(cache, want->frame, want->version);
+	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
+}
+
+/* All 32 lanes; those that say `mine` want to overwrite their line, each another. */
+FTH_GPU_CALL struct fth_gpu_claim fth_gpu_claim_(struct fth_gpu_cache_state *cache, uint32_t array,
+						 uint64_t line, bool mine)
+{
+	struct fth_gpu_claim claim = {FTH_GPU_NO_FRAME, 0};
+	struct fth_gpu_want want = fth_gpu_claim_want_(cache, array, line, claim);
+
+	if (mine && line < cache->ranges[array].lines && !cache->ranges[array].readonly)
+		want.owner = fth_gpu_own_(want.word, fth_load_relaxed_dev64(want.word));
+	__syncwarp();
+	for (int round = 0; round < FTH_GPU_CLAIM_ROUNDS && __any_sync(~0u, want.owner); round++) {
+		fth_gpu_fetch_round_(cache, ~0u, &want);
+		if (want.owner && want.arrived) {
+			claim.frame = want.frame;
+			claim.version = want.version;
+			want.owner = false;
+		}
+		__syncwarp();
+	}
+	/* The others claim nothing; one may have got a frame in the end. */
+	if (want.owner)
+		fth_gpu_unclaim_(cache, &want);
+	__syncwarp();
+	return claim;
+}
+
+/* Let everyone see the lines that were `filled`, and forget those that were not. */
+FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_t array,
+				      uint64_t line, struct fth_gpu_claim claim, bool filled)
+{
+	struct fth_gpu_want want;
+
+	/* What all lanes have written is before the publishing of each. */
+	__syncwarp();
+	if (claim.frame == FTH_GPU_NO_FRAME)
+		return;
+	want = fth_gpu_claim_want_(cache, array, line, claim);
+	if (!filled) {
+		fth_gpu_unclaim_(cache, &want);
+		return;
+	}
+	if (!fth_load_relaxed_dev32(&cache->dirtied))
+		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	fth_gpu_publish_(&want, FTH_LINE_DIRTY, false);
+}
+
+/* ---- for kernels ---- */
+
+/* Is a line in the array, to its end? What is behind the end of an array is not its own. */
+FTH_GPU bool fth_gpu_claim_whole_(const struct fth_gpu_array &a, uint64_t line)
+{
+	return line < a.count << a.element_shift >> a.line_shift;
+}
+
+/* Claim what can be claimed of lines [first, first + n); n is at most 32. */
+FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct fth_gpu_array &a, uint64_t first,
+						 uint32_t n)
+{
+	uint64_t line = first + fth_warp_lane();
+	bool mine = fth_warp_lane() < n && fth_gpu_claim_whole_(a, line);
+
+	__syncwarp();
+	return FTH_GPU_FAR_(fth_gpu_claim_)(a.cache, a.range, line, mine);
+}
+
+/* Where line k of them is to be written, the same in all lanes; NULL: it was not claimed. */
+FTH_GPU uint8_t *fth_gpu_claim_data(const struct fth_gpu_array &a, struct fth_gpu_claim claim,
+				    uint32_t k)
+{
+	uint32_t frame = __shfl_sync(~0u, claim.frame, (int)k);
+
+	return frame == FTH_GPU_NO_FRAME ? NULL : a.data + ((uint64_t)frame << a.line_shift);
+}
+
+/* The first `filled` of them have been written; the others become what they were. */
+FTH_GPU void fth_gpu_claim_give(const struct fth_gpu_array &a, uint64_t first,
+				struct fth_gpu_claim claim, uint32_t filled)
+{
+	uint32_t lane = fth_warp_lane();
+
+	FTH_GPU_FAR_(fth_gpu_claim_give_)(a.cache, a.range, first + lane, claim, lane < filled);
+}
+
+#endif
+#endif
