@@ -15,10 +15,10 @@
  *	fth_gpu_graph_bfs(graph, &edges, source, NULL, &tree);
  *	fth_gpu_graph_copy(graph, level, tree.level, vertices * sizeof(*level));
  *
- * As EMOGI does (Min et al., VLDB 2020), a warp reads the neighbours of a vertex, from a multiple
- *of 128 bytes on. Beyond that, the edges are cut into pieces of 4096 bytes, in the order of the
- * medium, and a warp takes a few pieces after the other, so that long lists are shared by many
- * warps and lines are read in order. Pieces in which no vertex has work are not read.
+ * As EMOGI does (Min et al., VLDB 2020), a warp reads the neighbours of a vertex together, from a
+ * multiple of 128 bytes on. Beyond that, the edges are cut into pieces of 4096 bytes, in the order
+ * of the medium, and a warp takes a few pieces after the other, so that long lists are shared by
+ * many warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
  * Lines of 512 bytes suit a search and shortest paths, which want a few lists here and there: the
  * wanted ones of a piece are brought in together. Lines of 4096 bytes suit what sweeps over all.
@@ -69,14 +69,15 @@ struct fth_gpu_graph_source {
 	struct fth_gpu_cache *cache; /* NULL: plain memory */
 	uint32_t frames;	     /* of the cache */
 	struct fth_gpu_array edges, weights;
-	const uint32_t *plain_edges, *plain_weights; /* as kernels see them; multiples of 128 */
+	/* As kernels see them, at addresses that are multiples of 128. */
+	const uint32_t *plain_edges, *plain_weights;
 };
 
 /* By way of a cache, whose drive holds the bytes of the graph's device, from its first byte on. */
 int fth_gpu_graph_in_cache(const struct fth_gpu_graph *graph, struct fth_gpu_cache *cache,
 			   struct fth_gpu_graph_source *out);
 
-/* In memory that kernels can read. weights may be NULL. */
+/* In memory that kernels can read, which stays the caller's. weights may be NULL. */
 struct fth_gpu_graph_source fth_gpu_graph_in_memory(const uint32_t *edges, const uint32_t *weights);
 
 /* What a run did, beside its result. */
@@ -96,8 +97,8 @@ struct fth_gpu_graph_bfs_options {
 struct fth_gpu_graph_bfs {
 	const uint32_t *level; /* per vertex; UINT32_MAX: not reached */
 	uint64_t reached;      /* vertices, the source included */
-	uint64_t depth;
-	uint64_t pulled; /* rounds that looked from what is not reached */
+	uint64_t depth;	       /* the greatest level */
+	uint64_t pulled;       /* rounds that looked from vertices not reached yet */
 	struct fth_gpu_graph_work work;
 };
 /* options may be NULL. */

@@ -3,9 +3,13 @@
  * The taxi queries of fathom/apps/taxi.h on a GPU: the distances are scanned in long lines, and the
  * other columns are touched, in short ones, for the trips that are long enough.
  *
+ *	fth_gpu_taxi_open(drive, &table, &opts, &taxi);
  *	fth_gpu_taxi_begin(work);
- *	fth_gpu_taxi_launch(work, &part, &query, 0, NULL);	(once, or for each part of the
- *table) fth_gpu_taxi_end(work, &table, &query, &answer);
+ *	fth_gpu_taxi_launch(work, &taxi.part, &query, 0, NULL);
+ *	fth_gpu_taxi_end(work, &table, &query, &answer);
+ *	fth_gpu_taxi_close(&taxi);
+ *
+ * A table that is in memory in parts is launched part by part, between one begin and one end.
  *
  * In libfathom_cuda_apps; see fathom/apps/gpu_work.h.
  */
@@ -31,10 +35,10 @@ struct fth_gpu_taxi_part {
  * columns through them. Opening and closing stop the drive for a moment.
  */
 struct fth_gpu_taxi_opts {
-	size_t size; /* of this struct */
-	uint64_t scan_bytes, bytes;
-	uint32_t scan_line, line;
-	uint32_t timeout_ms;
+	size_t size;		    /* of this struct */
+	uint64_t scan_bytes, bytes; /* of the cache for the distances, and of the other one */
+	uint32_t scan_line, line;   /* bytes of their lines */
+	uint32_t timeout_ms;	    /* of both, as in fth_gpu_cache_opts */
 };
 #define FTH_GPU_TAXI_OPTS_INIT                                                                \
 	{                                                                                     \
@@ -48,6 +52,8 @@ struct fth_gpu_taxi {
 
 int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *table,
 		      const struct fth_gpu_taxi_opts *opts, struct fth_gpu_taxi *out);
+
+/* Closes both caches, whatever fails; the first error. One that did not open may be closed. */
 int fth_gpu_taxi_close(struct fth_gpu_taxi *taxi);
 
 /* Forget all lines: the next query finds nothing in GPU memory. */
@@ -61,7 +67,8 @@ int fth_gpu_taxi_begin(struct fth_gpu_work *work);
 
 /*
  * Add up the rows of a part, on a stream (NULL: the work's own), without waiting. Parts may be
- * added by kernels on different streams at the same time if `slot` differs.
+ * added by kernels on different streams at the same time if their slots, 0 to 3, differ; those of
+ * one slot are on one stream. The query is the same for all of them.
  */
 #define FTH_GPU_TAXI_SLOTS 4u
 int fth_gpu_taxi_launch(struct fth_gpu_work *work, const struct fth_gpu_taxi_part *part,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Workloads over arrays on a GPU: adding two vectors, a sum, a prefix sum, and accesses in
- *patterns.
+ * patterns.
  *
  *	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
  *	struct fth_gpu_work *work;
@@ -13,12 +13,12 @@
  *
  * Each takes its arrays through a cache (fathom/gpu/cache.h) or plainly in memory that kernels
  * reach: of the GPU, or of the host (zero copy). The kernels are the same, so that one says what
- *the other costs. Warps take chunks of lines in turn, bring in all lines of a chunk at once, and
- *then work on them.
+ * the other costs. Warps take chunks of lines in turn, bring in all lines of a chunk at once, and
+ * then work on them.
  *
  * In libfathom_cuda_apps. One thread at a time uses a fth_gpu_work. Functions return 0 or a
- *negative errno with a text, and wait until the kernel has ended: the waits inside it end by the
- *cache's timeout.
+ * negative errno with a text; a workload waits until its kernel has ended, and the waits inside
+ * that end by the cache's timeout.
  */
 #ifndef FATHOM_APPS_GPU_WORK_H
 #define FATHOM_APPS_GPU_WORK_H
@@ -36,9 +36,9 @@ struct CUstream_st; /* what cudaStream_t points to */
 
 struct fth_gpu_source {
 	struct fth_gpu_array array; /* if plain is NULL */
-	void *plain;		    /* a multiple of 16 */
+	void *plain;		    /* as kernels see it, at a multiple of 16 */
 	uint64_t count;		    /* elements */
-	uint32_t element;	    /* bytes of one */
+	uint32_t element;	    /* bytes of one; all workloads want 8 */
 	uint32_t line; /* bytes that a warp works on at a time, a power of two >= 512 */
 };
 
@@ -66,10 +66,12 @@ static inline struct fth_gpu_source fth_gpu_source_plain(void *plain, uint64_t c
 
 struct fth_gpu_work_opts {
 	size_t size;	 /* of this struct */
-	uint32_t blocks; /* of a kernel; 0: two for each processor of the GPU */
+	uint32_t blocks; /* of a kernel; 0: two for each processor; 8 for each at most */
 	/*
-	 * Lines that a warp brings in at once, 1 to 32; of each array if there are two, and then at
-	 * most 16. A cache has to hold at least twice what all warps bring in.
+	 * Lines of each array that a warp works on at once, 1 to 32; if two arrays are read, 16 at
+	 * most. It brings in those that it reads, all together, and claims those that it overwrites
+	 * (fathom/gpu/claim.h). A cache should hold twice what all warps work on; with less than
+	 * that there may be no frame for someone: -ENOBUFS.
 	 */
 	uint32_t ahead;
 	uint64_t chunks;     /* that a prefix sum has at most; each takes 24 bytes */
