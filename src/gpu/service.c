@@ -42,7 +42,9 @@ static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_opts 
 	int rc;
 
 	if (info->block > FTH_GPU_BLOCK)
-		return fth_fail(EOPNOTSUPP, "its blocks of %u bytes are larger than a drive's, %u",
+		return fth_fail(EOPNOTSUPP,
+				"its blocks of %u bytes are larger than a drive's, %u; for a file "
+				"?direct=off makes them smaller",
 				info->block, FTH_GPU_BLOCK);
 	ctrl.queue_entries = o->entries;
 	ctrl.io_queues = o->queues;
