@@ -22,6 +22,12 @@ boot() {
   done
   shift
   "$here/run.sh" --folder "$work/drives" "$@" "${scripts[@]}" >"$work/said" || status=$?
+  # QEMU 7.2 crashes now and then when a drive is pulled out. That says nothing about us: once more.
+  if [ $status -eq 139 ] || [ $status -eq 134 ]; then
+    echo "== $names: QEMU crashed ($status), once more"
+    status=0
+    "$here/run.sh" --folder "$work/drives" "$@" "${scripts[@]}" >"$work/said" || status=$?
+  fi
   cat "$work/said"
   [ $status -ne 77 ] || exit 77
   [ $status -eq 0 ] || complain "$names ended with $status"

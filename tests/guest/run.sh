@@ -15,7 +15,7 @@
 #   --append WORDS   for the kernel
 #   --cpus N, --memory MEGABYTES   default 2, 512
 #
-# Exit 77 and a reason where there is no QEMU or no kernel.
+# Exit 77 and a reason where there is no QEMU or no kernel; 139 or 134 where QEMU itself crashed.
 set -euo pipefail
 here=$(dirname "$(readlink -f "$0")")
 root=$(readlink -f "$here/../..")
@@ -170,6 +170,8 @@ if [ -z "$status" ]; then
   # It never came to its end: what the kernel and QEMU said is all there is to know.
   status=1
   [ $ended -ne 124 ] || status=124
+  # SEGV, ABRT: QEMU itself has crashed.
+  [ $ended -ne 139 ] && [ $ended -ne 134 ] || status=$ended
   echo "guest: it did not say how it ended (QEMU: $ended, 124 after $timeout s); the kernel:" >&2
   cat "$work/qemu.err" >&2
   tail -n 25 "$folder/kernel.log" >&2 || true
