@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * taxi_fare URI [MILES]: what do drivers make of a mile on long trips? Makes up a table of trips
- *that fills the device, and asks it.
+ * that fills the device, and asks it.
  *
  *	cc taxi_fare.c $(pkg-config --cflags --libs fathom) -o taxi_fare
  *	./taxi_fare 'file:/data/trips?create=on&size=1G' 30

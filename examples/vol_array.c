@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * vol_array DEVICE DEVICE...: make a volume of these devices, keep a table of numbers in it twice,
- *and add the numbers up, whichever of the devices can be read.
+ * and add the numbers up, whichever of the devices can be read.
  *
  *	cc vol_array.c $(pkg-config --cflags --libs fathom) -o vol_array
  *	./vol_array 'file:/data/a?create=on&size=64M' 'file:/data/b?create=on&size=64M'

@@ -18,8 +18,8 @@
  * order; whoever needs an order waits for one before submitting the other.
  *
  * Words: a write is *written* when it completed with 0, and *durable* when a flush that was
- * submitted after that completed with 0 (or at once, with FTH_DEV_FUA). A discarded range reads as
- *anything until it is written again; a zeroed one reads as zeroes.
+ * submitted after that completed with 0 (or at once, with FTH_DEV_FUA). A discarded range reads
+ * as anything until it is written again; a zeroed one reads as zeroes.
  */
 #ifndef FATHOM_DEV_H
 #define FATHOM_DEV_H

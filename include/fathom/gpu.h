@@ -3,11 +3,11 @@
  * Drives that GPU threads use by themselves, through NVMe queue pairs. Who executes the commands is
  * chosen by name, and kernels do not see the difference:
  *
- *	gpu:host?bytes=16G&ssds=4	a software controller on a few blocks of the same GPU, on
- *	gpu:hbm?...  gpu:none?...	pinned host memory, GPU memory or nothing at all; one or
- *more SSDs, as fast as the hardware or as a model of a drive says file:/data/a  mem:1G
- *vol(...)?object=x		any other device: threads of the CPU
- *	nvme:0000:01:00.0		an NVMe drive, which no CPU thread takes part in using
+ * - gpu:host?bytes=16G&ssds=4, gpu:hbm?..., gpu:none?...: a software controller on a few blocks of
+ *   the same GPU, on pinned host memory, GPU memory or nothing at all; one or more SSDs, as fast as
+ *   the hardware or as a model of a drive says;
+ * - file:/data/a, mem:1G, vol(...)?object=x: any other device, by threads of the CPU;
+ * - nvme:0000:01:00.0: an NVMe drive, which no CPU thread takes part in using.
  *
  *	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
  *	struct fth_gpu_drive *drive;

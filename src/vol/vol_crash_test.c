@@ -4,7 +4,7 @@
  * each one the volume is opened and compared with what was promised:
  *
  *	- every operation that had returned is there; the one that was cut short happened or did
- *not;
+ *	  not;
  *	- each sector of each object holds what it held at the last flush, or something that was
  *	  written to it since; objects that appear with their data have all of it;
  *	- reading twice gives the same, and fth_vol_check() finds nothing that is not harmless.

@@ -10,7 +10,7 @@
  * Beside the queue pair runs a model, written from the specification: which completions are legal,
  * and what each makes of the command ids. After every step
  *	- each id is in the state that the model says: free, waiting, done or abandoned; it was
- *freed as often as the model freed it, so never twice;
+ *	  freed as often as the model freed it, so never twice;
  *	- tickets, heads, tail and doorbells are the model's;
  *	- a completed command has the status and the result that were posted for it;
  *	- the queue pair has failed with EPROTO exactly if the controller broke the protocol.

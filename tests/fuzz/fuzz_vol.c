@@ -4,16 +4,16 @@
  * made beforehand: bytes of its labels, catalogs and data. What must hold, whatever was changed:
  *
  *	- opening, listing, reading all objects, checking with and without repair never crash, and
- *an error comes with a text;
+ *	  an error comes with a text;
  *	- a volume that opens has nothing in it that contradicts itself: check agrees, and after a
  *	  repair it opens still;
  *	- unless checksums were made to hold again, each change of a byte of a label or of the
  *	  catalog is found by check, and the volume says of itself what it did before, or is
- *refused.
+ *	  refused.
  *
  * First byte: bit 0, make checksums of labels hold again; bit 1, those of catalogs; bit 2, on
  * both devices alike; bit 3, repair. Then changes: where (1 byte: device, and which structure),
- *offset (2 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
+ * offset (2 bytes), how (1 byte: set, xor, add, or a 64-bit edge value), value (1 byte).
  */
 #include "fuzz_input.h"
 

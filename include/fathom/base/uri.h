@@ -6,7 +6,8 @@
  *	leaf     = scheme ":" path [ "?" options ]	mem:4G   file:/data/a?direct=off
  *	wrapper  = scheme "(" uri ")" [ "?" options ]	fault(mem:4G)?kind=read&nth=3
  *	list     = scheme "(" uri { "," uri } ")" [ "?" options ]
- *vol(file:/a,file:/b)?object=x options  = key "=" value { "&" key "=" value }
+ *							vol(file:/a,file:/b)?object=x
+ *	options  = key "=" value { "&" key "=" value }
  *
  * A path or value writes the characters % ? & ( ) and any control character as %XX. Options
  * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so

@@ -7,8 +7,9 @@
  *
  *	seed=S		of the power loss that crash_at brings
  *	crash_at=N	the power goes by itself at the Nth write, zero, discard or flush
- *	limit=1G	memory for unflushed data; beyond it the oldest is written back, as drives
- *do lie=on		flush returns 0 and makes nothing durable, as some drives do
+ *	limit=1G	memory for unflushed data; beyond it the oldest is written back, as
+ *			drives do
+ *	lie=on		flush returns 0 and makes nothing durable, as some drives do
  *
  * Like a drive with a volatile write cache it keeps what is written in memory, where reads see
  * it, and brings it to the device inside on a flush: all that had completed (that is, was handed

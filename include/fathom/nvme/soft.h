@@ -11,12 +11,15 @@
  *	lba		block size; default that of the device inside, at least 512
  *	mdts		longest transfer is 2^mdts pages of 4 KiB; default 8, 1 MiB; 0: no limit
  *	timeout_ms	how long a command may take before the controller is reset; default 30000
- *	pmr		a persistent memory region of that size, a power of two from 4K; default
- *none pmr_dev		the device that keeps it, a URI with % ? & ( ) written as %XX; default
- *memory, gone when the device is closed. At least as large as the region cmb		a controller
- *memory buffer of that size, a power of two from 4K; default none window_model	"flatflash": loads
- *and stores through fathom/nvme/window.h take at least as long, line by line, as its authors
- *measured; default as fast as memory
+ *	pmr		a persistent memory region of that size, a power of two from 4K;
+ *			default none
+ *	pmr_dev		the device that keeps it, a URI with % ? & ( ) written as %XX; default
+ *			memory, gone when the device is closed. At least as large as the region
+ *	cmb		a controller memory buffer of that size, a power of two from 4K;
+ *			default none
+ *	window_model	"flatflash": loads and stores through fathom/nvme/window.h take at
+ *			least as long, line by line, as its authors measured; default as fast
+ *			as memory
  *
  * What a region keeps and what it loses: fathom/nvme/ctrl.h. How to reach it: fathom/nvme/window.h,
  * with fth_nvme_of_dev().
