@@ -34,10 +34,12 @@ build: deps-build ## build the library, the tool (build/fathom), tests and examp
 	@$(call configure,build)
 	@$(call compile,build)
 
+# Device code takes minutes to compile, and the demo runs none of it.
+demo_in = $(if $(wildcard build/fathom),build,build-demo)
 demo: deps-build ## build what is needed and show it at work
-	@$(call configure,build)
-	@$(call compile,build) --target fathom
-	@build/fathom demo
+	@$(call configure,$(demo_in),-DFTH_CUDA=OFF)
+	@$(call compile,$(demo_in)) --target fathom
+	@$(demo_in)/fathom demo
 
 check: ## build and run all tests, plain and under sanitizers
 	@$(MAKE) --no-print-directory check-plain
@@ -109,7 +111,7 @@ uninstall: ## remove what the last `make install` put there
 	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --
 
 clean: ## remove the build folders
-	@rm -rf build build-asan build-tsan build-fuzz build-guest
+	@rm -rf build build-asan build-demo build-tsan build-fuzz build-guest
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
