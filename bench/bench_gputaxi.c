@@ -28,7 +28,7 @@ static void print_text(const struct gputaxi_result *result)
 {
 	printf("%s, %d registers\n", result->gpu, result->registers);
 	printf("%-5s %6s %9s %9s %9s %9s %7s %7s %7s %7s %7s\n", "query", "miles", "ours, ms",
-	       "whole", "staged", "zero copy", "ratio", "bytes", "link", "ampl.", "ampl.");
+	       "whole", "staged", "zero copy", "ratio", "bytes", "link", "ampl.", "peer's");
 	for (unsigned i = 0; i < GPUTAXI_CELLS; i++) {
 		const struct gputaxi_cell *c = &result->cells[i];
 
