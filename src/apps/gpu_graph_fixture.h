@@ -1,34 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small graphs, and what the algorithms on the CPU say about them: for tests of those on the GPU.
- */
+/* Small graphs, and what the algorithms on the CPU say about them: for tests of those on the GPU. */
 #ifndef FTH_APPS_GPU_GRAPH_FIXTURE_H
 #define FTH_APPS_GPU_GRAPH_FIXTURE_H
 
 #include "fathom/apps/graph.h"
-#include "fathom/base/error.h"
+#include "must_fixture.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define GRAPH_MUST(condition)                                                                   \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                                \
-		}                                                                               \
-	} while (0)
-
-#define GRAPH_OK(call)                                                                \
-	do {                                                                          \
-		int rc_ = (call);                                                     \
-		if (rc_ < 0) {                                                        \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-				fth_error_text(rc_));                                 \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
 
 /* A graph, in memory too, and the results. */
 struct graph_bed {
@@ -62,7 +41,7 @@ static inline void graph_bed_levels(struct graph_bed *bed)
 	struct fth_graph_bfs tree;
 	uint64_t left;
 
-	GRAPH_OK(fth_graph_bfs(bed->graph, bed->source, NULL, &tree));
+	OK(fth_graph_bfs(bed->graph, bed->source, NULL, &tree));
 	bed->level = (uint32_t *)malloc(n * sizeof(uint32_t));
 	memset(bed->level, 0xff, n * sizeof(uint32_t));
 	bed->level[bed->source] = 0;
@@ -99,21 +78,21 @@ static inline struct graph_bed graph_bed_open(const struct fth_graph_generate *w
 		import.in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
 		import.undirected = undirected;
 		import.weighted = true;
-		GRAPH_OK(fth_graph_import(&import, &build, NULL, NULL));
+		OK(fth_graph_import(&import, &build, NULL, NULL));
 		fclose(import.in);
 	} else {
-		GRAPH_OK(fth_graph_generate(what, &build, NULL, NULL));
+		OK(fth_graph_generate(what, &build, NULL, NULL));
 	}
 	options.memory = 4 << 20;
-	GRAPH_OK(fth_cache_open(&options, &bed.cache));
-	GRAPH_OK(fth_graph_open_dev(bed.cache, bed.dev, NULL, &bed.graph));
-	GRAPH_OK(fth_graph_load(bed.graph, &bed.memory));
-	GRAPH_OK(fth_graph_pick(bed.graph, 1, &bed.source));
+	OK(fth_cache_open(&options, &bed.cache));
+	OK(fth_graph_open_dev(bed.cache, bed.dev, NULL, &bed.graph));
+	OK(fth_graph_load(bed.graph, &bed.memory));
+	OK(fth_graph_pick(bed.graph, 1, &bed.source));
 	graph_bed_levels(&bed);
 	bed.rank_options.iterations = 5;
-	GRAPH_OK(fth_graph_cc(bed.graph, NULL, &bed.cc));
-	GRAPH_OK(fth_graph_pagerank(bed.graph, &bed.rank_options, NULL, &bed.ranks));
-	GRAPH_OK(fth_graph_sssp(bed.graph, bed.source, 0, NULL, &bed.paths));
+	OK(fth_graph_cc(bed.graph, NULL, &bed.cc));
+	OK(fth_graph_pagerank(bed.graph, &bed.rank_options, NULL, &bed.ranks));
+	OK(fth_graph_sssp(bed.graph, bed.source, 0, NULL, &bed.paths));
 	return bed;
 }
 
@@ -124,8 +103,8 @@ static inline void graph_bed_close(struct graph_bed *bed)
 	fth_graph_pagerank_release(&bed->ranks);
 	fth_graph_sssp_release(&bed->paths);
 	fth_graph_unload(&bed->memory);
-	GRAPH_OK(fth_graph_close(bed->graph));
-	GRAPH_OK(fth_cache_close(bed->cache));
+	OK(fth_graph_close(bed->graph));
+	OK(fth_cache_close(bed->cache));
 	fth_dev_close(bed->dev);
 }
 

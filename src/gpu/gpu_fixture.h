@@ -3,12 +3,9 @@
 #ifndef FTH_GPU_FIXTURE_H
 #define FTH_GPU_FIXTURE_H
 
-#include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/gpu/io.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "must_fixture.h"
 
 #define SKIPPED	    77
 #define PATIENCE_NS 20000000000ull /* a hang ends as a failure, not as a dead GPU */
@@ -21,24 +18,6 @@
 				cudaGetErrorString(err_));                            \
 			exit(1);                                                      \
 		}                                                                     \
-	} while (0)
-
-#define OK(call)                                                                      \
-	do {                                                                          \
-		int rc_ = (call);                                                     \
-		if (rc_ < 0) {                                                        \
-			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #call, \
-				fth_error_text(rc_));                                 \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
-
-#define MUST(condition)                                                                         \
-	do {                                                                                    \
-		if (!(condition)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                                \
-		}                                                                               \
 	} while (0)
 
 /* Word i of a block: every word differs, tells where it belongs, and is not 0. */
