@@ -16,6 +16,16 @@ static uint64_t cpu_ns(void)
 
 /* ---- our side ---- */
 
+static int take_tree(const struct graph_work *w, struct fth_graph_bfs *tree,
+		     struct graph_outcome *out)
+{
+	int rc = graph_digest_bfs(&out->digest, w->info.vertices, tree);
+
+	out->ns += tree->work.elapsed_ns;
+	fth_graph_bfs_release(tree);
+	return rc;
+}
+
 static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 		   const struct fth_graph_job *job, struct graph_outcome *out)
 {
@@ -27,11 +37,8 @@ static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 		out->cpu_ns -= cpu_ns();
 		rc = fth_graph_bfs(graph, w->sources[i], job, &tree);
 		out->cpu_ns += cpu_ns();
-		if (rc < 0)
-			break;
-		out->ns += tree.work.elapsed_ns;
-		rc = graph_digest_bfs(&out->digest, w->info.vertices, &tree);
-		fth_graph_bfs_release(&tree);
+		if (rc == 0)
+			rc = take_tree(w, &tree, out);
 	}
 	return rc;
 }
@@ -96,11 +103,8 @@ static int peer_bfs(const struct graph_work *w, struct graph_peer *peer, struct 
 		out->cpu_ns -= cpu_ns();
 		rc = graph_peer_bfs(peer, w->sources[i], &tree);
 		out->cpu_ns += cpu_ns();
-		if (rc < 0)
-			break;
-		out->ns += tree.work.elapsed_ns;
-		rc = graph_digest_bfs(&out->digest, w->info.vertices, &tree);
-		fth_graph_bfs_release(&tree);
+		if (rc == 0)
+			rc = take_tree(w, &tree, out);
 	}
 	return rc;
 }
