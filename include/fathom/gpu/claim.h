@@ -102,8 +102,7 @@ FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_
 		fth_gpu_unclaim_(cache, &want);
 		return;
 	}
-	if (!fth_load_relaxed_dev32(&cache->dirtied))
-		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	fth_gpu_dirties_(cache);
 	fth_gpu_publish_(&want, FTH_LINE_DIRTY, false);
 }
 

@@ -103,6 +103,13 @@ FTH_GPU void fth_gpu_count_(struct fth_gpu_cache_state *cache, uint32_t mask, bo
 				      (uint64_t)__popc(lanes));
 }
 
+/* A line is or will be dirty: from now on the hand looks for such lines ahead. */
+FTH_GPU void fth_gpu_dirties_(struct fth_gpu_cache_state *cache)
+{
+	if (!fth_load_relaxed_dev32(&cache->dirtied))
+		fth_store_relaxed_dev32(&cache->dirtied, 1);
+}
+
 FTH_GPU void fth_gpu_note_(struct fth_gpu_cache_state *cache, int error, uint32_t status,
 			   uint32_t array, uint64_t line, bool write)
 {

@@ -158,8 +158,8 @@ FTH_GPU void fth_gpu_change_there_(struct fth_gpu_cache_state *cache, uint32_t g
 	if (!fth_line_ready(now)) {
 		/* relaxed: nothing was done under it. */
 		fth_add_relaxed_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
-	} else if (fth_line_unref_dirty(word) && !fth_load_relaxed_dev32(&cache->dirtied)) {
-		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	} else if (fth_line_unref_dirty(word)) {
+		fth_gpu_dirties_(cache);
 	}
 }
 
@@ -182,8 +182,8 @@ FTH_GPU void fth_gpu_arrive_(struct fth_gpu_cache_state *cache, uint32_t group,
 	if (!want->owner || !arrived)
 		return;
 	fth_gpu_publish_(want, access->op >= FTH_GPU_OP_SET ? FTH_LINE_DIRTY : 0, false);
-	if (access->op >= FTH_GPU_OP_SET && !fth_load_relaxed_dev32(&cache->dirtied))
-		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	if (access->op >= FTH_GPU_OP_SET)
+		fth_gpu_dirties_(cache);
 	want->owner = false;
 }
 

@@ -145,8 +145,8 @@ FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mas
 	if ((int)fth_warp_lane() != __ffs((int)mask) - 1)
 		return;
 	want.word = &cache->ranges[array].words[line];
-	if ((pin.fresh || changed) && !fth_load_relaxed_dev32(&cache->dirtied))
-		fth_store_relaxed_dev32(&cache->dirtied, 1);
+	if (pin.fresh || changed)
+		fth_gpu_dirties_(cache);
 	if (pin.fresh) {
 		want.frame = (uint32_t)((uint64_t)(pin.data - cache->data) >> cache->line_shift);
 		want.version = pin.fresh - 1;
