@@ -11,78 +11,76 @@
 #include "fathom/apps/gpu_work.h"
 #include "fathom/gpu/array.h"
 #include "fathom/gpu/claim.h"
+#include "fathom/gpu/direct.h"
 #include "fathom/gpu/look.h"
 
 #define ALL ~0u
 
 /* ---- plain memory ---- */
 
-struct plain {
-	uint8_t *data;
-	uint64_t count;
-	uint32_t line_shift;
-};
-
-FTH_GPU int lines_bring(const struct plain &, uint64_t)
+FTH_GPU int lines_bring(const struct fth_gpu_direct &, uint64_t)
 {
 	return 0;
 }
 
-FTH_GPU struct fth_gpu_pin lines_pin(const struct plain &a, uint64_t line, enum fth_gpu_mode)
+FTH_GPU struct fth_gpu_pin lines_pin(const struct fth_gpu_direct &a, uint64_t line,
+				     enum fth_gpu_mode)
 {
 	struct fth_gpu_pin pin = {a.data + (line << a.line_shift), 0, 0};
 
 	return pin;
 }
 
-FTH_GPU void lines_unpin(const struct plain &, uint64_t, struct fth_gpu_pin, bool)
+FTH_GPU void lines_unpin(const struct fth_gpu_direct &, uint64_t, struct fth_gpu_pin, bool)
 {
 }
 
 /* Lines stay where they are: what is looked at is good, and nothing needs to be claimed. */
 
-FTH_GPU const uint8_t *fth_gpu_look_line(const struct plain &a, struct fth_gpu_look *,
+FTH_GPU const uint8_t *fth_gpu_look_line(const struct fth_gpu_direct &a, struct fth_gpu_look *,
 					 uint64_t line, int *)
 {
 	return a.data + (line << a.line_shift);
 }
 
-FTH_GPU bool fth_gpu_look_good(const struct plain &, const struct fth_gpu_look &, uint64_t)
+FTH_GPU bool fth_gpu_look_good(const struct fth_gpu_direct &, const struct fth_gpu_look &, uint64_t)
 {
 	return true;
 }
 
-FTH_GPU const uint8_t *fth_gpu_look_hold(const struct plain &, struct fth_gpu_look *, int *)
+FTH_GPU const uint8_t *fth_gpu_look_hold(const struct fth_gpu_direct &, struct fth_gpu_look *,
+					 int *)
 {
 	return NULL; /* never asked for: all looks are good */
 }
 
-FTH_GPU void fth_gpu_look_close(const struct plain &, struct fth_gpu_look *)
+FTH_GPU void fth_gpu_look_close(const struct fth_gpu_direct &, struct fth_gpu_look *)
 {
 }
 
-FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct plain &, uint64_t, uint32_t)
+FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct fth_gpu_direct &, uint64_t, uint32_t)
 {
 	struct fth_gpu_claim none = {FTH_GPU_NO_FRAME, 0};
 
 	return none;
 }
 
-FTH_GPU uint8_t *fth_gpu_claim_data(const struct plain &, struct fth_gpu_claim, uint32_t)
+FTH_GPU uint8_t *fth_gpu_claim_data(const struct fth_gpu_direct &, struct fth_gpu_claim, uint32_t)
 {
 	return NULL;
 }
 
-FTH_GPU void fth_gpu_claim_give(const struct plain &, uint64_t, struct fth_gpu_claim, uint32_t)
+FTH_GPU void fth_gpu_claim_give(const struct fth_gpu_direct &, uint64_t, struct fth_gpu_claim,
+				uint32_t)
 {
 }
 
-FTH_GPU int lines_flush(const struct plain &)
+FTH_GPU int lines_flush(const struct fth_gpu_direct &)
 {
 	return 0;
 }
 
-template <typename T> FTH_GPU int lines_get(const struct plain &a, uint64_t i, T *out)
+template <typename T> FTH_GPU int lines_get(const struct fth_gpu_direct &a, uint64_t i, T *out)
 {
 	*out = ((const T *)a.data)[i];
 	return 0;

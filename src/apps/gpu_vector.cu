@@ -20,7 +20,8 @@ FTH_GPU int bring_two(const struct fth_gpu_array &a, const struct fth_gpu_array 
 	return chunk_worst(value.rc);
 }
 
-FTH_GPU int bring_two(const struct plain &, const struct plain &, uint64_t, uint32_t)
+FTH_GPU int bring_two(const struct fth_gpu_direct &, const struct fth_gpu_direct &, uint64_t,
+		      uint32_t)
 {
 	return 0;
 }

@@ -48,13 +48,10 @@ const void *work_scan_kernel(void);
 const void *work_pattern_kernel(void);
 const void *work_taxi_kernel(void);
 
-static inline struct plain work_plain(const struct fth_gpu_source *source)
+static inline struct fth_gpu_direct work_plain(const struct fth_gpu_source *source)
 {
-	struct plain plain = {(uint8_t *)source->plain, source->count, 0};
-
-	while ((1u << plain.line_shift) < source->line)
-		plain.line_shift++;
-	return plain;
+	return fth_gpu_direct_of(source->plain, source->count * source->element, source->element,
+				 source->line);
 }
 
 #endif
