@@ -7,6 +7,7 @@
  */
 #include "gpublock.h"
 
+#include "app_options.h"
 #include "cli.h"
 #include "json.h"
 
@@ -398,17 +399,6 @@ static int run_bench(const struct options *o)
 	return rc;
 }
 
-static int exit_status(int rc)
-{
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	if (rc == -EOPNOTSUPP)
-		return FTH_EXIT_IMPOSSIBLE;
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
-}
-
 /* What was not given. */
 static void choose(struct options *o, const char **threads, const char **queues, uint64_t *ms,
 		   bool smallest)
@@ -485,7 +475,7 @@ static int run(int argc, char **argv)
 		fth_cli_error("%s", fth_error_text(rc));
 		return FTH_EXIT_USAGE;
 	}
-	return exit_status(run_bench(&o));
+	return fth_app_exit_gpu("bench gpublock", run_bench(&o));
 }
 
 const struct fth_command fth_bench_gpublock = {

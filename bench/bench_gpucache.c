@@ -7,6 +7,7 @@
 #include "gpublock.h"
 #include "gpucache.h"
 
+#include "app_options.h"
 #include "cli.h"
 #include "json.h"
 
@@ -256,14 +257,7 @@ static int run(int argc, char **argv)
 		fth_cli_error("%s", fth_error_text(rc));
 		return FTH_EXIT_USAGE;
 	}
-	rc = run_bench(&s);
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	if (rc == -EOPNOTSUPP)
-		return FTH_EXIT_IMPOSSIBLE;
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+	return fth_app_exit_gpu("bench gpucache", run_bench(&s));
 }
 
 const struct fth_command fth_bench_gpucache = {

@@ -11,6 +11,7 @@
  */
 #include "gpugraph.h"
 
+#include "app_options.h"
 #include "cli.h"
 #include "json.h"
 
@@ -312,14 +313,7 @@ static int run(int argc, char **argv)
 		fth_cli_error("--only sssp needs weights");
 		return FTH_EXIT_USAGE;
 	}
-	rc = run_bench(&s, only);
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	if (rc == -EOPNOTSUPP)
-		return FTH_EXIT_IMPOSSIBLE;
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+	return fth_app_exit_gpu("bench gpugraph", run_bench(&s, only));
 }
 
 const struct fth_command fth_bench_gpugraph = {

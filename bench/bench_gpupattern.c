@@ -5,6 +5,7 @@
  * memory, against reading host memory directly, and against blocks that are copied with no cache.
  */
 #include "gpublock.h"
+#include "app_options.h"
 #include "gpustream_cli.h"
 
 #include <stdio.h>
@@ -190,7 +191,7 @@ static int run(int argc, char **argv)
 			print_text(&s, &limits, &result);
 		print_json(&s, &limits, &result);
 	}
-	return gpustream_exit(rc);
+	return fth_app_exit_gpu("bench gpupattern", rc);
 }
 
 const struct fth_command fth_bench_gpupattern = {

@@ -3,6 +3,7 @@
  * fathom bench gputaxi: the queries Q0 to Q5 over taxi trips on a GPU that brings in what it needs,
  * against moving every column they need to the GPU. Same table, same kernel.
  */
+#include "app_options.h"
 #include "gpustream_cli.h"
 
 #include <stdio.h>
@@ -153,7 +154,7 @@ static int run(int argc, char **argv)
 			print_text(&result);
 		print_json(&s, &result);
 	}
-	return gpustream_exit(rc);
+	return fth_app_exit_gpu("bench gputaxi", rc);
 }
 
 const struct fth_command fth_bench_gputaxi = {

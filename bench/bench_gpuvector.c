@@ -3,6 +3,7 @@
  * fathom bench gpuvector: vectorAdd, a sum and a prefix sum over vectors that do not fit into the
  * cache in GPU memory, against tiles that the copy engine moves ahead of kernels.
  */
+#include "app_options.h"
 #include "gpustream_cli.h"
 
 #include <stdio.h>
@@ -123,7 +124,7 @@ static int run(int argc, char **argv)
 			print_text(&result);
 		print_json(&s, &result);
 	}
-	return gpustream_exit(rc);
+	return fth_app_exit_gpu("bench gpuvector", rc);
 }
 
 const struct fth_command fth_bench_gpuvector = {

@@ -59,15 +59,4 @@ static inline void gpustream_json(struct fth_json *j, const struct gpustream_set
 	fth_json_u64(j, "rounds", s->rounds);
 }
 
-static inline int gpustream_exit(int rc)
-{
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	if (rc == -EOPNOTSUPP)
-		return FTH_EXIT_IMPOSSIBLE;
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
-}
-
 #endif

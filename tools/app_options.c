@@ -74,3 +74,10 @@ int fth_app_exit(const char *what, int rc)
 	fth_cli_error("%s: %s", what, fth_error_text(rc));
 	return FTH_EXIT_FAILED;
 }
+
+int fth_app_exit_gpu(const char *what, int rc)
+{
+	int status = fth_app_exit(what, rc);
+
+	return status == FTH_EXIT_FAILED && rc == -EOPNOTSUPP ? FTH_EXIT_IMPOSSIBLE : status;
+}
