@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fathom bench gpucache: arrays seen through a cache in GPU memory. Hot lines against plain GPU
- * memory, cold ones against random blocks that are copied with no cache and no queue, and an
- * addition of two vectors that do not fit against tiles copied ahead: peers in the same run.
+ * memory, cold ones against random blocks that are copied with no cache and no queue, in the same run.
  */
 #include "gpublock.h"
 #include "gpucache.h"
@@ -19,14 +18,13 @@
 
 static const uint32_t line_sizes[LINES] = {4096, 512};
 
-static const char *const kernel_names[GPUCACHE_KERNELS] = {"sequential", "cursor", "random", "cold",
-							   "add"};
+static const char *const kernel_names[GPUCACHE_KERNELS] = {"sequential", "cursor", "random",
+							   "cold"};
 
 struct table {
 	struct gpucache_hot hot[LINES];
 	struct gpucache_cold cold[LINES];
 	double limit[LINES]; /* raw random blocks a second */
-	struct gpucache_add add;
 };
 
 /* ---- measuring ---- */
@@ -57,16 +55,6 @@ static void print_cold(uint32_t line, const struct gpucache_cold *cold, double l
 	       "evictions\n",
 	       line, cold->rate * 1e-6, cold->rate / limit, limit * 1e-6,
 	       (unsigned long long)cold->lines, (unsigned long long)cold->evictions);
-	fflush(stdout);
-}
-
-static void print_add(const struct gpucache_add *add)
-{
-	if (fth_cli_json())
-		return;
-	printf("add   %8.3f GB/s  %5.3f of %8.3f tiled; %llu lines read, %llu written\n",
-	       add->ours * 1e-9, add->ours / add->tiled, add->tiled * 1e-9,
-	       (unsigned long long)add->read, (unsigned long long)add->written);
 	fflush(stdout);
 }
 
@@ -106,10 +94,6 @@ static int measure(struct gpucache *bench, struct table *t)
 		if (rc == 0 && fth_cli_stopped())
 			rc = -EINTR;
 	}
-	if (rc == 0)
-		rc = gpucache_add(bench, line_sizes[0], &t->add);
-	if (rc == 0)
-		print_add(&t->add);
 	return rc;
 }
 
@@ -165,13 +149,6 @@ static void print_json(const struct gpucache *bench, const struct gpucache_setup
 		fth_json_u64(&j, kernel_names[k],
 			     (uint64_t)gpucache_registers((enum gpucache_kernel)k));
 	fth_json_end(&j);
-	fth_json_object(&j, "add");
-	fth_json_u64(&j, "bytes", setup->add);
-	fth_json_double(&j, "ours", t->add.ours);
-	fth_json_double(&j, "tiled", t->add.tiled);
-	fth_json_double(&j, "of_tiled", t->add.ours / t->add.tiled);
-	fth_json_u64(&j, "lines_read", t->add.read);
-	fth_json_u64(&j, "lines_written", t->add.written);
 	fth_json_finish(&j);
 }
 
@@ -201,17 +178,16 @@ static int check_setup(const struct gpucache_setup *s)
 {
 	if (s->medium & (s->medium - 1) || s->hot & (s->hot - 1))
 		return fth_fail(EINVAL, "--medium, --hot: powers of two");
-	if (s->hot > s->medium || s->cold > s->medium / 4 || s->add > s->medium / 3)
+	if (s->hot > s->medium || s->cold > s->medium / 4)
 		return fth_fail(EINVAL, "--medium: too small for the others");
-	if (s->threads % 256 || s->add % 4096)
-		return fth_fail(EINVAL, "--threads: a multiple of 256; --add: of 4096");
+	if (s->threads % 256)
+		return fth_fail(EINVAL, "--threads: a multiple of 256");
 	return 0;
 }
 
 static int run(int argc, char **argv)
 {
-	struct gpucache_setup s = {
-		.medium = 16ull << 30, .hot = 8ull << 30, .cold = 2ull << 30, .add = 4ull << 30};
+	struct gpucache_setup s = {.medium = 16ull << 30, .hot = 8ull << 30, .cold = 2ull << 30};
 	uint64_t queues = 128, threads = 131072, rounds = 3;
 	bool smallest = false;
 	const struct fth_cli_option table[] = {
@@ -219,7 +195,6 @@ static int run(int argc, char **argv)
 		{"hot", FTH_CLI_SIZE, &s.hot, 1u << 20, 64ull << 30, "bytes that are all hot"},
 		{"cold", FTH_CLI_SIZE, &s.cold, 1u << 20, 64ull << 30,
 		 "of the cache that is too small"},
-		{"add", FTH_CLI_SIZE, &s.add, 1u << 20, 16ull << 30, "of each vector"},
 		{"queues", FTH_CLI_U64, &queues, 1, 1024, "queue pairs"},
 		{"threads", FTH_CLI_U64, &threads, 256, 1u << 20, "that miss"},
 		{"rounds", FTH_CLI_U64, &rounds, 1, GPUCACHE_ROUNDS_MAX, "medians are of"},
@@ -230,9 +205,7 @@ static int run(int argc, char **argv)
 		.synopsis = "bench gpucache [OPTION]...",
 		.text = "Arrays through a cache in GPU memory: hot lines against plain GPU "
 			"memory,\n"
-			"cold ones against random blocks copied with no cache, and vectorAdd "
-			"against\n"
-			"tiles that are copied ahead.",
+			"cold ones against random blocks copied with no cache.",
 		.options = table,
 	};
 	char **args;
@@ -244,7 +217,6 @@ static int run(int argc, char **argv)
 		s.medium = 64u << 20;
 		s.hot = 16u << 20;
 		s.cold = 8u << 20;
-		s.add = 16u << 20;
 		queues = 16;
 		threads = 4096;
 		rounds = 1;

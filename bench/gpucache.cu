@@ -11,17 +11,14 @@
 #include <string.h>
 
 #define PER_BLOCK 256u
-#define TILE	  (64ull << 20)
-#define TILES	  2
 
 struct gpucache {
 	struct gpucache_setup setup;
 	struct cudaDeviceProp gpu;
 	struct gpu_pinned medium;
 	uint64_t *plain; /* setup.hot bytes of GPU memory with the same values */
-	char *tiles[TILES];
 	struct gpucache_report *report;
-	cudaStream_t stream, tile_streams[TILES];
+	cudaStream_t stream;
 	cudaEvent_t begin, end;
 	struct fth_gpu_drive *drive;
 	uint64_t next; /* line: fresh ones for every run */
@@ -44,10 +41,6 @@ static int alloc_all(struct gpucache *b)
 	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
 	TRY(rc, cudaEventCreate(&b->begin));
 	TRY(rc, cudaEventCreate(&b->end));
-	for (unsigned t = 0; t < TILES; t++) {
-		TRY(rc, cudaMalloc((void **)&b->tiles[t], 3 * TILE));
-		TRY(rc, cudaStreamCreateWithFlags(&b->tile_streams[t], cudaStreamNonBlocking));
-	}
 	if (rc < 0)
 		return rc;
 	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>((uint64_t *)b->medium.mapped,
@@ -101,8 +94,6 @@ void gpucache_close(struct gpucache *b)
 	(void)fth_gpu_drive_close(b->drive);
 	(void)cudaFree(b->plain);
 	(void)cudaFree(b->report);
-	for (unsigned t = 0; t < TILES; t++)
-		(void)cudaFree(b->tiles[t]);
 	gpu_unpin(&b->medium);
 	free(b);
 }
@@ -115,9 +106,10 @@ const char *gpucache_gpu(const struct gpucache *b)
 int gpucache_registers(enum gpucache_kernel kernel)
 {
 	static const void *const kernels[GPUCACHE_KERNELS] = {
-		(const void *)gpucache_sequential, (const void *)gpucache_cursor<4096>,
-		(const void *)gpucache_random,	   (const void *)gpucache_cold_lines,
-		(const void *)gpucache_vector_add,
+		(const void *)gpucache_sequential,
+		(const void *)gpucache_cursor<4096>,
+		(const void *)gpucache_random,
+		(const void *)gpucache_cold_lines,
 	};
 	struct cudaFuncAttributes attributes;
 
@@ -328,135 +320,6 @@ int gpucache_cold(struct gpucache *b, uint32_t line, struct gpucache_cold *resul
 	rc = fth_gpu_cache_array(cache, 8, &opts, &a);
 	if (rc == 0)
 		rc = measure_cold(b, cache, a, result);
-	closed = fth_gpu_cache_close(cache);
-	return rc < 0 ? rc : closed;
-}
-
-/* ---- vectorAdd ---- */
-
-/* Three arrays of n elements, one behind the other on the medium. */
-static int open_three(struct fth_gpu_cache *cache, uint64_t n, struct fth_gpu_array arrays[3])
-{
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
-	int rc = 0;
-
-	opts.count = n;
-	for (unsigned i = 0; rc == 0 && i < 3; i++) {
-		opts.offset = i * n * 8;
-		opts.readonly = i < 2;
-		rc = fth_gpu_cache_array(cache, 8, &opts, &arrays[i]);
-	}
-	return rc;
-}
-
-static int add_ours(struct gpucache *b, struct fth_gpu_cache *cache, struct fth_gpu_array arrays[3],
-		    double *seconds)
-{
-	unsigned blocks = 4 * (unsigned)b->gpu.multiProcessorCount;
-	uint64_t begin = fth_now_ns();
-	double kernel;
-	int rc = timed(
-		b,
-		[&] {
-			gpucache_vector_add<<<blocks, PER_BLOCK, 0, b->stream>>>(
-				arrays[0], arrays[1], arrays[2], b->report);
-		},
-		&kernel);
-
-	if (rc == 0)
-		rc = fth_gpu_cache_flush(cache);
-	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	return rc;
-}
-
-/* The usual way: copies of tiles in both directions, and kernels, overlap on two streams. */
-static int add_tiled(struct gpucache *b, uint64_t bytes, double *seconds)
-{
-	uint64_t begin = fth_now_ns(), at = 0;
-	int rc = 0;
-
-	for (unsigned t = 0; rc == 0 && at < bytes; at += TILE, t = (t + 1) % TILES) {
-		uint64_t part = bytes - at < TILE ? bytes - at : TILE;
-		cudaStream_t s = b->tile_streams[t];
-		char *tile = b->tiles[t];
-
-		TRY(rc,
-		    cudaMemcpyAsync(tile, b->medium.host + at, part, cudaMemcpyHostToDevice, s));
-		TRY(rc, cudaMemcpyAsync(tile + TILE, b->medium.host + bytes + at, part,
-					cudaMemcpyHostToDevice, s));
-		gpucache_add_plain<<<many_blocks(b), PER_BLOCK, 0, s>>>(
-			(const ulonglong2 *)tile, (const ulonglong2 *)(tile + TILE),
-			(ulonglong2 *)(tile + 2 * TILE), part / 16);
-		TRY(rc, cudaGetLastError());
-		TRY(rc, cudaMemcpyAsync(b->medium.host + 2 * bytes + at, tile + 2 * TILE, part,
-					cudaMemcpyDeviceToHost, s));
-	}
-	for (unsigned t = 0; t < TILES; t++)
-		TRY(rc, cudaStreamSynchronize(b->tile_streams[t]));
-	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	return rc;
-}
-
-/* Is the sum right? Then spoil it for the next run. */
-static int check_sum(struct gpucache *b, uint64_t n)
-{
-	double seconds;
-	int rc = timed(
-		b,
-		[&] {
-			gpucache_check_add<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(
-				(const uint64_t *)b->medium.mapped, n, b->report);
-		},
-		&seconds);
-
-	TRY(rc, cudaMemsetAsync(b->medium.mapped + 16 * n, 0xa5, 8 * n, b->stream));
-	TRY(rc, cudaStreamSynchronize(b->stream));
-	return rc;
-}
-
-static int measure_add(struct gpucache *b, struct fth_gpu_cache *cache,
-		       struct fth_gpu_array arrays[3], struct gpucache_add *result)
-{
-	double ours[GPUCACHE_ROUNDS_MAX], tiled[GPUCACHE_ROUNDS_MAX], seconds;
-	uint64_t bytes = b->setup.add, n = bytes / 8;
-	struct fth_gpu_cache_stats stats;
-	int rc = 0;
-
-	for (unsigned r = 0; rc == 0 && r < b->setup.rounds; r++) {
-		rc = add_ours(b, cache, arrays, &seconds);
-		ours[r] = (double)bytes / seconds;
-		if (rc == 0)
-			rc = check_sum(b, n);
-		if (rc == 0 && r == 0)
-			rc = fth_gpu_cache_stats(cache, &stats);
-		if (rc == 0)
-			rc = fth_gpu_cache_empty(cache);
-		if (rc == 0)
-			rc = add_tiled(b, bytes, &seconds);
-		tiled[r] = (double)bytes / seconds;
-		if (rc == 0)
-			rc = check_sum(b, n);
-	}
-	if (rc < 0)
-		return rc;
-	result->ours = median(ours, b->setup.rounds);
-	result->tiled = median(tiled, b->setup.rounds);
-	result->read = stats.count[FTH_GPU_READS];
-	result->written = stats.count[FTH_GPU_WRITE_BACKS];
-	return 0;
-}
-
-int gpucache_add(struct gpucache *b, uint32_t line, struct gpucache_add *result)
-{
-	struct fth_gpu_array arrays[3];
-	struct fth_gpu_cache *cache;
-	int rc = open_cache(b, b->setup.cold, line, &cache), closed;
-
-	if (rc < 0)
-		return rc;
-	rc = open_three(cache, b->setup.add / 8, arrays);
-	if (rc == 0)
-		rc = measure_add(b, cache, arrays, result);
 	closed = fth_gpu_cache_close(cache);
 	return rc < 0 ? rc : closed;
 }

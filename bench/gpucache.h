@@ -20,7 +20,6 @@ struct gpucache_setup {
 	uint64_t medium; /* bytes of host memory, a power of two */
 	uint64_t hot;	 /* bytes that fit into the cache, a power of two */
 	uint64_t cold;	 /* bytes of the cache that does not hold what is read */
-	uint64_t add;	 /* bytes of each of the three arrays of the addition */
 	uint32_t queues, threads;
 	unsigned rounds;
 };
@@ -31,7 +30,6 @@ enum gpucache_kernel {
 	GPUCACHE_CURSOR,     /* whole lines, 16 bytes per lane */
 	GPUCACHE_RANDOM,     /* fth_gpu_get() of elements anywhere */
 	GPUCACHE_COLD,	     /* fth_gpu_get(), a line each */
-	GPUCACHE_ADD,	     /* vectorAdd */
 	GPUCACHE_KERNELS
 };
 
@@ -49,12 +47,6 @@ struct gpucache_cold {
 	uint64_t lines, evictions;
 };
 
-/* Bytes of result a second, flush included. */
-struct gpucache_add {
-	double ours, tiled;
-	uint64_t read, written; /* lines, of one run of ours */
-};
-
 struct gpucache;
 
 /* 0; -EOPNOTSUPP when there is no GPU or no CUDA in this build; other errors with a text. */
@@ -66,7 +58,6 @@ int gpucache_registers(enum gpucache_kernel kernel);
 /* All check what they read; -EILSEQ when some was wrong. */
 int gpucache_hot(struct gpucache *bench, uint32_t line, struct gpucache_hot *result);
 int gpucache_cold(struct gpucache *bench, uint32_t line, struct gpucache_cold *result);
-int gpucache_add(struct gpucache *bench, uint32_t line, struct gpucache_add *result);
 
 #ifdef __cplusplus
 }

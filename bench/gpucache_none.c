@@ -45,11 +45,3 @@ int gpucache_cold(struct gpucache *bench, uint32_t line, struct gpucache_cold *r
 	(void)result;
 	return -EOPNOTSUPP;
 }
-
-int gpucache_add(struct gpucache *bench, uint32_t line, struct gpucache_add *result)
-{
-	(void)bench;
-	(void)line;
-	(void)result;
-	return -EOPNOTSUPP;
-}
