@@ -36,7 +36,6 @@ extern "C" {
 #define FTH_GPU_LINE_MAX    8192u
 #define FTH_GPU_ARRAYS_MAX  64u
 #define FTH_GPU_STAT_SHARDS 512u
-#define FTH_GPU_TURNS	    8192u /* a power of two, about the warps that a GPU runs at once */
 
 /* ---- what kernels share with the host ---- */
 
@@ -73,13 +72,6 @@ struct fth_gpu_failure {
 	uint32_t reserved;
 };
 
-/* Whose turn it is among the lanes of a warp that come to the way of a miss apart from each other.
- */
-struct fth_gpu_turn {
-	uint32_t next;	 /* number of whoever comes next */
-	uint32_t served; /* number of whoever may go on */
-};
-
 /* In GPU memory. Everything before `hand` is set before any kernel runs. */
 struct fth_gpu_cache_state {
 	uint8_t *data;	/* frame f is at data + (f << line_shift) */
@@ -96,7 +88,6 @@ struct fth_gpu_cache_state {
 	uint32_t dirtied __attribute__((aligned(128))); /* a line was ever changed */
 	struct fth_gpu_failure failure __attribute__((aligned(128)));
 	uint64_t stats[FTH_GPU_STAT_SHARDS][8] __attribute__((aligned(128)));
-	struct fth_gpu_turn turns[FTH_GPU_TURNS]; /* by the number of the warp */
 };
 
 /* An array as kernels get it, by value. Good until its cache is closed. */

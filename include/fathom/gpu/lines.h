@@ -3,8 +3,9 @@
  * Lines of a cache in GPU memory: what happens when a kernel's access finds its line missing, or
  * needs a reference. Device code only; fathom/gpu/array.h is what kernels use.
  *
- * Lanes of a warp that want the same line are a group (BaM 7.2.1). Its leader acts on the word for
- * all of them: one reference, one fetch. All fetches of a warp are under way together.
+ * Lanes of a warp that call together and want the same line are a group (BaM 7.2.1). Its leader acts
+ * on the word for all of them: one reference, one fetch. All fetches of a warp are under way
+ * together.
  *
  * Who finds a line being fetched by another warp looks again, without a reference, until it is
  * there. So a wait keeps no frame from anybody, and ends by the cache's timeout. What a lane came
@@ -226,7 +227,7 @@ FTH_GPU void fth_gpu_expire_(struct fth_gpu_cache_state *cache, uint32_t group,
 	access->done = true;
 }
 
-/* All lanes of mask, until each has had its access. */
+/* All lanes of mask, until each has had its access: all of them read, or all change. */
 FTH_GPU void fth_gpu_access_all_(struct fth_gpu_cache_state *cache, uint32_t mask,
 				 struct fth_gpu_want *want, struct fth_gpu_access *access)
 {
@@ -264,46 +265,17 @@ FTH_GPU void fth_gpu_access_all_(struct fth_gpu_cache_state *cache, uint32_t mas
 }
 
 /*
- * Lanes that come here apart from each other, since some had hits meanwhile, go on one group after
- * the other: collectives of several groups of one warp, at different places of the same function,
- * go wrong on hardware (src/gpu/README.md). Waits for nothing but the groups before, whose waits
- * all end.
- */
-FTH_GPU void fth_gpu_take_turn_(struct fth_gpu_cache_state *cache, uint32_t mask)
-{
-	struct fth_gpu_turn *turn = &cache->turns[fth_gpu_warp_() % FTH_GPU_TURNS];
-	uint32_t mine;
-
-	if (mask == ~0u)
-		return;
-	if (fth_warp_lane() == (uint32_t)__ffs((int)mask) - 1) {
-		/* relaxed, here and below: turns order control, and no memory. */
-		mine = fth_add_relaxed_dev32(&turn->next, 1);
-		while (fth_load_relaxed_dev32(&turn->served) != mine)
-			__nanosleep(FTH_NVME_PAUSE_FIRST);
-	}
-	__syncwarp(mask);
-}
-
-FTH_GPU void fth_gpu_end_turn_(struct fth_gpu_cache_state *cache, uint32_t mask)
-{
-	if (mask == ~0u)
-		return;
-	__syncwarp(mask);
-	if (fth_warp_lane() == (uint32_t)__ffs((int)mask) - 1)
-		fth_add_relaxed_dev32(&cache->turns[fth_gpu_warp_() % FTH_GPU_TURNS].served, 1);
-}
-
-/*
  * What the inlined part of an access can not do: one element of `size` bytes at `byte` of an array.
- * Whichever lanes call it at the same time work together.
+ * Lanes that call it at the same time, wherever in the kernel they come from, work together if they
+ * all read, or all change, arrays of one cache.
  */
 FTH_GPU_CALL struct fth_gpu_value fth_gpu_access_(struct fth_gpu_cache_state *cache, uint32_t array,
 						  uint64_t byte, enum fth_gpu_op op, uint32_t size,
 						  uint64_t value, uint64_t expected)
 {
 	struct fth_gpu_range *range = &cache->ranges[array];
-	uint32_t mask = __activemask();
+	/* The state of a cache is aligned: the lowest bit of its address is free. */
+	uint32_t mask = fth_warp_together((uint64_t)cache | (op >= FTH_GPU_OP_SET));
 	struct fth_gpu_access access = {};
 	struct fth_gpu_want want = {};
 	struct fth_gpu_value out;
@@ -321,9 +293,7 @@ FTH_GPU_CALL struct fth_gpu_value fth_gpu_access_(struct fth_gpu_cache_state *ca
 		access.done = true;
 		want.rc = want.line >= range->lines ? -ERANGE : -EROFS;
 	}
-	fth_gpu_take_turn_(cache, mask);
 	fth_gpu_access_all_(cache, mask, &want, &access);
-	fth_gpu_end_turn_(cache, mask);
 	out.bits = access.result;
 	out.rc = want.rc;
 	return out;

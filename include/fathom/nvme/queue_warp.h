@@ -41,6 +41,17 @@ FTH_WARP uint32_t fth_warp_lane(void)
 }
 #endif
 
+/*
+ * The lanes that are here at once, and say the same number. For masks that the hardware decides, in
+ * place of __activemask(), whose value is taken to be the same in all lanes that run together. It
+ * is not: lanes with different masks may come to the same instruction, and then run together
+ * (src/gpu/README.md).
+ */
+FTH_WARP uint32_t fth_warp_together(uint64_t number)
+{
+	return __match_any_sync(__activemask(), number);
+}
+
 struct fth_nvme_warp {
 	uint32_t mask;	 /* the lanes that work together */
 	uint32_t lane;	 /* which one this is, 0 to 31, */
