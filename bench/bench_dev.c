@@ -12,6 +12,7 @@
 #include "dev_load.h"
 #include "fio.h"
 #include "json.h"
+#include "median.h"
 #include "stamp.h"
 
 #include "fathom/base/error.h"
@@ -27,7 +28,6 @@
 #define DEPTHS_MAX  16
 #define DEPTH_LIMIT 1024
 #define SIZE_MIN    (16u << 20) /* leaves more blocks than DEPTH_LIMIT to each side */
-#define ROUNDS_MAX  99
 /*
  * Taking all that has completed before submitting anything lets the device run dry in between;
  * one at a time costs a system call for each. A sixteenth of the depth is close to the best of
@@ -38,7 +38,7 @@
 /* One line of the table: reads or writes at one depth. */
 struct cell {
 	struct fth_dev_load_kind kind;
-	double ours[ROUNDS_MAX], peer[ROUNDS_MAX]; /* IOPS of each round */
+	double ours[FTH_ROUNDS_MAX], peer[FTH_ROUNDS_MAX]; /* IOPS of each round */
 	double ours_median, peer_median;
 };
 
@@ -120,7 +120,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		 "file or block device; default: a new file in TMPDIR or /tmp"},
 		{"size", FTH_CLI_SIZE, &b->size, SIZE_MIN, (uint64_t)1 << 44, "size of a new file"},
 		{"seconds", FTH_CLI_DOUBLE, &b->seconds, 0, 0, "duration of one run"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, ROUNDS_MAX, "runs of each side"},
+		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
 		{"depths", FTH_CLI_STRING, &b->depths_text, 0, 0, "requests in flight"},
 		{"batch", FTH_CLI_U64, &b->batch, 0, DEPTH_LIMIT,
 		 "most requests submitted at once, 0 for depth/16"},
@@ -270,22 +270,6 @@ static int run_peer(struct bench *b, const struct cell *cell, double *iops)
 	return fth_fio_run(&job, iops);
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *values, unsigned n)
-{
-	double sorted[ROUNDS_MAX];
-
-	memcpy(sorted, values, n * sizeof(double));
-	qsort(sorted, n, sizeof(double), compare_doubles);
-	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 static int measure_cell(struct bench *b, struct cell *cell)
 {
 	int rc = 0;
@@ -301,8 +285,8 @@ static int measure_cell(struct bench *b, struct cell *cell)
 		rc = verify(b);
 	if (fth_cli_stopped())
 		return -EINTR;
-	cell->ours_median = median(cell->ours, (unsigned)b->rounds);
-	cell->peer_median = median(cell->peer, (unsigned)b->rounds);
+	cell->ours_median = fth_median(cell->ours, (unsigned)b->rounds);
+	cell->peer_median = fth_median(cell->peer, (unsigned)b->rounds);
 	return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "cli.h"
 #include "graph_side.h"
 #include "json.h"
+#include "median.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -24,7 +25,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS_MAX  99
 #define SOURCES_MAX 64
 #define CACHE_SHARE 4 /* of the edges: one in so many bytes */
 #define UNBOUNDED   ((uint64_t)1 << 42)
@@ -34,7 +34,7 @@ static const char *const side_names[GRAPH_SIDES] = {"ours", "mmap random", "mmap
 static const char *const task_names[GRAPH_TASKS] = {"bfs", "pagerank"};
 
 struct cell {
-	double seconds[ROUNDS_MAX];
+	double seconds[FTH_ROUNDS_MAX];
 	double median;
 	double cpu; /* seconds; of the last round, as those below */
 	uint64_t bytes_read;
@@ -135,22 +135,6 @@ static int run_cell(struct bench *b, enum graph_task task, enum graph_side side,
 	return rc;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *values, uint64_t n)
-{
-	double sorted[ROUNDS_MAX];
-
-	memcpy(sorted, values, n * sizeof(double));
-	qsort(sorted, n, sizeof(double), compare_doubles);
-	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 static int measure_task(struct bench *b, enum graph_task task)
 {
 	struct graph_digest *wanted = malloc(sizeof(*wanted));
@@ -166,7 +150,7 @@ static int measure_task(struct bench *b, enum graph_task task)
 	for (int side = 0; side < GRAPH_SIDES && rc == 0; side++) {
 		struct cell *cell = &b->cells[task][side];
 
-		cell->median = median(cell->seconds, b->rounds);
+		cell->median = fth_median(cell->seconds, (unsigned)b->rounds);
 	}
 	free(wanted);
 	return rc;
@@ -476,7 +460,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"degree", FTH_CLI_U64, &b->degree, 1, 4096, "edges drawn per vertex"},
 		{"seed", FTH_CLI_U64, &b->seed, 0, 0, "of the graph and of where to begin"},
 		{"threads", FTH_CLI_U64, &b->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, ROUNDS_MAX, "runs of each side"},
+		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
 		{"sources", FTH_CLI_U64, &b->sources, 1, SOURCES_MAX, "searches per run"},
 		{"iterations", FTH_CLI_U64, &b->iterations, 1, 10000, "of PageRank"},
 		{"cache", FTH_CLI_SIZE, &b->cache, 0, 0, "0: a quarter of the edges"},

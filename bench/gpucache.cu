@@ -5,6 +5,7 @@
 
 #include "gpu_common.h"
 #include "gpucache_kernels.h"
+#include "median.h"
 
 #include <functional>
 #include <stdlib.h>
@@ -147,19 +148,6 @@ static int timed(struct gpucache *b, const std::function<void()> &launch, double
 	return rc;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, unsigned n)
-{
-	qsort(values, n, sizeof(*values), compare_doubles);
-	return values[n / 2];
-}
-
 static int open_cache(struct gpucache *b, uint64_t bytes, uint32_t line,
 		      struct fth_gpu_cache **cache)
 {
@@ -239,9 +227,9 @@ static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < GPUCACHE_COLD; i++)
-		result->rate[i] = median(rates[i], b->setup.rounds);
-	result->stream = median(rates[GPUCACHE_COLD], b->setup.rounds);
-	result->gather = median(rates[GPUCACHE_COLD + 1], b->setup.rounds);
+		result->rate[i] = fth_median(rates[i], b->setup.rounds);
+	result->stream = fth_median(rates[GPUCACHE_COLD], b->setup.rounds);
+	result->gather = fth_median(rates[GPUCACHE_COLD + 1], b->setup.rounds);
 	result->misses = after - before;
 	return 0;
 }
@@ -301,7 +289,7 @@ static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
 		rc = fth_gpu_cache_stats(cache, &stats);
 	if (rc < 0)
 		return rc;
-	result->rate = median(rates, b->setup.rounds);
+	result->rate = fth_median(rates, b->setup.rounds);
 	result->lines = n;
 	result->evictions = stats.count[FTH_GPU_EVICTIONS];
 	return 0;

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rounds.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 void fth_rounds_add(struct fth_rounds *rounds, double ours, double peer)
 {
 	if (rounds->n == FTH_ROUNDS_MAX)
@@ -12,32 +9,14 @@ void fth_rounds_add(struct fth_rounds *rounds, double ours, double peer)
 	rounds->peer[rounds->n++] = peer;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(const double *values, unsigned n)
-{
-	double sorted[FTH_ROUNDS_MAX];
-
-	if (n == 0)
-		return 0;
-	memcpy(sorted, values, n * sizeof(double));
-	qsort(sorted, n, sizeof(double), compare_doubles);
-	return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
-}
-
 double fth_rounds_ours(const struct fth_rounds *rounds)
 {
-	return median(rounds->ours, rounds->n);
+	return rounds->n ? fth_median(rounds->ours, rounds->n) : 0;
 }
 
 double fth_rounds_peer(const struct fth_rounds *rounds)
 {
-	return median(rounds->peer, rounds->n);
+	return rounds->n ? fth_median(rounds->peer, rounds->n) : 0;
 }
 
 double fth_rounds_ratio(const struct fth_rounds *rounds)

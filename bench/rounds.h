@@ -4,8 +4,7 @@
 #define FTH_BENCH_ROUNDS_H
 
 #include "json.h"
-
-#define FTH_ROUNDS_MAX 99
+#include "median.h"
 
 /* Zero-initialise. */
 struct fth_rounds {
