@@ -19,23 +19,29 @@ int gpu_find(struct cudaDeviceProp *gpu)
 	return fth_gpu_check(cudaGetDeviceProperties(gpu, 0), "asking what the GPU is");
 }
 
-int gpu_pin(struct gpu_pinned *p, size_t bytes)
+int gpu_map(struct gpu_pinned *p, size_t bytes)
 {
-	uint64_t begin = fth_now_ns();
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
 
 	if (at == MAP_FAILED)
 		return fth_fail(errno, "%zu bytes of host memory", bytes);
 	p->host = (char *)at;
 	p->bytes = bytes;
 	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
-	rc = fth_gpu_check(cudaHostRegister(at, bytes, cudaHostRegisterMapped), "pinning memory");
+	return 0;
+}
+
+int gpu_pin(struct gpu_pinned *p)
+{
+	uint64_t begin = fth_now_ns();
+	int rc = fth_gpu_check(cudaHostRegister(p->host, p->bytes, cudaHostRegisterMapped),
+			       "pinning memory");
+
 	if (rc < 0)
 		return rc;
 	p->registered = true;
 	p->seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	return fth_gpu_check(cudaHostGetDevicePointer((void **)&p->mapped, at, 0),
+	return fth_gpu_check(cudaHostGetDevicePointer((void **)&p->mapped, p->host, 0),
 			     "its GPU address");
 }
 

@@ -5,6 +5,9 @@
 
 #include "gpu/cuda_error.h"
 
+#include "fathom/base/error.h"
+
+#include <errno.h>
 #include <stddef.h>
 
 /* Go on only while nothing has failed. */
@@ -29,8 +32,9 @@ struct gpu_pinned {
  */
 int gpu_find(struct cudaDeviceProp *gpu);
 
-/* After a failure gpu_unpin() is needed as well; it takes what is there. */
-int gpu_pin(struct gpu_pinned *p, size_t bytes);
+/* Take memory, and pin it. After a failure gpu_unpin() is needed as well; it takes what is there. */
+int gpu_map(struct gpu_pinned *p, size_t bytes);
+int gpu_pin(struct gpu_pinned *p);
 void gpu_unpin(struct gpu_pinned *p);
 
 #endif

@@ -31,8 +31,10 @@ struct gpublock {
 static int alloc_all(struct gpublock *b)
 {
 	struct gpublock_job *job = &b->job;
-	int rc = gpu_pin(&b->medium, b->setup.medium);
+	int rc = gpu_map(&b->medium, b->setup.medium);
 
+	if (rc == 0)
+		rc = gpu_pin(&b->medium);
 	job->medium = b->medium.mapped;
 	TRY(rc, cudaMalloc((void **)&job->data, b->setup.data));
 	TRY(rc, cudaMalloc((void **)&job->done, THREADS_MAX * sizeof(uint32_t)));

@@ -35,8 +35,10 @@ static unsigned many_blocks(const struct gpucache *b)
 
 static int alloc_all(struct gpucache *b)
 {
-	int rc = gpu_pin(&b->medium, b->setup.medium);
+	int rc = gpu_map(&b->medium, b->setup.medium);
 
+	if (rc == 0)
+		rc = gpu_pin(&b->medium);
 	TRY(rc, cudaMalloc((void **)&b->plain, b->setup.hot));
 	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
 	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));

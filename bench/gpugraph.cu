@@ -3,36 +3,23 @@
  */
 #include "gpugraph.h"
 
+#include "gpu_common.h"
 #include "gpugraph_make.h"
 #include "median.h"
 
 #include "fathom/apps/gpu_graph.h"
-#include "fathom/base/error.h"
-#include "gpu/cuda_error.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #define SEED	27u
 #define THREADS 256u
 #define SPARE	(64ull * FTH_GPU_LINE_MAX)
 
-/* Go on only while nothing has failed. */
-#define TRY(rc, call)                                      \
-	do {                                               \
-		if ((rc) == 0)                             \
-			(rc) = fth_gpu_check(call, #call); \
-	} while (0)
-
 struct gpugraph {
 	struct gpugraph_setup setup;
 	struct cudaDeviceProp gpu;
 	uint64_t section; /* bytes of the edges on the medium, and of the weights after them */
-	uint64_t medium;
-	char *host, *mapped;
-	bool registered;
+	struct gpu_pinned medium;
 	cudaStream_t stream;
 	struct gpugraph_lists lists; /* in GPU memory: made here, and used as the reference */
 	uint64_t source;
@@ -72,30 +59,13 @@ __global__ static void compare(const T *a, const T *b, uint64_t n, unsigned long
 
 /* ---- memory that stays ---- */
 
-static int pin_medium(struct gpugraph *b)
-{
-	void *at =
-		mmap(NULL, b->medium, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc;
-
-	if (at == MAP_FAILED)
-		return fth_fail(errno, "%llu bytes of host memory", (unsigned long long)b->medium);
-	b->host = (char *)at;
-	(void)madvise(at, b->medium, MADV_HUGEPAGE); /* a wish */
-	rc = fth_gpu_check(cudaHostRegister(at, b->medium, cudaHostRegisterMapped),
-			   "pinning the medium");
-	if (rc < 0)
-		return rc;
-	b->registered = true;
-	return fth_gpu_check(cudaHostGetDevicePointer((void **)&b->mapped, at, 0),
-			     "its GPU address");
-}
-
 static int alloc_all(struct gpugraph *b)
 {
 	uint64_t n = b->lists.vertices;
-	int rc = pin_medium(b);
+	int rc = gpu_map(&b->medium, b->section * (b->setup.weighted ? 2 : 1));
 
+	if (rc == 0)
+		rc = gpu_pin(&b->medium);
 	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
 	TRY(rc, cudaMalloc((void **)&b->lists.offsets, (n + 1) * sizeof(uint64_t)));
 	TRY(rc, cudaMalloc((void **)&b->lists.edges_at, b->section));
@@ -108,27 +78,21 @@ static int alloc_all(struct gpugraph *b)
 
 int gpugraph_open(const struct gpugraph_setup *setup, struct gpugraph **out)
 {
+	struct cudaDeviceProp gpu;
 	struct gpugraph *b;
-	int devices = 0, rc;
+	int rc = gpu_find(&gpu);
 
-	/* Before CUDA starts: a kernel can not be loaded while the controller runs. */
-	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
-	rc = fth_gpu_check(cudaGetDeviceCount(&devices), "looking for a GPU");
 	if (rc < 0)
 		return rc;
-	if (devices == 0)
-		return fth_fail(EOPNOTSUPP, "there is no GPU here");
 	b = (struct gpugraph *)calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->setup = *setup;
+	b->gpu = gpu;
 	b->lists.vertices = (uint64_t)1 << setup->scale;
 	b->section = b->lists.vertices * setup->degree * 2 * sizeof(uint32_t);
 	b->section = (b->section + 65535) / 65536 * 65536;
-	b->medium = b->section * (setup->weighted ? 2 : 1);
-	TRY(rc, cudaGetDeviceProperties(&b->gpu, 0));
-	if (rc == 0)
-		rc = alloc_all(b);
+	rc = alloc_all(b);
 	if (rc < 0) {
 		gpugraph_close(b);
 		return rc;
@@ -183,10 +147,7 @@ void gpugraph_close(struct gpugraph *b)
 	(void)cudaFree(b->lists.weights_at);
 	(void)cudaFree(b->reference);
 	(void)cudaFree(b->differ);
-	if (b->registered)
-		(void)cudaHostUnregister(b->host);
-	if (b->host)
-		(void)munmap(b->host, b->medium);
+	gpu_unpin(&b->medium);
 	free(b);
 }
 
@@ -199,10 +160,10 @@ static int generate(struct gpugraph *b, enum gpugraph_kind kind)
 			   b->setup.scale, SEED);
 	rc = gpugraph_make_lists(&gen, b->lists.vertices * b->setup.degree, SEED, &b->lists,
 				 b->stream);
-	TRY(rc, cudaMemcpyAsync(b->host, b->lists.edges_at, bytes_of(b, false),
+	TRY(rc, cudaMemcpyAsync(b->medium.host, b->lists.edges_at, bytes_of(b, false),
 				cudaMemcpyDeviceToHost, b->stream));
 	if (b->setup.weighted)
-		TRY(rc, cudaMemcpyAsync(b->host + b->section, b->lists.weights_at,
+		TRY(rc, cudaMemcpyAsync(b->medium.host + b->section, b->lists.weights_at,
 					bytes_of(b, false), cudaMemcpyDeviceToHost, b->stream));
 	TRY(rc, cudaStreamSynchronize(b->stream));
 	return rc;
@@ -280,12 +241,12 @@ static int open_all(struct gpugraph *b)
 	shape.offsets = b->lists.offsets;
 	shape.weights_at = b->section;
 	rc = fth_gpu_graph_open(&shape, &b->graph);
-	opts.bytes = b->medium;
-	opts.memory = b->host;
+	opts.bytes = b->medium.bytes;
+	opts.memory = b->medium.host;
 	opts.queues = b->setup.queues;
 	opts.warps = b->setup.warps;
-	b->from_host = fth_gpu_graph_in_memory((uint32_t *)b->mapped,
-					       (uint32_t *)(b->mapped + b->section));
+	b->from_host = fth_gpu_graph_in_memory((uint32_t *)b->medium.mapped,
+					       (uint32_t *)(b->medium.mapped + b->section));
 	b->from_hbm = fth_gpu_graph_in_memory(b->lists.edges_at, b->lists.weights_at);
 	return rc < 0 ? rc : fth_gpu_drive_open(&opts, &b->drive);
 }

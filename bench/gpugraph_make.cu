@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "gpugraph_make.h"
 
+#include "gpu_common.h"
+
 #include "apps/graph_gen_edge.h"
-#include "fathom/base/error.h"
-#include "gpu/cuda_error.h"
 
 #include <cub/device/device_scan.cuh>
 
@@ -55,13 +55,6 @@ __global__ static void put_edges(struct fth_graph_gen gen, uint64_t count, uint6
 		put(to, from, weight, ends, edges, weights);
 	}
 }
-
-/* Go on only while nothing has failed. */
-#define TRY(rc, call)                                      \
-	do {                                               \
-		if ((rc) == 0)                             \
-			(rc) = fth_gpu_check(call, #call); \
-	} while (0)
 
 /* Lengths become beginnings. */
 static int scan(u64 *offsets, uint64_t n, cudaStream_t stream)

@@ -53,7 +53,7 @@ static int expected(struct gpupattern *b, const struct fth_gpu_accesses *accesse
 static int fill_part(void *context, unsigned thread)
 {
 	struct gpupattern *b = (struct gpupattern *)context;
-	uint64_t *data = (uint64_t *)b->stage.host, first, end;
+	uint64_t *data = (uint64_t *)b->stage.medium.host, first, end;
 
 	fth_team_part(b->setup->medium / 8, 1, b->setup->base.threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++)
@@ -145,14 +145,14 @@ static int open_all(struct gpupattern *b)
 	/* The hot part once more, plainly, in place of the tiles. */
 	if (rc == 0)
 		rc = gpustage_start(&b->stage, s->hot);
-	TRY(rc, cudaMemcpyAsync(b->stage.tiles[0], b->stage.host, s->hot, cudaMemcpyHostToDevice,
-				b->stage.streams[0]));
+	TRY(rc, cudaMemcpyAsync(b->stage.tiles[0], b->stage.medium.host, s->hot,
+				cudaMemcpyHostToDevice, b->stage.streams[0]));
 	TRY(rc, cudaStreamSynchronize(b->stage.streams[0]));
 	if (rc == 0)
 		rc = gpustage_cache(&b->stage, &b->cache);
 	if (rc == 0)
 		rc = gpustage_array(b->cache, 0, s->medium / 8, true, &b->cached);
-	b->zero_copy = fth_gpu_source_plain(b->stage.mapped, s->medium / 8, 8, s->base.line);
+	b->zero_copy = fth_gpu_source_plain(b->stage.medium.mapped, s->medium / 8, 8, s->base.line);
 	b->plain = fth_gpu_source_plain(b->stage.tiles[0], s->hot / 8, 8, s->base.line);
 	return rc;
 }

@@ -2,13 +2,11 @@
 #include "gpustage.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 int gpustage_open(const struct gpustream_setup *setup, size_t bytes, char gpu[GPUSTREAM_NAME],
 		  struct gpustage *stage)
 {
 	struct cudaDeviceProp properties;
-	void *at;
 	int rc;
 
 	memset(stage, 0, sizeof(*stage));
@@ -17,13 +15,7 @@ int gpustage_open(const struct gpustream_setup *setup, size_t bytes, char gpu[GP
 	if (rc < 0)
 		return rc;
 	strncpy(gpu, properties.name, GPUSTREAM_NAME - 1);
-	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (at == MAP_FAILED)
-		return fth_fail(errno, "%zu bytes of host memory", bytes);
-	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
-	stage->host = (char *)at;
-	stage->bytes = bytes;
-	return 0;
+	return gpu_map(&stage->medium, bytes);
 }
 
 static int open_work(struct gpustage *stage)
@@ -38,13 +30,8 @@ static int open_work(struct gpustage *stage)
 int gpustage_start(struct gpustage *stage, size_t tile)
 {
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
-	int rc = fth_gpu_check(cudaHostRegister(stage->host, stage->bytes, cudaHostRegisterMapped),
-			       "pinning the medium");
+	int rc = gpu_pin(&stage->medium);
 
-	if (rc < 0)
-		return rc;
-	stage->registered = true;
-	TRY(rc, cudaHostGetDevicePointer((void **)&stage->mapped, stage->host, 0));
 	for (unsigned t = 0; t < GPUSTAGE_TILES; t++) {
 		TRY(rc, cudaMalloc((void **)&stage->tiles[t], tile));
 		TRY(rc, cudaStreamCreateWithFlags(&stage->streams[t], cudaStreamNonBlocking));
@@ -54,8 +41,8 @@ int gpustage_start(struct gpustage *stage, size_t tile)
 		rc = open_work(stage);
 	if (rc < 0)
 		return rc;
-	opts.bytes = stage->bytes;
-	opts.memory = stage->host;
+	opts.bytes = stage->medium.bytes;
+	opts.memory = stage->medium.host;
 	opts.queues = stage->setup.queues;
 	return fth_gpu_drive_open(&opts, &stage->drive);
 }
@@ -72,10 +59,7 @@ void gpustage_close(struct gpustage *stage)
 		if (stage->events[t])
 			(void)cudaEventDestroy(stage->events[t]);
 	}
-	if (stage->registered)
-		(void)cudaHostUnregister(stage->host);
-	if (stage->host)
-		(void)munmap(stage->host, stage->bytes);
+	gpu_unpin(&stage->medium);
 	memset(stage, 0, sizeof(*stage));
 }
 

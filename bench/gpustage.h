@@ -17,10 +17,7 @@
 
 struct gpustage {
 	struct gpustream_setup setup;
-	char *host;   /* the medium, */
-	char *mapped; /* as kernels see it */
-	size_t bytes;
-	bool registered;
+	struct gpu_pinned medium;
 	struct fth_gpu_work *work;
 	struct fth_gpu_drive *drive;
 	char *tiles[GPUSTAGE_TILES];

@@ -33,7 +33,8 @@ struct gputaxi {
 
 static double *column_of(struct gputaxi *b, unsigned column)
 {
-	return (double *)(b->stage.host + fth_taxi_offset(&b->table, (enum fth_taxi_column)column));
+	return (double *)(b->stage.medium.host +
+			  fth_taxi_offset(&b->table, (enum fth_taxi_column)column));
 }
 
 static void count_trip(struct gputaxi *b, unsigned thread, const struct fth_taxi_trip *trip)
@@ -109,7 +110,7 @@ static int by_zero_copy(struct gputaxi *b, const struct fth_taxi_query *query,
 			struct fth_taxi_answer *answer)
 {
 	struct fth_gpu_taxi_part part = b->taxi.part;
-	char *at = b->stage.mapped;
+	char *at = b->stage.medium.mapped;
 	int rc;
 
 	part.miles = fth_gpu_source_plain(at + fth_taxi_offset(&b->table, FTH_TAXI_DISTANCE),

@@ -51,7 +51,7 @@ FTH_HD uint64_t bits_of(unsigned vector, uint64_t i)
 
 static double *vector_of(const struct gpuvector *b, unsigned vector)
 {
-	return (double *)(b->stage.host + vector * b->setup->bytes);
+	return (double *)(b->stage.medium.host + vector * b->setup->bytes);
 }
 
 static int fill_part(void *context, unsigned thread)
@@ -361,8 +361,8 @@ static int open_all(struct gpuvector *b)
 	if (rc == 0)
 		rc = gpustage_cache(&b->stage, &b->cache);
 	for (unsigned i = 0; rc == 0 && i < VECTORS; i++) {
-		b->plain[i] = fth_gpu_source_plain(b->stage.mapped + i * b->setup->bytes, b->n, 8,
-						   b->setup->base.line);
+		b->plain[i] = fth_gpu_source_plain(b->stage.medium.mapped + i * b->setup->bytes,
+						   b->n, 8, b->setup->base.line);
 		rc = gpustage_array(b->cache, i * b->setup->bytes, b->n, i < 2, &b->cached[i]);
 	}
 	return rc;
