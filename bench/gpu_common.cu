@@ -53,3 +53,41 @@ void gpu_unpin(struct gpu_pinned *p)
 	if (p->host)
 		(void)munmap(p->host, p->bytes);
 }
+
+int gpu_rig_open(struct gpu_rig *rig, size_t medium)
+{
+	int rc = gpu_find(&rig->gpu);
+
+	if (rc == 0)
+		rc = gpu_map(&rig->medium, medium);
+	if (rc == 0)
+		rc = gpu_pin(&rig->medium);
+	TRY(rc, cudaStreamCreateWithFlags(&rig->stream, cudaStreamNonBlocking));
+	TRY(rc, cudaEventCreate(&rig->begin));
+	TRY(rc, cudaEventCreate(&rig->end));
+	return rc;
+}
+
+void gpu_rig_close(struct gpu_rig *rig)
+{
+	/* What fails here fails because the GPU has; the results were told before. */
+	if (rig->end)
+		(void)cudaEventDestroy(rig->end);
+	if (rig->begin)
+		(void)cudaEventDestroy(rig->begin);
+	if (rig->stream)
+		(void)cudaStreamDestroy(rig->stream);
+	gpu_unpin(&rig->medium);
+}
+
+int gpu_rig_elapsed(struct gpu_rig *rig, double *seconds)
+{
+	float ms = 0;
+	int rc = 0;
+
+	TRY(rc, cudaEventRecord(rig->end, rig->stream));
+	TRY(rc, cudaEventSynchronize(rig->end));
+	TRY(rc, cudaEventElapsedTime(&ms, rig->begin, rig->end));
+	*seconds = ms * 1e-3;
+	return rc;
+}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the benchmarks of GPU threads share: finding the GPU, and host memory that it reaches. */
+/* What the benchmarks of GPU threads share: the GPU, host memory that it reaches, and a clock. */
 #ifndef FTH_BENCH_GPU_COMMON_H
 #define FTH_BENCH_GPU_COMMON_H
 
@@ -36,5 +36,20 @@ int gpu_find(struct cudaDeviceProp *gpu);
 int gpu_map(struct gpu_pinned *p, size_t bytes);
 int gpu_pin(struct gpu_pinned *p);
 void gpu_unpin(struct gpu_pinned *p);
+
+/* What a benchmark of kernels begins with: a GPU, pinned memory as the medium, and a clock. */
+struct gpu_rig {
+	struct cudaDeviceProp gpu;
+	struct gpu_pinned medium;
+	cudaStream_t stream;
+	cudaEvent_t begin, end;
+};
+
+/* After a failure gpu_rig_close() is needed as well; it takes what is there. */
+int gpu_rig_open(struct gpu_rig *rig, size_t medium);
+void gpu_rig_close(struct gpu_rig *rig);
+
+/* Wait for what was launched since `begin` was recorded on the stream, and say how long it took. */
+int gpu_rig_elapsed(struct gpu_rig *rig, double *seconds);
 
 #endif

@@ -16,14 +16,11 @@
 
 struct gpublock {
 	struct gpublock_setup setup;
-	struct cudaDeviceProp gpu;
-	struct gpu_pinned medium;
+	struct gpu_rig rig;
 	struct gpublock_job job; /* what all runs share */
 	unsigned long long *wrong;
 	uint64_t next; /* command: fresh blocks for every run */
 	uint32_t stamps;
-	cudaStream_t stream;
-	cudaEvent_t begin, end;
 };
 
 /* ---- memory ---- */
@@ -31,19 +28,14 @@ struct gpublock {
 static int alloc_all(struct gpublock *b)
 {
 	struct gpublock_job *job = &b->job;
-	int rc = gpu_map(&b->medium, b->setup.medium);
+	int rc = gpu_rig_open(&b->rig, b->setup.medium);
 
-	if (rc == 0)
-		rc = gpu_pin(&b->medium);
-	job->medium = b->medium.mapped;
+	job->medium = b->rig.medium.mapped;
 	TRY(rc, cudaMalloc((void **)&job->data, b->setup.data));
 	TRY(rc, cudaMalloc((void **)&job->done, THREADS_MAX * sizeof(uint32_t)));
 	TRY(rc, cudaMalloc((void **)&job->failed, 2 * sizeof(uint32_t)));
 	TRY(rc, cudaMalloc((void **)&job->locks, QUEUES_MAX * sizeof(struct gpublock_lock)));
 	TRY(rc, cudaMalloc((void **)&b->wrong, sizeof(*b->wrong)));
-	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
-	TRY(rc, cudaEventCreate(&b->begin));
-	TRY(rc, cudaEventCreate(&b->end));
 	return rc;
 }
 
@@ -63,26 +55,21 @@ static int fill_medium(struct gpublock *b)
 	set_block(b, 512, false);
 	b->job.first = 0;
 	b->job.stamp = 0;
-	gpublock_fill<<<FILL_BLOCKS, 256, 0, b->stream>>>(b->job, (b->job.mask + 1) * b->setup.ssds,
-							  true);
+	gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig.stream>>>(
+		b->job, (b->job.mask + 1) * b->setup.ssds, true);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	return rc;
 }
 
 int gpublock_open(const struct gpublock_setup *setup, struct gpublock **out)
 {
-	struct cudaDeviceProp gpu;
-	struct gpublock *b;
-	int rc = gpu_find(&gpu);
+	struct gpublock *b = (struct gpublock *)calloc(1, sizeof(*b));
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	b = (struct gpublock *)calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->setup = *setup;
-	b->gpu = gpu;
 	rc = alloc_all(b);
 	if (rc == 0)
 		rc = fill_medium(b);
@@ -104,18 +91,18 @@ void gpublock_close(struct gpublock *b)
 	(void)cudaFree(b->job.failed);
 	(void)cudaFree(b->job.locks);
 	(void)cudaFree(b->wrong);
-	gpu_unpin(&b->medium);
+	gpu_rig_close(&b->rig);
 	free(b);
 }
 
 const char *gpublock_gpu(const struct gpublock *b)
 {
-	return b->gpu.name;
+	return b->rig.gpu.name;
 }
 
 double gpublock_pin_seconds(const struct gpublock *b)
 {
-	return b->medium.seconds;
+	return b->rig.medium.seconds;
 }
 
 /* ---- before and after a run of n commands ---- */
@@ -129,15 +116,15 @@ static int prepare(struct gpublock *b, uint64_t n)
 	job->first = b->next;
 	job->stamp = job->write ? ++b->stamps : 0;
 	b->next += n;
-	TRY(rc, cudaMemsetAsync(job->failed, 0, 2 * sizeof(uint32_t), b->stream));
-	TRY(rc, cudaMemsetAsync(b->wrong, 0, sizeof(*b->wrong), b->stream));
+	TRY(rc, cudaMemsetAsync(job->failed, 0, 2 * sizeof(uint32_t), b->rig.stream));
+	TRY(rc, cudaMemsetAsync(b->wrong, 0, sizeof(*b->wrong), b->rig.stream));
 	if (!job->write) {
-		TRY(rc, cudaMemsetAsync(job->data, 0xa5, n * job->block, b->stream));
+		TRY(rc, cudaMemsetAsync(job->data, 0xa5, n * job->block, b->rig.stream));
 	} else {
-		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->stream>>>(*job, n, false);
+		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig.stream>>>(*job, n, false);
 		TRY(rc, cudaGetLastError());
 	}
-	TRY(rc, cudaStreamSynchronize(b->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	return rc;
 }
 
@@ -148,31 +135,19 @@ static int verify(struct gpublock *b, uint64_t n)
 	unsigned long long wrong = 0;
 	int rc = 0;
 
-	gpublock_check<<<FILL_BLOCKS, 256, 0, b->stream>>>(b->job, n, b->job.write, b->wrong);
+	gpublock_check<<<FILL_BLOCKS, 256, 0, b->rig.stream>>>(b->job, n, b->job.write, b->wrong);
 	TRY(rc, cudaGetLastError());
 	if (b->job.write) {
 		restore.stamp = 0;
-		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->stream>>>(restore, n, true);
+		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig.stream>>>(restore, n, true);
 		TRY(rc, cudaGetLastError());
 	}
-	TRY(rc,
-	    cudaMemcpyAsync(&wrong, b->wrong, sizeof(wrong), cudaMemcpyDeviceToHost, b->stream));
-	TRY(rc, cudaStreamSynchronize(b->stream));
+	TRY(rc, cudaMemcpyAsync(&wrong, b->wrong, sizeof(wrong), cudaMemcpyDeviceToHost,
+				b->rig.stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	if (rc == 0 && wrong)
 		rc = fth_fail(EILSEQ, "%llu sixteen-byte words of %llu blocks were wrong", wrong,
 			      (unsigned long long)n);
-	return rc;
-}
-
-static int elapsed(struct gpublock *b, double *seconds)
-{
-	float ms = 0;
-	int rc = 0;
-
-	TRY(rc, cudaEventRecord(b->end, b->stream));
-	TRY(rc, cudaEventSynchronize(b->end));
-	TRY(rc, cudaEventElapsedTime(&ms, b->begin, b->end));
-	*seconds = ms * 1e-3;
 	return rc;
 }
 
@@ -180,20 +155,20 @@ static int elapsed(struct gpublock *b, double *seconds)
 
 static void launch_copy(struct gpublock *b, unsigned way, uint64_t n)
 {
-	unsigned processors = (unsigned)b->gpu.multiProcessorCount;
+	unsigned processors = (unsigned)b->rig.gpu.multiProcessorCount;
 
 	switch (way) {
 	case 0:
-		gpublock_copy<1><<<8 * processors, 256, 0, b->stream>>>(b->job, n);
+		gpublock_copy<1><<<8 * processors, 256, 0, b->rig.stream>>>(b->job, n);
 		break;
 	case 1:
-		gpublock_copy<8><<<2 * processors, 256, 0, b->stream>>>(b->job, n);
+		gpublock_copy<8><<<2 * processors, 256, 0, b->rig.stream>>>(b->job, n);
 		break;
 	case 2:
-		gpublock_copy<4><<<4 * processors, 256, 0, b->stream>>>(b->job, n);
+		gpublock_copy<4><<<4 * processors, 256, 0, b->rig.stream>>>(b->job, n);
 		break;
 	default:
-		gpublock_copy<8><<<8 * processors, 256, 0, b->stream>>>(b->job, n);
+		gpublock_copy<8><<<8 * processors, 256, 0, b->rig.stream>>>(b->job, n);
 	}
 }
 
@@ -210,13 +185,13 @@ int gpublock_raw(struct gpublock *b, uint32_t block, bool write, double *rate)
 		double seconds = 0;
 
 		rc = prepare(b, n);
-		TRY(rc, cudaEventRecord(b->begin, b->stream));
+		TRY(rc, cudaEventRecord(b->rig.begin, b->rig.stream));
 		if (rc < 0)
 			break;
 		launch_copy(b, way, n);
 		TRY(rc, cudaGetLastError());
 		if (rc == 0)
-			rc = elapsed(b, &seconds);
+			rc = gpu_rig_elapsed(&b->rig, &seconds);
 		if (rc == 0)
 			rc = verify(b, n);
 		if (rc == 0 && (double)n / seconds > *rate)
@@ -236,7 +211,7 @@ static int open_drive(struct gpublock *b, const struct gpublock_point *p,
 	opts.medium = p->nothing ? FTH_GPU_MEDIUM_NONE : FTH_GPU_MEDIUM_HOST;
 	opts.ssds = b->setup.ssds;
 	opts.bytes = b->setup.medium / opts.ssds;
-	opts.memory = b->medium.host;
+	opts.memory = b->rig.medium.host;
 	opts.queues = p->queues;
 	opts.entries = b->setup.entries;
 	opts.warps = b->setup.warps;
@@ -253,14 +228,14 @@ static int launch(struct gpublock *b, const struct gpublock_point *p)
 	int rc = 0;
 
 	if (p->design == GPUBLOCK_LOCK)
-		gpublock_init_locks<<<p->queues, 1, 0, b->stream>>>(b->job);
-	TRY(rc, cudaEventRecord(b->begin, b->stream));
+		gpublock_init_locks<<<p->queues, 1, 0, b->rig.stream>>>(b->job);
+	TRY(rc, cudaEventRecord(b->rig.begin, b->rig.stream));
 	if (p->design == GPUBLOCK_WARP)
-		gpublock_warp<<<blocks, per_block, 0, b->stream>>>(b->job);
+		gpublock_warp<<<blocks, per_block, 0, b->rig.stream>>>(b->job);
 	else if (p->design == GPUBLOCK_THREAD)
-		gpublock_thread<<<blocks, per_block, 0, b->stream>>>(b->job);
+		gpublock_thread<<<blocks, per_block, 0, b->rig.stream>>>(b->job);
 	else
-		gpublock_one_lock<<<blocks, per_block, 0, b->stream>>>(b->job);
+		gpublock_one_lock<<<blocks, per_block, 0, b->rig.stream>>>(b->job);
 	TRY(rc, cudaGetLastError());
 	return rc;
 }
@@ -272,10 +247,10 @@ static int collect(struct gpublock *b, const struct gpublock_point *p, uint64_t 
 	int rc = done ? 0 : -ENOMEM;
 
 	TRY(rc, cudaMemcpyAsync(done, b->job.done, p->threads * sizeof(*done),
-				cudaMemcpyDeviceToHost, b->stream));
+				cudaMemcpyDeviceToHost, b->rig.stream));
 	TRY(rc, cudaMemcpyAsync(failed, b->job.failed, sizeof(failed), cudaMemcpyDeviceToHost,
-				b->stream));
-	TRY(rc, cudaStreamSynchronize(b->stream));
+				b->rig.stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	*commands = 0;
 	for (uint32_t i = 0; rc == 0 && i < p->threads; i++)
 		*commands += done[i];
@@ -298,7 +273,7 @@ static int run_on(struct gpublock *b, const struct gpublock_point *p, struct fth
 	if (rc == 0)
 		rc = launch(b, p);
 	if (rc == 0)
-		rc = elapsed(b, &seconds);
+		rc = gpu_rig_elapsed(&b->rig, &seconds);
 	if (rc == 0)
 		rc = collect(b, p, &result->commands);
 	if (rc == 0 && !p->nothing)

@@ -15,12 +15,9 @@
 
 struct gpucache {
 	struct gpucache_setup setup;
-	struct cudaDeviceProp gpu;
-	struct gpu_pinned medium;
+	struct gpu_rig rig;
 	uint64_t *plain; /* setup.hot bytes of GPU memory with the same values */
 	struct gpucache_report *report;
-	cudaStream_t stream;
-	cudaEvent_t begin, end;
 	struct fth_gpu_drive *drive;
 	uint64_t next; /* line: fresh ones for every run */
 };
@@ -30,28 +27,23 @@ struct gpucache {
 /* More than fit at once, so that the last ones to start are few beside all. */
 static unsigned many_blocks(const struct gpucache *b)
 {
-	return 64 * (unsigned)b->gpu.multiProcessorCount;
+	return 64 * (unsigned)b->rig.gpu.multiProcessorCount;
 }
 
 static int alloc_all(struct gpucache *b)
 {
-	int rc = gpu_map(&b->medium, b->setup.medium);
+	int rc = gpu_rig_open(&b->rig, b->setup.medium);
 
-	if (rc == 0)
-		rc = gpu_pin(&b->medium);
 	TRY(rc, cudaMalloc((void **)&b->plain, b->setup.hot));
 	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
-	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
-	TRY(rc, cudaEventCreate(&b->begin));
-	TRY(rc, cudaEventCreate(&b->end));
 	if (rc < 0)
 		return rc;
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>((uint64_t *)b->medium.mapped,
-								   b->setup.medium / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig.stream>>>(
+		(uint64_t *)b->rig.medium.mapped, b->setup.medium / 8);
 	TRY(rc, cudaGetLastError());
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->stream>>>(b->plain, b->setup.hot / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig.stream>>>(b->plain, b->setup.hot / 8);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	return rc;
 }
 
@@ -60,24 +52,19 @@ static int open_drive(struct gpucache *b)
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
 
 	opts.bytes = b->setup.medium;
-	opts.memory = b->medium.host;
+	opts.memory = b->rig.medium.host;
 	opts.queues = b->setup.queues;
 	return fth_gpu_drive_open(&opts, &b->drive);
 }
 
 int gpucache_open(const struct gpucache_setup *setup, struct gpucache **out)
 {
-	struct cudaDeviceProp gpu;
-	struct gpucache *b;
-	int rc = gpu_find(&gpu);
+	struct gpucache *b = (struct gpucache *)calloc(1, sizeof(*b));
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	b = (struct gpucache *)calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
 	b->setup = *setup;
-	b->gpu = gpu;
 	rc = alloc_all(b);
 	if (rc == 0)
 		rc = open_drive(b);
@@ -97,13 +84,13 @@ void gpucache_close(struct gpucache *b)
 	(void)fth_gpu_drive_close(b->drive);
 	(void)cudaFree(b->plain);
 	(void)cudaFree(b->report);
-	gpu_unpin(&b->medium);
+	gpu_rig_close(&b->rig);
 	free(b);
 }
 
 const char *gpucache_gpu(const struct gpucache *b)
 {
-	return b->gpu.name;
+	return b->rig.gpu.name;
 }
 
 int gpucache_registers(enum gpucache_kernel kernel)
@@ -127,21 +114,19 @@ int gpucache_registers(enum gpucache_kernel kernel)
 static int timed(struct gpucache *b, const std::function<void()> &launch, double *seconds)
 {
 	struct gpucache_report report;
-	float ms = 0;
 	int rc = 0;
 
-	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->stream));
-	TRY(rc, cudaEventRecord(b->begin, b->stream));
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig.stream));
+	TRY(rc, cudaEventRecord(b->rig.begin, b->rig.stream));
 	if (rc < 0)
 		return rc;
 	launch();
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaEventRecord(b->end, b->stream));
-	TRY(rc,
-	    cudaMemcpyAsync(&report, b->report, sizeof(report), cudaMemcpyDeviceToHost, b->stream));
-	TRY(rc, cudaStreamSynchronize(b->stream));
-	TRY(rc, cudaEventElapsedTime(&ms, b->begin, b->end));
-	*seconds = ms * 1e-3;
+	if (rc == 0)
+		rc = gpu_rig_elapsed(&b->rig, seconds);
+	TRY(rc, cudaMemcpyAsync(&report, b->report, sizeof(report), cudaMemcpyDeviceToHost,
+				b->rig.stream));
+	TRY(rc, cudaStreamSynchronize(b->rig.stream));
 	if (rc == 0 && report.failed)
 		rc = fth_fail(-report.rc, "%llu threads failed, one with %s", report.failed,
 			      strerror(-report.rc));
@@ -179,7 +164,7 @@ static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t s
 {
 	unsigned blocks = many_blocks(b), gathering = (unsigned)(a.count / 4 / EACH / PER_BLOCK);
 	struct gpucache_report *report = b->report;
-	cudaStream_t s = b->stream;
+	cudaStream_t s = b->rig.stream;
 	const std::function<void()> runs[HOT_RUNS] = {
 		[&] { gpucache_sequential<<<blocks, PER_BLOCK, 0, s>>>(a, report); },
 		[&] {
@@ -273,7 +258,7 @@ static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
 				b,
 				[&] {
 					gpucache_cold_lines<<<b->setup.threads / PER_BLOCK,
-							      PER_BLOCK, 0, b->stream>>>(
+							      PER_BLOCK, 0, b->rig.stream>>>(
 						a, b->next, n, b->report);
 				},
 				&seconds);
