@@ -146,29 +146,14 @@ static int parse(struct bench *b, int argc, char **argv)
 
 /* ---- the file ---- */
 
-/* A path as a URI writes it. */
-static void escape_path(char *to, size_t len, const char *path)
-{
-	size_t n = 0;
-
-	for (; *path && n + 4 < len; path++) {
-		unsigned char c = (unsigned char)*path;
-
-		if (c < ' ' || strchr("%?&()", c))
-			n += (size_t)snprintf(to + n, len - n, "%%%02X", c);
-		else
-			to[n++] = *path;
-	}
-	to[n] = '\0';
-}
-
 static int open_file(struct bench *b)
 {
 	char path[4096], uri[8192];
-	int rc;
+	int rc = fth_uri_escape(b->path, path, sizeof(path));
 
+	if (rc < 0)
+		return rc;
 	b->made_file = access(b->path, F_OK) != 0;
-	escape_path(path, sizeof(path), b->path);
 	if (b->made_file)
 		snprintf(uri, sizeof(uri), "file:%s?create=on&size=%llu%s%s", path,
 			 (unsigned long long)b->size, b->options ? "&" : "",

@@ -2,6 +2,7 @@
 #include "scratch.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/uri.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,22 +20,6 @@ static const char *folder_of(const char *folder)
 	if (folder)
 		return folder;
 	return tmp && *tmp ? tmp : "/tmp";
-}
-
-/* A path as a URI writes it. */
-static void escape(char *to, size_t len, const char *path)
-{
-	size_t n = 0;
-
-	for (; *path && n + 4 < len; path++) {
-		unsigned char c = (unsigned char)*path;
-
-		if (c < ' ' || strchr("%?&()", c))
-			n += (size_t)snprintf(to + n, len - n, "%%%02X", c);
-		else
-			to[n++] = *path;
-	}
-	to[n] = '\0';
 }
 
 static int make_file(const char *path, uint64_t size)
@@ -60,7 +45,9 @@ int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char
 	*scratch = (struct fth_scratch){0};
 	snprintf(scratch->path, sizeof(scratch->path), "%s/fathom-bench-%ld-%s", folder_of(folder),
 		 (long)getpid(), name);
-	escape(escaped, sizeof(escaped), scratch->path);
+	rc = fth_uri_escape(scratch->path, escaped, sizeof(escaped));
+	if (rc < 0)
+		return rc;
 	snprintf(scratch->uri, sizeof(scratch->uri), "file:%s%s%s", escaped, options ? "?" : "",
 		 options ? options : "");
 	rc = make_file(scratch->path, size);

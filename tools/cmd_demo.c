@@ -10,6 +10,7 @@
 #include "workload.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/uri.h"
 #include "fathom/dev/crash.h"
 
 #include <errno.h>
@@ -129,32 +130,21 @@ static int run_on(struct fth_dev *dev, const struct step *step, struct fth_workl
 	return rc;
 }
 
-/* Append `text` to a URI's path, the characters that mean something there as %XX. */
-static void append_path(char *uri, size_t size, const char *text)
-{
-	for (; *text; text++) {
-		size_t used = strlen(uri);
-		bool plain_char = (unsigned char)*text > ' ' && !strchr("%?&()\x7f", *text);
-
-		snprintf(uri + used, size - used, plain_char ? "%c" : "%%%02X",
-			 (unsigned char)*text);
-	}
-}
-
 int demo_open_temporary(uint64_t bytes, struct fth_dev **out)
 {
 	const char *folder = getenv("TMPDIR");
 	char path[1024], uri[3 * sizeof(path) + 8] = "file:";
+	size_t used = strlen(uri);
 	int fd, rc;
 
 	snprintf(path, sizeof(path), "%s/fathom-demo-XXXXXX", folder ? folder : "/tmp");
 	fd = mkstemp(path);
 	if (fd < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
-	append_path(uri, sizeof(uri), path);
-	if (ftruncate(fd, (off_t)bytes) < 0)
+	rc = fth_uri_escape(path, uri + used, sizeof(uri) - used);
+	if (rc == 0 && ftruncate(fd, (off_t)bytes) < 0)
 		rc = fth_fail(errno, "%s: %s", path, strerror(errno));
-	else
+	if (rc == 0)
 		rc = fth_dev_open(uri, out);
 	close(fd);
 	unlink(path);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parsing of device URIs; the grammar is in the header. */
+/* Reading and writing of device URIs; the grammar is in the header. */
 #include "fathom/base/uri.h"
 
 #include "fathom/base/error.h"
@@ -44,6 +44,28 @@ static int decode(const char *text, size_t len, char **out)
 	}
 	copy[n] = '\0';
 	*out = copy;
+	return 0;
+}
+
+int fth_uri_escape(const char *text, char *to, size_t size)
+{
+	static const char digits[] = "0123456789ABCDEF";
+	size_t n = 0;
+
+	for (const char *at = text; *at; at++) {
+		unsigned char c = (unsigned char)*at;
+
+		if (n + 4 > size)
+			return fth_fail(ENAMETOOLONG, "%s: too long for a URI", text);
+		if (iscntrl(c) || strchr("%?&()", c)) {
+			to[n++] = '%';
+			to[n++] = digits[c >> 4];
+			to[n++] = digits[c & 15];
+		} else {
+			to[n++] = *at;
+		}
+	}
+	to[n] = '\0';
 	return 0;
 }
 

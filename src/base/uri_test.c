@@ -27,6 +27,26 @@ static void leaves(void **state)
 	fth_uri_release(&uri);
 }
 
+static void what_is_escaped_is_read_back(void **state)
+{
+	static const char path[] = "/a?b(c)%&d\n\x7f\xc3\xa4 e";
+	char text[128] = "file:", small[12];
+	struct fth_uri uri;
+
+	(void)state;
+	assert_ok(fth_uri_escape(path, text + 5, sizeof(text) - 5));
+	assert_string_equal(text, "file:/a%3Fb%28c%29%25%26d%0A%7F\xc3\xa4 e");
+	assert_ok(fth_uri_parse(&uri, text));
+	assert_string_equal(uri.path, path);
+	fth_uri_release(&uri);
+
+	assert_ok(fth_uri_escape("%%ab", small, sizeof(small)));
+	assert_string_equal(small, "%25%25ab");
+	assert_int_equal(fth_uri_escape("%%%%", small, sizeof(small)), -ENAMETOOLONG);
+	assert_ok(fth_uri_escape("", small, 1));
+	assert_string_equal(small, "");
+}
+
 static void wrappers_nest(void **state)
 {
 	struct fth_uri uri;
@@ -124,6 +144,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(leaves),
+		cmocka_unit_test(what_is_escaped_is_read_back),
 		cmocka_unit_test(wrappers_nest),
 		cmocka_unit_test(bad_text_is_refused),
 		cmocka_unit_test(options_are_typed_and_bounded),

@@ -20,6 +20,7 @@
 #define FATHOM_BASE_URI_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -65,6 +66,12 @@ int fth_uri_take_bool(struct fth_uri *uri, const char *key, bool *out);
 
 /* -EINVAL naming the first option nobody took; 0 when all were taken. */
 int fth_uri_finish(const struct fth_uri *uri);
+
+/*
+ * A path or value as a URI writes it. 0, or -ENAMETOOLONG when `size` may not be enough; three
+ * times the length of the text and 1 always are.
+ */
+int fth_uri_escape(const char *text, char *to, size_t size);
 
 /* "4G", "512", "64K" to bytes; the whole text must be used. 0 or -EINVAL. */
 int fth_parse_size(const char *text, uint64_t *out);
