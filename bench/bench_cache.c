@@ -8,6 +8,7 @@
  */
 #include "cache_parts.h"
 #include "cli.h"
+#include "report.h"
 
 #include "fathom/base/error.h"
 
@@ -285,11 +286,7 @@ static void report(const struct bench *b)
 		peer += log(fth_rounds_peer(parts[i])) / n;
 		least = fmin(least, fth_rounds_ratio(parts[i]));
 	}
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "cache");
-	fth_json_double(&j, "ours", exp(ours));
-	fth_json_double(&j, "peer", exp(peer));
-	fth_json_double(&j, "ratio", exp(ours - peer));
+	fth_bench_json(&j, "cache", exp(ours), exp(peer), exp(ours - peer));
 	fth_json_double(&j, "min_ratio", least);
 	for (unsigned i = 0; i < n; i++)
 		fth_json_double(&j, names[i], fth_rounds_ratio(parts[i]));

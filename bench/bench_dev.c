@@ -13,6 +13,7 @@
 #include "fio.h"
 #include "json.h"
 #include "median.h"
+#include "report.h"
 #include "stamp.h"
 
 #include "fathom/base/error.h"
@@ -377,11 +378,7 @@ static void report(const struct bench *b)
 	if (!fth_cli_json())
 		printf("geometric mean %13.0f %14.0f %8.3f   (least %.3f)\n", ours, peer,
 		       ours / peer, least);
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "dev");
-	fth_json_double(&j, "ours", ours);
-	fth_json_double(&j, "peer", peer);
-	fth_json_double(&j, "ratio", ours / peer);
+	fth_bench_json(&j, "dev", ours, peer, ours / peer);
 	fth_json_double(&j, "min_ratio", least);
 	report_parameters(&j, b);
 	report_cells(&j, b);

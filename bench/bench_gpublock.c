@@ -6,6 +6,7 @@
  * queue pair, which is the peer.
  */
 #include "gpublock.h"
+#include "report.h"
 
 #include "app_options.h"
 #include "cli.h"
@@ -301,11 +302,8 @@ static void print_json(const struct gpublock *bench, const struct options *o, co
 	const struct point *peer = find(t, GPUBLOCK_LOCK, 4096);
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gpublock");
-	fth_json_double(&j, "ours", ours->result.rate);
-	fth_json_double(&j, "peer", peer->result.rate);
-	fth_json_double(&j, "ratio", ours->result.rate / peer->result.rate);
+	fth_bench_json(&j, "gpublock", ours->result.rate, peer->result.rate,
+		       ours->result.rate / peer->result.rate);
 	fth_json_string(&j, "peer_name", "lock");
 	fth_json_string(&j, "unit", "commands/s");
 	fth_json_u64(&j, "ratio_at_threads", ours->what.threads);

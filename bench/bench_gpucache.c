@@ -5,6 +5,7 @@
  */
 #include "gpublock.h"
 #include "gpucache.h"
+#include "report.h"
 
 #include "app_options.h"
 #include "cli.h"
@@ -126,11 +127,7 @@ static void print_json(const struct gpucache *bench, const struct gpucache_setup
 {
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gpucache");
-	fth_json_double(&j, "ours", t->cold[0].rate);
-	fth_json_double(&j, "peer", t->limit[0]);
-	fth_json_double(&j, "ratio", t->cold[0].rate / t->limit[0]);
+	fth_bench_json(&j, "gpucache", t->cold[0].rate, t->limit[0], t->cold[0].rate / t->limit[0]);
 	fth_json_string(&j, "peer_name", "random blocks copied with no cache");
 	fth_json_string(&j, "unit", "lines/s");
 	fth_json_string(&j, "gpu", gpucache_gpu(bench));

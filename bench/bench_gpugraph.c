@@ -10,6 +10,7 @@
  * either direction, with the one that EMOGI does, push by zero copy.
  */
 #include "gpugraph.h"
+#include "report.h"
 
 #include "app_options.h"
 #include "cli.h"
@@ -186,11 +187,8 @@ static void print_json(const struct gpugraph *bench, const struct gpugraph_setup
 	double push = worst_against_push(t);
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gpugraph");
-	fth_json_double(&j, "ours", 1 / worst.result->cached);
-	fth_json_double(&j, "peer", 1 / worst.result->zero_copy);
-	fth_json_double(&j, "ratio", ratio_of(worst.result));
+	fth_bench_json(&j, "gpugraph", 1 / worst.result->cached, 1 / worst.result->zero_copy,
+		       ratio_of(worst.result));
 	fth_json_string(&j, "peer_name", "the same algorithm by zero copy from pinned host memory");
 	fth_json_string(&j, "unit", "runs/s");
 	fth_json_string(&j, "worst_algorithm", algorithm_names[worst.algorithm]);

@@ -4,9 +4,10 @@
  * stride, anywhere, and some much more often than others; cold and hot, through a cache in GPU
  * memory, against reading host memory directly, and against blocks that are copied with no cache.
  */
-#include "gpublock.h"
 #include "app_options.h"
+#include "gpublock.h"
 #include "gpustream_cli.h"
+#include "report.h"
 
 #include <stdio.h>
 
@@ -83,11 +84,8 @@ static void print_json(const struct gpupattern_setup *s, const struct limits *li
 	const struct gpupattern_cell *hot = &result->hot[3];
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gpupattern");
-	fth_json_double(&j, "ours", (double)hot->accesses / hot->ours);
-	fth_json_double(&j, "peer", (double)hot->accesses / hot->zero_copy);
-	fth_json_double(&j, "ratio", hot->zero_copy / hot->ours);
+	fth_bench_json(&j, "gpupattern", (double)hot->accesses / hot->ours,
+		       (double)hot->accesses / hot->zero_copy, hot->zero_copy / hot->ours);
 	fth_json_string(&j, "unit", "elements/s, zipf, hot");
 	fth_json_string(&j, "peer_name", "zero copy from pinned host memory");
 	fth_json_u64(&j, "medium", s->medium);

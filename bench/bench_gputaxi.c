@@ -5,6 +5,7 @@
  */
 #include "app_options.h"
 #include "gpustream_cli.h"
+#include "report.h"
 
 #include <stdio.h>
 
@@ -72,11 +73,8 @@ static void print_json(const struct gputaxi_setup *s, const struct gputaxi_resul
 	const struct gputaxi_cell *last = &result->cells[GPUTAXI_CELLS - 1];
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gputaxi");
-	fth_json_double(&j, "ours", (double)s->rows / last->ours);
-	fth_json_double(&j, "peer", (double)s->rows / last->whole);
-	fth_json_double(&j, "ratio", last->whole / last->ours);
+	fth_bench_json(&j, "gputaxi", (double)s->rows / last->ours, (double)s->rows / last->whole,
+		       last->whole / last->ours);
 	fth_json_double(&j, "ratio_staged", last->staged / last->ours);
 	fth_json_double(&j, "bound_by_bytes", bound_by_bytes(last));
 	fth_json_double(&j, "bound_by_link", bound_by_link(result, GPUTAXI_CELLS - 1));

@@ -5,6 +5,7 @@
  */
 #include "app_options.h"
 #include "gpustream_cli.h"
+#include "report.h"
 
 #include <stdio.h>
 
@@ -60,11 +61,8 @@ static void print_json(const struct gpuvector_setup *s, const struct gpuvector_r
 	const struct gpuvector_cell *add = &result->cells[GPUVECTOR_ADD];
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gpuvector");
-	fth_json_double(&j, "ours", rate(add, add->ours));
-	fth_json_double(&j, "peer", rate(add, add->tiled));
-	fth_json_double(&j, "ratio", add->tiled / add->ours);
+	fth_bench_json(&j, "gpuvector", rate(add, add->ours), rate(add, add->tiled),
+		       add->tiled / add->ours);
 	fth_json_string(&j, "unit", "bytes/s of vectorAdd, in and out");
 	fth_json_string(&j, "peer_name", "tiles moved by the copy engine, three at a time");
 	fth_json_u64(&j, "vector", s->bytes);

@@ -15,6 +15,7 @@
 #include "graph_side.h"
 #include "json.h"
 #include "median.h"
+#include "report.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -367,11 +368,7 @@ static void report(const struct bench *b)
 		      least_ratio(b, GRAPH_PAGERANK) * b->cells[GRAPH_PAGERANK][GRAPH_OURS].median;
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "graph");
-	fth_json_double(&j, "ours", ours);
-	fth_json_double(&j, "peer", peer);
-	fth_json_double(&j, "ratio", peer / ours);
+	fth_bench_json(&j, "graph", ours, peer, peer / ours);
 	fth_json_double(&j, "bfs_ratio_random", ratio(b, GRAPH_BFS, GRAPH_MMAP_RANDOM));
 	fth_json_double(&j, "bfs_ratio_default", ratio(b, GRAPH_BFS, GRAPH_MMAP_DEFAULT));
 	fth_json_double(&j, "pr_ratio_random", ratio(b, GRAPH_PAGERANK, GRAPH_MMAP_RANDOM));

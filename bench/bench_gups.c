@@ -8,6 +8,7 @@
 #include "cli.h"
 #include "json.h"
 #include "median.h"
+#include "report.h"
 #include "scratch.h"
 
 #include "fathom/apps/gups.h"
@@ -317,11 +318,7 @@ static void report(const struct bench *b)
 
 	if (!fth_cli_json())
 		printf("median %10.0f %21s   %10.0f %21s %8.3f\n", ours, "", peer, "", ours / peer);
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "gups");
-	fth_json_double(&j, "ours", ours);
-	fth_json_double(&j, "peer", peer);
-	fth_json_double(&j, "ratio", ours / peer);
+	fth_bench_json(&j, "gups", ours, peer, ours / peer);
 	fth_json_string(&j, "unit", "updates/s");
 	fth_json_string(&j, "peer_name", b->random ? "mmap, MADV_RANDOM" : "mmap");
 	fth_json_string(&j, "device", b->scratch.uri);

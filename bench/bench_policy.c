@@ -4,6 +4,7 @@
  * what a policy that knows the future would reach. No device, no clock: the same on any machine.
  */
 #include "policy.h"
+#include "report.h"
 
 #include "cli.h"
 #include "json.h"
@@ -138,11 +139,7 @@ static void print_json(const struct fth_policy_scale *scale, const struct result
 	double ours = results->mean[index_of(OURS)], peer = results->mean[index_of(PEER)];
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "policy");
-	fth_json_double(&j, "ours", ours);
-	fth_json_double(&j, "peer", peer);
-	fth_json_double(&j, "ratio", ours / peer);
+	fth_bench_json(&j, "policy", ours, peer, ours / peer);
 	fth_json_string(&j, "ours_name", OURS);
 	fth_json_string(&j, "peer_name", PEER);
 	fth_json_string(&j, "unit", "mean over traces of hit rate / OPT's hit rate");

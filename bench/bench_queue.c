@@ -5,6 +5,7 @@
  * checks every word of it, and goes on.
  */
 #include "queue_design.h"
+#include "report.h"
 
 #include "cli.h"
 #include "json.h"
@@ -263,11 +264,8 @@ static void print_json(const struct options *options, const struct sample (*resu
 		if (abs((int)options->threads[p] - RATIO_AT) <
 		    abs((int)options->threads[at] - RATIO_AT))
 			at = p;
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "queue");
-	fth_json_double(&j, "ours", results[at][0].rate);
-	fth_json_double(&j, "peer", results[at][1].rate);
-	fth_json_double(&j, "ratio", results[at][0].rate / results[at][1].rate);
+	fth_bench_json(&j, "queue", results[at][0].rate, results[at][1].rate,
+		       results[at][0].rate / results[at][1].rate);
 	fth_json_string(&j, "peer_name", "lock");
 	fth_json_string(&j, "unit", "commands/s");
 	fth_json_u64(&j, "ratio_at_threads", options->threads[at]);

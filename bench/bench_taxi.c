@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "json.h"
 #include "median.h"
+#include "report.h"
 #include "scratch.h"
 
 #include "fathom/apps/taxi.h"
@@ -202,11 +203,8 @@ static void report(const struct bench *b)
 	const struct cell *last = &b->cells[CELLS - 1];
 	struct fth_json j;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "taxi");
-	fth_json_double(&j, "ours", last->ours_median);
-	fth_json_double(&j, "peer", last->peer_median);
-	fth_json_double(&j, "ratio", last->ours_median / last->peer_median);
+	fth_bench_json(&j, "taxi", last->ours_median, last->peer_median,
+		       last->ours_median / last->peer_median);
 	fth_json_double(&j, "amplification", amplification(&last->ours_last));
 	fth_json_double(&j, "peer_amplification", amplification(&last->peer_last));
 	fth_json_string(&j, "unit", "trips/s of Q5 at 0.03 %");

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "json.h"
 #include "median.h"
+#include "report.h"
 #include "scratch.h"
 #include "vectoradd_tiled.h"
 
@@ -281,11 +282,7 @@ static void report(const struct bench *b)
 	if (!fth_cli_json())
 		printf("median    %12.1f MB/s %12.1f MB/s %8.3f\n", ours / 1e6, peer / 1e6,
 		       ours / peer);
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "bench", "vectoradd");
-	fth_json_double(&j, "ours", ours);
-	fth_json_double(&j, "peer", peer);
-	fth_json_double(&j, "ratio", ours / peer);
+	fth_bench_json(&j, "vectoradd", ours, peer, ours / peer);
 	fth_json_string(&j, "unit", "bytes/s, two read and one written");
 	fth_json_string(&j, "device", b->scratch.uri);
 	fth_json_u64(&j, "size", b->size);
