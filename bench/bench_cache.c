@@ -6,6 +6,7 @@
  * Siblings: cache_hot.c reads hot lines, against plain memory; cache_miss.c gathers cold ones,
  * against the device alone.
  */
+#include "app_options.h"
 #include "cache_parts.h"
 #include "cli.h"
 #include "report.h"
@@ -320,14 +321,10 @@ static int run(int argc, char **argv)
 	rc = measure(&b);
 	if (b.made_file)
 		unlink(b.file);
-	if (rc == -EINTR || fth_cli_stopped())
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0) {
-		fth_cli_error("%s", fth_error_text(rc));
-		return rc == -ENOSYS || rc == -EPERM ? FTH_EXIT_IMPOSSIBLE : FTH_EXIT_FAILED;
-	}
-	report(&b);
-	return FTH_EXIT_OK;
+	status = fth_app_exit_or_skip("bench cache", rc, rc == -ENOSYS || rc == -EPERM);
+	if (status == FTH_EXIT_OK)
+		report(&b);
+	return status;
 }
 
 const struct fth_command fth_bench_cache = {

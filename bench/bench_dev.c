@@ -8,6 +8,7 @@
  * The first half of the file is ours, and always holds stamped blocks; both sides read there.
  * We write there too; fio writes to the second half, so that it leaves the stamps alone.
  */
+#include "app_options.h"
 #include "cli.h"
 #include "dev_load.h"
 #include "fio.h"
@@ -408,20 +409,10 @@ static int execute(struct bench *b)
 	return rc;
 }
 
-static int exit_status(const struct bench *b, int rc)
-{
-	if (fth_cli_stopped())
-		return FTH_EXIT_INTERRUPTED;
-	if (rc == 0)
-		return FTH_EXIT_OK;
-	fth_cli_error("%s: %s", b->path, fth_error_text(rc));
-	return rc == -ENOSYS || rc == -EPERM ? FTH_EXIT_IMPOSSIBLE : FTH_EXIT_FAILED;
-}
-
 static int run(int argc, char **argv)
 {
 	struct bench b = {.size = 1 << 30, .seconds = 1, .rounds = 5, .depths_text = "1,32,128"};
-	int status = parse(&b, argc, argv);
+	int status = parse(&b, argc, argv), rc;
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
@@ -429,7 +420,8 @@ static int run(int argc, char **argv)
 		fth_cli_error("fio is not installed; it is what this compares with");
 		return FTH_EXIT_IMPOSSIBLE;
 	}
-	status = exit_status(&b, execute(&b));
+	rc = execute(&b);
+	status = fth_app_exit_or_skip(b.path, rc, rc == -ENOSYS || rc == -EPERM);
 	fth_dev_close(b.load.dev);
 	free(b.load.generations);
 	if (b.made_file)

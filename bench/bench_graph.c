@@ -10,6 +10,7 @@
  * memory. How much memory it may use, page cache included, is what ours was seen to need in a run
  * without a bound.
  */
+#include "app_options.h"
 #include "cgroup.h"
 #include "cli.h"
 #include "graph_side.h"
@@ -402,13 +403,7 @@ static int execute(struct bench *b)
 static int exit_status(const struct bench *b, int rc)
 {
 	fth_cli_progress_end();
-	if (fth_cli_stopped())
-		return FTH_EXIT_INTERRUPTED;
-	if (rc == 0)
-		return FTH_EXIT_OK;
-	fth_cli_error("%s: %s", b->path, fth_error_text(rc));
-	return rc == -ENOSYS || rc == -EPERM || rc == -ENOTSUP ? FTH_EXIT_IMPOSSIBLE
-							       : FTH_EXIT_FAILED;
+	return fth_app_exit_or_skip(b->path, rc, rc == -ENOSYS || rc == -EPERM || rc == -ENOTSUP);
 }
 
 static void name_file(struct bench *b)

@@ -370,9 +370,7 @@ static int run(int argc, char **argv)
 	rc = fth_cgroup_available();
 	if (rc == 0)
 		rc = execute(&b);
-	status = fth_app_exit("bench gups", rc);
-	if (rc == -ENOTSUP)
-		status = FTH_EXIT_IMPOSSIBLE;
+	status = fth_app_exit_or_skip("bench gups", rc, rc == -ENOTSUP);
 	fth_scratch_remove(&b.scratch);
 	return status;
 }

@@ -6,6 +6,7 @@
 #include "policy.h"
 #include "report.h"
 
+#include "app_options.h"
 #include "cli.h"
 #include "json.h"
 
@@ -202,12 +203,7 @@ static int run(int argc, char **argv)
 	scale = (struct fth_policy_scale){(uint32_t)frames, accesses, (unsigned)graph, seed};
 	if (smallest)
 		scale = (struct fth_policy_scale){1024, 50000, 13, seed};
-	rc = run_all(&scale);
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+	return fth_app_exit("bench policy", run_all(&scale));
 }
 
 const struct fth_command fth_bench_policy = {

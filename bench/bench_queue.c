@@ -7,6 +7,7 @@
 #include "queue_design.h"
 #include "report.h"
 
+#include "app_options.h"
 #include "cli.h"
 #include "json.h"
 
@@ -393,12 +394,7 @@ static int run(int argc, char **argv)
 		fth_cli_error("%s", fth_error_text(rc));
 		return FTH_EXIT_USAGE;
 	}
-	rc = run_points(&options);
-	if (rc == -EINTR)
-		return FTH_EXIT_INTERRUPTED;
-	if (rc < 0)
-		fth_cli_error("%s", fth_error_text(rc));
-	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+	return fth_app_exit("bench queue", run_points(&options));
 }
 
 const struct fth_command fth_bench_queue = {

@@ -75,9 +75,14 @@ int fth_app_exit(const char *what, int rc)
 	return FTH_EXIT_FAILED;
 }
 
-int fth_app_exit_gpu(const char *what, int rc)
+int fth_app_exit_or_skip(const char *what, int rc, bool impossible)
 {
 	int status = fth_app_exit(what, rc);
 
-	return status == FTH_EXIT_FAILED && rc == -EOPNOTSUPP ? FTH_EXIT_IMPOSSIBLE : status;
+	return status == FTH_EXIT_FAILED && impossible ? FTH_EXIT_IMPOSSIBLE : status;
+}
+
+int fth_app_exit_gpu(const char *what, int rc)
+{
+	return fth_app_exit_or_skip(what, rc, rc == -EOPNOTSUPP);
 }

@@ -54,6 +54,9 @@ void fth_app_json_cache(struct fth_json *j, const struct fth_cache *cache);
 /* Say what failed and return the exit status: 130 when it was stopped. */
 int fth_app_exit(const char *what, int rc);
 
+/* The same, but 77 when it failed because it is impossible here. */
+int fth_app_exit_or_skip(const char *what, int rc, bool impossible);
+
 /* The same for what needs a GPU: -EOPNOTSUPP says that there is none. */
 int fth_app_exit_gpu(const char *what, int rc);
 
