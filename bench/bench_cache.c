@@ -10,6 +10,7 @@
 #include "cache_parts.h"
 #include "cli.h"
 #include "report.h"
+#include "scratch.h"
 
 #include "fathom/base/error.h"
 
@@ -17,11 +18,9 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#define TMPFS_MAGIC_ 0x01021994
-#define DEPTHS	     2
+#define DEPTHS 2
 
 static const unsigned depths[DEPTHS] = {32, 128};
 
@@ -39,13 +38,6 @@ struct bench {
 
 /* ---- options ---- */
 
-static bool is_tmpfs(const char *folder)
-{
-	struct statfs fs;
-
-	return statfs(folder, &fs) == 0 && fs.f_type == TMPFS_MAGIC_;
-}
-
 static int check_options(struct bench *b)
 {
 	if (b->smallest) {
@@ -60,7 +52,7 @@ static int check_options(struct bench *b)
 	b->hot.size -= b->hot.size % b->hot.line;
 	if (!b->file) {
 		snprintf(b->own_file, sizeof(b->own_file), "%s/fathom-bench-%ld.data",
-			 is_tmpfs("/dev/shm") ? "/dev/shm" : "/tmp", (long)getpid());
+			 fth_scratch_in_memory("/dev/shm") ? "/dev/shm" : "/tmp", (long)getpid());
 		b->file = b->own_file;
 	}
 	if (b->hot.line & (b->hot.line - 1)) {

@@ -15,6 +15,7 @@
 #include "json.h"
 #include "median.h"
 #include "report.h"
+#include "scratch.h"
 #include "stamp.h"
 
 #include "fathom/base/error.h"
@@ -86,10 +87,8 @@ static bool parse_depths(struct bench *b)
 
 static const char *name_file(struct bench *b)
 {
-	const char *tmp = getenv("TMPDIR");
-
 	snprintf(b->own_path, sizeof(b->own_path), "%s/fathom-bench-%ld.data",
-		 tmp && *tmp ? tmp : "/tmp", (long)getpid());
+		 fth_scratch_folder(NULL), (long)getpid());
 	return b->own_path;
 }
 

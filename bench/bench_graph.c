@@ -17,6 +17,7 @@
 #include "json.h"
 #include "median.h"
 #include "report.h"
+#include "scratch.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -408,10 +409,7 @@ static int exit_status(const struct bench *b, int rc)
 
 static void name_file(struct bench *b)
 {
-	const char *tmp = getenv("TMPDIR");
-
-	if (!b->directory)
-		b->directory = tmp && *tmp ? tmp : "/tmp";
+	b->directory = fth_scratch_folder(b->directory);
 	snprintf(b->own_path, sizeof(b->own_path), "%s/fathom-graph-%ld.data", b->directory,
 		 (long)getpid());
 	b->path = b->own_path;

@@ -49,9 +49,7 @@ static int parse(struct bench *b, int argc, char **argv)
 {
 	bool readahead = false;
 	const struct fth_cli_option options[] = {
-		{"dir", FTH_CLI_STRING, &b->folder, 0, 0,
-		 "where the file is; default TMPDIR or /tmp"},
-		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
+		FTH_SCRATCH_OPTIONS(&b->folder, &b->options),
 		{"size", FTH_CLI_SIZE, &b->size, 1 << 20, (uint64_t)1 << 40,
 		 "of the table; the power of two below it is used"},
 		{"updates", FTH_CLI_SIZE, &b->updates, 1, (uint64_t)1 << 40, "in each run"},
@@ -341,7 +339,7 @@ static int execute(struct bench *b)
 
 	/* The children open it for themselves. */
 	fth_scratch_shut(&b->scratch);
-	if (rc == 0 && fth_scratch_in_memory(&b->scratch))
+	if (rc == 0 && fth_scratch_in_memory(b->scratch.path))
 		rc = fth_fail(ENOTSUP, "%s is in memory, where no limit of the page cache holds",
 			      b->scratch.path);
 	if (rc == 0)

@@ -44,9 +44,7 @@ struct bench {
 static int parse(struct bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
-		{"dir", FTH_CLI_STRING, &b->folder, 0, 0,
-		 "where the file is; default TMPDIR or /tmp"},
-		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
+		FTH_SCRATCH_OPTIONS(&b->folder, &b->options),
 		{"rows", FTH_CLI_SIZE, &b->rows, 1, (uint64_t)1 << 36, "trips"},
 		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
 		{"request-cost", FTH_CLI_SIZE, &b->how.request_cost, 1, 1 << 30,

@@ -37,9 +37,7 @@ struct bench {
 static int parse(struct bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
-		{"dir", FTH_CLI_STRING, &b->folder, 0, 0,
-		 "where the file is; default TMPDIR or /tmp"},
-		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
+		FTH_SCRATCH_OPTIONS(&b->folder, &b->options),
 		{"size", FTH_CLI_SIZE, &b->size, 65536, (uint64_t)1 << 42, "of each vector"},
 		{"tile", FTH_CLI_SIZE, &b->tile, 4096, 1 << 26,
 		 "of the peer; default the best of 64K to 1M"},

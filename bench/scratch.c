@@ -13,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-static const char *folder_of(const char *folder)
+const char *fth_scratch_folder(const char *folder)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -43,8 +43,8 @@ int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char
 	int rc;
 
 	*scratch = (struct fth_scratch){0};
-	snprintf(scratch->path, sizeof(scratch->path), "%s/fathom-bench-%ld-%s", folder_of(folder),
-		 (long)getpid(), name);
+	snprintf(scratch->path, sizeof(scratch->path), "%s/fathom-bench-%ld-%s",
+		 fth_scratch_folder(folder), (long)getpid(), name);
 	rc = fth_uri_escape(scratch->path, escaped, sizeof(escaped));
 	if (rc < 0)
 		return rc;
@@ -71,11 +71,11 @@ void fth_scratch_shut(struct fth_scratch *scratch)
 	scratch->dev = NULL;
 }
 
-bool fth_scratch_in_memory(const struct fth_scratch *scratch)
+bool fth_scratch_in_memory(const char *path)
 {
 	struct statfs info;
 
-	return statfs(scratch->path, &info) == 0 && info.f_type == TMPFS_MAGIC;
+	return statfs(path, &info) == 0 && info.f_type == TMPFS_MAGIC;
 }
 
 void fth_scratch_remove(struct fth_scratch *scratch)
