@@ -2,25 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # gpu_tool_test.sh FATHOM: fathom gpu. Without a GPU: that it says so, and what it says of mistakes.
-set -eu
-fathom=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "gpu_tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  [ $status -eq "$wanted" ] || fail "fathom $*: status $status, not $wanted: $out $err"
-}
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 
 # refuses TEXT ARGUMENT...: it was called wrongly, and says why
 refuses() {

@@ -2,27 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # graph_tool_test.sh FATHOM: `fathom graph` from making a graph to results, and at its edges.
-set -eu
-fathom=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "graph_tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" graph "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  # Some machines do not allow io_uring.
-  ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
-  [ $status -eq "$wanted" ] || fail "graph $*: status $status, not $wanted: $out $err"
-}
+subcommand=graph needs_io_uring=yes
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 
 export TMPDIR=$work
 g=file:$work/g

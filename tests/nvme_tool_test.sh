@@ -3,27 +3,12 @@
 #
 # nvme_tool_test.sh FATHOM: `fathom nvme` on a software controller, and on a folder that looks like
 # a system with drives.
-set -eu
-fathom=$1
-work=$(mktemp -d)
+subcommand=nvme
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 kernel=
 # shellcheck disable=SC2064
 trap 'kill $kernel 2>/dev/null || true; rm -rf "$work"' EXIT
-
-fail() {
-  echo "nvme_tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" nvme "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  [ $status -eq "$wanted" ] || fail "fathom nvme $*: status $status, not $wanted: $out $err"
-}
 
 # says TEXT... / complains TEXT...: all of it is in what was printed
 says() {

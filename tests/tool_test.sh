@@ -2,25 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # tool_test.sh FATHOM: how the command behaves at its edges.
-set -eu
-fathom=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  [ $status -eq "$wanted" ] || fail "fathom $*: status $status, not $wanted: $out $err"
-}
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 
 expect 0 --version
 [[ $out =~ ^fathom\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "version: $out"

@@ -2,36 +2,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # vol_tool_test.sh FATHOM: volumes from the command line.
-set -eu
-fathom=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "vol_tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" vol "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  [ $status -eq "$wanted" ] || fail "fathom vol $*: status $status, not $wanted: $out $err"
-}
+subcommand=vol needs_io_uring=yes
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 
 a="file:$work/a" b="file:$work/b" c="file:$work/c"
 new="$a?create=on&size=8M,$b?create=on&size=8M,$c?create=on&size=8M"
 volume="$a,$b,$c"
 
-if ! "$fathom" vol create "$new" 2>"$work/err"; then
-  cat "$work/err" >&2
-  # Some machines do not allow io_uring.
-  ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
-  fail "no volume"
-fi
+expect 0 create "$new"
 expect 1 create "$volume"
 [[ $err == *"carries the label of a volume"* ]] || fail "create: $err"
 expect 2 create

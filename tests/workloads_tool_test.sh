@@ -2,29 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # workloads_tool_test.sh FATHOM: fathom taxi, vectoradd and gups.
-set -eu
-fathom=$1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-  echo "workloads_tool_test: $*" >&2
-  exit 1
-}
-
-# expect STATUS ARGUMENT...: runs it, leaves its output in $out and $err
-expect() {
-  local wanted=$1 status=0
-  shift
-  "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
-  out=$(cat "$work/out")
-  err=$(cat "$work/err")
-  if [ $status -ne "$wanted" ]; then
-    # Some machines do not allow io_uring.
-    ! grep -qE "not permitted|not implemented" "$work/err" || exit 77
-    fail "fathom $*: status $status, not $wanted: $out $err"
-  fi
-}
+needs_io_uring=yes
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
 
 # ---- taxi: made-up trips ----
 expect 2 taxi generate "file:$work/trips"
