@@ -14,7 +14,7 @@ static uint64_t cpu_ns(void)
 	       (uint64_t)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) * 1000;
 }
 
-/* ---- our side ---- */
+/* ---- what a run gave ---- */
 
 static int take_tree(const struct graph_work *w, struct fth_graph_bfs *tree,
 		     struct graph_outcome *out)
@@ -25,6 +25,16 @@ static int take_tree(const struct graph_work *w, struct fth_graph_bfs *tree,
 	fth_graph_bfs_release(tree);
 	return rc;
 }
+
+static void take_ranks(const struct graph_work *w, struct fth_graph_pagerank *ranks,
+		       struct graph_outcome *out)
+{
+	out->ns = ranks->work.elapsed_ns;
+	graph_digest_ranks(&out->digest, w->info.vertices, ranks);
+	fth_graph_pagerank_release(ranks);
+}
+
+/* ---- our side ---- */
 
 static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 		   const struct fth_graph_job *job, struct graph_outcome *out)
@@ -53,12 +63,9 @@ static int our_pagerank(const struct graph_work *w, struct fth_graph *graph,
 	int rc = fth_graph_pagerank(graph, &options, job, &ranks);
 
 	out->cpu_ns = cpu_ns() - before;
-	if (rc < 0)
-		return rc;
-	out->ns = ranks.work.elapsed_ns;
-	graph_digest_ranks(&out->digest, w->info.vertices, &ranks);
-	fth_graph_pagerank_release(&ranks);
-	return 0;
+	if (rc == 0)
+		take_ranks(w, &ranks, out);
+	return rc;
 }
 
 static void count(const struct fth_cache *cache, struct graph_outcome *out)
@@ -117,12 +124,9 @@ static int peer_pagerank(const struct graph_work *w, struct graph_peer *peer,
 	int rc = graph_peer_pagerank(peer, w->iterations, &ranks);
 
 	out->cpu_ns = cpu_ns() - before;
-	if (rc < 0)
-		return rc;
-	out->ns = ranks.work.elapsed_ns;
-	graph_digest_ranks(&out->digest, w->info.vertices, &ranks);
-	fth_graph_pagerank_release(&ranks);
-	return 0;
+	if (rc == 0)
+		take_ranks(w, &ranks, out);
+	return rc;
 }
 
 static int run_peer(const struct graph_work *w, enum graph_side side, enum graph_task task,
