@@ -232,22 +232,17 @@ static int run_job(struct job *job, char **args)
 	return status;
 }
 
-static int run_bind(int argc, char **argv)
+/* Both ways, which differ in what they say of themselves. */
+static int run(bool bind, const char *synopsis, const char *text, int argc, char **argv)
 {
-	struct job job = {.bind = true};
+	struct job job = {.bind = bind};
 	const struct fth_cli_option options[] = {
 		{"dry-run", FTH_CLI_FLAG, &job.dry_run, 0, 0, "only show what would be written"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "nvme bind [--dry-run] BDF...",
-		.text = "Hand drives from the kernel's driver to vfio-pci, so that they can be "
-			"opened as\n"
-			"nvme:BDF. Their block devices go away until unbind. A drive that is "
-			"mounted or in\n"
-			"use in any other way is refused, and so is one that shares its IOMMU "
-			"group with\n"
-			"a function that is not given as well.",
+		.synopsis = synopsis,
+		.text = text,
 		.options = options,
 		.min_args = 1,
 		.max_args = DRIVES_MAX,
@@ -258,24 +253,22 @@ static int run_bind(int argc, char **argv)
 	return status != FTH_CLI_GO_ON ? status : run_job(&job, args);
 }
 
+static int run_bind(int argc, char **argv)
+{
+	return run(
+		true, "nvme bind [--dry-run] BDF...",
+		"Hand drives from the kernel's driver to vfio-pci, so that they can be opened as\n"
+		"nvme:BDF. Their block devices go away until unbind. A drive that is mounted or "
+		"in\n"
+		"use in any other way is refused, and so is one that shares its IOMMU group with\n"
+		"a function that is not given as well.",
+		argc, argv);
+}
+
 static int run_unbind(int argc, char **argv)
 {
-	struct job job = {.bind = false};
-	const struct fth_cli_option options[] = {
-		{"dry-run", FTH_CLI_FLAG, &job.dry_run, 0, 0, "only show what would be written"},
-		{0},
-	};
-	const struct fth_cli_usage usage = {
-		.synopsis = "nvme unbind [--dry-run] BDF...",
-		.text = "Give drives back to the kernel's nvme driver: undoes bind.",
-		.options = options,
-		.min_args = 1,
-		.max_args = DRIVES_MAX,
-	};
-	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args);
-
-	return status != FTH_CLI_GO_ON ? status : run_job(&job, args);
+	return run(false, "nvme unbind [--dry-run] BDF...",
+		   "Give drives back to the kernel's nvme driver: undoes bind.", argc, argv);
 }
 
 const struct fth_command fth_cmd_nvme_bind = {
