@@ -80,78 +80,61 @@ static bool is_no_less(struct fth_array *array, uint64_t i, uint64_t value, uint
 	return true;
 }
 
-int fth_array_min32(struct fth_array *array, uint64_t i, uint32_t value, uint32_t *old)
+/* For elements of both sizes; *was is what was there before. */
+static inline int lower(struct fth_array *array, uint64_t i, size_t size, uint64_t value,
+			uint64_t *was)
 {
 	struct fth_cache_pin pin;
-	uint64_t seen;
-	uint32_t was;
 	void *at;
 	int rc;
 
-	if (array->shift == 2 && is_no_less(array, i, value, &seen)) {
-		was = (uint32_t)seen;
-	} else {
-		rc = pin_element(array, i, sizeof(was), &pin, &at);
-		if (rc < 0)
-			return rc;
-		was = lower32(at, value);
-		fth_cache_unpin(&pin, value < was);
-	}
-	if (old)
-		*old = was;
+	if (size == fth_array_size(array) && is_no_less(array, i, value, was))
+		return 0;
+	rc = pin_element(array, i, size, &pin, &at);
+	if (rc < 0)
+		return rc;
+	*was = size == 4 ? lower32(at, (uint32_t)value) : lower64(at, value);
+	fth_cache_unpin(&pin, value < *was);
 	return 0;
+}
+
+int fth_array_min32(struct fth_array *array, uint64_t i, uint32_t value, uint32_t *old)
+{
+	uint64_t was;
+	int rc = lower(array, i, sizeof(value), value, &was);
+
+	if (rc == 0 && old)
+		*old = (uint32_t)was;
+	return rc;
 }
 
 int fth_array_min64(struct fth_array *array, uint64_t i, uint64_t value, uint64_t *old)
 {
-	struct fth_cache_pin pin;
-	uint64_t seen;
 	uint64_t was;
-	void *at;
-	int rc;
+	int rc = lower(array, i, sizeof(value), value, &was);
 
-	if (array->shift == 3 && is_no_less(array, i, value, &seen)) {
-		was = (uint64_t)seen;
-	} else {
-		rc = pin_element(array, i, sizeof(was), &pin, &at);
-		if (rc < 0)
-			return rc;
-		was = lower64(at, value);
-		fth_cache_unpin(&pin, value < was);
-	}
-	if (old)
+	if (rc == 0 && old)
 		*old = was;
-	return 0;
+	return rc;
 }
 
 /* ---- compare and swap ---- */
 
-int fth_array_cas32(struct fth_array *array, uint64_t i, uint32_t *expected, uint32_t desired)
-{
-	struct fth_cache_pin pin;
-	void *at;
-	bool swapped;
-	int rc = pin_element(array, i, sizeof(desired), &pin, &at);
+#define DEFINE_CAS(name, type)                                                              \
+	int name(struct fth_array *array, uint64_t i, type *expected, type desired)         \
+	{                                                                                   \
+		struct fth_cache_pin pin;                                                   \
+		void *at;                                                                   \
+		bool swapped;                                                               \
+		int rc = pin_element(array, i, sizeof(desired), &pin, &at);                 \
+                                                                                            \
+		if (rc < 0)                                                                 \
+			return rc;                                                          \
+		swapped = __atomic_compare_exchange_n((type *)at, expected, desired, false, \
+						      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);  \
+		fth_cache_unpin(&pin, swapped);                                             \
+		return swapped;                                                             \
+	}
 
-	if (rc < 0)
-		return rc;
-	swapped = __atomic_compare_exchange_n((uint32_t *)at, expected, desired, false,
-					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	fth_cache_unpin(&pin, swapped);
-	return swapped;
-}
-
-int fth_array_cas64(struct fth_array *array, uint64_t i, uint64_t *expected, uint64_t desired)
-{
-	struct fth_cache_pin pin;
-	void *at;
-	bool swapped;
-	int rc = pin_element(array, i, sizeof(desired), &pin, &at);
-
-	if (rc < 0)
-		return rc;
-	swapped = __atomic_compare_exchange_n((uint64_t *)at, expected, desired, false,
-					      __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	fth_cache_unpin(&pin, swapped);
-	return swapped;
-}
+DEFINE_CAS(fth_array_cas32, uint32_t)
+DEFINE_CAS(fth_array_cas64, uint64_t)
