@@ -350,7 +350,7 @@ FTH_HD void fth_nvme_qp_move_tail_(struct fth_nvme_qp *qp)
 	fth_store_relaxed_dev32(&qp->tail, tail);
 	fth_store_relaxed_dev64(&qp->sq_doorbell_writes,
 				fth_load_relaxed_dev64(&qp->sq_doorbell_writes) + 1);
-	/* release: stops the doorbell from overtaking the entries (and tail, see settle_). */
+	/* release: stops the doorbell from overtaking the entries (and tail, see legal_). */
 	fth_store_release_sys32(qp->sq_doorbell, fth_ring_position(tail, qp->sq_shift));
 }
 
@@ -374,32 +374,36 @@ FTH_HD void fth_nvme_qp_ring(struct fth_nvme_qp *qp)
 /* ---- completing ---- */
 
 /*
- * Enter one completion into the map. False when the controller broke the protocol: an id that
- * is not in flight, another submission queue than ours, or a submission head that is not between
- * what it was and the tail, or not past the command it has just answered.
+ * Does a completion keep to the protocol? Its id is in flight, it is for our submission queue, and
+ * the submission head in it is between sq_head, which is what it was, and the tail, and past the
+ * command that is answered. *to becomes that head, where it can be told.
  */
-FTH_HD bool fth_nvme_qp_settle_(struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
-				uint32_t info)
+FTH_HD bool fth_nvme_qp_legal_(const struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
+			       uint32_t info, uint32_t sq_head, uint32_t *to)
 {
-	uint32_t old = FTH_NVME_SLOT_WAITING, id = fth_nvme_cqe_cid(info);
-	uint32_t sq_head = fth_load_relaxed_dev32(&qp->sq_head), state;
-	uint32_t position = fth_nvme_cqe_sq_head(entry->queue);
-	struct fth_nvme_slot *slot;
+	uint32_t id = fth_nvme_cqe_cid(info), queue = entry->queue, state;
+	uint32_t position = fth_nvme_cqe_sq_head(queue);
 
-	if (id >= qp->ids || fth_nvme_cqe_sq_id(entry->queue) != qp->qid ||
+	*to = sq_head;
+	if (id >= qp->ids || fth_nvme_cqe_sq_id(queue) != qp->qid ||
 	    position > fth_ring_mask(qp->sq_shift))
 		return false;
-	slot = &qp->slots[id];
-	state = fth_load_relaxed_dev32(&slot->word) & 0xff;
+	state = fth_load_relaxed_dev32(&qp->slots[id].word) & 0xff;
 	if (state != FTH_NVME_SLOT_WAITING && state != FTH_NVME_SLOT_ABANDONED)
 		return false;
-	sq_head = fth_ring_advance_to(sq_head, position, qp->sq_shift);
+	*to = fth_ring_advance_to(sq_head, position, qp->sq_shift);
 	/* tail is as new as the doorbell that the controller saw before it answered. */
-	if (fth_ring_before(fth_load_relaxed_dev32(&qp->tail), sq_head) ||
-	    !fth_ring_before(slot->ticket, sq_head))
-		return false;
-	/* release: the controller's read of those entries is over for whoever sees this. */
-	fth_store_release_dev32(&qp->sq_head, sq_head);
+	return !fth_ring_before(fth_load_relaxed_dev32(&qp->tail), *to) &&
+	       fth_ring_before(qp->slots[id].ticket, *to);
+}
+
+/* Into the slot of its id, which is below qp->ids. False when that was not waiting. */
+FTH_HD bool fth_nvme_qp_enter_(struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
+			       uint32_t info)
+{
+	uint32_t old = FTH_NVME_SLOT_WAITING, id = fth_nvme_cqe_cid(info);
+	struct fth_nvme_slot *slot = &qp->slots[id];
+
 	slot->result = entry->result;
 	/* release: the result, and sq_head, are seen before the slot is done (invariant 5). */
 	if (fth_cas_acqrel_dev32(&slot->word, &old,
@@ -411,6 +415,19 @@ FTH_HD bool fth_nvme_qp_settle_(struct fth_nvme_qp *qp, const struct fth_nvme_cq
 	fth_store_relaxed_dev32(&slot->word, FTH_NVME_SLOT_FREE);
 	fth_nvme_qp_free_id_(qp, id);
 	return true;
+}
+
+/* Enter one completion into the map. False when the controller broke the protocol. */
+FTH_HD bool fth_nvme_qp_settle_(struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
+				uint32_t info)
+{
+	uint32_t sq_head = fth_load_relaxed_dev32(&qp->sq_head);
+
+	if (!fth_nvme_qp_legal_(qp, entry, info, sq_head, &sq_head))
+		return false;
+	/* release: the controller's read of those entries is over for whoever sees this. */
+	fth_store_release_dev32(&qp->sq_head, sq_head);
+	return fth_nvme_qp_enter_(qp, entry, info);
 }
 
 /* The completion at cq_head, or 0 if none is new. */

@@ -293,7 +293,7 @@ FTH_WARP void fth_nvme_warp_move_tail_(struct fth_nvme_qp *qp, const struct fth_
 	fth_store_relaxed_dev32(&qp->tail, tail);
 	fth_store_relaxed_dev64(&qp->sq_doorbell_writes,
 				fth_load_relaxed_dev64(&qp->sq_doorbell_writes) + 1);
-	/* release: stops the doorbell from overtaking the entries (and tail, see settle_). */
+	/* release: stops the doorbell from overtaking the entries (and tail, see legal_). */
 	fth_store_release_sys32(qp->sq_doorbell, fth_ring_position(tail, qp->sq_shift));
 }
 
@@ -320,47 +320,9 @@ FTH_WARP void fth_nvme_warp_ring(struct fth_nvme_qp *qp, const struct fth_nvme_w
 /* ---- completing ---- */
 
 /*
- * fth_nvme_qp_settle_() in two steps. First what must be true of the completion; sq_head is what it
- * was before the completions that are looked at together, *to becomes what this one says.
+ * Enter the completions that are new at head, one per lane at most; returns how many were. This is
+ * fth_nvme_qp_settle_() for several, whose sq_head is what it was before all of them.
  */
-FTH_WARP bool fth_nvme_warp_legal_(const struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
-				   uint32_t info, uint32_t sq_head, uint32_t *to)
-{
-	uint32_t id = fth_nvme_cqe_cid(info), queue = entry->queue, state;
-	uint32_t position = fth_nvme_cqe_sq_head(queue);
-
-	*to = sq_head;
-	if (id >= qp->ids || fth_nvme_cqe_sq_id(queue) != qp->qid ||
-	    position > fth_ring_mask(qp->sq_shift))
-		return false;
-	state = fth_load_relaxed_dev32(&qp->slots[id].word) & 0xff;
-	if (state != FTH_NVME_SLOT_WAITING && state != FTH_NVME_SLOT_ABANDONED)
-		return false;
-	*to = fth_ring_advance_to(sq_head, position, qp->sq_shift);
-	return !fth_ring_before(fth_load_relaxed_dev32(&qp->tail), *to) &&
-	       fth_ring_before(qp->slots[id].ticket, *to);
-}
-
-/* Then the slot. False when it was not waiting after all: the same id twice in one look. */
-FTH_WARP bool fth_nvme_warp_enter_(struct fth_nvme_qp *qp, const struct fth_nvme_cqe *entry,
-				   uint32_t info)
-{
-	uint32_t old = FTH_NVME_SLOT_WAITING, id = fth_nvme_cqe_cid(info);
-	struct fth_nvme_slot *slot = &qp->slots[id];
-
-	slot->result = entry->result;
-	/* release: the result, and sq_head, are seen before the slot is done (invariant 5). */
-	if (fth_cas_acqrel_dev32(&slot->word, &old,
-				 FTH_NVME_SLOT_DONE | (uint32_t)fth_nvme_cqe_status(info) << 16))
-		return true;
-	if (old != FTH_NVME_SLOT_ABANDONED)
-		return false;
-	fth_store_relaxed_dev32(&slot->word, FTH_NVME_SLOT_FREE);
-	fth_nvme_qp_free_id_(qp, id);
-	return true;
-}
-
-/* Enter the completions that are new at head, one per lane at most; returns how many were. */
 FTH_WARP uint32_t fth_nvme_warp_drain_some_(struct fth_nvme_qp *qp,
 					    const struct fth_nvme_warp *warp, uint32_t head)
 {
@@ -375,7 +337,7 @@ FTH_WARP uint32_t fth_nvme_warp_drain_some_(struct fth_nvme_qp *qp,
 					     fth_ring_phase(head + warp->rank, qp->cq_shift));
 	if (n == 0)
 		return 0;
-	legal = warp->rank < n && fth_nvme_warp_legal_(qp, entry, info, sq_head, &to);
+	legal = warp->rank < n && fth_nvme_qp_legal_(qp, entry, info, sq_head, &to);
 	/* A head that goes back is as wrong as one that goes too far. */
 	before = __shfl_sync(warp->mask, to, (int)fth_nvme_nth_bit_(warp->mask, warp->rank - 1));
 	legal = legal && (warp->rank == 0 || !fth_ring_before(to, before));
@@ -384,8 +346,9 @@ FTH_WARP uint32_t fth_nvme_warp_drain_some_(struct fth_nvme_qp *qp,
 		/* release: the controller's read of those entries is over for whoever sees it. */
 		fth_store_release_dev32(&qp->sq_head, to);
 	__syncwarp(warp->mask);
+	/* Not waiting after all: the same id twice in one look. */
 	if (warp->rank < good)
-		legal = fth_nvme_warp_enter_(qp, entry, info);
+		legal = fth_nvme_qp_enter_(qp, entry, info);
 	if (warp->rank < n && !legal)
 		fth_nvme_qp_cancel(qp, EPROTO);
 	__syncwarp(warp->mask);
