@@ -298,16 +298,13 @@ static int check_all(struct vol_checker *c, struct fth_dev *const *devs, unsigne
 int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_vol_report report,
 		  fth_vol_progress progress, void *user)
 {
-	struct fth_vol *vol = calloc(1, sizeof(*vol));
+	struct fth_vol *vol = vol_new();
 	struct vol_checker c = {
 		.vol = vol, .flags = flags, .report = report, .progress = progress, .user = user};
 	int rc;
 
 	if (!vol)
 		return -ENOMEM;
-	pthread_mutex_init(&vol->lock, NULL);
-	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++)
-		vol->members[i].lock_fd = -1;
 	rc = check_all(&c, devs, n);
 	fth_vol_close(vol);
 	if (c.cancelled)

@@ -152,17 +152,26 @@ static int settle(struct fth_vol *vol)
 	return rc;
 }
 
-int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct fth_vol **out)
+struct fth_vol *vol_new(void)
 {
 	struct fth_vol *vol = calloc(1, sizeof(*vol));
+
+	if (!vol)
+		return NULL;
+	pthread_mutex_init(&vol->lock, NULL);
+	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++)
+		vol->members[i].lock_fd = -1;
+	return vol;
+}
+
+int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct fth_vol **out)
+{
+	struct fth_vol *vol = vol_new();
 	int rc;
 
 	*out = NULL;
 	if (!vol)
 		return -ENOMEM;
-	pthread_mutex_init(&vol->lock, NULL);
-	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++)
-		vol->members[i].lock_fd = -1;
 	vol->readonly = flags & (FTH_VOL_READONLY | FTH_VOL_DEGRADED);
 	vol->stats = fth_stats_new(FTH_VOL_COUNTERS);
 	rc = vol->stats ? vol_assemble(vol, devs, n, flags) : -ENOMEM;

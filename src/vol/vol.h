@@ -41,6 +41,9 @@ struct fth_vol {
 
 /* ---- open.c ---- */
 
+/* One without devices, for fth_vol_close(); NULL when memory is short. */
+struct fth_vol *vol_new(void);
+
 /* Put the labelled devices of one volume into vol->members and vol->space, or say why not. */
 int vol_assemble(struct fth_vol *vol, struct fth_dev *const *devs, unsigned n, unsigned flags);
 
