@@ -149,6 +149,15 @@ template <typename T> FTH_GPU int lines_get(const struct fth_gpu_array &a, uint6
 	return value.rc;
 }
 
+/* ---- both ---- */
+
+/* A line whose first n elements of 8 bytes will be written. */
+template <class A> FTH_GPU struct fth_gpu_pin lines_pin_out(const A &to, uint64_t line, uint32_t n)
+{
+	/* What is not overwritten whole is brought in: behind our end there is something else. */
+	return lines_pin(to, line, n << 3 >> to.line_shift ? FTH_GPU_OVERWRITE : FTH_GPU_WRITE);
+}
+
 /* ---- chunks ---- */
 
 /* What the warps of a kernel share, in GPU memory; cleared before it starts. */

@@ -154,8 +154,7 @@ FTH_GPU int scan_into(const A &from, uint64_t line, uint8_t *out, uint32_t n, ui
 template <class A> FTH_GPU int scan_line(const A &from, const A &to, uint64_t line, uint64_t *carry)
 {
 	uint32_t n = elements_of(to, line);
-	struct fth_gpu_pin out =
-		lines_pin(to, line, n << 3 >> to.line_shift ? FTH_GPU_OVERWRITE : FTH_GPU_WRITE);
+	struct fth_gpu_pin out = lines_pin_out(to, line, n);
 	int rc = out.rc;
 
 	if (rc < 0)

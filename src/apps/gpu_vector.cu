@@ -73,9 +73,7 @@ FTH_GPU int fill_line(const A &a, const A &b, uint64_t line, uint8_t *to, uint32
 template <class A> FTH_GPU int add_line(const A &a, const A &b, const A &c, uint64_t line)
 {
 	uint32_t n = elements_of(c, line);
-	/* What is not overwritten whole is brought in: behind our end there is something else. */
-	struct fth_gpu_pin to =
-		lines_pin(c, line, n << 3 >> c.line_shift ? FTH_GPU_OVERWRITE : FTH_GPU_WRITE);
+	struct fth_gpu_pin to = lines_pin_out(c, line, n);
 	int rc = to.rc;
 
 	if (rc < 0)
