@@ -6,37 +6,16 @@
  */
 #include "gpu_map.h"
 
-#include "fathom/base/error.h"
+#include "cuda_fixture.h"
 #include "fathom/base/rng.h"
 #include "fathom/nvme/ctrl.h"
 #include "fathom/nvme/soft.h"
+#include "must_fixture.h"
 
-#include <cstdio>
-#include <cstdlib>
-
-#define SKIPPED	 77
 #define THREADS	 256u
 #define ROUNDS	 20u
 #define BLOCK	 512u
 #define PATIENCE 20000000000ull /* ns: a hang ends as a failure, not as a dead GPU */
-
-#define CHECK(call)                                                                   \
-	do {                                                                          \
-		cudaError_t err_ = (call);                                            \
-		if (err_ != cudaSuccess) {                                            \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_)); \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
-
-#define OK(call)                                                                 \
-	do {                                                                     \
-		int rc_ = (call);                                                \
-		if (rc_ < 0) {                                                   \
-			fprintf(stderr, "%s: %s\n", #call, fth_error_text(rc_)); \
-			exit(1);                                                 \
-		}                                                                \
-	} while (0)
 
 struct counts {
 	uint32_t errors, wrong, done;
@@ -137,12 +116,9 @@ int main(void)
 	struct fth_dev *medium;
 	struct fth_nvme *nvme;
 	struct counts counts;
-	int devices = 0, rc;
+	int rc;
 
-	if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-		printf("skipped: no GPU\n");
-		return SKIPPED;
-	}
+	skip_without_gpu();
 	nvme = open_driver(&medium);
 	OK(fth_nvme_dma_alloc(nvme, THREADS * FTH_NVME_PAGE_SIZE, &dma));
 	OK(fth_nvme_gpu_map(dma.ptr, dma.len, false, &pages));

@@ -4,13 +4,10 @@
  * controller, and every answer must be the one to the question asked. Compiled wherever nvcc is;
  * skipped (77) where there is no GPU to run on.
  */
+#include "cuda_fixture.h"
 #include "fathom/base/rng.h"
 #include "fathom/nvme/queue.h"
 
-#include <cstdio>
-#include <cstdlib>
-
-#define SKIPPED	 77
 #define PATIENCE 10000000000ull /* ns: a hang ends as a failure, not as a dead GPU */
 #define HELD_MAX 1024
 
@@ -22,15 +19,6 @@ struct run {
 	uint32_t failed;
 	int last_error;
 };
-
-#define CHECK(call)                                                                   \
-	do {                                                                          \
-		cudaError_t err_ = (call);                                            \
-		if (err_ != cudaSuccess) {                                            \
-			fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(err_)); \
-			exit(1);                                                      \
-		}                                                                     \
-	} while (0)
 
 __device__ static uint32_t answer_to(uint32_t question)
 {
@@ -146,12 +134,9 @@ int main(void)
 		{1, 1, 1, 100},	   {1, 1, 64, 20},    {2, 2, 96, 20},	 {5, 8, 128, 50},
 		{10, 1, 32, 1000}, {10, 16, 256, 50}, {10, 64, 512, 10},
 	};
-	int devices = 0, bad = 0;
+	int bad = 0;
 
-	if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-		printf("skipped: no GPU here\n");
-		return SKIPPED;
-	}
+	skip_without_gpu();
 	for (const auto &c : cases)
 		bad += run_one(c.shift, c.blocks, c.threads, c.rounds);
 	return bad != 0;
