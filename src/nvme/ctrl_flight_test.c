@@ -311,24 +311,31 @@ static void a_long_command_stops_between_two_requests(void **state)
 	assert_int_equal(held.seen, 1);
 }
 
+/* A second host on the same device, with rings of 64 entries; the device holds what it gets. */
+static void open_wide(struct host *wide)
+{
+	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+
+	opts.threads = 0;
+	opts.depth = 32;
+	host_open(wide, host.dev, &opts);
+	host_enable(wide, 8);
+	assert_int_equal(host_create_cq(wide, 1, 64), FTH_NVME_SUCCESS);
+	assert_int_equal(host_create_sq(wide, 1, 1, 64), FTH_NVME_SUCCESS);
+	held.hold = true;
+	held.seen = 0;
+}
+
 /* More comparisons than bounce buffers, were they more than the depth; and one that waits. */
 static void a_waiting_command_is_aborted(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
 	struct fth_nvme_sqe sqe, abort = abort_of(16, 900);
 	struct fth_nvme_cqe cqe;
 	struct host wide;
 	uint32_t result;
 
 	(void)state;
-	opts.threads = 0;
-	opts.depth = 32;
-	host_open(&wide, host.dev, &opts);
-	host_enable(&wide, 8);
-	assert_int_equal(host_create_cq(&wide, 1, 64), FTH_NVME_SUCCESS);
-	assert_int_equal(host_create_sq(&wide, 1, 1, 64), FTH_NVME_SUCCESS);
-	held.hold = true;
-	held.seen = 0;
+	open_wide(&wide);
 	sqe = host_rw(FTH_NVME_COMPARE, 0, 8, host_iova(&wide, host_pages(&wide, 1)), 0);
 	for (sqe.cid = 0; sqe.cid < 20; sqe.cid++)
 		host_push(&wide, 1, &sqe);
@@ -351,18 +358,11 @@ static void a_waiting_command_is_aborted(void **state)
 /* A reset while some commands wait for a bounce buffer, and then a free with some on the device. */
 static void a_reset_drops_waiting_commands(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
 	struct fth_nvme_sqe sqe;
 	struct host wide;
 
 	(void)state;
-	opts.threads = 0;
-	opts.depth = 32;
-	host_open(&wide, host.dev, &opts);
-	host_enable(&wide, 8);
-	assert_int_equal(host_create_cq(&wide, 1, 64), FTH_NVME_SUCCESS);
-	assert_int_equal(host_create_sq(&wide, 1, 1, 64), FTH_NVME_SUCCESS);
-	held.hold = true;
+	open_wide(&wide);
 	sqe = host_rw(FTH_NVME_COMPARE, 0, 8, host_iova(&wide, host_pages(&wide, 1)), 0);
 	for (sqe.cid = 0; sqe.cid < 40; sqe.cid++)
 		host_push(&wide, 1, &sqe);
