@@ -120,6 +120,19 @@ static void scribble(struct graph_fixture *f, uint64_t at, uint32_t value)
 	assert_ok(fth_dev_write(f->dev, block, 512, base));
 }
 
+/* A graph, closed, and a vertex of it that has neighbours. */
+static uint32_t build_and_pick(struct graph_fixture *f, struct fth_graph_info *info)
+{
+	uint32_t v;
+
+	graph_fixture_build(f, &shape);
+	assert_ok(fth_graph_read_info(f->dev, info));
+	graph_fixture_open(f, &view);
+	assert_ok(fth_graph_pick(f->graph, 2, &v));
+	graph_fixture_close(f);
+	return v;
+}
+
 static void a_neighbour_that_is_no_vertex_is_an_error(void **state)
 {
 	struct graph_fixture f;
@@ -127,11 +140,7 @@ static void a_neighbour_that_is_no_vertex_is_an_error(void **state)
 	uint32_t v;
 
 	(void)state;
-	graph_fixture_build(&f, &shape);
-	assert_ok(fth_graph_read_info(f.dev, &info));
-	graph_fixture_open(&f, &view);
-	assert_ok(fth_graph_pick(f.graph, 2, &v));
-	graph_fixture_close(&f);
+	v = build_and_pick(&f, &info);
 	scribble(&f, info.edges_at + 4 * f.memory.offsets[v], (uint32_t)info.vertices);
 	graph_fixture_open(&f, &view);
 	for (unsigned r = 0; r < 4; r++)
@@ -148,11 +157,7 @@ static void offsets_that_make_no_sense_are_an_error(void **state)
 	uint32_t v;
 
 	(void)state;
-	graph_fixture_build(&f, &shape);
-	assert_ok(fth_graph_read_info(f.dev, &info));
-	graph_fixture_open(&f, &view);
-	assert_ok(fth_graph_pick(f.graph, 2, &v));
-	graph_fixture_close(&f);
+	v = build_and_pick(&f, &info);
 	scribble(&f, info.offsets_at + 8 * (uint64_t)v + 8, (uint32_t)info.edges + 1);
 	graph_fixture_open(&f, &view);
 	for (unsigned r = 0; r < 4; r++)
