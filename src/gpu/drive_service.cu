@@ -187,8 +187,12 @@ int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_opts 
 	drive->opts = *opts;
 	drive->opts.medium = FTH_GPU_MEDIUM_NONE;
 	rc = fth_gpu_service_open(uri, opts, &drive->service);
-	if (rc == 0)
-		rc = set_up(drive);
+	if (rc < 0) {
+		/* CUDA has nothing to release, and would put its own text in place of this one. */
+		free(drive);
+		return rc;
+	}
+	rc = set_up(drive);
 	if (rc < 0) {
 		(void)fth_gpu_drive_release(drive);
 		free(drive);
