@@ -159,7 +159,7 @@ static __device__ struct fth_gpu_io gpublock_io(const struct gpublock_job *job, 
 	struct fth_gpu_io io = {};
 
 	io.opcode = job->write ? FTH_NVME_WRITE : FTH_NVME_READ;
-	io.blocks = job->block / 512;
+	io.blocks = job->block / 512; /* of the drive: a constant, it asks for no others */
 	io.first = block * io.blocks;
 	io.memory = job->data + c * job->block;
 	return io;
@@ -202,7 +202,7 @@ static __global__ void gpublock_thread(struct gpublock_job job)
 
 	for (round = 0; round < job.rounds; round++) {
 		struct fth_gpu_io io = gpublock_io(&job, (uint64_t)round * job.threads + thread);
-		struct fth_nvme_sqe command = fth_gpu_io_command_(&io);
+		struct fth_nvme_sqe command = fth_gpu_io_command_(&io, 512 * io.blocks);
 
 		if (rc < 0 || fth_now_ns() - begin >= job.limit_ns)
 			break;
@@ -222,7 +222,7 @@ static __global__ void gpublock_one_lock(struct gpublock_job job)
 
 	for (round = 0; round < job.rounds; round++) {
 		struct fth_gpu_io io = gpublock_io(&job, (uint64_t)round * job.threads + thread);
-		struct fth_nvme_sqe command = fth_gpu_io_command_(&io);
+		struct fth_nvme_sqe command = fth_gpu_io_command_(&io, 512 * io.blocks);
 
 		if (rc < 0 || fth_now_ns() - begin >= job.limit_ns)
 			break;

@@ -34,6 +34,9 @@
  * other than the slots (-EFAULT). nvme: drives differ in the controller only; that way is untested,
  * see doc/gpu-nvme.md.
  *
+ * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: those of the device or the
+ * drive, 4096 for instance where a disk has no smaller ones; a gpu: drive's as asked for.
+ *
  * In libfathom_cuda, which is built where nvcc is. A drive belongs to one thread at a time, and to
  * the CUDA device that was current when it was opened. Functions return 0 or a negative errno and
  * leave a text (fathom/base/error.h); -EOPNOTSUPP where there is no GPU.
@@ -48,7 +51,8 @@
 extern "C" {
 #endif
 
-#define FTH_GPU_BLOCK	   512u /* bytes of a logical block */
+#define FTH_GPU_BLOCK_MIN  512u /* bytes of a logical block: a power of two between these */
+#define FTH_GPU_BLOCK_MAX  8192u
 #define FTH_GPU_SSDS_MAX   16u
 #define FTH_GPU_QUEUES_MAX 1024u
 
@@ -61,7 +65,7 @@ enum fth_gpu_medium {
 struct fth_gpu_drive_opts {
 	size_t size; /* of this struct */
 	enum fth_gpu_medium medium;
-	uint64_t bytes;	 /* of each SSD, a multiple of 4096 */
+	uint64_t bytes;	 /* of each SSD, a multiple of 4096 and of the block */
 	void *memory;	 /* NULL: allocated here; or ssds * bytes: pinned host memory, GPU memory */
 	uint32_t ssds;	 /* 1 to 16 */
 	uint32_t queues; /* queue pairs; number q belongs to SSD q % ssds */
@@ -83,15 +87,16 @@ struct fth_gpu_drive_opts {
 	bool ordered;
 	uint32_t threads; /* of a service drive, 1 to 64; 0: as many as queues, at most 4 */
 	/*
-	 * Bytes for the data of each command of a service drive, a power of two from 512 to 8192;
-	 * 0: 8192. queues * entries of them are pinned.
+	 * Bytes for the data of each command of a service drive, a power of two from its block, or
+	 * 512, to 8192; 0: 8192. queues * entries of them are pinned.
 	 */
 	uint32_t slot;
+	uint32_t block; /* bytes of a gpu: drive's, a power of two from 512 to 8192; 0: 512 */
 };
 #define FTH_GPU_DRIVE_OPTS_INIT                                                               \
 	{                                                                                     \
 		sizeof(struct fth_gpu_drive_opts), FTH_GPU_MEDIUM_HOST, 1u << 20, NULL, 1, 1, \
-			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0                      \
+			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0, 0                   \
 	}
 
 /* The virtual queue of those who wait for the second command; see fathom/gpu/io.h. */
@@ -112,6 +117,7 @@ struct fth_gpu_view {
 	uint8_t *bounce;     /* slots for data in host memory; NULL: the drive reaches GPU memory */
 	uint64_t bounce_bus; /* where the drive sees them */
 	uint32_t bounce_slot; /* bytes for each command id of each queue pair */
+	uint32_t block_shift; /* log2 of the bytes of a block, 9 to 13 */
 };
 
 struct fth_gpu_drive_stats {
@@ -133,13 +139,14 @@ struct fth_gpu_drive;
 int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **drive);
 
 /*
- * The same by name. gpu:MEDIUM takes the options bytes, ssds, queues, entries, warps, batch, model,
- * late_us (late_data as well) and ordered, each over what opts says; opts may be NULL.
+ * The same by name. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps, batch,
+ * model, late_us (late_data as well) and ordered, each over what opts says; opts may be NULL.
  *
  * Anything else is a device (fathom/dev.h). Of opts then queues, entries, timeout_ms, ordered,
- * threads and slot count; ssds is 1; medium and bytes are the device's. Its blocks must not be
- * larger than 512 bytes, and what follows its last whole 512 bytes is not reached. It stays open,
- * for the drive alone to change, until the drive is closed.
+ * threads and slot count; ssds is 1; medium, bytes and block are the device's. Blocks smaller than
+ * 512 bytes make a drive of 512, and what follows the last whole one is not reached; -EOPNOTSUPP
+ * for blocks larger than 8192. It stays open, for the drive alone to change, until the drive is
+ * closed.
  */
 int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_opts *opts,
 			   struct fth_gpu_drive **drive);

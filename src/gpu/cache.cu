@@ -8,6 +8,7 @@
  */
 #include "cache.h"
 
+#include "cache_layout.h"
 #include "cuda_error.h"
 #include "fathom/hd/wait.h"
 
@@ -83,21 +84,19 @@ static int resume_drive(struct fth_gpu_drive *drive, bool was_running)
 
 static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *o)
 {
-	const struct fth_gpu_service *service = drive->service;
+	struct fth_gpu_view view = fth_gpu_drive_view(drive);
+	int rc;
 
 	if (o->size != sizeof(*o))
 		return fth_fail(EINVAL, "options of another version");
-	if (o->line < FTH_GPU_LINE_MIN || o->line > FTH_GPU_LINE_MAX || (o->line & (o->line - 1)))
-		return fth_fail(EINVAL, "a line has a power of two bytes, %u to %u",
-				FTH_GPU_LINE_MIN, FTH_GPU_LINE_MAX);
+	rc = fth_gpu_layout_check_line(&view, o->line);
+	if (rc < 0)
+		return rc;
 	if (o->bytes / o->line < 1 || o->bytes / o->line > FTH_LINE_FRAMES_MAX)
 		return fth_fail(EINVAL, "a cache has room for 1 to %llu lines",
 				(unsigned long long)FTH_LINE_FRAMES_MAX);
 	if (o->timeout_ms == 0)
 		return fth_fail(EINVAL, "a timeout of 0");
-	if (service && o->line > service->slot)
-		return fth_fail(EINVAL, "the drive's slots have %u bytes, and a line %u",
-				service->slot, o->line);
 	return 0;
 }
 
@@ -113,15 +112,13 @@ static int alloc_gpu(struct fth_gpu_cache *cache, void **to, size_t bytes, int v
 static void describe(struct fth_gpu_cache *cache, uint32_t frames)
 {
 	struct fth_gpu_cache_state *state = &cache->stage->state;
+	struct fth_gpu_view view = fth_gpu_drive_view(cache->drive);
 
+	fth_gpu_layout_set_lines(state, &view, cache->opts.line);
 	state->frames = frames;
-	while ((1u << state->line_shift) < cache->opts.line)
-		state->line_shift++;
-	state->blocks_per_line = cache->opts.line / FTH_GPU_BLOCK;
 	/* An eighth behind the hand: what was changed is written while reads leave the bus idle. */
 	state->ahead = frames - frames / AHEAD_SHARE;
 	state->timeout_ns = cache->opts.timeout_ms * 1000000ull;
-	state->drive = fth_gpu_drive_view(cache->drive);
 }
 
 /* The drive is stopped. Frames start as FREE: all bits set, as their tags. */
@@ -203,46 +200,12 @@ int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_o
 
 /* ---- arrays ---- */
 
-/* Bytes that an array can be of, from its offset on; 0 if none. */
-static uint64_t room(const struct fth_gpu_cache *cache, const struct fth_gpu_array_opts *o)
-{
-	const struct fth_gpu_drive_opts *drive = &cache->drive->opts;
-	uint64_t bytes = drive->bytes;
-
-	if (!o->replicated)
-		bytes = drive->bytes / cache->opts.line * cache->opts.line * drive->ssds;
-	return o->offset < bytes ? bytes - o->offset : 0;
-}
-
-static int check_array(const struct fth_gpu_cache *cache, size_t element,
-		       const struct fth_gpu_array_opts *o)
-{
-	uint64_t ssds = o->replicated ? 1 : cache->drive->opts.ssds;
-	uint64_t unit = ssds > 1 ? ssds * cache->opts.line : FTH_GPU_BLOCK;
-
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options of another version");
-	if (element == 0 || (element & (element - 1)) || element > cache->opts.line)
-		return fth_fail(EINVAL, "an element has a power of two bytes, at most a line");
-	if (o->replicated && !o->readonly)
-		return fth_fail(EINVAL, "an array on replicas is for reading only");
-	if (o->offset % unit)
-		return fth_fail(EINVAL, "the offset is a multiple of %llu",
-				(unsigned long long)unit);
-	if (room(cache, o) < element || o->count > room(cache, o) / element)
-		return fth_fail(ERANGE, "the drive ends before the array does");
-	if (cache->arrays == FTH_GPU_ARRAYS_MAX)
-		return fth_fail(ENOSPC, "a cache has at most %u arrays", FTH_GPU_ARRAYS_MAX);
-	return 0;
-}
-
 /* The drive is stopped. */
 static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_opts *o,
 		     uint64_t bytes)
 {
 	uint32_t n = cache->arrays;
 	struct fth_gpu_range *range = &cache->stage->state.ranges[n];
-	uint64_t ssds = o->replicated ? 1 : cache->drive->opts.ssds;
 	int rc;
 
 	cache->lines[n] = (bytes + cache->opts.line - 1) / cache->opts.line;
@@ -251,7 +214,7 @@ static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_opt
 		return rc;
 	range->words = (uint64_t *)cache->words[n];
 	range->lines = cache->lines[n];
-	range->first_block = o->offset / ssds / FTH_GPU_BLOCK;
+	range->first_block = fth_gpu_layout_first_block(&cache->stage->state, o);
 	range->readonly = o->readonly;
 	range->replicated = o->replicated;
 	cache->arrays++;
@@ -266,13 +229,15 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 	static const struct fth_gpu_array_opts plain = FTH_GPU_ARRAY_OPTS_INIT;
 	const struct fth_gpu_array_opts *o = opts ? opts : &plain;
 	struct fth_gpu_cache_state *state = &cache->stage->state;
-	int rc = check_array(cache, element, o);
+	int rc = fth_gpu_layout_check_array(state, element, o);
 	bool running;
 
+	if (rc == 0 && cache->arrays == FTH_GPU_ARRAYS_MAX)
+		rc = fth_fail(ENOSPC, "a cache has at most %u arrays", FTH_GPU_ARRAYS_MAX);
 	if (rc < 0)
 		return rc;
 	memset(out, 0, sizeof(*out));
-	out->count = o->count ? o->count : room(cache, o) / element;
+	out->count = o->count ? o->count : fth_gpu_layout_room(state, o) / element;
 	rc = pause_drive(cache->drive, &running);
 	if (rc == 0)
 		rc = add_range(cache, o, out->count * element);

@@ -56,6 +56,32 @@ static void test_layouts(void)
 	check_reads(&opts, "three SSDs, striped");
 	opts.replicated = true;
 	check_reads(&opts, "three SSDs, replicas");
+	opts.block = 4096;
+	check_reads(&opts, "three SSDs, replicas, 4 KiB blocks");
+	opts.replicated = false;
+	check_reads(&opts, "three SSDs, striped, 4 KiB blocks");
+}
+
+/* Lines of one block or more; one that is smaller is refused. */
+static void test_block_sizes(void)
+{
+	struct fth_gpu_cache_opts small = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache *cache = NULL;
+	struct bed_opts opts = bed_defaults();
+	struct bed bed;
+
+	opts.block = 4096;
+	check_reads(&opts, "a line is a block of 4 KiB");
+	opts.line = 8192;
+	check_reads(&opts, "a line is two of 4 KiB");
+	opts.block = 8192;
+	check_reads(&opts, "a line is one of 8 KiB");
+	bed = bed_open(&opts);
+	MUST(fth_gpu_drive_view(bed.drive).block_shift == 13);
+	small.bytes = 1u << 20;
+	MUST(fth_gpu_cache_open(bed.drive, &small, &cache) == -EINVAL && !cache);
+	MUST(strstr(fth_error_text(-EINVAL), "smaller than the drive's blocks, 8192"));
+	bed_close(&bed);
 }
 
 /* Fewer frames than lanes of one warp. */
@@ -231,6 +257,7 @@ int main(int argc, char **argv)
 		blocks = 4;
 	test_one_fetch();
 	test_line_sizes();
+	test_block_sizes();
 	if (!bed_asked.service)
 		test_layouts();
 	test_tiny();

@@ -15,6 +15,7 @@ struct bed_opts {
 	uint32_t timeout_ms;
 	bool replicated;
 	const struct fth_dev_model *model;
+	uint32_t block = 512; /* of the drive */
 };
 
 struct report {
@@ -84,6 +85,7 @@ static inline struct bed bed_open(const struct bed_opts *opts)
 	drive.queues = 4 * opts->ssds;
 	drive.entries = 128;
 	drive.model = opts->model;
+	drive.block = opts->block;
 	cache.bytes = opts->cache;
 	cache.line = opts->line;
 	cache.timeout_ms = opts->timeout_ms;

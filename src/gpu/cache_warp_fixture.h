@@ -29,6 +29,7 @@ extern "C" {
 struct shape {
 	uint32_t frames, line, clients, ssds, rounds;
 	bool replicated;
+	uint32_t block_shift = 9;
 };
 
 /* One SSD: a queue pair and a warp of the controller. */
@@ -128,7 +129,7 @@ static inline void make_side(struct bed *bed, uint32_t n)
 		       n + 1,
 		       n};
 	side->ssd.medium = (char *)calloc(1, bytes);
-	side->ssd.blocks = bytes / 512;
+	side->ssd.blocks = bytes >> bed->shape->block_shift;
 	side->ctrl.queues = &side->queue;
 	side->ctrl.ssds = &side->ssd;
 	side->ctrl.control = &side->control;
@@ -136,6 +137,7 @@ static inline void make_side(struct bed *bed, uint32_t n)
 	side->ctrl.queue_count = 1;
 	side->ctrl.warps = 1;
 	side->ctrl.batch = 8;
+	side->ctrl.block_shift = bed->shape->block_shift;
 	assert_int_equal(pthread_create(&side->thread, NULL, ctrl_thread, side), 0);
 }
 
@@ -152,10 +154,11 @@ static inline void make_cache(struct bed *bed)
 	cache->frames = s->frames;
 	while (1u << cache->line_shift < s->line)
 		cache->line_shift++;
-	cache->blocks_per_line = s->line / 512;
+	cache->blocks_per_line = s->line >> s->block_shift;
 	cache->ahead = s->frames / 4;
 	cache->timeout_ns = 20000000000ull;
 	cache->drive.qps = bed->qps;
+	cache->drive.block_shift = s->block_shift;
 	cache->drive.queues = cache->drive.ssds = s->ssds;
 	cache->ranges[0].words = (uint64_t *)calloc(LINES, 8);
 	cache->ranges[0].lines = LINES;

@@ -40,6 +40,9 @@ static void test_reads(void **state)
 		{16, 512, 2, 1, 10, false}, {3, 512, 3, 1, 4, false},  {1, 512, 2, 1, 2, false},
 		{10, 4096, 2, 1, 5, false}, {12, 8192, 2, 1, 5, false}, {9, 1024, 3, 2, 5, false},
 		{9, 1024, 3, 2, 5, true},   {64, 512, 3, 1, 10, false},
+		/* lines of one block of 4096 bytes, of two, and of one of 8192 */
+		{9, 4096, 2, 2, 4, false, 12}, {9, 8192, 2, 1, 4, false, 12},
+		{9, 8192, 2, 2, 4, true, 13},
 	};
 
 	(void)state;
@@ -162,6 +165,8 @@ static void test_adds(void **state)
 		{3, 512, 3, 1, 3, false},
 		{8, 1024, 3, 2, 5, false},
 		{64, 512, 3, 1, 6, false},
+		{8, 4096, 2, 2, 4, false, 12},
+		{8, 8192, 2, 1, 4, false, 12},
 	};
 
 	(void)state;

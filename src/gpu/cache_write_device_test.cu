@@ -74,6 +74,8 @@ static void test_sets(void)
 	opts.ssds = bed_asked.service ? 1 : 2;
 	opts.bytes /= 2;
 	check_sets(&opts, "sets, lines of 8192");
+	opts.block = 4096;
+	check_sets(&opts, "sets, lines of 8192, blocks of 4096");
 	opts.ssds = 1;
 	opts.bytes = 128u << 10;
 	opts.cache = 5 * 8192;

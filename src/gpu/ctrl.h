@@ -12,8 +12,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
-#define FTH_GPU_BLOCK_SHIFT    9   /* logical blocks of 512 bytes */
-#define FTH_GPU_TRANSFER_MAX   256 /* of them in one command */
+#define FTH_GPU_PIECE_SHIFT    9   /* a warp moves 512 bytes at once, 16 for each lane */
+#define FTH_GPU_TRANSFER_MAX   256 /* of these pieces in one command */
 #define FTH_GPU_CTRL_WARPS_MAX 16
 
 /* One queue pair as the controller sees it. Only read. */
@@ -36,8 +36,8 @@ struct fth_gpu_ctrl_speed {
 };
 
 struct fth_gpu_ctrl_ssd {
-	char *medium; /* NULL: commands are answered, and move nothing */
-	uint64_t blocks;
+	char *medium;	 /* NULL: commands are answered, and move nothing */
+	uint64_t blocks; /* of 1 << block_shift bytes */
 	struct fth_gpu_ctrl_speed read, write;
 	uint64_t flush_ns;
 	/* When the next command's turn in the rate is, in 1/16 ns; changed by all its warps. */
@@ -69,8 +69,9 @@ struct fth_gpu_ctrl {
 	struct fth_gpu_ctrl_count *counts; /* per warp */
 	uint32_t *late;			   /* per warp; NULL: data comes before its completion */
 	uint32_t queue_count;
-	uint32_t warps; /* per queue pair */
-	uint32_t batch; /* commands a warp takes at once, 1 to 32 */
+	uint32_t warps;	      /* per queue pair */
+	uint32_t batch;	      /* commands a warp takes at once, 1 to 32 */
+	uint32_t block_shift; /* of all SSDs, 9 to 13 */
 	uint32_t host_medium;
 	uint32_t modelled; /* speeds matter */
 	uint64_t late_ns;

@@ -28,6 +28,7 @@ struct shape {
 	uint32_t rounds;
 	bool mixed; /* only some lanes have something to do */
 	bool late, model;
+	uint32_t block_shift = 9;
 };
 
 static const struct shape shapes[] = {
@@ -39,6 +40,8 @@ static const struct shape shapes[] = {
 	{"ring of 64, host", true, 2, 6, 3, 32, 4, 8, 1040, 4, false, false, false},
 	{"late data", false, 2, 6, 2, 8, 4, 1, 0, 4, false, true, false},
 	{"a model", true, 1, 6, 2, 8, 2, 1, 0, 4, true, false, true},
+	{"blocks of 4096", false, 2, 6, 3, 8, 4, 1, 0, 2, true, false, false, 12},
+	{"of 2048, host", true, 2, 6, 3, 16, 2, 2, 2048, 2, false, false, true, 11},
 };
 
 /* What clients, controller and host share. */
@@ -68,6 +71,12 @@ struct job {
 FTH_HD uint64_t first_of(const struct shape *s, uint32_t thread, uint32_t round)
 {
 	return ((uint64_t)round * s->clients * THREADS + thread) * s->blocks;
+}
+
+/* Words of a block. */
+FTH_HD uint32_t words_of(const struct shape *s)
+{
+	return 1u << (s->block_shift - 3);
 }
 
 FTH_HD bool wants(const struct shape *s, uint64_t first)
@@ -110,10 +119,10 @@ __device__ static bool write_and_read(const struct job *job, const struct client
 {
 	uint64_t first = first_of(&job->shape, me->thread, round);
 	bool want = wants(&job->shape, first);
-	uint32_t n = job->shape.blocks * 64, wrong = 0;
+	uint32_t each = words_of(&job->shape), n = job->shape.blocks * each, wrong = 0;
 
 	for (uint32_t i = 0; i < n; i++)
-		me->words[i] = fixture_word(0, first + i / 64, i % 64);
+		me->words[i] = fixture_word(0, first + i / each, i % each);
 	/* The flush is also what data that comes late is waited for with. */
 	if (!transfer(job, me, FTH_NVME_WRITE, first, want) ||
 	    !transfer(job, me, FTH_NVME_FLUSH, 0, want))
@@ -123,7 +132,7 @@ __device__ static bool write_and_read(const struct job *job, const struct client
 	if (!transfer(job, me, FTH_NVME_READ, first, want))
 		return false;
 	for (uint32_t i = 0; want && i < n; i++)
-		wrong += me->words[i] != fixture_word(0, first + i / 64, i % 64);
+		wrong += me->words[i] != fixture_word(0, first + i / each, i % each);
 	atomicAdd(&job->room->wrong, wrong);
 	return true;
 }
@@ -241,7 +250,7 @@ static void make_queue(struct job *job, uint32_t q)
 
 static size_t medium_bytes(const struct shape *s)
 {
-	return (size_t)s->clients * THREADS * s->rounds * s->blocks * FTH_GPU_BLOCK;
+	return (size_t)s->clients * THREADS * s->rounds * s->blocks << s->block_shift;
 }
 
 static char *make_medium(const struct shape *s)
@@ -275,7 +284,7 @@ static struct job make_job(const struct shape *s)
 	for (uint32_t q = 0; q < s->queues; q++)
 		make_queue(&job, q);
 	job.room->ssd.medium = make_medium(s);
-	job.room->ssd.blocks = medium_bytes(s) / FTH_GPU_BLOCK;
+	job.room->ssd.blocks = medium_bytes(s) >> s->block_shift;
 	if (s->model)
 		set_model(&job.room->ssd);
 	job.ctrl = {job.room->queues,
@@ -286,6 +295,7 @@ static struct job make_job(const struct shape *s)
 		    s->queues,
 		    s->warps,
 		    s->batch,
+		    s->block_shift,
 		    s->host,
 		    s->model,
 		    LATE_NS};
@@ -294,6 +304,7 @@ static struct job make_job(const struct shape *s)
 	job.view.blocks = job.room->ssd.blocks;
 	job.view.queues = s->queues;
 	job.view.ssds = 1;
+	job.view.block_shift = s->block_shift;
 	return job;
 }
 
@@ -334,11 +345,12 @@ static uint64_t check_queue(const struct job *job, uint32_t q)
 static uint64_t check_words(const struct shape *s, const uint64_t *words, uint64_t first)
 {
 	bool touched = wants(s, first);
+	uint32_t each = words_of(s);
 	uint64_t wrong = 0;
 
-	for (uint32_t i = 0; i < s->blocks * 64; i++)
-		wrong += words[first * 64 + i] !=
-			 (touched ? fixture_word(0, first + i / 64, i % 64) : 0);
+	for (uint32_t i = 0; i < s->blocks * each; i++)
+		wrong += words[first * each + i] !=
+			 (touched ? fixture_word(0, first + i / each, i % each) : 0);
 	return wrong;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How the controller's warps move data: blocks of 512 bytes, 16 bytes per lane, several blocks
- * under way at once, whichever commands they belong to. Over PCIe a block takes microseconds, so
- * the rate is what is under way divided by that.
+ * How the controller's warps move data: pieces of 512 bytes, 16 bytes per lane, several pieces
+ * under way at once, whichever commands they belong to. A block is one piece or more. Over PCIe a
+ * piece takes microseconds, so the rate is what is under way divided by that.
  */
 #ifndef FTH_GPU_CTRL_MOVE_H
 #define FTH_GPU_CTRL_MOVE_H
@@ -11,7 +11,7 @@
 
 #include "fathom/nvme/queue_warp.h"
 
-#define MOVE_DEPTH 8 /* blocks on their way at once, for each warp */
+#define MOVE_DEPTH 8 /* pieces on their way at once, for each warp */
 #define ALL_LANES  0xffffffffu
 
 /* An array in registers needs indices that the compiler knows. */
@@ -23,9 +23,9 @@
 
 /* A command as its lane keeps it while the warp works on it. */
 struct move {
-	uint64_t medium; /* address of the first block; of no meaning without blocks */
+	uint64_t medium; /* address of the first piece; of no meaning without pieces */
 	uint64_t prp1, prp2;
-	uint32_t blocks; /* 0: nothing to move */
+	uint32_t pieces; /* 0: nothing to move */
 	uint32_t write;
 };
 
@@ -77,37 +77,37 @@ FTH_WARP uint64_t move_shfl(uint64_t value, uint32_t lane)
 	return __shfl_sync(ALL_LANES, value, (int)lane);
 }
 
-/* The next block of a batch. */
+/* The next piece of a batch. */
 struct move_cursor {
-	uint32_t left;	/* lanes whose commands have blocks to move yet */
-	uint32_t block; /* the next of the first of these */
+	uint32_t left;	/* lanes whose commands have pieces to move yet */
+	uint32_t piece; /* the next of the first of these */
 };
 
-/* Where this lane's 16 bytes of the cursor's block come from and go to; moves the cursor on. */
+/* Where this lane's 16 bytes of the cursor's piece come from and go to; moves the cursor on. */
 FTH_WARP void move_next(const struct move *mine, struct move_cursor *at, uint32_t lane,
 			uint64_t *from, uint64_t *to)
 {
 	uint32_t command = (uint32_t)__ffs((int)at->left) - 1;
-	uint32_t blocks = __shfl_sync(ALL_LANES, mine->blocks, (int)command);
+	uint32_t pieces = __shfl_sync(ALL_LANES, mine->pieces, (int)command);
 	uint32_t write = __shfl_sync(ALL_LANES, mine->write, (int)command);
-	uint32_t byte = (at->block << FTH_GPU_BLOCK_SHIFT) + 16 * lane;
+	uint32_t byte = (at->piece << FTH_GPU_PIECE_SHIFT) + 16 * lane;
 	uint64_t medium = move_shfl(mine->medium, command) + byte;
 	uint64_t memory = move_prp(move_shfl(mine->prp1, command), move_shfl(mine->prp2, command),
-				   blocks << FTH_GPU_BLOCK_SHIFT, byte);
+				   pieces << FTH_GPU_PIECE_SHIFT, byte);
 
 	*from = write ? memory : medium;
 	*to = write ? medium : memory;
-	if (++at->block == blocks) {
-		at->block = 0;
+	if (++at->piece == pieces) {
+		at->piece = 0;
 		at->left &= at->left - 1;
 	}
 }
 
-/* Move the blocks of all lanes' commands. All lanes of the warp call. */
+/* Move the pieces of all lanes' commands. All lanes of the warp call. */
 FTH_WARP void move_all(const struct move *mine, uint32_t lane)
 {
-	uint32_t total = __reduce_add_sync(ALL_LANES, mine->blocks);
-	struct move_cursor at = {__ballot_sync(ALL_LANES, mine->blocks > 0), 0};
+	uint32_t total = __reduce_add_sync(ALL_LANES, mine->pieces);
+	struct move_cursor at = {__ballot_sync(ALL_LANES, mine->pieces > 0), 0};
 
 	while (total > 0) {
 		uint32_t n = min(total, (uint32_t)MOVE_DEPTH);

@@ -55,6 +55,12 @@ struct command {
 	uint32_t status;
 };
 
+/* log2 of the pieces that a block is moved in. */
+FTH_WARP uint32_t pieces_shift(const struct worker *w)
+{
+	return w->ctrl->block_shift - FTH_GPU_PIECE_SHIFT;
+}
+
 /* ---- fetching ---- */
 
 /* Lane 0: claim entries, at most a batch. How many, and the first one's ticket. */
@@ -93,7 +99,7 @@ FTH_WARP void read_entry(const struct worker *w, uint32_t ticket, struct command
 	c->cid = a.x >> 16;
 	c->move.prp1 = b.z | (uint64_t)b.w << 32;
 	c->move.prp2 = d.x | (uint64_t)d.y << 32;
-	c->move.blocks = (e.x & FTH_NVME_RW_BLOCKS_MASK) + 1;
+	c->move.pieces = ((e.x & FTH_NVME_RW_BLOCKS_MASK) + 1) << pieces_shift(w);
 	c->move.write = c->opcode == FTH_NVME_WRITE;
 	c->move.medium = lba;
 	c->status = FTH_NVME_SUCCESS;
@@ -123,12 +129,13 @@ FTH_WARP uint32_t transfer_status(const struct worker *w, const struct command *
 {
 	const struct move *move = &c->move;
 	uint32_t offset = (uint32_t)move->prp1 & (FTH_NVME_PAGE_SIZE - 1);
-	uint32_t bytes = move->blocks << FTH_GPU_BLOCK_SHIFT;
+	uint32_t bytes = move->pieces << FTH_GPU_PIECE_SHIFT;
+	uint32_t blocks = move->pieces >> pieces_shift(w);
 	uint32_t list = (uint32_t)move->prp2 & (FTH_NVME_PAGE_SIZE - 1);
 
-	if (move->medium >= w->ssd->blocks || move->blocks > w->ssd->blocks - move->medium)
+	if (move->medium >= w->ssd->blocks || blocks > w->ssd->blocks - move->medium)
 		return FTH_NVME_LBA_RANGE;
-	if (move->blocks > FTH_GPU_TRANSFER_MAX)
+	if (move->pieces > FTH_GPU_TRANSFER_MAX)
 		return FTH_NVME_INVALID_FIELD;
 	if (move->prp1 & PRP_ALIGNED)
 		return FTH_NVME_PRP_OFFSET_INVALID;
@@ -152,10 +159,10 @@ FTH_WARP void check(struct worker *w, struct command *c)
 			c->status = FTH_NVME_INVALID_OPCODE;
 	}
 	if (c->status != FTH_NVME_SUCCESS || c->opcode == FTH_NVME_FLUSH)
-		c->move.blocks = 0;
+		c->move.pieces = 0;
 	if (c->status != FTH_NVME_SUCCESS)
 		c->status |= FTH_NVME_STATUS_DO_NOT_RETRY;
-	c->move.medium = (uint64_t)w->ssd->medium + (c->move.medium << FTH_GPU_BLOCK_SHIFT);
+	c->move.medium = (uint64_t)w->ssd->medium + (c->move.medium << w->ctrl->block_shift);
 }
 
 /* ---- the speed of a model ---- */
@@ -176,7 +183,7 @@ FTH_WARP uint64_t due(struct worker *w, const struct command *c, uint64_t now)
 	bool write = c->opcode == FTH_NVME_WRITE;
 	const struct fth_gpu_ctrl_speed *speed = write ? &w->ssd->write : &w->ssd->read;
 	uint64_t *turn = write ? &w->ssd->write_turn : &w->ssd->read_turn, mine;
-	uint64_t cost = cost_of(speed, (uint64_t)c->move.blocks << FTH_GPU_BLOCK_SHIFT);
+	uint64_t cost = cost_of(speed, (uint64_t)c->move.pieces << FTH_GPU_PIECE_SHIFT);
 	uint64_t start = now * 16;
 
 	if (c->status != FTH_NVME_SUCCESS)
@@ -221,7 +228,7 @@ FTH_WARP bool wait_for_room(struct worker *w, uint32_t ticket)
 FTH_WARP void post(struct worker *w, bool mine, const struct command *c)
 {
 	uint32_t lanes = __ballot_sync(ALL_LANES, mine), n = (uint32_t)__popc(lanes);
-	bool to_host = w->ctrl->host_medium && c->move.write && c->move.blocks;
+	bool to_host = w->ctrl->host_medium && c->move.write && c->move.pieces;
 	uint32_t shift = w->queue.cq_shift, ticket;
 	struct fth_nvme_cqe *entry;
 	uint64_t heads = 0;
@@ -312,7 +319,7 @@ FTH_WARP void execute_late(struct worker *w, bool mine, struct command *c)
 
 FTH_WARP void count_batch(struct worker *w, uint32_t n, const struct command *c)
 {
-	uint32_t blocks = c->move.blocks;
+	uint32_t blocks = c->move.pieces >> pieces_shift(w);
 
 	w->count.commands += n;
 	w->count.batches++;
@@ -339,7 +346,7 @@ FTH_WARP void serve(struct worker *w, uint32_t first, uint32_t n)
 		check(w, &c);
 	count_batch(w, n, &c);
 	if (!w->ssd->medium)
-		c.move.blocks = 0;
+		c.move.pieces = 0;
 	if (w->ctrl->modelled && mine)
 		when = due(w, &c, fth_now_ns());
 	if (w->ctrl->late) {

@@ -20,6 +20,17 @@
 
 /* ---- options ---- */
 
+static int check_block(const struct fth_gpu_drive_opts *o)
+{
+	if (o->block & (o->block - 1) || o->block < FTH_GPU_BLOCK_MIN ||
+	    o->block > FTH_GPU_BLOCK_MAX)
+		return fth_fail(EINVAL, "a block has a power of two bytes, %u to %u",
+				FTH_GPU_BLOCK_MIN, FTH_GPU_BLOCK_MAX);
+	if (o->bytes % o->block)
+		return fth_fail(EINVAL, "an SSD is a multiple of its blocks of %u bytes", o->block);
+	return 0;
+}
+
 static int check_opts(const struct fth_gpu_drive_opts *o)
 {
 	if (o->size != sizeof(*o))
@@ -36,7 +47,7 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 	if (o->warps > FTH_GPU_CTRL_WARPS_MAX || o->batch > 32)
 		return fth_fail(EINVAL, "at most %u warps, and batches of 32",
 				FTH_GPU_CTRL_WARPS_MAX);
-	return 0;
+	return o->block ? check_block(o) : 0;
 }
 
 static void choose(struct fth_gpu_drive *drive)
@@ -50,6 +61,10 @@ static void choose(struct fth_gpu_drive *drive)
 							    : warps;
 	if (o->batch == 0)
 		o->batch = o->medium == FTH_GPU_MEDIUM_NONE ? BATCH_OF_NOTHING : BATCH_OF_DATA;
+	if (o->block == 0)
+		o->block = FTH_GPU_BLOCK_MIN;
+	while ((1u << drive->block_shift) < o->block)
+		drive->block_shift++;
 	while ((1u << drive->shift) < o->entries)
 		drive->shift++;
 	/* Whole words of the id bitmap: warps that take and return 32 at once leave them whole. */
@@ -74,7 +89,7 @@ static int set_ssds(struct fth_gpu_drive *drive)
 
 	for (uint32_t i = 0; i < drive->opts.ssds; i++) {
 		ssds[i].medium = (char *)fth_gpu_drive_mapped(drive, i);
-		ssds[i].blocks = drive->opts.bytes / FTH_GPU_BLOCK;
+		ssds[i].blocks = drive->opts.bytes >> drive->block_shift;
 		if (!model)
 			continue;
 		set_speed(&ssds[i].read, &model->read);
@@ -98,6 +113,7 @@ static void set_ctrl(struct fth_gpu_drive *drive)
 	ctrl->queue_count = drive->opts.queues;
 	ctrl->warps = drive->opts.warps;
 	ctrl->batch = drive->opts.batch;
+	ctrl->block_shift = drive->block_shift;
 	ctrl->host_medium = drive->opts.medium == FTH_GPU_MEDIUM_HOST;
 	ctrl->modelled = drive->opts.model != NULL;
 	ctrl->late_ns = drive->opts.late_us * 1000ull;
@@ -398,7 +414,8 @@ struct fth_gpu_view fth_gpu_drive_view(const struct fth_gpu_drive *drive)
 
 	view.qps = drive->arena.qps;
 	view.order = drive->opts.ordered ? drive->arena.order : NULL;
-	view.blocks = drive->opts.bytes / FTH_GPU_BLOCK;
+	view.blocks = drive->opts.bytes >> drive->block_shift;
+	view.block_shift = drive->block_shift;
 	view.queues = drive->opts.queues;
 	view.ssds = drive->opts.ssds;
 	if (drive->service) {

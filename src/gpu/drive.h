@@ -54,6 +54,7 @@ struct fth_gpu_drive {
 	const struct fth_gpu_drive_ops *ops;
 	struct fth_gpu_drive_opts opts;
 	uint32_t shift; /* of the rings */
+	uint32_t block_shift;
 	uint32_t ids;
 	int device;
 	bool running;

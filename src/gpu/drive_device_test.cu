@@ -19,6 +19,7 @@ struct shape {
 	uint32_t lanes;	  /* which of each warp take part */
 	uint32_t rounds;
 	const char *model;
+	uint32_t block = 512;
 };
 
 static const struct shape shapes[] = {
@@ -35,6 +36,11 @@ static const struct shape shapes[] = {
 	{"three blocks", FTH_GPU_MEDIUM_HOST, 1, 4, 128, 0, 0, 1024, 3, 3072, ~0u, 3, NULL},
 	{"sixteen SSDs", FTH_GPU_MEDIUM_HOST, 16, 32, 256, 0, 0, 4096, 1, 0, ~0u, 2, NULL},
 	{"a model", FTH_GPU_MEDIUM_HOST, 4, 8, 256, 0, 0, 1024, 1, 0, ~0u, 2, "p5800x"},
+	{"4 KiB blocks", FTH_GPU_MEDIUM_HOST, 1, 4, 256, 0, 0, 1024, 1, 0, ~0u, 2, NULL, 4096},
+	{"4 KiB, 2 pages", FTH_GPU_MEDIUM_DEVICE, 2, 4, 64, 0, 0, 512, 1, 1040, ~0u, 2, NULL, 4096},
+	{"8 KiB, a model", FTH_GPU_MEDIUM_HOST, 1, 2, 64, 0, 0, 256, 1, 0, 0xaaaaaaaau, 2, "p5800x",
+	 8192},
+	{"2 KiB blocks", FTH_GPU_MEDIUM_HOST, 2, 4, 64, 0, 0, 512, 2, 0, ~0u, 2, NULL, 2048},
 };
 
 struct result {
@@ -73,19 +79,27 @@ __device__ static void note(const struct job *job, int rc, uint32_t wrong)
 		atomicAdd(&job->result->wrong, wrong);
 }
 
-__device__ static void stamp(uint64_t *words, uint32_t ssd, uint64_t first, uint32_t blocks)
+/* Words of a block. */
+__device__ static uint32_t words_of(const struct job *job)
 {
-	for (uint32_t i = 0; i < blocks * 64; i++)
-		words[i] = fixture_word(ssd, first + i / 64, i % 64);
+	return 1u << (job->view.block_shift - 3);
 }
 
-__device__ static uint32_t mismatches(const uint64_t *words, uint32_t ssd, uint64_t first,
-				      uint32_t blocks)
+__device__ static void stamp(const struct job *job, uint64_t *words, uint32_t ssd, uint64_t first)
 {
-	uint32_t wrong = 0;
+	uint32_t each = words_of(job);
 
-	for (uint32_t i = 0; i < blocks * 64; i++)
-		wrong += words[i] != fixture_word(ssd, first + i / 64, i % 64);
+	for (uint32_t i = 0; i < job->blocks * each; i++)
+		words[i] = fixture_word(ssd, first + i / each, i % each);
+}
+
+__device__ static uint32_t mismatches(const struct job *job, const uint64_t *words, uint32_t ssd,
+				      uint64_t first)
+{
+	uint32_t wrong = 0, each = words_of(job);
+
+	for (uint32_t i = 0; i < job->blocks * each; i++)
+		wrong += words[i] != fixture_word(ssd, first + i / each, i % each);
 	return wrong;
 }
 
@@ -110,16 +124,16 @@ __global__ static void transfer(struct job job, uint8_t opcode)
 
 		io.first = block_of(&job, thread, round);
 		if (opcode == FTH_NVME_WRITE)
-			stamp(words, ssd, io.first, job.blocks);
+			stamp(&job, words, ssd, io.first);
 		else
-			for (uint32_t i = 0; i < job.blocks * 64; i++)
+			for (uint32_t i = 0; i < job.blocks * words_of(&job); i++)
 				words[i] = ~fixture_word(ssd, io.first, i);
 		__syncwarp(job.lanes);
 		rc = fth_gpu_io(&job.view, queue, &warp, true, &io, thread / 32,
 				fth_deadline_ns(PATIENCE_NS));
 		note(&job, rc, 0);
 		if (opcode == FTH_NVME_READ)
-			note(&job, 0, mismatches(words, ssd, io.first, job.blocks));
+			note(&job, 0, mismatches(&job, words, ssd, io.first));
 	}
 }
 
@@ -142,15 +156,16 @@ __global__ static void flush(struct job job)
 static uint32_t host_check(const struct shape *s, const struct fth_gpu_drive *drive, uint64_t bytes)
 {
 	uint64_t stamped = 0, wrong = 0;
+	uint32_t each = s->block / 8;
 
 	for (uint32_t ssd = 0; ssd < s->ssds; ssd++) {
 		const uint64_t *words = (const uint64_t *)fth_gpu_drive_medium(drive, ssd);
 
-		for (uint64_t b = 0; b < bytes / 512; b++) {
-			bool touched = words[b * 64] != 0;
+		for (uint64_t b = 0; b < bytes / s->block; b++) {
+			bool touched = words[b * each] != 0;
 
-			for (uint32_t i = 0; touched && i < 64; i++)
-				wrong += words[b * 64 + i] != fixture_word(ssd, b, i);
+			for (uint32_t i = 0; touched && i < each; i++)
+				wrong += words[b * each + i] != fixture_word(ssd, b, i);
 			stamped += touched;
 		}
 	}
@@ -169,7 +184,7 @@ static struct job make_job(const struct shape *s)
 {
 	struct job job = {};
 
-	job.stride = (s->offset + s->blocks * 512 + 4095) / 4096 * 4096;
+	job.stride = (s->offset + s->blocks * s->block + 4095) / 4096 * 4096;
 	job.blocks = s->blocks;
 	job.offset = s->offset;
 	job.lanes = s->lanes;
@@ -192,6 +207,7 @@ static struct fth_gpu_drive *open_drive(const struct shape *s, uint64_t bytes)
 	opts.warps = s->warps;
 	opts.batch = s->batch;
 	opts.bytes = bytes;
+	opts.block = s->block;
 	opts.model = s->model ? fth_dev_model(s->model) : NULL;
 	OK(fth_gpu_drive_open(&opts, &drive));
 	return drive;
@@ -199,7 +215,7 @@ static struct fth_gpu_drive *open_drive(const struct shape *s, uint64_t bytes)
 
 static int run_shape(const struct shape *s)
 {
-	uint64_t bytes = (uint64_t)s->threads * s->rounds * s->blocks * 512;
+	uint64_t bytes = (uint64_t)s->threads * s->rounds * s->blocks * s->block;
 	uint32_t per_block = s->threads < 128 ? 32 : 128;
 	struct fth_gpu_drive_stats stats;
 	struct fth_gpu_drive *drive;

@@ -159,7 +159,8 @@ static int set_up(struct fth_gpu_drive *drive)
 	int rc = fth_gpu_check(cudaGetDevice(&drive->device), "finding the GPU");
 
 	drive->opts.queues = s->queues;
-	drive->opts.bytes = s->bytes;
+	drive->opts.bytes = s->blocks << s->block_shift;
+	drive->block_shift = s->block_shift;
 	drive->shift = s->shift;
 	drive->ids = s->ids;
 	drive->ranges = (struct fth_nvme_gpu_range *)calloc(2 * (size_t)s->queues + 1,

@@ -46,10 +46,22 @@ static int take_u32(struct fth_uri *uri, const char *key, uint32_t min, uint32_t
 	return rc;
 }
 
+static int take_block(struct fth_uri *uri, uint32_t *block)
+{
+	uint64_t value = 0;
+	int rc = fth_uri_take_size(uri, "block", FTH_GPU_BLOCK_MIN, FTH_GPU_BLOCK_MAX, &value);
+
+	if (rc > 0)
+		*block = (uint32_t)value;
+	return rc;
+}
+
 static int take_options(struct fth_uri *uri, struct fth_gpu_drive_opts *o)
 {
 	int rc = fth_uri_take_size(uri, "bytes", FTH_NVME_PAGE_SIZE, UINT64_MAX, &o->bytes);
 
+	if (rc >= 0)
+		rc = take_block(uri, &o->block);
 	if (rc >= 0)
 		rc = take_u32(uri, "ssds", 1, FTH_GPU_SSDS_MAX, &o->ssds);
 	if (rc >= 0)

@@ -36,11 +36,12 @@ struct bed_medium {
 	char *copy;	/* NULL: the medium itself is seen */
 };
 
-/* opts->bytes each; one SSD with --service, and of a model the latency of reads. */
+/* opts->bytes each, by opts->block; one SSD with --service, and of a model the latency of reads. */
 static inline struct bed_medium bed_medium_open(struct fth_gpu_drive_opts *opts)
 {
 	struct bed_medium medium = {NULL, opts->bytes, NULL};
 	unsigned long long bytes = opts->bytes, us = 0;
+	unsigned block = opts->block ? opts->block : FTH_GPU_BLOCK_MIN;
 	char uri[96];
 
 	if (!bed_asked.service) {
@@ -50,7 +51,10 @@ static inline struct bed_medium bed_medium_open(struct fth_gpu_drive_opts *opts)
 	if (opts->model)
 		us = opts->model->read.latency_ns / 1000;
 	opts->model = NULL;
-	snprintf(uri, sizeof(uri), us ? "delay(mem:%llu)?read_us=%llu" : "mem:%llu", bytes, us);
+	opts->block = 0; /* the device's */
+	snprintf(uri, sizeof(uri),
+		 us ? "delay(mem:%llu?block=%u)?read_us=%llu" : "mem:%llu?block=%u", bytes, block,
+		 us);
 	OK(fth_gpu_drive_open_uri(uri, opts, &medium.drive));
 	/* Registered and not allocated by CUDA: it outlives a GPU that has failed. */
 	medium.copy = (char *)aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);

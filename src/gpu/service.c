@@ -9,10 +9,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define THREADS	   4u /* of the controller, where nothing else is asked for */
-#define SLOT	   8192u
-#define POLL_NS	   20000
-#define BLOCK_LOG2 9u
+#define THREADS 4u /* of the controller, where nothing else is asked for */
+#define SLOT	8192u
+#define POLL_NS 20000
 
 /* ---- options ---- */
 
@@ -22,11 +21,26 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 		return fth_fail(EINVAL, "a device is one SSD; vol(...) makes one of several");
 	if (o->model)
 		return fth_fail(EINVAL, "a device has its model in its URI: ?model=NAME");
-	if (o->memory || o->late_data || o->warps || o->batch)
-		return fth_fail(EINVAL, "memory, late_data, warps and batch are for gpu: drives");
-	if (o->slot && (o->slot < FTH_GPU_BLOCK || o->slot > SLOT || (o->slot & (o->slot - 1))))
-		return fth_fail(EINVAL, "a slot has a power of two bytes, %u to %u", FTH_GPU_BLOCK,
-				SLOT);
+	if (o->memory || o->late_data || o->warps || o->batch || o->block)
+		return fth_fail(EINVAL,
+				"memory, late_data, warps, batch and block are for gpu: drives");
+	if (o->slot && (o->slot < FTH_GPU_BLOCK_MIN || o->slot > SLOT || (o->slot & (o->slot - 1))))
+		return fth_fail(EINVAL, "a slot has a power of two bytes, %u to %u",
+				FTH_GPU_BLOCK_MIN, SLOT);
+	return 0;
+}
+
+/* The device's blocks are the drive's: a line must be able to hold one, and a slot as well. */
+static int check_block(const struct fth_dev *dev, const struct fth_gpu_drive_opts *o)
+{
+	uint32_t block = fth_dev_info(dev)->block;
+
+	if (block > FTH_GPU_BLOCK_MAX)
+		return fth_fail(EOPNOTSUPP, "its blocks of %u bytes are larger than %u", block,
+				FTH_GPU_BLOCK_MAX);
+	if (o->slot && o->slot < block)
+		return fth_fail(EINVAL, "a slot of %u bytes is smaller than its blocks of %u",
+				o->slot, block);
 	return 0;
 }
 
@@ -37,19 +51,13 @@ static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_opts 
 {
 	struct fth_nvme_ctrl_opts ctrl = FTH_NVME_CTRL_OPTS_INIT;
 	struct fth_nvme_opts driver = FTH_NVME_OPTS_INIT;
-	const struct fth_dev_info *info = fth_dev_info(s->dev);
 	struct fth_nvme_transport *transport;
 	int rc;
 
-	if (info->block > FTH_GPU_BLOCK)
-		return fth_fail(EOPNOTSUPP,
-				"its blocks of %u bytes are larger than a drive's, %u; for a file "
-				"?direct=off makes them smaller",
-				info->block, FTH_GPU_BLOCK);
 	ctrl.queue_entries = o->entries;
 	ctrl.io_queues = o->queues;
 	ctrl.threads = o->threads ? o->threads : o->queues < THREADS ? o->queues : THREADS;
-	ctrl.lba_shift = BLOCK_LOG2;
+	ctrl.lba_shift = 0; /* the device's blocks, or 512 */
 	driver.queues = o->queues;
 	driver.entries = o->entries;
 	driver.timeout_ns = o->timeout_ms * 1000000ull;
@@ -75,8 +83,6 @@ static int open_driver(struct fth_gpu_service *s, const struct fth_gpu_drive_opt
 		return open_ctrl(s, o);
 	s->of_dev = true;
 	s->ctrl = fth_nvme_soft_ctrl(s->nvme);
-	if (fth_nvme_info(s->nvme)->lba_shift != BLOCK_LOG2)
-		return fth_fail(EOPNOTSUPP, "a drive needs blocks of %u bytes", FTH_GPU_BLOCK);
 	return 0;
 }
 
@@ -89,7 +95,8 @@ static int make_slots(struct fth_gpu_service *s, const struct fth_gpu_drive_opts
 	/* Whole words of the id bitmap: warps that take and return 32 at once leave them whole. */
 	s->ids = info->ids < 32 ? info->ids : info->ids / 32 * 32;
 	s->slot = o->slot ? o->slot : SLOT;
-	s->bytes = info->blocks * FTH_GPU_BLOCK;
+	s->blocks = info->blocks;
+	s->block_shift = info->lba_shift;
 	if (s->slot > info->max_transfer)
 		return fth_fail(EOPNOTSUPP, "the drive takes %llu bytes at once, and a slot has %u",
 				(unsigned long long)info->max_transfer, s->slot);
@@ -114,6 +121,8 @@ int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_opts *opts,
 	if (!s)
 		return -ENOMEM;
 	rc = fth_dev_open(uri, &s->dev);
+	if (rc == 0)
+		rc = check_block(s->dev, opts);
 	if (rc == 0)
 		rc = open_driver(s, opts);
 	if (rc == 0)
@@ -221,7 +230,7 @@ void fth_gpu_service_stats(const struct fth_gpu_service *s, struct fth_gpu_drive
 	stats->commands = since(s, FTH_NVME_CTRL_STAT_READS) + since(s, FTH_NVME_CTRL_STAT_WRITES) +
 			  since(s, FTH_NVME_CTRL_STAT_OTHERS) + stats->flushes;
 	stats->batches = since(s, FTH_NVME_CTRL_STAT_DOORBELLS);
-	stats->blocks_read = since(s, FTH_NVME_CTRL_STAT_BYTES_READ) / FTH_GPU_BLOCK;
-	stats->blocks_written = since(s, FTH_NVME_CTRL_STAT_BYTES_WRITTEN) / FTH_GPU_BLOCK;
+	stats->blocks_read = since(s, FTH_NVME_CTRL_STAT_BYTES_READ) >> s->block_shift;
+	stats->blocks_written = since(s, FTH_NVME_CTRL_STAT_BYTES_WRITTEN) >> s->block_shift;
 	stats->errors = since(s, FTH_NVME_CTRL_STAT_ERRORS);
 }

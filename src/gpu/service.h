@@ -27,7 +27,8 @@ struct fth_gpu_service {
 	uint32_t queues;
 	uint32_t shift; /* of the rings */
 	uint32_t ids;
-	uint64_t bytes;
+	uint64_t blocks;
+	uint32_t block_shift;			   /* log2 of their bytes */
 	uint64_t before[FTH_NVME_CTRL_STAT_COUNT]; /* the counts when it was started */
 };
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define BYTES (2u << 20)
-#define BLOCK 512u
 
 static uint32_t blocks = 32;   /* of the kernels; fewer with --small, */
 static uint64_t bytes = BYTES; /* and less of a file */
@@ -39,7 +38,14 @@ static void test_names(void)
 	MUST(strstr(fth_error_text(-EINVAL), "none-such"));
 	MUST(open_error("gpu:host?bytes=1000") == -EINVAL);
 	MUST(open_error("file:/nowhere/at/all") == -ENOENT);
-	MUST(open_error("mem:1M?block=4096") == -EOPNOTSUPP);
+	MUST(open_error("gpu:host?bytes=1M&block=256") == -EINVAL);
+	MUST(open_error("gpu:host?bytes=1M&block=16K") == -EINVAL);
+	MUST(open_error("gpu:host?bytes=1M&block=1000") == -EINVAL);
+	MUST(strstr(fth_error_text(-EINVAL), "power of two"));
+	MUST(open_error("gpu:host?bytes=20K&block=8192") == -EINVAL);
+	MUST(strstr(fth_error_text(-EINVAL), "multiple of its blocks of 8192"));
+	MUST(open_error("mem:1M?block=16384") == -EOPNOTSUPP);
+	MUST(strstr(fth_error_text(-EOPNOTSUPP), "larger than 8192"));
 	MUST(open_error("rubbish") == -EINVAL);
 	printf("names: what is wrong is told\n");
 }
@@ -52,6 +58,11 @@ static void test_gpu_names(void)
 	MUST(fth_gpu_drive_view(drive).queues == 4 && fth_gpu_drive_view(drive).ssds == 2);
 	MUST(fth_gpu_drive_medium(drive, 1) && !fth_gpu_drive_dev(drive));
 	MUST(!fth_gpu_drive_view(drive).bounce);
+	MUST(fth_gpu_drive_view(drive).block_shift == 9);
+	OK(fth_gpu_drive_close(drive));
+	OK(fth_gpu_drive_open_uri("gpu:hbm?bytes=1M&block=4K&queues=2&entries=64", NULL, &drive));
+	MUST(fth_gpu_drive_view(drive).block_shift == 12);
+	MUST(fth_gpu_drive_view(drive).blocks == 256);
 	OK(fth_gpu_drive_close(drive));
 	OK(fth_gpu_drive_open_uri("gpu:none?bytes=1M&queues=2&entries=64", NULL, &drive));
 	MUST(!fth_gpu_drive_medium(drive, 0));
@@ -71,7 +82,8 @@ struct job {
 
 __global__ static void write_and_read(struct job job)
 {
-	uint32_t thread = bed_thread(), words = job.blocks * BLOCK / 8;
+	uint32_t thread = bed_thread(), each = 1u << (job.view.block_shift - 3);
+	uint32_t words = job.blocks * each;
 	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
 	uint64_t *mine = (uint64_t *)(job.memory + thread * 4096ull);
 	struct fth_gpu_io io = {};
@@ -81,7 +93,7 @@ __global__ static void write_and_read(struct job job)
 	io.memory = mine;
 	io.first = thread * job.blocks;
 	for (uint32_t i = 0; i < words; i++)
-		mine[i] = fixture_word(0, io.first + i / 64, i % 64);
+		mine[i] = fixture_word(0, io.first + i / each, i % each);
 	bed_tell(job.report,
 		 fth_gpu_io(&job.view, thread / 32 % job.view.queues, &warp, true, &io, thread / 32,
 			    fth_deadline_ns(job.patience)),
@@ -95,7 +107,8 @@ __global__ static void write_and_read(struct job job)
 		 true);
 	for (uint32_t i = 0; i < words; i++)
 		bed_tell(job.report, 0,
-			 mine[i] == (thread % 3 ? fixture_word(0, io.first + i / 64, i % 64) : 0));
+			 mine[i] ==
+				 (thread % 3 ? fixture_word(0, io.first + i / each, i % each) : 0));
 }
 
 /* ---- a drive for such kernels ---- */
@@ -151,29 +164,40 @@ static void close_fixture(struct fixture *f)
 	CHECK(cudaStreamDestroy(f->stream));
 }
 
-static void test_blocks(void)
+/* n blocks for each thread, as many bytes as there are for it at most. */
+static void write_blocks(struct fixture *f, uint32_t n)
 {
-	struct fixture f = open_fixture("mem:2M", 10000);
+	uint32_t block = 1u << f->job.view.block_shift;
+	uint64_t words[FTH_GPU_BLOCK_MAX / 8];
+	struct report report;
+
+	f->job.blocks = n;
+	report = run(f, write_and_read);
+	BED_ALL_WELL(report);
+	for (uint64_t b = 0; b < f->threads * n; b++) {
+		OK(fth_dev_read(fth_gpu_drive_dev(f->drive), words, block, b * block));
+		for (uint32_t i = 0; i < block / 8; i++)
+			MUST(words[i] == fixture_word(0, b, i));
+	}
+}
+
+static void test_blocks(const char *uri, uint32_t block)
+{
+	struct fixture f = open_fixture(uri, 10000);
+	uint32_t most = 4096 / block, sum = most > 1 ? most + 1 : 1;
 	struct fth_gpu_drive_stats stats;
 	struct report report;
-	uint64_t words[64];
 
-	for (uint32_t n = 1; n <= 8; n += 7) {
-		f.job.blocks = n;
-		report = run(&f, write_and_read);
-		BED_ALL_WELL(report);
-		for (uint64_t b = 0; b < f.threads * n; b++) {
-			OK(fth_dev_read(fth_gpu_drive_dev(f.drive), words, BLOCK, b * BLOCK));
-			for (uint32_t i = 0; i < 64; i++)
-				MUST(words[i] == fixture_word(0, b, i));
-		}
-	}
+	MUST(1u << f.job.view.block_shift == block && f.job.view.blocks == BYTES / block);
+	write_blocks(&f, 1);
+	if (most > 1)
+		write_blocks(&f, most);
 	OK(fth_gpu_drive_stats(f.drive, &stats));
-	MUST(stats.commands == 2 * (64 + 42) && stats.errors == 0);
-	MUST(stats.blocks_written == 64 * 9 && stats.blocks_read == 42 * 9);
+	MUST(stats.commands == (most > 1 ? 2u : 1u) * (64 + 42) && stats.errors == 0);
+	MUST(stats.blocks_written == 64 * sum && stats.blocks_read == 42 * sum);
 	MUST(stats.sq_doorbells > 0 && stats.cq_doorbells > 0);
 	/* Stopped, told so; started, and all is well with new queue pairs. */
-	f.job.blocks = 2;
+	f.job.blocks = most > 1 ? 2 : 1;
 	OK(fth_gpu_drive_stop(f.drive));
 	report = run(&f, write_and_read);
 	MUST(report.failed >= 64 && report.rc == -ESHUTDOWN);
@@ -181,7 +205,7 @@ static void test_blocks(void)
 	report = run(&f, write_and_read);
 	BED_ALL_WELL(report);
 	close_fixture(&f);
-	printf("blocks: written, read, and found on the device\n");
+	printf("blocks of %u bytes: written, read, and found on the device\n", block);
 }
 
 /* ---- refused ---- */
@@ -201,7 +225,7 @@ __global__ static void ask_wrongly(struct job job)
 	io.first = job.view.blocks - (thread % 2 == 0);
 	rc = fth_gpu_io(&job.view, 0, &warp, true, &io, 0, deadline);
 	bed_tell(job.report, 0, rc == (thread % 2 ? -ERANGE : 0));
-	io.blocks = 9;
+	io.blocks = (4096u >> job.view.block_shift) + 1;
 	rc = fth_gpu_io(&job.view, 0, &warp, true, &io, 0, deadline);
 	bed_tell(job.report, 0, rc == -EINVAL);
 	/* GPU memory, which CPU threads must not be made to touch. */
@@ -212,9 +236,9 @@ __global__ static void ask_wrongly(struct job job)
 	bed_tell(job.report, 0, rc == -EFAULT);
 }
 
-static void test_refused(void)
+static void test_refused(const char *uri)
 {
-	struct fixture f = open_fixture("mem:2M", 10000);
+	struct fixture f = open_fixture(uri, 10000);
 	struct fth_gpu_drive_stats stats;
 	struct report report = run(&f, ask_wrongly);
 
@@ -222,7 +246,7 @@ static void test_refused(void)
 	OK(fth_gpu_drive_stats(f.drive, &stats));
 	MUST(stats.errors == 32 + 64);
 	close_fixture(&f);
-	printf("refused: other blocks and other memory\n");
+	printf("refused: other blocks and other memory, %s\n", uri);
 }
 
 /* ---- a device that holds commands ---- */
@@ -325,14 +349,16 @@ static void use_file(struct fth_gpu_drive *drive)
 	BED_ALL_WELL(report);
 	OK(fth_gpu_cache_flush(cache));
 	OK(fth_gpu_drive_stats(drive, &stats));
-	MUST(stats.flushes > 0 && stats.blocks_read >= bytes / BLOCK);
+	MUST(stats.flushes > 0);
+	MUST(stats.blocks_read >= bytes >> fth_gpu_drive_view(drive).block_shift);
 	/* Of the device as well, so that what was written lasts. */
 	MUST(fth_dev_stat(fth_gpu_drive_dev(drive), FTH_DEV_STAT_FLUSHES) > 0);
 	OK(fth_gpu_cache_close(cache));
 	CHECK(cudaFree(told));
 }
 
-static void test_file(void)
+/* Its blocks by `options`, for some file systems have large ones without a cache. */
+static void test_file(const char *options, uint32_t block)
 {
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
 	char path[] = "/tmp/fathom_service_XXXXXX", uri[96];
@@ -344,20 +370,63 @@ static void test_file(void)
 	make_file(path);
 	opts.queues = 4;
 	opts.entries = 128;
-	/* 512 bytes are wanted at once, and some file systems have larger blocks without a cache.
-	 */
-	snprintf(uri, sizeof(uri), "file:%s?direct=off", path);
+	snprintf(uri, sizeof(uri), "file:%s?%s", path, options);
 	rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
 	if (rc == -ENOSYS || rc == -EPERM) {
 		printf("file: not tried, %s\n", fth_error_text(rc));
 	} else {
 		OK(rc);
+		MUST(1u << fth_gpu_drive_view(drive).block_shift == block);
 		use_file(drive);
 		OK(fth_gpu_drive_close(drive));
 		check_file(path);
-		printf("file: eight times the cache, read and changed in place\n");
+		printf("file: eight times the cache, read and changed in place, by blocks of %u\n",
+		       block);
 	}
 	unlink(path);
+}
+
+/* ---- a cache on blocks of 4096 bytes ---- */
+
+static int cache_error(struct fth_gpu_drive *drive, uint32_t line)
+{
+	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache *cache = NULL;
+	int rc;
+
+	opts.bytes = 1u << 20;
+	opts.line = line;
+	rc = fth_gpu_cache_open(drive, &opts, &cache);
+	MUST(rc < 0 && !cache);
+	return rc;
+}
+
+/* Lines and offsets that a block does not fit into are refused, and others are not. */
+static void test_lines(void)
+{
+	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_array a;
+
+	OK(fth_gpu_drive_open_uri("mem:2M?block=4096", &opts, &drive));
+	MUST(cache_error(drive, 512) == -EINVAL);
+	MUST(strstr(fth_error_text(-EINVAL), "smaller than the drive's blocks, 4096"));
+	MUST(cache_error(drive, 2048) == -EINVAL);
+	cache_opts.bytes = 1u << 20;
+	cache_opts.line = 8192;
+	OK(fth_gpu_cache_open(drive, &cache_opts, &cache));
+	array.offset = 512;
+	MUST(fth_gpu_cache_array(cache, 8, &array, &a) == -EINVAL);
+	MUST(strstr(fth_error_text(-EINVAL), "multiple of 4096"));
+	array.offset = 4096;
+	array.count = 4096;
+	OK(fth_gpu_cache_array(cache, 8, &array, &a));
+	OK(fth_gpu_cache_close(cache));
+	OK(fth_gpu_drive_close(drive));
+	printf("lines: none smaller than a block\n");
 }
 
 /* ---- faults under the cache ---- */
@@ -415,10 +484,14 @@ int main(int argc, char **argv)
 		blocks = 2;
 		bytes = BYTES / 8;
 	}
-	test_blocks();
-	test_refused();
+	test_blocks("mem:2M", 512);
+	test_blocks("mem:2M?block=4096", 4096);
+	test_refused("mem:2M");
+	test_refused("mem:2M?block=4096");
+	test_lines();
 	test_faults();
-	test_file();
+	test_file("direct=off", 512);
+	test_file("block=4096", 4096);
 	test_stuck();
 	if (!bed_asked.small) /* a kernel that does not end is not for tools */
 		test_gpu_names();

@@ -21,11 +21,12 @@ extern "C" {
 #define CLIENTS_MAX 4
 #define CTRL_MAX    3
 #define PATIENCE    30000000000ull
-#define BLOCKS	    8192u
+#define BYTES	    (4u << 20)
 
 struct shape {
 	uint32_t shift, ids, clients, ctrl_warps, batch, rounds, blocks, lanes, offset;
 	bool late, ordered, mixed;
+	uint32_t block_shift = 9;
 };
 
 struct bed {
@@ -56,6 +57,12 @@ struct client {
 static uint64_t word_of(uint64_t block, uint32_t i)
 {
 	return fth_mix64(block) + i;
+}
+
+/* Words of a block. */
+static uint32_t words_of(const struct shape *s)
+{
+	return 1u << (s->block_shift - 3);
 }
 
 /* ---- the controller ---- */
@@ -104,21 +111,32 @@ static int transfer(struct client *me, const struct fth_nvme_warp *warp, uint8_t
 			  fth_deadline_ns(PATIENCE));
 }
 
-static uint32_t mismatches(const uint64_t *words, uint64_t first, uint32_t n)
+static uint32_t mismatches(const uint64_t *words, uint64_t first, uint32_t n, uint32_t each)
 {
 	uint32_t wrong = 0;
 
 	for (uint32_t i = 0; i < n; i++)
 		wrong += __atomic_load_n(&words[i], __ATOMIC_RELAXED) !=
-			 word_of(first + i / 64, i % 64);
+			 word_of(first + i / each, i % each);
 	return wrong;
+}
+
+/* The first block that a thread uses in a round, and whether it does. */
+static uint64_t first_of(const struct shape *s, uint32_t thread, uint32_t round)
+{
+	return ((uint64_t)round * s->clients * 32 + thread) * s->blocks;
+}
+
+static bool wants(const struct shape *s, uint64_t first)
+{
+	return !s->mixed || fth_mix64(first) % 3;
 }
 
 static void client_lane(void *arg, uint32_t lane)
 {
 	struct client *me = (struct client *)arg;
 	const struct shape *s = me->bed->shape;
-	uint32_t thread = me->number * 32 + lane, n = s->blocks * 64;
+	uint32_t thread = me->number * 32 + lane, each = words_of(s), n = s->blocks * each;
 	uint64_t *words = (uint64_t *)(me->bed->memory + thread * 8192 + s->offset);
 	struct fth_nvme_warp warp;
 
@@ -126,19 +144,19 @@ static void client_lane(void *arg, uint32_t lane)
 		return;
 	warp = fth_nvme_warp_of(s->lanes);
 	for (uint32_t round = 0; round < s->rounds; round++) {
-		uint64_t first = ((uint64_t)round * s->clients * 32 + thread) * s->blocks;
+		uint64_t first = first_of(s, thread, round);
 		/* sometimes only some lanes have something to do */
-		bool want = !s->mixed || fth_mix64(first) % 3;
+		bool want = wants(s, first);
 
 		for (uint32_t i = 0; i < n; i++)
-			words[i] = word_of(first + i / 64, i % 64);
+			words[i] = word_of(first + i / each, i % each);
 		note(me->bed, transfer(me, &warp, FTH_NVME_WRITE, first, words, want), 0);
 		if (s->late) /* so that the data has arrived: writes have no rule */
 			note(me->bed, transfer(me, &warp, FTH_NVME_FLUSH, 0, words, want), 0);
 		memset(words, 0, n * 8);
 		note(me->bed, transfer(me, &warp, FTH_NVME_READ, first, words, want), 0);
 		if (want)
-			note(me->bed, 0, mismatches(words, first, n));
+			note(me->bed, 0, mismatches(words, first, n, each));
 	}
 }
 
@@ -169,12 +187,12 @@ static void make_bed(struct bed *bed, const struct shape *s)
 	setup.ids = ids;
 	setup.qid = 7;
 	assert_int_equal(fth_nvme_qp_init(&bed->qp, &setup), 0);
-	bed->medium = (char *)calloc(BLOCKS, 512);
+	bed->medium = (char *)calloc(BYTES, 1);
 	bed->memory = (char *)aligned_alloc(4096, CLIENTS_MAX * 32 * 8192);
 	bed->queue = {bed->qp.sq, bed->qp.cq,	   setup.sq_doorbell, setup.cq_doorbell,
 		      s->shift,	  s->shift, 7, 0};
 	bed->ssd.medium = bed->medium;
-	bed->ssd.blocks = BLOCKS;
+	bed->ssd.blocks = BYTES >> s->block_shift;
 	bed->ctrl.queues = &bed->queue;
 	bed->ctrl.ssds = &bed->ssd;
 	bed->ctrl.control = &bed->control;
@@ -183,9 +201,11 @@ static void make_bed(struct bed *bed, const struct shape *s)
 	bed->ctrl.queue_count = 1;
 	bed->ctrl.warps = s->ctrl_warps;
 	bed->ctrl.batch = s->batch;
+	bed->ctrl.block_shift = s->block_shift;
 	bed->view.qps = &bed->qp;
 	bed->view.order = s->ordered ? &bed->order : NULL;
-	bed->view.blocks = BLOCKS;
+	bed->view.blocks = bed->ssd.blocks;
+	bed->view.block_shift = s->block_shift;
 	bed->view.queues = bed->view.ssds = 1;
 }
 
@@ -238,6 +258,32 @@ static void check_end(struct bed *bed)
 	assert_int_equal(qp->ring_lock + qp->drain_lock + qp->failed + qp->waiters, 0);
 }
 
+/* Blocks that were written are on the medium where they belong, and were counted as such. */
+static void check_medium(const struct bed *bed)
+{
+	const struct shape *s = bed->shape;
+	uint32_t each = words_of(s);
+	uint64_t blocks = 0, read = 0, written = 0;
+
+	for (uint32_t t = 0; t < s->rounds * s->clients * 32; t++) {
+		uint64_t first = first_of(s, t % (s->clients * 32), t / (s->clients * 32));
+		const uint64_t *words = (const uint64_t *)bed->medium + first * each;
+
+		if (!(s->lanes & 1u << t % 32) || !wants(s, first)) {
+			assert_int_equal(words[0], 0);
+			continue;
+		}
+		assert_int_equal(mismatches(words, first, s->blocks * each, each), 0);
+		blocks += s->blocks;
+	}
+	for (uint32_t i = 0; i < s->ctrl_warps; i++) {
+		read += bed->counts[i].blocks_read;
+		written += bed->counts[i].blocks_written;
+	}
+	assert_int_equal(read, blocks);
+	assert_int_equal(written, blocks);
+}
+
 static void try_shape(const struct shape *s)
 {
 	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
@@ -247,6 +293,7 @@ static void try_shape(const struct shape *s)
 	assert_int_equal(bed->errors, 0);
 	assert_int_equal(bed->wrong, 0);
 	check_end(bed);
+	check_medium(bed);
 	release_bed(bed);
 	free(bed);
 }
@@ -263,6 +310,11 @@ static void test_shapes(void **state)
 		{5, 0, 2, 2, 32, 3, 8, 0x80300f01u, 1040, false, false, true},
 		{3, 0, 2, 1, 32, 3, 1, 0x00000400u, 0, false, false, false},
 		{10, 992, 4, 2, 16, 3, 2, ~0u, 512, false, false, true},
+		/* larger blocks: of a page, across two, of two, and two of half a page */
+		{6, 0, 2, 2, 8, 3, 1, ~0u, 0, false, false, true, 12},
+		{4, 0, 2, 1, 5, 2, 1, 0x80300f01u, 1040, false, false, false, 12},
+		{5, 0, 2, 2, 32, 2, 1, ~0u, 0, false, false, true, 13},
+		{6, 32, 3, 2, 8, 3, 2, 0xaaaaaaaau, 2048, false, false, true, 11},
 	};
 
 	(void)state;
@@ -284,7 +336,8 @@ static void error_lane(void *arg, uint32_t lane)
 {
 	struct client *me = (struct client *)arg;
 	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
-	uint64_t first = lane % 2 ? BLOCKS : lane;
+	/* The last blocks that there are, and one further. */
+	uint64_t first = me->bed->view.blocks - me->bed->shape->blocks + lane % 2;
 	void *memory = me->bed->memory + lane * 8192;
 	int rc = transfer(me, &warp, FTH_NVME_READ, first, memory, true);
 
@@ -292,23 +345,90 @@ static void error_lane(void *arg, uint32_t lane)
 		note(me->bed, rc < 0 ? rc : -1, 0);
 }
 
-static void test_status_per_lane(void **state)
+static void try_errors(const struct shape *s)
 {
-	static const struct shape s = {6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false};
 	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
 	struct client me = {bed, 0, 0}, ctrl = {bed, 0, 0};
 
-	(void)state;
-	make_bed(bed, &s);
+	make_bed(bed, s);
 	assert_int_equal(pthread_create(&ctrl.thread, NULL, ctrl_thread, &ctrl), 0);
 	fixture_run_warp(error_lane, &me);
 	fth_store_release_dev32(&bed->control.stop, 1);
 	pthread_join(ctrl.thread, NULL);
 	assert_int_equal(bed->errors, 0);
 	assert_int_equal(bed->counts[0].errors, 16);
+	assert_int_equal(bed->counts[0].blocks_read, 16 * s->blocks);
 	check_end(bed);
 	release_bed(bed);
 	free(bed);
+}
+
+static void test_status_per_lane(void **state)
+{
+	static const struct shape shapes[] = {
+		{6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false},
+		{6, 0, 0, 1, 16, 1, 8, ~0u, 0, false, false, false},
+		{6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false, 12},
+		{6, 0, 0, 1, 16, 1, 2, ~0u, 0, false, false, false, 12},
+		{6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false, 13},
+	};
+
+	(void)state;
+	for (const struct shape &s : shapes)
+		try_errors(&s);
+}
+
+/* The longest transfer is one of bytes: 32 pages, by a list, and no block more. */
+static void long_lane(void *arg, uint32_t lane)
+{
+	struct client *me = (struct client *)arg;
+	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
+	uint32_t most = (FTH_GPU_TRANSFER_MAX << FTH_GPU_PIECE_SHIFT) >> me->bed->view.block_shift;
+	uint64_t *list = (uint64_t *)me->bed->memory;
+	struct fth_nvme_sqe command = {};
+	struct fth_nvme_done done;
+	int rc;
+
+	command.opcode = FTH_NVME_READ;
+	command.nsid = 1;
+	command.prp1 = (uint64_t)me->bed->memory + 4096;
+	command.prp2 = (uint64_t)list;
+	command.cdw12 = most - 1 + lane;
+	for (uint32_t i = 0; lane == 0 && i < 31; i++)
+		list[i] = command.prp1 + (i + 1) * 4096;
+	__syncwarp();
+	rc = fth_nvme_warp_exec(&me->bed->qp, &warp, lane < 2, &command, 0,
+				fth_deadline_ns(PATIENCE), &done, NULL);
+	if (lane < 2 && rc != (lane ? -EINVAL : 0))
+		note(me->bed, rc < 0 ? rc : -1, 0);
+}
+
+static void try_longest(uint32_t block_shift)
+{
+	const struct shape s = {6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false, block_shift};
+	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
+	struct client me = {bed, 0, 0}, ctrl = {bed, 0, 0};
+	uint32_t bytes = FTH_GPU_TRANSFER_MAX << FTH_GPU_PIECE_SHIFT;
+
+	make_bed(bed, &s);
+	for (uint32_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)bed->medium)[i] = word_of(i, 0);
+	assert_int_equal(pthread_create(&ctrl.thread, NULL, ctrl_thread, &ctrl), 0);
+	fixture_run_warp(long_lane, &me);
+	fth_store_release_dev32(&bed->control.stop, 1);
+	pthread_join(ctrl.thread, NULL);
+	assert_int_equal(bed->errors, 0);
+	assert_memory_equal(bed->memory + 4096, bed->medium, bytes);
+	assert_int_equal(bed->counts[0].blocks_read, bytes >> block_shift);
+	release_bed(bed);
+	free(bed);
+}
+
+static void test_longest(void **state)
+{
+	(void)state;
+	for (uint32_t shift = 9; shift <= 13; shift += 2)
+		try_longest(shift);
 }
 
 /* Nobody answers: -ETIME, and once the queue pair has failed, that. */
@@ -394,7 +514,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes),	    cmocka_unit_test(test_late_data),
 		cmocka_unit_test(test_status_per_lane), cmocka_unit_test(test_nobody_answers),
-		cmocka_unit_test(test_liar),
+		cmocka_unit_test(test_liar),	    cmocka_unit_test(test_longest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,7 @@ struct fth_gpu_array {
 struct fth_gpu_cache_opts {
 	size_t size;	     /* of this struct */
 	uint64_t bytes;	     /* of GPU memory, for lines */
-	uint32_t line;	     /* bytes of a line, a power of two from 512 to 8192 */
+	uint32_t line;	     /* bytes, a power of two from 512 to 8192; at least a block */
 	uint32_t timeout_ms; /* for each wait in a kernel, and for the flush of the host */
 };
 #define FTH_GPU_CACHE_OPTS_INIT                                             \
@@ -118,8 +118,8 @@ struct fth_gpu_cache_opts {
 struct fth_gpu_array_opts {
 	size_t size; /* of this struct */
 	/*
-	 * Bytes into the drive where element 0 is. Striped over several SSDs: a multiple of
-	 * their number times the line, and bytes are counted over all of them.
+	 * Bytes into the drive where element 0 is, a multiple of the drive's block. Striped over
+	 * several SSDs: of their number times the line, and bytes are counted over all of them.
 	 */
 	uint64_t offset;
 	uint64_t count; /* elements; 0: as many as fit */
@@ -138,6 +138,7 @@ struct fth_gpu_cache_stats {
 
 struct fth_gpu_cache;
 
+/* -EINVAL, among others, for a line that is smaller than a block of the drive. */
 int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
 		       struct fth_gpu_cache **out);
 

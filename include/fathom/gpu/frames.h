@@ -202,7 +202,7 @@ FTH_GPU_CALL void fth_gpu_move_send_(struct fth_gpu_cache_state *cache, uint32_t
 		io.blocks = cache->blocks_per_line;
 		io.opcode = move->opcode;
 		io.memory = fth_gpu_frame_(cache, move->frame);
-		command = fth_gpu_io_command_(&io);
+		command = fth_gpu_io_command_(&io, 1u << cache->line_shift);
 	}
 	while (todo) {
 		uint32_t ssd = __shfl_sync(mask, move->ssd, __ffs((int)todo) - 1);

@@ -7,6 +7,9 @@
  * Errors are per lane: what the status says (-ERANGE: no such block), -ETIME, or the queue pair's
  * failure (-ESHUTDOWN: the drive was stopped). After the latter two the buffer may still be
  * written to, until the drive is closed.
+ *
+ * A block has 1 << view->block_shift bytes. It is the unit of `first` and `blocks` below, of
+ * view->blocks and of the drive's statistics; kernels that have bytes shift them.
  */
 #ifndef FATHOM_GPU_IO_H
 #define FATHOM_GPU_IO_H
@@ -23,7 +26,8 @@ struct fth_gpu_io {
 	void *memory;	 /* in GPU memory, a multiple of 16 */
 };
 
-FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io)
+/* `bytes`: of all its blocks; who knows them from elsewhere need not ask for the block's. */
+FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io, uint32_t bytes)
 {
 	uint64_t address = (uint64_t)io->memory;
 	struct fth_nvme_sqe command = {};
@@ -31,7 +35,7 @@ FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io)
 	command.opcode = io->opcode;
 	command.nsid = 1;
 	command.prp1 = address;
-	if (address % FTH_NVME_PAGE_SIZE + io->blocks * FTH_GPU_BLOCK > FTH_NVME_PAGE_SIZE)
+	if (address % FTH_NVME_PAGE_SIZE + bytes > FTH_NVME_PAGE_SIZE)
 		command.prp2 = (address | (FTH_NVME_PAGE_SIZE - 1)) + 1;
 	command.cdw10 = (uint32_t)io->first;
 	command.cdw11 = (uint32_t)(io->first >> 32);
@@ -96,11 +100,15 @@ FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_q
 			      const struct fth_nvme_warp *warp, bool want,
 			      const struct fth_gpu_io *io, uint32_t hint, uint64_t deadline)
 {
-	uint32_t bytes = io->opcode == FTH_NVME_FLUSH ? 0 : io->blocks * FTH_GPU_BLOCK, id;
-	struct fth_nvme_sqe command = fth_gpu_io_command_(io);
+	bool moves = io->opcode != FTH_NVME_FLUSH;
+	uint32_t bytes = moves ? io->blocks << view->block_shift : 0, id;
+	struct fth_nvme_sqe command = fth_gpu_io_command_(io, bytes);
 	struct fth_nvme_done done = {0, 0};
-	int rc = want && view->bounce && bytes > view->bounce_slot ? -EINVAL : 0, taken;
+	int rc = 0, taken;
 
+	/* By blocks: their bytes may be more than 32 bits hold. */
+	if (want && moves && view->bounce && io->blocks > view->bounce_slot >> view->block_shift)
+		rc = -EINVAL;
 	want = want && rc == 0;
 	while (__any_sync(warp->mask, want)) {
 		taken = fth_nvme_warp_take_wait(qp, warp, want, hint, deadline, &id);

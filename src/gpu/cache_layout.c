@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cache_layout.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+int fth_gpu_layout_check_line(const struct fth_gpu_view *drive, uint32_t line)
+{
+	if (line < FTH_GPU_LINE_MIN || line > FTH_GPU_LINE_MAX || (line & (line - 1)))
+		return fth_fail(EINVAL, "a line has a power of two bytes, %u to %u",
+				FTH_GPU_LINE_MIN, FTH_GPU_LINE_MAX);
+	if (line < 1u << drive->block_shift)
+		return fth_fail(EINVAL, "a line of %u bytes is smaller than the drive's blocks, %u",
+				line, 1u << drive->block_shift);
+	if (drive->bounce && line > drive->bounce_slot)
+		return fth_fail(EINVAL, "the drive's slots have %u bytes, and a line %u",
+				drive->bounce_slot, line);
+	return 0;
+}
+
+void fth_gpu_layout_set_lines(struct fth_gpu_cache_state *state, const struct fth_gpu_view *drive,
+			      uint32_t line)
+{
+	state->drive = *drive;
+	state->line_shift = (uint32_t)__builtin_ctz(line);
+	state->blocks_per_line = line >> drive->block_shift;
+}
+
+uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
+			     const struct fth_gpu_array_opts *o)
+{
+	const struct fth_gpu_view *drive = &state->drive;
+	uint64_t bytes = drive->blocks << drive->block_shift;
+
+	if (!o->replicated)
+		bytes = (bytes >> state->line_shift << state->line_shift) * drive->ssds;
+	return o->offset < bytes ? bytes - o->offset : 0;
+}
+
+/* SSDs that an array is striped over. */
+static uint64_t stripes(const struct fth_gpu_cache_state *state, const struct fth_gpu_array_opts *o)
+{
+	return o->replicated ? 1 : state->drive.ssds;
+}
+
+int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t element,
+			       const struct fth_gpu_array_opts *o)
+{
+	uint64_t ssds = stripes(state, o), room;
+	uint64_t unit = ssds > 1 ? ssds << state->line_shift : 1ull << state->drive.block_shift;
+
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "options of another version");
+	if (element == 0 || (element & (element - 1)) || element > 1ull << state->line_shift)
+		return fth_fail(EINVAL, "an element has a power of two bytes, at most a line");
+	if (o->replicated && !o->readonly)
+		return fth_fail(EINVAL, "an array on replicas is for reading only");
+	if (o->offset % unit)
+		return fth_fail(EINVAL, "the offset is a multiple of %llu",
+				(unsigned long long)unit);
+	room = fth_gpu_layout_room(state, o);
+	if (room < element || o->count > room / element)
+		return fth_fail(ERANGE, "the drive ends before the array does");
+	return 0;
+}
+
+uint64_t fth_gpu_layout_first_block(const struct fth_gpu_cache_state *state,
+				    const struct fth_gpu_array_opts *o)
+{
+	return o->offset / stripes(state, o) >> state->drive.block_shift;
+}

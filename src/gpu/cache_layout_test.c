@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Lines and arrays on drives with blocks of all sizes: where they lie, and what is refused. */
+#include "cache_layout.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define BYTES (1u << 20) /* of an SSD */
+
+static struct fth_gpu_view drive_of(uint32_t block_shift, uint32_t ssds)
+{
+	return (struct fth_gpu_view){
+		.blocks = BYTES >> block_shift, .block_shift = block_shift, .ssds = ssds};
+}
+
+static struct fth_gpu_cache_state *state_of(uint32_t block_shift, uint32_t ssds, uint32_t line)
+{
+	static struct fth_gpu_cache_state state;
+	struct fth_gpu_view drive = drive_of(block_shift, ssds);
+
+	memset(&state, 0, sizeof(state));
+	assert_int_equal(fth_gpu_layout_check_line(&drive, line), 0);
+	fth_gpu_layout_set_lines(&state, &drive, line);
+	return &state;
+}
+
+static struct fth_gpu_array_opts at(uint64_t offset, uint64_t count)
+{
+	struct fth_gpu_array_opts o = FTH_GPU_ARRAY_OPTS_INIT;
+
+	o.offset = offset;
+	o.count = count;
+	return o;
+}
+
+static void refuse_line(const struct fth_gpu_view *drive, uint32_t line, const char *text)
+{
+	assert_int_equal(fth_gpu_layout_check_line(drive, line), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL), text));
+}
+
+static void test_lines(void **state)
+{
+	(void)state;
+	for (uint32_t shift = 9; shift <= 13; shift++) {
+		struct fth_gpu_view drive = drive_of(shift, 1);
+
+		for (uint32_t line = 1u << shift; line <= FTH_GPU_LINE_MAX; line *= 2) {
+			const struct fth_gpu_cache_state *cache = state_of(shift, 1, line);
+
+			assert_int_equal(1u << cache->line_shift, line);
+			assert_int_equal(cache->blocks_per_line << shift, line);
+			assert_int_equal(cache->drive.block_shift, shift);
+		}
+		refuse_line(&drive, 256, "512 to 8192");
+		refuse_line(&drive, 3 << 10, "512 to 8192");
+		refuse_line(&drive, 16384, "512 to 8192");
+		for (uint32_t line = FTH_GPU_LINE_MIN; line < 1u << shift; line *= 2)
+			refuse_line(&drive, line, "smaller than the drive's blocks");
+	}
+}
+
+/* Data that goes by way of slots has room in one. */
+static void test_slots(void **state)
+{
+	struct fth_gpu_view drive = drive_of(12, 1);
+	uint8_t slots;
+
+	(void)state;
+	drive.bounce = &slots;
+	drive.bounce_slot = 4096;
+	assert_int_equal(fth_gpu_layout_check_line(&drive, 4096), 0);
+	refuse_line(&drive, 8192, "slots have 4096 bytes");
+	refuse_line(&drive, 2048, "smaller than the drive's blocks, 4096");
+}
+
+static void test_arrays(void **state)
+{
+	struct fth_gpu_array_opts o = at(0, 0);
+
+	(void)state;
+	for (uint32_t shift = 9; shift <= 13; shift++) {
+		const struct fth_gpu_cache_state *cache = state_of(shift, 1, 8192);
+
+		o = at(0, 0);
+		assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES);
+		o = at(5u << shift, 10);
+		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+		assert_int_equal(fth_gpu_layout_first_block(cache, &o), 5);
+		assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - (5u << shift));
+		o = at(1u << (shift - 1), 10);
+		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
+		o = at(0, BYTES / 8);
+		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+		o.count++;
+		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
+		o = at(BYTES, 0);
+		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
+	}
+}
+
+/* Striped arrays begin at the same block of each SSD. */
+static void test_stripes(void **state)
+{
+	const struct fth_gpu_cache_state *cache = state_of(12, 4, 8192);
+	struct fth_gpu_array_opts o = at(4 * 8192 * 3, 0);
+
+	(void)state;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+	assert_int_equal(fth_gpu_layout_first_block(cache, &o), 3 * 2);
+	assert_int_equal(fth_gpu_layout_room(cache, &o), 4 * BYTES - 4 * 8192 * 3);
+	o.offset = 8192;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
+	/* Replicas are whole on each: blocks matter there, stripes do not. */
+	o.replicated = true;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
+	o.readonly = true;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+	assert_int_equal(fth_gpu_layout_first_block(cache, &o), 2);
+	o.offset = 512;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
+}
+
+static void test_elements(void **state)
+{
+	const struct fth_gpu_cache_state *cache = state_of(12, 1, 4096);
+	struct fth_gpu_array_opts o = at(0, 0);
+
+	(void)state;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 4096, &o), 0);
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8192, &o), -EINVAL);
+	assert_int_equal(fth_gpu_layout_check_array(cache, 12, &o), -EINVAL);
+	assert_int_equal(fth_gpu_layout_check_array(cache, 0, &o), -EINVAL);
+	o.size--;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_arrays),	 cmocka_unit_test(test_stripes),
+		cmocka_unit_test(test_elements),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
