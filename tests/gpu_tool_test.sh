@@ -51,6 +51,14 @@ sum=${out##*'"checksum":"'}
 sum=${sum%%'"'*}
 expect 0 gpu read --cache 64K --line 512 --pattern random --check "$sum" mem:4M
 [[ $out == *"$sum, as given"* ]] || fail "read: $out"
+expect 0 gpu read --cache 1M --json "mem:4M?block=4096"
+[[ $out == *'"block":4096,"bytes":4194304'*'"line":4096'*"$sum"* ]] || fail "4 KiB blocks: $out"
+expect 0 gpu read --cache 1M --check "$sum" "mem:4M?block=8192"
+[[ $out == *"blocks of 8192 bytes"*"in lines of 8192 bytes"* ]] || fail "8 KiB blocks: $out"
+expect 1 gpu read --cache 1M --line 512 "mem:4M?block=4096"
+[[ $err == *"smaller than the drive's blocks, 4096"* ]] || fail "a line below a block: $err"
+expect 77 gpu read --cache 1M "mem:4M?block=16384"
+[[ $err == *"larger than 8192"* ]] || fail "a large block: $err"
 expect 1 gpu read --cache 1M --check 0123456789abcdef mem:4M
 [[ $err == *"checksum given is 0123456789abcdef"* ]] || fail "a wrong checksum: $err"
 expect 1 gpu read "file:$work/nosuch"

@@ -5,6 +5,7 @@
 #include "json.h"
 
 #include "fathom/base/error.h"
+#include "fathom/gpu.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -61,6 +62,8 @@ static void print_device(unsigned number, const struct gpu_engine_device *d)
 	       why ? "not usable: "
 		   : "usable: gpu: drives, and any device by way of threads of the CPU",
 	       why ? why : "");
+	if (!why)
+		printf("blocks       of devices: up to %u bytes\n", FTH_GPU_BLOCK_MAX);
 	printf("GPUDirect    %s\n", d->gpudirect ? "drives can be let into its memory"
 						 : "drives can not reach its memory");
 }
@@ -86,6 +89,7 @@ static void json_device(struct fth_json *j, const struct gpu_engine_device *d)
 	fth_json_bool(j, "gpudirect", d->gpudirect);
 	fth_json_bool(j, "usable", !why);
 	fth_json_string(j, "why_not", why);
+	fth_json_u64(j, "block_max", FTH_GPU_BLOCK_MAX);
 	fth_json_end(j);
 }
 

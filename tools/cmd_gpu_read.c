@@ -28,6 +28,7 @@ struct job {
 	/* what came out */
 	char gpu[256];
 	uint64_t lines, bytes, sum;
+	uint32_t block; /* of the drive */
 	double seconds;
 	struct gpu_reader_stats stats;
 };
@@ -114,6 +115,8 @@ static int read_open(struct gpu_reader *reader, struct job *job, bool *compared)
 	int rc;
 
 	snprintf(job->gpu, sizeof(job->gpu), "%s", gpu_reader_gpu(reader));
+	job->block = gpu_reader_block(reader);
+	job->setup.line = gpu_reader_line(reader);
 	job->lines = gpu_reader_lines(reader);
 	job->bytes = job->lines * job->setup.line;
 	rc = read_all(reader, job);
@@ -159,6 +162,7 @@ static void print_result(const struct job *job)
 	char bytes[FTH_CLI_BYTES_MAX], cache[FTH_CLI_BYTES_MAX], moved[FTH_CLI_BYTES_MAX];
 
 	printf("GPU          %s\n", job->gpu);
+	printf("drive        blocks of %u bytes\n", job->block);
 	printf("read         %s (%llu bytes), lines in %s order\n",
 	       fth_cli_bytes(bytes, job->bytes), (unsigned long long)job->bytes,
 	       job->setup.random ? "random" : "ascending");
@@ -187,6 +191,7 @@ static void print_json(const struct job *job)
 	fth_json_begin(&j, stdout);
 	fth_json_string(&j, "uri", job->setup.uri);
 	fth_json_string(&j, "gpu", job->gpu);
+	fth_json_u64(&j, "block", job->block);
 	fth_json_u64(&j, "bytes", job->bytes);
 	fth_json_string(&j, "pattern", job->setup.random ? "random" : "seq");
 	fth_json_u64(&j, "cache", job->setup.cache);
@@ -244,12 +249,13 @@ static int exit_status(const char *uri, int rc)
 static int run(int argc, char **argv)
 {
 	struct job job = {.setup = {.cache = 256u << 20}};
-	uint64_t line = 4096, queues = 0, device = 0;
+	uint64_t line = 0, queues = 0, device = 0;
 	const char *pattern = "seq", *checksum = NULL;
 	const struct fth_cli_option options[] = {
 		{"cache", FTH_CLI_SIZE, &job.setup.cache, 512, (uint64_t)1 << 44,
 		 "of GPU memory, for lines"},
-		{"line", FTH_CLI_SIZE, &line, 512, 8192, "bytes of a line, a power of two"},
+		{"line", FTH_CLI_SIZE, &line, 512, 8192,
+		 "bytes of a line, a power of two; default 4096, or a block of the drive"},
 		{"pattern", FTH_CLI_STRING, &pattern, 0, 0, "seq, or lines in random order"},
 		{"check", FTH_CLI_STRING, &checksum, 0, 0,
 		 "compare with this, not with what the CPU reads"},
@@ -278,9 +284,9 @@ static int run(int argc, char **argv)
 		rc = parse_checksum(checksum, &job);
 	if (rc == 0 && line & (line - 1))
 		rc = fth_fail(EINVAL, "--line %llu: a power of two", (unsigned long long)line);
-	if (rc == 0 && job.setup.cache < line)
+	if (rc == 0 && job.setup.cache < (line ? line : GPU_READER_LINE))
 		rc = fth_fail(EINVAL, "--cache: a line of %llu bytes does not fit",
-			      (unsigned long long)line);
+			      (unsigned long long)(line ? line : GPU_READER_LINE));
 	if (rc < 0) {
 		fth_cli_error("%s", fth_error_text(rc));
 		return FTH_EXIT_USAGE;

@@ -36,10 +36,12 @@ int gpu_engine_devices(struct gpu_engine_device devices[GPU_ENGINE_DEVICES_MAX])
 
 /* ---- a kernel that reads everything ---- */
 
+#define GPU_READER_LINE 4096u /* bytes of a line, where nothing else is asked for */
+
 struct gpu_reader_setup {
 	const char *uri;
 	uint64_t cache;	 /* bytes */
-	uint32_t line;	 /* bytes */
+	uint32_t line;	 /* bytes; 0: GPU_READER_LINE, or a block of the drive if that is larger */
 	uint32_t queues; /* 0: as fits */
 	unsigned device;
 	bool random; /* lines in random order */
@@ -56,6 +58,10 @@ struct gpu_reader;
 int gpu_reader_open(const struct gpu_reader_setup *setup, struct gpu_reader **reader);
 const char *gpu_reader_gpu(const struct gpu_reader *reader);
 uint64_t gpu_reader_lines(const struct gpu_reader *reader);
+
+/* Bytes of a line, and of a block of the drive. */
+uint32_t gpu_reader_line(const struct gpu_reader *reader);
+uint32_t gpu_reader_block(const struct gpu_reader *reader);
 
 /* Read the next n lines of the order and add them to *sum (gpu_read.h). */
 int gpu_reader_run(struct gpu_reader *reader, uint64_t n, uint64_t *sum);

@@ -37,6 +37,18 @@ uint64_t gpu_reader_lines(const struct gpu_reader *reader)
 	return 0;
 }
 
+uint32_t gpu_reader_line(const struct gpu_reader *reader)
+{
+	(void)reader;
+	return 0;
+}
+
+uint32_t gpu_reader_block(const struct gpu_reader *reader)
+{
+	(void)reader;
+	return 0;
+}
+
 int gpu_reader_run(struct gpu_reader *reader, uint64_t n, uint64_t *sum)
 {
 	(void)reader;

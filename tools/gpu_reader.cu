@@ -127,6 +127,8 @@ static int open_array(struct gpu_reader *r)
 	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
 	int rc;
 
+	if (r->setup.line == 0)
+		r->setup.line = max(GPU_READER_LINE, gpu_reader_block(r));
 	cache.bytes = r->setup.cache;
 	cache.line = r->setup.line;
 	rc = fth_gpu_cache_open(r->drive, &cache, &r->cache);
@@ -203,6 +205,16 @@ const char *gpu_reader_gpu(const struct gpu_reader *r)
 uint64_t gpu_reader_lines(const struct gpu_reader *r)
 {
 	return r->array.count * sizeof(uint64_t) / r->setup.line;
+}
+
+uint32_t gpu_reader_line(const struct gpu_reader *r)
+{
+	return r->setup.line;
+}
+
+uint32_t gpu_reader_block(const struct gpu_reader *r)
+{
+	return 1u << fth_gpu_drive_view(r->drive).block_shift;
 }
 
 /* Which line, and what the drive said. */
