@@ -136,7 +136,8 @@ do_check() {
   done
   run "gpu info" "$build/fathom" gpu info
   head -c 16M /dev/urandom >"$build/gpu-read.bin"
-  for name in "file:$build/gpu-read.bin?direct=off" "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2"; do
+  for name in "file:$build/gpu-read.bin?direct=off" "file:$build/gpu-read.bin?block=4096" \
+    "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2" "gpu:hbm?bytes=16M&block=4096"; do
     run "gpu read $name" "$build/fathom" gpu read --cache 1M "$name"
   done
   run "gpu read, random" "$build/fathom" gpu read --cache 1M --line 512 --pattern random \
