@@ -57,19 +57,27 @@ static void check_levels(struct side *s, const struct fth_gpu_graph_source *edge
 	MUST(!push_only || tree.pulled == 0);
 }
 
+static void check_components(struct side *s, const struct fth_gpu_graph_source *edges)
+{
+	uint64_t n = s->bed.memory.vertices;
+	struct fth_gpu_graph_cc cc;
+
+	OK(fth_gpu_graph_cc(s->graph, edges, &cc));
+	OK(fth_gpu_graph_copy(s->graph, s->room, cc.label, n * 4));
+	MUST(graph_bed_differ(s->room, s->bed.cc.label, 4, n) == 0);
+	MUST(cc.components == s->bed.cc.components);
+	MUST(cc.work.rounds == 1);
+}
+
 static void check_all(struct side *s, const struct fth_gpu_graph_source *edges)
 {
 	uint64_t n = s->bed.memory.vertices;
 	struct fth_gpu_graph_pagerank ranks;
 	struct fth_gpu_graph_sssp paths;
-	struct fth_gpu_graph_cc cc;
 
 	check_levels(s, edges, true);
 	check_levels(s, edges, false);
-	OK(fth_gpu_graph_cc(s->graph, edges, &cc));
-	OK(fth_gpu_graph_copy(s->graph, s->room, cc.label, n * 4));
-	MUST(graph_bed_differ(s->room, s->bed.cc.label, 4, n) == 0);
-	MUST(cc.components == s->bed.cc.components);
+	check_components(s, edges);
 	OK(fth_gpu_graph_pagerank(s->graph, edges, &s->bed.rank_options, &ranks));
 	OK(fth_gpu_graph_copy(s->graph, s->room, ranks.rank, n * 8));
 	MUST(graph_bed_ranks_differ(&s->bed, (const double *)s->room) == 0);
@@ -96,13 +104,20 @@ static void check_in_cache(struct side *s, uint32_t line, uint64_t bytes)
 	OK(fth_gpu_cache_close(cache));
 }
 
+static struct fth_gpu_graph_source from_memory(struct side *s)
+{
+	const struct fth_graph_info *info = fth_graph_info(s->bed.graph);
+	char *at = bed_medium_mapped(&s->medium);
+
+	return fth_gpu_graph_in_memory((uint32_t *)(at + info->edges_at),
+				       (uint32_t *)(at + info->weights_at));
+}
+
 static void check_side(struct side *s, const char *name)
 {
-	char *at = bed_medium_mapped(&s->medium);
 	const struct fth_graph_info *info = fth_graph_info(s->bed.graph);
 	uint64_t quarter = info->edges * 2 > 65536 ? info->edges * 2 : 65536;
-	struct fth_gpu_graph_source plain = fth_gpu_graph_in_memory(
-		(uint32_t *)(at + info->edges_at), (uint32_t *)(at + info->weights_at));
+	struct fth_gpu_graph_source plain = from_memory(s);
 
 	check_all(s, &plain);
 	printf("%s: from memory\n", name);
@@ -139,6 +154,29 @@ static void test_small(void)
 	open_side(&s, NULL, "0 1 4\n1 2 1\n2 0 1\n3 2 8\n4 3 1\n0 5 30\n2 5 9\n70 69 1\n", false);
 	check_side(&s, "directed");
 	close_side(&s);
+}
+
+/* Trees that become deep, and no edge that could be spared: paths through vertices in any order. */
+static void test_paths(bool undirected)
+{
+	const unsigned n = 4096, step = 1597; /* odd: each vertex comes once */
+	char *text = (char *)malloc(n * 24);
+	struct fth_gpu_graph_source plain;
+	size_t used = 0;
+	struct side s;
+
+	for (unsigned i = 0; i + 1 < n; i++)
+		if (i % 1024 != 1023) /* four of them */
+			used += (size_t)sprintf(text + used, "%u %u 1\n", i * step % n,
+						(i + 1) * step % n);
+	open_side(&s, NULL, text, undirected);
+	plain = from_memory(&s);
+	for (int i = 0; i < 20; i++)
+		check_components(&s, &plain);
+	MUST(s.bed.cc.components == 4);
+	close_side(&s);
+	free(text);
+	printf("paths: components\n");
 }
 
 /* A drive that was stopped: every read fails, and the cache says which line. */
@@ -189,6 +227,8 @@ int main(int argc, char **argv)
 	skip_without_gpu();
 	bed_take_arguments(argc, argv);
 	test_small();
+	test_paths(true);
+	test_paths(false);
 	/* CPU threads take longer for the same reads. */
 	test_generated(bed_asked.small ? 9 : bed_asked.service ? 12 : 14);
 	test_failures();

@@ -11,7 +11,7 @@
  *	finish()	all lanes: after the last list of the warp
  *
  * Two sets of vertices, one bit each: `now` has work in this sweep, `next` in the next one. A sweep
- * of components and paths takes a vertex's newest value. So a vertex that is whole is taken out of
+ * of shortest paths takes a vertex's newest value. So a vertex that is whole is taken out of
  * `next` before its value is read: what it learned in this sweep is not told twice. Whoever lowers
  * a value puts the vertex into `next` after that; both are read-modify-writes of one word, acqrel:
  * either the value that is read is the lowered one, or the vertex stays in `next`.
@@ -19,6 +19,7 @@
 #ifndef FTH_APPS_GPU_GRAPH_STEPS_H
 #define FTH_APPS_GPU_GRAPH_STEPS_H
 
+#include "apps/gpu_graph_forest.h"
 #include "apps/gpu_graph_sweep.h"
 
 /* Add what lanes have counted: one atomic per warp. */
@@ -175,38 +176,6 @@ struct graph_spread {
 	}
 };
 
-/* Connected components: both ends of an edge get the smaller label. */
-struct graph_cc : graph_spread {
-	static const bool weighted = false, can_end = false;
-	uint32_t *label;
-	uint32_t mine, best;
-
-	FTH_GPU_MEMBER void begin(uint64_t v)
-	{
-		mine = best = fth_load_relaxed_dev32(&label[v]);
-	}
-
-	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
-	{
-		/* relaxed: a label that is old is larger, and the atomic below finds out. */
-		uint32_t its = fth_load_relaxed_dev32(&label[u]);
-
-		if (its > mine) {
-			if (atomicMin(&label[u], mine) > mine)
-				wake(u);
-		} else if (its < best) {
-			best = its;
-		}
-	}
-
-	FTH_GPU_MEMBER void end(uint64_t v)
-	{
-		best = __reduce_min_sync(~0u, best);
-		if (best < mine && fth_warp_lane() == 0 && atomicMin(&label[v], best) > best)
-			wake(v);
-	}
-};
-
 /* Shortest paths. */
 struct graph_sssp : graph_spread {
 	static const bool weighted = true, can_end = false;
@@ -229,6 +198,73 @@ struct graph_sssp : graph_spread {
 
 	FTH_GPU_MEMBER void end(uint64_t)
 	{
+	}
+};
+
+/* ---- connected components ---- */
+
+/*
+ * One sweep: the neighbours of a vertex, and the vertex, come into one tree (gpu_graph_forest.h). In
+ * an undirected graph an edge is in two lists, and that of the larger vertex does it. So vertices
+ * join what those before them have become, of whom nearly all hang under the same root soon: a lane
+ * loads the parent of a neighbour, finds the one it knows, and is done. What lanes know apart is put
+ * together at the end of the list, and only there the vertex itself is hung up, by one lane.
+ */
+struct graph_cc {
+	static const bool weighted = false, can_end = false;
+	uint32_t *parent;
+	bool undirected;
+	uint32_t limit; /* neighbours from here on are not for this list */
+	uint32_t known; /* in one tree with all neighbours that this lane has seen; or NONE */
+	uint32_t joined;
+
+	FTH_GPU_MEMBER bool wants(uint64_t, bool)
+	{
+		return true;
+	}
+
+	FTH_GPU_MEMBER void begin(uint64_t v)
+	{
+		limit = undirected ? (uint32_t)v : FTH_GRAPH_NONE;
+		known = FTH_GRAPH_NONE;
+	}
+
+	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
+	{
+		uint32_t up;
+
+		if (u >= limit)
+			return;
+		/* relaxed: what is old is in the same tree. */
+		up = fth_load_relaxed_dev32(&parent[u]);
+		if (known != FTH_GRAPH_NONE && up != known)
+			joined += graph_forest_join(parent, up, known);
+		known = min(known, up);
+	}
+
+	FTH_GPU_MEMBER bool ended(void) const
+	{
+		return false;
+	}
+
+	FTH_GPU_MEMBER void end(uint64_t v)
+	{
+		/* What is NONE is larger than all vertices. */
+		uint32_t low = __reduce_min_sync(~0u, known);
+		uint32_t first = (uint32_t)__ffs((int)__ballot_sync(~0u, known == low)) - 1;
+
+		if (low == FTH_GRAPH_NONE)
+			return;
+		if (fth_warp_lane() == first)
+			known = (uint32_t)v;
+		if (known != FTH_GRAPH_NONE && known != low)
+			joined += graph_forest_join(parent, known, low);
+	}
+
+	/* `found` is how many trees there are less than at the beginning. */
+	FTH_GPU_MEMBER void finish(struct graph_report *report)
+	{
+		graph_add_up(&report->found, joined);
 	}
 };
 

@@ -3,37 +3,7 @@
  * The sweeps and steps of graphs on a GPU, on CPU threads (gpu/warp_fixture.h), against the
  * algorithms for CPUs. Runs where there is no GPU.
  */
-#include "gpu/warp_fixture.h"
-
-/* What our code uses of CUDA beside that. */
-template <typename T> static inline T atomicOr(T *at, T value)
-{
-	return __atomic_fetch_or(at, value, __ATOMIC_RELAXED);
-}
-
-static inline double atomicAdd(double *at, double value)
-{
-	uint64_t *word = (uint64_t *)(void *)at, old = __atomic_load_n(word, __ATOMIC_RELAXED), now;
-	double sum;
-
-	do {
-		__builtin_memcpy(&sum, &old, sizeof(sum));
-		sum += value;
-		__builtin_memcpy(&now, &sum, sizeof(now));
-	} while (!__atomic_compare_exchange_n(word, &old, now, false, __ATOMIC_RELAXED,
-					      __ATOMIC_RELAXED));
-	return sum - value;
-}
-
-static inline uint32_t __reduce_min_sync(uint32_t mask, uint32_t value)
-{
-	const uint64_t *brought = fixture_meet(mask, value);
-
-	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
-		if ((mask & 1u << l) && (uint32_t)brought[l] < value)
-			value = (uint32_t)brought[l];
-	return value;
-}
+#include "apps/gpu_graph_warp_fixture.h"
 
 #include "apps/gpu_graph_fixture.h"
 #include "apps/gpu_graph_steps.h"
@@ -227,20 +197,17 @@ template <typename Source> static void check_cc(struct side *s, const Source &so
 	uint64_t n = s->view.vertices;
 	struct graph_cc step = {};
 
-	step.label = (uint32_t *)malloc(n * 4);
+	step.undirected = s->bed.memory.undirected;
+	step.parent = (uint32_t *)malloc(n * 4);
 	for (uint64_t v = 0; v < n; v++)
-		step.label[v] = (uint32_t)v;
-	memset(s->now, 0xff, s->words * 4);
-	memset(s->next, 0, s->words * 4);
-	for (bool back = false; !back || s->report.found; back = true) {
-		step.now = s->now;
-		step.next = s->next;
-		sweep(s, source, step, back);
-		assert_int_equal(s->report.rc, 0);
-		next_round(s);
-	}
-	assert_int_equal(graph_bed_differ(step.label, s->bed.cc.label, 4, n), 0);
-	free(step.label);
+		step.parent[v] = (uint32_t)v;
+	sweep(s, source, step, false);
+	assert_int_equal(s->report.rc, 0);
+	assert_int_equal(n - s->report.found, s->bed.cc.components);
+	for (uint64_t v = 0; v < n; v++)
+		graph_forest_flatten(step.parent, (uint32_t)v);
+	assert_int_equal(graph_bed_differ(step.parent, s->bed.cc.label, 4, n), 0);
+	free(step.parent);
 }
 
 template <typename Source> static void check_sssp(struct side *s, const Source &source)
