@@ -64,6 +64,7 @@ static int alloc_all(struct fth_gpu_graph *graph)
 	int rc = take(graph, &graph->offsets, (n + 1) * sizeof(uint64_t));
 
 	graph->words = (n + 31) / 32;
+	graph->cut_words = graph->view.pieces * (GRAPH_PIECE / GRAPH_FINE) * 2 / 32 + 1;
 	if (rc == 0)
 		rc = take(graph, &graph->owner, (graph->view.pieces + 1) * sizeof(uint32_t));
 	if (rc == 0)
@@ -72,6 +73,12 @@ static int alloc_all(struct fth_gpu_graph *graph)
 		rc = take(graph, &graph->next, graph->words * sizeof(uint32_t));
 	if (rc == 0)
 		rc = take(graph, &graph->visited, graph->words * sizeof(uint32_t));
+	if (rc == 0)
+		rc = take(graph, &graph->later, graph->words * sizeof(uint32_t));
+	if (rc == 0)
+		rc = take(graph, &graph->spent, graph->words * sizeof(uint32_t));
+	if (rc == 0)
+		rc = take(graph, &graph->spent_cut, graph->cut_words * sizeof(uint32_t));
 	if (rc == 0)
 		rc = take(graph, &graph->label, n * sizeof(uint32_t));
 	if (rc == 0)
@@ -209,6 +216,9 @@ void fth_gpu_graph_close(struct fth_gpu_graph *graph)
 	(void)cudaFree(graph->now);
 	(void)cudaFree(graph->next);
 	(void)cudaFree(graph->visited);
+	(void)cudaFree(graph->later);
+	(void)cudaFree(graph->spent);
+	(void)cudaFree(graph->spent_cut);
 	(void)cudaFree(graph->label);
 	(void)cudaFree(graph->distance);
 	(void)cudaFree(graph->rank);

@@ -20,6 +20,9 @@ struct fth_gpu_graph {
 	uint32_t *owner;
 	uint32_t *now, *next, *visited; /* sets of vertices, `words` each */
 	uint64_t words;
+	/* Of a search: found early, and lists and parts of lists that were used early. */
+	uint32_t *later, *spent, *spent_cut;
+	uint64_t cut_words;
 	uint32_t *label;     /* per vertex: level, label, or what it gives */
 	graph_u64 *distance; /* per vertex: or a sum */
 	double *rank;	     /* per vertex */
@@ -102,16 +105,14 @@ static inline void graph_grid(const struct fth_gpu_graph *graph,
 	*blocks = (unsigned)(warps / (*threads / 32));
 }
 
-/* One sweep, all of it: launched, waited for, looked at. */
+/* After fth_gpu_graph_begin(): a sweep is launched, waited for, looked at. */
 template <typename Step>
-static int graph_run(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
-		     const Step &step, bool backward)
+static int graph_run_on(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
+			const Step &step, bool backward)
 {
 	unsigned blocks, threads;
-	int rc = fth_gpu_graph_begin(graph);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	graph_grid(graph, edges, Step::weighted, &blocks, &threads);
 	if (edges->cache) {
 		struct graph_cached source = {edges->edges, edges->weights};
@@ -126,6 +127,16 @@ static int graph_run(struct fth_gpu_graph *graph, const struct fth_gpu_graph_sou
 	}
 	rc = fth_gpu_check(cudaGetLastError(), "launching a sweep");
 	return rc < 0 ? rc : fth_gpu_graph_finish(graph, edges);
+}
+
+/* One sweep, all of it. */
+template <typename Step>
+static int graph_run(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
+		     const Step &step, bool backward)
+{
+	int rc = fth_gpu_graph_begin(graph);
+
+	return rc < 0 ? rc : graph_run_on(graph, edges, step, backward);
 }
 
 /* ---- kernels over vertices ---- */

@@ -10,6 +10,16 @@
  *	end(v)		all lanes
  *	finish()	all lanes: after the last list of the warp
  *
+ * and, if it looks ahead, that is, has a use for lists that nobody wants yet where they come in a
+ * line with others:
+ *
+ *	wants(v, &from, &to)	in place of the above, of the edges [from, to) of its list: which are
+ *				wanted?
+ *	extra(v)		a lane: what could be done with this list now? GRAPH_NOTHING, or
+ *				other than GRAPH_WANTED
+ *	what			set before begin(): what was said of the list
+ *	again(v, from, to)	all lanes, after end(): are these edges to be walked once more?
+ *
  * Two sets of vertices, one bit each: `now` has work in this sweep, `next` in the next one. A sweep
  * of shortest paths takes a vertex's newest value. So a vertex that is whole is taken out of
  * `next` before its value is read: what it learned in this sweep is not told twice. Whoever lowers
@@ -78,23 +88,80 @@ struct graph_bfs {
 	}
 };
 
-/* From the vertices of the last level to what they reach. */
+/*
+ * From the vertices of the last level to what they reach.
+ *
+ * A line holds several lists, and a search wants each list once, but at different times: so lines
+ * would be read several times. Where a line is read anyway, lists of vertices whose level is known
+ * by then are told too, one level early: a vertex that was found in this sweep, or, in an
+ * undirected graph, one that has a neighbour in the last level. Whom these reach is put down in
+ * `later`: those of them that this sweep does not find either are the first of the level after the
+ * next. A list that was told is not read again.
+ *
+ * Of lists that lie in several lines, parts are told: a part is what of it is in a line of 512
+ * bytes. A line has at most one list that began before it, and one that goes on after it; so two
+ * bits for each line are enough to tell which are spent.
+ *
+ * What is told early is marked as spent after it went to `later`; nobody looks at either before the
+ * next sweep. A list may be told twice, where two warps find its vertex at the same time: it reaches
+ * the same vertices then, at the same level.
+ */
 struct graph_bfs_push : graph_bfs {
-	static const bool weighted = false, can_end = false;
+	static const bool weighted = false, can_end = false, looks_ahead = true;
+	enum { SEEK = GRAPH_WANTED + 1, TELL };
+	bool early; /* tell lists early at all */
+	bool undirected;
+	uint32_t *later;     /* neighbours of the level that is found now */
+	uint32_t *spent;     /* whole lists, by vertex */
+	uint32_t *spent_cut; /* parts of others, see cut() */
+	uint32_t what;
+	bool hit;
 
-	FTH_GPU_MEMBER bool wants(uint64_t v, bool)
+	/* The part of v's list in a line, which is not all of the list. */
+	FTH_GPU_MEMBER uint64_t cut(uint64_t v, uint64_t line) const
 	{
-		return now[v / 32] >> v % 32 & 1;
+		return line * 2 + (offsets[v] < line * GRAPH_FINE);
+	}
+
+	FTH_GPU_MEMBER bool wants(uint64_t v, uint64_t *from, uint64_t *to)
+	{
+		uint64_t line = *from / GRAPH_FINE, last = (*to - 1) / GRAPH_FINE;
+
+		if (!(now[v / 32] >> v % 32 & 1) || graph_bit(spent, v))
+			return false;
+		if (offsets[v] / GRAPH_FINE == (offsets[v + 1] - 1) / GRAPH_FINE)
+			return true;
+		while (line <= last && graph_bit(spent_cut, cut(v, line)))
+			*from = ++line * GRAPH_FINE;
+		while (line < last && graph_bit(spent_cut, cut(v, last)))
+			*to = last-- * GRAPH_FINE;
+		return line <= last;
+	}
+
+	FTH_GPU_MEMBER uint32_t extra(uint64_t v)
+	{
+		if (!early)
+			return GRAPH_NOTHING;
+		if (!graph_bit(visited, v))
+			return undirected ? (uint32_t)SEEK : GRAPH_NOTHING;
+		return graph_bit(next, v) ? (uint32_t)TELL : GRAPH_NOTHING;
 	}
 
 	FTH_GPU_MEMBER void begin(uint64_t)
 	{
+		hit = false;
 	}
 
 	FTH_GPU_MEMBER void edge(uint32_t u, uint32_t)
 	{
-		if (!graph_bit(visited, u))
+		if (what == SEEK)
+			hit = hit || (now[u / 32] >> u % 32 & 1);
+		else if (graph_bit(visited, u))
+			return;
+		else if (what == GRAPH_WANTED)
 			reach(u);
+		else if (!graph_bit(later, u))
+			graph_claim(later, u);
 	}
 
 	FTH_GPU_MEMBER bool ended(void) const
@@ -105,11 +172,48 @@ struct graph_bfs_push : graph_bfs {
 	FTH_GPU_MEMBER void end(uint64_t)
 	{
 	}
+
+	/* One lane. */
+	FTH_GPU_MEMBER void spend(uint64_t v, uint64_t from, uint64_t to)
+	{
+		if (from == offsets[v] && to == offsets[v + 1]) {
+			graph_claim(spent, v);
+			return;
+		}
+		for (uint64_t line = from / GRAPH_FINE; line * GRAPH_FINE < to; line++)
+			graph_claim(spent_cut, cut(v, line));
+	}
+
+	FTH_GPU_MEMBER bool again(uint64_t v, uint64_t from, uint64_t to)
+	{
+		bool leads = fth_warp_lane() == 0;
+
+		if (what == SEEK && __any_sync(~0u, hit)) {
+			if (leads)
+				reach(v);
+			what = TELL;
+			return true;
+		}
+		if (what == TELL && leads)
+			spend(v, from, to);
+		__syncwarp();
+		return false;
+	}
+
+	/* Before a sweep: 32 vertices that were put down in the last one. */
+	FTH_GPU_MEMBER void take_later(uint64_t word)
+	{
+		uint32_t fresh = later[word] & ~visited[word];
+
+		later[word] = 0;
+		for (; fresh; fresh &= fresh - 1)
+			reach(word * 32 + (uint32_t)__ffs((int)fresh) - 1);
+	}
 };
 
 /* From vertices that are not reached to any neighbour in the last level. */
 struct graph_bfs_pull : graph_bfs {
-	static const bool weighted = false, can_end = true;
+	static const bool weighted = false, can_end = true, looks_ahead = false;
 	bool hit;
 
 	FTH_GPU_MEMBER bool wants(uint64_t v, bool)
@@ -178,7 +282,7 @@ struct graph_spread {
 
 /* Shortest paths. */
 struct graph_sssp : graph_spread {
-	static const bool weighted = true, can_end = false;
+	static const bool weighted = true, can_end = false, looks_ahead = false;
 	graph_u64 *distance;
 	uint64_t mine;
 
@@ -211,7 +315,7 @@ struct graph_sssp : graph_spread {
  * together at the end of the list, and only there the vertex itself is hung up, by one lane.
  */
 struct graph_cc {
-	static const bool weighted = false, can_end = false;
+	static const bool weighted = false, can_end = false, looks_ahead = false;
 	uint32_t *parent;
 	bool undirected;
 	uint32_t limit; /* neighbours from here on are not for this list */
@@ -271,7 +375,7 @@ struct graph_cc {
 /* ---- PageRank ---- */
 
 struct graph_rank {
-	static const bool weighted = false, can_end = false;
+	static const bool weighted = false, can_end = false, looks_ahead = false;
 	const float *give; /* what a vertex gives to each neighbour */
 	double *sum;	   /* what each was given */
 

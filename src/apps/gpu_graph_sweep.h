@@ -45,7 +45,7 @@ typedef unsigned long long graph_u64; /* as CUDA's atomics want it */
 /* What kernels tell the host, and each other. */
 struct graph_report {
 	graph_u64 next;	 /* piece to be taken */
-	graph_u64 found; /* vertices with work in the next round */
+	graph_u64 found; /* vertices with work in the next round; components: joins */
 	graph_u64 edges; /* that those have */
 	int rc;		 /* of the first that failed */
 	uint32_t bad;	 /* -EBADMSG: a neighbour that is no vertex */
@@ -76,6 +76,16 @@ FTH_GPU bool graph_claim(uint32_t *bits, uint64_t v)
 
 /* ---- sources of edges ---- */
 
+/* Of the eight lines of 512 bytes of a piece, those that come with `wanted`, `n` at a time. */
+FTH_GPU uint32_t graph_whole_lines(uint32_t wanted, uint32_t n)
+{
+	uint32_t one = (1u << n) - 1, all = 0;
+
+	for (uint32_t at = 0; at < GRAPH_PIECE / GRAPH_FINE; at += n)
+		all |= wanted >> at & one ? one << at : 0;
+	return all;
+}
+
 /* Memory that is read as it is: pinned memory of the host, or the GPU's own. */
 struct graph_plain {
 	const uint32_t *edges, *weights;
@@ -83,6 +93,12 @@ struct graph_plain {
 	FTH_GPU_MEMBER uint32_t window(void) const
 	{
 		return GRAPH_PIECE;
+	}
+
+	/* Who reads these lines of 512 bytes of a piece, bits, gets those with them. */
+	FTH_GPU_MEMBER uint32_t at_hand(uint32_t) const
+	{
+		return 0;
 	}
 };
 
@@ -139,6 +155,11 @@ struct graph_cached {
 	FTH_GPU_MEMBER uint32_t window(void) const
 	{
 		return min(GRAPH_PIECE, 1u << (edges.line_shift - 2));
+	}
+
+	FTH_GPU_MEMBER uint32_t at_hand(uint32_t wanted) const
+	{
+		return graph_whole_lines(wanted, window() / GRAPH_FINE);
 	}
 };
 
@@ -296,51 +317,131 @@ template <typename Step> FTH_GPU uint32_t graph_lines_touched(uint32_t part)
 	return (2u << last) - (1u << from / GRAPH_FINE);
 }
 
+/* A lane's part of what a piece holds: a list, or a part of one. */
+struct graph_part {
+	uint32_t edges; /* from | to << 16, in the piece; 0: none */
+	uint32_t what;	/* to do with it: GRAPH_NOTHING, GRAPH_WANTED, or what the step said */
+};
+
+#define GRAPH_NOTHING 0u
+#define GRAPH_WANTED  1u
+
+template <typename Step>
+FTH_GPU struct graph_part graph_part_of(const struct graph_view &g, Step *step, uint64_t piece,
+					uint64_t v)
+{
+	uint64_t first = piece * GRAPH_PIECE, end = first + GRAPH_PIECE;
+	uint64_t from = g.offsets[v], to = g.offsets[v + 1];
+	bool whole = from >= first && to <= end, wants;
+	struct graph_part part = {0, GRAPH_NOTHING};
+
+	from = from > first ? from : first;
+	to = to < end ? to : end;
+	if (from >= to)
+		return part;
+	if constexpr (Step::looks_ahead)
+		wants = step->wants(v, &from, &to);
+	else
+		wants = step->wants(v, whole);
+	part.edges = (uint32_t)(from - first) | (uint32_t)(to - first) << 16;
+	part.what = wants ? GRAPH_WANTED : GRAPH_NOTHING;
+	return part;
+}
+
+/* What of a part is in these lines of 512 bytes, bits: the first run of them. */
+FTH_GPU uint32_t graph_part_in(uint32_t edges, uint32_t lines)
+{
+	uint32_t first = (uint32_t)__ffs((int)lines) - 1;
+	uint32_t count = (uint32_t)__ffs((int)~(lines >> first)) - 1;
+	uint32_t from = edges & 0xffff, to = edges >> 16;
+
+	from = from > first * GRAPH_FINE ? from : first * GRAPH_FINE;
+	to = min(to, (first + count) * GRAPH_FINE);
+	return from | to << 16;
+}
+
+/*
+ * Before the lists of up to 32 vertices, a lane each: their lines are on their way, and lists that
+ * nobody wants yet, but which come with them, may have work too.
+ */
+template <typename Source, typename Reader, typename Step>
+FTH_GPU int graph_prepare(const Source &source, Reader *reader, Step *step, uint64_t first,
+			  uint64_t v, struct graph_part *part)
+{
+	uint32_t mine = part->edges ? graph_lines_touched<Step>(part->edges) : 0, wanted;
+	int rc = 0;
+
+	wanted = __reduce_or_sync(~0u, part->what ? mine : 0);
+	if (source.window() < GRAPH_PIECE)
+		rc = reader->ahead(source, first, wanted, Step::weighted);
+	if (__any_sync(~0u, rc < 0))
+		return __reduce_min_sync(~0u, rc);
+	if constexpr (Step::looks_ahead) {
+		mine &= source.at_hand(wanted);
+		if (mine && !part->what) {
+			part->what = step->extra(v);
+			part->edges = graph_part_in(part->edges, mine);
+		}
+	}
+	return 0;
+}
+
+template <typename Source, typename Reader, typename Step>
+FTH_GPU int graph_list(const struct graph_view &g, const Source &source, Reader *reader, Step *step,
+		       uint64_t first, uint64_t v, struct graph_part part)
+{
+	uint32_t from = part.edges & 0xffff, to = part.edges >> 16;
+	bool again = false;
+
+	if constexpr (Step::looks_ahead)
+		step->what = part.what;
+	do {
+		int rc;
+
+		step->begin(v);
+		rc = graph_walk(g, source, reader, step, first, from, to);
+		if (rc < 0)
+			return rc;
+		step->end(v);
+		if constexpr (Step::looks_ahead)
+			again = step->again(v, first + from, first + to);
+	} while (again);
+	return 0;
+}
+
 template <typename Source, typename Reader, typename Step>
 FTH_GPU int graph_piece(const struct graph_view &g, const Source &source, Reader *reader,
 			Step *step, uint64_t piece)
 {
-	uint64_t first = piece * GRAPH_PIECE, end = first + GRAPH_PIECE;
+	uint64_t first = piece * GRAPH_PIECE;
 	uint32_t lane = fth_warp_lane(), last = g.owner[piece + 1];
 
-	end = end < g.edges ? end : g.edges;
 	for (uint64_t group = g.owner[piece]; group <= last; group += 32) {
-		uint64_t v = group + lane;
-		uint32_t part = 0, todo;
-		bool wants = false;
+		struct graph_part part = {0, GRAPH_NOTHING};
+		uint32_t todo;
 
-		if (v <= last) {
-			uint64_t from = g.offsets[v], to = g.offsets[v + 1];
-			bool whole = from >= first && to <= end;
+		if (group + lane <= last)
+			part = graph_part_of(g, step, piece, group + lane);
+		todo = __ballot_sync(~0u, part.what);
+		if (todo) {
+			int rc = graph_prepare(source, reader, step, first, group + lane, &part);
 
-			from = from > first ? from : first;
-			to = to < end ? to : end;
-			if (from < to) {
-				part = (uint32_t)(from - first) | (uint32_t)(to - first) << 16;
-				wants = step->wants(v, whole);
-			}
+			if (rc < 0)
+				return rc;
 		}
-		todo = __ballot_sync(~0u, wants);
-		if (todo && source.window() < GRAPH_PIECE) {
-			uint32_t lines = wants ? graph_lines_touched<Step>(part) : 0;
-			int rc = reader->ahead(source, first, __reduce_or_sync(~0u, lines),
-					       Step::weighted);
-
-			if (__any_sync(~0u, rc < 0))
-				return __reduce_min_sync(~0u, rc);
-		}
+		if constexpr (Step::looks_ahead)
+			todo = __ballot_sync(~0u, part.what);
 		/* What wants() did is seen by all lanes. */
 		__syncwarp();
 		for (; todo; todo &= todo - 1) {
-			uint32_t j = (uint32_t)__ffs((int)todo) - 1;
-			uint32_t its = __shfl_sync(~0u, part, (int)j);
-			int rc;
+			int j = __ffs((int)todo) - 1, rc;
+			struct graph_part its = {__shfl_sync(~0u, part.edges, j), GRAPH_WANTED};
 
-			step->begin(group + j);
-			rc = graph_walk(g, source, reader, step, first, its & 0xffff, its >> 16);
+			if constexpr (Step::looks_ahead)
+				its.what = __shfl_sync(~0u, part.what, j);
+			rc = graph_list(g, source, reader, step, first, group + (uint32_t)j, its);
 			if (rc < 0)
 				return rc;
-			step->end(group + j);
 		}
 	}
 	return 0;

@@ -23,10 +23,17 @@ extern "C" {
 
 struct lines {
 	uint32_t **edges, **weights;
+	uint32_t together; /* lines of 512 bytes that come at once */
+	bool strict;	   /* nothing is read but what was announced, and what comes with it */
 
 	uint32_t window(void) const
 	{
 		return WINDOW;
+	}
+
+	uint32_t at_hand(uint32_t wanted) const
+	{
+		return graph_whole_lines(wanted, together);
 	}
 };
 
@@ -40,6 +47,8 @@ struct lines_reader {
 
 	const uint32_t *edge(const struct lines &from, uint64_t e, int *)
 	{
+		assert_true(!from.strict ||
+			    from.at_hand(wanted) >> e % GRAPH_PIECE / GRAPH_FINE & 1);
 		if (e / WINDOW != line) {
 			line = e / WINDOW;
 			replaced = line % 3 == 1;
@@ -110,7 +119,9 @@ struct side {
 	struct lines lines;
 	struct graph_plain plain;
 	uint64_t words; /* of a set */
-	uint32_t *now, *next, *visited;
+	uint64_t taken; /* vertices that a search found a level early */
+	uint32_t *now, *next, *visited, *later, *spent, *spent_cut;
+	uint64_t cut_words;
 };
 
 template <typename Source, typename Step> struct job {
@@ -161,31 +172,60 @@ static void next_round(struct side *s)
 
 /* ---- the algorithms, with what the host does between sweeps ---- */
 
-template <typename Source> static void check_bfs(struct side *s, const Source &source, bool pull)
+/* What the last level put down for later, as a kernel of its own does. */
+static void take_later(struct side *s, struct graph_bfs_push step)
 {
-	uint64_t n = s->view.vertices;
-	uint32_t *level = (uint32_t *)malloc(n * 4), v = s->bed.source;
-	struct graph_bfs_push push = {};
-	struct graph_bfs_pull pulling = {};
+	for (uint64_t word = 0; word < s->words; word++)
+		step.take_later(word);
+	s->taken += step.found;
+	s->report.found += step.found;
+}
 
-	memset(level, 0xff, n * 4);
+static void start_bfs(struct side *s, uint32_t *level)
+{
+	uint32_t v = s->bed.source;
+
+	memset(level, 0xff, s->view.vertices * 4);
 	memset(s->visited, 0, s->words * 4);
 	memset(s->now, 0, s->words * 4);
 	memset(s->next, 0, s->words * 4);
+	memset(s->later, 0, s->words * 4);
+	memset(s->spent, 0, s->words * 4);
+	memset(s->spent_cut, 0, s->cut_words * 4);
 	level[v] = 0;
 	s->now[v / 32] |= 1u << v % 32;
 	s->visited[v / 32] |= 1u << v % 32;
-	for (uint32_t depth = 1; depth == 1 || s->report.found; depth++) {
+	s->taken = 0;
+}
+
+template <typename Source> static void check_bfs(struct side *s, const Source &source, bool pull)
+{
+	uint64_t n = s->view.vertices, found = 1;
+	uint32_t *level = (uint32_t *)malloc(n * 4);
+	struct graph_bfs_push push = {};
+	struct graph_bfs_pull pulling = {};
+
+	start_bfs(s, level);
+	push.early = true;
+	push.undirected = s->bed.memory.undirected;
+	push.later = s->later;
+	push.spent = s->spent;
+	push.spent_cut = s->spent_cut;
+	for (uint32_t depth = 1; found; depth++) {
 		struct graph_bfs all = {s->view.offsets, s->now, s->next, s->visited,
 					level,		 depth,	 0,	  0};
 
 		(struct graph_bfs &)push = all;
 		(struct graph_bfs &)pulling = all;
+		s->report.found = 0;
+		take_later(s, push);
+		found = s->report.found;
 		if (pull && depth % 2 == 0)
 			sweep(s, source, pulling, false);
 		else
 			sweep(s, source, push, depth % 3 == 0);
 		assert_int_equal(s->report.rc, 0);
+		found += s->report.found;
 		next_round(s);
 	}
 	assert_int_equal(graph_bed_differ(level, s->bed.level, 4, n), 0);
@@ -290,11 +330,15 @@ static void open_side(struct side *s, const struct fth_graph_generate *what, con
 	s->owner[s->view.pieces] = (uint32_t)m->vertices - 1;
 	s->view.owner = s->owner;
 	s->plain = {m->neighbours, m->weights};
-	s->lines = {cut(m->neighbours, m->edges), cut(m->weights, m->edges)};
+	s->lines = {cut(m->neighbours, m->edges), cut(m->weights, m->edges), 1, false};
 	s->words = (m->vertices + 31) / 32;
 	s->now = (uint32_t *)malloc(s->words * 4);
 	s->next = (uint32_t *)malloc(s->words * 4);
 	s->visited = (uint32_t *)malloc(s->words * 4);
+	s->later = (uint32_t *)malloc(s->words * 4);
+	s->spent = (uint32_t *)malloc(s->words * 4);
+	s->cut_words = s->view.pieces * (GRAPH_PIECE / GRAPH_FINE) * 2 / 32 + 1;
+	s->spent_cut = (uint32_t *)malloc(s->cut_words * 4);
 }
 
 static void close_side(struct side *s)
@@ -302,6 +346,9 @@ static void close_side(struct side *s)
 	free(s->now);
 	free(s->next);
 	free(s->visited);
+	free(s->later);
+	free(s->spent);
+	free(s->spent_cut);
 	free(s->owner);
 	release_cut(s->lines.edges);
 	release_cut(s->lines.weights);
@@ -311,7 +358,11 @@ static void close_side(struct side *s)
 static void check_all(struct side *s)
 {
 	check_bfs(s, s->plain, false);
-	check_bfs(s, s->lines, false);
+	assert_int_equal(s->taken, 0);
+	s->lines.strict = true;
+	for (s->lines.together = 1; s->lines.together <= 8; s->lines.together *= 2)
+		check_bfs(s, s->lines, false);
+	s->lines.strict = false;
 	if (s->bed.memory.undirected)
 		check_bfs(s, s->lines, true);
 	check_cc(s, s->plain);
@@ -333,6 +384,9 @@ static void generated_graphs(void **)
 
 		open_side(&s, &what[i], NULL, true);
 		check_all(&s);
+		s.lines.together = 8;
+		check_bfs(&s, s.lines, false);
+		assert_true(s.taken > 0);
 		close_side(&s);
 	}
 }

@@ -20,6 +20,9 @@
  * of the medium, and a warp takes a few pieces after the other, so that long lists are shared by
  * many warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
+ * A line has several lists: where one is read, a search also uses those of vertices whose level it
+ * knows by then, so that most lines are read once (gpu_graph_steps.h).
+ *
  * Lines of 512 bytes suit a search and shortest paths, which want a few lists here and there: the
  * wanted ones of a piece are brought in together. Lines of 4096 bytes suit what sweeps over all.
  *
@@ -45,7 +48,7 @@ struct fth_gpu_graph;
 
 struct fth_gpu_graph_shape {
 	uint64_t vertices, edges;
-	bool undirected;
+	bool undirected; /* each edge is in the lists of both its ends */
 	bool weighted;
 	const uint64_t *offsets; /* vertices + 1, in memory of the host or the GPU; copied */
 	/* Bytes into the drive where edges and weights begin, for fth_gpu_graph_in_cache(). */
