@@ -58,22 +58,19 @@ FTH_HD bool graph_forest_join(uint32_t *parent, uint32_t a, uint32_t b)
 	return false;
 }
 
-/* The root of x. */
-FTH_HD uint32_t graph_forest_root(uint32_t *parent, uint32_t x)
+/*
+ * When all is joined: x hangs under its root. For all x at once: each changes its own word only, so
+ * that nobody puts what was above x a moment ago over the root that is there by then; and others
+ * who come by on their way go on from the highest that is known of x.
+ */
+FTH_HD void graph_forest_flatten(uint32_t *parent, uint32_t x)
 {
 	uint32_t up = fth_load_relaxed_dev32(&parent[x]), above;
 
-	while ((above = graph_forest_shorten(parent, x, up)) != up) {
-		x = up;
+	while ((above = fth_load_relaxed_dev32(&parent[up])) != up) {
+		fth_store_relaxed_dev32(&parent[x], above);
 		up = above;
 	}
-	return up;
-}
-
-/* When all is joined: x hangs under its root. Others may do the same for what is on the way. */
-FTH_HD void graph_forest_flatten(uint32_t *parent, uint32_t x)
-{
-	fth_store_relaxed_dev32(&parent[x], graph_forest_root(parent, x));
 }
 
 #endif

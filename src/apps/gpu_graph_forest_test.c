@@ -45,6 +45,13 @@ static uint32_t flatten(struct forest *f)
 	return roots;
 }
 
+static uint32_t root_of(const struct forest *f, uint32_t v)
+{
+	while (f->parent[v] != v)
+		v = f->parent[v];
+	return v;
+}
+
 static int depth(const struct forest *f, uint32_t v)
 {
 	int steps = 0;
@@ -62,12 +69,12 @@ static void roots_are_the_smallest(void **state)
 	plant(&f);
 	assert_true(graph_forest_join(f.parent, 7, 9));
 	assert_true(graph_forest_join(f.parent, 8, 9));
-	assert_int_equal(graph_forest_root(f.parent, 8), 7);
+	assert_int_equal(root_of(&f, 8), 7);
 	assert_false(graph_forest_join(f.parent, 7, 8));
 	assert_false(graph_forest_join(f.parent, 3, 3));
 	assert_true(graph_forest_join(f.parent, 9, 2));
-	assert_int_equal(graph_forest_root(f.parent, 8), 2);
-	assert_int_equal(graph_forest_root(f.parent, 3), 3);
+	assert_int_equal(root_of(&f, 8), 2);
+	assert_int_equal(root_of(&f, 3), 3);
 	assert_int_equal(flatten(&f), 7);
 	assert_int_equal(f.parent[7], 2);
 	free(f.parent);
@@ -83,7 +90,7 @@ static void ways_become_shorter(void **state)
 	for (uint32_t v = 999; v > 0; v--)
 		assert_true(graph_forest_join(f.parent, v, v - 1));
 	assert_int_equal(depth(&f, 999), 999);
-	assert_int_equal(graph_forest_root(f.parent, 999), 0);
+	assert_false(graph_forest_join(f.parent, 999, 0));
 	assert_in_range(depth(&f, 999), 499, 501);
 	assert_false(graph_forest_join(f.parent, 999, 0));
 	assert_in_range(depth(&f, 999), 249, 251);
@@ -171,13 +178,39 @@ static void all_want_the_same_root(void **state)
 	}
 }
 
+static int flatten_some(void *context, unsigned thread)
+{
+	struct forest *f = context;
+
+	wait_for_others(f);
+	for (uint32_t v = thread; v < f->n; v += THREADS)
+		graph_forest_flatten(f->parent, f->n - 1 - v);
+	return 0;
+}
+
+/* Ways cross: on their way up from deep down, threads pass vertices of others all the time. */
+static void threads_flatten_at_once(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct forest f = {.n = 1000};
+
+		plant(&f);
+		for (uint32_t v = f.n - 1; v > 0; v--)
+			assert_true(graph_forest_join(f.parent, v, v - 1));
+		assert_ok(fth_team_run(THREADS, flatten_some, &f));
+		for (uint32_t v = 0; v < f.n; v++)
+			assert_int_equal(f.parent[v], 0);
+		free(f.parent);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(roots_are_the_smallest),
-		cmocka_unit_test(ways_become_shorter),
-		cmocka_unit_test(threads_join_at_once),
-		cmocka_unit_test(all_want_the_same_root),
+		cmocka_unit_test(roots_are_the_smallest),  cmocka_unit_test(ways_become_shorter),
+		cmocka_unit_test(threads_join_at_once),	   cmocka_unit_test(all_want_the_same_root),
+		cmocka_unit_test(threads_flatten_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
