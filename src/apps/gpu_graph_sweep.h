@@ -362,22 +362,24 @@ FTH_GPU uint32_t graph_part_in(uint32_t edges, uint32_t lines)
 
 /*
  * Before the lists of up to 32 vertices, a lane each: their lines are on their way, and lists that
- * nobody wants yet, but which come with them, may have work too.
+ * nobody wants yet, but which come with them, or with *lines of the piece before, may have work
+ * too.
  */
 template <typename Source, typename Reader, typename Step>
 FTH_GPU int graph_prepare(const Source &source, Reader *reader, Step *step, uint64_t first,
-			  uint64_t v, struct graph_part *part)
+			  uint64_t v, struct graph_part *part, uint32_t *lines)
 {
 	uint32_t mine = part->edges ? graph_lines_touched<Step>(part->edges) : 0, wanted;
 	int rc = 0;
 
 	wanted = __reduce_or_sync(~0u, part->what ? mine : 0);
-	if (source.window() < GRAPH_PIECE)
+	if (wanted && source.window() < GRAPH_PIECE)
 		rc = reader->ahead(source, first, wanted, Step::weighted);
 	if (__any_sync(~0u, rc < 0))
 		return __reduce_min_sync(~0u, rc);
 	if constexpr (Step::looks_ahead) {
-		mine &= source.at_hand(wanted);
+		*lines |= wanted;
+		mine &= source.at_hand(*lines);
 		if (mine && !part->what) {
 			part->what = step->extra(v);
 			part->edges = graph_part_in(part->edges, mine);
@@ -414,7 +416,7 @@ FTH_GPU int graph_piece(const struct graph_view &g, const Source &source, Reader
 			Step *step, uint64_t piece)
 {
 	uint64_t first = piece * GRAPH_PIECE;
-	uint32_t lane = fth_warp_lane(), last = g.owner[piece + 1];
+	uint32_t lane = fth_warp_lane(), last = g.owner[piece + 1], lines = 0;
 
 	for (uint64_t group = g.owner[piece]; group <= last; group += 32) {
 		struct graph_part part = {0, GRAPH_NOTHING};
@@ -423,8 +425,9 @@ FTH_GPU int graph_piece(const struct graph_view &g, const Source &source, Reader
 		if (group + lane <= last)
 			part = graph_part_of(g, step, piece, group + lane);
 		todo = __ballot_sync(~0u, part.what);
-		if (todo) {
-			int rc = graph_prepare(source, reader, step, first, group + lane, &part);
+		if (todo || lines) {
+			int rc = graph_prepare(source, reader, step, first, group + lane, &part,
+					       &lines);
 
 			if (rc < 0)
 				return rc;

@@ -41,7 +41,8 @@ struct lines {
 static const uint32_t another[WINDOW] = {0};
 
 struct lines_reader {
-	uint32_t wanted; /* bits that were announced for the piece */
+	uint32_t wanted; /* bits that were announced for the piece, */
+	uint64_t piece;	 /* whose first edge this is */
 	uint64_t line;
 	bool replaced;
 
@@ -72,9 +73,10 @@ struct lines_reader {
 		return 0;
 	}
 
-	int ahead(const struct lines &, uint64_t, uint32_t lines, bool)
+	int ahead(const struct lines &, uint64_t first, uint32_t lines, bool)
 	{
-		wanted = lines;
+		wanted = lines | (piece == first ? wanted : 0);
+		piece = first;
 		return lines == 0 || lines > 0xff ? -EINVAL : 0;
 	}
 
