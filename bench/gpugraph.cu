@@ -199,12 +199,17 @@ static int open_cache(struct gpugraph *b, uint64_t bytes, struct fth_gpu_cache *
 	return rc < 0 ? rc : fth_gpu_graph_in_cache(b->graph, *cache, source);
 }
 
-/* What suits: a search wants lists here and there, the others sweep over all. */
+/*
+ * What suits: some sweep over all; a search that only pushes has a use for what comes along in a
+ * line; the others want lists here and there.
+ */
 static uint32_t line_of(const struct gpugraph *b, enum gpugraph_algorithm algorithm)
 {
-	bool sweeps = algorithm == GPUGRAPH_CC || algorithm == GPUGRAPH_PAGERANK;
-
-	return b->setup.line ? b->setup.line : sweeps ? 4096 : 512;
+	if (b->setup.line)
+		return b->setup.line;
+	if (algorithm == GPUGRAPH_CC || algorithm == GPUGRAPH_PAGERANK)
+		return 4096;
+	return algorithm == GPUGRAPH_BFS_PUSH ? 2048 : 512;
 }
 
 /* One that holds a part, and one that holds everything, for an algorithm. */

@@ -20,11 +20,12 @@
  * of the medium, and a warp takes a few pieces after the other, so that long lists are shared by
  * many warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
- * A line has several lists: where one is read, a search also uses those of vertices whose level it
- * knows by then, so that most lines are read once (gpu_graph_steps.h).
+ * A line has several lists: where one is read, a search that only pushes also uses those of vertices
+ * whose level it knows by then, so that most lines are read once (gpu_graph_steps.h).
  *
- * Lines of 512 bytes suit a search and shortest paths, which want a few lists here and there: the
- * wanted ones of a piece are brought in together. Lines of 4096 bytes suit what sweeps over all.
+ * Lines of 512 bytes suit shortest paths and a search in either direction, which want a few lists
+ * here and there: the wanted ones of a piece are brought in together. Lines of 1024 or 2048 bytes
+ * suit a search that only pushes, lines of 4096 what sweeps over all.
  *
  * In libfathom_cuda_apps. A graph belongs to one host thread at a time and to the CUDA device that
  * was current when it was opened. Open it before its drive is opened, or while that is stopped, and
