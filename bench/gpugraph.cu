@@ -4,7 +4,7 @@
 #include "gpugraph.h"
 
 #include "gpu_common.h"
-#include "gpugraph_make.h"
+#include "gpugraph_check.h"
 #include "median.h"
 
 #include "fathom/apps/gpu_graph.h"
@@ -349,7 +349,7 @@ static int run_and_check(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 	return rc < 0 ? rc : check_same(b, algorithm, &run);
 }
 
-/* In GPU memory, twice: the second one counts, and is what others are compared with. */
+/* In GPU memory, twice: the second one counts, is checked, and what others are compared with. */
 static int run_reference(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 			 struct gpugraph_result *result)
 {
@@ -363,6 +363,9 @@ static int run_reference(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 	TRY(rc, cudaMemcpyAsync(b->reference, run.values, b->lists.vertices * run.each,
 				cudaMemcpyDeviceToDevice, b->stream));
 	TRY(rc, cudaStreamSynchronize(b->stream));
+	if (rc == 0)
+		rc = gpugraph_check(&b->lists, algorithm, b->reference, b->source, b->differ,
+				    b->stream);
 	result->hbm = run.seconds;
 	result->rounds = run.rounds;
 	result->answer = run.answer;
