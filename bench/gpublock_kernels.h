@@ -7,9 +7,9 @@
 #ifndef FTH_BENCH_GPUBLOCK_KERNELS_H
 #define FTH_BENCH_GPUBLOCK_KERNELS_H
 
+#include "gpublock_data.h"
 #include "gpublock_lock.h"
 
-#include "fathom/base/rng.h"
 #include "fathom/gpu/io.h"
 
 #define GPUBLOCK_PATIENCE_NS 30000000000ull
@@ -31,20 +31,6 @@ struct gpublock_job {
 	uint32_t *failed; /* [0] how many, [1] the last error */
 };
 
-/* A permutation of [0, mask]: multiplications by odd numbers and shifts are reversible. */
-FTH_HD uint64_t gpublock_shuffle(uint64_t n, uint64_t mask)
-{
-	uint32_t half = 0;
-
-	while (mask >> half > (1ull << half))
-		half++;
-	for (int i = 0; i < 2; i++) {
-		n = n * 0x9e3779b97f4a7c15ull & mask;
-		n ^= n >> half;
-	}
-	return n * 0xbf58476d1ce4e5b9ull & mask;
-}
-
 /*
  * The block of command c, counted over all SSDs, which lie one behind the other. The 32 commands of
  * a warp are for the SSD of its queue pair.
@@ -55,12 +41,6 @@ FTH_HD uint64_t gpublock_block(const struct gpublock_job *job, uint64_t c)
 
 	return warp % ssds * (job->mask + 1) +
 	       gpublock_shuffle(warp / ssds * 32 + n % 32, job->mask);
-}
-
-/* Word i of a 512-byte sector; `stamp` 0 is what the medium holds to begin with. */
-FTH_HD uint64_t gpublock_word(uint64_t sector, uint32_t stamp, uint32_t i)
-{
-	return fth_mix64(sector ^ (uint64_t)stamp << 40) + i;
 }
 
 /* ---- filling and checking: a warp for each sector of 64 words ---- */
