@@ -162,6 +162,7 @@ do_bench() {
     bench "${name#gpu}" "$name"
   done
   bench block-sweep gpublock --sweep
+  bench file-mem gpufile --device mem:1G
   [ ${#written[@]} = 0 ] || table
 }
 

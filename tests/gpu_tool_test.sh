@@ -32,6 +32,18 @@ refuses "from 512 to 8192" --line 16K mem:1M
 refuses "does not fit" --cache 2K mem:1M
 refuses "expected a number" --queues many mem:1M
 
+# What a benchmark would overwrite, or can not use, is not touched.
+echo precious >"$work/file"
+expect 2 bench gpufile --device "file:$work/file"
+[[ $err == *"overwrites file:$work/file: say --overwrite"* && -z $out ]] || fail "gpufile: $err"
+[ "$(cat "$work/file")" = precious ] || fail "gpufile has overwritten a file"
+expect 2 bench gpufile --device mem:1M --dir "$work"
+[[ $err == *"--dir and --options are for a file of our own"* ]] || fail "gpufile: $err"
+expect 2 bench gpufile --size 3M
+[[ $err == *"--size: a power of two"* ]] || fail "gpufile: $err"
+expect 2 bench gpufile --threads 300
+[[ $err == *"--threads: a multiple of 256"* ]] || fail "gpufile: $err"
+
 if ! "$fathom" gpu info >/dev/null 2>&1; then
   expect 77 gpu info
   [[ $err == "fathom: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
@@ -39,6 +51,10 @@ if ! "$fathom" gpu info >/dev/null 2>&1; then
   [[ $out == '{"gpus":[],"reason":"'*'"}' ]] || fail "no reason: $out"
   expect 77 gpu read mem:1M
   [[ $err == "fathom: mem:1M: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
+  mkdir "$work/empty"
+  expect 77 bench gpufile --smallest --dir "$work/empty"
+  [[ $err == "fathom: bench gpufile: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
+  rmdir "$work/empty" || fail "gpufile has left a file"
   echo "gpu_tool_test: passed, without a GPU"
   exit 0
 fi
@@ -67,4 +83,15 @@ expect 1 gpu read --gpu 63 mem:4M
 [[ $err == *"no GPU 63"* ]] || fail "no such GPU: $err"
 expect 1 gpu read --cache 1M "fault(mem:4M)?kind=read&nth=9"
 [[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
+expect 0 bench gpufile --smallest --device mem:16M --json
+[[ $out == '{"bench":"gpufile","ours":'*'"read_512":'*'"sequential":'*'"write_read_4096":'* ]] ||
+  fail "gpufile: $out"
+expect 0 bench gpufile --smallest --device "mem:16M?block=4096" --json
+[[ $out == *'"block":4096,'*'"read_4096":'* && $out != *read_512* ]] || fail "4 KiB blocks: $out"
+expect 1 bench gpufile --smallest --overwrite --device "gpu:host?bytes=16M"
+[[ $err == *"not served by CPU threads"* ]] || fail "a drive on GPU blocks: $err"
+expect 1 bench gpufile --smallest --device mem:1M
+[[ $err == *"too many for 256 blocks"* ]] || fail "a small device: $err"
+expect 1 bench gpufile --smallest --overwrite --device "fault(mem:16M)?kind=read&nth=900"
+[[ $err == *"bench gpufile: "*[[:alpha:]]* ]] || fail "an error of the device: $err"
 echo "gpu_tool_test: passed"

@@ -8,6 +8,7 @@ extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_dev;
 extern const struct fth_command fth_bench_gpublock;
 extern const struct fth_command fth_bench_gpucache;
+extern const struct fth_command fth_bench_gpufile;
 extern const struct fth_command fth_bench_gpugraph;
 extern const struct fth_command fth_bench_gpupattern;
 extern const struct fth_command fth_bench_gputaxi;
@@ -20,11 +21,10 @@ extern const struct fth_command fth_bench_taxi;
 extern const struct fth_command fth_bench_vectoradd;
 
 static const struct fth_command *const benches[] = {
-	&fth_bench_cache,    &fth_bench_dev,	   &fth_bench_gpublock,
-	&fth_bench_gpucache, &fth_bench_gpugraph,  &fth_bench_gpupattern,
-	&fth_bench_gputaxi,  &fth_bench_gpuvector, &fth_bench_graph,
-	&fth_bench_gups,     &fth_bench_policy,	   &fth_bench_queue,
-	&fth_bench_taxi,     &fth_bench_vectoradd, NULL,
+	&fth_bench_cache,     &fth_bench_dev,	   &fth_bench_gpublock,	  &fth_bench_gpucache,
+	&fth_bench_gpufile,   &fth_bench_gpugraph, &fth_bench_gpupattern, &fth_bench_gputaxi,
+	&fth_bench_gpuvector, &fth_bench_graph,	   &fth_bench_gups,	  &fth_bench_policy,
+	&fth_bench_queue,     &fth_bench_taxi,	   &fth_bench_vectoradd,  NULL,
 };
 
 static int run(int argc, char **argv)
