@@ -171,8 +171,7 @@ static int fill_part(void *context, unsigned thread)
 	if (rc == 0)
 		rc = fill_pieces(f, &mover, thread, buf);
 	gpufile_mover_close(&mover);
-	if (buf)
-		fth_dev_buf_free(f->dev, buf, FILL_BYTES);
+	fth_dev_buf_free(f->dev, buf, FILL_BYTES);
 	return rc;
 }
 

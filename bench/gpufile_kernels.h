@@ -6,7 +6,7 @@
 #include "gpufile_internal.h"
 #include "gpufile_warp.h"
 
-#define GPUFILE_PATIENCE_NS 30000000000ull
+#define GPUFILE_PATIENCE_NS 30000000000ull /* for a block */
 
 static __device__ void gpufile_tell(struct gpufile_report *report, uint64_t wrong, int rc)
 {
@@ -28,7 +28,7 @@ struct gpufile_job {
 };
 
 static __device__ struct gpufile_share gpufile_share_of(const struct gpufile_job *job,
-							uint32_t first, uint64_t now)
+							uint32_t first)
 {
 	uint64_t bytes = gpufile_bytes(&job->order);
 	struct gpufile_share share = {};
@@ -39,7 +39,6 @@ static __device__ struct gpufile_share gpufile_share_of(const struct gpufile_job
 	share.to = share.from + job->threads * bytes;
 	share.queue = first / 32 % job->view.queues;
 	share.hint = first / 32 / job->view.queues;
-	share.deadline = now + GPUFILE_PATIENCE_NS;
 	return share;
 }
 
@@ -48,7 +47,7 @@ static __global__ void __launch_bounds__(256) gpufile_blocks(struct gpufile_job 
 {
 	uint32_t first = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32, round;
 	uint64_t begin = fth_now_ns(), wrong = 0;
-	struct gpufile_share share = gpufile_share_of(&job, first, begin);
+	struct gpufile_share share = gpufile_share_of(&job, first);
 	int rc = 0;
 
 	for (round = 0; round < job.rounds; round++) {
@@ -56,6 +55,7 @@ static __global__ void __launch_bounds__(256) gpufile_blocks(struct gpufile_job 
 
 		if (__any_sync(~0u, rc < 0 || fth_now_ns() - begin >= job.limit_ns))
 			break;
+		share.deadline = fth_deadline_ns(GPUFILE_PATIENCE_NS);
 		rc = WRITE ? gpufile_write_read(&share, c, &wrong)
 			   : gpufile_read(&share, c, share.queue, &wrong);
 	}
