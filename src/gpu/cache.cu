@@ -104,9 +104,15 @@ static int alloc_gpu(struct fth_gpu_cache *cache, void **to, size_t bytes, int v
 {
 	int rc = fth_gpu_check(cudaMalloc(to, bytes), "GPU memory for the cache");
 
-	return rc < 0 ? rc
-		      : fth_gpu_check(cudaMemsetAsync(*to, value, bytes, cache->stream),
-				      "clearing GPU memory");
+	if (rc < 0)
+		return rc;
+	rc = fth_gpu_check(cudaMemsetAsync(*to, value, bytes, cache->stream),
+			   "clearing GPU memory");
+	if (rc < 0) {
+		(void)cudaFree(*to);
+		*to = NULL;
+	}
+	return rc;
 }
 
 static void describe(struct fth_gpu_cache *cache, uint32_t frames)

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the host does with CUDA, on a stand-in for it: every call is made to fail in turn, while
+ * drives, caches and arrays are opened, used and closed, and each failure is told and leaves
+ * nothing behind. Needs no GPU.
+ */
+#include "fake_cuda_fixture.h"
+
+#include "fathom/base/error.h"
+#include "fathom/gpu/cache.h"
+#include "fathom/gpu/direct.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_MS 30u
+
+static struct fth_gpu_drive_opts small(void)
+{
+	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+
+	opts.queues = 2;
+	opts.entries = 16;
+	opts.bytes = 1u << 16;
+	opts.timeout_ms = PATIENCE_MS;
+	return opts;
+}
+
+static int first_error(int rc, int next)
+{
+	return rc < 0 ? rc : next;
+}
+
+/* ---- every failure in turn ---- */
+
+/* Opens, uses and closes: the first error. */
+static int use_drive(const char *uri)
+{
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_stats stats;
+	struct fth_gpu_drive *drive = NULL;
+	int rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
+
+	if (rc < 0) {
+		assert_null(drive);
+		return rc;
+	}
+	rc = fth_gpu_drive_stats(drive, &stats);
+	rc = first_error(rc, fth_gpu_drive_stop(drive));
+	if (rc == 0)
+		rc = fth_gpu_drive_start(drive);
+	return first_error(rc, fth_gpu_drive_close(drive));
+}
+
+static int use_cache_on(struct fth_gpu_drive *drive)
+{
+	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_stats stats;
+	struct fth_gpu_failure failure;
+	struct fth_gpu_cache *cache = NULL;
+	struct fth_gpu_array a;
+	int rc;
+
+	opts.bytes = 1u << 14;
+	opts.timeout_ms = PATIENCE_MS;
+	rc = fth_gpu_cache_open(drive, &opts, &cache);
+	if (rc < 0) {
+		assert_null(cache);
+		return rc;
+	}
+	for (unsigned i = 0; rc == 0 && i < 2; i++)
+		rc = fth_gpu_cache_array(cache, 8, NULL, &a);
+	if (rc == 0)
+		rc = fth_gpu_cache_empty(cache);
+	if (rc == 0)
+		rc = fth_gpu_cache_stats(cache, &stats);
+	if (rc == 0)
+		rc = fth_gpu_cache_failure(cache, &failure);
+	return first_error(rc, fth_gpu_cache_close(cache));
+}
+
+static int use_cache(const char *uri)
+{
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive *drive = NULL;
+	int rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
+
+	if (rc == 0)
+		rc = use_cache_on(drive);
+	return first_error(rc, fth_gpu_drive_close(drive));
+}
+
+static int use_pinned(const char *name)
+{
+	struct fth_gpu_pinned *pinned = NULL;
+	int rc = fth_gpu_pinned_open(NULL, 10000, &pinned);
+
+	(void)name;
+	return first_error(rc, fth_gpu_pinned_close(pinned));
+}
+
+static void fail_each(int (*use)(const char *), const char *uri)
+{
+	unsigned n = 0;
+	int rc;
+
+	do {
+		fake_cuda_reset(++n);
+		rc = use(uri);
+		if (!fake_cuda_clean())
+			print_message("%s, call %u of CUDA: %s; %u pieces of memory, %u pinned, "
+				      "%u registered, %u streams, %u controllers, %u hangs\n",
+				      uri, n, fth_error_text(rc), fake_cuda.memory,
+				      fake_cuda.pinned, fake_cuda.registered, fake_cuda.streams,
+				      fake_cuda.controllers, fake_cuda.hangs);
+		assert_true(fake_cuda_clean());
+		if (fake_cuda.calls >= n)
+			assert_true(rc < 0);
+	} while (fake_cuda.calls >= n);
+	assert_int_equal(rc, 0);
+	assert_true(n > 3);
+}
+
+static void test_drives(void **state)
+{
+	(void)state;
+	fail_each(use_drive, "gpu:host");
+	fail_each(use_drive, "gpu:hbm?ssds=2");
+	fail_each(use_drive, "gpu:none?model=p5800x");
+	fail_each(use_drive, "mem:1M");
+}
+
+static void test_caches(void **state)
+{
+	(void)state;
+	fail_each(use_cache, "gpu:host");
+	fail_each(use_cache, "mem:1M");
+}
+
+static void test_pinned(void **state)
+{
+	(void)state;
+	fail_each(use_pinned, "memory");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_drives),
+		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_pinned),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
