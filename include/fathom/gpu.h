@@ -180,7 +180,10 @@ int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats 
  */
 int fth_gpu_drive_stop(struct fth_gpu_drive *drive);
 
-/* Start a stopped drive with new queue pairs. No kernel uses the drive. */
+/*
+ * Start a stopped drive with new queue pairs. -ETIME when one that was told to stop still has not.
+ * No kernel uses the drive.
+ */
 int fth_gpu_drive_start(struct fth_gpu_drive *drive);
 
 /*

@@ -176,6 +176,20 @@ static int release(struct fth_gpu_cache *cache)
 	return rc;
 }
 
+/* Opening failed with rc, which is returned with its text. */
+static int give_up(struct fth_gpu_cache *cache, bool was_running, int rc)
+{
+	struct fth_gpu_kept kept = fth_gpu_keep(rc);
+	struct fth_gpu_drive *drive = cache->drive;
+
+	/* A controller that can not be stopped keeps all from being freed. */
+	if (!drive->running || !drive->ops->keeps_gpu) {
+		(void)release(cache);
+		(void)resume_drive(drive, was_running);
+	}
+	return fth_gpu_tell(&kept);
+}
+
 int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
 		       struct fth_gpu_cache **out)
 {
@@ -191,17 +205,17 @@ int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_o
 	cache->drive = drive;
 	cache->opts = *opts;
 	rc = pause_drive(drive, &running);
-	if (rc == 0)
-		rc = set_up(cache);
+	if (rc < 0) {
+		free(cache);
+		return rc;
+	}
+	rc = set_up(cache);
 	if (rc == 0)
 		rc = resume_drive(drive, running);
-	if (rc == 0) {
-		*out = cache;
-		return 0;
-	}
-	(void)release(cache);
-	(void)resume_drive(drive, running);
-	return rc;
+	if (rc < 0)
+		return give_up(cache, running, rc);
+	*out = cache;
+	return 0;
 }
 
 /* ---- arrays ---- */
@@ -245,8 +259,9 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 	memset(out, 0, sizeof(*out));
 	out->count = o->count ? o->count : fth_gpu_layout_room(state, o) / element;
 	rc = pause_drive(cache->drive, &running);
-	if (rc == 0)
-		rc = add_range(cache, o, out->count * element);
+	if (rc < 0)
+		return rc;
+	rc = add_range(cache, o, out->count * element);
 	rc = first_error(rc, resume_drive(cache->drive, running));
 	if (rc < 0)
 		return rc;

@@ -286,15 +286,18 @@ static int stop_ctrl(struct fth_gpu_drive *drive)
 
 int fth_gpu_drive_start(struct fth_gpu_drive *drive)
 {
-	int rc;
+	int rc = drive->stopping ? fth_gpu_drive_stop(drive) : 0;
+	struct fth_gpu_kept kept;
 
-	if (drive->running)
-		return 0;
+	if (rc < 0 || drive->running)
+		return rc;
 	drive->running = true;
 	rc = drive->ops->start(drive);
-	if (rc < 0)
-		(void)fth_gpu_drive_stop(drive);
-	return rc;
+	if (rc == 0)
+		return 0;
+	kept = fth_gpu_keep(rc);
+	(void)fth_gpu_drive_stop(drive);
+	return fth_gpu_tell(&kept);
 }
 
 int fth_gpu_drive_stop(struct fth_gpu_drive *drive)
@@ -304,8 +307,7 @@ int fth_gpu_drive_stop(struct fth_gpu_drive *drive)
 	if (!drive->running)
 		return 0;
 	rc = drive->ops->stop(drive);
-	if (rc != -ETIME)
-		drive->running = false;
+	drive->running = drive->stopping = rc == -ETIME;
 	return rc;
 }
 
@@ -382,18 +384,27 @@ int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_dri
 	drive->ops = &on_gpu_blocks;
 	choose(drive);
 	rc = set_up(drive);
-	if (rc < 0) {
-		(void)fth_gpu_drive_release(drive);
-		free(drive);
-		return rc;
-	}
+	if (rc < 0)
+		return fth_gpu_drive_give_up(drive, rc);
 	*out = drive;
 	return 0;
 }
 
+int fth_gpu_drive_give_up(struct fth_gpu_drive *drive, int rc)
+{
+	struct fth_gpu_kept kept = fth_gpu_keep(rc);
+
+	if (!drive->running) {
+		(void)fth_gpu_drive_release(drive);
+		free(drive);
+	}
+	return fth_gpu_tell(&kept);
+}
+
 int fth_gpu_drive_close(struct fth_gpu_drive *drive)
 {
-	int rc, released;
+	struct fth_gpu_kept kept;
+	int rc;
 
 	if (!drive)
 		return 0;
@@ -401,9 +412,10 @@ int fth_gpu_drive_close(struct fth_gpu_drive *drive)
 	/* A controller that still runs still uses all of it: better lost than freed under it. */
 	if (rc == -ETIME)
 		return rc;
-	released = fth_gpu_drive_release(drive);
+	kept = fth_gpu_keep(rc);
+	rc = fth_gpu_drive_release(drive);
 	free(drive);
-	return rc < 0 ? rc : released;
+	return kept.rc < 0 ? fth_gpu_tell(&kept) : rc;
 }
 
 /* ---- asking ---- */

@@ -58,6 +58,7 @@ struct fth_gpu_drive {
 	uint32_t ids;
 	int device;
 	bool running;
+	bool stopping; /* it was told to stop, and still runs */
 	struct fth_gpu_arena arena;
 	struct fth_gpu_stage *stage;
 	struct fth_gpu_ctrl ctrl;
@@ -85,6 +86,12 @@ uint64_t fth_gpu_drive_patience(const struct fth_gpu_drive *drive);
 int fth_gpu_drive_cancel(struct fth_gpu_drive *drive);
 
 int fth_gpu_drive_make_streams(struct fth_gpu_drive *drive);
+
+/*
+ * Opening failed with rc, which is returned with its text: release and free everything. But a
+ * controller that still runs still uses all of it: better lost than freed under it.
+ */
+int fth_gpu_drive_give_up(struct fth_gpu_drive *drive, int rc);
 
 /* ---- drive_service.cu ---- */
 

@@ -194,11 +194,8 @@ int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_opts 
 		return rc;
 	}
 	rc = set_up(drive);
-	if (rc < 0) {
-		(void)fth_gpu_drive_release(drive);
-		free(drive);
-		return rc;
-	}
+	if (rc < 0)
+		return fth_gpu_drive_give_up(drive, rc);
 	*out = drive;
 	return 0;
 }

@@ -37,6 +37,17 @@ static int first_error(int rc, int next)
 
 /* ---- every failure in turn ---- */
 
+/* Why opening failed, not what came of that. */
+static void check_text(int rc)
+{
+	static const char *const later[] = {"freeing", "unpinning", "unregistering", "stream",
+					    "a stream: the GPU"};
+
+	for (unsigned i = 0; i < sizeof(later) / sizeof(later[0]); i++)
+		if (strncmp(fth_error_text(rc), later[i], strlen(later[i])) == 0)
+			fail_msg("%s", fth_error_text(rc));
+}
+
 /* Opens, uses and closes: the first error. */
 static int use_drive(const char *uri)
 {
@@ -47,6 +58,7 @@ static int use_drive(const char *uri)
 
 	if (rc < 0) {
 		assert_null(drive);
+		check_text(rc);
 		return rc;
 	}
 	rc = fth_gpu_drive_stats(drive, &stats);
@@ -70,6 +82,7 @@ static int use_cache_on(struct fth_gpu_drive *drive)
 	rc = fth_gpu_cache_open(drive, &opts, &cache);
 	if (rc < 0) {
 		assert_null(cache);
+		check_text(rc);
 		return rc;
 	}
 	for (unsigned i = 0; rc == 0 && i < 2; i++)
@@ -147,12 +160,81 @@ static void test_pinned(void **state)
 	fail_each(use_pinned, "memory");
 }
 
+/* ---- controllers that do not start, or not end ---- */
+
+/* What such a controller uses is lost, rather than freed under it. */
+static void test_start(void **state)
+{
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive *drive = NULL;
+
+	(void)state;
+	fake_cuda_reset(0);
+	fake_cuda.never_up = true;
+	assert_int_equal(fth_gpu_drive_open(&opts, &drive), -ETIME);
+	assert_non_null(strstr(fth_error_text(-ETIME), "only 0 of 32 warps"));
+	assert_true(fake_cuda_clean());
+	fake_cuda.never_up = fake_cuda.never_ends = true;
+	assert_int_equal(fth_gpu_drive_open(&opts, &drive), -ETIME);
+	assert_null(drive);
+	assert_int_equal(fake_cuda.hangs, 0);
+}
+
+/* One that still runs is neither taken for a new one nor for none. */
+static void test_end(void **state)
+{
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache *cache = NULL;
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_array a;
+
+	(void)state;
+	cache_opts.bytes = 1u << 14;
+	cache_opts.timeout_ms = PATIENCE_MS;
+	fake_cuda_reset(0);
+	assert_int_equal(fth_gpu_drive_open(&opts, &drive), 0);
+	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
+	fake_cuda.never_ends = true;
+	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), -ETIME);
+	assert_int_equal(fth_gpu_drive_stop(drive), -ETIME);
+	assert_int_equal(fth_gpu_drive_start(drive), -ETIME);
+	assert_int_equal(fth_gpu_drive_close(drive), -ETIME);
+	fake_cuda.never_ends = false;
+	assert_int_equal(fth_gpu_drive_start(drive), 0);
+	assert_int_equal(fake_cuda.controllers, 1);
+	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
+	assert_int_equal(fth_gpu_cache_close(cache), 0);
+	assert_int_equal(fth_gpu_drive_close(drive), 0);
+	assert_true(fake_cuda_clean());
+}
+
+/* A cache that was opened while its drive could not start again. */
+static void test_cache_start(void **state)
+{
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache *cache = NULL;
+	struct fth_gpu_drive *drive;
+
+	(void)state;
+	cache_opts.bytes = 1u << 14;
+	fake_cuda_reset(0);
+	assert_int_equal(fth_gpu_drive_open(&opts, &drive), 0);
+	fake_cuda.never_up = true;
+	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), -ETIME);
+	assert_null(cache);
+	assert_non_null(strstr(fth_error_text(-ETIME), "only 0 of 32 warps"));
+	assert_int_equal(fth_gpu_drive_close(drive), 0);
+	assert_true(fake_cuda_clean());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drives),
-		cmocka_unit_test(test_caches),
-		cmocka_unit_test(test_pinned),
+		cmocka_unit_test(test_drives), cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_pinned), cmocka_unit_test(test_start),
+		cmocka_unit_test(test_end),    cmocka_unit_test(test_cache_start),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
