@@ -72,7 +72,7 @@ struct fth_gpu_drive_opts {
 	uint32_t entries;    /* of each ring, a power of two from 2 to 65536 */
 	uint32_t warps;	     /* of the controller for each queue pair, 1 to 16; 0: as fits */
 	uint32_t batch;	     /* commands that one of them takes at once, 1 to 32; 0: as fits */
-	uint32_t timeout_ms; /* for the controller to start and to stop */
+	uint32_t timeout_ms; /* for the controller to start and to stop; not 0 */
 	const struct fth_dev_model *model; /* NULL: no model, as fast as it goes */
 	/*
 	 * Post completions before the data, which follows after late_us, as a drive may seem to do

@@ -35,11 +35,15 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 {
 	if (o->size != sizeof(*o))
 		return fth_fail(EINVAL, "options of another version");
+	if ((unsigned)o->medium > FTH_GPU_MEDIUM_NONE)
+		return fth_fail(EINVAL, "there is no such medium");
 	if (o->ssds < 1 || o->ssds > FTH_GPU_SSDS_MAX)
 		return fth_fail(EINVAL, "1 to %u SSDs", FTH_GPU_SSDS_MAX);
 	if (o->queues < o->ssds || o->queues > FTH_GPU_QUEUES_MAX)
 		return fth_fail(EINVAL, "at least one queue pair for each SSD, at most %u",
 				FTH_GPU_QUEUES_MAX);
+	if (o->timeout_ms == 0)
+		return fth_fail(EINVAL, "a timeout of 0");
 	if (o->entries < 2 || o->entries > 65536 || (o->entries & (o->entries - 1)))
 		return fth_fail(EINVAL, "rings have a power of two entries, 2 to 65536");
 	if (o->bytes == 0 || o->bytes % FTH_NVME_PAGE_SIZE || o->bytes > SIZE_MAX / o->ssds)

@@ -87,12 +87,15 @@ int fth_gpu_drive_open_uri(const char *text, const struct fth_gpu_drive_opts *op
 			   struct fth_gpu_drive **out)
 {
 	static const struct fth_gpu_drive_opts plain = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_drive_opts o = opts ? *opts : plain;
+	struct fth_gpu_drive_opts o = plain;
 	struct fth_uri uri = {};
 	int rc;
 
-	if (o.size != sizeof(o))
+	/* Before it is copied: a struct of another version may be shorter. */
+	if (opts && opts->size != sizeof(o))
 		return fth_fail(EINVAL, "options of another version");
+	if (opts)
+		o = *opts;
 	rc = fth_uri_parse(&uri, text);
 	if (rc == 0 && strcmp(uri.scheme, "gpu") != 0) {
 		rc = fth_gpu_drive_open_service(text, &o, out);

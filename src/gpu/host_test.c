@@ -229,12 +229,64 @@ static void test_cache_start(void **state)
 	assert_true(fake_cuda_clean());
 }
 
+/* ---- options ---- */
+
+static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
+{
+	struct fth_gpu_drive *drive = NULL;
+	int rc;
+
+	fake_cuda_reset(0);
+	rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
+	assert_null(drive);
+	assert_true(fake_cuda_clean());
+	return rc;
+}
+
+static void test_options(void **state)
+{
+	static const char *const uris[] = {"gpu:host", "mem:1M"};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fth_gpu_drive_opts o = small();
+
+		o.timeout_ms = 0;
+		assert_int_equal(open_error(uris[i], o), -EINVAL);
+		o = small();
+		o.queues = 0;
+		assert_int_equal(open_error(uris[i], o), -EINVAL);
+		o.queues = FTH_GPU_QUEUES_MAX + 1;
+		assert_int_equal(open_error(uris[i], o), -EINVAL);
+		o = small();
+		o.entries = 24;
+		assert_int_equal(open_error(uris[i], o), -EINVAL);
+		o = small();
+		o.size--;
+		assert_int_equal(open_error(uris[i], o), -EINVAL);
+	}
+	assert_int_equal(open_error("gpu:host?bytes=0", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:host?bytes=5000", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:host?bytes=4096&block=8192", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:host?bytes=18446744073709547520&ssds=2", small()),
+			 -EINVAL);
+	assert_int_equal(open_error("gpu:host?bytes=1048576T", small()), -ENOMEM);
+	assert_int_equal(open_error("gpu:host?nosuch=1", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:host?queues=2&ssds=3", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:host?model=nosuch", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:", small()), -EINVAL);
+	assert_int_equal(open_error("gpu:none?queues=33&warps=16", small()), -ENOSPC);
+	assert_int_equal(open_error("softnvme(mem:1M)?queues=2&nosuch=1", small()), -EINVAL);
+	assert_int_equal(open_error("mem:0", small()), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drives), cmocka_unit_test(test_caches),
-		cmocka_unit_test(test_pinned), cmocka_unit_test(test_start),
-		cmocka_unit_test(test_end),    cmocka_unit_test(test_cache_start),
+		cmocka_unit_test(test_drives),	cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_pinned),	cmocka_unit_test(test_start),
+		cmocka_unit_test(test_end),	cmocka_unit_test(test_cache_start),
+		cmocka_unit_test(test_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

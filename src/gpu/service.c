@@ -24,6 +24,10 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 	if (o->memory || o->late_data || o->warps || o->batch || o->block)
 		return fth_fail(EINVAL,
 				"memory, late_data, warps, batch and block are for gpu: drives");
+	if (o->queues < 1 || o->queues > FTH_GPU_QUEUES_MAX)
+		return fth_fail(EINVAL, "1 to %u queue pairs", FTH_GPU_QUEUES_MAX);
+	if (o->timeout_ms == 0)
+		return fth_fail(EINVAL, "a timeout of 0");
 	if (o->slot && (o->slot < FTH_GPU_BLOCK_MIN || o->slot > SLOT || (o->slot & (o->slot - 1))))
 		return fth_fail(EINVAL, "a slot has a power of two bytes, %u to %u",
 				FTH_GPU_BLOCK_MIN, SLOT);

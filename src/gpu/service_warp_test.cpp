@@ -242,6 +242,15 @@ static void test_options(void **state)
 	o = good;
 	o.model = fth_dev_models();
 	assert_int_equal(open_error("mem:1M", o), -EINVAL);
+	for (uint32_t i = 0; i < 2; i++) {
+		o = good;
+		o.queues = i * (FTH_GPU_QUEUES_MAX + 1);
+		assert_int_equal(open_error("mem:1M", o), -EINVAL);
+		assert_int_equal(open_error("softnvme(mem:1M)", o), -EINVAL);
+	}
+	o = good;
+	o.timeout_ms = 0;
+	assert_int_equal(open_error("mem:1M", o), -EINVAL);
 }
 
 int main(void)
