@@ -88,7 +88,7 @@ static void set_speed(struct fth_gpu_ctrl_speed *to, const struct fth_dev_speed 
 
 static int set_ssds(struct fth_gpu_drive *drive)
 {
-	struct fth_gpu_ctrl_ssd ssds[FTH_GPU_SSDS_MAX] = {};
+	struct fth_gpu_ctrl_ssd *ssds = drive->stage->ssds;
 	const struct fth_dev_model *model = drive->opts.model;
 
 	for (uint32_t i = 0; i < drive->opts.ssds; i++) {
@@ -100,8 +100,9 @@ static int set_ssds(struct fth_gpu_drive *drive)
 		set_speed(&ssds[i].write, &model->write);
 		ssds[i].flush_ns = model->flush_ns;
 	}
-	return fth_gpu_check(cudaMemcpy(drive->arena.ssds, ssds, drive->opts.ssds * sizeof(ssds[0]),
-					cudaMemcpyHostToDevice),
+	return fth_gpu_check(cudaMemcpyAsync(drive->arena.ssds, ssds,
+					     drive->opts.ssds * sizeof(ssds[0]),
+					     cudaMemcpyHostToDevice, drive->side_stream),
 			     "describing the SSDs");
 }
 
@@ -169,9 +170,10 @@ static int reset_arena(struct fth_gpu_drive *drive)
 									  drive->shift, drive->ids);
 	rc = fth_gpu_check(cudaGetLastError(), "launching a kernel");
 	if (rc == 0)
-		rc = fth_gpu_check(cudaStreamSynchronize(drive->side_stream),
-				   "making queue pairs on the GPU");
-	return rc < 0 ? rc : set_ssds(drive);
+		rc = set_ssds(drive);
+	return rc < 0 ? rc
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+					     "making queue pairs on the GPU");
 }
 
 /* ---- talking to the controller while it runs ---- */

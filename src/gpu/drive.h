@@ -35,6 +35,7 @@ struct fth_gpu_stage {
 	struct fth_gpu_order order;
 	uint32_t one;
 	uint32_t errors[FTH_GPU_QUEUES_MAX];
+	struct fth_gpu_ctrl_ssd ssds[FTH_GPU_SSDS_MAX];
 	struct fth_nvme_qp_setup setups[FTH_GPU_QUEUES_MAX];
 	struct fth_nvme_qp qps[FTH_GPU_QUEUES_MAX];
 	struct fth_gpu_ctrl_count counts[FTH_GPU_QUEUES_MAX * FTH_GPU_CTRL_WARPS_MAX];

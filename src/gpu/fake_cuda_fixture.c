@@ -163,18 +163,19 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *at, unsigned flags)
 	return err;
 }
 
-cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+			    cudaStream_t stream)
 {
 	(void)kind;
+	(void)stream;
 	memcpy(to, from, bytes);
 	return may_die();
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
-			    cudaStream_t stream)
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-	(void)stream;
-	return cudaMemcpy(to, from, bytes, kind);
+	fake_cuda.hangs += fake_cuda.full;
+	return cudaMemcpyAsync(to, from, bytes, kind, NULL);
 }
 
 cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -216,11 +217,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 	return may_die();
 }
 
-/* Is there a controller on it that has not ended? */
+/* Is there something on it that has not ended? */
 static bool busy(cudaStream_t stream)
 {
-	if (!stream->control || fake_cuda.dead)
-		return false;
+	if (fake_cuda.full || !stream->control || fake_cuda.dead)
+		return fake_cuda.full;
 	if (!stream->control->stop || fake_cuda.never_ends)
 		return true;
 	stream->control = NULL;

@@ -16,6 +16,7 @@ struct fake_cuda {
 	bool dead;	  /* a failure of the GPU itself: all that follows fails as well */
 	bool never_up;	  /* controllers do not start, */
 	bool never_ends;  /* and these do not end */
+	bool full;	  /* of kernels of others: nothing comes to an end */
 	/* What is there now. */
 	unsigned memory, pinned, registered, streams, controllers;
 	unsigned hangs; /* calls that a controller would have kept from returning */

@@ -180,6 +180,26 @@ static void test_start(void **state)
 	assert_int_equal(fake_cuda.hangs, 0);
 }
 
+/* Starting has an end on a GPU that is full of others' kernels. */
+static void test_full(void **state)
+{
+	static const char *const uris[] = {"gpu:host", "mem:1M"};
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive *drive;
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		fake_cuda_reset(0);
+		assert_int_equal(fth_gpu_drive_open_uri(uris[i], &opts, &drive), 0);
+		assert_int_equal(fth_gpu_drive_stop(drive), 0);
+		fake_cuda.full = true;
+		assert_int_equal(fth_gpu_drive_start(drive), -ETIME);
+		fake_cuda.full = false;
+		assert_int_equal(fth_gpu_drive_close(drive), 0);
+		assert_true(fake_cuda_clean());
+	}
+}
+
 /* One that still runs is neither taken for a new one nor for none. */
 static void test_end(void **state)
 {
@@ -283,10 +303,10 @@ static void test_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drives),	cmocka_unit_test(test_caches),
-		cmocka_unit_test(test_pinned),	cmocka_unit_test(test_start),
-		cmocka_unit_test(test_end),	cmocka_unit_test(test_cache_start),
-		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_drives),	    cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_pinned),	    cmocka_unit_test(test_start),
+		cmocka_unit_test(test_full),	    cmocka_unit_test(test_end),
+		cmocka_unit_test(test_cache_start), cmocka_unit_test(test_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
