@@ -27,21 +27,20 @@ void fth_gpu_layout_set_lines(struct fth_gpu_cache_state *state, const struct ft
 	state->blocks_per_line = line >> drive->block_shift;
 }
 
-uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
-			     const struct fth_gpu_array_opts *o)
-{
-	const struct fth_gpu_view *drive = &state->drive;
-	uint64_t bytes = drive->blocks << drive->block_shift;
-
-	if (!o->replicated)
-		bytes = (bytes >> state->line_shift << state->line_shift) * drive->ssds;
-	return o->offset < bytes ? bytes - o->offset : 0;
-}
-
 /* SSDs that an array is striped over. */
 static uint64_t stripes(const struct fth_gpu_cache_state *state, const struct fth_gpu_array_opts *o)
 {
 	return o->replicated ? 1 : state->drive.ssds;
+}
+
+/* Whole lines, counted from the offset: a part of one can not be read. */
+uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
+			     const struct fth_gpu_array_opts *o)
+{
+	uint64_t each = state->drive.blocks << state->drive.block_shift, n = stripes(state, o);
+	uint64_t from = o->offset / n;
+
+	return from < each ? ((each - from) >> state->line_shift << state->line_shift) * n : 0;
 }
 
 int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t element,

@@ -93,7 +93,9 @@ static void test_arrays(void **state)
 		o = at(5u << shift, 10);
 		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
 		assert_int_equal(fth_gpu_layout_first_block(cache, &o), 5);
-		assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - (5u << shift));
+		/* Whole lines: the drive has no block after its last. */
+		assert_int_equal(fth_gpu_layout_room(cache, &o),
+				 (BYTES - (5u << shift)) / 8192 * 8192);
 		o = at(1u << (shift - 1), 10);
 		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
 		o = at(0, BYTES / 8);
@@ -103,6 +105,44 @@ static void test_arrays(void **state)
 		o = at(BYTES, 0);
 		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
 	}
+}
+
+/* Every line of an array that is allowed is on the drive, whatever its offset. */
+static void check_end(uint32_t shift, uint32_t ssds, bool replicated, uint64_t blocks,
+		      uint64_t offset)
+{
+	struct fth_gpu_cache_state *cache = state_of(shift, ssds, 8192);
+	struct fth_gpu_array_opts o = at(offset, 0);
+	uint64_t lines;
+
+	o.replicated = o.readonly = replicated;
+	cache->drive.blocks = blocks;
+	lines = fth_gpu_layout_room(cache, &o) / 8192;
+	if (fth_gpu_layout_check_array(cache, 8, &o) < 0) {
+		assert_int_equal(lines, 0);
+		return;
+	}
+	assert_int_equal(fth_gpu_layout_room(cache, &o) % 8192, 0);
+	if (!replicated)
+		lines /= ssds;
+	assert_true(fth_gpu_layout_first_block(cache, &o) + lines * cache->blocks_per_line <=
+		    blocks);
+	o.count = fth_gpu_layout_room(cache, &o) / 8 + 1;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
+}
+
+static void test_ends(void **state)
+{
+	(void)state;
+	for (uint32_t shift = 9; shift <= 13; shift++)
+		for (uint64_t blocks = 1; blocks < 70; blocks++) {
+			for (uint64_t first = 0; first < blocks + 2; first++) {
+				check_end(shift, 1, false, blocks, first << shift);
+				check_end(shift, 3, true, blocks, first << shift);
+			}
+			for (uint64_t first = 0; first < 6; first++)
+				check_end(shift, 3, false, blocks, first * 3 * 8192);
+		}
 }
 
 /* Striped arrays begin at the same block of each SSD. */
@@ -146,7 +186,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_arrays),	 cmocka_unit_test(test_stripes),
-		cmocka_unit_test(test_elements),
+		cmocka_unit_test(test_elements), cmocka_unit_test(test_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -122,7 +122,8 @@ struct fth_gpu_array_opts {
 	 * several SSDs: of their number times the line, and bytes are counted over all of them.
 	 */
 	uint64_t offset;
-	uint64_t count; /* elements; 0: as many as fit */
+	/* Elements; 0: as many as fit. From the offset on, whole lines: -ERANGE beyond the last. */
+	uint64_t count;
 	bool readonly;
 	bool replicated; /* every SSD has the same data; read only */
 };
@@ -142,7 +143,11 @@ struct fth_gpu_cache;
 int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
 		       struct fth_gpu_cache **out);
 
-/* Another array. An element is a power of two of bytes, at most a line. opts may be NULL. */
+/*
+ * Another array. An element is a power of two of bytes, at most a line. opts may be NULL. Lines
+ * are read and written whole, also the last one of an array that ends within it: arrays that are
+ * written share no line with others.
+ */
 int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 			const struct fth_gpu_array_opts *opts, struct fth_gpu_array *out);
 
