@@ -31,7 +31,7 @@ static int first_error(int rc, int next)
 /* Wait with an end: what is launched here ends by the cache's timeout, if the GPU is well. */
 static int finish(struct fth_gpu_cache *cache, const char *what)
 {
-	uint64_t deadline = fth_deadline_ns(3 * cache->opts.timeout_ms * 1000000ull);
+	uint64_t deadline = fth_deadline_ns(3000000ull * cache->opts.timeout_ms);
 	struct timespec nap = {0, NAP_NS};
 
 	for (;;) {
@@ -278,6 +278,38 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 
 /* ---- flushing and emptying ---- */
 
+/* Lines written so far. By the drive's stream: kernels may be running on ours. */
+static int count_written(struct fth_gpu_cache *cache, uint64_t *lines)
+{
+	struct fth_gpu_drive *drive = cache->drive;
+	struct fth_gpu_cache_state *state = &cache->stage->state;
+	int rc = fth_gpu_check(cudaMemcpyAsync(state->stats, cache->state->stats,
+					       sizeof(state->stats), cudaMemcpyDeviceToHost,
+					       drive->side_stream),
+			       "reading GPU memory");
+
+	if (rc == 0)
+		rc = fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+					  "reading GPU memory");
+	*lines = 0;
+	for (uint32_t i = 0; rc == 0 && i < FTH_GPU_STAT_SHARDS; i++)
+		*lines += state->stats[i][FTH_GPU_WRITE_BACKS];
+	return rc;
+}
+
+/* A cache may be larger than what its drive writes in any fixed time: wait while it does. */
+static int finish_flush(struct fth_gpu_cache *cache)
+{
+	uint64_t before = 0, lines = 0;
+	int rc = finish(cache, "flushing");
+
+	while (rc == -ETIME && count_written(cache, &lines) == 0 && lines != before) {
+		before = lines;
+		rc = finish(cache, "flushing");
+	}
+	return rc;
+}
+
 int fth_gpu_cache_flush(struct fth_gpu_cache *cache)
 {
 	int32_t *told = &cache->stage->flush_rc;
@@ -290,7 +322,7 @@ int fth_gpu_cache_flush(struct fth_gpu_cache *cache)
 			fth_gpu_cache_launch_flush(cache->state, cache->flush_rc, cache->stream),
 			"launching the flush");
 	if (rc == 0)
-		rc = finish(cache, "flushing");
+		rc = finish_flush(cache);
 	if (rc == 0)
 		rc = copy(cache, told, cache->flush_rc, sizeof(*told), cudaMemcpyDeviceToHost);
 	if (rc < 0)

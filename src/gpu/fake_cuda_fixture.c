@@ -14,6 +14,7 @@ struct fake_cuda fake_cuda;
 
 struct CUstream_st {
 	const struct fth_gpu_ctrl_control *control; /* of the controller that runs on it */
+	bool launched;				    /* another kernel */
 };
 
 static struct CUstream_st streams[STREAMS];
@@ -206,7 +207,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 	if (err != cudaSuccess)
 		return err;
 	*stream = &streams[fake_cuda.streams++ % STREAMS];
-	(*stream)->control = NULL;
+	**stream = (struct CUstream_st){NULL, false};
 	return cudaSuccess;
 }
 
@@ -220,8 +221,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 /* Is there something on it that has not ended? */
 static bool busy(cudaStream_t stream)
 {
-	if (fake_cuda.full || !stream->control || fake_cuda.dead)
-		return fake_cuda.full;
+	stream->launched = stream->launched && fake_cuda.slow && fake_cuda.slow();
+	if (fake_cuda.full || stream->launched)
+		return true;
+	if (!stream->control || fake_cuda.dead)
+		return false;
 	if (!stream->control->stop || fake_cuda.never_ends)
 		return true;
 	stream->control = NULL;
@@ -296,6 +300,8 @@ cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **a
 	(void)shared;
 	if (err == cudaSuccess && kernel == controller)
 		start_controller(args[0], stream);
+	else if (err == cudaSuccess && stream)
+		stream->launched = true;
 	return err;
 }
 

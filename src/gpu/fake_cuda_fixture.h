@@ -11,12 +11,13 @@
 #include <stdbool.h>
 
 struct fake_cuda {
-	unsigned calls;	  /* that could have failed */
-	unsigned fail_at; /* the one that does, from 1; 0: none */
-	bool dead;	  /* a failure of the GPU itself: all that follows fails as well */
-	bool never_up;	  /* controllers do not start, */
-	bool never_ends;  /* and these do not end */
-	bool full;	  /* of kernels of others: nothing comes to an end */
+	unsigned calls;	    /* that could have failed */
+	unsigned fail_at;   /* the one that does, from 1; 0: none */
+	bool dead;	    /* a failure of the GPU itself: all that follows fails as well */
+	bool never_up;	    /* controllers do not start, */
+	bool never_ends;    /* and these do not end */
+	bool full;	    /* of kernels of others: nothing comes to an end */
+	bool (*slow)(void); /* other kernels run as long as this says; NULL: they end at once */
 	/* What is there now. */
 	unsigned memory, pinned, registered, streams, controllers;
 	unsigned hangs; /* calls that a controller would have kept from returning */

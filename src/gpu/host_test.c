@@ -9,6 +9,7 @@
 #include "fathom/base/error.h"
 #include "fathom/gpu/cache.h"
 #include "fathom/gpu/direct.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -249,6 +250,52 @@ static void test_cache_start(void **state)
 	assert_true(fake_cuda_clean());
 }
 
+/* ---- a flush that takes long ---- */
+
+static struct {
+	struct fth_gpu_cache_state *cache;
+	uint64_t end;
+	bool writes;
+} flush;
+
+static bool flushing(void)
+{
+	if (flush.writes)
+		flush.cache->stats[7][FTH_GPU_WRITE_BACKS]++;
+	return fth_now_ns() < flush.end;
+}
+
+/* As long as lines are written it is waited for, and not for longer. */
+static void test_flush(void **state)
+{
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_array a;
+
+	(void)state;
+	cache_opts.bytes = 1u << 14;
+	cache_opts.timeout_ms = 10;
+	fake_cuda_reset(0);
+	assert_int_equal(fth_gpu_drive_open_uri("mem:1M", &opts, &drive), 0);
+	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
+	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
+	fake_cuda.slow = flushing;
+	flush.cache = a.cache; /* GPU memory is memory here */
+	flush.writes = true;
+	flush.end = fth_deadline_ns(200000000);
+	assert_int_equal(fth_gpu_cache_flush(cache), 0);
+	flush.writes = false;
+	flush.end = fth_deadline_ns(20000000000);
+	assert_int_equal(fth_gpu_cache_flush(cache), -ETIME);
+	assert_true(fth_now_ns() < flush.end);
+	flush.end = 0;
+	assert_int_equal(fth_gpu_cache_close(cache), 0);
+	assert_int_equal(fth_gpu_drive_close(drive), 0);
+	assert_true(fake_cuda_clean());
+}
+
 /* ---- options ---- */
 
 static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
@@ -307,6 +354,7 @@ int main(void)
 		cmocka_unit_test(test_pinned),	    cmocka_unit_test(test_start),
 		cmocka_unit_test(test_full),	    cmocka_unit_test(test_end),
 		cmocka_unit_test(test_cache_start), cmocka_unit_test(test_options),
+		cmocka_unit_test(test_flush),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

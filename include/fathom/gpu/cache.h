@@ -105,10 +105,14 @@ struct fth_gpu_array {
 /* ---- the host's side ---- */
 
 struct fth_gpu_cache_opts {
-	size_t size;	     /* of this struct */
-	uint64_t bytes;	     /* of GPU memory, for lines */
-	uint32_t line;	     /* bytes, a power of two from 512 to 8192; at least a block */
-	uint32_t timeout_ms; /* for each wait in a kernel, and for the flush of the host */
+	size_t size;	/* of this struct */
+	uint64_t bytes; /* of GPU memory, for lines */
+	uint32_t line;	/* bytes, a power of two from 512 to 8192; at least a block */
+	/*
+	 * For each wait in a kernel. The host waits for a flush as long as lines are written, and
+	 * three times this while none is.
+	 */
+	uint32_t timeout_ms;
 };
 #define FTH_GPU_CACHE_OPTS_INIT                                             \
 	{                                                                   \
