@@ -215,6 +215,44 @@ static void test_lost_write(void **state)
 	close_bed(bed);
 }
 
+/* One line is made dirty, in the frame that the hand comes to. */
+static void dirty_line(struct client *me, uint32_t lane)
+{
+	uint64_t line = me->bed->cache->hand / 32;
+	struct fth_gpu_value v = fth_gpu_access_(me->bed->cache, 0, line * LINE + lane * 8,
+						 FTH_GPU_OP_ADD, 8, 1, 0);
+
+	must(me->bed, v.rc == 0, "adding");
+}
+
+static void flush_all(struct client *me, uint32_t lane)
+{
+	(void)lane;
+	must(me->bed, fth_gpu_flush_part(me->bed->cache, 0, 1) == me->bed->expected, "the flush");
+}
+
+/* A device that answers nothing is not asked for line after line: the flush has an end. */
+static void test_dead_flush(void **state)
+{
+	static const struct shape shape = {64, LINE, 1, ~0u, 1};
+	struct bed *bed = open_bed("delay(mem:1M)?write_us=200000", &shape);
+
+	(void)state;
+	assert_non_null(bed);
+	make_cache(bed, 32 * 6, LINE, 0);
+	for (uint32_t i = 0; i < 6; i++) {
+		bed->cache->hand = 32 * i; /* each in frames that are flushed together */
+		run(bed, 1, dirty_line);
+	}
+	bed->cache->timeout_ns = 10000000;
+	bed->expected = -ETIME;
+	run(bed, 1, flush_all);
+	usleep(300000);
+	assert_int_equal(fth_dev_stat(bed->service->dev, FTH_DEV_STAT_WRITES), 2);
+	free_cache(bed);
+	close_bed(bed);
+}
+
 static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
 {
 	struct fth_gpu_service *service = NULL;
@@ -260,7 +298,8 @@ int main(void)
 		cmocka_unit_test(test_nvme),	cmocka_unit_test(test_cache),
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_fault),
 		cmocka_unit_test(test_stuck),	cmocka_unit_test(test_late),
-		cmocka_unit_test(test_lost_write), cmocka_unit_test(test_options),
+		cmocka_unit_test(test_lost_write), cmocka_unit_test(test_dead_flush),
+		cmocka_unit_test(test_options),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,10 @@ int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *f
 /* Bytes of GPU memory beside the lines' own. */
 uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
 
-/* Flush and release everything, whatever the flush says; returns its error. NULL is allowed. */
+/*
+ * Flush and release everything, whatever the flush says; returns its error. NULL is allowed. The
+ * cache is gone in any case: what a drive that does not stop may still use is lost, with -ETIME.
+ */
 int fth_gpu_cache_close(struct fth_gpu_cache *cache);
 
 #ifdef __cplusplus

@@ -61,16 +61,19 @@ FTH_GPU int fth_gpu_flush_frames_(struct fth_gpu_cache_state *cache, uint32_t ma
 /*
  * For kernels: write all that was dirty when this was called in a part of the cache, part p of n;
  * all 32 lanes call. The data is on the medium for good only after fth_gpu_flush_drive(). 0, or
- * the first error of any lane.
+ * the first error of any lane; after an error the rest is written even so, but a drive that twice
+ * did not answer in time is not asked for more.
  */
 FTH_GPU_CALL int fth_gpu_flush_part(struct fth_gpu_cache_state *cache, uint32_t p, uint32_t n)
 {
+	uint32_t late = 0;
 	int first = 0;
 
-	for (uint64_t f = (uint64_t)p * 32; f < cache->frames; f += (uint64_t)n * 32) {
+	for (uint64_t f = (uint64_t)p * 32; f < cache->frames && late < 2; f += (uint64_t)n * 32) {
 		int rc = fth_gpu_flush_frames_(cache, ~0u, (uint32_t)f + fth_warp_lane());
 
 		first = first ? first : rc;
+		late += __any_sync(~0u, rc == -ETIME) ? 1 : 0;
 	}
 	return __reduce_min_sync(~0u, first);
 }
