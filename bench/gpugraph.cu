@@ -147,6 +147,8 @@ void gpugraph_close(struct gpugraph *b)
 	(void)cudaFree(b->lists.weights_at);
 	(void)cudaFree(b->reference);
 	(void)cudaFree(b->differ);
+	if (b->stream)
+		(void)cudaStreamDestroy(b->stream);
 	gpu_unpin(&b->medium);
 	free(b);
 }
