@@ -87,6 +87,18 @@ function(fth_device_test name)
   fth_test_properties(${name} "${T_TIMEOUT}" gpu)
 endfunction()
 
+# fth_fake_cuda_test(NAME SOURCES FILE... LIBS LIB...): a fth_test() of the host's side of device code,
+# built where nvcc is, on a stand-in for CUDA's runtime.
+function(fth_fake_cuda_test name)
+  if(NOT BUILD_TESTING OR NOT CMAKE_CUDA_COMPILER_LOADED)
+    return()
+  endif()
+  fth_test(${name} ${ARGN})
+  target_sources(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src/gpu/fake_cuda_fixture.c)
+  target_include_directories(${name} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX CUDA_RUNTIME_LIBRARY None)
+endfunction()
+
 option(FTH_LIBFUZZER "Link the fuzz targets with libFuzzer (clang) instead of our own driver" OFF)
 if(FTH_LIBFUZZER)
   # The library too, so that the fuzzer sees which of its branches an input takes.

@@ -124,6 +124,8 @@ static int check_shape(const struct fth_gpu_graph_shape *shape)
 				(unsigned long long)FTH_GRAPH_VERTICES_MAX);
 	if (!shape->offsets)
 		return fth_fail(EINVAL, "a graph without offsets");
+	if (shape->edges > UINT64_MAX / (2 * sizeof(uint32_t)))
+		return fth_fail(EINVAL, "more edges than any drive holds");
 	return 0;
 }
 

@@ -20,6 +20,8 @@ static int check_opts(const struct fth_gpu_work_opts *o)
 		return fth_fail(EINVAL, "1 to %u lines ahead", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)
 		return fth_fail(EINVAL, "no chunks, or no time to wait");
+	if (o->chunks > SIZE_MAX / sizeof(struct scan_chunk))
+		return fth_fail(EINVAL, "more chunks than there is memory for");
 	return 0;
 }
 
@@ -105,9 +107,11 @@ int fth_gpu_work_close(struct fth_gpu_work *work)
 
 int fth_gpu_work_tune(struct fth_gpu_work *work, uint32_t blocks, uint32_t ahead)
 {
-	if (blocks * (FTH_GPU_WORK_THREADS / 32) > work->warps || ahead > FTH_GPU_AHEAD_MAX)
-		return fth_fail(EINVAL, "at most %u blocks, and %u lines ahead",
-				work->warps / (FTH_GPU_WORK_THREADS / 32), FTH_GPU_AHEAD_MAX);
+	uint32_t most = work->warps / (FTH_GPU_WORK_THREADS / 32);
+
+	if (blocks > most || ahead > FTH_GPU_AHEAD_MAX)
+		return fth_fail(EINVAL, "at most %u blocks, and %u lines ahead", most,
+				FTH_GPU_AHEAD_MAX);
 	if (blocks)
 		work->opts.blocks = blocks;
 	if (ahead)
