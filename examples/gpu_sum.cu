@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * gpu_sum URI [BYTES]: the sum of a device's 64-bit numbers, added up by threads of a GPU, through
- * BYTES of its memory (default 64 MiB) that the device may be much larger than.
+ * BYTES of its memory (default 64 MiB) that the device may be much larger than. Lines of 4096 bytes
+ * are read whole: what follows the last one of the device is not added.
  *
  *	nvcc -arch=native -O2 gpu_sum.cu -lfathom_cuda $(pkg-config --cflags --libs fathom)
  *	./a.out file:/data/numbers
@@ -25,14 +26,16 @@ __global__ static void __launch_bounds__(256, 6)
 {
 	uint64_t step = (uint64_t)gridDim.x * blockDim.x, v = 0;
 	unsigned long long sum = 0;
+	int rc = 0;
 
 	for (uint64_t i = blockIdx.x * blockDim.x + threadIdx.x; i < numbers.count; i += step) {
-		int rc = fth_gpu_get(numbers, i, &v);
-
+		rc = fth_gpu_get(numbers, i, &v);
 		if (rc < 0)
-			result->error = rc;
+			break; /* each of the others might wait for its timeout as well */
 		sum += v;
 	}
+	if (rc < 0)
+		result->error = rc;
 	atomicAdd(&result->sum, sum);
 }
 
@@ -65,6 +68,12 @@ static int run(struct fth_gpu_cache *cache, cudaStream_t stream, struct result *
 	return rc < 0 ? rc : result->error;
 }
 
+static void complain(const char *uri, int rc)
+{
+	if (rc < 0)
+		fprintf(stderr, "gpu_sum: %s: %s\n", uri, fth_error_text(rc));
+}
+
 static int sum_of(const char *uri, uint64_t bytes, struct result *result)
 {
 	struct fth_gpu_drive_opts drive_opts = FTH_GPU_DRIVE_OPTS_INIT;
@@ -87,11 +96,12 @@ static int sum_of(const char *uri, uint64_t bytes, struct result *result)
 		rc = fth_gpu_cache_open(drive, &cache_opts, &cache);
 	if (rc == 0)
 		rc = run(cache, stream, on_gpu, result);
-	if (rc < 0)
-		fprintf(stderr, "gpu_sum: %s: %s\n", uri, fth_error_text(rc));
+	complain(uri, rc);
 	closed = fth_gpu_cache_close(cache);
+	complain(uri, closed);
 	rc = rc < 0 ? rc : closed;
 	closed = fth_gpu_drive_close(drive);
+	complain(uri, closed);
 	if (closed == 0) {
 		(void)cudaFree(on_gpu);
 		(void)cudaStreamDestroy(stream);
