@@ -2,7 +2,7 @@
 /*
  * Reading and writing blocks from GPU threads, for kernels: what fathom/gpu.h opened, used through
  * the warp functions of fathom/nvme/queue_warp.h. All lanes of warp->mask call together, and no
- * others of their warp meanwhile (src/gpu/README.md, "One group of a warp at a time").
+ * others of their warp meanwhile (src/gpu/README.md, "Lanes that call together").
  *
  * Errors are per lane: what the status says (-ERANGE: no such block), -ETIME, or the queue pair's
  * failure (-ESHUTDOWN: the drive was stopped). After the latter two the buffer may still be
