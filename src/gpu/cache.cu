@@ -330,9 +330,10 @@ int fth_gpu_cache_flush(struct fth_gpu_cache *cache)
 	return *told < 0 ? fth_fail(-*told, "lines could not be written") : 0;
 }
 
-int fth_gpu_cache_empty(struct fth_gpu_cache *cache)
+/* All words and frames as they were at first. */
+static int forget(struct fth_gpu_cache *cache)
 {
-	int rc = fth_gpu_cache_flush(cache);
+	int rc = 0;
 
 	for (uint32_t i = 0; rc == 0 && i < cache->arrays; i++)
 		rc = fth_gpu_check(cudaMemsetAsync(cache->words[i], 0,
@@ -343,6 +344,23 @@ int fth_gpu_cache_empty(struct fth_gpu_cache *cache)
 		rc = fth_gpu_check(fth_gpu_cache_launch_reset(cache->state, cache->stream),
 				   "emptying");
 	return rc < 0 ? rc : finish(cache, "emptying");
+}
+
+int fth_gpu_cache_empty(struct fth_gpu_cache *cache)
+{
+	struct fth_gpu_cache_stats stats;
+	bool running = false;
+	int rc = fth_gpu_cache_flush(cache);
+
+	if (rc == 0)
+		rc = fth_gpu_cache_stats(cache, &stats);
+	/* A drive that may still come to frames (invariant 9 of frames.h) ends its commands first. */
+	if (rc == 0 && stats.count[FTH_GPU_LOST_FRAMES])
+		rc = pause_drive(cache->drive, &running);
+	if (rc < 0)
+		return rc;
+	rc = forget(cache);
+	return first_error(rc, resume_drive(cache->drive, running));
 }
 
 /* ---- asking ---- */

@@ -288,6 +288,7 @@ static void start_controller(const struct fth_gpu_ctrl *ctrl, cudaStream_t strea
 	ctrl->control->up = fake_cuda.never_up ? 0 : ctrl->queue_count * ctrl->warps;
 	stream->control = ctrl->control;
 	fake_cuda.controllers++;
+	fake_cuda.starts++;
 }
 
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **args, size_t shared,

@@ -20,7 +20,8 @@ struct fake_cuda {
 	bool (*slow)(void); /* other kernels run as long as this says; NULL: they end at once */
 	/* What is there now. */
 	unsigned memory, pinned, registered, streams, controllers;
-	unsigned hangs; /* calls that a controller would have kept from returning */
+	unsigned starts; /* of controllers, so far */
+	unsigned hangs;	 /* calls that a controller would have kept from returning */
 };
 
 extern struct fake_cuda fake_cuda;

@@ -296,6 +296,42 @@ static void test_flush(void **state)
 	assert_true(fake_cuda_clean());
 }
 
+/* Frames that the drive may still come to are used again only after it was stopped. */
+static void test_empty(void **state)
+{
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache *cache;
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_array a;
+	unsigned before;
+
+	(void)state;
+	cache_opts.bytes = 1u << 14;
+	cache_opts.timeout_ms = PATIENCE_MS;
+	fake_cuda_reset(0);
+	assert_int_equal(fth_gpu_drive_open(&opts, &drive), 0);
+	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
+	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
+	before = fake_cuda.starts;
+	assert_int_equal(fth_gpu_cache_empty(cache), 0);
+	assert_int_equal(fake_cuda.starts, before);
+	a.cache->stats[3][FTH_GPU_LOST_FRAMES] = 1;
+	a.words[0] = 1;
+	fake_cuda.never_ends = true;
+	assert_int_equal(fth_gpu_cache_empty(cache), -ETIME);
+	assert_int_equal(a.words[0], 1);
+	fake_cuda.never_ends = false;
+	assert_int_equal(fth_gpu_drive_start(drive), 0);
+	before = fake_cuda.starts;
+	assert_int_equal(fth_gpu_cache_empty(cache), 0);
+	assert_int_equal(fake_cuda.starts, before + 1);
+	assert_int_equal(a.words[0], 0);
+	assert_int_equal(fth_gpu_cache_close(cache), 0);
+	assert_int_equal(fth_gpu_drive_close(drive), 0);
+	assert_true(fake_cuda_clean());
+}
+
 /* ---- options ---- */
 
 static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
@@ -354,7 +390,7 @@ int main(void)
 		cmocka_unit_test(test_pinned),	    cmocka_unit_test(test_start),
 		cmocka_unit_test(test_full),	    cmocka_unit_test(test_end),
 		cmocka_unit_test(test_cache_start), cmocka_unit_test(test_options),
-		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_flush),	    cmocka_unit_test(test_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

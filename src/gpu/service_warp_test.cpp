@@ -236,6 +236,7 @@ static void test_dead_flush(void **state)
 {
 	static const struct shape shape = {64, LINE, 1, ~0u, 1};
 	struct bed *bed = open_bed("delay(mem:1M)?write_us=200000", &shape);
+	uint64_t lost = 0;
 
 	(void)state;
 	assert_non_null(bed);
@@ -249,6 +250,9 @@ static void test_dead_flush(void **state)
 	run(bed, 1, flush_all);
 	usleep(300000);
 	assert_int_equal(fth_dev_stat(bed->service->dev, FTH_DEV_STAT_WRITES), 2);
+	for (uint32_t i = 0; i < FTH_GPU_STAT_SHARDS; i++)
+		lost += bed->cache->stats[i][FTH_GPU_LOST_FRAMES];
+	assert_int_equal(lost, 2);
 	free_cache(bed);
 	close_bed(bed);
 }

@@ -20,7 +20,7 @@
  *
  * In libfathom_cuda. A cache belongs to one host thread at a time, and lives on one drive, which
  * stays open longer. Functions return 0 or a negative errno and leave a text. Opening caches and
- * arrays, emptying and closing stop the drive for a moment: no kernel may be using it.
+ * arrays, emptying and closing may stop the drive for a moment: no kernel may be using it.
  */
 #ifndef FATHOM_GPU_CACHE_H
 #define FATHOM_GPU_CACHE_H
@@ -161,13 +161,19 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
  */
 int fth_gpu_cache_flush(struct fth_gpu_cache *cache);
 
-/* Flush, then forget every line: what the host changed on the medium is seen. */
+/*
+ * Flush, then forget every line: what the host changed on the medium is seen. Frames that were lost
+ * are used again, after a drive that reaches GPU memory was stopped and started.
+ */
 int fth_gpu_cache_empty(struct fth_gpu_cache *cache);
 
 /* Since the cache was opened; a little behind while kernels run. */
 int fth_gpu_cache_stats(struct fth_gpu_cache *cache, struct fth_gpu_cache_stats *stats);
 
-/* The first failure since the last call that told one: 1, 0 if there was none, or an error. */
+/*
+ * The first failure since the last call that told one: 1, 0 if there was none, or an error. Kernels
+ * that may fail have ended.
+ */
 int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *failure);
 
 /* Bytes of GPU memory beside the lines' own. */

@@ -42,6 +42,7 @@ FTH_GPU int fth_gpu_flush_frames_(struct fth_gpu_cache_state *cache, uint32_t ma
 		if (__any_sync(mask, writes)) {
 			fth_gpu_move_both_(cache, mask, &none, &write);
 			fth_gpu_count_(cache, mask, writes && write.rc == 0, FTH_GPU_WRITE_BACKS);
+			fth_gpu_count_(cache, mask, writes && write.lost, FTH_GPU_LOST_FRAMES);
 		} else {
 			__nanosleep(1000);
 		}
