@@ -12,7 +12,8 @@
 #   all        all of these
 #
 # A step that fails, or takes longer than GPU_TIMEOUT seconds (300), does not stop the rest. Exits
-# with 0 when all passed, 1 when a step failed, 77 when there was nothing that could run here.
+# with 0 when all passed, 1 when a step failed, 77 when there was nothing that could run here; Ctrl-C
+# ends the step that runs.
 set -u
 what=${1:-check}
 build=${2:-build}
@@ -42,10 +43,26 @@ note() {
   esac
 }
 
-# bounded COMMAND...: a kernel that hangs needs more than a request to end
+# bounded COMMAND...: a kernel that hangs needs more than a request to end. It has a process group of
+# its own, which Ctrl-C does not reach; so we are told, and pass it on.
 bounded() {
-  timeout -k 10 "$limit" "$@"
+  local status=0
+  timeout -k 10 "$limit" "$@" &
+  child=$!
+  wait "$child" || status=$?
+  child=
+  return $status
 }
+
+# end STATUS: what runs ends, and so do we
+end() {
+  [ -z "$child" ] || kill "$child" 2>/dev/null
+  exit "$1"
+}
+child=
+trap 'end 130' INT
+trap 'end 143' TERM
+trap 'rm -f "$build/gpu-read.bin"' EXIT
 
 # run NAME COMMAND...: a step
 run() {
@@ -142,7 +159,6 @@ do_check() {
   done
   run "gpu read, random" "$build/fathom" gpu read --cache 1M --line 512 --pattern random \
     "file:$build/gpu-read.bin?direct=off"
-  rm -f "$build/gpu-read.bin"
   for name in $(benchmarks); do
     run "bench $name --smallest" "$build/fathom" bench "$name" --smallest
   done
@@ -170,7 +186,7 @@ case $what in
 check | memcheck | racecheck | bench) steps=("$what") ;;
 all) steps=(check memcheck racecheck bench) ;;
 *)
-  sed -n '4,16s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,17s/^# \{0,1\}//p' "$0" >&2
   exit 2
   ;;
 esac

@@ -48,7 +48,7 @@ says "gpu.sh check|memcheck"
 stand_in a_device_test 'echo words of a'
 stand_in b_device_test 'exit 3'
 stand_in c_device_test 'exit 77'
-stand_in d_device_test 'exec sleep 100'
+stand_in d_device_test "echo \$\$ >$work/pid; exec sleep 100"
 stand_in other_test 'exit 1'
 expect 1 check
 says "  words of a"
@@ -62,6 +62,25 @@ says "check: 9 passed, 1 skipped, 3 failed"
 says "FAILED b_device_test (3)"
 [[ $said != *other_test* && $said != *cpuone* ]] || fail "it runs what is not for GPUs: $said"
 [ ! -e "$work/build/gpu-read.bin" ] || fail "a file is left over"
+
+# Who wants it to end does not wait for the step that hangs; nor does that stay.
+rm "$work/pid"
+GPU_TIMEOUT=60 scripts/gpu.sh check "$work/build" >"$work/said" 2>&1 &
+script=$!
+for _ in $(seq 100); do
+  [ -s "$work/pid" ] && break
+  sleep 0.05
+done
+kill "$script"
+status=0
+wait "$script" || status=$?
+[ $status = 143 ] || fail "ended by a signal: $status: $(cat "$work/said")"
+grep -q "gpuone" "$work/said" && fail "it went on: $(cat "$work/said")"
+for _ in $(seq 100); do
+  kill -0 "$(cat "$work/pid")" 2>/dev/null || break
+  sleep 0.05
+done
+! kill -0 "$(cat "$work/pid")" 2>/dev/null || fail "the step is still there"
 
 # Tests that take it also run on a drive of CPU threads.
 stand_in gpu_graph_device_test 'echo "graph: $*"'
