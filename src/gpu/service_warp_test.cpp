@@ -47,6 +47,47 @@ static void test_file(void **state)
 	unlink(path);
 }
 
+static void read_shrunk(struct client *me, uint32_t lane)
+{
+	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
+	uint64_t half = me->bed->view.blocks / 2;
+	int rc = transfer(me, &warp, FTH_NVME_READ, lane + (lane % 2 ? half : 0), page_of(me, lane),
+			  true);
+
+	must(me->bed, lane % 2 ? rc < 0 : rc == 0, "what the file still has, and what not");
+}
+
+/* A file that becomes shorter under a drive: errors, and no data that is not there. */
+static void test_shrunk(void **state)
+{
+	static const struct shape shape = {64, 4096, 1, ~0u, 1};
+	char path[] = "/tmp/fathom_service_XXXXXX", uri[96];
+	int fd = mkstemp(path);
+	struct bed *bed;
+
+	(void)state;
+	assert_true(fd >= 0 && ftruncate(fd, BYTES) == 0);
+	snprintf(uri, sizeof(uri), "file:%s?direct=off", path);
+	bed = open_bed(uri, &shape);
+	unlink(path);
+	if (!bed) {
+		close(fd);
+		skip();
+	}
+	assert_int_equal(ftruncate(fd, BYTES / 2), 0);
+	close(fd);
+	run(bed, 1, read_shrunk);
+	check_end(bed);
+	close_bed(bed);
+}
+
+static void flush_fails(struct client *me, uint32_t lane)
+{
+	(void)lane;
+	must(me->bed, fth_gpu_flush_drive(me->bed->cache) < 0, "a flush that fails");
+	must(me->bed, fth_gpu_flush_drive(me->bed->cache) == 0, "and one that does not");
+}
+
 /* Something that is an NVMe drive needs no other one around it. */
 static void test_nvme(void **state)
 {
@@ -73,6 +114,20 @@ static void test_cache(void **state)
 }
 
 /* ---- what goes wrong ---- */
+
+static void test_flush_fault(void **state)
+{
+	static const struct shape shape = {64, LINE, 1, ~0u, 1};
+	struct bed *bed = open_bed("fault(mem:1M)?kind=flush&nth=1", &shape);
+
+	(void)state;
+	assert_non_null(bed);
+	make_cache(bed, 4, LINE, 0);
+	run(bed, 1, flush_fails);
+	check_end(bed);
+	free_cache(bed);
+	close_bed(bed);
+}
 
 static void test_refused(void **state)
 {
@@ -303,7 +358,8 @@ int main(void)
 		cmocka_unit_test(test_refused), cmocka_unit_test(test_fault),
 		cmocka_unit_test(test_stuck),	cmocka_unit_test(test_late),
 		cmocka_unit_test(test_lost_write), cmocka_unit_test(test_dead_flush),
-		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_options),	cmocka_unit_test(test_shrunk),
+		cmocka_unit_test(test_flush_fault),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
