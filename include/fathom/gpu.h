@@ -134,7 +134,8 @@ struct fth_gpu_drive;
 
 /*
  * Make a drive on GPU blocks and start its controller. Blocks, for pinning memory too: seconds for
- * many GiB.
+ * many GiB. What fails leaves nothing behind; but after -ETIME the memory of a controller that did
+ * not let itself be stopped again is lost.
  */
 int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **drive);
 
