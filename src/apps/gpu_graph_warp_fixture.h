@@ -26,7 +26,7 @@ static inline double atomicAdd(double *at, double value)
 
 static inline uint32_t __reduce_min_sync(uint32_t mask, uint32_t value)
 {
-	const uint64_t *brought = fixture_meet(mask, value);
+	const uint64_t *brought = fixture_meet(mask, value, MEET_REDUCE);
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
 		if ((mask & 1u << l) && (uint32_t)brought[l] < value)

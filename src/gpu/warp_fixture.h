@@ -20,12 +20,16 @@
 #define FIXTURE_LANES 32
 #define FIXTURE_STACK (256 << 10)
 
+/* What lanes meet for. Those of a mask must have come for the same. */
+enum fixture_purpose { MEET_SYNC, MEET_VOTE, MEET_SHUFFLE, MEET_MATCH, MEET_REDUCE };
+
 struct fixture_lane {
 	ucontext_t context;
 	char *stack;
 	bool ended;
 	uint32_t apart;			 /* the lanes it goes with, of those it left; 0: all */
 	uint32_t waiting;		 /* the lanes it waits for; 0: for none */
+	enum fixture_purpose purpose;	 /* of that */
 	uint64_t brings;		 /* to that meeting */
 	uint64_t brought[FIXTURE_LANES]; /* by all lanes, to the last one it was at */
 };
@@ -74,6 +78,8 @@ static inline void fixture_hold_meeting(struct fixture_warp *warp, uint32_t mask
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++) {
 		if (!(mask & 1u << l))
 			continue;
+		if (warp->lanes[l].purpose != warp->lanes[warp->current].purpose)
+			abort(); /* its lanes are at different instructions */
 		for (uint32_t from = 0; from < FIXTURE_LANES; from++)
 			warp->lanes[l].brought[from] = warp->lanes[from].brings;
 		warp->lanes[l].waiting = 0;
@@ -81,7 +87,8 @@ static inline void fixture_hold_meeting(struct fixture_warp *warp, uint32_t mask
 }
 
 /* Wait for all lanes of mask to come here as well; returns what each of them brought. */
-static inline const uint64_t *fixture_meet(uint32_t mask, uint64_t value)
+static inline const uint64_t *fixture_meet(uint32_t mask, uint64_t value,
+					   enum fixture_purpose purpose)
 {
 	struct fixture_warp *warp = fixture_here;
 	struct fixture_lane *me = &warp->lanes[warp->current];
@@ -90,6 +97,7 @@ static inline const uint64_t *fixture_meet(uint32_t mask, uint64_t value)
 		abort(); /* a lane that is not in its own mask */
 	me->brings = value;
 	me->waiting = mask;
+	me->purpose = purpose;
 	fixture_hold_meeting(warp, mask);
 	while (me->waiting) {
 		for (uint32_t l = 0; l < FIXTURE_LANES; l++)
@@ -102,12 +110,12 @@ static inline const uint64_t *fixture_meet(uint32_t mask, uint64_t value)
 
 static inline void __syncwarp(uint32_t mask = ~0u)
 {
-	fixture_meet(mask, 0);
+	fixture_meet(mask, 0, MEET_SYNC);
 }
 
 static inline uint32_t __ballot_sync(uint32_t mask, bool yes)
 {
-	const uint64_t *brought = fixture_meet(mask, yes);
+	const uint64_t *brought = fixture_meet(mask, yes, MEET_VOTE);
 	uint32_t bits = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
@@ -128,12 +136,12 @@ static inline bool __all_sync(uint32_t mask, bool yes)
 
 template <typename T> static inline T __shfl_sync(uint32_t mask, T value, int from)
 {
-	return (T)fixture_meet(mask, (uint64_t)value)[from % FIXTURE_LANES];
+	return (T)fixture_meet(mask, (uint64_t)value, MEET_SHUFFLE)[from % FIXTURE_LANES];
 }
 
 static inline uint32_t __match_any_sync(uint32_t mask, uint64_t value)
 {
-	const uint64_t *brought = fixture_meet(mask, value);
+	const uint64_t *brought = fixture_meet(mask, value, MEET_MATCH);
 	uint32_t bits = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
@@ -144,7 +152,7 @@ static inline uint32_t __match_any_sync(uint32_t mask, uint64_t value)
 
 static inline uint32_t __reduce_or_sync(uint32_t mask, uint32_t value)
 {
-	const uint64_t *brought = fixture_meet(mask, value);
+	const uint64_t *brought = fixture_meet(mask, value, MEET_REDUCE);
 	uint32_t all = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
@@ -155,7 +163,7 @@ static inline uint32_t __reduce_or_sync(uint32_t mask, uint32_t value)
 
 static inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value)
 {
-	const uint64_t *brought = fixture_meet(mask, value);
+	const uint64_t *brought = fixture_meet(mask, value, MEET_REDUCE);
 	uint32_t all = 0;
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
@@ -166,7 +174,7 @@ static inline uint32_t __reduce_add_sync(uint32_t mask, uint32_t value)
 
 static inline int __reduce_min_sync(uint32_t mask, int value)
 {
-	const uint64_t *brought = fixture_meet(mask, (uint64_t)(int64_t)value);
+	const uint64_t *brought = fixture_meet(mask, (uint64_t)(int64_t)value, MEET_REDUCE);
 
 	for (uint32_t l = 0; l < FIXTURE_LANES; l++)
 		if ((mask & 1u << l) && (int)brought[l] < value)
