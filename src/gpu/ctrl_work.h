@@ -271,7 +271,8 @@ FTH_WARP void post_when_due(struct worker *w, bool mine, const struct command *c
 
 		if (__any_sync(ALL_LANES, now))
 			post(w, now, c);
-		else if (fth_load_relaxed_dev32(&w->ctrl->control->stop))
+		/* One lane's look decides: the host may come between two. */
+		else if (__shfl_sync(ALL_LANES, fth_load_relaxed_dev32(&w->ctrl->control->stop), 0))
 			return;
 		else
 			__nanosleep(100);

@@ -509,12 +509,70 @@ static void test_liar(void **state)
 	free(bed);
 }
 
+/* ---- stopping ---- */
+
+/* Commands that nobody waits for, of a model that would hold them for seconds. */
+static void leave_lane(void *arg, uint32_t lane)
+{
+	struct client *me = (struct client *)arg;
+	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
+	struct fth_nvme_sqe command = {};
+	uint32_t id = fth_nvme_warp_take(&me->bed->qp, &warp, true, 0);
+
+	command.opcode = FTH_NVME_READ;
+	command.nsid = 1;
+	command.prp1 = (uint64_t)(me->bed->memory + lane * 8192);
+	fth_nvme_warp_put(&me->bed->qp, &warp, id, &command);
+	fth_nvme_warp_ring(&me->bed->qp, &warp);
+}
+
+/* Half the lanes are a nap ahead: what happens while the warp sleeps comes between two lanes. */
+static void *uneven_ctrl_thread(void *arg)
+{
+	fixture_run_warp(
+		[](void *arg, uint32_t lane) {
+			if (lane < 16)
+				__nanosleep(1);
+			ctrl_lane(arg, lane);
+		},
+		arg);
+	return NULL;
+}
+
+/* A controller that holds completions back is stopped: all its lanes see it, or none does. */
+static void test_stop_while_held(void **state)
+{
+	static const struct shape s = {6, 0, 0, 1, 32, 1, 1, ~0u, 0, false, false, false};
+	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
+	struct timespec nap = {0, 0};
+
+	(void)state;
+	for (uint32_t k = 0; k < 20; k++) {
+		struct client me = {bed, 0, 0}, ctrl = {bed, 0, 0};
+
+		make_bed(bed, &s);
+		bed->ctrl.modelled = 1;
+		bed->ssd.read.latency_ns = PATIENCE;
+		fixture_run_warp(leave_lane, &me);
+		assert_int_equal(pthread_create(&ctrl.thread, NULL, uneven_ctrl_thread, &ctrl), 0);
+		nap.tv_nsec = 2000000 + k * 3000;
+		nanosleep(&nap, NULL);
+		fth_store_release_dev32(&bed->control.stop, 1);
+		pthread_join(ctrl.thread, NULL);
+		assert_int_equal(bed->counts[0].commands, 32);
+		assert_int_equal(bed->qp.cq[0].info, 0);
+		release_bed(bed);
+	}
+	free(bed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shapes),	    cmocka_unit_test(test_late_data),
 		cmocka_unit_test(test_status_per_lane), cmocka_unit_test(test_nobody_answers),
 		cmocka_unit_test(test_liar),	    cmocka_unit_test(test_longest),
+		cmocka_unit_test(test_stop_while_held),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
