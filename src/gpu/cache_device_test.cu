@@ -207,6 +207,49 @@ static void test_host(void)
 	struct fth_gpu_cache_opts bad = FTH_GPU_CACHE_OPTS_INIT;
 	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
 	struct bed_opts opts = bed_defaults();
+/* ---- blocks of several rows ---- */
+
+__global__ static void read_in_rows(struct fth_gpu_array a, uint64_t *scratch,
+				    struct report *report)
+{
+	uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
+	uint64_t *mine = scratch + blockIdx.x * 2048, first = blockIdx.x * 1777 + 5;
+	struct fth_rng rng = {blockIdx.x * 1024 + thread};
+	int rc;
+
+	for (uint32_t k = 0; k < 20; k++) {
+		uint64_t i = fth_rng_below(&rng, a.count), v = 0;
+
+		rc = fth_gpu_get(a, i, &v);
+		bed_tell(report, rc, v == bed_value(i));
+	}
+	__syncthreads();
+	rc = fth_gpu_block_read(a, first, 1501, mine);
+	bed_tell(report, rc, true);
+	for (uint32_t k = thread; k < 1501; k += blockDim.x * blockDim.y)
+		bed_tell(report, 0, mine[k] == bed_value(first + k));
+}
+
+/* Rows that are more and less than a warp: its lanes are of two rows or more. */
+static void test_rows(void)
+{
+	static const dim3 shapes[] = {dim3(48, 2), dim3(16, 8), dim3(96, 3)};
+	struct bed_opts opts = bed_defaults();
+	struct bed bed = bed_open(&opts);
+
+	for (const dim3 &shape : shapes) {
+		struct report report;
+
+		bed_clear(&bed);
+		read_in_rows<<<blocks / 4, shape, 0, bed.stream>>>(bed.a, bed.scratch, bed.report);
+		report = bed_finish(&bed);
+		BED_ALL_WELL(report);
+		OK(fth_gpu_cache_empty(bed.cache));
+	}
+	bed_close(&bed);
+	printf("rows: warps of several rows read what is there\n");
+}
+
 	struct bed bed = bed_open(&opts);
 	struct fth_gpu_cache *none;
 	struct fth_gpu_array part;
@@ -265,3 +308,4 @@ int main(int argc, char **argv)
 	test_host();
 	return 0;
 }
+	test_rows();

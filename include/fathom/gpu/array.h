@@ -282,7 +282,7 @@ FTH_GPU int fth_gpu_block_run_(const struct fth_gpu_array &a, uint64_t first, ui
 	if (rc == 0 && n > 0)
 		rc = FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
 						n << a.element_shift, memory, write,
-						threadIdx.x / 32, blockDim.x / 32);
+						fth_gpu_thread_() / 32, fth_gpu_threads_() / 32);
 	return __syncthreads_or(rc < 0) && rc == 0 ? -EIO : rc;
 }
 

@@ -55,10 +55,26 @@ template <typename F, F function> FTH_GPU F fth_gpu_far_(void)
 }
 #define FTH_GPU_FAR_(function) (fth_gpu_far_<decltype(&function), &function>())
 
-/* A number that other warps do not have. */
+/* Which thread of its block this is, in the order that warps are made in; and how many it has. */
+FTH_GPU uint32_t fth_gpu_thread_(void)
+{
+	return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+
+FTH_GPU uint32_t fth_gpu_threads_(void)
+{
+	return blockDim.x * blockDim.y * blockDim.z;
+}
+
+/*
+ * A number that other warps do not have, and the same in all lanes of a warp: its queue pair comes
+ * from it. Blocks may be of several rows, and a warp of parts of two.
+ */
 FTH_GPU uint32_t fth_gpu_warp_(void)
 {
-	return blockIdx.x * ((blockDim.x + 31) / 32) + threadIdx.x / 32;
+	uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
+
+	return block * ((fth_gpu_threads_() + 31) / 32) + fth_gpu_thread_() / 32;
 }
 #endif
 
