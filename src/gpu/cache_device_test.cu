@@ -173,6 +173,12 @@ __global__ static void look_outside(struct fth_gpu_array a, struct report *repor
 	bed_tell(report, 0, fth_gpu_warp_read(a, a.count - 1, 2, report) == -ERANGE);
 	bed_tell(report, 0, !fth_gpu_cursor_line(a, &cursor, a.count, FTH_GPU_READ, &rc));
 	bed_tell(report, 0, rc == -ERANGE);
+	/* Numbers whose bytes run over, and one less than none. */
+	for (uint64_t line : {UINT64_MAX, (uint64_t)1 << 52, ((uint64_t)1 << 62) + 3}) {
+		rc = 0;
+		bed_tell(report, 0, !fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc));
+		bed_tell(report, 0, rc == -ERANGE);
+	}
 	bed_tell(report, 0, fth_gpu_prefetch(a, threadIdx.x * 512) == 0);
 }
 
@@ -201,12 +207,6 @@ static void test_runs(void)
 	printf("runs: cursors, blocks and warps read what is there\n");
 }
 
-/* What the host changes is seen after the cache was emptied; what is wrong is refused. */
-static void test_host(void)
-{
-	struct fth_gpu_cache_opts bad = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
-	struct bed_opts opts = bed_defaults();
 /* ---- blocks of several rows ---- */
 
 __global__ static void read_in_rows(struct fth_gpu_array a, uint64_t *scratch,
@@ -250,6 +250,12 @@ static void test_rows(void)
 	printf("rows: warps of several rows read what is there\n");
 }
 
+/* What the host changes is seen after the cache was emptied; what is wrong is refused. */
+static void test_host(void)
+{
+	struct fth_gpu_cache_opts bad = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct bed_opts opts = bed_defaults();
 	struct bed bed = bed_open(&opts);
 	struct fth_gpu_cache *none;
 	struct fth_gpu_array part;
@@ -305,7 +311,7 @@ int main(int argc, char **argv)
 		test_layouts();
 	test_tiny();
 	test_runs();
+	test_rows();
 	test_host();
 	return 0;
 }
-	test_rows();

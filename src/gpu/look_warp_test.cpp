@@ -163,8 +163,15 @@ static void look_outside(struct client *me, uint32_t lane)
 {
 	struct fth_gpu_look look = fth_gpu_look_open();
 	struct fth_gpu_array a = array_of(me->bed);
+	/* Numbers whose bytes run over: of these, some are within the array then. */
+	static const uint64_t outside[] = {UINT64_MAX, (uint64_t)1 << 55, ((uint64_t)1 << 62) + 3};
 	int rc = 0;
 
+	for (uint64_t line : outside) {
+		rc = 0;
+		note(me->bed, 0, !fth_gpu_look_line(a, &look, line, &rc) && rc == -ERANGE);
+	}
+	rc = 0;
 	note(me->bed, 0, is_line(fth_gpu_look_line(a, &look, 3, &rc), 3, lane) && rc == 0);
 	note(me->bed, 0, !fth_gpu_look_line(a, &look, LINES, &rc) && rc == -ERANGE);
 	__syncwarp();

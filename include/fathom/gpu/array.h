@@ -170,13 +170,13 @@ FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_array &a, uint64_t i)
  * frame until then, and a warp that holds one must not wait for others that wait for frames.
  */
 struct fth_gpu_cursor {
-	uint64_t line; /* UINT64_MAX: none */
+	uint64_t line; /* FTH_GPU_NO_LINE: none */
 	struct fth_gpu_pin pin;
 };
 
 FTH_GPU struct fth_gpu_cursor fth_gpu_cursor_open(void)
 {
-	struct fth_gpu_cursor cursor = {UINT64_MAX, {NULL, 0, 0}};
+	struct fth_gpu_cursor cursor = {FTH_GPU_NO_LINE, {NULL, 0, 0}};
 
 	return cursor;
 }
@@ -185,7 +185,7 @@ FTH_GPU struct fth_gpu_cursor fth_gpu_cursor_open(void)
 FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
 				  enum fth_gpu_mode mode)
 {
-	if (cursor->line == UINT64_MAX)
+	if (cursor->line == FTH_GPU_NO_LINE)
 		return;
 	if (mode != FTH_GPU_READ) {
 		FTH_GPU_FAR_(fth_gpu_unpin_)
@@ -196,7 +196,7 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_
 		if (fth_warp_lane() == 0)
 			fth_gpu_end_read_(&a.words[cursor->line]);
 	}
-	cursor->line = UINT64_MAX;
+	cursor->line = FTH_GPU_NO_LINE;
 }
 
 /* Hold a line that is hot; false if it is not. The same in all lanes. */
@@ -226,7 +226,7 @@ FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_array &a, struct fth_g
 	if (cursor->line == line)
 		return cursor->pin.data;
 	fth_gpu_cursor_close(a, cursor, mode);
-	if (line << a.line_shift >> a.element_shift >= a.count) {
+	if (!fth_gpu_has_line_(a, line)) {
 		*rc = -ERANGE;
 		return NULL;
 	}

@@ -113,15 +113,16 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_direct &a, struct fth_gpu
 {
 	(void)a;
 	(void)mode;
-	cursor->line = UINT64_MAX;
+	cursor->line = FTH_GPU_NO_LINE;
 }
 
 FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_direct &a, struct fth_gpu_cursor *cursor,
 				     uint64_t line, enum fth_gpu_mode mode, int *rc)
 {
-	bool outside = line << a.line_shift >> a.element_shift >= a.count;
+	uint32_t shift = a.line_shift - a.element_shift;
+	uint64_t lines = (a.count + ((uint64_t)1 << shift) - 1) >> shift;
 
-	*rc = outside ? -ERANGE : mode != FTH_GPU_READ && a.readonly ? -EROFS : 0;
+	*rc = line >= lines ? -ERANGE : mode != FTH_GPU_READ && a.readonly ? -EROFS : 0;
 	if (*rc < 0)
 		return NULL;
 	cursor->line = line;

@@ -29,21 +29,21 @@
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 struct fth_gpu_look {
-	uint64_t line; /* UINT64_MAX: none */
+	uint64_t line; /* FTH_GPU_NO_LINE: none */
 	uint64_t word; /* as it was found; 0: a reference is held */
 	uint8_t *data;
 };
 
 FTH_GPU struct fth_gpu_look fth_gpu_look_open(void)
 {
-	struct fth_gpu_look look = {UINT64_MAX, 0, NULL};
+	struct fth_gpu_look look = {FTH_GPU_NO_LINE, 0, NULL};
 
 	return look;
 }
 
 FTH_GPU void fth_gpu_look_close(const struct fth_gpu_array &a, struct fth_gpu_look *look)
 {
-	if (look->line == UINT64_MAX)
+	if (look->line == FTH_GPU_NO_LINE)
 		return;
 	if (!look->word) {
 		/* All lanes have read. */
@@ -51,7 +51,7 @@ FTH_GPU void fth_gpu_look_close(const struct fth_gpu_array &a, struct fth_gpu_lo
 		if (fth_warp_lane() == 0)
 			fth_gpu_end_read_(&a.words[look->line]);
 	}
-	look->line = UINT64_MAX;
+	look->line = FTH_GPU_NO_LINE;
 }
 
 /* A line by a reference, and brought in if it is not there. NULL with *rc set. */
@@ -79,7 +79,7 @@ FTH_GPU const uint8_t *fth_gpu_look_line(const struct fth_gpu_array &a, struct f
 	if (look->line == line)
 		return look->data;
 	fth_gpu_look_close(a, look);
-	if (line << a.line_shift >> a.element_shift >= a.count) {
+	if (!fth_gpu_has_line_(a, line)) {
 		*rc = -ERANGE;
 		return NULL;
 	}
@@ -121,7 +121,7 @@ FTH_GPU const uint8_t *fth_gpu_look_hold(const struct fth_gpu_array &a, struct f
 
 	if (!look->word)
 		return look->data;
-	look->line = UINT64_MAX;
+	look->line = FTH_GPU_NO_LINE;
 	return fth_gpu_look_hold_(a, look, line, rc);
 }
 
