@@ -102,7 +102,8 @@ FTH_GPU_CALL void fth_gpu_fetch_round_(struct fth_gpu_cache_state *cache, uint32
 	fth_gpu_count_(cache, mask, reads && read.rc == 0, FTH_GPU_READS);
 	fth_gpu_count_(cache, mask, writes && write.rc == 0, FTH_GPU_WRITE_BACKS);
 	fth_gpu_count_(cache, mask, want->owner && want->arrived, FTH_GPU_MISSES);
-	fth_gpu_count_(cache, mask, read.lost || write.lost, FTH_GPU_LOST_FRAMES);
+	fth_gpu_count_(cache, mask, read.lost, FTH_GPU_LOST_FRAMES);
+	fth_gpu_count_(cache, mask, write.lost, FTH_GPU_LOST_FRAMES);
 }
 
 /* ---- accesses, lane by lane ---- */
