@@ -258,7 +258,7 @@ template <typename Source, typename Reader, typename Step>
 FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader *reader, Step *step,
 		       uint64_t first, uint32_t from, uint32_t to)
 {
-	uint32_t lane = fth_warp_lane(), bad = FTH_GRAPH_NONE;
+	uint32_t lane = fth_warp_lane(), bad = 0; /* which is a vertex of every graph */
 	bool ended = false;
 	int rc = 0;
 
@@ -298,9 +298,9 @@ FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader 
 		}
 		from = stop;
 	}
-	if (!__any_sync(~0u, bad != FTH_GRAPH_NONE))
+	if (!__any_sync(~0u, bad))
 		return 0;
-	if (bad != FTH_GRAPH_NONE)
+	if (bad)
 		g.report->bad = bad;
 	return -EBADMSG;
 }
