@@ -162,6 +162,7 @@ __global__ static void read_runs(struct fth_gpu_array a, uint64_t *scratch, stru
 
 __global__ static void look_outside(struct fth_gpu_array a, struct report *report)
 {
+	const uint64_t outside[] = {UINT64_MAX, (uint64_t)1 << 52, ((uint64_t)1 << 62) + 3};
 	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
 	uint64_t v = 0;
 	int rc = 0;
@@ -174,7 +175,7 @@ __global__ static void look_outside(struct fth_gpu_array a, struct report *repor
 	bed_tell(report, 0, !fth_gpu_cursor_line(a, &cursor, a.count, FTH_GPU_READ, &rc));
 	bed_tell(report, 0, rc == -ERANGE);
 	/* Numbers whose bytes run over, and one less than none. */
-	for (uint64_t line : {UINT64_MAX, (uint64_t)1 << 52, ((uint64_t)1 << 62) + 3}) {
+	for (uint64_t line : outside) {
 		rc = 0;
 		bed_tell(report, 0, !fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc));
 		bed_tell(report, 0, rc == -ERANGE);
