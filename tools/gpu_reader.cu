@@ -136,7 +136,7 @@ static int open_array(struct gpu_reader *r)
 		return rc;
 	array.readonly = true;
 	rc = fth_gpu_cache_array(r->cache, sizeof(uint64_t), &array, &r->array);
-	if (rc == -ERANGE)
+	if (rc == -ERANGE || (rc == 0 && gpu_reader_lines(r) == 0))
 		rc = fth_fail(ERANGE, "it is smaller than a line of %u bytes", r->setup.line);
 	if (rc < 0)
 		return rc;

@@ -107,6 +107,8 @@ static void test_cache(void **state)
 	try_cache("mem:1M?block=4096", 8192, 3, 4096 * 3);
 	try_cache("mem:1M?block=2048", 4096, 5, 2048);
 	try_cache("mem:1M?block=8192", 8192, 5, 8192);
+	/* The device ends within a line of two blocks, of two pages. */
+	try_cache("mem:1M?block=4096", 8192, 3, BYTES - 63 * 8192 - 4096);
 }
 
 /* ---- what is refused ---- */

@@ -33,14 +33,17 @@ static uint64_t stripes(const struct fth_gpu_cache_state *state, const struct ft
 	return o->replicated ? 1 : state->drive.ssds;
 }
 
-/* Whole lines, counted from the offset: a part of one can not be read. */
+/*
+ * To the end of the drive, within a line or not. Of stripes, whole lines: what is behind them on one
+ * SSD is not followed by the next one's.
+ */
 uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
 			     const struct fth_gpu_array_opts *o)
 {
 	uint64_t each = state->drive.blocks << state->drive.block_shift, n = stripes(state, o);
-	uint64_t from = o->offset / n;
+	uint64_t from = o->offset / n, left = from < each ? each - from : 0;
 
-	return from < each ? ((each - from) >> state->line_shift << state->line_shift) * n : 0;
+	return n > 1 ? (left >> state->line_shift << state->line_shift) * n : left;
 }
 
 int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t element,

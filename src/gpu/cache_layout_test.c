@@ -93,9 +93,7 @@ static void test_arrays(void **state)
 		o = at(5u << shift, 10);
 		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
 		assert_int_equal(fth_gpu_layout_first_block(cache, &o), 5);
-		/* Whole lines: the drive has no block after its last. */
-		assert_int_equal(fth_gpu_layout_room(cache, &o),
-				 (BYTES - (5u << shift)) / 8192 * 8192);
+		assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - (5u << shift));
 		o = at(1u << (shift - 1), 10);
 		assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
 		o = at(0, BYTES / 8);
@@ -107,27 +105,26 @@ static void test_arrays(void **state)
 	}
 }
 
-/* Every line of an array that is allowed is on the drive, whatever its offset. */
+/* Every element that is allowed is on the drive, whatever the offset; of stripes whole lines. */
 static void check_end(uint32_t shift, uint32_t ssds, bool replicated, uint64_t blocks,
 		      uint64_t offset)
 {
 	struct fth_gpu_cache_state *cache = state_of(shift, ssds, 8192);
+	uint64_t stripes = replicated ? 1 : ssds, room;
 	struct fth_gpu_array_opts o = at(offset, 0);
-	uint64_t lines;
 
 	o.replicated = o.readonly = replicated;
 	cache->drive.blocks = blocks;
-	lines = fth_gpu_layout_room(cache, &o) / 8192;
+	room = fth_gpu_layout_room(cache, &o);
 	if (fth_gpu_layout_check_array(cache, 8, &o) < 0) {
-		assert_int_equal(lines, 0);
+		assert_int_equal(room, 0);
 		return;
 	}
-	assert_int_equal(fth_gpu_layout_room(cache, &o) % 8192, 0);
-	if (!replicated)
-		lines /= ssds;
-	assert_true(fth_gpu_layout_first_block(cache, &o) + lines * cache->blocks_per_line <=
-		    blocks);
-	o.count = fth_gpu_layout_room(cache, &o) / 8 + 1;
+	assert_true(stripes == 1 || room % (8192 * stripes) == 0);
+	assert_true((fth_gpu_layout_first_block(cache, &o) << shift) + room / stripes <=
+		    blocks << shift);
+	assert_true(stripes > 1 || offset + room == blocks << shift);
+	o.count = room / 8 + 1;
 	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
 }
 
@@ -143,6 +140,34 @@ static void test_ends(void **state)
 			for (uint64_t first = 0; first < 6; first++)
 				check_end(shift, 3, false, blocks, first * 3 * 8192);
 		}
+}
+
+/* Where a drive ends within a line, an array has what is there of it; stripes have whole lines. */
+static void test_last_line(void **state)
+{
+	struct fth_gpu_cache_state *cache = state_of(9, 1, 4096);
+	struct fth_gpu_array_opts o = at(3 * 512, 0);
+
+	(void)state;
+	assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - 3 * 512);
+	cache->drive.blocks -= 5;
+	o.offset = 0;
+	assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - 5 * 512);
+	o.count = (BYTES - 5 * 512) / 8;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+	o.count++;
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
+	cache->drive.ssds = 2;
+	assert_int_equal(fth_gpu_layout_room(cache, &o), 2 * (BYTES - 4096));
+	o.replicated = true;
+	assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - 5 * 512);
+	/* A drive that is smaller than a line. */
+	cache->drive.ssds = 1;
+	cache->drive.blocks = 1;
+	o = at(0, 64);
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
+	o = at(512, 0);
+	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -ERANGE);
 }
 
 /* Striped arrays begin at the same block of each SSD. */
@@ -184,9 +209,10 @@ static void test_elements(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines),	 cmocka_unit_test(test_slots),
-		cmocka_unit_test(test_arrays),	 cmocka_unit_test(test_stripes),
-		cmocka_unit_test(test_elements), cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_lines),	  cmocka_unit_test(test_slots),
+		cmocka_unit_test(test_arrays),	  cmocka_unit_test(test_stripes),
+		cmocka_unit_test(test_elements),  cmocka_unit_test(test_ends),
+		cmocka_unit_test(test_last_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

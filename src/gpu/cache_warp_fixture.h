@@ -159,6 +159,7 @@ static inline void make_cache(struct bed *bed)
 	cache->timeout_ns = 20000000000ull;
 	cache->drive.qps = bed->qps;
 	cache->drive.block_shift = s->block_shift;
+	cache->drive.blocks = (uint64_t)LINES * s->line >> s->block_shift;
 	cache->drive.queues = cache->drive.ssds = s->ssds;
 	cache->ranges[0].words = (uint64_t *)calloc(LINES, 8);
 	cache->ranges[0].lines = LINES;

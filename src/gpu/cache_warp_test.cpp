@@ -264,6 +264,44 @@ static void test_runs(void **state)
 	release_bed(bed);
 }
 
+/* ---- the end of the drive ---- */
+
+#define SHIFTED 3u /* blocks of 512 bytes by which the array begins later */
+
+static void add_to_all(struct client *me, uint32_t lane)
+{
+	uint64_t end = me->bed->elements - SHIFTED * 64;
+
+	for (uint64_t i = me->number * 32 + lane; i < (end + 31) / 32 * 32; i += 64) {
+		struct fth_gpu_value v = fth_gpu_access_(
+			me->bed->cache, 0, (i < end ? i : end - 1) * 8,
+			i < end ? FTH_GPU_OP_ADD : FTH_GPU_OP_PREFETCH, 8, 1, 0);
+
+		note(me->bed, v.rc, i >= end || v.bits == value_of(i + SHIFTED * 64));
+	}
+}
+
+/* An array that does not begin at a line of the drive, and goes to its end. */
+static void test_last_line(void **state)
+{
+	static const struct shape shapes[] = {{9, 4096, 2, 1, 0, false}, {1, 2048, 2, 1, 0, false}};
+
+	(void)state;
+	for (const struct shape &s : shapes) {
+		struct bed *bed = make_bed(&s);
+
+		bed->cache->ranges[0].first_block = SHIFTED;
+		run_clients(bed, add_to_all);
+		all_well(bed);
+		run_clients(bed, flush);
+		all_well(bed);
+		for (uint64_t i = 0; i < bed->elements; i++)
+			assert_int_equal(*on_medium(bed, i, 0),
+					 value_of(i) + (i >= SHIFTED * 64));
+		release_bed(bed);
+	}
+}
+
 /* ---- errors ---- */
 
 static void read_beyond(struct client *me, uint32_t lane)
@@ -338,7 +376,7 @@ int main(void)
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_groups), cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_adds),
 		cmocka_unit_test(test_pins), cmocka_unit_test(test_runs),   cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_no_frame),
+		cmocka_unit_test(test_no_frame), cmocka_unit_test(test_last_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,8 @@ struct bed {
 	struct fth_gpu_view view;
 	const struct shape *shape;
 	struct fth_gpu_cache_state *cache;
-	char *pages; /* 8 KiB for each lane of each warp: what would be GPU memory */
+	uint64_t elements; /* of its array */
+	char *pages;	   /* 8 KiB for each lane of each warp: what would be GPU memory */
 	uint64_t patience;
 	uint32_t wrong;
 	int expected; /* what lanes must be told */
@@ -285,6 +286,14 @@ static inline uint64_t value_of(uint64_t i)
 	return word_of(i / 64, i % 64);
 }
 
+/* Bytes of the array: to the end of the device at most. */
+static inline uint64_t array_bytes(const struct bed *bed, uint32_t line, uint64_t offset)
+{
+	uint64_t room = (bed->view.blocks << bed->view.block_shift) - offset;
+
+	return room < LINES * line ? room : LINES * line;
+}
+
 /* With one array, as the host would describe it. */
 static inline void make_cache(struct bed *bed, uint32_t frames, uint32_t line, uint64_t offset)
 {
@@ -293,7 +302,7 @@ static inline void make_cache(struct bed *bed, uint32_t frames, uint32_t line, u
 		(struct fth_gpu_cache_state *)aligned_alloc(128, sizeof(*cache));
 
 	array.offset = offset;
-	array.count = LINES * line / 8;
+	array.count = bed->elements = array_bytes(bed, line, offset) / 8;
 	memset(cache, 0, sizeof(*cache));
 	assert_int_equal(fth_gpu_layout_check_line(&bed->view, line), 0);
 	fth_gpu_layout_set_lines(cache, &bed->view, line);
@@ -321,21 +330,23 @@ static inline void free_cache(struct bed *bed)
 /* The array as it is on the device. */
 static inline void fill_array(struct bed *bed, uint32_t line, uint64_t offset)
 {
-	uint64_t *words = (uint64_t *)malloc(LINES * line);
+	uint64_t bytes = array_bytes(bed, line, offset), *words = (uint64_t *)malloc(bytes);
 
-	for (uint64_t i = 0; i < LINES * line / 8; i++)
+	for (uint64_t i = 0; i < bytes / 8; i++)
 		words[i] = value_of(i);
-	assert_int_equal(fth_dev_write(bed->service->dev, words, LINES * line, offset), 0);
+	assert_int_equal(fth_dev_write(bed->service->dev, words, bytes, offset), 0);
 	free(words);
 }
 
 static inline void add_and_read(struct client *me, uint32_t lane)
 {
 	struct fth_rng rng = {me->number * 32 + lane};
-	uint64_t elements = (uint64_t)LINES << me->bed->cache->line_shift >> 3;
+	uint64_t elements = me->bed->elements;
 
 	for (uint32_t k = 0; k < me->bed->shape->rounds; k++) {
-		uint64_t i = fth_rng_below(&rng, elements) & ~(uint64_t)1;
+		/* The end too. */
+		uint64_t i =
+			(k ? fth_rng_below(&rng, elements) : elements - 1 - lane) & ~(uint64_t)1;
 		struct fth_gpu_value v =
 			fth_gpu_access_(me->bed->cache, 0, i * 8, FTH_GPU_OP_ADD, 8, 1, 0);
 
@@ -379,8 +390,8 @@ static inline void try_cache(const char *uri, uint32_t line, uint32_t frames, ui
 	run(bed, WARPS, add_and_read);
 	run(bed, WARPS, flush);
 	check_end(bed);
-	assert_int_equal(fth_dev_read(bed->service->dev, words, LINES * line, offset), 0);
-	for (uint64_t i = 0; i < LINES * line / 8; i++)
+	assert_int_equal(fth_dev_read(bed->service->dev, words, bed->elements * 8, offset), 0);
+	for (uint64_t i = 0; i < bed->elements; i++)
 		added += words[i] - value_of(i);
 	assert_int_equal(added, WARPS * 32 * shape.rounds);
 	check_before(bed, offset);

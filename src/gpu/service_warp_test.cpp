@@ -111,6 +111,8 @@ static void test_cache(void **state)
 	(void)state;
 	try_cache("mem:1M", LINE, 9, 0);
 	try_cache("mem:1M", LINE, 3, 512);
+	/* To the end of the device, which is within a line. */
+	try_cache("mem:1M", LINE, 3, BYTES - 63 * LINE - 512);
 }
 
 /* ---- what goes wrong ---- */

@@ -126,7 +126,11 @@ struct fth_gpu_array_opts {
 	 * several SSDs: of their number times the line, and bytes are counted over all of them.
 	 */
 	uint64_t offset;
-	/* Elements; 0: as many as fit. From the offset on, whole lines: -ERANGE beyond the last. */
+	/*
+	 * Elements; 0: as many as fit. Where the drive ends within the last line, what is there of
+	 * that is read and written, and the rest of its bytes have no meaning; but arrays that are
+	 * striped end with whole lines.
+	 */
 	uint64_t count;
 	bool readonly;
 	bool replicated; /* every SSD has the same data; read only */

@@ -192,6 +192,15 @@ FTH_GPU uint64_t fth_gpu_move_block_(const struct fth_gpu_cache_state *cache,
 	return range->first_block + line * cache->blocks_per_line;
 }
 
+/* The blocks of a line that begins there: fewer where the drive ends within an array's last one. */
+FTH_GPU uint32_t fth_gpu_move_blocks_(const struct fth_gpu_cache_state *cache, uint64_t first)
+{
+	uint64_t left = cache->drive.blocks - first;
+
+	/* All of one that begins at the end or beyond: the drive will say what is wrong. */
+	return left - 1 < cache->blocks_per_line - 1 ? (uint32_t)left : cache->blocks_per_line;
+}
+
 FTH_GPU struct fth_nvme_qp *fth_gpu_move_queue_(const struct fth_gpu_cache_state *cache,
 						uint32_t ssd)
 {
@@ -209,16 +218,17 @@ FTH_GPU_CALL void fth_gpu_move_send_(struct fth_gpu_cache_state *cache, uint32_t
 {
 	struct fth_nvme_warp warp = fth_nvme_warp_of(mask);
 	struct fth_nvme_sqe command = {};
-	uint32_t todo = __ballot_sync(mask, move->want && move->id == FTH_NVME_NO_ID);
+	uint32_t todo = __ballot_sync(mask, move->want && move->id == FTH_NVME_NO_ID), bytes = 0;
 
 	if (move->want) {
 		struct fth_gpu_io io = {};
 
 		io.first = fth_gpu_move_block_(cache, move);
-		io.blocks = cache->blocks_per_line;
+		io.blocks = fth_gpu_move_blocks_(cache, io.first);
 		io.opcode = move->opcode;
 		io.memory = fth_gpu_frame_(cache, move->frame);
-		command = fth_gpu_io_command_(&io, 1u << cache->line_shift);
+		bytes = io.blocks << cache->drive.block_shift;
+		command = fth_gpu_io_command_(&io, bytes);
 	}
 	while (todo) {
 		uint32_t ssd = __shfl_sync(mask, move->ssd, __ffs((int)todo) - 1);
@@ -236,8 +246,8 @@ FTH_GPU_CALL void fth_gpu_move_send_(struct fth_gpu_cache_state *cache, uint32_t
 		if (__any_sync(mask, id != FTH_NVME_NO_ID)) {
 			if (cache->drive.bounce)
 				fth_gpu_bounce_out_(&cache->drive, qp, &warp, id,
-						    fth_gpu_frame_(cache, move->frame),
-						    1u << cache->line_shift, &command);
+						    fth_gpu_frame_(cache, move->frame), bytes,
+						    &command);
 			fth_nvme_warp_put(qp, &warp, id, &command);
 			fth_nvme_warp_ring(qp, &warp);
 		}
