@@ -438,9 +438,15 @@ static void timeout_lane(void *arg, uint32_t lane)
 	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
 	struct fth_nvme_sqe command = {};
 	struct fth_nvme_done done;
+	/* The earliest deadline counts, even if other lanes have none. */
 	int rc = fth_nvme_warp_exec(&me->bed->qp, &warp, true, &command, 0,
-				    fth_deadline_ns(20000000), &done, NULL);
+				    lane == 5 ? fth_deadline_ns(20000000) : FTH_NEVER, &done, NULL);
 
+	if (rc != -ETIME)
+		note(me->bed, rc, 1);
+	/* All ids are abandoned by now. */
+	rc = fth_nvme_warp_exec(&me->bed->qp, &warp, true, &command, 0, fth_deadline_ns(20000000),
+				&done, NULL);
 	if (rc != -ETIME)
 		note(me->bed, rc, 1);
 	if (lane == 0)

@@ -15,6 +15,7 @@
  * answer. A lane without a command of its own says so with FTH_NVME_NO_ID or `want` false, and
  * helps the others. Nothing here keeps ids while it waits for more of them: a warp that gets fewer
  * than it asked for submits those first. So nobody waits for an id that will not come back.
+ * Of deadlines the earliest counts, for all lanes; the queue pair is the same in all of them.
  *
  * Where an order between lanes is needed, there is a __syncwarp() between one lane's access and
  * the other's: orders in CUDA's memory model are cumulative across it.
@@ -469,7 +470,7 @@ FTH_WARP bool fth_nvme_warp_await_(struct fth_nvme_qp *qp, const struct fth_nvme
 		/* One lane's clock and one lane's look decide, so that the lanes agree. */
 		*failed = __shfl_sync(warp->mask, fth_load_relaxed_dev32(&qp->failed),
 				      (int)warp->leader);
-		expired = deadline != FTH_NEVER && __any_sync(warp->mask, fth_now_ns() >= deadline);
+		expired = __any_sync(warp->mask, fth_now_ns() >= deadline);
 	}
 }
 
@@ -527,7 +528,7 @@ FTH_WARP int fth_nvme_warp_queue_up_(struct fth_nvme_qp *qp, const struct fth_nv
 		return 0;
 	waiters = __shfl_sync(warp->mask, waiters, (int)warp->leader);
 	__nanosleep(min(FTH_NVME_PAUSE_FIRST * waiters, 16 * FTH_NVME_PAUSE_MOST));
-	if (deadline != FTH_NEVER && __any_sync(warp->mask, fth_now_ns() >= deadline))
+	if (__any_sync(warp->mask, fth_now_ns() >= deadline))
 		return -ETIME;
 	return 0;
 }
