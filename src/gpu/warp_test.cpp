@@ -378,6 +378,55 @@ static void test_status_per_lane(void **state)
 		try_errors(&s);
 }
 
+/* Transfers that one command can not say: none is sent, and the others are. */
+static void unfit_lane(void *arg, uint32_t lane)
+{
+	struct client *me = (struct client *)arg;
+	struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
+	uint32_t two_pages = 8192u >> me->bed->view.block_shift;
+	struct fth_gpu_io io = {};
+	int rc;
+
+	io.opcode = lane % 8 < 4 ? FTH_NVME_READ : FTH_NVME_WRITE;
+	io.blocks = lane % 4 == 1 ? 0 : lane % 4 == 2 ? two_pages + 1 : two_pages;
+	io.memory = me->bed->memory + lane * 8192 + (lane % 4 == 3 ? 8 : 0);
+	rc = fth_gpu_io(&me->bed->view, 0, &warp, true, &io, 0, fth_deadline_ns(PATIENCE));
+	if (rc != (lane % 4 ? -EINVAL : 0))
+		note(me->bed, rc < 0 ? rc : -1, 0);
+	/* Two pages from the middle of one: three. */
+	io.memory = me->bed->memory + lane * 8192 + 512;
+	io.blocks = two_pages;
+	rc = fth_gpu_io(&me->bed->view, 0, &warp, lane < 31, &io, 0, fth_deadline_ns(PATIENCE));
+	if (rc != (lane < 31 ? -EINVAL : 0))
+		note(me->bed, rc < 0 ? rc : -1, 0);
+}
+
+static void try_unfit(uint32_t block_shift)
+{
+	const struct shape s = {6, 0, 0, 1, 16, 1, 1, ~0u, 0, false, false, false, block_shift};
+	struct bed *bed = (struct bed *)aligned_alloc(64, sizeof(*bed));
+	struct client me = {bed, 0, 0}, ctrl = {bed, 0, 0};
+
+	make_bed(bed, &s);
+	assert_int_equal(pthread_create(&ctrl.thread, NULL, ctrl_thread, &ctrl), 0);
+	fixture_run_warp(unfit_lane, &me);
+	fth_store_release_dev32(&bed->control.stop, 1);
+	pthread_join(ctrl.thread, NULL);
+	assert_int_equal(bed->errors, 0);
+	assert_int_equal(bed->counts[0].commands, 8);
+	assert_int_equal(bed->counts[0].errors, 0);
+	check_end(bed);
+	release_bed(bed);
+	free(bed);
+}
+
+static void test_unfit(void **state)
+{
+	(void)state;
+	for (uint32_t shift = 9; shift <= 13; shift += 2)
+		try_unfit(shift);
+}
+
 /* The longest transfer is one of bytes: 32 pages, by a list, and no block more. */
 static void long_lane(void *arg, uint32_t lane)
 {
@@ -578,7 +627,7 @@ int main(void)
 		cmocka_unit_test(test_shapes),	    cmocka_unit_test(test_late_data),
 		cmocka_unit_test(test_status_per_lane), cmocka_unit_test(test_nobody_answers),
 		cmocka_unit_test(test_liar),	    cmocka_unit_test(test_longest),
-		cmocka_unit_test(test_stop_while_held),
+		cmocka_unit_test(test_stop_while_held), cmocka_unit_test(test_unfit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reading and writing blocks from GPU threads, for kernels: what fathom/gpu.h opened, used through
- * the warp functions of fathom/nvme/queue_warp.h. All lanes of warp->mask call together, and no
- * others of their warp meanwhile (src/gpu/README.md, "Lanes that call together").
+ * the warp functions of fathom/nvme/queue_warp.h. All lanes of warp->mask call together; a mask of
+ * lanes that happen to be there comes from fth_warp_together(), not from __activemask()
+ * (src/gpu/README.md, "Lanes that call together").
  *
  * Errors are per lane: what the status says (-ERANGE: no such block), -ETIME, or the queue pair's
  * failure (-ESHUTDOWN: the drive was stopped). After the latter two the buffer may still be
@@ -21,7 +22,7 @@
 /* A transfer of one lane. */
 struct fth_gpu_io {
 	uint64_t first;	 /* block of the queue's SSD */
-	uint32_t blocks; /* how many; all in one page of 4096 bytes, or in two, and in a slot */
+	uint32_t blocks; /* 1 or more; all in one page of 4096 bytes, or in two, or in a slot */
 	uint8_t opcode;	 /* FTH_NVME_READ, FTH_NVME_WRITE, FTH_NVME_FLUSH */
 	void *memory;	 /* in GPU memory, a multiple of 16 */
 };
@@ -95,6 +96,18 @@ FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvm
 	return __shfl_sync(warp->mask, rc, (int)warp->leader);
 }
 
+/*
+ * Can one command say it? A third page would be looked for in a list, which nobody has made: in the
+ * data. By blocks: their bytes may be more than 32 bits hold.
+ */
+FTH_WARP bool fth_gpu_io_fits_(const struct fth_gpu_view *view, const struct fth_gpu_io *io)
+{
+	uint32_t at = (uint32_t)(uint64_t)io->memory % FTH_NVME_PAGE_SIZE;
+	uint32_t room = view->bounce ? view->bounce_slot : 2 * FTH_NVME_PAGE_SIZE - at;
+
+	return at % 16 == 0 && io->blocks - 1 < room >> view->block_shift;
+}
+
 /* fth_nvme_warp_exec() of the transfers, with the drive's slots in between if it has any. */
 FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
 			      const struct fth_nvme_warp *warp, bool want,
@@ -106,8 +119,7 @@ FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_q
 	struct fth_nvme_done done = {0, 0};
 	int rc = 0, taken;
 
-	/* By blocks: their bytes may be more than 32 bits hold. */
-	if (want && moves && view->bounce && io->blocks > view->bounce_slot >> view->block_shift)
+	if (want && moves && !fth_gpu_io_fits_(view, io))
 		rc = -EINVAL;
 	want = want && rc == 0;
 	while (__any_sync(warp->mask, want)) {
@@ -136,7 +148,7 @@ FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_q
 /*
  * One transfer for each lane that wants it, by way of queue pair `queue`, which is the same in all
  * lanes, and wait for all. `hint`: a number that other warps do not have. 0 or an error, per lane;
- * -EINVAL for a transfer that is longer than the drive's slots are.
+ * -EINVAL for one that is not as struct fth_gpu_io says.
  */
 FTH_WARP int fth_gpu_io(const struct fth_gpu_view *view, uint32_t queue,
 			const struct fth_nvme_warp *warp, bool want, const struct fth_gpu_io *io,
