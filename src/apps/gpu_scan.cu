@@ -226,6 +226,8 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 	int rc = work_check_source(from);
 	uint64_t chunks = rc < 0 ? 0 : (from->count * 8 / from->line + job.ahead) / job.ahead;
 
+	if (rc == 0)
+		rc = work_check_target(to, from);
 	if (rc == 0 &&
 	    (from->count != to->count || from->line != to->line || !from->plain != !to->plain))
 		rc = fth_fail(EINVAL, "arrays that do not go together");

@@ -127,6 +127,12 @@ int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a
 	uint32_t ahead = work->opts.ahead < 16 ? work->opts.ahead : 16;
 	int rc = work_check_source(a);
 
+	if (rc == 0)
+		rc = work_check_source(b);
+	if (rc == 0)
+		rc = work_check_target(c, a);
+	if (rc == 0)
+		rc = work_check_target(c, b);
 	if (rc == 0 && (a->count != b->count || a->count != c->count || a->line != b->line ||
 			a->line != c->line || !a->plain != !b->plain || !a->plain != !c->plain ||
 			a->array.cache != b->array.cache))

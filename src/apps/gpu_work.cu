@@ -160,6 +160,15 @@ int work_check_source(const struct fth_gpu_source *source)
 	return 0;
 }
 
+int work_check_target(const struct fth_gpu_source *to, const struct fth_gpu_source *from)
+{
+	int rc = work_check_source(to);
+
+	if (rc == 0 && !to->plain && !from->plain && to->array.words == from->array.words)
+		rc = fth_fail(EINVAL, "through a cache, an array is not overwritten by its own");
+	return rc;
+}
+
 int work_begin(struct fth_gpu_work *work)
 {
 	return fth_gpu_check(cudaMemsetAsync(work->state, 0, sizeof(*work->state), work->stream),

@@ -205,6 +205,7 @@ static void check_arguments(void)
 	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
 	struct bed bed = bed_open(4096);
 	struct fth_gpu_source a = source_of(&bed, 0, false), b = source_of(&bed, 1, true);
+	struct fth_gpu_source c = source_of(&bed, 2, false);
 	struct fth_gpu_accesses none = {FTH_GPU_STRIDED, 1, 100, 7, 0};
 	struct fth_gpu_work *work;
 	uint64_t sum;
@@ -213,6 +214,13 @@ static void check_arguments(void)
 	MUST(fth_gpu_work_open(&opts, &work) == -EINVAL);
 	MUST(fth_gpu_vector_add(bed.work, &a, &a, &b) == -EINVAL);
 	MUST(fth_gpu_scan(bed.work, &a, &b) == -EINVAL);
+	/* In place through a cache, and elements that are not told of all alike. */
+	MUST(fth_gpu_scan(bed.work, &a, &a) == -EINVAL);
+	MUST(fth_gpu_vector_add(bed.work, &c, &a, &a) == -EINVAL);
+	c.element = 4;
+	MUST(fth_gpu_vector_add(bed.work, &a, &a, &c) == -EINVAL);
+	MUST(fth_gpu_vector_add(bed.work, &a, &c, &a) == -EINVAL);
+	MUST(fth_gpu_scan(bed.work, &a, &c) == -EINVAL);
 	MUST(fth_gpu_access_run(bed.work, &a, &none, &sum) == -EINVAL);
 	OK(fth_gpu_work_tune(bed.work, 0, 1));
 	b.line = 512;

@@ -41,6 +41,12 @@ int work_end(struct fth_gpu_work *work, const char *what, uint64_t *sum);
 /* -EINVAL unless the arrays are as doc says: elements of 8 bytes, lines that suit. */
 int work_check_source(const struct fth_gpu_source *source);
 
+/*
+ * The same for one that is written from another. Through a cache they are two: a line that is to be
+ * overwritten is not there to be read, and the warp that waits for it has it.
+ */
+int work_check_target(const struct fth_gpu_source *to, const struct fth_gpu_source *from);
+
 /* The kernels that use a cache, for their registers. */
 const void *work_add_kernel(void);
 const void *work_reduce_kernel(void);

@@ -115,8 +115,8 @@ int fth_gpu_work_registers(enum fth_gpu_work_kernel kernel);
 
 /*
  * c = a + b, doubles, as fth_vectoradd_run(). All have as many elements and the same line; through
- * caches, a and b are in one. No line of c is read that is overwritten whole. Much of c may still
- * be dirty: flush its cache.
+ * caches, a and b are in one, and c is neither of them. No line of c is read that is overwritten
+ * whole. Much of c may still be dirty: flush its cache. After an error, what is in c has no meaning.
  */
 int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a,
 		       const struct fth_gpu_source *b, const struct fth_gpu_source *c);
@@ -127,8 +127,9 @@ int fth_gpu_reduce(struct fth_gpu_work *work, const struct fth_gpu_source *a, ui
 /*
  * Element i of `to` becomes the sum of elements 0 to i of `from`, uint64_t, modulo 2^64. One pass:
  * a chunk's sum is told as soon as it is known, and a chunk adds up those before it (D. Merrill and
- * M. Garland, Single-pass parallel prefix scan with decoupled look-back, 2016). -ENOSPC for more
- * chunks than the options allowed.
+ * M. Garland, Single-pass parallel prefix scan with decoupled look-back, 2016). Through caches they
+ * are two arrays. -ENOSPC for more chunks than the options allowed. After an error, what is in `to`
+ * has no meaning.
  */
 int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		 const struct fth_gpu_source *to);
