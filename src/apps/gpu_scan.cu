@@ -160,7 +160,8 @@ template <class A> FTH_GPU int scan_line(const A &from, const A &to, uint64_t li
 	if (rc < 0)
 		return rc;
 	rc = scan_into(from, line, out.data, n, carry);
-	lines_unpin(to, line, out, true);
+	/* Of one that was not overwritten whole some may be changed. */
+	lines_unpin(to, line, out, rc == 0 || !out.fresh);
 	return rc;
 }
 

@@ -79,7 +79,8 @@ template <class A> FTH_GPU int add_line(const A &a, const A &b, const A &c, uint
 	if (rc < 0)
 		return rc;
 	rc = fill_line(a, b, line, to.data, n);
-	lines_unpin(c, line, to, true);
+	/* Of one that was not overwritten whole some may be changed. */
+	lines_unpin(c, line, to, rc == 0 || !to.fresh);
 	return rc;
 }
 

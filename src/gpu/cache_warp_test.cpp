@@ -222,6 +222,40 @@ static void test_pins(void **state)
 	release_bed(bed);
 }
 
+/* A line that is pinned to be overwritten, and let go without. */
+static void pin_in_vain(struct client *me, uint32_t lane)
+{
+	struct bed *bed = me->bed;
+	struct fth_gpu_value v;
+
+	for (uint64_t line = 0; line < 8; line++) {
+		struct fth_gpu_pin pin = fth_gpu_pin_(bed->cache, ~0u, 0, line, FTH_GPU_OVERWRITE);
+
+		note(bed, pin.rc, pin.fresh != 0);
+		((uint64_t *)pin.data)[lane] = lane;
+		fth_gpu_unpin_(bed->cache, ~0u, 0, line, pin, false);
+	}
+	v = fth_gpu_access_(bed->cache, 0, (5 * 64 + lane) * 8, FTH_GPU_OP_GET, 8, 0, 0);
+	note(bed, v.rc, v.bits == value_of(5 * 64 + lane));
+}
+
+static void test_pinned_in_vain(void **state)
+{
+	static const struct shape s = {2, 512, 1, 1, 0, false};
+	struct bed *bed = make_bed(&s);
+
+	(void)state;
+	run_clients(bed, pin_in_vain);
+	all_well(bed);
+	run_clients(bed, flush);
+	all_well(bed);
+	assert_int_equal(count_of(bed, FTH_GPU_WRITE_BACKS), 0);
+	assert_int_equal(count_of(bed, FTH_GPU_EVICTIONS), 0);
+	for (uint64_t i = 0; i < bed->elements; i++)
+		assert_int_equal(*on_medium(bed, i, 0), value_of(i));
+	release_bed(bed);
+}
+
 /* Runs that begin and end anywhere. */
 static void copy_runs(struct client *me, uint32_t lane)
 {
@@ -375,8 +409,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads),  cmocka_unit_test(test_groups), cmocka_unit_test(test_mixed),
 		cmocka_unit_test(test_adds),
-		cmocka_unit_test(test_pins), cmocka_unit_test(test_runs),   cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_no_frame), cmocka_unit_test(test_last_line),
+		cmocka_unit_test(test_pins), cmocka_unit_test(test_runs), cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_pinned_in_vain), cmocka_unit_test(test_no_frame),
+		cmocka_unit_test(test_last_line),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

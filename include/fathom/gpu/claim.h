@@ -53,14 +53,6 @@ FTH_GPU struct fth_gpu_want fth_gpu_claim_want_(struct fth_gpu_cache_state *cach
 	return want;
 }
 
-/* The line is as it was before it was claimed; its frame, if there is one, is anyone's. */
-FTH_GPU void fth_gpu_unclaim_(struct fth_gpu_cache_state *cache, const struct fth_gpu_want *want)
-{
-	if (want->frame != FTH_GPU_NO_FRAME)
-		fth_gpu_free_frame_(cache, want->frame, want->version);
-	fth_add_acqrel_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
-}
-
 /* All 32 lanes; those that say `mine` want to overwrite their line, each another. */
 FTH_GPU_CALL struct fth_gpu_claim fth_gpu_claim_(struct fth_gpu_cache_state *cache, uint32_t array,
 						 uint64_t line, bool mine)
@@ -82,7 +74,7 @@ FTH_GPU_CALL struct fth_gpu_claim fth_gpu_claim_(struct fth_gpu_cache_state *cac
 	}
 	/* The others claim nothing; one may have got a frame in the end. */
 	if (want.owner)
-		fth_gpu_unclaim_(cache, &want);
+		fth_gpu_disown_(cache, &want);
 	__syncwarp();
 	return claim;
 }
@@ -99,7 +91,7 @@ FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_
 		return;
 	want = fth_gpu_claim_want_(cache, array, line, claim);
 	if (!filled) {
-		fth_gpu_unclaim_(cache, &want);
+		fth_gpu_disown_(cache, &want);
 		return;
 	}
 	fth_gpu_dirties_(cache);

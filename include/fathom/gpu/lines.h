@@ -54,14 +54,22 @@ FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, b
 						  FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
 }
 
+/* The owner steps back: the line is as it was before, and its frame, if there is one, anyone's. */
+FTH_GPU void fth_gpu_disown_(struct fth_gpu_cache_state *cache, const struct fth_gpu_want *want)
+{
+	if (want->frame != FTH_GPU_NO_FRAME)
+		fth_gpu_free_frame_(cache, want->frame, want->version);
+	fth_add_release_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
+}
+
 /* The owner gives up: the line is as it was. `lost`: a transfer may still come to the frame. */
 FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want,
 			      int error, uint32_t status, bool lost)
 {
 	fth_gpu_note_(cache, error, status, want->array, want->line, false);
-	if (want->frame != FTH_GPU_NO_FRAME && !lost)
-		fth_gpu_free_frame_(cache, want->frame, want->version);
-	fth_add_release_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
+	if (lost)
+		want->frame = FTH_GPU_NO_FRAME;
+	fth_gpu_disown_(cache, want);
 	want->frame = FTH_GPU_NO_FRAME;
 	want->owner = false;
 	want->rc = error;

@@ -146,7 +146,10 @@ FTH_GPU_CALL struct fth_gpu_pin fth_gpu_pin_(struct fth_gpu_cache_state *cache, 
 	return pin;
 }
 
-/* Let go, all lanes of mask together. `changed` is the same in all of them. */
+/*
+ * Let go, all lanes of mask together. `changed` is the same in all of them. A line that was to be
+ * overwritten, and was not, is as it was before.
+ */
 FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mask, uint32_t array,
 				 uint64_t line, struct fth_gpu_pin pin, bool changed)
 {
@@ -156,18 +159,19 @@ FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mas
 	if ((int)fth_warp_lane() != __ffs((int)mask) - 1)
 		return;
 	want.word = &cache->ranges[array].words[line];
-	if (pin.fresh || changed)
+	want.frame = (uint32_t)((uint64_t)(pin.data - cache->data) >> cache->line_shift);
+	want.version = pin.fresh - 1;
+	if (changed)
 		fth_gpu_dirties_(cache);
-	if (pin.fresh) {
-		want.frame = (uint32_t)((uint64_t)(pin.data - cache->data) >> cache->line_shift);
-		want.version = pin.fresh - 1;
+	if (pin.fresh && changed)
 		fth_gpu_publish_(&want, FTH_LINE_DIRTY, false);
-	} else if (changed) {
+	else if (pin.fresh)
+		fth_gpu_disown_(cache, &want);
+	else if (changed)
 		fth_line_unref_dirty(want.word);
-	} else {
+	else
 		/* release: our reads are done before the frame may be another line's. */
 		fth_add_release_dev64(want.word, (uint64_t)0 - FTH_LINE_ONE);
-	}
 }
 
 #endif
