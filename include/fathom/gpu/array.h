@@ -104,13 +104,15 @@ template <typename T> FTH_GPU int fth_gpu_set(const struct fth_gpu_array &a, uin
 
 /* ---- atomics on elements of 4 and 8 bytes; *old may be NULL ---- */
 
-template <typename T>
-FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, enum fth_gpu_op op, T value,
-			    T expected, T *old)
+template <enum fth_gpu_op op, typename T>
+FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, T value, T expected, T *old)
 {
 	struct fth_gpu_value found;
 
 	static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are for 4 and 8 bytes");
+	static_assert((T)0.5 == (T)0, "atomics are for integers");
+	static_assert(op != FTH_GPU_OP_MIN || (T)-1 > (T)0,
+		      "a minimum is of integers without a sign");
 	if (i >= a.count)
 		return -ERANGE;
 	found = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), op, sizeof(T), value,
@@ -120,30 +122,30 @@ FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, enum fth_
 	return found.rc;
 }
 
-/* Integers without a sign. */
+/* Integers; of those with a sign there is no minimum. */
 template <typename T>
 FTH_GPU int fth_gpu_add(const struct fth_gpu_array &a, uint64_t i, T amount, T *old)
 {
-	return fth_gpu_atomic_(a, i, FTH_GPU_OP_ADD, amount, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_ADD>(a, i, amount, (T)0, old);
 }
 
 template <typename T>
 FTH_GPU int fth_gpu_xor(const struct fth_gpu_array &a, uint64_t i, T bits, T *old)
 {
-	return fth_gpu_atomic_(a, i, FTH_GPU_OP_XOR, bits, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_XOR>(a, i, bits, (T)0, old);
 }
 
 template <typename T>
 FTH_GPU int fth_gpu_min(const struct fth_gpu_array &a, uint64_t i, T value, T *old)
 {
-	return fth_gpu_atomic_(a, i, FTH_GPU_OP_MIN, value, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_MIN>(a, i, value, (T)0, old);
 }
 
 /* *expected becomes what was found: it was swapped if that is what it was. */
 template <typename T>
 FTH_GPU int fth_gpu_cas(const struct fth_gpu_array &a, uint64_t i, T *expected, T desired)
 {
-	return fth_gpu_atomic_(a, i, FTH_GPU_OP_CAS, desired, *expected, expected);
+	return fth_gpu_atomic_<FTH_GPU_OP_CAS>(a, i, desired, *expected, expected);
 }
 
 /* ---- lines ---- */
