@@ -23,12 +23,10 @@ struct fth_gpu_pin {
 /* In place of a line's number: none. (Not UINT64_MAX: kernels come to that by counting down.) */
 #define FTH_GPU_NO_LINE ((uint64_t)1 << 63)
 
-/* Is a line in the array? Of any number: what is shifted right does not run over. */
+/* Is a line in the array, which is not empty? Of any number: shifted left, it could run over. */
 FTH_GPU bool fth_gpu_has_line_(const struct fth_gpu_array &a, uint64_t line)
 {
-	uint32_t shift = a.line_shift - a.element_shift;
-
-	return line < (a.count + ((uint64_t)1 << shift) - 1) >> shift;
+	return line <= (a.count - 1) >> (a.line_shift - a.element_shift);
 }
 
 /* Where byte `byte` of an array is, if its line is where the word says. */
