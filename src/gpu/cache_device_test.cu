@@ -254,6 +254,7 @@ static void test_rows(void)
 /* What the host changes is seen after the cache was emptied; what is wrong is refused. */
 static void test_host(void)
 {
+	static const uint64_t counts[] = {1000, 0};
 	struct fth_gpu_cache_opts bad = FTH_GPU_CACHE_OPTS_INIT;
 	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
 	struct bed_opts opts = bed_defaults();
@@ -281,17 +282,20 @@ static void test_host(void)
 	read_one_line<<<1, 256, 0, bed.stream>>>(bed.a, bed.report);
 	report = bed_finish(&bed);
 	MUST(report.wrong == 256 && report.failed == 0);
-	/* An array on part of the drive. */
+	/* An array on part of the drive; and one to its end, which is within a line. */
 	array.offset = 512 * 3;
-	array.count = 1000;
-	OK(fth_gpu_cache_array(bed.cache, 8, &array, &part));
-	for (uint64_t i = 0; i < 1000; i++)
+	for (uint64_t i = 0; i < bed.a.count - 192; i++)
 		*bed_on_medium(&bed, i + 192, 0) = bed_value(i);
 	bed_push(&bed);
-	bed_clear(&bed);
-	bed_read_all<<<1, 256, 0, bed.stream>>>(part, bed.report);
-	report = bed_finish(&bed);
-	BED_ALL_WELL(report);
+	for (uint64_t count : counts) {
+		array.count = count;
+		OK(fth_gpu_cache_array(bed.cache, 8, &array, &part));
+		MUST(part.count == (count ? count : bed.a.count - 192));
+		bed_clear(&bed);
+		bed_read_all<<<4, 256, 0, bed.stream>>>(part, bed.report);
+		report = bed_finish(&bed);
+		BED_ALL_WELL(report);
+	}
 	bed_close(&bed);
 	printf("host: emptying shows what the host changed\n");
 }
