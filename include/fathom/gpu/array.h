@@ -169,7 +169,9 @@ FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_array &a, uint64_t i)
 /*
  * A warp's cursor: it keeps the line of its last access pinned, so that accesses within a line are
  * plain loads and stores (BaM 7.2.2). All 32 lanes call, with the same line. Close it; it holds a
- * frame until then, and a warp that holds one must not wait for others that wait for frames.
+ * frame until then, and a warp that holds one must not wait for others that wait for frames. A line
+ * that was not there and is to be overwritten is nobody else's until the cursor leaves it: who reads
+ * it meanwhile waits, and this warp would for itself, until the timeout.
  */
 struct fth_gpu_cursor {
 	uint64_t line; /* FTH_GPU_NO_LINE: none */
