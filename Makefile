@@ -19,7 +19,7 @@ configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
-	check-layers check-headers bench bench-gpu plots fuzz \
+	check-layers check-headers bench bench-gpu gpu plots fuzz \
 	format install uninstall clean help deps-build deps-check
 
 all: build
@@ -88,6 +88,8 @@ bench: build ## run the benchmarks, or those named in BENCH="a b"
 
 bench-gpu: build ## run the benchmarks of GPU threads; JSON in build/gpu-*.json, a table at the end
 	@scripts/gpu.sh bench build || test $$? = 77
+
+gpu: check-gpu bench-gpu ## build, check and time all that needs a GPU, in one go
 
 plots: ## draw doc/figures from the lines of JSON in doc/data
 	@$(call deps,plots)
