@@ -328,6 +328,15 @@ def draw_iops(points, path):
 # ---- where time goes ----
 
 
+def unit(bar):
+    """What a workload's bars are measured in: zero copy's time; where there is none, its own."""
+    return bar.get("whole") or sum(bar[part] for part in PARTS) or 1.0
+
+
+def duration(seconds):
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1000:.3g} ms"
+
+
 class TimeAxes:
     left, top, bottom = 60, 88, 330
     bar, gap, between = 22, 14, 34  # widths: of a bar, between workloads, between groups
@@ -335,7 +344,7 @@ class TimeAxes:
 
     def __init__(self, bars):
         all_bars = [b for group in bars.values() for b in group.values()]
-        self.most = max(max(sum(b[p] for p in PARTS), b.get("whole", 0)) for b in all_bars) or 1.0
+        self.most = max(max(sum(b[p] for p in PARTS) / unit(b), 1.0) for b in all_bars)
         self.step = nice_step(self.most)
         self.high = self.step * math.ceil(self.most / self.step - 1e-9)
         self.width = sum(self.group_width(g) for g in bars.values()) + self.between * len(bars)
@@ -345,38 +354,41 @@ class TimeAxes:
         return self.bar * (2 if "whole" in bar else 1)
 
     def slot(self, name, bar):
-        """The width of a workload: of its bars, or of its name."""
-        return max(self.bars_width(bar), self.letter * len(name))
+        """The width of a workload: of its bars and how long it took, or of its name."""
+        return max(self.bars_width(bar) + 2 * self.gap, self.letter * len(name))
 
     def group_width(self, group):
         slots = sum(self.slot(name, bar) for name, bar in group.items())
         return slots + self.gap * (len(group) - 1)
 
-    def y(self, seconds):
-        return self.bottom - seconds / self.high * (self.bottom - self.top)
+    def y(self, share):
+        return self.bottom - share / self.high * (self.bottom - self.top)
 
     def draw(self, svg):
         for k in range(round(self.high / self.step) + 1):
             y = self.y(k * self.step)
             svg.line(self.left, y, self.right, y, "line faint" if k == 0 else "line grid")
             svg.text(self.left - 8, y + 4.5, f"{k * self.step:.10g}", anchor="end")
-        svg.text(14, self.top - 14, "seconds")
+        svg.text(14, self.top - 14, "of zero copy's time")
 
 
-def draw_part(svg, axes, x, kind, name, begin, end):
+def draw_part(svg, axes, x, kind, name, begin, end, one):
+    """From `begin` to `end` seconds; `one` of them are as high as 1."""
     hover = f"<title>{escape(name)}: {end - begin:.3g} s</title>"
-    top, height = axes.y(end), axes.y(begin) - axes.y(end)
+    top, height = axes.y(end / one), axes.y(begin / one) - axes.y(end / one)
     svg.add("rect", f"bar {kind}", hover, x=x + 1.0, y=top, width=axes.bar - 2, height=height)
 
 
 def draw_bar(svg, axes, x, bar, name):
-    """Ours, in parts from below, and the whole of zero copy beside it."""
-    done = 0.0
+    """Ours, in parts from below, and the whole of zero copy beside it; above, how long ours took."""
+    done, one = 0.0, unit(bar)
     for part in PARTS:
-        draw_part(svg, axes, x, part, f"{name}, {part}", done, done + bar[part])
+        draw_part(svg, axes, x, part, f"{name}, {part}", done, done + bar[part], one)
         done += bar[part]
+    middle, top = x + axes.bars_width(bar) / 2, axes.y(max(done / one, 1.0))
+    svg.text(middle, top - 6, duration(done), "ink", anchor="middle")
     if "whole" in bar:
-        draw_part(svg, axes, x + axes.bar, "whole", f"{name}, zero copy", 0.0, bar["whole"])
+        draw_part(svg, axes, x + axes.bar, "whole", f"{name}, zero copy", 0.0, bar["whole"], one)
 
 
 def draw_groups(svg, axes, bars):
