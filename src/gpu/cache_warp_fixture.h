@@ -184,27 +184,15 @@ static inline struct bed *make_bed(const struct shape *s)
 	return bed;
 }
 
-static inline void *client_thread(void *arg)
-{
-	fixture_run_warp(
-		[](void *arg, uint32_t lane) {
-			struct client *me = (struct client *)arg;
-
-			fixture_number_warp(me->number);
-			me->body(me, lane);
-		},
-		arg);
-	return NULL;
-}
-
 static inline void run_clients(struct bed *bed, void (*body)(struct client *me, uint32_t lane))
 {
 	struct client clients[CLIENTS_MAX];
 
 	for (uint32_t i = 0; i < bed->shape->clients; i++) {
 		clients[i] = {bed, i, 0, body};
-		assert_int_equal(
-			pthread_create(&clients[i].thread, NULL, client_thread, &clients[i]), 0);
+		assert_int_equal(pthread_create(&clients[i].thread, NULL,
+						fixture_client_thread<struct client>, &clients[i]),
+				 0);
 	}
 	for (uint32_t i = 0; i < bed->shape->clients; i++)
 		pthread_join(clients[i].thread, NULL);

@@ -31,6 +31,33 @@ static struct fth_gpu_drive_opts small(void)
 	return opts;
 }
 
+/* A drive, and a cache on it. */
+struct rig {
+	struct fth_gpu_drive *drive;
+	struct fth_gpu_cache *cache;
+};
+
+static struct rig open_rig(const char *uri, uint32_t timeout_ms)
+{
+	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_opts opts = small();
+	struct rig rig;
+
+	cache_opts.bytes = 1u << 14;
+	cache_opts.timeout_ms = timeout_ms;
+	fake_cuda_reset(0);
+	assert_int_equal(fth_gpu_drive_open_uri(uri, &opts, &rig.drive), 0);
+	assert_int_equal(fth_gpu_cache_open(rig.drive, &cache_opts, &rig.cache), 0);
+	return rig;
+}
+
+static void close_rig(struct rig *rig)
+{
+	assert_int_equal(fth_gpu_cache_close(rig->cache), 0);
+	assert_int_equal(fth_gpu_drive_close(rig->drive), 0);
+	assert_true(fake_cuda_clean());
+}
+
 static int first_error(int rc, int next)
 {
 	return rc < 0 ? rc : next;
@@ -204,30 +231,20 @@ static void test_full(void **state)
 /* One that still runs is neither taken for a new one nor for none. */
 static void test_end(void **state)
 {
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts opts = small();
-	struct fth_gpu_cache *cache = NULL;
-	struct fth_gpu_drive *drive;
+	struct rig rig = open_rig("gpu:host?bytes=64K", PATIENCE_MS);
 	struct fth_gpu_array a;
 
 	(void)state;
-	cache_opts.bytes = 1u << 14;
-	cache_opts.timeout_ms = PATIENCE_MS;
-	fake_cuda_reset(0);
-	assert_int_equal(fth_gpu_drive_open(&opts, &drive), 0);
-	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
 	fake_cuda.never_ends = true;
-	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), -ETIME);
-	assert_int_equal(fth_gpu_drive_stop(drive), -ETIME);
-	assert_int_equal(fth_gpu_drive_start(drive), -ETIME);
-	assert_int_equal(fth_gpu_drive_close(drive), -ETIME);
+	assert_int_equal(fth_gpu_cache_array(rig.cache, 8, NULL, &a), -ETIME);
+	assert_int_equal(fth_gpu_drive_stop(rig.drive), -ETIME);
+	assert_int_equal(fth_gpu_drive_start(rig.drive), -ETIME);
+	assert_int_equal(fth_gpu_drive_close(rig.drive), -ETIME);
 	fake_cuda.never_ends = false;
-	assert_int_equal(fth_gpu_drive_start(drive), 0);
+	assert_int_equal(fth_gpu_drive_start(rig.drive), 0);
 	assert_int_equal(fake_cuda.controllers, 1);
-	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
-	assert_int_equal(fth_gpu_cache_close(cache), 0);
-	assert_int_equal(fth_gpu_drive_close(drive), 0);
-	assert_true(fake_cuda_clean());
+	assert_int_equal(fth_gpu_cache_array(rig.cache, 8, NULL, &a), 0);
+	close_rig(&rig);
 }
 
 /* A cache that was opened while its drive could not start again. */
@@ -268,68 +285,48 @@ static bool flushing(void)
 /* As long as lines are written it is waited for, and not for longer. */
 static void test_flush(void **state)
 {
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts opts = small();
-	struct fth_gpu_cache *cache;
-	struct fth_gpu_drive *drive;
+	struct rig rig = open_rig("mem:1M", 10);
 	struct fth_gpu_array a;
 
 	(void)state;
-	cache_opts.bytes = 1u << 14;
-	cache_opts.timeout_ms = 10;
-	fake_cuda_reset(0);
-	assert_int_equal(fth_gpu_drive_open_uri("mem:1M", &opts, &drive), 0);
-	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
-	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
+	assert_int_equal(fth_gpu_cache_array(rig.cache, 8, NULL, &a), 0);
 	fake_cuda.slow = flushing;
 	flush.cache = a.cache; /* GPU memory is memory here */
 	flush.writes = true;
 	flush.end = fth_deadline_ns(200000000);
-	assert_int_equal(fth_gpu_cache_flush(cache), 0);
+	assert_int_equal(fth_gpu_cache_flush(rig.cache), 0);
 	flush.writes = false;
 	flush.end = fth_deadline_ns(20000000000);
-	assert_int_equal(fth_gpu_cache_flush(cache), -ETIME);
+	assert_int_equal(fth_gpu_cache_flush(rig.cache), -ETIME);
 	assert_true(fth_now_ns() < flush.end);
 	flush.end = 0;
-	assert_int_equal(fth_gpu_cache_close(cache), 0);
-	assert_int_equal(fth_gpu_drive_close(drive), 0);
-	assert_true(fake_cuda_clean());
+	close_rig(&rig);
 }
 
 /* Frames that the drive may still come to are used again only after it was stopped. */
 static void test_empty(void **state)
 {
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts opts = small();
-	struct fth_gpu_cache *cache;
-	struct fth_gpu_drive *drive;
+	struct rig rig = open_rig("gpu:host?bytes=64K", PATIENCE_MS);
 	struct fth_gpu_array a;
 	unsigned before;
 
 	(void)state;
-	cache_opts.bytes = 1u << 14;
-	cache_opts.timeout_ms = PATIENCE_MS;
-	fake_cuda_reset(0);
-	assert_int_equal(fth_gpu_drive_open(&opts, &drive), 0);
-	assert_int_equal(fth_gpu_cache_open(drive, &cache_opts, &cache), 0);
-	assert_int_equal(fth_gpu_cache_array(cache, 8, NULL, &a), 0);
+	assert_int_equal(fth_gpu_cache_array(rig.cache, 8, NULL, &a), 0);
 	before = fake_cuda.starts;
-	assert_int_equal(fth_gpu_cache_empty(cache), 0);
+	assert_int_equal(fth_gpu_cache_empty(rig.cache), 0);
 	assert_int_equal(fake_cuda.starts, before);
 	a.cache->stats[3][FTH_GPU_LOST_FRAMES] = 1;
 	a.words[0] = 1;
 	fake_cuda.never_ends = true;
-	assert_int_equal(fth_gpu_cache_empty(cache), -ETIME);
+	assert_int_equal(fth_gpu_cache_empty(rig.cache), -ETIME);
 	assert_int_equal(a.words[0], 1);
 	fake_cuda.never_ends = false;
-	assert_int_equal(fth_gpu_drive_start(drive), 0);
+	assert_int_equal(fth_gpu_drive_start(rig.drive), 0);
 	before = fake_cuda.starts;
-	assert_int_equal(fth_gpu_cache_empty(cache), 0);
+	assert_int_equal(fth_gpu_cache_empty(rig.cache), 0);
 	assert_int_equal(fake_cuda.starts, before + 1);
 	assert_int_equal(a.words[0], 0);
-	assert_int_equal(fth_gpu_cache_close(cache), 0);
-	assert_int_equal(fth_gpu_drive_close(drive), 0);
-	assert_true(fake_cuda_clean());
+	close_rig(&rig);
 }
 
 /* ---- options ---- */

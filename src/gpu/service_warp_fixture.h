@@ -130,19 +130,6 @@ static inline void close_bed(struct bed *bed)
 	free(bed);
 }
 
-static inline void *client_thread(void *arg)
-{
-	fixture_run_warp(
-		[](void *arg, uint32_t lane) {
-			struct client *me = (struct client *)arg;
-
-			fixture_number_warp(me->number);
-			me->body(me, lane);
-		},
-		arg);
-	return NULL;
-}
-
 static inline void run(struct bed *bed, uint32_t warps,
 		       void (*body)(struct client *me, uint32_t lane))
 {
@@ -151,8 +138,9 @@ static inline void run(struct bed *bed, uint32_t warps,
 	bed->wrong = 0;
 	for (uint32_t i = 0; i < warps; i++) {
 		clients[i] = {bed, i, 0, body};
-		assert_int_equal(
-			pthread_create(&clients[i].thread, NULL, client_thread, &clients[i]), 0);
+		assert_int_equal(pthread_create(&clients[i].thread, NULL,
+						fixture_client_thread<struct client>, &clients[i]),
+				 0);
 	}
 	for (uint32_t i = 0; i < warps; i++)
 		pthread_join(clients[i].thread, NULL);

@@ -313,4 +313,18 @@ static inline void fixture_run_warp(void (*body)(void *arg, uint32_t lane), void
 	free(warp);
 }
 
+/* A thread that is a warp: a Client has a number, and a body for each lane. */
+template <typename Client> static inline void *fixture_client_thread(void *arg)
+{
+	fixture_run_warp(
+		[](void *arg, uint32_t lane) {
+			Client *me = (Client *)arg;
+
+			fixture_number_warp(me->number);
+			me->body(me, lane);
+		},
+		arg);
+	return NULL;
+}
+
 #endif
