@@ -210,12 +210,10 @@ FTH_GPU bool fth_gpu_cursor_try_(const struct fth_gpu_array &a, struct fth_gpu_c
 	uint64_t word = 0;
 
 	if (fth_warp_lane() == 0) {
-		/* acquire: stops the data from being read before. */
-		word = fth_gpu_ref_(a.words[line])
-			       .fetch_add(FTH_LINE_ONE, cuda::memory_order_acquire);
+		word = fth_line_ref(&a.words[line], 1);
+		/* relaxed: nothing was done under it. */
 		if (!fth_gpu_is_hot_(word))
-			fth_gpu_ref_(a.words[line])
-				.fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_relaxed);
+			fth_add_relaxed_dev64(&a.words[line], (uint64_t)0 - FTH_LINE_ONE);
 	}
 	__syncwarp();
 	word = __shfl_sync(~0u, word, 0);

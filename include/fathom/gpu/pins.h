@@ -37,23 +37,11 @@ FTH_GPU uint8_t *fth_gpu_place_(const struct fth_gpu_array &a, uint64_t word, ui
 	return a.data + ((uint64_t)fth_line_frame(word) << a.line_shift) + offset;
 }
 
-#ifndef FTH_WARP_ON_HOST
-/* For orders that fathom/hd/atomic.h does not have, where they make a difference. */
-FTH_GPU cuda::atomic_ref<uint64_t, cuda::thread_scope_device> fth_gpu_ref_(uint64_t &word)
-{
-	return cuda::atomic_ref<uint64_t, cuda::thread_scope_device>(word);
-}
-#endif
-
 /* One lane drops a reference under which nothing was changed. */
 FTH_GPU void fth_gpu_end_read_(uint64_t *word)
 {
 	/* release: what was read was read before the frame may be another line's. */
-#ifdef FTH_WARP_ON_HOST
-	fth_add_acqrel_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
-#else
-	fth_gpu_ref_(*word).fetch_add((uint64_t)0 - FTH_LINE_ONE, cuda::memory_order_release);
-#endif
+	fth_add_release_dev64(word, (uint64_t)0 - FTH_LINE_ONE);
 }
 
 /* Own or hold the line, as its word is now. */
@@ -168,8 +156,7 @@ FTH_GPU_CALL void fth_gpu_unpin_(struct fth_gpu_cache_state *cache, uint32_t mas
 	else if (changed)
 		fth_line_unref_dirty(want.word);
 	else
-		/* release: our reads are done before the frame may be another line's. */
-		fth_add_release_dev64(want.word, (uint64_t)0 - FTH_LINE_ONE);
+		fth_gpu_end_read_(want.word);
 }
 
 #endif
