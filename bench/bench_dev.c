@@ -183,8 +183,8 @@ static int fill_peer_half(struct bench *b)
 
 	for (uint64_t at = 0; rc == 0 && at < half && !fth_cli_stopped(); at += step) {
 		fth_cli_progress("filling", half + at, 2 * half);
-		rc = fth_dev_write(b->load.dev, buf, half - at < step ? half - at : step,
-				   half + at);
+		rc = fth_dev_write(b->load.dev, buf, half - at < step ? half - at : step, half + at,
+				   FTH_DEV_TIMEOUT);
 	}
 	fth_cli_progress_end();
 	fth_dev_buf_free(b->load.dev, buf, step);
@@ -214,7 +214,7 @@ static int fill(struct bench *b)
 
 	if (rc == 0)
 		rc = fill_peer_half(b);
-	return rc < 0 ? rc : fth_dev_flush(b->load.dev);
+	return rc < 0 ? rc : fth_dev_flush(b->load.dev, FTH_DEV_TIMEOUT);
 }
 
 static int verify(struct bench *b)

@@ -77,7 +77,7 @@ static int fill_medium(struct fth_dev *dev, uint64_t block)
 	for (uint64_t b = 0; rc == 0 && b < blocks; b++) {
 		for (uint64_t i = 0; i < block / 8; i++)
 			words[i] = word_of(b, i);
-		rc = fth_dev_write(dev, words, block, b * block);
+		rc = fth_dev_write(dev, words, block, b * block, FTH_DEV_TIMEOUT);
 	}
 	free(words);
 	return rc;

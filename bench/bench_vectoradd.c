@@ -194,9 +194,9 @@ static int spoil(struct bench *b)
 		memset(junk, 0xa5, step);
 	for (uint64_t at = 0; at < b->size && rc == 0; at += step)
 		rc = fth_dev_write(b->scratch.dev, junk, b->size - at < step ? b->size - at : step,
-				   2 * b->size + at);
+				   2 * b->size + at, FTH_DEV_TIMEOUT);
 	fth_dev_buf_free(b->scratch.dev, junk, step);
-	return rc < 0 ? rc : fth_dev_flush(b->scratch.dev);
+	return rc < 0 ? rc : fth_dev_flush(b->scratch.dev, FTH_DEV_TIMEOUT);
 }
 
 static int verify(struct bench *b)

@@ -181,5 +181,5 @@ int gpufile_fill(struct fth_dev *dev, const struct gpufile_order *order, unsigne
 	struct fill fill = {dev, order, threads, watch};
 	int rc = fth_team_run(threads, fill_part, &fill);
 
-	return rc < 0 ? rc : fth_dev_flush(dev);
+	return rc < 0 ? rc : fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 }

@@ -76,7 +76,7 @@ static void a_fill_is_the_same_by_any_number_of_threads(void **state)
 		struct fth_dev *dev = open_filled("mem:1M", threads);
 		struct gpufile_order all = order_of(0, false, 0);
 
-		assert_ok(fth_dev_read(dev, buf, BYTES, 0));
+		assert_ok(fth_dev_read(dev, buf, BYTES, 0, FTH_DEV_TIMEOUT));
 		assert_true(gpufile_matches(&all, 0, all.mask + 1, buf));
 		buf[BYTES - 1] ^= 1;
 		assert_false(gpufile_matches(&all, 0, all.mask + 1, buf));

@@ -127,9 +127,9 @@ static void test_one_byte(void **)
 
 	set_order(4096, true);
 	at = gpufile_piece(&order, 40) * 4096 + 512 * 5;
-	assert_int_equal(fth_dev_read(bed->service->dev, sector, 512, at), 0);
+	assert_int_equal(fth_dev_read(bed->service->dev, sector, 512, at, FTH_DEV_TIMEOUT), 0);
 	sector[511] ^= 1;
-	assert_int_equal(fth_dev_write(bed->service->dev, sector, 512, at), 0);
+	assert_int_equal(fth_dev_write(bed->service->dev, sector, 512, at, FTH_DEV_TIMEOUT), 0);
 	run(bed, WARPS, read_blocks);
 	assert_int_equal(failed, 0);
 	assert_true(wrong == (uint64_t)1 << 56);
@@ -151,7 +151,7 @@ static void test_writing(void **)
 	for (uint64_t c = 0; c <= order.mask; c++) {
 		order.stamp = c < WARPS * 32 ? STAMP + 1 : STAMP;
 		assert_int_equal(fth_dev_read(bed->service->dev, block, sizeof(block),
-					      gpufile_piece(&order, c) * sizeof(block)),
+					      gpufile_piece(&order, c) * sizeof(block), FTH_DEV_TIMEOUT),
 				 0);
 		assert_true(gpufile_matches(&order, c, 1, block));
 	}

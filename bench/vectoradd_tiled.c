@@ -140,5 +140,5 @@ int fth_tiled_run(const struct fth_tiled *tiled)
 	struct fth_tiled copy = *tiled;
 	int rc = fth_team_run(tiled->threads, work, &copy);
 
-	return rc < 0 ? rc : fth_dev_flush(tiled->dev);
+	return rc < 0 ? rc : fth_dev_flush(tiled->dev, FTH_DEV_TIMEOUT);
 }

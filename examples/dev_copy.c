@@ -132,7 +132,7 @@ static int copy(struct fth_dev *from, struct fth_dev *to)
 		return -ENOMEM;
 	rc = transfer(from, to, size, memory, &sum);
 	if (rc == 0)
-		rc = fth_dev_flush(to);
+		rc = fth_dev_flush(to, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = transfer(to, NULL, size, memory, &check);
 	if (rc == 0 && sum != check)

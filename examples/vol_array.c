@@ -34,7 +34,7 @@ static int store(struct fth_vol *vol, uint64_t *numbers)
 	rc = fth_vol_object_new(vol, "numbers", NUMBERS * sizeof(numbers[0]), &options, &dev);
 	if (rc < 0)
 		return rc;
-	rc = fth_dev_write(dev, numbers, NUMBERS * sizeof(numbers[0]), 0);
+	rc = fth_dev_write(dev, numbers, NUMBERS * sizeof(numbers[0]), 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = fth_vol_object_commit(dev);
 	fth_dev_close(dev);
@@ -48,7 +48,7 @@ static int add_up(struct fth_vol *vol, uint64_t *numbers, uint64_t *sum)
 
 	if (rc < 0)
 		return rc;
-	rc = fth_dev_read(dev, numbers, NUMBERS * sizeof(numbers[0]), 0);
+	rc = fth_dev_read(dev, numbers, NUMBERS * sizeof(numbers[0]), 0, FTH_DEV_TIMEOUT);
 	*sum = 0;
 	for (uint64_t i = 0; rc == 0 && i < NUMBERS; i++)
 		*sum += numbers[i];

@@ -69,7 +69,7 @@ static int lose_power_once(const struct fth_workload *workload, uint32_t *flushe
 	unflushed.ops = workload->ops / 4 + 1;
 	unflushed.round += POWER_LOSSES;
 	if (rc == 0)
-		rc = fth_dev_flush(workload->dev);
+		rc = fth_dev_flush(workload->dev, FTH_DEV_TIMEOUT);
 	memcpy(flushed, workload->generations, workload->blocks * sizeof(*flushed));
 	if (rc == 0)
 		rc = fth_workload_run(&unflushed, &more);

@@ -70,7 +70,7 @@ static int sum_dev(struct fth_dev *dev, uint64_t bytes, uint64_t *sum)
 	for (uint64_t at = 0; rc == 0 && at < bytes; at += PIECE) {
 		uint64_t n = bytes - at < PIECE ? bytes - at : PIECE;
 
-		rc = fth_cli_stopped() ? -EINTR : fth_dev_read(dev, buf, n, at);
+		rc = fth_cli_stopped() ? -EINTR : fth_dev_read(dev, buf, n, at, FTH_DEV_TIMEOUT);
 		if (rc == 0)
 			*sum += gpu_read_sum(buf, n / 8, at / 8);
 		fth_cli_progress("the CPU reads", at, bytes);

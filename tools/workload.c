@@ -390,7 +390,7 @@ void fth_workload_doubt(const struct fth_workload *w, const uint32_t *since)
 static void verify_run(const struct fth_workload *w, uint64_t first, uint64_t n, char *buf,
 		       struct fth_workload_result *result)
 {
-	if (fth_dev_read(w->dev, buf, n * w->block, first * w->block) < 0) {
+	if (fth_dev_read(w->dev, buf, n * w->block, first * w->block, FTH_DEV_TIMEOUT) < 0) {
 		result->errors++;
 		return;
 	}

@@ -70,9 +70,9 @@ static void one_changed_byte_is_found(void **state)
 	(void)state;
 	assert_ok(fth_workload_run(&w, &r));
 	at = first_written() * BLOCK;
-	assert_ok(fth_dev_read(w.dev, block, BLOCK, at));
+	assert_ok(fth_dev_read(w.dev, block, BLOCK, at, FTH_DEV_TIMEOUT));
 	block[BLOCK - 1] ^= 1;
-	assert_ok(fth_dev_write(w.dev, block, BLOCK, at));
+	assert_ok(fth_dev_write(w.dev, block, BLOCK, at, FTH_DEV_TIMEOUT));
 	assert_ok(fth_workload_verify(&w, &r));
 	assert_int_equal(r.wrong, 1);
 	fth_dev_close(w.dev);
@@ -87,8 +87,8 @@ static void a_block_in_the_wrong_place_is_found(void **state)
 	(void)state;
 	assert_ok(fth_workload_run(&w, &r));
 	assert_true(generations[0] && generations[1]);
-	assert_ok(fth_dev_read(w.dev, block, BLOCK, 0));
-	assert_ok(fth_dev_write(w.dev, block, BLOCK, BLOCK));
+	assert_ok(fth_dev_read(w.dev, block, BLOCK, 0, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(w.dev, block, BLOCK, BLOCK, FTH_DEV_TIMEOUT));
 	assert_ok(fth_workload_verify(&w, &r));
 	assert_int_equal(r.wrong, 1);
 	fth_dev_close(w.dev);
@@ -117,7 +117,7 @@ static void doubted_blocks_are_not_looked_at(void **state)
 	assert_ok(fth_workload_run(&w, &r));
 	memcpy(since, generations, sizeof(since));
 	since[0]--;
-	assert_ok(fth_dev_zero(w.dev, 2 * BLOCK, 0));
+	assert_ok(fth_dev_zero(w.dev, 2 * BLOCK, 0, FTH_DEV_TIMEOUT));
 	fth_workload_doubt(&w, since);
 	assert_ok(fth_workload_verify(&w, &r));
 	assert_int_equal(r.wrong, 1); /* block 1 */
@@ -131,7 +131,7 @@ static uint64_t lost_by(const char *uri)
 	struct fth_workload_result r;
 
 	assert_ok(fth_workload_run(&w, &r));
-	assert_ok(fth_dev_flush(w.dev));
+	assert_ok(fth_dev_flush(w.dev, FTH_DEV_TIMEOUT));
 	assert_ok(fth_dev_crash_power_loss(w.dev, 3));
 	assert_ok(fth_dev_crash_restart(w.dev));
 	assert_ok(fth_workload_verify(&w, &r));

@@ -168,18 +168,38 @@ int fth_dev_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, u
 int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		 uint64_t deadline);
 
+/*
+ * A descriptor for poll() and epoll (level-triggered) that becomes readable when
+ * fth_dev_reap(deadline 0) would return a request, or has work to do that leads to one. It may be
+ * readable without need, but not for long: after a reap with deadline 0 returned fewer than max
+ * it is not readable until something happens. Do not read from it. The channel owns it, makes it
+ * at the first call, and closes it with itself. Never 0, 1 or 2. From the channel's thread.
+ * Returns the descriptor or a negative errno: -EOPNOTSUPP when the device has none, -EMFILE and
+ * -ENOMEM when it could not be made.
+ */
+int fth_dev_chan_fd(struct fth_dev_chan *chan);
+
 /* ---- blocking use, for code where speed does not matter ---- */
 
+/* As the deadline of a blocking call: FTH_DEV_TIMEOUT_NS from now. */
+#define FTH_DEV_TIMEOUT	   0u
+#define FTH_DEV_TIMEOUT_NS 30000000000u
+
 /*
- * Do it and wait. Any thread; calls on one device wait for each other. Any length that is a
- * multiple of block, any buffer alignment. 0 or a negative errno; after an error any part of a
- * write may have happened.
+ * Do one operation and wait for it, until `deadline` (fth_now_ns() clock) at the latest.
+ * FTH_DEV_TIMEOUT is a deadline of 30 seconds from now, FTH_NEVER none at all. The length is any
+ * multiple of block, and buf has any alignment. When the call returns, buf is the caller's again,
+ * even after -ETIMEDOUT. Any thread. Returns 0 or a negative errno: -ETIMEDOUT when the deadline
+ * passed, -EINVAL and -ERANGE as fth_dev_submit(), else the error of the device. After an error
+ * any part of a write may have happened, and after -ETIMEDOUT it may still happen later.
  */
-int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset);
-int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset);
-int fth_dev_flush(struct fth_dev *dev);
-int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset);
-int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset);
+int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
+		 uint64_t deadline);
+int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset,
+		  uint64_t deadline);
+int fth_dev_flush(struct fth_dev *dev, uint64_t deadline);
+int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline);
+int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline);
 
 /* ---- statistics ---- */
 

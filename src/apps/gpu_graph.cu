@@ -194,7 +194,8 @@ int fth_gpu_graph_open_dev(struct fth_dev *dev, struct fth_gpu_graph **out)
 	/* Whole blocks: the section that follows begins at a multiple of 64 KiB. */
 	bytes = ((info.vertices + 1) * sizeof(uint64_t) + 4095) / 4096 * 4096;
 	offsets = (uint64_t *)aligned_alloc(4096, bytes);
-	rc = offsets ? fth_dev_read(dev, offsets, bytes, info.offsets_at) : -ENOMEM;
+	rc = offsets ? fth_dev_read(dev, offsets, bytes, info.offsets_at, FTH_DEV_TIMEOUT)
+		     : -ENOMEM;
 	shape.vertices = info.vertices;
 	shape.edges = info.edges;
 	shape.undirected = info.undirected;

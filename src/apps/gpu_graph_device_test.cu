@@ -30,7 +30,7 @@ static void open_side(struct side *s, const struct fth_graph_generate *what, con
 	s->medium = bed_medium_open(&opts);
 	s->drive = s->medium.drive;
 	OK(fth_dev_read(s->bed.dev, bed_medium_at(&s->medium, 0),
-			fth_graph_info(s->bed.graph)->bytes, 0));
+			fth_graph_info(s->bed.graph)->bytes, 0, FTH_DEV_TIMEOUT));
 	bed_medium_push(&s->medium);
 }
 

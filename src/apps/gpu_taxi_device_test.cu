@@ -55,7 +55,7 @@ static struct bed bed_open(uint32_t scan_line, uint32_t line)
 	drive.bytes = BYTES;
 	drive.queues = 4;
 	bed.medium = bed_medium_open(&drive);
-	OK(fth_dev_read(bed.dev, bed_medium_at(&bed.medium, 0), BYTES, 0));
+	OK(fth_dev_read(bed.dev, bed_medium_at(&bed.medium, 0), BYTES, 0, FTH_DEV_TIMEOUT));
 	bed_medium_push(&bed.medium);
 	taxi.scan_bytes = bed_asked.small ? 256u << 10 : 1u << 20;
 	taxi.bytes = bed_asked.small ? 512u << 10 : 1u << 20;

@@ -47,7 +47,7 @@ static int load_offsets(struct fth_graph *graph)
 		uint64_t step = bytes - at < LOAD_STEP ? bytes - at : LOAD_STEP;
 
 		rc = fth_dev_read(graph->dev, (char *)graph->offsets + at, step,
-				  graph->info.offsets_at + at);
+				  graph->info.offsets_at + at, FTH_DEV_TIMEOUT);
 		at += step;
 	}
 	return rc < 0 ? rc : check_offsets(graph);

@@ -45,7 +45,8 @@ static void *section(struct target *target, uint64_t at, uint64_t bytes)
 	void *buf = malloc(fth_graph_align(bytes) + 1);
 
 	if (bytes > 0)
-		assert_ok(fth_dev_read(target->dev, buf, fth_graph_align(bytes), at));
+		assert_ok(fth_dev_read(target->dev, buf, fth_graph_align(bytes), at,
+				       FTH_DEV_TIMEOUT));
 	return buf;
 }
 
@@ -292,14 +293,14 @@ static void a_changed_byte_is_found(void **state)
 
 	(void)state;
 	generate(&target, &(struct fth_graph_generate){.scale = 8}, 1);
-	assert_ok(fth_dev_read(target.dev, block, 512, target.info.edges_at));
+	assert_ok(fth_dev_read(target.dev, block, 512, target.info.edges_at, FTH_DEV_TIMEOUT));
 	block[100] ^= 4;
-	assert_ok(fth_dev_write(target.dev, block, 512, target.info.edges_at));
+	assert_ok(fth_dev_write(target.dev, block, 512, target.info.edges_at, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_graph_check_data(target.dev, NULL), -EBADMSG);
 	assert_ok(fth_graph_read_info(target.dev, &target.info));
-	assert_ok(fth_dev_read(target.dev, block, 512, 0));
+	assert_ok(fth_dev_read(target.dev, block, 512, 0, FTH_DEV_TIMEOUT));
 	block[30] ^= 4;
-	assert_ok(fth_dev_write(target.dev, block, 512, 0));
+	assert_ok(fth_dev_write(target.dev, block, 512, 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_graph_read_info(target.dev, &target.info), -EBADMSG);
 	release(&target);
 }

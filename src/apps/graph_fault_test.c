@@ -115,9 +115,9 @@ static void scribble(struct graph_fixture *f, uint64_t at, uint32_t value)
 	uint8_t block[512];
 	uint64_t base = at / 512 * 512;
 
-	assert_ok(fth_dev_read(f->dev, block, 512, base));
+	assert_ok(fth_dev_read(f->dev, block, 512, base, FTH_DEV_TIMEOUT));
 	memcpy(block + (at - base), &value, sizeof(value));
-	assert_ok(fth_dev_write(f->dev, block, 512, base));
+	assert_ok(fth_dev_write(f->dev, block, 512, base, FTH_DEV_TIMEOUT));
 }
 
 /* A graph, closed, and a vertex of it that has neighbours. */

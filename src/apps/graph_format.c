@@ -151,7 +151,7 @@ int fth_graph_read_info(struct fth_dev *dev, struct fth_graph_info *out)
 	header = malloc(length);
 	if (!header)
 		return -ENOMEM;
-	rc = fth_dev_read(dev, header, length, 0);
+	rc = fth_dev_read(dev, header, length, 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = fth_graph_decode(header, size, out);
 	free(header);
@@ -172,7 +172,7 @@ static int sum_section(struct fth_dev *dev, uint8_t *buf, uint64_t at, uint64_t 
 	while (rc == 0 && at < end) {
 		uint64_t step = end - at < CHECK_STEP ? end - at : CHECK_STEP;
 
-		rc = fth_dev_read(dev, buf, step, at);
+		rc = fth_dev_read(dev, buf, step, at, FTH_DEV_TIMEOUT);
 		for (uint64_t i = 0; rc == 0 && i < step; i += FTH_GRAPH_SECTION)
 			*sum += fth_graph_piece_sum(buf + i, at + i);
 		at += step;

@@ -26,7 +26,7 @@ static int section_write(struct fth_graph_writer *writer, struct fth_graph_secti
 	memset(section->buf + section->used, 0, length - section->used);
 	for (uint64_t i = 0; i < length; i += FTH_GRAPH_SECTION)
 		writer->sum += fth_graph_piece_sum(section->buf + i, section->at + i);
-	rc = fth_dev_write(writer->dev, section->buf, length, section->at);
+	rc = fth_dev_write(writer->dev, section->buf, length, section->at, FTH_DEV_TIMEOUT);
 	section->at += length;
 	section->used = 0;
 	return rc;
@@ -64,7 +64,7 @@ static int remove_header(struct fth_graph_writer *writer)
 		return fth_fail(ENOSPC, "the graph does not fit into %llu bytes",
 				(unsigned long long)writer->size);
 	memset(writer->edges.buf, 0, FTH_GRAPH_SECTION);
-	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0);
+	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0, FTH_DEV_TIMEOUT);
 }
 
 int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
@@ -118,7 +118,7 @@ static int write_header(struct fth_graph_writer *writer)
 	fth_graph_encode(info, &header);
 	memset(writer->edges.buf, 0, FTH_GRAPH_SECTION);
 	memcpy(writer->edges.buf, &header, sizeof(header));
-	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0);
+	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0, FTH_DEV_TIMEOUT);
 }
 
 int fth_graph_writer_finish(struct fth_graph_writer *writer)
@@ -132,10 +132,10 @@ int fth_graph_writer_finish(struct fth_graph_writer *writer)
 	if (rc == 0 && writer->info->weighted)
 		rc = section_write(writer, &writer->weights);
 	if (rc == 0)
-		rc = fth_dev_flush(writer->dev);
+		rc = fth_dev_flush(writer->dev, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = write_header(writer);
-	return rc < 0 ? rc : fth_dev_flush(writer->dev);
+	return rc < 0 ? rc : fth_dev_flush(writer->dev, FTH_DEV_TIMEOUT);
 }
 
 void fth_graph_writer_close(struct fth_graph_writer *writer)

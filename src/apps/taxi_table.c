@@ -121,7 +121,7 @@ int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out)
 	if (rc == 0 && size < sizeof(header))
 		rc = fth_fail(EINVAL, "there is no table of taxi trips on this device");
 	if (rc == 0)
-		rc = fth_dev_read(dev, &header, sizeof(header), 0);
+		rc = fth_dev_read(dev, &header, sizeof(header), 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = check_header(&header, size);
 	if (rc == 0)
@@ -157,7 +157,8 @@ static int sum_column(struct fth_dev *dev, const struct fth_taxi_table *table, u
 		if (stopped && stopped())
 			return -EINTR;
 		rc = fth_dev_read(dev, piece, blocks_of(dev, bytes),
-				  fth_taxi_offset(table, column) + row * sizeof(double));
+				  fth_taxi_offset(table, column) + row * sizeof(double),
+				  FTH_DEV_TIMEOUT);
 		*sum += piece_checksum(piece, bytes, column, row);
 	}
 	return rc;
@@ -197,9 +198,9 @@ static double *piece_of(struct fth_taxi_writer *writer, unsigned column)
 
 static int write_header(struct fth_dev *dev, const struct header *header)
 {
-	int rc = fth_dev_write(dev, header, sizeof(*header), 0);
+	int rc = fth_dev_write(dev, header, sizeof(*header), 0, FTH_DEV_TIMEOUT);
 
-	return rc < 0 ? rc : fth_dev_flush(dev);
+	return rc < 0 ? rc : fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 }
 
 static int start(struct fth_taxi_writer *writer)
@@ -260,7 +261,8 @@ static int write_pieces(struct fth_taxi_writer *writer)
 		memset((char *)piece + bytes, 0, whole - bytes);
 		writer->table.sums[c] += piece_checksum(piece, bytes, c, first);
 		rc = fth_dev_write(writer->dev, piece, whole,
-				   fth_taxi_offset(&writer->table, c) + first * sizeof(double));
+				   fth_taxi_offset(&writer->table, c) + first * sizeof(double),
+				   FTH_DEV_TIMEOUT);
 	}
 	writer->written = writer->table.rows;
 	return rc;
@@ -290,7 +292,7 @@ int fth_taxi_writer_finish(struct fth_taxi_writer *writer, struct fth_taxi_table
 	int rc = write_pieces(writer);
 
 	if (rc == 0)
-		rc = fth_dev_flush(writer->dev);
+		rc = fth_dev_flush(writer->dev, FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;
 	header.rows = writer->table.rows;

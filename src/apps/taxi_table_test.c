@@ -78,7 +78,7 @@ static void a_table_holds_what_was_added(void **state)
 	for (unsigned c = 0; c < FTH_TAXI_COLUMNS; c++) {
 		assert_int_equal(fth_taxi_offset(&table, c) % FTH_CACHE_LINE_MAX, 0);
 		assert_ok(fth_dev_read(dev, column, (8 * (size_t)ROWS + 511) / 512 * 512,
-				       fth_taxi_offset(&table, c)));
+				       fth_taxi_offset(&table, c), FTH_DEV_TIMEOUT));
 		fth_taxi_generator_init(&generator, ROWS, 3);
 		for (uint64_t i = 0; i < ROWS; i++) {
 			fth_taxi_generate(&generator, &trip);
@@ -123,9 +123,9 @@ static void change_byte(struct fth_dev *dev, uint64_t at)
 {
 	uint8_t block[512];
 
-	assert_ok(fth_dev_read(dev, block, sizeof(block), at / 512 * 512));
+	assert_ok(fth_dev_read(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
 	block[at % 512] ^= 1;
-	assert_ok(fth_dev_write(dev, block, sizeof(block), at / 512 * 512));
+	assert_ok(fth_dev_write(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
 }
 
 static void damage_is_found(void **state)
@@ -156,8 +156,8 @@ static void a_table_larger_than_its_device_is_refused(void **state)
 
 	(void)state;
 	assert_ok(taxi_fixture_write(dev, ROWS, 3, &table));
-	assert_ok(fth_dev_read(dev, header, sizeof(header), 0));
-	assert_ok(fth_dev_write(smaller, header, sizeof(header), 0));
+	assert_ok(fth_dev_read(dev, header, sizeof(header), 0, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(smaller, header, sizeof(header), 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_taxi_open(smaller, &table), -EINVAL);
 	fth_dev_close(smaller);
 	fth_dev_close(dev);

@@ -81,7 +81,8 @@ static void sums_are_right(void **state)
 			double block[64], expected = fth_vectoradd_value(SEED, 0, at) +
 						     fth_vectoradd_value(SEED, 1, at);
 
-			assert_ok(fth_dev_read(v.dev, block, 512, (2 << 20) + at / 64 * 512));
+			assert_ok(fth_dev_read(v.dev, block, 512, (2 << 20) + at / 64 * 512,
+					       FTH_DEV_TIMEOUT));
 			assert_true(block[at % 64] == expected);
 		}
 		close_vectors(&v);

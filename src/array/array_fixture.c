@@ -24,7 +24,7 @@ static void fill_device(struct array_fixture *f, uint64_t size)
 
 	assert_non_null(all);
 	array_fixture_bytes(all, size, size);
-	assert_ok(fth_dev_write(f->dev, all, size, 0));
+	assert_ok(fth_dev_write(f->dev, all, size, 0, FTH_DEV_TIMEOUT));
 	memcpy(f->model, all + f->shape.offset, f->bytes);
 	free(all);
 }
@@ -68,7 +68,7 @@ void array_fixture_close(struct array_fixture *f)
 	assert_non_null(before);
 	assert_ok(fth_array_close(f->array));
 	assert_ok(fth_cache_close(f->cache));
-	assert_ok(fth_dev_read(f->dev, all, size, 0));
+	assert_ok(fth_dev_read(f->dev, all, size, 0, FTH_DEV_TIMEOUT));
 	array_fixture_bytes(before, size, size);
 	/* The array has changed its own bytes, and no other. */
 	memcpy(before + f->shape.offset, f->model, f->bytes);

@@ -32,7 +32,7 @@ static inline void cache_fixture_stamp(struct fth_dev *dev)
 	assert_non_null(words);
 	for (uint64_t i = 0; i < bytes / 8; i++)
 		words[i] = cache_stamp(i);
-	assert_int_equal(fth_dev_write(dev, words, bytes, 0), 0);
+	assert_int_equal(fth_dev_write(dev, words, bytes, 0, FTH_DEV_TIMEOUT), 0);
 	free(words);
 }
 

@@ -71,7 +71,8 @@ static void write_and_reopen(struct fth_cache_options options)
 	for (uint64_t k = 0; k < DEVICE_WORDS; k += 64) {
 		uint64_t words[64];
 
-		assert_int_equal(fth_dev_read(f.dev, words, sizeof(words), k * 8), 0);
+		assert_int_equal(fth_dev_read(f.dev, words, sizeof(words), k * 8, FTH_DEV_TIMEOUT),
+				 0);
 		for (unsigned i = 0; i < 64; i++)
 			assert_true(words[i] == ((k + i) % 7 ? cache_stamp(k + i) : ~(k + i)));
 	}
@@ -148,7 +149,7 @@ static void overwrite_many(struct fth_cache_options options)
 	assert_int_equal(fth_cache_visit(f.range, FTH_CACHE_OVERWRITE, lines, 256, look, &s), 0);
 	assert_int_equal(fth_cache_stat(f.cache, FTH_CACHE_BYTES_READ), 0);
 	assert_int_equal(fth_cache_flush(f.range, 0, 256), 0);
-	assert_int_equal(fth_dev_read(f.dev, words, 1 << 20, 0), 0);
+	assert_int_equal(fth_dev_read(f.dev, words, 1 << 20, 0, FTH_DEV_TIMEOUT), 0);
 	for (unsigned i = 0; i < DEVICE_WORDS; i++)
 		assert_int_equal(words[i], 77);
 	free(words);
@@ -233,9 +234,9 @@ static void last_line(struct fth_cache_options options)
 	fth_cache_unpin(&pin, true);
 	assert_int_equal(fth_cache_flush(range, 0, 4), 0);
 	/* Nothing behind the end was touched. */
-	assert_int_equal(fth_dev_read(f.dev, block, 512, 512 + 3 * 4096), 0);
+	assert_int_equal(fth_dev_read(f.dev, block, 512, 512 + 3 * 4096, FTH_DEV_TIMEOUT), 0);
 	assert_int_equal(block[511], 1);
-	assert_int_equal(fth_dev_read(f.dev, block, 512, 512 + 3 * 4096 + 512), 0);
+	assert_int_equal(fth_dev_read(f.dev, block, 512, 512 + 3 * 4096 + 512, FTH_DEV_TIMEOUT), 0);
 	assert_true(*(uint64_t *)block == cache_stamp((512 + 3 * 4096 + 512) / 8));
 	cache_fixture_close(&f);
 }

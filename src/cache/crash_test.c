@@ -187,7 +187,7 @@ static void check_survivors(struct run *r)
 {
 	static uint64_t medium[BLOCKS_MAX * PER_BLOCK];
 
-	assert_ok(fth_dev_read(r->dev, medium, (uint64_t)r->blocks * BLOCK, 0));
+	assert_ok(fth_dev_read(r->dev, medium, (uint64_t)r->blocks * BLOCK, 0, FTH_DEV_TIMEOUT));
 	for (uint64_t i = 0; i < (uint64_t)r->blocks * PER_BLOCK; i++) {
 		uint64_t block = i / PER_BLOCK;
 		uint64_t generation = medium[i] - model_value(i, 0);

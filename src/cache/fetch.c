@@ -235,7 +235,7 @@ void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result)
 			rc = fth_dev_read(cache_port_dev(range->port),
 					  cache_frame_data(range->cache, part->frame),
 					  cache_line_bytes(range, part->line),
-					  cache_line_offset(range, part->line));
+					  cache_line_offset(range, part->line), FTH_DEV_TIMEOUT);
 		part_done(lane, range, part, rc);
 	}
 }

@@ -171,7 +171,7 @@ int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t coun
 
 	if (rc < 0 || range->readonly)
 		return rc;
-	return fth_dev_flush(cache_port_dev(range->port));
+	return fth_dev_flush(cache_port_dev(range->port), FTH_DEV_TIMEOUT);
 }
 
 /* One device: all its ranges, then one flush. */
@@ -192,7 +192,7 @@ static int flush_dev(struct fth_cache *cache, struct cache_port *port)
 		if (error == 0)
 			error = rc;
 	}
-	return any && error == 0 ? fth_dev_flush(cache_port_dev(port)) : error;
+	return any && error == 0 ? fth_dev_flush(cache_port_dev(port), FTH_DEV_TIMEOUT) : error;
 }
 
 int fth_cache_flush_all(struct fth_cache *cache)

@@ -18,7 +18,7 @@ void model_fill(struct fth_dev *dev)
 	assert_non_null(all);
 	for (uint64_t i = 0; i < bytes / 8; i++)
 		all[i] = model_value(i, 0);
-	assert_ok(fth_dev_write(model_medium(dev), all, bytes, 0));
+	assert_ok(fth_dev_write(model_medium(dev), all, bytes, 0, FTH_DEV_TIMEOUT));
 	free(all);
 }
 
@@ -98,6 +98,7 @@ uint64_t model_on_medium(struct fth_dev *dev, uint64_t element)
 {
 	uint64_t words[512 / 8];
 
-	assert_ok(fth_dev_read(model_medium(dev), words, sizeof(words), element * 8 / 512 * 512));
+	assert_ok(fth_dev_read(model_medium(dev), words, sizeof(words), element * 8 / 512 * 512,
+			       FTH_DEV_TIMEOUT));
 	return words[element % (512 / 8)];
 }

@@ -392,7 +392,7 @@ static void check_all(struct model *m)
 	assert_ok(fth_cache_flush_all(m->cache));
 	fth_cache_footprint(m->cache, &footprint);
 	assert_int_equal(footprint.dirty, 0);
-	assert_ok(fth_dev_read(model_medium(m->dev), all, m->elements * 8, 0));
+	assert_ok(fth_dev_read(model_medium(m->dev), all, m->elements * 8, 0, FTH_DEV_TIMEOUT));
 	for (uint64_t i = 0; i < m->elements; i++)
 		if (all[i] != model_value(i, m->generations[i]))
 			fail_msg("element %llu is %llx on the medium, not generation %u",

@@ -77,7 +77,7 @@ void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result)
 			rc = fth_dev_write(cache_port_dev(range->port),
 					   cache_frame_data(range->cache, part->frame),
 					   cache_line_bytes(range, part->line),
-					   cache_line_offset(range, part->line));
+					   cache_line_offset(range, part->line), FTH_DEV_TIMEOUT);
 		line_written(lane, range->cache, part->word, rc);
 	}
 }

@@ -289,8 +289,8 @@ int fth_conf_flush(struct fth_conf *conf)
 	int rc;
 
 	FTH_CHECK(fth_conf_background(conf, 4));
-	FTH_CHECK(fth_dev_flush(conf->dev));
-	FTH_CHECK(fth_dev_flush(conf->dev)); /* with nothing to do */
+	FTH_CHECK(fth_dev_flush(conf->dev, FTH_DEV_TIMEOUT));
+	FTH_CHECK(fth_dev_flush(conf->dev, FTH_DEV_TIMEOUT)); /* with nothing to do */
 	FTH_CHECK(fth_dev_chan_open(conf->dev, 2, &chan));
 	/* Offset and length of a flush are not looked at. */
 	fth_dev_req_init(&req, FTH_DEV_FLUSH, NULL, 12345, UINT64_MAX - 7);
@@ -314,12 +314,13 @@ int fth_conf_zero(struct fth_conf *conf)
 		uint64_t length = counts[i] * conf->info->block, at = middle(conf, counts[i]);
 
 		FTH_CHECK(fth_conf_background(conf, 5 + i));
-		FTH_CHECK(fth_dev_zero(conf->dev, length, at));
+		FTH_CHECK(fth_dev_zero(conf->dev, length, at, FTH_DEV_TIMEOUT));
 		memset(conf->written + at, 0, length);
 		FTH_CHECK(fth_conf_verify(conf));
 		/* A zeroed block is a block like any other. */
 		fth_conf_fill(conf->written + at, conf->info->block, 50 + i);
-		FTH_CHECK(fth_dev_write(conf->dev, conf->written + at, conf->info->block, at));
+		FTH_CHECK(fth_dev_write(conf->dev, conf->written + at, conf->info->block, at,
+					FTH_DEV_TIMEOUT));
 		FTH_CHECK(fth_conf_verify(conf));
 	}
 	return 0;
@@ -334,15 +335,16 @@ int fth_conf_discard(struct fth_conf *conf)
 		uint64_t length = counts[i] * conf->info->block, at = middle(conf, counts[i]);
 
 		FTH_CHECK(fth_conf_background(conf, 60 + i));
-		FTH_CHECK(fth_dev_discard(conf->dev, length, at));
+		FTH_CHECK(fth_dev_discard(conf->dev, length, at, FTH_DEV_TIMEOUT));
 		/* What is in the range now is anybody's guess, but reading it works. */
-		FTH_CHECK(fth_dev_read(conf->dev, conf->written + at, length, at));
-		FTH_CHECK(fth_dev_read(conf->dev, conf->got, conf->region, 0));
+		FTH_CHECK(fth_dev_read(conf->dev, conf->written + at, length, at, FTH_DEV_TIMEOUT));
+		FTH_CHECK(fth_dev_read(conf->dev, conf->got, conf->region, 0, FTH_DEV_TIMEOUT));
 		FTH_CHECK(fth_conf_same(conf->written, conf->got, at, 0));
 		FTH_CHECK(fth_conf_same(conf->written + at + length, conf->got + at + length,
 					conf->region - at - length, at + length));
 		fth_conf_fill(conf->written + at, length, 70 + i);
-		FTH_CHECK(fth_dev_write(conf->dev, conf->written + at, length, at));
+		FTH_CHECK(
+			fth_dev_write(conf->dev, conf->written + at, length, at, FTH_DEV_TIMEOUT));
 		FTH_CHECK(fth_conf_verify(conf));
 	}
 	return 0;
@@ -356,10 +358,10 @@ static int unaligned(const struct fth_conf *conf, char *space, uint64_t length, 
 
 	fth_conf_fill(buf, length, length + offset);
 	memcpy(conf->written + offset, buf, length);
-	FTH_CHECK(fth_dev_write(conf->dev, buf, length, offset));
+	FTH_CHECK(fth_dev_write(conf->dev, buf, length, offset, FTH_DEV_TIMEOUT));
 	FTH_CHECK(fth_conf_same(conf->written + offset, buf, length, offset));
 	memset(space, 0x33, length + 2);
-	FTH_CHECK(fth_dev_read(conf->dev, buf, length, offset));
+	FTH_CHECK(fth_dev_read(conf->dev, buf, length, offset, FTH_DEV_TIMEOUT));
 	FTH_EXPECT(space[0] == 0x33 && buf[length] == 0x33);
 	return fth_conf_same(conf->written + offset, buf, length, offset);
 }
@@ -382,11 +384,12 @@ int fth_conf_blocking(struct fth_conf *conf)
 		rc = unaligned(conf, space, conf->region - block, block);
 	free(space);
 	FTH_CHECK(rc);
-	FTH_EXPECT(fth_dev_read(conf->dev, conf->got, block, size) == -ERANGE);
-	FTH_EXPECT(fth_dev_write(conf->dev, conf->got, 0, 0) == -EINVAL);
-	FTH_EXPECT(fth_dev_zero(conf->dev, block, size) == -ERANGE);
+	FTH_EXPECT(fth_dev_read(conf->dev, conf->got, block, size, FTH_DEV_TIMEOUT) == -ERANGE);
+	FTH_EXPECT(fth_dev_write(conf->dev, conf->got, 0, 0, FTH_DEV_TIMEOUT) == -EINVAL);
+	FTH_EXPECT(fth_dev_zero(conf->dev, block, size, FTH_DEV_TIMEOUT) == -ERANGE);
 	if (block > 1)
-		FTH_EXPECT(fth_dev_read(conf->dev, conf->got, block / 2, 0) == -EINVAL);
+		FTH_EXPECT(fth_dev_read(conf->dev, conf->got, block / 2, 0, FTH_DEV_TIMEOUT) ==
+			   -EINVAL);
 	return fth_conf_verify(conf);
 }
 

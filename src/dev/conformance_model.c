@@ -205,14 +205,15 @@ static int run(struct model *m, unsigned operations)
 static int write_all(const struct model *m)
 {
 	fth_conf_fill(m->copy, m->length, m->rng.state);
-	return fth_dev_write(m->conf->dev, m->copy, m->length, m->base);
+	return fth_dev_write(m->conf->dev, m->copy, m->length, m->base, FTH_DEV_TIMEOUT);
 }
 
 static int compare_all(const struct model *m)
 {
 	uint64_t block = m->conf->info->block;
 	char *all = fth_conf_alloc(m->conf, m->length);
-	int rc = all ? fth_dev_read(m->conf->dev, all, m->length, m->base) : -ENOMEM;
+	int rc = all ? fth_dev_read(m->conf->dev, all, m->length, m->base, FTH_DEV_TIMEOUT)
+		     : -ENOMEM;
 
 	for (uint64_t i = 0; rc == 0 && i < m->blocks; i++)
 		if (!m->any[i])

@@ -284,11 +284,11 @@ static int blocking_rounds(const struct worker *w, char *buf)
 		uint64_t at = w->base + round % (w->length / n) * n;
 
 		fth_conf_fill(buf, n, at + round);
-		FTH_CHECK(fth_dev_write(w->conf->dev, buf, n, at));
+		FTH_CHECK(fth_dev_write(w->conf->dev, buf, n, at, FTH_DEV_TIMEOUT));
 		memset(buf + n, 0, n);
 		if (round % 10 == 0)
-			FTH_CHECK(fth_dev_flush(w->conf->dev));
-		FTH_CHECK(fth_dev_read(w->conf->dev, buf + n, n, at));
+			FTH_CHECK(fth_dev_flush(w->conf->dev, FTH_DEV_TIMEOUT));
+		FTH_CHECK(fth_dev_read(w->conf->dev, buf + n, n, at, FTH_DEV_TIMEOUT));
 		FTH_CHECK(fth_conf_same(buf, buf + n, n, at));
 	}
 	return 0;

@@ -218,11 +218,12 @@ static int apply(const struct fth_crash_record *record, struct fth_dev *inner)
 {
 	switch (record->op) {
 	case FTH_DEV_WRITE:
-		return fth_dev_write(inner, record->data, record->length, record->offset);
+		return fth_dev_write(inner, record->data, record->length, record->offset,
+				     FTH_DEV_TIMEOUT);
 	case FTH_DEV_ZERO:
-		return fth_dev_zero(inner, record->length, record->offset);
+		return fth_dev_zero(inner, record->length, record->offset, FTH_DEV_TIMEOUT);
 	default:
-		return fth_dev_discard(inner, record->length, record->offset);
+		return fth_dev_discard(inner, record->length, record->offset, FTH_DEV_TIMEOUT);
 	}
 }
 
@@ -309,11 +310,11 @@ static int tear(const struct fth_crash_record *record, struct fth_dev *inner, st
 		uint64_t n = record->length - from < step ? record->length - from : step;
 
 		/* A block of the medium may be larger than a sector: hence read and write. */
-		rc = fth_dev_read(inner, chunk, n, record->offset + from);
+		rc = fth_dev_read(inner, chunk, n, record->offset + from, FTH_DEV_TIMEOUT);
 		if (rc < 0)
 			break;
 		*kept += tear_chunk(record, from, n, chunk, rng);
-		rc = fth_dev_write(inner, chunk, n, record->offset + from);
+		rc = fth_dev_write(inner, chunk, n, record->offset + from, FTH_DEV_TIMEOUT);
 	}
 	free(chunk);
 	return rc;
@@ -374,5 +375,5 @@ int fth_crash_log_power_loss(struct fth_crash_log *log, struct fth_dev *inner, u
 	free(list);
 	fth_crash_log_release(log);
 	/* What survived is on the medium: it must not be lost to a crash device further inside. */
-	return rc < 0 ? rc : fth_dev_flush(inner);
+	return rc < 0 ? rc : fth_dev_flush(inner, FTH_DEV_TIMEOUT);
 }

@@ -163,6 +163,14 @@ unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan)
 	return chan->in_flight;
 }
 
+int fth_dev_chan_fd(struct fth_dev_chan *chan)
+{
+	if (!chan->dev->ops->chan_fd)
+		return fth_fail(EOPNOTSUPP, "%s: channels have no descriptor to wait for",
+				fth_dev_uri(chan->dev));
+	return chan->dev->ops->chan_fd(chan);
+}
+
 /* ---- requests ---- */
 
 void fth_dev_req_init(struct fth_dev_req *req, enum fth_dev_op op, void *buf, uint64_t length,
@@ -412,28 +420,35 @@ static int transfer(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t
 	return rc;
 }
 
-int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset)
+int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
+		 uint64_t deadline)
 {
+	(void)deadline;
 	return transfer(dev, FTH_DEV_READ, buf, length, offset);
 }
 
-int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset)
+int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset,
+		  uint64_t deadline)
 {
+	(void)deadline;
 	/* The cast is safe: a write only reads its buffer. */
 	return transfer(dev, FTH_DEV_WRITE, (char *)(uintptr_t)buf, length, offset);
 }
 
-int fth_dev_flush(struct fth_dev *dev)
+int fth_dev_flush(struct fth_dev *dev, uint64_t deadline)
 {
+	(void)deadline;
 	return run(dev, FTH_DEV_FLUSH, NULL, 0, 0);
 }
 
-int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset)
+int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
 {
+	(void)deadline;
 	return run(dev, FTH_DEV_DISCARD, NULL, length, offset);
 }
 
-int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset)
+int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
 {
+	(void)deadline;
 	return run(dev, FTH_DEV_ZERO, NULL, length, offset);
 }

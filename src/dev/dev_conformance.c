@@ -103,13 +103,13 @@ int fth_conf_do(struct fth_dev_chan *chan, enum fth_dev_op op, void *buf, uint64
 int fth_conf_background(const struct fth_conf *conf, uint64_t tag)
 {
 	fth_conf_fill(conf->written, conf->region, tag);
-	return fth_dev_write(conf->dev, conf->written, conf->region, 0);
+	return fth_dev_write(conf->dev, conf->written, conf->region, 0, FTH_DEV_TIMEOUT);
 }
 
 int fth_conf_verify(const struct fth_conf *conf)
 {
 	memset(conf->got, 0x77, conf->region);
-	FTH_CHECK(fth_dev_read(conf->dev, conf->got, conf->region, 0));
+	FTH_CHECK(fth_dev_read(conf->dev, conf->got, conf->region, 0, FTH_DEV_TIMEOUT));
 	return fth_conf_same(conf->written, conf->got, conf->region, 0);
 }
 

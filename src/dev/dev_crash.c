@@ -100,8 +100,8 @@ static int through(struct dev_crash *crash, const struct fth_dev_req *req)
 	if (rc < 0)
 		return rc;
 	if (req->op == FTH_DEV_ZERO)
-		return fth_dev_zero(crash->wrap.inner, req->length, req->offset);
-	return fth_dev_discard(crash->wrap.inner, req->length, req->offset);
+		return fth_dev_zero(crash->wrap.inner, req->length, req->offset, FTH_DEV_TIMEOUT);
+	return fth_dev_discard(crash->wrap.inner, req->length, req->offset, FTH_DEV_TIMEOUT);
 }
 
 static int change(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req)
@@ -121,7 +121,7 @@ static int flush(struct dev_crash *crash)
 	if (crash->lie)
 		return 0;
 	rc = fth_crash_log_write_back(&crash->log, crash->wrap.inner, true);
-	return rc < 0 ? rc : fth_dev_flush(crash->wrap.inner);
+	return rc < 0 ? rc : fth_dev_flush(crash->wrap.inner, FTH_DEV_TIMEOUT);
 }
 
 static uint64_t count_pending(const struct dev_crash *crash, const struct fth_dev_req *req)
@@ -142,7 +142,8 @@ static int read_mixed(const struct dev_crash *crash, const struct fth_dev_req *r
 
 	/* When all of it is pending there is nothing to ask the medium for. */
 	if (count * FTH_CRASH_SECTOR < req->length) {
-		int rc = fth_dev_read(crash->wrap.inner, flat, req->length, req->offset);
+		int rc = fth_dev_read(crash->wrap.inner, flat, req->length, req->offset,
+				      FTH_DEV_TIMEOUT);
 
 		if (rc < 0)
 			return rc;

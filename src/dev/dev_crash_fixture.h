@@ -43,14 +43,15 @@ static inline int put(struct fth_dev *dev, unsigned sector, unsigned sectors, ui
 	uint64_t buf[64 * WORDS];
 
 	stamp(buf, sectors, value);
-	return fth_dev_write(dev, buf, (uint64_t)sectors * SECTOR, (uint64_t)sector * SECTOR);
+	return fth_dev_write(dev, buf, (uint64_t)sectors * SECTOR, (uint64_t)sector * SECTOR,
+			     FTH_DEV_TIMEOUT);
 }
 
 static inline uint64_t get(struct fth_dev *dev, unsigned sector)
 {
 	uint64_t buf[WORDS];
 
-	assert_ok(fth_dev_read(dev, buf, SECTOR, (uint64_t)sector * SECTOR));
+	assert_ok(fth_dev_read(dev, buf, SECTOR, (uint64_t)sector * SECTOR, FTH_DEV_TIMEOUT));
 	for (unsigned i = 1; i < WORDS; i++)
 		assert_true(buf[i] == buf[0]);
 	return buf[0];

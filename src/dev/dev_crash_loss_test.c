@@ -69,7 +69,7 @@ static int random_operation(struct fth_dev *dev, struct expectation *all, struct
 	if (n > SECTORS - sector)
 		n = SECTORS - sector;
 	if (kind == 0) {
-		rc = fth_dev_flush(dev);
+		rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 		for (unsigned i = 0; rc == 0 && i < SECTORS; i++)
 			settle(&all[i]);
 		return rc;
@@ -79,9 +79,9 @@ static int random_operation(struct fth_dev *dev, struct expectation *all, struct
 		return 0;
 	}
 	if (kind == 2)
-		rc = fth_dev_discard(dev, n * SECTOR, sector * SECTOR);
+		rc = fth_dev_discard(dev, n * SECTOR, sector * SECTOR, FTH_DEV_TIMEOUT);
 	else if (kind == 3)
-		rc = fth_dev_zero(dev, n * SECTOR, sector * SECTOR);
+		rc = fth_dev_zero(dev, n * SECTOR, sector * SECTOR, FTH_DEV_TIMEOUT);
 	else
 		rc = put(dev, sector, n, value);
 	/* Without power or not: what was submitted may be there afterwards. */
@@ -112,7 +112,7 @@ static void walk_crash_points(const char *uri, unsigned points, uint64_t seed)
 			rc = random_operation(dev, all, &rng, value++);
 		assert_int_equal(rc, -ENODEV);
 		assert_false(fth_dev_crash_powered(dev));
-		assert_int_equal(fth_dev_flush(dev), -ENODEV);
+		assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -ENODEV);
 		assert_ok(fth_dev_crash_restart(dev));
 		for (unsigned i = 0; i < SECTORS; i++)
 			check_survivor(dev, &all[i], i);
@@ -142,7 +142,7 @@ static void crash_image(uint64_t seed, uint64_t *image)
 	for (unsigned i = 0; i < 40; i++)
 		assert_ok(put(dev, (i * 7) % 40, 8, i + 1));
 	crash_and_restart(dev, seed);
-	assert_ok(fth_dev_read(dev, image, SECTORS * SECTOR, 0));
+	assert_ok(fth_dev_read(dev, image, SECTORS * SECTOR, 0, FTH_DEV_TIMEOUT));
 	fth_dev_close(dev);
 }
 
@@ -168,7 +168,7 @@ static void overlapping_writes_land_in_any_order(void **state)
 	(void)state;
 	for (unsigned seed = 0; seed < 300; seed++) {
 		assert_ok(put(dev, 0, 1, 1));
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		assert_ok(put(dev, 0, 1, 2));
 		assert_ok(put(dev, 0, 1, 3));
 		crash_and_restart(dev, seed);
@@ -191,10 +191,10 @@ static void writes_tear_at_sectors_only(void **state)
 		unsigned new = 0;
 
 		assert_ok(put(dev, 8, 8, 1));
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		assert_ok(put(dev, 8, 8, 2));
 		crash_and_restart(dev, seed);
-		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 8 * SECTOR));
+		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 8 * SECTOR, FTH_DEV_TIMEOUT));
 		for (unsigned i = 0; i < 8 * WORDS; i++) {
 			assert_in_range(buf[i], 1, 2);
 			assert_int_equal(buf[i], buf[i / WORDS * WORDS]);
@@ -257,7 +257,7 @@ static unsigned surviving(bool reap_first)
 		assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
 		if (reap_first)
 			assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_NEVER), 1);
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		if (!reap_first)
 			assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_NEVER), 1);
 		assert_int_equal(req.result, 0);
@@ -295,10 +295,10 @@ static void overlapping_writes_in_flight_settle(void **state)
 	r = &second;
 	assert_int_equal(fth_dev_submit(fast, &r, 1), 1);
 	assert_int_equal(fth_dev_reap(fast, &done, 1, 1, FTH_NEVER), 1);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_dev_reap(slow, &done, 1, 1, FTH_NEVER), 1);
 	seen = get(dev, 1);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(get(dev, 1), seen);
 	assert_int_equal(get(dev, 0), 1);
 	assert_int_equal(get(dev, 2), 2);
@@ -315,7 +315,7 @@ static void a_lying_drive_loses_what_it_flushed(void **state)
 	(void)state;
 	for (unsigned seed = 1; seed <= 100; seed++) {
 		assert_ok(put(dev, 0, 1, seed));
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		crash_and_restart(dev, seed);
 		lost += get(dev, 0) != seed;
 	}
@@ -329,7 +329,7 @@ static void the_uri_can_name_the_crash_point(void **state)
 
 	(void)state;
 	assert_ok(put(dev, 0, 1, 1));
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(get(dev, 0), 1); /* reads are not counted */
 	assert_int_equal(put(dev, 1, 1, 1), -ENODEV);
 	assert_int_equal(put(dev, 1, 1, 1), -ENODEV);
@@ -393,8 +393,8 @@ static void every_thread_keeps_what_it_flushed(void **state)
 		struct writer writers[THREADS];
 		pthread_t threads[THREADS];
 
-		assert_ok(fth_dev_zero(dev, THREADS * SECTOR, 0));
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_zero(dev, THREADS * SECTOR, 0, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		for (unsigned i = 0; i < THREADS; i++) {
 			writers[i] = (struct writer){.dev = dev, .sector = i};
 			assert_int_equal(

@@ -19,8 +19,8 @@ static void reads_see_what_is_pending(void **state)
 	assert_ok(put(fth_dev_inner(dev), 0, 8, 1));
 	assert_ok(put(dev, 2, 2, 5));
 	assert_ok(put(dev, 3, 1, 6));
-	assert_ok(fth_dev_zero(dev, SECTOR, 6 * SECTOR));
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+	assert_ok(fth_dev_zero(dev, SECTOR, 6 * SECTOR, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < 8; i++) {
 		static const uint64_t want[8] = {1, 1, 5, 6, 1, 1, 0, 1};
 
@@ -30,7 +30,7 @@ static void reads_see_what_is_pending(void **state)
 	}
 	assert_int_equal(counts_of(dev).pending, 3);
 	assert_true(counts_of(dev).pending_bytes >= 3 * SECTOR);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(counts_of(dev).pending, 0);
 	assert_int_equal(counts_of(dev).pending_bytes, 0);
 	assert_int_equal(get(fth_dev_inner(dev), 3), 6);
@@ -81,7 +81,7 @@ static void a_read_keeps_what_was_pending(void **state)
 	assert_ok(fth_dev_chan_open(dev, 1, &chan));
 	fth_dev_req_init(&req, FTH_DEV_READ, buf, sizeof(buf), 0);
 	assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_NEVER), 1);
 	assert_int_equal(buf[0], 0);
 	assert_int_equal(buf[WORDS], 4);
@@ -166,7 +166,7 @@ static void a_flush_goes_all_the_way(void **state)
 	(void)state;
 	assert_ok(put(dev, 1, 1, 3));
 	assert_int_equal(counts_of(fth_dev_inner(dev)).pending, 0);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_int_equal(counts_of(dev).pending, 0);
 	assert_int_equal(counts_of(fth_dev_inner(dev)).operations, 2);
 	assert_int_equal(counts_of(fth_dev_inner(dev)).pending, 0);
@@ -203,12 +203,12 @@ static void large_zeroes_go_through(void **state)
 
 	(void)state;
 	assert_ok(put(dev, 5, 1, 1));
-	assert_ok(fth_dev_zero(dev, 32 << 20, 0));
+	assert_ok(fth_dev_zero(dev, 32 << 20, 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(counts_of(dev).pending, 0);
 	assert_int_equal(counts_of(dev).written_back, 1);
 	assert_int_equal(get(dev, 5), 0);
 	assert_ok(put(dev, 5, 1, 2));
-	assert_ok(fth_dev_discard(dev, 32 << 20, 32 << 20));
+	assert_ok(fth_dev_discard(dev, 32 << 20, 32 << 20, FTH_DEV_TIMEOUT));
 	assert_int_equal(get(dev, 5), 2);
 	fth_dev_close(dev);
 }
@@ -223,7 +223,7 @@ static void thousands_of_writes_can_be_pending(void **state)
 	for (unsigned i = 0; i < 8192; i++)
 		assert_int_equal(get(dev, (i * 31) % 8192), i + 1);
 	assert_int_equal(counts_of(dev).pending, 8192);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < 8192; i++)
 		assert_int_equal(get(fth_dev_inner(dev), (i * 31) % 8192), i + 1);
 	fth_dev_close(dev);
@@ -242,11 +242,11 @@ static void a_failed_flush_keeps_what_is_pending(void **state)
 	fth_dev_fault_plan_init(&plan);
 	plan.nth = 3;
 	assert_ok(fth_dev_fault_set(fth_dev_inner(dev), &plan));
-	assert_int_equal(fth_dev_flush(dev), -EIO);
+	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EIO);
 	assert_int_equal(counts_of(dev).pending, 2);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(get(dev, i), i + 1);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	crash_and_restart(dev, 1);
 	for (unsigned i = 0; i < 4; i++)
 		assert_int_equal(get(dev, i), i + 1);

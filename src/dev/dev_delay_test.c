@@ -30,19 +30,19 @@ static uint64_t time_of(struct fth_dev *dev, enum fth_dev_op op)
 
 	switch (op) {
 	case FTH_DEV_READ:
-		assert_ok(fth_dev_read(dev, buf, SECTOR, 0));
+		assert_ok(fth_dev_read(dev, buf, SECTOR, 0, FTH_DEV_TIMEOUT));
 		break;
 	case FTH_DEV_WRITE:
-		assert_ok(fth_dev_write(dev, buf, SECTOR, 0));
+		assert_ok(fth_dev_write(dev, buf, SECTOR, 0, FTH_DEV_TIMEOUT));
 		break;
 	case FTH_DEV_FLUSH:
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		break;
 	case FTH_DEV_DISCARD:
-		assert_ok(fth_dev_discard(dev, SECTOR, 0));
+		assert_ok(fth_dev_discard(dev, SECTOR, 0, FTH_DEV_TIMEOUT));
 		break;
 	default:
-		assert_ok(fth_dev_zero(dev, SECTOR, 0));
+		assert_ok(fth_dev_zero(dev, SECTOR, 0, FTH_DEV_TIMEOUT));
 	}
 	return fth_now_ns() - start;
 }
@@ -208,7 +208,7 @@ static void any_uri_takes_a_model(void **state)
 	for (unsigned i = 0; i < 4; i++) {
 		uint64_t start = fth_now_ns();
 
-		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 		assert_true(fth_now_ns() - start >= 100000);
 	}
 	assert_string_equal(fth_dev_uri(dev), "mem:1M?block=4096&model=980pro");

@@ -37,14 +37,14 @@ static int write_sector(struct fth_dev *dev, unsigned sector, char byte)
 	char buf[SECTOR];
 
 	memset(buf, byte, sizeof(buf));
-	return fth_dev_write(dev, buf, sizeof(buf), (uint64_t)sector * SECTOR);
+	return fth_dev_write(dev, buf, sizeof(buf), (uint64_t)sector * SECTOR, FTH_DEV_TIMEOUT);
 }
 
 static char first_byte(struct fth_dev *dev, unsigned sector)
 {
 	char buf[SECTOR];
 
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), (uint64_t)sector * SECTOR));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), (uint64_t)sector * SECTOR, FTH_DEV_TIMEOUT));
 	return buf[0];
 }
 
@@ -102,12 +102,12 @@ static void only_the_chosen_kinds_are_counted(void **state)
 
 	(void)state;
 	assert_ok(write_sector(dev, 0, 'a'));
-	assert_ok(fth_dev_flush(dev));
-	assert_ok(fth_dev_discard(dev, SECTOR, SECTOR));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_discard(dev, SECTOR, SECTOR, FTH_DEV_TIMEOUT));
 	assert_int_equal(first_byte(dev, 0), 'a');
-	assert_int_equal(fth_dev_zero(dev, SECTOR, 0), -EROFS);
+	assert_int_equal(fth_dev_zero(dev, SECTOR, 0, FTH_DEV_TIMEOUT), -EROFS);
 	assert_int_equal(first_byte(dev, 0), 'a');
-	assert_ok(fth_dev_zero(dev, SECTOR, 0));
+	assert_ok(fth_dev_zero(dev, SECTOR, 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(counts_of(dev).matched, 3);
 	fth_dev_close(dev);
 }
@@ -119,12 +119,14 @@ static void only_the_range_is_touched(void **state)
 
 	(void)state;
 	assert_true(failing_writes(dev, 24, ENODATA) == 0xff00);
-	assert_ok(fth_dev_flush(dev)); /* has no range, so it is not in this one */
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT)); /* has no range, so it is not in this one */
 	/* One byte inside is enough. */
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 4096 - sizeof(buf)));
-	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 4096 - SECTOR), -ENODATA);
-	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 8192 - SECTOR), -ENODATA);
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 8192));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 4096 - sizeof(buf), FTH_DEV_TIMEOUT));
+	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 4096 - SECTOR, FTH_DEV_TIMEOUT),
+			 -ENODATA);
+	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 8192 - SECTOR, FTH_DEV_TIMEOUT),
+			 -ENODATA);
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 8192, FTH_DEV_TIMEOUT));
 	fth_dev_close(dev);
 }
 
@@ -183,7 +185,8 @@ static void a_torn_write_leaves_a_prefix(void **state)
 		struct fth_dev_chan *chan;
 		unsigned prefix = 0;
 
-		assert_ok(fth_dev_write(fth_dev_inner(dev), old, sizeof(old), 4096));
+		assert_ok(
+			fth_dev_write(fth_dev_inner(dev), old, sizeof(old), 4096, FTH_DEV_TIMEOUT));
 		assert_ok(fth_dev_chan_open(dev, 1, &chan));
 		fth_dev_req_init(&req, FTH_DEV_WRITE, NULL, sizeof(new), 4096);
 		req.iov = pieces;
@@ -193,7 +196,7 @@ static void a_torn_write_leaves_a_prefix(void **state)
 		assert_ptr_equal(done, &req);
 		assert_int_equal(req.result, -EIO);
 		fth_dev_chan_close(chan);
-		assert_ok(fth_dev_read(dev, got, sizeof(got), 4096));
+		assert_ok(fth_dev_read(dev, got, sizeof(got), 4096, FTH_DEV_TIMEOUT));
 		while (prefix < 8 && got[prefix * SECTOR] != 'o')
 			prefix++;
 		assert_in_range(prefix, 0, 7);
@@ -202,7 +205,7 @@ static void a_torn_write_leaves_a_prefix(void **state)
 		seen |= 1u << prefix;
 	}
 	assert_int_equal(seen, 0xff);
-	assert_int_equal(fth_dev_zero(dev, SECTOR, 0), -EIO);
+	assert_int_equal(fth_dev_zero(dev, SECTOR, 0, FTH_DEV_TIMEOUT), -EIO);
 	fth_dev_close(dev);
 }
 

@@ -76,16 +76,16 @@ static void blocks_on_a_block_device(void **state)
 		assert_int_equal(fth_dev_info(dev)->size, FILE_BYTES);
 		assert_true(fth_dev_info(dev)->block >= 512);
 		fill_random(out, sizeof(out), i);
-		assert_ok(fth_dev_write(dev, out, sizeof(out), 65536));
-		assert_ok(fth_dev_flush(dev));
-		assert_ok(fth_dev_read(dev, in, sizeof(in), 65536));
+		assert_ok(fth_dev_write(dev, out, sizeof(out), 65536, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_read(dev, in, sizeof(in), 65536, FTH_DEV_TIMEOUT));
 		assert_memory_equal(in, out, sizeof(in));
-		assert_ok(fth_dev_zero(dev, 8192, 65536 + 4096));
-		assert_ok(fth_dev_read(dev, in, sizeof(in), 65536));
+		assert_ok(fth_dev_zero(dev, 8192, 65536 + 4096, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_read(dev, in, sizeof(in), 65536, FTH_DEV_TIMEOUT));
 		assert_true(all_are(in + 4096, 8192, 0));
 		assert_memory_equal(in + 12288, out + 12288, sizeof(in) - 12288);
-		assert_ok(fth_dev_discard(dev, 1 << 20, 1 << 20));
-		assert_ok(fth_dev_read(dev, in, sizeof(in), 1 << 20));
+		assert_ok(fth_dev_discard(dev, 1 << 20, 1 << 20, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_read(dev, in, sizeof(in), 1 << 20, FTH_DEV_TIMEOUT));
 		fth_dev_close(dev);
 	}
 }

@@ -157,9 +157,9 @@ static void readonly_refuses_what_would_change_the_file(void **state)
 		fth_dev_chan_close(chan);
 	}
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_ERRORS), 3);
-	assert_ok(fth_dev_read(dev, buf, 4096, 4096));
+	assert_ok(fth_dev_read(dev, buf, 4096, 4096, FTH_DEV_TIMEOUT));
 	assert_true(all_are(buf, 4096, 0xee));
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	fth_dev_buf_free(dev, buf, 4096);
 	fth_dev_close(dev);
 }

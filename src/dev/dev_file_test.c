@@ -41,12 +41,12 @@ static void keep_data(struct fth_dev *dev)
 	char *out = fth_dev_buf_alloc(dev, FILE_BYTES), *in = fth_dev_buf_alloc(dev, FILE_BYTES);
 
 	fill_random(out, FILE_BYTES, 1);
-	assert_ok(fth_dev_write(dev, out, FILE_BYTES, 0));
-	assert_ok(fth_dev_flush(dev));
-	assert_ok(fth_dev_read(dev, in, FILE_BYTES, 0));
+	assert_ok(fth_dev_write(dev, out, FILE_BYTES, 0, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, in, FILE_BYTES, 0, FTH_DEV_TIMEOUT));
 	assert_memory_equal(in, out, FILE_BYTES);
 	/* Memory that is neither mapped nor aligned. */
-	assert_ok(fth_dev_read(dev, in + 1, 3 * UNIT, UNIT));
+	assert_ok(fth_dev_read(dev, in + 1, 3 * UNIT, UNIT, FTH_DEV_TIMEOUT));
 	assert_memory_equal(in + 1, out + UNIT, 3 * UNIT);
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_BYTES_WRITTEN), FILE_BYTES);
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_BYTES_READ), FILE_BYTES + 3 * UNIT);
@@ -76,14 +76,14 @@ static void any_size_works_byte_by_byte(void **state)
 		make_file(i / 4, size);
 		assert_ok(open_a(i / 4, "", &dev));
 		assert_int_equal(fth_dev_info(dev)->block, 1);
-		assert_ok(fth_dev_write(dev, out, size, 0));
-		assert_ok(fth_dev_read(dev, in, size, 0));
+		assert_ok(fth_dev_write(dev, out, size, 0, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_read(dev, in, size, 0, FTH_DEV_TIMEOUT));
 		assert_memory_equal(in, out, size);
-		assert_ok(fth_dev_zero(dev, size / 2 + 1, size / 3));
-		assert_ok(fth_dev_read(dev, in, size, 0));
+		assert_ok(fth_dev_zero(dev, size / 2 + 1, size / 3, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_read(dev, in, size, 0, FTH_DEV_TIMEOUT));
 		assert_true(all_are(in + size / 3, size / 2 + 1, 0));
 		assert_memory_equal(in, out, size / 3);
-		assert_int_equal(fth_dev_read(dev, in, 1, size), -ERANGE);
+		assert_int_equal(fth_dev_read(dev, in, 1, size, FTH_DEV_TIMEOUT), -ERANGE);
 		fth_dev_close(dev);
 	}
 }
@@ -112,7 +112,7 @@ static void move_vectors(struct fth_dev *dev)
 	req.iov = pieces;
 	req.iov_count = PIECES;
 	assert_int_equal(run_one(chan, &req), 0);
-	assert_ok(fth_dev_read(dev, in, PIECES * UNIT, 2 * UNIT));
+	assert_ok(fth_dev_read(dev, in, PIECES * UNIT, 2 * UNIT, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < PIECES; i++)
 		assert_memory_equal(in + i * UNIT, pieces[i].iov_base, UNIT);
 
@@ -135,18 +135,19 @@ static void zero_and_discard(struct fth_dev *dev)
 {
 	char *buf = fth_dev_buf_alloc(dev, FILE_BYTES);
 
-	assert_ok(fth_dev_zero(dev, 5 * UNIT, 3 * UNIT));
-	assert_ok(fth_dev_read(dev, buf, 10 * UNIT, 0));
+	assert_ok(fth_dev_zero(dev, 5 * UNIT, 3 * UNIT, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, buf, 10 * UNIT, 0, FTH_DEV_TIMEOUT));
 	assert_true(all_are(buf, 3 * UNIT, 0xee));
 	assert_true(all_are(buf + 3 * UNIT, 5 * UNIT, 0));
 	assert_true(all_are(buf + 8 * UNIT, 2 * UNIT, 0xee));
 
-	assert_ok(fth_dev_discard(dev, FILE_BYTES / 2, FILE_BYTES / 2));
-	assert_ok(fth_dev_read(dev, buf, FILE_BYTES, 0)); /* anything there, but readable */
+	assert_ok(fth_dev_discard(dev, FILE_BYTES / 2, FILE_BYTES / 2, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, buf, FILE_BYTES, 0,
+			       FTH_DEV_TIMEOUT)); /* anything there, but readable */
 	assert_true(all_are(buf + 8 * UNIT, FILE_BYTES / 2 - 8 * UNIT, 0xee));
 
-	assert_ok(fth_dev_zero(dev, FILE_BYTES, 0)); /* the file keeps its size */
-	assert_ok(fth_dev_read(dev, buf, FILE_BYTES, 0));
+	assert_ok(fth_dev_zero(dev, FILE_BYTES, 0, FTH_DEV_TIMEOUT)); /* the file keeps its size */
+	assert_ok(fth_dev_read(dev, buf, FILE_BYTES, 0, FTH_DEV_TIMEOUT));
 	assert_true(all_are(buf, FILE_BYTES, 0));
 	fth_dev_buf_free(dev, buf, FILE_BYTES);
 }
@@ -326,10 +327,10 @@ static void cut_off(struct fth_dev *dev)
 	char *name = strndup(path, strcspn(path, "?")), *buf = fth_dev_buf_alloc(dev, 4 * UNIT);
 
 	assert_int_equal(truncate(name, 2 * UNIT + 100), 0);
-	assert_int_equal(fth_dev_read(dev, buf, UNIT, 8 * UNIT), -EIO);
-	assert_int_equal(fth_dev_read(dev, buf, 4 * UNIT, 0), -EIO);
-	assert_int_equal(fth_dev_read(dev, buf, UNIT, 2 * UNIT), -EIO);
-	assert_ok(fth_dev_read(dev, buf, 2 * UNIT, 0));
+	assert_int_equal(fth_dev_read(dev, buf, UNIT, 8 * UNIT, FTH_DEV_TIMEOUT), -EIO);
+	assert_int_equal(fth_dev_read(dev, buf, 4 * UNIT, 0, FTH_DEV_TIMEOUT), -EIO);
+	assert_int_equal(fth_dev_read(dev, buf, UNIT, 2 * UNIT, FTH_DEV_TIMEOUT), -EIO);
+	assert_ok(fth_dev_read(dev, buf, 2 * UNIT, 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_ERRORS), 3);
 	fth_dev_buf_free(dev, buf, 4 * UNIT);
 	free(name);

@@ -69,7 +69,7 @@ static void *work(void *arg)
 
 		w->errors += buf ? one_round(w, chan, buf, round) : 1;
 		if (round % 10 == 0)
-			w->errors += fth_dev_flush(w->dev) != 0;
+			w->errors += fth_dev_flush(w->dev, FTH_DEV_TIMEOUT) != 0;
 		fth_dev_buf_free(w->dev, buf, DEPTH * UNIT);
 	}
 	fth_dev_chan_close(chan);

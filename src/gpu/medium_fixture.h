@@ -93,14 +93,16 @@ static inline char *bed_medium_mapped(const struct bed_medium *medium)
 static inline void bed_medium_push(const struct bed_medium *medium)
 {
 	if (medium->copy)
-		OK(fth_dev_write(fth_gpu_drive_dev(medium->drive), medium->copy, medium->bytes, 0));
+		OK(fth_dev_write(fth_gpu_drive_dev(medium->drive), medium->copy, medium->bytes, 0,
+				 FTH_DEV_TIMEOUT));
 }
 
 /* and what the drive has changed is seen. */
 static inline void bed_medium_pull(const struct bed_medium *medium)
 {
 	if (medium->copy)
-		OK(fth_dev_read(fth_gpu_drive_dev(medium->drive), medium->copy, medium->bytes, 0));
+		OK(fth_dev_read(fth_gpu_drive_dev(medium->drive), medium->copy, medium->bytes, 0,
+				FTH_DEV_TIMEOUT));
 }
 
 #endif

@@ -175,7 +175,8 @@ static void write_blocks(struct fixture *f, uint32_t n)
 	report = run(f, write_and_read);
 	BED_ALL_WELL(report);
 	for (uint64_t b = 0; b < f->threads * n; b++) {
-		OK(fth_dev_read(fth_gpu_drive_dev(f->drive), words, block, b * block));
+		OK(fth_dev_read(fth_gpu_drive_dev(f->drive), words, block, b * block,
+				FTH_DEV_TIMEOUT));
 		for (uint32_t i = 0; i < block / 8; i++)
 			MUST(words[i] == fixture_word(0, b, i));
 	}
@@ -455,7 +456,7 @@ static void test_faults(void)
 	OK(fth_gpu_drive_open_uri(uri, &opts, &drive));
 	for (uint64_t i = 0; i < BYTES / 8; i++)
 		words[i] = bed_value(i);
-	OK(fth_dev_write(fth_gpu_drive_dev(drive), words, BYTES, 0));
+	OK(fth_dev_write(fth_gpu_drive_dev(drive), words, BYTES, 0, FTH_DEV_TIMEOUT));
 	cache_opts.bytes = 1u << 20;
 	OK(fth_gpu_cache_open(drive, &cache_opts, &cache));
 	OK(fth_gpu_cache_array(cache, 8, NULL, &a));

@@ -231,7 +231,9 @@ static inline void check_device(struct bed *bed)
 		bool written = thread < 32 * WARPS * s->rounds && (s->lanes >> thread % 32 & 1) &&
 			       fth_mix64(first) % 4 != 0;
 
-		assert_int_equal(fth_dev_read(bed->service->dev, words, bytes, block * bytes), 0);
+		assert_int_equal(fth_dev_read(bed->service->dev, words, bytes, block * bytes,
+					      FTH_DEV_TIMEOUT),
+				 0);
 		for (uint32_t i = 0; i < bytes / 8; i++)
 			assert_int_equal(words[i], written ? word_of(block, i) : 0);
 	}
@@ -322,7 +324,8 @@ static inline void fill_array(struct bed *bed, uint32_t line, uint64_t offset)
 
 	for (uint64_t i = 0; i < bytes / 8; i++)
 		words[i] = value_of(i);
-	assert_int_equal(fth_dev_write(bed->service->dev, words, bytes, offset), 0);
+	assert_int_equal(fth_dev_write(bed->service->dev, words, bytes, offset, FTH_DEV_TIMEOUT),
+			 0);
 	free(words);
 }
 
@@ -359,7 +362,8 @@ static inline void check_before(struct bed *bed, uint64_t offset)
 
 	bytes[offset] = 0;
 	if (offset)
-		assert_int_equal(fth_dev_read(bed->service->dev, bytes, offset, 0), 0);
+		assert_int_equal(fth_dev_read(bed->service->dev, bytes, offset, 0, FTH_DEV_TIMEOUT),
+				 0);
 	for (uint64_t i = 0; i < offset; i++)
 		assert_int_equal(bytes[i], 0);
 	free(bytes);
@@ -378,7 +382,9 @@ static inline void try_cache(const char *uri, uint32_t line, uint32_t frames, ui
 	run(bed, WARPS, add_and_read);
 	run(bed, WARPS, flush);
 	check_end(bed);
-	assert_int_equal(fth_dev_read(bed->service->dev, words, bed->elements * 8, offset), 0);
+	assert_int_equal(
+		fth_dev_read(bed->service->dev, words, bed->elements * 8, offset, FTH_DEV_TIMEOUT),
+		0);
 	for (uint64_t i = 0; i < bed->elements; i++)
 		added += words[i] - value_of(i);
 	assert_int_equal(added, WARPS * 32 * shape.rounds);

@@ -55,7 +55,7 @@ static int device_byte(uint64_t block)
 {
 	char bytes[BLOCK];
 
-	assert_ok(fth_dev_read(host.dev, bytes, BLOCK, block * BLOCK));
+	assert_ok(fth_dev_read(host.dev, bytes, BLOCK, block * BLOCK, FTH_DEV_TIMEOUT));
 	for (unsigned i = 1; i < BLOCK; i++)
 		assert_int_equal(bytes[i], bytes[0]);
 	return (uint8_t)bytes[0];

@@ -73,7 +73,7 @@ static int write_run(struct ctrl_pmr *pmr, uint64_t start, uint64_t end)
 	if (!pmr->dev || start == end)
 		return 0;
 	pmr->unflushed = true;
-	return fth_dev_write(pmr->dev, pmr->durable + start, end - start, start);
+	return fth_dev_write(pmr->dev, pmr->durable + start, end - start, start, FTH_DEV_TIMEOUT);
 }
 
 /* Take over what differs in [start, end), whole steps, and write it to dev in as few runs. */
@@ -101,7 +101,7 @@ static int keep(struct ctrl_pmr *pmr, uint64_t start, uint64_t end)
 
 static int flush(struct ctrl_pmr *pmr)
 {
-	int rc = pmr->unflushed ? fth_dev_flush(pmr->dev) : 0;
+	int rc = pmr->unflushed ? fth_dev_flush(pmr->dev, FTH_DEV_TIMEOUT) : 0;
 
 	pmr->unflushed = rc < 0;
 	return rc;
@@ -156,7 +156,7 @@ static void enable(struct ctrl_pmr *pmr)
 {
 	pmr->error = 0;
 	if (pmr->dev) {
-		int rc = fth_dev_read(pmr->dev, pmr->durable, pmr->size, 0);
+		int rc = fth_dev_read(pmr->dev, pmr->durable, pmr->size, 0, FTH_DEV_TIMEOUT);
 
 		if (rc < 0)
 			pmr->health = FTH_NVME_PMR_RESTORE_ERROR;

@@ -111,13 +111,13 @@ static void check_write(uint64_t first, uint32_t bytes, uint32_t block, uint32_t
 {
 	struct fth_nvme_sqe sqe = command(FTH_NVME_WRITE, first, bytes, block, offset, list_offset);
 
-	assert_ok(fth_dev_read(host.dev, expected, DEVICE_BYTES, 0));
+	assert_ok(fth_dev_read(host.dev, expected, DEVICE_BYTES, 0, FTH_DEV_TIMEOUT));
 	for (uint32_t i = 0; i < bytes; i++) {
 		*host_byte(offset, i) = (char)PATTERN(i + offset + bytes);
 		expected[first * block + i] = PATTERN(i + offset + bytes);
 	}
 	assert_int_equal(host_run(&host, 1, &sqe, NULL), FTH_NVME_SUCCESS);
-	assert_ok(fth_dev_read(host.dev, found, DEVICE_BYTES, 0));
+	assert_ok(fth_dev_read(host.dev, found, DEVICE_BYTES, 0, FTH_DEV_TIMEOUT));
 	if (memcmp(expected, found, DEVICE_BYTES) != 0)
 		fail_msg("write of %u bytes, offset %u, list at %u", bytes, offset, list_offset);
 }
@@ -130,7 +130,7 @@ static void check_read(uint64_t first, uint32_t bytes, uint32_t block, uint32_t 
 
 	memset(untouched, POISON, HOST_PAGE);
 	memset(data, POISON, (size_t)PAGES * HOST_PAGE);
-	assert_ok(fth_dev_read(host.dev, expected, bytes, first * block));
+	assert_ok(fth_dev_read(host.dev, expected, bytes, first * block, FTH_DEV_TIMEOUT));
 	assert_int_equal(host_run(&host, 1, &sqe, NULL), FTH_NVME_SUCCESS);
 	for (uint32_t i = 0; i < bytes; i++) {
 		if ((uint8_t)*host_byte(offset, i) != expected[i])
@@ -150,7 +150,7 @@ static void check_compare(uint64_t first, uint32_t bytes, uint32_t block, uint32
 	struct fth_nvme_sqe sqe =
 		command(FTH_NVME_COMPARE, first, bytes, block, offset, list_offset);
 
-	assert_ok(fth_dev_read(host.dev, expected, bytes, first * block));
+	assert_ok(fth_dev_read(host.dev, expected, bytes, first * block, FTH_DEV_TIMEOUT));
 	for (uint32_t i = 0; i < bytes; i++)
 		*host_byte(offset, i) = (char)expected[i];
 	assert_int_equal(host_run(&host, 1, &sqe, NULL), FTH_NVME_SUCCESS);
@@ -269,7 +269,7 @@ static void no_limit_means_none(void **state)
 	assert_int_equal(host_run(&host, 1, &sqe, NULL), FTH_NVME_SUCCESS);
 	found = malloc(DEVICE_BYTES);
 	assert_non_null(found);
-	assert_ok(fth_dev_read(dev, found, DEVICE_BYTES, 0));
+	assert_ok(fth_dev_read(dev, found, DEVICE_BYTES, 0, FTH_DEV_TIMEOUT));
 	for (uint32_t i = 0; i < DEVICE_BYTES; i++)
 		assert_int_equal(found[i], PATTERN(i % HOST_PAGE));
 	free(found);

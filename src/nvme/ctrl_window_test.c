@@ -155,7 +155,7 @@ static void a_sudden_end_leaves_what_a_barrier_covered(void **state)
 	memset(pmr, 1, SIZE);
 	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 600, 500), 0); /* blocks 1 and 2 */
 	close_all(&host);
-	assert_ok(fth_dev_read(keeper, now, SIZE, 0));
+	assert_ok(fth_dev_read(keeper, now, SIZE, 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < SIZE; i++)
 		assert_int_equal(now[i], i >= 512 && i < 1536);
 	fth_dev_close(keeper);
@@ -230,7 +230,7 @@ static void a_shutdown_keeps_everything(void **state)
 		shut_down(&host);
 		assert_int_equal(!!(get(&host, FTH_NVME_REG_CSTS) & FTH_NVME_CSTS_FATAL), i);
 		close_all(&host);
-		assert_ok(fth_dev_read(keeper, now, SIZE, 0));
+		assert_ok(fth_dev_read(keeper, now, SIZE, 0, FTH_DEV_TIMEOUT));
 		assert_int_equal(now[100], i ? 0 : 5);
 		fth_dev_close(keeper);
 	}

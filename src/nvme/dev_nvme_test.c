@@ -145,7 +145,7 @@ static void depth_beyond_the_ring(void **state)
 	assert_int_equal(fth_dev_submit(chan, list, N), N);
 	assert_int_equal(fth_dev_reap(chan, done, N, N, FTH_NEVER), N);
 	memset(buf, 0xff, N * 512);
-	assert_ok(fth_dev_read(dev, buf, N * 512, 0));
+	assert_ok(fth_dev_read(dev, buf, N * 512, 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal((unsigned char)buf[i * 512 + 511], i);
 	fth_dev_buf_free(dev, buf, N * 512);
@@ -162,17 +162,17 @@ static void flush_discard_and_zero(void **state)
 	assert_ok(fth_dev_open("softnvme(mem:8M)", &dev));
 	memset(buf, 1, sizeof(buf));
 	for (unsigned i = 0; i < 4; i++)
-		assert_ok(fth_dev_write(dev, buf, sizeof(buf), i * 4096));
-	assert_ok(fth_dev_flush(dev));
-	assert_ok(fth_dev_zero(dev, 4096, 4096));
-	assert_ok(fth_dev_discard(dev, 4096, 8192));
-	assert_ok(fth_dev_zero(dev, SIZE - 16384, 16384));
-	assert_ok(fth_dev_read(dev, buf, 4096, 4096));
+		assert_ok(fth_dev_write(dev, buf, sizeof(buf), i * 4096, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_zero(dev, 4096, 4096, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_discard(dev, 4096, 8192, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_zero(dev, SIZE - 16384, 16384, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, buf, 4096, 4096, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < 4096; i++)
 		assert_int_equal(buf[i], 0);
-	assert_ok(fth_dev_read(dev, buf, 4096, 12288));
+	assert_ok(fth_dev_read(dev, buf, 4096, 12288, FTH_DEV_TIMEOUT));
 	assert_int_equal(buf[4095], 1);
-	assert_int_equal(fth_dev_read(dev, buf, 4096, SIZE), -ERANGE);
+	assert_int_equal(fth_dev_read(dev, buf, 4096, SIZE, FTH_DEV_TIMEOUT), -ERANGE);
 	fth_dev_close(dev);
 }
 

@@ -253,7 +253,7 @@ static void a_timeout_resets_the_controller_and_the_device_goes_on(void **state)
 	memset(buf, 0, N * 4096);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(reqs[i].result, 0);
-	assert_ok(fth_dev_read(dev, buf, N * 4096, 0));
+	assert_ok(fth_dev_read(dev, buf, N * 4096, 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(buf[i * 4096 + 4095], i + 1);
 	fth_dev_buf_free(dev, buf, N * 4096);
@@ -320,9 +320,9 @@ static void media_errors_become_errnos(void **state)
 
 	(void)state;
 	assert_ok(fth_dev_open("softnvme(fault(mem:1M)?from=64K&to=128K&every=1)", &dev));
-	assert_int_equal(fth_dev_read(dev, buf, 4096, 65536), -ENODATA);
-	assert_int_equal(fth_dev_write(dev, buf, 4096, 65536), -EIO);
-	assert_ok(fth_dev_write(dev, buf, 4096, 0));
+	assert_int_equal(fth_dev_read(dev, buf, 4096, 65536, FTH_DEV_TIMEOUT), -ENODATA);
+	assert_int_equal(fth_dev_write(dev, buf, 4096, 65536, FTH_DEV_TIMEOUT), -EIO);
+	assert_ok(fth_dev_write(dev, buf, 4096, 0, FTH_DEV_TIMEOUT));
 	assert_int_equal(fth_dev_stat(dev, FTH_DEV_STAT_ERRORS), 2);
 	fth_dev_close(dev);
 }

@@ -93,7 +93,7 @@ static void log_pages_are_read(void **state)
 	(void)state;
 	assert_ok(fth_nvme_log_page(nvme, FTH_NVME_LOG_SMART, FTH_NVME_NSID_ALL, &before,
 				    sizeof(before)));
-	assert_ok(fth_dev_write(dev, block, sizeof(block), 0));
+	assert_ok(fth_dev_write(dev, block, sizeof(block), 0, FTH_DEV_TIMEOUT));
 	assert_ok(fth_nvme_log_page(nvme, FTH_NVME_LOG_SMART, FTH_NVME_NSID_ALL, &after,
 				    sizeof(after)));
 	assert_int_equal(after.host_writes[0], before.host_writes[0] + 1);

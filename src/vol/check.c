@@ -49,7 +49,8 @@ static bool may_repair(const struct vol_checker *c)
 static bool mend_copy(const struct vol_checker *c, struct fth_dev *dev,
 		      const struct vol_label *good, unsigned copy)
 {
-	return may_repair(c) && vol_label_write(dev, good, copy) == 0 && fth_dev_flush(dev) == 0;
+	return may_repair(c) && vol_label_write(dev, good, copy) == 0 &&
+	       fth_dev_flush(dev, FTH_DEV_TIMEOUT) == 0;
 }
 
 /* The label of one device; true when it can be used. */

@@ -141,27 +141,29 @@ static int write_catalog(struct fth_dev *dev, unsigned i, const struct vol_label
 	struct vol_catalog cat = {.sequence = 1, .next_id = 1};
 	struct vol_space space = {.count = label->count};
 	uint64_t bytes = vol_catalog_bytes(&cat), checksum;
-	int rc = fth_dev_write(dev, area, sizeof(area), 0);
+	int rc = fth_dev_write(dev, area, sizeof(area), 0, FTH_DEV_TIMEOUT);
 
 	if (rc == 0)
-		rc = fth_dev_write(dev, area, sizeof(area), vol_label_offset(label->size, 1));
+		rc = fth_dev_write(dev, area, sizeof(area), vol_label_offset(label->size, 1),
+				   FTH_DEV_TIMEOUT);
 	if (rc == 0)
-		rc = fth_dev_write(dev, area, sizeof(area), VOL_AREA + label->slot_bytes);
+		rc = fth_dev_write(dev, area, sizeof(area), VOL_AREA + label->slot_bytes,
+				   FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;
 	memcpy(space.uuid, label->uuid, sizeof(space.uuid));
 	vol_catalog_write(&cat, &space, area);
 	checksum = vol_catalog_checksum(area, bytes, i, 0);
 	memcpy(area + offsetof(struct vol_catalog_head, checksum), &checksum, sizeof(checksum));
-	rc = fth_dev_write(dev, area, sizeof(area), VOL_AREA);
-	return rc < 0 ? rc : fth_dev_flush(dev);
+	rc = fth_dev_write(dev, area, sizeof(area), VOL_AREA, FTH_DEV_TIMEOUT);
+	return rc < 0 ? rc : fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 }
 
 static int write_label(struct fth_dev *dev, const struct vol_label *label, unsigned copy)
 {
 	int rc = vol_label_write(dev, label, copy);
 
-	return rc < 0 ? rc : fth_dev_flush(dev);
+	return rc < 0 ? rc : fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 }
 
 static int write_volume(struct fth_dev *const *devs, unsigned n, struct vol_label *label)

@@ -80,7 +80,7 @@ static enum vol_found judge(const struct vol_label *l, unsigned copy, char why[9
 static int read_copy(struct fth_dev *dev, uint64_t offset, unsigned copy, struct vol_labels *labels)
 {
 	_Alignas(VOL_AREA) char area[VOL_AREA];
-	int rc = fth_dev_read(dev, area, sizeof(area), offset);
+	int rc = fth_dev_read(dev, area, sizeof(area), offset, FTH_DEV_TIMEOUT);
 
 	if (rc < 0) {
 		snprintf(labels->why[copy], sizeof(labels->why[copy]), "can not be read: %s",
@@ -166,5 +166,6 @@ int vol_label_write(struct fth_dev *dev, const struct vol_label *label, unsigned
 	sealed.copy = copy;
 	sealed.checksum = vol_label_checksum(&sealed);
 	memcpy(area, &sealed, sizeof(sealed));
-	return fth_dev_write(dev, area, sizeof(area), vol_label_offset(label->size, copy));
+	return fth_dev_write(dev, area, sizeof(area), vol_label_offset(label->size, copy),
+			     FTH_DEV_TIMEOUT);
 }

@@ -399,7 +399,7 @@ int fth_vol_object_commit(struct fth_dev *base)
 
 	if (base->ops != &vol_object_ops)
 		return fth_fail(EINVAL, "%s is no object of a volume", fth_dev_uri(base));
-	rc = fth_dev_flush(base);
+	rc = fth_dev_flush(base, FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&dev->obj->vol->lock);

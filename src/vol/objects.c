@@ -96,7 +96,8 @@ int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t f
 		for (unsigned s = 0; rc == 0 && s < strands; s++)
 			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
 					  (entry->rows[i] - skip) * entry->unit,
-					  entry->at[(size_t)i * strands + s] + skip * entry->unit);
+					  entry->at[(size_t)i * strands + s] + skip * entry->unit,
+					  FTH_DEV_TIMEOUT);
 	}
 	for (unsigned i = 0; rc == 0 && i < vol->count; i++)
 		rc = vol_flush_member(vol, i);
@@ -265,7 +266,8 @@ static int zero_tail(struct fth_vol *vol, const struct vol_entry *entry, uint64_
 			unsigned s = column * entry->replicas + r;
 
 			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
-					  n, entry->at[(size_t)last * strands + s] + within);
+					  n, entry->at[(size_t)last * strands + s] + within,
+					  FTH_DEV_TIMEOUT);
 		}
 		from += n;
 	}

@@ -87,7 +87,7 @@ static int read_good(struct vol_object *obj, const struct vol_place *place, unsi
 
 		if (r != bad && !(stale >> device & 1))
 			rc = fth_dev_read(obj->vol->members[device].dev, buf, length,
-					  vol_place_offset(obj, place, r));
+					  vol_place_offset(obj, place, r), FTH_DEV_TIMEOUT);
 	}
 	return rc;
 }
@@ -108,7 +108,8 @@ static int repair(struct vol_object *obj, const struct vol_repair *what, void *b
 		rc = read_good(obj, &place, what->replica, buf, n);
 		if (rc == 0)
 			rc = fth_dev_write(obj->vol->members[device].dev, buf, n,
-					   vol_place_offset(obj, &place, what->replica));
+					   vol_place_offset(obj, &place, what->replica),
+					   FTH_DEV_TIMEOUT);
 		done += n;
 	}
 	return rc;

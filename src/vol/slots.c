@@ -68,7 +68,7 @@ static int read_body(const struct fth_vol *vol, unsigned i, unsigned slot,
 
 	if (posix_memalign(&buf, VOL_GRAIN, bytes) != 0)
 		return -ENOMEM;
-	rc = fth_dev_read(vol->members[i].dev, buf, bytes, slot_offset(vol, slot));
+	rc = fth_dev_read(vol->members[i].dev, buf, bytes, slot_offset(vol, slot), FTH_DEV_TIMEOUT);
 	out->state = VOL_DAMAGED;
 	if (rc < 0) {
 		snprintf(out->why, sizeof(out->why), "can not be read: %s", strerror(-rc));
@@ -100,7 +100,8 @@ int vol_slot_read(const struct fth_vol *vol, unsigned i, unsigned slot, struct v
 	int rc;
 
 	*out = (struct vol_slot){.state = VOL_DAMAGED};
-	rc = fth_dev_read(vol->members[i].dev, first, sizeof(first), slot_offset(vol, slot));
+	rc = fth_dev_read(vol->members[i].dev, first, sizeof(first), slot_offset(vol, slot),
+			  FTH_DEV_TIMEOUT);
 	if (rc < 0) {
 		snprintf(out->why, sizeof(out->why), "can not be read: %s", strerror(-rc));
 		return 0;
@@ -212,7 +213,7 @@ int vol_writable(const struct fth_vol *vol)
 
 int vol_flush_member(struct fth_vol *vol, unsigned i)
 {
-	int rc = fth_dev_flush(vol->members[i].dev);
+	int rc = fth_dev_flush(vol->members[i].dev, FTH_DEV_TIMEOUT);
 
 	if (rc < 0)
 		/* relaxed: a count; who must see it is ordered by vol->lock or by its own flush */
@@ -230,7 +231,8 @@ static int write_slot(struct fth_vol *vol, unsigned i, char *buf, uint64_t bytes
 	int rc;
 
 	memcpy(buf + offsetof(struct vol_catalog_head, checksum), &checksum, sizeof(checksum));
-	rc = fth_dev_write(member->dev, buf, whole_grains(bytes), slot_offset(vol, slot));
+	rc = fth_dev_write(member->dev, buf, whole_grains(bytes), slot_offset(vol, slot),
+			   FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = vol_flush_member(vol, i);
 	if (rc < 0)

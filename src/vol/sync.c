@@ -91,8 +91,9 @@ static bool mend(struct compare *x, const struct vol_place *place, unsigned r, c
 {
 	unsigned device = vol_place_device(x->obj, place, r);
 
-	return !x->obj->vol->readonly && fth_dev_write(x->obj->vol->members[device].dev, right, n,
-						       vol_place_offset(x->obj, place, r)) == 0;
+	return !x->obj->vol->readonly &&
+	       fth_dev_write(x->obj->vol->members[device].dev, right, n,
+			     vol_place_offset(x->obj, place, r), FTH_DEV_TIMEOUT) == 0;
 }
 
 static void compare_chunk(struct compare *x, uint64_t offset, const struct vol_place *place,
@@ -104,9 +105,9 @@ static void compare_chunk(struct compare *x, uint64_t offset, const struct vol_p
 	for (unsigned r = 0; r < x->obj->entry->replicas; r++) {
 		struct fth_dev *dev = x->obj->vol->members[vol_place_device(x->obj, place, r)].dev;
 
-		x->read[r] =
-			dev ? fth_dev_read(dev, buf_of(x, r), n, vol_place_offset(x->obj, place, r))
-			    : -ENODEV;
+		x->read[r] = dev ? fth_dev_read(dev, buf_of(x, r), n,
+						vol_place_offset(x->obj, place, r), FTH_DEV_TIMEOUT)
+				 : -ENODEV;
 	}
 	right = choose(x, place, n, &sure);
 	if (right < 0) {

@@ -32,12 +32,14 @@ static void forge(struct rack *rack, unsigned offset, uint64_t value, unsigned w
 			struct vol_catalog_head head;
 			uint64_t checksum;
 
-			assert_ok(fth_dev_read(rack->devs[i], buf, SLOT, slot_at(slot)));
+			assert_ok(fth_dev_read(rack->devs[i], buf, SLOT, slot_at(slot),
+					       FTH_DEV_TIMEOUT));
 			memcpy(buf + offset, &value, width);
 			memcpy(&head, buf, sizeof(head));
 			checksum = vol_catalog_checksum(buf, head.bytes, i, slot);
 			memcpy(buf + offsetof(struct vol_catalog_head, checksum), &checksum, 8);
-			assert_ok(fth_dev_write(rack->devs[i], buf, SLOT, slot_at(slot)));
+			assert_ok(fth_dev_write(rack->devs[i], buf, SLOT, slot_at(slot),
+						FTH_DEV_TIMEOUT));
 		}
 }
 
@@ -127,7 +129,8 @@ static void spoil(struct fth_dev *dev, uint64_t offset, unsigned blocks)
 
 	memset(buf, 0xdb, sizeof(buf));
 	for (unsigned i = 0; i < blocks; i++)
-		assert_ok(fth_dev_write(dev, buf, sizeof(buf), offset + 512ull * i));
+		assert_ok(
+			fth_dev_write(dev, buf, sizeof(buf), offset + 512ull * i, FTH_DEV_TIMEOUT));
 }
 
 static void spoilt_catalogs_are_written_anew(void **state)

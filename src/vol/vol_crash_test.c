@@ -83,7 +83,8 @@ static int write_sectors(struct fth_dev *dev, uint32_t stamp, uint32_t first, ui
 
 	for (uint32_t i = 0; i < count; i++)
 		stamp_sector(buf + i * SECTOR, stamp, first + i, version);
-	return fth_dev_write(dev, buf, (uint64_t)count * SECTOR, (uint64_t)first * SECTOR);
+	return fth_dev_write(dev, buf, (uint64_t)count * SECTOR, (uint64_t)first * SECTOR,
+			     FTH_DEV_TIMEOUT);
 }
 
 /* ---- operations: change w->after, then do it ---- */
@@ -207,7 +208,7 @@ static int do_write(struct world *w)
 	for (unsigned i = below(w, 3); rc == 0 && object->sectors && i < 3; i++) {
 		rc = write_some(w, dev, object);
 		if (rc == 0 && below(w, 2)) {
-			rc = fth_dev_flush(dev);
+			rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 			if (rc == 0)
 				note_flush(object);
 		}
@@ -315,7 +316,7 @@ static void verify_object(struct world *w, unsigned n)
 	assert_ok(fth_vol_stat(w->rack.vol, names[n], &info));
 	assert_ok(fth_vol_object_open(w->rack.vol, names[n], FTH_VOL_READONLY, &dev));
 	if (bytes) {
-		assert_ok(fth_dev_read(dev, buf, bytes, 0));
+		assert_ok(fth_dev_read(dev, buf, bytes, 0, FTH_DEV_TIMEOUT));
 		read_scattered(w, dev, again, object->sectors);
 		assert_memory_equal(buf, again, bytes);
 	}
@@ -483,7 +484,7 @@ static void what_was_found_is_made_durable_before_it_is_relied_on(void **state)
 		rack_reopen(&rack);
 		dev = open_object(rack.vol, "x");
 		write_all(dev, seed);
-		assert_ok(fth_dev_flush(dev));
+		assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 		fth_dev_close(dev);
 		rack_close(&rack);
 		for (unsigned i = 0; i < 2; i++) {

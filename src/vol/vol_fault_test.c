@@ -36,7 +36,7 @@ static int import_one(struct fth_vol *vol)
 	o.whole = true;
 	rc = fth_vol_object_new(vol, "new", SIZE, &o, &dev);
 	if (rc == 0) {
-		rc = fth_dev_write(dev, buf, SIZE, 0);
+		rc = fth_dev_write(dev, buf, SIZE, 0, FTH_DEV_TIMEOUT);
 		if (rc == 0)
 			rc = fth_vol_object_commit(dev);
 		fth_dev_close(dev);
@@ -80,9 +80,9 @@ static int write_replicated(struct fth_vol *vol)
 	assert_non_null(buf);
 	if (rc == 0) {
 		fill(buf, SIZE, 0, 5);
-		rc = fth_dev_write(dev, buf, SIZE, 0);
+		rc = fth_dev_write(dev, buf, SIZE, 0, FTH_DEV_TIMEOUT);
 		if (rc == 0)
-			rc = fth_dev_flush(dev);
+			rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
 		fth_dev_close(dev);
 	}
 	free(buf);
@@ -97,7 +97,7 @@ static int read_replicated(struct fth_vol *vol)
 
 	assert_non_null(buf);
 	if (rc == 0) {
-		rc = fth_dev_read(dev, buf, SIZE, 0);
+		rc = fth_dev_read(dev, buf, SIZE, 0, FTH_DEV_TIMEOUT);
 		fth_dev_close(dev);
 	}
 	free(buf);
@@ -142,7 +142,7 @@ static void prepare(struct rack *rack)
 	assert_ok(fth_vol_create(rack->vol, "plain", SIZE, NULL));
 	dev = open_object(rack->vol, "old");
 	write_all(dev, 5);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	fth_dev_close(dev);
 }
 
@@ -161,7 +161,7 @@ static void verify_data(struct rack *rack)
 		dev = open_object(rack->vol, candidates[i]);
 		fill(want, sizeof(want), 0, 5);
 		for (unsigned again = 0; again < 2; again++) {
-			assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+			assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 			assert_memory_equal(buf, want, sizeof(buf));
 		}
 		fth_dev_close(dev);
@@ -170,7 +170,7 @@ static void verify_data(struct rack *rack)
 		struct fth_dev *dev = open_object(rack->vol, "new");
 		bool imported = holds(dev, 77);
 
-		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 		memset(want, 0, sizeof(want));
 		assert_true(imported || memcmp(buf, want, sizeof(buf)) == 0);
 		fth_dev_close(dev);

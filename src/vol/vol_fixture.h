@@ -98,7 +98,7 @@ static inline void write_all(struct fth_dev *dev, uint64_t seed)
 
 	assert_non_null(buf);
 	fill(buf, size, 0, seed);
-	assert_ok(fth_dev_write(dev, buf, size, 0));
+	assert_ok(fth_dev_write(dev, buf, size, 0, FTH_DEV_TIMEOUT));
 	free(buf);
 }
 
@@ -110,7 +110,7 @@ static inline bool holds(struct fth_dev *dev, uint64_t seed)
 
 	assert_true(want && got);
 	fill(want, size, 0, seed);
-	assert_ok(fth_dev_read(dev, got, size, 0));
+	assert_ok(fth_dev_read(dev, got, size, 0, FTH_DEV_TIMEOUT));
 	same = memcmp(want, got, size) == 0;
 	free(want);
 	free(got);

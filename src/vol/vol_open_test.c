@@ -46,9 +46,9 @@ static void spoil(struct fth_dev *dev, uint64_t offset)
 {
 	char buf[4096];
 
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), offset / 4096 * 4096));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), offset / 4096 * 4096, FTH_DEV_TIMEOUT));
 	buf[offset % 4096] ^= 0x10;
-	assert_ok(fth_dev_write(dev, buf, sizeof(buf), offset / 4096 * 4096));
+	assert_ok(fth_dev_write(dev, buf, sizeof(buf), offset / 4096 * 4096, FTH_DEV_TIMEOUT));
 }
 
 static void copy_dev(struct fth_dev *from, struct fth_dev *to)
@@ -57,8 +57,8 @@ static void copy_dev(struct fth_dev *from, struct fth_dev *to)
 	char *buf = malloc(size);
 
 	assert_non_null(buf);
-	assert_ok(fth_dev_read(from, buf, size, 0));
-	assert_ok(fth_dev_write(to, buf, size, 0));
+	assert_ok(fth_dev_read(from, buf, size, 0, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(to, buf, size, 0, FTH_DEV_TIMEOUT));
 	free(buf);
 }
 

@@ -24,7 +24,7 @@ static void begin_on(struct rack *rack, const char *uri, unsigned devices, uint3
 	assert_ok(fth_vol_create(rack->vol, "x", SIZE, &o));
 	dev = open_object(rack->vol, "x");
 	write_all(dev, seed);
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	fth_dev_close(dev);
 }
 
@@ -96,9 +96,9 @@ static void a_read_that_no_replica_can_serve_fails(void **state)
 	dev = open_object(rack.vol, "x");
 	fail_on(rack.devs[0], READS, 1, 1);
 	fail_on(rack.devs[1], READS, 1, 1);
-	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 0), -EIO);
+	assert_int_equal(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT), -EIO);
 	assert_ok(fth_dev_fault_disarm(rack.devs[0]));
-	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0));
+	assert_ok(fth_dev_read(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
 	assert_true(holds(dev, 7));
 	fth_dev_close(dev);
@@ -121,7 +121,7 @@ static void a_device_that_missed_a_write_is_not_read_again(void **state)
 			dev = open_object(rack.vol, "x");
 			fail_on(rack.devs[bad], kinds[k], 1, 1);
 			write_all(dev, 2);
-			assert_ok(fth_dev_flush(dev));
+			assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 			assert_ok(fth_vol_stat(rack.vol, "x", &info));
 			assert_int_equal(info.stale, 1u << bad);
 			assert_true(fth_vol_counter(rack.vol, FTH_VOL_DEGRADED_WRITES) > 0);
@@ -165,14 +165,14 @@ static void a_write_that_no_replica_took_fails(void **state)
 	dev = open_object(rack.vol, "x");
 	fail_on(rack.devs[0], WRITES, 1, 0);
 	fail_on(rack.devs[1], WRITES, 1, 0);
-	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT), -EIO);
 	assert_ok(fth_vol_stat(rack.vol, "x", &info));
 	assert_int_equal(info.stale, 0);
 	assert_true(info.unsynced);
 	/* What it holds there now nobody knows, but it is the same each time. */
-	assert_ok(fth_dev_read(dev, first, sizeof(first), 0));
+	assert_ok(fth_dev_read(dev, first, sizeof(first), 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < 4; i++) {
-		assert_ok(fth_dev_read(dev, again, sizeof(again), 0));
+		assert_ok(fth_dev_read(dev, again, sizeof(again), 0, FTH_DEV_TIMEOUT));
 		assert_memory_equal(first, again, sizeof(first));
 	}
 	fth_dev_close(dev);
@@ -197,16 +197,16 @@ static void a_second_device_that_fails_is_an_error(void **state)
 	begin(&rack, 2, 4096, 2, 1);
 	dev = open_object(rack.vol, "x");
 	fail_on(rack.devs[0], WRITES, 1, 0);
-	assert_ok(fth_dev_write(dev, buf, sizeof(buf), 0));
+	assert_ok(fth_dev_write(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
 	fail_on(rack.devs[1], WRITES, 1, 0);
-	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT), -EIO);
 	fail_on(rack.devs[1], FLUSHES, 1, 0);
-	assert_int_equal(fth_dev_flush(dev), -EIO);
+	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EIO);
 	/* Nobody knows what that flush has lost: it is not forgotten. */
-	assert_int_equal(fth_dev_flush(dev), -EIO);
+	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EIO);
 	fth_dev_close(dev);
 	dev = open_object(rack.vol, "x");
-	assert_ok(fth_dev_flush(dev));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	fth_dev_close(dev);
 	rack_release(&rack);
 }
@@ -226,12 +226,12 @@ static void a_flush_that_failed_for_one_object_failed_for_all(void **state)
 	write_all(a, 1);
 	write_all(b, 1);
 	fail_on(rack.devs[1], FLUSHES, 1, 0);
-	assert_int_equal(fth_dev_flush(a), -EIO);
-	assert_int_equal(fth_dev_flush(b), -EIO);
+	assert_int_equal(fth_dev_flush(a, FTH_DEV_TIMEOUT), -EIO);
+	assert_int_equal(fth_dev_flush(b, FTH_DEV_TIMEOUT), -EIO);
 	fth_dev_close(a);
 	fth_dev_close(b);
 	b = open_object(rack.vol, "b");
-	assert_ok(fth_dev_flush(b));
+	assert_ok(fth_dev_flush(b, FTH_DEV_TIMEOUT));
 	fth_dev_close(b);
 	rack_release(&rack);
 }
@@ -253,8 +253,8 @@ static void an_update_that_no_device_took_fails_the_volume(void **state)
 	assert_ok(fth_dev_fault_disarm(rack.devs[0]));
 	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
 	assert_int_equal(fth_vol_create(rack.vol, "z", 1, NULL), -EIO);
-	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0), -EIO);
-	assert_int_equal(fth_dev_flush(dev), -EIO);
+	assert_int_equal(fth_dev_write(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT), -EIO);
+	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EIO);
 	assert_true(holds(dev, 1));
 	fth_dev_close(dev);
 	rack_reopen(&rack);
@@ -280,7 +280,7 @@ static void *read_on(void *arg)
 	/* relaxed: it only has to be seen some time */
 	while (!fth_load_relaxed_dev32(&race->stop))
 		if (fth_dev_read(race->dev, buf, sizeof(buf),
-				 fth_rng_below(&rng, SIZE / 4096) * 4096) < 0)
+				 fth_rng_below(&rng, SIZE / 4096) * 4096, FTH_DEV_TIMEOUT) < 0)
 			return race;
 	return NULL;
 }

@@ -228,7 +228,7 @@ static void resizing_keeps_what_is_kept(void **state)
 		assert_int_equal(fth_dev_info(dev)->size, (sizes[i] + 511) / 512 * 512);
 		for (uint64_t at = 0; at + 512 <= fth_dev_info(dev)->size; at += 512) {
 			fill(want, sizeof(want), at, 9);
-			assert_ok(fth_dev_read(dev, buf, sizeof(buf), at));
+			assert_ok(fth_dev_read(dev, buf, sizeof(buf), at, FTH_DEV_TIMEOUT));
 			assert_memory_equal(buf, at < before ? want : zero, sizeof(buf));
 		}
 		fth_dev_close(dev);
@@ -317,9 +317,9 @@ static void read_only_is_read_only(void **state)
 	write_all(dev, 3);
 	fth_dev_close(dev);
 	assert_ok(fth_vol_object_open(rack.vol, "x", FTH_VOL_READONLY, &dev));
-	assert_int_equal(fth_dev_write(dev, buf, 512, 0), -EROFS);
-	assert_int_equal(fth_dev_zero(dev, 512, 0), -EROFS);
-	assert_ok(fth_dev_flush(dev));
+	assert_int_equal(fth_dev_write(dev, buf, 512, 0, FTH_DEV_TIMEOUT), -EROFS);
+	assert_int_equal(fth_dev_zero(dev, 512, 0, FTH_DEV_TIMEOUT), -EROFS);
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 	assert_true(holds(dev, 3));
 	fth_dev_close(dev);
 	rack_close(&rack);
@@ -329,7 +329,7 @@ static void read_only_is_read_only(void **state)
 	assert_int_equal(fth_vol_object_new(rack.vol, "y", 1, NULL, &dev), -EROFS);
 	assert_null(dev);
 	assert_ok(fth_vol_object_open(rack.vol, "x", 0, &dev));
-	assert_int_equal(fth_dev_write(dev, buf, 512, 0), -EROFS);
+	assert_int_equal(fth_dev_write(dev, buf, 512, 0, FTH_DEV_TIMEOUT), -EROFS);
 	fth_dev_close(dev);
 	assert_int_equal(fth_vol_object_open(rack.vol, "y", 0, &dev), -ENOENT);
 	rack_release(&rack);

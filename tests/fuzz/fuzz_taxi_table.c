@@ -45,7 +45,7 @@ static void make_table(void)
 	}
 	require(fth_taxi_writer_finish(writer, NULL) == 0, "a table");
 	fth_taxi_writer_free(writer);
-	require(fth_dev_read(dev, good, HEADER, 0) == 0, "its header");
+	require(fth_dev_read(dev, good, HEADER, 0, FTH_DEV_TIMEOUT) == 0, "its header");
 	memcpy(copy, good, HEADER);
 	set_checksum(copy);
 	require(memcmp(copy, good, HEADER) == 0, "this knows how the checksum is made");
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		header[i - 1] ^= data[i];
 	if (size && (data[0] & 1))
 		set_checksum(header);
-	require(fth_dev_write(dev, header, HEADER, 0) == 0, "it is written");
+	require(fth_dev_write(dev, header, HEADER, 0, FTH_DEV_TIMEOUT) == 0, "it is written");
 	rc = fth_taxi_open(dev, &table);
 	if (rc == 0)
 		use_table(&table);

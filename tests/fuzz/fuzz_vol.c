@@ -62,7 +62,8 @@ static void open_devices(struct fth_dev **devs, char *const *from)
 	for (unsigned i = 0; i < DEVICES; i++) {
 		require(fth_dev_open(uri, &devs[i]) == 0, "memory is there");
 		if (from)
-			require(fth_dev_write(devs[i], from[i], SIZE, 0) == 0, "memory works");
+			require(fth_dev_write(devs[i], from[i], SIZE, 0, FTH_DEV_TIMEOUT) == 0,
+				"memory works");
 	}
 }
 
@@ -102,7 +103,8 @@ static void make_volume(void)
 		images[i] = malloc(SIZE);
 		copies[i] = malloc(SIZE);
 		require(images[i] && copies[i], "memory");
-		require(fth_dev_read(devs[i], images[i], SIZE, 0) == 0, "it can be read");
+		require(fth_dev_read(devs[i], images[i], SIZE, 0, FTH_DEV_TIMEOUT) == 0,
+			"it can be read");
 		fth_dev_close(devs[i]);
 	}
 }
@@ -229,7 +231,8 @@ static int read_object(const struct fth_vol_object_info *info, void *user)
 	for (uint64_t at = 0; at < fth_dev_info(dev)->size; at += sizeof(buf)) {
 		uint64_t left = fth_dev_info(dev)->size - at;
 
-		require(fth_dev_read(dev, buf, left < sizeof(buf) ? left : sizeof(buf), at) == 0,
+		require(fth_dev_read(dev, buf, left < sizeof(buf) ? left : sizeof(buf), at,
+				     FTH_DEV_TIMEOUT) == 0,
 			"an object can be read");
 	}
 	fth_dev_close(dev);

@@ -43,6 +43,9 @@ struct fth_dev_ops {
 	int (*reap)(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max,
 		    unsigned min, uint64_t deadline);
 
+	/* See fth_dev_chan_fd(). Make the descriptor at the first call, close it in chan_close. */
+	int (*chan_fd)(struct fth_dev_chan *chan);
+
 	/* Optional; see fth_dev_map(). Called under the device's lock. */
 	int (*map)(struct fth_dev *dev, void *addr, size_t len);
 	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);
