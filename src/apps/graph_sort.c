@@ -13,6 +13,7 @@
 #include "apps/graph_merge.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -124,7 +125,9 @@ static int open_file(struct fth_edge_sort *sort)
 		directory = "/tmp";
 	if (snprintf(path, sizeof(path), "%s/fathom-sort-XXXXXX", directory) >= (int)sizeof(path))
 		return fth_fail(ENAMETOOLONG, "%s: too long a name", directory);
-	sort->fd = mkostemp(path, O_CLOEXEC);
+	fth_fd_reserve();
+	sort->fd = fth_fd_high(mkostemp(path, O_CLOEXEC));
+	fth_fd_release();
 	if (sort->fd < 0)
 		return fth_fail(errno, "%s: cannot make a temporary file: %s", directory,
 				strerror(errno));

@@ -6,6 +6,7 @@
 #include "dev/dev_file.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,7 +99,7 @@ static int fail_path(const struct file_options *o, const char *what)
 /* A new file of the wanted size; -EEXIST when there is something already. */
 static int create_file(const struct file_options *o)
 {
-	int fd = open(o->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644), rc;
+	int fd = fth_fd_open(o->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644), rc;
 
 	if (fd < 0)
 		return fail_path(o, "cannot create: ");
@@ -134,7 +135,7 @@ static int open_existing(const struct file_options *o)
 		return rc;
 	if (S_ISBLK(st.st_mode) && !o->readonly)
 		flags |= O_EXCL;
-	fd = open(o->path, flags);
+	fd = fth_fd_open(o->path, flags, 0);
 	if (fd < 0 && errno == EBUSY)
 		return fth_fail(EBUSY, "%s is mounted or otherwise in use", o->path);
 	return fd < 0 ? fail_path(o, "") : fd;

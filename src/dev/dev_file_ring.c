@@ -12,6 +12,7 @@
 #include "dev/dev_file.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
@@ -32,12 +33,31 @@
  */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Not 0 to 2 even if the program closed one of these while the ring was made. */
+static int ring_fd_high(struct io_uring *ring)
+{
+	int fd;
+
+	if (ring->ring_fd >= FTH_FD_MIN)
+		return 0;
+	fd = fth_fd_high(ring->ring_fd);
+	ring->ring_fd = fd;
+	ring->enter_ring_fd = fd;
+	if (fd < 0)
+		io_uring_queue_exit(ring);
+	return fd < 0 ? fd : 0;
+}
+
 static int ring_init(struct io_uring *ring, unsigned entries, struct io_uring_params *params)
 {
 	int rc;
 
 	pthread_mutex_lock(&life_lock);
+	fth_fd_reserve();
 	rc = io_uring_queue_init_params(entries, ring, params);
+	if (rc == 0)
+		rc = ring_fd_high(ring);
+	fth_fd_release();
 	pthread_mutex_unlock(&life_lock);
 	return rc;
 }
@@ -117,7 +137,7 @@ static int reopen(const struct dev_file *file)
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
-	fd = open(path, file->open_flags);
+	fd = fth_fd_open(path, file->open_flags, 0);
 	return fd >= 0 ? fd : file->fd;
 }
 

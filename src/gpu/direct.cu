@@ -3,6 +3,7 @@
 #include "fathom/gpu/direct.h"
 
 #include "cuda_error.h"
+#include "fathom/base/fd.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -138,7 +139,7 @@ int fth_gpu_pinned_open_file(const char *path, bool readonly, struct fth_gpu_pin
 {
 	struct fth_gpu_pinned *p;
 	struct stat st;
-	int fd = open(path, (readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC), rc;
+	int fd = fth_fd_open(path, (readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC, 0), rc;
 
 	if (fd < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));

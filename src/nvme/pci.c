@@ -163,7 +163,7 @@ static void read_bars(const char *folder, struct fth_nvme_pci *pci)
 	FILE *file;
 
 	pci_path(path, folder, "/resource");
-	file = fopen(path, "re");
+	file = pci_fopen(path);
 	if (!file)
 		return;
 	for (unsigned i = 0; i < FTH_NVME_PCI_BARS && fgets(line, sizeof(line), file); i++) {

@@ -11,6 +11,7 @@
 #include "pci_sysfs.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
@@ -49,7 +50,7 @@ static int open_exclusively(const char *root, const struct fth_nvme_pci_block *b
 	int fd;
 
 	pci_path(path, root, "/dev/%s", block->name);
-	fd = open(path, O_RDONLY | O_EXCL | O_CLOEXEC);
+	fd = fth_fd_open(path, O_RDONLY | O_EXCL | O_CLOEXEC, 0);
 	if (fd < 0)
 		return errno == EBUSY
 			       ? fth_fail(EBUSY, "%s is in use by somebody who needs it alone",
@@ -178,7 +179,7 @@ int fth_nvme_pci_may_unbind(const char *root, const struct fth_nvme_pci *pci)
 	if (strcmp(pci->driver, FTH_NVME_PCI_VFIO) != 0 || pci->iommu_group < 0)
 		return 0;
 	pci_path(path, root, "/dev/vfio/%d", pci->iommu_group);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0);
 	if (fd < 0 && errno == EBUSY)
 		return fth_fail(EBUSY, "a process uses %s (IOMMU group %d)", pci->bdf,
 				pci->iommu_group);
@@ -220,7 +221,7 @@ int fth_nvme_pci_plan(const char *root, const struct fth_nvme_pci *pci, bool bin
 
 static int write_step(const struct fth_nvme_pci_step *step)
 {
-	int fd = open(step->path, O_WRONLY | O_TRUNC | O_CLOEXEC), rc = 0;
+	int fd = fth_fd_open(step->path, O_WRONLY | O_TRUNC | O_CLOEXEC, 0), rc = 0;
 
 	if (fd < 0)
 		return fth_fail(errno, "%s: %s", step->path, strerror(errno));

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "pci_sysfs.h"
 
+#include "fathom/base/fd.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -32,9 +34,19 @@ void pci_printable(char *text)
 			*text = '?';
 }
 
+FILE *pci_fopen(const char *path)
+{
+	FILE *file;
+
+	fth_fd_reserve();
+	file = fopen(path, "re");
+	fth_fd_release();
+	return file;
+}
+
 int pci_read_text(const char *path, char *text, size_t size)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = fth_fd_open(path, O_RDONLY | O_CLOEXEC, 0);
 	ssize_t n;
 	size_t start;
 
@@ -95,8 +107,11 @@ int pci_link_name(const char *path, char *name, size_t size)
 int pci_each(const char *folder, int (*fn)(const char *name, void *arg), void *arg)
 {
 	struct dirent **names;
-	int n = scandir(folder, &names, NULL, versionsort), rc = 0;
+	int n, rc = 0;
 
+	fth_fd_reserve();
+	n = scandir(folder, &names, NULL, versionsort);
+	fth_fd_release();
 	if (n < 0)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	for (int i = 0; i < n; i++) {

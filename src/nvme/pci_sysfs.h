@@ -12,12 +12,17 @@
 
 #include "fathom/nvme/pci.h"
 
+#include <stdio.h>
+
 /* root and the rest. A path that is too long becomes "", which no file has. */
 void pci_path(char path[FTH_NVME_PCI_PATH], const char *root, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* What drives and users have named may hold anything: control characters become '?'. */
 void pci_printable(char *text);
+
+/* fopen() for reading; its descriptor is never 0, 1 or 2. */
+FILE *pci_fopen(const char *path);
 
 /* The first line of a file without the white space around it, printable; "" and -errno if there is
  * none. */

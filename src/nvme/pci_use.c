@@ -115,7 +115,7 @@ static int check_swap(struct search *search, char *line)
 static int each_line(const char *path, int (*fn)(struct search *search, char *line),
 		     struct search *search)
 {
-	FILE *file = fopen(path, "re");
+	FILE *file = pci_fopen(path);
 	char *line = NULL;
 	size_t size = 0;
 	int rc = 0;

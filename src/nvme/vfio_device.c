@@ -3,6 +3,7 @@
 #include "vfio_internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <errno.h>
 #include <linux/pci_regs.h>
@@ -155,7 +156,7 @@ static int set_trigger(int device, uint32_t index, const int *fds, uint32_t n)
 
 static int new_eventfd(int *fd)
 {
-	*fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*fd = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	return *fd < 0 ? fth_fail(errno, "eventfd: %s", strerror(errno)) : 0;
 }
 

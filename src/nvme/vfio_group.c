@@ -3,6 +3,7 @@
 #include "vfio_internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@ int vfio_open_file(const char *devfs, const char *name, const char *bdf)
 
 	if (snprintf(path, sizeof(path), "%s/%s", devfs, name) >= (int)sizeof(path))
 		return fth_fail(ENAMETOOLONG, "%s: too long a path", devfs);
-	fd = open(path, O_RDWR | O_CLOEXEC);
+	fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0);
 	if (fd >= 0)
 		return fd;
 	switch (errno) {
@@ -211,7 +212,9 @@ static int open_device(struct vfio_dma *dma, const char *bdf)
 
 	if (ioctl(dma->iommu, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) < 0)
 		return fth_fail(errno, "the IOMMU of %s: %s", bdf, strerror(errno));
-	fd = ioctl(dma->group, VFIO_GROUP_GET_DEVICE_FD, bdf);
+	fth_fd_reserve();
+	fd = fth_fd_high(ioctl(dma->group, VFIO_GROUP_GET_DEVICE_FD, bdf));
+	fth_fd_release();
 	if (fd < 0)
 		return fth_fail(errno, "%s can not be opened: %s", bdf, strerror(errno));
 	dma->device = fd;

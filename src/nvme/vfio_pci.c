@@ -3,6 +3,7 @@
 #include "vfio_internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -55,7 +56,9 @@ static int check_class(const char *sysfs, const char *bdf)
 
 	if (rc < 0)
 		return rc;
+	fth_fd_reserve();
 	file = fopen(path, "re");
+	fth_fd_release();
 	if (!file)
 		return fth_fail(ENODEV, "there is no PCI device %s", bdf);
 	n = fscanf(file, "%x", &class);
@@ -99,7 +102,9 @@ static int find_cdev(const char *sysfs, const char *bdf, char out[VFIO_NAME_MAX]
 	out[0] = '\0';
 	if (rc < 0)
 		return rc;
+	fth_fd_reserve();
 	dir = opendir(path);
+	fth_fd_release();
 	if (!dir)
 		return 0;
 	while ((entry = readdir(dir)) != NULL)

@@ -10,6 +10,7 @@
 #include "vol/vol.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 #include "fathom/base/uri.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static char *file_path(const char *text)
 
 static int lock_path(const char *path, bool exclusive, int *fd)
 {
-	*fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	*fd = fth_fd_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	if (*fd < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	if (flock(*fd, (exclusive ? LOCK_EX : LOCK_SH) | LOCK_NB) == 0)
