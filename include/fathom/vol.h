@@ -190,8 +190,11 @@ int fth_vol_object_commit(struct fth_dev *object);
 int fth_vol_remove(struct fth_vol *vol, const char *name);
 /* Also while it is open. -EEXIST unless replace, then the object called `to` goes. */
 int fth_vol_rename(struct fth_vol *vol, const char *from, const char *to, bool replace);
-/* What is kept keeps its bytes; with zero, or replicas, what is added reads
- * as zeroes. -EBUSY while open. */
+/*
+ * Make an object longer or shorter. The bytes that both sizes have keep their value. With zero, or
+ * if the object has replicas, the bytes that are added read as zeroes, from the old size on; else
+ * they are undefined. Blocks. -EBUSY while the object is open, -ENOENT, -ENOSPC.
+ */
 int fth_vol_resize(struct fth_vol *vol, const char *name, uint64_t size, bool zero);
 
 int fth_vol_stat(struct fth_vol *vol, const char *name, struct fth_vol_object_info *info);

@@ -246,29 +246,83 @@ static void cut_rows(struct vol_entry *entry, uint64_t rows)
 	entry->segments = kept;
 }
 
+/* Where strand s of an entry, one of the column of `offset`, has the byte at `offset`. */
+static uint64_t strand_at(const struct vol_entry *entry, uint64_t offset, unsigned s)
+{
+	uint64_t row = offset / ((uint64_t)entry->unit * entry->width);
+	unsigned i = 0;
+
+	for (; row >= entry->rows[i]; i++)
+		row -= entry->rows[i];
+	return entry->at[(size_t)i * vol_strands(entry) + s] + row * entry->unit +
+	       offset % entry->unit;
+}
+
+static unsigned first_strand(const struct vol_entry *entry, uint64_t offset)
+{
+	return (unsigned)(offset / entry->unit % entry->width) * entry->replicas;
+}
+
+static struct fth_dev *strand_dev(const struct fth_vol *vol, const struct vol_entry *entry,
+				  unsigned s)
+{
+	return vol->members[vol_strand_device(entry, s, vol->count)].dev;
+}
+
+static bool is_stale(const struct fth_vol *vol, const struct vol_entry *entry, unsigned s)
+{
+	return entry->stale >> vol_strand_device(entry, s, vol->count) & 1;
+}
+
+/* Read a block from the first good replica that can give it. */
+static int read_block(const struct fth_vol *vol, const struct vol_entry *entry, uint64_t offset,
+		      char *buf)
+{
+	unsigned s = first_strand(entry, offset);
+	int rc = -EIO;
+
+	for (unsigned r = 0; rc < 0 && r < entry->replicas; r++, s++)
+		if (!is_stale(vol, entry, s))
+			rc = fth_dev_read(strand_dev(vol, entry, s), buf, vol->space.block,
+					  strand_at(entry, offset, s), FTH_DEV_TIMEOUT);
+	return rc;
+}
+
 /*
- * Zero what an object gains inside the rows that it has: [from, to) of it, on all replicas. Nobody
- * can see these bytes before the commit.
+ * Zero the rest of the block that byte `size` lies in, on all good replicas. The bytes before it
+ * are written again as they are, so that a power loss in the middle changes none of them.
+ */
+static int zero_rest_of_block(const struct fth_vol *vol, const struct vol_entry *entry,
+			      uint64_t size)
+{
+	_Alignas(VOL_BLOCK_MAX) char buf[VOL_BLOCK_MAX];
+	uint64_t kept = size % vol->space.block, at = size - kept;
+	unsigned s = first_strand(entry, at);
+	int rc = read_block(vol, entry, at, buf);
+
+	memset(buf + kept, 0, vol->space.block - kept);
+	for (unsigned r = 0; rc == 0 && r < entry->replicas; r++, s++)
+		if (!is_stale(vol, entry, s))
+			rc = fth_dev_write(strand_dev(vol, entry, s), buf, vol->space.block,
+					   strand_at(entry, at, s), FTH_DEV_TIMEOUT);
+	return rc;
+}
+
+/*
+ * Zero what an object gains inside the rows that it has, behind its last block: [from, to) of it,
+ * on all replicas. These bytes can not be read before the commit.
  */
 static int zero_tail(struct fth_vol *vol, const struct vol_entry *entry, uint64_t from, uint64_t to)
 {
-	uint64_t block = vol->space.block, row = (uint64_t)entry->unit * entry->width;
-	unsigned last = entry->segments - 1, strands = vol_strands(entry);
-	uint64_t before = vol_rows_held(entry) - entry->rows[last];
 	int rc = 0;
 
-	for (from = (from + block - 1) / block * block; rc == 0 && from < to;) {
+	while (rc == 0 && from < to) {
 		uint64_t n = entry->unit - from % entry->unit;
-		unsigned column = (unsigned)(from / entry->unit % entry->width);
-		uint64_t within = (from / row - before) * entry->unit + from % entry->unit;
+		unsigned s = first_strand(entry, from);
 
-		for (unsigned r = 0; rc == 0 && r < entry->replicas; r++) {
-			unsigned s = column * entry->replicas + r;
-
-			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
-					  n, entry->at[(size_t)last * strands + s] + within,
+		for (unsigned r = 0; rc == 0 && r < entry->replicas; r++, s++)
+			rc = fth_dev_zero(strand_dev(vol, entry, s), n, strand_at(entry, from, s),
 					  FTH_DEV_TIMEOUT);
-		}
 		from += n;
 	}
 	return rc;
@@ -276,12 +330,15 @@ static int zero_tail(struct fth_vol *vol, const struct vol_entry *entry, uint64_
 
 static int grow(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
 {
-	uint64_t held = vol_rows_held(entry), old = entry->size;
+	uint64_t held = vol_rows_held(entry), old = entry->size, block = vol->space.block;
 	uint64_t end = held * entry->unit * entry->width;
 	int rc = 0;
 
-	if (zero && entry->segments > 0)
-		rc = zero_tail(vol, entry, old, size < end ? size : end);
+	if (zero && old % block)
+		rc = zero_rest_of_block(vol, entry, old);
+	if (rc == 0 && zero)
+		rc = zero_tail(vol, entry, (old + block - 1) / block * block,
+			       size < end ? size : end);
 	if (rc == 0)
 		rc = vol_allocate(vol, entry, vol_rows_needed(entry, size));
 	if (rc == 0 && zero)
@@ -289,11 +346,35 @@ static int grow(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, boo
 	return rc;
 }
 
+/*
+ * Before its last block is written in place: replicas that a power loss leaves different are
+ * known to be. Puts another entry into the catalog.
+ */
+static int mark_unsynced(struct fth_vol *vol, struct vol_entry **entry)
+{
+	struct vol_entry *marked = vol_entry_clone(*entry);
+	int rc;
+
+	if (!marked)
+		return -ENOMEM;
+	marked->flags |= VOL_OBJECT_UNSYNCED;
+	rc = vol_replace_entry(vol, *entry, marked);
+	if (rc == 0)
+		*entry = marked;
+	return rc;
+}
+
 static int resize(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
 {
-	struct vol_entry *changed = vol_entry_clone(entry);
+	uint32_t flags = entry->flags;
+	struct vol_entry *changed;
 	int rc = 0;
 
+	if (size > entry->size && entry->size % vol->space.block && entry->replicas > 1)
+		rc = mark_unsynced(vol, &entry);
+	if (rc < 0)
+		return rc;
+	changed = vol_entry_clone(entry);
 	if (!changed)
 		return -ENOMEM;
 	if (size > entry->size)
@@ -301,6 +382,7 @@ static int resize(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, b
 	else
 		cut_rows(changed, vol_rows_needed(changed, size));
 	changed->size = size;
+	changed->flags = flags;
 	if (rc < 0) {
 		vol_entry_free(changed);
 		return rc;

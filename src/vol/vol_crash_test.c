@@ -24,13 +24,16 @@
 
 struct sector {
 	uint32_t durable, newest; /* versions; 0: zeroes */
+	uint32_t cut;		  /* so many bytes at its end were zeroed when the object grew */
 	bool fresh;		  /* written since the volume was opened */
+	bool rewritten;		  /* written since it was cut: perhaps it is whole again */
 };
 
 struct object {
 	bool there;
 	uint64_t id;			   /* 0: of an object that is not known to be there yet */
 	uint32_t stamp, sectors, replicas; /* stamp: which object its data is of */
+	uint32_t less;			   /* bytes of the last sector that are not in it */
 	struct sector sector[SECTORS];
 };
 
@@ -65,14 +68,24 @@ static void stamp_sector(char *buf, uint32_t stamp, uint32_t sector, uint32_t ve
 		words[i] = version ? (uint64_t)stamp << 40 | (uint64_t)sector << 32 | version : 0;
 }
 
-/* The version that a sector holds; fails when it is none of this object and place. */
-static uint32_t version_of(const char *buf, uint32_t stamp, uint32_t sector)
+static uint64_t bytes_of(const struct object *object)
 {
-	char want[SECTOR];
-	uint32_t version = (uint32_t) * (const uint64_t *)buf;
+	return (uint64_t)object->sectors * SECTOR - object->less;
+}
 
-	stamp_sector(want, stamp, sector, version);
-	assert_memory_equal(buf, want, SECTOR);
+/* The version that a sector holds; fails when it is none of this object and place. */
+static uint32_t version_of(const char *buf, const struct object *object, uint32_t i)
+{
+	const struct sector *sector = &object->sector[i];
+	uint32_t version = (uint32_t) * (const uint64_t *)buf;
+	/* Behind the end of the object there is anything. */
+	uint32_t bytes = i == object->sectors - 1 ? SECTOR - object->less : SECTOR;
+	char want[SECTOR];
+
+	stamp_sector(want, object->stamp, i, version);
+	if (sector->cut && (!sector->rewritten || memcmp(buf, want, bytes) != 0))
+		memset(want + SECTOR - sector->cut, 0, sector->cut);
+	assert_memory_equal(buf, want, bytes);
 	return version;
 }
 
@@ -110,7 +123,7 @@ static void note_object(struct world *w, unsigned n, const struct fth_vol_object
 	object->sectors = 1 + below(w, SECTORS);
 	object->replicas = o->replicas;
 	for (unsigned i = 0; i < object->sectors; i++)
-		object->sector[i] = (struct sector){version, version, true};
+		object->sector[i] = (struct sector){version, version, 0, true, false};
 }
 
 static int do_create(struct world *w)
@@ -169,19 +182,32 @@ static int do_resize(struct world *w)
 	unsigned n = below(w, NAMES);
 	struct object *object = &w->after.object[n];
 	uint32_t sectors = below(w, SECTORS + 1);
+	uint32_t less = sectors && below(w, 2) ? below(w, SECTOR / 8) * 8 : 0;
+	uint64_t size = (uint64_t)sectors * SECTOR - less;
 
+	if (object->there && size > bytes_of(object) && object->less) {
+		struct sector *last = &object->sector[object->sectors - 1];
+
+		if (last->cut < object->less || last->rewritten)
+			last->cut = object->less;
+		last->rewritten = false;
+	}
 	for (uint32_t i = object->sectors; i < sectors; i++)
 		object->sector[i] = (struct sector){.fresh = true};
 	object->sectors = sectors;
-	return fth_vol_resize(w->rack.vol, names[n], (uint64_t)sectors * SECTOR, true);
+	object->less = less;
+	return fth_vol_resize(w->rack.vol, names[n], size, true);
 }
 
 /* After a flush: what was written since the volume was opened is durable on all replicas. */
 static void note_flush(struct object *object)
 {
 	for (unsigned i = 0; i < object->sectors; i++)
-		if (object->sector[i].fresh)
+		if (object->sector[i].fresh) {
 			object->sector[i].durable = object->sector[i].newest;
+			if (object->sector[i].rewritten)
+				object->sector[i].cut = 0;
+		}
 }
 
 static int write_some(struct world *w, struct fth_dev *dev, struct object *object)
@@ -192,6 +218,7 @@ static int write_some(struct world *w, struct fth_dev *dev, struct object *objec
 	for (uint32_t i = first; i < first + count; i++) {
 		object->sector[i].newest = w->version;
 		object->sector[i].fresh = true;
+		object->sector[i].rewritten = true;
 	}
 	return write_sectors(dev, object->stamp, first, count, w->version);
 }
@@ -261,7 +288,7 @@ static bool matches(struct world *w, const struct model *model)
 		if ((rc == 0) != model->object[n].there)
 			return false;
 		if (rc == 0 &&
-		    (info.size != (uint64_t)model->object[n].sectors * SECTOR ||
+		    (info.size != bytes_of(&model->object[n]) ||
 		     (model->object[n].id ? info.id != model->object[n].id : info.id <= w->max_id)))
 			return false;
 	}
@@ -322,7 +349,7 @@ static void verify_object(struct world *w, unsigned n)
 	}
 	fth_dev_close(dev);
 	for (uint32_t i = 0; i < object->sectors; i++) {
-		uint32_t version = version_of(buf + i * SECTOR, object->stamp, i);
+		uint32_t version = version_of(buf + i * SECTOR, object, i);
 		struct sector *sector = &object->sector[i];
 
 		if (version < sector->durable || version > sector->newest)

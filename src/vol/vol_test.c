@@ -205,16 +205,14 @@ static void resizing_keeps_what_is_kept(void **state)
 	struct fth_vol_object_info info;
 	struct fth_dev *dev;
 	struct rack rack;
-	char buf[512], want[512], zero[512] = {0};
+	uint64_t before = 8192; /* bytes of data in it */
+	char buf[512], want[512];
 
 	(void)state;
 	rack_format(&rack, "mem:1M", 3);
-	assert_ok(fth_vol_create(rack.vol, "x", 8192, &o));
+	assert_ok(fth_vol_create(rack.vol, "x", before, &o));
 	for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		uint64_t before;
-
 		dev = open_object(rack.vol, "x");
-		before = fth_dev_info(dev)->size;
 		if (before)
 			write_all(dev, 9);
 		assert_int_equal(fth_vol_resize(rack.vol, "x", sizes[i], true), -EBUSY);
@@ -227,15 +225,58 @@ static void resizing_keeps_what_is_kept(void **state)
 		dev = open_object(rack.vol, "x");
 		assert_int_equal(fth_dev_info(dev)->size, (sizes[i] + 511) / 512 * 512);
 		for (uint64_t at = 0; at + 512 <= fth_dev_info(dev)->size; at += 512) {
+			uint64_t kept = at > before ? 0 : before - at;
+
 			fill(want, sizeof(want), at, 9);
+			if (kept < sizeof(want))
+				memset(want + kept, 0, sizeof(want) - kept);
 			assert_ok(fth_dev_read(dev, buf, sizeof(buf), at, FTH_DEV_TIMEOUT));
-			assert_memory_equal(buf, at < before ? want : zero, sizeof(buf));
+			assert_memory_equal(buf, want, sizeof(buf));
 		}
 		fth_dev_close(dev);
+		before = sizes[i];
 	}
 	assert_sound(&rack, FTH_VOL_CHECK_DATA);
 	assert_int_equal(fth_vol_resize(rack.vol, "x", 1 << 30, false), -ENOSPC);
 	rack_release(&rack);
+}
+
+/* Growth begins at the byte where the object ended, not at the next block. */
+static void what_is_added_within_a_block_reads_as_zeroes(void **state)
+{
+	static const uint64_t sizes[][2] = {
+		{100, 8192}, {100, 200}, {4096 + 1, 4096 + 511}, {30000, 70000}, {511, 513}};
+	struct fth_vol_object_info info;
+
+	(void)state;
+	for (unsigned replicas = 1; replicas < 3; replicas++)
+		for (unsigned i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			struct fth_vol_object_options o = shape(4096, replicas, 0);
+			static char got[70144], want[70144];
+			struct fth_dev *dev;
+			struct rack rack;
+			uint64_t size;
+
+			rack_format(&rack, "mem:1M", 3);
+			assert_ok(fth_vol_create(rack.vol, "x", 70000, &o));
+			dev = open_object(rack.vol, "x");
+			write_all(dev, 9);
+			fth_dev_close(dev);
+			assert_ok(fth_vol_resize(rack.vol, "x", sizes[i][0], false));
+			assert_ok(fth_vol_resize(rack.vol, "x", sizes[i][1], true));
+			dev = open_object(rack.vol, "x");
+			size = fth_dev_info(dev)->size;
+			fill(want, sizeof(want), 0, 9);
+			memset(want + sizes[i][0], 0, sizeof(want) - sizes[i][0]);
+			assert_ok(fth_dev_read(dev, got, size, 0, FTH_DEV_TIMEOUT));
+			assert_memory_equal(got, want, size);
+			fth_dev_close(dev);
+			assert_ok(fth_vol_stat(rack.vol, "x", &info));
+			assert_false(info.unsynced);
+			rack_close(&rack);
+			assert_sound(&rack, FTH_VOL_CHECK_DATA);
+			rack_release(&rack);
+		}
 }
 
 static void a_full_catalog_is_said_and_nothing_is_lost(void **state)
@@ -366,6 +407,7 @@ int main(void)
 		cmocka_unit_test(all_space_can_be_used_and_comes_back),
 		cmocka_unit_test(data_in_pieces_is_where_it_was_written),
 		cmocka_unit_test(resizing_keeps_what_is_kept),
+		cmocka_unit_test(what_is_added_within_a_block_reads_as_zeroes),
 		cmocka_unit_test(a_full_catalog_is_said_and_nothing_is_lost),
 		cmocka_unit_test(new_objects_appear_with_their_data_or_not_at_all),
 		cmocka_unit_test(read_only_is_read_only),
