@@ -108,6 +108,16 @@ struct fth_dev_req {
  */
 int fth_dev_open(const char *uri, struct fth_dev **out);
 
+/*
+ * As fth_dev_open(), with flags. FTH_DEV_READONLY opens files for reading only, so that permission
+ * to read them is enough, and reaches the files inside wrappers and volumes: as if every file: and
+ * vol(...) in the URI had readonly=on. Their options create= and format= have no effect then: what
+ * is not there gives -ENOENT. Writes, zeroes and discards fail with -EROFS. Memory and drives, for
+ * which there is no such permission, are opened as usual. Returns -EINVAL for unknown flags.
+ */
+#define FTH_DEV_READONLY 1u
+int fth_dev_open_flags(const char *uri, unsigned flags, struct fth_dev **out);
+
 /* Close. All its channels must be closed before. Accepts NULL. Nothing is flushed implicitly. */
 void fth_dev_close(struct fth_dev *dev);
 

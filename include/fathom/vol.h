@@ -101,7 +101,8 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 /*
  * Open a volume. The devices may be given in any order: their labels say which is which. They
  * stay the caller's (fth_vol_open), or belong to the volume (fth_vol_open_uris), and must not be
- * used by anybody else meanwhile. Nothing is written by this call.
+ * used by anybody else meanwhile. Nothing is written by this call. With either flag
+ * fth_vol_open_uris() opens files for reading only, so permission to read them is enough.
  *
  *	-EMEDIUMTYPE	a device has no label
  *	-EBADMSG	labels or catalog are damaged beyond use
@@ -254,7 +255,7 @@ const char *fth_vol_finding_name(enum fth_vol_finding_kind kind);
  * and may return non-zero to stop: -ECANCELED. Writes only with FTH_VOL_REPAIR: label
  * copies and catalog slots that have a good counterpart, and replicas where the right one is
  * known: the one that is not marked stale; the first one after a crash; the majority of three or
- * more. Blocks.
+ * more. Without it fth_vol_check_uris() opens files for reading only. Blocks.
  */
 typedef int (*fth_vol_report)(const struct fth_vol_finding *finding, void *user);
 typedef int (*fth_vol_progress)(uint64_t done, uint64_t total, void *user);

@@ -84,7 +84,12 @@ static int take_options(struct fth_uri *uri, struct file_options *o)
 	    (rc = take_choice(uri, "direct", &o->direct)) < 0 ||
 	    (rc = take_choice(uri, "inline", &o->inline_)) < 0 || (rc = fth_uri_finish(uri)) < 0)
 		return rc;
-	return check_options(o);
+	rc = check_options(o);
+	if (uri->readonly) {
+		o->readonly = true;
+		o->create = false;
+	}
+	return rc;
 }
 
 /* ---- the descriptor ---- */
@@ -119,6 +124,22 @@ static int check_kind(const struct file_options *o, mode_t mode)
 			o->path, S_ISDIR(mode) ? "a directory" : "something special");
 }
 
+/* open(2) failed with errno. */
+static int fail_open(const struct file_options *o)
+{
+	int err = errno;
+
+	if (err == EBUSY)
+		return fth_fail(EBUSY, "%s is mounted or otherwise in use", o->path);
+	if (!o->readonly && (err == EACCES || err == EPERM || err == EROFS) &&
+	    faccessat(AT_FDCWD, o->path, R_OK, AT_EACCESS) == 0)
+		return fth_fail(err,
+				"%s: no permission to write (%s); readonly=on opens it for reading",
+				o->path, strerror(err));
+	errno = err;
+	return fail_path(o, "");
+}
+
 /*
  * The kind is looked at before opening, because opening a fifo waits for its other end. O_EXCL
  * on a block device means that nobody has claimed it: a mounted one is not written to.
@@ -136,9 +157,7 @@ static int open_existing(const struct file_options *o)
 	if (S_ISBLK(st.st_mode) && !o->readonly)
 		flags |= O_EXCL;
 	fd = fth_fd_open(o->path, flags, 0);
-	if (fd < 0 && errno == EBUSY)
-		return fth_fail(EBUSY, "%s is mounted or otherwise in use", o->path);
-	return fd < 0 ? fail_path(o, "") : fd;
+	return fd < 0 ? fail_open(o) : fd;
 }
 
 static int open_path(const struct file_options *o, bool *created)

@@ -164,6 +164,101 @@ static void readonly_refuses_what_would_change_the_file(void **state)
 	fth_dev_close(dev);
 }
 
+/* ---- without permission to write ---- */
+
+static void may_only_read(unsigned place)
+{
+	chmod(places[place], 0755);
+	chmod(path_in(place, "a"), 0444);
+}
+
+/* Root may write everywhere, so be somebody else for a moment. */
+static int open_as_nobody(const char *uri, unsigned flags, struct fth_dev **dev)
+{
+	int rc;
+
+	if (geteuid() == 0)
+		assert_int_equal(seteuid(65534), 0);
+	rc = fth_dev_open_flags(uri, flags, dev);
+	if (getuid() == 0)
+		assert_int_equal(seteuid(0), 0);
+	return rc;
+}
+
+static void the_error_says_that_write_permission_is_missing(void **state)
+{
+	struct fth_dev *dev;
+	char uri[1024];
+
+	(void)state;
+	make_file(0, 8192);
+	may_only_read(0);
+	snprintf(uri, sizeof(uri), "file:%s", path_in(0, "a"));
+	assert_int_equal(open_as_nobody(uri, 0, &dev), -EACCES);
+	assert_non_null(strstr(fth_error_text(-EACCES), "no permission to write"));
+	assert_non_null(strstr(fth_error_text(-EACCES), "readonly=on"));
+	chmod(path_in(0, "a"), 0);
+	assert_int_equal(open_as_nobody(uri, 0, &dev), -EACCES);
+	assert_null(strstr(fth_error_text(-EACCES), "readonly=on"));
+	chmod(path_in(0, "a"), 0600);
+}
+
+static void write_is_refused(struct fth_dev *dev)
+{
+	char *buf = fth_dev_buf_alloc(dev, 4096);
+
+	assert_int_equal(fth_dev_write(dev, buf, 4096, 0, FTH_DEV_TIMEOUT), -EROFS);
+	assert_int_equal(fth_dev_zero(dev, 4096, 0, FTH_DEV_TIMEOUT), -EROFS);
+	assert_ok(fth_dev_read(dev, buf, 4096, 0, FTH_DEV_TIMEOUT));
+	fth_dev_buf_free(dev, buf, 4096);
+}
+
+static void the_flag_reaches_files_inside(void **state)
+{
+	static const char *const formats[] = {
+		"file:%s",
+		"file:%s?readonly=off",
+		"file:%s?create=on&size=4M",
+		"fault(file:%s)",
+		"delay(fault(file:%s))?read_us=1",
+		"file:%s?model=p5800x",
+		"vol(file:%s)?object=x",
+		"vol(fault(file:%s))?object=x&create=64K&format=on",
+	};
+	struct fth_dev *dev;
+	char uri[1024];
+
+	(void)state;
+	make_file(0, 4 << 20);
+	snprintf(uri, sizeof(uri), "vol(file:%s)?object=x&create=64K&format=on", path_in(0, "a"));
+	assert_ok(fth_dev_open(uri, &dev));
+	fth_dev_close(dev);
+	may_only_read(0);
+	for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		snprintf(uri, sizeof(uri), formats[i], path_in(0, "a"));
+		assert_int_equal(open_as_nobody(uri, 0, &dev), -EACCES);
+		assert_ok(open_as_nobody(uri, FTH_DEV_READONLY, &dev));
+		write_is_refused(dev);
+		fth_dev_close(dev);
+	}
+	assert_int_equal(fth_dev_open_flags("mem:4M", 2, &dev), -EINVAL);
+	chmod(path_in(0, "a"), 0600);
+}
+
+static void the_flag_makes_nothing(void **state)
+{
+	struct fth_dev *dev;
+	char uri[1024];
+
+	(void)state;
+	snprintf(uri, sizeof(uri), "file:%s?create=on&size=4M", path_in(0, "b"));
+	assert_int_equal(fth_dev_open_flags(uri, FTH_DEV_READONLY, &dev), -ENOENT);
+	assert_int_equal(access(path_in(0, "b"), F_OK), -1);
+	make_file(0, 4 << 20);
+	snprintf(uri, sizeof(uri), "vol(file:%s)?object=x&create=64K&format=on", path_in(0, "a"));
+	assert_int_equal(fth_dev_open_flags(uri, FTH_DEV_READONLY, &dev), -EMEDIUMTYPE);
+}
+
 /* Make io_uring_setup() fail in this process, for good. */
 static void forbid_io_uring(int err)
 {
@@ -224,6 +319,9 @@ int main(void)
 		cmocka_unit_test(a_failed_creation_leaves_nothing),
 		cmocka_unit_test(block_and_alignment_follow_the_medium),
 		cmocka_unit_test(readonly_refuses_what_would_change_the_file),
+		cmocka_unit_test(the_error_says_that_write_permission_is_missing),
+		cmocka_unit_test(the_flag_reaches_files_inside),
+		cmocka_unit_test(the_flag_makes_nothing),
 		cmocka_unit_test(a_kernel_without_io_uring_is_named),
 	};
 	return cmocka_run_group_tests(tests, make_places, remove_places);

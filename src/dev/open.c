@@ -80,7 +80,7 @@ static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri,
 		return fth_fail(EINVAL, "%s is used as %s", scheme->name,
 				scheme->wrapper ? "a wrapper, NAME(DEVICE)" : "NAME:PATH");
 	if (uri->inner && !scheme->list) {
-		rc = fth_dev_open(uri->inner, &inner);
+		rc = fth_dev_open_flags(uri->inner, uri->readonly ? FTH_DEV_READONLY : 0, &inner);
 		if (rc < 0)
 			return rc;
 	}
@@ -143,15 +143,18 @@ static int open_uri(struct fth_uri *uri, const char *text, struct fth_dev **out)
 	return rc;
 }
 
-int fth_dev_open(const char *text, struct fth_dev **out)
+int fth_dev_open_flags(const char *text, unsigned flags, struct fth_dev **out)
 {
 	struct fth_uri uri;
 	int rc;
 
 	*out = NULL;
+	if (flags & ~FTH_DEV_READONLY)
+		return fth_fail(EINVAL, "flags 0x%x: only FTH_DEV_READONLY is known", flags);
 	rc = fth_uri_parse(&uri, text);
 	if (rc < 0)
 		return rc;
+	uri.readonly = flags & FTH_DEV_READONLY;
 	rc = open_uri(&uri, text, out);
 	if (rc < 0) {
 		fth_dev_close(*out);
@@ -159,4 +162,9 @@ int fth_dev_open(const char *text, struct fth_dev **out)
 	}
 	fth_uri_release(&uri);
 	return rc;
+}
+
+int fth_dev_open(const char *text, struct fth_dev **out)
+{
+	return fth_dev_open_flags(text, 0, out);
 }

@@ -317,7 +317,8 @@ int fth_vol_check_uris(const char *const *uris, unsigned n, unsigned flags, fth_
 		       fth_vol_progress progress, void *user)
 {
 	struct vol_opened opened;
-	int rc = vol_open_all(uris, n, true, &opened);
+	enum vol_access access = flags & FTH_VOL_REPAIR ? VOL_ACCESS_WRITE : VOL_ACCESS_CHECK;
+	int rc = vol_open_all(uris, n, access, &opened);
 
 	if (rc < 0)
 		return rc;

@@ -204,7 +204,7 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 			const struct fth_vol_format_options *options)
 {
 	struct vol_opened opened;
-	int rc = vol_open_all(uris, n, true, &opened);
+	int rc = vol_open_all(uris, n, VOL_ACCESS_WRITE, &opened);
 
 	if (rc < 0)
 		return rc;

@@ -70,8 +70,10 @@ static int lock_uri(const char *uri, bool exclusive, int *fd)
 	return rc;
 }
 
-int vol_open_all(const char *const *uris, unsigned n, bool exclusive, struct vol_opened *out)
+int vol_open_all(const char *const *uris, unsigned n, enum vol_access access,
+		 struct vol_opened *out)
 {
+	unsigned flags = access == VOL_ACCESS_WRITE ? 0 : FTH_DEV_READONLY;
 	int rc = 0;
 
 	memset(out, 0, sizeof(*out));
@@ -82,9 +84,9 @@ int vol_open_all(const char *const *uris, unsigned n, bool exclusive, struct vol
 		out->locks[i] = -1;
 		out->count = i + 1;
 		/* Opened first: create=on may have to make the file that is locked. */
-		rc = fth_dev_open(uris[i], &out->devs[i]);
+		rc = fth_dev_open_flags(uris[i], flags, &out->devs[i]);
 		if (rc == 0)
-			rc = lock_uri(uris[i], exclusive, &out->locks[i]);
+			rc = lock_uri(uris[i], access != VOL_ACCESS_READ, &out->locks[i]);
 	}
 	if (rc < 0)
 		vol_close_all(out);

@@ -204,7 +204,7 @@ int fth_vol_open_uris(const char *const *uris, unsigned n, unsigned flags, struc
 	int rc;
 
 	*out = NULL;
-	rc = vol_open_all(uris, n, !readonly, &opened);
+	rc = vol_open_all(uris, n, readonly ? VOL_ACCESS_READ : VOL_ACCESS_WRITE, &opened);
 	if (rc < 0)
 		return rc;
 	rc = fth_vol_open(opened.devs, opened.count, flags, out);

@@ -40,6 +40,11 @@ static int take_options(struct fth_uri *uri, struct wish *wish)
 		return rc;
 	if ((wish->readonly || wish->degraded) && (wish->format || wish->create != UINT64_MAX))
 		return fth_fail(EINVAL, "readonly and degraded go with neither format nor create");
+	if (uri->readonly) {
+		wish->readonly = true;
+		wish->format = false;
+		wish->create = UINT64_MAX;
+	}
 	return fth_uri_finish(uri);
 }
 
@@ -65,7 +70,7 @@ static int open_volume(const char *list, const struct wish *wish, struct fth_vol
 
 	if (rc < 0)
 		return rc;
-	rc = vol_open_all(uris, n, flags == 0, &opened);
+	rc = vol_open_all(uris, n, flags ? VOL_ACCESS_READ : VOL_ACCESS_WRITE, &opened);
 	free(uris);
 	if (rc < 0)
 		return rc;

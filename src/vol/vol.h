@@ -102,7 +102,15 @@ struct vol_opened {
 	unsigned count;
 };
 
-int vol_open_all(const char *const *uris, unsigned n, bool exclusive, struct vol_opened *out);
+/* What the devices are opened for, and whom flock() keeps out meanwhile. */
+enum vol_access {
+	VOL_ACCESS_WRITE, /* everybody else */
+	VOL_ACCESS_CHECK, /* everybody else, but nothing is written */
+	VOL_ACCESS_READ,  /* writers */
+};
+
+int vol_open_all(const char *const *uris, unsigned n, enum vol_access access,
+		 struct vol_opened *out);
 void vol_close_all(struct vol_opened *opened);
 
 /* ---- objects.c ---- */

@@ -44,6 +44,8 @@ struct fth_uri {
 	char *inner; /* of a wrapper or list: what is inside, as written; NULL for a leaf */
 	struct fth_uri_option options[FTH_URI_OPTIONS_MAX];
 	unsigned option_count;
+	/* How to open, as the caller of the opener wants it: never part of the text. */
+	bool readonly; /* FTH_DEV_READONLY of fathom/dev.h */
 };
 
 /* 0, -EINVAL with a text that points at the fault, or -ENOMEM. */

@@ -77,6 +77,8 @@ struct fth_dev_scheme {
 	 * Make the device: ops and info set, the common part zeroed. For a leaf uri->path is set;
 	 * for a wrapper `inner` is open, and belongs to the new device if this succeeds (NULL
 	 * for a list). Takes its options and calls fth_uri_finish() before it touches anything.
+	 * If uri->readonly is set the device is opened without permission to write, where there
+	 * is such a thing, and writes to it fail with -EROFS; a list passes it on to its devices.
 	 */
 	int (*open)(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out);
 };
