@@ -11,7 +11,7 @@
 #include "report.h"
 #include "scratch.h"
 
-#include "fathom/apps/gups.h"
+#include "apps/micro/gups.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

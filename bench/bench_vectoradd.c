@@ -11,7 +11,7 @@
 #include "scratch.h"
 #include "vectoradd_tiled.h"
 
-#include "fathom/apps/vectoradd.h"
+#include "apps/micro/vectoradd.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

@@ -11,7 +11,7 @@
 #ifndef FTH_BENCH_ONE_LOCK_H
 #define FTH_BENCH_ONE_LOCK_H
 
-#include "fathom/nvme/queue.h"
+#include "fathom/detail/nvme/queue.h"
 
 #define ONE_LOCK_IDS 4096u
 

@@ -3,7 +3,7 @@
  * The queue pairs that `fathom bench queue` compares, on the same rings in the same memory with
  * the same controller behind them.
  *
- *	ours	fathom/nvme/queue.h
+ *	ours	fathom/detail/nvme/queue.h
  *	lock	one lock around everything: submission, completion, both doorbells
  *	bam	the queue of BaM (Qureshi, dissertation, 5.1 to 5.4): tickets, turns and marks,
  *		and every waiter searches the completion ring for its own command
@@ -14,7 +14,7 @@
 #ifndef FTH_BENCH_QUEUE_DESIGN_H
 #define FTH_BENCH_QUEUE_DESIGN_H
 
-#include "fathom/nvme/queue.h"
+#include "fathom/detail/nvme/queue.h"
 
 struct queue_design {
 	const char *name;

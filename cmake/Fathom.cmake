@@ -79,7 +79,7 @@ function(fth_device_test name)
     return()
   endif()
   add_executable(${name} ${T_SOURCES})
-  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
   target_compile_options(${name} PRIVATE -Werror=all-warnings)
   target_link_libraries(${name} PRIVATE ${T_LIBS})

@@ -4,9 +4,9 @@
 # check-layers.sh [ROOT]: fails when a module includes one that is not below it.
 #
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
-# include/fathom/NAME/. Files straight in src/ tie the modules together and may include all of
-# them; so may *_test.c and *_fixture.[ch], what tests share. Public headers include public headers
-# only, and so do examples.
+# include/fathom/NAME/, and its inner ones include/fathom/detail/NAME/. Files straight in src/ tie
+# the modules together and may include all of them; so may *_test.c and *_fixture.[ch], what tests
+# share. Public headers include public headers only, and so do examples.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
@@ -37,10 +37,11 @@ module_of() {
   case $1 in
   include/fathom/*)
     rest=${1#include/fathom/}
+    rest=${rest#detail/}
     module=${rest%%/*}
     module=${module%.h}
     ;;
-  *_test.c | *_test.cu | *_fixture.[ch]) module=tests ;;
+  *_test.c | *_test.cu | *_fixture.[ch] | */fixture.[ch]) module=tests ;;
   src/*/*)
     rest=${1#src/}
     module=${rest%%/*}
@@ -54,7 +55,7 @@ module_of() {
 resolve() {
   local folder=${1%/*} name=$2 candidate
   found=
-  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name"; do
+  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name" "bench/$name"; do
     if [ -f "$candidate" ]; then
       found=$candidate
       break

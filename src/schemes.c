@@ -2,7 +2,7 @@
 /* Which device schemes this library has: the one file that knows all layers. */
 #include "fathom/dev/driver.h"
 #include "fathom/nvme/soft.h"
-#include "fathom/nvme/vfio.h"
+#include "nvme/vfio.h"
 #include "fathom/vol.h"
 
 const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {

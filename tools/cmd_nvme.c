@@ -8,7 +8,7 @@
 #include "nvme_source.h"
 
 #include "fathom/base/error.h"
-#include "fathom/nvme/pci.h"
+#include "nvme/pci.h"
 
 #include <stdio.h>
 #include <string.h>

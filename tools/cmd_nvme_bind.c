@@ -5,7 +5,7 @@
 #include "nvme_source.h"
 
 #include "fathom/base/error.h"
-#include "fathom/nvme/pci.h"
+#include "nvme/pci.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -316,6 +316,6 @@ int fth_array_xor64_many(struct fth_array *array, const uint64_t *indices, size_
 }
 #endif
 
-#include "fathom/array/inline.h"
+#include "fathom/detail/array/inline.h"
 
 #endif

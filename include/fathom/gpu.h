@@ -16,7 +16,7 @@
  *	rc = fth_gpu_drive_open_uri("file:/data/a", &opts, &drive);
  *	my_kernel<<<blocks, threads, 0, stream>>>(fth_gpu_drive_view(drive), ...);
  *
- * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/nvme/queue_warp.h.
+ * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/detail/nvme/queue_warp.h.
  *
  * While a gpu: drive runs its controller is a kernel that does not end. So
  * - launch kernels on streams of your own, created with cudaStreamNonBlocking;
@@ -45,7 +45,7 @@
 #define FATHOM_GPU_H
 
 #include "fathom/dev/delay.h"
-#include "fathom/nvme/queue.h"
+#include "fathom/detail/nvme/queue.h"
 
 #ifdef __cplusplus
 extern "C" {

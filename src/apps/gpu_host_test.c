@@ -6,7 +6,7 @@
 #include "gpu/fake_cuda_fixture.h"
 
 #include "fathom/apps/gpu_graph.h"
-#include "fathom/apps/gpu_taxi.h"
+#include "apps/taxi/gpu.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #ifndef FTH_APPS_GPU_LINES_H
 #define FTH_APPS_GPU_LINES_H
 
-#include "fathom/apps/gpu_work.h"
+#include "apps/micro/gpu_work.h"
 #include "fathom/gpu/array.h"
 #include "fathom/gpu/claim.h"
 #include "fathom/gpu/direct.h"

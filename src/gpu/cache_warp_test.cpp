@@ -6,7 +6,7 @@
  */
 #include "cache_warp_fixture.h"
 
-#include "fathom/gpu/runs.h"
+#include "fathom/detail/gpu/runs.h"
 
 /* ---- reading ---- */
 

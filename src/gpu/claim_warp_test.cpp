@@ -6,7 +6,7 @@
 #include "cache_warp_fixture.h"
 
 #include "fathom/gpu/claim.h"
-#include "fathom/gpu/pins.h"
+#include "fathom/detail/gpu/pins.h"
 
 static uint32_t claimed; /* lines, by all warps of a test */
 static uint32_t go_on;	 /* one warp has done what another waits for */

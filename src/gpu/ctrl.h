@@ -6,7 +6,7 @@
 #ifndef FTH_GPU_CTRL_H
 #define FTH_GPU_CTRL_H
 
-#include "fathom/nvme/spec.h"
+#include "fathom/detail/nvme/spec.h"
 
 #ifdef __CUDACC__
 #include <cuda_runtime_api.h>

@@ -9,7 +9,7 @@
 
 #include "ctrl.h"
 
-#include "fathom/nvme/queue_warp.h"
+#include "fathom/detail/nvme/queue_warp.h"
 
 #define MOVE_DEPTH 8 /* pieces on their way at once, for each warp */
 #define ALL_LANES  0xffffffffu

@@ -9,7 +9,7 @@
 
 #include "ctrl.h"
 #include "fathom/gpu.h"
-#include "nvme/gpu_map.h"
+#include "nvme/driver/gpu_map.h"
 #include "service.h"
 
 /* Everything in GPU memory but the medium, in one piece. */

@@ -12,7 +12,7 @@
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/gpu/flush.h"
-#include "fathom/gpu/runs.h"
+#include "fathom/detail/gpu/runs.h"
 #include "service.h"
 
 #include <pthread.h>

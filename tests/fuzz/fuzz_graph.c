@@ -3,8 +3,8 @@
  * Graphs from elsewhere: text that is imported, and headers of devices. The first byte says which;
  * the rest is the text or the header. Seeds: made by seeds_graph.py.
  */
-#include "apps/graph_format.h"
-#include "apps/graph_text.h"
+#include "apps/graph/format.h"
+#include "apps/graph/text.h"
 
 #include "fathom/base/checksum.h"
 
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#define HEADER_SEED 0x6772617068686472u /* as in graph_format.c */
+#define HEADER_SEED 0x6772617068686472u /* as in graph/format.c */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

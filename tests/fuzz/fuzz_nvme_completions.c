@@ -18,7 +18,7 @@
  */
 #include "fuzz_input.h"
 
-#include "fathom/nvme/queue.h"
+#include "fathom/detail/nvme/queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>

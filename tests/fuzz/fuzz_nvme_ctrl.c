@@ -21,8 +21,8 @@
  */
 #include "fuzz_input.h"
 
-#include "nvme/ctrl.h"
-#include "nvme/held_fixture.h"
+#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/held_fixture.h"
 
 #include "fathom/base/error.h"
 

@@ -25,7 +25,7 @@
 #ifdef __CUDACC__
 
 #include "fathom/gpu/flush.h"
-#include "fathom/gpu/runs.h"
+#include "fathom/detail/gpu/runs.h"
 
 template <uint32_t size> struct fth_gpu_bits_;
 template <> struct fth_gpu_bits_<1> {

@@ -75,7 +75,7 @@ struct fth_gpu_failure {
 /* In GPU memory. Everything before `hand` is set before any kernel runs. */
 struct fth_gpu_cache_state {
 	uint8_t *data;	/* frame f is at data + (f << line_shift) */
-	uint64_t *tags; /* per frame; see fathom/gpu/frames.h */
+	uint64_t *tags; /* per frame; see fathom/detail/gpu/frames.h */
 	uint32_t frames;
 	uint32_t line_shift;
 	uint32_t blocks_per_line;

@@ -27,7 +27,7 @@
 #ifndef FATHOM_GPU_CLAIM_H
 #define FATHOM_GPU_CLAIM_H
 
-#include "fathom/gpu/lines.h"
+#include "fathom/detail/gpu/lines.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 

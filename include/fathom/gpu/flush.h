@@ -3,7 +3,7 @@
 #ifndef FATHOM_GPU_FLUSH_H
 #define FATHOM_GPU_FLUSH_H
 
-#include "fathom/gpu/lines.h"
+#include "fathom/detail/gpu/lines.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 

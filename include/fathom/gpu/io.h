@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Reading and writing blocks from GPU threads, for kernels: what fathom/gpu.h opened, used through
- * the warp functions of fathom/nvme/queue_warp.h. All lanes of warp->mask call together; a mask of
+ * the warp functions of fathom/detail/nvme/queue_warp.h. All lanes of warp->mask call together; a mask of
  * lanes that happen to be there comes from fth_warp_together(), not from __activemask()
  * (src/gpu/README.md, "Lanes that call together").
  *
@@ -15,7 +15,7 @@
 #ifndef FATHOM_GPU_IO_H
 #define FATHOM_GPU_IO_H
 
-#include "fathom/gpu/bounce.h"
+#include "fathom/detail/gpu/bounce.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 

@@ -24,7 +24,7 @@
 #ifndef FATHOM_GPU_LOOK_H
 #define FATHOM_GPU_LOOK_H
 
-#include "fathom/gpu/pins.h"
+#include "fathom/detail/gpu/pins.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 

@@ -15,7 +15,7 @@
  * It touches nothing but memory that was granted, whatever the rings, the doorbells and the
  * registers hold; bad commands end with the status that the specification names.
  *
- * How it works inside: src/nvme/ctrl.md.
+ * How it works inside: src/nvme/ctrl/README.md.
  */
 #ifndef FATHOM_NVME_CTRL_H
 #define FATHOM_NVME_CTRL_H

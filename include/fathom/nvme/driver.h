@@ -12,7 +12,7 @@
 #define FATHOM_NVME_DRIVER_H
 
 #include "fathom/dev.h"
-#include "fathom/nvme/queue.h"
+#include "fathom/detail/nvme/queue.h"
 
 #ifdef __cplusplus
 extern "C" {

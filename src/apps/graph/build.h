@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From sorted edges to a graph on a device: what generating and importing share. */
+#ifndef FTH_APPS_GRAPH_BUILD_H
+#define FTH_APPS_GRAPH_BUILD_H
+
+#include "apps/graph/sort.h"
+#include "apps/graph/team.h"
+
+/* How much a sort may take, the default put in. */
+uint64_t fth_graph_build_memory(const struct fth_graph_build *build);
+
+/*
+ * Merge all that the sort has got and write it. info says what is known: vertices, flags, made_by.
+ * seed: of weights that no edge has brought along; not looked at if they were.
+ */
+int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint64_t seed,
+			 const struct fth_graph_build *build, const struct fth_graph_job *job,
+			 struct fth_graph_info *info);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The header of a graph: what is in it, and whether it can be true. */
+#include "apps/graph/format.h"
+
+#include "fathom/base/checksum.h"
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HEADER_SEED 0x6772617068686472u /* "graphhdr" */
+#define PIECE_SEED  0x6772617068706365u /* "graphpce" */
+/* Far above any device, far below what could overflow. */
+#define BYTES_MAX ((uint64_t)1 << 60)
+
+void fth_graph_lay_out(struct fth_graph_info *info, uint64_t edges_max)
+{
+	uint64_t end;
+
+	info->offsets_at = FTH_GRAPH_SECTION;
+	info->edges_at = info->offsets_at + fth_graph_align((info->vertices + 1) * 8);
+	end = info->edges_at + fth_graph_align(edges_max * 4);
+	info->weights_at = info->weighted ? end : 0;
+	info->bytes = info->weighted ? end + fth_graph_align(edges_max * 4) : end;
+}
+
+static uint64_t header_sum(const struct fth_graph_header *header)
+{
+	return fth_checksum(header, offsetof(struct fth_graph_header, checksum), HEADER_SEED);
+}
+
+uint64_t fth_graph_piece_sum(const void *piece, uint64_t at)
+{
+	return fth_checksum(piece, FTH_GRAPH_SECTION, PIECE_SEED ^ at);
+}
+
+void fth_graph_encode(const struct fth_graph_info *info, struct fth_graph_header *out)
+{
+	*out = (struct fth_graph_header){
+		.version = FTH_GRAPH_VERSION,
+		.flags = (info->undirected ? FTH_GRAPH_UNDIRECTED : 0) |
+			 (info->weighted ? FTH_GRAPH_WEIGHTED : 0),
+		.vertices = info->vertices,
+		.edges = info->edges,
+		.id_bytes = 4,
+		.weight_bytes = info->weighted ? 4 : 0,
+		.offsets_at = info->offsets_at,
+		.edges_at = info->edges_at,
+		.weights_at = info->weights_at,
+		.bytes = info->bytes,
+		.data_sum = info->data_sum,
+	};
+	memcpy(out->magic, FTH_GRAPH_MAGIC, sizeof(out->magic));
+	memcpy(out->made_by, info->made_by, sizeof(out->made_by));
+	out->checksum = header_sum(out);
+}
+
+/* Is this a header, and one of ours? */
+static int check_kind(const struct fth_graph_header *header)
+{
+	if (memcmp(header->magic, FTH_GRAPH_MAGIC, sizeof(header->magic)) != 0)
+		return fth_fail(EBADMSG, "there is no graph here");
+	if (header->version != FTH_GRAPH_VERSION)
+		return fth_fail(EBADMSG, "a graph of version %u; this knows %u", header->version,
+				FTH_GRAPH_VERSION);
+	if (header->checksum != header_sum(header))
+		return fth_fail(EBADMSG, "the header of the graph is damaged");
+	if (header->flags & ~(FTH_GRAPH_UNDIRECTED | FTH_GRAPH_WEIGHTED))
+		return fth_fail(EBADMSG, "the graph has flags 0x%x, which nobody knows",
+				header->flags);
+	if (header->id_bytes != 4 ||
+	    header->weight_bytes != (header->flags & FTH_GRAPH_WEIGHTED ? 4 : 0))
+		return fth_fail(EBADMSG, "the graph has vertices of %u bytes, weights of %u",
+				header->id_bytes, header->weight_bytes);
+	return 0;
+}
+
+static int check_counts(const struct fth_graph_header *header)
+{
+	if (header->vertices < 1 || header->vertices > FTH_GRAPH_VERTICES_MAX)
+		return fth_fail(EBADMSG, "the graph has %llu vertices",
+				(unsigned long long)header->vertices);
+	if (header->edges > BYTES_MAX / 4)
+		return fth_fail(EBADMSG, "the graph has %llu edges",
+				(unsigned long long)header->edges);
+	return 0;
+}
+
+/* A section lies after `from`, where a section may begin, and ends at *end or before `bytes`. */
+static bool section_fits(uint64_t from, uint64_t at, uint64_t length, uint64_t bytes, uint64_t *end)
+{
+	*end = at + length;
+	return at % FTH_GRAPH_SECTION == 0 && at >= from && at <= bytes && length <= bytes - at;
+}
+
+static int check_places(const struct fth_graph_header *header, uint64_t device_bytes)
+{
+	uint64_t end = FTH_GRAPH_SECTION, list = fth_graph_align(header->edges * 4);
+	bool fit = header->bytes <= BYTES_MAX && header->bytes % FTH_GRAPH_SECTION == 0;
+
+	fit = fit && section_fits(end, header->offsets_at,
+				  fth_graph_align((header->vertices + 1) * 8), header->bytes, &end);
+	fit = fit && section_fits(end, header->edges_at, list, header->bytes, &end);
+	if (header->flags & FTH_GRAPH_WEIGHTED)
+		fit = fit && section_fits(end, header->weights_at, list, header->bytes, &end);
+	if (!fit)
+		return fth_fail(EBADMSG, "the sections of the graph do not lie in order");
+	if (header->bytes > device_bytes)
+		return fth_fail(EBADMSG, "the graph has %llu bytes, of which %llu are here",
+				(unsigned long long)header->bytes,
+				(unsigned long long)device_bytes);
+	return 0;
+}
+
+int fth_graph_decode(const struct fth_graph_header *header, uint64_t device_bytes,
+		     struct fth_graph_info *out)
+{
+	int rc = check_kind(header);
+
+	if (rc == 0)
+		rc = check_counts(header);
+	if (rc == 0)
+		rc = check_places(header, device_bytes);
+	if (rc < 0)
+		return rc;
+	*out = (struct fth_graph_info){
+		.vertices = header->vertices,
+		.edges = header->edges,
+		.undirected = header->flags & FTH_GRAPH_UNDIRECTED,
+		.weighted = header->flags & FTH_GRAPH_WEIGHTED,
+		.offsets_at = header->offsets_at,
+		.edges_at = header->edges_at,
+		.weights_at = header->weights_at,
+		.bytes = header->bytes,
+		.data_sum = header->data_sum,
+	};
+	memcpy(out->made_by, header->made_by, sizeof(out->made_by) - 1);
+	return 0;
+}
+
+int fth_graph_read_info(struct fth_dev *dev, struct fth_graph_info *out)
+{
+	uint64_t size = fth_dev_info(dev)->size, length = FTH_GRAPH_SECTION;
+	struct fth_graph_header *header;
+	int rc;
+
+	if (size < length)
+		return fth_fail(EBADMSG, "%llu bytes are too few for a graph",
+				(unsigned long long)size);
+	header = malloc(length);
+	if (!header)
+		return -ENOMEM;
+	rc = fth_dev_read(dev, header, length, 0, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = fth_graph_decode(header, size, out);
+	free(header);
+	return rc;
+}
+
+/* ---- the data ---- */
+
+#define CHECK_STEP (16u * FTH_GRAPH_SECTION)
+
+/* Add up the pieces of [at, at + length). */
+static int sum_section(struct fth_dev *dev, uint8_t *buf, uint64_t at, uint64_t length,
+		       uint64_t *sum)
+{
+	uint64_t end = at + fth_graph_align(length);
+	int rc = 0;
+
+	while (rc == 0 && at < end) {
+		uint64_t step = end - at < CHECK_STEP ? end - at : CHECK_STEP;
+
+		rc = fth_dev_read(dev, buf, step, at, FTH_DEV_TIMEOUT);
+		for (uint64_t i = 0; rc == 0 && i < step; i += FTH_GRAPH_SECTION)
+			*sum += fth_graph_piece_sum(buf + i, at + i);
+		at += step;
+	}
+	return rc;
+}
+
+static int tell(const struct fth_graph_job *job, uint64_t done, uint64_t total)
+{
+	return job && job->progress ? job->progress(job->context, "checking", done, total) : 0;
+}
+
+/* In steps, to be able to stop. */
+static int sum_all(struct fth_dev *dev, const struct fth_graph_info *info,
+		   const struct fth_graph_job *job, uint64_t *sum)
+{
+	const uint64_t sections[3][2] = {{info->offsets_at, (info->vertices + 1) * 8},
+					 {info->edges_at, info->edges * 4},
+					 {info->weights_at, info->weighted ? info->edges * 4 : 0}};
+	uint8_t *buf = fth_dev_buf_alloc(dev, CHECK_STEP);
+	int rc = buf ? 0 : -ENOMEM;
+
+	for (int s = 0; s < 3 && rc == 0; s++) {
+		uint64_t at = sections[s][0], end = at + sections[s][1], step = 16 * CHECK_STEP;
+
+		for (; rc == 0 && at < end; at += step) {
+			rc = tell(job, at, info->bytes);
+			if (rc == 0)
+				rc = sum_section(dev, buf, at, end - at < step ? end - at : step,
+						 sum);
+		}
+	}
+	if (buf)
+		fth_dev_buf_free(dev, buf, CHECK_STEP);
+	return rc;
+}
+
+int fth_graph_check_data(struct fth_dev *dev, const struct fth_graph_job *job)
+{
+	struct fth_graph_info info;
+	uint64_t sum = 0;
+	int rc = fth_graph_read_info(dev, &info);
+
+	if (rc == 0)
+		rc = sum_all(dev, &info, job, &sum);
+	if (rc < 0)
+		return rc;
+	return sum == info.data_sum ? 0 : fth_fail(EBADMSG, "the graph's data is damaged");
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "apps/graph/text.h"
+
+#include "fathom/base/error.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- lines ---- */
+
+struct reader {
+	const struct fth_graph_import *what;
+	char *line; /* without its end */
+	size_t room;
+	const char *at;
+	uint64_t number;
+	bool weights_here;   /* lines have a weight, wanted or not */
+	bool weights_needed; /* and must have it */
+	bool one_based;
+	uint64_t vertices_max;
+};
+
+static int bad(const struct reader *r, const char *what)
+{
+	return fth_fail(EINVAL, "line %llu: %s", (unsigned long long)r->number, what);
+}
+
+/* The next line: 1, or 0 at the end of the file, or a negative errno. */
+static int next_line(struct reader *r)
+{
+	ssize_t n;
+
+	errno = 0;
+	n = getline(&r->line, &r->room, r->what->in);
+	if (n < 0) {
+		if (ferror(r->what->in) || errno == ENOMEM)
+			return fth_fail(errno ? errno : EIO, "cannot read on after line %llu",
+					(unsigned long long)r->number);
+		return 0;
+	}
+	r->number++;
+	if (memchr(r->line, '\0', (size_t)n))
+		return bad(r, "a zero byte; this is no text");
+	r->at = r->line;
+	return 1;
+}
+
+static void skip_blanks(struct reader *r)
+{
+	while (isspace((unsigned char)*r->at))
+		r->at++;
+}
+
+static bool at_end(struct reader *r)
+{
+	skip_blanks(r);
+	return *r->at == '\0';
+}
+
+/* The next line that is neither empty nor a comment; as next_line(). */
+static int next_content(struct reader *r)
+{
+	int rc;
+
+	do
+		rc = next_line(r);
+	while (rc > 0 && (at_end(r) || *r->at == '#' || *r->at == '%'));
+	return rc;
+}
+
+/* A whole number up to max, followed by a blank or the end. */
+static int take_number(struct reader *r, uint64_t max, const char *what, uint64_t *out)
+{
+	uint64_t value = 0;
+
+	skip_blanks(r);
+	if (!isdigit((unsigned char)*r->at))
+		return bad(r, what);
+	for (; isdigit((unsigned char)*r->at); r->at++) {
+		unsigned digit = (unsigned)(*r->at - '0');
+
+		if (digit > max || value > (max - digit) / 10)
+			return fth_fail(EINVAL, "line %llu: a number above %llu",
+					(unsigned long long)r->number, (unsigned long long)max);
+		value = value * 10 + digit;
+	}
+	if (*r->at && !isspace((unsigned char)*r->at))
+		return bad(r, what);
+	*out = value;
+	return 0;
+}
+
+/* ---- edges ---- */
+
+static int take_vertex(struct reader *r, uint32_t *out)
+{
+	uint64_t value, most = r->vertices_max - 1 + r->one_based;
+	int rc = take_number(r, most, "expected the number of a vertex", &value);
+
+	if (rc < 0)
+		return rc;
+	if (r->one_based && value == 0)
+		return bad(r, "vertex 0, where the first one is 1");
+	*out = (uint32_t)(value - r->one_based);
+	return 0;
+}
+
+static int round_weight(struct reader *r, double value, uint32_t *out)
+{
+	double scale = r->what->scale_weights;
+	double whole = rint(value * (scale > 0 ? scale : 1));
+
+	if (!isfinite(value))
+		return bad(r, "a weight that is no number");
+	if (value < 0)
+		return bad(r, "a negative weight");
+	if (!(scale > 0) && whole != value)
+		return bad(r, "a weight that is not whole; scale weights to round them");
+	if (whole >= (double)UINT32_MAX)
+		return bad(r, "a weight that is too large");
+	*out = (uint32_t)whole;
+	return 0;
+}
+
+static int take_weight(struct reader *r, uint32_t *out)
+{
+	char *end;
+	double value;
+
+	if (at_end(r))
+		return r->weights_needed ? bad(r, "expected a weight") : 0;
+	value = strtod(r->at, &end);
+	if (end == r->at || (*end && !isspace((unsigned char)*end)))
+		return bad(r, "expected a weight");
+	r->at = end;
+	return r->what->weighted ? round_weight(r, value, out) : 0;
+}
+
+static int take_edge(struct reader *r, struct fth_graph_text_edge *edge)
+{
+	int rc = take_vertex(r, &edge->from);
+
+	if (rc == 0)
+		rc = take_vertex(r, &edge->to);
+	edge->weight = 0;
+	if (rc == 0 && r->weights_here)
+		rc = take_weight(r, &edge->weight);
+	if (rc == 0 && !at_end(r))
+		rc = bad(r, "something after the edge");
+	return rc;
+}
+
+static int read_edges(struct reader *r, uint64_t most, fth_graph_text_fn fn, void *context)
+{
+	struct fth_graph_text_edge edge;
+	uint64_t count = 0;
+	int rc;
+
+	while ((rc = next_content(r)) > 0) {
+		if (most && count == most)
+			return bad(r, "more entries than the file promised");
+		rc = take_edge(r, &edge);
+		if (rc == 0)
+			rc = fn(context, &edge);
+		if (rc < 0)
+			return rc;
+		count++;
+	}
+	if (rc == 0 && count < most)
+		return fth_fail(EINVAL, "line %llu: the end, after %llu of %llu entries",
+				(unsigned long long)r->number, (unsigned long long)count,
+				(unsigned long long)most);
+	return rc;
+}
+
+/* ---- Matrix Market ---- */
+
+struct banner {
+	char object[32], format[32], field[32], symmetry[32];
+};
+
+static int check_banner(struct reader *r, const struct banner *b,
+			struct fth_graph_text_header *header)
+{
+	if (strcasecmp(b->object, "matrix") != 0 || strcasecmp(b->format, "coordinate") != 0)
+		return bad(r, "only \"matrix coordinate\" can be read");
+	r->weights_here = strcasecmp(b->field, "pattern") != 0;
+	if (r->weights_here && strcasecmp(b->field, "integer") != 0 &&
+	    strcasecmp(b->field, "real") != 0)
+		return bad(r, "the field must be pattern, integer or real");
+	if (!r->weights_here && r->what->weighted)
+		return bad(r, "weights are wanted, and a pattern has none");
+	r->weights_needed = r->weights_here;
+	header->symmetric = strcasecmp(b->symmetry, "symmetric") == 0;
+	if (!header->symmetric && strcasecmp(b->symmetry, "general") != 0)
+		return bad(r, "the symmetry must be general or symmetric");
+	return 0;
+}
+
+static int read_banner(struct reader *r, struct fth_graph_text_header *header)
+{
+	struct banner b;
+	int rc = next_line(r);
+
+	if (rc < 0)
+		return rc;
+	if (rc == 0 || sscanf(r->line, "%%%%MatrixMarket %31s %31s %31s %31s", b.object, b.format,
+			      b.field, b.symmetry) != 4)
+		return bad(r, "a Matrix Market file begins with %%MatrixMarket and four words");
+	return check_banner(r, &b, header);
+}
+
+static int read_sizes(struct reader *r, struct fth_graph_text_header *header)
+{
+	uint64_t rows, columns;
+	int rc = next_content(r);
+
+	if (rc == 0)
+		rc = bad(r, "expected rows, columns and entries");
+	if (rc > 0)
+		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected rows", &rows);
+	if (rc == 0)
+		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected columns", &columns);
+	if (rc == 0)
+		rc = take_number(r, UINT64_MAX / 64, "expected entries", &header->edges);
+	if (rc < 0)
+		return rc;
+	if (!at_end(r))
+		return bad(r, "something after the number of entries");
+	header->vertices = rows > columns ? rows : columns;
+	if (header->vertices == 0)
+		return bad(r, "a matrix without rows");
+	r->vertices_max = header->vertices;
+	return 0;
+}
+
+static int read_matrix(struct reader *r, struct fth_graph_text_header *header, fth_graph_text_fn fn,
+		       void *context)
+{
+	int rc = read_banner(r, header);
+
+	r->one_based = true;
+	if (rc == 0)
+		rc = read_sizes(r, header);
+	if (rc < 0)
+		return rc;
+	if (header->edges > 0)
+		return read_edges(r, header->edges, fn, context);
+	rc = next_content(r);
+	return rc > 0 ? bad(r, "more entries than the file promised") : rc;
+}
+
+/* ---- either ---- */
+
+int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_text_header *header,
+			fth_graph_text_fn fn, void *context)
+{
+	struct reader r = {
+		.what = what,
+		.weights_here = true,
+		.weights_needed = what->weighted,
+		.one_based = what->one_based,
+		.vertices_max = FTH_GRAPH_VERTICES_MAX,
+	};
+	int rc;
+
+	*header = (struct fth_graph_text_header){0};
+	if (what->format == FTH_GRAPH_MATRIX_MARKET)
+		rc = read_matrix(&r, header, fn, context);
+	else
+		rc = read_edges(&r, 0, fn, context);
+	free(r.line);
+	return rc;
+}

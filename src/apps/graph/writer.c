@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "apps/graph/writer.h"
+
+#include "apps/graph/format.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUFFER (1u << 20) /* whole pieces; what is written at once */
+
+/* ---- sections ---- */
+
+static int section_write(struct fth_graph_writer *writer, struct fth_graph_section *section)
+{
+	uint64_t length = fth_graph_align(section->used);
+	int rc;
+
+	if (length == 0)
+		return 0;
+	if (section->at + length > writer->size)
+		return fth_fail(ENOSPC, "the graph does not fit into %llu bytes",
+				(unsigned long long)writer->size);
+	memset(section->buf + section->used, 0, length - section->used);
+	for (uint64_t i = 0; i < length; i += FTH_GRAPH_SECTION)
+		writer->sum += fth_graph_piece_sum(section->buf + i, section->at + i);
+	rc = fth_dev_write(writer->dev, section->buf, length, section->at, FTH_DEV_TIMEOUT);
+	section->at += length;
+	section->used = 0;
+	return rc;
+}
+
+static inline int section_put(struct fth_graph_writer *writer, struct fth_graph_section *section,
+			      const void *value, size_t size)
+{
+	memcpy(section->buf + section->used, value, size);
+	section->used += size;
+	return section->used == BUFFER ? section_write(writer, section) : 0;
+}
+
+static int section_open(struct fth_graph_writer *writer, struct fth_graph_section *section,
+			uint64_t at)
+{
+	section->at = at;
+	section->buf = fth_dev_buf_alloc(writer->dev, BUFFER);
+	return section->buf ? 0 : -ENOMEM;
+}
+
+static void section_close(struct fth_graph_writer *writer, struct fth_graph_section *section)
+{
+	if (section->buf)
+		fth_dev_buf_free(writer->dev, section->buf, BUFFER);
+	section->buf = NULL;
+}
+
+/* ---- the graph ---- */
+
+/* All zeroes, where a header could be. */
+static int remove_header(struct fth_graph_writer *writer)
+{
+	if (writer->size < FTH_GRAPH_SECTION)
+		return fth_fail(ENOSPC, "the graph does not fit into %llu bytes",
+				(unsigned long long)writer->size);
+	memset(writer->edges.buf, 0, FTH_GRAPH_SECTION);
+	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0, FTH_DEV_TIMEOUT);
+}
+
+int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
+			  struct fth_graph_info *info)
+{
+	int rc;
+
+	*writer = (struct fth_graph_writer){.dev = dev, .info = info};
+	writer->size = fth_dev_info(dev)->size;
+	if (FTH_GRAPH_SECTION % fth_dev_info(dev)->block != 0)
+		return fth_fail(EINVAL, "a graph needs a device whose blocks divide 64 KiB");
+	info->edges = 0;
+	rc = section_open(writer, &writer->offsets, info->offsets_at);
+	if (rc == 0)
+		rc = section_open(writer, &writer->edges, info->edges_at);
+	if (rc == 0 && info->weighted)
+		rc = section_open(writer, &writer->weights, info->weights_at);
+	return rc == 0 ? remove_header(writer) : rc;
+}
+
+/* Where the neighbours of all vertices up to `vertex` begin: here, where there are none yet. */
+static int begin_vertices(struct fth_graph_writer *writer, uint64_t vertex)
+{
+	int rc = 0;
+
+	for (; rc == 0 && writer->next_vertex <= vertex; writer->next_vertex++)
+		rc = section_put(writer, &writer->offsets, &writer->info->edges, 8);
+	return rc;
+}
+
+int fth_graph_writer_add(struct fth_graph_writer *writer, uint32_t from, uint32_t to,
+			 uint32_t weight)
+{
+	int rc = begin_vertices(writer, from);
+
+	if (rc == 0)
+		rc = section_put(writer, &writer->edges, &to, 4);
+	if (rc == 0 && writer->info->weighted)
+		rc = section_put(writer, &writer->weights, &weight, 4);
+	writer->info->edges++;
+	return rc;
+}
+
+static int write_header(struct fth_graph_writer *writer)
+{
+	struct fth_graph_info *info = writer->info;
+	struct fth_graph_header header;
+
+	info->bytes = info->weighted ? writer->weights.at : writer->edges.at;
+	info->data_sum = writer->sum;
+	fth_graph_encode(info, &header);
+	memset(writer->edges.buf, 0, FTH_GRAPH_SECTION);
+	memcpy(writer->edges.buf, &header, sizeof(header));
+	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0, FTH_DEV_TIMEOUT);
+}
+
+int fth_graph_writer_finish(struct fth_graph_writer *writer)
+{
+	int rc = begin_vertices(writer, writer->info->vertices);
+
+	if (rc == 0)
+		rc = section_write(writer, &writer->offsets);
+	if (rc == 0)
+		rc = section_write(writer, &writer->edges);
+	if (rc == 0 && writer->info->weighted)
+		rc = section_write(writer, &writer->weights);
+	if (rc == 0)
+		rc = fth_dev_flush(writer->dev, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = write_header(writer);
+	return rc < 0 ? rc : fth_dev_flush(writer->dev, FTH_DEV_TIMEOUT);
+}
+
+void fth_graph_writer_close(struct fth_graph_writer *writer)
+{
+	section_close(writer, &writer->offsets);
+	section_close(writer, &writer->edges);
+	section_close(writer, &writer->weights);
+}
