@@ -101,6 +101,25 @@ expect 0 check "$volume" --repair
 [[ $out == "repaired "* ]] || fail "repair: $out"
 expect 0 check "$volume"
 
+# A bad block on each of two replicas, in one stripe unit: every block is readable somewhere.
+m="file:$work/m" n="file:$work/n"
+expect 0 create "$m?create=on&size=8M,$n?create=on&size=8M"
+expect 0 import "$m,$n" "$work/data" pair --replicas 2 --width 1
+bad="fault($m)?kind=read&from=200K&to=205312&every=1,fault($n)?kind=read&from=210K&to=215552&every=1"
+expect 0 export "$bad" pair "$work/pair"
+cmp "$work/data" "$work/pair"
+expect 0 check "$bad" --data --repair
+[[ $out != *"damage"* && $out == *"repaired"*"512 bytes can not be read from device"* ]] ||
+  fail "blocks: $out"
+
+# What is added to an object begins at its last byte.
+head -c 8192 "$work/data" >"$work/short"
+expect 0 import "$volume" "$work/short" grown
+expect 0 resize "$volume" grown 100
+expect 0 resize --zero "$volume" grown 8192
+expect 0 export "$volume" grown "$work/grown"
+cmp <(tail -c +101 "$work/grown") <(head -c 8092 /dev/zero)
+
 # A signal leaves no object behind, and no file.
 mkfifo "$work/pipe"
 exec 3<>"$work/pipe" # a pipe that gives nothing and does not end

@@ -31,7 +31,8 @@
  *	- A device that fails a write or a flush of a replicated object is never again read for this
  *	  object: that is recorded in the catalog before the write or flush is acknowledged, until
  *	  fth_vol_check() with FTH_VOL_REPAIR has copied the good replica over it.
- *	- A block that can not be read from one replica is read from another, and written back.
+ *	- A block that can not be read from one replica is read from another, and written back;
+ *	  that is decided for each block by itself.
  *	- After a crash the replicas of an object that was open for writing may differ in what was
  *	  not flushed. Its reads then all come from the same replica, so that what was read once
  *	  is read again as long as that one works, until they were made equal (fth_vol_check()

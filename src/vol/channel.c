@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A channel of an open object: requests come in, parts of them go to the devices and come back.
+ * Sibling: parts.c, what becomes of the parts.
  *
  *	backlog --issue--> parts, staged --send--> in flight --collect--> done --reap-->
  *	                     ^                        |
@@ -15,7 +16,7 @@
  *    flight, and these need nothing that waits: so it goes on.
  * 5. A request that changes replicas is inside the gate from its first part to its end.
  */
-#include "vol/object.h"
+#include "vol/channel.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -25,79 +26,20 @@
 #include <string.h>
 
 #define POOL_SPARE 16u
-#define REAP_BATCH 32u
 /* With parts on several devices, how long one is waited for before the others are looked at. */
 #define TURN_NS	 100000u
 #define RETRY_NS 50000u
-
-struct part {
-	struct fth_dev_req req; /* first: what devices hand back is a part */
-	struct fth_dev_req *parent;
-	struct part *next; /* in the pool */
-	uint64_t offset;   /* in the object */
-	uint64_t tried;	   /* bit r: replica r failed to give it */
-	unsigned device, replica;
-	struct iovec pieces[VOL_PIECES_MAX];
-};
-
-struct lane {
-	struct fth_dev_chan *inner; /* NULL: the object has nothing on that device */
-	struct fth_dev_req **staged;
-	unsigned staged_count;
-	unsigned load; /* staged and in flight */
-};
-
-struct ring {
-	struct fth_dev_req **reqs;
-	unsigned head, count, room;
-};
-
-struct vol_chan {
-	struct fth_dev_chan chan;
-	struct vol_object *obj;
-	bool readonly;
-	unsigned lane_count;
-	struct lane lanes[FTH_VOL_DEVICES_MAX];
-	struct part *parts, *pool;
-	struct ring backlog, done;
-	bool head_begun;
-	uint64_t head_at;      /* bytes issued; of a flush, devices */
-	unsigned head_replica; /* replicas of the next piece that have their part */
-};
-
-static void push(struct ring *ring, struct fth_dev_req *req)
-{
-	unsigned at = ring->head + ring->count++;
-
-	/* Not a remainder: a division per request would be seen. */
-	ring->reqs[at < ring->room ? at : at - ring->room] = req;
-}
-
-static struct fth_dev_req *pop(struct ring *ring)
-{
-	struct fth_dev_req *req = ring->reqs[ring->head];
-
-	if (++ring->head == ring->room)
-		ring->head = 0;
-	ring->count--;
-	return req;
-}
 
 static bool changes(const struct fth_dev_req *req)
 {
 	return req->op == FTH_DEV_WRITE || req->op == FTH_DEV_ZERO || req->op == FTH_DEV_DISCARD;
 }
 
-static bool is_replicated(const struct vol_chan *chan)
-{
-	return chan->obj->entry->replicas > 1;
-}
-
 /* ---- the end of a request ---- */
 
-static void set_error(struct fth_dev_req *req, int error)
+void vol_req_error(struct fth_dev_req *req, int error)
 {
-	if (!(req->scratch[0] >> 32))
+	if (!vol_req_failed(req))
 		req->scratch[0] |= (uint64_t)(uint32_t)-error << 32;
 }
 
@@ -112,116 +54,18 @@ static void finish(struct vol_chan *chan, struct fth_dev_req *req)
 		if (failed && error == 0)
 			error = -EIO;
 	}
-	if (failed && is_replicated(chan) && !chan->readonly)
+	if (failed && vol_is_replicated(chan) && !chan->readonly)
 		error = vol_devices_failed(obj, failed, error);
-	if (changes(req) && is_replicated(chan))
+	if (changes(req) && vol_is_replicated(chan))
 		vol_gate_leave(obj);
 	req->result = error;
-	push(&chan->done, req);
+	vol_push(&chan->done, req);
 }
 
-/* One part, or the hold of a request that is being issued, is over. */
-static void drop(struct vol_chan *chan, struct fth_dev_req *req)
+void vol_req_drop(struct vol_chan *chan, struct fth_dev_req *req)
 {
 	if ((uint32_t)--req->scratch[0] == 0)
 		finish(chan, req);
-}
-
-/* ---- parts ---- */
-
-static struct part *take_part(struct vol_chan *chan, struct fth_dev_req *parent)
-{
-	struct part *part = chan->pool;
-
-	if (!part)
-		return NULL;
-	chan->pool = part->next;
-	part->parent = parent;
-	part->tried = 0;
-	parent->scratch[0]++;
-	return part;
-}
-
-static void stage(struct vol_chan *chan, struct part *part, unsigned device)
-{
-	struct lane *lane = &chan->lanes[device];
-
-	part->device = device;
-	lane->staged[lane->staged_count++] = &part->req;
-	lane->load++;
-}
-
-/* Give a part the bytes [at, at + length) of its request's buffers. */
-static void cut_pieces(struct part *part, const struct fth_dev_req *from, uint64_t at,
-		       uint64_t length)
-{
-	unsigned n = 0;
-
-	if (length == from->length) {
-		part->req.iov = from->iov;
-		part->req.iov_count = from->iov_count;
-		return;
-	}
-	for (const struct iovec *piece = from->iov; length > 0; piece++) {
-		uint64_t take;
-
-		if (at >= piece->iov_len) {
-			at -= piece->iov_len;
-			continue;
-		}
-		take = piece->iov_len - at < length ? piece->iov_len - at : length;
-		part->pieces[n++] = (struct iovec){(char *)piece->iov_base + at, take};
-		length -= take;
-		at = 0;
-	}
-	part->req.iov = part->pieces;
-	part->req.iov_count = n;
-}
-
-static void fill_part(struct vol_chan *chan, struct part *part, const struct vol_place *place,
-		      uint64_t at, uint64_t length, unsigned replica)
-{
-	const struct fth_dev_req *from = part->parent;
-
-	part->offset = from->offset + at;
-	part->replica = replica;
-	part->req.op = from->op;
-	part->req.flags = from->flags;
-	part->req.offset = vol_place_offset(chan->obj, place, replica);
-	part->req.length = length;
-	if (from->op == FTH_DEV_READ || from->op == FTH_DEV_WRITE)
-		cut_pieces(part, from, at, length);
-	/* Replicas of a discarded block would differ from then on. */
-	else if (is_replicated(chan))
-		part->req.op = FTH_DEV_ZERO;
-	stage(chan, part, vol_place_device(chan->obj, place, replica));
-}
-
-/*
- * The replica to read from: the one whose device has least to do here, or while replicas may
- * differ always the first good one. -1: none is left.
- */
-static int choose(const struct vol_chan *chan, const struct vol_place *place, uint64_t tried)
-{
-	const struct vol_object *obj = chan->obj;
-	unsigned replicas = obj->entry->replicas, least = UINT32_MAX;
-	/* acquire: a device that went out of date before a write was acknowledged is seen so */
-	uint64_t stale = fth_load_acquire_dev64(&obj->stale);
-	bool ordered = fth_load_relaxed_dev32(&obj->unsynced) != 0;
-	int best = -1;
-
-	for (unsigned k = 0; k < replicas; k++) {
-		unsigned r = ordered ? k : (unsigned)((place->row + k) % replicas);
-		unsigned device = vol_place_device(obj, place, r);
-
-		if (stale >> device & 1 || tried >> r & 1 || chan->lanes[device].load >= least)
-			continue;
-		best = (int)r;
-		if (ordered)
-			break;
-		least = chan->lanes[device].load;
-	}
-	return best;
 }
 
 /* ---- issuing ---- */
@@ -239,7 +83,7 @@ static int admit(struct vol_chan *chan, struct fth_dev_req *req)
 	rc = vol_failed(obj->vol);
 	if (rc < 0 || req->op == FTH_DEV_FLUSH)
 		return rc;
-	if (is_replicated(chan) && !vol_gate_enter(obj))
+	if (vol_is_replicated(chan) && !vol_gate_enter(obj))
 		return 1;
 	/* relaxed: read when the object is closed, after everything in flight has come back */
 	if (!fth_load_relaxed_dev32(&obj->written))
@@ -249,20 +93,20 @@ static int admit(struct vol_chan *chan, struct fth_dev_req *req)
 
 static bool issue_flush(struct vol_chan *chan, struct fth_dev_req *req)
 {
-	/* acquire: see choose() */
+	/* acquire: see vol_choose() */
 	uint64_t to = chan->obj->used & ~fth_load_acquire_dev64(&chan->obj->stale);
 
 	for (; chan->head_at < chan->lane_count; chan->head_at++) {
-		struct part *part;
+		struct vol_part *part;
 
 		if (!(to >> chan->head_at & 1))
 			continue;
-		part = take_part(chan, req);
+		part = vol_part_take(chan, req);
 		if (!part)
 			return false;
 		part->req.op = FTH_DEV_FLUSH;
 		part->req.flags = 0;
-		stage(chan, part, (unsigned)chan->head_at);
+		vol_part_stage(chan, part, (unsigned)chan->head_at);
 	}
 	return true;
 }
@@ -270,35 +114,35 @@ static bool issue_flush(struct vol_chan *chan, struct fth_dev_req *req)
 static bool issue_read(struct vol_chan *chan, struct fth_dev_req *req,
 		       const struct vol_place *place, uint64_t length)
 {
-	int replica = is_replicated(chan) ? choose(chan, place, 0) : 0;
-	struct part *part;
+	int replica = vol_is_replicated(chan) ? vol_choose(chan, place, 0) : 0;
+	struct vol_part *part;
 
 	if (replica < 0) {
-		set_error(req, -EIO);
+		vol_req_error(req, -EIO);
 		return true;
 	}
-	part = take_part(chan, req);
+	part = vol_part_take(chan, req);
 	if (!part)
 		return false;
-	fill_part(chan, part, place, chan->head_at, length, (unsigned)replica);
+	vol_part_fill(chan, part, place, chan->head_at, length, (unsigned)replica);
 	return true;
 }
 
 static bool issue_change(struct vol_chan *chan, struct fth_dev_req *req,
 			 const struct vol_place *place, uint64_t length)
 {
-	/* acquire: see choose() */
+	/* acquire: see vol_choose() */
 	uint64_t stale = fth_load_acquire_dev64(&chan->obj->stale);
 
 	for (; chan->head_replica < chan->obj->entry->replicas; chan->head_replica++) {
-		struct part *part;
+		struct vol_part *part;
 
 		if (stale >> vol_place_device(chan->obj, place, chan->head_replica) & 1)
 			continue;
-		part = take_part(chan, req);
+		part = vol_part_take(chan, req);
 		if (!part)
 			return false;
-		fill_part(chan, part, place, chan->head_at, length, chan->head_replica);
+		vol_part_fill(chan, part, place, chan->head_at, length, chan->head_replica);
 	}
 	chan->head_replica = 0;
 	return true;
@@ -339,9 +183,9 @@ static bool issue_head(struct vol_chan *chan)
 		req->scratch[0] = 1;
 		req->scratch[1] = 0;
 		if (rc < 0) { /* not by finish(): it has not passed the gate */
-			pop(&chan->backlog);
+			vol_pop(&chan->backlog);
 			req->result = rc;
-			push(&chan->done, req);
+			vol_push(&chan->done, req);
 			return true;
 		}
 		chan->head_begun = true;
@@ -351,108 +195,20 @@ static bool issue_head(struct vol_chan *chan)
 	if (req->op == FTH_DEV_FLUSH ? !issue_flush(chan, req) : !issue_pieces(chan, req))
 		return false;
 	chan->head_begun = false;
-	pop(&chan->backlog);
-	drop(chan, req);
+	vol_pop(&chan->backlog);
+	vol_req_drop(chan, req);
 	return true;
 }
 
-/* ---- what comes back ---- */
-
-/* A read failed: ask the next replica. False: there is none. */
-static bool read_elsewhere(struct vol_chan *chan, struct part *part)
-{
-	struct vol_place place = vol_place(chan->obj, part->offset);
-	int replica;
-
-	part->tried |= (uint64_t)1 << part->replica;
-	replica = choose(chan, &place, part->tried);
-	if (replica < 0)
-		return false;
-	part->replica = (unsigned)replica;
-	part->req.offset = vol_place_offset(chan->obj, &place, part->replica);
-	stage(chan, part, vol_place_device(chan->obj, &place, part->replica));
-	return true;
-}
-
-static void note_failures(struct vol_chan *chan, struct part *part)
-{
-	struct vol_object *obj = chan->obj;
-
-	if (part->req.op == FTH_DEV_FLUSH)
-		/* relaxed: a count; the flush that must see it is this one, or comes later */
-		fth_add_relaxed_dev32(&obj->vol->members[part->device].flush_failures, 1);
-	if (part->req.op != FTH_DEV_READ)
-		part->parent->scratch[1] |= (uint64_t)1 << part->device;
-	set_error(part->parent, part->req.result);
-}
-
-static void part_done(struct vol_chan *chan, struct part *part)
-{
-	chan->lanes[part->device].load--;
-	if (part->req.result < 0) {
-		if (part->req.op == FTH_DEV_READ && is_replicated(chan) &&
-		    read_elsewhere(chan, part))
-			return;
-		note_failures(chan, part);
-	} else if (part->tried) {
-		fth_stats_add(chan->obj->vol->stats, FTH_VOL_FAILOVERS, 1);
-		for (unsigned r = 0; r < chan->obj->entry->replicas; r++)
-			if (part->tried >> r & 1)
-				vol_note_repair(chan->obj, part->offset, part->req.length, r);
-	}
-	part->next = chan->pool;
-	chan->pool = part;
-	drop(chan, part->parent);
-}
-
-/* Submit what is staged for a device. What it refuses for good comes back at once. */
-static void send(struct vol_chan *chan, struct lane *lane)
-{
-	while (lane->staged_count > 0) {
-		int rc = fth_dev_submit(lane->inner, lane->staged, lane->staged_count);
-		struct fth_dev_req *refused = NULL;
-
-		if (rc == -EAGAIN)
-			return;
-		if (rc <= 0) {
-			refused = lane->staged[0];
-			refused->result = rc < 0 ? rc : -EIO;
-			rc = 1;
-		}
-		lane->staged_count -= (unsigned)rc;
-		memmove(lane->staged, lane->staged + rc,
-			lane->staged_count * sizeof(lane->staged[0]));
-		if (refused)
-			part_done(chan, (struct part *)refused);
-	}
-}
-
-static void send_all(struct vol_chan *chan)
-{
-	for (unsigned i = 0; i < chan->lane_count; i++)
-		if (chan->lanes[i].staged_count > 0)
-			send(chan, &chan->lanes[i]);
-}
+/* ---- collecting ---- */
 
 static void pump(struct vol_chan *chan)
 {
+	if (chan->splits)
+		vol_parts_spread(chan);
 	while (chan->backlog.count > 0 && issue_head(chan))
 		;
-	send_all(chan);
-}
-
-/* Take back what one device has done, waiting for one at most until `until`. */
-static int collect(struct vol_chan *chan, struct lane *lane, unsigned min, uint64_t until)
-{
-	struct fth_dev_req *batch[REAP_BATCH];
-	int n = fth_dev_reap(lane->inner, batch, REAP_BATCH, min, until);
-
-	while (n > 0) {
-		for (int i = 0; i < n; i++)
-			part_done(chan, (struct part *)batch[i]);
-		n = n < (int)REAP_BATCH ? 0 : fth_dev_reap(lane->inner, batch, REAP_BATCH, 0, 0);
-	}
-	return n == -ETIME ? 0 : n;
+	vol_parts_send(chan);
 }
 
 static int collect_all(struct vol_chan *chan)
@@ -460,10 +216,10 @@ static int collect_all(struct vol_chan *chan)
 	int rc = 0;
 
 	for (unsigned i = 0; i < chan->lane_count; i++) {
-		struct lane *lane = &chan->lanes[i];
+		struct vol_lane *lane = &chan->lanes[i];
 
 		if (lane->load > lane->staged_count) {
-			int one = collect(chan, lane, 0, 0);
+			int one = vol_parts_collect(chan, lane, 0, 0);
 
 			rc = rc == 0 ? one : rc;
 		}
@@ -478,7 +234,7 @@ static int collect_all(struct vol_chan *chan)
 /* Wait on the device with most in flight, for a turn only where there are others as well. */
 static int wait_for_any(struct vol_chan *chan, uint64_t deadline)
 {
-	struct lane *busiest = NULL;
+	struct vol_lane *busiest = NULL;
 	unsigned most = 0, busy = 0;
 	uint64_t turn;
 
@@ -492,12 +248,12 @@ static int wait_for_any(struct vol_chan *chan, uint64_t deadline)
 		}
 	}
 	if (busy == 1 && chan->backlog.count == 0)
-		return collect(chan, busiest, 1, deadline);
+		return vol_parts_collect(chan, busiest, 1, deadline);
 	turn = fth_deadline_ns(busy ? TURN_NS : RETRY_NS);
 	if (turn > deadline)
 		turn = deadline;
 	if (busy)
-		return collect(chan, busiest, 1, turn);
+		return vol_parts_collect(chan, busiest, 1, turn);
 	/* Nothing in flight: a gate is closed, or a device is full of others' requests. */
 	for (struct fth_backoff backoff = {0}; !fth_backoff_expired(&backoff, turn);)
 		;
@@ -518,7 +274,7 @@ int vol_chan_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned
 			rc = collect_all(chan);
 	}
 	while (n < max && chan->done.count > 0)
-		done[n++] = pop(&chan->done);
+		done[n++] = vol_pop(&chan->done);
 	return n > 0 ? (int)n : rc;
 }
 
@@ -527,14 +283,14 @@ int vol_chan_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, 
 	struct vol_chan *chan = (struct vol_chan *)base;
 
 	for (unsigned i = 0; i < n; i++)
-		push(&chan->backlog, reqs[i]);
+		vol_push(&chan->backlog, reqs[i]);
 	pump(chan);
 	return (int)n;
 }
 
 /* ---- making and ending ---- */
 
-static bool ring_init(struct ring *ring, unsigned room)
+static bool ring_init(struct vol_ring *ring, unsigned room)
 {
 	ring->room = room;
 	ring->reqs = calloc(room, sizeof(ring->reqs[0]));
@@ -543,7 +299,7 @@ static bool ring_init(struct ring *ring, unsigned room)
 
 static int open_lane(struct vol_chan *chan, unsigned i, unsigned depth)
 {
-	struct lane *lane = &chan->lanes[i];
+	struct vol_lane *lane = &chan->lanes[i];
 
 	lane->staged = calloc(depth, sizeof(lane->staged[0]));
 	if (!lane->staged)

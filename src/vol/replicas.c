@@ -22,7 +22,6 @@
 #include <string.h>
 
 #define GATE_CLOSED 0x80000000u
-#define COPY_BYTES  (1u << 20)
 
 /* ---- the gate ---- */
 
@@ -74,11 +73,10 @@ void vol_note_repair(struct vol_object *obj, uint64_t offset, uint64_t length, u
 	pthread_mutex_unlock(&obj->repair_lock);
 }
 
-/* Read from any good replica but `bad`. */
-static int read_good(struct vol_object *obj, const struct vol_place *place, unsigned bad, void *buf,
-		     uint64_t length)
+/* Read a block from the first good replica but `bad` that can give it. */
+static int read_good(struct vol_object *obj, const struct vol_place *place, unsigned bad, char *buf)
 {
-	/* acquire: see choose() in channel.c */
+	/* acquire: see vol_choose() in parts.c */
 	uint64_t stale = fth_load_acquire_dev64(&obj->stale);
 	int rc = -EIO;
 
@@ -86,51 +84,64 @@ static int read_good(struct vol_object *obj, const struct vol_place *place, unsi
 		unsigned device = vol_place_device(obj, place, r);
 
 		if (r != bad && !(stale >> device & 1))
-			rc = fth_dev_read(obj->vol->members[device].dev, buf, length,
+			rc = fth_dev_read(obj->vol->members[device].dev, buf, obj->vol->space.block,
 					  vol_place_offset(obj, place, r), FTH_DEV_TIMEOUT);
 	}
 	return rc;
 }
 
-static int repair(struct vol_object *obj, const struct vol_repair *what, void *buf)
+/* Write one block of a replica anew, from another one. */
+static int repair_block(struct vol_object *obj, const struct vol_place *place, unsigned bad,
+			char *buf)
 {
-	uint64_t done = 0;
-	int rc = 0;
+	unsigned device = vol_place_device(obj, place, bad);
+	int rc;
 
-	while (rc == 0 && done < what->length) {
+	/* acquire: see vol_choose() in parts.c */
+	if (fth_load_acquire_dev64(&obj->stale) >> device & 1)
+		return -ESTALE;
+	rc = read_good(obj, place, bad, buf);
+	if (rc < 0)
+		return rc;
+	return fth_dev_write(obj->vol->members[device].dev, buf, obj->vol->space.block,
+			     vol_place_offset(obj, place, bad), FTH_DEV_TIMEOUT);
+}
+
+/* Of a range of several blocks only some may be bad; a single block is known to be. */
+static bool needs_repair(struct vol_object *obj, const struct vol_repair *what,
+			 const struct vol_place *place, char *buf)
+{
+	unsigned device = vol_place_device(obj, place, what->replica);
+
+	return what->length == obj->vol->space.block ||
+	       fth_dev_read(obj->vol->members[device].dev, buf, obj->vol->space.block,
+			    vol_place_offset(obj, place, what->replica), FTH_DEV_TIMEOUT) < 0;
+}
+
+static void repair_range(struct vol_object *obj, const struct vol_repair *what)
+{
+	_Alignas(VOL_BLOCK_MAX) char buf[VOL_BLOCK_MAX];
+
+	for (uint64_t done = 0; done < what->length; done += obj->vol->space.block) {
 		struct vol_place place = vol_place(obj, what->offset + done);
-		unsigned device = vol_place_device(obj, &place, what->replica);
-		uint64_t n = what->length - done < COPY_BYTES ? what->length - done : COPY_BYTES;
+		int rc;
 
-		/* acquire: see choose() in channel.c */
-		if (fth_load_acquire_dev64(&obj->stale) >> device & 1)
-			return -ESTALE;
-		rc = read_good(obj, &place, what->replica, buf, n);
-		if (rc == 0)
-			rc = fth_dev_write(obj->vol->members[device].dev, buf, n,
-					   vol_place_offset(obj, &place, what->replica),
-					   FTH_DEV_TIMEOUT);
-		done += n;
+		if (!needs_repair(obj, what, &place, buf))
+			continue;
+		rc = repair_block(obj, &place, what->replica, buf);
+		/* A block that could not be written back is no worse than before. */
+		fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES,
+			      1);
 	}
-	return rc;
 }
 
 static void run_repairs(struct vol_object *obj)
 {
 	uint32_t n = fth_load_relaxed_dev32(&obj->repair_count);
-	void *buf;
 
-	if (posix_memalign(&buf, VOL_GRAIN, COPY_BYTES) != 0)
-		return; /* they stay noted */
-	for (uint32_t i = 0; i < n; i++) {
-		int rc = repair(obj, &obj->repairs[i], buf);
-
-		/* What could not be written back is no worse than before: it can not be read. */
-		fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES,
-			      1);
-	}
+	for (uint32_t i = 0; i < n; i++)
+		repair_range(obj, &obj->repairs[i]);
 	fth_store_relaxed_dev32(&obj->repair_count, 0);
-	free(buf);
 }
 
 void vol_run_repairs(struct vol_object *obj)
@@ -150,7 +161,7 @@ void vol_run_repairs(struct vol_object *obj)
 
 uint64_t vol_lost_flushes(const struct vol_object *obj)
 {
-	/* acquire: see choose() in channel.c */
+	/* acquire: see vol_choose() in parts.c */
 	uint64_t look = obj->used & ~fth_load_acquire_dev64(&obj->stale), lost = 0;
 
 	for (unsigned i = 0; i < obj->vol->count; i++)

@@ -224,11 +224,77 @@ static void data_that_can_not_be_read_is_found(void **state)
 	assert_int_equal(f.serious_kinds[FTH_VOL_F_DATA], 1);
 	rack_release(&rack);
 	begin_replicas(&rack, 3, false);
-	plan.count = 1; /* a block that is well again after it was written */
+	plan.count = 2; /* a block that is well again after it was written */
 	assert_ok(fth_dev_fault_set(rack.devs[2], &plan));
 	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
 	assert_int_equal(f.kinds[FTH_VOL_F_DATA], 1);
 	assert_int_equal(f.serious, 0);
+	assert_sound(&rack, FTH_VOL_CHECK_DATA);
+	rack_release(&rack);
+}
+
+static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes)
+{
+	struct fth_dev_fault_plan plan;
+
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = 1u << FTH_DEV_READ;
+	plan.from = VOL_AREA + 2 * SLOT + from;
+	plan.to = plan.from + bytes;
+	plan.every = 1;
+	assert_ok(fth_dev_fault_set(dev, &plan));
+}
+
+/* Every block can be read somewhere: nothing is lost, and only what was bad is written. */
+static void blocks_are_judged_one_by_one(void **state)
+{
+	struct fth_vol_object_options o = shape(65536, 2, 1);
+	struct fth_dev *dev;
+	struct findings f;
+	struct rack rack;
+	uint64_t written[2];
+
+	(void)state;
+	rack_format(&rack, "fault(mem:512K)", 2);
+	assert_ok(fth_vol_create(rack.vol, "x", 65536, &o));
+	dev = open_object(rack.vol, "x");
+	write_all(dev, 8);
+	fth_dev_close(dev);
+	rack_close(&rack);
+	make_unreadable(rack.devs[0], 3 * 512, 512);
+	make_unreadable(rack.devs[1], 9 * 512, 1024);
+	f = check(&rack, FTH_VOL_CHECK_DATA);
+	assert_int_equal(f.serious_kinds[FTH_VOL_F_DATA], 2);
+	assert_non_null(
+		strstr(f.text, "1024 bytes can not be read from device 1, the first at 4608"));
+	for (unsigned i = 0; i < 2; i++)
+		written[i] = fth_dev_stat(rack.devs[i], FTH_DEV_STAT_BYTES_WRITTEN);
+	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
+	assert_int_equal(f.serious, 0);
+	assert_int_equal(f.repaired, 2);
+	assert_int_equal(fth_dev_stat(rack.devs[0], FTH_DEV_STAT_BYTES_WRITTEN), written[0] + 512);
+	assert_int_equal(fth_dev_stat(rack.devs[1], FTH_DEV_STAT_BYTES_WRITTEN), written[1] + 1024);
+	/* One block that neither has is all that is lost. */
+	make_unreadable(rack.devs[1], 3 * 512, 512);
+	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
+	assert_int_equal(f.serious, 1);
+	assert_non_null(strstr(f.text, ": 512 bytes can not be read, the first at 1536"));
+	rack_release(&rack);
+}
+
+/* Three replicas, and in each another block overwritten: the majority is right about each. */
+static void each_block_has_its_own_majority(void **state)
+{
+	struct findings f;
+	struct rack rack;
+
+	(void)state;
+	begin_replicas(&rack, 3, false);
+	for (unsigned i = 0; i < 3; i++)
+		spoil(rack.devs[i], VOL_AREA + 2 * SLOT + 4096 + 512 * i, 1);
+	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
+	assert_int_equal(f.serious, 0);
+	assert_int_equal(f.repaired, 3);
 	assert_sound(&rack, FTH_VOL_CHECK_DATA);
 	rack_release(&rack);
 }
@@ -262,6 +328,8 @@ int main(void)
 		cmocka_unit_test(spoilt_catalogs_are_written_anew),
 		cmocka_unit_test(differing_replicas_are_found_and_the_majority_wins),
 		cmocka_unit_test(data_that_can_not_be_read_is_found),
+		cmocka_unit_test(blocks_are_judged_one_by_one),
+		cmocka_unit_test(each_block_has_its_own_majority),
 		cmocka_unit_test(a_check_can_be_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,30 @@ static void begin(struct rack *rack, unsigned devices, uint32_t unit, uint32_t r
 	begin_on(rack, "fault(mem:1M)", devices, unit, replicas, seed);
 }
 
+/* Where the only object of a volume of such devices begins, on each of them. */
+#define DATA_START (VOL_AREA + VOL_SLOTS * VOL_SLOT_MIN)
+
+/* Reads of [from, from + bytes) of the data fail; with a count, so many of them. */
+static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes, uint64_t count)
+{
+	struct fth_dev_fault_plan plan;
+
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = READS;
+	plan.from = DATA_START + from;
+	plan.to = plan.from + bytes;
+	plan.every = 1;
+	if (count)
+		plan.count = count;
+	assert_ok(fth_dev_fault_set(dev, &plan));
+}
+
+/* Repairs that were noted are done. */
+static void settle(struct fth_dev *dev)
+{
+	vol_run_repairs(((struct vol_dev *)dev)->obj);
+}
+
 static void every_device_serves_reads(void **state)
 {
 	static const uint32_t shapes[][2] = {{4096, 1}, {4096, 2}, {16384, 2}, {512, 4}};
@@ -63,16 +87,19 @@ static void a_read_error_is_served_by_another_and_repaired(void **state)
 	for (unsigned bad = 0; bad < 3; bad++) {
 		struct rack rack;
 		struct fth_dev *dev;
-		uint64_t writes;
+		uint64_t written, repairs;
 
 		begin(&rack, 3, 4096, 2, 7);
 		dev = open_object(rack.vol, "x");
-		fail_on(rack.devs[bad], READS, 1, 0);
-		writes = fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_WRITES);
+		make_unreadable(rack.devs[bad], 0, 2 * SIZE / 3, 0);
+		written = fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_BYTES_WRITTEN);
 		assert_true(holds(dev, 7));
-		assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS), 1);
-		assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);
-		assert_int_equal(fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_WRITES), writes + 1);
+		settle(dev);
+		assert_true(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS) > 0);
+		repairs = fth_vol_counter(rack.vol, FTH_VOL_REPAIRS);
+		assert_true(repairs > 0);
+		assert_int_equal(fth_dev_stat(rack.devs[bad], FTH_DEV_STAT_BYTES_WRITTEN),
+				 written + 512 * repairs);
 		fail_on(rack.devs[bad], READS, 1, 1);
 		assert_true(holds(dev, 7));
 		assert_true(fth_vol_counter(rack.vol, FTH_VOL_FAILOVERS) > 3);
@@ -83,6 +110,103 @@ static void a_read_error_is_served_by_another_and_repaired(void **state)
 		assert_sound(&rack, FTH_VOL_CHECK_DATA);
 		rack_release(&rack);
 	}
+}
+
+/* A volume of two devices, an object of one column on both. */
+static struct fth_dev *begin_mirror(struct rack *rack, uint32_t unit)
+{
+	struct fth_vol_object_options o = shape(unit, 2, 1);
+	struct fth_dev *dev;
+
+	rack_format(rack, "fault(mem:1M)", 2);
+	assert_ok(fth_vol_create(rack->vol, "x", SIZE, &o));
+	dev = open_object(rack->vol, "x");
+	write_all(dev, 7);
+	return dev;
+}
+
+/* One bad block on each replica, or many, in the same stripe unit: each block is somewhere. */
+static void blocks_are_read_from_where_they_can_be_read(void **state)
+{
+	static const uint64_t bad[][4] = {
+		/* from and bytes on one device, and on the other */
+		{512, 512, 1024, 512},
+		{0, 512, SIZE - 512, 512},
+		{0, 32768, 32768, SIZE - 32768},
+		{4096, 8192, 12288, 1024},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		for (unsigned unit = 512; unit <= 65536; unit *= 128) {
+			struct rack rack;
+			struct fth_dev *dev = begin_mirror(&rack, unit);
+
+			make_unreadable(rack.devs[0], bad[i][0], bad[i][1], 0);
+			make_unreadable(rack.devs[1], bad[i][2], bad[i][3], 0);
+			for (unsigned again = 0; again < 3; again++)
+				assert_true(holds(dev, 7));
+			fth_dev_close(dev);
+			rack_release(&rack);
+		}
+}
+
+static void only_blocks_that_failed_are_written_back(void **state)
+{
+	struct fth_dev *dev;
+	struct rack rack;
+	uint64_t written[2];
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	make_unreadable(rack.devs[0], 512, 512, 0);
+	make_unreadable(rack.devs[1], 2048, 512, 0);
+	for (unsigned i = 0; i < 2; i++)
+		written[i] = fth_dev_stat(rack.devs[i], FTH_DEV_STAT_BYTES_WRITTEN);
+	assert_true(holds(dev, 7));
+	settle(dev);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fth_dev_stat(rack.devs[i], FTH_DEV_STAT_BYTES_WRITTEN),
+				 written[i] + 512);
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 2);
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/*
+ * After a crash, with replicas that differ everywhere: a block that the first can not give comes
+ * from the second, and its neighbours from the first, however they are read.
+ */
+static void neighbours_of_a_bad_block_stay_with_the_first_replica(void **state)
+{
+	static char want[SIZE], got[SIZE], other[SIZE];
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	((struct vol_dev *)dev)->obj->unsynced = 1;
+	fill(want, SIZE, 0, 1);
+	fill(other, SIZE, 0, 2);
+	/* The object has the id 1 and begins on device 1. */
+	assert_ok(fth_dev_write(rack.devs[1], want, SIZE, DATA_START, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(rack.devs[0], other, SIZE, DATA_START, FTH_DEV_TIMEOUT));
+	make_unreadable(rack.devs[1], 5 * 512, 512, 0);
+	memcpy(want + 5 * 512, other + 5 * 512, 512);
+	for (uint64_t step = 512; step <= SIZE; step *= 3)
+		for (uint64_t at = 0; at < SIZE; at += step) {
+			uint64_t n = SIZE - at < step ? SIZE - at : step;
+
+			assert_ok(fth_dev_read(dev, got, n, at, FTH_DEV_TIMEOUT));
+			assert_memory_equal(got, want + at, n);
+		}
+	/* What was read is what is written back: it stays when the device works again. */
+	settle(dev);
+	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
+	assert_ok(fth_dev_read(dev, got, SIZE, 0, FTH_DEV_TIMEOUT));
+	assert_memory_equal(got, want, SIZE);
+	fth_dev_close(dev);
+	rack_release(&rack);
 }
 
 static void a_read_that_no_replica_can_serve_fails(void **state)
@@ -338,8 +462,8 @@ static void repairs_wait_for_changes_in_flight(void **state)
 	dev = open_object(rack.vol, "x");
 	obj = ((struct vol_dev *)dev)->obj;
 	assert_true(vol_gate_enter(obj));
-	vol_note_repair(obj, 0, 4096, 1);
-	vol_note_repair(obj, 0, 4096, 1); /* once is enough */
+	vol_note_repair(obj, 0, 512, 1);
+	vol_note_repair(obj, 0, 512, 1); /* once is enough */
 	vol_run_repairs(obj);
 	assert_int_equal(obj->repair_count, 1);
 	vol_gate_leave(obj);
@@ -348,7 +472,7 @@ static void repairs_wait_for_changes_in_flight(void **state)
 	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);
 	assert_true(holds(dev, 7));
 	/* One that nobody came back for is done when the object is closed. */
-	vol_note_repair(obj, 4096, 4096, 0);
+	vol_note_repair(obj, 4096, 512, 0);
 	fth_dev_close(dev);
 	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 2);
 	rack_release(&rack);
@@ -359,6 +483,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_device_serves_reads),
 		cmocka_unit_test(a_read_error_is_served_by_another_and_repaired),
+		cmocka_unit_test(blocks_are_read_from_where_they_can_be_read),
+		cmocka_unit_test(only_blocks_that_failed_are_written_back),
+		cmocka_unit_test(neighbours_of_a_bad_block_stay_with_the_first_replica),
 		cmocka_unit_test(a_read_that_no_replica_can_serve_fails),
 		cmocka_unit_test(a_device_that_missed_a_write_is_not_read_again),
 		cmocka_unit_test(a_write_that_no_replica_took_fails),
