@@ -10,7 +10,7 @@
 # KEEP=DIR keeps generated files and trails in DIR (README.md: how to read a trail).
 
 models=$(cd "$(dirname "$0")" && pwd) || exit 1
-. "$models/../../../scripts/spin.sh"
+. "$models/../../../../scripts/spin.sh"
 
 hang='invalid end state'
 violated='assertion violated'
