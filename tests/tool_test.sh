@@ -60,4 +60,10 @@ out=$(timeout --foreground --preserve-status -s INT -k 60 1 \
 if "$fathom" --help >/dev/full 2>/dev/null; then
   fail "a full disk looks like success"
 fi
+# A long check can be stopped.
+status=0
+timeout --foreground --preserve-status -s INT -k 60 1 \
+  "$fathom" dev check --overwrite --ops 4000000000 mem:1M >/dev/null 2>&1 || status=$?
+[ $status -eq 130 ] || fail "dev check, interrupted: status $status"
+
 echo "tool_test: passed"

@@ -7,6 +7,8 @@
 
 #include "fathom/hd/wait.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -110,6 +112,22 @@ static void on_stop(int signal)
 	fth_store_relaxed_dev32(&stopped, 1);
 }
 
+/*
+ * A descriptor that was closed before the program began would be given to the first device that is
+ * opened, and messages would be written over its contents. It becomes one that exists and fails:
+ * /dev/null, open in the direction that standard input and output do not use.
+ */
+static void open_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		int mode = fd == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+
+		/* open() gives the lowest free number: fd, as those below it are open. */
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", mode) != fd)
+			_exit(FTH_EXIT_FAILED);
+	}
+}
+
 static void catch_signals(void)
 {
 	/* SA_RESETHAND: who asks a second time means it. */
@@ -118,6 +136,9 @@ static void catch_signals(void)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGINT, &action, NULL);
 	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+	/* A reader that went away is an error of the write, so that files can be removed. */
+	signal(SIGPIPE, SIG_IGN);
 }
 
 int fth_cli_start(int argc, char **argv)
@@ -134,6 +155,7 @@ int fth_cli_start(int argc, char **argv)
 			argv[kept++] = argv[i];
 	}
 	argv[kept] = NULL;
+	open_standard_streams();
 	catch_signals();
 	return kept;
 }

@@ -88,12 +88,15 @@ const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 
 /* ---- stopping ---- */
 
-/* SIGINT or SIGTERM was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread. */
+/* SIGINT, SIGTERM or SIGHUP was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread. */
 bool fth_cli_stopped(void);
 
 /* ---- for main() ---- */
 
-/* Take --json out of argv, catch the signals. Returns the new argc. */
+/*
+ * Take --json out of argv, catch the signals, and make sure that descriptors 0 to 2 are in use. Call
+ * it before anything is opened. Returns the new argc.
+ */
 int fth_cli_start(int argc, char **argv);
 
 #endif

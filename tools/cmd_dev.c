@@ -56,7 +56,7 @@ static int run_info(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	rc = fth_dev_open(args[0], &dev);
+	rc = fth_dev_open_flags(args[0], FTH_DEV_READONLY, &dev);
 	if (rc < 0) {
 		fth_cli_error("%s: %s", args[0], fth_error_text(rc));
 		return FTH_EXIT_FAILED;
@@ -250,7 +250,10 @@ static int run_check(int argc, char **argv)
 	}
 	how.threads = (unsigned)threads;
 	how.operations = (unsigned)operations;
+	how.stopped = fth_cli_stopped;
 	rc = fth_dev_conformance(args[0], &how);
+	if (fth_cli_stopped())
+		return FTH_EXIT_INTERRUPTED;
 	print_check(args[0], rc);
 	if (rc < 0)
 		fth_cli_error("%s: %s", args[0], fth_error_text(rc));

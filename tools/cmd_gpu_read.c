@@ -98,7 +98,7 @@ static int sum_medium(struct gpu_reader *reader, uint64_t bytes, uint64_t *sum)
 static int sum_uri(const char *uri, uint64_t bytes, uint64_t *sum)
 {
 	struct fth_dev *dev;
-	int rc = fth_dev_open(uri, &dev);
+	int rc = fth_dev_open_flags(uri, FTH_DEV_READONLY, &dev);
 
 	if (rc < 0)
 		return rc;

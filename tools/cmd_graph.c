@@ -102,7 +102,7 @@ static int run_info(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	rc = fth_dev_open(args[0], &dev);
+	rc = fth_dev_open_flags(args[0], FTH_DEV_READONLY, &dev);
 	if (rc < 0)
 		return graph_exit(args[0], rc);
 	rc = fth_graph_read_info(dev, &info);

@@ -11,7 +11,7 @@
 
 static int open_table(const char *uri, struct fth_dev **dev, struct fth_taxi_table *table)
 {
-	int rc = fth_dev_open(uri, dev);
+	int rc = fth_dev_open_flags(uri, FTH_DEV_READONLY, dev);
 
 	return rc < 0 ? rc : fth_taxi_open(*dev, table);
 }

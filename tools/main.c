@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ int main(int argc, char **argv)
 	fth_cli_progress_end();
 	/* A full disk or a closed pipe must not look like success. */
 	if ((fflush(stdout) != 0 || ferror(stdout)) && status == FTH_EXIT_OK) {
-		fth_cli_error("cannot write to standard output");
+		fth_cli_error("cannot write to standard output: %s", strerror(errno));
 		status = FTH_EXIT_FAILED;
 	}
 	return status;

@@ -50,6 +50,8 @@ int fth_conf_one(struct fth_dev_chan *chan, struct fth_dev_req *req);
 /* The same with a single buffer. */
 int fth_conf_do(struct fth_dev_chan *chan, enum fth_dev_op op, void *buf, uint64_t length,
 		uint64_t offset);
+/* Whether the caller of the suite wants it to end. */
+bool fth_conf_stopped(const struct fth_conf *conf);
 /* Write a pattern over the whole region, and keep it in conf->written. */
 int fth_conf_background(const struct fth_conf *conf, uint64_t tag);
 /* Whether the whole region holds what conf->written does. */

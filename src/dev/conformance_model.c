@@ -185,6 +185,8 @@ static int reap_some(struct model *m, unsigned min)
 static int run(struct model *m, unsigned operations)
 {
 	while (operations > 0) {
+		if (fth_conf_stopped(m->conf))
+			return -EINTR;
 		/* A new depth now and then, once what is in flight has gone below it. */
 		if (fth_rng_below(&m->rng, 50) == 0)
 			m->depth = 1 + (unsigned)fth_rng_below(&m->rng, SLOTS);

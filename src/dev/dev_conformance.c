@@ -100,6 +100,11 @@ int fth_conf_do(struct fth_dev_chan *chan, enum fth_dev_op op, void *buf, uint64
 	return fth_conf_one(chan, &req);
 }
 
+bool fth_conf_stopped(const struct fth_conf *conf)
+{
+	return conf->options.stopped && conf->options.stopped();
+}
+
 int fth_conf_background(const struct fth_conf *conf, uint64_t tag)
 {
 	fth_conf_fill(conf->written, conf->region, tag);
@@ -116,7 +121,7 @@ int fth_conf_verify(const struct fth_conf *conf)
 static int run_checks(struct fth_conf *conf)
 {
 	for (unsigned i = 0; i < sizeof(checks) / sizeof(checks[0]); i++) {
-		int rc = checks[i].check(conf);
+		int rc = fth_conf_stopped(conf) ? -EINTR : checks[i].check(conf);
 
 		if (rc < 0)
 			return fth_fail_in(rc, checks[i].name);

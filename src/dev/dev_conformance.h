@@ -22,6 +22,8 @@ struct fth_conformance_options {
 	unsigned operations; /* of the random check; each thread does a quarter of it */
 	unsigned threads;
 	uint64_t seed;
+	bool (*stopped)(
+		void); /* asked now and then, by any thread: true ends it with -EINTR. May be NULL */
 };
 
 #define FTH_CONFORMANCE_DEFAULTS                                               \

@@ -103,7 +103,7 @@ int fth_graph_open(struct fth_cache *cache, const char *uri,
 		   const struct fth_graph_options *options, struct fth_graph **out)
 {
 	struct fth_dev *dev;
-	int rc = fth_dev_open(uri, &dev);
+	int rc = fth_dev_open_flags(uri, FTH_DEV_READONLY, &dev);
 
 	*out = NULL;
 	if (rc < 0)
