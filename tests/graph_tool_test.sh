@@ -31,7 +31,9 @@ done
 expect 0 bfs "$g" --source 5 --trials 1
 expect 1 bfs "$g" --source 4096
 [[ $err == *"no vertex 4096"* ]] || fail "bad source: $err"
-expect 2 bfs "$g" --offsets nowhere
+for offsets in nowhere foo mem m; do
+  expect 2 bfs "$g" --offsets $offsets
+done
 expect 1 bfs "$g" --policy nosuch
 
 # Import, from both formats; nothing is left of what failed.
@@ -52,6 +54,33 @@ expect 1 info "file:$work/edges"
 expect 0 generate --scale 4 --overwrite mem:1M
 expect 1 generate --scale 12 --overwrite mem:128K
 [[ $err == *"does not fit"* ]] || fail "too small: $err"
+for scale in nan inf -1 1e999 x; do
+  expect 2 import --weighted --weight-scale=$scale "$work/edges" "file:$work/u"
+done
+
+# What is replaced stays as it is until the new graph is whole, and a link stays a link.
+cp "$work/g" "$work/kept"
+ln -s kept "$work/link"
+chmod 640 "$work/kept"
+printf '1 x\n' >"$work/bad"
+expect 1 import --overwrite "$work/bad" "file:$work/link"
+expect 1 generate --scale 12 --overwrite --tmp "$work/nosuch" --memory 1M "file:$work/link"
+cmp "$work/g" "$work/kept" || fail "a failed import changed what was there"
+expect 0 import --overwrite --one-based "$work/edges" "file:$work/link"
+[ -L "$work/link" ] && [ "$(stat -c %a "$work/kept")" = 640 ] || fail "the link or its mode is gone"
+expect 0 info --check "file:$work/kept"
+"$fathom" graph import --overwrite - "file:$work/kept" < <(yes '1 2') >"$work/out" 2>&1 &
+job=$!
+sleep 0.3
+kill -INT $job
+status=0
+wait $job || status=$?
+[ $status -eq 130 ] || fail "interrupted import: status $status: $(cat "$work/out")"
+expect 0 info --check "file:$work/kept"
+if [ -e /dev/full ]; then
+  expect 1 import --overwrite "$work/edges" file:/dev/full
+  [ -c /dev/full ] || fail "a device node was replaced"
+fi
 
 # A graph in a volume is a graph as well.
 truncate -s 16M "$work/a" "$work/b"
@@ -70,5 +99,13 @@ status=0
 wait $job || status=$?
 [ $status -eq 130 ] || fail "interrupted: status $status"
 [ ! -e "$work/big" ] || fail "an unfinished graph stays"
+"$fathom" graph import --vertices 4000000000 "$work/edges" "file:$work/big" >"$work/out" 2>&1 &
+job=$!
+sleep 1
+kill -INT $job
+status=0
+wait $job || status=$?
+[ $status -eq 130 ] || fail "interrupted among vertices: status $status: $(cat "$work/out")"
+[ -z "$(find "$work" -name '*.partial-*' -o -name big)" ] || fail "unfinished files stay"
 [ -z "$(find "$work" -name 'fathom-sort-*')" ] || fail "temporary files stay"
 echo "graph_tool_test: passed"

@@ -12,9 +12,10 @@ expect 2 taxi generate "file:$work/trips"
 expect 0 taxi generate --create --rows 100000 "file:$work/trips"
 [[ $out == *"100000 trips, 470 of at least 20 miles, 30 of at least 30"* ]] || fail "$out"
 expect 1 taxi generate --create --rows 100000 "file:$work/trips"
-[[ $err == *"there already"* ]] || fail "a file is overwritten without a word: $err"
+[[ $err == *"exists already"* ]] || fail "a file is overwritten without a word: $err"
 expect 0 taxi generate --overwrite --rows 90000 --seed 2 "file:$work/trips"
-expect 1 taxi generate --overwrite --rows 900000 "file:$work/trips"
+expect 0 taxi generate --overwrite --rows 200000 "file:$work/trips"
+expect 1 taxi generate --overwrite --rows 900000 mem:1M
 [[ $err == *"need a device of"* ]] || fail "too many rows: $err"
 expect 1 taxi check mem:1M
 [[ $err == *"no table"* ]] || fail "no table: $err"
@@ -46,13 +47,32 @@ CSV
 printf 'Total_Amt,Trip_Distance\r\n\r\n70.75,35\r\nx,3\r\n' >"$work/b.csv"
 expect 1 taxi load --create "file:$work/loaded" "$work/a.csv" "$work/b.csv"
 [[ $err == *"b.csv: line 4, field 1 (total): \"x\" is not a number"* ]] || fail "$err"
-expect 1 taxi check "file:$work/loaded"
-expect 0 taxi load --overwrite --lenient "file:$work/loaded" "$work/a.csv" "$work/b.csv"
+[ ! -e "$work/loaded" ] || fail "a table that could not be loaded left a file"
+expect 0 taxi load --create --lenient "file:$work/loaded" "$work/a.csv" "$work/b.csv"
 [[ $out == *"3 trips from 7 lines"*"1 values were empty"*"1 skipped"*"hail fee"* ]] || fail "$out"
 expect 0 --json taxi query --query 1 --miles 20 "file:$work/loaded"
 [[ $out == *'"trips":2,'*'"distance":60.5,"total":161'* ]] || fail "$out"
 expect 1 taxi load --create "file:$work/none" "$work/nosuch.csv"
 [[ $err == *nosuch.csv* ]] || fail "$err"
+cp "$work/loaded" "$work/before"
+expect 1 taxi load --overwrite "file:$work/loaded" "$work/b.csv"
+cmp "$work/loaded" "$work/before" || fail "a failed load changed the table"
+
+# Stopped, or with a full disk, it leaves nothing behind, and can be run again.
+"$fathom" taxi generate --create --rows 500M "file:$work/long" >"$work/out" 2>&1 &
+job=$!
+sleep 0.5
+kill -INT $job
+status=0
+wait $job || status=$?
+[ $status -eq 130 ] || fail "interrupted: status $status: $(cat "$work/out")"
+(
+  ulimit -f 2048
+  trap '' XFSZ
+  expect 1 taxi generate --create --rows 1M "file:$work/long?direct=off"
+)
+[ -z "$(find "$work" -name 'long*')" ] || fail "unfinished tables stay: $(ls "$work")"
+expect 0 taxi generate --create --rows 1000 "file:$work/long"
 
 # ---- vectoradd ----
 new="create=on&size=1M"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom graph generate, fathom graph import. */
 #include "cmd_graph.h"
-#include "graph_target.h"
+#include "output.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -12,7 +12,7 @@
 
 /* What both have to be told. */
 struct how {
-	struct graph_target target;
+	struct fth_output target;
 	struct fth_graph_build build;
 	struct fth_graph_job job;
 	uint64_t threads;
@@ -30,14 +30,22 @@ struct how {
 		{"threads", FTH_CLI_U64,	   &(how).threads,                                 \
 		 0,	    FTH_GRAPH_THREADS_MAX, "0: one per CPU"},                              \
 	{                                                                                          \
-		"overwrite", FTH_CLI_FLAG, &(how).target.overwrite, 0, 0,                          \
-			"use a file or device that exists"                                         \
+		"overwrite", FTH_CLI_FLAG, &(how).target.overwrite, 0, 0, "replace what exists"    \
 	}
+
+static int open_target(void *context, uint64_t bytes, struct fth_dev **dev)
+{
+	struct fth_output *target = context;
+	int rc = fth_output_open(target, bytes);
+
+	*dev = target->dev;
+	return rc;
+}
 
 static void start(struct how *how, const char *uri)
 {
 	how->target.uri = uri;
-	how->build.open = graph_target_open;
+	how->build.open = open_target;
 	how->build.context = &how->target;
 	how->job.threads = (unsigned)how->threads;
 	how->job.progress = graph_progress;
@@ -63,18 +71,11 @@ static void report(const struct how *how, const struct fth_graph_info *info)
 
 static int finish(struct how *how, int rc, const struct fth_graph_info *info)
 {
-	char text[FTH_ERROR_TEXT_MAX] = "";
-	int closed;
-
-	if (rc < 0)
-		snprintf(text, sizeof(text), "%s", fth_error_text(rc));
-	closed = graph_target_close(&how->target, rc < 0 ? NULL : info);
-	if (rc < 0)
-		return graph_exit(how->target.uri, fth_fail(-rc, "%s", text));
+	rc = fth_output_close(&how->target, rc < 0 ? 0 : info->bytes, rc);
 	fth_cli_progress_end();
-	if (closed == 0)
+	if (rc == 0)
 		report(how, info);
-	return graph_exit(how->target.uri, closed);
+	return graph_exit(how->target.uri, rc);
 }
 
 /* ---- generate ---- */
@@ -173,7 +174,7 @@ static int run_import(int argc, char **argv)
 		{"one-based", FTH_CLI_FLAG, &what.one_based, 0, 0, "the first vertex is 1"},
 		{"undirected", FTH_CLI_FLAG, &what.undirected, 0, 0, "add the opposite edges"},
 		{"weighted", FTH_CLI_FLAG, &what.weighted, 0, 0, "keep weights"},
-		{"weight-scale", FTH_CLI_DOUBLE, &what.scale_weights, 0, 0,
+		{"weight-scale", FTH_CLI_DOUBLE, &what.scale_weights, 0, UINT64_MAX,
 		 "multiply weights by this and round them"},
 		{"vertices", FTH_CLI_U64, &what.vertices, 0, FTH_GRAPH_VERTICES_MAX,
 		 "at least so many"},

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CACHE_MIN  ((uint64_t)1 << 20)
 #define RESULT_MAX 4 /* numbers that a run ends with */
@@ -125,7 +126,7 @@ static int default_cache(struct session *s)
 {
 	struct fth_graph_info info;
 	struct fth_dev *dev;
-	int rc = fth_dev_open(s->plan.uri, &dev);
+	int rc = fth_dev_open_flags(s->plan.uri, FTH_DEV_READONLY, &dev);
 
 	if (rc < 0)
 		return rc;
@@ -161,7 +162,7 @@ static int open_session(struct session *s)
 	struct fth_graph_options options = {0};
 	int rc = open_cache(s);
 
-	options.offsets_on_device = s->plan.offsets[0] == 'f';
+	options.offsets_on_device = strcmp(s->plan.offsets, "flash") == 0;
 	if (rc == 0)
 		rc = fth_graph_open(s->cache, s->plan.uri, &options, &s->graph);
 	if (rc == 0 && s->plan.verify)
@@ -354,7 +355,7 @@ static int execute(struct session *s, const struct algorithm *algorithm)
 
 static bool check_plan(const struct plan *plan)
 {
-	if (plan->offsets[0] == 'm' || plan->offsets[0] == 'f')
+	if (strcmp(plan->offsets, "memory") == 0 || strcmp(plan->offsets, "flash") == 0)
 		return true;
 	fth_cli_error("--offsets %s: expected memory or flash", plan->offsets);
 	return false;
@@ -366,7 +367,7 @@ static bool check_plan(const struct plan *plan)
 		{"depth", FTH_CLI_U64, &p->depth, 1, 65535, "requests in flight per thread"},        \
 		{"policy", FTH_CLI_STRING, &p->policy, 0, 0, "which lines to replace"},              \
 		{"compact", FTH_CLI_FLAG, &p->compact, 0, 0, "metadata that scales with the cache"}, \
-		{"offsets", FTH_CLI_STRING, &p->offsets, 0, 0, "in memory, or on flash"},            \
+		{"offsets", FTH_CLI_STRING, &p->offsets, 0, 0, "where they are: memory or flash"},   \
 		{"threads", FTH_CLI_U64, &p->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},   \
 		{"trials", FTH_CLI_U64, &p->trials,                                                  \
 		 1,	   10000,	"runs; the first finds the cache empty"},                    \

@@ -2,6 +2,7 @@
 /* fathom taxi generate and load: tables of taxi trips, made up or out of CSV files. */
 #include "app_options.h"
 #include "commands.h"
+#include "output.h"
 
 #include "fathom/apps/taxi.h"
 #include "fathom/base/error.h"
@@ -11,45 +12,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK	       65536u
-#define SHOW_EVERY     16384u /* trips between two looks at the clock and at signals */
-#define NEED_OVERWRITE "say --overwrite if what is there may go, or --create to make a new file"
+#define CHUNK	   65536u
+#define SHOW_EVERY 16384u /* trips between two looks at the clock and at signals */
 
 /* Where a table goes to. */
 struct target {
-	const char *uri;
-	bool create, overwrite;
+	struct fth_output out;
+	bool create;
 	uint64_t expected; /* trips, at most */
 	uint64_t done;
-	struct fth_dev *dev;
 	struct fth_taxi_writer *writer;
 	struct fth_taxi_table table;
 };
 
-/* Something that is there already is no new file. */
-static int check_new(const struct target *target)
-{
-	struct fth_dev *dev;
-
-	if (!target->create || target->overwrite || fth_dev_open(target->uri, &dev) < 0)
-		return 0;
-	fth_dev_close(dev);
-	return fth_fail(EEXIST, "it is there already: say --overwrite if it may go");
-}
-
 static int target_open(struct target *target)
 {
-	char made[8192];
-	int rc = check_new(target);
+	int rc = fth_output_open(&target->out, fth_taxi_size(target->expected));
 
-	if (rc < 0)
-		return rc;
-	snprintf(made, sizeof(made), "%s%ccreate=on&size=%llu", target->uri,
-		 strchr(target->uri, '?') ? '&' : '?',
-		 (unsigned long long)fth_taxi_size(target->expected));
-	rc = fth_dev_open(target->create ? made : target->uri, &target->dev);
 	if (rc == 0)
-		rc = fth_taxi_writer_open(target->dev, target->expected, &target->writer);
+		rc = fth_taxi_writer_open(target->out.dev, target->expected, &target->writer);
 	return rc;
 }
 
@@ -71,15 +52,17 @@ static int target_close(struct target *target, int rc)
 		rc = fth_taxi_writer_finish(target->writer, &target->table);
 	fth_cli_progress_end();
 	fth_taxi_writer_free(target->writer);
-	fth_dev_close(target->dev);
-	return rc;
+	/* Its room is that of the most trips; a reader wants all of it. */
+	return fth_output_close(&target->out, fth_taxi_size(target->expected), rc);
 }
 
 static bool may_write(const struct target *target)
 {
-	if (target->create || target->overwrite)
+	if (target->create || target->out.overwrite)
 		return true;
-	fth_cli_error("this writes to %s: " NEED_OVERWRITE, target->uri);
+	fth_cli_error("this writes to %s: --create makes a new file, --overwrite replaces what "
+		      "exists",
+		      target->out.uri);
 	return false;
 }
 
@@ -106,13 +89,13 @@ static void print_generated(const struct target *target, uint64_t seed)
 
 	if (!fth_cli_json()) {
 		printf("%s: %llu trips, %llu of at least 20 miles, %llu of at least 30\n",
-		       target->uri, (unsigned long long)rows,
+		       target->out.uri, (unsigned long long)rows,
 		       (unsigned long long)fth_taxi_long_trips(rows),
 		       (unsigned long long)fth_taxi_very_long_trips(rows));
 		return;
 	}
 	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "uri", target->uri);
+	fth_json_string(&j, "uri", target->out.uri);
 	fth_json_u64(&j, "rows", rows);
 	fth_json_u64(&j, "seed", seed);
 	fth_json_u64(&j, "long_trips", fth_taxi_long_trips(rows));
@@ -127,8 +110,8 @@ static int run_generate(int argc, char **argv)
 	const struct fth_cli_option options[] = {
 		{"rows", FTH_CLI_SIZE, &target.expected, 0, (uint64_t)1 << 40, "trips"},
 		{"seed", FTH_CLI_U64, &seed, 0, UINT64_MAX, "of all random choices"},
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file of the right size"},
-		{"overwrite", FTH_CLI_FLAG, &target.overwrite, 0, 0, "what is there may go"},
+		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file"},
+		{"overwrite", FTH_CLI_FLAG, &target.out.overwrite, 0, 0, "replace what exists"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -144,13 +127,13 @@ static int run_generate(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	target.uri = args[0];
+	target.out.uri = args[0];
 	if (!may_write(&target))
 		return FTH_EXIT_USAGE;
 	rc = generate(&target, seed);
 	if (rc == 0)
 		print_generated(&target, seed);
-	return fth_app_exit(target.uri, rc);
+	return fth_app_exit(target.out.uri, rc);
 }
 
 const struct fth_command fth_cmd_taxi_generate = {
@@ -252,7 +235,7 @@ static void print_loaded_json(const struct target *target, const struct fth_taxi
 	struct fth_json j;
 
 	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "uri", target->uri);
+	fth_json_string(&j, "uri", target->out.uri);
 	fth_json_u64(&j, "rows", target->table.rows);
 	fth_json_u64(&j, "lines", counts->lines);
 	fth_json_u64(&j, "empty_values", counts->empty);
@@ -273,7 +256,7 @@ static void print_loaded(const struct target *target, const struct fth_taxi_csv_
 		print_loaded_json(target, counts);
 		return;
 	}
-	printf("%s: %llu trips from %llu lines\n", target->uri,
+	printf("%s: %llu trips from %llu lines\n", target->out.uri,
 	       (unsigned long long)target->table.rows, (unsigned long long)counts->lines);
 	printf("%llu values were empty, %llu lines short, %llu long, %llu skipped\n",
 	       (unsigned long long)counts->empty, (unsigned long long)counts->short_lines,
@@ -290,8 +273,8 @@ static int run_load(int argc, char **argv)
 	struct target target = {0};
 	bool lenient = false;
 	const struct fth_cli_option options[] = {
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file of the right size"},
-		{"overwrite", FTH_CLI_FLAG, &target.overwrite, 0, 0, "what is there may go"},
+		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file"},
+		{"overwrite", FTH_CLI_FLAG, &target.out.overwrite, 0, 0, "replace what exists"},
 		{"lenient", FTH_CLI_FLAG, &lenient, 0, 0,
 		 "skip lines with a value that is no number"},
 		{0},
@@ -310,13 +293,13 @@ static int run_load(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	target.uri = args[0];
+	target.out.uri = args[0];
 	if (!may_write(&target))
 		return FTH_EXIT_USAGE;
 	rc = load(&target, args + 1, lenient, &counts);
 	if (rc == 0)
 		print_loaded(&target, &counts);
-	return fth_app_exit(target.uri, rc);
+	return fth_app_exit(target.out.uri, rc);
 }
 
 const struct fth_command fth_cmd_taxi_load = {

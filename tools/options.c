@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,10 +77,9 @@ static bool set_double(const struct fth_cli_option *option, const char *text)
 
 	errno = 0;
 	value = strtod(text, &end);
-	if (errno || end == text || *end)
+	if (errno || end == text || *end || !isfinite(value))
 		return false;
-	/* Written so that NaN fails as well. */
-	if (option->max && !(value >= (double)option->min && value <= (double)option->max))
+	if (option->max && (value < (double)option->min || value > (double)option->max))
 		return false;
 	*(double *)option->value = value;
 	return true;
@@ -117,7 +117,10 @@ static bool set_value(const struct fth_cli_option *option, const char *text)
 
 static void say_bad_value(const struct fth_cli_option *option, const char *text)
 {
-	if (option->max)
+	if (option->max == UINT64_MAX)
+		fth_cli_error("--%s %s: expected a number of at least %llu", option->name, text,
+			      (unsigned long long)option->min);
+	else if (option->max)
 		fth_cli_error("--%s %s: expected a number from %llu to %llu", option->name, text,
 			      (unsigned long long)option->min, (unsigned long long)option->max);
 	else

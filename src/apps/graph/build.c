@@ -64,7 +64,7 @@ int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint
 	struct transfer t = {.sort = sort, .job = job, .seed = seed};
 	uint64_t records;
 	struct fth_dev *dev;
-	int rc = fth_edge_sort_finish(sort);
+	int rc = fth_edge_sort_finish(sort, job);
 
 	if (rc < 0)
 		return rc;
@@ -74,7 +74,7 @@ int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint
 	rc = build->open(build->context, info->bytes, &dev);
 	if (rc < 0)
 		return rc;
-	rc = fth_graph_writer_open(&t.writer, dev, info);
+	rc = fth_graph_writer_open(&t.writer, dev, job, info);
 	if (rc == 0)
 		rc = copy_edges(&t, records);
 	if (rc == 0)

@@ -8,6 +8,7 @@
 #include "fth_test.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,16 @@ static int open_target(void *context, uint64_t bytes, struct fth_dev **out)
 	rc = fth_dev_open(uri, &target->dev);
 	*out = target->dev;
 	return rc;
+}
+
+/* The device that is open already, whatever its size. */
+static int reuse(void *context, uint64_t bytes, struct fth_dev **out)
+{
+	struct target *target = context;
+
+	(void)bytes;
+	*out = target->dev;
+	return 0;
 }
 
 static struct fth_graph_build build_to(struct target *target)
@@ -265,6 +276,63 @@ static void a_device_that_is_too_small_is_an_error(void **state)
 	fth_dev_close(target.dev);
 }
 
+static void a_device_that_is_too_small_keeps_its_graph(void **state)
+{
+	struct target target = {0};
+	struct fth_graph_build build = {.open = reuse, .context = &target};
+
+	(void)state;
+	generate(&target, &(struct fth_graph_generate){.scale = 6}, 1);
+	assert_int_equal(
+		fth_graph_generate(&(struct fth_graph_generate){.scale = 14}, &build, NULL, NULL),
+		-ENOSPC);
+	assert_ok(fth_graph_read_info(target.dev, &target.info));
+	assert_ok(fth_graph_check_data(target.dev, NULL));
+	release(&target);
+}
+
+static int stop_at_vertices(void *context, const char *what, uint64_t done, uint64_t total)
+{
+	(void)context;
+	assert_true(done <= total);
+	return strcmp(what, "writing vertices") == 0 ? -EINTR : 0;
+}
+
+/* Many vertices and few edges: most of the time goes into where each vertex begins. */
+static void writing_vertices_can_be_stopped(void **state)
+{
+	struct target target = {0};
+	struct fth_graph_build build = build_to(&target);
+	struct fth_graph_job job = {.progress = stop_at_vertices};
+	char text[] = "0 1\n";
+	struct fth_graph_import what = {.vertices = 1 << 20};
+
+	(void)state;
+	what.in = fmemopen(text, strlen(text), "r");
+	assert_non_null(what.in);
+	assert_int_equal(fth_graph_import(&what, &build, &job, NULL), -EINTR);
+	fclose(what.in);
+	fth_dev_close(target.dev);
+}
+
+static void a_weight_scale_is_a_number(void **state)
+{
+	static const double bad[] = {NAN, INFINITY, -1};
+	struct target target = {0};
+	struct fth_graph_build build = build_to(&target);
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fth_graph_import what = {.weighted = true, .scale_weights = bad[i]};
+
+		what.in = fmemopen((char[]){"0 1 2\n"}, 6, "r");
+		assert_non_null(what.in);
+		assert_int_equal(fth_graph_import(&what, &build, NULL, NULL), -EINVAL);
+		fclose(what.in);
+	}
+	assert_null(target.dev);
+}
+
 static int stop_when_writing(void *context, const char *what, uint64_t done, uint64_t total)
 {
 	(void)context;
@@ -352,6 +420,9 @@ int main(void)
 		cmocka_unit_test(a_file_without_vertices_is_refused),
 		cmocka_unit_test(every_failing_write_is_an_error_and_leaves_no_graph),
 		cmocka_unit_test(a_device_that_is_too_small_is_an_error),
+		cmocka_unit_test(a_device_that_is_too_small_keeps_its_graph),
+		cmocka_unit_test(writing_vertices_can_be_stopped),
+		cmocka_unit_test(a_weight_scale_is_a_number),
 		cmocka_unit_test(building_can_be_stopped),
 		cmocka_unit_test(a_changed_byte_is_found),
 		cmocka_unit_test(headers_that_cannot_be_true_are_refused),

@@ -6,6 +6,7 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 #define TELL_EVERY ((uint64_t)1 << 14)
@@ -72,6 +73,9 @@ int fth_graph_import(const struct fth_graph_import *what, const struct fth_graph
 	if (what->vertices > FTH_GRAPH_VERTICES_MAX)
 		return fth_fail(EINVAL, "vertices have 4 bytes: %llu are too many",
 				(unsigned long long)what->vertices);
+	if (!isfinite(what->scale_weights) || what->scale_weights < 0)
+		return fth_fail(EINVAL, "weight scale %g is not a number of at least 0",
+				what->scale_weights);
 	rc = fth_edge_sort_new(fth_graph_build_memory(build), 1, what->weighted, build->directory,
 			       &import.sort);
 	if (rc < 0)

@@ -202,7 +202,8 @@ static int output_flush(struct fth_edge_sort *sort, struct output *out)
 	return rc;
 }
 
-static int copy_merged(struct fth_edge_sort *sort, struct fth_edge_merge *merge, struct output *out)
+static int copy_merged(struct fth_edge_sort *sort, const struct fth_graph_job *job,
+		       struct fth_edge_merge *merge, struct output *out)
 {
 	uint64_t key;
 	uint32_t weight;
@@ -211,6 +212,9 @@ static int copy_merged(struct fth_edge_sort *sort, struct fth_edge_merge *merge,
 	while ((rc = fth_edge_merge_next(merge, &key, &weight)) > 0) {
 		if (out->used == out->capacity) {
 			rc = output_flush(sort, out);
+			if (rc == 0 && job->progress)
+				rc = job->progress(job->context, "merging edges", out->total,
+						   sort->records);
 			if (rc < 0)
 				return rc;
 		}
@@ -223,7 +227,8 @@ static int copy_merged(struct fth_edge_sort *sort, struct fth_edge_merge *merge,
 }
 
 /* The first `count` runs become one at the end of the file, and give their room back. */
-static int merge_some(struct fth_edge_sort *sort, unsigned count, size_t buffer_bytes)
+static int merge_some(struct fth_edge_sort *sort, const struct fth_graph_job *job, unsigned count,
+		      size_t buffer_bytes)
 {
 	struct fth_edge_run run = {NULL, sort->tail, 0};
 	struct output out = {.at = sort->tail, .capacity = buffer_bytes / (8 * sort->words)};
@@ -234,7 +239,7 @@ static int merge_some(struct fth_edge_sort *sort, unsigned count, size_t buffer_
 	if (rc < 0)
 		return rc;
 	out.records = malloc(buffer_bytes);
-	rc = out.records ? copy_merged(sort, &merge, &out) : -ENOMEM;
+	rc = out.records ? copy_merged(sort, job, &merge, &out) : -ENOMEM;
 	fth_edge_merge_close(&merge);
 	free(out.records);
 	if (rc < 0)
@@ -261,7 +266,7 @@ static size_t read_size(const struct fth_edge_sort *sort, unsigned runs)
 	return size < READ_MIN ? READ_MIN : size;
 }
 
-static int merge_until_few(struct fth_edge_sort *sort)
+static int merge_until_few(struct fth_edge_sort *sort, const struct fth_graph_job *job)
 {
 	uint64_t fan_in = sort->memory / 2 / READ_MIN - 1;
 	int rc = 0;
@@ -269,7 +274,7 @@ static int merge_until_few(struct fth_edge_sort *sort)
 	if (fan_in > FAN_IN_MAX)
 		fan_in = FAN_IN_MAX;
 	while (rc == 0 && sort->run_count > fan_in)
-		rc = merge_some(sort, (unsigned)fan_in, READ_MIN);
+		rc = merge_some(sort, job, (unsigned)fan_in, READ_MIN);
 	return rc;
 }
 
@@ -287,7 +292,7 @@ static int keep_buffer(struct fth_edge_sort *sort, struct fth_edge_buffer *buffe
 	return add_run(sort, &run);
 }
 
-int fth_edge_sort_finish(struct fth_edge_sort *sort)
+int fth_edge_sort_finish(struct fth_edge_sort *sort, const struct fth_graph_job *job)
 {
 	unsigned in_file;
 	int rc = 0;
@@ -296,7 +301,7 @@ int fth_edge_sort_finish(struct fth_edge_sort *sort)
 		sort->records += sort->runs[i].records;
 	for (unsigned w = 0; w < sort->workers; w++)
 		sort->records += sort->buffers[w].used;
-	rc = merge_until_few(sort);
+	rc = merge_until_few(sort, job);
 	in_file = sort->run_count;
 	for (unsigned w = 0; w < sort->workers && rc == 0; w++)
 		rc = keep_buffer(sort, &sort->buffers[w]);

@@ -9,8 +9,7 @@
 #ifndef FTH_APPS_GRAPH_SORT_H
 #define FTH_APPS_GRAPH_SORT_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "fathom/apps/graph.h"
 
 #define FTH_EDGE_SORT_MEMORY_MIN ((uint64_t)1 << 20)
 
@@ -58,8 +57,11 @@ static inline int fth_edge_add(struct fth_edge_buffer *buffer, uint64_t key, uin
 	return 0;
 }
 
-/* All edges are in: get ready to merge. Afterwards records() counts them, duplicates included. */
-int fth_edge_sort_finish(struct fth_edge_sort *sort);
+/*
+ * All edges are in: get ready to merge, which may take several passes over the file. Afterwards
+ * records() counts them, duplicates included. An error of job->progress ends it.
+ */
+int fth_edge_sort_finish(struct fth_edge_sort *sort, const struct fth_graph_job *job);
 uint64_t fth_edge_sort_records(const struct fth_edge_sort *sort);
 /* How many runs went to files, those of earlier merges included. */
 uint64_t fth_edge_sort_runs(const struct fth_edge_sort *sort);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "apps/graph/sort.h"
+#include "apps/graph/team.h"
 
 #include "fathom/base/rng.h"
 
@@ -52,7 +53,7 @@ static uint64_t check_sort(size_t n, uint32_t vertices, unsigned workers, bool w
 		assert_ok(fth_edge_add(fth_edge_sort_buffer(sort, (unsigned)(i % workers)),
 				       records[i].key, records[i].weight));
 	}
-	assert_ok(fth_edge_sort_finish(sort));
+	assert_ok(fth_edge_sort_finish(sort, &fth_graph_no_job));
 	assert_int_equal(fth_edge_sort_records(sort), n);
 	qsort(records, n, sizeof(*records), by_key);
 	left = without_duplicates(records, n);
@@ -102,7 +103,7 @@ static void the_lightest_of_equal_edges_stays(void **state)
 	assert_ok(fth_edge_add(fth_edge_sort_buffer(sort, 0), fth_edge_key(3, 4), 9));
 	assert_ok(fth_edge_add(fth_edge_sort_buffer(sort, 1), fth_edge_key(3, 4), 5));
 	assert_ok(fth_edge_add(fth_edge_sort_buffer(sort, 0), fth_edge_key(3, 4), 7));
-	assert_ok(fth_edge_sort_finish(sort));
+	assert_ok(fth_edge_sort_finish(sort, &fth_graph_no_job));
 	assert_int_equal(fth_edge_sort_next(sort, &key, &weight), 1);
 	assert_int_equal(weight, 5);
 	assert_int_equal(fth_edge_sort_next(sort, &key, &weight), 0);

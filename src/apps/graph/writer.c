@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUFFER (1u << 20) /* whole pieces; what is written at once */
+#define BUFFER	   (1u << 20) /* whole pieces; what is written at once */
+#define TELL_EVERY ((uint64_t)1 << 16)
 
 /* ---- sections ---- */
 
@@ -20,9 +21,6 @@ static int section_write(struct fth_graph_writer *writer, struct fth_graph_secti
 
 	if (length == 0)
 		return 0;
-	if (section->at + length > writer->size)
-		return fth_fail(ENOSPC, "the graph does not fit into %llu bytes",
-				(unsigned long long)writer->size);
 	memset(section->buf + section->used, 0, length - section->used);
 	for (uint64_t i = 0; i < length; i += FTH_GRAPH_SECTION)
 		writer->sum += fth_graph_piece_sum(section->buf + i, section->at + i);
@@ -60,22 +58,27 @@ static void section_close(struct fth_graph_writer *writer, struct fth_graph_sect
 /* All zeroes, where a header could be. */
 static int remove_header(struct fth_graph_writer *writer)
 {
-	if (writer->size < FTH_GRAPH_SECTION)
-		return fth_fail(ENOSPC, "the graph does not fit into %llu bytes",
-				(unsigned long long)writer->size);
 	memset(writer->edges.buf, 0, FTH_GRAPH_SECTION);
 	return fth_dev_write(writer->dev, writer->edges.buf, FTH_GRAPH_SECTION, 0, FTH_DEV_TIMEOUT);
 }
 
 int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
-			  struct fth_graph_info *info)
+			  const struct fth_graph_job *job, struct fth_graph_info *info)
 {
+	const struct fth_dev_info *device = fth_dev_info(dev);
 	int rc;
 
-	*writer = (struct fth_graph_writer){.dev = dev, .info = info};
-	writer->size = fth_dev_info(dev)->size;
-	if (FTH_GRAPH_SECTION % fth_dev_info(dev)->block != 0)
-		return fth_fail(EINVAL, "a graph needs a device whose blocks divide 64 KiB");
+	*writer = (struct fth_graph_writer){.dev = dev, .info = info, .job = job};
+	if (FTH_GRAPH_SECTION % device->block != 0)
+		return fth_fail(EINVAL,
+				"the device has blocks of %u bytes; a graph needs blocks that "
+				"divide %u",
+				device->block, FTH_GRAPH_SECTION);
+	if (info->bytes > device->size)
+		return fth_fail(ENOSPC,
+				"the graph does not fit: it needs up to %llu bytes, the device has "
+				"%llu",
+				(unsigned long long)info->bytes, (unsigned long long)device->size);
 	info->edges = 0;
 	rc = section_open(writer, &writer->offsets, info->offsets_at);
 	if (rc == 0)
@@ -85,13 +88,27 @@ int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
 	return rc == 0 ? remove_header(writer) : rc;
 }
 
+/* A graph may have many vertices and few edges, so this can take long by itself. */
+static int tell_vertices(const struct fth_graph_writer *writer)
+{
+	const struct fth_graph_job *job = writer->job;
+
+	if (writer->next_vertex % TELL_EVERY != 0 || !job->progress)
+		return 0;
+	return job->progress(job->context, "writing vertices", writer->next_vertex,
+			     writer->info->vertices);
+}
+
 /* Where the neighbours of all vertices up to `vertex` begin: here, where there are none yet. */
 static int begin_vertices(struct fth_graph_writer *writer, uint64_t vertex)
 {
 	int rc = 0;
 
-	for (; rc == 0 && writer->next_vertex <= vertex; writer->next_vertex++)
+	for (; rc == 0 && writer->next_vertex <= vertex; writer->next_vertex++) {
 		rc = section_put(writer, &writer->offsets, &writer->info->edges, 8);
+		if (rc == 0)
+			rc = tell_vertices(writer);
+	}
 	return rc;
 }
 

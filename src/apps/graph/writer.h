@@ -15,18 +15,21 @@ struct fth_graph_section {
 struct fth_graph_writer {
 	struct fth_dev *dev;
 	struct fth_graph_info *info;
+	const struct fth_graph_job *job;
 	struct fth_graph_section offsets, edges, weights;
 	uint64_t next_vertex; /* its offset is not written yet */
 	uint64_t sum;
-	uint64_t size; /* of the device */
 };
 
 /*
- * info says what is known before: vertices, flags, made_by and where the sections lie. Edges and
- * data_sum are set as they become known. Removes a graph that was there. Close whatever it returns.
+ * info says what is known before: vertices, flags, made_by, where the sections lie and how many
+ * bytes they take at most. Edges and data_sum are set as they become known. job->progress is called
+ * for vertices; its error ends the call. A device that is too small, or whose blocks are too large,
+ * is refused before anything is written; otherwise a graph on the device is removed. Call
+ * fth_graph_writer_close() in any case.
  */
 int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
-			  struct fth_graph_info *info);
+			  const struct fth_graph_job *job, struct fth_graph_info *info);
 /* Edges come in order of (from, to). */
 int fth_graph_writer_add(struct fth_graph_writer *writer, uint32_t from, uint32_t to,
 			 uint32_t weight);

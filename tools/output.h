@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where a command writes something that must be whole or not there at all: a graph, a table.
+ *
+ * A regular file is made under a name of its own beside its place, PATH.partial-PID, and takes its
+ * place when it is complete and durable. Until then whatever was there stays as it was, and after
+ * an error or Ctrl-C nothing is left. Any other device is written in place.
+ */
+#ifndef FTH_TOOLS_OUTPUT_H
+#define FTH_TOOLS_OUTPUT_H
+
+#include "fathom/dev.h"
+
+/* Zero-initialise, set uri and overwrite. */
+struct fth_output {
+	const char *uri;
+	bool overwrite; /* a file or device that exists may be used */
+	struct fth_dev *dev;
+	char *path;    /* of a regular file: its place, symbolic links followed; otherwise NULL */
+	char *partial; /* its name until it is complete */
+};
+
+/*
+ * Open it with room for `bytes` bytes; out->dev is the device. -EEXIST if there is something
+ * already and overwrite is not set; then nothing was changed. Call fth_output_close() in any case.
+ */
+int fth_output_open(struct fth_output *out, uint64_t bytes);
+
+/*
+ * Close it. With rc < 0 a new file is removed. Otherwise it is cut to `bytes` bytes, made durable
+ * and put in its place. Returns rc, or the error of these steps, after which the file is removed.
+ */
+int fth_output_close(struct fth_output *out, uint64_t bytes, int rc);
+
+#endif
