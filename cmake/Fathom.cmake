@@ -7,13 +7,6 @@ function(fth_sources)
   endforeach()
 endfunction()
 
-# fth_bench(FILE...): add benchmarks of this folder to the command `fathom`.
-function(fth_bench)
-  foreach(file ${ARGN})
-    set_property(GLOBAL APPEND PROPERTY FTH_BENCH_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${file})
-  endforeach()
-endfunction()
-
 # Builds all that `ctest --label-regex concurrent` runs, and nothing else.
 add_custom_target(concurrent_tests)
 
@@ -52,7 +45,7 @@ function(fth_test name)
 endfunction()
 
 # fth_script_test(NAME COMMAND WORD... [TIMEOUT SECONDS] [LABEL once|concurrent]): any command
-# that is one ctest; it runs in the source root. A concurrent one runs the tool.
+# that is one ctest; it runs in the source root. A concurrent one runs one of the two programs.
 function(fth_script_test name)
   cmake_parse_arguments(T "" "TIMEOUT;LABEL" "COMMAND" ${ARGN})
   if(NOT BUILD_TESTING)
@@ -61,7 +54,7 @@ function(fth_script_test name)
   add_test(NAME ${name} COMMAND ${T_COMMAND} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
   fth_test_properties(${name} "${T_TIMEOUT}" ${T_LABEL})
   if(T_LABEL STREQUAL "concurrent")
-    add_dependencies(concurrent_tests fathom)
+    add_dependencies(concurrent_tests fathom fathom-bench)
   endif()
 endfunction()
 

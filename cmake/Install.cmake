@@ -1,8 +1,10 @@
-# What `make install` puts where: headers, both libraries, fathom.pc, man pages, the tool.
+# What `make install` puts where: headers, both libraries, fathom.pc, man pages, the tool and what it
+# starts.
 install(TARGETS fathom fathom_static fathom_shared
         RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 if(TARGET fathom_cuda)
   install(TARGETS fathom_cuda fathom_cuda_apps ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()

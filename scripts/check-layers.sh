@@ -6,7 +6,8 @@
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
 # include/fathom/NAME/, and its inner ones include/fathom/detail/NAME/. Files straight in src/ tie
 # the modules together and may include all of them; so may *_test.c and *_fixture.[ch], what tests
-# share. Public headers include public headers only, and so do examples.
+# share. Public headers include public headers only, and so do examples. The programs in tools/ and
+# bench/ share tools/common and nothing else.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
@@ -20,10 +21,11 @@ declare -A level=(
   [array]=5 [flat]=5 [pm]=5 [gpu]=5
   [kv]=6 [query]=6 [apps]=6
   [top]=7
-  [tools]=8 [bench]=8 [examples]=8 [tests]=8
+  [common]=8
+  [tools]=9 [bench]=9 [examples]=9 [tests]=9
 )
-# Who may include whom all the same: benchmarks are commands of the tool.
-allowed=" bench:tools tests:tools tests:bench "
+# Who may include whom all the same.
+allowed=" tests:tools tests:bench "
 
 violations=0
 complain() {
@@ -47,6 +49,7 @@ module_of() {
     module=${rest%%/*}
     ;;
   src/*) module=top ;;
+  tools/common/*) module=common ;;
   *) module=${1%%/*} ;;
   esac
 }
@@ -55,7 +58,8 @@ module_of() {
 resolve() {
   local folder=${1%/*} name=$2 candidate
   found=
-  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name" "bench/$name"; do
+  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name" \
+    "tools/common/$name" "bench/$name"; do
     if [ -f "$candidate" ]; then
       found=$candidate
       break

@@ -190,10 +190,12 @@ all) steps=(check memcheck racecheck bench) ;;
   exit 2
   ;;
 esac
-if [ ! -x "$build/fathom" ]; then
-  echo "gpu.sh: no $build/fathom; build it first" >&2
-  exit 2
-fi
+for program in fathom fathom-bench; do
+  if [ ! -x "$build/$program" ]; then
+    echo "gpu.sh: no $build/$program; build it first" >&2
+    exit 2
+  fi
+done
 for step in "${steps[@]}"; do
   "do_$step"
 done

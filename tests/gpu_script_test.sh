@@ -31,7 +31,11 @@ says() {
 
 mkdir "$work/build" "$work/bin"
 expect 2 check
-says "build it first"
+says "build/fathom; build it first"
+stand_in fathom 'exit 0'
+expect 2 check
+says "build/fathom-bench; build it first"
+stand_in fathom-bench 'exit 1' # only fathom starts it
 stand_in fathom '
 if [ "$*" = bench ]; then
   printf "  cpuone      no\n  gpuone      yes\n  gputwo      yes\n"

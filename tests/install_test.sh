@@ -21,6 +21,8 @@ flags() {
 [ "$(pkg-config --modversion fathom)" = "$("$at/bin/fathom" --version | cut -d' ' -f2)" ]
 [ "$(pkg-config --variable=prefix fathom)" = /opt/fathom ]
 test -s "$at/share/man/man1/fathom.1"
+# `fathom bench` finds its program, also where PATH does not lead to it.
+"$at/bin/fathom" bench | grep -q "^  dev  "
 
 # shellcheck disable=SC2046
 cc examples/dev_copy.c $(flags --cflags --libs) -o "$root/shared"

@@ -33,7 +33,8 @@ fresh_tree() {
   put src/dev/dev_test.c dev_fixture.h
   put src/schemes.c vol/label.h
   put tests/fth_test.h ""
-  put tools/cli.h ""
+  put tools/common/cli.h ""
+  put tools/tool.h cli.h
   put bench/bench.c cli.h
   put examples/example.c fathom/dev.h
 }
@@ -57,6 +58,8 @@ refuses src/vol/vol.c ../nvme/../nvme/queue.c # sideways, by a winding path
 refuses src/dev/dev.c fth_test.h              # the library includes the tests
 refuses src/dev/dev.c dev_fixture.h           # or what they share
 refuses src/dev/dev.c cli.h                   # the library includes the tool
+refuses bench/bench.c tool.h                  # a benchmark includes the tool
+refuses tools/common/cli.c tool.h             # what both share includes one of them
 refuses include/fathom/dev.h dev/inside.h     # a public header includes a private one
 refuses examples/example.c dev/inside.h       # an example includes a private one
 refuses src/nosuch/a.c fathom/dev.h           # a module without a layer

@@ -28,7 +28,30 @@ expect 2 quite-another-word
 expect 2 dev info
 expect 2 dev info mem:1M mem:1M
 expect 2 dev info --nosuch mem:1M
+
+# `fathom bench` is another program, which says and returns what one would expect of this one.
 expect 2 bench nosuch
+[[ $err == "fathom: "* ]] || fail "bench nosuch: $err"
+expect 2 bench quue
+[[ $err == *"did you mean: fathom bench queue"* ]] || fail "no hint: $err"
+expect 0 bench help queue
+[[ $out == "usage: fathom bench queue "* ]] || fail "help: $out"
+expect 0 bench queue --smallest --json
+[[ $out == '{"bench":"queue",'*'}' ]] || fail "bench --json: $out"
+cp "$fathom" "$work/fathom"
+mkdir "$work/path"
+printf '#!/bin/sh\necho "$0 $*"; exit 42\n' >"$work/path/fathom-bench"
+chmod +x "$work/path/fathom-bench"
+status=0
+PATH="$work" "$work/fathom" bench dev >"$work/out" 2>"$work/err" || status=$?
+[ $status -eq 1 ] || fail "bench without its program: status $status"
+grep -q "^fathom: bench: cannot start fathom-bench" "$work/err" || fail "$(cat "$work/err")"
+status=0
+out=$(PATH="$work/path:$PATH" "$work/fathom" bench dev --json -- --json) || status=$?
+[ $status -eq 42 ] || fail "bench by PATH: status $status"
+[[ $out == *"/fathom-bench --json dev -- --json" ]] || fail "bench by PATH: $out"
+out=$(PATH="$work/path:$PATH" "$work/fathom" --json bench) && fail "a status is lost"
+[[ $out == *"/fathom-bench --json" ]] || fail "--json bench: $out"
 
 expect 0 dev info mem:4G
 [[ $out == *"4.0 GiB (4294967296 bytes)"* ]] || fail "info: $out"
@@ -56,6 +79,10 @@ out=$(timeout --foreground --preserve-status -s INT -k 60 1 \
   "$fathom" --json demo --ops 4000000000) || status=$?
 [ $status -eq 130 ] || fail "SIGINT: status $status"
 [[ $out == '{'*'"ok":false}' ]] || fail "SIGINT: $out"
+status=0
+timeout --foreground --preserve-status -s INT -k 60 1 "$fathom" bench queue --ms 60000 \
+  >/dev/null || status=$?
+[ $status -eq 130 ] || fail "SIGINT to a benchmark: status $status"
 
 if "$fathom" --help >/dev/full 2>/dev/null; then
   fail "a full disk looks like success"

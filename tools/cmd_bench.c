@@ -1,35 +1,81 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom bench NAME: measurements against a peer. Each lives in bench/; bench/README.md says how
- * they behave. */
+/*
+ * fathom bench NAME: replaces this process by fathom-bench, which has the benchmarks and their
+ * rivals (bench/).
+ */
 #include "commands.h"
 
-/* One line per benchmark: its declaration here, its address in the table. */
-extern const struct fth_command fth_bench_cache;
-extern const struct fth_command fth_bench_dev;
-extern const struct fth_command fth_bench_gpublock;
-extern const struct fth_command fth_bench_gpucache;
-extern const struct fth_command fth_bench_gpufile;
-extern const struct fth_command fth_bench_gpugraph;
-extern const struct fth_command fth_bench_gpupattern;
-extern const struct fth_command fth_bench_gputaxi;
-extern const struct fth_command fth_bench_gpuvector;
-extern const struct fth_command fth_bench_graph;
-extern const struct fth_command fth_bench_gups;
-extern const struct fth_command fth_bench_policy;
-extern const struct fth_command fth_bench_queue;
-extern const struct fth_command fth_bench_taxi;
-extern const struct fth_command fth_bench_vectoradd;
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
-static const struct fth_command *const benches[] = {
-	&fth_bench_cache,     &fth_bench_dev,	   &fth_bench_gpublock,	  &fth_bench_gpucache,
-	&fth_bench_gpufile,   &fth_bench_gpugraph, &fth_bench_gpupattern, &fth_bench_gputaxi,
-	&fth_bench_gpuvector, &fth_bench_graph,	   &fth_bench_gups,	  &fth_bench_policy,
-	&fth_bench_queue,     &fth_bench_taxi,	   &fth_bench_vectoradd,  NULL,
-};
+#define PROGRAM "fathom-bench"
+
+/* The folder of this program, with a slash at the end; "" if the system does not tell. */
+static void own_folder(char folder[PATH_MAX])
+{
+	ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+	char *slash;
+
+	folder[length < 0 ? 0 : length] = '\0';
+	slash = strrchr(folder, '/');
+	if (slash)
+		slash[1] = '\0';
+	else
+		folder[0] = '\0';
+}
+
+/* Start the one in `folder`/`below`; returns if it is not there. */
+static void start_in(const char *folder, const char *below, char **argv)
+{
+	char path[PATH_MAX];
+	int length = snprintf(path, sizeof(path), "%s%s" PROGRAM, folder, below);
+
+	if (length < (int)sizeof(path))
+		execv(path, argv);
+}
+
+/* What fathom-bench gets: our arguments, and --json, which was taken out of them. */
+static char **bench_arguments(int argc, char **argv)
+{
+	static char program[] = PROGRAM, option[] = "--json";
+	char **out = calloc((size_t)argc + 2, sizeof(*out));
+	int n = 0;
+
+	if (!out)
+		return NULL;
+	out[n++] = program;
+	if (fth_cli_json())
+		out[n++] = option;
+	for (int i = 1; i < argc; i++)
+		out[n++] = argv[i];
+	return out;
+}
 
 static int run(int argc, char **argv)
 {
-	return fth_cli_dispatch("fathom bench", benches, argc, argv);
+	char folder[PATH_MAX], **arguments = bench_arguments(argc, argv);
+
+	if (!arguments) {
+		fth_cli_error("bench: %s", strerror(ENOMEM));
+		return FTH_EXIT_FAILED;
+	}
+	own_folder(folder);
+	if (fth_cli_stopped()) /* by a signal that the new program would not know of */
+		return FTH_EXIT_INTERRUPTED;
+	if (folder[0]) {
+		start_in(folder, "", arguments);
+		start_in(folder, FTH_LIBEXEC_FROM_BIN "/", arguments);
+	}
+	execvp(PROGRAM, arguments);
+	fth_cli_error("bench: cannot start " PROGRAM
+		      " (%s): it is not in %s, %s" FTH_LIBEXEC_FROM_BIN " or PATH",
+		      strerror(errno), folder, folder);
+	free(arguments);
+	return FTH_EXIT_FAILED;
 }
 
 const struct fth_command fth_cmd_bench = {

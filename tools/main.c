@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -45,15 +44,6 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int status;
-
 	argc = fth_cli_start(argc, argv);
-	status = run(argc, argv);
-	fth_cli_progress_end();
-	/* A full disk or a closed pipe must not look like success. */
-	if ((fflush(stdout) != 0 || ferror(stdout)) && status == FTH_EXIT_OK) {
-		fth_cli_error("cannot write to standard output: %s", strerror(errno));
-		status = FTH_EXIT_FAILED;
-	}
-	return status;
+	return fth_cli_finish(run(argc, argv));
 }

@@ -99,4 +99,8 @@ bool fth_cli_stopped(void);
  */
 int fth_cli_start(int argc, char **argv);
 
+/* Erase the progress, flush standard output. Returns the exit status: a success whose output could
+ * not be written is FTH_EXIT_FAILED. */
+int fth_cli_finish(int status);
+
 #endif

@@ -159,3 +159,14 @@ int fth_cli_start(int argc, char **argv)
 	catch_signals();
 	return kept;
 }
+
+int fth_cli_finish(int status)
+{
+	fth_cli_progress_end();
+	/* A full disk or a closed pipe must not look like success. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && status == FTH_EXIT_OK) {
+		fth_cli_error("cannot write to standard output: %s", strerror(errno));
+		status = FTH_EXIT_FAILED;
+	}
+	return status;
+}
