@@ -8,7 +8,8 @@
  *	frame.c		frames that are free
  *	policy.c	which line goes when none is
  *	lane.c		channels that threads borrow, requests, and those left in flight
- *	fetch.c		what a miss does, and visits
+ *	miss.c		what a miss does: a frame, waiting, the end of a fetch
+ *	visit.c		visits: many misses at once
  *	pin.c		pins
  *	prefetch.c	misses nobody waits for
  *	write.c		writing dirty lines: in batches, sorted and merged
@@ -236,7 +237,7 @@ struct cache_io {
 	struct cache_part *part; /* [merge] */
 };
 
-struct cache_visit; /* fetch.c */
+struct cache_visit; /* visit.c */
 
 /* A channel with its requests. Borrowed by one thread at a time. */
 struct cache_lane {
@@ -288,7 +289,7 @@ bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
 /* Wait until every lane that is borrowed now was given back, or rested, at least once. */
 int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 
-/* ---- fetch.c, write.c ---- */
+/* ---- miss.c, write.c ---- */
 
 void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result);
 void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result);
@@ -298,6 +299,11 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 			uint64_t extra);
 /* A line has become dirty. */
 void cache_line_dirtied(struct fth_cache *cache);
+
+#define CACHE_HELP_NS 100000u /* how long a waiting thread collects for others at a time */
+
+/* A pause in a wait for what another thread does: spin, yield, then sleep. True: it is over. */
+bool cache_pause_expired(struct fth_backoff *backoff, uint64_t deadline);
 
 /* Wait for a line being fetched; the reference is gone unless it is CACHE_READY. */
 enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
@@ -321,6 +327,15 @@ bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty
 int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t n);
 /* Own the write-backs of up to max lines the hand will come to next. */
 size_t cache_collect_ahead(struct fth_cache *cache, struct cache_dirty *lines, size_t max);
+
+/* ---- visit.c: what the end of a fetch tells a visit ---- */
+
+/* The line is in memory and referenced: show it to the visitor, and let go. */
+void cache_visit_deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_t which);
+/* Keeps the first error. */
+void cache_visit_note(struct cache_visit *v, int rc);
+/* Deliver lines of others that have arrived; true if one was let go. */
+bool cache_visit_settle_ready(struct cache_visit *v);
 
 /* ---- flush.c ---- */
 

@@ -1,16 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a miss does: pin for one line, visit for many.
+ * Visits: many lines, all misses in flight together.
  *
  * Invariants
- * 1. Whoever owns a fetch ends it: the line arrives, or is abandoned with an error that reaches
- *    all who wait. An owner that runs out of time leaves the request to a parked lane, whose next
- *    borrower ends it.
- * 2. A thread waits for someone else's fetch only after all its own have ended, and a visit that
+ * 1. A thread waits for someone else's fetch only after all its own have ended, and a visit that
  *    does so delivers whatever has arrived first. So there is no circle of waiting.
- * 3. A thread that finds no frame first ends its own fetches, and delivers what it was waiting for
- *    and has arrived; so it gives up all frames it holds, and waits only with none of its own in
- *    flight; and only until its deadline.
  */
 #include "cache_internal.h"
 
@@ -18,14 +12,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #define DEFERRED_MAX 64
-#define HELP_NS	     100000u
 #define LOOK_AHEAD   8 /* lines whose words are brought near while others are visited */
-#define NAP_NS	     20000
-#define NAP_AFTER    256 /* pauses */
-#define AGAIN	     1	 /* the line has changed state: look it up anew */
+#define AGAIN	     1 /* the line has changed state: look it up anew */
 
 struct cache_visit {
 	struct fth_cache_range *range;
@@ -44,109 +34,10 @@ struct cache_visit {
 	unsigned deferred_count;
 };
 
-/* ---- waiting ---- */
-
-/* A pause in a wait for what another thread does: spin, yield, then sleep. */
-static bool pause_expired(struct fth_backoff *backoff, uint64_t deadline)
+void cache_visit_note(struct cache_visit *v, int rc)
 {
-	if (backoff->spins > NAP_AFTER)
-		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
-	return fth_backoff_expired(backoff, deadline);
-}
-
-enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
-				uint64_t deadline, int *error)
-{
-	struct fth_backoff backoff = {0};
-	enum cache_found found;
-
-	while ((found = cache_dir_look(range, line, word, error)) == CACHE_BUSY) {
-		if (cache_lanes_help(range->cache, HELP_NS))
-			continue;
-		if (!pause_expired(&backoff, deadline))
-			continue;
-		fth_line_unref(word, 1);
-		*error = ETIMEDOUT;
-		return CACHE_FAILED;
-	}
-	return found;
-}
-
-static bool settle_ready(struct cache_visit *v);
-
-static int no_frame_error(struct fth_cache *cache, bool dirty)
-{
-	int error = (int)fth_load_relaxed_dev32(&cache->write_error);
-
-	if (dirty && error)
-		return fth_fail(error, "no line can be replaced: write-back fails");
-	return fth_fail(ENOBUFS, "all %u lines of the cache are in use", cache->frame_count);
-}
-
-static uint64_t deadline_of(const struct fth_cache *cache, uint64_t deadline)
-{
-	return deadline ? deadline : fth_deadline_ns(cache->timeout_ns);
-}
-
-/* A frame, waiting for one until the deadline; 0 stands for the cache's timeout from now. */
-static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t deadline,
-		     uint32_t *frame)
-{
-	struct fth_backoff backoff = {0};
-	bool dirty;
-
-	*frame = cache_frame_take(cache, &dirty);
-	if (*frame != CACHE_NO_FRAME)
-		return 0;
-	deadline = deadline_of(cache, deadline);
-	while ((*frame = cache_frame_take(cache, &dirty)) == CACHE_NO_FRAME) {
-		cache_lane_submit(lane);
-		if (lane->in_flight) {
-			int rc = cache_lane_reap(lane, 1, deadline);
-
-			if (rc < 0)
-				return rc == -ETIME ? -ETIMEDOUT : rc;
-			continue;
-		}
-		if (lane->visit && settle_ready(lane->visit))
-			continue;
-		if (dirty) {
-			cache_worker_kick(cache);
-			cache_worker_wait(cache, deadline);
-		}
-		if (cache_lanes_help(cache, HELP_NS))
-			continue;
-		if (pause_expired(&backoff, deadline))
-			return no_frame_error(cache, dirty);
-	}
-	return 0;
-}
-
-/* ---- arrival ---- */
-
-void cache_line_dirtied(struct fth_cache *cache)
-{
-	/* relaxed: a count to steer by. */
-	uint32_t dirty = fth_add_relaxed_dev32(&cache->dirty, 1) + 1;
-
-	if (dirty <= cache->dirty_low)
-		return;
-	cache_worker_kick(cache);
-	if (dirty > cache->dirty_high)
-		cache_worker_wait(cache, fth_deadline_ns(cache->timeout_ns));
-}
-
-void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part,
-			uint64_t extra)
-{
-	struct fth_cache *cache = range->cache;
-	uint32_t bytes = cache_line_bytes(range, part->line);
-
-	/* What lies behind the end of the range reads as zeroes, never as another line's bytes. */
-	if (bytes < cache->line_size)
-		memset(cache_frame_data(cache, part->frame) + bytes, 0, cache->line_size - bytes);
-	fth_line_publish(part->word, cache_place_of_frame(cache, part->frame),
-			 cache->frames[part->frame].version, extra);
+	if (rc < 0 && v->error == 0)
+		v->error = rc;
 }
 
 static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
@@ -158,7 +49,7 @@ static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
 }
 
 /* The line is in memory and referenced: show it to the visitor, and let go. */
-static void deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_t which)
+void cache_visit_deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_t which)
 {
 	struct fth_cache *cache = v->range->cache;
 	int rc = -ECANCELED;
@@ -176,7 +67,7 @@ static void deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_
  * frame is not waiting for itself. True if one was let go. What is gone again stays in the list,
  * without a word.
  */
-static bool settle_ready(struct cache_visit *v)
+bool cache_visit_settle_ready(struct cache_visit *v)
 {
 	unsigned kept = 0, n = v->deferred_count;
 
@@ -189,7 +80,8 @@ static bool settle_ready(struct cache_visit *v)
 		if (word)
 			found = cache_dir_look(v->range, v->lines[which], word, &error);
 		if (found == CACHE_READY)
-			deliver(v, word,
+			cache_visit_deliver(
+				v, word,
 				cache_frame_of_word(v->range->cache, fth_load_relaxed_dev64(word)),
 				which);
 		else if (found == CACHE_FAILED && v->error == 0)
@@ -201,43 +93,6 @@ static bool settle_ready(struct cache_visit *v)
 	}
 	v->deferred_count = kept;
 	return kept < n;
-}
-
-static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
-		      const struct cache_part *part, int result)
-{
-	struct cache_visit *v = lane->visit;
-
-	if (result < 0) {
-		cache_count(range->cache, FTH_CACHE_ERRORS, 1);
-		cache_dir_abandon(range, part->word, part->frame, -result);
-		if (v && v->error == 0)
-			v->error = result;
-		return;
-	}
-	cache_line_arrived(range, part, lane->ahead ? FTH_LINE_AHEAD : 0);
-	if (v)
-		deliver(v, part->word, part->frame, part->which);
-	else
-		fth_line_unref(part->word, 1);
-}
-
-void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result)
-{
-	struct fth_cache_range *range = io->range;
-
-	for (uint32_t i = 0; i < io->count; i++) {
-		const struct cache_part *part = &io->part[i];
-		int rc = result;
-
-		/* One bad block must not fail its neighbours' lines: each alone. */
-		if (result < 0 && io->count > 1)
-			rc = fth_dev_read(cache_port_dev(range->port),
-					  cache_frame_data(range->cache, part->frame),
-					  cache_line_bytes(range, part->line),
-					  cache_line_offset(range, part->line), FTH_DEV_TIMEOUT);
-		part_done(lane, range, part, rc);
-	}
 }
 
 /* ---- visits ---- */
@@ -260,7 +115,7 @@ static void hit(struct cache_visit *v, uint64_t *word, size_t which)
 
 	fth_line_use(word, now);
 	v->hits++;
-	deliver(v, word, cache_frame_of_word(v->range->cache, now), which);
+	cache_visit_deliver(v, word, cache_frame_of_word(v->range->cache, now), which);
 }
 
 /* A line of which all bytes are set by the visitor: nothing is fetched. */
@@ -310,30 +165,6 @@ static int start_fetch(struct cache_visit *v, const struct cache_part *part)
 	if (lane->batched >= batch)
 		cache_lane_submit(lane);
 	return 0;
-}
-
-enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enum cache_found found,
-			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
-			       int *error)
-{
-	struct fth_cache *cache = range->cache;
-	int rc = get_frame(cache, lane, deadline, &part->frame);
-
-	if (rc < 0) {
-		if (found == CACHE_OWNED)
-			cache_dir_abandon(range, part->word, CACHE_NO_FRAME, 0);
-		*error = -rc;
-		return CACHE_FAILED;
-	}
-	part->line = line;
-	if (found == CACHE_OWNED) {
-		cache_frame_set(cache, part->frame, cache_tag(range, line));
-		return CACHE_OWNED;
-	}
-	found = cache_dir_insert(range, line, part->frame, &part->word, error);
-	if (found != CACHE_OWNED)
-		cache_frame_put(cache, part->frame);
-	return found;
 }
 
 static int defer(struct cache_visit *v, uint64_t *word, size_t which)
@@ -397,12 +228,6 @@ static int visit_line(struct cache_visit *v, size_t which)
 	return rc;
 }
 
-static void note(struct cache_visit *v, int rc)
-{
-	if (rc < 0 && v->error == 0)
-		v->error = rc;
-}
-
 /* End all fetches of our own. */
 static void settle_own(struct cache_visit *v)
 {
@@ -412,7 +237,7 @@ static void settle_own(struct cache_visit *v)
 	while (v->lane->in_flight) {
 		int rc = reap(v, 1);
 
-		note(v, rc);
+		cache_visit_note(v, rc);
 		if (rc < 0)
 			break;
 	}
@@ -427,7 +252,7 @@ static bool settle_gone(struct cache_visit *v)
 		if (v->deferred[i].word)
 			continue;
 		v->deferred[i] = v->deferred[--v->deferred_count];
-		note(v, visit_line(v, which));
+		cache_visit_note(v, visit_line(v, which));
 		settle_own(v);
 		return true;
 	}
@@ -453,12 +278,13 @@ static void settle(struct cache_visit *v)
 
 	settle_own(v);
 	while (v->deferred_count && v->error == 0) {
-		if (settle_ready(v) || settle_gone(v)) {
+		if (cache_visit_settle_ready(v) || settle_gone(v)) {
 			deadline = fth_deadline_ns(timeout);
 			backoff.spins = 0;
-		} else if (!cache_lanes_help(v->range->cache, HELP_NS) &&
-			   pause_expired(&backoff, deadline)) {
-			note(v, fth_fail(ETIMEDOUT, "another thread's fetch does not end"));
+		} else if (!cache_lanes_help(v->range->cache, CACHE_HELP_NS) &&
+			   cache_pause_expired(&backoff, deadline)) {
+			cache_visit_note(
+				v, fth_fail(ETIMEDOUT, "another thread's fetch does not end"));
 		}
 	}
 	drop_deferred(v);
@@ -495,7 +321,7 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
 	for (size_t i = 0; i < n && v.error == 0; i++) {
 		if (range->words && i + LOOK_AHEAD < n)
 			__builtin_prefetch(&range->words[lines[i + LOOK_AHEAD]], 1);
-		note(&v, visit_line(&v, i));
+		cache_visit_note(&v, visit_line(&v, i));
 		if (v.deferred_count == DEFERRED_MAX)
 			settle(&v);
 	}
