@@ -226,7 +226,6 @@ void fth_cache_count_hits(struct fth_cache *cache, uint64_t hits)
 void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footprint *out)
 {
 	pthread_rwlock_t *tables = (pthread_rwlock_t *)&cache->tables;
-	uint32_t dirty = fth_load_relaxed_dev32(&cache->dirty);
 
 	memset(out, 0, sizeof(*out));
 	out->frames = cache->frame_count;
@@ -234,8 +233,7 @@ void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footpri
 	out->frame_bytes = (uint64_t)cache->frame_count * sizeof(*cache->frames) +
 			   (uint64_t)cache->trial_count * sizeof(*cache->trial) +
 			   cache_dir_bytes(cache);
-	/* For a moment a line may have been counted as clean again, and not yet as dirty. */
-	out->dirty = (int32_t)dirty < 0 ? 0 : dirty;
+	out->dirty = fth_load_relaxed_dev32(&cache->dirty);
 	pthread_rwlock_rdlock(tables);
 	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
 		const struct fth_cache_range *range =

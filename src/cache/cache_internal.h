@@ -87,7 +87,7 @@ struct fth_cache {
 	uint64_t trial_ticket;
 	uint64_t free_head;   /* frame.c: a stack */
 	uint32_t fresh;	      /* frame.c: frames from here on were never used */
-	uint32_t dirty;	      /* words with DIRTY set */
+	uint32_t dirty;	      /* words with DIRTY set, or about to be */
 	uint32_t kicked;      /* worker.c: someone waits for clean frames */
 	uint32_t write_error; /* errno of the latest write-back if it failed, else 0 */
 
@@ -165,6 +165,15 @@ struct fth_cache_range *cache_range_of_tag(const struct fth_cache *cache, uint64
 /* Free a range that could not be emptied. The worker has stopped, and nobody else is there. */
 void cache_range_discard(struct fth_cache_range *range);
 
+/* A line that is wanted: where it is, and what for. */
+struct cache_part {
+	uint64_t *word;
+	uint64_t line;
+	uint32_t frame; /* of an owner */
+	uint32_t turn;	/* of the fetch that is waited for: fth_line_failed() */
+	size_t which;	/* in the visitor's list */
+};
+
 /* ---- dir.c ---- */
 
 enum cache_found {
@@ -172,24 +181,28 @@ enum cache_found {
 	CACHE_BUSY,   /* being fetched by someone; the caller has a reference, and waits */
 	CACHE_OWNED,  /* not there; the caller has a reference and must publish, fail or disown */
 	CACHE_ABSENT, /* not there; the caller brings a frame to cache_dir_insert() */
-	CACHE_FAILED, /* the fetch by someone else failed; *error, and the reference is gone */
+	CACHE_FAILED, /* the fetch waited for failed, or too many references; *error; no reference */
 };
 
 int cache_dir_init(struct fth_cache *cache, bool compact);
 void cache_dir_release(struct fth_cache *cache);
 uint64_t cache_dir_bytes(const struct fth_cache *cache);
 
-/* Find a line and take a reference, or become the one who fetches it. */
-enum cache_found cache_dir_acquire(struct fth_cache_range *range, uint64_t line, uint64_t **word,
+/* Find part->line and take a reference, or own its fetch. Sets the part's word and turn. */
+enum cache_found cache_dir_acquire(struct fth_cache_range *range, struct cache_part *part,
 				   int *error);
-/* After CACHE_ABSENT: any result but CACHE_ABSENT; only with CACHE_OWNED is the frame taken. */
-enum cache_found cache_dir_insert(struct fth_cache_range *range, uint64_t line, uint32_t frame,
-				  uint64_t **word, int *error);
-/* After CACHE_BUSY, looking again: CACHE_ABSENT means that the reference is gone, start over. */
-enum cache_found cache_dir_look(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+/* After CACHE_ABSENT, with part->frame: any result but CACHE_ABSENT; only CACHE_OWNED takes the
+ * frame. Sets the part's word and turn. */
+enum cache_found cache_dir_insert(struct fth_cache_range *range, struct cache_part *part,
+				  int *error);
+/*
+ * After CACHE_BUSY, or by an owner whose fetch has ended: look again. CACHE_FAILED: that fetch has
+ * failed. CACHE_ABSENT: it was given up. The reference is gone with both.
+ */
+enum cache_found cache_dir_look(struct fth_cache_range *range, const struct cache_part *part,
 				int *error);
 /* The owner gives up, and drops its reference; the frame, if it has one, is free again. error > 0:
- * it tells everyone why. 0: whoever waited looks the line up anew. */
+ * its waiters get it. 0: they look the line up anew. */
 void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t frame, int error);
 /* The word of a line that seems to be in memory, without a reference; NULL if there is none. */
 uint64_t *cache_dir_peek(struct fth_cache_range *range, uint64_t line);
@@ -197,8 +210,14 @@ uint64_t *cache_dir_peek(struct fth_cache_range *range, uint64_t line);
 uint64_t *cache_dir_word(struct fth_cache *cache, uint32_t frame, uint64_t tag);
 /* Take out what was seen evictable. True: the frame is the caller's, its tag is CACHE_NO_TAG. */
 bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, uint64_t seen);
-/* Compact: take over a frame whose fetch failed and whom everyone has left. */
-bool cache_dir_reclaim(struct fth_cache *cache, uint32_t frame);
+/* Compact: the word of a frame whose fetch failed or was given up, and which all waiters have left. */
+static inline bool cache_left_over(const struct fth_cache *cache, uint64_t word)
+{
+	return cache->frame_words && !(word & (FTH_LINE_VALID | FTH_LINE_BUSY)) &&
+	       !fth_line_count(word);
+}
+/* Take over a frame whose word was seen so. */
+bool cache_dir_reclaim(struct fth_cache *cache, uint32_t frame, uint64_t seen);
 
 /* ---- frame.c ---- */
 
@@ -219,13 +238,6 @@ uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty);
 uint32_t cache_policy_next(const struct fth_cache *cache, uint32_t i);
 
 /* ---- lane.c ---- */
-
-struct cache_part {
-	uint64_t *word;
-	uint64_t line;
-	uint32_t frame;
-	size_t which; /* in the visitor's list */
-};
 
 /* One request for one or more neighbouring lines of one range. */
 struct cache_io {
@@ -294,10 +306,33 @@ int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result);
 void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result);
 
+/* 0, -ERANGE or -EROFS. */
+int cache_check_line(const struct fth_cache_range *range, uint64_t line, enum fth_cache_mode mode);
+
+/* A deadline; FTH_CACHE_TIMEOUT stands for the cache's timeout from now. */
+static inline uint64_t cache_deadline(const struct fth_cache *cache, uint64_t deadline)
+{
+	return deadline == FTH_CACHE_TIMEOUT ? fth_deadline_ns(cache->timeout_ns) : deadline;
+}
+
 /* Publish a line. `extra`: DIRTY if it was overwritten, AHEAD if it was prefetched. */
 void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part,
 			uint64_t extra);
-/* A line has become dirty. */
+/*
+ * cache->dirty is never less than the number of DIRTY words: it is raised before DIRTY is set and
+ * lowered after it was cleared. relaxed is enough: setting DIRTY is a release, clearing an acquire.
+ */
+static inline void cache_dirty_raise(struct fth_cache *cache)
+{
+	fth_add_relaxed_dev32(&cache->dirty, 1);
+}
+static inline void cache_dirty_lower(struct fth_cache *cache)
+{
+	fth_add_relaxed_dev32(&cache->dirty, (uint32_t)-1);
+}
+/* Drop a reference after changing the line; may wait as the next one does. */
+void cache_unref_changed(struct fth_cache *cache, uint64_t *word);
+/* A line has become DIRTY, and is counted: have some written, and wait if there are too many. */
 void cache_line_dirtied(struct fth_cache *cache);
 
 #define CACHE_HELP_NS 100000u /* how long a waiting thread collects for others at a time */
@@ -306,13 +341,13 @@ void cache_line_dirtied(struct fth_cache *cache);
 bool cache_pause_expired(struct fth_backoff *backoff, uint64_t deadline);
 
 /* Wait for a line being fetched; the reference is gone unless it is CACHE_READY. */
-enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+enum cache_found cache_wait_for(struct fth_cache_range *range, const struct cache_part *part,
 				uint64_t deadline, int *error);
 /*
  * After CACHE_OWNED or CACHE_ABSENT: get a frame, and in a compact cache the line's place. `lane`
  * may have requests in flight to wait for. deadline 0: the cache's timeout from now.
  */
-enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enum cache_found found,
+enum cache_found cache_prepare(struct fth_cache_range *range, enum cache_found found,
 			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
 			       int *error);
 

@@ -15,9 +15,10 @@
  *    the lock.
  * 3. So the count of any frame's word may be raised for a moment by someone who is mistaken.
  *    Whoever holds a frame alone changes its word by adding, never by storing.
- * 4. The word of a frame that is not linked is BUSY. So a word of 0 means: linked, and left over
- *    from a failed fetch. It is skipped, and whoever swaps 0 for BUSY takes the frame over. One
- *    that was GIVEN_UP is skipped as well, until those who waited for it have left and it is 0.
+ * 4. The word of a frame that is not linked is BUSY. So a word that is neither VALID nor BUSY means:
+ *    linked, and left over from a fetch that failed or was given up. Searches skip it; its waiters
+ *    look at it and leave. Once the count is 0, the thread that swaps the word for BUSY takes the
+ *    frame over.
  */
 #include "cache_internal.h"
 
@@ -28,8 +29,6 @@
 
 #define HEAD_LOCK   ((uint32_t)1 << 31)
 #define CHAIN_LIMIT 64 /* steps without the lock, before it is taken */
-/* In place of an errno, and none: the owner gave the line up, and those who wait start over. */
-#define GIVEN_UP (1 << 20)
 
 struct fth_cache_range *cache_range_of_tag(const struct fth_cache *cache, uint64_t tag)
 {
@@ -119,9 +118,7 @@ static bool holds(struct fth_cache *cache, uint32_t frame, uint64_t tag)
 /* Does this word say something about the line of its frame? Not if the frame is left over. */
 static bool in_use(uint64_t now)
 {
-	int error = fth_line_error(now);
-
-	return (now & (FTH_LINE_VALID | FTH_LINE_BUSY)) || (error && error != GIVEN_UP);
+	return (now & (FTH_LINE_VALID | FTH_LINE_BUSY)) != 0;
 }
 
 /* A frame that says it has this line and is not left over; frame + 1, or 0. */
@@ -140,51 +137,52 @@ static uint32_t search(struct fth_cache *cache, uint32_t at, uint64_t tag, unsig
 
 /* ---- acquiring ---- */
 
-/* With a reference on a word that is the line's: what to do about it. */
-static enum cache_found judge(uint64_t *word, uint64_t now, int *error)
+/* With a new reference on a word that is the line's: what to do about it. */
+static enum cache_found judge(struct cache_part *part, uint64_t now, int *error)
 {
 	if (fth_line_count(now) >= FTH_LINE_COUNT_LIMIT) {
-		fth_line_unref(word, 1);
+		fth_line_unref(part->word, 1);
 		*error = EUSERS;
 		return CACHE_FAILED;
 	}
 	if (fth_line_ready(now))
 		return CACHE_READY;
+	part->turn = fth_line_turn(now);
 	if (now & FTH_LINE_BUSY)
 		return CACHE_BUSY;
-	*error = in_use(now) ? fth_line_error(now) : 0;
-	fth_line_unref(word, 1);
-	return *error ? CACHE_FAILED : CACHE_ABSENT;
+	fth_line_unref(part->word, 1);
+	return CACHE_ABSENT;
 }
 
 /* A reference on what a search found, if that is still the line. */
 static enum cache_found ref_found(struct fth_cache *cache, uint32_t frame, uint64_t tag,
-				  uint64_t **word, int *error)
+				  struct cache_part *part, int *error)
 {
 	uint64_t now;
 
-	*word = &cache->frame_words[frame];
-	now = fth_line_ref(*word, 1);
+	part->word = &cache->frame_words[frame];
+	now = fth_line_ref(part->word, 1);
 	if (!holds(cache, frame, tag)) {
-		fth_line_unref(*word, 1);
+		fth_line_unref(part->word, 1);
 		return CACHE_ABSENT;
 	}
-	return judge(*word, now, error);
+	return judge(part, now, error);
 }
 
-static enum cache_found acquire_full(uint64_t *word, int *error)
+static enum cache_found acquire_full(struct cache_part *part, int *error)
 {
-	uint64_t now = fth_line_ref(word, 1);
+	uint64_t now = fth_line_ref(part->word, 1);
 
 	if (fth_line_ready(now) && fth_line_count(now) < FTH_LINE_COUNT_LIMIT)
 		return CACHE_READY;
-	now = fth_line_try_own(word);
-	if (!(now & (FTH_LINE_VALID | FTH_LINE_BUSY)) && !fth_line_error(now))
-		return CACHE_OWNED;
-	return judge(word, now, error);
+	now = fth_line_try_own(part->word);
+	if (now & (FTH_LINE_VALID | FTH_LINE_BUSY))
+		return judge(part, now, error);
+	part->turn = fth_line_turn(now);
+	return CACHE_OWNED;
 }
 
-enum cache_found cache_dir_acquire(struct fth_cache_range *range, uint64_t line, uint64_t **word,
+enum cache_found cache_dir_acquire(struct fth_cache_range *range, struct cache_part *part,
 				   int *error)
 {
 	struct fth_cache *cache = range->cache;
@@ -192,65 +190,69 @@ enum cache_found cache_dir_acquire(struct fth_cache_range *range, uint64_t line,
 	uint32_t at;
 
 	if (range->words) {
-		*word = &range->words[line];
-		return acquire_full(*word, error);
+		part->word = &range->words[part->line];
+		return acquire_full(part, error);
 	}
-	tag = cache_tag(range, line);
+	tag = cache_tag(range, part->line);
 	/* acquire: the first frame's tag was written before it was linked. */
 	at = fth_load_acquire_dev32(head_of(cache, tag)) & ~HEAD_LOCK;
 	at = search(cache, at, tag, CHAIN_LIMIT);
-	return at ? ref_found(cache, at - 1, tag, word, error) : CACHE_ABSENT;
+	return at ? ref_found(cache, at - 1, tag, part, error) : CACHE_ABSENT;
 }
 
-enum cache_found cache_dir_insert(struct fth_cache_range *range, uint64_t line, uint32_t frame,
-				  uint64_t **word, int *error)
+enum cache_found cache_dir_insert(struct fth_cache_range *range, struct cache_part *part,
+				  int *error)
 {
 	struct fth_cache *cache = range->cache;
-	uint64_t tag = cache_tag(range, line);
+	uint64_t tag = cache_tag(range, part->line);
+	uint32_t frame = part->frame;
 	uint32_t *head = head_of(cache, tag), first = lock_head(head);
 	uint32_t at = search(cache, first, tag, UINT32_MAX);
 
 	if (at) {
-		enum cache_found found = ref_found(cache, at - 1, tag, word, error);
+		enum cache_found found = ref_found(cache, at - 1, tag, part, error);
 
 		unlock_head(head, first);
 		return found;
 	}
 	cache_frame_set(cache, frame, tag);
-	*word = &cache->frame_words[frame];
-	fth_line_ref(*word, 1); /* BUSY it is already */
+	part->word = &cache->frame_words[frame];
+	part->turn = fth_line_turn(fth_line_ref(part->word, 1)); /* it is BUSY already */
 	fth_store_relaxed_dev32(&cache->frames[frame].next, first);
 	unlock_head(head, frame + 1);
 	return CACHE_OWNED;
 }
 
-enum cache_found cache_dir_look(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+enum cache_found cache_dir_look(struct fth_cache_range *range, const struct cache_part *part,
 				int *error)
 {
 	struct fth_cache *cache = range->cache;
+	uint64_t *word = part->word;
 	/* acquire: the line's data is read after this. */
 	uint64_t now = fth_load_acquire_dev64(word);
+	bool moved = cache->frame_words && !holds(cache, (uint32_t)(word - cache->frame_words),
+						  cache_tag(range, part->line));
 
-	if (cache->frame_words &&
-	    !holds(cache, (uint32_t)(word - cache->frame_words), cache_tag(range, line))) {
+	if (!moved && fth_line_ready(now))
+		return CACHE_READY;
+	if (!moved && fth_line_failed(now, part->turn)) {
+		*error = fth_line_error(now);
 		fth_line_unref(word, 1);
-		return CACHE_ABSENT;
+		return CACHE_FAILED;
 	}
-	return judge(word, now, error);
+	if (!moved && (now & FTH_LINE_BUSY))
+		return CACHE_BUSY;
+	fth_line_unref(word, 1);
+	return CACHE_ABSENT;
 }
 
 void cache_dir_abandon(struct fth_cache_range *range, uint64_t *word, uint32_t frame, int error)
 {
 	struct fth_cache *cache = range->cache;
 
-	if (cache->frame_words) {
-		/* The frame stays linked until the hand finds it left over: others may wait on it.
-		 */
-		fth_line_fail(word, error ? error : GIVEN_UP);
-		fth_line_unref(word, 1);
-		return;
-	}
-	if (frame != CACHE_NO_FRAME)
+	/* A compact cache's frame stays linked until the hand finds it left over: others may wait on
+	 * its word. */
+	if (frame != CACHE_NO_FRAME && !cache->frame_words)
 		cache_frame_put(cache, frame);
 	if (error)
 		fth_line_fail(word, error);
@@ -311,11 +313,9 @@ bool cache_dir_evict(struct fth_cache *cache, uint32_t frame, uint64_t *word, ui
 	return true;
 }
 
-bool cache_dir_reclaim(struct fth_cache *cache, uint32_t frame)
+bool cache_dir_reclaim(struct fth_cache *cache, uint32_t frame, uint64_t seen)
 {
-	uint64_t none = 0;
-
-	if (!fth_cas_acqrel_dev64(&cache->frame_words[frame], &none, FTH_LINE_BUSY))
+	if (!fth_cas_acqrel_dev64(&cache->frame_words[frame], &seen, FTH_LINE_BUSY))
 		return false;
 	take_out(cache, frame);
 	return true;

@@ -255,7 +255,7 @@ static int drop_frame(const struct sweep *s, uint32_t frame)
 				 */
 	if (fth_line_evictable(now)
 		    ? cache_dir_evict(cache, frame, word, now)
-		    : now == 0 && cache->frame_words && cache_dir_reclaim(cache, frame)) {
+		    : cache_left_over(cache, now) && cache_dir_reclaim(cache, frame, now)) {
 		cache_frame_put(cache, frame);
 		return 0;
 	}

@@ -32,18 +32,20 @@ bool cache_pause_expired(struct fth_backoff *backoff, uint64_t deadline)
 	return fth_backoff_expired(backoff, deadline);
 }
 
-enum cache_found cache_wait_for(struct fth_cache_range *range, uint64_t line, uint64_t *word,
+enum cache_found cache_wait_for(struct fth_cache_range *range, const struct cache_part *part,
 				uint64_t deadline, int *error)
 {
 	struct fth_backoff backoff = {0};
 	enum cache_found found;
 
-	while ((found = cache_dir_look(range, line, word, error)) == CACHE_BUSY) {
-		if (cache_lanes_help(range->cache, CACHE_HELP_NS))
+	while ((found = cache_dir_look(range, part, error)) == CACHE_BUSY) {
+		bool expired = cache_lanes_help(range->cache, CACHE_HELP_NS)
+				       ? fth_now_ns() >= deadline
+				       : cache_pause_expired(&backoff, deadline);
+
+		if (!expired)
 			continue;
-		if (!cache_pause_expired(&backoff, deadline))
-			continue;
-		fth_line_unref(word, 1);
+		fth_line_unref(part->word, 1);
 		*error = ETIMEDOUT;
 		return CACHE_FAILED;
 	}
@@ -57,13 +59,20 @@ static int no_frame_error(struct fth_cache *cache, bool dirty)
 	int error = (int)fth_load_relaxed_dev32(&cache->write_error);
 
 	if (dirty && error)
-		return fth_fail(error, "no line can be replaced: write-back fails");
-	return fth_fail(ENOBUFS, "all %u lines of the cache are in use", cache->frame_count);
+		return fth_fail(error,
+				"cache: no frame is free: dirty lines cannot be written back");
+	return fth_fail(ENOBUFS, "cache: no frame is free: all %u are pinned or in use",
+			cache->frame_count);
 }
 
-static uint64_t deadline_of(const struct fth_cache *cache, uint64_t deadline)
+int cache_check_line(const struct fth_cache_range *range, uint64_t line, enum fth_cache_mode mode)
 {
-	return deadline ? deadline : fth_deadline_ns(cache->timeout_ns);
+	if (mode != FTH_CACHE_READ && range->readonly)
+		return fth_fail(EROFS, "cache: the range is read-only");
+	if (line >= range->lines)
+		return fth_fail(ERANGE, "cache: line %llu of a range of %llu lines",
+				(unsigned long long)line, (unsigned long long)range->lines);
+	return 0;
 }
 
 /* A frame, waiting for one until the deadline; 0 stands for the cache's timeout from now. */
@@ -76,8 +85,10 @@ static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t 
 	*frame = cache_frame_take(cache, &dirty);
 	if (*frame != CACHE_NO_FRAME)
 		return 0;
-	deadline = deadline_of(cache, deadline);
+	deadline = cache_deadline(cache, deadline);
 	while ((*frame = cache_frame_take(cache, &dirty)) == CACHE_NO_FRAME) {
+		bool expired;
+
 		cache_lane_submit(lane);
 		if (lane->in_flight) {
 			int rc = cache_lane_reap(lane, 1, deadline);
@@ -92,20 +103,22 @@ static int get_frame(struct fth_cache *cache, struct cache_lane *lane, uint64_t 
 			cache_worker_kick(cache);
 			cache_worker_wait(cache, deadline);
 		}
-		if (cache_lanes_help(cache, CACHE_HELP_NS))
-			continue;
-		if (cache_pause_expired(&backoff, deadline))
+		expired = cache_lanes_help(cache, CACHE_HELP_NS)
+				  ? fth_now_ns() >= deadline
+				  : cache_pause_expired(&backoff, deadline);
+		if (expired)
 			return no_frame_error(cache, dirty);
 	}
 	return 0;
 }
 
-enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enum cache_found found,
+enum cache_found cache_prepare(struct fth_cache_range *range, enum cache_found found,
 			       struct cache_lane *lane, uint64_t deadline, struct cache_part *part,
 			       int *error)
 {
 	struct fth_cache *cache = range->cache;
 	int rc = get_frame(cache, lane, deadline, &part->frame);
+	uint32_t frame;
 
 	if (rc < 0) {
 		if (found == CACHE_OWNED)
@@ -113,30 +126,18 @@ enum cache_found cache_prepare(struct fth_cache_range *range, uint64_t line, enu
 		*error = -rc;
 		return CACHE_FAILED;
 	}
-	part->line = line;
 	if (found == CACHE_OWNED) {
-		cache_frame_set(cache, part->frame, cache_tag(range, line));
+		cache_frame_set(cache, part->frame, cache_tag(range, part->line));
 		return CACHE_OWNED;
 	}
-	found = cache_dir_insert(range, line, part->frame, &part->word, error);
+	frame = part->frame;
+	found = cache_dir_insert(range, part, error);
 	if (found != CACHE_OWNED)
-		cache_frame_put(cache, part->frame);
+		cache_frame_put(cache, frame);
 	return found;
 }
 
 /* ---- arrival ---- */
-
-void cache_line_dirtied(struct fth_cache *cache)
-{
-	/* relaxed: a count to steer by. */
-	uint32_t dirty = fth_add_relaxed_dev32(&cache->dirty, 1) + 1;
-
-	if (dirty <= cache->dirty_low)
-		return;
-	cache_worker_kick(cache);
-	if (dirty > cache->dirty_high)
-		cache_worker_wait(cache, fth_deadline_ns(cache->timeout_ns));
-}
 
 void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *part,
 			uint64_t extra)
@@ -147,6 +148,8 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 	/* What lies behind the end of the range reads as zeroes, never as another line's bytes. */
 	if (bytes < cache->line_size)
 		memset(cache_frame_data(cache, part->frame) + bytes, 0, cache->line_size - bytes);
+	if (extra & FTH_LINE_DIRTY)
+		cache_dirty_raise(cache);
 	fth_line_publish(part->word, cache_place_of_frame(cache, part->frame),
 			 cache->frames[part->frame].version, extra);
 }

@@ -31,7 +31,13 @@ static int fetch_one(struct cache_lane *lane, struct fth_cache_range *range,
 		fth_line_unref(part->word, 1);
 		return rc == -ETIME ? -ETIMEDOUT : rc;
 	}
-	return cache_dir_look(range, part->line, part->word, &error) == CACHE_READY ? 0 : -error;
+	return cache_dir_look(range, part, &error) == CACHE_READY ? 0 : -error;
+}
+
+/* The frame of a line that is referenced and in the cache. */
+static uint32_t frame_of(const struct fth_cache *cache, uint64_t *word)
+{
+	return cache_frame_of_word(cache, fth_load_relaxed_dev64(word));
 }
 
 static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *pin,
@@ -41,7 +47,7 @@ static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *
 	struct fth_cache_range *range = pin->range;
 	int rc;
 
-	found = cache_prepare(range, pin->line, found, lane, deadline, part, error);
+	found = cache_prepare(range, found, lane, deadline, part, error);
 	if (found != CACHE_OWNED)
 		return found;
 	cache_count(range->cache, FTH_CACHE_MISSES, 1);
@@ -54,38 +60,27 @@ static enum cache_found pin_miss(struct cache_lane *lane, struct fth_cache_pin *
 	*error = -rc;
 	if (rc < 0)
 		return CACHE_FAILED;
-	fill_pin(pin, range, pin->line, pin->mode, part->word, part->frame);
+	/* Not part->frame: if our fetch failed another thread's may have succeeded since. */
+	fill_pin(pin, range, pin->line, pin->mode, part->word, frame_of(range->cache, part->word));
 	return CACHE_OWNED;
 }
 
-/* Read the clock only when it may be needed: a hit is over before that. */
-static uint64_t real_deadline(const struct fth_cache *cache, uint64_t deadline)
-{
-	return deadline == FTH_CACHE_TIMEOUT ? fth_deadline_ns(cache->timeout_ns) : deadline;
-}
-
-/* What acquiring gave, with or without a lane: see it through. CACHE_ABSENT: look it up anew. */
+/* The line is there, or being fetched by another thread. CACHE_ABSENT: look it up anew. */
 static enum cache_found pin_found(struct fth_cache_pin *pin, struct cache_part *part,
 				  enum cache_found found, uint64_t deadline, int *error)
 {
 	struct fth_cache *cache = pin->range->cache;
-	bool waited = found == CACHE_BUSY;
-	uint64_t now;
 
-	if (waited) {
+	if (found == CACHE_BUSY) {
 		cache_count(cache, FTH_CACHE_MERGED, 1);
-		found = cache_wait_for(pin->range, pin->line, part->word,
-				       real_deadline(cache, deadline), error);
-	}
-	if (found != CACHE_READY)
-		return found;
-	now = fth_load_relaxed_dev64(part->word);
-	if (!waited) {
+		found = cache_wait_for(pin->range, part, deadline, error);
+		if (found != CACHE_READY)
+			return found;
+	} else {
 		cache_count(cache, FTH_CACHE_HITS, 1);
-		fth_line_use(part->word, now);
+		fth_line_use(part->word, fth_load_relaxed_dev64(part->word));
 	}
-	fill_pin(pin, pin->range, pin->line, pin->mode, part->word,
-		 cache_frame_of_word(cache, now));
+	fill_pin(pin, pin->range, pin->line, pin->mode, part->word, frame_of(cache, part->word));
 	return CACHE_READY;
 }
 
@@ -106,37 +101,41 @@ static enum cache_found pin_absent(struct fth_cache_pin *pin, struct cache_part 
 	cache_lane_return(lane);
 	if (found == CACHE_OWNED)
 		return CACHE_READY;
-	/* In a compact cache someone may have been quicker. */
-	return found == CACHE_FAILED ? found : pin_found(pin, part, found, deadline, error);
+	/* In a compact cache another thread may have been quicker. */
+	return found == CACHE_READY || found == CACHE_BUSY
+		       ? pin_found(pin, part, found, deadline, error)
+		       : found;
 }
 
 int fth_cache_pin(struct fth_cache_range *range, uint64_t line, enum fth_cache_mode mode,
 		  uint64_t deadline, struct fth_cache_pin *out)
 {
-	struct cache_part part = {0};
-	int error = 0;
+	struct cache_part part = {.line = line};
+	int error = 0, rc = cache_check_line(range, line, mode);
 
-	if (mode != FTH_CACHE_READ && range->readonly)
-		return fth_fail(EROFS, "the range is read-only");
-	if (line >= range->lines)
-		return fth_fail(ERANGE, "line %llu of %llu", (unsigned long long)line,
-				(unsigned long long)range->lines);
+	if (rc < 0)
+		return rc;
 	out->range = range;
 	out->line = line;
 	out->mode = mode;
-	/* Ends: each round, someone has moved the line. */
 	for (;;) {
-		enum cache_found found = cache_dir_acquire(range, line, &part.word, &error);
+		enum cache_found found = cache_dir_acquire(range, &part, &error);
 
+		/* The clock is read only where it may be needed: a hit is over before that. */
+		if (found != CACHE_READY)
+			deadline = cache_deadline(range->cache, deadline);
 		if (found == CACHE_READY || found == CACHE_BUSY)
 			found = pin_found(out, &part, found, deadline, &error);
 		else if (found != CACHE_FAILED)
-			found = pin_absent(out, &part, found, real_deadline(range->cache, deadline),
-					   &error);
+			found = pin_absent(out, &part, found, deadline, &error);
 		if (found == CACHE_READY)
 			return 0;
 		if (found == CACHE_FAILED)
 			return -error;
+		/* Another thread gave up the fetch that this one waited for, or moved the line. */
+		if (fth_now_ns() >= deadline)
+			return fth_fail(ETIMEDOUT, "cache: line %llu keeps changing its state",
+					(unsigned long long)line);
 	}
 }
 
@@ -165,8 +164,8 @@ void fth_cache_unpin(struct fth_cache_pin *pin, bool changed)
 		unpin_fresh(pin, changed);
 	else if (!changed || pin->mode == FTH_CACHE_READ)
 		fth_line_unref(pin->word, 1);
-	else if (fth_line_unref_dirty(pin->word))
-		cache_line_dirtied(pin->range->cache);
+	else
+		cache_unref_changed(pin->range->cache, pin->word);
 	pin->data = NULL;
 	pin->word = NULL;
 }

@@ -98,8 +98,8 @@ static uint64_t *idle_line(struct fth_cache *cache, uint32_t f, uint64_t *now)
 	if (!word)
 		return NULL;
 	*now = fth_load_relaxed_dev64(word);
-	if (*now == 0 && cache->frame_words)
-		return word; /* left over from a failure */
+	if (cache_left_over(cache, *now))
+		return word;
 	if (!fth_line_ready(*now) || cache_frame_of_word(cache, *now) != f || fth_line_count(*now))
 		return NULL;
 	return word;
@@ -108,8 +108,8 @@ static uint64_t *idle_line(struct fth_cache *cache, uint32_t f, uint64_t *now)
 static bool take_line(struct fth_cache *cache, uint32_t f, uint64_t *word, uint64_t now,
 		      bool *dirty)
 {
-	if (now == 0)
-		return cache_dir_reclaim(cache, f);
+	if (cache_left_over(cache, now))
+		return cache_dir_reclaim(cache, f, now);
 	if (now & FTH_LINE_DIRTY)
 		*dirty = true;
 	return fth_line_evictable(now) && cache_dir_evict(cache, f, word, now);

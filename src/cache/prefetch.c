@@ -15,7 +15,7 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 	bool dirty;
 	int error = 0;
 
-	found = cache_dir_acquire(range, line, &part.word, &error);
+	found = cache_dir_acquire(range, &part, &error);
 	if (found == CACHE_READY || found == CACHE_BUSY) {
 		fth_line_unref(part.word, 1);
 		return 0;
@@ -34,7 +34,7 @@ static int prefetch_line(struct cache_lane *lane, struct fth_cache_range *range,
 	if (found == CACHE_OWNED) {
 		cache_frame_set(cache, part.frame, cache_tag(range, line));
 	} else {
-		found = cache_dir_insert(range, line, part.frame, &part.word, &error);
+		found = cache_dir_insert(range, &part, &error);
 		if (found == CACHE_READY || found == CACHE_BUSY)
 			fth_line_unref(part.word, 1);
 		if (found != CACHE_OWNED) {

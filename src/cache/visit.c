@@ -26,11 +26,10 @@ struct cache_visit {
 	struct cache_lane *lane;
 	int error;
 	uint64_t hits, misses, merged;
-	/* Lines that someone, perhaps this visit, is fetching; a reference is held on each. */
-	struct {
-		uint64_t *word;
-		size_t which;
-	} deferred[DEFERRED_MAX];
+	uint64_t delivered; /* lines, by which a wait sees that there is progress */
+	/* Lines that a thread, perhaps this one, is fetching; a reference is held on each. A word of
+	 * NULL: the fetch was given up, and the line is to be looked up anew. */
+	struct cache_part deferred[DEFERRED_MAX];
 	unsigned deferred_count;
 };
 
@@ -40,56 +39,53 @@ void cache_visit_note(struct cache_visit *v, int rc)
 		v->error = rc;
 }
 
-static void leave(struct fth_cache *cache, uint64_t *word, bool changed)
-{
-	if (!changed)
-		fth_line_unref(word, 1);
-	else if (fth_line_unref_dirty(word))
-		cache_line_dirtied(cache);
-}
-
-/* The line is in memory and referenced: show it to the visitor, and let go. */
 void cache_visit_deliver(struct cache_visit *v, uint64_t *word, uint32_t frame, size_t which)
 {
 	struct fth_cache *cache = v->range->cache;
 	int rc = -ECANCELED;
 
+	v->delivered++;
 	if (v->error == 0) {
 		rc = v->fn(v->context, which, cache_frame_data(cache, frame));
 		if (rc < 0)
 			v->error = rc;
 	}
-	leave(cache, word, v->mode != FTH_CACHE_READ && rc >= 0);
+	if (v->mode != FTH_CACHE_READ && rc >= 0)
+		cache_unref_changed(cache, word);
+	else
+		fth_line_unref(word, 1);
 }
 
 /*
- * Deferred lines that have arrived meanwhile hold frames: deliver them, so that whoever waits for a
- * frame is not waiting for itself. True if one was let go. What is gone again stays in the list,
- * without a word.
+ * Deferred lines that have arrived meanwhile hold frames: deliver them, so that a thread that waits
+ * for a frame does not wait for itself. True if one was let go. A line whose fetch was given up
+ * stays in the list, without a word.
  */
 bool cache_visit_settle_ready(struct cache_visit *v)
 {
 	unsigned kept = 0, n = v->deferred_count;
 
 	for (unsigned i = 0; i < n; i++) {
-		uint64_t *word = v->deferred[i].word;
-		size_t which = v->deferred[i].which;
+		struct cache_part part = v->deferred[i];
 		enum cache_found found = CACHE_ABSENT;
 		int error = 0;
 
-		if (word)
-			found = cache_dir_look(v->range, v->lines[which], word, &error);
-		if (found == CACHE_READY)
-			cache_visit_deliver(
-				v, word,
-				cache_frame_of_word(v->range->cache, fth_load_relaxed_dev64(word)),
-				which);
-		else if (found == CACHE_FAILED && v->error == 0)
-			v->error = -error;
-		if (found == CACHE_READY || found == CACHE_FAILED)
+		if (part.word)
+			found = cache_dir_look(v->range, &part, &error);
+		if (found == CACHE_READY) {
+			uint64_t now = fth_load_relaxed_dev64(part.word);
+
+			cache_visit_deliver(v, part.word, cache_frame_of_word(v->range->cache, now),
+					    part.which);
 			continue;
-		v->deferred[kept].word = found == CACHE_BUSY ? word : NULL;
-		v->deferred[kept++].which = which;
+		}
+		if (found == CACHE_FAILED) {
+			cache_visit_note(v, -error);
+			continue;
+		}
+		if (found == CACHE_ABSENT)
+			part.word = NULL;
+		v->deferred[kept++] = part;
 	}
 	v->deferred_count = kept;
 	return kept < n;
@@ -131,6 +127,7 @@ static void overwrite(struct cache_visit *v, const struct cache_part *part)
 		cache_dir_abandon(v->range, part->word, part->frame, 0);
 		return;
 	}
+	v->delivered++;
 	cache_line_arrived(v->range, part, FTH_LINE_DIRTY);
 	fth_line_unref(part->word, 1);
 	cache_line_dirtied(cache);
@@ -167,36 +164,34 @@ static int start_fetch(struct cache_visit *v, const struct cache_part *part)
 	return 0;
 }
 
-static int defer(struct cache_visit *v, uint64_t *word, size_t which)
+static int defer(struct cache_visit *v, const struct cache_part *part)
 {
 	v->merged++;
-	v->deferred[v->deferred_count].word = word;
-	v->deferred[v->deferred_count++].which = which;
+	v->deferred[v->deferred_count++] = *part;
 	return 0;
 }
 
-static int miss(struct cache_visit *v, size_t which, enum cache_found found, uint64_t *word)
+static int miss(struct cache_visit *v, struct cache_part *part, enum cache_found found)
 {
-	struct cache_part part = {.word = word, .which = which};
 	int error = 0, rc = need_lane(v);
 
 	if (rc < 0) {
 		if (found == CACHE_OWNED)
-			cache_dir_abandon(v->range, word, CACHE_NO_FRAME, 0);
+			cache_dir_abandon(v->range, part->word, CACHE_NO_FRAME, 0);
 		return rc;
 	}
-	switch (cache_prepare(v->range, v->lines[which], found, v->lane, 0, &part, &error)) {
+	switch (cache_prepare(v->range, found, v->lane, 0, part, &error)) {
 	case CACHE_OWNED:
 		v->misses++;
 		if (v->mode != FTH_CACHE_OVERWRITE)
-			return start_fetch(v, &part);
-		overwrite(v, &part);
+			return start_fetch(v, part);
+		overwrite(v, part);
 		return 0;
 	case CACHE_READY:
-		hit(v, part.word, which);
+		hit(v, part->word, part->which);
 		return 0;
 	case CACHE_BUSY:
-		return defer(v, part.word, which);
+		return defer(v, part);
 	case CACHE_FAILED:
 		return -error;
 	default:
@@ -204,26 +199,36 @@ static int miss(struct cache_visit *v, size_t which, enum cache_found found, uin
 	}
 }
 
+static int visit_once(struct cache_visit *v, size_t which)
+{
+	struct cache_part part = {.line = v->lines[which], .which = which};
+	int error = 0;
+	enum cache_found found = cache_dir_acquire(v->range, &part, &error);
+
+	switch (found) {
+	case CACHE_READY:
+		hit(v, part.word, which);
+		return 0;
+	case CACHE_BUSY:
+		return defer(v, &part);
+	case CACHE_FAILED:
+		return -error;
+	default:
+		return miss(v, &part, found);
+	}
+}
+
 static int visit_line(struct cache_visit *v, size_t which)
 {
-	uint64_t *word;
-	int error = 0, rc = AGAIN;
+	uint64_t deadline = 0;
+	int rc;
 
-	while (rc == AGAIN) {
-		enum cache_found found =
-			cache_dir_acquire(v->range, v->lines[which], &word, &error);
-
-		switch (found) {
-		case CACHE_READY:
-			hit(v, word, which);
-			return 0;
-		case CACHE_BUSY:
-			return defer(v, word, which);
-		case CACHE_FAILED:
-			return -error;
-		default:
-			rc = miss(v, which, found, word);
-		}
+	while ((rc = visit_once(v, which)) == AGAIN) {
+		if (!deadline)
+			deadline = fth_deadline_ns(v->range->cache->timeout_ns);
+		else if (fth_now_ns() >= deadline)
+			return fth_fail(ETIMEDOUT, "cache: line %llu keeps changing its state",
+					(unsigned long long)v->lines[which]);
 	}
 	return rc;
 }
@@ -268,8 +273,9 @@ static void drop_deferred(struct cache_visit *v)
 }
 
 /*
- * Wait for all that is under way, our own first (invariant 2), then whichever arrives: what has
- * arrived is not kept while others are waited for, since their owners may need its frame.
+ * Wait for all that is under way, our own first (invariant 1), then whichever arrives: what has
+ * arrived is not kept while others are waited for, since their owners may need its frame. Ends when
+ * no line was delivered for the cache's timeout.
  */
 static void settle(struct cache_visit *v)
 {
@@ -278,13 +284,23 @@ static void settle(struct cache_visit *v)
 
 	settle_own(v);
 	while (v->deferred_count && v->error == 0) {
-		if (cache_visit_settle_ready(v) || settle_gone(v)) {
+		uint64_t before = v->delivered;
+		bool expired;
+
+		if (cache_visit_settle_ready(v) || settle_gone(v) ||
+		    cache_lanes_help(v->range->cache, CACHE_HELP_NS))
+			expired = fth_now_ns() >= deadline;
+		else
+			expired = cache_pause_expired(&backoff, deadline);
+		if (v->delivered != before) {
 			deadline = fth_deadline_ns(timeout);
 			backoff.spins = 0;
-		} else if (!cache_lanes_help(v->range->cache, CACHE_HELP_NS) &&
-			   cache_pause_expired(&backoff, deadline)) {
-			cache_visit_note(
-				v, fth_fail(ETIMEDOUT, "another thread's fetch does not end"));
+		} else if (expired) {
+			cache_visit_note(v, fth_fail(ETIMEDOUT,
+						     "cache: the fetch of line %llu by another "
+						     "thread did not end in %llu ms",
+						     (unsigned long long)v->deferred[0].line,
+						     (unsigned long long)timeout / 1000000));
 		}
 	}
 	drop_deferred(v);
@@ -293,13 +309,11 @@ static void settle(struct cache_visit *v)
 static int check_lines(const struct fth_cache_range *range, enum fth_cache_mode mode,
 		       const uint64_t *lines, size_t n)
 {
-	if (mode != FTH_CACHE_READ && range->readonly)
-		return fth_fail(EROFS, "the range is read-only");
-	for (size_t i = 0; i < n; i++)
-		if (lines[i] >= range->lines)
-			return fth_fail(ERANGE, "line %llu of %llu", (unsigned long long)lines[i],
-					(unsigned long long)range->lines);
-	return 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++)
+		rc = cache_check_line(range, lines[i], mode);
+	return rc;
 }
 
 int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, const uint64_t *lines,

@@ -145,3 +145,15 @@ void cache_worker_wait(struct fth_cache *cache, uint64_t deadline)
 	}
 	pthread_mutex_unlock(&cache->lock);
 }
+
+void cache_line_dirtied(struct fth_cache *cache)
+{
+	/* relaxed: a count to steer by. */
+	uint32_t dirty = fth_load_relaxed_dev32(&cache->dirty);
+
+	if (dirty <= cache->dirty_low)
+		return;
+	cache_worker_kick(cache);
+	if (dirty > cache->dirty_high)
+		cache_worker_wait(cache, fth_deadline_ns(cache->timeout_ns));
+}

@@ -29,13 +29,24 @@ static void submit_writes(struct cache_lane *lane)
 	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
 }
 
+void cache_unref_changed(struct fth_cache *cache, uint64_t *word)
+{
+	if (fth_line_unref_still_dirty(word))
+		return;
+	cache_dirty_raise(cache);
+	if (fth_line_unref_dirty(word))
+		cache_line_dirtied(cache);
+	else
+		cache_dirty_lower(cache); /* another thread was quicker, and has counted it */
+}
+
 bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty *out)
 {
 	uint64_t tag;
 
 	if (!fth_line_start_write(word))
 		return false;
-	fth_add_relaxed_dev32(&cache->dirty, (uint32_t)-1);
+	cache_dirty_lower(cache);
 	/*
 	 * Only now is it sure which line this is: before, a compact cache's frame may have got
 	 * another one. With a reference held, the tag is more than a hint.
@@ -48,11 +59,19 @@ bool cache_write_own(struct fth_cache *cache, uint64_t *word, struct cache_dirty
 	return true;
 }
 
+/* The write-back of a line has ended; if it failed the line is dirty again. */
+static void end_write(struct fth_cache *cache, uint64_t *word, bool ok)
+{
+	if (!ok)
+		cache_dirty_raise(cache);
+	if (!fth_line_end_write(word, ok) && !ok)
+		cache_dirty_lower(cache); /* it was changed meanwhile, and counted then */
+}
+
 static void line_written(struct cache_lane *lane, struct fth_cache *cache, uint64_t *word,
 			 int result)
 {
-	if (fth_line_end_write(word, result == 0))
-		fth_add_relaxed_dev32(&cache->dirty, 1);
+	end_write(cache, word, result == 0);
 	/* relaxed: what it is good for is a hint why no frame gets clean. */
 	fth_store_relaxed_dev32(&cache->write_error, (uint32_t)-result);
 	if (result == 0) {
@@ -99,8 +118,7 @@ static int by_place(const void *a, const void *b)
 static void give_up(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (fth_line_end_write(lines[i].part.word, false))
-			fth_add_relaxed_dev32(&cache->dirty, 1);
+		end_write(cache, lines[i].part.word, false);
 }
 
 /* Lines of one device. What a timeout leaves in flight ends on a parked lane. */

@@ -39,21 +39,80 @@ static void eviction_fails_when_someone_came(void **state)
 	assert_true(fth_line_evict(&word, seen));
 }
 
-static void a_failure_reaches_all_and_is_then_forgotten(void **state)
+static void a_failure_reaches_all_who_waited_and_nobody_else(void **state)
+{
+	uint64_t word = 0;
+	uint32_t turn, later;
+
+	(void)state;
+	fth_line_ref(&word, 3); /* the owner and two that wait */
+	turn = fth_line_turn(fth_line_try_own(&word));
+	assert_false(fth_line_failed(word, turn));
+	fth_line_fail(&word, EIO);
+	fth_line_unref(&word, 1);
+	assert_true(fth_line_failed(word, turn));
+	assert_int_equal(fth_line_error(word), EIO);
+	/* Another thread starts anew at once; the waiters still learn that theirs failed. */
+	fth_line_ref(&word, 1);
+	later = fth_line_turn(fth_line_try_own(&word));
+	assert_true(word & FTH_LINE_BUSY);
+	assert_false(fth_line_failed(word, later));
+	assert_true(fth_line_failed(word, turn));
+	assert_int_equal(fth_line_error(word), EIO);
+	fth_line_unref(&word, 1);
+	fth_line_publish(&word, 77, 9, 0);
+	assert_int_equal(fth_line_frame(word), 77);
+	assert_int_equal(fth_line_error(word), 0);
+	assert_false(fth_line_failed(word, turn));
+	fth_line_unref(&word, 2);
+	assert_true(fth_line_evict(&word, word));
+	assert_int_equal(word, 0);
+}
+
+static void a_fetch_that_is_given_up_is_no_failure(void **state)
+{
+	uint64_t word = 0;
+	uint32_t turn;
+
+	(void)state;
+	fth_line_ref(&word, 2);
+	turn = fth_line_turn(fth_line_try_own(&word));
+	fth_line_disown(&word);
+	assert_false(fth_line_failed(word, turn));
+	assert_int_equal(fth_line_error(word), 0);
+	assert_false(fth_line_try_own(&word) & FTH_LINE_BUSY);
+}
+
+static void turns_wrap_and_leave_the_count_alone(void **state)
 {
 	uint64_t word = 0;
 
 	(void)state;
-	fth_line_ref(&word, 3); /* the owner and two that wait */
+	fth_line_ref(&word, 5);
+	for (uint32_t i = 0; i < 1000; i++) {
+		assert_int_equal(fth_line_turn(fth_line_try_own(&word)),
+				 i % (1u << FTH_LINE_VERSION_BITS));
+		fth_line_fail(&word, i % 2 ? EIO : ENODATA);
+		assert_int_equal(fth_line_error(word), i % 2 ? EIO : ENODATA);
+		assert_int_equal(fth_line_count(word), 5);
+		assert_false(word & (FTH_LINE_DIRTY | FTH_LINE_WRITING | FTH_LINE_BUSY));
+	}
+}
+
+static void a_reference_on_a_dirty_line_is_dropped_in_one_step(void **state)
+{
+	uint64_t word = 0;
+
+	(void)state;
 	fth_line_try_own(&word);
-	fth_line_fail(&word, EIO);
-	assert_int_equal(fth_line_error(word), EIO);
-	assert_int_equal(fth_line_error(fth_line_try_own(&word)), EIO); /* not fetched meanwhile */
-	fth_line_unref(&word, 1);
-	fth_line_unref(&word, 1);
-	assert_int_equal(fth_line_error(word), EIO);
-	fth_line_unref(&word, 1);
-	assert_int_equal(word, 0);
+	fth_line_publish(&word, 1, 0, 0);
+	fth_line_ref(&word, 2);
+	assert_false(fth_line_unref_still_dirty(&word)); /* clean: nothing was done */
+	assert_int_equal(fth_line_count(word), 2);
+	assert_true(fth_line_unref_dirty(&word));
+	assert_true(fth_line_unref_still_dirty(&word));
+	assert_int_equal(fth_line_count(word), 0);
+	assert_true(word & FTH_LINE_DIRTY);
 }
 
 static void a_change_during_a_write_is_written_again(void **state)
@@ -167,7 +226,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_line_comes_in_is_used_and_goes),
 		cmocka_unit_test(eviction_fails_when_someone_came),
-		cmocka_unit_test(a_failure_reaches_all_and_is_then_forgotten),
+		cmocka_unit_test(a_failure_reaches_all_who_waited_and_nobody_else),
+		cmocka_unit_test(a_fetch_that_is_given_up_is_no_failure),
+		cmocka_unit_test(turns_wrap_and_leave_the_count_alone),
+		cmocka_unit_test(a_reference_on_a_dirty_line_is_dropped_in_one_step),
 		cmocka_unit_test(a_change_during_a_write_is_written_again),
 		cmocka_unit_test(another_line_in_the_same_frame_is_noticed),
 		cmocka_unit_test(threads_never_see_a_line_in_transition),

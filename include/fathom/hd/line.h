@@ -2,42 +2,48 @@
 /*
  * The word of a cache line, for host and device.
  *
- * One 64-bit word says everything about a line: its state, who uses it, where it is. State and
- * reference count are those of Qureshi's BaM dissertation (6.4 and Table 6.1): the two never
- * overlap, so a reference is taken with one fetch-add that cannot fail, and the value that comes
- * back says in what state the line was.
+ * One 64-bit word holds everything about a line: its state, its reference count, its place. State
+ * and reference count are those of Qureshi's BaM dissertation (6.4 and Table 6.1): they never
+ * overlap, so one fetch-add that cannot fail takes a reference, and its result is the state that the
+ * line was in.
  *
  *	63..46  45..38    37     36    35..6  5..4   3     2     1    0
  *	count   version WRITING DIRTY  frame   0   AHEAD BUSY  VALID HOT
  *
  *	VALID BUSY
- *	  0    0   not in the cache; frame is 0, or an errno: the fetch failed, and those who
- *	           waited for it are being told
- *	  0    1   being brought in; frame is 0
+ *	  0    0   not in the cache
+ *	  0    1   being fetched
  *	  1    0   in the cache, in this frame
  *
- *	DIRTY	 the frame holds something that the medium does not, or not yet
+ *	DIRTY	 the frame holds changes that the medium does not have yet
  *	WRITING	 a write of the frame to the medium is in flight; DIRTY was cleared before it
  *		 began, so DIRTY beside WRITING means: changed again since
- *	frame	 a number that the cache understands: which frame, or where it is
+ *	frame	 while VALID: a number that the cache understands, a frame or its place.
+ *		 Otherwise: the errno of the latest failed fetch, or 0
+ *	version	 while VALID: the frame's generation; it differs each time the frame gets another
+ *		 line, so that a reader without a reference notices a replacement.
+ *		 Otherwise: the turn, a count of failed fetches
  *	HOT	 used since replacement last looked; set with a reference on a VALID line, and
- *		 gone with it, so HOT implies VALID, and neither BUSY nor AHEAD
- *	AHEAD	 brought in before anyone wanted it: the first use does not make it HOT
- *	version	 the frame's generation; differs each time the frame gets another line, so that
- *		 a reader without a reference notices when the line was replaced under it
+ *		 cleared with it, so HOT implies VALID, and neither BUSY nor AHEAD
+ *	AHEAD	 prefetched: the first use does not make it HOT
  *
  * Unlike BaM's, a line is never "being evicted": since the word holds everything, one
- * compare-and-swap takes a clean, unreferenced line out, and fails if anyone came in between.
+ * compare-and-swap takes a clean, unreferenced line out, and fails if a reference came in between.
+ *
+ * A failed fetch increments the turn. A waiter remembers the turn in which it began to wait: if the
+ * turn has changed, its fetch has failed, and the word holds an errno. The error is not a state of
+ * the line: a thread that finds the line neither VALID nor BUSY starts another fetch, whatever
+ * failed before and however many waiters have still to look.
  *
  * Who may change what
- * 1. Anyone may add to the count, and takes it away again. A line whose count is not 0 keeps its
+ * 1. Any thread may add to the count, and subtracts it again. A line whose count is not 0 keeps its
  *    frame.
- * 2. Whoever sets BUSY and found the line neither VALID nor BUSY owns the fetch. Until it clears
- *    BUSY nobody else changes anything but the count.
+ * 2. The thread that sets BUSY on a line that is neither VALID nor BUSY owns the fetch. Until it
+ *    clears BUSY nobody else changes anything but the count.
  * 3. DIRTY is set after the bytes were changed and before the reference is dropped. (Set before,
  *    a write-back could clear it and miss the bytes.)
- * 4. Whoever changes DIRTY into WRITING owns the write-back, and holds a reference while it runs.
- *    So there is one write of a line in flight at most, and writes of one line stay in order.
+ * 4. The thread that changes DIRTY into WRITING owns the write-back, and holds a reference while it
+ *    runs. So one write of a line at most is in flight, and writes of one line stay in order.
  * 5. Eviction is the compare-and-swap of a word that is VALID, clean, not WRITING, with count 0.
  */
 #ifndef FATHOM_HD_LINE_H
@@ -95,34 +101,41 @@ FTH_HD bool fth_line_ready(uint64_t word)
 	return (word & FTH_LINE_VALID) != 0;
 }
 
-/* The errno of a fetch that failed and whose waiters have not all been told; else 0. */
+/* Of a line that is not VALID: the errno of its latest failed fetch, or 0. */
 FTH_HD int fth_line_error(uint64_t word)
 {
-	return word & (FTH_LINE_VALID | FTH_LINE_BUSY) ? 0 : (int)fth_line_frame(word);
+	return word & FTH_LINE_VALID ? 0 : (int)fth_line_frame(word);
 }
 
-/* Take a reference. acquire: reads of the line's data are not moved before it. */
+/* Of a line that is not VALID: a count of failed fetches, modulo 256. */
+FTH_HD uint32_t fth_line_turn(uint64_t word)
+{
+	return (uint32_t)((word & FTH_LINE_VERSION_MASK) >> FTH_LINE_VERSION_SHIFT);
+}
+
+/*
+ * With a reference held since the line was BUSY in this turn: has that fetch failed? It has not if
+ * the line is in the cache, which a later fetch may have brought.
+ */
+FTH_HD bool fth_line_failed(uint64_t word, uint32_t turn)
+{
+	return !(word & FTH_LINE_VALID) && fth_line_turn(word) != turn;
+}
+
+/* Take n references. acquire: reads of the line's data are not moved before it. */
 FTH_HD uint64_t fth_line_ref(uint64_t *word, uint32_t n)
 {
 	return fth_add_acquire_dev64(word, n * FTH_LINE_ONE);
 }
 
-/*
- * Drop n references. release: accesses to the data are done before it shows. Returns the word
- * from before. The last one to leave a failed line makes it fetchable again.
- */
+/* Drop n references. release: accesses to the data are done before it shows. Returns the word
+ * from before. */
 FTH_HD uint64_t fth_line_unref(uint64_t *word, uint32_t n)
 {
-	uint64_t old = fth_add_acqrel_dev64(word, (uint64_t)0 - n * FTH_LINE_ONE);
-	uint64_t now = old - n * FTH_LINE_ONE;
-
-	/* Someone else's reference, or a new fetch, makes the swap fail: then it is theirs. */
-	if (fth_line_error(now) && !fth_line_count(now))
-		fth_cas_acqrel_dev64(word, &now, 0);
-	return old;
+	return fth_add_release_dev64(word, (uint64_t)0 - n * FTH_LINE_ONE);
 }
 
-/* Drop one reference after changing the data; says whether the line was clean before. */
+/* Drop one reference after changing the data. Returns whether the line was clean before. */
 FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 {
 	uint64_t old = fth_load_relaxed_dev64(word);
@@ -133,7 +146,22 @@ FTH_HD bool fth_line_unref_dirty(uint64_t *word)
 	return !(old & FTH_LINE_DIRTY);
 }
 
-/* With a reference held, after a look at the word: the line has been used. */
+/*
+ * Drop one reference after changing the data, if the line is DIRTY already. False: it is clean, and
+ * nothing was done.
+ */
+FTH_HD bool fth_line_unref_still_dirty(uint64_t *word)
+{
+	uint64_t old = fth_load_relaxed_dev64(word);
+
+	/* release: as above. The swap writes DIRTY anew, so no write-back can miss the change. */
+	while (old & FTH_LINE_DIRTY)
+		if (fth_cas_release_dev64(word, &old, old - FTH_LINE_ONE))
+			return true;
+	return false;
+}
+
+/* With a reference held, after a look at the word: note that the line was used. */
 FTH_HD void fth_line_use(uint64_t *word, uint64_t seen)
 {
 	if (seen & FTH_LINE_AHEAD)
@@ -142,15 +170,15 @@ FTH_HD void fth_line_use(uint64_t *word, uint64_t seen)
 		fth_or_relaxed_dev64(word, FTH_LINE_HOT);
 }
 
-/* Mark dirty and keep the reference; says whether the line was clean before. */
+/* Mark dirty and keep the reference. Returns whether the line was clean before. */
 FTH_HD bool fth_line_mark_dirty(uint64_t *word)
 {
 	return !(fth_or_acqrel_dev64(word, FTH_LINE_DIRTY) & FTH_LINE_DIRTY);
 }
 
 /*
- * With a reference held: try to own the fetch of a line that is not there. Returns the word from
- * before; the fetch is owned if that was neither VALID nor BUSY nor failed.
+ * With a reference held: try to own the fetch of a line that is not in the cache. Returns the word
+ * from before; the caller owns the fetch if that was neither VALID nor BUSY.
  */
 FTH_HD uint64_t fth_line_try_own(uint64_t *word)
 {
@@ -158,32 +186,45 @@ FTH_HD uint64_t fth_line_try_own(uint64_t *word)
 	uint64_t old = fth_load_acquire_dev64(word);
 
 	/* acquire: what the owner does happens after the previous owner's work on the line. */
-	while (!(old & (FTH_LINE_VALID | FTH_LINE_BUSY)) && !fth_line_error(old))
+	while (!(old & (FTH_LINE_VALID | FTH_LINE_BUSY)))
 		if (fth_cas_acquire_dev64(word, &old, old | FTH_LINE_BUSY))
 			return old;
 	return old;
 }
 
+/*
+ * The owner ends its fetch: clear BUSY and replace frame, version and all lower bits, which nobody
+ * else changes while BUSY (rule 2), by one addition that leaves the count alone.
+ */
+FTH_HD void fth_line_end_fetch_(uint64_t *word, uint64_t bits)
+{
+	/* relaxed: these bits were last written by a thread that this one has acquired from. */
+	uint64_t old = fth_load_relaxed_dev64(word) & (FTH_LINE_FRAME_MASK | FTH_LINE_VERSION_MASK);
+
+	/* release: the data is visible to a thread that sees VALID. */
+	fth_add_release_dev64(word, bits - old - FTH_LINE_BUSY);
+}
+
 /* The owner has filled the frame: let everyone in. `extra`: DIRTY, HOT, AHEAD. */
 FTH_HD void fth_line_publish(uint64_t *word, uint32_t frame, uint32_t version, uint64_t extra)
 {
-	uint64_t bits = FTH_LINE_VALID | extra | ((uint64_t)frame << FTH_LINE_FRAME_SHIFT) |
-			(((uint64_t)version << FTH_LINE_VERSION_SHIFT) & FTH_LINE_VERSION_MASK);
-
-	/*
-	 * All these bits are 0 while BUSY (rule 2), so adding sets them and the count stays.
-	 * release: the data is visible to whoever sees VALID.
-	 */
-	fth_add_release_dev64(word, bits - FTH_LINE_BUSY);
+	fth_line_end_fetch_(word, FTH_LINE_VALID | extra |
+					  ((uint64_t)frame << FTH_LINE_FRAME_SHIFT) |
+					  (((uint64_t)version << FTH_LINE_VERSION_SHIFT) &
+					   FTH_LINE_VERSION_MASK));
 }
 
-/* The owner could not: everyone who holds a reference will see this error, and drop it. */
+/* The fetch failed: all threads that wait for it will see this errno, or that of a later one. */
 FTH_HD void fth_line_fail(uint64_t *word, int error)
 {
-	fth_add_release_dev64(word, ((uint64_t)error << FTH_LINE_FRAME_SHIFT) - FTH_LINE_BUSY);
+	uint64_t turn = fth_line_turn(fth_load_relaxed_dev64(word)) + 1;
+
+	fth_line_end_fetch_(word,
+			    ((uint64_t)error << FTH_LINE_FRAME_SHIFT) |
+				    ((turn << FTH_LINE_VERSION_SHIFT) & FTH_LINE_VERSION_MASK));
 }
 
-/* The owner steps back without having tried: the line is as it was, someone else may own it. */
+/* The owner steps back without a result: waiters look the line up anew. */
 FTH_HD void fth_line_disown(uint64_t *word)
 {
 	fth_add_release_dev64(word, (uint64_t)0 - FTH_LINE_BUSY);
@@ -208,7 +249,8 @@ FTH_HD void fth_line_evicted(void)
 #endif
 }
 
-/* Take out a line that was seen as evictable. True: its frame is the caller's. */
+/* Take out a line that was seen as evictable, or that is to be discarded. True: its frame is the
+ * caller's. */
 FTH_HD bool fth_line_evict(uint64_t *word, uint64_t seen)
 {
 	/* acquire: those who used the frame have done with it. */
@@ -218,7 +260,7 @@ FTH_HD bool fth_line_evict(uint64_t *word, uint64_t seen)
 	return true;
 }
 
-/* Try to own the write-back of a dirty line, with a reference. Returns false if it is not to do. */
+/* Try to own the write-back of a dirty line, with a reference. False: it is clean, or WRITING. */
 FTH_HD bool fth_line_start_write(uint64_t *word)
 {
 	uint64_t old = fth_load_relaxed_dev64(word);

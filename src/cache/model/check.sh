@@ -34,6 +34,8 @@ check_broken() {
 		"two writes of a line in flight: the older one arrives last"
 	wrong line.pml "-DBROKEN_FLUSH_CLEAN" "$violated \(\( \(\(_pid==0\)\)" \
 		"flush does not wait for the write of another: it has not arrived"
+	wrong line.pml "-DBROKEN_STICKY_ERROR" "$violated \(turn\[[01]\]!=t\)" \
+		"an error that was there before: it is of a fetch that the thread did not wait for"
 }
 
 [ $# -gt 0 ] || set -- line broken

@@ -13,6 +13,7 @@
  * 3. What was set before a flush is on the medium after it.
  * 4. At most one write of a line is in flight, and none while it is fetched.
  * 5. Nobody waits for ever: no state without a next step but the last one.
+ * 6. A thread that gets the error of a fetch has waited for a fetch that failed.
  *
  * Sizes     FRAMES     1 or 2
  *           SETS       by each of the first two threads
@@ -24,6 +25,7 @@
  *           BROKEN_NO_VERSION    a look without a reference compares the frame alone
  *           BROKEN_TWO_WRITES    a write-back does not look at WRITING
  *           BROKEN_FLUSH_CLEAN   a flush takes a line for clean that is being written
+ *           BROKEN_STICKY_ERROR  a thread that finds an error takes it for its own
  */
 #ifndef FRAMES
 #define FRAMES 1
@@ -43,8 +45,9 @@
 
 /* ---- the words ---- */
 
-bool valid[LINES], busy[LINES], failed[LINES], dirty[LINES], writing[LINES];
+bool valid[LINES], busy[LINES], dirty[LINES], writing[LINES];
 byte count[LINES];
+byte turn[LINES];		/* failed fetches; shares its bits with the version */
 byte frame[LINES] = NONE;
 byte version[LINES];
 
@@ -63,16 +66,10 @@ byte left;			/* threads that are through, of the first four */
 
 /* ---- references ---- */
 
-/* fth_line_unref(): the count, and then what the last one owes to a failed line. */
+/* fth_line_unref() */
 inline unref(l)
 {
-	atomic { assert(count[l] > 0); count[l]-- };
-	atomic {
-		if
-		:: failed[l] && count[l] == 0 -> failed[l] = false
-		:: else -> skip
-		fi
-	}
+	atomic { assert(count[l] > 0); count[l]-- }
 }
 
 #ifdef BROKEN_EVICT_COUNT
@@ -122,16 +119,21 @@ inline publish(l)
 		assert(busy[l] && !valid[l] && user[f] == LINES);
 		busy[l] = false;
 		valid[l] = true;
+		turn[l] = 0;
 		frame[l] = f;
 		version[l] = frame_version[f];
 		user[f] = l
 	}
 }
 
+/* fth_line_fail(), or fth_line_disown() by an owner that does not know. */
 inline give_up(l)
 {
 	atomic { assert(user[f] == LINES); user[f] = NONE; f = NONE };
-	atomic { assert(busy[l]); busy[l] = false; failed[l] = true }
+	if
+	:: atomic { assert(busy[l]); busy[l] = false; turn[l]++ }
+	:: atomic { assert(busy[l]); busy[l] = false }
+	fi
 }
 
 /* The owner of a miss: while the bytes arrive the frame holds neither line. */
@@ -152,26 +154,46 @@ inline fetch(l)
 	fi
 }
 
-/* A reference on a line that is there; fetched, or waited for, or tried again after a failure. */
+#ifdef BROKEN_STICKY_ERROR
+#define FREE_TO_FETCH(l) (!valid[l] && !busy[l] && turn[l] == 0)
+#else
+#define FREE_TO_FETCH(l) (!valid[l] && !busy[l])
+#endif
+
+/*
+ * A reference on a line that is there; fetched, or waited for, or tried again after a failure. A
+ * thread that gets an error has waited for a fetch that failed: the turn is not that of its coming.
+ */
 inline acquire(l)
 {
 	f = NONE;
 	do
 	:: f == NONE ->
-		count[l]++;
+		atomic { count[l]++; t = turn[l] };
 		if
 		:: atomic { valid[l] -> f = frame[l] }
-		:: atomic { !valid[l] && !busy[l] && !failed[l] -> busy[l] = true };
+		:: atomic { FREE_TO_FETCH(l) -> busy[l] = true };
 			fetch(l);
 			if
 			:: f == NONE -> unref(l)
 			:: else -> skip
 			fi
-		:: atomic { !valid[l] && failed[l] -> skip };
+		:: atomic { busy[l] -> t = turn[l] };
+			if
+			:: atomic { valid[l] -> f = frame[l] }
+			:: atomic { !valid[l] && turn[l] != t -> skip };	/* failed */
+				unref(l)
+			:: atomic { !valid[l] && !busy[l] && turn[l] == t -> skip }; /* disowned */
+				unref(l)
+			fi
+#ifdef BROKEN_STICKY_ERROR
+		:: atomic { !valid[l] && !busy[l] && turn[l] > 0 -> assert(turn[l] != t) };
 			unref(l)
+#endif
 		fi
 	:: else -> break
 	od;
+	t = 0;
 	/* Invariant 1, from here to unref. */
 	assert(valid[l] && frame[l] == f && held[f] == l)
 }
@@ -231,7 +253,7 @@ inline flush(l)
 /* Set one element of line 0, again and again, and flush it. */
 active [2] proctype setter()
 {
-	byte f = NONE, a, b;
+	byte f = NONE, a, b, t;
 	byte value = 0;
 
 	do
@@ -264,7 +286,7 @@ active [2] proctype setter()
 /* Another line wants the frame. */
 active proctype reader()
 {
-	byte f = NONE;
+	byte f = NONE, t;
 
 	acquire(1);
 	assert(valid[1] && frame[1] == f && held[f] == 1);
