@@ -9,6 +9,7 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -102,12 +103,45 @@ static int mem_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsign
 	return (int)n;
 }
 
+/* ---- the window: the bytes themselves ---- */
+
+static void mem_window_close(struct fth_dev_window *window)
+{
+	free(window);
+}
+
+static int mem_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			   struct fth_dev_window **out)
+{
+	static const struct fth_dev_window_ops ops = {.close = mem_window_close};
+	struct fth_dev_window *window;
+
+	if (kind != FTH_DEV_WINDOW_ANY && kind != FTH_DEV_WINDOW_MEMORY)
+		return fth_fail(EOPNOTSUPP, "mem: has no window of kind %s",
+				fth_dev_window_kind_name(kind));
+	window = calloc(1, sizeof(*window));
+	if (!window)
+		return -ENOMEM;
+	window->ops = &ops;
+	window->info = (struct fth_dev_window_info){
+		.kind = FTH_DEV_WINDOW_MEMORY,
+		.guarantee = FTH_DEV_WINDOW_VOLATILE,
+		.base = ((struct dev_mem *)dev)->bytes,
+		.size = dev->info.size,
+	};
+	snprintf(window->text, sizeof(window->text),
+		 "Memory of this process: nothing survives closing the device.");
+	*out = window;
+	return 0;
+}
+
 static const struct fth_dev_ops mem_ops = {
 	.close = mem_close,
 	.chan_open = mem_chan_open,
 	.chan_close = mem_chan_close,
 	.submit = mem_submit,
 	.reap = mem_reap,
+	.window_open = mem_window_open,
 };
 
 static int mem_parse(struct fth_uri *uri, uint64_t *size, uint64_t *block)

@@ -13,6 +13,7 @@
 #include "fathom/base/stats.h"
 #include "fathom/base/uri.h"
 #include "fathom/dev.h"
+#include "fathom/dev/window.h"
 
 #include <pthread.h>
 
@@ -49,6 +50,45 @@ struct fth_dev_ops {
 	/* Optional; see fth_dev_map(). Called under the device's lock. */
 	int (*map)(struct fth_dev *dev, void *addr, size_t len);
 	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);
+
+	/*
+	 * Optional: allocate and open a window; see fth_dev_window_open(). Fill info, ops and text;
+	 * the caller fills dev, and checks the guarantee. `kind` is a valid one. -EOPNOTSUPP for a
+	 * kind that the device does not have.
+	 */
+	int (*window_open)(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			   struct fth_dev_window **out);
+};
+
+/*
+ * A window begins with struct fth_dev_window. Ranges are checked before these are called, and
+ * lengths are not 0. The store of a READ_ONLY window is not called.
+ */
+struct fth_dev_window_ops {
+	/* Release the window and its memory. */
+	void (*close)(struct fth_dev_window *window);
+
+	/* Optional, both: without them info.base is ordinary memory. */
+	void (*load)(const struct fth_dev_window *window, uint64_t offset, void *to,
+		     uint64_t length);
+	void (*store)(struct fth_dev_window *window, uint64_t offset, const void *from,
+		      uint64_t length);
+
+	/* Optional: without it persist has nothing to do. `deadline` is a time, or FTH_NEVER. */
+	int (*persist)(struct fth_dev_window *window, uint64_t offset, uint64_t length,
+		       uint64_t deadline);
+
+	/* Optional: without it the window is always usable. */
+	int (*check)(const struct fth_dev_window *window);
+};
+
+#define FTH_DEV_WINDOW_TEXT 1024
+
+struct fth_dev_window {
+	const struct fth_dev_window_ops *ops;
+	struct fth_dev *dev;
+	struct fth_dev_window_info info;
+	char text[FTH_DEV_WINDOW_TEXT];
 };
 
 struct fth_dev {
