@@ -118,7 +118,12 @@ int fth_dev_open(const char *uri, struct fth_dev **out);
 #define FTH_DEV_READONLY 1u
 int fth_dev_open_flags(const char *uri, unsigned flags, struct fth_dev **out);
 
-/* Close. All its channels must be closed before. Accepts NULL. Nothing is flushed implicitly. */
+/*
+ * Close a device. All its channels must be closed before, and no call may be in progress. Nothing
+ * is flushed implicitly. Requests of blocking calls that ended with -ETIMEDOUT are waited for, 30
+ * seconds at most. If one is in flight even then, the device stays open until the process ends,
+ * with its memory and descriptors: the medium may still write there. Accepts NULL.
+ */
 void fth_dev_close(struct fth_dev *dev);
 
 const struct fth_dev_info *fth_dev_info(const struct fth_dev *dev);

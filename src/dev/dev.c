@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The common part of every device: checks, counting, blocking calls.
+ * The common part of every device: checks, counting, channels.
  *
- * Siblings: open.c finds the scheme of a URI; dev_mem.c holds blocks.
+ * Siblings: open.c finds the scheme of a URI; blocking.c has the blocking calls; dev_mem.c holds
+ * blocks.
  *
  * Invariants
  * 1. An operation of struct fth_dev_ops never sees a malformed request (check_request()).
  * 2. chan->in_flight is what was taken by submit and not yet handed back by reap, at most depth.
  * 3. A request's result is final when reap hands it back; nothing writes to it before or after.
  */
-#include "fathom/dev/driver.h"
+#include "dev/blocking.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -61,7 +62,10 @@ void fth_dev_close(struct fth_dev *dev)
 
 	if (!dev)
 		return;
-	fth_dev_chan_close(dev->sync);
+	/* What the device may still write to is not freed: fth_dev_close() in dev.h says so. */
+	if (dev->blocking && fth_blocking_drain(dev, fth_deadline_ns(FTH_DEV_TIMEOUT_NS)) < 0)
+		return;
+	fth_blocking_free(dev->blocking);
 	pthread_mutex_destroy(&dev->lock);
 	uri = dev->uri;
 	stats = dev->stats;
@@ -204,7 +208,7 @@ void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from)
 	}
 }
 
-static int check_range(const struct fth_dev_info *info, uint64_t length, uint64_t offset)
+int fth_dev_check_range(const struct fth_dev_info *info, uint64_t length, uint64_t offset)
 {
 	if (length == 0 || length % info->block || offset % info->block)
 		return fth_fail(EINVAL, "%llu bytes at %llu: not whole blocks of %u bytes",
@@ -265,7 +269,7 @@ static int check_request(const struct fth_dev_info *info, const struct fth_dev_r
 	}
 	if (req->op == FTH_DEV_FLUSH)
 		return 0;
-	rc = check_range(info, req->length, req->offset);
+	rc = fth_dev_check_range(info, req->length, req->offset);
 	if (rc < 0)
 		return rc;
 	if (req->op != FTH_DEV_READ && req->op != FTH_DEV_WRITE)
@@ -329,126 +333,4 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
 	for (int i = 0; i < n; i++)
 		count(chan->dev, done[i]);
 	return n == 0 && min > 0 ? -ETIME : n;
-}
-
-/* ---- blocking calls ---- */
-
-static int run_locked(struct fth_dev *dev, struct fth_dev_req *req)
-{
-	struct fth_dev_req *done;
-	int rc;
-
-	if (!dev->sync) {
-		rc = fth_dev_chan_open(dev, 1, &dev->sync);
-		if (rc < 0)
-			return rc;
-	}
-	rc = fth_dev_submit(dev->sync, &req, 1);
-	if (rc < 0)
-		return rc;
-	rc = fth_dev_reap(dev->sync, &done, 1, 1, FTH_NEVER);
-	return rc < 0 ? rc : req->result;
-}
-
-static int run(struct fth_dev *dev, enum fth_dev_op op, void *buf, uint64_t length, uint64_t offset)
-{
-	struct fth_dev_req req;
-	int rc;
-
-	fth_dev_req_init(&req, op, buf, length, offset);
-	pthread_mutex_lock(&dev->lock);
-	rc = run_locked(dev, &req);
-	pthread_mutex_unlock(&dev->lock);
-	return rc;
-}
-
-/* What one blocking request moves at most when its data goes through a bounce buffer. */
-#define BOUNCE_MAX (1u << 20)
-
-static int run_bounced(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t length,
-		       uint64_t offset, char *bounce, uint64_t step)
-{
-	while (length > 0) {
-		uint64_t n = length < step ? length : step;
-		int rc;
-
-		if (op == FTH_DEV_WRITE)
-			memcpy(bounce, buf, n);
-		rc = run(dev, op, bounce, n, offset);
-		if (rc < 0)
-			return rc;
-		if (op == FTH_DEV_READ)
-			memcpy(buf, bounce, n);
-		buf += n;
-		offset += n;
-		length -= n;
-	}
-	return 0;
-}
-
-static int transfer(struct fth_dev *dev, enum fth_dev_op op, char *buf, uint64_t length,
-		    uint64_t offset)
-{
-	const struct fth_dev_info *info = &dev->info;
-	/* Drives ask for as little as 4 bytes, posix_memalign() for more. */
-	size_t align = info->align > sizeof(void *) ? info->align : sizeof(void *);
-	uint64_t step = info->max_length;
-	void *bounce;
-	int rc = check_range(info, length, offset);
-
-	if (rc < 0)
-		return rc;
-	if ((uintptr_t)buf % info->align) {
-		if (step > BOUNCE_MAX && BOUNCE_MAX >= info->block)
-			step = BOUNCE_MAX / info->block * info->block;
-		if (step > length)
-			step = length;
-		if (posix_memalign(&bounce, align, step) != 0)
-			return -ENOMEM;
-		rc = run_bounced(dev, op, buf, length, offset, bounce, step);
-		free(bounce);
-		return rc;
-	}
-	while (rc == 0 && length > 0) {
-		uint64_t n = length < step ? length : step;
-
-		rc = run(dev, op, buf, n, offset);
-		buf += n;
-		offset += n;
-		length -= n;
-	}
-	return rc;
-}
-
-int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
-		 uint64_t deadline)
-{
-	(void)deadline;
-	return transfer(dev, FTH_DEV_READ, buf, length, offset);
-}
-
-int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset,
-		  uint64_t deadline)
-{
-	(void)deadline;
-	/* The cast is safe: a write only reads its buffer. */
-	return transfer(dev, FTH_DEV_WRITE, (char *)(uintptr_t)buf, length, offset);
-}
-
-int fth_dev_flush(struct fth_dev *dev, uint64_t deadline)
-{
-	(void)deadline;
-	return run(dev, FTH_DEV_FLUSH, NULL, 0, 0);
-}
-
-int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
-{
-	(void)deadline;
-	return run(dev, FTH_DEV_DISCARD, NULL, length, offset);
-}
-
-int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
-{
-	(void)deadline;
-	return run(dev, FTH_DEV_ZERO, NULL, length, offset);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From a URI to a device: find the scheme, open what is inside, then the device itself. */
-#include "fathom/dev/driver.h"
+#include "dev/blocking.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"
@@ -61,10 +61,10 @@ int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
 int fth_dev_adopt(struct fth_dev *dev, const char *text)
 {
 	pthread_mutex_init(&dev->lock, NULL);
-	dev->sync = NULL;
+	dev->blocking = fth_blocking_new();
 	dev->uri = strdup(text);
 	dev->stats = fth_stats_new(FTH_DEV_STAT_COUNT);
-	if (dev->uri && dev->stats)
+	if (dev->blocking && dev->uri && dev->stats)
 		return 0;
 	fth_dev_close(dev);
 	return -ENOMEM;

@@ -98,8 +98,8 @@ struct fth_dev {
 	/* The common part, kept by dev.c. */
 	char *uri;
 	struct fth_stats *stats;
-	pthread_mutex_t lock;	   /* guards sync, map and unmap */
-	struct fth_dev_chan *sync; /* what the blocking calls use; opened by the first one */
+	pthread_mutex_t lock;		   /* held around map and unmap */
+	struct fth_dev_blocking *blocking; /* the channels of the blocking calls */
 };
 
 struct fth_dev_chan {

@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Blocking calls: a pool of channels for one request each, called lanes.
+ *
+ * A call takes an idle lane or opens another one, copies its data into the lane's buffer, submits
+ * the lane's request and waits for it, all without a lock. A call whose deadline passes leaves the
+ * lane behind with the request in flight: the lane is parked. Later calls look at parked lanes and
+ * make those idle whose request has ended.
+ *
+ *	          open             done                    (none)
+ *	(none) ---------> BUSY ------------> IDLE ---------> BUSY
+ *	                   |  deadline         ^     take
+ *	                   v                   | its request ended
+ *	                 PARKED <---------> LOOKED_AT
+ *	                          a call reaps
+ *
+ * Invariants
+ * 1. pool->lock guards the table of lanes and their states. It is held for table work only, never
+ *    over a call into the device.
+ * 2. A lane's channel, request and buffer belong to the thread that made it BUSY or LOOKED_AT. Of
+ *    a PARKED lane they belong to the device.
+ * 3. The device sees only memory of a lane, never the caller's, so that a caller that ran out of
+ *    time may do with its buffer what it likes.
+ * 4. A call on blocks that a parked write, zero or discard touches waits for that one: a late
+ *    write must not land on top of a newer one.
+ */
+#include "dev/blocking.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lanes of a device, in use or parked. Beyond that calls wait for one. */
+#define LANES_MAX 32
+/* Idle lanes that keep their channel and buffer for later calls. */
+#define IDLE_MAX 4
+/* Bytes of one request. A longer transfer is several, one after the other in the same buffer. */
+#define CHUNK_MAX  (1u << 20)
+#define PAGE_BYTES 4096u
+/* How often a call that waits for a lane looks at the parked ones: nobody else does. */
+#define LOOK_NS 1000000u
+/* How soon to submit again when the device had no room though the lane's channel was empty. */
+#define RETRY_NS 100000u
+
+enum lane_state {
+	LANE_BUSY,
+	LANE_IDLE,
+	LANE_PARKED,
+	LANE_LOOKED_AT,
+};
+
+struct lane {
+	enum lane_state state;
+	struct fth_dev_chan *chan;
+	struct fth_dev_req req;
+	char *buf;
+	uint64_t capacity;
+};
+
+struct fth_dev_blocking {
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a lane became idle, or its place free */
+	struct lane *lanes[LANES_MAX];
+};
+
+struct fth_dev_blocking *fth_blocking_new(void)
+{
+	struct fth_dev_blocking *pool = calloc(1, sizeof(*pool));
+	pthread_condattr_t attr;
+
+	if (!pool)
+		return NULL;
+	pthread_mutex_init(&pool->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* fth_now_ns()'s */
+	pthread_cond_init(&pool->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return pool;
+}
+
+/* ---- waiting ---- */
+
+static struct timespec timespec_of(uint64_t ns)
+{
+	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
+				 .tv_nsec = (long)(ns % 1000000000u)};
+}
+
+static uint64_t lesser(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static bool has_passed(uint64_t deadline)
+{
+	return deadline != FTH_NEVER && fth_now_ns() >= deadline;
+}
+
+static void wait_locked(struct fth_dev_blocking *pool, uint64_t until)
+{
+	struct timespec ts = timespec_of(until);
+
+	if (until == FTH_NEVER)
+		pthread_cond_wait(&pool->changed, &pool->lock);
+	else
+		pthread_cond_timedwait(&pool->changed, &pool->lock, &ts);
+}
+
+/* ---- lanes ---- */
+
+static void lane_release(struct lane *lane)
+{
+	fth_dev_chan_close(lane->chan);
+	free(lane->buf);
+}
+
+static bool is_parked(const struct lane *lane)
+{
+	return lane && (lane->state == LANE_PARKED || lane->state == LANE_LOOKED_AT);
+}
+
+static unsigned count_idle(const struct fth_dev_blocking *pool)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		n += pool->lanes[i] && pool->lanes[i]->state == LANE_IDLE;
+	return n;
+}
+
+/* Where a lane is, or for NULL a free place; there is one. */
+static unsigned place_of(const struct fth_dev_blocking *pool, const struct lane *lane)
+{
+	unsigned i = 0;
+
+	while (pool->lanes[i] != lane)
+		i++;
+	return i;
+}
+
+/* The calling thread is done with a lane that has nothing in flight. Drops the lock meanwhile. */
+static void retire_locked(struct fth_dev_blocking *pool, struct lane *lane)
+{
+	if (lane->chan && count_idle(pool) < IDLE_MAX) {
+		lane->state = LANE_IDLE;
+	} else {
+		/* Its place stays taken until the channel is closed: LANES_MAX bounds those. */
+		unsigned place = place_of(pool, lane);
+
+		pthread_mutex_unlock(&pool->lock);
+		lane_release(lane);
+		pthread_mutex_lock(&pool->lock);
+		pool->lanes[place] = NULL;
+		free(lane);
+	}
+	pthread_cond_broadcast(&pool->changed);
+}
+
+static void put_back(struct fth_dev_blocking *pool, struct lane *lane)
+{
+	pthread_mutex_lock(&pool->lock);
+	if (lane->chan && fth_dev_chan_in_flight(lane->chan) > 0)
+		lane->state = LANE_PARKED;
+	else
+		retire_locked(pool, lane);
+	/* Also when parked: whoever waits for a lane has to look at it from now on. */
+	pthread_cond_broadcast(&pool->changed);
+	pthread_mutex_unlock(&pool->lock);
+}
+
+/* Look whether a parked lane's request has ended. Drops the lock meanwhile. */
+static void look_at_locked(struct fth_dev_blocking *pool, struct lane *lane)
+{
+	struct fth_dev_req *done;
+
+	lane->state = LANE_LOOKED_AT;
+	pthread_mutex_unlock(&pool->lock);
+	/* Its result has nobody to go to: the call that made the request has failed. */
+	(void)fth_dev_reap(lane->chan, &done, 1, 0, 0);
+	pthread_mutex_lock(&pool->lock);
+	if (fth_dev_chan_in_flight(lane->chan) > 0)
+		lane->state = LANE_PARKED;
+	else
+		retire_locked(pool, lane);
+}
+
+/* Look at all parked lanes. Returns how many are left. */
+static unsigned look_at_parked_locked(struct fth_dev_blocking *pool)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < LANES_MAX; i++) {
+		if (pool->lanes[i] && pool->lanes[i]->state == LANE_PARKED)
+			look_at_locked(pool, pool->lanes[i]);
+		left += is_parked(pool->lanes[i]);
+	}
+	return left;
+}
+
+/* ---- taking a lane ---- */
+
+/* One blocking call. */
+struct call {
+	struct fth_dev *dev;
+	enum fth_dev_op op;
+	uint64_t length, offset; /* of all of it */
+	uint64_t deadline;
+};
+
+static int out_of_time(const struct call *call)
+{
+	return fth_fail(ETIMEDOUT, "%s: %s of %llu bytes at %llu did not end before its deadline",
+			fth_dev_uri(call->dev), fth_dev_op_name(call->op),
+			(unsigned long long)call->length, (unsigned long long)call->offset);
+}
+
+/* Whether a parked lane may still change blocks of this call. */
+static bool is_blocked_by(const struct call *call, const struct lane *lane)
+{
+	const struct fth_dev_req *req = &lane->req;
+
+	if (call->op == FTH_DEV_FLUSH || req->op == FTH_DEV_FLUSH || req->op == FTH_DEV_READ)
+		return false;
+	return call->offset < req->offset + req->length &&
+	       req->offset < call->offset + call->length;
+}
+
+static bool is_blocked(const struct call *call)
+{
+	const struct fth_dev_blocking *pool = call->dev->blocking;
+
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (is_parked(pool->lanes[i]) && is_blocked_by(call, pool->lanes[i]))
+			return true;
+	return false;
+}
+
+static struct lane *find_idle(const struct fth_dev_blocking *pool)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (pool->lanes[i] && pool->lanes[i]->state == LANE_IDLE)
+			return pool->lanes[i];
+	return NULL;
+}
+
+static bool has_lanes(const struct fth_dev_blocking *pool)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (pool->lanes[i])
+			return true;
+	return false;
+}
+
+static bool has_place(const struct fth_dev_blocking *pool)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (!pool->lanes[i])
+			return true;
+	return false;
+}
+
+/* Open another lane, BUSY, in a free place. Drops the lock meanwhile. */
+static int open_lane_locked(struct fth_dev *dev, struct lane **out)
+{
+	struct fth_dev_blocking *pool = dev->blocking;
+	struct lane *lane = calloc(1, sizeof(*lane));
+	int rc;
+
+	*out = NULL;
+	if (!lane)
+		return -ENOMEM;
+	pool->lanes[place_of(pool, NULL)] = lane;
+	pthread_mutex_unlock(&pool->lock);
+	rc = fth_dev_chan_open(dev, 1, &lane->chan);
+	pthread_mutex_lock(&pool->lock);
+	if (rc == 0)
+		*out = lane;
+	else
+		retire_locked(pool, lane);
+	return rc;
+}
+
+/*
+ * Take an idle lane or open one. Where no channel can be opened, but others are open, waits for
+ * one of those: a device may have a limit of its own.
+ */
+static int take_locked(const struct call *call, struct lane **out)
+{
+	struct fth_dev_blocking *pool = call->dev->blocking;
+	int refused = 0; /* why no channel could be opened */
+
+	for (;;) {
+		unsigned parked = look_at_parked_locked(pool);
+
+		if (!is_blocked(call)) {
+			*out = find_idle(pool);
+			if (*out)
+				break;
+			if (!refused && has_place(pool)) {
+				refused = open_lane_locked(call->dev, out);
+				if (*out)
+					break;
+				continue; /* the lock was dropped: one may be idle now */
+			}
+			if (!has_lanes(pool))
+				return refused;
+		}
+		if (has_passed(call->deadline))
+			return out_of_time(call);
+		wait_locked(pool, parked == 0 ? call->deadline
+					      : lesser(call->deadline, fth_deadline_ns(LOOK_NS)));
+	}
+	(*out)->state = LANE_BUSY;
+	return 0;
+}
+
+static int take(const struct call *call, struct lane **out)
+{
+	int rc;
+
+	/* After its deadline a call starts nothing. */
+	if (has_passed(call->deadline))
+		return out_of_time(call);
+	pthread_mutex_lock(&call->dev->blocking->lock);
+	rc = take_locked(call, out);
+	pthread_mutex_unlock(&call->dev->blocking->lock);
+	return rc;
+}
+
+/* ---- one request ---- */
+
+static int reserve(struct lane *lane, uint64_t bytes, uint64_t align)
+{
+	void *buf;
+
+	if (lane->capacity >= bytes)
+		return 0;
+	bytes = (bytes + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+	if (posix_memalign(&buf, align > PAGE_BYTES ? align : PAGE_BYTES, bytes) != 0)
+		return -ENOMEM;
+	free(lane->buf);
+	lane->buf = buf;
+	lane->capacity = bytes;
+	return 0;
+}
+
+/* Submit, and again while the device is out of room: others hold what it needs. */
+static int submit(const struct call *call, struct lane *lane)
+{
+	struct fth_dev_req *req = &lane->req;
+	int rc;
+
+	while ((rc = fth_dev_submit(lane->chan, &req, 1)) == -EAGAIN || rc == 0) {
+		uint64_t until = lesser(call->deadline, fth_deadline_ns(RETRY_NS));
+		struct timespec ts = timespec_of(until);
+
+		if (has_passed(call->deadline))
+			return out_of_time(call);
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int run(const struct call *call, struct lane *lane)
+{
+	struct fth_dev_req *done;
+	int rc = submit(call, lane);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_dev_reap(lane->chan, &done, 1, 1, call->deadline);
+	if (rc == -ETIME)
+		return out_of_time(call);
+	return rc < 0 ? rc : lane->req.result;
+}
+
+/* ---- the calls ---- */
+
+static uint64_t chunk_of(const struct fth_dev_info *info, uint64_t length)
+{
+	uint64_t chunk = lesser(info->max_length, CHUNK_MAX / info->block * info->block);
+
+	if (chunk == 0) /* a block is longer */
+		chunk = info->block;
+	return lesser(chunk, length);
+}
+
+static int move(const struct call *call, struct lane *lane, char *buf)
+{
+	const struct fth_dev_info *info = &call->dev->info;
+	uint64_t chunk = chunk_of(info, call->length), n;
+	int rc = reserve(lane, chunk, info->align);
+
+	for (uint64_t at = 0; rc == 0 && at < call->length; at += n) {
+		n = lesser(chunk, call->length - at);
+		if (at > 0 && has_passed(call->deadline))
+			return out_of_time(call);
+		if (call->op == FTH_DEV_WRITE)
+			memcpy(lane->buf, buf + at, n);
+		fth_dev_req_init(&lane->req, call->op, lane->buf, n, call->offset + at);
+		rc = run(call, lane);
+		if (rc == 0 && call->op == FTH_DEV_READ)
+			memcpy(buf + at, lane->buf, n);
+	}
+	return rc;
+}
+
+static int call_device(struct fth_dev *dev, enum fth_dev_op op, void *buf, uint64_t length,
+		       uint64_t offset, uint64_t deadline)
+{
+	const struct call call = {
+		.dev = dev,
+		.op = op,
+		.length = length,
+		.offset = offset,
+		.deadline = deadline == FTH_DEV_TIMEOUT ? fth_deadline_ns(FTH_DEV_TIMEOUT_NS)
+							: deadline,
+	};
+	struct lane *lane;
+	int rc = op == FTH_DEV_FLUSH ? 0 : fth_dev_check_range(&dev->info, length, offset);
+
+	if (rc == 0)
+		rc = take(&call, &lane);
+	if (rc < 0)
+		return rc;
+	if (op == FTH_DEV_READ || op == FTH_DEV_WRITE) {
+		rc = move(&call, lane, buf);
+	} else {
+		fth_dev_req_init(&lane->req, op, NULL, length, offset);
+		rc = run(&call, lane);
+	}
+	put_back(dev->blocking, lane);
+	return rc;
+}
+
+int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
+		 uint64_t deadline)
+{
+	return call_device(dev, FTH_DEV_READ, buf, length, offset, deadline);
+}
+
+int fth_dev_write(struct fth_dev *dev, const void *buf, uint64_t length, uint64_t offset,
+		  uint64_t deadline)
+{
+	/* The cast is safe: a write only reads its buffer. */
+	return call_device(dev, FTH_DEV_WRITE, (void *)(uintptr_t)buf, length, offset, deadline);
+}
+
+int fth_dev_flush(struct fth_dev *dev, uint64_t deadline)
+{
+	return call_device(dev, FTH_DEV_FLUSH, NULL, 0, 0, deadline);
+}
+
+int fth_dev_discard(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
+{
+	return call_device(dev, FTH_DEV_DISCARD, NULL, length, offset, deadline);
+}
+
+int fth_dev_zero(struct fth_dev *dev, uint64_t length, uint64_t offset, uint64_t deadline)
+{
+	return call_device(dev, FTH_DEV_ZERO, NULL, length, offset, deadline);
+}
+
+/* ---- the end ---- */
+
+static bool is_quiet(const struct fth_dev_blocking *pool)
+{
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (pool->lanes[i] && pool->lanes[i]->state != LANE_IDLE)
+			return false;
+	return true;
+}
+
+int fth_blocking_drain(struct fth_dev *dev, uint64_t deadline)
+{
+	struct fth_dev_blocking *pool = dev->blocking;
+	int rc = 0;
+
+	pthread_mutex_lock(&pool->lock);
+	for (;;) {
+		(void)look_at_parked_locked(pool);
+		if (is_quiet(pool))
+			break;
+		if (has_passed(deadline)) {
+			rc = -ETIMEDOUT;
+			break;
+		}
+		wait_locked(pool, lesser(deadline, fth_deadline_ns(LOOK_NS)));
+	}
+	pthread_mutex_unlock(&pool->lock);
+	return rc;
+}
+
+void fth_blocking_free(struct fth_dev_blocking *pool)
+{
+	if (!pool)
+		return;
+	for (unsigned i = 0; i < LANES_MAX; i++)
+		if (pool->lanes[i]) {
+			lane_release(pool->lanes[i]);
+			free(pool->lanes[i]);
+		}
+	pthread_cond_destroy(&pool->changed);
+	pthread_mutex_destroy(&pool->lock);
+	free(pool);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The blocking calls of a device: what fth_dev_read() and its siblings in fathom/dev.h are made
+ * of. blocking.c has the mechanism.
+ */
+#ifndef FTH_DEV_BLOCKING_H
+#define FTH_DEV_BLOCKING_H
+
+#include "fathom/dev/driver.h"
+
+/* A pool without channels; the first call opens one. NULL when memory is short. */
+struct fth_dev_blocking *fth_blocking_new(void);
+
+/*
+ * Wait until no request of a blocking call is in flight, at most until the deadline. 0 or
+ * -ETIMEDOUT.
+ */
+int fth_blocking_drain(struct fth_dev *dev, uint64_t deadline);
+
+/* Close all channels. Only after fth_blocking_drain() returned 0. Accepts NULL. */
+void fth_blocking_free(struct fth_dev_blocking *pool);
+
+/* Whether [offset, offset + length) is whole blocks inside the device: 0, -EINVAL, -ERANGE. */
+int fth_dev_check_range(const struct fth_dev_info *info, uint64_t length, uint64_t offset);
+
+#endif
