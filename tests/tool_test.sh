@@ -56,7 +56,12 @@ out=$(PATH="$work/path:$PATH" "$work/fathom" --json bench) && fail "a status is 
 expect 0 dev info mem:4G
 [[ $out == *"4.0 GiB (4294967296 bytes)"* ]] || fail "info: $out"
 expect 0 dev info mem:4G --json
-[[ $out == '{"uri":"mem:4G","size":4294967296,"block":512,'*'}' ]] || fail "info: $out"
+[[ $out == '{"uri":"mem:4G","size":4294967296,"block":512,'*'"engine":"memory"}' ]] || fail "info: $out"
+truncate -s 64K "$work/file"
+expect 0 dev info "file:$work/file?engine=threads"
+[[ $out == *"engine       threads"* ]] || fail "engine: $out"
+expect 0 dev info "fault(file:$work/file?engine=threads)" --json
+[[ $out == *'"engine":"threads"}' ]] || fail "engine: $out"
 expect 0 --json dev schemes
 [[ $out == '{"schemes":[{"name":"mem","wrapper":false}'* ]] || fail "schemes: $out"
 expect 1 dev info mem:nonsense

@@ -23,6 +23,7 @@ static void print_info(struct fth_dev *dev)
 	       (unsigned long long)info->size);
 	printf("block        %u bytes\n", info->block);
 	printf("alignment    %u bytes\n", info->align);
+	printf("engine       %s\n", info->engine ? info->engine : "-");
 	printf("per request  %s in %u pieces at most\n", fth_cli_bytes(most, info->max_length),
 	       info->max_iov);
 }
@@ -39,6 +40,8 @@ static void print_info_json(struct fth_dev *dev)
 	fth_json_u64(&j, "align", info->align);
 	fth_json_u64(&j, "max_length", info->max_length);
 	fth_json_u64(&j, "max_iov", info->max_iov);
+	if (info->engine)
+		fth_json_string(&j, "engine", info->engine);
 	fth_json_finish(&j);
 }
 
@@ -46,7 +49,9 @@ static int run_info(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
 		.synopsis = "dev info URI",
-		.text = "Open a device and print its size and limits.",
+		.text = "Open a device and print its size, its limits and its engine: how "
+			"requests\n"
+			"reach it.",
 		.min_args = 1,
 		.max_args = 1,
 	};

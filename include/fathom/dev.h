@@ -52,6 +52,12 @@ struct fth_dev_info {
 	uint32_t max_iov;    /* pieces per request */
 	uint64_t max_length; /* bytes per request; a multiple of block */
 	bool has_fua;	     /* takes writes with FTH_DEV_FUA */
+	/*
+	 * How requests reach the medium, for people to read; NULL if the device does not say. file:
+	 * has "uring" or "threads", mem: "memory", drives "nvme". A wrapper has that of the device
+	 * inside, a volume that of its devices, or "mixed".
+	 */
+	const char *engine;
 };
 
 /* For a write on a device that has_fua: it is durable when it completes with 0, without a flush. */
@@ -80,7 +86,7 @@ struct fth_dev_req {
  * Open a device by its URI (fathom/base/uri.h has the grammar). Schemes built in here:
  *
  *	mem:SIZE[?block=512]		memory of this process; gone when closed
- *	file:PATH[?options]		a regular file or a block device, through io_uring
+ *	file:PATH[?options]		a regular file or a block device
  *
  * The options of file: are
  *
@@ -91,8 +97,14 @@ struct fth_dev_req {
  *				never. Needs whole blocks, of 512 to 4096 bytes as a rule.
  *	block=SIZE		a power of two; default the smallest that the medium allows, which
  *				is 1 for a regular file without direct I/O
+ *	engine=auto|uring|threads	how requests reach the kernel: through io_uring, or
+ *				through threads that make system calls. Default auto: io_uring,
+ *				and threads where the kernel, a sysctl, a container's seccomp filter
+ *				or a limit does not allow it. Only a matter of speed.
+ *	threads=N		at most N threads for the device with engine=threads, 1 to 64;
+ *				default 16. They are started as they are needed.
  *	fixed=on|off		register the file and mapped buffers with the kernel; default on,
- *				and only a matter of speed
+ *				and only a matter of speed. No effect with engine=threads.
  *	inline=auto|on|off	do small transfers in submit itself: by default where the file lives
  *				in memory (tmpfs), and a copy is faster than a worker thread
  *

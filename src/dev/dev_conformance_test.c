@@ -60,6 +60,12 @@ static const struct entry {
 	{"crash(file:%s)", true},
 	{"crash(fault(delay(file:%s)))", true},
 	{"file:%s?model=p5800x", true},
+	{"file:%s?engine=threads", true},
+	{"file:%s?engine=threads&direct=off", true},
+	{"file:%s?engine=threads&threads=1", true},
+	{"fault(file:%s?engine=threads)", true},
+	{"delay(file:%s?engine=threads)?read_us=10", true},
+	{"crash(fault(delay(file:%s?engine=threads&direct=off)))", true},
 };
 
 static char file_path[] = "/tmp/fathom-conformance-XXXXXX";

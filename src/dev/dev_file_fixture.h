@@ -53,9 +53,10 @@ static inline const char *path_in(unsigned place, const char *name)
 static inline int remove_places(void **state)
 {
 	(void)state;
-	for (unsigned i = 0; i < place_count; i++) {
-		unlink(path_in(i, "a"));
-		if (rmdir(places[i]) < 0)
+	while (place_count > 0) {
+		place_count--;
+		unlink(path_in(place_count, "a"));
+		if (rmdir(places[place_count]) < 0)
 			return -1;
 	}
 	return 0;
@@ -75,13 +76,38 @@ static inline void make_file(unsigned place, size_t size)
 	free(bytes);
 }
 
+/* What open_a() asks for. */
+static const char *engine = "auto";
+
+/* options begin with ? unless there are none */
 static inline int open_a(unsigned place, const char *options, struct fth_dev **dev)
 {
 	char uri[1024];
 
-	snprintf(uri, sizeof(uri), "file:%s%s", path_in(place, "a"), options);
+	snprintf(uri, sizeof(uri), "file:%s?engine=%s%s%s", path_in(place, "a"), engine,
+		 *options ? "&" : "", *options ? options + 1 : "");
 	return fth_dev_open(uri, dev);
 }
+
+/* Make it the engine of open_a(). False, and why, when it does not work here. */
+static inline bool use_engine(const struct file_engine *wanted)
+{
+	int rc = wanted->probe();
+
+	engine = wanted->name;
+	if (rc < 0)
+		print_message("engine=%s: %s\n", engine, fth_error_text(rc));
+	return rc == 0;
+}
+
+/* Run a group of tests with each engine; returns how many failed. */
+#define run_with_each_engine(tests)                                                                \
+	((use_engine(&dev_file_uring)                                                              \
+		  ? cmocka_run_group_tests_name("engine=uring", tests, make_places, remove_places) \
+		  : 0) +                                                                           \
+	 (use_engine(&dev_file_threads) ? cmocka_run_group_tests_name("engine=threads", tests,     \
+								      make_places, remove_places)  \
+					: 0))
 
 static inline void fill_random(void *buf, size_t len, uint64_t seed)
 {

@@ -65,11 +65,13 @@ static int open_loop(const char *options, struct fth_dev **dev)
 
 static void blocks_on_a_block_device(void **state)
 {
-	static const char *const ways[] = {"", "?direct=off", "?block=4096"};
+	static const char *const ways[] = {
+		"", "?direct=off", "?block=4096", "?engine=threads", "?engine=threads&direct=off",
+	};
 	static char out[65536], in[65536];
 
 	(void)state;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		struct fth_dev *dev;
 
 		assert_ok(open_loop(ways[i], &dev));

@@ -106,9 +106,9 @@ int dev_file_unmap(struct fth_dev *dev, void *addr, size_t len)
 
 /* ---- a channel's table ---- */
 
-void chan_file_map_init(struct chan_file *chan)
+void chan_ring_map_init(struct chan_ring *chan)
 {
-	struct dev_file *file = chan_file_dev(chan);
+	struct dev_file *file = chan_file_dev(&chan->file);
 
 	chan->has_buffer_slots =
 		file->fixed && io_uring_register_buffers_sparse(&chan->ring, FILE_REGIONS) == 0;
@@ -142,7 +142,7 @@ static void copy_regions(struct chan_map *map, struct dev_file *file)
 	qsort(map->regions, map->count, sizeof(map->regions[0]), by_address);
 }
 
-static int set_slot(struct chan_file *chan, unsigned slot, uintptr_t base, size_t len)
+static int set_slot(struct chan_ring *chan, unsigned slot, uintptr_t base, size_t len)
 {
 	struct iovec iov = {.iov_base = (void *)base, .iov_len = len};
 	__u64 tag = 0;
@@ -151,7 +151,7 @@ static int set_slot(struct chan_file *chan, unsigned slot, uintptr_t base, size_
 }
 
 /* Let go of what the device has unmapped, so that its pages become free. */
-static void drop_stale_slots(struct chan_file *chan)
+static void drop_stale_slots(struct chan_ring *chan)
 {
 	uint64_t now[FILE_REGIONS] = {0};
 	struct chan_map *map = &chan->map;
@@ -168,9 +168,9 @@ static void drop_stale_slots(struct chan_file *chan)
 	}
 }
 
-void chan_file_map_sync(struct chan_file *chan)
+void chan_ring_map_sync(struct chan_ring *chan)
 {
-	struct dev_file *file = chan_file_dev(chan);
+	struct dev_file *file = chan_file_dev(&chan->file);
 
 	/* acquire: what the mapping thread did to the memory before is visible as well. */
 	if (chan->map.generation == fth_load_acquire_dev64(&file->map_generation) ||
@@ -202,7 +202,7 @@ static int find_region(const struct chan_map *map, uintptr_t base)
 }
 
 /* Register the region unless that was done, or tried, before. */
-static bool usable(struct chan_file *chan, const struct chan_region *region)
+static bool usable(struct chan_ring *chan, const struct chan_region *region)
 {
 	struct chan_map *map = &chan->map;
 
@@ -214,7 +214,7 @@ static bool usable(struct chan_file *chan, const struct chan_region *region)
 	return map->slots[region->slot].usable;
 }
 
-int chan_file_map_slot(struct chan_file *chan, const void *base, size_t len)
+int chan_ring_map_slot(struct chan_ring *chan, const void *base, size_t len)
 {
 	struct chan_map *map = &chan->map;
 	unsigned at = map->last_hit;

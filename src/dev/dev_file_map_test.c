@@ -41,15 +41,15 @@ static int move(enum fth_dev_op op, void *buf, size_t len, uint64_t offset)
 
 static int slot_of(void *buf, size_t len)
 {
-	struct chan_file *c = (struct chan_file *)chan;
+	struct chan_ring *c = (struct chan_ring *)chan;
 
-	chan_file_map_sync(c);
-	return chan_file_map_slot(c, buf, len);
+	chan_ring_map_sync(c);
+	return chan_ring_map_slot(c, buf, len);
 }
 
 static bool kernel_has_slots(void)
 {
-	return ((struct chan_file *)chan)->has_buffer_slots;
+	return ((struct chan_ring *)chan)->has_buffer_slots;
 }
 
 static char *pages(size_t len)
@@ -69,7 +69,7 @@ static void mapped_memory_is_registered_on_first_use(void **state)
 		skip();
 	assert_int_equal(slot_of(buf, UNIT), -1);
 	assert_ok(fth_dev_map(dev, buf, 2 * UNIT));
-	assert_false(((struct chan_file *)chan)->map.slots[0].usable);
+	assert_false(((struct chan_ring *)chan)->map.slots[0].usable);
 	assert_int_equal(slot_of(buf, 2 * UNIT), 0);
 	assert_int_equal(slot_of(buf + 512, 2 * UNIT - 512), 0);
 	assert_int_equal(slot_of(buf + UNIT, 2 * UNIT), -1); /* half of it is not mapped */
@@ -228,5 +228,7 @@ int main(void)
 		TEST(memory_beyond_a_gibibyte_is_split),
 		TEST(memory_that_can_not_be_pinned_works_too),
 	};
+	if (!use_engine(&dev_file_uring))
+		return 77;
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

@@ -32,6 +32,8 @@ struct file_options {
 	bool create;
 	bool readonly;
 	bool fixed;
+	const char *engine;
+	uint64_t threads;
 	enum file_choice direct;
 	enum file_choice inline_;
 };
@@ -75,12 +77,19 @@ static int take_options(struct fth_uri *uri, struct file_options *o)
 {
 	int rc;
 
-	*o = (struct file_options){.path = uri->path, .fixed = true};
+	*o = (struct file_options){
+		.path = uri->path,
+		.fixed = true,
+		.engine = "auto",
+		.threads = FILE_THREADS_DEFAULT,
+	};
+	fth_uri_take_string(uri, "engine", &o->engine);
 	if ((rc = fth_uri_take_size(uri, "size", 1, FILE_SIZE_LIMIT, &o->size)) < 0 ||
 	    (rc = fth_uri_take_size(uri, "block", 1, BLOCK_MAX, &o->block)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "create", &o->create)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "readonly", &o->readonly)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "fixed", &o->fixed)) < 0 ||
+	    (rc = fth_uri_take_u64(uri, "threads", 1, FILE_THREADS_MAX, &o->threads)) < 0 ||
 	    (rc = take_choice(uri, "direct", &o->direct)) < 0 ||
 	    (rc = take_choice(uri, "inline", &o->inline_)) < 0 || (rc = fth_uri_finish(uri)) < 0)
 		return rc;
@@ -341,6 +350,8 @@ static int fill(const struct file_options *o, struct dev_file *file)
 	    (o->inline_ == CHOICE_AUTO && dev_file_lives_in_memory(file->fd)))
 		file->inline_max = FILE_INLINE_MAX;
 	rc = examine(o, file);
+	if (rc == 0 && file->engine->open)
+		rc = file->engine->open(file);
 	if (rc < 0 && created)
 		unlink(o->path);
 	return rc;
@@ -348,22 +359,27 @@ static int fill(const struct file_options *o, struct dev_file *file)
 
 int dev_file_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
 {
+	const struct file_engine *engine;
 	struct file_options options;
 	struct dev_file *file;
 	int rc;
 
 	(void)inner;
-	if ((rc = take_options(uri, &options)) < 0 || (rc = dev_file_ring_probe()) < 0)
+	if ((rc = take_options(uri, &options)) < 0 ||
+	    (rc = dev_file_choose_engine(options.engine, &engine)) < 0)
 		return rc;
 	file = calloc(1, sizeof(*file));
 	if (!file)
 		return -ENOMEM;
 	file->fd = -1;
-	file->dev.ops = &dev_file_ops;
+	file->engine = engine;
+	file->threads = (unsigned)options.threads;
+	file->dev.ops = &engine->ops;
+	file->dev.info.engine = engine->name;
 	pthread_mutex_init(&file->map_lock, NULL);
 	rc = fill(&options, file);
 	if (rc < 0) {
-		dev_file_ops.close(&file->dev);
+		dev_file_close(&file->dev);
 		return rc;
 	}
 	*out = &file->dev;

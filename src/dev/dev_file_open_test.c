@@ -37,6 +37,11 @@ static void bad_options_are_refused(void **state)
 	refuse("?create=on", -EINVAL, "size=");
 	refuse("?create=on&size=8192&readonly=on", -EINVAL, "exclude");
 	refuse("?fixed=2", -EINVAL, "fixed");
+	refuse("?threads=0", -EINVAL, "threads");
+	refuse("?threads=65", -EINVAL, "threads");
+	engine = "epoll";
+	refuse("", -EINVAL, "engine=epoll");
+	engine = "auto";
 	refuse("?creat=on", -EINVAL, "creat");
 	assert_int_equal(fth_dev_open("file:", &dev), -EINVAL);
 	assert_int_equal(fth_dev_open("file(mem:1M)", &dev), -EINVAL);
@@ -283,31 +288,45 @@ static int status_of(pid_t child)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* In a process of its own: auto takes the other engine, uring fails and says why. */
+static int open_without_io_uring(int err, const char *words)
+{
+	struct fth_dev *dev;
+	int rc;
+
+	forbid_io_uring(err);
+	engine = "uring";
+	rc = open_a(0, "", &dev);
+	if (rc != -err || !strstr(fth_error_text(rc), words))
+		return 1;
+	engine = "auto";
+	rc = open_a(0, "", &dev);
+	if (rc < 0 || strcmp(fth_dev_info(dev)->engine, "threads") != 0)
+		return 2;
+	fth_dev_close(dev);
+	return 0;
+}
+
 static void without_io_uring(int err, const char *words)
 {
 	pid_t child = fork();
 	int status;
 
-	if (child == 0) {
-		struct fth_dev *dev;
-		int rc;
-
-		forbid_io_uring(err);
-		rc = open_a(0, "", &dev);
-		_exit(rc == -err && strstr(fth_error_text(rc), words) ? 0 : 1);
-	}
+	if (child == 0)
+		_exit(open_without_io_uring(err, words));
 	status = status_of(child);
 	if (status == 77)
 		skip();
 	assert_int_equal(status, 0);
 }
 
-static void a_kernel_without_io_uring_is_named(void **state)
+static void without_io_uring_threads_are_used(void **state)
 {
 	(void)state;
 	make_file(0, 8192);
 	without_io_uring(ENOSYS, "no io_uring");
 	without_io_uring(EPERM, "not allowed");
+	without_io_uring(ENOMEM, "RLIMIT_MEMLOCK");
 }
 
 int main(void)
@@ -322,7 +341,7 @@ int main(void)
 		cmocka_unit_test(the_error_says_that_write_permission_is_missing),
 		cmocka_unit_test(the_flag_reaches_files_inside),
 		cmocka_unit_test(the_flag_makes_nothing),
-		cmocka_unit_test(a_kernel_without_io_uring_is_named),
+		cmocka_unit_test(without_io_uring_threads_are_used),
 	};
 	return cmocka_run_group_tests(tests, make_places, remove_places);
 }

@@ -13,18 +13,19 @@
 
 static char bytes[4 * 4096];
 static struct dev_file file;
-static struct chan_file chan;
+static struct chan_ring ring;
+static struct chan_file *const chan = &ring.file;
 static struct io_uring_sqe sqe;
 
 static int fresh(void **state)
 {
 	(void)state;
 	memset(&file, 0, sizeof(file));
-	memset(&chan, 0, sizeof(chan));
+	memset(&ring, 0, sizeof(ring));
 	file.dev.info.block = 1;
 	file.zeroes = bytes;
-	chan.chan.dev = &file.dev;
-	chan.fd = 7;
+	chan->chan.dev = &file.dev;
+	chan->fd = 7;
 	return 0;
 }
 
@@ -33,7 +34,7 @@ static void begin(struct fth_dev_req *req)
 	memset(&sqe, 0xff, sizeof(sqe));
 	req->result = 1;
 	req->scratch[0] = 0;
-	dev_file_req_prepare(&chan, &sqe, req);
+	chan_ring_prepare(&ring, &sqe, req);
 	assert_ptr_equal((void *)(uintptr_t)sqe.user_data, req);
 	assert_int_equal(sqe.fd, 7);
 }
@@ -41,7 +42,7 @@ static void begin(struct fth_dev_req *req)
 static void goes_on(struct fth_dev_req *req, int answer)
 {
 	assert_false(dev_file_req_answer(&file, req, answer));
-	dev_file_req_prepare(&chan, &sqe, req);
+	chan_ring_prepare(&ring, &sqe, req);
 }
 
 static void ends(struct fth_dev_req *req, int answer, int result)
@@ -209,25 +210,25 @@ static void flushes_share_the_work(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 5; i++)
 		fth_dev_req_init(&reqs[i], FTH_DEV_FLUSH, NULL, 0, 0);
-	assert_true(chan_file_flush_begin(&chan, &reqs[0]));
+	assert_true(chan_file_flush_begin(chan, &reqs[0]));
 	for (unsigned i = 1; i < 4; i++)
-		assert_false(chan_file_flush_begin(&chan, &reqs[i]));
-	chan_file_flush_end(&chan, 0);
-	assert_ptr_equal(file_list_pop(&chan.again), &reqs[1]); /* goes for 2 and 3 as well */
-	assert_null(file_list_pop(&chan.again));
-	assert_null(file_list_pop(&chan.done)); /* the first result says nothing about them */
-	assert_int_equal(chan.flush.parked, 2);
-	assert_false(chan_file_flush_begin(&chan, &reqs[4])); /* too late to ride */
+		assert_false(chan_file_flush_begin(chan, &reqs[i]));
+	chan_file_flush_end(chan, 0);
+	assert_ptr_equal(file_list_pop(&chan->again), &reqs[1]); /* goes for 2 and 3 as well */
+	assert_null(file_list_pop(&chan->again));
+	assert_null(file_list_pop(&chan->done)); /* the first result says nothing about them */
+	assert_int_equal(chan->flush.parked, 2);
+	assert_false(chan_file_flush_begin(chan, &reqs[4])); /* too late to ride */
 
 	file.flush_error = EIO;
-	chan_file_flush_end(&chan, -EIO);
+	chan_file_flush_end(chan, -EIO);
 	for (unsigned i = 2; i < 5; i++) {
-		assert_ptr_equal(file_list_pop(&chan.done), &reqs[i]);
+		assert_ptr_equal(file_list_pop(&chan->done), &reqs[i]);
 		assert_int_equal(reqs[i].result, -EIO);
 	}
-	assert_null(file_list_pop(&chan.again));
-	assert_int_equal(chan.flush.parked, 0);
-	assert_false(chan.flush.active);
+	assert_null(file_list_pop(&chan->again));
+	assert_int_equal(chan->flush.parked, 0);
+	assert_false(chan->flush.active);
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, fresh)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A channel of the file: device: one io_uring.
+ * Engine "uring": a channel is one io_uring.
  *
  * A channel may move from thread to thread, even with requests in flight, so the ring is not
  * bound to one (no SINGLE_ISSUER, no DEFER_TASKRUN, no registered ring descriptor).
@@ -8,6 +8,14 @@
  * What could not be handed to the kernel at once, because it was short of memory, stays queued
  * in the ring or in the channel's `again` list; each call tries again. So submit takes all
  * requests that it is given, and errors come out of reap.
+ *
+ * The ring's own descriptor is readable exactly while the ring holds an answer, but it knows
+ * nothing of requests that were completed without the ring (dev_file_inline.c, refusals, flushes
+ * that shared a call) and of those that wait in `again`. For fth_dev_chan_fd() there is an eventfd
+ * for these, and an epoll set that joins the two. Only the channel's thread changes the eventfd,
+ * at the end of submit and reap, so its state is exact. A registered eventfd, which the kernel
+ * signals for each answer, would be one descriptor less, but the kernel signals it after the
+ * answer can be seen: a reap that was quick would leave it readable with nothing in flight.
  */
 #include "dev/dev_file.h"
 
@@ -16,10 +24,10 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ENTRIES_MAX 4096 /* of a submission ring; a larger batch takes more system calls */
@@ -118,7 +126,7 @@ static int check_features(const struct io_uring *ring)
 	return fth_fail(ENOSYS, "this kernel's io_uring is too old: Linux 5.11 or newer is needed");
 }
 
-int dev_file_ring_probe(void)
+static int ring_probe(void)
 {
 	struct io_uring ring;
 	int rc = setup(&ring, 1);
@@ -130,21 +138,10 @@ int dev_file_ring_probe(void)
 	return rc;
 }
 
-/* The same file with a description of its own; dev_file_flush.c says why. */
-static int reopen(const struct dev_file *file)
-{
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file->fd);
-	fd = fth_fd_open(path, file->open_flags, 0);
-	return fd >= 0 ? fd : file->fd;
-}
-
-int dev_file_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
+static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
 {
 	struct dev_file *file = (struct dev_file *)dev;
-	struct chan_file *chan = calloc(1, sizeof(*chan));
+	struct chan_ring *chan = calloc(1, sizeof(*chan));
 	int rc;
 
 	if (!chan)
@@ -154,40 +151,111 @@ int dev_file_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan 
 		free(chan);
 		return explain(rc);
 	}
-	chan->chan.dev = dev;
-	chan->fd = reopen(file);
+	chan->wait_fd = -1;
+	chan->event_fd = -1;
+	chan_file_init(&chan->file, file);
 	chan->has_file_slot =
-		file->fixed && io_uring_register_files(&chan->ring, &chan->fd, 1) == 0;
-	chan_file_map_init(chan);
-	*out = &chan->chan;
+		file->fixed && io_uring_register_files(&chan->ring, &chan->file.fd, 1) == 0;
+	chan_ring_map_init(chan);
+	*out = &chan->file.chan;
 	return 0;
 }
 
-void dev_file_chan_close(struct fth_dev_chan *base)
+static void close_wait_fds(struct chan_ring *chan)
 {
-	struct chan_file *chan = (struct chan_file *)base;
+	if (chan->wait_fd >= 0)
+		close(chan->wait_fd);
+	if (chan->event_fd >= 0)
+		close(chan->event_fd);
+	chan->wait_fd = -1;
+	chan->event_fd = -1;
+}
 
+static void ring_chan_close(struct fth_dev_chan *base)
+{
+	struct chan_ring *chan = (struct chan_ring *)base;
+
+	close_wait_fds(chan);
 	ring_exit(&chan->ring);
-	if (chan->fd != chan_file_dev(chan)->fd)
-		close(chan->fd);
+	chan_file_release(&chan->file);
 	free(chan);
+}
+
+/* ---- a descriptor to wait for ---- */
+
+/* Called when submit and reap are about to return. */
+static void update_event(struct chan_ring *chan)
+{
+	uint64_t count = 1;
+	bool wanted;
+
+	if (chan->wait_fd < 0)
+		return;
+	wanted = chan->file.done.first || chan->file.again.first ||
+		 io_uring_sq_ready(&chan->ring) > 0;
+	if (wanted == chan->has_event)
+		return;
+	/* Neither can fail: it is 0 before the one, 1 before the other. */
+	if (wanted)
+		(void)!write(chan->event_fd, &count, sizeof(count));
+	else
+		(void)!read(chan->event_fd, &count, sizeof(count));
+	chan->has_event = wanted;
+}
+
+static int watch(int set, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+
+	return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+static int open_wait_fds(struct chan_ring *chan)
+{
+	int rc;
+
+	chan->event_fd = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (chan->event_fd < 0)
+		return chan->event_fd;
+	chan->wait_fd = fth_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (chan->wait_fd < 0)
+		return chan->wait_fd;
+	rc = watch(chan->wait_fd, chan->ring.ring_fd);
+	return rc < 0 ? rc : watch(chan->wait_fd, chan->event_fd);
+}
+
+static int ring_chan_fd(struct fth_dev_chan *base)
+{
+	struct chan_ring *chan = (struct chan_ring *)base;
+	int rc;
+
+	if (chan->wait_fd >= 0)
+		return chan->wait_fd;
+	rc = open_wait_fds(chan);
+	if (rc < 0) {
+		close_wait_fds(chan);
+		return fth_fail(-rc, "no descriptor to wait for a channel: %s", strerror(-rc));
+	}
+	chan->has_event = false;
+	update_event(chan);
+	return chan->wait_fd;
 }
 
 /* ---- submitting ---- */
 
 /* Hand what is queued to the kernel; what it does not take stays queued. */
-static void push(struct chan_file *chan)
+static void push(struct chan_ring *chan)
 {
 	struct io_uring_sqe *sqe;
 	int rc = 1;
 
-	while (chan->again.first && (sqe = io_uring_get_sqe(&chan->ring)))
-		dev_file_req_prepare(chan, sqe, file_list_pop(&chan->again));
+	while (chan->file.again.first && (sqe = io_uring_get_sqe(&chan->ring)))
+		chan_ring_prepare(chan, sqe, file_list_pop(&chan->file.again));
 	while ((rc > 0 || rc == -EINTR) && io_uring_sq_ready(&chan->ring) > 0)
 		rc = io_uring_submit(&chan->ring);
 }
 
-static struct io_uring_sqe *next_entry(struct chan_file *chan)
+static struct io_uring_sqe *next_entry(struct chan_ring *chan)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&chan->ring);
 
@@ -197,57 +265,37 @@ static struct io_uring_sqe *next_entry(struct chan_file *chan)
 	return io_uring_get_sqe(&chan->ring);
 }
 
-static void start(struct chan_file *chan, struct fth_dev_req *req)
+static void start(struct chan_ring *chan, struct fth_dev_req *req)
 {
 	struct io_uring_sqe *sqe;
-	int refusal = dev_file_req_refusal(chan_file_dev(chan), req);
 
-	req->scratch[0] = 0;
-	if (refusal < 0) {
-		req->result = refusal;
-		file_list_push(&chan->done, req);
+	if (!chan_file_begin(&chan->file, req))
 		return;
-	}
-	if (chan_file_inline(chan, req)) {
-		file_list_push(&chan->done, req);
-		return;
-	}
-	if (req->op == FTH_DEV_FLUSH && !chan_file_flush_begin(chan, req))
-		return;
-	chan->with_kernel++;
 	sqe = next_entry(chan);
 	if (sqe)
-		dev_file_req_prepare(chan, sqe, req);
+		chan_ring_prepare(chan, sqe, req);
 	else
-		file_list_push(&chan->again, req);
+		file_list_push(&chan->file.again, req);
 }
 
-int dev_file_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
+static int ring_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
 {
-	struct chan_file *chan = (struct chan_file *)base;
+	struct chan_ring *chan = (struct chan_ring *)base;
 
-	chan_file_map_sync(chan);
+	chan_ring_map_sync(chan);
 	for (unsigned i = 0; i < n; i++)
 		start(chan, reqs[i]);
 	push(chan);
+	update_event(chan);
 	return (int)n;
 }
 
 /* ---- reaping ---- */
 
-static unsigned take_done(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
-{
-	unsigned n = 0;
-
-	while (n < max && chan->done.first)
-		done[n++] = file_list_pop(&chan->done);
-	return n;
-}
-
 /* Look at the answers that are there; those that leave something to do go round again. */
-static unsigned take_answers(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
+static unsigned take_answers(struct chan_ring *chan, struct fth_dev_req **done, unsigned max)
 {
-	struct dev_file *file = chan_file_dev(chan);
+	struct dev_file *file = chan_file_dev(&chan->file);
 	unsigned head, seen = 0, n = 0;
 	struct io_uring_cqe *cqe;
 
@@ -259,30 +307,28 @@ static unsigned take_answers(struct chan_file *chan, struct fth_dev_req **done, 
 			break;
 		seen++;
 		if (!dev_file_req_answer(file, req, cqe->res)) {
-			file_list_push(&chan->again, req);
+			file_list_push(&chan->file.again, req);
 			continue;
 		}
 		done[n++] = req;
-		chan->with_kernel--;
-		if (req->op == FTH_DEV_FLUSH)
-			chan_file_flush_end(chan, req->result);
+		chan_file_end(&chan->file, req);
 	}
 	io_uring_cq_advance(&chan->ring, seen);
 	return n;
 }
 
-static unsigned take(struct chan_file *chan, struct fth_dev_req **done, unsigned max)
+static unsigned take(struct chan_ring *chan, struct fth_dev_req **done, unsigned max)
 {
 	unsigned n = take_answers(chan, done, max);
 
-	n += take_done(chan, done + n, max - n);
-	if (chan->again.first || io_uring_sq_ready(&chan->ring) > 0)
+	n += chan_file_take_done(&chan->file, done + n, max - n);
+	if (chan->file.again.first || io_uring_sq_ready(&chan->ring) > 0)
 		push(chan);
 	return n;
 }
 
 /* Let the kernel turn finished work into answers, if it says that it has some. */
-static void poll_kernel(struct chan_file *chan)
+static void poll_kernel(struct chan_ring *chan)
 {
 	unsigned flags = IO_URING_READ_ONCE(*chan->ring.sq.kflags);
 
@@ -291,7 +337,7 @@ static void poll_kernel(struct chan_file *chan)
 }
 
 /* Wait for that many answers or until the deadline. 0, or an error that no retry mends. */
-static int wait_answers(struct chan_file *chan, unsigned count, uint64_t deadline, uint64_t now)
+static int wait_answers(struct chan_ring *chan, unsigned count, uint64_t deadline, uint64_t now)
 {
 	struct __kernel_timespec left, *timeout = NULL;
 	struct io_uring_cqe *cqe;
@@ -308,10 +354,10 @@ static int wait_answers(struct chan_file *chan, unsigned count, uint64_t deadlin
 	return fth_fail(-rc, "waiting for io_uring: %s", strerror(-rc));
 }
 
-int dev_file_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max, unsigned min,
-		  uint64_t deadline)
+static int ring_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max,
+		     unsigned min, uint64_t deadline)
 {
-	struct chan_file *chan = (struct chan_file *)base;
+	struct chan_ring *chan = (struct chan_ring *)base;
 	unsigned n = take(chan, done, max);
 	int rc = 0;
 
@@ -325,8 +371,25 @@ int dev_file_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned
 		if (now >= deadline)
 			break;
 		/* A parked flush brings no answer of its own. */
-		rc = wait_answers(chan, chan->flush.parked ? 1 : min - n, deadline, now);
+		rc = wait_answers(chan, chan->file.flush.parked ? 1 : min - n, deadline, now);
 		n += take(chan, done + n, max - n);
 	}
+	update_event(chan);
 	return n == 0 && rc < 0 ? rc : (int)n;
 }
+
+const struct file_engine dev_file_uring = {
+	.name = "uring",
+	.probe = ring_probe,
+	.ops =
+		{
+			.close = dev_file_close,
+			.chan_open = ring_chan_open,
+			.chan_close = ring_chan_close,
+			.submit = ring_submit,
+			.reap = ring_reap,
+			.chan_fd = ring_chan_fd,
+			.map = dev_file_map,
+			.unmap = dev_file_unmap,
+		},
+};

@@ -357,5 +357,5 @@ int main(void)
 		cmocka_unit_test(many_flushes_may_be_in_flight),
 		cmocka_unit_test(reading_what_was_cut_off_is_an_error),
 	};
-	return cmocka_run_group_tests(tests, make_places, remove_places);
+	return run_with_each_engine(tests);
 }

@@ -164,5 +164,5 @@ int main(void)
 		cmocka_unit_test(threads_do_not_disturb_each_other),
 		cmocka_unit_test(a_channel_moves_between_threads_with_requests_in_flight),
 	};
-	return cmocka_run_group_tests(tests, make_places, remove_places);
+	return run_with_each_engine(tests);
 }

@@ -190,6 +190,7 @@ static int mem_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev *
 		.align = 1,
 		.max_iov = 1024,
 		.max_length = (uint64_t)1 << 30,
+		.engine = "memory",
 	};
 	*out = &mem->dev;
 	return 0;

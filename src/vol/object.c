@@ -224,6 +224,14 @@ const struct fth_dev_ops vol_object_ops = {
 	.unmap = object_unmap,
 };
 
+/* What to say of several devices: the engine that all of them have, else "mixed". */
+static const char *join_engines(const char *joined, const char *engine)
+{
+	if (!engine || (joined && strcmp(joined, engine) != 0))
+		return "mixed";
+	return engine;
+}
+
 static void fill_info(const struct vol_object *obj, struct fth_dev_info *info)
 {
 	uint32_t block = obj->vol->space.block;
@@ -242,6 +250,7 @@ static void fill_info(const struct vol_object *obj, struct fth_dev_info *info)
 		if (!(obj->used >> i & 1) || !obj->vol->members[i].dev)
 			continue;
 		member = fth_dev_info(obj->vol->members[i].dev);
+		info->engine = join_engines(info->engine, member->engine);
 		if (member->align > info->align)
 			info->align = member->align;
 		if (member->max_iov < info->max_iov)

@@ -37,6 +37,8 @@ static const struct {
 	{"softnvme(mem:2M)", 2, "unit=4K"},
 	{"file:%s", 2, "unit=4K"},
 	{"file:%s?direct=off", 2, "unit=4K&replicas=2"},
+	{"file:%s?engine=threads", 2, "unit=4K"},
+	{"delay(file:%s?engine=threads&direct=off)?write_us=10", 3, "unit=4K&replicas=2"},
 };
 
 static char folder[] = "/tmp/fathom-vol-XXXXXX";

@@ -444,6 +444,7 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out)
 		.max_iov = 1024,
 		.max_length = (uint64_t)1 << 30,
 		.has_fua = true,
+		.engine = "nvme",
 	};
 	*out = &self->dev;
 	return 0;

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A request as a system call: what dev_file_sqe.c is for a ring, for a thread that may block. */
+#include "dev/dev_file.h"
+
+#include "fathom/hd/atomic.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int answer_of(ssize_t n)
+{
+	return n < 0 ? -errno : (int)n;
+}
+
+static int call_vector(int fd, const struct fth_dev_req *req, int flags)
+{
+	int count = (int)req->iov_count;
+
+	if (req->op == FTH_DEV_WRITE)
+		return answer_of(pwritev2(fd, req->iov, count, (off_t)req->offset, flags));
+	return answer_of(preadv2(fd, req->iov, count, (off_t)req->offset, flags));
+}
+
+static int call_piece(int fd, const struct fth_dev_req *req, int flags)
+{
+	struct iovec piece = dev_file_req_rest(req);
+	off_t offset = (off_t)(req->offset + req->scratch[0]);
+
+	if (req->op == FTH_DEV_WRITE)
+		return answer_of(pwritev2(fd, &piece, 1, offset, flags));
+	return answer_of(preadv2(fd, &piece, 1, offset, flags));
+}
+
+/* All of the request, or what is left of one of its pieces. */
+int dev_file_call_transfer(int fd, const struct fth_dev_req *req, int flags)
+{
+	bool one = req->iov_count == 1 || req->scratch[0] > 0;
+
+	return one ? call_piece(fd, req, flags) : call_vector(fd, req, flags);
+}
+
+static int call_fallocate(int fd, const struct fth_dev_req *req, int mode)
+{
+	return answer_of(
+		fallocate(fd, mode | FALLOC_FL_KEEP_SIZE, (off_t)req->offset, (off_t)req->length));
+}
+
+static int call_zero(struct dev_file *file, int fd, struct fth_dev_req *req)
+{
+	uint64_t left = req->length - req->scratch[0];
+
+	/* relaxed: an old value costs one more attempt. */
+	req->scratch[1] = fth_load_relaxed_dev32(&file->zero_way);
+	if (req->scratch[1] == FILE_ZERO_RANGE)
+		return call_fallocate(fd, req, FALLOC_FL_ZERO_RANGE);
+	if (req->scratch[1] == FILE_ZERO_PUNCH)
+		return call_fallocate(fd, req, FALLOC_FL_PUNCH_HOLE);
+	return answer_of(pwrite(fd, file->zeroes,
+				left < FILE_ZEROES_BYTES ? left : FILE_ZEROES_BYTES,
+				(off_t)(req->offset + req->scratch[0])));
+}
+
+int dev_file_call(struct dev_file *file, int fd, struct fth_dev_req *req)
+{
+	switch (req->op) {
+	case FTH_DEV_READ:
+	case FTH_DEV_WRITE:
+		return dev_file_call_transfer(fd, req, 0);
+	case FTH_DEV_FLUSH:
+		return answer_of(fdatasync(fd));
+	case FTH_DEV_DISCARD:
+		return call_fallocate(fd, req, FALLOC_FL_PUNCH_HOLE);
+	default:
+		return call_zero(file, fd, req);
+	}
+}
