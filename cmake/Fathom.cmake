@@ -7,6 +7,32 @@ function(fth_sources)
   endforeach()
 endfunction()
 
+# fth_hidden(TARGET...): only what public headers declare (FTH_BEGIN_DECLS) is visible from outside.
+function(fth_hidden)
+  set_target_properties(${ARGN} PROPERTIES C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
+                        CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endfunction()
+
+# fth_archive(NAME FILE TARGET...): lib<FILE>.a of the objects of TARGETs, as it is installed. The
+# objects become one, in which hidden symbols are local: names that are not public, such as
+# cache_prepare(), neither clash with a program's own nor are taken for them.
+function(fth_archive name file)
+  set(objects ${ARGN})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  set(one ${CMAKE_CURRENT_BINARY_DIR}/${file}.o)
+  add_custom_command(
+    OUTPUT ${one}
+    COMMAND ${CMAKE_LINKER} -r -o ${one} ${objects}
+    COMMAND ${CMAKE_OBJCOPY} --localize-hidden ${one}
+    DEPENDS ${objects}
+    COMMENT "Making ${file}.o, in which only public symbols are global"
+    VERBATIM COMMAND_EXPAND_LISTS)
+  set_source_files_properties(${one} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+  add_library(${name} STATIC ${one})
+  add_dependencies(${name} ${ARGN})
+  set_target_properties(${name} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE C)
+endfunction()
+
 # Builds all that `ctest --label-regex concurrent` runs, and nothing else.
 add_custom_target(concurrent_tests)
 
@@ -34,7 +60,7 @@ function(fth_test name)
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE ${T_LIBS} fathom_static PkgConfig::CMOCKA)
+  target_link_libraries(${name} PRIVATE ${T_LIBS} fathom_internal PkgConfig::CMOCKA)
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
   if(T_CONCURRENT)
     fth_test_properties(${name} "${T_TIMEOUT}" concurrent)
@@ -58,7 +84,8 @@ function(fth_script_test name)
   endif()
 endfunction()
 
-# fth_example(NAME SOURCE): a program of this folder that uses the public headers only.
+# fth_example(NAME SOURCE): a program of this folder that uses the public headers and the archive as
+# it is installed.
 function(fth_example name source)
   add_executable(${name} ${source})
   target_link_libraries(${name} PRIVATE fathom_static)
@@ -117,7 +144,7 @@ function(fth_fuzz name)
   add_executable(${name} ${F_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE fathom_static)
+  target_link_libraries(${name} PRIVATE fathom_internal)
   if(FTH_LIBFUZZER)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name} COMMAND ${name} -runs=${F_RUNS} ${corpus})

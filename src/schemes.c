@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which device schemes this library has: the one file that knows all layers. */
-#include "fathom/dev/driver.h"
-#include "fathom/nvme/soft.h"
-#include "nvme/vfio.h"
-#include "fathom/vol.h"
+#include "dev/schemes.h"
 
 const struct fth_dev_scheme *const fth_dev_builtin_schemes[] = {
 	&fth_dev_scheme_mem,   &fth_dev_scheme_file,  &fth_dev_scheme_fault,

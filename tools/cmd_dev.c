@@ -5,9 +5,9 @@
 
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"
-#include "fathom/dev/driver.h"
 
 #include "dev/dev_conformance.h"
+#include "dev/schemes.h"
 
 #include <stdio.h>
 

@@ -22,11 +22,10 @@
 #ifndef FATHOM_ARRAY_H
 #define FATHOM_ARRAY_H
 
+#include "fathom/base/decls.h"
 #include "fathom/cache.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_ARRAY_ALL UINT64_MAX
 
@@ -312,9 +311,7 @@ int fth_array_cas64(struct fth_array *array, uint64_t i, uint64_t *expected, uin
 int fth_array_xor64_many(struct fth_array *array, const uint64_t *indices, size_t n,
 			 const uint64_t *values);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 
 #include "fathom/detail/array/inline.h"
 

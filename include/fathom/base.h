@@ -4,6 +4,7 @@
 #define FATHOM_BASE_H
 
 #include "fathom/base/checksum.h"
+#include "fathom/base/decls.h"
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "fathom/base/rng.h"

@@ -33,13 +33,12 @@
 #ifndef FATHOM_CACHE_H
 #define FATHOM_CACHE_H
 
+#include "fathom/base/decls.h"
 #include "fathom/base/stats.h"
 #include "fathom/dev.h"
 #include "fathom/hd/line.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_cache;
 struct fth_cache_range;
@@ -243,7 +242,5 @@ struct fth_cache_view {
 };
 void fth_cache_view(const struct fth_cache_range *range, struct fth_cache_view *out);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -29,9 +29,9 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "fathom/base/decls.h"
+
+FTH_BEGIN_DECLS
 
 struct fth_dev;
 struct fth_dev_chan;
@@ -248,7 +248,5 @@ const char *fth_dev_stat_name(enum fth_dev_stat which);
 
 const char *fth_dev_op_name(enum fth_dev_op op);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -44,12 +44,11 @@
 #ifndef FATHOM_GPU_H
 #define FATHOM_GPU_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev/delay.h"
 #include "fathom/detail/nvme/queue.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_GPU_BLOCK_MIN  512u /* bytes of a logical block: a power of two between these */
 #define FTH_GPU_BLOCK_MAX  8192u
@@ -194,7 +193,5 @@ int fth_gpu_drive_start(struct fth_gpu_drive *drive);
  */
 int fth_gpu_drive_close(struct fth_gpu_drive *drive);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -50,11 +50,10 @@
 #ifndef FATHOM_VOL_H
 #define FATHOM_VOL_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_vol;
 
@@ -265,10 +264,6 @@ int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_v
 int fth_vol_check_uris(const char *const *uris, unsigned n, unsigned flags, fth_vol_report report,
 		       fth_vol_progress progress, void *user);
 
-/* For src/schemes.c: vol(URI,URI,...). */
-struct fth_dev_scheme;
-extern const struct fth_dev_scheme fth_vol_scheme;
-
 /* ---- statistics ---- */
 
 enum fth_vol_counter {
@@ -285,7 +280,5 @@ enum fth_vol_counter {
 uint64_t fth_vol_counter(const struct fth_vol *vol, enum fth_vol_counter which);
 const char *fth_vol_counter_name(enum fth_vol_counter which);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -14,6 +14,7 @@
  */
 #include "dev/crash_log.h"
 #include "dev/dev_wrap.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 

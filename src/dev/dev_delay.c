@@ -8,6 +8,7 @@
  * have had their turn. A new one starts there, or now if that is later, and moves it by its cost.
  */
 #include "dev/dev_wrap.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"

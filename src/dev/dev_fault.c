@@ -10,6 +10,7 @@
  */
 #include "dev/dev_wrap.h"
 #include "dev/fault_plan.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"

@@ -5,6 +5,7 @@
  * dev_file.h says which sibling does what, and what holds between them.
  */
 #include "dev/dev_file.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 

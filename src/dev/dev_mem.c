@@ -4,7 +4,7 @@
  * only hands it back. Like a real drive it promises nothing about two requests on overlapping
  * blocks that are in flight together.
  */
-#include "fathom/dev/driver.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 

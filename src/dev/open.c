@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From a URI to a device: find the scheme, open what is inside, then the device itself. */
 #include "dev/blocking.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"

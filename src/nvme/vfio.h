@@ -73,8 +73,6 @@ struct fth_nvme_vfio_opts {
 int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_opts *opts,
 		       struct fth_nvme_transport **out);
 
-extern const struct fth_dev_scheme fth_nvme_scheme_vfio;
-
 #ifdef __cplusplus
 }
 #endif

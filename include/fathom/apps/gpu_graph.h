@@ -37,11 +37,10 @@
 #define FATHOM_APPS_GPU_GRAPH_H
 
 #include "fathom/apps/graph.h"
+#include "fathom/base/decls.h"
 #include "fathom/gpu/cache.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_GPU_GRAPH_PIECE 1024u /* edges */
 
@@ -152,7 +151,5 @@ enum fth_gpu_graph_kernel {
 /* Registers per thread of a kernel that reads through a cache; 0 if that can not be told. */
 int fth_gpu_graph_registers(enum fth_gpu_graph_kernel kernel);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

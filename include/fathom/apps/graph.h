@@ -26,12 +26,11 @@
 #define FATHOM_APPS_GRAPH_H
 
 #include "fathom/array.h"
+#include "fathom/base/decls.h"
 
 #include <stdio.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_GRAPH_NONE	       UINT32_MAX /* no vertex */
 #define FTH_GRAPH_VERTICES_MAX ((uint64_t)UINT32_MAX)
@@ -247,7 +246,5 @@ int fth_graph_check_pagerank(const struct fth_graph_memory *memory,
 int fth_graph_check_sssp(const struct fth_graph_memory *memory, uint64_t source,
 			 const struct fth_graph_sssp *paths);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

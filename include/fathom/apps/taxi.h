@@ -14,11 +14,10 @@
 #ifndef FATHOM_APPS_TAXI_H
 #define FATHOM_APPS_TAXI_H
 
+#include "fathom/base/decls.h"
 #include "fathom/cache.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /* The columns, and which of the published ones each is. Those not named in a file are 0. */
 enum fth_taxi_column {
@@ -198,7 +197,5 @@ int fth_taxi_run_whole(struct fth_dev *dev, const struct fth_taxi_table *table,
 /* Do two answers say the same? Trips exactly, sums within rounding. */
 bool fth_taxi_same_answer(const struct fth_taxi_answer *a, const struct fth_taxi_answer *b);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

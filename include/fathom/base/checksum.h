@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "fathom/base/decls.h"
+
+FTH_BEGIN_DECLS
 
 /*
  * The checksum of len bytes. Give each kind of structure its own seed (and mix in the address it
@@ -16,7 +16,5 @@ extern "C" {
  */
 uint64_t fth_checksum(const void *data, size_t len, uint64_t seed);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -12,9 +12,9 @@
 
 #include <stdarg.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "fathom/base/decls.h"
+
+FTH_BEGIN_DECLS
 
 #define FTH_ERROR_TEXT_MAX 320
 
@@ -36,7 +36,5 @@ const char *fth_error_text(int rc);
 /* Forget this thread's detail. */
 void fth_error_clear(void);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

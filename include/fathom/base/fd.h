@@ -23,9 +23,9 @@
 #ifndef FATHOM_BASE_FD_H
 #define FATHOM_BASE_FD_H
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "fathom/base/decls.h"
+
+FTH_BEGIN_DECLS
 
 #define FTH_FD_MIN 3 /* the smallest descriptor that the library uses */
 
@@ -54,7 +54,5 @@ void fth_fd_release(void);
  */
 int fth_fd_open(const char *path, int flags, unsigned mode);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

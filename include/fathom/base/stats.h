@@ -10,14 +10,13 @@
 #ifndef FATHOM_BASE_STATS_H
 #define FATHOM_BASE_STATS_H
 
+#include "fathom/base/decls.h"
 #include "fathom/hd/atomic.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_STATS_SHARDS 64 /* the last one is the shared one */
 /*
@@ -125,7 +124,5 @@ static inline void fth_stats_add(struct fth_stats *stats, unsigned counter, uint
 /* The present sum of one counter. Any thread. */
 uint64_t fth_stats_read(const struct fth_stats *stats, unsigned counter);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

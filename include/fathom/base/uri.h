@@ -23,9 +23,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include "fathom/base/decls.h"
+
+FTH_BEGIN_DECLS
 
 #define FTH_URI_SCHEME_MAX  32
 #define FTH_URI_OPTIONS_MAX 32
@@ -79,7 +79,5 @@ int fth_uri_escape(const char *text, char *to, size_t size);
 int fth_parse_size(const char *text, uint64_t *out);
 int fth_parse_u64(const char *text, uint64_t *out);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

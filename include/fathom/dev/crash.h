@@ -32,11 +32,10 @@
 #ifndef FATHOM_DEV_CRASH_H
 #define FATHOM_DEV_CRASH_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_dev_crash_counts {
 	uint64_t operations;	/* writes, zeroes, discards and flushes that came in with power */
@@ -69,7 +68,5 @@ bool fth_dev_crash_powered(struct fth_dev *dev);
 
 int fth_dev_crash_counts(struct fth_dev *dev, struct fth_dev_crash_counts *counts);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -27,11 +27,10 @@
 #ifndef FATHOM_DEV_DELAY_H
 #define FATHOM_DEV_DELAY_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /* How fast one kind of request is; 0: at once, without a cap. */
 struct fth_dev_speed {
@@ -83,7 +82,5 @@ struct fth_dev_window_model {
 /* The window of a drive by name ("flatflash"), or NULL. */
 const struct fth_dev_window_model *fth_dev_window_model(const char *name);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -10,6 +10,7 @@
 #ifndef FATHOM_DEV_DRIVER_H
 #define FATHOM_DEV_DRIVER_H
 
+#include "fathom/base/decls.h"
 #include "fathom/base/stats.h"
 #include "fathom/base/uri.h"
 #include "fathom/dev.h"
@@ -17,9 +18,7 @@
 
 #include <pthread.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_dev_ops {
 	/* Release the device and its memory. No channel is open. */
@@ -124,26 +123,6 @@ struct fth_dev_scheme {
 };
 
 /*
- * The schemes compiled into the library, ended by NULL. Defined by the one file that knows all
- * layers (src/schemes.c), so that fth_dev_open() finds them without this layer calling upward
- * and without constructors, which static linking drops.
- */
-extern const struct fth_dev_scheme *const fth_dev_builtin_schemes[];
-
-extern const struct fth_dev_scheme fth_dev_scheme_mem;
-extern const struct fth_dev_scheme fth_dev_scheme_file;
-extern const struct fth_dev_scheme fth_dev_scheme_fault; /* fathom/dev/fault.h */
-extern const struct fth_dev_scheme fth_dev_scheme_delay; /* fathom/dev/delay.h */
-extern const struct fth_dev_scheme fth_dev_scheme_crash; /* fathom/dev/crash.h */
-
-/*
- * What ?model=NAME on any URI stands for: a delay device around inner, for fth_dev_open() to
- * complete like one that a scheme made. -EINVAL for an unknown model; inner stays the caller's
- * unless this succeeds.
- */
-int fth_dev_delay_wrap(struct fth_dev *inner, const char *model, struct fth_dev **out);
-
-/*
  * Complete a device that was made without fth_dev_open(): ops and info set, the common part
  * zeroed. `uri` is what fth_dev_uri() will say. On failure the device is closed.
  */
@@ -156,7 +135,5 @@ int fth_dev_scheme_register(const struct fth_dev_scheme *scheme);
 void fth_dev_req_gather(const struct fth_dev_req *req, void *to);
 void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

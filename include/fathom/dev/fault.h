@@ -29,11 +29,10 @@
 #ifndef FATHOM_DEV_FAULT_H
 #define FATHOM_DEV_FAULT_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 enum fth_dev_fault_mode {
 	FTH_DEV_FAULT_FAIL,
@@ -81,7 +80,5 @@ int fth_dev_fault_disarm(struct fth_dev *dev);
 
 int fth_dev_fault_counts(struct fth_dev *dev, struct fth_dev_fault_counts *counts);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

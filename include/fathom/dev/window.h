@@ -38,11 +38,10 @@
 #ifndef FATHOM_DEV_WINDOW_H
 #define FATHOM_DEV_WINDOW_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_dev_window;
 
@@ -136,7 +135,5 @@ int fth_dev_window_check(const struct fth_dev_window *window);
 const char *fth_dev_window_kind_name(enum fth_dev_window_kind kind);
 const char *fth_dev_window_guarantee_name(enum fth_dev_window_guarantee guarantee);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -10,11 +10,10 @@
 #ifndef FATHOM_DEV_WRAP_H
 #define FATHOM_DEV_WRAP_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /*
  * The device inside a wrapper, or NULL when dev is none. It stays the wrapper's: do not close it,
@@ -22,7 +21,5 @@ extern "C" {
  */
 struct fth_dev *fth_dev_inner(const struct fth_dev *dev);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

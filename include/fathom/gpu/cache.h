@@ -25,12 +25,11 @@
 #ifndef FATHOM_GPU_CACHE_H
 #define FATHOM_GPU_CACHE_H
 
+#include "fathom/base/decls.h"
 #include "fathom/gpu.h"
 #include "fathom/hd/line.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 #define FTH_GPU_LINE_MIN    512u
 #define FTH_GPU_LINE_MAX    8192u
@@ -189,7 +188,5 @@ uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
  */
 int fth_gpu_cache_close(struct fth_gpu_cache *cache);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -20,11 +20,10 @@
 #ifndef FATHOM_GPU_DIRECT_H
 #define FATHOM_GPU_DIRECT_H
 
+#include "fathom/base/decls.h"
 #include "fathom/gpu/cache.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /* An array as kernels get it, by value. Good as long as its memory is. */
 struct fth_gpu_direct {
@@ -76,9 +75,7 @@ uint64_t fth_gpu_pinned_bytes(const struct fth_gpu_pinned *pinned);
 /* No kernel uses it any more. NULL is allowed. The first error, and all is released even so. */
 int fth_gpu_pinned_close(struct fth_gpu_pinned *pinned);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 
 #ifdef __CUDACC__
 

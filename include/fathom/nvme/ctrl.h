@@ -20,11 +20,10 @@
 #ifndef FATHOM_NVME_CTRL_H
 #define FATHOM_NVME_CTRL_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_nvme_ctrl;
 
@@ -200,7 +199,5 @@ enum fth_nvme_ctrl_stat {
 uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl, enum fth_nvme_ctrl_stat which);
 const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

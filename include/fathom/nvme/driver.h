@@ -11,12 +11,11 @@
 #ifndef FATHOM_NVME_DRIVER_H
 #define FATHOM_NVME_DRIVER_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 #include "fathom/detail/nvme/queue.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /* ---- transports ---- */
 
@@ -213,7 +212,5 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out);
  */
 struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

@@ -27,12 +27,11 @@
 #ifndef FATHOM_NVME_SOFT_H
 #define FATHOM_NVME_SOFT_H
 
+#include "fathom/base/decls.h"
 #include "fathom/dev/driver.h"
 #include "fathom/nvme/driver.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_nvme_ctrl;
 
@@ -42,9 +41,5 @@ int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **ou
 /* The controller behind a driver, for simulated power losses; NULL if it is not one of these. */
 struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme);
 
-extern const struct fth_dev_scheme fth_nvme_scheme_soft;
-
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

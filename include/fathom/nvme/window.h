@@ -29,11 +29,10 @@
 #ifndef FATHOM_NVME_WINDOW_H
 #define FATHOM_NVME_WINDOW_H
 
+#include "fathom/base/decls.h"
 #include "fathom/nvme/driver.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 struct fth_nvme_window;
 
@@ -122,7 +121,5 @@ int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uin
  */
 int fth_nvme_window_check(const struct fth_nvme_window *window);
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

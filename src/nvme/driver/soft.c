@@ -7,6 +7,7 @@
 #include "fathom/nvme/soft.h"
 
 #include "internal.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"

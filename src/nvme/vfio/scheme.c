@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* nvme:BDF[/NSID]: a device on the driver on VFIO. */
 #include "internal.h"
+#include "dev/schemes.h"
 
 #include "fathom/base/error.h"
 

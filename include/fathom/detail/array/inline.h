@@ -7,13 +7,12 @@
 #define FATHOM_ARRAY_INLINE_H
 
 #include "fathom/array.h"
+#include "fathom/base/decls.h"
 #include "fathom/base/stats.h"
 
 #include <string.h>
 
-#ifdef __cplusplus
-extern "C" {
-#endif
+FTH_BEGIN_DECLS
 
 /* Fixed when the array is opened. Not part of the interface. */
 struct fth_array {
@@ -320,7 +319,5 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 	return 0;
 }
 
-#ifdef __cplusplus
-}
-#endif
+FTH_END_DECLS
 #endif

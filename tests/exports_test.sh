@@ -1,0 +1,79 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# exports_test.sh BUILD-FOLDER: libfathom.so and libfathom.a export the functions that the public
+# headers declare, all of them, and nothing else; so does libfathom_cuda.a for the headers of the
+# GPU. A program may have functions with the names of our internal ones.
+set -eu
+build=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+shared=$build/src/libfathom.so
+archive=$build/src/libfathom.a
+cuda=$build/src/gpu/libfathom_cuda.a
+
+# GCC lists the functions that it sees a declaration of, and the header of each. The few variables
+# (of threads, for inline functions) are found by their `extern`.
+(cd include && find fathom -name '*.h' | sed 's/.*/#include "&"/') >"$work/all.c"
+gcc -std=c11 -D_GNU_SOURCE -Iinclude -fsyntax-only -aux-info "$work/aux" "$work/all.c"
+sed -n 's|^/\* include/\(fathom/[^:]*\):[0-9]*:NC \*/ extern .*\b\(fth_[a-z0-9_]*\) (.*|\1 \2|p' \
+  "$work/aux" >"$work/declared"
+(cd include && grep -r '^extern ' fathom) |
+  sed -n 's/ __attribute__.*//; s/^\([^:]*\):extern [^(]*\b\(fth_[a-z0-9_]*\)\b[^(]*$/\1 \2/p' \
+    >>"$work/declared"
+of_gpu='^fathom/(detail/)?(gpu|apps/gpu_)'
+grep -E "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-cuda"
+grep -vE "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-host"
+[ -s "$work/declared-host" ]
+
+# globals FILE [OPTION]: the symbols that a file gives others, without version and its name.
+globals() {
+  nm -g --defined-only "${@:2}" "$1" | awk 'NF == 3 && $2 != "A" {sub(/@.*/, "", $3); print $3}' |
+    grep -vE '^__(asan|tsan|odr_asan)' | sort -u
+}
+
+# same WHAT DECLARED: the symbols on stdin are the declared ones.
+failed=0
+same() {
+  sort -u >"$work/exported"
+  comm -13 "$2" "$work/exported" >"$work/extra"
+  comm -23 "$2" "$work/exported" >"$work/missing"
+  if [ -s "$work/extra" ]; then
+    sed "s|.*|exports_test: $1 exports &, which no public header declares|" "$work/extra"
+    failed=1
+  fi
+  if [ -s "$work/missing" ]; then
+    sed "s|.*|exports_test: $1 does not export &, which a public header declares (between FTH_BEGIN_DECLS and FTH_END_DECLS?)|" "$work/missing"
+    failed=1
+  fi
+  [ "$failed" = 1 ] || echo "exports_test: $1 exports $(wc -l <"$work/exported") functions, all of them declared"
+}
+
+same libfathom.so "$work/declared-host" < <(globals "$shared" -D)
+same libfathom.a "$work/declared-host" < <(globals "$archive")
+[ ! -f "$cuda" ] || same libfathom_cuda.a "$work/declared-cuda" < <(globals "$cuda")
+[ $failed = 0 ]
+
+# A program that has a function of its own for each internal name. The library calling one of them
+# ends it. -rdynamic offers them to the shared library too.
+globals "$build/src/libfathom_internal.a" | comm -23 - "$work/declared-host" >"$work/internal"
+grep -qx cache_prepare "$work/internal"
+{
+  echo '#include <stdlib.h>'
+  sed 's/.*/void &(void);\nvoid &(void)\n{\n\tabort();\n}/' "$work/internal"
+} >"$work/own.c"
+mapfile -t flags < <(cd "$build" && sed -n 's/^FTH_SANITIZE:STRING=address$/-fsanitize=address,undefined/p
+  s/^FTH_SANITIZE:STRING=thread$/-fsanitize=thread/p' CMakeCache.txt)
+flags+=(-std=c11 -D_GNU_SOURCE -Iinclude -rdynamic)
+for program in array_histogram vol_array; do
+  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring -lm -pthread \
+    -o "$work/$program-static"
+  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$shared" -Wl,-rpath,"$(realpath "$build/src")" \
+    -o "$work/$program-shared"
+done
+for kind in static shared; do
+  "$work/array_histogram-$kind" 'softnvme(mem:1M)' >"$work/out"
+  grep -q '100.000%' "$work/out"
+  examples/vol_array_test.sh "$work/vol_array-$kind"
+done
+echo "exports_test: a program with $(wc -l <"$work/internal") functions named like internal ones runs"
