@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What file: opens, what it refuses, and what it says of itself. */
 #include "dev/dev_file_fixture.h"
+#include "dev/no_uring_fixture.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static void refuse(const char *options, int expected, const char *words)
@@ -264,22 +260,6 @@ static void the_flag_makes_nothing(void **state)
 	assert_int_equal(fth_dev_open_flags(uri, FTH_DEV_READONLY, &dev), -EMEDIUMTYPE);
 }
 
-/* Make io_uring_setup() fail in this process, for good. */
-static void forbid_io_uring(int err)
-{
-	struct sock_filter rules[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_io_uring_setup, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)err),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = 4, .filter = rules};
-
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
-		_exit(77);
-}
-
 static int status_of(pid_t child)
 {
 	int status;
@@ -294,7 +274,8 @@ static int open_without_io_uring(int err, const char *words)
 	struct fth_dev *dev;
 	int rc;
 
-	forbid_io_uring(err);
+	if (!forbid_io_uring(err))
+		return 77;
 	engine = "uring";
 	rc = open_a(0, "", &dev);
 	if (rc != -err || !strstr(fth_error_text(rc), words))
