@@ -212,8 +212,12 @@ int fth_vol_list(struct fth_vol *vol,
  * FTH_VOL_READONLY. May be opened several times. Opening a replicated one for writing, and closing
  * it, updates the catalog, and closing it flushes it.
  *
- * A write that failed on some replicas only is acknowledged once the catalog says which are out
- * of date; that, and writing back a block that could not be read, happens inside reap, blocking.
+ * A write or flush that only some replicas took completes once the catalog says which devices are
+ * out of date. The volume has a thread for that and for writing back blocks that could not be read,
+ * started with the first replicated object that is opened for writing: submit and reap wait for
+ * neither of the two, but the request stays in flight meanwhile. While one block is being written
+ * back, which takes a read and a write, changes of the object wait in the channel.
+ *
  * Requests of up to 16 pieces. A discard of a replicated object zeroes.
  */
 int fth_vol_object_open(struct fth_vol *vol, const char *name, unsigned flags,

@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A channel of an open object: requests come in, parts of them go to the devices and come back.
- * Sibling: parts.c, what becomes of the parts.
+ * Siblings: parts.c, what becomes of the parts; chan_wait.c, waiting; worker.c, what takes longer.
  *
  *	backlog --issue--> parts, staged --send--> in flight --collect--> done --reap-->
- *	                     ^                        |
- *	                     +-- a read that failed, to another replica
+ *	                     ^                        |  |                 ^
+ *	    a read that failed, to another replica ---+  +-- the worker ---+
+ *	                                       a change that some devices failed
  *
  * Invariants
- * 1. A request that was taken is in the backlog, has parts under way, or is done; never two.
+ * 1. A request that was taken is in the backlog, has parts under way, is the worker's, or is done;
+ *    never two.
  * 2. Only the head of the backlog is issued in part. How far is in head_*.
  * 3. scratch[0] of a request counts its parts under way, plus one until all are issued, and keeps
  *    the first error above that; scratch[1] is the set of devices that failed a change of it.
  * 4. Parts come from a pool made with the channel. When it is empty the backlog waits for parts in
  *    flight, and these need nothing that waits: so it goes on.
  * 5. A request that changes replicas is inside the gate from its first part to its end.
+ * 6. Submit, and reap with deadline 0, take no lock that is held across I/O and do no I/O but
+ *    through the channels to the devices.
  */
 #include "vol/channel.h"
 
@@ -26,9 +30,6 @@
 #include <string.h>
 
 #define POOL_SPARE 16u
-/* With parts on several devices, how long one is waited for before the others are looked at. */
-#define TURN_NS	 100000u
-#define RETRY_NS 50000u
 
 static bool changes(const struct fth_dev_req *req)
 {
@@ -54,8 +55,12 @@ static void finish(struct vol_chan *chan, struct fth_dev_req *req)
 		if (failed && error == 0)
 			error = -EIO;
 	}
-	if (failed && vol_is_replicated(chan) && !chan->readonly)
-		error = vol_devices_failed(obj, failed, error);
+	if (failed && vol_is_replicated(chan) && !chan->readonly) {
+		req->scratch[0] = (uint64_t)(uint32_t)-error << 32;
+		req->scratch[1] = failed;
+		vol_worker_ask(chan, req);
+		return;
+	}
 	if (changes(req) && vol_is_replicated(chan))
 		vol_gate_leave(obj);
 	req->result = error;
@@ -83,8 +88,11 @@ static int admit(struct vol_chan *chan, struct fth_dev_req *req)
 	rc = vol_failed(obj->vol);
 	if (rc < 0 || req->op == FTH_DEV_FLUSH)
 		return rc;
-	if (vol_is_replicated(chan) && !vol_gate_enter(obj))
-		return 1;
+	if (vol_is_replicated(chan)) {
+		chan->at_gate = !vol_gate_enter(obj) && !vol_worker_gate(chan);
+		if (chan->at_gate)
+			return 1;
+	}
 	/* relaxed: read when the object is closed, after everything in flight has come back */
 	if (!fth_load_relaxed_dev32(&obj->written))
 		fth_store_relaxed_dev32(&obj->written, 1);
@@ -211,6 +219,25 @@ static void pump(struct vol_chan *chan)
 	vol_parts_send(chan);
 }
 
+/* Take what the worker has answered. */
+static void take_answers(struct vol_chan *chan)
+{
+	struct vol_worker *worker = &chan->obj->vol->worker;
+	unsigned leaving = 0;
+
+	pthread_mutex_lock(&worker->lock);
+	chan->gate_opened = false; /* it is tried next */
+	for (; chan->answered.count > 0; chan->asking--) {
+		struct fth_dev_req *req = vol_pop(&chan->answered);
+
+		leaving += changes(req);
+		vol_push(&chan->done, req);
+	}
+	pthread_mutex_unlock(&worker->lock);
+	while (leaving-- > 0)
+		vol_gate_leave(chan->obj);
+}
+
 static int collect_all(struct vol_chan *chan)
 {
 	int rc = 0;
@@ -224,40 +251,10 @@ static int collect_all(struct vol_chan *chan)
 			rc = rc == 0 ? one : rc;
 		}
 	}
-	/* relaxed: seen late, it is done late */
-	if (fth_load_relaxed_dev32(&chan->obj->repair_count) > 0 && !chan->readonly)
-		vol_run_repairs(chan->obj);
+	if (chan->asking > 0 || chan->at_gate)
+		take_answers(chan);
 	pump(chan);
 	return rc;
-}
-
-/* Wait on the device with most in flight, for a turn only where there are others as well. */
-static int wait_for_any(struct vol_chan *chan, uint64_t deadline)
-{
-	struct vol_lane *busiest = NULL;
-	unsigned most = 0, busy = 0;
-	uint64_t turn;
-
-	for (unsigned i = 0; i < chan->lane_count; i++) {
-		unsigned in_flight = chan->lanes[i].load - chan->lanes[i].staged_count;
-
-		busy += in_flight > 0;
-		if (in_flight > most) {
-			most = in_flight;
-			busiest = &chan->lanes[i];
-		}
-	}
-	if (busy == 1 && chan->backlog.count == 0)
-		return vol_parts_collect(chan, busiest, 1, deadline);
-	turn = fth_deadline_ns(busy ? TURN_NS : RETRY_NS);
-	if (turn > deadline)
-		turn = deadline;
-	if (busy)
-		return vol_parts_collect(chan, busiest, 1, turn);
-	/* Nothing in flight: a gate is closed, or a device is full of others' requests. */
-	for (struct fth_backoff backoff = {0}; !fth_backoff_expired(&backoff, turn);)
-		;
-	return 0;
 }
 
 int vol_chan_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max, unsigned min,
@@ -269,12 +266,13 @@ int vol_chan_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned
 
 	while (rc == 0 && chan->done.count < min &&
 	       (deadline == FTH_NEVER || fth_now_ns() < deadline)) {
-		rc = wait_for_any(chan, deadline);
+		rc = vol_wait(chan, deadline);
 		if (rc == 0)
 			rc = collect_all(chan);
 	}
 	while (n < max && chan->done.count > 0)
 		done[n++] = vol_pop(&chan->done);
+	vol_wait_settle(chan);
 	return n > 0 ? (int)n : rc;
 }
 
@@ -285,6 +283,7 @@ int vol_chan_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, 
 	for (unsigned i = 0; i < n; i++)
 		vol_push(&chan->backlog, reqs[i]);
 	pump(chan);
+	vol_wait_settle(chan);
 	return (int)n;
 }
 
@@ -309,6 +308,7 @@ static int open_lane(struct vol_chan *chan, unsigned i, unsigned depth)
 
 static void release(struct vol_chan *chan)
 {
+	vol_wait_release(chan); /* before what is in the set */
 	for (unsigned i = 0; i < chan->lane_count; i++) {
 		fth_dev_chan_close(chan->lanes[i].inner);
 		free(chan->lanes[i].staged);
@@ -316,6 +316,8 @@ static void release(struct vol_chan *chan)
 	free(chan->parts);
 	free(chan->backlog.reqs);
 	free(chan->done.reqs);
+	free(chan->asked.reqs);
+	free(chan->answered.reqs);
 	free(chan);
 }
 
@@ -325,7 +327,8 @@ static int fill(struct vol_chan *chan, unsigned depth, unsigned pool)
 	uint64_t used = obj->used & ~obj->vol->missing;
 
 	chan->parts = calloc(pool, sizeof(chan->parts[0]));
-	if (!chan->parts || !ring_init(&chan->backlog, depth) || !ring_init(&chan->done, depth))
+	if (!chan->parts || !ring_init(&chan->backlog, depth) || !ring_init(&chan->done, depth) ||
+	    !ring_init(&chan->asked, depth) || !ring_init(&chan->answered, depth))
 		return -ENOMEM;
 	for (unsigned i = 0; i < pool; i++) {
 		chan->parts[i].next = chan->pool;
@@ -349,6 +352,7 @@ int vol_chan_open(struct fth_dev *base, unsigned depth, struct fth_dev_chan **ou
 
 	if (!chan)
 		return -ENOMEM;
+	vol_wait_init(chan);
 	chan->obj = dev->obj;
 	chan->readonly = dev->readonly;
 	chan->lane_count = dev->obj->vol->count;
@@ -363,5 +367,6 @@ int vol_chan_open(struct fth_dev *base, unsigned depth, struct fth_dev_chan **ou
 
 void vol_chan_close(struct fth_dev_chan *base)
 {
+	vol_worker_forget((struct vol_chan *)base);
 	release((struct vol_chan *)base);
 }

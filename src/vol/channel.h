@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A channel of an open object, as channel.c and parts.c share it. */
+/* A channel of an open object, as channel.c, parts.c, chan_wait.c and worker.c share it. */
 #ifndef FTH_VOL_CHANNEL_H
 #define FTH_VOL_CHANNEL_H
 
@@ -41,6 +41,20 @@ struct vol_chan {
 	bool head_begun;
 	uint64_t head_at;      /* bytes issued; of a flush, devices */
 	unsigned head_replica; /* replicas of the next piece that have their part */
+	bool at_gate;	       /* the head found the gate closed */
+	unsigned asking;       /* requests that are the worker's */
+
+	int set, timer; /* descriptors of chan_wait.c; -1: not made yet */
+	bool timer_on;
+
+	/* Under the worker's lock: */
+	struct vol_ring asked, answered;
+	struct vol_chan *next_asked, *next_at_gate;
+	bool listed_at_gate; /* it is in the worker's list */
+	bool gate_opened;    /* since then */
+	bool unreaped;	     /* there are requests in `done` */
+	bool bell_on;
+	int bell; /* an eventfd; -1: not made yet */
 };
 
 static inline void vol_push(struct vol_ring *ring, struct fth_dev_req *req)
@@ -90,6 +104,31 @@ void vol_parts_send(struct vol_chan *chan);
 
 /* Take back what one device has done, waiting for one at most until `until`. */
 int vol_parts_collect(struct vol_chan *chan, struct vol_lane *lane, unsigned min, uint64_t until);
+
+/* ---- chan_wait.c ---- */
+
+void vol_wait_init(struct vol_chan *chan);
+void vol_wait_release(struct vol_chan *chan);
+
+/* Wait until a device or the worker has done something, or the deadline. */
+int vol_wait(struct vol_chan *chan, uint64_t deadline);
+
+/* At the end of a submit or reap: what is left makes the descriptor readable, or does not. */
+void vol_wait_settle(struct vol_chan *chan);
+
+/* Make the bell say whether there is something. Under the worker's lock. */
+void vol_bell_update(struct vol_chan *chan);
+
+/* ---- worker.c ---- */
+
+/* Hand over a request, all parts of which are back, that some devices failed. */
+void vol_worker_ask(struct vol_chan *chan, struct fth_dev_req *req);
+
+/* Try the gate again; if it is still closed the channel's bell rings when it opens. */
+bool vol_worker_gate(struct vol_chan *chan);
+
+/* The channel goes: the worker has nothing of it, and does not ring it. */
+void vol_worker_forget(struct vol_chan *chan);
 
 /* ---- channel.c, for parts.c ---- */
 

@@ -66,7 +66,8 @@ static void look_at_devices(struct vol_object *obj)
 	}
 }
 
-int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, struct vol_object **out)
+int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, bool pending,
+		   struct vol_object **out)
 {
 	struct vol_object *obj = calloc(1, sizeof(*obj));
 	uint64_t row = 0;
@@ -78,6 +79,7 @@ int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, struct vol_obje
 	pthread_mutex_init(&obj->repair_lock, NULL);
 	obj->vol = vol;
 	obj->entry = entry;
+	obj->pending = pending;
 	obj->unit_shift = (unsigned)__builtin_ctz(entry->unit);
 	obj->stale = entry->stale | vol->missing;
 	obj->unsynced = entry->flags & VOL_OBJECT_UNSYNCED;
@@ -91,8 +93,10 @@ int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, struct vol_obje
 		row += entry->rows[i];
 	}
 	look_at_devices(obj);
+	pthread_mutex_lock(&vol->lock);
 	obj->next = vol->objects;
 	vol->objects = obj;
+	pthread_mutex_unlock(&vol->lock);
 	*out = obj;
 	return 0;
 }
@@ -101,15 +105,17 @@ void vol_object_drop(struct vol_object *obj)
 {
 	struct vol_object **link = &obj->vol->objects;
 
+	pthread_mutex_lock(&obj->vol->lock);
 	while (*link != obj)
 		link = &(*link)->next;
 	*link = obj->next;
+	pthread_mutex_unlock(&obj->vol->lock);
 	object_free(obj);
 }
 
 /* ---- marks in the catalog ---- */
 
-/* Say in the catalog that the replicas may differ, or that they do not. Under vol->lock. */
+/* Say in the catalog that the replicas may differ, or that they do not. Under vol->update. */
 static int set_unsynced(struct vol_object *obj, bool unsynced)
 {
 	struct vol_entry *now = vol_entry_of(obj->vol, obj->entry->id), *changed;
@@ -130,8 +136,11 @@ static int begin_writing(struct vol_object *obj)
 {
 	int rc = vol_writable(obj->vol);
 
-	if (rc < 0 || obj->entry->replicas == 1 || obj->marked || obj->pending ||
-	    fth_load_relaxed_dev32(&obj->unsynced))
+	if (rc < 0 || obj->entry->replicas == 1)
+		return rc;
+	/* Now, and not when it is needed: then there would be no way to refuse. */
+	rc = vol_worker_start(&obj->vol->worker);
+	if (rc < 0 || obj->marked || obj->pending || fth_load_relaxed_dev32(&obj->unsynced))
 		return rc;
 	return set_unsynced(obj, true);
 }
@@ -151,11 +160,9 @@ static int flush_replicas(struct vol_object *obj)
 /* The last writer leaves: replicas that are the same, durably, may be called so again. */
 static void end_writing(struct vol_object *obj)
 {
-	/* relaxed: its channels are closed, and their threads were here before or told us */
-	if (fth_load_relaxed_dev32(&obj->repair_count) > 0)
-		vol_run_repairs(obj);
 	if (!obj->marked || obj->pending || fth_load_relaxed_dev32(&obj->unsynced))
 		return;
+	/* relaxed: its channels are closed, and their threads were here before or told us */
 	if (fth_load_relaxed_dev32(&obj->written) && flush_replicas(obj) < 0)
 		return;
 	/* When this fails the mark stays, and costs some speed until the volume is repaired. */
@@ -170,12 +177,18 @@ static void object_close(struct fth_dev *base)
 	struct vol_object *obj = dev->obj;
 	struct fth_vol *vol = obj->vol;
 
-	pthread_mutex_lock(&vol->lock);
+	if (!dev->readonly && obj->entry->replicas > 1) {
+		/* relaxed: see end_writing() */
+		if (fth_load_relaxed_dev32(&obj->repair_count) > 0)
+			vol_worker_repair(obj);
+		vol_worker_withdraw(obj);
+	}
+	pthread_mutex_lock(&vol->update);
 	if (!dev->readonly && --obj->write_opens == 0)
 		end_writing(obj);
 	if (--obj->opens == 0)
 		vol_object_drop(obj);
-	pthread_mutex_unlock(&vol->lock);
+	pthread_mutex_unlock(&vol->update);
 	if (dev->owns_volume)
 		fth_vol_close(vol);
 	free(dev);
@@ -220,6 +233,7 @@ const struct fth_dev_ops vol_object_ops = {
 	.chan_close = vol_chan_close,
 	.submit = vol_chan_submit,
 	.reap = vol_chan_reap,
+	.chan_fd = vol_chan_fd,
 	.map = object_map,
 	.unmap = object_unmap,
 };
@@ -259,7 +273,7 @@ static void fill_info(const struct vol_object *obj, struct fth_dev_info *info)
 	}
 }
 
-/* Under vol->lock. The device is not adopted yet. */
+/* Under vol->update. The device is not adopted yet. */
 static int make_dev(struct vol_object *obj, bool readonly, struct vol_dev **out)
 {
 	struct vol_dev *dev = calloc(1, sizeof(*dev));
@@ -306,9 +320,11 @@ static int open_object(struct fth_vol *vol, const char *name, bool readonly, str
 	if (!vol_entry_survives(entry, entry->stale | vol->missing, vol->count))
 		return fth_fail(ENODEV, "parts of \"%s\" are on missing devices only", name);
 	obj = vol_object_find(vol, entry->id);
+	if (obj && obj->resizing)
+		return fth_fail(EBUSY, "\"%s\" is being resized", name);
 	if (!obj) {
 		entry = vol_entry_clone(entry);
-		rc = entry ? vol_object_new(vol, entry, &obj) : -ENOMEM;
+		rc = entry ? vol_object_new(vol, entry, false, &obj) : -ENOMEM;
 	}
 	if (rc == 0)
 		rc = make_dev(obj, readonly, out);
@@ -321,9 +337,9 @@ int vol_object_dev(struct fth_vol *vol, const char *name, unsigned flags, struct
 {
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
+	pthread_mutex_lock(&vol->update);
 	rc = open_object(vol, name, flags & FTH_VOL_READONLY || vol->readonly, out);
-	pthread_mutex_unlock(&vol->lock);
+	pthread_mutex_unlock(&vol->update);
 	return rc;
 }
 
@@ -338,44 +354,69 @@ int fth_vol_object_open(struct fth_vol *vol, const char *name, unsigned flags, s
 
 /* ---- objects that appear with their data ---- */
 
-static int new_object(struct fth_vol *vol, const char *name, uint64_t size,
-		      const struct fth_vol_object_options *options, struct vol_dev **out)
+/* Under vol->update. */
+static int new_pending(struct fth_vol *vol, const char *name, uint64_t size,
+		       const struct fth_vol_object_options *options, struct vol_object **out)
 {
 	struct vol_entry *entry;
-	struct vol_object *obj;
-	int rc = vol_make_entry(vol, name, size, options, &entry);
+	int rc = vol_writable(vol);
 
+	if (rc == 0)
+		rc = vol_make_entry(vol, name, size, options, &entry);
 	if (rc < 0)
 		return rc;
 	/* The id is spent even if the object never appears: two that are new shall differ. */
 	vol->cat.next_id++;
-	rc = vol_object_new(vol, entry, &obj);
+	rc = vol_object_new(vol, entry, true, out);
+	if (rc == 0)
+		(*out)->replace = options->replace;
+	return rc;
+}
+
+int vol_pending_new(struct fth_vol *vol, const char *name, uint64_t size,
+		    const struct fth_vol_object_options *options, struct vol_object **out)
+{
+	struct vol_object *obj;
+	int rc;
+
+	pthread_mutex_lock(&vol->update);
+	rc = new_pending(vol, name, size, options, &obj);
+	pthread_mutex_unlock(&vol->update);
 	if (rc < 0)
 		return rc;
-	obj->pending = true;
-	obj->replace = options && options->replace;
-	rc = make_dev(obj, false, out);
-	if (rc < 0)
+	/* Replicas that hold different leftovers would read differently. */
+	if (options->zero || (obj->entry->replicas > 1 && !options->whole))
+		rc = vol_zero_rows(vol, obj->entry, 0);
+	if (rc < 0) {
+		pthread_mutex_lock(&vol->update);
 		vol_object_drop(obj);
-	return rc;
+		pthread_mutex_unlock(&vol->update);
+		return rc;
+	}
+	*out = obj;
+	return 0;
 }
 
 int fth_vol_object_new(struct fth_vol *vol, const char *name, uint64_t size,
 		       const struct fth_vol_object_options *options, struct fth_dev **out)
 {
+	struct fth_vol_object_options defaults = FTH_VOL_OBJECT_INIT;
+	struct vol_object *obj;
 	struct vol_dev *dev;
-	int rc;
+	int rc = vol_pending_new(vol, name, size, options ? options : &defaults, &obj);
 
 	*out = NULL;
-	pthread_mutex_lock(&vol->lock);
-	rc = vol_writable(vol);
-	if (rc == 0)
-		rc = new_object(vol, name, size, options, &dev);
-	pthread_mutex_unlock(&vol->lock);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&vol->update);
+	rc = make_dev(obj, false, &dev);
+	if (rc < 0)
+		vol_object_drop(obj);
+	pthread_mutex_unlock(&vol->update);
 	return rc < 0 ? rc : adopt(dev, name, out);
 }
 
-static int commit_pending(struct vol_object *obj)
+int vol_pending_commit(struct vol_object *obj, bool open)
 {
 	struct fth_vol *vol = obj->vol;
 	struct vol_entry *old = vol_catalog_find(&vol->cat, obj->entry->name, NULL), *entry;
@@ -390,14 +431,15 @@ static int commit_pending(struct vol_object *obj)
 	entry = vol_entry_clone(obj->entry);
 	if (!entry)
 		return -ENOMEM;
-	/* It is open for writing still. */
-	if (entry->replicas > 1)
+	if (open && entry->replicas > 1) /* for writing */
 		entry->flags |= VOL_OBJECT_UNSYNCED;
 	rc = vol_replace_entry(vol, old, entry);
 	if (rc < 0)
 		return rc;
+	pthread_mutex_lock(&vol->lock);
 	obj->pending = false;
-	obj->marked = obj->entry->replicas > 1;
+	pthread_mutex_unlock(&vol->lock);
+	obj->marked = open && obj->entry->replicas > 1;
 	return 0;
 }
 
@@ -411,8 +453,8 @@ int fth_vol_object_commit(struct fth_dev *base)
 	rc = fth_dev_flush(base, FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&dev->obj->vol->lock);
-	rc = commit_pending(dev->obj);
-	pthread_mutex_unlock(&dev->obj->vol->lock);
+	pthread_mutex_lock(&dev->obj->vol->update);
+	rc = vol_pending_commit(dev->obj, true);
+	pthread_mutex_unlock(&dev->obj->vol->update);
 	return rc;
 }

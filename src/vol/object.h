@@ -18,6 +18,7 @@
 struct vol_repair {
 	uint64_t offset, length;
 	unsigned replica;
+	bool sure; /* each block of it is bad; else some are */
 };
 
 struct vol_object {
@@ -37,14 +38,20 @@ struct vol_object {
 	uint32_t gate;	   /* requests that change replicas, in flight; or closed for repairs */
 	uint32_t repair_count;
 
-	/* Under vol->lock: */
+	/* Under vol->update: */
 	unsigned opens, write_opens;
-	bool pending; /* not in the catalog yet */
-	bool replace; /* when it gets there, what has its name goes */
-	bool marked;  /* the catalog says unsynced because of us */
+	bool replace;  /* when it gets into the catalog, what has its name goes */
+	bool marked;   /* the catalog says unsynced because of us */
+	bool resizing; /* not an open object: keeps others out, and space, until a resize is over */
+	bool pending;  /* not in the catalog yet: its space is nobody's else; under vol->lock too */
 
-	pthread_mutex_t repair_lock; /* guards repairs; inside vol->lock */
+	pthread_mutex_t repair_lock; /* guards repairs and their count */
 	struct vol_repair repairs[VOL_REPAIRS_MAX];
+	uint32_t repair_stop; /* atomic: leave it to others */
+
+	/* Under the worker's lock: */
+	struct vol_object *next_repair;
+	bool repair_queued;
 };
 
 struct vol_dev {
@@ -118,16 +125,26 @@ static inline uint64_t vol_place_offset(const struct vol_object *obj, const stru
 
 /* ---- object.c ---- */
 
-/* The entry of an open object in the catalog. Under vol->lock. */
+/* The entry of an open object in the catalog. Under vol->update. */
 struct vol_entry *vol_entry_of(const struct fth_vol *vol, uint64_t id);
 struct vol_object *vol_object_find(const struct fth_vol *vol, uint64_t id);
 
-/* What several openings share. Takes entry over, also when it fails. Under vol->lock. */
-int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, struct vol_object **out);
+/* What several openings share. Takes entry over, also when it fails. Under vol->update. */
+int vol_object_new(struct fth_vol *vol, struct vol_entry *entry, bool pending,
+		   struct vol_object **out);
 void vol_object_drop(struct vol_object *obj);
 
 /* fth_vol_object_open(), but for the common part of the device. */
 int vol_object_dev(struct fth_vol *vol, const char *name, unsigned flags, struct vol_dev **out);
+
+/*
+ * A new object that has its space, zeroed if need be, but is not in the catalog; `out` is to be
+ * dropped. Takes vol->update, and lets it go while zeroing.
+ */
+int vol_pending_new(struct fth_vol *vol, const char *name, uint64_t size,
+		    const struct fth_vol_object_options *options, struct vol_object **out);
+/* Put it into the catalog. Under vol->update. */
+int vol_pending_commit(struct vol_object *obj, bool open);
 
 /* ---- replicas.c ---- */
 
@@ -135,8 +152,12 @@ int vol_object_dev(struct fth_vol *vol, const char *name, unsigned flags, struct
 bool vol_gate_enter(struct vol_object *obj);
 void vol_gate_leave(struct vol_object *obj);
 
+/* A range that a replica could not give, for the worker. */
 void vol_note_repair(struct vol_object *obj, uint64_t offset, uint64_t length, unsigned replica);
-/* Write back what was noted, unless something that changes replicas is in flight. */
+/*
+ * Write back what was noted, block by block, as long as nothing that changes replicas is in
+ * flight. By the worker, or when it does not touch the object.
+ */
 void vol_run_repairs(struct vol_object *obj);
 
 /*
@@ -156,5 +177,6 @@ void vol_chan_close(struct fth_dev_chan *chan);
 int vol_chan_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n);
 int vol_chan_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		  uint64_t deadline);
+int vol_chan_fd(struct fth_dev_chan *chan); /* chan_wait.c */
 
 #endif

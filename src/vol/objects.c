@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ZERO_STEP ((uint64_t)64 << 20)
+
 /* ---- making ---- */
 
 static int check_shape(const struct fth_vol *vol, const struct vol_entry *shape)
@@ -46,21 +48,18 @@ int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
 		   const struct fth_vol_object_options *options, struct vol_entry **out)
 {
 	const struct vol_label *label = &vol->defaults;
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
 	struct vol_entry shape = {0}, *entry;
 	int rc = vol_name_check(name, strlen(name));
 
 	if (rc < 0)
 		return rc;
-	if (options)
-		o = *options;
-	shape.unit = o.unit ? o.unit : label->unit;
-	shape.replicas = o.replicas ? o.replicas : label->replicas;
-	shape.width = o.width ? o.width : vol->count;
+	shape.unit = options->unit ? options->unit : label->unit;
+	shape.replicas = options->replicas ? options->replicas : label->replicas;
+	shape.width = options->width ? options->width : vol->count;
 	rc = check_shape(vol, &shape);
 	if (rc < 0)
 		return rc;
-	if (vol_catalog_find(&vol->cat, name, NULL) && !o.replace)
+	if (vol_catalog_find(&vol->cat, name, NULL) && !options->replace)
 		return fth_fail(EEXIST, "there is an object \"%s\"", name);
 	entry = vol_entry_new(shape.width, shape.replicas, 0);
 	if (!entry)
@@ -70,15 +69,36 @@ int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
 	entry->size = size;
 	entry->id = vol->cat.next_id;
 	rc = place(vol, entry);
-	/* Replicas that hold different leftovers would read differently. */
-	if (rc == 0 && (o.zero || (entry->replicas > 1 && !o.whole)))
-		rc = vol_zero_rows(vol, entry, 0);
 	if (rc < 0) {
 		vol_entry_free(entry);
 		return rc;
 	}
 	*out = entry;
 	return 0;
+}
+
+/*
+ * A write that timed out may still happen, when its space holds something else: after that nothing
+ * is written any more until the volume is opened anew.
+ */
+static int fail_if_hung(struct fth_vol *vol, int rc)
+{
+	if (rc == -ETIMEDOUT)
+		/* relaxed: see vol_failed() */
+		fth_store_relaxed_dev32(&vol->failed, ETIMEDOUT);
+	return rc;
+}
+
+/* Zero a range of a device, in steps that each have a deadline of their own. */
+static int zero_member(struct fth_vol *vol, unsigned i, uint64_t length, uint64_t offset)
+{
+	int rc = 0;
+
+	for (uint64_t n; rc == 0 && length > 0; length -= n, offset += n) {
+		n = length < ZERO_STEP ? length : ZERO_STEP;
+		rc = fth_dev_zero(vol->members[i].dev, n, offset, FTH_DEV_TIMEOUT);
+	}
+	return fail_if_hung(vol, rc);
 }
 
 /* Zero the strands of `entry` from a row on, and make that durable. */
@@ -94,54 +114,32 @@ int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t f
 		if (skip >= entry->rows[i])
 			continue;
 		for (unsigned s = 0; rc == 0 && s < strands; s++)
-			rc = fth_dev_zero(vol->members[vol_strand_device(entry, s, vol->count)].dev,
-					  (entry->rows[i] - skip) * entry->unit,
-					  entry->at[(size_t)i * strands + s] + skip * entry->unit,
-					  FTH_DEV_TIMEOUT);
+			rc = zero_member(vol, vol_strand_device(entry, s, vol->count),
+					 (entry->rows[i] - skip) * entry->unit,
+					 entry->at[(size_t)i * strands + s] + skip * entry->unit);
 	}
 	for (unsigned i = 0; rc == 0 && i < vol->count; i++)
 		rc = vol_flush_member(vol, i);
 	return rc;
 }
 
-/* Nobody writes it before it appears, whatever the options say. */
-static int make_unwritten_entry(struct fth_vol *vol, const char *name, uint64_t size,
-				const struct fth_vol_object_options *options,
-				struct vol_entry **out)
-{
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
-
-	if (options)
-		o = *options;
-	o.whole = false;
-	return vol_make_entry(vol, name, size, &o, out);
-}
-
-static int create(struct fth_vol *vol, const char *name, uint64_t size,
-		  const struct fth_vol_object_options *options)
-{
-	struct vol_entry *entry, *old = vol_catalog_find(&vol->cat, name, NULL);
-	int rc = vol_writable(vol);
-
-	if (rc < 0)
-		return rc;
-	if (old && vol_object_find(vol, old->id) && options && options->replace)
-		return fth_fail(EBUSY, "\"%s\" is open", name);
-	rc = make_unwritten_entry(vol, name, size, options, &entry);
-	if (rc < 0)
-		return rc;
-	vol->cat.next_id++;
-	return vol_replace_entry(vol, old, entry);
-}
-
 int fth_vol_create(struct fth_vol *vol, const char *name, uint64_t size,
 		   const struct fth_vol_object_options *options)
 {
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct vol_object *obj;
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
-	rc = create(vol, name, size, options);
-	pthread_mutex_unlock(&vol->lock);
+	if (options)
+		o = *options;
+	o.whole = false; /* nobody writes it before it appears */
+	rc = vol_pending_new(vol, name, size, &o, &obj);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&vol->update);
+	rc = vol_pending_commit(obj, false);
+	vol_object_drop(obj);
+	pthread_mutex_unlock(&vol->update);
 	return rc;
 }
 
@@ -168,11 +166,11 @@ int fth_vol_remove(struct fth_vol *vol, const char *name)
 	struct vol_entry *entry;
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
+	pthread_mutex_lock(&vol->update);
 	rc = find_to_change(vol, name, true, &entry);
 	if (rc == 0)
 		rc = vol_replace_entry(vol, entry, NULL);
-	pthread_mutex_unlock(&vol->lock);
+	pthread_mutex_unlock(&vol->update);
 	return rc;
 }
 
@@ -228,9 +226,9 @@ int fth_vol_rename(struct fth_vol *vol, const char *from, const char *to, bool r
 {
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
+	pthread_mutex_lock(&vol->update);
 	rc = rename_locked(vol, from, to, replace);
-	pthread_mutex_unlock(&vol->lock);
+	pthread_mutex_unlock(&vol->update);
 	return rc;
 }
 
@@ -292,8 +290,7 @@ static int read_block(const struct fth_vol *vol, const struct vol_entry *entry, 
  * Zero the rest of the block that byte `size` lies in, on all good replicas. The bytes before it
  * are written again as they are, so that a power loss in the middle changes none of them.
  */
-static int zero_rest_of_block(const struct fth_vol *vol, const struct vol_entry *entry,
-			      uint64_t size)
+static int zero_rest_of_block(struct fth_vol *vol, const struct vol_entry *entry, uint64_t size)
 {
 	_Alignas(VOL_BLOCK_MAX) char buf[VOL_BLOCK_MAX];
 	uint64_t kept = size % vol->space.block, at = size - kept;
@@ -305,7 +302,7 @@ static int zero_rest_of_block(const struct fth_vol *vol, const struct vol_entry 
 		if (!is_stale(vol, entry, s))
 			rc = fth_dev_write(strand_dev(vol, entry, s), buf, vol->space.block,
 					   strand_at(entry, at, s), FTH_DEV_TIMEOUT);
-	return rc;
+	return fail_if_hung(vol, rc);
 }
 
 /*
@@ -321,29 +318,26 @@ static int zero_tail(struct fth_vol *vol, const struct vol_entry *entry, uint64_
 		unsigned s = first_strand(entry, from);
 
 		for (unsigned r = 0; rc == 0 && r < entry->replicas; r++, s++)
-			rc = fth_dev_zero(strand_dev(vol, entry, s), n, strand_at(entry, from, s),
-					  FTH_DEV_TIMEOUT);
+			rc = zero_member(vol, vol_strand_device(entry, s, vol->count), n,
+					 strand_at(entry, from, s));
 		from += n;
 	}
 	return rc;
 }
 
-static int grow(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
+/* Zero what `entry`, which has its space, has more than `old` bytes in `held` rows. */
+static int zero_growth(struct fth_vol *vol, const struct vol_entry *entry, uint64_t old,
+		       uint64_t held)
 {
-	uint64_t held = vol_rows_held(entry), old = entry->size, block = vol->space.block;
-	uint64_t end = held * entry->unit * entry->width;
+	uint64_t block = vol->space.block, end = held * entry->unit * entry->width;
 	int rc = 0;
 
-	if (zero && old % block)
+	if (old % block)
 		rc = zero_rest_of_block(vol, entry, old);
-	if (rc == 0 && zero)
-		rc = zero_tail(vol, entry, (old + block - 1) / block * block,
-			       size < end ? size : end);
 	if (rc == 0)
-		rc = vol_allocate(vol, entry, vol_rows_needed(entry, size));
-	if (rc == 0 && zero)
-		rc = vol_zero_rows(vol, entry, held);
-	return rc;
+		rc = zero_tail(vol, entry, (old + block - 1) / block * block,
+			       entry->size < end ? entry->size : end);
+	return rc < 0 ? rc : vol_zero_rows(vol, entry, held);
 }
 
 /*
@@ -364,42 +358,82 @@ static int mark_unsynced(struct fth_vol *vol, struct vol_entry **entry)
 	return rc;
 }
 
-static int resize(struct fth_vol *vol, struct vol_entry *entry, uint64_t size, bool zero)
+static int shrink(struct fth_vol *vol, struct vol_entry *entry, uint64_t size)
+{
+	struct vol_entry *changed = vol_entry_clone(entry);
+
+	if (!changed)
+		return -ENOMEM;
+	cut_rows(changed, vol_rows_needed(changed, size));
+	changed->size = size;
+	return vol_replace_entry(vol, entry, changed);
+}
+
+/* Give an object the space it needs, in `*out`, which keeps others out meanwhile. */
+static int begin_growth(struct fth_vol *vol, struct vol_entry *entry, uint64_t size,
+			struct vol_object **out)
 {
 	uint32_t flags = entry->flags;
 	struct vol_entry *changed;
 	int rc = 0;
 
-	if (size > entry->size && entry->size % vol->space.block && entry->replicas > 1)
+	if (entry->size % vol->space.block && entry->replicas > 1)
 		rc = mark_unsynced(vol, &entry);
 	if (rc < 0)
 		return rc;
 	changed = vol_entry_clone(entry);
 	if (!changed)
 		return -ENOMEM;
-	if (size > entry->size)
-		rc = grow(vol, changed, size, zero);
-	else
-		cut_rows(changed, vol_rows_needed(changed, size));
 	changed->size = size;
 	changed->flags = flags;
+	rc = vol_allocate(vol, changed, vol_rows_needed(changed, size));
 	if (rc < 0) {
 		vol_entry_free(changed);
 		return rc;
 	}
-	return vol_replace_entry(vol, entry, changed);
+	rc = vol_object_new(vol, changed, true, out);
+	if (rc == 0)
+		(*out)->resizing = true;
+	return rc;
+}
+
+static int end_growth(struct fth_vol *vol, struct vol_object *obj, int rc)
+{
+	struct vol_entry *changed = rc == 0 ? vol_entry_clone(obj->entry) : NULL;
+	struct vol_entry *now = vol_entry_of(vol, obj->entry->id);
+
+	vol_object_drop(obj);
+	if (rc < 0)
+		return rc;
+	return changed ? vol_replace_entry(vol, now, changed) : -ENOMEM;
 }
 
 int fth_vol_resize(struct fth_vol *vol, const char *name, uint64_t size, bool zero)
 {
+	struct vol_object *obj = NULL;
 	struct vol_entry *entry;
+	uint64_t old = 0, held = 0;
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
+	pthread_mutex_lock(&vol->update);
 	rc = find_to_change(vol, name, true, &entry);
-	if (rc == 0 && size != entry->size)
-		rc = resize(vol, entry, size, zero || entry->replicas > 1);
-	pthread_mutex_unlock(&vol->lock);
+	if (rc == 0 && size < entry->size) {
+		rc = shrink(vol, entry, size);
+	} else if (rc == 0 && size > entry->size) {
+		old = entry->size;
+		held = vol_rows_held(entry);
+		zero = zero || entry->replicas > 1;
+		rc = begin_growth(vol, entry, size, &obj);
+	}
+	pthread_mutex_unlock(&vol->update);
+	if (rc < 0 || !obj)
+		return rc;
+	/* It can take long, and needs nothing but space that is the object's own. */
+	if (zero)
+		rc = zero_growth(vol, obj->entry, old, held);
+	pthread_mutex_lock(&vol->update);
+	rc = end_growth(vol, obj, rc);
+	pthread_mutex_unlock(&vol->update);
 	return rc;
 }
 

@@ -159,6 +159,8 @@ struct fth_vol *vol_new(void)
 	if (!vol)
 		return NULL;
 	pthread_mutex_init(&vol->lock, NULL);
+	pthread_mutex_init(&vol->update, NULL);
+	vol_worker_init(&vol->worker);
 	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++)
 		vol->members[i].lock_fd = -1;
 	return vol;
@@ -219,6 +221,7 @@ void fth_vol_close(struct fth_vol *vol)
 {
 	if (!vol)
 		return;
+	vol_worker_release(&vol->worker);
 	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++) {
 		if (vol->members[i].owned)
 			fth_dev_close(vol->members[i].dev);
@@ -228,6 +231,7 @@ void fth_vol_close(struct fth_vol *vol)
 	vol_catalog_release(&vol->cat);
 	fth_stats_free(vol->stats);
 	pthread_mutex_destroy(&vol->lock);
+	pthread_mutex_destroy(&vol->update);
 	free(vol);
 }
 

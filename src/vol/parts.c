@@ -164,7 +164,7 @@ static void give_up_rest(struct vol_chan *chan, struct vol_part *part)
 /* Replicas that failed to give all of a part are to be repaired, where it is needed. */
 static void note_repairs(struct vol_chan *chan, const struct vol_part *part)
 {
-	for (unsigned r = 0; r < chan->obj->entry->replicas; r++)
+	for (unsigned r = 0; !chan->readonly && r < chan->obj->entry->replicas; r++)
 		if (part->tried >> r & 1)
 			vol_note_repair(chan->obj, part->offset, part->req.length, r);
 }

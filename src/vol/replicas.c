@@ -37,7 +37,11 @@ bool vol_gate_enter(struct vol_object *obj)
 void vol_gate_leave(struct vol_object *obj)
 {
 	/* acqrel: what was done inside is seen by a repair that finds nobody inside */
-	fth_add_acqrel_dev32(&obj->gate, UINT32_MAX);
+	uint32_t before = fth_add_acqrel_dev32(&obj->gate, UINT32_MAX);
+
+	/* relaxed: one that is noted right now is given to the worker by who notes it */
+	if (before == 1 && fth_load_relaxed_dev32(&obj->repair_count) > 0)
+		vol_worker_repair(obj);
 }
 
 static bool close_gate(struct vol_object *obj)
@@ -52,6 +56,7 @@ static void open_gate(struct vol_object *obj)
 {
 	/* acqrel: the repair is done before anybody passes. Not a store: some may be knocking. */
 	fth_and_acqrel_dev32(&obj->gate, ~GATE_CLOSED);
+	vol_worker_gate_opened(obj);
 }
 
 /* ---- repairs ---- */
@@ -67,10 +72,12 @@ void vol_note_repair(struct vol_object *obj, uint64_t offset, uint64_t length, u
 			length = 0;
 	/* With a full list it stays unrepaired until it is read again. */
 	if (length > 0 && n < VOL_REPAIRS_MAX) {
-		obj->repairs[n] = (struct vol_repair){offset, length, replica};
+		obj->repairs[n] = (struct vol_repair){offset, length, replica,
+						      length == obj->vol->space.block};
 		fth_store_relaxed_dev32(&obj->repair_count, n + 1);
 	}
 	pthread_mutex_unlock(&obj->repair_lock);
+	vol_worker_repair(obj);
 }
 
 /* Read a block from the first good replica but `bad` that can give it. */
@@ -107,54 +114,85 @@ static int repair_block(struct vol_object *obj, const struct vol_place *place, u
 			     vol_place_offset(obj, place, bad), FTH_DEV_TIMEOUT);
 }
 
-/* Of a range of several blocks only some may be bad; a single block is known to be. */
 static bool needs_repair(struct vol_object *obj, const struct vol_repair *what,
 			 const struct vol_place *place, char *buf)
 {
 	unsigned device = vol_place_device(obj, place, what->replica);
 
-	return what->length == obj->vol->space.block ||
+	return what->sure ||
 	       fth_dev_read(obj->vol->members[device].dev, buf, obj->vol->space.block,
 			    vol_place_offset(obj, place, what->replica), FTH_DEV_TIMEOUT) < 0;
 }
 
-static void repair_range(struct vol_object *obj, const struct vol_repair *what)
+/*
+ * A write that timed out may still happen, over newer data. From here on the device is not read
+ * for this object; if that can not be had, nothing is written any more.
+ */
+static void repair_hung(struct vol_object *obj, unsigned device)
 {
-	_Alignas(VOL_BLOCK_MAX) char buf[VOL_BLOCK_MAX];
-
-	for (uint64_t done = 0; done < what->length; done += obj->vol->space.block) {
-		struct vol_place place = vol_place(obj, what->offset + done);
-		int rc;
-
-		if (!needs_repair(obj, what, &place, buf))
-			continue;
-		rc = repair_block(obj, &place, what->replica, buf);
-		/* A block that could not be written back is no worse than before. */
-		fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES,
-			      1);
-	}
+	if (vol_devices_failed(obj, (uint64_t)1 << device, -ETIMEDOUT) < 0)
+		fth_store_relaxed_dev32(&obj->vol->failed, ETIMEDOUT);
 }
 
-static void run_repairs(struct vol_object *obj)
-{
-	uint32_t n = fth_load_relaxed_dev32(&obj->repair_count);
+enum outcome { DONE, NEXT, NOT_NOW };
 
-	for (uint32_t i = 0; i < n; i++)
-		repair_range(obj, &obj->repairs[i]);
-	fth_store_relaxed_dev32(&obj->repair_count, 0);
+/* Repair the first block of a range, if it needs that, between two changes of the object. */
+static enum outcome repair_first(struct vol_object *obj, const struct vol_repair *what)
+{
+	_Alignas(VOL_BLOCK_MAX) char buf[VOL_BLOCK_MAX];
+	struct vol_place place = vol_place(obj, what->offset);
+	int rc;
+
+	if (!needs_repair(obj, what, &place, buf))
+		return NEXT;
+	if (!close_gate(obj))
+		return NOT_NOW; /* it is tried again when the last one leaves */
+	rc = repair_block(obj, &place, what->replica, buf);
+	if (rc == -ETIMEDOUT)
+		repair_hung(obj, vol_place_device(obj, &place, what->replica));
+	open_gate(obj);
+	fth_stats_add(obj->vol->stats, rc == 0 ? FTH_VOL_REPAIRS : FTH_VOL_REPAIR_FAILURES, 1);
+	/* A block that could not be written back is no worse than before; nor are the others. */
+	return rc == 0 ? NEXT : DONE;
+}
+
+/* Take the first range off the list, or as much of it as was done. False: the list is empty. */
+static bool advance_repairs(struct vol_object *obj, uint64_t done, struct vol_repair *next)
+{
+	uint32_t n;
+
+	pthread_mutex_lock(&obj->repair_lock);
+	n = fth_load_relaxed_dev32(&obj->repair_count);
+	if (n > 0 && done < obj->repairs[0].length) {
+		obj->repairs[0].offset += done;
+		obj->repairs[0].length -= done;
+	} else if (n > 0) {
+		memmove(obj->repairs, obj->repairs + 1, --n * sizeof(obj->repairs[0]));
+		fth_store_relaxed_dev32(&obj->repair_count, n);
+	}
+	*next = obj->repairs[0];
+	pthread_mutex_unlock(&obj->repair_lock);
+	return n > 0;
 }
 
 void vol_run_repairs(struct vol_object *obj)
 {
-	if (obj->vol->readonly || vol_failed(obj->vol) < 0)
-		return;
-	if (pthread_mutex_trylock(&obj->repair_lock) != 0)
-		return;
-	if (close_gate(obj)) {
-		run_repairs(obj);
-		open_gate(obj);
+	uint32_t block = obj->vol->space.block;
+	struct vol_repair next;
+	uint64_t done = 0;
+
+	/* Ends: ranges are noted by reads that fail, and a list that is full takes no more. */
+	while (advance_repairs(obj, done, &next)) {
+		enum outcome outcome;
+
+		if (fth_load_relaxed_dev32(&obj->repair_stop) || obj->vol->readonly ||
+		    vol_failed(obj->vol) < 0)
+			return;
+		outcome = repair_first(obj, &next);
+		if (outcome == NOT_NOW)
+			return;
+		done = outcome == NEXT ? block : UINT64_MAX;
 	}
-	pthread_mutex_unlock(&obj->repair_lock);
 }
 
 /* ---- devices that fail ---- */
@@ -172,7 +210,7 @@ uint64_t vol_lost_flushes(const struct vol_object *obj)
 	return lost;
 }
 
-/* Put it into the catalog that these devices are out of date for obj. Under vol->lock. */
+/* Put it into the catalog that these devices are out of date for obj. Under vol->update. */
 static int record_stale(struct vol_object *obj, uint64_t stale)
 {
 	struct vol_entry *now, *changed;
@@ -196,8 +234,8 @@ int vol_devices_failed(struct vol_object *obj, uint64_t failed, int error)
 	uint64_t known;
 	int rc;
 
-	pthread_mutex_lock(&vol->lock);
-	known = fth_load_relaxed_dev64(&obj->stale); /* changes under the lock only */
+	pthread_mutex_lock(&vol->update);
+	known = fth_load_relaxed_dev64(&obj->stale); /* changes under it only */
 	failed &= ~known;
 	if (!vol_entry_survives(obj->entry, known | failed, vol->count)) {
 		/* relaxed: a read that misses it by a moment overlapped the failed change */
@@ -206,7 +244,7 @@ int vol_devices_failed(struct vol_object *obj, uint64_t failed, int error)
 	} else {
 		rc = failed ? record_stale(obj, failed) : vol_failed(vol);
 	}
-	pthread_mutex_unlock(&vol->lock);
+	pthread_mutex_unlock(&vol->update);
 	if (rc == 0)
 		fth_stats_add(vol->stats, FTH_VOL_DEGRADED_WRITES, 1);
 	return rc;

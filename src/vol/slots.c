@@ -216,7 +216,7 @@ int vol_flush_member(struct fth_vol *vol, unsigned i)
 	int rc = fth_dev_flush(vol->members[i].dev, FTH_DEV_TIMEOUT);
 
 	if (rc < 0)
-		/* relaxed: a count; who must see it is ordered by vol->lock or by its own flush */
+		/* relaxed: a count; who must see it is ordered by vol->update or by its own flush */
 		fth_add_relaxed_dev32(&vol->members[i].flush_failures, 1);
 	return rc;
 }
@@ -230,16 +230,22 @@ static int write_slot(struct fth_vol *vol, unsigned i, char *buf, uint64_t bytes
 	uint64_t checksum = vol_catalog_checksum(buf, bytes, i, slot);
 	int rc;
 
+	/* Its late write could land on a newer catalog. */
+	if (member->hung)
+		return -ETIMEDOUT;
 	memcpy(buf + offsetof(struct vol_catalog_head, checksum), &checksum, sizeof(checksum));
 	rc = fth_dev_write(member->dev, buf, whole_grains(bytes), slot_offset(vol, slot),
 			   FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = vol_flush_member(vol, i);
+	member->hung = rc == -ETIMEDOUT;
 	if (rc < 0)
 		return rc;
+	pthread_mutex_lock(&vol->lock);
 	member->held = next->sequence;
 	member->held_digest = next->digest;
 	member->good_slot = slot;
+	pthread_mutex_unlock(&vol->lock);
 	return 0;
 }
 
@@ -307,8 +313,10 @@ int vol_commit(struct fth_vol *vol, struct vol_catalog *next)
 		return rc;
 	}
 	fth_stats_add(vol->stats, FTH_VOL_COMMITS, 1);
+	pthread_mutex_lock(&vol->lock);
 	vol_catalog_forget(&vol->cat);
 	vol->cat = *next;
+	pthread_mutex_unlock(&vol->lock);
 	return 0;
 }
 

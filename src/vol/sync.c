@@ -331,7 +331,7 @@ int vol_check_replicas(struct vol_checker *c, const struct vol_entry *entry)
 		return -ENOMEM;
 	}
 	x->c = c;
-	rc = vol_object_new(c->vol, copy, &x->obj);
+	rc = vol_object_new(c->vol, copy, false, &x->obj);
 	if (rc == 0) {
 		x->block = c->vol->space.block;
 		x->unsynced = copy->flags & VOL_OBJECT_UNSYNCED;

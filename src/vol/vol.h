@@ -13,6 +13,21 @@
 
 struct vol_object; /* object.h */
 
+struct vol_chan; /* channel.h */
+
+struct vol_worker {
+	pthread_t thread;
+	bool started; /* under vol->update */
+	pthread_mutex_t lock;
+	pthread_cond_t wanted; /* there is work, or it is to end */
+	pthread_cond_t idle;   /* a piece of work is done */
+	bool stop, busy;
+	struct vol_chan *chans;	      /* with requests for it, in the order they came */
+	struct vol_chan *at_gates;    /* that wait for the gate of their object */
+	struct vol_object *repairs;   /* objects with repairs to be tried */
+	struct vol_object *repairing; /* the one it is at */
+};
+
 struct vol_member {
 	struct fth_dev *dev; /* NULL: missing */
 	bool owned;
@@ -22,6 +37,7 @@ struct vol_member {
 	uint64_t held;		 /* the sequence of the newest catalog on it; 0: none */
 	uint64_t held_digest;	 /* of that one */
 	uint32_t flush_failures; /* atomic */
+	bool hung; /* a write to it timed out and may still happen: it gets no more catalogs */
 };
 
 struct fth_vol {
@@ -34,7 +50,9 @@ struct fth_vol {
 	uint32_t failed; /* atomic: the errno of an update with unknown end, or 0 */
 	struct fth_stats *stats;
 
-	pthread_mutex_t lock; /* guards all below, and updates of the catalog */
+	struct vol_worker worker;
+	pthread_mutex_t update; /* one change of what follows at a time; held across a commit */
+	pthread_mutex_t lock;	/* guards what follows; inside update; not held across I/O */
 	struct vol_catalog cat;
 	struct vol_object *objects; /* those that are open, committed or not */
 };
@@ -50,6 +68,21 @@ int vol_assemble(struct fth_vol *vol, struct fth_dev *const *devs, unsigned n, u
 /* The volume takes over its devices and their locks. */
 struct vol_opened;
 void vol_own(struct fth_vol *vol, const struct vol_opened *opened);
+
+/* ---- worker.c ---- */
+
+void vol_worker_init(struct vol_worker *worker);
+void vol_worker_release(struct vol_worker *worker);
+/* Start its thread, unless it runs. Under vol->update. */
+int vol_worker_start(struct vol_worker *worker);
+/* Try to repair what is noted for obj. */
+void vol_worker_repair(struct vol_object *obj);
+/* Wait for the repairs of obj, but not for ever; then the worker does not touch it any more. */
+void vol_worker_withdraw(struct vol_object *obj);
+/* The gate of obj is open: let channels know that wait for it. */
+void vol_worker_gate_opened(struct vol_object *obj);
+/* For tests: wait until it has nothing to do. */
+void vol_worker_drain(struct fth_vol *vol);
 
 /* ---- slots.c ---- */
 
@@ -72,7 +105,7 @@ bool vol_leads_to(const struct fth_vol *vol, unsigned i, const struct vol_catalo
 
 /*
  * Make `next` (from vol_catalog_change()) the catalog, durably, and let go of the old list. Under
- * vol->lock. On failure next is forgotten and vol->cat as before; -ENOSPC when it does not fit
+ * vol->update. On failure next is forgotten and vol->cat as before; -ENOSPC when it does not fit
  * leaves all as it was, another error leaves the volume failed.
  */
 int vol_commit(struct fth_vol *vol, struct vol_catalog *next);
@@ -89,7 +122,7 @@ int vol_flush_member(struct fth_vol *vol, unsigned i);
 
 /* ---- alloc.c ---- */
 
-/* Append segments to entry until it holds `rows` rows. -ENOSPC with a text. Under vol->lock. */
+/* Append segments to entry until it holds `rows` rows. -ENOSPC with a text. Under vol->update. */
 int vol_allocate(struct fth_vol *vol, struct vol_entry *entry, uint64_t rows);
 uint64_t vol_free_bytes(struct fth_vol *vol);
 
@@ -118,7 +151,7 @@ void vol_close_all(struct vol_opened *opened);
 void vol_describe(const struct fth_vol *vol, const struct vol_entry *entry,
 		  struct fth_vol_object_info *info);
 int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t from_row);
-/* A new entry with its space. Under vol->lock. */
+/* A new entry with its space. Under vol->update. */
 int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
 		   const struct fth_vol_object_options *options, struct vol_entry **out);
 

@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+/* Its operations wait for each other: a repair may meet reads of the same block. */
+#define MEDIUM	"fault(crash(mem:1M))"
 #define SIZE	(96u << 10)
 #define READS	(1u << FTH_DEV_READ)
 #define WRITES	(1u << FTH_DEV_WRITE)
@@ -31,7 +33,7 @@ static void begin_on(struct rack *rack, const char *uri, unsigned devices, uint3
 static void begin(struct rack *rack, unsigned devices, uint32_t unit, uint32_t replicas,
 		  uint64_t seed)
 {
-	begin_on(rack, "fault(mem:1M)", devices, unit, replicas, seed);
+	begin_on(rack, MEDIUM, devices, unit, replicas, seed);
 }
 
 /* Where the only object of a volume of such devices begins, on each of them. */
@@ -55,7 +57,7 @@ static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes, 
 /* Repairs that were noted are done. */
 static void settle(struct fth_dev *dev)
 {
-	vol_run_repairs(((struct vol_dev *)dev)->obj);
+	vol_worker_drain(((struct vol_dev *)dev)->obj->vol);
 }
 
 static void every_device_serves_reads(void **state)
@@ -118,7 +120,7 @@ static struct fth_dev *begin_mirror(struct rack *rack, uint32_t unit)
 	struct fth_vol_object_options o = shape(unit, 2, 1);
 	struct fth_dev *dev;
 
-	rack_format(rack, "fault(mem:1M)", 2);
+	rack_format(rack, MEDIUM, 2);
 	assert_ok(fth_vol_create(rack->vol, "x", SIZE, &o));
 	dev = open_object(rack->vol, "x");
 	write_all(dev, 7);
@@ -419,9 +421,7 @@ static void a_repair_never_undoes_a_write(void **state)
 	void *failed;
 
 	(void)state;
-	/* On a device whose operations wait for each other: here they do meet on the same blocks.
-	 */
-	begin_on(&rack, "fault(crash(mem:1M))", 2, 4096, 2, 0);
+	begin(&rack, 2, 4096, 2, 0);
 	dev = open_object(rack.vol, "x");
 	assert_ok(fth_vol_object_open(rack.vol, "x", 0, &race.dev));
 	for (unsigned d = 0; d < 2; d++) {
@@ -464,10 +464,10 @@ static void repairs_wait_for_changes_in_flight(void **state)
 	assert_true(vol_gate_enter(obj));
 	vol_note_repair(obj, 0, 512, 1);
 	vol_note_repair(obj, 0, 512, 1); /* once is enough */
-	vol_run_repairs(obj);
+	settle(dev);
 	assert_int_equal(obj->repair_count, 1);
 	vol_gate_leave(obj);
-	vol_run_repairs(obj);
+	settle(dev);
 	assert_int_equal(obj->repair_count, 0);
 	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS), 1);
 	assert_true(holds(dev, 7));
