@@ -44,7 +44,38 @@ expect 1 export "$volume" plain "$work/plain"
 [[ $err == *"exists"* ]] || fail "export over a file: $err"
 expect 0 export "$volume" plain "$work/plain" --replace
 expect 1 export "$volume" nosuch "$work/nosuch"
-[ ! -e "$work/nosuch" ] && [ -z "$(find "$work" -name '*.part-*')" ] || fail "leftovers"
+[ ! -e "$work/nosuch" ] && [ -z "$(find "$work" -name '*.partial-*')" ] || fail "leftovers"
+
+# What is there decides how it is written: links are followed, nodes are not replaced.
+echo old >"$work/target"
+chmod 640 "$work/target"
+ln -s target "$work/link"
+ln -s nowhere "$work/dangling"
+mkfifo "$work/fifo"
+expect 1 export "$volume" plain "$work/link"
+[[ $err == *"exists"* ]] || fail "export over a link: $err"
+expect 0 export "$volume" plain "$work/link" --replace
+[ -L "$work/link" ] && cmp "$work/data" "$work/target" || fail "the link was replaced"
+[ "$(stat -c %a "$work/target")" = 640 ] || fail "other permissions than before"
+expect 1 export "$volume" plain "$work/dangling" --replace
+[ -L "$work/dangling" ] && [[ $err == *"symbolic link to a file that does not exist"* ]] ||
+  fail "a dangling link: $err"
+expect 1 export "$volume" plain "$work" --replace
+[[ $err == *"is a directory"* ]] || fail "a directory: $err"
+cmp "$work/data" "$work/fifo" &
+expect 0 export "$volume" plain "$work/fifo" --replace
+wait $! || fail "a pipe got something else"
+[ -p "$work/fifo" ] || fail "the pipe was replaced"
+if mknod "$work/full" c 1 7 2>/dev/null && { : >"$work/full"; } 2>/dev/null; then
+  expect 1 export "$volume" plain "$work/full" --replace
+  [ -c "$work/full" ] && [[ $err == *"No space left"* ]] || fail "a full device: $err"
+fi
+(
+  ulimit -f 1000 # SIGXFSZ is ignored: the write fails in the middle
+  trap '' XFSZ
+  ! "$fathom" vol export "$volume" plain "$work/toolarge" 2>/dev/null
+) || fail "export beyond the limit"
+[ ! -e "$work/toolarge" ] && [ -z "$(find "$work" -name '*.partial-*')" ] || fail "leftovers"
 
 # Changes.
 expect 0 new "$volume" fresh 100K --zero

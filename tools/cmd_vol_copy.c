@@ -4,11 +4,12 @@
  *
  * Chunks go through a ring of buffers. The file's side is read or written in order, a call at a
  * time; the object's side has up to DEPTH requests in flight. An import becomes an object at its
- * end, all at once; an export goes to a file beside its target that gets its name at the end.
+ * end, all at once; vol_target.c does the same for the file of an export.
  */
 #include "commands.h"
 #include "json.h"
 #include "vol_source.h"
+#include "vol_target.h"
 
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
@@ -377,70 +378,67 @@ const struct fth_command fth_cmd_vol_import = {
 
 /* ---- export ---- */
 
-static int export_to(struct fth_vol *vol, const char *name, int fd, uint64_t *size, uint64_t *sum)
+static int export_to(struct fth_vol *vol, const char *name, uint64_t size, int fd, uint64_t *sum)
 {
-	struct fth_vol_object_info info;
 	struct fth_dev *dev;
-	int rc = fth_vol_stat(vol, name, &info);
+	int rc = fth_vol_object_open(vol, name, FTH_VOL_READONLY, &dev);
 
-	if (rc == 0)
-		rc = fth_vol_object_open(vol, name, FTH_VOL_READONLY, &dev);
 	if (rc < 0)
 		return rc;
-	*size = info.size;
-	rc = run_pass(dev, info.size, fd, "export", pass_out, sum);
+	rc = run_pass(dev, size, fd, "export", pass_out, sum);
 	fth_dev_close(dev);
 	return rc;
 }
 
-/* Into a file beside the target, which then takes its place. */
-static int export_file(struct fth_vol *vol, const char *name, const char *path, bool replace)
+static int export_file(struct fth_vol *vol, const char *name, uint64_t size, const char *path,
+		       bool replace)
 {
-	uint64_t size = 0, sum = 0;
-	char *part;
-	int fd, rc;
+	struct fth_vol_target target;
+	uint64_t sum = 0;
+	int rc = fth_vol_target_open(&target, path, size, replace);
 
-	if (!replace && access(path, F_OK) == 0)
-		return fth_fail(EEXIST, "%s exists: say --replace if it may go", path);
-	if (asprintf(&part, "%s.part-%ld", path, (long)getpid()) < 0)
-		return -ENOMEM;
-	fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0) {
-		rc = fth_fail(errno, "%s: %s", part, strerror(errno));
-		free(part);
-		return rc;
-	}
-	rc = export_to(vol, name, fd, &size, &sum);
-	if (rc == 0 && fsync(fd) < 0)
-		rc = fth_fail(errno, "%s: %s", part, strerror(errno));
-	close(fd);
-	if (rc == 0 && rename(part, path) < 0)
-		rc = fth_fail(errno, "%s: %s", path, strerror(errno));
 	if (rc < 0)
-		unlink(part);
-	else
+		return rc;
+	rc = export_to(vol, name, size, target.fd, &sum);
+	rc = fth_vol_target_close(&target, rc);
+	if (rc == 0)
 		print_result("exported", name, size, sum, false);
-	free(part);
 	return rc;
+}
+
+static int do_export(struct fth_vol *vol, const char *name, const char *path, bool replace)
+{
+	struct fth_vol_object_info info;
+	uint64_t sum;
+	int rc = fth_vol_stat(vol, name, &info);
+
+	if (rc < 0)
+		return rc;
+	if (strcmp(path, "-") == 0)
+		return export_to(vol, name, info.size, STDOUT_FILENO, &sum);
+	return export_file(vol, name, info.size, path, replace);
 }
 
 static int run_export(int argc, char **argv)
 {
 	bool replace = false, degraded = false;
 	const struct fth_cli_option options[] = {
-		{"replace", FTH_CLI_FLAG, &replace, 0, 0, "the file may exist, and goes"},
+		{"replace", FTH_CLI_FLAG, &replace, 0, 0,
+		 "replace a file that exists, overwrite a block device"},
 		{"degraded", FTH_CLI_FLAG, &degraded, 0, 0, "devices may be missing"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "vol export VOLUME NAME FILE",
-		.text = "Write an object to a file, or to standard output (-).\n" FTH_VOL_SYNTAX,
+		.text = "Write an object to a file, or to standard output (-). A file appears when "
+			"all of\n"
+			"it is there; a symbolic link is followed, and a device is written "
+			"to.\n" FTH_VOL_SYNTAX,
 		.options = options,
 		.min_args = 3,
 		.max_args = 3,
 	};
 	struct fth_vol *vol;
-	uint64_t size, sum;
 	char **args;
 	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
 
@@ -448,10 +446,7 @@ static int run_export(int argc, char **argv)
 		return status;
 	if (fth_vol_source_open(args[0], degraded ? FTH_VOL_DEGRADED : FTH_VOL_READONLY, &vol) < 0)
 		return FTH_EXIT_FAILED;
-	if (strcmp(args[2], "-") == 0)
-		rc = export_to(vol, args[1], STDOUT_FILENO, &size, &sum);
-	else
-		rc = export_file(vol, args[1], args[2], replace);
+	rc = do_export(vol, args[1], args[2], replace);
 	fth_vol_close(vol);
 	return rc < 0 ? fth_vol_complain(args[1], rc) : FTH_EXIT_OK;
 }
