@@ -4,17 +4,12 @@
  * says how benchmarks behave.
  */
 #include "cli.h"
+#include "gpu/driver.h"
 
-/* One line per benchmark: its declaration here, its address in the table. */
+/* One line per benchmark: its declaration here, its address in the table. Those of GPU threads are in a
+ * table of their own. */
 extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_dev;
-extern const struct fth_command fth_bench_gpublock;
-extern const struct fth_command fth_bench_gpucache;
-extern const struct fth_command fth_bench_gpufile;
-extern const struct fth_command fth_bench_gpugraph;
-extern const struct fth_command fth_bench_gpupattern;
-extern const struct fth_command fth_bench_gputaxi;
-extern const struct fth_command fth_bench_gpuvector;
 extern const struct fth_command fth_bench_graph;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_policy;
@@ -22,11 +17,13 @@ extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
 extern const struct fth_command fth_bench_vectoradd;
 
+#define GPU(name) &fth_bench_gpu[GPU_##name].command
+
 static const struct fth_command *const benches[] = {
-	&fth_bench_cache,     &fth_bench_dev,	   &fth_bench_gpublock,	  &fth_bench_gpucache,
-	&fth_bench_gpufile,   &fth_bench_gpugraph, &fth_bench_gpupattern, &fth_bench_gputaxi,
-	&fth_bench_gpuvector, &fth_bench_graph,	   &fth_bench_gups,	  &fth_bench_policy,
-	&fth_bench_queue,     &fth_bench_taxi,	   &fth_bench_vectoradd,  NULL,
+	&fth_bench_cache, &fth_bench_dev,   GPU(BLOCK),		  GPU(CACHE),
+	GPU(FILE),	  GPU(GRAPH),	    GPU(PATTERN),	  GPU(TAXI),
+	GPU(VECTOR),	  &fth_bench_graph, &fth_bench_gups,	  &fth_bench_policy,
+	&fth_bench_queue, &fth_bench_taxi,  &fth_bench_vectoradd, NULL,
 };
 
 int main(int argc, char **argv)

@@ -7,7 +7,7 @@
 #ifndef FTH_BENCH_GPUBLOCK_KERNELS_H
 #define FTH_BENCH_GPUBLOCK_KERNELS_H
 
-#include "gpublock_data.h"
+#include "data.h"
 #include "gpublock_lock.h"
 
 #include "fathom/gpu/io.h"
@@ -26,7 +26,7 @@ struct gpublock_job {
 	uint32_t block; /* bytes */
 	uint32_t threads;
 	uint32_t rounds; /* commands of one thread, at most */
-	uint32_t stamp;	 /* which data, see gpublock_word() */
+	uint32_t stamp;	 /* which data, see gpu_word() */
 	uint32_t write;
 	uint32_t *failed; /* [0] how many, [1] the last error */
 };
@@ -39,8 +39,7 @@ FTH_HD uint64_t gpublock_block(const struct gpublock_job *job, uint64_t c)
 {
 	uint64_t n = job->first + c, warp = n / 32, ssds = job->view.ssds;
 
-	return warp % ssds * (job->mask + 1) +
-	       gpublock_shuffle(warp / ssds * 32 + n % 32, job->mask);
+	return warp % ssds * (job->mask + 1) + gpu_shuffle(warp / ssds * 32 + n % 32, job->mask);
 }
 
 /* ---- filling and checking: a warp for each sector of 64 words ---- */
@@ -73,9 +72,10 @@ static __global__ void gpublock_fill(struct gpublock_job job, uint64_t n, bool i
 	for (uint64_t s = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	     s < n * (job.block / 512); s += warps) {
 		struct gpublock_place p = gpublock_place_of(&job, s, in_medium);
-		uint64_t word = gpublock_word(p.sector, job.stamp, (uint32_t)(2 * lane));
+		uint64_t i = p.sector * GPU_SECTOR_WORDS + 2 * lane;
 
-		*(ulonglong2 *)p.words = make_ulonglong2(word, word + 1);
+		*(ulonglong2 *)p.words =
+			make_ulonglong2(gpu_word(i, job.stamp), gpu_word(i + 1, job.stamp));
 	}
 }
 
@@ -95,10 +95,11 @@ static __global__ void gpublock_check(struct gpublock_job job, uint64_t n, bool 
 	for (uint64_t s = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	     s < n * (job.block / 512); s += warps) {
 		struct gpublock_place p = gpublock_place_of(&job, s, in_medium);
-		uint64_t word = gpublock_word(p.sector, job.stamp, (uint32_t)(2 * lane));
+		uint64_t i = p.sector * GPU_SECTOR_WORDS + 2 * lane;
 		ulonglong2 found = *(const ulonglong2 *)p.words;
 
-		if ((found.x != word || found.y != word + 1) && gpublock_was_done(&job, s))
+		if ((found.x != gpu_word(i, job.stamp) || found.y != gpu_word(i + 1, job.stamp)) &&
+		    gpublock_was_done(&job, s))
 			atomicAdd(wrong, 1);
 	}
 }

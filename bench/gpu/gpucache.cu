@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine of `fathom bench gpucache`: memory, runs, checks. gpucache_kernels.h has the kernels.
+/*
+ * `fathom bench gpucache`: arrays seen through a cache in GPU memory. Hot lines against plain GPU
+ * memory, cold ones against random blocks that are copied with no cache and no queue, in the same run.
+ * gpucache_kernels.h has the kernels.
  */
-#include "gpucache.h"
-
-#include "gpu_common.h"
 #include "gpucache_kernels.h"
-#include "median.h"
+#include "rig.h"
 
-#include <functional>
 #include <stdlib.h>
 #include <string.h>
 
 #define PER_BLOCK 256u
+#define LINES	  2
+
+/* Kernels through the cache, and the same on plain memory. */
+enum { SEQUENTIAL, CURSOR, RANDOM, STREAM, GATHER, HOT_RUNS };
+
+static const uint64_t line_sizes[LINES] = {4096, 512};
 
 struct gpucache {
-	struct gpucache_setup setup;
-	struct gpu_rig rig;
-	uint64_t *plain; /* setup.hot bytes of GPU memory with the same values */
+	const struct gpu_settings *s;
+	struct gpu_rig *rig;
+	uint64_t *plain; /* s->hot bytes of GPU memory with the same values */
 	struct gpucache_report *report;
-	struct fth_gpu_drive *drive;
 	uint64_t next; /* line: fresh ones for every run */
 };
 
@@ -27,85 +31,44 @@ struct gpucache {
 /* More than fit at once, so that the last ones to start are few beside all. */
 static unsigned many_blocks(const struct gpucache *b)
 {
-	return 64 * (unsigned)b->rig.gpu.multiProcessorCount;
+	return 64 * (unsigned)b->rig->gpu.multiProcessorCount;
 }
 
-static int alloc_all(struct gpucache *b)
+static int open_all(struct gpucache *b)
 {
-	int rc = gpu_rig_open(&b->rig, b->setup.medium);
+	int rc = gpu_rig_map(b->rig, b->s->medium);
 
-	TRY(rc, cudaMalloc((void **)&b->plain, b->setup.hot));
-	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
+	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_rig_alloc(b->rig, &b->plain, b->s->hot / 8));
+	DO(rc, gpu_rig_alloc(b->rig, &b->report, 1));
 	if (rc < 0)
 		return rc;
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig.stream>>>(
-		(uint64_t *)b->rig.medium.mapped, b->setup.medium / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig->stream>>>(
+		(uint64_t *)b->rig->medium.mapped, b->s->medium / 8);
 	TRY(rc, cudaGetLastError());
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig.stream>>>(b->plain, b->setup.hot / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig->stream>>>(b->plain, b->s->hot / 8);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	DO(rc, gpu_rig_drive(b->rig, b->s->queues, 0));
 	return rc;
 }
 
-static int open_drive(struct gpucache *b)
+static void tell_registers(struct gpu_report *report)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	static const struct {
+		const char *key;
+		const void *kernel;
+	} kernels[] = {{"registers_sequential", (const void *)gpucache_sequential},
+		       {"registers_cursor", (const void *)gpucache_cursor<4096>},
+		       {"registers_random", (const void *)gpucache_random},
+		       {"registers_cold", (const void *)gpucache_cold_lines}};
 
-	opts.bytes = b->setup.medium;
-	opts.memory = b->rig.medium.host;
-	opts.queues = b->setup.queues;
-	return fth_gpu_drive_open(&opts, &b->drive);
-}
+	for (const auto &k : kernels) {
+		struct cudaFuncAttributes attributes;
 
-int gpucache_open(const struct gpucache_setup *setup, struct gpucache **out)
-{
-	struct gpucache *b = (struct gpucache *)calloc(1, sizeof(*b));
-	int rc;
-
-	if (!b)
-		return -ENOMEM;
-	b->setup = *setup;
-	rc = alloc_all(b);
-	if (rc == 0)
-		rc = open_drive(b);
-	if (rc < 0) {
-		gpucache_close(b);
-		return rc;
+		if (cudaFuncGetAttributes(&attributes, k.kernel) == cudaSuccess)
+			gpu_count(report, k.key, (uint64_t)attributes.numRegs);
 	}
-	*out = b;
-	return 0;
-}
-
-void gpucache_close(struct gpucache *b)
-{
-	if (!b)
-		return;
-	/* What fails here fails because the GPU has; the results were told before. */
-	(void)fth_gpu_drive_close(b->drive);
-	(void)cudaFree(b->plain);
-	(void)cudaFree(b->report);
-	gpu_rig_close(&b->rig);
-	free(b);
-}
-
-const char *gpucache_gpu(const struct gpucache *b)
-{
-	return b->rig.gpu.name;
-}
-
-int gpucache_registers(enum gpucache_kernel kernel)
-{
-	static const void *const kernels[GPUCACHE_KERNELS] = {
-		(const void *)gpucache_sequential,
-		(const void *)gpucache_cursor<4096>,
-		(const void *)gpucache_random,
-		(const void *)gpucache_cold_lines,
-	};
-	struct cudaFuncAttributes attributes;
-
-	if (cudaFuncGetAttributes(&attributes, kernels[kernel]) != cudaSuccess)
-		return 0;
-	return attributes.numRegs;
 }
 
 /* ---- one run ---- */
@@ -116,33 +79,23 @@ static int timed(struct gpucache *b, const std::function<void()> &launch, double
 	struct gpucache_report report;
 	int rc = 0;
 
-	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig.stream));
-	TRY(rc, cudaEventRecord(b->rig.begin, b->rig.stream));
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig->stream));
+	TRY(rc, cudaEventRecord(b->rig->begin, b->rig->stream));
 	if (rc < 0)
 		return rc;
 	launch();
 	TRY(rc, cudaGetLastError());
 	if (rc == 0)
-		rc = gpu_rig_elapsed(&b->rig, seconds);
+		rc = gpu_rig_elapsed(b->rig, seconds);
 	TRY(rc, cudaMemcpyAsync(&report, b->report, sizeof(report), cudaMemcpyDeviceToHost,
-				b->rig.stream));
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
+				b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
 	if (rc == 0 && report.failed)
 		rc = fth_fail(-report.rc, "%llu threads failed, one with %s", report.failed,
 			      strerror(-report.rc));
 	if (rc == 0 && report.wrong)
 		rc = fth_fail(EILSEQ, "%llu threads read something wrong", report.wrong);
 	return rc;
-}
-
-static int open_cache(struct gpucache *b, uint64_t bytes, uint32_t line,
-		      struct fth_gpu_cache **cache)
-{
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
-
-	opts.bytes = bytes;
-	opts.line = line;
-	return fth_gpu_cache_open(b->drive, &opts, cache);
 }
 
 static int misses(struct fth_gpu_cache *cache, uint64_t *n)
@@ -156,15 +109,13 @@ static int misses(struct fth_gpu_cache *cache, uint64_t *n)
 
 /* ---- hot ---- */
 
-/* Everything that is measured on hot lines, once; seconds by kernel, then the plain two. */
-#define HOT_RUNS (GPUCACHE_COLD + 2)
-
-static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t seed,
-		   double seconds[HOT_RUNS])
+/* One kernel over hot lines, or its peer. */
+static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t seed, unsigned which,
+		   double *seconds)
 {
 	unsigned blocks = many_blocks(b), gathering = (unsigned)(a.count / 4 / EACH / PER_BLOCK);
 	struct gpucache_report *report = b->report;
-	cudaStream_t s = b->rig.stream;
+	cudaStream_t s = b->rig->stream;
 	const std::function<void()> runs[HOT_RUNS] = {
 		[&] { gpucache_sequential<<<blocks, PER_BLOCK, 0, s>>>(a, report); },
 		[&] {
@@ -183,118 +134,144 @@ static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t s
 									    seed + 2, report);
 		},
 	};
+
+	return timed(b, runs[which], seconds);
+}
+
+/* Elements of 8 bytes a second. */
+static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
+		       const struct fth_gpu_array &a, struct gpu_report *report)
+{
+	static const char *const names[HOT_RUNS] = {"sequential", "cursor", "random", "stream",
+						    "raw_gather"};
+	uint64_t gathered = a.count / 4 / EACH / PER_BLOCK * PER_BLOCK * EACH;
+	double rates[HOT_RUNS], ignored[HOT_RUNS];
+	uint64_t before = 0, after = 0, line = 1u << a.line_shift;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < HOT_RUNS; i++)
-		rc = timed(b, runs[i], &seconds[i]);
-	return rc;
-}
-
-static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
-		       const struct fth_gpu_array &a, struct gpucache_hot *result)
-{
-	double seconds[HOT_RUNS], rates[HOT_RUNS][GPUCACHE_ROUNDS_MAX];
-	uint64_t gathered = a.count / 4 / EACH / PER_BLOCK * PER_BLOCK * EACH;
-	uint64_t before = 0, after = 0;
 	/* Brings all in, and shows that it is in use. */
-	int rc = run_hot(b, a, 1, seconds);
+	for (unsigned i = 0; rc == 0 && i < HOT_RUNS; i++)
+		rc = run_hot(b, a, 1, i, &ignored[i]);
+	DO(rc, misses(cache, &before));
+	DO(rc, gpu_rounds(b->s, HOT_RUNS, rates, [&](unsigned i, unsigned round, double *rate) {
+		   double seconds = 0;
+		   int rc = run_hot(b, a, (round + 2) * 0x123456789ull, i, &seconds);
 
-	if (rc == 0)
-		rc = misses(cache, &before);
-	for (unsigned r = 0; rc == 0 && r < b->setup.rounds; r++) {
-		rc = run_hot(b, a, (r + 2) * 0x123456789ull, seconds);
-		for (unsigned i = 0; i < HOT_RUNS; i++) {
-			bool random = i == GPUCACHE_RANDOM || i == HOT_RUNS - 1;
-
-			rates[i][r] = (double)(random ? gathered : a.count) / seconds[i];
-		}
-	}
-	if (rc == 0)
-		rc = misses(cache, &after);
+		   *rate = (double)(i == RANDOM || i == GATHER ? gathered : a.count) / seconds;
+		   return rc;
+	   }));
+	DO(rc, misses(cache, &after));
 	if (rc < 0)
 		return rc;
-	for (unsigned i = 0; i < GPUCACHE_COLD; i++)
-		result->rate[i] = fth_median(rates[i], b->setup.rounds);
-	result->stream = fth_median(rates[GPUCACHE_COLD], b->setup.rounds);
-	result->gather = fth_median(rates[GPUCACHE_COLD + 1], b->setup.rounds);
-	result->misses = after - before;
+	gpu_case(report);
+	gpu_text(report, "case", "hot");
+	gpu_count(report, "line", line);
+	for (unsigned i = 0; i < HOT_RUNS; i++)
+		gpu_number(report, names[i], rates[i]);
+	gpu_number(report, "cursor_of_stream", rates[CURSOR] / rates[STREAM]);
+	gpu_number(report, "random_of_raw", rates[RANDOM] / rates[GATHER]);
+	gpu_count(report, "misses_while_hot", after - before);
+	gpu_number(report, "metadata_per_line",
+		   (double)fth_gpu_cache_metadata(cache) / (double)(b->s->hot / line));
+	gpu_case_end(report);
 	return 0;
-}
-
-int gpucache_hot(struct gpucache *b, uint32_t line, struct gpucache_hot *result)
-{
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
-	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a;
-	int rc = open_cache(b, b->setup.hot, line, &cache), closed;
-
-	if (rc < 0)
-		return rc;
-	opts.count = b->setup.hot / 8;
-	opts.readonly = true;
-	rc = fth_gpu_cache_array(cache, 8, &opts, &a);
-	if (rc == 0)
-		rc = measure_hot(b, cache, a, result);
-	result->lines = b->setup.hot / line;
-	result->metadata = fth_gpu_cache_metadata(cache);
-	closed = fth_gpu_cache_close(cache);
-	return rc < 0 ? rc : closed;
 }
 
 /* ---- cold ---- */
 
-static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
-			const struct fth_gpu_array &a, struct gpucache_cold *result)
+/* Lines that nobody has read for long, each fetched, most in place of another. */
+static int run_cold(struct gpucache *b, struct fth_gpu_cache *cache, const struct fth_gpu_array &a,
+		    uint64_t n, double *rate)
 {
-	uint64_t lines = a.count >> (a.line_shift - 3), n = lines / 4, before = 0, after = 0;
-	double seconds, rates[GPUCACHE_ROUNDS_MAX];
-	struct fth_gpu_cache_stats stats;
-	int rc = 0;
+	uint64_t before = 0, after = 0;
+	double seconds = 0;
+	int rc = misses(cache, &before);
 
-	for (unsigned r = 0; rc == 0 && r <= b->setup.rounds; r++) {
-		rc = misses(cache, &before);
-		if (rc == 0)
-			rc = timed(
-				b,
-				[&] {
-					gpucache_cold_lines<<<b->setup.threads / PER_BLOCK,
-							      PER_BLOCK, 0, b->rig.stream>>>(
-						a, b->next, n, b->report);
-				},
-				&seconds);
-		if (rc == 0)
-			rc = misses(cache, &after);
-		if (rc == 0 && after - before != n)
-			rc = fth_fail(EIO, "%llu of %llu lines were fetched",
-				      (unsigned long long)(after - before), (unsigned long long)n);
-		b->next += n;
-		/* The first round only fills the cache. */
-		if (r > 0)
-			rates[r - 1] = (double)n / seconds;
-	}
-	if (rc == 0)
-		rc = fth_gpu_cache_stats(cache, &stats);
+	DO(rc, timed(
+		       b,
+		       [&] {
+			       gpucache_cold_lines<<<(unsigned)b->s->threads / PER_BLOCK, PER_BLOCK,
+						     0, b->rig->stream>>>(a, b->next, n, b->report);
+		       },
+		       &seconds));
+	DO(rc, misses(cache, &after));
+	if (rc == 0 && after - before != n)
+		rc = fth_fail(EIO, "%llu of %llu lines were fetched",
+			      (unsigned long long)(after - before), (unsigned long long)n);
+	b->next += n;
+	*rate = (double)n / seconds;
+	return rc;
+}
+
+static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
+			const struct fth_gpu_array &a, double limit, struct gpu_report *report,
+			double *rate)
+{
+	uint64_t n = (a.count >> (a.line_shift - 3)) / 4;
+	struct fth_gpu_cache_stats stats;
+	/* The first round only fills the cache. */
+	int rc = run_cold(b, cache, a, n, rate);
+
+	DO(rc, gpu_rounds(b->s, 1, rate, [&](unsigned, unsigned, double *value) {
+		   return run_cold(b, cache, a, n, value);
+	   }));
+	DO(rc, fth_gpu_cache_stats(cache, &stats));
 	if (rc < 0)
 		return rc;
-	result->rate = fth_median(rates, b->setup.rounds);
-	result->lines = n;
-	result->evictions = stats.count[FTH_GPU_EVICTIONS];
+	gpu_case(report);
+	gpu_text(report, "case", "cold");
+	gpu_count(report, "line", 1u << a.line_shift);
+	gpu_number(report, "cold", *rate);
+	gpu_number(report, "raw_blocks", limit);
+	gpu_number(report, "cold_of_raw", *rate / limit);
+	gpu_count(report, "lines", n);
+	gpu_count(report, "evictions", stats.count[FTH_GPU_EVICTIONS]);
+	gpu_case_end(report);
 	return 0;
 }
 
-int gpucache_cold(struct gpucache *b, uint32_t line, struct gpucache_cold *result)
+/* ---- all of it ---- */
+
+/* An array of `count` elements, 0: of all, through a new cache. */
+static int open_array(struct gpucache *b, uint64_t bytes, uint64_t line, uint64_t count,
+		      struct fth_gpu_cache **cache, struct fth_gpu_array *a)
 {
 	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	int rc = gpu_rig_cache(b->rig, bytes, line, cache);
+
+	opts.count = count;
+	opts.readonly = true;
+	return rc < 0 ? rc : fth_gpu_cache_array(*cache, 8, &opts, a);
+}
+
+static int measure_line(struct gpucache *b, uint64_t line, double limit, struct gpu_report *report,
+			double *cold)
+{
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_array a;
-	int rc = open_cache(b, b->setup.cold, line, &cache), closed;
+	int rc = open_array(b, b->s->cold, line, 0, &cache, &a);
 
+	DO(rc, measure_cold(b, cache, a, limit, report, cold));
+	DO(rc, gpu_rig_close_caches(b->rig));
+	DO(rc, open_array(b, b->s->hot, line, b->s->hot / 8, &cache, &a));
+	DO(rc, measure_hot(b, cache, a, report));
+	DO(rc, gpu_rig_close_caches(b->rig));
+	return rc;
+}
+
+int gpucache_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+{
+	struct gpucache b = {s, rig};
+	double limits[2], cold[LINES];
+	int rc = gpublock_limits(s->medium, s->cold, limits);
+
+	DO(rc, open_all(&b));
+	for (int i = 0; rc == 0 && i < LINES; i++)
+		rc = measure_line(&b, line_sizes[i], limits[line_sizes[i] == 4096], report,
+				  &cold[i]);
 	if (rc < 0)
 		return rc;
-	opts.readonly = true;
-	rc = fth_gpu_cache_array(cache, 8, &opts, &a);
-	if (rc == 0)
-		rc = measure_cold(b, cache, a, result);
-	closed = fth_gpu_cache_close(cache);
-	return rc < 0 ? rc : closed;
+	tell_registers(report);
+	gpu_sum(report, cold[0], limits[1]);
+	return 0;
 }

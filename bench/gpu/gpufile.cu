@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine of `fathom bench gpufile`: the drive, our side of every case, and both in turn.
- * gpufile_kernels.h has our kernels, gpufile_peer.cu the other side.
+ * `fathom bench gpufile`: GPU threads that use a file, or any other device, which threads of the CPU
+ * serve: random blocks, and an array through a cache. Against a program whose CPU threads, as many,
+ * read the same data and copy it to the GPU, for which they must know beforehand what it needs.
+ *
+ * This is the drive, our side of every case, and both in turn. gpufile_kernels.h has our kernels,
+ * gpufile_peer.cu the other side, gpufile_host.c what both do on the CPU.
  *
  * Idle threads of a service sleep, so it stays as it is while the peer runs. No kernel of a service
  * drive is in the way of anything: GPU memory may be taken and freed at any time.
@@ -9,9 +13,10 @@
 #include "gpufile_internal.h"
 #include "gpufile_kernels.h"
 
-#include "fathom/hd/wait.h"
+extern "C" {
+#include "scratch.h"
+}
 
-#include <stdlib.h>
 #include <string.h>
 
 #define PER_BLOCK    256u
@@ -19,7 +24,16 @@
 #define RANDOM_SHARE 4
 #define REQUEST	     (128u << 10)
 
-/* ---- opening and closing ---- */
+/* Writing comes last: what was written is not put back. */
+enum { READ_512, READ_4096, SEQUENTIAL, RANDOM, WRITE_READ, CASES };
+
+/* One run of each side. Commands a second; bytes a second of cases with a cache. */
+struct round {
+	double ours, peer;
+	uint64_t commands; /* that were served; lines read from the device, with a cache */
+};
+
+/* ---- the device ---- */
 
 static uint64_t power_of_two_below(uint64_t n)
 {
@@ -28,46 +42,6 @@ static uint64_t power_of_two_below(uint64_t n)
 	return n;
 }
 
-int gpufile_open(const struct gpufile_setup *setup, struct gpufile **out)
-{
-	struct gpufile *b = (struct gpufile *)calloc(1, sizeof(*b));
-	uint64_t data = 2ull * GPUFILE_LINE * setup->gpu_threads;
-	int rc;
-
-	if (!b)
-		return -ENOMEM;
-	b->setup = *setup;
-	rc = gpu_rig_open(&b->rig, setup->cpu_threads * GPUFILE_BUFFERS * gpufile_tile(b));
-	TRY(rc, cudaMalloc((void **)&b->report, sizeof(*b->report)));
-	TRY(rc, cudaMalloc((void **)&b->data, data));
-	TRY(rc, cudaMemsetAsync(b->data, 0xa5, data, b->rig.stream));
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
-	if (rc == 0)
-		rc = gpufile_peer_open(b);
-	if (rc < 0) {
-		gpufile_close(b);
-		return rc;
-	}
-	*out = b;
-	return 0;
-}
-
-void gpufile_close(struct gpufile *b)
-{
-	if (!b)
-		return;
-	/* What fails here fails because the GPU has; the results were told before. */
-	(void)fth_gpu_cache_close(b->cache);
-	gpufile_peer_close(b);
-	(void)fth_gpu_drive_close(b->drive);
-	(void)cudaFree(b->data);
-	(void)cudaFree(b->report);
-	gpu_rig_close(&b->rig);
-	free(b);
-}
-
-/* ---- the device ---- */
-
 static int open_drive(struct gpufile *b, const char *uri)
 {
 	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
@@ -75,34 +49,33 @@ static int open_drive(struct gpufile *b, const char *uri)
 	uint64_t bytes;
 	int rc;
 
-	opts.queues = b->setup.queues;
-	opts.entries = b->setup.entries;
-	opts.threads = b->setup.cpu_threads;
+	opts.queues = (uint32_t)b->s->queues;
+	opts.entries = (uint32_t)b->s->entries;
+	opts.threads = (uint32_t)b->s->cpu_threads;
 	opts.slot = GPUFILE_LINE;
-	rc = fth_gpu_drive_open_uri(uri, &opts, &b->drive);
+	rc = fth_gpu_drive_open_uri(uri, &opts, &b->rig->drive);
 	if (rc < 0)
 		return rc;
-	b->dev = fth_gpu_drive_dev(b->drive);
+	b->dev = fth_gpu_drive_dev(b->rig->drive);
 	if (!b->dev)
 		return fth_fail(EINVAL, "%s is not served by CPU threads", uri);
-	view = fth_gpu_drive_view(b->drive);
+	view = fth_gpu_drive_view(b->rig->drive);
 	bytes = view.blocks << view.block_shift;
-	b->size = power_of_two_below(bytes < b->setup.size ? bytes : b->setup.size);
+	b->size = power_of_two_below(bytes < b->s->size ? bytes : b->s->size);
 	bytes = fth_dev_info(b->dev)->max_length;
 	b->request = (uint32_t)power_of_two_below(bytes < REQUEST ? bytes : REQUEST);
-	if (b->setup.cache == 0)
-		b->setup.cache = b->size / CACHE_SHARE;
+	b->cache_bytes = b->s->cache ? b->s->cache : b->size / CACHE_SHARE;
 	return 0;
 }
 
 static int check_sizes(const struct gpufile *b)
 {
-	uint64_t lines = b->size / GPUFILE_LINE, held = b->setup.cache / GPUFILE_LINE;
-	uint64_t wanted = 2ull * (b->setup.gpu_threads / 32) * b->setup.ahead;
+	uint64_t lines = b->size / GPUFILE_LINE, held = b->cache_bytes / GPUFILE_LINE;
+	uint64_t wanted = 2ull * ((uint32_t)b->s->threads / 32) * (uint32_t)b->s->ahead;
 
-	if (lines < b->setup.gpu_threads)
+	if (lines < (uint32_t)b->s->threads)
 		return fth_fail(EINVAL, "%u threads are too many for %llu blocks of %u bytes",
-				b->setup.gpu_threads, (unsigned long long)lines, GPUFILE_LINE);
+				(uint32_t)b->s->threads, (unsigned long long)lines, GPUFILE_LINE);
 	if (held > lines / 2)
 		return fth_fail(EINVAL, "the cache is more than half of the %llu bytes used",
 				(unsigned long long)b->size);
@@ -116,15 +89,11 @@ static int check_sizes(const struct gpufile *b)
 
 static int open_array(struct gpufile *b)
 {
-	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
 	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
-	int rc;
+	int rc = gpu_rig_cache(b->rig, b->cache_bytes, GPUFILE_LINE, &b->cache);
 
-	cache.bytes = b->setup.cache;
-	cache.line = GPUFILE_LINE;
 	array.count = b->size / 8;
 	array.readonly = true;
-	rc = fth_gpu_cache_open(b->drive, &cache, &b->cache);
 	return rc < 0 ? rc : fth_gpu_cache_array(b->cache, 8, &array, &b->array);
 }
 
@@ -136,53 +105,60 @@ static struct gpufile_order order_of(const struct gpufile *b, uint32_t bytes, bo
 	order.mask = b->size / bytes - 1;
 	while (gpufile_bytes(&order) < bytes)
 		order.shift++;
-	order.stamp = b->setup.seed;
+	order.stamp = (uint32_t)b->s->seed;
 	order.random = random;
 	return order;
 }
 
-int gpufile_start(struct gpufile *b, const char *uri)
+/* All that needs no device: where there is no GPU no file is made. */
+static int open_memory(struct gpufile *b)
 {
+	uint64_t data = 2ull * GPUFILE_LINE * b->s->threads;
+	int rc = gpu_rig_map(b->rig, b->s->cpu_threads * GPUFILE_BUFFERS * gpufile_tile(b));
+
+	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_rig_alloc(b->rig, &b->report, 1));
+	DO(rc, gpu_rig_alloc(b->rig, &b->data, data));
+	TRY(rc, cudaMemsetAsync(b->data, 0xa5, data, b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	DO(rc, gpufile_peer_open(b));
+	return rc;
+}
+
+static bool is_stopped(void)
+{
+	return gpu_stopped() < 0;
+}
+
+static void tell_filling(uint64_t done, uint64_t total)
+{
+	gpu_progress("filling", done, total);
+}
+
+static int open_device(struct gpufile *b, const char *uri)
+{
+	const struct gpufile_watch watch = {is_stopped, tell_filling};
 	struct gpufile_order all;
 	int rc = open_drive(b, uri);
 
-	if (rc == 0)
-		rc = check_sizes(b);
+	DO(rc, check_sizes(b));
 	if (rc < 0)
 		return rc;
 	all = order_of(b, b->request, false);
-	rc = gpufile_fill(b->dev, &all, b->setup.cpu_threads, &b->setup.watch);
-	if (rc == 0)
-		rc = gpufile_peer_start(b);
-	return rc < 0 ? rc : open_array(b);
-}
-
-void gpufile_info(const struct gpufile *b, struct gpufile_info *info)
-{
-	struct fth_gpu_view view = fth_gpu_drive_view(b->drive);
-
-	info->gpu = b->rig.gpu.name;
-	info->size = b->size;
-	info->cache = b->setup.cache;
-	info->block = 1u << view.block_shift;
-	info->queues = view.queues;
-	info->request = b->request;
-	info->tile = gpufile_tile(b);
-}
-
-bool gpufile_can(const struct gpufile *b, enum gpufile_case what)
-{
-	return what != GPUFILE_READ_512 || fth_gpu_drive_view(b->drive).block_shift == 9;
+	rc = gpufile_fill(b->dev, &all, (unsigned)b->s->cpu_threads, &watch);
+	DO(rc, gpufile_peer_start(b));
+	DO(rc, open_array(b));
+	return rc;
 }
 
 /* ---- a run, by either side ---- */
 
 static int clear_report(struct gpufile *b)
 {
-	int rc = gpufile_stopped(b);
+	int rc = gpu_stopped();
 
-	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig.stream));
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
 	return rc;
 }
 
@@ -191,9 +167,9 @@ static int judge(struct gpufile *b, struct gpufile_report *told)
 {
 	int rc = 0;
 
-	TRY(rc,
-	    cudaMemcpyAsync(told, b->report, sizeof(*told), cudaMemcpyDeviceToHost, b->rig.stream));
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
+	TRY(rc, cudaMemcpyAsync(told, b->report, sizeof(*told), cudaMemcpyDeviceToHost,
+				b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
 	if (rc == 0 && told->work.failed)
 		rc = fth_fail(-told->work.rc, "%llu warps failed, one with %s", told->work.failed,
 			      strerror(-told->work.rc));
@@ -202,23 +178,13 @@ static int judge(struct gpufile *b, struct gpufile_report *told)
 	return rc;
 }
 
-static double seconds_since(uint64_t begin)
-{
-	return (double)(fth_now_ns() - begin) * 1e-9;
-}
-
 static int run_peer(struct gpufile *b, const struct gpufile_order *order, uint64_t n, bool write,
 		    double *seconds)
 {
 	struct gpufile_report told;
-	uint64_t begin;
 	int rc = clear_report(b);
 
-	if (rc < 0)
-		return rc;
-	begin = fth_now_ns();
-	rc = gpufile_peer_run(b, order, n, write);
-	*seconds = seconds_since(begin);
+	DO(rc, gpu_timed([&] { return gpufile_peer_run(b, order, n, write); }, seconds));
 	return rc < 0 ? rc : judge(b, &told);
 }
 
@@ -227,30 +193,34 @@ static int run_peer(struct gpufile *b, const struct gpufile_order *order, uint64
 static int launch_blocks(struct gpufile *b, const struct gpufile_order *order, bool write,
 			 double *seconds)
 {
-	uint32_t blocks = b->setup.gpu_threads / PER_BLOCK;
+	uint32_t blocks = (uint32_t)b->s->threads / PER_BLOCK;
 	struct gpufile_job job = {};
-	uint64_t begin;
 	int rc = clear_report(b);
 
 	if (rc < 0)
 		return rc;
-	job.view = fth_gpu_drive_view(b->drive);
+	job.view = fth_gpu_drive_view(b->rig->drive);
 	job.order = *order;
 	job.data = b->data;
 	job.report = b->report;
-	job.limit_ns = b->setup.ms * 1000000ull;
-	job.threads = b->setup.gpu_threads;
+	job.limit_ns = b->s->ms * 1000000ull;
+	job.threads = (uint32_t)b->s->threads;
 	/* No block twice in a run: nobody else writes what is read back. */
 	job.rounds = (uint32_t)((order->mask + 1) / job.threads);
-	begin = fth_now_ns();
-	if (write)
-		gpufile_blocks<true><<<blocks, PER_BLOCK, 0, b->rig.stream>>>(job);
-	else
-		gpufile_blocks<false><<<blocks, PER_BLOCK, 0, b->rig.stream>>>(job);
-	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
-	*seconds = seconds_since(begin);
-	return rc;
+	return gpu_timed(
+		[&] {
+			int rc = 0;
+
+			if (write)
+				gpufile_blocks<true><<<blocks, PER_BLOCK, 0, b->rig->stream>>>(job);
+			else
+				gpufile_blocks<false>
+					<<<blocks, PER_BLOCK, 0, b->rig->stream>>>(job);
+			TRY(rc, cudaGetLastError());
+			TRY(rc, cudaStreamSynchronize(b->rig->stream));
+			return rc;
+		},
+		seconds);
 }
 
 /* How many pieces were moved; the service must have seen as many commands. */
@@ -260,14 +230,14 @@ static int run_blocks(struct gpufile *b, const struct gpufile_order *order, bool
 	struct fth_gpu_drive_stats before, after;
 	struct gpufile_report told;
 	uint64_t commands;
-	int rc = fth_gpu_drive_stats(b->drive, &before);
+	int rc = fth_gpu_drive_stats(b->rig->drive, &before);
 
 	if (rc == 0)
 		rc = launch_blocks(b, order, write, seconds);
 	if (rc == 0)
 		rc = judge(b, &told);
 	if (rc == 0)
-		rc = fth_gpu_drive_stats(b->drive, &after);
+		rc = fth_gpu_drive_stats(b->rig->drive, &after);
 	if (rc < 0)
 		return rc;
 	*pieces = told.rounds * 32;
@@ -279,8 +249,7 @@ static int run_blocks(struct gpufile *b, const struct gpufile_order *order, bool
 	return 0;
 }
 
-static int compare_blocks(struct gpufile *b, uint32_t bytes, bool write,
-			  struct gpufile_round *round)
+static int compare_blocks(struct gpufile *b, uint32_t bytes, bool write, struct round *round)
 {
 	struct gpufile_order order = order_of(b, bytes, true);
 	double ours = 0, peer = 0;
@@ -309,18 +278,21 @@ static int compare_blocks(struct gpufile *b, uint32_t bytes, bool write,
 static int launch_lines(struct gpufile *b, const struct gpufile_order *order, uint64_t n,
 			double *seconds)
 {
+	uint32_t blocks = (uint32_t)b->s->threads / PER_BLOCK, ahead = (uint32_t)b->s->ahead;
 	struct gpufile_report told;
-	uint64_t begin;
 	int rc = clear_report(b);
 
-	if (rc < 0)
-		return rc;
-	begin = fth_now_ns();
-	gpufile_lines<<<b->setup.gpu_threads / PER_BLOCK, PER_BLOCK, 0, b->rig.stream>>>(
-		b->array, *order, n, b->setup.ahead, b->report);
-	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->rig.stream));
-	*seconds = seconds_since(begin);
+	DO(rc, gpu_timed(
+		       [&] {
+			       int rc = 0;
+
+			       gpufile_lines<<<blocks, PER_BLOCK, 0, b->rig->stream>>>(
+				       b->array, *order, n, ahead, b->report);
+			       TRY(rc, cudaGetLastError());
+			       TRY(rc, cudaStreamSynchronize(b->rig->stream));
+			       return rc;
+		       },
+		       seconds));
 	return rc < 0 ? rc : judge(b, &told);
 }
 
@@ -346,7 +318,7 @@ static int run_lines(struct gpufile *b, const struct gpufile_order *order, uint6
 	return 0;
 }
 
-static int compare_lines(struct gpufile *b, bool random, struct gpufile_round *round)
+static int compare_lines(struct gpufile *b, bool random, struct round *round)
 {
 	struct gpufile_order order = order_of(b, GPUFILE_LINE, random);
 	uint64_t n = b->size / GPUFILE_LINE / (random ? RANDOM_SHARE : 1), pieces = n;
@@ -368,20 +340,87 @@ static int compare_lines(struct gpufile *b, bool random, struct gpufile_round *r
 	return 0;
 }
 
-int gpufile_run(struct gpufile *b, enum gpufile_case what, struct gpufile_round *round)
+/* ---- all of it ---- */
+
+static int run_case(struct gpufile *b, int what, struct round *round)
 {
-	switch (what) {
-	case GPUFILE_READ_512:
-		return compare_blocks(b, 512, false, round);
-	case GPUFILE_READ_4096:
-		return compare_blocks(b, 4096, false, round);
-	case GPUFILE_SEQUENTIAL:
-		return compare_lines(b, false, round);
-	case GPUFILE_RANDOM:
-		return compare_lines(b, true, round);
-	case GPUFILE_WRITE_READ:
-		return compare_blocks(b, 4096, true, round);
-	default:
-		return fth_fail(EINVAL, "no such case");
-	}
+	if (what == SEQUENTIAL || what == RANDOM)
+		return compare_lines(b, what == RANDOM, round);
+	return compare_blocks(b, what == READ_512 ? 512 : 4096, what == WRITE_READ, round);
+}
+
+static int measure_case(struct gpufile *b, int what, struct gpu_report *report)
+{
+	static const char *const names[CASES] = {"read_512", "read_4096", "sequential", "random",
+						 "write_read_4096"};
+	struct round round = {};
+	double rates[2];
+	/* Both sides run in way 0. */
+	int rc = gpu_rounds(b->s, 2, rates, [&](unsigned way, unsigned r, double *value) {
+		int rc = 0;
+
+		gpu_progress(names[what], r, b->s->rounds);
+		if (way == 0)
+			rc = run_case(b, what, &round);
+		*value = way == 0 ? round.ours : round.peer;
+		return rc;
+	});
+
+	if (rc < 0)
+		return rc;
+	gpu_case(report);
+	gpu_text(report, "case", names[what]);
+	gpu_number(report, "ours", rates[0]);
+	gpu_number(report, "peer", rates[1]);
+	gpu_number(report, "ratio", rates[0] / rates[1]);
+	gpu_count(report, "commands", round.commands);
+	gpu_case_end(report);
+	if (what == SEQUENTIAL)
+		gpu_sum(report, rates[0], rates[1]);
+	return 0;
+}
+
+static int measure_all(struct gpufile *b, const char *uri, struct gpu_report *report)
+{
+	struct fth_gpu_view view;
+	int rc = open_device(b, uri);
+
+	if (rc < 0)
+		return rc;
+	view = fth_gpu_drive_view(b->rig->drive);
+	for (int what = 0; rc == 0 && what < CASES; what++)
+		/* Some devices have no blocks of 512 bytes. */
+		if (what != READ_512 || view.block_shift == 9)
+			rc = measure_case(b, what, report);
+	gpu_text(report, "device", uri);
+	gpu_count(report, "size", b->size);
+	gpu_count(report, "block", 1u << view.block_shift);
+	gpu_count(report, "queues", view.queues);
+	gpu_count(report, "cache", b->cache_bytes);
+	gpu_count(report, "line", GPUFILE_LINE);
+	gpu_count(report, "peer_tile", gpufile_tile(b));
+	gpu_count(report, "peer_request", b->request);
+	return rc;
+}
+
+int gpufile_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+{
+	struct fth_scratch scratch = {};
+	struct gpufile b = {};
+	struct fth_gpu_kept kept;
+	int rc, closed;
+
+	b.s = s;
+	b.rig = rig;
+	rc = open_memory(&b);
+	if (!s->device)
+		DO(rc, fth_scratch_open(&scratch, s->folder, "gpufile", s->size, s->file_options));
+	/* The drive opens it for itself. */
+	fth_scratch_shut(&scratch);
+	DO(rc, measure_all(&b, s->device ? s->device : scratch.uri, report));
+	kept = fth_gpu_keep(rc);
+	gpufile_peer_close(&b);
+	closed = gpu_rig_close_drive(rig);
+	fth_scratch_remove(&scratch);
+	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }

@@ -14,11 +14,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define REAP_NS	    ((uint64_t)30 * 1000000000) /* a device that is silent for so long is dead */
-#define REAP_SHARE  16 /* of the depth, at once: more lets the device run dry; see bench_dev.c */
-#define FILL_BYTES  (4u << 20)
-#define FILL_DEPTH  8u
-#define PIECE_WORDS (GPUFILE_SECTOR / 8)
+#define REAP_NS	   ((uint64_t)30 * 1000000000) /* a device that is silent for so long is dead */
+#define REAP_SHARE 16 /* of the depth, at once: more lets the device run dry; see bench_dev.c */
+#define FILL_BYTES (4u << 20)
+#define FILL_DEPTH 8u
 
 /* ---- moving ---- */
 
@@ -111,11 +110,11 @@ void gpufile_stamp(const struct gpufile_order *order, uint64_t c, uint64_t n, ch
 {
 	uint64_t *words = (uint64_t *)(void *)buf;
 
-	for (uint64_t s = 0; s < n << order->shift; s++, words += PIECE_WORDS) {
-		uint64_t first = gpublock_word(gpufile_sector(order, c, s), order->stamp, 0);
+	for (uint64_t s = 0; s < n << order->shift; s++, words += GPU_SECTOR_WORDS) {
+		uint64_t first = gpufile_sector(order, c, s) * GPU_SECTOR_WORDS;
 
-		for (unsigned i = 0; i < PIECE_WORDS; i++)
-			words[i] = first + i;
+		for (unsigned i = 0; i < GPU_SECTOR_WORDS; i++)
+			words[i] = gpu_word(first + i, order->stamp);
 	}
 }
 
@@ -123,11 +122,11 @@ bool gpufile_matches(const struct gpufile_order *order, uint64_t c, uint64_t n, 
 {
 	const uint64_t *words = (const uint64_t *)(const void *)buf;
 
-	for (uint64_t s = 0; s < n << order->shift; s++, words += PIECE_WORDS) {
-		uint64_t first = gpublock_word(gpufile_sector(order, c, s), order->stamp, 0);
+	for (uint64_t s = 0; s < n << order->shift; s++, words += GPU_SECTOR_WORDS) {
+		uint64_t first = gpufile_sector(order, c, s) * GPU_SECTOR_WORDS;
 
-		for (unsigned i = 0; i < PIECE_WORDS; i++)
-			if (words[i] != first + i)
+		for (unsigned i = 0; i < GPU_SECTOR_WORDS; i++)
+			if (words[i] != gpu_word(first + i, order->stamp))
 				return false;
 	}
 	return true;

@@ -6,7 +6,7 @@
 #ifndef FTH_BENCH_GPUFILE_HOST_H
 #define FTH_BENCH_GPUFILE_HOST_H
 
-#include "gpufile_data.h"
+#include "data.h"
 
 #include "fathom/dev.h"
 

@@ -15,7 +15,7 @@ static const struct gpufile_watch nobody;
 static struct gpufile_order order_of(uint32_t shift, bool random, uint64_t first)
 {
 	return (struct gpufile_order){.first = first,
-				      .mask = BYTES / (GPUFILE_SECTOR << shift) - 1,
+				      .mask = BYTES / (GPU_SECTOR << shift) - 1,
 				      .shift = shift,
 				      .stamp = 7,
 				      .random = random};

@@ -4,11 +4,12 @@
 #ifndef FTH_BENCH_GPUFILE_INTERNAL_H
 #define FTH_BENCH_GPUFILE_INTERNAL_H
 
-#include "gpu_common.h"
-#include "gpufile.h"
+#include "gpufile_host.h"
+#include "rig.h"
 
 #include "apps/gpu_lines.h"
 
+#define GPUFILE_LINE	4096u
 #define GPUFILE_BUFFERS 2 /* of each thread of the peer */
 
 /* In GPU memory, cleared before a run. */
@@ -27,18 +28,17 @@ struct gpufile_lane {
 };
 
 struct gpufile {
-	struct gpufile_setup setup;
-	struct gpu_rig rig; /* its medium is the peer's pinned memory */
-	struct fth_gpu_drive *drive;
+	const struct gpu_settings *s;
+	struct gpu_rig *rig; /* its medium is the peer's pinned memory */
 	struct fth_dev *dev; /* the drive's */
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_array array;
 	char *data; /* of GPU memory: two blocks of 4096 bytes for each thread */
 	struct gpufile_report *report;
-	uint64_t size;
-	uint32_t request;
-	uint64_t next;	 /* piece: fresh ones for every run */
-	uint32_t writes; /* runs that have written: each has its own stamp */
+	uint64_t size, cache_bytes;
+	uint32_t request; /* bytes that the peer reads at once, when sequential */
+	uint64_t next;	  /* piece: fresh ones for every run */
+	uint32_t writes;  /* runs that have written: each has its own stamp */
 	struct gpufile_lane *lanes;
 	bool mapped; /* the pinned memory is known to the device */
 };
@@ -46,18 +46,12 @@ struct gpufile {
 /* Bytes of each buffer of the peer. */
 static inline uint64_t gpufile_tile(const struct gpufile *b)
 {
-	return (uint64_t)b->setup.batch * GPUFILE_LINE;
-}
-
-/* -EINTR if the user wants it to end. */
-static inline int gpufile_stopped(const struct gpufile *b)
-{
-	return b->setup.watch.stopped && b->setup.watch.stopped() ? -EINTR : 0;
+	return b->s->batch * GPUFILE_LINE;
 }
 
 /* ---- the peer ---- */
 
-/* GPU memory and streams; after a failure gpufile_peer_close() is needed as well. */
+/* GPU memory and streams. After a failure too, gpufile_peer_close() is needed. */
 int gpufile_peer_open(struct gpufile *b);
 
 /* Once b->dev is there. */

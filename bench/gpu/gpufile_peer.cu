@@ -38,8 +38,8 @@ static __global__ void check_pieces(struct gpufile_order order, uint64_t c, uint
 	uint64_t wrong = 0;
 
 	for (uint64_t s = first_sector(); s < n << order.shift; s += sector_step())
-		wrong |= gpufile_sector_wrong(data + s * GPUFILE_SECTOR,
-					      gpufile_sector(&order, c, s), order.stamp);
+		wrong |= gpufile_sector_wrong(data + s * GPU_SECTOR, gpufile_sector(&order, c, s),
+					      order.stamp);
 	if (wrong)
 		atomicAdd(&report->wrong, 1);
 }
@@ -47,7 +47,7 @@ static __global__ void check_pieces(struct gpufile_order order, uint64_t c, uint
 static __global__ void fill_pieces(struct gpufile_order order, uint64_t c, uint64_t n, char *data)
 {
 	for (uint64_t s = first_sector(); s < n << order.shift; s += sector_step())
-		gpufile_sector_fill(data + s * GPUFILE_SECTOR, gpufile_sector(&order, c, s),
+		gpufile_sector_fill(data + s * GPU_SECTOR, gpufile_sector(&order, c, s),
 				    order.stamp);
 }
 
@@ -125,11 +125,11 @@ static int move_part(void *context, unsigned thread)
 	uint64_t each = gpufile_tile(b) / gpufile_bytes(run->order), at, end;
 	int rc = 0, finished;
 
-	if (run->order->random && each > b->setup.batch)
-		each = b->setup.batch;
-	fth_team_part(run->n, 1, b->setup.cpu_threads, thread, &at, &end);
+	if (run->order->random && each > b->s->batch)
+		each = b->s->batch;
+	fth_team_part(run->n, 1, (unsigned)b->s->cpu_threads, thread, &at, &end);
 	for (unsigned turn = 0; rc == 0 && at < end; at += each, turn++) {
-		rc = gpufile_stopped(b);
+		rc = gpu_stopped();
 		if (rc == 0)
 			rc = BATCH(run, &b->lanes[thread], turn, at,
 				   end - at < each ? end - at : each);
@@ -143,7 +143,7 @@ int gpufile_peer_run(struct gpufile *b, const struct gpufile_order *order, uint6
 {
 	struct peer_run run = {b, order, n};
 
-	return fth_team_run(b->setup.cpu_threads,
+	return fth_team_run((unsigned)b->s->cpu_threads,
 			    write ? move_part<write_batch> : move_part<read_batch>, &run);
 }
 
@@ -155,7 +155,7 @@ static int open_lane(struct gpufile *b, struct gpufile_lane *lane, char *pinned)
 
 	for (unsigned k = 0; k < GPUFILE_BUFFERS; k++) {
 		lane->pinned[k] = pinned + k * gpufile_tile(b);
-		TRY(rc, cudaMalloc((void **)&lane->gpu[k], gpufile_tile(b)));
+		DO(rc, gpu_rig_alloc(b->rig, &lane->gpu[k], gpufile_tile(b)));
 		TRY(rc, cudaStreamCreateWithFlags(&lane->streams[k], cudaStreamNonBlocking));
 	}
 	return rc;
@@ -165,12 +165,12 @@ int gpufile_peer_open(struct gpufile *b)
 {
 	int rc = 0;
 
-	b->lanes = (struct gpufile_lane *)calloc(b->setup.cpu_threads, sizeof(*b->lanes));
+	b->lanes = (struct gpufile_lane *)calloc(b->s->cpu_threads, sizeof(*b->lanes));
 	if (!b->lanes)
 		return -ENOMEM;
-	for (uint32_t i = 0; rc == 0 && i < b->setup.cpu_threads; i++)
+	for (uint32_t i = 0; rc == 0 && i < b->s->cpu_threads; i++)
 		rc = open_lane(b, &b->lanes[i],
-			       b->rig.medium.host + i * GPUFILE_BUFFERS * gpufile_tile(b));
+			       b->rig->medium.host + i * GPUFILE_BUFFERS * gpufile_tile(b));
 	return rc;
 }
 
@@ -179,27 +179,25 @@ int gpufile_peer_start(struct gpufile *b)
 	int rc = 0;
 
 	/* A matter of speed only; not every device takes so much. */
-	b->mapped = fth_dev_map(b->dev, b->rig.medium.host, b->rig.medium.bytes) == 0;
-	for (uint32_t i = 0; rc == 0 && i < b->setup.cpu_threads; i++)
-		rc = gpufile_mover_open(b->dev, b->setup.depth, &b->lanes[i].mover);
+	b->mapped = fth_dev_map(b->dev, b->rig->medium.host, b->rig->medium.bytes) == 0;
+	for (uint32_t i = 0; rc == 0 && i < b->s->cpu_threads; i++)
+		rc = gpufile_mover_open(b->dev, (unsigned)b->s->depth, &b->lanes[i].mover);
 	return rc;
 }
 
 void gpufile_peer_close(struct gpufile *b)
 {
 	/* What fails here fails because the GPU has; the results were told before. */
-	for (uint32_t i = 0; b->lanes && i < b->setup.cpu_threads; i++) {
+	for (uint32_t i = 0; b->lanes && i < b->s->cpu_threads; i++) {
 		struct gpufile_lane *lane = &b->lanes[i];
 
 		gpufile_mover_close(&lane->mover);
-		for (unsigned k = 0; k < GPUFILE_BUFFERS; k++) {
-			(void)cudaFree(lane->gpu[k]);
+		for (unsigned k = 0; k < GPUFILE_BUFFERS; k++)
 			if (lane->streams[k])
 				(void)cudaStreamDestroy(lane->streams[k]);
-		}
 	}
 	if (b->mapped)
-		(void)fth_dev_unmap(b->dev, b->rig.medium.host, b->rig.medium.bytes);
+		(void)fth_dev_unmap(b->dev, b->rig->medium.host, b->rig->medium.bytes);
 	free(b->lanes);
 	b->lanes = NULL;
 }

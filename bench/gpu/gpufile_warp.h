@@ -7,7 +7,7 @@
 #ifndef FTH_BENCH_GPUFILE_WARP_H
 #define FTH_BENCH_GPUFILE_WARP_H
 
-#include "gpufile_data.h"
+#include "data.h"
 
 #include "fathom/gpu/io.h"
 #include "fathom/gpu/look.h"
@@ -18,14 +18,16 @@
 FTH_WARP uint64_t gpufile_sector_wrong(const char *at, uint64_t sector, uint32_t stamp)
 {
 	uint4 v = ((const uint4 *)(const void *)at)[fth_warp_lane()];
-	uint64_t word = gpublock_word(sector, stamp, 2 * fth_warp_lane());
+	uint64_t i = sector * GPU_SECTOR_WORDS + 2 * fth_warp_lane();
 
-	return ((v.x | (uint64_t)v.y << 32) ^ word) | ((v.z | (uint64_t)v.w << 32) ^ (word + 1));
+	return ((v.x | (uint64_t)v.y << 32) ^ gpu_word(i, stamp)) |
+	       ((v.z | (uint64_t)v.w << 32) ^ gpu_word(i + 1, stamp));
 }
 
 FTH_WARP void gpufile_sector_fill(char *at, uint64_t sector, uint32_t stamp)
 {
-	uint64_t a = gpublock_word(sector, stamp, 2 * fth_warp_lane()), b = a + 1;
+	uint64_t i = sector * GPU_SECTOR_WORDS + 2 * fth_warp_lane();
+	uint64_t a = gpu_word(i, stamp), b = gpu_word(i + 1, stamp);
 
 	((uint4 *)(void *)at)[fth_warp_lane()] =
 		make_uint4((uint32_t)a, (uint32_t)(a >> 32), (uint32_t)b, (uint32_t)(b >> 32));
@@ -37,7 +39,7 @@ FTH_WARP uint64_t gpufile_run_wrong(const char *at, uint64_t sector, uint32_t n,
 	uint64_t wrong = 0;
 
 	for (uint32_t s = 0; s < n; s++)
-		wrong |= gpufile_sector_wrong(at + s * GPUFILE_SECTOR, sector + s, stamp);
+		wrong |= gpufile_sector_wrong(at + s * GPU_SECTOR, sector + s, stamp);
 	return wrong;
 }
 
@@ -91,7 +93,7 @@ FTH_WARP int gpufile_write_read(const struct gpufile_share *share, uint64_t c, u
 	int rc;
 
 	for (uint32_t s = 0; s < 32u << share->order.shift; s++)
-		gpufile_sector_fill(share->from + (uint64_t)s * GPUFILE_SECTOR,
+		gpufile_sector_fill(share->from + (uint64_t)s * GPU_SECTOR,
 				    gpufile_sector(&share->order, c, s), share->order.stamp);
 	__syncwarp(~0u);
 	rc = gpufile_transfer(share, c, FTH_NVME_WRITE, share->queue, share->from);
@@ -106,7 +108,7 @@ FTH_WARP int gpufile_write_read(const struct gpufile_share *share, uint64_t c, u
 FTH_WARP int gpufile_look(const struct fth_gpu_array &a, uint64_t line, uint32_t stamp,
 			  uint64_t *wrong)
 {
-	uint32_t sectors = (1u << a.line_shift) / GPUFILE_SECTOR;
+	uint32_t sectors = (1u << a.line_shift) / GPU_SECTOR;
 	struct fth_gpu_look look = fth_gpu_look_open();
 	int rc = 0;
 	const uint8_t *data = fth_gpu_look_line(a, &look, line, &rc);

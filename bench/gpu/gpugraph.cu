@@ -1,36 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine of `fathom bench gpugraph`: memory, runs, comparisons. gpugraph_make.cu makes graphs.
+/*
+ * `fathom bench gpugraph`: graphs with more edges than the GPU's cache holds, through the cache and by
+ * zero copy from pinned host memory, the same kernels on the same bytes. What computing takes is seen
+ * with all edges in GPU memory, what the cache takes with one that has everything; the rest is storage
+ * (as Qureshi, dissertation, 9.2).
+ *
+ * Two numbers sum it up. `ratio` compares the same algorithm on both sides: the worst of push-only
+ * search and components on both graphs. `bfs_against_push` compares searches: ours, which goes in
+ * either direction, with the one that EMOGI does, push by zero copy.
  */
 #include "gpugraph.h"
 
-#include "gpu_common.h"
-#include "gpugraph_check.h"
-#include "median.h"
-
 #include "fathom/apps/gpu_graph.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 #define SEED	27u
 #define THREADS 256u
 #define SPARE	(64ull * FTH_GPU_LINE_MAX)
+#define KINDS	2
+
+static const char *const kind_names[KINDS] = {"kronecker", "uniform"};
+static const char *const algorithm_names[GPUGRAPH_ALGORITHMS] = {"bfs_push", "bfs", "cc",
+								 "pagerank", "sssp"};
+
+/* Seconds; medians. */
+struct result {
+	double cached, zero_copy;
+	double hbm;	     /* edges in GPU memory: what computing takes */
+	double hot;	     /* through a cache that holds everything, once it does */
+	uint64_t bytes_read; /* by one run through the cache */
+	uint64_t rounds;     /* levels, sweeps, iterations of it */
+	uint64_t answer;     /* vertices reached, or components */
+};
 
 struct gpugraph {
-	struct gpugraph_setup setup;
-	struct cudaDeviceProp gpu;
-	uint64_t section; /* bytes of the edges on the medium, and of the weights after them */
-	struct gpu_pinned medium;
-	cudaStream_t stream;
+	const struct gpu_settings *s;
+	struct gpu_rig *rig;
+	cudaStream_t stream; /* the rig's */
+	uint64_t section;    /* bytes of the edges on the medium, and of the weights after them */
 	struct gpugraph_lists lists; /* in GPU memory: made here, and used as the reference */
 	uint64_t source;
 	struct fth_gpu_graph *graph;
-	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *small, *large;
 	uint32_t line; /* of them */
 	bool weights;  /* they are large enough for weights as well */
 	struct fth_gpu_graph_source from_small, from_large, from_host, from_hbm;
-	void *reference;	    /* a result, 8 bytes per vertex */
+	char *reference;	    /* a result, 8 bytes per vertex */
 	unsigned long long *differ; /* in GPU memory */
+	const char *worst_algorithm, *worst_graph;
+	double worst_cached, worst_zero_copy; /* 0: nothing was measured */
+	double against_push;		      /* the worst of both graphs; 0: not measured */
 };
 
 /* ---- comparing ---- */
@@ -59,56 +79,20 @@ __global__ static void compare(const T *a, const T *b, uint64_t n, unsigned long
 
 /* ---- memory that stays ---- */
 
-static int alloc_all(struct gpugraph *b)
+static int open_memory(struct gpugraph *b)
 {
 	uint64_t n = b->lists.vertices;
-	int rc = gpu_map(&b->medium, b->section * (b->setup.weighted ? 2 : 1));
+	bool weighted = !b->s->unweighted;
+	int rc = gpu_rig_map(b->rig, b->section * (weighted ? 2 : 1));
 
-	if (rc == 0)
-		rc = gpu_pin(&b->medium);
-	TRY(rc, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking));
-	TRY(rc, cudaMalloc((void **)&b->lists.offsets, (n + 1) * sizeof(uint64_t)));
-	TRY(rc, cudaMalloc((void **)&b->lists.edges_at, b->section));
-	if (b->setup.weighted)
-		TRY(rc, cudaMalloc((void **)&b->lists.weights_at, b->section));
-	TRY(rc, cudaMalloc(&b->reference, n * 8));
-	TRY(rc, cudaMalloc((void **)&b->differ, sizeof(*b->differ)));
+	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_rig_alloc(b->rig, &b->lists.offsets, n + 1));
+	DO(rc, gpu_rig_alloc(b->rig, &b->lists.edges_at, b->section / sizeof(uint32_t)));
+	if (weighted)
+		DO(rc, gpu_rig_alloc(b->rig, &b->lists.weights_at, b->section / sizeof(uint32_t)));
+	DO(rc, gpu_rig_alloc(b->rig, &b->reference, n * 8));
+	DO(rc, gpu_rig_alloc(b->rig, &b->differ, 1));
 	return rc;
-}
-
-int gpugraph_open(const struct gpugraph_setup *setup, struct gpugraph **out)
-{
-	struct cudaDeviceProp gpu;
-	struct gpugraph *b;
-	int rc = gpu_find(&gpu);
-
-	if (rc < 0)
-		return rc;
-	b = (struct gpugraph *)calloc(1, sizeof(*b));
-	if (!b)
-		return -ENOMEM;
-	b->setup = *setup;
-	b->gpu = gpu;
-	b->lists.vertices = (uint64_t)1 << setup->scale;
-	b->section = b->lists.vertices * setup->degree * 2 * sizeof(uint32_t);
-	b->section = (b->section + 65535) / 65536 * 65536;
-	rc = alloc_all(b);
-	if (rc < 0) {
-		gpugraph_close(b);
-		return rc;
-	}
-	*out = b;
-	return 0;
-}
-
-const char *gpugraph_gpu(const struct gpugraph *b)
-{
-	return b->gpu.name;
-}
-
-uint64_t gpugraph_edges(const struct gpugraph *b)
-{
-	return b->lists.edges;
 }
 
 static uint64_t bytes_of(const struct gpugraph *b, bool weights)
@@ -118,54 +102,29 @@ static uint64_t bytes_of(const struct gpugraph *b, bool weights)
 
 /* ---- one graph ---- */
 
-static int close_caches(struct gpugraph *b)
-{
-	int rc = fth_gpu_cache_close(b->small), next = fth_gpu_cache_close(b->large);
-
-	b->small = b->large = NULL;
-	return rc < 0 ? rc : next;
-}
-
 static int close_graph(struct gpugraph *b)
 {
-	int rc = close_caches(b), next = fth_gpu_drive_close(b->drive);
+	int rc = gpu_rig_close_drive(b->rig);
 
 	fth_gpu_graph_close(b->graph);
-	b->drive = NULL;
 	b->graph = NULL;
-	return rc < 0 ? rc : next;
+	b->small = b->large = NULL;
+	return rc;
 }
 
-void gpugraph_close(struct gpugraph *b)
-{
-	if (!b)
-		return;
-	/* What fails here fails because the GPU has; the results were told before. */
-	(void)close_graph(b);
-	(void)cudaFree(b->lists.offsets);
-	(void)cudaFree(b->lists.edges_at);
-	(void)cudaFree(b->lists.weights_at);
-	(void)cudaFree(b->reference);
-	(void)cudaFree(b->differ);
-	if (b->stream)
-		(void)cudaStreamDestroy(b->stream);
-	gpu_unpin(&b->medium);
-	free(b);
-}
-
-static int generate(struct gpugraph *b, enum gpugraph_kind kind)
+static int generate(struct gpugraph *b, unsigned kind)
 {
 	struct fth_graph_gen gen;
 	int rc;
 
-	fth_graph_gen_init(&gen, kind == GPUGRAPH_UNIFORM ? FTH_GRAPH_UNIFORM : FTH_GRAPH_KRONECKER,
-			   b->setup.scale, SEED);
-	rc = gpugraph_make_lists(&gen, b->lists.vertices * b->setup.degree, SEED, &b->lists,
+	fth_graph_gen_init(&gen, kind == 1 ? FTH_GRAPH_UNIFORM : FTH_GRAPH_KRONECKER,
+			   (unsigned)b->s->scale, SEED);
+	rc = gpugraph_make_lists(&gen, b->lists.vertices * b->s->degree, SEED, &b->lists,
 				 b->stream);
-	TRY(rc, cudaMemcpyAsync(b->medium.host, b->lists.edges_at, bytes_of(b, false),
+	TRY(rc, cudaMemcpyAsync(b->rig->medium.host, b->lists.edges_at, bytes_of(b, false),
 				cudaMemcpyDeviceToHost, b->stream));
-	if (b->setup.weighted)
-		TRY(rc, cudaMemcpyAsync(b->medium.host + b->section, b->lists.weights_at,
+	if (!b->s->unweighted)
+		TRY(rc, cudaMemcpyAsync(b->rig->medium.host + b->section, b->lists.weights_at,
 					bytes_of(b, false), cudaMemcpyDeviceToHost, b->stream));
 	TRY(rc, cudaStreamSynchronize(b->stream));
 	return rc;
@@ -189,29 +148,25 @@ static int choose_source(struct gpugraph *b)
 	return rc;
 }
 
-static int open_cache(struct gpugraph *b, uint64_t bytes, struct fth_gpu_cache **cache,
-		      struct fth_gpu_graph_source *source)
-{
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
-	int rc;
-
-	opts.bytes = bytes / b->line * b->line;
-	opts.line = b->line;
-	rc = fth_gpu_cache_open(b->drive, &opts, cache);
-	return rc < 0 ? rc : fth_gpu_graph_in_cache(b->graph, *cache, source);
-}
-
 /*
  * What suits: some sweep over all; a search that only pushes has a use for what comes along in a
  * line; the others want lists here and there.
  */
 static uint32_t line_of(const struct gpugraph *b, enum gpugraph_algorithm algorithm)
 {
-	if (b->setup.line)
-		return b->setup.line;
+	if (b->s->line)
+		return (uint32_t)b->s->line;
 	if (algorithm == GPUGRAPH_CC || algorithm == GPUGRAPH_PAGERANK)
 		return 4096;
 	return algorithm == GPUGRAPH_BFS_PUSH ? 2048 : 512;
+}
+
+static int open_cache(struct gpugraph *b, uint64_t bytes, struct fth_gpu_cache **cache,
+		      struct fth_gpu_graph_source *source)
+{
+	int rc = gpu_rig_cache(b->rig, bytes / b->line * b->line, b->line, cache);
+
+	return rc < 0 ? rc : fth_gpu_graph_in_cache(b->graph, *cache, source);
 }
 
 /* One that holds a part, and one that holds everything, for an algorithm. */
@@ -224,49 +179,33 @@ static int open_caches(struct gpugraph *b, enum gpugraph_algorithm algorithm)
 
 	if (b->small && b->line == line && b->weights == weights)
 		return 0;
-	rc = close_caches(b);
+	rc = gpu_rig_close_caches(b->rig);
 	b->line = line;
 	b->weights = weights;
-	if (rc == 0)
-		rc = open_cache(b, bytes / b->setup.share, &b->small, &b->from_small);
+	DO(rc, open_cache(b, bytes / b->s->share, &b->small, &b->from_small));
 	/* A few more lines than there are: what comes first is never thrown out. */
-	if (rc == 0)
-		rc = open_cache(b, bytes + bytes / 8 + SPARE, &b->large, &b->from_large);
+	DO(rc, open_cache(b, bytes + bytes / 8 + SPARE, &b->large, &b->from_large));
 	return rc;
 }
 
-static int open_all(struct gpugraph *b)
+static int open_graph(struct gpugraph *b, unsigned kind)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
 	struct fth_gpu_graph_shape shape = {};
-	int rc;
+	char *at = b->rig->medium.mapped;
+	int rc = generate(b, kind);
 
+	DO(rc, choose_source(b));
 	shape.vertices = b->lists.vertices;
 	shape.edges = b->lists.edges;
 	shape.undirected = true;
-	shape.weighted = b->setup.weighted;
+	shape.weighted = !b->s->unweighted;
 	shape.offsets = b->lists.offsets;
 	shape.weights_at = b->section;
-	rc = fth_gpu_graph_open(&shape, &b->graph);
-	opts.bytes = b->medium.bytes;
-	opts.memory = b->medium.host;
-	opts.queues = b->setup.queues;
-	opts.warps = b->setup.warps;
-	b->from_host = fth_gpu_graph_in_memory((uint32_t *)b->medium.mapped,
-					       (uint32_t *)(b->medium.mapped + b->section));
+	DO(rc, fth_gpu_graph_open(&shape, &b->graph));
+	DO(rc, gpu_rig_drive(b->rig, b->s->queues, b->s->warps));
+	b->from_host = fth_gpu_graph_in_memory((uint32_t *)at, (uint32_t *)(at + b->section));
 	b->from_hbm = fth_gpu_graph_in_memory(b->lists.edges_at, b->lists.weights_at);
-	return rc < 0 ? rc : fth_gpu_drive_open(&opts, &b->drive);
-}
-
-int gpugraph_make(struct gpugraph *b, enum gpugraph_kind kind)
-{
-	int rc = close_graph(b);
-
-	if (rc == 0)
-		rc = generate(b, kind);
-	if (rc == 0)
-		rc = choose_source(b);
-	return rc < 0 ? rc : open_all(b);
+	return rc;
 }
 
 /* ---- runs ---- */
@@ -282,7 +221,7 @@ static int run_once(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 		    const struct fth_gpu_graph_source *source, struct run *run)
 {
 	struct fth_gpu_graph_bfs_options how = {algorithm == GPUGRAPH_BFS_PUSH};
-	struct fth_graph_pagerank_options ranks = {b->setup.iterations, 0, 0, false};
+	struct fth_graph_pagerank_options ranks = {(unsigned)b->s->iterations, 0, 0, false};
 	struct fth_gpu_graph_pagerank pagerank;
 	struct fth_gpu_graph_work work = {};
 	struct fth_gpu_graph_sssp sssp;
@@ -315,7 +254,7 @@ static int run_once(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 /* Is it what the reference is? */
 static int check_same(struct gpugraph *b, enum gpugraph_algorithm algorithm, const struct run *run)
 {
-	unsigned blocks = 8 * (unsigned)b->gpu.multiProcessorCount;
+	unsigned blocks = 8 * (unsigned)b->rig->gpu.multiProcessorCount;
 	uint64_t n = b->lists.vertices;
 	unsigned long long differ = 0;
 	int rc = 0;
@@ -353,7 +292,7 @@ static int run_and_check(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 
 /* In GPU memory, twice: the second one counts, is checked, and what others are compared with. */
 static int run_reference(struct gpugraph *b, enum gpugraph_algorithm algorithm,
-			 struct gpugraph_result *result)
+			 struct result *result)
 {
 	struct run run;
 	int rc = run_once(b, algorithm, &b->from_hbm, &run);
@@ -396,50 +335,136 @@ static int run_hot(struct gpugraph *b, enum gpugraph_algorithm algorithm, double
 static int run_cold(struct gpugraph *b, enum gpugraph_algorithm algorithm, double *seconds,
 		    uint64_t *bytes)
 {
-	struct fth_gpu_cache_stats before, after;
+	struct fth_gpu_cache_stats before = {}, after = {};
 	int rc = fth_gpu_cache_empty(b->small);
 
-	if (rc == 0)
-		rc = fth_gpu_cache_stats(b->small, &before);
-	if (rc == 0)
-		rc = run_and_check(b, algorithm, &b->from_small, seconds);
-	if (rc == 0)
-		rc = fth_gpu_cache_stats(b->small, &after);
-	*bytes = rc < 0 ? 0 : after.bytes_read - before.bytes_read;
+	DO(rc, fth_gpu_cache_stats(b->small, &before));
+	DO(rc, run_and_check(b, algorithm, &b->from_small, seconds));
+	DO(rc, fth_gpu_cache_stats(b->small, &after));
+	*bytes = after.bytes_read - before.bytes_read;
 	return rc;
 }
 
-int gpugraph_run(struct gpugraph *b, enum gpugraph_algorithm algorithm,
-		 struct gpugraph_result *result)
+static int measure(struct gpugraph *b, enum gpugraph_algorithm algorithm, struct result *result)
 {
-	double cached[GPUGRAPH_ROUNDS_MAX], straight[GPUGRAPH_ROUNDS_MAX];
-	unsigned rounds = algorithm == GPUGRAPH_SSSP ? 1 : b->setup.rounds;
+	struct gpu_settings s = *b->s;
+	double seconds[2] = {0, 0};
 	int rc = open_caches(b, algorithm);
 
-	if (rc == 0)
-		rc = run_reference(b, algorithm, result);
-	for (unsigned r = 0; rc == 0 && r < rounds; r++) {
-		rc = run_and_check(b, algorithm, &b->from_host, &straight[r]);
-		if (rc == 0)
-			rc = run_cold(b, algorithm, &cached[r], &result->bytes_read);
-	}
-	if (rc == 0)
-		rc = run_hot(b, algorithm, &result->hot);
-	if (rc < 0)
-		return rc;
-	result->cached = fth_median(cached, rounds);
-	result->zero_copy = fth_median(straight, rounds);
-	result->bytes = bytes_of(b, b->weights);
-	result->line = b->line;
-	result->cache = result->bytes / b->setup.share / b->line * b->line;
-	return 0;
+	if (algorithm == GPUGRAPH_SSSP)
+		s.rounds = 1;
+	DO(rc, run_reference(b, algorithm, result));
+	DO(rc, gpu_rounds(&s, 2, seconds, [&](unsigned way, unsigned, double *value) {
+		   return way == 0 ? run_and_check(b, algorithm, &b->from_host, value)
+				   : run_cold(b, algorithm, value, &result->bytes_read);
+	   }));
+	DO(rc, run_hot(b, algorithm, &result->hot));
+	result->zero_copy = seconds[0];
+	result->cached = seconds[1];
+	return rc;
 }
 
-int gpugraph_registers(enum gpugraph_algorithm algorithm)
+/* ---- telling ---- */
+
+static int registers_of(unsigned algorithm)
 {
 	static const enum fth_gpu_graph_kernel kernels[GPUGRAPH_ALGORITHMS] = {
 		FTH_GPU_GRAPH_BFS_PUSH, FTH_GPU_GRAPH_BFS_PULL, FTH_GPU_GRAPH_CC,
 		FTH_GPU_GRAPH_PAGERANK, FTH_GPU_GRAPH_SSSP};
 
 	return fth_gpu_graph_registers(kernels[algorithm]);
+}
+
+/* The worst of push-only search and components; with --only of something else, that one. */
+static void keep_worst(struct gpugraph *b, unsigned kind, unsigned a, const struct result *r)
+{
+	bool counts = a == GPUGRAPH_BFS_PUSH || a == GPUGRAPH_CC || b->s->only;
+	double ratio = r->zero_copy / r->cached;
+
+	if (!counts || (b->worst_cached > 0 && ratio >= b->worst_zero_copy / b->worst_cached))
+		return;
+	b->worst_algorithm = algorithm_names[a];
+	b->worst_graph = kind_names[kind];
+	b->worst_cached = r->cached;
+	b->worst_zero_copy = r->zero_copy;
+}
+
+/* `push` is the time of push-only search by zero copy on the same graph; 0: not measured. */
+static void tell(struct gpugraph *b, struct gpu_report *report, unsigned kind, unsigned a,
+		 const struct result *r, double push)
+{
+	uint64_t bytes = bytes_of(b, b->weights);
+	bool against = a == GPUGRAPH_BFS && push > 0;
+
+	gpu_case(report);
+	gpu_text(report, "graph", kind_names[kind]);
+	gpu_text(report, "algorithm", algorithm_names[a]);
+	gpu_number(report, "ours", r->cached);
+	gpu_number(report, "peer", r->zero_copy);
+	gpu_number(report, "ratio", r->zero_copy / r->cached);
+	gpu_number(report, "against_push", against ? push / r->cached : 0);
+	gpu_number(report, "compute", r->hbm);
+	gpu_number(report, "cache", r->hot - r->hbm);
+	gpu_number(report, "storage", r->cached - r->hot);
+	gpu_count(report, "edge_bytes", bytes);
+	gpu_count(report, "line", b->line);
+	gpu_count(report, "cache_bytes", bytes / b->s->share / b->line * b->line);
+	gpu_count(report, "bytes_read", r->bytes_read);
+	gpu_count(report, "rounds", r->rounds);
+	gpu_count(report, "answer", r->answer);
+	gpu_count(report, "registers", (uint64_t)registers_of(a));
+	gpu_case_end(report);
+	keep_worst(b, kind, a, r);
+	if (against && (!(b->against_push > 0) || push / r->cached < b->against_push))
+		b->against_push = push / r->cached;
+}
+
+/* ---- all of it ---- */
+
+static int measure_graph(struct gpugraph *b, unsigned kind, struct gpu_report *report)
+{
+	double push = 0;
+	int rc = open_graph(b, kind);
+
+	for (unsigned a = 0; rc == 0 && a < GPUGRAPH_ALGORITHMS; a++) {
+		struct result result = {};
+
+		if ((a == GPUGRAPH_SSSP && b->s->unweighted) ||
+		    (b->s->only && strcmp(b->s->only, algorithm_names[a]) != 0))
+			continue;
+		rc = measure(b, (enum gpugraph_algorithm)a, &result);
+		if (rc == 0)
+			tell(b, report, kind, a, &result, push);
+		if (a == GPUGRAPH_BFS_PUSH)
+			push = result.zero_copy;
+	}
+	return rc;
+}
+
+int gpugraph_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+{
+	struct gpugraph b = {};
+	int rc;
+
+	b.s = s;
+	b.rig = rig;
+	b.stream = rig->stream;
+	b.lists.vertices = (uint64_t)1 << s->scale;
+	b.section = b.lists.vertices * s->degree * 2 * sizeof(uint32_t);
+	b.section = (b.section + 65535) / 65536 * 65536;
+	rc = open_memory(&b);
+	for (unsigned kind = 0; rc == 0 && kind < KINDS; kind++) {
+		struct fth_gpu_kept kept = fth_gpu_keep(measure_graph(&b, kind, report));
+		int closed = close_graph(&b);
+
+		rc = kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
+	}
+	if (rc < 0)
+		return rc;
+	gpu_text(report, "worst_algorithm", b.worst_algorithm);
+	gpu_text(report, "worst_graph", b.worst_graph);
+	if (b.against_push > 0)
+		gpu_number(report, "bfs_against_push", b.against_push);
+	gpu_sum(report, 1 / b.worst_cached, 1 / b.worst_zero_copy);
+	return 0;
 }

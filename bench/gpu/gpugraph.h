@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What `fathom bench gpugraph` measures with: a graph made on the GPU, its edges in pinned host
- * memory, read through a cache or straight. gpugraph.cu where there is CUDA, gpugraph_none.c where
- * not.
- */
+/* What the files of `fathom bench gpugraph` share: gpugraph_make.cu makes graphs, gpugraph_check.cu
+ * checks answers, gpugraph.cu measures. */
 #ifndef FTH_BENCH_GPUGRAPH_H
 #define FTH_BENCH_GPUGRAPH_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "rig.h"
 
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#define GPUGRAPH_ROUNDS_MAX 9
-
-enum gpugraph_kind { GPUGRAPH_KRONECKER, GPUGRAPH_UNIFORM, GPUGRAPH_KINDS };
+#include "apps/graph/gen.h"
 
 enum gpugraph_algorithm {
 	GPUGRAPH_BFS_PUSH, /* as EMOGI and BaM */
@@ -27,49 +17,27 @@ enum gpugraph_algorithm {
 	GPUGRAPH_ALGORITHMS
 };
 
-struct gpugraph_setup {
-	unsigned scale;	 /* 2^scale vertices */
-	unsigned degree; /* edges per vertex; each goes in both directions */
-	uint32_t line;	 /* bytes; 0: what suits the algorithm */
-	uint32_t queues, warps;
-	unsigned share;	     /* the cache has 1 / share of the bytes */
-	unsigned rounds;     /* medians are of */
-	unsigned iterations; /* of PageRank */
-	bool weighted;	     /* shortest paths as well */
+struct gpugraph_lists {
+	uint64_t vertices, edges;
+	uint64_t *offsets;		 /* vertices + 1; all in GPU memory */
+	uint32_t *edges_at, *weights_at; /* weights_at may be NULL */
 };
 
-/* Seconds; medians. */
-struct gpugraph_result {
-	double cached, zero_copy;
-	double hbm;	     /* edges in GPU memory: what computing takes */
-	double hot;	     /* through a cache that holds everything, once it does */
-	uint32_t line;	     /* bytes */
-	uint64_t cache;	     /* bytes */
-	uint64_t bytes_read; /* by one run through the cache */
-	uint64_t bytes;	     /* that the edges have, with weights if they are read */
-	uint64_t rounds;     /* levels, sweeps, iterations of it */
-	uint64_t answer;     /* vertices reached, or components */
-};
+/*
+ * The edges of graph/gen_edge.h, put into lists by the GPU without a sort. Edge e of `count` goes in
+ * both directions; loops are dropped, duplicates stay. lists->edges_at and weights_at have room for
+ * 2 * count, offsets for vertices + 1. Lists are in no order.
+ */
+int gpugraph_make_lists(const struct fth_graph_gen *gen, uint64_t count, uint64_t seed,
+			struct gpugraph_lists *lists, cudaStream_t stream);
 
-struct gpugraph;
+/*
+ * Is an answer right, by what must hold for every edge? No algorithm of ours is asked. `values` are in
+ * GPU memory, the graph is undirected, `count` is a word of GPU memory to count in. -EILSEQ with a
+ * text. Ranks are not checked here.
+ */
+int gpugraph_check(const struct gpugraph_lists *lists, enum gpugraph_algorithm algorithm,
+		   const void *values, uint64_t source, unsigned long long *count,
+		   cudaStream_t stream);
 
-/* 0; -EOPNOTSUPP when there is no GPU or no CUDA in this build; other errors with a text. */
-int gpugraph_open(const struct gpugraph_setup *setup, struct gpugraph **bench);
-void gpugraph_close(struct gpugraph *bench);
-const char *gpugraph_gpu(const struct gpugraph *bench);
-
-/* Make a graph, in place of the last one. */
-int gpugraph_make(struct gpugraph *bench, enum gpugraph_kind kind);
-uint64_t gpugraph_edges(const struct gpugraph *bench);
-
-/* Measure one; -EILSEQ when results differ between the ways to get edges. */
-int gpugraph_run(struct gpugraph *bench, enum gpugraph_algorithm algorithm,
-		 struct gpugraph_result *result);
-
-/* Registers per thread of its kernel. */
-int gpugraph_registers(enum gpugraph_algorithm algorithm);
-
-#ifdef __cplusplus
-}
-#endif
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "gpugraph_check.h"
-
-#include "gpu_common.h"
+#include "gpugraph.h"
 
 #include "fathom/apps/graph.h"
 

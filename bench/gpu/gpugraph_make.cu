@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "gpugraph_make.h"
-
-#include "gpu_common.h"
+#include "gpugraph.h"
 
 #include "apps/graph/gen_edge.h"
 

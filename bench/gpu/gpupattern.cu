@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine of `fathom bench gpupattern`: elements read in patterns, cold and hot, through a cache
- * in GPU memory, straight from host memory, and from plain GPU memory.
+ * `fathom bench gpupattern`: GPU threads that read single elements, one after the other, with a
+ * stride, anywhere, and some much more often than others; cold and hot, through a cache in GPU
+ * memory, against reading host memory directly, and against blocks that are copied with no cache.
  */
-#include "gpustage.h"
-#include "median.h"
+#include "rig.h"
 
 #include "apps/team.h"
-#include "fathom/hd/wait.h"
 
-#include <string.h>
-
-#define KEY 0x5bd1e9955bd1e995ull
+#define PATTERNS 4
 
 struct gpupattern {
-	const struct gpupattern_setup *setup;
-	struct gpustage stage;
+	const struct gpu_settings *s;
+	struct gpu_rig *rig;
+	double raw; /* lines a second that are copied with no cache */
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_source cached, zero_copy, plain;
 	unsigned long long *sum; /* in GPU memory */
@@ -30,13 +28,13 @@ static __global__ void expected_kernel(struct fth_gpu_accesses accesses, unsigne
 
 	for (uint64_t j = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; j < accesses.n;
 	     j += step)
-		mine += fth_gpu_access_index(&accesses, j) ^ KEY ^ j;
+		mine += gpu_word(fth_gpu_access_index(&accesses, j), 0) ^ j;
 	atomicAdd(sum, (unsigned long long)mine);
 }
 
 static int expected(struct gpupattern *b, const struct fth_gpu_accesses *accesses, uint64_t *sum)
 {
-	cudaStream_t s = b->stage.streams[0];
+	cudaStream_t s = b->rig->stream;
 	int rc = 0;
 
 	TRY(rc, cudaMemsetAsync(b->sum, 0, sizeof(*b->sum), s));
@@ -53,11 +51,11 @@ static int expected(struct gpupattern *b, const struct fth_gpu_accesses *accesse
 static int fill_part(void *context, unsigned thread)
 {
 	struct gpupattern *b = (struct gpupattern *)context;
-	uint64_t *data = (uint64_t *)b->stage.medium.host, first, end;
+	uint64_t *data = (uint64_t *)b->rig->medium.host, first, end;
 
-	fth_team_part(b->setup->medium / 8, 1, b->setup->base.threads, thread, &first, &end);
+	fth_team_part(b->s->medium / 8, 1, (unsigned)b->s->threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++)
-		data[i] = i ^ KEY;
+		data[i] = gpu_word(i, 0);
 	return 0;
 }
 
@@ -66,14 +64,10 @@ static int fill_part(void *context, unsigned thread)
 static int measure(struct gpupattern *b, const struct fth_gpu_source *from,
 		   const struct fth_gpu_accesses *accesses, uint64_t known, double *seconds)
 {
-	uint64_t sum = 0, begin;
-	int rc = gpustage_stopped(&b->stage);
+	uint64_t sum = 0;
+	int rc = gpu_timed([&] { return fth_gpu_access_run(b->rig->work, from, accesses, &sum); },
+			   seconds);
 
-	if (rc < 0)
-		return rc;
-	begin = fth_now_ns();
-	rc = fth_gpu_access_run(b->stage.work, from, accesses, &sum);
-	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
 	if (rc == 0 && sum != known)
 		rc = fth_fail(EILSEQ, "pattern %d: what was read is not what was written",
 			      (int)accesses->pattern);
@@ -83,105 +77,117 @@ static int measure(struct gpupattern *b, const struct fth_gpu_source *from,
 /* Hot: everything is brought in and looked at before. Cold: nothing of it is there. */
 static int prepare(struct gpupattern *b, bool hot)
 {
-	struct fth_gpu_accesses all = {FTH_GPU_SEQUENTIAL, b->setup->hot / 8, b->setup->hot / 8, 1,
-				       0};
+	struct fth_gpu_accesses all = {FTH_GPU_SEQUENTIAL, b->s->hot / 8, b->s->hot / 8, 1, 0};
 	int rc = fth_gpu_cache_empty(b->cache);
 	uint64_t sum;
 
 	for (unsigned i = 0; rc == 0 && hot && i < 2; i++)
-		rc = fth_gpu_access_run(b->stage.work, &b->cached, &all, &sum);
+		rc = fth_gpu_access_run(b->rig->work, &b->cached, &all, &sum);
 	return rc;
 }
 
-static int measure_cell(struct gpupattern *b, enum fth_gpu_pattern pattern, bool hot,
-			struct gpupattern_cell *cell)
+/* Seconds of ours, zero copy and, if hot, plain GPU memory. */
+static void tell(struct gpupattern *b, struct gpu_report *report, enum fth_gpu_pattern pattern,
+		 bool hot, uint64_t n, uint64_t lines, const double *seconds)
 {
-	double times[3][GPUSTREAM_ROUNDS_MAX] = {};
-	const struct gpupattern_setup *s = b->setup;
+	static const char *const names[PATTERNS] = {"sequential", "strided", "uniform", "zipf"};
+
+	gpu_case(report);
+	gpu_text(report, "pattern", names[pattern]);
+	gpu_text(report, "how", hot ? "hot" : "cold");
+	gpu_number(report, "ours", (double)n / seconds[0]);
+	gpu_number(report, "zero_copy", (double)n / seconds[1]);
+	gpu_number(report, "plain", hot ? (double)n / seconds[2] : 0);
+	gpu_number(report, "ratio", seconds[1] / seconds[0]);
+	/* What the lines that were read would have taken as raw blocks, over what they took. */
+	gpu_number(report, "of_raw", (double)lines / seconds[0] / b->raw);
+	gpu_number(report, "amplification", (double)(lines * b->s->line) / ((double)n * 8));
+	gpu_count(report, "accesses", n);
+	gpu_count(report, "bytes_read", lines * b->s->line);
+	gpu_case_end(report);
+	if (hot && pattern == PATTERNS - 1)
+		gpu_sum(report, (double)n / seconds[0], (double)n / seconds[1]);
+}
+
+static int measure_case(struct gpupattern *b, enum fth_gpu_pattern pattern, bool hot,
+			struct gpu_report *report)
+{
+	const struct gpu_settings *s = b->s;
 	struct fth_gpu_accesses accesses = {pattern, hot ? s->hot_accesses : s->cold_accesses,
 					    (hot ? s->hot : s->medium) / 8, s->stride / 8, 0};
+	const struct fth_gpu_source *const from[] = {&b->cached, &b->zero_copy, &b->plain};
 	struct fth_gpu_cache_stats before = {}, after = {};
 	uint64_t known = 0;
-	int rc = 0;
+	double seconds[3];
+	int rc;
 
 	/* Neighbours share lines: as many accesses as for the others would be over at once. */
 	if (!hot && pattern == FTH_GPU_SEQUENTIAL)
 		accesses.n = s->hot_accesses;
-	for (unsigned r = 0; rc == 0 && r < s->base.rounds; r++) {
-		accesses.seed = (r + 1) * 0x123456789ull;
-		rc = expected(b, &accesses, &known);
-		if (rc == 0)
-			rc = prepare(b, hot);
-		if (rc == 0)
-			rc = fth_gpu_cache_stats(b->cache, &before);
-		if (rc == 0)
-			rc = measure(b, &b->cached, &accesses, known, &times[0][r]);
-		if (rc == 0)
-			rc = fth_gpu_cache_stats(b->cache, &after);
-		if (rc == 0)
-			rc = measure(b, &b->zero_copy, &accesses, known, &times[1][r]);
-		if (rc == 0 && hot)
-			rc = measure(b, &b->plain, &accesses, known, &times[2][r]);
-	}
-	if (rc < 0)
+	rc = gpu_rounds(s, hot ? 3 : 2, seconds, [&](unsigned way, unsigned round, double *value) {
+		int rc = 0;
+
+		accesses.seed = (round + 1) * 0x123456789ull;
+		if (way == 0) {
+			DO(rc, expected(b, &accesses, &known));
+			DO(rc, prepare(b, hot));
+			DO(rc, fth_gpu_cache_stats(b->cache, &before));
+		}
+		DO(rc, measure(b, from[way], &accesses, known, value));
+		if (way == 0)
+			DO(rc, fth_gpu_cache_stats(b->cache, &after));
 		return rc;
-	cell->accesses = accesses.n;
-	cell->ours = fth_median(times[0], s->base.rounds);
-	cell->zero_copy = fth_median(times[1], s->base.rounds);
-	cell->plain = fth_median(times[2], s->base.rounds);
-	cell->lines_read = after.count[FTH_GPU_READS] - before.count[FTH_GPU_READS];
-	return 0;
+	});
+	if (rc == 0)
+		tell(b, report, pattern, hot, accesses.n,
+		     after.count[FTH_GPU_READS] - before.count[FTH_GPU_READS], seconds);
+	return rc;
 }
 
 /* ---- all of it ---- */
 
 static int open_all(struct gpupattern *b)
 {
-	const struct gpupattern_setup *s = b->setup;
-	int rc = fth_team_run(s->base.threads, fill_part, b);
+	const struct gpu_settings *s = b->s;
+	char *hot = NULL;
+	int rc = gpu_rig_map(b->rig, s->medium);
 
-	TRY(rc, cudaMalloc((void **)&b->sum, sizeof(*b->sum)));
-	TRY(rc, cudaMallocHost((void **)&b->staged, sizeof(*b->staged)));
-	/* The hot part once more, plainly, in place of the tiles. */
-	if (rc == 0)
-		rc = gpustage_start(&b->stage, s->hot);
-	TRY(rc, cudaMemcpyAsync(b->stage.tiles[0], b->stage.medium.host, s->hot,
-				cudaMemcpyHostToDevice, b->stage.streams[0]));
-	TRY(rc, cudaStreamSynchronize(b->stage.streams[0]));
-	if (rc == 0)
-		rc = gpustage_cache(&b->stage, &b->cache);
-	if (rc == 0)
-		rc = gpustage_array(b->cache, 0, s->medium / 8, true, &b->cached);
-	b->zero_copy = fth_gpu_source_plain(b->stage.medium.mapped, s->medium / 8, 8, s->base.line);
-	b->plain = fth_gpu_source_plain(b->stage.tiles[0], s->hot / 8, 8, s->base.line);
+	DO(rc, fth_team_run((unsigned)s->threads, fill_part, b));
+	DO(rc, gpu_rig_alloc(b->rig, &b->sum, 1));
+	DO(rc, gpu_rig_alloc_host(b->rig, &b->staged, 1));
+	DO(rc, gpu_rig_pin(b->rig));
+	/* The hot part once more, plainly. */
+	DO(rc, gpu_rig_alloc(b->rig, &hot, s->hot));
+	TRY(rc, cudaMemcpyAsync(hot, b->rig->medium.host, s->hot, cudaMemcpyHostToDevice,
+				b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	DO(rc, gpu_rig_work(b->rig, s));
+	DO(rc, gpu_rig_drive(b->rig, s->queues, 0));
+	DO(rc, gpu_rig_cache(b->rig, s->cache, s->line, &b->cache));
+	DO(rc, gpu_rig_source(b->cache, 0, s->medium / 8, true, &b->cached));
+	b->zero_copy =
+		fth_gpu_source_plain(b->rig->medium.mapped, s->medium / 8, 8, (uint32_t)s->line);
+	b->plain = fth_gpu_source_plain(hot, s->hot / 8, 8, (uint32_t)s->line);
 	return rc;
 }
 
-static void close_all(struct gpupattern *b)
-{
-	(void)fth_gpu_cache_close(b->cache);
-	gpustage_close(&b->stage);
-	(void)cudaFree(b->sum);
-	(void)cudaFreeHost(b->staged);
-}
-
-int gpupattern_run(const struct gpupattern_setup *setup, struct gpupattern_result *result)
+int gpupattern_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
 {
 	struct gpupattern b = {};
-	int rc;
+	double raw[2];
+	int rc = gpublock_limits(s->medium, s->cache, raw);
 
-	memset(result, 0, sizeof(*result));
-	b.setup = setup;
-	rc = gpustage_open(&setup->base, setup->medium, result->gpu, &b.stage);
+	b.s = s;
+	b.rig = rig;
+	/* Longer lines take as long as their 4 KiB do. */
+	b.raw = s->line > 512 ? raw[1] * 4096 / (double)s->line : raw[0];
+	DO(rc, open_all(&b));
+	for (int i = 0; rc == 0 && i < 2 * PATTERNS; i++)
+		rc = measure_case(&b, (enum fth_gpu_pattern)(i / 2), i % 2, report);
 	if (rc < 0)
 		return rc;
-	rc = open_all(&b);
-	for (int p = 0; rc == 0 && p < GPUPATTERN_PATTERNS; p++) {
-		rc = measure_cell(&b, (enum fth_gpu_pattern)p, false, &result->cold[p]);
-		if (rc == 0)
-			rc = measure_cell(&b, (enum fth_gpu_pattern)p, true, &result->hot[p]);
-	}
-	result->registers = fth_gpu_work_registers(FTH_GPU_WORK_PATTERN);
-	close_all(&b);
-	return rc;
+	gpu_number(report, "raw_blocks_512", raw[0]);
+	gpu_number(report, "raw_blocks_4096", raw[1]);
+	gpu_count(report, "registers", (uint64_t)fth_gpu_work_registers(FTH_GPU_WORK_PATTERN));
+	return 0;
 }

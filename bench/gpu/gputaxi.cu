@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine of `fathom bench gputaxi`: a table in pinned host memory, and each query answered four
+ * `fathom bench gputaxi`: the queries Q0 to Q5 over taxi trips in pinned host memory, each answered four
  * ways: through caches; with whole columns moved to the GPU; with whole columns that the CPU copies
  * into pinned memory first, as one does who reads them from files; and straight from host memory.
  */
-#include "gpustage.h"
-#include "median.h"
+#include "rig.h"
 
 #include "apps/team.h"
 #include "apps/taxi/gpu.h"
-#include "fathom/hd/wait.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-static const double bounds[GPUTAXI_BOUNDS] = {FTH_TAXI_LONG, FTH_TAXI_VERY_LONG};
+#define QUERIES 6
+#define BOUNDS	2
+
+static const double bounds[BOUNDS] = {FTH_TAXI_LONG, FTH_TAXI_VERY_LONG};
 
 struct gputaxi {
-	const struct gputaxi_setup *setup;
-	struct gpustage stage;
+	const struct gpu_settings *s;
+	struct gpu_rig *rig;
 	struct fth_taxi_table table;
 	struct fth_gpu_taxi taxi;
-	char *bounce[GPUSTAGE_TILES];		       /* pinned, as large as a tile */
-	struct fth_taxi_answer *known[GPUTAXI_BOUNDS]; /* by thread of the CPU: Q5 of its rows */
+	char *tiles[GPU_TILES];
+	char *bounce[GPU_TILES];	       /* pinned, as large as a tile */
+	struct fth_taxi_answer *known[BOUNDS]; /* by thread of the CPU: Q5 of its rows */
 	/* What the team is copying. */
 	uint64_t first, rows;
 	char *to;
@@ -33,13 +34,13 @@ struct gputaxi {
 
 static double *column_of(struct gputaxi *b, unsigned column)
 {
-	return (double *)(b->stage.medium.host +
+	return (double *)(b->rig->medium.host +
 			  fth_taxi_offset(&b->table, (enum fth_taxi_column)column));
 }
 
 static void count_trip(struct gputaxi *b, unsigned thread, const struct fth_taxi_trip *trip)
 {
-	for (unsigned i = 0; i < GPUTAXI_BOUNDS; i++) {
+	for (unsigned i = 0; i < BOUNDS; i++) {
 		struct fth_taxi_answer *known = &b->known[i][thread];
 
 		if (trip->column[FTH_TAXI_DISTANCE] < bounds[i])
@@ -58,8 +59,8 @@ static int make_rows(void *context, unsigned thread)
 	struct fth_taxi_trip trip;
 	uint64_t first, end;
 
-	fth_team_part(b->table.rows, 1, b->setup->base.threads, thread, &first, &end);
-	fth_taxi_generator_init(&generator, end - first, b->setup->seed + thread);
+	fth_team_part(b->table.rows, 1, (unsigned)b->s->threads, thread, &first, &end);
+	fth_taxi_generator_init(&generator, end - first, b->s->seed + thread);
 	for (uint64_t row = first; row < end; row++) {
 		fth_taxi_generate(&generator, &trip);
 		count_trip(b, thread, &trip);
@@ -71,13 +72,14 @@ static int make_rows(void *context, unsigned thread)
 
 static int make_table(struct gputaxi *b)
 {
-	for (unsigned i = 0; i < GPUTAXI_BOUNDS; i++) {
-		b->known[i] = (struct fth_taxi_answer *)calloc(b->setup->base.threads,
-							       sizeof(*b->known[i]));
-		if (!b->known[i])
-			return -ENOMEM;
+	int rc = 0;
+
+	for (unsigned i = 0; i < BOUNDS; i++) {
+		DO(rc, gpu_rig_alloc_host(b->rig, &b->known[i], b->s->threads));
+		if (rc == 0)
+			memset(b->known[i], 0, b->s->threads * sizeof(*b->known[i]));
 	}
-	return fth_team_run(b->setup->base.threads, make_rows, b);
+	return rc < 0 ? rc : fth_team_run((unsigned)b->s->threads, make_rows, b);
 }
 
 /* What the generators know of a query's answer. */
@@ -85,7 +87,7 @@ static struct fth_taxi_answer expected(const struct gputaxi *b, unsigned bound, 
 {
 	struct fth_taxi_answer sum = {};
 
-	for (unsigned t = 0; t < b->setup->base.threads; t++) {
+	for (unsigned t = 0; t < (unsigned)b->s->threads; t++) {
 		sum.trips += b->known[bound][t].trips;
 		for (unsigned c = 0; c <= query; c++)
 			sum.sums[c] += b->known[bound][t].sums[c];
@@ -101,38 +103,38 @@ typedef int way(struct gputaxi *b, const struct fth_taxi_query *query,
 static int through_caches(struct gputaxi *b, const struct fth_taxi_query *query,
 			  struct fth_taxi_answer *answer)
 {
-	int rc = fth_gpu_taxi_launch(b->stage.work, &b->taxi.part, query, 0, NULL);
+	int rc = fth_gpu_taxi_launch(b->rig->work, &b->taxi.part, query, 0, NULL);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->stage.work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
 }
 
 static int by_zero_copy(struct gputaxi *b, const struct fth_taxi_query *query,
 			struct fth_taxi_answer *answer)
 {
 	struct fth_gpu_taxi_part part = b->taxi.part;
-	char *at = b->stage.medium.mapped;
+	char *at = b->rig->medium.mapped;
 	int rc;
 
 	part.miles = fth_gpu_source_plain(at + fth_taxi_offset(&b->table, FTH_TAXI_DISTANCE),
-					  b->table.rows, 8, b->setup->scan_line);
+					  b->table.rows, 8, (uint32_t)b->s->scan_line);
 	part.values = fth_gpu_source_plain(at + fth_taxi_offset(&b->table, FTH_TAXI_TOTAL),
-					   b->taxi.part.values.count, 8, b->setup->base.line);
-	rc = fth_gpu_taxi_launch(b->stage.work, &part, query, 0, NULL);
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->stage.work, &b->table, query, answer);
+					   b->taxi.part.values.count, 8, (uint32_t)b->s->line);
+	rc = fth_gpu_taxi_launch(b->rig->work, &part, query, 0, NULL);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
 }
 
 /* Query a tile whose columns lie one after the other in GPU memory. */
 static int query_tile(struct gputaxi *b, const struct fth_taxi_query *query, unsigned t,
 		      uint64_t rows)
 {
-	double *tile = (double *)b->stage.tiles[t];
+	double *tile = (double *)b->tiles[t];
 	struct fth_gpu_taxi_part part = {};
 
-	part.stride = b->setup->tile;
+	part.stride = b->s->tile;
 	part.miles = fth_gpu_source_plain(tile, rows, 8, 4096);
 	part.values = fth_gpu_source_plain(tile + part.stride,
 					   (FTH_TAXI_COLUMNS - 2) * part.stride + rows, 8, 512);
-	return fth_gpu_taxi_launch(b->stage.work, &part, query, t, b->stage.streams[t]);
+	return fth_gpu_taxi_launch(b->rig->work, &part, query, t, b->rig->streams[t]);
 }
 
 static int copy_rows(void *context, unsigned thread)
@@ -140,9 +142,9 @@ static int copy_rows(void *context, unsigned thread)
 	struct gputaxi *b = (struct gputaxi *)context;
 	uint64_t first, end;
 
-	fth_team_part(b->rows, 512, b->setup->base.threads, thread, &first, &end);
+	fth_team_part(b->rows, 512, (unsigned)b->s->threads, thread, &first, &end);
 	for (unsigned c = 0; c < b->columns; c++)
-		memcpy(b->to + (c * b->setup->tile + first) * 8, column_of(b, c) + b->first + first,
+		memcpy(b->to + (c * b->s->tile + first) * 8, column_of(b, c) + b->first + first,
 		       (end - first) * 8);
 	return 0;
 }
@@ -151,13 +153,13 @@ static int copy_rows(void *context, unsigned thread)
 static int fill_bounce(struct gputaxi *b, unsigned t, uint64_t first, uint64_t rows,
 		       unsigned columns)
 {
-	int rc = fth_gpu_check(cudaEventSynchronize(b->stage.events[t]), "waiting for a tile");
+	int rc = fth_gpu_check(cudaEventSynchronize(b->rig->events[t]), "waiting for a tile");
 
 	b->first = first;
 	b->rows = rows;
 	b->columns = columns;
 	b->to = b->bounce[t];
-	return rc < 0 ? rc : fth_team_run(b->setup->base.threads, copy_rows, b);
+	return rc < 0 ? rc : fth_team_run((unsigned)b->s->threads, copy_rows, b);
 }
 
 /* Copies of tiles and queries on them overlap on several streams. */
@@ -167,26 +169,26 @@ static int move_columns(struct gputaxi *b, const struct fth_taxi_query *query, b
 	int rc = 0;
 
 	for (unsigned t = 0; rc == 0 && first < b->table.rows;
-	     first += b->setup->tile, t = (t + 1) % GPUSTAGE_TILES) {
+	     first += b->s->tile, t = (t + 1) % GPU_TILES) {
 		uint64_t left = b->table.rows - first;
-		uint64_t rows = left < b->setup->tile ? left : b->setup->tile;
-		cudaStream_t s = b->stage.streams[t];
+		uint64_t rows = left < b->s->tile ? left : b->s->tile;
+		cudaStream_t s = b->rig->streams[t];
 
 		if (staged)
 			rc = fill_bounce(b, t, first, rows, query->query + 1);
 		for (unsigned c = 0; c <= query->query; c++) {
-			size_t at = c * b->setup->tile * 8;
+			size_t at = c * b->s->tile * 8;
 			const void *from = staged ? (void *)(b->bounce[t] + at)
 						  : (void *)(column_of(b, c) + first);
 
-			TRY(rc, cudaMemcpyAsync(b->stage.tiles[t] + at, from, rows * 8,
+			TRY(rc, cudaMemcpyAsync(b->tiles[t] + at, from, rows * 8,
 						cudaMemcpyHostToDevice, s));
 		}
-		TRY(rc, cudaEventRecord(b->stage.events[t], s));
+		TRY(rc, cudaEventRecord(b->rig->events[t], s));
 		if (rc == 0)
 			rc = query_tile(b, query, t, rows);
 	}
-	return rc < 0 ? rc : gpustage_finish(&b->stage);
+	return rc < 0 ? rc : gpu_rig_finish(b->rig);
 }
 
 static int by_whole_columns(struct gputaxi *b, const struct fth_taxi_query *query,
@@ -194,7 +196,7 @@ static int by_whole_columns(struct gputaxi *b, const struct fth_taxi_query *quer
 {
 	int rc = move_columns(b, query, false);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->stage.work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
 }
 
 static int by_staged_columns(struct gputaxi *b, const struct fth_taxi_query *query,
@@ -202,75 +204,110 @@ static int by_staged_columns(struct gputaxi *b, const struct fth_taxi_query *que
 {
 	int rc = move_columns(b, query, true);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->stage.work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
 }
 
 /* ---- measuring ---- */
 
+static int check_answer(const struct gputaxi *b, unsigned bound, unsigned q,
+			const struct fth_taxi_answer *answer)
+{
+	struct fth_taxi_answer known = expected(b, bound, q);
+
+	/* The generators' sums are plain ones: trips exactly, sums within their rounding. */
+	if (known.trips != answer->trips)
+		return fth_fail(EILSEQ, "Q%u found %llu trips, not %llu", q,
+				(unsigned long long)answer->trips, (unsigned long long)known.trips);
+	for (unsigned c = 0; c <= q; c++)
+		if (!(answer->sums[c] >= known.sums[c] * (1 - 1e-10) &&
+		      answer->sums[c] <= known.sums[c] * (1 + 1e-10)))
+			return fth_fail(EILSEQ, "Q%u: a sum of column %u is %.17g, not %.17g", q, c,
+					answer->sums[c], known.sums[c]);
+	return 0;
+}
+
 static int measure(struct gputaxi *b, way *how, unsigned bound, unsigned q, double *seconds,
 		   struct fth_taxi_answer *answer)
 {
-	struct fth_taxi_answer known = expected(b, bound, q);
 	struct fth_taxi_query query = {q, bounds[bound]};
-	uint64_t begin;
-	int rc = fth_gpu_taxi_begin(b->stage.work);
+	int rc = fth_gpu_taxi_begin(b->rig->work);
 
-	if (rc == 0)
-		rc = gpustage_stopped(&b->stage);
-	if (rc < 0)
+	DO(rc, gpu_timed([&] { return how(b, &query, answer); }, seconds));
+	return rc < 0 ? rc : check_answer(b, bound, q, answer);
+}
+
+/* Ways, in the order of their seconds. */
+enum { OURS, WHOLE, ZERO_COPY, STAGED, WAYS };
+
+struct cell {
+	struct fth_taxi_answer answer;
+	double seconds[WAYS];	  /* staged: 0, not run */
+	uint64_t bytes, requests; /* that ours has read */
+};
+
+static int run_cell(struct gputaxi *b, unsigned bound, unsigned q, struct cell *cell)
+{
+	uint64_t bytes = 0, requests = 0;
+	struct fth_taxi_answer other;
+	int rc = gpu_rounds(b->s, 2, cell->seconds, [&](unsigned way, unsigned, double *value) {
+		int rc = 0;
+
+		if (way == OURS) {
+			DO(rc, fth_gpu_taxi_empty(&b->taxi));
+			DO(rc, fth_gpu_taxi_read(&b->taxi, &bytes, &requests));
+			DO(rc, measure(b, through_caches, bound, q, value, &cell->answer));
+			DO(rc, fth_gpu_taxi_read(&b->taxi, &cell->bytes, &cell->requests));
+			return rc;
+		}
+		DO(rc, measure(b, by_whole_columns, bound, q, value, &other));
+		if (rc == 0 && !fth_taxi_same_answer(&cell->answer, &other))
+			rc = fth_fail(EILSEQ, "Q%u has two answers", q);
 		return rc;
-	begin = fth_now_ns();
-	rc = how(b, &query, answer);
-	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	/* The generators' sums are plain ones: trips exactly, sums within their rounding. */
-	if (rc == 0 && known.trips != answer->trips)
-		rc = fth_fail(EILSEQ, "Q%u found %llu trips, not %llu", q,
-			      (unsigned long long)answer->trips, (unsigned long long)known.trips);
-	for (unsigned c = 0; rc == 0 && c <= q; c++)
-		if (!(answer->sums[c] >= known.sums[c] * (1 - 1e-10) &&
-		      answer->sums[c] <= known.sums[c] * (1 + 1e-10)))
-			rc = fth_fail(EILSEQ, "Q%u: a sum of column %u is %.17g, not %.17g", q, c,
-				      answer->sums[c], known.sums[c]);
+	});
+
+	DO(rc, measure(b, by_zero_copy, bound, q, &cell->seconds[ZERO_COPY], &other));
+	if (q == QUERIES - 1)
+		DO(rc, measure(b, by_staged_columns, bound, q, &cell->seconds[STAGED], &other));
+	cell->bytes -= bytes;
+	cell->requests -= requests;
 	return rc;
 }
 
-static int measure_cell(struct gputaxi *b, unsigned bound, unsigned q, struct gputaxi_cell *cell)
+/*
+ * How many times faster it could be if both moved their bytes at the same rate, and with the rates
+ * that the bus gave: loads by the GPU's threads are slower than its copy engine. Of the same bounds,
+ * Q0 by zero copy says the one, Q0 by whole columns the other: `scan`.
+ */
+static void tell(const struct gputaxi *b, struct gpu_report *report, unsigned bound, unsigned q,
+		 const struct cell *c, const struct cell *scan)
 {
-	double ours[GPUSTREAM_ROUNDS_MAX], whole[GPUSTREAM_ROUNDS_MAX];
-	uint64_t bytes = 0, requests = 0, bytes_after = 0, requests_after = 0;
-	struct fth_taxi_answer answer, other;
-	int rc = 0;
+	uint64_t whole = (q + 1) * b->table.rows * 8;
+	double by_bytes = (double)whole / (double)c->bytes;
+	double useful = (double)c->answer.bytes_useful;
 
-	for (unsigned r = 0; rc == 0 && r < b->setup->base.rounds; r++) {
-		rc = fth_gpu_taxi_empty(&b->taxi);
-		if (rc == 0)
-			rc = fth_gpu_taxi_read(&b->taxi, &bytes, &requests);
-		if (rc == 0)
-			rc = measure(b, through_caches, bound, q, &ours[r], &answer);
-		if (rc == 0)
-			rc = fth_gpu_taxi_read(&b->taxi, &bytes_after, &requests_after);
-		if (rc == 0)
-			rc = measure(b, by_whole_columns, bound, q, &whole[r], &other);
-		if (rc == 0 && !fth_taxi_same_answer(&answer, &other))
-			rc = fth_fail(EILSEQ, "Q%u has two answers", q);
-	}
-	if (rc == 0)
-		rc = measure(b, by_zero_copy, bound, q, &cell->zero_copy, &other);
-	if (rc == 0 && q == GPUTAXI_QUERIES - 1)
-		rc = measure(b, by_staged_columns, bound, q, &cell->staged, &other);
-	if (rc < 0)
-		return rc;
-	cell->query = q;
-	cell->miles = bounds[bound];
-	cell->trips = answer.trips;
-	cell->dollars_per_mile = answer.dollars_per_mile;
-	cell->ours = fth_median(ours, b->setup->base.rounds);
-	cell->whole = fth_median(whole, b->setup->base.rounds);
-	cell->bytes_useful = answer.bytes_useful;
-	cell->bytes_read = bytes_after - bytes;
-	cell->requests = requests_after - requests;
-	cell->bytes_whole = (q + 1) * b->table.rows * 8;
-	return 0;
+	gpu_case(report);
+	gpu_count(report, "query", q);
+	gpu_number(report, "miles", bounds[bound]);
+	gpu_number(report, "ours_s", c->seconds[OURS]);
+	gpu_number(report, "whole_s", c->seconds[WHOLE]);
+	gpu_number(report, "staged_s", c->seconds[STAGED]);
+	gpu_number(report, "zero_copy_s", c->seconds[ZERO_COPY]);
+	gpu_number(report, "ratio", c->seconds[WHOLE] / c->seconds[OURS]);
+	gpu_number(report, "bound_by_bytes", by_bytes);
+	gpu_number(report, "bound_by_link",
+		   by_bytes * scan->seconds[WHOLE] / scan->seconds[ZERO_COPY]);
+	gpu_number(report, "amplification", (double)c->bytes / useful);
+	gpu_number(report, "peer_amplification", (double)whole / useful);
+	gpu_count(report, "trips", c->answer.trips);
+	gpu_number(report, "dollars_per_mile", c->answer.dollars_per_mile);
+	gpu_count(report, "bytes_useful", c->answer.bytes_useful);
+	gpu_count(report, "bytes_read", c->bytes);
+	gpu_count(report, "requests", c->requests);
+	gpu_count(report, "peer_bytes_read", whole);
+	gpu_case_end(report);
+	/* The last is what sums it up. */
+	gpu_sum(report, (double)b->table.rows / c->seconds[OURS],
+		(double)b->table.rows / c->seconds[WHOLE]);
 }
 
 /* ---- all of it ---- */
@@ -278,48 +315,55 @@ static int measure_cell(struct gputaxi *b, unsigned bound, unsigned q, struct gp
 static int open_all(struct gputaxi *b)
 {
 	struct fth_gpu_taxi_opts opts = FTH_GPU_TAXI_OPTS_INIT;
-	size_t tile = FTH_TAXI_COLUMNS * b->setup->tile * 8;
-	int rc = make_table(b);
+	size_t tile = FTH_TAXI_COLUMNS * b->s->tile * 8;
+	int rc = gpu_rig_map(b->rig, fth_taxi_size(b->s->rows));
 
-	for (unsigned t = 0; t < GPUSTAGE_TILES; t++)
-		TRY(rc, cudaMallocHost((void **)&b->bounce[t], tile));
-	if (rc == 0)
-		rc = gpustage_start(&b->stage, tile);
-	opts.scan_bytes = b->setup->scan_cache;
-	opts.scan_line = b->setup->scan_line;
-	opts.bytes = b->setup->base.cache;
-	opts.line = b->setup->base.line;
-	return rc < 0 ? rc : fth_gpu_taxi_open(b->stage.drive, &b->table, &opts, &b->taxi);
+	DO(rc, make_table(b));
+	for (unsigned t = 0; t < GPU_TILES; t++) {
+		DO(rc, gpu_rig_alloc_host(b->rig, &b->bounce[t], tile));
+		DO(rc, gpu_rig_alloc(b->rig, &b->tiles[t], tile));
+	}
+	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_rig_work(b->rig, b->s));
+	DO(rc, gpu_rig_drive(b->rig, b->s->queues, 0));
+	opts.scan_bytes = b->s->scan_cache;
+	opts.scan_line = (uint32_t)b->s->scan_line;
+	opts.bytes = b->s->cache;
+	opts.line = (uint32_t)b->s->line;
+	return rc < 0 ? rc : fth_gpu_taxi_open(b->rig->drive, &b->table, &opts, &b->taxi);
 }
 
-static void close_all(struct gputaxi *b)
+static int measure_all(struct gputaxi *b, struct gpu_report *report)
 {
-	(void)fth_gpu_taxi_close(&b->taxi);
-	gpustage_close(&b->stage);
-	for (unsigned t = 0; t < GPUSTAGE_TILES; t++)
-		(void)cudaFreeHost(b->bounce[t]);
-	for (unsigned i = 0; i < GPUTAXI_BOUNDS; i++)
-		free(b->known[i]);
+	int rc = 0;
+
+	for (unsigned bound = 0; bound < BOUNDS; bound++) {
+		struct cell cells[QUERIES] = {};
+
+		for (unsigned q = 0; rc == 0 && q < QUERIES; q++) {
+			rc = run_cell(b, bound, q, &cells[q]);
+			if (rc == 0)
+				tell(b, report, bound, q, &cells[q], &cells[0]);
+		}
+	}
+	gpu_count(report, "registers", (uint64_t)fth_gpu_work_registers(FTH_GPU_WORK_TAXI));
+	return rc;
 }
 
-int gputaxi_run(const struct gputaxi_setup *setup, struct gputaxi_result *result)
+int gputaxi_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
 {
 	struct gputaxi b = {};
-	int rc;
+	struct fth_gpu_kept kept;
+	int rc, closed;
 
-	memset(result, 0, sizeof(*result));
-	b.setup = setup;
-	b.table.rows = setup->rows;
-	b.table.stride =
-		(fth_taxi_size(setup->rows) - fth_taxi_offset(&b.table, FTH_TAXI_DISTANCE)) /
-		FTH_TAXI_COLUMNS;
-	rc = gpustage_open(&setup->base, fth_taxi_size(setup->rows), result->gpu, &b.stage);
-	if (rc < 0)
-		return rc;
+	b.s = s;
+	b.rig = rig;
+	b.table.rows = s->rows;
+	b.table.stride = (fth_taxi_size(s->rows) - fth_taxi_offset(&b.table, FTH_TAXI_DISTANCE)) /
+			 FTH_TAXI_COLUMNS;
 	rc = open_all(&b);
-	for (unsigned i = 0; rc == 0 && i < GPUTAXI_CELLS; i++)
-		rc = measure_cell(&b, i / GPUTAXI_QUERIES, i % GPUTAXI_QUERIES, &result->cells[i]);
-	result->registers = fth_gpu_work_registers(FTH_GPU_WORK_TAXI);
-	close_all(&b);
-	return rc;
+	DO(rc, measure_all(&b, report));
+	kept = fth_gpu_keep(rc);
+	closed = fth_gpu_taxi_close(&b.taxi);
+	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine of `fathom bench gpuvector`: vectorAdd, a sum and a prefix sum over vectors in host
+ * `fathom bench gpuvector`: vectorAdd, a sum and a prefix sum over vectors in host
  * memory, through a cache in GPU memory; against tiles that are copied ahead, with CUB on them; and
  * by the same kernels straight on host memory.
  */
-#include "gpustage.h"
-#include "median.h"
+#include "rig.h"
 
 #include "apps/team.h"
-#include "fathom/hd/wait.h"
+#include "fathom/base/rng.h"
 
 #include <cub/cub.cuh>
 #include <string.h>
@@ -18,13 +17,16 @@
 #define SPOILT	  0xa5
 #define SMALL	  ((1u << 24) - 1) /* integers that doubles add up exactly */
 
+enum job { ADD, REDUCE, SCAN, JOBS };
+
 struct gpuvector {
-	const struct gpuvector_setup *setup;
-	struct gpustage stage;
+	const struct gpu_settings *s;
+	struct gpu_rig *rig;
+	char *tiles[GPU_TILES];
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_source cached[VECTORS], plain[VECTORS];
 	uint64_t n;	 /* elements of a vector */
-	void *temporary; /* CUB's, for each tile */
+	char *temporary; /* CUB's, for each tile */
 	size_t temporary_bytes;
 	uint64_t *carry;   /* of each tile: the sum of all up to its end */
 	uint64_t *sums;	   /* of tiles, one each */
@@ -37,7 +39,7 @@ struct gpuvector {
 
 FTH_HD double value_of(unsigned vector, uint64_t i)
 {
-	return (double)(fth_mix64(2 * i + vector + 1) & SMALL);
+	return (double)(fth_mix64(gpu_word(i, vector)) & SMALL);
 }
 
 FTH_HD uint64_t bits_of(unsigned vector, uint64_t i)
@@ -51,7 +53,7 @@ FTH_HD uint64_t bits_of(unsigned vector, uint64_t i)
 
 static double *vector_of(const struct gpuvector *b, unsigned vector)
 {
-	return (double *)(b->stage.medium.host + vector * b->setup->bytes);
+	return (double *)(b->rig->medium.host + vector * b->s->vector);
 }
 
 static int fill_part(void *context, unsigned thread)
@@ -59,7 +61,7 @@ static int fill_part(void *context, unsigned thread)
 	struct gpuvector *b = (struct gpuvector *)context;
 	uint64_t first, end, sum = 0;
 
-	fth_team_part(b->n, 1, b->setup->base.threads, thread, &first, &end);
+	fth_team_part(b->n, 1, (unsigned)b->s->threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++) {
 		vector_of(b, 0)[i] = value_of(0, i);
 		vector_of(b, 1)[i] = value_of(1, i);
@@ -77,7 +79,7 @@ static int check_add_part(void *context, unsigned thread)
 	struct gpuvector *b = (struct gpuvector *)context;
 	uint64_t first, end;
 
-	fth_team_part(b->n, 1, b->setup->base.threads, thread, &first, &end);
+	fth_team_part(b->n, 1, (unsigned)b->s->threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++)
 		if (vector_of(b, 2)[i] != vector_of(b, 0)[i] + vector_of(b, 1)[i])
 			return fth_fail(EILSEQ, "element %llu of the sum is wrong",
@@ -94,7 +96,7 @@ static int check_scan_part(void *context, unsigned thread)
 
 	for (unsigned t = 0; t < thread; t++)
 		sum += b->checked[t];
-	fth_team_part(b->n, 1, b->setup->base.threads, thread, &first, &end);
+	fth_team_part(b->n, 1, (unsigned)b->s->threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++) {
 		sum += from[i];
 		if (to[i] != sum)
@@ -107,36 +109,36 @@ static int check_scan_part(void *context, unsigned thread)
 
 static int check_sum(const struct gpuvector *b, uint64_t sum)
 {
-	for (unsigned t = 0; t < b->setup->base.threads; t++)
+	for (unsigned t = 0; t < (unsigned)b->s->threads; t++)
 		sum -= b->checked[t];
 	return sum == 0 ? 0 : fth_fail(EILSEQ, "the sum is wrong");
 }
 
 /* ---- through the cache, and straight on host memory ---- */
 
-static int run_kernels(struct gpuvector *b, enum gpuvector_job job,
-		       const struct fth_gpu_source *from, uint64_t *sum)
+static int run_kernels(struct gpuvector *b, enum job job, const struct fth_gpu_source *from,
+		       uint64_t *sum)
 {
-	struct fth_gpu_work *work = b->stage.work;
+	struct fth_gpu_work *work = b->rig->work;
 
 	switch (job) {
-	case GPUVECTOR_ADD:
+	case ADD:
 		return fth_gpu_vector_add(work, &from[0], &from[1], &from[2]);
-	case GPUVECTOR_REDUCE:
+	case REDUCE:
 		return fth_gpu_reduce(work, &from[0], sum);
 	default:
 		return fth_gpu_scan(work, &from[0], &from[2]);
 	}
 }
 
-static int run_cached(struct gpuvector *b, enum gpuvector_job job, uint64_t *sum)
+static int run_cached(struct gpuvector *b, enum job job, uint64_t *sum)
 {
 	int rc = run_kernels(b, job, b->cached, sum);
 
-	return rc < 0 || job == GPUVECTOR_REDUCE ? rc : fth_gpu_cache_flush(b->cache);
+	return rc < 0 || job == REDUCE ? rc : fth_gpu_cache_flush(b->cache);
 }
 
-static int run_plain(struct gpuvector *b, enum gpuvector_job job, uint64_t *sum)
+static int run_plain(struct gpuvector *b, enum job job, uint64_t *sum)
 {
 	return run_kernels(b, job, b->plain, sum);
 }
@@ -175,7 +177,7 @@ struct tile {
 
 static int copy_in(struct gpuvector *b, const struct tile *t, unsigned vector)
 {
-	return fth_gpu_check(cudaMemcpyAsync(t->memory + vector * b->setup->tile,
+	return fth_gpu_check(cudaMemcpyAsync(t->memory + vector * b->s->tile,
 					     vector_of(b, vector) + t->first, t->n * 8,
 					     cudaMemcpyHostToDevice, t->stream),
 			     "copying a tile");
@@ -183,9 +185,8 @@ static int copy_in(struct gpuvector *b, const struct tile *t, unsigned vector)
 
 static int copy_out(struct gpuvector *b, const struct tile *t)
 {
-	return fth_gpu_check(cudaMemcpyAsync(vector_of(b, 2) + t->first,
-					     t->memory + 2 * b->setup->tile, t->n * 8,
-					     cudaMemcpyDeviceToHost, t->stream),
+	return fth_gpu_check(cudaMemcpyAsync(vector_of(b, 2) + t->first, t->memory + 2 * b->s->tile,
+					     t->n * 8, cudaMemcpyDeviceToHost, t->stream),
 			     "copying a tile");
 }
 
@@ -199,15 +200,15 @@ static int tile_add(struct gpuvector *b, const struct tile *t)
 	if (rc < 0)
 		return rc;
 	add_tile<<<1024, PER_BLOCK, 0, t->stream>>>((const double2 *)at,
-						    (const double2 *)(at + b->setup->tile),
-						    (double2 *)(at + 2 * b->setup->tile), t->n / 2);
+						    (const double2 *)(at + b->s->tile),
+						    (double2 *)(at + 2 * b->s->tile), t->n / 2);
 	TRY(rc, cudaGetLastError());
 	return rc < 0 ? rc : copy_out(b, t);
 }
 
 static void *temporary_of(const struct gpuvector *b, const struct tile *t)
 {
-	return (char *)b->temporary + t->slot * b->temporary_bytes;
+	return b->temporary + t->slot * b->temporary_bytes;
 }
 
 static int tile_reduce(struct gpuvector *b, const struct tile *t)
@@ -222,8 +223,8 @@ static int tile_reduce(struct gpuvector *b, const struct tile *t)
 
 static int tile_scan(struct gpuvector *b, const struct tile *t)
 {
-	uint64_t *to = (uint64_t *)(t->memory + 2 * b->setup->tile);
-	unsigned before = (t->slot + GPUSTAGE_TILES - 1) % GPUSTAGE_TILES;
+	uint64_t *to = (uint64_t *)(t->memory + 2 * b->s->tile);
+	unsigned before = (t->slot + GPU_TILES - 1) % GPU_TILES;
 	size_t bytes = b->temporary_bytes;
 	int rc = copy_in(b, t, 0);
 
@@ -231,19 +232,19 @@ static int tile_scan(struct gpuvector *b, const struct tile *t)
 	    cub::DeviceScan::InclusiveSum(temporary_of(b, t), bytes, (const uint64_t *)t->memory,
 					  to, (int)t->n, t->stream));
 	if (t->number > 0)
-		TRY(rc, cudaStreamWaitEvent(t->stream, b->stage.events[before], 0));
+		TRY(rc, cudaStreamWaitEvent(t->stream, b->rig->events[before], 0));
 	if (rc < 0)
 		return rc;
 	add_carry<<<1024, PER_BLOCK, 0, t->stream>>>(to, t->n, t->number ? b->carry + before : NULL,
 						     b->carry + t->slot);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaEventRecord(b->stage.events[t->slot], t->stream));
+	TRY(rc, cudaEventRecord(b->rig->events[t->slot], t->stream));
 	return rc < 0 ? rc : copy_out(b, t);
 }
 
 static int add_sums(struct gpuvector *b, uint64_t tiles, uint64_t *sum)
 {
-	cudaStream_t s = b->stage.streams[0];
+	cudaStream_t s = b->rig->streams[0];
 	int rc = 0;
 
 	TRY(rc, cudaMemcpyAsync(b->staged, b->sums, tiles * 8, cudaMemcpyDeviceToHost, s));
@@ -254,76 +255,99 @@ static int add_sums(struct gpuvector *b, uint64_t tiles, uint64_t *sum)
 	return rc;
 }
 
-static int run_tiled(struct gpuvector *b, enum gpuvector_job job, uint64_t *sum)
+static int run_tiled(struct gpuvector *b, enum job job, uint64_t *sum)
 {
-	static int (*const jobs[GPUVECTOR_JOBS])(struct gpuvector *, const struct tile *) = {
-		tile_add, tile_reduce, tile_scan};
-	uint64_t each = b->setup->tile / 8;
+	static int (*const jobs[JOBS])(struct gpuvector *,
+				       const struct tile *) = {tile_add, tile_reduce, tile_scan};
+	uint64_t each = b->s->tile / 8;
 	struct tile t = {};
 	int rc = 0;
 
 	for (; rc == 0 && t.first < b->n; t.first += each, t.number++) {
-		t.slot = t.number % GPUSTAGE_TILES;
+		t.slot = t.number % GPU_TILES;
 		t.n = b->n - t.first < each ? b->n - t.first : each;
-		t.stream = b->stage.streams[t.slot];
-		t.memory = b->stage.tiles[t.slot];
+		t.stream = b->rig->streams[t.slot];
+		t.memory = b->tiles[t.slot];
 		rc = jobs[job](b, &t);
 	}
 	if (rc == 0)
-		rc = gpustage_finish(&b->stage);
-	return rc == 0 && job == GPUVECTOR_REDUCE ? add_sums(b, t.number, sum) : rc;
+		rc = gpu_rig_finish(b->rig);
+	return rc == 0 && job == REDUCE ? add_sums(b, t.number, sum) : rc;
 }
 
 /* ---- measuring ---- */
 
-typedef int way(struct gpuvector *b, enum gpuvector_job job, uint64_t *sum);
+typedef int way_function(struct gpuvector *b, enum job job, uint64_t *sum);
 
-static int measure(struct gpuvector *b, way *how, enum gpuvector_job job, double *seconds)
+static int measure(struct gpuvector *b, way_function *way, enum job job, double *seconds)
 {
-	unsigned threads = b->setup->base.threads;
-	uint64_t sum = 0, begin;
-	int rc = gpustage_stopped(&b->stage);
+	uint64_t sum = 0;
+	int rc = gpu_timed([&] { return way(b, job, &sum); }, seconds);
 
 	if (rc < 0)
 		return rc;
-	begin = fth_now_ns();
-	rc = how(b, job, &sum);
-	*seconds = (double)(fth_now_ns() - begin) * 1e-9;
-	if (rc < 0)
-		return rc;
-	if (job == GPUVECTOR_REDUCE)
+	if (job == REDUCE)
 		return check_sum(b, sum);
-	return fth_team_run(threads, job == GPUVECTOR_ADD ? check_add_part : check_scan_part, b);
+	return fth_team_run((unsigned)b->s->threads, job == ADD ? check_add_part : check_scan_part,
+			    b);
 }
 
-static int measure_cell(struct gpuvector *b, enum gpuvector_job job, struct gpuvector_cell *cell)
+/* Bytes that have to be moved, in both directions. */
+static double least_of(const struct gpuvector *b, enum job job)
 {
-	double ours[GPUSTREAM_ROUNDS_MAX], tiled[GPUSTREAM_ROUNDS_MAX];
-	struct fth_gpu_cache_stats before = {}, after = {};
-	int rc = 0;
+	return (double)b->s->vector * (job == ADD ? 3 : job == SCAN ? 2 : 1);
+}
 
-	for (unsigned r = 0; rc == 0 && r < b->setup->base.rounds; r++) {
-		rc = fth_gpu_cache_empty(b->cache);
-		if (rc == 0)
-			rc = fth_gpu_cache_stats(b->cache, &before);
-		if (rc == 0)
-			rc = measure(b, run_cached, job, &ours[r]);
-		if (rc == 0)
-			rc = fth_gpu_cache_stats(b->cache, &after);
-		if (rc == 0)
-			rc = measure(b, run_tiled, job, &tiled[r]);
-	}
-	if (rc == 0)
-		rc = measure(b, run_plain, job, &cell->zero_copy);
-	if (rc < 0)
+/* Seconds of ours, of tiles, and of zero copy; `read` and `written` are bytes of ours. */
+static void tell(const struct gpuvector *b, struct gpu_report *report, enum job job,
+		 const double seconds[3], uint64_t read, uint64_t written)
+{
+	static const char *const names[JOBS] = {"add", "reduce", "scan"};
+	static const enum fth_gpu_work_kernel kernels[JOBS] = {
+		FTH_GPU_WORK_ADD, FTH_GPU_WORK_REDUCE, FTH_GPU_WORK_SCAN};
+	double least = least_of(b, job);
+
+	gpu_case(report);
+	gpu_text(report, "job", names[job]);
+	gpu_number(report, "ours", least / seconds[0]);
+	gpu_number(report, "tiled", least / seconds[1]);
+	gpu_number(report, "zero_copy", least / seconds[2]);
+	gpu_number(report, "ratio", seconds[1] / seconds[0]);
+	/*
+	 * No cache can be faster than the same loads and stores without one, where the kernel reads
+	 * each element once, and not a second time from what would be a cache.
+	 */
+	gpu_number(report, "bound", job == SCAN ? 0 : seconds[1] / seconds[2]);
+	gpu_count(report, "bytes_read", read);
+	gpu_count(report, "bytes_written", written);
+	gpu_number(report, "amplification", (double)(read + written) / least);
+	gpu_count(report, "registers", (uint64_t)fth_gpu_work_registers(kernels[job]));
+	gpu_case_end(report);
+	if (job == ADD)
+		gpu_sum(report, least / seconds[0], least / seconds[1]);
+}
+
+static int measure_job(struct gpuvector *b, enum job job, struct gpu_report *report)
+{
+	struct fth_gpu_cache_stats before = {}, after = {};
+	double seconds[3];
+	int rc = gpu_rounds(b->s, 2, seconds, [&](unsigned way, unsigned, double *value) {
+		int rc = 0;
+
+		if (way == 1)
+			return measure(b, run_tiled, job, value);
+		DO(rc, fth_gpu_cache_empty(b->cache));
+		DO(rc, fth_gpu_cache_stats(b->cache, &before));
+		DO(rc, measure(b, run_cached, job, value));
+		DO(rc, fth_gpu_cache_stats(b->cache, &after));
 		return rc;
-	cell->ours = fth_median(ours, b->setup->base.rounds);
-	cell->tiled = fth_median(tiled, b->setup->base.rounds);
-	cell->bytes_read = after.bytes_read - before.bytes_read;
-	cell->bytes_written = after.bytes_written - before.bytes_written;
-	cell->bytes_least_read = (job == GPUVECTOR_ADD ? 2 : 1) * b->setup->bytes;
-	cell->bytes_least_written = job == GPUVECTOR_REDUCE ? 0 : b->setup->bytes;
-	return 0;
+	});
+
+	DO(rc, measure(b, run_plain, job, &seconds[2]));
+	if (rc == 0)
+		tell(b, report, job, seconds, after.bytes_read - before.bytes_read,
+		     after.bytes_written - before.bytes_written);
+	return rc;
 }
 
 /* ---- all of it ---- */
@@ -331,72 +355,53 @@ static int measure_cell(struct gpuvector *b, enum gpuvector_job job, struct gpuv
 /* CUB says how much it wants if it is given nothing. */
 static int alloc_tiled(struct gpuvector *b)
 {
-	uint64_t tiles = (b->setup->bytes + b->setup->tile - 1) / b->setup->tile;
-	int each = (int)(b->setup->tile / 8), rc = 0;
+	uint64_t tiles = (b->s->vector + b->s->tile - 1) / b->s->tile;
+	int each = (int)(b->s->tile / 8), rc = 0;
 	size_t reduce = 0, scan = 0;
 	uint64_t *none = NULL;
 
 	TRY(rc, cub::DeviceReduce::Sum(NULL, reduce, none, none, each));
 	TRY(rc, cub::DeviceScan::InclusiveSum(NULL, scan, none, none, each));
 	b->temporary_bytes = ((reduce > scan ? reduce : scan) + 255) / 256 * 256;
-	TRY(rc, cudaMalloc(&b->temporary, GPUSTAGE_TILES * b->temporary_bytes));
-	TRY(rc, cudaMalloc((void **)&b->carry, GPUSTAGE_TILES * 8));
-	TRY(rc, cudaMalloc((void **)&b->sums, tiles * 8));
-	TRY(rc, cudaMallocHost((void **)&b->staged, tiles * 8));
+	DO(rc, gpu_rig_alloc(b->rig, &b->temporary, GPU_TILES * b->temporary_bytes));
+	DO(rc, gpu_rig_alloc(b->rig, &b->carry, GPU_TILES));
+	DO(rc, gpu_rig_alloc(b->rig, &b->sums, tiles));
+	DO(rc, gpu_rig_alloc_host(b->rig, &b->staged, tiles));
+	for (unsigned t = 0; t < GPU_TILES; t++)
+		DO(rc, gpu_rig_alloc(b->rig, &b->tiles[t], VECTORS * b->s->tile));
 	return rc;
 }
 
 static int open_all(struct gpuvector *b)
 {
-	int rc;
+	const struct gpu_settings *s = b->s;
+	int rc = gpu_rig_map(b->rig, VECTORS * s->vector);
 
-	b->checked = (uint64_t *)calloc(b->setup->base.threads, sizeof(*b->checked));
-	if (!b->checked)
-		return -ENOMEM;
-	rc = fth_team_run(b->setup->base.threads, fill_part, b);
-	if (rc == 0)
-		rc = alloc_tiled(b);
-	if (rc == 0)
-		rc = gpustage_start(&b->stage, VECTORS * b->setup->tile);
-	if (rc == 0)
-		rc = gpustage_cache(&b->stage, &b->cache);
+	DO(rc, gpu_rig_alloc_host(b->rig, &b->checked, s->threads));
+	DO(rc, fth_team_run((unsigned)s->threads, fill_part, b));
+	DO(rc, alloc_tiled(b));
+	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_rig_work(b->rig, s));
+	DO(rc, gpu_rig_drive(b->rig, s->queues, 0));
+	DO(rc, gpu_rig_cache(b->rig, s->cache, s->line, &b->cache));
 	for (unsigned i = 0; rc == 0 && i < VECTORS; i++) {
-		b->plain[i] = fth_gpu_source_plain(b->stage.medium.mapped + i * b->setup->bytes,
-						   b->n, 8, b->setup->base.line);
-		rc = gpustage_array(b->cache, i * b->setup->bytes, b->n, i < 2, &b->cached[i]);
+		b->plain[i] = fth_gpu_source_plain(b->rig->medium.mapped + i * s->vector, b->n, 8,
+						   (uint32_t)s->line);
+		rc = gpu_rig_source(b->cache, i * s->vector, b->n, i < 2, &b->cached[i]);
 	}
 	return rc;
 }
 
-static void close_all(struct gpuvector *b)
+int gpuvector_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
 {
-	(void)fth_gpu_cache_close(b->cache);
-	gpustage_close(&b->stage);
-	(void)cudaFree(b->temporary);
-	(void)cudaFree(b->carry);
-	(void)cudaFree(b->sums);
-	(void)cudaFreeHost(b->staged);
-	free(b->checked);
-}
-
-int gpuvector_run(const struct gpuvector_setup *setup, struct gpuvector_result *result)
-{
-	static const enum fth_gpu_work_kernel kernels[GPUVECTOR_JOBS] = {
-		FTH_GPU_WORK_ADD, FTH_GPU_WORK_REDUCE, FTH_GPU_WORK_SCAN};
 	struct gpuvector b = {};
 	int rc;
 
-	memset(result, 0, sizeof(*result));
-	b.setup = setup;
-	b.n = setup->bytes / 8;
-	rc = gpustage_open(&setup->base, VECTORS * setup->bytes, result->gpu, &b.stage);
-	if (rc < 0)
-		return rc;
+	b.s = s;
+	b.rig = rig;
+	b.n = s->vector / 8;
 	rc = open_all(&b);
-	for (int job = 0; rc == 0 && job < GPUVECTOR_JOBS; job++) {
-		rc = measure_cell(&b, (enum gpuvector_job)job, &result->cells[job]);
-		result->cells[job].registers = fth_gpu_work_registers(kernels[job]);
-	}
-	close_all(&b);
+	for (int job = 0; rc == 0 && job < JOBS; job++)
+		rc = measure_job(&b, (enum job)job, report);
 	return rc;
 }

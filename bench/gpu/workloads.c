@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The benchmarks of GPU threads: what each is called, takes, and compares with. */
+#include "driver.h"
+
+#include "fathom/base/error.h"
+#include "fathom/dev/delay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define K ((uint64_t)1 << 10)
+#define M ((uint64_t)1 << 20)
+#define G ((uint64_t)1 << 30)
+
+#define OPTION(name, kind, field, ...)                                        \
+	{                                                                     \
+		name, kind, offsetof(struct gpu_settings, field), __VA_ARGS__ \
+	}
+/* name, field, default, with --smallest (0: the default), least, most, help */
+#define U64(name, field, ...)	OPTION(name, FTH_CLI_U64, field, __VA_ARGS__)
+#define SIZE(name, field, ...)	OPTION(name, FTH_CLI_SIZE, field, __VA_ARGS__)
+#define TEXT(name, field, help) OPTION(name, FTH_CLI_STRING, field, 0, 0, 0, 0, help)
+#define FLAG(name, field, help) OPTION(name, FTH_CLI_FLAG, field, 0, 0, 0, 0, help)
+#define ROUNDS			U64("rounds", rounds, 3, 1, 1, GPU_ROUNDS_MAX, "medians are of")
+#define MEDIUM(bytes, smallest) SIZE("medium", medium, bytes, smallest, M, 64 * G, "of host memory")
+#define CACHE(bytes)		SIZE("cache", cache, bytes, 2 * M, M, 64 * G, "bytes of GPU memory")
+#define LINE(bytes)		SIZE("line", line, bytes, 0, 512, 8192, "bytes of a line")
+#define QUEUES(n, smallest)	U64("queues", queues, n, smallest, 1, 1024, "queue pairs")
+#define BLOCKS(n)		U64("blocks", blocks, n, 4, 0, 1056, "of the kernels; 0: two for each processor")
+#define AHEAD(n, smallest) \
+	U64("ahead", ahead, n, smallest, 1, 32, "lines that a warp brings in at once")
+#define THREADS U64("threads", threads, 16, 2, 1, 256, "of the CPU, to make the data")
+
+#ifdef FTH_BENCH_CUDA
+#define RUN(function) .run = (function)
+#else
+#define RUN(function) .run = NULL
+#endif
+
+static bool power_of_two(uint64_t n)
+{
+	return (n & (n - 1)) == 0;
+}
+
+/* ---- gpublock ---- */
+
+#define BLOCK_THREADS "32,256,1024,4096,32768,131072"
+#define BLOCK_QUEUES  "1,16,128"
+#define SWEEP_THREADS "1024,2048,4096,8192,16384,32768,65536,131072,262144"
+#define SWEEP_QUEUES  "1,2,4,8,16,32,64,128"
+
+static const struct gpu_option block_options[] = {
+	TEXT("threads", thread_text, "how many, a list; default " BLOCK_THREADS),
+	TEXT("queues", queue_text, "a list of numbers of queue pairs; default " BLOCK_QUEUES),
+	MEDIUM(16 * G, 64 * M),
+	SIZE("data", data, 4 * G, 32 * M, M, 64 * G, "of GPU memory"),
+	U64("entries", entries, 1024, 0, 64, 1024, "of the rings"),
+	U64("ssds", ssds, 1, 0, 1, 16, "that share the queue pairs and the medium"),
+	TEXT("model", model, "of the SSDs; default: as fast as it goes"),
+	U64("warps", warps, 0, 0, 0, 16, "of the controller per queue pair; 0: its choice"),
+	U64("batch", batch, 0, 0, 0, 32, "commands they take at once; 0: their choice"),
+	FLAG("ordered", ordered, "follow reads by a second command"),
+	FLAG("thread", each_thread, "also each thread for itself"),
+	U64("ms", ms, 0, 10, 0, 10000, "a run lasts at most; 0: 100, or 40 with --sweep"),
+	ROUNDS,
+	FLAG("sweep", sweep, "512-byte reads at many points, a line of JSON for each, for figures"),
+	{0},
+};
+
+static int parse_list(const char *name, const char *text, uint32_t max, struct gpu_list *list)
+{
+	list->n = 0;
+	while (list->n < GPU_LIST_MAX) {
+		char *end;
+		unsigned long n = strtoul(text, &end, 10);
+
+		if (end == text || n == 0 || n > max)
+			return fth_fail(EINVAL, "--%s: numbers from 1 to %u", name, max);
+		list->values[list->n++] = (uint32_t)n;
+		if (*end == '\0')
+			return 0;
+		if (*end != ',')
+			return fth_fail(EINVAL, "--%s: \"%s\" is no list", name, text);
+		text = end + 1;
+	}
+	return fth_fail(EINVAL, "--%s: at most %d numbers", name, GPU_LIST_MAX);
+}
+
+static void choose_lists(struct gpu_settings *s)
+{
+	if (!s->thread_text)
+		s->thread_text = s->smallest ? "32,4096" : s->sweep ? SWEEP_THREADS : BLOCK_THREADS;
+	if (!s->queue_text)
+		s->queue_text = s->smallest ? "1,16" : s->sweep ? SWEEP_QUEUES : BLOCK_QUEUES;
+	if (s->ms == 0)
+		s->ms = s->sweep ? 40 : 100;
+}
+
+static int check_block(struct gpu_settings *s)
+{
+	int rc;
+
+	choose_lists(s);
+	rc = parse_list("threads", s->thread_text, 262144, &s->thread_list);
+	if (rc == 0)
+		rc = parse_list("queues", s->queue_text, 1024, &s->queue_list);
+	if (rc < 0)
+		return rc;
+	for (unsigned i = 0; i < s->thread_list.n; i++)
+		if (s->thread_list.values[i] % 32 ||
+		    (s->thread_list.values[i] > 128 && s->thread_list.values[i] % 128))
+			return fth_fail(EINVAL, "--threads: multiples of 32, above 128 of 128");
+	if (!power_of_two(s->medium) || !power_of_two(s->entries) || !power_of_two(s->ssds))
+		return fth_fail(EINVAL, "--medium, --entries, --ssds: powers of two");
+	for (unsigned i = 0; i < s->queue_list.n; i++)
+		if (s->queue_list.values[i] % s->ssds)
+			return fth_fail(EINVAL, "--queues: as many for each SSD");
+	if (s->model && !fth_dev_model(s->model))
+		return fth_fail(EINVAL, "--model: no \"%s\"; see fathom dev models", s->model);
+	return 0;
+}
+
+/* ---- gpucache ---- */
+
+static const struct gpu_option cache_options[] = {
+	MEDIUM(16 * G, 64 * M),
+	SIZE("hot", hot, 8 * G, 16 * M, M, 64 * G, "bytes that are all hot"),
+	SIZE("cold", cold, 2 * G, 8 * M, M, 64 * G, "of the cache that is too small"),
+	QUEUES(128, 16),
+	U64("threads", threads, 131072, 4096, 256, M, "that miss"),
+	ROUNDS,
+	{0},
+};
+
+static int check_cache(struct gpu_settings *s)
+{
+	if (!power_of_two(s->medium) || !power_of_two(s->hot))
+		return fth_fail(EINVAL, "--medium, --hot: powers of two");
+	if (s->hot > s->medium || s->cold > s->medium / 4)
+		return fth_fail(EINVAL, "--medium: too small for the others");
+	if (s->threads % 256)
+		return fth_fail(EINVAL, "--threads: a multiple of 256");
+	return 0;
+}
+
+/* ---- gpufile ---- */
+
+#define CPU_THREADS_MOST  8 /* by default; half of the processors, the others have work as well */
+#define QUEUES_PER_THREAD 4
+#define THREADS_PER_QUEUE 256
+#define SEED_MAX	  65535 /* 24 bits are for seeds and runs that write */
+
+static const struct gpu_option file_options[] = {
+	TEXT("device", device, "URI; default: a file of our own, removed afterwards"),
+	FLAG("overwrite", overwrite, "yes, what is on the device may go"),
+	TEXT("dir", folder, "where the file is; default TMPDIR or /tmp"),
+	TEXT("options", file_options, "of the device, as in its URI"),
+	SIZE("size", size, G, 16 * M, M, G << 10, "of the device, at most"),
+	SIZE("cache", cache, 0, 2 * M, 0, 64 * G, "bytes of GPU memory; 0: an eighth of the size"),
+	U64("queues", queues, 0, 2, 0, 1024, "queue pairs; 0: four for each CPU thread"),
+	U64("entries", entries, 256, 64, 64, 4096, "of their rings"),
+	U64("cpu-threads", cpu_threads, 0, 2, 0, 64,
+	    "that serve them, or are the peer; 0: half of the processors, 8 at most"),
+	U64("threads", threads, 0, 512, 0, 1u << 18, "of the GPU; 0: 256 for each queue pair"),
+	AHEAD(16, 8),
+	U64("depth", depth, 256, 32, 1, 4096,
+	    "requests each CPU thread of the peer has on the device; ours have 256"),
+	U64("batch", batch, 1024, 64, 32, 65536,
+	    "blocks of the peer's copies; tiles are as many of 4 KiB"),
+	U64("ms", ms, 500, 0, 1, 60000, "random blocks are used for, at most"),
+	U64("seed", seed, 1, 0, 0, SEED_MAX, "of the data"),
+	ROUNDS,
+	{0},
+};
+
+static int check_file(struct gpu_settings *s)
+{
+	long half = sysconf(_SC_NPROCESSORS_ONLN) / 2;
+
+	if (s->cpu_threads == 0)
+		s->cpu_threads = half < 2		   ? 1
+				 : half < CPU_THREADS_MOST ? (uint64_t)half
+							   : CPU_THREADS_MOST;
+	if (s->queues == 0)
+		s->queues = QUEUES_PER_THREAD * s->cpu_threads;
+	if (s->threads == 0)
+		s->threads = THREADS_PER_QUEUE * s->queues;
+	if (!power_of_two(s->size) || !power_of_two(s->entries))
+		return fth_fail(EINVAL, "--size, --entries: powers of two");
+	if (s->threads % 256)
+		return fth_fail(EINVAL, "--threads: a multiple of 256");
+	if (s->device && (s->folder || s->file_options))
+		return fth_fail(EINVAL, "--dir and --options are for a file of our own");
+	if (s->device && !s->overwrite && strncmp(s->device, "mem:", 4) != 0)
+		return fth_fail(EINVAL, "this overwrites %s: say --overwrite if that is meant",
+				s->device);
+	return 0;
+}
+
+/* ---- gpugraph ---- */
+
+static const struct gpu_option graph_options[] = {
+	U64("scale", scale, 27, 14, 8, 30, "2^N vertices"),
+	U64("degree", degree, 16, 0, 1, 64, "edges per vertex, in both directions"),
+	SIZE("line", line, 0, 0, 512, 8192, "bytes of a line; default: what suits each"),
+	QUEUES(128, 16),
+	U64("warps", warps, 0, 0, 0, 16, "of the controller for each; default: as fits"),
+	U64("share", share, 4, 0, 1, 1024, "the cache has one Nth of the edges"),
+	TEXT("only", only, "bfs_push, bfs, cc, pagerank or sssp"),
+	U64("iterations", iterations, 3, 0, 1, 100, "of PageRank"),
+	ROUNDS,
+	FLAG("unweighted", unweighted, "no shortest paths: half the memory"),
+	{0},
+};
+
+static int check_graph(struct gpu_settings *s)
+{
+	static const char *const names[] = {"bfs_push", "bfs", "cc", "pagerank", "sssp"};
+	bool found = !s->only;
+
+	for (unsigned i = 0; !found && i < sizeof(names) / sizeof(names[0]); i++)
+		found = strcmp(s->only, names[i]) == 0;
+	if (!found)
+		return fth_fail(EINVAL, "--only: there is no algorithm %s", s->only);
+	if (s->only && s->unweighted && strcmp(s->only, "sssp") == 0)
+		return fth_fail(EINVAL, "--only sssp needs weights");
+	return power_of_two(s->line) ? 0 : fth_fail(EINVAL, "--line: a power of two");
+}
+
+/* ---- gpupattern, gputaxi, gpuvector ---- */
+
+static const struct gpu_option pattern_options[] = {
+	MEDIUM(8 * G, 16 * M),
+	SIZE("hot", hot, G, M, M, 64 * G, "bytes that are all hot"),
+	SIZE("stride", stride, 8 * K, 0, 8, M, "bytes"),
+	SIZE("cold-accesses", cold_accesses, 4 * M, 64 * K, 1, G << 10, "elements read"),
+	SIZE("hot-accesses", hot_accesses, 256 * M, 256 * K, 1, G << 10, "likewise"),
+	CACHE(2 * G),
+	LINE(4096),
+	QUEUES(128, 8),
+	BLOCKS(528),
+	AHEAD(1, 2),
+	ROUNDS,
+	THREADS,
+	{0},
+};
+
+static int check_pattern(struct gpu_settings *s)
+{
+	if (!power_of_two(s->medium) || !power_of_two(s->hot) || !power_of_two(s->stride))
+		return fth_fail(EINVAL, "--medium, --hot, --stride: powers of two");
+	if (s->hot > s->cache || s->hot > s->medium || s->stride > s->hot)
+		return fth_fail(EINVAL, "--hot: at most --cache and --medium, at least --stride");
+	return 0;
+}
+
+/* Few queue pairs: the controller has some processors for itself, and fences elsewhere are not held
+ * up by what it has under way. */
+static const struct gpu_option taxi_options[] = {
+	SIZE("rows", rows, 256000000, 200000, 1000, 2 * G, "trips"),
+	SIZE("scan-cache", scan_cache, G, 2 * M, M, 64 * G,
+	     "as --cache, for the column that is scanned"),
+	SIZE("scan-line", scan_line, 4096, 0, 512, 8192, "as --line, likewise"),
+	SIZE("tile", tile, 4 * M, 32 * K, 4096, 64 * M, "rows that the peer moves at once"),
+	U64("seed", seed, 1, 0, 0, UINT64_MAX / 2, "of the trips"),
+	CACHE(512 * M),
+	LINE(512),
+	QUEUES(32, 8),
+	BLOCKS(0),
+	AHEAD(32, 2),
+	ROUNDS,
+	THREADS,
+	{0},
+};
+
+/* A small cache: what is dirty at the end is written when nothing is read any more. */
+static const struct gpu_option vector_options[] = {
+	SIZE("vector", vector, 4 * G, 8 * M, M, 32 * G, "bytes of each vector"),
+	SIZE("tile", tile, 32 * M, M, 8192, G, "bytes that the peer moves at once"),
+	CACHE(256 * M),
+	LINE(4096),
+	QUEUES(128, 8),
+	BLOCKS(0),
+	AHEAD(4, 2),
+	ROUNDS,
+	THREADS,
+	{0},
+};
+
+static int check_vector(struct gpu_settings *s)
+{
+	if (s->vector % 8192 || s->tile % 8192)
+		return fth_fail(EINVAL, "--vector, --tile: multiples of 8192");
+	return 0;
+}
+
+/* ---- all ---- */
+
+const struct gpu_workload fth_bench_gpu[GPU_WORKLOADS] = {
+	[GPU_BLOCK] =
+		{.command = {"gpublock", "GPU threads and storage: ours, one lock, the limit",
+			     gpu_bench},
+		 .text = "GPU threads read and write random blocks of host memory through NVMe\n"
+			 "queue pairs: ours, and one lock around a queue pair. The limit is the\n"
+			 "same blocks moved with no queue.",
+		 .unit = "commands/s",
+		 .peer = "lock",
+		 .options = block_options,
+		 .check = check_block,
+		 RUN(gpublock_run)},
+	[GPU_CACHE] = {.command = {"gpucache", "arrays through a cache in GPU memory, hot and cold",
+				   gpu_bench},
+		       .text = "Arrays through a cache in GPU memory: hot lines against plain GPU\n"
+			       "memory, cold ones against random blocks copied with no cache.",
+		       .unit = "lines/s",
+		       .peer = "random blocks copied with no cache",
+		       .options = cache_options,
+		       .check = check_cache,
+		       RUN(gpucache_run)},
+	[GPU_FILE] =
+		{.command = {"gpufile", "a file used by GPU threads, served by CPU threads",
+			     gpu_bench},
+		 .text = "GPU threads that use a file, or any device, by way of CPU threads that\n"
+			 "serve it: random blocks read, written and read back, and an array "
+			 "larger\n"
+			 "than its cache. Against as many CPU threads that read the same data and\n"
+			 "have it copied to the GPU; they must know beforehand what the GPU "
+			 "needs.\n"
+			 "All that is read is checked on the GPU.",
+		 .unit = "bytes/s, sequential through the cache",
+		 .peer = "CPU threads that know what to read, and the copy engine, in turns",
+		 .options = file_options,
+		 .check = check_file,
+		 RUN(gpufile_run)},
+	[GPU_GRAPH] =
+		{.command = {"gpugraph", "graphs on a GPU, edges through its cache or by zero copy",
+			     gpu_bench},
+		 .text = "Graphs whose edges are in host memory, worked on by a GPU: through a\n"
+			 "cache in GPU memory that holds a part of them, against the same by zero\n"
+			 "copy. The ratio is the worst of bfs_push and cc on both graphs;\n"
+			 "bfs_against_push is our search in either direction against push by zero\n"
+			 "copy, which is what EMOGI does.",
+		 .unit = "runs/s",
+		 .peer = "the same algorithm by zero copy from pinned host memory",
+		 .options = graph_options,
+		 .check = check_graph,
+		 RUN(gpugraph_run)},
+	[GPU_PATTERN] =
+		{.command = {"gpupattern", "elements read on a GPU in patterns, cold and hot",
+			     gpu_bench},
+		 .text = "Elements read by GPU threads one after the other, with a stride,\n"
+			 "anywhere, and by Zipf's law; cold and hot, through a cache in GPU\n"
+			 "memory, against reading host memory directly. All that is read is\n"
+			 "checked.",
+		 .unit = "elements/s, zipf, hot",
+		 .peer = "zero copy from pinned host memory",
+		 .options = pattern_options,
+		 .check = check_pattern,
+		 RUN(gpupattern_run)},
+	[GPU_TAXI] =
+		{.command = {"gputaxi",
+			     "queries on a GPU that select few trips, against moving whole columns",
+			     gpu_bench},
+		 .text = "Queries over taxi trips on a GPU: a scan of the distances, and up to\n"
+			 "five more columns for the 0.47 % or 0.03 % of trips that are long\n"
+			 "enough, with nothing in the cache; against moving whole columns to the\n"
+			 "GPU. All answers are checked.",
+		 .unit = "trips/s of Q5 at 0.03 %",
+		 .peer = "whole columns moved by the copy engine, tiled",
+		 .options = taxi_options,
+		 RUN(gputaxi_run)},
+	[GPU_VECTOR] =
+		{.command = {"gpuvector",
+			     "vectorAdd, sum and prefix sum on a GPU, against tiles copied ahead",
+			     gpu_bench},
+		 .text = "vectorAdd, a sum and a prefix sum on a GPU over vectors larger than the\n"
+			 "cache, against tiles that are copied ahead (and CUB on them), and\n"
+			 "against the same kernels straight on host memory. All results are\n"
+			 "checked.",
+		 .unit = "bytes/s of vectorAdd, in and out",
+		 .peer = "tiles moved by the copy engine, three at a time",
+		 .options = vector_options,
+		 .check = check_vector,
+		 RUN(gpuvector_run)},
+};
