@@ -116,7 +116,7 @@ static int footprint_of(const struct bench *b, bool compact, struct fth_cache_fo
 	struct fth_array *array;
 	struct fth_cache *cache;
 	char uri[64];
-	int rc;
+	int rc, end;
 
 	options.memory = b->miss_memory;
 	options.compact = compact;
@@ -128,10 +128,10 @@ static int footprint_of(const struct bench *b, bool compact, struct fth_cache_fo
 	rc = fth_array_open(cache, uri, 8, NULL, &array);
 	if (rc == 0) {
 		fth_cache_footprint(cache, out);
-		rc = fth_array_close(array);
+		rc = fth_array_finish(&array);
 	}
-	fth_cache_close(cache);
-	return rc;
+	end = fth_cache_finish(&cache);
+	return rc < 0 ? rc : end;
 }
 
 /* ---- running ---- */

@@ -232,16 +232,17 @@ static int pick_sources(struct bench *b)
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
 	struct fth_graph *graph = NULL;
 	struct fth_cache *cache;
-	int rc = fth_cache_open(&options, &cache);
+	int rc = fth_cache_open(&options, &cache), end;
 
 	if (rc < 0)
 		return rc;
 	rc = fth_graph_open(cache, b->uri, NULL, &graph);
 	for (uint64_t i = 0; i < b->sources && rc == 0; i++)
 		rc = fth_graph_pick(graph, b->seed + i, &b->source[i]);
-	fth_graph_close(graph);
-	fth_cache_close(cache);
-	return rc;
+	end = fth_graph_close(graph);
+	rc = rc < 0 ? rc : end;
+	end = fth_cache_finish(&cache);
+	return rc < 0 ? rc : end;
 }
 
 /* What is known once the graph is there. */

@@ -117,11 +117,12 @@ static int open_ours(const struct bench *b, struct ours *ours)
 
 static int close_ours(struct ours *ours, int rc)
 {
-	int closed = fth_array_close(ours->table);
+	int closed = fth_array_finish(&ours->table);
 
-	if (closed == 0)
-		closed = fth_cache_close(ours->cache);
-	fth_dev_close(ours->dev);
+	rc = rc < 0 ? rc : closed;
+	closed = fth_cache_finish(&ours->cache);
+	if (!ours->cache)
+		fth_dev_close(ours->dev);
 	return rc < 0 ? rc : closed;
 }
 

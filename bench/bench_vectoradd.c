@@ -104,14 +104,15 @@ static int close_all(struct bench *b, int rc)
 	int closed;
 
 	for (unsigned i = 0; i < 3; i++) {
-		closed = fth_array_close(b->arrays[i]);
+		closed = fth_array_finish(&b->arrays[i]);
 		if (rc == 0)
 			rc = closed;
 	}
-	closed = fth_cache_close(b->cache);
+	closed = fth_cache_finish(&b->cache);
 	if (b->buffer)
 		fth_dev_buf_free(b->scratch.dev, b->buffer, b->app.cache);
-	fth_scratch_remove(&b->scratch);
+	if (!b->cache)
+		fth_scratch_remove(&b->scratch);
 	return rc < 0 ? rc : closed;
 }
 

@@ -271,9 +271,9 @@ int fth_bench_cache_hot(struct fth_bench_hot *bench)
 		rc = warm_up(&hot);
 	if (rc == 0)
 		rc = measure(&hot);
-	end = fth_array_close(hot.array.base);
+	end = fth_array_finish(&hot.array.base);
 	rc = rc < 0 ? rc : end;
-	end = fth_cache_close(hot.cache);
+	end = fth_cache_finish(&hot.cache);
 	munmap(hot.plain, bench->size);
 	return rc < 0 ? rc : end;
 }

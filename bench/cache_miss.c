@@ -168,10 +168,11 @@ int fth_bench_cache_miss(struct fth_bench_miss *bench)
 		rc = open_array(&miss);
 	if (rc == 0)
 		rc = measure(&miss);
-	end = fth_array_close(miss.array.base);
+	end = fth_array_finish(&miss.array.base);
 	rc = rc < 0 ? rc : end;
-	end = fth_cache_close(miss.cache);
-	fth_dev_close(miss.load.dev);
+	end = fth_cache_finish(&miss.cache);
+	if (!miss.cache)
+		fth_dev_close(miss.load.dev);
 	free(miss.load.generations);
 	free(miss.indices);
 	free(miss.values);

@@ -83,7 +83,7 @@ static int run_ours(const struct graph_work *w, enum graph_task task, struct gra
 	struct fth_graph_job job = {.threads = w->threads};
 	struct fth_graph *graph = NULL;
 	struct fth_cache *cache;
-	int rc;
+	int rc, end;
 
 	rc = fth_cache_open(&w->cache, &cache);
 	if (rc < 0)
@@ -93,9 +93,10 @@ static int run_ours(const struct graph_work *w, enum graph_task task, struct gra
 		rc = task == GRAPH_BFS ? our_bfs(w, graph, &job, out)
 				       : our_pagerank(w, graph, &job, out);
 	count(cache, out);
-	fth_graph_close(graph);
-	fth_cache_close(cache);
-	return rc;
+	end = fth_graph_close(graph);
+	rc = rc < 0 ? rc : end;
+	end = fth_cache_finish(&cache);
+	return rc < 0 ? rc : end;
 }
 
 /* ---- the peer's side ---- */

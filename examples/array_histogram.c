@@ -82,7 +82,7 @@ static int histogram(struct fth_cache *cache, const char *uri)
 		rc = count_all(data, counts);
 	if (rc == 0)
 		print(counts, sampled, fth_array_count(data.base));
-	end = fth_array_close(data.base);
+	end = fth_array_finish(&data.base);
 	return rc < 0 ? rc : end;
 }
 
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
 		rc = fth_cache_open(&options, &cache);
 	if (rc == 0)
 		rc = histogram(cache, argv[1]);
-	end = fth_cache_close(cache);
+	end = fth_cache_finish(&cache);
 	rc = rc < 0 ? rc : end;
 	if (rc < 0)
 		fprintf(stderr, "array_histogram: %s\n", fth_error_text(rc));

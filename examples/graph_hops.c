@@ -69,27 +69,31 @@ static int print_hops(const struct fth_graph_bfs *tree, uint64_t vertices)
 	return 0;
 }
 
+/* Search the graph on a device, and close the device. */
 static int search(struct fth_dev *dev, uint64_t source)
 {
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
 	struct fth_graph_bfs tree = {0};
 	struct fth_graph *graph = NULL;
 	struct fth_cache *cache;
-	int rc;
+	int rc, end;
 
 	options.memory = CACHE;
 	rc = fth_cache_open(&options, &cache);
-	if (rc < 0)
-		return rc;
-	rc = fth_graph_open_dev(cache, dev, NULL, &graph);
+	if (rc == 0)
+		rc = fth_graph_open_dev(cache, dev, NULL, &graph);
 	if (rc == 0)
 		rc = fth_graph_bfs(graph, source, NULL, &tree);
 	if (rc == 0)
 		rc = print_hops(&tree, fth_graph_info(graph)->vertices);
 	fth_graph_bfs_release(&tree);
-	fth_graph_close(graph);
-	fth_cache_close(cache);
-	return rc;
+	end = fth_graph_close(graph);
+	rc = rc < 0 ? rc : end;
+	end = fth_cache_finish(&cache);
+	/* A cache that could not be closed still uses the device. */
+	if (!cache)
+		fth_dev_close(dev);
+	return rc < 0 ? rc : end;
 }
 
 int main(int argc, char **argv)
@@ -105,8 +109,9 @@ int main(int argc, char **argv)
 	rc = build(argv[1], &dev);
 	if (rc == 0)
 		rc = search(dev, source);
+	else
+		fth_dev_close(dev);
 	if (rc < 0)
 		fprintf(stderr, "graph_hops: %s: %s\n", argv[1], fth_error_text(rc));
-	fth_dev_close(dev);
 	return rc < 0;
 }

@@ -174,7 +174,7 @@ static int open_session(struct session *s)
 
 static int close_session(struct session *s)
 {
-	int rc = fth_graph_close(s->graph), other = fth_cache_close(s->cache);
+	int rc = fth_graph_close(s->graph), other = fth_cache_finish(&s->cache);
 
 	fth_graph_unload(&s->memory);
 	return rc < 0 ? rc : other;

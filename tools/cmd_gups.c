@@ -142,9 +142,9 @@ static int run(int argc, char **argv)
 	else if (rc == 0)
 		print(&asked);
 	status = fth_app_exit(args[0], rc);
-	closed = fth_array_close(asked.table);
-	if (closed == 0)
-		closed = fth_cache_close(asked.cache);
+	closed = fth_array_finish(&asked.table);
+	rc = fth_cache_finish(&asked.cache);
+	closed = closed < 0 ? closed : rc;
 	return status == FTH_EXIT_OK ? fth_app_exit(args[0], closed) : status;
 }
 

@@ -137,15 +137,14 @@ static void print_json(const struct asked *asked)
 
 static int close_all(struct asked *asked)
 {
-	int rc = 0;
+	int rc = 0, closed;
 
 	for (unsigned i = 0; i < 3; i++) {
-		int closed = fth_array_close(asked->arrays[i]);
-
-		if (rc == 0)
-			rc = closed;
+		closed = fth_array_finish(&asked->arrays[i]);
+		rc = rc < 0 ? rc : closed;
 	}
-	return rc < 0 ? rc : fth_cache_close(asked->cache);
+	closed = fth_cache_finish(&asked->cache);
+	return rc < 0 ? rc : closed;
 }
 
 static int run(int argc, char **argv)

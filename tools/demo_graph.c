@@ -72,13 +72,13 @@ static int build(struct demo *demo, unsigned scale)
 static int load_reference(struct demo *demo)
 {
 	struct fth_graph *graph;
-	int rc = fth_graph_open_dev(demo->cache, demo->dev, NULL, &graph);
+	int rc = fth_graph_open_dev(demo->cache, demo->dev, NULL, &graph), end;
 
 	if (rc < 0)
 		return rc;
 	rc = fth_graph_load(graph, &demo->reference);
-	fth_graph_close(graph);
-	return rc;
+	end = fth_graph_close(graph);
+	return rc < 0 ? rc : end;
 }
 
 static int open_graph(struct demo *demo)
@@ -229,7 +229,7 @@ static int run_pagerank(struct demo *demo)
 int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t seed)
 {
 	struct demo demo = {.json = j, .seed = seed};
-	int rc;
+	int rc, end;
 
 	demo.job = (struct fth_graph_job){.threads = threads, .progress = progress};
 	rc = build(&demo, scale);
@@ -247,8 +247,11 @@ int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t se
 		}
 	}
 	fth_graph_unload(&demo.reference);
-	fth_graph_close(demo.graph);
-	fth_cache_close(demo.cache);
-	fth_dev_close(demo.dev);
+	end = fth_graph_close(demo.graph);
+	rc = rc < 0 ? rc : end;
+	end = fth_cache_finish(&demo.cache);
+	rc = rc < 0 ? rc : end;
+	if (!demo.cache)
+		fth_dev_close(demo.dev);
 	return rc < 0 ? rc : demo.wrong;
 }

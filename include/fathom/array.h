@@ -75,9 +75,21 @@ int fth_array_open(struct fth_cache *cache, const char *uri, size_t element,
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,
 		       const struct fth_array_options *options, struct fth_array **out);
 
-/* Flush, then close. Returns the flush's error; -EBUSY, and it stays open, while lines are pinned.
- * Accepts NULL. */
+/*
+ * Flush, then close. Returns 0, or an error: then the array is still open, with all its changes,
+ * and the caller may close it again, or discard it. Errors: the device's, -ETIMEDOUT, -EBUSY if
+ * lines are pinned. Accepts NULL.
+ */
 int fth_array_close(struct fth_array *array);
+/* The same without writing anything: changes that were not flushed are lost. Fails with -EBUSY or,
+ * while the device has not ended its requests, -ETIMEDOUT. */
+int fth_array_discard(struct fth_array *array);
+/*
+ * Close, or discard if that fails, for programs that end. Returns what closing returned. Sets
+ * *array to NULL, unless discarding failed as well: then the array, its cache and its device are
+ * still in use and must not be freed.
+ */
+int fth_array_finish(struct fth_array **array);
 
 uint64_t fth_array_count(const struct fth_array *array);
 size_t fth_array_element(const struct fth_array *array);

@@ -76,10 +76,22 @@ struct fth_cache_options {
 int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **out);
 
 /*
- * Flush everything, then free it, ranges included. Returns the first error of the flush, or
- * -EBUSY if lines were still pinned; it is closed all the same. Accepts NULL.
+ * Flush everything, then free it, ranges included. Returns the first error; the cache is then still
+ * open, with all its ranges and changes, and the caller may close it again, or discard it. Errors:
+ * the device's, -ETIMEDOUT, -EBUSY if lines are pinned. Accepts NULL.
  */
 int fth_cache_close(struct fth_cache *cache);
+
+/* The same without writing anything: changes that were not flushed are lost. Fails with -EBUSY or,
+ * while a device has not ended its requests, -ETIMEDOUT. */
+int fth_cache_discard(struct fth_cache *cache);
+
+/*
+ * Close, or discard if that fails, for programs that end. Returns what closing returned. Sets
+ * *cache to NULL, unless discarding failed as well: then the cache still uses its devices, which
+ * must not be closed.
+ */
+int fth_cache_finish(struct fth_cache **cache);
 
 uint32_t fth_cache_line_size(const struct fth_cache *cache);
 
@@ -96,8 +108,10 @@ uint32_t fth_cache_line_size(const struct fth_cache *cache);
 int fth_cache_add(struct fth_cache *cache, struct fth_dev *dev, uint64_t offset, uint64_t length,
 		  unsigned flags, struct fth_cache_range **out);
 
-/* Flush the range and forget it. -EBUSY, and it stays, while lines are pinned. Accepts NULL. */
+/* Flush the range and forget it; if that fails it stays. Accepts NULL. */
 int fth_cache_remove(struct fth_cache_range *range);
+/* The same without writing anything. */
+int fth_cache_discard_range(struct fth_cache_range *range);
 
 struct fth_cache *fth_cache_of(const struct fth_cache_range *range);
 struct fth_dev *fth_cache_dev(const struct fth_cache_range *range);

@@ -201,6 +201,13 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 	return 0;
 }
 
+/* The range is gone, and the cache with it does not use the device any more. */
+static void array_free(struct fth_array *array)
+{
+	fth_dev_close(array->own_dev);
+	free(array);
+}
+
 int fth_array_close(struct fth_array *array)
 {
 	int rc;
@@ -208,10 +215,29 @@ int fth_array_close(struct fth_array *array)
 	if (!array)
 		return 0;
 	rc = fth_cache_remove(array->range);
-	if (rc == -EBUSY)
-		return rc;
-	fth_dev_close(array->own_dev);
-	free(array);
+	if (rc == 0)
+		array_free(array);
+	return rc;
+}
+
+int fth_array_discard(struct fth_array *array)
+{
+	int rc;
+
+	if (!array)
+		return 0;
+	rc = fth_cache_discard_range(array->range);
+	if (rc == 0)
+		array_free(array);
+	return rc;
+}
+
+int fth_array_finish(struct fth_array **array)
+{
+	int rc = fth_array_close(*array);
+
+	if (rc == 0 || fth_array_discard(*array) == 0)
+		*array = NULL;
 	return rc;
 }
 

@@ -53,8 +53,8 @@ void array_fixture_open(struct array_fixture *f, const struct array_shape *shape
 
 void array_fixture_drop(struct array_fixture *f)
 {
-	fth_array_close(f->array);
-	fth_cache_close(f->cache);
+	assert_ok(fth_array_discard(f->array));
+	assert_ok(fth_cache_discard(f->cache));
 	fth_dev_close(f->dev);
 	free(f->model);
 }

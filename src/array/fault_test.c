@@ -280,18 +280,52 @@ static void a_flush_that_failed_is_not_forgotten(void **state)
 	array_fixture_close(&f);
 }
 
-/* Closing tells as well, and closes all the same. */
-static void closing_reports_the_flush(void **state)
+/* A close that fails leaves the array open: it can be used, and closed again. */
+static void a_failed_close_can_be_repeated(void **state)
 {
-	struct array_fixture f;
+	static const enum fth_dev_op ops[] = {FTH_DEV_WRITE, FTH_DEV_FLUSH};
 
 	(void)state;
-	array_fixture_open(&f, &shape);
-	assert_ok(fth_array_set(f.array, 3, &values[0], 8));
-	array_fixture_fail(&f, 1u << FTH_DEV_FLUSH, 1, false);
-	assert_int_equal(fth_array_close(f.array), -EIO);
-	f.array = NULL;
-	array_fixture_drop(&f);
+	for (unsigned i = 0; i < 2; i++) {
+		struct array_fixture f;
+
+		array_fixture_open(&f, &shape);
+		assert_ok(fth_array_set(f.array, 3, &values[0], 8));
+		*(uint64_t *)array_fixture_model(&f, 3) = values[0];
+		array_fixture_fail(&f, 1u << ops[i], 1, true);
+		assert_int_equal(fth_array_close(f.array), -EIO);
+		assert_ok(fth_array_set(f.array, 4, &values[1], 8));
+		*(uint64_t *)array_fixture_model(&f, 4) = values[1];
+		assert_ok(fth_dev_fault_disarm(f.dev));
+		array_fixture_close(&f);
+	}
+}
+
+/* With a device of its own, which is closed with the array and not before. */
+static void an_array_that_cannot_be_flushed_is_discarded(void **state)
+{
+	(void)state;
+	for (unsigned finish = 0; finish < 2; finish++) {
+		struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+		struct fth_cache *cache;
+		struct fth_array *a;
+		uint64_t value = 5;
+
+		assert_ok(fth_cache_open(&options, &cache));
+		assert_ok(fth_array_open(cache, "fault(mem:64K)?kind=write&every=1", 8, NULL, &a));
+		assert_ok(fth_array_set(a, 3, &value, 8));
+		assert_int_equal(fth_array_flush(a, 0, FTH_ARRAY_ALL), -EIO);
+		if (finish) {
+			assert_int_equal(fth_array_finish(&a), -EIO);
+			assert_null(a);
+		} else {
+			assert_int_equal(fth_array_close(a), -EIO);
+			assert_ok(fth_array_discard(a));
+		}
+		assert_ok(fth_cache_finish(&cache));
+		assert_null(cache);
+	}
+	assert_ok(fth_array_discard(NULL));
 }
 
 int main(void)
@@ -301,7 +335,8 @@ int main(void)
 		cmocka_unit_test(from_the_nth_read_on_all_fail),
 		cmocka_unit_test(the_nth_write_fails),
 		cmocka_unit_test(a_flush_that_failed_is_not_forgotten),
-		cmocka_unit_test(closing_reports_the_flush),
+		cmocka_unit_test(a_failed_close_can_be_repeated),
+		cmocka_unit_test(an_array_that_cannot_be_flushed_is_discarded),
 	};
 
 	compact_shape = shape;

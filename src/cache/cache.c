@@ -11,6 +11,13 @@
 #include <time.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
+/*
+ * Devices learn of the memory slab by slab, as frames come into use: one that pins what it knows
+ * does not pin, and have zeroed, what holds nothing yet. Whole huge pages; not too many, since the
+ * tables of devices are short (io_uring: 256 buffers in dev/file), and several caches share them.
+ */
+#define SLAB_BYTES (16u << 20)
+#define SLABS_MAX  64u
 
 _Static_assert(FTH_CACHE_LINE_MIN == 1u << CACHE_PLACE_SHIFT, "a frame's place is a whole number");
 
@@ -67,6 +74,10 @@ static void set_sizes(struct fth_cache *cache, const struct fth_cache_options *o
 	cache->frame_count = (uint32_t)(o->memory / o->line);
 	cache->data_bytes = ((size_t)cache->frame_count << cache->line_shift) + 4095;
 	cache->data_bytes &= ~(size_t)4095;
+	cache->slab_frames = SLAB_BYTES >> cache->line_shift;
+	while (((uint64_t)cache->slab_frames << cache->line_shift) * SLABS_MAX < cache->data_bytes)
+		cache->slab_frames *= 2;
+	cache->epoch = 1;
 	cache->depth = o->depth;
 	cache->dirty_high = (uint32_t)((uint64_t)cache->frame_count * o->dirty_percent / 100);
 	if (cache->dirty_high == 0)
@@ -112,6 +123,7 @@ static void init_locks(struct fth_cache *cache)
 {
 	pthread_condattr_t attr;
 
+	pthread_mutex_init(&cache->setup, NULL);
 	pthread_mutex_init(&cache->lock, NULL);
 	pthread_rwlock_init(&cache->tables, NULL);
 	pthread_condattr_init(&attr);
@@ -136,6 +148,7 @@ static void cache_free(struct fth_cache *cache)
 	pthread_cond_destroy(&cache->cleaned);
 	pthread_rwlock_destroy(&cache->tables);
 	pthread_mutex_destroy(&cache->lock);
+	pthread_mutex_destroy(&cache->setup);
 	free(cache);
 }
 
@@ -169,25 +182,74 @@ int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **o
 	return rc;
 }
 
+/* Empty all ranges and wait for all devices. Whatever fails, every range is still there. */
+static int empty_all(struct fth_cache *cache, bool discard)
+{
+	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);
+	int rc = 0;
+
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX && rc == 0; i++)
+		if (cache->taken[i])
+			rc = cache_empty_range(cache->taken[i], discard, deadline);
+	for (struct cache_port *port = NULL; rc == 0 && (port = cache_port_next(cache, port));)
+		rc = cache_port_drain(port, deadline);
+	return rc;
+}
+
+/* Have the worker leave all changes alone, or not. */
+static void mark_all(struct fth_cache *cache, uint32_t discard)
+{
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++)
+		if (cache->taken[i])
+			fth_store_relaxed_dev32(&cache->taken[i]->discard, discard);
+}
+
+/* All ranges are empty, and nothing is in flight. */
+static void close_empty(struct fth_cache *cache)
+{
+	cache_worker_stop(cache);
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++)
+		if (cache->taken[i])
+			cache_range_release(cache->taken[i]);
+	cache_free(cache);
+}
+
 int fth_cache_close(struct fth_cache *cache)
 {
-	int error = 0;
+	int rc;
 
 	if (!cache)
 		return 0;
-	error = fth_cache_flush_all(cache);
-	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
-		int rc = cache->ranges[i] ? fth_cache_remove(cache->ranges[i]) : 0;
+	rc = fth_cache_flush_all(cache);
+	if (rc == 0)
+		rc = empty_all(cache, false);
+	if (rc == 0)
+		close_empty(cache);
+	return rc;
+}
 
-		if (error == 0)
-			error = rc;
-	}
-	cache_worker_stop(cache);
-	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++)
-		if (cache->ranges[i])
-			cache_range_discard(cache->ranges[i]);
-	cache_free(cache);
-	return error;
+int fth_cache_discard(struct fth_cache *cache)
+{
+	int rc;
+
+	if (!cache)
+		return 0;
+	mark_all(cache, 1);
+	rc = empty_all(cache, true);
+	if (rc == 0)
+		close_empty(cache);
+	else
+		mark_all(cache, 0);
+	return rc;
+}
+
+int fth_cache_finish(struct fth_cache **cache)
+{
+	int rc = fth_cache_close(*cache);
+
+	if (rc == 0 || fth_cache_discard(*cache) == 0)
+		*cache = NULL;
+	return rc;
 }
 
 uint32_t fth_cache_line_size(const struct fth_cache *cache)

@@ -50,6 +50,7 @@ struct cache_port; /* lane.c */
 
 struct fth_cache_range {
 	struct fth_cache *cache;
+	struct fth_dev *dev;
 	struct cache_port *port;
 	uint64_t *words; /* NULL in a compact cache */
 	uint64_t offset; /* of line 0 in the device */
@@ -57,6 +58,9 @@ struct fth_cache_range {
 	uint64_t lines;
 	uint32_t number; /* in cache->ranges */
 	bool readonly;
+	/* Atomic. */
+	uint32_t holders; /* threads that use it without being its user: flush_all */
+	uint32_t discard; /* its changes are being discarded: the worker leaves them alone */
 };
 
 struct fth_cache {
@@ -74,6 +78,7 @@ struct fth_cache {
 	uint64_t timeout_ns;
 	uint8_t *data; /* all frames */
 	size_t data_bytes;
+	uint32_t slab_frames; /* devices learn of the memory in slabs of so many; a power of two */
 	struct cache_frame *frames;
 	struct fth_stats *stats;
 
@@ -91,10 +96,21 @@ struct fth_cache {
 	uint32_t kicked;      /* worker.c: someone waits for clean frames */
 	uint32_t write_error; /* errno of the latest write-back if it failed, else 0 */
 
-	struct fth_cache_range *ranges[CACHE_RANGES_MAX]; /* atomic pointers */
+	uint64_t epoch; /* lane.c: raised when a range has been hidden */
 
-	pthread_mutex_t lock;	 /* ranges being added, ports, the worker's state */
-	pthread_rwlock_t tables; /* read: whoever goes through frames or ranges without a lane */
+	/* Atomic pointers: the range of each number as tags lead to it; NULL while it is hidden. */
+	struct fth_cache_range *ranges[CACHE_RANGES_MAX];
+
+	/*
+	 * None of these is held across I/O. setup comes before lock; lock before a port's.
+	 *	setup	ports and what their devices know of the memory
+	 *	lock	the two arrays of ranges, the worker's state
+	 *	tables	read: threads that go through frames or ranges without a lane
+	 */
+	pthread_mutex_t setup;
+	pthread_mutex_t lock;
+	pthread_rwlock_t tables;
+	struct fth_cache_range *taken[CACHE_RANGES_MAX]; /* numbers in use, also of hidden ranges */
 	struct cache_port *ports;
 
 	pthread_t worker;
@@ -113,6 +129,36 @@ static inline uint64_t cache_tag(const struct fth_cache_range *range, uint64_t l
 static inline uint8_t *cache_frame_data(const struct fth_cache *cache, uint32_t frame)
 {
 	return cache->data + ((uint64_t)frame << cache->line_shift);
+}
+
+/* ---- slabs ---- */
+
+static inline size_t cache_slab_size(const struct fth_cache *cache)
+{
+	return (size_t)cache->slab_frames << cache->line_shift;
+}
+
+static inline uint8_t *cache_slab(const struct fth_cache *cache, uint32_t slab)
+{
+	return cache->data + slab * cache_slab_size(cache);
+}
+
+/* The last one may be shorter. */
+static inline size_t cache_slab_bytes(const struct fth_cache *cache, uint32_t slab)
+{
+	size_t left = cache->data_bytes - slab * cache_slab_size(cache);
+
+	return left < cache_slab_size(cache) ? left : cache_slab_size(cache);
+}
+
+/* Slabs that have a frame which was used. */
+static inline uint32_t cache_slabs_in_use(const struct fth_cache *cache)
+{
+	uint32_t fresh = fth_load_relaxed_dev32(&cache->fresh);
+
+	if (fresh > cache->frame_count)
+		fresh = cache->frame_count;
+	return (uint32_t)(((uint64_t)fresh + cache->slab_frames - 1) / cache->slab_frames);
 }
 
 /*
@@ -162,8 +208,13 @@ static inline void cache_count(const struct fth_cache *cache, enum fth_cache_sta
 /* The range of a tag, NULL if it has been removed. */
 struct fth_cache_range *cache_range_of_tag(const struct fth_cache *cache, uint64_t tag);
 
-/* Free a range that could not be emptied. The worker has stopped, and nobody else is there. */
-void cache_range_discard(struct fth_cache_range *range);
+/* ---- range.c ---- */
+
+/* All ranges, each held until cache_range_put(); *n of them, to be freed. NULL without memory. */
+struct fth_cache_range **cache_ranges_hold(struct fth_cache *cache, uint32_t *n);
+void cache_range_put(struct fth_cache_range *range);
+/* Free a range that is empty, of a cache that is being closed: nobody else is there. */
+void cache_range_release(struct fth_cache_range *range);
 
 /* A line that is wanted: where it is, and what for. */
 struct cache_part {
@@ -245,6 +296,8 @@ struct cache_io {
 	struct fth_cache_range *range;
 	struct cache_io *next;
 	uint32_t count;
+	uint32_t at;		 /* the line that it is being done for, if alone */
+	bool alone;		 /* it failed for all at once, and is done line by line */
 	struct iovec *iov;	 /* [merge] */
 	struct cache_part *part; /* [merge] */
 };
@@ -264,17 +317,27 @@ struct cache_lane {
 	uint32_t batched, in_flight; /* requests */
 	uint32_t lines;		     /* in requests that have not ended */
 	struct cache_visit *visit;   /* whom arrivals are told to; NULL: nobody waits for them */
-	uint64_t uses;		     /* odd while borrowed; atomic */
-	int error;		     /* the first of its writes that failed */
+	uint64_t epoch;		     /* atomic; invariant 4 of lane.c */
+	int error;		     /* of its flush, or of the first of its writes that failed */
 	bool ahead;		     /* what it fetches are prefetches */
+	bool borrowed;		     /* under the port's lock */
 };
 
-/* With cache->lock held. A port for each range of the device. */
+/* With setup held. The device's port, for one range more. */
 struct cache_port *cache_port_get(struct fth_cache *cache, struct fth_dev *dev);
-/* With cache->lock held. The last one closes the device's channels. */
+/* With setup held. The last range closes the device's channels, which are idle. */
 void cache_port_put(struct cache_port *port);
+/* With setup held. Does one range use it? */
+bool cache_port_last(const struct cache_port *port);
+/* No lane of any device is borrowed, and nothing is in flight. */
+bool cache_ports_idle(struct fth_cache *cache);
+/* Wait until this is so for one device. 0, or -ETIMEDOUT by the deadline. */
+int cache_port_drain(struct cache_port *port, uint64_t deadline);
+/* Flush the device, on a lane. 0, -ETIMEDOUT by the deadline, or the device's error. */
+int cache_port_flush(struct cache_port *port, uint64_t deadline);
+/* Frames of another slab have come into use: make it known to all devices. */
+void cache_ports_map(struct fth_cache *cache);
 void cache_ports_release(struct fth_cache *cache);
-struct fth_dev *cache_port_dev(const struct cache_port *port);
 /* The one after this, the first after NULL; NULL after the last. */
 struct cache_port *cache_port_next(const struct fth_cache *cache, const struct cache_port *port);
 
@@ -282,8 +345,6 @@ struct cache_port *cache_port_next(const struct fth_cache *cache, const struct c
 int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **out);
 /* Give it back; what is still in flight is looked after by others. */
 void cache_lane_return(struct cache_lane *lane);
-/* In the middle of a long use: the borrower holds on to no table or frame it has looked up. */
-void cache_lane_rest(struct cache_lane *lane);
 
 /* Could this line be added now? */
 bool cache_lane_has_room(const struct cache_lane *lane, const struct fth_cache_range *range,
@@ -293,18 +354,24 @@ bool cache_lane_add(struct cache_lane *lane, struct fth_cache_range *range, enum
 		    const struct cache_part *part);
 /* Submit everything that was added. What the device does not take completes with its error. */
 void cache_lane_submit(struct cache_lane *lane);
-/* Collect at least min requests, or all there are, until the deadline. 0, -ETIME, or the device's
- * failure to reap. Calls cache_fetch_done() or cache_write_done(). */
+/*
+ * Collect at least min requests, or all there are, until the deadline. 0, -ETIME, or the device's
+ * failure to reap. Calls cache_fetch_done() or cache_write_done() for each line. While it waits the
+ * caller holds on to nothing that it has looked up without a reference.
+ */
 int cache_lane_reap(struct cache_lane *lane, uint32_t min, uint64_t deadline);
 /* Collect for those who left requests behind, waiting a little. True if something arrived. */
 bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
-/* Wait until every lane that is borrowed now was given back, or rested, at least once. */
+/* Wait until no borrower of a lane looks at what it found before now. 0 or -ETIMEDOUT. */
 int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 
 /* ---- miss.c, write.c ---- */
 
-void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result);
-void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result);
+/* A lane's read, or write, of one line has ended. */
+void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,
+		      const struct cache_part *part, int result);
+void cache_write_done(struct cache_lane *lane, struct fth_cache_range *range,
+		      const struct cache_part *part, int result);
 
 /* 0, -ERANGE or -EROFS. */
 int cache_check_line(const struct fth_cache_range *range, uint64_t line, enum fth_cache_mode mode);
@@ -374,8 +441,11 @@ bool cache_visit_settle_ready(struct cache_visit *v);
 
 /* ---- flush.c ---- */
 
-/* Write back and drop all lines of a range. -EBUSY if some are pinned. */
-int cache_empty_range(struct fth_cache_range *range, uint64_t deadline);
+/*
+ * Write back, or discard, and drop all lines of a range. -EBUSY if some are pinned, -ETIMEDOUT if
+ * requests for some have not ended by the deadline, or the error of a write-back.
+ */
+int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t deadline);
 
 /* ---- worker.c ---- */
 

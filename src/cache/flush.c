@@ -24,7 +24,6 @@ struct sweep {
 	size_t dirty_count;
 	uint64_t *in_flight; /* [BATCH] lines that others are writing */
 	size_t in_flight_count;
-	uint64_t deadline;
 	int error;
 };
 
@@ -50,9 +49,10 @@ static bool own(struct sweep *s, uint64_t *word)
 	return true;
 }
 
-/* Someone else writes it: wait until that has ended, and write what came after it. */
+/* Another thread writes it: wait until that has ended, and write what came after it. */
 static void wait_written(struct sweep *s, uint64_t line)
 {
+	uint64_t timeout = s->range->cache->timeout_ns, deadline = fth_deadline_ns(timeout);
 	struct fth_backoff backoff = {0};
 
 	for (;;) {
@@ -66,9 +66,13 @@ static void wait_written(struct sweep *s, uint64_t line)
 			return;
 		if (!(now & FTH_LINE_WRITING) && own(s, word))
 			return;
-		cache_lanes_help(s->range->cache, 100000);
-		if (fth_backoff_expired(&backoff, s->deadline)) {
-			note(s, fth_fail(ETIMEDOUT, "a write-back does not end"));
+		cache_lanes_help(s->range->cache, CACHE_HELP_NS);
+		if (cache_pause_expired(&backoff, deadline)) {
+			note(s,
+			     fth_fail(ETIMEDOUT,
+				      "cache: the write-back of line %llu did not end in %llu ms",
+				      (unsigned long long)line,
+				      (unsigned long long)timeout / 1000000));
 			return;
 		}
 	}
@@ -77,7 +81,8 @@ static void wait_written(struct sweep *s, uint64_t line)
 static void wait_in_flight(struct sweep *s)
 {
 	write_owned(s); /* not held while waiting for others, who may be waiting for us */
-	for (size_t i = 0; i < s->in_flight_count; i++)
+	/* Once one has run out of time the others are not waited for as well. */
+	for (size_t i = 0; i < s->in_flight_count && s->error != -ETIMEDOUT; i++)
 		wait_written(s, s->in_flight[i]);
 	s->in_flight_count = 0;
 	write_owned(s);
@@ -139,7 +144,6 @@ static int sweep_init(struct sweep *s, struct fth_cache_range *range, uint64_t f
 		s->first = range->lines;
 	if (count < s->end - s->first)
 		s->end = s->first + count;
-	s->deadline = fth_deadline_ns(range->cache->timeout_ns);
 	s->dirty = malloc(BATCH * sizeof(*s->dirty));
 	s->in_flight = malloc(BATCH * sizeof(*s->in_flight));
 	return s->dirty && s->in_flight ? 0 : -ENOMEM;
@@ -165,49 +169,59 @@ static int write_back(struct fth_cache_range *range, uint64_t first, uint64_t co
 	return rc;
 }
 
+static int flush_device(struct cache_port *port, const struct fth_cache *cache)
+{
+	return cache_port_flush(port, fth_deadline_ns(cache->timeout_ns));
+}
+
 int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t count)
 {
 	int rc = range->readonly ? 0 : write_back(range, first, count);
 
 	if (rc < 0 || range->readonly)
 		return rc;
-	return fth_dev_flush(cache_port_dev(range->port), FTH_DEV_TIMEOUT);
+	return flush_device(range->port, range->cache);
 }
 
 /* One device: all its ranges, then one flush. */
-static int flush_dev(struct fth_cache *cache, struct cache_port *port)
+static int flush_dev(struct fth_cache *cache, struct cache_port *port,
+		     struct fth_cache_range *const *ranges, uint32_t n)
 {
 	bool any = false;
 	int error = 0;
 
-	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++) {
-		struct fth_cache_range *range =
-			cache_range_of_tag(cache, (uint64_t)i << CACHE_TAG_SHIFT);
+	for (uint32_t i = 0; i < n; i++) {
 		int rc;
 
-		if (!range || range->port != port || range->readonly)
+		if (ranges[i]->port != port || ranges[i]->readonly)
 			continue;
 		any = true;
-		rc = write_back(range, 0, range->lines);
+		rc = write_back(ranges[i], 0, ranges[i]->lines);
 		if (error == 0)
 			error = rc;
 	}
-	return any && error == 0 ? fth_dev_flush(cache_port_dev(port), FTH_DEV_TIMEOUT) : error;
+	return any && error == 0 ? flush_device(port, cache) : error;
 }
 
 int fth_cache_flush_all(struct fth_cache *cache)
 {
+	struct fth_cache_range **ranges;
+	uint32_t n = 0;
 	int error = 0;
 
-	/* Ranges that others remove meanwhile stay until we are through. */
-	pthread_rwlock_rdlock(&cache->tables);
+	/* Held: ranges that other threads remove meanwhile stay until we are through. */
+	ranges = cache_ranges_hold(cache, &n);
+	if (!ranges)
+		return -ENOMEM;
 	for (struct cache_port *port = NULL; (port = cache_port_next(cache, port));) {
-		int rc = flush_dev(cache, port);
+		int rc = flush_dev(cache, port, ranges, n);
 
 		if (error == 0)
 			error = rc;
 	}
-	pthread_rwlock_unlock(&cache->tables);
+	for (uint32_t i = 0; i < n; i++)
+		cache_range_put(ranges[i]);
+	free(ranges);
 	return error;
 }
 
@@ -240,22 +254,34 @@ int fth_cache_evict(struct fth_cache_range *range, uint64_t first, uint64_t coun
 	return rc;
 }
 
+/* Take a line out of the cache that nobody uses; if its changes are discarded, a dirty one, too. */
+static bool take_out(struct fth_cache *cache, uint32_t frame, uint64_t *word, uint64_t seen,
+		     bool discard)
+{
+	if (cache_left_over(cache, seen))
+		return cache_dir_reclaim(cache, frame, seen);
+	if (!fth_line_evictable(discard ? seen & ~FTH_LINE_DIRTY : seen) ||
+	    !cache_dir_evict(cache, frame, word, seen))
+		return false;
+	if (seen & FTH_LINE_DIRTY)
+		cache_dirty_lower(cache);
+	return true;
+}
+
 /* What is in this frame of the range: 0 nothing now, -EBUSY a pin, -EAGAIN something under way. */
-static int drop_frame(const struct sweep *s, uint32_t frame)
+static int drop_frame(const struct sweep *s, uint32_t frame, bool discard)
 {
 	struct fth_cache *cache = s->range->cache;
 	uint64_t line, *word, now;
 
 	if (!line_in_frame(s, frame, &line))
 		return 0;
-	word = cache_dir_word(cache, frame, cache_tag(s->range, line));
+	word = s->range->words ? &s->range->words[line] : &cache->frame_words[frame];
 	now = fth_load_relaxed_dev64(word);
 	if (fth_line_ready(now) && cache_frame_of_word(cache, now) != frame)
-		return -EAGAIN; /* the line has moved; whoever took it out is about to say so here
+		return -EAGAIN; /* the line has moved; the thread that took it out will say so here
 				 */
-	if (fth_line_evictable(now)
-		    ? cache_dir_evict(cache, frame, word, now)
-		    : cache_left_over(cache, now) && cache_dir_reclaim(cache, frame, now)) {
+	if (take_out(cache, frame, word, now, discard)) {
 		cache_frame_put(cache, frame);
 		return 0;
 	}
@@ -264,13 +290,13 @@ static int drop_frame(const struct sweep *s, uint32_t frame)
 	return -EAGAIN;
 }
 
-static int drop_range(struct fth_cache_range *range)
+static int drop_range(struct fth_cache_range *range, bool discard)
 {
 	struct sweep s = {.range = range, .end = range->lines};
 	int left = 0;
 
 	for (uint32_t f = 0; f < range->cache->frame_count; f++) {
-		int rc = drop_frame(&s, f);
+		int rc = drop_frame(&s, f, discard);
 
 		if (rc == -EBUSY)
 			return rc;
@@ -280,19 +306,34 @@ static int drop_range(struct fth_cache_range *range)
 	return left;
 }
 
-int cache_empty_range(struct fth_cache_range *range, uint64_t deadline)
+static int write_and_drop(struct fth_cache_range *range, bool discard)
+{
+	int rc = range->readonly || discard ? 0 : write_back(range, 0, range->lines);
+
+	return rc < 0 ? rc : drop_range(range, discard);
+}
+
+int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t deadline)
 {
 	uint64_t grace = fth_deadline_ns(PIN_GRACE_NS);
 	struct fth_backoff backoff = {0};
 	int rc;
 
+	if (grace > deadline)
+		grace = deadline;
 	/* A reference may be a pin, or the last moment of a fetch, or a mistaken look-up. */
-	do {
-		rc = range->readonly ? 0 : write_back(range, 0, range->lines);
-		if (rc == 0)
-			rc = drop_range(range);
-		cache_lanes_help(range->cache, 100000);
-	} while ((rc == -EAGAIN && !fth_backoff_expired(&backoff, deadline)) ||
-		 (rc == -EBUSY && !fth_backoff_expired(&backoff, grace)));
-	return rc == -EAGAIN ? -ETIMEDOUT : rc;
+	for (;;) {
+		rc = write_and_drop(range, discard);
+		if (rc != -EAGAIN && rc != -EBUSY)
+			return rc;
+		cache_lanes_help(range->cache, CACHE_HELP_NS);
+		/* A line that is BUSY while no thread fetches anything is pinned to be overwritten. */
+		if (cache_pause_expired(&backoff, grace) &&
+		    (rc == -EBUSY || cache_ports_idle(range->cache)))
+			return fth_fail(EBUSY, "cache: lines of the range are pinned");
+		if (rc == -EAGAIN && fth_now_ns() >= deadline)
+			return fth_fail(ETIMEDOUT,
+					"cache: the device has not ended its requests in %llu ms",
+					(unsigned long long)range->cache->timeout_ns / 1000000);
+	}
 }

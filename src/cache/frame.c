@@ -51,8 +51,11 @@ static uint32_t take_fresh(struct fth_cache *cache)
 	if (fth_load_relaxed_dev32(&cache->fresh) >= cache->frame_count)
 		return CACHE_NO_FRAME;
 	frame = fth_add_relaxed_dev32(&cache->fresh, 1);
-	if (frame < cache->frame_count)
+	if (frame < cache->frame_count) {
+		if (frame % cache->slab_frames == 0)
+			cache_ports_map(cache);
 		return frame;
+	}
 	/* Overshot: take it back, so that the counter cannot wrap. */
 	fth_store_relaxed_dev32(&cache->fresh, cache->frame_count);
 	return CACHE_NO_FRAME;

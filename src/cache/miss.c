@@ -154,7 +154,7 @@ void cache_line_arrived(struct fth_cache_range *range, const struct cache_part *
 			 cache->frames[part->frame].version, extra);
 }
 
-static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
+void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,
 		      const struct cache_part *part, int result)
 {
 	struct cache_visit *v = lane->visit;
@@ -171,22 +171,4 @@ static void part_done(struct cache_lane *lane, struct fth_cache_range *range,
 		cache_visit_deliver(v, part->word, part->frame, part->which);
 	else
 		fth_line_unref(part->word, 1);
-}
-
-void cache_fetch_done(struct cache_lane *lane, struct cache_io *io, int result)
-{
-	struct fth_cache_range *range = io->range;
-
-	for (uint32_t i = 0; i < io->count; i++) {
-		const struct cache_part *part = &io->part[i];
-		int rc = result;
-
-		/* One bad block must not fail its neighbours' lines: each alone. */
-		if (result < 0 && io->count > 1)
-			rc = fth_dev_read(cache_port_dev(range->port),
-					  cache_frame_data(range->cache, part->frame),
-					  cache_line_bytes(range, part->line),
-					  cache_line_offset(range, part->line), FTH_DEV_TIMEOUT);
-		part_done(lane, range, part, rc);
-	}
 }

@@ -2,10 +2,15 @@
 /*
  * Ranges.
  *
- * Others find a range by the number in a frame's tag. So a range that is removed is first emptied,
- * then its number is taken back, and its table is freed when nobody can still be looking at it:
- * threads that turn the hand hold a lane meanwhile, and those that go through all frames hold
- * cache->tables for reading.
+ * Others find a range by the number in a frame's tag. A range is removed in steps, each of which
+ * may fail and is then undone, so that the range is as before, though empty:
+ *
+ *	emptied		its lines are written, or discarded, and dropped
+ *	hidden		cache->ranges has it no more: nobody finds it. Its number stays taken.
+ *	left		threads that had found it before are through: those that turn the hand or go
+ *			through all frames (lanes, tables), and those that flush all ranges (holders)
+ *	drained		if it is the last one of its device: no request is in flight
+ *	gone		its number is free, the device's channels are closed, it is freed
  */
 #include "cache_internal.h"
 
@@ -38,63 +43,100 @@ static int check_place(const struct fth_cache *cache, const struct fth_dev_info 
 		       uint64_t offset, uint64_t length)
 {
 	if (cache->line_size % info->block)
-		return fth_fail(EINVAL, "lines of %u bytes on a device with blocks of %u",
+		return fth_fail(EINVAL,
+				"cache: line size %u is not a multiple of the device's block of %u",
 				cache->line_size, info->block);
 	if (offset % info->block || length % info->block)
-		return fth_fail(EINVAL, "a range must begin and end on blocks of %u bytes",
+		return fth_fail(EINVAL,
+				"cache: range of %llu bytes at %llu: both must be multiples of the "
+				"device's block of %u",
+				(unsigned long long)length, (unsigned long long)offset,
 				info->block);
 	if (length == 0)
-		return fth_fail(EINVAL, "a range must not be empty");
-	if (offset > info->size || length > info->size - offset)
-		return fth_fail(ERANGE, "the device has %llu bytes: no %llu from %llu on",
-				(unsigned long long)info->size, (unsigned long long)length,
+		return fth_fail(EINVAL, "cache: range of 0 bytes at %llu",
 				(unsigned long long)offset);
+	if (offset > info->size || length > info->size - offset)
+		return fth_fail(ERANGE, "cache: range of %llu bytes at %llu: the device has %llu",
+				(unsigned long long)length, (unsigned long long)offset,
+				(unsigned long long)info->size);
 	if (length >> cache->line_shift >= CACHE_LINES_MAX)
-		return fth_fail(EINVAL, "too many lines");
+		return fth_fail(EINVAL, "cache: range of %llu bytes: more than 2^%d lines of %u",
+				(unsigned long long)length, CACHE_TAG_SHIFT, cache->line_size);
 	return 0;
 }
 
-/* With cache->lock held: a free number, or an error if the range may not be. */
-static int find_number(struct fth_cache *cache, const struct fth_dev *dev,
-		       const struct fth_cache_range *wanted)
+static bool overlap(const struct fth_cache_range *a, const struct fth_cache_range *b)
+{
+	return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
+}
+
+/* With cache->lock held: take a free number, unless the range overlaps another. */
+static int take_number(struct fth_cache *cache, const struct fth_dev *dev,
+		       struct fth_cache_range *range)
 {
 	int number = -ENOSPC;
 
 	for (uint32_t i = CACHE_RANGES_MAX; i-- > 0;) {
-		const struct fth_cache_range *other = cache->ranges[i];
+		const struct fth_cache_range *other = cache->taken[i];
 
-		if (!other) {
+		if (!other)
 			number = (int)i;
-			continue;
-		}
-		if (cache_port_dev(other->port) != dev || (other->readonly && wanted->readonly))
-			continue;
-		if (other->offset < wanted->offset + wanted->bytes &&
-		    wanted->offset < other->offset + other->bytes)
-			return fth_fail(EEXIST, "another range of the cache has part of it");
+		else if (other->dev == dev && !(other->readonly && range->readonly) &&
+			 overlap(other, range))
+			return fth_fail(EEXIST,
+					"cache: bytes %llu to %llu of the device are in "
+					"another range",
+					(unsigned long long)range->offset,
+					(unsigned long long)(range->offset + range->bytes));
 	}
-	return number < 0 ? fth_fail(ENOSPC, "a cache has at most %d ranges", CACHE_RANGES_MAX)
-			  : number;
+	if (number < 0)
+		return fth_fail(ENOSPC, "cache: %d ranges are in use, the most there can be",
+				CACHE_RANGES_MAX);
+	range->number = (uint32_t)number;
+	cache->taken[number] = range;
+	return 0;
 }
 
-/* With cache->lock held. */
-static int enter(struct fth_cache *cache, struct fth_dev *dev, struct fth_cache_range *range)
+static void set_visible(struct fth_cache_range *range, bool visible)
 {
-	int rc = find_number(cache, dev, range);
+	struct fth_cache *cache = range->cache;
 
-	if (rc < 0)
-		return rc;
-	range->number = (uint32_t)rc;
-	if (!range->readonly) {
+	pthread_mutex_lock(&cache->lock);
+	/* release: the range is complete before it is found there. */
+	__atomic_store_n(&cache->ranges[range->number], visible ? range : NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+static void free_number(struct fth_cache_range *range)
+{
+	pthread_mutex_lock(&range->cache->lock);
+	range->cache->taken[range->number] = NULL;
+	pthread_mutex_unlock(&range->cache->lock);
+}
+
+/* Give a range its number and its port, and let it be found. */
+static int enter(struct fth_cache *cache, struct fth_cache_range *range)
+{
+	int rc;
+
+	pthread_mutex_lock(&cache->lock);
+	rc = take_number(cache, range->dev, range);
+	if (rc == 0 && !range->readonly) {
 		rc = cache_worker_start(cache);
 		if (rc < 0)
-			return rc;
+			cache->taken[range->number] = NULL;
 	}
-	range->port = cache_port_get(cache, dev);
-	if (!range->port)
+	pthread_mutex_unlock(&cache->lock);
+	if (rc < 0)
+		return rc;
+	pthread_mutex_lock(&cache->setup);
+	range->port = cache_port_get(cache, range->dev);
+	pthread_mutex_unlock(&cache->setup);
+	if (!range->port) {
+		free_number(range);
 		return -ENOMEM;
-	/* release: the range is complete before it is found there. */
-	__atomic_store_n(&cache->ranges[range->number], range, __ATOMIC_RELEASE);
+	}
+	set_visible(range, true);
 	return 0;
 }
 
@@ -122,17 +164,15 @@ int fth_cache_add(struct fth_cache *cache, struct fth_dev *dev, uint64_t offset,
 	if (!range)
 		return -ENOMEM;
 	range->cache = cache;
+	range->dev = dev;
 	range->offset = offset;
 	range->bytes = length;
 	range->lines = (length + cache->line_size - 1) >> cache->line_shift;
 	range->readonly = flags & FTH_CACHE_READONLY;
 	if (!cache->frame_words)
 		rc = make_table(range);
-	if (rc == 0) {
-		pthread_mutex_lock(&cache->lock);
-		rc = enter(cache, dev, range);
-		pthread_mutex_unlock(&cache->lock);
-	}
+	if (rc == 0)
+		rc = enter(cache, range);
 	if (rc < 0)
 		range_free(range);
 	else
@@ -140,35 +180,116 @@ int fth_cache_add(struct fth_cache *cache, struct fth_dev *dev, uint64_t offset,
 	return rc;
 }
 
+/* ---- removing ---- */
+
+struct fth_cache_range **cache_ranges_hold(struct fth_cache *cache, uint32_t *n)
+{
+	struct fth_cache_range **held = malloc(CACHE_RANGES_MAX * sizeof(*held));
+
+	*n = 0;
+	if (!held)
+		return NULL;
+	pthread_mutex_lock(&cache->lock);
+	for (uint32_t i = 0; i < CACHE_RANGES_MAX; i++)
+		if (cache->ranges[i]) {
+			/* relaxed: the lock orders it before the range is hidden. */
+			fth_add_relaxed_dev32(&cache->ranges[i]->holders, 1);
+			held[(*n)++] = cache->ranges[i];
+		}
+	pthread_mutex_unlock(&cache->lock);
+	return held;
+}
+
+void cache_range_put(struct fth_cache_range *range)
+{
+	/* release: all that was done with the range comes before it is freed. */
+	fth_add_release_dev32(&range->holders, (uint32_t)-1);
+}
+
+static int wait_for_holders(struct fth_cache_range *range, uint64_t deadline)
+{
+	struct fth_backoff backoff = {0};
+
+	/* acquire: pairs with cache_range_put(). */
+	while (fth_load_acquire_dev32(&range->holders))
+		if (cache_pause_expired(&backoff, deadline))
+			return fth_fail(ETIMEDOUT, "cache: another thread is flushing the range");
+	return 0;
+}
+
+/* Wait until nobody can be looking at a range that is hidden, and its device is done with it. */
+static int wait_until_left(struct fth_cache_range *range, uint64_t deadline)
+{
+	struct fth_cache *cache = range->cache;
+	int rc = wait_for_holders(range, deadline);
+	bool last;
+
+	if (rc == 0)
+		rc = cache_lanes_quiesce(cache, deadline);
+	if (rc < 0)
+		return rc;
+	/* Its readers go through memory, and wait for nothing. */
+	pthread_rwlock_wrlock(&cache->tables);
+	pthread_rwlock_unlock(&cache->tables);
+	pthread_mutex_lock(&cache->setup);
+	last = cache_port_last(range->port);
+	pthread_mutex_unlock(&cache->setup);
+	return last ? cache_port_drain(range->port, deadline) : 0;
+}
+
+/* Take an empty range out of the cache and free it; if that fails it is as before. */
+static int take_away(struct fth_cache_range *range, uint64_t deadline)
+{
+	struct fth_cache *cache = range->cache;
+	int rc;
+
+	set_visible(range, false);
+	rc = wait_until_left(range, deadline);
+	if (rc < 0) {
+		set_visible(range, true);
+		return rc;
+	}
+	pthread_mutex_lock(&cache->setup);
+	cache_port_put(range->port);
+	pthread_mutex_unlock(&cache->setup);
+	free_number(range);
+	range_free(range);
+	return 0;
+}
+
 int fth_cache_remove(struct fth_cache_range *range)
 {
-	struct fth_cache *cache;
 	uint64_t deadline;
 	int rc;
 
 	if (!range)
 		return 0;
-	cache = range->cache;
-	deadline = fth_deadline_ns(cache->timeout_ns);
 	rc = fth_cache_flush(range, 0, range->lines);
-	if (rc == 0)
-		rc = cache_empty_range(range, deadline);
 	if (rc < 0)
 		return rc;
-	pthread_mutex_lock(&cache->lock);
-	__atomic_store_n(&cache->ranges[range->number], NULL, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&cache->lock);
-	rc = cache_lanes_quiesce(cache, FTH_NEVER); /* ends: each borrower has its own deadline */
-	pthread_rwlock_wrlock(&cache->tables);
-	pthread_rwlock_unlock(&cache->tables);
-	pthread_mutex_lock(&cache->lock);
-	cache_port_put(range->port);
-	pthread_mutex_unlock(&cache->lock);
-	range_free(range);
+	deadline = fth_deadline_ns(range->cache->timeout_ns);
+	rc = cache_empty_range(range, false, deadline);
+	return rc < 0 ? rc : take_away(range, deadline);
+}
+
+int fth_cache_discard_range(struct fth_cache_range *range)
+{
+	uint64_t deadline;
+	int rc;
+
+	if (!range)
+		return 0;
+	deadline = fth_deadline_ns(range->cache->timeout_ns);
+	fth_store_relaxed_dev32(&range->discard, 1);
+	rc = cache_empty_range(range, true, deadline);
+	if (rc == 0)
+		rc = take_away(range, deadline);
+	if (rc < 0)
+		fth_store_relaxed_dev32(&range->discard, 0);
 	return rc;
 }
 
-void cache_range_discard(struct fth_cache_range *range)
+void cache_range_release(struct fth_cache_range *range)
 {
 	cache_port_put(range->port);
 	range_free(range);
@@ -181,7 +302,7 @@ struct fth_cache *fth_cache_of(const struct fth_cache_range *range)
 
 struct fth_dev *fth_cache_dev(const struct fth_cache_range *range)
 {
-	return cache_port_dev(range->port);
+	return range->dev;
 }
 
 uint64_t fth_cache_lines(const struct fth_cache_range *range)

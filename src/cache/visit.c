@@ -139,7 +139,6 @@ static int reap(struct cache_visit *v, uint32_t min)
 	uint64_t deadline = fth_deadline_ns(v->range->cache->timeout_ns);
 	int rc = cache_lane_reap(v->lane, min, deadline);
 
-	cache_lane_rest(v->lane);
 	return rc == -ETIME ? -ETIMEDOUT : rc;
 }
 

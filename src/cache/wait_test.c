@@ -398,6 +398,7 @@ static void closing_reports_what_could_not_be_written(void **state)
 	assert_ok(fth_dev_fault_set(dev, &plan));
 	assert_ok(model_set(range, 700, model_value(700, 1)));
 	assert_int_equal(fth_cache_close(fth_cache_of(range)), -EIO);
+	assert_ok(fth_cache_discard(fth_cache_of(range)));
 	fth_dev_close(dev);
 }
 

@@ -10,25 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/*
- * A line may be changed while it is written: it is DIRTY again then, and written again. Devices
- * that copy it in our thread are told about to ThreadSanitizer as what they are, on purpose.
- */
-#ifdef __SANITIZE_THREAD__
-void AnnotateIgnoreReadsBegin(const char *file, int line);
-void AnnotateIgnoreReadsEnd(const char *file, int line);
-#else
-#define AnnotateIgnoreReadsBegin(file, line) (void)0
-#define AnnotateIgnoreReadsEnd(file, line)   (void)0
-#endif
-
-static void submit_writes(struct cache_lane *lane)
-{
-	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-	cache_lane_submit(lane);
-	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-}
-
 void cache_unref_changed(struct fth_cache *cache, uint64_t *word)
 {
 	if (fth_line_unref_still_dirty(word))
@@ -68,11 +49,13 @@ static void end_write(struct fth_cache *cache, uint64_t *word, bool ok)
 		cache_dirty_lower(cache); /* it was changed meanwhile, and counted then */
 }
 
-static void line_written(struct cache_lane *lane, struct fth_cache *cache, uint64_t *word,
-			 int result)
+void cache_write_done(struct cache_lane *lane, struct fth_cache_range *range,
+		      const struct cache_part *part, int result)
 {
-	end_write(cache, word, result == 0);
-	/* relaxed: what it is good for is a hint why no frame gets clean. */
+	struct fth_cache *cache = range->cache;
+
+	end_write(cache, part->word, result == 0);
+	/* relaxed: it only serves to tell why no frame gets clean. */
 	fth_store_relaxed_dev32(&cache->write_error, (uint32_t)-result);
 	if (result == 0) {
 		cache_count(cache, FTH_CACHE_WRITE_BACKS, 1);
@@ -81,24 +64,6 @@ static void line_written(struct cache_lane *lane, struct fth_cache *cache, uint6
 	cache_count(cache, FTH_CACHE_ERRORS, 1);
 	if (lane->error == 0)
 		lane->error = result;
-}
-
-void cache_write_done(struct cache_lane *lane, struct cache_io *io, int result)
-{
-	struct fth_cache_range *range = io->range;
-
-	for (uint32_t i = 0; i < io->count; i++) {
-		const struct cache_part *part = &io->part[i];
-		int rc = result;
-
-		/* One bad block must not keep its neighbours dirty: each alone. */
-		if (result < 0 && io->count > 1)
-			rc = fth_dev_write(cache_port_dev(range->port),
-					   cache_frame_data(range->cache, part->frame),
-					   cache_line_bytes(range, part->line),
-					   cache_line_offset(range, part->line), FTH_DEV_TIMEOUT);
-		line_written(lane, range->cache, part->word, rc);
-	}
 }
 
 /* By port, then by place in its device. */
@@ -135,19 +100,22 @@ static int write_to_port(struct fth_cache *cache, struct cache_dirty *lines, siz
 	}
 	for (i = 0; i < n && rc == 0; i++)
 		while (!cache_lane_add(lane, lines[i].range, FTH_DEV_WRITE, &lines[i].part)) {
-			submit_writes(lane);
+			cache_lane_submit(lane);
 			rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
 			if (rc < 0) {
 				give_up(cache, lines + i, n - i);
 				break;
 			}
 		}
-	submit_writes(lane);
+	cache_lane_submit(lane);
 	while (lane->in_flight && rc == 0)
 		rc = cache_lane_reap(lane, 1, fth_deadline_ns(timeout));
 	rc = lane->error ? lane->error : rc;
 	cache_lane_return(lane);
-	return rc == -ETIME ? -ETIMEDOUT : rc;
+	if (rc == -ETIME)
+		rc = fth_fail(ETIMEDOUT, "cache: a write-back did not end in %llu ms",
+			      (unsigned long long)timeout / 1000000);
+	return rc;
 }
 
 int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t n)
@@ -174,8 +142,12 @@ int cache_write_lines(struct fth_cache *cache, struct cache_dirty *lines, size_t
 static bool collect_frame(struct fth_cache *cache, uint32_t frame, struct cache_dirty *out)
 {
 	uint64_t tag = fth_load_relaxed_dev64(&cache->frames[frame].tag), *word, now;
+	struct fth_cache_range *range;
 
 	if (tag == CACHE_NO_TAG)
+		return false;
+	range = cache_range_of_tag(cache, tag);
+	if (!range || fth_load_relaxed_dev32(&range->discard))
 		return false;
 	word = cache_dir_word(cache, frame, tag);
 	if (!word)

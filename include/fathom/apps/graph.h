@@ -154,7 +154,10 @@ int fth_graph_open(struct fth_cache *cache, const char *uri,
 /* The same on a device that is open already, and stays open after the graph is closed. */
 int fth_graph_open_dev(struct fth_cache *cache, struct fth_dev *dev,
 		       const struct fth_graph_options *options, struct fth_graph **out);
-/* Accepts NULL. */
+/*
+ * Close a graph. -EBUSY if lines of it are pinned, -ETIMEDOUT if the device does not end its
+ * requests: then the graph can only be closed again. Accepts NULL.
+ */
 int fth_graph_close(struct fth_graph *graph);
 
 const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph);

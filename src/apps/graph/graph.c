@@ -118,20 +118,25 @@ int fth_graph_open(struct fth_cache *cache, const char *uri,
 
 int fth_graph_close(struct fth_graph *graph)
 {
-	int rc, other;
+	struct fth_array **arrays[3];
 
 	if (!graph)
 		return 0;
-	rc = fth_array_close(graph->weights);
-	other = fth_array_close(graph->edges);
-	rc = rc < 0 ? rc : other;
-	other = fth_array_close(graph->offset_array);
-	rc = rc < 0 ? rc : other;
+	arrays[0] = &graph->weights;
+	arrays[1] = &graph->edges;
+	arrays[2] = &graph->offset_array;
+	for (unsigned i = 0; i < 3; i++) {
+		int rc = fth_array_close(*arrays[i]);
+
+		if (rc < 0)
+			return rc;
+		*arrays[i] = NULL;
+	}
 	if (graph->own_dev)
 		fth_dev_close(graph->dev);
 	free(graph->offsets);
 	free(graph);
-	return rc;
+	return 0;
 }
 
 const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph)

@@ -256,9 +256,9 @@ static int open_all(struct job *job, struct fth_dev *dev)
 static int close_all(struct job *job, int rc)
 {
 	int closed[] = {
-		fth_array_close(job->values),	  fth_array_close(job->dense),
-		fth_array_close(job->miles),	  fth_cache_close(job->cache),
-		fth_cache_close(job->scan_cache),
+		fth_array_finish(&job->values),	    fth_array_finish(&job->dense),
+		fth_array_finish(&job->miles),	    fth_cache_finish(&job->cache),
+		fth_cache_finish(&job->scan_cache),
 	};
 
 	for (unsigned i = 0; i < sizeof(closed) / sizeof(closed[0]) && rc == 0; i++)
