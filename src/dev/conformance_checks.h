@@ -78,6 +78,7 @@ int fth_conf_batches(struct fth_conf *conf);
 int fth_conf_depth(struct fth_conf *conf);
 int fth_conf_deadlines(struct fth_conf *conf);
 int fth_conf_closing(struct fth_conf *conf);
+int fth_conf_waiting(struct fth_conf *conf);
 int fth_conf_threads(struct fth_conf *conf);
 int fth_conf_blocking_threads(struct fth_conf *conf);
 

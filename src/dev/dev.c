@@ -143,6 +143,7 @@ int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan *
 	(*out)->dev = dev;
 	(*out)->depth = depth;
 	(*out)->in_flight = 0;
+	(*out)->has_fd = false;
 	return 0;
 }
 
@@ -169,10 +170,14 @@ unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan)
 
 int fth_dev_chan_fd(struct fth_dev_chan *chan)
 {
+	int fd;
+
 	if (!chan->dev->ops->chan_fd)
 		return fth_fail(EOPNOTSUPP, "%s: channels have no descriptor to wait for",
 				fth_dev_uri(chan->dev));
-	return chan->dev->ops->chan_fd(chan);
+	fd = chan->dev->ops->chan_fd(chan);
+	chan->has_fd = chan->has_fd || fd >= 0;
+	return fd;
 }
 
 /* ---- requests ---- */
@@ -324,7 +329,8 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
 		return fth_fail(EINVAL, "reap: min %u is above max %u", min, max);
 	if (min > chan->in_flight)
 		min = chan->in_flight;
-	if (chan->in_flight == 0 || max == 0)
+	/* A descriptor that became readable without need is made unreadable by the device. */
+	if (max == 0 || (chan->in_flight == 0 && !chan->has_fd))
 		return 0;
 	n = chan->dev->ops->reap(chan, done, max, min, deadline);
 	if (n < 0)

@@ -22,6 +22,7 @@ static const struct {
 	{"depth", fth_conf_depth},
 	{"deadlines", fth_conf_deadlines},
 	{"closing", fth_conf_closing},
+	{"waiting", fth_conf_waiting},
 	{"random operations", fth_conf_random},
 	{"threads", fth_conf_threads},
 	{"blocking calls of threads", fth_conf_blocking_threads},

@@ -10,7 +10,8 @@
  * It overwrites the beginning of the device. The device must not be set to fail.
  *
  * Siblings: conformance_basic.c has the checks of one request at a time, conformance_queue.c
- * those of many in flight, conformance_model.c random operations against a copy in memory.
+ * those of many in flight, conformance_wait.c those of a channel's descriptor, and
+ * conformance_model.c random operations against a copy in memory.
  */
 #ifndef FTH_DEV_CONFORMANCE_H
 #define FTH_DEV_CONFORMANCE_H
@@ -22,8 +23,10 @@ struct fth_conformance_options {
 	unsigned operations; /* of the random check; each thread does a quarter of it */
 	unsigned threads;
 	uint64_t seed;
-	bool (*stopped)(
-		void); /* asked now and then, by any thread: true ends it with -EINTR. May be NULL */
+	/* A channel's descriptor must be readable after so long, at the latest; 0: ten seconds. */
+	unsigned wait_ms;
+	/* Asked now and then, by any thread: true ends it with -EINTR. May be NULL. */
+	bool (*stopped)(void);
 };
 
 #define FTH_CONFORMANCE_DEFAULTS                                               \

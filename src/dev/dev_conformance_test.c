@@ -12,6 +12,7 @@
 #include "fathom/hd/atomic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,7 @@ static const struct entry {
 	{"delay(narrow(mem:1M))?read_us=2", true},
 	{"crash(narrow(mem:1M))", true},
 	{"delay(narrow(crash(narrow(fault(mem:1M)))))", true},
+	{"delay(fault(crash(fault(delay(fault(crash(mem:1M)))))))?read_us=10", true},
 	{"file:%s", true},
 	{"file:%s?direct=off", true},
 	{"fault(file:%s)", true},
@@ -130,6 +132,11 @@ struct dev_broken {
 	uint32_t writes;
 };
 
+struct chan_broken {
+	struct fth_wrap_chan wrap;
+	struct fth_wake wake; /* in place of the descriptor of wrap */
+};
+
 static bool breaks(const struct fth_dev *dev, const char *how)
 {
 	return strcmp(((const struct dev_broken *)dev)->how, how) == 0;
@@ -146,7 +153,48 @@ static void broken_done(struct fth_wrap_chan *chan, struct fth_dev_req *req)
 
 static int broken_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
 {
-	return fth_wrap_chan_new(dev, depth, broken_done, out);
+	struct chan_broken *chan = calloc(1, sizeof(*chan));
+	int rc = -ENOMEM;
+
+	if (chan)
+		rc = fth_wrap_chan_init(&chan->wrap, ((struct fth_wrap_dev *)dev)->inner, depth,
+					broken_done);
+	if (rc < 0) {
+		free(chan);
+		return rc;
+	}
+	chan->wake = (struct fth_wake)FTH_WAKE_NONE;
+	*out = &chan->wrap.chan;
+	return 0;
+}
+
+static void broken_chan_close(struct fth_dev_chan *chan)
+{
+	fth_wake_close(&((struct chan_broken *)chan)->wake);
+	fth_wrap_chan_close(chan);
+}
+
+static int broken_chan_fd(struct fth_dev_chan *base)
+{
+	struct chan_broken *chan = (struct chan_broken *)base;
+
+	if (breaks(base->dev, "none"))
+		return -EOPNOTSUPP;
+	if (breaks(base->dev, "low"))
+		return 0;
+	if (breaks(base->dev, "another"))
+		fth_wake_close(&chan->wake);
+	if (breaks(base->dev, "deaf") || breaks(base->dev, "loud") || breaks(base->dev, "spin") ||
+	    breaks(base->dev, "once") || breaks(base->dev, "late") ||
+	    breaks(base->dev, "another")) {
+		int fd = fth_wake_open(&chan->wake);
+
+		if (breaks(base->dev, "another")) /* not the one that was just closed */
+			fd = chan->wake.fd = fcntl(fd, F_DUPFD_CLOEXEC, fd + 1);
+		fth_wake_set(&chan->wake, breaks(base->dev, "loud"));
+		return fd;
+	}
+	return fth_wrap_chan_fd(base);
 }
 
 static int broken_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
@@ -169,16 +217,28 @@ static int broken_submit(struct fth_dev_chan *base, struct fth_dev_req *const *r
 		else
 			fth_wrap_pass(chan, &reqs[i], 1);
 	}
+	if (!breaks(base->dev, "deaf"))
+		fth_wake_set(&((struct chan_broken *)base)->wake, true);
 	return (int)n;
 }
 
 static int broken_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max,
 		       unsigned min, uint64_t deadline)
 {
+	unsigned left;
+	int n;
+
 	/* One that comes back with fewer than it was asked to wait for. */
 	if (breaks(chan->dev, "impatient") && min > 1)
 		min = 1;
-	return fth_wrap_reap(chan, done, max, min, deadline);
+	n = fth_wrap_reap(chan, done, max, min, deadline);
+	left = chan->in_flight - (n > 0 ? (unsigned)n : 0);
+	/* Readable while anything is in flight, or until the first reap, or for good. */
+	if (breaks(chan->dev, "spin") || breaks(chan->dev, "late"))
+		fth_wake_set(&((struct chan_broken *)chan)->wake, left > 0);
+	else if (breaks(chan->dev, "once"))
+		fth_wake_set(&((struct chan_broken *)chan)->wake, false);
+	return n;
 }
 
 static void broken_close(struct fth_dev *dev)
@@ -190,9 +250,10 @@ static void broken_close(struct fth_dev *dev)
 static const struct fth_dev_ops broken_ops = {
 	.close = broken_close,
 	.chan_open = broken_chan_open,
-	.chan_close = fth_wrap_chan_close,
+	.chan_close = broken_chan_close,
 	.submit = broken_submit,
 	.reap = broken_reap,
+	.chan_fd = broken_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 };
@@ -218,27 +279,41 @@ static int broken_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_de
 static const struct fth_dev_scheme broken_scheme = {
 	.name = "broken", .wrapper = true, .open = broken_open};
 
+/* Requests do not all come back together. */
+#define SLOW "delay(mem:1M)?read_us=20&jitter=4"
+
 static void broken_promises_are_noticed(void **state)
 {
 	static const struct {
-		const char *how, *check;
+		const char *how, *check, *inside;
 	} ways[] = {
-		{"flip", "sizes:"},  {"noflush", "flush:"}, {"shallow", "batches:"}, {"lose", ""},
-		{"nozero", "zero:"}, {"align", "info:"},    {"impatient", ""},
+		{"flip", "sizes:", SLOW},
+		{"noflush", "flush:", SLOW},
+		{"shallow", "batches:", SLOW},
+		{"lose", "", SLOW},
+		{"nozero", "zero:", SLOW},
+		{"align", "info:", SLOW},
+		{"impatient", "", SLOW},
+		{"low", "waiting: check_descriptor", SLOW},
+		{"another", "waiting: check_descriptor", SLOW},
+		{"deaf", "waiting: the descriptor was not readable", SLOW},
+		{"loud", "waiting: the descriptor stays readable", SLOW},
+		{"late", "waiting: the descriptor was not readable", "mem:1M"},
+		{"once", "waiting: the descriptor was not readable", "mem:1M"},
+		{"spin", "times without a request", "delay(mem:1M)?flush_us=50000"},
 	};
 	struct fth_conformance_options options = FTH_CONFORMANCE_DEFAULTS;
-	char uri[64];
+	char uri[128];
 
 	(void)state;
 	options.bytes = 256 << 10;
 	options.operations = 1500;
+	options.wait_ms = 300; /* only to be had sooner: whole devices do not come near it */
 	assert_ok(fth_dev_conformance("broken(mem:1M)", &options));
 	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		int rc;
 
-		/* Latency inside, so that requests do not all come back together. */
-		snprintf(uri, sizeof(uri), "broken(delay(mem:1M)?read_us=20&jitter=4)?how=%s",
-			 ways[i].how);
+		snprintf(uri, sizeof(uri), "broken(%s)?how=%s", ways[i].inside, ways[i].how);
 		rc = fth_dev_conformance(uri, &options);
 		if (rc >= 0)
 			fail_msg("how=%s was not noticed", ways[i].how);

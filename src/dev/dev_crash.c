@@ -298,6 +298,7 @@ static const struct fth_dev_ops crash_ops = {
 	.chan_close = fth_wrap_chan_close,
 	.submit = crash_submit,
 	.reap = crash_reap,
+	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 };

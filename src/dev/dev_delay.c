@@ -136,6 +136,7 @@ static const struct fth_dev_ops delay_ops = {
 	.chan_close = fth_wrap_chan_close,
 	.submit = delay_submit,
 	.reap = fth_wrap_reap,
+	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 };

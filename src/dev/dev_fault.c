@@ -180,6 +180,7 @@ static const struct fth_dev_ops fault_ops = {
 	.chan_close = fth_wrap_chan_close,
 	.submit = fault_submit,
 	.reap = fth_wrap_reap,
+	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 };

@@ -5,6 +5,7 @@
  * blocks that are in flight together.
  */
 #include "dev/schemes.h"
+#include "dev/wake.h"
 
 #include "fathom/base/error.h"
 
@@ -27,6 +28,7 @@ struct chan_mem {
 	struct fth_dev_chan chan;
 	unsigned head, count; /* the done requests are ring[head .. head + count) */
 	unsigned capacity;
+	struct fth_wake wake; /* set while count > 0 */
 	struct fth_dev_req *ring[];
 };
 
@@ -46,13 +48,24 @@ static int mem_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_cha
 	if (!chan)
 		return -ENOMEM;
 	chan->capacity = depth;
+	chan->wake = (struct fth_wake)FTH_WAKE_NONE;
 	*out = &chan->chan;
 	return 0;
 }
 
 static void mem_chan_close(struct fth_dev_chan *chan)
 {
+	fth_wake_close(&((struct chan_mem *)chan)->wake);
 	free(chan);
+}
+
+static int mem_chan_fd(struct fth_dev_chan *base)
+{
+	struct chan_mem *chan = (struct chan_mem *)base;
+	int fd = fth_wake_open(&chan->wake);
+
+	fth_wake_set(&chan->wake, chan->count > 0);
+	return fd;
 }
 
 static void execute(struct dev_mem *mem, struct fth_dev_req *req)
@@ -85,6 +98,7 @@ static int mem_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs
 		execute((struct dev_mem *)base->dev, reqs[i]);
 		chan->ring[(chan->head + chan->count++) % chan->capacity] = reqs[i];
 	}
+	fth_wake_set(&chan->wake, true);
 	return (int)n;
 }
 
@@ -100,6 +114,7 @@ static int mem_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsign
 		done[i] = chan->ring[(chan->head + i) % chan->capacity];
 	chan->head = (chan->head + n) % chan->capacity;
 	chan->count -= n;
+	fth_wake_set(&chan->wake, chan->count > 0);
 	return (int)n;
 }
 
@@ -141,6 +156,7 @@ static const struct fth_dev_ops mem_ops = {
 	.chan_close = mem_chan_close,
 	.submit = mem_submit,
 	.reap = mem_reap,
+	.chan_fd = mem_chan_fd,
 	.window_open = mem_window_open,
 };
 

@@ -56,6 +56,11 @@ static int narrow_reap(struct fth_dev_chan *base, struct fth_dev_req **done, uns
 	return n == -ETIME ? 0 : n;
 }
 
+static int narrow_chan_fd(struct fth_dev_chan *base)
+{
+	return fth_dev_chan_fd(((struct chan_narrow *)base)->inner);
+}
+
 static void narrow_close(struct fth_dev *dev)
 {
 	fth_dev_close(((struct fth_wrap_dev *)dev)->inner);
@@ -68,6 +73,7 @@ static const struct fth_dev_ops narrow_ops = {
 	.chan_close = narrow_chan_close,
 	.submit = narrow_submit,
 	.reap = narrow_reap,
+	.chan_fd = narrow_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 };

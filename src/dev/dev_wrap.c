@@ -8,6 +8,9 @@
  * 3. While the backlog is not empty every new request joins it: none overtakes for ever.
  * 4. A held request never keeps reap from looking inside, nor one inside from handing back a held
  *    one that is due: waiting for either ends when the other may have something.
+ * 5. Whenever submit or reap returns, the timer is set to the time at which reap has something to
+ *    do that the device inside does not announce: a held request is due, or the backlog is to be
+ *    tried again.
  */
 #include "dev/dev_wrap.h"
 
@@ -16,6 +19,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define REAP_BATCH 32
 /* Waits are slept up to this long before their end, and spun from there: a sleep ends late. */
@@ -69,6 +73,30 @@ bool fth_wrap_untag(struct fth_wrap_chan *chan, const struct fth_dev_req *req, u
 	return true;
 }
 
+/* ---- when to wake up ---- */
+
+/* When reap is to be called though the device inside has announced nothing. */
+static uint64_t wake_time(const struct fth_wrap_chan *chan)
+{
+	uint64_t at = FTH_WAKE_TIMER_OFF;
+
+	if (chan->held_count > 0)
+		at = chan->held[0].due == FTH_WRAP_NOW ? FTH_WAKE_TIMER_NOW : chan->held[0].due;
+	if (chan->backlog_count > 0 && fth_dev_chan_in_flight(chan->inner) == 0) {
+		uint64_t retry = fth_deadline_ns(RETRY_NS);
+
+		if (at == FTH_WAKE_TIMER_OFF || retry < at)
+			at = retry;
+	}
+	return at;
+}
+
+static void set_timer(struct fth_wrap_chan *chan)
+{
+	if (chan->timer.fd >= 0 && !chan->in_reap)
+		fth_wake_timer_set(&chan->timer, wake_time(chan));
+}
+
 /* ---- held requests ---- */
 
 static bool earlier(const struct fth_wrap_held *a, const struct fth_wrap_held *b)
@@ -86,6 +114,7 @@ void fth_wrap_hold(struct fth_wrap_chan *chan, struct fth_dev_req *req, uint64_t
 		i = (i - 1) / 2;
 	}
 	chan->held[i] = item;
+	set_timer(chan);
 }
 
 static struct fth_dev_req *pop_held(struct fth_wrap_chan *chan)
@@ -155,6 +184,7 @@ void fth_wrap_pass(struct fth_wrap_chan *chan, struct fth_dev_req *const *reqs, 
 
 		chan->backlog[tail] = reqs[i];
 	}
+	set_timer(chan);
 }
 
 static void push_backlog(struct fth_wrap_chan *chan)
@@ -219,14 +249,61 @@ int fth_wrap_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned
 		  uint64_t deadline)
 {
 	struct fth_wrap_chan *chan = (struct fth_wrap_chan *)base;
-	int rc = collect(chan, 0, 0);
-	unsigned n = pop_due(chan, done, max);
+	unsigned n;
+	int rc;
 
+	chan->in_reap = true;
+	rc = collect(chan, 0, 0);
+	n = pop_due(chan, done, max);
 	while (rc == 0 && n < min && (deadline == FTH_NEVER || fth_now_ns() < deadline)) {
 		rc = wait_for_any(chan, deadline);
 		n += pop_due(chan, done + n, max - n);
 	}
+	chan->in_reap = false;
+	set_timer(chan);
 	return n > 0 ? (int)n : rc;
+}
+
+/* ---- descriptors ---- */
+
+/*
+ * Add what wakes this channel to a set. Wrappers inside add theirs to the same set rather than
+ * have one each: the kernel allows epoll sets in each other only a few levels deep.
+ */
+static int join_set(struct fth_wrap_chan *chan, int set)
+{
+	int rc = fth_wake_timer_open(&chan->timer);
+
+	if (rc < 0)
+		return rc;
+	set_timer(chan);
+	rc = fth_wake_set_add(set, chan->timer.fd);
+	if (rc < 0)
+		return rc;
+	chan->chan.has_fd = true; /* of one inside fth_dev_chan_fd() is not called */
+	if (chan->inner->dev->ops->chan_fd == fth_wrap_chan_fd)
+		return join_set((struct fth_wrap_chan *)chan->inner, set);
+	rc = fth_dev_chan_fd(chan->inner);
+	return rc < 0 ? rc : fth_wake_set_add(set, rc);
+}
+
+int fth_wrap_chan_fd(struct fth_dev_chan *base)
+{
+	struct fth_wrap_chan *chan = (struct fth_wrap_chan *)base;
+	int set, rc;
+
+	if (chan->fd_set >= 0)
+		return chan->fd_set;
+	set = fth_wake_set_new();
+	if (set < 0)
+		return set;
+	rc = join_set(chan, set);
+	if (rc < 0) {
+		close(set);
+		return rc;
+	}
+	chan->fd_set = set;
+	return set;
 }
 
 /* ---- making and ending ---- */
@@ -246,6 +323,8 @@ int fth_wrap_chan_init(struct fth_wrap_chan *chan, struct fth_dev *inner, unsign
 	unsigned places = tag_places(depth);
 	int rc;
 
+	chan->fd_set = -1;
+	chan->timer = (struct fth_wake_timer)FTH_WAKE_NONE;
 	chan->inner_done = inner_done;
 	chan->capacity = depth;
 	chan->tag_mask = places - 1;
@@ -262,10 +341,14 @@ int fth_wrap_chan_init(struct fth_wrap_chan *chan, struct fth_dev *inner, unsign
 
 void fth_wrap_chan_release(struct fth_wrap_chan *chan)
 {
+	if (chan->fd_set >= 0)
+		close(chan->fd_set);
+	fth_wake_timer_close(&chan->timer);
 	fth_dev_chan_close(chan->inner);
 	free(chan->held);
 	free(chan->backlog);
 	free(chan->tags);
+	chan->fd_set = -1;
 	chan->inner = NULL;
 	chan->held = NULL;
 	chan->backlog = NULL;

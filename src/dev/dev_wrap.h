@@ -17,6 +17,8 @@
 #ifndef FTH_DEV_WRAP_INTERNAL_H
 #define FTH_DEV_WRAP_INTERNAL_H
 
+#include "dev/wake.h"
+
 #include "fathom/dev/driver.h"
 #include "fathom/dev/wrap.h"
 
@@ -53,6 +55,11 @@ struct fth_wrap_chan {
 
 	struct fth_wrap_tag *tags; /* open addressing, never more than half full */
 	unsigned tag_mask;
+
+	/* For fth_dev_chan_fd(): the set has the timer, those of wrappers inside, the innermost. */
+	int fd_set;
+	struct fth_wake_timer timer; /* when reap has something to do of its own */
+	bool in_reap;		     /* the timer is set once at its end */
 };
 
 /*
@@ -85,6 +92,7 @@ int fth_wrap_chan_new(struct fth_dev *dev, unsigned depth,
 void fth_wrap_chan_close(struct fth_dev_chan *chan);
 int fth_wrap_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		  uint64_t deadline);
+int fth_wrap_chan_fd(struct fth_dev_chan *chan);
 int fth_wrap_map(struct fth_dev *dev, void *addr, size_t len);
 int fth_wrap_unmap(struct fth_dev *dev, void *addr, size_t len);
 

@@ -43,7 +43,11 @@ struct fth_dev_ops {
 	int (*reap)(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max,
 		    unsigned min, uint64_t deadline);
 
-	/* See fth_dev_chan_fd(). Make the descriptor at the first call, close it in chan_close. */
+	/*
+	 * See fth_dev_chan_fd(). Make the descriptor at the first call, return the same one later,
+	 * close it in chan_close. Once it exists, reap is also called with nothing in flight, so
+	 * that it can clear a wake-up that came without need.
+	 */
 	int (*chan_fd)(struct fth_dev_chan *chan);
 
 	/* Optional; see fth_dev_map(). Called under the device's lock. */
@@ -105,6 +109,7 @@ struct fth_dev_chan {
 	struct fth_dev *dev;
 	unsigned depth;
 	unsigned in_flight;
+	bool has_fd; /* fth_dev_chan_fd() has given one out */
 };
 
 /* How a scheme makes a device. */
