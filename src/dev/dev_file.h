@@ -228,8 +228,11 @@ bool dev_file_req_answer(struct dev_file *file, struct fth_dev_req *req, int ans
 /* One attempt at what is left of the request, with a blocking system call. Returns its answer. */
 int dev_file_call(struct dev_file *file, int fd, struct fth_dev_req *req);
 
-/* The same for a transfer, with flags of preadv2(2). */
-int dev_file_call_transfer(int fd, const struct fth_dev_req *req, int flags);
+/* The same, for reads and writes only. */
+int dev_file_call_transfer(int fd, const struct fth_dev_req *req);
+
+/* Read without waiting, as much as the page cache has; -EAGAIN if that is nothing. */
+int dev_file_call_cached(int fd, const struct fth_dev_req *req);
 
 /* ---- dev_file_inline.c ---- */
 

@@ -24,22 +24,29 @@ static int call_vector(int fd, const struct fth_dev_req *req, int flags)
 	return answer_of(preadv2(fd, req->iov, count, (off_t)req->offset, flags));
 }
 
-static int call_piece(int fd, const struct fth_dev_req *req, int flags)
+/* Without a vector and flags, which cost a tenth of a copy of 4 KiB. */
+static int call_piece(int fd, const struct fth_dev_req *req)
 {
 	struct iovec piece = dev_file_req_rest(req);
 	off_t offset = (off_t)(req->offset + req->scratch[0]);
 
 	if (req->op == FTH_DEV_WRITE)
-		return answer_of(pwritev2(fd, &piece, 1, offset, flags));
-	return answer_of(preadv2(fd, &piece, 1, offset, flags));
+		return answer_of(pwrite(fd, piece.iov_base, piece.iov_len, offset));
+	return answer_of(pread(fd, piece.iov_base, piece.iov_len, offset));
 }
 
 /* All of the request, or what is left of one of its pieces. */
-int dev_file_call_transfer(int fd, const struct fth_dev_req *req, int flags)
+int dev_file_call_transfer(int fd, const struct fth_dev_req *req)
 {
 	bool one = req->iov_count == 1 || req->scratch[0] > 0;
 
-	return one ? call_piece(fd, req, flags) : call_vector(fd, req, flags);
+	return one ? call_piece(fd, req) : call_vector(fd, req, 0);
+}
+
+/* For requests that nothing was done of yet. */
+int dev_file_call_cached(int fd, const struct fth_dev_req *req)
+{
+	return call_vector(fd, req, RWF_NOWAIT);
 }
 
 static int call_fallocate(int fd, const struct fth_dev_req *req, int mode)
@@ -68,7 +75,7 @@ int dev_file_call(struct dev_file *file, int fd, struct fth_dev_req *req)
 	switch (req->op) {
 	case FTH_DEV_READ:
 	case FTH_DEV_WRITE:
-		return dev_file_call_transfer(fd, req, 0);
+		return dev_file_call_transfer(fd, req);
 	case FTH_DEV_FLUSH:
 		return answer_of(fdatasync(fd));
 	case FTH_DEV_DISCARD:

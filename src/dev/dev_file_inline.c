@@ -18,7 +18,6 @@
 
 #include <errno.h>
 #include <linux/magic.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 
 bool dev_file_lives_in_memory(int fd)
@@ -40,7 +39,7 @@ static bool transfer_now(struct chan_file *chan, struct fth_dev_req *req)
 	struct dev_file *file = chan_file_dev(chan);
 
 	for (;;) {
-		int answer = dev_file_call_transfer(chan->fd, req, 0);
+		int answer = dev_file_call_transfer(chan->fd, req);
 
 		if (dev_file_req_answer(file, req, answer))
 			return true;
@@ -60,7 +59,7 @@ static bool may_be_cached(const struct dev_file *file, const struct fth_dev_req 
 static bool read_cached(struct chan_file *chan, struct fth_dev_req *req)
 {
 	struct dev_file *file = chan_file_dev(chan);
-	int answer = dev_file_call_transfer(chan->fd, req, RWF_NOWAIT);
+	int answer = dev_file_call_cached(chan->fd, req);
 
 	if (answer == -EOPNOTSUPP) {
 		fth_store_relaxed_dev32(&file->try_cached, 0);

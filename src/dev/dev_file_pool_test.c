@@ -41,6 +41,8 @@ ssize_t __real_pwritev2(int fd, const struct iovec *iov, int count, off_t offset
 int __real_fdatasync(int fd);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
 			  void *arg);
+ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset);
+ssize_t __wrap_pwrite(int fd, const void *from, size_t len, off_t offset);
 ssize_t __wrap_preadv2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset, int flags);
 int __wrap_fdatasync(int fd);
@@ -121,6 +123,21 @@ ssize_t __wrap_pwritev2(int fd, const struct iovec *iov, int count, off_t offset
 	return transfer(fd, iov, count, offset, true);
 }
 
+ssize_t __wrap_pread(int fd, void *to, size_t len, off_t offset)
+{
+	struct iovec iov = {.iov_base = to, .iov_len = len};
+
+	return transfer(fd, &iov, 1, offset, false);
+}
+
+/* The cast is safe: a write only reads its buffer. */
+ssize_t __wrap_pwrite(int fd, const void *from, size_t len, off_t offset)
+{
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)from, .iov_len = len};
+
+	return transfer(fd, &iov, 1, offset, true);
+}
+
 int __wrap_fdatasync(int fd)
 {
 	int err;
@@ -154,13 +171,13 @@ static char *buf;
 
 static void set_up(const char *options)
 {
+	kernel.most = SIZE_MAX;
+	kernel.threads_allowed = UINT32_MAX;
 	make_file(0, FILE_BYTES);
 	assert_ok(open_a(0, options, &dev));
 	buf = fth_dev_buf_alloc(dev, FILE_BYTES);
 	kernel.begun = 0;
 	kernel.syncs = 0;
-	kernel.most = SIZE_MAX;
-	kernel.threads_allowed = UINT32_MAX;
 }
 
 static void tear_down(void)
