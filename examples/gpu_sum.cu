@@ -22,7 +22,7 @@ struct result {
 };
 
 __global__ static void __launch_bounds__(256, 6)
-	add_up(struct fth_gpu_array numbers, struct result *result)
+	add_up(fth_gpu_array<uint64_t> numbers, struct result *result)
 {
 	uint64_t step = (uint64_t)gridDim.x * blockDim.x, v = 0;
 	unsigned long long sum = 0;
@@ -49,11 +49,11 @@ static int run(struct fth_gpu_cache *cache, cudaStream_t stream, struct result *
 	       struct result *result)
 {
 	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
-	struct fth_gpu_array numbers;
+	fth_gpu_array<uint64_t> numbers;
 	int rc;
 
 	opts.readonly = true;
-	rc = fth_gpu_cache_array(cache, sizeof(uint64_t), &opts, &numbers);
+	rc = fth_gpu_array_open(cache, &opts, &numbers);
 	if (rc == 0)
 		rc = from_cuda(cudaMemsetAsync(on_gpu, 0, sizeof(*on_gpu), stream));
 	if (rc < 0)

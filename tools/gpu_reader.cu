@@ -29,7 +29,7 @@ struct gpu_reader {
 	struct cudaDeviceProp gpu;
 	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array array;
+	fth_gpu_array<uint64_t> array;
 	struct gpu_read_order order;
 	uint64_t next; /* of the order */
 	cudaStream_t stream;
@@ -47,12 +47,12 @@ struct gpu_reader {
 /* ---- the kernel ---- */
 
 /* What this lane has of a line. */
-static __device__ uint64_t sum_line(const uint8_t *data, uint64_t line, uint32_t words)
+static __device__ uint64_t sum_line(const uint64_t *data, uint64_t line, uint32_t words)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 2 * (threadIdx.x % 32); i < words; i += 64) {
-		ulonglong2 pair = *(const ulonglong2 *)(data + 8 * i);
+		ulonglong2 pair = *(const ulonglong2 *)(data + i);
 
 		sum += gpu_read_sum_word(pair.x, line * words + i) +
 		       gpu_read_sum_word(pair.y, line * words + i + 1);
@@ -61,7 +61,7 @@ static __device__ uint64_t sum_line(const uint8_t *data, uint64_t line, uint32_t
 }
 
 static __global__ void __launch_bounds__(256, 6)
-	read_lines(struct fth_gpu_array a, struct gpu_read_order order, uint64_t first,
+	read_lines(fth_gpu_array<uint64_t> a, struct gpu_read_order order, uint64_t first,
 		   uint64_t end, struct report *report)
 {
 	uint64_t warp = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32, sum = 0;
@@ -71,7 +71,7 @@ static __global__ void __launch_bounds__(256, 6)
 	for (uint64_t k = first + warp; k < end && rc == 0;
 	     k += (uint64_t)gridDim.x * blockDim.x / 32) {
 		uint64_t line = gpu_read_line(&order, k);
-		const uint8_t *data = fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
+		const uint64_t *data = fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
 
 		if (data)
 			sum += sum_line(data, line, 1u << (a.line_shift - 3));
@@ -135,7 +135,7 @@ static int open_array(struct gpu_reader *r)
 	if (rc < 0)
 		return rc;
 	array.readonly = true;
-	rc = fth_gpu_cache_array(r->cache, sizeof(uint64_t), &array, &r->array);
+	rc = fth_gpu_array_open(r->cache, &array, &r->array);
 	if (rc == -ERANGE || (rc == 0 && gpu_reader_lines(r) == 0))
 		rc = fth_fail(ERANGE, "it is smaller than a line of %u bytes", r->setup.line);
 	if (rc < 0)

@@ -110,8 +110,8 @@ static int misses(struct fth_gpu_cache *cache, uint64_t *n)
 /* ---- hot ---- */
 
 /* One kernel over hot lines, or its peer. */
-static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t seed, unsigned which,
-		   double *seconds)
+static int run_hot(struct gpucache *b, const fth_gpu_array<uint64_t> &a, uint64_t seed,
+		   unsigned which, double *seconds)
 {
 	unsigned blocks = many_blocks(b), gathering = (unsigned)(a.count / 4 / EACH / PER_BLOCK);
 	struct gpucache_report *report = b->report;
@@ -140,7 +140,7 @@ static int run_hot(struct gpucache *b, const struct fth_gpu_array &a, uint64_t s
 
 /* Elements of 8 bytes a second. */
 static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
-		       const struct fth_gpu_array &a, struct gpu_report *report)
+		       const fth_gpu_array<uint64_t> &a, struct gpu_report *report)
 {
 	static const char *const names[HOT_RUNS] = {"sequential", "cursor", "random", "stream",
 						    "raw_gather"};
@@ -180,8 +180,8 @@ static int measure_hot(struct gpucache *b, struct fth_gpu_cache *cache,
 /* ---- cold ---- */
 
 /* Lines that nobody has read for long, each fetched, most in place of another. */
-static int run_cold(struct gpucache *b, struct fth_gpu_cache *cache, const struct fth_gpu_array &a,
-		    uint64_t n, double *rate)
+static int run_cold(struct gpucache *b, struct fth_gpu_cache *cache,
+		    const fth_gpu_array<uint64_t> &a, uint64_t n, double *rate)
 {
 	uint64_t before = 0, after = 0;
 	double seconds = 0;
@@ -204,7 +204,7 @@ static int run_cold(struct gpucache *b, struct fth_gpu_cache *cache, const struc
 }
 
 static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
-			const struct fth_gpu_array &a, double limit, struct gpu_report *report,
+			const fth_gpu_array<uint64_t> &a, double limit, struct gpu_report *report,
 			double *rate)
 {
 	uint64_t n = (a.count >> (a.line_shift - 3)) / 4;
@@ -234,21 +234,21 @@ static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
 
 /* An array of `count` elements, 0: of all, through a new cache. */
 static int open_array(struct gpucache *b, uint64_t bytes, uint64_t line, uint64_t count,
-		      struct fth_gpu_cache **cache, struct fth_gpu_array *a)
+		      struct fth_gpu_cache **cache, fth_gpu_array<uint64_t> *a)
 {
 	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
 	int rc = gpu_rig_cache(b->rig, bytes, line, cache);
 
 	opts.count = count;
 	opts.readonly = true;
-	return rc < 0 ? rc : fth_gpu_cache_array(*cache, 8, &opts, a);
+	return rc < 0 ? rc : fth_gpu_array_open(*cache, &opts, a);
 }
 
 static int measure_line(struct gpucache *b, uint64_t line, double limit, struct gpu_report *report,
 			double *cold)
 {
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a;
+	fth_gpu_array<uint64_t> a;
 	int rc = open_array(b, b->s->cold, line, 0, &cache, &a);
 
 	DO(rc, measure_cold(b, cache, a, limit, report, cold));

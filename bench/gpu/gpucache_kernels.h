@@ -54,7 +54,7 @@ static __global__ void gpucache_fill(uint64_t *data, uint64_t n)
 /* ---- hot: through the cache ---- */
 
 static __global__ void __launch_bounds__(256, 8)
-	gpucache_sequential(struct fth_gpu_array a, struct gpucache_report *report)
+	gpucache_sequential(fth_gpu_array<uint64_t> a, struct gpucache_report *report)
 {
 	uint64_t wrong = 0, v = 0;
 	int rc = 0;
@@ -69,7 +69,7 @@ static __global__ void __launch_bounds__(256, 8)
 /* A warp per line. */
 template <uint32_t line_bytes>
 static __global__ void __launch_bounds__(256, 6)
-	gpucache_cursor(struct fth_gpu_array a, struct gpucache_report *report)
+	gpucache_cursor(fth_gpu_array<uint64_t> a, struct gpucache_report *report)
 {
 	uint64_t lines = a.count >> (a.line_shift - 3), wrong = 0;
 	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
@@ -104,7 +104,7 @@ static __device__ __forceinline__ uint64_t gpucache_next(uint64_t *state, uint64
 }
 
 static __global__ void __launch_bounds__(256, 6)
-	gpucache_random(struct fth_gpu_array a, uint64_t seed, struct gpucache_report *report)
+	gpucache_random(fth_gpu_array<uint64_t> a, uint64_t seed, struct gpucache_report *report)
 {
 	uint64_t state = (gpucache_thread() + seed) * 0x9e3779b97f4a7c15ull, wrong = 0, v = 0;
 	int rc = 0;
@@ -162,7 +162,7 @@ FTH_HD uint64_t gpucache_shuffle(uint64_t n, uint64_t mask)
 
 /* One element each of n lines, that nobody has read for long. */
 static __global__ void __launch_bounds__(256, 6)
-	gpucache_cold_lines(struct fth_gpu_array a, uint64_t first, uint64_t n,
+	gpucache_cold_lines(fth_gpu_array<uint64_t> a, uint64_t first, uint64_t n,
 			    struct gpucache_report *report)
 {
 	uint32_t shift = a.line_shift - 3;

@@ -94,7 +94,7 @@ static int open_array(struct gpufile *b)
 
 	array.count = b->size / 8;
 	array.readonly = true;
-	return rc < 0 ? rc : fth_gpu_cache_array(b->cache, 8, &array, &b->array);
+	return rc < 0 ? rc : fth_gpu_array_open(b->cache, &array, &b->array);
 }
 
 static struct gpufile_order order_of(const struct gpufile *b, uint32_t bytes, bool random)

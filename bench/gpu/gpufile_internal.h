@@ -32,7 +32,7 @@ struct gpufile {
 	struct gpu_rig *rig; /* its medium is the peer's pinned memory */
 	struct fth_dev *dev; /* the drive's */
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array array;
+	fth_gpu_array<uint64_t> array;
 	char *data; /* of GPU memory: two blocks of 4096 bytes for each thread */
 	struct gpufile_report *report;
 	uint64_t size, cache_bytes;

@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(256) gpufile_blocks(struct gpufile_job 
 /* ---- ours: lines ---- */
 
 /* A line for each of the first n lanes, all at once; the other lanes bring in the last as well. */
-static __device__ int gpufile_bring(const struct fth_gpu_array &a,
+static __device__ int gpufile_bring(const fth_gpu_array<uint64_t> &a,
 				    const struct gpufile_order *order, uint64_t c, uint32_t n)
 {
 	uint32_t lane = fth_warp_lane();
@@ -77,7 +77,7 @@ static __device__ int gpufile_bring(const struct fth_gpu_array &a,
 
 /* n lines in the given order: a warp brings in `ahead` of them, then looks at each. */
 static __global__ void __launch_bounds__(256, 6)
-	gpufile_lines(struct fth_gpu_array a, struct gpufile_order order, uint64_t n,
+	gpufile_lines(fth_gpu_array<uint64_t> a, struct gpufile_order order, uint64_t n,
 		      uint32_t ahead, struct gpufile_report *report)
 {
 	uint64_t c, wrong = 0;

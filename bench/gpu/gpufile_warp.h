@@ -14,14 +14,20 @@
 
 /* ---- sectors, sixteen bytes of each per lane ---- */
 
-/* What this lane has of a sector in memory, and what it should be: bits that differ. */
-FTH_WARP uint64_t gpufile_sector_wrong(const char *at, uint64_t sector, uint32_t stamp)
+/* This lane's bytes of a sector, and what they should be: bits that differ. */
+FTH_WARP uint64_t gpufile_bytes_wrong(uint4 v, uint64_t sector, uint32_t stamp)
 {
-	uint4 v = ((const uint4 *)(const void *)at)[fth_warp_lane()];
 	uint64_t i = sector * GPU_SECTOR_WORDS + 2 * fth_warp_lane();
 
 	return ((v.x | (uint64_t)v.y << 32) ^ gpu_word(i, stamp)) |
 	       ((v.z | (uint64_t)v.w << 32) ^ gpu_word(i + 1, stamp));
+}
+
+/* The same for a sector in memory. */
+FTH_WARP uint64_t gpufile_sector_wrong(const char *at, uint64_t sector, uint32_t stamp)
+{
+	return gpufile_bytes_wrong(((const uint4 *)(const void *)at)[fth_warp_lane()], sector,
+				   stamp);
 }
 
 FTH_WARP void gpufile_sector_fill(char *at, uint64_t sector, uint32_t stamp)
@@ -105,19 +111,23 @@ FTH_WARP int gpufile_write_read(const struct gpufile_share *share, uint64_t c, u
 /* ---- lines ---- */
 
 /* Look at a line, brought in if it is not there. 0 or an error, the same in all lanes. */
-FTH_WARP int gpufile_look(const struct fth_gpu_array &a, uint64_t line, uint32_t stamp,
+FTH_WARP int gpufile_look(const fth_gpu_array<uint64_t> &a, uint64_t line, uint32_t stamp,
 			  uint64_t *wrong)
 {
 	uint32_t sectors = (1u << a.line_shift) / GPU_SECTOR;
 	struct fth_gpu_look look = fth_gpu_look_open();
 	int rc = 0;
-	const uint8_t *data = fth_gpu_look_line(a, &look, line, &rc);
+	const uint64_t *data = fth_gpu_look_line(a, &look, line, &rc);
 
 	while (data) {
-		uint64_t mine =
-			gpufile_run_wrong((const char *)data, line * sectors, sectors, stamp);
+		const uint4 *at = (const uint4 *)(const void *)data + fth_warp_lane();
+		uint64_t mine = 0;
 
-		if (fth_gpu_look_good(a, look, mine)) {
+		for (uint32_t s = 0; s < sectors; s++)
+			mine |= gpufile_bytes_wrong(
+				fth_gpu_look_load(at + s * GPU_SECTOR / sizeof(*at)),
+				line * sectors + s, stamp);
+		if (fth_gpu_look_good(a, look)) {
 			fth_gpu_look_close(a, &look);
 			*wrong |= mine;
 			return 0;

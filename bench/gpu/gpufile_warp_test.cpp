@@ -171,23 +171,22 @@ static void test_failing(void **)
 
 /* ---- lines ---- */
 
-static struct fth_gpu_array array_of(const struct bed *bed)
+static fth_gpu_array<uint64_t> array_of(const struct bed *bed)
 {
-	struct fth_gpu_array a = {};
+	fth_gpu_array<uint64_t> a = {};
 
 	a.words = bed->cache->ranges[0].words;
 	a.data = bed->cache->data;
 	a.count = (uint64_t)PLAY_LINES * 4096 / 8;
 	a.cache = bed->cache;
 	a.line_shift = bed->cache->line_shift;
-	a.element_shift = 3;
 	a.readonly = 1;
 	return a;
 }
 
 static void look_at_lines(struct client *me, uint32_t)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	uint64_t bits = 0;
 
 	/* All warps come to the same few frames. */

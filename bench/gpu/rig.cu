@@ -179,7 +179,7 @@ int gpu_rig_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count,
 		   struct fth_gpu_source *out)
 {
 	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
-	struct fth_gpu_array array;
+	struct fth_gpu_array_base array;
 	int rc;
 
 	opts.offset = offset;

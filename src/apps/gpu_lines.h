@@ -18,78 +18,96 @@
 
 /* ---- plain memory ---- */
 
-FTH_GPU int lines_bring(const struct fth_gpu_direct &, uint64_t)
+template <typename T> FTH_GPU int lines_bring(const fth_gpu_direct<T> &, uint64_t)
 {
 	return 0;
 }
 
-FTH_GPU struct fth_gpu_pin lines_pin(const struct fth_gpu_direct &a, uint64_t line,
-				     enum fth_gpu_mode)
+template <typename T>
+FTH_GPU struct fth_gpu_pin lines_pin(const fth_gpu_direct<T> &a, uint64_t line, enum fth_gpu_mode)
 {
-	struct fth_gpu_pin pin = {a.data + (line << a.line_shift), 0, 0};
+	struct fth_gpu_pin pin = {(uint8_t *)a.data + (line << a.line_shift), 0, 0};
 
 	return pin;
 }
 
-FTH_GPU void lines_unpin(const struct fth_gpu_direct &, uint64_t, struct fth_gpu_pin, bool)
+template <typename T>
+FTH_GPU void lines_unpin(const fth_gpu_direct<T> &, uint64_t, struct fth_gpu_pin, bool)
 {
 }
 
-/* Lines stay where they are: what is looked at is good, and nothing needs to be claimed. */
+/* Lines keep their place: every look is good, and nothing needs to be claimed. */
 
-FTH_GPU const uint8_t *fth_gpu_look_line(const struct fth_gpu_direct &a, struct fth_gpu_look *,
-					 uint64_t line, int *)
+template <typename T>
+FTH_GPU const T *fth_gpu_look_line(const fth_gpu_direct<T> &a, struct fth_gpu_look *, uint64_t line,
+				   int *)
 {
-	return a.data + (line << a.line_shift);
+	return (const T *)((const uint8_t *)a.data + (line << a.line_shift));
 }
 
-FTH_GPU bool fth_gpu_look_good(const struct fth_gpu_direct &, const struct fth_gpu_look &, uint64_t)
+template <typename T>
+FTH_GPU bool fth_gpu_look_good(const fth_gpu_direct<T> &, const struct fth_gpu_look &)
 {
 	return true;
 }
 
-FTH_GPU const uint8_t *fth_gpu_look_hold(const struct fth_gpu_direct &, struct fth_gpu_look *,
-					 int *)
+template <typename T>
+FTH_GPU const T *fth_gpu_look_hold(const fth_gpu_direct<T> &, struct fth_gpu_look *, int *)
 {
-	return NULL; /* never asked for: all looks are good */
+	return NULL; /* never called: all looks are good */
 }
 
-FTH_GPU void fth_gpu_look_close(const struct fth_gpu_direct &, struct fth_gpu_look *)
+template <typename T>
+FTH_GPU void fth_gpu_look_close(const fth_gpu_direct<T> &, struct fth_gpu_look *)
 {
 }
 
-FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct fth_gpu_direct &, uint64_t, uint32_t)
+template <typename T>
+FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const fth_gpu_direct<T> &, uint64_t, uint32_t)
 {
 	struct fth_gpu_claim none = {FTH_GPU_NO_FRAME, 0};
 
 	return none;
 }
 
-FTH_GPU uint8_t *fth_gpu_claim_data(const struct fth_gpu_direct &, struct fth_gpu_claim, uint32_t)
+template <typename T>
+FTH_GPU T *fth_gpu_claim_data(const fth_gpu_direct<T> &, struct fth_gpu_claim, uint32_t)
 {
 	return NULL;
 }
 
-FTH_GPU void fth_gpu_claim_give(const struct fth_gpu_direct &, uint64_t, struct fth_gpu_claim,
-				uint32_t)
+template <typename T>
+FTH_GPU void fth_gpu_claim_give(const fth_gpu_direct<T> &, uint64_t, struct fth_gpu_claim, uint32_t)
 {
 }
 
-FTH_GPU int lines_flush(const struct fth_gpu_direct &)
+template <typename T> FTH_GPU int lines_flush(const fth_gpu_direct<T> &)
 {
 	return 0;
 }
 
-template <typename T> FTH_GPU int lines_get(const struct fth_gpu_direct &a, uint64_t i, T *out)
+template <typename T> FTH_GPU int lines_get(const fth_gpu_direct<T> &a, uint64_t i, T *out)
 {
-	*out = ((const T *)a.data)[i];
+	*out = a.data[i];
 	return 0;
+}
+
+/* Load one or more elements of a line of plain memory. */
+template <typename T, typename V> FTH_GPU V lines_load(const fth_gpu_direct<T> &, const V *at)
+{
+	return *at;
 }
 
 /* ---- through a cache ---- */
 
+/* Of a line that is looked at. */
+template <typename T, typename V> FTH_GPU V lines_load(const fth_gpu_array<T> &, const V *at)
+{
+	return fth_gpu_look_load(at);
+}
+
 /* Bring in a line for each lane, all at once. Nothing stays pinned. */
-FTH_GPU int lines_bring(const struct fth_gpu_array &a, uint64_t line)
+template <typename T> FTH_GPU int lines_bring(const fth_gpu_array<T> &a, uint64_t line)
 {
 	__syncwarp();
 	return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, line << a.line_shift,
@@ -97,51 +115,35 @@ FTH_GPU int lines_bring(const struct fth_gpu_array &a, uint64_t line)
 		.rc;
 }
 
-FTH_GPU struct fth_gpu_pin lines_pin(const struct fth_gpu_array &a, uint64_t line,
+template <typename T>
+FTH_GPU struct fth_gpu_pin lines_pin(const fth_gpu_array<T> &a, uint64_t line,
 				     enum fth_gpu_mode mode)
 {
 	return FTH_GPU_FAR_(fth_gpu_pin_)(a.cache, ALL, a.range, line, mode);
 }
 
-FTH_GPU void lines_unpin(const struct fth_gpu_array &a, uint64_t line, struct fth_gpu_pin pin,
+template <typename T>
+FTH_GPU void lines_unpin(const fth_gpu_array<T> &a, uint64_t line, struct fth_gpu_pin pin,
 			 bool changed)
 {
 	FTH_GPU_FAR_(fth_gpu_unpin_)(a.cache, ALL, a.range, line, pin, changed);
 }
 
 /* This warp's part of a flush of all that is dirty. */
-FTH_GPU int lines_flush(const struct fth_gpu_array &a)
+template <typename T> FTH_GPU int lines_flush(const fth_gpu_array<T> &a)
 {
 	uint32_t warps = gridDim.x * (blockDim.x / 32);
 
 	return FTH_GPU_FAR_(fth_gpu_flush_part)(a.cache, fth_gpu_warp_(), warps);
 }
 
-/* A hot line is read as fth_gpu_get() does: word, data, word again. */
-template <typename T> FTH_GPU bool lines_try(const struct fth_gpu_array &a, uint64_t byte, T *out)
-{
-	typedef typename fth_gpu_bits_<sizeof(T)>::type bits;
-	uint64_t *at = a.words + (byte >> a.line_shift);
-	/* acquire: stops the data from being read before the word. */
-	uint64_t word = fth_load_acquire_dev64(at);
-	bits *data = (bits *)fth_gpu_place_(a, word, byte), got;
-
-	if (!fth_gpu_is_hot_(word))
-		return false;
-	/* acquire: stops the second look at the word from being taken before. */
-	got = cuda::atomic_ref<bits, cuda::thread_scope_device>(*data).load(
-		cuda::memory_order_acquire);
-	*out = fth_gpu_from_bits_<T>(got);
-	return fth_line_same_place(word, fth_load_relaxed_dev64(at));
-}
-
 /* Element i, within the array, of each lane. If one lane misses all go the way of a miss. */
-template <typename T> FTH_GPU int lines_get(const struct fth_gpu_array &a, uint64_t i, T *out)
+template <typename T> FTH_GPU int lines_get(const fth_gpu_array<T> &a, uint64_t i, T *out)
 {
 	uint64_t byte = i * sizeof(T);
 	struct fth_gpu_value value;
 
-	if (__all_sync(ALL, lines_try(a, byte, out)))
+	if (__all_sync(ALL, fth_gpu_try_get_(a, byte, out)))
 		return 0;
 	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_GET, sizeof(T), 0,
 					      0);
@@ -228,13 +230,13 @@ template <class A> FTH_GPU int chunk_bring(const A &a, uint64_t first, uint32_t 
 
 /* ---- sums ---- */
 
-FTH_GPU uint64_t sum_elements(const uint8_t *data, uint32_t n)
+template <class A> FTH_GPU uint64_t sum_elements(const A &a, const uint64_t *data, uint32_t n)
 {
 	uint64_t sum = 0;
 
 #pragma unroll 4
 	for (uint32_t k = 2 * fth_warp_lane(); k < n; k += 64) {
-		ulonglong2 v = ((const ulonglong2 *)data)[k / 2];
+		ulonglong2 v = lines_load(a, (const ulonglong2 *)data + k / 2);
 
 		sum += v.x + (k + 1 < n ? v.y : 0);
 	}
@@ -246,12 +248,12 @@ template <class A> FTH_GPU int sum_line(const A &a, uint64_t line, uint64_t *sum
 {
 	struct fth_gpu_look look = fth_gpu_look_open();
 	int rc = 0;
-	const uint8_t *data = fth_gpu_look_line(a, &look, line, &rc);
+	const uint64_t *data = fth_gpu_look_line(a, &look, line, &rc);
 
 	while (data) {
-		uint64_t mine = sum_elements(data, elements_of(a, line));
+		uint64_t mine = sum_elements(a, data, elements_of(a, line));
 
-		if (fth_gpu_look_good(a, look, mine)) {
+		if (fth_gpu_look_good(a, look)) {
 			fth_gpu_look_close(a, &look);
 			*sum += mine;
 			return 0;

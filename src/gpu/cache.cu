@@ -244,7 +244,7 @@ static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_opt
 }
 
 int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
-			const struct fth_gpu_array_opts *opts, struct fth_gpu_array *out)
+			const struct fth_gpu_array_opts *opts, struct fth_gpu_array_base *out)
 {
 	static const struct fth_gpu_array_opts plain = FTH_GPU_ARRAY_OPTS_INIT;
 	const struct fth_gpu_array_opts *o = opts ? opts : &plain;

@@ -96,7 +96,7 @@ static void test_tiny(void)
 
 /* ---- one line for all ---- */
 
-__global__ static void read_one_line(struct fth_gpu_array a, struct report *report)
+__global__ static void read_one_line(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	uint64_t i = 512 * 7 + bed_thread() % 512, v = 0;
 	int rc = fth_gpu_get(a, i, &v);
@@ -124,7 +124,7 @@ static void test_one_fetch(void)
 
 /* ---- whole lines: cursors, runs, prefetch ---- */
 
-__global__ static void walk_lines(struct fth_gpu_array a, struct report *report)
+__global__ static void walk_lines(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
 	uint32_t lane = threadIdx.x % 32, each = 1u << (a.line_shift - 3);
@@ -132,8 +132,7 @@ __global__ static void walk_lines(struct fth_gpu_array a, struct report *report)
 	int rc = 0;
 
 	for (uint64_t line = bed_thread() / 32; line < lines; line += gridDim.x * blockDim.x / 32) {
-		const uint64_t *data =
-			(const uint64_t *)fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
+		const uint64_t *data = fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
 
 		for (uint32_t k = lane; data && k < each; k += 32)
 			bed_tell(report, 0, data[k] == bed_value(line * each + k));
@@ -142,7 +141,8 @@ __global__ static void walk_lines(struct fth_gpu_array a, struct report *report)
 	fth_gpu_cursor_close(a, &cursor, FTH_GPU_READ);
 }
 
-__global__ static void read_runs(struct fth_gpu_array a, uint64_t *scratch, struct report *report)
+__global__ static void read_runs(fth_gpu_array<uint64_t> a, uint64_t *scratch,
+				 struct report *report)
 {
 	uint64_t *mine = scratch + blockIdx.x * 2048, first = blockIdx.x * 1777 + 5;
 	int rc = fth_gpu_block_read(a, first, 1501, mine);
@@ -160,7 +160,7 @@ __global__ static void read_runs(struct fth_gpu_array a, uint64_t *scratch, stru
 	}
 }
 
-__global__ static void look_outside(struct fth_gpu_array a, struct report *report)
+__global__ static void look_outside(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	const uint64_t outside[] = {UINT64_MAX, (uint64_t)1 << 52, ((uint64_t)1 << 62) + 3};
 	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
@@ -171,7 +171,7 @@ __global__ static void look_outside(struct fth_gpu_array a, struct report *repor
 	bed_tell(report, 0, fth_gpu_get(a, UINT64_MAX / 8, &v) == -ERANGE);
 	bed_tell(report, 0, fth_gpu_set(a, a.count, v) == -ERANGE);
 	bed_tell(report, 0, fth_gpu_prefetch(a, a.count) == -ERANGE);
-	bed_tell(report, 0, fth_gpu_warp_read(a, a.count - 1, 2, report) == -ERANGE);
+	bed_tell(report, 0, fth_gpu_warp_read(a, a.count - 1, 2, &v) == -ERANGE);
 	bed_tell(report, 0, !fth_gpu_cursor_line(a, &cursor, a.count, FTH_GPU_READ, &rc));
 	bed_tell(report, 0, rc == -ERANGE);
 	/* Numbers whose bytes run over, and one less than none. */
@@ -210,7 +210,7 @@ static void test_runs(void)
 
 /* ---- blocks of several rows ---- */
 
-__global__ static void read_in_rows(struct fth_gpu_array a, uint64_t *scratch,
+__global__ static void read_in_rows(fth_gpu_array<uint64_t> a, uint64_t *scratch,
 				    struct report *report)
 {
 	uint32_t thread = threadIdx.y * blockDim.x + threadIdx.x;
@@ -260,16 +260,20 @@ static void test_host(void)
 	struct bed_opts opts = bed_defaults();
 	struct bed bed = bed_open(&opts);
 	struct fth_gpu_cache *none;
-	struct fth_gpu_array part;
+	struct fth_gpu_array_base untyped;
+	fth_gpu_array<uint64_t> part;
 	struct report report;
 
 	bad.line = 1000;
 	MUST(fth_gpu_cache_open(bed.drive, &bad, &none) == -EINVAL);
 	array.offset = opts.bytes;
-	MUST(fth_gpu_cache_array(bed.cache, 8, &array, &part) == -ERANGE);
+	MUST(fth_gpu_array_open(bed.cache, &array, &part) == -ERANGE);
 	array.offset = 100;
-	MUST(fth_gpu_cache_array(bed.cache, 8, &array, &part) == -EINVAL);
-	MUST(fth_gpu_cache_array(bed.cache, 12, NULL, &part) == -EINVAL);
+	MUST(fth_gpu_array_open(bed.cache, &array, &part) == -EINVAL);
+	MUST(fth_gpu_cache_array(bed.cache, 12, NULL, &untyped) == -EINVAL);
+	/* A handle of another type than the array's elements have. */
+	OK(fth_gpu_cache_array(bed.cache, 4, NULL, &untyped));
+	MUST(fth_gpu_array_wrap(untyped, &part) == -EINVAL);
 	MUST(fth_gpu_cache_metadata(bed.cache) >= (opts.bytes + opts.cache) / 4096 * 8);
 	bed_clear(&bed);
 	read_one_line<<<1, 256, 0, bed.stream>>>(bed.a, bed.report);
@@ -289,7 +293,7 @@ static void test_host(void)
 	bed_push(&bed);
 	for (uint64_t count : counts) {
 		array.count = count;
-		OK(fth_gpu_cache_array(bed.cache, 8, &array, &part));
+		OK(fth_gpu_array_open(bed.cache, &array, &part));
 		MUST(part.count == (count ? count : bed.a.count - 192));
 		bed_clear(&bed);
 		bed_read_all<<<4, 256, 0, bed.stream>>>(part, bed.report);

@@ -7,7 +7,7 @@
 
 #include <stddef.h>
 
-__global__ static void read_line(struct fth_gpu_array a, uint64_t line, struct report *report)
+__global__ static void read_line(fth_gpu_array<uint64_t> a, uint64_t line, struct report *report)
 {
 	uint64_t i = line * 512 + bed_thread() % 512, v = 0;
 	int rc = fth_gpu_get(a, i, &v);
@@ -59,7 +59,7 @@ static void test_beyond(void)
 
 /* ---- a drive that is stopped ---- */
 
-__global__ static void set_line(struct fth_gpu_array a, uint64_t line, struct report *report)
+__global__ static void set_line(fth_gpu_array<uint64_t> a, uint64_t line, struct report *report)
 {
 	uint64_t i = line * 512 + bed_thread() % 512;
 
@@ -127,7 +127,7 @@ static void test_slow(void)
 /* ---- frames that stay in use ---- */
 
 /* Warps 0 to 7 hold the cache's eight frames until warp 8 was told that there is none. */
-__global__ static void hold_all(struct fth_gpu_array a, struct report *report, uint32_t *told)
+__global__ static void hold_all(fth_gpu_array<uint64_t> a, struct report *report, uint32_t *told)
 {
 	struct fth_gpu_cursor cursor = fth_gpu_cursor_open();
 	uint64_t deadline = fth_deadline_ns(PATIENCE_NS), v = 0;

@@ -30,7 +30,7 @@ struct bed {
 	struct bed_medium medium;
 	struct fth_gpu_drive *drive; /* its drive */
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a; /* uint64_t, all of the drive */
+	fth_gpu_array<uint64_t> a; /* uint64_t, all of the drive */
 	cudaStream_t stream;
 	struct report *report; /* in GPU memory */
 	uint64_t *scratch;     /* there as well, 1 MiB */
@@ -97,7 +97,7 @@ static inline struct bed bed_open(const struct bed_opts *opts)
 	bed.medium = bed_medium_open(&drive);
 	bed.drive = bed.medium.drive;
 	OK(fth_gpu_cache_open(bed.drive, &cache, &bed.cache));
-	OK(fth_gpu_cache_array(bed.cache, 8, &array, &bed.a));
+	OK(fth_gpu_array_open(bed.cache, &array, &bed.a));
 	MUST(bed.a.count == opts->bytes / 8 * (opts->replicated ? 1 : opts->ssds));
 	for (uint64_t i = 0; i < bed.a.count; i++)
 		for (uint32_t ssd = 0; ssd < (opts->replicated ? opts->ssds : 1); ssd++)
@@ -157,7 +157,7 @@ static __device__ __forceinline__ uint64_t bed_thread(void)
 
 /* `times` elements by each thread, anywhere. */
 __global__ static void __launch_bounds__(256, 6)
-	bed_read_random(struct fth_gpu_array a, uint32_t times, uint64_t seed,
+	bed_read_random(fth_gpu_array<uint64_t> a, uint32_t times, uint64_t seed,
 			struct report *report)
 {
 	struct fth_rng rng = {seed + bed_thread()};
@@ -172,7 +172,7 @@ __global__ static void __launch_bounds__(256, 6)
 
 /* Every element. */
 __global__ static void __launch_bounds__(256, 6)
-	bed_read_all(struct fth_gpu_array a, struct report *report)
+	bed_read_all(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
 		uint64_t v = 0;

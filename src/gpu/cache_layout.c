@@ -72,3 +72,13 @@ uint64_t fth_gpu_layout_first_block(const struct fth_gpu_cache_state *state,
 {
 	return o->offset / stripes(state, o) >> state->drive.block_shift;
 }
+
+int fth_gpu_array_check(const struct fth_gpu_array_base *array, size_t element)
+{
+	size_t has = (size_t)1 << array->element_shift;
+
+	return has == element
+		       ? 0
+		       : fth_fail(EINVAL, "an element of %zu bytes, in an array of elements of %zu",
+				  element, has);
+}

@@ -206,13 +206,24 @@ static void test_elements(void **state)
 	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), -EINVAL);
 }
 
+/* Typed handles are made of arrays whose elements have their size. */
+static void test_types(void **state)
+{
+	struct fth_gpu_array_base a = {.element_shift = 2};
+
+	(void)state;
+	assert_int_equal(fth_gpu_array_check(&a, 4), 0);
+	assert_int_equal(fth_gpu_array_check(&a, 8), -EINVAL);
+	assert_int_equal(fth_gpu_array_check(&a, 2), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lines),	  cmocka_unit_test(test_slots),
 		cmocka_unit_test(test_arrays),	  cmocka_unit_test(test_stripes),
 		cmocka_unit_test(test_elements),  cmocka_unit_test(test_ends),
-		cmocka_unit_test(test_last_line),
+		cmocka_unit_test(test_last_line), cmocka_unit_test(test_types),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,16 +267,15 @@ static inline void all_well(const struct bed *bed)
 }
 
 /* The array of the bed, as kernels get it. */
-static inline struct fth_gpu_array array_of(const struct bed *bed)
+static inline fth_gpu_array<uint64_t> array_of(const struct bed *bed)
 {
-	struct fth_gpu_array a = {};
+	fth_gpu_array<uint64_t> a = {};
 
 	a.words = bed->cache->ranges[0].words;
 	a.data = bed->cache->data;
 	a.count = bed->elements;
 	a.cache = bed->cache;
 	a.line_shift = bed->cache->line_shift;
-	a.element_shift = 3;
 	return a;
 }
 

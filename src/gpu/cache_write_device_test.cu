@@ -20,14 +20,14 @@ static uint32_t blocks = 64; /* of the kernels; fewer with --small */
 /* ---- setting ---- */
 
 __global__ static void __launch_bounds__(256, 6)
-	set_odd(struct fth_gpu_array a, struct report *report)
+	set_odd(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x)
 		if (i % 2)
 			bed_tell(report, fth_gpu_set(a, i, ~bed_value(i)), true);
 }
 
-__global__ static void check_odd(struct fth_gpu_array a, struct report *report)
+__global__ static void check_odd(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
 		uint64_t v = 0;
@@ -85,19 +85,16 @@ static void test_sets(void)
 /* ---- atomics ---- */
 
 __global__ static void __launch_bounds__(256, 6)
-	add_randomly(struct fth_gpu_array a, uint32_t times, struct report *report)
+	add_randomly(fth_gpu_array<uint64_t> a, uint32_t times, struct report *report)
 {
 	struct fth_rng rng = {99 + bed_thread()};
 
 	for (uint32_t k = 0; k < times; k++)
-		bed_tell(
-			report,
-			fth_gpu_add(a, fth_rng_below(&rng, a.count), (uint64_t)1, (uint64_t *)NULL),
-			true);
+		bed_tell(report, fth_gpu_add(a, fth_rng_below(&rng, a.count), 1, NULL), true);
 }
 
 /* Adds and reads on the way, and sums of what was found: every ticket is given once. */
-__global__ static void draw_tickets(struct fth_gpu_array a, struct report *report)
+__global__ static void draw_tickets(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	uint64_t ticket = 0, v = 0;
 	int rc = fth_gpu_add(a, 12345, (uint64_t)1, &ticket);
@@ -108,7 +105,7 @@ __global__ static void draw_tickets(struct fth_gpu_array a, struct report *repor
 	bed_tell(report, rc, true);
 }
 
-__global__ static void compare_and_swap(struct fth_gpu_array a, struct report *report)
+__global__ static void compare_and_swap(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	uint64_t i = 1000 + bed_thread() % 3, seen = 0, want;
 	int rc = fth_gpu_get(a, i, &seen);
@@ -118,9 +115,9 @@ __global__ static void compare_and_swap(struct fth_gpu_array a, struct report *r
 		rc = rc < 0 ? rc : fth_gpu_cas(a, i, &seen, want + 1);
 	} while (rc == 0 && seen != want);
 	bed_tell(report, rc, true);
-	rc = fth_gpu_min(a, 2000, bed_thread() + 7, (uint64_t *)NULL);
+	rc = fth_gpu_min(a, 2000, bed_thread() + 7, NULL);
 	bed_tell(report, rc, true);
-	rc = fth_gpu_xor(a, 2001, (uint64_t)1 << (bed_thread() % 64), (uint64_t *)NULL);
+	rc = fth_gpu_xor(a, 2001, (uint64_t)1 << (bed_thread() % 64), NULL);
 	bed_tell(report, rc, true);
 }
 
@@ -167,7 +164,8 @@ static void test_atomics(void)
 
 /* ---- runs, and a flush from a kernel ---- */
 
-__global__ static void write_runs(struct fth_gpu_array a, uint64_t *scratch, struct report *report)
+__global__ static void write_runs(fth_gpu_array<uint64_t> a, uint64_t *scratch,
+				  struct report *report)
 {
 	uint64_t *mine = scratch + blockIdx.x * 2048, first = blockIdx.x * 2000ull;
 	int rc;
@@ -181,7 +179,7 @@ __global__ static void write_runs(struct fth_gpu_array a, uint64_t *scratch, str
 		bed_tell(report, fth_gpu_warp_write(a, first + 1500, 500, mine + 1500), true);
 }
 
-__global__ static void flush_all(struct fth_gpu_array a, struct report *report)
+__global__ static void flush_all(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	bed_tell(report, fth_gpu_flush_part(a.cache, threadIdx.x / 32, blockDim.x / 32), true);
 	__syncthreads();
@@ -215,7 +213,7 @@ static void test_runs(void)
 }
 
 /* Small elements, whose neighbours other threads set. */
-__global__ static void set_bytes(struct fth_gpu_array a, struct report *report)
+__global__ static void set_bytes(fth_gpu_array<uint8_t> a, struct report *report)
 {
 	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x)
 		bed_tell(report, fth_gpu_set(a, i, (uint8_t)(i * 7)), true);
@@ -225,14 +223,14 @@ static void test_bytes(void)
 {
 	struct fth_gpu_array_opts part = FTH_GPU_ARRAY_OPTS_INIT;
 	struct bed_opts opts = bed_defaults();
-	struct fth_gpu_array bytes;
+	fth_gpu_array<uint8_t> bytes;
 	struct report report;
 	struct bed bed;
 
 	opts.cache = 16u << 10;
 	bed = bed_open(&opts);
 	part.count = 100000;
-	OK(fth_gpu_cache_array(bed.cache, 1, &part, &bytes));
+	OK(fth_gpu_array_open(bed.cache, &part, &bytes));
 	bed_clear(&bed);
 	set_bytes<<<blocks, 256, 0, bed.stream>>>(bytes, bed.report);
 	report = bed_finish(&bed);
@@ -242,7 +240,7 @@ static void test_bytes(void)
 	for (uint64_t i = 0; i < part.count; i++)
 		MUST(((uint8_t *)bed_on_medium(&bed, 0, 0))[i] == (uint8_t)(i * 7));
 	part.readonly = true;
-	OK(fth_gpu_cache_array(bed.cache, 1, &part, &bytes));
+	OK(fth_gpu_array_open(bed.cache, &part, &bytes));
 	set_bytes<<<1, 32, 0, bed.stream>>>(bytes, bed.report);
 	report = bed_finish(&bed);
 	MUST(report.failed == part.count && report.rc == -EROFS);

@@ -25,12 +25,12 @@ static void check_frames(const struct bed *bed)
 	}
 }
 
-static void fill(const struct bed *bed, uint8_t *data, uint64_t line, uint32_t lane)
+static void fill(const struct bed *bed, uint64_t *data, uint64_t line, uint32_t lane)
 {
 	uint32_t each = bed->shape->line / 8;
 
 	for (uint32_t k = lane; k < each; k += 32)
-		((uint64_t *)data)[k] = ~value_of(line * each + k);
+		data[k] = ~value_of(line * each + k);
 }
 
 static void count_claim(struct fth_gpu_claim claim)
@@ -58,20 +58,20 @@ static void pin_and_fill(struct client *me, uint64_t line, uint32_t lane)
 	note(me->bed, pin.rc, true);
 	if (pin.rc < 0)
 		return;
-	fill(me->bed, pin.data, line, lane);
+	fill(me->bed, (uint64_t *)pin.data, line, lane);
 	fth_gpu_unpin_(me->bed->cache, ~0u, 0, line, pin, true);
 }
 
 /* Lines [first, first + n): those that can be claimed, and then the others. */
 static void overwrite(struct client *me, uint64_t first, uint32_t n, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, first, n);
 	uint32_t left = 0;
 
 	count_claim(claim);
 	for (uint32_t k = 0; k < n; k++) {
-		uint8_t *data = fth_gpu_claim_data(a, claim, k);
+		uint64_t *data = fth_gpu_claim_data(a, claim, k);
 
 		if (data)
 			fill(me->bed, data, first + k, lane);
@@ -151,7 +151,7 @@ static void test_overwrites(void **state)
  * is left. */
 static void fill_half(struct client *me, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, 8, 8);
 	uint64_t word = fth_load_relaxed_dev64(&a.words[8 + lane % 8]);
 
@@ -190,7 +190,7 @@ static void test_half(void **state)
 /* Lines that are there, or not in the array to their end, are not claimed. */
 static void claim_what_can_not(struct client *me, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim;
 
 	look_at(me, 1, lane, false);
@@ -224,7 +224,7 @@ static int pin_error(struct client *me, uint64_t line)
 
 static void claim_outside(struct client *me, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim;
 
 	/* A handle that says more than the cache knows of. */
@@ -237,7 +237,7 @@ static void claim_outside(struct client *me, uint32_t lane)
 
 static void claim_read_only(struct client *me, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, 0, 6);
 
 	note(me->bed, 0, claim.frame == FTH_GPU_NO_FRAME);
@@ -266,7 +266,7 @@ static void test_refused(void **state)
 static void claim_without_frames(struct client *me, uint32_t lane)
 {
 	struct fth_gpu_cache_state *cache = me->bed->cache;
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim;
 	struct fth_gpu_pin pins[2];
 
@@ -306,7 +306,7 @@ static void test_no_frame(void **state)
 
 static void claim_slowly(struct client *me, uint32_t lane)
 {
-	struct fth_gpu_array a = array_of(me->bed);
+	fth_gpu_array<uint64_t> a = array_of(me->bed);
 	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, 0, 3);
 
 	fth_store_release_dev32(&go_on, 1);

@@ -28,8 +28,7 @@ __global__ static void read_all_ways(A a, uint64_t *scratch, struct report *repo
 	__syncwarp();
 	for (uint64_t line = bed_thread() / 32; line < a.count / each;
 	     line += gridDim.x * blockDim.x / 32) {
-		const uint64_t *data =
-			(const uint64_t *)fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
+		const uint64_t *data = fth_gpu_cursor_line(a, &cursor, line, FTH_GPU_READ, &rc);
 
 		for (uint32_t k = lane; data && k < each; k += 32)
 			bed_tell(report, 0, data[k] == bed_value(line * each + k));
@@ -60,7 +59,7 @@ template <typename A> static void check_reads(struct bed *bed, A a, const char *
 	printf("%s: all was there\n", what);
 }
 
-__global__ static void change(struct fth_gpu_direct a, struct report *report)
+__global__ static void change(fth_gpu_direct<uint64_t> a, struct report *report)
 {
 	uint64_t run[4] = {1, 2, 3, 4};
 
@@ -80,13 +79,13 @@ static void test_memory(struct bed *bed)
 {
 	uint64_t bytes = bed->opts.bytes, *words;
 	struct fth_gpu_pinned *pinned;
-	struct fth_gpu_direct a;
+	fth_gpu_direct<uint64_t> a;
 	struct report report;
 
 	OK(fth_gpu_pinned_open(NULL, bytes, &pinned));
 	words = (uint64_t *)fth_gpu_pinned_memory(pinned);
 	fill(words, bytes / 8);
-	a = fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes, 8, 4096);
+	a = fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 4096);
 	MUST(a.count == bytes / 8 && fth_gpu_pinned_bytes(pinned) == bytes);
 	check_reads(bed, a, "pinned memory");
 	bed_clear(bed);
@@ -115,12 +114,12 @@ static void test_others(struct bed *bed)
 	fill(words, bytes / 8);
 	OK(fth_gpu_pinned_open(words, bytes, &pinned));
 	MUST(fth_gpu_pinned_memory(pinned) == words);
-	check_reads(bed, fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes, 8, 512),
+	check_reads(bed, fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 512),
 		    "memory of the caller");
 	OK(fth_gpu_pinned_close(pinned));
 	CHECK(cudaMalloc(&hbm, bytes));
 	CHECK(cudaMemcpy(hbm, words, bytes, cudaMemcpyHostToDevice));
-	check_reads(bed, fth_gpu_direct_of(hbm, bytes, 8, 8192), "GPU memory");
+	check_reads(bed, fth_gpu_direct_of<uint64_t>(hbm, bytes, 8192), "GPU memory");
 	CHECK(cudaFree(hbm));
 	free(memory);
 }
@@ -137,7 +136,8 @@ static void test_file(struct bed *bed)
 	close(fd);
 	OK(fth_gpu_pinned_open_file(path, true, &pinned));
 	MUST(fth_gpu_pinned_bytes(pinned) == bytes);
-	check_reads(bed, fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes - 8, 8, 4096),
+	check_reads(bed,
+		    fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes - 8, 4096),
 		    "a file");
 	OK(fth_gpu_pinned_close(pinned));
 	MUST(unlink(path) == 0);

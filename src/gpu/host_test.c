@@ -102,7 +102,7 @@ static int use_cache_on(struct fth_gpu_drive *drive)
 	struct fth_gpu_cache_stats stats;
 	struct fth_gpu_failure failure;
 	struct fth_gpu_cache *cache = NULL;
-	struct fth_gpu_array a;
+	struct fth_gpu_array_base a;
 	int rc;
 
 	opts.bytes = 1u << 14;
@@ -232,7 +232,7 @@ static void test_full(void **state)
 static void test_end(void **state)
 {
 	struct rig rig = open_rig("gpu:host?bytes=64K", PATIENCE_MS);
-	struct fth_gpu_array a;
+	struct fth_gpu_array_base a;
 
 	(void)state;
 	fake_cuda.never_ends = true;
@@ -286,7 +286,7 @@ static bool flushing(void)
 static void test_flush(void **state)
 {
 	struct rig rig = open_rig("mem:1M", 10);
-	struct fth_gpu_array a;
+	struct fth_gpu_array_base a;
 
 	(void)state;
 	assert_int_equal(fth_gpu_cache_array(rig.cache, 8, NULL, &a), 0);
@@ -307,7 +307,7 @@ static void test_flush(void **state)
 static void test_empty(void **state)
 {
 	struct rig rig = open_rig("gpu:host?bytes=64K", PATIENCE_MS);
-	struct fth_gpu_array a;
+	struct fth_gpu_array_base a;
 	unsigned before;
 
 	(void)state;

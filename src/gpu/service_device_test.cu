@@ -292,7 +292,7 @@ static void test_stuck(void)
 /* ---- a file through the cache ---- */
 
 __global__ static void __launch_bounds__(256, 6)
-	change_file(struct fth_gpu_array a, struct report *report)
+	change_file(fth_gpu_array<uint64_t> a, struct report *report)
 {
 	for (uint64_t i = bed_thread(); i < a.count; i += (uint64_t)gridDim.x * blockDim.x) {
 		uint64_t v = 0;
@@ -335,11 +335,11 @@ static void use_file(struct fth_gpu_drive *drive)
 	struct fth_gpu_drive_stats stats;
 	struct report report, *told;
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a;
+	fth_gpu_array<uint64_t> a;
 
 	opts.bytes = bytes / 8;
 	OK(fth_gpu_cache_open(drive, &opts, &cache));
-	OK(fth_gpu_cache_array(cache, 8, NULL, &a));
+	OK(fth_gpu_array_open(cache, NULL, &a));
 	MUST(a.count == bytes / 8);
 	CHECK(cudaMalloc((void **)&told, sizeof(*told)));
 	CHECK(cudaMemset(told, 0, sizeof(*told)));
@@ -410,7 +410,7 @@ static void test_lines(void)
 	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
 	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a;
+	fth_gpu_array<uint64_t> a;
 
 	OK(fth_gpu_drive_open_uri("mem:2M?block=4096", &opts, &drive));
 	MUST(cache_error(drive, 512) == -EINVAL);
@@ -420,11 +420,11 @@ static void test_lines(void)
 	cache_opts.line = 8192;
 	OK(fth_gpu_cache_open(drive, &cache_opts, &cache));
 	array.offset = 512;
-	MUST(fth_gpu_cache_array(cache, 8, &array, &a) == -EINVAL);
+	MUST(fth_gpu_array_open(cache, &array, &a) == -EINVAL);
 	MUST(strstr(fth_error_text(-EINVAL), "multiple of 4096"));
 	array.offset = 4096;
 	array.count = 4096;
-	OK(fth_gpu_cache_array(cache, 8, &array, &a));
+	OK(fth_gpu_array_open(cache, &array, &a));
 	OK(fth_gpu_cache_close(cache));
 	OK(fth_gpu_drive_close(drive));
 	printf("lines: none smaller than a block\n");
@@ -432,7 +432,7 @@ static void test_lines(void)
 
 /* ---- faults under the cache ---- */
 
-__global__ static void read_lines(struct fth_gpu_array a, uint64_t bad, struct report *report)
+__global__ static void read_lines(fth_gpu_array<uint64_t> a, uint64_t bad, struct report *report)
 {
 	uint64_t line = bed_thread() / 32 + bad - 1, i = line * 512 + threadIdx.x % 32, v = 0;
 	int rc = fth_gpu_get(a, i, &v);
@@ -450,7 +450,7 @@ static void test_faults(void)
 	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *cache;
 	struct report report, *told;
-	struct fth_gpu_array a;
+	fth_gpu_array<uint64_t> a;
 
 	opts.queues = 2;
 	OK(fth_gpu_drive_open_uri(uri, &opts, &drive));
@@ -459,7 +459,7 @@ static void test_faults(void)
 	OK(fth_dev_write(fth_gpu_drive_dev(drive), words, BYTES, 0, FTH_DEV_TIMEOUT));
 	cache_opts.bytes = 1u << 20;
 	OK(fth_gpu_cache_open(drive, &cache_opts, &cache));
-	OK(fth_gpu_cache_array(cache, 8, NULL, &a));
+	OK(fth_gpu_array_open(cache, NULL, &a));
 	CHECK(cudaMalloc((void **)&told, sizeof(*told)));
 	CHECK(cudaMemset(told, 0, sizeof(*told)));
 	read_lines<<<1, 96>>>(a, 7, told);

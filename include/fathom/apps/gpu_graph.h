@@ -69,9 +69,9 @@ uint64_t fth_gpu_graph_bytes(const struct fth_gpu_graph *graph);
 
 /* Where edges come from. */
 struct fth_gpu_graph_source {
-	struct fth_gpu_cache *cache; /* NULL: plain memory */
-	uint32_t frames;	     /* of the cache */
-	struct fth_gpu_array edges, weights;
+	struct fth_gpu_cache *cache;		  /* NULL: plain memory */
+	uint32_t frames;			  /* of the cache */
+	struct fth_gpu_array_base edges, weights; /* of uint32_t */
 	/* As kernels see them, at addresses that are multiples of 128. */
 	const uint32_t *plain_edges, *plain_weights;
 };

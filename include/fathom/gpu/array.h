@@ -2,48 +2,36 @@
 /*
  * Arrays for kernels: elements of data larger than the GPU's memory. fathom/gpu/cache.h opens them.
  *
- *	__global__ void sum(struct fth_gpu_array a, uint64_t *total, int *error)
+ *	__global__ void sum(fth_gpu_array<uint64_t> a, uint64_t *total, int *error)
  *	{
  *		uint64_t i = blockIdx.x * blockDim.x + threadIdx.x, v;
  *		int rc = fth_gpu_get(a, i, &v);
  *		...
  *
- * Functions are called by single lanes, any of them, unless they say that a warp or a block calls.
- * All return 0 or a negative errno in each lane: -ERANGE outside the array, -EROFS, -ENOBUFS when
- * all frames stayed in use for the cache's timeout, -ETIMEDOUT when another warp's fetch took that
- * long, or what the drive said. The host learns the first failure from fth_gpu_cache_failure().
+ * A single lane may call each function, unless the function says that a warp or a block calls it.
+ * Pointers are pointers to the array's element type: others do not compile. All functions return 0
+ * or a negative errno in each lane: -ERANGE outside the array, -EROFS, -ENOBUFS when all frames
+ * stayed in use for the cache's timeout, -ETIMEDOUT when another warp's fetch took that long, or the
+ * error of the drive. fth_gpu_cache_failure() returns the first failure to the host.
  *
- * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference:
- * word, data, word again (fathom/hd/line.h); no atomics. Whole warps that stream over lines read
- * them with less by fathom/gpu/look.h, and overwrite many at once by fathom/gpu/claim.h.
+ * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference and
+ * without atomics: word, data, word again (fathom/hd/line.h). Whole warps that stream over lines read
+ * them faster with fathom/gpu/look.h, and overwrite many at once with fathom/gpu/claim.h.
  */
 #ifndef FATHOM_GPU_ARRAY_H
 #define FATHOM_GPU_ARRAY_H
 
 #include "fathom/gpu/cache.h"
 
-#ifdef __CUDACC__
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 #include "fathom/gpu/flush.h"
 #include "fathom/detail/gpu/runs.h"
 
-template <uint32_t size> struct fth_gpu_bits_;
-template <> struct fth_gpu_bits_<1> {
-	typedef uint8_t type;
-};
-template <> struct fth_gpu_bits_<2> {
-	typedef uint16_t type;
-};
-template <> struct fth_gpu_bits_<4> {
-	typedef uint32_t type;
-};
-template <> struct fth_gpu_bits_<8> {
-	typedef uint64_t type;
-};
-
 template <typename T> FTH_GPU T fth_gpu_from_bits_(uint64_t bits)
 {
-	typename fth_gpu_bits_<sizeof(T)>::type whole = bits;
+	typename fth_gpu_bits_<sizeof(T)>::type whole =
+		(typename fth_gpu_bits_<sizeof(T)>::type)bits;
 	T value;
 
 	memcpy(&value, &whole, sizeof(T));
@@ -66,46 +54,53 @@ FTH_GPU bool fth_gpu_is_hot_(uint64_t word)
 	return (word & (FTH_LINE_VALID | FTH_LINE_HOT)) == (FTH_LINE_VALID | FTH_LINE_HOT);
 }
 
-/* Element i. T has the array's element size. */
-template <typename T> FTH_GPU int fth_gpu_get(const struct fth_gpu_array &a, uint64_t i, T *out)
+/* Read a line that is hot, without a reference: false if it is not, or was replaced meanwhile. */
+template <typename T>
+FTH_GPU bool fth_gpu_try_get_(const fth_gpu_array<T> &a, uint64_t byte, T *out)
 {
-	typedef typename fth_gpu_bits_<sizeof(T)>::type bits;
-	uint64_t byte = i * sizeof(T), *at = a.words + (byte >> a.line_shift), word;
+	uint64_t *at = a.words + (byte >> a.line_shift);
+	/* acquire: stops the data from being read before the word. */
+	uint64_t word = fth_load_acquire_dev64(at);
+
+	if (!fth_gpu_is_hot_(word))
+		return false;
+	/* acquire: stops the second look at the word from being taken before. */
+	*out = fth_gpu_load_acquire_((const T *)fth_gpu_place_(a, word, byte));
+	return fth_line_same_place(word, fth_load_relaxed_dev64(at));
+}
+
+/* Get element i. */
+template <typename T>
+FTH_GPU int fth_gpu_get(const fth_gpu_array<T> &a, uint64_t i, typename fth_gpu_same_<T>::type *out)
+{
 	struct fth_gpu_value value;
 
 	if (i >= a.count)
 		return -ERANGE;
-	/* acquire: stops the data from being read before the word. */
-	word = fth_load_acquire_dev64(at);
-	if (fth_gpu_is_hot_(word)) {
-		bits *data = (bits *)fth_gpu_place_(a, word, byte);
-		/* acquire: stops the second look at the word from being taken before. */
-		bits got = cuda::atomic_ref<bits, cuda::thread_scope_device>(*data).load(
-			cuda::memory_order_acquire);
-
-		*out = fth_gpu_from_bits_<T>(got);
-		if (fth_line_same_place(word, fth_load_relaxed_dev64(at)))
-			return 0;
-	}
-	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, byte, FTH_GPU_OP_GET, sizeof(T), 0,
-					      0);
+	if (fth_gpu_try_get_(a, i * sizeof(T), out))
+		return 0;
+	value = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), FTH_GPU_OP_GET,
+					      sizeof(T), 0, 0);
 	*out = fth_gpu_from_bits_<T>(value.bits);
 	return value.rc;
 }
 
-template <typename T> FTH_GPU int fth_gpu_set(const struct fth_gpu_array &a, uint64_t i, T value)
+/* Set element i. */
+template <typename T>
+FTH_GPU int fth_gpu_set(const fth_gpu_array<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type value)
 {
 	if (i >= a.count)
 		return -ERANGE;
 	return FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), FTH_GPU_OP_SET,
-					     sizeof(T), fth_gpu_to_bits_(value), 0)
+					     sizeof(T), fth_gpu_to_bits_<T>(value), 0)
 		.rc;
 }
 
-/* ---- atomics on elements of 4 and 8 bytes; *old may be NULL ---- */
+/* ---- atomics on integers of 4 and 8 bytes ---- */
 
 template <enum fth_gpu_op op, typename T>
-FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, T value, T expected, T *old)
+FTH_GPU int fth_gpu_atomic_(const fth_gpu_array<T> &a, uint64_t i, T value, T expected, T *old)
 {
 	struct fth_gpu_value found;
 
@@ -115,48 +110,54 @@ FTH_GPU int fth_gpu_atomic_(const struct fth_gpu_array &a, uint64_t i, T value, 
 		      "a minimum is of integers without a sign");
 	if (i >= a.count)
 		return -ERANGE;
-	found = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), op, sizeof(T), value,
-					      expected);
+	found = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), op, sizeof(T),
+					      (uint64_t)value, (uint64_t)expected);
 	if (old)
 		*old = (T)found.bits;
 	return found.rc;
 }
 
-/* Integers; of those with a sign there is no minimum. */
+/* Change element i; *old, unless it is NULL, becomes the value before. min is for unsigned types. */
 template <typename T>
-FTH_GPU int fth_gpu_add(const struct fth_gpu_array &a, uint64_t i, T amount, T *old)
+FTH_GPU int fth_gpu_add(const fth_gpu_array<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type amount,
+			typename fth_gpu_same_<T>::type *old)
 {
-	return fth_gpu_atomic_<FTH_GPU_OP_ADD>(a, i, amount, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_ADD, T>(a, i, amount, (T)0, old);
 }
 
 template <typename T>
-FTH_GPU int fth_gpu_xor(const struct fth_gpu_array &a, uint64_t i, T bits, T *old)
+FTH_GPU int fth_gpu_xor(const fth_gpu_array<T> &a, uint64_t i, typename fth_gpu_same_<T>::type bits,
+			typename fth_gpu_same_<T>::type *old)
 {
-	return fth_gpu_atomic_<FTH_GPU_OP_XOR>(a, i, bits, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_XOR, T>(a, i, bits, (T)0, old);
 }
 
 template <typename T>
-FTH_GPU int fth_gpu_min(const struct fth_gpu_array &a, uint64_t i, T value, T *old)
+FTH_GPU int fth_gpu_min(const fth_gpu_array<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type value, typename fth_gpu_same_<T>::type *old)
 {
-	return fth_gpu_atomic_<FTH_GPU_OP_MIN>(a, i, value, (T)0, old);
+	return fth_gpu_atomic_<FTH_GPU_OP_MIN, T>(a, i, value, (T)0, old);
 }
 
-/* *expected becomes what was found: it was swapped if that is what it was. */
+/* Swap if the element equals *expected, which becomes the value before. */
 template <typename T>
-FTH_GPU int fth_gpu_cas(const struct fth_gpu_array &a, uint64_t i, T *expected, T desired)
+FTH_GPU int fth_gpu_cas(const fth_gpu_array<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type *expected,
+			typename fth_gpu_same_<T>::type desired)
 {
-	return fth_gpu_atomic_<FTH_GPU_OP_CAS>(a, i, desired, *expected, expected);
+	return fth_gpu_atomic_<FTH_GPU_OP_CAS, T>(a, i, desired, *expected, expected);
 }
 
 /* ---- lines ---- */
 
 /*
- * See that the line of element i is there, or on its way by another warp. Lanes that call together
- * have their fetches under way together, and wait for them; nothing stays pinned.
+ * Fetch the line of element i, unless it is there or another warp fetches it already. The fetches of
+ * lanes that call together are in flight together, and the lanes wait for them; no line stays pinned.
  */
-FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_array &a, uint64_t i)
+template <typename T> FTH_GPU int fth_gpu_prefetch(const fth_gpu_array<T> &a, uint64_t i)
 {
-	uint64_t byte = i << a.element_shift;
+	uint64_t byte = i * sizeof(T);
 
 	if (i >= a.count)
 		return -ERANGE;
@@ -167,11 +168,11 @@ FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_array &a, uint64_t i)
 }
 
 /*
- * A warp's cursor: it keeps the line of its last access pinned, so that accesses within a line are
- * plain loads and stores (BaM 7.2.2). All 32 lanes call, with the same line. Close it; it holds a
- * frame until then, and a warp that holds one must not wait for others that wait for frames. A line
- * that was not there and is to be overwritten is nobody else's until the cursor leaves it: who reads
- * it meanwhile waits, and this warp would for itself, until the timeout.
+ * A warp's cursor keeps the line of its last access pinned, so that accesses within a line are plain
+ * loads and stores (BaM 7.2.2). All 32 lanes call, with the same line. An open cursor holds a frame:
+ * a warp that has one must not wait for warps that wait for frames. With FTH_GPU_OVERWRITE a line
+ * that was not in the cache belongs to this warp until the cursor leaves it: other warps that read
+ * the line wait, and this warp, reading it in another way, would wait for itself until the timeout.
  */
 struct fth_gpu_cursor {
 	uint64_t line; /* FTH_GPU_NO_LINE: none */
@@ -185,8 +186,9 @@ FTH_GPU struct fth_gpu_cursor fth_gpu_cursor_open(void)
 	return cursor;
 }
 
-/* A line that was pinned for writing counts as changed. */
-FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
+/* Release the line; if it was pinned for writing, it becomes dirty. */
+template <typename T>
+FTH_GPU void fth_gpu_cursor_close(const fth_gpu_array<T> &a, struct fth_gpu_cursor *cursor,
 				  enum fth_gpu_mode mode)
 {
 	if (cursor->line == FTH_GPU_NO_LINE)
@@ -203,8 +205,9 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_array &a, struct fth_gpu_
 	cursor->line = FTH_GPU_NO_LINE;
 }
 
-/* Hold a line that is hot; false if it is not. The same in all lanes. */
-FTH_GPU bool fth_gpu_cursor_try_(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
+/* Pin a line that is hot; false if it is not. The same in all lanes. */
+template <typename T>
+FTH_GPU bool fth_gpu_cursor_try_(const fth_gpu_array<T> &a, struct fth_gpu_cursor *cursor,
 				 uint64_t line)
 {
 	uint64_t word = 0;
@@ -215,18 +218,20 @@ FTH_GPU bool fth_gpu_cursor_try_(const struct fth_gpu_array &a, struct fth_gpu_c
 		if (!fth_gpu_is_hot_(word))
 			fth_add_relaxed_dev64(&a.words[line], (uint64_t)0 - FTH_LINE_ONE);
 	}
+	/* The barrier puts the accesses of all lanes after the acquire of lane 0. */
 	__syncwarp();
 	word = __shfl_sync(~0u, word, 0);
 	cursor->pin.data = fth_gpu_place_(a, word, 0);
 	return fth_gpu_is_hot_(word);
 }
 
-/* The bytes of a line, for any lane to use; NULL with *rc set. The same mode each time. */
-FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_array &a, struct fth_gpu_cursor *cursor,
-				     uint64_t line, enum fth_gpu_mode mode, int *rc)
+/* The elements of a line, for any lane to use; NULL with *rc set. The same mode in all calls. */
+template <typename T>
+FTH_GPU T *fth_gpu_cursor_line(const fth_gpu_array<T> &a, struct fth_gpu_cursor *cursor,
+			       uint64_t line, enum fth_gpu_mode mode, int *rc)
 {
 	if (cursor->line == line)
-		return cursor->pin.data;
+		return (T *)cursor->pin.data;
 	fth_gpu_cursor_close(a, cursor, mode);
 	if (!fth_gpu_has_line_(a, line)) {
 		*rc = -ERANGE;
@@ -234,70 +239,78 @@ FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_array &a, struct fth_g
 	}
 	if (mode == FTH_GPU_READ && fth_gpu_cursor_try_(a, cursor, line)) {
 		cursor->line = line;
-		return cursor->pin.data;
+		return (T *)cursor->pin.data;
 	}
 	cursor->pin = FTH_GPU_FAR_(fth_gpu_pin_)(a.cache, ~0u, a.range, line, mode);
 	*rc = cursor->pin.rc;
 	if (cursor->pin.rc < 0)
 		return NULL;
 	cursor->line = line;
-	return cursor->pin.data;
+	return (T *)cursor->pin.data;
 }
 
 /* ---- runs of elements, copied by warps and blocks ---- */
 
-FTH_GPU int fth_gpu_run_check_(const struct fth_gpu_array &a, uint64_t first, uint64_t n)
+template <typename T>
+FTH_GPU int fth_gpu_run_check_(const fth_gpu_array<T> &a, uint64_t first, uint64_t n)
 {
 	return first > a.count || n > a.count - first ? -ERANGE : 0;
 }
 
 /* A warp copies elements [first, first + n); all 32 lanes call, with the same arguments. */
-FTH_GPU int fth_gpu_warp_read(const struct fth_gpu_array &a, uint64_t first, uint64_t n, void *out)
+template <typename T>
+FTH_GPU int fth_gpu_warp_read(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
+			      typename fth_gpu_same_<T>::type *out)
 {
 	int rc = fth_gpu_run_check_(a, first, n);
 
 	return rc < 0 || n == 0
 		       ? rc
-		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
-						    n << a.element_shift, (uint8_t *)out, false, 0,
-						    1);
+		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first * sizeof(T),
+						    n * sizeof(T), (uint8_t *)out, false, 0, 1);
 }
 
-FTH_GPU int fth_gpu_warp_write(const struct fth_gpu_array &a, uint64_t first, uint64_t n,
-			       const void *values)
+template <typename T>
+FTH_GPU int fth_gpu_warp_write(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
+			       const typename fth_gpu_same_<T>::type *values)
 {
 	int rc = fth_gpu_run_check_(a, first, n);
 
 	return rc < 0 || n == 0
 		       ? rc
-		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
-						    n << a.element_shift, (uint8_t *)values, true,
-						    0, 1);
+		       : FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first * sizeof(T),
+						    n * sizeof(T), (uint8_t *)values, true, 0, 1);
 }
 
+#ifdef __CUDACC__
 /* A block of whole warps does the same, line by line; all its threads call, and wait for all. */
-FTH_GPU int fth_gpu_block_run_(const struct fth_gpu_array &a, uint64_t first, uint64_t n,
+template <typename T>
+FTH_GPU int fth_gpu_block_run_(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
 			       uint8_t *memory, bool write)
 {
 	int rc = fth_gpu_run_check_(a, first, n);
 
 	if (rc == 0 && n > 0)
-		rc = FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first << a.element_shift,
-						n << a.element_shift, memory, write,
-						fth_gpu_thread_() / 32, fth_gpu_threads_() / 32);
+		rc = FTH_GPU_FAR_(fth_gpu_run_)(a.cache, a.range, first * sizeof(T), n * sizeof(T),
+						memory, write, fth_gpu_thread_() / 32,
+						fth_gpu_threads_() / 32);
 	return __syncthreads_or(rc < 0) && rc == 0 ? -EIO : rc;
 }
 
-FTH_GPU int fth_gpu_block_read(const struct fth_gpu_array &a, uint64_t first, uint64_t n, void *out)
+template <typename T>
+FTH_GPU int fth_gpu_block_read(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
+			       typename fth_gpu_same_<T>::type *out)
 {
 	return fth_gpu_block_run_(a, first, n, (uint8_t *)out, false);
 }
 
-FTH_GPU int fth_gpu_block_write(const struct fth_gpu_array &a, uint64_t first, uint64_t n,
-				const void *values)
+template <typename T>
+FTH_GPU int fth_gpu_block_write(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
+				const typename fth_gpu_same_<T>::type *values)
 {
 	return fth_gpu_block_run_(a, first, n, (uint8_t *)values, true);
 }
+#endif
 
 #endif
 #endif

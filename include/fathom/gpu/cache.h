@@ -5,11 +5,11 @@
  *
  *	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
  *	struct fth_gpu_cache *cache;
- *	struct fth_gpu_array a;
+ *	fth_gpu_array<uint64_t> a;
  *
  *	opts.bytes = (uint64_t)8 << 30;
  *	fth_gpu_cache_open(drive, &opts, &cache);
- *	fth_gpu_cache_array(cache, sizeof(uint64_t), NULL, &a);
+ *	fth_gpu_array_open(cache, NULL, &a);
  *	my_kernel<<<blocks, threads, 0, stream>>>(a, ...);	(see fathom/gpu/array.h)
  *	cudaStreamSynchronize(stream);
  *	fth_gpu_cache_flush(cache);
@@ -28,6 +28,10 @@
 #include "fathom/base/decls.h"
 #include "fathom/gpu.h"
 #include "fathom/hd/line.h"
+
+#ifdef __cplusplus
+#include <type_traits>
+#endif
 
 FTH_BEGIN_DECLS
 
@@ -89,8 +93,11 @@ struct fth_gpu_cache_state {
 	uint64_t stats[FTH_GPU_STAT_SHARDS][8] __attribute__((aligned(128)));
 };
 
-/* An array as kernels get it, by value. Good until its cache is closed. */
-struct fth_gpu_array {
+/*
+ * An open array, without the type of its elements: what C code has. Kernels take a typed handle,
+ * fth_gpu_array<T>, below. Valid until the cache is closed.
+ */
+struct fth_gpu_array_base {
 	uint64_t *words;
 	uint8_t *data;
 	uint64_t count; /* elements */
@@ -151,12 +158,15 @@ int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_o
 		       struct fth_gpu_cache **out);
 
 /*
- * Another array. An element is a power of two of bytes, at most a line. opts may be NULL. Lines
- * are read and written whole, also the last one of an array that ends within it: arrays that are
- * written share no line with others.
+ * Open another array of elements of `element` bytes, a power of two, at most a line. opts may be
+ * NULL. Lines are read and written whole, also the last line of an array that ends within it: an
+ * array that is written shares no line with another. C++ code calls fth_gpu_array_open().
  */
 int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
-			const struct fth_gpu_array_opts *opts, struct fth_gpu_array *out);
+			const struct fth_gpu_array_opts *opts, struct fth_gpu_array_base *out);
+
+/* Returns 0 if the array's elements have `element` bytes; -EINVAL otherwise. */
+int fth_gpu_array_check(const struct fth_gpu_array_base *array, size_t element);
 
 /*
  * Write all dirty lines and flush the drive; kernels may run meanwhile, and what they change is
@@ -189,4 +199,63 @@ uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
 int fth_gpu_cache_close(struct fth_gpu_cache *cache);
 
 FTH_END_DECLS
+
+#ifdef __cplusplus
+
+/*
+ * A typed handle of an array, which kernels take by value. fth_gpu_array_open() and
+ * fth_gpu_array_wrap() fill it, and see that an element of the array has the size of a T; every
+ * function of fathom/gpu/array.h that takes it also takes pointers to T, so that a mismatch does not
+ * compile. It does not convert to its base: fth_gpu_cache_array() can not fill it with elements of
+ * another size. Copies are equal to the original. Valid until the cache is closed.
+ */
+template <typename T> struct fth_gpu_array : private fth_gpu_array_base {
+	static_assert(std::is_trivially_copyable<T>::value, "elements are plain bytes");
+	static_assert((sizeof(T) & (sizeof(T) - 1)) == 0, "an element is a power of two of bytes");
+
+	typedef T element;
+	using fth_gpu_array_base::cache;
+	using fth_gpu_array_base::count;
+	using fth_gpu_array_base::data;
+	using fth_gpu_array_base::line_shift;
+	using fth_gpu_array_base::range;
+	using fth_gpu_array_base::readonly;
+	using fth_gpu_array_base::words;
+
+	/* The same array without its type. */
+	struct fth_gpu_array_base base(void) const
+	{
+		return *this;
+	}
+
+	/* Host: see fth_gpu_array_wrap(). */
+	int wrap(const struct fth_gpu_array_base &array)
+	{
+		int rc = fth_gpu_array_check(&array, sizeof(T));
+
+		if (rc == 0)
+			*static_cast<struct fth_gpu_array_base *>(this) = array;
+		return rc;
+	}
+};
+
+/* Give an open array its type. -EINVAL, and *out is unchanged, if an element is no T by its size. */
+template <typename T>
+static inline int fth_gpu_array_wrap(const struct fth_gpu_array_base &array, fth_gpu_array<T> *out)
+{
+	return out->wrap(array);
+}
+
+/* Open an array of T on a cache; fth_gpu_cache_array() has the errors. */
+template <typename T>
+static inline int fth_gpu_array_open(struct fth_gpu_cache *cache,
+				     const struct fth_gpu_array_opts *opts, fth_gpu_array<T> *out)
+{
+	struct fth_gpu_array_base array;
+	int rc = fth_gpu_cache_array(cache, sizeof(T), opts, &array);
+
+	return rc < 0 ? rc : out->wrap(array);
+}
+
+#endif
 #endif

@@ -27,7 +27,7 @@
 #ifndef FATHOM_GPU_CLAIM_H
 #define FATHOM_GPU_CLAIM_H
 
-#include "fathom/detail/gpu/lines.h"
+#include "fathom/detail/gpu/pins.h"
 
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
@@ -101,13 +101,14 @@ FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_
 /* ---- for kernels ---- */
 
 /* Is a line in the array, to its end? What is behind the end of an array is not its own. */
-FTH_GPU bool fth_gpu_claim_whole_(const struct fth_gpu_array &a, uint64_t line)
+template <typename T> FTH_GPU bool fth_gpu_claim_whole_(const fth_gpu_array<T> &a, uint64_t line)
 {
-	return line < a.count << a.element_shift >> a.line_shift;
+	return line < a.count >> (a.line_shift - fth_gpu_shift_<T>());
 }
 
 /* Claim what can be claimed of lines [first, first + n); n is at most 32. */
-FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct fth_gpu_array &a, uint64_t first,
+template <typename T>
+FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const fth_gpu_array<T> &a, uint64_t first,
 						 uint32_t n)
 {
 	uint64_t line = first + fth_warp_lane();
@@ -117,17 +118,18 @@ FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const struct fth_gpu_array &a, 
 	return FTH_GPU_FAR_(fth_gpu_claim_)(a.cache, a.range, line, mine);
 }
 
-/* Where line k of them is to be written, the same in all lanes; NULL: it was not claimed. */
-FTH_GPU uint8_t *fth_gpu_claim_data(const struct fth_gpu_array &a, struct fth_gpu_claim claim,
-				    uint32_t k)
+/* The elements of line k of them, to be written; the same in all lanes. NULL: not claimed. */
+template <typename T>
+FTH_GPU T *fth_gpu_claim_data(const fth_gpu_array<T> &a, struct fth_gpu_claim claim, uint32_t k)
 {
 	uint32_t frame = __shfl_sync(~0u, claim.frame, (int)k);
 
-	return frame == FTH_GPU_NO_FRAME ? NULL : a.data + ((uint64_t)frame << a.line_shift);
+	return frame == FTH_GPU_NO_FRAME ? NULL : (T *)(a.data + ((uint64_t)frame << a.line_shift));
 }
 
 /* The first `filled` of them have been written; the others become what they were. */
-FTH_GPU void fth_gpu_claim_give(const struct fth_gpu_array &a, uint64_t first,
+template <typename T>
+FTH_GPU void fth_gpu_claim_give(const fth_gpu_array<T> &a, uint64_t first,
 				struct fth_gpu_claim claim, uint32_t filled)
 {
 	uint32_t lane = fth_warp_lane();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain memory as kernels see an array: host memory that is pinned, read over PCIe by every access
- * (zero copy), or GPU memory. The baseline that arrays in a cache are measured against: a kernel
- * that is a template over the type of its array runs on both, unchanged.
+ * Plain memory that kernels use like an array: pinned host memory, which every access reads over PCIe
+ * (zero copy), or GPU memory. It is the baseline for arrays in a cache: a kernel that is a template
+ * over the type of its array runs on both.
  *
  *	template <typename A> __global__ void sum(A a, uint64_t *total)
  *	{
@@ -11,11 +11,11 @@
  *		...
  *
  *	fth_gpu_pinned_open_file("/data/a", true, &pinned);
- *	sum<<<...>>>(fth_gpu_direct_of(fth_gpu_pinned_mapped(pinned), bytes, 8, 4096), total);
+ *	sum<<<...>>>(fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 4096), total);
  *
- * The functions for kernels are those of fathom/gpu/array.h with the same meaning; there is nothing
- * to fetch, so prefetch does nothing and lines stay where they are. Atomics are not offered: over
- * PCIe they would not be what they are in a cache.
+ * The functions for kernels have the names and meanings of fathom/gpu/array.h. There is nothing to
+ * fetch, so prefetch does nothing and lines keep their place. There are no atomics: over PCIe they
+ * would not be atomic towards the host.
  */
 #ifndef FATHOM_GPU_DIRECT_H
 #define FATHOM_GPU_DIRECT_H
@@ -24,34 +24,6 @@
 #include "fathom/gpu/cache.h"
 
 FTH_BEGIN_DECLS
-
-/* An array as kernels get it, by value. Good as long as its memory is. */
-struct fth_gpu_direct {
-	uint8_t *data;
-	uint64_t count; /* elements */
-	uint32_t line_shift;
-	uint32_t element_shift;
-	uint32_t readonly;
-};
-
-/*
- * `bytes` of memory that kernels can reach, seen as elements and lines of these sizes, powers of
- * two. A multiple of 16 bytes.
- */
-static inline struct fth_gpu_direct fth_gpu_direct_of(void *memory, uint64_t bytes,
-						      uint32_t element, uint32_t line)
-{
-	struct fth_gpu_direct a = {(uint8_t *)memory, 0, 0, 0, 0};
-
-	while ((1u << a.element_shift) < element)
-		a.element_shift++;
-	while ((1u << a.line_shift) < line)
-		a.line_shift++;
-	a.count = bytes >> a.element_shift;
-	return a;
-}
-
-/* ---- host memory for it ---- */
 
 struct fth_gpu_pinned;
 
@@ -77,35 +49,63 @@ int fth_gpu_pinned_close(struct fth_gpu_pinned *pinned);
 
 FTH_END_DECLS
 
-#ifdef __CUDACC__
+#ifdef __cplusplus
+/* A typed handle of plain memory, which kernels take by value. Valid as long as the memory. */
+template <typename T> struct fth_gpu_direct {
+	typedef T element;
+	T *data;
+	uint64_t count; /* elements */
+	uint32_t line_shift;
+	uint32_t readonly;
+};
+
+/* `bytes` of memory that kernels can reach, at a multiple of 16, in lines of a power of two bytes. */
+template <typename T>
+static inline fth_gpu_direct<T> fth_gpu_direct_of(void *memory, uint64_t bytes, uint32_t line)
+{
+	fth_gpu_direct<T> a = {(T *)memory, bytes / sizeof(T), 0, 0};
+
+	while ((1u << a.line_shift) < line)
+		a.line_shift++;
+	return a;
+}
+#endif
+
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 #include "fathom/gpu/array.h"
 
-/* Element i. T has the array's element size. */
-template <typename T> FTH_GPU int fth_gpu_get(const struct fth_gpu_direct &a, uint64_t i, T *out)
+/* Get element i. */
+template <typename T>
+FTH_GPU int fth_gpu_get(const fth_gpu_direct<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type *out)
 {
 	if (i >= a.count)
 		return -ERANGE;
-	*out = ((const T *)a.data)[i];
+	*out = a.data[i];
 	return 0;
 }
 
-template <typename T> FTH_GPU int fth_gpu_set(const struct fth_gpu_direct &a, uint64_t i, T value)
+/* Set element i. */
+template <typename T>
+FTH_GPU int fth_gpu_set(const fth_gpu_direct<T> &a, uint64_t i,
+			typename fth_gpu_same_<T>::type value)
 {
 	if (i >= a.count)
 		return -ERANGE;
 	if (a.readonly)
 		return -EROFS;
-	((T *)a.data)[i] = value;
+	a.data[i] = value;
 	return 0;
 }
 
-FTH_GPU int fth_gpu_prefetch(const struct fth_gpu_direct &a, uint64_t i)
+template <typename T> FTH_GPU int fth_gpu_prefetch(const fth_gpu_direct<T> &a, uint64_t i)
 {
 	return i >= a.count ? -ERANGE : 0;
 }
 
-FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_direct &a, struct fth_gpu_cursor *cursor,
+template <typename T>
+FTH_GPU void fth_gpu_cursor_close(const fth_gpu_direct<T> &a, struct fth_gpu_cursor *cursor,
 				  enum fth_gpu_mode mode)
 {
 	(void)a;
@@ -113,20 +113,22 @@ FTH_GPU void fth_gpu_cursor_close(const struct fth_gpu_direct &a, struct fth_gpu
 	cursor->line = FTH_GPU_NO_LINE;
 }
 
-FTH_GPU uint8_t *fth_gpu_cursor_line(const struct fth_gpu_direct &a, struct fth_gpu_cursor *cursor,
-				     uint64_t line, enum fth_gpu_mode mode, int *rc)
+template <typename T>
+FTH_GPU T *fth_gpu_cursor_line(const fth_gpu_direct<T> &a, struct fth_gpu_cursor *cursor,
+			       uint64_t line, enum fth_gpu_mode mode, int *rc)
 {
-	uint32_t shift = a.line_shift - a.element_shift;
+	uint32_t shift = a.line_shift - fth_gpu_shift_<T>();
 	uint64_t lines = (a.count + ((uint64_t)1 << shift) - 1) >> shift;
 
 	*rc = line >= lines ? -ERANGE : mode != FTH_GPU_READ && a.readonly ? -EROFS : 0;
 	if (*rc < 0)
 		return NULL;
 	cursor->line = line;
-	return a.data + (line << a.line_shift);
+	return a.data + (line << shift);
 }
 
-FTH_GPU int fth_gpu_direct_check_(const struct fth_gpu_direct &a, uint64_t first, uint64_t n,
+template <typename T>
+FTH_GPU int fth_gpu_direct_check_(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 				  bool write)
 {
 	if (first > a.count || n > a.count - first)
@@ -135,9 +137,12 @@ FTH_GPU int fth_gpu_direct_check_(const struct fth_gpu_direct &a, uint64_t first
 }
 
 /* All bytes of a run, thread `me` of `threads`; 16 bytes each where both sides allow it. */
-FTH_GPU void fth_gpu_direct_copy_(uint8_t *to, const uint8_t *from, uint64_t bytes, uint32_t me,
+FTH_GPU void fth_gpu_direct_copy_(void *target, const void *source, uint64_t bytes, uint32_t me,
 				  uint32_t threads)
 {
+	const uint8_t *from = (const uint8_t *)source;
+	uint8_t *to = (uint8_t *)target;
+
 	if ((((uint64_t)to | (uint64_t)from | bytes) & 15) == 0) {
 		for (uint64_t k = 16 * me; k < bytes; k += 16 * threads)
 			*(uint4 *)(to + k) = *(const uint4 *)(from + k);
@@ -148,51 +153,56 @@ FTH_GPU void fth_gpu_direct_copy_(uint8_t *to, const uint8_t *from, uint64_t byt
 }
 
 /* A warp copies elements [first, first + n); all 32 lanes call, with the same arguments. */
-FTH_GPU int fth_gpu_warp_read(const struct fth_gpu_direct &a, uint64_t first, uint64_t n, void *out)
+template <typename T>
+FTH_GPU int fth_gpu_warp_read(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
+			      typename fth_gpu_same_<T>::type *out)
 {
 	int rc = fth_gpu_direct_check_(a, first, n, false);
 
 	if (rc == 0)
-		fth_gpu_direct_copy_((uint8_t *)out, a.data + (first << a.element_shift),
-				     n << a.element_shift, fth_warp_lane(), 32);
+		fth_gpu_direct_copy_(out, a.data + first, n * sizeof(T), fth_warp_lane(), 32);
 	return rc;
 }
 
-FTH_GPU int fth_gpu_warp_write(const struct fth_gpu_direct &a, uint64_t first, uint64_t n,
-			       const void *values)
+template <typename T>
+FTH_GPU int fth_gpu_warp_write(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
+			       const typename fth_gpu_same_<T>::type *values)
 {
 	int rc = fth_gpu_direct_check_(a, first, n, true);
 
 	if (rc == 0)
-		fth_gpu_direct_copy_(a.data + (first << a.element_shift), (const uint8_t *)values,
-				     n << a.element_shift, fth_warp_lane(), 32);
+		fth_gpu_direct_copy_(a.data + first, values, n * sizeof(T), fth_warp_lane(), 32);
 	return rc;
 }
 
+#ifdef __CUDACC__
 /* A block of whole warps does the same; all its threads call, and wait for all. */
-FTH_GPU int fth_gpu_block_read(const struct fth_gpu_direct &a, uint64_t first, uint64_t n,
-			       void *out)
+template <typename T>
+FTH_GPU int fth_gpu_block_read(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
+			       typename fth_gpu_same_<T>::type *out)
 {
 	int rc = fth_gpu_direct_check_(a, first, n, false);
 
 	if (rc == 0)
-		fth_gpu_direct_copy_((uint8_t *)out, a.data + (first << a.element_shift),
-				     n << a.element_shift, threadIdx.x, blockDim.x);
+		fth_gpu_direct_copy_(out, a.data + first, n * sizeof(T), fth_gpu_thread_(),
+				     fth_gpu_threads_());
 	__syncthreads();
 	return rc;
 }
 
-FTH_GPU int fth_gpu_block_write(const struct fth_gpu_direct &a, uint64_t first, uint64_t n,
-				const void *values)
+template <typename T>
+FTH_GPU int fth_gpu_block_write(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
+				const typename fth_gpu_same_<T>::type *values)
 {
 	int rc = fth_gpu_direct_check_(a, first, n, true);
 
 	if (rc == 0)
-		fth_gpu_direct_copy_(a.data + (first << a.element_shift), (const uint8_t *)values,
-				     n << a.element_shift, threadIdx.x, blockDim.x);
+		fth_gpu_direct_copy_(a.data + first, values, n * sizeof(T), fth_gpu_thread_(),
+				     fth_gpu_threads_());
 	__syncthreads();
 	return rc;
 }
+#endif
 
 #endif
 #endif

@@ -241,7 +241,7 @@ uint64_t fth_gpu_graph_bytes(const struct fth_gpu_graph *graph)
 /* ---- sources ---- */
 
 /* How many frames a cache has: its state is in GPU memory. */
-static int count_frames(const struct fth_gpu_graph *graph, const struct fth_gpu_array *a,
+static int count_frames(const struct fth_gpu_graph *graph, const struct fth_gpu_array_base *a,
 			uint32_t *frames)
 {
 	int rc = fth_gpu_check(cudaMemcpyAsync(frames, &a->cache->frames, sizeof(*frames),

@@ -111,12 +111,19 @@ static int graph_run_on(struct fth_gpu_graph *graph, const struct fth_gpu_graph_
 			const Step &step, bool backward)
 {
 	unsigned blocks, threads;
-	int rc;
+	int rc = 0;
 
 	graph_grid(graph, edges, Step::weighted, &blocks, &threads);
 	if (edges->cache) {
-		struct graph_cached source = {edges->edges, edges->weights};
+		struct graph_cached source = {};
 
+		/* A graph without edges or weights has no arrays, and nothing looks at them. */
+		if (graph->shape.edges)
+			rc = fth_gpu_array_wrap(edges->edges, &source.edges);
+		if (rc == 0 && graph->shape.edges && graph->shape.weighted)
+			rc = fth_gpu_array_wrap(edges->weights, &source.weights);
+		if (rc < 0)
+			return rc;
 		graph_sweep_kernel<<<blocks, threads, 0, graph->stream>>>(graph->view, source, step,
 									  backward);
 	} else {

@@ -118,8 +118,14 @@ struct graph_plain_reader {
 		return from.weights + e;
 	}
 
-	/* What was read there, and what has been made of it, counts. */
-	FTH_GPU_MEMBER bool good(const struct graph_plain &, uint32_t, bool)
+	/* Load an edge or a weight from there. */
+	FTH_GPU_MEMBER static uint32_t load(const uint32_t *at)
+	{
+		return *at;
+	}
+
+	/* Was all that was loaded there what it should be? */
+	FTH_GPU_MEMBER bool good(const struct graph_plain &, bool)
 	{
 		return true;
 	}
@@ -150,7 +156,7 @@ FTH_GPU struct graph_plain_reader graph_open_reader(const struct graph_plain &fr
 
 /* Through a cache: a warp looks at the line that it works on. */
 struct graph_cached {
-	struct fth_gpu_array edges, weights;
+	fth_gpu_array<uint32_t> edges, weights;
 
 	FTH_GPU_MEMBER uint32_t window(void) const
 	{
@@ -171,11 +177,11 @@ struct graph_cached_reader {
 	{
 	}
 
-	FTH_GPU_MEMBER static const uint32_t *place(const struct fth_gpu_array &a,
+	FTH_GPU_MEMBER static const uint32_t *place(const fth_gpu_array<uint32_t> &a,
 						    struct fth_gpu_look *look, uint64_t e, int *rc)
 	{
 		uint32_t shift = a.line_shift - 2;
-		const uint32_t *line = (const uint32_t *)fth_gpu_look_line(a, look, e >> shift, rc);
+		const uint32_t *line = fth_gpu_look_line(a, look, e >> shift, rc);
 
 		return line ? line + (e & ((1u << shift) - 1)) : NULL;
 	}
@@ -190,12 +196,15 @@ struct graph_cached_reader {
 		return place(from.weights, &at_weight, e, rc);
 	}
 
-	FTH_GPU_MEMBER bool good(const struct graph_cached &from, uint32_t made, bool weighted)
+	FTH_GPU_MEMBER static uint32_t load(const uint32_t *at)
 	{
-		uint64_t all = made == UINT32_MAX ? UINT64_MAX : made;
+		return fth_gpu_look_load(at);
+	}
 
-		return fth_gpu_look_good(from.edges, at, all) &&
-		       (!weighted || fth_gpu_look_good(from.weights, at_weight, all));
+	FTH_GPU_MEMBER bool good(const struct graph_cached &from, bool weighted)
+	{
+		return fth_gpu_look_good(from.edges, at) &&
+		       (!weighted || fth_gpu_look_good(from.weights, at_weight));
 	}
 
 	FTH_GPU_MEMBER int hold(const struct graph_cached &from, bool weighted)
@@ -214,7 +223,7 @@ struct graph_cached_reader {
 				 bool weighted)
 	{
 		uint32_t lane = fth_warp_lane(), mine = lane % 8;
-		const struct fth_gpu_array &a =
+		const fth_gpu_array<uint32_t> &a =
 			weighted && lane % 16 >= 8 ? from.weights : from.edges;
 		uint64_t byte;
 
@@ -277,10 +286,10 @@ FTH_GPU int graph_walk(const struct graph_view &g, const Source &source, Reader 
 
 			for (;;) {
 				if (mine) {
-					u = edges[i - from];
-					w = Step::weighted ? weights[i - from] : 0;
+					u = reader->load(edges + (i - from));
+					w = Step::weighted ? reader->load(weights + (i - from)) : 0;
 				}
-				if (reader->good(source, u | w, Step::weighted))
+				if (reader->good(source, Step::weighted))
 					break;
 				rc = reader->hold(source, Step::weighted);
 				if (rc < 0)

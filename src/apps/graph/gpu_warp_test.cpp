@@ -62,7 +62,12 @@ struct lines_reader {
 		return (replaced ? another : from.weights[e / WINDOW]) + e % WINDOW;
 	}
 
-	bool good(const struct lines &, uint32_t, bool)
+	static uint32_t load(const uint32_t *at)
+	{
+		return *at;
+	}
+
+	bool good(const struct lines &, bool)
 	{
 		return !replaced;
 	}

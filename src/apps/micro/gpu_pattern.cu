@@ -48,24 +48,27 @@ static int check_accesses(const struct fth_gpu_source *a, const struct fth_gpu_a
 int fth_gpu_access_run(struct fth_gpu_work *work, const struct fth_gpu_source *a,
 		       const struct fth_gpu_accesses *accesses, uint64_t *sum)
 {
+	fth_gpu_array<uint64_t> cached;
 	int rc = work_check_source(a);
 
 	if (rc == 0)
 		rc = check_accesses(a, accesses);
+	if (rc == 0)
+		rc = work_cached(a, &cached);
 	if (rc == 0)
 		rc = work_begin(work);
 	if (rc < 0)
 		return rc;
 	if (a->plain)
 		pattern_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			work_plain(a), *accesses, work->state);
+			work_plain<uint64_t>(a), *accesses, work->state);
 	else
 		pattern_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			a->array, *accesses, work->state);
+			cached, *accesses, work->state);
 	return work_end(work, "reading in a pattern", sum);
 }
 
 const void *work_pattern_kernel(void)
 {
-	return (const void *)pattern_kernel<struct fth_gpu_array>;
+	return (const void *)pattern_kernel<fth_gpu_array<uint64_t>>;
 }

@@ -110,13 +110,16 @@ FTH_GPU uint64_t sum_up_to(uint64_t value)
 	return value;
 }
 
-FTH_GPU uint64_t scan_elements(uint64_t *to, const uint64_t *from, uint32_t n, uint64_t carry)
+template <class A>
+FTH_GPU uint64_t scan_elements(const A &a, uint64_t *to, const uint64_t *from, uint32_t n,
+			       uint64_t carry)
 {
 	uint32_t lane = fth_warp_lane();
 
 	for (uint32_t at = 0; at < n; at += 64) {
 		uint32_t e = at + 2 * lane;
-		ulonglong2 v = e < n ? *(const ulonglong2 *)(from + e) : make_ulonglong2(0, 0);
+		ulonglong2 v = e < n ? lines_load(a, (const ulonglong2 *)(from + e))
+				     : make_ulonglong2(0, 0);
 		uint64_t upto;
 
 		v.y = e + 1 < n ? v.y : 0;
@@ -132,16 +135,16 @@ FTH_GPU uint64_t scan_elements(uint64_t *to, const uint64_t *from, uint32_t n, u
 
 /* Write a line of `to` at `out`. */
 template <class A>
-FTH_GPU int scan_into(const A &from, uint64_t line, uint8_t *out, uint32_t n, uint64_t *carry)
+FTH_GPU int scan_into(const A &from, uint64_t line, uint64_t *out, uint32_t n, uint64_t *carry)
 {
 	struct fth_gpu_look look = fth_gpu_look_open();
 	int rc = 0;
-	const uint8_t *in = fth_gpu_look_line(from, &look, line, &rc);
+	const uint64_t *in = fth_gpu_look_line(from, &look, line, &rc);
 
 	while (in) {
-		uint64_t end = scan_elements((uint64_t *)out, (const uint64_t *)in, n, *carry);
+		uint64_t end = scan_elements(from, out, in, n, *carry);
 
-		if (fth_gpu_look_good(from, look, end)) {
+		if (fth_gpu_look_good(from, look)) {
 			fth_gpu_look_close(from, &look);
 			*carry = end;
 			return 0;
@@ -159,7 +162,7 @@ template <class A> FTH_GPU int scan_line(const A &from, const A &to, uint64_t li
 
 	if (rc < 0)
 		return rc;
-	rc = scan_into(from, line, out.data, n, carry);
+	rc = scan_into(from, line, (uint64_t *)out.data, n, carry);
 	/* Of one that was not overwritten whole some may be changed. */
 	lines_unpin(to, line, out, rc == 0 || !out.fresh);
 	return rc;
@@ -173,7 +176,7 @@ FTH_GPU int scan_lines(const A &from, const A &to, uint64_t first, uint32_t n, u
 	int rc = 0;
 
 	while (done < n && rc == 0) {
-		uint8_t *out = fth_gpu_claim_data(to, claim, done);
+		uint64_t *out = fth_gpu_claim_data(to, claim, done);
 
 		rc = out ? scan_into(from, first + done, out, 1u << (to.line_shift - 3), &carry)
 			 : scan_line(from, to, first + done, &carry);
@@ -224,6 +227,7 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		 const struct fth_gpu_source *to)
 {
 	struct scan_job job = {work->chunks, work->opts.timeout_ms * 1000000ull, work->opts.ahead};
+	fth_gpu_array<uint64_t> in, out;
 	int rc = work_check_source(from);
 	uint64_t chunks = rc < 0 ? 0 : (from->count * 8 / from->line + job.ahead) / job.ahead;
 
@@ -236,6 +240,10 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		rc = fth_fail(ENOSPC, "%llu chunks; there is room for %llu",
 			      (unsigned long long)chunks, (unsigned long long)work->opts.chunks);
 	if (rc == 0)
+		rc = work_cached(from, &in);
+	if (rc == 0)
+		rc = work_cached(to, &out);
+	if (rc == 0)
 		rc = work_begin(work);
 	if (rc == 0)
 		rc = fth_gpu_check(cudaMemsetAsync(work->chunks, 0, chunks * sizeof(*work->chunks),
@@ -245,14 +253,14 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		return rc;
 	if (from->plain)
 		scan_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			work_plain(from), work_plain(to), job, work->state);
+			work_plain<uint64_t>(from), work_plain<uint64_t>(to), job, work->state);
 	else
 		scan_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			from->array, to->array, job, work->state);
+			in, out, job, work->state);
 	return work_end(work, "a prefix sum", NULL);
 }
 
 const void *work_scan_kernel(void)
 {
-	return (const void *)scan_kernel<struct fth_gpu_array>;
+	return (const void *)scan_kernel<fth_gpu_array<uint64_t>>;
 }

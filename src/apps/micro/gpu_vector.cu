@@ -7,8 +7,8 @@
 /* ---- vectorAdd ---- */
 
 /* Lines of a by one half of the warp and of b by the other. */
-FTH_GPU int bring_two(const struct fth_gpu_array &a, const struct fth_gpu_array &b, uint64_t first,
-		      uint32_t n)
+FTH_GPU int bring_two(const fth_gpu_array<double> &a, const fth_gpu_array<double> &b,
+		      uint64_t first, uint32_t n)
 {
 	uint32_t lane = fth_warp_lane(), mine = lane % 16;
 	uint64_t line = first + (mine < n ? mine : n - 1);
@@ -20,47 +20,41 @@ FTH_GPU int bring_two(const struct fth_gpu_array &a, const struct fth_gpu_array 
 	return chunk_worst(value.rc);
 }
 
-FTH_GPU int bring_two(const struct fth_gpu_direct &, const struct fth_gpu_direct &, uint64_t,
+FTH_GPU int bring_two(const fth_gpu_direct<double> &, const fth_gpu_direct<double> &, uint64_t,
 		      uint32_t)
 {
 	return 0;
 }
 
-/*
- * Two doubles per lane at a time; the last line of an array may have an odd one. Returns what all
- * of them went into.
- */
-FTH_GPU uint64_t add_elements(uint8_t *to, const uint8_t *x, const uint8_t *y, uint32_t n)
+/* Two doubles per lane at a time; the last line of an array may have an odd one. */
+template <class A>
+FTH_GPU void add_elements(const A &a, double *to, const double *x, const double *y, uint32_t n)
 {
-	uint64_t made = 0;
-
 #pragma unroll 4
 	for (uint32_t k = 2 * fth_warp_lane(); k < n; k += 64) {
-		double2 p = ((const double2 *)x)[k / 2], q = ((const double2 *)y)[k / 2];
+		double2 p = lines_load(a, (const double2 *)x + k / 2);
+		double2 q = lines_load(a, (const double2 *)y + k / 2);
 
 		p = make_double2(p.x + q.x, p.y + q.y);
-		made += __double_as_longlong(p.x) ^ __double_as_longlong(p.y);
 		if (k + 1 < n)
 			((double2 *)to)[k / 2] = p;
 		else
-			((double *)to)[k] = p.x;
+			to[k] = p.x;
 	}
-	return made;
 }
 
 /* Fill a line of c that is held. */
 template <class A>
-FTH_GPU int fill_line(const A &a, const A &b, uint64_t line, uint8_t *to, uint32_t n)
+FTH_GPU int fill_line(const A &a, const A &b, uint64_t line, double *to, uint32_t n)
 {
 	struct fth_gpu_look at_x = fth_gpu_look_open(), at_y = fth_gpu_look_open();
 	int rc = 0;
-	const uint8_t *x = fth_gpu_look_line(a, &at_x, line, &rc);
-	const uint8_t *y = x ? fth_gpu_look_line(b, &at_y, line, &rc) : NULL;
+	const double *x = fth_gpu_look_line(a, &at_x, line, &rc);
+	const double *y = x ? fth_gpu_look_line(b, &at_y, line, &rc) : NULL;
 
 	while (y) {
-		uint64_t made = add_elements(to, x, y, n);
-
-		if (fth_gpu_look_good(a, at_x, made) && fth_gpu_look_good(b, at_y, made))
+		add_elements(a, to, x, y, n);
+		if (fth_gpu_look_good(a, at_x) && fth_gpu_look_good(b, at_y))
 			break;
 		x = fth_gpu_look_hold(a, &at_x, &rc);
 		y = x ? fth_gpu_look_hold(b, &at_y, &rc) : NULL;
@@ -78,7 +72,7 @@ template <class A> FTH_GPU int add_line(const A &a, const A &b, const A &c, uint
 
 	if (rc < 0)
 		return rc;
-	rc = fill_line(a, b, line, to.data, n);
+	rc = fill_line(a, b, line, (double *)to.data, n);
 	/* Of one that was not overwritten whole some may be changed. */
 	lines_unpin(c, line, to, rc == 0 || !to.fresh);
 	return rc;
@@ -92,7 +86,7 @@ FTH_GPU int add_lines(const A &a, const A &b, const A &c, uint64_t first, uint32
 	int rc = 0;
 
 	while (done < n && rc == 0) {
-		uint8_t *to = fth_gpu_claim_data(c, claim, done);
+		double *to = fth_gpu_claim_data(c, claim, done);
 
 		rc = to ? fill_line(a, b, first + done, to, 1u << (c.line_shift - 3))
 			: add_line(a, b, c, first + done);
@@ -126,6 +120,7 @@ int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a
 		       const struct fth_gpu_source *b, const struct fth_gpu_source *c)
 {
 	uint32_t ahead = work->opts.ahead < 16 ? work->opts.ahead : 16;
+	fth_gpu_array<double> x, y, to;
 	int rc = work_check_source(a);
 
 	if (rc == 0)
@@ -139,15 +134,22 @@ int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a
 			a->array.cache != b->array.cache))
 		rc = fth_fail(EINVAL, "vectors that do not go together");
 	if (rc == 0)
+		rc = work_cached(a, &x);
+	if (rc == 0)
+		rc = work_cached(b, &y);
+	if (rc == 0)
+		rc = work_cached(c, &to);
+	if (rc == 0)
 		rc = work_begin(work);
 	if (rc < 0)
 		return rc;
 	if (a->plain)
 		add_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			work_plain(a), work_plain(b), work_plain(c), ahead, work->state);
+			work_plain<double>(a), work_plain<double>(b), work_plain<double>(c), ahead,
+			work->state);
 	else
 		add_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			a->array, b->array, c->array, ahead, work->state);
+			x, y, to, ahead, work->state);
 	return work_end(work, "adding vectors", NULL);
 }
 
@@ -175,27 +177,30 @@ static __global__ void __launch_bounds__(256, 6)
 
 int fth_gpu_reduce(struct fth_gpu_work *work, const struct fth_gpu_source *a, uint64_t *sum)
 {
+	fth_gpu_array<uint64_t> cached;
 	int rc = work_check_source(a);
 
+	if (rc == 0)
+		rc = work_cached(a, &cached);
 	if (rc == 0)
 		rc = work_begin(work);
 	if (rc < 0)
 		return rc;
 	if (a->plain)
 		reduce_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			work_plain(a), work->opts.ahead, work->state);
+			work_plain<uint64_t>(a), work->opts.ahead, work->state);
 	else
 		reduce_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, work->stream>>>(
-			a->array, work->opts.ahead, work->state);
+			cached, work->opts.ahead, work->state);
 	return work_end(work, "adding up", sum);
 }
 
 const void *work_add_kernel(void)
 {
-	return (const void *)add_kernel<struct fth_gpu_array>;
+	return (const void *)add_kernel<fth_gpu_array<double>>;
 }
 
 const void *work_reduce_kernel(void)
 {
-	return (const void *)reduce_kernel<struct fth_gpu_array>;
+	return (const void *)reduce_kernel<fth_gpu_array<uint64_t>>;
 }

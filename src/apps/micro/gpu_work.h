@@ -35,14 +35,14 @@ struct CUstream_st; /* what cudaStream_t points to */
 /* ---- where an array is ---- */
 
 struct fth_gpu_source {
-	struct fth_gpu_array array; /* if plain is NULL */
-	void *plain;		    /* as kernels see it, at a multiple of 16 */
-	uint64_t count;		    /* elements */
-	uint32_t element;	    /* bytes of one; all workloads want 8 */
+	struct fth_gpu_array_base array; /* if plain is NULL */
+	void *plain;			 /* as kernels see it, at a multiple of 16 */
+	uint64_t count;			 /* elements */
+	uint32_t element;		 /* bytes of one; all workloads want 8 */
 	uint32_t line; /* bytes that a warp works on at a time, a power of two >= 512 */
 };
 
-static inline struct fth_gpu_source fth_gpu_source_cached(const struct fth_gpu_array *array)
+static inline struct fth_gpu_source fth_gpu_source_cached(const struct fth_gpu_array_base *array)
 {
 	struct fth_gpu_source source = {*array, NULL, array->count, 1u << array->element_shift,
 					1u << array->line_shift};

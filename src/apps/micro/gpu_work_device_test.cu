@@ -20,7 +20,7 @@ struct bed {
 	struct fth_gpu_work *work;
 	struct bed_medium medium;
 	struct fth_gpu_cache *cache;
-	struct fth_gpu_array a[3];
+	struct fth_gpu_array_base a[3];
 	uint64_t *seen[3]; /* what the host sees of them */
 	uint64_t n;	   /* elements of each */
 	uint32_t line;

@@ -54,10 +54,19 @@ const void *work_scan_kernel(void);
 const void *work_pattern_kernel(void);
 const void *work_taxi_kernel(void);
 
-static inline struct fth_gpu_direct work_plain(const struct fth_gpu_source *source)
+/* After work_check_source(). */
+template <typename T>
+static inline fth_gpu_direct<T> work_plain(const struct fth_gpu_source *source)
 {
-	return fth_gpu_direct_of(source->plain, source->count * source->element, source->element,
-				 source->line);
+	return fth_gpu_direct_of<T>(source->plain, source->count * sizeof(T), source->line);
+}
+
+/* An empty handle for a source in plain memory. */
+template <typename T>
+static inline int work_cached(const struct fth_gpu_source *source, fth_gpu_array<T> *out)
+{
+	*out = fth_gpu_array<T>();
+	return source->plain ? 0 : fth_gpu_array_wrap(source->array, out);
 }
 
 #endif

@@ -62,7 +62,9 @@ FTH_GPU int look_at(const V &values, const struct taxi_job &job, uint64_t first,
 /* ---- scanning ---- */
 
 /* A bit for each of this lane's rows of a line that is long enough, two rows of every 64. */
-FTH_GPU uint32_t find_rows(const double2 *data, uint32_t rows, double bound, double *miles)
+template <class M>
+FTH_GPU uint32_t find_rows(const M &from, const double *data, uint32_t rows, double bound,
+			   double *miles)
 {
 	uint32_t lane = fth_warp_lane(), found = 0;
 	double sum = 0;
@@ -70,7 +72,8 @@ FTH_GPU uint32_t find_rows(const double2 *data, uint32_t rows, double bound, dou
 #pragma unroll 4
 	for (uint32_t k = 0; 64 * k < rows; k++) {
 		uint32_t at = 64 * k + 2 * lane;
-		double2 v = at < rows ? data[at / 2] : make_double2(0, 0);
+		double2 v = at < rows ? lines_load(from, (const double2 *)data + at / 2)
+				      : make_double2(0, 0);
 		bool low = at < rows && v.x >= bound, high = at + 1 < rows && v.y >= bound;
 
 		found |= (uint32_t)low << 2 * k | (uint32_t)high << (2 * k + 1);
@@ -85,13 +88,13 @@ FTH_GPU int scan_line(const M &miles, uint64_t line, double bound, uint32_t *fou
 {
 	struct fth_gpu_look look = fth_gpu_look_open();
 	int rc = 0;
-	const uint8_t *data = fth_gpu_look_line(miles, &look, line, &rc);
+	const double *data = fth_gpu_look_line(miles, &look, line, &rc);
 
 	while (data) {
 		double mine;
 
-		*found = find_rows((const double2 *)data, elements_of(miles, line), bound, &mine);
-		if (fth_gpu_look_good(miles, look, (uint64_t)__double_as_longlong(mine))) {
+		*found = find_rows(miles, data, elements_of(miles, line), bound, &mine);
+		if (fth_gpu_look_good(miles, look)) {
 			fth_gpu_look_close(miles, &look);
 			*sum += mine;
 			return 0;
@@ -187,7 +190,7 @@ static __global__ void __launch_bounds__(256, 6)
 
 const void *work_taxi_kernel(void)
 {
-	return (const void *)taxi_kernel<struct fth_gpu_array, struct fth_gpu_array>;
+	return (const void *)taxi_kernel<fth_gpu_array<double>, fth_gpu_array<double>>;
 }
 
 /* ---- launching ---- */
@@ -236,10 +239,17 @@ int fth_gpu_taxi_launch(struct fth_gpu_work *work, const struct fth_gpu_taxi_par
 	struct taxi_part_sum *sums = work->sums + (size_t)slot * work->warps;
 	struct work_state *state = state_of(work, slot);
 	cudaStream_t on = stream ? stream : work->stream;
+	fth_gpu_array<double> miles, values;
 	int rc = check_part(part, query);
 
 	if (rc == 0 && slot >= FTH_GPU_TAXI_SLOTS)
 		rc = fth_fail(EINVAL, "slots are 0 to %u", FTH_GPU_TAXI_SLOTS - 1);
+	if (rc == 0)
+		rc = work_cached(&part->miles, &miles);
+	/* Without columns there is no second array: the kernel does not touch it. */
+	values = miles;
+	if (rc == 0 && query->query > 0)
+		rc = work_cached(&part->values, &values);
 	if (rc == 0)
 		rc = fth_gpu_check(cudaMemsetAsync(&state->next, 0, sizeof(state->next), on),
 				   "clearing the count of chunks");
@@ -249,10 +259,11 @@ int fth_gpu_taxi_launch(struct fth_gpu_work *work, const struct fth_gpu_taxi_par
 		work->taxi_warps[slot] = work->opts.blocks * WARPS;
 	if (part->miles.plain)
 		taxi_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, on>>>(
-			work_plain(&part->miles), work_plain(&part->values), job, sums, state);
+			work_plain<double>(&part->miles), work_plain<double>(&part->values), job,
+			sums, state);
 	else
-		taxi_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, on>>>(
-			part->miles.array, part->values.array, job, sums, state);
+		taxi_kernel<<<work->opts.blocks, FTH_GPU_WORK_THREADS, 0, on>>>(miles, values, job,
+										sums, state);
 	return fth_gpu_check(cudaGetLastError(), "launching a query");
 }
 

@@ -11,7 +11,7 @@ static int open_column(struct fth_gpu_drive *drive, uint64_t bytes, uint32_t lin
 		       struct fth_gpu_cache **cache, struct fth_gpu_source *out)
 {
 	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array a;
+	struct fth_gpu_array_base a;
 	int rc;
 
 	opts.bytes = bytes;

@@ -5,6 +5,8 @@
 
 #include "fathom/detail/gpu/frames.h"
 
+#include <string.h>
+
 #if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
 
 enum fth_gpu_op {
@@ -23,13 +25,15 @@ struct fth_gpu_value {
 };
 
 #ifdef FTH_WARP_ON_HOST
-#define FTH_GPU_LOAD_(type, at) __atomic_load_n((const type *)(at), __ATOMIC_RELAXED)
+#define FTH_GPU_LOAD_(type, at, order) __atomic_load_n((const type *)(at), __ATOMIC_##order)
 #define FTH_GPU_STORE_(type, at, bits) \
 	__atomic_store_n((type *)(at), (type)(bits), __ATOMIC_RELAXED)
 #else
-#define FTH_GPU_REF_(type, at)	cuda::atomic_ref<type, cuda::thread_scope_device>(*(type *)(at))
-/* Relaxed, but never from a stale line of L1. */
-#define FTH_GPU_LOAD_(type, at) FTH_GPU_REF_(type, at).load(cuda::memory_order_relaxed)
+#define FTH_GPU_ORDER_RELAXED_	       cuda::memory_order_relaxed
+#define FTH_GPU_ORDER_ACQUIRE_	       cuda::memory_order_acquire
+#define FTH_GPU_REF_(type, at)	       cuda::atomic_ref<type, cuda::thread_scope_device>(*(type *)(at))
+/* Relaxed or acquire, but never from a stale line of L1. */
+#define FTH_GPU_LOAD_(type, at, order) FTH_GPU_REF_(type, at).load(FTH_GPU_ORDER_##order##_)
 #define FTH_GPU_STORE_(type, at, bits) \
 	FTH_GPU_REF_(type, at).store((type)(bits), cuda::memory_order_relaxed)
 #endif
@@ -44,17 +48,108 @@ FTH_GPU void fth_gpu_fence_(void)
 #endif
 }
 
+/* ---- loads of a known size ---- */
+
+template <uint32_t size> struct fth_gpu_bits_;
+template <> struct fth_gpu_bits_<1> {
+	typedef uint8_t type;
+};
+template <> struct fth_gpu_bits_<2> {
+	typedef uint16_t type;
+};
+template <> struct fth_gpu_bits_<4> {
+	typedef uint32_t type;
+};
+template <> struct fth_gpu_bits_<8> {
+	typedef uint64_t type;
+};
+
+/* Two words of 64 bits, in one access on a GPU. The orders are those of each word. */
+struct fth_gpu_pair_ {
+	uint64_t low, high;
+};
+
+FTH_GPU struct fth_gpu_pair_ fth_gpu_load_pair_acquire_(const void *at)
+{
+	struct fth_gpu_pair_ v;
+
+#ifdef FTH_WARP_ON_HOST
+	v.low = __atomic_load_n((const uint64_t *)at, __ATOMIC_ACQUIRE);
+	v.high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_ACQUIRE);
+#else
+	asm volatile("ld.acquire.gpu.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(v.low), "=l"(v.high)
+		     : "l"(at)
+		     : "memory");
+#endif
+	return v;
+}
+
+FTH_GPU struct fth_gpu_pair_ fth_gpu_load_pair_relaxed_(const void *at)
+{
+	struct fth_gpu_pair_ v;
+
+#ifdef FTH_WARP_ON_HOST
+	v.low = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
+	v.high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_RELAXED);
+#else
+	asm volatile("ld.relaxed.gpu.v2.u64 {%0, %1}, [%2];"
+		     : "=l"(v.low), "=l"(v.high)
+		     : "l"(at)
+		     : "memory");
+#endif
+	return v;
+}
+
+/* 1, 2, 4, 8 or 16 bytes of a line. acquire: stops loads after it from being performed before. */
+template <typename V> FTH_GPU V fth_gpu_load_acquire_(const V *at)
+{
+	V value;
+
+	if constexpr (sizeof(V) == 16) {
+		struct fth_gpu_pair_ both = fth_gpu_load_pair_acquire_(at);
+
+		memcpy(&value, &both, sizeof(V));
+	} else {
+		typedef typename fth_gpu_bits_<sizeof(V)>::type bits;
+		bits whole = FTH_GPU_LOAD_(bits, at, ACQUIRE);
+
+		memcpy(&value, &whole, sizeof(V));
+	}
+	return value;
+}
+
+/* The same without an order, but never from a stale line of L1. */
+template <typename V> FTH_GPU V fth_gpu_load_relaxed_(const V *at)
+{
+	V value;
+
+	if constexpr (sizeof(V) == 16) {
+		struct fth_gpu_pair_ both = fth_gpu_load_pair_relaxed_(at);
+
+		memcpy(&value, &both, sizeof(V));
+	} else {
+		typedef typename fth_gpu_bits_<sizeof(V)>::type bits;
+		bits whole = FTH_GPU_LOAD_(bits, at, RELAXED);
+
+		memcpy(&value, &whole, sizeof(V));
+	}
+	return value;
+}
+
+/* ---- elements whose size is known when it runs ---- */
+
 FTH_GPU uint64_t fth_gpu_load_(const void *at, uint32_t size)
 {
 	switch (size) {
 	case 1:
-		return FTH_GPU_LOAD_(uint8_t, at);
+		return FTH_GPU_LOAD_(uint8_t, at, RELAXED);
 	case 2:
-		return FTH_GPU_LOAD_(uint16_t, at);
+		return FTH_GPU_LOAD_(uint16_t, at, RELAXED);
 	case 4:
-		return FTH_GPU_LOAD_(uint32_t, at);
+		return FTH_GPU_LOAD_(uint32_t, at, RELAXED);
 	default:
-		return FTH_GPU_LOAD_(uint64_t, at);
+		return FTH_GPU_LOAD_(uint64_t, at, RELAXED);
 	}
 }
 

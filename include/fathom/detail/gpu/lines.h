@@ -159,6 +159,8 @@ FTH_GPU void fth_gpu_change_there_(struct fth_gpu_cache_state *cache, uint32_t g
 
 	if (leads)
 		now = fth_line_ref(word, 1);
+	/* A shuffle orders nothing: the barrier puts all lanes' accesses after the acquire. */
+	__syncwarp(group);
 	now = __shfl_sync(group, now, leader);
 	if (fth_line_ready(now))
 		fth_gpu_act_(cache, access, fth_line_frame(now));
@@ -206,6 +208,8 @@ FTH_GPU bool fth_gpu_look_at_line_(struct fth_gpu_cache_state *cache, uint32_t g
 	/* acquire: the line's data is read after this. */
 	uint64_t now = leads ? fth_load_acquire_dev64(want->word) : 0;
 
+	/* A shuffle orders nothing: the barrier puts all lanes' accesses after the acquire. */
+	__syncwarp(group);
 	now = __shfl_sync(group, now, leader);
 	if (!fth_line_ready(now)) {
 		if (leads)

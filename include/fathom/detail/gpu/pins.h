@@ -23,14 +23,33 @@ struct fth_gpu_pin {
 /* In place of a line's number: none. (Not UINT64_MAX: kernels come to that by counting down.) */
 #define FTH_GPU_NO_LINE ((uint64_t)1 << 63)
 
-/* Is a line in the array, which is not empty? Of any number: shifted left, it could run over. */
-FTH_GPU bool fth_gpu_has_line_(const struct fth_gpu_array &a, uint64_t line)
+/* log2 of an element's bytes. */
+template <typename T> FTH_GPU constexpr uint32_t fth_gpu_shift_(void)
 {
-	return line <= (a.count - 1) >> (a.line_shift - a.element_shift);
+	uint32_t shift = 0;
+
+	while (((size_t)1 << shift) < sizeof(T))
+		shift++;
+	return shift;
+}
+
+/* A parameter that takes no part in the choice of T: its argument converts, or does not compile. */
+template <typename T> struct fth_gpu_same_ {
+	typedef T type;
+};
+
+/*
+ * Is a line in the array, which is not empty? The line may be any number: its first byte may not be
+ * one of 64 bits.
+ */
+template <typename T> FTH_GPU bool fth_gpu_has_line_(const fth_gpu_array<T> &a, uint64_t line)
+{
+	return line <= (a.count - 1) >> (a.line_shift - fth_gpu_shift_<T>());
 }
 
 /* Where byte `byte` of an array is, if its line is where the word says. */
-FTH_GPU uint8_t *fth_gpu_place_(const struct fth_gpu_array &a, uint64_t word, uint64_t byte)
+template <typename T>
+FTH_GPU uint8_t *fth_gpu_place_(const fth_gpu_array<T> &a, uint64_t word, uint64_t byte)
 {
 	uint32_t offset = (uint32_t)byte & ((1u << a.line_shift) - 1);
 

@@ -203,6 +203,8 @@ FTH_WARP uint32_t fth_nvme_warp_take(struct fth_nvme_qp *qp, const struct fth_nv
 		if (!__any_sync(warp->mask, got))
 			continue;
 		id = fth_nvme_warp_deal_(warp, w, got, wanting);
+		/* The barrier puts the use of an id after the acquire of the lane that took it. */
+		__syncwarp(warp->mask);
 		break;
 	}
 	/* After the take, as in fth_nvme_qp_take(). */
