@@ -45,6 +45,7 @@ struct fixture_warp {
 };
 
 static thread_local struct fixture_warp *fixture_here;
+static uint32_t fixture_napped; /* a bit for each warp, by its number, that has slept */
 
 static inline uint32_t fth_warp_lane(void)
 {
@@ -216,6 +217,7 @@ static inline void __nanosleep(uint32_t ns)
 {
 	struct timespec nap = {0, 20000};
 
+	__atomic_or_fetch(&fixture_napped, 1u << fixture_here->number % 32, __ATOMIC_RELEASE);
 	if (ns && ++fixture_here->naps % FIXTURE_LANES == 0)
 		nanosleep(&nap, NULL);
 	fixture_change_over();

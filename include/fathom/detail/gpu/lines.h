@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Lines of a cache in GPU memory: what happens when a kernel's access finds its line missing, or
- * needs a reference. Device code only; fathom/gpu/array.h is what kernels use.
+ * needs a reference. Device code only; kernels use fathom/gpu/array.h.
  *
  * Lanes of a warp that call together and want the same line are a group (BaM 7.2.1). Its leader acts
  * on the word for all of them: one reference, one fetch. All fetches of a warp are under way
  * together.
  *
- * Who finds a line being fetched by another warp looks again, without a reference, until it is
- * there. So a wait keeps no frame from anybody, and ends by the cache's timeout. What a lane came
- * for is done as soon as its line is there, before anything else is waited for; an owner does it
- * even before the line is published: so each fetch brings its own warp on, however small the cache.
+ * A group that finds its line being fetched by another warp looks again, without a reference, until
+ * the line is there. So a wait keeps no frame from anybody, and ends by the cache's timeout. If the
+ * fetch fails, the groups that waited for it get its error (fathom/hd/line.h); a group that comes
+ * later starts another fetch. A lane performs its access as soon as its line is there, before it
+ * waits for anything else; an owner even before it publishes the line: so each fetch brings its own
+ * warp on, however small the cache.
  */
 #ifndef FATHOM_GPU_LINES_H
 #define FATHOM_GPU_LINES_H
@@ -26,10 +28,11 @@ struct fth_gpu_want {
 	uint32_t array;
 	uint32_t frame; /* of an owner, once it has one; else FTH_GPU_NO_FRAME */
 	uint32_t version;
-	bool owner;   /* of the fetch */
-	bool blank;   /* no need to read it: the owner sets every byte */
-	bool arrived; /* the owner's frame holds it */
-	int rc;	      /* negative: the owner gave up, and owns nothing any more */
+	uint32_t turn; /* of another warp's fetch that this lane waits for, plus 1; 0: of none */
+	bool owner;    /* of the fetch */
+	bool blank;    /* no need to read it: the owner sets every byte */
+	bool arrived;  /* the owner's frame holds it */
+	int rc;	       /* negative: the fetch failed, and this lane owns nothing */
 };
 
 /*
@@ -42,19 +45,57 @@ FTH_GPU bool fth_gpu_own_(uint64_t *word, uint64_t seen)
 	       fth_cas_acquire_dev64(word, &seen, seen + FTH_LINE_BUSY + FTH_LINE_ONE);
 }
 
-/* The owner lets everyone in; keeps its reference, or drops it at once. */
+/*
+ * Wait for a fetch whose word is `now`, which is not VALID. Returns the errno of a fetch that has
+ * failed since this wait began, or 0. Without a reference: the line may have come and gone since,
+ * which leaves a turn of 0 and no errno.
+ */
+FTH_GPU int fth_gpu_wait_for_(struct fth_gpu_want *want, uint64_t now)
+{
+	uint32_t turn = 1 + fth_line_turn(now);
+
+	if (want->turn && want->turn != turn && fth_line_error(now))
+		return fth_line_error(now);
+	want->turn = now & FTH_LINE_BUSY ? turn : 0;
+	return 0;
+}
+
+/*
+ * As fth_line_end_fetch_(), and `drop` 1 drops the owner's reference as well, in the same addition.
+ * release, for the same reason.
+ */
+FTH_GPU void fth_gpu_end_fetch_(const struct fth_gpu_want *want, uint64_t bits, uint32_t drop)
+{
+	/* relaxed: nobody else changes these bits while BUSY. */
+	uint64_t old =
+		fth_load_relaxed_dev64(want->word) & (FTH_LINE_FRAME_MASK | FTH_LINE_VERSION_MASK);
+
+	fth_add_release_dev64(want->word, bits - old - FTH_LINE_BUSY - drop * FTH_LINE_ONE);
+}
+
+/* The owner lets everyone in; it keeps its reference, or drops it at once. */
 FTH_GPU void fth_gpu_publish_(const struct fth_gpu_want *want, uint64_t extra, bool keep)
 {
 	uint64_t version = (uint64_t)want->version << FTH_LINE_VERSION_SHIFT;
 
-	/* As fth_line_publish(), and release for the same reason. */
-	fth_add_release_dev64(want->word, (FTH_LINE_VALID | extra |
-					   (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
-					   (version & FTH_LINE_VERSION_MASK)) -
-						  FTH_LINE_BUSY - (keep ? 0 : FTH_LINE_ONE));
+	fth_gpu_end_fetch_(want,
+			   FTH_LINE_VALID | extra | (uint64_t)want->frame << FTH_LINE_FRAME_SHIFT |
+				   (version & FTH_LINE_VERSION_MASK),
+			   !keep);
 }
 
-/* The owner steps back: the line is as it was before, and its frame, if there is one, anyone's. */
+/* The fetch failed: as fth_line_fail(), for the groups that wait for it. */
+FTH_GPU void fth_gpu_fail_(const struct fth_gpu_want *want, int error)
+{
+	uint64_t turn = fth_line_turn(fth_load_relaxed_dev64(want->word)) + 1;
+
+	fth_gpu_end_fetch_(want,
+			   (uint64_t)error << FTH_LINE_FRAME_SHIFT |
+				   (turn << FTH_LINE_VERSION_SHIFT & FTH_LINE_VERSION_MASK),
+			   1);
+}
+
+/* The owner steps back: the line is as it was before, and its frame, if there is one, is free. */
 FTH_GPU void fth_gpu_disown_(struct fth_gpu_cache_state *cache, const struct fth_gpu_want *want)
 {
 	if (want->frame != FTH_GPU_NO_FRAME)
@@ -62,17 +103,30 @@ FTH_GPU void fth_gpu_disown_(struct fth_gpu_cache_state *cache, const struct fth
 	fth_add_release_dev64(want->word, (uint64_t)0 - FTH_LINE_BUSY - FTH_LINE_ONE);
 }
 
-/* The owner gives up: the line is as it was. `lost`: a transfer may still come to the frame. */
+/*
+ * The owner's read failed, with a negative errno. `lost`: a transfer may still come to the frame,
+ * which is not used again.
+ */
 FTH_GPU void fth_gpu_give_up_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want,
 			      int error, uint32_t status, bool lost)
 {
 	fth_gpu_note_(cache, error, status, want->array, want->line, false);
-	if (lost)
-		want->frame = FTH_GPU_NO_FRAME;
-	fth_gpu_disown_(cache, want);
+	if (!lost)
+		fth_gpu_free_frame_(cache, want->frame, want->version);
+	fth_gpu_fail_(want, -error);
 	want->frame = FTH_GPU_NO_FRAME;
 	want->owner = false;
 	want->rc = error;
+}
+
+/* The owner's time is over, and it has no frame. Other warps may have more luck. */
+FTH_GPU void fth_gpu_give_up_frame_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want)
+{
+	fth_gpu_note_(cache, -ENOBUFS, 0, want->array, want->line, false);
+	fth_gpu_disown_(cache, want);
+	want->frame = FTH_GPU_NO_FRAME;
+	want->owner = false;
+	want->rc = -ENOBUFS;
 }
 
 /*
@@ -199,7 +253,7 @@ FTH_GPU void fth_gpu_arrive_(struct fth_gpu_cache_state *cache, uint32_t group,
 	want->owner = false;
 }
 
-/* One look of a group at its line. True: it is being fetched by another warp. */
+/* One look of a group at its line. True: another warp fetches it. */
 FTH_GPU bool fth_gpu_look_at_line_(struct fth_gpu_cache_state *cache, uint32_t group,
 				   struct fth_gpu_want *want, struct fth_gpu_access *access)
 {
@@ -212,6 +266,13 @@ FTH_GPU bool fth_gpu_look_at_line_(struct fth_gpu_cache_state *cache, uint32_t g
 	__syncwarp(group);
 	now = __shfl_sync(group, now, leader);
 	if (!fth_line_ready(now)) {
+		int error = fth_gpu_wait_for_(want, now);
+
+		if (error) {
+			want->rc = -error;
+			access->done = true;
+			return false;
+		}
 		if (leads)
 			want->owner = fth_gpu_own_(want->word, now);
 		access->done = access->op == FTH_GPU_OP_PREFETCH && (now & FTH_LINE_BUSY);
@@ -233,7 +294,7 @@ FTH_GPU void fth_gpu_expire_(struct fth_gpu_cache_state *cache, uint32_t group,
 	bool owned = __any_sync(group, want->owner);
 
 	if (want->owner)
-		fth_gpu_give_up_(cache, want, -ENOBUFS, 0, false);
+		fth_gpu_give_up_frame_(cache, want);
 	else if (!owned)
 		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
 	want->rc = owned ? -ENOBUFS : -ETIMEDOUT;

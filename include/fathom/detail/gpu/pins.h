@@ -69,7 +69,8 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 	uint64_t now = fth_load_relaxed_dev64(want->word), seen;
 
 	if (!fth_line_ready(now)) {
-		want->owner = fth_gpu_own_(want->word, now);
+		want->rc = -fth_gpu_wait_for_(want, now);
+		want->owner = want->rc == 0 && fth_gpu_own_(want->word, now);
 		return;
 	}
 	/* acquire: the line's data is read after this. */
@@ -90,7 +91,7 @@ FTH_GPU void fth_gpu_try_pin_(struct fth_gpu_want *want, bool hot)
 FTH_GPU void fth_gpu_expire_pin_(struct fth_gpu_cache_state *cache, struct fth_gpu_want *want)
 {
 	if (want->owner)
-		fth_gpu_give_up_(cache, want, -ENOBUFS, 0, false);
+		fth_gpu_give_up_frame_(cache, want);
 	else
 		fth_gpu_note_(cache, -ETIMEDOUT, 0, want->array, want->line, false);
 	want->rc = want->rc ? want->rc : -ETIMEDOUT;
