@@ -143,6 +143,25 @@ expect 0 check "$bad" --data --repair
 [[ $out != *"damage"* && $out == *"repaired"*"512 bytes can not be read from device"* ]] ||
   fail "blocks: $out"
 
+# A device that was left out of a write, and is opened without the other one: nobody can know.
+expect 1 export "$m" pair "$work/half" --degraded
+[[ $err == *"may hold newer data"*"--minority"* ]] || fail "one of two: $err"
+for command in ls stat; do
+  expect 1 $command "$m" --degraded
+  expect 0 $command "$m" --minority
+  [[ $err == *"warning: device 1 of 2 is missing and may hold newer data"*"may be out of date"* ]] || fail "$err"
+done
+expect 0 --json stat "$m" --minority
+[[ $out == *'"devices":["file:'*'","missing"]'*'"missing":2,"warning":"device 1 of 2'* ]] || fail "$out"
+expect 0 export "$m" pair "$work/half" --minority
+cmp "$work/data" "$work/half"
+[[ $err == *"may be out of date"* ]] || fail "no warning: $err"
+expect 1 check "$m"
+[[ $out == *"may hold newer data"* ]] || fail "check of one of two: $out"
+expect 0 export "$a,$c" twice "$work/twice" --replace --degraded
+[[ $err == *"warning: device 1 of 3 is missing"* && $err != *"out of date"* ]] || fail "$err"
+expect 1 export "$a" twice "$work/twice" --replace --degraded
+
 # What is added to an object begins at its last byte.
 head -c 8192 "$work/data" >"$work/short"
 expect 0 import "$volume" "$work/short" grown

@@ -117,8 +117,14 @@ static int list(struct fth_vol *vol)
 
 static int run_ls(int argc, char **argv)
 {
-	static const struct fth_cli_usage usage = {
+	struct fth_vol_absence absence = {0};
+	const struct fth_cli_option options[] = {
+		FTH_VOL_ABSENCE_OPTIONS(absence),
+		{0},
+	};
+	const struct fth_cli_usage usage = {
 		.synopsis = "vol ls VOLUME",
+		.options = options,
 		.text = "List the objects of a volume: size, columns x replicas, "
 			"name.\n" FTH_VOL_SYNTAX,
 		.min_args = 1,
@@ -130,7 +136,8 @@ static int run_ls(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (fth_vol_source_open(args[0], FTH_VOL_READONLY, &vol) < 0)
+	if (fth_vol_source_open(args[0], FTH_VOL_READONLY | fth_vol_absence_flags(&absence), &vol) <
+	    0)
 		return FTH_EXIT_FAILED;
 	rc = list(vol);
 	fth_vol_close(vol);
@@ -142,6 +149,13 @@ static const struct fth_command ls_command = {
 
 /* ---- stat ---- */
 
+static const char *device_name(struct fth_vol *vol, unsigned i)
+{
+	struct fth_dev *dev = fth_vol_dev(vol, i);
+
+	return dev ? fth_dev_uri(dev) : "missing";
+}
+
 static void print_volume(struct fth_vol *vol)
 {
 	char uuid[FTH_VOL_UUID_TEXT], total[FTH_CLI_BYTES_MAX], left[FTH_CLI_BYTES_MAX];
@@ -150,7 +164,7 @@ static void print_volume(struct fth_vol *vol)
 	fth_vol_info(vol, &info);
 	printf("volume    %s\n", fth_vol_uuid_text(info.uuid, uuid));
 	for (unsigned i = 0; i < info.devices; i++)
-		printf("device %-2u %s%s\n", i, fth_dev_uri(fth_vol_dev(vol, i)),
+		printf("device %-2u %s%s\n", i, device_name(vol, i),
 		       info.behind >> i & 1 ? "  (its catalog is behind)" : "");
 	printf("objects   %llu\n", (unsigned long long)info.objects);
 	printf("space     %s, %s free\n", fth_cli_bytes(total, info.total),
@@ -172,7 +186,7 @@ static void print_volume_json(struct fth_vol *vol)
 	fth_json_string(&j, "uuid", fth_vol_uuid_text(info.uuid, uuid));
 	fth_json_array(&j, "devices");
 	for (unsigned i = 0; i < info.devices; i++)
-		fth_json_string(&j, NULL, fth_dev_uri(fth_vol_dev(vol, i)));
+		fth_json_string(&j, NULL, device_name(vol, i));
 	fth_json_end(&j);
 	fth_json_u64(&j, "objects", info.objects);
 	fth_json_u64(&j, "total", info.total);
@@ -184,6 +198,8 @@ static void print_volume_json(struct fth_vol *vol)
 	fth_json_u64(&j, "catalog_used", info.catalog_used);
 	fth_json_u64(&j, "sequence", info.sequence);
 	fth_json_u64(&j, "behind", info.behind);
+	fth_json_u64(&j, "missing", info.missing);
+	fth_json_string(&j, "warning", fth_vol_warning(vol));
 	fth_json_finish(&j);
 }
 
@@ -216,8 +232,14 @@ static int print_one(struct fth_vol *vol, const char *name)
 
 static int run_stat(int argc, char **argv)
 {
-	static const struct fth_cli_usage usage = {
+	struct fth_vol_absence absence = {0};
+	const struct fth_cli_option options[] = {
+		FTH_VOL_ABSENCE_OPTIONS(absence),
+		{0},
+	};
+	const struct fth_cli_usage usage = {
 		.synopsis = "vol stat VOLUME [NAME]",
+		.options = options,
 		.text = "Print what a volume, or one of its objects, looks like.\n" FTH_VOL_SYNTAX,
 		.min_args = 1,
 		.max_args = 2,
@@ -228,7 +250,8 @@ static int run_stat(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (fth_vol_source_open(args[0], FTH_VOL_READONLY, &vol) < 0)
+	if (fth_vol_source_open(args[0], FTH_VOL_READONLY | fth_vol_absence_flags(&absence), &vol) <
+	    0)
 		return FTH_EXIT_FAILED;
 	if (args[1])
 		rc = print_one(vol, args[1]);

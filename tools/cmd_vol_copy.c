@@ -421,11 +421,12 @@ static int do_export(struct fth_vol *vol, const char *name, const char *path, bo
 
 static int run_export(int argc, char **argv)
 {
-	bool replace = false, degraded = false;
+	struct fth_vol_absence absence = {0};
+	bool replace = false;
 	const struct fth_cli_option options[] = {
 		{"replace", FTH_CLI_FLAG, &replace, 0, 0,
 		 "replace a file that exists, overwrite a block device"},
-		{"degraded", FTH_CLI_FLAG, &degraded, 0, 0, "devices may be missing"},
+		FTH_VOL_ABSENCE_OPTIONS(absence),
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -444,7 +445,8 @@ static int run_export(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (fth_vol_source_open(args[0], degraded ? FTH_VOL_DEGRADED : FTH_VOL_READONLY, &vol) < 0)
+	if (fth_vol_source_open(args[0], FTH_VOL_READONLY | fth_vol_absence_flags(&absence), &vol) <
+	    0)
 		return FTH_EXIT_FAILED;
 	rc = do_export(vol, args[1], args[2], replace);
 	fth_vol_close(vol);

@@ -18,7 +18,15 @@ int fth_vol_source_open(const char *list, unsigned flags, struct fth_vol **out)
 	}
 	if (rc < 0)
 		fth_cli_error("%s: %s", list, fth_error_text(rc));
+	else if (fth_vol_warning(*out)[0])
+		fth_cli_error("warning: %s", fth_vol_warning(*out));
 	return rc;
+}
+
+unsigned fth_vol_absence_flags(const struct fth_vol_absence *absence)
+{
+	return (absence->degraded ? FTH_VOL_DEGRADED : 0) |
+	       (absence->minority ? FTH_VOL_MINORITY : 0);
 }
 
 int fth_vol_complain(const char *what, int rc)

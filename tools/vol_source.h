@@ -11,11 +11,28 @@
 	"VOLUME is the list of its devices, URI,URI,... in any order; a comma inside one\n" \
 	"of the URIs is written %2C."
 
-/* Open a volume from its list of devices. Complains itself. */
+/* Open a volume from its list of devices. Complains, and warns, itself. */
 int fth_vol_source_open(const char *list, unsigned flags, struct fth_vol **out);
 
 /* Say why; FTH_EXIT_INTERRUPTED after a signal, else FTH_EXIT_FAILED. */
 int fth_vol_complain(const char *what, int rc);
+
+/* Options of commands that only read: which devices may be missing. */
+struct fth_vol_absence {
+	bool degraded, minority;
+};
+#define FTH_VOL_ABSENCE_OPTIONS(absence)                                      \
+	{"degraded",                                                          \
+	 FTH_CLI_FLAG,                                                        \
+	 &(absence).degraded,                                                 \
+	 0,                                                                   \
+	 0,                                                                   \
+	 "devices may be missing, if the others are known to be up to date"}, \
+	{                                                                     \
+		"minority", FTH_CLI_FLAG, &(absence).minority, 0, 0,          \
+			"the same, even if what is read may be out of date"   \
+	}
+unsigned fth_vol_absence_flags(const struct fth_vol_absence *absence);
 
 /* Options for the shape of a new object. */
 struct fth_vol_shape {

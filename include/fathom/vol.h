@@ -20,6 +20,7 @@
  *	object=NAME	which one
  *	readonly=on|off	writes fail with -EROFS; default off
  *	degraded=on|off	read-only, and devices may be missing; default off
+ *	minority=on|off	the same, even if the data may be out of date (see below); default off
  *	create=SIZE	make the object if there is none: with unit=, width= and replicas=
  *	format=on|off	make the volume if none of the devices has a label; default off
  *
@@ -37,6 +38,14 @@
  *	  not flushed. Its reads then all come from the same replica, so that what was read once
  *	  is read again as long as that one works, until they were made equal (fth_vol_check()
  *	  with FTH_VOL_REPAIR).
+ *
+ * Devices that are missing: an update of the catalog, and so the fact that a device went out of
+ * date, is acknowledged when it is durable on a quorum of devices: a majority of three or more, one
+ * of two. A volume with devices missing (FTH_VOL_DEGRADED) is opened if the devices that are there
+ * must include one of any quorum: of three devices any two, of two devices both. A device that
+ * went out of date is then recognised and not read. With fewer devices nobody can tell whether
+ * the missing ones hold newer data. Such a set is refused with -ESTALE unless FTH_VOL_MINORITY allows
+ * it; fth_vol_warning() then says that what is read may be old.
  *
  * Errors of an update that leave open what is on the media make the volume fail: updates and
  * writes return that error until it is opened anew; reads go on.
@@ -97,11 +106,13 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 
 #define FTH_VOL_READONLY 1u
 #define FTH_VOL_DEGRADED 2u /* read-only, and devices may be missing */
+#define FTH_VOL_MINORITY 6u /* as FTH_VOL_DEGRADED, and what is read may be out of date */
 
 /*
  * Open a volume. The devices may be given in any order: their labels say which is which. They
  * stay the caller's (fth_vol_open), or belong to the volume (fth_vol_open_uris), and must not be
- * used by anybody else meanwhile. Nothing is written by this call. With either flag
+ * used by anybody else meanwhile. Writes nothing, except that opening for writing completes an
+ * update that was cut short and is on fewer devices than a quorum. With any flag
  * fth_vol_open_uris() opens files for reading only, so permission to read them is enough.
  *
  *	-EMEDIUMTYPE	a device has no label
@@ -109,6 +120,7 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
  *	-EPROTONOSUPPORT	another version of the format
  *	-ERANGE		a device is smaller than its label says
  *	-ENODEV		a device of the volume is missing
+ *	-ESTALE		so many are missing that they may hold newer data
  *	-EXDEV		devices of different volumes
  *	-ENOTUNIQ	a device is there twice, or two volumes have one uuid
  *	-EBUSY		another opener (fth_vol_open_uris only)
@@ -133,7 +145,15 @@ struct fth_vol_info {
 	uint64_t total, free; /* bytes for objects, on all devices; a replica counts as bytes */
 	uint64_t catalog, catalog_used; /* bytes of one copy */
 	uint64_t behind;		/* bit i: the catalog on device i is older */
+	uint64_t missing;		/* bit i: device i is not there */
+	uint32_t quorum;		/* devices that hold an update before it is acknowledged */
 };
+
+/*
+ * What the user of a volume with missing devices should be told, in a sentence; "" if there is
+ * nothing. It says so if the data may be out of date. Valid until the volume is closed.
+ */
+const char *fth_vol_warning(const struct fth_vol *vol);
 
 void fth_vol_info(struct fth_vol *vol, struct fth_vol_info *info);
 const char *fth_vol_uuid_text(const uint8_t uuid[16], char text[FTH_VOL_UUID_TEXT]);

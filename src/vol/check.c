@@ -93,7 +93,7 @@ static int check_devices(struct vol_checker *c, struct fth_dev *const *devs, uns
 			good[count++] = devs[i];
 	if (count == 0)
 		return 1;
-	rc = vol_assemble(c->vol, good, count, FTH_VOL_DEGRADED);
+	rc = vol_assemble(c->vol, good, count, FTH_VOL_MINORITY);
 	if (rc < 0) {
 		vol_find(c, FTH_VOL_F_DEVICE, false, false, "%s", fth_error_text(rc));
 		return 1;
@@ -102,6 +102,10 @@ static int check_devices(struct vol_checker *c, struct fth_dev *const *devs, uns
 		if (!c->vol->members[i].dev)
 			vol_find(c, FTH_VOL_F_DEVICE, false, false,
 				 "device %u of %u of the volume is missing", i, c->vol->count);
+	if (!vol_is_sure(c->vol))
+		vol_find(c, FTH_VOL_F_DEVICE, false, false,
+			 "the devices that are missing may hold newer data than those that are "
+			 "here");
 	/* Nothing but labels is mended while devices are missing. */
 	c->vol->readonly = !may_repair(c) || c->vol->missing;
 	return 0;

@@ -95,6 +95,8 @@ static int plan(struct fth_dev *const *devs, unsigned n,
 	label->block = options->block ? options->block : least;
 	label->unit = options->unit ? options->unit : VOL_UNIT_DEFAULT;
 	label->replicas = options->replicas ? options->replicas : 1;
+	/* A mirror of two has to go on with one of them: it can not ask for a majority. */
+	label->quorum = n > 2 ? n / 2 + 1 : 1;
 	label->slot_bytes = options->catalog
 				    ? (options->catalog + VOL_GRAIN - 1) / VOL_GRAIN * VOL_GRAIN
 				    : default_slot(devs, n);

@@ -13,7 +13,7 @@
 #error "the structures below are used as they lie on the media: little-endian"
 #endif
 
-#define VOL_VERSION	 1u
+#define VOL_VERSION	 2u    /* 1 had no quorum */
 #define VOL_AREA	 4096u /* bytes set aside for a copy of the label */
 #define VOL_GRAIN	 4096u /* extents begin at, and take up, whole grains */
 #define VOL_BLOCK_MIN	 512u
@@ -39,7 +39,8 @@ struct vol_label {
 	uint32_t copy;		 /* 0 at the start, 1 at the end */
 	uint64_t slot_bytes;	 /* of one catalog slot; they lie behind label copy 0 */
 	uint64_t data_start, data_end;
-	uint8_t reserved[416];
+	uint32_t quorum; /* devices that hold an update before it is acknowledged */
+	uint8_t reserved[412];
 	uint64_t checksum; /* at the same place in every version, as are magic and version */
 };
 _Static_assert(sizeof(struct vol_label) == 512, "label");

@@ -44,6 +44,8 @@ static const char *contradiction(const struct vol_label *l)
 		return "its stripe unit can not be";
 	if (l->replicas == 0 || l->replicas > l->count)
 		return "its replica count can not be";
+	if (l->quorum == 0 || l->quorum > l->count)
+		return "its quorum is not between 1 and its count";
 	if (l->slot_bytes % VOL_GRAIN || l->slot_bytes < VOL_SLOT_MIN ||
 	    l->slot_bytes > VOL_SLOT_MAX)
 		return "its catalog size can not be";

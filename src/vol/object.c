@@ -318,7 +318,10 @@ static int open_object(struct fth_vol *vol, const char *name, bool readonly, str
 	if (!entry)
 		return fth_fail(ENOENT, "there is no object \"%s\"", name);
 	if (!vol_entry_survives(entry, entry->stale | vol->missing, vol->count))
-		return fth_fail(ENODEV, "parts of \"%s\" are on missing devices only", name);
+		return fth_fail(ENODEV,
+				"parts of \"%s\" are only on devices that are missing or out of "
+				"date for it",
+				name);
 	obj = vol_object_find(vol, entry->id);
 	if (obj && obj->resizing)
 		return fth_fail(EBUSY, "\"%s\" is being resized", name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening a volume: from a heap of devices to members in order. Nothing here writes.
+ * Opening a volume: from a heap of devices to members in order. Nothing here writes, but an update
+ * that was cut short is completed.
  *
  * Siblings: label.c and catalog*.c know the media, slots.c keeps the catalog on them, alloc.c finds
  * space, objects.c changes the catalog, object.c, channel.c and replicas.c are open objects,
@@ -52,7 +53,7 @@ static bool same_volume(const struct vol_label *a, const struct vol_label *b)
 static bool same_shape(const struct vol_label *a, const struct vol_label *b)
 {
 	return a->count == b->count && a->block == b->block && a->slot_bytes == b->slot_bytes &&
-	       a->unit == b->unit && a->replicas == b->replicas;
+	       a->unit == b->unit && a->replicas == b->replicas && a->quorum == b->quorum;
 }
 
 static int foreign(const char *uri, const struct vol_label *label, const char *other,
@@ -94,19 +95,61 @@ static int place_member(struct fth_vol *vol, struct fth_dev *dev, const struct v
 	return 0;
 }
 
+static unsigned first_missing(const struct fth_vol *vol)
+{
+	return (unsigned)__builtin_ctzll(vol->missing);
+}
+
+bool vol_is_sure(const struct fth_vol *vol)
+{
+	unsigned here = vol->count - (unsigned)__builtin_popcountll(vol->missing);
+
+	return here + vol->defaults.quorum > vol->count;
+}
+
+/* What those who open a volume without some of its devices should know. */
+static void warn_of_missing(struct fth_vol *vol)
+{
+	bool one = (vol->missing & (vol->missing - 1)) == 0;
+	size_t room = sizeof(vol->warning), at = 0;
+
+	at += (size_t)snprintf(vol->warning, room, one ? "device" : "devices");
+	for (unsigned i = 0; i < vol->count; i++)
+		if (vol->missing >> i & 1)
+			at += (size_t)snprintf(vol->warning + at, room - at, "%s %u",
+					       i > first_missing(vol) ? "," : "", i);
+	snprintf(vol->warning + at, room - at, " of %u %s missing%s", vol->count,
+		 one ? "is" : "are",
+		 vol_is_sure(vol)
+			 ? ""
+			 : " and may hold newer data: what is read here may be out of date");
+}
+
 /* What extents on a missing device are checked against: nothing is known of its size. */
 static int note_missing(struct fth_vol *vol, unsigned flags)
 {
 	for (unsigned i = 0; i < vol->count; i++) {
 		if (vol->members[i].dev)
 			continue;
-		if (!(flags & FTH_VOL_DEGRADED))
-			return fth_fail(ENODEV, "device %u of %u of the volume is missing", i,
-					vol->count);
 		vol->missing |= (uint64_t)1 << i;
 		vol->space.device[i].start = vol->defaults.data_start;
 		vol->space.device[i].end = (uint64_t)1 << 63;
 	}
+	if (!vol->missing)
+		return 0;
+	if (!(flags & FTH_VOL_DEGRADED))
+		return fth_fail(ENODEV, "device %u of %u of the volume is missing",
+				first_missing(vol), vol->count);
+	if ((flags & FTH_VOL_MINORITY) != FTH_VOL_MINORITY && !vol_is_sure(vol))
+		return fth_fail(
+			ESTALE,
+			"device %u of %u of the volume is missing and may hold newer data "
+			"than the %u that are here: at least %u have to be here, or reading "
+			"old data be allowed (FTH_VOL_MINORITY, --minority, minority=on)",
+			first_missing(vol), vol->count,
+			vol->count - (unsigned)__builtin_popcountll(vol->missing),
+			vol->count - vol->defaults.quorum + 1);
+	warn_of_missing(vol);
 	return 0;
 }
 
@@ -152,6 +195,24 @@ static int settle(struct fth_vol *vol)
 	return rc;
 }
 
+/*
+ * The newest catalog is on fewer devices than an update has to be: one that was cut short, which
+ * nobody was told of. It is about to be relied on, so it is completed.
+ */
+static int complete_update(struct fth_vol *vol)
+{
+	struct vol_catalog next;
+	unsigned hold = 0;
+	int rc;
+
+	for (unsigned i = 0; i < vol->count; i++)
+		hold += vol->members[i].held == vol->cat.sequence;
+	if (hold >= vol->defaults.quorum)
+		return 0;
+	rc = vol_catalog_change(&vol->cat, NULL, NULL, &next);
+	return rc < 0 ? rc : vol_commit(vol, &next);
+}
+
 struct fth_vol *vol_new(void)
 {
 	struct fth_vol *vol = calloc(1, sizeof(*vol));
@@ -181,6 +242,8 @@ int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct
 		rc = vol_catalog_load(vol);
 	if (rc == 0 && !vol->readonly)
 		rc = settle(vol);
+	if (rc == 0 && !vol->readonly)
+		rc = complete_update(vol);
 	if (rc < 0) {
 		fth_vol_close(vol);
 		return rc;
@@ -240,6 +303,11 @@ struct fth_dev *fth_vol_dev(struct fth_vol *vol, unsigned i)
 	return i < vol->count ? vol->members[i].dev : NULL;
 }
 
+const char *fth_vol_warning(const struct fth_vol *vol)
+{
+	return vol->warning;
+}
+
 void fth_vol_info(struct fth_vol *vol, struct fth_vol_info *info)
 {
 	memset(info, 0, sizeof(*info));
@@ -249,6 +317,8 @@ void fth_vol_info(struct fth_vol *vol, struct fth_vol_info *info)
 	info->block = vol->space.block;
 	info->unit = vol->defaults.unit;
 	info->replicas = vol->defaults.replicas;
+	info->quorum = vol->defaults.quorum;
+	info->missing = vol->missing;
 	info->objects = vol->cat.count;
 	info->sequence = vol->cat.sequence;
 	info->catalog = vol->space.slot_bytes;
@@ -256,7 +326,7 @@ void fth_vol_info(struct fth_vol *vol, struct fth_vol_info *info)
 	for (unsigned i = 0; i < vol->count; i++) {
 		if (vol->members[i].dev)
 			info->total += vol->space.device[i].end - vol->space.device[i].start;
-		if (vol->members[i].held != vol->cat.sequence)
+		if (vol->members[i].dev && vol->members[i].held != vol->cat.sequence)
 			info->behind |= (uint64_t)1 << i;
 	}
 	info->free = vol->missing ? 0 : vol_free_bytes(vol);

@@ -10,7 +10,7 @@
 
 struct wish {
 	const char *object;
-	bool readonly, degraded, format;
+	bool readonly, degraded, minority, format;
 	uint64_t create; /* UINT64_MAX: no */
 	struct fth_vol_object_options shape;
 };
@@ -33,14 +33,17 @@ static int take_options(struct fth_uri *uri, struct wish *wish)
 		return fth_fail(EINVAL, "vol(...) needs ?object=NAME");
 	if ((rc = fth_uri_take_bool(uri, "readonly", &wish->readonly)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "degraded", &wish->degraded)) < 0 ||
+	    (rc = fth_uri_take_bool(uri, "minority", &wish->minority)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "format", &wish->format)) < 0 ||
 	    (rc = fth_uri_take_size(uri, "create", 0, INT64_MAX, &wish->create)) < 0 ||
 	    (rc = take_number(uri, "unit", FTH_VOL_UNIT_MAX, &wish->shape.unit)) < 0 ||
 	    (rc = take_number(uri, "replicas", FTH_VOL_DEVICES_MAX, &wish->shape.replicas)) < 0 ||
 	    (rc = take_number(uri, "width", FTH_VOL_DEVICES_MAX, &wish->shape.width)) < 0)
 		return rc;
-	if ((wish->readonly || wish->degraded) && (wish->format || wish->create != UINT64_MAX))
-		return fth_fail(EINVAL, "readonly and degraded go with neither format nor create");
+	if ((wish->readonly || wish->degraded || wish->minority) &&
+	    (wish->format || wish->create != UINT64_MAX))
+		return fth_fail(EINVAL,
+				"readonly, degraded and minority exclude format and create");
 	if (uri->readonly) {
 		wish->readonly = true;
 		wish->format = false;
@@ -62,8 +65,9 @@ static int format_if_new(struct vol_opened *opened)
  */
 static int open_volume(const char *list, const struct wish *wish, struct fth_vol **vol)
 {
-	unsigned flags =
-		(wish->readonly ? FTH_VOL_READONLY : 0) | (wish->degraded ? FTH_VOL_DEGRADED : 0);
+	unsigned flags = (wish->readonly ? FTH_VOL_READONLY : 0) |
+			 (wish->degraded ? FTH_VOL_DEGRADED : 0) |
+			 (wish->minority ? FTH_VOL_MINORITY : 0);
 	struct vol_opened opened;
 	const char **uris;
 	unsigned n;

@@ -6,9 +6,10 @@
  * 1. An update writes the slot of each device that does not hold its newest catalog, and flushes.
  *    The other one stays as it is, so a torn write costs the update and nothing else.
  * 2. The catalog with the highest sequence on any device is the one that counts. An update is
- *    acknowledged when it is durable on at least one device; a device that did not take it is
- *    `behind`, is noted as such in the next one, and is tried again then.
- * 3. If it is durable on none, it may yet be there after a restart. What would follow could then
+ *    acknowledged when it is durable on `quorum` devices: so any count - quorum + 1 devices have one
+ *    among them that knows it. A device that did not take it is `behind`, is noted as such in the
+ *    next one, and is tried again then.
+ * 3. If it is durable on fewer, it may yet be there after a restart. What would follow could then
  *    contradict it, so the volume fails until it is opened anew.
  * 4. Each catalog carries the digest of the one that it replaced. A device that is not behind
  *    holds the newest or the one before; anything else is a device of another history.
@@ -263,10 +264,11 @@ static int write_all(struct fth_vol *vol, char *buf, uint64_t bytes, const struc
 			error = rc;
 		}
 	}
-	if (written > 0)
+	if (written >= vol->defaults.quorum)
 		return 0;
 	fth_store_relaxed_dev32(&vol->failed, (uint32_t)-error);
-	return fth_fail(-error, "no device took the catalog: %s", strerror(-error));
+	return fth_fail(-error, "%u of %u devices took the catalog, %u are needed: %s", written,
+			vol->count, vol->defaults.quorum, strerror(-error));
 }
 
 static uint64_t behind(const struct fth_vol *vol)

@@ -46,6 +46,7 @@ struct fth_vol {
 	struct vol_space space;
 	struct vol_label defaults; /* any of the labels, for what all have in common */
 	uint64_t missing;	   /* bit i: device i */
+	char warning[384];	   /* of that, room for all numbers; "" if all are here */
 	bool readonly;
 	uint32_t failed; /* atomic: the errno of an update with unknown end, or 0 */
 	struct fth_stats *stats;
@@ -64,6 +65,9 @@ struct fth_vol *vol_new(void);
 
 /* Put the labelled devices of one volume into vol->members and vol->space, or say why not. */
 int vol_assemble(struct fth_vol *vol, struct fth_dev *const *devs, unsigned n, unsigned flags);
+
+/* Is the newest update that was acknowledged on one of the devices that are here? */
+bool vol_is_sure(const struct fth_vol *vol);
 
 /* The volume takes over its devices and their locks. */
 struct vol_opened;

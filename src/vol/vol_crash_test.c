@@ -362,19 +362,40 @@ static void verify_object(struct world *w, unsigned n)
 	}
 }
 
+/* Without one of three devices the others know all that was acknowledged. */
+static bool matches_without(struct world *w, unsigned gone, const struct model *model)
+{
+	struct fth_dev *left[2] = {w->rack.devs[(gone + 1) % 3], w->rack.devs[(gone + 2) % 3]};
+	struct fth_vol *all = w->rack.vol;
+	bool same;
+
+	assert_ok(fth_vol_open(left, 2, FTH_VOL_DEGRADED, &w->rack.vol));
+	same = matches(w, model);
+	fth_vol_close(w->rack.vol);
+	w->rack.vol = all;
+	return same;
+}
+
 static void recover(struct world *w)
 {
 	struct findings f = check(&w->rack, 0);
+	unsigned gone = below(w, 3);
 
 	/* The devices do not all go at once: one may have missed a write of the others. */
 	if (f.serious != f.serious_kinds[FTH_VOL_F_REPLICA])
 		fail_msg("loss %u: %s", w->losses, f.text);
+	if (w->rack.count == 3 && !matches_without(w, gone, &w->after) &&
+	    !matches_without(w, gone, &w->before))
+		fail_msg("loss %u: without device %u, neither before nor after", w->losses, gone);
 	rack_open(&w->rack);
 	if (!matches(w, &w->after)) {
 		if (!matches(w, &w->before))
 			fail_msg("loss %u: neither before nor after the operation", w->losses);
 		w->after = w->before;
 	}
+	/* From here on it is relied on. */
+	if (w->rack.count == 3 && !matches_without(w, gone, &w->after))
+		fail_msg("loss %u: device %u alone knows", w->losses, gone);
 	for (unsigned n = 0; n < NAMES; n++)
 		if (w->after.object[n].there)
 			verify_object(w, n);

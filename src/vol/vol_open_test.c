@@ -113,7 +113,7 @@ static void wrong_labels_are_refused(void **state)
 		int error;
 		const char *words;
 	} ways[] = {
-		{set_version, EPROTONOSUPPORT, "format version 7, this library knows 1"},
+		{set_version, EPROTONOSUPPORT, "format version 7, this library knows 2"},
 		{set_index, ENOTUNIQ, "are both device 1 of the volume"},
 		{set_count, ENOTUNIQ, "have one uuid, but are of different volumes"},
 		{set_block, EBADMSG, "both copies of the label are damaged"},

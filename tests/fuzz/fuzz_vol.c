@@ -260,6 +260,25 @@ static bool use_volume(struct fth_dev **devs, bool sealed)
 	return true;
 }
 
+/* One device alone: refused, unless its data may be old, and then it says so. */
+static void use_one(struct fth_dev *dev)
+{
+	struct fth_vol *vol;
+
+	require(fth_vol_open(&dev, 1, FTH_VOL_READONLY, &vol) < 0, "one of two is not all");
+	if (fth_vol_open(&dev, 1, FTH_VOL_DEGRADED, &vol) == 0) {
+		struct fth_vol_info info;
+
+		fth_vol_info(vol, &info);
+		require(info.quorum == 2, "one of two does not know");
+		fth_vol_close(vol);
+	}
+	if (fth_vol_open(&dev, 1, FTH_VOL_MINORITY, &vol) == 0) {
+		require(fth_vol_warning(vol)[0], "a missing device is worth a warning");
+		fth_vol_close(vol);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fth_dev *devs[DEVICES];
@@ -281,6 +300,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	seal(mode);
 	open_devices(devs, copies);
 	opened = use_volume(devs, mode & 3);
+	if (!(mode & 1))
+		for (unsigned i = 0; i < DEVICES; i++)
+			use_one(devs[i]);
 	found = fth_vol_check(devs, DEVICES, FTH_VOL_CHECK_DATA, note, NULL, &before);
 	require(found >= 0, "a check comes to an end");
 	require(mode & 3 || !differs || before.all > 0, "a change is found");

@@ -23,11 +23,13 @@ def both_slots(offset, how, value):
 
 BODIES = {
     "untouched": b"",
-    "label-version": change(LABEL0, 8, SET, 2) + change(LABEL1, 8, SET, 2),
+    "label-version": change(LABEL0, 8, SET, 1) + change(LABEL1, 8, SET, 1),
     "label-index": change(LABEL0, 32, SET, 1),
     "label-count": change(LABEL0, 36, SET, 3),
     "label-size": change(LABEL0, 41, ADD, 1),
     "label-areas": change(LABEL0, 72, EDGE, 2) + change(LABEL0, 80, EDGE, 3),
+    "label-quorum-none": change(LABEL0, 88, SET, 0) + change(LABEL1, 88, SET, 0),
+    "label-quorum": change(LABEL0, 88, SET, 2) + change(LABEL1, 88, SET, 2),
     "label-end": change(LABEL1, 20, XOR, 1, device=1),
     "head-objects": both_slots(12, ADD, 1),
     "head-bytes": both_slots(40, ADD, 8),
