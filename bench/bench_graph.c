@@ -456,7 +456,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"iterations", FTH_CLI_U64, &b->iterations, 1, 10000, "of PageRank"},
 		{"cache", FTH_CLI_SIZE, &b->cache, 0, 0, "0: a quarter of the edges"},
 		{"line", FTH_CLI_SIZE, &b->line, 512, 65536, "bytes of a line"},
-		{"policy", FTH_CLI_STRING, &b->policy, 0, 0, "of replacement"},
+		{"policy", FTH_CLI_STRING, &b->policy, 0, 0, FTH_APP_POLICIES},
 		{"one-way", FTH_CLI_FLAG, &b->one_way, 0, 0, "PageRank sweeps forward only"},
 		{"peer-unlimited", FTH_CLI_FLAG, &b->unlimited, 0, 0,
 		 "no bound on memory, where there are no cgroups"},

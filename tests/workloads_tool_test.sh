@@ -29,6 +29,13 @@ expect 0 --json taxi query --query 5 --miles 20 --line 4K --policy clock "file:$
 through=$(grep -o '"dollars_per_mile":[0-9.]*[0-9]\{0,6\}' <<<"$out" | cut -c1-26)
 expect 0 --json taxi query --query 5 --miles 20 --whole "file:$work/table"
 [[ $out == *"$through"* ]] || fail "two answers: $through and $out"
+# Every policy that the help names is there.
+expect 0 taxi query --help
+policies=$(sed -n 's/.*--policy TEXT .*: //p' <<<"$out" | tr -d ,)
+[ -n "$policies" ] || fail "no policies in the help: $out"
+for policy in $policies; do
+  expect 0 taxi query --query 1 --miles 20 --policy "$policy" "file:$work/table"
+done
 expect 1 taxi query --policy nosuch "file:$work/table"
 [[ $err == *nosuch* ]] || fail "policy: $err"
 expect 2 taxi query --query 7 "file:$work/table"

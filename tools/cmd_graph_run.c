@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom graph bfs, cc, pagerank and sssp: an algorithm, several times, and what it took. */
+#include "app_options.h"
 #include "cmd_graph.h"
 
 #include "fathom/base/error.h"
@@ -365,7 +366,7 @@ static bool check_plan(const struct plan *plan)
 	{"cache", FTH_CLI_SIZE, &p->cache, 0, 0, "memory for lines; 0: a quarter of the edges"},     \
 		{"line", FTH_CLI_SIZE, &p->line, 512, 65536, "bytes of a line"},                     \
 		{"depth", FTH_CLI_U64, &p->depth, 1, 65535, "requests in flight per thread"},        \
-		{"policy", FTH_CLI_STRING, &p->policy, 0, 0, "which lines to replace"},              \
+		{"policy", FTH_CLI_STRING, &p->policy, 0, 0, FTH_APP_POLICIES},                      \
 		{"compact", FTH_CLI_FLAG, &p->compact, 0, 0, "metadata that scales with the cache"}, \
 		{"offsets", FTH_CLI_STRING, &p->offsets, 0, 0, "where they are: memory or flash"},   \
 		{"threads", FTH_CLI_U64, &p->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},   \

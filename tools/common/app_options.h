@@ -22,6 +22,8 @@ struct fth_app_options {
 		.cache = 64 << 20, .threads = 1, .seed = 1 \
 	}
 
+#define FTH_APP_POLICIES "which line goes: default, fifo, clock, trial"
+
 #define FTH_APP_OPTIONS(app)                                                                  \
 	{"cache", FTH_CLI_SIZE, &(app)->cache, 65536, (uint64_t)1 << 44, "memory for lines"}, \
 		{"line",                                                                      \
@@ -30,12 +32,7 @@ struct fth_app_options {
 		 FTH_CACHE_LINE_MIN,                                                          \
 		 FTH_CACHE_LINE_MAX,                                                          \
 		 "bytes of a line, a power of two"},                                          \
-		{"policy",                                                                    \
-		 FTH_CLI_STRING,                                                              \
-		 &(app)->policy,                                                              \
-		 0,                                                                           \
-		 0,                                                                           \
-		 "which line goes: fifo, clock, srrip, brrip, drrip"},                        \
+		{"policy", FTH_CLI_STRING, &(app)->policy, 0, 0, FTH_APP_POLICIES},           \
 		{"threads", FTH_CLI_U64, &(app)->threads, 1, 256, "threads"},                 \
 	{                                                                                     \
 		"seed", FTH_CLI_U64, &(app)->seed, 0, UINT64_MAX, "of all random choices"     \
