@@ -3,10 +3,10 @@
  * What `fathom bench policy` is made of: traces of lines, and ways to choose which line goes when
  * another one needs its frame. Nothing is read or moved; only hits are counted.
  *
- * The clock family is built from what the cache has at hand, and nothing else: a HOT bit per line
- * that any reader sets, a few bits per frame, a hand that goes round the frames, and a stamp in the
- * word of a line that is not in the cache. LRU, S3-FIFO, DRRIP in sets and
- * OPT are there to compare with.
+ * Six policies and eight traces are what is left of fifteen and seventeen: those that the decision in
+ * doc/decisions.md rests on. The clocks are built from what the cache has at hand: a HOT bit per line
+ * that any reader sets, a bit per frame, and a hand that goes round the frames. S3-FIFO, DRRIP in sets
+ * and OPT are there to compare with.
  */
 #ifndef FTH_BENCH_POLICY_H
 #define FTH_BENCH_POLICY_H
@@ -28,7 +28,7 @@ struct fth_policy_trace {
 struct fth_policy_scale {
 	uint32_t frames; /* of the synthetic traces */
 	size_t accesses; /* of the synthetic traces, about */
-	unsigned graph;	 /* 2^graph vertices */
+	unsigned graph;	 /* 2^graph vertices of the trace of a search */
 	uint64_t seed;
 };
 
@@ -47,12 +47,6 @@ extern const unsigned fth_policy_workload_count;
 void fth_policy_trace_add(struct fth_policy_trace *trace, uint64_t line);
 void fth_policy_trace_free(struct fth_policy_trace *trace);
 
-/* The graph traces have a file of their own. */
-void fth_policy_make_bfs(struct fth_policy_trace *trace, const struct fth_policy_scale *scale,
-			 double kind);
-void fth_policy_make_pagerank(struct fth_policy_trace *trace, const struct fth_policy_scale *scale,
-			      double kind);
-
 /* ---- policies ---- */
 
 struct fth_policy {
@@ -61,7 +55,8 @@ struct fth_policy {
 	/* Hits over the whole trace, from an empty cache. -ENOMEM, or -EINVAL: the cache is too
 	 * small. */
 	int64_t (*run)(const struct fth_policy *policy, const struct fth_policy_trace *trace);
-	const void *rules; /* for run */
+	bool use_hot; /* clocks: a line that was used since the hand came by stays */
+	bool trial;   /* and new lines are on trial */
 };
 
 extern const struct fth_policy fth_policies[]; /* name NULL ends it */
@@ -69,7 +64,6 @@ extern const unsigned fth_policy_count;
 const struct fth_policy *fth_policy_find(const char *name); /* or NULL */
 
 int64_t fth_policy_run_clock(const struct fth_policy *policy, const struct fth_policy_trace *trace);
-int64_t fth_policy_run_lru(const struct fth_policy *policy, const struct fth_policy_trace *trace);
 int64_t fth_policy_run_s3fifo(const struct fth_policy *policy,
 			      const struct fth_policy_trace *trace);
 int64_t fth_policy_run_sets(const struct fth_policy *policy, const struct fth_policy_trace *trace);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The traces of `fathom bench policy` that need no graph. */
+/* The traces of `fathom bench policy`. */
 #include "policy.h"
 
+#include "apps/graph/gen.h"
 #include "fathom/base/rng.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 void fth_policy_trace_add(struct fth_policy_trace *trace, uint64_t line)
 {
@@ -127,41 +129,6 @@ static void make_loop(struct fth_policy_trace *trace, const struct fth_policy_sc
 		fth_policy_trace_add(trace, i % lines);
 }
 
-/* Any line of four times as much as fits, touched `kind` times: reads, or reads and writes. */
-static void make_uniform(struct fth_policy_trace *trace, const struct fth_policy_scale *scale,
-			 double kind)
-{
-	struct fth_rng rng = {scale->seed};
-
-	for (size_t i = 0; i < scale->accesses / (size_t)kind; i++) {
-		uint64_t line = fth_rng_below(&rng, 4 * (uint64_t)scale->frames);
-
-		for (unsigned k = 0; k < (unsigned)kind; k++)
-			fth_policy_trace_add(trace, line);
-	}
-}
-
-/* Programs that follow each other on different data: a loop over 2 x, popular lines, another loop.
- */
-static void make_phases(struct fth_policy_trace *trace, const struct fth_policy_scale *scale,
-			double kind)
-{
-	struct fth_policy_scale third = *scale;
-	size_t begin[4] = {0};
-
-	third.accesses /= 3;
-	for (unsigned i = 0; i < 3; i++) {
-		if (i == 1)
-			make_zipf(trace, &third, 0.99);
-		else
-			make_loop(trace, &third, kind);
-		begin[i + 1] = trace->n;
-		for (size_t k = begin[i]; k < trace->n; k++)
-			trace->lines[k] += i * 10 * scale->frames;
-	}
-	trace->universe = 30 * scale->frames;
-}
-
 /* ---- taxi ---- */
 
 #define TAXI_COLUMNS 6
@@ -191,25 +158,118 @@ static void make_taxi(struct fth_policy_trace *trace, const struct fth_policy_sc
 	}
 }
 
+/* ---- graph ---- */
+
+#define EDGES_PER_VERTEX 16
+#define EDGES_PER_LINE	 512 /* 8-byte values, lines of 4 KiB */
+#define SEARCHES	 8
+
+struct graph {
+	uint32_t vertices;
+	uint64_t edges;	   /* each in both directions */
+	uint64_t *offsets; /* vertices + 1 */
+	uint32_t *targets, *pairs;
+};
+
+/* A Kronecker graph with the GAP benchmark's parameters; a counting sort of its edges. */
+static bool graph_make(struct graph *g, const struct fth_policy_scale *scale)
+{
+	struct fth_graph_gen gen;
+
+	g->vertices = (uint32_t)1 << scale->graph;
+	g->edges = (uint64_t)2 * EDGES_PER_VERTEX * g->vertices;
+	g->offsets = calloc((size_t)g->vertices + 1, sizeof(*g->offsets));
+	g->targets = malloc(g->edges * sizeof(*g->targets));
+	g->pairs = malloc(g->edges * sizeof(*g->pairs));
+	if (!g->offsets || !g->targets || !g->pairs)
+		return false;
+	fth_graph_gen_init(&gen, FTH_GRAPH_KRONECKER, scale->graph, scale->seed);
+	for (uint64_t e = 0; e < g->edges; e += 2)
+		fth_graph_gen_edge(&gen, e / 2, &g->pairs[e], &g->pairs[e + 1]);
+	for (uint64_t i = 0; i < g->edges; i++)
+		g->offsets[g->pairs[i] + 1]++;
+	for (uint32_t v = 0; v < g->vertices; v++)
+		g->offsets[v + 1] += g->offsets[v];
+	for (uint64_t i = 0; i < g->edges; i++)
+		g->targets[g->offsets[g->pairs[i]]++] = g->pairs[i ^ 1];
+	/* Each offset is now where the next one began. */
+	memmove(g->offsets + 1, g->offsets, g->vertices * sizeof(*g->offsets));
+	g->offsets[0] = 0;
+	return true;
+}
+
+/* A vertex's edges, line by line; a line that the vertex before ended in is still in hand. */
+static void touch_edges(struct fth_policy_trace *trace, const struct graph *g, uint32_t v)
+{
+	uint64_t first = g->offsets[v] / EDGES_PER_LINE, end = g->offsets[v + 1];
+
+	if (g->offsets[v] == end)
+		return;
+	for (uint64_t line = first; line <= (end - 1) / EDGES_PER_LINE; line++)
+		if (!trace->n || trace->lines[trace->n - 1] != line)
+			fth_policy_trace_add(trace, line);
+}
+
+/* Top-down search from one vertex: the frontier in the order in which it was found. */
+static void search(struct fth_policy_trace *trace, const struct graph *g, uint32_t root,
+		   uint32_t *queue, uint8_t *seen)
+{
+	uint32_t head = 0, tail = 0;
+
+	memset(seen, 0, g->vertices);
+	seen[root] = 1;
+	queue[tail++] = root;
+	while (head < tail) {
+		uint32_t v = queue[head++];
+
+		touch_edges(trace, g, v);
+		for (uint64_t e = g->offsets[v]; e < g->offsets[v + 1]; e++) {
+			if (seen[g->targets[e]])
+				continue;
+			seen[g->targets[e]] = 1;
+			queue[tail++] = g->targets[e];
+		}
+	}
+}
+
+/* Searches from vertices that have edges; the cache holds a quarter of the edges. */
+static void make_bfs(struct fth_policy_trace *trace, const struct fth_policy_scale *scale,
+		     double kind)
+{
+	struct fth_rng rng = {scale->seed + 1};
+	struct graph g = {0};
+	uint32_t *queue = NULL;
+	uint8_t *seen = NULL;
+
+	(void)kind;
+	if (!graph_make(&g, scale) || !(queue = malloc(g.vertices * sizeof(*queue))) ||
+	    !(seen = malloc(g.vertices)))
+		trace->error = -ENOMEM;
+	trace->frames = (uint32_t)(g.edges / EDGES_PER_LINE / 4);
+	for (unsigned i = 0; trace->error == 0 && i < SEARCHES;) {
+		uint32_t root = (uint32_t)fth_rng_below(&rng, g.vertices);
+
+		if (g.offsets[root] == g.offsets[root + 1])
+			continue;
+		search(trace, &g, root, queue, seen);
+		i++;
+	}
+	free(queue);
+	free(seen);
+	free(g.offsets);
+	free(g.targets);
+	free(g.pairs);
+}
+
 const struct fth_policy_workload fth_policy_workloads[] = {
-	{"zipf 0.8", "popular lines among 10 x the cache", make_zipf, 0.8},
-	{"zipf 0.99", "the same, steeper", make_zipf, 0.99},
-	{"zipf 1.2", "the same, steeper still", make_zipf, 1.2},
-	{"zipf drift", "zipf 0.99 whose popular lines change 8 times", make_zipf, -0.99},
+	{"zipf", "popular lines (exponent 0.99) among 10 x the cache", make_zipf, 0.99},
+	{"zipf drift", "the same; which lines are popular changes 8 times", make_zipf, -0.99},
 	{"scan + hot", "half zipf over 1 x, half a scan of 8 x the cache", make_scan_hot, 1},
 	{"slow scan", "the same, the scan touches each line 4 times", make_scan_hot, 4},
-	{"loop 1.1", "round and round over 1.1 x the cache", make_loop, 1.1},
-	{"loop 2", "2 x", make_loop, 2},
-	{"loop 4", "4 x", make_loop, 4},
-	{"phases", "a loop over 2 x, zipf 0.99, another loop", make_phases, 2},
-	{"uniform", "any line of 4 x the cache", make_uniform, 1},
-	{"gups", "any line of 4 x the cache, read and written", make_uniform, 2},
-	{"bfs", "edge lines, 8 searches of a Kronecker graph, cache 1/4", fth_policy_make_bfs, 8},
-	{"pagerank", "edge lines, 10 rounds, cache 1/4", fth_policy_make_pagerank, 0},
-	{"pagerank all", "edge and rank lines, cache 1/4 of the edges", fth_policy_make_pagerank,
-	 1},
-	{"taxi 20", "Q0 to Q5, 0.47 % of the rows, cache 1/4", make_taxi, 0.0047},
-	{"taxi 30", "Q0 to Q5, 0.03 % of the rows, cache 1/4", make_taxi, 0.0003},
+	{"loop 2", "round and round over 2 x the cache", make_loop, 2},
+	{"loop 4", "4 x: PageRank over edges, cache 1/4", make_loop, 4},
+	{"bfs", "edge lines, 8 searches of a Kronecker graph, cache 1/4", make_bfs, 0},
+	{"taxi", "Q0 to Q5, 0.47 % of the rows, cache 1/4", make_taxi, 0.0047},
 	{0},
 };
 const unsigned fth_policy_workload_count =
