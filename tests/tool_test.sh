@@ -36,8 +36,8 @@ expect 2 bench quue
 [[ $err == *"did you mean: fathom bench queue"* ]] || fail "no hint: $err"
 expect 0 bench help queue
 [[ $out == "usage: fathom bench queue "* ]] || fail "help: $out"
-expect 0 bench queue --smallest --json
-[[ $out == '{"bench":"queue",'*'}' ]] || fail "bench --json: $out"
+expect 0 bench policy --smallest --json
+[[ $out == '{"bench":"policy",'*'}' ]] || fail "bench --json: $out"
 cp "$fathom" "$work/fathom"
 mkdir "$work/path"
 printf '#!/bin/sh\necho "$0 $*"; exit 42\n' >"$work/path/fathom-bench"
@@ -85,7 +85,7 @@ out=$(timeout --foreground --preserve-status -s INT -k 60 1 \
 [ $status -eq 130 ] || fail "SIGINT: status $status"
 [[ $out == '{'*'"ok":false}' ]] || fail "SIGINT: $out"
 status=0
-timeout --foreground --preserve-status -s INT -k 60 1 "$fathom" bench queue --ms 60000 \
+timeout --foreground --preserve-status -s INT -k 60 1 "$fathom" bench queue --threads 1 --ms 60000 \
   >/dev/null || status=$?
 [ $status -eq 130 ] || fail "SIGINT to a benchmark: status $status"
 
