@@ -16,6 +16,9 @@ deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
 # $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
 configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
+# $(call strict,FOLDER,OPTIONS): the same, for checks: a warning is an error
+strict = { $(call configure,$(1),-DFTH_WERROR=ON $(2)); } && \
+	{ grep -q '^FTH_WERROR:BOOL=ON$$' $(1)/CMakeCache.txt || cmake -DFTH_WERROR=ON $(1); }
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
@@ -49,17 +52,17 @@ check: ## build and run all tests, plain and under sanitizers
 		"ASan and UBSan: $$(cat build-asan/summary); TSan: $$(cat build-tsan/summary)"
 
 check-plain: deps-check ## all tests, among them format, layers, headers, examples, install
-	@$(call configure,build)
+	@$(call strict,build)
 	@$(call compile,build)
 	@scripts/run-tests.sh build --parallel $(JOBS)
 
 check-asan: deps-check ## the tests that run code, under AddressSanitizer and UBSan
-	@$(call configure,build-asan,-DFTH_SANITIZE=address)
+	@$(call strict,build-asan,-DFTH_SANITIZE=address)
 	@$(call compile,build-asan)
 	@scripts/run-tests.sh build-asan --parallel $(JOBS) --label-exclude once
 
 check-tsan: deps-check ## the concurrent tests, under ThreadSanitizer
-	@$(call configure,build-tsan,-DFTH_SANITIZE=thread)
+	@$(call strict,build-tsan,-DFTH_SANITIZE=thread)
 	@$(call compile,build-tsan) --target concurrent_tests
 	@scripts/run-tests.sh build-tsan --parallel $(JOBS) --label-regex concurrent
 
@@ -67,7 +70,7 @@ check-guest: deps-check ## only: our driver on the NVMe drives of a QEMU guest
 	@tests/guest/guest_test.sh
 
 check-gpu: ## only: device code on the GPU of this machine, plain and under compute-sanitizer
-	@$(call configure,build)
+	@$(call strict,build)
 	@$(call compile,build)
 	@failed=0; for what in check memcheck racecheck; do \
 		scripts/gpu.sh $$what build || test $$? = 77 || failed=1; done; exit $$failed

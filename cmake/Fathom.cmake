@@ -101,7 +101,6 @@ function(fth_device_test name)
   add_executable(${name} ${T_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
-  target_compile_options(${name} PRIVATE -Werror=all-warnings)
   target_link_libraries(${name} PRIVATE ${T_LIBS})
   add_test(NAME ${name} COMMAND ${name})
   fth_test_properties(${name} "${T_TIMEOUT}" gpu)

@@ -1,22 +1,52 @@
-# What `make install` puts where: headers, both libraries, fathom.pc, man pages, the tool and what it
-# starts.
-install(TARGETS fathom fathom_static fathom_shared
-        RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
-        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# What `make install` puts where: headers, libraries, the CMake package, the pkg-config files, man
+# pages, the tool and what it starts.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS fathom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
-if(TARGET fathom_cuda)
-  install(TARGETS fathom_cuda_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-endif()
+install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES include/fathom.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/fathom DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING
         PATTERN "*.h")
-install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 
-# Written when installing, since only then is the prefix known (cmake --install --prefix).
-install(CODE "
-  set(PROJECT_VERSION ${PROJECT_VERSION})
-  set(LIBDIR ${CMAKE_INSTALL_LIBDIR})
-  set(INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
-  configure_file(\"${PROJECT_SOURCE_DIR}/fathom.pc.in\" \"${PROJECT_BINARY_DIR}/fathom.pc\" @ONLY)
-")
-install(FILES ${PROJECT_BINARY_DIR}/fathom.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Libraries, as fathom::fathom, fathom::static and fathom::cuda for users of CMake.
+set(libraries fathom_shared fathom_static)
+set(FTH_HAS_CUDA OFF)
+if(TARGET fathom_cuda_static)
+  list(APPEND libraries fathom_cuda_static)
+  set(FTH_HAS_CUDA ON)
+endif()
+set(package ${CMAKE_INSTALL_LIBDIR}/cmake/fathom)
+install(TARGETS ${libraries} EXPORT fathom-targets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT fathom-targets NAMESPACE fathom:: DESTINATION ${package})
+configure_package_config_file(cmake/fathom-config.cmake.in
+                              ${PROJECT_BINARY_DIR}/fathom-config.cmake
+                              INSTALL_DESTINATION ${package})
+# Before 1.0 the API may change with any minor version.
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/fathom-config-version.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/fathom-config.cmake
+              ${PROJECT_BINARY_DIR}/fathom-config-version.cmake DESTINATION ${package})
+
+# fth_pkgconfig(NAME): written when installing, since only then is the prefix known
+# (cmake --install --prefix).
+function(fth_pkgconfig name)
+  install(CODE "
+    set(PROJECT_VERSION ${PROJECT_VERSION})
+    set(LIBDIR ${CMAKE_INSTALL_LIBDIR})
+    set(INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+    set(CUDA_LIBDIR \"${CUDA_LIBDIR}\")
+    configure_file(\"${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in\"
+                   \"${PROJECT_BINARY_DIR}/${name}.pc\" @ONLY)
+  ")
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endfunction()
+fth_pkgconfig(fathom)
+if(FTH_HAS_CUDA)
+  get_target_property(cudart CUDA::cudart_static IMPORTED_LOCATION)
+  get_filename_component(CUDA_LIBDIR ${cudart} DIRECTORY)
+  fth_pkgconfig(fathom-cuda)
+endif()

@@ -4,7 +4,7 @@
  * BYTES of its memory (default 64 MiB) that the device may be much larger than. Lines of 4096 bytes
  * are read whole: what follows the last one of the device is not added.
  *
- *	nvcc -arch=native -O2 gpu_sum.cu -lfathom_cuda $(pkg-config --cflags --libs fathom)
+ *	nvcc -arch=native -O2 gpu_sum.cu $(pkg-config --cflags --libs fathom-cuda)
  *	./a.out file:/data/numbers
  *
  * Exits with 77 where there is no GPU.

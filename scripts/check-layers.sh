@@ -5,9 +5,9 @@
 #
 # A module is a folder of src/ with its public headers include/fathom/NAME.h and
 # include/fathom/NAME/, and its inner ones include/fathom/detail/NAME/. Files straight in src/ tie
-# the modules together and may include all of them; so may *_test.c and *_fixture.[ch], what tests
-# share. Public headers include public headers only, and so do examples. The programs in tools/ and
-# bench/ share tools/common and nothing else.
+# the modules together and may include all of them; so may include/fathom.h, *_test.c and
+# *_fixture.[ch], what tests share. Public headers include public headers only, and so do examples.
+# The programs in tools/ and bench/ share tools/common and nothing else.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
@@ -37,6 +37,7 @@ complain() {
 module_of() {
   local rest
   case $1 in
+  include/fathom.h) module=top ;;
   include/fathom/*)
     rest=${1#include/fathom/}
     rest=${rest#detail/}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
 
+#include "fathom/base/version.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -33,7 +35,7 @@ static int run(int argc, char **argv)
 		return FTH_EXIT_USAGE;
 	}
 	if (strcmp(word, "--version") == 0) {
-		printf("fathom %s\n", FTH_VERSION);
+		printf("fathom %s\n", fth_version());
 		return FTH_EXIT_OK;
 	}
 	if (argc == 2 &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Everything in layer base: errors, checksums, descriptors, random numbers, statistics, device URIs. */
+/* Everything in layer base: errors, checksums, descriptors, random numbers, statistics, device URIs,
+ * the version. */
 #ifndef FATHOM_BASE_H
 #define FATHOM_BASE_H
 
@@ -10,5 +11,6 @@
 #include "fathom/base/rng.h"
 #include "fathom/base/stats.h"
 #include "fathom/base/uri.h"
+#include "fathom/base/version.h"
 
 #endif

@@ -1,0 +1,1 @@
+#include "use.c"
