@@ -12,12 +12,18 @@
  *	fth_array_flush(a.base, 0, FTH_ARRAY_ALL);
  *	fth_array_close(a.base);
  *
- * An array is a run of elements of one size (a power of two, at most a line) on part of a device
- * or volume object, seen through a cache. Any number of threads may use it at once; closing may not
- * overlap use. Elements of 1, 2, 4 and 8 bytes are read and set whole, never torn; ordering between
- * threads is the caller's, except for the atomics below.
+ * An array is a sequence of elements of one size (a power of two, at most a line) on part of a device
+ * or volume object, accessed through a cache. Any number of threads may use an array at once; no
+ * thread may use it while another closes it. Reads and writes of elements of 1, 2, 4 and 8 bytes are
+ * not torn; the caller orders them between threads, except for the atomics below.
  *
- * Every call checks bounds (-ERANGE) and returns errors; calls wait at most the cache's timeout.
+ * Every call returns 0 or a negative errno unless stated otherwise. Calls check bounds (-ERANGE). A
+ * call that waits for a device fails with -ETIMEDOUT when nothing that it waits for has completed
+ * within the cache's timeout; that includes flushes and closing. A call that needs many lines may
+ * take longer than the timeout in total, as long as lines arrive.
+ *
+ * The macros with short names (fth_get, fth_set) work on typed handles in C11 and C++17; the
+ * compiler checks the types of their arguments.
  */
 #ifndef FATHOM_ARRAY_H
 #define FATHOM_ARRAY_H
@@ -31,20 +37,20 @@ FTH_BEGIN_DECLS
 
 struct fth_array;
 
-/* What a read of a hot line needs to know of its array. Not part of the interface. */
+/* What the inline read of a hot line needs of its array. Not part of the interface. */
 struct fth_array_look {
 	uint64_t count;
-	uint64_t *words; /* where nothing can be read so: one that is never HOT, for all elements */
+	uint64_t *words; /* without inline reads: one word that is never HOT, for all elements */
 	uint8_t *frames;
-	uint64_t in_line;  /* mask: an element's place in its line */
-	uint64_t *peeks;   /* where such reads are counted */
+	uint64_t in_line;  /* mask: an element's index in its line */
+	uint64_t *peeks;   /* the counter of these reads */
 	uint32_t per_line; /* log2 of the elements in a line */
 };
 
 /*
- * A typed handle. Use a typedef of it to pass it on. base is the untyped array. It can be copied;
- * a loop that gets many elements one by one is fastest with a copy among its own variables, since
- * the compiler then knows that nobody changes it. Filled by fth_open() and fth_wrap().
+ * A typed handle, filled by fth_open() or fth_wrap(). base is the untyped array. Declare a typedef
+ * of it to pass it to functions. It can be copied. A loop of single gets is fastest on a copy in a
+ * local variable, which the compiler knows nobody else changes.
  */
 #define FTH_ARRAY(type)                     \
 	struct {                            \
@@ -53,41 +59,46 @@ struct fth_array_look {
 		struct fth_array_look look; \
 	}
 
-/* The pointer p, if it points to what the typed handle's elements are; else a warning. */
+/* The pointer p; does not compile without a warning if it does not point to the element type. */
 #define FTH_ARRAY_CHECKED_(typed, p) ((p) + 0 * sizeof((p) == (typed).type_of_element))
 
-/* ---- opening ---- */
+/* ---- opening and closing ---- */
 
 /* Zero-initialise for the defaults. */
 struct fth_array_options {
-	uint64_t offset; /* bytes into the device where element 0 is; a multiple of its block */
-	uint64_t count;	 /* elements; 0: as many whole ones as fit */
+	uint64_t offset; /* of element 0, in bytes; a multiple of the device's block */
+	uint64_t count;	 /* elements; 0: as many as fit */
 	bool readonly;
 };
 
 /*
- * Open on a device by URI: "file:/path", "vol(file:/a,file:/b)?object=name" or any other. The
- * device belongs to the array. options may be NULL.
+ * Open an array on a device by URI: "file:/path", "vol(file:/a,file:/b)?object=name" or any other.
+ * The array owns the device. options may be NULL. Blocks. -EINVAL for an element size that is not a
+ * power of two or larger than a line, -ERANGE if count elements do not fit, the errors of
+ * fth_dev_open() and fth_cache_add().
  */
 int fth_array_open(struct fth_cache *cache, const char *uri, size_t element,
 		   const struct fth_array_options *options, struct fth_array **out);
-/* The same on a device that is open already, and stays open after the array is closed. */
+/* The same on an open device, which the caller keeps open until the array is closed. */
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,
 		       const struct fth_array_options *options, struct fth_array **out);
 
 /*
- * Flush, then close. Returns 0, or an error: then the array is still open, with all its changes,
- * and the caller may close it again, or discard it. Errors: the device's, -ETIMEDOUT, -EBUSY if
- * lines are pinned. Accepts NULL.
+ * Flush the array, then close it. If that fails the array is still open and usable, with all its
+ * changes; the caller may close it again, or discard it. Blocks. Errors: the device's, -ETIMEDOUT,
+ * -EBUSY if lines are pinned. Accepts NULL.
  */
 int fth_array_close(struct fth_array *array);
-/* The same without writing anything: changes that were not flushed are lost. Fails with -EBUSY or,
- * while the device has not ended its requests, -ETIMEDOUT. */
+/*
+ * Close the array without writing anything: changes that were not flushed may be lost. If that fails
+ * the array is still open. -EBUSY if lines are pinned, -ETIMEDOUT if the device has not completed
+ * requests that are in flight from the cache's memory. Accepts NULL.
+ */
 int fth_array_discard(struct fth_array *array);
 /*
- * Close, or discard if that fails, for programs that end. Returns what closing returned. Sets
- * *array to NULL, unless discarding failed as well: then the array, its cache and its device are
- * still in use and must not be freed.
+ * Close, or discard if closing fails: for programs that end. Returns the result of closing. Sets
+ * *array to NULL, unless discarding failed as well: then the array is still open, and the caller
+ * must not close its device.
  */
 int fth_array_finish(struct fth_array **array);
 
@@ -97,15 +108,15 @@ struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
 struct fth_dev *fth_array_dev(const struct fth_array *array);
 
-/* Open as above, or take an open array, into a typed handle: both parts of it. wrap gives -EINVAL
- * if elements are of another size. */
+/* For fth_open() and fth_wrap(): open, or take an open array, into the parts of a typed handle. wrap
+ * returns -EINVAL if `element` is not the array's element size. */
 int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t element,
 			 const struct fth_array_options *options, struct fth_array **out,
 			 struct fth_array_look *look);
 int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **out,
 		   struct fth_array_look *look);
 
-/* How many elements a typed handle's array has. */
+/* The number of elements of a typed handle's array. */
 #define fth_count(typed) ((typed).look.count)
 
 /* Typed: fth_open(&typed, cache, uri, options), fth_wrap(&typed, array). */
@@ -120,53 +131,70 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 /*
  * fth_get(typed, i, &value)   fth_set(typed, i, value)
  *
- * Get and set one element; hot lines are read without a reference. The pointer must point to the
- * array's element type, which the compiler checks. Return 0 or a negative errno, which leaves no
- * more than a zero in *value.
+ * Get or set one element. A get from a hot line takes no reference and makes no call, in caches of
+ * less than 32 GiB; in larger ones it makes a call. After an error *value is 0 or unchanged. A value
+ * of a struct type is given by its members in C (fth_set(points, i, 1, 2)), and in C++ by its
+ * members, a braced list or an object.
  */
 #define fth_get(typed, i, out)                                                              \
 	fth_array_look_get((typed).base, (typed).look, (i), FTH_ARRAY_CHECKED_(typed, out), \
 			   sizeof(*(typed).type_of_element))
+#ifdef __cplusplus
+#define fth_set(typed, i, ...) \
+	fth_array_set_as_((typed).type_of_element, (typed).base, (i), __VA_ARGS__)
+#else
 #define fth_set(typed, i, ...)                                                                 \
 	fth_array_set((typed).base, (i), &(__typeof__(*(typed).type_of_element)){__VA_ARGS__}, \
 		      sizeof(*(typed).type_of_element))
+#endif
 
-/* `size` is that of the element, a constant to let the compiler choose the load. -EINVAL from
- * set if it is another. */
+/* Untyped. -EINVAL if `size` is not the array's element size. A constant `size` lets the compiler
+ * choose the load. */
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size);
+int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size);
+
+/* For fth_get(): `look` is the array's, and `size` its element size. Not part of the interface. */
 static inline int fth_array_look_get(struct fth_array *array, struct fth_array_look look,
 				     uint64_t i, void *out, size_t size);
-int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size);
 
 /* ---- runs of elements ---- */
 
-/* Copy elements [first, first + n). A write that covers whole lines fetches nothing. After an error
- * any part may have been copied. */
+/* Copy elements [first, first + n) out or in. A write fetches no line that it covers entirely. After
+ * an error any part may have been copied. */
 int fth_array_read(struct fth_array *array, uint64_t first, uint64_t n, void *out);
 int fth_array_write(struct fth_array *array, uint64_t first, uint64_t n, const void *values);
-/* Set them all to one value. */
+/* Set elements [first, first + n) to one value. */
 int fth_array_fill(struct fth_array *array, uint64_t first, uint64_t n, const void *value);
 
-/* Typed, with checked pointers; fth_fill(typed, first, n, value). */
+/* Typed, with checked pointers. fth_fill(typed, first, n, value): the value as for fth_set(). */
 #define fth_read(typed, first, n, out) \
 	fth_array_read((typed).base, (first), (n), FTH_ARRAY_CHECKED_(typed, out))
 #define fth_write(typed, first, n, values) \
 	fth_array_write((typed).base, (first), (n), FTH_ARRAY_CHECKED_(typed, values))
+#ifdef __cplusplus
+#define fth_fill(typed, first, n, ...) \
+	fth_array_fill_as_((typed).type_of_element, (typed).base, (first), (n), __VA_ARGS__)
+#else
 #define fth_fill(typed, first, n, ...)             \
 	fth_array_fill((typed).base, (first), (n), \
 		       &(__typeof__(*(typed).type_of_element)){__VA_ARGS__})
+#endif
 
-/* Make changes durable. n may be FTH_ARRAY_ALL: to the end. */
+/*
+ * Make all changes of [first, first + n) durable that were made before the call; n may be
+ * FTH_ARRAY_ALL. After an error the changes are still in the cache, and another flush tries again.
+ */
 int fth_array_flush(struct fth_array *array, uint64_t first, uint64_t n);
-/* A hint: start bringing them in. What is outside is left out. */
+/* A hint: start to fetch the lines of [first, first + n). Ignores elements beyond the end, and
+ * errors. Does not wait. */
 void fth_array_prefetch(struct fth_array *array, uint64_t first, uint64_t n);
 
-/* ---- many elements anywhere: all misses in flight together ---- */
+/* ---- many elements: all misses in flight together ---- */
 
-/* out[k] = element indices[k], for k in [0, n). -ERANGE if any index is outside; then nothing was
- * read. The same index may come twice. */
+/* out[k] = element indices[k], for k in [0, n). An index may occur more than once. -ERANGE, before
+ * anything is read, if an index is out of range. */
 int fth_array_gather(struct fth_array *array, const uint64_t *indices, size_t n, void *out);
-/* element indices[k] = values[k]. For an index that comes twice either value may win. */
+/* element indices[k] = values[k]. If an index occurs more than once, any of its values is set. */
 int fth_array_scatter(struct fth_array *array, const uint64_t *indices, size_t n,
 		      const void *values);
 
@@ -176,31 +204,31 @@ int fth_array_scatter(struct fth_array *array, const uint64_t *indices, size_t n
 #define fth_scatter(typed, indices, n, values) \
 	fth_array_scatter((typed).base, (indices), (n), FTH_ARRAY_CHECKED_(typed, values))
 
-/* A run of elements, as the neighbours of a vertex are. */
+/* A run of elements, such as the neighbours of a vertex. */
 struct fth_span {
 	uint64_t first;
 	uint64_t count;
 };
 
 /*
- * Called with a piece of span `which`: `n` elements in memory from element `first` on. A span that
- * lies in several lines comes in several pieces, in any order. The memory is the cache's and is
- * valid during the call, which must not call into the cache. Negative ends the walk.
+ * Called with a piece of span `which`: `n` elements in memory, from element `first` on. A span in
+ * several lines comes in several pieces, in any order. The memory belongs to the cache and is valid
+ * during the call. The function must not call into the cache. A negative result ends the walk.
  */
 typedef int (*fth_array_piece_fn)(void *context, size_t which, uint64_t first, const void *elements,
 				  uint64_t n);
 
 /*
- * Look at many spans, without copying, all misses in flight together; sorted spans whose lines are
- * neighbours on the device share requests. Empty spans are skipped. -ERANGE before anything is
- * called if any span is outside.
+ * Call fn for all pieces of many spans, without copying. Sorted spans whose lines are adjacent on the
+ * device share requests. Empty spans are skipped. Returns the first error or the negative result of
+ * fn; -ERANGE, before any call, if a span is out of range.
  */
 int fth_array_walk(struct fth_array *array, const struct fth_span *spans, size_t n,
 		   fth_array_piece_fn fn, void *context);
 
 /* ---- pointers into lines ---- */
 
-/* A piece of the array held in memory: elements [first, first + count) at data. */
+/* Elements [first, first + count) in memory, at data. */
 struct fth_array_pin {
 	void *data;
 	uint64_t first;
@@ -209,27 +237,28 @@ struct fth_array_pin {
 };
 
 /*
- * Pin the line that holds element i. FTH_CACHE_READ, _WRITE or _OVERWRITE; in the last case the
- * caller sets all the elements of the pin. While other threads read them with fth_array_get() or
- * gather, elements are to be stored whole (an atomic store, relaxed at least).
+ * Pin the line that holds element i, for FTH_CACHE_READ, _WRITE or _OVERWRITE; for the last, the
+ * caller sets all elements of the pin. Other threads may read them with fth_array_get() or gather
+ * meanwhile, so elements must be stored whole (with an atomic store, relaxed at least). The caller
+ * unpins.
  */
 int fth_array_pin(struct fth_array *array, uint64_t i, enum fth_cache_mode mode,
 		  struct fth_array_pin *out);
-/* `changed`: for pins that may write. */
+/* `changed`: elements were changed; ignored for FTH_CACHE_READ. */
 void fth_array_unpin(struct fth_array_pin *pin, bool changed);
 
 /*
- * A cursor: one thread's moving window. It keeps the line of its last access pinned, so that
- * accesses within a line cost a comparison (BaM 7.2.2, reference reuse). Moving forward line by
- * line it prefetches ahead. FTH_CACHE_OVERWRITE is for cursors that set every element of each line
- * they touch. A line that a cursor for writing was on counts as changed. Zero-initialised it may
+ * A cursor: a moving window of one thread. It keeps the line of its last access pinned, so that an
+ * access within a line costs a comparison (BaM 7.2.2, reference reuse). It prefetches while it moves
+ * forward line by line. FTH_CACHE_OVERWRITE is for cursors that set every element of each line they
+ * touch. Each line that a cursor for writing was on counts as changed. A zero-initialised cursor may
  * be closed.
  */
 struct fth_cursor {
 	uint8_t *data;	/* of element `first` */
 	uint64_t first; /* elements [first, first + count) are pinned; count 0: none */
 	uint64_t count;
-	bool changed; /* how the line will be let go */
+	bool changed; /* the line is to be unpinned as changed */
 	struct fth_array *array;
 	enum fth_cache_mode mode;
 	uint64_t ahead; /* prefetched up to this line */
@@ -240,22 +269,24 @@ struct fth_cursor {
 void fth_cursor_open(struct fth_cursor *cursor, struct fth_array *array, enum fth_cache_mode mode);
 void fth_cursor_close(struct fth_cursor *cursor);
 
-/* Slow path: move the window to the line of element i. */
-int fth_cursor_move(struct fth_cursor *cursor, uint64_t i);
+/* Slow path of the calls below: move the window to the line of element i. -EINVAL if `size` is not
+ * the array's element size. */
+int fth_cursor_move(struct fth_cursor *cursor, uint64_t i, size_t size);
 
-/* The address of element i, valid until the cursor moves or closes; NULL with *error set. */
+/* The address of element i, valid until the cursor moves or is closed; NULL with *error set. `size`
+ * is the element size, the same in all calls with one cursor. */
 static inline void *fth_cursor_at(struct fth_cursor *cursor, uint64_t i, size_t size, int *error)
 {
 	if (__builtin_expect(i - cursor->first >= cursor->count, 0)) {
-		*error = fth_cursor_move(cursor, i);
+		*error = fth_cursor_move(cursor, i, size);
 		if (*error < 0)
 			return (void *)0;
 	}
 	return cursor->data + (i - cursor->first) * size;
 }
 
-/* The elements from i on that are in memory with it: their address, and how many in *n. For loops
- * over plain memory. NULL with *error set. */
+/* The address of element i, and in *n how many elements from i on are in memory there; NULL with
+ * *error set. For loops over plain memory. */
 static inline void *fth_cursor_span(struct fth_cursor *cursor, uint64_t i, size_t size, uint64_t *n,
 				    int *error)
 {
@@ -265,7 +296,7 @@ static inline void *fth_cursor_span(struct fth_cursor *cursor, uint64_t i, size_
 	return at;
 }
 
-/* Copy one element out or in, whole; 0 or a negative errno. */
+/* Copy one element out or in, not torn. -EROFS from store if the cursor was opened for reading. */
 static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *out, size_t size);
 static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const void *value,
 				   size_t size);
@@ -285,7 +316,7 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 		struct fth_cursor base; \
 		type *type_of_element;  \
 	}
-/* The array's and the cursor's types must be the same. */
+/* The element types of array and cursor must be the same. */
 #define fth_start(cursor, typed, mode)                                                            \
 	fth_cursor_open(&(cursor)->base +                                                         \
 				0 * sizeof((cursor)->type_of_element == (typed).type_of_element), \
@@ -293,11 +324,17 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 #define fth_cursor_get(cursor, i, out)                                            \
 	fth_cursor_load(&(cursor)->base, (i), FTH_ARRAY_CHECKED_(*(cursor), out), \
 			sizeof(*(cursor)->type_of_element))
+/* The value as for fth_set(). */
+#ifdef __cplusplus
+#define fth_cursor_set(cursor, i, ...) \
+	fth_cursor_set_as_((cursor)->type_of_element, &(cursor)->base, (i), __VA_ARGS__)
+#else
 #define fth_cursor_set(cursor, i, ...)                                           \
 	fth_cursor_store(&(cursor)->base, (i),                                   \
 			 &(__typeof__(*(cursor)->type_of_element)){__VA_ARGS__}, \
 			 sizeof(*(cursor)->type_of_element))
-/* A typed pointer to element i, NULL with *error set; fth_at_span() also says how many follow. */
+#endif
+/* fth_cursor_at() and fth_cursor_span() with typed pointers. */
 #define fth_at(cursor, i, error)                               \
 	((__typeof__((cursor)->type_of_element))fth_cursor_at( \
 		&(cursor)->base, (i), sizeof(*(cursor)->type_of_element), (error)))
@@ -308,18 +345,20 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 /* ---- atomics on elements of 4 and 8 bytes ---- */
 
 /*
- * Atomic among all users of the array in this process; *old may be NULL. Sequentially consistent,
- * but for a minimum that changes nothing, which acquires only. -EINVAL for another element size.
+ * Atomic among all users of the array in this process, and sequentially consistent, except for a
+ * minimum that changes nothing, which is an acquire load. *old is the value from before; old may be
+ * NULL. -EINVAL if the array's elements have another size.
  */
 int fth_array_add32(struct fth_array *array, uint64_t i, uint32_t amount, uint32_t *old);
 int fth_array_add64(struct fth_array *array, uint64_t i, uint64_t amount, uint64_t *old);
 int fth_array_xor64(struct fth_array *array, uint64_t i, uint64_t bits, uint64_t *old);
 int fth_array_min32(struct fth_array *array, uint64_t i, uint32_t value, uint32_t *old);
 int fth_array_min64(struct fth_array *array, uint64_t i, uint64_t value, uint64_t *old);
-/* *expected is set to what was found; 1 if it was swapped, 0 if not, or a negative errno. */
+/* Compare and swap. Sets *expected to the value from before. Returns 1 if swapped, 0 if not, or a
+ * negative errno. */
 int fth_array_cas32(struct fth_array *array, uint64_t i, uint32_t *expected, uint32_t desired);
 int fth_array_cas64(struct fth_array *array, uint64_t i, uint64_t *expected, uint64_t desired);
-/* Many at once, misses in flight together: element indices[k] ^= values[k] (GUPS' update). */
+/* element indices[k] ^= values[k], all misses in flight together (the update of GUPS). */
 int fth_array_xor64_many(struct fth_array *array, const uint64_t *indices, size_t n,
 			 const uint64_t *values);
 

@@ -27,15 +27,23 @@ _Static_assert(FTH_CACHE_LINE_MIN == 8u << FTH_LINE_FRAME_SHIFT, "see fth_array_
 
 int fth_array_out_of_range(const struct fth_array *array, uint64_t i)
 {
-	return fth_fail(ERANGE, "element %llu of an array of %llu", (unsigned long long)i,
-			(unsigned long long)array->count);
+	return fth_fail(ERANGE, "array: index %llu is out of range: the array has %llu elements",
+			(unsigned long long)i, (unsigned long long)array->count);
+}
+
+int fth_array_check_size(const struct fth_array *array, size_t size)
+{
+	if (size == fth_array_size(array))
+		return 0;
+	return fth_fail(EINVAL, "array: element size %zu, but the array has elements of %zu bytes",
+			size, fth_array_size(array));
 }
 
 int fth_array_check(const struct fth_array *array, uint64_t first, uint64_t n)
 {
 	if (first <= array->count && n <= array->count - first)
 		return 0;
-	return fth_fail(ERANGE, "%llu elements from %llu on of an array of %llu",
+	return fth_fail(ERANGE, "array: %llu elements from %llu on: the array has %llu",
 			(unsigned long long)n, (unsigned long long)first,
 			(unsigned long long)array->count);
 }
@@ -65,8 +73,10 @@ static int check_element(const struct fth_cache *cache, size_t element)
 	uint32_t line = fth_cache_line_size(cache);
 
 	if (element == 0 || element & (element - 1) || element > line)
-		return fth_fail(EINVAL, "elements of %zu bytes: a power of two up to %u, the line",
-				element, line);
+		return fth_fail(
+			EINVAL,
+			"array: element size %zu is not a power of two from 1 to %u, the line size",
+			element, line);
 	return 0;
 }
 
@@ -78,13 +88,16 @@ static int measure(const struct fth_dev *dev, size_t element,
 	uint64_t fit;
 
 	if (options->offset > info->size || options->offset % info->block)
-		return fth_fail(EINVAL, "offset %llu: a multiple of %u up to %llu",
+		return fth_fail(EINVAL,
+				"array: offset %llu is not a multiple of the block, %u, up to the "
+				"device's size, %llu",
 				(unsigned long long)options->offset, info->block,
 				(unsigned long long)info->size);
 	fit = (info->size - options->offset) / element;
 	*count = options->count ? options->count : fit;
 	if (fit == 0 || *count > fit)
-		return fth_fail(ERANGE, "%llu elements of %zu bytes do not fit: %llu do",
+		return fth_fail(ERANGE,
+				"array: %llu elements of %zu bytes: the device has room for %llu",
 				(unsigned long long)*count, element, (unsigned long long)fit);
 	*bytes = *count * element;
 	/* Up to a whole block; inside, since the device's size is a multiple of it. */
@@ -191,11 +204,12 @@ int fth_array_open_typed(struct fth_cache *cache, const char *uri, size_t elemen
 int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **out,
 		   struct fth_array_look *look)
 {
+	int rc = fth_array_check_size(array, element);
+
 	*out = NULL;
 	*look = (struct fth_array_look){0};
-	if (element != fth_array_size(array))
-		return fth_fail(EINVAL, "a handle for elements of %zu bytes on an array of %zu",
-				element, fth_array_size(array));
+	if (rc < 0)
+		return rc;
 	*out = array;
 	*look = array->look;
 	return 0;

@@ -94,7 +94,7 @@ static void every_call_checks_bounds(void **state)
 	assert_int_equal(fth_array_pin(a, 1000, FTH_CACHE_READ, &pin), -ERANGE);
 	fth_array_unpin(&pin, false);
 	fth_cursor_open(&cursor, a, FTH_CACHE_READ);
-	assert_int_equal(fth_cursor_move(&cursor, 1000), -ERANGE);
+	assert_int_equal(fth_cursor_move(&cursor, 1000, 8), -ERANGE);
 	fth_cursor_close(&cursor);
 	assert_int_equal(fth_array_add64(a, 1000, 1, NULL), -ERANGE);
 	assert_int_equal(fth_array_min64(a, 1000, 1, NULL), -ERANGE);
@@ -172,6 +172,49 @@ static void a_readonly_array_takes_no_changes(void **state)
 	assert_int_equal(fth_array_pin(a, 0, FTH_CACHE_WRITE, &pin), -EROFS);
 	assert_ok(fth_array_close(a));
 	assert_ok(fth_cache_close(cache));
+}
+
+/* A size that is not the element's is refused, and nothing is written past the caller's variable. */
+static void another_size_is_refused(void **state)
+{
+	static const size_t elements[] = {1, 2, 4, 8, 64};
+
+	(void)state;
+	for (unsigned compact = 0; compact < 2; compact++)
+		for (unsigned e = 0; e < 5; e++) {
+			struct fth_cache *cache = small_cache(compact);
+			struct fth_cursor cursor;
+			struct fth_array *a;
+			uint8_t value[128], untouched[128];
+			int error = 0;
+
+			memset(value, 0xaa, sizeof(value));
+			memset(untouched, 0xaa, sizeof(untouched));
+			assert_ok(fth_array_open(cache, "mem:64K", elements[e], NULL, &a));
+			for (unsigned hot = 0; hot < 2; hot++)
+				for (size_t size = 0; size <= 128; size++) {
+					if (size == elements[e])
+						continue;
+					assert_int_equal(fth_array_get(a, 0, value, size), -EINVAL);
+					assert_int_equal(fth_array_set(a, 0, value, size), -EINVAL);
+					assert_memory_equal(value, untouched, sizeof(value));
+					/* The second time the line is in the cache, and hot. */
+					for (unsigned i = 0; hot == 0 && i < 3; i++) {
+						uint8_t right[64];
+
+						assert_ok(fth_array_get(a, 0, right, elements[e]));
+					}
+				}
+			fth_cursor_open(&cursor, a, FTH_CACHE_WRITE);
+			assert_null(fth_cursor_at(&cursor, 0, 2 * elements[e], &error));
+			assert_int_equal(error, -EINVAL);
+			assert_int_equal(fth_cursor_store(&cursor, 0, value, 2 * elements[e]),
+					 -EINVAL);
+			assert_ok(fth_cursor_store(&cursor, 0, value, elements[e]));
+			fth_cursor_close(&cursor);
+			assert_ok(fth_array_close(a));
+			assert_ok(fth_cache_close(cache));
+		}
 }
 
 static void closing_waits_for_no_pin(void **state)
@@ -285,6 +328,7 @@ int main(void)
 		cmocka_unit_test(every_call_checks_bounds),
 		cmocka_unit_test(typed_use_needs_no_cast),
 		cmocka_unit_test(a_readonly_array_takes_no_changes),
+		cmocka_unit_test(another_size_is_refused),
 		cmocka_unit_test(closing_waits_for_no_pin),
 		cmocka_unit_test(single_gets_are_counted),
 		cmocka_unit_test(gets_of_all_sizes_are_right_and_counted),

@@ -10,11 +10,10 @@
 static int pin_element(struct fth_array *array, uint64_t i, size_t size, struct fth_cache_pin *pin,
 		       void **at)
 {
-	int rc;
+	int rc = fth_array_check_size(array, size);
 
-	if (size != fth_array_size(array))
-		return fth_fail(EINVAL, "elements of %zu bytes, not %zu", fth_array_size(array),
-				size);
+	if (rc < 0)
+		return rc;
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	rc = fth_array_pin_line(array, fth_array_line_of(array, i), FTH_CACHE_WRITE, pin);

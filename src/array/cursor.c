@@ -82,7 +82,7 @@ void fth_cursor_close(struct fth_cursor *cursor)
 
 int fth_cursor_refuse(void)
 {
-	return fth_fail(EROFS, "the cursor was opened to read");
+	return fth_fail(EROFS, "array: the cursor was opened for reading");
 }
 
 /* The cursor has stepped onto `line` from the one before it. */
@@ -159,7 +159,7 @@ static int pin_line(struct fth_cursor *cursor, uint64_t line)
 	return fth_array_pin_line(array, line, mode, &cursor->pin);
 }
 
-int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
+int fth_cursor_move(struct fth_cursor *cursor, uint64_t i, size_t size)
 {
 	struct fth_array *array = cursor->array;
 	uint64_t line, before = cursor->pin.line;
@@ -167,6 +167,9 @@ int fth_cursor_move(struct fth_cursor *cursor, uint64_t i)
 	int rc;
 
 	let_go(cursor);
+	rc = fth_array_check_size(array, size);
+	if (rc < 0)
+		return rc;
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	line = fth_array_line_of(array, i);

@@ -16,12 +16,13 @@ static bool peeked(const struct fth_array *array, uint64_t i, void *out)
 	return true;
 }
 
-int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out)
+int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out, size_t size)
 {
-	size_t size = fth_array_size(array);
 	struct fth_cache_pin pin;
-	int rc;
+	int rc = fth_array_check_size(array, size);
 
+	if (rc < 0)
+		return rc;
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	if (peeked(array, i, out))
@@ -38,11 +39,10 @@ int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out)
 int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size)
 {
 	struct fth_cache_pin pin;
-	int rc;
+	int rc = fth_array_check_size(array, size);
 
-	if (size != fth_array_size(array))
-		return fth_fail(EINVAL, "a value of %zu bytes for elements of %zu", size,
-				fth_array_size(array));
+	if (rc < 0)
+		return rc;
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	rc = fth_array_pin_line(array, fth_array_line_of(array, i), FTH_CACHE_WRITE, &pin);

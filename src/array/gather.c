@@ -198,9 +198,10 @@ int fth_array_xor64_many(struct fth_array *array, const uint64_t *indices, size_
 			 const uint64_t *values)
 {
 	struct many many;
+	int rc = fth_array_check_size(array, sizeof(*values));
 
-	if (array->shift != 3)
-		return fth_fail(EINVAL, "elements of %zu bytes, not 8", fth_array_size(array));
+	if (rc < 0)
+		return rc;
 	many.array = array;
 	many.indices = indices;
 	many.n = n;

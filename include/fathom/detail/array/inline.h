@@ -30,8 +30,8 @@ struct fth_array {
 	struct fth_dev *own_dev; /* to be closed with the array; NULL if it is the caller's */
 };
 
-/* The way with a reference, for all that the inline one leaves. */
-int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out);
+/* What the inline read leaves: with a reference, if need be. -EINVAL for another size, -ERANGE. */
+int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out, size_t size);
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -248,7 +248,7 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 				     uint64_t i, void *out, size_t size)
 {
 	if (size > 8)
-		return fth_array_get_slow(array, i, out);
+		return fth_array_get_slow(array, i, out, size);
 	if (__builtin_expect(i < look.count, 1)) {
 		uint64_t line = i >> look.per_line, at = i & look.in_line, value;
 
@@ -263,7 +263,7 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 	/* By way of a copy, so that what the caller has need not be in memory. */
 	{
 		uint64_t copy = 0;
-		int rc = fth_array_get_slow(array, i, &copy);
+		int rc = fth_array_get_slow(array, i, &copy, size);
 
 		memcpy(out, &copy, size);
 		return rc;
@@ -272,6 +272,11 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size)
 {
+	/* Of a constant size one comparison is left. */
+	if (__builtin_expect(size == 0 || (size & (size - 1)) ||
+				     array->shift != (uint32_t)__builtin_ctzll(size),
+			     0))
+		return fth_array_get_slow(array, i, out, size);
 	return fth_array_look_get(array, array->look, i, out, size);
 }
 
@@ -283,7 +288,7 @@ static inline int fth_cursor_load(struct fth_cursor *cursor, uint64_t i, void *o
 	const uint8_t *at;
 
 	if (__builtin_expect(i - cursor->first >= cursor->count, 0)) {
-		int rc = fth_cursor_move(cursor, i);
+		int rc = fth_cursor_move(cursor, i, size);
 
 		if (rc < 0) {
 			memset(out, 0, size);
@@ -304,7 +309,7 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 	uint8_t *at;
 
 	if (__builtin_expect(i - cursor->first >= cursor->count, 0)) {
-		int rc = fth_cursor_move(cursor, i);
+		int rc = fth_cursor_move(cursor, i, size);
 
 		if (rc < 0)
 			return rc;
@@ -320,4 +325,58 @@ static inline int fth_cursor_store(struct fth_cursor *cursor, uint64_t i, const 
 }
 
 FTH_END_DECLS
+
+#ifdef __cplusplus
+/*
+ * Values of fth_set(), fth_fill() and fth_cursor_set() in C++, where a compound literal has no
+ * address: one value that converts to T or a braced list, or the members of T, two at least. The
+ * first argument only carries the type; a parameter of type fth_array_same_<T>::type takes no part
+ * in finding T.
+ */
+template <typename T> struct fth_array_same_ {
+	typedef T type;
+};
+
+template <typename T>
+inline int fth_array_set_as_(const T *, struct fth_array *array, uint64_t i,
+			     const typename fth_array_same_<T>::type &value)
+{
+	return fth_array_set(array, i, &value, sizeof(T));
+}
+
+template <typename T, typename A, typename B, typename... Rest>
+inline int fth_array_set_as_(const T *type, struct fth_array *array, uint64_t i, const A &a,
+			     const B &b, const Rest &...rest)
+{
+	return fth_array_set_as_(type, array, i, T{a, b, rest...});
+}
+
+template <typename T>
+inline int fth_array_fill_as_(const T *, struct fth_array *array, uint64_t first, uint64_t n,
+			      const typename fth_array_same_<T>::type &value)
+{
+	return fth_array_fill(array, first, n, &value);
+}
+
+template <typename T, typename A, typename B, typename... Rest>
+inline int fth_array_fill_as_(const T *type, struct fth_array *array, uint64_t first, uint64_t n,
+			      const A &a, const B &b, const Rest &...rest)
+{
+	return fth_array_fill_as_(type, array, first, n, T{a, b, rest...});
+}
+
+template <typename T>
+inline int fth_cursor_set_as_(const T *, struct fth_cursor *cursor, uint64_t i,
+			      const typename fth_array_same_<T>::type &value)
+{
+	return fth_cursor_store(cursor, i, &value, sizeof(T));
+}
+
+template <typename T, typename A, typename B, typename... Rest>
+inline int fth_cursor_set_as_(const T *type, struct fth_cursor *cursor, uint64_t i, const A &a,
+			      const B &b, const Rest &...rest)
+{
+	return fth_cursor_set_as_(type, cursor, i, T{a, b, rest...});
+}
+#endif
 #endif
