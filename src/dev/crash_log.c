@@ -214,22 +214,24 @@ void fth_crash_log_release(struct fth_crash_log *log)
 
 /* ---- bringing operations inside ---- */
 
-static int apply(const struct fth_crash_record *record, struct fth_dev *inner)
+static int apply(const struct fth_crash_record *record, const struct fth_crash_inside *inside)
 {
 	switch (record->op) {
 	case FTH_DEV_WRITE:
-		return fth_dev_write(inner, record->data, record->length, record->offset,
-				     FTH_DEV_TIMEOUT);
+		return fth_dev_write(inside->dev, record->data, record->length, record->offset,
+				     inside->deadline);
 	case FTH_DEV_ZERO:
-		return fth_dev_zero(inner, record->length, record->offset, FTH_DEV_TIMEOUT);
+		return fth_dev_zero(inside->dev, record->length, record->offset, inside->deadline);
 	default:
-		return fth_dev_discard(inner, record->length, record->offset, FTH_DEV_TIMEOUT);
+		return fth_dev_discard(inside->dev, record->length, record->offset,
+				       inside->deadline);
 	}
 }
 
-int fth_crash_log_write_back_oldest(struct fth_crash_log *log, struct fth_dev *inner)
+int fth_crash_log_write_back_oldest(struct fth_crash_log *log,
+				    const struct fth_crash_inside *inside)
 {
-	int rc = apply(log->oldest, inner);
+	int rc = apply(log->oldest, inside);
 
 	if (rc == 0)
 		forget(log, log->oldest);
@@ -246,22 +248,23 @@ static bool overlaps_older(const struct fth_crash_log *log, const struct fth_cra
 }
 
 /* Bring a record inside, and all older ones first if any of them touches its sectors. */
-static int write_back_record(struct fth_crash_log *log, struct fth_dev *inner,
+static int write_back_record(struct fth_crash_log *log, const struct fth_crash_inside *inside,
 			     struct fth_crash_record *record)
 {
 	int rc = 0;
 
 	if (overlaps_older(log, record))
 		while (rc == 0 && log->oldest != record)
-			rc = fth_crash_log_write_back_oldest(log, inner);
+			rc = fth_crash_log_write_back_oldest(log, inside);
 	if (rc == 0)
-		rc = apply(record, inner);
+		rc = apply(record, inside);
 	if (rc == 0)
 		forget(log, record);
 	return rc;
 }
 
-int fth_crash_log_write_back(struct fth_crash_log *log, struct fth_dev *inner, bool completed_only)
+int fth_crash_log_write_back(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+			     bool completed_only)
 {
 	struct fth_crash_record *record = log->oldest, *next;
 	int rc = 0;
@@ -270,7 +273,7 @@ int fth_crash_log_write_back(struct fth_crash_log *log, struct fth_dev *inner, b
 		next = record->newer;
 		/* Only those that are skipped here are still in the list as older ones. */
 		if (!completed_only || !record->in_flight)
-			rc = write_back_record(log, inner, record);
+			rc = write_back_record(log, inside, record);
 	}
 	return rc;
 }
@@ -296,8 +299,8 @@ static uint64_t tear_chunk(const struct fth_crash_record *record, uint64_t from,
 	return kept;
 }
 
-static int tear(const struct fth_crash_record *record, struct fth_dev *inner, struct fth_rng *rng,
-		uint64_t *kept)
+static int tear(const struct fth_crash_record *record, const struct fth_crash_inside *inside,
+		struct fth_rng *rng, uint64_t *kept)
 {
 	uint64_t step = record->length < TORN_CHUNK ? record->length : TORN_CHUNK;
 	void *chunk;
@@ -310,28 +313,28 @@ static int tear(const struct fth_crash_record *record, struct fth_dev *inner, st
 		uint64_t n = record->length - from < step ? record->length - from : step;
 
 		/* A block of the medium may be larger than a sector: hence read and write. */
-		rc = fth_dev_read(inner, chunk, n, record->offset + from, FTH_DEV_TIMEOUT);
+		rc = fth_dev_read(inside->dev, chunk, n, record->offset + from, inside->deadline);
 		if (rc < 0)
 			break;
 		*kept += tear_chunk(record, from, n, chunk, rng);
-		rc = fth_dev_write(inner, chunk, n, record->offset + from, FTH_DEV_TIMEOUT);
+		rc = fth_dev_write(inside->dev, chunk, n, record->offset + from, inside->deadline);
 	}
 	free(chunk);
 	return rc;
 }
 
 /* One of three with equal chances: all of it, nothing of it, or some of its sectors. */
-static int strike(const struct fth_crash_record *record, struct fth_dev *inner, struct fth_rng *rng,
-		  struct fth_crash_toll *toll)
+static int strike(const struct fth_crash_record *record, const struct fth_crash_inside *inside,
+		  struct fth_rng *rng, struct fth_crash_toll *toll)
 {
 	uint64_t chance = fth_rng_below(rng, 3), kept = 0;
 	int rc = 0;
 
 	if (chance == 0) {
 		kept = sectors(record);
-		rc = apply(record, inner);
+		rc = apply(record, inside);
 	} else if (chance == 1) {
-		rc = tear(record, inner, rng, &kept);
+		rc = tear(record, inside, rng, &kept);
 	}
 	if (kept == 0)
 		toll->vanished++;
@@ -358,8 +361,8 @@ static struct fth_crash_record **shuffled(const struct fth_crash_log *log, struc
 	return list;
 }
 
-int fth_crash_log_power_loss(struct fth_crash_log *log, struct fth_dev *inner, uint64_t seed,
-			     struct fth_crash_toll *toll)
+int fth_crash_log_power_loss(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+			     uint64_t seed, struct fth_crash_toll *toll)
 {
 	struct fth_rng rng = {fth_mix64(seed)};
 	struct fth_crash_record **list = NULL;
@@ -371,9 +374,9 @@ int fth_crash_log_power_loss(struct fth_crash_log *log, struct fth_dev *inner, u
 			rc = -ENOMEM;
 	}
 	for (uint64_t i = 0; rc == 0 && i < log->count; i++)
-		rc = strike(list[i], inner, &rng, toll);
+		rc = strike(list[i], inside, &rng, toll);
 	free(list);
 	fth_crash_log_release(log);
 	/* What survived is on the medium: it must not be lost to a crash device further inside. */
-	return rc < 0 ? rc : fth_dev_flush(inner, FTH_DEV_TIMEOUT);
+	return rc < 0 ? rc : fth_dev_flush(inside->dev, inside->deadline);
 }

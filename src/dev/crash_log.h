@@ -36,6 +36,12 @@ struct fth_crash_log {
 	uint64_t used;
 };
 
+/* The device inside, and until when to wait for it: -ETIMEDOUT then. */
+struct fth_crash_inside {
+	struct fth_dev *dev;
+	uint64_t deadline;
+};
+
 /* What became of the operations in a power loss. */
 struct fth_crash_toll {
 	uint64_t survived, vanished, torn;
@@ -59,12 +65,14 @@ const char *fth_crash_log_find(const struct fth_crash_log *log, uint64_t sector)
  * Bring operations to the device inside, oldest first, and forget them: all, or those that have
  * completed, and older ones that must not come after them. At an error the rest stays.
  */
-int fth_crash_log_write_back(struct fth_crash_log *log, struct fth_dev *inner, bool completed_only);
-int fth_crash_log_write_back_oldest(struct fth_crash_log *log, struct fth_dev *inner);
+int fth_crash_log_write_back(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+			     bool completed_only);
+int fth_crash_log_write_back_oldest(struct fth_crash_log *log,
+				    const struct fth_crash_inside *inside);
 
 /* Lose the power: bring what survives to the device inside. The log is empty after it. */
-int fth_crash_log_power_loss(struct fth_crash_log *log, struct fth_dev *inner, uint64_t seed,
-			     struct fth_crash_toll *toll);
+int fth_crash_log_power_loss(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+			     uint64_t seed, struct fth_crash_toll *toll);
 
 void fth_crash_log_release(struct fth_crash_log *log);
 

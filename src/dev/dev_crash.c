@@ -11,26 +11,34 @@
  * 3. A read goes inside on its own only when nothing is pending on its sectors; else it is done
  *    under the lock. So of what is inside no two touch the same sectors, unless the caller's do.
  * 4. Lock order: the common part's lock, this device's, then those of the device inside.
+ * 5. I/O under the lock has a deadline, one for all that an operation does. A write that timed out
+ *    stays in the log. Whoever writes its sectors later goes through the log too, and the blocking
+ *    calls of the device inside keep their order (blocking.c, invariant 4).
  */
+#include "dev/blocking.h"
 #include "dev/crash_log.h"
 #include "dev/dev_wrap.h"
 #include "dev/schemes.h"
 
 #include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LIMIT_DEFAULT ((uint64_t)1 << 30)
-#define LIMIT_MIN     4096
-#define DATA_ALIGN    4096
+#define LIMIT_DEFAULT  ((uint64_t)1 << 30)
+#define LIMIT_MIN      4096
+#define DATA_ALIGN     4096
+#define NS_PER_MS      1000000u
+#define TIMEOUT_MAX_MS (3600u * 1000u)
 /* Above this a zero or discard goes straight inside: its sectors would fill the index. */
 #define THROUGH_MIN ((uint64_t)16 << 20)
 
 struct dev_crash {
 	struct fth_wrap_dev wrap;
 	uint64_t limit;
+	uint64_t timeout_ns; /* of what one operation does inside */
 	bool lie;
 
 	pthread_mutex_t lock; /* guards all below, and the operations of all channels */
@@ -40,7 +48,8 @@ struct dev_crash {
 	uint64_t seed;
 	uint64_t epoch;
 	bool off;
-	int lost; /* why the contents are unknown, or 0 */
+	bool stalled; /* the device inside did not answer in time, and has not since */
+	int lost;     /* why the contents are unknown, or 0 */
 };
 
 struct operation {
@@ -55,9 +64,26 @@ struct chan_crash {
 	struct operation operations[]; /* as many as the channel is deep */
 };
 
+/*
+ * For one operation from now on: all that it does inside has to be done by then. While a request
+ * that timed out is still inside, that is at once, so that those who wait for the lock do not all
+ * wait for the device as well.
+ */
+static struct fth_crash_inside inside_of(struct dev_crash *crash)
+{
+	struct fth_crash_inside inside = {.dev = crash->wrap.inner,
+					  .deadline = fth_deadline_ns(crash->timeout_ns)};
+
+	if (crash->stalled)
+		crash->stalled = fth_blocking_drain(inside.dev, fth_now_ns()) < 0;
+	if (crash->stalled)
+		inside.deadline = fth_now_ns();
+	return inside;
+}
+
 /* ---- power ---- */
 
-static int lose_power(struct dev_crash *crash, uint64_t seed)
+static int lose_power(struct dev_crash *crash, uint64_t seed, const struct fth_crash_inside *inside)
 {
 	struct fth_crash_toll toll = {0};
 
@@ -65,7 +91,7 @@ static int lose_power(struct dev_crash *crash, uint64_t seed)
 	crash->epoch++;
 	crash->crash_at = 0;
 	crash->counts.crashes++;
-	crash->lost = fth_crash_log_power_loss(&crash->log, crash->wrap.inner, seed, &toll);
+	crash->lost = fth_crash_log_power_loss(&crash->log, inside, seed, &toll);
 	crash->counts.survived += toll.survived;
 	crash->counts.vanished += toll.vanished;
 	crash->counts.torn += toll.torn;
@@ -80,10 +106,11 @@ static bool count_operation(struct dev_crash *crash)
 
 /* ---- operations, all under the lock ---- */
 
-static int make_room(struct dev_crash *crash, uint64_t wanted)
+static int make_room(struct dev_crash *crash, uint64_t wanted,
+		     const struct fth_crash_inside *inside)
 {
 	while (crash->log.count > 0 && crash->log.bytes + wanted > crash->limit) {
-		int rc = fth_crash_log_write_back_oldest(&crash->log, crash->wrap.inner);
+		int rc = fth_crash_log_write_back_oldest(&crash->log, inside);
 
 		if (rc < 0)
 			return rc;
@@ -92,37 +119,39 @@ static int make_room(struct dev_crash *crash, uint64_t wanted)
 	return 0;
 }
 
-static int through(struct dev_crash *crash, const struct fth_dev_req *req)
+static int through(struct dev_crash *crash, const struct fth_dev_req *req,
+		   const struct fth_crash_inside *inside)
 {
 	uint64_t before = crash->log.count;
-	int rc = fth_crash_log_write_back(&crash->log, crash->wrap.inner, false);
+	int rc = fth_crash_log_write_back(&crash->log, inside, false);
 
 	crash->counts.written_back += before - crash->log.count;
 	if (rc < 0)
 		return rc;
 	if (req->op == FTH_DEV_ZERO)
-		return fth_dev_zero(crash->wrap.inner, req->length, req->offset, FTH_DEV_TIMEOUT);
-	return fth_dev_discard(crash->wrap.inner, req->length, req->offset, FTH_DEV_TIMEOUT);
+		return fth_dev_zero(inside->dev, req->length, req->offset, inside->deadline);
+	return fth_dev_discard(inside->dev, req->length, req->offset, inside->deadline);
 }
 
-static int change(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req)
+static int change(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req,
+		  const struct fth_crash_inside *inside)
 {
 	int rc;
 
 	if (req->op != FTH_DEV_WRITE && req->length > THROUGH_MIN)
-		return through(crash, req);
-	rc = make_room(crash, fth_crash_log_cost(req));
+		return through(crash, req, inside);
+	rc = make_room(crash, fth_crash_log_cost(req), inside);
 	return rc < 0 ? rc : fth_crash_log_add(&crash->log, req, &op->record);
 }
 
-static int flush(struct dev_crash *crash)
+static int flush(struct dev_crash *crash, const struct fth_crash_inside *inside)
 {
 	int rc;
 
 	if (crash->lie)
 		return 0;
-	rc = fth_crash_log_write_back(&crash->log, crash->wrap.inner, true);
-	return rc < 0 ? rc : fth_dev_flush(crash->wrap.inner, FTH_DEV_TIMEOUT);
+	rc = fth_crash_log_write_back(&crash->log, inside, true);
+	return rc < 0 ? rc : fth_dev_flush(inside->dev, inside->deadline);
 }
 
 static uint64_t count_pending(const struct dev_crash *crash, const struct fth_dev_req *req)
@@ -137,14 +166,14 @@ static uint64_t count_pending(const struct dev_crash *crash, const struct fth_de
 }
 
 static int read_mixed(const struct dev_crash *crash, const struct fth_dev_req *req, char *flat,
-		      uint64_t count)
+		      uint64_t count, const struct fth_crash_inside *inside)
 {
 	uint64_t first = req->offset / FTH_CRASH_SECTOR;
 
 	/* When all of it is pending there is nothing to ask the medium for. */
 	if (count * FTH_CRASH_SECTOR < req->length) {
-		int rc = fth_dev_read(crash->wrap.inner, flat, req->length, req->offset,
-				      FTH_DEV_TIMEOUT);
+		int rc =
+			fth_dev_read(inside->dev, flat, req->length, req->offset, inside->deadline);
 
 		if (rc < 0)
 			return rc;
@@ -160,7 +189,8 @@ static int read_mixed(const struct dev_crash *crash, const struct fth_dev_req *r
 }
 
 /* 1: the request must go inside; else its result. */
-static int read_pending(const struct dev_crash *crash, const struct fth_dev_req *req)
+static int read_pending(const struct dev_crash *crash, const struct fth_dev_req *req,
+			const struct fth_crash_inside *inside)
 {
 	uint64_t count = count_pending(crash, req);
 	void *flat;
@@ -170,28 +200,40 @@ static int read_pending(const struct dev_crash *crash, const struct fth_dev_req 
 		return 1;
 	if (posix_memalign(&flat, DATA_ALIGN, req->length) != 0)
 		return -ENOMEM;
-	rc = read_mixed(crash, req, flat, count);
+	rc = read_mixed(crash, req, flat, count, inside);
 	free(flat);
+	return rc;
+}
+
+static int write_or_flush(struct dev_crash *crash, struct operation *op,
+			  const struct fth_dev_req *req, const struct fth_crash_inside *inside)
+{
+	bool goes = count_operation(crash);
+	int rc;
+
+	if (req->op == FTH_DEV_FLUSH)
+		rc = goes ? -ENODEV : flush(crash, inside);
+	else
+		rc = change(crash, op, req, inside);
+	if (goes)
+		(void)lose_power(crash, crash->seed, inside); /* restart returns its error */
 	return rc;
 }
 
 /* 1: the request must go inside; else its result. */
 static int execute(struct dev_crash *crash, struct operation *op, const struct fth_dev_req *req)
 {
-	bool goes;
+	const struct fth_crash_inside inside = inside_of(crash);
 	int rc;
 
 	if (crash->off)
 		return -ENODEV;
 	if (req->op == FTH_DEV_READ)
-		return read_pending(crash, req);
-	goes = count_operation(crash);
-	if (req->op == FTH_DEV_FLUSH)
-		rc = goes ? -ENODEV : flush(crash);
+		rc = read_pending(crash, req, &inside);
 	else
-		rc = change(crash, op, req);
-	if (goes)
-		(void)lose_power(crash, crash->seed); /* its error is kept for restart */
+		rc = write_or_flush(crash, op, req, &inside);
+	if (rc == -ETIMEDOUT)
+		crash->stalled = true;
 	return rc;
 }
 
@@ -283,9 +325,10 @@ static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_c
 static void crash_close(struct fth_dev *dev)
 {
 	struct dev_crash *crash = (struct dev_crash *)dev;
+	const struct fth_crash_inside inside = inside_of(crash);
 
 	/* There is nobody to tell of an error; without a flush nobody was promised anything. */
-	(void)fth_crash_log_write_back(&crash->log, crash->wrap.inner, false);
+	(void)fth_crash_log_write_back(&crash->log, &inside, false);
 	fth_crash_log_release(&crash->log);
 	fth_dev_close(crash->wrap.inner);
 	pthread_mutex_destroy(&crash->lock);
@@ -305,14 +348,17 @@ static const struct fth_dev_ops crash_ops = {
 
 static int parse(struct fth_uri *uri, struct dev_crash *crash)
 {
+	uint64_t timeout_ms = FTH_DEV_TIMEOUT_NS / NS_PER_MS;
 	int rc;
 
 	crash->limit = LIMIT_DEFAULT;
 	if ((rc = fth_uri_take_u64(uri, "seed", 0, UINT64_MAX, &crash->seed)) < 0 ||
 	    (rc = fth_uri_take_u64(uri, "crash_at", 1, UINT64_MAX, &crash->crash_at)) < 0 ||
 	    (rc = fth_uri_take_size(uri, "limit", LIMIT_MIN, UINT64_MAX / 2, &crash->limit)) < 0 ||
+	    (rc = fth_uri_take_u64(uri, "timeout_ms", 1, TIMEOUT_MAX_MS, &timeout_ms)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "lie", &crash->lie)) < 0)
 		return rc;
+	crash->timeout_ns = timeout_ms * NS_PER_MS;
 	return fth_uri_finish(uri);
 }
 
@@ -373,11 +419,14 @@ static struct dev_crash *lock_crash(struct fth_dev *dev)
 int fth_dev_crash_power_loss(struct fth_dev *dev, uint64_t seed)
 {
 	struct dev_crash *crash = lock_crash(dev);
+	struct fth_crash_inside inside;
 	int rc;
 
 	if (!crash)
 		return -EINVAL;
-	rc = crash->off ? fth_fail(ENODEV, "the power is off already") : lose_power(crash, seed);
+	inside = inside_of(crash);
+	rc = crash->off ? fth_fail(ENODEV, "%s: the power is off already", fth_dev_uri(dev))
+			: lose_power(crash, seed, &inside);
 	pthread_mutex_unlock(&crash->lock);
 	return rc;
 }

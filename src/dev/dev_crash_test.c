@@ -2,6 +2,7 @@
 /* The crash device while the power is on, and its control; dev_crash_loss_test.c has the rest. */
 #include "dev/dev_crash_fixture.h"
 
+#include "dev/dev_gate.h"
 #include "dev/dev_wrap.h"
 
 #include "fathom/dev/fault.h"
@@ -269,6 +270,71 @@ static void unknown_contents_are_not_handed_out(void **state)
 	fth_dev_close(dev);
 }
 
+/* ---- a device inside that does not answer ---- */
+
+static unsigned submitted_inside(struct fth_dev *dev)
+{
+	struct fth_gate_counts counts;
+
+	fth_gate_counts(fth_dev_inner(dev), &counts);
+	return counts.submitted;
+}
+
+static void *flush_once(void *dev)
+{
+	return (void *)(intptr_t)fth_dev_flush(dev, FTH_DEV_TIMEOUT);
+}
+
+static void operations_end_though_the_device_inside_does_not_answer(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(gate:64K)?timeout_ms=20&limit=8K");
+	pthread_t threads[4];
+	unsigned before;
+
+	(void)state;
+	assert_ok(put(dev, 0, 4, 1));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+	fth_gate_set(fth_dev_inner(dev), false);
+	assert_ok(put(dev, 0, 2, 2)); /* goes into the log */
+	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -ETIMEDOUT);
+	before = submitted_inside(dev);
+	/* From now on nobody waits; what needs the device fails, what does not goes on. */
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, flush_once, dev), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		void *rc;
+
+		pthread_join(threads[i], &rc);
+		assert_int_equal((intptr_t)rc, -ETIMEDOUT);
+	}
+	assert_int_equal(put(dev, 8, 16, 4), -ETIMEDOUT); /* has to make room */
+	assert_ok(put(dev, 1, 1, 3));
+	assert_int_equal(get(dev, 0), 2);
+	assert_int_equal(get(dev, 1), 3);
+	assert_int_equal(submitted_inside(dev), before);
+	/* The late write lands before the newer one. */
+	fth_gate_set(fth_dev_inner(dev), true);
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+	assert_int_equal(get(fth_dev_inner(dev), 0), 2);
+	assert_int_equal(get(fth_dev_inner(dev), 1), 3);
+	assert_int_equal(get(fth_dev_inner(dev), 2), 1);
+	fth_dev_close(dev);
+}
+
+static void a_power_loss_ends_though_the_device_inside_does_not_answer(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(gate:64K)?timeout_ms=20");
+
+	(void)state;
+	for (unsigned i = 0; i < 20; i++)
+		assert_ok(put(dev, i, 1, 1));
+	fth_gate_set(fth_dev_inner(dev), false);
+	assert_int_equal(fth_dev_crash_power_loss(dev, 1), -ETIMEDOUT);
+	fth_gate_set(fth_dev_inner(dev), true);
+	assert_int_equal(fth_dev_crash_restart(dev), -ETIMEDOUT); /* the contents are unknown */
+	fth_dev_close(dev);
+}
+
 static void other_devices_are_refused(void **state)
 {
 	struct fth_dev *dev = open_dev("fault(crash(mem:64K?block=1))");
@@ -302,9 +368,12 @@ int main(void)
 		cmocka_unit_test(thousands_of_writes_can_be_pending),
 		cmocka_unit_test(a_failed_flush_keeps_what_is_pending),
 		cmocka_unit_test(unknown_contents_are_not_handed_out),
+		cmocka_unit_test(operations_end_though_the_device_inside_does_not_answer),
+		cmocka_unit_test(a_power_loss_ends_though_the_device_inside_does_not_answer),
 		cmocka_unit_test(other_devices_are_refused),
 	};
-	if (fth_dev_scheme_register(&spy_scheme) < 0)
+	if (fth_dev_scheme_register(&spy_scheme) < 0 ||
+	    fth_dev_scheme_register(&fth_dev_scheme_gate) < 0)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
