@@ -199,8 +199,10 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
  * A descriptor for poll() and epoll (level-triggered) that becomes readable when
  * fth_dev_reap(deadline 0) would return a request, or has work to do that leads to one. It may be
  * readable without need, but not for long: after a reap with deadline 0 returned fewer than max
- * it is not readable until something happens. Do not read from it. The channel owns it, makes it
- * at the first call, and closes it with itself. Never 0, 1 or 2. From the channel's thread.
+ * it is not readable until something happens. Do not read from it. With io_uring inside,
+ * epoll_wait() often returns EINTR when a request completes: wait again, or reap first. The
+ * channel owns the descriptor, makes it at the first call, and closes it with itself. Never 0, 1
+ * or 2. From the channel's thread.
  * Returns the descriptor or a negative errno: -EOPNOTSUPP when the device has none, -EMFILE and
  * -ENOMEM when it could not be made.
  */

@@ -34,6 +34,7 @@
 #ifndef FTH_DEV_FILE_H
 #define FTH_DEV_FILE_H
 
+#include "dev/wake.h"
 #include "fathom/dev/driver.h"
 
 #include <liburing.h>
@@ -151,9 +152,8 @@ struct chan_ring {
 	struct io_uring ring;
 	bool has_file_slot;    /* the file is number 0 of the ring's registered files */
 	bool has_buffer_slots; /* there is a table of registered buffers */
-	int wait_fd;	/* of fth_dev_chan_fd(): an epoll set of the ring and event_fd; or -1 */
-	int event_fd;	/* readable while has_event */
-	bool has_event; /* reap has something to do that the ring does not know of */
+	int wait_fd;	       /* of fth_dev_chan_fd(): an epoll set of ring and more; or -1 */
+	struct fth_wake more;  /* set while reap has something to do that the ring does not know */
 	struct chan_map map;
 };
 

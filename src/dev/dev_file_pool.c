@@ -21,13 +21,12 @@
  *    pool's lock. It is never held during a call that may block.
  * 2. A channel is in the pool's line exactly while its `queued` is not empty.
  * 3. `ready` is the number of requests in `completed`.
- * 4. event_fd, if there is one, is readable exactly while has_event; when the lock is free and no
- *    submit or reap of the channel runs, that is while `completed` or `done` is not empty.
+ * 4. When the lock is free and no submit or reap of the channel runs, `wake` is set exactly while
+ *    `completed` or `done` is not empty.
  */
 #include "dev/dev_file.h"
 
 #include "fathom/base/error.h"
-#include "fathom/base/fd.h"
 #include "fathom/hd/atomic.h"
 #include "fathom/hd/wait.h"
 
@@ -35,9 +34,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RETRY_NS 1000000 /* pause before another attempt when the kernel was short of something */
 
@@ -51,8 +48,7 @@ struct chan_pool {
 	uint32_t ready;		    /* written under the lock, read without it */
 	unsigned wanted;	    /* reap sleeps until so many are ready; 0: it does not sleep */
 	pthread_cond_t enough;	    /* they are */
-	int event_fd;		    /* or -1 */
-	bool has_event;
+	struct fth_wake wake;	    /* of fth_dev_chan_fd() */
 };
 
 struct file_pool {
@@ -102,18 +98,9 @@ static struct fth_dev_req *line_take(struct file_pool *pool, struct chan_pool **
 
 /* ---- completions; under the lock ---- */
 
-static void set_event(struct chan_pool *chan, bool wanted)
+static void update_wake(struct chan_pool *chan)
 {
-	uint64_t count = 1;
-
-	if (chan->event_fd < 0 || chan->has_event == wanted)
-		return;
-	/* Neither can fail or block: it is 0 before the one, 1 before the other. */
-	if (wanted)
-		(void)!write(chan->event_fd, &count, sizeof(count));
-	else
-		(void)!read(chan->event_fd, &count, sizeof(count));
-	chan->has_event = wanted;
+	fth_wake_set(&chan->wake, chan->ready > 0 || chan->file.done.first);
 }
 
 static void deliver(struct chan_pool *chan, struct fth_dev_req *req)
@@ -125,7 +112,7 @@ static void deliver(struct chan_pool *chan, struct fth_dev_req *req)
 		chan->wanted = 0;
 		pthread_cond_signal(&chan->enough);
 	}
-	set_event(chan, true);
+	fth_wake_set(&chan->wake, true);
 }
 
 /* ---- the threads ---- */
@@ -259,7 +246,7 @@ static int pool_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	chan = calloc(1, sizeof(*chan));
 	if (!chan)
 		return -ENOMEM;
-	chan->event_fd = -1;
+	chan->wake = (struct fth_wake)FTH_WAKE_NONE;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* fth_now_ns()'s */
 	pthread_cond_init(&chan->enough, &attr);
@@ -273,8 +260,7 @@ static void pool_chan_close(struct fth_dev_chan *base)
 {
 	struct chan_pool *chan = (struct chan_pool *)base;
 
-	if (chan->event_fd >= 0)
-		close(chan->event_fd);
+	fth_wake_close(&chan->wake);
 	pthread_cond_destroy(&chan->enough);
 	chan_file_release(&chan->file);
 	free(chan);
@@ -286,14 +272,9 @@ static int pool_chan_fd(struct fth_dev_chan *base)
 	struct file_pool *pool = pool_of(chan);
 	int fd;
 
-	if (chan->event_fd >= 0)
-		return chan->event_fd;
-	fd = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (fd < 0)
-		return fth_fail(-fd, "no descriptor to wait for a channel: %s", strerror(-fd));
 	pthread_mutex_lock(&pool->lock);
-	chan->event_fd = fd;
-	set_event(chan, chan->ready > 0 || chan->file.done.first);
+	fd = fth_wake_open(&chan->wake);
+	update_wake(chan);
 	pthread_mutex_unlock(&pool->lock);
 	return fd;
 }
@@ -328,12 +309,11 @@ static int pool_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 	for (unsigned i = 0; i < n; i++)
 		if (chan_file_begin(&chan->file, reqs[i]))
 			file_list_push(&chan->file.again, reqs[i]);
-	if (!chan->file.again.first && chan->event_fd < 0)
+	if (!chan->file.again.first && chan->wake.fd < 0)
 		return (int)n; /* all was done inline */
 	pthread_mutex_lock(&pool->lock);
 	enqueue(chan);
-	if (chan->file.done.first)
-		set_event(chan, true);
+	update_wake(chan);
 	pthread_mutex_unlock(&pool->lock);
 	return (int)n;
 }
@@ -367,9 +347,9 @@ static unsigned take(struct chan_pool *chan, struct fth_dev_req **done, unsigned
 		pthread_mutex_unlock(&pool->lock);
 	}
 	n += chan_file_take_done(&chan->file, done + n, max - n);
-	if (n > 0 && chan->event_fd >= 0) {
+	if (n > 0 && chan->wake.fd >= 0) {
 		pthread_mutex_lock(&pool->lock);
-		set_event(chan, chan->ready > 0 || chan->file.done.first);
+		update_wake(chan);
 		pthread_mutex_unlock(&pool->lock);
 	}
 	return n;

@@ -26,8 +26,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define ENTRIES_MAX 4096 /* of a submission ring; a larger batch takes more system calls */
@@ -152,7 +150,7 @@ static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 		return explain(rc);
 	}
 	chan->wait_fd = -1;
-	chan->event_fd = -1;
+	chan->more = (struct fth_wake)FTH_WAKE_NONE;
 	chan_file_init(&chan->file, file);
 	chan->has_file_slot =
 		file->fixed && io_uring_register_files(&chan->ring, &chan->file.fd, 1) == 0;
@@ -163,12 +161,10 @@ static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 
 static void close_wait_fds(struct chan_ring *chan)
 {
+	fth_wake_close(&chan->more);
 	if (chan->wait_fd >= 0)
 		close(chan->wait_fd);
-	if (chan->event_fd >= 0)
-		close(chan->event_fd);
 	chan->wait_fd = -1;
-	chan->event_fd = -1;
 }
 
 static void ring_chan_close(struct fth_dev_chan *base)
@@ -184,44 +180,24 @@ static void ring_chan_close(struct fth_dev_chan *base)
 /* ---- a descriptor to wait for ---- */
 
 /* Called when submit and reap are about to return. */
-static void update_event(struct chan_ring *chan)
+static void update_wait(struct chan_ring *chan)
 {
-	uint64_t count = 1;
-	bool wanted;
-
-	if (chan->wait_fd < 0)
-		return;
-	wanted = chan->file.done.first || chan->file.again.first ||
-		 io_uring_sq_ready(&chan->ring) > 0;
-	if (wanted == chan->has_event)
-		return;
-	/* Neither can fail: it is 0 before the one, 1 before the other. */
-	if (wanted)
-		(void)!write(chan->event_fd, &count, sizeof(count));
-	else
-		(void)!read(chan->event_fd, &count, sizeof(count));
-	chan->has_event = wanted;
-}
-
-static int watch(int set, int fd)
-{
-	struct epoll_event event = {.events = EPOLLIN};
-
-	return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+	if (chan->wait_fd >= 0)
+		fth_wake_set(&chan->more, chan->file.done.first || chan->file.again.first ||
+						  io_uring_sq_ready(&chan->ring) > 0);
 }
 
 static int open_wait_fds(struct chan_ring *chan)
 {
-	int rc;
+	int rc = fth_wake_open(&chan->more);
 
-	chan->event_fd = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (chan->event_fd < 0)
-		return chan->event_fd;
-	chan->wait_fd = fth_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (rc < 0)
+		return rc;
+	chan->wait_fd = fth_wake_set_new();
 	if (chan->wait_fd < 0)
 		return chan->wait_fd;
-	rc = watch(chan->wait_fd, chan->ring.ring_fd);
-	return rc < 0 ? rc : watch(chan->wait_fd, chan->event_fd);
+	rc = fth_wake_set_add(chan->wait_fd, chan->ring.ring_fd);
+	return rc < 0 ? rc : fth_wake_set_add(chan->wait_fd, chan->more.fd);
 }
 
 static int ring_chan_fd(struct fth_dev_chan *base)
@@ -234,10 +210,9 @@ static int ring_chan_fd(struct fth_dev_chan *base)
 	rc = open_wait_fds(chan);
 	if (rc < 0) {
 		close_wait_fds(chan);
-		return fth_fail(-rc, "no descriptor to wait for a channel: %s", strerror(-rc));
+		return rc;
 	}
-	chan->has_event = false;
-	update_event(chan);
+	update_wait(chan);
 	return chan->wait_fd;
 }
 
@@ -286,7 +261,7 @@ static int ring_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 	for (unsigned i = 0; i < n; i++)
 		start(chan, reqs[i]);
 	push(chan);
-	update_event(chan);
+	update_wait(chan);
 	return (int)n;
 }
 
@@ -374,7 +349,7 @@ static int ring_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 		rc = wait_answers(chan, chan->file.flush.parked ? 1 : min - n, deadline, now);
 		n += take(chan, done + n, max - n);
 	}
-	update_event(chan);
+	update_wait(chan);
 	return n == 0 && rc < 0 ? rc : (int)n;
 }
 
