@@ -11,7 +11,7 @@ set -eu
 build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev)
 check=(clang-format fio mandoc python3 qemu-system-x86 spin xz-utils)
 bench=(fio)
-plots=(python3)
+plots=(python3 python3-matplotlib)
 fuzz=(clang)
 
 say() {

@@ -1,11 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# plot.py makes figures that are well-formed and show all points and bars, and says what is wrong
-# with data that it can not read. Skipped (77) without Python.
+# plot.py makes figures that are well-formed, show all points and bars and are the same each time, and
+# says what is wrong with data that it cannot read. Skipped (77) without matplotlib.
 set -eu
-if ! python3 -c "import json, xml.etree" 2>/dev/null; then
-  echo "plot_test: skipped, no python3 here"
+if ! /usr/bin/python3 -c "import matplotlib" 2>/dev/null; then
+  echo "plot_test: skipped, no matplotlib here (python3-matplotlib)"
   exit 77
 fi
 work=$(mktemp -d)
@@ -16,23 +16,29 @@ fail() {
   exit 1
 }
 
-# elements FILE CLASS: how many elements of a class a figure has; fails if it is not well-formed
+# elements FILE PREFIX [TAG]: how many elements have an id that begins so, or how many of TAG are in
+# them; fails if the figure is not well-formed
 elements() {
-  python3 - "$1" "$2" <<'END'
+  /usr/bin/python3 - "$@" <<'END'
 import sys
 import xml.etree.ElementTree as tree
 
+svg = "{http://www.w3.org/2000/svg}"
 root = tree.parse(sys.argv[1]).getroot()
-assert root.tag == "{http://www.w3.org/2000/svg}svg", root.tag
-print(sum(sys.argv[2] in element.get("class", "").split() for element in root.iter()))
+assert root.tag == svg + "svg", root.tag
+found = [element for element in root.iter() if element.get("id", "").startswith(sys.argv[2])]
+if len(sys.argv) > 3:
+    found = [inner for element in found for inner in element.iter(svg + sys.argv[3])]
+print(len(found))
 END
 }
 
-# counts FILE CLASS N
+# counts N FILE PREFIX [TAG]
 counts() {
-  local n
-  n=$(elements "$work/figures/$1" "$2") || fail "$1 is not well-formed"
-  [ "$n" = "$3" ] || fail "$1 has $n of $2, not $3"
+  local n wanted=$1 file=$2
+  shift 2
+  n=$(elements "$work/figures/$file" "$@") || fail "$file is not well-formed"
+  [ "$n" = "$wanted" ] || fail "$file has $n of $*, not $wanted"
 }
 
 # expect STATUS: runs it on $work/data, leaves what it says in $said
@@ -63,19 +69,21 @@ cp tests/plots/graph.json "$work/data"
 expect 0
 
 # Six points of 512-byte reads, one of them measured twice, in three lines.
-counts gpu-iops.svg point 6
-counts gpu-iops.svg limit 1
-elements "$work/figures/gpu-iops.svg" series >"$work/n"
-[ "$(cat "$work/n")" = 6 ] || fail "$(cat "$work/n") series and keys, not 3 and 3"
-grep -q "16 queue pairs, 4 K threads: 32.9 M/s" "$work/figures/gpu-iops.svg" ||
-  fail "what was measured last is not what is shown"
+counts 3 gpu-iops.svg series-
+counts 6 gpu-iops.svg series- use
+counts 1 gpu-iops.svg limit
 # Four workloads, in three parts each, three of them with a peer; and one part below nothing.
-counts gpu-time.svg bar 15
-grep -q "uniform, cc, cache: 0 s" "$work/figures/gpu-time.svg" || fail "a part below nothing"
-for figure in "$work"/figures/*.svg; do
-  grep -q "prefers-color-scheme:dark" "$figure" || fail "$figure does not follow the page"
+counts 15 gpu-time.svg bar-
+for text in "GPU threads" "million reads per second" "16 queue pairs" "one lock, 1 pair" "A &lt;GPU&gt; &amp; more"; do
+  grep -q "$text" "$work/figures/gpu-iops.svg" || fail "gpu-iops.svg lacks $text"
+done
+for text in kronecker uniform compute storage "800 ms" "1.7 s"; do
+  grep -q "$text" "$work/figures/gpu-time.svg" || fail "gpu-time.svg lacks $text"
 done
 [ ! -e "$work/figures/gpu-time.svg.new" ] || fail "something is left over"
+before=$(cat "$work"/figures/*.svg | cksum)
+expect 0
+[ "$(cat "$work"/figures/*.svg | cksum)" = "$before" ] || fail "the same data gives another figure"
 
 refuses "no JSON" '{"bench":"gpublock",'
 refuses "no JSON" 'limit 512 B read'
