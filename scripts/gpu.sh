@@ -3,6 +3,8 @@
 #
 # gpu.sh check|memcheck|racecheck|bench|all [BUILD-FOLDER]: what needs a GPU, in one go, from
 # binaries that were built here or elsewhere: nothing is compiled.
+# gpu.sh pack BUILD-FOLDER FOLDER: copy what the others need of a build, without symbols, to take it to
+# a machine with a GPU.
 #
 #   check      the tests of device code, `fathom gpu`, and each benchmark at its smallest
 #   memcheck   those that suit it, under compute-sanitizer's memcheck: on drives that CPU threads
@@ -11,13 +13,15 @@
 #   bench      the benchmarks: lines of JSON in BUILD-FOLDER/gpu-*.json, and a table of them
 #   all        all of these
 #
-# A step that fails, or takes longer than GPU_TIMEOUT seconds (300), does not stop the rest. Exits
-# with 0 when all passed, 1 when a step failed, 77 when there was nothing that could run here; Ctrl-C
-# ends the step that runs.
+# A step that fails, or takes longer than GPU_TIMEOUT seconds (300), does not stop the rest. With
+# GPU_BUDGET all steps together end within that many seconds: a step is stopped then, and steps that
+# did not begin are skipped. Exits with 0 when all passed, 1 when a step failed, 77 when nothing could
+# run here; Ctrl-C ends the step that runs.
 set -u
 what=${1:-check}
 build=${2:-build}
 limit=${GPU_TIMEOUT:-300}
+budget=${GPU_BUDGET:-0}
 export CUDA_MODULE_LOADING=EAGER
 passed=() skipped=() failed=() written=()
 
@@ -33,8 +37,8 @@ note() {
     echo "$1: skipped"
     ;;
   124 | 137)
-    failed+=("$1 (no end within $limit s)")
-    echo "$1: FAILED, no end within $limit s"
+    failed+=("$1 (no end in time)")
+    echo "$1: FAILED, no end in time"
     ;;
   *)
     failed+=("$1 ($2)")
@@ -46,8 +50,15 @@ note() {
 # bounded COMMAND...: a kernel that hangs needs more than a request to end. It has a process group of
 # its own, which Ctrl-C does not reach; so we are told, and pass it on.
 bounded() {
-  local status=0
-  timeout -k 10 "$limit" "$@" &
+  local status=0 seconds=$limit
+  if [ "$budget" != 0 ]; then
+    [ $((budget - SECONDS)) -ge "$limit" ] || seconds=$((budget - SECONDS))
+    if [ "$seconds" -le 0 ]; then
+      echo "no time is left" >&2
+      return 77
+    fi
+  fi
+  timeout -k 10 "$seconds" "$@" &
   child=$!
   wait "$child" || status=$?
   child=
@@ -182,11 +193,29 @@ do_bench() {
   [ ${#written[@]} = 0 ] || table
 }
 
+# pack FOLDER: programs without symbols; those of other kinds of tests stay behind
+do_pack() {
+  local program
+  mkdir -p "$1"
+  while read -r program; do
+    strip -o "$1/$(basename "$program")" "$program" || exit 1
+  done < <(find "$build" -type f \( -name '*_device_test' -o -name fathom -o -name fathom-bench \))
+  du -sh "$1"
+}
+
 case $what in
+pack)
+  if [ $# -ne 3 ] || [ ! -x "$build/fathom" ]; then
+    echo "gpu.sh: pack takes a build folder, with a fathom in it, and a folder" >&2
+    exit 2
+  fi
+  do_pack "$3"
+  exit 0
+  ;;
 check | memcheck | racecheck | bench) steps=("$what") ;;
 all) steps=(check memcheck racecheck bench) ;;
 *)
-  sed -n '4,17s/^# \{0,1\}//p' "$0" >&2
+  sed -n '4,20s/^# \{0,1\}//p' "$0" >&2
   exit 2
   ;;
 esac

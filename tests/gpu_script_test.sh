@@ -59,7 +59,7 @@ says "  words of a"
 says "a_device_test: passed"
 says "b_device_test: FAILED (3)"
 says "c_device_test: skipped"
-says "d_device_test: FAILED, no end within 1 s"
+says "d_device_test: FAILED, no end in time"
 says "bench gpuone --smallest: passed"
 says "bench gputwo --smallest: FAILED (1)"
 says "check: 9 passed, 1 skipped, 3 failed"
@@ -85,6 +85,29 @@ for _ in $(seq 100); do
   sleep 0.05
 done
 ! kill -0 "$(cat "$work/pid")" 2>/dev/null || fail "the step is still there"
+
+# All steps together have an end: the first may take what is left, and the rest is skipped.
+status=0
+said=$(GPU_BUDGET=4 GPU_TIMEOUT=60 scripts/gpu.sh check "$work/build" 2>&1) || status=$?
+[ $status = 1 ] || fail "a budget: status $status: $said"
+says "a_device_test: passed"
+says "d_device_test: FAILED, no end in time"
+says "no time is left"
+says "bench gpuone --smallest: skipped"
+
+# What runs elsewhere is taken along, and nothing else.
+expect_pack() {
+  scripts/gpu.sh pack "$@" >"$work/said" 2>&1
+}
+expect_pack "$work/build" && fail "a pack without a folder"
+mkdir -p "$work/real/sub"
+for name in fathom fathom-bench sub/a_device_test sub/a_test; do
+  cp "$(type -P true)" "$work/real/$name"
+done
+expect_pack "$work/real" "$work/packed" || fail "pack: $(cat "$work/said")"
+[ "$(cd "$work/packed" && echo *)" = "a_device_test fathom fathom-bench" ] ||
+  fail "packed: $(ls "$work/packed")"
+"$work/packed/a_device_test" || fail "a packed program does not run"
 
 # Tests that take it also run on a drive of CPU threads.
 stand_in gpu_graph_device_test 'echo "graph: $*"'

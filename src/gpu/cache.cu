@@ -88,7 +88,7 @@ static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_ca
 	int rc;
 
 	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
 	rc = fth_gpu_layout_check_line(&view, o->line);
 	if (rc < 0)
 		return rc;

@@ -53,7 +53,7 @@ int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t e
 	uint64_t unit = ssds > 1 ? ssds << state->line_shift : 1ull << state->drive.block_shift;
 
 	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
 	if (element == 0 || (element & (element - 1)) || element > 1ull << state->line_shift)
 		return fth_fail(EINVAL, "an element has a power of two bytes, at most a line");
 	if (o->replicated && !o->readonly)

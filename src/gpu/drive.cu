@@ -34,7 +34,7 @@ static int check_block(const struct fth_gpu_drive_opts *o)
 static int check_opts(const struct fth_gpu_drive_opts *o)
 {
 	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
 	if ((unsigned)o->medium > FTH_GPU_MEDIUM_NONE)
 		return fth_fail(EINVAL, "there is no such medium");
 	if (o->ssds < 1 || o->ssds > FTH_GPU_SSDS_MAX)

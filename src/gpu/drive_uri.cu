@@ -93,7 +93,7 @@ int fth_gpu_drive_open_uri(const char *text, const struct fth_gpu_drive_opts *op
 
 	/* Before it is copied: a struct of another version may be shorter. */
 	if (opts && opts->size != sizeof(o))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size, sizeof(o));
 	if (opts)
 		o = *opts;
 	rc = fth_uri_parse(&uri, text);

@@ -89,7 +89,9 @@ struct fth_gpu_graph_work {
 	uint64_t rounds; /* levels, iterations, sweeps */
 };
 
-struct fth_gpu_graph_bfs_options {
+/* Start from FTH_GPU_GRAPH_BFS_OPTS_INIT. */
+struct fth_gpu_graph_bfs_opts {
+	size_t size; /* of this struct */
 	/*
 	 * Never look from vertices that are not reached yet for one that is: as EMOGI and BaM. The
 	 * default does so where the graph is undirected and that is less work (S. Beamer et al.,
@@ -97,6 +99,11 @@ struct fth_gpu_graph_bfs_options {
 	 */
 	bool push_only;
 };
+#define FTH_GPU_GRAPH_BFS_OPTS_INIT                          \
+	{                                                    \
+		sizeof(struct fth_gpu_graph_bfs_opts), false \
+	}
+
 struct fth_gpu_graph_bfs {
 	const uint32_t *level; /* per vertex; UINT32_MAX: not reached */
 	uint64_t reached;      /* vertices, the source included */
@@ -104,9 +111,9 @@ struct fth_gpu_graph_bfs {
 	uint64_t pulled;       /* rounds that looked from vertices not reached yet */
 	struct fth_gpu_graph_work work;
 };
-/* options may be NULL. */
+/* opts may be NULL. */
 int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
-		      uint64_t source, const struct fth_gpu_graph_bfs_options *options,
+		      uint64_t source, const struct fth_gpu_graph_bfs_opts *opts,
 		      struct fth_gpu_graph_bfs *out);
 
 /* Connected components; of a directed graph the weakly connected ones. */

@@ -124,7 +124,7 @@ static int start(struct search *s, uint64_t source)
 }
 
 int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
-		      uint64_t source, const struct fth_gpu_graph_bfs_options *options,
+		      uint64_t source, const struct fth_gpu_graph_bfs_opts *opts,
 		      struct fth_gpu_graph_bfs *out)
 {
 	struct search s = {graph, edges};
@@ -132,9 +132,12 @@ int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_so
 	int rc;
 
 	memset(out, 0, sizeof(*out));
+	if (opts && opts->size != sizeof(*opts))
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size,
+				sizeof(*opts));
 	if (source >= graph->shape.vertices)
 		return fth_fail(ERANGE, "there is no vertex %llu", (unsigned long long)source);
-	s.may_pull = graph->shape.undirected && !(options && options->push_only);
+	s.may_pull = graph->shape.undirected && !(opts && opts->push_only);
 	rc = start(&s, source);
 	while (rc == 0 && s.found > 0) {
 		out->reached += s.found;

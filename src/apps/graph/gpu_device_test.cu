@@ -44,7 +44,7 @@ static void close_side(struct side *s)
 
 static void check_levels(struct side *s, const struct fth_gpu_graph_source *edges, bool push_only)
 {
-	struct fth_gpu_graph_bfs_options options = {push_only};
+	struct fth_gpu_graph_bfs_opts options = {sizeof(options), push_only};
 	uint64_t n = s->bed.memory.vertices, reached = 0;
 	struct fth_gpu_graph_bfs tree;
 

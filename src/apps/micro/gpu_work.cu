@@ -15,7 +15,7 @@
 static int check_opts(const struct fth_gpu_work_opts *o)
 {
 	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
 	if (o->ahead < 1 || o->ahead > FTH_GPU_AHEAD_MAX)
 		return fth_fail(EINVAL, "1 to %u lines ahead", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)

@@ -33,7 +33,8 @@ int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *
 
 	memset(out, 0, sizeof(*out));
 	if (opts->size != sizeof(*opts))
-		return fth_fail(EINVAL, "options of another version");
+		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size,
+				sizeof(*opts));
 	if (table->rows == 0)
 		return fth_fail(EINVAL, "a table without rows");
 	miles.offset = fth_taxi_offset(table, FTH_TAXI_DISTANCE);
