@@ -40,12 +40,13 @@ struct fixture_warp {
 	uint32_t current;
 	uint32_t naps;
 	uint32_t number; /* fixture_number_warp() */
+	bool numbered;
 	void (*body)(void *arg, uint32_t lane);
 	void *arg;
 };
 
 static thread_local struct fixture_warp *fixture_here;
-static uint32_t fixture_napped; /* a bit for each warp, by its number, that has slept */
+static uint32_t fixture_napped; /* a bit for each warp with a number that has slept */
 
 static inline uint32_t fth_warp_lane(void)
 {
@@ -61,6 +62,7 @@ static inline uint32_t fth_gpu_warp_(void)
 static inline void fixture_number_warp(uint32_t number)
 {
 	fixture_here->number = number;
+	fixture_here->numbered = true;
 }
 
 static inline void fixture_change_over(void)
@@ -217,7 +219,9 @@ static inline void __nanosleep(uint32_t ns)
 {
 	struct timespec nap = {0, 20000};
 
-	__atomic_or_fetch(&fixture_napped, 1u << fixture_here->number % 32, __ATOMIC_RELEASE);
+	if (fixture_here->numbered)
+		__atomic_or_fetch(&fixture_napped, 1u << fixture_here->number % 32,
+				  __ATOMIC_RELEASE);
 	if (ns && ++fixture_here->naps % FIXTURE_LANES == 0)
 		nanosleep(&nap, NULL);
 	fixture_change_over();
