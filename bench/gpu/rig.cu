@@ -41,8 +41,12 @@ static void destroy_events(struct gpu_rig *rig)
 
 int gpu_rig_close(struct gpu_rig *rig)
 {
-	int rc = gpu_rig_close_drive(rig), closed = fth_gpu_work_close(rig->work);
+	int rc = gpu_rig_close_drive(rig), closed;
 
+	/* A controller that does not end: cudaFree() would wait for it, for ever. */
+	if (rc == -ETIME)
+		return rc;
+	closed = fth_gpu_work_close(rig->work);
 	/* What fails from here on fails because the GPU has, and that was told. */
 	while (rig->memories > 0) {
 		rig->memories--;
@@ -163,7 +167,7 @@ int gpu_rig_close_drive(struct gpu_rig *rig)
 	int rc = gpu_rig_close_caches(rig), closed = fth_gpu_drive_close(rig->drive);
 
 	rig->drive = NULL;
-	return rc < 0 ? rc : closed;
+	return rc < 0 && closed != -ETIME ? rc : closed;
 }
 
 int gpu_rig_work(struct gpu_rig *rig, const struct gpu_settings *s)
