@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # check-headers.sh: every public header compiles alone, twice in a row, as C11 and as C++17; the
-# ones shared with GPUs (they say FTH_HD) also as CUDA, where nvcc is present.
+# ones for GPUs (they say FTH_HD, FTH_GPU or FTH_WARP) also as CUDA, where nvcc is present.
 #
 # check-headers.sh LANGUAGE HEADER does one; the script calls itself so, several at a time.
 set -eu
@@ -56,5 +56,5 @@ if [ ! -x "$nvcc" ]; then
   echo "headers: none compiled as CUDA, nvcc is not here"
   exit 0
 fi
-mapfile -t shared < <(cd include && grep -lw FTH_HD "${headers[@]}")
+mapfile -t shared < <(cd include && grep -lwE 'FTH_(HD|GPU|WARP)' "${headers[@]}")
 all CUDA "${shared[@]}"

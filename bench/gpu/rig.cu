@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rig.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
