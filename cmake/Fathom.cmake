@@ -92,7 +92,8 @@ function(fth_example name source)
 endfunction()
 
 # fth_device_test(NAME SOURCES FILE... [LIBS LIB...] [TIMEOUT SECONDS]): a CUDA program that is one
-# ctest. Built where nvcc is, and skipped (77) by itself where there is no GPU.
+# ctest. Built where nvcc is, and skipped (77) by itself where there is no GPU. Its name ends with
+# _device_test, by which scripts/gpu.sh finds it, and no other test's does.
 function(fth_device_test name)
   cmake_parse_arguments(T "" "TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT BUILD_TESTING OR NOT CMAKE_CUDA_COMPILER_LOADED)
