@@ -90,27 +90,31 @@ struct fth_dev_req {
  *
  * The options of file: are
  *
- *	size=SIZE		what size it has; something of another size is refused
- *	create=on|off		make the file, sparse and of size=, if there is none; default off
- *	readonly=on|off		writes, zeroes and discards fail with -EROFS; default off
- *	direct=auto|on|off	past the page cache: where possible (the default), or else fail, or
- *				never. Needs whole blocks, of 512 to 4096 bytes as a rule.
- *	block=SIZE		a power of two; default the smallest that the medium allows, which
- *				is 1 for a regular file without direct I/O
- *	engine=auto|uring|threads	how requests reach the kernel: through io_uring, or
- *				through threads that make system calls. Default auto: io_uring,
- *				and threads where the kernel, a sysctl, a container's seccomp filter
- *				or a limit does not allow it. Only a matter of speed.
- *	threads=N		at most N threads for the device with engine=threads, 1 to 64;
- *				default 16. They are started as they are needed.
- *	fixed=on|off		register the file and mapped buffers with the kernel; default on,
- *				and only a matter of speed. No effect with engine=threads.
- *	inline=auto|on|off	do small transfers in submit itself: by default where the file lives
- *				in memory (tmpfs), and a copy is faster than a worker thread
+ *	size=SIZE		the expected size; a file of another size is refused
+ *	create=on|off		if the file does not exist, create it, sparse and of size=; default
+ *				off
+ *	readonly=on|off		open for reading only: writes, zeroes and discards fail with
+ *				-EROFS; default off
+ *	direct=auto|on|off	direct I/O, which bypasses the page cache: auto (the default) uses
+ *				it where it works, on fails where it does not. It needs whole
+ *				blocks, of 512 to 4096 bytes as a rule.
+ *	block=SIZE		block size, a power of two; default the smallest that the medium
+ *				allows, which is 1 for a regular file without direct I/O
+ *	engine=auto|uring|threads	uring uses io_uring, threads uses blocking system calls
+ *				in threads of the device. auto (the default) uses io_uring, or
+ *				threads where the kernel, a sysctl, a container's seccomp filter
+ *				or a limit does not allow io_uring. Both keep the same promises;
+ *				threads are slower.
+ *	threads=N		the most threads of the device with engine=threads, 1 to 64;
+ *				default 16. They are started on demand.
+ *	fixed=on|off		register the file and mapped buffers with io_uring, for speed;
+ *				default on. No effect with engine=threads.
+ *	inline=auto|on|off	do transfers of up to 64 KiB inside submit where that is faster;
+ *				auto (the default) does so for files in memory (tmpfs)
  *
- * A block device that is mounted is opened with readonly=on only. After a flush of file: has
- * failed, later ones fail as well, until the device is opened anew: what was written and not yet
- * flushed may be lost.
+ * A mounted block device can be opened with readonly=on only. After a flush of file: has failed,
+ * all later flushes fail too, until the device is closed and opened again: data written since the
+ * last good flush may be lost.
  *
  *	fault(URI) delay(URI) crash(URI)	wrappers: fathom/dev/fault.h, delay.h, crash.h
  *
@@ -121,11 +125,10 @@ struct fth_dev_req {
 int fth_dev_open(const char *uri, struct fth_dev **out);
 
 /*
- * As fth_dev_open(), with flags. FTH_DEV_READONLY opens files for reading only, so that permission
- * to read them is enough, and reaches the files inside wrappers and volumes: as if every file: and
- * vol(...) in the URI had readonly=on. Their options create= and format= have no effect then: what
- * is not there gives -ENOENT. Writes, zeroes and discards fail with -EROFS. Memory and drives, for
- * which there is no such permission, are opened as usual. Returns -EINVAL for unknown flags.
+ * As fth_dev_open(), with flags. FTH_DEV_READONLY opens every file: and vol(...) in the URI, also
+ * inside wrappers, as with readonly=on: permission to read the files is enough. create= and
+ * format= have no effect, so that a missing file gives -ENOENT. mem: and NVMe devices ignore the
+ * flag. Returns -EINVAL for unknown flags.
  */
 #define FTH_DEV_READONLY 1u
 int fth_dev_open_flags(const char *uri, unsigned flags, struct fth_dev **out);

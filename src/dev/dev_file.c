@@ -48,8 +48,7 @@ int dev_file_choose_engine(const char *name, const struct file_engine **out)
 	if (strcmp(name, dev_file_threads.name) == 0)
 		return 0;
 	if (!any && strcmp(name, dev_file_uring.name) != 0)
-		return fth_fail(EINVAL, "option engine=%s is none of auto, uring and threads",
-				name);
+		return fth_fail(EINVAL, "engine=%s is not one of auto, uring and threads", name);
 	rc = dev_file_uring.probe();
 	if (any && is_unavailable(rc))
 		return 0;

@@ -67,7 +67,7 @@ int dev_file_map(struct fth_dev *dev, void *addr, size_t len)
 		return fth_fail(EINVAL, "mapped memory wraps around the end of the address space");
 	pthread_mutex_lock(&file->map_lock);
 	if (pieces > free_slots(file)) {
-		rc = fth_fail(ENOSPC, "%d regions of memory are mapped already", FILE_REGIONS);
+		rc = fth_fail(ENOSPC, "at most %d regions of memory can be mapped", FILE_REGIONS);
 	} else {
 		add_regions(file, (uintptr_t)addr, len);
 		table_changed(file);
@@ -101,7 +101,7 @@ int dev_file_unmap(struct fth_dev *dev, void *addr, size_t len)
 	if (id)
 		table_changed(file);
 	pthread_mutex_unlock(&file->map_lock);
-	return id ? 0 : fth_fail(EINVAL, "%zu bytes at %p: not mapped", len, addr);
+	return id ? 0 : fth_fail(EINVAL, "%zu bytes at %p were not mapped", len, addr);
 }
 
 /* ---- a channel's table ---- */

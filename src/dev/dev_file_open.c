@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Opening file:PATH: find out what lies there, whether it can be used past the page cache, and
- * what that asks of offsets and buffers.
+ * Opening file:PATH: the kind and size of the file, whether direct I/O works on it, and which
+ * alignment of offsets and buffers that needs.
  */
 #include "dev/dev_file.h"
 
@@ -52,23 +52,23 @@ static int take_choice(struct fth_uri *uri, const char *key, enum file_choice *o
 	else if (strcmp(text, "off") == 0)
 		*out = CHOICE_OFF;
 	else
-		return fth_fail(EINVAL, "option %s=%s is none of auto, on and off", key, text);
+		return fth_fail(EINVAL, "%s=%s is not one of auto, on and off", key, text);
 	return 0;
 }
 
 static int check_options(const struct file_options *o)
 {
 	if (o->path[0] == '\0')
-		return fth_fail(EINVAL, "file: without a path");
+		return fth_fail(EINVAL, "file: has no path");
 	if (o->create && o->size == 0)
 		return fth_fail(EINVAL, "create=on needs size=");
 	if (o->create && o->readonly)
 		return fth_fail(EINVAL, "create=on and readonly=on exclude each other");
 	if (o->block & (o->block - 1))
-		return fth_fail(EINVAL, "block=%llu is no power of two",
+		return fth_fail(EINVAL, "block=%llu is not a power of two",
 				(unsigned long long)o->block);
 	if (o->size % (o->block ? o->block : 1))
-		return fth_fail(EINVAL, "size=%llu is not whole blocks of %llu bytes",
+		return fth_fail(EINVAL, "size=%llu is not whole blocks of block=%llu bytes",
 				(unsigned long long)o->size, (unsigned long long)o->block);
 	return 0;
 }
@@ -119,7 +119,7 @@ static int create_file(const struct file_options *o)
 		return fail_path(o, "cannot create: ");
 	if (ftruncate(fd, (off_t)o->size) == 0)
 		return fd;
-	rc = fail_path(o, "cannot make it that large: ");
+	rc = fail_path(o, "cannot set its size: ");
 	close(fd);
 	unlink(o->path);
 	return rc;
@@ -129,8 +129,9 @@ static int check_kind(const struct file_options *o, mode_t mode)
 {
 	if (S_ISREG(mode) || S_ISBLK(mode))
 		return 0;
-	return fth_fail(S_ISDIR(mode) ? EISDIR : EINVAL, "%s is %s, not a file or block device",
-			o->path, S_ISDIR(mode) ? "a directory" : "something special");
+	if (S_ISDIR(mode))
+		return fth_fail(EISDIR, "%s is a directory", o->path);
+	return fth_fail(EINVAL, "%s is neither a regular file nor a block device", o->path);
 }
 
 /* open(2) failed with errno. */
@@ -182,11 +183,11 @@ static int find_size(const struct file_options *o, int fd, const struct stat *st
 	if (S_ISREG(st->st_mode))
 		*size = (uint64_t)st->st_size;
 	else if (ioctl(fd, BLKGETSIZE64, size) < 0)
-		return fail_path(o, "its size: ");
+		return fail_path(o, "cannot get its size: ");
 	if (*size == 0)
 		return fth_fail(EINVAL, "%s is empty", o->path);
 	if (o->size && o->size != *size)
-		return fth_fail(EINVAL, "%s has %llu bytes, not the %llu of size=", o->path,
+		return fth_fail(EINVAL, "%s has %llu bytes, expected size=%llu", o->path,
 				(unsigned long long)*size, (unsigned long long)o->size);
 	return 0;
 }
@@ -259,7 +260,7 @@ static int try_direct(int fd, const struct file_needs *needs)
 	free(buf);
 	if (rc == -EINVAL)
 		(void)set_direct(fd, false);
-	/* Any other error is of the medium, and will show where it matters. */
+	/* Any other error comes from the medium; a read of that block will return it. */
 	return rc == -EINVAL ? rc : 0;
 }
 
@@ -293,8 +294,8 @@ static int choose_block(const struct file_options *o, struct dev_file *file, con
 	file->direct = choose_direct(o, file->fd, st, info);
 	if (!file->direct && o->direct == CHOICE_ON)
 		return fth_fail(EINVAL,
-				"%s: direct=on, but its %llu bytes, its block size or its "
-				"filesystem do not allow direct I/O",
+				"%s: direct=on: its size of %llu bytes, block= or its filesystem "
+				"does not allow direct I/O",
 				o->path, (unsigned long long)info->size);
 	if (file->direct) {
 		file->open_flags |= O_DIRECT;
@@ -303,11 +304,13 @@ static int choose_block(const struct file_options *o, struct dev_file *file, con
 		info->align = 1;
 	}
 	if (info->block % logical)
-		return fth_fail(EINVAL, "%s: block=%u, but the medium has blocks of %llu bytes",
+		return fth_fail(EINVAL,
+				"%s: block=%u is smaller than the medium's blocks of %llu bytes",
 				o->path, info->block, (unsigned long long)logical);
 	if (info->size % info->block)
-		return fth_fail(EINVAL, "%s: its %llu bytes are not whole blocks of %u", o->path,
-				(unsigned long long)info->size, info->block);
+		return fth_fail(EINVAL,
+				"%s: its size of %llu bytes is not whole blocks of %u bytes",
+				o->path, (unsigned long long)info->size, info->block);
 	return 0;
 }
 

@@ -103,14 +103,16 @@ static int explain(int rc)
 {
 	switch (rc) {
 	case -ENOSYS:
-		return fth_fail(ENOSYS, "this kernel has no io_uring");
+		return fth_fail(ENOSYS, "this kernel has no io_uring: use engine=threads");
 	case -EPERM:
 	case -EACCES:
-		return fth_fail(-rc,
-				"io_uring is not allowed here (sysctl kernel.io_uring_disabled, "
-				"a container's seccomp filter)");
+		return fth_fail(
+			-rc, "io_uring is not allowed here, by sysctl kernel.io_uring_disabled or "
+			     "a container's seccomp filter: use engine=threads");
 	case -ENOMEM:
-		return fth_fail(ENOMEM, "no memory for an io_uring (is RLIMIT_MEMLOCK small?)");
+		return fth_fail(
+			ENOMEM,
+			"no memory for an io_uring: raise RLIMIT_MEMLOCK or use engine=threads");
 	default:
 		return fth_fail(-rc, "io_uring: %s", strerror(-rc));
 	}
@@ -121,7 +123,8 @@ static int check_features(const struct io_uring *ring)
 {
 	if (ring->features & IORING_FEAT_EXT_ARG)
 		return 0;
-	return fth_fail(ENOSYS, "this kernel's io_uring is too old: Linux 5.11 or newer is needed");
+	return fth_fail(ENOSYS,
+			"this kernel's io_uring is older than Linux 5.11: use engine=threads");
 }
 
 static int ring_probe(void)

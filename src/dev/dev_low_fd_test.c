@@ -80,13 +80,22 @@ static int read_something(struct fth_dev *dev, struct fth_dev_chan *chan)
 	return rc == 1 ? req.result : -EIO;
 }
 
+/* Not every device has one. */
+static int descriptor_of(struct fth_dev_chan *chan)
+{
+	int fd = fth_dev_chan_fd(chan);
+
+	return fd == -EOPNOTSUPP ? 0 : fd;
+}
+
 static void use_device(struct outcome *o, const char *uri)
 {
 	struct fth_dev_chan *chan = NULL;
 	struct fth_dev *dev = NULL;
 
 	if (fine(o, "open", uri, fth_dev_open(uri, &dev)) &&
-	    fine(o, "channel", uri, fth_dev_chan_open(dev, 4, &chan)))
+	    fine(o, "channel", uri, fth_dev_chan_open(dev, 4, &chan)) &&
+	    fine(o, "descriptor of the channel", uri, descriptor_of(chan)))
 		fine(o, "read", uri, read_something(dev, chan));
 	fth_dev_chan_close(chan);
 	fth_dev_close(dev);
@@ -114,6 +123,7 @@ static void use_everything(struct outcome *o, unsigned place)
 	static const char *const formats[] = {
 		"file:%s",
 		"file:%s?direct=off",
+		"file:%s?engine=threads",
 		"file:%s?readonly=on",
 		"fault(file:%s)",
 		"delay(file:%s)?read_us=1",
