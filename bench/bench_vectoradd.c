@@ -83,6 +83,7 @@ static int open_all(struct bench *b)
 		rc = fth_app_open_cache(&b->app, FTH_CACHE_LINE_MAX, &b->cache);
 	for (unsigned i = 0; i < 3 && rc == 0; i++) {
 		struct fth_array_options options = {
+			.size = sizeof(struct fth_array_options),
 			.offset = i * b->size,
 			.count = b->size / sizeof(double),
 		};

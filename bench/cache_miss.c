@@ -142,7 +142,8 @@ static int open_device(struct miss *miss)
 static int open_array(struct miss *miss)
 {
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
-	struct fth_array_options readonly = {.readonly = true};
+	struct fth_array_options readonly = {.size = sizeof(struct fth_array_options),
+					     .readonly = true};
 	int rc;
 
 	options.memory = miss->bench->memory;

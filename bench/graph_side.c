@@ -56,8 +56,10 @@ static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 static int our_pagerank(const struct graph_work *w, struct fth_graph *graph,
 			const struct fth_graph_job *job, struct graph_outcome *out)
 {
-	const struct fth_graph_pagerank_options options = {.iterations = w->iterations,
-							   .one_way = w->one_way};
+	const struct fth_graph_pagerank_options options = {
+		.size = sizeof(struct fth_graph_pagerank_options),
+		.iterations = w->iterations,
+		.one_way = w->one_way};
 	struct fth_graph_pagerank ranks;
 	uint64_t before = cpu_ns();
 	int rc = fth_graph_pagerank(graph, &options, job, &ranks);

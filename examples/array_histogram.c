@@ -70,7 +70,8 @@ static void print(const uint64_t counts[VALUES], const uint64_t sampled[VALUES],
 
 static int histogram(struct fth_cache *cache, const char *uri)
 {
-	const struct fth_array_options readonly = {.readonly = true};
+	const struct fth_array_options readonly = {.size = sizeof(struct fth_array_options),
+						   .readonly = true};
 	uint64_t counts[VALUES] = {0}, sampled[VALUES] = {0};
 	bytes data;
 	int rc = fth_open(&data, cache, uri, &readonly), end;

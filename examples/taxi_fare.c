@@ -48,7 +48,8 @@ static int make_table(struct fth_dev *dev, struct fth_taxi_table *table)
 
 static int ask(struct fth_dev *dev, const struct fth_taxi_table *table, double miles)
 {
-	struct fth_taxi_options options = {.threads = 2, .memory = 16 << 20};
+	struct fth_taxi_options options = {
+		.size = sizeof(struct fth_taxi_options), .threads = 2, .memory = 16 << 20};
 	struct fth_taxi_query query = {.query = 5, .miles = miles};
 	struct fth_taxi_answer answer;
 	int rc = fth_taxi_run(dev, table, &query, &options, &answer);

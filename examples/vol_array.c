@@ -22,7 +22,7 @@
 /* The numbers 0, 1, 2, ... as an object: it has its name only when all of them are durable. */
 static int store(struct fth_vol *vol, uint64_t *numbers)
 {
-	struct fth_vol_object_options options = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options options = FTH_VOL_OBJECT_OPTIONS_INIT;
 	struct fth_dev *dev;
 	int rc;
 

@@ -254,8 +254,8 @@ static void use_stats()
 
 static void use_options()
 {
-	fth_vol_format_options format = FTH_VOL_FORMAT_INIT;
-	fth_vol_object_options object = FTH_VOL_OBJECT_INIT;
+	fth_vol_format_options format = FTH_VOL_FORMAT_OPTIONS_INIT;
+	fth_vol_object_options object = FTH_VOL_OBJECT_OPTIONS_INIT;
 	fth_nvme_opts nvme = FTH_NVME_OPTS_INIT;
 	fth_nvme_ctrl_opts ctrl = FTH_NVME_CTRL_OPTS_INIT;
 

@@ -86,6 +86,7 @@ static int run_cc(struct session *s, struct trial *trial)
 static int run_pagerank(struct session *s, struct trial *trial)
 {
 	const struct fth_graph_pagerank_options options = {
+		.size = sizeof(struct fth_graph_pagerank_options),
 		.iterations = (unsigned)s->plan.iterations,
 		.tolerance = s->plan.tolerance,
 		.one_way = s->plan.one_way,
@@ -160,7 +161,7 @@ static int open_cache(struct session *s)
 
 static int open_session(struct session *s)
 {
-	struct fth_graph_options options = {0};
+	struct fth_graph_options options = FTH_GRAPH_OPTIONS_INIT;
 	int rc = open_cache(s);
 
 	options.offsets_on_device = strcmp(s->plan.offsets, "flash") == 0;

@@ -176,7 +176,11 @@ static int parse_query(struct asked *asked, int argc, char **argv, char ***args)
 static int run_query(int argc, char **argv)
 {
 	struct asked asked = {
-		.app = FTH_APP_DEFAULTS, .miles = FTH_TAXI_VERY_LONG, .query = FTH_TAXI_QUERIES};
+		.app = FTH_APP_DEFAULTS,
+		.how = FTH_TAXI_OPTIONS_INIT,
+		.miles = FTH_TAXI_VERY_LONG,
+		.query = FTH_TAXI_QUERIES,
+	};
 	char **args;
 	int status = parse_query(&asked, argc, argv, &args), rc;
 

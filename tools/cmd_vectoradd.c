@@ -50,7 +50,8 @@ static int open_arrays(struct asked *asked, char **uris)
 	int rc = fth_app_open_cache(&asked->app, 65536, &asked->cache);
 
 	for (unsigned i = 0; i < 3 && rc == 0; i++) {
-		struct fth_array_options options = {.readonly = i < 2 && !asked->fill};
+		struct fth_array_options options = {.size = sizeof(struct fth_array_options),
+						    .readonly = i < 2 && !asked->fill};
 
 		rc = fth_array_open(asked->cache, uris[i], sizeof(double), &options,
 				    &asked->arrays[i]);

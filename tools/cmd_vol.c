@@ -29,7 +29,7 @@ static int create(const char *list, const struct fth_vol_format_options *options
 
 static int run_create(int argc, char **argv)
 {
-	struct fth_vol_format_options how = FTH_VOL_FORMAT_INIT;
+	struct fth_vol_format_options how = FTH_VOL_FORMAT_OPTIONS_INIT;
 	uint64_t block = 0, unit = 0, replicas = 0;
 	const struct fth_cli_option options[] = {
 		{"force", FTH_CLI_FLAG, &how.force, 0, 0, "also over an existing volume"},

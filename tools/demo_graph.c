@@ -205,7 +205,8 @@ static uint64_t best_of(const double *rank, uint64_t n)
 
 static int run_pagerank(struct demo *demo)
 {
-	const struct fth_graph_pagerank_options options = {.iterations = ITERATIONS};
+	const struct fth_graph_pagerank_options options = {
+		.size = sizeof(struct fth_graph_pagerank_options), .iterations = ITERATIONS};
 	struct fth_graph_pagerank ranks = {0};
 	struct row row = {0};
 	uint64_t best;

@@ -41,7 +41,7 @@ int fth_vol_complain(const char *what, int rc)
 
 struct fth_vol_object_options fth_vol_shape_options(const struct fth_vol_shape *shape)
 {
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_OPTIONS_INIT;
 
 	o.unit = (uint32_t)shape->unit;
 	o.replicas = (uint32_t)shape->replicas;

@@ -64,12 +64,18 @@ struct fth_array_look {
 
 /* ---- opening and closing ---- */
 
-/* Zero-initialise for the defaults. */
+/* Start from FTH_ARRAY_OPTIONS_INIT. */
 struct fth_array_options {
+	size_t size;	 /* of this struct */
 	uint64_t offset; /* of element 0, in bytes; a multiple of the device's block */
 	uint64_t count;	 /* elements; 0: as many as fit */
 	bool readonly;
 };
+
+#define FTH_ARRAY_OPTIONS_INIT                                \
+	{                                                     \
+		sizeof(struct fth_array_options), 0, 0, false \
+	}
 
 /*
  * Open an array on a device by URI: "file:/path", "vol(file:/a,file:/b)?object=name" or any other.

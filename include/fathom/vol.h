@@ -73,7 +73,7 @@ struct fth_vol;
 
 /* ---- formatting ---- */
 
-/* Start from FTH_VOL_FORMAT_INIT; 0 in any field but size means its default. */
+/* Start from FTH_VOL_FORMAT_OPTIONS_INIT; 0 in any field but size means its default. */
 struct fth_vol_format_options {
 	size_t size;	   /* of this struct */
 	bool force;	   /* also over an existing volume */
@@ -84,7 +84,7 @@ struct fth_vol_format_options {
 	uint8_t uuid[16];  /* all zero: random */
 };
 
-#define FTH_VOL_FORMAT_INIT                                               \
+#define FTH_VOL_FORMAT_OPTIONS_INIT                                       \
 	{                                                                 \
 		sizeof(struct fth_vol_format_options), false, 0, 0, 0, 0, \
 		{                                                         \
@@ -163,7 +163,7 @@ struct fth_dev *fth_vol_dev(struct fth_vol *vol, unsigned i);
 
 /* ---- objects ---- */
 
-/* Start from FTH_VOL_OBJECT_INIT; 0 in any field but size means its default. */
+/* Start from FTH_VOL_OBJECT_OPTIONS_INIT; 0 in any field but size means its default. */
 struct fth_vol_object_options {
 	size_t size;	   /* of this struct */
 	uint32_t unit;	   /* consecutive bytes on one device: a power of two, from the block on */
@@ -174,7 +174,7 @@ struct fth_vol_object_options {
 	bool replace;	   /* an object of that name goes, in the same instant */
 };
 
-#define FTH_VOL_OBJECT_INIT                                                         \
+#define FTH_VOL_OBJECT_OPTIONS_INIT                                                 \
 	{                                                                           \
 		sizeof(struct fth_vol_object_options), 0, 0, 0, false, false, false \
 	}

@@ -15,6 +15,7 @@
  *    with one store each: readers without a reference see old or new.
  */
 #include "internal.h"
+#include "base/options.h"
 
 #include "fathom/dev.h"
 
@@ -147,18 +148,21 @@ static void describe_look(struct fth_array *array)
 int fth_array_open_dev(struct fth_cache *cache, struct fth_dev *dev, size_t element,
 		       const struct fth_array_options *options, struct fth_array **out)
 {
-	static const struct fth_array_options defaults;
+	static const struct fth_array_options defaults = FTH_ARRAY_OPTIONS_INIT;
 	struct fth_array *array;
 	uint64_t bytes = 0;
-	int rc = check_element(cache, element);
+	int rc;
 
 	*out = NULL;
+	options = options ? options : &defaults;
+	rc = fth_options_check("array", options->size, sizeof(*options));
+	if (rc == 0)
+		rc = check_element(cache, element);
 	if (rc < 0)
 		return rc;
 	array = calloc(1, sizeof(*array));
 	if (!array)
 		return -ENOMEM;
-	options = options ? options : &defaults;
 	array->cache = cache;
 	rc = measure(dev, element, options, &array->count, &bytes);
 	if (rc == 0)

@@ -32,7 +32,9 @@ static void fill_device(struct array_fixture *f, uint64_t size)
 void array_fixture_open(struct array_fixture *f, const struct array_shape *shape)
 {
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
-	struct fth_array_options place = {.offset = shape->offset, .count = shape->count};
+	struct fth_array_options place = {.size = sizeof(struct fth_array_options),
+					  .offset = shape->offset,
+					  .count = shape->count};
 	uint64_t size;
 	char uri[64];
 
@@ -81,9 +83,8 @@ void array_fixture_close(struct array_fixture *f)
 
 void array_fixture_fail(struct array_fixture *f, uint32_t kinds, uint64_t nth, bool all_later)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = kinds;
 	plan.nth = nth;
 	plan.every = all_later ? 1 : 0;

@@ -44,11 +44,16 @@ static void elements_are_a_power_of_two_up_to_a_line(void **state)
 static void what_does_not_fit_is_refused(void **state)
 {
 	struct fth_cache *cache = small_cache(false);
-	const struct fth_array_options none = {.offset = 1 << 20};
-	const struct fth_array_options beyond = {.offset = 2 << 20};
-	const struct fth_array_options crooked = {.offset = 100};
-	const struct fth_array_options many = {.count = (1 << 17) + 1};
-	const struct fth_array_options huge = {.count = UINT64_MAX};
+	const struct fth_array_options none = {.size = sizeof(struct fth_array_options),
+					       .offset = 1 << 20};
+	const struct fth_array_options beyond = {.size = sizeof(struct fth_array_options),
+						 .offset = 2 << 20};
+	const struct fth_array_options crooked = {.size = sizeof(struct fth_array_options),
+						  .offset = 100};
+	const struct fth_array_options many = {.size = sizeof(struct fth_array_options),
+					       .count = (1 << 17) + 1};
+	const struct fth_array_options huge = {.size = sizeof(struct fth_array_options),
+					       .count = UINT64_MAX};
 	struct fth_array *array;
 
 	(void)state;
@@ -66,7 +71,8 @@ static void what_does_not_fit_is_refused(void **state)
 static void every_call_checks_bounds(void **state)
 {
 	struct fth_cache *cache = small_cache(false);
-	struct fth_array_options options = {.count = 1000};
+	struct fth_array_options options = {.size = sizeof(struct fth_array_options),
+					    .count = 1000};
 	const struct fth_span outside[] = {{0, 1}, {999, 2}}, wraps = {2, UINT64_MAX};
 	uint64_t value[2] = {0}, indices[] = {5, 1000};
 	struct fth_array_pin pin;
@@ -153,7 +159,8 @@ static void typed_use_needs_no_cast(void **state)
 static void a_readonly_array_takes_no_changes(void **state)
 {
 	struct fth_cache *cache = small_cache(false);
-	struct fth_array_options options = {.readonly = true};
+	struct fth_array_options options = {.size = sizeof(struct fth_array_options),
+					    .readonly = true};
 	uint64_t value = 1, index = 0, expected = 0;
 	struct fth_array_pin pin;
 	struct fth_array *a;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening and closing a cache, its options and figures. cache_internal.h lists the siblings. */
 #include "cache_internal.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -45,8 +46,6 @@ static void set_defaults(struct fth_cache_options *o)
 
 static int check_options(const struct fth_cache_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "cache options of another version");
 	if (!power_of_two(o->line) || o->line < FTH_CACHE_LINE_MIN || o->line > FTH_CACHE_LINE_MAX)
 		return fth_fail(EINVAL, "line %u: expected a power of two from %u to %u", o->line,
 				FTH_CACHE_LINE_MIN, FTH_CACHE_LINE_MAX);
@@ -156,9 +155,11 @@ int fth_cache_open(const struct fth_cache_options *options, struct fth_cache **o
 {
 	struct fth_cache_options o = FTH_CACHE_OPTIONS_INIT;
 	struct fth_cache *cache;
-	int rc;
+	int rc = options ? fth_options_check("cache", options->size, sizeof(o)) : 0;
 
 	*out = NULL;
+	if (rc < 0)
+		return rc;
 	if (options)
 		o = *options;
 	set_defaults(&o);

@@ -19,9 +19,8 @@ static struct fth_cache_range *open_range(const char *uri, bool compact, uint64_
 
 static void fail_writes(struct fth_dev *dev, uint32_t kinds)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = kinds;
 	plan.every = 1;
 	assert_ok(fth_dev_fault_set(dev, &plan));

@@ -27,9 +27,8 @@ static void close_range(struct fth_cache_range *range)
 
 static struct fth_dev_fault_plan plan_of(enum fth_dev_op op)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << op;
 	return plan;
 }

@@ -30,9 +30,8 @@ static void close_faulty(struct fth_cache_range *range)
 static void fail_reads(struct fth_cache_range *range, uint64_t nth, uint64_t every,
 		       uint64_t hold_ms)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << FTH_DEV_READ;
 	plan.nth = nth;
 	plan.every = every;

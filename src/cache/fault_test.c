@@ -122,7 +122,7 @@ static uint64_t fail_nth(uint64_t n, enum fth_dev_fault_mode mode, bool compact,
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
 	struct fth_dev *dev = model_open_dev("fault(mem:%u)", LINES * PER_LINE * 8);
 	struct fth_dev_fault_counts counts;
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct script s = {0};
 
 	options.line = PER_LINE * 8;
@@ -130,7 +130,6 @@ static uint64_t fail_nth(uint64_t n, enum fth_dev_fault_mode mode, bool compact,
 	options.compact = compact;
 	options.timeout_ns = PATIENCE;
 	s.range = model_open_cache(dev, &options, FRAMES);
-	fth_dev_fault_plan_init(&plan);
 	plan.nth = n;
 	plan.mode = mode;
 	assert_ok(fth_dev_fault_set(dev, &plan));

@@ -349,11 +349,10 @@ static void *work(void *arg)
 
 static void set_faults(struct model *m, double rate)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
 	if (rate == 0)
 		return;
-	fth_dev_fault_plan_init(&plan);
 	plan.rate = rate;
 	plan.seed = m->setup->line + m->setup->frames;
 	plan.mode = m->setup->frames % 2 ? FTH_DEV_FAULT_FAIL : FTH_DEV_FAULT_TORN;

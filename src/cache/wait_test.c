@@ -255,9 +255,8 @@ static void however_many_want_a_line_it_is_fetched_once(void **state)
 
 static struct fth_dev_fault_plan plan_of(enum fth_dev_op op, uint64_t hold_ms)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << op;
 	plan.nth = 1;
 	plan.hold_ns = hold_ms * 1000000;

@@ -235,12 +235,11 @@ static void thousands_of_writes_can_be_pending(void **state)
 static void a_failed_flush_keeps_what_is_pending(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(fault(mem:64K))");
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++)
 		assert_ok(put(dev, i, 1, i + 1));
-	fth_dev_fault_plan_init(&plan);
 	plan.nth = 3;
 	assert_ok(fth_dev_fault_set(fth_dev_inner(dev), &plan));
 	assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EIO);
@@ -257,11 +256,10 @@ static void a_failed_flush_keeps_what_is_pending(void **state)
 static void unknown_contents_are_not_handed_out(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(fault(mem:64K))");
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
 	(void)state;
 	assert_ok(put(dev, 0, 1, 1));
-	fth_dev_fault_plan_init(&plan);
 	plan.every = 1;
 	assert_ok(fth_dev_fault_set(fth_dev_inner(dev), &plan));
 	assert_int_equal(fth_dev_crash_power_loss(dev, 1), -EIO);

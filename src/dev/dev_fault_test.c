@@ -265,13 +265,12 @@ static void closing_waits_for_held_requests(void **state)
 static void plans_change_at_run_time(void **state)
 {
 	struct fth_dev *dev = open_fault("");
-	struct fth_dev_fault_plan plan, got;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT, got;
 
 	(void)state;
 	assert_true(failing_writes(dev, 10, EIO) == 0);
 	assert_int_equal(counts_of(dev).matched, 0);
 
-	fth_dev_fault_plan_init(&plan);
 	plan.nth = 4;
 	plan.error = ENXIO;
 	assert_ok(fth_dev_fault_set(dev, &plan));
@@ -295,12 +294,11 @@ static void plans_change_at_run_time(void **state)
 static void other_devices_are_refused(void **state)
 {
 	struct fth_dev_fault_counts counts;
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct fth_dev *dev;
 
 	(void)state;
 	assert_ok(fth_dev_open("delay(fault(mem:1M))", &dev));
-	fth_dev_fault_plan_init(&plan);
 	assert_int_equal(fth_dev_fault_set(dev, &plan), -EINVAL);
 	assert_int_equal(fth_dev_fault_get(dev, &plan), -EINVAL);
 	assert_int_equal(fth_dev_fault_arm(dev), -EINVAL);

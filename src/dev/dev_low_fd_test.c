@@ -104,7 +104,7 @@ static void use_device(struct outcome *o, const char *uri)
 
 static void use_volume(struct outcome *o, const char *const *uris, unsigned n)
 {
-	struct fth_vol_format_options options = FTH_VOL_FORMAT_INIT;
+	struct fth_vol_format_options options = FTH_VOL_FORMAT_OPTIONS_INIT;
 	struct fth_vol *vol = NULL;
 	struct fth_dev *dev = NULL;
 

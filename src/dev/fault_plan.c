@@ -51,18 +51,6 @@ static const char *const mode_names[] = {
 	[FTH_DEV_FAULT_TIMEOUT] = "timeout",
 };
 
-void fth_dev_fault_plan_init(struct fth_dev_fault_plan *plan)
-{
-	*plan = (struct fth_dev_fault_plan){
-		.size = sizeof(*plan),
-		.kinds = FTH_DEV_FAULT_ALL_KINDS,
-		.to = UINT64_MAX,
-		.count = UINT64_MAX,
-		.error = EIO,
-		.mode = FTH_DEV_FAULT_FAIL,
-	};
-}
-
 /* ---- from a URI ---- */
 
 static int parse_kind(const char *word, size_t len, uint32_t *kinds)
@@ -177,7 +165,7 @@ int fth_fault_plan_parse(struct fth_uri *uri, struct fth_dev_fault_plan *plan, b
 {
 	int rc;
 
-	fth_dev_fault_plan_init(plan);
+	*plan = (struct fth_dev_fault_plan)FTH_DEV_FAULT_PLAN_INIT;
 	*given = has_any(uri);
 	rc = parse_words(uri, plan);
 	if (rc == 0)
@@ -195,10 +183,8 @@ int fth_fault_plan_parse(struct fth_uri *uri, struct fth_dev_fault_plan *plan, b
 int fth_fault_plan_check(const struct fth_dev_fault_plan *plan)
 {
 	if (plan->size != sizeof(*plan))
-		return fth_fail(EINVAL,
-				"fault: a plan of %zu bytes, expected %zu; use "
-				"fth_dev_fault_plan_init()",
-				plan->size, sizeof(*plan));
+		return fth_fail(EINVAL, "fault: plan.size is %zu, expected %zu", plan->size,
+				sizeof(*plan));
 	if (plan->kinds == 0 || plan->kinds & ~FTH_DEV_FAULT_ALL_KINDS)
 		return fth_fail(EINVAL, "fault: kinds %#x are no operations", plan->kinds);
 	if (plan->from >= plan->to)

@@ -17,9 +17,8 @@
 
 static struct fth_dev_fault_plan new_plan(void)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	return plan;
 }
 

@@ -4,6 +4,7 @@
  * leaves devices of which some have no label, and so no volume, or a volume that is whole.
  */
 #include "vol/vol.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -187,12 +188,15 @@ static int write_volume(struct fth_dev *const *devs, unsigned n, struct vol_labe
 int fth_vol_format(struct fth_dev *const *devs, unsigned n,
 		   const struct fth_vol_format_options *options)
 {
-	const struct fth_vol_format_options defaults = FTH_VOL_FORMAT_INIT;
+	const struct fth_vol_format_options defaults = FTH_VOL_FORMAT_OPTIONS_INIT;
 	struct vol_label label;
 	int rc;
 
 	if (!options)
 		options = &defaults;
+	rc = fth_options_check("vol", options->size, sizeof(*options));
+	if (rc < 0)
+		return rc;
 	if (n == 0 || n > FTH_VOL_DEVICES_MAX)
 		return fth_fail(EINVAL, "a volume has 1 to %u devices, not %u", FTH_VOL_DEVICES_MAX,
 				n);

@@ -11,6 +11,7 @@
  *	                                    until fth_vol_check() with FTH_VOL_REPAIR
  */
 #include "vol/object.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -403,12 +404,16 @@ int vol_pending_new(struct fth_vol *vol, const char *name, uint64_t size,
 int fth_vol_object_new(struct fth_vol *vol, const char *name, uint64_t size,
 		       const struct fth_vol_object_options *options, struct fth_dev **out)
 {
-	struct fth_vol_object_options defaults = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options defaults = FTH_VOL_OBJECT_OPTIONS_INIT;
 	struct vol_object *obj;
 	struct vol_dev *dev;
-	int rc = vol_pending_new(vol, name, size, options ? options : &defaults, &obj);
+	int rc;
 
 	*out = NULL;
+	options = options ? options : &defaults;
+	rc = fth_options_check("vol", options->size, sizeof(*options));
+	if (rc == 0)
+		rc = vol_pending_new(vol, name, size, options, &obj);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&vol->update);

@@ -4,6 +4,7 @@
  * commit: it happens, durably, or it does not.
  */
 #include "vol/object.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -126,10 +127,12 @@ int vol_zero_rows(struct fth_vol *vol, const struct vol_entry *entry, uint64_t f
 int fth_vol_create(struct fth_vol *vol, const char *name, uint64_t size,
 		   const struct fth_vol_object_options *options)
 {
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_OPTIONS_INIT;
 	struct vol_object *obj;
-	int rc;
+	int rc = options ? fth_options_check("vol", options->size, sizeof(o)) : 0;
 
+	if (rc < 0)
+		return rc;
 	if (options)
 		o = *options;
 	o.whole = false; /* nobody writes it before it appears */

@@ -103,7 +103,7 @@ static int open_object(struct fth_vol *vol, const struct wish *wish, struct vol_
 
 static int vol_open_scheme(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
 {
-	struct wish wish = {.create = UINT64_MAX, .shape = FTH_VOL_OBJECT_INIT};
+	struct wish wish = {.create = UINT64_MAX, .shape = FTH_VOL_OBJECT_OPTIONS_INIT};
 	struct vol_dev *dev;
 	struct fth_vol *vol;
 	int rc = take_options(uri, &wish);

@@ -207,12 +207,11 @@ static void differing_replicas_are_found_and_the_majority_wins(void **state)
 
 static void data_that_can_not_be_read_is_found(void **state)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct findings f;
 	struct rack rack;
 
 	(void)state;
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << FTH_DEV_READ;
 	plan.from = VOL_AREA + 2 * SLOT;
 	plan.to = plan.from + 4096;
@@ -235,9 +234,8 @@ static void data_that_can_not_be_read_is_found(void **state)
 
 static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << FTH_DEV_READ;
 	plan.from = VOL_AREA + 2 * SLOT + from;
 	plan.to = plan.from + bytes;

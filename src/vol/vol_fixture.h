@@ -65,7 +65,7 @@ static inline void rack_format(struct rack *rack, const char *uri, unsigned coun
 
 static inline struct fth_vol_object_options shape(uint32_t unit, uint32_t replicas, uint32_t width)
 {
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_OPTIONS_INIT;
 
 	o.unit = unit;
 	o.replicas = replicas;
@@ -163,9 +163,8 @@ static inline void assert_sound(const struct rack *rack, unsigned flags)
 /* Fail the nth operation of these kinds from now on, once (or, with every = 1, all of them). */
 static inline void fail_on(struct fth_dev *dev, uint32_t kinds, uint64_t nth, uint64_t every)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = kinds;
 	plan.nth = nth;
 	plan.every = every;

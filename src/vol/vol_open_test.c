@@ -274,7 +274,7 @@ static void either_copy_of_the_label_is_enough(void **state)
 
 static void formatting_over_a_volume_needs_force(void **state)
 {
-	struct fth_vol_format_options o = FTH_VOL_FORMAT_INIT;
+	struct fth_vol_format_options o = FTH_VOL_FORMAT_OPTIONS_INIT;
 	struct rack rack;
 	struct fth_vol_info before, after;
 
@@ -300,7 +300,7 @@ static void formatting_over_a_volume_needs_force(void **state)
 
 static void formatting_refuses_what_can_not_be(void **state)
 {
-	struct fth_vol_format_options o = FTH_VOL_FORMAT_INIT;
+	struct fth_vol_format_options o = FTH_VOL_FORMAT_OPTIONS_INIT;
 	struct fth_dev *twice[2];
 	struct rack rack, small, large;
 

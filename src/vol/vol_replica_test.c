@@ -42,9 +42,8 @@ static void begin(struct rack *rack, unsigned devices, uint32_t unit, uint32_t r
 /* Reads of [from, from + bytes) of the data fail; with a count, so many of them. */
 static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes, uint64_t count)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = READS;
 	plan.from = DATA_START + from;
 	plan.to = plan.from + bytes;
@@ -425,9 +424,8 @@ static void a_repair_never_undoes_a_write(void **state)
 	dev = open_object(rack.vol, "x");
 	assert_ok(fth_vol_object_open(rack.vol, "x", 0, &race.dev));
 	for (unsigned d = 0; d < 2; d++) {
-		struct fth_dev_fault_plan plan;
+		struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-		fth_dev_fault_plan_init(&plan);
 		plan.kinds = READS;
 		plan.rate = d ? 0 : 0.3;
 		plan.nth = d ? 1000000000 : 0;

@@ -109,13 +109,12 @@ static void reap_does_not_wait_for_the_catalog(void **state)
 /* A block is being written back: reads go on, changes of the object wait, reap does not. */
 static void reap_does_not_wait_for_repairs(void **state)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	char want[BLOCK];
 	struct scene s;
 
 	(void)state;
 	scene_init(&s);
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << FTH_DEV_READ;
 	plan.from = DATA_START;
 	plan.to = plan.from + 4096;

@@ -69,7 +69,7 @@ static void open_devices(struct fth_dev **devs, char *const *from)
 
 static void make_objects(struct fth_vol *vol)
 {
-	struct fth_vol_object_options o = FTH_VOL_OBJECT_INIT;
+	struct fth_vol_object_options o = FTH_VOL_OBJECT_OPTIONS_INIT;
 
 	o.unit = 512;
 	require(fth_vol_create(vol, "alpha", 9000, &o) == 0, "alpha");
@@ -88,7 +88,7 @@ static void make_objects(struct fth_vol *vol)
 
 static void make_volume(void)
 {
-	struct fth_vol_format_options options = FTH_VOL_FORMAT_INIT;
+	struct fth_vol_format_options options = FTH_VOL_FORMAT_OPTIONS_INIT;
 	struct fth_dev *devs[DEVICES];
 	struct fth_vol *vol;
 

@@ -143,10 +143,16 @@ int fth_graph_import(const struct fth_graph_import *what, const struct fth_graph
 
 struct fth_graph;
 
-/* Zero-initialise for the defaults. */
+/* Start from FTH_GRAPH_OPTIONS_INIT. */
 struct fth_graph_options {
+	size_t size;		/* of this struct */
 	bool offsets_on_device; /* read them through the cache: 8 bytes per vertex less memory */
 };
+
+#define FTH_GRAPH_OPTIONS_INIT                          \
+	{                                               \
+		sizeof(struct fth_graph_options), false \
+	}
 
 /* Open read-only through a cache, by the URI of a device. options may be NULL. */
 int fth_graph_open(struct fth_cache *cache, const char *uri,
@@ -201,11 +207,16 @@ void fth_graph_cc_release(struct fth_graph_cc *cc);
 
 /* PageRank. What vertices without neighbours have is spread over all, so that ranks sum to 1. */
 struct fth_graph_pagerank_options {
+	size_t size;	     /* of this struct; start from FTH_GRAPH_PAGERANK_OPTIONS_INIT */
 	unsigned iterations; /* at most; 0: 20 */
 	double tolerance;    /* stop when the ranks change by less in sum; 0: never */
 	double damping;	     /* 0: 0.85 */
 	bool one_way;	     /* sweep from first to last each time; default: there and back */
 };
+#define FTH_GRAPH_PAGERANK_OPTIONS_INIT                                   \
+	{                                                                 \
+		sizeof(struct fth_graph_pagerank_options), 0, 0, 0, false \
+	}
 struct fth_graph_pagerank {
 	double *rank;
 	double change; /* of the last iteration, in sum */

@@ -32,6 +32,8 @@
 #include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
+#include <errno.h>
+
 FTH_BEGIN_DECLS
 
 enum fth_dev_fault_mode {
@@ -43,9 +45,12 @@ enum fth_dev_fault_mode {
 
 #define FTH_DEV_FAULT_ALL_KINDS ((1u << FTH_DEV_OP_COUNT) - 1)
 
-/* What to fail, and when; the options above say what each means. */
+/*
+ * What to fail, and when; the options above say what each means. FTH_DEV_FAULT_PLAN_INIT: every
+ * operation matches, none is hit; EIO, mode fail. Set nth, every or rate next.
+ */
 struct fth_dev_fault_plan {
-	size_t size;	/* of this struct, set by fth_dev_fault_plan_init() */
+	size_t size;	/* of this struct */
 	uint32_t kinds; /* bit 1 << op for each kind that matches */
 	uint64_t from, to;
 	uint64_t nth, every; /* 0: unset */
@@ -57,13 +62,16 @@ struct fth_dev_fault_plan {
 	uint64_t hold_ns;
 };
 
+#define FTH_DEV_FAULT_PLAN_INIT                                                                  \
+	{                                                                                        \
+		sizeof(struct fth_dev_fault_plan), FTH_DEV_FAULT_ALL_KINDS, 0, UINT64_MAX, 0, 0, \
+			0, 0, UINT64_MAX, EIO, FTH_DEV_FAULT_FAIL, 0                             \
+	}
+
 struct fth_dev_fault_counts {
 	uint64_t matched;  /* operations that matched while armed, since the plan was set */
 	uint64_t injected; /* faults among them */
 };
-
-/* Every operation matches, none is hit; EIO, mode fail. Set nth, every or rate next. */
-void fth_dev_fault_plan_init(struct fth_dev_fault_plan *plan);
 
 /*
  * All below: any thread, at any time; what is submitted later sees the change. They do not wait

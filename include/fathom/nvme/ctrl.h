@@ -32,7 +32,7 @@ struct fth_nvme_ctrl;
 #define FTH_NVME_CTRL_SERIAL_MAX    20
 
 struct fth_nvme_ctrl_opts {
-	size_t size;		/* of this struct, as the caller knows it */
+	size_t size;		/* of this struct */
 	uint32_t queue_entries; /* the longest queue, CAP.MQES + 1: 2 to 65536 */
 	uint32_t io_queues;	/* of each kind, 1 to FTH_NVME_CTRL_IO_QUEUES_MAX */
 	uint32_t mdts;	    /* longest transfer is 2^mdts pages of 4 KiB; 0: no limit; up to 16 */

@@ -250,7 +250,7 @@ int fth_graph_check_pagerank(const struct fth_graph_memory *memory,
 			     const struct fth_graph_pagerank_options *options,
 			     const struct fth_graph_pagerank *ranks)
 {
-	struct fth_graph_pagerank_options defaults = {0};
+	struct fth_graph_pagerank_options defaults = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
 	double *rank = malloc(memory->vertices * sizeof(*rank));
 	double *next = malloc(memory->vertices * sizeof(*next));
 	int rc = rank && next ? 0 : -ENOMEM;

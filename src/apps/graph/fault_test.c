@@ -46,7 +46,8 @@ static int run_cc(struct graph_fixture *f)
 
 static int run_pagerank(struct graph_fixture *f)
 {
-	const struct fth_graph_pagerank_options options = {.iterations = 2};
+	const struct fth_graph_pagerank_options options = {
+		.size = sizeof(struct fth_graph_pagerank_options), .iterations = 2};
 	struct fth_graph_pagerank ranks;
 	int rc = fth_graph_pagerank(f->graph, &options, &f->job, &ranks);
 
@@ -86,9 +87,8 @@ static void each_failing_read_is_an_error(void **state)
 		int rc = -EIO;
 
 		for (uint64_t nth = 1; rc < 0; nth += 1 + nth / 8) {
-			struct fth_dev_fault_plan plan;
+			struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 
-			fth_dev_fault_plan_init(&plan);
 			plan.kinds = 1u << FTH_DEV_READ;
 			plan.nth = nth;
 			plan.every = 1; /* a failed request is tried again line by line */

@@ -86,7 +86,8 @@ void graph_fixture_build(struct graph_fixture *f, const struct graph_shape *shap
 void graph_fixture_open(struct graph_fixture *f, const struct graph_view *view)
 {
 	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
-	struct fth_graph_options how = {.offsets_on_device = view->offsets_on_device};
+	struct fth_graph_options how = {.size = sizeof(struct fth_graph_options),
+					.offsets_on_device = view->offsets_on_device};
 
 	options.line = view->line;
 	options.memory = (uint64_t)view->line * view->frames;

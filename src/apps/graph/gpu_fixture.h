@@ -89,6 +89,7 @@ static inline struct graph_bed graph_bed_open(const struct fth_graph_generate *w
 	OK(fth_graph_load(bed.graph, &bed.memory));
 	OK(fth_graph_pick(bed.graph, 1, &bed.source));
 	graph_bed_levels(&bed);
+	bed.rank_options.size = sizeof(bed.rank_options);
 	bed.rank_options.iterations = 5;
 	OK(fth_graph_cc(bed.graph, NULL, &bed.cc));
 	OK(fth_graph_pagerank(bed.graph, &bed.rank_options, NULL, &bed.ranks));

@@ -5,6 +5,7 @@
  * the edges that the last one left in the cache is the first that the next one wants.
  */
 #include "apps/graph/gpu_internal.h"
+#include "base/options.h"
 
 enum { CHANGE, DANGLING };
 
@@ -79,12 +80,14 @@ int fth_gpu_graph_pagerank(struct fth_gpu_graph *graph, const struct fth_gpu_gra
 			   const struct fth_graph_pagerank_options *options,
 			   struct fth_gpu_graph_pagerank *out)
 {
-	struct fth_graph_pagerank_options o = {};
+	struct fth_graph_pagerank_options o = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
 	double n = (double)graph->shape.vertices;
 	uint64_t begin = fth_now_ns();
-	int rc;
+	int rc = options ? fth_options_check("gpu graph", options->size, sizeof(o)) : 0;
 
 	memset(out, 0, sizeof(*out));
+	if (rc < 0)
+		return rc;
 	if (options)
 		o = *options;
 	o.iterations = o.iterations ? o.iterations : 20;

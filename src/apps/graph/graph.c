@@ -8,6 +8,7 @@
  * results are compared with.
  */
 #include "apps/graph/format.h"
+#include "base/options.h"
 #include "apps/graph/internal.h"
 
 #include "fathom/base/rng.h"
@@ -56,7 +57,10 @@ static int load_offsets(struct fth_graph *graph)
 static int open_section(struct fth_graph *graph, uint64_t at, uint64_t count, size_t element,
 			struct fth_array **out)
 {
-	struct fth_array_options options = {.offset = at, .count = count, .readonly = true};
+	struct fth_array_options options = {.size = sizeof(struct fth_array_options),
+					    .offset = at,
+					    .count = count,
+					    .readonly = true};
 
 	return count ? fth_array_open_dev(graph->cache, graph->dev, element, &options, out) : 0;
 }
@@ -81,10 +85,13 @@ static int open_sections(struct fth_graph *graph, bool offsets_on_device)
 int fth_graph_open_dev(struct fth_cache *cache, struct fth_dev *dev,
 		       const struct fth_graph_options *options, struct fth_graph **out)
 {
-	struct fth_graph *graph = calloc(1, sizeof(*graph));
-	int rc;
+	int rc = options ? fth_options_check("graph", options->size, sizeof(*options)) : 0;
+	struct fth_graph *graph;
 
 	*out = NULL;
+	if (rc < 0)
+		return rc;
+	graph = calloc(1, sizeof(*graph));
 	if (!graph)
 		return -ENOMEM;
 	graph->cache = cache;

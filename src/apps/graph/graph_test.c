@@ -79,9 +79,9 @@ static void components_are_those_of_union_find(void **state)
 static void check_pagerank(struct graph_fixture *f)
 {
 	static const struct fth_graph_pagerank_options options[] = {
-		{.iterations = 5},
-		{.iterations = 100, .tolerance = 1e-3, .one_way = true},
-		{.iterations = 1, .damping = 0.5},
+		{.size = sizeof(options[0]), .iterations = 5},
+		{.size = sizeof(options[0]), .iterations = 100, .tolerance = 1e-3, .one_way = true},
+		{.size = sizeof(options[0]), .iterations = 1, .damping = 0.5},
 	};
 
 	for (int i = 0; i < 3; i++) {

@@ -12,6 +12,7 @@
  * that the next one wants.
  */
 #include "apps/graph/internal.h"
+#include "base/options.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -473,9 +474,11 @@ int fth_graph_pagerank(struct fth_graph *graph, const struct fth_graph_pagerank_
 {
 	struct pagerank pr = {.graph = graph};
 	uint64_t begin = fth_now_ns();
-	int rc;
+	int rc = options ? fth_options_check("graph", options->size, sizeof(*options)) : 0;
 
 	*out = (struct fth_graph_pagerank){0};
+	if (rc < 0)
+		return rc;
 	if (options)
 		pr.options = *options;
 	fth_graph_pagerank_defaults(&pr.options);

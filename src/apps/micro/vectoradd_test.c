@@ -28,7 +28,9 @@ static void open_vectors(struct vectors *v, const char *uri, uint64_t count, uin
 	assert_ok(fth_dev_open(uri, &v->dev));
 	assert_ok(fth_cache_open(&options, &v->cache));
 	for (unsigned i = 0; i < 3; i++) {
-		struct fth_array_options how = {.offset = i * (1 << 20), .count = count};
+		struct fth_array_options how = {.size = sizeof(struct fth_array_options),
+						.offset = i * (1 << 20),
+						.count = count};
 
 		assert_ok(fth_array_open_dev(v->cache, v->dev, 8, &how, &v->arrays[i]));
 	}

@@ -12,6 +12,7 @@
  * costs less than a request for each, the same array is read in the long lines of the scan.
  */
 #include "answer.h"
+#include "base/options.h"
 #include "apps/team.h"
 
 #include "fathom/array.h"
@@ -228,11 +229,13 @@ static int open_all(struct job *job, struct fth_dev *dev)
 {
 	const struct fth_taxi_options *how = &job->options;
 	struct fth_array_options miles = {
+		.size = sizeof(struct fth_array_options),
 		.offset = fth_taxi_offset(job->table, FTH_TAXI_DISTANCE),
 		.count = job->table->rows,
 		.readonly = true,
 	};
 	struct fth_array_options values = {
+		.size = sizeof(struct fth_array_options),
 		.offset = fth_taxi_offset(job->table, FTH_TAXI_TOTAL),
 		.count = job->query->query * (job->table->stride / sizeof(double)),
 		.readonly = true,
@@ -293,9 +296,11 @@ int fth_taxi_run(struct fth_dev *dev, const struct fth_taxi_table *table,
 {
 	struct job job = {.table = table, .query = query};
 	uint64_t begin = fth_now_ns();
-	int rc = taxi_query_check(query);
+	int rc = options ? fth_options_check("taxi", options->size, sizeof(*options)) : 0;
 
 	*out = (struct fth_taxi_answer){0};
+	if (rc == 0)
+		rc = taxi_query_check(query);
 	if (rc < 0 || table->rows == 0)
 		return rc;
 	settle_options(&job, dev, options);

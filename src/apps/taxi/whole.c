@@ -4,6 +4,7 @@
  * SLOTS pieces of it under way: while one is looked at, the others are being read.
  */
 #include "answer.h"
+#include "base/options.h"
 #include "apps/team.h"
 
 #include "fathom/base/error.h"
@@ -187,9 +188,11 @@ int fth_taxi_run_whole(struct fth_dev *dev, const struct fth_taxi_table *table,
 {
 	struct job job = {.dev = dev, .table = table, .query = query};
 	uint64_t begin = fth_now_ns();
-	int rc = taxi_query_check(query);
+	int rc = options ? fth_options_check("taxi", options->size, sizeof(*options)) : 0;
 
 	*out = (struct fth_taxi_answer){0};
+	if (rc == 0)
+		rc = taxi_query_check(query);
 	if (rc < 0)
 		return rc;
 	job.threads = options && options->threads ? options->threads : 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making and freeing a controller: options, geometry, memory, statistics. */
 #include "nvme/ctrl/internal.h"
+#include "base/options.h"
 
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
@@ -63,14 +64,15 @@ static int check_opts(const struct fth_nvme_ctrl_opts *opts)
 static int read_opts(const struct fth_nvme_ctrl_opts *given, struct fth_nvme_ctrl_opts *opts)
 {
 	static const struct fth_nvme_ctrl_opts defaults = FTH_NVME_CTRL_OPTS_INIT;
+	int rc;
 
 	*opts = defaults;
 	if (!given)
 		return 0;
-	if (given->size < sizeof(given->size) || given->size > sizeof(*given))
-		return fth_fail(EINVAL, "options of %zu bytes: use FTH_NVME_CTRL_OPTS_INIT",
-				given->size);
-	memcpy(opts, given, given->size);
+	rc = fth_options_check("nvme controller", given->size, sizeof(*given));
+	if (rc < 0)
+		return rc;
+	*opts = *given;
 	if (!opts->queue_entries)
 		opts->queue_entries = defaults.queue_entries;
 	if (!opts->io_queues)

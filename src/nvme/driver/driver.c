@@ -12,6 +12,7 @@
  * 2. failed is set and cleared under the lock. While it is set every queue pair is cancelled.
  */
 #include "internal.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -279,8 +280,10 @@ static void release(struct fth_nvme *nvme)
 
 static int check_opts(const struct fth_nvme_opts *opts)
 {
-	if (opts->size != sizeof(*opts))
-		return fth_fail(EINVAL, "options of another version");
+	int rc = fth_options_check("nvme", opts->size, sizeof(*opts));
+
+	if (rc < 0)
+		return rc;
 	if (opts->nsid == 0 || opts->nsid == FTH_NVME_NSID_ALL)
 		return fth_fail(EINVAL, "namespace %u can not be opened", opts->nsid);
 	if (opts->entries < 2 || opts->entries > 65536 || opts->entries & (opts->entries - 1))

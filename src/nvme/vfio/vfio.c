@@ -7,6 +7,7 @@
  * function takes 8 bytes at once, and the specification lets the host do this.
  */
 #include "internal.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -251,9 +252,9 @@ int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_opts *opts,
 
 	*out = NULL;
 	opts = opts ? opts : &defaults;
-	if (opts->size != sizeof(*opts))
-		return fth_fail(EINVAL, "options of another version");
-	rc = vfio_pci_look("/sys", bdf, &pci);
+	rc = fth_options_check("nvme", opts->size, sizeof(*opts));
+	if (rc == 0)
+		rc = vfio_pci_look("/sys", bdf, &pci);
 	if (rc < 0)
 		return rc;
 	vfio = calloc(1, sizeof(*vfio));
