@@ -46,13 +46,15 @@
 
 #include "fathom/hd/ring.h"
 #include "fathom/hd/wait.h"
+#include "fathom/detail/nvme/barrier.h"
 #include "fathom/detail/nvme/spec.h"
 #include "fathom/detail/nvme/status.h"
 
-#define FTH_NVME_ALIGNED   __attribute__((aligned(64))) /* a cache line of its own */
-#define FTH_NVME_SHIFT_MIN 1u
-#define FTH_NVME_SHIFT_MAX 16u
-#define FTH_NVME_NO_ID	   UINT32_MAX
+#define FTH_NVME_CACHE_LINE 64
+#define FTH_NVME_ALIGNED    __attribute__((aligned(FTH_NVME_CACHE_LINE)))
+#define FTH_NVME_SHIFT_MIN  1u
+#define FTH_NVME_SHIFT_MAX  16u
+#define FTH_NVME_NO_ID	    UINT32_MAX
 
 enum fth_nvme_slot_state {
 	FTH_NVME_SLOT_FREE,
@@ -350,8 +352,8 @@ FTH_HD void fth_nvme_qp_move_tail_(struct fth_nvme_qp *qp)
 	fth_store_relaxed_dev32(&qp->tail, tail);
 	fth_store_relaxed_dev64(&qp->sq_doorbell_writes,
 				fth_load_relaxed_dev64(&qp->sq_doorbell_writes) + 1);
-	/* release: stops the doorbell from overtaking the entries (and tail, see legal_). */
-	fth_store_release_sys32(qp->sq_doorbell, fth_ring_position(tail, qp->sq_shift));
+	/* Stops the doorbell from overtaking the entries (and tail, see legal_). */
+	fth_nvme_mmio_write32(qp->sq_doorbell, fth_ring_position(tail, qp->sq_shift));
 }
 
 /*
@@ -433,36 +435,104 @@ FTH_HD bool fth_nvme_qp_settle_(struct fth_nvme_qp *qp, const struct fth_nvme_cq
 /* The completion at cq_head, or 0 if none is new. */
 FTH_HD uint32_t fth_nvme_qp_new_info_(struct fth_nvme_qp *qp, uint32_t head, bool *is_new)
 {
-	/* acquire: stops the rest of the entry from being read before its phase bit. */
-	uint32_t info = fth_load_acquire_sys32(&qp->cq[fth_ring_position(head, qp->cq_shift)].info);
+	/* Stops the rest of the entry, and the data, from being read before its phase bit. */
+	uint32_t info = fth_nvme_mmio_read32(&qp->cq[fth_ring_position(head, qp->cq_shift)].info);
 
 	*is_new = fth_nvme_cqe_phase(info) == fth_ring_phase(head, qp->cq_shift);
 	return info;
 }
 
-/* The holder of drain_lock enters everything that is new, and tells the controller once. */
-FTH_HD uint32_t fth_nvme_qp_drain_(struct fth_nvme_qp *qp)
+/* ---- draining, one completion at a time ---- */
+
+/*
+ * For a driver that hands each completion to its owner at once, so that no id waits for a thread
+ * that does not look:
+ *
+ *	if (fth_nvme_qp_drain_begin(qp, &drain)) {
+ *		while (fth_nvme_qp_drain_next(qp, &drain, &id))
+ *			if (fth_nvme_qp_try(qp, id, &done)) ...
+ *		fth_nvme_qp_drain_end(qp, &drain);
+ *	}
+ *
+ * Between begin and end the caller holds drain_lock: keep it short, and do no I/O.
+ */
+struct fth_nvme_drain {
+	uint32_t first, head;
+};
+
+FTH_HD void fth_nvme_qp_drain_start_(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
 {
-	uint32_t first = fth_load_relaxed_dev32(&qp->cq_head), head = first;
+	drain->first = drain->head = fth_load_relaxed_dev32(&qp->cq_head);
+}
+
+/* True when this thread drains now. False when nothing is new, or another thread drains. */
+FTH_HD bool fth_nvme_qp_drain_begin(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
+{
+	bool is_new = true;
+
+	/* A look without the lock first: most polls find nothing, and should write nothing. */
+	if (!qp->far)
+		fth_nvme_qp_new_info_(qp, fth_load_relaxed_dev32(&qp->cq_head), &is_new);
+	if (!is_new || fth_load_relaxed_dev32(&qp->drain_lock))
+		return false;
+	/* acquire: stops our look at the heads from rising above the last holder's change. */
+	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
+		return false;
+	fth_nvme_qp_drain_start_(qp, drain);
+	return true;
+}
+
+/* As begin, but waits for a thread that drains. It ends soon, whatever the controller does. */
+FTH_HD void fth_nvme_qp_drain_lock(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain)
+{
+	struct fth_backoff backoff = {0};
+
+	while (fth_xchg_acquire_dev32(&qp->drain_lock, 1)) /* acquire: as in begin */
+		fth_backoff_pause(&backoff);
+	fth_nvme_qp_drain_start_(qp, drain);
+}
+
+/*
+ * Enter the next completion into the map: *id is its command's. False when none is new, the queue
+ * pair has failed, or as many were entered as the ring holds: the caller has more to do.
+ */
+FTH_HD bool fth_nvme_qp_drain_next(struct fth_nvme_qp *qp, struct fth_nvme_drain *drain,
+				   uint32_t *id)
+{
+	uint32_t position = fth_ring_position(drain->head, qp->cq_shift), info;
 	bool is_new;
 
-	while (!fth_load_acquire_dev32(&qp->failed)) {
-		uint32_t info = fth_nvme_qp_new_info_(qp, head, &is_new);
-
-		if (!is_new)
-			break;
-		if (!fth_nvme_qp_settle_(qp, &qp->cq[fth_ring_position(head, qp->cq_shift)], info))
-			fth_nvme_qp_cancel(qp, EPROTO);
-		head++;
+	if (drain->head - drain->first == fth_ring_size(qp->cq_shift) ||
+	    fth_load_acquire_dev32(&qp->failed))
+		return false;
+	info = fth_nvme_qp_new_info_(qp, drain->head, &is_new);
+	if (!is_new)
+		return false;
+	drain->head++;
+	if (!fth_nvme_qp_settle_(qp, &qp->cq[position], info)) {
+		fth_nvme_qp_cancel(qp, EPROTO);
+		return false;
 	}
-	if (head == first)
-		return 0;
-	fth_store_relaxed_dev32(&qp->cq_head, head);
-	fth_store_relaxed_dev64(&qp->cq_doorbell_writes,
-				fth_load_relaxed_dev64(&qp->cq_doorbell_writes) + 1);
-	/* release: stops the controller from reusing entries that we have yet to read. */
-	fth_store_release_sys32(qp->cq_doorbell, fth_ring_position(head, qp->cq_shift));
-	return head - first;
+	*id = fth_nvme_cqe_cid(info);
+	return true;
+}
+
+/* Tell the controller once what was read, and let others drain. Returns how many were entered. */
+FTH_HD uint32_t fth_nvme_qp_drain_end(struct fth_nvme_qp *qp, const struct fth_nvme_drain *drain)
+{
+	uint32_t n = drain->head - drain->first;
+
+	if (n > 0) {
+		fth_store_relaxed_dev32(&qp->cq_head, drain->head);
+		fth_store_relaxed_dev64(&qp->cq_doorbell_writes,
+					fth_load_relaxed_dev64(&qp->cq_doorbell_writes) + 1);
+		/* Stops the controller from reusing entries that we have yet to read. */
+		fth_nvme_mmio_write32(qp->cq_doorbell,
+				      fth_ring_position(drain->head, qp->cq_shift));
+	}
+	/* release: stops our changes from sinking below the unlock. */
+	fth_store_release_dev32(&qp->drain_lock, 0);
+	return n;
 }
 
 /*
@@ -471,21 +541,14 @@ FTH_HD uint32_t fth_nvme_qp_drain_(struct fth_nvme_qp *qp)
  */
 FTH_HD uint32_t fth_nvme_qp_poll(struct fth_nvme_qp *qp)
 {
-	bool is_new = true;
-	uint32_t n;
+	struct fth_nvme_drain drain;
+	uint32_t id;
 
-	/* A look without the lock first: most polls find nothing, and should write nothing. */
-	if (!qp->far)
-		fth_nvme_qp_new_info_(qp, fth_load_relaxed_dev32(&qp->cq_head), &is_new);
-	if (!is_new || fth_load_relaxed_dev32(&qp->drain_lock))
+	if (!fth_nvme_qp_drain_begin(qp, &drain))
 		return 0;
-	/* acquire: stops our look at the heads from rising above the last holder's change. */
-	if (fth_xchg_acquire_dev32(&qp->drain_lock, 1))
-		return 0;
-	n = fth_nvme_qp_drain_(qp);
-	/* release: stops our changes from sinking below the unlock. */
-	fth_store_release_dev32(&qp->drain_lock, 0);
-	return n;
+	while (fth_nvme_qp_drain_next(qp, &drain, &id))
+		;
+	return fth_nvme_qp_drain_end(qp, &drain);
 }
 
 FTH_HD void fth_nvme_qp_finish_(struct fth_nvme_qp *qp, uint32_t id, uint32_t word,
@@ -527,6 +590,17 @@ FTH_HD int fth_nvme_qp_leave_(struct fth_nvme_qp *qp, uint32_t id, int error,
 		return error;
 	fth_nvme_qp_try(qp, id, done);
 	return 0;
+}
+
+/*
+ * On behalf of any thread, with drain_lock held: leave a command behind that is in the ring. False
+ * when it is not there yet, or not any more.
+ */
+FTH_HD bool fth_nvme_qp_drop(struct fth_nvme_qp *qp, uint32_t id)
+{
+	uint32_t old = FTH_NVME_SLOT_WAITING;
+
+	return fth_cas_acqrel_dev32(&qp->slots[id].word, &old, FTH_NVME_SLOT_ABANDONED);
 }
 
 /* Give up a command: 0 and *done if it had completed, or -ETIME and it is left behind. */
