@@ -10,7 +10,8 @@
  *	fth_nvme_ctrl_free(ctrl);
  *
  * To its host it is a PCIe function: registers, doorbells, and memory it reaches by bus address.
- * It has one namespace, number 1, which is the whole device. It polls, and gives no interrupts.
+ * It has one namespace, number 1, which is the whole device. It polls its doorbells; it interrupts
+ * where that was asked for.
  *
  * It touches nothing but memory that was granted, whatever the rings, the doorbells and the
  * registers hold; bad commands end with the status that the specification names.
@@ -114,6 +115,18 @@ void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t
  */
 void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl);
 size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl);
+
+/*
+ * Interrupts: a vector for each queue, 0 to io_queues, 0 being that of the admin queue. When
+ * completions were posted to a queue that was created with interrupts, 1 is written to the eventfd
+ * that its vector has; without one (the default; fd -1) nothing happens and nothing is paid. The
+ * descriptor is borrowed, and must be non-blocking. When this returns, no completion is posted any
+ * more that the old setting is used for. 0 or -EINVAL. Any thread; waits for running passes.
+ */
+int fth_nvme_ctrl_set_vector(struct fth_nvme_ctrl *ctrl, unsigned vector, int fd);
+
+/* How many vectors there are: io_queues + 1. */
+unsigned fth_nvme_ctrl_vectors(const struct fth_nvme_ctrl *ctrl);
 
 /* ---- windows ---- */
 

@@ -45,6 +45,7 @@ static void complete(struct fth_nvme_ctrl *ctrl, uint16_t cid, uint16_t status, 
 {
 	fth_stats_add(ctrl->stats, FTH_NVME_CTRL_STAT_ADMIN, 1);
 	fth_ctrl_cq_post(&ctrl->cqs[0], &ctrl->sqs[0], cid, status, result);
+	fth_ctrl_interrupt(ctrl, &ctrl->cqs[0]);
 }
 
 /* Complete a held command; if there is no room now, come back. */
@@ -98,10 +99,12 @@ static uint16_t create_cq(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_sqe 
 	status = check_ring(ctrl, sqe, sizeof(struct fth_nvme_cqe), &size, &ring);
 	if (status)
 		return status;
-	/* There is a vector for each queue, though nothing is ever sent on it. */
-	if ((sqe->cdw11 & FTH_NVME_CREATE_CQ_INTERRUPT) && vector > ctrl->io_queues)
+	/* There is a vector for each queue. */
+	if (!(sqe->cdw11 & FTH_NVME_CREATE_CQ_INTERRUPT))
+		vector = CTRL_NO_VECTOR;
+	else if (vector > ctrl->io_queues)
 		return FTH_NVME_INTERRUPT_VECTOR_INVALID;
-	fth_ctrl_cq_open(ctrl, id, size, ring);
+	fth_ctrl_cq_open(ctrl, id, size, vector, ring);
 	return FTH_NVME_SUCCESS;
 }
 

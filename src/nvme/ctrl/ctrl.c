@@ -76,7 +76,7 @@ static bool open_admin_queues(struct fth_nvme_ctrl *ctrl)
 
 	if (sq_size < ADMIN_ENTRIES_MIN || cq_size < ADMIN_ENTRIES_MIN || !sq || !cq)
 		return false;
-	fth_ctrl_cq_open(ctrl, 0, cq_size, cq);
+	fth_ctrl_cq_open(ctrl, 0, cq_size, 0, cq);
 	fth_ctrl_sq_open(ctrl, 0, &ctrl->cqs[0], sq_size, sq);
 	return true;
 }

@@ -37,6 +37,7 @@
 #define CTRL_CID_WORDS	  (65536 / 64)
 #define CTRL_FEATURES	  0x0c /* feature ids below this one */
 #define CTRL_VECTORS	  2048
+#define CTRL_NO_VECTOR	  UINT32_MAX
 #define CTRL_CACHE_LINE	  64
 
 /* ---- memory ---- */
@@ -71,6 +72,7 @@ struct ctrl_cq {
 	uint32_t sq_count; /* submission queues that complete into this one */
 	struct fth_nvme_cqe *ring;
 	uint32_t *doorbell;
+	uint32_t vector; /* fires when completions were posted; CTRL_NO_VECTOR: none */
 } __attribute__((aligned(CTRL_CACHE_LINE)));
 
 enum ctrl_sq_state { CTRL_SQ_NONE, CTRL_SQ_LIVE, CTRL_SQ_DELETING };
@@ -202,6 +204,7 @@ struct fth_nvme_ctrl {
 	unsigned grant_count;
 	struct ctrl_sq *sqs; /* [0] is the admin queue */
 	struct ctrl_cq *cqs;
+	int *vector_fds;  /* io_queues + 1: what an interrupt is written to, or -1 */
 	uint16_t *active; /* ids of live I/O submission queues */
 	unsigned active_count;
 	unsigned deleting;
@@ -246,7 +249,8 @@ void fth_ctrl_unlock(uint32_t *lock);
 void fth_ctrl_sq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, struct ctrl_cq *cq, uint32_t size,
 		      const void *ring);
 void fth_ctrl_sq_close(struct ctrl_sq *sq);
-void fth_ctrl_cq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, uint32_t size, void *ring);
+void fth_ctrl_cq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, uint32_t size, uint32_t vector,
+		      void *ring);
 void fth_ctrl_cq_close(struct ctrl_cq *cq);
 uint32_t fth_ctrl_sq_pending(struct fth_nvme_ctrl *ctrl, struct ctrl_sq *sq);
 bool fth_ctrl_sq_rung(const struct ctrl_sq *sq);
@@ -256,6 +260,8 @@ uint32_t fth_ctrl_cq_reserve(struct fth_nvme_ctrl *ctrl, struct ctrl_cq *cq, uin
 void fth_ctrl_cq_lock(struct ctrl_cq *cq);
 void fth_ctrl_cq_post(struct ctrl_cq *cq, const struct ctrl_sq *sq, uint16_t cid, uint16_t status,
 		      uint32_t result);
+/* Completions were posted: interrupt the host, if it asked for that. world held; no lock. */
+void fth_ctrl_interrupt(const struct fth_nvme_ctrl *ctrl, const struct ctrl_cq *cq);
 void fth_ctrl_doorbell_event(struct fth_nvme_ctrl *ctrl, enum fth_nvme_event_error kind);
 unsigned fth_ctrl_doorbells_stray(struct fth_nvme_ctrl *ctrl);
 

@@ -156,9 +156,12 @@ static int open_queues(struct fth_nvme_ctrl *ctrl)
 	ctrl->sqs = zeroed_lines(n * sizeof(*ctrl->sqs));
 	ctrl->cqs = zeroed_lines(n * sizeof(*ctrl->cqs));
 	ctrl->active = calloc(n, sizeof(*ctrl->active));
+	ctrl->vector_fds = calloc(n, sizeof(*ctrl->vector_fds));
 	ctrl->stats = fth_stats_new(FTH_NVME_CTRL_STAT_COUNT);
-	if (!ctrl->sqs || !ctrl->cqs || !ctrl->active || !ctrl->stats)
+	if (!ctrl->sqs || !ctrl->cqs || !ctrl->active || !ctrl->vector_fds || !ctrl->stats)
 		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		ctrl->vector_fds[i] = -1;
 	return open_doorbells(ctrl);
 }
 
@@ -227,6 +230,7 @@ void fth_nvme_ctrl_free(struct fth_nvme_ctrl *ctrl)
 	fth_stats_free(ctrl->stats);
 	free(ctrl->grants);
 	free(ctrl->active);
+	free(ctrl->vector_fds);
 	free(ctrl->cqs);
 	free(ctrl->sqs);
 	pthread_mutex_destroy(&ctrl->error_lock);

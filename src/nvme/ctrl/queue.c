@@ -14,9 +14,12 @@
  */
 #include "nvme/ctrl/internal.h"
 
+#include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NO_VALUE UINT64_MAX /* no doorbell value is this */
 
@@ -74,7 +77,8 @@ void fth_ctrl_sq_close(struct ctrl_sq *sq)
 	fth_store_relaxed_sys32(sq->doorbell, 0);
 }
 
-void fth_ctrl_cq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, uint32_t size, void *ring)
+void fth_ctrl_cq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, uint32_t size, uint32_t vector,
+		      void *ring)
 {
 	struct ctrl_cq *cq = &ctrl->cqs[id];
 
@@ -83,6 +87,7 @@ void fth_ctrl_cq_open(struct fth_nvme_ctrl *ctrl, uint16_t id, uint32_t size, vo
 		.bad_head = NO_VALUE,
 		.exists = true,
 		.size = size,
+		.vector = vector,
 		.ring = ring,
 		.doorbell = doorbell(ctrl, id, true),
 	};
@@ -240,4 +245,32 @@ void fth_ctrl_cq_post(struct ctrl_cq *cq, const struct ctrl_sq *sq, uint16_t cid
 	}
 	cq->reserved--;
 	cq->used++;
+}
+
+/* ---- interrupts ---- */
+
+int fth_nvme_ctrl_set_vector(struct fth_nvme_ctrl *ctrl, unsigned vector, int fd)
+{
+	if (vector > ctrl->io_queues)
+		return fth_fail(EINVAL, "interrupt vector %u of %u", vector, ctrl->io_queues + 1);
+	/* Exclusive: a completion that was posted without the interrupt is there for a look. */
+	pthread_rwlock_wrlock(&ctrl->world);
+	ctrl->vector_fds[vector] = fd;
+	pthread_rwlock_unlock(&ctrl->world);
+	return 0;
+}
+
+unsigned fth_nvme_ctrl_vectors(const struct fth_nvme_ctrl *ctrl)
+{
+	return ctrl->io_queues + 1;
+}
+
+void fth_ctrl_interrupt(const struct fth_nvme_ctrl *ctrl, const struct ctrl_cq *cq)
+{
+	int fd = cq->vector == CTRL_NO_VECTOR ? -1 : ctrl->vector_fds[cq->vector];
+	const uint64_t one = 1;
+
+	/* It fails only when the counter is full, and then an interrupt waits to be read. */
+	if (fd >= 0)
+		(void)!write(fd, &one, sizeof(one));
 }

@@ -99,6 +99,14 @@ static void post_cmd(struct ctrl_worker *w, struct ctrl_cmd *cmd)
 	release_cmd(w, cmd);
 }
 
+static void posted(struct ctrl_worker *w, struct ctrl_cq *cq)
+{
+	if (!cq)
+		return;
+	fth_ctrl_unlock(&cq->lock);
+	fth_ctrl_interrupt(w->ctrl, cq);
+}
+
 static void post_ended(struct ctrl_worker *w)
 {
 	struct ctrl_cq *locked = NULL;
@@ -107,15 +115,13 @@ static void post_ended(struct ctrl_worker *w)
 		struct ctrl_cq *cq = w->ended[i]->sq->cq;
 
 		if (cq != locked) {
-			if (locked)
-				fth_ctrl_unlock(&locked->lock);
+			posted(w, locked);
 			fth_ctrl_cq_lock(cq);
 			locked = cq;
 		}
 		post_cmd(w, w->ended[i]);
 	}
-	if (locked)
-		fth_ctrl_unlock(&locked->lock);
+	posted(w, locked);
 	w->ended_count = 0;
 }
 
