@@ -10,7 +10,9 @@
  *	queues		I/O queue pairs; default one per CPU, at most 16; the drive may grant fewer
  *	depth		entries per ring, a power of two from 2 to 4096; default 256
  *	timeout_ms	how long a command may take before the controller is reset; default 30000
- *	irq		sleep until an interrupt comes instead of polling; default off
+ *	irq		sleep until an interrupt comes instead of polling; default off. The
+ *			descriptor of a channel (fth_dev_chan_fd()) uses the interrupt of its
+ *			queue in any case, which is off until the first such call
  *	iommu		how the kernel is asked for DMA: through the function's IOMMU group and a
  *			container (group), or through /dev/iommu (iommufd); by default the former
  *			where there is one. iommufd needs Linux 6.6, and is UNTESTED: no such
@@ -48,13 +50,14 @@ enum fth_nvme_vfio_iommu {
 
 struct fth_nvme_vfio_opts {
 	size_t size;	  /* of this struct; set by the initialiser */
-	uint32_t vectors; /* interrupt vectors wanted, the first for admin; 0: poll only */
+	uint32_t vectors; /* interrupt vectors wanted, the first for the admin queue; 0: none */
+	bool sleep;	  /* waits sleep until an interrupt comes: all vectors are turned on */
 	enum fth_nvme_vfio_iommu iommu;
 };
 
-#define FTH_NVME_VFIO_OPTS_INIT                                           \
-	{                                                                 \
-		sizeof(struct fth_nvme_vfio_opts), 0, FTH_NVME_VFIO_AUTO, \
+#define FTH_NVME_VFIO_OPTS_INIT                                                  \
+	{                                                                        \
+		sizeof(struct fth_nvme_vfio_opts), 0, false, FTH_NVME_VFIO_AUTO, \
 	}
 
 /*

@@ -71,7 +71,15 @@ struct fth_nvme_transport_ops {
 	int (*reset)(struct fth_nvme_transport *t);
 
 	/*
-	 * Where `vectors` below is not 0: sleep until the interrupt fires that has this number,
+	 * Optional: a descriptor that becomes readable when the interrupt with this number, below
+	 * `vectors`, fires, and stays so until it is read, 8 bytes. Non-blocking, owned by the
+	 * transport, the same one for each call; its interrupt is off until the first call. Any
+	 * thread. Or a negative errno.
+	 */
+	int (*vector_fd)(struct fth_nvme_transport *t, unsigned vector);
+
+	/*
+	 * Where `sleeps` below is set: sleep until the interrupt fires that has this number,
 	 * or has fired since the last such call. 0, -ETIME at the deadline, or an error. Among
 	 * several waiters one may get what another waits for.
 	 */
@@ -85,7 +93,8 @@ struct fth_nvme_transport {
 	const struct fth_nvme_transport_ops *ops;
 	char *doorbells;       /* BAR0 + 0x1000 */
 	size_t doorbell_bytes; /* that may be touched there; 0: all that any queue needs */
-	uint32_t vectors;      /* interrupts that can be waited for; 0: none, poll */
+	uint32_t vectors;      /* interrupts there are: the first for the admin queue; 0: none */
+	bool sleeps;	       /* waits sleep until an interrupt comes, rather than poll */
 
 	/* Of a window that is emulated; both NULL for a drive. */
 	const char *pmr_note; /* what becomes of the region beyond what the registers say */

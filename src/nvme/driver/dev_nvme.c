@@ -6,10 +6,23 @@
  * 1. A request is in `pending` while bytes of it have no command, in `done` when all its
  *    commands have ended and none will follow, and in neither while it only waits. An error
  *    stops further commands of the request, not those already out.
- * 2. A channel's `active` holds exactly the command ids it has taken and not yet ended; each
- *    has an nvme_command whose request is in flight.
- * 3. A command that has had its time, or a queue pair that failed, fails the whole controller,
- *    which disables it: only then do requests end whose memory it may still have touched.
+ * 2. A command id is held from take until its completion was drained, and not a moment longer:
+ *    whoever drains the queue pair delivers the completion to the channel that owns the command,
+ *    and frees the id. No channel has to be reaped for another one to get an id.
+ * 3. What an arrived command still holds is its channel's own: its place in the channel's pool, its
+ *    bounce chunk, its request. Copying bounced data and making further commands of the request
+ *    are the owner's, in its submit or reap. If the owner never looks, only it does not advance.
+ * 4. A command is in one place: the pool; a flight (lane->flights, under its id, from before put
+ *    until delivery); or arrived (chan->arrived, or chan->mine). Its channel's thread moves it out
+ *    of and into the pool; only the holder of the queue pair's drain_lock takes it from a flight.
+ * 5. A command that has had its time, whoever owns it, or a queue pair that failed, fails the whole
+ *    controller, which disables it. Only then is the failure delivered to the commands that are
+ *    out, by any thread that noticed, and requests end whose memory it may have touched.
+ * 6. The controller is brought back only when no thread is between take and ring
+ *    (lane->issuing) and no id is held: commands of channels that are not reaped are delivered as
+ *    failed, so they hold none.
+ *
+ *	pool --take, put--> flight --drain: completed, or sweep: failed--> arrived --owner--> pool
  */
 #include "dev_nvme.h"
 
@@ -71,58 +84,123 @@ static void finish(struct chan_nvme *chan, struct fth_dev_req *req)
 	list_push(&chan->done, req);
 }
 
-/* One command of the first pending request. 0, or -EAGAIN when something has to end first. */
-static int issue_one(struct chan_nvme *chan, struct fth_dev_req *req, uint64_t now)
+static struct nvme_command *pool_pop(struct chan_nvme *chan)
 {
-	struct nvme_command *command = &chan->active[chan->active_count];
-	struct nvme_progress *progress = nvme_progress(req);
-	struct fth_nvme_qp *qp = chan->lane->qp;
-	struct fth_nvme_sqe sqe;
-	int rc;
+	struct nvme_command *command = chan->free;
 
-	command->id = fth_nvme_qp_take(qp, chan->hint);
-	if (command->id == FTH_NVME_NO_ID)
-		return -EAGAIN;
-	command->req = req;
-	command->issued_ns = now;
-	rc = nvme_command_build(chan, command, &sqe);
-	if (rc < 0) {
-		fth_nvme_qp_untake(qp, command->id);
-		if (rc != -EAGAIN)
-			progress->error = rc;
-		return rc;
-	}
+	if (command)
+		chan->free = command->next;
+	return command;
+}
+
+static void pool_push(struct chan_nvme *chan, struct nvme_command *command)
+{
+	command->next = chan->free;
+	chan->free = command;
+}
+
+/* An id for the channel. When there is none, a channel that sleeps will be told of one. */
+static uint32_t take_id(struct chan_nvme *chan)
+{
+	uint32_t id = fth_nvme_qp_take(chan->lane->qp, chan->hint);
+
+	if (id != FTH_NVME_NO_ID || !chan->wake.watched)
+		return id;
+	nvme_wake_starve(chan);
+	return fth_nvme_qp_take(chan->lane->qp, chan->hint);
+}
+
+/* Give an id back that was not used. */
+static void untake_id(struct chan_nvme *chan, uint32_t id)
+{
+	struct fth_nvme_qp *qp = chan->lane->qp;
+	struct fth_nvme_drain drain;
+
+	fth_nvme_qp_untake(qp, id);
+	fth_nvme_qp_drain_lock(qp, &drain);
+	nvme_wake_starving(chan->lane);
+	fth_nvme_qp_drain_end(qp, &drain);
+}
+
+/* Put a command that has an id and was built. From here on any thread may deliver it. */
+static void launch(struct chan_nvme *chan, struct nvme_command *command,
+		   const struct fth_nvme_sqe *sqe, uint64_t now)
+{
+	struct nvme_progress *progress = nvme_progress(command->req);
+	struct nvme_flight *flight = &chan->lane->flights[command->id];
+
 	progress->issued += command->bytes;
 	progress->outstanding++;
 	chan->hint = command->id;
-	chan->active_count++;
-	fth_nvme_qp_put(qp, command->id, &sqe);
+	flight->command = command;
+	/* release: whoever sees the time sees the command. */
+	fth_store_release_dev64(&flight->issued_ns, now);
+	fth_nvme_qp_put(chan->lane->qp, chan->hint, sqe);
+}
+
+/* One command of the first pending request. 0, or -EAGAIN when something has to end first. */
+static int issue_one(struct chan_nvme *chan, struct fth_dev_req *req, uint64_t now)
+{
+	struct nvme_command *command = pool_pop(chan);
+	struct fth_nvme_sqe sqe;
+	int rc = -EAGAIN;
+
+	if (!command)
+		return -EAGAIN;
+	command->req = req;
+	command->id = take_id(chan);
+	if (command->id != FTH_NVME_NO_ID) {
+		rc = nvme_command_build(chan, command, &sqe);
+		if (rc < 0)
+			untake_id(chan, command->id);
+	}
+	if (rc < 0) {
+		pool_push(chan, command);
+		if (rc != -EAGAIN)
+			nvme_progress(req)->error = rc;
+		return rc;
+	}
+	launch(chan, command, &sqe, now);
 	return 0;
 }
 
-/* Make commands of pending requests while there are command ids, then ring once. */
-static void pump(struct chan_nvme *chan)
+/* Make commands of pending requests while there are ids. Returns whether any was put. */
+static bool issue(struct chan_nvme *chan)
 {
-	unsigned before = chan->active_count;
+	uint64_t now = fth_now_ns();
 	struct fth_dev_req *req;
-	uint64_t now;
+	bool any = false;
 
-	if (chan->pending.count == 0)
-		return;
-	now = fth_now_ns();
 	while ((req = list_first(&chan->pending)) != NULL) {
 		struct nvme_progress *progress = nvme_progress(req);
 
-		while (!progress->error && progress->issued < nvme_request_bytes(req))
-			if (issue_one(chan, req, now) < 0 && !progress->error)
-				goto ring;
+		while (!progress->error && progress->issued < nvme_request_bytes(req)) {
+			if (issue_one(chan, req, now) == 0)
+				any = true;
+			else if (!progress->error)
+				return any;
+		}
 		list_pop(&chan->pending);
 		if (progress->outstanding == 0)
 			finish(chan, req);
 	}
-ring:
-	if (chan->active_count > before)
+	fth_store_relaxed_dev32(&chan->wake.starving, 0);
+	return any;
+}
+
+/* Issue what can be issued, and ring once. */
+static void pump(struct chan_nvme *chan)
+{
+	uint32_t *issuing = chan->lane->issuing;
+
+	if (chan->pending.count == 0)
+		return;
+	/* acqrel: stops the take from being made before a reset can see us (invariant 6). */
+	fth_add_acqrel_dev32(issuing, 1);
+	if (issue(chan))
 		fth_nvme_qp_ring(chan->lane->qp);
+	/* release: stops our last look at the rings from sinking below it. */
+	fth_add_release_dev32(issuing, UINT32_MAX);
 }
 
 static bool is_done_at_once(struct chan_nvme *chan, const struct fth_dev_req *req)
@@ -130,33 +208,9 @@ static bool is_done_at_once(struct chan_nvme *chan, const struct fth_dev_req *re
 	return req->op == FTH_DEV_DISCARD && !chan->owner->nvme->info.has_discard;
 }
 
-static int nvme_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
-{
-	struct chan_nvme *chan = (struct chan_nvme *)base;
-	int rc;
-
-	if (fth_nvme_qp_failed(chan->lane->qp) < 0) {
-		rc = fth_nvme_recover(chan->owner->nvme);
-		if (rc < 0)
-			return rc == -EBUSY ? fth_fail(EIO, "the controller was reset, and other "
-							    "requests have yet to end")
-					    : rc;
-	}
-	refresh_regions(chan);
-	for (unsigned i = 0; i < n; i++) {
-		memset(reqs[i]->scratch, 0, sizeof(reqs[i]->scratch));
-		if (is_done_at_once(chan, reqs[i]))
-			finish(chan, reqs[i]);
-		else
-			list_push(&chan->pending, reqs[i]);
-	}
-	pump(chan);
-	return (int)n;
-}
-
 /* ---- commands in ---- */
 
-/* A command of ours has ended with rc; it is no longer among the active. */
+/* A command of ours has ended with rc. */
 static void end_command(struct chan_nvme *chan, const struct nvme_command *command, int rc)
 {
 	struct fth_dev_req *req = command->req;
@@ -171,6 +225,38 @@ static void end_command(struct chan_nvme *chan, const struct nvme_command *comma
 		finish(chan, req);
 }
 
+/* End a list of commands, its last one first: they come last first. */
+static void end_list(struct chan_nvme *chan, struct nvme_command *list)
+{
+	struct nvme_command *turned = NULL, *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		list->next = turned;
+		turned = list;
+	}
+	for (; turned; turned = next) {
+		next = turned->next;
+		end_command(chan, turned, turned->result);
+		pool_push(chan, turned);
+	}
+}
+
+/* End the commands that were delivered to us. */
+static void absorb(struct chan_nvme *chan)
+{
+	struct nvme_command *mine = chan->mine;
+
+	chan->mine = NULL;
+	end_list(chan, mine);
+	if (fth_load_relaxed_dev64(&chan->arrived)) {
+		/* acquire: the results, and the data they brought, are read after it. */
+		uint64_t list = fth_xchg_acquire_dev64(&chan->arrived, 0);
+
+		end_list(chan, (struct nvme_command *)(uintptr_t)list);
+	}
+}
+
 /* After a failure no pending request gets further. */
 static void fail_pending(struct chan_nvme *chan, int failure)
 {
@@ -179,50 +265,75 @@ static void fail_pending(struct chan_nvme *chan, int failure)
 
 		if (!nvme_progress(req)->error)
 			nvme_progress(req)->error = failure;
-		finish(chan, req);
+		if (nvme_progress(req)->outstanding == 0)
+			finish(chan, req);
 	}
 }
 
-/* Look at every command we have out. */
-static void collect(struct chan_nvme *chan)
+/* Collect what is delivered to us, and make further commands. */
+static void advance(struct chan_nvme *chan)
 {
-	struct fth_nvme_qp *qp = chan->lane->qp;
-	int failure = fth_nvme_qp_failed(qp);
-	struct fth_nvme_done done = {0, 0};
+	int failure = fth_nvme_qp_failed(chan->lane->qp);
 
 	/* A queue pair also fails by itself, when the controller broke the protocol. */
 	if (failure < 0)
-		fth_nvme_fail(chan->owner->nvme, -failure);
-	for (unsigned i = 0; i < chan->active_count;) {
-		struct nvme_command command = chan->active[i];
-		int rc = 0;
-
-		if (!fth_nvme_qp_try(qp, command.id, &done)) {
-			if (failure == 0) {
-				i++;
-				continue;
-			}
-			rc = fth_nvme_qp_collect(qp, command.id, &done);
-		}
-		chan->active[i] = chan->active[--chan->active_count];
-		end_command(chan, &command, rc < 0 ? rc : fth_nvme_status_errno(done.status));
-	}
+		nvme_dev_fail(chan->owner, -failure);
+	absorb(chan);
 	if (failure < 0)
 		fail_pending(chan, failure);
+	pump(chan);
 }
 
-/* A command that has had its time takes the controller down (invariant 3), as does its illness. */
-static void check_time(struct chan_nvme *chan)
+static int revive(struct chan_nvme *chan)
 {
-	uint64_t now = fth_now_ns();
+	int failure = fth_nvme_qp_failed(chan->lane->qp), rc;
 
-	for (unsigned i = 0; i < chan->active_count; i++) {
-		if (now - chan->active[i].issued_ns > chan->owner->nvme->timeout_ns) {
-			fth_nvme_fail(chan->owner->nvme, ETIMEDOUT);
-			return;
-		}
+	if (failure == 0)
+		return 0;
+	nvme_dev_fail(chan->owner, -failure);
+	rc = nvme_dev_recover(chan->owner);
+	if (rc == -EBUSY)
+		return fth_fail(EIO, "the controller was reset, and commands of others have not "
+				     "ended");
+	return rc;
+}
+
+static int nvme_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
+{
+	struct chan_nvme *chan = (struct chan_nvme *)base;
+	int rc = revive(chan);
+
+	if (rc < 0)
+		return rc;
+	refresh_regions(chan);
+	for (unsigned i = 0; i < n; i++) {
+		memset(reqs[i]->scratch, 0, sizeof(reqs[i]->scratch));
+		if (is_done_at_once(chan, reqs[i]))
+			finish(chan, reqs[i]);
+		else
+			list_push(&chan->pending, reqs[i]);
 	}
-	fth_nvme_watch(chan->owner->nvme);
+	chan->busy += n;
+	absorb(chan);
+	pump(chan);
+	if (chan->wake.watched) {
+		nvme_wake_arm(chan);
+		if (chan->done.count > 0)
+			nvme_wake_signal(chan);
+	}
+	return (int)n;
+}
+
+/* ---- waiting ---- */
+
+void nvme_check_time(struct chan_nvme *chan)
+{
+	struct fth_nvme *nvme = chan->owner->nvme;
+
+	if (nvme_lane_overdue(chan->lane, nvme->timeout_ns))
+		nvme_dev_fail(chan->owner, ETIMEDOUT);
+	else
+		fth_nvme_watch(nvme);
 }
 
 #define CLOCK_EVERY   64       /* looks at the queue: reading the clock costs as much as some */
@@ -237,7 +348,7 @@ static void check_now_and_then(struct chan_nvme *chan)
 	if (now < chan->next_check)
 		return;
 	chan->next_check = now + CHECK_NS;
-	check_time(chan);
+	nvme_check_time(chan);
 }
 
 /*
@@ -251,18 +362,50 @@ static bool nap(struct chan_nvme *chan, uint64_t deadline)
 	/* relaxed: a count that is a little old makes the nap too long or short, no more. */
 	bool shared = fth_load_relaxed_dev32(&chan->lane->channels) > 1;
 	uint64_t until = fth_deadline_ns(shared ? NAP_SHARED_NS : NAP_NS);
-	unsigned vector = nvme_vector(chan->owner->nvme, chan->lane->qp->qid);
 
-	if (transport->ops->wait(transport, vector, until < deadline ? until : deadline) < 0)
-		check_time(chan);
+	if (transport->ops->wait(transport, chan->lane->vector,
+				 until < deadline ? until : deadline) < 0)
+		nvme_check_time(chan);
+	else
+		nvme_wake_drain_vector(chan); /* we took the interrupt, from others as well */
 	return fth_now_ns() >= deadline;
 }
 
 static bool pause_expired(struct chan_nvme *chan, struct fth_backoff *backoff, uint64_t deadline)
 {
-	if (chan->owner->nvme->transport->vectors && backoff->spins >= FTH_BACKOFF_SPINS)
+	if (chan->owner->nvme->transport->sleeps && backoff->spins >= FTH_BACKOFF_SPINS)
 		return nap(chan, deadline);
 	return fth_backoff_expired(backoff, deadline);
+}
+
+static unsigned hand_back(struct chan_nvme *chan, struct fth_dev_req **done, unsigned max)
+{
+	unsigned n = 0;
+
+	while (n < max && chan->done.count > 0)
+		done[n++] = list_pop(&chan->done);
+	chan->busy -= n;
+	return n;
+}
+
+/*
+ * Leave the channel's descriptor unreadable, or with a reason: take back the wake-ups, then look
+ * once more, as something may have come in between. Returns how many requests that brought.
+ */
+static unsigned settle(struct chan_nvme *chan, struct fth_dev_req **done, unsigned max)
+{
+	unsigned n = 0, more = 1;
+
+	while (n < max && more > 0) {
+		nvme_wake_clear(chan);
+		advance(chan);
+		more = hand_back(chan, done + n, max - n);
+		n += more;
+	}
+	nvme_wake_arm(chan);
+	if (chan->done.count > 0)
+		nvme_wake_signal(chan);
+	return n;
 }
 
 static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned max,
@@ -277,16 +420,17 @@ static int nvme_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 		 */
 		if (++chan->turns % CLOCK_EVERY == 0)
 			check_now_and_then(chan);
-		fth_nvme_qp_poll(chan->lane->qp);
-		collect(chan);
-		pump(chan);
-		while (n < max && chan->done.count > 0)
-			done[n++] = list_pop(&chan->done);
+		nvme_lane_drain(chan->lane, chan, false);
+		advance(chan);
+		n += hand_back(chan, done + n, max - n);
 		if (n >= min || n == max)
-			return (int)n;
+			break;
 		if (pause_expired(chan, &backoff, deadline))
-			return (int)n;
+			break;
 	}
+	if (chan->wake.watched)
+		n += settle(chan, done + n, max - n);
+	return (int)n;
 }
 
 /* ---- mapped memory ---- */
@@ -339,33 +483,50 @@ static void nvme_chan_close(struct fth_dev_chan *base)
 {
 	struct chan_nvme *chan = (struct chan_nvme *)base;
 
+	nvme_wake_close(chan);
 	fth_add_relaxed_dev32(&chan->lane->channels, UINT32_MAX);
 	fth_nvme_dma_free(chan->owner->nvme, &chan->bounce);
 	free(chan->pending.ring);
 	free(chan->done.ring);
-	free(chan->active);
+	free(chan->commands);
 	free(chan->regions);
 	free(chan);
+}
+
+static int make_pool(struct chan_nvme *chan)
+{
+	uint32_t n = chan->lane->qp->ids;
+
+	chan->commands = calloc(n, sizeof(chan->commands[0]));
+	if (!chan->commands)
+		return -ENOMEM;
+	while (n > 0) {
+		chan->commands[--n].chan = chan;
+		pool_push(chan, &chan->commands[n]);
+	}
+	return 0;
 }
 
 static int nvme_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
 {
 	struct dev_nvme *self = (struct dev_nvme *)dev;
-	struct chan_nvme *chan = calloc(1, sizeof(*chan));
+	/* What other threads push to has a cache line of its own. */
+	size_t align = FTH_NVME_CACHE_LINE;
+	struct chan_nvme *chan = aligned_alloc(align, (sizeof(*chan) + align - 1) / align * align);
 	uint32_t turn;
 
 	if (!chan)
 		return -ENOMEM;
+	memset(chan, 0, sizeof(*chan));
 	turn = fth_add_relaxed_dev32(&self->next_lane, 1);
 	chan->owner = self;
 	chan->lane = &self->lanes[turn % self->nvme->info.queues];
 	fth_add_relaxed_dev32(&chan->lane->channels, 1);
 	chan->hint = turn * 32;	       /* another word of the id bitmap for each */
 	chan->generation = UINT32_MAX; /* no copy of the regions yet */
-	/* One more than can be out: issue_one() builds in place before it knows. */
-	chan->active = calloc((size_t)chan->lane->qp->ids + 1, sizeof(chan->active[0]));
+	chan->wake = (struct nvme_wake){.epoll = -1, .event = -1, .timer = -1, .vector = -1};
 	chan->regions = calloc(NVME_REGIONS_MAX, sizeof(chan->regions[0]));
-	if (!chan->active || !chan->regions || list_init(&chan->pending, depth) < 0 ||
+	if (make_pool(chan) < 0 || !chan->regions || list_init(&chan->pending, depth) < 0 ||
 	    list_init(&chan->done, depth) < 0) {
 		nvme_chan_close(&chan->chan);
 		return -ENOMEM;
@@ -374,12 +535,23 @@ static int nvme_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	return 0;
 }
 
+static int nvme_chan_fd(struct fth_dev_chan *base)
+{
+	return nvme_wake_open((struct chan_nvme *)base);
+}
+
 /* ---- the device ---- */
+
+static void lane_release(struct dev_nvme *self, struct nvme_lane *lane)
+{
+	fth_nvme_dma_free(self->nvme, &lane->lists);
+	free(lane->flights);
+}
 
 static void release(struct dev_nvme *self)
 {
 	for (uint32_t i = 0; self->lanes && i < self->nvme->info.queues; i++)
-		fth_nvme_dma_free(self->nvme, &self->lanes[i].lists);
+		lane_release(self, &self->lanes[i]);
 	free(self->lanes);
 	pthread_mutex_destroy(&self->region_lock);
 }
@@ -400,6 +572,7 @@ static const struct fth_dev_ops nvme_ops = {
 	.chan_close = nvme_chan_close,
 	.submit = nvme_submit,
 	.reap = nvme_reap,
+	.chan_fd = nvme_chan_fd,
 	.map = nvme_map,
 	.unmap = nvme_unmap,
 };
@@ -416,6 +589,11 @@ static int make_lanes(struct dev_nvme *self)
 		struct nvme_lane *lane = &self->lanes[i];
 
 		lane->qp = fth_nvme_qp(self->nvme, i);
+		lane->issuing = nvme_issuing(self->nvme, i);
+		lane->vector = nvme_vector(self->nvme, lane->qp->qid);
+		lane->flights = calloc(lane->qp->ids, sizeof(lane->flights[0]));
+		if (!lane->flights)
+			return -ENOMEM;
 		rc = fth_nvme_dma_alloc(self->nvme, lane->qp->ids * page, &lane->lists);
 	}
 	return rc;

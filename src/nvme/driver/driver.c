@@ -363,6 +363,11 @@ struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i)
 	return i < nvme->info.queues ? &nvme->queues[i].qp : NULL;
 }
 
+uint32_t *nvme_issuing(struct fth_nvme *nvme, unsigned i)
+{
+	return &nvme->queues[i].issuing;
+}
+
 /* ---- failing and coming back ---- */
 
 static void fail_locked(struct fth_nvme *nvme, int err)
@@ -402,8 +407,15 @@ static int reset_queues(struct fth_nvme *nvme)
 	int rc = 0;
 
 	/* A queue pair that has been reset already is reset again: it is still cancelled. */
-	for (uint32_t i = 0; rc == 0 && i < nvme->info.queues; i++)
+	for (uint32_t i = 0; rc == 0 && i < nvme->info.queues; i++) {
+		/*
+		 * A read-modify-write: either it sees a thread that submits, or that thread's own
+		 * increment comes later, reads this one, and so finds the queue pair failed.
+		 */
+		if (fth_add_acqrel_dev32(&nvme->queues[i].issuing, 0))
+			return -EBUSY;
 		rc = fth_nvme_qp_reset(&nvme->queues[i].qp);
+	}
 	return rc < 0 ? rc : fth_nvme_qp_reset(&nvme->admin.qp);
 }
 

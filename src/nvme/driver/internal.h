@@ -12,6 +12,12 @@ struct nvme_queue {
 	struct fth_nvme_qp qp;
 	struct fth_nvme_dma sq, cq;
 	void *memory;
+	/*
+	 * Atomic: threads that are between take and ring. Completions are delivered for other
+	 * threads, so an id can be free again while the thread that had it is still in ring: that
+	 * no id is held does not tell a reset that nobody touches the submission ring, this does.
+	 */
+	uint32_t issuing;
 };
 
 struct fth_nvme {
@@ -47,6 +53,9 @@ int nvme_shut_down(struct fth_nvme *nvme);
 int nvme_health(struct fth_nvme *nvme);
 
 /* ---- driver.c ---- */
+
+/* Its counter of threads that submit; see struct nvme_queue. */
+uint32_t *nvme_issuing(struct fth_nvme *nvme, unsigned i);
 
 /* The interrupt vector that says that queue pair `qid` has completions. */
 uint32_t nvme_vector(const struct fth_nvme *nvme, uint32_t qid);

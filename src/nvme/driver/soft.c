@@ -10,12 +10,16 @@
 #include "dev/schemes.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 #include "fathom/dev/delay.h"
 #include "fathom/nvme/ctrl.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 struct soft {
 	struct fth_nvme_transport transport;
@@ -23,6 +27,8 @@ struct soft {
 	struct fth_dev *medium;	 /* owned, or NULL */
 	struct fth_dev *pmr_dev; /* owned, or NULL */
 	char note[512];
+	pthread_mutex_t lock; /* guards vector_fds */
+	int *vector_fds;      /* eventfds, made when they are asked for; -1: not yet */
 };
 
 static struct fth_nvme_ctrl *ctrl_of(struct fth_nvme_transport *t)
@@ -96,11 +102,46 @@ static uint32_t soft_pmr_barrier(struct fth_nvme_transport *t, uint64_t offset, 
 	return fth_nvme_ctrl_pmr_barrier(ctrl_of(t), offset, size);
 }
 
+/* Make the eventfd of a vector and have the controller write to it. The lock is held. */
+static int open_vector(struct soft *soft, unsigned vector)
+{
+	int fd = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	int rc;
+
+	if (fd < 0)
+		return fth_fail(errno, "eventfd: %s", strerror(errno));
+	rc = fth_nvme_ctrl_set_vector(soft->ctrl, vector, fd);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	soft->vector_fds[vector] = fd;
+	return fd;
+}
+
+static int soft_vector_fd(struct fth_nvme_transport *t, unsigned vector)
+{
+	struct soft *soft = (struct soft *)t;
+	int fd;
+
+	pthread_mutex_lock(&soft->lock);
+	fd = soft->vector_fds[vector];
+	if (fd < 0)
+		fd = open_vector(soft, vector);
+	pthread_mutex_unlock(&soft->lock);
+	return fd;
+}
+
 static void soft_close(struct fth_nvme_transport *t)
 {
 	struct soft *soft = (struct soft *)t;
 
 	fth_nvme_ctrl_free(soft->ctrl);
+	for (uint32_t i = 0; i < t->vectors; i++)
+		if (soft->vector_fds[i] >= 0)
+			close(soft->vector_fds[i]);
+	free(soft->vector_fds);
+	pthread_mutex_destroy(&soft->lock);
 	fth_dev_close(soft->pmr_dev);
 	fth_dev_close(soft->medium);
 	free(soft);
@@ -117,6 +158,7 @@ static const struct fth_nvme_transport_ops soft_ops = {
 	.bar = soft_bar,
 	.bar_unmap = soft_bar_unmap,
 	.pmr_barrier = soft_pmr_barrier,
+	.vector_fd = soft_vector_fd,
 	.close = soft_close,
 };
 
@@ -141,9 +183,18 @@ static void write_note(struct soft *soft)
 int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **out)
 {
 	struct soft *soft = calloc(1, sizeof(*soft));
+	uint32_t vectors = fth_nvme_ctrl_vectors(ctrl);
 
-	if (!soft)
+	if (soft)
+		soft->vector_fds = malloc(vectors * sizeof(soft->vector_fds[0]));
+	if (!soft || !soft->vector_fds) {
+		free(soft);
 		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < vectors; i++)
+		soft->vector_fds[i] = -1;
+	pthread_mutex_init(&soft->lock, NULL);
+	soft->transport.vectors = vectors;
 	soft->transport.ops = &soft_ops;
 	soft->transport.doorbells = fth_nvme_ctrl_doorbells(ctrl);
 	soft->ctrl = ctrl;

@@ -349,6 +349,7 @@ static void waits_sleep_where_there_are_interrupts(void **state)
 
 	(void)state;
 	shim.base.vectors = 3;
+	shim.base.sleeps = true;
 	open_slow(&dev, &chan);
 	assert_int_equal(submit_all(chan), N);
 	reap_all(chan, 0);

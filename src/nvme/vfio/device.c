@@ -135,8 +135,8 @@ static uint32_t vector_count(int device, uint32_t index)
 	return info.flags & VFIO_IRQ_INFO_EVENTFD ? info.count : 0;
 }
 
-/* Signal fds[i] when vector i of the index fires. */
-static int set_trigger(int device, uint32_t index, const int *fds, uint32_t n)
+/* Signal fds[i] when vector first + i of the index fires; -1: nothing. */
+static int set_trigger(int device, uint32_t index, uint32_t first, const int *fds, uint32_t n)
 {
 	union {
 		struct vfio_irq_set set;
@@ -147,6 +147,7 @@ static int set_trigger(int device, uint32_t index, const int *fds, uint32_t n)
 	arg.set.argsz = (uint32_t)(sizeof(arg.set) + n * sizeof(int));
 	arg.set.flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
 	arg.set.index = index;
+	arg.set.start = first;
 	arg.set.count = n;
 	memcpy(arg.set.data, fds, n * sizeof(int));
 	if (ioctl(device, VFIO_DEVICE_SET_IRQS, &arg) < 0)
@@ -167,39 +168,58 @@ static int open_request(struct vfio_irqs *irqs, int device)
 	if (vector_count(device, VFIO_PCI_REQ_IRQ_INDEX) == 0)
 		return 0;
 	rc = new_eventfd(&irqs->request);
-	return rc < 0 ? rc : set_trigger(device, VFIO_PCI_REQ_IRQ_INDEX, &irqs->request, 1);
+	return rc < 0 ? rc : set_trigger(device, VFIO_PCI_REQ_IRQ_INDEX, 0, &irqs->request, 1);
 }
 
-static int open_vectors(struct vfio_irqs *irqs, int device, uint32_t want)
+/*
+ * MSI-X is enabled with every vector masked: a controller refuses a queue with a vector of its own
+ * while only its pin could interrupt, and not every kernel adds vectors later. Without MSI-X, or if
+ * this fails, there are no vectors.
+ */
+static void enable_vectors(struct vfio_irqs *irqs, int device, uint32_t want)
 {
 	uint32_t have = vector_count(device, VFIO_PCI_MSIX_IRQ_INDEX);
-	int rc = 0;
+	uint32_t n = want < have ? want : have;
 
-	if (have == 0)
-		return fth_fail(EOPNOTSUPP, "the drive has no MSI-X interrupts: poll it, irq=off");
-	if (want > have)
-		want = have;
-	if (want > VFIO_VECTORS_MAX)
-		want = VFIO_VECTORS_MAX;
-	while (rc == 0 && irqs->vectors < want) {
-		rc = new_eventfd(&irqs->vector[irqs->vectors]);
-		irqs->vectors += rc == 0;
-	}
-	return rc < 0 ? rc : set_trigger(device, VFIO_PCI_MSIX_IRQ_INDEX, irqs->vector, want);
+	if (n > VFIO_VECTORS_MAX)
+		n = VFIO_VECTORS_MAX;
+	if (n > 0 && set_trigger(device, VFIO_PCI_MSIX_IRQ_INDEX, 0, irqs->vector, n) == 0)
+		irqs->vectors = n;
 }
 
 int vfio_irqs_open(struct vfio_irqs *irqs, int device, uint32_t want)
 {
 	int rc;
 
-	irqs->request = -1;
-	irqs->vectors = 0;
+	*irqs = (struct vfio_irqs){.request = -1, .device = device};
+	for (unsigned i = 0; i < VFIO_VECTORS_MAX; i++)
+		irqs->vector[i] = -1;
 	rc = open_request(irqs, device);
-	if (rc == 0 && want > 0)
-		rc = open_vectors(irqs, device, want);
-	if (rc < 0)
+	if (rc < 0) {
 		vfio_irqs_close(irqs);
-	return rc;
+		return rc;
+	}
+	enable_vectors(irqs, device, want);
+	return 0;
+}
+
+int vfio_irqs_vector(struct vfio_irqs *irqs, uint32_t vector)
+{
+	int rc;
+
+	if (vector >= irqs->vectors)
+		return fth_fail(EOPNOTSUPP, "the drive has %u MSI-X interrupts", irqs->vectors);
+	if (irqs->vector[vector] >= 0)
+		return irqs->vector[vector];
+	rc = new_eventfd(&irqs->vector[vector]);
+	if (rc == 0)
+		rc = set_trigger(irqs->device, VFIO_PCI_MSIX_IRQ_INDEX, vector,
+				 &irqs->vector[vector], 1);
+	if (rc < 0 && irqs->vector[vector] >= 0) {
+		close(irqs->vector[vector]);
+		irqs->vector[vector] = -1;
+	}
+	return rc < 0 ? rc : irqs->vector[vector];
 }
 
 /* The device is closed after this, which ends its interrupts: they have nothing to signal now. */
@@ -208,6 +228,8 @@ void vfio_irqs_close(struct vfio_irqs *irqs)
 	if (irqs->request >= 0)
 		close(irqs->request);
 	irqs->request = -1;
-	while (irqs->vectors > 0)
-		close(irqs->vector[--irqs->vectors]);
+	for (uint32_t i = 0; i < irqs->vectors; i++)
+		if (irqs->vector[i] >= 0)
+			close(irqs->vector[i]);
+	irqs->vectors = 0;
 }

@@ -73,8 +73,9 @@ int vfio_group_ranges(struct vfio_dma *dma, const void *info, uint32_t size);
 
 struct vfio_irqs {
 	int request; /* an event here: the kernel wants the device back; -1: not offered */
-	int vector[VFIO_VECTORS_MAX];
-	uint32_t vectors;
+	int device;
+	uint32_t vectors;	      /* that there are */
+	int vector[VFIO_VECTORS_MAX]; /* eventfds of those that are on; -1: masked */
 };
 
 /* Size of a memory BAR, and whether it can be mapped. 0, -ENODEV for none. */
@@ -92,8 +93,12 @@ bool vfio_device_answers(int device);
 /* Let it decode memory and be a bus master, without a legacy interrupt. */
 int vfio_device_enable(int device);
 
-/* Ask to be told when the kernel wants the device back; and for `want` vectors, if any. */
+/* Ask to be told when the kernel wants the device back; and look for up to `want` vectors. */
 int vfio_irqs_open(struct vfio_irqs *irqs, int device, uint32_t want);
+
+/* The eventfd of a vector, which is turned on by the first call; or an error. Not thread-safe. */
+int vfio_irqs_vector(struct vfio_irqs *irqs, uint32_t vector);
+
 void vfio_irqs_close(struct vfio_irqs *irqs);
 
 #endif

@@ -76,8 +76,8 @@ static int parse(struct fth_uri *uri, struct options *options)
 	options->driver.queues = (uint32_t)queues;
 	options->driver.entries = (uint32_t)depth;
 	options->driver.timeout_ns = timeout_ms * 1000000;
-	if (irq)
-		options->vfio.vectors = 1 + (queues ? (uint32_t)queues : QUEUES_DEFAULT_MAX);
+	options->vfio.vectors = 1 + (queues ? (uint32_t)queues : QUEUES_DEFAULT_MAX);
+	options->vfio.sleep = irq;
 	return rc < 0 ? rc : 0;
 }
 

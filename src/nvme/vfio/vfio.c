@@ -30,7 +30,7 @@ struct vfio {
 	struct vfio_irqs irqs;
 	char *bar0;
 	uint64_t bar0_size;   /* mapped */
-	pthread_mutex_t lock; /* guards dma.space */
+	pthread_mutex_t lock; /* guards dma.space, and irqs when a vector is turned on */
 };
 
 static struct vfio *vfio_of(struct fth_nvme_transport *t)
@@ -47,8 +47,8 @@ static uint32_t *reg(struct fth_nvme_transport *t, uint32_t offset)
 
 static uint32_t vfio_read32(struct fth_nvme_transport *t, uint32_t offset)
 {
-	/* acquire: stops what a register vouches for from being read before it. */
-	return fth_load_acquire_sys32(reg(t, offset));
+	/* Stops what a register vouches for from being read before it. */
+	return fth_nvme_mmio_read32(reg(t, offset));
 }
 
 static uint64_t vfio_read64(struct fth_nvme_transport *t, uint32_t offset)
@@ -60,8 +60,8 @@ static uint64_t vfio_read64(struct fth_nvme_transport *t, uint32_t offset)
 
 static void vfio_write32(struct fth_nvme_transport *t, uint32_t offset, uint32_t value)
 {
-	/* release: stops memory that the register tells of (the rings) from being written late. */
-	fth_store_release_sys32(reg(t, offset), value);
+	/* Stops memory that the register tells of (the rings) from being written late. */
+	fth_nvme_mmio_write32(reg(t, offset), value);
 }
 
 static void vfio_write64(struct fth_nvme_transport *t, uint32_t offset, uint64_t value)
@@ -149,6 +149,18 @@ static int vfio_reset(struct fth_nvme_transport *t)
 	return rc < 0 ? rc : vfio_device_enable(vfio_of(t)->dma.device);
 }
 
+static int vfio_vector_fd(struct fth_nvme_transport *t, unsigned vector)
+{
+	struct vfio *vfio = vfio_of(t);
+	int fd;
+
+	pthread_mutex_lock(&vfio->lock);
+	fd = vfio_irqs_vector(&vfio->irqs, vector);
+	pthread_mutex_unlock(&vfio->lock);
+	return fd;
+}
+
+/* All vectors are on: fth_nvme_vfio_open() saw to that, where waits sleep. */
 static int vfio_wait(struct fth_nvme_transport *t, unsigned vector, uint64_t deadline)
 {
 	struct pollfd event = {.fd = vfio_of(t)->irqs.vector[vector], .events = POLLIN};
@@ -189,6 +201,7 @@ static const struct fth_nvme_transport_ops vfio_ops = {
 	.bar_unmap = vfio_put_bar,
 	.alive = vfio_alive,
 	.reset = vfio_reset,
+	.vector_fd = vfio_vector_fd,
 	.wait = vfio_wait,
 	.close = vfio_close,
 };
@@ -216,7 +229,24 @@ static int map_registers(struct vfio *vfio)
 	return 0;
 }
 
-static int open_device(struct vfio *vfio, uint32_t vectors)
+static int open_irqs(struct vfio *vfio, const struct fth_nvme_vfio_opts *opts)
+{
+	int rc = vfio_irqs_open(&vfio->irqs, vfio->dma.device, opts->vectors);
+
+	if (rc < 0)
+		return rc;
+	vfio->transport.vectors = vfio->irqs.vectors;
+	vfio->transport.sleeps = opts->sleep;
+	if (!opts->sleep)
+		return 0;
+	if (vfio->irqs.vectors == 0)
+		return fth_fail(EOPNOTSUPP, "the drive has no MSI-X interrupts: poll it, irq=off");
+	for (uint32_t i = 0; rc >= 0 && i < vfio->irqs.vectors; i++)
+		rc = vfio_irqs_vector(&vfio->irqs, i);
+	return rc < 0 ? rc : 0;
+}
+
+static int open_device(struct vfio *vfio, const struct fth_nvme_vfio_opts *opts)
 {
 	int device = vfio->dma.device;
 	int rc = vfio_device_reset(device);
@@ -226,10 +256,7 @@ static int open_device(struct vfio *vfio, uint32_t vectors)
 		rc = vfio_device_enable(device);
 	if (rc == 0)
 		rc = map_registers(vfio);
-	if (rc == 0)
-		rc = vfio_irqs_open(&vfio->irqs, device, vectors);
-	vfio->transport.vectors = vfio->irqs.vectors;
-	return rc;
+	return rc < 0 ? rc : open_irqs(vfio, opts);
 }
 
 static const struct vfio_dma_ops *choose(enum fth_nvme_vfio_iommu iommu, const struct vfio_pci *pci)
@@ -267,7 +294,7 @@ int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_opts *opts,
 		.ops = choose(opts->iommu, &pci), .device = -1, .iommu = -1, .group = -1};
 	rc = vfio->dma.ops->open(&vfio->dma, "/dev", &pci);
 	if (rc == 0)
-		rc = open_device(vfio, opts->vectors);
+		rc = open_device(vfio, opts);
 	if (rc < 0) {
 		vfio_close(&vfio->transport);
 		return rc;
