@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices: things that hold blocks, opened by name and used asynchronously.
+ * Block devices, opened by URI and used asynchronously.
  *
  *	struct fth_dev *dev;
  *	struct fth_dev_chan *chan;
@@ -13,13 +13,13 @@
  *	fth_dev_reap(chan, &done, 1, 1, FTH_NEVER);
  *	if (done->result < 0) ...
  *
- * A device is shared by all threads. A channel is a thread's own way into it: use each channel
- * from one thread at a time. Requests on one channel, and on different ones, complete in any
- * order; whoever needs an order waits for one before submitting the other.
+ * All threads share a device. A channel is a queue of requests to it: use each channel from one
+ * thread at a time. Requests complete in any order, on one channel and between channels. To order
+ * two requests, wait for the first before you submit the second.
  *
- * Words: a write is *written* when it completed with 0, and *durable* when a flush that was
- * submitted after that completed with 0 (or at once, with FTH_DEV_FUA). A discarded range reads
- * as anything until it is written again; a zeroed one reads as zeroes.
+ * A write is *written* when it completed with 0. It is *durable* when a flush that was submitted
+ * after that completed with 0; with FTH_DEV_FUA it is durable when it is written. The contents of a
+ * discarded range are undefined until it is written again. A zeroed range reads as zeroes.
  */
 #ifndef FATHOM_DEV_H
 #define FATHOM_DEV_H
@@ -39,8 +39,8 @@ struct fth_dev_chan;
 enum fth_dev_op {
 	FTH_DEV_READ,
 	FTH_DEV_WRITE,
-	FTH_DEV_FLUSH,	 /* offset and length are not looked at: it flushes the device */
-	FTH_DEV_DISCARD, /* a hint: 0 also where the medium can not forget */
+	FTH_DEV_FLUSH,	 /* of the whole device; offset and length are ignored */
+	FTH_DEV_DISCARD, /* a hint: returns 0 even if the medium does not support it */
 	FTH_DEV_ZERO,
 	FTH_DEV_OP_COUNT
 };
@@ -49,43 +49,43 @@ struct fth_dev_info {
 	uint64_t size;	     /* bytes; a multiple of block */
 	uint32_t block;	     /* offsets, lengths and every iov_len are multiples of it */
 	uint32_t align;	     /* every iov_base is a multiple of it; a power of two */
-	uint32_t max_iov;    /* pieces per request */
-	uint64_t max_length; /* bytes per request; a multiple of block */
-	bool has_fua;	     /* takes writes with FTH_DEV_FUA */
+	uint32_t max_iov;    /* iovecs per request */
+	uint64_t max_length; /* bytes per read or write; a multiple of block */
+	bool has_fua;	     /* supports writes with FTH_DEV_FUA */
 	/*
-	 * How requests reach the medium, for people to read; NULL if the device does not say. file:
-	 * has "uring" or "threads", mem: "memory", drives "nvme". A wrapper has that of the device
-	 * inside, a volume that of its devices, or "mixed".
+	 * How requests reach the medium, for display; NULL if unknown. "uring" or "threads" for
+	 * file:, "memory" for mem:, "nvme" for drives. A wrapper has the engine of the device
+	 * inside; a volume has that of its devices, or "mixed".
 	 */
 	const char *engine;
 };
 
-/* For a write on a device that has_fua: it is durable when it completes with 0, without a flush. */
+/* Flag of a write, if the device has_fua: the write is durable when it completes with 0. */
 #define FTH_DEV_FUA 1u
 
 /*
- * One request. The caller owns it, and its buffers, and leaves both alone from a submit that
- * took it until reap hands it back.
+ * One request. The caller owns the request and its buffers. It must not touch either between the
+ * submit that accepts the request and the reap that returns it.
  */
 struct fth_dev_req {
 	enum fth_dev_op op;
-	int result; /* set by reap: 0 or a negative errno. All of it was done, or it failed. */
+	int result; /* set by reap: 0 or a negative errno. Never a partial transfer. */
 	uint64_t offset;
 	uint64_t length;	 /* for reads and writes also the sum of all iov_len */
 	const struct iovec *iov; /* reads and writes only */
 	unsigned iov_count;
 	unsigned flags;	     /* FTH_DEV_FUA or 0 */
-	void *user;	     /* the caller's; never looked at */
-	struct iovec single; /* where fth_dev_req_init() keeps its one piece */
-	uint64_t scratch[2]; /* the device's while the request is in flight */
+	void *user;	     /* for the caller; not interpreted */
+	struct iovec single; /* storage of fth_dev_req_init() for its one iovec */
+	uint64_t scratch[2]; /* used by the device while the request is in flight */
 };
 
 /* ---- opening ---- */
 
 /*
- * Open a device by its URI (fathom/base/uri.h has the grammar). Schemes built in here:
+ * Open a device by its URI (the grammar is in fathom/base/uri.h). Schemes of this layer:
  *
- *	mem:SIZE[?block=512]		memory of this process; gone when closed
+ *	mem:SIZE[?block=512]		memory of this process; close discards it
  *	file:PATH[?options]		a regular file or a block device
  *
  * The options of file: are
@@ -118,9 +118,9 @@ struct fth_dev_req {
  *
  *	fault(URI) delay(URI) crash(URI)	wrappers: fathom/dev/fault.h, delay.h, crash.h
  *
- * Any URI may add model=NAME to have the latency and rate of a real drive (fathom/dev/delay.h).
- * Higher layers add schemes of their own. Thread-safe. May block. On failure *out is NULL and the
- * error text says what is wrong.
+ * model=NAME on any URI emulates the latency and rate of a real drive (fathom/dev/delay.h). Higher
+ * layers add schemes. Close the device with fth_dev_close(). Thread-safe. May block. Returns 0 or a
+ * negative errno; after an error *out is NULL, and fth_error_text() explains it.
  */
 int fth_dev_open(const char *uri, struct fth_dev **out);
 
@@ -134,96 +134,101 @@ int fth_dev_open(const char *uri, struct fth_dev **out);
 int fth_dev_open_flags(const char *uri, unsigned flags, struct fth_dev **out);
 
 /*
- * Close a device. All its channels must be closed before, and no call may be in progress. Nothing
- * is flushed implicitly. Requests of blocking calls that ended with -ETIMEDOUT are waited for, 30
- * seconds at most. If one is in flight even then, the device stays open until the process ends,
- * with its memory and descriptors: the medium may still write there. Accepts NULL.
+ * Close a device. Close all its channels before; no call on it may be in progress. Close does not
+ * flush. It waits up to 30 seconds for requests that blocking calls left behind with -ETIMEDOUT. If
+ * one of them is in flight even then, close leaks the device with its memory and descriptors, since
+ * the medium may still write to that memory. Accepts NULL.
  */
 void fth_dev_close(struct fth_dev *dev);
 
+/* Size, block size and limits; constant while the device is open. Any thread. */
 const struct fth_dev_info *fth_dev_info(const struct fth_dev *dev);
 
-/* The URI the device was opened with. */
+/* The URI that the device was opened with. Owned by the device. */
 const char *fth_dev_uri(const struct fth_dev *dev);
 
 /* ---- buffers ---- */
 
 /*
- * Make memory known to the device, so that requests from it need no pinning (io_uring) or can be
- * done at all without a copy (NVMe). Only a matter of speed: memory that is not mapped works
- * too. addr and len are multiples of 4096. Map before the requests that profit; unmap only while
- * none of them is in flight. -ENOSPC when the device's table is full, -EINVAL for an unaligned
- * or unknown range. Thread-safe.
+ * Register memory with the device, so that requests need not pin it (io_uring) or copy it (NVMe).
+ * Requests from other memory work too, only slower. addr and len are multiples of 4096. Unmap only
+ * while no request uses the range. Thread-safe. Returns 0; -ENOSPC if the device's table is full;
+ * -EINVAL if the range is unaligned, or unknown to unmap.
  */
 int fth_dev_map(struct fth_dev *dev, void *addr, size_t len);
 int fth_dev_unmap(struct fth_dev *dev, void *addr, size_t len);
 
-/* Page-aligned memory for I/O, zeroed and mapped. NULL when memory is short. */
+/* Allocate page-aligned memory for I/O, zeroed and mapped. Returns NULL if out of memory. */
 void *fth_dev_buf_alloc(struct fth_dev *dev, size_t len);
 void fth_dev_buf_free(struct fth_dev *dev, void *buf, size_t len);
 
 /* ---- asynchronous use ---- */
 
-/* Open a channel for up to `depth` requests in flight, 1 to 65535. Thread-safe. */
+/*
+ * Open a channel for up to `depth` requests in flight, 1 to 65535. Thread-safe. Returns 0 or a
+ * negative errno, and *out is NULL then.
+ */
 int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out);
 
 /*
- * Close a channel. Requests still in flight are waited for and forgotten; the caller may free
- * them once this returns. Accepts NULL.
+ * Close a channel. Waits for the requests in flight and drops their results; the caller may free
+ * them when this returns. There is no deadline, because the device may use the buffers until then:
+ * where that can take too long, reap with a deadline first. Accepts NULL.
  */
 void fth_dev_chan_close(struct fth_dev_chan *chan);
 
 struct fth_dev *fth_dev_chan_dev(const struct fth_dev_chan *chan);
 unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan);
 
-/* Fill a request that has one buffer (or none: buf is NULL for flush, discard and zero). */
+/* Initialise a request with one buffer. buf is ignored for flush, discard and zero. */
 void fth_dev_req_init(struct fth_dev_req *req, enum fth_dev_op op, void *buf, uint64_t length,
 		      uint64_t offset);
 
 /*
- * Submit n requests, in as few system calls or doorbells as the device allows. Returns how many
- * were taken, always the first ones: fewer than n when the channel's depth is reached or the
- * next request is bad. Negative only if the very first was not taken: -EAGAIN (depth reached),
- * -EINVAL (misaligned or malformed), -ERANGE (beyond the end), or the device's failure. A
- * request that was not taken has not reached the medium. Does not wait for completions.
+ * Submit n requests, with as few system calls or doorbells as the device allows. Does not wait for
+ * completions. Returns the number of requests accepted, always the first ones; it is less than n if
+ * the channel's depth is reached or the next request is invalid. Returns an error only if the first
+ * request was not accepted: -EAGAIN (depth reached), -EINVAL (misaligned or malformed), -ERANGE
+ * (beyond the end), or an error of the device. Requests that were not accepted have no effect.
  */
 int fth_dev_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n);
 
 /*
- * Collect completed requests, up to max, waiting until at least min are there (fewer if fewer
- * are in flight) or the deadline passes (fth_now_ns() clock; 0 does not wait, FTH_NEVER has no
- * end). Returns how many; -ETIME when the deadline passed and none had completed while min > 0.
- * A request that was not collected stays in flight.
+ * Collect up to max completed requests. Waits until min of them have completed (or all, if fewer
+ * are in flight) or the deadline has passed. The deadline is a time of fth_now_ns(): 0 does not
+ * wait, FTH_NEVER waits without limit. Returns the number of requests in done; -ETIME if min > 0
+ * and none completed by the deadline. Requests that were not collected stay in flight.
  */
 int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		 uint64_t deadline);
 
 /*
- * A descriptor for poll() and epoll (level-triggered) that becomes readable when
- * fth_dev_reap(deadline 0) would return a request, or has work to do that leads to one. It may be
- * readable without need, but not for long: after a reap with deadline 0 returned fewer than max
- * it is not readable until something happens. Do not read from it. With io_uring inside,
- * epoll_wait() often returns EINTR when a request completes: wait again, or reap first. The
- * channel owns the descriptor, makes it at the first call, and closes it with itself. Never 0, 1
- * or 2. From the channel's thread.
- * Returns the descriptor or a negative errno: -EOPNOTSUPP when the device has none, -EMFILE and
- * -ENOMEM when it could not be made.
+ * Return a descriptor for poll() and epoll (level-triggered). It is readable when
+ * fth_dev_reap(deadline 0) would return a request, or has work to do that leads to one. Spurious
+ * wake-ups are possible, but no busy loop: after a reap with deadline 0 returned fewer than max, the
+ * descriptor is not readable until something happens. Do not read from it. With io_uring inside,
+ * epoll_wait() often returns EINTR when a request completes: wait again, or reap first. The first
+ * call creates the descriptor; channels without one pay nothing. The channel owns it and closes it
+ * in fth_dev_chan_close(). Call this from the channel's thread. Returns the descriptor, at least 3,
+ * or a negative errno: -EMFILE, -ENFILE or -ENOMEM.
  */
 int fth_dev_chan_fd(struct fth_dev_chan *chan);
 
-/* ---- blocking use, for code where speed does not matter ---- */
+/* ---- blocking use, where speed does not matter ---- */
 
 /* As the deadline of a blocking call: FTH_DEV_TIMEOUT_NS from now. */
 #define FTH_DEV_TIMEOUT	   0u
 #define FTH_DEV_TIMEOUT_NS 30000000000u
 
 /*
- * Do one operation and wait for it, until `deadline` (fth_now_ns() clock) at the latest.
- * FTH_DEV_TIMEOUT is a deadline of 30 seconds from now, FTH_NEVER none at all. The length is any
- * multiple of block, and buf has any alignment. When the call returns, buf is the caller's again,
- * even after -ETIMEDOUT. Any thread. Returns 0 or a negative errno: -ETIMEDOUT when the deadline
- * passed, -EINVAL and -ERANGE as fth_dev_submit(), else the error of the device. After an error
- * any part of a write may have happened, and after -ETIMEDOUT it may still happen later.
+ * Execute one operation and wait for it, at most until `deadline`, a time of fth_now_ns().
+ * FTH_DEV_TIMEOUT means 30 seconds from now, FTH_NEVER no deadline. The length is any multiple of
+ * block; buf may have any alignment, and is not used after the call has returned, even if it timed
+ * out. Any thread; calls do not wait for each other, with two exceptions: at most 32 are in progress
+ * on a device, and a call waits for a write, zero or discard of a blocking call that timed out and
+ * is still in flight on the same blocks. Returns 0 or a negative errno: -ETIMEDOUT if the deadline
+ * passed, -EINVAL and -ERANGE as fth_dev_submit(), or the error of the device. After an error any
+ * part of a write may have been done; after -ETIMEDOUT it may also be done later.
  */
 int fth_dev_read(struct fth_dev *dev, void *buf, uint64_t length, uint64_t offset,
 		 uint64_t deadline);
@@ -247,7 +252,7 @@ enum fth_dev_stat {
 	FTH_DEV_STAT_COUNT
 };
 
-/* What has completed on this device since it was opened. Any thread. */
+/* A count of completed requests since the device was opened. Any thread. */
 uint64_t fth_dev_stat(const struct fth_dev *dev, enum fth_dev_stat which);
 const char *fth_dev_stat_name(enum fth_dev_stat which);
 

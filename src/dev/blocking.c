@@ -212,7 +212,8 @@ struct call {
 
 static int out_of_time(const struct call *call)
 {
-	return fth_fail(ETIMEDOUT, "%s: %s of %llu bytes at %llu did not end before its deadline",
+	return fth_fail(ETIMEDOUT,
+			"%s: %s of %llu bytes at %llu did not complete before its deadline",
 			fth_dev_uri(call->dev), fth_dev_op_name(call->op),
 			(unsigned long long)call->length, (unsigned long long)call->offset);
 }

@@ -323,7 +323,7 @@ static int run_threads(const struct fth_conf *conf, void *(*body)(void *))
 			break;
 	}
 	if (started < n)
-		rc = fth_fail(EAGAIN, "no thread %u could be started", started);
+		rc = fth_fail(EAGAIN, "thread %u could not be started", started);
 	for (unsigned i = 0; i < started; i++) {
 		pthread_join(workers[i].thread, NULL);
 		if (rc == 0 && workers[i].rc < 0)

@@ -82,7 +82,8 @@ static int change_map(struct fth_dev *dev, void *addr, size_t len,
 	int rc;
 
 	if (!addr || !len || (uintptr_t)addr % MAP_ALIGN || len % MAP_ALIGN)
-		return fth_fail(EINVAL, "mapped memory must be whole pages of %d bytes", MAP_ALIGN);
+		return fth_fail(EINVAL, "map: %zu bytes at %p are not whole pages of %d bytes", len,
+				addr, MAP_ALIGN);
 	if (!operation)
 		return 0;
 	pthread_mutex_lock(&dev->lock);
@@ -136,7 +137,8 @@ int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan *
 
 	*out = NULL;
 	if (depth == 0 || depth > UINT16_MAX)
-		return fth_fail(EINVAL, "channel depth %u is outside 1 to %d", depth, UINT16_MAX);
+		return fth_fail(EINVAL, "channel depth %u is not between 1 and %d", depth,
+				UINT16_MAX);
 	rc = dev->ops->chan_open(dev, depth, out);
 	if (rc < 0)
 		return rc;
@@ -173,7 +175,7 @@ int fth_dev_chan_fd(struct fth_dev_chan *chan)
 	int fd;
 
 	if (!chan->dev->ops->chan_fd)
-		return fth_fail(EOPNOTSUPP, "%s: channels have no descriptor to wait for",
+		return fth_fail(EOPNOTSUPP, "%s: the device has no descriptors for poll()",
 				fth_dev_uri(chan->dev));
 	fd = chan->dev->ops->chan_fd(chan);
 	chan->has_fd = chan->has_fd || fd >= 0;
@@ -216,11 +218,11 @@ void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from)
 int fth_dev_check_range(const struct fth_dev_info *info, uint64_t length, uint64_t offset)
 {
 	if (length == 0 || length % info->block || offset % info->block)
-		return fth_fail(EINVAL, "%llu bytes at %llu: not whole blocks of %u bytes",
+		return fth_fail(EINVAL, "%llu bytes at %llu are not whole blocks of %u bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				info->block);
 	if (offset > info->size || length > info->size - offset)
-		return fth_fail(ERANGE, "%llu bytes at %llu: beyond the end at %llu",
+		return fth_fail(ERANGE, "%llu bytes at %llu exceed the size of %llu bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				(unsigned long long)info->size);
 	return 0;
@@ -231,33 +233,38 @@ static int check_pieces(const struct fth_dev_info *info, const struct fth_dev_re
 	uint64_t sum = 0;
 
 	if (!req->iov || req->iov_count == 0 || req->iov_count > info->max_iov)
-		return fth_fail(EINVAL, "%u pieces in a request, 1 to %u can be", req->iov_count,
-				info->max_iov);
+		return fth_fail(EINVAL, "%u iovecs in a request, the device takes 1 to %u",
+				req->iov_count, info->max_iov);
 	for (unsigned i = 0; i < req->iov_count; i++) {
 		const struct iovec *piece = &req->iov[i];
 
 		if (!piece->iov_base || piece->iov_len == 0 || piece->iov_len % info->block ||
 		    (uintptr_t)piece->iov_base % info->align)
-			return fth_fail(EINVAL,
-					"piece %u (%p, %zu bytes): needs alignment %u and whole "
-					"blocks of %u bytes",
-					i, piece->iov_base, piece->iov_len, info->align,
-					info->block);
+			return fth_fail(
+				EINVAL,
+				"iovec %u (%p, %zu bytes) is not aligned to %u bytes or not "
+				"whole blocks of %u bytes",
+				i, piece->iov_base, piece->iov_len, info->align, info->block);
 		if (piece->iov_len > req->length - sum)
-			return fth_fail(EINVAL, "pieces hold more than the request's length");
+			return fth_fail(EINVAL,
+					"the iovecs hold more than the length of %llu bytes",
+					(unsigned long long)req->length);
 		sum += piece->iov_len;
 	}
 	if (sum != req->length)
-		return fth_fail(EINVAL, "pieces hold less than the request's length");
+		return fth_fail(EINVAL, "the iovecs hold %llu bytes, the length is %llu",
+				(unsigned long long)sum, (unsigned long long)req->length);
 	return 0;
 }
 
 static int check_flags(const struct fth_dev_info *info, const struct fth_dev_req *req)
 {
 	if (req->flags & ~FTH_DEV_FUA || req->op != FTH_DEV_WRITE)
-		return fth_fail(EINVAL, "flags 0x%x on a %s", req->flags, fth_dev_op_name(req->op));
+		return fth_fail(EINVAL, "flags 0x%x are invalid for a %s", req->flags,
+				fth_dev_op_name(req->op));
 	if (!info->has_fua)
-		return fth_fail(EOPNOTSUPP, "the device has no FUA: write and flush");
+		return fth_fail(EOPNOTSUPP,
+				"the device does not support FTH_DEV_FUA; flush after the write");
 	return 0;
 }
 
@@ -280,7 +287,7 @@ static int check_request(const struct fth_dev_info *info, const struct fth_dev_r
 	if (req->op != FTH_DEV_READ && req->op != FTH_DEV_WRITE)
 		return 0;
 	if (req->length > info->max_length)
-		return fth_fail(EINVAL, "%llu bytes in one request, at most %llu can be",
+		return fth_fail(EINVAL, "%llu bytes in one request, the device takes up to %llu",
 				(unsigned long long)req->length,
 				(unsigned long long)info->max_length);
 	return check_pieces(info, req);
@@ -326,7 +333,7 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
 	int n;
 
 	if (min > max)
-		return fth_fail(EINVAL, "reap: min %u is above max %u", min, max);
+		return fth_fail(EINVAL, "reap: min %u is greater than max %u", min, max);
 	if (min > chan->in_flight)
 		min = chan->in_flight;
 	/* A descriptor that became readable without need is made unreadable by the device. */

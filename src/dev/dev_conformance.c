@@ -140,7 +140,7 @@ static int run(struct fth_conf *conf)
 	conf->region = fth_conf_min(conf->info->size, conf->options.bytes);
 	conf->region -= conf->region % conf->info->block;
 	if (conf->region / conf->info->block < 64)
-		return fth_fail(EINVAL, "info: %llu blocks are too few to check a device",
+		return fth_fail(EINVAL, "info: %llu blocks, the check needs at least 64",
 				(unsigned long long)(conf->region / conf->info->block));
 	conf->written = fth_conf_alloc(conf, conf->region);
 	conf->got = fth_conf_alloc(conf, conf->region);

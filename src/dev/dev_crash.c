@@ -372,7 +372,9 @@ static int set_info(struct fth_dev_info *info, const struct fth_dev_info *inner)
 	info->max_length -= info->max_length % info->block;
 	if (info->block % FTH_CRASH_SECTOR || info->block % inner->block ||
 	    info->size % info->block || info->max_length == 0)
-		return fth_fail(EINVAL, "crash: %llu bytes in blocks of %u are not whole sectors",
+		return fth_fail(EINVAL,
+				"crash: %llu bytes in blocks of %u bytes are not whole sectors of "
+				"512 bytes",
 				(unsigned long long)inner->size, inner->block);
 	return 0;
 }
@@ -409,7 +411,7 @@ static struct dev_crash *lock_crash(struct fth_dev *dev)
 	struct dev_crash *crash = (struct dev_crash *)dev;
 
 	if (dev->ops != &crash_ops) {
-		(void)fth_fail(EINVAL, "%s is no crash device", fth_dev_uri(dev));
+		(void)fth_fail(EINVAL, "%s is not a crash device", fth_dev_uri(dev));
 		return NULL;
 	}
 	pthread_mutex_lock(&crash->lock);
@@ -439,7 +441,7 @@ int fth_dev_crash_restart(struct fth_dev *dev)
 	if (!crash)
 		return -EINVAL;
 	if (!crash->off)
-		rc = fth_fail(EALREADY, "the power is on");
+		rc = fth_fail(EALREADY, "%s: the power is on", fth_dev_uri(dev));
 	else
 		rc = crash->lost;
 	if (rc == 0)

@@ -162,7 +162,7 @@ static int from_model(const char *name, struct settings *s)
 	const struct fth_dev_model *model = fth_dev_model(name);
 
 	if (!model)
-		return fth_fail(EINVAL, "there is no device model \"%s\"", name);
+		return fth_fail(EINVAL, "unknown device model \"%s\"", name);
 	s->read = model->read;
 	s->write = model->write;
 	s->flush_ns = model->flush_ns;

@@ -218,7 +218,7 @@ static struct dev_fault *lock_fault(struct fth_dev *dev)
 	struct dev_fault *fault = (struct dev_fault *)dev;
 
 	if (dev->ops != &fault_ops) {
-		(void)fth_fail(EINVAL, "%s is no fault device", fth_dev_uri(dev));
+		(void)fth_fail(EINVAL, "%s is not a fault device", fth_dev_uri(dev));
 		return NULL;
 	}
 	pthread_mutex_lock(&fault->lock);

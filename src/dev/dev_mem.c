@@ -171,7 +171,7 @@ static int mem_parse(struct fth_uri *uri, uint64_t *size, uint64_t *block)
 	if (rc < 0)
 		return rc;
 	if (*block & (*block - 1))
-		return fth_fail(EINVAL, "mem: block=%llu is no power of two",
+		return fth_fail(EINVAL, "mem: block=%llu is not a power of two",
 				(unsigned long long)*block);
 	if (*size % *block)
 		return fth_fail(EINVAL, "mem:%s is not whole blocks of %llu bytes", uri->path,

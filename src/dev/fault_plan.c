@@ -67,7 +67,9 @@ static int parse_kind(const char *word, size_t len, uint32_t *kinds)
 			return 0;
 		}
 	}
-	return fth_fail(EINVAL, "fault: there is no kind \"%.*s\" of operation", (int)len, word);
+	return fth_fail(EINVAL,
+			"fault: kind=%.*s is none of read, write, flush, discard, zero and all",
+			(int)len, word);
 }
 
 static int parse_kinds(const char *list, uint32_t *kinds)
@@ -91,7 +93,7 @@ static int parse_error(const char *name, int *error)
 			return 0;
 		}
 	}
-	return fth_fail(EINVAL, "fault: error=%s is no errno known here", name);
+	return fth_fail(EINVAL, "fault: unknown error=%s", name);
 }
 
 static int parse_mode(const char *name, enum fth_dev_fault_mode *mode)
@@ -175,8 +177,8 @@ int fth_fault_plan_parse(struct fth_uri *uri, struct fth_dev_fault_plan *plan, b
 	if (rc < 0 || !*given)
 		return rc;
 	if (!has_when(uri))
-		return fth_fail(EINVAL, "fault: says what to fail but not when; give nth=, every= "
-					"or rate=");
+		return fth_fail(EINVAL,
+				"fault: no operation is chosen; give nth=, every= or rate=");
 	return fth_fault_plan_check(plan);
 }
 
@@ -186,14 +188,14 @@ int fth_fault_plan_check(const struct fth_dev_fault_plan *plan)
 		return fth_fail(EINVAL, "fault: plan.size is %zu, expected %zu", plan->size,
 				sizeof(*plan));
 	if (plan->kinds == 0 || plan->kinds & ~FTH_DEV_FAULT_ALL_KINDS)
-		return fth_fail(EINVAL, "fault: kinds %#x are no operations", plan->kinds);
+		return fth_fail(EINVAL, "fault: kinds %#x are not between 1 and 0x1f", plan->kinds);
 	if (plan->from >= plan->to)
 		return fth_fail(EINVAL, "fault: from=%llu is not below to=%llu",
 				(unsigned long long)plan->from, (unsigned long long)plan->to);
 	if (!(plan->rate >= 0 && plan->rate <= 1))
-		return fth_fail(EINVAL, "fault: rate=%g is no share", plan->rate);
+		return fth_fail(EINVAL, "fault: rate=%g is not between 0 and 1", plan->rate);
 	if (plan->error <= 0 || plan->error > ERRNO_MAX)
-		return fth_fail(EINVAL, "fault: error %d is no errno", plan->error);
+		return fth_fail(EINVAL, "fault: error %d is not an errno", plan->error);
 	if ((unsigned)plan->mode > FTH_DEV_FAULT_TIMEOUT)
 		return fth_fail(EINVAL, "fault: unknown mode %u", (unsigned)plan->mode);
 	return 0;

@@ -50,9 +50,10 @@ int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
 
 	pthread_mutex_lock(&registry_lock);
 	if (find_builtin(scheme->name) || find_registered(scheme->name))
-		rc = fth_fail(EEXIST, "device scheme \"%s\" exists already", scheme->name);
+		rc = fth_fail(EEXIST, "device scheme \"%s\" is registered already", scheme->name);
 	else if (registered_count == REGISTERED_MAX)
-		rc = fth_fail(ENOSPC, "more than %d device schemes", REGISTERED_MAX);
+		rc = fth_fail(ENOSPC, "cannot register more than %d device schemes",
+			      REGISTERED_MAX);
 	else
 		registered[registered_count++] = scheme;
 	pthread_mutex_unlock(&registry_lock);
@@ -78,8 +79,8 @@ static int open_scheme(const struct fth_dev_scheme *scheme, struct fth_uri *uri,
 	int rc;
 
 	if (scheme->wrapper != (uri->inner != NULL))
-		return fth_fail(EINVAL, "%s is used as %s", scheme->name,
-				scheme->wrapper ? "a wrapper, NAME(DEVICE)" : "NAME:PATH");
+		return fth_fail(EINVAL, "%s: expected %s%s", uri->scheme, scheme->name,
+				scheme->wrapper ? "(DEVICE)" : ":PATH");
 	if (uri->inner && !scheme->list) {
 		rc = fth_dev_open_flags(uri->inner, uri->readonly ? FTH_DEV_READONLY : 0, &inner);
 		if (rc < 0)
@@ -106,7 +107,7 @@ static int take_model(struct fth_uri *uri, const char **model)
 	if (strcmp(uri->scheme, fth_dev_scheme_delay.name) == 0 ||
 	    !fth_uri_take_string(uri, "model", model) || fth_dev_model(*model))
 		return 0;
-	return fth_fail(EINVAL, "there is no device model \"%s\"", *model);
+	return fth_fail(EINVAL, "unknown device model \"%s\"", *model);
 }
 
 /* Put a delay device around *dev; on failure *dev is left for the caller to close, or NULL. */
@@ -132,7 +133,7 @@ static int open_uri(struct fth_uri *uri, const char *text, struct fth_dev **out)
 	int rc;
 
 	if (!scheme)
-		return fth_fail(EINVAL, "no device scheme \"%s\"", uri->scheme);
+		return fth_fail(EINVAL, "unknown device scheme \"%s\"", uri->scheme);
 	rc = take_model(uri, &model);
 	if (rc < 0)
 		return rc;
@@ -151,7 +152,7 @@ int fth_dev_open_flags(const char *text, unsigned flags, struct fth_dev **out)
 
 	*out = NULL;
 	if (flags & ~FTH_DEV_READONLY)
-		return fth_fail(EINVAL, "flags 0x%x: only FTH_DEV_READONLY is known", flags);
+		return fth_fail(EINVAL, "flags 0x%x: expected 0 or FTH_DEV_READONLY", flags);
 	rc = fth_uri_parse(&uri, text);
 	if (rc < 0)
 		return rc;

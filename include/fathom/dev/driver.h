@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For those who implement a device. Users need fathom/dev.h only.
+ * How to implement a device. Users of devices need fathom/dev.h only.
  *
- * A device is a struct that begins with struct fth_dev, a channel one that begins with struct
- * fth_dev_chan. The functions of dev.h check every request and every argument before they call
- * the operations below, count what is in flight and keep the statistics, so that an operation
- * sees only well-formed requests inside the device and never more than the channel's depth.
+ * A device's struct begins with struct fth_dev, a channel's with struct fth_dev_chan. The functions
+ * of dev.h validate all arguments and requests before they call the operations below, count the
+ * requests in flight and keep the statistics. So operations see only valid requests, and never more
+ * than the channel's depth.
  */
 #ifndef FATHOM_DEV_DRIVER_H
 #define FATHOM_DEV_DRIVER_H
@@ -21,32 +21,34 @@
 FTH_BEGIN_DECLS
 
 struct fth_dev_ops {
-	/* Release the device and its memory. No channel is open. */
+	/* Free the device. All channels are closed. */
 	void (*close)(struct fth_dev *dev);
 
-	/* Allocate a channel; the caller fills in its common part. Any thread. */
+	/* Allocate a channel; the caller sets its common part. Called from any thread. */
 	int (*chan_open)(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out);
 
-	/* Release a channel; nothing is in flight any more. */
+	/* Free a channel. No request is in flight. */
 	void (*chan_close)(struct fth_dev_chan *chan);
 
 	/*
-	 * Take the first k of n requests and return k, or an error if not even one. Taking means
-	 * that reap will hand it back. An I/O error is no reason not to take: it is a result.
+	 * Accept the first k of n requests and return k, or an error if k is 0. reap returns each
+	 * accepted request exactly once. An I/O error is the result of a request, not of submit.
+	 * Do not wait here for requests that the caller may hold unreaped.
 	 */
 	int (*submit)(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, unsigned n);
 
 	/*
-	 * Hand back up to max requests with their result set. Wait until min (at most what is in
-	 * flight) are there or the deadline has passed, and return how many, 0 included.
+	 * Return up to max completed requests with their result set. Wait until min of them (never
+	 * more than are in flight) have completed or the deadline has passed. Return the number,
+	 * which is 0 after a timeout.
 	 */
 	int (*reap)(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max,
 		    unsigned min, uint64_t deadline);
 
 	/*
-	 * See fth_dev_chan_fd(). Make the descriptor at the first call, return the same one later,
-	 * close it in chan_close. Once it exists, reap is also called with nothing in flight, so
-	 * that it can clear a wake-up that came without need.
+	 * See fth_dev_chan_fd(). Create the descriptor at the first call, return the same one
+	 * later, close it in chan_close. Once it exists, reap is also called with no request in
+	 * flight, so that it can clear a spurious wake-up.
 	 */
 	int (*chan_fd)(struct fth_dev_chan *chan);
 
@@ -98,7 +100,7 @@ struct fth_dev {
 	const struct fth_dev_ops *ops; /* set by the implementation, as is info */
 	struct fth_dev_info info;
 
-	/* The common part, kept by dev.c. */
+	/* The common part, owned by dev.c. */
 	char *uri;
 	struct fth_stats *stats;
 	pthread_mutex_t lock;		   /* held around map and unmap */
@@ -109,7 +111,7 @@ struct fth_dev_chan {
 	struct fth_dev *dev;
 	unsigned depth;
 	unsigned in_flight;
-	bool has_fd; /* fth_dev_chan_fd() has given one out */
+	bool has_fd; /* fth_dev_chan_fd() was called */
 };
 
 /* How a scheme makes a device. */
@@ -118,25 +120,29 @@ struct fth_dev_scheme {
 	bool wrapper; /* NAME(URI) rather than NAME:PATH */
 	bool list;    /* a wrapper of any number of devices: it opens uri->inner itself */
 	/*
-	 * Make the device: ops and info set, the common part zeroed. For a leaf uri->path is set;
-	 * for a wrapper `inner` is open, and belongs to the new device if this succeeds (NULL
-	 * for a list). Takes its options and calls fth_uri_finish() before it touches anything.
-	 * If uri->readonly is set the device is opened without permission to write, where there
-	 * is such a thing, and writes to it fail with -EROFS; a list passes it on to its devices.
+	 * Create the device: set ops and info, zero the common part. Take the options and call
+	 * fth_uri_finish() before any side effect. uri->path is set for a leaf. For a wrapper
+	 * `inner` is open, and the new device owns it if this succeeds; it is NULL for a list. If
+	 * uri->readonly is set, open without write permission, where that exists, and fail writes
+	 * with -EROFS; a list passes it on to its devices.
 	 */
 	int (*open)(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out);
 };
 
 /*
- * Complete a device that was made without fth_dev_open(): ops and info set, the common part
- * zeroed. `uri` is what fth_dev_uri() will say. On failure the device is closed.
+ * Complete a device that was created without fth_dev_open(): ops and info are set, the common part
+ * is zero. fth_dev_uri() will return a copy of `uri`. Returns 0, or -ENOMEM; the device is closed
+ * then.
  */
 int fth_dev_adopt(struct fth_dev *dev, const char *uri);
 
-/* Add a scheme of your own; it must outlive its use. -EEXIST if the name is taken. */
+/*
+ * Register a scheme, which must stay valid until the process ends. Thread-safe. Returns 0; -EEXIST
+ * if the name is taken; -ENOSPC if 32 schemes are registered.
+ */
 int fth_dev_scheme_register(const struct fth_dev_scheme *scheme);
 
-/* Copy between a request's pieces and flat memory. */
+/* Copy the data of a request from its iovecs to contiguous memory, and back. */
 void fth_dev_req_gather(const struct fth_dev_req *req, void *to);
 void fth_dev_req_scatter(const struct fth_dev_req *req, const void *from);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A device that fails on purpose, around any other device.
+ * A wrapper that injects faults into any device.
  *
  *	fault(URI)?OPTIONS
  *
@@ -11,20 +11,21 @@
  *				rate=P		each with probability P, drawn from seed=S
  *				count=N		at most N faults
  *	what			error=EIO	the errno, by name
- *				mode=fail	not done, and fails (the default)
- *				mode=late	done, and fails all the same
- *				mode=torn	a write stops at a random 512-byte boundary (at the
- *						block size if that is larger) and fails; another
- *						operation fails and is not done
- *				mode=timeout	not done, held, then fails with ETIMEDOUT
- *				hold_ms=M	how long it is held: 1000 for timeout, else 0
+ *				mode=fail	the operation fails without effect (the default)
+ *				mode=late	the operation is executed, and fails
+ *				mode=torn	a write stops at a random multiple of 512 bytes on
+ *						the device (of the block size if that is larger)
+ *						before its end, and fails; other operations as
+ *						with mode=fail
+ *				mode=timeout	as mode=fail, with ETIMEDOUT after hold_ms
+ *				hold_ms=M	delay of the failure: 1000 for timeout, else 0
  *
- * fault(URI) without options does nothing until fth_dev_fault_set() tells it to. Options that say
- * what to fail but not when are refused. A flush has no range: it matches only where none is set.
+ * fault(URI) without options injects nothing until fth_dev_fault_set(). Options without one of nth,
+ * every and rate are an error. A flush has no range: it matches only if no range is set.
  *
- * Matching operations are numbered 1, 2, 3, ... over all channels in the order in which they are
- * submitted, and what happens to number i depends on the options and i alone. One thread that
- * repeats its operations therefore meets the same faults again.
+ * Matching operations are numbered 1, 2, 3, ... over all channels in the order of submission. The
+ * fate of number i depends only on the options and i, so a single thread that repeats its operations
+ * gets the same faults again.
  */
 #ifndef FATHOM_DEV_FAULT_H
 #define FATHOM_DEV_FAULT_H
@@ -46,8 +47,8 @@ enum fth_dev_fault_mode {
 #define FTH_DEV_FAULT_ALL_KINDS ((1u << FTH_DEV_OP_COUNT) - 1)
 
 /*
- * What to fail, and when; the options above say what each means. FTH_DEV_FAULT_PLAN_INIT: every
- * operation matches, none is hit; EIO, mode fail. Set nth, every or rate next.
+ * A fault plan; the fields are the options above. With FTH_DEV_FAULT_PLAN_INIT all operations match
+ * and none fails; EIO, mode fail. Set nth, every or rate.
  */
 struct fth_dev_fault_plan {
 	size_t size;	/* of this struct */
@@ -74,15 +75,16 @@ struct fth_dev_fault_counts {
 };
 
 /*
- * All below: any thread, at any time; what is submitted later sees the change. They do not wait
- * for I/O. -EINVAL when dev is no fault device (see fth_dev_inner() for one inside a stack).
+ * The functions below can be called at any time from any thread and do not wait for I/O. They apply
+ * to operations submitted later. They return 0, or -EINVAL if dev is not a fault device (use
+ * fth_dev_inner() for one inside a stack).
  */
 
-/* Replace the plan, start counting anew and arm. -EINVAL also for a plan that can not be. */
+/* Set the plan, reset the counts and arm the device. -EINVAL also if the plan is invalid. */
 int fth_dev_fault_set(struct fth_dev *dev, const struct fth_dev_fault_plan *plan);
 int fth_dev_fault_get(struct fth_dev *dev, struct fth_dev_fault_plan *plan);
 
-/* A disarmed device passes everything through and counts nothing. Arming goes on where it was. */
+/* A disarmed device injects and counts nothing. Arming it again keeps plan and counts. */
 int fth_dev_fault_arm(struct fth_dev *dev);
 int fth_dev_fault_disarm(struct fth_dev *dev);
 
