@@ -132,6 +132,70 @@ static void wrong_labels_are_refused(void **state)
 	}
 }
 
+/* Each field of a label at the edge of what it can be, and one beyond. */
+static void labels_are_bounded(void **state)
+{
+#define FIELD(name) offsetof(struct vol_label, name), sizeof(((struct vol_label *)0)->name)
+	static const struct {
+		size_t at, bytes;
+		uint64_t good, bad; /* 0 for good: whatever it is now */
+	} fields[] = {
+		{FIELD(index), 0, 2},
+		{FIELD(index), 0, UINT32_MAX},
+		{FIELD(count), 64, 65},
+		{FIELD(count), 0, 1}, /* not above the index */
+		{FIELD(bytes), 512, 511},
+		{FIELD(block), 4096, 8192},
+		{FIELD(block), 512, 256},
+		{FIELD(unit), 512, 256},
+		{FIELD(unit), FTH_VOL_UNIT_MAX, 2 * FTH_VOL_UNIT_MAX},
+		{FIELD(unit), 0, 65537},
+		{FIELD(replicas), 2, 3},
+		{FIELD(replicas), 1, 0},
+		{FIELD(quorum), 2, 3},
+		{FIELD(quorum), 1, 0},
+		{FIELD(slot_bytes), 0, 12288},
+		{FIELD(slot_bytes), 0, 16385},
+		{FIELD(data_start), 0, 4096},
+		{FIELD(data_end), 0, 1 << 20},
+		{FIELD(size), 0, (1 << 20) - 4095},
+		{FIELD(size), 0, 4096},
+	};
+#undef FIELD
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
+		for (unsigned bad = 0; bad < 2; bad++) {
+			struct vol_labels labels;
+			struct rack rack;
+
+			rack_format(&rack, "mem:1M", 2);
+			rack_close(&rack);
+			assert_ok(vol_labels_read(rack.devs[1], &labels));
+			for (unsigned k = 0; k < 2; k++) {
+				struct vol_label label = labels.copy[k];
+				uint64_t offset = vol_label_offset(1 << 20, k);
+				const void *value = bad ? &fields[i].bad : &fields[i].good;
+				char area[VOL_AREA] = {0};
+
+				if (bad || fields[i].good)
+					memcpy((char *)&label + fields[i].at, value,
+					       fields[i].bytes);
+				label.checksum = vol_label_checksum(&label);
+				memcpy(area, &label, sizeof(label));
+				assert_ok(fth_dev_write(rack.devs[1], area, sizeof(area), offset,
+							FTH_DEV_TIMEOUT));
+			}
+			assert_ok(vol_labels_read(rack.devs[1], &labels));
+			if ((labels.state[0] == VOL_FOUND) == bad)
+				fail_msg("field %u, %s: %s", i, bad ? "bad" : "good",
+					 labels.why[0]);
+			if (bad)
+				refused(rack.devs, 2, 0, EBADMSG, "both copies of the label");
+			rack_release(&rack);
+		}
+}
+
 static void missing_foreign_and_double_devices_are_named(void **state)
 {
 	struct fth_dev *devs[3];
@@ -454,6 +518,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_may_come_in_any_order),
 		cmocka_unit_test(wrong_labels_are_refused),
+		cmocka_unit_test(labels_are_bounded),
 		cmocka_unit_test(missing_foreign_and_double_devices_are_named),
 		cmocka_unit_test(two_volumes_with_one_uuid_are_told_apart),
 		cmocka_unit_test(a_device_that_shrank_is_refused_and_one_that_grew_is_not),
