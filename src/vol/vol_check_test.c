@@ -297,6 +297,64 @@ static void each_block_has_its_own_majority(void **state)
 	rack_release(&rack);
 }
 
+/* After a crash the first replica is right, whatever the others say. */
+static void after_a_crash_the_first_replica_counts(void **state)
+{
+	static char image[512 << 10], want[512];
+	struct fth_vol_object_options o = shape(4096, 3, 1);
+	struct rack rack, copy;
+	struct fth_dev *dev;
+
+	(void)state;
+	rack_format(&rack, "mem:512K", 3);
+	assert_ok(fth_vol_create(rack.vol, "x", 32768, &o));
+	dev = open_object(rack.vol, "x");
+	write_all(dev, 8);
+	rack_init(&copy, "mem:512K", 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_ok(fth_dev_read(rack.devs[i], image, sizeof(image), 0, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_write(copy.devs[i], image, sizeof(image), 0, FTH_DEV_TIMEOUT));
+	}
+	fth_dev_close(dev);
+	/* The object has the id 1 and begins on device 1. */
+	spoil(copy.devs[1], VOL_AREA + 2 * SLOT + 8192, 1);
+	assert_int_equal(check(&copy, FTH_VOL_REPAIR).serious, 0);
+	assert_sound(&copy, FTH_VOL_CHECK_DATA);
+	rack_open(&copy);
+	dev = open_object(copy.vol, "x");
+	assert_ok(fth_dev_read(dev, image, 512, 8192, FTH_DEV_TIMEOUT));
+	memset(want, 0xdb, sizeof(want));
+	assert_memory_equal(image, want, sizeof(want));
+	fth_dev_close(dev);
+	rack_release(&copy);
+	rack_release(&rack);
+}
+
+/* One block can not be written: those beside it are mended all the same. */
+static void a_block_that_can_not_be_written_stands_alone(void **state)
+{
+	struct fth_dev_fault_plan plan;
+	struct findings f;
+	struct rack rack;
+
+	(void)state;
+	begin_replicas(&rack, 3, false);
+	spoil(rack.devs[1], VOL_AREA + 2 * SLOT + 8192, 5);
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = 1u << FTH_DEV_WRITE;
+	plan.from = VOL_AREA + 2 * SLOT + 8192 + 1024;
+	plan.to = plan.from + 512;
+	plan.every = 1;
+	assert_ok(fth_dev_fault_set(rack.devs[1], &plan));
+	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
+	assert_int_equal(f.serious, 1);
+	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
+	f = check(&rack, FTH_VOL_CHECK_DATA);
+	assert_int_equal(f.serious, 1);
+	assert_non_null(strstr(f.text, ": 512 bytes differ on device 1, the first at 9216"));
+	rack_release(&rack);
+}
+
 static int stop_at_once(uint64_t done, uint64_t total, void *user)
 {
 	assert_true(done > 0 && done <= total);
@@ -328,6 +386,8 @@ int main(void)
 		cmocka_unit_test(data_that_can_not_be_read_is_found),
 		cmocka_unit_test(blocks_are_judged_one_by_one),
 		cmocka_unit_test(each_block_has_its_own_majority),
+		cmocka_unit_test(after_a_crash_the_first_replica_counts),
+		cmocka_unit_test(a_block_that_can_not_be_written_stands_alone),
 		cmocka_unit_test(a_check_can_be_stopped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -152,6 +152,65 @@ static void blocks_are_read_from_where_they_can_be_read(void **state)
 		}
 }
 
+/* However many blocks it has, and however many parts are free to read them. */
+static void split_reads_are_whole(void **state)
+{
+	static char got[SIZE], want[SIZE];
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	make_unreadable(rack.devs[0], 0, 512, 0);
+	make_unreadable(rack.devs[1], 512, 512, 0);
+	fill(want, SIZE, 0, 7);
+	for (uint64_t n = 1024; n <= 128 * 512; n += 512) {
+		memset(got, 0x55, n);
+		assert_ok(fth_dev_read(dev, got, n, 0, FTH_DEV_TIMEOUT));
+		assert_memory_equal(got, want, n);
+	}
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/* Many at once, each of which has to be split, with pieces at odd places. */
+static void split_reads_share_the_parts(void **state)
+{
+	static char got[16][6144], want[6144];
+	struct fth_dev_req reqs[16], *list[16], *done[16];
+	struct iovec pieces[16][3];
+	struct fth_dev_chan *chan;
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	make_unreadable(rack.devs[0], 0, SIZE / 2, 0);
+	make_unreadable(rack.devs[1], SIZE / 2, SIZE / 2, 0);
+	assert_ok(fth_dev_chan_open(dev, 16, &chan));
+	for (unsigned i = 0; i < 16; i++) {
+		pieces[i][0] = (struct iovec){got[i], 512};
+		pieces[i][1] = (struct iovec){got[i] + 512, 3072};
+		pieces[i][2] = (struct iovec){got[i] + 3584, 2560};
+		/* Around the place where the good blocks change sides. */
+		fth_dev_req_init(&reqs[i], FTH_DEV_READ, got[i], sizeof(got[i]),
+				 SIZE / 2 - 5632 + 512 * (i % 11));
+		reqs[i].iov = pieces[i];
+		reqs[i].iov_count = 3;
+		list[i] = &reqs[i];
+	}
+	assert_int_equal(fth_dev_submit(chan, list, 16), 16);
+	assert_int_equal(fth_dev_reap(chan, done, 16, 16, FTH_NEVER), 16);
+	for (unsigned i = 0; i < 16; i++) {
+		assert_ok(reqs[i].result);
+		fill(want, sizeof(want), reqs[i].offset, 7);
+		assert_memory_equal(got[i], want, sizeof(want));
+	}
+	fth_dev_chan_close(chan);
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
 static void only_blocks_that_failed_are_written_back(void **state)
 {
 	struct fth_dev *dev;
@@ -206,6 +265,111 @@ static void neighbours_of_a_bad_block_stay_with_the_first_replica(void **state)
 	assert_ok(fth_dev_fault_disarm(rack.devs[1]));
 	assert_ok(fth_dev_read(dev, got, SIZE, 0, FTH_DEV_TIMEOUT));
 	assert_memory_equal(got, want, SIZE);
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/* An error that goes away by itself: what was read once is still read again. */
+static void after_a_crash_what_was_read_is_read_again(void **state)
+{
+	char first[512], again[512], other[SIZE];
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	((struct vol_dev *)dev)->obj->unsynced = 1;
+	fill(other, SIZE, 0, 2);
+	assert_ok(fth_dev_write(rack.devs[0], other, SIZE, DATA_START, FTH_DEV_TIMEOUT));
+	make_unreadable(rack.devs[1], 512, 512, 1);
+	assert_ok(fth_dev_read(dev, first, sizeof(first), 512, FTH_DEV_TIMEOUT));
+	assert_memory_equal(first, other + 512, sizeof(first));
+	settle(dev);
+	assert_ok(fth_dev_read(dev, again, sizeof(again), 512, FTH_DEV_TIMEOUT));
+	assert_memory_equal(first, again, sizeof(first));
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/* A request that the worker answered has left the gate. */
+static void repairs_go_on_after_a_device_failed(void **state)
+{
+	struct fth_vol_object_options o = shape(4096, 3, 1);
+	char buf[512] = {0};
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	rack_format(&rack, MEDIUM, 3);
+	assert_ok(fth_vol_create(rack.vol, "x", SIZE, &o));
+	dev = open_object(rack.vol, "x");
+	write_all(dev, 7);
+	fail_on(rack.devs[0], WRITES, 1, 0);
+	assert_ok(fth_dev_write(dev, buf, sizeof(buf), 0, FTH_DEV_TIMEOUT));
+	make_unreadable(rack.devs[1], 4096, 512, 0);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_ok(fth_dev_read(dev, buf, sizeof(buf), 4096, FTH_DEV_TIMEOUT));
+		make_unreadable(rack.devs[1 + i % 2], 4096, 512, 0);
+		assert_ok(fth_dev_fault_disarm(rack.devs[2 - i % 2]));
+	}
+	settle(dev);
+	assert_true(fth_vol_counter(rack.vol, FTH_VOL_REPAIRS) > 0);
+	fth_dev_close(dev);
+	rack_release(&rack);
+}
+
+/* A catalog write that timed out may still happen: that slot is left alone. */
+static void a_device_whose_catalog_timed_out_gets_no_more(void **state)
+{
+	struct fth_dev_fault_plan plan;
+	struct fth_vol_info info;
+	struct rack rack;
+	uint64_t writes;
+
+	(void)state;
+	rack_format(&rack, MEDIUM, 2);
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = WRITES;
+	plan.nth = 1;
+	plan.error = ETIMEDOUT;
+	assert_ok(fth_dev_fault_set(rack.devs[0], &plan));
+	assert_ok(fth_vol_create(rack.vol, "a", 1, NULL));
+	writes = fth_dev_stat(rack.devs[0], FTH_DEV_STAT_WRITES);
+	assert_ok(fth_vol_create(rack.vol, "b", 1, NULL));
+	assert_int_equal(fth_dev_stat(rack.devs[0], FTH_DEV_STAT_WRITES), writes);
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_COMMIT_FAILURES), 2);
+	fth_vol_info(rack.vol, &info);
+	assert_int_equal(info.behind, 1);
+	rack_reopen(&rack);
+	assert_ok(fth_vol_create(rack.vol, "c", 1, NULL));
+	fth_vol_info(rack.vol, &info);
+	assert_int_equal(info.behind, 0);
+	rack_release(&rack);
+}
+
+/* A repair that timed out may still land on newer data: the device is out of date from then on. */
+static void a_repair_that_timed_out_makes_the_device_stale(void **state)
+{
+	struct fth_dev_fault_plan plan;
+	struct fth_vol_object_info info;
+	struct vol_object *obj;
+	struct fth_dev *dev;
+	struct rack rack;
+
+	(void)state;
+	dev = begin_mirror(&rack, 65536);
+	obj = ((struct vol_dev *)dev)->obj;
+	fth_dev_fault_plan_init(&plan);
+	plan.kinds = WRITES;
+	plan.nth = 1;
+	plan.error = ETIMEDOUT;
+	assert_ok(fth_dev_fault_set(rack.devs[1], &plan));
+	vol_note_repair(obj, 4096, 512, 0); /* replica 0 is on device 1 */
+	settle(dev);
+	assert_int_equal(fth_vol_counter(rack.vol, FTH_VOL_REPAIR_FAILURES), 1);
+	assert_ok(fth_vol_stat(rack.vol, "x", &info));
+	assert_int_equal(info.stale, 1u << 1);
+	assert_true(holds(dev, 7));
 	fth_dev_close(dev);
 	rack_release(&rack);
 }
@@ -482,6 +646,12 @@ int main(void)
 		cmocka_unit_test(every_device_serves_reads),
 		cmocka_unit_test(a_read_error_is_served_by_another_and_repaired),
 		cmocka_unit_test(blocks_are_read_from_where_they_can_be_read),
+		cmocka_unit_test(split_reads_are_whole),
+		cmocka_unit_test(split_reads_share_the_parts),
+		cmocka_unit_test(after_a_crash_what_was_read_is_read_again),
+		cmocka_unit_test(repairs_go_on_after_a_device_failed),
+		cmocka_unit_test(a_device_whose_catalog_timed_out_gets_no_more),
+		cmocka_unit_test(a_repair_that_timed_out_makes_the_device_stale),
 		cmocka_unit_test(only_blocks_that_failed_are_written_back),
 		cmocka_unit_test(neighbours_of_a_bad_block_stay_with_the_first_replica),
 		cmocka_unit_test(a_read_that_no_replica_can_serve_fails),

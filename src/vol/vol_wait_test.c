@@ -143,6 +143,49 @@ static void reap_does_not_wait_for_repairs(void **state)
 	scene_release(&s);
 }
 
+static void *grow(void *arg)
+{
+	struct scene *s = arg;
+
+	/* The answer is a pointer, so that the thread can give it. */
+	return fth_vol_resize(s->rack.vol, "y", 65536, true) == 0 ? s : NULL;
+}
+
+/* While an object grows, its name is busy and others can look; nothing waits for the zeroing. */
+static void zeroing_holds_no_lock(void **state)
+{
+	struct fth_vol_object_options o = shape(4096, 1, 1);
+	struct fth_vol_object_info info;
+	struct fth_dev *dev;
+	struct scene s;
+	pthread_t thread;
+	const unsigned device = 2; /* the object has the id 2, and lies on that one */
+	void *grown;
+	int rc;
+
+	(void)state;
+	scene_init(&s);
+	assert_ok(fth_vol_create(s.rack.vol, "y", 4096, &o));
+	set_gate(&s, device, false);
+	assert_int_equal(pthread_create(&thread, NULL, grow, &s), 0);
+	assert_true(fth_gate_wait(fth_dev_inner(s.rack.devs[device]), 1));
+	assert_ok(fth_vol_stat(s.rack.vol, "y", &info));
+	assert_int_equal(info.size, 4096);
+	rc = fth_vol_object_open(s.rack.vol, "y", 0, &dev);
+	assert_int_equal(rc, -EBUSY);
+	assert_non_null(strstr(fth_error_text(rc), "is being resized"));
+	assert_int_equal(fth_vol_remove(s.rack.vol, "y"), -EBUSY);
+	assert_int_equal(fth_vol_resize(s.rack.vol, "y", 1, false), -EBUSY);
+	set_gate(&s, device, true);
+	pthread_join(thread, &grown);
+	assert_ptr_equal(grown, &s);
+	assert_ok(fth_vol_stat(s.rack.vol, "y", &info));
+	assert_int_equal(info.size, 65536);
+	assert_ok(fth_vol_object_open(s.rack.vol, "y", 0, &dev));
+	fth_dev_close(dev);
+	scene_release(&s);
+}
+
 static bool is_readable(int fd, int timeout_ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -241,6 +284,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reap_does_not_wait_for_the_catalog),
 		cmocka_unit_test(reap_does_not_wait_for_repairs),
+		cmocka_unit_test(zeroing_holds_no_lock),
 		cmocka_unit_test(the_descriptor_tells_what_devices_do_not),
 		cmocka_unit_test(all_writers_are_answered),
 	};
