@@ -333,14 +333,13 @@ static void after_a_crash_the_first_replica_counts(void **state)
 /* One block can not be written: those beside it are mended all the same. */
 static void a_block_that_can_not_be_written_stands_alone(void **state)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct findings f;
 	struct rack rack;
 
 	(void)state;
 	begin_replicas(&rack, 3, false);
 	spoil(rack.devs[1], VOL_AREA + 2 * SLOT + 8192, 5);
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = 1u << FTH_DEV_WRITE;
 	plan.from = VOL_AREA + 2 * SLOT + 8192 + 1024;
 	plan.to = plan.from + 512;

@@ -321,14 +321,13 @@ static void repairs_go_on_after_a_device_failed(void **state)
 /* A catalog write that timed out may still happen: that slot is left alone. */
 static void a_device_whose_catalog_timed_out_gets_no_more(void **state)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct fth_vol_info info;
 	struct rack rack;
 	uint64_t writes;
 
 	(void)state;
 	rack_format(&rack, MEDIUM, 2);
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = WRITES;
 	plan.nth = 1;
 	plan.error = ETIMEDOUT;
@@ -350,7 +349,7 @@ static void a_device_whose_catalog_timed_out_gets_no_more(void **state)
 /* A repair that timed out may still land on newer data: the device is out of date from then on. */
 static void a_repair_that_timed_out_makes_the_device_stale(void **state)
 {
-	struct fth_dev_fault_plan plan;
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
 	struct fth_vol_object_info info;
 	struct vol_object *obj;
 	struct fth_dev *dev;
@@ -359,7 +358,6 @@ static void a_repair_that_timed_out_makes_the_device_stale(void **state)
 	(void)state;
 	dev = begin_mirror(&rack, 65536);
 	obj = ((struct vol_dev *)dev)->obj;
-	fth_dev_fault_plan_init(&plan);
 	plan.kinds = WRITES;
 	plan.nth = 1;
 	plan.error = ETIMEDOUT;
