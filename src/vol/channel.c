@@ -245,7 +245,8 @@ static int collect_all(struct vol_chan *chan)
 	for (unsigned i = 0; i < chan->lane_count; i++) {
 		struct vol_lane *lane = &chan->lanes[i];
 
-		if (lane->load > lane->staged_count) {
+		/* In a set, an idle channel may be readable without need; its reap ends that. */
+		if (lane->load > lane->staged_count || (chan->set >= 0 && lane->inner)) {
 			int one = vol_parts_collect(chan, lane, 0, 0);
 
 			rc = rc == 0 ? one : rc;
