@@ -293,10 +293,6 @@ int fth_conf_waiting(struct fth_conf *conf)
 			break;
 		rc = parts[i](w);
 		fth_dev_chan_close(w->chan);
-		if (rc == -EOPNOTSUPP) {
-			rc = 0;
-			break;
-		}
 	}
 	free(buf);
 	free(w);

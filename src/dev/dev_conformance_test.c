@@ -294,6 +294,7 @@ static void broken_promises_are_noticed(void **state)
 		{"nozero", "zero:", SLOW},
 		{"align", "info:", SLOW},
 		{"impatient", "", SLOW},
+		{"none", "waiting:", SLOW},
 		{"low", "waiting: check_descriptor", SLOW},
 		{"another", "waiting: check_descriptor", SLOW},
 		{"deaf", "waiting: the descriptor was not readable", SLOW},
