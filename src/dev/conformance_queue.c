@@ -17,11 +17,18 @@ struct batch {
 	bool back[BATCH];
 };
 
+/* From one block in a buffer to the next, so that all are aligned. */
+static uint64_t batch_stride(const struct fth_conf *conf)
+{
+	uint64_t align = conf->info->align;
+
+	return (conf->info->block + align - 1) / align * align;
+}
+
 /* One request per block, each with its own part of buf. */
 static void batch_init(const struct fth_conf *conf, struct batch *b, enum fth_dev_op op, char *buf)
 {
-	uint64_t align = conf->info->align, block = conf->info->block;
-	uint64_t stride = (block + align - 1) / align * align;
+	uint64_t block = conf->info->block, stride = batch_stride(conf);
 
 	memset(b, 0, sizeof(*b));
 	for (unsigned i = 0; i < BATCH; i++) {
@@ -100,8 +107,7 @@ static int batches_on(const struct fth_conf *conf, struct fth_dev_chan *chan, st
 
 int fth_conf_batches(struct fth_conf *conf)
 {
-	uint64_t align = conf->info->align;
-	uint64_t length = BATCH * ((conf->info->block + align - 1) / align * align);
+	uint64_t length = BATCH * batch_stride(conf);
 	char *buf = fth_conf_alloc(conf, length);
 	struct batch *b = malloc(sizeof(*b));
 	struct fth_dev_chan *chan;
@@ -156,18 +162,18 @@ int fth_conf_depth(struct fth_conf *conf)
 	static const unsigned depths[] = {1, 2, 5, 32};
 	struct fth_dev_chan *chan;
 	struct batch *b = malloc(sizeof(*b));
-	int rc = b ? 0 : -ENOMEM;
+	char *buf = fth_conf_alloc(conf, BATCH * batch_stride(conf));
+	int rc = b && buf ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; rc == 0 && i < sizeof(depths) / sizeof(depths[0]); i++) {
-		batch_init(conf, b, FTH_DEV_READ, conf->got);
-		for (unsigned at = 0; at < BATCH; at++)
-			b->reqs[at].single.iov_base = conf->got; /* what is read is not looked at */
+		batch_init(conf, b, FTH_DEV_READ, buf);
 		rc = fth_dev_chan_open(conf->dev, depths[i], &chan);
 		if (rc < 0)
 			break;
 		rc = depth_on(chan, b, depths[i]);
 		fth_dev_chan_close(chan);
 	}
+	free(buf);
 	free(b);
 	return rc;
 }
