@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Drives that GPU threads use by themselves, through NVMe queue pairs. Who executes the commands is
- * chosen by name, and kernels do not see the difference:
+ * Drives that GPU threads use without the CPU, through NVMe queue pairs. The URI chooses what executes
+ * the commands, and kernels do not see the difference:
  *
- * - gpu:host?bytes=16G&ssds=4, gpu:hbm?..., gpu:none?...: a software controller on a few blocks of
- *   the same GPU, on pinned host memory, GPU memory or nothing at all; one or more SSDs, as fast as
- *   the hardware or as a model of a drive says;
- * - file:/data/a, mem:1G, vol(...)?object=x: any other device, by threads of the CPU;
- * - nvme:0000:01:00.0: an NVMe drive, which no CPU thread takes part in using.
+ * - gpu:host?bytes=16G&ssds=4, gpu:hbm?..., gpu:none?...: a software controller that runs on a few
+ *   blocks of the same GPU, over pinned host memory, GPU memory or no memory; one or more SSDs, at
+ *   the speed of the hardware or of a drive model;
+ * - file:/data/a, mem:1G, vol(...)?object=x: any other device; CPU threads execute the commands;
+ * - nvme:0000:01:00.0: an NVMe drive, used by GPU threads alone.
  *
  *	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
  *	struct fth_gpu_drive *drive;
@@ -18,28 +18,27 @@
  *
  * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/detail/nvme/queue_warp.h.
  *
- * While a gpu: drive runs its controller is a kernel that does not end. So
+ * The controller of a running gpu: drive is a kernel that does not end. Therefore
  * - launch kernels on streams of your own, created with cudaStreamNonBlocking;
- *   cudaDeviceSynchronize() and cudaFree() wait for the controller as well, that is for ever;
- * - allocate GPU and pinned memory before the drive is opened, and free it after it is stopped;
- * - see that kernels are loaded before: set CUDA_MODULE_LOADING=EAGER in the environment, or
- *   call cudaFuncGetAttributes() on each. A kernel that is not loaded can not be, while another
- *   runs.
- * With other drives none of that matters, and tools that serialise kernels work.
+ *   cudaDeviceSynchronize() and cudaFree() would wait for the controller for ever;
+ * - allocate GPU and pinned memory before you open the drive, and free it after you stop it;
+ * - load kernels before: set CUDA_MODULE_LOADING=EAGER in the environment, or call
+ *   cudaFuncGetAttributes() on each. CUDA cannot load a kernel while the controller runs.
+ * Other drives have none of these limits, and tools that serialise kernels work with them.
  *
- * The drive of a device ("service drive") touches nothing of the GPU: CPU threads can not write GPU
- * memory. Rings and doorbells are host memory that the GPU sees, and every command id has a slot
- * for data there; the kernel's own warps copy between slots and GPU memory. The controller checks
- * what a command asks for: blocks beyond the device end with a status (-ERANGE), and so does memory
- * other than the slots (-EFAULT). nvme: drives differ in the controller only; that way is untested,
- * see doc/gpu-nvme.md.
+ * A service drive is a drive of a device that CPU threads serve. They cannot write GPU memory, so rings
+ * and doorbells are host memory that the GPU maps, and every command id has a slot for data there;
+ * the warps of the kernel copy between slots and GPU memory. The controller checks each command: it
+ * ends a command for blocks beyond the device with a status (-ERANGE), and one for memory other than
+ * the slots too (-EFAULT). nvme: drives differ in the controller only; they are untested, see
+ * doc/gpu-nvme.md.
  *
- * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: those of the device or the
- * drive, 4096 for instance where a disk has no smaller ones; a gpu: drive's as asked for.
+ * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: the blocks of the device or
+ * drive; for a gpu: drive, opts.block.
  *
- * In libfathom_cuda, which is built where nvcc is. A drive belongs to one thread at a time, and to
- * the CUDA device that was current when it was opened. Functions return 0 or a negative errno and
- * leave a text (fathom/base/error.h); -EOPNOTSUPP where there is no GPU.
+ * In libfathom_cuda, which is built if nvcc is present. One host thread at a time uses a drive, and a
+ * drive belongs to the CUDA device that was current when it was opened. Functions return 0 or a
+ * negative errno and leave a text (fathom/base/error.h); -EOPNOTSUPP without a GPU.
  */
 #ifndef FATHOM_GPU_H
 #define FATHOM_GPU_H
@@ -50,7 +49,7 @@
 
 FTH_BEGIN_DECLS
 
-#define FTH_GPU_BLOCK_MIN  512u /* bytes of a logical block: a power of two between these */
+#define FTH_GPU_BLOCK_MIN  512u /* a block is a power of two of bytes, from 512 to 8192 */
 #define FTH_GPU_BLOCK_MAX  8192u
 #define FTH_GPU_SSDS_MAX   16u
 #define FTH_GPU_QUEUES_MAX 1024u
@@ -58,30 +57,31 @@ FTH_BEGIN_DECLS
 enum fth_gpu_medium {
 	FTH_GPU_MEDIUM_HOST,   /* pinned memory of the host, over PCIe */
 	FTH_GPU_MEDIUM_DEVICE, /* memory of the GPU */
-	FTH_GPU_MEDIUM_NONE    /* commands are checked and answered, and no data moves */
+	FTH_GPU_MEDIUM_NONE    /* commands are checked and completed without moving data */
 };
 
+/* Start from FTH_GPU_DRIVE_OPTS_INIT. */
 struct fth_gpu_drive_opts {
 	size_t size; /* of this struct */
 	enum fth_gpu_medium medium;
-	uint64_t bytes;	 /* of each SSD, a multiple of 4096 and of the block */
-	void *memory;	 /* NULL: allocated here; or ssds * bytes: pinned host memory, GPU memory */
-	uint32_t ssds;	 /* 1 to 16 */
-	uint32_t queues; /* queue pairs; number q belongs to SSD q % ssds */
-	uint32_t entries;    /* of each ring, a power of two from 2 to 65536 */
-	uint32_t warps;	     /* of the controller for each queue pair, 1 to 16; 0: as fits */
-	uint32_t batch;	     /* commands that one of them takes at once, 1 to 32; 0: as fits */
-	uint32_t timeout_ms; /* for the controller to start and to stop; not 0 */
-	const struct fth_dev_model *model; /* NULL: no model, as fast as it goes */
+	uint64_t bytes;	  /* of each SSD, a multiple of 4096 and of the block */
+	void *memory;	  /* NULL: allocated; or ssds * bytes of pinned host memory or GPU memory */
+	uint32_t ssds;	  /* 1 to 16 */
+	uint32_t queues;  /* queue pairs; number q belongs to SSD q % ssds */
+	uint32_t entries; /* of each ring, a power of two from 2 to 65536 */
+	uint32_t warps;	  /* of the controller for each queue pair, 1 to 16; 0: chosen */
+	uint32_t batch;	  /* commands that a warp of it takes at once, 1 to 32; 0: chosen */
+	uint32_t timeout_ms;		   /* for the controller to start and to stop; not 0 */
+	const struct fth_dev_model *model; /* NULL: the speed of the hardware */
 	/*
-	 * Post completions before the data, which follows after late_us, as a drive may seem to do
-	 * across PCIe; `ordered` is the cure.
+	 * For tests: post completions late_us before their data arrives, as the GPU may observe it
+	 * with a drive on PCIe. `ordered` makes up for it.
 	 */
 	bool late_data;
 	uint32_t late_us;
 	/*
-	 * Let fathom/gpu/io.h follow each read by another command, shared by all who need one,
-	 * before it looks at the data (Qureshi, dissertation, 8.2.1).
+	 * After each read, fathom/gpu/io.h sends a second command, one for all warps that need it,
+	 * before it uses the data (Qureshi, dissertation, 8.2.1).
 	 */
 	bool ordered;
 	uint32_t threads; /* of a service drive, 1 to 64; 0: as many as queues, at most 4 */
@@ -90,7 +90,7 @@ struct fth_gpu_drive_opts {
 	 * 512, to 8192; 0: 8192. queues * entries of them are pinned.
 	 */
 	uint32_t slot;
-	uint32_t block; /* bytes of a gpu: drive's, a power of two from 512 to 8192; 0: 512 */
+	uint32_t block; /* bytes of a block of a gpu: drive, a power of two, 512 to 8192; 0: 512 */
 };
 #define FTH_GPU_DRIVE_OPTS_INIT                                                               \
 	{                                                                                     \
@@ -98,15 +98,15 @@ struct fth_gpu_drive_opts {
 			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0, 0                   \
 	}
 
-/* The virtual queue of those who wait for the second command; see fathom/gpu/io.h. */
+/* The virtual queue of warps that wait for the second command; see fathom/gpu/io.h. */
 struct fth_gpu_order {
 	FTH_NVME_ALIGNED uint32_t tail; /* asked */
 	FTH_NVME_ALIGNED uint32_t head; /* served */
 	FTH_NVME_ALIGNED uint32_t lock;
-	uint64_t commands; /* second ones that were sent */
+	uint64_t commands; /* second commands that were sent */
 };
 
-/* What a kernel gets, by value. */
+/* A drive as kernels use it; they take it by value. */
 struct fth_gpu_view {
 	struct fth_nvme_qp *qps;     /* `queues` of them, in GPU memory */
 	struct fth_gpu_order *order; /* NULL: completions come after their data */
@@ -121,10 +121,10 @@ struct fth_gpu_view {
 
 struct fth_gpu_drive_stats {
 	uint64_t commands;
-	uint64_t batches; /* commands / batches were taken at once, on average */
+	uint64_t batches; /* the controller took commands / batches at once, on average */
 	uint64_t blocks_read, blocks_written;
 	uint64_t flushes;
-	uint64_t errors; /* commands that ended with a status */
+	uint64_t errors; /* commands that ended with an error status */
 	uint64_t sq_doorbells, cq_doorbells;
 	uint64_t second_commands; /* of `ordered` */
 };
@@ -132,64 +132,65 @@ struct fth_gpu_drive_stats {
 struct fth_gpu_drive;
 
 /*
- * Make a drive on GPU blocks and start its controller. Blocks, for pinning memory too: seconds for
- * many GiB. What fails leaves nothing behind; but after -ETIME the memory of a controller that did
- * not let itself be stopped again is lost.
+ * Make a drive on GPU blocks and start its controller. Blocks; pinning many GiB takes seconds. A
+ * failure leaves nothing behind, except for -ETIME: a controller that did not stop again keeps its
+ * memory.
  */
 int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **drive);
 
 /*
- * The same by name. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps, batch,
- * model, late_us (late_data as well) and ordered, each over what opts says; opts may be NULL.
+ * Open a drive by URI. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps, batch,
+ * model, late_us (which sets late_data too) and ordered; each overrides its field of opts, which may
+ * be NULL.
  *
- * Anything else is a device (fathom/dev.h). Of opts then queues, entries, timeout_ms, ordered,
- * threads and slot count; ssds is 1; medium, bytes and block are the device's. Blocks smaller than
- * 512 bytes make a drive of 512, and what follows the last whole one is not reached; -EOPNOTSUPP
- * for blocks larger than 8192. It stays open, for the drive alone to change, until the drive is
- * closed.
+ * Any other URI is a device (fathom/dev.h). The fields queues, entries, timeout_ms, ordered, threads
+ * and slot of opts apply; ssds is 1; medium, bytes and block are those of the device. A device with
+ * blocks smaller than 512 bytes makes a drive with blocks of 512, which does not reach a remainder at
+ * the end; -EOPNOTSUPP for blocks larger than 8192. The device stays open until the drive is closed,
+ * and only the drive may change it.
  */
 int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_opts *opts,
 			   struct fth_gpu_drive **drive);
 
-/* What kernels use; good until the drive is closed. */
+/* The view for kernels, valid until the drive is closed. */
 struct fth_gpu_view fth_gpu_drive_view(const struct fth_gpu_drive *drive);
 
 /*
- * The device under a service drive; NULL for others, and for NVMe drives. The host may read and
- * write it while no command for the same blocks is under way.
+ * The device of a service drive; NULL for other drives. The host may read and write it while no
+ * command for the same blocks is in flight.
  */
 struct fth_dev *fth_gpu_drive_dev(const struct fth_gpu_drive *drive);
 
 /*
- * The medium of an SSD: host memory, GPU memory, or NULL, as for service drives. The host may use
- * its memory while no command for the same blocks is under way; what kernels wrote is there after a
- * flush.
+ * The memory of an SSD of a gpu: drive: host memory or GPU memory; NULL for FTH_GPU_MEDIUM_NONE and
+ * for service drives. The host may use host memory while no command for the same blocks is in flight;
+ * it holds what kernels wrote after a flush.
  */
 void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd);
 
-/* The same as a pointer for kernels, who then bypass the queues: zero copy. */
+/* The same memory as a pointer for kernels that bypass the queues: zero copy. */
 void *fth_gpu_drive_mapped(const struct fth_gpu_drive *drive, uint32_t ssd);
 
-/* What the controller has done since it was started; a little behind while it is busy. */
+/* Counts since the controller was started; a little behind while it is busy. */
 int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats *stats);
 
 /*
- * End the controller, and every wait of kernels with -ESHUTDOWN. -ETIME when it does not end in
- * time: a device still holds commands, for instance; call it again then. Does nothing to a drive
- * that is stopped. Nothing is flushed: that is for kernels to ask for, or fth_gpu_cache_flush().
+ * Stop the controller; waits of kernels end with -ESHUTDOWN. -ETIME if the controller does not end in
+ * time, for instance because the device still holds commands; the caller can retry. Does nothing to
+ * a stopped drive. Does not flush: kernels do, or fth_gpu_cache_flush().
  */
 int fth_gpu_drive_stop(struct fth_gpu_drive *drive);
 
 /*
- * Start a stopped drive with new queue pairs. -ETIME when one that was told to stop still has not.
- * No kernel uses the drive.
+ * Start a stopped drive with new queue pairs. -ETIME if its last controller has not ended yet. No
+ * kernel may use the drive meanwhile.
  */
 int fth_gpu_drive_start(struct fth_gpu_drive *drive);
 
 /*
- * Stop and release everything; NULL is allowed. The first error, and all is released even so: the
- * host's memory also after the GPU has failed. But -ETIME, as from a stop, and nothing is released.
- * No kernel uses the drive any more.
+ * Stop the drive and release everything. Accepts NULL. No kernel may use the drive any more. Returns
+ * the first error; everything is released nevertheless, host memory even after the GPU has failed.
+ * Only after -ETIME, see fth_gpu_drive_stop(), nothing is released, and the caller can retry.
  */
 int fth_gpu_drive_close(struct fth_gpu_drive *drive);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A cache in GPU memory, and arrays seen through it: kernels read and write data larger than the
- * GPU's memory, and bring in what is missing by themselves.
+ * A cache in GPU memory, and arrays on it: kernels read and write data larger than the GPU's memory,
+ * and fetch missing lines themselves.
  *
  *	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
  *	struct fth_gpu_cache *cache;
@@ -18,9 +18,9 @@
  * The cache's words and rules are those of fathom/hd/line.h: one word of 64 bits per line of every
  * array, and one per frame.
  *
- * In libfathom_cuda. A cache belongs to one host thread at a time, and lives on one drive, which
- * stays open longer. Functions return 0 or a negative errno and leave a text. Opening caches and
- * arrays, emptying and closing may stop the drive for a moment: no kernel may be using it.
+ * In libfathom_cuda. One host thread at a time uses a cache. A cache is on one drive, which must stay
+ * open longer. Functions return 0 or a negative errno and leave a text. Opening caches and arrays,
+ * emptying and closing may stop the drive for a moment: no kernel may use the drive meanwhile.
  */
 #ifndef FATHOM_GPU_CACHE_H
 #define FATHOM_GPU_CACHE_H
@@ -42,16 +42,15 @@ FTH_BEGIN_DECLS
 
 /* ---- what kernels share with the host ---- */
 
-/* Counted on the way of a miss only; those who read a hot line without a reference count nothing.
- */
+/* Counted by misses only: reads of hot lines count nothing. */
 enum fth_gpu_stat {
-	FTH_GPU_MISSES,	   /* lines brought in, or overwritten without being brought in */
+	FTH_GPU_MISSES,	   /* lines fetched, or overwritten without a fetch */
 	FTH_GPU_MERGED,	   /* accesses, of one warp to one line, that waited for another's fetch */
-	FTH_GPU_EVICTIONS, /* lines whose frame was taken */
+	FTH_GPU_EVICTIONS, /* lines that were replaced */
 	FTH_GPU_READS,	   /* lines read from the drive */
 	FTH_GPU_WRITE_BACKS, /* lines written to it */
 	FTH_GPU_ERRORS,	     /* accesses that failed */
-	FTH_GPU_LOST_FRAMES, /* frames that a transfer without an end keeps from use */
+	FTH_GPU_LOST_FRAMES, /* frames out of use, since their transfer did not complete */
 	FTH_GPU_STAT_COUNT
 };
 
@@ -61,17 +60,17 @@ struct fth_gpu_range {
 	uint64_t lines;
 	uint64_t first_block; /* of each SSD */
 	uint32_t readonly;
-	uint32_t replicated; /* every SSD has all of it; else line n is on SSD n % ssds */
+	uint32_t replicated; /* every SSD has all lines; otherwise line n is on SSD n % ssds */
 };
 
-/* The first failure that kernels met. */
+/* The first failure in a kernel. */
 struct fth_gpu_failure {
-	uint32_t taken;	 /* someone is filling it in, or has */
+	uint32_t taken;	 /* a thread fills it in, or has done so */
 	int32_t error;	 /* negative errno */
-	uint32_t array;	 /* by its number, from 0, in the order of opening */
-	uint32_t status; /* of NVMe, or 0 when there was no completion */
+	uint32_t array;	 /* its number, from 0, in the order of opening */
+	uint32_t status; /* of NVMe, or 0 if there was no completion */
 	uint64_t line;
-	uint32_t write; /* it was a write-back */
+	uint32_t write; /* not 0: a write-back failed, not a fetch */
 	uint32_t reserved;
 };
 
@@ -110,13 +109,14 @@ struct fth_gpu_array_base {
 
 /* ---- the host's side ---- */
 
+/* Start from FTH_GPU_CACHE_OPTS_INIT. */
 struct fth_gpu_cache_opts {
 	size_t size;	/* of this struct */
 	uint64_t bytes; /* of GPU memory, for lines */
 	uint32_t line;	/* bytes, a power of two from 512 to 8192; at least a block */
 	/*
-	 * For each wait in a kernel. The host waits for a flush as long as lines are written, and
-	 * three times this while none is.
+	 * Of each wait in a kernel. The host waits for a flush as long as lines are being written,
+	 * and three times this timeout while none is.
 	 */
 	uint32_t timeout_ms;
 };
@@ -125,21 +125,21 @@ struct fth_gpu_cache_opts {
 		sizeof(struct fth_gpu_cache_opts), 64u << 20, 4096u, 10000u \
 	}
 
+/* Start from FTH_GPU_ARRAY_OPTS_INIT. */
 struct fth_gpu_array_opts {
 	size_t size; /* of this struct */
 	/*
-	 * Bytes into the drive where element 0 is, a multiple of the drive's block. Striped over
-	 * several SSDs: of their number times the line, and bytes are counted over all of them.
+	 * Byte of the drive where element 0 is, a multiple of the drive's block. With several SSDs
+	 * lines are striped over them: a multiple of their number times the line, counted over all.
 	 */
 	uint64_t offset;
 	/*
-	 * Elements; 0: as many as fit. Where the drive ends within the last line, what is there of
-	 * that is read and written, and the rest of its bytes have no meaning; but arrays that are
-	 * striped end with whole lines.
+	 * Elements; 0: as many as fit. If the drive ends within the last line, the part that exists
+	 * is read and written. Striped arrays end with whole lines.
 	 */
 	uint64_t count;
 	bool readonly;
-	bool replicated; /* every SSD has the same data; read only */
+	bool replicated; /* every SSD has the same data, read only */
 };
 #define FTH_GPU_ARRAY_OPTS_INIT                                       \
 	{                                                             \
@@ -153,7 +153,7 @@ struct fth_gpu_cache_stats {
 
 struct fth_gpu_cache;
 
-/* -EINVAL, among others, for a line that is smaller than a block of the drive. */
+/* Open a cache on a drive. -EINVAL for invalid options, such as a line smaller than a block. */
 int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
 		       struct fth_gpu_cache **out);
 
@@ -169,14 +169,14 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 int fth_gpu_array_check(const struct fth_gpu_array_base *array, size_t element);
 
 /*
- * Write all dirty lines and flush the drive; kernels may run meanwhile, and what they change is
- * written now or stays dirty. The first error.
+ * Write all dirty lines and flush the drive. Kernels may run meanwhile; lines that they change are
+ * written now or stay dirty. Returns the first error; lines that were not written stay dirty.
  */
 int fth_gpu_cache_flush(struct fth_gpu_cache *cache);
 
 /*
- * Flush, then forget every line: what the host changed on the medium is seen. Frames that were lost
- * are used again, after a drive that reaches GPU memory was stopped and started.
+ * Flush, then drop every line, so that kernels see what the host changed on the medium. Lost frames
+ * come into use again; for that, a drive that reaches GPU memory is stopped and started.
  */
 int fth_gpu_cache_empty(struct fth_gpu_cache *cache);
 
@@ -184,17 +184,17 @@ int fth_gpu_cache_empty(struct fth_gpu_cache *cache);
 int fth_gpu_cache_stats(struct fth_gpu_cache *cache, struct fth_gpu_cache_stats *stats);
 
 /*
- * The first failure since the last call that told one: 1, 0 if there was none, or an error. Kernels
- * that may fail have ended.
+ * Get the first failure since the last call that returned one: 1 if there was a failure, 0 if not, or
+ * an error. Call it after the kernels have ended.
  */
 int fth_gpu_cache_failure(struct fth_gpu_cache *cache, struct fth_gpu_failure *failure);
 
-/* Bytes of GPU memory beside the lines' own. */
+/* Bytes of GPU memory beside the lines. */
 uint64_t fth_gpu_cache_metadata(const struct fth_gpu_cache *cache);
 
 /*
- * Flush and release everything, whatever the flush says; returns its error. NULL is allowed. The
- * cache is gone in any case: what a drive that does not stop may still use is lost, with -ETIME.
+ * Flush, then release everything, even if the flush fails; returns its error. Accepts NULL. The cache
+ * is closed in any case; after -ETIME the drive did not stop, and the memory it may use is not freed.
  */
 int fth_gpu_cache_close(struct fth_gpu_cache *cache);
 

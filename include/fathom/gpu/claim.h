@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lines that a warp is about to overwrite, up to 32 at once: frames are found and dirty lines
- * written for all of them together, and they are published together. Pinned one at a time, each
- * would wait for its own atomics and, often, for its own write.
+ * Claims: a warp overwrites up to 32 lines, and gets the frames of all of them, writes back the dirty
+ * lines that were in these frames, and publishes all of them together. Pinned one at a time, each
+ * line would wait for its own atomics and, often, for its own write-back.
  *
  *	struct fth_gpu_claim claim = fth_gpu_claim_lines(a, first, n);
  *
@@ -14,15 +14,15 @@
  *
  * All 32 lanes call, with the same arguments.
  *
- * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame is this warp's
- *    until fth_gpu_claim_give(): others wait for it as for a fetch. So give before the timeout of
- *    the cache is over, and on the way of an error too.
- * 2. Claiming does not fail and hardly waits: a line that is there already or being fetched, that
- *    is not in the array to its end, or that finds no frame soon, is left as it was. So are all
- *    lines of an array that is read-only, and those outside: whoever pins them is told.
- * 3. Claims keep frames from others. Who gives them before it waits for anything gets on with any
- *    number of frames; who brings in or pins lines meanwhile needs a cache that has frames left
- *    when all warps have claimed as much as they do, or may wait for itself: -ENOBUFS in the end.
+ * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame belongs to this
+ *    warp until fth_gpu_claim_give(); other warps wait for it as for a fetch. Give the lines within
+ *    the cache's timeout, on error paths too.
+ * 2. Claiming does not fail and hardly waits. It leaves out a line that is in the cache or being
+ *    fetched, that is not in the array to its end, or for which no frame is found soon; and all lines
+ *    of a read-only array and outside the array, whose pins return the error.
+ * 3. Claims hold frames. A warp that gives its lines before it waits for anything makes progress with
+ *    any number of frames. A warp that fetches or pins lines meanwhile needs a cache with frames to
+ *    spare when all warps have their claims; otherwise it may wait for itself: -ENOBUFS.
  */
 #ifndef FATHOM_GPU_CLAIM_H
 #define FATHOM_GPU_CLAIM_H
@@ -33,7 +33,7 @@
 
 #define FTH_GPU_CLAIM_ROUNDS 2 /* of looking for frames */
 
-/* A lane's: lane k has line k. */
+/* The part of a lane: lane k has line k. */
 struct fth_gpu_claim {
 	uint32_t frame; /* FTH_GPU_NO_FRAME: nothing is claimed */
 	uint32_t version;

@@ -28,23 +28,26 @@ FTH_BEGIN_DECLS
 struct fth_gpu_pinned;
 
 /*
- * Pin memory of the caller, who keeps it until close; NULL: allocated here, zeroed. -ENOMEM,
- * -EBUSY if CUDA knows it already, -EOPNOTSUPP without a GPU.
+ * Pin memory of the caller, which must stay valid until close; NULL: allocate zeroed memory. -ENOMEM;
+ * -EBUSY if CUDA has pinned it already; -EOPNOTSUPP without a GPU.
  */
 int fth_gpu_pinned_open(void *memory, uint64_t bytes, struct fth_gpu_pinned **out);
 
 /*
- * Pin all of a file. Its pages themselves, if the system lets CUDA have them; where it does not, a
- * copy that is made now, for reading only: -EOPNOTSUPP if it was to be written.
+ * Pin a whole file: its pages, or, if the system does not let CUDA pin them, a copy for reading only;
+ * then -EOPNOTSUPP unless `readonly`.
  */
 int fth_gpu_pinned_open_file(const char *path, bool readonly, struct fth_gpu_pinned **out);
 
-/* Where the host and where kernels see it; and its size. */
+/* The address for the host, the address for kernels, and the size. */
 void *fth_gpu_pinned_memory(const struct fth_gpu_pinned *pinned);
 void *fth_gpu_pinned_mapped(const struct fth_gpu_pinned *pinned);
 uint64_t fth_gpu_pinned_bytes(const struct fth_gpu_pinned *pinned);
 
-/* No kernel uses it any more. NULL is allowed. The first error, and all is released even so. */
+/*
+ * Unpin and release. Accepts NULL. No kernel may use the memory any more. Returns the first error;
+ * everything is released nevertheless.
+ */
 int fth_gpu_pinned_close(struct fth_gpu_pinned *pinned);
 
 FTH_END_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Writing what is dirty in a cache in GPU memory, from kernels. */
+/* Flushing a cache in GPU memory from kernels. */
 #ifndef FATHOM_GPU_FLUSH_H
 #define FATHOM_GPU_FLUSH_H
 
@@ -25,7 +25,7 @@ FTH_GPU bool fth_gpu_flush_look_(struct fth_gpu_cache_state *cache, uint32_t f,
 	return false;
 }
 
-/* One frame per lane of mask: until what was dirty in them is written. */
+/* One frame per lane of mask: return when the lines that were dirty in them are written. */
 FTH_GPU int fth_gpu_flush_frames_(struct fth_gpu_cache_state *cache, uint32_t mask, uint32_t f)
 {
 	struct fth_gpu_move none = fth_gpu_move_none_(), write = fth_gpu_move_none_();
@@ -60,10 +60,9 @@ FTH_GPU int fth_gpu_flush_frames_(struct fth_gpu_cache_state *cache, uint32_t ma
 }
 
 /*
- * For kernels: write all that was dirty when this was called in a part of the cache, part p of n;
- * all 32 lanes call. The data is on the medium for good only after fth_gpu_flush_drive(). 0, or
- * the first error of any lane; after an error the rest is written even so, but a drive that twice
- * did not answer in time is not asked for more.
+ * Write the lines that are dirty now in part p of n of the cache. All 32 lanes call. The data is
+ * durable after fth_gpu_flush_drive(). Returns 0 or the first error of any lane. After an error the
+ * other lines are written nevertheless; after two timeouts of the drive they are not.
  */
 FTH_GPU_CALL int fth_gpu_flush_part(struct fth_gpu_cache_state *cache, uint32_t p, uint32_t n)
 {
@@ -79,7 +78,7 @@ FTH_GPU_CALL int fth_gpu_flush_part(struct fth_gpu_cache_state *cache, uint32_t 
 	return __reduce_min_sync(~0u, first);
 }
 
-/* NVMe's flush on every SSD; all 32 lanes of one warp call, after all parts are through. */
+/* Flush every SSD. All 32 lanes of one warp call, after all parts were written. */
 FTH_GPU_CALL int fth_gpu_flush_drive(struct fth_gpu_cache_state *cache)
 {
 	uint64_t deadline = fth_deadline_ns(cache->timeout_ns);

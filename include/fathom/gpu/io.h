@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading and writing blocks from GPU threads, for kernels: what fathom/gpu.h opened, used through
- * the warp functions of fathom/detail/nvme/queue_warp.h. All lanes of warp->mask call together; a mask of
- * lanes that happen to be there comes from fth_warp_together(), not from __activemask()
- * (src/gpu/README.md, "Lanes that call together").
+ * Reading and writing blocks from kernels, on a drive of fathom/gpu.h, with the warp functions of
+ * fathom/detail/nvme/queue_warp.h. All lanes of warp->mask call together. A mask of the lanes that
+ * happen to run together comes from fth_warp_together(), not from __activemask() (src/gpu/README.md,
+ * "Lanes that call together").
  *
- * Errors are per lane: what the status says (-ERANGE: no such block), -ETIME, or the queue pair's
- * failure (-ESHUTDOWN: the drive was stopped). After the latter two the buffer may still be
- * written to, until the drive is closed.
+ * Each lane gets its own error: that of the status (-ERANGE: no such block), -ETIME, or the failure of
+ * the queue pair (-ESHUTDOWN: the drive was stopped). After the latter two the drive may still write
+ * to the buffer, until it is closed.
  *
  * A block has 1 << view->block_shift bytes. It is the unit of `first` and `blocks` below, of
- * view->blocks and of the drive's statistics; kernels that have bytes shift them.
+ * view->blocks and of the drive's statistics.
  */
 #ifndef FATHOM_GPU_IO_H
 #define FATHOM_GPU_IO_H
@@ -146,9 +146,9 @@ FTH_WARP int fth_gpu_io_exec_(const struct fth_gpu_view *view, struct fth_nvme_q
 }
 
 /*
- * One transfer for each lane that wants it, by way of queue pair `queue`, which is the same in all
- * lanes, and wait for all. `hint`: a number that other warps do not have. 0 or an error, per lane;
- * -EINVAL for one that is not as struct fth_gpu_io says.
+ * One transfer for each lane with `want`, through queue pair `queue`, which is the same in all lanes.
+ * Waits for all of them. `hint`: a number that differs between warps. Returns 0 or an error per lane;
+ * -EINVAL for a transfer that one command cannot describe, see struct fth_gpu_io.
  */
 FTH_WARP int fth_gpu_io(const struct fth_gpu_view *view, uint32_t queue,
 			const struct fth_nvme_warp *warp, bool want, const struct fth_gpu_io *io,
