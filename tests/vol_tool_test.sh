@@ -28,7 +28,7 @@ expect 0 --json import "$volume" "$work/data" twice --replicas 2 --unit 4K
 [[ $out == '{"name":"twice","size":3000001,"checksum":"'*'"verified":false}' ]] || fail "$out"
 expect 0 import "$volume" "$work/empty" nothing
 expect 1 import "$volume" "$work/data" plain
-[[ $err == *"there is an object"* ]] || fail "import twice: $err"
+[[ $err == *"exists"* ]] || fail "import twice: $err"
 expect 1 import "$volume" "$work/nosuch" x
 expect 1 import "$volume" - x
 [[ $err == *"--size"* ]] || fail "a pipe without a size: $err"
@@ -140,7 +140,7 @@ bad="fault($m)?kind=read&from=200K&to=205312&every=1,fault($n)?kind=read&from=21
 expect 0 export "$bad" pair "$work/pair"
 cmp "$work/data" "$work/pair"
 expect 0 check "$bad" --data --repair
-[[ $out != *"damage"* && $out == *"repaired"*"512 bytes can not be read from device"* ]] ||
+[[ $out != *"damage"* && $out == *"repaired"*"512 bytes cannot be read from device"* ]] ||
   fail "blocks: $out"
 
 # A device that was left out of a write, and is opened without the other one: nobody can know.

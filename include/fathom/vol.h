@@ -17,44 +17,44 @@
  * An open object is a device. The URI vol(URI,URI,...)?object=NAME opens one together with its
  * volume; a comma inside one of the URIs is written %2C. Its options are
  *
- *	object=NAME	which one
+ *	object=NAME	the object to open; required
  *	readonly=on|off	writes fail with -EROFS; default off
  *	degraded=on|off	read-only, and devices may be missing; default off
  *	minority=on|off	the same, even if the data may be out of date (see below); default off
- *	create=SIZE	make the object if there is none: with unit=, width= and replicas=
- *	format=on|off	make the volume if none of the devices has a label; default off
+ *	create=SIZE	create the object if it does not exist, with unit=, width= and replicas=
+ *	format=on|off	create the volume if none of the devices has a label; default off
  *
- * What is promised:
+ * Guarantees:
  *	- create, remove, rename, resize and replace are atomic: they return after they are
  *	  durable, and after a power loss at any moment each of them happened or did not.
  *	- An object made with fth_vol_object_new() appears with all its data or not at all.
  *	- Data written to an object is durable when a flush that was submitted later returned 0.
- *	- A device that fails a write or a flush of a replicated object is never again read for this
- *	  object: that is recorded in the catalog before the write or flush is acknowledged, until
- *	  fth_vol_check() with FTH_VOL_REPAIR has copied the good replica over it.
- *	- A block that can not be read from one replica is read from another, and written back;
- *	  that is decided for each block by itself.
- *	- After a crash the replicas of an object that was open for writing may differ in what was
- *	  not flushed. Its reads then all come from the same replica, so that what was read once
- *	  is read again as long as that one works, until they were made equal (fth_vol_check()
- *	  with FTH_VOL_REPAIR).
+ *	- A device that fails a write or a flush of a replicated object is out of date for this object
+ *	  and is not read for it any more. The catalog records this before the write or flush is
+ *	  acknowledged. fth_vol_check() with FTH_VOL_REPAIR copies a good replica to the device.
+ *	- A block that cannot be read from one replica is read from another one and written back.
+ *	  Each block is handled by itself: its neighbours are read from where they were.
+ *	- After a crash the replicas of an object that was open for writing may differ in data that
+ *	  was not flushed. Until fth_vol_check() with FTH_VOL_REPAIR has made them equal, each block is
+ *	  read from the first replica that can give it, so that repeated reads return the same data.
  *
- * Devices that are missing: an update of the catalog, and so the fact that a device went out of
- * date, is acknowledged when it is durable on a quorum of devices: a majority of three or more, one
- * of two. A volume with devices missing (FTH_VOL_DEGRADED) is opened if the devices that are there
- * must include one of any quorum: of three devices any two, of two devices both. A device that
- * went out of date is then recognised and not read. With fewer devices nobody can tell whether
- * the missing ones hold newer data. Such a set is refused with -ESTALE unless FTH_VOL_MINORITY allows
- * it; fth_vol_warning() then says that what is read may be old.
+ * Missing devices: an update of the catalog, which also records the devices that are out of date, is
+ * acknowledged when it is durable on a quorum of devices. The quorum is a majority of three or more
+ * devices, and one of two. FTH_VOL_DEGRADED opens a volume with missing devices if every quorum
+ * includes one of the devices that are present: any two of three devices, both of two devices. The
+ * volume then knows which of them are out of date, and does not read those. If fewer devices are
+ * present, the missing ones may hold newer data, and nothing on the present ones tells. Such a set
+ * is refused with -ESTALE unless FTH_VOL_MINORITY is set; fth_vol_warning() then returns a text
+ * which says that the data may be out of date.
  *
- * Errors of an update that leave open what is on the media make the volume fail: updates and
- * writes return that error until it is opened anew; reads go on.
+ * Failed volumes: if an update fails so that the state of the media is unknown, updates and writes
+ * return that error until the volume is opened again. Reads still work.
  *
- * Exclusion: one opener for writing, or any number for reading. It is kept by flock() on what is
- * inside file: URIs; other devices are private to a process, or exclusive, by themselves. Volumes
- * opened from devices (fth_vol_open()) leave it to the caller.
+ * Exclusion: fth_vol_open_uris() allows one opener for writing or any number for reading, with
+ * flock() on the files inside file: URIs. Other devices are private to a process or exclusive by
+ * themselves. fth_vol_open() leaves exclusion to the caller.
  *
- * Threads: all functions on an open volume may be called from any thread.
+ * Threads: all functions on an open volume are thread-safe.
  */
 #ifndef FATHOM_VOL_H
 #define FATHOM_VOL_H
@@ -76,7 +76,7 @@ struct fth_vol;
 /* Start from FTH_VOL_FORMAT_OPTIONS_INIT; 0 in any field but size means its default. */
 struct fth_vol_format_options {
 	size_t size;	   /* of this struct */
-	bool force;	   /* also over an existing volume */
+	bool force;	   /* overwrite an existing volume */
 	uint32_t block;	   /* of objects, 512 to 4096; default the largest of the devices */
 	uint32_t unit;	   /* stripe unit of objects that do not say; default 64 KiB */
 	uint32_t replicas; /* of objects that do not say; default 1 */
@@ -93,9 +93,10 @@ struct fth_vol_format_options {
 	}
 
 /*
- * Make a new, empty volume of n devices, 1 to FTH_VOL_DEVICES_MAX. NULL options are the defaults.
- * What was on the devices is lost. -EEXIST, and nothing written, when one of them carries a label
- * and force is not set. A power loss in between leaves no volume. Blocks.
+ * Create an empty volume on n devices, 1 to FTH_VOL_DEVICES_MAX. NULL options are the defaults. The
+ * data on the devices is lost. A power loss during the call leaves no volume. Blocks. Returns 0 or a
+ * negative errno: -EEXIST, with nothing written, when a device has a label and force is not set;
+ * -EINVAL, -ENOSPC or -ENOTUNIQ for options and devices that are not possible.
  */
 int fth_vol_format(struct fth_dev *const *devs, unsigned n,
 		   const struct fth_vol_format_options *options);
@@ -109,23 +110,24 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 #define FTH_VOL_MINORITY 6u /* as FTH_VOL_DEGRADED, and what is read may be out of date */
 
 /*
- * Open a volume. The devices may be given in any order: their labels say which is which. They
- * stay the caller's (fth_vol_open), or belong to the volume (fth_vol_open_uris), and must not be
- * used by anybody else meanwhile. Writes nothing, except that opening for writing completes an
- * update that was cut short and is on fewer devices than a quorum. With any flag
- * fth_vol_open_uris() opens files for reading only, so permission to read them is enough.
+ * Open a volume. The devices may be given in any order: their labels identify them. With
+ * fth_vol_open() they stay the caller's, with fth_vol_open_uris() they belong to the volume; either
+ * way nothing else may use them while the volume is open. Opening writes nothing, with one exception:
+ * opening for writing completes an update that a crash left on fewer devices than a quorum. With
+ * any flag fth_vol_open_uris() opens files for reading only, so permission to read is enough. Blocks;
+ * each access to a device ends within FTH_DEV_TIMEOUT. Returns 0 or a negative errno:
  *
  *	-EMEDIUMTYPE	a device has no label
  *	-EBADMSG	labels or catalog are damaged beyond use
  *	-EPROTONOSUPPORT	another version of the format
  *	-ERANGE		a device is smaller than its label says
  *	-ENODEV		a device of the volume is missing
- *	-ESTALE		so many are missing that they may hold newer data
+ *	-ESTALE		the missing devices may hold newer data (see above)
  *	-EXDEV		devices of different volumes
  *	-ENOTUNIQ	a device is there twice, or two volumes have one uuid
  *	-EBUSY		another opener (fth_vol_open_uris only)
  *
- * or the error of a device; always with a text that names the devices. Blocks.
+ * or the error of a device. The error text names the devices.
  */
 int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct fth_vol **out);
 int fth_vol_open_uris(const char *const *uris, unsigned n, unsigned flags, struct fth_vol **out);
@@ -150,8 +152,8 @@ struct fth_vol_info {
 };
 
 /*
- * What the user of a volume with missing devices should be told, in a sentence; "" if there is
- * nothing. It says so if the data may be out of date. Valid until the volume is closed.
+ * Return a warning about missing devices for the user, which says so if the data may be out of date;
+ * "" if no device is missing. The text is valid until the volume is closed. Thread-safe.
  */
 const char *fth_vol_warning(const struct fth_vol *vol);
 
@@ -169,9 +171,9 @@ struct fth_vol_object_options {
 	uint32_t unit;	   /* consecutive bytes on one device: a power of two, from the block on */
 	uint32_t replicas; /* 1 to the number of devices */
 	uint32_t width;	   /* devices to stripe over; default all */
-	bool zero;	   /* reads as zeroes; else, unless replicated, as anything until written */
-	bool whole;	   /* fth_vol_object_new(): all of it will be written before the commit */
-	bool replace;	   /* an object of that name goes, in the same instant */
+	bool zero;	   /* fill with zeroes; unset, an object without replicas is undefined */
+	bool whole;	   /* fth_vol_object_new(): the caller writes all of it before the commit */
+	bool replace;	   /* remove an object of that name in the same update */
 };
 
 #define FTH_VOL_OBJECT_OPTIONS_INIT                                                 \
@@ -192,24 +194,29 @@ struct fth_vol_object_info {
 };
 
 /*
- * Make an object of size bytes (any number; as a device it is whole blocks). -EEXIST, -ENOSPC
- * (space, or room in the catalog), -EINVAL for a bad name or shape. NULL options: the defaults.
+ * Create an object of size bytes, any number; as a device its size is rounded up to blocks. NULL
+ * options are the defaults. Blocks. Returns 0 or a negative errno: -EEXIST, -ENOSPC (no space, or
+ * the catalog is full), -EINVAL for an invalid name or shape, -EBUSY when the object to replace is
+ * open.
  */
 int fth_vol_create(struct fth_vol *vol, const char *name, uint64_t size,
 		   const struct fth_vol_object_options *options);
 
 /*
- * The same in two steps, for an object that is to appear with its data: *out is a device to write
- * to; fth_vol_object_commit() makes what was written durable and gives the object its name.
- * Closing it without that leaves no trace.
+ * Create an object that appears with its data. fth_vol_object_new() returns a device to write to;
+ * fth_vol_object_commit() flushes it and adds the object to the catalog. Closing the device without
+ * a commit discards the object. Both block, and return what fth_vol_create() does.
  */
 int fth_vol_object_new(struct fth_vol *vol, const char *name, uint64_t size,
 		       const struct fth_vol_object_options *options, struct fth_dev **out);
 int fth_vol_object_commit(struct fth_dev *object);
 
-/* -ENOENT, -EBUSY while it is open. */
+/* Remove an object. Blocks. -ENOENT, or -EBUSY while it is open. */
 int fth_vol_remove(struct fth_vol *vol, const char *name);
-/* Also while it is open. -EEXIST unless replace, then the object called `to` goes. */
+/*
+ * Rename an object, which may be open. With replace an object called `to` is removed in the same
+ * update. Blocks. -ENOENT; -EEXIST without replace; -EBUSY when the object to replace is open.
+ */
 int fth_vol_rename(struct fth_vol *vol, const char *from, const char *to, bool replace);
 /*
  * Make an object longer or shorter. The bytes that both sizes have keep their value. With zero, or
@@ -232,13 +239,13 @@ int fth_vol_list(struct fth_vol *vol,
  * FTH_VOL_READONLY. May be opened several times. Opening a replicated one for writing, and closing
  * it, updates the catalog, and closing it flushes it.
  *
- * A write or flush that only some replicas took completes once the catalog says which devices are
- * out of date. The volume has a thread for that and for writing back blocks that could not be read,
- * started with the first replicated object that is opened for writing: submit and reap wait for
- * neither of the two, but the request stays in flight meanwhile. While one block is being written
- * back, which takes a read and a write, changes of the object wait in the channel.
+ * A write or flush that fails on some replicas only completes after the catalog records which
+ * devices are out of date. A thread of the volume does that, and writes back blocks that could not be
+ * read; it is started when the first replicated object is opened for writing. Submit and reap do not
+ * wait for it: the request stays in flight. Writes to an object wait in the channel while one of its
+ * blocks is written back, which takes one read and one write.
  *
- * Requests of up to 16 pieces. A discard of a replicated object zeroes.
+ * A request has up to 16 pieces. Discarding a range of a replicated object fills it with zeroes.
  */
 int fth_vol_object_open(struct fth_vol *vol, const char *name, unsigned flags,
 			struct fth_dev **out);
@@ -250,18 +257,18 @@ enum fth_vol_finding_kind {
 	FTH_VOL_F_DEVICE,  /* a device is missing, foreign, twice, too small or unreadable */
 	FTH_VOL_F_SLOT,	   /* a copy of the catalog is damaged, older, or of another volume */
 	FTH_VOL_F_CATALOG, /* the catalog contradicts itself */
-	FTH_VOL_F_NAME,	   /* a name is no name, or there twice */
-	FTH_VOL_F_OBJECT,  /* size, shape or id of an object can not be */
-	FTH_VOL_F_EXTENT,  /* beyond the device */
+	FTH_VOL_F_NAME,	   /* a name is invalid or exists twice */
+	FTH_VOL_F_OBJECT,  /* size, shape or id of an object is invalid */
+	FTH_VOL_F_EXTENT,  /* an extent is outside the device */
 	FTH_VOL_F_OVERLAP, /* two objects share bytes */
 	FTH_VOL_F_REPLICA, /* a replica is out of date, or differs */
-	FTH_VOL_F_DATA,	   /* data that can not be read */
+	FTH_VOL_F_DATA,	   /* data cannot be read */
 	FTH_VOL_F_KINDS
 };
 
 struct fth_vol_finding {
 	enum fth_vol_finding_kind kind;
-	bool harmless; /* to be expected after a power loss, and healed by the next update */
+	bool harmless; /* expected after a power loss, and repaired by the next update */
 	bool repaired;
 	const char *text;
 };
@@ -269,17 +276,20 @@ struct fth_vol_finding {
 const char *fth_vol_finding_name(enum fth_vol_finding_kind kind);
 
 #define FTH_VOL_CHECK_DATA 1u /* read everything, compare replicas */
-#define FTH_VOL_REPAIR	   2u /* mend what has one right answer */
+#define FTH_VOL_REPAIR	   2u /* repair findings that have one correct repair */
 
 /*
- * Look at everything: labels, catalogs, extents, names, and with FTH_VOL_CHECK_DATA the data. Tells
- * report of each finding. Works on any bytes. Returns how many findings there were that are
- * neither harmless nor repaired, or an error when it could not be finished. The volume must not be
- * open. While data is read progress is told how many bytes of objects are done. Both may be NULL,
- * and may return non-zero to stop: -ECANCELED. Writes only with FTH_VOL_REPAIR: label
- * copies and catalog slots that have a good counterpart, and replicas where the right one is
- * known: the one that is not marked stale; the first one after a crash; the majority of three or
- * more. Without it fth_vol_check_uris() opens files for reading only. Blocks.
+ * Check labels, catalogs, extents and names, and with FTH_VOL_CHECK_DATA all data. Any bytes are
+ * accepted. The volume must not be open. Calls report for each finding, and progress with the number
+ * of bytes checked while data is read; both may be NULL, and stop the check by returning non-zero.
+ *
+ * Writes only with FTH_VOL_REPAIR: copies of labels and catalogs that have a good counterpart, and
+ * each block of a replica for which the correct data is known: from a replica that is not stale;
+ * after a crash from the first readable one; otherwise from the majority of three or more. Without
+ * FTH_VOL_REPAIR fth_vol_check_uris() opens files for reading only. Blocks.
+ *
+ * Returns the number of findings that are neither harmless nor repaired, or a negative errno:
+ * -ECANCELED when report or progress stopped it.
  */
 typedef int (*fth_vol_report)(const struct fth_vol_finding *finding, void *user);
 typedef int (*fth_vol_progress)(uint64_t done, uint64_t total, void *user);
@@ -294,10 +304,10 @@ enum fth_vol_counter {
 	FTH_VOL_COMMITS,	 /* updates of the catalog */
 	FTH_VOL_COMMIT_FAILURES, /* devices that did not take one */
 	FTH_VOL_FAILOVERS,	 /* reads that another replica served */
-	FTH_VOL_REPAIRS,	 /* blocks written back after that */
-	FTH_VOL_REPAIR_FAILURES, /* and those that could not be */
-	FTH_VOL_DEGRADED_WRITES, /* writes and flushes that some replicas did not take */
-	FTH_VOL_SPLIT_REQUESTS,	 /* requests of objects that became more than one */
+	FTH_VOL_REPAIRS,	 /* blocks written back after a failed read */
+	FTH_VOL_REPAIR_FAILURES, /* blocks that could not be written back */
+	FTH_VOL_DEGRADED_WRITES, /* writes and flushes that failed on some replicas only */
+	FTH_VOL_SPLIT_REQUESTS,	 /* requests of objects that were split over devices */
 	FTH_VOL_COUNTERS
 };
 

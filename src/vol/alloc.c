@@ -172,7 +172,9 @@ int vol_allocate(struct fth_vol *vol, struct vol_entry *entry, uint64_t rows)
 	uint64_t held = vol_rows_held(entry);
 	/* No device has more, and rows * unit stays far from overflow. */
 	uint64_t limit = ((uint64_t)1 << 54) / entry->unit;
-	int rc = rows > limit ? fth_fail(ENOSPC, "no volume is that large") : 0;
+	int rc = rows > limit ? fth_fail(ENOSPC, "%llu rows are more than any volume has",
+					 (unsigned long long)rows)
+			      : 0;
 
 	if (rc == 0)
 		rc = find_gaps(vol, entry, gaps);

@@ -36,17 +36,17 @@ int vol_name_check(const char *name, size_t bytes)
 	const unsigned char *s = (const unsigned char *)name;
 
 	if (bytes == 0)
-		return fth_fail(EINVAL, "an object's name is empty");
+		return fth_fail(EINVAL, "the name of an object is empty");
 	if (bytes > FTH_VOL_NAME_MAX)
-		return fth_fail(EINVAL, "a name of %zu bytes, %u are allowed", bytes,
+		return fth_fail(EINVAL, "the name has %zu bytes, the limit is %u", bytes,
 				FTH_VOL_NAME_MAX);
 	for (size_t i = 0; i < bytes;) {
 		unsigned n = utf8_length(s + i, bytes - i);
 
 		if (n == 0)
-			return fth_fail(EINVAL, "a name is not UTF-8");
+			return fth_fail(EINVAL, "the name is not valid UTF-8");
 		if (s[i] < 0x20 || s[i] == 0x7f)
-			return fth_fail(EINVAL, "a name has a control character");
+			return fth_fail(EINVAL, "the name contains a control character");
 		i += n;
 	}
 	return 0;

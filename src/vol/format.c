@@ -55,16 +55,17 @@ static int check_options(const struct vol_label *label, uint32_t least_block)
 {
 	if (!power_of_two(label->block) || label->block < least_block ||
 	    label->block > VOL_BLOCK_MAX)
-		return fth_fail(EINVAL, "blocks of %u bytes: it must be a power of two, %u to %u",
+		return fth_fail(EINVAL, "block size %u is not a power of two between %u and %u",
 				label->block, least_block, VOL_BLOCK_MAX);
 	if (!power_of_two(label->unit) || label->unit < label->block ||
 	    label->unit > FTH_VOL_UNIT_MAX)
-		return fth_fail(EINVAL, "a stripe unit of %u bytes: a power of two, %u to %u",
+		return fth_fail(EINVAL, "stripe unit %u is not a power of two between %u and %u",
 				label->unit, label->block, FTH_VOL_UNIT_MAX);
 	if (label->replicas > label->count)
-		return fth_fail(EINVAL, "%u replicas on %u devices", label->replicas, label->count);
+		return fth_fail(EINVAL, "%u replicas need as many devices, the volume has %u",
+				label->replicas, label->count);
 	if (label->slot_bytes < VOL_SLOT_MIN || label->slot_bytes > VOL_SLOT_MAX)
-		return fth_fail(EINVAL, "a catalog of %llu bytes: %u to %u are possible",
+		return fth_fail(EINVAL, "catalog size %llu is not between %u and %u",
 				(unsigned long long)label->slot_bytes, VOL_SLOT_MIN, VOL_SLOT_MAX);
 	return 0;
 }
@@ -125,7 +126,8 @@ static int check_device(struct fth_dev *const *devs, unsigned i, const struct vo
 	if (rc < 0)
 		return rc;
 	if (!force && (labels.state[0] != VOL_NOTHING || labels.state[1] != VOL_NOTHING))
-		return fth_fail(EEXIST, "%s carries the label of a volume", fth_dev_uri(devs[i]));
+		return fth_fail(EEXIST, "%s carries the label of a volume; force overwrites it",
+				fth_dev_uri(devs[i]));
 	return 0;
 }
 

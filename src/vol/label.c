@@ -39,16 +39,16 @@ static const char *contradiction(const struct vol_label *l)
 	if (l->count == 0 || l->count > FTH_VOL_DEVICES_MAX || l->index >= l->count)
 		return "its index is not below its count";
 	if (!power_of_two(l->block) || l->block < VOL_BLOCK_MIN || l->block > VOL_BLOCK_MAX)
-		return "its block size can not be";
+		return "its block size is invalid";
 	if (!power_of_two(l->unit) || l->unit < l->block || l->unit > FTH_VOL_UNIT_MAX)
-		return "its stripe unit can not be";
+		return "its stripe unit is invalid";
 	if (l->replicas == 0 || l->replicas > l->count)
-		return "its replica count can not be";
+		return "its replica count is invalid";
 	if (l->quorum == 0 || l->quorum > l->count)
 		return "its quorum is not between 1 and its count";
 	if (l->slot_bytes % VOL_GRAIN || l->slot_bytes < VOL_SLOT_MIN ||
 	    l->slot_bytes > VOL_SLOT_MAX)
-		return "its catalog size can not be";
+		return "its catalog size is invalid";
 	if (l->size % VOL_AREA || l->data_end != l->size - VOL_AREA || l->size < 2 * VOL_AREA ||
 	    l->data_start != VOL_AREA + VOL_SLOTS * l->slot_bytes || l->data_start > l->data_end)
 		return "its areas do not fit its size";
@@ -62,7 +62,7 @@ static enum vol_found judge(const struct vol_label *l, unsigned copy, char why[9
 
 	if (memcmp(l->magic, VOL_LABEL_MAGIC, sizeof(l->magic)) != 0) {
 		state = VOL_NOTHING;
-		reason = "there is none";
+		reason = "not there";
 	} else if (l->copy != copy || l->checksum != vol_label_checksum(l)) {
 		reason = "its checksum is wrong";
 	} else if (l->version != VOL_VERSION) {
@@ -85,7 +85,7 @@ static int read_copy(struct fth_dev *dev, uint64_t offset, unsigned copy, struct
 	int rc = fth_dev_read(dev, area, sizeof(area), offset, FTH_DEV_TIMEOUT);
 
 	if (rc < 0) {
-		snprintf(labels->why[copy], sizeof(labels->why[copy]), "can not be read: %s",
+		snprintf(labels->why[copy], sizeof(labels->why[copy]), "cannot be read: %s",
 			 strerror(-rc));
 		labels->state[copy] = VOL_DAMAGED;
 		return rc;
@@ -103,11 +103,11 @@ int vol_labels_read(struct fth_dev *dev, struct vol_labels *labels)
 
 	memset(labels, 0, sizeof(*labels));
 	if (info->block > VOL_BLOCK_MAX)
-		return fth_fail(EINVAL, "%s: blocks of %u bytes, a volume can have %u at most",
+		return fth_fail(EINVAL, "%s: its block size %u is greater than %u",
 				fth_dev_uri(dev), info->block, VOL_BLOCK_MAX);
 	if (size < 2 * VOL_AREA) {
-		snprintf(labels->why[0], sizeof(labels->why[0]), "there is none");
-		snprintf(labels->why[1], sizeof(labels->why[1]), "there is none");
+		snprintf(labels->why[0], sizeof(labels->why[0]), "not there");
+		snprintf(labels->why[1], sizeof(labels->why[1]), "not there");
 		return 0;
 	}
 	first = read_copy(dev, 0, 0, labels);

@@ -431,9 +431,9 @@ int vol_pending_commit(struct vol_object *obj, bool open)
 	int rc;
 
 	if (!obj->pending)
-		return fth_fail(EALREADY, "\"%s\" is in the catalog", obj->entry->name);
+		return fth_fail(EALREADY, "\"%s\" is committed already", obj->entry->name);
 	if (old && !obj->replace)
-		return fth_fail(EEXIST, "there is an object \"%s\"", old->name);
+		return fth_fail(EEXIST, "object \"%s\" exists", old->name);
 	if (old && vol_object_find(vol, old->id))
 		return fth_fail(EBUSY, "\"%s\" is open", old->name);
 	entry = vol_entry_clone(obj->entry);
@@ -457,7 +457,7 @@ int fth_vol_object_commit(struct fth_dev *base)
 	int rc;
 
 	if (base->ops != &vol_object_ops)
-		return fth_fail(EINVAL, "%s is no object of a volume", fth_dev_uri(base));
+		return fth_fail(EINVAL, "%s is not an object of a volume", fth_dev_uri(base));
 	rc = fth_dev_flush(base, FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;

@@ -20,14 +20,14 @@ static int check_shape(const struct fth_vol *vol, const struct vol_entry *shape)
 {
 	if (shape->unit & (shape->unit - 1) || shape->unit < vol->space.block ||
 	    shape->unit > FTH_VOL_UNIT_MAX)
-		return fth_fail(
-			EINVAL,
-			"a stripe unit of %u bytes: it must be a power of two from %u to %u",
-			shape->unit, vol->space.block, FTH_VOL_UNIT_MAX);
+		return fth_fail(EINVAL, "stripe unit %u is not a power of two between %u and %u",
+				shape->unit, vol->space.block, FTH_VOL_UNIT_MAX);
 	if (shape->replicas > vol->count)
-		return fth_fail(EINVAL, "%u replicas on %u devices", shape->replicas, vol->count);
+		return fth_fail(EINVAL, "%u replicas need as many devices, the volume has %u",
+				shape->replicas, vol->count);
 	if (shape->width > vol->count)
-		return fth_fail(EINVAL, "%u columns on %u devices", shape->width, vol->count);
+		return fth_fail(EINVAL, "a width of %u needs as many devices, the volume has %u",
+				shape->width, vol->count);
 	return 0;
 }
 
@@ -61,7 +61,7 @@ int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
 	if (rc < 0)
 		return rc;
 	if (vol_catalog_find(&vol->cat, name, NULL) && !options->replace)
-		return fth_fail(EEXIST, "there is an object \"%s\"", name);
+		return fth_fail(EEXIST, "object \"%s\" exists", name);
 	entry = vol_entry_new(shape.width, shape.replicas, 0);
 	if (!entry)
 		return -ENOMEM;
@@ -219,7 +219,7 @@ static int rename_locked(struct fth_vol *vol, const char *from, const char *to, 
 		return rc;
 	over = vol_catalog_find(&vol->cat, to, NULL);
 	if (over && !replace)
-		return fth_fail(EEXIST, "there is an object \"%s\"", to);
+		return fth_fail(EEXIST, "object \"%s\" exists", to);
 	if (over && vol_object_find(vol, over->id))
 		return fth_fail(EBUSY, "\"%s\" is open", to);
 	return rename_over(vol, entry, over, to);

@@ -86,8 +86,10 @@ static int place_member(struct fth_vol *vol, struct fth_dev *dev, const struct v
 				fth_dev_uri(member->dev), fth_dev_uri(dev), label->index);
 	/* Pieces of a buffer begin at any block of it. */
 	if (fth_dev_info(dev)->align > label->block)
-		return fth_fail(EINVAL, "%s wants memory aligned to %u, the volume's block is %u",
-				fth_dev_uri(dev), fth_dev_info(dev)->align, label->block);
+		return fth_fail(
+			EINVAL,
+			"%s requires an alignment of %u, the block size of the volume is %u",
+			fth_dev_uri(dev), fth_dev_info(dev)->align, label->block);
 	member->dev = dev;
 	member->label = *label;
 	vol->space.device[label->index].start = label->data_start;

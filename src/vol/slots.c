@@ -51,7 +51,7 @@ static void judge_head(const struct fth_vol *vol, const struct vol_catalog_head 
 		reason = "belongs to another volume";
 	} else if (head->bytes < sizeof(*head) || head->bytes > vol->space.slot_bytes ||
 		   head->bytes % 8) {
-		reason = "its length can not be";
+		reason = "its length is invalid";
 	}
 	if (reason)
 		snprintf(out->why, sizeof(out->why), "%s", reason);
@@ -72,7 +72,7 @@ static int read_body(const struct fth_vol *vol, unsigned i, unsigned slot,
 	rc = fth_dev_read(vol->members[i].dev, buf, bytes, slot_offset(vol, slot), FTH_DEV_TIMEOUT);
 	out->state = VOL_DAMAGED;
 	if (rc < 0) {
-		snprintf(out->why, sizeof(out->why), "can not be read: %s", strerror(-rc));
+		snprintf(out->why, sizeof(out->why), "cannot be read: %s", strerror(-rc));
 	} else if (memcmp(buf, head, sizeof(*head)) != 0 ||
 		   vol_catalog_checksum(buf, head->bytes, i, slot) != head->checksum) {
 		snprintf(out->why, sizeof(out->why), "its checksum is wrong");
@@ -104,7 +104,7 @@ int vol_slot_read(const struct fth_vol *vol, unsigned i, unsigned slot, struct v
 	rc = fth_dev_read(vol->members[i].dev, first, sizeof(first), slot_offset(vol, slot),
 			  FTH_DEV_TIMEOUT);
 	if (rc < 0) {
-		snprintf(out->why, sizeof(out->why), "can not be read: %s", strerror(-rc));
+		snprintf(out->why, sizeof(out->why), "cannot be read: %s", strerror(-rc));
 		return 0;
 	}
 	memcpy(&head, first, sizeof(head));
@@ -200,7 +200,7 @@ int vol_failed(const struct fth_vol *vol)
 	/* relaxed: whoever sees it a little late could as well have been a little earlier */
 	uint32_t error = fth_load_relaxed_dev32(&vol->failed);
 
-	return error ? fth_fail((int)error, "the volume failed: %s; open it anew",
+	return error ? fth_fail((int)error, "the volume failed (%s) and has to be opened again",
 				strerror((int)error))
 		     : 0;
 }

@@ -267,14 +267,14 @@ static void report(struct compare *x, bool compared, bool mended)
 
 	if (x->lost.bytes)
 		vol_find(x->c, FTH_VOL_F_DATA, false, false,
-			 "\"%s\": %llu bytes can not be read, the first at %llu", e->name,
+			 "\"%s\": %llu bytes cannot be read, the first at %llu", e->name,
 			 (unsigned long long)x->lost.bytes, (unsigned long long)x->lost.first);
 	for (unsigned i = 0; i < x->obj->vol->count; i++) {
 		const struct tally *t = &x->unreadable[i];
 
 		if (t->bytes)
 			vol_find(x->c, FTH_VOL_F_DATA, false, !t->unmended,
-				 "\"%s\": %llu bytes can not be read from device %u, the first at "
+				 "\"%s\": %llu bytes cannot be read from device %u, the first at "
 				 "%llu",
 				 e->name, (unsigned long long)t->bytes, i,
 				 (unsigned long long)t->first);

@@ -264,7 +264,7 @@ static void blocks_are_judged_one_by_one(void **state)
 	f = check(&rack, FTH_VOL_CHECK_DATA);
 	assert_int_equal(f.serious_kinds[FTH_VOL_F_DATA], 2);
 	assert_non_null(
-		strstr(f.text, "1024 bytes can not be read from device 1, the first at 4608"));
+		strstr(f.text, "1024 bytes cannot be read from device 1, the first at 4608"));
 	for (unsigned i = 0; i < 2; i++)
 		written[i] = fth_dev_stat(rack.devs[i], FTH_DEV_STAT_BYTES_WRITTEN);
 	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
@@ -276,7 +276,7 @@ static void blocks_are_judged_one_by_one(void **state)
 	make_unreadable(rack.devs[1], 3 * 512, 512);
 	f = check(&rack, FTH_VOL_CHECK_DATA | FTH_VOL_REPAIR);
 	assert_int_equal(f.serious, 1);
-	assert_non_null(strstr(f.text, ": 512 bytes can not be read, the first at 1536"));
+	assert_non_null(strstr(f.text, ": 512 bytes cannot be read, the first at 1536"));
 	rack_release(&rack);
 }
 
