@@ -16,13 +16,12 @@ static bool peeked(const struct fth_array *array, uint64_t i, void *out)
 	return true;
 }
 
-int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out, size_t size)
+int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out)
 {
+	size_t size = fth_array_size(array);
 	struct fth_cache_pin pin;
-	int rc = fth_array_check_size(array, size);
+	int rc;
 
-	if (rc < 0)
-		return rc;
 	if (i >= array->count)
 		return fth_array_out_of_range(array, i);
 	if (peeked(array, i, out))

@@ -53,8 +53,6 @@ static inline void fth_array_touch(const struct fth_array *array, uint64_t i)
 
 /* -ERANGE unless [first, first + n) is inside; nothing overflows. */
 int fth_array_check(const struct fth_array *array, uint64_t first, uint64_t n);
-/* -EINVAL unless `size` is the element size. */
-int fth_array_check_size(const struct fth_array *array, size_t size);
 int fth_array_out_of_range(const struct fth_array *array, uint64_t i);
 
 /* FTH_CACHE_WRITE instead of _OVERWRITE where the line has bytes that belong to no element. */

@@ -30,8 +30,11 @@ struct fth_array {
 	struct fth_dev *own_dev; /* to be closed with the array; NULL if it is the caller's */
 };
 
-/* What the inline read leaves: with a reference, if need be. -EINVAL for another size, -ERANGE. */
-int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out, size_t size);
+/* What the inline read leaves: with a reference, if need be. The element size is not an argument: a
+ * fourth one would cost the fast path a register. */
+int fth_array_get_slow(struct fth_array *array, uint64_t i, void *out);
+/* -EINVAL unless `size` is the element size. */
+int fth_array_check_size(const struct fth_array *array, size_t size);
 
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
@@ -248,7 +251,7 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 				     uint64_t i, void *out, size_t size)
 {
 	if (size > 8)
-		return fth_array_get_slow(array, i, out, size);
+		return fth_array_get_slow(array, i, out);
 	if (__builtin_expect(i < look.count, 1)) {
 		uint64_t line = i >> look.per_line, at = i & look.in_line, value;
 
@@ -263,7 +266,7 @@ static inline int fth_array_look_get(struct fth_array *array, struct fth_array_l
 	/* By way of a copy, so that what the caller has need not be in memory. */
 	{
 		uint64_t copy = 0;
-		int rc = fth_array_get_slow(array, i, &copy, size);
+		int rc = fth_array_get_slow(array, i, &copy);
 
 		memcpy(out, &copy, size);
 		return rc;
@@ -276,7 +279,7 @@ static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, 
 	if (__builtin_expect(size == 0 || (size & (size - 1)) ||
 				     array->shift != (uint32_t)__builtin_ctzll(size),
 			     0))
-		return fth_array_get_slow(array, i, out, size);
+		return fth_array_check_size(array, size);
 	return fth_array_look_get(array, array->look, i, out, size);
 }
 
