@@ -110,6 +110,12 @@ int fth_array_finish(struct fth_array **array);
 
 uint64_t fth_array_count(const struct fth_array *array);
 size_t fth_array_element(const struct fth_array *array);
+/*
+ * Whether a single get from a hot line is inlined: for elements of up to 8 bytes, in a cache that is
+ * not compact and has less than 32 GiB. Otherwise it makes a call, and random gets of hot elements
+ * take about 2.5 times as long (src/array/README.md); gather is as fast in caches of any size.
+ */
+bool fth_array_gets_inline(const struct fth_array *array);
 struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
 struct fth_dev *fth_array_dev(const struct fth_array *array);
@@ -137,8 +143,8 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 /*
  * fth_get(typed, i, &value)   fth_set(typed, i, value)
  *
- * Get or set one element. A get from a hot line takes no reference and makes no call, in caches of
- * less than 32 GiB; in larger ones it makes a call. After an error *value is 0 or unchanged. A value
+ * Get or set one element. A get from a hot line takes no reference and, where
+ * fth_array_gets_inline(), makes no call. After an error *value is 0 or unchanged. A value
  * of a struct type is given by its members in C (fth_set(points, i, 1, 2)), and in C++ by its
  * members, a braced list or an object.
  */
@@ -155,7 +161,7 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 #endif
 
 /* Untyped. -EINVAL if `size` is not the array's element size. A constant `size` lets the compiler
- * choose the load. */
+ * choose the load. After an error the `size` bytes at `out` are 0 or unchanged. */
 static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, size_t size);
 int fth_array_set(struct fth_array *array, uint64_t i, const void *value, size_t size);
 

@@ -24,6 +24,10 @@
 /* A frame's place in units of 8 bytes begins where its number does in a word. */
 _Static_assert(FTH_CACHE_LINE_MIN == 8u << FTH_LINE_FRAME_SHIFT, "see fth_array_look_at()");
 
+/* In caches of so much memory, and more, no get is inlined. A variable for the tests, which do not
+ * have so much. */
+uint64_t fth_array_look_bytes = FTH_ARRAY_LOOK_BYTES_;
+
 /* ---- bounds and lines ---- */
 
 int fth_array_out_of_range(const struct fth_array *array, uint64_t i)
@@ -122,8 +126,9 @@ static void describe(struct fth_array *array, size_t element)
 }
 
 /*
- * What typed handles get a copy of. Where elements cannot be read so, and in larger caches, where
- * fth_array_get_slow() does it, all elements are in one line that never becomes hot.
+ * What typed handles get a copy of. Where elements cannot be read so, and in caches of 32 GiB and
+ * more, whose frames do not fit into the lower half of a word, all elements are in one line that
+ * never becomes hot: fth_array_get_slow() reads them.
  */
 static void describe_look(struct fth_array *array)
 {
@@ -134,7 +139,7 @@ static void describe_look(struct fth_array *array)
 	fth_cache_footprint(array->cache, &footprint);
 	look->count = array->count;
 	look->frames = array->frames;
-	if (array->peekable && footprint.data_bytes < FTH_ARRAY_LOOK_BYTES_) {
+	if (array->peekable && footprint.data_bytes < fth_array_look_bytes) {
 		look->words = array->words;
 		look->per_line = array->per_line;
 		look->in_line = array->in_line;
@@ -269,6 +274,11 @@ uint64_t fth_array_count(const struct fth_array *array)
 size_t fth_array_element(const struct fth_array *array)
 {
 	return fth_array_size(array);
+}
+
+bool fth_array_gets_inline(const struct fth_array *array)
+{
+	return array->look.words == array->words && array->words;
 }
 
 struct fth_cache *fth_array_cache(const struct fth_array *array)

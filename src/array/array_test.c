@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Opening, closing, bounds, single elements, typed use. */
 #include "array_fixture.h"
+#include "internal.h"
 
 #include <errno.h>
 
@@ -204,6 +205,7 @@ static void another_size_is_refused(void **state)
 						continue;
 					assert_int_equal(fth_array_get(a, 0, value, size), -EINVAL);
 					assert_int_equal(fth_array_set(a, 0, value, size), -EINVAL);
+					memset(value, 0xaa, size);
 					assert_memory_equal(value, untouched, sizeof(value));
 					/* The second time the line is in the cache, and hot. */
 					for (unsigned i = 0; hot == 0 && i < 3; i++) {
@@ -222,6 +224,36 @@ static void another_size_is_refused(void **state)
 			assert_ok(fth_array_close(a));
 			assert_ok(fth_cache_close(cache));
 		}
+}
+
+/* In caches of 32 GiB and more gets are not inlined; here such a cache is a small one. */
+static void gets_that_are_not_inlined_read_and_count_the_same(void **state)
+{
+	uint64_t before = fth_array_look_bytes;
+
+	(void)state;
+	for (unsigned large = 0; large < 2; large++) {
+		struct fth_cache *cache = small_cache(false);
+		FTH_ARRAY(uint64_t) a;
+		uint64_t value;
+
+		fth_array_look_bytes = large ? 1 : before;
+		assert_ok(fth_open(&a, cache, "mem:64K", NULL));
+		assert_true(fth_array_gets_inline(a.base) == !large);
+		for (uint64_t i = 0; i < 8; i++)
+			assert_ok(fth_set(a, i, i + 1));
+		for (uint64_t i = 0; i < 1000; i++) {
+			assert_ok(fth_get(a, i % 8, &value));
+			assert_int_equal(value, i % 8 + 1);
+		}
+		assert_int_equal(fth_get(a, fth_count(a), &value), -ERANGE);
+		assert_int_equal(fth_cache_stat(cache, FTH_CACHE_HITS) +
+					 fth_cache_stat(cache, FTH_CACHE_MISSES),
+				 1008);
+		assert_ok(fth_array_close(a.base));
+		assert_ok(fth_cache_close(cache));
+	}
+	fth_array_look_bytes = before;
 }
 
 static void closing_waits_for_no_pin(void **state)
@@ -336,6 +368,7 @@ int main(void)
 		cmocka_unit_test(typed_use_needs_no_cast),
 		cmocka_unit_test(a_readonly_array_takes_no_changes),
 		cmocka_unit_test(another_size_is_refused),
+		cmocka_unit_test(gets_that_are_not_inlined_read_and_count_the_same),
 		cmocka_unit_test(closing_waits_for_no_pin),
 		cmocka_unit_test(single_gets_are_counted),
 		cmocka_unit_test(gets_of_all_sizes_are_right_and_counted),

@@ -51,6 +51,8 @@ static inline void fth_array_touch(const struct fth_array *array, uint64_t i)
 	__builtin_prefetch(fth_array_frame(array, word) + fth_array_offset_of(array, i));
 }
 
+extern uint64_t fth_array_look_bytes;
+
 /* -ERANGE unless [first, first + n) is inside; nothing overflows. */
 int fth_array_check(const struct fth_array *array, uint64_t first, uint64_t n);
 int fth_array_out_of_range(const struct fth_array *array, uint64_t i);

@@ -47,22 +47,23 @@ static void set_defaults(struct fth_cache_options *o)
 static int check_options(const struct fth_cache_options *o)
 {
 	if (!power_of_two(o->line) || o->line < FTH_CACHE_LINE_MIN || o->line > FTH_CACHE_LINE_MAX)
-		return fth_fail(EINVAL, "line %u: expected a power of two from %u to %u", o->line,
-				FTH_CACHE_LINE_MIN, FTH_CACHE_LINE_MAX);
+		return fth_fail(EINVAL, "cache: line size %u is not a power of two from %u to %u",
+				o->line, FTH_CACHE_LINE_MIN, FTH_CACHE_LINE_MAX);
 	if (o->memory / o->line < 4)
-		return fth_fail(EINVAL, "memory %llu: a cache has at least 4 lines of %u bytes",
+		return fth_fail(EINVAL, "cache: memory of %llu bytes is less than 4 lines of %u",
 				(unsigned long long)o->memory, o->line);
 	/* Frames are found by their place in units of the shortest line. */
 	if (o->memory / FTH_CACHE_LINE_MIN > FTH_LINE_FRAMES_MAX)
-		return fth_fail(EINVAL, "memory %llu: at most %llu bytes",
+		return fth_fail(EINVAL, "cache: memory of %llu bytes is more than %llu",
 				(unsigned long long)o->memory,
 				(unsigned long long)(FTH_LINE_FRAMES_MAX * FTH_CACHE_LINE_MIN));
 	if (o->depth > 4096)
-		return fth_fail(EINVAL, "depth %u: at most 4096", o->depth);
+		return fth_fail(EINVAL, "cache: depth %u is more than 4096", o->depth);
 	if (o->dirty_percent > 100)
-		return fth_fail(EINVAL, "dirty share %u: more than 100 percent", o->dirty_percent);
+		return fth_fail(EINVAL, "cache: dirty_percent %u is more than 100",
+				o->dirty_percent);
 	if ((unsigned)o->policy >= FTH_CACHE_POLICY_COUNT)
-		return fth_fail(EINVAL, "policy %d: there is none", (int)o->policy);
+		return fth_fail(EINVAL, "cache: policy %d is unknown", (int)o->policy);
 	return 0;
 }
 
@@ -95,7 +96,8 @@ static int map_frames(struct fth_cache *cache)
 	size_t before;
 
 	if (at == MAP_FAILED)
-		return fth_fail(ENOMEM, "no memory for a cache of %zu bytes", cache->data_bytes);
+		return fth_fail(ENOMEM, "cache: no memory for frames of %zu bytes",
+				cache->data_bytes);
 	before = slack ? (HUGE_PAGE - (uintptr_t)at % HUGE_PAGE) % HUGE_PAGE : 0;
 	if (before)
 		munmap(at, before);

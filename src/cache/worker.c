@@ -99,7 +99,7 @@ int cache_worker_start(struct fth_cache *cache)
 		return -ENOMEM;
 	rc = pthread_create(&cache->worker, NULL, work, cache);
 	if (rc)
-		return fth_fail(rc, "no thread for the cache's write-back");
+		return fth_fail(rc, "cache: cannot start the write-back thread");
 	/* release: for those who look without the lock. */
 	__atomic_store_n(&cache->worker_runs, true, __ATOMIC_RELEASE);
 	return 0;

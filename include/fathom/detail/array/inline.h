@@ -278,8 +278,10 @@ static inline int fth_array_get(struct fth_array *array, uint64_t i, void *out, 
 	/* Of a constant size one comparison is left. */
 	if (__builtin_expect(size == 0 || (size & (size - 1)) ||
 				     array->shift != (uint32_t)__builtin_ctzll(size),
-			     0))
+			     0)) {
+		memset(out, 0, size);
 		return fth_array_check_size(array, size);
+	}
 	return fth_array_look_get(array, array->look, i, out, size);
 }
 
