@@ -49,7 +49,7 @@ if [ $# -eq 2 ]; then
   exit 0
 fi
 
-mapfile -t headers < <(cd include && find fathom -name '*.h' | sort)
+mapfile -t headers < <(cd include && find . -name '*.h' | sed 's|^./||' | sort)
 all C11 "${headers[@]}"
 all C++17 "${headers[@]}"
 if [ ! -x "$nvcc" ]; then

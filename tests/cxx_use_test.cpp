@@ -2,10 +2,20 @@
 //
 // Public headers used from C++: every macro and every inline function of theirs, called and checked.
 // Built as C++17 with -Wall -Wextra -Werror -pedantic. scripts/check-headers.sh only includes them.
+#include "fathom.h"
+#include "fathom/apps/gpu_graph.h"
+#include "fathom/apps/graph.h"
+#include "fathom/apps/taxi.h"
 #include "fathom/array.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/cache.h"
+#include "fathom/dev/crash.h"
+#include "fathom/dev/delay.h"
+#include "fathom/dev/driver.h"
+#include "fathom/dev/fault.h"
+#include "fathom/dev/window.h"
+#include "fathom/dev/wrap.h"
 #include "fathom/hd.h"
 #include "fathom/nvme/ctrl.h"
 #include "fathom/nvme/driver.h"
@@ -14,6 +24,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 static void check_at(bool good, const char *what, int line)
 {
@@ -261,6 +272,42 @@ static void use_options()
 
 	CHECK(format.size == sizeof(format) && object.size == sizeof(object));
 	CHECK(nvme.size == sizeof(nvme) && ctrl.size == sizeof(ctrl));
+
+	fth_array_options array = FTH_ARRAY_OPTIONS_INIT;
+	fth_graph_options graph = FTH_GRAPH_OPTIONS_INIT;
+	fth_graph_pagerank_options ranks = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
+	fth_taxi_options taxi = FTH_TAXI_OPTIONS_INIT;
+	fth_taxi_csv_options csv = FTH_TAXI_CSV_OPTIONS_INIT;
+	fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
+	fth_gpu_cache_opts gpu_cache = FTH_GPU_CACHE_OPTS_INIT;
+	fth_gpu_array_opts gpu_array = FTH_GPU_ARRAY_OPTS_INIT;
+	fth_gpu_graph_bfs_opts bfs = FTH_GPU_GRAPH_BFS_OPTS_INIT;
+
+	CHECK(array.size == sizeof(array) && graph.size == sizeof(graph));
+	CHECK(ranks.size == sizeof(ranks) && taxi.size == sizeof(taxi) && csv.size == sizeof(csv));
+	CHECK(drive.size == sizeof(drive) && gpu_cache.size == sizeof(gpu_cache));
+	CHECK(gpu_array.size == sizeof(gpu_array) && bfs.size == sizeof(bfs));
+}
+
+// A stack of wrappers, with a plan of faults; and the version.
+static void use_devices()
+{
+	fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+	struct fth_dev_fault_counts counts; // a function has that name too
+	fth_dev *dev = nullptr;
+	char block[512] = {};
+
+	OK(fth_dev_open("crash(fault(mem:1M))", &dev));
+	plan.nth = 1;
+	plan.kinds = FTH_DEV_FAULT_ALL_KINDS;
+	OK(fth_dev_fault_set(fth_dev_inner(dev), &plan));
+	CHECK(fth_dev_read(dev, block, sizeof(block), 0, FTH_DEV_TIMEOUT) == -EIO);
+	OK(fth_dev_read(dev, block, sizeof(block), 0, fth_deadline_ns(1000000000)));
+	OK(fth_dev_fault_counts(fth_dev_inner(dev), &counts));
+	CHECK(counts.injected == 1);
+	fth_dev_close(dev);
+	CHECK(std::strcmp(fth_version(), FTH_VERSION_STRING) == 0);
+	CHECK(FTH_VERSION_MAJOR >= 0 && FTH_VERSION_MINOR >= 0 && FTH_VERSION_PATCH >= 0);
 }
 
 int main()
@@ -278,6 +325,7 @@ int main()
 	use_atomics();
 	use_stats();
 	use_options();
+	use_devices();
 	std::puts("cxx_use_test: passed");
 	return 0;
 }

@@ -13,10 +13,8 @@ static int squares(numbers data)
 	uint64_t value = 0;
 	int rc = 0;
 
-	for (uint64_t i = 0; i < 1000 && rc == 0; i++) {
-		value = i * i;
-		rc = fth_array_set(data.base, i, &value, sizeof(value));
-	}
+	for (uint64_t i = 0; i < 1000 && rc == 0; i++)
+		rc = fth_set(data, i, i * i);
 	if (rc == 0)
 		rc = fth_get(data, 999, &value);
 	printf("999 * 999 = %" PRIu64 "\n", value);

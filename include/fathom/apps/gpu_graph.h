@@ -10,7 +10,7 @@
  *	struct fth_gpu_graph_bfs tree;
  *
  *	fth_gpu_graph_open_dev(dev, &graph);	(what `fathom graph build` made)
- *	fth_gpu_drive_open(...); fth_gpu_cache_open(...);
+ *	... the drive that the graph is on and a cache, see fathom/gpu/cache.h ...
  *	fth_gpu_graph_in_cache(graph, cache, &edges);
  *	fth_gpu_graph_bfs(graph, &edges, source, NULL, &tree);
  *	fth_gpu_graph_copy(graph, level, tree.level, vertices * sizeof(*level));

@@ -3,7 +3,8 @@
  * Errors. Functions return 0 (or a count) or a negative errno. Where the number alone would leave
  * a user guessing, the failing function also leaves a sentence for the calling thread:
  *
- *	int rc = fth_dev_open(uri, NULL, &dev);
+ *	int rc = fth_dev_open(uri, &dev);
+ *
  *	if (rc < 0)
  *		fprintf(stderr, "%s: %s\n", uri, fth_error_text(rc));
  */

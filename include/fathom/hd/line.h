@@ -298,7 +298,7 @@ FTH_HD bool fth_line_end_write(uint64_t *word, bool ok)
  *
  *	w = fth_load_acquire_dev64(word);
  *	if (fth_line_ready(w)) {
- *		v = (an atomic load with acquire, inside frame fth_line_frame(w));
+ *		v = fth_load_acquire_dev64(frame + n);	in frame fth_line_frame(w)
  *		if (fth_line_same_place(w, fth_load_relaxed_dev64(word)))
  *			return v;
  *	}
