@@ -171,6 +171,40 @@ static void a_range_holds_at_least_one_byte(void **state)
 	assert_int_equal(check_range(0, 0), -EINVAL);
 }
 
+static void a_plan_has_kinds_an_error_and_a_mode(void **state)
+{
+	struct fth_dev_fault_plan plan = new_plan();
+
+	(void)state;
+	assert_ok(fth_fault_plan_check(&plan));
+	plan.kinds = 0;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan.kinds = FTH_DEV_FAULT_ALL_KINDS + 1;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan = new_plan();
+	plan.error = 0;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan.error = 1;
+	assert_ok(fth_fault_plan_check(&plan));
+	plan.error = 4095;
+	assert_ok(fth_fault_plan_check(&plan));
+	plan.error = 4096;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan = new_plan();
+	plan.mode = FTH_DEV_FAULT_TIMEOUT;
+	assert_ok(fth_fault_plan_check(&plan));
+	plan.mode = (enum fth_dev_fault_mode)(FTH_DEV_FAULT_TIMEOUT + 1);
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan = new_plan();
+	plan.rate = 1.001;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan.rate = -0.001;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+	plan = new_plan();
+	plan.size--;
+	assert_int_equal(fth_fault_plan_check(&plan), -EINVAL);
+}
+
 /* ---- where a torn write stops ---- */
 
 /* All stops that are drawn for a write are exactly these, each of them at least once. */
@@ -328,6 +362,7 @@ int main(void)
 		cmocka_unit_test(numbers_are_hit_as_the_options_say),
 		cmocka_unit_test(a_rate_of_0_hits_none_and_of_1_all),
 		cmocka_unit_test(a_range_holds_at_least_one_byte),
+		cmocka_unit_test(a_plan_has_kinds_an_error_and_a_mode),
 		cmocka_unit_test(a_torn_write_stops_at_sectors_before_its_end),
 		cmocka_unit_test(a_torn_write_of_bytes_stops_at_sectors_of_the_device),
 		cmocka_unit_test(a_torn_write_of_large_blocks_stops_at_blocks),
