@@ -11,6 +11,10 @@ CMAKE_FLAGS ?=
 BENCH ?=
 # how long `make fuzz` runs each target
 FUZZ_SECONDS ?= 60
+# how many random changes `make mutants` tries in each of which modules, and the seed of the choice
+MUTANTS ?= 20
+MUTANTS_MODULES ?= array cache dev nvme vol
+MUTANTS_SEED ?= 1
 
 deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
 # $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
@@ -22,7 +26,7 @@ strict = { $(call configure,$(1),-DFTH_WERROR=ON $(2)); } && \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
-	check-layers check-headers bench bench-gpu gpu plots fuzz \
+	check-layers check-headers bench bench-gpu gpu plots fuzz mutants \
 	format install uninstall clean help deps-build deps-check
 
 all: build
@@ -105,6 +109,10 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs clang
 	@$(call compile,build-fuzz)
 	@scripts/run-fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
+mutants: deps-check ## try MUTANTS random changes per module: which of them does no test notice?
+	@for module in $(MUTANTS_MODULES); do scripts/mutants.py --module $$module --count $(MUTANTS) \
+		--seed $(MUTANTS_SEED) --jobs $(JOBS) || exit 1; done
+
 format: deps-check ## format the code
 	@scripts/format.sh
 
@@ -116,7 +124,7 @@ uninstall: ## remove what the last `make install` put there
 	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --
 
 clean: ## remove the build folders
-	@rm -rf build build-asan build-demo build-tsan build-fuzz build-guest
+	@rm -rf build build-asan build-demo build-tsan build-fuzz build-guest build-mutants
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
