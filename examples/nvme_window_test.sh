@@ -21,15 +21,16 @@ survives() {
   grep -q "$2" "$work/out" || fail "the report of $1 lacks \"$2\": $(cat "$work/out")"
 }
 
-survives "softnvme(mem:1M)?pmr=64K" "in memory of this process"
-survives "softnvme(mem:1M)?pmr=64K&pmr_dev=mem:64K" "keeps the region on mem:64K"
-for device in mem:1M "softnvme(mem:1M)" "softnvme(mem:1M)?pmr=4K"; do
+survives "crash(softnvme(mem:1M)?pmr=64K)" "in memory of this process"
+survives "crash(softnvme(mem:1M)?pmr=64K&pmr_dev=mem:64K)" "keeps the region on mem:64K"
+for device in mem:1M "crash(mem:1M)" "crash(softnvme(mem:1M))" "crash(softnvme(mem:1M)?cmb=64K)" \
+  "softnvme(mem:1M)?pmr=64K" "crash(softnvme(mem:1M)?pmr=4K)"; do
   ! "$nvme_window" "$device" >"$work/out" 2>&1 || fail "$device was taken"
 done
 
 # Twice over a file: the second run finds the log of the first, which it then goes on with.
 truncate -s 64K "$work/pmr"
-if ! "$nvme_window" "softnvme(mem:1M)?pmr=64K&pmr_dev=file:$work/pmr" >"$work/out" 2>&1; then
+if ! "$nvme_window" "crash(softnvme(mem:1M)?pmr=64K&pmr_dev=file:$work/pmr)" >"$work/out" 2>&1; then
   cat "$work/out" >&2
   # Some machines do not allow io_uring.
   ! grep -qE "not permitted|not implemented" "$work/out" || exit 77
@@ -38,6 +39,6 @@ fi
 grep -q "as safe as what was written there and flushed" "$work/out" || fail "$(cat "$work/out")"
 count=$(od -An -tu8 -N8 "$work/pmr" | tr -d ' ')
 [ "$count" = 400 ] || fail "the file has a log of $count entries"
-survives "softnvme(mem:1M)?pmr=64K&pmr_dev=file:$work/pmr" "file:$work/pmr"
+survives "crash(softnvme(mem:1M)?pmr=64K&pmr_dev=file:$work/pmr)" "file:$work/pmr"
 count=$(od -An -tu8 -N8 "$work/pmr" | tr -d ' ')
 [ "$count" = 800 ] || fail "the file has a log of $count entries"

@@ -14,9 +14,11 @@
  * 5. I/O under the lock has a deadline, one for all that an operation does. A write that timed out
  *    stays in the log. Whoever writes its sectors later goes through the log too, and the blocking
  *    calls of the device inside keep their order (blocking.c, invariant 4).
+ * 6. The windows that are open and have power are in `windows`. A persist counts as a flush does.
  */
 #include "dev/blocking.h"
 #include "dev/crash_log.h"
+#include "dev/crash_window.h"
 #include "dev/dev_wrap.h"
 #include "dev/schemes.h"
 
@@ -43,6 +45,7 @@ struct dev_crash {
 
 	pthread_mutex_t lock; /* guards all below, and the operations of all channels */
 	struct fth_crash_log log;
+	struct fth_crash_window *windows;
 	struct fth_dev_crash_counts counts; /* without pending and pending_bytes */
 	uint64_t crash_at;		    /* value of counts.operations, 0: never */
 	uint64_t seed;
@@ -83,15 +86,32 @@ static struct fth_crash_inside inside_of(struct dev_crash *crash)
 
 /* ---- power ---- */
 
+/* Every open window loses what was not persisted, and is of no use until it is opened again. */
+static int lose_windows(struct dev_crash *crash, uint64_t seed, uint64_t deadline)
+{
+	int rc = 0;
+
+	while (crash->windows) {
+		int result = fth_crash_window_power_loss(crash->windows, seed, deadline);
+
+		rc = rc < 0 ? rc : result;
+		crash->windows = crash->windows->next;
+	}
+	return rc;
+}
+
 static int lose_power(struct dev_crash *crash, uint64_t seed, const struct fth_crash_inside *inside)
 {
 	struct fth_crash_toll toll = {0};
+	int rc = lose_windows(crash, seed, inside->deadline);
 
 	crash->off = true;
 	crash->epoch++;
 	crash->crash_at = 0;
 	crash->counts.crashes++;
 	crash->lost = fth_crash_log_power_loss(&crash->log, inside, seed, &toll);
+	if (crash->lost == 0)
+		crash->lost = rc;
 	crash->counts.survived += toll.survived;
 	crash->counts.vanished += toll.vanished;
 	crash->counts.torn += toll.torn;
@@ -320,6 +340,104 @@ static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_c
 	return 0;
 }
 
+/* ---- windows ---- */
+
+static struct dev_crash *crash_of(const struct fth_dev_window *window)
+{
+	return (struct dev_crash *)window->dev;
+}
+
+static int persist_locked(struct dev_crash *crash, struct fth_crash_window *window, uint64_t offset,
+			  uint64_t length, uint64_t deadline)
+{
+	int rc;
+
+	if (window->lost)
+		return fth_fail(ENODEV, "the power went since the window was opened");
+	if (count_operation(crash)) {
+		struct fth_crash_inside inside = inside_of(crash);
+
+		(void)lose_power(crash, crash->seed, &inside); /* its error is kept for restart */
+		return fth_fail(ENODEV, "the power went");
+	}
+	if (crash->lie)
+		return 0;
+	rc = fth_crash_window_keep(window, offset, length);
+	return rc < 0 ? rc : fth_dev_window_persist(window->inner, offset, length, deadline);
+}
+
+static int crash_window_persist(struct fth_dev_window *base, uint64_t offset, uint64_t length,
+				uint64_t deadline)
+{
+	struct dev_crash *crash = crash_of(base);
+	int rc;
+
+	pthread_mutex_lock(&crash->lock); /* who holds it waits no longer than crash->timeout_ns */
+	rc = persist_locked(crash, (struct fth_crash_window *)base, offset, length, deadline);
+	pthread_mutex_unlock(&crash->lock);
+	return rc;
+}
+
+static int crash_window_check(const struct fth_dev_window *base)
+{
+	const struct fth_crash_window *window = (const struct fth_crash_window *)base;
+	bool lost;
+
+	pthread_mutex_lock(&crash_of(base)->lock);
+	lost = window->lost;
+	pthread_mutex_unlock(&crash_of(base)->lock);
+	if (lost)
+		return fth_fail(ENODEV, "the power went since the window was opened");
+	return fth_dev_window_check(window->inner);
+}
+
+/* As closing the device: what is in front is stored inside, and not persisted. */
+static void crash_window_close(struct fth_dev_window *base)
+{
+	struct fth_crash_window *window = (struct fth_crash_window *)base;
+	struct dev_crash *crash = crash_of(base);
+
+	pthread_mutex_lock(&crash->lock);
+	for (struct fth_crash_window **at = &crash->windows; *at; at = &(*at)->next) {
+		if (*at == window) {
+			*at = window->next;
+			break;
+		}
+	}
+	if (!window->lost && !(base->info.flags & FTH_DEV_WINDOW_READ_ONLY))
+		(void)fth_crash_window_keep(window, 0, base->info.size);
+	pthread_mutex_unlock(&crash->lock);
+	fth_crash_window_free(window);
+}
+
+static int crash_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			     struct fth_dev_window **out)
+{
+	static const struct fth_dev_window_ops ops = {
+		.close = crash_window_close,
+		.load = fth_crash_window_load,
+		.store = fth_crash_window_store,
+		.persist = crash_window_persist,
+		.check = crash_window_check,
+	};
+	struct dev_crash *crash = (struct dev_crash *)dev;
+	struct fth_crash_window *window;
+	int rc;
+
+	pthread_mutex_lock(&crash->lock);
+	rc = crash->off ? fth_fail(ENODEV, "%s: the power is off", fth_dev_uri(dev))
+			: fth_crash_window_open(crash->wrap.inner, kind, &window);
+	if (rc == 0) {
+		window->window.ops = &ops;
+		window->window.dev = dev;
+		window->next = crash->windows;
+		crash->windows = window;
+		*out = &window->window;
+	}
+	pthread_mutex_unlock(&crash->lock);
+	return rc;
+}
+
 /* ---- making and ending ---- */
 
 static void crash_close(struct fth_dev *dev)
@@ -344,6 +462,7 @@ static const struct fth_dev_ops crash_ops = {
 	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
+	.window_open = crash_window_open,
 };
 
 static int parse(struct fth_uri *uri, struct dev_crash *crash)

@@ -139,6 +139,7 @@ static const struct fth_dev_ops delay_ops = {
 	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
+	.window_open = fth_wrap_window_open,
 };
 
 static int delay_new(const struct settings *settings, struct fth_dev *inner, struct fth_dev **out)

@@ -158,6 +158,88 @@ static int fault_submit(struct fth_dev_chan *base, struct fth_dev_req *const *re
 	return (int)n;
 }
 
+/* ---- windows: a persist may fail as a flush does ---- */
+
+struct fault_window {
+	struct fth_dev_window window;
+	struct fth_dev_window *inner;
+};
+
+static struct fth_dev_window *inner_window(const struct fth_dev_window *window)
+{
+	return ((const struct fault_window *)window)->inner;
+}
+
+static void fault_window_close(struct fth_dev_window *window)
+{
+	fth_dev_window_close(inner_window(window));
+	free(window);
+}
+
+static void fault_window_load(const struct fth_dev_window *window, uint64_t offset, void *to,
+			      uint64_t length)
+{
+	(void)fth_dev_window_load(inner_window(window), offset, to, length);
+}
+
+static void fault_window_store(struct fth_dev_window *window, uint64_t offset, const void *from,
+			       uint64_t length)
+{
+	(void)fth_dev_window_store(inner_window(window), offset, from, length);
+}
+
+static int fault_window_persist(struct fth_dev_window *window, uint64_t offset, uint64_t length,
+				uint64_t deadline)
+{
+	struct fth_dev_req flush = {.op = FTH_DEV_FLUSH};
+	struct fate fate = decide((struct dev_fault *)window->dev, &flush);
+	struct fth_backoff backoff = {0};
+
+	if (!fate.hit || fate.mode == FTH_DEV_FAULT_LATE) {
+		int rc = fth_dev_window_persist(inner_window(window), offset, length, deadline);
+
+		if (rc < 0 || !fate.hit)
+			return rc;
+	}
+	if (fate.due > deadline)
+		fate = (struct fate){.error = ETIMEDOUT, .due = deadline};
+	while (fate.due != FTH_WRAP_NOW && !fth_backoff_expired(&backoff, fate.due))
+		;
+	return fth_fail(fate.error, "the fault plan fails this persist");
+}
+
+static int fault_window_check(const struct fth_dev_window *window)
+{
+	return fth_dev_window_check(inner_window(window));
+}
+
+static int fault_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			     struct fth_dev_window **out)
+{
+	static const struct fth_dev_window_ops ops = {
+		.close = fault_window_close,
+		.load = fault_window_load,
+		.store = fault_window_store,
+		.persist = fault_window_persist,
+		.check = fault_window_check,
+	};
+	struct fault_window *window = calloc(1, sizeof(*window));
+	int rc;
+
+	if (!window)
+		return -ENOMEM;
+	rc = fth_dev_window_open(((struct fth_wrap_dev *)dev)->inner, kind, FTH_DEV_WINDOW_VOLATILE,
+				 &window->inner);
+	if (rc < 0) {
+		free(window);
+		return rc;
+	}
+	window->window = *window->inner;
+	window->window.ops = &ops;
+	*out = &window->window;
+	return 0;
+}
+
 /* ---- making and ending ---- */
 
 static int fault_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
@@ -183,6 +265,7 @@ static const struct fth_dev_ops fault_ops = {
 	.chan_fd = fth_wrap_chan_fd,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
+	.window_open = fault_window_open,
 };
 
 static int fault_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)

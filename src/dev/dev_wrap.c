@@ -389,6 +389,13 @@ int fth_wrap_unmap(struct fth_dev *dev, void *addr, size_t len)
 	return fth_dev_unmap(((struct fth_wrap_dev *)dev)->inner, addr, len);
 }
 
+int fth_wrap_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			 struct fth_dev_window **out)
+{
+	return fth_dev_window_open(((struct fth_wrap_dev *)dev)->inner, kind,
+				   FTH_DEV_WINDOW_VOLATILE, out);
+}
+
 struct fth_dev *fth_dev_inner(const struct fth_dev *dev)
 {
 	return dev->ops->map == fth_wrap_map ? ((const struct fth_wrap_dev *)dev)->inner : NULL;

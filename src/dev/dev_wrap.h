@@ -95,5 +95,8 @@ int fth_wrap_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned
 int fth_wrap_chan_fd(struct fth_dev_chan *chan);
 int fth_wrap_map(struct fth_dev *dev, void *addr, size_t len);
 int fth_wrap_unmap(struct fth_dev *dev, void *addr, size_t len);
+/* The window of the device inside, as it is. */
+int fth_wrap_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			 struct fth_dev_window **out);
 
 #endif

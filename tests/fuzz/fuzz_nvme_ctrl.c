@@ -24,6 +24,7 @@
 #include "nvme/ctrl/internal.h"
 #include "nvme/ctrl/held_fixture.h"
 
+#include "fathom/hd/wait.h"
 #include "fathom/base/error.h"
 
 #include <stdio.h>
@@ -373,7 +374,7 @@ static void op_window(void)
 
 	pmr[offset] = (char)value;
 	if (how & 1)
-		status = fth_nvme_ctrl_pmr_barrier(ctrl, offset, how);
+		status = fth_nvme_ctrl_pmr_barrier(ctrl, offset, how, FTH_NEVER);
 	if (how & 2)
 		status = fth_nvme_ctrl_read32(ctrl, FTH_NVME_REG_PMRSTS);
 	if (how & 4)

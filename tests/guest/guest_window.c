@@ -7,7 +7,7 @@
 #include <fathom/base.h>
 #include <fathom/base/rng.h>
 #include <fathom/dev.h>
-#include <fathom/nvme/window.h>
+#include <fathom/dev/window.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 
 struct job {
 	bool fill;
-	enum fth_nvme_window_kind kind;
+	enum fth_dev_window_kind kind;
 	uint64_t seed;
 	const char *uri;
 };
@@ -43,7 +43,7 @@ static uint64_t piece_length(struct fth_rng *way, uint64_t left)
 	return length < left ? length : left;
 }
 
-static int fill(struct fth_nvme_window *window, uint64_t size, uint64_t seed)
+static int fill(struct fth_dev_window *window, uint64_t size, uint64_t seed)
 {
 	struct fth_rng way = {seed + 1};
 	unsigned char piece[PIECE_MAX];
@@ -53,12 +53,12 @@ static int fill(struct fth_nvme_window *window, uint64_t size, uint64_t seed)
 	for (uint64_t at = 0; rc == 0 && at < size; at += length) {
 		length = piece_length(&way, size - at);
 		make_piece(piece, seed, at, length);
-		rc = fth_nvme_window_store(window, at, piece, length);
+		rc = fth_dev_window_store(window, at, piece, length);
 	}
 	return rc;
 }
 
-static int check(const struct fth_nvme_window *window, uint64_t size, uint64_t seed)
+static int check(const struct fth_dev_window *window, uint64_t size, uint64_t seed)
 {
 	struct fth_rng way = {seed + 2};
 	unsigned char piece[PIECE_MAX], found[PIECE_MAX];
@@ -68,7 +68,7 @@ static int check(const struct fth_nvme_window *window, uint64_t size, uint64_t s
 	for (uint64_t at = 0; rc == 0 && at < size; at += length) {
 		length = piece_length(&way, size - at);
 		make_piece(piece, seed, at, length);
-		rc = fth_nvme_window_load(window, at, found, length);
+		rc = fth_dev_window_load(window, at, found, length);
 		if (rc == 0 && memcmp(piece, found, length) != 0)
 			rc = fth_fail(EILSEQ, "bytes %llu to %llu are not what was stored",
 				      (unsigned long long)at, (unsigned long long)(at + length));
@@ -76,43 +76,44 @@ static int check(const struct fth_nvme_window *window, uint64_t size, uint64_t s
 	return rc;
 }
 
-/* A CMB must not claim that it persists. */
-static int persist(struct fth_nvme_window *window, const struct fth_nvme_window_info *info)
+/* A PMR promises to survive a power loss; a CMB must not. */
+static int persist(struct fth_dev_window *window, const struct fth_dev_window_info *info)
 {
-	int rc = fth_nvme_window_persist(window, 0, info->size);
+	int rc = fth_dev_window_persist(window, 0, info->size, FTH_DEV_TIMEOUT);
 
-	if (info->kind == FTH_NVME_WINDOW_PMR)
-		return rc < 0 ? rc : fth_nvme_window_check(window);
-	if (rc != -EOPNOTSUPP || info->flags & FTH_NVME_WINDOW_PERSISTENT)
-		return fth_fail(EILSEQ, "a CMB says that it persists");
-	return 0;
+	if (rc == 0)
+		rc = fth_dev_window_check(window);
+	if (rc == 0 &&
+	    (info->guarantee == FTH_DEV_WINDOW_POWER) != (info->kind == FTH_DEV_WINDOW_PMR))
+		rc = fth_fail(EILSEQ, "a %s has the guarantee \"%s\"",
+			      fth_dev_window_kind_name(info->kind),
+			      fth_dev_window_guarantee_name(info->guarantee));
+	if (rc == 0 && !(info->flags & FTH_DEV_WINDOW_IO_MEMORY))
+		rc = fth_fail(EILSEQ, "a BAR is said to be ordinary memory");
+	return rc;
 }
 
-static int beyond_the_end(struct fth_nvme_window *window, uint64_t size)
+static int beyond_the_end(struct fth_dev_window *window, uint64_t size)
 {
 	char byte = 0;
 
-	if (fth_nvme_window_store(window, size, &byte, 1) != -ERANGE ||
-	    fth_nvme_window_load(window, UINT64_MAX, &byte, 1) != -ERANGE)
+	if (fth_dev_window_store(window, size, &byte, 1) != -ERANGE ||
+	    fth_dev_window_load(window, UINT64_MAX, &byte, 1) != -ERANGE)
 		return fth_fail(EILSEQ, "there are bytes beyond the end");
 	return 0;
 }
 
-static int run(const struct job *job, struct fth_nvme *nvme)
+static int run(const struct job *job, struct fth_dev *dev)
 {
-	struct fth_nvme_window *window;
-	const struct fth_nvme_window_info *info;
-	char text[1024];
-	int rc;
+	struct fth_dev_window *window;
+	const struct fth_dev_window_info *info;
+	int rc = fth_dev_window_open(dev, job->kind, FTH_DEV_WINDOW_VOLATILE, &window);
 
-	if (!nvme)
-		return fth_fail(EINVAL, "%s is not an NVMe drive", job->uri);
-	rc = fth_nvme_window_open(nvme, job->kind, &window);
 	if (rc < 0)
 		return rc;
-	info = fth_nvme_window_info(window);
-	fth_nvme_window_report(window, text, sizeof(text));
-	printf("%llu bytes in BAR %u. %s\n", (unsigned long long)info->size, info->bar, text);
+	info = fth_dev_window_info(window);
+	printf("%llu bytes of %s. %s\n", (unsigned long long)info->size,
+	       fth_dev_window_kind_name(info->kind), fth_dev_window_text(window));
 	if (job->fill)
 		rc = fill(window, info->size, job->seed);
 	if (rc == 0 && job->fill)
@@ -121,7 +122,7 @@ static int run(const struct job *job, struct fth_nvme *nvme)
 		rc = check(window, info->size, job->seed);
 	if (rc == 0)
 		rc = beyond_the_end(window, info->size);
-	fth_nvme_window_close(window);
+	fth_dev_window_close(window);
 	return rc;
 }
 
@@ -136,12 +137,12 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	job.fill = strcmp(argv[1], "fill") == 0;
-	job.kind = strcmp(argv[2], "pmr") == 0 ? FTH_NVME_WINDOW_PMR : FTH_NVME_WINDOW_CMB;
+	job.kind = strcmp(argv[2], "pmr") == 0 ? FTH_DEV_WINDOW_PMR : FTH_DEV_WINDOW_CMB;
 	job.seed = strtoull(argv[3], NULL, 0);
 	job.uri = argv[4];
 	rc = fth_dev_open(job.uri, &dev);
 	if (rc == 0) {
-		rc = run(&job, fth_nvme_of_dev(dev));
+		rc = run(&job, dev);
 		fth_dev_close(dev);
 	}
 	if (rc < 0)

@@ -54,9 +54,11 @@ struct fth_nvme_transport_ops {
 	/*
 	 * Optional: the write barrier for [offset, offset + size) of the persistent memory
 	 * region, which must be enabled; returns PMRSTS. For a controller in software, which
-	 * sees no stores and would have to compare the whole region at a read of PMRSTS.
+	 * sees no stores and would have to compare the whole region at a read of PMRSTS. Its I/O
+	 * ends at the deadline, with PMRSTS.ERR.
 	 */
-	uint32_t (*pmr_barrier)(struct fth_nvme_transport *t, uint64_t offset, uint64_t size);
+	uint32_t (*pmr_barrier)(struct fth_nvme_transport *t, uint64_t offset, uint64_t size,
+				uint64_t deadline);
 
 	/*
 	 * Optional. 0 while the function is there, -ENODEV for ever once the system wants it back:
@@ -95,6 +97,8 @@ struct fth_nvme_transport {
 	size_t doorbell_bytes; /* that may be touched there; 0: all that any queue needs */
 	uint32_t vectors;      /* interrupts there are: the first for the admin queue; 0: none */
 	bool sleeps;	       /* waits sleep until an interrupt comes, rather than poll */
+
+	bool plain_bars; /* BARs beside the registers are ordinary memory of this process */
 
 	/* Of a window that is emulated; both NULL for a drive. */
 	const char *pmr_note; /* what becomes of the region beyond what the registers say */

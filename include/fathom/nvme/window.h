@@ -112,7 +112,8 @@ int fth_nvme_window_store(struct fth_nvme_window *window, uint64_t offset, const
  * and the errors of check, after which nothing stored since the last good persist is certain.
  * Stores outside the range may become durable too. Waits for the drive to answer a read.
  */
-int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uint64_t length);
+int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uint64_t length,
+			    uint64_t deadline);
 
 /*
  * How the drive says the window is (PMRSTS): 0; -EIO if writes were lost or it is unreliable, and

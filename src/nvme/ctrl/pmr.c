@@ -22,12 +22,14 @@
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
 #define LINE	     FTH_NVME_CTRL_PMR_LINE
+#define NS_PER_S     1000000000u
 #define ERROR_MEDIUM 1u /* PMRSTS.ERR: the device that keeps the region has failed */
 
 /* ---- the two copies ---- */
@@ -68,16 +70,16 @@ static bool differs(const struct ctrl_pmr *pmr, uint64_t line)
 
 /* ---- keeping ---- */
 
-static int write_run(struct ctrl_pmr *pmr, uint64_t start, uint64_t end)
+static int write_run(struct ctrl_pmr *pmr, uint64_t start, uint64_t end, uint64_t deadline)
 {
 	if (!pmr->dev || start == end)
 		return 0;
 	pmr->unflushed = true;
-	return fth_dev_write(pmr->dev, pmr->durable + start, end - start, start, FTH_DEV_TIMEOUT);
+	return fth_dev_write(pmr->dev, pmr->durable + start, end - start, start, deadline);
 }
 
 /* Take over what differs in [start, end), whole steps, and write it to dev in as few runs. */
-static int keep(struct ctrl_pmr *pmr, uint64_t start, uint64_t end)
+static int keep(struct ctrl_pmr *pmr, uint64_t start, uint64_t end, uint64_t deadline)
 {
 	uint64_t run = start;
 	int rc = 0;
@@ -87,27 +89,27 @@ static int keep(struct ctrl_pmr *pmr, uint64_t start, uint64_t end)
 
 		if (take_over(pmr, at, pmr->step))
 			continue;
-		result = write_run(pmr, run, at);
+		result = write_run(pmr, run, at, deadline);
 		rc = rc < 0 ? rc : result;
 		run = at + pmr->step;
 	}
 	if (run < end) {
-		int result = write_run(pmr, run, end);
+		int result = write_run(pmr, run, end, deadline);
 
 		rc = rc < 0 ? rc : result;
 	}
 	return rc;
 }
 
-static int flush(struct ctrl_pmr *pmr)
+static int flush(struct ctrl_pmr *pmr, uint64_t deadline)
 {
-	int rc = pmr->unflushed ? fth_dev_flush(pmr->dev, FTH_DEV_TIMEOUT) : 0;
+	int rc = pmr->unflushed ? fth_dev_flush(pmr->dev, deadline) : 0;
 
 	pmr->unflushed = rc < 0;
 	return rc;
 }
 
-static void barrier_locked(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len)
+static void barrier_locked(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len, uint64_t deadline)
 {
 	uint64_t end = len > pmr->size - offset ? pmr->size : offset + len;
 	uint64_t start = offset / pmr->step * pmr->step;
@@ -118,9 +120,9 @@ static void barrier_locked(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len)
 		take_back(pmr, start, end - start);
 		return;
 	}
-	rc = keep(pmr, start, end);
+	rc = keep(pmr, start, end, deadline);
 	if (rc == 0)
-		rc = flush(pmr);
+		rc = flush(pmr, deadline);
 	if (rc < 0)
 		pmr->error = ERROR_MEDIUM;
 }
@@ -131,15 +133,27 @@ static uint32_t status_locked(const struct ctrl_pmr *pmr)
 	       (uint32_t)pmr->health << FTH_NVME_PMRSTS_HSTS_SHIFT;
 }
 
-uint32_t fth_ctrl_pmr_barrier(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len)
+/* The holder waits for its device, until a deadline of its own. */
+static bool lock_until(struct ctrl_pmr *pmr, uint64_t deadline)
+{
+	struct timespec at = {(time_t)(deadline / NS_PER_S), (long)(deadline % NS_PER_S)};
+
+	if (deadline == FTH_NEVER)
+		return pthread_mutex_lock(&pmr->lock) == 0;
+	return pthread_mutex_clocklock(&pmr->lock, CLOCK_MONOTONIC, &at) == 0;
+}
+
+uint32_t fth_ctrl_pmr_barrier(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len,
+			      uint64_t deadline)
 {
 	uint32_t status;
 
 	if (!pmr->size)
 		return 0;
-	pthread_mutex_lock(&pmr->lock);
+	if (!lock_until(pmr, deadline))
+		return ERROR_MEDIUM;
 	if (pmr->enabled && offset < pmr->size)
-		barrier_locked(pmr, offset, len);
+		barrier_locked(pmr, offset, len, deadline);
 	status = status_locked(pmr);
 	pthread_mutex_unlock(&pmr->lock);
 	return status;
@@ -147,7 +161,9 @@ uint32_t fth_ctrl_pmr_barrier(struct ctrl_pmr *pmr, uint64_t offset, uint64_t le
 
 bool fth_ctrl_pmr_shutdown(struct ctrl_pmr *pmr)
 {
-	return !(fth_ctrl_pmr_barrier(pmr, 0, pmr->size) & FTH_NVME_PMRSTS_ERR_MASK);
+	uint64_t deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
+
+	return !(fth_ctrl_pmr_barrier(pmr, 0, pmr->size, deadline) & FTH_NVME_PMRSTS_ERR_MASK);
 }
 
 /* ---- enabling and disabling ---- */
@@ -169,7 +185,7 @@ static void enable(struct ctrl_pmr *pmr)
 
 static void disable(struct ctrl_pmr *pmr)
 {
-	barrier_locked(pmr, 0, pmr->size);
+	barrier_locked(pmr, 0, pmr->size, fth_deadline_ns(FTH_DEV_TIMEOUT_NS));
 	pmr->enabled = false;
 }
 
@@ -201,15 +217,16 @@ bool fth_ctrl_pmr_enabled(struct ctrl_pmr *pmr)
 
 static int lose_power(struct ctrl_pmr *pmr, uint64_t seed)
 {
+	uint64_t deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
 	struct fth_rng rng = {seed};
 	int rc;
 
 	for (uint64_t line = 0; line < pmr->size; line += LINE)
 		if (differs(pmr, line) && fth_rng_below(&rng, 2))
 			take_back(pmr, line, LINE);
-	rc = keep(pmr, 0, pmr->size);
+	rc = keep(pmr, 0, pmr->size, deadline);
 	if (rc == 0)
-		rc = flush(pmr);
+		rc = flush(pmr, deadline);
 	pmr->enabled = false;
 	pmr->error = 0;
 	return rc;
@@ -248,9 +265,10 @@ struct fth_dev *fth_nvme_ctrl_pmr_dev(const struct fth_nvme_ctrl *ctrl)
 	return ctrl->window.pmr.dev;
 }
 
-uint32_t fth_nvme_ctrl_pmr_barrier(struct fth_nvme_ctrl *ctrl, uint64_t offset, uint64_t len)
+uint32_t fth_nvme_ctrl_pmr_barrier(struct fth_nvme_ctrl *ctrl, uint64_t offset, uint64_t len,
+				   uint64_t deadline)
 {
-	return fth_ctrl_pmr_barrier(&ctrl->window.pmr, offset, len);
+	return fth_ctrl_pmr_barrier(&ctrl->window.pmr, offset, len, deadline);
 }
 
 /* ---- life ---- */

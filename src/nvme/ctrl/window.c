@@ -6,6 +6,7 @@
 #include "nvme/ctrl/internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
 #include "fathom/base/rng.h"
 
 #include <errno.h>
@@ -55,7 +56,7 @@ static uint32_t read_pmr(struct ctrl_pmr *pmr, uint32_t offset)
 	case FTH_NVME_REG_PMRCTL:
 		return fth_ctrl_pmr_enabled(pmr) ? FTH_NVME_PMRCTL_EN : 0;
 	case FTH_NVME_REG_PMRSTS:
-		return fth_ctrl_pmr_barrier(pmr, 0, pmr->size);
+		return fth_ctrl_pmr_barrier(pmr, 0, pmr->size, fth_deadline_ns(FTH_DEV_TIMEOUT_NS));
 	default:
 		return 0; /* no elasticity buffer and no throughput are told; no PMRMSC */
 	}

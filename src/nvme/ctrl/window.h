@@ -52,7 +52,8 @@ int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_opts *opt
 void fth_ctrl_pmr_close(struct ctrl_pmr *pmr);
 void fth_ctrl_pmr_enable(struct ctrl_pmr *pmr, bool enable);
 bool fth_ctrl_pmr_enabled(struct ctrl_pmr *pmr);
-uint32_t fth_ctrl_pmr_barrier(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len);
+uint32_t fth_ctrl_pmr_barrier(struct ctrl_pmr *pmr, uint64_t offset, uint64_t len,
+			      uint64_t deadline);
 /* A barrier for all of it, if it is enabled. False if stores may be lost. */
 bool fth_ctrl_pmr_shutdown(struct ctrl_pmr *pmr);
 

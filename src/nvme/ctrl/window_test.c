@@ -2,6 +2,8 @@
 /* The controller's windows at its registers: with no driver, and with ends that are not orderly. */
 #include "fth_test.h"
 
+#include "fathom/hd/wait.h"
+
 #include "nvme/ctrl/fixture.h"
 
 #include <errno.h>
@@ -126,7 +128,8 @@ static void stores_while_disabled_are_lost(void **state)
 	open_with(&host, &opts);
 	pmr = bar(&host, FTH_NVME_CTRL_PMR_BAR);
 	pmr[0] = 1;
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 0, SIZE), FTH_NVME_PMRSTS_NRDY);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 0, SIZE, FTH_NEVER),
+			 FTH_NVME_PMRSTS_NRDY);
 	put(&host, FTH_NVME_REG_PMRCTL, 1);
 	assert_int_equal(pmr[0], 0);
 	pmr[0] = 2;
@@ -153,7 +156,8 @@ static void a_sudden_end_leaves_what_a_barrier_covered(void **state)
 	pmr = bar(&host, FTH_NVME_CTRL_PMR_BAR);
 	put(&host, FTH_NVME_REG_PMRCTL, 1);
 	memset(pmr, 1, SIZE);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 600, 500), 0); /* blocks 1 and 2 */
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 600, 500, FTH_NEVER),
+			 0); /* blocks 1 and 2 */
 	close_all(&host);
 	assert_ok(fth_dev_read(keeper, now, SIZE, 0, FTH_DEV_TIMEOUT));
 	for (unsigned i = 0; i < SIZE; i++)
@@ -169,11 +173,12 @@ static void barriers_out_of_range_are_cut(void **state)
 	(void)state;
 	open_with(&host, &opts);
 	put(&host, FTH_NVME_REG_PMRCTL, 1);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 0, UINT64_MAX), 0);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, SIZE - 1, UINT64_MAX), 0);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, SIZE, 1), 0);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, UINT64_MAX, UINT64_MAX), 0);
-	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 5, 0), 0);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 0, UINT64_MAX, FTH_NEVER), 0);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, SIZE - 1, UINT64_MAX, FTH_NEVER), 0);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, SIZE, 1, FTH_NEVER), 0);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, UINT64_MAX, UINT64_MAX, FTH_NEVER),
+			 0);
+	assert_int_equal(fth_nvme_ctrl_pmr_barrier(host.ctrl, 5, 0, FTH_NEVER), 0);
 	close_all(&host);
 }
 

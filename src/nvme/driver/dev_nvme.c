@@ -575,6 +575,7 @@ static const struct fth_dev_ops nvme_ops = {
 	.chan_fd = nvme_chan_fd,
 	.map = nvme_map,
 	.unmap = nvme_unmap,
+	.window_open = nvme_window_open,
 };
 
 static int make_lanes(struct dev_nvme *self)

@@ -8,6 +8,7 @@
  *	dev_nvme.c	the device and its channels: submit, reap; the invariants
  *	dev_nvme_lane.c	a queue pair that channels share: delivery, failure, timeouts
  *	dev_nvme_wake.c	the descriptor of a channel, for poll and epoll
+ *	dev_nvme_window.c	the byte-addressable windows
  *	dev_nvme_cmd.c	one command: memory, PRPs, bounce, opcode
  */
 #ifndef FTH_NVME_DEV_NVME_H
@@ -182,6 +183,11 @@ void nvme_wake_close(struct chan_nvme *chan);
 
 /* A command that has had its time takes the controller down, and so does its illness. */
 void nvme_check_time(struct chan_nvme *chan);
+
+/* ---- dev_nvme_window.c ---- */
+
+int nvme_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+		     struct fth_dev_window **out);
 
 /* ---- dev_nvme_cmd.c ---- */
 

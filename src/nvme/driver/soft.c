@@ -97,9 +97,10 @@ static void soft_bar_unmap(struct fth_nvme_transport *t, void *addr, uint64_t si
 	(void)size;
 }
 
-static uint32_t soft_pmr_barrier(struct fth_nvme_transport *t, uint64_t offset, uint64_t size)
+static uint32_t soft_pmr_barrier(struct fth_nvme_transport *t, uint64_t offset, uint64_t size,
+				 uint64_t deadline)
 {
-	return fth_nvme_ctrl_pmr_barrier(ctrl_of(t), offset, size);
+	return fth_nvme_ctrl_pmr_barrier(ctrl_of(t), offset, size, deadline);
 }
 
 /* Make the eventfd of a vector and have the controller write to it. The lock is held. */
@@ -195,6 +196,7 @@ int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **ou
 		soft->vector_fds[i] = -1;
 	pthread_mutex_init(&soft->lock, NULL);
 	soft->transport.vectors = vectors;
+	soft->transport.plain_bars = true;
 	soft->transport.ops = &soft_ops;
 	soft->transport.doorbells = fth_nvme_ctrl_doorbells(ctrl);
 	soft->ctrl = ctrl;

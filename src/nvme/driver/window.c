@@ -12,7 +12,7 @@
 #include "fathom/nvme/window.h"
 
 #include "internal.h"
-#include "mmio.h"
+#include "dev/mmio.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"
@@ -78,7 +78,7 @@ static int find_cmb(struct fth_nvme_window *window)
 	if (cmbsz == UINT32_MAX)
 		return fth_fail(ENODEV, "the controller is gone");
 	if (cmbsz >> FTH_NVME_CMBSZ_SZ_SHIFT == 0)
-		return fth_fail(ENODEV, "the drive has no controller memory buffer");
+		return fth_fail(EOPNOTSUPP, "the drive has no controller memory buffer");
 	unit = cmbsz >> FTH_NVME_CMBSZ_SZU_SHIFT & FTH_NVME_CMBSZ_SZU_MASK;
 	if (unit > FTH_NVME_CMBSZ_SZU_MAX)
 		return fth_fail(EIO, "CMBSZ %#x counts in an unknown unit", cmbsz);
@@ -117,7 +117,7 @@ static int find_pmr(struct fth_nvme_window *window)
 	uint32_t pmrcap, pmrebs;
 
 	if (!(window->nvme->cap & FTH_NVME_CAP_PMRS))
-		return fth_fail(ENODEV, "the drive has no persistent memory region");
+		return fth_fail(EOPNOTSUPP, "the drive has no persistent memory region");
 	pmrcap = read32(window, FTH_NVME_REG_PMRCAP);
 	pmrebs = read32(window, FTH_NVME_REG_PMREBS);
 	if (pmrcap == UINT32_MAX)
@@ -370,14 +370,15 @@ int fth_nvme_window_store(struct fth_nvme_window *window, uint64_t offset, const
 }
 
 /* Do the barrier and return what PMRSTS says after it. */
-static uint32_t barrier(struct fth_nvme_window *window, uint64_t offset, uint64_t length)
+static uint32_t barrier(struct fth_nvme_window *window, uint64_t offset, uint64_t length,
+			uint64_t deadline)
 {
 	struct fth_nvme_transport *transport = window->nvme->transport;
 
 	/* Our stores have left the processor before the read that pushes them through the bus. */
 	mmio_fence();
 	if (transport->ops->pmr_barrier)
-		return transport->ops->pmr_barrier(transport, offset, length);
+		return transport->ops->pmr_barrier(transport, offset, length, deadline);
 	if (!(window->info.flags & FTH_NVME_WINDOW_BARRIER_STATUS)) {
 		(void)mmio_load(window->info.base, 8);
 		mmio_fence(); /* it has been answered before PMRSTS is asked */
@@ -385,7 +386,8 @@ static uint32_t barrier(struct fth_nvme_window *window, uint64_t offset, uint64_
 	return read32(window, FTH_NVME_REG_PMRSTS);
 }
 
-int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uint64_t length)
+int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uint64_t length,
+			    uint64_t deadline)
 {
 	const uint32_t barriers = FTH_NVME_WINDOW_BARRIER_READ | FTH_NVME_WINDOW_BARRIER_STATUS;
 	int rc = check_range(window, offset, length);
@@ -396,7 +398,12 @@ int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uin
 		return fth_fail(EOPNOTSUPP, "a controller memory buffer keeps nothing");
 	if (!(window->info.flags & barriers))
 		return fth_fail(EOPNOTSUPP, "the region names no write barrier (PMRCAP.PMRWBM)");
-	return judge(barrier(window, offset, length));
+	rc = judge(barrier(window, offset, length, deadline));
+	/* A keeper that ran out of time shows as writes that were lost, and so they may be. */
+	if (rc == -EIO && fth_now_ns() >= deadline)
+		rc = fth_fail(ETIMEDOUT, "the barrier of the persistent memory region did not end "
+					 "before its deadline");
+	return rc;
 }
 
 int fth_nvme_window_check(const struct fth_nvme_window *window)

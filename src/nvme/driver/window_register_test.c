@@ -3,8 +3,9 @@
 #include "fth_test.h"
 
 #include "internal.h"
-#include "mmio.h"
+#include "dev/mmio.h"
 
+#include "fathom/hd/wait.h"
 #include "fathom/nvme/window.h"
 
 #include <errno.h>
@@ -213,7 +214,7 @@ static void a_cmb_is_cut_to_its_bar(void **state)
 	fake->cmbsz = 1u << FTH_NVME_CMBSZ_SZ_SHIFT | 7u << FTH_NVME_CMBSZ_SZU_SHIFT;
 	assert_int_equal(open_cmb(fake, &window), -EIO);
 	fake->cmbsz = 0;
-	assert_int_equal(open_cmb(fake, &window), -ENODEV);
+	assert_int_equal(open_cmb(fake, &window), -EOPNOTSUPP);
 	assert_int_equal(fake->cmbmsc, 0); /* off again after each failure */
 	assert_int_equal(fake->nvme.windows, 0);
 }
@@ -306,7 +307,7 @@ static void every_state_is_an_errno(void **state)
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		fake->pmrsts = cases[i].pmrsts;
 		assert_int_equal(fth_nvme_window_check(window), cases[i].rc);
-		assert_int_equal(fth_nvme_window_persist(window, 0, 1), cases[i].rc);
+		assert_int_equal(fth_nvme_window_persist(window, 0, 1, FTH_NEVER), cases[i].rc);
 	}
 	fake->pmrsts = 0;
 	fth_nvme_window_close(window);
@@ -340,7 +341,7 @@ static void what_is_not_there_is_refused(void **state)
 
 	(void)state;
 	fake->nvme.cap = 0;
-	assert_int_equal(open_pmr(fake, &window), -ENODEV);
+	assert_int_equal(open_pmr(fake, &window), -EOPNOTSUPP);
 	fake->nvme.cap = FTH_NVME_CAP_PMRS;
 	fake->pmrcap = 1u << FTH_NVME_PMRCAP_BIR_SHIFT; /* BAR 1 is no memory */
 	assert_int_equal(open_pmr(fake, &window), -ENODEV);
@@ -388,7 +389,7 @@ static int touches_of_persist(struct fth_nvme_window *window, int *rc)
 	touched = 0;
 	assert_int_equal(sigaction(SIGSEGV, &trap, &old), 0);
 	assert_int_equal(mprotect(memory, BAR_SIZE, PROT_NONE), 0);
-	*rc = fth_nvme_window_persist(window, 100, 28);
+	*rc = fth_nvme_window_persist(window, 100, 28, FTH_NEVER);
 	assert_int_equal(mprotect(memory, BAR_SIZE, PROT_READ | PROT_WRITE), 0);
 	assert_int_equal(sigaction(SIGSEGV, &old, NULL), 0);
 	return touched;

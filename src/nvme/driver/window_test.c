@@ -77,9 +77,9 @@ static void windows_are_found_where_they_are(void **state)
 		int cmb, pmr;
 	} cases[] = {
 		{"mem:1M", -ENODEV, -ENODEV},
-		{"softnvme(mem:1M)", -ENODEV, -ENODEV},
-		{"softnvme(mem:1M)?pmr=64K", -ENODEV, 0},
-		{"softnvme(mem:1M)?cmb=8K", 0, -ENODEV},
+		{"softnvme(mem:1M)", -EOPNOTSUPP, -EOPNOTSUPP},
+		{"softnvme(mem:1M)?pmr=64K", -EOPNOTSUPP, 0},
+		{"softnvme(mem:1M)?cmb=8K", 0, -EOPNOTSUPP},
 		{"softnvme(mem:1M)?cmb=8K&pmr=64K", 0, 0},
 	};
 
@@ -122,7 +122,7 @@ static void a_window_says_what_it_is(void **state)
 	rig_close(&rig);
 	rig_open(&rig, "softnvme(mem:1M)?cmb=64K", FTH_NVME_WINDOW_CMB);
 	assert_int_equal(fth_nvme_window_info(rig.window)->flags, 0);
-	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1), -EOPNOTSUPP);
+	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER), -EOPNOTSUPP);
 	assert_ok(fth_nvme_window_check(rig.window));
 	rig_close(&rig);
 }
@@ -173,7 +173,8 @@ static void beyond_the_end_is_refused(void **state)
 				 cases[i].rc);
 		assert_int_equal(fth_nvme_window_store(rig.window, offset, buf, length),
 				 cases[i].rc);
-		assert_int_equal(fth_nvme_window_persist(rig.window, offset, length), cases[i].rc);
+		assert_int_equal(fth_nvme_window_persist(rig.window, offset, length, FTH_NEVER),
+				 cases[i].rc);
 	}
 	rig_close(&rig);
 }
@@ -247,7 +248,7 @@ static void model_persist(struct model *model, struct rig *rig, struct fth_rng *
 	uint64_t first = offset / model->step * model->step;
 	uint64_t end = (offset + length + model->step - 1) / model->step * model->step;
 
-	assert_ok(fth_nvme_window_persist(rig->window, offset, length));
+	assert_ok(fth_nvme_window_persist(rig->window, offset, length, FTH_NEVER));
 	memcpy(model->durable + first, model->memory + first, end - first);
 }
 
@@ -273,7 +274,7 @@ static void model_check(struct model *model, struct rig *rig)
 static void lose_power(struct rig *rig, uint64_t seed)
 {
 	assert_ok(fth_nvme_ctrl_pmr_power_loss(rig->ctrl, seed));
-	assert_int_equal(fth_nvme_window_persist(rig->window, 0, 1), -ENXIO);
+	assert_int_equal(fth_nvme_window_persist(rig->window, 0, 1, FTH_NEVER), -ENXIO);
 	rig_reopen(rig);
 }
 
@@ -322,7 +323,7 @@ static void every_outcome_of_a_power_loss_occurs(void **state)
 
 		for (unsigned line = 0; line < 3; line++)
 			store_byte(&rig, line * LINE, 1);
-		assert_ok(fth_nvme_window_persist(rig.window, 0, SIZE));
+		assert_ok(fth_nvme_window_persist(rig.window, 0, SIZE, FTH_NEVER));
 		for (unsigned line = 0; line < 3; line++)
 			store_byte(&rig, line * LINE, 2);
 		lose_power(&rig, seed);
@@ -383,7 +384,7 @@ static void a_region_in_memory_ends_with_its_device(void **state)
 
 		rig_open(&rig, uris[i], FTH_NVME_WINDOW_PMR);
 		store_byte(&rig, 9, 9);
-		assert_ok(fth_nvme_window_persist(rig.window, 9, 1));
+		assert_ok(fth_nvme_window_persist(rig.window, 9, 1, FTH_NEVER));
 		rig_reopen(&rig); /* the window may come and go */
 		assert_int_equal(byte_at(&rig, 9), 9);
 		rig_close(&rig);
@@ -417,7 +418,7 @@ static void a_region_in_a_file_survives(void **state)
 	fth_nvme_window_report(rig.window, text, sizeof(text));
 	assert_non_null(strstr(text, path));
 	store_byte(&rig, 60000, 1);
-	assert_ok(fth_nvme_window_persist(rig.window, 60000, 1));
+	assert_ok(fth_nvme_window_persist(rig.window, 60000, 1, FTH_NEVER));
 	store_byte(&rig, 60001, 2); /* kept by the orderly end */
 	rig_close(&rig);
 	rig_open(&rig, uri, FTH_NVME_WINDOW_PMR);
@@ -442,14 +443,14 @@ static void a_medium_that_fails_is_told(void **state)
 
 		rig_open(&rig, uris[i], FTH_NVME_WINDOW_PMR);
 		store_byte(&rig, 0, 1);
-		assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1), -EIO);
-		assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1), -EIO);
+		assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER), -EIO);
+		assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER), -EIO);
 		assert_int_equal(fth_nvme_window_check(rig.window), -EIO);
 		rig_reopen(&rig); /* the fault is over: it works again */
 		assert_ok(fth_nvme_window_check(rig.window));
 		assert_int_equal(byte_at(&rig, 0), i); /* the failed write is not there */
 		store_byte(&rig, 0, 7);
-		assert_ok(fth_nvme_window_persist(rig.window, 0, 1));
+		assert_ok(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER));
 		rig_reopen(&rig);
 		assert_int_equal(byte_at(&rig, 0), 7);
 		rig_close(&rig);
@@ -468,7 +469,7 @@ static void a_region_that_was_not_restored_says_so(void **state)
 	fth_nvme_window_report(rig.window, text, sizeof(text));
 	assert_non_null(strstr(text, "may not have restored"));
 	store_byte(&rig, 0, 1);
-	assert_ok(fth_nvme_window_persist(rig.window, 0, 1));
+	assert_ok(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER));
 	rig_reopen(&rig);
 	assert_false(fth_nvme_window_info(rig.window)->flags & FTH_NVME_WINDOW_RESTORE_ERROR);
 	assert_int_equal(byte_at(&rig, 0), 1);
@@ -483,16 +484,16 @@ static void a_region_that_wears_out(void **state)
 	(void)state;
 	rig_open(&rig, "softnvme(mem:1M)?pmr=4K", FTH_NVME_WINDOW_PMR);
 	store_byte(&rig, 0, 1);
-	assert_ok(fth_nvme_window_persist(rig.window, 0, 1));
+	assert_ok(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER));
 	assert_ok(fth_nvme_ctrl_pmr_health(rig.ctrl, FTH_NVME_PMR_READ_ONLY));
 	store_byte(&rig, 0, 2); /* swallowed: only persist tells */
-	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1), -EROFS);
+	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER), -EROFS);
 	assert_int_equal(byte_at(&rig, 0), 1);
 	rig_reopen(&rig);
 	assert_int_equal(fth_nvme_window_store(rig.window, 0, "a", 1), -EROFS);
 	assert_int_equal(byte_at(&rig, 0), 1);
 	assert_ok(fth_nvme_ctrl_pmr_health(rig.ctrl, FTH_NVME_PMR_UNRELIABLE));
-	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1), -EIO);
+	assert_int_equal(fth_nvme_window_persist(rig.window, 0, 1, FTH_NEVER), -EIO);
 	fth_nvme_window_close(rig.window);
 	assert_int_equal(fth_nvme_window_open(rig.nvme, FTH_NVME_WINDOW_PMR, &window), -EIO);
 	fth_dev_close(rig.dev);
@@ -530,7 +531,7 @@ static void a_reset_leaves_the_region_alone(void **state)
 	store_byte(&rig, 0, 3);
 	fth_nvme_fail(rig.nvme, EIO);
 	store_byte(&rig, 1, 4);
-	assert_ok(fth_nvme_window_persist(rig.window, 0, 2));
+	assert_ok(fth_nvme_window_persist(rig.window, 0, 2, FTH_NEVER));
 	assert_ok(fth_nvme_recover(rig.nvme));
 	assert_ok(fth_nvme_window_check(rig.window));
 	assert_int_equal(byte_at(&rig, 0), 3);
@@ -559,7 +560,7 @@ static void *write_rounds(void *arg)
 			struct fth_nvme_window *window = writer->rig->window;
 
 			writer->rc |= fth_nvme_window_store(window, at, &value, sizeof(value));
-			writer->rc |= fth_nvme_window_persist(window, at, sizeof(value));
+			writer->rc |= fth_nvme_window_persist(window, at, sizeof(value), FTH_NEVER);
 			writer->rc |= fth_nvme_window_load(window, at, &seen, sizeof(seen));
 			if (seen != value)
 				writer->rc = -EILSEQ;

@@ -8,8 +8,8 @@
  * atomics, so that none is split, and threads may race on what is, in a software controller, plain
  * memory.
  */
-#ifndef FTH_SRC_NVME_MMIO_H
-#define FTH_SRC_NVME_MMIO_H
+#ifndef FTH_SRC_DEV_MMIO_H
+#define FTH_SRC_DEV_MMIO_H
 
 #include <stdint.h>
 #include <string.h>
