@@ -111,6 +111,8 @@ struct fth_dev_req {
  *				default on. No effect with engine=threads.
  *	inline=auto|on|off	do transfers of up to 64 KiB inside submit where that is faster;
  *				auto (the default) does so for files in memory (tmpfs)
+ *	window=auto|map		the byte-addressable window (fathom/dev/window.h): on DAX file
+ *				systems only (auto, the default), or else through the page cache
  *
  * A mounted block device can be opened with readonly=on only. After a flush of file: has failed,
  * all later flushes fail too, until the device is closed and opened again: data written since the

@@ -16,6 +16,7 @@
  *	dev_file_sqe.c		a request as an entry of the ring
  *	dev_file_map.c		registered buffers of the rings
  *	dev_file_pool.c		engine "threads": the threads and their channels
+ *	dev_file_window.c	the byte-addressable window: the mapped file
  *
  * Invariants
  * 1. A request is in exactly one place: with the engine (an entry of the ring, a queue of the
@@ -92,6 +93,7 @@ struct dev_file {
 	bool readonly;
 	bool direct;
 	bool fixed;	      /* register file and buffers */
+	bool window_map;      /* the window may be pages of the page cache */
 	uint64_t inline_max;  /* transfers up to so many bytes are done in submit; 0: none */
 	uint32_t try_cached;  /* atomic; try to read from the page cache in submit */
 	uint32_t zero_way;    /* atomic; only grows */
@@ -253,6 +255,14 @@ void chan_file_flush_end(struct chan_file *chan, int result);
 
 /* Write what is left to do of the request into an entry of the ring. */
 void chan_ring_prepare(struct chan_ring *chan, struct io_uring_sqe *sqe, struct fth_dev_req *req);
+
+/* ---- dev_file_window.c ---- */
+
+int dev_file_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
+			 struct fth_dev_window **out);
+
+/* Write the lines of the caches that hold [addr, addr + length) back to memory. */
+void dev_file_write_back(void *addr, uint64_t length);
 
 /* ---- dev_file_map.c ---- */
 

@@ -36,6 +36,7 @@ struct file_options {
 	uint64_t threads;
 	enum file_choice direct;
 	enum file_choice inline_;
+	const char *window;
 };
 
 /* ---- options ---- */
@@ -60,6 +61,8 @@ static int check_options(const struct file_options *o)
 {
 	if (o->path[0] == '\0')
 		return fth_fail(EINVAL, "file: has no path");
+	if (strcmp(o->window, "auto") != 0 && strcmp(o->window, "map") != 0)
+		return fth_fail(EINVAL, "window=%s is not one of auto and map", o->window);
 	if (o->create && o->size == 0)
 		return fth_fail(EINVAL, "create=on needs size=");
 	if (o->create && o->readonly)
@@ -82,8 +85,10 @@ static int take_options(struct fth_uri *uri, struct file_options *o)
 		.fixed = true,
 		.engine = "auto",
 		.threads = FILE_THREADS_DEFAULT,
+		.window = "auto",
 	};
 	fth_uri_take_string(uri, "engine", &o->engine);
+	fth_uri_take_string(uri, "window", &o->window);
 	if ((rc = fth_uri_take_size(uri, "size", 1, FILE_SIZE_LIMIT, &o->size)) < 0 ||
 	    (rc = fth_uri_take_size(uri, "block", 1, BLOCK_MAX, &o->block)) < 0 ||
 	    (rc = fth_uri_take_bool(uri, "create", &o->create)) < 0 ||
@@ -340,6 +345,7 @@ static int fill(const struct file_options *o, struct dev_file *file)
 
 	file->readonly = o->readonly;
 	file->fixed = o->fixed;
+	file->window_map = strcmp(o->window, "map") == 0;
 	/* Never written to, so that all of it is the kernel's one page of zeroes. */
 	file->zeroes = mmap(NULL, FILE_ZEROES_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (file->zeroes == MAP_FAILED)

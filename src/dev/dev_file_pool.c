@@ -408,5 +408,6 @@ const struct file_engine dev_file_threads = {
 			.submit = pool_submit,
 			.reap = pool_reap,
 			.chan_fd = pool_chan_fd,
+			.window_open = dev_file_window_open,
 		},
 };
