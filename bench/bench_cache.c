@@ -27,10 +27,10 @@ static const unsigned depths[DEPTHS] = {32, 128};
 struct bench {
 	const char *file; /* for misses; NULL: one of our own */
 	char own_file[64];
-	char uri[8192];
+	struct fth_scratch scratch;
 	uint64_t file_size, miss_memory, batch;
 	double seconds;
-	bool smallest, overwrite, made_file;
+	bool smallest, overwrite;
 	struct fth_bench_hot hot;
 	struct fth_bench_miss miss[DEPTHS];
 	struct fth_cache_footprint full, compact;
@@ -59,14 +59,8 @@ static int check_options(struct bench *b)
 		fth_cli_error("--line: a power of two");
 		return FTH_EXIT_USAGE;
 	}
-	if (strpbrk(b->file, "%?&()")) {
-		fth_cli_error("--file %s: a name without %%?&()", b->file);
+	if (fth_scratch_refused(b->file, b->overwrite))
 		return FTH_EXIT_USAGE;
-	}
-	if (access(b->file, F_OK) == 0 && !b->overwrite) {
-		fth_cli_error("%s exists; --overwrite allows to destroy what is in it", b->file);
-		return FTH_EXIT_USAGE;
-	}
 	return FTH_CLI_GO_ON;
 }
 
@@ -86,9 +80,9 @@ static int parse(struct bench *b, int argc, char **argv)
 		 "of the cache in front of it"},
 		{"batch", FTH_CLI_U64, &b->batch, 1, 1 << 24, "elements gathered by one call"},
 		{"seconds", FTH_CLI_DOUBLE, &b->seconds, 0, 0, "of one run of misses"},
-		{"rounds", FTH_CLI_U64, &b->hot.rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->hot.rounds),
 		{"overwrite", FTH_CLI_FLAG, &b->overwrite, 0, 0, "use a file that exists"},
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -160,18 +154,16 @@ static int run_hot(struct bench *b)
 
 static int run_misses(struct bench *b)
 {
-	b->made_file = access(b->file, F_OK) != 0;
-	if (b->made_file)
-		snprintf(b->uri, sizeof(b->uri), "file:%s?create=on&size=%llu", b->file,
-			 (unsigned long long)b->file_size);
-	else
-		snprintf(b->uri, sizeof(b->uri), "file:%s", b->file);
+	int rc = fth_scratch_use(&b->scratch, b->file, b->file_size, NULL);
+
+	fth_scratch_shut(&b->scratch);
+	if (rc < 0)
+		return rc;
 	for (unsigned d = 0; d < DEPTHS; d++) {
 		char what[32];
-		int rc;
 
 		b->miss[d] = (struct fth_bench_miss){
-			.uri = b->uri,
+			.uri = b->scratch.uri,
 			.memory = b->miss_memory,
 			.depth = depths[d],
 			.batch = b->batch,
@@ -311,8 +303,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	rc = measure(&b);
-	if (b.made_file)
-		unlink(b.file);
+	fth_scratch_remove(&b.scratch);
 	status = fth_app_exit_or_skip("bench cache", rc, rc == -ENOSYS || rc == -EPERM);
 	if (status == FTH_EXIT_OK)
 		report(&b);

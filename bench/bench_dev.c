@@ -59,7 +59,7 @@ struct bench {
 	unsigned depth_count;
 
 	bool direct;
-	bool made_file;
+	struct fth_scratch scratch;
 	char fio_version[64];
 	struct fth_dev_load load;
 	struct cell cells[2 * DEPTHS_MAX];
@@ -107,10 +107,8 @@ static int check_options(struct bench *b)
 			      b->depths_text, DEPTHS_MAX, DEPTH_LIMIT);
 		return FTH_EXIT_USAGE;
 	}
-	if (access(b->path, F_OK) == 0 && !b->overwrite) {
-		fth_cli_error("%s exists; --overwrite allows to destroy what is in it", b->path);
+	if (fth_scratch_refused(b->path, b->overwrite))
 		return FTH_EXIT_USAGE;
-	}
 	return FTH_CLI_GO_ON;
 }
 
@@ -121,13 +119,13 @@ static int parse(struct bench *b, int argc, char **argv)
 		 "file or block device; default: a new file in TMPDIR or /tmp"},
 		{"size", FTH_CLI_SIZE, &b->size, SIZE_MIN, (uint64_t)1 << 44, "size of a new file"},
 		{"seconds", FTH_CLI_DOUBLE, &b->seconds, 0, 0, "duration of one run"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->rounds),
 		{"depths", FTH_CLI_STRING, &b->depths_text, 0, 0, "requests in flight"},
 		{"batch", FTH_CLI_U64, &b->batch, 0, DEPTH_LIMIT,
 		 "most requests submitted at once, 0 for depth/16"},
 		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
 		{"overwrite", FTH_CLI_FLAG, &b->overwrite, 0, 0, "use a file that exists"},
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -149,22 +147,11 @@ static int parse(struct bench *b, int argc, char **argv)
 
 static int open_file(struct bench *b)
 {
-	char path[4096], uri[8192];
-	int rc = fth_uri_escape(b->path, path, sizeof(path));
+	int rc = fth_scratch_use(&b->scratch, b->path, b->size, b->options);
 
 	if (rc < 0)
 		return rc;
-	b->made_file = access(b->path, F_OK) != 0;
-	if (b->made_file)
-		snprintf(uri, sizeof(uri), "file:%s?create=on&size=%llu%s%s", path,
-			 (unsigned long long)b->size, b->options ? "&" : "",
-			 b->options ? b->options : "");
-	else
-		snprintf(uri, sizeof(uri), "file:%s%s%s", path, b->options ? "?" : "",
-			 b->options ? b->options : "");
-	rc = fth_dev_open(uri, &b->load.dev);
-	if (rc < 0)
-		return rc;
+	b->load.dev = b->scratch.dev;
 	b->size = fth_dev_info(b->load.dev)->size;
 	b->direct = fth_dev_info(b->load.dev)->align > 1;
 	b->load.blocks = b->size / 2 / FTH_STAMP_BLOCK;
@@ -421,10 +408,8 @@ static int run(int argc, char **argv)
 	}
 	rc = execute(&b);
 	status = fth_app_exit_or_skip(b.path, rc, rc == -ENOSYS || rc == -EPERM);
-	fth_dev_close(b.load.dev);
 	free(b.load.generations);
-	if (b.made_file)
-		unlink(b.path);
+	fth_scratch_remove(&b.scratch);
 	return status;
 }
 

@@ -451,7 +451,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"degree", FTH_CLI_U64, &b->degree, 1, 4096, "edges drawn per vertex"},
 		{"seed", FTH_CLI_U64, &b->seed, 0, 0, "of the graph and of where to begin"},
 		{"threads", FTH_CLI_U64, &b->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->rounds),
 		{"sources", FTH_CLI_U64, &b->sources, 1, SOURCES_MAX, "searches per run"},
 		{"iterations", FTH_CLI_U64, &b->iterations, 1, 10000, "of PageRank"},
 		{"cache", FTH_CLI_SIZE, &b->cache, 0, 0, "0: a quarter of the edges"},
@@ -460,7 +460,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"one-way", FTH_CLI_FLAG, &b->one_way, 0, 0, "PageRank sweeps forward only"},
 		{"peer-unlimited", FTH_CLI_FLAG, &b->unlimited, 0, 0,
 		 "no bound on memory, where there are no cgroups"},
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -53,11 +53,11 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"size", FTH_CLI_SIZE, &b->size, 1 << 20, (uint64_t)1 << 40,
 		 "of the table; the power of two below it is used"},
 		{"updates", FTH_CLI_SIZE, &b->updates, 1, (uint64_t)1 << 40, "in each run"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->rounds),
 		{"readahead", FTH_CLI_FLAG, &readahead, 0, 0,
 		 "mmap without MADV_RANDOM, which is slower here as a rule"},
 		FTH_APP_OPTIONS(&b->app),
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

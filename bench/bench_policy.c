@@ -183,7 +183,7 @@ static int run(int argc, char **argv)
 		{"accesses", FTH_CLI_U64, &accesses, 1000, 100000000, "of the synthetic traces"},
 		{"graph", FTH_CLI_U64, &graph, 8, 22, "2^N vertices in the trace of a search"},
 		{"seed", FTH_CLI_U64, &seed, 0, 0, "of all traces"},
-		{"smallest", FTH_CLI_FLAG, &smallest, 0, 0, "a second's worth, for tests"},
+		FTH_BENCH_SMALLEST(&smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

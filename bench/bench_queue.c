@@ -369,7 +369,7 @@ static int run(int argc, char **argv)
 		{"medium", FTH_CLI_SIZE, &options.medium, 4096, 1u << 30, "bytes to read from"},
 		{"ms", FTH_CLI_U64, &options.ms, 1, 60000, "per measurement"},
 		{"rounds", FTH_CLI_U64, &options.rounds, 1, ROUNDS_MAX, "medians are of"},
-		{"smallest", FTH_CLI_FLAG, &smallest, 0, 0, "a second's worth, for tests"},
+		FTH_BENCH_SMALLEST(&smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

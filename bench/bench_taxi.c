@@ -46,11 +46,11 @@ static int parse(struct bench *b, int argc, char **argv)
 	const struct fth_cli_option options[] = {
 		FTH_SCRATCH_OPTIONS(&b->folder, &b->options),
 		{"rows", FTH_CLI_SIZE, &b->rows, 1, (uint64_t)1 << 36, "trips"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->rounds),
 		{"request-cost", FTH_CLI_SIZE, &b->how.request_cost, 1, 1 << 30,
 		 "bytes that are read in the time of a request; default 4096, 1 reads the least"},
 		FTH_APP_OPTIONS(&b->app),
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -43,9 +43,9 @@ static int parse(struct bench *b, int argc, char **argv)
 		 "of the peer; default the best of 64K to 1M"},
 		{"ahead", FTH_CLI_SIZE, &b->ahead, 0, 0,
 		 "ours: bytes of each input on their way; default a 16th of the memory"},
-		{"rounds", FTH_CLI_U64, &b->rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
+		FTH_BENCH_ROUNDS(&b->rounds),
 		FTH_APP_OPTIONS(&b->app),
-		{"smallest", FTH_CLI_FLAG, &b->smallest, 0, 0, "a second, to see that it works"},
+		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -36,28 +36,46 @@ static int make_file(const char *path, uint64_t size)
 	return fth_fail(rc, "%s: %s", path, strerror(rc));
 }
 
-int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char *name,
-		     uint64_t size, const char *options)
+int fth_scratch_use(struct fth_scratch *scratch, const char *path, uint64_t size,
+		    const char *options)
 {
 	char escaped[4096];
-	int rc;
+	int rc = fth_uri_escape(path, escaped, sizeof(escaped));
 
 	*scratch = (struct fth_scratch){0};
-	snprintf(scratch->path, sizeof(scratch->path), "%s/fathom-bench-%ld-%s",
-		 fth_scratch_folder(folder), (long)getpid(), name);
-	rc = fth_uri_escape(scratch->path, escaped, sizeof(escaped));
 	if (rc < 0)
 		return rc;
+	snprintf(scratch->path, sizeof(scratch->path), "%s", path);
 	snprintf(scratch->uri, sizeof(scratch->uri), "file:%s%s%s", escaped, options ? "?" : "",
 		 options ? options : "");
-	rc = make_file(scratch->path, size);
-	if (rc < 0)
-		return rc;
-	scratch->made = true;
+	if (access(path, F_OK) != 0) {
+		rc = make_file(path, size);
+		if (rc < 0)
+			return rc;
+		scratch->made = true;
+	}
 	rc = fth_scratch_reopen(scratch);
 	if (rc < 0)
 		fth_scratch_remove(scratch);
 	return rc;
+}
+
+int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char *name,
+		     uint64_t size, const char *options)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/fathom-bench-%ld-%s", fth_scratch_folder(folder),
+		 (long)getpid(), name);
+	return fth_scratch_use(scratch, path, size, options);
+}
+
+bool fth_scratch_refused(const char *path, bool overwrite)
+{
+	if (overwrite || access(path, F_OK) != 0)
+		return false;
+	fth_cli_error("%s exists; --overwrite allows to destroy what is in it", path);
+	return true;
 }
 
 int fth_scratch_reopen(struct fth_scratch *scratch)

@@ -28,6 +28,16 @@ struct fth_scratch {
 int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char *name,
 		     uint64_t size, const char *options);
 
+/*
+ * The same for a file that has a name: one that exists is used as it is, and stays. The caller has
+ * asked fth_scratch_refused() before.
+ */
+int fth_scratch_use(struct fth_scratch *scratch, const char *path, uint64_t size,
+		    const char *options);
+
+/* Does this file exist, without --overwrite? Then says so. */
+bool fth_scratch_refused(const char *path, bool overwrite);
+
 /* `folder`, or where files that nobody keeps are made. */
 const char *fth_scratch_folder(const char *folder);
 
