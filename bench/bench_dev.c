@@ -13,8 +13,8 @@
 #include "dev_load.h"
 #include "fio.h"
 #include "json.h"
-#include "median.h"
 #include "report.h"
+#include "rounds.h"
 #include "scratch.h"
 #include "stamp.h"
 
@@ -41,8 +41,7 @@
 /* One line of the table: reads or writes at one depth. */
 struct cell {
 	struct fth_dev_load_kind kind;
-	double ours[FTH_ROUNDS_MAX], peer[FTH_ROUNDS_MAX]; /* IOPS of each round */
-	double ours_median, peer_median;
+	struct fth_rounds iops;
 };
 
 struct bench {
@@ -245,29 +244,27 @@ static int run_peer(struct bench *b, const struct cell *cell, double *iops)
 
 static int measure_cell(struct bench *b, struct cell *cell)
 {
+	double ours = 0, peer = 0;
 	int rc = 0;
 
 	for (unsigned i = 0; i < b->rounds && rc == 0; i++) {
 		if (fth_cli_stopped())
 			return -EINTR;
-		rc = run_ours(b, cell, &cell->ours[i]);
+		rc = run_ours(b, cell, &ours);
 		if (rc == 0)
-			rc = run_peer(b, cell, &cell->peer[i]);
+			rc = run_peer(b, cell, &peer);
+		fth_rounds_add(&cell->iops, ours, peer);
 	}
 	if (rc == 0 && cell->kind.write)
 		rc = verify(b);
-	if (fth_cli_stopped())
-		return -EINTR;
-	cell->ours_median = fth_median(cell->ours, (unsigned)b->rounds);
-	cell->peer_median = fth_median(cell->peer, (unsigned)b->rounds);
-	return rc;
+	return fth_cli_stopped() ? -EINTR : rc;
 }
 
 static void print_cell(const struct cell *cell)
 {
 	printf("%-6s %6u %14.0f %14.0f %8.3f\n", cell->kind.write ? "write" : "read",
-	       cell->kind.depth, cell->ours_median, cell->peer_median,
-	       cell->ours_median / cell->peer_median);
+	       cell->kind.depth, fth_rounds_ours(&cell->iops), fth_rounds_peer(&cell->iops),
+	       fth_rounds_ratio(&cell->iops));
 	fflush(stdout);
 }
 
@@ -308,14 +305,6 @@ static int measure(struct bench *b)
 
 /* ---- reporting ---- */
 
-static void report_runs(struct fth_json *j, const char *key, const double *values, uint64_t n)
-{
-	fth_json_array(j, key);
-	for (uint64_t i = 0; i < n; i++)
-		fth_json_double(j, NULL, values[i]);
-	fth_json_end(j);
-}
-
 static void report_cells(struct fth_json *j, const struct bench *b)
 {
 	fth_json_array(j, "results");
@@ -326,11 +315,7 @@ static void report_cells(struct fth_json *j, const struct bench *b)
 		fth_json_string(j, "kind", cell->kind.write ? "write" : "read");
 		fth_json_u64(j, "depth", cell->kind.depth);
 		fth_json_u64(j, "batch", cell->kind.batch);
-		fth_json_double(j, "ours", cell->ours_median);
-		fth_json_double(j, "peer", cell->peer_median);
-		fth_json_double(j, "ratio", cell->ours_median / cell->peer_median);
-		report_runs(j, "ours_runs", cell->ours, b->rounds);
-		report_runs(j, "peer_runs", cell->peer, b->rounds);
+		fth_rounds_members(j, &cell->iops);
 		fth_json_end(j);
 	}
 	fth_json_end(j);
@@ -356,9 +341,9 @@ static void report(const struct bench *b)
 	struct fth_json j;
 
 	for (unsigned i = 0; i < b->cell_count; i++) {
-		ours += log(b->cells[i].ours_median);
-		peer += log(b->cells[i].peer_median);
-		least = fmin(least, b->cells[i].ours_median / b->cells[i].peer_median);
+		ours += log(fth_rounds_ours(&b->cells[i].iops));
+		peer += log(fth_rounds_peer(&b->cells[i].iops));
+		least = fmin(least, fth_rounds_ratio(&b->cells[i].iops));
 	}
 	ours = exp(ours / b->cell_count);
 	peer = exp(peer / b->cell_count);

@@ -6,8 +6,8 @@
 #include "app_options.h"
 #include "cli.h"
 #include "json.h"
-#include "median.h"
 #include "report.h"
+#include "rounds.h"
 #include "scratch.h"
 
 #include "fathom/apps/taxi.h"
@@ -25,8 +25,7 @@ static const double bounds[BOUNDS] = {FTH_TAXI_LONG, FTH_TAXI_VERY_LONG};
 /* One line of the table. */
 struct cell {
 	struct fth_taxi_query query;
-	double ours[FTH_ROUNDS_MAX], peer[FTH_ROUNDS_MAX]; /* rows a second */
-	double ours_median, peer_median;
+	struct fth_rounds rows; /* a second */
 	struct fth_taxi_answer ours_last, peer_last;
 };
 
@@ -136,11 +135,8 @@ static int measure_cell(struct bench *b, struct cell *cell)
 			rc = check_answers(b, cell);
 		if (rc < 0)
 			return rc;
-		cell->ours[i] = rate(b, &cell->ours_last);
-		cell->peer[i] = rate(b, &cell->peer_last);
+		fth_rounds_add(&cell->rows, rate(b, &cell->ours_last), rate(b, &cell->peer_last));
 	}
-	cell->ours_median = fth_median(cell->ours, (unsigned)b->rounds);
-	cell->peer_median = fth_median(cell->peer, (unsigned)b->rounds);
 	return rc;
 }
 
@@ -149,8 +145,8 @@ static void print_cell(const struct cell *cell)
 	char ours[FTH_CLI_BYTES_MAX], peer[FTH_CLI_BYTES_MAX];
 
 	printf("Q%-5u %6g %12.1f %12.1f %8.3f %12s %12s %8.3f %8.3f\n", cell->query.query,
-	       cell->query.miles, cell->ours_median / 1e6, cell->peer_median / 1e6,
-	       cell->ours_median / cell->peer_median,
+	       cell->query.miles, fth_rounds_ours(&cell->rows) / 1e6,
+	       fth_rounds_peer(&cell->rows) / 1e6, fth_rounds_ratio(&cell->rows),
 	       fth_cli_bytes(ours, cell->ours_last.bytes_read),
 	       fth_cli_bytes(peer, cell->peer_last.bytes_read), amplification(&cell->ours_last),
 	       amplification(&cell->peer_last));
@@ -185,9 +181,7 @@ static void report_cell(struct fth_json *j, const struct cell *cell)
 	fth_json_double(j, "miles", cell->query.miles);
 	fth_json_u64(j, "trips", cell->ours_last.trips);
 	fth_json_double(j, "dollars_per_mile", cell->ours_last.dollars_per_mile);
-	fth_json_double(j, "ours", cell->ours_median);
-	fth_json_double(j, "peer", cell->peer_median);
-	fth_json_double(j, "ratio", cell->ours_median / cell->peer_median);
+	fth_rounds_members(j, &cell->rows);
 	fth_json_u64(j, "bytes_useful", cell->ours_last.bytes_useful);
 	fth_json_u64(j, "bytes_read", cell->ours_last.bytes_read);
 	fth_json_u64(j, "peer_bytes_read", cell->peer_last.bytes_read);
@@ -201,8 +195,8 @@ static void report(const struct bench *b)
 	const struct cell *last = &b->cells[CELLS - 1];
 	struct fth_json j;
 
-	fth_bench_json(&j, "taxi", last->ours_median, last->peer_median,
-		       last->ours_median / last->peer_median);
+	fth_bench_json(&j, "taxi", fth_rounds_ours(&last->rows), fth_rounds_peer(&last->rows),
+		       fth_rounds_ratio(&last->rows));
 	fth_json_double(&j, "amplification", amplification(&last->ours_last));
 	fth_json_double(&j, "peer_amplification", amplification(&last->peer_last));
 	fth_json_string(&j, "unit", "trips/s of Q5 at 0.03 %");

@@ -32,13 +32,18 @@ static void write_runs(struct fth_json *j, const char *key, const double *values
 	fth_json_end(j);
 }
 
-void fth_rounds_json(struct fth_json *j, const char *key, const struct fth_rounds *rounds)
+void fth_rounds_members(struct fth_json *j, const struct fth_rounds *rounds)
 {
-	fth_json_object(j, key);
 	fth_json_double(j, "ours", fth_rounds_ours(rounds));
 	fth_json_double(j, "peer", fth_rounds_peer(rounds));
 	fth_json_double(j, "ratio", fth_rounds_ratio(rounds));
 	write_runs(j, "ours_runs", rounds->ours, rounds->n);
 	write_runs(j, "peer_runs", rounds->peer, rounds->n);
+}
+
+void fth_rounds_json(struct fth_json *j, const char *key, const struct fth_rounds *rounds)
+{
+	fth_json_object(j, key);
+	fth_rounds_members(j, rounds);
 	fth_json_end(j);
 }

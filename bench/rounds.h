@@ -21,7 +21,10 @@ double fth_rounds_peer(const struct fth_rounds *rounds);
 /* The medians' ratio. */
 double fth_rounds_ratio(const struct fth_rounds *rounds);
 
-/* An object with the medians, their ratio and every run. */
+/* Members of an open object: the medians and their ratio, and every run. */
+void fth_rounds_members(struct fth_json *j, const struct fth_rounds *rounds);
+
+/* An object of them. */
 void fth_rounds_json(struct fth_json *j, const char *key, const struct fth_rounds *rounds);
 
 #endif
