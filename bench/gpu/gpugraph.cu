@@ -133,19 +133,20 @@ static int generate(struct gpugraph *b, unsigned kind)
 /* A vertex with neighbours, the same in each run. */
 static int choose_source(struct gpugraph *b)
 {
+	uint64_t n = b->lists.vertices;
 	int rc = 0;
 
-	for (uint64_t v = 12345 % b->lists.vertices; rc == 0; v = (v + 1) % b->lists.vertices) {
+	for (uint64_t i = 0; rc == 0 && i < n; i++) {
 		uint64_t ends[2] = {0, 0};
 
-		TRY(rc, cudaMemcpyAsync(ends, b->lists.offsets + v, sizeof(ends),
+		b->source = (12345 + i) % n;
+		TRY(rc, cudaMemcpyAsync(ends, b->lists.offsets + b->source, sizeof(ends),
 					cudaMemcpyDeviceToHost, b->stream));
 		TRY(rc, cudaStreamSynchronize(b->stream));
-		b->source = v;
 		if (ends[1] > ends[0])
-			break;
+			return rc;
 	}
-	return rc;
+	return rc < 0 ? rc : fth_fail(EIO, "the graph has no edges");
 }
 
 /*

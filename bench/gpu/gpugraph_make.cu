@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "cub_error.h"
 #include "gpugraph.h"
 
 #include "apps/graph/gen_edge.h"
@@ -61,9 +62,11 @@ static int scan(u64 *offsets, uint64_t n, cudaStream_t stream)
 	void *room = NULL;
 	int rc = 0;
 
-	TRY(rc, cub::DeviceScan::InclusiveSum(NULL, bytes, offsets, offsets, (int64_t)n, stream));
+	TRY_CUB(rc,
+		cub::DeviceScan::InclusiveSum(NULL, bytes, offsets, offsets, (int64_t)n, stream));
 	TRY(rc, cudaMalloc(&room, bytes));
-	TRY(rc, cub::DeviceScan::InclusiveSum(room, bytes, offsets, offsets, (int64_t)n, stream));
+	TRY_CUB(rc,
+		cub::DeviceScan::InclusiveSum(room, bytes, offsets, offsets, (int64_t)n, stream));
 	TRY(rc, cudaStreamSynchronize(stream));
 	(void)cudaFree(room);
 	return rc;

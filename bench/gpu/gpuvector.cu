@@ -4,7 +4,7 @@
  * memory, through a cache in GPU memory; against tiles that are copied ahead, with CUB on them; and
  * by the same kernels straight on host memory.
  */
-#include "rig.h"
+#include "cub_error.h"
 
 #include "apps/team.h"
 #include "fathom/base/rng.h"
@@ -216,8 +216,8 @@ static int tile_reduce(struct gpuvector *b, const struct tile *t)
 	size_t bytes = b->temporary_bytes;
 	int rc = copy_in(b, t, 0);
 
-	TRY(rc, cub::DeviceReduce::Sum(temporary_of(b, t), bytes, (const uint64_t *)t->memory,
-				       b->sums + t->number, (int)t->n, t->stream));
+	TRY_CUB(rc, cub::DeviceReduce::Sum(temporary_of(b, t), bytes, (const uint64_t *)t->memory,
+					   b->sums + t->number, (int)t->n, t->stream));
 	return rc;
 }
 
@@ -228,9 +228,9 @@ static int tile_scan(struct gpuvector *b, const struct tile *t)
 	size_t bytes = b->temporary_bytes;
 	int rc = copy_in(b, t, 0);
 
-	TRY(rc,
-	    cub::DeviceScan::InclusiveSum(temporary_of(b, t), bytes, (const uint64_t *)t->memory,
-					  to, (int)t->n, t->stream));
+	TRY_CUB(rc, cub::DeviceScan::InclusiveSum(temporary_of(b, t), bytes,
+						  (const uint64_t *)t->memory, to, (int)t->n,
+						  t->stream));
 	if (t->number > 0)
 		TRY(rc, cudaStreamWaitEvent(t->stream, b->rig->events[before], 0));
 	if (rc < 0)
@@ -360,8 +360,8 @@ static int alloc_tiled(struct gpuvector *b)
 	size_t reduce = 0, scan = 0;
 	uint64_t *none = NULL;
 
-	TRY(rc, cub::DeviceReduce::Sum(NULL, reduce, none, none, each));
-	TRY(rc, cub::DeviceScan::InclusiveSum(NULL, scan, none, none, each));
+	TRY_CUB(rc, cub::DeviceReduce::Sum(NULL, reduce, none, none, each));
+	TRY_CUB(rc, cub::DeviceScan::InclusiveSum(NULL, scan, none, none, each));
 	b->temporary_bytes = ((reduce > scan ? reduce : scan) + 255) / 256 * 256;
 	DO(rc, gpu_rig_alloc(b->rig, &b->temporary, GPU_TILES * b->temporary_bytes));
 	DO(rc, gpu_rig_alloc(b->rig, &b->carry, GPU_TILES));
