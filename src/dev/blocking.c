@@ -162,7 +162,7 @@ static void retire_locked(struct fth_dev_blocking *pool, struct lane *lane)
 static void put_back(struct fth_dev_blocking *pool, struct lane *lane)
 {
 	pthread_mutex_lock(&pool->lock);
-	if (lane->chan && fth_dev_chan_in_flight(lane->chan) > 0)
+	if (fth_dev_chan_in_flight(lane->chan) > 0)
 		lane->state = LANE_PARKED;
 	else
 		retire_locked(pool, lane);

@@ -109,6 +109,13 @@ static uint64_t soon(void)
 	return fth_deadline_ns(SOON_NS);
 }
 
+static void nap(void)
+{
+	struct timespec ts = {.tv_nsec = 20000000};
+
+	nanosleep(&ts, NULL);
+}
+
 static unsigned submitted(struct fth_dev *dev)
 {
 	struct fth_gate_counts counts;
@@ -307,6 +314,7 @@ static void a_waiting_call_takes_a_parked_lane_that_ended(void **state)
 	fth_gate_set(dev, false);
 	assert_int_equal(fth_dev_read(dev, first.buf, BLOCK, 0, soon()), -ETIMEDOUT);
 	caller_start(&second, dev, FTH_DEV_READ, BLOCK);
+	nap(); /* so that it waits, most likely */
 	fth_gate_set(dev, true);
 	assert_ok(caller_join(&second));
 	fth_dev_close(dev);
@@ -348,9 +356,7 @@ static void a_request_that_the_device_holds_times_out(void **state)
 
 static void *open_later(void *dev)
 {
-	struct timespec ts = {.tv_nsec = 20000000};
-
-	nanosleep(&ts, NULL);
+	nap();
 	fth_gate_set(dev, true);
 	return NULL;
 }

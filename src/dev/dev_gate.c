@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "dev/dev_gate.h"
 
+#include "dev/wake.h"
+
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
@@ -17,11 +19,13 @@ struct dev_gate {
 	pthread_cond_t changed;
 	bool open;
 	unsigned limit, refuse;
+	int error; /* of the next reap */
 	struct fth_gate_counts counts;
 };
 
 struct chan_gate {
 	struct fth_dev_chan chan;
+	struct fth_wake wake;
 	unsigned count;
 	struct fth_dev_req *reqs[];
 };
@@ -55,6 +59,7 @@ static int gate_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 		free(chan);
 		return -EMFILE;
 	}
+	chan->wake = (struct fth_wake)FTH_WAKE_NONE;
 	*out = &chan->chan;
 	return 0;
 }
@@ -66,6 +71,7 @@ static void gate_chan_close(struct fth_dev_chan *chan)
 	pthread_mutex_lock(&gate->lock);
 	gate->counts.channels--;
 	pthread_mutex_unlock(&gate->lock);
+	fth_wake_close(&((struct chan_gate *)chan)->wake);
 	free(chan);
 }
 
@@ -87,6 +93,7 @@ static int gate_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 		if (reqs[i]->length > gate->counts.longest)
 			gate->counts.longest = reqs[i]->length;
 	}
+	fth_wake_set(&chan->wake, chan->count > 0 && gate->open);
 	pthread_cond_broadcast(&gate->changed);
 	pthread_mutex_unlock(&gate->lock);
 	return rc;
@@ -111,17 +118,26 @@ static int gate_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 	struct dev_gate *gate = (struct dev_gate *)base->dev;
 	struct chan_gate *chan = (struct chan_gate *)base;
 	unsigned n = 0;
+	int rc;
 
 	pthread_mutex_lock(&gate->lock);
 	while (!gate->open && min > 0 && fth_now_ns() < deadline)
 		(void)gate_wait_locked(gate, deadline);
-	while (gate->open && n < max && chan->count > 0) {
+	rc = gate->error;
+	gate->error = 0;
+	while (rc == 0 && gate->open && n < max && chan->count > 0) {
 		done[n] = chan->reqs[--chan->count];
 		execute(gate, done[n++]);
 	}
 	gate->counts.in_flight -= n;
+	fth_wake_set(&chan->wake, chan->count > 0 && gate->open);
 	pthread_mutex_unlock(&gate->lock);
-	return (int)n;
+	return rc < 0 ? rc : (int)n;
+}
+
+static int gate_chan_fd(struct fth_dev_chan *base)
+{
+	return fth_wake_open(&((struct chan_gate *)base)->wake);
 }
 
 static void gate_close(struct fth_dev *dev)
@@ -140,6 +156,7 @@ static const struct fth_dev_ops gate_ops = {
 	.chan_close = gate_chan_close,
 	.submit = gate_submit,
 	.reap = gate_reap,
+	.chan_fd = gate_chan_fd,
 };
 
 static int gate_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
@@ -215,6 +232,15 @@ void fth_gate_limit(struct fth_dev *dev, unsigned n)
 
 	pthread_mutex_lock(&gate->lock);
 	gate->limit = n;
+	pthread_mutex_unlock(&gate->lock);
+}
+
+void fth_gate_break(struct fth_dev *dev, int error)
+{
+	struct dev_gate *gate = (struct dev_gate *)dev;
+
+	pthread_mutex_lock(&gate->lock);
+	gate->error = error;
 	pthread_mutex_unlock(&gate->lock);
 }
 

@@ -3,6 +3,7 @@
  * A device for tests that does not answer while its gate is closed: gate:SIZE, memory in blocks of
  * 512 bytes. Register fth_dev_scheme_gate to use it. A request is executed when it is handed back,
  * so that a write that was submitted through a closed gate reaches the medium when it is opened.
+ * Descriptors of channels follow submit and reap only, not the gate.
  */
 #ifndef FTH_DEV_GATE_H
 #define FTH_DEV_GATE_H
@@ -28,5 +29,7 @@ bool fth_gate_wait(struct fth_dev *dev, unsigned n);
 void fth_gate_limit(struct fth_dev *dev, unsigned n);
 /* The next n submits fail with -EAGAIN. */
 void fth_gate_refuse(struct fth_dev *dev, unsigned n);
+/* The next reap fails with this error. */
+void fth_gate_break(struct fth_dev *dev, int error);
 
 #endif

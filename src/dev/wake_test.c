@@ -5,9 +5,11 @@
  */
 #include "fth_test.h"
 
+#include "dev/dev_gate.h"
 #include "dev/dev_narrow.h"
 #include "dev/wake.h"
 
+#include "fathom/dev/wrap.h"
 #include "fathom/hd/wait.h"
 
 #include <dirent.h>
@@ -175,6 +177,59 @@ static void a_held_request_is_not_readable_before_its_time(void **state)
 	fth_dev_close(dev);
 }
 
+/* ---- a device inside that is full, or fails ---- */
+
+static void a_full_device_inside_is_tried_again_by_poll_alone(void **state)
+{
+	struct fth_dev_req reqs[4], *list[4], *done[4];
+	struct fth_dev_chan *chan;
+	struct fth_dev *dev;
+	static char buf[2048];
+	int fd, n, got = 0;
+
+	(void)state;
+	assert_ok(fth_dev_open("fault(gate:1M)", &dev));
+	assert_ok(fth_dev_chan_open(dev, 4, &chan));
+	fd = fth_dev_chan_fd(chan);
+	assert_ok(fd);
+	for (unsigned i = 0; i < 4; i++) {
+		fth_dev_req_init(&reqs[i], FTH_DEV_READ, buf + i * 512, 512, i * 512);
+		list[i] = &reqs[i];
+	}
+	fth_gate_refuse(fth_dev_inner(dev), 3); /* with nothing of ours in flight inside */
+	assert_int_equal(fth_dev_submit(chan, list, 4), 4);
+	while (got < 4) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+
+		assert_int_equal(poll(&p, 1, 20000), 1);
+		n = fth_dev_reap(chan, done, 4, 0, 0);
+		assert_ok(n);
+		got += n;
+	}
+	assert_false(is_readable(fd));
+	fth_dev_chan_close(chan);
+	fth_dev_close(dev);
+}
+
+static void an_error_of_reap_comes_out_of_a_wrapper(void **state)
+{
+	struct fth_dev_req req, *r = &req, *done;
+	struct fth_dev_chan *chan;
+	struct fth_dev *dev;
+	char buf[512];
+
+	(void)state;
+	assert_ok(fth_dev_open("delay(gate:1M)", &dev));
+	assert_ok(fth_dev_chan_open(dev, 1, &chan));
+	fth_dev_req_init(&req, FTH_DEV_READ, buf, 512, 0);
+	assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
+	fth_gate_break(fth_dev_inner(dev), -ENODEV);
+	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_NEVER), -ENODEV);
+	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_NEVER), 1); /* it stayed in flight */
+	fth_dev_chan_close(chan);
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,8 +238,11 @@ int main(void)
 		cmocka_unit_test(channels_that_nobody_asks_have_none),
 		cmocka_unit_test(without_descriptors_nothing_is_lost),
 		cmocka_unit_test(a_held_request_is_not_readable_before_its_time),
+		cmocka_unit_test(a_full_device_inside_is_tried_again_by_poll_alone),
+		cmocka_unit_test(an_error_of_reap_comes_out_of_a_wrapper),
 	};
-	if (fth_dev_scheme_register(&fth_dev_scheme_narrow) < 0)
+	if (fth_dev_scheme_register(&fth_dev_scheme_narrow) < 0 ||
+	    fth_dev_scheme_register(&fth_dev_scheme_gate) < 0)
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
