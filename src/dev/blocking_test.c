@@ -85,7 +85,7 @@ static void *caller_main(void *arg)
 
 static void caller_start(struct caller *c, struct fth_dev *dev, enum fth_dev_op op, uint64_t offset)
 {
-	*c = (struct caller){.dev = dev, .op = op, .offset = offset, .deadline = FTH_DEV_TIMEOUT};
+	*c = (struct caller){.dev = dev, .op = op, .offset = offset, .deadline = FTH_NEVER};
 	memset(c->buf, 'a' + (int)(offset / BLOCK % 26), BLOCK);
 	assert_int_equal(pthread_create(&c->thread, NULL, caller_main, c), 0);
 }
