@@ -58,6 +58,13 @@ static void a_flag_is_readable_while_it_is_set(void **state)
 		fth_wake_set(&wake, false);
 		assert_false(is_readable(wake.fd));
 	}
+	fth_wake_set(&wake, true);
+	fth_wake_close(&wake);
+	assert_int_equal(wake.fd, -1);
+	assert_ok(fth_wake_open(&wake));
+	assert_false(is_readable(wake.fd)); /* a new one is not set */
+	fth_wake_set(&wake, true);
+	assert_true(is_readable(wake.fd));
 	fth_wake_close(&wake);
 	fth_wake_close(&wake);
 }
@@ -82,6 +89,12 @@ static void a_timer_is_readable_from_its_time_on(void **state)
 		fth_wake_timer_set(&timer, fth_deadline_ns(3600000000000u));
 		assert_false(is_readable(timer.fd));
 	}
+	fth_wake_timer_set(&timer, FTH_WAKE_TIMER_NOW);
+	fth_wake_timer_close(&timer);
+	assert_int_equal(timer.fd, -1);
+	assert_ok(fth_wake_timer_open(&timer));
+	fth_wake_timer_set(&timer, FTH_WAKE_TIMER_NOW);
+	assert_true(is_readable(timer.fd));
 	fth_wake_timer_close(&timer);
 	fth_wake_timer_close(&timer);
 }
@@ -211,6 +224,27 @@ static void a_full_device_inside_is_tried_again_by_poll_alone(void **state)
 	fth_dev_close(dev);
 }
 
+static void a_channel_that_the_device_inside_refuses_is_refused(void **state)
+{
+	static const char *const uris[] = {"fault(gate:1M)", "delay(gate:1M)", "crash(gate:1M)"};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		struct fth_dev_chan *chan;
+		struct fth_dev *dev;
+
+		assert_ok(fth_dev_open(uris[i], &dev));
+		fth_gate_limit(fth_dev_inner(dev), 0);
+		assert_int_equal(fth_dev_chan_open(dev, 4, &chan), -EMFILE);
+		assert_null(chan);
+		assert_int_equal(fth_dev_flush(dev, FTH_DEV_TIMEOUT), -EMFILE);
+		fth_gate_limit(fth_dev_inner(dev), 1);
+		assert_ok(fth_dev_chan_open(dev, 4, &chan));
+		fth_dev_chan_close(chan);
+		fth_dev_close(dev);
+	}
+}
+
 static void an_error_of_reap_comes_out_of_a_wrapper(void **state)
 {
 	struct fth_dev_req req, *r = &req, *done;
@@ -239,6 +273,7 @@ int main(void)
 		cmocka_unit_test(without_descriptors_nothing_is_lost),
 		cmocka_unit_test(a_held_request_is_not_readable_before_its_time),
 		cmocka_unit_test(a_full_device_inside_is_tried_again_by_poll_alone),
+		cmocka_unit_test(a_channel_that_the_device_inside_refuses_is_refused),
 		cmocka_unit_test(an_error_of_reap_comes_out_of_a_wrapper),
 	};
 	if (fth_dev_scheme_register(&fth_dev_scheme_narrow) < 0 ||
