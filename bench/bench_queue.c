@@ -13,8 +13,8 @@
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/soft.h"
+#include "nvme/ctrl.h"
+#include "nvme/soft.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -17,8 +17,6 @@
 #include "fathom/dev/window.h"
 #include "fathom/dev/wrap.h"
 #include "fathom/hd.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/driver.h"
 #include "fathom/vol.h"
 
 #include <cerrno>
@@ -267,11 +265,8 @@ static void use_options()
 {
 	fth_vol_format_options format = FTH_VOL_FORMAT_OPTIONS_INIT;
 	fth_vol_object_options object = FTH_VOL_OBJECT_OPTIONS_INIT;
-	fth_nvme_opts nvme = FTH_NVME_OPTS_INIT;
-	fth_nvme_ctrl_opts ctrl = FTH_NVME_CTRL_OPTS_INIT;
 
 	CHECK(format.size == sizeof(format) && object.size == sizeof(object));
-	CHECK(nvme.size == sizeof(nvme) && ctrl.size == sizeof(ctrl));
 
 	fth_array_options array = FTH_ARRAY_OPTIONS_INIT;
 	fth_graph_options graph = FTH_GRAPH_OPTIONS_INIT;

@@ -6,8 +6,8 @@
 #include "fathom/apps/graph.h"
 #include "fathom/apps/taxi.h"
 #include "fathom/dev/fault.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/soft.h"
+#include "nvme/ctrl.h"
+#include "nvme/soft.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef FTH_TOOLS_NVME_INFO_H
 #define FTH_TOOLS_NVME_INFO_H
 
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 struct nvme_info {
 	const char *name; /* the URI, or /dev/nvme0 */

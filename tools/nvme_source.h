@@ -6,7 +6,7 @@
 #ifndef FTH_TOOLS_NVME_SOURCE_H
 #define FTH_TOOLS_NVME_SOURCE_H
 
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/soft.h"
+#include "nvme/soft.h"
 
 #include <errno.h>
 #include <stdlib.h>

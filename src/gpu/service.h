@@ -2,15 +2,15 @@
 /*
  * The host's half of a drive whose commands are not executed on the GPU: NVMe queue pairs and
  * slots for data in host memory, served by CPU threads on any device (the software controller of
- * fathom/nvme/ctrl.h), or by an NVMe drive itself. No CUDA in here: drive_service.cu makes it a
+ * nvme/ctrl.h), or by an NVMe drive itself. No CUDA in here: drive_service.cu makes it a
  * GPU's, and a test gives it to warps of CPU threads.
  */
 #ifndef FTH_GPU_SERVICE_H
 #define FTH_GPU_SERVICE_H
 
 #include "fathom/gpu.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/ctrl.h"
+#include "nvme/driver.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -21,10 +21,11 @@
 #ifndef FATHOM_NVME_CTRL_H
 #define FATHOM_NVME_CTRL_H
 
-#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 
-FTH_BEGIN_DECLS
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct fth_nvme_ctrl;
 
@@ -214,5 +215,7 @@ enum fth_nvme_ctrl_stat {
 uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl, enum fth_nvme_ctrl_stat which);
 const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which);
 
-FTH_END_DECLS
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -11,11 +11,12 @@
 #ifndef FATHOM_NVME_DRIVER_H
 #define FATHOM_NVME_DRIVER_H
 
-#include "fathom/base/decls.h"
 #include "fathom/dev.h"
 #include "fathom/detail/nvme/queue.h"
 
-FTH_BEGIN_DECLS
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* ---- transports ---- */
 
@@ -225,5 +226,7 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out);
  */
 struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev);
 
-FTH_END_DECLS
+#ifdef __cplusplus
+}
+#endif
 #endif

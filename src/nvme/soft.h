@@ -17,21 +17,22 @@
  *			memory, gone when the device is closed. At least as large as the region
  *	cmb		a controller memory buffer of that size, a power of two from 4K;
  *			default none
- *	window_model	"flatflash": loads and stores through fathom/nvme/window.h take at
+ *	window_model	"flatflash": loads and stores through nvme/window.h take at
  *			least as long, line by line, as its authors measured; default as fast
  *			as memory
  *
- * What a region keeps and what it loses: fathom/nvme/ctrl.h. How to reach it: fathom/nvme/window.h,
+ * What a region keeps and what it loses: nvme/ctrl.h. How to reach it: nvme/window.h,
  * with fth_nvme_of_dev().
  */
 #ifndef FATHOM_NVME_SOFT_H
 #define FATHOM_NVME_SOFT_H
 
-#include "fathom/base/decls.h"
 #include "fathom/dev/driver.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
-FTH_BEGIN_DECLS
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct fth_nvme_ctrl;
 
@@ -41,5 +42,7 @@ int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **ou
 /* The controller behind a driver, for simulated power losses; NULL if it is not one of these. */
 struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme);
 
-FTH_END_DECLS
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -36,7 +36,7 @@
 #define FATHOM_NVME_VFIO_H
 
 #include "fathom/dev/driver.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -29,10 +29,11 @@
 #ifndef FATHOM_NVME_WINDOW_H
 #define FATHOM_NVME_WINDOW_H
 
-#include "fathom/base/decls.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
-FTH_BEGIN_DECLS
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 struct fth_nvme_window;
 
@@ -122,5 +123,7 @@ int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uin
  */
 int fth_nvme_window_check(const struct fth_nvme_window *window);
 
-FTH_END_DECLS
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -11,7 +11,7 @@
  *	- the same input gives the same answer.
  */
 #include "fathom/base/error.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #ifndef FTH_SRC_NVME_CTRL_FIXTURE_H
 #define FTH_SRC_NVME_CTRL_FIXTURE_H
 
-#include "fathom/nvme/ctrl.h"
+#include "nvme/ctrl.h"
 #include "fathom/detail/nvme/spec.h"
 
 #define HOST_ARENA_PAGES 1024u

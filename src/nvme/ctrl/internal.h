@@ -21,7 +21,7 @@
 #define FTH_SRC_NVME_CTRL_H
 
 #include "fathom/base/stats.h"
-#include "fathom/nvme/ctrl.h"
+#include "nvme/ctrl.h"
 #include "fathom/detail/nvme/spec.h"
 #include "nvme/ctrl/window.h"
 

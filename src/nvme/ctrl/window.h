@@ -8,7 +8,7 @@
 #ifndef FTH_SRC_NVME_CTRL_WINDOW_H
 #define FTH_SRC_NVME_CTRL_WINDOW_H
 
-#include "fathom/nvme/ctrl.h"
+#include "nvme/ctrl.h"
 #include "fathom/detail/nvme/spec.h"
 
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #include "fathom/base/rng.h"
 #include "fathom/dev/driver.h"
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "dev_nvme.h"
 
 #include "fathom/base/error.h"
-#include "fathom/nvme/window.h"
+#include "nvme/window.h"
 
 #include <errno.h>
 #include <stdlib.h>

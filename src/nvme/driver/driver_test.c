@@ -4,7 +4,7 @@
 
 #include "fathom/dev/driver.h"
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <errno.h>
 #include <pthread.h>

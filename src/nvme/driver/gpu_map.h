@@ -14,7 +14,7 @@
 #ifndef FTH_NVME_GPU_MAP_H
 #define FTH_NVME_GPU_MAP_H
 
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #ifdef __cplusplus
 extern "C" {

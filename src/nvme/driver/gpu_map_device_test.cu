@@ -8,8 +8,8 @@
 
 #include "cuda_fixture.h"
 #include "fathom/base/rng.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/soft.h"
+#include "nvme/ctrl.h"
+#include "nvme/soft.h"
 #include "must_fixture.h"
 
 #define THREADS	 256u

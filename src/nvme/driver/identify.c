@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Identify data comes from outside: every field is checked before it is believed. */
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include "fathom/base/error.h"
 

@@ -3,7 +3,7 @@
 #ifndef FTH_NVME_DRIVER_INTERNAL_H
 #define FTH_NVME_DRIVER_INTERNAL_H
 
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <pthread.h>
 

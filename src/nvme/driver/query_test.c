@@ -3,7 +3,7 @@
 #include "fth_test.h"
 
 #include "fathom/dev.h"
-#include "fathom/nvme/driver.h"
+#include "nvme/driver.h"
 
 #include <errno.h>
 #include <string.h>

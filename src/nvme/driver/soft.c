@@ -4,7 +4,7 @@
  * real drive would see happens: registers, rings, doorbells, PRPs. Bus addresses are the virtual
  * ones, and only mapped memory is granted to the controller.
  */
-#include "fathom/nvme/soft.h"
+#include "nvme/soft.h"
 
 #include "internal.h"
 #include "dev/schemes.h"
@@ -12,7 +12,7 @@
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "fathom/dev/delay.h"
-#include "fathom/nvme/ctrl.h"
+#include "nvme/ctrl.h"
 
 #include <errno.h>
 #include <stdio.h>

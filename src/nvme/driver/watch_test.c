@@ -3,8 +3,8 @@
 #include "fth_test.h"
 
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/soft.h"
+#include "nvme/ctrl.h"
+#include "nvme/soft.h"
 
 #include <errno.h>
 #include <string.h>

@@ -9,7 +9,7 @@
  * 2. The PMR is enabled, and PMRSTS was seen ready, while its window is open, unless the
  *    function was reset behind our back: then PMRSTS says so and persist fails.
  */
-#include "fathom/nvme/window.h"
+#include "nvme/window.h"
 
 #include "internal.h"
 #include "dev/mmio.h"

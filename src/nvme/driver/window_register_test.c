@@ -6,7 +6,7 @@
 #include "dev/mmio.h"
 
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/window.h"
+#include "nvme/window.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -5,9 +5,9 @@
 #include "fathom/base/rng.h"
 #include "fathom/dev/delay.h"
 #include "fathom/hd/wait.h"
-#include "fathom/nvme/ctrl.h"
-#include "fathom/nvme/soft.h"
-#include "fathom/nvme/window.h"
+#include "nvme/ctrl.h"
+#include "nvme/soft.h"
+#include "nvme/window.h"
 
 #include <errno.h>
 #include <pthread.h>
