@@ -92,6 +92,45 @@ static void what_changes_nothing_writes_nothing(void **state)
 	array_fixture_close(&f);
 }
 
+/* Each alone, with nothing beside it that makes the line dirty: the smallest change is durable. */
+static void the_smallest_change_reaches_the_medium(void **state)
+{
+	(void)state;
+	for (unsigned kind = 0; kind < 5; kind++) {
+		struct array_fixture f;
+		uint64_t *model, expected;
+		int rc = 0;
+
+		open_with(&f, 8, false);
+		model = array_fixture_model(&f, 5);
+		expected = *model;
+		switch (kind) {
+		case 0:
+			rc = fth_array_add64(f.array, 5, 1, NULL);
+			*model += 1;
+			break;
+		case 1:
+			rc = fth_array_xor64(f.array, 5, 1, NULL);
+			*model ^= 1;
+			break;
+		case 2:
+			rc = fth_array_min64(f.array, 5, *model - 1, NULL);
+			*model -= 1;
+			break;
+		case 3:
+			rc = fth_array_cas64(f.array, 5, &expected, expected + 1) - 1;
+			*model += 1;
+			break;
+		default:
+			*model += 1;
+			rc = fth_array_set(f.array, 5, model, 8);
+			break;
+		}
+		assert_ok(rc);
+		array_fixture_close(&f);
+	}
+}
+
 static void of_another_size_are_refused(void **state)
 {
 	uint64_t index = 0, v64 = 0;
@@ -119,6 +158,7 @@ int main(void)
 		cmocka_unit_test(of_four_bytes),
 		cmocka_unit_test(of_eight_bytes),
 		cmocka_unit_test(what_changes_nothing_writes_nothing),
+		cmocka_unit_test(the_smallest_change_reaches_the_medium),
 		cmocka_unit_test(of_another_size_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,6 +223,13 @@ static void last_line(struct fth_cache_options options)
 	options.line = 4096;
 	cache_fixture_open(&f, "mem:" MIB, options, 8);
 	assert_int_equal(fth_cache_remove(f.range), 0);
+	/* Frames that have held other bytes. */
+	assert_int_equal(fth_cache_add(f.cache, f.dev, 0, FTH_CACHE_TO_END, 0, &range), 0);
+	for (uint64_t line = 0; line < 16; line++) {
+		assert_int_equal(fth_cache_pin(range, line, FTH_CACHE_READ, FTH_NEVER, &pin), 0);
+		fth_cache_unpin(&pin, false);
+	}
+	assert_int_equal(fth_cache_remove(range), 0);
 	/* Three lines and one block, from the second block on. */
 	assert_int_equal(fth_cache_add(f.cache, f.dev, 512, 3 * 4096 + 512, 0, &range), 0);
 	assert_int_equal(fth_cache_lines(range), 4);
@@ -298,6 +305,22 @@ static void metadata_is_bounded(void **state)
 	cache_fixture_close(&f);
 }
 
+/* A line that was pinned for reading is not changed, whatever unpin is told. */
+static void a_pin_for_reading_changes_nothing(void **state)
+{
+	struct fth_cache_footprint footprint;
+	struct fth_cache_pin pin;
+	struct cache_fixture f;
+
+	(void)state;
+	cache_fixture_open(&f, "mem:" MIB, plain, 16);
+	assert_int_equal(fth_cache_pin(f.range, 3, FTH_CACHE_READ, FTH_NEVER, &pin), 0);
+	fth_cache_unpin(&pin, true);
+	fth_cache_footprint(f.cache, &footprint);
+	assert_int_equal(footprint.dirty, 0);
+	cache_fixture_close(&f);
+}
+
 static void evicted_lines_are_fetched_again(void **state)
 {
 	struct cache_fixture f;
@@ -331,6 +354,7 @@ int main(void)
 		cmocka_unit_test(the_last_line_may_be_short),
 		cmocka_unit_test(bad_options_and_ranges_are_refused),
 		cmocka_unit_test(metadata_is_bounded),
+		cmocka_unit_test(a_pin_for_reading_changes_nothing),
 		cmocka_unit_test(evicted_lines_are_fetched_again),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,9 +3,11 @@
 #include "model_fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #define LINE 512u
+#define EACH (LINE / 8)
 
 static struct fth_cache_range *open_range(const char *uri, bool compact, uint64_t timeout_ns)
 {
@@ -143,7 +145,9 @@ static void close_pinned(bool compact)
 		assert_int_equal(fth_cache_discard_range(range), -EBUSY);
 		assert_int_equal(fth_cache_close(cache), -EBUSY);
 		assert_int_equal(fth_cache_discard(cache), -EBUSY);
-		/* The pinned memory is as it was. */
+		/* The pinned memory is as it was, and changed lines are written back as before. */
+		for (uint64_t line = 8; line < 60; line++)
+			assert_ok(model_set(range, line * EACH, model_value(line * EACH, 7)));
 		for (uint64_t k = 0; modes[i] != FTH_CACHE_READ && k < LINE / 8; k++)
 			model_store(pin.data, k, model_value(3 * LINE / 8 + k, 7));
 		fth_cache_unpin(&pin, modes[i] != FTH_CACHE_READ);
@@ -200,6 +204,8 @@ static void slow_flush(bool compact)
 	assert_ok(model_set(range, 700, model_value(700, 1)));
 	assert_int_equal(fth_cache_flush_all(cache), -ETIMEDOUT);
 	assert_int_equal(fth_cache_remove(range), -ETIMEDOUT);
+	/* The flush is in flight: the cache does not wait for it, and stays. */
+	assert_int_equal(fth_cache_discard(cache), -ETIMEDOUT);
 	while ((rc = fth_cache_discard_range(range)) == -ETIMEDOUT)
 		assert_true(++timeouts < 1000);
 	assert_ok(rc);
@@ -213,6 +219,77 @@ static void a_slow_flush_ends_by_the_timeout(void **state)
 	each_kind(slow_flush);
 }
 
+/* ---- other threads ---- */
+
+struct visitor {
+	struct fth_cache_range *range;
+	pthread_t thread;
+	uint32_t inside, leave; /* atomic */
+	int rc;
+};
+
+static int stay(void *context, size_t which, uint8_t *data)
+{
+	struct visitor *v = context;
+	uint64_t deadline = fth_deadline_ns(PATIENCE);
+	struct fth_backoff backoff = {0};
+
+	(void)which;
+	(void)data;
+	fth_store_release_dev32(&v->inside, 1);
+	while (!fth_load_acquire_dev32(&v->leave))
+		if (fth_backoff_expired(&backoff, deadline))
+			return -ETIMEDOUT;
+	return 0;
+}
+
+static void *visit_and_stay(void *arg)
+{
+	static const uint64_t line = 5;
+	struct visitor *v = arg;
+
+	v->rc = fth_cache_visit(v->range, FTH_CACHE_READ, &line, 1, stay, v);
+	return NULL;
+}
+
+/*
+ * A thread that has missed a line may be looking at the words of any range. A range is not freed
+ * before that thread is through, and is as before if that takes too long.
+ */
+static void wait_for_others(bool compact)
+{
+	struct fth_cache_range *range = open_range("mem:64K", compact, SECOND / 50), *other;
+	struct fth_cache *cache = fth_cache_of(range);
+	struct fth_dev *dev = fth_cache_dev(range), *dev2 = model_open_dev("mem:64K");
+	uint64_t deadline = fth_deadline_ns(PATIENCE);
+	struct fth_backoff backoff = {0};
+	struct visitor v = {.range = range};
+
+	assert_ok(fth_cache_add(cache, dev2, 0, FTH_CACHE_TO_END, 0, &other));
+	assert_ok(model_set(other, 700, model_value(700, 1)));
+	assert_int_equal(pthread_create(&v.thread, NULL, visit_and_stay, &v), 0);
+	while (!fth_load_acquire_dev32(&v.inside))
+		assert_false(fth_backoff_expired(&backoff, deadline));
+	assert_int_equal(fth_cache_remove(other), -ETIMEDOUT);
+	assert_int_equal(fth_cache_discard_range(other), -ETIMEDOUT);
+	assert_ok(model_set(other, 701, model_value(701, 1)));
+	assert_ok(fth_cache_flush_all(cache));
+	assert_int_equal(model_on_medium(dev2, 701), model_value(701, 1));
+	fth_store_release_dev32(&v.leave, 1);
+	pthread_join(v.thread, NULL);
+	assert_ok(v.rc);
+	assert_ok(fth_cache_remove(other));
+	assert_ok(fth_cache_close(cache));
+	fth_dev_close(dev);
+	fth_dev_close(dev2);
+}
+
+static void a_range_waits_for_threads_that_may_see_it(void **state)
+{
+	(void)state;
+	each_kind(wait_for_others);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -222,6 +299,7 @@ int main(void)
 		cmocka_unit_test(a_cache_with_a_pinned_line_stays_open),
 		cmocka_unit_test(a_slow_device_ends_a_close_by_the_timeout),
 		cmocka_unit_test(a_slow_flush_ends_by_the_timeout),
+		cmocka_unit_test(a_range_waits_for_threads_that_may_see_it),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

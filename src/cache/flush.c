@@ -315,23 +315,26 @@ static int write_and_drop(struct fth_cache_range *range, bool discard)
 
 int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t deadline)
 {
-	uint64_t grace = fth_deadline_ns(PIN_GRACE_NS);
 	struct fth_backoff backoff = {0};
-	int rc;
+	uint64_t grace = 0; /* when what looks like a pin is one; 0: nothing does */
 
-	if (grace > deadline)
-		grace = deadline;
 	/* A reference may be a pin, or the last moment of a fetch, or a mistaken look-up. */
 	for (;;) {
-		rc = write_and_drop(range, discard);
+		bool idle = cache_ports_idle(range->cache), pinned;
+		int rc = write_and_drop(range, discard);
+
 		if (rc != -EAGAIN && rc != -EBUSY)
 			return rc;
-		cache_lanes_help(range->cache, CACHE_HELP_NS);
 		/* A line that is BUSY while no thread fetches anything is pinned to be overwritten. */
-		if (cache_pause_expired(&backoff, grace) &&
-		    (rc == -EBUSY || cache_ports_idle(range->cache)))
+		pinned = rc == -EBUSY || idle;
+		if (!pinned)
+			grace = 0;
+		else if (!grace)
+			grace = fth_deadline_ns(PIN_GRACE_NS);
+		else if (fth_now_ns() >= grace)
 			return fth_fail(EBUSY, "cache: lines of the range are pinned");
-		if (rc == -EAGAIN && fth_now_ns() >= deadline)
+		cache_lanes_help(range->cache, CACHE_HELP_NS);
+		if (cache_pause_expired(&backoff, deadline) && !pinned)
 			return fth_fail(ETIMEDOUT,
 					"cache: the device has not ended its requests in %llu ms",
 					(unsigned long long)range->cache->timeout_ns / 1000000);

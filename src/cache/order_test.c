@@ -75,6 +75,52 @@ static void a_pin_of_a_line_that_keeps_moving_ends_by_its_deadline(void **state)
 	}
 }
 
+static unsigned refusals; /* of places for lines in a compact cache */
+
+enum cache_found __real_cache_dir_insert(struct fth_cache_range *range, struct cache_part *part,
+					 int *error);
+enum cache_found __wrap_cache_dir_insert(struct fth_cache_range *range, struct cache_part *part,
+					 int *error);
+
+/* The frame that was found for the line has just been reused. */
+enum cache_found __wrap_cache_dir_insert(struct fth_cache_range *range, struct cache_part *part,
+					 int *error)
+{
+	if (refusals == 0)
+		return __real_cache_dir_insert(range, part, error);
+	if (--refusals == 0) {
+		*error = EXFULL;
+		return CACHE_FAILED;
+	}
+	return CACHE_ABSENT;
+}
+
+static int touch(void *context, size_t which, uint8_t *data)
+{
+	(void)context;
+	(void)which;
+	(void)data;
+	return 0;
+}
+
+static void a_visit_of_a_line_that_keeps_moving_ends_by_the_timeout(void **state)
+{
+	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
+	struct fth_cache_range *range;
+	const uint64_t line = 3;
+
+	(void)state;
+	options.line = LINE;
+	options.compact = true;
+	options.timeout_ns = SECOND / 100;
+	range = model_open_cache(model_open_dev("mem:64K"), &options, 8);
+	refusals = 100000000;
+	assert_int_equal(fth_cache_visit(range, FTH_CACHE_READ, &line, 1, touch, NULL), -ETIMEDOUT);
+	refusals = 0;
+	assert_ok(fth_cache_visit(range, FTH_CACHE_READ, &line, 1, touch, NULL));
+	close_range(range);
+}
+
 /* ---- the dirty count ---- */
 
 static struct fth_cache_range *flushed; /* by the next line that becomes dirty */
@@ -126,6 +172,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pin_of_a_line_that_keeps_moving_ends_by_its_deadline),
+		cmocka_unit_test(a_visit_of_a_line_that_keeps_moving_ends_by_the_timeout),
 		cmocka_unit_test(the_dirty_count_does_not_fall_below_zero),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

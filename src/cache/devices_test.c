@@ -83,6 +83,29 @@ static void a_bad_block_fails_its_own_line(void **state)
 	}
 }
 
+/* The shortest request for several lines is one for two. */
+static void a_pair_with_a_bad_block_loses_one_line(void **state)
+{
+	struct fth_dev_fault_plan plan = plan_of(FTH_DEV_READ);
+	const uint64_t lines[2] = {5, 6};
+	struct fth_cache_range *range;
+	struct calls calls = {{0}};
+	uint64_t value;
+
+	(void)state;
+	plan.every = 1;
+	plan.from = 5 * LINE;
+	plan.to = 6 * LINE;
+	range = open_range("fault(mem:64K)", plain, 64);
+	assert_ok(fth_dev_fault_set(fth_cache_dev(range), &plan));
+	assert_int_equal(fth_cache_visit(range, FTH_CACHE_READ, lines, 2, count_call, &calls),
+			 -EIO);
+	assert_int_equal(fth_cache_stat(fth_cache_of(range), FTH_CACHE_ERRORS), 1);
+	assert_ok(model_get(range, 6 * EACH, &value));
+	assert_int_equal(fth_cache_stat(fth_cache_of(range), FTH_CACHE_HITS), 1);
+	close_range(range);
+}
+
 /* Writes that share a request with a bad block reach the medium without it. */
 static void a_bad_block_keeps_its_own_line_dirty(void **state)
 {
@@ -329,6 +352,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bad_block_fails_its_own_line),
+		cmocka_unit_test(a_pair_with_a_bad_block_loses_one_line),
 		cmocka_unit_test(a_bad_block_keeps_its_own_line_dirty),
 		cmocka_unit_test(retries_of_a_slow_device_end_by_the_timeout),
 		cmocka_unit_test(errors_beside_flushes_do_not_hang),
