@@ -381,11 +381,9 @@ FTH_WARP void work(struct worker *w)
 		n = __shfl_sync(ALL_LANES, n, 0);
 		first = __shfl_sync(ALL_LANES, first, 0);
 		__syncwarp();
-#ifdef FTH_GPU_CTRL_FENCE
 		/* release: makes our stores part of what the doorbell told; src/gpu/README.md. */
 		if (n)
 			__threadfence();
-#endif
 		if (n) {
 			serve(w, first, n);
 			idle = IDLE_FIRST;

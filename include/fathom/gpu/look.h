@@ -23,9 +23,7 @@
  *
  * Order. Every load of the line's bytes is a fth_gpu_look_load(), an acquire load: PTX promises that
  * loads after it, here the second look at the word, are not performed before it. A plain load and a
- * branch on its value promise nothing. With FTH_GPU_LOOK_FENCE defined, the loads are relaxed and
- * fth_gpu_look_good() has a fence instead: as correct, and it lets several loads be in flight, but
- * a fence also waits for unrelated traffic.
+ * branch on its value promise nothing.
  */
 #ifndef FATHOM_GPU_LOOK_H
 #define FATHOM_GPU_LOOK_H
@@ -117,12 +115,8 @@ FTH_GPU const T *fth_gpu_look_line(const fth_gpu_array<T> &a, struct fth_gpu_loo
  */
 template <typename V> FTH_GPU V fth_gpu_look_load(const V *at)
 {
-#ifdef FTH_GPU_LOOK_FENCE
-	return fth_gpu_load_relaxed_(at);
-#else
 	/* acquire: stops the second look at the word from being taken before this load. */
 	return fth_gpu_load_acquire_(at);
-#endif
 }
 
 /* Did the line stay in its place while its bytes were loaded? The same in all lanes. */
@@ -131,9 +125,6 @@ FTH_GPU bool fth_gpu_look_good(const fth_gpu_array<T> &a, const struct fth_gpu_l
 {
 	if (!look.word)
 		return true;
-#ifdef FTH_GPU_LOOK_FENCE
-	fth_gpu_fence_();
-#endif
 	/* relaxed: the loads of this lane are before it, see fth_gpu_look_load(). */
 	return __all_sync(
 		~0u, fth_line_same_place(look.word, fth_load_relaxed_dev64(&a.words[look.line])));

@@ -85,22 +85,6 @@ FTH_GPU struct fth_gpu_pair_ fth_gpu_load_pair_acquire_(const void *at)
 	return v;
 }
 
-FTH_GPU struct fth_gpu_pair_ fth_gpu_load_pair_relaxed_(const void *at)
-{
-	struct fth_gpu_pair_ v;
-
-#ifdef FTH_WARP_ON_HOST
-	v.low = __atomic_load_n((const uint64_t *)at, __ATOMIC_RELAXED);
-	v.high = __atomic_load_n((const uint64_t *)at + 1, __ATOMIC_RELAXED);
-#else
-	asm volatile("ld.relaxed.gpu.v2.u64 {%0, %1}, [%2];"
-		     : "=l"(v.low), "=l"(v.high)
-		     : "l"(at)
-		     : "memory");
-#endif
-	return v;
-}
-
 /* 1, 2, 4, 8 or 16 bytes of a line. acquire: stops loads after it from being performed before. */
 template <typename V> FTH_GPU V fth_gpu_load_acquire_(const V *at)
 {
@@ -113,24 +97,6 @@ template <typename V> FTH_GPU V fth_gpu_load_acquire_(const V *at)
 	} else {
 		typedef typename fth_gpu_bits_<sizeof(V)>::type bits;
 		bits whole = FTH_GPU_LOAD_(bits, at, ACQUIRE);
-
-		memcpy(&value, &whole, sizeof(V));
-	}
-	return value;
-}
-
-/* The same without an order, but never from a stale line of L1. */
-template <typename V> FTH_GPU V fth_gpu_load_relaxed_(const V *at)
-{
-	V value;
-
-	if constexpr (sizeof(V) == 16) {
-		struct fth_gpu_pair_ both = fth_gpu_load_pair_relaxed_(at);
-
-		memcpy(&value, &both, sizeof(V));
-	} else {
-		typedef typename fth_gpu_bits_<sizeof(V)>::type bits;
-		bits whole = FTH_GPU_LOAD_(bits, at, RELAXED);
 
 		memcpy(&value, &whole, sizeof(V));
 	}
