@@ -169,8 +169,8 @@ static int run_threads(struct run *run, struct fth_nvme_dma *memory, unsigned th
 /* A fresh controller and driver with one queue pair over the medium. */
 static int open_nvme(struct fth_dev *medium, const struct options *options, struct fth_nvme **out)
 {
-	struct fth_nvme_ctrl_opts ctrl_opts = FTH_NVME_CTRL_OPTS_INIT;
-	struct fth_nvme_opts opts = FTH_NVME_OPTS_INIT;
+	struct fth_nvme_ctrl_options ctrl_opts = FTH_NVME_CTRL_OPTIONS_INIT;
+	struct fth_nvme_options opts = FTH_NVME_OPTIONS_INIT;
 	struct fth_nvme_transport *transport;
 	struct fth_nvme_ctrl *ctrl;
 	int rc = fth_nvme_ctrl_new(medium, &ctrl_opts, &ctrl);

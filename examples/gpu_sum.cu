@@ -48,7 +48,7 @@ static int from_cuda(cudaError_t err)
 static int run(struct fth_gpu_cache *cache, cudaStream_t stream, struct result *on_gpu,
 	       struct result *result)
 {
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	fth_gpu_array<uint64_t> numbers;
 	int rc;
 
@@ -76,8 +76,8 @@ static void complain(const char *uri, int rc)
 
 static int sum_of(const char *uri, uint64_t bytes, struct result *result)
 {
-	struct fth_gpu_drive_opts drive_opts = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_options drive_opts = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_drive *drive = NULL;
 	struct fth_gpu_cache *cache = NULL;
 	struct result *on_gpu = NULL;

@@ -273,10 +273,10 @@ static void use_options()
 	fth_graph_pagerank_options ranks = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
 	fth_taxi_options taxi = FTH_TAXI_OPTIONS_INIT;
 	fth_taxi_csv_options csv = FTH_TAXI_CSV_OPTIONS_INIT;
-	fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
-	fth_gpu_cache_opts gpu_cache = FTH_GPU_CACHE_OPTS_INIT;
-	fth_gpu_array_opts gpu_array = FTH_GPU_ARRAY_OPTS_INIT;
-	fth_gpu_graph_bfs_opts bfs = FTH_GPU_GRAPH_BFS_OPTS_INIT;
+	fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
+	fth_gpu_cache_options gpu_cache = FTH_GPU_CACHE_OPTIONS_INIT;
+	fth_gpu_array_options gpu_array = FTH_GPU_ARRAY_OPTIONS_INIT;
+	fth_gpu_graph_bfs_options bfs = FTH_GPU_GRAPH_BFS_OPTIONS_INIT;
 
 	CHECK(array.size == sizeof(array) && graph.size == sizeof(graph));
 	CHECK(ranks.size == sizeof(ranks) && taxi.size == sizeof(taxi) && csv.size == sizeof(csv));

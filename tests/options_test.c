@@ -75,8 +75,8 @@ static void vol(void **state)
 
 static void nvme(void **state)
 {
-	struct fth_nvme_ctrl_opts controller = FTH_NVME_CTRL_OPTS_INIT;
-	struct fth_nvme_opts driver = FTH_NVME_OPTS_INIT;
+	struct fth_nvme_ctrl_options controller = FTH_NVME_CTRL_OPTIONS_INIT;
+	struct fth_nvme_options driver = FTH_NVME_OPTIONS_INIT;
 	struct fth_nvme_transport *transport;
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_nvme *nvme;

@@ -113,7 +113,7 @@ static bool is_gpu_uri(const char *uri)
 
 static int open_drive(struct gpu_reader *r)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	opts.queues = r->setup.queues;
 	if (opts.queues == 0)
@@ -123,8 +123,8 @@ static int open_drive(struct gpu_reader *r)
 
 static int open_array(struct gpu_reader *r)
 {
-	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_cache_options cache = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	int rc;
 
 	if (r->setup.line == 0)

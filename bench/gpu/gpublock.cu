@@ -202,7 +202,7 @@ static int measure_raw(struct gpublock *b, uint32_t block, bool write, double *r
 
 static int open_drive(struct gpublock *b, const struct point *p)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	opts.medium = p->nothing ? FTH_GPU_MEDIUM_NONE : FTH_GPU_MEDIUM_HOST;
 	opts.ssds = (uint32_t)b->s->ssds;

@@ -236,7 +236,7 @@ static int measure_cold(struct gpucache *b, struct fth_gpu_cache *cache,
 static int open_array(struct gpucache *b, uint64_t bytes, uint64_t line, uint64_t count,
 		      struct fth_gpu_cache **cache, fth_gpu_array<uint64_t> *a)
 {
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	int rc = gpu_rig_cache(b->rig, bytes, line, cache);
 
 	opts.count = count;

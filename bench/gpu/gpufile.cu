@@ -44,7 +44,7 @@ static uint64_t power_of_two_below(uint64_t n)
 
 static int open_drive(struct gpufile *b, const char *uri)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct fth_gpu_view view;
 	uint64_t bytes;
 	int rc;
@@ -89,7 +89,7 @@ static int check_sizes(const struct gpufile *b)
 
 static int open_array(struct gpufile *b)
 {
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	int rc = gpu_rig_cache(b->rig, b->cache_bytes, GPUFILE_LINE, &b->cache);
 
 	array.count = b->size / 8;

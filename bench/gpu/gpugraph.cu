@@ -221,7 +221,7 @@ struct run {
 static int run_once(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 		    const struct fth_gpu_graph_source *source, struct run *run)
 {
-	struct fth_gpu_graph_bfs_opts how = {sizeof(how), algorithm == GPUGRAPH_BFS_PUSH};
+	struct fth_gpu_graph_bfs_options how = {sizeof(how), algorithm == GPUGRAPH_BFS_PUSH};
 	struct fth_graph_pagerank_options ranks = {sizeof(ranks), (unsigned)b->s->iterations, 0, 0,
 						   false};
 	struct fth_gpu_graph_pagerank pagerank;

@@ -314,7 +314,7 @@ static void tell(const struct gputaxi *b, struct gpu_report *report, unsigned bo
 
 static int open_all(struct gputaxi *b)
 {
-	struct fth_gpu_taxi_opts opts = FTH_GPU_TAXI_OPTS_INIT;
+	struct fth_gpu_taxi_options opts = FTH_GPU_TAXI_OPTIONS_INIT;
 	size_t tile = FTH_TAXI_COLUMNS * b->s->tile * 8;
 	int rc = gpu_rig_map(b->rig, fth_taxi_size(b->s->rows));
 

@@ -128,7 +128,7 @@ int gpu_rig_alloc_bytes(struct gpu_rig *rig, void **at, size_t bytes, bool host)
 
 int gpu_rig_drive(struct gpu_rig *rig, uint64_t queues, uint64_t warps)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	opts.bytes = rig->medium.bytes;
 	opts.memory = rig->medium.host;
@@ -139,7 +139,7 @@ int gpu_rig_drive(struct gpu_rig *rig, uint64_t queues, uint64_t warps)
 
 int gpu_rig_cache(struct gpu_rig *rig, uint64_t bytes, uint64_t line, struct fth_gpu_cache **cache)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	unsigned i = rig->caches[0] ? 1 : 0;
 	int rc;
 
@@ -173,7 +173,7 @@ int gpu_rig_close_drive(struct gpu_rig *rig)
 
 int gpu_rig_work(struct gpu_rig *rig, const struct gpu_settings *s)
 {
-	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
+	struct fth_gpu_work_options opts = FTH_GPU_WORK_OPTIONS_INIT;
 
 	opts.blocks = (uint32_t)s->blocks;
 	opts.ahead = (uint32_t)s->ahead;
@@ -183,7 +183,7 @@ int gpu_rig_work(struct gpu_rig *rig, const struct gpu_settings *s)
 int gpu_rig_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count, bool readonly,
 		   struct fth_gpu_source *out)
 {
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct fth_gpu_array_base array;
 	int rc;
 

@@ -9,11 +9,11 @@
  * - file:/data/a, mem:1G, vol(...)?object=x: any other device; CPU threads execute the commands;
  * - nvme:0000:01:00.0: an NVMe drive, used by GPU threads alone.
  *
- *	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+ *	struct fth_gpu_drive_options options = FTH_GPU_DRIVE_OPTIONS_INIT;
  *	struct fth_gpu_drive *drive;
  *
- *	opts.queues = 8;
- *	rc = fth_gpu_drive_open_uri("file:/data/a", &opts, &drive);
+ *	options.queues = 8;
+ *	rc = fth_gpu_drive_open_uri("file:/data/a", &options, &drive);
  *	my_kernel<<<blocks, threads, 0, stream>>>(fth_gpu_drive_view(drive), ...);
  *
  * Kernels use the view with fathom/gpu/io.h, or its queue pairs with fathom/detail/nvme/queue_warp.h.
@@ -34,7 +34,7 @@
  * doc/gpu-nvme.md.
  *
  * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: the blocks of the device or
- * drive; for a gpu: drive, opts.block.
+ * drive; for a gpu: drive, options.block.
  *
  * In libfathom_cuda, which is built if nvcc is present. One host thread at a time uses a drive, and a
  * drive belongs to the CUDA device that was current when it was opened. Functions return 0 or a
@@ -60,8 +60,8 @@ enum fth_gpu_medium {
 	FTH_GPU_MEDIUM_NONE    /* commands are checked and completed without moving data */
 };
 
-/* Start from FTH_GPU_DRIVE_OPTS_INIT. */
-struct fth_gpu_drive_opts {
+/* Start from FTH_GPU_DRIVE_OPTIONS_INIT. */
+struct fth_gpu_drive_options {
 	size_t size; /* of this struct */
 	enum fth_gpu_medium medium;
 	uint64_t bytes;	  /* of each SSD, a multiple of 4096 and of the block */
@@ -92,10 +92,10 @@ struct fth_gpu_drive_opts {
 	uint32_t slot;
 	uint32_t block; /* bytes of a block of a gpu: drive, a power of two, 512 to 8192; 0: 512 */
 };
-#define FTH_GPU_DRIVE_OPTS_INIT                                                               \
-	{                                                                                     \
-		sizeof(struct fth_gpu_drive_opts), FTH_GPU_MEDIUM_HOST, 1u << 20, NULL, 1, 1, \
-			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0, 0                   \
+#define FTH_GPU_DRIVE_OPTIONS_INIT                                                               \
+	{                                                                                        \
+		sizeof(struct fth_gpu_drive_options), FTH_GPU_MEDIUM_HOST, 1u << 20, NULL, 1, 1, \
+			1024, 0, 0, 10000, NULL, false, 100, false, 0, 0, 0                      \
 	}
 
 /* The virtual queue of warps that wait for the second command; see fathom/gpu/io.h. */
@@ -136,20 +136,20 @@ struct fth_gpu_drive;
  * failure leaves nothing behind, except for -ETIME: a controller that did not stop again keeps its
  * memory.
  */
-int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **drive);
+int fth_gpu_drive_open(const struct fth_gpu_drive_options *options, struct fth_gpu_drive **drive);
 
 /*
  * Open a drive by URI. gpu:MEDIUM takes the options bytes, block, ssds, queues, entries, warps, batch,
- * model, late_us (which sets late_data too) and ordered; each overrides its field of opts, which may
- * be NULL.
+ * model, late_us (which sets late_data too) and ordered; each overrides its field of options, which
+ * may be NULL.
  *
  * Any other URI is a device (fathom/dev.h). The fields queues, entries, timeout_ms, ordered, threads
- * and slot of opts apply; ssds is 1; medium, bytes and block are those of the device. A device with
+ * and slot of options apply; ssds is 1; medium, bytes and block are those of the device. A device with
  * blocks smaller than 512 bytes makes a drive with blocks of 512, which does not reach a remainder at
  * the end; -EOPNOTSUPP for blocks larger than 8192. The device stays open until the drive is closed,
  * and only the drive may change it.
  */
-int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_drive_open_uri(const char *uri, const struct fth_gpu_drive_options *options,
 			   struct fth_gpu_drive **drive);
 
 /* The view for kernels, valid until the drive is closed. */

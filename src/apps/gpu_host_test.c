@@ -54,7 +54,7 @@ static int search(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source
 
 static int search_through(struct fth_gpu_graph *graph, struct fth_gpu_drive *drive)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_cache *cache = NULL;
 	struct fth_gpu_graph_source source;
 	int rc;
@@ -113,7 +113,7 @@ static int run_work(struct fth_gpu_work *work)
 
 static int use_work(void)
 {
-	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
+	struct fth_gpu_work_options opts = FTH_GPU_WORK_OPTIONS_INIT;
 	struct fth_gpu_work *work = NULL;
 	int rc;
 
@@ -185,8 +185,8 @@ static void test_shapes(void **state)
 
 static void test_options(void **state)
 {
-	const struct fth_gpu_work_opts good = FTH_GPU_WORK_OPTS_INIT;
-	struct fth_gpu_work_opts opts = good;
+	const struct fth_gpu_work_options good = FTH_GPU_WORK_OPTIONS_INIT;
+	struct fth_gpu_work_options opts = good;
 	struct fth_gpu_work *work = NULL;
 
 	(void)state;

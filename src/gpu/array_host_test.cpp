@@ -23,8 +23,8 @@ struct rig {
 
 static struct rig open_rig(void)
 {
-	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_cache_options cache = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct rig rig = {};
 
 	fake_cuda_reset(0);
@@ -66,7 +66,7 @@ static void test_wrap(void **)
 /* Opening by the type asks for its size. */
 static void test_open(void **)
 {
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct rig rig = open_rig();
 	fth_gpu_array<uint16_t> shorts = {};
 	fth_gpu_array<double> doubles = {};

@@ -122,7 +122,7 @@ static void test_refused(void **state)
 
 static void refuse(const char *uri, uint32_t slot, uint32_t block, int error, const char *text)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct fth_gpu_service *service = NULL;
 
 	opts.entries = 16;

@@ -7,6 +7,7 @@
  * moment.
  */
 #include "cache.h"
+#include "base/options.h"
 
 #include "cache_layout.h"
 #include "cuda_error.h"
@@ -82,14 +83,13 @@ static int resume_drive(struct fth_gpu_drive *drive, bool was_running)
 
 /* ---- opening ---- */
 
-static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *o)
+static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_cache_options *o)
 {
 	struct fth_gpu_view view = fth_gpu_drive_view(drive);
-	int rc;
+	int rc = fth_options_check("gpu cache", o->size, sizeof(*o));
 
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
-	rc = fth_gpu_layout_check_line(&view, o->line);
+	if (rc == 0)
+		rc = fth_gpu_layout_check_line(&view, o->line);
 	if (rc < 0)
 		return rc;
 	if (o->bytes / o->line < 1 || o->bytes / o->line > FTH_LINE_FRAMES_MAX)
@@ -190,7 +190,7 @@ static int give_up(struct fth_gpu_cache *cache, bool was_running, int rc)
 	return fth_gpu_tell(&kept);
 }
 
-int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
+int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_options *opts,
 		       struct fth_gpu_cache **out)
 {
 	struct fth_gpu_cache *cache;
@@ -221,7 +221,7 @@ int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_o
 /* ---- arrays ---- */
 
 /* The drive is stopped. */
-static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_opts *o,
+static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_options *o,
 		     uint64_t bytes)
 {
 	uint32_t n = cache->arrays;
@@ -244,10 +244,10 @@ static int add_range(struct fth_gpu_cache *cache, const struct fth_gpu_array_opt
 }
 
 int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
-			const struct fth_gpu_array_opts *opts, struct fth_gpu_array_base *out)
+			const struct fth_gpu_array_options *opts, struct fth_gpu_array_base *out)
 {
-	static const struct fth_gpu_array_opts plain = FTH_GPU_ARRAY_OPTS_INIT;
-	const struct fth_gpu_array_opts *o = opts ? opts : &plain;
+	static const struct fth_gpu_array_options plain = FTH_GPU_ARRAY_OPTIONS_INIT;
+	const struct fth_gpu_array_options *o = opts ? opts : &plain;
 	struct fth_gpu_cache_state *state = &cache->stage->state;
 	int rc = fth_gpu_layout_check_array(state, element, o);
 	bool running;

@@ -14,7 +14,7 @@ struct fth_gpu_cache_stage {
 
 struct fth_gpu_cache {
 	struct fth_gpu_drive *drive;
-	struct fth_gpu_cache_opts opts;
+	struct fth_gpu_cache_options opts;
 	struct fth_gpu_cache_state *state; /* in GPU memory */
 	void *data;			   /* the lines, before they are aligned */
 	int32_t *flush_rc;		   /* there as well: the first error, or 0 */

@@ -65,7 +65,7 @@ static void test_layouts(void)
 /* Lines of one block or more; one that is smaller is refused. */
 static void test_block_sizes(void)
 {
-	struct fth_gpu_cache_opts small = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options small = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_cache *cache = NULL;
 	struct bed_opts opts = bed_defaults();
 	struct bed bed;
@@ -255,8 +255,8 @@ static void test_rows(void)
 static void test_host(void)
 {
 	static const uint64_t counts[] = {1000, 0};
-	struct fth_gpu_cache_opts bad = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_cache_options bad = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct bed_opts opts = bed_defaults();
 	struct bed bed = bed_open(&opts);
 	struct fth_gpu_cache *none;

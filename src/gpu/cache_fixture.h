@@ -74,9 +74,9 @@ static inline void bed_pull(struct bed *bed)
 
 static inline struct bed bed_open(const struct bed_opts *opts)
 {
-	struct fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_cache_options cache = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct bed bed = {};
 
 	bed.opts = *opts;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "cache_layout.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 
@@ -28,7 +29,8 @@ void fth_gpu_layout_set_lines(struct fth_gpu_cache_state *state, const struct ft
 }
 
 /* SSDs that an array is striped over. */
-static uint64_t stripes(const struct fth_gpu_cache_state *state, const struct fth_gpu_array_opts *o)
+static uint64_t stripes(const struct fth_gpu_cache_state *state,
+			const struct fth_gpu_array_options *o)
 {
 	return o->replicated ? 1 : state->drive.ssds;
 }
@@ -38,7 +40,7 @@ static uint64_t stripes(const struct fth_gpu_cache_state *state, const struct ft
  * SSD is not followed by the next one's.
  */
 uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
-			     const struct fth_gpu_array_opts *o)
+			     const struct fth_gpu_array_options *o)
 {
 	uint64_t each = state->drive.blocks << state->drive.block_shift, n = stripes(state, o);
 	uint64_t from = o->offset / n, left = from < each ? each - from : 0;
@@ -47,13 +49,14 @@ uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
 }
 
 int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t element,
-			       const struct fth_gpu_array_opts *o)
+			       const struct fth_gpu_array_options *o)
 {
 	uint64_t ssds = stripes(state, o), room;
 	uint64_t unit = ssds > 1 ? ssds << state->line_shift : 1ull << state->drive.block_shift;
+	int rc = fth_options_check("gpu array", o->size, sizeof(*o));
 
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
+	if (rc < 0)
+		return rc;
 	if (element == 0 || (element & (element - 1)) || element > 1ull << state->line_shift)
 		return fth_fail(EINVAL, "an element has a power of two bytes, at most a line");
 	if (o->replicated && !o->readonly)
@@ -68,7 +71,7 @@ int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t e
 }
 
 uint64_t fth_gpu_layout_first_block(const struct fth_gpu_cache_state *state,
-				    const struct fth_gpu_array_opts *o)
+				    const struct fth_gpu_array_options *o)
 {
 	return o->offset / stripes(state, o) >> state->drive.block_shift;
 }

@@ -21,15 +21,15 @@ void fth_gpu_layout_set_lines(struct fth_gpu_cache_state *state, const struct ft
 
 /* Bytes that an array can be of, from its offset on; 0 if none. */
 uint64_t fth_gpu_layout_room(const struct fth_gpu_cache_state *state,
-			     const struct fth_gpu_array_opts *o);
+			     const struct fth_gpu_array_options *o);
 
 /* 0, or what is wrong with an array of elements of so many bytes. */
 int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t element,
-			       const struct fth_gpu_array_opts *o);
+			       const struct fth_gpu_array_options *o);
 
 /* The block, of each SSD, at which an array that was checked begins. */
 uint64_t fth_gpu_layout_first_block(const struct fth_gpu_cache_state *state,
-				    const struct fth_gpu_array_opts *o);
+				    const struct fth_gpu_array_options *o);
 
 #ifdef __cplusplus
 }

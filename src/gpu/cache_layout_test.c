@@ -30,9 +30,9 @@ static struct fth_gpu_cache_state *state_of(uint32_t block_shift, uint32_t ssds,
 	return &state;
 }
 
-static struct fth_gpu_array_opts at(uint64_t offset, uint64_t count)
+static struct fth_gpu_array_options at(uint64_t offset, uint64_t count)
 {
-	struct fth_gpu_array_opts o = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options o = FTH_GPU_ARRAY_OPTIONS_INIT;
 
 	o.offset = offset;
 	o.count = count;
@@ -82,7 +82,7 @@ static void test_slots(void **state)
 
 static void test_arrays(void **state)
 {
-	struct fth_gpu_array_opts o = at(0, 0);
+	struct fth_gpu_array_options o = at(0, 0);
 
 	(void)state;
 	for (uint32_t shift = 9; shift <= 13; shift++) {
@@ -111,7 +111,7 @@ static void check_end(uint32_t shift, uint32_t ssds, bool replicated, uint64_t b
 {
 	struct fth_gpu_cache_state *cache = state_of(shift, ssds, 8192);
 	uint64_t stripes = replicated ? 1 : ssds, room;
-	struct fth_gpu_array_opts o = at(offset, 0);
+	struct fth_gpu_array_options o = at(offset, 0);
 
 	o.replicated = o.readonly = replicated;
 	cache->drive.blocks = blocks;
@@ -146,7 +146,7 @@ static void test_ends(void **state)
 static void test_last_line(void **state)
 {
 	struct fth_gpu_cache_state *cache = state_of(9, 1, 4096);
-	struct fth_gpu_array_opts o = at(3 * 512, 0);
+	struct fth_gpu_array_options o = at(3 * 512, 0);
 
 	(void)state;
 	assert_int_equal(fth_gpu_layout_room(cache, &o), BYTES - 3 * 512);
@@ -174,7 +174,7 @@ static void test_last_line(void **state)
 static void test_stripes(void **state)
 {
 	const struct fth_gpu_cache_state *cache = state_of(12, 4, 8192);
-	struct fth_gpu_array_opts o = at(4 * 8192 * 3, 0);
+	struct fth_gpu_array_options o = at(4 * 8192 * 3, 0);
 
 	(void)state;
 	assert_int_equal(fth_gpu_layout_check_array(cache, 8, &o), 0);
@@ -195,7 +195,7 @@ static void test_stripes(void **state)
 static void test_elements(void **state)
 {
 	const struct fth_gpu_cache_state *cache = state_of(12, 1, 4096);
-	struct fth_gpu_array_opts o = at(0, 0);
+	struct fth_gpu_array_options o = at(0, 0);
 
 	(void)state;
 	assert_int_equal(fth_gpu_layout_check_array(cache, 4096, &o), 0);

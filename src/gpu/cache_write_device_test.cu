@@ -221,7 +221,7 @@ __global__ static void set_bytes(fth_gpu_array<uint8_t> a, struct report *report
 
 static void test_bytes(void)
 {
-	struct fth_gpu_array_opts part = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options part = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct bed_opts opts = bed_defaults();
 	fth_gpu_array<uint8_t> bytes;
 	struct report report;

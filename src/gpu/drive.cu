@@ -4,6 +4,7 @@
  * is drive_service.cu.
  */
 #include "drive.h"
+#include "base/options.h"
 
 #include "cuda_error.h"
 #include "fathom/hd/wait.h"
@@ -20,7 +21,7 @@
 
 /* ---- options ---- */
 
-static int check_block(const struct fth_gpu_drive_opts *o)
+static int check_block(const struct fth_gpu_drive_options *o)
 {
 	if (o->block & (o->block - 1) || o->block < FTH_GPU_BLOCK_MIN ||
 	    o->block > FTH_GPU_BLOCK_MAX)
@@ -31,10 +32,12 @@ static int check_block(const struct fth_gpu_drive_opts *o)
 	return 0;
 }
 
-static int check_opts(const struct fth_gpu_drive_opts *o)
+static int check_opts(const struct fth_gpu_drive_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
+	int rc = fth_options_check("gpu drive", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if ((unsigned)o->medium > FTH_GPU_MEDIUM_NONE)
 		return fth_fail(EINVAL, "there is no such medium");
 	if (o->ssds < 1 || o->ssds > FTH_GPU_SSDS_MAX)
@@ -56,7 +59,7 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 
 static void choose(struct fth_gpu_drive *drive)
 {
-	struct fth_gpu_drive_opts *o = &drive->opts;
+	struct fth_gpu_drive_options *o = &drive->opts;
 	uint32_t warps = WARPS_IN_ALL / o->queues;
 
 	if (o->warps == 0)
@@ -159,7 +162,7 @@ __global__ static void init_queues(struct fth_gpu_arena a, uint32_t queues, uint
 
 static int reset_arena(struct fth_gpu_drive *drive)
 {
-	const struct fth_gpu_drive_opts *o = &drive->opts;
+	const struct fth_gpu_drive_options *o = &drive->opts;
 	struct fth_gpu_arena *a = &drive->arena;
 	int rc = fth_gpu_check(cudaMemsetAsync(a->base, 0, a->bytes, drive->side_stream),
 			       "clearing queue pairs");
@@ -376,7 +379,7 @@ static int set_up(struct fth_gpu_drive *drive)
 	return rc < 0 ? rc : fth_gpu_drive_start(drive);
 }
 
-int fth_gpu_drive_open(const struct fth_gpu_drive_opts *opts, struct fth_gpu_drive **out)
+int fth_gpu_drive_open(const struct fth_gpu_drive_options *opts, struct fth_gpu_drive **out)
 {
 	struct fth_gpu_drive *drive;
 	int rc = check_opts(opts);

@@ -53,7 +53,7 @@ struct fth_gpu_drive_ops {
 
 struct fth_gpu_drive {
 	const struct fth_gpu_drive_ops *ops;
-	struct fth_gpu_drive_opts opts;
+	struct fth_gpu_drive_options opts;
 	uint32_t shift; /* of the rings */
 	uint32_t block_shift;
 	uint32_t ids;
@@ -96,7 +96,7 @@ int fth_gpu_drive_give_up(struct fth_gpu_drive *drive, int rc);
 
 /* ---- drive_service.cu ---- */
 
-int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_options *opts,
 			       struct fth_gpu_drive **out);
 
 /* Take the service's memory from CUDA, then close it; the drive is stopped. */

@@ -197,7 +197,7 @@ static struct job make_job(const struct shape *s)
 
 static struct fth_gpu_drive *open_drive(const struct shape *s, uint64_t bytes)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct fth_gpu_drive *drive;
 
 	opts.medium = s->medium;

@@ -176,7 +176,7 @@ static int set_up(struct fth_gpu_drive *drive)
 	return rc < 0 ? rc : fth_gpu_drive_start(drive);
 }
 
-int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_drive_open_service(const char *uri, const struct fth_gpu_drive_options *opts,
 			       struct fth_gpu_drive **out)
 {
 	struct fth_gpu_drive *drive = (struct fth_gpu_drive *)calloc(1, sizeof(*drive));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Drives by name: gpu:MEDIUM is the controller on GPU blocks, all else a device. */
 #include "drive.h"
+#include "base/options.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/uri.h"
@@ -8,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-static int take_medium(const struct fth_uri *uri, struct fth_gpu_drive_opts *o)
+static int take_medium(const struct fth_uri *uri, struct fth_gpu_drive_options *o)
 {
 	static const struct {
 		const char *name;
@@ -25,7 +26,7 @@ static int take_medium(const struct fth_uri *uri, struct fth_gpu_drive_opts *o)
 	return fth_fail(EINVAL, "a GPU's drive is gpu:host, gpu:hbm or gpu:none");
 }
 
-static int take_model(struct fth_uri *uri, struct fth_gpu_drive_opts *o)
+static int take_model(struct fth_uri *uri, struct fth_gpu_drive_options *o)
 {
 	const char *name = NULL;
 	int rc = fth_uri_take_string(uri, "model", &name);
@@ -56,7 +57,7 @@ static int take_block(struct fth_uri *uri, uint32_t *block)
 	return rc;
 }
 
-static int take_options(struct fth_uri *uri, struct fth_gpu_drive_opts *o)
+static int take_options(struct fth_uri *uri, struct fth_gpu_drive_options *o)
 {
 	int rc = fth_uri_take_size(uri, "bytes", FTH_NVME_PAGE_SIZE, UINT64_MAX, &o->bytes);
 
@@ -83,17 +84,18 @@ static int take_options(struct fth_uri *uri, struct fth_gpu_drive_opts *o)
 	return rc < 0 ? rc : fth_uri_finish(uri);
 }
 
-int fth_gpu_drive_open_uri(const char *text, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_drive_open_uri(const char *text, const struct fth_gpu_drive_options *opts,
 			   struct fth_gpu_drive **out)
 {
-	static const struct fth_gpu_drive_opts plain = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_drive_opts o = plain;
+	static const struct fth_gpu_drive_options plain = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_drive_options o = plain;
 	struct fth_uri uri = {};
 	int rc;
 
 	/* Before it is copied: a struct of another version may be shorter. */
-	if (opts && opts->size != sizeof(o))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size, sizeof(o));
+	rc = opts ? fth_options_check("gpu drive", opts->size, sizeof(o)) : 0;
+	if (rc < 0)
+		return rc;
 	if (opts)
 		o = *opts;
 	rc = fth_uri_parse(&uri, text);

@@ -21,7 +21,7 @@ struct fixture {
 	int host_rcs[THREADS];
 };
 
-static struct fixture set_up(const struct fth_gpu_drive_opts *opts)
+static struct fixture set_up(const struct fth_gpu_drive_options *opts)
 {
 	struct fixture f = {};
 
@@ -42,9 +42,9 @@ static void tear_down(struct fixture *f)
 	CHECK(cudaStreamDestroy(f->stream));
 }
 
-static struct fth_gpu_drive_opts small(void)
+static struct fth_gpu_drive_options small(void)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	opts.bytes = BYTES;
 	opts.entries = 64;
@@ -102,7 +102,7 @@ static struct fth_nvme_sqe a_read(void)
 
 static void test_status(void)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive_stats stats;
 	struct fixture f = set_up(&opts);
 	struct fth_nvme_sqe c = a_read();
@@ -139,7 +139,7 @@ static void test_status(void)
 /* Seventeen pages by a list; the buffer is its own pages in another order. */
 static void test_list(void)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fixture f;
 	struct fth_nvme_sqe c = a_read();
 	uint64_t list[16], *device_list, *words;
@@ -180,7 +180,7 @@ static void test_deadline(void)
 {
 	static const struct fth_dev_model slow = {"slow",    "", "", {3000000000u, 0, 0},
 						  {0, 0, 0}, 0};
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fixture f;
 
 	opts.model = &slow;
@@ -194,7 +194,7 @@ static void test_deadline(void)
 
 static void test_restart(void)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fixture f = set_up(&opts);
 
 	for (int i = 0; i < 3; i++) {
@@ -212,7 +212,7 @@ static void test_stop_while_waiting(void)
 {
 	static const struct fth_dev_model slow = {"slow",    "", "", {3000000000u, 0, 0},
 						  {0, 0, 0}, 0};
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fixture f;
 
 	opts.model = &slow;
@@ -249,7 +249,7 @@ __global__ static void read_and_check(struct fth_gpu_view view, char *memory, in
 
 static uint64_t wrong_words(bool ordered, uint64_t *second)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive_stats stats;
 	uint64_t wrong = 0, *words;
 	struct fixture f;
@@ -297,7 +297,7 @@ __global__ static void fail(void)
 /* Last: the GPU is lost to this process afterwards; the host's memory is not. */
 static void test_failed_kernel(void)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fixture f = set_up(&opts);
 	char *medium = (char *)fth_gpu_drive_medium(f.drive, 0);
 

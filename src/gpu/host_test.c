@@ -20,9 +20,9 @@
 
 #define PATIENCE_MS 30u
 
-static struct fth_gpu_drive_opts small(void)
+static struct fth_gpu_drive_options small(void)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	opts.queues = 2;
 	opts.entries = 16;
@@ -39,8 +39,8 @@ struct rig {
 
 static struct rig open_rig(const char *uri, uint32_t timeout_ms)
 {
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_drive_options opts = small();
 	struct rig rig;
 
 	cache_opts.bytes = 1u << 14;
@@ -79,7 +79,7 @@ static void check_text(int rc)
 /* Opens, uses and closes: the first error. */
 static int use_drive(const char *uri)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive_stats stats;
 	struct fth_gpu_drive *drive = NULL;
 	int rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
@@ -98,7 +98,7 @@ static int use_drive(const char *uri)
 
 static int use_cache_on(struct fth_gpu_drive *drive)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_cache_stats stats;
 	struct fth_gpu_failure failure;
 	struct fth_gpu_cache *cache = NULL;
@@ -126,7 +126,7 @@ static int use_cache_on(struct fth_gpu_drive *drive)
 
 static int use_cache(const char *uri)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive *drive = NULL;
 	int rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
 
@@ -193,7 +193,7 @@ static void test_pinned(void **state)
 /* What such a controller uses is lost, rather than freed under it. */
 static void test_start(void **state)
 {
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive *drive = NULL;
 
 	(void)state;
@@ -212,7 +212,7 @@ static void test_start(void **state)
 static void test_full(void **state)
 {
 	static const char *const uris[] = {"gpu:host", "mem:1M"};
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_drive *drive;
 
 	(void)state;
@@ -250,8 +250,8 @@ static void test_end(void **state)
 /* A cache that was opened while its drive could not start again. */
 static void test_cache_start(void **state)
 {
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_drive_opts opts = small();
+	struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_drive_options opts = small();
 	struct fth_gpu_cache *cache = NULL;
 	struct fth_gpu_drive *drive;
 
@@ -331,7 +331,7 @@ static void test_empty(void **state)
 
 /* ---- options ---- */
 
-static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
+static int open_error(const char *uri, struct fth_gpu_drive_options opts)
 {
 	struct fth_gpu_drive *drive = NULL;
 	int rc;
@@ -349,7 +349,7 @@ static void test_options(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct fth_gpu_drive_opts o = small();
+		struct fth_gpu_drive_options o = small();
 
 		o.timeout_ms = 0;
 		assert_int_equal(open_error(uris[i], o), -EINVAL);

@@ -37,7 +37,7 @@ struct bed_medium {
 };
 
 /* opts->bytes each, by opts->block; one SSD with --service, and of a model the latency of reads. */
-static inline struct bed_medium bed_medium_open(struct fth_gpu_drive_opts *opts)
+static inline struct bed_medium bed_medium_open(struct fth_gpu_drive_options *opts)
 {
 	struct bed_medium medium = {NULL, opts->bytes, NULL};
 	unsigned long long bytes = opts->bytes, us = 0;

@@ -15,7 +15,7 @@
 
 /* ---- options ---- */
 
-static int check_opts(const struct fth_gpu_drive_opts *o)
+static int check_opts(const struct fth_gpu_drive_options *o)
 {
 	if (o->ssds != 1)
 		return fth_fail(EINVAL, "a device is one SSD; vol(...) makes one of several");
@@ -35,7 +35,7 @@ static int check_opts(const struct fth_gpu_drive_opts *o)
 }
 
 /* The device's blocks are the drive's: a line must be able to hold one, and a slot as well. */
-static int check_block(const struct fth_dev *dev, const struct fth_gpu_drive_opts *o)
+static int check_block(const struct fth_dev *dev, const struct fth_gpu_drive_options *o)
 {
 	uint32_t block = fth_dev_info(dev)->block;
 
@@ -51,10 +51,10 @@ static int check_block(const struct fth_dev *dev, const struct fth_gpu_drive_opt
 /* ---- opening ---- */
 
 /* The software controller, and the driver that brings it up. */
-static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_options *o)
 {
-	struct fth_nvme_ctrl_opts ctrl = FTH_NVME_CTRL_OPTS_INIT;
-	struct fth_nvme_opts driver = FTH_NVME_OPTS_INIT;
+	struct fth_nvme_ctrl_options ctrl = FTH_NVME_CTRL_OPTIONS_INIT;
+	struct fth_nvme_options driver = FTH_NVME_OPTIONS_INIT;
 	struct fth_nvme_transport *transport;
 	int rc;
 
@@ -80,7 +80,7 @@ static int open_ctrl(struct fth_gpu_service *s, const struct fth_gpu_drive_opts 
 }
 
 /* Something that is an NVMe drive already needs no other: its queues are the GPU's. */
-static int open_driver(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+static int open_driver(struct fth_gpu_service *s, const struct fth_gpu_drive_options *o)
 {
 	s->nvme = fth_nvme_of_dev(s->dev);
 	if (!s->nvme)
@@ -90,7 +90,7 @@ static int open_driver(struct fth_gpu_service *s, const struct fth_gpu_drive_opt
 	return 0;
 }
 
-static int make_slots(struct fth_gpu_service *s, const struct fth_gpu_drive_opts *o)
+static int make_slots(struct fth_gpu_service *s, const struct fth_gpu_drive_options *o)
 {
 	const struct fth_nvme_info *info = fth_nvme_info(s->nvme);
 
@@ -113,7 +113,7 @@ static void note_counts(struct fth_gpu_service *s)
 		s->before[i] = fth_nvme_ctrl_stat(s->ctrl, (enum fth_nvme_ctrl_stat)i);
 }
 
-int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_options *opts,
 			 struct fth_gpu_service **out)
 {
 	struct fth_gpu_service *s;

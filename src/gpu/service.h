@@ -37,7 +37,7 @@ struct fth_gpu_service {
  * of commands that set up queues. A drive with fewer or shorter queues gives what it has. 0, or
  * what the URI or the options are wrong about.
  */
-int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_opts *opts,
+int fth_gpu_service_open(const char *uri, const struct fth_gpu_drive_options *opts,
 			 struct fth_gpu_service **out);
 
 /*

@@ -19,7 +19,7 @@ static uint64_t bytes = BYTES; /* and less of a file */
 
 static int open_error(const char *uri)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct fth_gpu_drive *drive = NULL;
 	int rc = fth_gpu_drive_open_uri(uri, &opts, &drive);
 
@@ -122,7 +122,7 @@ struct fixture {
 
 static struct fixture open_fixture(const char *uri, uint32_t timeout_ms)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct fixture f = {};
 
 	opts.queues = 3;
@@ -331,7 +331,7 @@ static void make_file(const char *path)
 
 static void use_file(struct fth_gpu_drive *drive)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_drive_stats stats;
 	struct report report, *told;
 	struct fth_gpu_cache *cache;
@@ -361,7 +361,7 @@ static void use_file(struct fth_gpu_drive *drive)
 /* Its blocks by `options`, for some file systems have large ones without a cache. */
 static void test_file(const char *options, uint32_t block)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	char path[] = "/tmp/fathom_service_XXXXXX", uri[96];
 	struct fth_gpu_drive *drive;
 	int fd = mkstemp(path), rc;
@@ -391,7 +391,7 @@ static void test_file(const char *options, uint32_t block)
 
 static int cache_error(struct fth_gpu_drive *drive, uint32_t line)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_cache *cache = NULL;
 	int rc;
 
@@ -405,9 +405,9 @@ static int cache_error(struct fth_gpu_drive *drive, uint32_t line)
 /* Lines and offsets that a block does not fit into are refused, and others are not. */
 static void test_lines(void)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct fth_gpu_drive *drive;
 	struct fth_gpu_cache *cache;
 	fth_gpu_array<uint64_t> a;
@@ -443,8 +443,8 @@ __global__ static void read_lines(fth_gpu_array<uint64_t> a, uint64_t bad, struc
 static void test_faults(void)
 {
 	static const char uri[] = "fault(mem:2M)?kind=read&from=28672&to=32768&every=1";
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_cache_opts cache_opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	uint64_t *words = (uint64_t *)malloc(BYTES);
 	struct fth_gpu_failure failure;
 	struct fth_gpu_drive *drive;

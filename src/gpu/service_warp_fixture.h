@@ -86,7 +86,7 @@ static inline void make_queues(struct bed *bed)
 
 static inline struct bed *open_bed(const char *uri, const struct shape *shape)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 	struct bed *bed = (struct bed *)calloc(1, sizeof(*bed));
 	struct fth_gpu_service *s;
 
@@ -287,7 +287,7 @@ static inline uint64_t array_bytes(const struct bed *bed, uint32_t line, uint64_
 /* With one array, as the host would describe it. */
 static inline void make_cache(struct bed *bed, uint32_t frames, uint32_t line, uint64_t offset)
 {
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct fth_gpu_cache_state *cache =
 		(struct fth_gpu_cache_state *)aligned_alloc(128, sizeof(*cache));
 

@@ -314,7 +314,7 @@ static void test_dead_flush(void **state)
 	close_bed(bed);
 }
 
-static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
+static int open_error(const char *uri, struct fth_gpu_drive_options opts)
 {
 	struct fth_gpu_service *service = NULL;
 
@@ -324,8 +324,8 @@ static int open_error(const char *uri, struct fth_gpu_drive_opts opts)
 
 static void test_options(void **state)
 {
-	const struct fth_gpu_drive_opts good = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_drive_opts o = good;
+	const struct fth_gpu_drive_options good = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_drive_options o = good;
 
 	(void)state;
 	assert_int_equal(open_error("nothing:1M", o), -EINVAL);

@@ -33,7 +33,7 @@ struct fth_nvme_ctrl;
 #define FTH_NVME_CTRL_THREADS_MAX   64
 #define FTH_NVME_CTRL_SERIAL_MAX    20
 
-struct fth_nvme_ctrl_opts {
+struct fth_nvme_ctrl_options {
 	size_t size;		/* of this struct */
 	uint32_t queue_entries; /* the longest queue, CAP.MQES + 1: 2 to 65536 */
 	uint32_t io_queues;	/* of each kind, 1 to FTH_NVME_CTRL_IO_QUEUES_MAX */
@@ -50,18 +50,18 @@ struct fth_nvme_ctrl_opts {
 	uint64_t cmb_garbage;	 /* seed: each reset fills the CMB with garbage; 0: it does not */
 };
 
-#define FTH_NVME_CTRL_OPTS_INIT                                                                    \
-	{                                                                                          \
-		sizeof(struct fth_nvme_ctrl_opts), 4096, 64, 8, 1, 256, 0, "FATHOM-SOFT", 0, NULL, \
-			0, 0                                                                       \
+#define FTH_NVME_CTRL_OPTIONS_INIT                                                              \
+	{                                                                                       \
+		sizeof(struct fth_nvme_ctrl_options), 4096, 64, 8, 1, 256, 0, "FATHOM-SOFT", 0, \
+			NULL, 0, 0                                                              \
 	}
 
 /*
- * Make a controller over `dev`, which is borrowed and must outlive it; opts may be NULL. It is
+ * Make a controller over `dev`, which is borrowed and must outlive it; options may be NULL. It is
  * off (CC.EN = 0) and its workers are running. -EINVAL for options out of range, among them an
  * lba_shift below the device's block size; -ENOMEM; or what opening a channel returned.
  */
-int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_opts *opts,
+int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_options *options,
 		      struct fth_nvme_ctrl **out);
 
 /*

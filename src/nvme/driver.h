@@ -126,7 +126,7 @@ struct fth_nvme_info {
 	bool has_write_zeroes;
 };
 
-struct fth_nvme_opts {
+struct fth_nvme_options {
 	size_t size;	  /* of this struct; set by the initialiser */
 	uint32_t nsid;	  /* namespace; default 1 */
 	uint32_t queues;  /* I/O queue pairs wanted; 0: one per CPU, at most 16 */
@@ -135,9 +135,9 @@ struct fth_nvme_opts {
 	uint64_t timeout_ns;
 };
 
-#define FTH_NVME_OPTS_INIT                                              \
-	{                                                               \
-		sizeof(struct fth_nvme_opts), 1, 0, 256, 30000000000ull \
+#define FTH_NVME_OPTIONS_INIT                                              \
+	{                                                                  \
+		sizeof(struct fth_nvme_options), 1, 0, 256, 30000000000ull \
 	}
 
 /*
@@ -145,7 +145,7 @@ struct fth_nvme_opts {
  * the driver owns the transport. On failure the caller keeps it, the controller is disabled, and
  * the text says what is wrong. Blocks for as long as the controller takes, which CAP.TO bounds.
  */
-int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_opts *opts,
+int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_options *options,
 		  struct fth_nvme **out);
 
 /* Shut the controller down normally, disable it, and free all. Accepts NULL. */

@@ -48,16 +48,16 @@ enum fth_nvme_vfio_iommu {
 	FTH_NVME_VFIO_IOMMUFD,
 };
 
-struct fth_nvme_vfio_opts {
+struct fth_nvme_vfio_options {
 	size_t size;	  /* of this struct; set by the initialiser */
 	uint32_t vectors; /* interrupt vectors wanted, the first for the admin queue; 0: none */
 	bool sleep;	  /* waits sleep until an interrupt comes: all vectors are turned on */
 	enum fth_nvme_vfio_iommu iommu;
 };
 
-#define FTH_NVME_VFIO_OPTS_INIT                                                  \
-	{                                                                        \
-		sizeof(struct fth_nvme_vfio_opts), 0, false, FTH_NVME_VFIO_AUTO, \
+#define FTH_NVME_VFIO_OPTIONS_INIT                                                  \
+	{                                                                           \
+		sizeof(struct fth_nvme_vfio_options), 0, false, FTH_NVME_VFIO_AUTO, \
 	}
 
 /*
@@ -73,7 +73,7 @@ struct fth_nvme_vfio_opts {
  *	-EACCES		the files below /dev/vfio may not be opened
  *	-ENOENT		they are not there
  */
-int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_opts *opts,
+int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_options *opts,
 		       struct fth_nvme_transport **out);
 
 #ifdef __cplusplus

@@ -417,7 +417,7 @@ static void open_all(uint8_t mode)
 {
 	static const char *const devices[4] = {"mem:64K", "mem:64K?block=4096",
 					       "held:64K?align=512&max=4096", "held:64K"};
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	unsigned device = mode >> 1 & 3;
 
 	if (!data_memory) {

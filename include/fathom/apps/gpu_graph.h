@@ -89,8 +89,8 @@ struct fth_gpu_graph_work {
 	uint64_t rounds; /* levels, iterations, sweeps */
 };
 
-/* Start from FTH_GPU_GRAPH_BFS_OPTS_INIT. */
-struct fth_gpu_graph_bfs_opts {
+/* Start from FTH_GPU_GRAPH_BFS_OPTIONS_INIT. */
+struct fth_gpu_graph_bfs_options {
 	size_t size; /* of this struct */
 	/*
 	 * Never look from vertices that are not reached yet for one that is: as EMOGI and BaM. The
@@ -99,9 +99,9 @@ struct fth_gpu_graph_bfs_opts {
 	 */
 	bool push_only;
 };
-#define FTH_GPU_GRAPH_BFS_OPTS_INIT                          \
-	{                                                    \
-		sizeof(struct fth_gpu_graph_bfs_opts), false \
+#define FTH_GPU_GRAPH_BFS_OPTIONS_INIT                          \
+	{                                                       \
+		sizeof(struct fth_gpu_graph_bfs_options), false \
 	}
 
 struct fth_gpu_graph_bfs {
@@ -111,9 +111,9 @@ struct fth_gpu_graph_bfs {
 	uint64_t pulled;       /* rounds that looked from vertices not reached yet */
 	struct fth_gpu_graph_work work;
 };
-/* opts may be NULL. */
+/* options may be NULL. */
 int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
-		      uint64_t source, const struct fth_gpu_graph_bfs_opts *opts,
+		      uint64_t source, const struct fth_gpu_graph_bfs_options *options,
 		      struct fth_gpu_graph_bfs *out);
 
 /* Connected components; of a directed graph the weakly connected ones. */

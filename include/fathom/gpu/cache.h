@@ -3,12 +3,12 @@
  * A cache in GPU memory, and arrays on it: kernels read and write data larger than the GPU's memory,
  * and fetch missing lines themselves.
  *
- *	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+ *	struct fth_gpu_cache_options options = FTH_GPU_CACHE_OPTIONS_INIT;
  *	struct fth_gpu_cache *cache;
  *	fth_gpu_array<uint64_t> a;
  *
- *	opts.bytes = (uint64_t)8 << 30;
- *	fth_gpu_cache_open(drive, &opts, &cache);
+ *	options.bytes = (uint64_t)8 << 30;
+ *	fth_gpu_cache_open(drive, &options, &cache);
  *	fth_gpu_array_open(cache, NULL, &a);
  *	my_kernel<<<blocks, threads, 0, stream>>>(a, ...);	(see fathom/gpu/array.h)
  *	cudaStreamSynchronize(stream);
@@ -109,8 +109,8 @@ struct fth_gpu_array_base {
 
 /* ---- the host's side ---- */
 
-/* Start from FTH_GPU_CACHE_OPTS_INIT. */
-struct fth_gpu_cache_opts {
+/* Start from FTH_GPU_CACHE_OPTIONS_INIT. */
+struct fth_gpu_cache_options {
 	size_t size;	/* of this struct */
 	uint64_t bytes; /* of GPU memory, for lines */
 	uint32_t line;	/* bytes, a power of two from 512 to 8192; at least a block */
@@ -120,13 +120,13 @@ struct fth_gpu_cache_opts {
 	 */
 	uint32_t timeout_ms;
 };
-#define FTH_GPU_CACHE_OPTS_INIT                                             \
-	{                                                                   \
-		sizeof(struct fth_gpu_cache_opts), 64u << 20, 4096u, 10000u \
+#define FTH_GPU_CACHE_OPTIONS_INIT                                             \
+	{                                                                      \
+		sizeof(struct fth_gpu_cache_options), 64u << 20, 4096u, 10000u \
 	}
 
-/* Start from FTH_GPU_ARRAY_OPTS_INIT. */
-struct fth_gpu_array_opts {
+/* Start from FTH_GPU_ARRAY_OPTIONS_INIT. */
+struct fth_gpu_array_options {
 	size_t size; /* of this struct */
 	/*
 	 * Byte of the drive where element 0 is, a multiple of the drive's block. With several SSDs
@@ -141,9 +141,9 @@ struct fth_gpu_array_opts {
 	bool readonly;
 	bool replicated; /* every SSD has the same data, read only */
 };
-#define FTH_GPU_ARRAY_OPTS_INIT                                       \
-	{                                                             \
-		sizeof(struct fth_gpu_array_opts), 0, 0, false, false \
+#define FTH_GPU_ARRAY_OPTIONS_INIT                                       \
+	{                                                                \
+		sizeof(struct fth_gpu_array_options), 0, 0, false, false \
 	}
 
 struct fth_gpu_cache_stats {
@@ -154,16 +154,17 @@ struct fth_gpu_cache_stats {
 struct fth_gpu_cache;
 
 /* Open a cache on a drive. -EINVAL for invalid options, such as a line smaller than a block. */
-int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_opts *opts,
+int fth_gpu_cache_open(struct fth_gpu_drive *drive, const struct fth_gpu_cache_options *options,
 		       struct fth_gpu_cache **out);
 
 /*
- * Open another array of elements of `element` bytes, a power of two, at most a line. opts may be
+ * Open another array of elements of `element` bytes, a power of two, at most a line. options may be
  * NULL. Lines are read and written whole, also the last line of an array that ends within it: an
  * array that is written shares no line with another. C++ code calls fth_gpu_array_open().
  */
 int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
-			const struct fth_gpu_array_opts *opts, struct fth_gpu_array_base *out);
+			const struct fth_gpu_array_options *options,
+			struct fth_gpu_array_base *out);
 
 /* Returns 0 if the array's elements have `element` bytes; -EINVAL otherwise. */
 int fth_gpu_array_check(const struct fth_gpu_array_base *array, size_t element);
@@ -249,10 +250,11 @@ static inline int fth_gpu_array_wrap(const struct fth_gpu_array_base &array, fth
 /* Open an array of T on a cache; fth_gpu_cache_array() has the errors. */
 template <typename T>
 static inline int fth_gpu_array_open(struct fth_gpu_cache *cache,
-				     const struct fth_gpu_array_opts *opts, fth_gpu_array<T> *out)
+				     const struct fth_gpu_array_options *options,
+				     fth_gpu_array<T> *out)
 {
 	struct fth_gpu_array_base array;
-	int rc = fth_gpu_cache_array(cache, sizeof(T), opts, &array);
+	int rc = fth_gpu_cache_array(cache, sizeof(T), options, &array);
 
 	return rc < 0 ? rc : out->wrap(array);
 }

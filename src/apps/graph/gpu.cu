@@ -254,7 +254,7 @@ static int count_frames(const struct fth_gpu_graph *graph, const struct fth_gpu_
 int fth_gpu_graph_in_cache(const struct fth_gpu_graph *graph, struct fth_gpu_cache *cache,
 			   struct fth_gpu_graph_source *out)
 {
-	struct fth_gpu_array_opts opts = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	int rc;
 
 	memset(out, 0, sizeof(*out));

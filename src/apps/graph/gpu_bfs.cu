@@ -5,6 +5,7 @@
  * K. Asanovic, D. Patterson, SC 2012), which may end at the first one.
  */
 #include "apps/graph/gpu_internal.h"
+#include "base/options.h"
 
 /* Pull while the last level has more than this share of the edges that are left: Beamer's alpha. */
 #define PULL_SHARE 14u
@@ -124,17 +125,16 @@ static int start(struct search *s, uint64_t source)
 }
 
 int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
-		      uint64_t source, const struct fth_gpu_graph_bfs_opts *opts,
+		      uint64_t source, const struct fth_gpu_graph_bfs_options *opts,
 		      struct fth_gpu_graph_bfs *out)
 {
 	struct search s = {graph, edges};
 	uint64_t begin = fth_now_ns();
-	int rc;
+	int rc = opts ? fth_options_check("gpu graph", opts->size, sizeof(*opts)) : 0;
 
 	memset(out, 0, sizeof(*out));
-	if (opts && opts->size != sizeof(*opts))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size,
-				sizeof(*opts));
+	if (rc < 0)
+		return rc;
 	if (source >= graph->shape.vertices)
 		return fth_fail(ERANGE, "there is no vertex %llu", (unsigned long long)source);
 	s.may_pull = graph->shape.undirected && !(opts && opts->push_only);

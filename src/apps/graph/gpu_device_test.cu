@@ -19,7 +19,7 @@ struct side {
 static void open_side(struct side *s, const struct fth_graph_generate *what, const char *text,
 		      bool undirected)
 {
-	struct fth_gpu_drive_opts opts = FTH_GPU_DRIVE_OPTS_INIT;
+	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
 	*s = {};
 	s->bed = graph_bed_open(what, text, undirected);
@@ -44,7 +44,7 @@ static void close_side(struct side *s)
 
 static void check_levels(struct side *s, const struct fth_gpu_graph_source *edges, bool push_only)
 {
-	struct fth_gpu_graph_bfs_opts options = {sizeof(options), push_only};
+	struct fth_gpu_graph_bfs_options options = {sizeof(options), push_only};
 	uint64_t n = s->bed.memory.vertices, reached = 0;
 	struct fth_gpu_graph_bfs tree;
 
@@ -88,7 +88,7 @@ static void check_all(struct side *s, const struct fth_gpu_graph_source *edges)
 
 static void check_in_cache(struct side *s, uint32_t line, uint64_t bytes)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_graph_source edges;
 	struct fth_gpu_cache_stats stats;
 	struct fth_gpu_cache *cache;
@@ -197,7 +197,7 @@ static void check_stopped(struct side *s, struct fth_gpu_cache *cache,
 static void test_failures(void)
 {
 	struct fth_graph_generate what = {FTH_GRAPH_UNIFORM, 10, 16, 4, true};
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_graph_source edges;
 	struct fth_gpu_graph_bfs tree;
 	struct fth_gpu_graph_cc cc;

@@ -4,6 +4,7 @@
  * sum, gpu_pattern.cu the patterns, taxi/gpu.cu the queries; gpu_lines.h what their kernels use.
  */
 #include "gpu_work_internal.h"
+#include "base/options.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,10 +13,12 @@
 
 /* ---- opening ---- */
 
-static int check_opts(const struct fth_gpu_work_opts *o)
+static int check_opts(const struct fth_gpu_work_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", o->size, sizeof(*o));
+	int rc = fth_options_check("gpu work", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if (o->ahead < 1 || o->ahead > FTH_GPU_AHEAD_MAX)
 		return fth_fail(EINVAL, "1 to %u lines ahead", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)
@@ -64,7 +67,7 @@ static int set_up(struct fth_gpu_work *work)
 		      : fth_gpu_check(cudaMallocHost(&work->stage, sums_bytes(work)), "memory");
 }
 
-int fth_gpu_work_open(const struct fth_gpu_work_opts *opts, struct fth_gpu_work **out)
+int fth_gpu_work_open(const struct fth_gpu_work_options *opts, struct fth_gpu_work **out)
 {
 	struct fth_gpu_work *work;
 	int rc = check_opts(opts);

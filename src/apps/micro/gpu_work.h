@@ -3,7 +3,7 @@
  * Workloads over arrays on a GPU: adding two vectors, a sum, a prefix sum, and accesses in
  * patterns.
  *
- *	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
+ *	struct fth_gpu_work_options opts = FTH_GPU_WORK_OPTIONS_INIT;
  *	struct fth_gpu_work *work;
  *
  *	fth_gpu_work_open(&opts, &work);			(before the drive is opened)
@@ -64,7 +64,7 @@ static inline struct fth_gpu_source fth_gpu_source_plain(void *plain, uint64_t c
 #define FTH_GPU_WORK_THREADS 256u /* of a block */
 #define FTH_GPU_AHEAD_MAX    32u
 
-struct fth_gpu_work_opts {
+struct fth_gpu_work_options {
 	size_t size;	 /* of this struct */
 	uint32_t blocks; /* of a kernel; 0: two for each processor; 8 for each at most */
 	/*
@@ -77,15 +77,15 @@ struct fth_gpu_work_opts {
 	uint64_t chunks;     /* that a prefix sum has at most; each takes 24 bytes */
 	uint32_t timeout_ms; /* for a chunk of a prefix sum to wait for those before it */
 };
-#define FTH_GPU_WORK_OPTS_INIT                                                     \
-	{                                                                          \
-		sizeof(struct fth_gpu_work_opts), 0, 16, (uint64_t)1 << 20, 10000u \
+#define FTH_GPU_WORK_OPTIONS_INIT                                                     \
+	{                                                                             \
+		sizeof(struct fth_gpu_work_options), 0, 16, (uint64_t)1 << 20, 10000u \
 	}
 
 struct fth_gpu_work;
 
 /* Allocates GPU memory: call it while no drive runs. */
-int fth_gpu_work_open(const struct fth_gpu_work_opts *opts, struct fth_gpu_work **out);
+int fth_gpu_work_open(const struct fth_gpu_work_options *opts, struct fth_gpu_work **out);
 
 /* Frees it: likewise. NULL is allowed. */
 int fth_gpu_work_close(struct fth_gpu_work *work);

@@ -28,10 +28,10 @@ struct bed {
 
 static struct bed bed_open(uint32_t line)
 {
-	struct fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_cache_opts cache = FTH_GPU_CACHE_OPTS_INIT;
-	struct fth_gpu_array_opts array = FTH_GPU_ARRAY_OPTS_INIT;
-	struct fth_gpu_work_opts work = FTH_GPU_WORK_OPTS_INIT;
+	struct fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_cache_options cache = FTH_GPU_CACHE_OPTIONS_INIT;
+	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
+	struct fth_gpu_work_options work = FTH_GPU_WORK_OPTIONS_INIT;
 	struct bed bed = {};
 
 	bed.n = vector / 8 - ODD;
@@ -202,7 +202,7 @@ static void check_failure(void)
 
 static void check_arguments(void)
 {
-	struct fth_gpu_work_opts opts = FTH_GPU_WORK_OPTS_INIT;
+	struct fth_gpu_work_options opts = FTH_GPU_WORK_OPTIONS_INIT;
 	struct bed bed = bed_open(4096);
 	struct fth_gpu_source a = source_of(&bed, 0, false), b = source_of(&bed, 1, true);
 	struct fth_gpu_source c = source_of(&bed, 2, false);

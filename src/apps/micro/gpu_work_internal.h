@@ -23,7 +23,7 @@ struct taxi_part_sum {
 };
 
 struct fth_gpu_work {
-	struct fth_gpu_work_opts opts;
+	struct fth_gpu_work_options opts;
 	cudaStream_t stream;
 	struct work_state *state;	/* in GPU memory, as those below */
 	struct work_state *taxi_states; /* of each slot */

@@ -34,15 +34,15 @@ struct fth_gpu_taxi_part {
  * Two caches of a drive that has a table on it, with the lines that suit each, and the table's
  * columns through them. Opening and closing stop the drive for a moment.
  */
-struct fth_gpu_taxi_opts {
+struct fth_gpu_taxi_options {
 	size_t size;		    /* of this struct */
 	uint64_t scan_bytes, bytes; /* of the cache for the distances, and of the other one */
 	uint32_t scan_line, line;   /* bytes of their lines */
-	uint32_t timeout_ms;	    /* of both, as in fth_gpu_cache_opts */
+	uint32_t timeout_ms;	    /* of both, as in fth_gpu_cache_options */
 };
-#define FTH_GPU_TAXI_OPTS_INIT                                                                \
-	{                                                                                     \
-		sizeof(struct fth_gpu_taxi_opts), 512u << 20, 256u << 20, 4096u, 512u, 10000u \
+#define FTH_GPU_TAXI_OPTIONS_INIT                                                                \
+	{                                                                                        \
+		sizeof(struct fth_gpu_taxi_options), 512u << 20, 256u << 20, 4096u, 512u, 10000u \
 	}
 
 struct fth_gpu_taxi {
@@ -51,7 +51,7 @@ struct fth_gpu_taxi {
 };
 
 int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *table,
-		      const struct fth_gpu_taxi_opts *opts, struct fth_gpu_taxi *out);
+		      const struct fth_gpu_taxi_options *opts, struct fth_gpu_taxi *out);
 
 /* Closes both caches, whatever fails; the first error. One that did not open may be closed. */
 int fth_gpu_taxi_close(struct fth_gpu_taxi *taxi);

@@ -43,9 +43,9 @@ static void make_table(struct bed *bed)
 
 static struct bed bed_open(uint32_t scan_line, uint32_t line)
 {
-	struct fth_gpu_drive_opts drive = FTH_GPU_DRIVE_OPTS_INIT;
-	struct fth_gpu_taxi_opts taxi = FTH_GPU_TAXI_OPTS_INIT;
-	struct fth_gpu_work_opts work = FTH_GPU_WORK_OPTS_INIT;
+	struct fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
+	struct fth_gpu_taxi_options taxi = FTH_GPU_TAXI_OPTIONS_INIT;
+	struct fth_gpu_work_options work = FTH_GPU_WORK_OPTIONS_INIT;
 	struct bed bed = {};
 
 	make_table(&bed);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The two caches through which a GPU sees a table of taxi trips. */
 #include "apps/taxi/gpu.h"
+#include "base/options.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>
 #include <string.h>
 
 static int open_column(struct fth_gpu_drive *drive, uint64_t bytes, uint32_t line,
-		       uint32_t timeout_ms, const struct fth_gpu_array_opts *array,
+		       uint32_t timeout_ms, const struct fth_gpu_array_options *array,
 		       struct fth_gpu_cache **cache, struct fth_gpu_source *out)
 {
-	struct fth_gpu_cache_opts opts = FTH_GPU_CACHE_OPTS_INIT;
+	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
 	struct fth_gpu_array_base a;
 	int rc;
 
@@ -26,15 +27,16 @@ static int open_column(struct fth_gpu_drive *drive, uint64_t bytes, uint32_t lin
 }
 
 int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *table,
-		      const struct fth_gpu_taxi_opts *opts, struct fth_gpu_taxi *out)
+		      const struct fth_gpu_taxi_options *opts, struct fth_gpu_taxi *out)
 {
-	struct fth_gpu_array_opts miles = FTH_GPU_ARRAY_OPTS_INIT, values = FTH_GPU_ARRAY_OPTS_INIT;
+	struct fth_gpu_array_options miles = FTH_GPU_ARRAY_OPTIONS_INIT,
+				     values = FTH_GPU_ARRAY_OPTIONS_INIT;
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (opts->size != sizeof(*opts))
-		return fth_fail(EINVAL, "opts.size is %zu, expected %zu", opts->size,
-				sizeof(*opts));
+	rc = fth_options_check("gpu taxi", opts->size, sizeof(*opts));
+	if (rc < 0)
+		return rc;
 	if (table->rows == 0)
 		return fth_fail(EINVAL, "a table without rows");
 	miles.offset = fth_taxi_offset(table, FTH_TAXI_DISTANCE);

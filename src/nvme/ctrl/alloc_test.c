@@ -55,7 +55,7 @@ int __wrap_posix_memalign(void **out, size_t align, size_t size)
 
 static void a_controller_is_made_whole_or_not_at_all(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_nvme_ctrl *ctrl = NULL;
 	struct fth_dev *dev;
 	unsigned n = 0;

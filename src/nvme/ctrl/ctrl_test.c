@@ -25,7 +25,7 @@ static void write_cc(struct host *host, uint32_t value)
 
 static void open_off(struct host *host, const char *uri)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_dev *dev;
 
 	opts.threads = 0;
@@ -35,8 +35,8 @@ static void open_off(struct host *host, const char *uri)
 
 static void options_out_of_range_are_refused(void **state)
 {
-	static const struct fth_nvme_ctrl_opts good = FTH_NVME_CTRL_OPTS_INIT;
-	struct fth_nvme_ctrl_opts bad[8];
+	static const struct fth_nvme_ctrl_options good = FTH_NVME_CTRL_OPTIONS_INIT;
+	struct fth_nvme_ctrl_options bad[8];
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_dev *dev;
 
@@ -61,7 +61,7 @@ static void options_out_of_range_are_refused(void **state)
 
 static void zero_is_the_default_where_it_makes_no_sense(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = {.size = sizeof(opts)};
+	struct fth_nvme_ctrl_options opts = {.size = sizeof(opts)};
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_dev *dev;
 
@@ -96,7 +96,7 @@ static void every_statistic_has_a_name(void **state)
 
 static void blocks_are_never_smaller_than_the_devices(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_dev *dev;
 

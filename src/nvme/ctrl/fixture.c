@@ -12,7 +12,7 @@
 
 #define WAIT_NS 20000000000ull /* for controllers with workers; only a hang takes this long */
 
-void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctrl_opts *opts)
+void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctrl_options *opts)
 {
 	void *arena = NULL;
 
@@ -84,7 +84,7 @@ void host_enable(struct host *host, uint32_t entries)
 
 void host_up(struct host *host, const char *uri, uint32_t entries)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_dev *dev;
 
 	opts.threads = 0;

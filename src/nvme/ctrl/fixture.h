@@ -41,7 +41,7 @@ struct host {
 };
 
 /* Make the controller over dev and grant the arena. The registers are not touched. */
-void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctrl_opts *opts);
+void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctrl_options *opts);
 void host_close(struct host *host);
 
 /* Enable, with admin queues of `entries`; fails the test if RDY does not come. */

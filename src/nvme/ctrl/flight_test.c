@@ -18,7 +18,7 @@ static char *pages;
 
 static int setup(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_dev *dev;
 
 	(void)state;
@@ -314,7 +314,7 @@ static void a_long_command_stops_between_two_requests(void **state)
 /* A second host on the same device, with rings of 64 entries; the device holds what it gets. */
 static void open_wide(struct host *wide)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 
 	opts.threads = 0;
 	opts.depth = 32;

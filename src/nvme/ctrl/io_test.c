@@ -131,7 +131,7 @@ static void sgls_fused_commands_and_directives_are_refused(void **state)
 
 static void transfers_have_a_limit(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct host small;
 	struct fth_nvme_sqe sqe;
 

@@ -36,7 +36,7 @@ const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which)
 
 /* ---- life ---- */
 
-static int check_opts(const struct fth_nvme_ctrl_opts *opts)
+static int check_opts(const struct fth_nvme_ctrl_options *opts)
 {
 	if (opts->queue_entries < 2 || opts->queue_entries > QUEUE_ENTRIES_MAX)
 		return fth_fail(EINVAL, "queue_entries %u is outside 2 to %u", opts->queue_entries,
@@ -61,9 +61,9 @@ static int check_opts(const struct fth_nvme_ctrl_opts *opts)
 }
 
 /* What the caller gave, over the defaults; 0 and NULL are the default where they make no sense. */
-static int read_opts(const struct fth_nvme_ctrl_opts *given, struct fth_nvme_ctrl_opts *opts)
+static int read_opts(const struct fth_nvme_ctrl_options *given, struct fth_nvme_ctrl_options *opts)
 {
-	static const struct fth_nvme_ctrl_opts defaults = FTH_NVME_CTRL_OPTS_INIT;
+	static const struct fth_nvme_ctrl_options defaults = FTH_NVME_CTRL_OPTIONS_INIT;
 	int rc;
 
 	*opts = defaults;
@@ -93,7 +93,7 @@ static uint32_t smallest_shift(uint32_t block)
 	return shift;
 }
 
-static int set_geometry(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_opts *opts)
+static int set_geometry(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_options *opts)
 {
 	const struct fth_dev_info *info = ctrl->info;
 
@@ -176,9 +176,9 @@ static void open_locks(struct fth_nvme_ctrl *ctrl)
 	pthread_mutex_init(&ctrl->error_lock, NULL);
 }
 
-static int open_ctrl(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_opts *given)
+static int open_ctrl(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_options *given)
 {
-	struct fth_nvme_ctrl_opts opts;
+	struct fth_nvme_ctrl_options opts;
 	int rc = read_opts(given, &opts);
 
 	if (rc == 0)
@@ -196,7 +196,7 @@ static int open_ctrl(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_opts
 	return rc < 0 ? rc : fth_ctrl_workers_start(ctrl);
 }
 
-int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_opts *opts,
+int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_options *opts,
 		      struct fth_nvme_ctrl **out)
 {
 	struct fth_nvme_ctrl *ctrl = calloc(1, sizeof(*ctrl));

@@ -286,7 +286,7 @@ static int check_dev(struct fth_dev *dev, uint64_t size)
 	return 0;
 }
 
-int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_opts *opts)
+int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_options *opts)
 {
 	int rc;
 

@@ -245,7 +245,7 @@ static void the_longest_transfer(void **state)
 /* 2 MiB from one page used 512 times: a list page that is full, and one after it. */
 static void no_limit_means_none(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_nvme_sqe sqe;
 	struct fth_dev *dev;
 

@@ -14,7 +14,7 @@ static struct host host;
 
 static void open_bare(void)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_dev *dev;
 
 	opts.threads = 0;

@@ -166,7 +166,7 @@ static void *work(void *arg)
 
 static void open_threaded(struct host *host, uint32_t threads)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_dev *dev;
 
 	opts.threads = threads;

@@ -134,7 +134,7 @@ static int check_size(const char *name, uint64_t size, uint64_t max)
 	return 0;
 }
 
-int fth_ctrl_window_open(struct ctrl_window *window, const struct fth_nvme_ctrl_opts *opts)
+int fth_ctrl_window_open(struct ctrl_window *window, const struct fth_nvme_ctrl_options *opts)
 {
 	int rc = check_size("pmr_size", opts->pmr_size, PMR_MAX);
 

@@ -37,7 +37,7 @@ struct ctrl_window {
 };
 
 /* ctrl/window.c. Zeroed memory becomes a window; close accepts one that open has failed on. */
-int fth_ctrl_window_open(struct ctrl_window *window, const struct fth_nvme_ctrl_opts *opts);
+int fth_ctrl_window_open(struct ctrl_window *window, const struct fth_nvme_ctrl_options *opts);
 void fth_ctrl_window_close(struct ctrl_window *window);
 uint64_t fth_ctrl_window_cap(const struct ctrl_window *window);
 /* Whether a register, at a multiple of 4, is one of ours; and access to it. Any thread. */
@@ -48,7 +48,7 @@ void fth_ctrl_window_write(struct ctrl_window *window, uint32_t offset, uint32_t
 void fth_ctrl_window_reset(struct ctrl_window *window);
 
 /* ctrl/pmr.c. Any thread; they wait for the device that keeps the region. */
-int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_opts *opts);
+int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_options *opts);
 void fth_ctrl_pmr_close(struct ctrl_pmr *pmr);
 void fth_ctrl_pmr_enable(struct ctrl_pmr *pmr, bool enable);
 bool fth_ctrl_pmr_enabled(struct ctrl_pmr *pmr);

@@ -12,9 +12,9 @@
 #define SIZE 4096u
 #define SHUT (2u << FTH_NVME_CSTS_SHUTDOWN_SHIFT)
 
-static struct fth_nvme_ctrl_opts both(void)
+static struct fth_nvme_ctrl_options both(void)
 {
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 
 	opts.threads = 0;
 	opts.pmr_size = SIZE;
@@ -22,7 +22,7 @@ static struct fth_nvme_ctrl_opts both(void)
 	return opts;
 }
 
-static void open_with(struct host *host, const struct fth_nvme_ctrl_opts *opts)
+static void open_with(struct host *host, const struct fth_nvme_ctrl_options *opts)
 {
 	struct fth_dev *dev;
 
@@ -61,7 +61,7 @@ static void without_windows_nothing_is_there(void **state)
 		FTH_NVME_REG_CMBLOC, FTH_NVME_REG_CMBSZ,  FTH_NVME_REG_CMBMSC,
 		FTH_NVME_REG_CMBSTS, FTH_NVME_REG_PMRCAP, FTH_NVME_REG_PMRCTL,
 		FTH_NVME_REG_PMRSTS, FTH_NVME_REG_PMREBS, FTH_NVME_REG_PMRMSC};
-	struct fth_nvme_ctrl_opts opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct host host;
 	uint64_t size;
 
@@ -84,7 +84,7 @@ static void without_windows_nothing_is_there(void **state)
 
 static void registers_as_the_specification_has_them(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = both();
+	struct fth_nvme_ctrl_options opts = both();
 	struct host host;
 	uint32_t cap;
 
@@ -120,7 +120,7 @@ static void registers_as_the_specification_has_them(void **state)
 /* An enabled region is loaded, and what was stored while it was not is nothing. */
 static void stores_while_disabled_are_lost(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = both();
+	struct fth_nvme_ctrl_options opts = both();
 	struct host host;
 	char *pmr;
 
@@ -143,7 +143,7 @@ static void stores_while_disabled_are_lost(void **state)
 /* A controller that just ends is a power loss that keeps nothing but what had to be kept. */
 static void a_sudden_end_leaves_what_a_barrier_covered(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = both();
+	struct fth_nvme_ctrl_options opts = both();
 	struct fth_dev *keeper;
 	struct host host;
 	char *pmr, now[SIZE];
@@ -167,7 +167,7 @@ static void a_sudden_end_leaves_what_a_barrier_covered(void **state)
 
 static void barriers_out_of_range_are_cut(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = both();
+	struct fth_nvme_ctrl_options opts = both();
 	struct host host;
 
 	(void)state;
@@ -185,7 +185,7 @@ static void barriers_out_of_range_are_cut(void **state)
 /* A barrier writes only what has changed, in runs, and flushes only what it wrote. */
 static void a_barrier_writes_what_has_changed(void **state)
 {
-	struct fth_nvme_ctrl_opts opts = both();
+	struct fth_nvme_ctrl_options opts = both();
 	struct fth_dev *keeper;
 	struct host host;
 	char *pmr;
@@ -222,7 +222,7 @@ static void a_shutdown_keeps_everything(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct fth_nvme_ctrl_opts opts = both();
+		struct fth_nvme_ctrl_options opts = both();
 		struct fth_dev *keeper;
 		struct host host;
 		char now[SIZE];
@@ -248,7 +248,7 @@ static void a_reset_may_cost_the_cmb(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
-		struct fth_nvme_ctrl_opts opts = both();
+		struct fth_nvme_ctrl_options opts = both();
 		char *cmb, *pmr, zeroes[SIZE] = {0}, first[SIZE];
 		struct host host;
 
@@ -287,7 +287,7 @@ static void sizes_are_checked(void **state)
 	(void)state;
 	assert_ok(fth_dev_open("mem:64K", &dev));
 	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		struct fth_nvme_ctrl_opts opts = both();
+		struct fth_nvme_ctrl_options opts = both();
 
 		opts.pmr_size = bad[i].pmr;
 		opts.cmb_size = bad[i].cmb;

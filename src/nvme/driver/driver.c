@@ -278,7 +278,7 @@ static void release(struct fth_nvme *nvme)
 	free(nvme);
 }
 
-static int check_opts(const struct fth_nvme_opts *opts)
+static int check_opts(const struct fth_nvme_options *opts)
 {
 	int rc = fth_options_check("nvme", opts->size, sizeof(*opts));
 
@@ -303,10 +303,10 @@ static uint32_t default_queues(void)
 	return cpus > QUEUES_MAX ? QUEUES_MAX : (uint32_t)cpus;
 }
 
-int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_opts *opts,
+int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_options *opts,
 		  struct fth_nvme **out)
 {
-	static const struct fth_nvme_opts defaults = FTH_NVME_OPTS_INIT;
+	static const struct fth_nvme_options defaults = FTH_NVME_OPTIONS_INIT;
 	struct fth_nvme *nvme;
 	int rc;
 

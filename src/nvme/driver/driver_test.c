@@ -114,7 +114,7 @@ static void a_controller_that_does_not_come_up_is_an_error(void **state)
 	(void)state;
 	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct fake_transport fake = {.base = {.ops = &fake_ops}, .fault = cases[i].fault};
-		struct fth_nvme_opts opts = FTH_NVME_OPTS_INIT;
+		struct fth_nvme_options opts = FTH_NVME_OPTIONS_INIT;
 		struct fth_nvme *nvme;
 
 		fake.base.doorbells = (char *)fake.doorbells;
@@ -129,7 +129,7 @@ static void a_controller_that_does_not_come_up_is_an_error(void **state)
 static void options_are_checked(void **state)
 {
 	struct fake_transport fake = {.base = {.ops = &fake_ops}, .fault = SILENT};
-	struct fth_nvme_opts good = FTH_NVME_OPTS_INIT, bad;
+	struct fth_nvme_options good = FTH_NVME_OPTIONS_INIT, bad;
 	struct fth_nvme *nvme;
 
 	(void)state;

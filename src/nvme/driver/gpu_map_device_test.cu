@@ -70,8 +70,8 @@ __global__ static void work(struct fth_nvme_qp *qp, uint32_t *pages, uint64_t io
 
 static struct fth_nvme *open_driver(struct fth_dev **medium)
 {
-	struct fth_nvme_ctrl_opts ctrl_opts = FTH_NVME_CTRL_OPTS_INIT;
-	struct fth_nvme_opts opts = FTH_NVME_OPTS_INIT;
+	struct fth_nvme_ctrl_options ctrl_opts = FTH_NVME_CTRL_OPTIONS_INIT;
+	struct fth_nvme_options opts = FTH_NVME_OPTIONS_INIT;
 	struct fth_nvme_transport *transport;
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_nvme *nvme;

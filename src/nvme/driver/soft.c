@@ -213,8 +213,8 @@ struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme)
 /* ---- the scheme ---- */
 
 struct soft_options {
-	struct fth_nvme_opts driver;
-	struct fth_nvme_ctrl_opts ctrl;
+	struct fth_nvme_options driver;
+	struct fth_nvme_ctrl_options ctrl;
 	const char *pmr_dev; /* a URI; lives as long as the parsed one */
 	const struct fth_dev_window_model *window_model;
 };
@@ -273,8 +273,8 @@ static int parse(struct fth_uri *uri, struct soft_options *options)
 {
 	int rc;
 
-	*options = (struct soft_options){.driver = FTH_NVME_OPTS_INIT,
-					 .ctrl = FTH_NVME_CTRL_OPTS_INIT};
+	*options = (struct soft_options){.driver = FTH_NVME_OPTIONS_INIT,
+					 .ctrl = FTH_NVME_CTRL_OPTIONS_INIT};
 	rc = parse_queues(uri, options);
 	if (rc >= 0)
 		rc = parse_windows(uri, options);

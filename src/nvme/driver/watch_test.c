@@ -133,11 +133,11 @@ static const struct fth_nvme_transport_ops shim_ops = {
 /* ---- shim(URI), a device on it ---- */
 
 static struct shim shim;
-static struct fth_nvme_opts opts;
+static struct fth_nvme_options opts;
 
 static int open_shim(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev **out)
 {
-	struct fth_nvme_ctrl_opts ctrl_opts = FTH_NVME_CTRL_OPTS_INIT;
+	struct fth_nvme_ctrl_options ctrl_opts = FTH_NVME_CTRL_OPTIONS_INIT;
 	struct fth_nvme_ctrl *ctrl;
 	struct fth_nvme *nvme;
 	int rc;
@@ -164,7 +164,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	memset(&shim, 0, sizeof(shim));
-	opts = (struct fth_nvme_opts)FTH_NVME_OPTS_INIT;
+	opts = (struct fth_nvme_options)FTH_NVME_OPTIONS_INIT;
 	opts.queues = 2;
 	opts.timeout_ns = 3600000000000u;
 	return 0;

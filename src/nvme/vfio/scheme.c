@@ -12,8 +12,8 @@
 
 struct options {
 	char bdf[FTH_NVME_PCI_NAME];
-	struct fth_nvme_opts driver;
-	struct fth_nvme_vfio_opts vfio;
+	struct fth_nvme_options driver;
+	struct fth_nvme_vfio_options vfio;
 };
 
 /* "BDF" or "BDF/NSID" */
@@ -59,8 +59,8 @@ static int parse(struct fth_uri *uri, struct options *options)
 	bool irq = false;
 	int rc = fth_uri_take_u64(uri, "queues", 1, VFIO_VECTORS_MAX - 1, &queues);
 
-	options->driver = (struct fth_nvme_opts)FTH_NVME_OPTS_INIT;
-	options->vfio = (struct fth_nvme_vfio_opts)FTH_NVME_VFIO_OPTS_INIT;
+	options->driver = (struct fth_nvme_options)FTH_NVME_OPTIONS_INIT;
+	options->vfio = (struct fth_nvme_vfio_options)FTH_NVME_VFIO_OPTIONS_INIT;
 	if (rc >= 0)
 		rc = fth_uri_take_u64(uri, "depth", 2, 4096, &depth);
 	if (rc >= 0)

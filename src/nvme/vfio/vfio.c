@@ -229,7 +229,7 @@ static int map_registers(struct vfio *vfio)
 	return 0;
 }
 
-static int open_irqs(struct vfio *vfio, const struct fth_nvme_vfio_opts *opts)
+static int open_irqs(struct vfio *vfio, const struct fth_nvme_vfio_options *opts)
 {
 	int rc = vfio_irqs_open(&vfio->irqs, vfio->dma.device, opts->vectors);
 
@@ -246,7 +246,7 @@ static int open_irqs(struct vfio *vfio, const struct fth_nvme_vfio_opts *opts)
 	return rc < 0 ? rc : 0;
 }
 
-static int open_device(struct vfio *vfio, const struct fth_nvme_vfio_opts *opts)
+static int open_device(struct vfio *vfio, const struct fth_nvme_vfio_options *opts)
 {
 	int device = vfio->dma.device;
 	int rc = vfio_device_reset(device);
@@ -269,10 +269,10 @@ static const struct vfio_dma_ops *choose(enum fth_nvme_vfio_iommu iommu, const s
 	return &vfio_group_ops;
 }
 
-int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_opts *opts,
+int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_options *opts,
 		       struct fth_nvme_transport **out)
 {
-	static const struct fth_nvme_vfio_opts defaults = FTH_NVME_VFIO_OPTS_INIT;
+	static const struct fth_nvme_vfio_options defaults = FTH_NVME_VFIO_OPTIONS_INIT;
 	struct vfio_pci pci;
 	struct vfio *vfio;
 	int rc;
