@@ -16,6 +16,8 @@
 #include "fathom/dev/fault.h"
 #include "fathom/dev/window.h"
 #include "fathom/dev/wrap.h"
+#include "fathom/detail/hd/line.h"
+#include "fathom/detail/hd/ring.h"
 #include "fathom/hd.h"
 #include "fathom/vol.h"
 

@@ -42,7 +42,7 @@
 #include "fathom/base/decls.h"
 #include "fathom/base/stats.h"
 #include "fathom/dev.h"
-#include "fathom/hd/line.h"
+#include "fathom/detail/hd/line.h"
 
 FTH_BEGIN_DECLS
 
@@ -261,7 +261,7 @@ int fth_cache_policy_parse(const char *name, enum fth_cache_policy *out);
 
 /*
  * Where a range's words and frames are, fixed for the range's life. words is NULL in a compact
- * cache: pin there. How to read: fathom/hd/line.h, fth_line_same_place().
+ * cache: pin there. How to read: fathom/detail/hd/line.h, fth_line_same_place().
  */
 struct fth_cache_view {
 	uint64_t *words; /* one per line */

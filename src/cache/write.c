@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Writing dirty lines. Whoever writes a batch owns the write-back of each line in it (rule 4 of
- * fathom/hd/line.h); lines are sorted by place so that neighbours share a request.
+ * fathom/detail/hd/line.h); lines are sorted by place so that neighbours share a request.
  */
 #include "cache_internal.h"
 

@@ -21,7 +21,7 @@
 
 #include "ctrl_move.h"
 
-#include "fathom/hd/ring.h"
+#include "fathom/detail/hd/ring.h"
 #include "fathom/hd/wait.h"
 
 #define IDLE_FIRST  32u

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fth_test.h"
 
-#include "fathom/hd.h"
+#include "fathom/detail/hd/line.h"
+#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fth_test.h"
 
-#include "fathom/hd.h"
+#include "fathom/detail/hd/ring.h"
 
 static void position_and_turn_cover_the_ticket(void **state)
 {

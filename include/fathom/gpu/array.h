@@ -15,7 +15,7 @@
  * error of the drive. fth_gpu_cache_failure() returns the first failure to the host.
  *
  * Elements of 1, 2, 4 and 8 bytes are read and set whole. A hot line is read without a reference and
- * without atomics: word, data, word again (fathom/hd/line.h). Whole warps that stream over lines read
+ * without atomics: word, data, word again (fathom/detail/hd/line.h). Whole warps that stream over lines read
  * them faster with fathom/gpu/look.h, and overwrite many at once with fathom/gpu/claim.h.
  */
 #ifndef FATHOM_GPU_ARRAY_H

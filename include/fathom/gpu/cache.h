@@ -15,7 +15,7 @@
  *	fth_gpu_cache_flush(cache);
  *	fth_gpu_cache_close(cache);
  *
- * The cache's words and rules are those of fathom/hd/line.h: one word of 64 bits per line of every
+ * The cache's words and rules are those of fathom/detail/hd/line.h: one word of 64 bits per line of every
  * array, and one per frame.
  *
  * In libfathom_cuda. One host thread at a time uses a cache. A cache is on one drive, which must stay
@@ -27,7 +27,7 @@
 
 #include "fathom/base/decls.h"
 #include "fathom/gpu.h"
-#include "fathom/hd/line.h"
+#include "fathom/detail/hd/line.h"
 
 #ifdef __cplusplus
 #include <type_traits>

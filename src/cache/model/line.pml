@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The word of a cache line, include/fathom/hd/line.h, as the full cache of this folder uses it.
+ * The word of a cache line, include/fathom/detail/hd/line.h, as the full cache of this folder uses it.
  *
  * Line 0 has two elements: thread 0 sets the first, thread 1 the second, and each flushes what it
  * set. A third thread reads line 1, so that lines are replaced; a fourth looks at line 0 without a

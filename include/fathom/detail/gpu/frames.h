@@ -7,7 +7,7 @@
  *	63..56   55..45   44..0
  *	array    version  line		or FREE, CLAIMED in place of the array
  *
- * Invariants, beyond rules 1 to 5 of fathom/hd/line.h
+ * Invariants, beyond rules 1 to 5 of fathom/detail/hd/line.h
  *  6. A frame that is FREE belongs to whoever swaps that for CLAIMED; one whose line is in the
  *     cache, to whoever takes that line out of its word. Its tag and bytes are that warp's until it
  *     publishes the word of the frame's next line, or makes it FREE.

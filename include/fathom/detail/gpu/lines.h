@@ -9,7 +9,7 @@
  *
  * A group that finds its line being fetched by another warp looks again, without a reference, until
  * the line is there. So a wait keeps no frame from anybody, and ends by the cache's timeout. If the
- * fetch fails, the groups that waited for it get its error (fathom/hd/line.h); a group that comes
+ * fetch fails, the groups that waited for it get its error (fathom/detail/hd/line.h); a group that comes
  * later starts another fetch. A lane performs its access as soon as its line is there, before it
  * waits for anything else; an owner even before it publishes the line: so each fetch brings its own
  * warp on, however small the cache.

@@ -44,7 +44,7 @@
 #ifndef FATHOM_NVME_QUEUE_H
 #define FATHOM_NVME_QUEUE_H
 
-#include "fathom/hd/ring.h"
+#include "fathom/detail/hd/ring.h"
 #include "fathom/hd/wait.h"
 #include "fathom/detail/nvme/barrier.h"
 #include "fathom/detail/nvme/spec.h"
