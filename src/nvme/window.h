@@ -11,7 +11,7 @@
  *	fth_dev_open("softnvme(mem:1G)?pmr=1M", &dev);
  *	fth_nvme_window_open(fth_nvme_of_dev(dev), FTH_NVME_WINDOW_PMR, &window);
  *	fth_nvme_window_store(window, offset, record, length);
- *	fth_nvme_window_persist(window, offset, length);
+ *	fth_nvme_window_persist(window, offset, length, fth_deadline_ns(1000000000));
  *	...
  *	fth_nvme_window_close(window);
  *	fth_dev_close(dev);
