@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # exports_test.sh BUILD-FOLDER: libfathom.so and libfathom.a export the functions that the public
-# headers declare, all of them, and nothing else; so does libfathom_cuda.a for the headers of the
-# GPU. A program may have functions with the names of our internal ones.
+# headers declare, all of them, and nothing else but a few for libfathom_cuda.a, which src/fathom.map names
+# private; so does libfathom_cuda.a for the headers of the GPU. A program may have functions with the
+# names of our internal ones.
 set -eu
 build=$1
 work=$(mktemp -d)
@@ -25,6 +26,8 @@ of_gpu='^fathom/(detail/)?(gpu|apps/gpu_)'
 grep -E "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-cuda"
 grep -vE "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-host"
 [ -s "$work/declared-host" ]
+sed -n '/^FATHOM_PRIVATE {/,/^}/s/^\t\(fth_[a-z0-9_]*\);$/\1/p' src/fathom.map | sort >"$work/private"
+sort -u "$work/declared-host" "$work/private" >"$work/expected"
 
 # globals FILE [OPTION]: the symbols that a file gives others, without version and its name.
 globals() {
@@ -46,17 +49,29 @@ same() {
     sed "s|.*|exports_test: $1 does not export &, which a public header declares (between FTH_BEGIN_DECLS and FTH_END_DECLS?)|" "$work/missing"
     failed=1
   fi
-  [ "$failed" = 1 ] || echo "exports_test: $1 exports $(wc -l <"$work/exported") functions, all of them declared"
+  [ "$failed" = 1 ] || echo "exports_test: $1 exports $(wc -l <"$work/exported") functions, all of them declared or private"
 }
 
-same libfathom.so "$work/declared-host" < <(globals "$shared" -D)
-same libfathom.a "$work/declared-host" < <(globals "$archive")
-[ ! -f "$cuda" ] || same libfathom_cuda.a "$work/declared-cuda" < <(globals "$cuda")
+same libfathom.so "$work/expected" < <(globals "$shared" -D)
+same libfathom.a "$work/expected" < <(globals "$archive")
+if [ -f "$cuda" ]; then
+  same libfathom_cuda.a "$work/declared-cuda" < <(globals "$cuda")
+  # What it calls is exported, and what is private is called.
+  nm "$cuda" | sed -n 's/^ *U \(fth_.*\)/\1/p' | sort -u >"$work/called"
+  if comm -23 "$work/called" "$work/expected" | grep .; then
+    echo "exports_test: libfathom_cuda.a calls these, and libfathom does not export them"
+    failed=1
+  fi
+  if comm -23 "$work/private" "$work/called" | grep .; then
+    echo "exports_test: these are private in src/fathom.map, and libfathom_cuda.a does not call them"
+    failed=1
+  fi
+fi
 [ $failed = 0 ]
 
 # A program that has a function of its own for each internal name. The library calling one of them
 # ends it. -rdynamic offers them to the shared library too.
-globals "$build/src/libfathom_internal.a" | comm -23 - "$work/declared-host" >"$work/internal"
+globals "$build/src/libfathom_internal.a" | comm -23 - "$work/expected" >"$work/internal"
 grep -qx cache_prepare "$work/internal"
 {
   echo '#include <stdlib.h>'

@@ -21,6 +21,7 @@
 #ifndef FATHOM_NVME_CTRL_H
 #define FATHOM_NVME_CTRL_H
 
+#include "base/private.h"
 #include "fathom/dev.h"
 
 #ifdef __cplusplus
@@ -61,15 +62,15 @@ struct fth_nvme_ctrl_options {
  * off (CC.EN = 0) and its workers are running. -EINVAL for options out of range, among them an
  * lba_shift below the device's block size; -ENOMEM; or what opening a channel returned.
  */
-int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_options *options,
-		      struct fth_nvme_ctrl **out);
+FTH_PRIVATE int fth_nvme_ctrl_new(struct fth_dev *dev, const struct fth_nvme_ctrl_options *options,
+				  struct fth_nvme_ctrl **out);
 
 /*
  * Stop the workers and free. Commands in flight on the device are waited for and dropped; no
  * granted memory is touched after this returns. Nothing is flushed: that is the shutdown by
  * CC.SHN. No other call on the controller may be running. Accepts NULL.
  */
-void fth_nvme_ctrl_free(struct fth_nvme_ctrl *ctrl);
+FTH_PRIVATE void fth_nvme_ctrl_free(struct fth_nvme_ctrl *ctrl);
 
 /* ---- memory the controller may touch ---- */
 
@@ -104,9 +105,9 @@ int fth_nvme_ctrl_revoke(struct fth_nvme_ctrl *ctrl, uint64_t iova, size_t len);
  *
  * With no workers a change that waits for commands in flight needs fth_nvme_ctrl_step().
  */
-uint32_t fth_nvme_ctrl_read32(struct fth_nvme_ctrl *ctrl, uint32_t offset);
+FTH_PRIVATE uint32_t fth_nvme_ctrl_read32(struct fth_nvme_ctrl *ctrl, uint32_t offset);
 uint64_t fth_nvme_ctrl_read64(struct fth_nvme_ctrl *ctrl, uint32_t offset);
-void fth_nvme_ctrl_write32(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint32_t value);
+FTH_PRIVATE void fth_nvme_ctrl_write32(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint32_t value);
 void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t value);
 
 /*
@@ -212,7 +213,8 @@ enum fth_nvme_ctrl_stat {
 };
 
 /* What happened since fth_nvme_ctrl_new(). Any thread. */
-uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl, enum fth_nvme_ctrl_stat which);
+FTH_PRIVATE uint64_t fth_nvme_ctrl_stat(const struct fth_nvme_ctrl *ctrl,
+					enum fth_nvme_ctrl_stat which);
 const char *fth_nvme_ctrl_stat_name(enum fth_nvme_ctrl_stat which);
 
 #ifdef __cplusplus

@@ -11,6 +11,7 @@
 #ifndef FATHOM_NVME_DRIVER_H
 #define FATHOM_NVME_DRIVER_H
 
+#include "base/private.h"
 #include "fathom/dev.h"
 #include "fathom/detail/nvme/queue.h"
 
@@ -145,16 +146,16 @@ struct fth_nvme_options {
  * the driver owns the transport. On failure the caller keeps it, the controller is disabled, and
  * the text says what is wrong. Blocks for as long as the controller takes, which CAP.TO bounds.
  */
-int fth_nvme_open(struct fth_nvme_transport *transport, const struct fth_nvme_options *options,
-		  struct fth_nvme **out);
+FTH_PRIVATE int fth_nvme_open(struct fth_nvme_transport *transport,
+			      const struct fth_nvme_options *options, struct fth_nvme **out);
 
 /* Shut the controller down normally, disable it, and free all. Accepts NULL. */
-void fth_nvme_close(struct fth_nvme *nvme);
+FTH_PRIVATE void fth_nvme_close(struct fth_nvme *nvme);
 
-const struct fth_nvme_info *fth_nvme_info(const struct fth_nvme *nvme);
+FTH_PRIVATE const struct fth_nvme_info *fth_nvme_info(const struct fth_nvme *nvme);
 
 /* I/O queue pair i, 0 to info.queues - 1. Any number of threads may use it. */
-struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
+FTH_PRIVATE struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
 
 /*
  * Execute an admin command and wait for it. Any thread. 0 or a negative errno. A command that the
@@ -164,7 +165,7 @@ struct fth_nvme_qp *fth_nvme_qp(struct fth_nvme *nvme, unsigned i);
 int fth_nvme_admin(struct fth_nvme *nvme, const struct fth_nvme_sqe *command, uint32_t *result);
 
 /* A controller register, by its offset (enum fth_nvme_register). All ones: it is gone. */
-uint32_t fth_nvme_register32(struct fth_nvme *nvme, uint32_t offset);
+FTH_PRIVATE uint32_t fth_nvme_register32(struct fth_nvme *nvme, uint32_t offset);
 uint64_t fth_nvme_register64(struct fth_nvme *nvme, uint32_t offset);
 
 /*
@@ -186,14 +187,14 @@ struct fth_nvme_dma {
 	uint64_t iova;
 	size_t len;
 };
-int fth_nvme_dma_alloc(struct fth_nvme *nvme, size_t len, struct fth_nvme_dma *dma);
-void fth_nvme_dma_free(struct fth_nvme *nvme, struct fth_nvme_dma *dma);
+FTH_PRIVATE int fth_nvme_dma_alloc(struct fth_nvme *nvme, size_t len, struct fth_nvme_dma *dma);
+FTH_PRIVATE void fth_nvme_dma_free(struct fth_nvme *nvme, struct fth_nvme_dma *dma);
 
 /*
  * The controller does not answer, or not sanely: disable it, so that it lets go of all memory,
  * and end every wait with -err. Any thread; only the first call does something.
  */
-void fth_nvme_fail(struct fth_nvme *nvme, int err);
+FTH_PRIVATE void fth_nvme_fail(struct fth_nvme *nvme, int err);
 
 /*
  * Look whether the controller is still there and well, which waits do now and then: fails it with
@@ -207,7 +208,7 @@ void fth_nvme_watch(struct fth_nvme *nvme);
  * still hold commands that they have yet to collect, -ENODEV for ever when it has left, or why it
  * does not come up. Any thread.
  */
-int fth_nvme_recover(struct fth_nvme *nvme);
+FTH_PRIVATE int fth_nvme_recover(struct fth_nvme *nvme);
 
 /*
  * Check and translate identify data, as it comes from outside. 0, or -EINVAL, -EOPNOTSUPP or
@@ -224,7 +225,7 @@ int fth_nvme_dev_new(struct fth_nvme *nvme, struct fth_dev **out);
  * The driver under a device that fth_nvme_dev_new() made, which is what the NVMe schemes open;
  * it lives as long as the device. NULL for any other device, wrappers around one included.
  */
-struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev);
+FTH_PRIVATE struct fth_nvme *fth_nvme_of_dev(struct fth_dev *dev);
 
 #ifdef __cplusplus
 }

@@ -27,6 +27,7 @@
 #ifndef FATHOM_NVME_SOFT_H
 #define FATHOM_NVME_SOFT_H
 
+#include "base/private.h"
 #include "fathom/dev/driver.h"
 #include "nvme/driver.h"
 
@@ -37,10 +38,10 @@ extern "C" {
 struct fth_nvme_ctrl;
 
 /* A transport to a controller of this process; closing it frees the controller. 0 or -ENOMEM. */
-int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **out);
+FTH_PRIVATE int fth_nvme_soft_new(struct fth_nvme_ctrl *ctrl, struct fth_nvme_transport **out);
 
 /* The controller behind a driver, for simulated power losses; NULL if it is not one of these. */
-struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme);
+FTH_PRIVATE struct fth_nvme_ctrl *fth_nvme_soft_ctrl(struct fth_nvme *nvme);
 
 #ifdef __cplusplus
 }
