@@ -123,6 +123,39 @@ static void pieces_of_every_shape(void **state)
 	fth_dev_close(dev);
 }
 
+/* A block that begins in mapped memory and ends outside: no command carries half of it. */
+static void blocks_across_the_end_of_mapped_memory(void **state)
+{
+	struct fth_dev_chan *chan;
+	struct fth_dev_req req;
+	struct fth_dev *dev;
+	char *expect = malloc(65536);
+	void *memory = NULL;
+
+	(void)state;
+	assert_int_equal(posix_memalign(&memory, 4096, 65536), 0);
+	assert_ok(fth_dev_open("softnvme(mem:8M)?queues=1&lba=4096", &dev));
+	assert_ok(fth_dev_chan_open(dev, 4, &chan));
+	assert_ok(fth_dev_map(dev, memory, 16384));
+	for (unsigned start = 512; start < 16384; start += 1536) {
+		char *buf = (char *)memory + start;
+
+		fill(expect, 32768, start);
+		memcpy(buf, expect, 32768);
+		fth_dev_req_init(&req, FTH_DEV_WRITE, buf, 32768, 65536);
+		assert_int_equal(run_one(chan, &req), 0);
+		memset(buf, 0, 32768);
+		fth_dev_req_init(&req, FTH_DEV_READ, buf, 32768, 65536);
+		assert_int_equal(run_one(chan, &req), 0);
+		assert_memory_equal(buf, expect, 32768);
+	}
+	fth_dev_chan_close(chan);
+	assert_ok(fth_dev_unmap(dev, memory, 16384));
+	fth_dev_close(dev);
+	free(memory);
+	free(expect);
+}
+
 /* More requests than command ids: what does not fit waits in the channel. */
 static void depth_beyond_the_ring(void **state)
 {
@@ -247,6 +280,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(data_arrives_whole_from_any_memory),
 		cmocka_unit_test(pieces_of_every_shape),
+		cmocka_unit_test(blocks_across_the_end_of_mapped_memory),
 		cmocka_unit_test(depth_beyond_the_ring),
 		cmocka_unit_test(flush_discard_and_zero),
 		cmocka_unit_test(a_forced_write_is_durable_without_a_flush),

@@ -286,6 +286,23 @@ static void admin_commands_end_too(void **state)
 	fth_dev_close(dev);
 }
 
+/* One that leaves while it is being brought back is gone for good, too. */
+static void leaving_during_a_recovery_is_for_good(void **state)
+{
+	struct fth_nvme *nvme;
+	struct fth_dev *dev;
+
+	(void)state;
+	assert_ok(fth_dev_open("shim(mem:1M)", &dev));
+	nvme = fth_nvme_of_dev(dev);
+	fth_nvme_fail(nvme, EIO);
+	set_look(&shim, GONE);
+	assert_int_equal(fth_nvme_recover(nvme), -ENODEV);
+	set_look(&shim, WELL);
+	assert_int_equal(fth_nvme_recover(nvme), -ENODEV);
+	fth_dev_close(dev);
+}
+
 /* ---- illness ---- */
 
 static void illness_is_cured_by_a_reset(enum look look)
@@ -385,6 +402,7 @@ int main(void)
 		cmocka_unit_test_setup(a_drive_that_the_system_wants_back_is_let_go, prepare),
 		cmocka_unit_test_setup(polling_without_waiting_notices_as_well, prepare),
 		cmocka_unit_test_setup(admin_commands_end_too, prepare),
+		cmocka_unit_test_setup(leaving_during_a_recovery_is_for_good, prepare),
 		cmocka_unit_test_setup(a_fatal_status_resets_the_controller, prepare),
 		cmocka_unit_test_setup(a_controller_that_others_disabled_is_reset, prepare),
 		cmocka_unit_test_setup(one_that_does_not_stop_is_reset_from_outside, prepare),
