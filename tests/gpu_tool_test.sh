@@ -40,7 +40,7 @@ expect 2 bench gpufile --device "file:$work/file"
 expect 2 bench gpufile --device mem:1M --dir "$work"
 [[ $err == *"--dir and --options are for a file of our own"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --size 3M
-[[ $err == *"--size: a power of two"* ]] || fail "gpufile: $err"
+[[ $err == *"--size 3145728: a power of two is needed"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --threads 300
 [[ $err == *"--threads: a multiple of 256"* ]] || fail "gpufile: $err"
 
@@ -84,10 +84,10 @@ expect 1 gpu read --gpu 63 mem:4M
 expect 1 gpu read --cache 1M "fault(mem:4M)?kind=read&nth=9"
 [[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
 expect 0 bench gpufile --smallest --device mem:16M --json
-[[ $out == '{"bench":"gpufile","ours":'*'"read_512":'*'"sequential":'*'"write_read_4096":'* ]] ||
+[[ $out == '{"bench":"gpufile","ours":'*'"case":"read_512"'*'"case":"sequential"'*'"case":"write_read_4096"'* ]] ||
   fail "gpufile: $out"
 expect 0 bench gpufile --smallest --device "mem:16M?block=4096" --json
-[[ $out == *'"block":4096,'*'"read_4096":'* && $out != *read_512* ]] || fail "4 KiB blocks: $out"
+[[ $out == *'"case":"read_4096"'* && $out != *read_512* ]] || fail "4 KiB blocks: $out"
 expect 1 bench gpufile --smallest --overwrite --device "gpu:host?bytes=16M"
 [[ $err == *"not served by CPU threads"* ]] || fail "a drive on GPU blocks: $err"
 expect 1 bench gpufile --smallest --device mem:1M

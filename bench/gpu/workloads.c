@@ -39,9 +39,13 @@
 #define RUN(function) .run = NULL
 #endif
 
-static bool power_of_two(uint64_t n)
+/* 0, or -EINVAL with a text that names the option. */
+static int check_power(const char *option, uint64_t n)
 {
-	return (n & (n - 1)) == 0;
+	if (n && !(n & (n - 1)))
+		return 0;
+	return fth_fail(EINVAL, "--%s %llu: a power of two is needed", option,
+			(unsigned long long)n);
 }
 
 /* ---- gpublock ---- */
@@ -112,8 +116,9 @@ static int check_block(struct gpu_settings *s)
 		if (s->thread_list.values[i] % 32 ||
 		    (s->thread_list.values[i] > 128 && s->thread_list.values[i] % 128))
 			return fth_fail(EINVAL, "--threads: multiples of 32, above 128 of 128");
-	if (!power_of_two(s->medium) || !power_of_two(s->entries) || !power_of_two(s->ssds))
-		return fth_fail(EINVAL, "--medium, --entries, --ssds: powers of two");
+	if (check_power("medium", s->medium) < 0 || check_power("entries", s->entries) < 0 ||
+	    check_power("ssds", s->ssds) < 0)
+		return -EINVAL;
 	for (unsigned i = 0; i < s->queue_list.n; i++)
 		if (s->queue_list.values[i] % s->ssds)
 			return fth_fail(EINVAL, "--queues: as many for each SSD");
@@ -136,8 +141,8 @@ static const struct gpu_option cache_options[] = {
 
 static int check_cache(struct gpu_settings *s)
 {
-	if (!power_of_two(s->medium) || !power_of_two(s->hot))
-		return fth_fail(EINVAL, "--medium, --hot: powers of two");
+	if (check_power("medium", s->medium) < 0 || check_power("hot", s->hot) < 0)
+		return -EINVAL;
 	if (s->hot > s->medium || s->cold > s->medium / 4)
 		return fth_fail(EINVAL, "--medium: too small for the others");
 	if (s->threads % 256)
@@ -187,8 +192,8 @@ static int check_file(struct gpu_settings *s)
 		s->queues = QUEUES_PER_THREAD * s->cpu_threads;
 	if (s->threads == 0)
 		s->threads = THREADS_PER_QUEUE * s->queues;
-	if (!power_of_two(s->size) || !power_of_two(s->entries))
-		return fth_fail(EINVAL, "--size, --entries: powers of two");
+	if (check_power("size", s->size) < 0 || check_power("entries", s->entries) < 0)
+		return -EINVAL;
 	if (s->threads % 256)
 		return fth_fail(EINVAL, "--threads: a multiple of 256");
 	if (s->device && (s->folder || s->file_options))
@@ -226,7 +231,7 @@ static int check_graph(struct gpu_settings *s)
 		return fth_fail(EINVAL, "--only: there is no algorithm %s", s->only);
 	if (s->only && s->unweighted && strcmp(s->only, "sssp") == 0)
 		return fth_fail(EINVAL, "--only sssp needs weights");
-	return power_of_two(s->line) ? 0 : fth_fail(EINVAL, "--line: a power of two");
+	return check_power("line", s->line);
 }
 
 /* ---- gpupattern, gputaxi, gpuvector ---- */
@@ -249,8 +254,9 @@ static const struct gpu_option pattern_options[] = {
 
 static int check_pattern(struct gpu_settings *s)
 {
-	if (!power_of_two(s->medium) || !power_of_two(s->hot) || !power_of_two(s->stride))
-		return fth_fail(EINVAL, "--medium, --hot, --stride: powers of two");
+	if (check_power("medium", s->medium) < 0 || check_power("hot", s->hot) < 0 ||
+	    check_power("stride", s->stride) < 0)
+		return -EINVAL;
 	if (s->hot > s->cache || s->hot > s->medium || s->stride > s->hot)
 		return fth_fail(EINVAL, "--hot: at most --cache and --medium, at least --stride");
 	return 0;
