@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A key-value cache: an index in memory, new and hot items in memory, the rest in a log on flash.
+ *
+ *	struct fth_kv_options options = FTH_KV_OPTIONS_INIT;
+ *	struct fth_kv_worker *worker;
+ *	struct fth_kv *kv;
+ *	struct fth_kv_op op = {.verb = FTH_KV_GET, .key = "name", .key_length = 4};
+ *
+ *	options.flash = "file:/data/kv?create=on&size=10G";
+ *	fth_kv_open(&options, &kv);
+ *	fth_kv_worker_open(kv, &worker);
+ *	if (fth_kv_do(worker, &op, FTH_NEVER) == 0)
+ *		fwrite(op.data, 1, op.length, stdout);
+ *	fth_kv_release(worker, &op);
+ *	fth_kv_worker_close(worker);
+ *	fth_kv_close(kv);
+ *
+ * An item is a key of 1 to 250 bytes, a value, 32 bits of the caller's own (flags), a time when it
+ * expires and a number that changes with every change (cas). The index has 16 bytes for an item and
+ * knows where it is; keys are stored with the values. A get of an item on flash is one read.
+ *
+ * A cache is shared by all threads. A worker is one thread's way into it: use each from one thread
+ * at a time. Operations are started and collected as requests of a device are (fathom/dev.h), and
+ * as many as fit are in flight. Operations on one key take effect one after the other, in the order
+ * in which they complete; an operation that was started after another one completed sees its effect.
+ *
+ * As a cache it may forget: the oldest items go when the log is full. It never gives a wrong value.
+ * With persistence it forgets nothing by itself before the log is full; what that promises is at
+ * enum fth_kv_persistence.
+ */
+#ifndef FATHOM_KV_H
+#define FATHOM_KV_H
+
+#include "fathom/dev.h"
+
+FTH_BEGIN_DECLS
+
+struct fth_kv;
+struct fth_kv_worker;
+
+#define FTH_KV_KEY_MAX	       250u
+#define FTH_KV_VALUE_MAX       (15u << 20) /* the largest that options.value_max may be */
+#define FTH_KV_VALUE_MAX_USUAL (1u << 20)
+
+/* What survives when the process ends, in whatever way. */
+enum fth_kv_persistence {
+	FTH_KV_VOLATILE,      /* nothing: every open begins empty */
+	FTH_KV_WRITE_BACK,    /* what was acknowledged window_ms before power was lost */
+	FTH_KV_WRITE_THROUGH, /* what was acknowledged: a change is durable when it completes */
+};
+
+/* Start from FTH_KV_OPTIONS_INIT; 0 in any field but size means its default. */
+struct fth_kv_options {
+	size_t size;	    /* of this structure */
+	const char *flash;  /* URI of the device for the log; NULL: items live in memory only */
+	uint64_t memory;    /* bytes for items in memory; default 64 MiB, at least 4 MiB */
+	uint64_t items;	    /* room in the index; default: one for each 1 KiB of flash and memory */
+	uint32_t value_max; /* bytes of a value; default 1 MiB */
+	uint32_t chunk;	    /* bytes of the log written at once, a power of two; default 1 MiB,
+			       at least twice value_max's need */
+	uint32_t buffers;   /* chunks in memory on their way to flash; default 8, at least 3 */
+	enum fth_kv_persistence persistence;
+	uint32_t window_ms;  /* of WRITE_BACK; default 100 */
+	uint32_t readmit;    /* percent of a chunk's bytes that hot items in it may be written again
+			       when the chunk is reclaimed; default 0, at most 90 */
+	bool format;	     /* make a new cache, whatever the device holds */
+	uint64_t timeout_ns; /* of one read of the device; then it counts as a miss. Default 5 s */
+};
+
+#define FTH_KV_OPTIONS_INIT                                                                       \
+	{                                                                                         \
+		sizeof(struct fth_kv_options), NULL, 0, 0, 0, 0, 0, FTH_KV_VOLATILE, 0, 0, false, \
+			0                                                                         \
+	}
+
+/* What opening a persistent cache found. */
+struct fth_kv_recovery {
+	bool found;	      /* there was a cache on the device */
+	bool clean;	      /* it had been closed */
+	uint64_t items;	      /* that the index has now */
+	uint64_t chunks_read; /* of the log, after the last checkpoint */
+	uint64_t bad_items;   /* records whose checksum is wrong; they are not in the index */
+	uint64_t elapsed_ns;
+};
+
+/*
+ * Open a cache. A device that holds none is formatted if its first block is all zeroes or `format`
+ * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else, or
+ * the error of the device.
+ */
+int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out);
+/* The same on a device that is open already, and stays open after the cache is closed. */
+int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out);
+
+/*
+ * Close a cache; all workers must be closed before. With persistence everything is made durable and
+ * the index is written, so that the next open is quick. Returns the error of that; the cache is
+ * closed all the same, and what was acknowledged as durable still is. Accepts NULL.
+ */
+int fth_kv_close(struct fth_kv *kv);
+
+/* Write the index now, while the cache is in use, so that less of the log is read after a crash. */
+int fth_kv_checkpoint(struct fth_kv *kv, uint64_t deadline);
+
+void fth_kv_recovery(const struct fth_kv *kv, struct fth_kv_recovery *out);
+
+/* ---- operations ---- */
+
+enum fth_kv_verb {
+	FTH_KV_GET,	  /* the value */
+	FTH_KV_TOUCH,	  /* the value, and set the time when it expires */
+	FTH_KV_SET,	  /* store */
+	FTH_KV_ADD,	  /* store if there is none; else -EEXIST */
+	FTH_KV_REPLACE,	  /* store if there is one; else -ENOENT */
+	FTH_KV_APPEND,	  /* put value behind the one that is there; -ENOENT if none is */
+	FTH_KV_PREPEND,	  /* put value before it */
+	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if it is none */
+	FTH_KV_DECREMENT, /* take delta away; below zero it is zero */
+	FTH_KV_DELETE,	  /* -ENOENT if there is none */
+	FTH_KV_FLUSH_ALL, /* no key: all items stored before `expires` (0: now) are gone once that
+			     time has come */
+	FTH_KV_VERB_COUNT
+};
+
+/*
+ * One operation. The caller owns it, its key and its value, and leaves them alone until it is
+ * complete. Zero-initialise, then set what the verb needs.
+ */
+struct fth_kv_op {
+	enum fth_kv_verb verb;
+	const void *key;
+	uint32_t key_length;
+	const void *value; /* to store, append or prepend */
+	uint32_t value_length;
+	uint32_t flags;	  /* to store */
+	uint32_t expires; /* seconds since 1970 for what is stored or touched; 0: never */
+	uint64_t cas;	  /* if not 0, change the item only if it has this number; else -EBUSY */
+	uint64_t delta;	  /* of INCREMENT and DECREMENT */
+	void *user;	  /* the caller's; never looked at */
+
+	/*
+	 * Set when it is complete. result is 0 or a negative errno: the verb's, or -ENOENT (no such
+	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory can be
+	 * had for the item), -EIO (with persistence: the change could not be made durable, and may
+	 * or may not survive).
+	 */
+	int result;
+	/*
+	 * After a successful GET, TOUCH, INCREMENT or DECREMENT the item as it is now; valid until
+	 * fth_kv_release(). After other changes only item_cas.
+	 */
+	const uint8_t *data;
+	uint32_t length;
+	uint32_t item_flags;
+	uint32_t item_expires;
+	uint64_t item_cas;
+	uint32_t item_age; /* seconds since it was last read before this, or stored */
+	bool item_read;	   /* it had been read since it was stored */
+	bool from_flash;   /* a read of the device was needed */
+
+	uint64_t private_[24]; /* the cache's, while it is in flight and until it is released */
+};
+
+int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);
+/* Operations in flight are waited for, each until its timeout at most. Accepts NULL. */
+void fth_kv_worker_close(struct fth_kv_worker *worker);
+
+/*
+ * Start an operation. 1: it is complete already. 0: fth_kv_reap() will return it. Negative: it was
+ * not started, -EAGAIN if too many are in flight.
+ */
+int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op);
+
+/*
+ * Go on with what is in flight and collect up to max operations that are complete, waiting for at
+ * least min of them (fewer if fewer are in flight) until the deadline (0: do not wait). Returns how
+ * many; -ETIME if the deadline has passed and there is none.
+ */
+int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
+		uint64_t deadline);
+
+/* A descriptor that is readable when fth_kv_reap() has something to do; as fth_dev_chan_fd(). */
+int fth_kv_worker_fd(struct fth_kv_worker *worker);
+
+/* Let go of the data of a complete operation. Harmless if it has none. The op may be used again. */
+void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
+
+/* Submit and wait; nothing else may be in flight on this worker. op->result, or -ETIMEDOUT: then the
+ * operation is still in flight, and fth_kv_reap() will return it. */
+int fth_kv_do(struct fth_kv_worker *worker, struct fth_kv_op *op, uint64_t deadline);
+
+/* ---- statistics ---- */
+
+enum fth_kv_stat {
+	FTH_KV_STAT_GETS,
+	FTH_KV_STAT_HITS_MEMORY,
+	FTH_KV_STAT_HITS_FLASH,
+	FTH_KV_STAT_MISSES,
+	FTH_KV_STAT_SETS, /* items stored, by any verb */
+	FTH_KV_STAT_DELETES,
+	FTH_KV_STAT_EXPIRED,	 /* found, and too old */
+	FTH_KV_STAT_FLASH_READS, /* requests */
+	FTH_KV_STAT_FLASH_READ_BYTES,
+	FTH_KV_STAT_FALSE_READS,   /* reads that found another key */
+	FTH_KV_STAT_BAD_ITEMS,	   /* reads whose checksum was wrong: misses */
+	FTH_KV_STAT_READ_ERRORS,   /* reads that failed or took too long: misses */
+	FTH_KV_STAT_LOG_BYTES,	   /* of items and tombstones put into the log */
+	FTH_KV_STAT_CHUNK_BYTES,   /* written to the device */
+	FTH_KV_STAT_CHUNKS,	   /* of the log that were filled */
+	FTH_KV_STAT_WRITE_ERRORS,  /* of the log */
+	FTH_KV_STAT_EVICTED,	   /* items that went from memory to flash, or away without one */
+	FTH_KV_STAT_PROMOTED,	   /* items that came back from flash */
+	FTH_KV_STAT_RECLAIMED,	   /* chunks that were given up for new ones */
+	FTH_KV_STAT_READMITTED,	   /* items that were written again then */
+	FTH_KV_STAT_INDEX_DROPPED, /* items that went because the index had no room */
+	FTH_KV_STAT_KICKS,	   /* entries moved to make room in the index */
+	FTH_KV_STAT_COMMITS,	   /* flushes of the device */
+	FTH_KV_STAT_WAITS,	   /* operations that waited for room in the log's buffers */
+	FTH_KV_STAT_COUNT
+};
+
+uint64_t fth_kv_stat(const struct fth_kv *kv, enum fth_kv_stat which);
+const char *fth_kv_stat_name(enum fth_kv_stat which);
+
+struct fth_kv_usage {
+	uint64_t items;	       /* that the index has, those that have expired included */
+	uint64_t index_bytes;  /* memory for the index */
+	uint64_t index_items;  /* entries that it has room for */
+	uint64_t memory_bytes; /* for items in memory, of options.memory */
+	uint64_t memory_items;
+	uint64_t flash_bytes; /* of the log */
+	uint64_t flash_used;  /* bytes of it that hold chunks not reclaimed */
+};
+void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out);
+
+FTH_END_DECLS
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A cache on a device:
+ *
+ *	0		superblock, and again at SUPER_AGAIN
+ *	index_at	two areas for the index, written in turn
+ *	log_at		chunks, a ring
+ *
+ * The log is addressed by positions that only grow: position p is byte p % (chunks * chunk) of the
+ * ring, in the chunk with number p / chunk. Chunk number n lies where n - chunks did, which is gone
+ * when n is opened. A chunk begins with a header; records follow, each at a multiple of KV_UNIT. A
+ * record that is all there is known by its checksum, which is seeded with its position and with a
+ * number of the cache's own: an old one in the same place does not verify.
+ *
+ * Numbers are little-endian.
+ */
+#ifndef FTH_KV_FORMAT_H
+#define FTH_KV_FORMAT_H
+
+#include "fathom/base/checksum.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the medium is little-endian");
+
+#define KV_SUPER_MAGIC "FTHKVC01"
+#define KV_SUPER_BYTES 4096u
+#define KV_SUPER_AGAIN 65536u
+#define KV_HEAD_BYTES  131072u /* before the index */
+#define KV_CHUNK_MAGIC 0x4b4e5548434b5646u
+#define KV_INDEX_MAGIC 0x5845444e494b5646u
+#define KV_UNIT	       16u /* records begin at multiples of it */
+
+#define KV_SUPER_SEED 0x6b7673757065u
+#define KV_CHUNK_SEED 0x6b766368756eu
+#define KV_INDEX_SEED 0x6b76696e6478u
+
+struct kv_super {
+	uint8_t magic[8];
+	uint64_t id; /* random; in every checksum */
+	uint64_t chunk;
+	uint64_t chunks;
+	uint64_t buckets; /* of the index */
+	uint64_t index_at;
+	uint64_t index_bytes; /* of each of the two areas */
+	uint64_t log_at;
+	uint64_t persistent;   /* 0: nothing is to be found in it */
+	uint64_t index_which;  /* area of the newest index: 0 or 1 */
+	uint64_t index_number; /* 0: there is none */
+	uint64_t sequence;     /* of the superblock; the higher one of the two counts */
+	uint64_t buffers;      /* chunks that may have been in flight when it ended */
+	uint8_t zero[KV_SUPER_BYTES - 112];
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct kv_super) == KV_SUPER_BYTES, "the medium's layout");
+
+struct kv_chunk_header {
+	uint64_t magic;
+	uint64_t id;
+	uint64_t number;
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct kv_chunk_header) == 32 && 32 % KV_UNIT == 0, "the medium's layout");
+
+/*
+ * An index on the device: this header, then pieces. A piece is up to KV_PIECE_BYTES of data and a
+ * block of KV_SUM_BYTES that begins with the checksum of the data. First come all buckets, then
+ * entries that were moved from a bucket that was not written yet to one that was.
+ */
+#define KV_PIECE_BYTES (1u << 20)
+#define KV_SUM_BYTES   4096u
+
+struct kv_index_header {
+	uint64_t magic;
+	uint64_t id;
+	uint64_t number; /* as in the superblock that names it */
+	uint64_t buckets;
+	uint64_t moved;	      /* struct kv_moved that follow the buckets */
+	uint64_t replay_from; /* position: what the log says from there on is not in here */
+	uint64_t next;	      /* number of the next chunk, if it was closed in good order */
+	uint64_t clean;
+	uint64_t cas;
+	uint64_t flush_cas;
+	uint64_t flush_when;
+	uint8_t zero[4096 - 96];
+	uint64_t checksum;
+};
+_Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");
+
+struct kv_moved {
+	uint64_t where, what, bucket, zero;
+};
+
+enum kv_type {
+	KV_ITEM = 1,  /* key and value */
+	KV_GONE = 2,  /* key: it was deleted */
+	KV_FLUSH = 3, /* no key: items with a smaller number are gone from `expires` on */
+	KV_PAD = 4,   /* value_length bytes that mean nothing */
+};
+
+/* A record of the log, and an item in memory. Key and value follow. */
+struct kv_record {
+	uint32_t checksum; /* of all behind it */
+	uint32_t value_length;
+	uint8_t type;
+	uint8_t key_length;
+	uint16_t zero;
+	uint32_t flags;
+	uint32_t expires;
+	uint32_t stored; /* seconds since 1970 */
+	uint64_t cas;
+};
+_Static_assert(sizeof(struct kv_record) == 32, "the medium's layout");
+
+static inline uint64_t kv_record_bytes(const struct kv_record *r)
+{
+	return sizeof(*r) + r->key_length + (uint64_t)r->value_length;
+}
+
+static inline uint64_t kv_round(uint64_t bytes)
+{
+	return (bytes + KV_UNIT - 1) / KV_UNIT * KV_UNIT;
+}
+
+static inline const uint8_t *kv_record_key(const struct kv_record *r)
+{
+	return (const uint8_t *)(r + 1);
+}
+
+static inline const uint8_t *kv_record_value(const struct kv_record *r)
+{
+	return (const uint8_t *)(r + 1) + r->key_length;
+}
+
+static inline uint32_t kv_record_sum(const struct kv_record *r, uint64_t id, uint64_t position)
+{
+	/* The padding of a KV_PAD is not read. */
+	uint64_t bytes = r->type == KV_PAD ? sizeof(*r) : kv_record_bytes(r);
+
+	return (uint32_t)fth_checksum((const uint8_t *)r + sizeof(r->checksum),
+				      bytes - sizeof(r->checksum), id ^ position);
+}
+
+#endif

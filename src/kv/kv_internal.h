@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the cache. README.md says how the parts work together and who may touch what.
+ *
+ *	open.c		options, opening, closing, statistics
+ *	media.c		the superblock; formatting
+ *	recover.c	from the log to an index
+ *	checkpoint.c	the index on the device
+ *	index.c		from a key's hash to an entry
+ *	store.c		items in memory
+ *	log.c		places in the log, and its buffers
+ *	writer.c	the thread that writes the log
+ *	worker.c	operations in flight, reads of the device
+ *	op.c		what each verb does
+ */
+#ifndef FTH_KV_INTERNAL_H
+#define FTH_KV_INTERNAL_H
+
+#include "fathom/base/rng.h"
+#include "fathom/base/stats.h"
+#include "fathom/hd/wait.h"
+#include "fathom/kv.h"
+
+#include "kv/format.h"
+
+#include <pthread.h>
+
+/* ---- index entries ---- */
+
+/*
+ * where: place (44 bits, in units of KV_UNIT) and length (20 bits, likewise: what a read moves);
+ * what: tag (36), key length (8), time of use (16), hot (2), kind (2).
+ */
+struct kv_entry {
+	uint64_t where, what;
+};
+_Static_assert(sizeof(struct kv_entry) == 16, "16 bytes for an item");
+
+#define KV_WAYS 4u
+struct kv_bucket {
+	struct kv_entry way[KV_WAYS];
+};
+_Static_assert(sizeof(struct kv_bucket) == 64, "a bucket is a line of the processor's cache");
+
+enum kv_kind { KV_EMPTY, KV_MEMORY, KV_FLASH };
+
+#define KV_LENGTH_BITS 20
+#define KV_LENGTH_MASK ((UINT64_C(1) << KV_LENGTH_BITS) - 1)
+#define KV_PLACE_BITS  44
+#define KV_PLACE_MASK  ((UINT64_C(1) << KV_PLACE_BITS) - 1)
+#define KV_NAME_MASK   (~UINT64_C(0) << 20) /* tag and key length */
+#define KV_TIME_SHIFT  4
+#define KV_TIME_MASK   (UINT64_C(0xffff) << KV_TIME_SHIFT)
+#define KV_HOT_SHIFT   2
+#define KV_HOT_MASK    (UINT64_C(3) << KV_HOT_SHIFT)
+#define KV_KIND_MASK   UINT64_C(3)
+#define KV_TICK	       16u /* seconds of a unit of time of use */
+
+static inline enum kv_kind kv_kind(const struct kv_entry *e)
+{
+	return (enum kv_kind)(e->what & KV_KIND_MASK);
+}
+
+static inline uint64_t kv_place(const struct kv_entry *e)
+{
+	return e->where >> KV_LENGTH_BITS;
+}
+
+static inline uint64_t kv_length(const struct kv_entry *e)
+{
+	return (e->where & KV_LENGTH_MASK) * KV_UNIT;
+}
+
+/* Where a key is looked for, and what an entry for it says. */
+struct kv_name {
+	uint64_t hash;
+	uint32_t bucket[2];
+	uint64_t what; /* tag and key length, in their places */
+};
+
+/* ---- items in memory ---- */
+
+/*
+ * A slot of a size class. The low bits of refs count readers; KV_LINKED is set while the index names
+ * the slot. The one that takes the last of these away frees it. KV_FREE: it belongs to its class.
+ */
+#define KV_LINKED 0x80000000u
+#define KV_FREE	  0x40000000u
+struct kv_slot {
+	uint32_t refs; /* atomic */
+	uint32_t used; /* atomic: seconds since 1970 when it was last read; a hint */
+	uint64_t hash; /* atomic, as what: of its key; read while looking for a victim */
+	uint64_t what;
+	union {
+		uint64_t position;    /* of the same record in the log, or KV_NOWHERE */
+		struct kv_slot *next; /* KV_FREE: in the class's list */
+	};
+	struct kv_record record;
+};
+#define KV_NOWHERE UINT64_MAX
+
+#define KV_CLASSES_MAX 64u
+struct kv_class {
+	pthread_mutex_t lock; /* pages, free */
+	uint32_t bytes;	      /* of a slot */
+	uint32_t per_page;
+	uint32_t page_count;
+	uint32_t *pages; /* which pages of the arena it has */
+	struct kv_slot *free;
+	struct fth_rng random;
+};
+
+struct kv_store {
+	uint8_t *arena;
+	uint64_t bytes;
+	uint32_t page; /* bytes */
+	uint32_t pages, pages_used;
+	pthread_mutex_t lock;  /* pages_used; inside a class's */
+	pthread_mutex_t steal; /* for moving a page to another class; outside a class's */
+	uint8_t *owner;	       /* [page] its class */
+	uint8_t *draining;     /* [page] under its class's lock: its slots are not given out */
+	unsigned classes;
+	struct kv_class class[KV_CLASSES_MAX];
+	uint64_t items; /* atomic */
+};
+
+/* ---- the log ---- */
+
+enum kv_buffer_state {
+	KV_BUFFER_FREE,
+	KV_BUFFER_OPEN,	  /* records are added; one buffer at most */
+	KV_BUFFER_SEALED, /* full; being copied into or to be written */
+};
+
+struct kv_buffer {
+	uint8_t *data;
+	enum kv_buffer_state state;
+	uint64_t number;  /* of the chunk */
+	uint32_t copying; /* reservations not filled yet */
+	uint32_t readers; /* gets that copy from it */
+	uint64_t filled;  /* bytes reserved, the header included */
+	uint64_t written; /* bytes that are on the device, whole blocks */
+	uint64_t writing; /* up to here a write is in flight; 0: none */
+	struct fth_dev_req req;
+};
+
+struct kv_log {
+	pthread_mutex_t lock; /* everything here but what is marked atomic */
+	struct kv_buffer *buffers;
+	unsigned count;
+	struct kv_buffer *open;
+	uint64_t head;	    /* atomic: the next position */
+	uint64_t tail;	    /* atomic: the oldest position that may be read */
+	uint64_t committed; /* atomic: all before it is durable */
+	uint64_t next;	    /* number of the next chunk */
+	uint64_t released;  /* chunks below this number may be overwritten: readmission has seen
+			       them */
+	int error;	    /* atomic: the latest error of a write or flush, else 0 */
+	uint64_t failed_to; /* atomic: records before it that were not durable never will be */
+};
+
+/* ---- the cache ---- */
+
+#define KV_LOCKS 4096u /* spin locks over the buckets */
+
+struct fth_kv {
+	/* Fixed when opened. */
+	struct fth_kv_options options;
+	struct fth_dev *dev; /* NULL: no flash */
+	bool owns_dev;
+	uint32_t block;
+	struct kv_super super; /* what changes in it is under ckpt_lock */
+	uint64_t ring;	       /* bytes of the log on the device */
+	struct fth_stats *stats;
+	struct fth_kv_recovery recovery;
+
+	/* index.c */
+	struct kv_bucket *buckets;
+	uint32_t bucket_count;
+	size_t bucket_bytes;
+	uint32_t *locks;
+	pthread_mutex_t kick_lock;
+	uint64_t items; /* atomic */
+
+	struct kv_store store;
+	struct kv_log log;
+
+	uint64_t cas;	     /* atomic: the last that was given */
+	uint64_t flush_cas;  /* atomic: items up to this number are gone ... */
+	uint32_t flush_when; /* atomic: ... from this time on; 0: no flush_all is set */
+
+	/* writer.c */
+	pthread_t writer;
+	bool writer_runs;
+	pthread_cond_t work; /* with log.lock: something to write or commit, or stop */
+	bool stop;
+	uint64_t commit_due; /* when to commit; 0: there is nothing to */
+	uint64_t swept;	     /* chunks for which the index was swept */
+	uint64_t sweep_at;   /* bucket */
+
+	/* checkpoint.c */
+	pthread_mutex_t ckpt_lock;  /* one at a time; super */
+	uint32_t ckpt_next;	    /* atomic: buckets below are written; 0: none is */
+	pthread_mutex_t moved_lock; /* what follows */
+	struct kv_moved *moved;
+	size_t moved_count, moved_room;
+
+	pthread_mutex_t workers_lock;
+	struct fth_kv_worker *workers;
+};
+
+static inline bool kv_persistent(const struct fth_kv *kv)
+{
+	return kv->options.persistence != FTH_KV_VOLATILE;
+}
+
+static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uint64_t n)
+{
+	fth_stats_add(kv->stats, which, n);
+}
+
+uint32_t kv_now(void); /* seconds since 1970 */
+/* It has expired, or a flush_all came after it. */
+bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
+
+/* ---- index.c ---- */
+
+int kv_index_init(struct fth_kv *kv, uint64_t items);
+void kv_index_release(struct fth_kv *kv);
+/* From what a slot keeps. */
+void kv_name_of(const struct fth_kv *kv, uint64_t hash, uint64_t what, struct kv_name *out);
+void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out);
+uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what);
+
+/* Both buckets of a name. Held for moments: nothing that waits is done meanwhile. */
+void kv_lock(struct fth_kv *kv, const struct kv_name *name);
+void kv_unlock(struct fth_kv *kv, const struct kv_name *name);
+void kv_lock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
+void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
+
+/* An entry is gone already when the log has overwritten its place. */
+bool kv_stale(const struct fth_kv *kv, const struct kv_entry *e);
+
+/* Under the lock: the entry of a slot, or of a place on flash; NULL if it is not there any more. */
+struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_name *name,
+			      const struct kv_slot *slot);
+struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_name *name, uint64_t place);
+/* Under the lock: a free entry of either bucket, or NULL. */
+struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_name *name);
+/* Under the lock: the entry that was not used for longest, of those on flash if there is one. */
+struct kv_entry *kv_find_oldest(struct fth_kv *kv, const struct kv_name *name);
+/* Without the lock: move entries so that one of both buckets has room. False: there is no way. */
+bool kv_make_room(struct fth_kv *kv, const struct kv_name *name);
+
+void kv_entry_set(struct kv_entry *e, uint64_t where, uint64_t what);
+void kv_entry_clear(struct fth_kv *kv, struct kv_entry *e);
+uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot);
+uint64_t kv_where(uint64_t place, uint64_t bytes);
+/* It was read: time and hot. */
+void kv_entry_used(struct kv_entry *e);
+
+/* Clear stale entries of the next `buckets` buckets. */
+void kv_sweep(struct fth_kv *kv, uint64_t buckets);
+
+/* ---- store.c ---- */
+
+int kv_store_init(struct fth_kv *kv);
+void kv_store_release(struct fth_kv *kv);
+/* A slot for so many bytes of record, if one is free; refs is 1. */
+struct kv_slot *kv_slot_try(struct fth_kv *kv, uint64_t record_bytes);
+/* Make room in the class for so many bytes: 0 try again, -EAGAIN wait for the log, -ENOMEM. */
+int kv_store_evict(struct fth_kv *kv, uint64_t record_bytes);
+uint64_t kv_slot_place(const struct fth_kv *kv, const struct kv_slot *slot); /* for an entry */
+struct kv_slot *kv_slot_at(const struct fth_kv *kv, uint64_t place);
+void kv_slot_ref(struct kv_slot *slot);
+void kv_slot_unref(struct fth_kv *kv, struct kv_slot *slot);
+/* The index names it no longer. */
+void kv_slot_unlink(struct fth_kv *kv, struct kv_slot *slot);
+
+/* ---- log.c ---- */
+
+struct kv_room {
+	struct kv_buffer *buffer;
+	struct kv_record *at;
+	uint64_t position;
+};
+
+int kv_log_init(struct fth_kv *kv);
+void kv_log_release(struct fth_kv *kv);
+/*
+ * A place for a record of so many bytes. -EAGAIN: all buffers are full. May be called with buckets
+ * locked, so that records of one key are in the log in the order of their changes. Fill it, then
+ * call kv_log_filled().
+ */
+int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
+/* Copy a record there and give it its checksum. */
+void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record);
+/*
+ * If the record at `position` is in a buffer, copy `bytes` bytes of it to `to` and return 1. 0: it is
+ * on the device. -ESTALE: it is gone.
+ */
+int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to);
+static inline uint64_t kv_log_offset(const struct fth_kv *kv, uint64_t position)
+{
+	return kv->super.log_at + position % kv->ring;
+}
+/* Positions in the index are cut to 44 bits of units; this gives the whole one back. */
+uint64_t kv_position(const struct fth_kv *kv, uint64_t place);
+bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
+
+/* ---- writer.c ---- */
+
+int kv_writer_start(struct fth_kv *kv);
+void kv_writer_stop(struct fth_kv *kv);
+/* Something is to be written or committed. Under log.lock. */
+void kv_writer_kick(struct fth_kv *kv);
+/* Records were added that have to become durable, now or in a while. */
+void kv_commit_wanted(struct fth_kv *kv);
+
+/* ---- worker.c ---- */
+
+/* Buffers became free, or something was committed: those who wait look again. Any thread. */
+void kv_wake_workers(struct fth_kv *kv);
+
+/* ---- op.c ---- */
+
+/* How far an operation is; in private_ of struct fth_kv_op. */
+enum kv_step {
+	KV_STEP_START,
+	KV_STEP_READING, /* a read of the device is in flight */
+	KV_STEP_ROOM,	 /* waits for the log */
+	KV_STEP_COMMIT,	 /* waits until `position` is durable */
+	KV_STEP_DONE,
+};
+
+#define KV_TRIED_MAX (2 * KV_WAYS)
+struct kv_private {
+	struct kv_name name;
+	uint32_t step;
+	uint32_t tried_count;
+	struct fth_kv_op *next;	      /* in a list of the worker */
+	struct kv_slot *held;	      /* whose value data points to */
+	struct kv_read *read;	      /* the same for flash; also the one in flight */
+	struct kv_slot *fresh;	      /* allocated for what will be stored */
+	struct kv_record *old;	      /* the item that was read from flash, in read */
+	uint64_t old_place;	      /* of it */
+	uint64_t position;	      /* to be committed: the end of its record */
+	uint64_t tried[KV_TRIED_MAX]; /* places that held another key, or nothing good */
+};
+_Static_assert(sizeof(struct kv_private) <= sizeof(((struct fth_kv_op *)0)->private_),
+	       "it fits into an operation");
+
+static inline struct kv_private *kv_private(struct fth_kv_op *op)
+{
+	return (struct kv_private *)op->private_;
+}
+
+/* Go on as far as possible: KV_STEP_READING means that the item at old_place is to be read. */
+enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op);
+/* The read has ended: record is the item, checked, or NULL. */
+void kv_op_read_done(struct fth_kv *kv, struct fth_kv_op *op, struct kv_record *record);
+int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
+
+/* ---- media.c ---- */
+
+/* Find a cache on the device, or make one. */
+int kv_media_open(struct fth_kv *kv);
+int kv_super_write(struct fth_kv *kv, uint64_t deadline);
+
+/* ---- recover.c ---- */
+
+int kv_recover(struct fth_kv *kv);
+
+/* ---- checkpoint.c ---- */
+
+int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
+/* Fill the index from the device. 1: there was one, and *header is its header. 0: there is none. */
+int kv_checkpoint_read(struct fth_kv *kv, struct kv_index_header *header);
+/* Bytes of one area. */
+uint64_t kv_checkpoint_bytes(uint64_t buckets);
+/* An entry goes from bucket `from` to `to`; both are locked. */
+void kv_checkpoint_moved(struct fth_kv *kv, const struct kv_entry *e, uint32_t from, uint32_t to);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The log: where a record goes, and the buffers of chunks that are not on the device yet.
+ *
+ *	FREE --open_chunk--> OPEN --full--> SEALED --written (writer.c)--> FREE
+ *
+ * Invariants
+ * 1. A position is given once and never again. Records of one key are given positions in the order
+ *    of their changes, since that is done with the key's buckets locked.
+ * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
+ * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
+ *    before the chunk that overwrites is opened.
+ * 4. What lies behind the last record of a chunk is zero: no record begins there.
+ */
+#include "kv/kv_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t kv_position(const struct fth_kv *kv, uint64_t place)
+{
+	/* relaxed: the place was given before, and head only grows */
+	uint64_t head = fth_load_relaxed_dev64(&kv->log.head) / KV_UNIT;
+	uint64_t units = (head & ~KV_PLACE_MASK) | place;
+
+	if (units > head)
+		units -= KV_PLACE_MASK + 1;
+	return units * KV_UNIT;
+}
+
+bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
+{
+	/* acquire: of head, which is read after: a tail that is newer than it would not matter */
+	return position >= fth_load_acquire_dev64(&kv->log.tail) &&
+	       position < fth_load_relaxed_dev64(&kv->log.head);
+}
+
+/* ---- reserving ---- */
+
+static struct kv_buffer *free_buffer(struct kv_log *log)
+{
+	for (unsigned i = 0; i < log->count; i++)
+		if (log->buffers[i].state == KV_BUFFER_FREE)
+			return &log->buffers[i];
+	return NULL;
+}
+
+static void seal(struct fth_kv *kv)
+{
+	struct kv_buffer *b = kv->log.open;
+
+	memset(b->data + b->filled, 0, kv->super.chunk - b->filled);
+	b->state = KV_BUFFER_SEALED;
+	kv->log.open = NULL;
+	kv_count(kv, FTH_KV_STAT_CHUNKS, 1);
+	kv_writer_kick(kv);
+}
+
+static int open_chunk(struct fth_kv *kv)
+{
+	struct kv_log *log = &kv->log;
+	struct kv_buffer *b = free_buffer(log);
+	uint64_t chunk = kv->super.chunk, number = log->next;
+	struct kv_chunk_header header = {KV_CHUNK_MAGIC, kv->super.id, number, 0};
+
+	if (!b || number >= log->released + kv->super.chunks) {
+		kv_writer_kick(kv);
+		return -EAGAIN;
+	}
+	header.checksum =
+		fth_checksum(&header, offsetof(struct kv_chunk_header, checksum), KV_CHUNK_SEED);
+	memcpy(b->data, &header, sizeof(header));
+	b->state = KV_BUFFER_OPEN;
+	b->number = number;
+	b->filled = sizeof(header);
+	b->written = b->writing = 0;
+	if (number >= kv->super.chunks) {
+		/* release: whoever finds an entry valid after this sees the new tail */
+		fth_store_release_dev64(&log->tail, (number - kv->super.chunks + 1) * chunk);
+		kv_count(kv, FTH_KV_STAT_RECLAIMED, 1);
+	}
+	fth_store_relaxed_dev64(&log->head, number * chunk + sizeof(header));
+	log->next = number + 1;
+	log->open = b;
+	kv_writer_kick(kv); /* it sweeps, and makes the next chunk's place ready */
+	return 0;
+}
+
+int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
+{
+	struct kv_log *log = &kv->log;
+	uint64_t rounded = kv_round(bytes);
+	struct kv_buffer *b;
+	int rc = 0;
+
+	pthread_mutex_lock(&log->lock);
+	if (log->open && log->open->filled + rounded > kv->super.chunk)
+		seal(kv);
+	if (!log->open)
+		rc = open_chunk(kv);
+	if (rc == 0) {
+		b = log->open;
+		out->buffer = b;
+		out->at = (struct kv_record *)(void *)(b->data + b->filled);
+		out->position = b->number * kv->super.chunk + b->filled;
+		b->filled += rounded;
+		b->copying++;
+		fth_store_relaxed_dev64(&log->head, b->number * kv->super.chunk + b->filled);
+	}
+	pthread_mutex_unlock(&log->lock);
+	if (rc == 0)
+		kv_count(kv, FTH_KV_STAT_LOG_BYTES, rounded);
+	return rc;
+}
+
+void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record)
+{
+	struct kv_log *log = &kv->log;
+	uint64_t bytes = kv_record_bytes(record);
+
+	memcpy(room->at, record, bytes);
+	memset((uint8_t *)room->at + bytes, 0, kv_round(bytes) - bytes);
+	room->at->checksum = kv_record_sum(room->at, kv->super.id, room->position);
+	pthread_mutex_lock(&log->lock);
+	if (--room->buffer->copying == 0)
+		kv_writer_kick(kv);
+	pthread_mutex_unlock(&log->lock);
+}
+
+int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to)
+{
+	struct kv_log *log = &kv->log;
+	uint64_t number = position / kv->super.chunk, at = position % kv->super.chunk;
+	int found = 0;
+
+	pthread_mutex_lock(&log->lock);
+	if (!kv_position_valid(kv, position))
+		found = -ESTALE;
+	for (unsigned i = 0; i < log->count && found == 0; i++) {
+		const struct kv_buffer *b = &log->buffers[i];
+
+		if (b->state == KV_BUFFER_FREE || b->number != number)
+			continue;
+		memcpy(to, b->data + at, bytes);
+		found = 1;
+	}
+	pthread_mutex_unlock(&log->lock);
+	return found;
+}
+
+/* ---- life ---- */
+
+int kv_log_init(struct fth_kv *kv)
+{
+	struct kv_log *log = &kv->log;
+
+	log->count = kv->options.buffers;
+	log->buffers = calloc(log->count, sizeof(*log->buffers));
+	if (!log->buffers)
+		return -ENOMEM;
+	for (unsigned i = 0; i < log->count; i++) {
+		log->buffers[i].data = fth_dev_buf_alloc(kv->dev, kv->super.chunk);
+		if (!log->buffers[i].data)
+			return fth_fail(ENOMEM, "no memory for %u chunks of %llu bytes", log->count,
+					(unsigned long long)kv->super.chunk);
+	}
+	return 0;
+}
+
+void kv_log_release(struct fth_kv *kv)
+{
+	struct kv_log *log = &kv->log;
+
+	for (unsigned i = 0; log->buffers && i < log->count; i++)
+		fth_dev_buf_free(kv->dev, log->buffers[i].data, kv->super.chunk);
+	free(log->buffers);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The superblock: finding a cache on a device, and making one. */
+#include "kv/kv_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define CHUNKS_MIN 4u
+
+static uint64_t super_sum(const struct kv_super *super)
+{
+	return fth_checksum(super, offsetof(struct kv_super, checksum), KV_SUPER_SEED);
+}
+
+static bool is_super(const struct kv_super *super)
+{
+	return memcmp(super->magic, KV_SUPER_MAGIC, sizeof(super->magic)) == 0 &&
+	       super->checksum == super_sum(super);
+}
+
+static bool all_zero(const void *data, size_t bytes)
+{
+	const uint8_t *at = data;
+
+	return at[0] == 0 && memcmp(at, at + 1, bytes - 1) == 0;
+}
+
+static uint64_t round_to(uint64_t value, uint64_t unit)
+{
+	return (value + unit - 1) / unit * unit;
+}
+
+/* A superblock that verifies may still not fit this device: it could be a copy of another one. */
+static int check_super(const struct kv_super *s, uint64_t device)
+{
+	bool good = s->chunk >= 65536 && s->chunk <= 1u << 30 && (s->chunk & (s->chunk - 1)) == 0 &&
+		    s->chunks >= CHUNKS_MIN && s->chunks <= UINT64_MAX / s->chunk &&
+		    s->log_at % 4096 == 0 && s->log_at <= device &&
+		    s->chunks * s->chunk <= device - s->log_at && s->buckets > 0 &&
+		    s->buckets < UINT32_MAX && s->index_at >= KV_HEAD_BYTES &&
+		    s->index_at <= s->log_at && s->index_bytes <= (s->log_at - s->index_at) / 2 &&
+		    s->index_which < 2;
+
+	return good ? 0
+		    : fth_fail(EBADMSG, "the superblock does not fit a device of %llu bytes",
+			       (unsigned long long)device);
+}
+
+int kv_super_write(struct fth_kv *kv, uint64_t deadline)
+{
+	struct kv_super *s = &kv->super;
+	/* In turns, so that the other one stays whole. */
+	uint64_t at = ++s->sequence % 2 ? KV_SUPER_AGAIN : 0;
+	int rc;
+
+	s->checksum = super_sum(s);
+	rc = fth_dev_write(kv->dev, s, sizeof(*s), at, deadline);
+	return rc < 0 ? rc : fth_dev_flush(kv->dev, deadline);
+}
+
+static int format(struct fth_kv *kv)
+{
+	uint64_t size = fth_dev_info(kv->dev)->size, index;
+	struct kv_super *s = &kv->super;
+	int rc;
+
+	memset(s, 0, sizeof(*s));
+	memcpy(s->magic, KV_SUPER_MAGIC, sizeof(s->magic));
+	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
+		return fth_fail(errno, "no random number: %s", strerror(errno));
+	s->chunk = kv->options.chunk;
+	s->buckets = kv->bucket_count;
+	s->persistent = kv_persistent(kv);
+	index = s->persistent ? round_to(kv_checkpoint_bytes(s->buckets), 4096) : 0;
+	s->index_at = KV_HEAD_BYTES;
+	s->index_bytes = index;
+	s->log_at = round_to(KV_HEAD_BYTES + 2 * index, 4096);
+	if (size < s->log_at || (size - s->log_at) / s->chunk < CHUNKS_MIN)
+		return fth_fail(ENOSPC,
+				"the device has %llu bytes; %llu for the index and %u chunks of "
+				"%llu are needed",
+				(unsigned long long)size, (unsigned long long)s->log_at, CHUNKS_MIN,
+				(unsigned long long)s->chunk);
+	s->chunks = (size - s->log_at) / s->chunk;
+	s->buffers = kv->options.buffers;
+	/* Both copies, so that none of an earlier cache remains. */
+	rc = kv_super_write(kv, FTH_DEV_TIMEOUT);
+	return rc < 0 ? rc : kv_super_write(kv, FTH_DEV_TIMEOUT);
+}
+
+/* 1: there is a cache; 0: there is nothing; -EBADMSG: there is something else. */
+static int find_super(struct fth_kv *kv)
+{
+	struct kv_super *pair = calloc(2, sizeof(*pair));
+	int rc = pair ? 0 : -ENOMEM;
+	bool first, second;
+
+	if (rc == 0)
+		rc = fth_dev_read(kv->dev, &pair[0], sizeof(*pair), 0, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = fth_dev_read(kv->dev, &pair[1], sizeof(*pair), KV_SUPER_AGAIN,
+				  FTH_DEV_TIMEOUT);
+	if (rc == 0) {
+		first = is_super(&pair[0]);
+		second = is_super(&pair[1]);
+		if (first || second) {
+			unsigned newer = !first || (second && pair[1].sequence > pair[0].sequence);
+
+			kv->super = pair[newer];
+			rc = 1;
+		} else if (!all_zero(pair, 2 * sizeof(*pair))) {
+			rc = fth_fail(EBADMSG, "the device holds something else; format it to "
+					       "overwrite that");
+		}
+	}
+	free(pair);
+	return rc;
+}
+
+int kv_media_open(struct fth_kv *kv)
+{
+	const struct fth_dev_info *info = fth_dev_info(kv->dev);
+	int rc;
+
+	if (4096 % info->block != 0)
+		return fth_fail(EINVAL, "blocks of %u bytes are too large", info->block);
+	kv->block = info->block < KV_UNIT ? 512 : info->block;
+	if (info->size < KV_HEAD_BYTES)
+		return fth_fail(ENOSPC, "a device of %llu bytes is too small",
+				(unsigned long long)info->size);
+	rc = kv->options.format ? 0 : find_super(kv);
+	if (rc < 0)
+		return rc;
+	if (rc == 1 && !kv_persistent(kv) && kv->super.persistent)
+		return fth_fail(EEXIST, "the device holds a persistent cache; format it to "
+					"overwrite that");
+	kv->recovery.found = rc == 1 && kv_persistent(kv) && kv->super.persistent;
+	if (!kv->recovery.found)
+		rc = format(kv);
+	else
+		rc = check_super(&kv->super, info->size);
+	if (rc < 0)
+		return rc;
+	if (kv->super.chunk > info->max_length)
+		return fth_fail(EINVAL, "chunks of %llu bytes; the device takes %llu at once",
+				(unsigned long long)kv->super.chunk,
+				(unsigned long long)info->max_length);
+	kv->ring = kv->super.chunks * kv->super.chunk;
+	/* After a crash as many chunks are passed over: not too many of few. */
+	if (kv->options.buffers > kv->super.chunks / 4 + 2)
+		kv->options.buffers = (uint32_t)(kv->super.chunks / 4 + 2);
+	return 0;
+}

@@ -1,0 +1,617 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What each verb does. An operation goes round until it is done: it looks its key up with both
+ * buckets locked, and either finishes there or unlocks and asks for what it lacks: the item on flash
+ * (KV_STEP_READING), a slot, room in the log (KV_STEP_ROOM). What it got is checked again the next
+ * time round: an item that was read counts only while the entry still names its place.
+ *
+ * Of several entries with the name of the key, the one in memory is compared; those on flash are
+ * tried from the newest to the oldest. A SET of a volatile cache replaces an entry on flash by name
+ * alone: if that was another key, which happens once in 10^10 or so, a cache has forgotten an item.
+ * With persistence the key is read first.
+ */
+#include "kv/kv_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DIGITS 20u
+
+/* What was found for a key, with its buckets locked. */
+struct found {
+	struct kv_entry *entry;	    /* NULL: none */
+	struct kv_slot *slot;	    /* if it is in memory */
+	struct kv_record *record;   /* NULL: there is none, or it is dead */
+	struct kv_record *readable; /* dead or not */
+};
+
+enum go { GO_DONE, GO_AGAIN, GO_READ, GO_ROOM };
+
+bool kv_dead(const struct fth_kv *kv, const struct kv_record *record)
+{
+	uint32_t now = kv_now(), when = fth_load_relaxed_dev32(&kv->flush_when);
+
+	if (record->expires && record->expires <= now)
+		return true;
+	/* acquire is not needed: whoever was told of a flush_all has synchronised with us */
+	return when && now >= when &&
+	       (record->stored < when || record->cas <= fth_load_relaxed_dev64(&kv->flush_cas));
+}
+
+int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op)
+{
+	if ((unsigned)op->verb >= FTH_KV_VERB_COUNT)
+		return fth_fail(EINVAL, "unknown verb %u", (unsigned)op->verb);
+	if (op->verb == FTH_KV_FLUSH_ALL)
+		return 0;
+	if (op->key_length == 0 || op->key_length > FTH_KV_KEY_MAX)
+		return fth_fail(EINVAL, "a key has 1 to %u bytes, not %u", FTH_KV_KEY_MAX,
+				op->key_length);
+	if (op->value_length > kv->options.value_max)
+		return fth_fail(EMSGSIZE, "a value has at most %u bytes, not %u",
+				kv->options.value_max, op->value_length);
+	return 0;
+}
+
+static enum go done(struct fth_kv_op *op, int result)
+{
+	op->result = result;
+	return GO_DONE;
+}
+
+/* ---- looking up ---- */
+
+static bool same_key(const struct kv_record *record, const struct fth_kv_op *op)
+{
+	return record->key_length == op->key_length &&
+	       memcmp(kv_record_key(record), op->key, op->key_length) == 0;
+}
+
+static bool was_tried(const struct kv_private *p, uint64_t place)
+{
+	for (unsigned i = 0; i < p->tried_count && i < KV_TRIED_MAX; i++)
+		if (p->tried[i] == place)
+			return true;
+	return false;
+}
+
+/* The entry in memory, or the newest on flash that is not known to be another key's. */
+static void look_up(struct fth_kv *kv, struct fth_kv_op *op, struct found *f)
+{
+	struct kv_private *p = kv_private(op);
+	uint64_t newest = 0;
+
+	*f = (struct found){0};
+	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
+		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
+
+		if ((e->what & KV_NAME_MASK) != p->name.what || kv_kind(e) == KV_EMPTY)
+			continue;
+		if (kv_kind(e) == KV_MEMORY) {
+			struct kv_slot *slot = kv_slot_at(kv, kv_place(e));
+
+			if (!same_key(&slot->record, op))
+				continue;
+			*f = (struct found){e, slot, &slot->record, &slot->record};
+			break;
+		}
+		if (!kv_stale(kv, e) && !was_tried(p, kv_place(e)) &&
+		    kv_position(kv, kv_place(e)) >= newest) {
+			newest = kv_position(kv, kv_place(e));
+			f->entry = e;
+		}
+	}
+	if (f->entry && !f->slot && p->old && p->old_place == kv_place(f->entry))
+		f->record = f->readable = p->old;
+	if (f->record && kv_dead(kv, f->record)) {
+		kv_count(kv, FTH_KV_STAT_EXPIRED, 1);
+		f->record = NULL;
+	}
+}
+
+/* ---- storing ---- */
+
+static enum go get_slot(struct fth_kv *kv, struct fth_kv_op *op, uint64_t bytes)
+{
+	struct kv_private *p = kv_private(op);
+
+	if (p->fresh) { /* of another size: the item has changed meanwhile */
+		kv_slot_unref(kv, p->fresh);
+		p->fresh = NULL;
+	}
+	while (!(p->fresh = kv_slot_try(kv, bytes))) {
+		int rc = kv_store_evict(kv, bytes);
+
+		if (rc == -EAGAIN)
+			return GO_ROOM;
+		if (rc < 0)
+			return done(op, rc);
+	}
+	p->fresh->record.value_length =
+		(uint32_t)(bytes - sizeof(struct kv_record) - op->key_length);
+	return GO_AGAIN;
+}
+
+/* Does the operation have a slot whose value has so many bytes? */
+static bool has_slot(struct fth_kv_op *op, uint64_t value_bytes)
+{
+	const struct kv_slot *fresh = kv_private(op)->fresh;
+
+	return fresh && fresh->record.value_length == value_bytes;
+}
+
+static void unlink_old(struct fth_kv *kv, const struct found *f)
+{
+	if (f->slot)
+		kv_slot_unlink(kv, f->slot);
+}
+
+/* The entry that a new item gets. NULL: there is none yet, or with persistence none at all. */
+static struct kv_entry *entry_for(struct fth_kv *kv, const struct fth_kv_op *op,
+				  const struct found *f, bool last_try)
+{
+	const struct kv_name *name = &kv_private((struct fth_kv_op *)(uintptr_t)op)->name;
+	struct kv_entry *e = f->entry ? f->entry : kv_find_free(kv, name);
+
+	if (e || !last_try || kv_persistent(kv))
+		return e;
+	e = kv_find_oldest(kv, name);
+	if (kv_kind(e) == KV_MEMORY)
+		kv_slot_unlink(kv, kv_slot_at(kv, kv_place(e)));
+	kv_entry_clear(kv, e);
+	kv_count(kv, FTH_KV_STAT_INDEX_DROPPED, 1);
+	return e;
+}
+
+static void fill_head(struct fth_kv *kv, const struct fth_kv_op *op, struct kv_slot *slot,
+		      uint32_t flags, uint32_t expires, uint64_t cas)
+{
+	struct kv_record *r = &slot->record;
+
+	r->checksum = 0;
+	r->type = KV_ITEM;
+	r->key_length = (uint8_t)op->key_length;
+	r->zero = 0;
+	r->flags = flags;
+	r->expires = expires;
+	r->stored = kv_now();
+	r->cas = cas ? cas : fth_add_relaxed_dev64(&kv->cas, 1) + 1;
+	memcpy(r + 1, op->key, op->key_length);
+}
+
+/* The fresh slot is complete: put it into the log, if it has to be there, and into the index. */
+static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f,
+			 bool last_try)
+{
+	struct kv_private *p = kv_private(op);
+	struct kv_slot *slot = p->fresh;
+	struct kv_entry *e = entry_for(kv, op, f, last_try);
+	struct kv_room room;
+
+	if (!e && !last_try)
+		return GO_AGAIN;
+	if (!e)
+		return done(op, fth_fail(ENOMEM, "the index has no room for another item"));
+	slot->position = KV_NOWHERE;
+	if (kv_persistent(kv)) {
+		if (kv_log_reserve(kv, kv_record_bytes(&slot->record), &room) < 0)
+			return GO_ROOM;
+		kv_log_fill(kv, &room, &slot->record);
+		slot->position = room.position;
+		p->position = room.position + kv_round(kv_record_bytes(&slot->record));
+	}
+	fth_store_relaxed_dev64(&slot->hash, p->name.hash);
+	fth_store_relaxed_dev64(&slot->what, p->name.what);
+	fth_store_relaxed_dev32(&slot->used, kv_now());
+	fth_add_relaxed_dev32(&slot->refs, KV_LINKED);
+	if (kv_kind(e) == KV_EMPTY)
+		fth_add_relaxed_dev64(&kv->items, 1);
+	unlink_old(kv, f);
+	kv_entry_set(e, kv_where(kv_slot_place(kv, slot), kv_record_bytes(&slot->record)),
+		     kv_what(&p->name, KV_MEMORY, 0));
+	op->item_cas = slot->record.cas;
+	kv_count(kv, FTH_KV_STAT_SETS, 1);
+	return done(op, 0);
+}
+
+static uint8_t *value_of(struct kv_slot *slot)
+{
+	return (uint8_t *)(slot + 1) + slot->record.key_length;
+}
+
+static enum go store_value(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f,
+			   bool last_try)
+{
+	struct kv_slot *slot = kv_private(op)->fresh;
+
+	fill_head(kv, op, slot, op->flags, op->expires, 0);
+	if (op->value_length)
+		memcpy(value_of(slot), op->value, op->value_length);
+	return link_slot(kv, op, f, last_try);
+}
+
+/* Append and prepend. */
+static enum go store_joined(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f,
+			    bool last_try)
+{
+	struct kv_slot *slot = kv_private(op)->fresh;
+	uint32_t old = f->record->value_length, more = op->value_length;
+	bool append = op->verb == FTH_KV_APPEND;
+
+	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0);
+	memcpy(value_of(slot) + (append ? 0 : more), kv_record_value(f->record), old);
+	if (more)
+		memcpy(value_of(slot) + (append ? old : 0), op->value, more);
+	return link_slot(kv, op, f, last_try);
+}
+
+/* ---- results ---- */
+
+static void describe(struct fth_kv_op *op, const struct kv_record *record)
+{
+	op->data = kv_record_value(record);
+	op->length = record->value_length;
+	op->item_flags = record->flags;
+	op->item_expires = record->expires;
+	op->item_cas = record->cas;
+}
+
+/* The fresh slot is the item now, and what the caller sees. */
+static void hold_fresh(struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+
+	describe(op, &p->fresh->record);
+	p->held = p->fresh;
+	p->fresh = NULL;
+}
+
+static void note_use(struct fth_kv_op *op, const struct found *f)
+{
+	uint32_t now = kv_now();
+
+	op->item_read = (f->entry->what & KV_HOT_MASK) != 0;
+	if (f->slot) {
+		op->item_age = now - fth_load_relaxed_dev32(&f->slot->used);
+		fth_store_relaxed_dev32(&f->slot->used, now);
+	} else {
+		uint64_t ticks = ((now / KV_TICK & 0xffff) -
+				  ((f->entry->what & KV_TIME_MASK) >> KV_TIME_SHIFT)) &
+				 0xffff;
+
+		op->item_age = (uint32_t)ticks * KV_TICK;
+	}
+	kv_entry_used(f->entry);
+}
+
+static enum go get(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+{
+	struct kv_private *p = kv_private(op);
+
+	note_use(op, f);
+	describe(op, f->record);
+	if (f->slot) {
+		kv_slot_ref(f->slot);
+		p->held = f->slot;
+	}
+	kv_count(kv, f->slot ? FTH_KV_STAT_HITS_MEMORY : FTH_KV_STAT_HITS_FLASH, 1);
+	return done(op, 0);
+}
+
+/* An item on flash that is read often comes to memory, if that takes no waiting. */
+static void promote(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+	uint64_t bytes = kv_record_bytes(p->old), position = kv_position(kv, p->old_place);
+	struct kv_slot *slot = kv_slot_try(kv, bytes);
+	struct kv_entry *e;
+
+	if (!slot && kv_store_evict(kv, bytes) == 0)
+		slot = kv_slot_try(kv, bytes);
+	if (!slot)
+		return;
+	memcpy(&slot->record, p->old, bytes);
+	slot->position = position;
+	fth_store_relaxed_dev64(&slot->hash, p->name.hash);
+	fth_store_relaxed_dev64(&slot->what, p->name.what);
+	fth_store_relaxed_dev32(&slot->used, kv_now());
+	kv_lock(kv, &p->name);
+	e = kv_find_place(kv, &p->name, p->old_place);
+	if (e) {
+		fth_add_relaxed_dev32(&slot->refs, KV_LINKED);
+		kv_entry_set(e, kv_where(kv_slot_place(kv, slot), bytes),
+			     (e->what & ~KV_KIND_MASK) | KV_MEMORY);
+		kv_count(kv, FTH_KV_STAT_PROMOTED, 1);
+	}
+	kv_unlock(kv, &p->name);
+	kv_slot_unref(kv, slot);
+}
+
+/* ---- verbs that need the item ---- */
+
+static bool parse_number(const struct kv_record *record, uint64_t *out)
+{
+	const uint8_t *at = kv_record_value(record);
+	uint64_t n = 0;
+
+	if (record->value_length == 0 || record->value_length > DIGITS)
+		return false;
+	for (uint32_t i = 0; i < record->value_length; i++) {
+		uint64_t digit = (uint64_t)(at[i] - '0');
+
+		/* A number may be followed by blanks: decrement leaves them. */
+		if (at[i] == ' ' && i > 0) {
+			for (; i < record->value_length; i++)
+				if (at[i] != ' ')
+					return false;
+			break;
+		}
+		if (digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, digit, &n))
+			return false;
+	}
+	*out = n;
+	return true;
+}
+
+static enum go count(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try,
+		     uint64_t *need)
+{
+	struct kv_slot *slot = kv_private(op)->fresh;
+	char text[DIGITS + 1];
+	enum go go;
+	uint64_t n;
+	int length;
+
+	if (!parse_number(f->record, &n))
+		return done(op, -EDOM);
+	if (op->verb == FTH_KV_INCREMENT)
+		n += op->delta;
+	else
+		n = n > op->delta ? n - op->delta : 0;
+	length = snprintf(text, sizeof(text), "%" PRIu64, n);
+	/* A number that became shorter keeps its length, as memcached's do. */
+	if (op->verb == FTH_KV_DECREMENT && (uint32_t)length < f->record->value_length) {
+		memset(text + length, ' ', f->record->value_length - (uint32_t)length);
+		length = (int)f->record->value_length;
+	}
+	if (!has_slot(op, (uint64_t)length)) {
+		*need = (uint64_t)length;
+		return GO_AGAIN;
+	}
+	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0);
+	memcpy(value_of(slot), text, (size_t)length);
+	go = link_slot(kv, op, f, last_try);
+	if (go == GO_DONE && op->result == 0)
+		hold_fresh(op);
+	return go;
+}
+
+static enum go touch(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try)
+{
+	struct kv_slot *slot = kv_private(op)->fresh;
+	enum go go;
+
+	fill_head(kv, op, slot, f->record->flags, op->expires, f->record->cas);
+	memcpy(value_of(slot), kv_record_value(f->record), f->record->value_length);
+	note_use(op, f);
+	go = link_slot(kv, op, f, last_try);
+	if (go == GO_DONE && op->result == 0) {
+		hold_fresh(op);
+		kv_count(kv, f->slot ? FTH_KV_STAT_HITS_MEMORY : FTH_KV_STAT_HITS_FLASH, 1);
+	}
+	return go;
+}
+
+static enum go delete (struct fth_kv *kv, struct fth_kv_op *op, const struct found *f) {
+	struct kv_private *p = kv_private(op); struct kv_room room;
+
+	if (kv_persistent(kv)){struct {struct kv_record record; uint8_t key[FTH_KV_KEY_MAX];}
+gone = {.record = {.type = KV_GONE,
+		   .key_length = (uint8_t)op->key_length,
+		   .stored = kv_now(),
+		   .cas = fth_add_relaxed_dev64(&kv->cas, 1) + 1}};
+
+memcpy(gone.key, op->key, op->key_length);
+if (kv_log_reserve(kv, kv_record_bytes(&gone.record), &room) < 0)
+	return GO_ROOM;
+kv_log_fill(kv, &room, &gone.record);
+p->position = room.position + kv_round(kv_record_bytes(&gone.record));
+}
+unlink_old(kv, f);
+kv_entry_clear(kv, f->entry);
+kv_count(kv, FTH_KV_STAT_DELETES, 1);
+return done(op, 0);
+}
+
+/* ---- all of it ---- */
+
+static bool reads(enum fth_kv_verb verb)
+{
+	return verb == FTH_KV_GET || verb == FTH_KV_TOUCH;
+}
+
+/* A condition on the item that is there, for those who have one. */
+static int check_condition(const struct fth_kv_op *op, const struct kv_record *record)
+{
+	if (op->verb == FTH_KV_ADD && record)
+		return -EEXIST;
+	if (op->verb != FTH_KV_SET && op->verb != FTH_KV_ADD && !record)
+		return -ENOENT;
+	if (op->cas && op->verb != FTH_KV_GET && op->verb != FTH_KV_TOUCH) {
+		if (!record)
+			return -ENOENT;
+		if (record->cas != op->cas)
+			return -EBUSY;
+	}
+	return 0;
+}
+
+/* How many bytes of value the operation is going to store; UINT64_MAX: it stores none. */
+static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *record)
+{
+	switch (op->verb) {
+	case FTH_KV_SET:
+	case FTH_KV_ADD:
+	case FTH_KV_REPLACE:
+		return op->value_length;
+	case FTH_KV_APPEND:
+	case FTH_KV_PREPEND:
+		return (uint64_t)record->value_length + op->value_length;
+	case FTH_KV_TOUCH:
+		return record->value_length;
+	default:
+		return UINT64_MAX;
+	}
+}
+
+/* With both buckets locked. GO_AGAIN with *need set: a slot for so many bytes of value. */
+static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try,
+		     uint64_t *need)
+{
+	int rc = check_condition(op, f->record);
+	uint64_t bytes;
+
+	if (rc < 0) {
+		if (f->entry && f->readable && !f->record && !kv_persistent(kv)) {
+			/* Dead: nobody will miss it. */
+			unlink_old(kv, f);
+			kv_entry_clear(kv, f->entry);
+		}
+		return done(op, rc);
+	}
+	bytes = value_bytes(op, f->record);
+	if (bytes != UINT64_MAX && bytes > kv->options.value_max)
+		return done(op, -EMSGSIZE);
+	if (bytes != UINT64_MAX && !has_slot(op, bytes)) {
+		*need = bytes;
+		return GO_AGAIN;
+	}
+	switch (op->verb) {
+	case FTH_KV_GET:
+		return get(kv, op, f);
+	case FTH_KV_TOUCH:
+		return touch(kv, op, f, last_try);
+	case FTH_KV_APPEND:
+	case FTH_KV_PREPEND:
+		return store_joined(kv, op, f, last_try);
+	case FTH_KV_INCREMENT:
+	case FTH_KV_DECREMENT:
+		return count(kv, op, f, last_try, need);
+	case FTH_KV_DELETE:
+		return delete (kv, op, f);
+	default:
+		return store_value(kv, op, f, last_try);
+	}
+}
+
+/* Does the item have to be read before this operation can go on? */
+static bool must_read(const struct fth_kv *kv, const struct fth_kv_op *op, const struct found *f)
+{
+	if (!f->entry || f->readable)
+		return false;
+	return op->verb != FTH_KV_SET || op->cas || kv_persistent(kv);
+}
+
+static enum go once(struct fth_kv *kv, struct fth_kv_op *op, bool last_try, uint64_t *need)
+{
+	struct kv_private *p = kv_private(op);
+	struct found f;
+	enum go go;
+
+	kv_lock(kv, &p->name);
+	look_up(kv, op, &f);
+	if (must_read(kv, op, &f)) {
+		p->old_place = kv_place(f.entry);
+		p->position = kv_length(f.entry);
+		go = GO_READ;
+	} else {
+		go = apply(kv, op, &f, last_try, need);
+	}
+	kv_unlock(kv, &p->name);
+	return go;
+}
+
+static enum go flush_all(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+	uint32_t now = kv_now(), when = op->expires ? op->expires : now;
+	struct kv_record record = {
+		.type = KV_FLUSH,
+		.expires = when,
+		.stored = now,
+		.cas = when <= now ? fth_load_relaxed_dev64(&kv->cas) : 0,
+	};
+	struct kv_room room;
+
+	if (kv_persistent(kv)) {
+		if (kv_log_reserve(kv, kv_record_bytes(&record), &room) < 0)
+			return GO_ROOM;
+		kv_log_fill(kv, &room, &record);
+		p->position = room.position + kv_round(kv_record_bytes(&record));
+	}
+	fth_store_relaxed_dev64(&kv->flush_cas, record.cas);
+	fth_store_relaxed_dev32(&kv->flush_when, when);
+	return done(op, 0);
+}
+
+static void finish(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+
+	if (p->fresh)
+		kv_slot_unref(kv, p->fresh);
+	p->fresh = NULL;
+	if (reads(op->verb)) {
+		kv_count(kv, FTH_KV_STAT_GETS, 1);
+		if (op->result == -ENOENT)
+			kv_count(kv, FTH_KV_STAT_MISSES, 1);
+	}
+}
+
+enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+	unsigned full = 0; /* times that the index had no entry */
+	enum go go = GO_AGAIN;
+
+	p->position = 0;
+	while (go == GO_AGAIN) {
+		uint64_t need = UINT64_MAX;
+
+		go = op->verb == FTH_KV_FLUSH_ALL ? flush_all(kv, op)
+						  : once(kv, op, full > 8, &need);
+		if (go == GO_AGAIN && need != UINT64_MAX)
+			go = get_slot(kv, op, sizeof(struct kv_record) + op->key_length + need);
+		else if (go == GO_AGAIN)
+			full += kv_make_room(kv, &p->name) ? 1 : 9;
+	}
+	if (go == GO_READ)
+		return KV_STEP_READING;
+	if (go == GO_ROOM)
+		return KV_STEP_ROOM;
+	if (op->verb == FTH_KV_GET && op->result == 0 && !p->held && p->old && op->item_read)
+		promote(kv, op);
+	finish(kv, op);
+	if (p->position && kv_persistent(kv))
+		kv_commit_wanted(kv);
+	if (p->position && op->result == 0 && kv->options.persistence == FTH_KV_WRITE_THROUGH)
+		return KV_STEP_COMMIT;
+	return KV_STEP_DONE;
+}
+
+void kv_op_read_done(struct fth_kv *kv, struct fth_kv_op *op, struct kv_record *record)
+{
+	struct kv_private *p = kv_private(op);
+
+	(void)kv;
+	p->old = record;
+	if (record)
+		return;
+	/* As many as there are entries to look at: what is forgotten has been replaced meanwhile. */
+	p->tried[p->tried_count++ % KV_TRIED_MAX] = p->old_place;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Opening and closing a cache, its options and figures. kv_internal.h lists the siblings. */
+#include "kv/kv_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_NS 60000000000u /* for the last checkpoint */
+
+static const char *const stat_names[FTH_KV_STAT_COUNT] = {
+	"gets",	     "hits_memory", "hits_flash",	"misses",	"sets",	     "deletes",
+	"expired",   "flash_reads", "flash_read_bytes", "false_reads",	"bad_items", "read_errors",
+	"log_bytes", "chunk_bytes", "chunks",		"write_errors", "evicted",   "promoted",
+	"reclaimed", "readmitted",  "index_dropped",	"kicks",	"commits",   "waits",
+};
+
+static void set_defaults(struct fth_kv_options *o)
+{
+	o->memory = o->memory ? o->memory : 64u << 20;
+	o->value_max = o->value_max ? o->value_max : FTH_KV_VALUE_MAX_USUAL;
+	o->buffers = o->buffers ? o->buffers : 8;
+	o->window_ms = o->window_ms ? o->window_ms : 100;
+	o->timeout_ns = o->timeout_ns ? o->timeout_ns : 5000000000u;
+	if (!o->chunk)
+		for (o->chunk = 1u << 20; o->chunk < 2 * (uint64_t)o->value_max; o->chunk *= 2)
+			;
+}
+
+static int check_options(const struct fth_kv_options *o, const struct fth_dev *dev)
+{
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "kv: options.size is %zu, expected %zu", o->size,
+				sizeof(*o));
+	if (o->value_max > FTH_KV_VALUE_MAX)
+		return fth_fail(EINVAL, "kv: value_max %u is above %u", o->value_max,
+				FTH_KV_VALUE_MAX);
+	if (o->chunk < 65536 || o->chunk & (o->chunk - 1) ||
+	    o->chunk < (uint64_t)o->value_max + 1024)
+		return fth_fail(EINVAL,
+				"kv: chunk %u is not a power of two of at least 65536 that holds "
+				"a value of %u bytes",
+				o->chunk, o->value_max);
+	if (o->buffers < 3 || o->buffers > 1024)
+		return fth_fail(EINVAL, "kv: %u buffers, expected 3 to 1024", o->buffers);
+	if (o->readmit > 90)
+		return fth_fail(EINVAL, "kv: readmit %u is above 90 percent", o->readmit);
+	if ((unsigned)o->persistence > FTH_KV_WRITE_THROUGH)
+		return fth_fail(EINVAL, "kv: unknown persistence %u", (unsigned)o->persistence);
+	if (o->persistence != FTH_KV_VOLATILE && !o->flash && !dev)
+		return fth_fail(EINVAL, "kv: persistence needs flash");
+	return 0;
+}
+
+static int init_locks(struct fth_kv *kv)
+{
+	pthread_condattr_t attr;
+
+	pthread_mutex_init(&kv->log.lock, NULL);
+	pthread_mutex_init(&kv->kick_lock, NULL);
+	pthread_mutex_init(&kv->ckpt_lock, NULL);
+	pthread_mutex_init(&kv->moved_lock, NULL);
+	pthread_mutex_init(&kv->workers_lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&kv->work, &attr);
+	pthread_condattr_destroy(&attr);
+	kv->stats = fth_stats_new(FTH_KV_STAT_COUNT);
+	return kv->stats ? 0 : -ENOMEM;
+}
+
+static void kv_free(struct fth_kv *kv)
+{
+	if (kv->dev)
+		kv_log_release(kv);
+	kv_store_release(kv);
+	kv_index_release(kv);
+	if (kv->owns_dev)
+		fth_dev_close(kv->dev);
+	fth_stats_free(kv->stats);
+	pthread_cond_destroy(&kv->work);
+	pthread_mutex_destroy(&kv->workers_lock);
+	pthread_mutex_destroy(&kv->moved_lock);
+	pthread_mutex_destroy(&kv->ckpt_lock);
+	pthread_mutex_destroy(&kv->kick_lock);
+	pthread_mutex_destroy(&kv->log.lock);
+	free(kv);
+}
+
+static uint64_t default_items(const struct fth_kv *kv)
+{
+	uint64_t flash = kv->dev ? fth_dev_info(kv->dev)->size : 0;
+
+	return (flash + kv->options.memory) / 1024;
+}
+
+/* The index of a cache that is there already has the size that it was made with. */
+static int open_flash(struct fth_kv *kv)
+{
+	int rc = kv_media_open(kv);
+
+	if (rc == 0 && kv->super.buckets != kv->bucket_count) {
+		kv_index_release(kv);
+		kv->locks = NULL;
+		rc = kv_index_init(kv, kv->super.buckets * KV_WAYS);
+		if (rc == 0) { /* exactly as many */
+			kv->bucket_count = (uint32_t)kv->super.buckets;
+		}
+	}
+	if (rc == 0)
+		rc = kv_log_init(kv);
+	if (rc == 0 && kv->recovery.found)
+		rc = kv_recover(kv);
+	if (!kv->options.readmit)
+		kv->log.released = UINT64_MAX / 2;
+	kv->swept = kv->log.next;
+	return rc == 0 ? kv_writer_start(kv) : rc;
+}
+
+static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out)
+{
+	struct fth_kv_options o = FTH_KV_OPTIONS_INIT;
+	struct fth_kv *kv;
+	int rc;
+
+	*out = NULL;
+	if (options)
+		o = *options;
+	set_defaults(&o);
+	rc = check_options(&o, dev);
+	if (rc < 0)
+		return rc;
+	kv = calloc(1, sizeof(*kv));
+	if (!kv)
+		return -ENOMEM;
+	kv->options = o;
+	kv->options.flash = NULL; /* the caller's; not ours to keep */
+	kv->dev = dev;
+	kv->owns_dev = !dev;
+	rc = init_locks(kv);
+	if (rc == 0 && !dev && o.flash)
+		rc = fth_dev_open(o.flash, &kv->dev);
+	if (rc == 0)
+		rc = kv_index_init(kv, o.items ? o.items : default_items(kv));
+	if (rc == 0)
+		rc = kv_store_init(kv);
+	if (rc == 0 && kv->dev)
+		rc = open_flash(kv);
+	if (rc < 0)
+		kv_free(kv);
+	else
+		*out = kv;
+	return rc;
+}
+
+int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out)
+{
+	return open_on(options, NULL, out);
+}
+
+int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out)
+{
+	return open_on(options, dev, out);
+}
+
+int fth_kv_close(struct fth_kv *kv)
+{
+	int rc = 0;
+
+	if (!kv)
+		return 0;
+	kv_writer_stop(kv);
+	if (kv_persistent(kv)) {
+		rc = __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED);
+		if (rc == 0)
+			rc = kv_checkpoint_write(kv, true, fth_deadline_ns(CLOSE_NS));
+	}
+	kv_free(kv);
+	return rc;
+}
+
+int fth_kv_checkpoint(struct fth_kv *kv, uint64_t deadline)
+{
+	if (!kv_persistent(kv))
+		return fth_fail(EOPNOTSUPP, "a cache without persistence has no checkpoints");
+	return kv_checkpoint_write(kv, false, deadline);
+}
+
+void fth_kv_recovery(const struct fth_kv *kv, struct fth_kv_recovery *out)
+{
+	*out = kv->recovery;
+}
+
+uint64_t fth_kv_stat(const struct fth_kv *kv, enum fth_kv_stat which)
+{
+	return fth_stats_read(kv->stats, which);
+}
+
+const char *fth_kv_stat_name(enum fth_kv_stat which)
+{
+	return (unsigned)which < FTH_KV_STAT_COUNT ? stat_names[which] : "unknown";
+}
+
+void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out)
+{
+	const struct kv_store *store = &kv->store;
+
+	memset(out, 0, sizeof(*out));
+	out->items = fth_load_relaxed_dev64(&kv->items);
+	out->index_bytes = kv->bucket_bytes;
+	out->index_items = (uint64_t)kv->bucket_count * KV_WAYS;
+	out->memory_bytes = (uint64_t)store->pages_used * store->page;
+	out->memory_items = fth_load_relaxed_dev64(&store->items);
+	out->flash_bytes = kv->ring;
+	out->flash_used =
+		fth_load_relaxed_dev64(&kv->log.head) - fth_load_relaxed_dev64(&kv->log.tail);
+}

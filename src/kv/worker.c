@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A worker: operations in flight, and reads of the device.
+ *
+ * Invariants
+ * 1. An operation that is in flight is in exactly one place: in a read, in `room`, in `commit`, or
+ *    in `done`.
+ * 2. A read belongs to one operation until that is released, or to none any more: then it has run
+ *    out of time and goes back to the pool when the device returns it.
+ * 3. A worker that waits for another thread (room, commit) sets `waiting` before it looks a last
+ *    time; kv_wake_workers() looks at `waiting` after the change. Both do so with a
+ *    read-modify-write, so that one of them sees what the other did.
+ */
+#include "kv/kv_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define DEPTH	   256u	 /* reads of the device in flight */
+#define FLIGHT_MAX 4096u /* operations */
+#define BUFFER_MIN 8192u /* bytes of the buffers that are kept */
+#define KEPT_MAX   512u
+
+struct kv_read {
+	struct fth_dev_req req; /* first: what the device hands back is a read */
+	struct fth_kv_op *op;	/* NULL: nobody waits any more */
+	struct kv_read *next;	/* in the pool or in the list of those in flight */
+	uint8_t *buf;
+	uint64_t room;	   /* bytes of buf */
+	uint64_t position; /* of the record */
+	uint64_t skip;	   /* bytes in buf before it */
+	uint64_t bytes;	   /* of it, at most */
+	uint64_t deadline;
+	bool on_device;
+};
+
+struct op_list {
+	struct fth_kv_op *first, **last;
+	unsigned count;
+};
+
+struct fth_kv_worker {
+	struct fth_kv *kv;
+	struct fth_dev_chan *chan; /* NULL without flash */
+	struct fth_kv_worker *next;
+	struct op_list done, room, commit, queued; /* queued: the device has no room */
+	unsigned in_flight;			   /* operations, done ones not included */
+	unsigned reads;				   /* in flight on the device */
+	struct kv_read *reading;		   /* those, so that they can time out */
+	struct kv_read *pool;
+	unsigned pooled;
+	uint32_t waiting; /* atomic */
+	int event;	  /* written by other threads */
+	int epoll;	  /* -1: nobody has asked */
+};
+
+/* ---- lists ---- */
+
+static void list_init(struct op_list *list)
+{
+	list->first = NULL;
+	list->last = &list->first;
+	list->count = 0;
+}
+
+static void push(struct op_list *list, struct fth_kv_op *op)
+{
+	kv_private(op)->next = NULL;
+	*list->last = op;
+	list->last = &kv_private(op)->next;
+	list->count++;
+}
+
+static struct fth_kv_op *pop(struct op_list *list)
+{
+	struct fth_kv_op *op = list->first;
+
+	if (!op)
+		return NULL;
+	list->first = kv_private(op)->next;
+	if (!list->first)
+		list->last = &list->first;
+	list->count--;
+	return op;
+}
+
+/* ---- reads ---- */
+
+static struct kv_read *take_read(struct fth_kv_worker *w, uint64_t bytes)
+{
+	struct kv_read *read = w->pool;
+	uint64_t room = bytes > BUFFER_MIN ? (bytes + 4095) / 4096 * 4096 : BUFFER_MIN;
+
+	if (read && room == BUFFER_MIN) {
+		w->pool = read->next;
+		w->pooled--;
+		return read;
+	}
+	read = calloc(1, sizeof(*read));
+	if (read && posix_memalign((void **)&read->buf, 4096, room) == 0) {
+		read->room = room;
+		return read;
+	}
+	free(read);
+	return NULL;
+}
+
+static void put_read(struct fth_kv_worker *w, struct kv_read *read)
+{
+	if (read->room == BUFFER_MIN && w->pooled < KEPT_MAX) {
+		read->op = NULL;
+		read->next = w->pool;
+		w->pool = read;
+		w->pooled++;
+		return;
+	}
+	free(read->buf);
+	free(read);
+}
+
+/* The record that was read, if it is whole and the key's; else NULL, and counted why. */
+static struct kv_record *check_read(struct fth_kv *kv, const struct fth_kv_op *op,
+				    const struct kv_read *read)
+{
+	struct kv_record *record = (struct kv_record *)(void *)(read->buf + read->skip);
+
+	if (read->bytes < sizeof(*record) || kv_record_bytes(record) > read->bytes ||
+	    record->type != KV_ITEM ||
+	    record->checksum != kv_record_sum(record, kv->super.id, read->position)) {
+		/* A chunk that was reclaimed while it was read is no damage. */
+		if (kv_position_valid(kv, read->position))
+			kv_count(kv, FTH_KV_STAT_BAD_ITEMS, 1);
+		return NULL;
+	}
+	if (record->key_length != op->key_length ||
+	    memcmp(kv_record_key(record), op->key, op->key_length) != 0) {
+		kv_count(kv, FTH_KV_STAT_FALSE_READS, 1);
+		return NULL;
+	}
+	return record;
+}
+
+static void unlink_reading(struct fth_kv_worker *w, const struct kv_read *read)
+{
+	for (struct kv_read **link = &w->reading; *link; link = &(*link)->next)
+		if (*link == read) {
+			*link = read->next;
+			return;
+		}
+}
+
+/* Submit a read. False: the channel is full. */
+static bool send_read(struct fth_kv_worker *w, struct kv_read *read)
+{
+	struct fth_dev_req *req = &read->req;
+	int rc = fth_dev_submit(w->chan, &req, 1);
+
+	if (rc == -EAGAIN)
+		return false;
+	read->deadline = fth_deadline_ns(w->kv->options.timeout_ns);
+	kv_count(w->kv, FTH_KV_STAT_FLASH_READS, 1);
+	kv_count(w->kv, FTH_KV_STAT_FLASH_READ_BYTES, read->req.length);
+	read->on_device = rc == 1;
+	if (rc == 1) {
+		read->next = w->reading;
+		w->reading = read;
+		w->reads++;
+	} else {
+		read->req.result = rc < 0 ? rc : -EIO;
+	}
+	return true;
+}
+
+/*
+ * Read the item that the operation needs: from a buffer of the log, or with a request of its own.
+ * True: that has ended, and the operation can go on.
+ */
+static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+	struct fth_kv *kv = w->kv;
+	uint64_t position = kv_position(kv, p->old_place), bytes = p->position;
+	uint64_t at = kv_log_offset(kv, position), skip = at % kv->block;
+	uint64_t length = (skip + bytes + kv->block - 1) / kv->block * kv->block;
+	struct kv_read *read;
+	int rc;
+
+	if (p->read)
+		put_read(w, p->read);
+	p->read = read = take_read(w, length);
+	if (!read) {
+		kv_op_read_done(kv, op, NULL);
+		return true;
+	}
+	read->op = op;
+	read->position = position;
+	read->bytes = bytes;
+	read->skip = 0;
+	rc = kv_log_copy(kv, position, bytes, read->buf);
+	if (rc != 0) {
+		kv_op_read_done(kv, op, rc > 0 ? check_read(kv, op, read) : NULL);
+		return true;
+	}
+	read->skip = skip;
+	fth_dev_req_init(&read->req, FTH_DEV_READ, read->buf, length, at - skip);
+	op->from_flash = true;
+	if (!send_read(w, read)) {
+		push(&w->queued, op);
+		return false;
+	}
+	if (read->on_device)
+		return false;
+	kv_count(kv, FTH_KV_STAT_READ_ERRORS, 1);
+	kv_op_read_done(kv, op, NULL);
+	return true;
+}
+
+/* ---- operations ---- */
+
+/* Is what the operation put into the log durable? 1, -EIO if it will never be, 0 not yet. */
+static int committed(const struct fth_kv *kv, uint64_t position)
+{
+	/* acquire: the flush that covers it has completed */
+	if (position <= fth_load_acquire_dev64(&kv->log.failed_to))
+		return -EIO;
+	return position <= fth_load_acquire_dev64(&kv->log.committed);
+}
+
+static bool wait_commit(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	int rc = committed(w->kv, kv_private(op)->position);
+
+	if (rc == 0)
+		return true;
+	if (rc < 0)
+		op->result = rc;
+	return false;
+}
+
+static void set_waiting(struct fth_kv_worker *w)
+{
+	/* acqrel, and a look afterwards: invariant 3 */
+	fth_xchg_acqrel_dev32(&w->waiting, 1);
+}
+
+/* Take an operation as far as it goes without waiting. True: it is complete. */
+static bool run(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+	bool second = false;
+
+	for (;;) {
+		switch (p->step == KV_STEP_COMMIT ? KV_STEP_COMMIT : kv_op_go(w->kv, op)) {
+		case KV_STEP_READING:
+			if (!start_read(w, op))
+				return false;
+			break;
+		case KV_STEP_ROOM:
+			if (second) {
+				push(&w->room, op);
+				return false;
+			}
+			set_waiting(w);
+			kv_count(w->kv, FTH_KV_STAT_WAITS, 1);
+			second = true;
+			break;
+		case KV_STEP_COMMIT:
+			p->step = KV_STEP_COMMIT;
+			set_waiting(w);
+			if (!wait_commit(w, op))
+				return true;
+			push(&w->commit, op);
+			return false;
+		default:
+			return true;
+		}
+	}
+}
+
+int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
+{
+	int rc = kv_op_check(worker->kv, op);
+
+	if (worker->in_flight >= FLIGHT_MAX)
+		return -EAGAIN;
+	memset(op->private_, 0, sizeof(op->private_));
+	op->data = NULL;
+	op->length = 0;
+	op->from_flash = op->item_read = false;
+	op->item_cas = 0;
+	op->item_age = op->item_flags = op->item_expires = 0;
+	if (rc < 0) {
+		op->result = rc;
+		return 1;
+	}
+	if (op->verb != FTH_KV_FLUSH_ALL)
+		kv_name(worker->kv, op->key, op->key_length, &kv_private(op)->name);
+	if (run(worker, op))
+		return 1;
+	worker->in_flight++;
+	return 0;
+}
+
+static void go_on(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	if (!run(w, op))
+		return;
+	w->in_flight--;
+	push(&w->done, op);
+}
+
+void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+
+	if (p->held)
+		kv_slot_unref(worker->kv, p->held);
+	if (p->read)
+		put_read(worker, p->read);
+	p->held = NULL;
+	p->read = NULL;
+	op->data = NULL;
+	op->length = 0;
+}
+
+/* ---- collecting ---- */
+
+static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
+{
+	struct fth_kv_op *op = read->op;
+
+	unlink_reading(w, read);
+	w->reads--;
+	read->on_device = false;
+	if (!op) {
+		put_read(w, read);
+		return;
+	}
+	if (read->req.result < 0)
+		kv_count(w->kv, FTH_KV_STAT_READ_ERRORS, 1);
+	kv_op_read_done(w->kv, op, read->req.result < 0 ? NULL : check_read(w->kv, op, read));
+	go_on(w, op);
+}
+
+static void reap_device(struct fth_kv_worker *w)
+{
+	struct fth_dev_req *done[64];
+	int n;
+
+	if (!w->chan || !w->reads)
+		return;
+	do {
+		n = fth_dev_reap(w->chan, done, 64, 0, 0);
+		for (int i = 0; i < n; i++)
+			read_ended(w, (struct kv_read *)done[i]);
+	} while (n == 64);
+}
+
+/* A read that takes too long counts as a miss; its buffer stays until the device returns it. */
+static void time_out(struct fth_kv_worker *w)
+{
+	uint64_t now = fth_now_ns();
+	struct kv_read *read, *next;
+
+	for (read = w->reading; read; read = next) {
+		struct fth_kv_op *op = read->op;
+
+		next = read->next;
+		if (!op || now < read->deadline)
+			continue;
+		read->op = NULL;
+		kv_private(op)->read = NULL;
+		kv_count(w->kv, FTH_KV_STAT_READ_ERRORS, 1);
+		kv_op_read_done(w->kv, op, NULL);
+		go_on(w, op);
+		next = w->reading; /* the list may have changed; those without op are passed over */
+	}
+}
+
+/* Each operation of a list once: those that still wait go back to it. */
+static void retry(struct fth_kv_worker *w, struct op_list *list)
+{
+	for (unsigned n = list->count; n > 0; n--)
+		go_on(w, pop(list));
+}
+
+static void retry_queued(struct fth_kv_worker *w)
+{
+	for (unsigned n = w->queued.count; n > 0; n--) {
+		struct fth_kv_op *op = pop(&w->queued);
+		struct kv_read *read = kv_private(op)->read;
+
+		/* Its place may have been reclaimed meanwhile: from the beginning. */
+		kv_private(op)->read = NULL;
+		put_read(w, read);
+		go_on(w, op);
+	}
+}
+
+static void collect(struct fth_kv_worker *w)
+{
+	uint64_t count;
+
+	/* acqrel: what the waker did before is seen below */
+	if (fth_xchg_acqrel_dev32(&w->waiting, 0))
+		(void)!read(w->event, &count, sizeof(count));
+	reap_device(w);
+	if (w->reading)
+		time_out(w);
+	retry_queued(w);
+	retry(w, &w->room);
+	retry(w, &w->commit);
+}
+
+int fth_kv_worker_fd(struct fth_kv_worker *worker)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int fd, chan_fd;
+
+	if (worker->epoll >= 0)
+		return worker->epoll;
+	fd = fth_fd_high(epoll_create1(EPOLL_CLOEXEC));
+	if (fd < 0)
+		return fd;
+	chan_fd = worker->chan ? fth_dev_chan_fd(worker->chan) : -1;
+	if (epoll_ctl(fd, EPOLL_CTL_ADD, worker->event, &event) < 0 ||
+	    (worker->chan && (chan_fd < 0 || epoll_ctl(fd, EPOLL_CTL_ADD, chan_fd, &event) < 0))) {
+		int rc = worker->chan && chan_fd < 0 ? chan_fd : -errno;
+
+		close(fd);
+		return rc;
+	}
+	worker->epoll = fd;
+	return fd;
+}
+
+/* Sleep until something happens; at most a while, since reads may run out of time. */
+static int sleep_until(struct fth_kv_worker *w, uint64_t deadline)
+{
+	struct pollfd poll_fd = {.fd = fth_kv_worker_fd(w), .events = POLLIN};
+	uint64_t now = fth_now_ns();
+	int ms = 100;
+
+	if (poll_fd.fd < 0)
+		return poll_fd.fd;
+	if (deadline <= now)
+		return 0;
+	if (deadline - now < 100000000u)
+		ms = (int)((deadline - now + 999999) / 1000000);
+	(void)poll(&poll_fd, 1, ms);
+	return 0;
+}
+
+int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
+		uint64_t deadline)
+{
+	unsigned n = 0;
+
+	for (;;) {
+		int rc;
+
+		collect(worker);
+		while (n < max && worker->done.first)
+			done[n++] = pop(&worker->done);
+		if (n >= min || n == max || worker->in_flight == 0)
+			return (int)n;
+		if (deadline == 0 || fth_now_ns() >= deadline)
+			return n > 0 ? (int)n : -ETIME;
+		rc = sleep_until(worker, deadline);
+		if (rc < 0)
+			return n > 0 ? (int)n : rc;
+	}
+}
+
+int fth_kv_do(struct fth_kv_worker *worker, struct fth_kv_op *op, uint64_t deadline)
+{
+	struct fth_kv_op *done;
+	int rc = fth_kv_submit(worker, op);
+
+	if (rc == 0)
+		rc = fth_kv_reap(worker, &done, 1, 1, deadline);
+	if (rc < 0)
+		return rc == -ETIME ? -ETIMEDOUT : rc;
+	return op->result;
+}
+
+/* ---- waking ---- */
+
+void kv_wake_workers(struct fth_kv *kv)
+{
+	static const uint64_t one = 1;
+
+	pthread_mutex_lock(&kv->workers_lock);
+	for (struct fth_kv_worker *w = kv->workers; w; w = w->next)
+		/* A read-modify-write: if it comes before set_waiting(), that one sees the change. */
+		if (fth_add_acqrel_dev32(&w->waiting, 0))
+			(void)!write(w->event, &one, sizeof(one));
+	pthread_mutex_unlock(&kv->workers_lock);
+}
+
+/* ---- life ---- */
+
+int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out)
+{
+	struct fth_kv_worker *w = calloc(1, sizeof(*w));
+	int rc = 0;
+
+	*out = NULL;
+	if (!w)
+		return -ENOMEM;
+	w->kv = kv;
+	w->epoll = -1;
+	list_init(&w->done);
+	list_init(&w->room);
+	list_init(&w->commit);
+	list_init(&w->queued);
+	w->event = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (w->event < 0)
+		rc = w->event;
+	if (rc == 0 && kv->dev)
+		rc = fth_dev_chan_open(kv->dev, DEPTH, &w->chan);
+	if (rc < 0) {
+		if (w->event >= 0)
+			close(w->event);
+		free(w);
+		return rc;
+	}
+	pthread_mutex_lock(&kv->workers_lock);
+	w->next = kv->workers;
+	kv->workers = w;
+	pthread_mutex_unlock(&kv->workers_lock);
+	*out = w;
+	return 0;
+}
+
+void fth_kv_worker_close(struct fth_kv_worker *worker)
+{
+	struct fth_kv *kv;
+	struct fth_kv_op *op;
+
+	if (!worker)
+		return;
+	kv = worker->kv;
+	/* Each operation ends: reads time out, and the writer fails what it can not write. */
+	while (worker->in_flight || worker->done.first)
+		if (fth_kv_reap(worker, &op, 1, 1, fth_deadline_ns(1000000000u)) == 1)
+			fth_kv_release(worker, op);
+	pthread_mutex_lock(&kv->workers_lock);
+	for (struct fth_kv_worker **link = &kv->workers; *link; link = &(*link)->next)
+		if (*link == worker) {
+			*link = worker->next;
+			break;
+		}
+	pthread_mutex_unlock(&kv->workers_lock);
+	if (worker->epoll >= 0)
+		close(worker->epoll);
+	fth_dev_chan_close(worker->chan); /* waits for reads that ran out of time */
+	while (worker->reading) {
+		struct kv_read *read = worker->reading;
+
+		worker->reading = read->next;
+		free(read->buf);
+		free(read);
+	}
+	while (worker->pool) {
+		struct kv_read *read = worker->pool;
+
+		worker->pool = read->next;
+		free(read->buf);
+		free(read);
+	}
+	close(worker->event);
+	free(worker);
+}
