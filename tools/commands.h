@@ -13,6 +13,7 @@ extern const struct fth_command fth_cmd_gpu;
 extern const struct fth_command fth_cmd_gpu_read; /* under gpu */
 extern const struct fth_command fth_cmd_graph;
 extern const struct fth_command fth_cmd_gups;
+extern const struct fth_command fth_cmd_kv;
 extern const struct fth_command fth_cmd_nvme;
 extern const struct fth_command fth_cmd_nvme_bind; /* under nvme, as those below */
 extern const struct fth_command fth_cmd_nvme_info;

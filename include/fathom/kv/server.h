@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A server around a cache (fathom/kv.h) that speaks memcached's text protocol, classic and meta
+ * commands, over TCP and Unix sockets.
+ *
+ *	struct fth_kv_server_options options = FTH_KV_SERVER_OPTIONS_INIT;
+ *	struct fth_kv_server *server;
+ *
+ *	fth_kv_server_start(kv, &options, &server);
+ *	... until somebody asks to stop ...
+ *	fth_kv_server_stop(server, fth_deadline_ns(5000000000));
+ *
+ * Each worker is a thread with an epoll set of its own over its sockets and the flash. Answers come
+ * in the order of the commands of a connection; gets of one connection are in flight together.
+ */
+#ifndef FATHOM_KV_SERVER_H
+#define FATHOM_KV_SERVER_H
+
+#include "fathom/kv.h"
+
+FTH_BEGIN_DECLS
+
+struct fth_kv_server;
+
+#define FTH_KV_LISTEN_MAX 16u
+
+/* Start from FTH_KV_SERVER_OPTIONS_INIT; 0 in any field but size means its default. */
+struct fth_kv_server_options {
+	size_t size; /* of this structure */
+	/*
+	 * Where to listen: "HOST:PORT", "[::1]:PORT", ":PORT" for all addresses, "unix:PATH", or
+	 * "fd:N" for a socket that is bound already. NULL: 127.0.0.1:11211.
+	 */
+	const char *const *listen;
+	unsigned listen_count;
+	unsigned workers;     /* threads; default: half of the processors, at least 1 */
+	unsigned connections; /* at most; default 1024 */
+	uint32_t idle_s;      /* a connection is closed after so many seconds; 0: never */
+};
+
+#define FTH_KV_SERVER_OPTIONS_INIT                                     \
+	{                                                              \
+		sizeof(struct fth_kv_server_options), NULL, 0, 0, 0, 0 \
+	}
+
+/* Start to listen. The cache must outlive the server. */
+int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *options,
+			struct fth_kv_server **out);
+
+/*
+ * Stop: no new connections, commands under way are answered until the deadline, then all are closed.
+ * Frees the server. Accepts NULL.
+ */
+void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline);
+
+/* The port that the first TCP socket listens on; 0 if there is none. For ":0". */
+unsigned fth_kv_server_port(const struct fth_kv_server *server);
+
+struct fth_kv_server_counts {
+	uint64_t connections, accepted, refused;
+	uint64_t bytes_read, bytes_written;
+	uint64_t commands;
+};
+void fth_kv_server_counts(const struct fth_kv_server *server, struct fth_kv_server_counts *out);
+
+FTH_END_DECLS
+
+#endif

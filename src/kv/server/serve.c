@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starting and stopping a server. server.h lists the siblings. */
+#include "kv/server/server.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include "kv/kv_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int check_options(const struct fth_kv_server_options *o)
+{
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "kv server: options.size is %zu, expected %zu", o->size,
+				sizeof(*o));
+	if (o->workers > 256)
+		return fth_fail(EINVAL, "kv server: %u workers, at most 256", o->workers);
+	return 0;
+}
+
+static unsigned default_workers(void)
+{
+	long processors = sysconf(_SC_NPROCESSORS_ONLN);
+
+	return processors > 3 ? (unsigned)processors / 2 : 1;
+}
+
+static int open_sockets(struct fth_kv_server *server, const struct fth_kv_server_options *o)
+{
+	int rc = 0;
+
+	if (o->listen_count == 0)
+		return listen_open(server, "127.0.0.1:11211");
+	for (unsigned i = 0; i < o->listen_count && rc == 0; i++)
+		rc = listen_open(server, o->listen[i]);
+	return rc;
+}
+
+static void server_free(struct fth_kv_server *server)
+{
+	for (unsigned i = 0; server->workers && i < server->workers_count; i++)
+		loop_stop(&server->workers[i]);
+	listen_close(server);
+	free(server->workers);
+	free(server);
+}
+
+int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *options,
+			struct fth_kv_server **out)
+{
+	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
+	struct fth_kv_server *server;
+	int rc;
+
+	*out = NULL;
+	if (options)
+		o = *options;
+	rc = check_options(&o);
+	if (rc < 0)
+		return rc;
+	server = calloc(1, sizeof(*server));
+	if (!server)
+		return -ENOMEM;
+	server->kv = kv;
+	server->value_max = kv->options.value_max;
+	server->workers_count = o.workers ? o.workers : default_workers();
+	server->connections_max = o.connections ? o.connections : 1024;
+	server->idle_ns = (uint64_t)o.idle_s * 1000000000u;
+	server->started = kv_now();
+	server->started_ns = fth_now_ns();
+	server->workers = calloc(server->workers_count, sizeof(*server->workers));
+	rc = server->workers ? open_sockets(server, &o) : -ENOMEM;
+	for (unsigned i = 0; server->workers && i < server->workers_count; i++) {
+		server->workers[i].server = server;
+		server->workers[i].number = i;
+		server->workers[i].epoll = server->workers[i].wake = -1;
+	}
+	for (unsigned i = 0; i < server->workers_count && rc == 0; i++)
+		rc = loop_start(&server->workers[i]);
+	if (rc < 0) {
+		__atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
+		server_free(server);
+		return rc;
+	}
+	*out = server;
+	return 0;
+}
+
+void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline)
+{
+	if (!server)
+		return;
+	__atomic_store_n(&server->stop_by, deadline, __ATOMIC_RELAXED);
+	__atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
+	server_free(server);
+}
+
+unsigned fth_kv_server_port(const struct fth_kv_server *server)
+{
+	return server->port;
+}
+
+void fth_kv_server_counts(const struct fth_kv_server *server, struct fth_kv_server_counts *out)
+{
+	*out = (struct fth_kv_server_counts){
+		.refused = __atomic_load_n(&server->refused, __ATOMIC_RELAXED)};
+	for (unsigned i = 0; i < server->workers_count; i++) {
+		const struct kvs_worker *w = &server->workers[i];
+
+		out->connections += __atomic_load_n(&w->conn_count, __ATOMIC_RELAXED);
+		out->accepted += __atomic_load_n(&w->accepted, __ATOMIC_RELAXED);
+		out->bytes_read += __atomic_load_n(&w->bytes_read, __ATOMIC_RELAXED);
+		out->bytes_written += __atomic_load_n(&w->bytes_written, __ATOMIC_RELAXED);
+		for (unsigned c = 0; c <= KVP_META_DEBUG; c++)
+			out->commands += __atomic_load_n(&w->commands[c], __ATOMIC_RELAXED);
+	}
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom kv: a key-value cache on flash. */
+#include "commands.h"
+#include "json.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+#include "fathom/kv/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCRATCH_BYTES ((uint64_t)1 << 30)
+#define STOP_NS	      5000000000u
+
+struct serve {
+	struct fth_kv_options kv;
+	struct fth_kv_server_options server;
+	const char *listen, *persist;
+	const char *sockets[FTH_KV_LISTEN_MAX];
+	char *listen_copy;
+	uint64_t value_max, chunk, buffers, window_ms, readmit, workers, connections, idle;
+	uint64_t checkpoint_s;
+	char scratch[4096]; /* path of the file that was made because none was named */
+	char scratch_uri[8192];
+};
+
+static bool find_persistence(const char *name, enum fth_kv_persistence *out)
+{
+	static const char *const names[] = {"off", "write-back", "write-through"};
+
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(name, names[i]) == 0) {
+			*out = (enum fth_kv_persistence)i;
+			return true;
+		}
+	fth_cli_error("--persist %s: expected off, write-back or write-through", name);
+	return false;
+}
+
+/* "A,B" to two sockets. */
+static bool split_listen(struct serve *s)
+{
+	char *next, *save = NULL;
+
+	if (!s->listen)
+		return true;
+	s->listen_copy = strdup(s->listen);
+	for (next = s->listen_copy ? strtok_r(s->listen_copy, ",", &save) : NULL; next;
+	     next = strtok_r(NULL, ",", &save)) {
+		if (s->server.listen_count == FTH_KV_LISTEN_MAX) {
+			fth_cli_error("--listen: at most %u sockets", FTH_KV_LISTEN_MAX);
+			return false;
+		}
+		s->sockets[s->server.listen_count++] = next;
+	}
+	s->server.listen = s->sockets;
+	return true;
+}
+
+static int make_scratch(struct serve *s)
+{
+	const char *folder = getenv("TMPDIR");
+	int fd;
+
+	snprintf(s->scratch, sizeof(s->scratch), "%s/fathom-kv-XXXXXX", folder ? folder : "/tmp");
+	fd = mkstemp(s->scratch);
+	if (fd < 0)
+		return fth_fail(errno, "%s: %s", s->scratch, strerror(errno));
+	if (ftruncate(fd, (off_t)SCRATCH_BYTES) < 0) {
+		int err = errno;
+
+		close(fd);
+		return fth_fail(err, "%s: %s", s->scratch, strerror(err));
+	}
+	close(fd);
+	snprintf(s->scratch_uri, sizeof(s->scratch_uri), "file:%s", s->scratch);
+	s->kv.flash = s->scratch_uri;
+	return 0;
+}
+
+static void report(const struct serve *s, const struct fth_kv *kv, unsigned port)
+{
+	struct fth_kv_recovery recovery;
+	char memory[FTH_CLI_BYTES_MAX];
+
+	fth_kv_recovery(kv, &recovery);
+	if (fth_cli_json()) {
+		struct fth_json j;
+
+		fth_json_begin(&j, stdout);
+		fth_json_u64(&j, "port", port);
+		fth_json_string(&j, "flash", s->kv.flash);
+		fth_json_bool(&j, "recovered", recovery.found);
+		fth_json_bool(&j, "clean", recovery.clean);
+		fth_json_u64(&j, "items", recovery.items);
+		fth_json_double(&j, "recovery_seconds", (double)recovery.elapsed_ns / 1e9);
+		fth_json_finish(&j);
+	} else {
+		printf("listening on %s%s, port %u; %s of memory, flash %s\n",
+		       s->listen ? s->listen : "127.0.0.1:11211", "", port,
+		       fth_cli_bytes(memory, s->kv.memory), s->kv.flash ? s->kv.flash : "none");
+		if (recovery.found)
+			printf("found %llu items after %s, in %.2f s (%llu chunks of the log "
+			       "read)\n",
+			       (unsigned long long)recovery.items,
+			       recovery.clean ? "a clean stop" : "a crash",
+			       (double)recovery.elapsed_ns / 1e9,
+			       (unsigned long long)recovery.chunks_read);
+	}
+	fflush(stdout);
+}
+
+/* Until a signal comes; checkpoints of the index now and then. */
+static void run_until_stopped(const struct serve *s, struct fth_kv *kv)
+{
+	uint64_t every = s->checkpoint_s * 1000000000u, last = fth_now_ns();
+	struct timespec nap = {.tv_nsec = 50000000};
+
+	while (!fth_cli_stopped()) {
+		nanosleep(&nap, NULL);
+		if (s->kv.persistence == FTH_KV_VOLATILE || !every || fth_now_ns() - last < every)
+			continue;
+		if (fth_kv_checkpoint(kv, fth_deadline_ns(60000000000u)) < 0)
+			fth_cli_error("the index was not written: %s", fth_error_text(-EIO));
+		last = fth_now_ns();
+	}
+}
+
+static int serve(struct serve *s)
+{
+	struct fth_kv_server *server;
+	struct fth_kv *kv;
+	int rc = s->kv.flash ? 0 : make_scratch(s);
+
+	if (rc == 0 && s->kv.flash && strcmp(s->kv.flash, "none") == 0)
+		s->kv.flash = NULL;
+	if (rc == 0)
+		rc = fth_kv_open(&s->kv, &kv);
+	if (rc < 0)
+		return rc;
+	rc = fth_kv_server_start(kv, &s->server, &server);
+	if (rc == 0) {
+		report(s, kv, fth_kv_server_port(server));
+		run_until_stopped(s, kv);
+		fth_kv_server_stop(server, fth_deadline_ns(STOP_NS));
+	}
+	if (rc < 0)
+		(void)fth_kv_close(kv);
+	else
+		rc = fth_kv_close(kv);
+	return rc;
+}
+
+static int run_serve(int argc, char **argv)
+{
+	struct serve s = {.kv = FTH_KV_OPTIONS_INIT,
+			  .server = FTH_KV_SERVER_OPTIONS_INIT,
+			  .persist = "off",
+			  .checkpoint_s = 60};
+	const struct fth_cli_option options[] = {
+		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "for items; 0: 64M"},
+		{"flash", FTH_CLI_STRING, &s.kv.flash, 0, 0,
+		 "URI of the device for the rest; none; default a scratch file of 1G"},
+		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
+		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default 127.0.0.1:11211"},
+		{"workers", FTH_CLI_U64, &s.workers, 0, 256, "threads; 0: by the processors"},
+		{"connections", FTH_CLI_U64, &s.connections, 0, 1000000, "at most; 0: 1024"},
+		{"idle", FTH_CLI_U64, &s.idle, 0, UINT32_MAX,
+		 "seconds after which a connection is closed; 0: never"},
+		{"items", FTH_CLI_SIZE, &s.kv.items, 0, 0,
+		 "room in the index; 0: one for each 1K of flash"},
+		{"value-max", FTH_CLI_SIZE, &s.value_max, 0, FTH_KV_VALUE_MAX, "bytes; 0: 1M"},
+		{"chunk", FTH_CLI_SIZE, &s.chunk, 0, 1 << 30,
+		 "bytes of the log written at once; 0: by value-max"},
+		{"buffers", FTH_CLI_U64, &s.buffers, 0, 1024, "chunks in memory; 0: 8"},
+		{"persist", FTH_CLI_STRING, &s.persist, 0, 0, "off, write-back or write-through"},
+		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
+		 "what write-back may lose; 0: 100"},
+		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX,
+		 "seconds between two writes of the index; 0: at the end only"},
+		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
+		 "percent of a chunk that hot items may be written again"},
+		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "what the device holds may go"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "kv serve [options]",
+		.text = "Serve a key-value cache to clients of memcached (text protocol) until a\n"
+			"signal comes. New and hot items are in memory, the rest is on flash.",
+		.options = options,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (!find_persistence(s.persist, &s.kv.persistence) || !split_listen(&s))
+		return FTH_EXIT_USAGE;
+	s.kv.value_max = (uint32_t)s.value_max;
+	s.kv.chunk = (uint32_t)s.chunk;
+	s.kv.buffers = (uint32_t)s.buffers;
+	s.kv.window_ms = (uint32_t)s.window_ms;
+	s.kv.readmit = (uint32_t)s.readmit;
+	s.server.workers = (unsigned)s.workers;
+	s.server.connections = (unsigned)s.connections;
+	s.server.idle_s = (uint32_t)s.idle;
+	rc = serve(&s);
+	if (*s.scratch)
+		unlink(s.scratch);
+	free(s.listen_copy);
+	if (rc < 0)
+		fth_cli_error("%s", fth_error_text(rc));
+	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+}
+
+static const struct fth_command serve_command = {
+	.name = "serve",
+	.summary = "serve a cache to clients of memcached",
+	.run = run_serve,
+};
+
+static const struct fth_command *const subcommands[] = {&serve_command, NULL};
+
+static int run(int argc, char **argv)
+{
+	return fth_cli_dispatch("fathom kv", subcommands, argc, argv);
+}
+
+const struct fth_command fth_cmd_kv = {
+	.name = "kv",
+	.summary = "a key-value cache on flash that clients of memcached can use",
+	.run = run,
+};
