@@ -46,7 +46,8 @@ struct fth_kv_worker;
 /* What survives when the process ends, in whatever way. */
 enum fth_kv_persistence {
 	FTH_KV_VOLATILE,      /* nothing: every open begins empty */
-	FTH_KV_WRITE_BACK,    /* what was acknowledged window_ms before power was lost */
+	FTH_KV_WRITE_BACK,    /* all but the changes of the last window_ms; changes wait where the
+				 device does not keep up */
 	FTH_KV_WRITE_THROUGH, /* what was acknowledged: a change is durable when it completes */
 };
 
@@ -65,22 +66,31 @@ struct fth_kv_options {
 	uint32_t readmit;    /* percent of a chunk's bytes that hot items in it may be written again
 			       when the chunk is reclaimed; default 0, at most 90 */
 	bool format;	     /* make a new cache, whatever the device holds */
-	uint64_t timeout_ns; /* of one read of the device; then it counts as a miss. Default 5 s */
+	uint64_t timeout_ns; /* of one read of the device; then it counts as a miss. Default 5 s.
+				The log has failed when none of its writes completes in six times
+				as long */
+	uint32_t admit;	     /* percent of the items that go to flash among those that leave memory
+				and were never read; the others are dropped. Default 100. VOLATILE
+				only */
+	uint64_t daily_bytes; /* write budget: bytes of items that may go to flash in a day; items
+				 beyond it are dropped. It accrues evenly, for an hour at most.
+				 0: no limit. VOLATILE only */
 };
 
 #define FTH_KV_OPTIONS_INIT                                                                       \
 	{                                                                                         \
 		sizeof(struct fth_kv_options), NULL, 0, 0, 0, 0, 0, FTH_KV_VOLATILE, 0, 0, false, \
-			0                                                                         \
+			0, 0, 0                                                                   \
 	}
 
 /* What opening a persistent cache found. */
 struct fth_kv_recovery {
-	bool found;	      /* there was a cache on the device */
-	bool clean;	      /* it had been closed */
-	uint64_t items;	      /* that the index has now */
-	uint64_t chunks_read; /* of the log, after the last checkpoint */
-	uint64_t bad_items;   /* records whose checksum is wrong; they are not in the index */
+	bool found;		 /* there was a cache on the device */
+	bool clean;		 /* it had been closed */
+	uint64_t items;		 /* that the index has now */
+	uint64_t chunks_read;	 /* of the log, after the last checkpoint */
+	uint64_t bad_items;	 /* records whose checksum is wrong; they are not in the index */
+	uint64_t damaged_chunks; /* of the log, before its end: all older items were forgotten */
 	uint64_t elapsed_ns;
 };
 
@@ -96,7 +106,9 @@ int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, s
 /*
  * Close a cache; all workers must be closed before. With persistence everything is made durable and
  * the index is written, so that the next open is quick. Returns the error of that; the cache is
- * closed all the same, and what was acknowledged as durable still is. Accepts NULL.
+ * closed all the same, and what was acknowledged as durable still is. Returns -ETIMEDOUT if requests
+ * of the device do not end: the device, which may use them for ever, is left open and their memory is
+ * not freed. Accepts NULL.
  */
 int fth_kv_close(struct fth_kv *kv);
 
@@ -142,8 +154,9 @@ struct fth_kv_op {
 	/*
 	 * Set when it is complete. result is 0 or a negative errno: the verb's, or -ENOENT (no such
 	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory can be
-	 * had for the item), -EIO (with persistence: the change could not be made durable, and may
-	 * or may not survive).
+	 * had for the item), -EIO (with persistence: the log has failed. The change could not be
+	 * made durable, and may or may not survive. Later changes fail as well, without effect,
+	 * until the cache is closed and opened again; gets still work).
 	 */
 	int result;
 	/*
@@ -163,7 +176,10 @@ struct fth_kv_op {
 };
 
 int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);
-/* Operations in flight are waited for, each until its timeout at most. Accepts NULL. */
+/*
+ * Close a worker. Waits for the operations in flight, each until its timeout at most, and drops
+ * their results. Accepts NULL.
+ */
 void fth_kv_worker_close(struct fth_kv_worker *worker);
 
 /*
@@ -183,7 +199,10 @@ int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned 
 /* A descriptor that is readable when fth_kv_reap() has something to do; as fth_dev_chan_fd(). */
 int fth_kv_worker_fd(struct fth_kv_worker *worker);
 
-/* Let go of the data of a complete operation. Harmless if it has none. The op may be used again. */
+/*
+ * Release the data of a complete operation. Does nothing if it has none, as after all verbs but GET,
+ * TOUCH, INCREMENT and DECREMENT. The op may be used again.
+ */
 void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
 
 /* Submit and wait; nothing else may be in flight on this worker. op->result, or -ETIMEDOUT: then the
@@ -202,21 +221,26 @@ enum fth_kv_stat {
 	FTH_KV_STAT_EXPIRED,	 /* found, and too old */
 	FTH_KV_STAT_FLASH_READS, /* requests */
 	FTH_KV_STAT_FLASH_READ_BYTES,
-	FTH_KV_STAT_FALSE_READS,   /* reads that found another key */
-	FTH_KV_STAT_BAD_ITEMS,	   /* reads whose checksum was wrong: misses */
-	FTH_KV_STAT_READ_ERRORS,   /* reads that failed or took too long: misses */
-	FTH_KV_STAT_LOG_BYTES,	   /* of items and tombstones put into the log */
-	FTH_KV_STAT_CHUNK_BYTES,   /* written to the device */
-	FTH_KV_STAT_CHUNKS,	   /* of the log that were filled */
-	FTH_KV_STAT_WRITE_ERRORS,  /* of the log */
-	FTH_KV_STAT_EVICTED,	   /* items that went from memory to flash, or away without one */
-	FTH_KV_STAT_PROMOTED,	   /* items that came back from flash */
-	FTH_KV_STAT_RECLAIMED,	   /* chunks that were given up for new ones */
-	FTH_KV_STAT_READMITTED,	   /* items that were written again then */
-	FTH_KV_STAT_INDEX_DROPPED, /* items that went because the index had no room */
-	FTH_KV_STAT_KICKS,	   /* entries moved to make room in the index */
-	FTH_KV_STAT_COMMITS,	   /* flushes of the device */
-	FTH_KV_STAT_WAITS,	   /* operations that waited for room in the log's buffers */
+	FTH_KV_STAT_FALSE_READS,     /* reads that found another key */
+	FTH_KV_STAT_BAD_ITEMS,	     /* reads whose checksum was wrong: misses */
+	FTH_KV_STAT_READ_ERRORS,     /* reads that failed or took too long: misses */
+	FTH_KV_STAT_LOG_BYTES,	     /* of items and tombstones put into the log */
+	FTH_KV_STAT_CHUNK_BYTES,     /* written to the device */
+	FTH_KV_STAT_CHUNKS,	     /* of the log that were filled */
+	FTH_KV_STAT_WRITE_ERRORS,    /* of the log */
+	FTH_KV_STAT_EVICTED,	     /* items that went from memory to flash, or away without one */
+	FTH_KV_STAT_PROMOTED,	     /* items that came back from flash */
+	FTH_KV_STAT_RECLAIMED,	     /* chunks that were given up for new ones */
+	FTH_KV_STAT_READMITTED,	     /* items that were written again then */
+	FTH_KV_STAT_INDEX_DROPPED,   /* items that went because the index had no room */
+	FTH_KV_STAT_KICKS,	     /* entries moved to make room in the index */
+	FTH_KV_STAT_COMMITS,	     /* flushes of the device */
+	FTH_KV_STAT_WAITS,	     /* operations that waited for room in the log's buffers */
+	FTH_KV_STAT_DROPPED,	     /* items that left memory when the log had failed */
+	FTH_KV_STAT_REJECTED,	     /* items that left memory and were not admitted to flash */
+	FTH_KV_STAT_OVER_BUDGET,     /* items that left memory when the write budget was used up */
+	FTH_KV_STAT_REWRITTEN_BYTES, /* of LOG_BYTES: items that had been in the log before. Write
+					amplification is CHUNK_BYTES / (LOG_BYTES - this) */
 	FTH_KV_STAT_COUNT
 };
 

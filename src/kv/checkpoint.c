@@ -9,10 +9,13 @@
  *    lies before it was made under the lock of its buckets, and is in the copy; all others are
  *    replayed.
  * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: it is
- *    put down in a list that is written behind the buckets. One that moves the other way is copied
- *    twice; reading takes out the second.
+ *    put down in a list, and looked for in both of its buckets when these are written. What is found
+ *    is written behind the buckets. One that moves the other way is copied twice; reading takes out
+ *    the second.
  * 3. The header is written after all that the copy points to is durable (a commit), and the
- *    superblock after the header. Two areas take turns, so the last one stays good until then.
+ *    superblock after the header. Two areas take turns, so the last one stays good until then. If
+ *    the superblock could not be written, nobody knows which area it names: then it is written
+ *    again before anything else is.
  * 4. Items in memory are written with the place of their record in the log.
  */
 #include "kv/kv_internal.h"
@@ -24,6 +27,8 @@
 #include <string.h>
 #include <time.h>
 
+#define COMMIT_NS     30000000000u /* to wait for a commit where the caller has no deadline */
+#define POSITION_MAX  (UINT64_MAX / 4)
 #define PIECE_BUCKETS (KV_PIECE_BYTES / sizeof(struct kv_bucket))
 #define PIECE_MOVED   (KV_PIECE_BYTES / sizeof(struct kv_moved))
 
@@ -159,32 +164,45 @@ struct moved_out {
 	uint64_t count;
 };
 
-static int put_moved(struct moved_out *out, const struct kv_entry *e, uint32_t bucket)
+static int too_many_moved(uint64_t count)
+{
+	return fth_fail(EAGAIN, "%llu entries have moved while the index was written",
+			(unsigned long long)count);
+}
+
+static int put_moved(struct moved_out *out, const struct kv_moved *moved)
 {
 	struct kv_moved *to = (struct kv_moved *)(void *)out->area->buf + out->count % PIECE_MOVED;
 
+	if (out->count == moved_max(out->area->kv->bucket_count))
+		return too_many_moved(out->count);
 	if (out->count % PIECE_MOVED == 0)
 		memset(out->area->buf, 0, KV_PIECE_BYTES);
-	*to = (struct kv_moved){e->where, e->what, bucket, 0};
+	*to = *moved;
 	return ++out->count % PIECE_MOVED == 0 ? piece_write(out->area) : 0;
 }
 
-/* What the bucket has now under the name of an entry that has moved there. */
+/* What both buckets have now under the name of an entry that has moved: it may have moved again. */
 static int write_moved_to(struct moved_out *out, const struct kv_moved *m)
 {
 	struct fth_kv *kv = out->area->kv;
-	uint32_t b = (uint32_t)m->bucket;
-	struct kv_entry e[KV_WAYS];
+	uint32_t b[2] = {(uint32_t)m->bucket, kv_other_bucket(kv, (uint32_t)m->bucket, m->what)};
+	struct kv_moved found[2 * KV_WAYS];
 	unsigned n = 0;
 	int rc = 0;
 
-	kv_lock_two(kv, b, b);
-	for (unsigned w = 0; w < KV_WAYS; w++)
-		if (((kv->buckets[b].way[w].what ^ m->what) & KV_NAME_MASK) == 0)
-			e[n++] = on_media(kv, &kv->buckets[b].way[w]);
-	kv_unlock_two(kv, b, b);
+	kv_lock_two(kv, b[0], b[1]);
+	for (unsigned i = 0; i < (b[0] == b[1] ? 1 : 2) * KV_WAYS; i++) {
+		const struct kv_entry *e = &kv->buckets[b[i / KV_WAYS]].way[i % KV_WAYS];
+		struct kv_entry out_entry = on_media(kv, e);
+
+		if (((e->what ^ m->what) & KV_NAME_MASK) == 0 && kv_kind(&out_entry) == KV_FLASH)
+			found[n++] = (struct kv_moved){out_entry.where, out_entry.what,
+						       b[i / KV_WAYS], 0};
+	}
+	kv_unlock_two(kv, b[0], b[1]);
 	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = put_moved(out, &e[i], b);
+		rc = put_moved(out, &found[i]);
 	return rc;
 }
 
@@ -192,12 +210,16 @@ static int write_moved(struct area *area, uint64_t *count)
 {
 	struct moved_out out = {.area = area};
 	struct fth_kv *kv = area->kv;
+	size_t listed;
 	int rc = 0;
 
-	if (kv->moved_count > kv->moved_room)
-		return fth_fail(EAGAIN, "%zu entries have moved while the index was written",
-				kv->moved_count);
-	for (size_t i = 0; i < kv->moved_count && rc == 0; i++)
+	/* All buckets are copied: nothing is added any more by those who see that. */
+	pthread_mutex_lock(&kv->moved_lock);
+	listed = kv->moved_count;
+	pthread_mutex_unlock(&kv->moved_lock);
+	if (listed > kv->moved_room)
+		return too_many_moved(listed);
+	for (size_t i = 0; i < listed && rc == 0; i++)
 		rc = write_moved_to(&out, &kv->moved[i]);
 	if (rc == 0 && out.count % PIECE_MOVED != 0)
 		rc = piece_write(area);
@@ -208,20 +230,25 @@ static int write_moved(struct area *area, uint64_t *count)
 /* All that is in the log now is durable when this returns 0. */
 static int wait_committed(struct fth_kv *kv, uint64_t deadline)
 {
-	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
 	struct timespec nap = {.tv_nsec = 200000};
+	uint64_t head;
 
 	if (!kv->writer_runs)
 		return 0; /* its last act was a commit */
 	pthread_mutex_lock(&kv->log.lock);
+	head = fth_load_relaxed_dev64(&kv->log.head);
 	kv->commit_due = 1;
 	kv_writer_kick(kv);
 	pthread_mutex_unlock(&kv->log.lock);
+	if (deadline == FTH_DEV_TIMEOUT)
+		deadline = fth_deadline_ns(COMMIT_NS);
 	while (fth_load_acquire_dev64(&kv->log.committed) < head) {
-		if (fth_load_acquire_dev64(&kv->log.failed_to) >= head)
-			return -EIO;
+		int error = __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED);
+
+		if (error)
+			return fth_fail(-error, "the log has failed");
 		if (fth_now_ns() >= deadline)
-			return -ETIMEDOUT;
+			return fth_fail(ETIMEDOUT, "the log is not durable by the deadline");
 		nanosleep(&nap, NULL);
 	}
 	return 0;
@@ -258,10 +285,15 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 	if (rc == 0)
 		rc = wait_committed(kv, deadline);
 	if (rc == 0) {
+		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;
+		pthread_mutex_unlock(&kv->log.lock);
 		h.cas = fth_load_relaxed_dev64(&kv->cas);
-		h.flush_cas = fth_load_relaxed_dev64(&kv->flush_cas);
-		h.flush_when = fth_load_relaxed_dev32(&kv->flush_when);
+		pthread_mutex_lock(&kv->flush_lock);
+		h.flush_cas = kv->flush_cas;
+		h.flush_before = kv->flush_before;
+		h.flush_when = kv->flush_when;
+		pthread_mutex_unlock(&kv->flush_lock);
 		rc = write_header(kv, which, &h, deadline);
 	}
 	free(area.buf);
@@ -270,11 +302,19 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 
 int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
 {
-	uint64_t which = kv->super.index_number ? !kv->super.index_which : 0;
 	size_t room = moved_max(kv->bucket_count) / KV_WAYS;
+	uint64_t which;
 	int rc = 0;
 
 	pthread_mutex_lock(&kv->ckpt_lock);
+	if (kv->super_doubtful)
+		rc = kv_super_write(kv, deadline);
+	if (rc < 0) {
+		pthread_mutex_unlock(&kv->ckpt_lock);
+		return rc;
+	}
+	kv->super_doubtful = false;
+	which = kv->super.index_number ? !kv->super.index_which : 0;
 	pthread_mutex_lock(&kv->moved_lock);
 	kv->moved = malloc(room * sizeof(*kv->moved));
 	kv->moved_room = kv->moved ? room : 0;
@@ -289,6 +329,7 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
 		kv->super.index_which = which;
 		kv->super.index_number++;
 		rc = kv_super_write(kv, deadline);
+		kv->super_doubtful = rc < 0;
 	}
 	pthread_mutex_lock(&kv->moved_lock);
 	free(kv->moved);
@@ -313,7 +354,8 @@ static int read_header(struct fth_kv *kv, struct kv_index_header *h)
 		    fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) ||
 	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id ||
 	    h->number != kv->super.index_number || h->buckets != kv->bucket_count ||
-	    h->moved > moved_max(h->buckets))
+	    h->moved > moved_max(h->buckets) || h->replay_from > POSITION_MAX ||
+	    h->next > POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;
 }
@@ -346,6 +388,33 @@ static bool has_entry(const struct fth_kv *kv, uint32_t bucket, const struct kv_
 	return false;
 }
 
+static bool put_entry(struct fth_kv *kv, uint32_t bucket, const struct kv_entry *e)
+{
+	for (unsigned w = 0; w < KV_WAYS; w++)
+		if (kv_kind(&kv->buckets[bucket].way[w]) == KV_EMPTY) {
+			kv->buckets[bucket].way[w] = *e;
+			return true;
+		}
+	return false;
+}
+
+/*
+ * The copies of the buckets are of different moments: there may be no room where it was, or none at
+ * all, because an entry that had to go first is in the copy still. Then that one is a change that is
+ * replayed, and this one goes where there is room.
+ */
+static void add_moved(struct fth_kv *kv, uint32_t bucket, const struct kv_entry *e)
+{
+	uint32_t other = kv_other_bucket(kv, bucket, e->what);
+	struct kv_name name = {.bucket = {bucket, other}, .what = e->what & KV_NAME_MASK};
+
+	if (has_entry(kv, bucket, e) || has_entry(kv, other, e))
+		return;
+	while (!put_entry(kv, bucket, e) && !put_entry(kv, other, e))
+		if (!kv_make_room(kv, &name))
+			return;
+}
+
 static int read_moved(struct area *area, uint64_t count)
 {
 	struct fth_kv *kv = area->kv;
@@ -358,17 +427,23 @@ static int read_moved(struct area *area, uint64_t count)
 
 		if (i % PIECE_MOVED == 0)
 			rc = piece_read(area);
+		if (rc < 0)
+			break;
 		e = (struct kv_entry){m->where, m->what};
-		if (rc < 0 || kv_kind(&e) != KV_FLASH || m->bucket >= kv->bucket_count ||
-		    has_entry(kv, (uint32_t)m->bucket, &e))
+		if (kv_kind(&e) != KV_FLASH || m->bucket >= kv->bucket_count)
 			continue;
-		for (unsigned w = 0; w < KV_WAYS; w++)
-			if (kv_kind(&kv->buckets[m->bucket].way[w]) == KV_EMPTY) {
-				kv->buckets[m->bucket].way[w] = e;
-				break;
-			}
+		add_moved(kv, (uint32_t)m->bucket, &e);
 	}
 	return rc;
+}
+
+/* A record is within its chunk. */
+static bool fits(const struct fth_kv *kv, const struct kv_entry *e)
+{
+	uint64_t at = kv_place(e) * KV_UNIT % kv->super.chunk;
+
+	return at >= sizeof(struct kv_chunk_header) && kv_length(e) > sizeof(struct kv_record) &&
+	       kv_length(e) <= kv->super.chunk - at;
 }
 
 /* What was copied from both of its buckets stays in one; what is no entry of a log goes. */
@@ -379,7 +454,9 @@ static void tidy(struct fth_kv *kv)
 			struct kv_entry *e = &kv->buckets[b].way[w];
 			uint32_t other = kv_other_bucket(kv, b, e->what);
 
-			if (kv_kind(e) != KV_FLASH || has_entry(kv, b, e) ||
+			if (kv_kind(e) == KV_EMPTY)
+				continue;
+			if (kv_kind(e) != KV_FLASH || !fits(kv, e) || has_entry(kv, b, e) ||
 			    (other != b && has_entry(kv, other, e)))
 				*e = (struct kv_entry){0, 0};
 			else
@@ -395,6 +472,11 @@ int kv_checkpoint_read(struct fth_kv *kv, struct kv_index_header *header)
 	if (kv->super.index_number == 0)
 		return 0;
 	rc = read_header(kv, header);
+	if (rc < 0)
+		return rc;
+	/* Positions in the index are below this; those that are not are replayed. */
+	kv->log.head = header->replay_from;
+	kv->log.tail = kv_log_tail(kv, header->replay_from / kv->super.chunk + 1);
 	if (rc == 0)
 		rc = area_open(&area, kv, kv->super.index_which, kv->super.index_number, 0);
 	if (rc == 0)

@@ -175,7 +175,7 @@ static void what_was_acknowledged_survives(void **state)
 	(void)state;
 	r->rng.state = 11;
 	/* Long enough that nothing is reclaimed that was written a few losses ago. */
-	assert_ok(fth_dev_open("crash(mem:16M)", &r->dev));
+	assert_ok(fth_dev_open("crash(mem:64M)", &r->dev));
 	for (unsigned i = 0; i < rounds; i++)
 		one_loss(r);
 	print_message("%llu losses, %llu times found unclean, %llu chunks replayed, version %u\n",

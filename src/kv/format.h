@@ -31,6 +31,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the medium is little-
 #define KV_CHUNK_MAGIC 0x4b4e5548434b5646u
 #define KV_INDEX_MAGIC 0x5845444e494b5646u
 #define KV_UNIT	       16u /* records begin at multiples of it */
+/* An entry of the index has 48 bits of a position: enough for two rounds, to tell old from new. */
+#define KV_RING_MAX (UINT64_C(1) << 46)
 
 #define KV_SUPER_SEED 0x6b7673757065u
 #define KV_CHUNK_SEED 0x6b766368756eu
@@ -49,7 +51,7 @@ struct kv_super {
 	uint64_t index_which;  /* area of the newest index: 0 or 1 */
 	uint64_t index_number; /* 0: there is none */
 	uint64_t sequence;     /* of the superblock; the higher one of the two counts */
-	uint64_t buffers;      /* chunks that may have been in flight when it ended */
+	uint64_t flight;       /* chunks that may not have been durable when it ended */
 	uint8_t zero[KV_SUPER_BYTES - 112];
 	uint64_t checksum;
 };
@@ -59,9 +61,11 @@ struct kv_chunk_header {
 	uint64_t magic;
 	uint64_t id;
 	uint64_t number;
+	uint64_t before; /* where the last record of the chunk before it ends; 0: unknown */
+	uint64_t zero;
 	uint64_t checksum;
 };
-_Static_assert(sizeof(struct kv_chunk_header) == 32 && 32 % KV_UNIT == 0, "the medium's layout");
+_Static_assert(sizeof(struct kv_chunk_header) == 48 && 48 % KV_UNIT == 0, "the medium's layout");
 
 /*
  * An index on the device: this header, then pieces. A piece is up to KV_PIECE_BYTES of data and a
@@ -82,8 +86,9 @@ struct kv_index_header {
 	uint64_t clean;
 	uint64_t cas;
 	uint64_t flush_cas;
+	uint64_t flush_before;
 	uint64_t flush_when;
-	uint8_t zero[4096 - 96];
+	uint8_t zero[4096 - 104];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");
@@ -95,7 +100,8 @@ struct kv_moved {
 enum kv_type {
 	KV_ITEM = 1,  /* key and value */
 	KV_GONE = 2,  /* key: it was deleted */
-	KV_FLUSH = 3, /* no key: items with a smaller number are gone from `expires` on */
+	KV_FLUSH = 3, /* no key: items with numbers up to `cas` are gone, and those stored before
+			 `stored`; and those stored before `expires` when that time has come */
 	KV_PAD = 4,   /* value_length bytes that mean nothing */
 };
 

@@ -7,7 +7,8 @@
  *    its buckets to the other is seen in exactly one of them by whoever holds both locks.
  * 2. The other bucket of an entry follows from its bucket and its name (tag and key length) alone:
  *    entries are moved without reading their keys.
- * 3. A lock is held for moments: no I/O, no other lock but log.lock is taken under it.
+ * 3. A lock is held for moments: no I/O; under it log.lock, the lock of a size class and moved_lock
+ *    are taken, no others.
  * 4. Entries are stored and loaded whole words at a time, since kv_make_room() looks for a way
  *    without locks. What it finds is a hint: each step is checked again under locks.
  */
@@ -18,6 +19,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -315,15 +317,18 @@ void kv_sweep(struct fth_kv *kv, uint64_t buckets)
 
 /* ---- life ---- */
 
-int kv_index_init(struct fth_kv *kv, uint64_t items)
+uint64_t kv_index_buckets(uint64_t items)
 {
 	/* Two choices of four ways fill to 95 % and more before there is no way to make room. */
-	uint64_t buckets = items / 100 * 105 / KV_WAYS + 2;
+	return items / KV_WAYS + items / (20 * KV_WAYS) + 2;
+}
 
-	if (buckets > UINT32_MAX - 1)
+int kv_index_init(struct fth_kv *kv, uint64_t buckets)
+{
+	if (buckets == 0 || buckets > KV_BUCKETS_MAX)
 		return fth_fail(EINVAL, "an index of %llu items is too large; at most %llu",
-				(unsigned long long)items,
-				(unsigned long long)UINT32_MAX / 105 * 100 * KV_WAYS);
+				(unsigned long long)buckets * KV_WAYS,
+				(unsigned long long)KV_BUCKETS_MAX * KV_WAYS);
 	kv->bucket_count = (uint32_t)buckets;
 	kv->bucket_bytes = (size_t)buckets * sizeof(struct kv_bucket);
 	kv->buckets = mmap(NULL, kv->bucket_bytes, PROT_READ | PROT_WRITE,
@@ -331,16 +336,24 @@ int kv_index_init(struct fth_kv *kv, uint64_t items)
 	if (kv->buckets == MAP_FAILED) {
 		kv->buckets = NULL;
 		return fth_fail(ENOMEM, "no memory for an index of %llu items",
-				(unsigned long long)items);
+				(unsigned long long)buckets * KV_WAYS);
 	}
 	(void)madvise(kv->buckets, kv->bucket_bytes, MADV_HUGEPAGE);
 	kv->locks = calloc(KV_LOCKS, sizeof(*kv->locks));
 	return kv->locks ? 0 : -ENOMEM;
 }
 
+void kv_index_clear(struct fth_kv *kv)
+{
+	memset(kv->buckets, 0, kv->bucket_bytes);
+	kv->items = 0;
+}
+
 void kv_index_release(struct fth_kv *kv)
 {
 	if (kv->buckets)
 		munmap(kv->buckets, kv->bucket_bytes);
+	kv->buckets = NULL;
 	free(kv->locks);
+	kv->locks = NULL;
 }

@@ -36,7 +36,8 @@ struct kv_entry {
 };
 _Static_assert(sizeof(struct kv_entry) == 16, "16 bytes for an item");
 
-#define KV_WAYS 4u
+#define KV_WAYS	       4u
+#define KV_BUCKETS_MAX (UINT32_MAX - 1u)
 struct kv_bucket {
 	struct kv_entry way[KV_WAYS];
 };
@@ -117,6 +118,7 @@ struct kv_store {
 	uint32_t pages, pages_used;
 	pthread_mutex_t lock;  /* pages_used; inside a class's */
 	pthread_mutex_t steal; /* for moving a page to another class; outside a class's */
+	uint32_t turn;	       /* under steal: where to begin to look for a page */
 	uint8_t *owner;	       /* [page] its class */
 	uint8_t *draining;     /* [page] under its class's lock: its slots are not given out */
 	unsigned classes;
@@ -135,12 +137,14 @@ enum kv_buffer_state {
 struct kv_buffer {
 	uint8_t *data;
 	enum kv_buffer_state state;
-	uint64_t number;  /* of the chunk */
-	uint32_t copying; /* reservations not filled yet */
-	uint32_t readers; /* gets that copy from it */
-	uint64_t filled;  /* bytes reserved, the header included */
-	uint64_t written; /* bytes that are on the device, whole blocks */
-	uint64_t writing; /* up to here a write is in flight; 0: none */
+	uint64_t number;   /* of the chunk */
+	uint32_t copying;  /* reservations not filled yet */
+	uint32_t readers;  /* gets that copy from it */
+	uint64_t filled;   /* bytes reserved, the header included */
+	uint64_t end;	   /* of the last record in it */
+	uint32_t failures; /* of writes, one after the other */
+	uint64_t written;  /* bytes that are on the device, whole blocks */
+	uint64_t writing;  /* up to here a write is in flight; 0: none */
 	struct fth_dev_req req;
 };
 
@@ -153,10 +157,13 @@ struct kv_log {
 	uint64_t tail;	    /* atomic: the oldest position that may be read */
 	uint64_t committed; /* atomic: all before it is durable */
 	uint64_t next;	    /* number of the next chunk */
+	uint64_t flight;    /* so many chunks may be not durable yet */
+	uint64_t before;    /* where the last record of the chunk before it ends; 0: unknown */
 	uint64_t released;  /* chunks below this number may be overwritten: readmission has seen
 			       them */
-	int error;	    /* atomic: the latest error of a write or flush, else 0 */
-	uint64_t failed_to; /* atomic: records before it that were not durable never will be */
+	int error;	    /* atomic: the log has failed, invariant 6 in log.c; else 0 */
+	double budget;	    /* bytes that may be written, of options.daily_bytes */
+	uint64_t budget_at; /* when it was last filled */
 };
 
 /* ---- the cache ---- */
@@ -185,21 +192,31 @@ struct fth_kv {
 	struct kv_store store;
 	struct kv_log log;
 
-	uint64_t cas;	     /* atomic: the last that was given */
-	uint64_t flush_cas;  /* atomic: items up to this number are gone ... */
-	uint32_t flush_when; /* atomic: ... from this time on; 0: no flush_all is set */
+	uint64_t cas; /* atomic: the last that was given */
+
+	/* flush_all; changed under flush_lock, read without */
+	pthread_mutex_t flush_lock;
+	uint64_t flush_cas;    /* atomic: items up to this number are gone, */
+	uint32_t flush_before; /* atomic: and those stored before this time, */
+	uint32_t flush_when;   /* atomic: and before this one when it has come; 0: none is set */
 
 	/* writer.c */
 	pthread_t writer;
 	bool writer_runs;
 	pthread_cond_t work; /* with log.lock: something to write or commit, or stop */
 	bool stop;
+	uint64_t stop_by;    /* from then on requests that are stuck are left behind */
+	bool left_behind;    /* requests of the writer or of a worker did not end */
 	uint64_t commit_due; /* when to commit; 0: there is nothing to */
-	uint64_t swept;	     /* chunks for which the index was swept */
-	uint64_t sweep_at;   /* bucket */
+	bool committing;     /* a commit is under way */
+	uint64_t overdue; /* atomic: from then on changes wait until they are durable; 0: never */
+	uint64_t overdue_next; /* the same for changes that the commit under way does not cover */
+	uint64_t swept;	       /* chunks for which the index was swept */
+	uint64_t sweep_at;     /* bucket */
 
 	/* checkpoint.c */
 	pthread_mutex_t ckpt_lock;  /* one at a time; super */
+	bool super_doubtful;	    /* the device may have this superblock or the one before it */
 	uint32_t ckpt_next;	    /* atomic: buckets below are written; 0: none is */
 	pthread_mutex_t moved_lock; /* what follows */
 	struct kv_moved *moved;
@@ -207,6 +224,7 @@ struct fth_kv {
 
 	pthread_mutex_t workers_lock;
 	struct fth_kv_worker *workers;
+	struct fth_kv_worker *left_workers; /* closed, but reads of theirs have not ended */
 };
 
 static inline bool kv_persistent(const struct fth_kv *kv)
@@ -222,10 +240,16 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 uint32_t kv_now(void); /* seconds since 1970 */
 /* It has expired, or a flush_all came after it. */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
+/* What a record of type KV_FLUSH says is in force. */
+void kv_flush_set(struct fth_kv *kv, const struct kv_record *record);
 
 /* ---- index.c ---- */
 
-int kv_index_init(struct fth_kv *kv, uint64_t items);
+/* So many buckets have room for so many items. */
+uint64_t kv_index_buckets(uint64_t items);
+int kv_index_init(struct fth_kv *kv, uint64_t buckets);
+/* Forget all; nobody else uses the cache. */
+void kv_index_clear(struct fth_kv *kv);
 void kv_index_release(struct fth_kv *kv);
 /* From what a slot keeps. */
 void kv_name_of(const struct fth_kv *kv, uint64_t hash, uint64_t what, struct kv_name *out);
@@ -288,7 +312,8 @@ struct kv_room {
 int kv_log_init(struct fth_kv *kv);
 void kv_log_release(struct fth_kv *kv);
 /*
- * A place for a record of so many bytes. -EAGAIN: all buffers are full. May be called with buckets
+ * A place for a record of so many bytes. -EAGAIN: all buffers are full. -EIO: the log has failed.
+ * -EDQUOT: the write budget is used up. May be called with buckets
  * locked, so that records of one key are in the log in the order of their changes. Fill it, then
  * call kv_log_filled().
  */
@@ -306,6 +331,11 @@ static inline uint64_t kv_log_offset(const struct fth_kv *kv, uint64_t position)
 }
 /* Positions in the index are cut to 44 bits of units; this gives the whole one back. */
 uint64_t kv_position(const struct fth_kv *kv, uint64_t place);
+/* The oldest position that may be read when the chunk before `next` has been opened. */
+static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
+{
+	return next > kv->super.chunks ? (next - kv->super.chunks) * kv->super.chunk : 0;
+}
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
 
 /* ---- writer.c ---- */
@@ -316,11 +346,15 @@ void kv_writer_stop(struct fth_kv *kv);
 void kv_writer_kick(struct fth_kv *kv);
 /* Records were added that have to become durable, now or in a while. */
 void kv_commit_wanted(struct fth_kv *kv);
+/* WRITE_BACK: the device does not keep up, so a change is acknowledged only when it is durable. */
+bool kv_commit_overdue(const struct fth_kv *kv);
 
 /* ---- worker.c ---- */
 
 /* Buffers became free, or something was committed: those who wait look again. Any thread. */
 void kv_wake_workers(struct fth_kv *kv);
+/* Wait for reads of closed workers, a while; sets left_behind if they do not end. */
+void kv_workers_drain(struct fth_kv *kv);
 
 /* ---- op.c ---- */
 
@@ -333,7 +367,8 @@ enum kv_step {
 	KV_STEP_DONE,
 };
 
-#define KV_TRIED_MAX (2 * KV_WAYS)
+#define KV_TRIED_MAX  (2 * KV_WAYS)
+#define KV_UNREADABLE (UINT64_C(1) << 63) /* beside a place */
 struct kv_private {
 	struct kv_name name;
 	uint32_t step;
@@ -345,6 +380,7 @@ struct kv_private {
 	struct kv_record *old;	      /* the item that was read from flash, in read */
 	uint64_t old_place;	      /* of it */
 	uint64_t position;	      /* to be committed: the end of its record */
+	uint64_t deadline;	      /* for a request while the device takes none; 0: not set */
 	uint64_t tried[KV_TRIED_MAX]; /* places that held another key, or nothing good */
 };
 _Static_assert(sizeof(struct kv_private) <= sizeof(((struct fth_kv_op *)0)->private_),
@@ -357,8 +393,11 @@ static inline struct kv_private *kv_private(struct fth_kv_op *op)
 
 /* Go on as far as possible: KV_STEP_READING means that the item at old_place is to be read. */
 enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op);
-/* The read has ended: record is the item, checked, or NULL. */
-void kv_op_read_done(struct fth_kv *kv, struct fth_kv_op *op, struct kv_record *record);
+/*
+ * The read has ended: record is the item, checked, or NULL. readable: the place holds the item of
+ * another key; else nobody knows what it holds.
+ */
+void kv_op_read_done(struct fth_kv_op *op, struct kv_record *record, bool readable);
 int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
 
 /* ---- media.c ---- */

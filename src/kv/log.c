@@ -10,7 +10,12 @@
  * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
  * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
  *    before the chunk that overwrites is opened.
- * 4. What lies behind the last record of a chunk is zero: no record begins there.
+ * 4. What lies behind the last record of a chunk is zero: no record begins there. The header of the
+ *    next chunk says where that record ends, so that replay knows a chunk of which a part is
+ *    missing.
+ * 5. With persistence chunk n is opened only when all before n - flight is flushed.
+ * 6. After `error` is set nothing is added. With persistence that is for good: what is behind a hole
+ *    in the log would be lost with it. Without, it ends when the device works again.
  */
 #include "kv/kv_internal.h"
 
@@ -55,8 +60,24 @@ static void seal(struct fth_kv *kv)
 	memset(b->data + b->filled, 0, kv->super.chunk - b->filled);
 	b->state = KV_BUFFER_SEALED;
 	kv->log.open = NULL;
+	kv->log.before = b->end;
 	kv_count(kv, FTH_KV_STAT_CHUNKS, 1);
 	kv_writer_kick(kv);
+}
+
+/*
+ * Of chunks that were not flushed any may be lost in a crash while later ones are there. Recovery
+ * relies on a bound of their number.
+ */
+static bool flushed_enough(struct fth_kv *kv, uint64_t number)
+{
+	uint64_t durable = fth_load_relaxed_dev64(&kv->log.committed) / kv->super.chunk;
+
+	if (!kv_persistent(kv))
+		return true;
+	if (number >= durable + kv->log.flight / 2 && kv->commit_due != 1)
+		kv->commit_due = 1; /* in good time */
+	return number < durable + kv->log.flight;
 }
 
 static int open_chunk(struct fth_kv *kv)
@@ -64,9 +85,12 @@ static int open_chunk(struct fth_kv *kv)
 	struct kv_log *log = &kv->log;
 	struct kv_buffer *b = free_buffer(log);
 	uint64_t chunk = kv->super.chunk, number = log->next;
-	struct kv_chunk_header header = {KV_CHUNK_MAGIC, kv->super.id, number, 0};
+	struct kv_chunk_header header = {.magic = KV_CHUNK_MAGIC,
+					 .id = kv->super.id,
+					 .number = number,
+					 .before = log->before};
 
-	if (!b || number >= log->released + kv->super.chunks) {
+	if (!flushed_enough(kv, number) || !b || number >= log->released + kv->super.chunks) {
 		kv_writer_kick(kv);
 		return -EAGAIN;
 	}
@@ -75,7 +99,8 @@ static int open_chunk(struct fth_kv *kv)
 	memcpy(b->data, &header, sizeof(header));
 	b->state = KV_BUFFER_OPEN;
 	b->number = number;
-	b->filled = sizeof(header);
+	b->filled = b->end = sizeof(header);
+	b->failures = 0;
 	b->written = b->writing = 0;
 	if (number >= kv->super.chunks) {
 		/* release: whoever finds an entry valid after this sees the new tail */
@@ -89,6 +114,26 @@ static int open_chunk(struct fth_kv *kv)
 	return 0;
 }
 
+/*
+ * Does the write budget allow so many bytes? It fills evenly over the day, and what was not used is
+ * kept for an hour.
+ */
+static bool in_budget(struct fth_kv *kv, uint64_t bytes)
+{
+	uint64_t daily = kv->options.daily_bytes, now, most;
+	struct kv_log *log = &kv->log;
+
+	if (!daily)
+		return true;
+	most = daily / 24 > kv->super.chunk ? daily / 24 : kv->super.chunk;
+	now = fth_now_ns();
+	log->budget += (double)(now - log->budget_at) * (double)daily / 86400e9;
+	log->budget_at = now;
+	if (log->budget > (double)most)
+		log->budget = (double)most;
+	return (double)bytes <= log->budget;
+}
+
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 {
 	struct kv_log *log = &kv->log;
@@ -97,9 +142,13 @@ int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 	int rc = 0;
 
 	pthread_mutex_lock(&log->lock);
-	if (log->open && log->open->filled + rounded > kv->super.chunk)
+	if (log->error)
+		rc = -EIO;
+	else if (!in_budget(kv, rounded))
+		rc = -EDQUOT;
+	if (rc == 0 && log->open && log->open->filled + rounded > kv->super.chunk)
 		seal(kv);
-	if (!log->open)
+	if (rc == 0 && !log->open)
 		rc = open_chunk(kv);
 	if (rc == 0) {
 		b = log->open;
@@ -107,7 +156,9 @@ int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 		out->at = (struct kv_record *)(void *)(b->data + b->filled);
 		out->position = b->number * kv->super.chunk + b->filled;
 		b->filled += rounded;
+		b->end = b->filled;
 		b->copying++;
+		log->budget -= (double)rounded;
 		fth_store_relaxed_dev64(&log->head, b->number * kv->super.chunk + b->filled);
 	}
 	pthread_mutex_unlock(&log->lock);
@@ -125,7 +176,9 @@ void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_
 	memset((uint8_t *)room->at + bytes, 0, kv_round(bytes) - bytes);
 	room->at->checksum = kv_record_sum(room->at, kv->super.id, room->position);
 	pthread_mutex_lock(&log->lock);
-	if (--room->buffer->copying == 0)
+	/* Only where it may wait for this: else it would wake for every record. */
+	if (--room->buffer->copying == 0 &&
+	    (room->buffer->state == KV_BUFFER_SEALED || kv->commit_due))
 		kv_writer_kick(kv);
 	pthread_mutex_unlock(&log->lock);
 }
@@ -142,7 +195,7 @@ int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to)
 	for (unsigned i = 0; i < log->count && found == 0; i++) {
 		const struct kv_buffer *b = &log->buffers[i];
 
-		if (b->state == KV_BUFFER_FREE || b->number != number)
+		if (b->state == KV_BUFFER_FREE || b->number != number || at + bytes > b->filled)
 			continue;
 		memcpy(to, b->data + at, bytes);
 		found = 1;
@@ -158,6 +211,8 @@ int kv_log_init(struct fth_kv *kv)
 	struct kv_log *log = &kv->log;
 
 	log->count = kv->options.buffers;
+	log->budget = 1e18; /* it begins full */
+	log->budget_at = fth_now_ns();
 	log->buffers = calloc(log->count, sizeof(*log->buffers));
 	if (!log->buffers)
 		return -ENOMEM;

@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #define CHUNKS_MIN 4u
+#define FLIGHT	   4u /* times the number of buffers: chunks between two flushes */
 
 static uint64_t super_sum(const struct kv_super *super)
 {
@@ -34,16 +35,33 @@ static uint64_t round_to(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
+/* After a crash as many chunks are passed over: not too many of few. */
+static uint64_t flight_max(uint64_t chunks)
+{
+	return chunks / 4 + 2;
+}
+
+/* How many chunks may be in flight or not flushed yet. */
+static uint64_t flight_for(const struct fth_kv *kv, uint64_t chunks)
+{
+	uint64_t flight = FLIGHT * (uint64_t)kv->options.buffers, most = flight_max(chunks);
+
+	return flight < most ? flight : most;
+}
+
 /* A superblock that verifies may still not fit this device: it could be a copy of another one. */
 static int check_super(const struct kv_super *s, uint64_t device)
 {
 	bool good = s->chunk >= 65536 && s->chunk <= 1u << 30 && (s->chunk & (s->chunk - 1)) == 0 &&
 		    s->chunks >= CHUNKS_MIN && s->chunks <= UINT64_MAX / s->chunk &&
 		    s->log_at % 4096 == 0 && s->log_at <= device &&
-		    s->chunks * s->chunk <= device - s->log_at && s->buckets > 0 &&
-		    s->buckets < UINT32_MAX && s->index_at >= KV_HEAD_BYTES &&
-		    s->index_at <= s->log_at && s->index_bytes <= (s->log_at - s->index_at) / 2 &&
-		    s->index_which < 2;
+		    s->chunks * s->chunk <= device - s->log_at &&
+		    s->chunks * s->chunk <= KV_RING_MAX && s->buckets > 0 &&
+		    s->buckets <= KV_BUCKETS_MAX && s->index_at >= KV_HEAD_BYTES &&
+		    s->index_at % 4096 == 0 && s->index_at <= s->log_at &&
+		    s->index_bytes % 4096 == 0 && s->index_bytes <= (s->log_at - s->index_at) / 2 &&
+		    s->index_bytes >= kv_checkpoint_bytes(s->buckets) && s->index_which < 2 &&
+		    s->flight > 0 && s->flight <= flight_max(s->chunks);
 
 	return good ? 0
 		    : fth_fail(EBADMSG, "the superblock does not fit a device of %llu bytes",
@@ -59,7 +77,11 @@ int kv_super_write(struct fth_kv *kv, uint64_t deadline)
 
 	s->checksum = super_sum(s);
 	rc = fth_dev_write(kv->dev, s, sizeof(*s), at, deadline);
-	return rc < 0 ? rc : fth_dev_flush(kv->dev, deadline);
+	if (rc == 0)
+		rc = fth_dev_flush(kv->dev, deadline);
+	if (rc < 0)
+		s->sequence--; /* the same one again, which may be torn now */
+	return rc;
 }
 
 static int format(struct fth_kv *kv)
@@ -86,7 +108,9 @@ static int format(struct fth_kv *kv)
 				(unsigned long long)size, (unsigned long long)s->log_at, CHUNKS_MIN,
 				(unsigned long long)s->chunk);
 	s->chunks = (size - s->log_at) / s->chunk;
-	s->buffers = kv->options.buffers;
+	if (s->chunks > KV_RING_MAX / s->chunk)
+		s->chunks = KV_RING_MAX / s->chunk;
+	s->flight = flight_for(kv, s->chunks);
 	/* Both copies, so that none of an earlier cache remains. */
 	rc = kv_super_write(kv, FTH_DEV_TIMEOUT);
 	return rc < 0 ? rc : kv_super_write(kv, FTH_DEV_TIMEOUT);
@@ -150,8 +174,13 @@ int kv_media_open(struct fth_kv *kv)
 				(unsigned long long)kv->super.chunk,
 				(unsigned long long)info->max_length);
 	kv->ring = kv->super.chunks * kv->super.chunk;
-	/* After a crash as many chunks are passed over: not too many of few. */
-	if (kv->options.buffers > kv->super.chunks / 4 + 2)
-		kv->options.buffers = (uint32_t)(kv->super.chunks / 4 + 2);
+	if (kv->super.chunk < (uint64_t)kv->options.value_max + 1024)
+		return fth_fail(EINVAL,
+				"the cache has chunks of %llu bytes, too short for values of "
+				"%u bytes",
+				(unsigned long long)kv->super.chunk, kv->options.value_max);
+	if (kv->options.buffers > flight_max(kv->super.chunks))
+		kv->options.buffers = (uint32_t)flight_max(kv->super.chunks);
+	kv->log.flight = flight_for(kv, kv->super.chunks);
 	return 0;
 }

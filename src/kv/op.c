@@ -9,6 +9,9 @@
  * tried from the newest to the oldest. A SET of a volatile cache replaces an entry on flash by name
  * alone: if that was another key, which happens once in 10^10 or so, a cache has forgotten an item.
  * With persistence the key is read first.
+ *
+ * A key has one entry at most. So a change takes out every entry of its name that may be the key's:
+ * one that could not be read now may be readable later, and would bring back an old value.
  */
 #include "kv/kv_internal.h"
 
@@ -19,7 +22,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS 20u
+#define DIGITS	 20u
+#define FULL_MAX 64u /* times that room is made in the index before an operation gives up */
 
 /* What was found for a key, with its buckets locked. */
 struct found {
@@ -31,15 +35,17 @@ struct found {
 
 enum go { GO_DONE, GO_AGAIN, GO_READ, GO_ROOM };
 
+/* One flush_all of each kind counts: that of a number, that of a time, and one that is to come. */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record)
 {
 	uint32_t now = kv_now(), when = fth_load_relaxed_dev32(&kv->flush_when);
 
 	if (record->expires && record->expires <= now)
 		return true;
-	/* acquire is not needed: whoever was told of a flush_all has synchronised with us */
-	return when && now >= when &&
-	       (record->stored < when || record->cas <= fth_load_relaxed_dev64(&kv->flush_cas));
+	/* relaxed: whoever was told of a flush_all has synchronised with us */
+	return record->cas <= fth_load_relaxed_dev64(&kv->flush_cas) ||
+	       record->stored < fth_load_relaxed_dev32(&kv->flush_before) ||
+	       (when && now >= when && record->stored < when);
 }
 
 int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op)
@@ -63,6 +69,12 @@ static enum go done(struct fth_kv_op *op, int result)
 	return GO_DONE;
 }
 
+/* The log gave no room: wait for it, or it has failed and never will. */
+static enum go no_room(struct fth_kv_op *op, int rc)
+{
+	return rc == -EAGAIN ? GO_ROOM : done(op, rc);
+}
+
 /* ---- looking up ---- */
 
 static bool same_key(const struct kv_record *record, const struct fth_kv_op *op)
@@ -71,12 +83,14 @@ static bool same_key(const struct kv_record *record, const struct fth_kv_op *op)
 	       memcmp(kv_record_key(record), op->key, op->key_length) == 0;
 }
 
-static bool was_tried(const struct kv_private *p, uint64_t place)
+enum tried { NOT_TRIED, OTHER_KEY, UNREADABLE };
+
+static enum tried was_tried(const struct kv_private *p, uint64_t place)
 {
 	for (unsigned i = 0; i < p->tried_count && i < KV_TRIED_MAX; i++)
-		if (p->tried[i] == place)
-			return true;
-	return false;
+		if ((p->tried[i] & KV_PLACE_MASK) == place)
+			return p->tried[i] & KV_UNREADABLE ? UNREADABLE : OTHER_KEY;
+	return NOT_TRIED;
 }
 
 /* The entry in memory, or the newest on flash that is not known to be another key's. */
@@ -99,7 +113,7 @@ static void look_up(struct fth_kv *kv, struct fth_kv_op *op, struct found *f)
 			*f = (struct found){e, slot, &slot->record, &slot->record};
 			break;
 		}
-		if (!kv_stale(kv, e) && !was_tried(p, kv_place(e)) &&
+		if (!kv_stale(kv, e) && was_tried(p, kv_place(e)) == NOT_TRIED &&
 		    kv_position(kv, kv_place(e)) >= newest) {
 			newest = kv_position(kv, kv_place(e));
 			f->entry = e;
@@ -150,6 +164,39 @@ static void unlink_old(struct fth_kv *kv, const struct found *f)
 		kv_slot_unlink(kv, f->slot);
 }
 
+/* Could an entry of the key's name not be read? */
+static bool has_unreadable(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	const struct kv_private *p = kv_private(op);
+
+	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
+		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
+
+		if (kv_kind(e) == KV_FLASH && (e->what & KV_NAME_MASK) == p->name.what &&
+		    was_tried(p, kv_place(e)) == UNREADABLE)
+			return true;
+	}
+	return false;
+}
+
+/* The item changes: take out the entries that may be an older one of it, but for `keep`. */
+static void drop_doubtful(struct fth_kv *kv, struct fth_kv_op *op, const struct kv_entry *keep)
+{
+	const struct kv_private *p = kv_private(op);
+	bool by_name = op->verb == FTH_KV_SET && !kv_persistent(kv);
+
+	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
+		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
+		enum tried tried;
+
+		if (e == keep || kv_kind(e) != KV_FLASH || (e->what & KV_NAME_MASK) != p->name.what)
+			continue;
+		tried = was_tried(p, kv_place(e));
+		if (tried == UNREADABLE || (tried == NOT_TRIED && by_name))
+			kv_entry_clear(kv, e);
+	}
+}
+
 /* The entry that a new item gets. NULL: there is none yet, or with persistence none at all. */
 static struct kv_entry *entry_for(struct fth_kv *kv, const struct fth_kv_op *op,
 				  const struct found *f, bool last_try)
@@ -198,8 +245,10 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 		return done(op, fth_fail(ENOMEM, "the index has no room for another item"));
 	slot->position = KV_NOWHERE;
 	if (kv_persistent(kv)) {
-		if (kv_log_reserve(kv, kv_record_bytes(&slot->record), &room) < 0)
-			return GO_ROOM;
+		int rc = kv_log_reserve(kv, kv_record_bytes(&slot->record), &room);
+
+		if (rc < 0)
+			return no_room(op, rc);
 		kv_log_fill(kv, &room, &slot->record);
 		slot->position = room.position;
 		p->position = room.position + kv_round(kv_record_bytes(&slot->record));
@@ -211,6 +260,7 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	if (kv_kind(e) == KV_EMPTY)
 		fth_add_relaxed_dev64(&kv->items, 1);
 	unlink_old(kv, f);
+	drop_doubtful(kv, op, e);
 	kv_entry_set(e, kv_where(kv_slot_place(kv, slot), kv_record_bytes(&slot->record)),
 		     kv_what(&p->name, KV_MEMORY, 0));
 	op->item_cas = slot->record.cas;
@@ -407,25 +457,33 @@ static enum go touch(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	return go;
 }
 
-static enum go delete (struct fth_kv *kv, struct fth_kv_op *op, const struct found *f) {
-	struct kv_private *p = kv_private(op); struct kv_room room;
+static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+{
+	struct {
+		struct kv_record record;
+		uint8_t key[FTH_KV_KEY_MAX];
+	} gone = {.record = {.type = KV_GONE,
+			     .key_length = (uint8_t)op->key_length,
+			     .stored = kv_now(),
+			     .cas = fth_add_relaxed_dev64(&kv->cas, 1) + 1}};
+	struct kv_private *p = kv_private(op);
+	struct kv_room room;
+	int rc;
 
-	if (kv_persistent(kv)){struct {struct kv_record record; uint8_t key[FTH_KV_KEY_MAX];}
-gone = {.record = {.type = KV_GONE,
-		   .key_length = (uint8_t)op->key_length,
-		   .stored = kv_now(),
-		   .cas = fth_add_relaxed_dev64(&kv->cas, 1) + 1}};
-
-memcpy(gone.key, op->key, op->key_length);
-if (kv_log_reserve(kv, kv_record_bytes(&gone.record), &room) < 0)
-	return GO_ROOM;
-kv_log_fill(kv, &room, &gone.record);
-p->position = room.position + kv_round(kv_record_bytes(&gone.record));
-}
-unlink_old(kv, f);
-kv_entry_clear(kv, f->entry);
-kv_count(kv, FTH_KV_STAT_DELETES, 1);
-return done(op, 0);
+	if (kv_persistent(kv)) {
+		memcpy(gone.key, op->key, op->key_length);
+		rc = kv_log_reserve(kv, kv_record_bytes(&gone.record), &room);
+		if (rc < 0)
+			return no_room(op, rc);
+		kv_log_fill(kv, &room, &gone.record);
+		p->position = room.position + kv_round(kv_record_bytes(&gone.record));
+	}
+	unlink_old(kv, f);
+	if (f->entry)
+		kv_entry_clear(kv, f->entry);
+	drop_doubtful(kv, op, NULL);
+	kv_count(kv, FTH_KV_STAT_DELETES, 1);
+	return done(op, 0);
 }
 
 /* ---- all of it ---- */
@@ -476,6 +534,9 @@ static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	int rc = check_condition(op, f->record);
 	uint64_t bytes;
 
+	/* What is deleted must not come back when it can be read again. */
+	if (rc == -ENOENT && op->verb == FTH_KV_DELETE && has_unreadable(kv, op))
+		rc = 0;
 	if (rc < 0) {
 		if (f->entry && f->readable && !f->record && !kv_persistent(kv)) {
 			/* Dead: nobody will miss it. */
@@ -503,7 +564,7 @@ static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	case FTH_KV_DECREMENT:
 		return count(kv, op, f, last_try, need);
 	case FTH_KV_DELETE:
-		return delete (kv, op, f);
+		return remove_item(kv, op, f);
 	default:
 		return store_value(kv, op, f, last_try);
 	}
@@ -536,27 +597,50 @@ static enum go once(struct fth_kv *kv, struct fth_kv_op *op, bool last_try, uint
 	return go;
 }
 
+/* What a flush_all makes of those before it; flush_lock is held. */
+static void merge_flush(const struct fth_kv *kv, uint32_t when, struct kv_record *record)
+{
+	uint32_t now = kv_now(), set = kv->flush_when;
+
+	record->type = KV_FLUSH;
+	record->cas = kv->flush_cas;
+	record->stored = kv->flush_before;
+	if (set && set <= now && record->stored < set)
+		record->stored = set; /* its time has come: it stays in force */
+	if (when > now)
+		record->expires = when;
+	else
+		record->cas = fth_load_relaxed_dev64(&kv->cas);
+}
+
+void kv_flush_set(struct fth_kv *kv, const struct kv_record *record)
+{
+	fth_store_relaxed_dev64(&kv->flush_cas, record->cas);
+	fth_store_relaxed_dev32(&kv->flush_before, record->stored);
+	fth_store_relaxed_dev32(&kv->flush_when, record->expires);
+}
+
 static enum go flush_all(struct fth_kv *kv, struct fth_kv_op *op)
 {
 	struct kv_private *p = kv_private(op);
-	uint32_t now = kv_now(), when = op->expires ? op->expires : now;
-	struct kv_record record = {
-		.type = KV_FLUSH,
-		.expires = when,
-		.stored = now,
-		.cas = when <= now ? fth_load_relaxed_dev64(&kv->cas) : 0,
-	};
+	struct kv_record record = {0};
 	struct kv_room room;
+	int rc = 0;
 
-	if (kv_persistent(kv)) {
-		if (kv_log_reserve(kv, kv_record_bytes(&record), &room) < 0)
-			return GO_ROOM;
-		kv_log_fill(kv, &room, &record);
-		p->position = room.position + kv_round(kv_record_bytes(&record));
+	/* Their order in the log is the order in which they take effect. */
+	pthread_mutex_lock(&kv->flush_lock);
+	merge_flush(kv, op->expires, &record);
+	if (kv_persistent(kv))
+		rc = kv_log_reserve(kv, kv_record_bytes(&record), &room);
+	if (rc == 0) {
+		if (kv_persistent(kv)) {
+			kv_log_fill(kv, &room, &record);
+			p->position = room.position + kv_round(kv_record_bytes(&record));
+		}
+		kv_flush_set(kv, &record);
 	}
-	fth_store_relaxed_dev64(&kv->flush_cas, record.cas);
-	fth_store_relaxed_dev32(&kv->flush_when, when);
-	return done(op, 0);
+	pthread_mutex_unlock(&kv->flush_lock);
+	return rc < 0 ? no_room(op, rc) : done(op, 0);
 }
 
 static void finish(struct fth_kv *kv, struct fth_kv_op *op)
@@ -576,7 +660,7 @@ static void finish(struct fth_kv *kv, struct fth_kv_op *op)
 enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 {
 	struct kv_private *p = kv_private(op);
-	unsigned full = 0; /* times that the index had no entry */
+	unsigned full = 0; /* times that the index had no entry, or others took it */
 	enum go go = GO_AGAIN;
 
 	p->position = 0;
@@ -584,11 +668,11 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 		uint64_t need = UINT64_MAX;
 
 		go = op->verb == FTH_KV_FLUSH_ALL ? flush_all(kv, op)
-						  : once(kv, op, full > 8, &need);
+						  : once(kv, op, full >= FULL_MAX, &need);
 		if (go == GO_AGAIN && need != UINT64_MAX)
 			go = get_slot(kv, op, sizeof(struct kv_record) + op->key_length + need);
 		else if (go == GO_AGAIN)
-			full += kv_make_room(kv, &p->name) ? 1 : 9;
+			full += kv_make_room(kv, &p->name) ? 1 : FULL_MAX;
 	}
 	if (go == GO_READ)
 		return KV_STEP_READING;
@@ -599,19 +683,19 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 	finish(kv, op);
 	if (p->position && kv_persistent(kv))
 		kv_commit_wanted(kv);
-	if (p->position && op->result == 0 && kv->options.persistence == FTH_KV_WRITE_THROUGH)
+	if (p->position && op->result == 0 &&
+	    (kv->options.persistence == FTH_KV_WRITE_THROUGH || kv_commit_overdue(kv)))
 		return KV_STEP_COMMIT;
 	return KV_STEP_DONE;
 }
 
-void kv_op_read_done(struct fth_kv *kv, struct fth_kv_op *op, struct kv_record *record)
+void kv_op_read_done(struct fth_kv_op *op, struct kv_record *record, bool readable)
 {
 	struct kv_private *p = kv_private(op);
 
-	(void)kv;
 	p->old = record;
 	if (record)
 		return;
 	/* As many as there are entries to look at: what is forgotten has been replaced meanwhile. */
-	p->tried[p->tried_count++ % KV_TRIED_MAX] = p->old_place;
+	p->tried[p->tried_count++ % KV_TRIED_MAX] = p->old_place | (readable ? 0 : KV_UNREADABLE);
 }

@@ -8,13 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_NS 60000000000u /* for the last checkpoint */
-
 static const char *const stat_names[FTH_KV_STAT_COUNT] = {
-	"gets",	     "hits_memory", "hits_flash",	"misses",	"sets",	     "deletes",
-	"expired",   "flash_reads", "flash_read_bytes", "false_reads",	"bad_items", "read_errors",
-	"log_bytes", "chunk_bytes", "chunks",		"write_errors", "evicted",   "promoted",
-	"reclaimed", "readmitted",  "index_dropped",	"kicks",	"commits",   "waits",
+	"gets",
+	"hits_memory",
+	"hits_flash",
+	"misses",
+	"sets",
+	"deletes",
+	"expired",
+	"flash_reads",
+	"flash_read_bytes",
+	"false_reads",
+	"bad_items",
+	"read_errors",
+	"log_bytes",
+	"chunk_bytes",
+	"chunks",
+	"write_errors",
+	"evicted",
+	"promoted",
+	"reclaimed",
+	"readmitted",
+	"index_dropped",
+	"kicks",
+	"commits",
+	"waits",
+	"dropped",
+	"rejected",
+	"over_budget",
+	"rewritten_bytes",
 };
 
 static void set_defaults(struct fth_kv_options *o)
@@ -24,6 +46,7 @@ static void set_defaults(struct fth_kv_options *o)
 	o->buffers = o->buffers ? o->buffers : 8;
 	o->window_ms = o->window_ms ? o->window_ms : 100;
 	o->timeout_ns = o->timeout_ns ? o->timeout_ns : 5000000000u;
+	o->admit = o->admit ? o->admit : 100;
 	if (!o->chunk)
 		for (o->chunk = 1u << 20; o->chunk < 2 * (uint64_t)o->value_max; o->chunk *= 2)
 			;
@@ -47,6 +70,11 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 		return fth_fail(EINVAL, "kv: %u buffers, expected 3 to 1024", o->buffers);
 	if (o->readmit > 90)
 		return fth_fail(EINVAL, "kv: readmit %u is above 90 percent", o->readmit);
+	if (o->admit > 100)
+		return fth_fail(EINVAL, "kv: admit %u is above 100 percent", o->admit);
+	if (o->persistence != FTH_KV_VOLATILE && (o->admit != 100 || o->daily_bytes))
+		return fth_fail(EINVAL, "kv: a cache with persistence writes everything: admit and "
+					"daily_bytes are for others");
 	if ((unsigned)o->persistence > FTH_KV_WRITE_THROUGH)
 		return fth_fail(EINVAL, "kv: unknown persistence %u", (unsigned)o->persistence);
 	if (o->persistence != FTH_KV_VOLATILE && !o->flash && !dev)
@@ -63,6 +91,7 @@ static int init_locks(struct fth_kv *kv)
 	pthread_mutex_init(&kv->ckpt_lock, NULL);
 	pthread_mutex_init(&kv->moved_lock, NULL);
 	pthread_mutex_init(&kv->workers_lock, NULL);
+	pthread_mutex_init(&kv->flush_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&kv->work, &attr);
@@ -81,6 +110,7 @@ static void kv_free(struct fth_kv *kv)
 		fth_dev_close(kv->dev);
 	fth_stats_free(kv->stats);
 	pthread_cond_destroy(&kv->work);
+	pthread_mutex_destroy(&kv->flush_lock);
 	pthread_mutex_destroy(&kv->workers_lock);
 	pthread_mutex_destroy(&kv->moved_lock);
 	pthread_mutex_destroy(&kv->ckpt_lock);
@@ -103,11 +133,7 @@ static int open_flash(struct fth_kv *kv)
 
 	if (rc == 0 && kv->super.buckets != kv->bucket_count) {
 		kv_index_release(kv);
-		kv->locks = NULL;
-		rc = kv_index_init(kv, kv->super.buckets * KV_WAYS);
-		if (rc == 0) { /* exactly as many */
-			kv->bucket_count = (uint32_t)kv->super.buckets;
-		}
+		rc = kv_index_init(kv, kv->super.buckets);
 	}
 	if (rc == 0)
 		rc = kv_log_init(kv);
@@ -143,7 +169,7 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	if (rc == 0 && !dev && o.flash)
 		rc = fth_dev_open(o.flash, &kv->dev);
 	if (rc == 0)
-		rc = kv_index_init(kv, o.items ? o.items : default_items(kv));
+		rc = kv_index_init(kv, kv_index_buckets(o.items ? o.items : default_items(kv)));
 	if (rc == 0)
 		rc = kv_store_init(kv);
 	if (rc == 0 && kv->dev)
@@ -175,8 +201,12 @@ int fth_kv_close(struct fth_kv *kv)
 	if (kv_persistent(kv)) {
 		rc = __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED);
 		if (rc == 0)
-			rc = kv_checkpoint_write(kv, true, fth_deadline_ns(CLOSE_NS));
+			rc = kv_checkpoint_write(kv, true, FTH_DEV_TIMEOUT);
 	}
+	kv_workers_drain(kv);
+	if (kv->left_behind)
+		return fth_fail(ETIMEDOUT, "kv: requests of the device do not end; it and its "
+					   "buffers are left behind");
 	kv_free(kv);
 	return rc;
 }
@@ -211,7 +241,8 @@ void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out)
 	out->items = fth_load_relaxed_dev64(&kv->items);
 	out->index_bytes = kv->bucket_bytes;
 	out->index_items = (uint64_t)kv->bucket_count * KV_WAYS;
-	out->memory_bytes = (uint64_t)store->pages_used * store->page;
+	out->memory_bytes =
+		(uint64_t)__atomic_load_n(&store->pages_used, __ATOMIC_RELAXED) * store->page;
 	out->memory_items = fth_load_relaxed_dev64(&store->items);
 	out->flash_bytes = kv->ring;
 	out->flash_used =

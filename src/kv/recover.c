@@ -3,11 +3,16 @@
  * From the device to an index: the last checkpoint, then what the log says after it.
  *
  * Records are replayed in the order of their positions, which is that of the changes of each key.
- * The log ends at the first chunk that is not there. Chunks behind a gap may have been written before
- * a power loss, while one before them was not: nothing in them was acknowledged as durable, but they
- * verify. So that they are never taken for a continuation, the next chunk gets a number behind all
- * that may have been in flight, and a checkpoint is written that says so before the cache is used.
- * Until then nothing is written, so a crash during recovery changes nothing.
+ * The log ends at the first chunk that is not there, or of which a part is not there. Chunks behind
+ * it may have been written before a power loss, while it was not: nothing in them was acknowledged as
+ * durable, but they verify. So that they are never taken for a continuation, the next chunk gets a
+ * number behind all that may have been written and not flushed, and a checkpoint is written that says so before the
+ * cache is used. Until then nothing is written, so a crash during recovery changes nothing.
+ *
+ * A chunk that is missing while the log goes on farther than that is damage,
+ * or the log went all the way round since the checkpoint. Nobody knows then which keys have changed
+ * in what is missing: all that is known so far is forgotten, and replay goes on with the oldest chunk
+ * that is there. A cache may forget; it never gives an old value for a new one.
  */
 #include "kv/kv_internal.h"
 
@@ -17,47 +22,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LOOK_AHEAD 2u /* times the number of chunks that may not have been durable */
+
 struct replay {
 	struct fth_kv *kv;
 	uint8_t *chunk;	 /* the one that is replayed */
 	uint64_t number; /* of it */
+	uint64_t end;	 /* behind its last record */
 	uint8_t *other;	 /* a record somewhere else */
+	bool torn;	 /* a record in it is bad */
 };
 
-/* Is the record at this place the key's? */
-static bool place_has_key(struct replay *r, const struct kv_entry *e, const struct kv_record *key)
+/* The record of an entry; NULL with *rc 0: it is not whole. */
+static const struct kv_record *read_entry(struct replay *r, const struct kv_entry *e, int *rc)
 {
 	struct fth_kv *kv = r->kv;
 	uint64_t position = kv_position(kv, kv_place(e)), bytes = kv_length(e);
 	uint64_t at = kv_log_offset(kv, position), skip = at % kv->block;
 	const struct kv_record *record;
 
+	*rc = 0;
+	if (position % kv->super.chunk + bytes > kv->super.chunk || bytes < sizeof(*record))
+		return NULL;
 	if (position / kv->super.chunk == r->number) {
 		record = (const struct kv_record *)(void *)(r->chunk + position % kv->super.chunk);
 	} else {
 		uint64_t length = (skip + bytes + kv->block - 1) / kv->block * kv->block;
 
-		if (length > kv->super.chunk + kv->block ||
-		    fth_dev_read(kv->dev, r->other, length, at - skip, FTH_DEV_TIMEOUT) < 0)
-			return false;
+		*rc = fth_dev_read(kv->dev, r->other, length, at - skip, FTH_DEV_TIMEOUT);
+		if (*rc < 0)
+			return NULL;
 		record = (const struct kv_record *)(void *)(r->other + skip);
 	}
 	return kv_record_bytes(record) <= bytes &&
-	       record->checksum == kv_record_sum(record, kv->super.id, position) &&
-	       record->key_length == key->key_length &&
-	       memcmp(kv_record_key(record), kv_record_key(key), key->key_length) == 0;
+			       record->checksum == kv_record_sum(record, kv->super.id, position)
+		       ? record
+		       : NULL;
 }
 
-/* Take out whatever the index has of this key. */
-static void forget(struct replay *r, const struct kv_name *name, const struct kv_record *key)
+/* Take out whatever the index has of this key, or may have: what is not whole is no loss. */
+static int forget(struct replay *r, const struct kv_name *name, const struct kv_record *key)
 {
-	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
-		struct kv_entry *e = &r->kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
+	int rc = 0;
 
-		if (kv_kind(e) == KV_FLASH && (e->what & KV_NAME_MASK) == name->what &&
-		    place_has_key(r, e, key))
+	for (unsigned i = 0; i < 2 * KV_WAYS && rc == 0; i++) {
+		struct kv_entry *e = &r->kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
+		const struct kv_record *record;
+
+		if (kv_kind(e) != KV_FLASH || (e->what & KV_NAME_MASK) != name->what)
+			continue;
+		/* One that is not valid is overwritten, or comes later in the log. */
+		record = kv_stale(r->kv, e) ? NULL : read_entry(r, e, &rc);
+		if (rc == 0 && (!record || (record->key_length == key->key_length &&
+					    memcmp(kv_record_key(record), kv_record_key(key),
+						   key->key_length) == 0)))
 			kv_entry_clear(r->kv, e);
 	}
+	return rc;
 }
 
 static void remember(struct replay *r, const struct kv_name *name, const struct kv_record *record,
@@ -76,50 +97,82 @@ static void remember(struct replay *r, const struct kv_name *name, const struct 
 	kv->items++;
 }
 
-static void replay_record(struct replay *r, const struct kv_record *record, uint64_t position)
+static int replay_record(struct replay *r, const struct kv_record *record, uint64_t position)
 {
 	struct fth_kv *kv = r->kv;
 	struct kv_name name;
+	int rc;
 
 	if (record->cas > kv->cas)
 		kv->cas = record->cas;
-	if (record->type == KV_FLUSH) {
-		kv->flush_cas = record->cas;
-		kv->flush_when = record->expires;
-	}
-	if (record->type != KV_ITEM && record->type != KV_GONE)
-		return;
+	if (record->type == KV_FLUSH)
+		kv_flush_set(kv, record);
+	if ((record->type != KV_ITEM && record->type != KV_GONE) || record->key_length == 0)
+		return 0;
 	kv_name(kv, kv_record_key(record), record->key_length, &name);
-	forget(r, &name, record);
-	if (record->type == KV_ITEM)
+	rc = forget(r, &name, record);
+	if (rc == 0 && record->type == KV_ITEM)
 		remember(r, &name, record, position);
+	return rc;
 }
 
-static void replay_chunk(struct replay *r, uint64_t at)
+/* The records of the chunk from `at` on. */
+static int replay_chunk(struct replay *r, uint64_t at)
 {
 	struct fth_kv *kv = r->kv;
 	uint64_t chunk = kv->super.chunk;
+	int rc = 0;
 
-	while (at + sizeof(struct kv_record) <= chunk) {
-		const struct kv_record *record = (const struct kv_record *)(void *)(r->chunk + at);
-		uint64_t position = r->number * chunk + at, bytes;
+	r->end = at;
+	r->torn = false;
+	kv->log.head = r->number * chunk + at;
+	kv->log.tail = kv_log_tail(kv, r->number + 1);
+	kv->recovery.chunks_read++;
+	while (rc == 0 && r->end + sizeof(struct kv_record) <= chunk) {
+		const struct kv_record *record =
+			(const struct kv_record *)(void *)(r->chunk + r->end);
+		uint64_t position = r->number * chunk + r->end, bytes;
 
-		if (record->type < KV_ITEM || record->type > KV_PAD)
-			return;
+		if (record->type == 0)
+			return 0;
 		bytes = kv_record_bytes(record);
-		if (bytes > chunk - at ||
-		    record->checksum != kv_record_sum(record, kv->super.id, position)) {
-			kv->recovery.bad_items++;
-			return;
-		}
-		at += kv_round(bytes);
-		kv->log.head = r->number * chunk + at;
-		replay_record(r, record, position);
+		r->torn = record->type > KV_PAD || bytes > chunk - r->end ||
+			  record->checksum != kv_record_sum(record, kv->super.id, position);
+		if (r->torn)
+			return 0;
+		r->end += kv_round(bytes);
+		kv->log.head = r->number * chunk + r->end;
+		rc = replay_record(r, record, position);
 	}
+	return rc;
+}
+
+static bool header_is_good(const struct fth_kv *kv, const struct kv_chunk_header *h)
+{
+	return h->magic == KV_CHUNK_MAGIC && h->id == kv->super.id &&
+	       h->checksum ==
+		       fth_checksum(h, offsetof(struct kv_chunk_header, checksum), KV_CHUNK_SEED);
+}
+
+/* The number of the chunk in the place of `number`; UINT64_MAX: there is none. */
+static int read_number(struct replay *r, uint64_t number, uint64_t *out)
+{
+	struct fth_kv *kv = r->kv;
+	struct kv_chunk_header h;
+	int rc = fth_dev_read(kv->dev, r->other, kv->block,
+			      kv_log_offset(kv, number * kv->super.chunk), FTH_DEV_TIMEOUT);
+
+	*out = UINT64_MAX;
+	if (rc < 0)
+		return rc;
+	memcpy(&h, r->other, sizeof(h));
+	if (header_is_good(kv, &h) && h.number % kv->super.chunks == number % kv->super.chunks)
+		*out = h.number;
+	return 0;
 }
 
 /* 1: the chunk with this number is in its place. 0: it is not. */
-static int read_chunk(struct replay *r, uint64_t number)
+static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 {
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
@@ -129,39 +182,87 @@ static int read_chunk(struct replay *r, uint64_t number)
 	if (rc < 0)
 		return rc;
 	memcpy(&h, r->chunk, sizeof(h));
-	r->number = number;
-	return h.magic == KV_CHUNK_MAGIC && h.id == kv->super.id && h.number == number &&
-	       h.checksum ==
-		       fth_checksum(&h, offsetof(struct kv_chunk_header, checksum), KV_CHUNK_SEED);
+	*before = h.before;
+	return header_is_good(kv, &h) && h.number == number;
 }
 
-static uint64_t tail_for(const struct fth_kv *kv, uint64_t next)
+/*
+ * The chunk `number` is not there, or not whole. Does the log go on behind it? Then *next is the
+ * oldest chunk that is there; else UINT64_MAX.
+ */
+static int find_rest(struct replay *r, uint64_t number, uint64_t *next)
 {
-	return next > kv->super.chunks ? (next - kv->super.chunks) * kv->super.chunk : 0;
+	uint64_t chunks = r->kv->super.chunks, flight = r->kv->super.flight, found;
+	bool goes_on = false;
+	int rc = 0;
+
+	*next = UINT64_MAX;
+	for (uint64_t i = 0; i < chunks && i <= LOOK_AHEAD * flight && rc == 0; i++) {
+		rc = read_number(r, number + i, &found);
+		goes_on |= found != UINT64_MAX && found >= number + flight;
+	}
+	for (uint64_t i = 1; i < chunks && goes_on && rc == 0; i++) {
+		rc = read_number(r, number + i, &found);
+		if (found > number && found < *next)
+			*next = found;
+	}
+	return rc;
+}
+
+/* Replay from chunk `number` to the end, which is *next. */
+static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_t *next)
+{
+	struct fth_kv *kv = r->kv;
+	uint64_t before = 0, rest;
+	bool first = true;
+	int rc;
+
+	for (;;) {
+		rc = read_chunk(r, number, &before);
+		if (rc < 0)
+			return rc;
+		/*
+		 * Is the one before it whole? That one is still the end of all that was replayed. Behind
+		 * its last block may be what was there before: only this header knows.
+		 */
+		if (rc == 1 && !first && (before ? before != r->end : r->torn)) {
+			number--;
+			rc = 0;
+		}
+		if (rc == 1) {
+			r->number = number++;
+			rc = replay_chunk(r, at ? at : sizeof(struct kv_chunk_header));
+			if (rc < 0)
+				return rc;
+			first = false;
+			at = 0;
+			continue;
+		}
+		rc = find_rest(r, number, &rest);
+		*next = r->torn && !first && number == r->number ? number + 1 : number;
+		if (rc < 0 || rest == UINT64_MAX)
+			return rc;
+		kv->recovery.damaged_chunks++;
+		kv->recovery.bad_items += r->torn;
+		kv_index_clear(kv);
+		r->torn = false;
+		first = true;
+		number = rest;
+		at = 0;
+	}
 }
 
 static int replay(struct fth_kv *kv, uint64_t from, uint64_t *next)
 {
-	struct replay r = {.kv = kv};
-	uint64_t chunk = kv->super.chunk, number = from / chunk;
-	uint64_t at = from % chunk;
+	struct replay r = {.kv = kv, .number = UINT64_MAX};
+	uint64_t chunk = kv->super.chunk;
 	int rc = 0;
 
 	if (posix_memalign((void **)&r.chunk, 4096, chunk) != 0 ||
 	    posix_memalign((void **)&r.other, 4096, chunk + 4096) != 0)
 		rc = -ENOMEM;
-	for (; rc == 0; number++) {
-		rc = read_chunk(&r, number);
-		if (rc <= 0)
-			break;
-		rc = 0;
-		kv->log.tail = tail_for(kv, number + 1);
-		kv->log.head = number * chunk + (at ? at : sizeof(struct kv_chunk_header));
-		replay_chunk(&r, at ? at : sizeof(struct kv_chunk_header));
-		kv->recovery.chunks_read++;
-		at = 0;
-	}
-	*next = number;
+	if (rc == 0)
+		rc = replay_chunks(&r, from / chunk, from % chunk, next);
 	free(r.chunk);
 	free(r.other);
 	return rc;
@@ -179,30 +280,35 @@ int kv_recover(struct fth_kv *kv)
 		from = header.replay_from;
 		kv->cas = header.cas;
 		kv->flush_cas = header.flush_cas;
+		kv->flush_before = (uint32_t)header.flush_before;
 		kv->flush_when = (uint32_t)header.flush_when;
 		kv->recovery.clean = header.clean;
-		/* Positions in the index are below this; replay raises it. */
-		kv->log.head = from;
-		kv->log.tail = tail_for(kv, from / kv->super.chunk + 1);
 	}
-	if (rc == 1 && header.clean)
+	if (rc == 1 && header.clean) {
 		next = header.next;
-	else
+		kv->log.head = next * kv->super.chunk;
+	} else {
 		rc = replay(kv, from, &next);
+		/* Numbers of changes that were lost may be known to somebody: they are not given again. */
+		kv->cas += UINT32_MAX;
+	}
 	if (rc < 0)
 		return rc;
+	/* Entries of the checkpoint that replay did not come to are not known to be the latest. */
+	kv->log.tail = kv_log_tail(kv, next);
+	kv_sweep(kv, kv->bucket_count);
 	if (!kv->recovery.clean && next > 0)
-		next += kv->super.buffers;
-	kv->super.buffers = kv->options.buffers;
+		next += kv->super.flight;
+	kv->super.flight = kv->log.flight;
 	kv->log.next = next;
 	kv->log.head = next * kv->super.chunk;
 	kv->log.committed = kv->log.head;
-	kv->log.tail = tail_for(kv, next);
+	kv->log.tail = kv_log_tail(kv, next);
 	kv->log.released = next > kv->super.chunks ? next - kv->super.chunks : 0;
 	kv_sweep(kv, kv->bucket_count);
 	kv->recovery.items = kv->items;
 	/* See above; also takes back the word that it was closed in good order. */
-	rc = kv_checkpoint_write(kv, false, FTH_NEVER);
+	rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;
 	return rc;
 }

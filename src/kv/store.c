@@ -7,8 +7,10 @@
  *    Only under the lock of its key's buckets is it linked or unlinked.
  * 2. A record in a slot does not change while the slot is linked, nor while somebody holds it: a
  *    change of an item makes a new slot.
- * 3. Looking for a victim reads hash and what of slots that others may be freeing. Only the entry
- *    that is found under the lock, and names this very slot, decides.
+ * 3. Looking for a victim reads hash and what of slots that others may be freeing, but only while
+ *    the page can not go to another class, where the same bytes mean something else. Only the entry
+ *    that is found under the lock, and names this very slot, decides; without it the slot is not
+ *    looked at again.
  */
 #include "kv/kv_internal.h"
 
@@ -109,7 +111,8 @@ static bool add_page(struct kv_store *store, struct kv_class *class)
 	pthread_mutex_lock(&store->lock);
 	page = store->pages_used;
 	if (page < store->pages)
-		store->pages_used++;
+		__atomic_store_n(&store->pages_used, page + 1,
+				 __ATOMIC_RELAXED); /* read by usage */
 	pthread_mutex_unlock(&store->lock);
 	if (page == store->pages)
 		return false;
@@ -146,28 +149,74 @@ struct kv_slot *kv_slot_try(struct fth_kv *kv, uint64_t record_bytes)
 
 /* ---- victims ---- */
 
-/* The item has no place in the log yet, or not any more: give it one. Its buckets are locked. */
+/* Is an item that has no place in the log worth one? The same answer each time it is asked. */
+static bool admitted(const struct fth_kv *kv, const struct kv_slot *slot, const struct kv_entry *e)
+{
+	if (kv_persistent(kv) || kv->options.admit == 100 || e->what & KV_HOT_MASK)
+		return true;
+	return fth_mix64(slot->record.cas) % 100 < kv->options.admit;
+}
+
 static int put_into_log(struct fth_kv *kv, struct kv_slot *slot)
 {
+	uint64_t bytes = kv_record_bytes(&slot->record);
 	struct kv_room room;
-	int rc = kv_log_reserve(kv, kv_record_bytes(&slot->record), &room);
+	int rc = kv_log_reserve(kv, bytes, &room);
 
-	if (rc == 0) {
-		kv_log_fill(kv, &room, &slot->record);
-		slot->position = room.position;
+	if (rc < 0)
+		return rc;
+	kv_log_fill(kv, &room, &slot->record);
+	if (slot->position != KV_NOWHERE)
+		kv_count(kv, FTH_KV_STAT_REWRITTEN_BYTES, kv_round(bytes));
+	slot->position = room.position;
+	return 0;
+}
+
+/*
+ * See to it that an item that leaves memory has a place in the log. Its buckets are locked. 0: it
+ * has. 1: it gets none, and is forgotten. -EAGAIN: wait for the log.
+ */
+static int find_place(struct fth_kv *kv, struct kv_slot *slot, const struct kv_entry *e)
+{
+	int rc;
+
+	if (!kv->dev || kv_dead(kv, &slot->record))
+		return 1;
+	if (slot->position != KV_NOWHERE && kv_position_valid(kv, slot->position))
+		return 0;
+	if (!admitted(kv, slot, e)) {
+		kv_count(kv, FTH_KV_STAT_REJECTED, 1);
+		return 1;
 	}
-	return rc;
+	rc = put_into_log(kv, slot);
+	if (rc == 0 || rc == -EAGAIN)
+		return rc;
+	kv_count(kv, rc == -EDQUOT ? FTH_KV_STAT_OVER_BUDGET : FTH_KV_STAT_DROPPED, 1);
+	return 1;
+}
+
+/* A slot that is linked, and the key it had when it was looked at. */
+struct victim {
+	struct kv_slot *slot; /* NULL: none */
+	uint64_t hash, what;
+};
+
+/* Invariant 3: its page stays with its class meanwhile. */
+static struct victim look_at(struct kv_slot *slot)
+{
+	return (struct victim){slot, fth_load_relaxed_dev64(&slot->hash),
+			       fth_load_relaxed_dev64(&slot->what)};
 }
 
 /* 0: it is out of memory. 1: it was not to be had. -EAGAIN: wait for the log. */
-static int evict_slot(struct fth_kv *kv, struct kv_slot *slot)
+static int evict_slot(struct fth_kv *kv, const struct victim *victim)
 {
+	struct kv_slot *slot = victim->slot;
 	struct kv_name name;
 	struct kv_entry *e;
-	int rc = 0;
+	int rc;
 
-	kv_name_of(kv, fth_load_relaxed_dev64(&slot->hash), fth_load_relaxed_dev64(&slot->what),
-		   &name);
+	kv_name_of(kv, victim->hash, victim->what, &name);
 	kv_lock(kv, &name);
 	e = kv_find_slot(kv, &name, slot);
 	/* acquire: nobody reads it any more */
@@ -175,29 +224,25 @@ static int evict_slot(struct fth_kv *kv, struct kv_slot *slot)
 		kv_unlock(kv, &name);
 		return 1;
 	}
-	if (!kv->dev || kv_dead(kv, &slot->record)) {
-		kv_entry_clear(kv, e);
-	} else {
-		if (slot->position == KV_NOWHERE || !kv_position_valid(kv, slot->position))
-			rc = put_into_log(kv, slot);
-		if (rc == 0)
-			kv_entry_set(
-				e,
-				kv_where(slot->position / KV_UNIT, kv_record_bytes(&slot->record)),
-				(e->what & ~KV_KIND_MASK) | KV_FLASH);
-	}
+	rc = find_place(kv, slot, e);
 	if (rc == 0)
+		kv_entry_set(e, kv_where(slot->position / KV_UNIT, kv_record_bytes(&slot->record)),
+			     (e->what & ~KV_KIND_MASK) | KV_FLASH);
+	else if (rc == 1)
+		kv_entry_clear(kv, e);
+	if (rc >= 0)
 		kv_slot_unlink(kv, slot);
 	kv_unlock(kv, &name);
-	if (rc == 0)
+	if (rc >= 0)
 		kv_count(kv, FTH_KV_STAT_EVICTED, 1);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 /* The oldest of a few linked slots of a class. */
-static struct kv_slot *draw_victim(struct fth_kv *kv, struct kv_class *class)
+static struct victim draw_victim(struct fth_kv *kv, struct kv_class *class)
 {
 	struct kv_slot *oldest = NULL;
+	struct victim victim = {0};
 	unsigned seen = 0;
 
 	pthread_mutex_lock(&class->lock);
@@ -214,19 +259,22 @@ static struct kv_slot *draw_victim(struct fth_kv *kv, struct kv_class *class)
 		    fth_load_relaxed_dev32(&slot->used) < fth_load_relaxed_dev32(&oldest->used))
 			oldest = slot;
 	}
+	if (oldest)
+		victim = look_at(oldest);
 	pthread_mutex_unlock(&class->lock);
-	return oldest;
+	return victim;
 }
 
 /* ---- pages from one class to another ---- */
 
+/* The class that has most pages; of several each in turn, since a page of one may be in use. */
 static struct kv_class *richest(struct kv_store *store, const struct kv_class *but)
 {
 	struct kv_class *rich = NULL;
-	uint32_t most = 0;
+	uint32_t most = 0, first = store->turn++;
 
 	for (unsigned c = 0; c < store->classes; c++) {
-		struct kv_class *class = &store->class[c];
+		struct kv_class *class = &store->class[(first + c) % store->classes];
 		uint32_t pages;
 
 		pthread_mutex_lock(&class->lock);
@@ -318,9 +366,10 @@ static int steal_page(struct fth_kv *kv, struct kv_class *to)
 		rc = 0;
 		for (uint32_t i = 0; i < from->per_page && rc >= 0; i++) {
 			struct kv_slot *slot = slot_of_page(store, from, page, i);
+			struct victim victim = look_at(slot);
 
 			if (fth_load_relaxed_dev32(&slot->refs) == KV_LINKED)
-				rc = evict_slot(kv, slot);
+				rc = evict_slot(kv, &victim);
 		}
 		if (!end_draining(store, from, page, to) && rc >= 0)
 			rc = -ENOMEM;
@@ -339,9 +388,9 @@ int kv_store_evict(struct fth_kv *kv, uint64_t record_bytes)
 		return -EMSGSIZE;
 	/* Slots are held for moments, by readers longer: with little memory it takes a few looks. */
 	do {
-		struct kv_slot *victim = draw_victim(kv, class);
+		struct victim victim = draw_victim(kv, class);
 
-		rc = victim ? evict_slot(kv, victim) : steal_page(kv, class);
+		rc = victim.slot ? evict_slot(kv, &victim) : steal_page(kv, class);
 		fth_backoff_pause(&backoff);
 	} while ((rc == 1 || rc == -ENOMEM) && backoff.spins < LOOKS);
 	return rc == 1 ? -ENOMEM : rc;

@@ -28,6 +28,7 @@
 #define FLIGHT_MAX 4096u /* operations */
 #define BUFFER_MIN 8192u /* bytes of the buffers that are kept */
 #define KEPT_MAX   512u
+#define DRAIN_NS   30000000000u /* for reads that ran out of time, when a cache is closed */
 
 struct kv_read {
 	struct fth_dev_req req; /* first: what the device hands back is a read */
@@ -126,9 +127,8 @@ static void put_read(struct fth_kv_worker *w, struct kv_read *read)
 	free(read);
 }
 
-/* The record that was read, if it is whole and the key's; else NULL, and counted why. */
-static struct kv_record *check_read(struct fth_kv *kv, const struct fth_kv_op *op,
-				    const struct kv_read *read)
+/* Tell the operation which record was read: none if it is not whole or another key's. */
+static void check_read(struct fth_kv *kv, struct fth_kv_op *op, const struct kv_read *read)
 {
 	struct kv_record *record = (struct kv_record *)(void *)(read->buf + read->skip);
 
@@ -138,14 +138,22 @@ static struct kv_record *check_read(struct fth_kv *kv, const struct fth_kv_op *o
 		/* A chunk that was reclaimed while it was read is no damage. */
 		if (kv_position_valid(kv, read->position))
 			kv_count(kv, FTH_KV_STAT_BAD_ITEMS, 1);
-		return NULL;
+		kv_op_read_done(op, NULL, false);
+		return;
 	}
 	if (record->key_length != op->key_length ||
 	    memcmp(kv_record_key(record), op->key, op->key_length) != 0) {
 		kv_count(kv, FTH_KV_STAT_FALSE_READS, 1);
-		return NULL;
+		kv_op_read_done(op, NULL, true);
+		return;
 	}
-	return record;
+	kv_op_read_done(op, record, true);
+}
+
+static void read_failed(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	kv_count(kv, FTH_KV_STAT_READ_ERRORS, 1);
+	kv_op_read_done(op, NULL, false);
 }
 
 static void unlink_reading(struct fth_kv_worker *w, const struct kv_read *read)
@@ -197,7 +205,7 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 		put_read(w, p->read);
 	p->read = read = take_read(w, length);
 	if (!read) {
-		kv_op_read_done(kv, op, NULL);
+		read_failed(kv, op);
 		return true;
 	}
 	read->op = op;
@@ -205,21 +213,25 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 	read->bytes = bytes;
 	read->skip = 0;
 	rc = kv_log_copy(kv, position, bytes, read->buf);
-	if (rc != 0) {
-		kv_op_read_done(kv, op, rc > 0 ? check_read(kv, op, read) : NULL);
+	if (rc > 0)
+		check_read(kv, op, read);
+	else if (rc < 0)
+		kv_op_read_done(op, NULL, false); /* it has been reclaimed */
+	if (rc != 0)
 		return true;
-	}
 	read->skip = skip;
 	fth_dev_req_init(&read->req, FTH_DEV_READ, read->buf, length, at - skip);
 	op->from_flash = true;
 	if (!send_read(w, read)) {
+		if (!p->deadline)
+			p->deadline = fth_deadline_ns(kv->options.timeout_ns);
 		push(&w->queued, op);
 		return false;
 	}
+	p->deadline = 0;
 	if (read->on_device)
 		return false;
-	kv_count(kv, FTH_KV_STAT_READ_ERRORS, 1);
-	kv_op_read_done(kv, op, NULL);
+	read_failed(kv, op);
 	return true;
 }
 
@@ -228,10 +240,13 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 /* Is what the operation put into the log durable? 1, -EIO if it will never be, 0 not yet. */
 static int committed(const struct fth_kv *kv, uint64_t position)
 {
+	/* acquire: what was committed before it failed is seen below */
+	int error = __atomic_load_n(&kv->log.error, __ATOMIC_ACQUIRE);
+
 	/* acquire: the flush that covers it has completed */
-	if (position <= fth_load_acquire_dev64(&kv->log.failed_to))
-		return -EIO;
-	return position <= fth_load_acquire_dev64(&kv->log.committed);
+	if (position <= fth_load_acquire_dev64(&kv->log.committed))
+		return 1;
+	return error ? -EIO : 0;
 }
 
 static bool wait_commit(struct fth_kv_worker *w, struct fth_kv_op *op)
@@ -285,6 +300,17 @@ static bool run(struct fth_kv_worker *w, struct fth_kv_op *op)
 	}
 }
 
+/* Nobody has to release an operation that has no data. */
+static void complete(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+
+	if (!p->read || (op->data && !p->held))
+		return;
+	put_read(w, p->read);
+	p->read = NULL;
+}
+
 int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 {
 	int rc = kv_op_check(worker->kv, op);
@@ -303,8 +329,10 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 	}
 	if (op->verb != FTH_KV_FLUSH_ALL)
 		kv_name(worker->kv, op->key, op->key_length, &kv_private(op)->name);
-	if (run(worker, op))
+	if (run(worker, op)) {
+		complete(worker, op);
 		return 1;
+	}
 	worker->in_flight++;
 	return 0;
 }
@@ -314,6 +342,7 @@ static void go_on(struct fth_kv_worker *w, struct fth_kv_op *op)
 	if (!run(w, op))
 		return;
 	w->in_flight--;
+	complete(w, op);
 	push(&w->done, op);
 }
 
@@ -345,8 +374,9 @@ static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
 		return;
 	}
 	if (read->req.result < 0)
-		kv_count(w->kv, FTH_KV_STAT_READ_ERRORS, 1);
-	kv_op_read_done(w->kv, op, read->req.result < 0 ? NULL : check_read(w->kv, op, read));
+		read_failed(w->kv, op);
+	else
+		check_read(w->kv, op, read);
 	go_on(w, op);
 }
 
@@ -378,8 +408,7 @@ static void time_out(struct fth_kv_worker *w)
 			continue;
 		read->op = NULL;
 		kv_private(op)->read = NULL;
-		kv_count(w->kv, FTH_KV_STAT_READ_ERRORS, 1);
-		kv_op_read_done(w->kv, op, NULL);
+		read_failed(w->kv, op);
 		go_on(w, op);
 		next = w->reading; /* the list may have changed; those without op are passed over */
 	}
@@ -394,6 +423,8 @@ static void retry(struct fth_kv_worker *w, struct op_list *list)
 
 static void retry_queued(struct fth_kv_worker *w)
 {
+	uint64_t now = w->queued.first ? fth_now_ns() : 0;
+
 	for (unsigned n = w->queued.count; n > 0; n--) {
 		struct fth_kv_op *op = pop(&w->queued);
 		struct kv_read *read = kv_private(op)->read;
@@ -401,6 +432,11 @@ static void retry_queued(struct fth_kv_worker *w)
 		/* Its place may have been reclaimed meanwhile: from the beginning. */
 		kv_private(op)->read = NULL;
 		put_read(w, read);
+		/* Requests that do not end may keep the channel full for ever. */
+		if (now >= kv_private(op)->deadline) {
+			kv_private(op)->deadline = 0;
+			read_failed(w->kv, op);
+		}
 		go_on(w, op);
 	}
 }
@@ -442,21 +478,21 @@ int fth_kv_worker_fd(struct fth_kv_worker *worker)
 	return fd;
 }
 
-/* Sleep until something happens; at most a while, since reads may run out of time. */
-static int sleep_until(struct fth_kv_worker *w, uint64_t deadline)
+/*
+ * Sleep until something happens; at most a while, since reads may run out of time. Where no
+ * descriptor is to be had it looks again and again: what is in flight must be collected.
+ */
+static void sleep_until(struct fth_kv_worker *w, uint64_t deadline)
 {
 	struct pollfd poll_fd = {.fd = fth_kv_worker_fd(w), .events = POLLIN};
 	uint64_t now = fth_now_ns();
-	int ms = 100;
+	int ms = poll_fd.fd < 0 ? 1 : 100;
 
-	if (poll_fd.fd < 0)
-		return poll_fd.fd;
 	if (deadline <= now)
-		return 0;
-	if (deadline - now < 100000000u)
+		return;
+	if (deadline - now < (uint64_t)ms * 1000000u)
 		ms = (int)((deadline - now + 999999) / 1000000);
-	(void)poll(&poll_fd, 1, ms);
-	return 0;
+	(void)poll(&poll_fd, 1, ms); /* a negative descriptor is passed over */
 }
 
 int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
@@ -465,8 +501,6 @@ int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned 
 	unsigned n = 0;
 
 	for (;;) {
-		int rc;
-
 		collect(worker);
 		while (n < max && worker->done.first)
 			done[n++] = pop(&worker->done);
@@ -474,9 +508,7 @@ int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned 
 			return (int)n;
 		if (deadline == 0 || fth_now_ns() >= deadline)
 			return n > 0 ? (int)n : -ETIME;
-		rc = sleep_until(worker, deadline);
-		if (rc < 0)
-			return n > 0 ? (int)n : rc;
+		sleep_until(worker, deadline);
 	}
 }
 
@@ -541,10 +573,37 @@ int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out)
 	return 0;
 }
 
+static void worker_free(struct fth_kv_worker *w)
+{
+	fth_dev_chan_close(w->chan);
+	while (w->pool) {
+		struct kv_read *read = w->pool;
+
+		w->pool = read->next;
+		free(read->buf);
+		free(read);
+	}
+	free(w);
+}
+
+/* Collect reads that ran out of time. False: some did not come back by the deadline. */
+static bool drain(struct fth_kv_worker *w, uint64_t deadline)
+{
+	while (w->reads) {
+		struct fth_dev_req *req;
+
+		if (fth_dev_reap(w->chan, &req, 1, 1, deadline) != 1)
+			return false;
+		read_ended(w, (struct kv_read *)req);
+	}
+	return true;
+}
+
 void fth_kv_worker_close(struct fth_kv_worker *worker)
 {
 	struct fth_kv *kv;
 	struct fth_kv_op *op;
+	bool drained;
 
 	if (!worker)
 		return;
@@ -553,30 +612,35 @@ void fth_kv_worker_close(struct fth_kv_worker *worker)
 	while (worker->in_flight || worker->done.first)
 		if (fth_kv_reap(worker, &op, 1, 1, fth_deadline_ns(1000000000u)) == 1)
 			fth_kv_release(worker, op);
+	drained = drain(worker, fth_deadline_ns(kv->options.timeout_ns));
 	pthread_mutex_lock(&kv->workers_lock);
 	for (struct fth_kv_worker **link = &kv->workers; *link; link = &(*link)->next)
 		if (*link == worker) {
 			*link = worker->next;
 			break;
 		}
+	if (!drained) {
+		worker->next = kv->left_workers;
+		kv->left_workers = worker;
+	}
 	pthread_mutex_unlock(&kv->workers_lock);
 	if (worker->epoll >= 0)
 		close(worker->epoll);
-	fth_dev_chan_close(worker->chan); /* waits for reads that ran out of time */
-	while (worker->reading) {
-		struct kv_read *read = worker->reading;
-
-		worker->reading = read->next;
-		free(read->buf);
-		free(read);
-	}
-	while (worker->pool) {
-		struct kv_read *read = worker->pool;
-
-		worker->pool = read->next;
-		free(read->buf);
-		free(read);
-	}
 	close(worker->event);
-	free(worker);
+	if (drained)
+		worker_free(worker);
+}
+
+void kv_workers_drain(struct fth_kv *kv)
+{
+	struct fth_kv_worker *w;
+
+	while ((w = kv->left_workers)) {
+		if (!drain(w, fth_deadline_ns(DRAIN_NS))) {
+			kv->left_behind = true;
+			return;
+		}
+		kv->left_workers = w->next;
+		worker_free(w);
+	}
 }

@@ -8,8 +8,10 @@
  * 1. Only this thread has writes of the log in flight, and only it frees buffers.
  * 2. A block that was written is not written again with other contents: a commit pads the open
  *    chunk to a whole block first. What was durable can not be torn by a later write.
- * 3. committed moves only over records whose writes and whose flush have succeeded. Records that
- *    were not durable when one of these failed are below failed_to, for good.
+ * 3. committed moves only over records whose writes and whose flush have succeeded. A write is tried
+ *    a few times. When it fails for good, a flush fails, or nothing comes back for a long time, the
+ *    log has failed: with persistence nothing is added or written any more, and buffers stay as
+ *    they are, so that what is in them can still be read.
  * 4. log.lock is held except while waiting, reading or sweeping; never across I/O.
  */
 #include "kv/kv_internal.h"
@@ -25,6 +27,8 @@
 #define POLL_NS	   1000000u /* while writes are in flight: how soon to look for new work */
 #define TIMEOUT_NS 30000000000u
 #define AHEAD	   2u /* chunks that are made ready to be overwritten */
+#define TRIES	   3u /* of a write */
+#define PATIENCE   6u /* times options.timeout_ns, for something to come back from the device */
 
 enum commit { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FLUSHING };
 
@@ -35,7 +39,7 @@ struct writer {
 	uint64_t since; /* when something was last submitted or came back */
 	enum commit commit;
 	uint64_t target;
-	int error; /* of this commit */
+	bool wake; /* there is news for workers that wait */
 	struct fth_dev_req flush;
 	uint8_t *old; /* a chunk, for readmission */
 };
@@ -56,7 +60,20 @@ void kv_commit_wanted(struct fth_kv *kv)
 		kv->commit_due = fth_deadline_ns(window);
 		kv_writer_kick(kv);
 	}
+	/* Half of the window to begin with a commit, the other half for its end. */
+	if (window && kv->committing && !kv->overdue_next)
+		kv->overdue_next = fth_deadline_ns(2 * window);
+	else if (window && !kv->committing && !kv->overdue)
+		fth_store_relaxed_dev64(&kv->overdue, fth_deadline_ns(2 * window));
 	pthread_mutex_unlock(&kv->log.lock);
+}
+
+bool kv_commit_overdue(const struct fth_kv *kv)
+{
+	/* relaxed: a look that comes a moment late is as good as a change made a moment before */
+	uint64_t overdue = fth_load_relaxed_dev64(&kv->overdue);
+
+	return overdue && fth_now_ns() > overdue;
 }
 
 static uint64_t whole_blocks(const struct fth_kv *kv, uint64_t bytes)
@@ -66,13 +83,55 @@ static uint64_t whole_blocks(const struct fth_kv *kv, uint64_t bytes)
 
 /* ---- writes ---- */
 
-static bool submit(struct writer *w, struct fth_dev_req *req)
+/* 0, -EAGAIN: later, or what the device says. */
+static int submit(struct writer *w, struct fth_dev_req *req)
 {
-	if (fth_dev_submit(w->chan, &req, 1) != 1)
-		return false;
-	w->in_flight++;
-	w->since = fth_now_ns();
-	return true;
+	int rc = fth_dev_submit(w->chan, &req, 1);
+
+	if (rc != 1)
+		return rc < 0 ? rc : -EIO;
+	if (w->in_flight++ == 0)
+		w->since = fth_now_ns();
+	return 0;
+}
+
+/* Nothing comes back any more. */
+static bool stuck(const struct writer *w)
+{
+	return w->in_flight && fth_now_ns() - w->since > PATIENCE * w->kv->options.timeout_ns;
+}
+
+static void fail_log(struct writer *w, int rc)
+{
+	/* release: who sees it sees what was committed before */
+	if (w->kv->log.error == 0)
+		__atomic_store_n(&w->kv->log.error, rc, __ATOMIC_RELEASE);
+	w->commit = COMMIT_IDLE;
+	w->wake = true;
+}
+
+static bool failed(const struct fth_kv *kv)
+{
+	return kv->log.error && kv_persistent(kv);
+}
+
+static void free_buffer(struct writer *w, struct kv_buffer *b)
+{
+	b->state = KV_BUFFER_FREE;
+	b->written = b->writing = b->filled = 0;
+	w->wake = true;
+}
+
+static void write_failed(struct writer *w, struct kv_buffer *b, int rc)
+{
+	kv_count(w->kv, FTH_KV_STAT_WRITE_ERRORS, 1);
+	b->writing = 0;
+	if (++b->failures < TRIES)
+		return;
+	if (kv_persistent(w->kv))
+		fail_log(w, rc);
+	else
+		free_buffer(w, b); /* its items are lost: reads will find that */
 }
 
 /* Write [written, to) of a buffer; both are multiples of the block. */
@@ -80,26 +139,22 @@ static void write_buffer(struct writer *w, struct kv_buffer *b, uint64_t to)
 {
 	struct fth_kv *kv = w->kv;
 	uint64_t from = b->written;
+	int rc;
 
 	if (b->writing || to <= from)
 		return;
 	fth_dev_req_init(&b->req, FTH_DEV_WRITE, b->data + from, to - from,
 			 kv_log_offset(kv, b->number * kv->super.chunk + from));
-	if (submit(w, &b->req))
+	rc = submit(w, &b->req);
+	if (rc == 0)
 		b->writing = to;
+	else if (rc != -EAGAIN)
+		write_failed(w, b, rc);
 }
 
-static void free_buffer(struct kv_buffer *b)
-{
-	b->state = KV_BUFFER_FREE;
-	b->written = b->writing = b->filled = 0;
-}
-
-/* True: a buffer became free, because a commit had written all of it before it was sealed. */
-static bool write_sealed(struct writer *w)
+static void write_sealed(struct writer *w)
 {
 	struct kv_log *log = &w->kv->log;
-	bool freed = false;
 
 	for (unsigned i = 0; i < log->count; i++) {
 		struct kv_buffer *b = &log->buffers[i];
@@ -107,51 +162,25 @@ static bool write_sealed(struct writer *w)
 
 		if (b->state != KV_BUFFER_SEALED || b->copying || b->writing)
 			continue;
-		if (b->written < to) {
+		if (b->written < to)
 			write_buffer(w, b, to);
-			continue;
-		}
-		free_buffer(b);
-		freed = true;
+		else
+			free_buffer(w, b); /* a commit had written all of it */
 	}
-	return freed;
 }
 
-static void note_error(struct writer *w, int rc)
+static void buffer_written(struct writer *w, struct kv_buffer *b)
 {
-	struct kv_log *log = &w->kv->log;
-
-	kv_count(w->kv, FTH_KV_STAT_WRITE_ERRORS, 1);
-	__atomic_store_n(&log->error, rc, __ATOMIC_RELAXED);
-	if (w->commit != COMMIT_IDLE && w->error == 0)
-		w->error = rc;
-}
-
-/* The end of a write. True: a buffer is free now. */
-static bool buffer_written(struct writer *w, struct kv_buffer *b)
-{
-	struct kv_log *log = &w->kv->log;
-	uint64_t end = (b->number + 1) * w->kv->super.chunk;
-	bool sealed = b->state == KV_BUFFER_SEALED;
-
 	if (b->req.result < 0) {
-		note_error(w, b->req.result);
-		b->writing = 0;
-		if (!sealed)
-			return false; /* the next commit tries again */
-		/* Its items are lost: reads will find that, and whoever waits for them is told. */
-		if (kv_persistent(w->kv) && fth_load_relaxed_dev64(&log->failed_to) < end)
-			fth_store_release_dev64(&log->failed_to, end);
-		free_buffer(b);
-		return true;
+		write_failed(w, b, b->req.result);
+		return;
 	}
 	kv_count(w->kv, FTH_KV_STAT_CHUNK_BYTES, b->writing - b->written);
 	b->written = b->writing;
 	b->writing = 0;
-	if (!sealed || b->written < whole_blocks(w->kv, b->filled))
-		return false;
-	free_buffer(b);
-	return true;
+	b->failures = 0;
+	if (b->state == KV_BUFFER_SEALED && b->written >= whole_blocks(w->kv, b->filled))
+		free_buffer(w, b);
 }
 
 /* ---- commits ---- */
@@ -185,6 +214,7 @@ static bool pad_open(struct fth_kv *kv)
 		pad->value_length = (uint32_t)(gap - sizeof(*pad));
 		pad->checksum = kv_record_sum(pad, kv->super.id, position);
 		b->filled += gap;
+		b->end = b->filled;
 	}
 	fth_store_relaxed_dev64(&kv->log.head, b->number * kv->super.chunk + b->filled);
 	return true;
@@ -199,8 +229,8 @@ static void start_commit(struct writer *w, uint64_t now)
 	if (!pad_open(kv))
 		return; /* kv_log_fill() wakes us */
 	kv->commit_due = 0;
+	kv->committing = true;
 	w->commit = COMMIT_WRITING;
-	w->error = 0;
 	w->target = fth_load_relaxed_dev64(&kv->log.head);
 }
 
@@ -220,7 +250,7 @@ static bool target_written(struct writer *w)
 		if (b->written >= whole_blocks(kv, to))
 			continue;
 		all = false;
-		if (b->state == KV_BUFFER_OPEN && b->writing == 0 && w->error == 0)
+		if (b->state == KV_BUFFER_OPEN && b->writing == 0)
 			write_buffer(w, b, whole_blocks(kv, to));
 	}
 	return all;
@@ -228,33 +258,36 @@ static bool target_written(struct writer *w)
 
 static void end_commit(struct writer *w, int rc)
 {
-	struct kv_log *log = &w->kv->log;
+	struct fth_kv *kv = w->kv;
 
-	if (rc < 0)
-		/* release: who reads it finds all that was written before */
-		fth_store_release_dev64(&log->failed_to, w->target);
-	else
-		fth_store_release_dev64(&log->committed, w->target);
-	if (rc == 0)
-		kv_count(w->kv, FTH_KV_STAT_COMMITS, 1);
+	kv->committing = false;
+	if (rc < 0) {
+		/* What the device has of all that was written since the last one, nobody knows. */
+		kv_count(kv, FTH_KV_STAT_WRITE_ERRORS, 1);
+		fail_log(w, rc);
+		return;
+	}
+	/* release: who reads it finds all that was written before */
+	fth_store_release_dev64(&kv->log.committed, w->target);
+	fth_store_relaxed_dev64(&kv->overdue, kv->overdue_next);
+	kv->overdue_next = 0;
+	kv_count(kv, FTH_KV_STAT_COMMITS, 1);
 	w->commit = COMMIT_IDLE;
+	w->wake = true;
 }
 
-/* True: somebody may be waiting for what has changed. */
-static bool go_on_with_commit(struct writer *w)
+static void go_on_with_commit(struct writer *w)
 {
-	if (w->commit != COMMIT_WRITING)
-		return false;
-	if (w->error < 0) {
-		end_commit(w, w->error);
-		return true;
-	}
-	if (!target_written(w))
-		return false;
+	int rc;
+
+	if (w->commit != COMMIT_WRITING || !target_written(w))
+		return;
 	fth_dev_req_init(&w->flush, FTH_DEV_FLUSH, NULL, 0, 0);
-	if (submit(w, &w->flush))
+	rc = submit(w, &w->flush);
+	if (rc == 0)
 		w->commit = COMMIT_FLUSHING;
-	return false;
+	else if (rc != -EAGAIN)
+		end_commit(w, rc);
 }
 
 /* ---- what comes back ---- */
@@ -265,18 +298,18 @@ static int wait_device(struct writer *w, struct fth_dev_req **done, unsigned max
 	return fth_dev_reap(w->chan, done, max, 1, fth_deadline_ns(POLL_NS));
 }
 
-static bool take_back(struct writer *w, struct fth_dev_req *req)
+static void take_back(struct writer *w, struct fth_dev_req *req)
 {
 	w->in_flight--;
 	w->since = fth_now_ns();
+	if (!kv_persistent(w->kv))
+		__atomic_store_n(&w->kv->log.error, 0, __ATOMIC_RELAXED); /* it works again */
 	if (req == &w->flush) {
-		if (req->result < 0)
-			note_error(w, req->result);
-		end_commit(w, req->result);
-		return true;
+		if (w->commit == COMMIT_FLUSHING)
+			end_commit(w, req->result);
+		return;
 	}
-	return buffer_written(w,
-			      (struct kv_buffer *)((char *)req - offsetof(struct kv_buffer, req)));
+	buffer_written(w, (struct kv_buffer *)((char *)req - offsetof(struct kv_buffer, req)));
 }
 
 /* ---- chunks that are about to be overwritten ---- */
@@ -296,6 +329,7 @@ static bool readmit_record(struct fth_kv *kv, const struct kv_record *record, ui
 	e = kv_find_place(kv, &name, position / KV_UNIT);
 	if (e && e->what & KV_HOT_MASK && kv_log_reserve(kv, kv_record_bytes(record), &room) == 0) {
 		kv_log_fill(kv, &room, record);
+		kv_count(kv, FTH_KV_STAT_REWRITTEN_BYTES, kv_round(kv_record_bytes(record)));
 		kv_entry_set(e, kv_where(room.position / KV_UNIT, kv_record_bytes(record)),
 			     e->what & ~KV_HOT_MASK);
 		again = true;
@@ -361,10 +395,12 @@ static bool nothing_left(const struct writer *w)
 {
 	const struct kv_log *log = &w->kv->log;
 
+	if (w->in_flight || failed(w->kv))
+		return w->in_flight == 0;
 	for (unsigned i = 0; i < log->count; i++)
 		if (log->buffers[i].state == KV_BUFFER_SEALED)
 			return false;
-	return w->in_flight == 0 && w->commit == COMMIT_IDLE && w->kv->commit_due == 0;
+	return w->commit == COMMIT_IDLE && w->kv->commit_due == 0;
 }
 
 static void sleep_locked(struct writer *w, uint64_t now)
@@ -387,36 +423,44 @@ static void *writer_main(void *context)
 	struct kv_log *log = &kv->log;
 
 	pthread_mutex_lock(&log->lock);
-	while (!kv->stop || !nothing_left(w)) {
+	while (!kv->stop || !(nothing_left(w) || (stuck(w) && fth_now_ns() > kv->stop_by))) {
 		struct fth_dev_req *done[16];
 		uint64_t now = fth_now_ns();
-		bool wake;
 		int n = 0;
 
-		wake = write_sealed(w);
-		start_commit(w, now);
-		wake |= go_on_with_commit(w);
-		if (!wake && keep_house(w)) {
-			wake = true;
-		} else if (!wake && w->in_flight) {
+		if (stuck(w) && log->error == 0)
+			fail_log(w, -ETIMEDOUT);
+		if (!failed(kv)) {
+			write_sealed(w);
+			start_commit(w, now);
+			go_on_with_commit(w);
+		}
+		if (!w->wake && keep_house(w)) {
+			w->wake = true;
+		} else if (!w->wake && w->in_flight) {
 			pthread_mutex_unlock(&log->lock);
 			n = wait_device(w, done, 16);
 			pthread_mutex_lock(&log->lock);
-		} else if (!wake && !kv->stop) {
+		} else if (!w->wake && !kv->stop) {
 			sleep_locked(w, now);
 		}
 		for (int i = 0; i < n; i++)
-			wake |= take_back(w, done[i]);
-		if (wake) {
+			take_back(w, done[i]);
+		if (w->wake) {
+			w->wake = false;
 			pthread_mutex_unlock(&log->lock);
 			kv_wake_workers(kv);
 			pthread_mutex_lock(&log->lock);
 		}
 	}
+	if (w->in_flight)
+		kv->left_behind = true; /* the device may use buffers and requests for ever */
 	pthread_mutex_unlock(&log->lock);
-	fth_dev_chan_close(w->chan);
-	free(w->old);
-	free(w);
+	if (!kv->left_behind) {
+		fth_dev_chan_close(w->chan);
+		free(w->old);
+		free(w);
+	}
 	return NULL;
 }
 
@@ -449,6 +493,7 @@ void kv_writer_stop(struct fth_kv *kv)
 		return;
 	pthread_mutex_lock(&kv->log.lock);
 	kv->stop = true;
+	kv->stop_by = fth_deadline_ns(TIMEOUT_NS);
 	if (kv_persistent(kv))
 		kv->commit_due = 1; /* at once */
 	kv_writer_kick(kv);

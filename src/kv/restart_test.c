@@ -1,0 +1,573 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What comes back after a restart, a crash, and on a medium that was damaged: all that must, and
+ * never a value that is not the latest, unless nobody can know of a later one.
+ */
+#include "kv_fixture.h"
+
+#include "fathom/dev/crash.h"
+#include "fathom/dev/driver.h"
+
+#include "kv/format.h"
+
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct fth_dev *open_dev(const char *uri)
+{
+	struct fth_dev *dev;
+
+	assert_ok(fth_dev_open(uri, &dev));
+	return dev;
+}
+
+static struct fth_kv_options durable(void)
+{
+	struct fth_kv_options o = small_options();
+
+	o.persistence = FTH_KV_WRITE_THROUGH;
+	return o;
+}
+
+static struct fth_kv_recovery recovery_of(const struct box *box)
+{
+	struct fth_kv_recovery recovery;
+
+	fth_kv_recovery(box->kv, &recovery);
+	return recovery;
+}
+
+/* The power goes; the cache is opened again on what is left. */
+static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
+		       uint64_t seed)
+{
+	assert_ok(fth_dev_crash_power_loss(dev, seed));
+	fth_kv_worker_close(box->worker);
+	(void)fth_kv_close(box->kv);
+	assert_ok(fth_dev_crash_restart(dev));
+	box_open(box, o, dev);
+}
+
+/* The second commit from now on has begun after all that was changed before. */
+static void wait_durable(struct box *box)
+{
+	for (unsigned n = 0; n < 2; n++) {
+		uint64_t commits = box_stat(box, FTH_KV_STAT_COMMITS);
+
+		assert_ok(box_set(box, 900000 + n, 1));
+		while (box_stat(box, FTH_KV_STAT_COMMITS) == commits)
+			usleep(1000);
+	}
+}
+
+/* ---- options ---- */
+
+/* Any number of buckets is found again as it was. */
+static void an_index_of_any_size_comes_back(void **state)
+{
+	static const uint64_t items[] = {1, 8, 60, 100, 700, 744, 5000};
+	struct fth_kv_options o = durable();
+	struct fth_dev *dev = open_dev("mem:16M");
+	struct box box;
+
+	(void)state;
+	for (unsigned n = 0; n < sizeof(items) / sizeof(items[0]); n++) {
+		unsigned want = (unsigned)(items[n] < 1000 ? items[n] : 1000);
+		struct fth_kv_usage usage;
+
+		o.items = items[n];
+		o.format = true;
+		box_open(&box, &o, dev);
+		fth_kv_usage(box.kv, &usage);
+		assert_true(usage.index_items >= items[n]);
+		for (unsigned i = 0; i < want; i++)
+			assert_ok(box_set(&box, i, i + 1));
+		assert_ok(box_close(&box));
+		o.items = 10; /* as many as the device says, not these */
+		o.format = false;
+		box_open(&box, &o, dev);
+		for (unsigned i = 0; i < want; i++)
+			assert_int_equal(box_get(&box, i), i + 1);
+		assert_ok(box_close(&box));
+	}
+	fth_dev_close(dev);
+}
+
+static void values_must_fit_the_chunks_that_are_there(void **state)
+{
+	struct fth_kv_options o = durable();
+	struct fth_dev *dev = open_dev("mem:16M");
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	assert_ok(box_close(&box));
+	o.value_max = 100000;
+	o.chunk = 262144;
+	assert_int_equal(box_try(&box, &o, dev), -EINVAL);
+	fth_dev_close(dev);
+}
+
+/* A crash passes over a few chunks; of a short ring that must not be most of it. */
+static void a_crash_leaves_most_of_a_short_ring(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:7M)");
+	struct fth_kv_options o = durable();
+	struct box box;
+
+	(void)state;
+	o.buffers = 1000;
+	o.items = 100;
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 20; i++)
+		assert_ok(box_set(&box, i, i + 1));
+	lose_power(&box, &o, dev, 1);
+	for (unsigned i = 0; i < 20; i++)
+		assert_int_equal(box_get(&box, i), i + 1);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* ---- the log ---- */
+
+/* More is written than the ring holds, and no checkpoint is made meanwhile. */
+static void a_log_that_went_round_is_replayed(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:8M)");
+	struct fth_kv_options o = durable();
+	uint32_t version = 0, latest[200];
+	struct box box;
+
+	(void)state;
+	o.items = 400;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 1;
+	box_open(&box, &o, dev);
+	for (unsigned life = 0; life < 3; life++) {
+		for (unsigned round = 0; round < 60; round++)
+			for (unsigned i = 0; i < 200; i++) {
+				latest[i] = ++version;
+				assert_ok(box_set(&box, i, version));
+			}
+		for (unsigned i = 0; i < 200; i += 10) {
+			latest[i] = 0;
+			assert_ok(box_delete(&box, i));
+		}
+		assert_true(box_stat(&box, FTH_KV_STAT_RECLAIMED) > 0);
+		wait_durable(&box);
+		lose_power(&box, &o, dev, life);
+		assert_false(recovery_of(&box).clean);
+		for (unsigned i = 0; i < 200; i++)
+			assert_int_equal(box_get(&box, i), latest[i]);
+	}
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static uint64_t log_at(struct fth_dev *dev)
+{
+	struct kv_super super;
+
+	assert_ok(fth_dev_read(dev, &super, sizeof(super), 0, FTH_DEV_TIMEOUT));
+	return super.log_at;
+}
+
+static void flip(struct fth_dev *dev, uint64_t at)
+{
+	uint8_t block[512];
+
+	assert_ok(fth_dev_read(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
+	block[at % 512] ^= 0x10;
+	assert_ok(fth_dev_write(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
+}
+
+/*
+ * A chunk in the midst of the log is spoilt: its header, a record, or the type of a record, which
+ * then looks like the end of the chunk. Changes in it are lost, so older values must be, too.
+ */
+static void check_damage(unsigned chunk, uint64_t at)
+{
+	struct fth_dev *dev = open_dev("crash(mem:16M)");
+	struct fth_kv_options o = durable();
+	uint32_t latest[200] = {0}, version = 0;
+	unsigned found = 0;
+	struct box box;
+
+	box_open(&box, &o, dev);
+	for (unsigned n = 0; n < 1000; n++) {
+		unsigned i = n % 200;
+
+		if (n > 200 && n % 11 == 0) {
+			int rc = box_delete(&box, i);
+
+			assert_true(rc == 0 || rc == -ENOENT);
+			latest[i] = 0;
+		} else {
+			assert_ok(box_set(&box, i, ++version));
+			latest[i] = version;
+		}
+	}
+	assert_ok(fth_dev_crash_power_loss(dev, 1));
+	fth_kv_worker_close(box.worker);
+	(void)fth_kv_close(box.kv);
+	assert_ok(fth_dev_crash_restart(dev));
+	flip(dev, log_at(dev) + chunk * o.chunk + at);
+	box_open(&box, &o, dev);
+	assert_int_equal(recovery_of(&box).damaged_chunks, 1);
+	for (unsigned i = 0; i < 200; i++) {
+		uint32_t got = box_get(&box, i);
+
+		assert_true(got == 0 || got == latest[i]);
+		found += got != 0;
+	}
+	assert_true(found > 0);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void damage_brings_back_no_old_value(void **state)
+{
+	(void)state;
+	check_damage(5, 16);	/* its number */
+	check_damage(5, 20000); /* somewhere */
+	check_damage(5, sizeof(struct kv_chunk_header) + offsetof(struct kv_record, type));
+	check_damage(0, 0);
+}
+
+/* An item that was spoilt after it was indexed is a miss, and counted. */
+static void a_spoilt_item_is_a_miss(void **state)
+{
+	struct fth_dev *dev = open_dev("mem:16M");
+	struct fth_kv_options o = durable();
+	unsigned missing = 0;
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 200; i++)
+		assert_ok(box_set(&box, i, 1));
+	assert_ok(box_close(&box));
+	for (unsigned n = 0; n < 4; n++)
+		flip(dev, log_at(dev) + n * o.chunk + 30000);
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 200; i++)
+		missing += box_get(&box, i) == 0;
+	assert_true(missing > 0 && missing <= 4);
+	assert_int_equal(box_stat(&box, FTH_KV_STAT_BAD_ITEMS), missing);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* ---- checkpoints ---- */
+
+struct changes {
+	struct box box;
+	struct fth_kv *kv;
+	unsigned first;
+	uint32_t latest[200];
+	bool stop;
+	int checkpoints;
+};
+
+static void *change_on(void *context)
+{
+	struct changes *c = context;
+
+	for (uint32_t version = 1; version < 25; version++)
+		for (unsigned i = 0; i < 200; i++)
+			if ((i + version) % 9 == 0) {
+				int rc = box_delete(&c->box, c->first + i);
+
+				assert_true(rc == 0 || rc == -ENOENT);
+				c->latest[i] = 0;
+			} else {
+				assert_ok(box_set(&c->box, c->first + i, version));
+				c->latest[i] = version;
+			}
+	return NULL;
+}
+
+static void *checkpoint_on(void *context)
+{
+	struct changes *c = context;
+
+	while (!__atomic_load_n(&c->stop, __ATOMIC_RELAXED)) {
+		int rc = fth_kv_checkpoint(c->kv, KV_SECONDS(20));
+
+		/* Too many entries moved: the next one may have more luck. */
+		assert_true(rc == 0 || rc == -EAGAIN);
+		c->checkpoints += rc == 0;
+	}
+	return NULL;
+}
+
+/* Two threads write checkpoints while others change items in an index that is nearly full. */
+static void checkpoints_and_changes_at_once(void **state)
+{
+	struct fth_kv_options o = durable();
+	struct changes *c = calloc(4, sizeof(*c));
+	pthread_t thread[4];
+
+	(void)state;
+	o.items = 380;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 1;
+	for (uint64_t seed = 1; seed <= 4; seed++) {
+		struct fth_dev *dev = open_dev("crash(mem:64M)");
+		struct box box;
+
+		box_open(&box, &o, dev);
+		for (unsigned t = 0; t < 4; t++) {
+			memset(&c[t], 0, sizeof(c[t]));
+			c[t].first = t * 1000;
+			c[t].kv = c[t].box.kv = box.kv;
+			if (t < 2)
+				assert_ok(fth_kv_worker_open(box.kv, &c[t].box.worker));
+			assert_int_equal(pthread_create(&thread[t], NULL,
+							t < 2 ? change_on : checkpoint_on, &c[t]),
+					 0);
+		}
+		for (unsigned t = 0; t < 4; t++) {
+			pthread_join(thread[t], NULL);
+			if (t == 1)
+				for (unsigned k = 2; k < 4; k++)
+					__atomic_store_n(&c[k].stop, true, __ATOMIC_RELAXED);
+			fth_kv_worker_close(c[t].box.worker);
+		}
+		assert_true(c[2].checkpoints + c[3].checkpoints > 0);
+		wait_durable(&box);
+		lose_power(&box, &o, dev, seed);
+		for (unsigned t = 0; t < 2; t++)
+			for (unsigned i = 0; i < 200; i++)
+				assert_int_equal(box_get(&box, c[t].first + i), c[t].latest[i]);
+		assert_ok(box_close(&box));
+		fth_dev_close(dev);
+	}
+	free(c);
+}
+
+/* ---- time ---- */
+
+static int flush_all(struct box *box, uint32_t when)
+{
+	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
+
+	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
+}
+
+static int set_until(struct box *box, unsigned i, uint32_t expires)
+{
+	uint8_t value[KV_VALUE_MAX];
+	struct fth_kv_op op = {.verb = FTH_KV_SET, .value = value, .flags = 1, .expires = expires};
+
+	op.value_length = value_length(i, 1);
+	fill_value(i, 1, op.value_length, value);
+	return box_do(box, &op, i);
+}
+
+static void reopen(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev, bool crash)
+{
+	if (crash) {
+		lose_power(box, o, dev, 1);
+		return;
+	}
+	assert_ok(box_close(box));
+	box_open(box, o, dev);
+}
+
+static void flush_all_and_expiry_survive(void **state)
+{
+	struct fth_kv_options o = durable();
+
+	(void)state;
+	for (unsigned crash = 0; crash < 2; crash++) {
+		struct fth_dev *dev = open_dev("crash(mem:16M)");
+		uint32_t now = (uint32_t)time(NULL);
+		struct box box;
+
+		box_open(&box, &o, dev);
+		assert_ok(set_until(&box, 1, now + 1000));
+		assert_ok(set_until(&box, 2, now + 2));
+		assert_ok(flush_all(&box, 0));
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_ok(set_until(&box, 3, now + 1000));
+		assert_ok(set_until(&box, 4, now + 2));
+		assert_ok(flush_all(&box, now + 500)); /* not yet */
+		assert_int_equal(box_get(&box, 1), 0); /* and that takes nothing back */
+		assert_int_equal(box_get(&box, 3), 1);
+		reopen(&box, &o, dev, crash);
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_int_equal(box_get(&box, 2), 0);
+		assert_int_equal(box_get(&box, 3), 1);
+		while ((uint32_t)time(NULL) < now + 3)
+			usleep(100000);
+		assert_int_equal(box_get(&box, 4), 0);
+		reopen(&box, &o, dev, crash);
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_int_equal(box_get(&box, 3), 1);
+		assert_int_equal(box_get(&box, 4), 0);
+		assert_ok(box_close(&box));
+		fth_dev_close(dev);
+	}
+}
+
+/* A flush_all whose time has come stays in force when another one is set. */
+static void a_later_flush_all_takes_no_earlier_one_back(void **state)
+{
+	struct fth_kv_options o = durable();
+	struct fth_dev *dev = open_dev("crash(mem:16M)");
+	uint32_t now = (uint32_t)time(NULL);
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	assert_ok(set_until(&box, 1, 0));
+	assert_ok(flush_all(&box, now + 2));
+	assert_int_equal(box_get(&box, 1), 1);
+	while ((uint32_t)time(NULL) < now + 3)
+		usleep(100000);
+	assert_int_equal(box_get(&box, 1), 0);
+	assert_ok(set_until(&box, 2, 0));
+	assert_ok(flush_all(&box, now + 1000));
+	assert_int_equal(box_get(&box, 1), 0);
+	assert_int_equal(box_get(&box, 2), 1);
+	for (unsigned crash = 0; crash < 2; crash++) {
+		reopen(&box, &o, dev, crash);
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_int_equal(box_get(&box, 2), 1);
+	}
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* Numbers that were given for changes that a crash took back are not given again. */
+static void cas_numbers_are_not_given_twice(void **state)
+{
+	struct fth_kv_options o = durable();
+	struct fth_dev *dev = open_dev("crash(mem:16M)");
+	struct fth_kv_op op = {.verb = FTH_KV_SET, .value = "1", .value_length = 1};
+	uint64_t cas;
+	struct box box;
+
+	(void)state;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 10000;
+	box_open(&box, &o, dev);
+	assert_ok(box_do(&box, &op, 1));
+	cas = op.item_cas;
+	lose_power(&box, &o, dev, 3);
+	memset(&op, 0, sizeof(op));
+	op = (struct fth_kv_op){.verb = FTH_KV_SET, .value = "2", .value_length = 1};
+	assert_ok(box_do(&box, &op, 1));
+	assert_true(op.item_cas > cas);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* ---- the window of write-back ---- */
+
+struct change {
+	uint64_t when; /* it was acknowledged */
+	uint32_t version;
+};
+
+/* What was acknowledged a window before the last change began is there. */
+static void check_window(uint64_t seed)
+{
+	struct fth_dev *dev = open_dev("crash(mem:32M)");
+	struct fth_kv_options o = durable();
+	struct change *changes = calloc(20 * 4000, sizeof(*changes));
+	unsigned counts[20] = {0};
+	struct fth_rng rng = {seed};
+	uint64_t end, last = 0, window;
+	struct box box;
+
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 20;
+	window = o.window_ms * UINT64_C(1000000);
+	box_open(&box, &o, dev);
+	end = fth_now_ns() + 30000000 + fth_rng_below(&rng, 60000000);
+	for (uint32_t version = 1; fth_now_ns() < end; version++) {
+		unsigned i = (unsigned)fth_rng_below(&rng, 20);
+
+		if (counts[i] == 4000)
+			break;
+		last = fth_now_ns();
+		assert_ok(box_set(&box, i, version));
+		changes[i * 4000 + counts[i]++] = (struct change){fth_now_ns(), version};
+	}
+	assert_ok(fth_dev_crash_power_loss(dev, seed));
+	fth_kv_worker_close(box.worker);
+	(void)fth_kv_close(box.kv);
+	assert_ok(fth_dev_crash_restart(dev));
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 20; i++) {
+		uint32_t got = box_get(&box, i), least = 0;
+
+		for (unsigned n = 0; n < counts[i]; n++)
+			if (changes[i * 4000 + n].when + window < last)
+				least = changes[i * 4000 + n].version;
+		assert_true(got >= least);
+	}
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+	free(changes);
+}
+
+static void write_back_loses_a_window_at_most(void **state)
+{
+	unsigned rounds = getenv("FTH_LONG_TESTS") ? 300 : 20;
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= rounds; seed++)
+		check_window(seed);
+}
+
+/* Where the device takes longer than the window, changes wait for it. */
+static void write_back_waits_for_a_slow_device(void **state)
+{
+	struct fth_dev *dev = open_dev("delay(mem:32M)?flush_us=200000");
+	struct fth_kv_options o = durable();
+	uint64_t begin, commits;
+	struct box box;
+
+	(void)state;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 10;
+	box_open(&box, &o, dev);
+	commits = box_stat(&box, FTH_KV_STAT_COMMITS);
+	begin = fth_now_ns();
+	/* For a second: without waiting these would be many more than commits. */
+	for (unsigned n = 0; fth_now_ns() - begin < 1000000000; n++) {
+		uint64_t before = fth_now_ns();
+
+		assert_ok(box_set(&box, n % 20, n + 1));
+		if (fth_now_ns() - before > 100000000)
+			commits = 0; /* one has waited */
+	}
+	assert_int_equal(commits, 0);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_index_of_any_size_comes_back),
+		cmocka_unit_test(values_must_fit_the_chunks_that_are_there),
+		cmocka_unit_test(a_crash_leaves_most_of_a_short_ring),
+		cmocka_unit_test(a_log_that_went_round_is_replayed),
+		cmocka_unit_test(damage_brings_back_no_old_value),
+		cmocka_unit_test(a_spoilt_item_is_a_miss),
+		cmocka_unit_test(checkpoints_and_changes_at_once),
+		cmocka_unit_test(flush_all_and_expiry_survive),
+		cmocka_unit_test(a_later_flush_all_takes_no_earlier_one_back),
+		cmocka_unit_test(cas_numbers_are_not_given_twice),
+		cmocka_unit_test(write_back_loses_a_window_at_most),
+		cmocka_unit_test(write_back_waits_for_a_slow_device),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
