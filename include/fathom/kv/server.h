@@ -36,25 +36,42 @@ struct fth_kv_server_options {
 	unsigned workers;     /* threads; default: half of the processors, at least 1 */
 	unsigned connections; /* at most; default 1024 */
 	uint32_t idle_s;      /* a connection is closed after so many seconds; 0: never */
+	const char *metrics;  /* HOST:PORT for metrics in Prometheus' text format; NULL: none */
+	/*
+	 * A file with a line "user:password" for each user. A client must then begin each connection
+	 * with a set of any key whose value is "user password", as with memcached's option -Y.
+	 */
+	const char *auth_file;
+	/* PEM files; both or none. -ENOTSUP if the library was built without OpenSSL. */
+	const char *tls_certificate;
+	const char *tls_key;
 };
 
-#define FTH_KV_SERVER_OPTIONS_INIT                                     \
-	{                                                              \
-		sizeof(struct fth_kv_server_options), NULL, 0, 0, 0, 0 \
+#define FTH_KV_SERVER_OPTIONS_INIT                                                             \
+	{                                                                                      \
+		sizeof(struct fth_kv_server_options), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL \
 	}
 
-/* Start to listen. The cache must outlive the server. */
+/*
+ * Start to listen. The cache must outlive the server. Returns -EINVAL for invalid options, or the error
+ * of a socket, a thread or a file; fth_error_text() says which.
+ */
 int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *options,
 			struct fth_kv_server **out);
 
 /*
- * Stop: no new connections, commands under way are answered until the deadline, then all are closed.
- * Frees the server. Accepts NULL.
+ * Stop and free the server: no new connections, commands under way are answered until the deadline,
+ * then all connections are closed. Returns when the last operation is back from the cache, which
+ * takes as long as one read of the device may take (fth_kv_options.timeout_ns) after the deadline.
+ * Accepts NULL.
  */
 void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline);
 
-/* The port that the first TCP socket listens on; 0 if there is none. For ":0". */
+/* The port that the first TCP socket listens on; 0 if there is none. For "127.0.0.1:0". */
 unsigned fth_kv_server_port(const struct fth_kv_server *server);
+
+/* The port of options.metrics; 0 if there is none. */
+unsigned fth_kv_server_metrics_port(const struct fth_kv_server *server);
 
 struct fth_kv_server_counts {
 	uint64_t connections, accepted, refused;

@@ -14,136 +14,169 @@
 
 static const char out_of_memory[] = "SERVER_ERROR out of memory storing object";
 
-static void count(struct conn *conn, enum kvp_command command)
-{
-	__atomic_fetch_add(&conn->worker->commands[command], 1, __ATOMIC_RELAXED);
-}
+static const char bad_format[] = "CLIENT_ERROR bad command line format";
+
+#define TRIES_MAX  8u /* of a counter that comes and goes while it is made */
+#define SECRET_MAX 512u
 
 /* ---- starting ---- */
 
-/* An answer that needs no operation. */
-static void say(struct conn *conn, const char *text)
+static struct task *new_task(struct conn *conn)
 {
 	struct task *task = task_new(conn);
 
-	if (!task) {
+	if (!task)
 		conn->state = CONN_CLOSING;
-		return;
-	}
+	return task;
+}
+
+static void finish(struct task *task, const char *text)
+{
 	task->simple = task->complete = true;
 	task->text = text;
 }
 
-static void submit(struct task *task)
+void command_say(struct conn *conn, const char *text)
+{
+	struct task *task = new_task(conn);
+
+	if (task)
+		finish(task, text);
+}
+
+static void starve(struct conn *conn)
+{
+	if (conn->starved)
+		return;
+	conn->starved = true;
+	conn->next_starved = conn->worker->starved;
+	conn->worker->starved = conn;
+}
+
+/* `more`: a further operation of its command, which cannot wait: another task may do so already. */
+static void launch(struct task *task, bool more)
 {
 	struct conn *conn = task->conn;
 	int rc;
 
+	task->flying = true;
 	conn->flying++;
-	if (task->mutates)
-		conn->mutating++;
+	conn->mutating += task->mutates;
 	rc = fth_kv_submit(conn->worker->kv, &task->op);
 	if (rc == 0)
 		return;
+	if (rc == -EAGAIN && !more) { /* the cache has too many in flight */
+		task->flying = false;
+		conn->flying--;
+		conn->mutating -= task->mutates;
+		conn->waiting = task;
+		starve(conn);
+		return;
+	}
 	if (rc < 0)
 		task->op.result = rc;
 	conn_op_done(task);
 }
 
-static void set_key(struct task *task, struct kvp_text key)
+/* Does an operation under way have to end before this one starts? conn.c, invariant 2. */
+static bool conflicts(const struct task *task)
 {
-	memcpy(task->key, key.at, key.length);
+	const struct conn *conn = task->conn;
+
+	if (conn->flying == 0 || (conn->mutating == 0 && !task->mutates))
+		return false;
+	for (const struct task *t = conn->first; t != task; t = t->next) {
+		if (!t->flying || (!t->mutates && !task->mutates))
+			continue;
+		if (t->op.verb == FTH_KV_FLUSH_ALL || task->op.verb == FTH_KV_FLUSH_ALL)
+			return true;
+		if (t->op.key_length == task->op.key_length &&
+		    memcmp(t->key, task->key, task->op.key_length) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void submit(struct task *task)
+{
+	if (conflicts(task))
+		task->conn->waiting = task;
+	else
+		launch(task, false);
+}
+
+void command_retry(struct conn *conn)
+{
+	struct task *task = conn->waiting;
+
+	if (conflicts(task))
+		return;
+	conn->waiting = NULL;
+	launch(task, false);
+}
+
+static void set_key(struct task *task, const char *key, size_t length)
+{
+	memcpy(task->key, key, length);
 	task->op.key = task->key;
-	task->op.key_length = (uint32_t)key.length;
+	task->op.key_length = (uint32_t)length;
 }
 
 static struct task *key_task(struct conn *conn, const struct kvp_line *line)
 {
-	struct task *task = task_new(conn);
+	struct task *task = new_task(conn);
 
-	if (!task) {
-		conn->state = CONN_CLOSING;
+	if (!task)
 		return NULL;
-	}
 	task->line = *line;
+	task->line.key = task->line.rest = (struct kvp_text){NULL, 0}; /* their line goes */
 	task->op.verb = line->verb;
 	task->op.flags = line->flags;
 	task->op.expires = kvp_expires(line->expires, kv_now());
-	task->op.cas = line->cas;
+	/* No item has the number 0, which means none to the cache. */
+	task->op.cas = line->has_cas ? (line->cas ? line->cas : UINT64_MAX) : 0;
 	task->op.delta = line->delta;
-	set_key(task, line->key);
+	task->mutates = line->verb != FTH_KV_GET;
+	set_key(task, line->key.at, line->key.length);
 	return task;
 }
 
-/* Each key is a task of its own; the last one brings END. */
-static void start_get(struct conn *conn, struct kvp_line *line)
+void command_key(struct conn *conn, const char *key, size_t length, bool last)
 {
-	struct kvp_text rest = line->rest, key = line->key;
+	struct task *task;
 
-	line->verb = line->touch ? FTH_KV_TOUCH : FTH_KV_GET;
-	while (key.length) {
-		struct kvp_text next = kvp_word(&rest);
-		struct task *task;
+	conn->get.key = (struct kvp_text){key, length};
+	task = key_task(conn, &conn->get);
+	if (!task)
+		return;
+	task->last_key = last;
+	submit(task);
+}
 
-		if (key.length > FTH_KV_KEY_MAX) {
-			say(conn, "CLIENT_ERROR bad command line format");
-			return;
-		}
-		line->key = key;
-		task = key_task(conn, line);
-		if (!task)
-			return;
-		task->last_key = next.length == 0;
-		task->mutates = line->touch;
-		submit(task);
-		key = next;
-	}
+static void skip_value(struct conn *conn, uint64_t bytes)
+{
+	conn->skip = bytes + 2;
+	conn->state = CONN_SKIP;
 }
 
 static void start_value(struct conn *conn, struct task *task)
 {
 	task->value = malloc((size_t)task->line.bytes + 2);
-	task->value_have = 0;
 	if (!task->value) {
-		task->simple = task->complete = true;
-		task->text = task->line.noreply ? "" : out_of_memory;
-		conn->skip = task->line.bytes + 2;
-		conn->state = CONN_SKIP;
+		finish(task, task->line.noreply ? "" : out_of_memory);
+		skip_value(conn, task->line.bytes);
 		return;
 	}
 	conn->storing = task;
 	conn->state = CONN_VALUE;
 }
 
-static void start_store(struct conn *conn, const struct kvp_line *line)
-{
-	struct task *task = key_task(conn, line);
-
-	if (task)
-		start_value(conn, task);
-}
-
-static void start_change(struct conn *conn, struct kvp_line *line)
-{
-	struct task *task;
-
-	if (line->command == KVP_TOUCH)
-		line->verb = FTH_KV_TOUCH;
-	task = key_task(conn, line);
-	if (!task)
-		return;
-	task->mutates = true;
-	submit(task);
-}
-
 static void start_flush_all(struct conn *conn, const struct kvp_line *line)
 {
-	struct task *task = task_new(conn);
+	struct task *task = new_task(conn);
 
-	if (!task) {
-		conn->state = CONN_CLOSING;
+	if (!task)
 		return;
-	}
 	task->line = *line;
 	task->op.verb = FTH_KV_FLUSH_ALL;
 	task->op.expires = line->expires > 0 ? kvp_expires(line->expires, kv_now()) : 0;
@@ -153,247 +186,229 @@ static void start_flush_all(struct conn *conn, const struct kvp_line *line)
 
 static void start_stats(struct conn *conn, const struct kvp_line *line)
 {
-	struct task *task = task_new(conn);
+	struct task *task = new_task(conn);
 
-	if (!task) {
-		conn->state = CONN_CLOSING;
+	if (!task)
 		return;
-	}
-	task->simple = task->complete = true;
+	finish(task, NULL);
 	stats_answer(conn->worker->server, line->rest, &task->long_text);
+	if (task->long_text.failed)
+		finish(task, "SERVER_ERROR out of memory writing stats");
 }
 
-/* ---- meta ---- */
-
-/* Texts of the flags are needed until the answer: copy the line to where they stay. */
-static bool keep_words(struct task *task)
+static const char *decode_key(struct task *task)
 {
-	struct kvp_flags *meta = &task->line.meta;
-	size_t used = 0;
-
-	for (unsigned i = 0; i < meta->count; i++) {
-		struct kvp_text *value = &meta->flag[i].value;
-
-		if (used + value->length > sizeof(task->words))
-			return false;
-		memcpy(task->words + used, value->at, value->length);
-		value->at = task->words + used;
-		used += value->length;
-	}
-	return true;
-}
-
-static bool flag_i64(const struct kvp_flags *meta, char name, int64_t *out)
-{
-	const struct kvp_text *value = kvp_flag(meta, name);
-
-	return !value || kvp_i64(*value, out);
-}
-
-static bool flag_u64(const struct kvp_flags *meta, char name, uint64_t *out)
-{
-	const struct kvp_text *value = kvp_flag(meta, name);
-
-	return !value || kvp_u64(*value, out);
-}
-
-static const char *meta_set_mode(struct task *task)
-{
-	const struct kvp_text *mode = kvp_flag(&task->line.meta, 'M');
-	char letter = mode && mode->length == 1 ? *mode->at : mode ? '?' : 'S';
-
-	switch (letter) {
-	case 'S':
-	case 's':
-		task->op.verb = FTH_KV_SET;
-		return NULL;
-	case 'E':
-	case 'e':
-		task->op.verb = FTH_KV_ADD;
-		return NULL;
-	case 'A':
-	case 'a':
-		task->op.verb = FTH_KV_APPEND;
-		return NULL;
-	case 'P':
-	case 'p':
-		task->op.verb = FTH_KV_PREPEND;
-		return NULL;
-	case 'R':
-	case 'r':
-		task->op.verb = FTH_KV_REPLACE;
-		return NULL;
-	default:
-		return "CLIENT_ERROR invalid mode for ms M token";
-	}
-}
-
-static const char *meta_count_mode(struct task *task)
-{
-	const struct kvp_text *mode = kvp_flag(&task->line.meta, 'M');
-
-	task->op.verb = FTH_KV_INCREMENT;
-	if (!mode)
-		return NULL;
-	if (kvp_is(*mode, "I") || kvp_is(*mode, "i") || kvp_is(*mode, "+") || kvp_is(*mode, "incr"))
-		return NULL;
-	task->op.verb = FTH_KV_DECREMENT;
-	if (kvp_is(*mode, "D") || kvp_is(*mode, "d") || kvp_is(*mode, "-") || kvp_is(*mode, "decr"))
-		return NULL;
-	return "CLIENT_ERROR invalid mode for ma M token";
-}
-
-/* Numbers that flags bring along. NULL, or what is wrong. */
-static const char *meta_numbers(struct task *task, int64_t *ttl)
-{
-	const struct kvp_flags *meta = &task->line.meta;
-	uint64_t flags = 0;
-
-	task->op.delta = 1;
-	if (!flag_i64(meta, 'T', ttl) || !flag_u64(meta, 'C', &task->op.cas) ||
-	    !flag_u64(meta, 'D', &task->op.delta) ||
-	    (task->line.command == KVP_META_SET && !flag_u64(meta, 'F', &flags)) ||
-	    flags > UINT32_MAX)
-		return "CLIENT_ERROR bad token in command line format";
-	task->op.flags = (uint32_t)flags;
-	task->op.expires = kvp_expires(*ttl, kv_now());
-	return NULL;
-}
-
-static const char *meta_key(struct task *task)
-{
+	char text[FTH_KV_KEY_MAX];
+	size_t length = task->op.key_length;
 	int n;
 
-	if (!kvp_flag(&task->line.meta, 'b'))
+	if (!kvp_has(&task->line, 'b'))
 		return NULL;
-	n = kvp_base64_decode(task->line.key, task->key, sizeof(task->key));
-	if (n <= 0)
-		return "CLIENT_ERROR error decoding key";
-	task->op.key_length = (uint32_t)n;
-	return NULL;
-}
-
-static const char *prepare_meta(struct task *task)
-{
-	const char *wrong = meta_key(task);
-	int64_t ttl = 0;
-
-	if (!wrong)
-		wrong = meta_numbers(task, &ttl);
-	if (!wrong && !keep_words(task))
-		wrong = "CLIENT_ERROR options flags too long";
-	task->line.key = (struct kvp_text){NULL, 0}; /* its line goes */
-	if (wrong)
-		return wrong;
-	switch (task->line.command) {
-	case KVP_META_GET:
-		task->op.verb = kvp_flag(&task->line.meta, 'T') ? FTH_KV_TOUCH : FTH_KV_GET;
-		task->mutates = task->op.verb == FTH_KV_TOUCH;
-		return NULL;
-	case KVP_META_SET:
-		return meta_set_mode(task);
-	case KVP_META_DELETE:
-		task->op.verb = FTH_KV_DELETE;
-		task->mutates = true;
-		return NULL;
-	case KVP_META_COUNT:
-		task->mutates = true;
-		return meta_count_mode(task);
-	default:
-		task->op.verb = FTH_KV_GET;
+	memcpy(text, task->key, length);
+	n = kvp_base64_decode((struct kvp_text){text, length}, task->key, sizeof(task->key));
+	if (n > 0) {
+		task->op.key_length = (uint32_t)n;
 		return NULL;
 	}
+	return task->line.command == KVP_META_DEBUG ? bad_format
+						    : "CLIENT_ERROR error decoding key";
 }
 
-static void start_meta(struct conn *conn, struct kvp_line *line)
+/*
+ * A set of too long a value: the value that is there would be stale, so that it goes, as
+ * memcached's does. The answer is the error all the same.
+ */
+static void start_too_large(struct conn *conn, const struct kvp_line *line)
+{
+	struct task *task = key_task(conn, line);
+
+	if (!task)
+		return;
+	(void)decode_key(task);
+	task->op.verb = FTH_KV_DELETE;
+	task->op.cas = 0;
+	task->mutates = true;
+	submit(task);
+}
+
+static void start_key(struct conn *conn, const struct kvp_line *line)
 {
 	struct task *task = key_task(conn, line);
 	const char *wrong;
 
 	if (!task)
 		return;
-	wrong = prepare_meta(task);
+	wrong = decode_key(task);
 	if (wrong) {
-		task->simple = task->complete = true;
-		task->text = wrong;
-		if (line->command == KVP_META_SET) {
-			conn->skip = line->bytes + 2;
-			conn->state = CONN_SKIP;
-		}
-	} else if (line->command == KVP_META_SET) {
+		finish(task, wrong);
+		if (line->has_bytes)
+			skip_value(conn, line->bytes);
+	} else if (line->has_bytes) {
 		start_value(conn, task);
 	} else {
 		submit(task);
 	}
 }
 
+/* ---- users ---- */
+
+/* The first command of a connection that has to give a password: a set of "user password". */
+static void start_secret(struct conn *conn, const struct kvp_line *line)
+{
+	struct task *task;
+
+	if (line->command != KVP_STORE || line->verb != FTH_KV_SET || line->error ||
+	    line->bytes > SECRET_MAX) {
+		command_say(conn, "CLIENT_ERROR unauthenticated");
+		conn->state = CONN_CLOSING;
+		kvs_add(&conn->worker->counts.closed_auth, 1);
+		return;
+	}
+	task = key_task(conn, line);
+	if (task)
+		start_value(conn, task);
+}
+
+static void take_secret(struct conn *conn, struct task *task, bool good)
+{
+	if (good && auth_check(conn->worker->server, task->value, (size_t)task->line.bytes)) {
+		conn->trusted = true;
+		finish(task, "STORED");
+		return;
+	}
+	finish(task, "CLIENT_ERROR authentication failure");
+	conn->state = CONN_CLOSING;
+	kvs_add(&conn->worker->counts.closed_auth, 1);
+}
+
 /* ---- all commands ---- */
+
+static void start_error(struct conn *conn, const struct kvp_line *line)
+{
+	if (line->too_large && line->verb == FTH_KV_SET)
+		start_too_large(conn, line);
+	else
+		command_say(conn, line->noreply ? "" : line->error);
+	if (line->has_bytes && conn->state != CONN_CLOSING)
+		skip_value(conn, line->bytes);
+}
 
 void command_start(struct conn *conn, const char *text, size_t length)
 {
 	struct kvp_line line;
 
 	kvp_parse(text, length, conn->worker->server->value_max, &line);
-	count(conn, line.command);
+	kvs_add(&conn->worker->counts.commands[line.command], 1);
+	if (!conn->trusted) {
+		start_secret(conn, &line);
+		return;
+	}
 	if (line.error) {
-		say(conn, line.noreply && line.command == KVP_STORE ? "" : line.error);
-		if (line.has_bytes) {
-			conn->skip = line.bytes + 2;
-			conn->state = CONN_SKIP;
-		}
+		start_error(conn, &line);
 		return;
 	}
 	switch (line.command) {
 	case KVP_GET:
-		start_get(conn, &line);
-		return;
-	case KVP_STORE:
-		start_store(conn, &line);
-		return;
-	case KVP_DELETE:
-	case KVP_COUNT:
-	case KVP_TOUCH:
-		start_change(conn, &line);
+		conn->get = line;
+		conn->state = CONN_KEYS;
 		return;
 	case KVP_FLUSH_ALL:
 		start_flush_all(conn, &line);
 		return;
 	case KVP_VERSION:
-		say(conn, "VERSION fathom-" FTH_VERSION_STRING);
+		command_say(conn, "VERSION fathom-" FTH_VERSION_STRING);
 		return;
 	case KVP_VERBOSITY:
-		say(conn, line.noreply ? "" : "OK");
+		command_say(conn, line.noreply ? "" : "OK");
 		return;
 	case KVP_STATS:
 		start_stats(conn, &line);
 		return;
 	case KVP_META_NOOP:
-		say(conn, "MN");
+		command_say(conn, "MN");
 		return;
 	case KVP_QUIT:
 		conn->state = CONN_CLOSING;
 		return;
-	case KVP_NONE:
-		say(conn, "ERROR");
-		return;
 	default:
-		start_meta(conn, &line);
+		start_key(conn, &line);
 	}
 }
 
 void command_value(struct conn *conn, struct task *task, bool good)
 {
+	if (!conn->trusted) {
+		take_secret(conn, task, good);
+		return;
+	}
 	if (!good) {
-		task->simple = task->complete = true;
-		task->text = "CLIENT_ERROR bad data chunk";
-		/* What follows cannot be told from commands: up to the next end of line. */
+		/* What follows is taken as commands, as memcached does. */
+		finish(task, task->line.noreply ? "" : "CLIENT_ERROR bad data chunk");
 		return;
 	}
 	task->op.value = task->value;
 	task->op.value_length = (uint32_t)task->line.bytes;
-	task->mutates = true;
-	(void)conn;
 	submit(task);
+}
+
+/* ---- commands of several operations ---- */
+
+static bool again(struct task *task, enum fth_kv_verb verb, int64_t ttl)
+{
+	fth_kv_release(task->conn->worker->kv, &task->op);
+	task->op.verb = verb;
+	task->op.expires = kvp_expires(ttl, kv_now());
+	launch(task, true);
+	return true;
+}
+
+static void keep_number(struct task *task)
+{
+	uint32_t length = task->op.length;
+
+	while (length > 1 && task->op.data[length - 1] == ' ')
+		length--;
+	task->number_length = (uint8_t)(length < sizeof(task->number) ? length : 0);
+	memcpy(task->number, task->op.data, task->number_length);
+}
+
+/* ma with N on a key that is not there: add it, unless another connection did meanwhile. */
+static bool make_counter(struct task *task)
+{
+	const struct kvp_line *line = &task->line;
+	int n = snprintf(task->number, sizeof(task->number), "%" PRIu64, line->initial);
+
+	task->number_length = (uint8_t)n;
+	task->op.value = task->number;
+	task->op.value_length = (uint32_t)n;
+	task->op.cas = 0;
+	task->tries++;
+	return again(task, FTH_KV_ADD, line->vivify);
+}
+
+bool command_more(struct task *task)
+{
+	const struct kvp_line *line = &task->line;
+	enum fth_kv_verb verb = task->op.verb;
+	int result = task->op.result;
+
+	if (line->command != KVP_META_COUNT)
+		return false;
+	if (verb == FTH_KV_ADD) {
+		if (result == 0)
+			task->op.item_expires = task->op.expires;
+		return result == -EEXIST && task->tries < TRIES_MAX && again(task, line->verb, 0);
+	}
+	if (verb == FTH_KV_TOUCH) { /* the counter is changed, whatever came of this */
+		task->op.result = 0;
+		return false;
+	}
+	if (result == -ENOENT && kvp_has(line, 'N') && !line->has_cas && task->tries < TRIES_MAX)
+		return make_counter(task);
+	if (result < 0)
+		return false;
+	keep_number(task);
+	return kvp_has(line, 'T') && again(task, FTH_KV_TOUCH, line->expires);
 }
 
 /* ---- answers ---- */
@@ -406,7 +421,7 @@ static const char *plain_answer(const struct task *task)
 	case -ENOENT:
 		/* Append and the like say that they did not store; cas that there is nothing. */
 		if (task->line.command == KVP_STORE)
-			return task->op.cas ? "NOT_FOUND" : "NOT_STORED";
+			return task->line.has_cas ? "NOT_FOUND" : "NOT_STORED";
 		return "NOT_FOUND";
 	case -EEXIST:
 		return "NOT_STORED";
@@ -417,7 +432,7 @@ static const char *plain_answer(const struct task *task)
 	case -EMSGSIZE:
 		return "SERVER_ERROR object too large for cache";
 	case -EINVAL:
-		return "CLIENT_ERROR bad command line format";
+		return bad_format;
 	case -EIO:
 		return "SERVER_ERROR the change could not be made durable";
 	default:
@@ -435,100 +450,126 @@ static const char *plain_answer(const struct task *task)
 	}
 }
 
+static char *put_u64(char *to, uint64_t n)
+{
+	char digits[20];
+	unsigned count = 0;
+
+	do
+		digits[count++] = (char)('0' + n % 10);
+	while (n /= 10);
+	while (count)
+		*to++ = digits[--count];
+	return to;
+}
+
 static void answer_get(const struct task *task, struct bytes *out)
 {
 	const struct fth_kv_op *op = &task->op;
 
 	if (op->result == 0) {
-		char head[FTH_KV_KEY_MAX + 80];
-		int n;
+		char *to = bytes_room(out, op->key_length + op->length + 80), *at = to;
 
-		memcpy(head, "VALUE ", 6);
-		memcpy(head + 6, op->key, op->key_length);
-		n = 6 + (int)op->key_length;
-		n += snprintf(head + n, sizeof(head) - (size_t)n,
-			      task->line.with_cas ? " %u %u %" PRIu64 "\r\n" : " %u %u\r\n",
-			      op->item_flags, op->length, op->item_cas);
-		bytes_put(out, head, (size_t)n);
-		bytes_put(out, op->data, op->length);
-		bytes_put(out, "\r\n", 2);
+		if (!to)
+			return;
+		memcpy(at, "VALUE ", 6);
+		memcpy(at + 6, op->key, op->key_length);
+		at += 6 + op->key_length;
+		*at++ = ' ';
+		at = put_u64(at, op->item_flags);
+		*at++ = ' ';
+		at = put_u64(at, op->length);
+		if (task->line.with_cas) {
+			*at++ = ' ';
+			at = put_u64(at, op->item_cas);
+		}
+		memcpy(at, "\r\n", 2);
+		memcpy(at + 2, op->data, op->length);
+		memcpy(at + 2 + op->length, "\r\n", 2);
+		out->to += (size_t)(at - to) + op->length + 4;
 	}
 	if (task->last_key)
 		bytes_put(out, "END\r\n", 5);
 }
 
+/* In base64 if it came so; then b follows. */
 static void put_key(const struct task *task, struct bytes *out)
 {
 	char text[FTH_KV_KEY_MAX * 4 / 3 + 4];
 
-	if (kvp_flag(&task->line.meta, 'b'))
-		bytes_put(out, text, kvp_base64_encode(task->key, task->op.key_length, text));
-	else
+	if (!kvp_has(&task->line, 'b')) {
 		bytes_put(out, task->key, task->op.key_length);
+		return;
+	}
+	bytes_put(out, text, kvp_base64_encode(task->key, task->op.key_length, text));
+	bytes_put(out, " b", 2);
 }
 
-/* What the flags of a meta command ask for about the item. */
-static void put_flags(const struct task *task, struct bytes *out)
+static long long ttl(const struct fth_kv_op *op)
 {
-	const struct kvp_flags *meta = &task->line.meta;
+	uint32_t now = kv_now();
+
+	if (!op->item_expires)
+		return -1;
+	return op->item_expires > now ? (long long)op->item_expires - now : 0;
+}
+
+/* A flag about the item that is there. */
+static void put_item_flag(const struct task *task, char name, struct bytes *out)
+{
 	const struct fth_kv_op *op = &task->op;
 
-	for (unsigned i = 0; i < meta->count; i++) {
-		char name = meta->flag[i].name;
+	if (name == 'c')
+		bytes_printf(out, " c%" PRIu64, op->item_cas);
+	else if (name == 't' && task->line.command != KVP_META_SET)
+		bytes_printf(out, " t%lld", ttl(op));
+	if (task->line.command != KVP_META_GET)
+		return;
+	if (name == 'f')
+		bytes_printf(out, " f%u", op->item_flags);
+	else if (name == 's')
+		bytes_printf(out, " s%u", op->length);
+	else if (name == 'h')
+		bytes_printf(out, " h%d", op->item_read);
+	else if (name == 'l')
+		bytes_printf(out, " l%u", op->item_age);
+}
 
-		switch (name) {
-		case 'O':
+/* What the flags of a meta command ask for, in their order. */
+static void put_flags(const struct task *task, struct bytes *out)
+{
+	const struct kvp_line *line = &task->line;
+
+	for (unsigned i = 0; i < line->order_count; i++) {
+		char name = line->order[i];
+
+		if (name == 'O') {
 			bytes_put(out, " O", 2);
-			bytes_put(out, meta->flag[i].value.at, meta->flag[i].value.length);
-			break;
-		case 'k':
+			bytes_put(out, line->opaque, line->opaque_length);
+		} else if (name == 'k') {
 			bytes_put(out, " k", 2);
 			put_key(task, out);
-			break;
-		case 'b':
-			bytes_put(out, " b", 2);
-			break;
-		case 'c':
-			bytes_printf(out, " c%" PRIu64, op->item_cas);
-			break;
-		default:
-			break;
+		} else if (task->op.result == 0 && line->command != KVP_META_DELETE) {
+			put_item_flag(task, name, out);
 		}
-		if (op->result < 0 || task->line.command == KVP_META_SET ||
-		    task->line.command == KVP_META_DELETE)
-			continue;
-		if (name == 'f')
-			bytes_printf(out, " f%u", op->item_flags);
-		else if (name == 's')
-			bytes_printf(out, " s%u", op->length);
-		else if (name == 'h')
-			bytes_printf(out, " h%d", op->item_read);
-		else if (name == 'l')
-			bytes_printf(out, " l%u", op->item_age);
-		else if (name == 't')
-			bytes_printf(out, " t%lld",
-				     op->item_expires ? (long long)op->item_expires - kv_now()
-						      : -1LL);
 	}
 }
 
 static const char *meta_status(const struct task *task, bool *quiet)
 {
-	bool value = kvp_flag(&task->line.meta, 'v') != NULL;
 	enum kvp_command command = task->line.command;
+	bool get = command == KVP_META_GET, count = command == KVP_META_COUNT;
 
 	*quiet = false;
 	switch (task->op.result) {
 	case 0:
-		*quiet = command != KVP_META_GET;
-		if (command == KVP_META_COUNT)
-			return value ? "VA" : "HD";
-		return command == KVP_META_GET && value ? "VA" : "HD";
+		*quiet = !get;
+		return (get || count) && kvp_has(&task->line, 'v') ? "VA" : "HD";
 	case -ENOENT:
-		*quiet = command == KVP_META_GET || command == KVP_META_DELETE;
-		if (command == KVP_META_GET)
+		*quiet = get;
+		if (get)
 			return "EN";
-		return command == KVP_META_SET && !task->op.cas ? "NS" : "NF";
+		return command == KVP_META_SET && !task->line.has_cas ? "NS" : "NF";
 	case -EEXIST:
 		return "NS";
 	case -EBUSY:
@@ -540,28 +581,25 @@ static const char *meta_status(const struct task *task, bool *quiet)
 
 static void answer_meta(const struct task *task, struct bytes *out)
 {
-	const struct fth_kv_op *op = &task->op;
-	bool quiet, value;
+	bool count = task->line.command == KVP_META_COUNT, quiet, value;
+	const void *data = count ? (const void *)task->number : task->op.data;
+	uint32_t length = count ? task->number_length : task->op.length;
 	const char *status = meta_status(task, &quiet);
 
 	if (!status) {
 		bytes_printf(out, "%s\r\n", plain_answer(task));
 		return;
 	}
-	if (quiet && kvp_flag(&task->line.meta, 'q'))
+	if (quiet && kvp_has(&task->line, 'q'))
 		return;
 	value = strcmp(status, "VA") == 0;
 	bytes_put(out, status, 2);
-	if (strcmp(status, "EN") == 0) {
-		bytes_put(out, "\r\n", 2);
-		return;
-	}
 	if (value)
-		bytes_printf(out, " %u", op->length);
+		bytes_printf(out, " %u", length);
 	put_flags(task, out);
 	bytes_put(out, "\r\n", 2);
 	if (value) {
-		bytes_put(out, op->data, op->length);
+		bytes_put(out, data, length);
 		bytes_put(out, "\r\n", 2);
 	}
 }
@@ -576,38 +614,51 @@ static void answer_debug(const struct task *task, struct bytes *out)
 	}
 	bytes_put(out, "ME ", 3);
 	put_key(task, out);
-	bytes_printf(out, " exp=%lld la=%u cas=%" PRIu64 " fetch=%s cls=0 size=%u\r\n",
-		     op->item_expires ? (long long)op->item_expires - kv_now() : -1LL, op->item_age,
-		     op->item_cas, op->item_read ? "yes" : "no", op->length);
+	bytes_printf(out, " exp=%lld la=%u cas=%" PRIu64 " fetch=%s cls=1 size=%u flash=%s\r\n",
+		     ttl(op), op->item_age, op->item_cas, op->item_read ? "yes" : "no", op->length,
+		     op->from_flash ? "yes" : "no");
+}
+
+static void answer_count(const struct task *task, struct bytes *out)
+{
+	uint32_t length = task->op.length;
+
+	while (length > 1 && task->op.data[length - 1] == ' ')
+		length--;
+	bytes_put(out, task->op.data, length);
+	bytes_put(out, "\r\n", 2);
+}
+
+static void put_line(struct bytes *out, const char *text)
+{
+	size_t length = strlen(text);
+
+	if (!length)
+		return;
+	bytes_put(out, text, length);
+	bytes_put(out, "\r\n", 2);
 }
 
 void command_answer(struct task *task, struct bytes *out)
 {
-	const struct fth_kv_op *op = &task->op;
+	const struct kvp_line *line = &task->line;
 
-	if (task->simple) {
-		if (bytes_count(&task->long_text))
-			bytes_put(out, task->long_text.data, bytes_count(&task->long_text));
-		else if (task->text && *task->text)
-			bytes_printf(out, "%s\r\n", task->text);
-		return;
-	}
-	if (task->line.command == KVP_GET) {
+	if (task->simple && task->text)
+		put_line(out, task->text);
+	else if (task->simple)
+		bytes_put(out, task->long_text.data, bytes_count(&task->long_text));
+	else if (line->command == KVP_GET)
 		answer_get(task, out);
-	} else if (task->line.command == KVP_META_DEBUG) {
+	else if (line->too_large)
+		put_line(out, line->noreply ? "" : line->error);
+	else if (line->command == KVP_META_DEBUG)
 		answer_debug(task, out);
-	} else if (task->line.command >= KVP_META_GET) {
+	else if (line->command >= KVP_META_GET)
 		answer_meta(task, out);
-	} else if (!task->line.noreply) {
-		if (task->line.command == KVP_COUNT && op->result == 0) {
-			uint32_t length = op->length;
-
-			while (length > 1 && op->data[length - 1] == ' ')
-				length--;
-			bytes_put(out, op->data, length);
-			bytes_put(out, "\r\n", 2);
-		} else {
-			bytes_printf(out, "%s\r\n", plain_answer(task));
-		}
-	}
+	else if (line->noreply)
+		return;
+	else if (line->command == KVP_COUNT && task->op.result == 0)
+		answer_count(task, out);
+	else
+		put_line(out, plain_answer(task));
 }

@@ -6,12 +6,17 @@
  *
  * Invariants
  * 1. Tasks are in the list in the order of their commands, and answers are written in that order.
- * 2. No command is started while a change of the same connection is under way, so a connection sees
- *    its own changes. Gets may overlap.
- * 3. What one connection can hold is bounded: TASKS_MAX tasks, OUT_MAX bytes of answers and one
- *    answer more, a line, a value. Beyond that it is not read from.
+ * 2. A command does not start while another one of the same connection for the same key is under
+ *    way, unless both are gets; flush_all waits for all. So a connection sees its own changes, and
+ *    changes of different keys overlap. The task that has to wait is the last of the list, and no
+ *    line is taken until it has started.
+ * 3. Memory is bounded. A connection has TASKS_MAX tasks, OUT_MAX bytes of answers and one answer
+ *    more, HELD_MAX bytes of values and one value more (`guess` keeps the reads of long values from
+ *    being many), a line, a value that comes in. If all connections of a worker hold WORKER_HELD
+ *    bytes, each has one command at a time, and those that take no answers are closed.
  * 4. A closed connection lives until its last operation is back from the cache: an answer can not
  *    reach whoever gets its descriptor next.
+ * 5. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
  */
 #include "kv/server/server.h"
 
@@ -26,9 +31,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_BYTES 16384u
-#define POOLED_MAX 1024u
-#define KEEP_BYTES 65536u /* a larger buffer is given back when it is empty */
+#define READ_BYTES  16384u
+#define POOLED_MAX  1024u
+#define KEEP_BYTES  (512u << 10) /* a larger buffer is not kept when it is empty */
+#define GUESS_BYTES 4096u
+#define BINARY	    0x80 /* first byte of a request of the binary protocol */
+#define BINARY_HEAD 24u
 
 /* ---- bytes ---- */
 
@@ -48,8 +56,10 @@ char *bytes_room(struct bytes *b, size_t n)
 		while (room - b->to < n)
 			room *= 2;
 		data = realloc(b->data, room);
-		if (!data)
+		if (!data) {
+			b->failed = true;
 			return NULL;
+		}
 		b->data = data;
 		b->room = room;
 	}
@@ -85,6 +95,28 @@ void bytes_release(struct bytes *b)
 	memset(b, 0, sizeof(*b));
 }
 
+/* Lend the worker's buffer to a connection that has nothing in its own. */
+static void bytes_lend(struct bytes *to, struct bytes *spare)
+{
+	if (to->data)
+		return;
+	*to = *spare;
+	memset(spare, 0, sizeof(*spare));
+}
+
+/* Give it back if it is empty. */
+static void bytes_return(struct bytes *from, struct bytes *spare)
+{
+	if (bytes_count(from) || !from->data)
+		return;
+	from->from = from->to = 0;
+	if (spare->data || from->room > KEEP_BYTES)
+		bytes_release(from);
+	else
+		*spare = *from;
+	memset(from, 0, sizeof(*from));
+}
+
 /* ---- tasks ---- */
 
 struct task *task_new(struct conn *conn)
@@ -102,6 +134,7 @@ struct task *task_new(struct conn *conn)
 	}
 	memset(task, 0, offsetof(struct task, key));
 	task->conn = conn;
+	task->started_ns = w->now;
 	*conn->last = task;
 	conn->last = &task->next;
 	conn->tasks++;
@@ -118,6 +151,8 @@ void task_free(struct task *task)
 	if (!conn->first)
 		conn->last = &conn->first;
 	conn->tasks--;
+	conn->held -= task->held;
+	w->held -= task->held;
 	free(task->value);
 	bytes_release(&task->long_text);
 	if (w->pooled >= POOLED_MAX) {
@@ -132,19 +167,70 @@ void task_free(struct task *task)
 void conn_op_done(struct task *task)
 {
 	struct conn *conn = task->conn;
+	uint64_t length = task->op.length;
 
-	task->complete = true;
+	task->flying = false;
 	conn->flying--;
 	if (task->mutates)
 		conn->mutating--;
+	if (command_more(task))
+		return;
+	task->complete = true;
+	task->held = task->op.length;
+	conn->held += task->held;
+	conn->worker->held += task->held;
+	conn->guess = length > conn->guess ? length : conn->guess - (conn->guess - length) / 8;
 }
 
 /* ---- reading ---- */
 
+static unsigned tasks_max(const struct conn *conn)
+{
+	uint64_t n = HELD_MAX / (conn->guess ? conn->guess : 1);
+
+	if (conn->worker->held > WORKER_HELD || n == 0)
+		return 1;
+	return n < TASKS_MAX ? (unsigned)n : TASKS_MAX;
+}
+
 static bool may_go_on(const struct conn *conn)
 {
-	return !conn->dead && conn->state != CONN_CLOSING && conn->tasks < TASKS_MAX &&
-	       bytes_count(&conn->out) < OUT_MAX && conn->mutating == 0;
+	return !conn->dead && conn->state != CONN_CLOSING && !conn->waiting &&
+	       bytes_count(&conn->out) < OUT_MAX && conn->held < HELD_MAX &&
+	       conn->tasks - (conn->storing != NULL) < tasks_max(conn);
+}
+
+/* The binary protocol has its own way to say no. False: its header is not all there. */
+static bool refuse_binary(struct conn *conn)
+{
+	static const char text[] = "the binary protocol is not supported, use the text protocol";
+	const uint8_t *head = (const uint8_t *)conn->in.data + conn->in.from;
+	uint8_t answer[BINARY_HEAD] = {0x81, head[1], [7] = 0x83, [11] = sizeof(text) - 1};
+
+	if (bytes_count(&conn->in) < BINARY_HEAD)
+		return false;
+	memcpy(answer + 12, head + 12, 4); /* opaque */
+	bytes_put(&conn->out, answer, sizeof(answer));
+	bytes_put(&conn->out, text, sizeof(text) - 1);
+	conn->state = CONN_CLOSING;
+	return true;
+}
+
+/* The line is longer than any but a get may be, and its end has not come. */
+static bool take_long_line(struct conn *conn, const char *at, size_t count)
+{
+	struct kvp_line line;
+
+	conn->spoke = true;
+	kvp_parse(at, count, conn->worker->server->value_max, &line);
+	if (conn->trusted && line.command == KVP_GET && !line.error) {
+		conn->in.from += (size_t)(line.key.at - at);
+		command_start(conn, at, count);
+		return true;
+	}
+	command_say(conn, "CLIENT_ERROR line too long");
+	conn->state = CONN_CLOSING;
+	return true;
 }
 
 /* A line is there: start its command. False: it is not all there yet. */
@@ -154,20 +240,88 @@ static bool take_line(struct conn *conn)
 	const char *at = conn->in.data + conn->in.from;
 	const char *end = count ? memchr(at, '\n', count) : NULL;
 
-	if (!end) {
-		if (count > LINE_MAX_BYTES) {
-			static const char long_line[] = "CLIENT_ERROR line too long\r\n";
-
-			bytes_put(&conn->out, long_line, sizeof(long_line) - 1);
-			conn->state = CONN_CLOSING;
-		}
-		return false;
-	}
+	if (count && !conn->spoke && (uint8_t)*at == BINARY)
+		return refuse_binary(conn);
+	if (!end)
+		return count > LINE_MAX_BYTES && take_long_line(conn, at, count);
+	conn->spoke = true;
 	length = (size_t)(end - at);
 	conn->in.from += length + 1;
 	if (length && at[length - 1] == '\r')
 		length--;
 	command_start(conn, at, length);
+	if (conn->state == CONN_KEYS) /* they are taken one by one */
+		conn->in.from = (size_t)(conn->get.key.at - conn->in.data);
+	return true;
+}
+
+/* Up to the end of the line. */
+static bool take_discard(struct conn *conn)
+{
+	size_t count = bytes_count(&conn->in);
+	const char *at = conn->in.data + conn->in.from;
+	const char *end = count ? memchr(at, '\n', count) : NULL;
+
+	if (!end) {
+		conn->in.from = conn->in.to;
+		return false;
+	}
+	conn->in.from += (size_t)(end - at) + 1;
+	conn->state = CONN_LINE;
+	return true;
+}
+
+static size_t skip_spaces(const char *at, size_t count)
+{
+	size_t n = 0;
+
+	while (n < count && at[n] == ' ')
+		n++;
+	return n;
+}
+
+/* Is the end of the line next? Bytes up to behind it; 0: no, or it cannot be told yet. */
+static size_t line_end(const char *at, size_t count)
+{
+	size_t n = skip_spaces(at, count);
+
+	if (n < count && at[n] == '\r')
+		n++;
+	return n < count && at[n] == '\n' ? n + 1 : 0;
+}
+
+/* One more key of a get. False: it is not all there yet. */
+static bool take_key(struct conn *conn)
+{
+	const char *at = conn->in.data + conn->in.from;
+	size_t count = bytes_count(&conn->in), skip = skip_spaces(at, count), n = 0, end;
+
+	conn->in.from += skip;
+	at += skip;
+	count -= skip;
+	end = line_end(at, count);
+	if (end) {
+		conn->in.from += end;
+		conn->state = CONN_LINE;
+		command_say(conn, "END");
+		return true;
+	}
+	while (n < count && n <= FTH_KV_KEY_MAX + 1 && at[n] != ' ' && at[n] != '\n')
+		n++;
+	if (n == count && n <= FTH_KV_KEY_MAX + 1)
+		return false;
+	if (at[n] == '\n' && n && at[n - 1] == '\r')
+		n--;
+	if (n > FTH_KV_KEY_MAX) {
+		command_say(conn, "CLIENT_ERROR bad command line format");
+		conn->state = CONN_DISCARD;
+		return true;
+	}
+	end = line_end(at + n, count - n);
+	conn->in.from += n + end;
+	if (end)
+		conn->state = CONN_LINE;
+	command_key(conn, at, n, end > 0);
 	return true;
 }
 
@@ -181,7 +335,8 @@ static bool take_value(struct conn *conn)
 
 	if (have > want)
 		have = want;
-	memcpy(task->value + task->value_have, conn->in.data + conn->in.from, have);
+	if (have)
+		memcpy(task->value + task->value_have, conn->in.data + conn->in.from, have);
 	conn->in.from += have;
 	task->value_have += have;
 	if (have < want)
@@ -211,17 +366,34 @@ static void take_commands(struct conn *conn)
 {
 	bool more = true;
 
+	if (conn->waiting)
+		command_retry(conn);
 	while (more && may_go_on(conn)) {
-		if (conn->state == CONN_VALUE)
+		switch (conn->state) {
+		case CONN_KEYS:
+			more = take_key(conn);
+			break;
+		case CONN_VALUE:
 			more = take_value(conn);
-		else if (conn->state == CONN_SKIP)
+			break;
+		case CONN_SKIP:
 			more = take_skip(conn);
-		else
+			break;
+		case CONN_DISCARD:
+			more = take_discard(conn);
+			break;
+		default:
 			more = take_line(conn);
+		}
 	}
 }
 
-/* Read what is there. False: the connection is over. */
+static ssize_t receive(struct conn *conn, void *to, size_t n)
+{
+	return conn->tls ? tls_read(conn->tls, to, n) : read(conn->fd, to, n);
+}
+
+/* Read what is there; notes the end. False: the connection is broken. */
 static bool fill(struct conn *conn)
 {
 	struct task *task = conn->storing;
@@ -233,133 +405,200 @@ static bool fill(struct conn *conn)
 	if (conn->state == CONN_VALUE && bytes_count(&conn->in) == 0 &&
 	    task->line.bytes + 2 - task->value_have > READ_BYTES) {
 		room = (size_t)task->line.bytes + 2 - task->value_have;
-		n = read(conn->fd, task->value + task->value_have, room);
+		n = receive(conn, task->value + task->value_have, room);
 		if (n > 0)
 			task->value_have += (size_t)n;
 	} else {
+		bytes_lend(&conn->in, &conn->worker->spare_in);
 		to = bytes_room(&conn->in, room);
 		if (!to)
 			return false;
-		n = read(conn->fd, to, room);
+		n = receive(conn, to, room);
 		if (n > 0)
 			conn->in.to += (size_t)n;
 	}
 	if (n > 0) {
-		__atomic_fetch_add(&conn->worker->bytes_read, (uint64_t)n, __ATOMIC_RELAXED);
-		conn->active_ns = fth_now_ns();
+		kvs_add(&conn->worker->counts.bytes_read, (uint64_t)n);
+		conn->active_ns = conn->worker->now;
 		return true;
 	}
-	return n < 0 && (errno == EAGAIN || errno == EINTR);
+	conn->eof = n == 0;
+	return n == 0 || errno == EAGAIN || errno == EINTR;
 }
 
 /* ---- writing ---- */
 
 static void answer_tasks(struct conn *conn)
 {
+	struct kvs_worker *w = conn->worker;
+
+	if (conn->first && conn->first->complete)
+		w->now = fth_now_ns();
 	while (conn->first && conn->first->complete && bytes_count(&conn->out) < OUT_MAX) {
 		struct task *task = conn->first;
 
+		stats_latency(w, task);
 		command_answer(task, &conn->out);
-		fth_kv_release(conn->worker->kv, &task->op);
+		fth_kv_release(w->kv, &task->op);
 		task_free(task);
 	}
+}
+
+static ssize_t transmit(struct conn *conn, const void *from, size_t n)
+{
+	return conn->tls ? tls_send(conn->tls, from, n) : send(conn->fd, from, n, MSG_NOSIGNAL);
 }
 
 /* False: the connection is over. */
 static bool drain(struct conn *conn)
 {
+	if (conn->out.failed)
+		return false;
 	while (bytes_count(&conn->out)) {
-		ssize_t n = send(conn->fd, conn->out.data + conn->out.from, bytes_count(&conn->out),
-				 MSG_NOSIGNAL);
+		ssize_t n =
+			transmit(conn, conn->out.data + conn->out.from, bytes_count(&conn->out));
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return errno == EAGAIN;
+		if (n <= 0)
+			return n < 0 && errno == EAGAIN;
 		conn->out.from += (size_t)n;
-		__atomic_fetch_add(&conn->worker->bytes_written, (uint64_t)n, __ATOMIC_RELAXED);
-		conn->active_ns = fth_now_ns();
+		kvs_add(&conn->worker->counts.bytes_written, (uint64_t)n);
+		conn->active_ns = conn->worker->now;
 	}
-	if (conn->out.room > KEEP_BYTES)
-		bytes_release(&conn->out);
 	return true;
 }
 
 /* ---- going on ---- */
 
+static void unlink_starved(struct conn *conn)
+{
+	for (struct conn **link = &conn->worker->starved; *link; link = &(*link)->next_starved)
+		if (*link == conn) {
+			*link = conn->next_starved;
+			return;
+		}
+}
+
 static void free_when_idle(struct conn *conn)
 {
+	struct kvs_worker *w = conn->worker;
+
 	if (!conn->dead || conn->flying)
 		return;
 	while (conn->first) {
-		fth_kv_release(conn->worker->kv, &conn->first->op);
+		fth_kv_release(w->kv, &conn->first->op);
 		task_free(conn->first);
 	}
 	bytes_release(&conn->in);
-	bytes_release(&conn->out);
+	w->dying--;
 	free(conn);
 }
 
 void conn_close(struct conn *conn)
 {
+	struct kvs_worker *w = conn->worker;
+
 	if (!conn->dead) {
+		tls_detach(conn->tls);
 		close(conn->fd); /* takes it out of the epoll set */
 		conn->fd = -1;
 		conn->dead = true;
+		conn->waiting = NULL;
+		if (conn->starved)
+			unlink_starved(conn);
 		*conn->link = conn->next;
 		if (conn->next)
 			conn->next->link = conn->link;
-		__atomic_fetch_sub(&conn->worker->conn_count, 1, __ATOMIC_RELAXED);
+		w->held -= conn->out_counted;
+		bytes_release(&conn->out);
+		w->dying++;
+		__atomic_fetch_sub(&w->conn_count, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&w->server->connections, 1, __ATOMIC_RELAXED);
 	}
 	free_when_idle(conn);
 }
 
+/* Nothing more can come of it. */
+static bool is_over(const struct conn *conn)
+{
+	if (bytes_count(&conn->out))
+		return false;
+	if (conn->state == CONN_CLOSING)
+		return !conn->first;
+	/* Not blocked, so that all commands that came are started; a value that stopped remains. */
+	return conn->eof && may_go_on(conn) && conn->first == conn->storing;
+}
+
+/* Take commands, answer, send, until none of these goes on. False: the connection is broken. */
+static bool turn(struct conn *conn)
+{
+	bool again;
+
+	do {
+		bool blocked;
+
+		take_commands(conn);
+		blocked = !may_go_on(conn);
+		answer_tasks(conn);
+		if (!drain(conn))
+			return false;
+		/* Answers make room for commands. */
+		again = (blocked && may_go_on(conn)) ||
+			(conn->first && conn->first->complete && bytes_count(&conn->out) < OUT_MAX);
+		if (!again && conn->tls && !conn->eof && may_go_on(conn) &&
+		    tls_pending(conn->tls)) {
+			if (!fill(conn))
+				return false;
+			again = true;
+		}
+	} while (again);
+	return true;
+}
+
+/* The answers that it keeps count as memory of the worker. */
+static void count_out(struct conn *conn)
+{
+	conn->worker->held += conn->out.room - conn->out_counted;
+	conn->out_counted = conn->out.room;
+}
+
 void conn_advance(struct conn *conn)
 {
+	struct kvs_worker *w = conn->worker;
 	bool blocked, wants;
 
 	if (conn->dead) {
 		free_when_idle(conn);
 		return;
 	}
-	/* Answers make room for commands, and some commands are complete at once. */
-	do {
-		take_commands(conn);
-		answer_tasks(conn);
-		if (!drain(conn)) {
-			conn_close(conn);
-			return;
-		}
-	} while (conn->first && conn->first->complete && bytes_count(&conn->out) < OUT_MAX);
-	if (conn->state == CONN_CLOSING && !conn->first && bytes_count(&conn->out) == 0) {
+	bytes_lend(&conn->out, &w->spare_out);
+	if (!turn(conn) || is_over(conn)) {
 		conn_close(conn);
 		return;
 	}
-	blocked = !may_go_on(conn);
+	bytes_return(&conn->in, &w->spare_in);
+	bytes_return(&conn->out, &w->spare_out);
+	count_out(conn);
+	blocked = !may_go_on(conn) || conn->eof;
 	wants = bytes_count(&conn->out) > 0;
 	if (blocked != conn->blocked || wants != conn->wants_write) {
 		conn->blocked = blocked;
 		conn->wants_write = wants;
 		loop_watch(conn, false);
 	}
-	if (bytes_count(&conn->in) == 0 && conn->in.room > KEEP_BYTES)
-		bytes_release(&conn->in);
 }
 
 void conn_event(struct conn *conn, unsigned events)
 {
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP) && !conn->blocked &&
-	    !fill(conn)) {
-		/* What was asked is still answered to a peer that only stopped sending. */
-		if (conn->state != CONN_VALUE && !(events & (EPOLLHUP | EPOLLERR)) &&
-		    (conn->first || bytes_count(&conn->out) || bytes_count(&conn->in))) {
-			take_commands(conn);
-			conn->state = CONN_CLOSING;
-		} else {
-			conn_close(conn);
-			return;
-		}
-	} else if (events & (EPOLLHUP | EPOLLERR) && conn->blocked) {
+	bool broken = events & (EPOLLHUP | EPOLLERR);
+
+	/* A peer that is gone is told all the time: nothing may wait for it. */
+	if (broken && conn->blocked) {
+		conn_close(conn);
+		return;
+	}
+	if ((broken || events & (EPOLLIN | EPOLLRDHUP)) && !conn->blocked && !fill(conn)) {
 		conn_close(conn);
 		return;
 	}
@@ -368,14 +607,24 @@ void conn_event(struct conn *conn, unsigned events)
 
 int conn_open(struct kvs_worker *worker, int fd)
 {
+	struct fth_kv_server *server = worker->server;
 	struct conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
 		return -ENOMEM;
+	if (server->tls) {
+		conn->tls = tls_attach(server->tls, fd);
+		if (!conn->tls) {
+			free(conn);
+			return -ENOMEM;
+		}
+	}
 	conn->worker = worker;
 	conn->fd = fd;
 	conn->last = &conn->first;
-	conn->active_ns = fth_now_ns();
+	conn->guess = GUESS_BYTES;
+	conn->trusted = !server->auth;
+	conn->active_ns = worker->now;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;
 	if (conn->next)

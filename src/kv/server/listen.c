@@ -19,6 +19,18 @@
 
 #define BACKLOG 1024
 
+static unsigned port_of(int fd)
+{
+	struct sockaddr_storage bound;
+	socklen_t length = sizeof(bound);
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+		return 0;
+	if (bound.ss_family == AF_INET6)
+		return ntohs(((struct sockaddr_in6 *)&bound)->sin6_port);
+	return bound.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&bound)->sin_port) : 0;
+}
+
 static int keep(struct fth_kv_server *server, int fd, const char *where)
 {
 	if (fd < 0 || listen(fd, BACKLOG) < 0) {
@@ -29,6 +41,8 @@ static int keep(struct fth_kv_server *server, int fd, const char *where)
 		return fth_fail(err, "%s: %s", where, strerror(err));
 	}
 	server->listen[server->listen_count++] = fd;
+	if (!server->port)
+		server->port = port_of(fd);
 	return 0;
 }
 
@@ -45,9 +59,10 @@ static int listen_unix(struct fth_kv_server *server, const char *path)
 	/* What a server that was killed has left; a socket that somebody listens on stays. */
 	fd = fth_fd_high(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 	if (fd >= 0 && lstat(path, &st) == 0 && S_ISSOCK(st.st_mode)) {
-		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0) {
+		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+		    errno != ECONNREFUSED) {
 			close(fd);
-			return fth_fail(EADDRINUSE, "unix:%s: somebody listens there", path);
+			return fth_fail(EADDRINUSE, "unix:%s: another process listens there", path);
 		}
 		unlink(path);
 		close(fd);
@@ -64,35 +79,28 @@ static int listen_unix(struct fth_kv_server *server, const char *path)
 	return rc;
 }
 
-static int listen_address(struct fth_kv_server *server, const struct addrinfo *a, const char *where)
+static int bind_address(const struct addrinfo *a, const char *where)
 {
-	struct sockaddr_storage bound;
-	socklen_t length = sizeof(bound);
-	int one = 1, fd, rc;
+	int one = 1, rc;
+	int fd = fth_fd_high(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				    a->ai_protocol));
 
-	fd = fth_fd_high(socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK,
-				a->ai_protocol));
-	if (fd >= 0)
-		(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (fd >= 0 && a->ai_family == AF_INET6)
+	if (fd < 0)
+		return fth_fail(errno, "%s: %s", where, strerror(errno));
+	(void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (a->ai_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
-	if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) < 0) {
-		rc = fth_fail(errno, "%s: %s", where, strerror(errno));
-		close(fd);
-		return rc;
-	}
-	rc = keep(server, fd, where);
-	if (rc == 0 && !server->port && getsockname(fd, (struct sockaddr *)&bound, &length) == 0)
-		server->port = ntohs(bound.ss_family == AF_INET6
-					     ? ((struct sockaddr_in6 *)&bound)->sin6_port
-					     : ((struct sockaddr_in *)&bound)->sin_port);
+	if (bind(fd, a->ai_addr, a->ai_addrlen) == 0)
+		return fd;
+	rc = fth_fail(errno, "%s: %s", where, strerror(errno));
+	close(fd);
 	return rc;
 }
 
-static int listen_tcp(struct fth_kv_server *server, const char *where)
+static int look_up(const char *where, struct addrinfo **found)
 {
-	struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM}, *found;
-	const char *colon = strrchr(where, ':');
+	struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+	const char *colon = strrchr(where, ':'), *name = where;
 	char host[256] = "";
 	size_t length;
 	int rc;
@@ -101,21 +109,84 @@ static int listen_tcp(struct fth_kv_server *server, const char *where)
 		return fth_fail(EINVAL, "%s: expected HOST:PORT, unix:PATH or fd:N", where);
 	length = (size_t)(colon - where);
 	if (length >= 2 && where[0] == '[' && where[length - 1] == ']') {
-		where++;
+		name++;
 		length -= 2;
 	}
 	if (length >= sizeof(host))
-		return fth_fail(ENAMETOOLONG, "%s: too long a name", where);
-	memcpy(host, where, length);
-	rc = getaddrinfo(*host ? host : NULL, colon + 1, &hints, &found);
+		return fth_fail(ENAMETOOLONG, "%s: the name of a host has at most %zu bytes", where,
+				sizeof(host) - 1);
+	memcpy(host, name, length);
+	rc = getaddrinfo(*host ? host : NULL, colon + 1, &hints, found);
 	if (rc != 0)
 		return fth_fail(EADDRNOTAVAIL, "%s: %s", where, gai_strerror(rc));
-	rc = 0;
-	for (const struct addrinfo *a = found;
-	     a && rc == 0 && server->listen_count < FTH_KV_LISTEN_MAX; a = a->ai_next)
-		rc = listen_address(server, a, where);
+	return 0;
+}
+
+/* All addresses of a name; with port 0 one of them, since each would get a port of its own. */
+static int listen_tcp(struct fth_kv_server *server, const char *where)
+{
+	bool any_port = strcmp(strrchr(where, ':') ? strrchr(where, ':') : "", ":0") == 0;
+	unsigned before = server->listen_count;
+	struct addrinfo *found;
+	int rc = look_up(where, &found);
+
+	if (rc < 0)
+		return rc;
+	for (const struct addrinfo *a = found; a && server->listen_count < FTH_KV_LISTEN_MAX;
+	     a = a->ai_next) {
+		int fd;
+
+		if (any_port && server->listen_count > before)
+			break;
+		fd = bind_address(a, where);
+		rc = fd < 0 ? fd : keep(server, fd, where);
+		/* A machine without IPv6 has the address all the same. */
+		if (rc < 0 && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
+			break;
+	}
 	freeaddrinfo(found);
-	return rc;
+	return server->listen_count > before &&
+			       (rc == 0 || rc == -EADDRNOTAVAIL || rc == -EAFNOSUPPORT)
+		       ? 0
+		       : rc;
+}
+
+int listen_one(const char *where, int *fd, unsigned *port)
+{
+	struct addrinfo *found;
+	int rc = look_up(where, &found);
+
+	if (rc < 0)
+		return rc;
+	*fd = bind_address(found, where);
+	freeaddrinfo(found);
+	if (*fd < 0)
+		return *fd;
+	if (listen(*fd, BACKLOG) < 0) {
+		rc = fth_fail(errno, "%s: %s", where, strerror(errno));
+		close(*fd);
+		return rc;
+	}
+	*port = port_of(*fd);
+	return 0;
+}
+
+/* A socket that is bound already, as systemd hands it over. */
+static int listen_fd(struct fth_kv_server *server, const char *where)
+{
+	char *end;
+	long fd = strtol(where + 3, &end, 10);
+	struct stat st;
+	int type = 0;
+	socklen_t length = sizeof(type);
+
+	if (end == where + 3 || *end || fd < 3 || fd > INT32_MAX || fstat((int)fd, &st) < 0 ||
+	    !S_ISSOCK(st.st_mode) || getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0 ||
+	    type != SOCK_STREAM)
+		return fth_fail(EBADF, "%s: not a stream socket of at least 3", where);
+	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+		return fth_fail(errno, "%s: %s", where, strerror(errno));
+	return keep(server, (int)fd, where);
 }
 
 int listen_open(struct fth_kv_server *server, const char *where)
@@ -124,13 +195,8 @@ int listen_open(struct fth_kv_server *server, const char *where)
 		return fth_fail(EINVAL, "more than %u sockets to listen on", FTH_KV_LISTEN_MAX);
 	if (strncmp(where, "unix:", 5) == 0)
 		return listen_unix(server, where + 5);
-	if (strncmp(where, "fd:", 3) == 0) {
-		int fd = atoi(where + 3);
-
-		if (fd < 3 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
-			return fth_fail(EBADF, "%s: not a socket to listen on", where);
-		return keep(server, fd, where);
-	}
+	if (strncmp(where, "fd:", 3) == 0)
+		return listen_fd(server, where);
 	return listen_tcp(server, where);
 }
 

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -32,23 +33,23 @@ void loop_watch(struct conn *conn, bool add)
 {
 	struct epoll_event event = {.data.ptr = conn};
 
-	event.events = EPOLLRDHUP;
+	/* While it is not read from, the end of what it sends would be reported all the time. */
 	if (!conn->blocked)
-		event.events |= EPOLLIN;
-	else
-		event.events &= ~(unsigned)EPOLLRDHUP; /* it would be reported all the time */
+		event.events = EPOLLIN | EPOLLRDHUP;
 	if (conn->wants_write)
 		event.events |= EPOLLOUT;
 	(void)epoll_ctl(conn->worker->epoll, add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, conn->fd, &event);
 }
 
-static unsigned connections(const struct fth_kv_server *server)
+static void watch_listening(struct kvs_worker *w, bool on)
 {
-	unsigned n = 0;
+	for (unsigned i = 0; i < w->server->listen_count; i++) {
+		struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE,
+					    .data.ptr = &w->server->listen[i]};
 
-	for (unsigned i = 0; i < server->workers_count; i++)
-		n += __atomic_load_n(&server->workers[i].conn_count, __ATOMIC_RELAXED);
-	return n;
+		(void)epoll_ctl(w->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, w->server->listen[i],
+				&event);
+	}
 }
 
 static void take_connection(struct kvs_worker *w, int fd)
@@ -57,16 +58,21 @@ static void take_connection(struct kvs_worker *w, int fd)
 	struct fth_kv_server *server = w->server;
 	int one = 1;
 
-	if (connections(server) >= server->connections_max) {
+	if (__atomic_add_fetch(&server->connections, 1, __ATOMIC_RELAXED) >
+	    server->connections_max) {
+		__atomic_fetch_sub(&server->connections, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&server->refused, 1, __ATOMIC_RELAXED);
 		(void)!send(fd, full, sizeof(full) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 		close(fd);
 		return;
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix ones */
-	__atomic_fetch_add(&w->accepted, 1, __ATOMIC_RELAXED);
-	if (conn_open(w, fd) < 0)
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	kvs_add(&w->counts.accepted, 1);
+	if (conn_open(w, fd) < 0) {
+		__atomic_fetch_sub(&server->connections, 1, __ATOMIC_RELAXED);
 		close(fd);
+	}
 }
 
 static void take_connections(struct kvs_worker *w, int listening)
@@ -74,9 +80,16 @@ static void take_connections(struct kvs_worker *w, int listening)
 	for (unsigned i = 0; i < ACCEPT_MAX; i++) {
 		int fd = fth_fd_high(accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
 
-		if (fd < 0)
-			return; /* none, or no descriptors left: it waits in the queue */
-		take_connection(w, fd);
+		if (fd >= 0) {
+			take_connection(w, fd);
+			continue;
+		}
+		/* It stays in the queue, and would be reported again at once. */
+		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
+			w->deaf = true;
+			watch_listening(w, false);
+		}
+		return;
 	}
 }
 
@@ -123,6 +136,20 @@ static void collect(struct kvs_worker *w)
 	} while (n == EVENTS);
 }
 
+/* Connections whose command the cache had no room for. */
+static void feed_starved(struct kvs_worker *w)
+{
+	struct conn *conn = w->starved, *next;
+
+	w->starved = NULL;
+	for (struct conn *c = conn; c; c = c->next_starved)
+		c->starved = false;
+	for (; conn; conn = next) {
+		next = conn->next_starved; /* it may get into the list again */
+		conn_advance(conn);
+	}
+}
+
 static void close_idle(struct kvs_worker *w)
 {
 	struct fth_kv_server *server = w->server;
@@ -132,32 +159,50 @@ static void close_idle(struct kvs_worker *w)
 
 	for (conn = w->conns; conn; conn = next) {
 		bool busy = conn->tasks || bytes_count(&conn->out);
+		uint64_t quiet = now - conn->active_ns;
 
 		next = conn->next;
-		if ((stopping && (!busy || now >= by)) ||
-		    (server->idle_ns && now - conn->active_ns > server->idle_ns))
+		if (stopping && (!busy || now >= by)) {
 			conn_close(conn);
+		} else if (server->idle_ns && now > conn->active_ns && quiet > server->idle_ns) {
+			kvs_add(&w->counts.closed_idle, 1);
+			conn_close(conn);
+		} else if (w->held > WORKER_HELD && bytes_count(&conn->out) &&
+			   now > conn->active_ns && quiet > STALL_NS) {
+			kvs_add(&w->counts.closed_slow, 1);
+			conn_close(conn);
+		}
 	}
 }
 
-static void stop_listening(struct kvs_worker *w)
+static void tick(struct kvs_worker *w, bool *stopping)
 {
-	for (unsigned i = 0; i < w->server->listen_count; i++)
-		(void)epoll_ctl(w->epoll, EPOLL_CTL_DEL, w->server->listen[i], NULL);
+	if (!*stopping && __atomic_load_n(&w->server->stopping, __ATOMIC_ACQUIRE)) {
+		*stopping = true;
+		if (!w->deaf)
+			watch_listening(w, false);
+		w->deaf = false;
+	}
+	if (w->deaf) {
+		w->deaf = false;
+		watch_listening(w, true);
+	}
+	close_idle(w);
 }
 
 static void *loop_main(void *context)
 {
 	struct kvs_worker *w = context;
-	struct fth_kv_server *server = w->server;
 	struct epoll_event events[EVENTS];
 	uint64_t ticked = fth_now_ns();
 	bool stopping = false;
 
-	while (!stopping || w->conns) {
+	/* Closed connections have operations in the cache, which end by its timeout. */
+	while (!stopping || w->conns || w->dying) {
 		int n = epoll_wait(w->epoll, events, EVENTS, TICK_MS);
 		uint64_t count;
 
+		w->now = fth_now_ns();
 		for (int i = 0; i < n; i++) {
 			void *what = events[i].data.ptr;
 
@@ -167,13 +212,10 @@ static void *loop_main(void *context)
 				conn_event(what, events[i].events);
 		}
 		collect(w);
-		if (fth_now_ns() - ticked > TICK_MS * 1000000u / 2) {
-			if (!stopping && __atomic_load_n(&server->stopping, __ATOMIC_ACQUIRE)) {
-				stopping = true;
-				stop_listening(w);
-			}
-			close_idle(w);
-			ticked = fth_now_ns();
+		feed_starved(w);
+		if (w->now - ticked > TICK_MS * 1000000u / 2) {
+			tick(w, &stopping);
+			ticked = w->now;
 		}
 	}
 	return NULL;
@@ -184,6 +226,19 @@ static int watch(struct kvs_worker *w, int fd, unsigned events, void *what)
 	struct epoll_event event = {.events = events, .data.ptr = what};
 
 	return fd < 0 ? fd : epoll_ctl(w->epoll, EPOLL_CTL_ADD, fd, &event) < 0 ? -errno : 0;
+}
+
+int loop_thread(pthread_t *thread, void *(*run)(void *), void *context)
+{
+	sigset_t all, before;
+	int rc;
+
+	/* Signals are the program's; SIGPIPE would end it when OpenSSL writes to a closed socket. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = pthread_create(thread, NULL, run, context);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return rc;
 }
 
 int loop_start(struct kvs_worker *w)
@@ -200,10 +255,11 @@ int loop_start(struct kvs_worker *w)
 		rc = watch(w, w->wake, EPOLLIN, &for_wake);
 	if (rc == 0)
 		rc = watch(w, fth_kv_worker_fd(w->kv), EPOLLIN, &for_flash);
-	for (unsigned i = 0; rc == 0 && i < server->listen_count; i++)
-		rc = watch(w, server->listen[i], EPOLLIN | EPOLLEXCLUSIVE, &server->listen[i]);
 	if (rc == 0)
-		rc = -pthread_create(&w->thread, NULL, loop_main, w);
+		watch_listening(w, true);
+	w->now = fth_now_ns();
+	if (rc == 0)
+		rc = -loop_thread(&w->thread, loop_main, w);
 	w->runs = rc == 0;
 	return rc;
 }
@@ -223,6 +279,8 @@ void loop_stop(struct kvs_worker *w)
 		w->pool = task->next;
 		free(task);
 	}
+	bytes_release(&w->spare_in);
+	bytes_release(&w->spare_out);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->wake >= 0)

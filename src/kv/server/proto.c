@@ -3,10 +3,15 @@
 
 #include <string.h>
 
-#define MONTH (60 * 60 * 24 * 30)
+#define MONTH	  (60 * 60 * 24 * 30)
+#define WORDS_MAX 8u
+/* A longer value is a line that makes no sense: nothing is skipped for it. */
+#define BYTES_MAX ((uint64_t)INT32_MAX - 2)
 
 static const char bad_format[] = "CLIENT_ERROR bad command line format";
-static const char bad_chunk[] = "CLIENT_ERROR bad data chunk";
+static const char bad_token[] = "CLIENT_ERROR bad token in command line format";
+static const char bad_flags[] = "CLIENT_ERROR invalid or duplicate flag";
+static const char bad_time[] = "CLIENT_ERROR invalid exptime argument";
 static const char too_large[] = "SERVER_ERROR object too large for cache";
 static const char unknown[] = "ERROR";
 
@@ -148,244 +153,439 @@ size_t kvp_base64_encode(const uint8_t *from, size_t length, char *to)
 	return n;
 }
 
-/* ---- commands ---- */
+/* ---- classic commands ---- */
 
 static void fail(struct kvp_line *out, const char *error)
 {
 	out->error = error;
 }
 
-static bool take_key(struct kvp_text *rest, struct kvp_line *out)
+/* The words of a line, at most WORDS_MAX of them; no command has so many. */
+static unsigned split(struct kvp_text line, struct kvp_text words[WORDS_MAX])
 {
-	out->key = kvp_word(rest);
-	if (out->key.length == 0)
+	unsigned n = 0;
+
+	while (n < WORDS_MAX && (words[n] = kvp_word(&line)).length)
+		n++;
+	return n;
+}
+
+static bool take_key(struct kvp_text word, struct kvp_line *out)
+{
+	out->key = word;
+	if (word.length == 0)
 		fail(out, unknown);
-	else if (out->key.length > FTH_KV_KEY_MAX)
+	else if (word.length > FTH_KV_KEY_MAX)
 		fail(out, bad_format);
 	return !out->error;
 }
 
-/* The last word may be noreply; anything else there is ignored, as memcached does. */
-static void take_noreply(struct kvp_text *rest, struct kvp_line *out)
+static void take_noreply(const struct kvp_text *words, unsigned n, struct kvp_line *out)
 {
-	struct kvp_text word;
-
-	while ((word = kvp_word(rest)).length)
-		out->noreply = kvp_is(word, "noreply");
+	out->noreply = kvp_is(words[n - 1], "noreply");
 }
 
-static void parse_get(struct kvp_text *rest, struct kvp_line *out)
+/* Only up to the first key: the others are taken one by one while the line comes in. */
+static void parse_get(struct kvp_text line, struct kvp_line *out)
 {
-	out->command = KVP_GET;
-	if (out->touch && !kvp_i64(kvp_word(rest), &out->expires)) {
-		fail(out, "CLIENT_ERROR invalid exptime argument");
+	(void)kvp_word(&line);
+	out->verb = out->touch ? FTH_KV_TOUCH : FTH_KV_GET;
+	if (out->touch) {
+		struct kvp_text word = kvp_word(&line);
+
+		if (word.length == 0) {
+			fail(out, unknown);
+			return;
+		}
+		if (!kvp_i64(word, &out->expires)) {
+			fail(out, bad_time);
+			return;
+		}
+	}
+	(void)take_key(kvp_word(&line), out);
+}
+
+static void take_bytes(struct kvp_text word, struct kvp_line *out)
+{
+	out->has_bytes = kvp_u64(word, &out->bytes) && out->bytes <= BYTES_MAX;
+	if (!out->has_bytes)
+		fail(out, bad_format);
+}
+
+static void check_bytes(uint64_t value_max, struct kvp_line *out)
+{
+	if (out->error || out->bytes <= value_max)
+		return;
+	fail(out, too_large);
+	out->too_large = true;
+}
+
+static void parse_store(const struct kvp_text *words, unsigned n, uint64_t value_max,
+			struct kvp_line *out)
+{
+	unsigned want = out->has_cas ? 6 : 5;
+
+	if (n != want && n != want + 1) {
+		fail(out, unknown);
 		return;
 	}
-	if (take_key(rest, out))
-		out->rest = *rest;
-}
-
-static void parse_store(struct kvp_text *rest, bool cas, uint64_t value_max, struct kvp_line *out)
-{
-	bool good;
-
-	out->command = KVP_STORE;
-	if (!take_key(rest, out) && out->error == unknown)
-		return;
-	good = u32(kvp_word(rest), &out->flags);
-	good = kvp_i64(kvp_word(rest), &out->expires) && good;
-	out->has_bytes = kvp_u64(kvp_word(rest), &out->bytes);
-	if (cas)
-		good = kvp_u64(kvp_word(rest), &out->cas) && good;
-	take_noreply(rest, out);
-	if (!good || !out->has_bytes)
+	take_noreply(words, n, out);
+	(void)take_key(words[1], out);
+	if (!u32(words[2], &out->flags) || !kvp_i64(words[3], &out->expires) ||
+	    (out->has_cas && !kvp_u64(words[5], &out->cas)))
 		fail(out, bad_format);
-	else if (out->bytes > value_max && !out->error)
-		fail(out, too_large);
+	take_bytes(words[4], out);
+	check_bytes(value_max, out);
 }
 
-static void parse_count(struct kvp_text *rest, struct kvp_line *out)
+static void parse_count(const struct kvp_text *words, unsigned n, struct kvp_line *out)
 {
-	out->command = KVP_COUNT;
-	if (!take_key(rest, out))
+	if (n != 3 && n != 4) {
+		fail(out, unknown);
 		return;
-	if (!kvp_u64(kvp_word(rest), &out->delta))
+	}
+	take_noreply(words, n, out);
+	if (take_key(words[1], out) && !kvp_u64(words[2], &out->delta))
 		fail(out, "CLIENT_ERROR invalid numeric delta argument");
-	take_noreply(rest, out);
 }
 
-static void parse_delete(struct kvp_text *rest, struct kvp_line *out)
+static void parse_delete(const struct kvp_text *words, unsigned n, struct kvp_line *out)
 {
-	struct kvp_text word;
-
-	out->command = KVP_DELETE;
 	out->verb = FTH_KV_DELETE;
-	if (!take_key(rest, out))
+	if (n < 2 || n > 4) {
+		fail(out, unknown);
 		return;
-	word = kvp_word(rest);
-	if (kvp_is(word, "0"))
-		word = kvp_word(rest);
-	if (kvp_is(word, "noreply"))
-		out->noreply = true;
-	else if (word.length)
+	}
+	take_noreply(words, n, out);
+	/* A time of 0 is what old clients send. */
+	if (take_key(words[1], out) && n > 2 && !kvp_is(words[2], "0") && !(n == 3 && out->noreply))
+		fail(out, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
+	else if (n == 4 && !out->noreply && !out->error)
 		fail(out, "CLIENT_ERROR bad command line format.  Usage: delete <key> [noreply]");
 }
 
-static void parse_touch(struct kvp_text *rest, struct kvp_line *out)
+static void parse_touch(const struct kvp_text *words, unsigned n, struct kvp_line *out)
 {
-	out->command = KVP_TOUCH;
-	if (!take_key(rest, out))
-		return;
-	if (!kvp_i64(kvp_word(rest), &out->expires))
-		fail(out, "CLIENT_ERROR invalid exptime argument");
-	take_noreply(rest, out);
-}
-
-static void parse_flush_all(struct kvp_text *rest, struct kvp_line *out)
-{
-	struct kvp_text word = kvp_word(rest);
-
-	out->command = KVP_FLUSH_ALL;
-	if (kvp_is(word, "noreply")) {
-		out->noreply = true;
+	out->verb = FTH_KV_TOUCH;
+	if (n != 3 && n != 4) {
+		fail(out, unknown);
 		return;
 	}
-	if (word.length && !kvp_i64(word, &out->expires))
+	take_noreply(words, n, out);
+	if (take_key(words[1], out) && !kvp_i64(words[2], &out->expires))
+		fail(out, bad_time);
+}
+
+static void parse_flush_all(const struct kvp_text *words, unsigned n, struct kvp_line *out)
+{
+	out->verb = FTH_KV_FLUSH_ALL;
+	if (n > 3) {
+		fail(out, unknown);
+		return;
+	}
+	take_noreply(words, n, out);
+	if (n > (out->noreply ? 2u : 1u) && !kvp_i64(words[1], &out->expires))
+		fail(out, bad_time);
+}
+
+static void parse_verbosity(const struct kvp_text *words, unsigned n, struct kvp_line *out)
+{
+	uint64_t level;
+
+	if (n != 2 && n != 3) {
+		fail(out, unknown);
+		return;
+	}
+	take_noreply(words, n, out);
+	if (!kvp_u64(words[1], &level) && !out->noreply)
 		fail(out, bad_format);
-	take_noreply(rest, out);
 }
 
 /* ---- meta commands ---- */
 
-static void take_flags(struct kvp_text *rest, struct kvp_line *out)
+static int flag_bit(char name)
 {
-	struct kvp_text word;
+	if (name >= 'a' && name <= 'z')
+		return name - 'a';
+	return name >= 'A' && name <= 'Z' ? name - 'A' + 26 : -1;
+}
 
-	while ((word = kvp_word(rest)).length) {
-		if (kvp_flag(&out->meta, word.at[0])) {
-			fail(out, "CLIENT_ERROR duplicate flag");
-			return;
-		}
-		if (out->meta.count == KVP_FLAGS_MAX) {
-			fail(out, "CLIENT_ERROR options flags too long");
-			return;
-		}
-		out->meta.flag[out->meta.count].name = word.at[0];
-		out->meta.flag[out->meta.count++].value =
-			(struct kvp_text){word.at + 1, word.length - 1};
+bool kvp_has(const struct kvp_line *line, char name)
+{
+	int bit = flag_bit(name);
+
+	return bit >= 0 && line->meta >> bit & 1;
+}
+
+static const char *take_set_mode(struct kvp_text value, struct kvp_line *out)
+{
+	if (value.length != 1)
+		return "CLIENT_ERROR incorrect length for M token";
+	switch (*value.at | 0x20) {
+	case 's':
+		out->verb = FTH_KV_SET;
+		return NULL;
+	case 'e':
+		out->verb = FTH_KV_ADD;
+		return NULL;
+	case 'a':
+		out->verb = FTH_KV_APPEND;
+		return NULL;
+	case 'p':
+		out->verb = FTH_KV_PREPEND;
+		return NULL;
+	case 'r':
+		out->verb = FTH_KV_REPLACE;
+		return NULL;
+	default:
+		return "CLIENT_ERROR invalid mode for ms M token";
 	}
 }
 
-const struct kvp_text *kvp_flag(const struct kvp_flags *flags, char name)
+static const char *take_count_mode(struct kvp_text value, struct kvp_line *out)
 {
-	for (unsigned i = 0; i < flags->count; i++)
-		if (flags->flag[i].name == name)
-			return &flags->flag[i].value;
+	if (value.length != 1)
+		return bad_flags;
+	switch (*value.at) {
+	case 'I':
+	case 'i':
+	case '+':
+		out->verb = FTH_KV_INCREMENT;
+		return NULL;
+	case 'D':
+	case 'd':
+	case '-':
+		out->verb = FTH_KV_DECREMENT;
+		return NULL;
+	default:
+		return "CLIENT_ERROR invalid mode for ma M token";
+	}
+}
+
+static const char *take_mode(struct kvp_text value, struct kvp_line *out)
+{
+	if (out->command == KVP_META_SET)
+		return take_set_mode(value, out);
+	if (out->command == KVP_META_COUNT)
+		return take_count_mode(value, out);
+	return value.length == 1 ? NULL : "CLIENT_ERROR incorrect length for M token";
+}
+
+static const char *take_opaque(struct kvp_text value, struct kvp_line *out)
+{
+	if (value.length > KVP_OPAQUE_MAX)
+		return "CLIENT_ERROR opaque token too long";
+	memcpy(out->opaque, value.at, value.length);
+	out->opaque_length = (uint8_t)value.length;
 	return NULL;
 }
 
-static void parse_meta(struct kvp_text *rest, enum kvp_command command, uint64_t value_max,
-		       struct kvp_line *out)
+/*
+ * Stale items and the tokens that come with them (N and R of mg, I of ms and md) need more state of
+ * an item than the cache has. To ignore them would make a client believe that it holds a token.
+ */
+static const char *refuse(char name, enum kvp_command command)
 {
-	out->command = command;
-	if (!take_key(rest, out) && out->error == unknown) {
-		out->error = bad_format;
-		return;
+	if (name == 'N' && command == KVP_META_GET)
+		return "CLIENT_ERROR flag N of mg is not supported";
+	if (name == 'R' && command == KVP_META_GET)
+		return "CLIENT_ERROR flag R of mg is not supported";
+	if (name == 'I' && command == KVP_META_SET)
+		return "CLIENT_ERROR flag I of ms is not supported";
+	if (name == 'I' && command == KVP_META_DELETE)
+		return "CLIENT_ERROR flag I of md is not supported";
+	return NULL;
+}
+
+/* A flag, with the text after its letter. NULL, or what is wrong with it. */
+static const char *take_flag(char name, struct kvp_text value, struct kvp_line *out)
+{
+	switch (name) {
+	case 'O':
+		return take_opaque(value, out);
+	case 'M':
+		return take_mode(value, out);
+	case 'T':
+		return kvp_i64(value, &out->expires) ? NULL : bad_token;
+	case 'N':
+		return kvp_i64(value, &out->vivify) ? refuse(name, out->command) : bad_token;
+	case 'C':
+		out->has_cas = true;
+		return kvp_u64(value, &out->cas) ? NULL : bad_token;
+	case 'D':
+		return kvp_u64(value, &out->delta) ? NULL : bad_token;
+	case 'J':
+		return kvp_u64(value, &out->initial) ? NULL : bad_token;
+	case 'F':
+		return u32(value, &out->flags) ? NULL : bad_format;
+	case 'R':
+	case 'I':
+		return refuse(name, out->command);
+	default:
+		return name && strchr("bcfhklqstvPL", name) ? NULL : "CLIENT_ERROR invalid flag";
 	}
-	if (command == KVP_META_SET) {
-		out->has_bytes = kvp_u64(kvp_word(rest), &out->bytes);
-		if (!out->has_bytes) {
-			fail(out, bad_chunk);
+}
+
+static void take_flags(struct kvp_text rest, struct kvp_line *out)
+{
+	/* memcached has one text for every wrong flag of these. */
+	bool vague = out->command == KVP_META_DELETE || out->command == KVP_META_COUNT;
+	struct kvp_text word;
+
+	while ((word = kvp_word(&rest)).length) {
+		int bit = flag_bit(*word.at);
+		const char *error;
+
+		if (out->order_count == KVP_FLAGS_MAX) {
+			fail(out, "CLIENT_ERROR options flags are too long");
 			return;
 		}
+		if (bit >= 0 && kvp_has(out, *word.at)) {
+			fail(out, vague ? bad_flags : "CLIENT_ERROR duplicate flag");
+			return;
+		}
+		error = take_flag(*word.at, (struct kvp_text){word.at + 1, word.length - 1}, out);
+		if (error) {
+			fail(out,
+			     vague && (error == bad_token || bit < 0 || !strchr("OMI", *word.at))
+				     ? bad_flags
+				     : error);
+			return;
+		}
+		out->meta |= UINT64_C(1) << bit;
+		out->order[out->order_count++] = *word.at;
 	}
-	take_flags(rest, out);
-	if (command == KVP_META_SET && !out->error && out->bytes > value_max)
-		fail(out, too_large);
+}
+
+static void parse_meta(struct kvp_text line, uint64_t value_max, struct kvp_line *out)
+{
+	(void)kvp_word(&line);
+	out->delta = 1;
+	out->verb = out->command == KVP_META_SET      ? FTH_KV_SET
+		    : out->command == KVP_META_DELETE ? FTH_KV_DELETE
+		    : out->command == KVP_META_COUNT  ? FTH_KV_INCREMENT
+						      : FTH_KV_GET;
+	if (!take_key(kvp_word(&line), out) && out->key.length == 0) {
+		if (out->command == KVP_META_DEBUG)
+			fail(out, bad_format);
+		return;
+	}
+	if (out->command == KVP_META_SET) {
+		take_bytes(kvp_word(&line), out);
+		if (!out->has_bytes)
+			return;
+	}
+	if (out->error)
+		return;
+	/* me takes no flags but b, and minds no others. */
+	if (out->command == KVP_META_DEBUG) {
+		struct kvp_text word;
+
+		while ((word = kvp_word(&line)).length)
+			if (kvp_is(word, "b"))
+				out->meta |= UINT64_C(1) << flag_bit('b');
+		return;
+	}
+	take_flags(line, out);
+	if (out->command == KVP_META_GET && kvp_has(out, 'T'))
+		out->verb = FTH_KV_TOUCH;
+	if (out->command == KVP_META_SET)
+		check_bytes(value_max, out);
 }
 
 /* ---- all ---- */
 
 static const struct {
 	const char *name;
-	enum fth_kv_verb verb;
-} stores[] = {
-	{"set", FTH_KV_SET},	   {"add", FTH_KV_ADD},		{"replace", FTH_KV_REPLACE},
-	{"append", FTH_KV_APPEND}, {"prepend", FTH_KV_PREPEND},
-};
-
-static const struct {
-	const char *name;
-	bool with_cas, touch;
-} gets[] = {
-	{"get", false, false},
-	{"gets", true, false},
-	{"gat", false, true},
-	{"gats", true, true},
-};
-
-static const struct {
-	const char *name;
 	enum kvp_command command;
-} others[] = {
-	{"mg", KVP_META_GET},	      {"ms", KVP_META_SET},  {"md", KVP_META_DELETE},
-	{"ma", KVP_META_COUNT},	      {"mn", KVP_META_NOOP}, {"me", KVP_META_DEBUG},
-	{"version", KVP_VERSION},     {"stats", KVP_STATS},  {"quit", KVP_QUIT},
-	{"verbosity", KVP_VERBOSITY},
+	enum fth_kv_verb verb;
+	bool with_cas, touch; /* of a get */
+	bool has_cas;	      /* of a store */
+} commands[] = {
+	{"get", KVP_GET, 0, false, false, false},
+	{"gets", KVP_GET, 0, true, false, false},
+	{"gat", KVP_GET, 0, false, true, false},
+	{"gats", KVP_GET, 0, true, true, false},
+	{"mg", KVP_META_GET, 0, false, false, false},
+	{"ms", KVP_META_SET, 0, false, false, false},
+	{"md", KVP_META_DELETE, 0, false, false, false},
+	{"ma", KVP_META_COUNT, 0, false, false, false},
+	{"mn", KVP_META_NOOP, 0, false, false, false},
+	{"me", KVP_META_DEBUG, 0, false, false, false},
+	{"set", KVP_STORE, FTH_KV_SET, false, false, false},
+	{"add", KVP_STORE, FTH_KV_ADD, false, false, false},
+	{"replace", KVP_STORE, FTH_KV_REPLACE, false, false, false},
+	{"append", KVP_STORE, FTH_KV_APPEND, false, false, false},
+	{"prepend", KVP_STORE, FTH_KV_PREPEND, false, false, false},
+	{"cas", KVP_STORE, FTH_KV_SET, false, false, true},
+	{"incr", KVP_COUNT, FTH_KV_INCREMENT, false, false, false},
+	{"decr", KVP_COUNT, FTH_KV_DECREMENT, false, false, false},
+	{"delete", KVP_DELETE, 0, false, false, false},
+	{"touch", KVP_TOUCH, 0, false, false, false},
+	{"flush_all", KVP_FLUSH_ALL, 0, false, false, false},
+	{"version", KVP_VERSION, 0, false, false, false},
+	{"verbosity", KVP_VERBOSITY, 0, false, false, false},
+	{"stats", KVP_STATS, 0, false, false, false},
+	{"shutdown", KVP_SHUTDOWN, 0, false, false, false},
+	{"quit", KVP_QUIT, 0, false, false, false},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
-static void parse_other(struct kvp_text name, struct kvp_text *rest, uint64_t value_max,
-			struct kvp_line *out)
+static void parse_words(struct kvp_text line, uint64_t value_max, struct kvp_line *out)
 {
-	for (size_t i = 0; i < COUNT(others); i++) {
-		if (!kvp_is(name, others[i].name))
-			continue;
-		out->command = others[i].command;
-		if (out->command >= KVP_META_GET && out->command != KVP_META_NOOP)
-			parse_meta(rest, out->command, value_max, out);
-		out->rest = *rest;
-		if (out->command == KVP_VERBOSITY && kvp_word(rest).length == 0)
-			fail(out, unknown);
-		if (out->command == KVP_VERBOSITY)
-			take_noreply(rest, out);
+	struct kvp_text words[WORDS_MAX];
+	unsigned n = split(line, words);
+
+	switch (out->command) {
+	case KVP_STORE:
+		parse_store(words, n, value_max, out);
+		return;
+	case KVP_COUNT:
+		parse_count(words, n, out);
+		return;
+	case KVP_DELETE:
+		parse_delete(words, n, out);
+		return;
+	case KVP_TOUCH:
+		parse_touch(words, n, out);
+		return;
+	case KVP_FLUSH_ALL:
+		parse_flush_all(words, n, out);
+		return;
+	case KVP_VERBOSITY:
+		parse_verbosity(words, n, out);
+		return;
+	case KVP_SHUTDOWN:
+		fail(out, "ERROR: shutdown not enabled");
+		return;
+	default:
 		return;
 	}
-	fail(out, unknown);
 }
 
 void kvp_parse(const char *line, size_t length, uint64_t value_max, struct kvp_line *out)
 {
-	struct kvp_text rest = {line, length}, name = kvp_word(&rest);
+	struct kvp_text text = {line, length}, rest = text, name = kvp_word(&rest);
+	size_t i = 0;
 
 	memset(out, 0, sizeof(*out));
-	for (size_t i = 0; i < COUNT(gets); i++)
-		if (kvp_is(name, gets[i].name)) {
-			out->with_cas = gets[i].with_cas;
-			out->touch = gets[i].touch;
-			parse_get(&rest, out);
-			return;
-		}
-	for (size_t i = 0; i < COUNT(stores); i++)
-		if (kvp_is(name, stores[i].name)) {
-			out->verb = stores[i].verb;
-			parse_store(&rest, false, value_max, out);
-			return;
-		}
-	if (kvp_is(name, "cas")) {
-		out->verb = FTH_KV_SET;
-		parse_store(&rest, true, value_max, out);
-	} else if (kvp_is(name, "incr") || kvp_is(name, "decr")) {
-		out->verb = kvp_is(name, "incr") ? FTH_KV_INCREMENT : FTH_KV_DECREMENT;
-		parse_count(&rest, out);
-	} else if (kvp_is(name, "delete")) {
-		parse_delete(&rest, out);
-	} else if (kvp_is(name, "touch")) {
-		parse_touch(&rest, out);
-	} else if (kvp_is(name, "flush_all")) {
-		parse_flush_all(&rest, out);
-	} else {
-		parse_other(name, &rest, value_max, out);
+	while (i < COUNT(commands) && !kvp_is(name, commands[i].name))
+		i++;
+	if (i == COUNT(commands)) {
+		fail(out, unknown);
+		return;
 	}
+	out->command = commands[i].command;
+	out->verb = commands[i].verb;
+	out->with_cas = commands[i].with_cas;
+	out->touch = commands[i].touch;
+	out->has_cas = commands[i].has_cas;
+	out->rest = rest;
+	if (out->command == KVP_GET)
+		parse_get(text, out);
+	else if (out->command >= KVP_META_GET && out->command != KVP_META_NOOP)
+		parse_meta(text, value_max, out);
+	else
+		parse_words(text, value_max, out);
 }

@@ -16,6 +16,11 @@ static int check_options(const struct fth_kv_server_options *o)
 	if (o->size != sizeof(*o))
 		return fth_fail(EINVAL, "kv server: options.size is %zu, expected %zu", o->size,
 				sizeof(*o));
+	if (o->listen_count && !o->listen)
+		return fth_fail(EINVAL, "kv server: listen_count is %u, but listen is NULL",
+				o->listen_count);
+	if (!o->tls_certificate != !o->tls_key)
+		return fth_fail(EINVAL, "kv server: TLS needs a certificate and a key");
 	if (o->workers > 256)
 		return fth_fail(EINVAL, "kv server: %u workers, at most 256", o->workers);
 	return 0;
@@ -26,6 +31,19 @@ static unsigned default_workers(void)
 	long processors = sysconf(_SC_NPROCESSORS_ONLN);
 
 	return processors > 3 ? (unsigned)processors / 2 : 1;
+}
+
+static int init_workers(struct fth_kv_server *server)
+{
+	server->workers = calloc(server->workers_count, sizeof(*server->workers));
+	if (!server->workers)
+		return -ENOMEM;
+	for (unsigned i = 0; i < server->workers_count; i++) {
+		server->workers[i].server = server;
+		server->workers[i].number = i;
+		server->workers[i].epoll = server->workers[i].wake = -1;
+	}
+	return 0;
 }
 
 static int open_sockets(struct fth_kv_server *server, const struct fth_kv_server_options *o)
@@ -41,11 +59,32 @@ static int open_sockets(struct fth_kv_server *server, const struct fth_kv_server
 
 static void server_free(struct fth_kv_server *server)
 {
+	metrics_stop(server->metrics); /* looks at the workers */
 	for (unsigned i = 0; server->workers && i < server->workers_count; i++)
 		loop_stop(&server->workers[i]);
 	listen_close(server);
+	tls_close(server->tls);
+	auth_release(server);
+	pthread_mutex_destroy(&server->reset_lock);
 	free(server->workers);
 	free(server);
+}
+
+static int start(struct fth_kv_server *server, const struct fth_kv_server_options *o)
+{
+	int rc = init_workers(server);
+
+	if (rc == 0 && o->auth_file)
+		rc = auth_load(server, o->auth_file);
+	if (rc == 0 && o->tls_certificate)
+		rc = tls_open(o->tls_certificate, o->tls_key, &server->tls);
+	if (rc == 0)
+		rc = open_sockets(server, o);
+	for (unsigned i = 0; i < server->workers_count && rc == 0; i++)
+		rc = loop_start(&server->workers[i]);
+	if (rc == 0 && o->metrics)
+		rc = metrics_start(server, o->metrics);
+	return rc;
 }
 
 int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *options,
@@ -64,22 +103,14 @@ int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *o
 	server = calloc(1, sizeof(*server));
 	if (!server)
 		return -ENOMEM;
+	pthread_mutex_init(&server->reset_lock, NULL);
 	server->kv = kv;
 	server->value_max = kv->options.value_max;
 	server->workers_count = o.workers ? o.workers : default_workers();
 	server->connections_max = o.connections ? o.connections : 1024;
 	server->idle_ns = (uint64_t)o.idle_s * 1000000000u;
-	server->started = kv_now();
 	server->started_ns = fth_now_ns();
-	server->workers = calloc(server->workers_count, sizeof(*server->workers));
-	rc = server->workers ? open_sockets(server, &o) : -ENOMEM;
-	for (unsigned i = 0; server->workers && i < server->workers_count; i++) {
-		server->workers[i].server = server;
-		server->workers[i].number = i;
-		server->workers[i].epoll = server->workers[i].wake = -1;
-	}
-	for (unsigned i = 0; i < server->workers_count && rc == 0; i++)
-		rc = loop_start(&server->workers[i]);
+	rc = start(server, &o);
 	if (rc < 0) {
 		__atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
 		server_free(server);
@@ -103,18 +134,23 @@ unsigned fth_kv_server_port(const struct fth_kv_server *server)
 	return server->port;
 }
 
+unsigned fth_kv_server_metrics_port(const struct fth_kv_server *server)
+{
+	return server->metrics ? metrics_port(server->metrics) : 0;
+}
+
 void fth_kv_server_counts(const struct fth_kv_server *server, struct fth_kv_server_counts *out)
 {
-	*out = (struct fth_kv_server_counts){
-		.refused = __atomic_load_n(&server->refused, __ATOMIC_RELAXED)};
-	for (unsigned i = 0; i < server->workers_count; i++) {
-		const struct kvs_worker *w = &server->workers[i];
+	struct kvs_counts sum;
 
-		out->connections += __atomic_load_n(&w->conn_count, __ATOMIC_RELAXED);
-		out->accepted += __atomic_load_n(&w->accepted, __ATOMIC_RELAXED);
-		out->bytes_read += __atomic_load_n(&w->bytes_read, __ATOMIC_RELAXED);
-		out->bytes_written += __atomic_load_n(&w->bytes_written, __ATOMIC_RELAXED);
-		for (unsigned c = 0; c <= KVP_META_DEBUG; c++)
-			out->commands += __atomic_load_n(&w->commands[c], __ATOMIC_RELAXED);
-	}
+	stats_sum(server, &sum);
+	*out = (struct fth_kv_server_counts){
+		.connections = __atomic_load_n(&server->connections, __ATOMIC_RELAXED),
+		.refused = __atomic_load_n(&server->refused, __ATOMIC_RELAXED),
+		.accepted = sum.accepted,
+		.bytes_read = sum.bytes_read,
+		.bytes_written = sum.bytes_written,
+	};
+	for (unsigned c = 0; c < KVP_COMMANDS; c++)
+		out->commands += sum.commands[c];
 }

@@ -8,7 +8,10 @@
  *	loop.c		a worker: sockets and flash in one epoll set
  *	listen.c	sockets to listen on
  *	serve.c		options, threads, start and stop
- *	stats.c		`stats` and the figures for Prometheus
+ *	stats.c		`stats`
+ *	metrics.c	the same figures for Prometheus, over HTTP
+ *	auth.c		users and passwords
+ *	tls.c		OpenSSL, if the build has it
  */
 #ifndef FTH_KV_SERVER_INTERNAL_H
 #define FTH_KV_SERVER_INTERNAL_H
@@ -18,19 +21,27 @@
 #include "kv/server/proto.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <sys/types.h>
 
-#define LINE_MAX_BYTES 65536u	    /* of a command line */
+#define LINE_MAX_BYTES 2048u	    /* of a command line; the keys of a get do not count */
 #define TASKS_MAX      128u	    /* commands of one connection under way */
 #define OUT_MAX	       (256u << 10) /* bytes to send above which no more commands are taken */
+#define HELD_MAX       (1u << 20)   /* the same for bytes of values that are not answered yet */
+#define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
+#define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
+
+#define LATENCY_BUCKETS 36u /* bucket i: below 2^i ns */
+enum kvs_kind { KIND_GET, KIND_SET, KIND_DELETE, KIND_COUNT, KIND_TOUCH, KIND_OTHER, KIND_NUMBER };
 
 /* Bytes that grow and are consumed from the front. */
 struct bytes {
 	char *data;
 	size_t from, to, room;
+	bool failed; /* memory was short: what is in it is not whole */
 };
 
-/* What one command, or one key of a get, is on its way from the line to the answer. */
+/* One command, or one key of a get, on its way from the line to the answer. */
 struct task {
 	struct fth_kv_op op; /* first: what the cache hands back is a task */
 	struct task *next;
@@ -38,41 +49,70 @@ struct task {
 	bool complete; /* its answer can be written when those before it are */
 	bool simple;   /* no operation: `text` is the answer */
 	bool mutates;
+	bool flying;   /* the cache has it */
 	bool last_key; /* END follows */
+	bool touched;  /* ma T: the counter is changed, its time to live remains to be */
+	uint8_t tries; /* ma N: how often it went round */
+	uint8_t number_length;
+	char number[24]; /* ma: the counter, while more is to be done */
 	const char *text;
 	struct bytes long_text; /* an answer that was made for it */
-	struct kvp_line line;	/* texts in it point into `words` */
-	char *value;		/* owned: what is stored */
+	struct kvp_line line;
+	char *value; /* owned: what is stored */
 	size_t value_have;
+	uint64_t started_ns;
+	uint32_t held; /* bytes of its value, as counted in conn and worker */
 	uint8_t key[FTH_KV_KEY_MAX];
-	char words[512]; /* the flags of a meta command */
-	uint8_t status;	 /* for the answer of a meta command */
 };
 
 enum conn_state {
 	CONN_LINE,
+	CONN_KEYS,    /* keys of a get */
 	CONN_VALUE,   /* the value of `storing` is coming */
 	CONN_SKIP,    /* `skip` bytes of a value that nobody wants */
+	CONN_DISCARD, /* up to the end of the line */
 	CONN_CLOSING, /* answer what is under way, then close */
 };
 
 struct conn {
 	struct kvs_worker *worker;
 	struct conn *next, **link; /* all of the worker's */
+	struct conn *next_starved;
 	int fd;
 	enum conn_state state;
 	bool dead;    /* closed; freed when its last task is back */
+	bool eof;     /* the peer sends no more */
 	bool blocked; /* not read from: too much is under way */
 	bool wants_write;
 	bool advancing; /* loop.c: it has operations that are complete */
+	bool starved;	/* in the worker's list: the cache had no room for `waiting` */
+	bool spoke;	/* its first line has come */
+	bool trusted;	/* it has given a password, or needs none */
+	void *tls;
 	struct bytes in, out;
+	size_t out_counted;  /* bytes of out in the worker's `held` */
+	struct kvp_line get; /* CONN_KEYS: without its keys */
 	struct task *storing;
+	struct task *waiting; /* the last one: not started yet, see conn.c */
 	uint64_t skip;
 	struct task *first, **last; /* in the order of their commands */
 	unsigned tasks;		    /* in that list */
 	unsigned flying;	    /* in the cache */
-	unsigned mutating;	    /* of these, changes: no command starts before they are done */
+	unsigned mutating;	    /* of these, changes */
+	uint64_t held;		    /* bytes of values of complete tasks */
+	uint64_t guess;		    /* bytes of a value, from those before */
 	uint64_t active_ns;	    /* when something last came or went */
+};
+
+/* Written by the worker's thread only, read by all. */
+struct kvs_counts {
+	uint64_t commands[KVP_COMMANDS];
+	uint64_t bytes_read, bytes_written;
+	uint64_t accepted, closed_idle, closed_slow, closed_auth;
+	uint64_t hits[KIND_NUMBER], misses[KIND_NUMBER];
+	uint64_t cas_hits, cas_badval, cas_misses;
+	uint64_t latency[KIND_NUMBER][LATENCY_BUCKETS];
+	uint64_t latency_ns[KIND_NUMBER];
 };
 
 struct kvs_worker {
@@ -80,16 +120,19 @@ struct kvs_worker {
 	unsigned number;
 	pthread_t thread;
 	bool runs;
+	bool deaf; /* does not listen until the next tick: no descriptors were left */
 	struct fth_kv_worker *kv;
 	int epoll, wake;
 	struct conn *conns;
+	struct conn *starved;
+	unsigned dying;	     /* closed connections with operations in the cache */
 	unsigned conn_count; /* atomic */
 	struct task *pool;
 	unsigned pooled;
-	struct conn *reaped;		       /* connections with answers to send */
-	uint64_t commands[KVP_META_DEBUG + 1]; /* atomic */
-	uint64_t bytes_read, bytes_written;    /* atomic */
-	uint64_t accepted;		       /* atomic */
+	struct bytes spare_in, spare_out; /* for the connection that is dealt with */
+	uint64_t held;			  /* bytes of values and answers of all connections */
+	uint64_t now;			  /* ns, of this round */
+	struct kvs_counts counts;	  /* atomic */
 };
 
 struct fth_kv_server {
@@ -102,14 +145,28 @@ struct fth_kv_server {
 	char *unlink[FTH_KV_LISTEN_MAX]; /* paths of Unix sockets that we made */
 	unsigned port;
 	unsigned connections_max;
-	uint64_t idle_ns; /* 0: never */
+	unsigned connections; /* atomic */
+	uint64_t idle_ns;     /* 0: never */
 	uint64_t started_ns;
-	uint32_t started;
-	uint64_t refused;  /* atomic */
-	uint32_t stopping; /* atomic: no new connections, close those that are idle */
-	uint64_t stop_by;  /* atomic: then close all */
-	struct fth_kv_server_options options;
+	uint64_t refused;	 /* atomic */
+	uint32_t stopping;	 /* atomic: no new connections, close those that are idle */
+	uint64_t stop_by;	 /* atomic: then close all */
+	struct auth_entry *auth; /* NULL: everybody may */
+	unsigned auth_count;
+	void *tls; /* NULL: none */
+	struct metrics *metrics;
+
+	pthread_mutex_t reset_lock; /* what follows: figures when they were last reset */
+	struct kvs_counts base;
+	uint64_t base_refused;
+	uint64_t base_kv[FTH_KV_STAT_COUNT];
 };
+
+/* Add to a counter of this thread: no other writes it, so that a plain store does. */
+static inline void kvs_add(uint64_t *counter, uint64_t n)
+{
+	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
+}
 
 /* ---- bytes ---- */
 
@@ -128,7 +185,7 @@ static inline size_t bytes_count(const struct bytes *b)
 int conn_open(struct kvs_worker *worker, int fd);
 /* The socket has something to say. */
 void conn_event(struct conn *conn, unsigned events);
-/* An operation is back from the cache. */
+/* An operation is back from the cache, or was complete at once. */
 void conn_op_done(struct task *task);
 /* Send answers and go on with what was held back. May free the connection. */
 void conn_advance(struct conn *conn);
@@ -139,15 +196,25 @@ void task_free(struct task *task);
 
 /* ---- command.c ---- */
 
-/* Start the command of a line. The value of a store has not come yet. */
+/* Start the command of a line. The value of a store has not come yet, nor have the keys of a get. */
 void command_start(struct conn *conn, const char *line, size_t length);
+/* A key of the get that conn->get describes. */
+void command_key(struct conn *conn, const char *key, size_t length, bool last);
+/* An answer without an operation. */
+void command_say(struct conn *conn, const char *text);
 /* The value has come, with its end of line: `good` says whether that was right. */
 void command_value(struct conn *conn, struct task *task, bool good);
+/* Start the task that waits, if nothing is in its way any more. */
+void command_retry(struct conn *conn);
+/* The operation of a task has ended: true if the command needs another one, which is set up. */
+bool command_more(struct task *task);
 /* Write the answer. */
 void command_answer(struct task *task, struct bytes *out);
 
 /* ---- loop.c ---- */
 
+/* A thread that takes no signals. Returns an errno, as pthread_create() does. */
+int loop_thread(pthread_t *thread, void *(*run)(void *), void *context);
 int loop_start(struct kvs_worker *worker);
 /* After server->stopping was set: wait for its end. */
 void loop_stop(struct kvs_worker *worker);
@@ -157,9 +224,39 @@ void loop_watch(struct conn *conn, bool add);
 
 int listen_open(struct fth_kv_server *server, const char *where);
 void listen_close(struct fth_kv_server *server);
+/* A socket that listens on HOST:PORT, and its port. */
+int listen_one(const char *where, int *fd, unsigned *port);
 
 /* ---- stats.c ---- */
 
 void stats_answer(struct fth_kv_server *server, struct kvp_text what, struct bytes *out);
+void stats_sum(const struct fth_kv_server *server, struct kvs_counts *out); /* of all workers */
+void stats_latency(struct kvs_worker *worker, const struct task *task);
+extern const char *const kvs_kind_names[KIND_NUMBER];
+
+/* ---- metrics.c ---- */
+
+int metrics_start(struct fth_kv_server *server, const char *where);
+void metrics_stop(struct metrics *metrics);
+unsigned metrics_port(const struct metrics *metrics);
+
+/* ---- auth.c ---- */
+
+int auth_load(struct fth_kv_server *server, const char *path);
+void auth_release(struct fth_kv_server *server);
+/* "user password" */
+bool auth_check(const struct fth_kv_server *server, const char *text, size_t length);
+
+/* ---- tls.c ---- */
+
+int tls_open(const char *certificate, const char *key, void **out);
+void tls_close(void *tls);
+void *tls_attach(void *tls, int fd);
+void tls_detach(void *session);
+/* As read() and send(): -1 and errno, EAGAIN if the socket has to be waited for. */
+ssize_t tls_read(void *session, void *to, size_t n);
+ssize_t tls_send(void *session, const void *from, size_t n);
+/* Bytes that were read from the socket already, so that no event tells of them. */
+bool tls_pending(void *session);
 
 #endif

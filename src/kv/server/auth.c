@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Users and passwords: lines "user:password" of a file, as memcached's option -Y reads them. */
+#include "kv/server/server.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define AUTH_LINE 256u /* bytes of a line, its end included */
+#define AUTH_MAX  1024u
+
+struct auth_entry {
+	char text[AUTH_LINE]; /* "user password", the rest zeroes */
+	uint32_t length;
+};
+
+static int add_line(struct fth_kv_server *server, const char *path, unsigned number, char *line)
+{
+	size_t length = strcspn(line, "\r\n");
+	struct auth_entry *entries, *entry;
+	char *colon;
+
+	line[length] = '\0';
+	if (length == 0)
+		return 0;
+	colon = strchr(line, ':');
+	if (!colon || colon == line || !colon[1])
+		return fth_fail(EINVAL, "%s: line %u is not user:password", path, number);
+	if (server->auth_count == AUTH_MAX)
+		return fth_fail(EINVAL, "%s: more than %u users", path, AUTH_MAX);
+	entries = realloc(server->auth, (server->auth_count + 1) * sizeof(*entries));
+	if (!entries)
+		return -ENOMEM;
+	server->auth = entries;
+	entry = &entries[server->auth_count++];
+	memset(entry, 0, sizeof(*entry));
+	*colon = ' ';
+	memcpy(entry->text, line, length);
+	entry->length = (uint32_t)length;
+	return 0;
+}
+
+int auth_load(struct fth_kv_server *server, const char *path)
+{
+	FILE *file = fopen(path, "re");
+	char line[AUTH_LINE + 1];
+	unsigned number = 0;
+	int rc = 0;
+
+	if (!file)
+		return fth_fail(errno, "%s: %s", path, strerror(errno));
+	while (rc == 0 && fgets(line, sizeof(line), file)) {
+		number++;
+		if (strlen(line) == AUTH_LINE)
+			rc = fth_fail(EINVAL, "%s: line %u has more than %u bytes", path, number,
+				      AUTH_LINE - 1);
+		else
+			rc = add_line(server, path, number, line);
+	}
+	if (rc == 0 && ferror(file))
+		rc = fth_fail(EIO, "%s: cannot be read", path);
+	if (rc == 0 && server->auth_count == 0)
+		rc = fth_fail(EINVAL, "%s: no user:password in it", path);
+	fclose(file);
+	explicit_bzero(line, sizeof(line));
+	return rc;
+}
+
+void auth_release(struct fth_kv_server *server)
+{
+	if (server->auth)
+		explicit_bzero(server->auth, server->auth_count * sizeof(*server->auth));
+	free(server->auth);
+	server->auth = NULL;
+}
+
+/* Takes the same time wherever the first difference is. */
+bool auth_check(const struct fth_kv_server *server, const char *text, size_t length)
+{
+	char given[AUTH_LINE] = {0};
+	bool found = false;
+
+	if (length == 0 || length >= sizeof(given))
+		return false;
+	memcpy(given, text, length);
+	for (unsigned i = 0; i < server->auth_count; i++) {
+		const struct auth_entry *entry = &server->auth[i];
+		volatile unsigned differ = entry->length != length;
+
+		for (unsigned j = 0; j < AUTH_LINE; j++)
+			differ |= (unsigned char)(given[j] ^ entry->text[j]);
+		found |= differ == 0;
+	}
+	return found;
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * TLS by OpenSSL, if the build has its headers. A session reads and writes as a socket does.
+ *
+ * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
+ * otherwise.
+ */
+#include "kv/server/server.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+#ifdef FTH_TLS
+
+#include <dlfcn.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+/* All of OpenSSL that is used. The macros of its headers end in SSL_CTX_ctrl(). */
+#define FUNCTIONS(X)                          \
+	X(ERR_clear_error)                    \
+	X(ERR_peek_last_error)                \
+	X(ERR_reason_error_string)            \
+	X(SSL_CTX_check_private_key)          \
+	X(SSL_CTX_ctrl)                       \
+	X(SSL_CTX_free)                       \
+	X(SSL_CTX_new)                        \
+	X(SSL_CTX_set_options)                \
+	X(SSL_CTX_use_PrivateKey_file)        \
+	X(SSL_CTX_use_certificate_chain_file) \
+	X(SSL_free)                           \
+	X(SSL_get_error)                      \
+	X(SSL_is_init_finished)               \
+	X(SSL_new)                            \
+	X(SSL_pending)                        \
+	X(SSL_read)                           \
+	X(SSL_set_accept_state)               \
+	X(SSL_set_fd)                         \
+	X(SSL_shutdown)                       \
+	X(SSL_write)                          \
+	X(TLS_server_method)
+
+#define DECLARE(name) __typeof__(&name) name##_;
+static struct {
+	FUNCTIONS(DECLARE)
+} ssl;
+static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool loaded; /* under load_lock */
+
+/* libssl brings libcrypto along; dlsym() on its handle finds the functions of both. */
+static int load_all(void)
+{
+	void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
+
+	if (!library)
+		return fth_fail(ENOTSUP, "TLS needs OpenSSL 3: %s", dlerror());
+#define LOAD(name)                                      \
+	*(void **)&ssl.name##_ = dlsym(library, #name); \
+	if (!ssl.name##_)                               \
+		return fth_fail(ENOTSUP, "TLS: libssl.so.3 has no " #name);
+	FUNCTIONS(LOAD)
+	loaded = true; /* and never unloaded */
+	return 0;
+}
+
+static int load(void)
+{
+	int rc;
+
+	pthread_mutex_lock(&load_lock);
+	rc = loaded ? 0 : load_all();
+	pthread_mutex_unlock(&load_lock);
+	return rc;
+}
+
+static const char *reason(void)
+{
+	const char *text = ssl.ERR_reason_error_string_(ssl.ERR_peek_last_error_());
+
+	return text ? text : "unknown error";
+}
+
+int tls_open(const char *certificate, const char *key, void **out)
+{
+	SSL_CTX *context;
+	int rc = load();
+
+	if (rc < 0)
+		return rc;
+	ssl.ERR_clear_error_();
+	context = ssl.SSL_CTX_new_(ssl.TLS_server_method_());
+	if (!context)
+		return fth_fail(ENOMEM, "TLS: %s", reason());
+	if (ssl.SSL_CTX_ctrl_(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL) != 1)
+		rc = fth_fail(EINVAL, "TLS: %s", reason());
+	else if (ssl.SSL_CTX_use_certificate_chain_file_(context, certificate) != 1)
+		rc = fth_fail(EINVAL, "%s: no certificate can be read: %s", certificate, reason());
+	else if (ssl.SSL_CTX_use_PrivateKey_file_(context, key, SSL_FILETYPE_PEM) != 1)
+		rc = fth_fail(EINVAL, "%s: no private key can be read: %s", key, reason());
+	else if (ssl.SSL_CTX_check_private_key_(context) != 1)
+		rc = fth_fail(EINVAL, "%s is not the key of %s: %s", key, certificate, reason());
+	if (rc < 0) {
+		ssl.SSL_CTX_free_(context);
+		return rc;
+	}
+	/* Answers move in memory between two tries to send them; a client cannot renegotiate. */
+	(void)ssl.SSL_CTX_ctrl_(context, SSL_CTRL_MODE,
+				SSL_MODE_ENABLE_PARTIAL_WRITE |
+					SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+					SSL_MODE_RELEASE_BUFFERS,
+				NULL);
+	ssl.SSL_CTX_set_options_(context, SSL_OP_NO_RENEGOTIATION);
+	*out = context;
+	return 0;
+}
+
+void tls_close(void *tls)
+{
+	if (!tls)
+		return;
+	ssl.SSL_CTX_free_(tls);
+}
+
+void *tls_attach(void *tls, int fd)
+{
+	SSL *session = ssl.SSL_new_(tls);
+
+	if (session && ssl.SSL_set_fd_(session, fd) == 1) {
+		ssl.SSL_set_accept_state_(session); /* the handshake is part of the first read */
+		return session;
+	}
+	if (session)
+		ssl.SSL_free_(session);
+	return NULL;
+}
+
+void tls_detach(void *session)
+{
+	if (!session)
+		return;
+	if (ssl.SSL_is_init_finished_(session))
+		(void)ssl.SSL_shutdown_(session); /* says goodbye if the socket has room */
+	ssl.ERR_clear_error_();
+	ssl.SSL_free_(session);
+}
+
+static ssize_t result(SSL *session, int rc)
+{
+	switch (ssl.SSL_get_error_(session, rc)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		errno = EAGAIN;
+		return -1;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	default:
+		errno = EPROTO;
+		return -1;
+	}
+}
+
+static int limited(size_t n)
+{
+	return n > 1u << 30 ? 1 << 30 : (int)n;
+}
+
+ssize_t tls_read(void *session, void *to, size_t n)
+{
+	int rc;
+
+	ssl.ERR_clear_error_();
+	rc = ssl.SSL_read_(session, to, limited(n));
+	return rc > 0 ? rc : result(session, rc);
+}
+
+ssize_t tls_send(void *session, const void *from, size_t n)
+{
+	ssize_t sent;
+	int rc;
+
+	ssl.ERR_clear_error_();
+	rc = ssl.SSL_write_(session, from, limited(n));
+	if (rc > 0)
+		return rc;
+	sent = result(session, rc);
+	if (sent == 0)
+		errno = EPIPE;
+	return -1;
+}
+
+bool tls_pending(void *session)
+{
+	return ssl.SSL_pending_(session) > 0;
+}
+
+#else
+
+int tls_open(const char *certificate, const char *key, void **out)
+{
+	(void)key;
+	(void)out;
+	return fth_fail(ENOTSUP, "%s: this build has no TLS: OpenSSL was not found", certificate);
+}
+
+void tls_close(void *tls)
+{
+	(void)tls;
+}
+
+void *tls_attach(void *tls, int fd)
+{
+	(void)tls;
+	(void)fd;
+	return NULL;
+}
+
+void tls_detach(void *session)
+{
+	(void)session;
+}
+
+ssize_t tls_read(void *session, void *to, size_t n)
+{
+	(void)session;
+	(void)to;
+	(void)n;
+	errno = ENOTSUP;
+	return -1;
+}
+
+ssize_t tls_send(void *session, const void *from, size_t n)
+{
+	return tls_read(session, (void *)(uintptr_t)from, n);
+}
+
+bool tls_pending(void *session)
+{
+	(void)session;
+	return false;
+}
+
+#endif
