@@ -17,17 +17,108 @@
 #define SCRATCH_BYTES ((uint64_t)1 << 30)
 #define STOP_NS	      5000000000u
 
+#define ERROR_NS 1000000000u /* at most one line about the flash in this time */
+
+enum log_format { LOG_OFF, LOG_TEXT, LOG_JSON };
+
 struct serve {
 	struct fth_kv_options kv;
 	struct fth_kv_server_options server;
-	const char *listen, *persist;
+	const char *listen, *persist, *log;
 	const char *sockets[FTH_KV_LISTEN_MAX];
+	char names[FTH_KV_LISTEN_MAX][16]; /* of sockets that systemd hands over */
 	char *listen_copy;
+	enum log_format log_format;
 	uint64_t value_max, chunk, buffers, window_ms, readmit, workers, connections, idle;
 	uint64_t checkpoint_s;
 	char scratch[4096]; /* path of the file that was made because none was named */
 	char scratch_uri[8192];
 };
+
+/* ---- the log ---- */
+
+/* A line on standard error: an event, and a text or numbers that tell more. */
+static void log_event(const struct serve *s, const char *event, const char *text)
+{
+	char when[32];
+	struct tm tm;
+	time_t now = time(NULL);
+
+	if (s->log_format == LOG_OFF)
+		return;
+	gmtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (s->log_format == LOG_JSON) {
+		struct fth_json j;
+
+		fth_json_begin(&j, stderr);
+		fth_json_string(&j, "time", when);
+		fth_json_string(&j, "event", event);
+		fth_json_string(&j, "text", text);
+		fth_json_finish(&j);
+	} else {
+		fprintf(stderr, "%s %s: %s\n", when, event, text);
+	}
+	fflush(stderr);
+}
+
+static void log_recovery(const struct serve *s, const struct fth_kv *kv)
+{
+	struct fth_kv_recovery r;
+	char text[256];
+
+	fth_kv_recovery(kv, &r);
+	if (!r.found)
+		return;
+	snprintf(text, sizeof(text),
+		 "found %llu items after %s in %.3f s; %llu chunks read, %llu bad items",
+		 (unsigned long long)r.items, r.clean ? "a clean stop" : "a crash",
+		 (double)r.elapsed_ns / 1e9, (unsigned long long)r.chunks_read,
+		 (unsigned long long)r.bad_items);
+	log_event(s, "recovery", text);
+}
+
+/* What went wrong on the flash since the last look, at most once per second. */
+static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
+{
+	static const enum fth_kv_stat which[] = {FTH_KV_STAT_READ_ERRORS, FTH_KV_STAT_WRITE_ERRORS,
+						 FTH_KV_STAT_BAD_ITEMS};
+	static uint64_t seen[3], last;
+	uint64_t now = fth_now_ns(), more[3], sum = 0;
+	char text[160];
+
+	if (now - last < ERROR_NS)
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t n = fth_kv_stat(kv, which[i]);
+
+		more[i] = n - seen[i];
+		seen[i] = n;
+		sum += more[i];
+	}
+	if (!sum)
+		return;
+	last = now;
+	snprintf(text, sizeof(text), "%llu reads failed, %llu writes failed, %llu items were bad",
+		 (unsigned long long)more[0], (unsigned long long)more[1],
+		 (unsigned long long)more[2]);
+	log_event(s, "flash-error", text);
+}
+
+static bool find_log(struct serve *s)
+{
+	static const char *const names[] = {"off", "text", "json"};
+
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(s->log, names[i]) == 0) {
+			s->log_format = (enum log_format)i;
+			return true;
+		}
+	fth_cli_error("--log %s: expected off, text or json", s->log);
+	return false;
+}
+
+/* ---- options ---- */
 
 static bool find_persistence(const char *name, enum fth_kv_persistence *out)
 {
@@ -42,13 +133,33 @@ static bool find_persistence(const char *name, enum fth_kv_persistence *out)
 	return false;
 }
 
+/* Sockets that systemd has bound for us (sd_listen_fds(3)). */
+static bool take_activated(struct serve *s)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	unsigned long n = pid && count && strtoul(pid, NULL, 10) == (unsigned long)getpid()
+				  ? strtoul(count, NULL, 10)
+				  : 0;
+
+	if (n > FTH_KV_LISTEN_MAX) {
+		fth_cli_error("LISTEN_FDS=%lu: at most %u sockets", n, FTH_KV_LISTEN_MAX);
+		return false;
+	}
+	for (unsigned long i = 0; i < n; i++) {
+		snprintf(s->names[i], sizeof(s->names[i]), "fd:%lu", 3 + i);
+		s->sockets[s->server.listen_count++] = s->names[i];
+	}
+	s->server.listen = n ? s->sockets : NULL;
+	return true;
+}
+
 /* "A,B" to two sockets. */
 static bool split_listen(struct serve *s)
 {
 	char *next, *save = NULL;
 
 	if (!s->listen)
-		return true;
+		return take_activated(s);
 	s->listen_copy = strdup(s->listen);
 	for (next = s->listen_copy ? strtok_r(s->listen_copy, ",", &save) : NULL; next;
 	     next = strtok_r(NULL, ",", &save)) {
@@ -83,8 +194,10 @@ static int make_scratch(struct serve *s)
 	return 0;
 }
 
-static void report(const struct serve *s, const struct fth_kv *kv, unsigned port)
+static void report(const struct serve *s, const struct fth_kv *kv,
+		   const struct fth_kv_server *server)
 {
+	unsigned port = fth_kv_server_port(server);
 	struct fth_kv_recovery recovery;
 	char memory[FTH_CLI_BYTES_MAX];
 
@@ -94,6 +207,8 @@ static void report(const struct serve *s, const struct fth_kv *kv, unsigned port
 
 		fth_json_begin(&j, stdout);
 		fth_json_u64(&j, "port", port);
+		fth_json_u64(&j, "metrics_port", fth_kv_server_metrics_port(server));
+		fth_json_u64(&j, "pid", (uint64_t)getpid());
 		fth_json_string(&j, "flash", s->kv.flash);
 		fth_json_bool(&j, "recovered", recovery.found);
 		fth_json_bool(&j, "clean", recovery.clean);
@@ -101,9 +216,13 @@ static void report(const struct serve *s, const struct fth_kv *kv, unsigned port
 		fth_json_double(&j, "recovery_seconds", (double)recovery.elapsed_ns / 1e9);
 		fth_json_finish(&j);
 	} else {
-		printf("listening on %s%s, port %u; %s of memory, flash %s\n",
-		       s->listen ? s->listen : "127.0.0.1:11211", "", port,
-		       fth_cli_bytes(memory, s->kv.memory), s->kv.flash ? s->kv.flash : "none");
+		printf("listening on %s",
+		       s->server.listen_count ? s->server.listen[0] : "127.0.0.1");
+		if (port)
+			printf(", port %u", port);
+		printf("; %s of memory, flash %s\n",
+		       fth_cli_bytes(memory, s->kv.memory ? s->kv.memory : 64u << 20),
+		       s->kv.flash ? s->kv.flash : "none");
 		if (recovery.found)
 			printf("found %llu items after %s, in %.2f s (%llu chunks of the log "
 			       "read)\n",
@@ -120,13 +239,16 @@ static void run_until_stopped(const struct serve *s, struct fth_kv *kv)
 {
 	uint64_t every = s->checkpoint_s * 1000000000u, last = fth_now_ns();
 	struct timespec nap = {.tv_nsec = 50000000};
+	int rc;
 
 	while (!fth_cli_stopped()) {
 		nanosleep(&nap, NULL);
+		log_flash_errors(s, kv);
 		if (s->kv.persistence == FTH_KV_VOLATILE || !every || fth_now_ns() - last < every)
 			continue;
-		if (fth_kv_checkpoint(kv, fth_deadline_ns(60000000000u)) < 0)
-			fth_cli_error("the index was not written: %s", fth_error_text(-EIO));
+		rc = fth_kv_checkpoint(kv, fth_deadline_ns(60000000000u));
+		if (rc < 0)
+			log_event(s, "checkpoint-error", fth_error_text(rc));
 		last = fth_now_ns();
 	}
 }
@@ -145,14 +267,19 @@ static int serve(struct serve *s)
 		return rc;
 	rc = fth_kv_server_start(kv, &s->server, &server);
 	if (rc == 0) {
-		report(s, kv, fth_kv_server_port(server));
+		log_recovery(s, kv);
+		log_event(s, "start",
+			  s->server.listen_count ? s->server.listen[0] : "127.0.0.1:11211");
+		report(s, kv, server);
 		run_until_stopped(s, kv);
+		log_event(s, "stop", "connections are closed, then the index is written");
 		fth_kv_server_stop(server, fth_deadline_ns(STOP_NS));
 	}
 	if (rc < 0)
 		(void)fth_kv_close(kv);
 	else
 		rc = fth_kv_close(kv);
+	log_event(s, rc < 0 ? "failed" : "stopped", rc < 0 ? fth_error_text(rc) : "");
 	return rc;
 }
 
@@ -161,13 +288,24 @@ static int run_serve(int argc, char **argv)
 	struct serve s = {.kv = FTH_KV_OPTIONS_INIT,
 			  .server = FTH_KV_SERVER_OPTIONS_INIT,
 			  .persist = "off",
+			  .log = "off",
 			  .checkpoint_s = 60};
 	const struct fth_cli_option options[] = {
 		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "for items; 0: 64M"},
 		{"flash", FTH_CLI_STRING, &s.kv.flash, 0, 0,
 		 "URI of the device for the rest; none; default a scratch file of 1G"},
 		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
-		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default 127.0.0.1:11211"},
+		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default"
+		 " the sockets of systemd, or 127.0.0.1:11211"},
+		{"metrics", FTH_CLI_STRING, &s.server.metrics, 0, 0,
+		 "HOST:PORT for GET /metrics (Prometheus)"},
+		{"log", FTH_CLI_STRING, &s.log, 0, 0,
+		 "events on standard error: off, text or json"},
+		{"auth", FTH_CLI_STRING, &s.server.auth_file, 0, 0,
+		 "file of user:password lines; clients have to give one"},
+		{"tls-cert", FTH_CLI_STRING, &s.server.tls_certificate, 0, 0,
+		 "PEM file: speak TLS, with this certificate"},
+		{"tls-key", FTH_CLI_STRING, &s.server.tls_key, 0, 0, "PEM file: its key"},
 		{"workers", FTH_CLI_U64, &s.workers, 0, 256, "threads; 0: by the processors"},
 		{"connections", FTH_CLI_U64, &s.connections, 0, 1000000, "at most; 0: 1024"},
 		{"idle", FTH_CLI_U64, &s.idle, 0, UINT32_MAX,
@@ -199,8 +337,12 @@ static int run_serve(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!find_persistence(s.persist, &s.kv.persistence) || !split_listen(&s))
+	if (!find_persistence(s.persist, &s.kv.persistence) || !find_log(&s) || !split_listen(&s))
 		return FTH_EXIT_USAGE;
+	if (!s.server.tls_certificate != !s.server.tls_key) {
+		fth_cli_error("--tls-cert and --tls-key go together");
+		return FTH_EXIT_USAGE;
+	}
 	s.kv.value_max = (uint32_t)s.value_max;
 	s.kv.chunk = (uint32_t)s.chunk;
 	s.kv.buffers = (uint32_t)s.buffers;

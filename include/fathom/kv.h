@@ -96,8 +96,8 @@ struct fth_kv_recovery {
 
 /*
  * Open a cache. A device that holds none is formatted if its first block is all zeroes or `format`
- * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else, or
- * the error of the device.
+ * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else, -EBUSY
+ * for a file that another cache has open, or the error of the device.
  */
 int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out);
 /* The same on a device that is open already, and stays open after the cache is closed. */

@@ -108,6 +108,7 @@ static void kv_free(struct fth_kv *kv)
 	kv_index_release(kv);
 	if (kv->owns_dev)
 		fth_dev_close(kv->dev);
+	kv_flash_unlock(kv);
 	fth_stats_free(kv->stats);
 	pthread_cond_destroy(&kv->work);
 	pthread_mutex_destroy(&kv->flush_lock);
@@ -168,6 +169,8 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	rc = init_locks(kv);
 	if (rc == 0 && !dev && o.flash)
 		rc = fth_dev_open(o.flash, &kv->dev);
+	if (rc == 0 && !dev && o.flash)
+		rc = kv_flash_lock(kv, o.flash);
 	if (rc == 0)
 		rc = kv_index_init(kv, kv_index_buckets(o.items ? o.items : default_items(kv)));
 	if (rc == 0)
