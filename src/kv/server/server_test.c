@@ -1,0 +1,1149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A server over real sockets: every command, clients that behave badly, flash that fails or is slow.
+ * Clients wait at most WAIT_S for anything, so that a test fails instead of hanging.
+ */
+#include "fathom/kv/server.h"
+
+#include "fathom/hd/wait.h"
+
+#include "fth_test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define WAIT_S 30
+
+struct fixture {
+	struct fth_kv *kv;
+	struct fth_kv_server *server;
+	unsigned port;
+};
+
+static void start(struct fixture *f, const char *flash, struct fth_kv_server_options *server)
+{
+	struct fth_kv_server_options none = FTH_KV_SERVER_OPTIONS_INIT;
+	struct fth_kv_options kv = FTH_KV_OPTIONS_INIT;
+	const char *where = "127.0.0.1:0";
+
+	server = server ? server : &none;
+	kv.flash = flash;
+	kv.memory = flash ? 8u << 20 : 32u << 20;
+	kv.items = 200000;
+	kv.timeout_ns = 500000000u;
+	if (!server->listen) {
+		server->listen = &where;
+		server->listen_count = 1;
+	}
+	server->workers = server->workers ? server->workers : 2;
+	assert_ok(fth_kv_open(&kv, &f->kv));
+	assert_ok(fth_kv_server_start(f->kv, server, &f->server));
+	f->port = fth_kv_server_port(f->server);
+}
+
+static void stop(struct fixture *f)
+{
+	fth_kv_server_stop(f->server, fth_deadline_ns(2000000000u));
+	assert_ok(fth_kv_close(f->kv));
+}
+
+/* ---- clients ---- */
+
+static int dial_port(unsigned port)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons((uint16_t)port),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct timeval wait = {.tv_sec = WAIT_S};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)), 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static int dial(const struct fixture *f)
+{
+	return dial_port(f->port);
+}
+
+static void put(int fd, const void *data, size_t n)
+{
+	const char *at = data;
+
+	while (n) {
+		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
+
+		if (sent <= 0)
+			fail_msg("send: %s", strerror(errno));
+		at += sent;
+		n -= (size_t)sent;
+	}
+}
+
+static void take(int fd, void *data, size_t n)
+{
+	char *at = data;
+
+	while (n) {
+		ssize_t got = recv(fd, at, n, 0);
+
+		if (got <= 0)
+			fail_msg("recv: %s", got ? strerror(errno) : "the server closed");
+		at += got;
+		n -= (size_t)got;
+	}
+}
+
+static void expect_text(int fd, const char *text)
+{
+	char *got = calloc(1, strlen(text) + 1);
+
+	take(fd, got, strlen(text));
+	assert_string_equal(got, text);
+	free(got);
+}
+
+static void ask(int fd, const char *say, const char *answer)
+{
+	put(fd, say, strlen(say));
+	expect_text(fd, answer);
+}
+
+static void expect_closed(int fd)
+{
+	char byte;
+	ssize_t n = recv(fd, &byte, 1, 0);
+
+	assert_true(n == 0 || (n < 0 && errno == ECONNRESET));
+	close(fd);
+}
+
+/* Everything up to the end of the connection, or up to `end`. */
+static char *take_until(int fd, const char *end)
+{
+	size_t have = 0, room = 1 << 20;
+	char *text = malloc(room + 1);
+
+	assert_non_null(text);
+	for (;;) {
+		ssize_t n = recv(fd, text + have, room - have, 0);
+
+		assert_true(n >= 0);
+		have += (size_t)n;
+		text[have] = '\0';
+		assert_true(have < room);
+		if (n == 0 || (end && strstr(text, end)))
+			return text;
+	}
+}
+
+static uint64_t stat_of(int fd, const char *name)
+{
+	char wanted[64], *text, *at;
+	uint64_t value;
+
+	put(fd, "stats\r\n", 7);
+	text = take_until(fd, "\r\nEND\r\n");
+	snprintf(wanted, sizeof(wanted), "STAT %s ", name);
+	at = strstr(text, wanted);
+	if (!at)
+		fail_msg("no %s in stats", name);
+	value = strtoull(at + strlen(wanted), NULL, 10);
+	free(text);
+	return value;
+}
+
+/* ---- dialogs ---- */
+
+static const struct {
+	const char *say, *answer;
+} dialogs[] = {
+	/* classic */
+	{"get a\r\n", "END\r\n"},
+	{"set a 5 0 3\r\nabc\r\n", "STORED\r\n"},
+	{"get a\r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n"},
+	{"get a b a\r\n", "VALUE a 5 3\r\nabc\r\nVALUE a 5 3\r\nabc\r\nEND\r\n"},
+	{"get  b   a  \r\n", "VALUE a 5 3\r\nabc\r\nEND\r\n"},
+	{"get a\n", "VALUE a 5 3\r\nabc\r\nEND\r\n"},
+	{"add a 0 0 1\r\nx\r\n", "NOT_STORED\r\n"},
+	{"replace b 0 0 1\r\nx\r\n", "NOT_STORED\r\n"},
+	{"append b 0 0 1\r\nx\r\n", "NOT_STORED\r\n"},
+	{"append a 9 0 2\r\nde\r\n", "STORED\r\n"},
+	{"prepend a 9 0 2\r\n12\r\n", "STORED\r\n"},
+	{"get a\r\n", "VALUE a 5 7\r\n12abcde\r\nEND\r\n"},
+	{"replace a 1 0 0\r\n\r\n", "STORED\r\n"},
+	{"get a\r\n", "VALUE a 1 0\r\n\r\nEND\r\n"},
+	{"cas b 0 0 1 1\r\nx\r\n", "NOT_FOUND\r\n"},
+	{"cas a 0 0 1 0\r\nx\r\n", "EXISTS\r\n"},
+	{"cas a 0 0 1 99999999999\r\nx\r\n", "EXISTS\r\n"},
+	{"cas a 0 0 1 99999999999 noreply\r\nx\r\nmn\r\n", "MN\r\n"},
+	{"delete a\r\n", "DELETED\r\n"},
+	{"delete a\r\n", "NOT_FOUND\r\n"},
+	{"delete a noreply\r\nmn\r\n", "MN\r\n"},
+	{"incr n 1\r\n", "NOT_FOUND\r\n"},
+	{"set n 0 0 2\r\n98\r\n", "STORED\r\n"},
+	{"incr n 1\r\nincr n 1\r\ndecr n 50\r\ndecr n 60\r\n", "99\r\n100\r\n50\r\n0\r\n"},
+	{"set n 0 0 1\r\nx\r\n", "STORED\r\n"},
+	{"incr n 1\r\n", "CLIENT_ERROR cannot increment or decrement non-numeric value\r\n"},
+	{"touch t 10\r\n", "NOT_FOUND\r\n"},
+	{"set t 0 0 1\r\nx\r\ntouch t 100\r\ngat 50 t\r\n",
+	 "STORED\r\nTOUCHED\r\nVALUE t 0 1\r\nx\r\nEND\r\n"},
+	{"gat -1 t u\r\nget t\r\n", "VALUE t 0 1\r\nx\r\nEND\r\nEND\r\n"},
+	{"set e 0 -1 1\r\nx\r\nget e\r\n", "STORED\r\nEND\r\n"},
+	{"set a 0 0 1 noreply\r\nx\r\nget a\r\n", "VALUE a 0 1\r\nx\r\nEND\r\n"},
+	{"flush_all noreply\r\nget a\r\nflush_all\r\n", "END\r\nOK\r\n"},
+	{"verbosity 1\r\nverbosity 1 noreply\r\nmn\r\n", "OK\r\nMN\r\n"},
+	/* values with the bytes of line ends */
+	{"set a 0 0 5\r\n\r\n\0\r\n\r\n", ""},
+	/* errors, and what follows them */
+	{"foo\r\n\r\nget\r\n", "ERROR\r\nERROR\r\nERROR\r\n"},
+	{"set a 0 0 3\r\nabcd\r\nmn\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\nMN\r\n"},
+	{"set a 0 0 3\r\nabcdefgh\r\nmn\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\nMN\r\n"},
+	{"set a 0 0 3 noreply\r\nabcdefg\r\nmn\r\n", "ERROR\r\nMN\r\n"},
+	{"set a x 0 3\r\nabc\r\nmn\r\n", "CLIENT_ERROR bad command line format\r\nMN\r\n"},
+	{"set a 0 0 -1\r\nmn\r\n", "CLIENT_ERROR bad command line format\r\nMN\r\n"},
+	{"set a 0 0 99999999999\r\nmn\r\n", "CLIENT_ERROR bad command line format\r\nMN\r\n"},
+	/* meta */
+	{"flush_all\r\nmg a\r\nmg a v q\r\nmg a k O9\r\nmn\r\n", "OK\r\nEN\r\nEN ka O9\r\nMN\r\n"},
+	{"ms a 3 F5\r\nabc\r\n", "HD\r\n"},
+	{"mg a\r\n", "HD\r\n"},
+	{"mg a s v k f t O123\r\n", "VA 3 s3 ka f5 t-1 O123\r\nabc\r\n"},
+	{"mg a h\r\n", "HD h1\r\n"},
+	{"mg YQ== b k v\r\n", "VA 3 kYQ== b\r\nabc\r\n"},
+	{"mg YQ b\r\n", "CLIENT_ERROR error decoding key\r\n"},
+	{"ms a 3 q\r\nabc\r\nms a 1 ME q\r\nx\r\n", "NS\r\n"},
+	{"ms b 1 MR\r\nx\r\nms b 1 MA\r\nx\r\n", "NS\r\nNS\r\n"},
+	{"ms a 1 MA\r\nx\r\nms a 1 MP\r\ny\r\nmg a v\r\n", "HD\r\nHD\r\nVA 5\r\nyabcx\r\n"},
+	{"ms a 1 C1\r\nx\r\nms b 1 C1\r\nx\r\n", "EX\r\nNF\r\n"},
+	{"ms a 1 T100\r\nx\r\nmg a t\r\nmg a T50 t v\r\n", "HD\r\nHD t100\r\nVA 1 t50\r\nx\r\n"},
+	{"ms a 3 Z\r\nabc\r\nmn\r\n", "CLIENT_ERROR invalid flag\r\nMN\r\n"},
+	{"ms a 3 k O5\r\nabcd\r\n", "CLIENT_ERROR bad data chunk\r\nERROR\r\n"},
+	{"md a C1\r\nmd a q\r\nmd a q\r\nmd a k O3\r\n", "EX\r\nNF\r\nNF ka O3\r\n"},
+	{"ma n\r\nma n N0 J13 v\r\nma n v\r\n", "NF\r\nVA 2\r\n13\r\nVA 2\r\n14\r\n"},
+	{"ma n MD D5 v\r\nma n T100 v t\r\n", "VA 1\r\n9\r\nVA 2 t100\r\n10\r\n"},
+	{"ma n q\r\nma m N60 v t\r\n", "VA 1 t60\r\n0\r\n"},
+	{"me zz\r\nmn\r\n", "EN\r\nMN\r\n"},
+	{"stats reset\r\n", "RESET\r\n"},
+	{"stats sizes\r\n", "STAT sizes_status disabled\r\nEND\r\n"},
+	{"stats nosuch\r\n", "ERROR\r\n"},
+};
+
+#define DIALOGS (sizeof(dialogs) / sizeof(dialogs[0]))
+
+static void test_dialogs(void **state)
+{
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	for (size_t i = 0; i < DIALOGS; i++)
+		if (*dialogs[i].answer)
+			ask(fd, dialogs[i].say, dialogs[i].answer);
+	put(fd, "quit\r\n", 6);
+	expect_closed(fd);
+	stop(&f);
+}
+
+/* The same when bytes come one by one, and when all comes at once. */
+static void test_split_dialogs(void **state)
+{
+	char *all = calloc(1, 65536), *answers = calloc(1, 65536);
+	struct fixture f;
+	int fd, one = 1;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	fd = dial(&f);
+	(void)setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
+	for (size_t i = 0; i < DIALOGS; i++) {
+		if (!*dialogs[i].answer)
+			continue;
+		strcat(all, dialogs[i].say);
+		strcat(answers, dialogs[i].answer);
+		for (const char *at = dialogs[i].say; *at; at++)
+			put(fd, at, 1);
+		expect_text(fd, dialogs[i].answer);
+	}
+	ask(fd, "flush_all\r\n", "OK\r\n");
+	ask(fd, all, answers);
+	close(fd);
+	free(all);
+	free(answers);
+	stop(&f);
+}
+
+static void test_binary_values(void **state)
+{
+	static const char value[] = "set a 0 0 9\r\n\r\n\0END\r\n\x80\r\nget a\r\n";
+	char got[40];
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	put(fd, value, sizeof(value) - 1);
+	expect_text(fd, "STORED\r\nVALUE a 0 9\r\n");
+	take(fd, got, 9 + 7);
+	assert_memory_equal(got, "\r\n\0END\r\n\x80\r\nEND\r\n", 16);
+	close(fd);
+	stop(&f);
+}
+
+/* ---- much at once ---- */
+
+struct pusher {
+	int fd;
+	char *data;
+	size_t length;
+};
+
+static void *push(void *context)
+{
+	struct pusher *p = context;
+
+	put(p->fd, p->data, p->length);
+	return NULL;
+}
+
+static void test_pipeline(void **state)
+{
+	enum { N = 4000 };
+	struct pusher p = {.data = malloc((size_t)N * 80)};
+	pthread_t thread;
+	struct fixture f;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	p.fd = dial(&f);
+	for (int i = 0; i < N; i++)
+		p.length +=
+			(size_t)sprintf(p.data + p.length, "set k%d 0 0 8\r\n%08d\r\nget k%d\r\n",
+					i % 97, i, i % 97);
+	assert_int_equal(pthread_create(&thread, NULL, push, &p), 0);
+	for (int i = 0; i < N; i++) {
+		char want[80];
+
+		snprintf(want, sizeof(want), "STORED\r\nVALUE k%d 0 8\r\n%08d\r\nEND\r\n", i % 97,
+			 i);
+		expect_text(p.fd, want);
+	}
+	pthread_join(thread, NULL);
+	close(p.fd);
+	free(p.data);
+	stop(&f);
+}
+
+/* More keys in a line than may be under way; most are on flash. */
+static void test_long_get(void **state)
+{
+	enum { N = 20000 };
+	struct pusher p = {.data = malloc((size_t)N * 1100)};
+	pthread_t thread;
+	struct fixture f;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	p.fd = dial(&f);
+	for (int i = 0; i < N; i++)
+		p.length += (size_t)sprintf(p.data + p.length,
+					    "set k%d 0 0 1000 noreply\r\n%01000d\r\n", i, i);
+	p.length += (size_t)sprintf(p.data + p.length, "get");
+	for (int i = 0; i < N; i++)
+		p.length += (size_t)sprintf(p.data + p.length, " k%d nosuch%d", i, i);
+	p.length += (size_t)sprintf(p.data + p.length, "\r\nmn\r\n");
+	assert_int_equal(pthread_create(&thread, NULL, push, &p), 0);
+	for (int i = 0; i < N; i++) {
+		char want[1100];
+
+		snprintf(want, sizeof(want), "VALUE k%d 0 1000\r\n%01000d\r\n", i, i);
+		expect_text(p.fd, want);
+	}
+	expect_text(p.fd, "END\r\nMN\r\n");
+	assert_true(stat_of(p.fd, "get_extstore") > 0);
+	pthread_join(thread, NULL);
+	close(p.fd);
+	free(p.data);
+	stop(&f);
+}
+
+static void test_sizes(void **state)
+{
+	static const uint32_t sizes[] = {0, 1, 100, 16383, 16384, 16385, 100000, 1048575, 1048576};
+	char *value = malloc(2000002), *got = malloc(1048578), line[64];
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	fd = dial(&f);
+	for (unsigned round = 0; round < 3; round++)
+		for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+			uint32_t n = sizes[i];
+
+			memset(value, 'a' + (int)(i + round), n);
+			memcpy(value + n, "\r\n", 2);
+			snprintf(line, sizeof(line), "set size%u 0 0 %u\r\n", n, n);
+			put(fd, line, strlen(line));
+			put(fd, value, n + 2);
+			expect_text(fd, "STORED\r\n");
+			snprintf(line, sizeof(line), "VALUE size%u 0 %u\r\n", n, n);
+			put(fd, "get ", 4);
+			put(fd, line + 6, strcspn(line + 6, " "));
+			put(fd, "\r\n", 2);
+			expect_text(fd, line);
+			take(fd, got, n + 2);
+			assert_memory_equal(got, value, n + 2);
+			expect_text(fd, "END\r\n");
+		}
+	/* Too large: an error, its bytes are skipped, and no stale value stays. */
+	memset(value, 'x', 2000000);
+	memcpy(value + 2000000, "\r\n", 2);
+	put(fd, "set size1 0 0 2000000\r\n", 23);
+	put(fd, value, 2000002);
+	ask(fd, "get size1\r\n", "SERVER_ERROR object too large for cache\r\nEND\r\n");
+	put(fd, "add size100 0 0 2000000 noreply\r\n", 33);
+	put(fd, value, 2000002);
+	ask(fd, "mg size100 s\r\n", "HD s100\r\n");
+	close(fd);
+	free(value);
+	free(got);
+	stop(&f);
+}
+
+/* ---- connections that end ---- */
+
+static void test_half_closed(void **state)
+{
+	enum { N = 1000 };
+	char *say = malloc(N * 64), *want = malloc(N * 64), *got;
+	size_t said = 0, wanted = 0;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, "delay(mem:64M)?read_us=100", NULL);
+	fd = dial(&f);
+	for (int i = 0; i < N; i++) {
+		said += (size_t)sprintf(say + said, "set h%d 0 0 1\r\nx\r\nget h%d\r\n", i, i);
+		wanted += (size_t)sprintf(want + wanted, "STORED\r\nVALUE h%d 0 1\r\nx\r\nEND\r\n",
+					  i);
+	}
+	put(fd, say, said);
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+	got = take_until(fd, NULL);
+	assert_string_equal(got, want);
+	close(fd);
+	free(got);
+	/* In the middle of a line, of keys, of a value. */
+	for (int i = 0; i < 3; i++) {
+		fd = dial(&f);
+		put(fd, say, said / 2);
+		put(fd,
+		    i == 0   ? "\r\nge"
+		    : i == 1 ? "\r\nget a b"
+			     : "\r\nset a 0 0 100\r\nabc",
+		    i == 0   ? 4
+		    : i == 1 ? 9
+			     : 20);
+		assert_int_equal(shutdown(fd, SHUT_WR), 0);
+		free(take_until(fd, NULL));
+		close(fd);
+	}
+	free(say);
+	free(want);
+	stop(&f);
+}
+
+static void test_binary_protocol(void **state)
+{
+	static const uint8_t request[24] = {0x80, 0x0b, [12] = 1, 2, 3, 4}; /* version */
+	uint8_t answer[24];
+	struct fixture f;
+	char *text;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	put(fd, request, 10);
+	put(fd, request + 10, 14);
+	take(fd, answer, sizeof(answer));
+	assert_int_equal(answer[0], 0x81);
+	assert_int_equal(answer[1], 0x0b);
+	assert_int_equal(answer[7], 0x83); /* not supported */
+	assert_memory_equal(answer + 12, request + 12, 4);
+	text = take_until(fd, NULL);
+	assert_int_equal(strlen(text), answer[11]);
+	assert_non_null(strstr(text, "binary protocol is not supported"));
+	free(text);
+	close(fd);
+	/* Elsewhere it is a byte as any other. */
+	fd = dial(&f);
+	ask(fd, "mn\r\n\x80\r\n", "MN\r\nERROR\r\n");
+	close(fd);
+	stop(&f);
+}
+
+static void test_long_line(void **state)
+{
+	char line[5000];
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	memset(line, 'x', sizeof(line));
+	put(fd, line, sizeof(line));
+	expect_text(fd, "CLIENT_ERROR line too long\r\n");
+	expect_closed(fd);
+	fd = dial(&f);
+	memcpy(line, "get a ", 6); /* a key that does not end */
+	put(fd, line, sizeof(line));
+	expect_text(fd, "CLIENT_ERROR bad command line format\r\n");
+	ask(fd, "\r\nmn\r\n", "MN\r\n");
+	close(fd);
+	stop(&f);
+}
+
+static void test_limits(void **state)
+{
+	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
+	struct fixture f;
+	int fd[4];
+
+	(void)state;
+	o.connections = 3;
+	o.idle_s = 1;
+	start(&f, NULL, &o);
+	for (unsigned i = 0; i < 3; i++) {
+		fd[i] = dial(&f);
+		ask(fd[i], "mn\r\n", "MN\r\n");
+	}
+	fd[3] = dial(&f);
+	expect_text(fd[3], "SERVER_ERROR too many connections\r\n");
+	expect_closed(fd[3]);
+	put(fd[0], "set a 0 0 10\r\nhalf", 18);
+	for (unsigned i = 0; i < 3; i++)
+		expect_closed(fd[i]); /* idle */
+	fd[0] = dial(&f);
+	assert_int_equal(stat_of(fd[0], "rejected_connections"), 1);
+	assert_int_equal(stat_of(fd[0], "idle_kicks"), 3);
+	close(fd[0]);
+	stop(&f);
+}
+
+/* Seconds of processor time of this process. */
+static double cpu(void)
+{
+	struct rusage r;
+
+	getrusage(RUSAGE_SELF, &r);
+	return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) +
+	       (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) / 1e6;
+}
+
+/* What waits, waits without work: no descriptors, readers that do not read, half-closed peers. */
+static void test_no_busy_loops(void **state)
+{
+	struct rlimit before, low;
+	char *value = malloc(1000002);
+	int fds[64], one, spare[3];
+	struct fixture f;
+	double used;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	one = dial(&f);
+	memset(value, 'v', 1000000);
+	memcpy(value + 1000000, "\r\n", 2);
+	put(one, "set big 0 0 1000000\r\n", 21);
+	put(one, value, 1000002);
+	expect_text(one, "STORED\r\n");
+	for (unsigned i = 0; i < 20; i++) { /* do not read, and half of them say that it is all */
+		fds[i] = dial(&f);
+		for (unsigned n = 0; n < 50; n++)
+			put(fds[i], "get big\r\n", 9);
+		if (i % 2)
+			assert_int_equal(shutdown(fds[i], SHUT_WR), 0);
+	}
+	/* No descriptor is left for the server. The clients' are made before. */
+	for (unsigned i = 0; i < 3; i++)
+		spare[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	getrlimit(RLIMIT_NOFILE, &before);
+	low = before;
+	low.rlim_cur = (rlim_t)spare[2] + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		struct sockaddr_in to = {.sin_family = AF_INET,
+					 .sin_port = htons((uint16_t)f.port),
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+
+		assert_int_equal(connect(spare[i], (struct sockaddr *)&to, sizeof(to)), 0);
+	}
+	usleep(300000); /* all settles */
+	used = cpu();
+	usleep(1000000);
+	used = cpu() - used;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	if (used > 0.5)
+		fail_msg("%.2f s of processor time in a second of waiting", used);
+	ask(spare[0], "mn\r\n", "MN\r\n"); /* the queue is taken later */
+	assert_true(stat_of(one, "curr_connections") >= 22);
+	for (unsigned i = 0; i < 3; i++)
+		close(spare[i]);
+	for (unsigned i = 0; i < 20; i++)
+		close(fds[i]);
+	close(one);
+	free(value);
+	stop(&f);
+}
+
+/* ---- 200 connections, half of them bad ---- */
+
+#define GOOD	100u
+#define BAD	100u
+#define THREADS 4u
+#define ROUNDS	20u
+
+struct crowd {
+	const struct fixture *f;
+	unsigned first;
+	bool *over;
+};
+
+static void *behave(void *context)
+{
+	const struct crowd *crowd = context;
+	int fds[GOOD / THREADS];
+	char text[4200], want[4200];
+
+	for (unsigned i = 0; i < GOOD / THREADS; i++)
+		fds[i] = dial(crowd->f);
+	for (unsigned round = 0; round < ROUNDS; round++)
+		for (unsigned i = 0; i < GOOD / THREADS; i++) {
+			unsigned who = crowd->first + i, n = 100 + (who * 37 + round * 211) % 3900;
+			int at = sprintf(text, "set c%u-%u %u 0 %u\r\n", who, round % 8, who, n);
+
+			/* The value tells whose it is: an answer for another one is seen. */
+			memset(text + at, 'A' + (int)(who % 26), n);
+			memcpy(text + at + n, "\r\n", 3);
+			ask(fds[i], text, "STORED\r\n");
+			snprintf(text, sizeof(text), "get c%u-%u\r\n", who, round % 8);
+			at = snprintf(want, sizeof(want), "VALUE c%u-%u %u %u\r\n", who, round % 8,
+				      who, n);
+			memset(want + at, 'A' + (int)(who % 26), n);
+			strcpy(want + at + n, "\r\nEND\r\n");
+			ask(fds[i], text, want);
+			/* An older one may be on flash, or gone; if it is there it is its own. */
+			snprintf(text, sizeof(text), "mg c%u-%u f\r\n", who, (round + 1) % 8);
+			put(fds[i], text, strlen(text));
+			take(fds[i], want, 4);
+			want[4] = '\0';
+			if (strcmp(want, "EN\r\n") != 0) {
+				char flags[32];
+
+				assert_string_equal(want, "HD f");
+				snprintf(flags, sizeof(flags), "%u\r\n", who);
+				expect_text(fds[i], flags);
+			}
+		}
+	for (unsigned i = 0; i < GOOD / THREADS; i++)
+		close(fds[i]);
+	return NULL;
+}
+
+/* One bad connection of each kind in turn; half are closed hard with reads in flight. */
+static void misbehave(const struct fixture *f, unsigned i, int *fd)
+{
+	static const char *const says[] = {"set a 0 0 1000000\r\nonly this",
+					   "get ",
+					   "\x80",
+					   "set a 0 0 99999999999\r\n",
+					   "xxxxxxxxxxxxxxxxxxxx",
+					   "mg a v\r\nmg b v\r\nms c 5\r\n12345678\r\n"};
+	struct linger hard = {.l_onoff = 1};
+
+	*fd = dial(f);
+	put(*fd, says[i % 6], strlen(says[i % 6]));
+	if (i % 2) {
+		char text[2048] = "\r\nget", *end = text + 5;
+
+		for (unsigned k = 0; k < 60; k++)
+			end += sprintf(end, " c%u-%u", (i + k) % GOOD, k % 8);
+		strcpy(end, "\r\n");
+		put(*fd, text, strlen(text));
+	}
+	if (i % 4 == 1) {
+		(void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+		close(*fd);
+		*fd = -1;
+	}
+}
+
+static void run_crowd(const char *flash)
+{
+	struct crowd crowds[THREADS];
+	pthread_t threads[THREADS];
+	struct fixture f;
+	int bad[BAD], fd;
+
+	start(&f, flash, NULL);
+	for (unsigned i = 0; i < BAD; i++)
+		misbehave(&f, i, &bad[i]);
+	for (unsigned i = 0; i < THREADS; i++) {
+		crowds[i] = (struct crowd){.f = &f, .first = i * (GOOD / THREADS)};
+		assert_int_equal(pthread_create(&threads[i], NULL, behave, &crowds[i]), 0);
+	}
+	/* More that come and go while the others work. */
+	for (unsigned i = 0; i < BAD; i++) {
+		int more;
+
+		misbehave(&f, i, &more);
+		if (more >= 0)
+			close(more);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	for (unsigned i = 0; i < BAD; i++)
+		if (bad[i] >= 0)
+			close(bad[i]);
+	fd = dial(&f);
+	ask(fd, "mn\r\n", "MN\r\n");
+	close(fd);
+	stop(&f);
+}
+
+static void test_crowd(void **state)
+{
+	(void)state;
+	run_crowd("mem:64M");
+}
+
+static void test_crowd_slow_flash(void **state)
+{
+	(void)state;
+	run_crowd("delay(mem:64M)?read_us=2000&write_us=5000");
+}
+
+/* ---- flash that fails ---- */
+
+static void fill_cache(int fd, unsigned items)
+{
+	char text[5000];
+
+	for (unsigned i = 0; i < items; i++) {
+		int at = sprintf(text, "set f%u 0 0 4000 noreply\r\n", i);
+
+		memset(text + at, 'f', 4000);
+		memcpy(text + at + 4000, "\r\n", 2);
+		put(fd, text, (size_t)at + 4002);
+	}
+	ask(fd, "mn\r\n", "MN\r\n");
+}
+
+static void check_failing(const char *flash)
+{
+	struct fixture f;
+	unsigned hits = 0;
+	int fd;
+
+	start(&f, flash, NULL);
+	fd = dial(&f);
+	fill_cache(fd, 6000); /* 24 MB through 8 MiB of memory */
+	for (unsigned i = 0; i < 300; i++) {
+		char text[64], got[8];
+
+		snprintf(text, sizeof(text), "mg f%u\r\n", i);
+		put(fd, text, strlen(text));
+		take(fd, got, 4);
+		assert_true(memcmp(got, "HD\r\n", 4) == 0 || memcmp(got, "EN\r\n", 4) == 0);
+		hits += got[0] == 'H';
+	}
+	assert_true(hits < 300);
+	ask(fd, "set new 0 0 1\r\nx\r\nget new\r\n", "STORED\r\nVALUE new 0 1\r\nx\r\nEND\r\n");
+	assert_true(stat_of(fd, "kv_read_errors") + stat_of(fd, "kv_write_errors") > 0);
+	close(fd);
+	fth_kv_server_stop(f.server, fth_deadline_ns(2000000000u));
+	(void)fth_kv_close(f.kv);
+}
+
+static void test_failing_reads(void **state)
+{
+	(void)state;
+	check_failing("fault(mem:64M)?kind=read&nth=8&every=2");
+}
+
+static void test_failing_writes(void **state)
+{
+	(void)state;
+	check_failing("fault(mem:64M)?kind=write&nth=8&every=2");
+}
+
+/* Reads take longer than the server has: it stops all the same. */
+static void test_stop_with_slow_flash(void **state)
+{
+	struct fixture f;
+	char text[2048], *end = text;
+	int fds[20];
+
+	(void)state;
+	start(&f, "delay(mem:64M)?read_us=400000", NULL);
+	fds[0] = dial(&f);
+	fill_cache(fds[0], 4000);
+	for (unsigned i = 1; i < 20; i++) {
+		fds[i] = dial(&f);
+		end = text + sprintf(text, "get");
+		for (unsigned k = 0; k < 100; k++)
+			end += sprintf(end, " f%u", i * 100 + k);
+		strcpy(end, "\r\n");
+		put(fds[i], text, strlen(text));
+	}
+	usleep(20000);
+	fth_kv_server_stop(f.server, fth_deadline_ns(10000000u));
+	assert_ok(fth_kv_close(f.kv));
+	for (unsigned i = 0; i < 20; i++)
+		close(fds[i]);
+}
+
+/* ---- memory ---- */
+
+static uint64_t rss(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long pages, resident = 0;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%lu %lu", &pages, &resident), 2);
+	fclose(file);
+	return (uint64_t)resident * 4096;
+}
+
+/* 100 connections ask for 100 MB each, of values on flash, and read nothing. */
+static void test_slow_readers(void **state)
+{
+	enum { N = 100 };
+	char *value = calloc(1, 1000002), line[64];
+	struct fixture f;
+	uint64_t before;
+	int fds[N], fd;
+
+	(void)state;
+	start(&f, "mem:256M", NULL);
+	fd = dial(&f);
+	memset(value, 'v', 1000000);
+	memcpy(value + 1000000, "\r\n", 2);
+	for (unsigned i = 0; i < 60; i++) {
+		snprintf(line, sizeof(line), "set b%u 0 0 1000000\r\n", i);
+		put(fd, line, strlen(line));
+		put(fd, value, 1000002);
+		expect_text(fd, "STORED\r\n");
+	}
+	before = rss();
+	for (unsigned i = 0; i < N; i++) {
+		int small = 4096;
+
+		fds[i] = dial(&f);
+		(void)setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+		for (unsigned k = 0; k < 100; k++) {
+			snprintf(line, sizeof(line), "get b%u\r\n", (i + k) % 60);
+			put(fds[i], line, strlen(line));
+		}
+	}
+	usleep(500000);
+	ask(fd, "mn\r\n", "MN\r\n"); /* others are served */
+	/* One answer and one value more each, and what a sanitizer keeps. */
+	if (rss() > before + (1024u << 20))
+		fail_msg("%llu MB more", (unsigned long long)((rss() - before) >> 20));
+	for (unsigned i = 0; i < N; i++)
+		close(fds[i]);
+	ask(fd, "mn\r\n", "MN\r\n");
+	close(fd);
+	free(value);
+	stop(&f);
+}
+
+/* ---- figures ---- */
+
+static void test_stats(void **state)
+{
+	static const char *const lists[] = {"stats items\r\n", "stats slabs\r\n",
+					    "stats settings\r\n", "stats conns\r\n"};
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	ask(fd,
+	    "set a 0 0 1\r\nx\r\nget a\r\nget b c\r\ndelete b\r\ntouch a 0\r\ncas a 0 0 1 "
+	    "7\r\nx\r\n",
+	    "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nEND\r\nNOT_FOUND\r\nTOUCHED\r\nEXISTS\r\n");
+	assert_int_equal(stat_of(fd, "cmd_get"), 3);
+	assert_int_equal(stat_of(fd, "get_hits"), 1);
+	assert_int_equal(stat_of(fd, "get_misses"), 2);
+	assert_int_equal(stat_of(fd, "cmd_set"), 2);
+	assert_int_equal(stat_of(fd, "delete_misses"), 1);
+	assert_int_equal(stat_of(fd, "touch_hits"), 1);
+	assert_int_equal(stat_of(fd, "cas_badval"), 1);
+	assert_int_equal(stat_of(fd, "curr_items"), 1);
+	assert_int_equal(stat_of(fd, "curr_connections"), 1);
+	assert_true(stat_of(fd, "latency_get_p99_ns") > 0);
+	ask(fd, "stats reset\r\n", "RESET\r\n");
+	assert_int_equal(stat_of(fd, "cmd_get"), 0);
+	assert_int_equal(stat_of(fd, "get_hits"), 0);
+	assert_int_equal(stat_of(fd, "kv_sets"), 0);
+	assert_int_equal(stat_of(fd, "total_connections"), 0);
+	assert_int_equal(stat_of(fd, "curr_items"), 1);
+	for (unsigned i = 0; i < 4; i++) {
+		char *text;
+
+		put(fd, lists[i], strlen(lists[i]));
+		text = take_until(fd, "END\r\n");
+		assert_int_equal(strncmp(text, "STAT ", 5), 0);
+		free(text);
+	}
+	close(fd);
+	stop(&f);
+}
+
+static char *http(unsigned port, const char *request)
+{
+	int fd = dial_port(port);
+	char *text;
+
+	put(fd, request, strlen(request));
+	text = take_until(fd, NULL);
+	close(fd);
+	return text;
+}
+
+static void test_metrics(void **state)
+{
+	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
+	struct fixture f;
+	char *text, big[5000];
+	int fd, idle[12];
+
+	(void)state;
+	o.metrics = "127.0.0.1:0";
+	start(&f, NULL, &o);
+	fd = dial(&f);
+	ask(fd, "set a 0 0 1\r\nx\r\nget a\r\nget b\r\n",
+	    "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nEND\r\n");
+	text = http(fth_kv_server_metrics_port(f.server),
+		    "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+	assert_int_equal(strncmp(text, "HTTP/1.1 200 OK\r\n", 17), 0);
+	assert_non_null(strstr(text, "\nfathom_kv_hits_total{command=\"get\"} 1\n"));
+	assert_non_null(strstr(text, "\nfathom_kv_misses_total{command=\"get\"} 1\n"));
+	assert_non_null(strstr(text, "\nfathom_kv_items 1\n"));
+	assert_non_null(
+		strstr(text, "fathom_kv_latency_seconds_bucket{command=\"set\",le=\"+Inf\"} 1"));
+	free(text);
+	text = http(fth_kv_server_metrics_port(f.server), "GET /other HTTP/1.1\r\n\r\n");
+	assert_int_equal(strncmp(text, "HTTP/1.1 404 ", 13), 0);
+	free(text);
+	text = http(fth_kv_server_metrics_port(f.server), "POST /metrics HTTP/1.1\r\n\r\n");
+	assert_int_equal(strncmp(text, "HTTP/1.1 405 ", 13), 0);
+	free(text);
+	memset(big, 'x', sizeof(big));
+	big[4096] = '\0';
+	text = http(fth_kv_server_metrics_port(f.server), big);
+	assert_int_equal(strncmp(text, "HTTP/1.1 431 ", 13), 0);
+	free(text);
+	/* Those who say nothing are closed, or turned away; then it works again. */
+	for (unsigned i = 0; i < 12; i++)
+		idle[i] = dial_port(fth_kv_server_metrics_port(f.server));
+	ask(fd, "mn\r\n", "MN\r\n");
+	for (unsigned i = 0; i < 12; i++)
+		expect_closed(idle[i]);
+	text = http(fth_kv_server_metrics_port(f.server), "GET /metrics HTTP/1.0\r\n\r\n");
+	assert_int_equal(strncmp(text, "HTTP/1.1 200 OK\r\n", 17), 0);
+	free(text);
+	close(fd);
+	stop(&f);
+}
+
+/* ---- passwords ---- */
+
+static void write_file(char *path, const char *text)
+{
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+static void test_auth(void **state)
+{
+	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
+	static const char *const wrong[] = {"set x 0 0 9\r\nann wrong\r\n",
+					    "set x 0 0 3\r\nann\r\n",
+					    "set x 0 0 10\r\nann secre1\r\n", "set x 0 0 0\r\n\r\n",
+					    "set x 0 0 10\r\nann secretx\r\n"};
+	static const char *const others[] = {
+		"get a\r\n",	       "version\r\n", "mn\r\n", "add x 0 0 10\r\nann secret\r\n",
+		"set x 0 0 99999\r\n", "\r\n"};
+	char path[] = "/tmp/fathom-kv-auth-XXXXXX";
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	write_file(path, "ann:secret\n\nbob:two:words\r\n");
+	o.auth_file = path;
+	start(&f, NULL, &o);
+	fd = dial(&f);
+	ask(fd, "set x 0 0 10\r\nann secret\r\n", "STORED\r\n");
+	ask(fd, "get x\r\nset a 0 0 1\r\n1\r\n", "END\r\nSTORED\r\n");
+	close(fd);
+	fd = dial(&f);
+	ask(fd, "set x 0 0 13\r\nbob two:words\r\nget a\r\n",
+	    "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
+	close(fd);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		fd = dial(&f);
+		put(fd, wrong[i], strlen(wrong[i]));
+		expect_text(fd, "CLIENT_ERROR authentication failure\r\n");
+		expect_closed(fd);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		fd = dial(&f);
+		put(fd, others[i], strlen(others[i]));
+		expect_text(fd, "CLIENT_ERROR unauthenticated\r\n");
+		expect_closed(fd);
+	}
+	stop(&f);
+	unlink(path);
+}
+
+static void test_bad_options(void **state)
+{
+	static const char *const where[] = {"nocolon", "fd:0", "fd:x", "unix:/nonexistent/x",
+					    "256.0.0.1:1"};
+	struct fth_kv_server_options o;
+	struct fth_kv_options kv_options = FTH_KV_OPTIONS_INIT;
+	struct fth_kv_server *server;
+	char empty[] = "/tmp/fathom-kv-auth-XXXXXX", bad[] = "/tmp/fathom-kv-auth-XXXXXX";
+	struct fth_kv *kv;
+
+	(void)state;
+	assert_ok(fth_kv_open(&kv_options, &kv));
+	for (size_t i = 0; i < sizeof(where) / sizeof(where[0]); i++) {
+		o = (struct fth_kv_server_options)FTH_KV_SERVER_OPTIONS_INIT;
+		o.listen = &where[i];
+		o.listen_count = 1;
+		assert_true(fth_kv_server_start(kv, &o, &server) < 0);
+		assert_null(server);
+	}
+	o = (struct fth_kv_server_options)FTH_KV_SERVER_OPTIONS_INIT;
+	o.size = 3;
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -EINVAL);
+	o = (struct fth_kv_server_options)FTH_KV_SERVER_OPTIONS_INIT;
+	o.workers = 1000;
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -EINVAL);
+	o.workers = 1;
+	o.tls_certificate = "/nonexistent";
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -EINVAL);
+	o.tls_certificate = NULL;
+	write_file(empty, "");
+	o.auth_file = empty;
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -EINVAL);
+	write_file(bad, "user without a password\n");
+	o.auth_file = bad;
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -EINVAL);
+	o.auth_file = "/nonexistent";
+	assert_int_equal(fth_kv_server_start(kv, &o, &server), -ENOENT);
+	unlink(empty);
+	unlink(bad);
+	assert_ok(fth_kv_close(kv));
+}
+
+static void test_unix_socket(void **state)
+{
+	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT, again;
+	struct sockaddr_un to = {.sun_family = AF_UNIX};
+	struct fth_kv_server *second;
+	char where[64] = "unix:/tmp/fathom-kv-test-";
+	const char *list = where;
+	struct fixture f;
+	int fd;
+
+	(void)state;
+	snprintf(where + strlen(where), 16, "%d", (int)getpid());
+	strcpy(to.sun_path, where + 5);
+	o.listen = &list;
+	o.listen_count = 1;
+	again = o;
+	start(&f, NULL, &o);
+	assert_int_equal(f.port, 0);
+	assert_int_equal(fth_kv_server_start(f.kv, &again, &second), -EADDRINUSE);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	ask(fd, "set a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+	/* A client that asks for nothing in return and goes. */
+	put(fd, "set b 0 0 1 noreply\r\ny\r\n", 24);
+	close(fd);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	for (unsigned i = 0; i < 1000; i++) {
+		char got[5] = "";
+
+		put(fd, "mg b\r\n", 6);
+		take(fd, got, 4);
+		if (strcmp(got, "HD\r\n") == 0)
+			break;
+		assert_true(i < 999);
+		usleep(1000);
+	}
+	close(fd);
+	stop(&f);
+	assert_int_equal(access(to.sun_path, F_OK), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dialogs),
+		cmocka_unit_test(test_split_dialogs),
+		cmocka_unit_test(test_binary_values),
+		cmocka_unit_test(test_pipeline),
+		cmocka_unit_test(test_long_get),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_half_closed),
+		cmocka_unit_test(test_binary_protocol),
+		cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_no_busy_loops),
+		cmocka_unit_test(test_crowd),
+		cmocka_unit_test(test_crowd_slow_flash),
+		cmocka_unit_test(test_failing_reads),
+		cmocka_unit_test(test_failing_writes),
+		cmocka_unit_test(test_stop_with_slow_flash),
+		cmocka_unit_test(test_slow_readers),
+		cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_metrics),
+		cmocka_unit_test(test_auth),
+		cmocka_unit_test(test_bad_options),
+		cmocka_unit_test(test_unix_socket),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
