@@ -1,0 +1,291 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# kv_tool_test.sh FATHOM: `fathom kv serve` as its users run it: clients of memcached, restarts after a
+# stop and after kill -9, two servers on one file, metrics, passwords, TLS, sockets of systemd.
+subcommand=kv needs_io_uring=yes
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
+
+server=
+trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
+
+# start ARGUMENT...: a server on a port of its own; $server is its process, $port and $ready its report
+start() {
+  : >"$work/ready"
+  "$fathom" kv serve --json --listen 127.0.0.1:0 --memory 16M "$@" >"$work/ready" 2>"$work/log" &
+  server=$!
+  wait_ready
+}
+
+wait_ready() {
+  local i
+  for ((i = 0; i < 300; i++)); do
+    ready=$(cat "$work/ready")
+    if [[ $ready == *'"port":'*'}' ]]; then
+      port=$(number port)
+      return 0
+    fi
+    if ! kill -0 "$server" 2>/dev/null; then
+      err=$(cat "$work/log")
+      server=
+      if [[ $err =~ not\ (permitted|implemented) ]]; then
+        echo "skipped: $err"
+        exit 77
+      fi
+      fail "the server did not start: $err"
+    fi
+    sleep 0.1
+  done
+  fail "the server reports nothing"
+}
+
+# number NAME: of the report
+number() {
+  sed "s/.*\"$1\":\([0-9]*\).*/\1/" <<<"$ready"
+}
+
+# stop SIGNAL: 0 after TERM
+stop() {
+  local status=0
+  kill "-$1" "$server"
+  wait "$server" 2>/dev/null || status=$?
+  server=
+  if [ "$1" = TERM ] && [ $status -ne 0 ]; then
+    fail "status $status after SIGTERM: $(cat "$work/log")"
+  fi
+}
+
+# ask TEXT: sends it, and mn; leaves the answers before MN in $answer
+ask() {
+  local line
+  answer=
+  exec 5<>"/dev/tcp/127.0.0.1/$port"
+  printf '%s' "$1"$'\r\nmn\r\n' >&5
+  while IFS= read -r -t 20 line <&5; do
+    line=${line%$'\r'}
+    [ "$line" != MN ] || break
+    answer+="$line "
+  done
+  exec 5<&- 5>&-
+  answer=${answer% }
+}
+
+# Options.
+expect 2 serve --persist sometimes
+expect 2 serve --log loud
+expect 2 serve --tls-cert x
+[[ $err == *"--tls-cert and --tls-key go together"* ]] || fail "half of TLS: $err"
+expect 1 serve --listen nowhere
+[[ $err == *"nowhere: expected HOST:PORT, unix:PATH or fd:N"* ]] || fail "listen: $err"
+expect 1 serve --flash none --persist write-back
+[[ $err == *"persistence needs flash"* ]] || fail "no flash: $err"
+
+# With no flash named, on a scratch file that is gone afterwards.
+TMPDIR=$work start
+ask $'set a 0 0 5\r\nhello\r\nget a'
+[ "$answer" = "STORED VALUE a 0 5 hello END" ] || fail "scratch: $answer"
+stop TERM
+[ -z "$(find "$work" -name 'fathom-kv-*')" ] || fail "the scratch file is still there"
+
+# memcached's conformance test.
+if command -v memccapable >/dev/null; then
+  start --flash "file:$work/capable?create=on&size=64M"
+  memccapable -h 127.0.0.1 -p "$port" -a >"$work/capable.out" 2>&1 ||
+    fail "memccapable: $(grep -v pass "$work/capable.out")"
+  stop TERM
+else
+  skipped="memccapable is not installed"
+fi
+
+# What was acknowledged is there after a restart.
+fill() { # FIRST LAST
+  local i text=
+  for ((i = $1; i <= $2; i++)); do
+    text+="set key$i $i 0 ${#i}"$'\r\n'"$i"$'\r\n'
+  done
+  ask "${text%$'\r\n'}"
+  [ "$(grep -o STORED <<<"$answer" | wc -l)" = $(($2 - $1 + 1)) ] || fail "not all stored"
+}
+
+check() { # FIRST LAST
+  local i text= want=
+  for ((i = $1; i <= $2; i++)); do
+    text+="get key$i"$'\r\n'
+    want+="VALUE key$i $i ${#i} $i END "
+  done
+  ask "${text%$'\r\n'}"
+  [ "$answer" = "${want% }" ] || fail "after $3: $answer"
+}
+
+for mode in write-back write-through; do
+  flash="file:$work/$mode?create=on&size=64M"
+  start --flash "$flash" --persist $mode --log json
+  [[ $ready == *'"recovered":false'* ]] || fail "a new file: $ready"
+  fill 1 300
+  stop TERM
+  grep -q '"event":"start"' "$work/log" && grep -q '"event":"stopped"' "$work/log" ||
+    fail "log: $(cat "$work/log")"
+  start --flash "$flash" --persist $mode --log json
+  [[ $ready == *'"recovered":true,"clean":true,"items":300,'* ]] || fail "clean restart: $ready"
+  grep -q '"event":"recovery"' "$work/log" || fail "log: $(cat "$work/log")"
+  check 1 300 "a clean stop, $mode"
+  fill 301 600
+  [ $mode = write-through ] || sleep 1 # its window is 100 ms
+  stop KILL
+  start --flash "$flash" --persist $mode --log text
+  [[ $ready == *'"recovered":true,"clean":false,'* ]] || fail "crash restart: $ready"
+  grep -q ' recovery: found 600 items after a crash' "$work/log" || fail "log: $(cat "$work/log")"
+  check 1 600 "kill -9, $mode"
+
+  # Another server must not touch this file.
+  expect 1 serve --listen 127.0.0.1:0 --flash "file:$work/$mode" --persist $mode
+  [[ $err == *"$work/$mode is in use by another cache or process"* ]] || fail "two servers: $err"
+  check 1 10 "a second server"
+  stop TERM
+done
+
+# kill -9 while a client writes: what it was told is stored, is.
+start --flash "file:$work/write-through" --persist write-through
+exec 6<>"/dev/tcp/127.0.0.1/$port"
+(for ((i = 1; i <= 20000; i++)); do printf 'set busy%d 0 0 1\r\nx\r\n' "$i"; done >&6) 2>/dev/null &
+writer=$!
+stored=0
+while [ $stored -lt 500 ] && IFS= read -r -t 20 line <&6; do
+  [ "$line" = $'STORED\r' ] || fail "busy: $line"
+  stored=$((stored + 1))
+done
+stop KILL
+while IFS= read -r -t 5 line <&6; do
+  [ "$line" != $'STORED\r' ] || stored=$((stored + 1))
+done
+exec 6<&- 6>&-
+wait $writer 2>/dev/null || true
+start --flash "file:$work/write-through" --persist write-through
+text=
+for ((i = 1; i <= stored; i++)); do text+="mg busy$i"$'\r\n'; done
+ask "${text%$'\r\n'}"
+[ "$(grep -o HD <<<"$answer" | wc -l)" = $stored ] || fail "of $stored acknowledged some are gone"
+stop TERM
+
+# Metrics.
+start --flash none --metrics 127.0.0.1:0
+ask $'set a 0 0 1\r\nx\r\nget a'
+exec 5<>"/dev/tcp/127.0.0.1/$(number metrics_port)"
+printf 'GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n' >&5
+metrics=$(timeout 20 cat <&5)
+exec 5<&- 5>&-
+[[ $metrics == "HTTP/1.1 200 OK"*'fathom_kv_hits_total{command="get"} 1'* ]] || fail "metrics: $metrics"
+stop TERM
+
+# Flash that fails: the server says so, and serves.
+start --flash 'fault(mem:64M)?kind=write&nth=8&every=1' --log json
+text=
+for ((i = 1; i <= 400; i++)); do
+  text+="set big$i 0 0 100000 noreply"$'\r\n'"$(printf '%0100000d' "$i")"$'\r\n'
+done
+ask "${text}set a 0 0 1"$'\r\nx\r\nget a'
+[ "$answer" = "STORED VALUE a 0 1 x END" ] || fail "failing flash: $answer"
+for ((i = 0; i < 50; i++)); do
+  ! grep -q '"event":"flash-error"' "$work/log" || break
+  sleep 0.1
+done
+grep -q '"event":"flash-error".*writes failed' "$work/log" || fail "log: $(cat "$work/log")"
+kill -TERM "$server"
+wait "$server" || true
+server=
+
+# Passwords.
+echo 'ann:secret' >"$work/users"
+start --flash none --auth "$work/users"
+ask 'get a'
+[ "$answer" = "CLIENT_ERROR unauthenticated" ] || fail "no password: $answer"
+ask $'set x 0 0 10\r\nann secret\r\nget a'
+[ "$answer" = "STORED END" ] || fail "password: $answer"
+stop TERM
+
+# A Unix socket, by libmemcached's tools.
+"$fathom" kv serve --json --flash none --listen "unix:$work/socket" >"$work/ready" 2>"$work/log" &
+server=$!
+wait_ready
+if command -v memccp >/dev/null; then
+  head -c 500000 /dev/urandom >"$work/thing"
+  memccp --servers="$work/socket" "$work/thing" || fail "memccp"
+  memccat --servers="$work/socket" --file="$work/copy" thing || fail "memccat"
+  cmp "$work/thing" "$work/copy"
+fi
+stop TERM
+[ ! -e "$work/socket" ] || fail "the socket is still there"
+
+# A socket that systemd made (socket activation), and TLS, by Python and OpenSSL.
+if command -v python3 >/dev/null; then
+  cat >"$work/activate.py" <<'END'
+import os, socket, subprocess, sys
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen()
+if s.fileno() != 3:
+    os.dup2(s.fileno(), 3)
+os.set_inheritable(3, True)
+command = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec "$0" kv serve --json --flash none'
+p = subprocess.Popen(["sh", "-c", command, sys.argv[1]], stdout=subprocess.PIPE, pass_fds=[3], text=True)
+report = p.stdout.readline()
+assert '"port":%d,' % s.getsockname()[1] in report, report
+c = socket.create_connection(s.getsockname(), 20)
+c.sendall(b"set a 0 0 1\r\nx\r\n")
+assert c.makefile("rb").readline() == b"STORED\r\n"
+p.terminate()
+assert p.wait(20) == 0
+END
+  python3 "$work/activate.py" "$fathom" || fail "socket activation"
+fi
+if command -v python3 >/dev/null && command -v openssl >/dev/null; then
+  openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key.pem" -out "$work/cert.pem" \
+    -subj /CN=localhost -days 2 2>/dev/null
+  "$fathom" kv serve --json --listen 127.0.0.1:0 --flash none --tls-cert "$work/cert.pem" \
+    --tls-key "$work/key.pem" >"$work/ready" 2>"$work/log" &
+  server=$!
+  for ((i = 0; i < 100; i++)); do
+    [ -s "$work/ready" ] || ! kill -0 $server 2>/dev/null || sleep 0.1
+  done
+  if ! kill -0 $server 2>/dev/null; then
+    grep -q 'OpenSSL' "$work/log" || fail "TLS: $(cat "$work/log")"
+    server=
+  else
+    wait_ready
+    cat >"$work/tls.py" <<'END'
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[2])
+context.check_hostname = False
+address = ("127.0.0.1", int(sys.argv[1]))
+c = context.wrap_socket(socket.create_connection(address, 20))
+f = c.makefile("rb")
+for n in (1, 1000, 16384, 100000, 1048576):
+    value = bytes([65 + n % 26]) * n
+    c.sendall(b"set k 0 0 %d\r\n%s\r\nget k\r\n" % (n, value))
+    assert f.readline() == b"STORED\r\n"
+    assert f.readline() == b"VALUE k 0 %d\r\n" % n
+    assert f.read(n + 2) == value + b"\r\n"
+    assert f.readline() == b"END\r\n"
+c.sendall(b"set k 0 0 1\r\nx\r\nget k\r\n" * 3000)
+for i in range(3000):
+    assert [f.readline() for _ in range(4)] == [b"STORED\r\n", b"VALUE k 0 1\r\n", b"x\r\n", b"END\r\n"]
+plain = socket.create_connection(address, 20)
+plain.sendall(b"version\r\n")
+try:
+    assert b"VERSION" not in plain.recv(100)
+except ConnectionResetError:
+    pass
+c.sendall(b"mn\r\n")
+assert f.readline() == b"MN\r\n"
+END
+    python3 "$work/tls.py" "$port" "$work/cert.pem" || fail "TLS: $(cat "$work/log")"
+    stop TERM
+  fi
+fi
+
+if [ -n "${skipped:-}" ]; then
+  echo "skipped: $skipped"
+  exit 77
+fi
+echo "kv_tool_test: passed"
