@@ -59,16 +59,12 @@ static void launch(struct task *task, bool more)
 	struct conn *conn = task->conn;
 	int rc;
 
-	task->flying = true;
-	conn->flying++;
-	conn->mutating += task->mutates;
+	conn_op_begins(task);
 	rc = fth_kv_submit(conn->worker->kv, &task->op);
 	if (rc == 0)
 		return;
 	if (rc == -EAGAIN && !more) { /* the cache has too many in flight */
-		task->flying = false;
-		conn->flying--;
-		conn->mutating -= task->mutates;
+		conn_op_ends(task);
 		conn->waiting = task;
 		starve(conn);
 		return;

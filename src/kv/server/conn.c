@@ -11,9 +11,10 @@
  *    changes of different keys overlap. The task that has to wait is the last of the list, and no
  *    line is taken until it has started.
  * 3. Memory is bounded. A connection has TASKS_MAX tasks, OUT_MAX bytes of answers and one answer
- *    more, HELD_MAX bytes of values and one value more (`guess` keeps the reads of long values from
- *    being many), a line, a value that comes in. If all connections of a worker hold WORKER_HELD
- *    bytes, each has one command at a time, and those that take no answers are closed.
+ *    more, HELD_MAX bytes of values and one value more, a line, a value that comes in. How long a
+ *    value is, is known when the cache returns it: until then it counts as long as those before
+ *    (`guess`). If all connections of a worker hold and expect WORKER_HELD bytes, each has one
+ *    command at a time, and those that take no answers are closed.
  * 4. A closed connection lives until its last operation is back from the cache: an answer can not
  *    reach whoever gets its descriptor next.
  * 5. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
@@ -34,8 +35,7 @@
 #define READ_BYTES  16384u
 #define POOLED_MAX  1024u
 #define KEEP_BYTES  (512u << 10) /* a larger buffer is not kept when it is empty */
-#define GUESS_BYTES 4096u
-#define BINARY	    0x80 /* first byte of a request of the binary protocol */
+#define BINARY	    0x80	 /* first byte of a request of the binary protocol */
 #define BINARY_HEAD 24u
 
 /* ---- bytes ---- */
@@ -164,22 +164,49 @@ void task_free(struct task *task)
 	w->pooled++;
 }
 
+/* Long values count at once, short ones by and by. */
+static void learn(uint64_t *guess, uint64_t length)
+{
+	*guess = length > *guess ? length : *guess - (*guess - length) / 8;
+}
+
+void conn_op_begins(struct task *task)
+{
+	struct conn *conn = task->conn;
+
+	task->flying = true;
+	task->expected = (uint32_t)conn->guess;
+	conn->worker->expected += task->expected;
+	conn->flying++;
+	conn->mutating += task->mutates;
+}
+
+/* It is not in the cache any more. */
+void conn_op_ends(struct task *task)
+{
+	struct conn *conn = task->conn;
+
+	task->flying = false;
+	conn->worker->expected -= task->expected;
+	conn->flying--;
+	conn->mutating -= task->mutates;
+}
+
 void conn_op_done(struct task *task)
 {
 	struct conn *conn = task->conn;
-	uint64_t length = task->op.length;
 
-	task->flying = false;
-	conn->flying--;
-	if (task->mutates)
-		conn->mutating--;
+	conn_op_ends(task);
 	if (command_more(task))
 		return;
 	task->complete = true;
 	task->held = task->op.length;
 	conn->held += task->held;
 	conn->worker->held += task->held;
-	conn->guess = length > conn->guess ? length : conn->guess - (conn->guess - length) / 8;
+	if (task->op.result == 0 && !task->op.value) {
+		learn(&conn->guess, task->held);
+		learn(&conn->worker->guess, task->held);
+	}
 }
 
 /* ---- reading ---- */
@@ -188,7 +215,7 @@ static unsigned tasks_max(const struct conn *conn)
 {
 	uint64_t n = HELD_MAX / (conn->guess ? conn->guess : 1);
 
-	if (conn->worker->held > WORKER_HELD || n == 0)
+	if (conn->worker->held + conn->worker->expected > WORKER_HELD || n == 0)
 		return 1;
 	return n < TASKS_MAX ? (unsigned)n : TASKS_MAX;
 }
@@ -622,7 +649,7 @@ int conn_open(struct kvs_worker *worker, int fd)
 	conn->worker = worker;
 	conn->fd = fd;
 	conn->last = &conn->first;
-	conn->guess = GUESS_BYTES;
+	conn->guess = worker->guess;
 	conn->trusted = !server->auth;
 	conn->active_ns = worker->now;
 	conn->next = worker->conns;

@@ -258,6 +258,7 @@ int loop_start(struct kvs_worker *w)
 	if (rc == 0)
 		watch_listening(w, true);
 	w->now = fth_now_ns();
+	w->guess = GUESS_BYTES;
 	if (rc == 0)
 		rc = -loop_thread(&w->thread, loop_main, w);
 	w->runs = rc == 0;

@@ -29,6 +29,7 @@
 #define OUT_MAX	       (256u << 10) /* bytes to send above which no more commands are taken */
 #define HELD_MAX       (1u << 20)   /* the same for bytes of values that are not answered yet */
 #define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
+#define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
 #define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
 
 #define LATENCY_BUCKETS 36u /* bucket i: below 2^i ns */
@@ -61,7 +62,8 @@ struct task {
 	char *value; /* owned: what is stored */
 	size_t value_have;
 	uint64_t started_ns;
-	uint32_t held; /* bytes of its value, as counted in conn and worker */
+	uint32_t held;	   /* bytes of its value, as counted in conn and worker */
+	uint32_t expected; /* the same while it is in the cache, by conn->guess */
 	uint8_t key[FTH_KV_KEY_MAX];
 };
 
@@ -131,6 +133,8 @@ struct kvs_worker {
 	unsigned pooled;
 	struct bytes spare_in, spare_out; /* for the connection that is dealt with */
 	uint64_t held;			  /* bytes of values and answers of all connections */
+	uint64_t expected;		  /* bytes of values that the cache has not returned yet */
+	uint64_t guess;			  /* of a value, for new connections */
 	uint64_t now;			  /* ns, of this round */
 	struct kvs_counts counts;	  /* atomic */
 };
@@ -185,6 +189,9 @@ static inline size_t bytes_count(const struct bytes *b)
 int conn_open(struct kvs_worker *worker, int fd);
 /* The socket has something to say. */
 void conn_event(struct conn *conn, unsigned events);
+/* An operation goes to the cache; it was not taken, or its command is over for another reason. */
+void conn_op_begins(struct task *task);
+void conn_op_ends(struct task *task);
 /* An operation is back from the cache, or was complete at once. */
 void conn_op_done(struct task *task);
 /* Send answers and go on with what was held back. May free the connection. */

@@ -870,7 +870,7 @@ static void test_slow_readers(void **state)
 	usleep(500000);
 	ask(fd, "mn\r\n", "MN\r\n"); /* others are served */
 	/* One answer and one value more each, and what a sanitizer keeps. */
-	if (rss() > before + (1024u << 20))
+	if (rss() > before + (600u << 20))
 		fail_msg("%llu MB more", (unsigned long long)((rss() - before) >> 20));
 	for (unsigned i = 0; i < N; i++)
 		close(fds[i]);
