@@ -158,7 +158,7 @@ done
 stop KILL
 while IFS= read -r -t 5 line <&6; do
   [ "$line" != $'STORED\r' ] || stored=$((stored + 1))
-done
+done 2>/dev/null # reset by peer
 exec 6<&- 6>&-
 wait $writer 2>/dev/null || true
 start --flash "file:$work/write-through" --persist write-through

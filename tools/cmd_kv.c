@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ struct serve {
 	char names[FTH_KV_LISTEN_MAX][16]; /* of sockets that systemd hands over */
 	char *listen_copy;
 	enum log_format log_format;
-	uint64_t value_max, chunk, buffers, window_ms, readmit, workers, connections, idle;
+	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
 	uint64_t checkpoint_s;
 	char scratch[4096]; /* path of the file that was made because none was named */
 	char scratch_uri[8192];
@@ -253,6 +254,18 @@ static void run_until_stopped(const struct serve *s, struct fth_kv *kv)
 	}
 }
 
+/* Each connection is a descriptor; the usual limit of 1024 is a soft one. */
+static void raise_limit(uint64_t connections)
+{
+	struct rlimit limit;
+	rlim_t want = (rlim_t)(connections ? connections : 1024) + 256;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
+		return;
+	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 static int serve(struct serve *s)
 {
 	struct fth_kv_server *server;
@@ -323,6 +336,10 @@ static int run_serve(int argc, char **argv)
 		 "seconds between two writes of the index; 0: at the end only"},
 		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
 		 "percent of a chunk that hot items may be written again"},
+		{"admit", FTH_CLI_U64, &s.admit, 0, 100,
+		 "percent of the items that leave memory which go to flash; 0: all"},
+		{"daily", FTH_CLI_SIZE, &s.kv.daily_bytes, 0, 0,
+		 "bytes that may be written to flash in a day; 0: any"},
 		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "what the device holds may go"},
 		{0},
 	};
@@ -348,9 +365,11 @@ static int run_serve(int argc, char **argv)
 	s.kv.buffers = (uint32_t)s.buffers;
 	s.kv.window_ms = (uint32_t)s.window_ms;
 	s.kv.readmit = (uint32_t)s.readmit;
+	s.kv.admit = (uint32_t)s.admit;
 	s.server.workers = (unsigned)s.workers;
 	s.server.connections = (unsigned)s.connections;
 	s.server.idle_s = (uint32_t)s.idle;
+	raise_limit(s.connections);
 	rc = serve(&s);
 	if (*s.scratch)
 		unlink(s.scratch);

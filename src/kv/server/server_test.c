@@ -794,7 +794,7 @@ static void test_failing_reads(void **state)
 static void test_failing_writes(void **state)
 {
 	(void)state;
-	check_failing("fault(mem:64M)?kind=write&nth=8&every=2");
+	check_failing("fault(mem:64M)?kind=write&nth=8&every=1");
 }
 
 /* Reads take longer than the server has: it stops all the same. */
