@@ -6,7 +6,7 @@ install(TARGETS fathom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # Units for systemd, for packagers and administrators to copy.
-configure_file(contrib/fathom-kv.service ${PROJECT_BINARY_DIR}/fathom-kv.service @ONLY)
+configure_file(contrib/fathom-kv.service.in ${PROJECT_BINARY_DIR}/fathom-kv.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/fathom-kv.service contrib/fathom-kv.socket
         DESTINATION ${CMAKE_INSTALL_DATADIR}/fathom/systemd)
 install(FILES include/fathom.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -203,6 +203,7 @@ static void *loop_main(void *context)
 		uint64_t count;
 
 		w->now = fth_now_ns();
+		kvs_add(&w->counts.rounds, 1);
 		for (int i = 0; i < n; i++) {
 			void *what = events[i].data.ptr;
 

@@ -117,6 +117,7 @@ static void put_all(const struct fth_kv_server *server, struct bytes *out)
 	put(out, "connections_closed_idle_total", "counter", sum.closed_idle);
 	put(out, "connections_closed_slow_total", "counter", sum.closed_slow);
 	put(out, "authentication_failures_total", "counter", sum.closed_auth);
+	put(out, "event_rounds_total", "counter", sum.rounds);
 	put(out, "received_bytes_total", "counter", counts.bytes_read);
 	put(out, "sent_bytes_total", "counter", counts.bytes_written);
 	put(out, "commands_total", "counter", counts.commands);

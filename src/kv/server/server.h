@@ -110,6 +110,7 @@ struct conn {
 struct kvs_counts {
 	uint64_t commands[KVP_COMMANDS];
 	uint64_t bytes_read, bytes_written;
+	uint64_t rounds; /* of the loop */
 	uint64_t accepted, closed_idle, closed_slow, closed_auth;
 	uint64_t hits[KIND_NUMBER], misses[KIND_NUMBER];
 	uint64_t cas_hits, cas_badval, cas_misses;

@@ -235,6 +235,7 @@ static void general(struct fth_kv_server *server, struct bytes *out)
 	put(out, "idle_kicks", s.counts.closed_idle);
 	put(out, "slow_kicks", s.counts.closed_slow);
 	put_commands(&s, out);
+	put(out, "event_rounds", s.counts.rounds);
 	put(out, "bytes_read", s.counts.bytes_read);
 	put(out, "bytes_written", s.counts.bytes_written);
 	put_usage(server, &s, out);
