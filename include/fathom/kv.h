@@ -96,11 +96,14 @@ struct fth_kv_recovery {
 
 /*
  * Open a cache. A device that holds none is formatted if its first block is all zeroes or `format`
- * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else, -EBUSY
- * for a file that another cache has open, or the error of the device.
+ * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else,
+ * -EBUSY if another process, cache or volume uses the file, or the error of the device.
  */
 int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out);
-/* The same on a device that is open already, and stays open after the cache is closed. */
+/*
+ * The same on a device that is open already, and stays open after the cache is closed. Keeping others
+ * out of it is the caller's task.
+ */
 int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out);
 
 /*

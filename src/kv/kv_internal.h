@@ -3,7 +3,6 @@
  * Inside the cache. README.md says how the parts work together and who may touch what.
  *
  *	open.c		options, opening, closing, statistics
- *	lock.c		one cache per file
  *	media.c		the superblock; formatting
  *	recover.c	from the log to an index
  *	checkpoint.c	the index on the device
@@ -176,7 +175,7 @@ struct fth_kv {
 	struct fth_kv_options options;
 	struct fth_dev *dev; /* NULL: no flash */
 	bool owns_dev;
-	int lock_fd; /* holds the lock on the file; 0: there is none */
+	int lock; /* descriptor that keeps others out of the file; -1: none */
 	uint32_t block;
 	struct kv_super super; /* what changes in it is under ckpt_lock */
 	uint64_t ring;	       /* bytes of the log on the device */
@@ -401,12 +400,6 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op);
  */
 void kv_op_read_done(struct fth_kv_op *op, struct kv_record *record, bool readable);
 int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
-
-/* ---- lock.c ---- */
-
-/* Lock the file that a URI names. -EBUSY: another cache has it. */
-int kv_flash_lock(struct fth_kv *kv, const char *uri);
-void kv_flash_unlock(struct fth_kv *kv);
 
 /* ---- media.c ---- */
 

@@ -4,9 +4,12 @@
 
 #include "fathom/base/error.h"
 
+#include "dev/lock.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const stat_names[FTH_KV_STAT_COUNT] = {
 	"gets",
@@ -108,7 +111,8 @@ static void kv_free(struct fth_kv *kv)
 	kv_index_release(kv);
 	if (kv->owns_dev)
 		fth_dev_close(kv->dev);
-	kv_flash_unlock(kv);
+	if (kv->lock >= 0)
+		close(kv->lock);
 	fth_stats_free(kv->stats);
 	pthread_cond_destroy(&kv->work);
 	pthread_mutex_destroy(&kv->flush_lock);
@@ -166,11 +170,13 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	kv->options.flash = NULL; /* the caller's; not ours to keep */
 	kv->dev = dev;
 	kv->owns_dev = !dev;
+	kv->lock = -1;
 	rc = init_locks(kv);
 	if (rc == 0 && !dev && o.flash)
 		rc = fth_dev_open(o.flash, &kv->dev);
+	/* Opened first: create=on may have to make the file that is locked. */
 	if (rc == 0 && !dev && o.flash)
-		rc = kv_flash_lock(kv, o.flash);
+		rc = fth_dev_lock_uri(o.flash, true, &kv->lock);
 	if (rc == 0)
 		rc = kv_index_init(kv, kv_index_buckets(o.items ? o.items : default_items(kv)));
 	if (rc == 0)

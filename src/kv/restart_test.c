@@ -129,6 +129,29 @@ static void a_crash_leaves_most_of_a_short_ring(void **state)
 	fth_dev_close(dev);
 }
 
+static void a_file_has_one_cache_at_a_time(void **state)
+{
+	char path[] = "/tmp/fathom-kv-XXXXXX", uri[128];
+	struct fth_kv_options o = durable();
+	struct box box, other;
+
+	(void)state;
+	close(mkstemp(path));
+	assert_ok(truncate(path, 16 << 20));
+	snprintf(uri, sizeof(uri), "fault(file:%s?direct=off)", path);
+	o.flash = uri;
+	box_open(&box, &o, NULL);
+	assert_ok(box_set(&box, 1, 1));
+	o.format = true; /* not even then */
+	assert_int_equal(box_try(&other, &o, NULL), -EBUSY);
+	o.format = false;
+	assert_ok(box_close(&box));
+	box_open(&box, &o, NULL);
+	assert_int_equal(box_get(&box, 1), 1);
+	assert_ok(box_close(&box));
+	unlink(path);
+}
+
 /* ---- the log ---- */
 
 /* More is written than the ring holds, and no checkpoint is made meanwhile. */
@@ -558,6 +581,7 @@ int main(void)
 		cmocka_unit_test(an_index_of_any_size_comes_back),
 		cmocka_unit_test(values_must_fit_the_chunks_that_are_there),
 		cmocka_unit_test(a_crash_leaves_most_of_a_short_ring),
+		cmocka_unit_test(a_file_has_one_cache_at_a_time),
 		cmocka_unit_test(a_log_that_went_round_is_replayed),
 		cmocka_unit_test(damage_brings_back_no_old_value),
 		cmocka_unit_test(a_spoilt_item_is_a_miss),

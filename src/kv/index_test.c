@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The index and the store by themselves: how full they become, and that nothing in them gets lost. */
+#include "kv_fixture.h"
+
+#include "kv/kv_internal.h"
+
+static void key_name(const struct fth_kv *kv, uint64_t i, struct kv_name *name)
+{
+	kv_name(kv, &i, sizeof(i), name);
+}
+
+static bool insert(struct fth_kv *kv, uint64_t i)
+{
+	struct kv_name name;
+	struct kv_entry *e;
+
+	key_name(kv, i, &name);
+	while (!(e = kv_find_free(kv, &name)))
+		if (!kv_make_room(kv, &name))
+			return false;
+	/* In memory, so that no position makes it stale. */
+	kv_entry_set(e, kv_where(i + 1, 16), kv_what(&name, KV_MEMORY, 0));
+	kv->items++;
+	return true;
+}
+
+static unsigned times_found(struct fth_kv *kv, uint64_t i)
+{
+	struct kv_name name;
+	unsigned n = 0;
+
+	key_name(kv, i, &name);
+	for (unsigned b = 0; b < (name.bucket[0] == name.bucket[1] ? 1 : 2); b++)
+		for (unsigned w = 0; w < KV_WAYS; w++) {
+			const struct kv_entry *e = &kv->buckets[name.bucket[b]].way[w];
+
+			n += kv_kind(e) == KV_MEMORY && kv_place(e) == i + 1 &&
+			     (e->what & KV_NAME_MASK) == name.what;
+		}
+	return n;
+}
+
+/* Until there is no way to make room: all that went in is found once, and it is 95 % at least. */
+static void an_index_fills_to_95_percent(void **state)
+{
+	static const uint64_t counts[] = {500, 1024, 4999, 65537};
+
+	(void)state;
+	for (unsigned c = 0; c < sizeof(counts) / sizeof(counts[0]); c++) {
+		struct fth_kv *kv = calloc(1, sizeof(*kv));
+		uint64_t n = 0;
+
+		kv->stats = fth_stats_new(FTH_KV_STAT_COUNT);
+		pthread_mutex_init(&kv->kick_lock, NULL);
+		assert_ok(kv_index_init(kv, counts[c]));
+		while (insert(kv, n))
+			n++;
+		print_message("%llu buckets: %.1f %%, %.2f kicks an item\n",
+			      (unsigned long long)counts[c],
+			      100.0 * (double)n / (double)(counts[c] * KV_WAYS),
+			      (double)fth_kv_stat(kv, FTH_KV_STAT_KICKS) / (double)n);
+		assert_true(n * 100 >= counts[c] * KV_WAYS * 95);
+		for (uint64_t i = 0; i < n; i++)
+			assert_int_equal(times_found(kv, i), 1);
+		assert_int_equal(kv->items, n);
+		kv_index_release(kv);
+		pthread_mutex_destroy(&kv->kick_lock);
+		fth_stats_free(kv->stats);
+		free(kv);
+	}
+}
+
+/* Any number of buckets: the other bucket of the other bucket is the first one. */
+static void the_other_bucket_is_its_own_inverse(void **state)
+{
+	struct fth_kv *kv = calloc(1, sizeof(*kv));
+	struct fth_rng rng = {5};
+
+	(void)state;
+	for (unsigned n = 0; n < 100000; n++) {
+		uint64_t what = fth_rng_next(&rng);
+		uint32_t b, other;
+
+		kv->bucket_count = (uint32_t)fth_rng_below(&rng, n % 2 ? 20 : UINT32_MAX - 2) + 1;
+		b = (uint32_t)fth_rng_below(&rng, kv->bucket_count);
+		other = kv_other_bucket(kv, b, what);
+		assert_true(other < kv->bucket_count);
+		assert_int_equal(kv_other_bucket(kv, other, what), b);
+	}
+	free(kv);
+}
+
+static void positions_survive_the_wrap_of_their_entries(void **state)
+{
+	struct fth_kv *kv = calloc(1, sizeof(*kv));
+	uint64_t wrap = (KV_PLACE_MASK + 1) * KV_UNIT;
+
+	(void)state;
+	for (uint64_t base = 0; base < 3 * wrap; base += wrap)
+		for (int64_t d = -3; d <= 3; d++) {
+			uint64_t position = base + wrap + (uint64_t)(d * (int64_t)KV_UNIT);
+
+			kv->log.head = position + KV_UNIT;
+			assert_true(kv_position(kv, (position / KV_UNIT) & KV_PLACE_MASK) ==
+				    position);
+			kv->log.head = position + (UINT64_C(1) << 46);
+			assert_true(kv_position(kv, (position / KV_UNIT) & KV_PLACE_MASK) ==
+				    position);
+		}
+	free(kv);
+}
+
+/* ---- the store ---- */
+
+/* Slots of all sizes are apart from each other, and a class without a page takes one from others. */
+static void slots_of_any_size(void **state)
+{
+	struct fth_kv_options o = small_options();
+	struct kv_slot *slots[64];
+	unsigned taken = 0;
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, NULL);
+	/* One class has all pages. */
+	for (unsigned i = 0; i < 20000; i++)
+		assert_ok(box_text(&box, FTH_KV_SET, i, "small"));
+	for (uint64_t bytes = 40; bytes <= 4300 && taken < 64; bytes += 400) {
+		struct kv_slot *slot;
+
+		while (!(slot = kv_slot_try(box.kv, bytes)))
+			if (kv_store_evict(box.kv, bytes) < 0)
+				break;
+		if (!slot)
+			break; /* each page has a slot that is held */
+		memset(&slot->record, (int)taken + 1, bytes);
+		slots[taken++] = slot;
+	}
+	assert_true(taken >= 6);
+	for (unsigned i = 0; i < taken; i++) {
+		const uint8_t *data = (const uint8_t *)&slots[i]->record;
+
+		for (unsigned at = 0; at < 40 + 400 * i; at++)
+			assert_int_equal(data[at], i + 1);
+		kv_slot_unref(box.kv, slots[i]);
+	}
+	/* And back: what is held by nobody can be had again. */
+	for (unsigned i = 0; i < 5000; i++)
+		assert_ok(box_text(&box, FTH_KV_SET, i, "small"));
+	assert_ok(box_close(&box));
+}
+
+/* A value that somebody holds stays as it is, whatever happens to its item. */
+static void a_value_that_is_held_stays(void **state)
+{
+	struct fth_kv_options o = small_options();
+	struct fth_kv_op op = {.verb = FTH_KV_GET};
+	uint8_t value[KV_VALUE_MAX];
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, NULL);
+	assert_ok(box_set(&box, 1, 1));
+	assert_ok(box_do(&box, &op, 1));
+	assert_ok(box_set(&box, 1, 2));
+	assert_ok(box_delete(&box, 1));
+	push_out(&box);
+	fill_value(1, 1, op.length, value);
+	assert_memory_equal(op.data, value, op.length);
+	fth_kv_release(box.worker, &op);
+	assert_ok(box_close(&box));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_index_fills_to_95_percent),
+		cmocka_unit_test(the_other_bucket_is_its_own_inverse),
+		cmocka_unit_test(positions_survive_the_wrap_of_their_entries),
+		cmocka_unit_test(slots_of_any_size),
+		cmocka_unit_test(a_value_that_is_held_stays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
