@@ -140,7 +140,7 @@ for mode in write-back write-through; do
 
   # Another server must not touch this file.
   expect 1 serve --listen 127.0.0.1:0 --flash "file:$work/$mode" --persist $mode
-  [[ $err == *"$work/$mode is in use by another cache or process"* ]] || fail "two servers: $err"
+  [[ $err == *"$work/$mode is in use by another process, volume or cache"* ]] || fail "two servers: $err"
   check 1 10 "a second server"
   stop TERM
 done

@@ -40,7 +40,7 @@ static uint64_t pieces(uint64_t count, uint64_t per_piece)
 /* How many entries there is room for that have moved meanwhile. */
 static uint64_t moved_max(uint64_t buckets)
 {
-	return buckets + PIECE_MOVED;
+	return pieces(buckets, PIECE_MOVED) * PIECE_MOVED;
 }
 
 uint64_t kv_checkpoint_bytes(uint64_t buckets)
