@@ -28,7 +28,6 @@
 #include <time.h>
 
 #define COMMIT_NS     30000000000u /* to wait for a commit where the caller has no deadline */
-#define POSITION_MAX  (UINT64_MAX / 4)
 #define PIECE_BUCKETS (KV_PIECE_BYTES / sizeof(struct kv_bucket))
 #define PIECE_MOVED   (KV_PIECE_BYTES / sizeof(struct kv_moved))
 
@@ -354,8 +353,8 @@ static int read_header(struct fth_kv *kv, struct kv_index_header *h)
 		    fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) ||
 	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id ||
 	    h->number != kv->super.index_number || h->buckets != kv->bucket_count ||
-	    h->moved > moved_max(h->buckets) || h->replay_from > POSITION_MAX ||
-	    h->next > POSITION_MAX / kv->super.chunk)
+	    h->moved > moved_max(h->buckets) || h->replay_from > KV_POSITION_MAX ||
+	    h->next > KV_POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;
 }

@@ -32,7 +32,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the medium is little-
 #define KV_INDEX_MAGIC 0x5845444e494b5646u
 #define KV_UNIT	       16u /* records begin at multiples of it */
 /* An entry of the index has 48 bits of a position: enough for two rounds, to tell old from new. */
-#define KV_RING_MAX (UINT64_C(1) << 46)
+#define KV_RING_MAX	(UINT64_C(1) << 46)
+#define KV_POSITION_MAX (UINT64_MAX / 4) /* far beyond what a device can take */
 
 #define KV_SUPER_SEED 0x6b7673757065u
 #define KV_CHUNK_SEED 0x6b766368756eu

@@ -319,6 +319,8 @@ void kv_log_release(struct fth_kv *kv);
  * call kv_log_filled().
  */
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
+/* The same for the writer's thread, which writes hot items again. */
+int kv_log_reserve_again(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
 /* Copy a record there and give it its checksum. */
 void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record);
 /*

@@ -45,10 +45,10 @@ bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
 
 /* ---- reserving ---- */
 
-static struct kv_buffer *free_buffer(struct kv_log *log)
+static struct kv_buffer *free_buffer(struct kv_log *log, unsigned keep)
 {
 	for (unsigned i = 0; i < log->count; i++)
-		if (log->buffers[i].state == KV_BUFFER_FREE)
+		if (log->buffers[i].state == KV_BUFFER_FREE && keep-- == 0)
 			return &log->buffers[i];
 	return NULL;
 }
@@ -80,17 +80,20 @@ static bool flushed_enough(struct fth_kv *kv, uint64_t number)
 	return number < durable + kv->log.flight;
 }
 
-static int open_chunk(struct fth_kv *kv)
+static int open_chunk(struct fth_kv *kv, bool writer)
 {
 	struct kv_log *log = &kv->log;
-	struct kv_buffer *b = free_buffer(log);
+	/* For hot items that are written again: the writer can not wait for itself. */
+	unsigned keep = kv->options.readmit && !writer;
+	struct kv_buffer *b = free_buffer(log, keep);
 	uint64_t chunk = kv->super.chunk, number = log->next;
 	struct kv_chunk_header header = {.magic = KV_CHUNK_MAGIC,
 					 .id = kv->super.id,
 					 .number = number,
 					 .before = log->before};
 
-	if (!flushed_enough(kv, number) || !b || number >= log->released + kv->super.chunks) {
+	if (!flushed_enough(kv, number) || !b ||
+	    number + keep >= log->released + kv->super.chunks) {
 		kv_writer_kick(kv);
 		return -EAGAIN;
 	}
@@ -134,7 +137,7 @@ static bool in_budget(struct fth_kv *kv, uint64_t bytes)
 	return (double)bytes <= log->budget;
 }
 
-int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
+static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, struct kv_room *out)
 {
 	struct kv_log *log = &kv->log;
 	uint64_t rounded = kv_round(bytes);
@@ -149,7 +152,7 @@ int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 	if (rc == 0 && log->open && log->open->filled + rounded > kv->super.chunk)
 		seal(kv);
 	if (rc == 0 && !log->open)
-		rc = open_chunk(kv);
+		rc = open_chunk(kv, writer);
 	if (rc == 0) {
 		b = log->open;
 		out->buffer = b;
@@ -165,6 +168,16 @@ int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 	if (rc == 0)
 		kv_count(kv, FTH_KV_STAT_LOG_BYTES, rounded);
 	return rc;
+}
+
+int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
+{
+	return reserve(kv, bytes, false, out);
+}
+
+int kv_log_reserve_again(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
+{
+	return reserve(kv, bytes, true, out);
 }
 
 void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record)

@@ -150,6 +150,7 @@ static int replay_chunk(struct replay *r, uint64_t at)
 static bool header_is_good(const struct fth_kv *kv, const struct kv_chunk_header *h)
 {
 	return h->magic == KV_CHUNK_MAGIC && h->id == kv->super.id &&
+	       h->number <= KV_POSITION_MAX / kv->super.chunk &&
 	       h->checksum ==
 		       fth_checksum(h, offsetof(struct kv_chunk_header, checksum), KV_CHUNK_SEED);
 }

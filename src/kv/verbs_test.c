@@ -120,6 +120,7 @@ static void readmission_keeps_hot_items(void **state)
 	(void)state;
 	o.flash = "mem:2M";
 	o.readmit = 50;
+	o.buffers = 6;
 	o.memory = 512 << 10;
 	box_open(&box, &o, NULL);
 	for (unsigned i = 0; i < 60; i++)

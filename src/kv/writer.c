@@ -26,7 +26,7 @@
 #define IDLE_NS	   1000000000u
 #define POLL_NS	   1000000u /* while writes are in flight: how soon to look for new work */
 #define TIMEOUT_NS 30000000000u
-#define AHEAD	   2u /* chunks that are made ready to be overwritten */
+#define AHEAD	   3u /* chunks that are made ready to be overwritten */
 #define TRIES	   3u /* of a write */
 #define PATIENCE   6u /* times options.timeout_ns, for something to come back from the device */
 
@@ -327,7 +327,8 @@ static bool readmit_record(struct fth_kv *kv, const struct kv_record *record, ui
 	kv_name(kv, kv_record_key(record), record->key_length, &name);
 	kv_lock(kv, &name);
 	e = kv_find_place(kv, &name, position / KV_UNIT);
-	if (e && e->what & KV_HOT_MASK && kv_log_reserve(kv, kv_record_bytes(record), &room) == 0) {
+	if (e && e->what & KV_HOT_MASK &&
+	    kv_log_reserve_again(kv, kv_record_bytes(record), &room) == 0) {
 		kv_log_fill(kv, &room, record);
 		kv_count(kv, FTH_KV_STAT_REWRITTEN_BYTES, kv_round(kv_record_bytes(record)));
 		kv_entry_set(e, kv_where(room.position / KV_UNIT, kv_record_bytes(record)),
