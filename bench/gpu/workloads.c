@@ -39,10 +39,10 @@
 #define RUN(function) .run = NULL
 #endif
 
-/* 0, or -EINVAL with a text that names the option. */
+/* 0 (also for an option that was not given), or -EINVAL with a text that names the option. */
 static int check_power(const char *option, uint64_t n)
 {
-	if (n && !(n & (n - 1)))
+	if (!(n & (n - 1)))
 		return 0;
 	return fth_fail(EINVAL, "--%s %llu: a power of two is needed", option,
 			(unsigned long long)n);
