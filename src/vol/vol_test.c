@@ -75,6 +75,31 @@ static void objects_are_listed_by_name_and_survive_reopening(void **state)
 	rack_release(&rack);
 }
 
+static void names_are_utf8(void **state)
+{
+	/* of 1 to 4 bytes, each length's first and last character */
+	static const char *const good[] = {" ",
+					   "~",
+					   "\xc2\x80",
+					   "\xdf\xbf",
+					   "\xe0\xa0\x80",
+					   "\xed\x9f\xbf",
+					   "\xee\x80\x80",
+					   "\xef\xbf\xbd",
+					   "\xf0\x90\x80\x80",
+					   "\xf4\x8f\xbf\xbf"};
+	struct rack rack;
+
+	(void)state;
+	rack_format(&rack, "mem:1M", 1);
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_ok(fth_vol_create(rack.vol, good[i], 1, NULL));
+	rack_reopen(&rack);
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_ok(fth_vol_remove(rack.vol, good[i]));
+	rack_release(&rack);
+}
+
 static void names_that_are_none_are_refused(void **state)
 {
 	static const char *const bad[] = {"",
@@ -85,7 +110,13 @@ static void names_that_are_none_are_refused(void **state)
 					  "\xc0\x80",
 					  "\xed\xa0\x80",
 					  "\xf5\x80\x80\x80",
-					  "\xe0\x80\x80"};
+					  "\xe0\x80\x80",
+					  "\xe0\x9f\xbf",
+					  "\xed\xbf\xbf",
+					  "\xe2\x82",
+					  "\xe2\x82z",
+					  "\xf0\x8f\xbf\xbf",
+					  "\xf4\x90\x80\x80"};
 	struct rack rack;
 	char name[FTH_VOL_NAME_MAX + 2] = {0};
 
@@ -402,6 +433,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_new_volume_is_empty_and_says_what_it_is),
 		cmocka_unit_test(objects_are_listed_by_name_and_survive_reopening),
+		cmocka_unit_test(names_are_utf8),
 		cmocka_unit_test(names_that_are_none_are_refused),
 		cmocka_unit_test(shapes_that_can_not_be_are_refused),
 		cmocka_unit_test(all_space_can_be_used_and_comes_back),
