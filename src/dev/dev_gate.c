@@ -18,6 +18,7 @@ struct dev_gate {
 	pthread_mutex_t lock; /* guards all below, and bytes */
 	pthread_cond_t changed;
 	bool open;
+	struct chan_gate *chans; /* all of them */
 	unsigned limit, refuse;
 	int error; /* of the next reap */
 	struct fth_gate_counts counts;
@@ -25,7 +26,8 @@ struct dev_gate {
 
 struct chan_gate {
 	struct fth_dev_chan chan;
-	struct fth_wake wake;
+	struct chan_gate *next;
+	struct fth_wake wake; /* under the lock: whoever opens the gate sets it too */
 	unsigned count;
 	struct fth_dev_req *reqs[];
 };
@@ -42,6 +44,12 @@ static bool gate_wait_locked(struct dev_gate *gate, uint64_t until)
 
 /* ---- the device ---- */
 
+/* Its descriptor is readable while there is something to reap. Under the lock. */
+static void gate_wake(const struct dev_gate *gate, struct chan_gate *chan)
+{
+	fth_wake_set(&chan->wake, chan->count > 0 && gate->open);
+}
+
 static int gate_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
 {
 	struct dev_gate *gate = (struct dev_gate *)dev;
@@ -54,12 +62,16 @@ static int gate_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	room = gate->counts.channels < gate->limit;
 	if (room && ++gate->counts.channels > gate->counts.channels_max)
 		gate->counts.channels_max = gate->counts.channels;
+	if (room) {
+		chan->wake = (struct fth_wake)FTH_WAKE_NONE;
+		chan->next = gate->chans;
+		gate->chans = chan;
+	}
 	pthread_mutex_unlock(&gate->lock);
 	if (!room) {
 		free(chan);
 		return -EMFILE;
 	}
-	chan->wake = (struct fth_wake)FTH_WAKE_NONE;
 	*out = &chan->chan;
 	return 0;
 }
@@ -70,6 +82,11 @@ static void gate_chan_close(struct fth_dev_chan *chan)
 
 	pthread_mutex_lock(&gate->lock);
 	gate->counts.channels--;
+	for (struct chan_gate **link = &gate->chans; *link; link = &(*link)->next)
+		if (&(*link)->chan == chan) {
+			*link = (*link)->next;
+			break;
+		}
 	pthread_mutex_unlock(&gate->lock);
 	fth_wake_close(&((struct chan_gate *)chan)->wake);
 	free(chan);
@@ -93,7 +110,7 @@ static int gate_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 		if (reqs[i]->length > gate->counts.longest)
 			gate->counts.longest = reqs[i]->length;
 	}
-	fth_wake_set(&chan->wake, chan->count > 0 && gate->open);
+	gate_wake(gate, chan);
 	pthread_cond_broadcast(&gate->changed);
 	pthread_mutex_unlock(&gate->lock);
 	return rc;
@@ -130,14 +147,22 @@ static int gate_reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsig
 		execute(gate, done[n++]);
 	}
 	gate->counts.in_flight -= n;
-	fth_wake_set(&chan->wake, chan->count > 0 && gate->open);
+	gate_wake(gate, chan);
 	pthread_mutex_unlock(&gate->lock);
 	return rc < 0 ? rc : (int)n;
 }
 
 static int gate_chan_fd(struct fth_dev_chan *base)
 {
-	return fth_wake_open(&((struct chan_gate *)base)->wake);
+	struct dev_gate *gate = (struct dev_gate *)base->dev;
+	struct chan_gate *chan = (struct chan_gate *)base;
+	int fd;
+
+	pthread_mutex_lock(&gate->lock);
+	fd = fth_wake_open(&chan->wake);
+	gate_wake(gate, chan);
+	pthread_mutex_unlock(&gate->lock);
+	return fd;
 }
 
 static void gate_close(struct fth_dev *dev)
@@ -199,6 +224,8 @@ void fth_gate_set(struct fth_dev *dev, bool open)
 
 	pthread_mutex_lock(&gate->lock);
 	gate->open = open;
+	for (struct chan_gate *chan = gate->chans; chan; chan = chan->next)
+		gate_wake(gate, chan);
 	pthread_cond_broadcast(&gate->changed);
 	pthread_mutex_unlock(&gate->lock);
 }
