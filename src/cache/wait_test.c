@@ -415,15 +415,14 @@ static void *write_lines(void *arg)
 	return NULL;
 }
 
-/* Whoever goes beyond the bound waits for a batch to be written: a few lines ahead, no more. */
-static void the_dirty_share_is_bounded(void **state)
+/* The most lines that were seen dirty; 0 if the writers were done before anybody looked. */
+static uint64_t most_dirty(void)
 {
 	struct fth_cache_options options = options_of(512, false);
 	struct fth_cache_range *range;
 	struct reader writers[THREADS];
 	uint64_t most = 0;
 
-	(void)state;
 	options.dirty_percent = 25;
 	fth_store_relaxed_dev32(&writers_done, 0);
 	range = open_both("delay(mem:64K)?write_us=200", options, 64);
@@ -432,7 +431,7 @@ static void the_dirty_share_is_bounded(void **state)
 		assert_int_equal(pthread_create(&writers[i].thread, NULL, write_lines, &writers[i]),
 				 0);
 	}
-	do { /* at least once: the writers may have been quicker, and leave some dirty */
+	do {
 		struct fth_cache_footprint footprint;
 
 		fth_cache_footprint(fth_cache_of(range), &footprint);
@@ -444,8 +443,21 @@ static void the_dirty_share_is_bounded(void **state)
 		pthread_join(writers[i].thread, NULL);
 	for (unsigned i = 0; i < THREADS; i++)
 		assert_ok(writers[i].rc);
-	assert_true(most > 0 && most <= 16 + 3 * THREADS);
 	close_both(range);
+	return most;
+}
+
+/* Whoever goes beyond the bound waits for a batch to be written: a few lines ahead, no more. */
+static void the_dirty_share_is_bounded(void **state)
+{
+	uint64_t most = 0;
+
+	(void)state;
+	for (unsigned tries = 0; most == 0 && tries < 20; tries++)
+		most = most_dirty();
+	/* Each writer may be a batch's wait ahead, and counts its line before it is marked. */
+	if (most == 0 || most > 16 + 5 * THREADS)
+		fail_msg("%llu of 64 lines were dirty", (unsigned long long)most);
 }
 
 int main(void)
