@@ -6,6 +6,8 @@
 
 #include "dev/lock.h"
 
+#include "base/options.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,9 +59,10 @@ static void set_defaults(struct fth_kv_options *o)
 
 static int check_options(const struct fth_kv_options *o, const struct fth_dev *dev)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "kv: options.size is %zu, expected %zu", o->size,
-				sizeof(*o));
+	int rc = fth_options_check("kv", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if (o->value_max > FTH_KV_VALUE_MAX)
 		return fth_fail(EINVAL, "kv: value_max %u is above %u", o->value_max,
 				FTH_KV_VALUE_MAX);

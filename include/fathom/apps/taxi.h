@@ -4,7 +4,7 @@
  *
  * A query scans one column, the distance of each trip, and looks at up to five more columns for
  * the few trips that are long enough: 0.47 % of them at 20 miles, 0.03 % at 30. What is read beside
- * the scan depends on the data, so whoever can not fetch single values reads whole columns
+ * the scan depends on the data, so whoever cannot fetch single values reads whole columns
  * (Z. Qureshi et al., ASPLOS 2023, section 5.3; dissertation, 2022, section 9.1.2).
  *
  * A table is one device (a file, a volume's object): a header and six sections of 8-byte doubles.

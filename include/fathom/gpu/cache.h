@@ -207,7 +207,7 @@ FTH_END_DECLS
  * A typed handle of an array, which kernels take by value. fth_gpu_array_open() and
  * fth_gpu_array_wrap() fill it, and see that an element of the array has the size of a T; every
  * function of fathom/gpu/array.h that takes it also takes pointers to T, so that a mismatch does not
- * compile. It does not convert to its base: fth_gpu_cache_array() can not fill it with elements of
+ * compile. It does not convert to its base: fth_gpu_cache_array() cannot fill it with elements of
  * another size. Copies are equal to the original. Valid until the cache is closed.
  */
 template <typename T> struct fth_gpu_array : private fth_gpu_array_base {

@@ -7,15 +7,18 @@
 
 #include "kv/kv_internal.h"
 
+#include "base/options.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static int check_options(const struct fth_kv_server_options *o)
 {
-	if (o->size != sizeof(*o))
-		return fth_fail(EINVAL, "kv server: options.size is %zu, expected %zu", o->size,
-				sizeof(*o));
+	int rc = fth_options_check("kv server", o->size, sizeof(*o));
+
+	if (rc < 0)
+		return rc;
 	if (o->listen_count && !o->listen)
 		return fth_fail(EINVAL, "kv server: listen_count is %u, but listen is NULL",
 				o->listen_count);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Data on its way between GPU memory and a drive that can not reach it: one that CPU threads play,
+ * Data on its way between GPU memory and a drive that cannot reach it: one that CPU threads play,
  * or an NVMe drive whose data comes to host memory. For fathom/gpu/io.h and frames.h; device code
  * only.
  *

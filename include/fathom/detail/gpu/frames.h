@@ -43,7 +43,7 @@
 #define FTH_GPU_CALL	       static inline __device__ __noinline__
 
 /*
- * How a kernel gets there: by a pointer that the compiler can not see through. It would otherwise
+ * How a kernel gets there: by a pointer that the compiler cannot see through. It would otherwise
  * give all of the kernel's registers to the called function, and keep what the kernel needs in
  * memory, hit or miss. By the convention for unknown functions the called one saves registers.
  */

@@ -339,7 +339,7 @@ FTH_GPU void fth_gpu_access_all_(struct fth_gpu_cache_state *cache, uint32_t mas
 }
 
 /*
- * What the inlined part of an access can not do: one element of `size` bytes at `byte` of an array.
+ * What the inlined part of an access cannot do: one element of `size` bytes at `byte` of an array.
  * Lanes that call it at the same time, wherever in the kernel they come from, work together if they
  * all read, or all change, arrays of one cache.
  */

@@ -18,7 +18,7 @@
  *
  *  1. A thread holds a command id before it takes a ticket, and the id is free again only after
  *     its completion was drained. There are at most size - 1 ids, so the submission ring never
- *     holds more than size - 1 entries, and the completion ring can not be overrun.
+ *     holds more than size - 1 entries, and the completion ring cannot be overrun.
  *  2. Tickets are handed out once. Ticket t is the only writer of position t mod size until
  *     mark[t mod size] == t, and nobody writes there again before sq_head has passed t.
  *  3. tail only grows, only the holder of ring_lock changes it, and every ticket before it is
