@@ -10,11 +10,17 @@ subcommand=kv needs_io_uring=yes
 server=
 trap '[ -z "$server" ] || kill -9 "$server" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# start ARGUMENT...: a server on a port of its own; $server is its process, $port and $ready its report
-start() {
+# launch ARGUMENT...: a server; $server is its process. The report of the one before must be gone when this
+# returns: the shell that becomes the server empties the file only when it gets to run.
+launch() {
   : >"$work/ready"
-  "$fathom" kv serve --json --listen 127.0.0.1:0 --memory 16M "$@" >"$work/ready" 2>"$work/log" &
+  "$fathom" kv serve --json "$@" >"$work/ready" 2>"$work/log" &
   server=$!
+}
+
+# start ARGUMENT...: a server on a port of its own; $port and $ready are from its report
+start() {
+  launch --listen 127.0.0.1:0 --memory 16M "$@"
   wait_ready
 }
 
@@ -205,8 +211,7 @@ ask $'set x 0 0 10\r\nann secret\r\nget a'
 stop TERM
 
 # A Unix socket, by libmemcached's tools.
-"$fathom" kv serve --json --flash none --listen "unix:$work/socket" >"$work/ready" 2>"$work/log" &
-server=$!
+launch --flash none --listen "unix:$work/socket"
 wait_ready
 if command -v memccp >/dev/null; then
   head -c 500000 /dev/urandom >"$work/thing"
@@ -242,9 +247,7 @@ fi
 if command -v python3 >/dev/null && command -v openssl >/dev/null; then
   openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key.pem" -out "$work/cert.pem" \
     -subj /CN=localhost -days 2 2>/dev/null
-  "$fathom" kv serve --json --listen 127.0.0.1:0 --flash none --tls-cert "$work/cert.pem" \
-    --tls-key "$work/key.pem" >"$work/ready" 2>"$work/log" &
-  server=$!
+  launch --listen 127.0.0.1:0 --flash none --tls-cert "$work/cert.pem" --tls-key "$work/key.pem"
   for ((i = 0; i < 100; i++)); do
     [ -s "$work/ready" ] || ! kill -0 $server 2>/dev/null || sleep 0.1
   done
