@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The subcommands of `fathom kv`. */
+#ifndef FTH_TOOLS_CMD_KV_H
+#define FTH_TOOLS_CMD_KV_H
+
+#include "commands.h"
+
+extern const struct fth_command fth_cmd_kv_serve;
+
+#endif

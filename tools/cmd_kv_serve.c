@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* fathom kv serve: a key-value cache on flash for clients of memcached. */
+#include "cmd_kv.h"
+#include "json.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+#include "fathom/kv/server.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SCRATCH_BYTES ((uint64_t)1 << 30)
+#define STOP_NS	      5000000000u
+
+#define ERROR_NS 1000000000u /* at most one line about the flash in this time */
+
+enum log_format { LOG_OFF, LOG_TEXT, LOG_JSON };
+
+struct serve {
+	struct fth_kv_options kv;
+	struct fth_kv_server_options server;
+	const char *listen, *persist, *log;
+	const char *sockets[FTH_KV_LISTEN_MAX];
+	char names[FTH_KV_LISTEN_MAX][16]; /* of sockets that systemd hands over */
+	char *listen_copy;
+	enum log_format log_format;
+	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
+	uint64_t checkpoint_s;
+	char scratch[4096]; /* path of the file that was made because none was named */
+	char scratch_uri[8192];
+};
+
+/* ---- the log ---- */
+
+/* A line on standard error: an event, and a text or numbers that tell more. */
+static void log_event(const struct serve *s, const char *event, const char *text)
+{
+	char when[32];
+	struct tm tm;
+	time_t now = time(NULL);
+
+	if (s->log_format == LOG_OFF)
+		return;
+	gmtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (s->log_format == LOG_JSON) {
+		struct fth_json j;
+
+		fth_json_begin(&j, stderr);
+		fth_json_string(&j, "time", when);
+		fth_json_string(&j, "event", event);
+		fth_json_string(&j, "text", text);
+		fth_json_finish(&j);
+	} else {
+		fprintf(stderr, "%s %s: %s\n", when, event, text);
+	}
+	fflush(stderr);
+}
+
+static void log_recovery(const struct serve *s, const struct fth_kv *kv)
+{
+	struct fth_kv_recovery r;
+	char text[256];
+
+	fth_kv_recovery(kv, &r);
+	if (!r.found)
+		return;
+	snprintf(text, sizeof(text),
+		 "found %llu items after %s in %.3f s; %llu chunks read, %llu bad items",
+		 (unsigned long long)r.items, r.clean ? "a clean stop" : "a crash",
+		 (double)r.elapsed_ns / 1e9, (unsigned long long)r.chunks_read,
+		 (unsigned long long)r.bad_items);
+	log_event(s, "recovery", text);
+}
+
+/* What went wrong on the flash since the last look, at most once per second. */
+static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
+{
+	static const enum fth_kv_stat which[] = {FTH_KV_STAT_READ_ERRORS, FTH_KV_STAT_WRITE_ERRORS,
+						 FTH_KV_STAT_BAD_ITEMS};
+	static uint64_t seen[3], last;
+	uint64_t now = fth_now_ns(), more[3], sum = 0;
+	char text[160];
+
+	if (now - last < ERROR_NS)
+		return;
+	for (unsigned i = 0; i < 3; i++) {
+		uint64_t n = fth_kv_stat(kv, which[i]);
+
+		more[i] = n - seen[i];
+		seen[i] = n;
+		sum += more[i];
+	}
+	if (!sum)
+		return;
+	last = now;
+	snprintf(text, sizeof(text), "%llu reads failed, %llu writes failed, %llu items were bad",
+		 (unsigned long long)more[0], (unsigned long long)more[1],
+		 (unsigned long long)more[2]);
+	log_event(s, "flash-error", text);
+}
+
+static bool find_log(struct serve *s)
+{
+	static const char *const names[] = {"off", "text", "json"};
+
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(s->log, names[i]) == 0) {
+			s->log_format = (enum log_format)i;
+			return true;
+		}
+	fth_cli_error("--log %s: expected off, text or json", s->log);
+	return false;
+}
+
+/* ---- options ---- */
+
+static bool find_persistence(const char *name, enum fth_kv_persistence *out)
+{
+	static const char *const names[] = {"off", "write-back", "write-through"};
+
+	for (unsigned i = 0; i < 3; i++)
+		if (strcmp(name, names[i]) == 0) {
+			*out = (enum fth_kv_persistence)i;
+			return true;
+		}
+	fth_cli_error("--persist %s: expected off, write-back or write-through", name);
+	return false;
+}
+
+/* Sockets that systemd has bound for us (sd_listen_fds(3)). */
+static bool take_activated(struct serve *s)
+{
+	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
+	unsigned long n = pid && count && strtoul(pid, NULL, 10) == (unsigned long)getpid()
+				  ? strtoul(count, NULL, 10)
+				  : 0;
+
+	if (n > FTH_KV_LISTEN_MAX) {
+		fth_cli_error("LISTEN_FDS=%lu: at most %u sockets", n, FTH_KV_LISTEN_MAX);
+		return false;
+	}
+	for (unsigned long i = 0; i < n; i++) {
+		snprintf(s->names[i], sizeof(s->names[i]), "fd:%lu", 3 + i);
+		s->sockets[s->server.listen_count++] = s->names[i];
+	}
+	s->server.listen = n ? s->sockets : NULL;
+	return true;
+}
+
+/* "A,B" to two sockets. */
+static bool split_listen(struct serve *s)
+{
+	char *next, *save = NULL;
+
+	if (!s->listen)
+		return take_activated(s);
+	s->listen_copy = strdup(s->listen);
+	for (next = s->listen_copy ? strtok_r(s->listen_copy, ",", &save) : NULL; next;
+	     next = strtok_r(NULL, ",", &save)) {
+		if (s->server.listen_count == FTH_KV_LISTEN_MAX) {
+			fth_cli_error("--listen: at most %u sockets", FTH_KV_LISTEN_MAX);
+			return false;
+		}
+		s->sockets[s->server.listen_count++] = next;
+	}
+	s->server.listen = s->sockets;
+	return true;
+}
+
+static int make_scratch(struct serve *s)
+{
+	const char *folder = getenv("TMPDIR");
+	int fd;
+
+	snprintf(s->scratch, sizeof(s->scratch), "%s/fathom-kv-XXXXXX", folder ? folder : "/tmp");
+	fd = mkstemp(s->scratch);
+	if (fd < 0)
+		return fth_fail(errno, "%s: %s", s->scratch, strerror(errno));
+	if (ftruncate(fd, (off_t)SCRATCH_BYTES) < 0) {
+		int err = errno;
+
+		close(fd);
+		return fth_fail(err, "%s: %s", s->scratch, strerror(err));
+	}
+	close(fd);
+	snprintf(s->scratch_uri, sizeof(s->scratch_uri), "file:%s", s->scratch);
+	s->kv.flash = s->scratch_uri;
+	return 0;
+}
+
+static void report(const struct serve *s, const struct fth_kv *kv,
+		   const struct fth_kv_server *server)
+{
+	unsigned port = fth_kv_server_port(server);
+	struct fth_kv_recovery recovery;
+	char memory[FTH_CLI_BYTES_MAX];
+
+	fth_kv_recovery(kv, &recovery);
+	if (fth_cli_json()) {
+		struct fth_json j;
+
+		fth_json_begin(&j, stdout);
+		fth_json_u64(&j, "port", port);
+		fth_json_u64(&j, "metrics_port", fth_kv_server_metrics_port(server));
+		fth_json_u64(&j, "pid", (uint64_t)getpid());
+		fth_json_string(&j, "flash", s->kv.flash);
+		fth_json_bool(&j, "recovered", recovery.found);
+		fth_json_bool(&j, "clean", recovery.clean);
+		fth_json_u64(&j, "items", recovery.items);
+		fth_json_double(&j, "recovery_seconds", (double)recovery.elapsed_ns / 1e9);
+		fth_json_finish(&j);
+	} else {
+		printf("listening on %s",
+		       s->server.listen_count ? s->server.listen[0] : "127.0.0.1");
+		if (port)
+			printf(", port %u", port);
+		printf("; %s of memory, flash %s\n",
+		       fth_cli_bytes(memory, s->kv.memory ? s->kv.memory : 64u << 20),
+		       s->kv.flash ? s->kv.flash : "none");
+		if (recovery.found)
+			printf("found %llu items after %s, in %.2f s (%llu chunks of the log "
+			       "read)\n",
+			       (unsigned long long)recovery.items,
+			       recovery.clean ? "a clean stop" : "a crash",
+			       (double)recovery.elapsed_ns / 1e9,
+			       (unsigned long long)recovery.chunks_read);
+	}
+	fflush(stdout);
+}
+
+/* Until a signal comes; checkpoints of the index now and then. */
+static void run_until_stopped(const struct serve *s, struct fth_kv *kv)
+{
+	uint64_t every = s->checkpoint_s * 1000000000u, last = fth_now_ns();
+	struct timespec nap = {.tv_nsec = 50000000};
+	int rc;
+
+	while (!fth_cli_stopped()) {
+		nanosleep(&nap, NULL);
+		log_flash_errors(s, kv);
+		if (s->kv.persistence == FTH_KV_VOLATILE || !every || fth_now_ns() - last < every)
+			continue;
+		rc = fth_kv_checkpoint(kv, fth_deadline_ns(60000000000u));
+		if (rc < 0)
+			log_event(s, "checkpoint-error", fth_error_text(rc));
+		last = fth_now_ns();
+	}
+}
+
+/* Each connection is a descriptor; the usual limit of 1024 is a soft one. */
+static void raise_limit(uint64_t connections)
+{
+	struct rlimit limit;
+	rlim_t want = (rlim_t)(connections ? connections : 1024) + 256;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
+		return;
+	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int serve(struct serve *s)
+{
+	struct fth_kv_server *server;
+	struct fth_kv *kv;
+	int rc = s->kv.flash ? 0 : make_scratch(s);
+
+	if (rc == 0 && s->kv.flash && strcmp(s->kv.flash, "none") == 0)
+		s->kv.flash = NULL;
+	if (rc == 0)
+		rc = fth_kv_open(&s->kv, &kv);
+	if (rc < 0)
+		return rc;
+	rc = fth_kv_server_start(kv, &s->server, &server);
+	if (rc == 0) {
+		log_recovery(s, kv);
+		log_event(s, "start",
+			  s->server.listen_count ? s->server.listen[0] : "127.0.0.1:11211");
+		report(s, kv, server);
+		run_until_stopped(s, kv);
+		log_event(s, "stop", "connections are closed, then the index is written");
+		fth_kv_server_stop(server, fth_deadline_ns(STOP_NS));
+	}
+	if (rc < 0)
+		(void)fth_kv_close(kv);
+	else
+		rc = fth_kv_close(kv);
+	log_event(s, rc < 0 ? "failed" : "stopped", rc < 0 ? fth_error_text(rc) : "");
+	return rc;
+}
+
+static int run_serve(int argc, char **argv)
+{
+	struct serve s = {.kv = FTH_KV_OPTIONS_INIT,
+			  .server = FTH_KV_SERVER_OPTIONS_INIT,
+			  .persist = "off",
+			  .log = "off",
+			  .checkpoint_s = 60};
+	const struct fth_cli_option options[] = {
+		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "for items; 0: 64M"},
+		{"flash", FTH_CLI_STRING, &s.kv.flash, 0, 0,
+		 "URI of the device for the rest; none; default a scratch file of 1G"},
+		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
+		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default"
+		 " the sockets of systemd, or 127.0.0.1:11211"},
+		{"metrics", FTH_CLI_STRING, &s.server.metrics, 0, 0,
+		 "HOST:PORT for GET /metrics (Prometheus)"},
+		{"log", FTH_CLI_STRING, &s.log, 0, 0,
+		 "events on standard error: off, text or json"},
+		{"auth", FTH_CLI_STRING, &s.server.auth_file, 0, 0,
+		 "file of user:password lines; clients have to give one"},
+		{"tls-cert", FTH_CLI_STRING, &s.server.tls_certificate, 0, 0,
+		 "PEM file: speak TLS, with this certificate"},
+		{"tls-key", FTH_CLI_STRING, &s.server.tls_key, 0, 0, "PEM file: its key"},
+		{"workers", FTH_CLI_U64, &s.workers, 0, 256, "threads; 0: by the processors"},
+		{"connections", FTH_CLI_U64, &s.connections, 0, 1000000, "at most; 0: 1024"},
+		{"idle", FTH_CLI_U64, &s.idle, 0, UINT32_MAX,
+		 "seconds after which a connection is closed; 0: never"},
+		{"items", FTH_CLI_SIZE, &s.kv.items, 0, 0,
+		 "room in the index; 0: one for each 1K of flash"},
+		{"value-max", FTH_CLI_SIZE, &s.value_max, 0, FTH_KV_VALUE_MAX, "bytes; 0: 1M"},
+		{"chunk", FTH_CLI_SIZE, &s.chunk, 0, 1 << 30,
+		 "bytes of the log written at once; 0: by value-max"},
+		{"buffers", FTH_CLI_U64, &s.buffers, 0, 1024, "chunks in memory; 0: 8"},
+		{"persist", FTH_CLI_STRING, &s.persist, 0, 0, "off, write-back or write-through"},
+		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
+		 "what write-back may lose; 0: 100"},
+		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX,
+		 "seconds between two writes of the index; 0: at the end only"},
+		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
+		 "percent of a chunk that hot items may be written again"},
+		{"admit", FTH_CLI_U64, &s.admit, 0, 100,
+		 "percent of the items that leave memory which go to flash; 0: all"},
+		{"daily", FTH_CLI_SIZE, &s.kv.daily_bytes, 0, 0,
+		 "bytes that may be written to flash in a day; 0: any"},
+		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "what the device holds may go"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "kv serve [options]",
+		.text = "Serve a key-value cache to clients of memcached (text protocol) until a\n"
+			"signal comes. New and hot items are in memory, the rest is on flash.",
+		.options = options,
+	};
+	char **args;
+	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (!find_persistence(s.persist, &s.kv.persistence) || !find_log(&s) || !split_listen(&s))
+		return FTH_EXIT_USAGE;
+	if (!s.server.tls_certificate != !s.server.tls_key) {
+		fth_cli_error("--tls-cert and --tls-key go together");
+		return FTH_EXIT_USAGE;
+	}
+	s.kv.value_max = (uint32_t)s.value_max;
+	s.kv.chunk = (uint32_t)s.chunk;
+	s.kv.buffers = (uint32_t)s.buffers;
+	s.kv.window_ms = (uint32_t)s.window_ms;
+	s.kv.readmit = (uint32_t)s.readmit;
+	s.kv.admit = (uint32_t)s.admit;
+	s.server.workers = (unsigned)s.workers;
+	s.server.connections = (unsigned)s.connections;
+	s.server.idle_s = (uint32_t)s.idle;
+	raise_limit(s.connections);
+	rc = serve(&s);
+	if (*s.scratch)
+		unlink(s.scratch);
+	free(s.listen_copy);
+	if (rc < 0)
+		fth_cli_error("%s", fth_error_text(rc));
+	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
+}
+
+const struct fth_command fth_cmd_kv_serve = {
+	.name = "serve",
+	.summary = "serve a cache to clients of memcached",
+	.run = run_serve,
+};
