@@ -177,6 +177,51 @@ CASES = [
     b"bogus\rget a\r\n",
     b"set a 0 1 1\r\na\r\nget a\r\n",
     b"set a 00 00 01\r\na\r\nget a\r\n",
+    # Tokens and stale items.
+    b"mg a N30\r\nmg a N30\r\nmg a\r\nmg a v\r\nget a\r\n",
+    b"mg a v N30 t s f h l c k O7\r\nmg a v N30 t s f l c k O7\r\nmg a h\r\n",
+    b"mg a N30 T60 t\r\nmg a t\r\nmg b T60 N30 t\r\nmg b t\r\n",
+    b"mg a N0 v t\r\nms a 3\r\nabc\r\nmg a v N0\r\n",
+    b"mg a N-1 v\r\nget a\r\n",
+    b"mg a Nx\r\nmg a N\r\nmg a R\r\nmg a Rx\r\nmg a R-1\r\n",
+    b"mg YQ== b N30 v\r\nmg YQ== b N30 v\r\nmg a v\r\n",
+    b"mg a N30 q\r\nmg a N30 q\r\nmg b q\r\n",
+    b"mg a N30 q v\r\nmg a N30 q v\r\n",
+    b"set a 0 100 3\r\nabc\r\nmg a R30\r\nmg a R99 v\r\nmg a R200 v\r\nmg a R200 v\r\nmg a v\r\n",
+    b"set a 0 0 3\r\nabc\r\nmg a R30\r\nmg a R0\r\nmg a R-1\r\nmg a v\r\n",
+    b"set a 0 100 3\r\nabc\r\nmg a R0\r\nmg a R-5\r\nmg a R200 q\r\nmg a R200 q\r\n",
+    b"set a 0 100 3\r\nabc\r\nmg a T20 R30 t\r\nmg a T20 R30 t\r\nmg a T0 R30\r\n",
+    b"mg a R30\r\nmg a R30 N20 v\r\nmg a R30 N20 v\r\n",
+    b"set a 7 0 3\r\nabc\r\nmd a I\r\nmg a v\r\nmg a v\r\nmg a v f t\r\nget a\r\nms a 2\r\nxy\r\nmg a v\r\n",
+    b"set a 7 0 3\r\nabc\r\nmd a I T30\r\nmg a t\r\nmg a t v\r\nmd a I\r\nmg a t\r\n",
+    b"set a 7 50 3\r\nabc\r\nmd a I\r\nmg a t\r\nmd a I T0\r\nmg a t h\r\nmd a\r\nmg a\r\n",
+    b"md a I\r\nmd a I q\r\nset a 0 0 1\r\nx\r\nmd a I C1\r\nmd a I q k O3\r\nmg a\r\nmd a I k O3\r\n",
+    b"set a 0 0 3\r\nabc\r\nms a 2 I\r\nxy\r\nmg a v\r\n",
+    b"set a 0 50 3\r\nabc\r\nms a 2 C1 I T9 F3\r\nxy\r\nmg a v t f\r\nmg a v t f\r\nms a 1 C2 I\r\nz\r\nmg a v\r\n",
+    b"set a 0 0 3\r\nabc\r\nms a 2 C99999999999 I\r\nxy\r\nmg a v\r\n",
+    b"ms a 2 C1 I\r\nxy\r\nms a 2 I ME\r\nxy\r\nms a 2 C1 I MR\r\nab\r\nmg a v\r\n",
+    b"set a 0 0 3\r\nabc\r\nms a 2 C1 I MA\r\nxy\r\nms a 2 I MA\r\nxy\r\nmg a v\r\n",
+    b"ms a 2 C1 ME\r\nxy\r\nms a 2 C1 ME\r\nxy\r\nmg a v\r\n",
+    b"set a 0 0 3\r\nabc\r\nmd a I\r\nappend a 0 0 1\r\nd\r\nmg a v\r\nmg a v\r\n",
+    b"set a 0 0 2\r\n10\r\nmd a I\r\ndecr a 1\r\nmg a v\r\nincr a 1000\r\nmg a v\r\n",
+    b"set a 0 0 2\r\n10\r\nmd a I\r\ntouch a 50\r\ngat 60 a\r\nmg a T70 v t\r\nmg a T70 v t\r\n",
+    b"set a 0 0 1\r\n5\r\nmd a I\r\nma a v\r\nma a T30 v t\r\nmg a v\r\n",
+    b"set a 0 0 1\r\n5\r\nmg a h\r\nmg a h T30\r\nmg a h T30\r\ntouch a 9\r\nmg a h\r\n",
+    b"set a 0 0 1\r\n5\r\nmd a I\r\nmg a h l v\r\nmg a h l v\r\n",
+    b"ma a I\r\nset a 0 0 1\r\n5\r\nma a I v\r\nma a R30 v\r\nmd a R30\r\nms a 1 R30\r\nx\r\nms a 1 N30\r\nx\r\nmd a N30\r\n",
+    # Numbers.
+    b"set a 0 0 4\r\n0009\r\nincr a 1\r\nget a\r\ndecr a 4\r\nget a\r\n",
+    b"set a 0 0 3\r\n  5\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 4\r\n\t\r\n5\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 5\r\n5 abc\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 5\r\n5\tabc\r\ndecr a 1\r\nget a\r\n",
+    b"set a 0 0 2\r\n+5\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 1\r\n+\r\nincr a 1\r\nset a 0 0 1\r\n \r\nincr a 1\r\nset a 0 0 2\r\n 5\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 30\r\n5"+b" "*29+b"\r\nincr a 1\r\nget a\r\nincr a 100\r\nget a\r\n",
+    b"set a 0 0 40\r\n"+b"0"*39+b"7\r\nincr a 1\r\nget a\r\n",
+    b"set a 0 0 20\r\n18446744073709551615\r\nincr a 1\r\nget a\r\nincr a 18446744073709551616\r\nset a 0 0 20\r\n18446744073709551616\r\nincr a 1\r\n",
+    b"set a 0 0 3\r\n999\r\nincr a 1\r\nget a\r\ndecr a 999\r\nget a\r\nincr a 7\r\nget a\r\n",
+    b"set a 5 60 2\r\n10\r\nincr a 90\r\nmg a f t s\r\n",
 ]
 
 
@@ -235,16 +280,18 @@ def main():
     port = free_port()
     theirs = subprocess.Popen(
         ["memcached", "-u", "nobody", "-l", "127.0.0.1", "-p", str(port), "-U", "0", "-t", "1"])
-    ours = subprocess.Popen(
-        [sys.argv[1], "kv", "serve", "--json", "--listen", "127.0.0.1:0", "--flash", "none"],
-        stdout=subprocess.PIPE)
+    ours = None
     try:
+        ours = subprocess.Popen(
+            [sys.argv[1], "kv", "serve", "--json", "--listen", "127.0.0.1:0", "--flash", "none"],
+            stdout=subprocess.PIPE)
         report = json.loads(ours.stdout.readline())
         wait_for(("127.0.0.1", port))
         wrong = compare(("127.0.0.1", port), ("127.0.0.1", report["port"]))
     finally:
         theirs.terminate()
-        ours.terminate()
+        if ours:
+            ours.terminate()
         theirs.wait(20)
     sys.exit(1 if wrong or ours.wait(20) else 0)
 

@@ -130,12 +130,36 @@ enum fth_kv_verb {
 	FTH_KV_REPLACE,	  /* store if there is one; else -ENOENT */
 	FTH_KV_APPEND,	  /* put value behind the one that is there; -ENOENT if none is */
 	FTH_KV_PREPEND,	  /* put value before it */
-	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if it is none */
+	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if it is none. Blanks
+			     around the number are allowed; a value does not become shorter */
 	FTH_KV_DECREMENT, /* take delta away; below zero it is zero */
 	FTH_KV_DELETE,	  /* -ENOENT if there is none */
 	FTH_KV_FLUSH_ALL, /* no key: all items stored before `expires` (0: now) are gone once that
 			     time has come */
+	FTH_KV_INVALIDATE, /* mark the item stale, with a new cas, and give its token back */
+	FTH_KV_CLAIM,	   /* the value, and take the item's token; -EALREADY if it is taken */
 	FTH_KV_VERB_COUNT
+};
+
+/*
+ * An item can be marked stale: it is returned as before, and says so (item_state). Each item has a
+ * token. Of the callers that want to compute a new value, the one that takes the token does; a store
+ * makes an item that is not stale and whose token is there.
+ */
+enum fth_kv_item_state {
+	FTH_KV_ITEM_STALE = 1,
+	FTH_KV_ITEM_CLAIMED = 2, /* its token is taken */
+};
+
+/* Of an operation, combined by or. */
+enum fth_kv_op_option {
+	FTH_KV_KEEP_EXPIRES = 1,  /* INVALIDATE: do not set the time when it expires */
+	FTH_KV_STORE_CLAIMED = 2, /* ADD: the caller takes the token of the new item */
+	/*
+	 * SET and REPLACE with cas: if the item has a higher number, replace its value only, and mark
+	 * it stale. Its token and the time when it expires stay.
+	 */
+	FTH_KV_STORE_STALE = 4,
 };
 
 /*
@@ -146,6 +170,7 @@ struct fth_kv_op {
 	enum fth_kv_verb verb;
 	const void *key;
 	uint32_t key_length;
+	uint32_t options;  /* enum fth_kv_op_option */
 	const void *value; /* to store, append or prepend */
 	uint32_t value_length;
 	uint32_t flags;	  /* to store */
@@ -163,17 +188,18 @@ struct fth_kv_op {
 	 */
 	int result;
 	/*
-	 * After a successful GET, TOUCH, INCREMENT or DECREMENT the item as it is now; valid until
-	 * fth_kv_release(). After other changes only item_cas.
+	 * After a successful GET, TOUCH, CLAIM, INCREMENT or DECREMENT the item as it is now; valid
+	 * until fth_kv_release(). After other changes only item_cas.
 	 */
 	const uint8_t *data;
 	uint32_t length;
 	uint32_t item_flags;
 	uint32_t item_expires;
 	uint64_t item_cas;
-	uint32_t item_age; /* seconds since it was last read before this, or stored */
-	bool item_read;	   /* it had been read since it was stored */
-	bool from_flash;   /* a read of the device was needed */
+	uint32_t item_age;  /* seconds since it was last read before this, or stored */
+	bool item_read;	    /* it had been read since it was stored */
+	bool from_flash;    /* a read of the device was needed */
+	uint8_t item_state; /* enum fth_kv_item_state */
 
 	uint64_t private_[24]; /* the cache's, while it is in flight and until it is released */
 };
@@ -204,7 +230,7 @@ int fth_kv_worker_fd(struct fth_kv_worker *worker);
 
 /*
  * Release the data of a complete operation. Does nothing if it has none, as after all verbs but GET,
- * TOUCH, INCREMENT and DECREMENT. The op may be used again.
+ * TOUCH, CLAIM, INCREMENT and DECREMENT. The op may be used again.
  */
 void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
 

@@ -112,7 +112,7 @@ struct kv_record {
 	uint32_t value_length;
 	uint8_t type;
 	uint8_t key_length;
-	uint16_t zero;
+	uint16_t state; /* enum fth_kv_item_state */
 	uint32_t flags;
 	uint32_t expires;
 	uint32_t stored; /* seconds since 1970 */

@@ -214,20 +214,27 @@ static struct kv_entry *entry_for(struct fth_kv *kv, const struct fth_kv_op *op,
 	return e;
 }
 
+/* cas 0: a new number */
 static void fill_head(struct fth_kv *kv, const struct fth_kv_op *op, struct kv_slot *slot,
-		      uint32_t flags, uint32_t expires, uint64_t cas)
+		      uint32_t flags, uint32_t expires, uint64_t cas, uint16_t state)
 {
 	struct kv_record *r = &slot->record;
 
 	r->checksum = 0;
 	r->type = KV_ITEM;
 	r->key_length = (uint8_t)op->key_length;
-	r->zero = 0;
+	r->state = state;
 	r->flags = flags;
 	r->expires = expires;
 	r->stored = kv_now();
 	r->cas = cas ? cas : fth_add_relaxed_dev64(&kv->cas, 1) + 1;
 	memcpy(r + 1, op->key, op->key_length);
+}
+
+/* The verb changes what is known about a value, not the value. */
+static bool same_value(enum fth_kv_verb verb)
+{
+	return verb == FTH_KV_TOUCH || verb == FTH_KV_INVALIDATE || verb == FTH_KV_CLAIM;
 }
 
 /* The fresh slot is complete: put it into the log, if it has to be there, and into the index. */
@@ -237,6 +244,7 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	struct kv_private *p = kv_private(op);
 	struct kv_slot *slot = p->fresh;
 	struct kv_entry *e = entry_for(kv, op, f, last_try);
+	unsigned hot = 0;
 	struct kv_room room;
 
 	if (!e && !last_try)
@@ -259,10 +267,12 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	fth_add_relaxed_dev32(&slot->refs, KV_LINKED);
 	if (kv_kind(e) == KV_EMPTY)
 		fth_add_relaxed_dev64(&kv->items, 1);
+	if (same_value(op->verb)) /* what was read of it counts */
+		hot = (unsigned)((e->what & KV_HOT_MASK) >> KV_HOT_SHIFT);
 	unlink_old(kv, f);
 	drop_doubtful(kv, op, e);
 	kv_entry_set(e, kv_where(kv_slot_place(kv, slot), kv_record_bytes(&slot->record)),
-		     kv_what(&p->name, KV_MEMORY, 0));
+		     kv_what(&p->name, KV_MEMORY, hot));
 	op->item_cas = slot->record.cas;
 	kv_count(kv, FTH_KV_STAT_SETS, 1);
 	return done(op, 0);
@@ -273,12 +283,24 @@ static uint8_t *value_of(struct kv_slot *slot)
 	return (uint8_t *)(slot + 1) + slot->record.key_length;
 }
 
+/* FTH_KV_STORE_STALE, and the item is newer than the number that the caller has. */
+static bool stores_stale(const struct fth_kv_op *op, const struct kv_record *record)
+{
+	return op->options & FTH_KV_STORE_STALE && op->cas && record && op->cas < record->cas &&
+	       (op->verb == FTH_KV_SET || op->verb == FTH_KV_REPLACE);
+}
+
 static enum go store_value(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f,
 			   bool last_try)
 {
 	struct kv_slot *slot = kv_private(op)->fresh;
 
-	fill_head(kv, op, slot, op->flags, op->expires, 0);
+	if (stores_stale(op, f->record))
+		fill_head(kv, op, slot, op->flags, f->record->expires, 0,
+			  f->record->state | FTH_KV_ITEM_STALE);
+	else
+		fill_head(kv, op, slot, op->flags, op->expires, 0,
+			  op->options & FTH_KV_STORE_CLAIMED ? FTH_KV_ITEM_CLAIMED : 0);
 	if (op->value_length)
 		memcpy(value_of(slot), op->value, op->value_length);
 	return link_slot(kv, op, f, last_try);
@@ -292,7 +314,7 @@ static enum go store_joined(struct fth_kv *kv, struct fth_kv_op *op, const struc
 	uint32_t old = f->record->value_length, more = op->value_length;
 	bool append = op->verb == FTH_KV_APPEND;
 
-	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0);
+	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0, 0);
 	memcpy(value_of(slot) + (append ? 0 : more), kv_record_value(f->record), old);
 	if (more)
 		memcpy(value_of(slot) + (append ? old : 0), op->value, more);
@@ -308,6 +330,7 @@ static void describe(struct fth_kv_op *op, const struct kv_record *record)
 	op->item_flags = record->flags;
 	op->item_expires = record->expires;
 	op->item_cas = record->cas;
+	op->item_state = (uint8_t)record->state;
 }
 
 /* The fresh slot is the item now, and what the caller sees. */
@@ -383,39 +406,38 @@ static void promote(struct fth_kv *kv, struct fth_kv_op *op)
 
 /* ---- verbs that need the item ---- */
 
+static bool is_blank(uint8_t c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* As strtoull() reads one, without a minus sign: blanks before it, and a blank may end it. */
 static bool parse_number(const struct kv_record *record, uint64_t *out)
 {
-	const uint8_t *at = kv_record_value(record);
+	const uint8_t *at = kv_record_value(record), *end = at + record->value_length;
+	const uint8_t *first;
 	uint64_t n = 0;
 
-	if (record->value_length == 0 || record->value_length > DIGITS)
-		return false;
-	for (uint32_t i = 0; i < record->value_length; i++) {
-		uint64_t digit = (uint64_t)(at[i] - '0');
-
-		/* A number may be followed by blanks: decrement leaves them. */
-		if (at[i] == ' ' && i > 0) {
-			for (; i < record->value_length; i++)
-				if (at[i] != ' ')
-					return false;
-			break;
-		}
-		if (digit > 9 || __builtin_mul_overflow(n, 10, &n) ||
-		    __builtin_add_overflow(n, digit, &n))
+	while (at < end && is_blank(*at))
+		at++;
+	if (at < end && *at == '+')
+		at++;
+	first = at;
+	for (; at < end && *at >= '0' && *at <= '9'; at++)
+		if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, *at - '0', &n))
 			return false;
-	}
 	*out = n;
-	return true;
+	return at > first && (at == end || is_blank(*at));
 }
 
 static enum go count(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try,
 		     uint64_t *need)
 {
 	struct kv_slot *slot = kv_private(op)->fresh;
+	uint32_t length, old = f->record->value_length;
 	char text[DIGITS + 1];
 	enum go go;
 	uint64_t n;
-	int length;
 
 	if (!parse_number(f->record, &n))
 		return done(op, -EDOM);
@@ -423,19 +445,48 @@ static enum go count(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 		n += op->delta;
 	else
 		n = n > op->delta ? n - op->delta : 0;
-	length = snprintf(text, sizeof(text), "%" PRIu64, n);
-	/* A number that became shorter keeps its length, as memcached's do. */
-	if (op->verb == FTH_KV_DECREMENT && (uint32_t)length < f->record->value_length) {
-		memset(text + length, ' ', f->record->value_length - (uint32_t)length);
-		length = (int)f->record->value_length;
-	}
-	if (!has_slot(op, (uint64_t)length)) {
-		*need = (uint64_t)length;
+	length = (uint32_t)snprintf(text, sizeof(text), "%" PRIu64, n);
+	/* A number that became shorter keeps its length, and the item its state, as in memcached. */
+	if (!has_slot(op, length > old ? length : old)) {
+		*need = length > old ? length : old;
 		return GO_AGAIN;
 	}
-	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0);
-	memcpy(value_of(slot), text, (size_t)length);
+	fill_head(kv, op, slot, f->record->flags, f->record->expires, 0,
+		  length > old ? 0 : f->record->state);
+	memcpy(value_of(slot), text, length);
+	if (length < old)
+		memset(value_of(slot) + length, ' ', old - length);
 	go = link_slot(kv, op, f, last_try);
+	if (go == GO_DONE && op->result == 0)
+		hold_fresh(op);
+	return go;
+}
+
+/* The same value with another time to expire, another state, another number. */
+static enum go change_head(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f,
+			   bool last_try)
+{
+	const struct kv_record *old = f->record;
+	struct kv_slot *slot = kv_private(op)->fresh;
+	bool keeps = op->verb == FTH_KV_CLAIM ||
+		     (op->verb == FTH_KV_INVALIDATE && op->options & FTH_KV_KEEP_EXPIRES);
+	uint64_t cas = op->verb == FTH_KV_INVALIDATE ? 0 : old->cas;
+	uint16_t state = op->verb == FTH_KV_INVALIDATE ? FTH_KV_ITEM_STALE
+			 : op->verb == FTH_KV_CLAIM    ? old->state | FTH_KV_ITEM_CLAIMED
+						       : old->state;
+
+	fill_head(kv, op, slot, old->flags, keeps ? old->expires : op->expires, cas, state);
+	memcpy(value_of(slot), kv_record_value(old), old->value_length);
+	return link_slot(kv, op, f, last_try);
+}
+
+static enum go claim(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try)
+{
+	enum go go;
+
+	if (f->record->state & FTH_KV_ITEM_CLAIMED)
+		return done(op, -EALREADY);
+	go = change_head(kv, op, f, last_try);
 	if (go == GO_DONE && op->result == 0)
 		hold_fresh(op);
 	return go;
@@ -443,13 +494,10 @@ static enum go count(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 
 static enum go touch(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try)
 {
-	struct kv_slot *slot = kv_private(op)->fresh;
 	enum go go;
 
-	fill_head(kv, op, slot, f->record->flags, op->expires, f->record->cas);
-	memcpy(value_of(slot), kv_record_value(f->record), f->record->value_length);
 	note_use(op, f);
-	go = link_slot(kv, op, f, last_try);
+	go = change_head(kv, op, f, last_try);
 	if (go == GO_DONE && op->result == 0) {
 		hold_fresh(op);
 		kv_count(kv, f->slot ? FTH_KV_STAT_HITS_MEMORY : FTH_KV_STAT_HITS_FLASH, 1);
@@ -503,7 +551,7 @@ static int check_condition(const struct fth_kv_op *op, const struct kv_record *r
 	if (op->cas && op->verb != FTH_KV_GET && op->verb != FTH_KV_TOUCH) {
 		if (!record)
 			return -ENOENT;
-		if (record->cas != op->cas)
+		if (record->cas != op->cas && !stores_stale(op, record))
 			return -EBUSY;
 	}
 	return 0;
@@ -521,6 +569,8 @@ static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *
 	case FTH_KV_PREPEND:
 		return (uint64_t)record->value_length + op->value_length;
 	case FTH_KV_TOUCH:
+	case FTH_KV_INVALIDATE:
+	case FTH_KV_CLAIM:
 		return record->value_length;
 	default:
 		return UINT64_MAX;
@@ -557,6 +607,10 @@ static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 		return get(kv, op, f);
 	case FTH_KV_TOUCH:
 		return touch(kv, op, f, last_try);
+	case FTH_KV_INVALIDATE:
+		return change_head(kv, op, f, last_try);
+	case FTH_KV_CLAIM:
+		return claim(kv, op, f, last_try);
 	case FTH_KV_APPEND:
 	case FTH_KV_PREPEND:
 		return store_joined(kv, op, f, last_try);

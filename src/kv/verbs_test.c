@@ -67,10 +67,10 @@ static void check_verbs(struct box *box, bool flash)
 	expect_text(box, 1, "9 "); /* keeps its length */
 	step(box, flash);
 	assert_ok(count(box, FTH_KV_INCREMENT, 1, UINT64_MAX - 8));
-	expect_text(box, 1, "0");
+	expect_text(box, 1, "0 ");
 	step(box, flash);
 	assert_ok(count(box, FTH_KV_DECREMENT, 1, 5));
-	expect_text(box, 1, "0");
+	expect_text(box, 1, "0 ");
 	step(box, flash);
 	op = (struct fth_kv_op){.verb = FTH_KV_TOUCH, .expires = UINT32_MAX};
 	assert_ok(box_do(box, &op, 1));
@@ -94,6 +94,80 @@ static void check_verbs(struct box *box, bool flash)
 	assert_ok(box_delete(box, 1));
 }
 
+static void expect_state(struct box *box, unsigned i, unsigned item_state, uint32_t expires)
+{
+	struct fth_kv_op op = {.verb = FTH_KV_GET};
+
+	assert_ok(box_do(box, &op, i));
+	assert_int_equal(op.item_state, item_state);
+	assert_int_equal(op.item_expires, expires);
+	fth_kv_release(box->worker, &op);
+}
+
+static int claim(struct box *box, unsigned i)
+{
+	struct fth_kv_op op = {.verb = FTH_KV_CLAIM};
+	int rc = box_do(box, &op, i);
+
+	if (rc == 0)
+		assert_true(op.item_state & FTH_KV_ITEM_CLAIMED);
+	fth_kv_release(box->worker, &op);
+	return rc;
+}
+
+/* Stale items, and tokens. */
+static void check_states(struct box *box, bool flash)
+{
+	const unsigned stale = FTH_KV_ITEM_STALE, claimed = FTH_KV_ITEM_CLAIMED;
+	struct fth_kv_op op = text_op(FTH_KV_SET, "one");
+	uint64_t cas;
+
+	op.expires = UINT32_MAX;
+	assert_ok(box_do(box, &op, 2));
+	cas = op.item_cas;
+	step(box, flash);
+	op = (struct fth_kv_op){.verb = FTH_KV_INVALIDATE, .options = FTH_KV_KEEP_EXPIRES};
+	assert_ok(box_do(box, &op, 2));
+	assert_true(op.item_cas > cas);
+	step(box, flash);
+	expect_state(box, 2, stale, UINT32_MAX);
+	expect_text(box, 2, "one");
+	assert_ok(claim(box, 2));
+	step(box, flash);
+	assert_int_equal(claim(box, 2), -EALREADY);
+	expect_state(box, 2, stale | claimed, UINT32_MAX);
+	/* With the number from before it was stale: a value, and still stale. */
+	op = text_op(FTH_KV_SET, "two");
+	op.cas = cas;
+	assert_int_equal(box_do(box, &op, 2), -EBUSY);
+	op.options = FTH_KV_STORE_STALE;
+	assert_ok(box_do(box, &op, 2));
+	step(box, flash);
+	expect_state(box, 2, stale | claimed, UINT32_MAX);
+	expect_text(box, 2, "two");
+	op.cas = op.item_cas + 1000;
+	assert_int_equal(box_do(box, &op, 2), -EBUSY);
+	op = (struct fth_kv_op){.verb = FTH_KV_INVALIDATE};
+	assert_ok(box_do(box, &op, 2));
+	step(box, flash);
+	expect_state(box, 2, stale, 0);
+	op = (struct fth_kv_op){.verb = FTH_KV_TOUCH, .expires = UINT32_MAX};
+	assert_ok(box_do(box, &op, 2));
+	fth_kv_release(box->worker, &op);
+	expect_state(box, 2, stale, UINT32_MAX);
+	assert_ok(box_text(box, FTH_KV_SET, 2, "new"));
+	expect_state(box, 2, 0, 0);
+	assert_ok(box_delete(box, 2));
+	assert_int_equal(claim(box, 2), -ENOENT);
+	op = text_op(FTH_KV_ADD, "");
+	op.options = FTH_KV_STORE_CLAIMED;
+	assert_ok(box_do(box, &op, 2));
+	step(box, flash);
+	expect_state(box, 2, claimed, 0);
+	assert_int_equal(claim(box, 2), -EALREADY);
+	assert_ok(box_delete(box, 2));
+}
+
 static void verbs(void **state)
 {
 	struct fth_kv_options o = small_options();
@@ -106,6 +180,7 @@ static void verbs(void **state)
 			o.persistence = p;
 			box_open(&box, &o, NULL);
 			check_verbs(&box, flash);
+			check_states(&box, flash);
 			assert_ok(box_close(&box));
 		}
 }

@@ -321,6 +321,7 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 	op->data = NULL;
 	op->length = 0;
 	op->from_flash = op->item_read = false;
+	op->item_state = 0;
 	op->item_cas = 0;
 	op->item_age = op->item_flags = op->item_expires = 0;
 	if (rc < 0) {

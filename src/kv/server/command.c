@@ -132,7 +132,13 @@ static struct task *key_task(struct conn *conn, const struct kvp_line *line)
 	/* No item has the number 0, which means none to the cache. */
 	task->op.cas = line->has_cas ? (line->cas ? line->cas : UINT64_MAX) : 0;
 	task->op.delta = line->delta;
-	task->mutates = line->verb != FTH_KV_GET;
+	if (line->command == KVP_META_SET && kvp_has(line, 'I'))
+		task->op.options = FTH_KV_STORE_STALE;
+	if (line->command == KVP_META_DELETE && !kvp_has(line, 'T'))
+		task->op.options = FTH_KV_KEEP_EXPIRES;
+	/* With N or R the first of several takes the token. */
+	task->mutates = line->verb != FTH_KV_GET || (line->command == KVP_META_GET &&
+						     (kvp_has(line, 'N') || kvp_has(line, 'R')));
 	set_key(task, line->key.at, line->key.length);
 	return task;
 }
@@ -382,14 +388,13 @@ static bool make_counter(struct task *task)
 	return again(task, FTH_KV_ADD, line->vivify);
 }
 
-bool command_more(struct task *task)
+/* ma: with N it may make the counter, with T its time to live is changed afterwards. */
+static bool more_of_count(struct task *task)
 {
 	const struct kvp_line *line = &task->line;
 	enum fth_kv_verb verb = task->op.verb;
 	int result = task->op.result;
 
-	if (line->command != KVP_META_COUNT)
-		return false;
 	if (verb == FTH_KV_ADD) {
 		if (result == 0)
 			task->op.item_expires = task->op.expires;
@@ -405,6 +410,84 @@ bool command_more(struct task *task)
 		return false;
 	keep_number(task);
 	return kvp_has(line, 'T') && again(task, FTH_KV_TOUCH, line->expires);
+}
+
+/* mg with N on a key that is not there: an empty item, whose token this client has. */
+static bool make_empty(struct task *task)
+{
+	const struct kvp_line *line = &task->line;
+	int64_t ttl = line->vivify;
+
+	for (unsigned i = 0; i < line->order_count; i++)
+		if (line->order[i] == 'T' || line->order[i] == 'N')
+			ttl = line->order[i] == 'T' ? line->expires : line->vivify;
+	task->op.value_length = 0;
+	task->op.flags = 0;
+	task->op.cas = 0;
+	task->op.options = FTH_KV_STORE_CLAIMED;
+	task->tries++;
+	return again(task, FTH_KV_ADD, ttl);
+}
+
+/* Should the client that reads this item compute its next value? */
+static bool wants_token(const struct task *task)
+{
+	const struct fth_kv_op *op = &task->op;
+
+	if (op->item_state & FTH_KV_ITEM_CLAIMED)
+		return false;
+	return op->item_state & FTH_KV_ITEM_STALE ||
+	       (kvp_has(&task->line, 'R') && op->item_expires &&
+		op->item_expires < kvp_expires(task->line.recache, kv_now()));
+}
+
+/*
+ * mg: an item may be made, or its token be taken. Where another connection was faster, look again;
+ * after TRIES_MAX times the answer is what is there.
+ */
+static bool more_of_get(struct task *task)
+{
+	const struct kvp_line *line = &task->line;
+	struct fth_kv_op *op = &task->op;
+
+	if (op->verb == FTH_KV_ADD) {
+		task->won = op->result == 0;
+		op->item_expires = op->expires;
+		op->options = 0;
+		return op->result == -EEXIST && again(task, line->verb, line->expires);
+	}
+	if (op->verb == FTH_KV_CLAIM) {
+		task->won = op->result == 0;
+		op->item_read = task->was_read;
+		op->item_age = task->age;
+		/* The answer shows the item as it was before. */
+		op->item_state &= (uint8_t)~FTH_KV_ITEM_CLAIMED;
+		return (op->result == -EALREADY || op->result == -EBUSY || op->result == -ENOENT) &&
+		       again(task, line->verb, line->expires);
+	}
+	if (task->tries >= TRIES_MAX)
+		return false;
+	if (op->result == -ENOENT && kvp_has(line, 'N'))
+		return make_empty(task);
+	if (op->result < 0 || !wants_token(task))
+		return false;
+	task->was_read = op->item_read;
+	task->age = op->item_age;
+	op->cas = op->item_cas;
+	task->tries++;
+	return again(task, FTH_KV_CLAIM, 0);
+}
+
+bool command_more(struct task *task)
+{
+	switch (task->line.command) {
+	case KVP_META_COUNT:
+		return more_of_count(task);
+	case KVP_META_GET:
+		return more_of_get(task);
+	default:
+		return false;
+	}
 }
 
 /* ---- answers ---- */
@@ -551,6 +634,17 @@ static void put_flags(const struct task *task, struct bytes *out)
 	}
 }
 
+/* mg: whether the token is taken, the item stale, and the token this client's. */
+static void put_state(const struct task *task, struct bytes *out)
+{
+	if (task->op.item_state & FTH_KV_ITEM_CLAIMED)
+		bytes_put(out, " Z", 2);
+	if (task->op.item_state & FTH_KV_ITEM_STALE)
+		bytes_put(out, " X", 2);
+	if (task->won)
+		bytes_put(out, " W", 2);
+}
+
 static const char *meta_status(const struct task *task, bool *quiet)
 {
 	enum kvp_command command = task->line.command;
@@ -593,6 +687,8 @@ static void answer_meta(const struct task *task, struct bytes *out)
 	if (value)
 		bytes_printf(out, " %u", length);
 	put_flags(task, out);
+	if (task->line.command == KVP_META_GET && task->op.result == 0)
+		put_state(task, out);
 	bytes_put(out, "\r\n", 2);
 	if (value) {
 		bytes_put(out, data, length);

@@ -380,23 +380,6 @@ static const char *take_opaque(struct kvp_text value, struct kvp_line *out)
 	return NULL;
 }
 
-/*
- * Stale items and the tokens that come with them (N and R of mg, I of ms and md) need more state of
- * an item than the cache has. To ignore them would make a client believe that it holds a token.
- */
-static const char *refuse(char name, enum kvp_command command)
-{
-	if (name == 'N' && command == KVP_META_GET)
-		return "CLIENT_ERROR flag N of mg is not supported";
-	if (name == 'R' && command == KVP_META_GET)
-		return "CLIENT_ERROR flag R of mg is not supported";
-	if (name == 'I' && command == KVP_META_SET)
-		return "CLIENT_ERROR flag I of ms is not supported";
-	if (name == 'I' && command == KVP_META_DELETE)
-		return "CLIENT_ERROR flag I of md is not supported";
-	return NULL;
-}
-
 /* A flag, with the text after its letter. NULL, or what is wrong with it. */
 static const char *take_flag(char name, struct kvp_text value, struct kvp_line *out)
 {
@@ -408,7 +391,9 @@ static const char *take_flag(char name, struct kvp_text value, struct kvp_line *
 	case 'T':
 		return kvp_i64(value, &out->expires) ? NULL : bad_token;
 	case 'N':
-		return kvp_i64(value, &out->vivify) ? refuse(name, out->command) : bad_token;
+		return kvp_i64(value, &out->vivify) ? NULL : bad_token;
+	case 'R':
+		return kvp_i64(value, &out->recache) ? NULL : bad_token;
 	case 'C':
 		out->has_cas = true;
 		return kvp_u64(value, &out->cas) ? NULL : bad_token;
@@ -418,11 +403,8 @@ static const char *take_flag(char name, struct kvp_text value, struct kvp_line *
 		return kvp_u64(value, &out->initial) ? NULL : bad_token;
 	case 'F':
 		return u32(value, &out->flags) ? NULL : bad_format;
-	case 'R':
-	case 'I':
-		return refuse(name, out->command);
 	default:
-		return name && strchr("bcfhklqstvPL", name) ? NULL : "CLIENT_ERROR invalid flag";
+		return name && strchr("bcfhklqstvIPL", name) ? NULL : "CLIENT_ERROR invalid flag";
 	}
 }
 
@@ -447,7 +429,7 @@ static void take_flags(struct kvp_text rest, struct kvp_line *out)
 		error = take_flag(*word.at, (struct kvp_text){word.at + 1, word.length - 1}, out);
 		if (error) {
 			fail(out,
-			     vague && (error == bad_token || bit < 0 || !strchr("OMI", *word.at))
+			     vague && (error == bad_token || bit < 0 || !strchr("OM", *word.at))
 				     ? bad_flags
 				     : error);
 			return;
@@ -489,6 +471,10 @@ static void parse_meta(struct kvp_text line, uint64_t value_max, struct kvp_line
 	take_flags(line, out);
 	if (out->command == KVP_META_GET && kvp_has(out, 'T'))
 		out->verb = FTH_KV_TOUCH;
+	if (out->verb == FTH_KV_ADD)
+		out->has_cas = false; /* what is not there has no number */
+	if (out->command == KVP_META_DELETE && kvp_has(out, 'I'))
+		out->verb = FTH_KV_INVALIDATE;
 	if (out->command == KVP_META_SET)
 		check_bytes(value_max, out);
 }

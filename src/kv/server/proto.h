@@ -59,7 +59,8 @@ struct kvp_line {
 	uint64_t bytes;	 /* STORE, META_SET: of the value that follows */
 	uint64_t cas, delta;
 	uint64_t initial; /* ma: the value of a new counter (J) */
-	int64_t vivify;	  /* ma: its time to live (N) */
+	int64_t vivify;	  /* ma, mg: the time to live of an item that is made (N) */
+	int64_t recache;  /* mg: take the token if the item has less time to live (R) */
 	uint64_t meta;	  /* the flags of a meta command, a bit each: see kvp_has() */
 	uint8_t order_count;
 	uint8_t opaque_length;

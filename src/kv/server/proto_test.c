@@ -85,8 +85,8 @@ static void test_errors(void **state)
 		{"mg a Jx", "CLIENT_ERROR bad token in command line format"},
 		{"mg a Nx", "CLIENT_ERROR bad token in command line format"},
 		{"mg a M", "CLIENT_ERROR incorrect length for M token"},
-		{"mg a N5", "CLIENT_ERROR flag N of mg is not supported"},
-		{"mg a R5", "CLIENT_ERROR flag R of mg is not supported"},
+		{"mg a Nx", "CLIENT_ERROR bad token in command line format"},
+		{"mg a R", "CLIENT_ERROR bad token in command line format"},
 		{"mg a O12345678901234567890123456789012", "CLIENT_ERROR opaque token too long"},
 		{"ms a", format},
 		{"ms a x", format},
@@ -95,12 +95,10 @@ static void test_errors(void **state)
 		{"ms a 3 Fx", format},
 		{"ms a 3 Mx", "CLIENT_ERROR invalid mode for ms M token"},
 		{"ms a 3 MSS", "CLIENT_ERROR incorrect length for M token"},
-		{"ms a 3 I", "CLIENT_ERROR flag I of ms is not supported"},
 		{"ms a 1048577", "SERVER_ERROR object too large for cache"},
 		{"md a x", "CLIENT_ERROR invalid or duplicate flag"},
 		{"md a q q", "CLIENT_ERROR invalid or duplicate flag"},
 		{"md a Cx", "CLIENT_ERROR invalid or duplicate flag"},
-		{"md a I", "CLIENT_ERROR flag I of md is not supported"},
 		{"ma a Dx", "CLIENT_ERROR invalid or duplicate flag"},
 		{"ma a Mincr", "CLIENT_ERROR invalid or duplicate flag"},
 		{"ma a Mx", "CLIENT_ERROR invalid mode for ma M token"},
@@ -209,6 +207,7 @@ static void test_meta(void **state)
 		     {"ma a M+", FTH_KV_INCREMENT},  {"ma a MD", FTH_KV_DECREMENT},
 		     {"ma a M-", FTH_KV_DECREMENT},  {"mg a", FTH_KV_GET},
 		     {"mg a T5", FTH_KV_TOUCH},	     {"md a", FTH_KV_DELETE},
+		     {"mg a N5 R5", FTH_KV_GET},     {"md a I", FTH_KV_INVALIDATE},
 		     {"me a nonsense b", FTH_KV_GET}};
 	struct kvp_line line = parse("mg a s v k f t h l c O123 q b T30");
 
@@ -228,6 +227,10 @@ static void test_meta(void **state)
 	}
 	line = parse("ms a 3 F7 T-1 C9");
 	assert_true(line.flags == 7 && line.expires == -1 && line.has_cas && line.cas == 9);
+	line = parse("ms a 3 ME C9");
+	assert_false(line.has_cas);
+	line = parse("mg a N-60 R30");
+	assert_true(line.vivify == -60 && line.recache == 30);
 	line = parse("ma a N60 J13 D2 T5");
 	assert_true(line.vivify == 60 && line.initial == 13 && line.delta == 2);
 	line = parse("ma a");

@@ -53,7 +53,9 @@ struct task {
 	bool flying;   /* the cache has it */
 	bool last_key; /* END follows */
 	bool touched;  /* ma T: the counter is changed, its time to live remains to be */
-	uint8_t tries; /* ma N: how often it went round */
+	bool won;      /* mg: it has taken the item's token */
+	bool was_read; /* mg: of the item, as `age`, before the token was taken */
+	uint8_t tries; /* ma N, mg: how often it went round */
 	uint8_t number_length;
 	char number[24]; /* ma: the counter, while more is to be done */
 	const char *text;
@@ -64,6 +66,7 @@ struct task {
 	uint64_t started_ns;
 	uint32_t held;	   /* bytes of its value, as counted in conn and worker */
 	uint32_t expected; /* the same while it is in the cache, by conn->guess */
+	uint32_t age;
 	uint8_t key[FTH_KV_KEY_MAX];
 };
 
