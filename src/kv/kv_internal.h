@@ -5,6 +5,7 @@
  *	open.c		options, opening, closing, statistics
  *	media.c		the superblock; formatting
  *	recover.c	from the log to an index
+ *	image.c		a cache on a device, read and checked while nobody uses it
  *	checkpoint.c	the index on the device
  *	index.c		from a key's hash to an entry
  *	store.c		items in memory
@@ -244,6 +245,11 @@ bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
 /* What a record of type KV_FLUSH says is in force. */
 void kv_flush_set(struct fth_kv *kv, const struct kv_record *record);
 
+/* ---- open.c ---- */
+
+int kv_init(struct fth_kv *kv); /* locks and statistics */
+void kv_free(struct fth_kv *kv);
+
 /* ---- index.c ---- */
 
 /* So many buckets have room for so many items. */
@@ -407,11 +413,25 @@ int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
 
 /* Find a cache on the device, or make one. */
 int kv_media_open(struct fth_kv *kv);
+/* Find one with persistence, or return -ENODATA. Writes nothing. */
+int kv_media_find(struct fth_kv *kv);
+bool kv_super_good(const struct kv_super *super);
 int kv_super_write(struct fth_kv *kv, uint64_t deadline);
 
 /* ---- recover.c ---- */
 
+/* What recovery found beside the index. */
+struct kv_recovered {
+	uint64_t end;  /* number of the chunk behind the last one of the log */
+	uint64_t head; /* position behind the last record, if it was closed in good order; else 0 */
+};
+
+/* Fill the index and set the log from the device. Writes nothing. */
+int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out);
+/* The same, then a checkpoint: the log can go on. */
 int kv_recover(struct fth_kv *kv);
+/* A header of a chunk of this cache, with any number. */
+bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h);
 
 /* ---- checkpoint.c ---- */
 

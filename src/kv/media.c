@@ -17,7 +17,7 @@ static uint64_t super_sum(const struct kv_super *super)
 	return fth_checksum(super, offsetof(struct kv_super, checksum), KV_SUPER_SEED);
 }
 
-static bool is_super(const struct kv_super *super)
+bool kv_super_good(const struct kv_super *super)
 {
 	return memcmp(super->magic, KV_SUPER_MAGIC, sizeof(super->magic)) == 0 &&
 	       super->checksum == super_sum(super);
@@ -129,8 +129,8 @@ static int find_super(struct fth_kv *kv)
 		rc = fth_dev_read(kv->dev, &pair[1], sizeof(*pair), KV_SUPER_AGAIN,
 				  FTH_DEV_TIMEOUT);
 	if (rc == 0) {
-		first = is_super(&pair[0]);
-		second = is_super(&pair[1]);
+		first = kv_super_good(&pair[0]);
+		second = kv_super_good(&pair[1]);
 		if (first || second) {
 			unsigned newer = !first || (second && pair[1].sequence > pair[0].sequence);
 
@@ -145,18 +145,50 @@ static int find_super(struct fth_kv *kv)
 	return rc;
 }
 
-int kv_media_open(struct fth_kv *kv)
+static int check_device(struct fth_kv *kv, const struct fth_dev_info *info)
 {
-	const struct fth_dev_info *info = fth_dev_info(kv->dev);
-	int rc;
-
 	if (4096 % info->block != 0)
 		return fth_fail(EINVAL, "blocks of %u bytes are too large", info->block);
 	kv->block = info->block < KV_UNIT ? 512 : info->block;
 	if (info->size < KV_HEAD_BYTES)
 		return fth_fail(ENOSPC, "a device of %llu bytes is too small",
 				(unsigned long long)info->size);
-	rc = kv->options.format ? 0 : find_super(kv);
+	return 0;
+}
+
+int kv_media_find(struct fth_kv *kv)
+{
+	const struct fth_dev_info *info = fth_dev_info(kv->dev);
+	int rc = check_device(kv, info);
+
+	if (rc == 0)
+		rc = find_super(kv);
+	if (rc == -EBADMSG)
+		return fth_fail(EBADMSG, "the device holds no cache, but something else");
+	if (rc < 0)
+		return rc;
+	if (rc == 0)
+		return fth_fail(ENODATA, "the device holds no cache: its first block is zero");
+	if (!kv->super.persistent)
+		return fth_fail(ENODATA,
+				"the cache on the device was used without persistence: its "
+				"items went with the server");
+	rc = check_super(&kv->super, info->size);
+	if (rc == 0 && kv->super.chunk > info->max_length)
+		rc = fth_fail(EINVAL, "chunks of %llu bytes; the device takes %llu at once",
+			      (unsigned long long)kv->super.chunk,
+			      (unsigned long long)info->max_length);
+	kv->ring = kv->super.chunks * kv->super.chunk;
+	return rc;
+}
+
+int kv_media_open(struct fth_kv *kv)
+{
+	const struct fth_dev_info *info = fth_dev_info(kv->dev);
+	int rc = check_device(kv, info);
+
+	if (rc == 0)
+		rc = kv->options.format ? 0 : find_super(kv);
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && !kv_persistent(kv) && kv->super.persistent)

@@ -88,7 +88,7 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 	return 0;
 }
 
-static int init_locks(struct fth_kv *kv)
+int kv_init(struct fth_kv *kv)
 {
 	pthread_condattr_t attr;
 
@@ -106,7 +106,7 @@ static int init_locks(struct fth_kv *kv)
 	return kv->stats ? 0 : -ENOMEM;
 }
 
-static void kv_free(struct fth_kv *kv)
+void kv_free(struct fth_kv *kv)
 {
 	if (kv->dev)
 		kv_log_release(kv);
@@ -174,7 +174,7 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	kv->dev = dev;
 	kv->owns_dev = !dev;
 	kv->lock = -1;
-	rc = init_locks(kv);
+	rc = kv_init(kv);
 	if (rc == 0 && !dev && o.flash)
 		rc = fth_dev_open(o.flash, &kv->dev);
 	/* Opened first: create=on may have to make the file that is locked. */

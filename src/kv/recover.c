@@ -147,7 +147,7 @@ static int replay_chunk(struct replay *r, uint64_t at)
 	return rc;
 }
 
-static bool header_is_good(const struct fth_kv *kv, const struct kv_chunk_header *h)
+bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h)
 {
 	return h->magic == KV_CHUNK_MAGIC && h->id == kv->super.id &&
 	       h->number <= KV_POSITION_MAX / kv->super.chunk &&
@@ -167,7 +167,7 @@ static int read_number(struct replay *r, uint64_t number, uint64_t *out)
 	if (rc < 0)
 		return rc;
 	memcpy(&h, r->other, sizeof(h));
-	if (header_is_good(kv, &h) && h.number % kv->super.chunks == number % kv->super.chunks)
+	if (kv_chunk_good(kv, &h) && h.number % kv->super.chunks == number % kv->super.chunks)
 		*out = h.number;
 	return 0;
 }
@@ -184,7 +184,7 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 		return rc;
 	memcpy(&h, r->chunk, sizeof(h));
 	*before = h.before;
-	return header_is_good(kv, &h) && h.number == number;
+	return kv_chunk_good(kv, &h) && h.number == number;
 }
 
 /*
@@ -269,12 +269,13 @@ static int replay(struct fth_kv *kv, uint64_t from, uint64_t *next)
 	return rc;
 }
 
-int kv_recover(struct fth_kv *kv)
+int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 {
-	uint64_t begin = fth_now_ns(), from = 0, next = 0;
 	struct kv_index_header header;
+	uint64_t from = 0, next = 0;
 	int rc = kv_checkpoint_read(kv, &header);
 
+	*out = (struct kv_recovered){0};
 	if (rc < 0)
 		return rc;
 	if (rc == 1) {
@@ -287,6 +288,7 @@ int kv_recover(struct fth_kv *kv)
 	}
 	if (rc == 1 && header.clean) {
 		next = header.next;
+		out->head = header.replay_from;
 		kv->log.head = next * kv->super.chunk;
 	} else {
 		rc = replay(kv, from, &next);
@@ -295,19 +297,32 @@ int kv_recover(struct fth_kv *kv)
 	}
 	if (rc < 0)
 		return rc;
+	out->end = next;
 	/* Entries of the checkpoint that replay did not come to are not known to be the latest. */
 	kv->log.tail = kv_log_tail(kv, next);
 	kv_sweep(kv, kv->bucket_count);
 	if (!kv->recovery.clean && next > 0)
 		next += kv->super.flight;
-	kv->super.flight = kv->log.flight;
 	kv->log.next = next;
 	kv->log.head = next * kv->super.chunk;
-	kv->log.committed = kv->log.head;
 	kv->log.tail = kv_log_tail(kv, next);
-	kv->log.released = next > kv->super.chunks ? next - kv->super.chunks : 0;
 	kv_sweep(kv, kv->bucket_count);
 	kv->recovery.items = kv->items;
+	return 0;
+}
+
+int kv_recover(struct fth_kv *kv)
+{
+	uint64_t begin = fth_now_ns(), next;
+	struct kv_recovered recovered;
+	int rc = kv_recover_read(kv, &recovered);
+
+	if (rc < 0)
+		return rc;
+	next = kv->log.next;
+	kv->super.flight = kv->log.flight;
+	kv->log.committed = kv->log.head;
+	kv->log.released = next > kv->super.chunks ? next - kv->super.chunks : 0;
 	/* See above; also takes back the word that it was closed in good order. */
 	rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;

@@ -6,6 +6,8 @@
  *	- opening comes to an end, without a crash, and an error comes with a text;
  *	- unless checksums of records were made to hold again, a value is one that was stored under
  *	  its key, whole;
+ *	- walking it (fathom/kv/image.h) changes nothing, visits only such values, and visits exactly
+ *	  the items that the cache finds after it is opened;
  *	- a cache that opens can be used: items can be stored and read, and it closes.
  *
  * First byte: bit 0, the image after a power loss; then which checksums are made to hold again: bit 1
@@ -16,7 +18,7 @@
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
-#include "fathom/kv.h"
+#include "fathom/kv/image.h"
 
 #include "kv/format.h"
 
@@ -271,7 +273,63 @@ static void seal(uint8_t mode)
 
 /* ---- what must hold ---- */
 
-static void use(struct fth_dev *dev, uint8_t mode)
+struct walked {
+	bool made_up; /* records or entries of the index */
+	unsigned visits;
+	unsigned version[KEYS]; /* 0: it was not visited */
+};
+
+static int visit_item(const struct fth_kv_image_item *item, void *user)
+{
+	struct walked *walked = user;
+	uint8_t value[VALUE];
+	char name[FTH_KV_KEY_MAX + 1] = "";
+	unsigned key = KEYS;
+
+	require(item->key_length <= FTH_KV_KEY_MAX, "a key");
+	walked->visits++;
+	if (walked->made_up)
+		return 0;
+	memcpy(name, item->key, item->key_length);
+	require(sscanf(name, "key%u", &key) == 1 && key < KEYS && walked->version[key] == 0,
+		"a key that was stored, once");
+	fill(key, item->flags, value);
+	require(item->value_length == VALUE && memcmp(value, item->value, VALUE) == 0, "its value");
+	walked->version[key] = item->flags;
+	return 0;
+}
+
+static bool walk(struct fth_dev *dev, uint8_t mode, struct walked *walked)
+{
+	struct fth_kv_image_visit visit = FTH_KV_IMAGE_VISIT_INIT;
+	struct fth_kv_image_counts counts;
+	struct fth_kv_image *image;
+	int rc = fth_kv_image_open_dev(dev, FTH_KV_IMAGE_DAMAGED, &image);
+	static uint8_t after[SIZE];
+
+	*walked = (struct walked){.made_up = mode & 20};
+	if (rc < 0) {
+		require(fth_error_text(rc)[0], "an error has a text");
+		return false;
+	}
+	visit.item = visit_item;
+	visit.user = walked;
+	rc = fth_kv_image_walk(image, &visit, &counts);
+	require(rc >= 0, "it can be walked");
+	require(counts.items == walked->visits, "all live items are visited");
+	fth_kv_image_close(image);
+	require(fth_dev_read(dev, after, SIZE, 0, FTH_DEV_TIMEOUT) == 0, "it can be read");
+	require(memcmp(after, copy, SIZE) == 0, "nothing has changed");
+	return !counts.bad_index;
+}
+
+static void compare(struct fth_kv_worker *w, const struct walked *walked)
+{
+	for (unsigned key = 0; key < KEYS && !walked->made_up; key++)
+		require(look(w, key, false) == walked->version[key], "the same as was visited");
+}
+
+static void use(struct fth_dev *dev, uint8_t mode, const struct walked *walked)
 {
 	bool sealed = mode & 16;
 	struct fth_kv_options o = options();
@@ -285,6 +343,8 @@ static void use(struct fth_dev *dev, uint8_t mode)
 		return;
 	}
 	require(fth_kv_worker_open(kv, &w) == 0, "a worker");
+	if (walked)
+		compare(w, walked);
 	for (unsigned key = 0; key < KEYS; key++)
 		(void)look(w, key, sealed);
 	for (unsigned key = 0; key < KEYS; key += 5) {
@@ -299,8 +359,10 @@ static void use(struct fth_dev *dev, uint8_t mode)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct walked walked;
 	struct fth_dev *dev;
 	uint8_t mode;
+	bool whole;
 
 	if (!images[0])
 		make_images();
@@ -312,8 +374,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		change();
 	seal(mode);
 	dev = open_image(copy);
-	use(dev, mode);
-	use(dev, mode); /* and what that has made of it */
+	whole = walk(dev, mode, &walked);
+	use(dev, mode, whole ? &walked : NULL);
+	use(dev, mode, NULL); /* and what that has made of it */
 	fth_dev_close(dev);
 	return 0;
 }

@@ -1,0 +1,191 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# kv_admin_test.sh FATHOM: a cache on flash is dumped, loaded and checked, damaged or not.
+# shellcheck disable=SC2154 # out and err are set by expect
+subcommand=kv needs_io_uring=yes
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
+# shellcheck source=tests/kv_fixture.sh
+. "$(dirname "$0")/kv_fixture.sh"
+
+cache="file:$work/cache"
+new="$cache?create=on&size=32M"
+small=(--chunk 64K --value-max 30000 --items 5000)
+
+# sum FILE: to see that nothing changes it
+sum() {
+  sha256sum <"$1"
+}
+
+# poke FILE OFFSET: changes one byte
+poke() {
+  local byte
+  byte=$(dd if="$1" bs=1 skip="$2" count=1 status=none | od -An -tu1)
+  # shellcheck disable=SC2059 # the octal escape is made here
+  printf "\\$(printf %o $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# Options.
+for command in dump check; do
+  expect 2 $command
+  [[ $err == *"--flash is missing"* ]] || fail "$command: $err"
+  expect 2 $command --flash "$cache" more
+  expect 1 $command --flash "$cache"
+  [[ $err == *"No such file"* ]] || fail "$command of nothing: $err"
+  expect 1 $command --flash "$new" # create= has no effect
+  [ ! -e "$work/cache" ] || fail "$command made a file"
+  expect 1 $command --flash mem:64M
+  [[ $err == *"the device holds no cache: its first block is zero"* ]] || fail "$command: $err"
+  head -c 1000000 /dev/urandom >"$work/noise"
+  expect 1 $command --flash "file:$work/noise"
+  [[ $err == *"holds no cache, but something else"* ]] || fail "$command of noise: $err"
+  head -c 100 /dev/urandom >"$work/short"
+  expect 1 $command --flash "file:$work/short"
+done
+
+# A cache without persistence keeps nothing.
+start --flash "$new" "${small[@]}"
+stop TERM
+expect 1 dump --flash "$cache"
+[[ $err == *"was used without persistence"* ]] || fail "volatile: $err"
+rm "$work/cache"
+
+# An empty cache.
+start --flash "$new" --persist write-back "${small[@]}"
+stop TERM
+expect 0 dump --flash "$cache"
+[ -z "$out" ] || fail "an empty cache: $out"
+expect 0 check --flash "$cache"
+[[ $out == *"live items        0"*sound ]] || fail "an empty cache: $out"
+
+# Items of all kinds: values with line ends, flags, expiry, keys that a line cannot hold.
+start --flash "$cache" --persist write-through "${small[@]}"
+text=
+for ((i = 1; i <= 200; i++)); do
+  text+="set key$i $i $((i % 2 * 4000000000)) 2004"$'\r\n'"$(printf '%01000d' "$i")"$'\r\n'"$(printf '%01000d' "$i")"$'\r\n\r\n'
+done
+text+=$'ms YSBiIGM= 3 b F7 T4000000000\r\nx\ny\r\n' # "a b c"
+text+=$'set empty 0 0 0\r\n\r\nset \xc3\xa4%/\xff 1 0 1\r\nx\r\n'
+text+=$'set gone 0 0 1\r\nx\r\ndelete gone\r\nset key7 1 0 3\r\nnew\r\nset past 0 -1 1\r\nx'
+ask "$text"
+[ "$(grep -o STORED <<<"$answer" | wc -l)" = 205 ] || fail "not all stored: $answer"
+
+# While a server uses it, nobody looks at it.
+for command in dump check; do
+  expect 1 $command --flash "$cache"
+  [[ $err == *"$work/cache is in use by another process"* ]] || fail "$command in use: $err"
+done
+stop KILL # not in good order: the log is replayed
+before=$(sum "$work/cache")
+cp --sparse=always "$work/cache" "$work/crashed"
+expect 0 check --flash "$cache"
+[[ $out == *"it was not closed"*"live items        203"*"bad records       0"*sound ]] || fail "crashed: $out"
+expect 0 dump --flash "$cache" --output "$work/crashed.dump"
+start --flash "$cache" --persist write-through "${small[@]}"
+stop TERM
+before=$(sum "$work/cache")
+expect 0 check --flash "$cache"
+[[ $out == *"closed in good order"*"live items        203"*"lost items        0"*sound ]] || fail "check: $out"
+expect 0 --json check --flash "$cache"
+[[ $out == '{"findings":[],"chunks":'*'"items":203,'*'"bad_records":0,"bad_chunks":0,"lost_items":0,'*'"ok":true}' ]] ||
+  fail "check: $out"
+expect 0 dump --flash "$cache" --output "$work/dump"
+[ -z "$out" ] && [[ $err == "203 items" ]] || fail "dump: $out $err"
+cmp "$work/dump" "$work/crashed.dump" || fail "a crash changes the dump"
+grep -aq $'^ms YSBiIGM= 3 b F7 T4000000000\r$' "$work/dump" || fail "a key with blanks"
+grep -aq $'^set key3 3 4000000000 2004\r$' "$work/dump" || fail "flags and expiry"
+! grep -aq 'gone\|past' "$work/dump" || fail "what was deleted, or has expired"
+"$fathom" kv dump --flash "$cache" 2>/dev/null | cmp - "$work/dump" || fail "standard output"
+expect 0 dump --flash "$cache" --keys
+[ "$(wc -l <<<"$out")" = 203 ] && [[ $out == *$'\na%20b%20c\nempty\n%C3%A4%25/%FF\n'* ]] || fail "keys: $out"
+expect 0 --json dump --flash "$cache"
+[ "$(wc -l <<<"$out")" = 203 ] && [[ $out == *'{"key":"a b c","flags":7,"expires":4000000000,"bytes":3,"value_base64":"eAp5"}'* ]] ||
+  fail "JSON: $(tail -3 <<<"$out")"
+[[ $out == *'{"key_base64":"w6QlL/8=","flags":1,"expires":0,"bytes":1,"value_base64":"eA=="}'* ]] || fail "JSON"
+if command -v python3 >/dev/null; then
+  python3 -c 'import json, sys; [json.loads(l) for l in sys.stdin]' <<<"$out" || fail "no JSON"
+fi
+
+# A file is whole, or not there.
+expect 1 dump --flash "$cache" --output "$work/dump"
+[[ $err == *"exists"* ]] || fail "over a file: $err"
+expect 0 dump --flash "$cache" --output "$work/dump" --replace
+expect 1 dump --flash "$cache" --output "$work/no/such/folder"
+(
+  ulimit -f 100 # SIGXFSZ is ignored: the write fails in the middle
+  trap '' XFSZ
+  ! "$fathom" kv dump --flash "$cache" --output "$work/toolarge" 2>"$work/err"
+) || fail "beyond the limit"
+grep -q "File too large" "$work/err" || fail "beyond the limit: $(cat "$work/err")"
+[ ! -e "$work/toolarge" ] && [ -z "$(find "$work" -name '*.partial-*')" ] || fail "leftovers"
+if { : >/dev/full; } 2>/dev/null; then
+  status=0
+  "$fathom" kv dump --flash "$cache" >/dev/full 2>"$work/err" || status=$?
+  [ $status = 1 ] && grep -q "No space left" "$work/err" || fail "a full disk: $(cat "$work/err")"
+fi
+status=0
+"$fathom" kv dump --flash "$cache" 2>"$work/err" >&- || status=$?
+[ $status = 1 ] && [ -s "$work/err" ] || fail "closed standard output: status $status"
+"$fathom" kv dump --flash "$cache" 2>"$work/err" | head -c 100 >/dev/null
+if [ "$(id -u)" != 0 ]; then
+  chmod 000 "$work/cache"
+  expect 1 dump --flash "$cache"
+  [[ $err == *"Permission denied"* ]] || fail "permission: $err"
+  chmod 400 "$work/cache"
+  expect 0 dump --flash "$cache"
+  chmod 600 "$work/cache"
+fi
+[ "$(sum "$work/cache")" = "$before" ] || fail "a byte of the cache has changed"
+
+# Damage: a byte of a record in the middle, a header of a chunk, the index, a superblock.
+place=$(grep -abo "key123$(printf '%050d' 0)" "$work/cache" | head -1 | cut -d: -f1)
+[ -n "$place" ] || fail "key123 is not on the device"
+cp --sparse=always "$work/cache" "$work/record"
+poke "$work/record" $((place + 500))
+expect 1 check --flash "file:$work/record"
+[[ $out == *"damage    chunk "*"no record verifies"*"an item is lost"*"live items        202"*"bad records       1"*"lost items        1"*damaged ]] ||
+  fail "a bad record: $out"
+expect 1 dump --flash "file:$work/record" --output "$work/less"
+[[ $err == *"1 items are damaged and left out"* ]] || fail "a bad record: $err"
+expect 0 dump --flash "$cache" --keys
+keys=$out
+expect 1 dump --flash "file:$work/record" --keys
+[ "$out" = "$(grep -v '^key123$' <<<"$keys")" ] || fail "other items are left out: $out"
+
+# The same after a crash: nothing tells it from a write that the crash has torn, and the log ends there.
+cp --sparse=always "$work/crashed" "$work/torn"
+poke "$work/torn" $((place + 500))
+expect 0 check --flash "file:$work/torn"
+[[ $out == *"live items        122"*"open ends         1"*sound ]] || fail "torn: $out"
+
+# Two areas for the index take turns, each a header of 4 KiB and pieces of 1 MiB and 4 KiB; then the log.
+area=$((4096 + 2 * (1048576 + 4096)))
+log_at=$((131072 + 2 * area))
+cp --sparse=always "$work/cache" "$work/header"
+poke "$work/header" $((log_at + 2 * 65536 + 16))
+expect 1 check --flash "file:$work/header"
+[[ $out == *"damage    chunk 2 is missing: its header"*"live items        203"*"bad chunks        1"*"lost items        0"*damaged ]] ||
+  fail "a bad header: $out"
+expect 0 dump --flash "file:$work/header"
+
+cp --sparse=always "$work/cache" "$work/index"
+poke "$work/index" $((131072 + 4096 + 100))
+poke "$work/index" $((131072 + area + 4096 + 100))
+expect 1 check --flash "file:$work/index"
+[[ $out == *"damage    the index on the device is damaged at"*"items in the log"*damaged ]] || fail "index: $out"
+expect 1 dump --flash "file:$work/index"
+[[ $err == *"index on the device is damaged"* ]] || fail "index: $err"
+
+cp --sparse=always "$work/cache" "$work/super"
+poke "$work/super" 65600
+expect 0 check --flash "file:$work/super"
+[[ $out == *"harmless  copy 1 of the superblock does not verify"*sound ]] || fail "super: $out"
+poke "$work/super" 100
+expect 1 check --flash "file:$work/super"
+[[ $err == *"holds no cache, but something else"* ]] || fail "super: $err"
+
+# A read that fails.
+expect 1 check --flash "fault(file:$work/cache)?kind=read&from=$((place / 4096 * 4096))&to=$((place / 4096 * 4096 + 4096))&every=1"
+[[ $out == *"damage    chunk "*" cannot be read"* ]] || fail "a bad block: $out $err"
+echo "kv_admin_test: passed"
