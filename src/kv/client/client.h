@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the client.
+ *
+ *	client.c	options, opening and closing, calls, statistics
+ *	route.c		servers: addresses, which of them are down
+ *	ring.c, md5.c	from a key to a server
+ *	conn.c		a connection: who sends, who receives, who sleeps
+ *	flight.c	requests to bytes, answers to requests
+ *	reply.c		answers, parsed
+ */
+#ifndef FTH_KVC_INTERNAL_H
+#define FTH_KVC_INTERNAL_H
+
+#include "fathom/kv/client.h"
+
+#include "kv/client/flight.h"
+#include "kv/client/ring.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+
+/* ---- servers ---- */
+
+#define KVC_ADDRESSES_MAX 8u
+
+struct kvc_server {
+	char *name;    /* as it was given */
+	char *host;    /* without port and weight; the path of a Unix socket */
+	unsigned port; /* 0 of a Unix socket */
+	unsigned weight;
+	unsigned addresses;
+	struct {
+		struct sockaddr_storage address;
+		socklen_t length;
+	} at[KVC_ADDRESSES_MAX];
+	const struct fth_kvc_options *options;
+
+	pthread_mutex_t lock;
+	unsigned failures;    /* in a row; atomic, 0: it is up */
+	uint64_t retry_at;    /* may be tried again then */
+	uint64_t probe_until; /* somebody tries it */
+	int error;	      /* the latest */
+};
+
+int kvc_server_init(struct kvc_server *server, const char *name,
+		    const struct fth_kvc_options *options);
+void kvc_server_release(struct kvc_server *server);
+/* Whether a request may be sent to it: it is up, or this request is the one that tries it again. */
+bool kvc_server_admits(struct kvc_server *server);
+void kvc_server_failed(struct kvc_server *server, int error);
+void kvc_server_answered(struct kvc_server *server);
+/* The latest error that made it go down. */
+int kvc_server_error(struct kvc_server *server);
+
+/* ---- connections ---- */
+
+enum kvc_conn_state {
+	KVC_CLOSED,
+	KVC_CONNECTING,
+	KVC_OPEN,
+	KVC_BROKEN, /* shut down; closed when nobody uses the descriptor any more */
+};
+
+#define KVC_WAKES 128u
+
+struct kvc_conn {
+	struct kvc_server *server;
+	const struct fth_kvc_options *options;
+	pthread_mutex_t lock; /* all that follows */
+	enum kvc_conn_state state;
+	int fd, nudge;
+	bool leading; /* somebody receives, or was asked to */
+	bool sending; /* somebody sends */
+	bool blocked; /* the socket takes no more for now */
+	bool polling; /* the leader waits, without looking whether the socket takes more */
+	bool heard;   /* the server has answered on this connection */
+	unsigned address, tried;
+	uint64_t heard_ns; /* when something came; when the oldest request was sent, if later */
+	struct fth_kvc_op *first, *last; /* gathered, not sent */
+	size_t gathered;		 /* their bytes, about */
+	struct fth_kvc_op *timer;	 /* the one that wakes to send them */
+	struct fth_kvc_op *sleepers;	 /* the newest first */
+	struct kvc_bytes in;		 /* the leader's */
+	struct kvc_bytes out;		 /* the sender's */
+	struct kvc_flight flight;
+	struct fth_kvc_stats stats;
+	uint32_t *wakes[KVC_WAKES];
+	unsigned wake_count;
+};
+
+int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
+		  const struct fth_kvc_options *options);
+void kvc_conn_release(struct kvc_conn *conn);
+/* Gather an operation; `push`: and send what is gathered if it is time. */
+void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push);
+/* Send what is gathered, unless a leader will. */
+void kvc_conn_push(struct kvc_conn *conn);
+void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline);
+void kvc_conn_stats(struct kvc_conn *conn, struct fth_kvc_stats *sum);
+
+/* The client's part of an operation. */
+enum kvc_call_state { KVC_RUNNING, KVC_SLEEPING, KVC_LEADS, KVC_DONE };
+enum kvc_call_place { KVC_NOWHERE, KVC_GATHERED, KVC_FLYING };
+
+struct __attribute__((may_alias)) kvc_call {
+	struct kvc_conn *conn;		    /* NULL: it was complete at once */
+	struct fth_kvc_op *next, *previous; /* in the gathered ones */
+	struct fth_kvc_op *newer, *older;   /* in the sleepers */
+	uint64_t since;			    /* when it was gathered */
+	uint32_t state;			    /* enum kvc_call_state; a futex */
+	uint32_t slot;			    /* in the flight */
+	uint8_t place;
+	bool retried;
+	bool asleep;	 /* in the list of sleepers */
+	uint16_t routes; /* servers that it was sent to */
+};
+_Static_assert(sizeof(struct kvc_call) <= sizeof(((struct fth_kvc_op *)0)->private_),
+	       "the client's part of an operation has room");
+
+static inline struct kvc_call *kvc_call(struct fth_kvc_op *op)
+{
+	return (struct kvc_call *)op->private_;
+}
+
+/* ---- the client ---- */
+
+struct fth_kvc {
+	struct fth_kvc_options options;
+	char *auth;
+	struct kvc_ring ring;
+	unsigned count;
+	struct kvc_server *servers;
+	struct kvc_conn *conns; /* options.connections of each server */
+	uint64_t refused;	/* atomic */
+};
+
+#endif

@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A connection that many threads share. There are no other threads: those that call do the work.
+ *
+ *	gathered --(encoded by the sender)--> in flight --(answer read by the leader)--> done
+ *	    \------------------ given up by its caller, or the connection failed ---------^
+ *
+ * 1. One thread at a time sends, one at a time receives (the leader). Neither holds the lock while it
+ *    is in a system call on the socket. `out` belongs to the sender, `in` to the leader.
+ * 2. A thread sleeps only while another leads or was appointed to. A leader that leaves appoints the
+ *    newest sleeper, whose answer is the last to come; if nobody sleeps, nobody leads.
+ * 3. An operation leaves the client once: by its answer, by the failure of the connection, or by its
+ *    caller's deadline. After KVC_DONE was stored its memory belongs to the caller.
+ * 4. Answers are matched with requests by their order. An operation that is given up keeps its place
+ *    until its answer has come, or the connection is broken.
+ * 5. The descriptor is closed when nobody sends or receives, so that it is never another file's.
+ *
+ * Gathered operations are sent when nothing is in flight, when they fill a segment, or when the oldest
+ * has waited for flush_us. The first sleeper whose operation is gathered has the timer for that.
+ */
+#include "kv/client/client.h"
+
+#include "fathom/base/fd.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define IN_BYTES     (64u << 10) /* read at once */
+#define IN_KEEP	     (1u << 20)	 /* a larger buffer is not kept */
+#define REQUEST_COST 32u	 /* bytes of a request beside key and value, about */
+#define IDLE_NS	     1000000000u /* after so long the server may have closed an idle connection */
+
+static void conn_fail(struct kvc_conn *conn, int error);
+
+/* ---- sleeping and waking ---- */
+
+static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *until)
+{
+	/* Times are absolute, on the clock of fth_now_ns(). */
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, until, NULL,
+		       FUTEX_BITSET_MATCH_ANY);
+}
+
+/* The word may be gone when it is woken: its memory may belong to somebody else, who is then woken
+ * for nothing, as every user of a futex must expect. */
+static void wake(uint32_t *word)
+{
+	(void)futex(word, FUTEX_WAKE, 1, NULL);
+}
+
+static void sleep_until(uint32_t *word, uint64_t until)
+{
+	struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
+			      .tv_nsec = (long)(until % 1000000000u)};
+
+	(void)futex(word, FUTEX_WAIT_BITSET, KVC_SLEEPING, until == FTH_NEVER ? NULL : &ts);
+}
+
+/* Release the lock, then wake those whose state has changed. */
+static void conn_unlock(struct kvc_conn *conn)
+{
+	uint32_t *wakes[KVC_WAKES];
+	unsigned n = conn->wake_count;
+
+	memcpy(wakes, conn->wakes, n * sizeof(wakes[0]));
+	conn->wake_count = 0;
+	pthread_mutex_unlock(&conn->lock);
+	for (unsigned i = 0; i < n; i++)
+		wake(wakes[i]);
+}
+
+static void wake_later(struct kvc_conn *conn, uint32_t *word)
+{
+	if (conn->wake_count == KVC_WAKES)
+		wake(word);
+	else
+		conn->wakes[conn->wake_count++] = word;
+}
+
+static bool is_done(struct fth_kvc_op *op)
+{
+	/* Pairs with complete(): the results are there. */
+	return __atomic_load_n(&kvc_call(op)->state, __ATOMIC_ACQUIRE) == KVC_DONE;
+}
+
+static void leave_sleepers(struct kvc_conn *conn, struct fth_kvc_op *op)
+{
+	struct kvc_call *call = kvc_call(op);
+
+	if (!call->asleep)
+		return;
+	call->asleep = false;
+	if (call->newer)
+		kvc_call(call->newer)->older = call->older;
+	else
+		conn->sleepers = call->older;
+	if (call->older)
+		kvc_call(call->older)->newer = call->newer;
+}
+
+/* Change the state of an operation whose caller may sleep. */
+static void change_state(struct kvc_conn *conn, struct fth_kvc_op *op, uint32_t state)
+{
+	uint32_t *word = &kvc_call(op)->state;
+
+	leave_sleepers(conn, op);
+	/* Release: the results are there before the state says so. Then op is not ours any more. */
+	if (__atomic_exchange_n(word, state, __ATOMIC_ACQ_REL) == KVC_SLEEPING)
+		wake_later(conn, word);
+}
+
+static void complete(struct kvc_conn *conn, struct fth_kvc_op *op, int result)
+{
+	if (conn->timer == op)
+		conn->timer = NULL;
+	kvc_call(op)->place = KVC_NOWHERE;
+	op->result = result;
+	if (op->verb == FTH_KV_GET || op->verb == FTH_KV_TOUCH) {
+		conn->stats.hits += result == 0 || result == -EMSGSIZE;
+		conn->stats.misses += result == -ENOENT;
+	}
+	change_state(conn, op, KVC_DONE);
+}
+
+static void answered(void *context, struct fth_kvc_op *op, int result)
+{
+	complete(context, op, result);
+}
+
+/* ---- gathered operations ---- */
+
+static size_t cost_of(const struct fth_kvc_op *op)
+{
+	return REQUEST_COST + op->key_length + op->value_length;
+}
+
+static void gather(struct kvc_conn *conn, struct fth_kvc_op *op)
+{
+	struct kvc_call *call = kvc_call(op);
+
+	call->place = KVC_GATHERED;
+	call->next = NULL;
+	call->previous = conn->last;
+	*(conn->last ? &kvc_call(conn->last)->next : &conn->first) = op;
+	conn->last = op;
+	conn->gathered += cost_of(op);
+}
+
+static void ungather(struct kvc_conn *conn, struct fth_kvc_op *op)
+{
+	struct kvc_call *call = kvc_call(op);
+
+	call->place = KVC_NOWHERE;
+	*(call->previous ? &kvc_call(call->previous)->next : &conn->first) = call->next;
+	*(call->next ? &kvc_call(call->next)->previous : &conn->last) = call->previous;
+	conn->gathered -= cost_of(op);
+}
+
+/* Gets of a broken connection are tried once more, before those that came later. */
+static void gather_again(struct kvc_conn *conn, struct fth_kvc_op *op, struct fth_kvc_op **after)
+{
+	struct kvc_call *call = kvc_call(op);
+	struct fth_kvc_op *next = *after ? kvc_call(*after)->next : conn->first;
+
+	call->retried = true;
+	call->place = KVC_GATHERED;
+	call->previous = *after;
+	call->next = next;
+	*(*after ? &kvc_call(*after)->next : &conn->first) = op;
+	*(next ? &kvc_call(next)->previous : &conn->last) = op;
+	conn->gathered += cost_of(op);
+	conn->stats.retries++;
+	*after = op;
+}
+
+static void fail_gathered(struct kvc_conn *conn, int result)
+{
+	while (conn->first) {
+		struct fth_kvc_op *op = conn->first;
+
+		ungather(conn, op);
+		complete(conn, op, result);
+	}
+}
+
+/* ---- opening and breaking ---- */
+
+static void conn_close(struct kvc_conn *conn)
+{
+	if (conn->fd >= 0)
+		close(conn->fd);
+	conn->fd = -1;
+	conn->state = KVC_CLOSED;
+	conn->blocked = false;
+	conn->in.from = conn->in.to = conn->out.from = conn->out.to = 0;
+}
+
+/* The server is down: nothing can be sent. */
+static void conn_refused(struct kvc_conn *conn, int error)
+{
+	conn->stats.breaks++;
+	kvc_server_failed(conn->server, error);
+	conn_close(conn);
+	conn->tried = 0;
+	fail_gathered(conn, -EHOSTDOWN);
+}
+
+/* The connection is of no use any more. */
+static void conn_fail(struct kvc_conn *conn, int error)
+{
+	struct fth_kvc_op *op, *after = NULL;
+	bool down = !conn->heard || error == ETIMEDOUT || error == EACCES;
+
+	if (conn->state != KVC_OPEN)
+		return;
+	conn->stats.breaks++;
+	conn->state = KVC_BROKEN;
+	(void)shutdown(conn->fd, SHUT_RDWR); /* a leader that waits returns */
+	while ((op = kvc_flight_pop(&conn->flight)) != NULL) {
+		if (op->verb == FTH_KV_GET && error == ECONNRESET && !kvc_call(op)->retried)
+			gather_again(conn, op, &after);
+		else
+			complete(conn, op, -error);
+	}
+	if (down) {
+		kvc_server_failed(conn->server, error);
+		fail_gathered(conn, -EHOSTDOWN);
+	}
+	if (!conn->leading && !conn->sending)
+		conn_close(conn);
+}
+
+static void conn_opened(struct kvc_conn *conn)
+{
+	int one = 1;
+
+	if (conn->server->port)
+		(void)setsockopt(conn->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	conn->state = KVC_OPEN;
+	conn->tried = 0;
+	conn->heard = false;
+	conn->heard_ns = fth_now_ns();
+	conn->stats.connects++;
+	if (conn->options->auth &&
+	    kvc_flight_password(&conn->flight, conn->options->auth, &conn->out) < 0)
+		conn_fail(conn, ENOMEM);
+}
+
+static int conn_try(struct kvc_conn *conn)
+{
+	const struct sockaddr *to =
+		(const struct sockaddr *)&conn->server->at[conn->address].address;
+	int fd = fth_fd_high(socket(to->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, to, conn->server->at[conn->address].length) < 0 && errno != EINPROGRESS) {
+		int err = errno;
+
+		close(fd);
+		return -err;
+	}
+	conn->fd = fd;
+	return 0;
+}
+
+/* The attempt with this address has failed: another, or none is left. */
+static void conn_next_address(struct kvc_conn *conn, int error)
+{
+	if (conn->fd >= 0)
+		close(conn->fd);
+	conn->fd = -1;
+	conn->state = KVC_CLOSED;
+	conn->address = (conn->address + 1) % conn->server->addresses;
+	if (++conn->tried == conn->server->addresses)
+		conn_refused(conn, error);
+}
+
+static void conn_dial(struct kvc_conn *conn)
+{
+	do {
+		int rc = conn_try(conn);
+
+		if (rc == 0) {
+			conn->state = KVC_CONNECTING;
+			conn->heard_ns = fth_now_ns();
+			return;
+		}
+		conn_next_address(conn, -rc);
+	} while (conn->tried);
+}
+
+/* The socket of a connection that is being made has become writable. */
+static void conn_connected(struct kvc_conn *conn)
+{
+	int error = 0;
+	socklen_t length = sizeof(error);
+
+	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+		error = errno;
+	if (error)
+		conn_next_address(conn, error);
+	else
+		conn_opened(conn);
+}
+
+/* ---- sending ---- */
+
+/* Encode what is gathered, a segment at most. */
+static void encode(struct kvc_conn *conn)
+{
+	if (kvc_flight_count(&conn->flight) == 0)
+		conn->heard_ns = fth_now_ns();
+	while (conn->first && conn->out.to - conn->out.from < conn->options->segment &&
+	       !kvc_flight_full(&conn->flight)) {
+		struct fth_kvc_op *op = conn->first;
+		struct kvc_call *call = kvc_call(op);
+
+		ungather(conn, op);
+		call->place = KVC_FLYING;
+		if (kvc_flight_put(&conn->flight, op, &conn->out, &call->slot) < 0)
+			complete(conn, op, -ENOMEM);
+		else
+			conn->stats.requests++;
+	}
+	kvc_flight_end(&conn->flight, &conn->out);
+	conn->timer =
+		NULL; /* what is left waits for the leader: the flight or the socket is full */
+}
+
+/* An idle connection may have been closed by the server meanwhile. */
+static bool is_stale(struct kvc_conn *conn)
+{
+	char byte;
+
+	if (kvc_flight_count(&conn->flight) || conn->out.to != conn->out.from ||
+	    fth_now_ns() - conn->heard_ns < IDLE_NS)
+		return false;
+	return recv(conn->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+}
+
+/* Send some of `out`, without the lock. Returns false if there is nothing more to do for now. */
+static bool send_some(struct kvc_conn *conn)
+{
+	size_t n = conn->out.to - conn->out.from;
+	ssize_t sent;
+	int err;
+
+	conn_unlock(conn);
+	sent = send(conn->fd, conn->out.data + conn->out.from, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	err = errno;
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state != KVC_OPEN)
+		return false;
+	conn->stats.segments++;
+	if (sent < 0 && err != EAGAIN && err != EINTR) {
+		conn_fail(conn, ECONNRESET);
+		return false;
+	}
+	if (sent > 0) {
+		/* A long request that moves on is no silence. */
+		if (conn->out.from || (size_t)sent < n)
+			conn->heard_ns = fth_now_ns();
+		conn->stats.bytes_sent += (uint64_t)sent;
+		conn->out.from += (size_t)sent;
+	}
+	if (conn->out.from == conn->out.to)
+		conn->out.from = conn->out.to = 0;
+	conn->blocked = conn->out.to != 0 && err != EINTR;
+	return !conn->blocked;
+}
+
+/* Send all that is gathered, unless somebody does. The lock is released meanwhile. */
+static void flush(struct kvc_conn *conn)
+{
+	if (conn->sending || conn->blocked)
+		return;
+	conn->sending = true;
+	if (is_stale(conn))
+		conn_fail(conn, ECONNRESET);
+	while (conn->state == KVC_OPEN) {
+		if (conn->out.to == conn->out.from)
+			encode(conn);
+		if (conn->out.to == conn->out.from || !send_some(conn))
+			break;
+	}
+	conn->sending = false;
+	if (conn->state == KVC_BROKEN && !conn->leading)
+		conn_close(conn);
+	if (conn->blocked && conn->polling) {
+		uint64_t one = 1;
+
+		/* The leader has to watch for room in the socket. It cannot fail: the count is small. */
+		(void)!write(conn->nudge, &one, sizeof(one));
+	}
+}
+
+static uint64_t flush_at(const struct kvc_conn *conn)
+{
+	return kvc_call(conn->first)->since + (uint64_t)conn->options->flush_us * 1000;
+}
+
+static bool is_time_to_send(const struct kvc_conn *conn, uint64_t now)
+{
+	if (conn->out.to != conn->out.from && !conn->sending)
+		return true;
+	if (!conn->first)
+		return false;
+	return kvc_flight_count(&conn->flight) == 0 || conn->gathered >= conn->options->segment ||
+	       now >= flush_at(conn);
+}
+
+/* ---- receiving ---- */
+
+static void receive(struct kvc_conn *conn)
+{
+	struct kvc_bytes *in = &conn->in;
+	size_t need;
+	ssize_t n;
+	int err;
+
+	if (!kvc_bytes_room(in, IN_BYTES)) {
+		conn_fail(conn, ENOMEM);
+		return;
+	}
+	conn_unlock(conn);
+	n = recv(conn->fd, in->data + in->to, in->room - in->to, MSG_DONTWAIT);
+	err = errno;
+	pthread_mutex_lock(&conn->lock);
+	if (conn->state != KVC_OPEN || (n < 0 && (err == EAGAIN || err == EINTR)))
+		return;
+	if (n <= 0) {
+		conn_fail(conn, ECONNRESET);
+		return;
+	}
+	in->to += (size_t)n;
+	conn->stats.bytes_received += (uint64_t)n;
+	conn->heard_ns = fth_now_ns();
+	n = kvc_flight_take(&conn->flight, in->data + in->from, in->to - in->from, &need);
+	if (n < 0) {
+		conn_fail(conn, (int)-n);
+		return;
+	}
+	in->from += (size_t)n;
+	if (n > 0 && !conn->heard) {
+		conn->heard = true;
+		kvc_server_answered(conn->server);
+	}
+	if (in->from == in->to)
+		in->from = in->to = 0;
+	if (in->to == 0 && in->room > IN_KEEP)
+		kvc_bytes_release(in);
+	else if (need > in->to - in->from && !kvc_bytes_room(in, need - (in->to - in->from)))
+		conn_fail(conn, ENOMEM);
+}
+
+/* The latest time at which the leader has to look again. */
+static uint64_t look_again_at(const struct kvc_conn *conn, uint64_t deadline)
+{
+	uint64_t until = deadline, silence;
+
+	if (kvc_flight_count(&conn->flight) || conn->state == KVC_CONNECTING || conn->blocked) {
+		silence = conn->heard_ns + (uint64_t)conn->options->timeout_ms * 1000000;
+		until = silence < until ? silence : until;
+	}
+	if (conn->state == KVC_OPEN && conn->first && !conn->blocked &&
+	    !kvc_flight_full(&conn->flight) && flush_at(conn) < until)
+		until = flush_at(conn);
+	return until;
+}
+
+/* Wait until something can be done, without the lock. Returns the events of the socket. */
+static int conn_poll(struct kvc_conn *conn, uint64_t until)
+{
+	bool wants_room = conn->blocked || conn->state == KVC_CONNECTING;
+	struct pollfd fds[2] = {
+		{.fd = conn->fd, .events = (short)(POLLIN | (wants_room ? POLLOUT : 0))},
+		{.fd = conn->nudge, .events = POLLIN},
+	};
+	uint64_t now = fth_now_ns(), ns = until > now ? until - now : 0, count;
+	struct timespec ts = {.tv_sec = (time_t)(ns / 1000000000u),
+			      .tv_nsec = (long)(ns % 1000000000u)};
+	int rc;
+
+	conn->polling = !wants_room;
+	conn_unlock(conn);
+	rc = ppoll(fds, 2, until == FTH_NEVER ? NULL : &ts, NULL);
+	if (rc > 0 && fds[1].revents)
+		(void)!read(conn->nudge, &count, sizeof(count));
+	pthread_mutex_lock(&conn->lock);
+	conn->polling = false;
+	return rc > 0 ? fds[0].revents : 0;
+}
+
+static bool is_silent(const struct kvc_conn *conn)
+{
+	return (kvc_flight_count(&conn->flight) || conn->blocked ||
+		conn->state == KVC_CONNECTING) &&
+	       fth_now_ns() >= conn->heard_ns + (uint64_t)conn->options->timeout_ms * 1000000;
+}
+
+static void conn_look(struct kvc_conn *conn, uint64_t until)
+{
+	int events = conn_poll(conn, until);
+
+	if (conn->state == KVC_CONNECTING) {
+		if (events)
+			conn_connected(conn);
+		else if (is_silent(conn))
+			conn_next_address(conn, ETIMEDOUT);
+		return;
+	}
+	if (conn->state != KVC_OPEN)
+		return;
+	if (events & POLLOUT)
+		conn->blocked = false;
+	if (events & ~POLLOUT)
+		receive(conn);
+	else if (!events && is_silent(conn))
+		conn_fail(conn, ETIMEDOUT);
+}
+
+/* ---- leading ---- */
+
+/* Bring a broken or closed connection into a state in which it can be waited for. */
+static bool conn_ready(struct kvc_conn *conn)
+{
+	if (conn->state == KVC_BROKEN && conn->sending) {
+		/* The sender does not wait for anything, and is back in a moment. */
+		conn_unlock(conn);
+		sched_yield();
+		pthread_mutex_lock(&conn->lock);
+		return false;
+	}
+	if (conn->state == KVC_BROKEN)
+		conn_close(conn);
+	if (conn->state == KVC_CLOSED) {
+		conn_dial(conn);
+		return false;
+	}
+	return true;
+}
+
+/* Send and receive for all until op is complete or its deadline has passed. */
+static void conn_lead(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
+{
+	bool expired = false;
+
+	while (!is_done(op)) {
+		uint64_t now = fth_now_ns();
+
+		if (!conn_ready(conn))
+			continue;
+		if (conn->state == KVC_OPEN && is_time_to_send(conn, now)) {
+			flush(conn);
+			if (conn->state != KVC_OPEN || is_done(op))
+				continue;
+		}
+		if (expired)
+			break;
+		/* One look after the deadline: what has come already is taken. */
+		expired = now >= deadline;
+		conn_look(conn, expired ? now : look_again_at(conn, deadline));
+	}
+}
+
+static void appoint(struct kvc_conn *conn)
+{
+	conn->leading = conn->sleepers != NULL;
+	if (conn->sleepers)
+		change_state(conn, conn->sleepers, KVC_LEADS);
+	else if (conn->state == KVC_BROKEN && !conn->sending)
+		conn_close(conn);
+	else if (conn->state == KVC_OPEN && conn->first)
+		flush(conn);
+}
+
+/* The caller does not wait any longer. */
+static void abandon(struct kvc_conn *conn, struct fth_kvc_op *op)
+{
+	struct kvc_call *call = kvc_call(op);
+	bool had_timer = conn->timer == op;
+
+	conn->stats.timeouts++;
+	if (call->place == KVC_GATHERED)
+		ungather(conn, op);
+	else if (call->place == KVC_FLYING && kvc_flight_abandon(&conn->flight, call->slot) < 0)
+		conn_fail(conn, ENOMEM);
+	complete(conn, op, -ETIMEDOUT);
+	if (had_timer && conn->state == KVC_OPEN && conn->first)
+		flush(conn);
+}
+
+/* Sleep until somebody has completed the operation or left the lead to it, or until the deadline. */
+static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
+{
+	struct kvc_call *call = kvc_call(op);
+	uint64_t until = deadline;
+
+	if (call->place == KVC_GATHERED && !conn->timer && conn->state == KVC_OPEN) {
+		conn->timer = op;
+		until = flush_at(conn) < deadline ? flush_at(conn) : deadline;
+	}
+	call->asleep = true;
+	call->newer = NULL;
+	call->older = conn->sleepers;
+	if (conn->sleepers)
+		kvc_call(conn->sleepers)->newer = op;
+	conn->sleepers = op;
+	__atomic_store_n(&call->state, KVC_SLEEPING, __ATOMIC_RELAXED);
+	conn_unlock(conn);
+	sleep_until(&call->state, until);
+	if (is_done(op))
+		return;
+	pthread_mutex_lock(&conn->lock);
+	leave_sleepers(conn, op);
+	if (conn->timer == op) {
+		conn->timer = NULL;
+		if (conn->state == KVC_OPEN && conn->first && fth_now_ns() >= flush_at(conn))
+			flush(conn);
+	}
+	conn_unlock(conn);
+}
+
+void kvc_conn_wait(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
+{
+	struct kvc_call *call = kvc_call(op);
+
+	while (!is_done(op)) {
+		bool leads;
+
+		pthread_mutex_lock(&conn->lock);
+		leads = call->state == KVC_LEADS || !conn->leading;
+		if (!leads && call->state != KVC_DONE && fth_now_ns() < deadline) {
+			conn_sleep(conn, op, deadline);
+			continue;
+		}
+		if (leads && call->state != KVC_DONE) {
+			conn->leading = true;
+			call->state = KVC_RUNNING;
+			conn_lead(conn, op, deadline);
+			appoint(conn);
+		}
+		if (call->state != KVC_DONE)
+			abandon(conn, op);
+		conn_unlock(conn);
+	}
+}
+
+/* ---- from outside ---- */
+
+/* Send what is gathered if it is time; `all`: in any case, unless a leader will. */
+static void push_gathered(struct kvc_conn *conn, bool all)
+{
+	if (conn->state == KVC_CLOSED && !conn->leading && conn->first)
+		conn_dial(conn);
+	if (conn->state == KVC_OPEN && conn->first &&
+	    ((all && !conn->leading) || is_time_to_send(conn, kvc_call(conn->first)->since)))
+		flush(conn);
+}
+
+void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push)
+{
+	pthread_mutex_lock(&conn->lock);
+	kvc_call(op)->since = fth_now_ns();
+	gather(conn, op);
+	if (push)
+		push_gathered(conn, false);
+	conn_unlock(conn);
+}
+
+void kvc_conn_push(struct kvc_conn *conn)
+{
+	pthread_mutex_lock(&conn->lock);
+	push_gathered(conn, true);
+	conn_unlock(conn);
+}
+
+int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
+		  const struct fth_kvc_options *options)
+{
+	conn->server = server;
+	conn->options = options;
+	conn->fd = -1;
+	conn->flight.done = answered;
+	conn->flight.context = conn;
+	conn->flight.value_max = options->value_max;
+	pthread_mutex_init(&conn->lock, NULL);
+	conn->nudge = fth_fd_high(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+	return conn->nudge < 0 ? conn->nudge : 0;
+}
+
+void kvc_conn_release(struct kvc_conn *conn)
+{
+	while (kvc_flight_pop(&conn->flight))
+		;
+	conn_close(conn);
+	if (conn->nudge >= 0)
+		close(conn->nudge);
+	kvc_bytes_release(&conn->in);
+	kvc_bytes_release(&conn->out);
+	pthread_mutex_destroy(&conn->lock);
+}
+
+void kvc_conn_stats(struct kvc_conn *conn, struct fth_kvc_stats *sum)
+{
+	const uint64_t *from = (const uint64_t *)&conn->stats;
+	uint64_t *to = (uint64_t *)sum;
+
+	pthread_mutex_lock(&conn->lock);
+	for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+	sum->gets += conn->flight.gets;
+	sum->late += conn->flight.late;
+	pthread_mutex_unlock(&conn->lock);
+}
