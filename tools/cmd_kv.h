@@ -5,6 +5,7 @@
 
 #include "commands.h"
 
+extern const struct fth_command fth_cmd_kv_bench;
 extern const struct fth_command fth_cmd_kv_check;
 extern const struct fth_command fth_cmd_kv_dump;
 extern const struct fth_command fth_cmd_kv_serve;
