@@ -96,7 +96,8 @@ static int check_options(struct bench *b)
 		c->small_items = c->huge_items = 8000;
 		c->memory = 4 << 20;
 		c->rounds = 1;
-		c->seconds = 0.15;
+		c->seconds = 0.1;
+		c->settle_ms = 10;
 		c->pace = 0;
 	}
 	if (!c->threads)
@@ -340,6 +341,7 @@ static int run(int argc, char **argv)
 		.pace = 60000,
 		.rounds = 5,
 		.seconds = 4,
+		.settle_ms = 500,
 	};
 	status = parse(b, argc, argv);
 	if (status == FTH_CLI_GO_ON) {

@@ -72,7 +72,7 @@ static int fill(struct kv_rig *rig, unsigned side)
 				(unsigned long long)result.stored,
 				(unsigned long long)rig->data[side].items, result.answer);
 	if (rc == 0)
-		fth_kv_side_settle(&rig->side[side]);
+		fth_kv_side_settle(&rig->side[side], rig->config->settle_ms);
 	return rc;
 }
 

@@ -9,6 +9,7 @@
 
 #define WEAR_ROUNDS 2u /* times that as many items are overwritten as there are */
 #define SWEEP_BATCH 16u
+#define TIMEOUT_NS  UINT64_C(30000000000) /* a machine may be slow */
 
 const char *const kv_metric_names[KV_METRICS] = {
 	"keys_per_second", "cpu_us",	 "p50_us", "p99_us", "p999_us", "rss",
@@ -76,6 +77,7 @@ static int run_load(struct kv_rig *rig, unsigned side, struct fth_kv_load *load,
 
 	load->server = rig->side[side].address;
 	load->data = &rig->data[side];
+	load->timeout_ns = TIMEOUT_NS;
 	if (rc == 0)
 		rc = fth_kv_load_run(load, result);
 	if (rc == 0)
@@ -141,7 +143,7 @@ static int measure_wear(struct kv_rig *rig, unsigned side, struct kv_measured *o
 	if (rc < 0)
 		return rc;
 	bytes = result.stored * (FTH_KV_LOAD_KEY + rig->data[side].value_bytes);
-	fth_kv_side_settle(&rig->side[side]);
+	fth_kv_side_settle(&rig->side[side], rig->config->settle_ms);
 	rc = fth_kv_side_counts(&rig->side[side], &to);
 	out->amplification[side] = over((double)(to.write_bytes - from.write_bytes), bytes);
 	load = (struct fth_kv_load)FTH_KV_LOAD_INIT;
@@ -170,7 +172,7 @@ static int measure_round(struct kv_rig *rig, const struct kv_row *row, uint64_t 
 			continue;
 		rc = run_load(rig, side, &load, &result, metric[side]);
 		if (rc == 0 && row->sets > 0)
-			fth_kv_side_settle(&rig->side[side]);
+			fth_kv_side_settle(&rig->side[side], rig->config->settle_ms);
 	}
 	for (unsigned m = 0; m < KV_METRICS && rc == 0; m++)
 		fth_rounds_add(&out->metric[m], metric[0][m], metric[1][m]);

@@ -74,6 +74,7 @@ struct kv_config {
 	uint64_t client_threads;
 	uint64_t pace; /* items in a second while the peer is filled */
 	uint64_t rounds;
+	unsigned settle_ms; /* a server that writes nothing for so long is at rest */
 	double seconds;
 };
 

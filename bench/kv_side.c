@@ -398,7 +398,7 @@ int fth_kv_side_counts(const struct fth_kv_side *side, struct fth_kv_usage_count
 	return 0;
 }
 
-void fth_kv_side_settle(const struct fth_kv_side *side)
+void fth_kv_side_settle(const struct fth_kv_side *side, unsigned ms)
 {
 	struct fth_kv_usage_counts now;
 	uint64_t before = UINT64_MAX;
@@ -407,6 +407,6 @@ void fth_kv_side_settle(const struct fth_kv_side *side)
 		if (fth_kv_side_counts(side, &now) < 0 || now.write_bytes == before)
 			return;
 		before = now.write_bytes;
-		nap(500);
+		nap(ms);
 	}
 }

@@ -47,8 +47,8 @@ int fth_kv_side_start(struct fth_kv_side *side, const struct fth_kv_side_plan *p
 
 int fth_kv_side_counts(const struct fth_kv_side *side, struct fth_kv_usage_counts *out);
 
-/* Wait until it writes nothing any more, half a minute at most. */
-void fth_kv_side_settle(const struct fth_kv_side *side);
+/* Wait until it has written nothing for `ms` milliseconds, 60 times as long at most. */
+void fth_kv_side_settle(const struct fth_kv_side *side, unsigned ms);
 
 /* End it and remove its file. Accepts a zeroed one. */
 void fth_kv_side_stop(struct fth_kv_side *side);

@@ -19,6 +19,24 @@ expect 1 serve --listen nowhere
 expect 1 serve --flash none --persist write-back
 [[ $err == *"persistence needs flash"* ]] || fail "no flash: $err"
 
+# Load, over a Unix socket; a value that somebody has changed is found.
+launch --listen "unix:$work/socket,127.0.0.1:0" --memory 16M --flash "file:$work/load?create=on&size=64M"
+wait_ready
+load=(bench --server "unix:$work/socket" --items 5000 --connections 8)
+expect 0 "${load[@]}" --seconds 0.2 --sets 20 --keys 3 --zipf 0.9
+[[ $out == *" 0 wrong, 0 stale"* && $out == *" 0 misses"* ]] || fail "load: $out"
+expect 0 "${load[@]}" --no-fill --seconds 0.1 --threads 2 --json
+[[ $out == *'"misses":0,'*'"wrong":0,"stale":0,'* ]] || fail "load in JSON: $out"
+ask $'set k000000000000001 0 0 1024\r\n'"$(printf '%01024d' 7)"
+[ "$answer" = STORED ] || fail "load: $answer"
+expect 1 "${load[@]}" --no-fill --seconds 1 --items 2
+[[ $out != *" 0 wrong"* ]] || fail "a wrong value was not found: $out"
+stop TERM
+expect 1 "${load[@]}"
+[[ $err == *"cannot connect to unix:"* ]] || fail "no server: $err"
+expect 2 bench --threads 9 --connections 8
+expect 2 bench --zipf 1
+
 # With no flash named, on a scratch file that is gone afterwards.
 TMPDIR=$work start
 ask $'set a 0 0 5\r\nhello\r\nget a'
