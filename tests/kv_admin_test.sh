@@ -71,6 +71,23 @@ text+=$'set gone 0 0 1\r\nx\r\ndelete gone\r\nset key7 1 0 3\r\nnew\r\nset past 
 ask "$text"
 [ "$(grep -o STORED <<<"$answer" | wc -l)" = 205 ] || fail "not all stored: $answer"
 
+# Figures of a server.
+expect 0 stat --server "127.0.0.1:$port"
+[[ $out == "127.0.0.1:$port: fathom-"*"items         20"*"sets          206"*"latency "*"set: half below"*"write amplification"* ]] ||
+  fail "stat: $out"
+expect 0 --json stat --server "localhost:$port"
+[[ $out == '{"server":"localhost:'*'"sets":206,'*'"flash_queue_depth":0,'*'"write_amplification":'*'"latency_us":{"set":{"mean":'* ]] ||
+  fail "stat: $out"
+expect 0 stat --all --server "127.0.0.1:$port"
+[[ $out == "pid "*"flash_reads_in_flight "*"kv_flash_reads "*"latency_get_p99_ns "* ]] || fail "stat: $out"
+expect 0 --json stat --all --server "127.0.0.1:$port"
+[[ $out == '{"pid":'*'"version":"fathom-'*'"kv_sets":'* ]] || fail "stat: $out"
+expect 1 stat --server 127.0.0.1:1
+[[ $err == *"cannot connect to 127.0.0.1:1: Connection refused"* ]] || fail "stat of nothing: $err"
+expect 1 stat --server "unix:$work/nosuch"
+[[ $err == *"cannot connect to unix:$work/nosuch: No such file"* ]] || fail "stat of nothing: $err"
+expect 1 stat --server no:such:host
+
 # While a server uses it, nobody looks at it.
 for command in dump check; do
   expect 1 $command --flash "$cache"
@@ -188,4 +205,62 @@ expect 1 check --flash "file:$work/super"
 # A read that fails.
 expect 1 check --flash "fault(file:$work/cache)?kind=read&from=$((place / 4096 * 4096))&to=$((place / 4096 * 4096 + 4096))&every=1"
 [[ $out == *"damage    chunk "*" cannot be read"* ]] || fail "a bad block: $out $err"
+
+# Servers that ask for a password, that are silent, that talk nonsense, that are memcached.
+echo 'ann:secret' >"$work/users"
+echo 'ann:guess' >"$work/guess"
+start --flash none --auth "$work/users"
+expect 1 stat --server "127.0.0.1:$port"
+[[ $err == *'answers "CLIENT_ERROR unauthenticated"; --auth names a file'* ]] || fail "no password: $err"
+expect 1 stat --server "127.0.0.1:$port" --auth "$work/guess"
+[[ $err == *"does not accept user and password"* ]] || fail "wrong password: $err"
+expect 0 stat --server "127.0.0.1:$port" --auth "$work/users"
+stop TERM
+if command -v python3 >/dev/null; then
+  cat >"$work/fake.py" <<'END'
+import socket, sys
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen()
+print(s.getsockname()[1], flush=True)
+answers = [b"", b"HTTP/1.1 400 Bad Request\r\n", b"STAT a \x1b[2J\r\nSTAT\r\nSTAT b\r\nEND\r\n", b"STAT a 1\r\n", b"END\r\n"]
+held = []
+for a in answers:
+    c, _ = s.accept()
+    held.append(c)
+    c.recv(100)
+    c.sendall(a)
+c.close()
+held[3].close()
+END
+  python3 "$work/fake.py" >"$work/fake" &
+  fake=$!
+  for ((i = 0; i < 100; i++)); do
+    [ ! -s "$work/fake" ] || break
+    sleep 0.1
+  done
+  port=$(cat "$work/fake")
+  expect 1 stat --server "127.0.0.1:$port" --timeout-ms 200
+  [[ $err == *"no answer in 0.2 s"* ]] || fail "silent: $err"
+  expect 1 stat --server "127.0.0.1:$port"
+  [[ $err == *'answers "HTTP/1.1 400 Bad Request"'* ]] || fail "nonsense: $err"
+  expect 0 stat --all --server "127.0.0.1:$port"
+  [[ $out == "a  "*" ?[2J" ]] || fail "escapes: $out"
+  expect 1 stat --server "127.0.0.1:$port" --timeout-ms 200
+  expect 0 stat --all --server "127.0.0.1:$port"
+  wait $fake
+fi
+if command -v memcached >/dev/null; then
+  memcached -s "$work/socket" -U 0 -u "$(id -un)" &
+  server=$!
+  for ((i = 0; i < 100; i++)); do
+    [ ! -S "$work/socket" ] || break
+    sleep 0.1
+  done
+  expect 0 stat --server "unix:$work/socket"
+  [[ $out == *"items         0"*"hit rate -"* && $out != *latency* ]] || fail "memcached: $out"
+  kill -9 $server
+  wait $server 2>/dev/null || true
+  server=
+fi
 echo "kv_admin_test: passed"

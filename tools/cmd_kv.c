@@ -2,8 +2,10 @@
 /* fathom kv: a key-value cache on flash. Each subcommand is in a file of its own. */
 #include "cmd_kv.h"
 
-static const struct fth_command *const subcommands[] = {&fth_cmd_kv_bench, &fth_cmd_kv_check,
-							&fth_cmd_kv_dump, &fth_cmd_kv_serve, NULL};
+static const struct fth_command *const subcommands[] = {
+	&fth_cmd_kv_bench, &fth_cmd_kv_check, &fth_cmd_kv_dump,
+	&fth_cmd_kv_serve, &fth_cmd_kv_stat,  NULL,
+};
 
 static int run(int argc, char **argv)
 {

@@ -282,10 +282,11 @@ struct fth_kv_usage {
 	uint64_t index_items;  /* entries that it has room for */
 	uint64_t memory_bytes; /* for items in memory, of options.memory */
 	uint64_t memory_items;
-	uint64_t flash_bytes; /* of the log */
-	uint64_t flash_used;  /* bytes of it that hold chunks not reclaimed */
+	uint64_t flash_bytes;	/* of the log */
+	uint64_t flash_used;	/* bytes of it that hold chunks not reclaimed */
+	uint64_t flash_reading; /* reads of the device in flight */
 };
-void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out);
+void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out);
 
 FTH_END_DECLS
 

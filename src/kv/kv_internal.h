@@ -364,6 +364,8 @@ bool kv_commit_overdue(const struct fth_kv *kv);
 void kv_wake_workers(struct fth_kv *kv);
 /* Wait for reads of closed workers, a while; sets left_behind if they do not end. */
 void kv_workers_drain(struct fth_kv *kv);
+/* Reads of the device in flight. Any thread. */
+uint64_t kv_workers_reading(struct fth_kv *kv);
 
 /* ---- op.c ---- */
 

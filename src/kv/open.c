@@ -245,7 +245,7 @@ const char *fth_kv_stat_name(enum fth_kv_stat which)
 	return (unsigned)which < FTH_KV_STAT_COUNT ? stat_names[which] : "unknown";
 }
 
-void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out)
+void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 {
 	const struct kv_store *store = &kv->store;
 
@@ -259,4 +259,5 @@ void fth_kv_usage(const struct fth_kv *kv, struct fth_kv_usage *out)
 	out->flash_bytes = kv->ring;
 	out->flash_used =
 		fth_load_relaxed_dev64(&kv->log.head) - fth_load_relaxed_dev64(&kv->log.tail);
+	out->flash_reading = kv_workers_reading(kv);
 }

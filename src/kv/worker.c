@@ -54,7 +54,7 @@ struct fth_kv_worker {
 	struct fth_kv_worker *next;
 	struct op_list done, room, commit, queued; /* queued: the device has no room */
 	unsigned in_flight;			   /* operations, done ones not included */
-	unsigned reads;				   /* in flight on the device */
+	uint32_t reads;				   /* atomic: in flight on the device */
 	struct kv_read *reading;		   /* those, so that they can time out */
 	struct kv_read *pool;
 	unsigned pooled;
@@ -180,7 +180,7 @@ static bool send_read(struct fth_kv_worker *w, struct kv_read *read)
 	if (rc == 1) {
 		read->next = w->reading;
 		w->reading = read;
-		w->reads++;
+		fth_store_relaxed_dev32(&w->reads, w->reads + 1);
 	} else {
 		read->req.result = rc < 0 ? rc : -EIO;
 	}
@@ -368,7 +368,7 @@ static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
 	struct fth_kv_op *op = read->op;
 
 	unlink_reading(w, read);
-	w->reads--;
+	fth_store_relaxed_dev32(&w->reads, w->reads - 1);
 	read->on_device = false;
 	if (!op) {
 		put_read(w, read);
@@ -630,6 +630,17 @@ void fth_kv_worker_close(struct fth_kv_worker *worker)
 	close(worker->event);
 	if (drained)
 		worker_free(worker);
+}
+
+uint64_t kv_workers_reading(struct fth_kv *kv)
+{
+	uint64_t reads = 0;
+
+	pthread_mutex_lock(&kv->workers_lock);
+	for (const struct fth_kv_worker *w = kv->workers; w; w = w->next)
+		reads += fth_load_relaxed_dev32(&w->reads);
+	pthread_mutex_unlock(&kv->workers_lock);
+	return reads;
 }
 
 void kv_workers_drain(struct fth_kv *kv)

@@ -88,7 +88,7 @@ static void put_histogram(struct bytes *out, const struct kvs_counts *sum)
 	}
 }
 
-static void put_usage(struct bytes *out, const struct fth_kv *kv)
+static void put_usage(struct bytes *out, struct fth_kv *kv)
 {
 	struct fth_kv_usage usage;
 
@@ -100,6 +100,7 @@ static void put_usage(struct bytes *out, const struct fth_kv *kv)
 	put(out, "index_capacity_items", "gauge", usage.index_items);
 	put(out, "flash_bytes", "gauge", usage.flash_bytes);
 	put(out, "flash_used_bytes", "gauge", usage.flash_used);
+	put(out, "flash_reads_in_flight", "gauge", usage.flash_reading);
 }
 
 static void put_all(const struct fth_kv_server *server, struct bytes *out)
@@ -110,6 +111,7 @@ static void put_all(const struct fth_kv_server *server, struct bytes *out)
 	stats_sum(server, &sum);
 	fth_kv_server_counts(server, &counts);
 	put(out, "uptime_seconds", "gauge", (fth_now_ns() - server->started_ns) / 1000000000u);
+	put(out, "resident_bytes", "gauge", stats_resident());
 	put(out, "connections", "gauge", counts.connections);
 	put(out, "connections_max", "gauge", server->connections_max);
 	put(out, "connections_accepted_total", "counter", counts.accepted);

@@ -243,6 +243,7 @@ int listen_one(const char *where, int *fd, unsigned *port);
 void stats_answer(struct fth_kv_server *server, struct kvp_text what, struct bytes *out);
 void stats_sum(const struct fth_kv_server *server, struct kvs_counts *out); /* of all workers */
 void stats_latency(struct kvs_worker *worker, const struct task *task);
+uint64_t stats_resident(void); /* bytes of memory of the process; 0: not known */
 extern const char *const kvs_kind_names[KIND_NUMBER];
 
 /* ---- metrics.c ---- */

@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -888,10 +889,31 @@ static void test_slow_readers(void **state)
 
 /* ---- figures ---- */
 
+/* Three gets are in buckets whose bounds are powers of two, and took time. */
+static void check_histogram(int fd)
+{
+	uint64_t gets = 0, sum = 0, bound, count;
+	char *text, *at;
+
+	put(fd, "stats latency\r\n", 15);
+	text = take_until(fd, "END\r\n");
+	for (at = text; (at = strstr(at, "STAT get:")); at++)
+		if (sscanf(at, "STAT get:%" SCNu64 " %" SCNu64, &bound, &count) == 2) {
+			assert_int_equal(bound & (bound - 1), 0);
+			gets += count;
+		} else {
+			assert_int_equal(sscanf(at, "STAT get:sum_ns %" SCNu64, &sum), 1);
+		}
+	assert_int_equal(gets, 3);
+	assert_true(sum > 0);
+	free(text);
+}
+
 static void test_stats(void **state)
 {
 	static const char *const lists[] = {"stats items\r\n", "stats slabs\r\n",
-					    "stats settings\r\n", "stats conns\r\n"};
+					    "stats settings\r\n", "stats conns\r\n",
+					    "stats latency\r\n"};
 	struct fixture f;
 	int fd;
 
@@ -911,14 +933,17 @@ static void test_stats(void **state)
 	assert_int_equal(stat_of(fd, "cas_badval"), 1);
 	assert_int_equal(stat_of(fd, "curr_items"), 1);
 	assert_int_equal(stat_of(fd, "curr_connections"), 1);
+	assert_int_equal(stat_of(fd, "flash_reads_in_flight"), 0);
+	assert_true(stat_of(fd, "resident_bytes") > 4096);
 	assert_true(stat_of(fd, "latency_get_p99_ns") > 0);
+	check_histogram(fd);
 	ask(fd, "stats reset\r\n", "RESET\r\n");
 	assert_int_equal(stat_of(fd, "cmd_get"), 0);
 	assert_int_equal(stat_of(fd, "get_hits"), 0);
 	assert_int_equal(stat_of(fd, "kv_sets"), 0);
 	assert_int_equal(stat_of(fd, "total_connections"), 0);
 	assert_int_equal(stat_of(fd, "curr_items"), 1);
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 5; i++) {
 		char *text;
 
 		put(fd, lists[i], strlen(lists[i]));

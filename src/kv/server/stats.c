@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -126,6 +127,19 @@ static void reset(struct fth_kv_server *server)
 	pthread_mutex_unlock(&server->reset_lock);
 }
 
+uint64_t stats_resident(void)
+{
+	FILE *file = fopen("/proc/self/statm", "re");
+	unsigned long long pages = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%*s %llu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 /* ---- answers ---- */
 
 static void put(struct bytes *out, const char *name, uint64_t value)
@@ -193,6 +207,8 @@ static void put_usage(struct fth_kv_server *server, const struct since *s, struc
 	put(out, "memory_items", usage.memory_items);
 	put(out, "flash_bytes", usage.flash_bytes);
 	put(out, "flash_used", usage.flash_used);
+	put(out, "flash_reads_in_flight", usage.flash_reading);
+	put(out, "resident_bytes", stats_resident());
 }
 
 /* The upper bound of the bucket below which so many per mille are. */
@@ -219,6 +235,23 @@ static void put_latency(const struct since *s, struct bytes *out)
 			     percentile(buckets, 500));
 		bytes_printf(out, "STAT latency_%s_p99_ns %" PRIu64 "\r\n", kvs_kind_names[kind],
 			     percentile(buckets, 990));
+	}
+}
+
+/* The histogram: how many commands took less than so many nanoseconds, and at least half of that. */
+static void latency(struct fth_kv_server *server, struct bytes *out)
+{
+	struct since s;
+
+	since_reset(server, &s);
+	for (unsigned kind = 0; kind < KIND_OTHER; kind++) {
+		for (unsigned i = 0; i < LATENCY_BUCKETS; i++)
+			if (s.counts.latency[kind][i])
+				bytes_printf(out, "STAT %s:%" PRIu64 " %" PRIu64 "\r\n",
+					     kvs_kind_names[kind], UINT64_C(1) << i,
+					     s.counts.latency[kind][i]);
+		bytes_printf(out, "STAT %s:sum_ns %" PRIu64 "\r\n", kvs_kind_names[kind],
+			     s.counts.latency_ns[kind]);
 	}
 }
 
@@ -315,6 +348,8 @@ void stats_answer(struct fth_kv_server *server, struct kvp_text what, struct byt
 		settings(server, out);
 	} else if (kvp_is(word, "items")) {
 		items(server, out);
+	} else if (kvp_is(word, "latency")) {
+		latency(server, out);
 	} else if (kvp_is(word, "slabs")) {
 		slabs(server, out);
 	} else if (kvp_is(word, "sizes")) {
