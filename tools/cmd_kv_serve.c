@@ -8,6 +8,8 @@
 #include "fathom/kv/server.h"
 
 #include <errno.h>
+#include <malloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -370,6 +372,9 @@ static int run_serve(int argc, char **argv)
 	s.server.connections = (unsigned)s.connections;
 	s.server.idle_s = (uint32_t)s.idle;
 	raise_limit(s.connections);
+	/* Long values go back to the system when they are freed, so that memory is what is in use. */
+	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow is an error, and is reported */
 	rc = serve(&s);
 	if (*s.scratch)
 		unlink(s.scratch);

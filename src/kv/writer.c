@@ -477,8 +477,12 @@ int kv_writer_start(struct fth_kv *kv)
 	if (rc == 0 && kv->options.readmit &&
 	    posix_memalign((void **)&w->old, 4096, kv->super.chunk) != 0)
 		rc = -ENOMEM;
-	if (rc == 0)
+	if (rc == 0) {
 		rc = -pthread_create(&kv->writer, NULL, writer_main, w);
+		if (rc < 0)
+			fth_fail(-rc, "cannot start the thread that writes the log: %s",
+				 strerror(-rc));
+	}
 	if (rc < 0 && w) {
 		fth_dev_chan_close(w->chan);
 		free(w->old);

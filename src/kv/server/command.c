@@ -44,13 +44,14 @@ void command_say(struct conn *conn, const char *text)
 		finish(task, text);
 }
 
-static void starve(struct conn *conn)
+/* What it would read has no room. conn.c, invariant 3. */
+static bool memory_is_short(const struct task *task)
 {
-	if (conn->starved)
-		return;
-	conn->starved = true;
-	conn->next_starved = conn->worker->starved;
-	conn->worker->starved = conn;
+	const struct kvs_worker *w = task->conn->worker;
+
+	if (task->op.verb != FTH_KV_GET && task->op.verb != FTH_KV_TOUCH)
+		return false;
+	return w->held + w->expected + task->conn->guess > w->server->held_max;
 }
 
 /* `more`: a further operation of its command, which cannot wait: another task may do so already. */
@@ -59,6 +60,11 @@ static void launch(struct task *task, bool more)
 	struct conn *conn = task->conn;
 	int rc;
 
+	if (!more && memory_is_short(task)) {
+		conn->waiting = task;
+		conn_starve(conn);
+		return;
+	}
 	conn_op_begins(task);
 	rc = fth_kv_submit(conn->worker->kv, &task->op);
 	if (rc == 0)
@@ -66,7 +72,7 @@ static void launch(struct task *task, bool more)
 	if (rc == -EAGAIN && !more) { /* the cache has too many in flight */
 		conn_op_ends(task);
 		conn->waiting = task;
-		starve(conn);
+		conn_starve(conn);
 		return;
 	}
 	if (rc < 0)

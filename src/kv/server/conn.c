@@ -14,7 +14,9 @@
  *    more, HELD_MAX bytes of values and one value more, a line, a value that comes in. How long a
  *    value is, is known when the cache returns it: until then it counts as long as those before
  *    (`guess`). If all connections of a worker hold and expect WORKER_HELD bytes, each has one
- *    command at a time, and those that take no answers are closed.
+ *    command at a time, and those that take no answers are closed. Above held_max no value is read
+ *    from the cache or received, and the connections that have held an answer or a part of a value for longest
+ *    are closed, so that the others go on.
  * 4. A closed connection lives until its last operation is back from the cache: an answer can not
  *    reach whoever gets its descriptor next.
  * 5. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
@@ -152,7 +154,7 @@ void task_free(struct task *task)
 		conn->last = &conn->first;
 	conn->tasks--;
 	conn->held -= task->held;
-	w->held -= task->held;
+	w->held -= task->held + task->came;
 	free(task->value);
 	bytes_release(&task->long_text);
 	if (w->pooled >= POOLED_MAX) {
@@ -220,9 +222,15 @@ static unsigned tasks_max(const struct conn *conn)
 	return n < TASKS_MAX ? (unsigned)n : TASKS_MAX;
 }
 
+/* There is no room for more of the value that comes in. */
+static bool value_waits(const struct conn *conn)
+{
+	return conn->state == CONN_VALUE && conn->worker->held > conn->worker->server->held_max;
+}
+
 static bool may_go_on(const struct conn *conn)
 {
-	return !conn->dead && conn->state != CONN_CLOSING && !conn->waiting &&
+	return !conn->dead && !value_waits(conn) && conn->state != CONN_CLOSING && !conn->waiting &&
 	       bytes_count(&conn->out) < OUT_MAX && conn->held < HELD_MAX &&
 	       conn->tasks - (conn->storing != NULL) < tasks_max(conn);
 }
@@ -352,6 +360,13 @@ static bool take_key(struct conn *conn)
 	return true;
 }
 
+static void value_came(struct task *task, size_t n)
+{
+	task->value_have += n;
+	task->came += (uint32_t)n;
+	task->conn->worker->held += n;
+}
+
 /* The value of a store: bytes that have come are copied, the rest is read where it belongs. */
 static bool take_value(struct conn *conn)
 {
@@ -365,9 +380,10 @@ static bool take_value(struct conn *conn)
 	if (have)
 		memcpy(task->value + task->value_have, conn->in.data + conn->in.from, have);
 	conn->in.from += have;
-	task->value_have += have;
+	value_came(task, have);
 	if (have < want)
 		return false;
+	conn->holds_ns = conn->worker->now;
 	good = memcmp(task->value + task->line.bytes, "\r\n", 2) == 0;
 	conn->storing = NULL;
 	conn->state = CONN_LINE;
@@ -434,7 +450,7 @@ static bool fill(struct conn *conn)
 		room = (size_t)task->line.bytes + 2 - task->value_have;
 		n = receive(conn, task->value + task->value_have, room);
 		if (n > 0)
-			task->value_have += (size_t)n;
+			value_came(task, (size_t)n);
 	} else {
 		bytes_lend(&conn->in, &conn->worker->spare_in);
 		to = bytes_room(&conn->in, room);
@@ -590,6 +606,15 @@ static void count_out(struct conn *conn)
 	conn->out_counted = conn->out.room;
 }
 
+void conn_starve(struct conn *conn)
+{
+	if (conn->starved)
+		return;
+	conn->starved = true;
+	conn->next_starved = conn->worker->starved;
+	conn->worker->starved = conn;
+}
+
 void conn_advance(struct conn *conn)
 {
 	struct kvs_worker *w = conn->worker;
@@ -609,6 +634,10 @@ void conn_advance(struct conn *conn)
 	count_out(conn);
 	blocked = !may_go_on(conn) || conn->eof;
 	wants = bytes_count(&conn->out) > 0;
+	if (!wants && !conn->storing)
+		conn->holds_ns = w->now;
+	if (value_waits(conn))
+		conn_starve(conn);
 	if (blocked != conn->blocked || wants != conn->wants_write) {
 		conn->blocked = blocked;
 		conn->wants_write = wants;
@@ -651,7 +680,7 @@ int conn_open(struct kvs_worker *worker, int fd)
 	conn->last = &conn->first;
 	conn->guess = worker->guess;
 	conn->trusted = !server->auth;
-	conn->active_ns = worker->now;
+	conn->active_ns = conn->holds_ns = worker->now;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;
 	if (conn->next)

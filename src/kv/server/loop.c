@@ -175,6 +175,29 @@ static void close_idle(struct kvs_worker *w)
 	}
 }
 
+/* Who has had an answer to take, or a value to send, for longest? NULL: none for long. */
+static struct conn *find_hoarder(const struct kvs_worker *w)
+{
+	struct conn *found = NULL;
+
+	for (struct conn *conn = w->conns; conn; conn = conn->next)
+		if ((bytes_count(&conn->out) || conn->storing) &&
+		    w->now > conn->holds_ns + HOARD_NS &&
+		    (!found || conn->holds_ns < found->holds_ns))
+			found = conn;
+	return found;
+}
+
+static void close_hoarders(struct kvs_worker *w)
+{
+	struct conn *conn;
+
+	while (w->held > w->server->held_max / 4 * 3 && (conn = find_hoarder(w)) != NULL) {
+		kvs_add(&w->counts.closed_slow, 1);
+		conn_close(conn);
+	}
+}
+
 static void tick(struct kvs_worker *w, bool *stopping)
 {
 	if (!*stopping && __atomic_load_n(&w->server->stopping, __ATOMIC_ACQUIRE)) {
@@ -213,6 +236,7 @@ static void *loop_main(void *context)
 				conn_event(what, events[i].events);
 		}
 		collect(w);
+		close_hoarders(w);
 		feed_starved(w);
 		if (w->now - ticked > TICK_MS * 1000000u / 2) {
 			tick(w, &stopping);
@@ -260,8 +284,11 @@ int loop_start(struct kvs_worker *w)
 		watch_listening(w, true);
 	w->now = fth_now_ns();
 	w->guess = GUESS_BYTES;
-	if (rc == 0)
+	if (rc == 0) {
 		rc = -loop_thread(&w->thread, loop_main, w);
+		if (rc < 0)
+			fth_fail(-rc, "cannot start worker %u: %s", w->number, strerror(-rc));
+	}
 	w->runs = rc == 0;
 	return rc;
 }

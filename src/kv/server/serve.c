@@ -109,6 +109,8 @@ int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *o
 	pthread_mutex_init(&server->reset_lock, NULL);
 	server->kv = kv;
 	server->value_max = kv->options.value_max;
+	server->held_max =
+		16 * server->value_max > WORKER_MAX ? 16 * server->value_max : WORKER_MAX;
 	server->workers_count = o.workers ? o.workers : default_workers();
 	server->connections_max = o.connections ? o.connections : 1024;
 	server->idle_ns = (uint64_t)o.idle_s * 1000000000u;

@@ -31,6 +31,8 @@
 #define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
 #define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
 #define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
+#define WORKER_MAX     (128u << 20) /* no value is read above this, or 16 of the longest values */
+#define HOARD_NS       1000000000u /* near it, who holds one answer or value for so long is closed */
 
 #define LATENCY_BUCKETS 36u /* bucket i: below 2^i ns */
 enum kvs_kind { KIND_GET, KIND_SET, KIND_DELETE, KIND_COUNT, KIND_TOUCH, KIND_OTHER, KIND_NUMBER };
@@ -65,6 +67,7 @@ struct task {
 	size_t value_have;
 	uint64_t started_ns;
 	uint32_t held;	   /* bytes of its value, as counted in conn and worker */
+	uint32_t came;	   /* bytes of `value`, as counted in worker */
 	uint32_t expected; /* the same while it is in the cache, by conn->guess */
 	uint32_t age;
 	uint8_t key[FTH_KV_KEY_MAX];
@@ -90,7 +93,7 @@ struct conn {
 	bool blocked; /* not read from: too much is under way */
 	bool wants_write;
 	bool advancing; /* loop.c: it has operations that are complete */
-	bool starved;	/* in the worker's list: the cache had no room for `waiting` */
+	bool starved;	/* in the worker's list: conn_starve() */
 	bool spoke;	/* its first line has come */
 	bool trusted;	/* it has given a password, or needs none */
 	void *tls;
@@ -107,6 +110,7 @@ struct conn {
 	uint64_t held;		    /* bytes of values of complete tasks */
 	uint64_t guess;		    /* bytes of a value, from those before */
 	uint64_t active_ns;	    /* when something last came or went */
+	uint64_t holds_ns;	    /* since then it has an answer to take, or a value to send */
 };
 
 /* Written by the worker's thread only, read by all. */
@@ -136,7 +140,8 @@ struct kvs_worker {
 	struct task *pool;
 	unsigned pooled;
 	struct bytes spare_in, spare_out; /* for the connection that is dealt with */
-	uint64_t held;			  /* bytes of values and answers of all connections */
+	uint64_t held;			  /* bytes of values and answers of all connections, and of
+					     values that come in */
 	uint64_t expected;		  /* bytes of values that the cache has not returned yet */
 	uint64_t guess;			  /* of a value, for new connections */
 	uint64_t now;			  /* ns, of this round */
@@ -146,6 +151,7 @@ struct kvs_worker {
 struct fth_kv_server {
 	struct fth_kv *kv;
 	uint64_t value_max;
+	uint64_t held_max; /* of a worker */
 	unsigned workers_count;
 	struct kvs_worker *workers;
 	int listen[FTH_KV_LISTEN_MAX];
@@ -201,6 +207,8 @@ void conn_op_done(struct task *task);
 /* Send answers and go on with what was held back. May free the connection. */
 void conn_advance(struct conn *conn);
 void conn_close(struct conn *conn);
+/* It waits for the cache or for memory: the worker calls conn_advance() soon. */
+void conn_starve(struct conn *conn);
 
 struct task *task_new(struct conn *conn);
 void task_free(struct task *task);
