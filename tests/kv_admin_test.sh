@@ -206,6 +206,65 @@ expect 1 check --flash "file:$work/super"
 expect 1 check --flash "fault(file:$work/cache)?kind=read&from=$((place / 4096 * 4096))&to=$((place / 4096 * 4096 + 4096))&every=1"
 [[ $out == *"damage    chunk "*" cannot be read"* ]] || fail "a bad block: $out $err"
 
+# Load: into a device, into a server; a dump of that is the same, but for a key that a client cannot send.
+sorted() { # a dump, as JSON, sorted: the order may differ
+  "$fathom" kv --json dump --flash "$1" 2>/dev/null | sort
+}
+expect 2 load
+expect 2 load "$work/dump" --server x --flash y
+expect 1 load "$work/nosuch"
+[[ $err == *"nosuch: No such file"* ]] || fail "load: $err"
+expect 1 load "$work"
+expect 1 load "$work/dump" --server 127.0.0.1:1
+[[ $err == *"127.0.0.1:1"* ]] || fail "load into nothing: $err"
+expect 0 load "$work/dump" --flash "file:$work/copy?create=on&size=32M" --chunk 64K --value-max 30000
+[[ $out == "203 items loaded, "* ]] || fail "load: $out"
+"$fathom" kv dump --flash "file:$work/copy" 2>/dev/null | cmp - "$work/dump" || fail "dump, load, dump"
+start --flash "file:$work/served?create=on&size=32M" --persist write-back "${small[@]}"
+expect 1 load "$work/dump" --flash "file:$work/served" --value-max 30000
+[[ $err == *"in use"* ]] || fail "load into a device in use: $err"
+"$fathom" kv --json load - --server "127.0.0.1:$port" <"$work/dump" >"$work/out" 2>"$work/err" && fail "a key with blanks"
+grep -q '^{"loaded":202,"bytes":.*"expired":0,"not_loaded":1,' "$work/out" || fail "load: $(cat "$work/out")"
+grep -q 'line [0-9]*: not loaded: the protocol cannot carry a key with blanks' "$work/err" || fail "load: $(cat "$work/err")"
+stop TERM
+diff <(sorted "file:$work/served") <(sorted "$cache" | grep -v '"a b c"') >"$work/diff" || fail "by a server: $(head -c 500 "$work/diff")"
+expect 0 load /dev/null --flash "file:$work/copy" --value-max 30000
+[[ $out == "0 items loaded"* ]] || fail "load of nothing: $out"
+
+# Bad lines are named; what was before them is loaded.
+bad() { # TEXT MESSAGE
+  printf '%b' "$1" >"$work/text"
+  expect 1 load "$work/text" --flash "file:$work/copy" --value-max 30000
+  [[ $err == *"$work/text, $2"* ]] || fail "load of $1: $err"
+}
+bad 'nonsense\r\n' 'line 1: expected set KEY FLAGS EXPIRES BYTES, add or ms'
+bad 'set a 0 0 1\r\nx\r\nget a\r\n' 'line 3: expected set'
+[[ $out == "1 items loaded"* ]] || fail "before a bad line: $out"
+bad 'set a 0 0 3\na\nb\nset a 0 0 x\n' 'line 4: '
+bad 'set a 0 0 3\r\nab\r\n' 'line 1: the value that follows does not have 3 bytes'
+bad 'set a 0 0 3\r\na' 'line 1: the file ends in the middle of the value'
+bad 'set a 0 0' 'line 1: the file ends in the middle of it'
+bad "set $(printf '%0300d' 0) 0 0 1\r\nx\r\n" 'line 1: '
+bad "set a 0 0 999999999999\r\nx\r\n" 'line 1: '
+bad "$(printf '%05000d' 0)" 'line 1: longer than a command can be'
+bad 'ms !!!! 1 b\r\nx\r\n' 'line 1: '
+bad 'set big 0 0 40000\r\n'"$(printf '%040000d' 0)"'\r\n' 'line 1: not loaded: the value is too large'
+head -c 100000 /dev/urandom >"$work/text"
+expect 1 load "$work/text" --flash "file:$work/copy" --value-max 30000
+printf 'add old 0 -1 1\nx\nadd new 5 100 1 noreply\ny\n' >"$work/text"
+expect 0 load "$work/text" --flash "file:$work/copy" --value-max 30000
+[[ $out == "1 items loaded, 1 B of values, "*"; 1 have expired" ]] || fail "expired: $out"
+expect 0 check --flash "file:$work/copy"
+mkfifo "$work/pipe"
+exec 3<>"$work/pipe" # a pipe that gives nothing and does not end
+status=0
+timeout --foreground --preserve-status -s INT -k 20 1 \
+  "$fathom" kv load - --flash "file:$work/copy" --value-max 30000 <&3 >/dev/null 2>"$work/err" || status=$?
+[ $status -eq 130 ] || fail "SIGINT: status $status: $(cat "$work/err")"
+exec 3<&-
+expect 0 check --flash "file:$work/copy"
+[[ $out == *"closed in good order"* ]] || fail "after SIGINT: $out"
+
 # Servers that ask for a password, that are silent, that talk nonsense, that are memcached.
 echo 'ann:secret' >"$work/users"
 echo 'ann:guess' >"$work/guess"
@@ -215,6 +274,8 @@ expect 1 stat --server "127.0.0.1:$port"
 expect 1 stat --server "127.0.0.1:$port" --auth "$work/guess"
 [[ $err == *"does not accept user and password"* ]] || fail "wrong password: $err"
 expect 0 stat --server "127.0.0.1:$port" --auth "$work/users"
+expect 1 load "$work/text" --server "127.0.0.1:$port"
+expect 0 load "$work/text" --server "127.0.0.1:$port" --auth "$work/users"
 stop TERM
 if command -v python3 >/dev/null; then
   cat >"$work/fake.py" <<'END'
@@ -259,6 +320,9 @@ if command -v memcached >/dev/null; then
   done
   expect 0 stat --server "unix:$work/socket"
   [[ $out == *"items         0"*"hit rate -"* && $out != *latency* ]] || fail "memcached: $out"
+  expect 0 load "$work/text" --server "unix:$work/socket"
+  expect 0 stat --server "unix:$work/socket"
+  [[ $out == *"items         1"* ]] || fail "load into memcached: $out"
   kill -9 $server
   wait $server 2>/dev/null || true
   server=

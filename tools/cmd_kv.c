@@ -3,8 +3,13 @@
 #include "cmd_kv.h"
 
 static const struct fth_command *const subcommands[] = {
-	&fth_cmd_kv_bench, &fth_cmd_kv_check, &fth_cmd_kv_dump,
-	&fth_cmd_kv_serve, &fth_cmd_kv_stat,  NULL,
+	&fth_cmd_kv_bench,
+	&fth_cmd_kv_check,
+	&fth_cmd_kv_dump,
+	&fth_cmd_kv_load,
+	&fth_cmd_kv_serve,
+	&fth_cmd_kv_stat,
+	NULL,
 };
 
 static int run(int argc, char **argv)

@@ -8,6 +8,7 @@
 extern const struct fth_command fth_cmd_kv_bench;
 extern const struct fth_command fth_cmd_kv_check;
 extern const struct fth_command fth_cmd_kv_dump;
+extern const struct fth_command fth_cmd_kv_load;
 extern const struct fth_command fth_cmd_kv_serve;
 extern const struct fth_command fth_cmd_kv_stat;
 

@@ -184,15 +184,14 @@ static int take_answer(const struct fth_kv_link *link, uint64_t deadline, char *
 	return rc;
 }
 
-/* As clients do it for memcached: a set of any key to "user password". */
-static int give_password(const struct fth_kv_link *link, uint64_t deadline)
+int fth_kv_read_password(const char *path, char line[FTH_KV_PASSWORD_MAX])
 {
-	char line[600] = "", request[700], *colon, *answer;
-	FILE *file = fopen(link->auth_file, "re");
-	int rc = 0, n;
+	FILE *file = fopen(path, "re");
+	int rc = 0;
+	char *colon;
 
-	if (!file || !fgets(line, sizeof(line), file))
-		rc = fth_fail(file ? EINVAL : errno, "%s: %s", link->auth_file,
+	if (!file || !fgets(line, FTH_KV_PASSWORD_MAX, file))
+		rc = fth_fail(file ? EINVAL : errno, "%s: %s", path,
 			      file ? "it is empty" : strerror(errno));
 	if (file)
 		fclose(file);
@@ -201,8 +200,19 @@ static int give_password(const struct fth_kv_link *link, uint64_t deadline)
 	line[strcspn(line, "\r\n")] = 0;
 	colon = strchr(line, ':');
 	if (!colon)
-		return fth_fail(EINVAL, "%s: its first line is not user:password", link->auth_file);
+		return fth_fail(EINVAL, "%s: its first line is not user:password", path);
 	*colon = ' ';
+	return 0;
+}
+
+/* As clients do it for memcached: a set of any key to "user password". */
+static int give_password(const struct fth_kv_link *link, uint64_t deadline)
+{
+	char line[FTH_KV_PASSWORD_MAX], request[FTH_KV_PASSWORD_MAX + 64], *answer;
+	int rc = fth_kv_read_password(link->auth_file, line), n;
+
+	if (rc < 0)
+		return rc;
 	n = snprintf(request, sizeof(request), "set auth 0 0 %zu\r\n%s\r\n", strlen(line), line);
 	rc = send_all(link, request, (size_t)n, deadline);
 	if (rc == 0)

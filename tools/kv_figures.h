@@ -36,6 +36,10 @@ struct fth_kv_link {
 int fth_kv_link_stats(struct fth_kv_link *link, const char *what, struct fth_kv_figures *out);
 void fth_kv_link_close(struct fth_kv_link *link);
 
+/* The first line of a file, "user:password", with a blank instead of the colon. */
+#define FTH_KV_PASSWORD_MAX 600
+int fth_kv_read_password(const char *path, char line[FTH_KV_PASSWORD_MAX]);
+
 /* The value of a figure; NULL if the server has none of that name. */
 const char *fth_kv_figure(const struct fth_kv_figures *figures, const char *name);
 /* The same as a number; false if there is none, or no number. */

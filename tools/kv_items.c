@@ -148,8 +148,8 @@ static int read_line(struct fth_kv_items_reader *r, char line[LINE_MAX_BYTES], s
 		return read_failed(r);
 	if (c == EOF && n > 0)
 		return bad_line(r, "the file ends in the middle of it");
-	if (n > 0 && line[n - 1] == '\r')
-		n--;
+	r->cr = n > 0 && line[n - 1] == '\r';
+	n -= r->cr;
 	*length = n;
 	return c != EOF;
 }
@@ -175,9 +175,10 @@ static int read_value(struct fth_kv_items_reader *r, uint64_t bytes)
 	for (const uint8_t *at = r->value, *end = at + bytes;
 	     (at = memchr(at, '\n', (size_t)(end - at))); at++)
 		r->line++;
+	/* It ends as its command does: with a line feed alone if that was changed by an editor. */
 	c = getc(r->in);
-	if (c == '\r')
-		c = getc(r->in);
+	if (r->cr)
+		c = c == '\r' ? getc(r->in) : 0;
 	r->bytes += bytes + 2;
 	r->line++;
 	if (c == EOF && ferror(r->in))

@@ -37,6 +37,7 @@ struct fth_kv_items_reader {
 	FILE *in;
 	uint64_t line;	/* of the last one read, from 1; newlines in values count */
 	uint64_t bytes; /* read so far */
+	bool cr;	/* that line ended in CR and LF */
 	uint8_t key[FTH_KV_KEY_MAX];
 	uint8_t *value;
 	size_t room;
