@@ -35,6 +35,11 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/fathom-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/fathom-config.cmake
               ${PROJECT_BINARY_DIR}/fathom-config-version.cmake DESTINATION ${package})
 
+set(LZ4_REQUIRES "")
+if(FTH_TABLE)
+  set(LZ4_REQUIRES ", liblz4")
+endif()
+
 # fth_pkgconfig(NAME): written when installing, since only then is the prefix known
 # (cmake --install --prefix).
 function(fth_pkgconfig name)
@@ -42,6 +47,7 @@ function(fth_pkgconfig name)
     set(PROJECT_VERSION ${PROJECT_VERSION})
     set(LIBDIR ${CMAKE_INSTALL_LIBDIR})
     set(INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+    set(LZ4_REQUIRES \"${LZ4_REQUIRES}\")
     set(CUDA_LIBDIR \"${CUDA_LIBDIR}\")
     configure_file(\"${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in\"
                    \"${PROJECT_BINARY_DIR}/${name}.pc\" @ONLY)

@@ -18,7 +18,7 @@ declare -A level=(
   [dev]=2
   [nvme]=3 [vol]=3
   [cache]=4
-  [array]=5 [flat]=5 [pm]=5 [gpu]=5
+  [array]=5 [flat]=5 [pm]=5 [gpu]=5 [table]=5
   [kv]=6 [query]=6 [apps]=6
   [top]=7
   [common]=8

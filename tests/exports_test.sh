@@ -26,6 +26,12 @@ of_gpu='^fathom/(detail/)?(gpu|apps/gpu_)'
 grep -E "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-cuda"
 grep -vE "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-host"
 [ -s "$work/declared-host" ]
+# A library without LZ4 has no tables.
+lz4=-llz4
+if ! nm -D "$shared" | grep -q ' fth_table_open@'; then
+  sed -i '/^fth_table_/d' "$work/declared-host"
+  lz4=
+fi
 sed -n '/^FATHOM_PRIVATE {/,/^}/s/^\t\(fth_[a-z0-9_]*\);$/\1/p' src/fathom.map | sort >"$work/private"
 sort -u "$work/declared-host" "$work/private" >"$work/expected"
 
@@ -81,7 +87,7 @@ mapfile -t flags < <(cd "$build" && sed -n 's/^FTH_SANITIZE:STRING=address$/-fsa
   s/^FTH_SANITIZE:STRING=thread$/-fsanitize=thread/p' CMakeCache.txt)
 flags+=(-std=c11 -D_GNU_SOURCE -Iinclude -rdynamic)
 for program in array_histogram vol_array; do
-  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring -lm -pthread \
+  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring $lz4 -lm -pthread \
     -o "$work/$program-static"
   gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$shared" -Wl,-rpath,"$(realpath "$build/src")" \
     -o "$work/$program-shared"

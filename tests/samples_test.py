@@ -33,6 +33,13 @@ static void *memory;
 static uint64_t i, n, v, w, line, offset, length, bus_address, source, *word, *frame;
 static uint64_t indices[4], values[4];
 static int rc, fd, group;
+static struct fth_table_db *db;
+static struct fth_table *table;
+static struct fth_table_page page;
+static uint32_t column, from, to, rows, offsets[4];
+static int64_t ids[4];
+static char names[64];
+static const void *image;
 """
 CONTEXT_CUDA = """
 template <typename... T> __global__ void my_kernel(T...) {}

@@ -19,6 +19,11 @@ extern const struct fth_command fth_cmd_nvme_bind; /* under nvme, as those below
 extern const struct fth_command fth_cmd_nvme_info;
 extern const struct fth_command fth_cmd_nvme_smart;
 extern const struct fth_command fth_cmd_nvme_unbind;
+extern const struct fth_command fth_cmd_table;
+extern const struct fth_command fth_cmd_table_check; /* under table, as those below */
+extern const struct fth_command fth_cmd_table_dump;
+extern const struct fth_command fth_cmd_table_load;
+extern const struct fth_command fth_cmd_table_stat;
 extern const struct fth_command fth_cmd_taxi;
 extern const struct fth_command fth_cmd_taxi_generate; /* under taxi, as the one below */
 extern const struct fth_command fth_cmd_taxi_load;

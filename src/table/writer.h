@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A table that is written. */
+#ifndef TABLE_WRITER_H
+#define TABLE_WRITER_H
+
+#include "table/encode.h"
+#include "table/group.h"
+#include "table/manifest.h"
+#include "table/prover.h"
+#include "table/store.h"
+
+#include "fathom/base/error.h"
+#include "fathom/table/write.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A group that was written. */
+struct written_group {
+	uint32_t rows, file;	       /* rows 0: not yet */
+	struct fth_table_chunk *chunk; /* of each column */
+};
+
+struct writer_column {
+	struct prover prover;
+	struct shared_dict dict;
+	bool all_codes; /* so far, earlier batches included */
+};
+
+/*
+ * 1. Only the thread that appends touches `filling`, provers, cut_by and `numbers`.
+ * 2. Under `lock`: the queue, free groups, written groups, sums in manifest.column, rc and text.
+ * 3. A group is in the queue, with one worker, or free.
+ */
+struct fth_table_writer {
+	struct output *output;
+	struct manifest
+		manifest; /* of the table as it was, with what this batch adds to its columns */
+	struct writer_column *column;
+	uint32_t group_rows;
+	unsigned threads, compression;
+	bool decided;	/* the first group was looked at: cut_by and dictionaries */
+	bool declared;	/* cut_by is the schema's */
+	bool committed; /* or failed to */
+	uint32_t cut_by;
+	uint32_t numbers; /* of groups so far */
+	uint64_t rows;	  /* appended */
+	struct group *filling;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work, idle; /* for workers; for the thread that appends */
+	struct group *queue, **queue_end;
+	struct group *free;
+	unsigned queued, busy;
+	bool stop;
+	struct written_group *written;
+	uint32_t written_room;
+	int rc; /* the first error */
+	char text[FTH_ERROR_TEXT_MAX];
+
+	pthread_t *thread;
+	unsigned started;
+};
+
+/* writer_check.c: whether values are inside their types. */
+int writer_check(const struct fth_table_schema *schema, const struct fth_table_vector *columns,
+		 uint32_t rows, uint64_t first);
+
+/* writer_pool.c: threads that encode and write groups. */
+int writer_start(struct fth_table_writer *w);
+void writer_stop(struct fth_table_writer *w);
+/* Hand a group over; waits while too many wait. Takes it in any case. */
+int writer_push(struct fth_table_writer *w, struct group *group);
+/* Wait until all groups are written. */
+int writer_drain(struct fth_table_writer *w);
+struct group *writer_free_group(struct fth_table_writer *w);
+/* Remember the first error; returns rc. */
+int writer_fail(struct fth_table_writer *w, int rc);
+int writer_failed(struct fth_table_writer *w);
+
+/* writer_commit.c: the manifest with what was written. */
+int writer_finish(struct fth_table_writer *w);
+
+#endif
