@@ -24,6 +24,8 @@ declare -A level=(
   [common]=8
   [tools]=9 [bench]=9 [examples]=9 [tests]=9
 )
+# Inside src/query, folders are layers as well; files straight in it tie them together.
+declare -A query_level=([mem]=0 [vec]=1 [set]=2 [sql]=3 [task]=3 [plan]=4 [store]=5)
 # Who may include whom all the same.
 allowed=" tests:tools tests:bench "
 
@@ -72,6 +74,28 @@ resolve() {
   done
 }
 
+# The part of src/query a file belongs to, into the variable `part`; empty for files straight in it.
+query_part_of() {
+  part=${1#src/query/}
+  case $part in
+  */*) part=${part%%/*} ;;
+  *) part= ;;
+  esac
+}
+
+check_query_include() {
+  local file=$1 line=$2 name=$3 from to
+  query_part_of "$file"
+  from=$part
+  query_part_of "$found"
+  to=$part
+  [ -n "$from" ] && [ "$from" != "$to" ] || return
+  if [ -z "$to" ] || [ -z "${query_level[$from]-}" ] || [ -z "${query_level[$to]-}" ] ||
+    [ "${query_level[$to]}" -ge "${query_level[$from]}" ]; then
+    complain "$file:$line" "query/$from includes $name, which is not below it"
+  fi
+}
+
 check_include() {
   local file=$1 line=$2 name=$3 from to
   resolve "$file" "$name"
@@ -89,6 +113,8 @@ check_include() {
   elif [ "$from" != "$to" ] && [ "${level[$to]}" -ge "${level[$from]}" ] &&
     [[ $allowed != *" $from:$to "* ]]; then
     complain "$file:$line" "$from includes $name of $to, which is not below it"
+  elif [[ $from == query && $file == src/query/* && $found == src/query/* ]]; then
+    check_query_include "$file" "$line" "$name"
   fi
 }
 

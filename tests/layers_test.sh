@@ -32,6 +32,13 @@ fresh_tree() {
   put src/dev/dev_fixture.h fth_test.h
   put src/dev/dev_test.c dev_fixture.h
   put src/schemes.c vol/label.h
+  put src/query/mem/qmem.h fathom/base/error.h
+  put src/query/vec/vec.h query/mem/qmem.h
+  put src/query/sql/tree.h query/vec/vec.h
+  put src/query/task/task.h query/vec/vec.h
+  put src/query/plan/plan.c query/sql/tree.h
+  put src/query/plan/plan.c query/task/task.h
+  put src/query/open.c query/task/task.h
   put tests/fth_test.h ""
   put tools/common/cli.h ""
   put tools/tool.h cli.h
@@ -62,5 +69,8 @@ refuses bench/bench.c tool.h                  # a benchmark includes the tool
 refuses tools/common/cli.c tool.h             # what both share includes one of them
 refuses include/fathom/dev.h dev/inside.h     # a public header includes a private one
 refuses examples/example.c dev/inside.h       # an example includes a private one
+refuses src/query/mem/qmem.c query/vec/vec.h   # upward inside query
+refuses src/query/task/run.c query/sql/tree.h # sideways inside query
+refuses src/query/nosuch/a.c query/mem/qmem.h # a part of query without a layer
 refuses src/nosuch/a.c fathom/dev.h           # a module without a layer
 echo "layers_test: every violation was found"

@@ -357,7 +357,8 @@ static size_t round_up(size_t size, size_t unit)
 /* What malloc() needs beside the bytes themselves is charged as well. */
 uint64_t fth_qmem_cost(size_t size)
 {
-	return size >= MMAP_FROM ? round_up(size, PAGE) : round_up(size, FTH_QMEM_ALIGN) + FTH_QMEM_ALIGN;
+	return size >= MMAP_FROM ? round_up(size, PAGE)
+				 : round_up(size, FTH_QMEM_ALIGN) + FTH_QMEM_ALIGN;
 }
 
 static void *get_memory(size_t size)
@@ -369,7 +370,8 @@ static void *get_memory(size_t size)
 			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		return p == MAP_FAILED ? NULL : p;
 	}
-	return posix_memalign(&p, FTH_QMEM_ALIGN, round_up(size ? size : 1, FTH_QMEM_ALIGN)) ? NULL : p;
+	return posix_memalign(&p, FTH_QMEM_ALIGN, round_up(size ? size : 1, FTH_QMEM_ALIGN)) ? NULL
+											     : p;
 }
 
 void *fth_qmem_alloc(struct fth_qmem *m, size_t size)

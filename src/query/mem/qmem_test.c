@@ -14,7 +14,8 @@
 
 static void the_budget_is_a_ceiling(void **state)
 {
-	struct fth_qmem *root = fth_qmem_new(MIB), *q = fth_qmem_child(root, "query", FTH_QMEM_NO_LIMIT);
+	struct fth_qmem *root = fth_qmem_new(MIB),
+			*q = fth_qmem_child(root, "query", FTH_QMEM_NO_LIMIT);
 	char *a, *b;
 
 	(void)state;
@@ -229,7 +230,8 @@ static void threads_share_a_budget(void **state)
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		workers[i] = (struct worker){query, i};
-		assert_int_equal(pthread_create(&threads[i], NULL, charge_at_random, &workers[i]), 0);
+		assert_int_equal(pthread_create(&threads[i], NULL, charge_at_random, &workers[i]),
+				 0);
 	}
 	for (unsigned i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);

@@ -44,23 +44,23 @@ struct fth_kern {
 	/* The sum of a[i] where bit i of mask is set. The sum of FTH_I64 wraps. */
 	int64_t (*sum[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n);
 	/* The least and greatest of these; mask has at least one bit. */
-	void (*min_max[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n, int64_t *min,
-					int64_t *max);
+	void (*min_max[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n,
+					int64_t *min, int64_t *max);
 	/* The positions of set bits; out has room for 64 more than there are. Returns how many. */
 	unsigned (*rows)(const uint64_t *bits, unsigned n, uint16_t *out);
 	/* dst[j] = src[rows[j]]; by width. */
 	void (*gather[5])(void *dst, const void *src, const uint16_t *rows, unsigned count);
 	/* Bit i of out: bit (a[i] + add) of set, of `size` bits; 0 beyond. FTH_I8 to FTH_I32. */
-	void (*member[3])(uint64_t *out, const void *a, int64_t add, const uint64_t *set, uint64_t size,
-			  unsigned n);
+	void (*member[3])(uint64_t *out, const void *a, int64_t add, const uint64_t *set,
+			  uint64_t size, unsigned n);
 	/* The first place of needle (len >= 1) in [at, end), or NULL. */
 	const char *(*find)(const char *at, const char *end, const char *needle, size_t len);
 	/* Years, months and days of the month of dates in [-719468, 2^30], all FTH_I32; NULL if not
 	 * wanted. */
 	void (*civil)(const int32_t *days, unsigned n, int32_t *year, int32_t *month, int32_t *day);
 	/* groups[i] == g for each g < ngroups <= 8, where mask is set: masks[g * FTH_BATCH_WORDS]. */
-	void (*group_masks)(const uint32_t *groups, const uint64_t *mask, unsigned n, unsigned ngroups,
-			    uint64_t *masks);
+	void (*group_masks)(const uint32_t *groups, const uint64_t *mask, unsigned n,
+			    unsigned ngroups, uint64_t *masks);
 };
 
 /* The set in use: the best that this processor has. FATHOM_SIMD=base|avx2|avx512 chooses a lesser one. */

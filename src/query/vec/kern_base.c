@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The kernels for any processor. */
-#define KERN_SET fth_kern_base
+#define KERN_SET  fth_kern_base
 #define KERN_NAME "base"
 #include "query/vec/kern_body.h"

@@ -17,229 +17,227 @@
 
 /* ---- comparisons ---- */
 
-#define DEFINE_CMP(T, name, op)                                                                     \
-	static void cmp_const_##name##_##T(uint64_t *out, const void *a_, int64_t c_, unsigned n,   \
-					   uint64_t flip)                                           \
-	{                                                                                           \
-		const T *a = a_, c = (T)c_;                                                         \
-		unsigned i = 0;                                                                     \
-                                                                                                    \
-		for (; i + 64 <= n; i += 64)                                                        \
-			out[i / 64] = lanes_const_##name##_##T(a + i, c) ^ flip;                    \
-		if (i < n) {                                                                        \
-			uint64_t w = 0;                                                             \
-                                                                                                    \
-			for (unsigned j = i; j < n; j++)                                            \
-				w |= (uint64_t)(a[j] op c) << (j - i);                              \
-			out[i / 64] = (w ^ flip) & (((uint64_t)1 << (n - i)) - 1);                  \
-		}                                                                                   \
-	}                                                                                           \
-	static void cmp_vec_##name##_##T(uint64_t *out, const void *a_, const void *b_, unsigned n, \
-					 uint64_t flip)                                             \
-	{                                                                                           \
-		const T *a = a_, *b = b_;                                                           \
-		unsigned i = 0;                                                                     \
-                                                                                                    \
-		for (; i + 64 <= n; i += 64)                                                        \
-			out[i / 64] = lanes_vec_##name##_##T(a + i, b + i) ^ flip;                  \
-		if (i < n) {                                                                        \
-			uint64_t w = 0;                                                             \
-                                                                                                    \
-			for (unsigned j = i; j < n; j++)                                            \
-				w |= (uint64_t)(a[j] op b[j]) << (j - i);                           \
-			out[i / 64] = (w ^ flip) & (((uint64_t)1 << (n - i)) - 1);                  \
-		}                                                                                   \
-	}
-
-#define DEFINE_BETWEEN(T)                                                                       \
-	static void between_##T(uint64_t *out, const void *a_, int64_t lo_, int64_t hi_,        \
-				unsigned n)                                                     \
-	{                                                                                       \
-		const T *a = a_, lo = (T)lo_, hi = (T)hi_;                                      \
-		unsigned i = 0;                                                                 \
-                                                                                                \
-		for (; i + 64 <= n; i += 64)                                                    \
-			out[i / 64] = ~(lanes_const_lt_##T(a + i, lo) |                         \
-					lanes_const_gt_##T(a + i, hi));                         \
-		if (i < n) {                                                                    \
-			uint64_t w = 0;                                                         \
-                                                                                                \
-			for (unsigned j = i; j < n; j++)                                        \
-				w |= (uint64_t)(a[j] >= lo && a[j] <= hi) << (j - i);           \
-			out[i / 64] = w;                                                        \
-		}                                                                               \
-	}
-
-/* ---- arithmetic ---- */
-
-#define DEFINE_ARITH(T, name, op)                                                               \
-	static void arith_vec_##name##_##T(void *dst_, const void *a_, const void *b_,          \
-					   unsigned n)                                          \
-	{                                                                                       \
-		const T *a = a_, *b = b_;                                                       \
-		T *dst = dst_;                                                                  \
-                                                                                                \
-		for (unsigned i = 0; i < n; i++)                                                \
-			dst[i] = (T)((U(T))a[i] op (U(T))b[i]);                                 \
-	}                                                                                       \
-	static void arith_const_##name##_##T(void *dst_, const void *a_, int64_t c, unsigned n) \
-	{                                                                                       \
-		const T *a = a_;                                                                \
-		T *dst = dst_;                                                                  \
-                                                                                                \
-		for (unsigned i = 0; i < n; i++)                                                \
-			dst[i] = (T)((U(T))a[i] op (U(T))c);                                    \
-	}
-
-#define DEFINE_FROM_CONST(T)                                                             \
-	static void from_const_##T(void *dst_, const void *a_, int64_t c, unsigned n)    \
-	{                                                                                \
-		const T *a = a_;                                                         \
-		T *dst = dst_;                                                           \
-                                                                                         \
-		for (unsigned i = 0; i < n; i++)                                         \
-			dst[i] = (T)((U(T))c - (U(T))a[i]);                              \
-	}
-
-#define DEFINE_MUL_WIDE(T, W)                                                                    \
-	static void mul_wide_vec_##T(void *dst_, const void *a_, const void *b_, unsigned n)     \
-	{                                                                                        \
-		const T *a = a_, *b = b_;                                                        \
-		W *dst = dst_;                                                                   \
-                                                                                                 \
-		for (unsigned i = 0; i < n; i++)                                                 \
-			dst[i] = (W)((W)a[i] * (W)b[i]);                                         \
-	}                                                                                        \
-	static void mul_wide_const_##T(void *dst_, const void *a_, int64_t c_, unsigned n)       \
-	{                                                                                        \
-		const T *a = a_, c = (T)c_;                                                      \
-		W *dst = dst_;                                                                   \
-                                                                                                 \
-		for (unsigned i = 0; i < n; i++)                                                 \
-			dst[i] = (W)((W)a[i] * (W)c);                                            \
-	}
-
-#define DEFINE_CONVERT(D, S)                                                                \
-	static void convert_##D##_##S(void *dst_, const void *src_, int64_t add, unsigned n) \
-	{                                                                                   \
-		const S *src = src_;                                                        \
-		D *dst = dst_;                                                              \
-		U(D) plus = (U(D))add;                                                      \
-                                                                                            \
-		for (unsigned i = 0; i < n; i++)                                            \
-			dst[i] = (D)((U(D))src[i] + plus);                                  \
-	}
-
-#define DEFINE_CONVERTS(D)           \
-	DEFINE_CONVERT(D, int8_t)    \
-	DEFINE_CONVERT(D, int16_t)   \
-	DEFINE_CONVERT(D, int32_t)   \
-	DEFINE_CONVERT(D, int64_t)
-
-/* ---- bits and lanes ---- */
-
-#define DEFINE_BLEND(T)                                                                           \
-	static void blend_##T(void *dst_, const uint64_t *mask, const void *a_, const void *b_,   \
-			      unsigned n)                                                         \
+#define DEFINE_CMP(T, name, op)                                                                   \
+	static void cmp_const_##name##_##T(uint64_t *out, const void *a_, int64_t c_, unsigned n, \
+					   uint64_t flip)                                         \
 	{                                                                                         \
-		const T *a = a_, *b = b_;                                                         \
-		T *dst = dst_;                                                                    \
+		const T *a = a_, c = (T)c_;                                                       \
 		unsigned i = 0;                                                                   \
                                                                                                   \
 		for (; i + 64 <= n; i += 64)                                                      \
-			lanes_blend_##T(dst + i, mask[i / 64], a + i, b + i);                     \
-		for (; i < n; i++)                                                                \
-			dst[i] = mask[i / 64] >> i % 64 & 1 ? a[i] : b[i];                        \
-	}
-
-#define DEFINE_GATHER(T)                                                                   \
-	static void gather_##T(void *dst_, const void *src_, const uint16_t *rows,         \
-			       unsigned count)                                             \
-	{                                                                                  \
-		const T *src = src_;                                                       \
-		T *dst = dst_;                                                             \
-                                                                                           \
-		for (unsigned i = 0; i < count; i++)                                       \
-			dst[i] = src[rows[i]];                                             \
-	}
-
-/* A mask's word for the last rows of a vector never has bits beyond its end. */
-#define DEFINE_SUM(T)                                                                       \
-	static int64_t sum_##T(const void *a_, const uint64_t *mask, unsigned n)            \
-	{                                                                                   \
-		const T *a = a_;                                                            \
-		uint64_t sum = 0;                                                           \
-		unsigned i = 0;                                                             \
-                                                                                            \
-		sum = lanes_sum_##T(a, mask, n / 64);                                       \
-		for (i = n / 64 * 64; i < n; i++)                                           \
-			sum += (uint64_t)a[i] & -(mask[i / 64] >> i % 64 & 1);              \
-		return (int64_t)sum;                                                        \
-	}
-
-#define DEFINE_MIN_MAX(T, LO, HI)                                                             \
-	static void min_max_##T(const void *a_, const uint64_t *mask, unsigned n,             \
-				int64_t *min_out, int64_t *max_out)                           \
-	{                                                                                     \
-		const T *a = a_;                                                              \
-		T min = HI, max = LO;                                                         \
-                                                                                              \
-		for (unsigned i = 0; i < n; i += 64) {                                        \
-			uint64_t w = mask[i / 64];                                            \
-			unsigned end = n - i < 64 ? n - i : 64;                               \
-                                                                                              \
-			if (w == ~(uint64_t)0) {                                              \
-				for (unsigned j = 0; j < 64; j++) {                           \
-					min = a[i + j] < min ? a[i + j] : min;                \
-					max = a[i + j] > max ? a[i + j] : max;                \
-				}                                                             \
-			} else if (w) {                                                       \
-				for (unsigned j = 0; j < end; j++) {                          \
-					T x = a[i + j];                                       \
-					T low = w >> j & 1 ? x : HI, high = w >> j & 1 ? x : LO; \
-                                                                                              \
-					min = low < min ? low : min;                          \
-					max = high > max ? high : max;                        \
-				}                                                             \
-			}                                                                     \
-		}                                                                             \
-		*min_out = min;                                                               \
-		*max_out = max;                                                               \
-	}
-
-#define DEFINE_MEMBER(T)                                                                          \
-	static void member_##T(uint64_t *out, const void *a_, int64_t add, const uint64_t *set,   \
-			       uint64_t size, unsigned n)                                         \
-	{                                                                                         \
-		const T *a = a_;                                                                  \
-                                                                                                  \
-		for (unsigned i = 0; i < n; i += 64) {                                            \
-			unsigned end = n - i < 64 ? n - i : 64;                                   \
+			out[i / 64] = lanes_const_##name##_##T(a + i, c) ^ flip;                  \
+		if (i < n) {                                                                      \
 			uint64_t w = 0;                                                           \
                                                                                                   \
-			for (unsigned j = 0; j < end; j++) {                                      \
-				uint64_t code = (uint64_t)a[i + j] + (uint64_t)add;               \
-				uint64_t at = code < size ? code : 0;                             \
+			for (unsigned j = i; j < n; j++)                                          \
+				w |= (uint64_t)(a[j] op c) << (j - i);                            \
+			out[i / 64] = (w ^ flip) & (((uint64_t)1 << (n - i)) - 1);                \
+		}                                                                                 \
+	}                                                                                         \
+	static void cmp_vec_##name##_##T(uint64_t *out, const void *a_, const void *b_,           \
+					 unsigned n, uint64_t flip)                               \
+	{                                                                                         \
+		const T *a = a_, *b = b_;                                                         \
+		unsigned i = 0;                                                                   \
                                                                                                   \
-				w |= (set[at / 64] >> at % 64 & (code < size)) << j;              \
-			}                                                                         \
+		for (; i + 64 <= n; i += 64)                                                      \
+			out[i / 64] = lanes_vec_##name##_##T(a + i, b + i) ^ flip;                \
+		if (i < n) {                                                                      \
+			uint64_t w = 0;                                                           \
+                                                                                                  \
+			for (unsigned j = i; j < n; j++)                                          \
+				w |= (uint64_t)(a[j] op b[j]) << (j - i);                         \
+			out[i / 64] = (w ^ flip) & (((uint64_t)1 << (n - i)) - 1);                \
+		}                                                                                 \
+	}
+
+#define DEFINE_BETWEEN(T)                                                                         \
+	static void between_##T(uint64_t *out, const void *a_, int64_t lo_, int64_t hi_,          \
+				unsigned n)                                                       \
+	{                                                                                         \
+		const T *a = a_, lo = (T)lo_, hi = (T)hi_;                                        \
+		unsigned i = 0;                                                                   \
+                                                                                                  \
+		for (; i + 64 <= n; i += 64)                                                      \
+			out[i / 64] =                                                             \
+				~(lanes_const_lt_##T(a + i, lo) | lanes_const_gt_##T(a + i, hi)); \
+		if (i < n) {                                                                      \
+			uint64_t w = 0;                                                           \
+                                                                                                  \
+			for (unsigned j = i; j < n; j++)                                          \
+				w |= (uint64_t)(a[j] >= lo && a[j] <= hi) << (j - i);             \
 			out[i / 64] = w;                                                          \
 		}                                                                                 \
 	}
 
-#define DEFINE_ALL(T, LO, HI)       \
-	DEFINE_CMP(T, eq, ==)       \
-	DEFINE_CMP(T, lt, <)        \
-	DEFINE_CMP(T, gt, >)        \
-	DEFINE_BETWEEN(T)           \
-	DEFINE_ARITH(T, add, +)     \
-	DEFINE_ARITH(T, sub, -)     \
-	DEFINE_ARITH(T, mul, *)     \
-	DEFINE_FROM_CONST(T)        \
-	DEFINE_CONVERTS(T)          \
-	DEFINE_BLEND(T)             \
-	DEFINE_GATHER(T)            \
-	DEFINE_SUM(T)               \
+/* ---- arithmetic ---- */
+
+#define DEFINE_ARITH(T, name, op)                                                                  \
+	static void arith_vec_##name##_##T(void *dst_, const void *a_, const void *b_, unsigned n) \
+	{                                                                                          \
+		const T *a = a_, *b = b_;                                                          \
+		T *dst = dst_;                                                                     \
+                                                                                                   \
+		for (unsigned i = 0; i < n; i++)                                                   \
+			dst[i] = (T)((U(T))a[i] op(U(T)) b[i]);                                    \
+	}                                                                                          \
+	static void arith_const_##name##_##T(void *dst_, const void *a_, int64_t c, unsigned n)    \
+	{                                                                                          \
+		const T *a = a_;                                                                   \
+		T *dst = dst_;                                                                     \
+                                                                                                   \
+		for (unsigned i = 0; i < n; i++)                                                   \
+			dst[i] = (T)((U(T))a[i] op(U(T)) c);                                       \
+	}
+
+#define DEFINE_FROM_CONST(T)                                                          \
+	static void from_const_##T(void *dst_, const void *a_, int64_t c, unsigned n) \
+	{                                                                             \
+		const T *a = a_;                                                      \
+		T *dst = dst_;                                                        \
+                                                                                      \
+		for (unsigned i = 0; i < n; i++)                                      \
+			dst[i] = (T)((U(T))c - (U(T))a[i]);                           \
+	}
+
+#define DEFINE_MUL_WIDE(T, W)                                                                \
+	static void mul_wide_vec_##T(void *dst_, const void *a_, const void *b_, unsigned n) \
+	{                                                                                    \
+		const T *a = a_, *b = b_;                                                    \
+		W *dst = dst_;                                                               \
+                                                                                             \
+		for (unsigned i = 0; i < n; i++)                                             \
+			dst[i] = (W)((W)a[i] * (W)b[i]);                                     \
+	}                                                                                    \
+	static void mul_wide_const_##T(void *dst_, const void *a_, int64_t c_, unsigned n)   \
+	{                                                                                    \
+		const T *a = a_, c = (T)c_;                                                  \
+		W *dst = dst_;                                                               \
+                                                                                             \
+		for (unsigned i = 0; i < n; i++)                                             \
+			dst[i] = (W)((W)a[i] * (W)c);                                        \
+	}
+
+#define DEFINE_CONVERT(D, S)                                                                 \
+	static void convert_##D##_##S(void *dst_, const void *src_, int64_t add, unsigned n) \
+	{                                                                                    \
+		const S *src = src_;                                                         \
+		D *dst = dst_;                                                               \
+		U(D) plus = (U(D))add;                                                       \
+                                                                                             \
+		for (unsigned i = 0; i < n; i++)                                             \
+			dst[i] = (D)((U(D))src[i] + plus);                                   \
+	}
+
+#define DEFINE_CONVERTS(D)         \
+	DEFINE_CONVERT(D, int8_t)  \
+	DEFINE_CONVERT(D, int16_t) \
+	DEFINE_CONVERT(D, int32_t) \
+	DEFINE_CONVERT(D, int64_t)
+
+/* ---- bits and lanes ---- */
+
+#define DEFINE_BLEND(T)                                                                         \
+	static void blend_##T(void *dst_, const uint64_t *mask, const void *a_, const void *b_, \
+			      unsigned n)                                                       \
+	{                                                                                       \
+		const T *a = a_, *b = b_;                                                       \
+		T *dst = dst_;                                                                  \
+		unsigned i = 0;                                                                 \
+                                                                                                \
+		for (; i + 64 <= n; i += 64)                                                    \
+			lanes_blend_##T(dst + i, mask[i / 64], a + i, b + i);                   \
+		for (; i < n; i++)                                                              \
+			dst[i] = mask[i / 64] >> i % 64 & 1 ? a[i] : b[i];                      \
+	}
+
+#define DEFINE_GATHER(T)                                                                           \
+	static void gather_##T(void *dst_, const void *src_, const uint16_t *rows, unsigned count) \
+	{                                                                                          \
+		const T *src = src_;                                                               \
+		T *dst = dst_;                                                                     \
+                                                                                                   \
+		for (unsigned i = 0; i < count; i++)                                               \
+			dst[i] = src[rows[i]];                                                     \
+	}
+
+/* A mask's word for the last rows of a vector never has bits beyond its end. */
+#define DEFINE_SUM(T)                                                            \
+	static int64_t sum_##T(const void *a_, const uint64_t *mask, unsigned n) \
+	{                                                                        \
+		const T *a = a_;                                                 \
+		uint64_t sum = 0;                                                \
+		unsigned i = 0;                                                  \
+                                                                                 \
+		sum = lanes_sum_##T(a, mask, n / 64);                            \
+		for (i = n / 64 * 64; i < n; i++)                                \
+			sum += (uint64_t)a[i] & -(mask[i / 64] >> i % 64 & 1);   \
+		return (int64_t)sum;                                             \
+	}
+
+#define DEFINE_MIN_MAX(T, LO, HI)                                                                \
+	static void min_max_##T(const void *a_, const uint64_t *mask, unsigned n,                \
+				int64_t *min_out, int64_t *max_out)                              \
+	{                                                                                        \
+		const T *a = a_;                                                                 \
+		T min = HI, max = LO;                                                            \
+                                                                                                 \
+		for (unsigned i = 0; i < n; i += 64) {                                           \
+			uint64_t w = mask[i / 64];                                               \
+			unsigned end = n - i < 64 ? n - i : 64;                                  \
+                                                                                                 \
+			if (w == ~(uint64_t)0) {                                                 \
+				for (unsigned j = 0; j < 64; j++) {                              \
+					min = a[i + j] < min ? a[i + j] : min;                   \
+					max = a[i + j] > max ? a[i + j] : max;                   \
+				}                                                                \
+			} else if (w) {                                                          \
+				for (unsigned j = 0; j < end; j++) {                             \
+					T x = a[i + j];                                          \
+					T low = w >> j & 1 ? x : HI, high = w >> j & 1 ? x : LO; \
+                                                                                                 \
+					min = low < min ? low : min;                             \
+					max = high > max ? high : max;                           \
+				}                                                                \
+			}                                                                        \
+		}                                                                                \
+		*min_out = min;                                                                  \
+		*max_out = max;                                                                  \
+	}
+
+#define DEFINE_MEMBER(T)                                                                        \
+	static void member_##T(uint64_t *out, const void *a_, int64_t add, const uint64_t *set, \
+			       uint64_t size, unsigned n)                                       \
+	{                                                                                       \
+		const T *a = a_;                                                                \
+                                                                                                \
+		for (unsigned i = 0; i < n; i += 64) {                                          \
+			unsigned end = n - i < 64 ? n - i : 64;                                 \
+			uint64_t w = 0;                                                         \
+                                                                                                \
+			for (unsigned j = 0; j < end; j++) {                                    \
+				uint64_t code = (uint64_t)a[i + j] + (uint64_t)add;             \
+				uint64_t at = code < size ? code : 0;                           \
+                                                                                                \
+				w |= (set[at / 64] >> at % 64 & (code < size)) << j;            \
+			}                                                                       \
+			out[i / 64] = w;                                                        \
+		}                                                                               \
+	}
+
+#define DEFINE_ALL(T, LO, HI)   \
+	DEFINE_CMP(T, eq, ==)   \
+	DEFINE_CMP(T, lt, <)    \
+	DEFINE_CMP(T, gt, >)    \
+	DEFINE_BETWEEN(T)       \
+	DEFINE_ARITH(T, add, +) \
+	DEFINE_ARITH(T, sub, -) \
+	DEFINE_ARITH(T, mul, *) \
+	DEFINE_FROM_CONST(T)    \
+	DEFINE_CONVERTS(T)      \
+	DEFINE_BLEND(T)         \
+	DEFINE_GATHER(T)        \
+	DEFINE_SUM(T)           \
 	DEFINE_MIN_MAX(T, LO, HI)
 
 DEFINE_ALL(int8_t, INT8_MIN, INT8_MAX)
@@ -314,8 +312,8 @@ static void kern_civil(const int32_t *days, unsigned n, int32_t *year, int32_t *
 	}
 }
 
-static void kern_group_masks(const uint32_t *groups, const uint64_t *mask, unsigned n, unsigned ngroups,
-			     uint64_t *masks)
+static void kern_group_masks(const uint32_t *groups, const uint64_t *mask, unsigned n,
+			     unsigned ngroups, uint64_t *masks)
 {
 	for (unsigned g = 0; g < ngroups; g++) {
 		uint64_t *out = masks + g * FTH_BATCH_WORDS;
@@ -326,18 +324,18 @@ static void kern_group_masks(const uint32_t *groups, const uint64_t *mask, unsig
 	}
 }
 
-#define ALL4(prefix)                                                                 \
-	{                                                                            \
-		prefix##int8_t, prefix##int16_t, prefix##int32_t, prefix##int64_t    \
-	}
-#define OPS3(prefix, a, b, c, T)                                                  \
+#define ALL4(prefix)                                                              \
 	{                                                                         \
-		prefix##a##_##T, prefix##b##_##T, prefix##c##_##T                 \
+		prefix##int8_t, prefix##int16_t, prefix##int32_t, prefix##int64_t \
 	}
-#define ALL4X3(prefix, a, b, c)                                                            \
-	{                                                                                  \
-		OPS3(prefix, a, b, c, int8_t), OPS3(prefix, a, b, c, int16_t),             \
-			OPS3(prefix, a, b, c, int32_t), OPS3(prefix, a, b, c, int64_t)     \
+#define OPS3(prefix, a, b, c, T)                                  \
+	{                                                         \
+		prefix##a##_##T, prefix##b##_##T, prefix##c##_##T \
+	}
+#define ALL4X3(prefix, a, b, c)                                                        \
+	{                                                                              \
+		OPS3(prefix, a, b, c, int8_t), OPS3(prefix, a, b, c, int16_t),         \
+			OPS3(prefix, a, b, c, int32_t), OPS3(prefix, a, b, c, int64_t) \
 	}
 
 const struct fth_kern KERN_SET = {

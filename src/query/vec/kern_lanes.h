@@ -15,27 +15,27 @@
 /* ---- AVX-512 ---- */
 
 #if defined(__AVX512BW__) && defined(__AVX512VBMI2__)
-#define LANES_CMP(T, bits, name)                                                                     \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                             \
-	{                                                                                            \
-		__m512i x = _mm512_set1_epi##bits(c);                                                \
-		uint64_t w = 0;                                                                      \
-                                                                                                     \
-		for (unsigned g = 0; g < 64; g += 512 / bits)                                        \
-			w |= (uint64_t)_mm512_cmp##name##_epi##bits##_mask(                          \
-				     _mm512_loadu_si512(a + g), x)                                   \
-			     << g;                                                                   \
-		return w;                                                                            \
-	}                                                                                            \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)                        \
-	{                                                                                            \
-		uint64_t w = 0;                                                                      \
-                                                                                                     \
-		for (unsigned g = 0; g < 64; g += 512 / bits)                                        \
-			w |= (uint64_t)_mm512_cmp##name##_epi##bits##_mask(                          \
-				     _mm512_loadu_si512(a + g), _mm512_loadu_si512(b + g))           \
-			     << g;                                                                   \
-		return w;                                                                            \
+#define LANES_CMP(T, bits, name)                                                           \
+	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                   \
+	{                                                                                  \
+		__m512i x = _mm512_set1_epi##bits(c);                                      \
+		uint64_t w = 0;                                                            \
+                                                                                           \
+		for (unsigned g = 0; g < 64; g += 512 / bits)                              \
+			w |= (uint64_t)_mm512_cmp##name##_epi##bits##_mask(                \
+				     _mm512_loadu_si512(a + g), x)                         \
+			     << g;                                                         \
+		return w;                                                                  \
+	}                                                                                  \
+	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)              \
+	{                                                                                  \
+		uint64_t w = 0;                                                            \
+                                                                                           \
+		for (unsigned g = 0; g < 64; g += 512 / bits)                              \
+			w |= (uint64_t)_mm512_cmp##name##_epi##bits##_mask(                \
+				     _mm512_loadu_si512(a + g), _mm512_loadu_si512(b + g)) \
+			     << g;                                                         \
+		return w;                                                                  \
 	}
 #define LANES_CMPS(T, bits)    \
 	LANES_CMP(T, bits, eq) \
@@ -46,13 +46,13 @@ LANES_CMPS(int16_t, 16)
 LANES_CMPS(int32_t, 32)
 LANES_CMPS(int64_t, 64)
 
-#define LANES_BLEND(T, bits, M)                                                                 \
-	static inline void lanes_blend_##T(T *dst, uint64_t w, const T *a, const T *b)          \
-	{                                                                                       \
-		for (unsigned g = 0; g < 64; g += 512 / bits)                                   \
-			_mm512_storeu_si512(                                                    \
-				dst + g, _mm512_mask_loadu_epi##bits(                           \
-						 _mm512_loadu_si512(b + g), (M)(w >> g), a + g)); \
+#define LANES_BLEND(T, bits, M)                                                                    \
+	static inline void lanes_blend_##T(T *dst, uint64_t w, const T *a, const T *b)             \
+	{                                                                                          \
+		for (unsigned g = 0; g < 64; g += 512 / bits)                                      \
+			_mm512_storeu_si512(dst + g,                                               \
+					    _mm512_mask_loadu_epi##bits(_mm512_loadu_si512(b + g), \
+									(M)(w >> g), a + g));      \
 	}
 LANES_BLEND(int8_t, 8, __mmask64)
 LANES_BLEND(int16_t, 16, __mmask32)
@@ -85,7 +85,8 @@ static inline uint64_t lanes_sum_int16_t(const int16_t *a, const uint64_t *mask,
 
 	for (unsigned i = 0; i < words; i++)
 		for (unsigned g = 0; g < 64; g += 32) {
-			__m512i x = _mm512_maskz_loadu_epi16((__mmask32)(mask[i] >> g), a + 64 * i + g);
+			__m512i x =
+				_mm512_maskz_loadu_epi16((__mmask32)(mask[i] >> g), a + 64 * i + g);
 
 			sum = _mm512_add_epi32(sum, _mm512_madd_epi16(x, ones));
 		}
@@ -100,11 +101,13 @@ static inline uint64_t lanes_sum_int32_t(const int32_t *a, const uint64_t *mask,
 
 	for (unsigned i = 0; i < words; i++)
 		for (unsigned g = 0; g < 64; g += 16) {
-			__m512i x = _mm512_maskz_loadu_epi32((__mmask16)(mask[i] >> g), a + 64 * i + g);
+			__m512i x =
+				_mm512_maskz_loadu_epi32((__mmask16)(mask[i] >> g), a + 64 * i + g);
 
 			/* The high half of each pair as it is, the low half shifted up and down. */
 			odd = _mm512_add_epi64(odd, _mm512_srai_epi64(x, 32));
-			even = _mm512_add_epi64(even, _mm512_srai_epi64(_mm512_slli_epi64(x, 32), 32));
+			even = _mm512_add_epi64(even,
+						_mm512_srai_epi64(_mm512_slli_epi64(x, 32), 32));
 		}
 	return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(even, odd));
 }
@@ -117,8 +120,9 @@ static inline uint64_t lanes_sum_int64_t(const int64_t *a, const uint64_t *mask,
 		for (unsigned g = 0; g < 64; g += 16) {
 			s0 = _mm512_add_epi64(s0, _mm512_maskz_loadu_epi64((__mmask8)(mask[i] >> g),
 									   a + 64 * i + g));
-			s1 = _mm512_add_epi64(s1, _mm512_maskz_loadu_epi64((__mmask8)(mask[i] >> (g + 8)),
-									   a + 64 * i + g + 8));
+			s1 = _mm512_add_epi64(
+				s1, _mm512_maskz_loadu_epi64((__mmask8)(mask[i] >> (g + 8)),
+							     a + 64 * i + g + 8));
 		}
 	return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(s0, s1));
 }
@@ -169,23 +173,23 @@ static inline __m256i load256(const void *p)
 #define SET1_32(c)	   _mm256_set1_epi32(c)
 #define SET1_64(c)	   _mm256_set1_epi64x(c)
 
-#define LANES_CMP(T, bits, name)                                                                    \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                            \
-	{                                                                                           \
-		__m256i x = SET1_##bits(c);                                                         \
-		uint64_t w = 0;                                                                     \
-                                                                                                    \
-		for (unsigned g = 0; g < 64; g += 256 / bits)                                       \
-			w |= MASK_##bits(CMP_##name(bits, load256(a + g), x), g);                   \
-		return w;                                                                           \
-	}                                                                                           \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)                       \
-	{                                                                                           \
-		uint64_t w = 0;                                                                     \
-                                                                                                    \
-		for (unsigned g = 0; g < 64; g += 256 / bits)                                       \
-			w |= MASK_##bits(CMP_##name(bits, load256(a + g), load256(b + g)), g);      \
-		return w;                                                                           \
+#define LANES_CMP(T, bits, name)                                                               \
+	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)                       \
+	{                                                                                      \
+		__m256i x = SET1_##bits(c);                                                    \
+		uint64_t w = 0;                                                                \
+                                                                                               \
+		for (unsigned g = 0; g < 64; g += 256 / bits)                                  \
+			w |= MASK_##bits(CMP_##name(bits, load256(a + g), x), g);              \
+		return w;                                                                      \
+	}                                                                                      \
+	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)                  \
+	{                                                                                      \
+		uint64_t w = 0;                                                                \
+                                                                                               \
+		for (unsigned g = 0; g < 64; g += 256 / bits)                                  \
+			w |= MASK_##bits(CMP_##name(bits, load256(a + g), load256(b + g)), g); \
+		return w;                                                                      \
 	}
 #define LANES_CMPS(T, bits)    \
 	LANES_CMP(T, bits, eq) \
@@ -208,22 +212,22 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 /* ---- any processor ---- */
 
 #else
-#define LANES_CMP(T, name, op)                                                     \
-	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)           \
-	{                                                                          \
-		uint64_t w = 0;                                                    \
-                                                                                   \
-		for (unsigned i = 0; i < 64; i++)                                  \
-			w |= (uint64_t)(a[i] op c) << i;                           \
-		return w;                                                          \
-	}                                                                          \
-	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b)      \
-	{                                                                          \
-		uint64_t w = 0;                                                    \
-                                                                                   \
-		for (unsigned i = 0; i < 64; i++)                                  \
-			w |= (uint64_t)(a[i] op b[i]) << i;                        \
-		return w;                                                          \
+#define LANES_CMP(T, name, op)                                                \
+	static inline uint64_t lanes_const_##name##_##T(const T *a, T c)      \
+	{                                                                     \
+		uint64_t w = 0;                                               \
+                                                                              \
+		for (unsigned i = 0; i < 64; i++)                             \
+			w |= (uint64_t)(a[i] op c) << i;                      \
+		return w;                                                     \
+	}                                                                     \
+	static inline uint64_t lanes_vec_##name##_##T(const T *a, const T *b) \
+	{                                                                     \
+		uint64_t w = 0;                                               \
+                                                                              \
+		for (unsigned i = 0; i < 64; i++)                             \
+			w |= (uint64_t)(a[i] op b[i]) << i;                   \
+		return w;                                                     \
 	}
 #define LANES_CMPS(T)        \
 	LANES_CMP(T, eq, ==) \
@@ -262,23 +266,23 @@ LANES_BLEND_ANY(int64_t)
 LANES_BLEND_ANY(fth_i128)
 
 #ifndef HAVE_LANES_SUM
-#define LANES_SUM(T)                                                                               \
-	static inline uint64_t lanes_sum_##T(const T *a, const uint64_t *mask, unsigned words)     \
-	{                                                                                          \
-		uint64_t sum = 0;                                                                  \
-                                                                                                   \
-		for (unsigned i = 0; i < words; i++, a += 64) {                                    \
-			uint64_t w = mask[i];                                                      \
-                                                                                                   \
-			if (w == ~(uint64_t)0) {                                                   \
-				for (unsigned j = 0; j < 64; j++)                                  \
-					sum += (uint64_t)(int64_t)a[j];                            \
-			} else if (w) {                                                            \
-				for (unsigned j = 0; j < 64; j++)                                  \
-					sum += (uint64_t)(int64_t)a[j] & -(w >> j & 1);            \
-			}                                                                          \
-		}                                                                                  \
-		return sum;                                                                        \
+#define LANES_SUM(T)                                                                           \
+	static inline uint64_t lanes_sum_##T(const T *a, const uint64_t *mask, unsigned words) \
+	{                                                                                      \
+		uint64_t sum = 0;                                                              \
+                                                                                               \
+		for (unsigned i = 0; i < words; i++, a += 64) {                                \
+			uint64_t w = mask[i];                                                  \
+                                                                                               \
+			if (w == ~(uint64_t)0) {                                               \
+				for (unsigned j = 0; j < 64; j++)                              \
+					sum += (uint64_t)(int64_t)a[j];                        \
+			} else if (w) {                                                        \
+				for (unsigned j = 0; j < 64; j++)                              \
+					sum += (uint64_t)(int64_t)a[j] & -(w >> j & 1);        \
+			}                                                                      \
+		}                                                                              \
+		return sum;                                                                    \
 	}
 LANES_SUM(int8_t)
 LANES_SUM(int16_t)

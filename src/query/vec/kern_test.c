@@ -35,8 +35,9 @@ static int64_t truncated(unsigned type, uint64_t x)
 
 static int64_t random_value(struct fth_rng *rng, unsigned type)
 {
-	static const int64_t extreme[] = {INT64_MIN, INT64_MAX, INT64_MIN + 1, 0,	-1, 1,
-					  INT32_MAX, INT32_MIN, INT16_MAX,     INT16_MIN, 127, -128};
+	static const int64_t extreme[] = {INT64_MIN, INT64_MAX, INT64_MIN + 1, 0,
+					  -1,	     1,		INT32_MAX,     INT32_MIN,
+					  INT16_MAX, INT16_MIN, 127,	       -128};
 
 	switch (fth_rng_below(rng, 4)) {
 	case 0:
@@ -79,12 +80,14 @@ static void check_compare(const struct fth_kern *k, struct fth_rng *rng, unsigne
 		for (unsigned flip = 0; flip < 2; flip++) {
 			k->cmp_const[t][op](bits, in_a, c, n, flip ? ~(uint64_t)0 : 0);
 			for (unsigned i = 0; i < n; i++)
-				assert_int_equal(fth_bit(bits, i), compare(op, get(in_a, t, i), c) ^ flip);
+				assert_int_equal(fth_bit(bits, i),
+						 compare(op, get(in_a, t, i), c) ^ flip);
 			no_bits_beyond(n);
 			k->cmp_vec[t][op](bits, in_a, in_b, n, flip ? ~(uint64_t)0 : 0);
 			for (unsigned i = 0; i < n; i++)
 				assert_int_equal(fth_bit(bits, i),
-						 compare(op, get(in_a, t, i), get(in_b, t, i)) ^ flip);
+						 compare(op, get(in_a, t, i), get(in_b, t, i)) ^
+							 flip);
 			no_bits_beyond(n);
 		}
 	k->between[t](bits, in_a, c, hi, n);
@@ -115,7 +118,8 @@ static void check_arith(const struct fth_kern *k, struct fth_rng *rng, unsigned 
 	}
 	k->from_const[t](out, in_a, c, n);
 	for (unsigned i = 0; i < n; i++)
-		assert_true(get(out, t, i) == truncated(t, arith(FTH_KERN_SUB, c, get(in_a, t, i))));
+		assert_true(get(out, t, i) ==
+			    truncated(t, arith(FTH_KERN_SUB, c, get(in_a, t, i))));
 	if (t == FTH_I64)
 		return;
 	k->mul_wide_vec[t](out, in_a, in_b, n);
@@ -248,7 +252,8 @@ static void codes_are_tested_against_a_set(void **state)
 	for (unsigned s = 0; (k = fth_kern_at(s)); s++)
 		for (unsigned t = 0; t < 3; t++)
 			for (unsigned l = 0; l < LENGTHS; l++) {
-				unsigned n = lengths[l], size = 1 + (unsigned)fth_rng_below(&rng, 2500);
+				unsigned n = lengths[l],
+					 size = 1 + (unsigned)fth_rng_below(&rng, 2500);
 				int64_t add = (int64_t)fth_rng_below(&rng, 300);
 
 				for (unsigned i = 0; i < 40; i++)
@@ -259,7 +264,8 @@ static void codes_are_tested_against_a_set(void **state)
 					uint64_t code = (uint64_t)(get(in_a, t, i) + add);
 
 					assert_int_equal(fth_bit(bits, i),
-							 code < size && fth_bit(set, (unsigned)code));
+							 code < size &&
+								 fth_bit(set, (unsigned)code));
 				}
 				no_bits_beyond(n);
 			}

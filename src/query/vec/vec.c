@@ -110,7 +110,8 @@ fth_i128 fth_vec_int(const struct fth_vec *v, unsigned i)
 	}
 }
 
-void fth_vec_gather(enum fth_phys type, void *dst, const void *src, const uint16_t *rows, unsigned count)
+void fth_vec_gather(enum fth_phys type, void *dst, const void *src, const uint16_t *rows,
+		    unsigned count)
 {
 	unsigned width = fth_phys_width(type);
 

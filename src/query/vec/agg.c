@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Aggregates. With few groups each has a mask of its rows, and the loops over whole vectors do the work, as
+ * they do without groups. With many, each row adds to its group.
+ */
+#include "query/vec/agg.h"
+#include "query/vec/kern.h"
+#include "query/vec/num.h"
+#include "query/vec/text.h"
+
+bool fth_agg_fits_i64(fth_i128 lo, fth_i128 hi, uint64_t rows)
+{
+	fth_i128 low, high;
+
+	if (rows < FTH_BATCH)
+		rows = FTH_BATCH;
+	return !__builtin_mul_overflow(lo, (fth_i128)rows, &low) &&
+	       !__builtin_mul_overflow(hi, (fth_i128)rows, &high) && low >= INT64_MIN &&
+	       high <= INT64_MAX;
+}
+
+/* rows without nulls; into `buffer` if there are any. */
+static const uint64_t *live_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows,
+				 uint64_t *buffer)
+{
+	if (!v || !v->nulls)
+		return rows;
+	for (unsigned i = 0; i < fth_bits_words(n); i++)
+		buffer[i] = rows[i] & ~v->nulls[i];
+	return buffer;
+}
+
+#define FOR_BITS(bits, n, i)                                                            \
+	for (unsigned w_ = 0; w_ < fth_bits_words(n); w_++)                             \
+		for (uint64_t bits_ = (bits)[w_], i = 0;                                \
+		     bits_ && ((i = w_ * 64 + (unsigned)__builtin_ctzll(bits_)), true); \
+		     bits_ &= bits_ - 1)
+
+/* ---- all selected rows ---- */
+
+static fth_i128 sum_wide(const struct fth_vec *v, unsigned n, const uint64_t *rows)
+{
+	fth_i128 sum = 0;
+
+	if (v->type == FTH_I64) {
+		const int64_t *x = v->data;
+
+		FOR_BITS(rows, n, i)
+		sum += x[i];
+	} else {
+		const fth_i128 *x = v->data;
+
+		FOR_BITS(rows, n, i)
+		sum += x[i];
+	}
+	return sum;
+}
+
+static fth_i128 sum_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64,
+			 uint64_t count)
+{
+	fth_i128 sum;
+
+	if (v->type < FTH_I64 || (v->type == FTH_I64 && in_64))
+		sum = fth_kern()->sum[v->type](v->data, rows, n);
+	else
+		sum = sum_wide(v, n, rows);
+	return sum + (fth_i128)v->base * (fth_i128)count;
+}
+
+uint64_t fth_agg_count(const struct fth_vec *v, unsigned n, const uint64_t *rows)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+
+	return fth_bits_count(live_rows(v, n, rows, buffer), n);
+}
+
+void fth_agg_sum(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64,
+		 fth_i128 *sum, uint64_t *count)
+{
+	uint64_t buffer[FTH_BATCH_WORDS], live;
+
+	rows = live_rows(v, n, rows, buffer);
+	live = fth_bits_count(rows, n);
+	*sum += sum_rows(v, n, rows, in_64, live);
+	*count += live;
+}
+
+static void extremes(const struct fth_vec *v, unsigned n, const uint64_t *rows, fth_i128 *min,
+		     fth_i128 *max)
+{
+	const fth_i128 *x = v->data;
+	int64_t lo, hi;
+
+	if (v->type < FTH_I128) {
+		fth_kern()->min_max[v->type](v->data, rows, n, &lo, &hi);
+		*min = (fth_i128)lo + v->base;
+		*max = (fth_i128)hi + v->base;
+		return;
+	}
+	*min = fth_dec_max() + 1;
+	*max = -*min;
+	FOR_BITS(rows, n, i)
+	{
+		*min = x[i] + v->base < *min ? x[i] + v->base : *min;
+		*max = x[i] + v->base > *max ? x[i] + v->base : *max;
+	}
+}
+
+void fth_agg_min_max(const struct fth_vec *v, unsigned n, const uint64_t *rows, fth_i128 *min,
+		     fth_i128 *max, uint64_t *count)
+{
+	uint64_t buffer[FTH_BATCH_WORDS], live;
+	fth_i128 lo, hi;
+
+	rows = live_rows(v, n, rows, buffer);
+	live = fth_bits_count(rows, n);
+	if (live == 0)
+		return;
+	extremes(v, n, rows, &lo, &hi);
+	if (*count == 0 || lo < *min)
+		*min = lo;
+	if (*count == 0 || hi > *max)
+		*max = hi;
+	*count += live;
+}
+
+void fth_agg_sum_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *sum,
+		     uint64_t *count)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const double *x = v->data;
+
+	rows = live_rows(v, n, rows, buffer);
+	FOR_BITS(rows, n, i)
+	*sum += x[i];
+	*count += fth_bits_count(rows, n);
+}
+
+void fth_agg_min_max_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *min,
+			 double *max, uint64_t *count)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const double *x = v->data;
+
+	rows = live_rows(v, n, rows, buffer);
+	FOR_BITS(rows, n, i)
+	{
+		if (*count == 0 || fth_f64_order(x[i]) < fth_f64_order(*min))
+			*min = x[i];
+		if (*count == 0 || fth_f64_order(x[i]) > fth_f64_order(*max))
+			*max = x[i];
+		++*count;
+	}
+}
+
+static struct fth_str text_at(const struct fth_vec *v, uint64_t i)
+{
+	return v->dict ? v->dict->entries[fth_vec_int(v, (unsigned)i)]
+		       : ((const struct fth_str *)v->data)[i];
+}
+
+void fth_agg_min_max_str(const struct fth_vec *v, unsigned n, const uint64_t *rows,
+			 struct fth_str *min, struct fth_str *max, uint64_t *count)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+
+	rows = live_rows(v, n, rows, buffer);
+	FOR_BITS(rows, n, i)
+	{
+		struct fth_str s = text_at(v, i);
+
+		if (*count == 0 || fth_str_cmp(s, *min) < 0)
+			*min = s;
+		if (*count == 0 || fth_str_cmp(s, *max) > 0)
+			*max = s;
+		++*count;
+	}
+}
+
+/* ---- by group ---- */
+
+void fth_agg_groups(struct fth_agg_groups *g, unsigned n, const uint64_t *rows,
+		    const uint32_t *groups, unsigned ngroups)
+{
+	g->n = n;
+	g->ngroups = ngroups;
+	g->groups = groups;
+	g->rows = rows;
+	if (ngroups <= FTH_AGG_FEW)
+		fth_kern()->group_masks(groups, rows, n, ngroups, g->masks);
+}
+
+static const uint64_t *rows_of_group(const struct fth_agg_groups *g, const struct fth_vec *v,
+				     unsigned group, uint64_t *buffer)
+{
+	return live_rows(v, g->n, g->masks + group * FTH_BATCH_WORDS, buffer);
+}
+
+void fth_agg_group_count(const struct fth_agg_groups *g, const struct fth_vec *v, uint64_t *counts)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const uint64_t *rows;
+
+	if (g->ngroups <= FTH_AGG_FEW) {
+		for (unsigned k = 0; k < g->ngroups; k++)
+			counts[k] += fth_bits_count(rows_of_group(g, v, k, buffer), g->n);
+		return;
+	}
+	rows = live_rows(v, g->n, g->rows, buffer);
+	FOR_BITS(rows, g->n, i)
+	counts[g->groups[i]]++;
+}
+
+/* Values of rows as 64-bit integers, in place if they are that already. */
+static const int64_t *as_i64(const struct fth_vec *v, unsigned n, int64_t *buffer)
+{
+	if (v->type == FTH_I64 && v->base == 0)
+		return v->data;
+	fth_vec_to_i64(buffer, v, n);
+	return buffer;
+}
+
+void fth_agg_group_sum_i64(const struct fth_agg_groups *g, const struct fth_vec *v, int64_t *sums)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	int64_t values[FTH_BATCH];
+	const uint64_t *rows;
+	const int64_t *x;
+
+	if (g->ngroups <= FTH_AGG_FEW) {
+		for (unsigned k = 0; k < g->ngroups; k++) {
+			rows = rows_of_group(g, v, k, buffer);
+			sums[k] +=
+				(int64_t)sum_rows(v, g->n, rows, true, fth_bits_count(rows, g->n));
+		}
+		return;
+	}
+	rows = live_rows(v, g->n, g->rows, buffer);
+	x = as_i64(v, g->n, values);
+	FOR_BITS(rows, g->n, i)
+	sums[g->groups[i]] += x[i];
+}
+
+void fth_agg_group_sum_i128(const struct fth_agg_groups *g, const struct fth_vec *v, bool in_64,
+			    fth_i128 *sums)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const uint64_t *rows;
+
+	if (g->ngroups <= FTH_AGG_FEW) {
+		for (unsigned k = 0; k < g->ngroups; k++) {
+			rows = rows_of_group(g, v, k, buffer);
+			sums[k] += sum_rows(v, g->n, rows, in_64, fth_bits_count(rows, g->n));
+		}
+		return;
+	}
+	rows = live_rows(v, g->n, g->rows, buffer);
+	if (v->type <= FTH_I64) {
+		int64_t values[FTH_BATCH];
+		const int64_t *x = as_i64(v, g->n, values);
+
+		FOR_BITS(rows, g->n, i)
+		sums[g->groups[i]] += x[i];
+		return;
+	}
+	FOR_BITS(rows, g->n, i)
+	sums[g->groups[i]] += fth_vec_int(v, (unsigned)i);
+}
+
+#define DEFINE_EXTREME(name, T, GET, BETTER)                                        \
+	void name(const struct fth_agg_groups *g, const struct fth_vec *v, T *best) \
+	{                                                                           \
+		uint64_t buffer[FTH_BATCH_WORDS];                                   \
+		const uint64_t *rows = live_rows(v, g->n, g->rows, buffer);         \
+                                                                                    \
+		FOR_BITS(rows, g->n, i)                                             \
+		{                                                                   \
+			T x = GET, *b = &best[g->groups[i]];                        \
+                                                                                    \
+			if (BETTER)                                                 \
+				*b = x;                                             \
+		}                                                                   \
+	}
+
+#define INT_AT	       (int64_t) fth_vec_int(v, (unsigned)i)
+#define WIDE_AT	       fth_vec_int(v, (unsigned)i)
+#define F64_AT	       ((const double *)v->data)[i]
+#define F64_LESS(a, b) (fth_f64_order(a) < fth_f64_order(b))
+DEFINE_EXTREME(fth_agg_group_min_i64, int64_t, INT_AT, x < *b)
+DEFINE_EXTREME(fth_agg_group_max_i64, int64_t, INT_AT, x > *b)
+DEFINE_EXTREME(fth_agg_group_min_i128, fth_i128, WIDE_AT, x < *b)
+DEFINE_EXTREME(fth_agg_group_max_i128, fth_i128, WIDE_AT, x > *b)
+DEFINE_EXTREME(fth_agg_group_min_f64, double, F64_AT, F64_LESS(x, *b))
+DEFINE_EXTREME(fth_agg_group_max_f64, double, F64_AT, F64_LESS(*b, x))
+
+void fth_agg_group_sum_f64(const struct fth_agg_groups *g, const struct fth_vec *v, double *sums)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const uint64_t *rows = live_rows(v, g->n, g->rows, buffer);
+	const double *x = v->data;
+
+	FOR_BITS(rows, g->n, i)
+	sums[g->groups[i]] += x[i];
+}

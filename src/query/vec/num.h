@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Numbers and dates of single rows. A decimal is an integer that counts units of 10^-scale, at most 38
+ * digits. Functions that can fail return 0 or a negative errno without a text: -ERANGE for a result that
+ * does not fit, -EDOM for a division by zero, -EINVAL for text that is no number.
+ */
+#ifndef FTH_QUERY_NUM_H
+#define FTH_QUERY_NUM_H
+
+#include "query/vec/vec.h"
+
+#define FTH_DEC_DIGITS 38
+
+/* 10^n, n <= 38. */
+fth_i128 fth_pow10(unsigned n);
+/* The greatest decimal: 10^38 - 1. */
+fth_i128 fth_dec_max(void);
+
+/* a / 10^digits, rounded half away from zero. */
+fth_i128 fth_dec_round(fth_i128 a, unsigned digits);
+/* (a / 10^sa) / (b / 10^sb) with scale `scale` >= sa, rounded half away from zero. */
+int fth_dec_div(fth_i128 a, unsigned sa, fth_i128 b, unsigned sb, unsigned scale, fth_i128 *out);
+/* a * 10^digits. */
+int fth_dec_scale_up(fth_i128 a, unsigned digits, fth_i128 *out);
+/* The scale of a quotient of scales sa and sb. */
+unsigned fth_dec_div_scale(unsigned sa, unsigned sb);
+
+/* Decimal and double: the nearest double; a double's 15 significant digits, as PostgreSQL does. */
+double fth_dec_to_f64(fth_i128 a, unsigned scale);
+int fth_f64_to_dec(double x, unsigned scale, fth_i128 *out);
+/* To the nearest integer, half to even. */
+int fth_f64_to_int(double x, fth_i128 lo, fth_i128 hi, fth_i128 *out);
+
+/* A number whose order, as an integer, is PostgreSQL's order of doubles: -0 = 0, NaN = NaN above all. */
+int64_t fth_f64_order(double x);
+
+/* Text of a value; `out` has room for FTH_NUM_TEXT bytes, and the length is returned. */
+#define FTH_NUM_TEXT 64
+unsigned fth_dec_text(fth_i128 a, unsigned scale, char *out);
+unsigned fth_f64_text(double x, char *out);
+unsigned fth_date_text(int32_t days, char *out);
+/* And back; blanks around a value are ignored. */
+int fth_dec_parse(struct fth_str s, unsigned scale, fth_i128 *out);
+int fth_int_parse(struct fth_str s, fth_i128 *out);
+int fth_f64_parse(struct fth_str s, double *out);
+int fth_date_parse(struct fth_str s, int32_t *out);
+int fth_bool_parse(struct fth_str s, bool *out);
+
+/* Days since 1970-01-01 and the civil calendar (proleptic Gregorian; year 0 is 1 BC). */
+void fth_civil(int64_t days, int64_t *year, unsigned *month, unsigned *day);
+int64_t fth_days(int64_t year, unsigned month, unsigned day);
+/* The same day of the month so many months later, or the month's last day. */
+int fth_add_months(int32_t days, int64_t months, int32_t *out);
+
+#endif
