@@ -8,7 +8,7 @@
 # it names the packages and stops. doc/dependencies.md says what each package is for.
 set -eu
 
-build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libssl-dev)
+build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev libssl-dev)
 check=(clang-format fio libmemcached-tools mandoc memcached openssl python3 qemu-system-x86 spin xz-utils)
 bench=(fio)
 plots=(python3 python3-matplotlib)

@@ -3,13 +3,8 @@
 #include "cmd_kv.h"
 
 static const struct fth_command *const subcommands[] = {
-	&fth_cmd_kv_bench,
-	&fth_cmd_kv_check,
-	&fth_cmd_kv_dump,
-	&fth_cmd_kv_load,
-	&fth_cmd_kv_serve,
-	&fth_cmd_kv_stat,
-	NULL,
+	&fth_cmd_kv_bench, &fth_cmd_kv_check, &fth_cmd_kv_dump, &fth_cmd_kv_load,
+	&fth_cmd_kv_serve, &fth_cmd_kv_stat,  &fth_cmd_kv_top,	NULL,
 };
 
 static int run(int argc, char **argv)

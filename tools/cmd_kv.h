@@ -11,5 +11,6 @@ extern const struct fth_command fth_cmd_kv_dump;
 extern const struct fth_command fth_cmd_kv_load;
 extern const struct fth_command fth_cmd_kv_serve;
 extern const struct fth_command fth_cmd_kv_stat;
+extern const struct fth_command fth_cmd_kv_top;
 
 #endif
