@@ -5,6 +5,7 @@
 #include "fathom.h"
 #include "fathom/apps/graph.h"
 #include "fathom/apps/taxi.h"
+#include "fathom/apps/tpch.h"
 #include "fathom/dev/fault.h"
 #include "nvme/ctrl.h"
 #include "nvme/soft.h"
@@ -98,6 +99,8 @@ static void apps(void **state)
 	struct fth_taxi_csv_options lines = FTH_TAXI_CSV_OPTIONS_INIT;
 	struct fth_graph_options graph = FTH_GRAPH_OPTIONS_INIT;
 	struct fth_taxi_options taxi = FTH_TAXI_OPTIONS_INIT;
+	struct fth_tpch_write_options tpch = FTH_TPCH_WRITE_OPTIONS_INIT;
+	struct fth_tpch_totals totals;
 	struct fth_taxi_query query = {.query = 1};
 	struct fth_graph_pagerank ranked;
 	struct fth_taxi_table table = {0};
@@ -106,13 +109,14 @@ static void apps(void **state)
 	struct fth_taxi_csv *csv;
 
 	(void)state;
-	ranks.size = lines.size = graph.size = taxi.size = 4;
+	ranks.size = lines.size = graph.size = taxi.size = tpch.size = 4;
 	assert_refused(fth_graph_open_dev(cache, dev, &graph, &opened), "graph", sizeof(graph));
 	assert_refused(fth_graph_pagerank(NULL, &ranks, NULL, &ranked), "graph", sizeof(ranks));
 	assert_refused(fth_taxi_csv_open(&lines, NULL, NULL, &csv), "taxi", sizeof(lines));
 	assert_refused(fth_taxi_run(dev, &table, &query, &taxi, &answer), "taxi", sizeof(taxi));
 	assert_refused(fth_taxi_run_whole(dev, &table, &query, &taxi, &answer), "taxi",
 		       sizeof(taxi));
+	assert_refused(fth_tpch_write(NULL, FTH_TPCH_PART, &tpch, &totals), "tpch", sizeof(tpch));
 }
 
 static void fault_plan(void **state)
