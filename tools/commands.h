@@ -27,6 +27,7 @@ extern const struct fth_command fth_cmd_table_stat;
 extern const struct fth_command fth_cmd_taxi;
 extern const struct fth_command fth_cmd_taxi_generate; /* under taxi, as the one below */
 extern const struct fth_command fth_cmd_taxi_load;
+extern const struct fth_command fth_cmd_tpch;
 extern const struct fth_command fth_cmd_vectoradd;
 extern const struct fth_command fth_cmd_vol;
 extern const struct fth_command fth_cmd_vol_check; /* under vol, as those below */

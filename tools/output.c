@@ -82,6 +82,19 @@ int fth_output_open(struct fth_output *out, uint64_t bytes)
 	return out->partial ? open_new(out, bytes) : fth_dev_open(out->uri, &out->dev);
 }
 
+int fth_output_open_file(struct fth_output *out, const char *path, int *fd)
+{
+	int rc = find_file(out, path);
+	const char *name = out->partial ? out->partial : path;
+
+	*fd = -1;
+	if (rc < 0)
+		return rc;
+	/* What a killed process of the same number has left is of no use. */
+	*fd = open(name, O_WRONLY | O_CLOEXEC | O_TRUNC | (out->partial ? O_CREAT : 0), 0666);
+	return *fd < 0 ? fth_fail(errno, "%s", strerror(errno)) : 0;
+}
+
 /* Make the directory entry of a file durable. */
 static int sync_folder(const char *path)
 {

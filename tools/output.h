@@ -27,6 +27,12 @@ struct fth_output {
 int fth_output_open(struct fth_output *out, uint64_t bytes);
 
 /*
+ * The same for a file of any size, given by its path instead of out->uri: *fd is open for writing,
+ * or -1 after an error. The caller closes it before fth_output_close().
+ */
+int fth_output_open_file(struct fth_output *out, const char *path, int *fd);
+
+/*
  * Close it. With rc < 0 a new file is removed. Otherwise it is cut to `bytes` bytes, made durable
  * and put in its place. Returns rc, or the error of these steps, after which the file is removed.
  */
