@@ -2,7 +2,7 @@
 /*
  * fathom demo: the library at work, on devices that need no hardware. First devices: each step is
  * one line of a table; the last word is whether every block held what was written to it. Then, in
- * demo_graph.c, a graph that is larger than its cache.
+ * demo_graph.c, a graph that is larger than its cache, and in demo_kv.c a cache server that is killed.
  */
 #include "commands.h"
 #include "demo.h"
@@ -245,6 +245,18 @@ static int then_graph(struct fth_json *j, int rc, const struct fth_workload_resu
 	return rc;
 }
 
+static int then_kv(struct fth_json *j, int rc)
+{
+	if (rc != 0 || fth_cli_stopped())
+		return rc;
+	rc = demo_kv(j, seed);
+	if (rc < 0 && !fth_cli_stopped())
+		fth_cli_error("kv: %s", fth_error_text(rc));
+	if (rc > 0)
+		fth_cli_error("the cache server gave a wrong value");
+	return rc;
+}
+
 static int verdict(int rc, const struct fth_workload_result *sum)
 {
 	if (sum->wrong > 0)
@@ -265,7 +277,9 @@ static int demo_json(void)
 	fth_json_array(&j, "steps");
 	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
-	status = verdict(then_graph(&j, rc, &sum), &sum);
+	if (sum.wrong == 0)
+		rc = then_kv(&j, then_graph(&j, rc, &sum));
+	status = verdict(rc, &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
 	fth_json_bool(&j, "ok", status == FTH_EXIT_OK);
@@ -284,7 +298,9 @@ static int demo_text(void)
 		printf("\n%llu blocks were checked. All held what was last written, or last\n"
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
-	return verdict(then_graph(NULL, rc, &sum), &sum);
+	if (sum.wrong == 0)
+		rc = then_kv(NULL, then_graph(NULL, rc, &sum));
+	return verdict(rc, &sum);
 }
 
 static int run(int argc, char **argv)
@@ -301,7 +317,8 @@ static int run(int argc, char **argv)
 		.text = "Show the library at work, on devices that need no hardware: many threads\n"
 			"with many requests in flight, failing requests and power loss, every\n"
 			"block that is read checked; then a graph four times as large as its\n"
-			"cache, searched and ranked.",
+			"cache, searched and ranked; then a cache server with four times as many\n"
+			"items as its memory holds, killed and started again.",
 		.options = options,
 	};
 	char **args;

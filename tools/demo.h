@@ -16,4 +16,10 @@ int demo_open_temporary(uint64_t bytes, struct fth_dev **out);
  */
 int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t seed);
 
+/*
+ * A cache server with four times as many items as its memory holds: filled, read, killed and started again.
+ * As above; 1 when a value was wrong, -ENOENT when one is gone.
+ */
+int demo_kv(struct fth_json *j, uint64_t seed);
+
 #endif
