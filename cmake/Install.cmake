@@ -39,6 +39,10 @@ set(LZ4_REQUIRES "")
 if(FTH_TABLE)
   set(LZ4_REQUIRES ", liblz4")
 endif()
+set(PG_QUERY_LIBS "")
+if(FTH_SQL)
+  set(PG_QUERY_LIBS " -lpg_query")
+endif()
 
 # fth_pkgconfig(NAME): written when installing, since only then is the prefix known
 # (cmake --install --prefix).
@@ -48,6 +52,7 @@ function(fth_pkgconfig name)
     set(LIBDIR ${CMAKE_INSTALL_LIBDIR})
     set(INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
     set(LZ4_REQUIRES \"${LZ4_REQUIRES}\")
+    set(PG_QUERY_LIBS \"${PG_QUERY_LIBS}\")
     set(CUDA_LIBDIR \"${CUDA_LIBDIR}\")
     configure_file(\"${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in\"
                    \"${PROJECT_BINARY_DIR}/${name}.pc\" @ONLY)

@@ -8,8 +8,9 @@
 # it names the packages and stops. doc/dependencies.md says what each package is for.
 set -eu
 
-build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev libssl-dev)
-check=(clang-format fio libmemcached-tools mandoc memcached openssl python3 qemu-system-x86 spin xz-utils)
+build=(gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev libpg-query-dev libprotobuf-c-dev
+  libssl-dev)
+check=(clang-format fio libmemcached-tools mandoc memcached openssl postgresql python3 qemu-system-x86 spin xz-utils)
 bench=(fio)
 plots=(python3 python3-matplotlib)
 fuzz=(clang)

@@ -32,6 +32,11 @@ if ! nm -D "$shared" | grep -q ' fth_table_open@'; then
   sed -i '/^fth_table_/d' "$work/declared-host"
   lz4=
 fi
+# A library without libpg-query has no SQL.
+pg_query=
+if nm -D "$shared" | grep -q ' U pg_query_parse_protobuf'; then
+  pg_query=-lpg_query
+fi
 sed -n '/^FATHOM_PRIVATE {/,/^}/s/^\t\(fth_[a-z0-9_]*\);$/\1/p' src/fathom.map | sort >"$work/private"
 sort -u "$work/declared-host" "$work/private" >"$work/expected"
 
@@ -87,7 +92,7 @@ mapfile -t flags < <(cd "$build" && sed -n 's/^FTH_SANITIZE:STRING=address$/-fsa
   s/^FTH_SANITIZE:STRING=thread$/-fsanitize=thread/p' CMakeCache.txt)
 flags+=(-std=c11 -D_GNU_SOURCE -Iinclude -rdynamic)
 for program in array_histogram vol_array; do
-  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring $lz4 -lm -pthread \
+  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring $lz4 $pg_query -lm -pthread \
     -o "$work/$program-static"
   gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$shared" -Wl,-rpath,"$(realpath "$build/src")" \
     -o "$work/$program-shared"

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The FROM clause: tables, views, subqueries and joins become relations, their columns enter the scope. */
+#include "query/sql/bind.h"
+#include "query/sql/typing.h"
+
+#include <string.h>
+
+static struct sql_rel *bind_item(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__Node *node);
+
+static _Noreturn void no_such_table(struct sql_ctx *ctx, const struct sql_scope *scope,
+				    const PgQuery__RangeVar *var)
+{
+	struct sql_suggestion s = {.wanted = var->relname};
+	const char *name;
+
+	for (const struct sql_cte *cte = scope ? scope->ctes : NULL; cte; cte = cte->next)
+		sql_suggest(&s, cte->name);
+	for (unsigned i = 0; (name = ctx->catalog->name(ctx->catalog->self, i)); i++)
+		sql_suggest(&s, name);
+	sql_wrong(ctx, var->location, "table \"%s\" does not exist%s", var->relname,
+		  sql_suggested(ctx, &s));
+}
+
+static void check_range(struct sql_ctx *ctx, const PgQuery__RangeVar *var)
+{
+	if ((var->catalogname && *var->catalogname) ||
+	    (var->schemaname && *var->schemaname && strcmp(var->schemaname, "public") != 0))
+		sql_unsupported(ctx, var->location, "schema \"%s\"", var->schemaname);
+}
+
+const struct sql_table *sql_find_table(struct sql_ctx *ctx, const PgQuery__RangeVar *var)
+{
+	const struct sql_table *table;
+
+	check_range(ctx, var);
+	table = ctx->catalog->table(ctx->catalog->self, var->relname);
+	if (!table)
+		no_such_table(ctx, NULL, var);
+	return table;
+}
+
+/* The name of column i: the alias' own list first. */
+static const char *column_name(struct sql_ctx *ctx, const PgQuery__Alias *alias, unsigned i,
+			       const char *name)
+{
+	return alias && i < alias->n_colnames ? sql_node_string(ctx, alias->colnames[i]) : name;
+}
+
+static void check_alias(struct sql_ctx *ctx, const PgQuery__Alias *alias, unsigned count, int at)
+{
+	if (alias && alias->n_colnames > count)
+		sql_wrong(ctx, at, "alias \"%s\" names %zu columns, but there are %u",
+			  alias->aliasname, alias->n_colnames, count);
+}
+
+static void check_unique_alias(struct sql_ctx *ctx, const struct sql_scope *scope,
+			       const char *table, int at)
+{
+	for (unsigned i = 0; i < scope->columns.count; i++) {
+		const struct sql_scope_column *entry = scope->columns.items[i];
+
+		if (entry->table && !strcmp(entry->table, table))
+			sql_wrong(ctx, at,
+				  "table name \"%s\" is used more than once; give one an alias",
+				  table);
+	}
+}
+
+static struct sql_rel *bind_table(struct sql_ctx *ctx, struct sql_scope *scope,
+				  const struct sql_table *table, const PgQuery__Alias *alias,
+				  int at)
+{
+	struct sql_rel *rel = sql_new_rel(ctx, SQL_SCAN, NULL, NULL, table->column_count);
+	const char *label = alias ? alias->aliasname : table->name;
+
+	check_alias(ctx, alias, table->column_count, at);
+	check_unique_alias(ctx, scope, label, at);
+	rel->scan.table = table;
+	rel->scan.ordinals = SQL_ARRAY(ctx, unsigned, table->column_count);
+	for (unsigned i = 0; i < table->column_count; i++) {
+		const struct sql_table_column *from = &table->columns[i];
+		int column = sql_new_column(ctx, from->name, from->type, from->nullable);
+
+		ctx->columns[column].table = table;
+		ctx->columns[column].ordinal = i;
+		rel->columns[i] = column;
+		rel->scan.ordinals[i] = i;
+		sql_scope_add(ctx, scope, label, column_name(ctx, alias, i, from->name), column,
+			      from->nullable);
+	}
+	return rel;
+}
+
+static struct sql_rel *add_bound(struct sql_ctx *ctx, struct sql_scope *scope,
+				 struct sql_bound bound, const char *label,
+				 const PgQuery__Alias *alias, int at)
+{
+	check_alias(ctx, alias, bound.count, at);
+	if (label)
+		check_unique_alias(ctx, scope, label, at);
+	for (unsigned i = 0; i < bound.count; i++)
+		sql_scope_add(ctx, scope, label, column_name(ctx, alias, i, bound.names[i]),
+			      bound.columns[i], ctx->columns[bound.columns[i]].nullable);
+	return bound.rel;
+}
+
+/* A view: its text is parsed and bound as if it stood here. */
+static struct sql_rel *bind_view(struct sql_ctx *ctx, struct sql_scope *scope, const char *text,
+				 const PgQuery__RangeVar *var)
+{
+	const char *outer_text = ctx->text, *outer_view = ctx->view;
+	const PgQuery__ParseResult *parsed;
+	struct sql_bound bound;
+
+	sql_enter(ctx, var->location);
+	ctx->text = text;
+	ctx->view = var->relname;
+	parsed = sql_parse(ctx, text);
+	if (parsed->n_stmts != 1 ||
+	    parsed->stmts[0]->stmt->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
+		sql_wrong(ctx, -1, "the view's text is not one query");
+	bound = sql_bind_select(ctx, NULL, NULL, parsed->stmts[0]->stmt->select_stmt);
+	ctx->text = outer_text;
+	ctx->view = outer_view;
+	sql_leave(ctx);
+	return add_bound(ctx, scope, bound, var->alias ? var->alias->aliasname : var->relname,
+			 var->alias, var->location);
+}
+
+static const struct sql_cte *find_cte(const struct sql_scope *scope, const char *name)
+{
+	for (const struct sql_cte *cte = scope->ctes; cte; cte = cte->next) {
+		if (!strcmp(cte->name, name))
+			return cte;
+	}
+	return NULL;
+}
+
+/* Each use of a WITH query is bound anew, so that its columns are its own. */
+static struct sql_rel *bind_cte(struct sql_ctx *ctx, struct sql_scope *scope,
+				const struct sql_cte *cte, const PgQuery__RangeVar *var)
+{
+	const PgQuery__CommonTableExpr *node = cte->node;
+	struct sql_bound bound;
+
+	if (node->ctequery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
+		sql_unsupported(ctx, node->location, "WITH of anything but a query");
+	sql_enter(ctx, node->location);
+	bound = sql_bind_select(ctx, scope->parent, cte->visible, node->ctequery->select_stmt);
+	sql_leave(ctx);
+	if (node->n_aliascolnames > bound.count)
+		sql_wrong(ctx, node->location, "WITH query \"%s\" has %u columns, but %zu names",
+			  cte->name, bound.count, node->n_aliascolnames);
+	for (size_t i = 0; i < node->n_aliascolnames; i++)
+		bound.names[i] = sql_node_string(ctx, node->aliascolnames[i]);
+	return add_bound(ctx, scope, bound, var->alias ? var->alias->aliasname : var->relname,
+			 var->alias, var->location);
+}
+
+static struct sql_rel *bind_range(struct sql_ctx *ctx, struct sql_scope *scope,
+				  const PgQuery__RangeVar *var)
+{
+	const struct sql_cte *cte = find_cte(scope, var->relname);
+	const struct sql_table *table;
+	const char *view;
+
+	check_range(ctx, var);
+	if (cte)
+		return bind_cte(ctx, scope, cte, var);
+	table = ctx->catalog->table(ctx->catalog->self, var->relname);
+	if (table)
+		return bind_table(ctx, scope, table, var->alias, var->location);
+	view = ctx->catalog->view(ctx->catalog->self, var->relname);
+	if (!view)
+		no_such_table(ctx, scope, var);
+	return bind_view(ctx, scope, view, var);
+}
+
+static struct sql_rel *bind_derived(struct sql_ctx *ctx, struct sql_scope *scope,
+				    const PgQuery__RangeSubselect *sub)
+{
+	struct sql_bound bound;
+
+	if (sub->lateral)
+		sql_unsupported(ctx, -1, "LATERAL");
+	if (sub->subquery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
+		sql_unsupported(ctx, -1, "this subquery in FROM");
+	bound = sql_bind_select(ctx, scope->parent, scope->ctes, sub->subquery->select_stmt);
+	return add_bound(ctx, scope, bound, sub->alias ? sub->alias->aliasname : NULL, sub->alias,
+			 -1);
+}
+
+/* The one column of this name among entries [from, to) of the scope. */
+static struct sql_scope_column *using_column(struct sql_ctx *ctx, struct sql_scope *scope,
+					     unsigned from, unsigned to, const char *name)
+{
+	struct sql_scope_column *found = NULL;
+
+	for (unsigned i = from; i < to; i++) {
+		struct sql_scope_column *entry = scope->columns.items[i];
+
+		if (entry->hidden || strcmp(entry->name, name) != 0)
+			continue;
+		if (found)
+			sql_wrong(ctx, -1, "USING: column \"%s\" is ambiguous", name);
+		found = entry;
+	}
+	return found;
+}
+
+static struct sql_expr *using_condition(struct sql_ctx *ctx, struct sql_scope *scope, unsigned from,
+					unsigned middle, const char *name, bool right_join)
+{
+	unsigned to = scope->columns.count;
+	struct sql_scope_column *left = using_column(ctx, scope, from, middle, name);
+	struct sql_scope_column *right = using_column(ctx, scope, middle, to, name);
+
+	if (!left || !right)
+		sql_wrong(ctx, -1, "USING: column \"%s\" is not on both sides of the join", name);
+	if (right_join)
+		left->hidden = true;
+	else
+		right->hidden = true;
+	return sql_compare(ctx, SQL_EQ, sql_column_expr(ctx, left->column, -1),
+			   sql_column_expr(ctx, right->column, -1), -1);
+}
+
+static bool has_column(const struct sql_scope *scope, unsigned from, unsigned to, const char *name)
+{
+	for (unsigned i = from; i < to; i++) {
+		const struct sql_scope_column *entry = scope->columns.items[i];
+
+		if (!entry->hidden && !strcmp(entry->name, name))
+			return true;
+	}
+	return false;
+}
+
+static struct sql_expr *natural_condition(struct sql_ctx *ctx, struct sql_scope *scope,
+					  unsigned from, unsigned middle, bool right_join)
+{
+	struct sql_expr *condition = NULL;
+
+	for (unsigned i = from; i < middle; i++) {
+		const struct sql_scope_column *entry = scope->columns.items[i];
+
+		if (!entry->hidden && has_column(scope, middle, scope->columns.count, entry->name))
+			condition = sql_and(
+				ctx, condition,
+				using_condition(ctx, scope, from, middle, entry->name, right_join));
+	}
+	return condition;
+}
+
+/* The condition of a join sees its own two sides, and the queries around. */
+static struct sql_expr *join_condition(struct sql_ctx *ctx, struct sql_scope *scope,
+				       const PgQuery__JoinExpr *join, unsigned from,
+				       unsigned middle)
+{
+	bool right_join = join->jointype == PG_QUERY__JOIN_TYPE__JOIN_RIGHT;
+	struct sql_expr *condition = NULL;
+	struct sql_scope inner;
+
+	if (join->is_natural)
+		return natural_condition(ctx, scope, from, middle, right_join);
+	for (size_t i = 0; i < join->n_using_clause; i++)
+		condition = sql_and(ctx, condition,
+				    using_condition(ctx, scope, from, middle,
+						    sql_node_string(ctx, join->using_clause[i]),
+						    right_join));
+	if (!join->quals)
+		return condition;
+	inner = *scope;
+	inner.columns.items += from;
+	inner.columns.count -= from;
+	inner.columns.room = inner.columns.count;
+	inner.clause = "JOIN ... ON";
+	return sql_condition(ctx, sql_bind_expr(ctx, &inner, join->quals), "ON");
+}
+
+static void make_nullable(struct sql_scope *scope, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++)
+		((struct sql_scope_column *)scope->columns.items[i])->nullable = true;
+}
+
+static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__JoinExpr *join)
+{
+	unsigned from = scope->columns.count, middle;
+	struct sql_rel *left, *right;
+	struct sql_expr *condition;
+
+	if (join->jointype == PG_QUERY__JOIN_TYPE__JOIN_FULL)
+		sql_unsupported(ctx, sql_node_location(join->rarg), "FULL JOIN");
+	if (join->alias || join->join_using_alias)
+		sql_unsupported(ctx, -1, "an alias of a join");
+	left = bind_item(ctx, scope, join->larg);
+	middle = scope->columns.count;
+	right = bind_item(ctx, scope, join->rarg);
+	condition = join_condition(ctx, scope, join, from, middle);
+	switch (join->jointype) {
+	case PG_QUERY__JOIN_TYPE__JOIN_INNER:
+		return sql_join_rel(ctx, SQL_INNER, left, right, condition);
+	case PG_QUERY__JOIN_TYPE__JOIN_LEFT:
+		make_nullable(scope, middle, scope->columns.count);
+		return sql_join_rel(ctx, SQL_LEFT_OUTER, left, right, condition);
+	case PG_QUERY__JOIN_TYPE__JOIN_RIGHT:
+		make_nullable(scope, from, middle);
+		return sql_join_rel(ctx, SQL_LEFT_OUTER, right, left, condition);
+	default:
+		sql_unsupported(ctx, -1, "this kind of join");
+	}
+}
+
+static struct sql_rel *bind_item(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__Node *node)
+{
+	struct sql_rel *rel;
+
+	sql_enter(ctx, -1);
+	switch (node->node_case) {
+	case PG_QUERY__NODE__NODE_RANGE_VAR:
+		rel = bind_range(ctx, scope, node->range_var);
+		break;
+	case PG_QUERY__NODE__NODE_RANGE_SUBSELECT:
+		rel = bind_derived(ctx, scope, node->range_subselect);
+		break;
+	case PG_QUERY__NODE__NODE_JOIN_EXPR:
+		rel = bind_join(ctx, scope, node->join_expr);
+		break;
+	default:
+		sql_unsupported(ctx, sql_node_location(node), "%s", sql_node_name(node));
+	}
+	sql_leave(ctx);
+	return rel;
+}
+
+struct sql_rel *sql_bind_from(struct sql_ctx *ctx, struct sql_scope *scope,
+			      const PgQuery__SelectStmt *select)
+{
+	struct sql_rel *rel = NULL;
+
+	for (size_t i = 0; i < select->n_from_clause; i++) {
+		struct sql_rel *next = bind_item(ctx, scope, select->from_clause[i]);
+
+		rel = rel ? sql_join_rel(ctx, SQL_INNER, rel, next, NULL) : next;
+	}
+	return rel ? rel : sql_one_row(ctx);
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The front end as a whole. Its files, in the order in which a text passes them:
+ *
+ *  parse.c                     text to PostgreSQL's parse tree, nesting bounded
+ *  bind_statement.c            statements; bind_select.c, bind_set.c, bind_from.c: queries;
+ *  bind_expr.c, bind_call.c    expressions; bind_scope.c: names; typing.c: types
+ *  rewrite.c                   the order of the rewrites: unnest*.c (subqueries), push.c and join.c
+ *                              (predicates), simplify.c (expressions), reduce.c, prune.c (columns)
+ *  dump.c, check.c             the tree as text; its invariants
+ *
+ * Below them: build*.c (nodes), context.c (errors, memory, sets), arena.c, value.c, eval*.c.
+ */
+#include "query/sql/bind.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void compile_text(struct sql_ctx *ctx, struct sql_statement *st, bool simplify)
+{
+	const PgQuery__ParseResult *parsed = sql_parse(ctx, ctx->text);
+	struct sql_bound bound;
+
+	if (parsed->n_stmts == 0)
+		sql_wrong(ctx, -1, "the statement is empty");
+	if (parsed->n_stmts > 1)
+		sql_wrong(ctx, parsed->stmts[1]->stmt_location, "one statement at a time, please");
+	sql_bind_statement(ctx, st, parsed->stmts[0]->stmt);
+	if (st->kind == SQL_SELECT || st->kind == SQL_INSERT) {
+		bound = (struct sql_bound){.rel = st->query.root,
+					   .count = st->query.output_count,
+					   .columns = st->query.outputs,
+					   .names = st->query.output_names};
+		bound = sql_rewrite(ctx, bound, simplify);
+		st->query.root = bound.rel;
+		st->query.outputs = bound.columns;
+	}
+	st->query.column_count = ctx->column_count;
+	st->query.columns = ctx->columns;
+}
+
+/* Everything that may longjmp() is below this frame. */
+static int compile_guarded(struct sql_ctx *ctx, struct sql_statement *st, bool simplify)
+{
+	if (setjmp(ctx->trap))
+		return ctx->rc;
+	compile_text(ctx, st, simplify);
+	return 0;
+}
+
+static void report(const struct sql_ctx *ctx, struct sql_error *error)
+{
+	if (error)
+		*error = ctx->error;
+	if (ctx->error.at >= 0)
+		fth_fail(-ctx->rc, "line %u, column %u: %s", ctx->error.line, ctx->error.column,
+			 ctx->error.text);
+	else
+		fth_fail(-ctx->rc, "%s", ctx->error.text);
+}
+
+int sql_compile(const struct sql_catalog *catalog, const char *text,
+		const struct sql_limits *limits, struct sql_statement **out,
+		struct sql_error *error)
+{
+	struct sql_arena *arena =
+		sql_arena_new(limits && limits->memory ? limits->memory : SQL_MEMORY_LIMIT);
+	struct sql_statement *st = arena ? sql_arena_alloc(arena, sizeof(*st)) : NULL;
+	struct sql_ctx *ctx = st ? sql_arena_alloc(arena, sizeof(*ctx)) : NULL;
+	char *copy = ctx ? sql_arena_alloc(arena, strlen(text) + 1) : NULL;
+	int rc;
+
+	if (!copy) {
+		sql_arena_free(arena);
+		if (error)
+			*error = (struct sql_error){.at = -1, .text = "out of memory"};
+		return fth_fail(ENOMEM, "out of memory");
+	}
+	ctx->arena = st->arena = arena;
+	ctx->catalog = catalog;
+	ctx->text = strcpy(copy, text);
+	rc = compile_guarded(ctx, st, !(limits && limits->keep_as_bound));
+	if (rc < 0) {
+		report(ctx, error);
+		sql_arena_free(arena);
+		return rc;
+	}
+	*out = st;
+	return 0;
+}
+
+void sql_free(struct sql_statement *statement)
+{
+	if (statement)
+		sql_arena_free(statement->arena);
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * SQL types and values.
+ *
+ * A value has no type of its own: its column or expression has one. All integer-like values (bool,
+ * int32, int64, decimal, date) are one 128-bit integer; a decimal is scaled by 10^scale, a date
+ * counts days from 1970-01-01. Strings are bytes in UTF-8; a char(n) is kept without its trailing
+ * blanks, so comparing bytes compares as SQL does.
+ */
+#ifndef QUERY_SQL_TYPE_H
+#define QUERY_SQL_TYPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+__extension__ typedef __int128 sql_int128;
+__extension__ typedef unsigned __int128 sql_uint128;
+
+#define SQL_PRECISION_MAX  38
+#define SQL_DIVISION_SCALE 16 /* a quotient of decimals has at least this scale */
+
+enum sql_kind {
+	SQL_BOOL,
+	SQL_INT32,
+	SQL_INT64,
+	SQL_DECIMAL,
+	SQL_DATE,
+	SQL_CHAR,
+	SQL_VARCHAR,
+	SQL_DOUBLE,
+	SQL_INTERVAL, /* constants only: an argument of SQL_DATE_ADD */
+	SQL_UNKNOWN,  /* inside the binder only: a quoted literal or NULL without a context yet */
+};
+
+struct sql_type {
+	enum sql_kind kind;
+	int precision; /* decimal: digits in all, at most SQL_PRECISION_MAX */
+	int scale;     /* decimal: digits after the point */
+	int length;    /* char, varchar: characters at most; 0: no limit */
+};
+
+struct sql_value {
+	bool null;
+	union {
+		sql_int128 integer;
+		double real;
+		struct {
+			const char *text;
+			size_t length;
+		};
+		struct {
+			int32_t months, days; /* interval */
+		};
+	};
+};
+
+static inline bool sql_is_string(enum sql_kind kind)
+{
+	return kind == SQL_CHAR || kind == SQL_VARCHAR;
+}
+
+static inline bool sql_is_number(enum sql_kind kind)
+{
+	return kind == SQL_INT32 || kind == SQL_INT64 || kind == SQL_DECIMAL || kind == SQL_DOUBLE;
+}
+
+/* Writes the type as SQL does, "decimal(15,2)"; returns to. */
+char *sql_type_name(struct sql_type type, char to[40]);
+
+#endif
