@@ -124,6 +124,18 @@ ask "${text%$'\r\n'}"
 [ "$(grep -o HD <<<"$answer" | wc -l)" = $stored ] || fail "of $stored acknowledged some are gone"
 stop TERM
 
+# Several devices: an object of a volume.
+truncate -s 32M "$work/part1" "$work/part2"
+parts=file:$work/part1,file:$work/part2
+"$fathom" vol create "$parts" && "$fathom" vol new --zero "$parts" cache 48M
+for round in 1 2; do
+  start --flash "vol($parts)?object=cache" --persist write-through
+  [ $round = 1 ] || [[ $ready == *'"recovered":true,"clean":false,"items":300,'* ]] || fail "volume: $ready"
+  [ $round = 2 ] || fill 1 300
+  check 1 300 "round $round on a volume"
+  stop KILL
+done
+
 # Metrics.
 start --flash none --metrics 127.0.0.1:0
 ask $'set a 0 0 1\r\nx\r\nget a'
