@@ -67,16 +67,17 @@ for ((i = 1; i <= 200; i++)); do
 done
 text+=$'ms YSBiIGM= 3 b F7 T4000000000\r\nx\ny\r\n' # "a b c"
 text+=$'set empty 0 0 0\r\n\r\nset \xc3\xa4%/\xff 1 0 1\r\nx\r\n'
+text+=$'set stale 0 0 1\r\nx\r\nmd stale I\r\n'
 text+=$'set gone 0 0 1\r\nx\r\ndelete gone\r\nset key7 1 0 3\r\nnew\r\nset past 0 -1 1\r\nx'
 ask "$text"
-[ "$(grep -o STORED <<<"$answer" | wc -l)" = 205 ] || fail "not all stored: $answer"
+[ "$(grep -o STORED <<<"$answer" | wc -l)" = 206 ] || fail "not all stored: $answer"
 
 # Figures of a server.
 expect 0 stat --server "127.0.0.1:$port"
-[[ $out == "127.0.0.1:$port: fathom-"*"items         20"*"sets          206"*"latency "*"set: half below"*"write amplification"* ]] ||
+[[ $out == "127.0.0.1:$port: fathom-"*"items         20"*"sets          207"*"latency "*"set: half below"*"write amplification"* ]] ||
   fail "stat: $out"
 expect 0 --json stat --server "localhost:$port"
-[[ $out == '{"server":"localhost:'*'"sets":206,'*'"flash_queue_depth":0,'*'"write_amplification":'*'"latency_us":{"set":{"mean":'* ]] ||
+[[ $out == '{"server":"localhost:'*'"sets":207,'*'"flash_queue_depth":0,'*'"write_amplification":'*'"latency_us":{"set":{"mean":'* ]] ||
   fail "stat: $out"
 expect 0 stat --all --server "127.0.0.1:$port"
 [[ $out == "pid "*"flash_reads_in_flight "*"kv_flash_reads "*"latency_get_p99_ns "* ]] || fail "stat: $out"
@@ -97,22 +98,22 @@ stop KILL # not in good order: the log is replayed
 before=$(sum "$work/cache")
 cp --sparse=always "$work/cache" "$work/crashed"
 expect 0 check --flash "$cache"
-[[ $out == *"it was not closed"*"live items        203"*"bad records       0"*sound ]] || fail "crashed: $out"
+[[ $out == *"it was not closed"*"live items        204"*"bad records       0"*sound ]] || fail "crashed: $out"
 expect 0 dump --flash "$cache" --output "$work/crashed.dump"
 start --flash "$cache" --persist write-through "${small[@]}"
 stop TERM
 before=$(sum "$work/cache")
 expect 0 check --flash "$cache"
-[[ $out == *"closed in good order"*"live items        203"*"lost items        0"*sound ]] || fail "check: $out"
+[[ $out == *"closed in good order"*"live items        204"*"lost items        0"*sound ]] || fail "check: $out"
 expect 0 --json check --flash "$cache"
-[[ $out == '{"findings":[],"chunks":'*'"items":203,'*'"bad_records":0,"bad_chunks":0,"lost_items":0,'*'"ok":true}' ]] ||
+[[ $out == '{"findings":[],"chunks":'*'"items":204,'*'"bad_records":0,"bad_chunks":0,"lost_items":0,'*'"ok":true}' ]] ||
   fail "check: $out"
 expect 0 dump --flash "$cache" --output "$work/dump"
-[ -z "$out" ] && [[ $err == "203 items" ]] || fail "dump: $out $err"
+[ -z "$out" ] && [[ $err == "203 items; 1 stale ones are left out" ]] || fail "dump: $out $err"
 cmp "$work/dump" "$work/crashed.dump" || fail "a crash changes the dump"
 grep -aq $'^ms YSBiIGM= 3 b F7 T4000000000\r$' "$work/dump" || fail "a key with blanks"
 grep -aq $'^set key3 3 4000000000 2004\r$' "$work/dump" || fail "flags and expiry"
-! grep -aq 'gone\|past' "$work/dump" || fail "what was deleted, or has expired"
+! grep -aq 'gone\|past\|stale' "$work/dump" || fail "what was deleted, or has expired"
 "$fathom" kv dump --flash "$cache" 2>/dev/null | cmp - "$work/dump" || fail "standard output"
 expect 0 dump --flash "$cache" --keys
 [ "$(wc -l <<<"$out")" = 203 ] && [[ $out == *$'\na%20b%20c\nempty\n%C3%A4%25/%FF\n'* ]] || fail "keys: $out"
@@ -161,7 +162,7 @@ place=$(grep -abo "key123$(printf '%050d' 0)" "$work/cache" | head -1 | cut -d: 
 cp --sparse=always "$work/cache" "$work/record"
 poke "$work/record" $((place + 500))
 expect 1 check --flash "file:$work/record"
-[[ $out == *"damage    chunk "*"no record verifies"*"an item is lost"*"live items        202"*"bad records       1"*"lost items        1"*damaged ]] ||
+[[ $out == *"damage    chunk "*"no record verifies"*"an item is lost"*"live items        203"*"bad records       1"*"lost items        1"*damaged ]] ||
   fail "a bad record: $out"
 expect 1 dump --flash "file:$work/record" --output "$work/less"
 [[ $err == *"1 items are damaged and left out"* ]] || fail "a bad record: $err"
@@ -182,7 +183,7 @@ log_at=$((131072 + 2 * area))
 cp --sparse=always "$work/cache" "$work/header"
 poke "$work/header" $((log_at + 2 * 65536 + 16))
 expect 1 check --flash "file:$work/header"
-[[ $out == *"damage    chunk 2 is missing: its header"*"live items        203"*"bad chunks        1"*"lost items        0"*damaged ]] ||
+[[ $out == *"damage    chunk 2 is missing: its header"*"live items        204"*"bad chunks        1"*"lost items        0"*damaged ]] ||
   fail "a bad header: $out"
 expect 0 dump --flash "file:$work/header"
 

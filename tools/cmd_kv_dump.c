@@ -17,6 +17,7 @@ struct dump {
 	bool keys, replace;
 	enum fth_kv_items_form form;
 	FILE *out;
+	uint64_t written, stale;
 	struct fth_kv_image_counts counts;
 };
 
@@ -24,7 +25,13 @@ static int put_item(const struct fth_kv_image_item *item, void *user)
 {
 	struct dump *dump = user;
 
+	/* Loaded from a dump, it would be fresh again. */
+	if (item->state & FTH_KV_ITEM_STALE) {
+		dump->stale++;
+		return fth_cli_stopped();
+	}
 	fth_kv_items_put(dump->out, dump->form, item);
+	dump->written++;
 	return ferror(dump->out) || fth_cli_stopped();
 }
 
@@ -92,8 +99,13 @@ static int report(const struct dump *dump)
 {
 	const struct fth_kv_image_counts *c = &dump->counts;
 
-	if (dump->output || isatty(STDERR_FILENO))
-		fprintf(stderr, "%llu items\n", (unsigned long long)c->items);
+	if (dump->output || isatty(STDERR_FILENO)) {
+		fprintf(stderr, "%llu items", (unsigned long long)dump->written);
+		if (dump->stale)
+			fprintf(stderr, "; %llu stale ones are left out",
+				(unsigned long long)dump->stale);
+		fputc('\n', stderr);
+	}
 	if (!c->lost_items && !c->forgotten)
 		return FTH_EXIT_OK;
 	if (c->lost_items)

@@ -240,6 +240,7 @@ static int visit_item(struct walk *w, const struct kv_record *r)
 		.expires = r->expires,
 		.stored = r->stored,
 		.cas = r->cas,
+		.state = r->state,
 	};
 
 	w->counts.items++;

@@ -55,6 +55,7 @@ struct fth_kv_image_item {
 	uint32_t expires; /* seconds since 1970; 0: never */
 	uint32_t stored;  /* the same */
 	uint64_t cas;
+	uint32_t state; /* enum fth_kv_item_state */
 };
 
 /*
