@@ -70,6 +70,26 @@ static void draws_stay_in_their_range(void **state)
 	}
 }
 
+/* Seeds beside the multiples of modulus / range, where rounding could matter. */
+static void integers_give_what_doubles_give(void **state)
+{
+	static const int64_t ranges[] = {2, 3, 11, 90, 340, 9999, 99901, (1 << 20) - 1, 1 << 20};
+	const uint32_t back = tpch_power(TPCH_MODULUS - 2);
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
+		for (int64_t k = 1; k < ranges[i]; k += 1 + ranges[i] / 1000)
+			for (int64_t beside = -1; beside <= 2; beside++) {
+				uint32_t next = (uint32_t)(k * TPCH_MODULUS / ranges[i] + beside);
+				uint32_t seed = tpch_multiply(next, back);
+				int64_t value = tpch_draw(&seed, 0, ranges[i] - 1);
+
+				assert_int_equal(seed, next);
+				assert_true(value == (int64_t)((double)next / 2147483647.0 *
+							       (double)ranges[i]));
+			}
+}
+
 static void skipping_equals_stepping_in_64_bits(void **state)
 {
 	uint64_t seed = 851767375;
@@ -100,6 +120,7 @@ int main(void)
 		cmocka_unit_test(multiplying_is_exact_at_the_edges),
 		cmocka_unit_test(skipping_equals_stepping),
 		cmocka_unit_test(draws_stay_in_their_range),
+		cmocka_unit_test(integers_give_what_doubles_give),
 		cmocka_unit_test(skipping_equals_stepping_in_64_bits),
 		cmocka_unit_test(leaving_out_is_one_multiplication_per_bit),
 	};

@@ -1,181 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Cursors: the rows of each table (TPC-H specification, clause 4.2.3; seeds, draws and the order of
- * roundings are those of the reference generator, as documented by its public sources and by the
- * Java implementation in https://github.com/trinodb/tpch).
- *
- * A unit takes a fixed number of draws from each sequence of its table, `uses`, whether it needs
- * them or not. seed[] is where the next unit begins; draw[] is the present unit's own copy.
+ * The rows of each table (TPC-H specification, clause 4.2.3; the draws, their ranges and the order of
+ * roundings are those of the reference generator, as its public sources and the Java implementation
+ * in https://github.com/trinodb/tpch show them).
  */
-#include "internal.h"
+#include "cursor.h"
 
 #include "prose.h"
 #include "random.h"
 #include "words.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
-#define LARGE_SCALE	   30000000u /* in thousandths: keys are drawn from 64-bit sequences */
-#define SUPPLIERS_PER_PART 4
-#define TODAY		   1263 /* 1995-06-17, in days since 1992-01-01 */
-#define SHIP_DAYS	   121	/* from the order to its shipping, at most */
-#define RECEIPT_DAYS	   30	/* from there to its receipt */
-
-/* The sequences. Those of a table lie together; orders and lineitem share a part of theirs. */
-enum stream {
-	R_COMMENT,
-	N_COMMENT,
-	S_ADDRESS,
-	S_NATION,
-	S_PHONE,
-	S_BALANCE,
-	S_COMMENT,
-	S_REMARK, /* does the comment tell of complaints or recommendations? */
-	S_REMARK_KIND,
-	S_REMARK_GAP,
-	S_REMARK_PLACE,
-	C_ADDRESS,
-	C_NATION,
-	C_PHONE,
-	C_BALANCE,
-	C_SEGMENT,
-	C_COMMENT,
-	P_NAME,
-	P_MFGR,
-	P_BRAND,
-	P_TYPE,
-	P_SIZE,
-	P_CONTAINER,
-	P_COMMENT,
-	PS_QUANTITY,
-	PS_COST,
-	PS_COMMENT,
-	O_CUSTOMER,
-	O_PRIORITY,
-	O_CLERK,
-	O_COMMENT,
-	O_DATE,
-	O_LINES,
-	L_QUANTITY,
-	L_DISCOUNT,
-	L_TAX,
-	L_PART,
-	L_SHIP,
-	L_SUPPLIER,
-	L_COMMIT,
-	L_RECEIPT,
-	L_FLAG,
-	L_INSTRUCTION,
-	L_MODE,
-	L_COMMENT,
-	STREAMS
-};
-
-static const struct {
-	uint32_t seed;
-	unsigned uses; /* by a unit */
-} streams[STREAMS] = {
-	[R_COMMENT] = {1500869201, 2},
-	[N_COMMENT] = {606179079, 2},
-	[S_ADDRESS] = {706178559, 9},
-	[S_NATION] = {110356601, 1},
-	[S_PHONE] = {884434366, 3},
-	[S_BALANCE] = {962338209, 1},
-	[S_COMMENT] = {1341315363, 2},
-	[S_REMARK] = {202794285, 1},
-	[S_REMARK_KIND] = {753643799, 1},
-	[S_REMARK_GAP] = {263032577, 1},
-	[S_REMARK_PLACE] = {715851524, 1},
-	[C_ADDRESS] = {881155353, 9},
-	[C_NATION] = {1489529863, 1},
-	[C_PHONE] = {1521138112, 3},
-	[C_BALANCE] = {298370230, 1},
-	[C_SEGMENT] = {1140279430, 1},
-	[C_COMMENT] = {1335826707, 2},
-	[P_NAME] = {709314158, 92},
-	[P_MFGR] = {1, 1},
-	[P_BRAND] = {46831694, 1},
-	[P_TYPE] = {1841581359, 1},
-	[P_SIZE] = {1193163244, 1},
-	[P_CONTAINER] = {727633698, 1},
-	[P_COMMENT] = {804159733, 2},
-	[PS_QUANTITY] = {1671059989, SUPPLIERS_PER_PART},
-	[PS_COST] = {1051288424, SUPPLIERS_PER_PART},
-	[PS_COMMENT] = {1961692154, 2 * SUPPLIERS_PER_PART},
-	[O_CUSTOMER] = {851767375, 1},
-	[O_PRIORITY] = {591449447, 1},
-	[O_CLERK] = {1171034773, 1},
-	[O_COMMENT] = {276090261, 2},
-	[O_DATE] = {1066728069, 1},
-	[O_LINES] = {1434868289, 1},
-	[L_QUANTITY] = {209208115, TPCH_LINES_MAX},
-	[L_DISCOUNT] = {554590007, TPCH_LINES_MAX},
-	[L_TAX] = {721958466, TPCH_LINES_MAX},
-	[L_PART] = {1808217256, TPCH_LINES_MAX},
-	[L_SHIP] = {1769349045, TPCH_LINES_MAX},
-	[L_SUPPLIER] = {2095021727, TPCH_LINES_MAX},
-	[L_COMMIT] = {904914315, TPCH_LINES_MAX},
-	[L_RECEIPT] = {373135028, TPCH_LINES_MAX},
-	[L_FLAG] = {717419739, TPCH_LINES_MAX},
-	[L_INSTRUCTION] = {1371272478, TPCH_LINES_MAX},
-	[L_MODE] = {675466456, TPCH_LINES_MAX},
-	[L_COMMENT] = {1095462486, 2 * TPCH_LINES_MAX},
-};
-
-static const struct {
-	enum stream first, last;
-} table_streams[FTH_TPCH_TABLES] = {
-	[FTH_TPCH_REGION] = {R_COMMENT, R_COMMENT},
-	[FTH_TPCH_NATION] = {N_COMMENT, N_COMMENT},
-	[FTH_TPCH_SUPPLIER] = {S_ADDRESS, S_REMARK_PLACE},
-	[FTH_TPCH_CUSTOMER] = {C_ADDRESS, C_COMMENT},
-	[FTH_TPCH_PART] = {P_NAME, P_COMMENT},
-	[FTH_TPCH_PARTSUPP] = {PS_QUANTITY, PS_COMMENT},
-	[FTH_TPCH_ORDERS] = {O_CUSTOMER, L_SHIP},
-	[FTH_TPCH_LINEITEM] = {O_DATE, L_COMMENT},
-};
-
-struct fth_tpch_cursor {
-	const struct fth_tpch *tpch;
-	enum fth_tpch_table table;
-	uint64_t unit, end;	/* the present unit, from 1 on; the last one */
-	unsigned row, rows;	/* of the present unit: rows done, rows in all */
-	int64_t order_date;	/* of the present order, as days since 1992-01-01 */
-	unsigned lines;		/* of the present order */
-	uint64_t part_seed;	/* of the present order, where part keys have 64 bits */
-	uint64_t customer_seed; /* of customer keys, likewise */
-	bool large;
-	int64_t parts, suppliers, customers, clerks;
-	uint32_t seed[STREAMS], draw[STREAMS], step[STREAMS];
-	size_t used; /* of room, by the present row */
-	char room[512];
-};
-
-/* ---- part keys at large scale factors ---- */
-
-bool tpch_uses_part_keys(const struct fth_tpch *tpch, enum fth_tpch_table table)
-{
-	return tpch->thousandths >= LARGE_SCALE &&
-	       (table == FTH_TPCH_ORDERS || table == FTH_TPCH_LINEITEM);
-}
-
-void tpch_part_keys_init(struct tpch_part_keys *keys)
-{
-	*keys = (struct tpch_part_keys){0, streams[O_LINES].seed, streams[L_PART].seed};
-}
-
-void tpch_part_keys_follow(struct tpch_part_keys *keys, uint64_t order)
-{
-	for (; keys->order < order; keys->order++) {
-		uint64_t lines = (uint64_t)tpch_draw(&keys->lines_seed, 1, TPCH_LINES_MAX);
-
-		keys->seed = tpch_advance64(keys->seed, lines);
-		keys->seed = tpch_leave_out64(keys->seed, TPCH_LINES_MAX - lines);
-	}
-}
+#define TODAY	     1263 /* 1995-06-17, in days since 1992-01-01 */
+#define SHIP_DAYS    121  /* from the order to its shipping, at most */
+#define RECEIPT_DAYS 30	  /* from there to its receipt */
 
 /* ---- strings of a row ---- */
 
@@ -340,7 +180,7 @@ static int64_t supplier_of(const struct fth_tpch_cursor *c, int64_t part, int64_
 {
 	int64_t all = c->suppliers;
 
-	return (part + n * (all / SUPPLIERS_PER_PART + (part - 1) / all)) % all + 1;
+	return (part + n * (all / TPCH_SUPPLIERS_PER_PART + (part - 1) / all)) % all + 1;
 }
 
 static char *put_string(char *out, const char *string, char end)
@@ -489,7 +329,8 @@ static void make_lineitem(struct fth_tpch_cursor *c, struct fth_tpch_lineitem *r
 	receipt = line.ship + draw(c, L_RECEIPT, 1, RECEIPT_DAYS);
 	row->orderkey = order_key(c->unit);
 	row->partkey = line.part;
-	row->suppkey = supplier_of(c, line.part, draw(c, L_SUPPLIER, 0, SUPPLIERS_PER_PART - 1));
+	row->suppkey =
+		supplier_of(c, line.part, draw(c, L_SUPPLIER, 0, TPCH_SUPPLIERS_PER_PART - 1));
 	row->linenumber = c->row + 1;
 	row->quantity = line.quantity;
 	row->extendedprice = line.price;
@@ -505,23 +346,7 @@ static void make_lineitem(struct fth_tpch_cursor *c, struct fth_tpch_lineitem *r
 	row->comment = comment(c, L_COMMENT, 27);
 }
 
-/* ---- cursors ---- */
-
-/* Go on to the next unit, and let seed[] be where the one after it begins. */
-static void begin_unit(struct fth_tpch_cursor *c)
-{
-	if (c->large && c->row)
-		c->part_seed = tpch_leave_out64(c->part_seed, TPCH_LINES_MAX - c->lines);
-	for (unsigned s = table_streams[c->table].first; s <= table_streams[c->table].last; s++) {
-		c->draw[s] = c->seed[s];
-		c->seed[s] = tpch_multiply(c->seed[s], c->step[s]);
-	}
-	c->unit++;
-	c->row = 0;
-	c->rows = tpch_rows_per_unit(c->table);
-}
-
-static void make_row(struct fth_tpch_cursor *c, union fth_tpch_row *row)
+void tpch_make_row(struct fth_tpch_cursor *c, union fth_tpch_row *row)
 {
 	switch (c->table) {
 	case FTH_TPCH_REGION:
@@ -549,72 +374,4 @@ static void make_row(struct fth_tpch_cursor *c, union fth_tpch_row *row)
 		make_lineitem(c, &row->lineitem);
 		break;
 	}
-}
-
-bool fth_tpch_next(struct fth_tpch_cursor *c, union fth_tpch_row *row)
-{
-	if (c->row == c->rows) {
-		if (c->unit == c->end)
-			return false;
-		begin_unit(c);
-	}
-	c->used = 0;
-	make_row(c, row);
-	c->row++;
-	return true;
-}
-
-static void init_limits(struct fth_tpch_cursor *c)
-{
-	c->parts = (int64_t)fth_tpch_units(c->tpch, FTH_TPCH_PART);
-	c->suppliers = (int64_t)fth_tpch_units(c->tpch, FTH_TPCH_SUPPLIER);
-	c->customers = (int64_t)fth_tpch_units(c->tpch, FTH_TPCH_CUSTOMER);
-	c->clerks = c->tpch->thousandths < 1000 ? 1000 : (int64_t)c->tpch->thousandths;
-}
-
-int tpch_cursor_open_at(const struct fth_tpch *tpch, enum fth_tpch_table table, uint64_t first,
-			uint64_t count, const struct tpch_part_keys *keys,
-			struct fth_tpch_cursor **out)
-{
-	uint64_t units = fth_tpch_units(tpch, table);
-	struct fth_tpch_cursor *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
-	if (first > units)
-		first = units;
-	c->tpch = tpch;
-	c->table = table;
-	c->unit = first;
-	c->end = count < units - first ? first + count : units;
-	c->large = keys != NULL;
-	init_limits(c);
-	for (unsigned s = table_streams[table].first; s <= table_streams[table].last; s++) {
-		c->step[s] = tpch_power(streams[s].uses);
-		c->seed[s] = tpch_multiply(streams[s].seed, tpch_power(first * streams[s].uses));
-	}
-	if (keys) {
-		c->part_seed = keys->seed;
-		c->customer_seed = tpch_advance64(streams[O_CUSTOMER].seed, first);
-	}
-	*out = c;
-	return 0;
-}
-
-int fth_tpch_cursor_open(const struct fth_tpch *tpch, enum fth_tpch_table table, uint64_t first,
-			 uint64_t count, struct fth_tpch_cursor **out)
-{
-	uint64_t units = fth_tpch_units(tpch, table);
-	struct tpch_part_keys keys;
-
-	if (!tpch_uses_part_keys(tpch, table))
-		return tpch_cursor_open_at(tpch, table, first, count, NULL, out);
-	tpch_part_keys_init(&keys);
-	tpch_part_keys_follow(&keys, first < units ? first : units);
-	return tpch_cursor_open_at(tpch, table, first, count, &keys, out);
-}
-
-void fth_tpch_cursor_close(struct fth_tpch_cursor *cursor)
-{
-	free(cursor);
 }

@@ -5,7 +5,8 @@
  *	random.h	random numbers, and how to advance them
  *	words.c		the strings that columns and comments are drawn from
  *	prose.c		the text that comments are pieces of
- *	rows.c		cursors: the rows of each table
+ *	cursor.c	the seeds of all columns, and cursors
+ *	rows.c		the rows of each table
  *	format.c	a row as a line of text
  *	write.c		a whole table as text, by many threads
  *	queries.c	the 22 queries
