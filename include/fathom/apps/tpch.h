@@ -189,7 +189,7 @@ struct fth_tpch_cursor;
 /*
  * Open a cursor over the units [first, first + count), cut off at the end of the table. The time does
  * not depend on `first`, with one exception: from scale factor 30,000 on, the reference generator's
- * part keys cannot skip rows, so that opening orders or lineitem takes about 20 ns for each unit
+ * part keys cannot skip rows, so that opening orders or lineitem takes about 40 ns for each unit
  * before `first`. A cursor belongs to one thread at a time. 0 or -ENOMEM.
  */
 int fth_tpch_cursor_open(const struct fth_tpch *tpch, enum fth_tpch_table table, uint64_t first,
