@@ -72,7 +72,7 @@ void bytes_put(struct bytes *b, const void *data, size_t n)
 {
 	char *to = bytes_room(b, n);
 
-	if (!to)
+	if (!to || n == 0) /* an empty value has no address */
 		return;
 	memcpy(to, data, n);
 	b->to += n;
