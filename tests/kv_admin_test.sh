@@ -266,6 +266,24 @@ exec 3<&-
 expect 0 check --flash "file:$work/copy"
 [[ $out == *"closed in good order"* ]] || fail "after SIGINT: $out"
 
+# A log that went round since its checkpoint, and a crash: no damage.
+start --flash "file:$work/ring?create=on&size=5600K" --persist write-through --chunk 64K --value-max 30000 --items 100
+text=
+for ((i = 1; i <= 200; i++)); do
+  text+="set key$((i % 30)) $i 0 20000 noreply"$'\r\n'"$(printf '%020000d' "$i")"$'\r\n'
+done
+ask "${text}set last 0 0 1"$'\r\nx'
+[ "$answer" = STORED ] || fail "round: $answer"
+stop KILL
+expect 0 --json check --flash "file:$work/ring"
+[[ $out == '{"findings":[],'*'"clean":false,'*'"forgotten":false,'*'"ok":true}' && $out != *'"superseded":0,'* ]] ||
+  fail "a log that went round: $out"
+expect 0 dump --flash "file:$work/ring" --keys
+keys=$(sort <<<"$out")
+start --flash "file:$work/ring" --persist write-through --chunk 64K --value-max 30000
+[ "$(wc -l <<<"$keys")" = "$(number items)" ] || fail "the server finds $ready, the dump has $keys"
+stop TERM
+
 # Servers that ask for a password, that are silent, that talk nonsense, that are memcached.
 echo 'ann:secret' >"$work/users"
 echo 'ann:guess' >"$work/guess"

@@ -174,9 +174,12 @@ static void add_flash(struct top *top)
 		 byte_rate_text(b, s, s->flash_read_bytes));
 	if (!isnan(s->reads_per_hit))
 		add_line(top, "              %.2f for each hit from flash", s->reads_per_hit);
-	add_line(top, "flash writes  %s/s, write amplification %.2f",
-		 byte_rate_text(a, s, s->flash_write_bytes),
-		 isnan(s->write_amplification) ? 0 : s->write_amplification);
+	if (isnan(s->write_amplification))
+		snprintf(b, sizeof(b), "-");
+	else
+		snprintf(b, sizeof(b), "%.2f", s->write_amplification);
+	add_line(top, "flash writes  %s/s, write amplification %s",
+		 byte_rate_text(a, s, s->flash_write_bytes), b);
 	add_line(top, "flash used    %s %s of %s", bar(box, s->flash_used / s->flash_bytes),
 		 fth_kv_bytes_text(a, s->flash_used), fth_kv_bytes_text(b, s->flash_bytes));
 }

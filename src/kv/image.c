@@ -408,15 +408,21 @@ static int check_supers(struct walk *w)
 	return rc;
 }
 
+static int check_index(struct walk *w)
+{
+	if (!*w->image->damage)
+		return 0;
+	w->counts.bad_index = 1;
+	return find(w, false, "%s: which items are live is not known", w->image->damage);
+}
+
+/*
+ * After the walk: recovery also begins anew where the log went all the way round since the checkpoint,
+ * which is no damage.
+ */
 static int check_recovery(struct walk *w)
 {
-	const struct fth_kv_recovery *r = &w->kv->recovery;
-
-	if (*w->image->damage) {
-		w->counts.bad_index = 1;
-		return find(w, false, "%s: which items are live is not known", w->image->damage);
-	}
-	if (!r->damaged_chunks)
+	if (!w->kv->recovery.damaged_chunks || (!w->counts.bad_chunks && !w->counts.bad_records))
 		return 0;
 	w->counts.forgotten = 1;
 	return find(w, false,
@@ -444,9 +450,11 @@ int fth_kv_image_walk(struct fth_kv_image *image, const struct fth_kv_image_visi
 	if (rc == 0)
 		rc = check_supers(&w);
 	if (rc == 0)
-		rc = check_recovery(&w);
+		rc = check_index(&w);
 	if (rc == 0)
 		rc = walk_log(&w, &views[0], &views[1]);
+	if (rc == 0)
+		rc = check_recovery(&w);
 	if (rc == 0)
 		rc = find_lost(&w);
 	free(views[0].data);
