@@ -47,9 +47,12 @@ struct fth_kvc;
 
 /* Which server a key belongs to; as in libmemcached. */
 enum fth_kvc_distribution {
-	FTH_KVC_KETAMA,		 /* MEMCACHED_BEHAVIOR_KETAMA: consistent hashing, MD5 */
-	FTH_KVC_KETAMA_WEIGHTED, /* MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED */
-	FTH_KVC_MODULA,		 /* libmemcached's default: one_at_a_time hash modulo servers */
+	/* MEMCACHED_BEHAVIOR_KETAMA: consistent hashing with one_at_a_time, 100 points per server */
+	FTH_KVC_KETAMA,
+	/* MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED: with MD5 and weights, 160 points per server on average;
+	   with equal weights also that of libketama and twemproxy */
+	FTH_KVC_KETAMA_WEIGHTED,
+	FTH_KVC_MODULA, /* libmemcached's default: one_at_a_time modulo the number of servers */
 };
 
 /* What happens to the keys of a server that is down. */
@@ -65,10 +68,10 @@ struct fth_kvc_options {
 	size_t size; /* of this structure */
 	enum fth_kvc_distribution distribution;
 	enum fth_kvc_down down;
-	unsigned connections; /* for each server; default 1. A thread always uses the same one */
+	unsigned connections; /* for each server; default 2. A thread always uses the same one */
 	uint32_t segment;     /* bytes of requests that are sent together; default 16 KiB */
 	uint32_t flush_us;    /* flush timer: a request waits at most so long to be sent; default
-				  200 */
+				  1000 */
 	uint32_t timeout_ms;  /* a server that accepts no connection, or owes answers and sends
 				  nothing, for so long is down; default 1000 */
 	uint32_t retry_ms; /* first pause before a server that is down is tried again; default 50 */

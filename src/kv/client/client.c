@@ -20,9 +20,9 @@ static void set_default(uint32_t *field, uint32_t value)
 
 static int take_options(struct fth_kvc_options *o)
 {
-	set_default(&o->connections, 1);
+	set_default(&o->connections, 2);
 	set_default(&o->segment, 16u << 10);
-	set_default(&o->flush_us, 200);
+	set_default(&o->flush_us, 1000);
 	set_default(&o->timeout_ms, 1000);
 	set_default(&o->retry_ms, 50);
 	set_default(&o->retry_max_ms, 5000);

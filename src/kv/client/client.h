@@ -62,7 +62,11 @@ enum kvc_conn_state {
 	KVC_BROKEN, /* shut down; closed when nobody uses the descriptor any more */
 };
 
-#define KVC_WAKES 128u
+/*
+ * Those who wait sleep in groups of 32 that came one after the other: a group has one futex, and
+ * each of its operations a bit of it, so that one system call wakes all whose answers have come.
+ */
+#define KVC_GROUPS 64u
 
 struct kvc_conn {
 	struct kvc_server *server;
@@ -85,8 +89,10 @@ struct kvc_conn {
 	struct kvc_bytes out;		 /* the sender's */
 	struct kvc_flight flight;
 	struct fth_kvc_stats stats;
-	uint32_t *wakes[KVC_WAKES];
-	unsigned wake_count;
+	uint32_t sequence;	    /* of the next operation */
+	uint32_t words[KVC_GROUPS]; /* futexes; atomic */
+	uint32_t wakes[KVC_GROUPS]; /* bits to wake when the lock is released */
+	uint64_t groups;	    /* those that have such bits */
 };
 
 int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
@@ -108,7 +114,8 @@ struct __attribute__((may_alias)) kvc_call {
 	struct fth_kvc_op *next, *previous; /* in the gathered ones */
 	struct fth_kvc_op *newer, *older;   /* in the sleepers */
 	uint64_t since;			    /* when it was gathered */
-	uint32_t state;			    /* enum kvc_call_state; a futex */
+	uint32_t state;			    /* enum kvc_call_state; atomic */
+	uint32_t sequence;		    /* gives its group and its bit */
 	uint32_t slot;			    /* in the flight */
 	uint8_t place;
 	bool retried;

@@ -429,6 +429,97 @@ static void threads_share_connections(void **state)
 	run_threads(&options);
 }
 
+/* ---- a server that goes and comes back ---- */
+
+struct visitor {
+	struct fth_kvc *client;
+	pthread_t thread;
+	unsigned number;
+	uint32_t *stop;
+	uint64_t good, wrong, failed;
+};
+
+/* Set and get keys that others use as well; a value names its key. */
+static void visit_one(struct visitor *v, struct fth_rng *rng)
+{
+	char key[32], value[64], got[64];
+	int n = snprintf(key, sizeof(key), "shared-%u", (unsigned)fth_rng_below(rng, 50));
+	int length = snprintf(value, sizeof(value), "%s by %u", key, v->number), rc;
+
+	/* Some deadlines are too short. */
+	if (fth_rng_below(rng, 3) == 0)
+		rc = fth_kvc_set(v->client, key, (uint32_t)n, value, (uint32_t)length, 0,
+				 fth_rng_below(rng, 8) ? soon() : fth_deadline_ns(100000));
+	else
+		rc = fth_kvc_get(v->client, key, (uint32_t)n, got, sizeof(got),
+				 fth_rng_below(rng, 8) ? soon() : fth_deadline_ns(100000));
+	if (rc > 0 && (rc < n || memcmp(got, key, (size_t)n) != 0 || got[n] != ' '))
+		v->wrong++;
+	v->good += rc >= 0;
+	if (rc == -EHOSTDOWN || rc == -ECONNRESET || rc == -ETIMEDOUT)
+		v->failed++;
+	else if (rc < 0 && rc != -ENOENT)
+		v->wrong++;
+}
+
+static void *visit(void *arg)
+{
+	struct visitor *v = arg;
+	struct fth_rng rng = {v->number + 100};
+
+	while (!__atomic_load_n(v->stop, __ATOMIC_RELAXED))
+		visit_one(v, &rng);
+	return NULL;
+}
+
+static uint64_t good_of(struct fth_kvc *client)
+{
+	struct fth_kvc_stats stats;
+
+	fth_kvc_stats(client, &stats);
+	return stats.hits + stats.misses;
+}
+
+static void server_restarts(void **state)
+{
+	struct fth_kvc_options options = FTH_KVC_OPTIONS_INIT;
+	struct visitor visitors[THREADS] = {0};
+	struct fth_kvc *client;
+	struct node node;
+	const char *name = node.name;
+	uint32_t stop = 0;
+
+	(void)state;
+	options.timeout_ms = 60000;
+	options.retry_ms = 1;
+	options.retry_max_ms = 10;
+	node_start(&node, "127.0.0.1:0");
+	assert_ok(fth_kvc_open(&name, 1, &options, &client));
+	for (unsigned i = 0; i < THREADS; i++) {
+		visitors[i] = (struct visitor){.client = client, .number = i, .stop = &stop};
+		assert_int_equal(pthread_create(&visitors[i].thread, NULL, visit, &visitors[i]), 0);
+	}
+	for (unsigned round = 0; round < 6; round++) {
+		uint64_t before = good_of(client), deadline = soon();
+		char where[64];
+
+		while (good_of(client) < before + 500 && fth_now_ns() < deadline)
+			usleep(1000);
+		assert_true(good_of(client) >= before + 500); /* it is back */
+		snprintf(where, sizeof(where), "%s", node.name);
+		node_stop(&node);
+		node_start(&node, where);
+	}
+	__atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < THREADS; i++) {
+		pthread_join(visitors[i].thread, NULL);
+		assert_int_equal(visitors[i].wrong, 0);
+		assert_true(visitors[i].good > 0);
+	}
+	fth_kvc_close(client);
+	node_stop(&node);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -437,6 +528,7 @@ int main(void)
 		cmocka_unit_test(many_keys),
 		cmocka_unit_test(order),
 		cmocka_unit_test(threads_share_connections),
+		cmocka_unit_test(server_restarts),
 	};
 
 	return cmocka_run_group_tests(tests, start_all, stop_all);

@@ -43,47 +43,61 @@ static void conn_fail(struct kvc_conn *conn, int error);
 
 /* ---- sleeping and waking ---- */
 
-static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *until)
+static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *until,
+		  uint32_t bits)
 {
-	/* Times are absolute, on the clock of fth_now_ns(). */
-	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, until, NULL,
-		       FUTEX_BITSET_MATCH_ANY);
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, until, NULL, bits);
 }
 
-/* The word may be gone when it is woken: its memory may belong to somebody else, who is then woken
- * for nothing, as every user of a futex must expect. */
-static void wake(uint32_t *word)
+static uint32_t *word_of(struct kvc_conn *conn, const struct kvc_call *call)
 {
-	(void)futex(word, FUTEX_WAKE, 1, NULL);
+	return &conn->words[call->sequence / 32 % KVC_GROUPS];
 }
 
-static void sleep_until(uint32_t *word, uint64_t until)
+static uint32_t bit_of(const struct kvc_call *call)
+{
+	return UINT32_C(1) << call->sequence % 32;
+}
+
+/* Sleep unless the word has changed since it was read. The time is absolute, as futexes have it
+ * with a bit set: on the clock of fth_now_ns(). */
+static void sleep_until(uint32_t *word, uint32_t seen, uint32_t bit, uint64_t until)
 {
 	struct timespec ts = {.tv_sec = (time_t)(until / 1000000000u),
 			      .tv_nsec = (long)(until % 1000000000u)};
 
-	(void)futex(word, FUTEX_WAIT_BITSET, KVC_SLEEPING, until == FTH_NEVER ? NULL : &ts);
+	(void)futex(word, FUTEX_WAIT_BITSET, seen, until == FTH_NEVER ? NULL : &ts, bit);
 }
 
 /* Release the lock, then wake those whose state has changed. */
 static void conn_unlock(struct kvc_conn *conn)
 {
-	uint32_t *wakes[KVC_WAKES];
-	unsigned n = conn->wake_count;
+	uint32_t wakes[KVC_GROUPS];
+	uint64_t groups = conn->groups;
 
-	memcpy(wakes, conn->wakes, n * sizeof(wakes[0]));
-	conn->wake_count = 0;
+	for (uint64_t left = groups; left; left &= left - 1) {
+		unsigned group = (unsigned)__builtin_ctzll(left);
+
+		wakes[group] = conn->wakes[group];
+		conn->wakes[group] = 0;
+		/* The change of state comes before: who reads the new word finds it. */
+		__atomic_fetch_add(&conn->words[group], 1, __ATOMIC_RELEASE);
+	}
+	conn->groups = 0;
 	pthread_mutex_unlock(&conn->lock);
-	for (unsigned i = 0; i < n; i++)
-		wake(wakes[i]);
+	for (uint64_t left = groups; left; left &= left - 1) {
+		unsigned group = (unsigned)__builtin_ctzll(left);
+
+		(void)futex(&conn->words[group], FUTEX_WAKE_BITSET, INT32_MAX, NULL, wakes[group]);
+	}
 }
 
-static void wake_later(struct kvc_conn *conn, uint32_t *word)
+static void wake_later(struct kvc_conn *conn, const struct kvc_call *call)
 {
-	if (conn->wake_count == KVC_WAKES)
-		wake(word);
-	else
-		conn->wakes[conn->wake_count++] = word;
+	unsigned group = call->sequence / 32 % KVC_GROUPS;
+
+	conn->groups |= UINT64_C(1) << group;
+	conn->wakes[group] |= bit_of(call);
 }
 
 static bool is_done(struct fth_kvc_op *op)
@@ -110,12 +124,13 @@ static void leave_sleepers(struct kvc_conn *conn, struct fth_kvc_op *op)
 /* Change the state of an operation whose caller may sleep. */
 static void change_state(struct kvc_conn *conn, struct fth_kvc_op *op, uint32_t state)
 {
-	uint32_t *word = &kvc_call(op)->state;
+	struct kvc_call *call = kvc_call(op);
 
 	leave_sleepers(conn, op);
+	if (call->state == KVC_SLEEPING)
+		wake_later(conn, call);
 	/* Release: the results are there before the state says so. Then op is not ours any more. */
-	if (__atomic_exchange_n(word, state, __ATOMIC_ACQ_REL) == KVC_SLEEPING)
-		wake_later(conn, word);
+	__atomic_store_n(&call->state, state, __ATOMIC_RELEASE);
 }
 
 static void complete(struct kvc_conn *conn, struct fth_kvc_op *op, int result)
@@ -604,6 +619,7 @@ static void abandon(struct kvc_conn *conn, struct fth_kvc_op *op)
 static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
 {
 	struct kvc_call *call = kvc_call(op);
+	uint32_t *word = word_of(conn, call), seen;
 	uint64_t until = deadline;
 
 	if (call->place == KVC_GATHERED && !conn->timer && conn->state == KVC_OPEN) {
@@ -616,9 +632,10 @@ static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t de
 	if (conn->sleepers)
 		kvc_call(conn->sleepers)->newer = op;
 	conn->sleepers = op;
-	__atomic_store_n(&call->state, KVC_SLEEPING, __ATOMIC_RELAXED);
+	call->state = KVC_SLEEPING;
+	seen = __atomic_load_n(word, __ATOMIC_RELAXED);
 	conn_unlock(conn);
-	sleep_until(&call->state, until);
+	sleep_until(word, seen, bit_of(call), until);
 	if (is_done(op))
 		return;
 	pthread_mutex_lock(&conn->lock);
@@ -672,6 +689,7 @@ void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push)
 {
 	pthread_mutex_lock(&conn->lock);
 	kvc_call(op)->since = fth_now_ns();
+	kvc_call(op)->sequence = conn->sequence++;
 	gather(conn, op);
 	if (push)
 		push_gathered(conn, false);

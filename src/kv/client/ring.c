@@ -37,7 +37,7 @@ static unsigned points_of(const struct kvc_ring *ring, unsigned weight, uint64_t
 {
 	float share;
 
-	if (ring->distribution != FTH_KVC_KETAMA_WEIGHTED)
+	if (!ring->weighted)
 		return POINTS;
 	share = (float)weight / (float)total;
 	return (unsigned)(float)(share * POINTS_WEIGHTED / 4 * (float)ring->servers +
@@ -48,7 +48,7 @@ static unsigned points_of(const struct kvc_ring *ring, unsigned weight, uint64_t
 static void add_points(struct kvc_ring *ring, const struct kvc_ring_server *server, unsigned number,
 		       unsigned points)
 {
-	unsigned per_digest = ring->distribution == FTH_KVC_KETAMA_WEIGHTED ? PER_DIGEST : 1;
+	unsigned per_digest = ring->weighted ? PER_DIGEST : 1;
 
 	for (unsigned i = 0; i < points / per_digest; i++) {
 		char name[512];
@@ -58,6 +58,11 @@ static void add_points(struct kvc_ring *ring, const struct kvc_ring_server *serv
 				: snprintf(name, sizeof(name), "%s:%u-%u", server->host,
 					   server->port, i);
 
+		if (per_digest == 1) {
+			ring->points[ring->count++] =
+				(struct kvc_point){one_at_a_time(name, (size_t)n), number};
+			continue;
+		}
 		kvc_md5(name, (size_t)n, digest);
 		for (unsigned part = 0; part < per_digest; part++)
 			ring->points[ring->count++] =
@@ -81,8 +86,12 @@ int kvc_ring_init(struct kvc_ring *ring, enum fth_kvc_distribution distribution,
 	*ring = (struct kvc_ring){.distribution = distribution, .servers = count};
 	if (distribution == FTH_KVC_MODULA)
 		return 0;
-	for (unsigned i = 0; i < count; i++)
+	ring->weighted = distribution == FTH_KVC_KETAMA_WEIGHTED;
+	for (unsigned i = 0; i < count; i++) {
 		total += servers[i].weight;
+		/* libmemcached weighs the points then, and hashes keys as before. */
+		ring->weighted = ring->weighted || servers[i].weight > 1;
+	}
 	for (unsigned i = 0; i < count; i++)
 		room += points_of(ring, servers[i].weight, total);
 	ring->points = calloc(room, sizeof(*ring->points));
@@ -100,18 +109,26 @@ void kvc_ring_release(struct kvc_ring *ring)
 	ring->points = NULL;
 }
 
+static uint32_t hash_of(const struct kvc_ring *ring, const void *key, size_t length)
+{
+	uint8_t digest[16];
+
+	if (ring->distribution != FTH_KVC_KETAMA_WEIGHTED)
+		return one_at_a_time(key, length);
+	kvc_md5(key, length, digest);
+	return part_of(digest, 0);
+}
+
 unsigned kvc_ring_find(const struct kvc_ring *ring, const void *key, size_t length)
 {
 	unsigned low = 0, high = ring->count;
-	uint8_t digest[16];
 	uint32_t value;
 
 	if (ring->servers == 1)
 		return 0;
+	value = hash_of(ring, key, length);
 	if (ring->distribution == FTH_KVC_MODULA)
-		return one_at_a_time(key, length) % ring->servers;
-	kvc_md5(key, length, digest);
-	value = part_of(digest, 0);
+		return value % ring->servers;
 	while (low < high) {
 		unsigned middle = low + (high - low) / 2;
 

@@ -22,6 +22,7 @@ struct kvc_point {
 struct kvc_ring {
 	enum fth_kvc_distribution distribution;
 	unsigned servers;
+	bool weighted;
 	struct kvc_point *points; /* sorted; NULL for MODULA */
 	unsigned count;
 };
