@@ -50,6 +50,8 @@ void kvc_server_release(struct kvc_server *server);
 bool kvc_server_admits(struct kvc_server *server);
 void kvc_server_failed(struct kvc_server *server, int error);
 void kvc_server_answered(struct kvc_server *server);
+/* The request that tried it was given up before anything came of it: another may try. */
+void kvc_server_untried(struct kvc_server *server);
 /* The latest error that made it go down. */
 int kvc_server_error(struct kvc_server *server);
 

@@ -249,6 +249,8 @@ static void conn_fail(struct kvc_conn *conn, int error)
 	if (down) {
 		kvc_server_failed(conn->server, error);
 		fail_gathered(conn, -EHOSTDOWN);
+	} else {
+		kvc_server_untried(conn->server);
 	}
 	if (!conn->leading && !conn->sending)
 		conn_close(conn);
@@ -466,7 +468,7 @@ static void receive(struct kvc_conn *conn)
 		return;
 	}
 	in->from += (size_t)n;
-	if (n > 0 && !conn->heard) {
+	if (n > 0) {
 		conn->heard = true;
 		kvc_server_answered(conn->server);
 	}
@@ -606,6 +608,7 @@ static void abandon(struct kvc_conn *conn, struct fth_kvc_op *op)
 	bool had_timer = conn->timer == op;
 
 	conn->stats.timeouts++;
+	kvc_server_untried(conn->server);
 	if (call->place == KVC_GATHERED)
 		ungather(conn, op);
 	else if (call->place == KVC_FLYING && kvc_flight_abandon(&conn->flight, call->slot) < 0)

@@ -193,6 +193,15 @@ void kvc_server_answered(struct kvc_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
+void kvc_server_untried(struct kvc_server *server)
+{
+	if (__atomic_load_n(&server->failures, __ATOMIC_RELAXED) == 0)
+		return;
+	pthread_mutex_lock(&server->lock);
+	server->probe_until = 0;
+	pthread_mutex_unlock(&server->lock);
+}
+
 int kvc_server_error(struct kvc_server *server)
 {
 	int error;
