@@ -68,7 +68,7 @@ static int run_load(int argc, char **argv)
 		FTH_TABLE_LAYOUT_OPTIONS(layout),
 		{"threads", FTH_CLI_U64, &threads, 0, 1024, "threads; 0: one for each processor"},
 		{"compression", FTH_CLI_U64, &compression, 0, 12,
-		 "of text: 1 fast, up to 12 small; 0: the default, 4"},
+		 "of text: 1 fast, up to 12 small; 0: the default, 2"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -68,7 +68,7 @@ void bits_unpack(const unsigned char *packed, unsigned width, void *to)
 	unpack_portable(packed, width, to);
 }
 
-/* Put or get the element of one lane and row, of 1, 2, 4 or 8 bytes. */
+/* The element of one lane and row, of 1, 2, 4 or 8 bytes. */
 static uint64_t element_get(const unsigned char *packed, unsigned row, unsigned lane, unsigned size)
 {
 	uint64_t value = 0;
@@ -77,31 +77,66 @@ static uint64_t element_get(const unsigned char *packed, unsigned row, unsigned 
 	return value;
 }
 
-static void element_or(unsigned char *packed, unsigned row, unsigned lane, unsigned size,
-		       uint64_t bits)
-{
-	uint64_t value = element_get(packed, row, lane, size) | bits;
+#define DEFINE_NARROW(TYPE)                                                              \
+	static void narrow_##TYPE(const uint64_t values[BITS_BLOCK], unsigned char *to) \
+	{                                                                                \
+		TYPE out[BITS_BLOCK];                                                    \
+		for (unsigned i = 0; i < BITS_BLOCK; i++)                                \
+			out[i] = (TYPE)values[i];                                        \
+		memcpy(to, out, sizeof(out));                                            \
+	}
+DEFINE_NARROW(uint8_t)
+DEFINE_NARROW(uint16_t)
+DEFINE_NARROW(uint32_t)
 
-	memcpy(packed + (size_t)row * ROW + (size_t)lane * size, &value, size);
+/* All values as elements of `size` bytes. */
+static void narrow_block(const uint64_t values[BITS_BLOCK], unsigned size, unsigned char *to)
+{
+	switch (size) {
+	case 1:
+		narrow_uint8_t(values, to);
+		break;
+	case 2:
+		narrow_uint16_t(values, to);
+		break;
+	case 4:
+		narrow_uint32_t(values, to);
+		break;
+	default:
+		memcpy(to, values, BITS_BLOCK * sizeof(*values));
+	}
+}
+
+/* Add bits to a row: those of `mask` of each element, moved up by `shift`. */
+static void row_or(unsigned char *row, const uint64_t in[WORDS], unsigned down, uint64_t mask, unsigned up)
+{
+	uint64_t out[WORDS];
+
+	memcpy(out, row, ROW);
+	for (unsigned w = 0; w < WORDS; w++)
+		out[w] |= (in[w] >> down & mask) << up;
+	memcpy(row, out, ROW);
 }
 
 void bits_pack(const uint64_t values[BITS_BLOCK], unsigned width, unsigned char *to)
 {
-	unsigned size = bits_size(width), element = size * 8, lanes = BITS_BLOCK / element;
+	unsigned element = bits_size(width) * 8;
+	unsigned char elements[BITS_BLOCK * 8];
+	uint64_t in[WORDS];
 
 	memset(to, 0, (size_t)ROW * width);
 	if (width == 0)
 		return;
+	narrow_block(values, bits_size(width), elements);
+	/* The reverse of unpacking: low bits at their place, the rest at the bottom of the next row. */
 	for (unsigned i = 0; i < element; i++) {
 		unsigned bit = i * width, row = bit / element, s = bit % element;
+		unsigned low = element - s < width ? element - s : width;
 
-		for (unsigned lane = 0; lane < lanes; lane++) {
-			uint64_t value = values[i * lanes + lane];
-
-			element_or(to, row, lane, size, value << s);
-			if (s + width > element)
-				element_or(to, row + 1, lane, size, value >> (element - s));
-		}
+		memcpy(in, elements + (size_t)i * ROW, ROW);
+		row_or(to + (size_t)row * ROW, in, 0, mask_all(low, element), s);
+		if (low < width)
+			row_or(to + (size_t)(row + 1) * ROW, in, low, mask_all(width - low, element), 0);
 	}
 }
 

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_COMPRESSION 4
+#define DEFAULT_COMPRESSION 2
 #define DEFAULT_FACT_MEMORY ((uint64_t)64 << 20)
 /* A dictionary that any column gets, however few rows it has. */
 #define SMALL_VALUES 256u

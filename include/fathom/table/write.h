@@ -33,7 +33,7 @@ struct fth_table_write_options {
 	size_t size;	      /* of this struct */
 	unsigned threads;     /* that encode; default the number of processors */
 	unsigned group_rows;  /* rows of a group at most; default FTH_TABLE_GROUP_ROWS */
-	unsigned compression; /* of text: 1 fast, 3 to 12 LZ4 HC; default 4 */
+	unsigned compression; /* of text: 1 fast, 2 to 12 LZ4 HC; default 2 */
 	bool plain;	      /* do not compress text */
 	uint64_t fact_memory; /* bytes for each column to prove uniqueness; default 64 MiB */
 };
