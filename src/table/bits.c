@@ -77,13 +77,13 @@ static uint64_t element_get(const unsigned char *packed, unsigned row, unsigned 
 	return value;
 }
 
-#define DEFINE_NARROW(TYPE)                                                              \
+#define DEFINE_NARROW(TYPE)                                                             \
 	static void narrow_##TYPE(const uint64_t values[BITS_BLOCK], unsigned char *to) \
-	{                                                                                \
-		TYPE out[BITS_BLOCK];                                                    \
-		for (unsigned i = 0; i < BITS_BLOCK; i++)                                \
-			out[i] = (TYPE)values[i];                                        \
-		memcpy(to, out, sizeof(out));                                            \
+	{                                                                               \
+		TYPE out[BITS_BLOCK];                                                   \
+		for (unsigned i = 0; i < BITS_BLOCK; i++)                               \
+			out[i] = (TYPE)values[i];                                       \
+		memcpy(to, out, sizeof(out));                                           \
 	}
 DEFINE_NARROW(uint8_t)
 DEFINE_NARROW(uint16_t)
@@ -108,7 +108,8 @@ static void narrow_block(const uint64_t values[BITS_BLOCK], unsigned size, unsig
 }
 
 /* Add bits to a row: those of `mask` of each element, moved up by `shift`. */
-static void row_or(unsigned char *row, const uint64_t in[WORDS], unsigned down, uint64_t mask, unsigned up)
+static void row_or(unsigned char *row, const uint64_t in[WORDS], unsigned down, uint64_t mask,
+		   unsigned up)
 {
 	uint64_t out[WORDS];
 
@@ -136,7 +137,8 @@ void bits_pack(const uint64_t values[BITS_BLOCK], unsigned width, unsigned char 
 		memcpy(in, elements + (size_t)i * ROW, ROW);
 		row_or(to + (size_t)row * ROW, in, 0, mask_all(low, element), s);
 		if (low < width)
-			row_or(to + (size_t)(row + 1) * ROW, in, low, mask_all(width - low, element), 0);
+			row_or(to + (size_t)(row + 1) * ROW, in, low,
+			       mask_all(width - low, element), 0);
 	}
 }
 

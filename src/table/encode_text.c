@@ -82,6 +82,9 @@ static int add_missing(const struct group_column *column, uint32_t rows, struct 
 				missing->offsets[missing->count] > dict->max_bytes - used))
 			rc = -ENOSPC;
 	}
+	/* In order, so that a dictionary stays ordered if all that comes is larger. */
+	if (rc == 0)
+		rc = dict_sort(missing, NULL);
 	for (uint32_t i = 0; rc == 0 && i < missing->count; i++)
 		rc = dict_add(dict, missing->bytes + missing->offsets[i],
 			      missing->offsets[i + 1] - missing->offsets[i], &code);

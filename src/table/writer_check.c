@@ -31,8 +31,10 @@ struct value_limits value_limits(const struct fth_table_column *column)
 		limits = (struct value_limits){-719162, 2932896}; /* 0001-01-01 to 9999-12-31 */
 		break;
 	case FTH_TABLE_DECIMAL:
-		limits.max = power_of_ten(column->precision) - 1;
-		limits.min = -limits.max;
+		if (fth_table_kind(column) == FTH_TABLE_KIND_INT) {
+			limits.max = power_of_ten(column->precision) - 1;
+			limits.min = -limits.max;
+		}
 		break;
 	default:
 		break;

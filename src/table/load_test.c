@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Text in and out: layouts, messages, and round trips. */
+#include "table/table_fixture.h"
+
+static const struct fth_table_text csv = FTH_TABLE_TEXT_CSV, bar = FTH_TABLE_TEXT_BAR;
+
+/* Load a text into a new table t, of the columns; returns the error. */
+static int load_text(struct table_fixture *f, const char *columns,
+		     const struct fth_table_text *layout, const char *text, size_t length)
+{
+	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
+	char path[128];
+	const char *const paths[] = {path};
+	struct fth_table_writer *writer;
+	FILE *file;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/input", f->path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(text, 1, length, file), length);
+	fclose(file);
+	fth_table_remove(f->db, "t");
+	fixture_create(f, "t", columns);
+	options.threads = 3;
+	assert_ok(fth_table_writer_open(f->db, "t", &options, &writer));
+	rc = fth_table_load(writer, paths, 1, layout, NULL, NULL);
+	if (rc == 0)
+		rc = fth_table_writer_commit(writer);
+	fth_table_writer_close(writer);
+	return rc;
+}
+
+static char *dump_text(struct table_fixture *f, const struct fth_table_text *layout, size_t *length)
+{
+	struct fth_table *table;
+	char *text;
+	FILE *out = open_memstream(&text, length);
+
+	assert_ok(fth_table_open(f->db, "t", NULL, &table));
+	assert_int_equal(fth_table_check(table, fixture_say, NULL, NULL), 0);
+	assert_ok(fth_table_dump(table, layout, out));
+	fclose(out);
+	fth_table_close(table);
+	return text;
+}
+
+/* What is loaded and dumped again, as CSV. */
+static void expect(struct table_fixture *f, const char *columns,
+		   const struct fth_table_text *layout, const char *in, const char *out)
+{
+	size_t length;
+	char *text;
+
+	assert_ok(load_text(f, columns, layout, in, strlen(in)));
+	text = dump_text(f, &csv, &length);
+	assert_string_equal(text, out);
+	free(text);
+}
+
+static void expect_error(struct table_fixture *f, const char *columns,
+			 const struct fth_table_text *layout, const char *in, const char *message)
+{
+	struct fth_table *table;
+	int rc = load_text(f, columns, layout, in, strlen(in));
+	const char *text = fth_error_text(rc);
+
+	assert_int_equal(rc, -EINVAL);
+	if (!strstr(text, message))
+		fail_msg("\"%s\" is not in \"%s\"", message, text);
+	assert_ok(fth_table_open(f->db, "t", NULL, &table));
+	assert_int_equal(fth_table_rows(table), 0);
+	fth_table_close(table);
+}
+
+static void layouts_are_read(void **state)
+{
+	struct fth_table_text header = csv, tab = bar;
+	struct table_fixture f;
+
+	(void)state;
+	header.header = true;
+	tab.delimiter = '\t';
+	tab.null = "\\N";
+	fixture_open(&f);
+	expect(&f, "a int, b text", &bar, "1|x\n2|y|\n-3|", "1,x\n2,y\n-3,\"\"\n");
+	expect(&f, "a int, b text", &csv, "1,x\r\n2,\"y, \"\"z\"\"\n!\"\n\n,\n3,\"\"",
+	       "1,x\n2,\"y, \"\"z\"\"\n!\"\n,\n3,\"\"\n");
+	expect(&f, "a int, b text", &header, "\"a\n,\"\"\",b\n7,8\n", "7,8\n");
+	expect(&f, "a int, b text", &tab, "\\N\tx\n5\t\\N\n", ",x\n5,\n");
+	expect(&f, "a text", &bar, "x\n\ny\n", "x\n\"\"\ny\n");
+	expect(&f, "a bool, b date, c double, d decimal(4,2), e decimal(30,3), f char(4)", &csv,
+	       "true,2000-02-29,1.5,1.5,-123456789012345678901.5,ab  "
+	       "\nF,0001-01-01,-1e300,-.25,7,\n",
+	       "t,2000-02-29,1.5,1.50,-123456789012345678901.500,ab\nf,0001-01-01,-1e+300,-0.25,7."
+	       "000,\n");
+	expect(&f, "a bigint, b decimal(18,0)", &bar,
+	       "9223372036854775807|999999999999999999\n-9223372036854775808|-999999999999999999\n"
+	       "+0000000000000000000000012|1.000\n",
+	       "9223372036854775807,999999999999999999\n-9223372036854775808,-"
+	       "999999999999999999\n12,1\n");
+	expect(&f, "a int", &bar, "", "");
+	fixture_close(&f);
+}
+
+static void bad_input_is_named_with_its_line(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	expect_error(&f, "a int, b text", &bar, "1|x\n2|y\n3\n", "input:3: 1 fields, expected 2");
+	expect_error(&f, "a int, b text", &bar, "1|x|y\n", "input:1: more than 2 fields");
+	expect_error(&f, "a int", &bar, "1\nx2\n", "input:2: a: \"x2\" is no int32");
+	expect_error(&f, "a int", &bar, "1\n\n2\n", "input:2: a: \"\" is no int32");
+	expect_error(&f, "a int", &bar, "2147483648\n",
+		     "input:1: a: \"2147483648\" is outside int32");
+	expect_error(&f, "a bigint", &bar, "9223372036854775808\n", "is outside int64");
+	expect_error(&f, "a bigint", &bar, "99999999999999999999999999999999999999999\n",
+		     "is outside int64");
+	expect_error(&f, "a decimal(5,2)", &bar, "1000.00\n", "is outside decimal(5,2)");
+	expect_error(&f, "a decimal(5,2)", &bar, "1.001\n", "too many digits behind the point");
+	expect_error(&f, "a decimal(38,2)", &bar, "99999999999999999999999999999999999999\n",
+		     "is outside");
+	expect_error(&f, "a date", &bar, "1999-02-29\n", "\"1999-02-29\" is no date");
+	expect_error(&f, "a double", &bar, "1.5x\n", "is no double");
+	expect_error(&f, "a varchar(3)", &bar, "abc\nabcd\n",
+		     "input:2: a: \"abcd\" is too long for varchar(3)");
+	expect_error(&f, "a int not null, b int", &csv, "1,2\n,2\n", "input:2: a: a null");
+	expect_error(&f, "a text, b text", &csv, "\"x\ny\",1\nz,\"q\"r\n",
+		     "input:3: b: text follows");
+	expect_error(&f, "a text, b text", &csv, "x,\"yz\n", "does not end");
+	expect_error(&f, "a text, b text", &csv, "x\"y,z\n", "a quote inside a field");
+	fixture_close(&f);
+}
+
+static void utf8_is_counted_by_characters(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	expect(&f, "a varchar(3)", &bar, "\xc3\xa4\xc3\xb6\xc3\xbc\n",
+	       "\xc3\xa4\xc3\xb6\xc3\xbc\n");
+	expect_error(&f, "a varchar(2)", &bar, "\xc3\xa4\xc3\xb6\xc3\xbc\n", "is too long");
+	fixture_close(&f);
+}
+
+/* Many blocks, long lines among them: what comes out is what went in, and lines are counted over blocks. */
+static void large_files_come_back(void **state)
+{
+	struct fth_rng rng = {9};
+	struct table_fixture f;
+	size_t length, out_length;
+	char *text, *out;
+	FILE *in;
+
+	(void)state;
+	fixture_open(&f);
+	in = open_memstream(&text, &length);
+	for (unsigned i = 0; i < 120000; i++) {
+		unsigned n = i % 50000 == 7 ? 3000000 : (unsigned)fth_rng_below(&rng, 60);
+
+		fprintf(in, "%u,%u.%02u,\"", i, (unsigned)fth_rng_below(&rng, 100000), i % 100);
+		for (unsigned k = 0; k < n; k++)
+			fputc("ab\n,c "[k % 6], in);
+		fputs("x,\"\n", in);
+	}
+	fclose(in);
+	assert_ok(load_text(&f, "a int, b decimal(9,2), c text", &csv, text, length));
+	out = dump_text(&f, &csv, &out_length);
+	assert_int_equal(out_length, length);
+	assert_memory_equal(out, text, length);
+	free(out);
+	/* An error in the last line. */
+	text[length - 1] = 'x';
+	assert_int_equal(load_text(&f, "a int, b decimal(9,2), c text", &csv, text, length),
+			 -EINVAL);
+	free(text);
+	fixture_close(&f);
+}
+
+static void lines_are_counted_over_blocks(void **state)
+{
+	struct table_fixture f;
+	size_t length;
+	char *text;
+	FILE *in = open_memstream(&text, &length);
+
+	(void)state;
+	for (unsigned i = 0; i < 1000000; i++)
+		fprintf(in, "%u|7\n", i);
+	fputs("oops|7\n", in);
+	fclose(in);
+	fixture_open(&f);
+	expect_error(&f, "a int, b int", &bar, text, "input:1000001: a: \"oops\" is no int32");
+	free(text);
+	fixture_close(&f);
+}
+
+static int stop_soon(uint64_t done, uint64_t total, void *user)
+{
+	(void)done;
+	(void)total;
+	(void)user;
+	return 1;
+}
+
+static void a_load_can_be_stopped(void **state)
+{
+	struct fth_table_writer *writer;
+	struct table_fixture f;
+	char path[128];
+	const char *const paths[] = {path}, *const missing[] = {"/nonexistent"};
+
+	(void)state;
+	fixture_open(&f);
+	assert_ok(load_text(&f, "a int", &bar, "1\n", 2));
+	snprintf(path, sizeof(path), "%s/input", f.path);
+	assert_ok(fth_table_writer_open(f.db, "t", NULL, &writer));
+	assert_int_equal(fth_table_load(writer, paths, 1, &bar, stop_soon, NULL), -ECANCELED);
+	assert_int_equal(fth_table_writer_commit(writer), -ECANCELED);
+	fth_table_writer_close(writer);
+	assert_ok(fth_table_writer_open(f.db, "t", NULL, &writer));
+	assert_int_equal(fth_table_load(writer, missing, 1, &bar, NULL, NULL), -ENOENT);
+	fth_table_writer_close(writer);
+	fixture_close(&f);
+}
+
+static void values_outside_their_type_are_refused(void **state)
+{
+	static const int64_t large[] = {0, 1, (int64_t)1 << 31};
+	static const uint8_t nulls[] = {0, 1, 0};
+	const struct fth_table_vector vector = {.values = large},
+				      with_null = {.values = large, .nulls = nulls};
+	struct fth_table_writer *writer;
+	struct table_fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	fixture_create(&f, "t", "a int not null");
+	assert_ok(fth_table_writer_open(f.db, "t", NULL, &writer));
+	assert_ok(fth_table_writer_append(writer, &vector, 2));
+	assert_int_equal(fth_table_writer_append(writer, &vector, 3), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL), "row 4, column a"));
+	assert_int_equal(fth_table_writer_commit(writer), -EINVAL);
+	fth_table_writer_close(writer);
+	assert_ok(fth_table_writer_open(f.db, "t", NULL, &writer));
+	assert_int_equal(fth_table_writer_append(writer, &with_null, 2), -EINVAL);
+	fth_table_writer_close(writer);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(layouts_are_read),
+		cmocka_unit_test(bad_input_is_named_with_its_line),
+		cmocka_unit_test(utf8_is_counted_by_characters),
+		cmocka_unit_test(large_files_come_back),
+		cmocka_unit_test(lines_are_counted_over_blocks),
+		cmocka_unit_test(a_load_can_be_stopped),
+		cmocka_unit_test(values_outside_their_type_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

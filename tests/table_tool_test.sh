@@ -1,0 +1,71 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# table_tool_test.sh FATHOM: tables from the command line.
+subcommand=table
+# shellcheck source=tests/tool_fixture.sh
+. "$(dirname "$0")/tool_fixture.sh"
+if ! "$fathom" --help | grep -q '^  table '; then
+  echo "skipped: built without LZ4"
+  exit 77
+fi
+db=$work/db
+
+# Three lines an order, and a comment for each.
+awk 'BEGIN {
+  for (i = 0; i < 200000; i++)
+    printf "%d|%d|%d.%02d|199%d-0%d-11|%s|comment number %d, all of it\n", int(i / 3) * 4, i * 7919 % 1000,
+      i % 5000, i % 100, i % 10, 1 + i % 9, i % 3 ? "RAIL" : "SHIP", i
+}' >"$work/items.tbl"
+
+expect 0 create "$db" Items "o int64 not null, part int not null, price decimal(15,2), day date, mode char(10), note varchar(44)"
+expect 1 create "$db" items "a int"
+[[ $err == *"items: the table exists already"* ]] || fail "create twice: $err"
+expect 1 create "$db" other "a blob"
+[[ $err == *"\"blob\" is no type"* ]] || fail "a bad type: $err"
+expect 0 load "$db" items "$work/items.tbl"
+[[ $out == "items: 200000 rows loaded" ]] || fail "load: $out"
+expect 0 dump "$db" items
+cmp "$work/out" "$work/items.tbl"
+expect 0 check "$db" items
+[[ $out == *"200000 rows, 0 findings" ]] || fail "check: $out"
+expect 0 stat "$db" items
+[[ $out == *"o "*"int64"*"runs up to 3, no-nulls sorted clustered whole-runs"* ]] || fail "stat: $out"
+[[ $out == *"mode "*"codes"*"2 distinct"*"ordered-codes"* ]] || fail "stat: $out"
+expect 0 --json stat "$db" items
+python3 -c 'import json, sys
+t = json.load(open(sys.argv[1]))
+assert t["rows"] == 200000 and t["columns"][0]["max_run"] == 3, t
+assert t["bytes"] * 5 < int(sys.argv[2]), t["bytes"]' "$work/out" "$(stat -c %s "$work/items.tbl")"
+
+# All or nothing, with the line that is wrong.
+{ cat "$work/items.tbl" && echo "1|2|x|1999-01-01|A|b"; } >"$work/bad.tbl"
+expect 1 load "$db" items "$work/bad.tbl"
+[[ $err == *"bad.tbl:200001: price: \"x\" is no decimal(15,2)"* ]] || fail "bad input: $err"
+expect 0 ls "$db"
+[[ $out == *"200000 rows    6 columns"*" items" ]] || fail "ls: $out"
+
+# From standard input, and CSV with nulls there and back.
+head -n 10 "$work/items.tbl" | "$fathom" table load "$db" items - >/dev/null
+expect 0 --json ls "$db"
+[[ $out == '{"tables":[{"name":"items","rows":200010,'* ]] || fail "$out"
+expect 0 create "$db" notes "id int, note text"
+printf 'id,note\n1,"a, ""b""\nc"\n,\n3,""\n' >"$work/notes.csv"
+expect 0 load --csv --header "$db" notes "$work/notes.csv"
+expect 0 dump --csv --header "$db" notes
+cmp "$work/out" "$work/notes.csv"
+expect 2 load --delimiter xy "$db" notes "$work/notes.csv"
+
+# Bytes that changed are found and named: more of them than lie unused between groups.
+offset=$(($(stat -c %s "$db/items/data") / 3))
+head -c 8192 /dev/urandom | dd of="$db/items/data" bs=1 seek=$offset conv=notrunc status=none
+expect 1 check "$db" items
+[[ $out == *"table items, column "*", group "*"checksum"* ]] || fail "a damaged page: $out"
+
+expect 0 rm "$db" items notes
+expect 0 ls "$db"
+[ -z "$out" ] || fail "tables are left: $out"
+[ -z "$(ls -A "$db")" ] || fail "files are left: $(ls -A "$db")"
+expect 1 stat "$db" items
+[[ $err == *"no such table"* ]] || fail "stat: $err"
+echo "table_tool_test: passed"
