@@ -10,6 +10,8 @@
 #ifndef QUERY_SQL_TYPE_H
 #define QUERY_SQL_TYPE_H
 
+#include "fathom/table/schema.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,17 +22,18 @@ __extension__ typedef unsigned __int128 sql_uint128;
 #define SQL_PRECISION_MAX  38
 #define SQL_DIVISION_SCALE 16 /* a quotient of decimals has at least this scale */
 
+/* The types of tables have the same numbers. */
 enum sql_kind {
-	SQL_BOOL,
-	SQL_INT32,
-	SQL_INT64,
-	SQL_DECIMAL,
-	SQL_DATE,
-	SQL_CHAR,
-	SQL_VARCHAR,
-	SQL_DOUBLE,
-	SQL_INTERVAL, /* constants only: an argument of SQL_DATE_ADD */
-	SQL_UNKNOWN,  /* inside the binder only: a quoted literal or NULL without a context yet */
+	SQL_BOOL = FTH_TABLE_BOOL,
+	SQL_INT32 = FTH_TABLE_INT32,
+	SQL_INT64 = FTH_TABLE_INT64,
+	SQL_DATE = FTH_TABLE_DATE,
+	SQL_DECIMAL = FTH_TABLE_DECIMAL,
+	SQL_DOUBLE = FTH_TABLE_DOUBLE,
+	SQL_CHAR = FTH_TABLE_CHAR,
+	SQL_VARCHAR = FTH_TABLE_VARCHAR,
+	SQL_INTERVAL = 64, /* constants only: an argument of SQL_DATE_ADD */
+	SQL_UNKNOWN, /* inside the binder only: a quoted literal or NULL without a context yet */
 };
 
 struct sql_type {
