@@ -69,9 +69,12 @@ static struct sql_type *match_sides(struct sql_ctx *ctx, struct sql_bound *a, st
 	struct sql_type *types = SQL_ARRAY(ctx, struct sql_type, a->count);
 	struct sql_bound *sides[] = {a, b};
 
-	for (unsigned i = 0; i < a->count; i++)
+	for (unsigned i = 0; i < a->count; i++) {
 		types[i] = sql_common_type(ctx, ctx->columns[a->columns[i]].type,
 					   ctx->columns[b->columns[i]].type, what, -1);
+		if (types[i].kind == SQL_UNKNOWN)
+			types[i] = SQL_TYPE_TEXT;
+	}
 	for (int side = 0; side < 2; side++) {
 		struct sql_bound *bound = sides[side];
 		struct sql_expr **exprs = SQL_ARRAY(ctx, struct sql_expr *, bound->count);
@@ -80,8 +83,7 @@ static struct sql_type *match_sides(struct sql_ctx *ctx, struct sql_bound *a, st
 		for (unsigned i = 0; i < bound->count; i++) {
 			int column = bound->columns[i];
 
-			if (ctx->columns[column].type.kind == SQL_UNKNOWN &&
-			    types[i].kind != SQL_UNKNOWN)
+			if (ctx->columns[column].type.kind == SQL_UNKNOWN)
 				sql_retype(ctx, bound->rel, column, types[i]);
 			exprs[i] = sql_cast_expr(ctx, sql_column_expr(ctx, column, -1), types[i]);
 			columns[i] =
@@ -98,8 +100,8 @@ static struct sql_rel *make_union(struct sql_ctx *ctx, const struct sql_bound *a
 {
 	struct sql_rel *rel = sql_new_rel(ctx, SQL_UNION, a->rel, b->rel, a->count);
 
-	rel->set.left_columns = a->columns;
-	rel->set.right_columns = b->columns;
+	rel->set.left_columns = sql_copy_columns(ctx, a->count, a->columns);
+	rel->set.right_columns = sql_copy_columns(ctx, a->count, b->columns);
 	for (unsigned i = 0; i < a->count; i++)
 		rel->columns[i] = sql_new_column(ctx, a->names[i], types[i],
 						 ctx->columns[a->columns[i]].nullable ||
@@ -176,7 +178,7 @@ struct sql_bound sql_bind_set(struct sql_ctx *ctx, const struct sql_scope *paren
 	types = match_sides(ctx, &a, &b, name);
 	if (is_union) {
 		bound.rel = make_union(ctx, &a, &b, types);
-		bound.columns = bound.rel->columns;
+		bound.columns = sql_copy_columns(ctx, bound.count, bound.rel->columns);
 		if (!select->all)
 			bound.rel = sql_distinct(ctx, bound.rel);
 	} else {
@@ -229,7 +231,7 @@ struct sql_bound sql_bind_values(struct sql_ctx *ctx, const struct sql_scope *pa
 	unsigned rows = (unsigned)select->n_values_lists;
 	unsigned width = (unsigned)select->values_lists[0]->list->n_items;
 	struct sql_rel *rel = sql_new_rel(ctx, SQL_VALUES, NULL, NULL, width);
-	struct sql_bound bound = {.rel = rel, .count = width, .columns = rel->columns};
+	struct sql_bound bound = {.rel = rel, .count = width};
 
 	rel->values.row_count = rows;
 	rel->values.cells = SQL_ARRAY(ctx, struct sql_expr *, (size_t)rows * width);
@@ -247,5 +249,6 @@ struct sql_bound sql_bind_values(struct sql_ctx *ctx, const struct sql_scope *pa
 		unify_cells(ctx, rel, j);
 		bound.names[j] = ctx->columns[rel->columns[j]].name;
 	}
+	bound.columns = sql_copy_columns(ctx, width, rel->columns);
 	return finish_set(ctx, bound, select);
 }

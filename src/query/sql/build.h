@@ -70,6 +70,8 @@ struct sql_binding {
 struct sql_expr *sql_substitute(struct sql_ctx *ctx, struct sql_expr *e,
 				const struct sql_binding *binding);
 
+/* Relations are changed in place, so that arrays of columns are not shared between them. */
+int *sql_copy_columns(struct sql_ctx *ctx, unsigned count, const int *columns);
 struct sql_rel *sql_new_rel(struct sql_ctx *ctx, enum sql_rel_kind kind, struct sql_rel *left,
 			    struct sql_rel *right, unsigned width);
 /* input unless predicate is NULL. */

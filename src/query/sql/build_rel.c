@@ -4,6 +4,20 @@
 
 #include <string.h>
 
+static void *duplicate(struct sql_ctx *ctx, const void *from, size_t size)
+{
+	void *to = sql_alloc(ctx, size);
+
+	if (size)
+		memcpy(to, from, size);
+	return to;
+}
+
+int *sql_copy_columns(struct sql_ctx *ctx, unsigned count, const int *columns)
+{
+	return duplicate(ctx, columns, count * sizeof(int));
+}
+
 struct sql_rel *sql_new_rel(struct sql_ctx *ctx, enum sql_rel_kind kind, struct sql_rel *left,
 			    struct sql_rel *right, unsigned width)
 {
@@ -241,15 +255,6 @@ static struct sql_expr *replace_renumbered(struct sql_ctx *ctx, void *arg, struc
 	return copy;
 }
 
-static void *duplicate(struct sql_ctx *ctx, const void *from, size_t size)
-{
-	void *to = sql_alloc(ctx, size);
-
-	if (size)
-		memcpy(to, from, size);
-	return to;
-}
-
 /* The arrays of a copied relation become its own. */
 static void own_arrays(struct sql_ctx *ctx, struct sql_rel *rel, const struct renumbering *map)
 {
@@ -258,6 +263,10 @@ static void own_arrays(struct sql_ctx *ctx, struct sql_rel *rel, const struct re
 	rel->columns = duplicate(ctx, rel->columns, rel->width * sizeof(int));
 	renumber(map, rel->width, rel->columns);
 	switch (rel->kind) {
+	case SQL_SCAN:
+		rel->scan.ordinals = duplicate(ctx, rel->scan.ordinals,
+					       rel->width * sizeof(*rel->scan.ordinals));
+		break;
 	case SQL_PROJECT:
 		rel->exprs = duplicate(ctx, rel->exprs, rel->width * sizeof(*rel->exprs));
 		break;
