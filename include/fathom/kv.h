@@ -225,6 +225,13 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op);
 int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
 		uint64_t deadline);
 
+/*
+ * With `on`, reads of the device wait until the next fth_kv_reap() and go to the device together, which
+ * costs less than one by one: the caller calls fth_kv_reap() after it has submitted, until it returns 0,
+ * and only then waits for the descriptor below. Off when a worker is opened.
+ */
+void fth_kv_worker_batch(struct fth_kv_worker *worker, bool on);
+
 /* A descriptor that is readable when fth_kv_reap() has something to do; as fth_dev_chan_fd(). */
 int fth_kv_worker_fd(struct fth_kv_worker *worker);
 

@@ -194,7 +194,8 @@ struct fth_kv {
 	struct kv_store store;
 	struct kv_log log;
 
-	uint64_t cas; /* atomic: the last that was given */
+	uint64_t cas;	  /* atomic: the last that was given */
+	uint64_t rereads; /* atomic: of items on flash that had been read before */
 
 	/* flush_all; changed under flush_lock, read without */
 	pthread_mutex_t flush_lock;

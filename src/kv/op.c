@@ -22,8 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DIGITS	 20u
-#define FULL_MAX 64u /* times that room is made in the index before an operation gives up */
+#define DIGITS	      20u
+#define PROMOTE_EVERY 4u
+#define FULL_MAX      64u /* times that room is made in the index before an operation gives up */
 
 /* What was found for a key, with its buckets locked. */
 struct found {
@@ -373,6 +374,15 @@ static enum go get(struct fth_kv *kv, struct fth_kv_op *op, const struct found *
 	}
 	kv_count(kv, f->slot ? FTH_KV_STAT_HITS_MEMORY : FTH_KV_STAT_HITS_FLASH, 1);
 	return done(op, 0);
+}
+
+/*
+ * Not every read of an item that was read before brings it to memory: items that are popular come soon
+ * all the same, and the others do not take turns.
+ */
+static bool is_promoted(struct fth_kv *kv)
+{
+	return fth_add_relaxed_dev64(&kv->rereads, 1) % PROMOTE_EVERY == 0;
 }
 
 /* An item on flash that is read often comes to memory, if that takes no waiting. */
@@ -732,7 +742,8 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 		return KV_STEP_READING;
 	if (go == GO_ROOM)
 		return KV_STEP_ROOM;
-	if (op->verb == FTH_KV_GET && op->result == 0 && !p->held && p->old && op->item_read)
+	if (op->verb == FTH_KV_GET && op->result == 0 && !p->held && p->old && op->item_read &&
+	    is_promoted(kv))
 		promote(kv, op);
 	finish(kv, op);
 	if (p->position && kv_persistent(kv))

@@ -3,11 +3,13 @@
  * A worker: operations in flight, and reads of the device.
  *
  * Invariants
- * 1. An operation that is in flight is in exactly one place: in a read, in `room`, in `commit`, or
- *    in `done`.
+ * 1. An operation that is in flight is in exactly one place: in a read, in `queued`, `failed`, `room`
+ *    or `commit`, or in `done`.
  * 2. A read belongs to one operation until that is released, or to none any more: then it has run
  *    out of time and goes back to the pool when the device returns it.
- * 3. A worker that waits for another thread (room, commit) sets `waiting` before it looks a last
+ * 3. `reading` has the reads that are on the device, in the order of their deadlines. With batching,
+ *    reads wait in `batch` until fth_kv_reap() and go to the device together.
+ * 4. A worker that waits for another thread (room, commit) sets `waiting` before it looks a last
  *    time; kv_wake_workers() looks at `waiting` after the change. Both do so with a
  *    read-modify-write, so that one of them sees what the other did.
  */
@@ -24,23 +26,26 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define DEPTH	   256u	 /* reads of the device in flight */
+#define DEPTH	   512u	 /* reads of the device in flight */
 #define FLIGHT_MAX 4096u /* operations */
-#define BUFFER_MIN 8192u /* bytes of the buffers that are kept */
-#define KEPT_MAX   512u
+#define BATCH	   8u	 /* reads that wait for fth_kv_reap(), at most: the device is not to idle */
+#define BUFFER_MIN 4096u /* bytes of the buffers that are kept, two blocks at least */
+#define ARENA	   DEPTH /* buffers that the device knows */
+#define KEPT_MAX   256u	 /* other buffers */
 #define DRAIN_NS   30000000000u /* for reads that ran out of time, when a cache is closed */
 
 struct kv_read {
 	struct fth_dev_req req; /* first: what the device hands back is a read */
 	struct fth_kv_op *op;	/* NULL: nobody waits any more */
 	struct kv_read *next;	/* in the pool or in the list of those in flight */
+	struct kv_read **link;	/* to it, in the latter */
 	uint8_t *buf;
+	bool in_arena;
 	uint64_t room;	   /* bytes of buf */
 	uint64_t position; /* of the record */
 	uint64_t skip;	   /* bytes in buf before it */
 	uint64_t bytes;	   /* of it, at most */
 	uint64_t deadline;
-	bool on_device;
 };
 
 struct op_list {
@@ -52,10 +57,18 @@ struct fth_kv_worker {
 	struct fth_kv *kv;
 	struct fth_dev_chan *chan; /* NULL without flash */
 	struct fth_kv_worker *next;
-	struct op_list done, room, commit, queued; /* queued: the device has no room */
-	unsigned in_flight;			   /* operations, done ones not included */
-	uint32_t reads;				   /* atomic: in flight on the device */
-	struct kv_read *reading;		   /* those, so that they can time out */
+	struct op_list done, room, commit;
+	struct op_list queued; /* the device has no room */
+	struct op_list failed; /* it did not take the read */
+	unsigned in_flight;    /* operations, done ones not included */
+	uint32_t reads;	       /* atomic: in flight on the device */
+	struct kv_read *reading, **reading_end;
+	bool batching;
+	unsigned batched;
+	struct fth_dev_req *batch[BATCH];
+	uint64_t buffer; /* bytes of the buffers that are kept */
+	uint8_t *arena;	 /* buffers that are mapped for the device; NULL: memory was short */
+	struct kv_read *arena_reads;
 	struct kv_read *pool;
 	unsigned pooled;
 	uint32_t waiting; /* atomic */
@@ -98,9 +111,9 @@ static struct fth_kv_op *pop(struct op_list *list)
 static struct kv_read *take_read(struct fth_kv_worker *w, uint64_t bytes)
 {
 	struct kv_read *read = w->pool;
-	uint64_t room = bytes > BUFFER_MIN ? (bytes + 4095) / 4096 * 4096 : BUFFER_MIN;
+	uint64_t room = bytes > w->buffer ? (bytes + 4095) / 4096 * 4096 : w->buffer;
 
-	if (read && room == BUFFER_MIN) {
+	if (read && room == w->buffer) {
 		w->pool = read->next;
 		w->pooled--;
 		return read;
@@ -116,7 +129,7 @@ static struct kv_read *take_read(struct fth_kv_worker *w, uint64_t bytes)
 
 static void put_read(struct fth_kv_worker *w, struct kv_read *read)
 {
-	if (read->room == BUFFER_MIN && w->pooled < KEPT_MAX) {
+	if (read->in_arena || (read->room == w->buffer && w->pooled < ARENA + KEPT_MAX)) {
 		read->op = NULL;
 		read->next = w->pool;
 		w->pool = read;
@@ -156,35 +169,87 @@ static void read_failed(struct fth_kv *kv, struct fth_kv_op *op)
 	kv_op_read_done(op, NULL, false);
 }
 
-static void unlink_reading(struct fth_kv_worker *w, const struct kv_read *read)
+static void link_reading(struct fth_kv_worker *w, struct kv_read *read)
 {
-	for (struct kv_read **link = &w->reading; *link; link = &(*link)->next)
-		if (*link == read) {
-			*link = read->next;
-			return;
-		}
+	read->next = NULL;
+	read->link = w->reading_end;
+	*w->reading_end = read;
+	w->reading_end = &read->next;
+	fth_store_relaxed_dev32(&w->reads, w->reads + 1);
 }
 
-/* Submit a read. False: the channel is full. */
-static bool send_read(struct fth_kv_worker *w, struct kv_read *read)
+static void unlink_reading(struct fth_kv_worker *w, const struct kv_read *read)
 {
-	struct fth_dev_req *req = &read->req;
-	int rc = fth_dev_submit(w->chan, &req, 1);
+	*read->link = read->next;
+	if (read->next)
+		read->next->link = read->link;
+	else
+		w->reading_end = read->link;
+	fth_store_relaxed_dev32(&w->reads, w->reads - 1);
+}
 
-	if (rc == -EAGAIN)
-		return false;
-	read->deadline = fth_deadline_ns(w->kv->options.timeout_ns);
+/* The device has a read. */
+static void read_sent(struct fth_kv_worker *w, struct kv_read *read, uint64_t deadline)
+{
 	kv_count(w->kv, FTH_KV_STAT_FLASH_READS, 1);
 	kv_count(w->kv, FTH_KV_STAT_FLASH_READ_BYTES, read->req.length);
-	read->on_device = rc == 1;
-	if (rc == 1) {
-		read->next = w->reading;
-		w->reading = read;
-		fth_store_relaxed_dev32(&w->reads, w->reads + 1);
-	} else {
-		read->req.result = rc < 0 ? rc : -EIO;
+	kv_private(read->op)->deadline = 0;
+	read->deadline = deadline;
+	link_reading(w, read);
+}
+
+/* The device has no room for the read of an operation. */
+static void queue_op(struct fth_kv_worker *w, struct fth_kv_op *op)
+{
+	struct kv_private *p = kv_private(op);
+
+	if (!p->deadline)
+		p->deadline = fth_deadline_ns(w->kv->options.timeout_ns);
+	push(&w->queued, op);
+}
+
+/* Hand the reads that wait to the device. Those that it does not take go to `failed` or `queued`. */
+static void push_batch(struct fth_kv_worker *w)
+{
+	unsigned n = w->batched, i = 0;
+	uint64_t deadline;
+	int rc = 0;
+
+	if (!n)
+		return;
+	w->batched = 0;
+	deadline = fth_deadline_ns(w->kv->options.timeout_ns);
+	while (i < n && rc != -EAGAIN) {
+		rc = fth_dev_submit(w->chan, w->batch + i, n - i);
+		for (int sent = 0; sent < rc; sent++)
+			read_sent(w, (struct kv_read *)w->batch[i++], deadline);
+		if (rc <= 0 && rc != -EAGAIN)
+			push(&w->failed, ((struct kv_read *)w->batch[i++])->op);
 	}
-	return true;
+	while (i < n)
+		queue_op(w, ((struct kv_read *)w->batch[i++])->op);
+}
+
+enum sent { SENT, NO_ROOM, NOT_SENT };
+
+/* Submit a read, or let it wait for those that come with it. */
+static enum sent send_read(struct fth_kv_worker *w, struct kv_read *read)
+{
+	struct fth_dev_req *req = &read->req;
+	int rc;
+
+	if (w->batching && w->reads + w->batched < DEPTH) {
+		w->batch[w->batched++] = req;
+		if (w->batched == BATCH)
+			push_batch(w);
+		return SENT;
+	}
+	rc = w->batching ? -EAGAIN : fth_dev_submit(w->chan, &req, 1);
+	if (rc == 1)
+		read_sent(w, read, fth_deadline_ns(w->kv->options.timeout_ns));
+	if (rc == -EAGAIN)
+		return NO_ROOM;
+	return rc == 1 ? SENT : NOT_SENT;
 }
 
 /*
@@ -222,17 +287,17 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 	read->skip = skip;
 	fth_dev_req_init(&read->req, FTH_DEV_READ, read->buf, length, at - skip);
 	op->from_flash = true;
-	if (!send_read(w, read)) {
-		if (!p->deadline)
-			p->deadline = fth_deadline_ns(kv->options.timeout_ns);
-		push(&w->queued, op);
+	switch (send_read(w, read)) {
+	case SENT:
 		return false;
+	case NO_ROOM:
+		queue_op(w, op);
+		return false;
+	default:
+		p->deadline = 0;
+		read_failed(kv, op);
+		return true;
 	}
-	p->deadline = 0;
-	if (read->on_device)
-		return false;
-	read_failed(kv, op);
-	return true;
 }
 
 /* ---- operations ---- */
@@ -262,7 +327,7 @@ static bool wait_commit(struct fth_kv_worker *w, struct fth_kv_op *op)
 
 static void set_waiting(struct fth_kv_worker *w)
 {
-	/* acqrel, and a look afterwards: invariant 3 */
+	/* acqrel, and a look afterwards: invariant 4 */
 	fth_xchg_acqrel_dev32(&w->waiting, 1);
 }
 
@@ -368,8 +433,6 @@ static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
 	struct fth_kv_op *op = read->op;
 
 	unlink_reading(w, read);
-	fth_store_relaxed_dev32(&w->reads, w->reads - 1);
-	read->on_device = false;
 	if (!op) {
 		put_read(w, read);
 		return;
@@ -399,19 +462,17 @@ static void reap_device(struct fth_kv_worker *w)
 static void time_out(struct fth_kv_worker *w)
 {
 	uint64_t now = fth_now_ns();
-	struct kv_read *read, *next;
 
-	for (read = w->reading; read; read = next) {
+	/* Going on adds to the end of the list, and takes nothing out. */
+	for (struct kv_read *read = w->reading; read && now >= read->deadline; read = read->next) {
 		struct fth_kv_op *op = read->op;
 
-		next = read->next;
-		if (!op || now < read->deadline)
+		if (!op)
 			continue;
 		read->op = NULL;
 		kv_private(op)->read = NULL;
 		read_failed(w->kv, op);
 		go_on(w, op);
-		next = w->reading; /* the list may have changed; those without op are passed over */
 	}
 }
 
@@ -422,14 +483,18 @@ static void retry(struct fth_kv_worker *w, struct op_list *list)
 		go_on(w, pop(list));
 }
 
+/* As many as the device has room for, and those that have waited too long. */
 static void retry_queued(struct fth_kv_worker *w)
 {
 	uint64_t now = w->queued.first ? fth_now_ns() : 0;
 
 	for (unsigned n = w->queued.count; n > 0; n--) {
-		struct fth_kv_op *op = pop(&w->queued);
+		struct fth_kv_op *op = w->queued.first;
 		struct kv_read *read = kv_private(op)->read;
 
+		if (w->reads + w->batched >= DEPTH && now < kv_private(op)->deadline)
+			return;
+		(void)pop(&w->queued);
 		/* Its place may have been reclaimed meanwhile: from the beginning. */
 		kv_private(op)->read = NULL;
 		put_read(w, read);
@@ -442,6 +507,21 @@ static void retry_queued(struct fth_kv_worker *w)
 	}
 }
 
+/* Reads of operations that went on, and those that the device did not take. */
+static void push_all(struct fth_kv_worker *w)
+{
+	do {
+		push_batch(w);
+		for (unsigned n = w->failed.count; n > 0; n--) {
+			struct fth_kv_op *op = pop(&w->failed);
+
+			kv_private(op)->deadline = 0;
+			read_failed(w->kv, op);
+			go_on(w, op);
+		}
+	} while (w->batched || w->failed.count);
+}
+
 static void collect(struct fth_kv_worker *w)
 {
 	uint64_t count;
@@ -449,12 +529,21 @@ static void collect(struct fth_kv_worker *w)
 	/* acqrel: what the waker did before is seen below */
 	if (fth_xchg_acqrel_dev32(&w->waiting, 0))
 		(void)!read(w->event, &count, sizeof(count));
+	push_batch(w);
 	reap_device(w);
 	if (w->reading)
 		time_out(w);
 	retry_queued(w);
 	retry(w, &w->room);
 	retry(w, &w->commit);
+	push_all(w);
+}
+
+void fth_kv_worker_batch(struct fth_kv_worker *worker, bool on)
+{
+	worker->batching = on;
+	if (!on)
+		push_batch(worker);
 }
 
 int fth_kv_worker_fd(struct fth_kv_worker *worker)
@@ -541,6 +630,21 @@ void kv_wake_workers(struct fth_kv *kv)
 
 /* ---- life ---- */
 
+/* Reads whose buffers the device knows, into the pool. Without memory there are none. */
+static void make_arena(struct fth_kv_worker *w)
+{
+	w->arena_reads = calloc(ARENA, sizeof(*w->arena_reads));
+	w->arena = w->arena_reads ? fth_dev_buf_alloc(w->kv->dev, ARENA * w->buffer) : NULL;
+	for (unsigned i = 0; w->arena && i < ARENA; i++) {
+		struct kv_read *read = &w->arena_reads[i];
+
+		read->buf = w->arena + i * w->buffer;
+		read->room = w->buffer;
+		read->in_arena = true;
+		put_read(w, read);
+	}
+}
+
 int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out)
 {
 	struct fth_kv_worker *w = calloc(1, sizeof(*w));
@@ -555,6 +659,9 @@ int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out)
 	list_init(&w->room);
 	list_init(&w->commit);
 	list_init(&w->queued);
+	list_init(&w->failed);
+	w->reading_end = &w->reading;
+	w->buffer = kv->block > BUFFER_MIN / 2 ? 2 * kv->block : BUFFER_MIN;
 	w->event = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	if (w->event < 0)
 		rc = w->event;
@@ -566,6 +673,8 @@ int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out)
 		free(w);
 		return rc;
 	}
+	if (kv->dev)
+		make_arena(w);
 	pthread_mutex_lock(&kv->workers_lock);
 	w->next = kv->workers;
 	kv->workers = w;
@@ -581,9 +690,14 @@ static void worker_free(struct fth_kv_worker *w)
 		struct kv_read *read = w->pool;
 
 		w->pool = read->next;
+		if (read->in_arena)
+			continue;
 		free(read->buf);
 		free(read);
 	}
+	if (w->arena)
+		fth_dev_buf_free(w->kv->dev, w->arena, ARENA * w->buffer);
+	free(w->arena_reads);
 	free(w);
 }
 

@@ -482,9 +482,19 @@ static void answer_tasks(struct conn *conn)
 
 		stats_latency(w, task);
 		command_answer(task, &conn->out);
+		conn->mid_get = task->line.command == KVP_GET && !task->simple && !task->last_key;
 		fth_kv_release(w->kv, &task->op);
 		task_free(task);
 	}
+}
+
+/*
+ * Answers of a get wait for those of its other keys, since each send costs as much as several of them.
+ * Some are under way, so that the connection is looked at again.
+ */
+static bool is_held_back(const struct conn *conn)
+{
+	return conn->mid_get && conn->flying > 0 && bytes_count(&conn->out) < HOLD_MAX;
 }
 
 static ssize_t transmit(struct conn *conn, const void *from, size_t n)
@@ -584,7 +594,7 @@ static bool turn(struct conn *conn)
 		take_commands(conn);
 		blocked = !may_go_on(conn);
 		answer_tasks(conn);
-		if (!drain(conn))
+		if (!is_held_back(conn) && !drain(conn))
 			return false;
 		/* Answers make room for commands. */
 		again = (blocked && may_go_on(conn)) ||
@@ -633,7 +643,7 @@ void conn_advance(struct conn *conn)
 	bytes_return(&conn->out, &w->spare_out);
 	count_out(conn);
 	blocked = !may_go_on(conn) || conn->eof;
-	wants = bytes_count(&conn->out) > 0;
+	wants = bytes_count(&conn->out) > 0 && !is_held_back(conn);
 	if (!wants && !conn->storing)
 		conn->holds_ns = w->now;
 	if (value_waits(conn))

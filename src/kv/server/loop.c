@@ -133,7 +133,8 @@ static void collect(struct kvs_worker *w)
 				conns[i]->advancing = false;
 				conn_advance(conns[i]);
 			}
-	} while (n == EVENTS);
+		/* What they go on with may need reads, which go to the device in the next reap. */
+	} while (n > 0);
 }
 
 /* Connections whose command the cache had no room for. */
@@ -237,7 +238,10 @@ static void *loop_main(void *context)
 		}
 		collect(w);
 		close_hoarders(w);
-		feed_starved(w);
+		if (w->starved) {
+			feed_starved(w);
+			collect(w);
+		}
 		if (w->now - ticked > TICK_MS * 1000000u / 2) {
 			tick(w, &stopping);
 			ticked = w->now;
@@ -276,6 +280,8 @@ int loop_start(struct kvs_worker *w)
 	rc = w->epoll < 0 ? w->epoll : w->wake < 0 ? w->wake : 0;
 	if (rc == 0)
 		rc = fth_kv_worker_open(server->kv, &w->kv);
+	if (rc == 0)
+		fth_kv_worker_batch(w->kv, true);
 	if (rc == 0)
 		rc = watch(w, w->wake, EPOLLIN, &for_wake);
 	if (rc == 0)

@@ -27,6 +27,7 @@
 #define LINE_MAX_BYTES 2048u	    /* of a command line; the keys of a get do not count */
 #define TASKS_MAX      128u	    /* commands of one connection under way */
 #define OUT_MAX	       (256u << 10) /* bytes to send above which no more commands are taken */
+#define HOLD_MAX       (64u << 10)  /* bytes of a get's answers that wait for the rest of them */
 #define HELD_MAX       (1u << 20)   /* the same for bytes of values that are not answered yet */
 #define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
 #define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
@@ -92,6 +93,7 @@ struct conn {
 	bool eof;     /* the peer sends no more */
 	bool blocked; /* not read from: too much is under way */
 	bool wants_write;
+	bool mid_get;	/* the last answer was one of a get, but not its last */
 	bool advancing; /* loop.c: it has operations that are complete */
 	bool starved;	/* in the worker's list: conn_starve() */
 	bool spoke;	/* its first line has come */
