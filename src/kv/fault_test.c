@@ -81,7 +81,7 @@ static void a_failed_read_brings_back_no_old_value(void **state)
 	}
 }
 
-#define MANY 600u
+#define MANY 900u
 
 /* More reads than the channel takes, and none comes back in time. */
 static void reads_that_hang_are_misses(void **state)
@@ -136,6 +136,93 @@ static void reads_that_hang_are_misses(void **state)
 	fth_dev_close(dev);
 	free(ops);
 	free(keys);
+}
+
+/* Start gets of k0 to k<MANY - 1> that go to the device together. How many are in flight. */
+static unsigned submit_batch(struct box *box, struct fth_kv_op *ops, char (*keys)[16])
+{
+	unsigned flight = 0;
+
+	fth_kv_worker_batch(box->worker, true);
+	for (unsigned i = 0; i < MANY; i++) {
+		int rc;
+
+		ops[i] = (struct fth_kv_op){.verb = FTH_KV_GET, .key = keys[i]};
+		ops[i].key_length = (uint32_t)snprintf(keys[i], sizeof(keys[i]), "k%u", i);
+		rc = fth_kv_submit(box->worker, &ops[i]);
+		assert_ok(rc);
+		flight += rc == 0;
+		if (rc == 1)
+			fth_kv_release(box->worker, &ops[i]);
+	}
+	return flight;
+}
+
+static void check_batched_value(const struct fth_kv_op *op, const struct fth_kv_op *ops)
+{
+	uint8_t value[KV_VALUE_MAX];
+	unsigned i = (unsigned)(op - ops);
+
+	assert_int_equal(op->item_flags, 1);
+	assert_int_equal(op->length, value_length(i, 1));
+	fill_value(i, 1, op->length, value);
+	assert_memory_equal(op->data, value, op->length);
+}
+
+/* Some reads of a batch fail: these are misses, and the others have their values. */
+static void check_batch(unsigned every, enum fth_dev_fault_mode mode)
+{
+	struct fth_dev *dev = open_dev("fault(mem:32M)");
+	struct fth_dev_fault_plan plan = plan_of(KIND(FTH_DEV_READ));
+	struct fth_kv_options o = small_options();
+	struct fth_kv_op *ops = calloc(MANY, sizeof(*ops)), *done[64];
+	char(*keys)[16] = calloc(MANY, sizeof(*keys));
+	unsigned complete = 0, flight, hits = 0;
+	struct box box;
+
+	o.timeout_ns = mode == FTH_DEV_FAULT_TIMEOUT ? 200000000 : 20000000000u;
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_ok(box_set(&box, i, 1));
+	push_out(&box);
+	plan.every = every;
+	plan.mode = mode;
+	plan.hold_ns = 500000000;
+	if (every)
+		arm(dev, &plan);
+	flight = submit_batch(&box, ops, keys);
+	assert_true(flight > 300);
+	while (complete < flight) {
+		int n = fth_kv_reap(box.worker, done, 64, 1, fth_deadline_ns(20000000000u));
+
+		assert_ok(n);
+		assert_int_not_equal(n, 0);
+		for (int i = 0; i < n; i++) {
+			assert_true(done[i]->result == 0 || done[i]->result == -ENOENT);
+			hits += done[i]->result == 0;
+			if (done[i]->result == 0)
+				check_batched_value(done[i], ops);
+			fth_kv_release(box.worker, done[i]);
+		}
+		complete += (unsigned)n;
+	}
+	assert_true(every ? hits < flight : hits == flight);
+	/* A slow machine may have none in 0.2 s. */
+	assert_true(hits > 0 || mode == FTH_DEV_FAULT_TIMEOUT);
+	/* Those that were never reaped go with their worker. */
+	assert_true(submit_batch(&box, ops, keys) > 0);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+	free(ops);
+	free(keys);
+}
+
+static void reads_go_to_the_device_together(void **state)
+{
+	(void)state;
+	check_batch(0, FTH_DEV_FAULT_FAIL);
+	check_batch(7, FTH_DEV_FAULT_FAIL);
+	check_batch(50, FTH_DEV_FAULT_TIMEOUT);
 }
 
 /* ---- writes ---- */
@@ -406,6 +493,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_failed_read_brings_back_no_old_value),
 		cmocka_unit_test(reads_that_hang_are_misses),
+		cmocka_unit_test(reads_go_to_the_device_together),
 		cmocka_unit_test(writes_that_hang_do_not_stop_a_cache),
 		cmocka_unit_test(writes_that_hang_fail_the_log),
 		cmocka_unit_test(errors_and_a_power_loss_lose_nothing),
