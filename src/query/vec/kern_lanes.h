@@ -60,6 +60,17 @@ LANES_BLEND(int32_t, 32, __mmask16)
 LANES_BLEND(int64_t, 64, __mmask8)
 #define HAVE_LANES_BLEND
 
+/* Wraps, which _mm512_reduce_add_epi64() must not. */
+static inline uint64_t lanes_total(__m512i x)
+{
+	uint64_t part[8], sum = 0;
+
+	_mm512_storeu_si512(part, x);
+	for (unsigned i = 0; i < 8; i++)
+		sum += part[i];
+	return sum;
+}
+
 /* Bytes as unsigned ones with 128 added, whose sums of eight the processor makes at once. */
 static inline uint64_t lanes_sum_int8_t(const int8_t *a, const uint64_t *mask, unsigned words)
 {
@@ -74,7 +85,7 @@ static inline uint64_t lanes_sum_int8_t(const int8_t *a, const uint64_t *mask, u
 		sum = _mm512_add_epi64(sum, _mm512_sad_epu8(x, _mm512_setzero_si512()));
 		rows += (uint64_t)__builtin_popcountll(mask[i]);
 	}
-	return (uint64_t)_mm512_reduce_add_epi64(sum) - 128 * rows;
+	return lanes_total(sum) - 128 * rows;
 }
 
 /* At most 128 words' pairs go into each 32-bit lane, 2 * 2^15 * 128 = 2^23. */
@@ -90,7 +101,7 @@ static inline uint64_t lanes_sum_int16_t(const int16_t *a, const uint64_t *mask,
 
 			sum = _mm512_add_epi32(sum, _mm512_madd_epi16(x, ones));
 		}
-	return (uint64_t)_mm512_reduce_add_epi64(
+	return lanes_total(
 		_mm512_add_epi64(_mm512_cvtepi32_epi64(_mm512_castsi512_si256(sum)),
 				 _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(sum, 1))));
 }
@@ -109,7 +120,7 @@ static inline uint64_t lanes_sum_int32_t(const int32_t *a, const uint64_t *mask,
 			even = _mm512_add_epi64(even,
 						_mm512_srai_epi64(_mm512_slli_epi64(x, 32), 32));
 		}
-	return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(even, odd));
+	return lanes_total(_mm512_add_epi64(even, odd));
 }
 
 static inline uint64_t lanes_sum_int64_t(const int64_t *a, const uint64_t *mask, unsigned words)
@@ -124,7 +135,7 @@ static inline uint64_t lanes_sum_int64_t(const int64_t *a, const uint64_t *mask,
 				s1, _mm512_maskz_loadu_epi64((__mmask8)(mask[i] >> (g + 8)),
 							     a + 64 * i + g + 8));
 		}
-	return (uint64_t)_mm512_reduce_add_epi64(_mm512_add_epi64(s0, s1));
+	return lanes_total(_mm512_add_epi64(s0, s1));
 }
 #define HAVE_LANES_SUM
 

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Group tables. Keys lie in an array by group number, and the table holds numbers: so it is small, is made
+ * anew from the keys when it grows, and the keys come out in order.
+ */
+#include "query/set/group.h"
+#include "query/set/rows.h"
+
+#include "query/vec/text.h"
+
+#include "fathom/base/rng.h"
+
+#include <errno.h>
+
+#define FIRST_ROOM 64u
+
+static size_t key_width(const struct fth_groups *g)
+{
+	return g->form == FTH_KEY_64 ? 8 : 16;
+}
+
+uint64_t fth_groups_bound(const struct fth_key *key, uint64_t groups)
+{
+	uint64_t room = FIRST_ROOM, width = key->form == FTH_KEY_64 ? 8 : 16;
+	bool direct = key->form == FTH_KEY_64 && key->bits < 64 &&
+		      (uint64_t)1 << key->bits <= FTH_GROUP_DIRECT;
+
+	while (room < groups)
+		room *= 2;
+	if (room > (uint64_t)1 << 30)
+		return UINT64_MAX;
+	return fth_qmem_cost(room * width) +
+	       (direct ? fth_qmem_cost(((uint64_t)1 << key->bits) * 4)
+		       : fth_qmem_cost(2 * room * 4)) +
+	       (key->form == FTH_KEY_BYTES ? fth_qmem_cost(room * 8) : 0);
+}
+
+int fth_groups_init(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key)
+{
+	*g = (struct fth_groups){.mem = mem, .form = key->form, .room = FIRST_ROOM};
+	fth_arena_init(&g->bytes, mem, 16384);
+	if (key->form == FTH_KEY_64 && key->bits < 64)
+		g->domain = (uint64_t)1 << key->bits;
+	g->direct = g->domain > 0 && g->domain <= FTH_GROUP_DIRECT;
+	g->slots = g->direct ? (uint32_t)g->domain : 2 * FIRST_ROOM;
+	g->table = fth_qmem_zalloc(mem, g->slots * sizeof(*g->table));
+	g->keys = fth_qmem_alloc(mem, g->room * key_width(g));
+	if (g->form == FTH_KEY_BYTES)
+		g->hashes = fth_qmem_alloc(mem, g->room * sizeof(*g->hashes));
+	g->hash_room = g->room;
+	if (g->table && g->keys && (g->hashes || g->form != FTH_KEY_BYTES))
+		return 0;
+	fth_groups_release(g);
+	return -ENOMEM;
+}
+
+void fth_groups_release(struct fth_groups *g)
+{
+	fth_qmem_free(g->mem, g->table, g->slots * sizeof(*g->table));
+	fth_qmem_free(g->mem, g->keys, g->room * key_width(g));
+	fth_qmem_free(g->mem, g->hashes, g->hash_room * sizeof(*g->hashes));
+	g->table = NULL;
+	g->keys = NULL;
+	g->hashes = NULL;
+	fth_arena_release(&g->bytes);
+}
+
+/* ---- growing ---- */
+
+static uint64_t hash_wide(fth_u128 key)
+{
+	return fth_mix64((uint64_t)key ^ fth_mix64((uint64_t)(key >> 64) + 0x9e3779b97f4a7c15u));
+}
+
+static uint64_t hash_of(const struct fth_groups *g, uint32_t group)
+{
+	if (g->form == FTH_KEY_64)
+		return fth_mix64(((const uint64_t *)g->keys)[group]);
+	return g->form == FTH_KEY_128 ? hash_wide(((const fth_u128 *)g->keys)[group])
+				      : g->hashes[group];
+}
+
+static int grow_table(struct fth_groups *g)
+{
+	uint32_t slots = 2 * g->slots;
+	uint32_t *table = fth_qmem_zalloc(g->mem, slots * sizeof(*table));
+
+	if (!table)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->count; i++) {
+		uint32_t at = (uint32_t)hash_of(g, i) & (slots - 1);
+
+		while (table[at])
+			at = (at + 1) & (slots - 1);
+		table[at] = i + 1;
+	}
+	fth_qmem_free(g->mem, g->table, g->slots * sizeof(*table));
+	g->table = table;
+	g->slots = slots;
+	return 0;
+}
+
+static int grow_keys(struct fth_groups *g)
+{
+	size_t width = key_width(g);
+	void *keys;
+	uint64_t *hashes;
+
+	if (g->room >= (uint32_t)1 << 30)
+		return -ENOMEM;
+	if (g->form == FTH_KEY_BYTES && g->hash_room == g->room) {
+		hashes = fth_qmem_realloc(g->mem, g->hashes, g->room * sizeof(*hashes),
+					  2 * g->room * sizeof(*hashes));
+		if (!hashes)
+			return -ENOMEM;
+		g->hashes = hashes;
+		g->hash_room = 2 * g->room;
+	}
+	keys = fth_qmem_realloc(g->mem, g->keys, g->room * width, 2 * g->room * width);
+	if (!keys)
+		return -ENOMEM;
+	g->keys = keys;
+	g->room *= 2;
+	return 0;
+}
+
+/* Room for one more group. */
+static int make_room(struct fth_groups *g)
+{
+	if (g->count == g->room && grow_keys(g) < 0)
+		return -ENOMEM;
+	if (!g->direct && 2 * (uint64_t)(g->count + 1) > g->slots && grow_table(g) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+/* ---- finding ---- */
+
+static int find_direct(struct fth_groups *g, uint64_t key, uint32_t *group)
+{
+	uint32_t *place = &g->table[key];
+
+	if (*place == 0) {
+		if (make_room(g) < 0)
+			return -ENOMEM;
+		((uint64_t *)g->keys)[g->count] = key;
+		*place = ++g->count;
+	}
+	*group = *place - 1;
+	return 0;
+}
+
+#define DEFINE_FIND(name, K, HASH)                                                        \
+	static int name(struct fth_groups *g, K key, uint32_t *group)                     \
+	{                                                                                 \
+		uint32_t mask = g->slots - 1, at = (uint32_t)HASH(key) & mask;            \
+                                                                                          \
+		for (; g->table[at]; at = (at + 1) & mask)                                \
+			if (((const K *)g->keys)[g->table[at] - 1] == key) {              \
+				*group = g->table[at] - 1;                                \
+				return 0;                                                 \
+			}                                                                 \
+		if (make_room(g) < 0)                                                     \
+			return -ENOMEM;                                                   \
+		mask = g->slots - 1; /* it may have grown */                              \
+		for (at = (uint32_t)HASH(key) & mask; g->table[at]; at = (at + 1) & mask) \
+			;                                                                 \
+		((K *)g->keys)[g->count] = key;                                           \
+		g->table[at] = ++g->count;                                                \
+		*group = g->count - 1;                                                    \
+		return 0;                                                                 \
+	}
+
+DEFINE_FIND(find_64, uint64_t, fth_mix64)
+DEFINE_FIND(find_128, fth_u128, hash_wide)
+
+static int add_bytes(struct fth_groups *g, struct fth_str key, uint64_t hash, uint32_t *group)
+{
+	uint32_t mask, at;
+	char *copy;
+
+	if (make_room(g) < 0)
+		return -ENOMEM;
+	copy = fth_arena_alloc(&g->bytes, key.len + 1, 1);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, key.data, key.len);
+	mask = g->slots - 1;
+	for (at = (uint32_t)hash & mask; g->table[at]; at = (at + 1) & mask)
+		;
+	((struct fth_str *)g->keys)[g->count] = (struct fth_str){copy, key.len, 0};
+	g->hashes[g->count] = hash;
+	g->table[at] = ++g->count;
+	*group = g->count - 1;
+	return 0;
+}
+
+static int find_bytes(struct fth_groups *g, struct fth_str key, uint32_t *group)
+{
+	uint64_t hash = fth_str_hash(key);
+	uint32_t mask = g->slots - 1;
+
+	for (uint32_t at = (uint32_t)hash & mask; g->table[at]; at = (at + 1) & mask) {
+		uint32_t i = g->table[at] - 1;
+
+		if (g->hashes[i] == hash &&
+		    fth_str_equal(((const struct fth_str *)g->keys)[i], key)) {
+			*group = i;
+			return 0;
+		}
+	}
+	return add_bytes(g, key, hash, group);
+}
+
+static int find_one(struct fth_groups *g, const void *keys, uint64_t i, uint32_t *group)
+{
+	if (g->direct)
+		return find_direct(g, ((const uint64_t *)keys)[i], group);
+	if (g->form == FTH_KEY_64)
+		return find_64(g, ((const uint64_t *)keys)[i], group);
+	if (g->form == FTH_KEY_128)
+		return find_128(g, ((const fth_u128 *)keys)[i], group);
+	return find_bytes(g, ((const struct fth_str *)keys)[i], group);
+}
+
+/* Most rows of a small domain find their group: no test but for the new ones. */
+static bool all_direct(const struct fth_groups *g, const uint64_t *keys, unsigned n,
+		       const uint64_t *rows, uint32_t *groups)
+{
+	uint32_t missing = 0;
+
+	for (unsigned w = 0; w < fth_bits_words(n); w++)
+		if (rows[w] != ~(uint64_t)0)
+			return false;
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t place = g->table[keys[i]];
+
+		missing |= place == 0;
+		groups[i] = place - 1;
+	}
+	return !missing;
+}
+
+int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const uint64_t *rows,
+		    uint32_t *groups, uint64_t *left)
+{
+	int rc = 0;
+
+	if (g->direct && all_direct(g, keys, n, rows, groups))
+		return 0;
+	if (left)
+		memset(left, 0, fth_bits_words(n) * sizeof(*left));
+	FTH_FOR_ROWS(rows, n, i)
+	{
+		if (find_one(g, keys, i, &groups[i]) == 0)
+			continue;
+		rc = -ENOMEM;
+		if (left)
+			fth_bit_set(left, (unsigned)i);
+	}
+	return rc;
+}
+
+int fth_groups_merge(struct fth_groups *g, const struct fth_groups *other, uint32_t *numbers)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < other->count && rc == 0; i++)
+		rc = find_one(g, other->keys, i, &numbers[i]);
+	return rc;
+}

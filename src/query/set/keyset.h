@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Key sets: a bitmap over [min, max]. After sealing, the rank of a key, its place among the keys in the set,
+ * takes constant time: counts per block of 512 bits. Ranks index packed arrays (packed.h).
+ *
+ * Adding is thread-safe. Sealing is one thread's, after all have added; then the set is constant.
+ */
+#ifndef FTH_QUERY_KEYSET_H
+#define FTH_QUERY_KEYSET_H
+
+#include "query/mem/qmem.h"
+#include "query/vec/vec.h"
+
+struct fth_keyset {
+	struct fth_qmem *mem;
+	int64_t min, max;
+	uint64_t nbits;
+	uint64_t *bits;
+	uint32_t *before; /* keys before each block of 8 words; NULL until sealed */
+	uint64_t count;	  /* after sealing */
+};
+
+/* Bytes that a set over [min, max] takes; UINT64_MAX if there can be none. */
+uint64_t fth_keyset_bound(int64_t min, int64_t max, bool ranked);
+
+/* Returns 0 or -ENOMEM. Zero-initialise; release accepts that. */
+int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int64_t max);
+void fth_keyset_release(struct fth_keyset *s);
+
+/*
+ * Add the keys of selected rows. Keys out of [min, max] are ignored and counted in *outside. With `again`,
+ * bit i is set there if the key was in the set already (or came twice). Thread-safe.
+ */
+void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const uint64_t *rows,
+		    uint64_t *outside, uint64_t *again);
+/* s = s or other; both over the same range. */
+void fth_keyset_merge(struct fth_keyset *s, const struct fth_keyset *other);
+
+/* Make ranks; without, only membership can be asked. Returns 0, -ENOMEM, or -ERANGE above 2^32 keys. */
+int fth_keyset_seal(struct fth_keyset *s);
+/* Keys in the set, without ranks. */
+uint64_t fth_keyset_count(const struct fth_keyset *s);
+
+static inline bool fth_keyset_has(const struct fth_keyset *s, int64_t key)
+{
+	uint64_t at = (uint64_t)key - (uint64_t)s->min;
+
+	return at < s->nbits && (s->bits[at / 64] >> at % 64 & 1);
+}
+
+/* The rank of a key in [min, max]: how many keys of the set are less. */
+static inline uint32_t fth_keyset_rank(const struct fth_keyset *s, int64_t key)
+{
+	uint64_t at = (uint64_t)key - (uint64_t)s->min, word = at / 64;
+	uint32_t rank = s->before[word / 8];
+
+	for (uint64_t w = word / 8 * 8; w < word; w++)
+		rank += (uint32_t)__builtin_popcountll(s->bits[w]);
+	return rank +
+	       (uint32_t)__builtin_popcountll(s->bits[word] & (((uint64_t)1 << at % 64) - 1));
+}
+
+/* Bit i of hits: row i is selected and its key is in the set. hits may be rows. */
+void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+		      const uint64_t *rows, uint64_t *hits);
+/* Ranks of the rows in `hits`, which are in the set. */
+void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+		      const uint64_t *hits, uint32_t *ranks);
+/* Keys in order: up to max of them from *at on, which starts at 0; returns how many. */
+unsigned fth_keyset_next(const struct fth_keyset *s, uint64_t *at, int64_t *keys, unsigned max);
+
+#endif

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Spill files.
+ *
+ * 1. A block belongs to one stream or is free. Which are free is a bitmap under the lock; no I/O happens
+ *    while it is held.
+ * 2. A block's checksum covers its header and records and is seeded with its address and its place in the stream:
+ *    a block that lies elsewhere, or is older, does not verify.
+ * 3. The blocks of a stream are listed in memory; 8 bytes for 128 KiB.
+ */
+#include "query/set/spill.h"
+#include "query/vec/vec.h"
+
+#include "fathom/base/checksum.h"
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SEED 0x6c6c697073687466u
+
+struct block_header {
+	uint64_t checksum; /* of all that follows, up to `used` */
+	uint64_t stream;
+	uint32_t index;
+	uint32_t used; /* bytes, with this header */
+};
+_Static_assert(sizeof(struct block_header) == 24, "layout");
+
+struct fth_spill {
+	struct fth_qmem *mem;
+	struct fth_dev *dev;
+	bool owns_dev;
+	pthread_mutex_t lock;
+	uint64_t *taken; /* a bit for each block */
+	uint64_t blocks, next, in_use, written, streams;
+};
+
+struct fth_stream {
+	struct fth_spill *spill;
+	uint64_t id;
+	char *buffer;
+	uint32_t used;
+	uint64_t *blocks;
+	uint32_t count, room;
+	uint64_t records;
+	int error;
+};
+
+struct fth_reader {
+	struct fth_stream *stream;
+	char *buffer;
+	uint32_t block; /* the next one */
+	uint32_t at, used;
+};
+
+/* ---- the device ---- */
+
+static size_t bitmap_bytes(uint64_t blocks)
+{
+	return (blocks + 63) / 64 * sizeof(uint64_t);
+}
+
+int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out)
+{
+	struct fth_spill *s = fth_qmem_zalloc(mem, sizeof(*s));
+
+	*out = NULL;
+	if (!s)
+		return -ENOMEM;
+	s->mem = mem;
+	s->dev = dev;
+	s->blocks = fth_dev_info(dev)->size / FTH_SPILL_BLOCK;
+	s->taken = fth_qmem_zalloc(mem, bitmap_bytes(s->blocks));
+	if (!s->taken) {
+		fth_qmem_free(mem, s, sizeof(*s));
+		return -ENOMEM;
+	}
+	pthread_mutex_init(&s->lock, NULL);
+	*out = s;
+	return 0;
+}
+
+int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
+			  struct fth_spill **out)
+{
+	char path[1024], uri[1100];
+	struct fth_dev *dev;
+	int fd, rc;
+
+	*out = NULL;
+	if ((size_t)snprintf(path, sizeof(path), "%s/fathom-spill-XXXXXX", folder) >= sizeof(path))
+		return -ENAMETOOLONG;
+	fd = mkostemp(path, O_CLOEXEC);
+	if (fd < 0)
+		return fth_fail(errno, "%s: no scratch file can be created", folder);
+	if (ftruncate(fd, (off_t)(limit / FTH_SPILL_BLOCK * FTH_SPILL_BLOCK)) < 0) {
+		rc = fth_fail(errno, "%s: no scratch file of %llu bytes", folder,
+			      (unsigned long long)limit);
+	} else {
+		snprintf(uri, sizeof(uri), "file:%s", path);
+		rc = fth_dev_open(uri, &dev);
+	}
+	unlink(path);
+	close(fd);
+	if (rc < 0)
+		return rc;
+	rc = fth_spill_open(mem, dev, out);
+	if (rc < 0)
+		fth_dev_close(dev);
+	else
+		(*out)->owns_dev = true;
+	return rc;
+}
+
+void fth_spill_close(struct fth_spill *s)
+{
+	if (!s)
+		return;
+	if (s->owns_dev)
+		fth_dev_close(s->dev);
+	pthread_mutex_destroy(&s->lock);
+	fth_qmem_free(s->mem, s->taken, bitmap_bytes(s->blocks));
+	fth_qmem_free(s->mem, s, sizeof(*s));
+}
+
+uint64_t fth_spill_blocks(struct fth_spill *s)
+{
+	uint64_t blocks;
+
+	pthread_mutex_lock(&s->lock);
+	blocks = s->in_use;
+	pthread_mutex_unlock(&s->lock);
+	return blocks;
+}
+
+uint64_t fth_spill_written(struct fth_spill *s)
+{
+	uint64_t written;
+
+	pthread_mutex_lock(&s->lock);
+	written = s->written;
+	pthread_mutex_unlock(&s->lock);
+	return written;
+}
+
+/* Blocks go round, so that those of a stream are neighbours as a rule. */
+static int take_block(struct fth_spill *s, uint64_t *block)
+{
+	int rc = -ENOSPC;
+
+	pthread_mutex_lock(&s->lock);
+	for (uint64_t i = 0; i < s->blocks && s->in_use < s->blocks; i++) {
+		uint64_t at = (s->next + i) % s->blocks;
+
+		if (s->taken[at / 64] >> at % 64 & 1)
+			continue;
+		s->taken[at / 64] |= (uint64_t)1 << at % 64;
+		s->next = at + 1;
+		s->in_use++;
+		s->written += FTH_SPILL_BLOCK;
+		*block = at;
+		rc = 0;
+		break;
+	}
+	pthread_mutex_unlock(&s->lock);
+	if (rc < 0)
+		fth_fail(ENOSPC, "spill: all %llu bytes of scratch space are in use",
+			 (unsigned long long)(s->blocks * FTH_SPILL_BLOCK));
+	return rc;
+}
+
+/* A discard that fails leaves data on the device, and the block free all the same. */
+static void give_block(struct fth_spill *s, uint64_t block)
+{
+	fth_dev_discard(s->dev, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK, FTH_DEV_TIMEOUT);
+	pthread_mutex_lock(&s->lock);
+	s->taken[block / 64] &= ~((uint64_t)1 << block % 64);
+	s->in_use--;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* ---- writing ---- */
+
+uint64_t fth_stream_bound(void)
+{
+	return fth_qmem_cost(sizeof(struct fth_stream)) + fth_qmem_cost(FTH_SPILL_BLOCK) +
+	       fth_qmem_cost(4096);
+}
+
+int fth_stream_open(struct fth_spill *spill, struct fth_stream **out)
+{
+	struct fth_stream *s = fth_qmem_zalloc(spill->mem, sizeof(*s));
+
+	*out = NULL;
+	if (!s)
+		return -ENOMEM;
+	s->spill = spill;
+	s->buffer = fth_qmem_alloc(spill->mem, FTH_SPILL_BLOCK);
+	s->used = sizeof(struct block_header);
+	if (!s->buffer) {
+		fth_qmem_free(spill->mem, s, sizeof(*s));
+		return -ENOMEM;
+	}
+	pthread_mutex_lock(&spill->lock);
+	s->id = ++spill->streams;
+	pthread_mutex_unlock(&spill->lock);
+	*out = s;
+	return 0;
+}
+
+static uint64_t block_checksum(const char *buffer, uint32_t used, uint64_t block)
+{
+	return fth_checksum(buffer + sizeof(uint64_t), used - sizeof(uint64_t), SEED ^ block);
+}
+
+static int note_block(struct fth_stream *s, uint64_t block)
+{
+	if (s->count == s->room) {
+		uint32_t room = s->room ? 2 * s->room : 64;
+		uint64_t *larger =
+			fth_qmem_realloc(s->spill->mem, s->blocks, s->room * sizeof(*s->blocks),
+					 room * sizeof(*s->blocks));
+
+		if (!larger)
+			return -ENOMEM;
+		s->blocks = larger;
+		s->room = room;
+	}
+	s->blocks[s->count++] = block;
+	return 0;
+}
+
+static int write_block(struct fth_stream *s)
+{
+	struct block_header *h = (struct block_header *)s->buffer;
+	uint64_t block;
+	int rc = take_block(s->spill, &block);
+
+	if (rc < 0)
+		return rc;
+	*h = (struct block_header){.stream = s->id, .index = s->count, .used = s->used};
+	h->checksum = block_checksum(s->buffer, s->used, block);
+	memset(s->buffer + s->used, 0, FTH_SPILL_BLOCK - s->used);
+	rc = fth_dev_write(s->spill->dev, s->buffer, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK,
+			   FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = note_block(s, block);
+	if (rc < 0)
+		give_block(s->spill, block);
+	s->used = sizeof(*h);
+	return rc;
+}
+
+/* Each record has its length before it. */
+int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
+{
+	if (s->error < 0)
+		return s->error;
+	if (size > FTH_SPILL_RECORD)
+		return s->error = fth_fail(EMSGSIZE,
+					   "spill: a record of %u bytes, at most %u are possible",
+					   size, FTH_SPILL_RECORD);
+	if (s->used + sizeof(size) + size > FTH_SPILL_BLOCK) {
+		s->error = write_block(s);
+		if (s->error < 0)
+			return s->error;
+	}
+	memcpy(s->buffer + s->used, &size, sizeof(size));
+	memcpy(s->buffer + s->used + sizeof(size), record, size);
+	s->used += (uint32_t)sizeof(size) + size;
+	s->records++;
+	return 0;
+}
+
+int fth_stream_finish(struct fth_stream *s)
+{
+	if (s->error == 0 && s->buffer && s->used > sizeof(struct block_header))
+		s->error = write_block(s);
+	fth_qmem_free(s->spill->mem, s->buffer, FTH_SPILL_BLOCK);
+	s->buffer = NULL;
+	return s->error;
+}
+
+uint64_t fth_stream_records(const struct fth_stream *s)
+{
+	return s->records;
+}
+
+void fth_stream_drop(struct fth_stream *s)
+{
+	struct fth_qmem *mem;
+
+	if (!s)
+		return;
+	mem = s->spill->mem;
+	for (uint32_t i = 0; i < s->count; i++)
+		give_block(s->spill, s->blocks[i]);
+	fth_qmem_free(mem, s->buffer, FTH_SPILL_BLOCK);
+	fth_qmem_free(mem, s->blocks, s->room * sizeof(*s->blocks));
+	fth_qmem_free(mem, s, sizeof(*s));
+}
+
+/* ---- reading ---- */
+
+uint64_t fth_reader_bound(void)
+{
+	return fth_qmem_cost(sizeof(struct fth_reader)) + fth_qmem_cost(FTH_SPILL_BLOCK);
+}
+
+int fth_reader_open(struct fth_stream *s, struct fth_reader **out)
+{
+	struct fth_reader *r = fth_qmem_zalloc(s->spill->mem, sizeof(*r));
+
+	*out = NULL;
+	if (!r)
+		return -ENOMEM;
+	r->stream = s;
+	r->buffer = fth_qmem_alloc(s->spill->mem, FTH_SPILL_BLOCK);
+	if (!r->buffer) {
+		fth_qmem_free(s->spill->mem, r, sizeof(*r));
+		return -ENOMEM;
+	}
+	*out = r;
+	return 0;
+}
+
+static int read_block(struct fth_reader *r)
+{
+	const struct block_header *h = (const struct block_header *)r->buffer;
+	struct fth_stream *s = r->stream;
+	uint64_t block = s->blocks[r->block];
+	int rc = fth_dev_read(s->spill->dev, r->buffer, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK,
+			      FTH_DEV_TIMEOUT);
+
+	if (rc < 0)
+		return rc;
+	if (h->used > FTH_SPILL_BLOCK || h->used < sizeof(*h) || h->stream != s->id ||
+	    h->index != r->block || h->checksum != block_checksum(r->buffer, h->used, block))
+		return fth_fail(EILSEQ, "spill: block %llu is not as it was written",
+				(unsigned long long)block);
+	r->block++;
+	r->at = sizeof(*h);
+	r->used = h->used;
+	return 0;
+}
+
+int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size)
+{
+	if (r->at == r->used) {
+		int rc;
+
+		if (r->block == r->stream->count)
+			return 0;
+		rc = read_block(r);
+		if (rc < 0)
+			return rc;
+	}
+	memcpy(size, r->buffer + r->at, sizeof(*size));
+	*record = r->buffer + r->at + sizeof(*size);
+	r->at += (uint32_t)sizeof(*size) + *size;
+	return 1;
+}
+
+void fth_reader_close(struct fth_reader *r)
+{
+	if (!r)
+		return;
+	fth_qmem_free(r->stream->spill->mem, r->buffer, FTH_SPILL_BLOCK);
+	fth_qmem_free(r->stream->spill->mem, r, sizeof(*r));
+}

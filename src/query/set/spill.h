@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Spill files: streams of records on a scratch device, for what does not fit into memory. A stream is written
+ * once, in blocks of FTH_SPILL_BLOCK with a checksum each, read any number of times, and dropped; its blocks are
+ * free then and discarded on the device.
+ *
+ *	fth_spill_open_folder(mem, "/var/tmp", limit, &spill);
+ *	fth_stream_open(spill, &stream);
+ *	fth_stream_append(stream, record, size);
+ *	fth_stream_finish(stream);
+ *	fth_reader_open(stream, &reader);
+ *	while ((rc = fth_reader_next(reader, &record, &size)) > 0) ...
+ *
+ * The scratch file has no name once it is open: its space is released when the process ends, however it ends. A
+ * spill is shared by threads; a stream and a reader belong to one thread at a time. All calls may block.
+ */
+#ifndef FTH_QUERY_SPILL_H
+#define FTH_QUERY_SPILL_H
+
+#include "query/mem/qmem.h"
+
+#include "fathom/dev.h"
+
+#define FTH_SPILL_BLOCK (128u << 10)
+/* The largest record. */
+#define FTH_SPILL_RECORD (FTH_SPILL_BLOCK - 64u)
+
+struct fth_spill;
+struct fth_stream;
+struct fth_reader;
+
+/*
+ * On a device, all of it from now on; the caller closes it after the spill. On a folder: a file of at most
+ * `limit` bytes that is removed at once. Returns 0 or a negative errno.
+ */
+int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out);
+int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
+			  struct fth_spill **out);
+/* All streams must be dropped before. Accepts NULL. */
+void fth_spill_close(struct fth_spill *spill);
+/* Blocks in use now, and bytes ever written. */
+uint64_t fth_spill_blocks(struct fth_spill *spill);
+uint64_t fth_spill_written(struct fth_spill *spill);
+
+/* The memory of a stream that is being written, and of a reader. */
+uint64_t fth_stream_bound(void);
+uint64_t fth_reader_bound(void);
+
+int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
+/*
+ * Returns 0; -ENOSPC if the device or the limit is full, -EMSGSIZE for a record that is too long, or the
+ * error of the device. After an error the stream can only be dropped.
+ */
+int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size);
+/* Write what is left and give back the buffer. Nothing can be appended any more. */
+int fth_stream_finish(struct fth_stream *s);
+uint64_t fth_stream_records(const struct fth_stream *s);
+/* Give back its blocks. Accepts NULL. */
+void fth_stream_drop(struct fth_stream *s);
+
+/* Read a finished stream from its start. Close readers before the stream is dropped. */
+int fth_reader_open(struct fth_stream *s, struct fth_reader **out);
+/* Returns 1 and a record, valid until the next call; 0 at the end; -EILSEQ if a block is not as it was
+ * written; or the error of the device. */
+int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size);
+void fth_reader_close(struct fth_reader *r);
+
+#endif
