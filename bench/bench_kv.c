@@ -190,6 +190,9 @@ static void print_side(const char *name, const struct kv_measured *m, unsigned s
 
 static void print_extra(const char *name, const struct kv_measured *m)
 {
+	if (m->wrong[1])
+		printf("%-9s peer   gave %llu wrong or stale values\n", name,
+		       (unsigned long long)m->wrong[1]);
 	if (m->index_per_item > 0)
 		printf("%-9s index %.2f bytes an item, RSS beyond the items in memory %.1f; peer "
 		       "RSS %.1f\n",
@@ -235,6 +238,7 @@ static void json_row(struct fth_json *j, const struct kv_row *row, const struct 
 	fth_json_object(j, NULL);
 	fth_json_string(j, "row", row->name);
 	fth_json_bool(j, "ours_only", m->ours_only);
+	fth_json_u64(j, "peer_wrong_or_stale", m->wrong[1]);
 	for (unsigned i = 0; i < KV_METRICS && m->metric[i].n; i++)
 		fth_rounds_json(j, kv_metric_names[i], &m->metric[i]);
 	if (m->index_per_item > 0) {

@@ -57,7 +57,8 @@ static int judge(const struct kv_rig *rig, unsigned side, const struct fth_kv_lo
 {
 	if (fth_cli_stopped())
 		return -EINTR;
-	if (r->wrong || r->stale)
+	/* Wrong values of the peer are counted and reported; they do not end the run. */
+	if (side == 0 && (r->wrong || r->stale))
 		return fth_fail(EILSEQ, "%s gave %llu wrong and %llu stale values",
 				side ? rig->config->memcached : "ours",
 				(unsigned long long)r->wrong, (unsigned long long)r->stale);
@@ -70,7 +71,8 @@ static int judge(const struct kv_rig *rig, unsigned side, const struct fth_kv_lo
 }
 
 static int run_load(struct kv_rig *rig, unsigned side, struct fth_kv_load *load,
-		    struct fth_kv_load_result *result, double metric[KV_METRICS])
+		    struct fth_kv_load_result *result, struct kv_measured *out,
+		    double metric[KV_METRICS])
 {
 	struct fth_kv_usage_counts from, to;
 	int rc = fth_kv_side_counts(&rig->side[side], &from);
@@ -80,6 +82,8 @@ static int run_load(struct kv_rig *rig, unsigned side, struct fth_kv_load *load,
 	load->timeout_ns = TIMEOUT_NS;
 	if (rc == 0)
 		rc = fth_kv_load_run(load, result);
+	if (rc == 0)
+		out->wrong[side] += result->wrong + result->stale;
 	if (rc == 0)
 		rc = judge(rig, side, result);
 	if (rc == 0)
@@ -139,7 +143,7 @@ static int measure_wear(struct kv_rig *rig, unsigned side, struct kv_measured *o
 	load.rate = rig->config->pace;
 	load.label = side ? "overwriting the peer" : "overwriting ours";
 	if (rc == 0)
-		rc = run_load(rig, side, &load, &result, NULL);
+		rc = run_load(rig, side, &load, &result, out, NULL);
 	if (rc < 0)
 		return rc;
 	bytes = result.stored * (FTH_KV_LOAD_KEY + rig->data[side].value_bytes);
@@ -151,7 +155,7 @@ static int measure_wear(struct kv_rig *rig, unsigned side, struct kv_measured *o
 	load.batch = SWEEP_BATCH;
 	load.label = side ? "looking through the peer" : "looking through ours";
 	if (rc == 0)
-		rc = run_load(rig, side, &load, &result, NULL);
+		rc = run_load(rig, side, &load, &result, out, NULL);
 	out->kept[side] = over((double)result.hits, result.gets);
 	return rc;
 }
@@ -170,7 +174,7 @@ static int measure_round(struct kv_rig *rig, const struct kv_row *row, uint64_t 
 
 		if (!kv_rig_has(rig, side))
 			continue;
-		rc = run_load(rig, side, &load, &result, metric[side]);
+		rc = run_load(rig, side, &load, &result, out, metric[side]);
 		if (rc == 0 && row->sets > 0)
 			fth_kv_side_settle(&rig->side[side], rig->config->settle_ms);
 	}
