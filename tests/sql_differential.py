@@ -238,6 +238,8 @@ class Generator:
                 text += " join %s on %s" % (item, self.join_on(scope, columns))
             elif r < 0.8:
                 text += " %s join %s on %s" % (self.pick("left", "left", "right"), item, self.join_on(scope, columns))
+            elif r < 0.84 and item.startswith("t") and text.split()[0] in ("t1", "t2", "t4") and " " not in text.split(" ", 1)[1]:
+                text += " %s join %s using (%s)" % (self.pick("left", ""), item, self.pick("a", "b", "s"))
             elif "big" in text or "big" in item:
                 text += " join %s on %s" % (item, self.join_on(scope, columns))
             else:
@@ -282,9 +284,13 @@ class Generator:
             return "%s(%s)" % (self.pick("min", "max"), self.text(scope, 0)), "s"
         return "%s(%s)" % (self.pick("min", "max"), self.date(scope, 0)), "d"
 
-    def subquery_condition(self, outer):
+    def subquery_condition(self, outer, depth=1):
         correlate = self.rng.random() < 0.75
         text, columns = self.subquery_from(outer, correlate)
+        if depth and self.rng.random() < 0.15:
+            # one level deeper, where columns of both levels are seen
+            text += " and " if " where " in text.rsplit(")", 1)[-1] else " where " if " where " not in text else " and "
+            text += self.subquery_condition(columns + outer, depth - 1)
         r = self.rng.random()
         if r < 0.3:
             tail = ""
@@ -297,7 +303,11 @@ class Generator:
             inner, value = self.column(columns, kinds), self.column(outer, kinds)
             if inner and value:
                 return "%s %sin (select %s%s %s)" % (value, self.pick("", "not "), self.pick("", "distinct "), inner, text)
-        if r < 0.68:
+        if r < 0.64:
+            rows = [(self.column(columns, k), self.column(outer, k)) for k in "is"]
+            if all(a and b for a, b in rows):
+                return "(%s, %s) %sin (select %s, %s %s)" % (rows[0][1], rows[1][1], self.pick("", "not "), rows[0][0], rows[1][0], text)
+        if r < 0.7:
             inner = self.column(columns, "i")
             if inner:
                 return "%s %s %s (select %s %s)" % (self.integer(outer, 0), self.pick("<", ">=", "=", "<>"), self.pick("any", "all"), inner, text)
@@ -331,7 +341,14 @@ class Generator:
             return self.date(scope), "d"
         if r < 0.78:
             return "(%s)" % self.condition(scope, 1), "b"
-        if r < 0.86:
+        if r < 0.8 and self.column(scope, "i"):
+            # at most one row, by t4's key; or perhaps more
+            alias = self.alias()
+            table = self.pick("t4", "t4", "t4", "t2")
+            return "(select %s.%s from %s %s where %s.a = %s)" % (alias, self.pick("s", "b"), table, alias, alias, self.column(scope, "i")), "s"
+        if r < 0.82:
+            return "(%s / %s)" % (self.integer(scope, 0), self.integer(scope, 0)), "i"
+        if r < 0.88:
             text, columns = self.subquery_from(scope, True)
             aggregate, kind = self.aggregate(columns, 0)
             return "(select %s %s)" % (aggregate, text), kind
@@ -370,7 +387,10 @@ class Generator:
             query += " group by " + ", ".join(str(i + 1) if self.rng.random() < 0.5 else key for i, key in enumerate(keys))
         if self.rng.random() < 0.35:
             having, kind = self.aggregate(scope)
-            if kind in "lin":
+            if kind in "lin" and self.rng.random() < 0.3:
+                inner, columns = self.subquery_from([], False)
+                query += " having %s %s (select %s %s)" % (having, self.pick("<", ">", "<>"), "count(*)", inner)
+            elif kind in "lin":
                 query += " having %s %s %d" % (having, self.pick("<", ">", "<>"), self.rng.randint(-2, 9))
         if keys and self.rng.random() < 0.4 and all(kind not in "qx" for _, kind in values):
             query += self.ordering(len(keys) + len(values))

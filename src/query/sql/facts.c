@@ -183,17 +183,50 @@ static bool scan_unique(const struct sql_rel *rel, const struct sql_set *closed)
 	return false;
 }
 
-bool sql_unique(const struct sql_rel *rel, const struct sql_set *closed)
+bool sql_one_match(struct sql_ctx *ctx, const struct sql_rel *join)
+{
+	struct sql_list conjuncts = {0};
+	struct sql_facts facts = {{0}};
+	struct sql_set right = {0}, fixed = {0};
+
+	sql_set_add_outputs(ctx, &right, join->right);
+	sql_conjuncts(ctx, join->join.condition, &conjuncts);
+	/* the columns of the right side that are equal to something of the left */
+	for (unsigned i = 0; i < conjuncts.count; i++) {
+		struct sql_expr *e = conjuncts.items[i];
+
+		if (!sql_is_call(e, SQL_EQ) && !sql_is_call(e, SQL_IS_NOT_DISTINCT))
+			continue;
+		for (int side = 0; side < 2; side++) {
+			struct sql_set other = {0};
+
+			sql_expr_columns(ctx, e->args[1 - side], &other);
+			if (e->args[side]->kind == SQL_COLUMN && !sql_set_meets(&other, &right))
+				sql_set_add(ctx, &fixed, e->args[side]->column);
+		}
+	}
+	sql_collect_facts(ctx, join->right, &facts);
+	sql_close(ctx, &facts, &fixed);
+	return sql_unique(ctx, join->right, &fixed);
+}
+
+static bool join_unique(struct sql_ctx *ctx, const struct sql_rel *rel,
+			const struct sql_set *closed)
+{
+	if (!sql_unique(ctx, rel->left, closed))
+		return false;
+	if (rel->join.kind == SQL_INNER || rel->join.kind == SQL_LEFT_OUTER)
+		return sql_unique(ctx, rel->right, closed) || sql_one_match(ctx, rel);
+	return true;
+}
+
+bool sql_unique(struct sql_ctx *ctx, const struct sql_rel *rel, const struct sql_set *closed)
 {
 	switch (rel->kind) {
 	case SQL_SCAN:
 		return scan_unique(rel, closed);
 	case SQL_JOIN:
-		if (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI)
-			return sql_unique(rel->left, closed);
-		if (rel->join.kind == SQL_SINGLE)
-			return sql_unique(rel->left, closed);
-		return sql_unique(rel->left, closed) && sql_unique(rel->right, closed);
+		return join_unique(ctx, rel, closed);
 	case SQL_AGGREGATE:
 		for (unsigned i = 0; i < rel->agg.determinant_count; i++) {
 			if (!sql_set_has(closed, rel->columns[i]))
@@ -206,8 +239,8 @@ bool sql_unique(const struct sql_rel *rel, const struct sql_set *closed)
 		return false;
 	case SQL_LIMIT:
 		return (rel->limit.count >= 0 && rel->limit.count <= 1) ||
-		       sql_unique(rel->left, closed);
+		       sql_unique(ctx, rel->left, closed);
 	default:
-		return sql_unique(rel->left, closed);
+		return sql_unique(ctx, rel->left, closed);
 	}
 }

@@ -110,33 +110,15 @@ static struct sql_rel *prune_aggregate(struct sql_ctx *ctx, struct sql_rel *rel,
 	return rel;
 }
 
-/* Whether each left row has at most one match in the right side of a left join. */
+/* A left join that adds neither rows nor columns. */
 static bool needless(struct sql_ctx *ctx, const struct sql_rel *rel, const struct sql_set *needed)
 {
-	struct sql_set right = {0}, fixed = {0};
-	struct sql_list conjuncts = {0};
-	struct sql_facts facts = {{0}};
+	struct sql_set right = {0};
 
 	if (rel->join.kind != SQL_LEFT_OUTER)
 		return false;
 	sql_set_add_outputs(ctx, &right, rel->right);
-	if (sql_set_meets(&right, needed))
-		return false;
-	sql_conjuncts(ctx, rel->join.condition, &conjuncts);
-	for (unsigned i = 0; i < conjuncts.count; i++) {
-		struct sql_expr *e = conjuncts.items[i];
-
-		for (int side = 0; side < 2 && sql_is_call(e, SQL_EQ); side++) {
-			struct sql_set other = {0};
-
-			sql_expr_columns(ctx, e->args[1 - side], &other);
-			if (e->args[side]->kind == SQL_COLUMN && !sql_set_meets(&other, &right))
-				sql_set_add(ctx, &fixed, e->args[side]->column);
-		}
-	}
-	sql_collect_facts(ctx, rel->right, &facts);
-	sql_close(ctx, &facts, &fixed);
-	return sql_unique(rel->right, &fixed);
+	return !sql_set_meets(&right, needed) && sql_one_match(ctx, rel);
 }
 
 static struct sql_rel *prune_join(struct sql_ctx *ctx, struct sql_rel *rel,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Predicates move down to where their columns come from; inner joins are in join.c. */
 #include "query/sql/rewrite.h"
+#include "query/sql/value.h"
 
 #include <string.h>
 
@@ -133,6 +134,56 @@ static bool has_false(const struct sql_list *predicates)
 	return false;
 }
 
+/* Whether a value can be op_a than a and op_b than b, where `order` is a compared with b. */
+static bool can_both_hold(enum sql_op op_a, enum sql_op op_b, int order)
+{
+	bool low_a = op_a == SQL_GT || op_a == SQL_GE, high_a = op_a == SQL_LT || op_a == SQL_LE;
+	bool low_b = op_b == SQL_GT || op_b == SQL_GE, high_b = op_b == SQL_LT || op_b == SQL_LE;
+
+	if (op_a == SQL_EQ)
+		low_a = high_a = true;
+	if (op_b == SQL_EQ)
+		low_b = high_b = true;
+	if (low_a && high_b && order > 0)
+		return false;
+	if (high_a && low_b && order < 0)
+		return false;
+	if (order == 0 && (low_a || high_a) && (low_b || high_b) &&
+	    (low_a != low_b || op_a == SQL_EQ || op_b == SQL_EQ)) {
+		bool strict_a = op_a == SQL_LT || op_a == SQL_GT;
+		bool strict_b = op_b == SQL_LT || op_b == SQL_GT;
+
+		return !strict_a && !strict_b;
+	}
+	return !(order == 0 &&
+		 ((op_a == SQL_EQ && op_b == SQL_NE) || (op_a == SQL_NE && op_b == SQL_EQ)));
+}
+
+static bool is_bound(const struct sql_expr *e)
+{
+	return sql_is_comparison(e) && e->args[0]->kind == SQL_COLUMN && sql_is_const(e->args[1]) &&
+	       !e->args[1]->value.null;
+}
+
+/* Whether two conjuncts bound a column so that nothing is left. */
+static bool contradict(const struct sql_list *conjuncts)
+{
+	for (unsigned i = 0; i < conjuncts->count; i++) {
+		const struct sql_expr *a = conjuncts->items[i];
+
+		for (unsigned j = 0; is_bound(a) && j < i; j++) {
+			const struct sql_expr *b = conjuncts->items[j];
+
+			if (is_bound(b) && a->args[0]->column == b->args[0]->column &&
+			    !can_both_hold(a->op, b->op,
+					   sql_value_compare(a->args[1]->type, &a->args[1]->value,
+							     b->args[1]->type, &b->args[1]->value)))
+				return true;
+		}
+	}
+	return false;
+}
+
 static struct sql_rel *push_into(struct sql_ctx *ctx, struct sql_rel *rel,
 				 struct sql_list *predicates)
 {
@@ -165,7 +216,7 @@ struct sql_rel *sql_push(struct sql_ctx *ctx, struct sql_rel *rel, struct sql_li
 {
 	struct sql_rel *pushed;
 
-	if (has_false(predicates))
+	if (has_false(predicates) || contradict(predicates))
 		return sql_no_rows(ctx, rel->width, rel->columns);
 	sql_enter(ctx, -1);
 	pushed = push_into(ctx, rel, predicates);

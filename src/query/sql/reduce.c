@@ -78,34 +78,7 @@ static struct sql_rel *reduce_aggregate(struct sql_ctx *ctx, struct sql_rel *rel
 	for (unsigned i = 0; i < rel->agg.key_count; i++)
 		sql_set_add(ctx, &keys, rel->columns[i]);
 	sql_close(ctx, &facts, &keys);
-	return sql_unique(rel->left, &keys) ? rel->left : rel;
-}
-
-/* The columns of the right side that the condition equates with something of the left. */
-static bool at_most_one_match(struct sql_ctx *ctx, const struct sql_rel *rel)
-{
-	struct sql_list conjuncts = {0};
-	struct sql_facts facts = {{0}};
-	struct sql_set right = {0}, fixed = {0};
-
-	sql_set_add_outputs(ctx, &right, rel->right);
-	sql_conjuncts(ctx, rel->join.condition, &conjuncts);
-	for (unsigned i = 0; i < conjuncts.count; i++) {
-		struct sql_expr *e = conjuncts.items[i];
-
-		if (!sql_is_call(e, SQL_EQ) && !sql_is_call(e, SQL_IS_NOT_DISTINCT))
-			continue;
-		for (int side = 0; side < 2; side++) {
-			struct sql_set other = {0};
-
-			sql_expr_columns(ctx, e->args[1 - side], &other);
-			if (e->args[side]->kind == SQL_COLUMN && !sql_set_meets(&other, &right))
-				sql_set_add(ctx, &fixed, e->args[side]->column);
-		}
-	}
-	sql_collect_facts(ctx, rel->right, &facts);
-	sql_close(ctx, &facts, &fixed);
-	return sql_unique(rel->right, &fixed);
+	return sql_unique(ctx, rel->left, &keys) ? rel->left : rel;
 }
 
 static struct sql_rel *without_distinct(struct sql_rel *rel)
@@ -124,7 +97,7 @@ static struct sql_rel *reduce_join(struct sql_ctx *ctx, struct sql_rel *rel)
 		rel->join.condition = sql_and(ctx, rel->join.condition, rel->join.null_condition);
 		rel->join.null_condition = NULL;
 	}
-	if (rel->join.kind == SQL_SINGLE && at_most_one_match(ctx, rel))
+	if (rel->join.kind == SQL_SINGLE && sql_one_match(ctx, rel))
 		rel->join.kind = SQL_LEFT_OUTER;
 	return rel;
 }

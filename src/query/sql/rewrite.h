@@ -26,7 +26,9 @@ void sql_collect_facts(struct sql_ctx *ctx, const struct sql_rel *rel, struct sq
 /* Adds to set all columns that it determines. */
 void sql_close(struct sql_ctx *ctx, const struct sql_facts *facts, struct sql_set *set);
 /* Whether no two rows of rel agree on the columns of a set that has been closed. */
-bool sql_unique(const struct sql_rel *rel, const struct sql_set *closed);
+bool sql_unique(struct sql_ctx *ctx, const struct sql_rel *rel, const struct sql_set *closed);
+/* Whether a row of the left side has at most one match in the right. */
+bool sql_one_match(struct sql_ctx *ctx, const struct sql_rel *join);
 
 /* reduce.c: group keys, needless DISTINCTs and joins. */
 struct sql_rel *sql_reduce(struct sql_ctx *ctx, struct sql_rel *rel);

@@ -181,6 +181,26 @@ static struct sql_rel *group_by(struct sql_ctx *ctx, struct sql_rel *rel, unsign
 	return groups;
 }
 
+/* rel without outer columns, and equalities in a->conditions: pulled up, or those of its domain. */
+static struct sql_rel *pull_equalities(struct attach *a, struct sql_rel *rel)
+{
+	struct sql_rel *pulled = sql_pull_up(a->ctx, rel, &a->outer, &a->conditions);
+	struct sql_set used = {0}, outer = {0};
+	struct sql_domain domain;
+
+	if (pulled && all_equalities(a))
+		return pulled;
+	a->conditions = (struct sql_list){0};
+	sql_free_columns(a->ctx, rel, &used);
+	for (unsigned i = 0; i < a->input->width; i++) {
+		if (sql_set_has(&used, a->input->columns[i]))
+			sql_set_add(a->ctx, &outer, a->input->columns[i]);
+	}
+	rel = sql_unnest_domain(a->ctx, rel, a->input, &outer, &domain);
+	sql_conjuncts(a->ctx, sql_domain_condition(a->ctx, &domain), &a->conditions);
+	return rel;
+}
+
 /*
  * A scalar aggregate: [project] [filter] aggregate without GROUP BY. Groups by the inner sides of the
  * correlation; what stands above the aggregate is computed after the join. False if that is not its form.
@@ -212,11 +232,7 @@ static bool attach_grouped_scalar(struct attach *a, struct sql_expr **value)
 		if (sql_set_meets(&used, &a->outer))
 			return false;
 	}
-	input = sql_pull_up(a->ctx, agg->left, &a->outer, &a->conditions);
-	if (!input || !all_equalities(a)) {
-		a->conditions = (struct sql_list){0};
-		return false;
-	}
+	input = pull_equalities(a, agg->left);
 	keys = SQL_ARRAY(a->ctx, int, a->conditions.count);
 	input = sql_expose_keys(a->ctx, input, &a->outer, &a->conditions, keys);
 	groups = group_by(a->ctx, input, a->conditions.count, keys, agg->agg.agg_count,
@@ -278,17 +294,10 @@ static struct sql_expr *attach_scalar(struct attach *a)
 /* Makes all correlation equalities, by the domain if need be, and exposes the inner sides as keys. */
 static int *make_keyed(struct attach *a)
 {
-	struct sql_rel *rel = a->rel;
 	int *keys;
 
-	make_independent(a);
-	if (!all_equalities(a)) {
-		struct sql_domain domain;
-
-		a->conditions = (struct sql_list){0};
-		a->rel = sql_unnest_domain(a->ctx, rel, a->input, &a->outer, &domain);
-		sql_conjuncts(a->ctx, sql_domain_condition(a->ctx, &domain), &a->conditions);
-	}
+	if (!sql_set_empty(&a->outer))
+		a->rel = pull_equalities(a, a->rel);
 	keys = SQL_ARRAY(a->ctx, int, a->conditions.count);
 	a->rel = sql_expose_keys(a->ctx, a->rel, &a->outer, &a->conditions, keys);
 	return keys;
