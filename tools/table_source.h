@@ -5,7 +5,7 @@
 
 #include "fathom/table.h"
 
-#define FTH_TABLE_DB_SYNTAX "\nDB is a directory, which holds a folder for each table.\n"
+#define FTH_TABLE_DB_SYNTAX "\nDB is a directory, or a volume: 'vol(URI,...)'.\n"
 
 /* How text is laid out, by options. */
 struct fth_table_layout {

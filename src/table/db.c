@@ -31,6 +31,23 @@ int db_name(const char *name, char out[FTH_TABLE_NAME_MAX + 1])
 	return 0;
 }
 
+/* "vol(URI,...)" is a volume, anything else a directory. */
+static int open_store(const char *where, unsigned flags, struct store **out)
+{
+	size_t n = strlen(where);
+	char *uris;
+	int rc;
+
+	if (strncmp(where, "vol(", 4) != 0 || where[n - 1] != ')')
+		return store_dir_open(where, flags, out);
+	uris = strndup(where + 4, n - 5);
+	if (!uris)
+		return -ENOMEM;
+	rc = store_vol_open(uris, flags, out);
+	free(uris);
+	return rc;
+}
+
 int fth_table_db_open(const char *where, unsigned flags, struct fth_table_db **out)
 {
 	struct fth_table_db *db = calloc(1, sizeof(*db));
@@ -39,7 +56,7 @@ int fth_table_db_open(const char *where, unsigned flags, struct fth_table_db **o
 	*out = NULL;
 	if (!db)
 		return -ENOMEM;
-	rc = store_dir_open(where, flags, &db->store);
+	rc = open_store(where, flags, &db->store);
 	if (rc < 0) {
 		free(db);
 		return rc;

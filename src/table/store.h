@@ -49,16 +49,16 @@ struct output_ops {
 	/* The manifest as it is under the lock, from malloc(). */
 	int (*read)(struct output *output, struct blob *manifest);
 	/*
-	 * Begin a batch behind what the manifest says, and remove what is beyond: `files` files, the last
-	 * one used up to `end`.
+	 * Begin a batch behind what the manifest says, and remove what is beyond: the table has this id and
+	 * `files` files, the last one used up to `end`.
 	 */
-	int (*begin)(struct output *output, uint32_t files, uint64_t end);
+	int (*begin)(struct output *output, uint64_t id, uint32_t files, uint64_t end);
 	/* Room for `bytes`, a multiple of BATCH_ALIGN. One thread at a time. */
 	int (*place)(struct output *output, uint64_t bytes, uint32_t *file, uint64_t *offset);
 	/* Write into such room. Any thread. */
 	int (*write)(struct output *output, uint32_t file, const void *data, uint64_t bytes,
 		     uint64_t offset);
-	/* The number of files, the bytes of each (from the `first` on) and the end of the last. */
+	/* The number of files, and the bytes of each; 0: as before. */
 	uint32_t (*files)(struct output *output);
 	uint64_t (*file_bytes)(struct output *output, uint32_t file);
 	/* Make what was written durable, and then this manifest the table's. */
@@ -68,5 +68,8 @@ struct output_ops {
 };
 
 int store_dir_open(const char *path, unsigned flags, struct store **out);
+
+/* uris: of the devices, separated by commas. */
+int store_vol_open(const char *uris, unsigned flags, struct store **out);
 
 #endif

@@ -431,10 +431,11 @@ static int output_read(struct output *output, struct blob *manifest)
 	return read_small(dir_output(output)->folder, "manifest", memory, manifest);
 }
 
-static int output_begin(struct output *output, uint32_t files, uint64_t end)
+static int output_begin(struct output *output, uint64_t id, uint32_t files, uint64_t end)
 {
 	struct dir_output *o = dir_output(output);
 
+	(void)id;
 	o->end = files ? end : FIRST_END;
 	/* Behind the end is what an interrupted writer left. */
 	if (faulty() || ftruncate(o->data, (off_t)o->end) < 0)

@@ -74,7 +74,7 @@ static int read_old(struct fth_table_writer *w, const char *name)
 	free(blob.bytes);
 	if (rc < 0)
 		return fth_fail_in(rc, name);
-	return w->output->ops->begin(w->output, w->manifest.files, w->manifest.end);
+	return w->output->ops->begin(w->output, w->manifest.id, w->manifest.files, w->manifest.end);
 }
 
 static int check_options(const struct fth_table_write_options *o)

@@ -48,6 +48,8 @@ static int add_files(struct fth_table_writer *w)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < files; i++)
 		bytes[i] = w->output->ops->file_bytes(w->output, i);
+	for (uint32_t i = 0; i < m->files && i < files; i++)
+		bytes[i] = bytes[i] ? bytes[i] : m->file_bytes[i];
 	manifest_free(m, m->file_bytes, m->files * sizeof(*bytes));
 	m->file_bytes = bytes;
 	m->files = files;
