@@ -74,6 +74,8 @@ static struct sql_rel *bind_table(struct sql_ctx *ctx, struct sql_scope *scope,
 	struct sql_rel *rel = sql_new_rel(ctx, SQL_SCAN, NULL, NULL, table->column_count);
 	const char *label = alias ? alias->aliasname : table->name;
 
+	if (++ctx->table_count > SQL_TABLES_MAX)
+		sql_wrong(ctx, at, "the query reads more than %d tables", SQL_TABLES_MAX);
 	check_alias(ctx, alias, table->column_count, at);
 	check_unique_alias(ctx, scope, label, at);
 	rel->scan.table = table;

@@ -62,6 +62,8 @@ static void add_item(struct select_state *s, struct sql_expr *e, const char *nam
 {
 	struct select_item *item = sql_alloc(s->ctx, sizeof(*item));
 
+	if (s->items.count == SQL_LIST_MAX)
+		sql_wrong(s->ctx, e->at, "the select list has more than %d entries", SQL_LIST_MAX);
 	*item = (struct select_item){
 		.expr = s->keep_unknown ? e : sql_settle(s->ctx, e), .name = name, .column = -1};
 	sql_list_add(s->ctx, &s->items, item);
@@ -521,6 +523,8 @@ static void check_select(struct sql_ctx *ctx, const PgQuery__SelectStmt *select)
 		sql_unsupported(ctx, -1, "SELECT INTO");
 	if (select->n_window_clause)
 		sql_unsupported(ctx, -1, "WINDOW");
+	if (select->n_group_clause > SQL_LIST_MAX || select->n_sort_clause > SQL_LIST_MAX)
+		sql_wrong(ctx, -1, "GROUP BY and ORDER BY have at most %d entries", SQL_LIST_MAX);
 	if (select->n_locking_clause)
 		sql_unsupported(ctx, -1, "FOR UPDATE or FOR SHARE");
 	/* plain DISTINCT is a list of one empty node */
@@ -607,6 +611,10 @@ struct sql_bound sql_bind_query(struct sql_ctx *ctx, const struct sql_scope *par
 {
 	struct sql_bound bound;
 
+	if (++ctx->select_count > SQL_SELECTS_MAX)
+		sql_wrong(ctx, -1,
+			  "the statement has more than %d selects, those of views included",
+			  SQL_SELECTS_MAX);
 	sql_enter(ctx, -1);
 	ctes = bind_with(ctx, select->with_clause, ctes);
 	if (select->op != PG_QUERY__SET_OPERATION__SETOP_NONE &&

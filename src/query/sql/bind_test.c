@@ -5,6 +5,7 @@
 #include "query/sql/reference_fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,6 +232,63 @@ static void deep_nesting_is_refused(void **state)
 	}
 }
 
+static void *compile_in_thread(void *arg)
+{
+	static const char *const units[] = {"1+", "(", "not ", "case when true then ", "(select "};
+
+	(void)arg;
+	for (size_t i = 0; i < 40; i++) {
+		char *text = repeated("select ", units[i % 5], "1", 3 + i * i);
+		struct sql_statement *st = NULL;
+		int rc = sql_compile(&db.catalog, text, NULL, &st, NULL);
+
+		if (rc == 0)
+			sql_free(st);
+		free(text);
+		rc = sql_compile(&db.catalog,
+				 "select a, (select count(*) from u where u.a = t.a) from t where"
+				 " exists (select 1 from w where w.name = t.s)",
+				 NULL, &st, NULL);
+		if (rc < 0)
+			return "a query is refused";
+		sql_free(st);
+	}
+	return NULL;
+}
+
+/* Small stacks: what nests too deeply for them is refused. */
+static void threads_compile_at_the_same_time(void **state)
+{
+	pthread_t threads[4];
+	pthread_attr_t attr;
+	void *wrong;
+
+	(void)state;
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attr, 1u << 20), 0);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], &attr, compile_in_thread, NULL), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(threads[i], &wrong), 0);
+		assert_null(wrong);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+/* A chain of WITH queries that doubles at each step. */
+static void growth_is_bounded(void **state)
+{
+	char text[4000], *at = text + sprintf(text, "with w0 as (select 1 as x)");
+	struct sql_statement *st;
+
+	(void)state;
+	for (int i = 1; i < 40; i++)
+		at += sprintf(at, ", w%d as (select p.x from w%d p, w%d q)", i, i - 1, i - 1);
+	strcpy(at, " select * from w39");
+	assert_int_equal(sql_compile(&db.catalog, text, NULL, &st, NULL), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL), "more than 1000 selects"));
+}
+
 static void long_lists_are_not_deep(void **state)
 {
 	char *text = repeated("select a from t where a in (0", ",1", ")", 20000);
@@ -337,6 +395,8 @@ int main(void)
 		cmocka_unit_test(literals_take_the_type_of_their_context),
 		cmocka_unit_test(errors_name_the_thing_and_its_position),
 		cmocka_unit_test(deep_nesting_is_refused),
+		cmocka_unit_test(threads_compile_at_the_same_time),
+		cmocka_unit_test(growth_is_bounded),
 		cmocka_unit_test(long_lists_are_not_deep),
 		cmocka_unit_test(memory_has_a_limit),
 		cmocka_unit_test(tables_are_declared),

@@ -72,6 +72,7 @@ int sql_compile(const struct sql_catalog *catalog, const char *text,
 	struct sql_statement *st = arena ? sql_arena_alloc(arena, sizeof(*st)) : NULL;
 	struct sql_ctx *ctx = st ? sql_arena_alloc(arena, sizeof(*ctx)) : NULL;
 	char *copy = ctx ? sql_arena_alloc(arena, strlen(text) + 1) : NULL;
+	size_t left;
 	int rc;
 
 	if (!copy) {
@@ -82,6 +83,11 @@ int sql_compile(const struct sql_catalog *catalog, const char *text,
 	}
 	ctx->arena = st->arena = arena;
 	ctx->catalog = catalog;
+	left = sql_stack_left();
+	if (left > SQL_STACK_LEFT)
+		ctx->stack_low = (const char *)__builtin_frame_address(0) - (left - SQL_STACK_LEFT);
+	else
+		ctx->stack_low = __builtin_frame_address(0);
 	ctx->text = strcpy(copy, text);
 	rc = compile_guarded(ctx, st, !(limits && limits->keep_as_bound));
 	if (rc < 0) {

@@ -2,6 +2,7 @@
 #include "query/sql/context.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -70,10 +71,27 @@ void sql_no_memory(struct sql_ctx *ctx)
 	longjmp(ctx->trap, 1);
 }
 
+size_t sql_stack_left(void)
+{
+	const char *here = __builtin_frame_address(0);
+	size_t size, left = 1u << 20;
+	pthread_attr_t attr;
+	void *low;
+
+	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+		if (pthread_attr_getstack(&attr, &low, &size) == 0 && here > (const char *)low)
+			left = (size_t)(here - (const char *)low);
+		pthread_attr_destroy(&attr);
+	}
+	return left;
+}
+
 void sql_enter(struct sql_ctx *ctx, int at)
 {
 	if (++ctx->depth > SQL_DEPTH_MAX)
 		sql_wrong(ctx, at, "the statement nests deeper than %d levels", SQL_DEPTH_MAX);
+	if ((const char *)__builtin_frame_address(0) < ctx->stack_low)
+		sql_wrong(ctx, at, "the statement nests too deeply for the thread's stack");
 }
 
 void sql_leave(struct sql_ctx *ctx)

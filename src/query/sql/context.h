@@ -15,7 +15,12 @@
 
 #include <setjmp.h>
 
-#define SQL_DEPTH_MAX 400 /* levels of expressions, subqueries and views */
+/* Limits that keep the work for a hostile text small. */
+#define SQL_DEPTH_MAX	400    /* levels of expressions, subqueries and views */
+#define SQL_TABLES_MAX	256    /* tables in a query, those of views included */
+#define SQL_SELECTS_MAX 1000   /* selects likewise */
+#define SQL_LIST_MAX	1664   /* entries of a select list and its like, as in PostgreSQL */
+#define SQL_STACK_LEFT	98304u /* bytes of stack that recursion leaves alone */
 
 struct sql_ctx {
 	jmp_buf trap;
@@ -26,6 +31,8 @@ struct sql_ctx {
 	const char *text; /* that positions refer to */
 	const char *view; /* the view whose text it is, or NULL */
 	unsigned depth;
+	const char *stack_low; /* recursion must not go below */
+	unsigned table_count, select_count;
 	unsigned column_count, column_room;
 	struct sql_column *columns;
 };
@@ -52,6 +59,9 @@ _Noreturn void sql_wrong(struct sql_ctx *ctx, int at, const char *format, ...)
 _Noreturn void sql_unsupported(struct sql_ctx *ctx, int at, const char *what, ...)
 	__attribute__((format(printf, 3, 4)));
 _Noreturn void sql_no_memory(struct sql_ctx *ctx);
+
+/* Bytes of stack that the calling thread has left; 1 MiB if that cannot be found out. */
+size_t sql_stack_left(void);
 
 /* Counts a level of recursion; fails if there are too many. Leave what was entered. */
 void sql_enter(struct sql_ctx *ctx, int at);

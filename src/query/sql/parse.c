@@ -11,7 +11,6 @@
 #include "query/sql/parse.h"
 
 #include <pg_query.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,19 +19,10 @@
 
 static unsigned levels_allowed(void)
 {
-	char here;
-	void *low;
-	size_t size, left = 1u << 20;
-	pthread_attr_t attr;
+	/* Half of the stack is for us, who come later. */
+	size_t levels = sql_stack_left() / 2 / LEVEL_BYTES;
 
-	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
-		if (pthread_attr_getstack(&attr, &low, &size) == 0 && &here > (char *)low)
-			left = (size_t)(&here - (char *)low);
-		pthread_attr_destroy(&attr);
-	}
-	/* Half of it is for us, who come later. */
-	left = left / 2 / LEVEL_BYTES;
-	return left < LEVELS_MAX ? (unsigned)left : LEVELS_MAX;
+	return levels < LEVELS_MAX ? (unsigned)levels : LEVELS_MAX;
 }
 
 /* What a token adds to the depth. */

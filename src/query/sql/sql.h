@@ -3,8 +3,8 @@
  * The SQL front end: text in, a checked statement out. A query comes as a logical tree (tree.h), bound,
  * decorrelated and simplified; other statements as plain structures. Nothing here touches data.
  *
- * sql_compile() is thread-safe: all state is in the statement. The calling thread needs 256 KiB of stack;
- * how deeply a text may nest depends on what it has.
+ * sql_compile() is thread-safe: all state is in the statement. The calling thread needs 256 KiB of stack, 1 MiB for
+ * statements of any size: how deeply a text may nest depends on what is left.
  */
 #ifndef QUERY_SQL_SQL_H
 #define QUERY_SQL_SQL_H
