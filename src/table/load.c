@@ -275,7 +275,7 @@ static int take_turn(struct load *l, const struct text_block *block, const struc
 
 static int load_block(struct load *l, const struct text_block *block, struct parser *p)
 {
-	int parsed = parser_run(p, block->bytes, block->length), rc;
+	int parsed = text_parser_run(p, block->bytes, block->length), rc;
 	bool mine;
 
 	pthread_mutex_lock(&l->lock);
@@ -298,7 +298,7 @@ static void *load_blocks(void *argument)
 	struct load *l = argument;
 	struct text_block block = {0};
 	struct parser parser;
-	int rc = parser_init(&parser, fth_table_writer_schema(l->writer), l->text);
+	int rc = text_parser_init(&parser, fth_table_writer_schema(l->writer), l->text);
 
 	while (rc == 0) {
 		rc = next_block(l, &block);
@@ -312,7 +312,7 @@ static void *load_blocks(void *argument)
 		pthread_mutex_unlock(&l->lock);
 	}
 	free(block.bytes);
-	parser_release(&parser);
+	text_parser_release(&parser);
 	return NULL;
 }
 

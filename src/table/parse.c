@@ -18,8 +18,8 @@ static bool is_number(const struct parse_column *column)
 	       (column->column->type == FTH_TABLE_DECIMAL && column->kind == FTH_TABLE_KIND_INT);
 }
 
-int parser_init(struct parser *p, const struct fth_table_schema *schema,
-		const struct fth_table_text *text)
+int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
+		     const struct fth_table_text *text)
 {
 	*p = (struct parser){.schema = schema, .text = text};
 	p->null_length = text->null ? strlen(text->null) : 0;
@@ -27,7 +27,7 @@ int parser_init(struct parser *p, const struct fth_table_schema *schema,
 	p->column = calloc(schema->columns, sizeof(*p->column));
 	p->vector = calloc(schema->columns, sizeof(*p->vector));
 	if (!p->column || !p->vector) {
-		parser_release(p);
+		text_parser_release(p);
 		return -ENOMEM;
 	}
 	for (uint32_t c = 0; c < schema->columns; c++) {
@@ -48,7 +48,7 @@ static void release_column(struct parse_column *column)
 	free(column->nulls);
 }
 
-void parser_release(struct parser *p)
+void text_parser_release(struct parser *p)
 {
 	for (uint32_t c = 0; p->column && c < p->schema->columns; c++)
 		release_column(&p->column[c]);
@@ -506,7 +506,7 @@ static void set_vectors(struct parser *p)
 	}
 }
 
-int parser_run(struct parser *p, const char *text, size_t length)
+int text_parser_run(struct parser *p, const char *text, size_t length)
 {
 	const char *at = text, *limit = text + length;
 	int rc = reserve(p, count_lines(text, length) + 1, length);

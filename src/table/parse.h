@@ -44,16 +44,16 @@ struct parser {
 };
 
 /* -ENOMEM. The schema and text stay the caller's. */
-int parser_init(struct parser *p, const struct fth_table_schema *schema,
-		const struct fth_table_text *text);
-void parser_release(struct parser *p);
+int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
+		     const struct fth_table_text *text);
+void text_parser_release(struct parser *p);
 
 /*
  * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. p->vector and
  * p->rows are the result; p->lines is the number of lines. -EINVAL: p->error, and p->lines is the line it is
  * in. -ENOMEM.
  */
-int parser_run(struct parser *p, const char *text, size_t length);
+int text_parser_run(struct parser *p, const char *text, size_t length);
 
 /* The length of the records that are complete in a text that begins with one; 0: none. */
 size_t parse_whole(const struct fth_table_text *text, const char *bytes, size_t length);

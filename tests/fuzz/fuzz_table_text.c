@@ -42,14 +42,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	length = whole && data[0] & 8 ? whole - 1 : length;
 	copy[length] = '\n';
 	memset(copy + length + 1, 0, PARSE_PADDING);
-	if (fth_table_schema_parse(&schema, columns) < 0 || parser_init(&parser, &schema, text) < 0)
+	if (fth_table_schema_parse(&schema, columns) < 0 ||
+	    text_parser_init(&parser, &schema, text) < 0)
 		abort();
-	rc = parser_run(&parser, copy, length);
+	rc = text_parser_run(&parser, copy, length);
 	if (rc == 0 && writer_check(&schema, parser.vector, parser.rows, 0) < 0)
 		abort();
 	if (rc < 0 && (rc != -EINVAL || !parser.error[0]))
 		abort();
-	parser_release(&parser);
+	text_parser_release(&parser);
 	fth_table_schema_release(&schema);
 	free(copy);
 	return 0;
