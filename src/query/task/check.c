@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Verifying the invariants of a task set (task.h). */
+#include "query/task/task.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct check {
+	const struct task_set *set;
+	unsigned number;
+	const struct task *task;
+	bool *made; /* by slot */
+};
+
+static int broken(const struct check *c, const char *what)
+{
+	return fth_fail(EINVAL, "task %u (%s): %s", c->number, c->task->name, what);
+}
+
+static int make(struct check *c, uint32_t slot)
+{
+	if (slot >= c->task->slot_count)
+		return broken(c, "there is no such slot");
+	if (c->made[slot])
+		return broken(c, "a slot is made twice");
+	c->made[slot] = true;
+	return 0;
+}
+
+static int use(struct check *c, uint32_t slot)
+{
+	if (slot >= c->task->slot_count)
+		return broken(c, "there is no such slot");
+	return c->made[slot] ? 0 : broken(c, "a slot is used before it is made");
+}
+
+static int use_all(struct check *c, const unsigned *slots, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < n && rc == 0; i++)
+		rc = use(c, slots[i]);
+	return rc;
+}
+
+static int use_expr(struct check *c, const struct fth_expr *e)
+{
+	int rc = 0;
+
+	if (e == NULL)
+		return broken(c, "an expression is missing");
+	if (e->kind == FTH_EXPR_COLUMN)
+		return use(c, e->column);
+	for (unsigned i = 0; i < e->nargs && e->kind == FTH_EXPR_CALL && rc == 0; i++)
+		rc = use_expr(c, e->args[i]);
+	return rc;
+}
+
+static int check_source(struct check *c)
+{
+	const struct task_source *s = &c->task->source;
+	int rc = 0;
+
+	for (unsigned i = 0; i < s->input_count; i++)
+		if (s->inputs[i] >= c->number)
+			return broken(c, "it reads the result of a later task");
+	for (unsigned i = 0; i < s->column_count && rc == 0; i++) {
+		for (unsigned k = 0; k < s->input_count; k++)
+			if (s->columns[i].column >= c->set->tasks[s->inputs[k]].result_count)
+				return broken(c, "it reads a column that a result does not have");
+		if (s->kind == TASK_TABLE &&
+		    s->columns[i].column >= fth_table_schema(s->table)->columns)
+			return broken(c, "it reads a column that the table does not have");
+		rc = make(c, s->columns[i].slot);
+	}
+	return rc < 0 || s->row_slot == TASK_NONE ? rc : make(c, s->row_slot);
+}
+
+static bool is_structure(enum task_reduce_kind kind)
+{
+	return kind == TASK_SET || kind == TASK_MAP || kind == TASK_MULTIMAP;
+}
+
+static int check_lookup(struct check *c, const struct task_lookup *l)
+{
+	const struct task *built;
+	int rc;
+
+	if (l->task >= c->number)
+		return broken(c, "it looks up in the result of a later task");
+	built = &c->set->tasks[l->task];
+	if (!is_structure(built->reduce.kind))
+		return broken(c, "it looks up in a result that is no set or map");
+	if (built->reduce.key_count != l->key_count)
+		return broken(c, "keys of a look-up and of its structure differ");
+	if (built->nested && built->parent != c->number)
+		return broken(c, "it looks up in a task that is nested in another one");
+	rc = use_all(c, l->keys, l->key_count);
+	for (unsigned i = 0; i < l->payload_count && rc == 0; i++) {
+		if (l->payload[i] >= built->result_count)
+			return broken(c, "a structure has no such payload");
+		rc = make(c, l->slots[i]);
+	}
+	return rc < 0 || l->condition == NULL ? rc : use_expr(c, l->condition);
+}
+
+static int check_aggregates(struct check *c, const struct task_aggregate *a, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < n && rc == 0; i++)
+		if (a[i].op != TASK_COUNT_ROWS)
+			rc = use(c, a[i].slot);
+	return rc;
+}
+
+static int check_runs(struct check *c, const struct task_runs *r)
+{
+	int rc = use_all(c, r->keys, r->key_count);
+
+	if (rc == 0)
+		rc = check_aggregates(c, r->aggregates, r->aggregate_count);
+	/* What was there before is gone, but its slots stay used up. */
+	for (unsigned i = 0; i < r->key_count && rc == 0; i++)
+		rc = make(c, r->key_slots[i]);
+	for (unsigned i = 0; i < r->aggregate_count && rc == 0; i++)
+		rc = make(c, r->slots[i]);
+	return rc;
+}
+
+static int check_step(struct check *c, const struct task_step *s)
+{
+	int rc;
+
+	switch (s->kind) {
+	case TASK_SELECT:
+		return use_expr(c, s->predicate);
+	case TASK_COMPUTE:
+		rc = use_expr(c, s->compute.value);
+		return rc < 0 ? rc : make(c, s->compute.slot);
+	case TASK_LOOKUP:
+		return check_lookup(c, &s->lookup);
+	case TASK_FETCH:
+		rc = use(c, s->fetch.row_slot);
+		for (unsigned i = 0; i < s->fetch.column_count && rc == 0; i++)
+			rc = make(c, s->fetch.columns[i].slot);
+		return rc;
+	case TASK_RUNS:
+		return check_runs(c, &s->runs);
+	}
+	return broken(c, "a step of an unknown kind");
+}
+
+static int check_reduce(struct check *c)
+{
+	const struct task_reduce *r = &c->task->reduce;
+	int rc = use_all(c, r->keys, r->key_count);
+
+	if (rc == 0)
+		rc = use_all(c, r->columns, r->column_count);
+	if (rc == 0)
+		rc = check_aggregates(c, r->aggregates, r->aggregate_count);
+	for (unsigned i = 0; i < r->order_count && rc == 0; i++)
+		rc = use(c, r->order[i].slot);
+	return rc;
+}
+
+static int check_task(struct check *c)
+{
+	int rc = check_source(c);
+
+	if (c->task->nested &&
+	    (c->task->source.kind != TASK_TABLE || !is_structure(c->task->reduce.kind)))
+		return broken(c, "a nested task does not build a structure from a table");
+	for (unsigned i = 0; i < c->task->step_count && rc == 0; i++)
+		rc = check_step(c, &c->task->steps[i]);
+	return rc < 0 ? rc : check_reduce(c);
+}
+
+int task_check(const struct task_set *set)
+{
+	int rc = 0;
+
+	if (set->task_count == 0)
+		return fth_fail(EINVAL, "a task set without tasks");
+	for (unsigned t = 0; t < set->task_count && rc == 0; t++) {
+		struct check c = {set, t, &set->tasks[t], NULL};
+
+		c.made = calloc(c.task->slot_count + 1, sizeof(*c.made));
+		if (c.made == NULL)
+			return -ENOMEM;
+		rc = check_task(&c);
+		free(c.made);
+	}
+	return rc;
+}

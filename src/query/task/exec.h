@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The executor: runs a task set and hands over the rows of its result. */
+#ifndef FTH_QUERY_EXEC_H
+#define FTH_QUERY_EXEC_H
+
+#include <stdatomic.h>
+
+#include "query/task/task.h"
+
+struct exec_options {
+	struct fth_qmem *mem;	   /* everything is allocated there */
+	unsigned threads;	   /* 0: one for each processor */
+	const atomic_bool *cancel; /* becomes true when the query is to end; or NULL */
+};
+
+/* What a task did. */
+struct exec_stats {
+	uint64_t source_rows, rows; /* read; that reached the reducer */
+	uint64_t groups_read, groups_skipped;
+	uint64_t bytes, chunks; /* read from devices */
+	uint64_t wall_ns, cpu_ns;
+	uint64_t memory; /* of the result */
+};
+
+/*
+ * Run. `emit` gets the result batch by batch, in order if it is sorted, from one thread at a time: n rows,
+ * of which those of `selected` count. It stops the query by returning a negative errno. stats, with one
+ * element for each task, may be NULL. Returns 0 or the first error, with a text.
+ */
+int exec_run(const struct task_set *set, const struct exec_options *options,
+	     int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected),
+	     void *user, struct exec_stats *stats);
+
+#endif

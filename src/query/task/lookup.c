@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Look-ups. Where a row has at most one match and nothing is to be tested, the payload is put beside the
+ * rows. Otherwise pairs of a row and a match are collected and become the rows of the next frame.
+ */
+#include "query/task/runner.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+struct lookup {
+	struct runner *r;
+	struct frame *f;
+	unsigned at;
+	const struct task_lookup *l;
+	struct step_state *s;
+};
+
+/* ---- in place ---- */
+
+static void hits_of(const struct step_state *s, unsigned n, uint64_t *hits)
+{
+	memset(hits, 0, fth_bits_words(n) * sizeof(*hits));
+	for (unsigned i = 0; i < n; i++)
+		if (s->first[i] != INDEX_NONE)
+			fth_bit_set(hits, i);
+}
+
+/* The columns of an index are its keys, then the payload. */
+static unsigned payload_column(const struct lookup *x, unsigned i)
+{
+	return x->l->key_count + x->l->payload[i];
+}
+
+static int beside(struct lookup *x)
+{
+	struct frame *f = x->f;
+
+	hits_of(x->s, f->sel.n, x->s->matched);
+	if (x->l->match == TASK_ANTI)
+		fth_sel_and_not(&f->sel, x->s->matched);
+	else if (x->l->match == TASK_SEMI || x->l->match == TASK_INNER)
+		fth_sel_and(&f->sel, x->s->matched);
+	for (unsigned i = 0; i < x->l->payload_count && f->sel.count > 0; i++) {
+		unsigned slot = x->l->slots[i];
+
+		index_gather(x->s->index, payload_column(x, i), x->s->first, f->sel.n,
+			     &f->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
+		f->have[slot] = true;
+	}
+	return 0;
+}
+
+/* ---- pairs ---- */
+
+static void carry_slot(struct lookup *x, unsigned slot)
+{
+	const struct fth_vec *from = &x->f->vecs[slot];
+	struct fth_vec *to = &x->s->next->vecs[slot];
+	unsigned n = x->s->pairs;
+
+	*to = *from;
+	to->data = x->s->values[slot];
+	to->block = NULL;
+	if (from->type == FTH_BITS)
+		fth_bits_gather(x->s->values[slot], from->data, x->s->pair_rows, n);
+	else
+		fth_vec_gather(from->type, x->s->values[slot], from->data, x->s->pair_rows, n);
+	if (from->nulls != NULL) {
+		fth_bits_gather(x->s->nulls[slot], from->nulls, x->s->pair_rows, n);
+		to->nulls = x->s->nulls[slot];
+	}
+	x->s->next->have[slot] = true;
+}
+
+static bool is_payload(const struct task_lookup *l, unsigned slot)
+{
+	for (unsigned i = 0; i < l->payload_count; i++)
+		if (l->slots[i] == slot)
+			return true;
+	return false;
+}
+
+static void mark_condition(const struct fth_expr *e, bool *used)
+{
+	if (e->kind == FTH_EXPR_COLUMN)
+		used[e->column] = true;
+	for (unsigned i = 0; i < e->nargs && e->kind == FTH_EXPR_CALL; i++)
+		mark_condition(e->args[i], used);
+}
+
+/* Fill the next frame with the pairs. */
+static void fill_next(struct lookup *x)
+{
+	struct frame *next = x->s->next;
+	unsigned slots = x->r->task->slot_count;
+
+	memset(next->have, 0, slots * sizeof(bool));
+	for (unsigned slot = 0; slot < slots; slot++)
+		if (x->s->live[slot] && x->f->have[slot] && !is_payload(x->l, slot))
+			carry_slot(x, slot);
+	for (unsigned i = 0; i < x->l->payload_count; i++) {
+		unsigned slot = x->l->slots[i];
+
+		index_gather(x->s->index, payload_column(x, i), x->s->pair_matches, x->s->pairs,
+			     &next->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
+		next->have[slot] = true;
+	}
+	fth_sel_all(&next->sel, x->s->pairs);
+}
+
+static int note_match(struct lookup *x, unsigned row)
+{
+	fth_bit_set(x->s->matched, row);
+	if (x->l->match == TASK_SINGLE && x->s->counts[row]++ > 0)
+		return fth_fail(EINVAL,
+				"more than one row returned by a subquery used as an expression");
+	return 0;
+}
+
+/* Test the pairs; those that count go on, or are only noted. */
+static int flush_pairs(struct lookup *x)
+{
+	struct frame *next = x->s->next;
+	int rc = 0;
+
+	if (x->s->pairs == 0)
+		return 0;
+	fill_next(x);
+	if (x->l->condition != NULL)
+		rc = fth_prog_filter(x->s->run, next->vecs, &next->sel);
+	for (unsigned i = 0; i < x->s->pairs && rc == 0; i++)
+		if (fth_bit(next->sel.bits, i))
+			rc = note_match(x, x->s->pair_rows[i]);
+	x->s->pairs = 0;
+	if (rc < 0 || x->l->match == TASK_SEMI || x->l->match == TASK_ANTI)
+		return rc;
+	return runner_steps(x->r, next, x->at + 1);
+}
+
+static int add_pair(struct lookup *x, unsigned row, uint32_t match)
+{
+	x->s->pair_rows[x->s->pairs] = (uint16_t)row;
+	x->s->pair_matches[x->s->pairs++] = match;
+	return x->s->pairs < FTH_BATCH ? 0 : flush_pairs(x);
+}
+
+/* Every row of the structure matches. */
+static int pair_with_all(struct lookup *x, unsigned row)
+{
+	uint32_t m = index_row_first(x->s->index);
+	int rc = 0;
+
+	for (; m != INDEX_NONE && rc == 0; m = index_row_next(x->s->index, m))
+		rc = add_pair(x, row, m);
+	return rc;
+}
+
+static int pair_row(struct lookup *x, unsigned row)
+{
+	int rc = 0;
+
+	if (x->l->key_count == 0)
+		return pair_with_all(x, row);
+	for (uint32_t m = x->s->first[row]; m != INDEX_NONE && rc == 0;
+	     m = index_next(x->s->index, x->s->keys, row, m))
+		rc = add_pair(x, row, m);
+	return rc;
+}
+
+/* Rows without a match, with a null payload. */
+static int pair_unmatched(struct lookup *x)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < x->f->sel.n && rc == 0; i++) {
+		if (!fth_bit(x->f->sel.bits, i) || fth_bit(x->s->matched, i))
+			continue;
+		x->s->pair_rows[x->s->pairs] = (uint16_t)i;
+		x->s->pair_matches[x->s->pairs++] = INDEX_NONE;
+	}
+	if (x->s->pairs == 0)
+		return rc;
+	fill_next(x);
+	x->s->pairs = 0;
+	return runner_steps(x->r, x->s->next, x->at + 1);
+}
+
+static int by_pairs(struct lookup *x)
+{
+	bool *used = x->s->live;
+	int rc = 0;
+
+	/* What the condition uses is carried along as well. */
+	if (x->l->condition != NULL)
+		mark_condition(x->l->condition, used);
+	for (unsigned slot = 0; slot < x->r->task->slot_count && rc == 0; slot++)
+		if (used[slot] && !is_payload(x->l, slot) && runner_has(x->r, x->f, slot))
+			rc = runner_need(x->r, x->f, slot);
+	memset(x->s->matched, 0, FTH_BATCH / 8);
+	memset(x->s->counts, 0, FTH_BATCH * sizeof(*x->s->counts));
+	x->s->pairs = 0;
+	for (unsigned i = 0; i < x->f->sel.n && rc == 0; i++)
+		if (fth_bit(x->f->sel.bits, i))
+			rc = pair_row(x, i);
+	if (rc == 0)
+		rc = flush_pairs(x);
+	if (rc < 0)
+		return rc;
+	if (x->l->match == TASK_SEMI)
+		fth_sel_and(&x->f->sel, x->s->matched);
+	else if (x->l->match == TASK_ANTI)
+		fth_sel_and_not(&x->f->sel, x->s->matched);
+	else if (x->l->match == TASK_LEFT || x->l->match == TASK_SINGLE)
+		return pair_unmatched(x);
+	return 0;
+}
+
+/* Without keys: there is a match if there is a row. */
+static void match_any(struct lookup *x)
+{
+	uint32_t m = index_row_first(x->s->index);
+
+	for (unsigned i = 0; i < x->f->sel.n; i++)
+		x->s->first[i] = m;
+}
+
+int runner_lookup(struct runner *r, struct frame *f, unsigned at)
+{
+	struct lookup x = {r, f, at, &r->task->steps[at].lookup, &r->steps[at]};
+	int rc = 0;
+
+	for (unsigned i = 0; i < x.l->key_count && rc == 0; i++) {
+		rc = runner_need(r, f, x.l->keys[i]);
+		x.s->keys[i] = &f->vecs[x.l->keys[i]];
+	}
+	if (rc < 0)
+		return rc;
+	if (x.l->key_count > 0)
+		index_find(x.s->index, x.s->scratch, x.s->keys, &f->sel, x.s->first);
+	else
+		match_any(&x);
+	return x.s->next != NULL ? by_pairs(&x) : beside(&x);
+}

@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "query/task/runner.h"
+#include "query/task/fetch.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+/* ---- what a step uses ---- */
+
+static void mark_expr(const struct fth_expr *e, bool *live)
+{
+	if (e->kind == FTH_EXPR_COLUMN)
+		live[e->column] = true;
+	for (unsigned i = 0; i < e->nargs && e->kind == FTH_EXPR_CALL; i++)
+		mark_expr(e->args[i], live);
+}
+
+static void mark_slots(const unsigned *slots, unsigned n, bool *live)
+{
+	for (unsigned i = 0; i < n; i++)
+		live[slots[i]] = true;
+}
+
+static void mark_aggregates(const struct task_aggregate *a, unsigned n, bool *live)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (a[i].slot != TASK_NONE)
+			live[a[i].slot] = true;
+}
+
+static void mark_reduce(const struct task_reduce *r, bool *live)
+{
+	mark_slots(r->keys, r->key_count, live);
+	mark_slots(r->columns, r->column_count, live);
+	mark_aggregates(r->aggregates, r->aggregate_count, live);
+	for (unsigned i = 0; i < r->order_count; i++)
+		live[r->order[i].slot] = true;
+}
+
+static void mark_step(const struct task_step *s, bool *live)
+{
+	switch (s->kind) {
+	case TASK_SELECT:
+		mark_expr(s->predicate, live);
+		break;
+	case TASK_COMPUTE:
+		mark_expr(s->compute.value, live);
+		break;
+	case TASK_LOOKUP:
+		mark_slots(s->lookup.keys, s->lookup.key_count, live);
+		if (s->lookup.condition != NULL)
+			mark_expr(s->lookup.condition, live);
+		break;
+	case TASK_FETCH:
+		live[s->fetch.row_slot] = true;
+		break;
+	case TASK_RUNS:
+		mark_slots(s->runs.keys, s->runs.key_count, live);
+		mark_aggregates(s->runs.aggregates, s->runs.aggregate_count, live);
+		break;
+	}
+}
+
+/* For each step the slots that are used behind it. */
+static int find_live(struct runner *r)
+{
+	const struct task *t = r->task;
+	size_t bytes = t->slot_count + 1;
+	bool *live = fth_arena_alloc(&r->arena, bytes, 1);
+
+	if (live == NULL)
+		return -ENOMEM;
+	memset(live, 0, bytes);
+	mark_reduce(&t->reduce, live);
+	for (unsigned i = t->step_count; i-- > 0;) {
+		r->steps[i].live = fth_arena_alloc(&r->arena, bytes, 1);
+		if (r->steps[i].live == NULL)
+			return -ENOMEM;
+		memcpy(r->steps[i].live, live, bytes);
+		mark_step(&t->steps[i], live);
+	}
+	return 0;
+}
+
+/* ---- opening ---- */
+
+static void *arena_zero(struct runner *r, size_t bytes)
+{
+	void *p = fth_arena_alloc(&r->arena, bytes + 1, 16);
+
+	return p == NULL ? NULL : memset(p, 0, bytes);
+}
+
+static int init_frame(struct runner *r, struct frame *f)
+{
+	f->vecs = arena_zero(r, r->task->slot_count * sizeof(*f->vecs));
+	f->have = arena_zero(r, r->task->slot_count * sizeof(*f->have));
+	return f->vecs == NULL || f->have == NULL ? -ENOMEM : 0;
+}
+
+static int new_frame(struct runner *r, struct frame **out)
+{
+	*out = fth_qmem_zalloc(r->mem, sizeof(**out));
+	return *out == NULL ? -ENOMEM : init_frame(r, *out);
+}
+
+static int open_program(struct runner *r, struct step_state *s, struct fth_expr *e)
+{
+	int rc = fth_prog_compile(r->mem, &e, 1, &s->prog);
+
+	return rc < 0 ? rc : fth_prog_run_new(s->prog, r->mem, &s->run);
+}
+
+static int open_slot(struct runner *r, struct step_state *s, unsigned slot)
+{
+	s->values[slot] = fth_qmem_alloc(r->mem, FTH_BATCH * 16);
+	s->nulls[slot] = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
+	return s->values[slot] == NULL || s->nulls[slot] == NULL ? -ENOMEM : 0;
+}
+
+static bool fills_frame(const struct task_lookup *l, const struct task *built)
+{
+	if (l->condition != NULL)
+		return true;
+	if (l->match == TASK_SEMI || l->match == TASK_ANTI)
+		return false;
+	return built->reduce.kind == TASK_MULTIMAP;
+}
+
+static int open_lookup(struct runner *r, unsigned at)
+{
+	const struct task_lookup *l = &r->task->steps[at].lookup;
+	const struct task *built = &r->exec->set->tasks[l->task];
+	struct step_state *s = &r->steps[at];
+	unsigned slots = r->task->slot_count;
+	int rc = index_scratch_open(r->mem, &s->scratch);
+
+	s->keys = arena_zero(r, l->key_count * sizeof(struct fth_vec *));
+	s->values = arena_zero(r, slots * sizeof(void *));
+	s->nulls = arena_zero(r, slots * sizeof(uint64_t *));
+	s->first = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->first));
+	s->pair_rows = fth_qmem_alloc(r->mem, (FTH_BATCH + 64) * sizeof(*s->pair_rows));
+	s->pair_matches = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->pair_matches));
+	s->matched = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
+	s->counts = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->counts));
+	if (rc < 0 || s->keys == NULL || s->values == NULL || s->nulls == NULL ||
+	    s->first == NULL || s->pair_rows == NULL || s->pair_matches == NULL ||
+	    s->matched == NULL || s->counts == NULL)
+		return -ENOMEM;
+	if (l->condition != NULL)
+		rc = open_program(r, s, l->condition);
+	if (rc == 0 && fills_frame(l, built)) {
+		rc = new_frame(r, &s->next);
+		for (unsigned i = 0; i < slots && rc == 0; i++)
+			rc = open_slot(r, s, i);
+	}
+	for (unsigned i = 0; i < l->payload_count && rc == 0; i++)
+		if (s->values[l->slots[i]] == NULL)
+			rc = open_slot(r, s, l->slots[i]);
+	if (rc == 0 && built->nested)
+		rc = runner_open(r->exec, l->task, NULL, &s->nested);
+	if (!built->nested)
+		s->index = r->exec->results[l->task].index;
+	return rc;
+}
+
+static int open_runs(struct runner *r, unsigned at)
+{
+	const struct task_runs *runs = &r->task->steps[at].runs;
+	struct step_state *s = &r->steps[at];
+	int rc;
+
+	s->key_slots = arena_zero(r, runs->key_count * sizeof(*s->key_slots));
+	s->keys =
+		arena_zero(r, (runs->key_count + runs->aggregate_count) * sizeof(struct fth_vec *));
+	if (s->key_slots == NULL || s->keys == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < runs->key_count; i++)
+		s->key_slots[i] = r->task->slots[runs->keys[i]];
+	s->grouping = (struct grouper_spec){runs->key_count, s->key_slots, runs->aggregate_count,
+					    runs->aggregates, r->task->slots};
+	rc = grouper_open(r->mem, &s->grouping, &s->grouper);
+	return rc < 0 ? rc : new_frame(r, &s->next);
+}
+
+static int open_step(struct runner *r, unsigned at)
+{
+	const struct task_step *step = &r->task->steps[at];
+
+	switch (step->kind) {
+	case TASK_SELECT:
+		return open_program(r, &r->steps[at], step->predicate);
+	case TASK_COMPUTE:
+		return open_program(r, &r->steps[at], step->compute.value);
+	case TASK_LOOKUP:
+		return open_lookup(r, at);
+	case TASK_RUNS:
+		return open_runs(r, at);
+	case TASK_FETCH:
+		return fetcher_open(r->mem, &step->fetch, r->task->slots, &r->steps[at].fetcher);
+	}
+	return -EINVAL;
+}
+
+static int open_source(struct runner *r)
+{
+	const struct task_source *s = &r->task->source;
+	unsigned *columns = arena_zero(r, s->column_count * sizeof(*columns));
+	int rc = 0;
+
+	r->decoders = arena_zero(r, s->column_count * sizeof(struct decoder *));
+	if (columns == NULL || r->decoders == NULL)
+		return -ENOMEM;
+	if (s->kind != TASK_TABLE)
+		return 0;
+	for (unsigned i = 0; i < s->column_count && rc == 0; i++) {
+		columns[i] = s->columns[i].column;
+		if (r->task->nested && columns[i] == r->task->key_column)
+			r->key_source = i;
+		rc = decoder_open(r->mem, s->table, columns[i],
+				  r->task->slots[s->columns[i].slot].type, &r->decoders[i]);
+	}
+	if (s->row_slot != TASK_NONE) {
+		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
+		if (r->row_numbers == NULL)
+			return -ENOMEM;
+	}
+	r->scan = (struct scan_spec){s->table, s->column_count, columns, s->column_count,
+				     2,	       &r->exec->stop};
+	return rc < 0 ? rc : scan_open(&r->scan, r->mem, &r->reader);
+}
+
+unsigned result_columns(const struct task *t, unsigned *slots)
+{
+	const struct task_reduce *r = &t->reduce;
+	bool keyed = r->kind == TASK_SET || r->kind == TASK_MAP || r->kind == TASK_MULTIMAP;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->key_count && keyed; i++)
+		slots[n++] = r->keys[i];
+	for (unsigned i = 0; i < r->column_count; i++)
+		slots[n++] = r->columns[i];
+	for (unsigned i = 0; i < r->order_count; i++)
+		slots[n++] = r->order[i].slot;
+	return n;
+}
+
+static int open_reduce(struct runner *r)
+{
+	const struct task_reduce *d = &r->task->reduce;
+	unsigned n = d->key_count + d->column_count + d->order_count + d->aggregate_count;
+
+	r->columns = arena_zero(r, n * sizeof(struct fth_vec *));
+	r->key_slots = arena_zero(r, d->key_count * sizeof(*r->key_slots));
+	r->emitted = arena_zero(r, n * sizeof(*r->emitted));
+	if (r->columns == NULL || r->key_slots == NULL || r->emitted == NULL)
+		return -ENOMEM;
+	if (d->kind == TASK_GROUP) {
+		for (unsigned i = 0; i < d->key_count; i++)
+			r->key_slots[i] = r->task->slots[d->keys[i]];
+		r->grouping = (struct grouper_spec){d->key_count, r->key_slots, d->aggregate_count,
+						    d->aggregates, r->task->slots};
+		return grouper_open(r->mem, &r->grouping, &r->grouper);
+	}
+	return r->rows == NULL ? 0 : rows_writer_open(r->rows, &r->writer);
+}
+
+int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct runner **out)
+{
+	struct runner *r = fth_qmem_zalloc(exec->mem, sizeof(*r));
+	int rc;
+
+	*out = NULL;
+	if (r == NULL)
+		return -ENOMEM;
+	r->exec = exec;
+	r->number = number;
+	r->task = &exec->set->tasks[number];
+	r->mem = exec->mem;
+	r->rows = rows;
+	fth_arena_init(&r->arena, r->mem, 16u << 10);
+	r->steps = arena_zero(r, r->task->step_count * sizeof(*r->steps));
+	rc = r->steps == NULL ? -ENOMEM : init_frame(r, &r->frame);
+	if (rc == 0)
+		rc = find_live(r);
+	if (rc == 0)
+		rc = open_source(r);
+	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
+		rc = open_step(r, i);
+	if (rc == 0)
+		rc = open_reduce(r);
+	if (rc < 0) {
+		runner_close(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+static void close_step(struct runner *r, struct step_state *s)
+{
+	fth_prog_run_free(s->run);
+	fth_prog_free(s->prog);
+	if (s->next != NULL)
+		fth_qmem_free(r->mem, s->next, sizeof(*s->next));
+	index_scratch_close(s->scratch);
+	fth_qmem_free(r->mem, s->first, FTH_BATCH * sizeof(*s->first));
+	fth_qmem_free(r->mem, s->pair_rows, (FTH_BATCH + 64) * sizeof(*s->pair_rows));
+	fth_qmem_free(r->mem, s->pair_matches, FTH_BATCH * sizeof(*s->pair_matches));
+	fth_qmem_free(r->mem, s->matched, FTH_BATCH / 8);
+	fth_qmem_free(r->mem, s->counts, FTH_BATCH * sizeof(*s->counts));
+	for (unsigned i = 0; i < r->task->slot_count && s->values != NULL; i++) {
+		fth_qmem_free(r->mem, s->values[i], FTH_BATCH * 16);
+		fth_qmem_free(r->mem, s->nulls[i], FTH_BATCH / 8);
+	}
+	if (s->nested != NULL) {
+		index_free((struct index *)s->index);
+		runner_close(s->nested);
+	}
+	grouper_close(s->grouper);
+	fetcher_close(s->fetcher);
+}
+
+void runner_close(struct runner *r)
+{
+	if (r == NULL)
+		return;
+	for (unsigned i = 0; i < r->task->step_count && r->steps != NULL; i++)
+		close_step(r, &r->steps[i]);
+	rows_writer_close(r->writer);
+	grouper_close(r->grouper);
+	scan_close(r->reader);
+	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
+		decoder_close(r->decoders[i]);
+	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
+	fth_arena_release(&r->arena);
+	fth_qmem_free(r->mem, r, sizeof(*r));
+}
+
+/* ---- slots ---- */
+
+static int decode(struct runner *r, unsigned column)
+{
+	unsigned slot = r->task->source.columns[column].slot;
+	int rc = decoder_run(r->decoders[column], &r->group->pages[column],
+			     r->group->images[column], r->from, r->to, &r->frame.vecs[slot]);
+
+	r->frame.have[slot] = rc == 0;
+	return rc;
+}
+
+static void number_rows(struct runner *r)
+{
+	unsigned slot = r->task->source.row_slot;
+
+	for (uint32_t i = r->from; i < r->to; i++)
+		r->row_numbers[i - r->from] = (int64_t)(r->group->first + i);
+	r->frame.vecs[slot] = (struct fth_vec){.type = FTH_I64, .data = r->row_numbers};
+	r->frame.have[slot] = true;
+}
+
+bool runner_has(const struct runner *r, const struct frame *f, unsigned slot)
+{
+	const struct task_source *s = &r->task->source;
+
+	if (f->have[slot])
+		return true;
+	if (f != &r->frame || s->kind != TASK_TABLE)
+		return false;
+	for (unsigned i = 0; i < s->column_count; i++)
+		if (s->columns[i].slot == slot)
+			return true;
+	return slot == s->row_slot;
+}
+
+int runner_need(struct runner *r, struct frame *f, unsigned slot)
+{
+	const struct task_source *s = &r->task->source;
+
+	if (f->have[slot])
+		return 0;
+	if (f == &r->frame && s->kind == TASK_TABLE) {
+		if (slot == s->row_slot) {
+			number_rows(r);
+			return 0;
+		}
+		for (unsigned i = 0; i < s->column_count; i++)
+			if (s->columns[i].slot == slot)
+				return decode(r, i);
+	}
+	return fth_fail(EINVAL, "task %u uses slot %u, which is not there", r->number, slot);
+}
+
+static int need_expr(struct runner *r, struct frame *f, const struct fth_expr *e)
+{
+	int rc = 0;
+
+	if (e->kind == FTH_EXPR_COLUMN)
+		return runner_need(r, f, e->column);
+	for (unsigned i = 0; i < e->nargs && e->kind == FTH_EXPR_CALL && rc == 0; i++)
+		rc = need_expr(r, f, e->args[i]);
+	return rc;
+}
+
+/* ---- steps ---- */
+
+static int run_select(struct runner *r, struct frame *f, unsigned at)
+{
+	int rc = need_expr(r, f, r->task->steps[at].predicate);
+
+	return rc < 0 ? rc : fth_prog_filter(r->steps[at].run, f->vecs, &f->sel);
+}
+
+static int run_compute(struct runner *r, struct frame *f, unsigned at)
+{
+	unsigned slot = r->task->steps[at].compute.slot;
+	int rc = need_expr(r, f, r->task->steps[at].compute.value);
+
+	if (rc == 0)
+		rc = fth_prog_exec(r->steps[at].run, f->vecs, f->sel.n, f->sel.bits,
+				   &f->vecs[slot]);
+	f->have[slot] = rc == 0;
+	return rc;
+}
+
+static int run_fetch(struct runner *r, struct frame *f, unsigned at)
+{
+	const struct task_fetch *fetch = &r->task->steps[at].fetch;
+	int rc = runner_need(r, f, fetch->row_slot);
+
+	if (rc == 0)
+		rc = fetcher_run(r->steps[at].fetcher, &f->vecs[fetch->row_slot], &f->sel, f->vecs);
+	for (unsigned i = 0; i < fetch->column_count && rc == 0; i++)
+		f->have[fetch->columns[i].slot] = true;
+	return rc;
+}
+
+static int gather_args(struct runner *r, struct frame *f, const struct task_aggregate *a,
+		       unsigned n, struct fth_vec **out)
+{
+	for (unsigned i = 0; i < n; i++) {
+		out[i] = NULL;
+		if (a[i].slot == TASK_NONE)
+			continue;
+		if (runner_need(r, f, a[i].slot) < 0)
+			return -EINVAL;
+		out[i] = &f->vecs[a[i].slot];
+	}
+	return 0;
+}
+
+static int gather_slots(struct runner *r, struct frame *f, const unsigned *slots, unsigned n,
+			struct fth_vec **out)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		rc = runner_need(r, f, slots[i]);
+		out[i] = &f->vecs[slots[i]];
+	}
+	return rc;
+}
+
+static int run_runs(struct runner *r, struct frame *f, unsigned at)
+{
+	const struct task_runs *runs = &r->task->steps[at].runs;
+	struct step_state *s = &r->steps[at];
+	int rc = gather_slots(r, f, runs->keys, runs->key_count, s->keys);
+
+	if (rc == 0)
+		rc = gather_args(r, f, runs->aggregates, runs->aggregate_count,
+				 s->keys + runs->key_count);
+	return rc < 0 ? rc : grouper_add(s->grouper, s->keys, s->keys + runs->key_count, &f->sel);
+}
+
+static int emit(struct runner *r, unsigned n, const struct fth_sel *sel)
+{
+	int rc;
+
+	for (unsigned i = 0; i < n; i++)
+		r->emitted[i] = *r->columns[i];
+	pthread_mutex_lock(&r->exec->emit_lock);
+	rc = r->exec->emit(r->exec->user, r->emitted, sel);
+	pthread_mutex_unlock(&r->exec->emit_lock);
+	return rc;
+}
+
+static int reduce(struct runner *r, struct frame *f)
+{
+	const struct task_reduce *d = &r->task->reduce;
+	unsigned slots[256];
+	unsigned n;
+	int rc;
+
+	r->stats.rows += f->sel.count;
+	if (d->kind == TASK_GROUP) {
+		rc = gather_slots(r, f, d->keys, d->key_count, r->columns);
+		if (rc == 0)
+			rc = gather_args(r, f, d->aggregates, d->aggregate_count,
+					 r->columns + d->key_count);
+		return rc < 0 ? rc
+			      : grouper_add(r->grouper, r->columns, r->columns + d->key_count,
+					    &f->sel);
+	}
+	n = result_columns(r->task, slots);
+	rc = gather_slots(r, f, slots, n, r->columns);
+	if (rc < 0)
+		return rc;
+	/* A null key matches nothing, so it need not be there. */
+	for (unsigned i = 0; i < d->key_count; i++)
+		if (r->columns[i]->nulls != NULL)
+			fth_sel_and_not(&f->sel, r->columns[i]->nulls);
+	return r->writer != NULL ? rows_append(r->writer, r->columns, &f->sel)
+				 : emit(r, n, &f->sel);
+}
+
+int runner_steps(struct runner *r, struct frame *f, unsigned at)
+{
+	int rc = 0;
+
+	for (; at < r->task->step_count && f->sel.count > 0; at++) {
+		switch (r->task->steps[at].kind) {
+		case TASK_SELECT:
+			rc = run_select(r, f, at);
+			break;
+		case TASK_COMPUTE:
+			rc = run_compute(r, f, at);
+			break;
+		case TASK_LOOKUP:
+			if (r->steps[at].next != NULL &&
+			    r->task->steps[at].lookup.match != TASK_SEMI &&
+			    r->task->steps[at].lookup.match != TASK_ANTI)
+				return runner_lookup(r, f, at); /* runs the rest on its own frame */
+			rc = runner_lookup(r, f, at);
+			break;
+		case TASK_RUNS:
+			return run_runs(r, f, at);
+		case TASK_FETCH:
+			rc = run_fetch(r, f, at);
+			break;
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return f->sel.count == 0 ? 0 : reduce(r, f);
+}
+
+/* The groups of one RUNS step go on through the steps behind it. */
+static int flush_step(struct runner *r, unsigned at)
+{
+	const struct task_runs *runs = &r->task->steps[at].runs;
+	struct step_state *s = &r->steps[at];
+	struct fth_vec columns[64];
+	uint32_t count = grouper_count(s->grouper);
+
+	if (runs->key_count + runs->aggregate_count > 64)
+		return fth_fail(EOPNOTSUPP, "more than 64 columns in a group are not supported");
+	for (uint32_t first = 0; first < count;) {
+		int n = grouper_batch(s->grouper, first, columns);
+
+		if (n < 0)
+			return n;
+		memset(s->next->have, 0, r->task->slot_count * sizeof(bool));
+		for (unsigned i = 0; i < runs->key_count + runs->aggregate_count; i++) {
+			unsigned slot = i < runs->key_count ? runs->key_slots[i]
+							    : runs->slots[i - runs->key_count];
+
+			s->next->vecs[slot] = columns[i];
+			s->next->have[slot] = true;
+		}
+		fth_sel_all(&s->next->sel, (unsigned)n);
+		n = runner_steps(r, s->next, at + 1);
+		if (n < 0)
+			return n;
+		first += FTH_BATCH;
+	}
+	grouper_reset(s->grouper);
+	return 0;
+}
+
+int runner_flush(struct runner *r)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
+		if (r->task->steps[i].kind == TASK_RUNS)
+			rc = flush_step(r, i);
+	return rc;
+}

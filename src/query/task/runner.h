@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A runner is one thread's execution of one task.
+ *
+ * Batches pass through frames: a frame has the vectors of the slots that are there and the rows that are
+ * left. The source fills frame 0. A step that gives other rows than it gets (a look-up with several
+ * matches, the groups of a RUNS step) fills the next frame from the present one and runs the steps behind it
+ * on that; a step that only removes rows or adds slots works in its frame.
+ *
+ * Invariants:
+ *  - A slot's vector is valid in one frame until that frame's next batch.
+ *  - Columns of a table are decoded when the first step needs them: `needed` asks for it, in frame 0 only. What
+ *    later frames need is decoded before they are filled.
+ *  - Only slots that a later step or the reducer uses are carried into the next frame.
+ */
+#ifndef FTH_QUERY_RUNNER_H
+#define FTH_QUERY_RUNNER_H
+
+#include <pthread.h>
+
+#include "query/task/decode.h"
+#include "query/task/exec.h"
+#include "query/task/grouper.h"
+#include "query/task/index.h"
+#include "query/task/scan.h"
+#include "query/vec/prog.h"
+
+struct result {
+	struct rows *rows; /* OUTPUT, SORT, GROUP */
+	uint32_t *order;   /* SORT: numbers of all rows in order ... */
+	uint64_t order_room;
+	uint64_t order_first, order_count; /* ... of which these count */
+	const struct rows_block **blocks;  /* of rows, if there is an order */
+	uint32_t block_count;
+	struct index *index; /* SET, MAP, MULTIMAP */
+};
+
+struct exec {
+	const struct task_set *set;
+	const struct exec_options *options;
+	struct fth_qmem *mem;
+	struct result *results;		  /* by task */
+	struct task_slot (*columns)[256]; /* by task: of the rows of its result */
+	struct exec_stats *stats;
+	int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected);
+	void *user;
+	pthread_mutex_t emit_lock; /* one thread emits at a time */
+	atomic_bool stop;	   /* another thread failed, or the query is canceled */
+};
+
+struct frame {
+	struct fth_vec *vecs; /* by slot */
+	bool *have;
+	struct fth_sel sel;
+};
+
+struct step_state {
+	struct fth_prog *prog;
+	struct fth_prog_run *run;
+	struct frame *next; /* of steps that fill one */
+	/* look-ups */
+	const struct index *index; /* of a nested task: changes with each row group */
+	struct index_scratch *scratch;
+	struct fth_vec **keys;
+	uint32_t *first;     /* match of each row */
+	uint16_t *pair_rows; /* rows of the frame and their matches, for the next frame */
+	uint32_t *pair_matches;
+	unsigned pairs;
+	uint64_t *matched; /* rows that had a match that counts */
+	uint32_t *counts;  /* SINGLE: matches of each row */
+	void **values;	   /* by slot: of carried slots and payload */
+	uint64_t **nulls;
+	struct runner *nested;
+	struct fetcher *fetcher;
+	/* RUNS */
+	struct grouper_spec grouping;
+	struct task_slot *key_slots;
+	struct grouper *grouper;
+	bool *live; /* by slot: used by a later step or the reducer */
+};
+
+struct runner {
+	struct exec *exec;
+	const struct task *task;
+	unsigned number;
+	struct fth_qmem *mem;
+	struct frame frame;
+	struct step_state *steps;
+	struct fth_arena arena; /* small things of the runner's life */
+	/* source */
+	struct scan_spec scan;
+	struct scan_reader *reader;
+	struct decoder **decoders; /* by column of the source */
+	struct scan_group *group;
+	uint32_t from, to; /* rows of the group in frame 0 */
+	int64_t *row_numbers;
+	int64_t range_lo, range_hi; /* of a nested task: keys of the parent's row group */
+	unsigned key_source;	    /* of a nested task: which source column is the key */
+	/* reducer */
+	struct rows *rows; /* shared */
+	struct rows_writer *writer;
+	struct grouper_spec grouping;
+	struct task_slot *key_slots, *column_slots;
+	struct grouper *grouper;
+	struct fth_vec **columns;
+	struct fth_vec *emitted; /* of the last task: the same, side by side */
+	struct exec_stats stats;
+};
+
+/* The rows go to `rows`, or, with none, to the client or the grouper. */
+int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct runner **out);
+void runner_close(struct runner *r); /* accepts NULL */
+
+/* Run the task on the row groups that `next` gives, until it gives UINT32_MAX. */
+int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user);
+/* Run the task on a batch of rows of an earlier result. */
+int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n);
+/* Run the task on rows of constants. */
+int runner_values(struct runner *r);
+
+/* The vector of a slot in a frame, decoded if need be. */
+int runner_need(struct runner *r, struct frame *f, unsigned slot);
+/* Whether a slot is in the frame, or can be decoded. */
+bool runner_has(const struct runner *r, const struct frame *f, unsigned slot);
+/* Steps from `at` on, and the reducer. */
+int runner_steps(struct runner *r, struct frame *f, unsigned at);
+int runner_lookup(struct runner *r, struct frame *f, unsigned at);
+/* Emit the groups of RUNS steps: the row group is done. */
+int runner_flush(struct runner *r);
+
+/* The slots that make the rows of a result's store: keys first for structures. */
+unsigned result_columns(const struct task *t, unsigned *slots);
+
+#endif
