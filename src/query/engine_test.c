@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From SQL text to rows: front end, planner and executor on small tables, in several budgets and threads. */
+#include "table/table_fixture.h"
+
+#include "query/catalog.h"
+#include "query/plan/plan.h"
+#include "query/sql/sql.h"
+#include "query/task/exec.h"
+#include "query/task/rows.h"
+#include "query/vec/num.h"
+
+struct answer {
+	const struct task *last;
+	FILE *out;
+};
+
+static void print_value(FILE *out, struct fth_type type, const struct fth_vec *v, unsigned i)
+{
+	char text[FTH_NUM_TEXT];
+	struct fth_str s;
+
+	if (v->nulls != NULL && fth_bit(v->nulls, i)) {
+		fputs("null", out);
+	} else if (fth_type_is_text(type)) {
+		s = rows_text(v, i);
+		fwrite(s.data, 1, s.len, out);
+	} else if (type.kind == FTH_T_DOUBLE) {
+		fprintf(out, "%g", ((const double *)v->data)[i]);
+	} else if (type.kind == FTH_T_BOOL) {
+		fputs(fth_bit(v->data, i) ? "true" : "false", out);
+	} else if (type.kind == FTH_T_DATE) {
+		fwrite(text, 1, fth_date_text((int32_t)fth_vec_int(v, i), text), out);
+	} else {
+		fwrite(text, 1,
+		       fth_dec_text(fth_vec_int(v, i), type.kind == FTH_T_DECIMAL ? type.scale : 0,
+				    text),
+		       out);
+	}
+}
+
+static int print_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+{
+	struct answer *a = user;
+
+	for (unsigned i = 0; i < sel->n; i++) {
+		if (!fth_bit(sel->bits, i))
+			continue;
+		for (unsigned k = 0; k < a->last->result_count; k++) {
+			fputs(k == 0 ? "" : "|", a->out);
+			print_value(a->out, a->last->result[k].type, &columns[k], i);
+		}
+		fputs(" ", a->out);
+	}
+	return 0;
+}
+
+/* Rows as text, "a|b c|d ", or "error: ..."; to be freed. Everything that was allocated is given back. */
+static char *ask(struct table_fixture *f, const char *sql, uint64_t budget, unsigned threads)
+{
+	struct fth_qmem *mem = fth_qmem_new(budget);
+	struct exec_options options = {.mem = mem, .threads = threads};
+	struct plan_options plan = {.mem = mem, .open = catalog_table};
+	struct sql_statement *statement = NULL;
+	struct fth_arena arena = {0};
+	struct catalog *catalog;
+	struct task_set set;
+	struct answer a;
+	size_t length;
+	char *text;
+	int rc;
+
+	a.out = open_memstream(&text, &length);
+	assert_ok(catalog_new(f->db, mem, &catalog));
+	plan.self = catalog;
+	fth_arena_init(&arena, mem, 1 << 14);
+	rc = sql_compile(catalog_sql(catalog), sql, NULL, &statement, NULL);
+	if (rc == 0)
+		rc = plan_query(&statement->query, &plan, &arena, &set);
+	if (rc == 0) {
+		a.last = &set.tasks[set.task_count - 1];
+		rc = exec_run(&set, &options, print_rows, &a, NULL);
+	}
+	if (rc < 0)
+		fprintf(a.out, "error: %s", fth_error_text(rc));
+	fclose(a.out);
+	sql_free(statement);
+	fth_arena_release(&arena);
+	catalog_free(catalog);
+	assert_int_equal(fth_qmem_close(mem), 0);
+	return text;
+}
+
+static void expect(struct table_fixture *f, const char *sql, const char *want)
+{
+	for (unsigned threads = 1; threads <= 3; threads++) {
+		char *got = ask(f, sql, 64 << 20, threads);
+
+		if (strcmp(got, want) != 0)
+			fail_msg("%s\nwant %s\ngot  %s", sql, want, got);
+		free(got);
+	}
+}
+
+static void fill(struct table_fixture *f, const char *name, const char *columns, const char *text)
+{
+	struct fth_table_text csv = FTH_TABLE_TEXT_CSV;
+	struct fth_table_writer *w;
+	char path[128];
+	const char *paths[] = {path};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.csv", f->path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	fixture_create(f, name, columns);
+	assert_ok(fth_table_writer_open(f->db, name, NULL, &w));
+	assert_ok(fth_table_load(w, paths, 1, &csv, NULL, NULL));
+	assert_ok(fth_table_writer_commit(w));
+	fth_table_writer_close(w);
+	unlink(path);
+}
+
+static void open_shop(struct table_fixture *f)
+{
+	fixture_open(f);
+	fill(f, "people",
+	     "id int not null, name varchar(20), town varchar(20), born date, worth double",
+	     "1,ann,ulm,1990-01-31,1.5\n2,bob,bonn,1985-05-05,-2\n3,cid,,2000-02-29,\n4,dora,ulm,,"
+	     "0.25\n");
+	fill(f, "sales", "item int not null, person int, price decimal(10,2), paid bool",
+	     "10,1,5.50,true\n11,1,4.50,false\n12,2,100.00,true\n13,,1.00,true\n14,9,2.00,\n15,1,,"
+	     "true\n");
+	fill(f, "nothing", "id int, name varchar(10)", "");
+}
+
+static void single_tables(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_shop(&f);
+	expect(&f, "select 1 + 1, 'a' || 'b'", "2|ab ");
+	expect(&f, "select name from people where id > 2 order by name desc", "dora cid ");
+	expect(&f,
+	       "select id, born + interval '1 month' from people where born is not null order by "
+	       "id",
+	       "1|1990-02-28 2|1985-06-05 3|2000-03-29 ");
+	expect(&f, "select count(*), count(town), sum(worth), min(born), max(name) from people",
+	       "4|3|-0.25|1985-05-05|dora ");
+	expect(&f, "select town, count(*) from people group by town order by town nulls first",
+	       "null|1 bonn|1 ulm|2 ");
+	expect(&f, "select distinct town from people where town is not null order by 1",
+	       "bonn ulm ");
+	expect(&f, "select sum(price), avg(price), count(distinct person) from sales",
+	       "113.00|22.6000000000000000|3 ");
+	expect(&f, "select paid, sum(price) from sales group by paid order by paid nulls last",
+	       "false|4.50 true|106.50 null|2.00 ");
+	expect(&f, "select item from sales order by price desc nulls last, item limit 2 offset 1",
+	       "10 11 ");
+	expect(&f, "select * from nothing", "");
+	expect(&f, "select count(*), sum(id) from nothing", "0|null ");
+	expect(&f, "select name, count(*) from nothing group by name", "");
+	expect(&f,
+	       "select id from people where id = 1 union all select item from sales where item = "
+	       "10 order by 1",
+	       "1 10 ");
+	fixture_close(&f);
+}
+
+static void joins(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_shop(&f);
+	expect(&f, "select name, price from people, sales where id = person order by item",
+	       "ann|5.50 ann|4.50 bob|100.00 ann|null ");
+	expect(&f,
+	       "select name, count(item) from people left join sales on id = person group by name "
+	       "order by 1",
+	       "ann|3 bob|1 cid|0 dora|0 ");
+	expect(&f,
+	       "select name, item from people left join sales on id = person and price > 5 order "
+	       "by 1, 2",
+	       "ann|10 bob|12 cid|null dora|null ");
+	expect(&f,
+	       "select name from people where exists (select * from sales where person = id) order "
+	       "by 1",
+	       "ann bob ");
+	expect(&f,
+	       "select name from people where not exists (select * from sales where person = id) "
+	       "order by 1",
+	       "cid dora ");
+	expect(&f, "select name from people where id in (select person from sales) order by 1",
+	       "ann bob ");
+	expect(&f, "select name from people where id not in (select person from sales)", "");
+	expect(&f,
+	       "select name from people where id not in (select person from sales where person is "
+	       "not null) order by 1",
+	       "cid dora ");
+	expect(&f,
+	       "select a.name, b.name from people a, people b where a.id < b.id and a.town = "
+	       "b.town",
+	       "ann|dora ");
+	expect(&f,
+	       "select s.item from sales s where exists (select * from sales t where t.person = "
+	       "s.person and "
+	       "t.item <> s.item) order by 1",
+	       "10 11 15 ");
+	expect(&f,
+	       "select s.item from sales s where person is not null and not exists (select * from "
+	       "sales t "
+	       "where t.person = s.person and t.item <> s.item) order by 1",
+	       "12 14 ");
+	expect(&f,
+	       "select name, (select max(price) from sales where person = id) from people order by "
+	       "1",
+	       "ann|5.50 bob|100.00 cid|null dora|null ");
+	expect(&f, "select count(*) from people, sales", "24 ");
+	expect(&f, "select count(*) from people left join nothing on people.id = nothing.id", "4 ");
+	expect(&f, "select name, (select item from sales where person = id) from people",
+	       "error: more than one row returned by a subquery used as an expression");
+	fixture_close(&f);
+}
+
+static void errors_of_rows(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_shop(&f);
+	expect(&f, "select 10 / (id - 2) from people where id > 2 order by id", "10 5 ");
+	expect(&f, "select 10 / (id - 2) from people", "error: division by zero");
+	expect(&f, "select id * 2000000000 from people where id = 2",
+	       "error: integer out of range");
+	fixture_close(&f);
+}
+
+/* Tables of several row groups, sorted by the key: nested builds and groups of runs. */
+static void sorted_tables(void **state)
+{
+	struct table_fixture f;
+	char *orders, *lines, want[64];
+	size_t length;
+	FILE *o = open_memstream(&orders, &length), *l;
+	int64_t sum = 0, late = 0;
+
+	(void)state;
+	l = open_memstream(&lines, &length);
+	for (int i = 0; i < 150000; i++) {
+		fprintf(o, "%d,%d\n", i * 4, i % 7);
+		for (int k = 0; k <= i % 3; k++) {
+			fprintf(l, "%d,%d,%d\n", i * 4, k, i % 11);
+			if (i % 7 == 3)
+				sum += i % 11;
+		}
+		late += i % 3 == 2;
+	}
+	fclose(o);
+	fclose(l);
+	fixture_open(&f);
+	fill(&f, "orders", "o_key int not null, o_kind int not null", orders);
+	fill(&f, "lines", "l_key int not null, l_line int not null, l_amount int not null", lines);
+	snprintf(want, sizeof(want), "%lld ", (long long)sum);
+	expect(&f, "select sum(l_amount) from lines, orders where l_key = o_key and o_kind = 3",
+	       want);
+	snprintf(want, sizeof(want), "%lld ", (long long)late);
+	expect(&f,
+	       "select count(*) from orders where o_key in (select l_key from lines group by l_key "
+	       "having "
+	       "count(*) = 3)",
+	       want);
+	expect(&f,
+	       "select count(*) from orders where exists (select * from lines where l_key = o_key "
+	       "and "
+	       "l_line = 2)",
+	       want);
+	expect(&f,
+	       "select count(*) from (select l_key, count(*) as n from lines group by l_key) as t "
+	       "where n = 3",
+	       want);
+	free(orders);
+	free(lines);
+	fixture_close(&f);
+}
+
+static void too_small_a_budget(void **state)
+{
+	struct table_fixture f;
+	bool worked = false;
+
+	(void)state;
+	open_shop(&f);
+	for (uint64_t budget = 64 << 10; !worked && budget < (uint64_t)1 << 30;
+	     budget += budget / 8) {
+		char *got =
+			ask(&f,
+			    "select name, count(item) from people left join sales on id = person "
+			    "group by name order by 1",
+			    budget, 2);
+
+		worked = strcmp(got, "ann|3 bob|1 cid|0 dora|0 ") == 0;
+		if (!worked)
+			assert_non_null(strstr(got, "error: "));
+		free(got);
+	}
+	assert_true(worked);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(single_tables),      cmocka_unit_test(joins),
+		cmocka_unit_test(errors_of_rows),     cmocka_unit_test(sorted_tables),
+		cmocka_unit_test(too_small_a_budget),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Expressions of the tree as expressions over the slots of a pipe. */
+#include "query/plan/plan_internal.h"
+#include "query/vec/prog.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+#define ARGS_MAX 4096u
+
+struct fth_type plan_type(struct sql_type type)
+{
+	static const uint8_t kinds[] = {
+		[SQL_BOOL] = FTH_T_BOOL,       [SQL_INT32] = FTH_T_INT32,
+		[SQL_INT64] = FTH_T_INT64,     [SQL_DATE] = FTH_T_DATE,
+		[SQL_DECIMAL] = FTH_T_DECIMAL, [SQL_CHAR] = FTH_T_CHAR,
+		[SQL_VARCHAR] = FTH_T_TEXT,    [SQL_DOUBLE] = FTH_T_DOUBLE,
+	};
+
+	return (struct fth_type){.kind = kinds[type.kind],
+				 .precision = (uint8_t)type.precision,
+				 .scale = (uint8_t)type.scale,
+				 .length = (uint32_t)type.length};
+}
+
+int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot)
+{
+	const struct fth_prog_out *out;
+	struct fth_prog *prog;
+	int rc = fth_prog_compile(p->options->mem, &expr, 1, &prog);
+
+	if (rc < 0)
+		return plan_fail(p, rc);
+	out = fth_prog_output(prog, 0);
+	*slot = (struct task_slot){.type = out->logical,
+				   .nullable = out->nullable,
+				   .lo = out->lo,
+				   .hi = out->hi,
+				   .name = "value"};
+	fth_prog_free(prog);
+	return 0;
+}
+
+static struct fth_expr *constant(struct planner *p, const struct sql_expr *e)
+{
+	struct fth_type type = plan_type(e->type);
+	const struct sql_value *v = &e->value;
+
+	if (v->null)
+		return fth_expr_null(p->arena, type);
+	if (type.kind == FTH_T_BOOL)
+		return fth_expr_bool(p->arena, v->integer != 0);
+	if (type.kind == FTH_T_DOUBLE)
+		return fth_expr_double(p->arena, v->real);
+	if (fth_type_is_text(type))
+		return fth_expr_text(p->arena, type,
+				     (struct fth_str){v->text, (uint32_t)v->length, 0});
+	return fth_expr_int(p->arena, type, v->integer);
+}
+
+static struct fth_expr *column(struct planner *p, struct pipe *pipe, int number)
+{
+	uint32_t slot = pipe_slot(p, pipe, number);
+	const struct task_slot *s;
+
+	if (slot == TASK_NONE)
+		return NULL;
+	s = &pipe->task->slots[slot];
+	if (fth_type_is_int(s->type))
+		return fth_expr_column(p->arena, slot, s->type, s->lo, s->hi, s->nullable);
+	return fth_expr_any(p->arena, slot, s->type, s->nullable);
+}
+
+static struct fth_expr * not(struct planner * p, struct fth_expr *x)
+{
+	return fth_expr_call1(p->arena, FTH_OP_NOT, x);
+}
+
+/* a IS DISTINCT FROM b: not both null, and one null or not equal; never null. */
+static struct fth_expr *is_distinct(struct planner *p, struct fth_expr *a, struct fth_expr *b)
+{
+	struct fth_expr *a_null = fth_expr_call1(p->arena, FTH_OP_IS_NULL, a);
+	struct fth_expr *b_null = fth_expr_call1(p->arena, FTH_OP_IS_NULL, b);
+	struct fth_expr *args[] = {
+		a_null,
+		not(p, b_null),
+		b_null,
+		fth_expr_bool(p->arena, true),
+		fth_expr_call2(p->arena, FTH_OP_NE, a, b),
+	};
+
+	return fth_expr_call(p->arena, FTH_OP_CASE, 5, args);
+}
+
+static struct fth_expr *date_add(struct planner *p, struct fth_expr *date,
+				 const struct sql_value *interval)
+{
+	struct fth_type int32 = fth_type(FTH_T_INT32);
+
+	if (interval->months != 0)
+		date = fth_expr_call2(p->arena, FTH_OP_ADD_MONTHS, date,
+				      fth_expr_int(p->arena, int32, interval->months));
+	if (interval->days != 0)
+		date = fth_expr_call2(p->arena, FTH_OP_ADD, date,
+				      fth_expr_int(p->arena, int32, interval->days));
+	return date;
+}
+
+/* The operators that have one of their own in programs. */
+static bool same_op(enum sql_op op, enum fth_op *out)
+{
+	static const struct {
+		enum sql_op from;
+		enum fth_op to;
+	} table[] = {
+		{SQL_NOT, FTH_OP_NOT},
+		{SQL_IS_NULL, FTH_OP_IS_NULL},
+		{SQL_EQ, FTH_OP_EQ},
+		{SQL_NE, FTH_OP_NE},
+		{SQL_LT, FTH_OP_LT},
+		{SQL_LE, FTH_OP_LE},
+		{SQL_GT, FTH_OP_GT},
+		{SQL_GE, FTH_OP_GE},
+		{SQL_LIKE, FTH_OP_LIKE},
+		{SQL_ADD, FTH_OP_ADD},
+		{SQL_SUB, FTH_OP_SUB},
+		{SQL_MUL, FTH_OP_MUL},
+		{SQL_DIV, FTH_OP_DIV},
+		{SQL_MOD, FTH_OP_MOD},
+		{SQL_NEG, FTH_OP_NEG},
+		{SQL_DATE_ADD_DAYS, FTH_OP_ADD},
+		{SQL_DATE_DIFF, FTH_OP_SUB},
+		{SQL_YEAR, FTH_OP_YEAR},
+		{SQL_QUARTER, FTH_OP_QUARTER},
+		{SQL_MONTH, FTH_OP_MONTH},
+		{SQL_DAY, FTH_OP_DAY},
+		{SQL_CONCAT, FTH_OP_CONCAT},
+		{SQL_SUBSTRING, FTH_OP_SUBSTRING},
+		{SQL_UPPER, FTH_OP_UPPER},
+		{SQL_LOWER, FTH_OP_LOWER},
+		{SQL_LENGTH, FTH_OP_LENGTH},
+		{SQL_TRIM, FTH_OP_TRIM},
+		{SQL_LTRIM, FTH_OP_LTRIM},
+		{SQL_RTRIM, FTH_OP_RTRIM},
+		{SQL_COALESCE, FTH_OP_COALESCE},
+		{SQL_NULLIF, FTH_OP_NULLIF},
+		{SQL_IN, FTH_OP_IN},
+	};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+		if (table[i].from == op) {
+			*out = table[i].to;
+			return true;
+		}
+	return false;
+}
+
+/* IN of a list with something else than constants: equal to one of them. */
+static struct fth_expr *in_any(struct planner *p, struct fth_expr **args, unsigned n)
+{
+	struct fth_expr *any = fth_expr_call2(p->arena, FTH_OP_EQ, args[0], args[1]);
+
+	for (unsigned i = 2; i < n; i++)
+		any = fth_expr_call2(p->arena, FTH_OP_OR, any,
+				     fth_expr_call2(p->arena, FTH_OP_EQ, args[0], args[i]));
+	return any;
+}
+
+static struct fth_expr *chain(struct planner *p, enum fth_op op, struct fth_expr **args, unsigned n)
+{
+	struct fth_expr *all = args[0];
+
+	for (unsigned i = 1; i < n; i++)
+		all = fth_expr_call2(p->arena, op, all, args[i]);
+	return all;
+}
+
+static bool all_constant(struct fth_expr **args, unsigned from, unsigned n)
+{
+	for (unsigned i = from; i < n; i++)
+		if (args[i] == NULL || args[i]->kind != FTH_EXPR_CONST)
+			return false;
+	return true;
+}
+
+static struct fth_expr *call(struct planner *p, const struct sql_expr *e, struct fth_expr **args)
+{
+	unsigned n = e->count;
+	enum fth_op op;
+
+	if (e->op == SQL_AND || e->op == SQL_OR)
+		return chain(p, e->op == SQL_AND ? FTH_OP_AND : FTH_OP_OR, args, n);
+	if (e->op == SQL_IN && !all_constant(args, 1, n))
+		return in_any(p, args, n);
+	if (e->op == SQL_IS_NOT_NULL)
+		return not(p, fth_expr_call1(p->arena, FTH_OP_IS_NULL, args[0]));
+	if (e->op == SQL_IS_DISTINCT)
+		return is_distinct(p, args[0], args[1]);
+	if (e->op == SQL_IS_NOT_DISTINCT)
+		return not(p, is_distinct(p, args[0], args[1]));
+	if (same_op(e->op, &op))
+		return fth_expr_call(p->arena, op, n, args);
+	fth_fail(EOPNOTSUPP, "%s is not supported yet", sql_op_name(e->op));
+	plan_fail(p, -EOPNOTSUPP);
+	return NULL;
+}
+
+static struct fth_expr *with_args(struct planner *p, struct pipe *pipe, const struct sql_expr *e)
+{
+	struct fth_expr **args = plan_alloc(p, (e->count + 1) * sizeof(struct fth_expr *));
+
+	if (args == NULL || e->count > ARGS_MAX)
+		return NULL;
+	if (e->kind == SQL_CALL && e->op == SQL_DATE_ADD)
+		return date_add(p, plan_expr(p, pipe, e->args[0]), &e->args[1]->value);
+	for (unsigned i = 0; i < e->count; i++)
+		args[i] = plan_expr(p, pipe, e->args[i]);
+	if (p->error != 0)
+		return NULL;
+	if (e->kind == SQL_CASE)
+		return fth_expr_call(p->arena, FTH_OP_CASE, e->count, args);
+	if (e->kind == SQL_CAST)
+		return fth_expr_cast(p->arena, args[0], plan_type(e->type));
+	return call(p, e, args);
+}
+
+struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sql_expr *e)
+{
+	struct fth_expr *made;
+
+	if (p->error != 0)
+		return NULL;
+	if (e->kind == SQL_CONST)
+		made = constant(p, e);
+	else if (e->kind == SQL_COLUMN)
+		made = column(p, pipe, e->column);
+	else
+		made = with_args(p, pipe, e);
+	/* The constructors do not say why: short of memory, or a type that an operator does not take. */
+	if (made == NULL)
+		plan_fail(p, fth_arena_alloc(p->arena, 16, 16) == NULL ? -ENOMEM : -EINVAL);
+	return made;
+}

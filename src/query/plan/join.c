@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inner joins. A block of them is flattened into its inputs (leaves) and conditions. The leaves become a
+ * tree: the root's rows stream, each other leaf is built into a structure which its parent looks up, after
+ * its own children reduced it. An equality between a leaf and its parent is a key; other conditions are
+ * tested in the first pipe that has all their columns. Semi and anti joins above the block move to the
+ * leaf that has their columns.
+ *
+ * The root is the leaf for which the structures are smallest; a leaf with several rows for a key is a much
+ * larger structure than one whose key is unique.
+ */
+#include "query/plan/plan_internal.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define LEAVES_MAX 64u
+#define MANY_COST \
+	8.0 /* of a row in a structure with several rows for a key, against one with one */
+
+struct leaf {
+	const struct sql_rel *rel;
+	double rows;
+	int parent; /* in the tree; -1: root */
+	bool done;
+};
+
+struct condition {
+	const struct sql_expr *expr;
+	uint64_t leaves; /* that its columns come from */
+	bool is_equality;
+	uint64_t sides[2]; /* equality: leaves of each argument, one each */
+	bool used;	   /* a key, or tested already */
+};
+
+struct block {
+	struct leaf leaves[LEAVES_MAX];
+	unsigned leaf_count;
+	struct condition *conditions;
+	unsigned condition_count, condition_room;
+	const int *outputs;
+	unsigned output_count;
+};
+
+/* ---- flattening ---- */
+
+static int add_condition(struct planner *p, struct block *b, const struct sql_expr *expr)
+{
+	const struct sql_expr **parts;
+	unsigned n = expr_conjuncts(p, expr, &parts);
+
+	for (unsigned i = 0; i < n; i++) {
+		b->conditions = plan_grow(p, b->conditions, b->condition_count, &b->condition_room,
+					  sizeof(*b->conditions));
+		if (b->conditions == NULL)
+			return p->error;
+		memset(&b->conditions[b->condition_count], 0, sizeof(*b->conditions));
+		b->conditions[b->condition_count++].expr = parts[i];
+	}
+	return p->error;
+}
+
+static bool is_inner(const struct sql_rel *rel)
+{
+	if (rel->kind == SQL_FILTER)
+		return is_inner(rel->left);
+	return rel->kind == SQL_JOIN && rel->join.kind == SQL_INNER;
+}
+
+static bool is_semi(const struct sql_rel *rel)
+{
+	return rel->kind == SQL_JOIN &&
+	       (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI) && is_inner(rel->left);
+}
+
+static bool part_of_side(const struct sql_expr *e, const struct sql_rel *leaf,
+			 const struct sql_rel *right)
+{
+	if (e->kind == SQL_COLUMN)
+		return rel_has(leaf, e->column) || rel_has(right, e->column);
+	for (unsigned i = 0; i < e->count; i++)
+		if (!part_of_side(e->args[i], leaf, right))
+			return false;
+	return true;
+}
+
+/* The semi or anti join on one leaf instead of on the block; NULL if its condition needs several. */
+static const struct sql_rel *on_leaf(struct planner *p, const struct sql_rel *semi,
+				     const struct sql_rel *leaf)
+{
+	struct sql_rel *moved;
+
+	if ((semi->join.condition != NULL &&
+	     !part_of_side(semi->join.condition, leaf, semi->right)) ||
+	    (semi->join.null_condition != NULL &&
+	     !part_of_side(semi->join.null_condition, leaf, semi->right)))
+		return NULL;
+	moved = plan_alloc(p, sizeof(*moved));
+	if (moved == NULL)
+		return NULL;
+	*moved = *semi;
+	moved->left = (struct sql_rel *)leaf;
+	moved->width = leaf->width;
+	moved->columns = leaf->columns;
+	return moved;
+}
+
+static int flatten(struct planner *p, struct block *b, const struct sql_rel *rel)
+{
+	if (rel->kind == SQL_FILTER && (is_inner(rel->left) || is_semi(rel->left))) {
+		add_condition(p, b, rel->predicate);
+		return flatten(p, b, rel->left);
+	}
+	if (rel->kind == SQL_JOIN && rel->join.kind == SQL_INNER) {
+		add_condition(p, b, rel->join.condition);
+		flatten(p, b, rel->left);
+		return flatten(p, b, rel->right);
+	}
+	if (is_semi(rel)) {
+		unsigned before = b->leaf_count, conditions = b->condition_count;
+
+		flatten(p, b, rel->left);
+		for (unsigned i = before; i < b->leaf_count; i++) {
+			const struct sql_rel *moved = on_leaf(p, rel, b->leaves[i].rel);
+
+			if (moved != NULL) {
+				b->leaves[i].rel = moved;
+				return p->error;
+			}
+		}
+		b->leaf_count = before; /* not possible: the join is a leaf as a whole */
+		b->condition_count = conditions;
+	}
+	if (b->leaf_count == LEAVES_MAX) {
+		fth_fail(EOPNOTSUPP, "a query that joins more than %u inputs is not supported",
+			 LEAVES_MAX);
+		return plan_fail(p, -EOPNOTSUPP);
+	}
+	b->leaves[b->leaf_count++] = (struct leaf){.rel = rel};
+	return p->error;
+}
+
+static uint64_t leaves_of(const struct block *b, const struct sql_expr *e)
+{
+	uint64_t set = 0;
+
+	if (e->kind == SQL_COLUMN) {
+		for (unsigned i = 0; i < b->leaf_count; i++)
+			if (rel_has(b->leaves[i].rel, e->column))
+				return (uint64_t)1 << i;
+		return 0;
+	}
+	for (unsigned i = 0; i < e->count; i++)
+		set |= leaves_of(b, e->args[i]);
+	return set;
+}
+
+static bool is_one(uint64_t set)
+{
+	return set != 0 && (set & (set - 1)) == 0;
+}
+
+static void classify(struct block *b)
+{
+	for (unsigned i = 0; i < b->condition_count; i++) {
+		struct condition *c = &b->conditions[i];
+
+		c->leaves = leaves_of(b, c->expr);
+		if (c->expr->kind != SQL_CALL || c->expr->op != SQL_EQ)
+			continue;
+		c->sides[0] = leaves_of(b, c->expr->args[0]);
+		c->sides[1] = leaves_of(b, c->expr->args[1]);
+		c->is_equality = is_one(c->sides[0]) && is_one(c->sides[1]) &&
+				 c->sides[0] != c->sides[1] &&
+				 c->expr->args[0]->type.kind != SQL_DOUBLE;
+	}
+}
+
+/* ---- the tree ---- */
+
+/* The keys that join leaf `child` to leaf `parent`; returns their number. */
+static unsigned edge_keys(struct planner *p, struct block *b, unsigned parent, unsigned child,
+			  struct join_key **out)
+{
+	struct join_key *keys = plan_alloc(p, (b->condition_count + 1) * sizeof(*keys));
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < b->condition_count && keys != NULL; i++) {
+		struct condition *c = &b->conditions[i];
+
+		if (!c->is_equality || c->leaves != ((uint64_t)1 << parent | (uint64_t)1 << child))
+			continue;
+		keys[n].probe = c->expr->args[c->sides[0] == (uint64_t)1 << parent ? 0 : 1];
+		keys[n++].build = c->expr->args[c->sides[0] == (uint64_t)1 << child ? 0 : 1];
+	}
+	*out = keys;
+	return n;
+}
+
+static bool keys_unique(struct planner *p, const struct sql_rel *rel, const struct join_key *keys,
+			unsigned n)
+{
+	int *columns = plan_alloc(p, (n + 1) * sizeof(*columns));
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n && columns != NULL; i++)
+		if (keys[i].build->kind == SQL_COLUMN)
+			columns[count++] = keys[i].build->column;
+	return columns != NULL && rel_unique(rel, columns, count);
+}
+
+/* How good it is to attach `child` to `parent` next; smaller is better, infinite without an equality. */
+static double edge_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
+{
+	struct join_key *keys;
+	unsigned n = edge_keys(p, b, parent, child, &keys);
+
+	if (n == 0)
+		return INFINITY;
+	return b->leaves[child].rows *
+	       (keys_unique(p, b->leaves[child].rel, keys, n) ? 1 : MANY_COST * MANY_COST);
+}
+
+/* Attach every leaf to a parent, beginning at root, cheapest first. Returns the cost of the tree. */
+static double make_tree(struct planner *p, struct block *b, unsigned root)
+{
+	double cost = b->leaves[root].rows * 0.5;
+
+	for (unsigned i = 0; i < b->leaf_count; i++) {
+		b->leaves[i].done = i == root;
+		b->leaves[i].parent = -1;
+	}
+	for (unsigned turn = 1; turn < b->leaf_count && p->error == 0; turn++) {
+		double best = INFINITY, best_parent_rows = INFINITY;
+		int child = -1, parent = (int)root;
+
+		for (unsigned c = 0; c < b->leaf_count; c++) {
+			for (unsigned q = 0; q < b->leaf_count && !b->leaves[c].done; q++) {
+				double e = b->leaves[q].done ? edge_cost(p, b, q, c) : INFINITY;
+
+				if (e < best || (e == best && e < INFINITY &&
+						 b->leaves[q].rows < best_parent_rows)) {
+					best = e;
+					best_parent_rows = b->leaves[q].rows;
+					child = (int)c;
+					parent = (int)q;
+				}
+			}
+		}
+		for (unsigned c = 0; c < b->leaf_count && child < 0; c++)
+			if (!b->leaves[c].done) {
+				child = (int)c; /* no equality: a cross join */
+				best = b->leaves[c].rows * MANY_COST * MANY_COST * MANY_COST;
+			}
+		b->leaves[child].done = true;
+		b->leaves[child].parent = parent;
+		cost += best;
+	}
+	return cost;
+}
+
+static unsigned choose_root(struct planner *p, struct block *b)
+{
+	double best = INFINITY;
+	unsigned root = 0;
+
+	for (unsigned r = 0; r < b->leaf_count && p->error == 0; r++) {
+		double cost = make_tree(p, b, r);
+
+		if (cost < best) {
+			best = cost;
+			root = r;
+		}
+	}
+	make_tree(p, b, root);
+	return root;
+}
+
+/* ---- pipes ---- */
+
+static void mark_columns(const struct sql_expr *e, bool *wanted)
+{
+	if (e->kind == SQL_COLUMN)
+		wanted[e->column] = true;
+	for (unsigned i = 0; i < e->count && e->kind != SQL_COLUMN; i++)
+		mark_columns(e->args[i], wanted);
+}
+
+/* Columns of the build pipe that the block's result or a condition still needs. */
+static unsigned wanted_columns(struct planner *p, struct block *b, struct pipe *build, int **out)
+{
+	bool *wanted = plan_alloc(p, p->query->column_count * sizeof(*wanted) + 1);
+	unsigned n = 0;
+
+	*out = plan_alloc(p, (build->binding_count + 1) * sizeof(**out));
+	if (wanted == NULL || *out == NULL)
+		return 0;
+	for (unsigned i = 0; i < b->output_count; i++)
+		wanted[b->outputs[i]] = true;
+	for (unsigned i = 0; i < b->condition_count; i++)
+		if (!b->conditions[i].used)
+			mark_columns(b->conditions[i].expr, wanted);
+	for (unsigned i = 0; i < build->binding_count; i++)
+		if (wanted[build->bindings[i].column])
+			(*out)[n++] = build->bindings[i].column;
+	return n;
+}
+
+static int test_conditions(struct planner *p, struct block *b, struct pipe *pipe, uint64_t leaves)
+{
+	for (unsigned i = 0; i < b->condition_count && p->error == 0; i++) {
+		struct condition *c = &b->conditions[i];
+
+		if (!c->used && (c->leaves & ~leaves) == 0) {
+			c->used = true;
+			pipe_select(p, pipe, c->expr);
+		}
+	}
+	return p->error;
+}
+
+static void use_edge(struct block *b, unsigned parent, unsigned child)
+{
+	for (unsigned i = 0; i < b->condition_count; i++)
+		if (b->conditions[i].is_equality &&
+		    b->conditions[i].leaves == ((uint64_t)1 << parent | (uint64_t)1 << child))
+			b->conditions[i].used = true;
+}
+
+static struct pipe *plan_leaf(struct planner *p, struct block *b, unsigned leaf, uint64_t *leaves);
+
+static int attach(struct planner *p, struct block *b, struct pipe *pipe, unsigned parent,
+		  unsigned child, uint64_t *leaves)
+{
+	struct join_spec spec = {.match = TASK_INNER};
+	uint64_t below = 0;
+	struct join_key *keys;
+	struct pipe *build;
+	int *payload;
+
+	spec.key_count = edge_keys(p, b, parent, child, &keys);
+	spec.keys = keys;
+	spec.unique = keys_unique(p, b->leaves[child].rel, keys, spec.key_count);
+	use_edge(b, parent, child);
+	build = plan_leaf(p, b, child, &below);
+	if (build == NULL)
+		return p->error;
+	spec.unique = spec.unique && !build->multiplied;
+	spec.payload_count = wanted_columns(p, b, build, &payload);
+	spec.payload = payload;
+	if (plan_lookup(p, pipe, build, &spec) < 0)
+		return p->error;
+	*leaves |= below;
+	return test_conditions(p, b, pipe, *leaves);
+}
+
+static struct pipe *plan_leaf(struct planner *p, struct block *b, unsigned leaf, uint64_t *leaves)
+{
+	struct pipe *pipe = plan_rel(p, b->leaves[leaf].rel);
+
+	*leaves |= (uint64_t)1 << leaf;
+	if (pipe == NULL || test_conditions(p, b, pipe, *leaves) < 0)
+		return NULL;
+	pipe->multiplied = false; /* rel_unique() knows of joins inside the leaf */
+	/* Small structures first: they are cheap to look up and often reduce most. */
+	for (;;) {
+		int next = -1;
+
+		for (unsigned c = 0; c < b->leaf_count; c++)
+			if (b->leaves[c].parent == (int)leaf && !b->leaves[c].done &&
+			    (next < 0 || b->leaves[c].rows < b->leaves[next].rows))
+				next = (int)c;
+		if (next < 0)
+			return pipe;
+		b->leaves[next].done = true;
+		if (attach(p, b, pipe, leaf, (unsigned)next, leaves) < 0)
+			return NULL;
+	}
+}
+
+struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel)
+{
+	struct block *b = plan_alloc(p, sizeof(*b));
+	uint64_t leaves = 0;
+	unsigned root;
+
+	if (b == NULL || flatten(p, b, rel) < 0)
+		return NULL;
+	if (b->leaf_count == 1 && b->leaves[0].rel == rel)
+		return plan_outer(p, rel);
+	b->outputs = rel->columns;
+	b->output_count = rel->width;
+	for (unsigned i = 0; i < b->leaf_count; i++)
+		b->leaves[i].rows = rel_rows(p, b->leaves[i].rel);
+	classify(b);
+	root = choose_root(p, b);
+	for (unsigned i = 0; i < b->leaf_count; i++)
+		b->leaves[i].done = false;
+	return p->error != 0 ? NULL : plan_leaf(p, b, root, &leaves);
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One join: the build side becomes a structure, the probing side looks rows up in it. */
+#include "query/plan/plan_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NESTED_ROWS 4096.0 /* a structure for fewer rows is built once, for all row groups */
+
+/* Keys of both sides are compared as they are, so decimals get one scale. */
+static const struct sql_expr *with_scale(struct planner *p, const struct sql_expr *e,
+					 const struct sql_expr *other)
+{
+	struct sql_expr *cast, **args;
+
+	if (e->type.kind != SQL_DECIMAL || e->type.scale >= other->type.scale)
+		return e;
+	cast = plan_alloc(p, sizeof(*cast));
+	args = plan_alloc(p, sizeof(*args));
+	if (cast == NULL || args == NULL)
+		return e;
+	args[0] = (struct sql_expr *)e;
+	*cast = (struct sql_expr){.kind = SQL_CAST,
+				  .type = {SQL_DECIMAL, SQL_PRECISION_MAX, other->type.scale, 0},
+				  .nullable = e->nullable,
+				  .at = -1,
+				  .count = 1,
+				  .args = args};
+	return cast;
+}
+
+static unsigned *key_slots(struct planner *p, struct pipe *pipe, const struct join_spec *spec,
+			   bool build)
+{
+	unsigned *slots = plan_alloc(p, (spec->key_count + 1) * sizeof(*slots));
+
+	for (unsigned i = 0; i < spec->key_count && p->error == 0; i++) {
+		const struct join_key *k = &spec->keys[i];
+
+		slots[i] = build ? pipe_compute(p, pipe, with_scale(p, k->build, k->probe))
+				 : pipe_compute(p, pipe, with_scale(p, k->probe, k->build));
+	}
+	return slots;
+}
+
+/* ---- nested builds ---- */
+
+/* The table column of a key that is a sorted column of the pipe's source. */
+static bool sorted_column(struct planner *p, const struct pipe *pipe, const struct sql_expr *key,
+			  unsigned *ordinal)
+{
+	const struct fth_table_facts *facts;
+
+	if (pipe->scan == NULL || key->kind != SQL_COLUMN || !rel_has(pipe->scan, key->column))
+		return false;
+	facts = column_facts(p, key->column);
+	*ordinal = p->query->columns[key->column].ordinal;
+	return facts != NULL && (facts->flags & FTH_TABLE_SORTED) != 0;
+}
+
+static bool has_nested(struct planner *p, const struct pipe *pipe)
+{
+	for (unsigned i = 0; i < pipe->task->step_count; i++)
+		if (pipe->task->steps[i].kind == TASK_LOOKUP &&
+		    p->tasks[pipe->task->steps[i].lookup.task]->nested)
+			return true;
+	return false;
+}
+
+void plan_nest(struct planner *p, const struct pipe *probe, const struct pipe *build,
+	       const struct join_key *keys, unsigned key_count)
+{
+	struct task *t = build->task;
+	unsigned parent_column, key_column;
+
+	if (build->rows < NESTED_ROWS || has_nested(p, build))
+		return;
+	for (unsigned i = 0; i < key_count && !t->nested; i++)
+		if (sorted_column(p, probe, keys[i].probe, &parent_column) &&
+		    sorted_column(p, build, keys[i].build, &key_column)) {
+			t->nested = true;
+			t->parent_column = parent_column;
+			t->key_column = key_column;
+		}
+}
+
+/* ---- the structure ---- */
+
+static uint32_t close_build(struct planner *p, struct pipe *build, const struct join_spec *spec,
+			    unsigned *keys, const struct cargo *cargo)
+{
+	struct task_reduce *r = &build->task->reduce;
+	bool only_exists = spec->match == TASK_SEMI || spec->match == TASK_ANTI;
+
+	r->key_count = spec->key_count;
+	r->keys = keys;
+	r->column_count = cargo->slot_count;
+	r->columns = cargo->slots;
+	if (cargo->slot_count == 0 && spec->key_count > 0 && (only_exists || spec->unique))
+		r->kind = TASK_SET;
+	else
+		r->kind = spec->unique && spec->key_count > 0 ? TASK_MAP : TASK_MULTIMAP;
+	return pipe_close(p, build);
+}
+
+/* Columns of the build side whose value is that of the probing side's key need not be carried. */
+static int bind_keys(struct planner *p, struct pipe *probe, const struct join_spec *spec,
+		     const unsigned *slots)
+{
+	for (unsigned i = 0; i < spec->key_count && spec->match == TASK_INNER; i++) {
+		const struct join_key *k = &spec->keys[i];
+		struct binding b = {.slot = slots[i]};
+
+		if (k->build->kind != SQL_COLUMN || k->build->type.kind != k->probe->type.kind ||
+		    k->build->type.scale != k->probe->type.scale)
+			continue;
+		b.column = k->build->column;
+		pipe_bind(p, probe, &b);
+	}
+	return p->error;
+}
+
+static bool is_bound_key(const struct join_spec *spec, int column)
+{
+	for (unsigned i = 0; i < spec->key_count && spec->match == TASK_INNER; i++) {
+		const struct join_key *k = &spec->keys[i];
+
+		if (k->build->kind == SQL_COLUMN && k->build->column == column &&
+		    k->build->type.kind == k->probe->type.kind &&
+		    k->build->type.scale == k->probe->type.scale)
+			return true;
+	}
+	return false;
+}
+
+static unsigned carried_columns(struct planner *p, const struct join_spec *spec, int **out)
+{
+	unsigned n = 0;
+
+	*out = plan_alloc(p, (spec->payload_count + 1) * sizeof(**out));
+	for (unsigned i = 0; i < spec->payload_count && *out != NULL; i++)
+		if (!is_bound_key(spec, spec->payload[i]))
+			(*out)[n++] = spec->payload[i];
+	return n;
+}
+
+/* Slots of the probing pipe for the payload, and bindings for the columns in it. */
+static int bind_payload(struct planner *p, struct pipe *probe, const struct join_spec *spec,
+			const struct cargo *cargo, const struct task *built,
+			struct task_lookup *lookup)
+{
+	lookup->payload_count = cargo->slot_count;
+	lookup->payload = plan_alloc(p, (cargo->slot_count + 1) * sizeof(*lookup->payload));
+	lookup->slots = plan_alloc(p, (cargo->slot_count + 1) * sizeof(*lookup->slots));
+	for (unsigned i = 0; i < cargo->slot_count && p->error == 0; i++) {
+		struct task_slot slot = built->result[i];
+
+		slot.nullable |= spec->match == TASK_LEFT || spec->match == TASK_SINGLE;
+		lookup->payload[i] = i;
+		lookup->slots[i] = pipe_add_slot(p, probe, &slot);
+	}
+	for (unsigned i = 0; i < cargo->count && p->error == 0; i++) {
+		struct binding b = cargo->in[i];
+
+		if (b.slot != TASK_NONE)
+			b.slot = lookup->slots[b.slot];
+		else
+			b.row_slot = lookup->slots[b.row_slot];
+		pipe_bind(p, probe, &b);
+	}
+	return p->error;
+}
+
+/* ---- estimates ---- */
+
+/* Matches of one probing row, on average. */
+static double matches_expected(struct planner *p, const struct pipe *build,
+			       const struct join_spec *spec)
+{
+	double domain = 1;
+
+	for (unsigned i = 0; i < spec->key_count; i++) {
+		const struct sql_expr *key = spec->keys[i].build;
+		const struct fth_table_facts *f =
+			key->kind == SQL_COLUMN ? column_facts(p, key->column) : NULL;
+
+		domain *= f != NULL && f->distinct > 0 ? (double)f->distinct : 100;
+	}
+	return build->rows / domain;
+}
+
+static void estimate(struct pipe *probe, const struct pipe *build, const struct join_spec *spec,
+		     double matches)
+{
+	double hit = matches < 1 ? matches : 1;
+
+	if (spec->condition != NULL)
+		matches *= 0.5;
+	if (spec->match == TASK_SEMI)
+		probe->rows *= hit;
+	else if (spec->match == TASK_ANTI)
+		probe->rows *= hit < 0.9 ? 1 - hit : 0.1;
+	else if (spec->match == TASK_INNER)
+		probe->rows *= spec->unique ? hit : matches;
+	else if (!spec->unique && spec->match == TASK_LEFT && matches > 1)
+		probe->rows *= matches;
+	if ((spec->match == TASK_INNER || spec->match == TASK_LEFT) && !spec->unique) {
+		probe->multiplied = true;
+		probe->rows_most *= build->rows_most > 1 ? build->rows_most : 1;
+	}
+}
+
+int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
+		const struct join_spec *spec)
+{
+	double matches = matches_expected(p, build, spec);
+	struct task_lookup lookup = {.match = spec->match, .key_count = spec->key_count};
+	unsigned *build_keys = key_slots(p, build, spec, true);
+	struct task_step *step;
+	struct cargo cargo;
+	int *carried;
+	unsigned count = carried_columns(p, spec, &carried);
+
+	if (p->error != 0 || pipe_pack(p, build, carried, count, &cargo) < 0)
+		return p->error;
+	plan_nest(p, probe, build, spec->keys, spec->key_count);
+	lookup.task = close_build(p, build, spec, build_keys, &cargo);
+	if (p->error != 0)
+		return p->error;
+	lookup.keys = key_slots(p, probe, spec, false);
+	if (p->error != 0 || bind_keys(p, probe, spec, lookup.keys) < 0 ||
+	    bind_payload(p, probe, spec, &cargo, p->tasks[lookup.task], &lookup) < 0)
+		return p->error;
+	if (spec->condition != NULL) {
+		/* Whatever it needs of the probing side must be there before the look-up. */
+		lookup.condition = plan_expr(p, probe, spec->condition);
+		if (lookup.condition == NULL)
+			return p->error;
+	}
+	step = pipe_add_step(p, probe, TASK_LOOKUP);
+	if (step == NULL)
+		return p->error;
+	step->lookup = lookup;
+	estimate(probe, build, spec, matches);
+	return 0;
+}

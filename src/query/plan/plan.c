@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "query/plan/plan_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+int plan_fail(struct planner *p, int rc)
+{
+	if (p->error == 0)
+		p->error = rc;
+	return p->error;
+}
+
+void *plan_alloc(struct planner *p, size_t size)
+{
+	void *memory = p->error != 0 ? NULL : fth_arena_alloc(p->arena, size, 16);
+
+	if (memory == NULL) {
+		plan_fail(p, -ENOMEM);
+		return NULL;
+	}
+	return memset(memory, 0, size);
+}
+
+void *plan_grow(struct planner *p, void *array, unsigned count, unsigned *room, size_t size)
+{
+	void *larger;
+
+	if (count < *room)
+		return array;
+	*room = *room == 0 ? 8 : *room * 2;
+	larger = plan_alloc(p, *room * size);
+	if (larger != NULL && count > 0)
+		memcpy(larger, array, count * size);
+	return larger;
+}
+
+/* Results are released when no later task needs them. */
+static void set_last_users(struct task_set *set)
+{
+	for (unsigned t = 0; t < set->task_count; t++)
+		set->tasks[t].last_user = TASK_NONE;
+	for (unsigned t = 0; t < set->task_count; t++) {
+		const struct task *task = &set->tasks[t];
+
+		for (unsigned i = 0; i < task->source.input_count; i++)
+			set->tasks[task->source.inputs[i]].last_user = t;
+		for (unsigned i = 0; i < task->step_count; i++)
+			if (task->steps[i].kind == TASK_LOOKUP)
+				set->tasks[task->steps[i].lookup.task].last_user = t;
+	}
+}
+
+static int gather_tasks(struct planner *p, struct task_set *out)
+{
+	out->task_count = p->task_count;
+	out->tasks = plan_alloc(p, p->task_count * sizeof(*out->tasks));
+	if (out->tasks == NULL)
+		return p->error;
+	for (unsigned t = 0; t < p->task_count; t++)
+		out->tasks[t] = *p->tasks[t];
+	set_last_users(out);
+	out->output_count = p->query->output_count;
+	out->names = p->query->output_names;
+	return 0;
+}
+
+/* The last task gives the columns of the result in order. */
+static int close_result(struct planner *p, struct pipe *pipe)
+{
+	const struct sql_query *q = p->query;
+	struct task_reduce *reduce;
+	unsigned *slots = plan_alloc(p, (q->output_count + 1) * sizeof(*slots));
+
+	if (slots == NULL)
+		return p->error;
+	for (unsigned i = 0; i < q->output_count; i++)
+		slots[i] = pipe_slot(p, pipe, q->outputs[i]);
+	reduce = &pipe->task->reduce;
+	reduce->kind = TASK_OUTPUT;
+	reduce->column_count = q->output_count;
+	reduce->columns = slots;
+	pipe_close(p, pipe);
+	return p->error;
+}
+
+int plan_query(const struct sql_query *query, const struct plan_options *options,
+	       struct fth_arena *arena, struct task_set *out)
+{
+	struct planner p = {.query = query, .options = options, .arena = arena};
+	struct pipe *pipe = plan_rel(&p, query->root);
+
+	memset(out, 0, sizeof(*out));
+	if (pipe == NULL || close_result(&p, pipe) < 0 || gather_tasks(&p, out) < 0)
+		return p.error;
+	return task_check(out);
+}
