@@ -36,7 +36,8 @@ run() {
   output=$(PATH=$work/bin "$shell" "$script" build </dev/null 2>&1) || status=$?
 }
 
-all="gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev libssl-dev"
+all="gcc g++ make cmake ninja-build pkg-config liburing-dev libxxhash-dev libcmocka-dev liblz4-dev libncurses-dev libpg-query-dev
+  libprotobuf-c-dev libssl-dev"
 some=${all/ninja-build/}
 
 machine 0 $all
