@@ -17,6 +17,7 @@ extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
+extern const struct fth_command fth_bench_vec;
 extern const struct fth_command fth_bench_vectoradd;
 
 #define GPU(name) &fth_bench_gpu[GPU_##name].command
@@ -38,6 +39,7 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_policy,
 	&fth_bench_queue,
 	&fth_bench_taxi,
+	&fth_bench_vec,
 	&fth_bench_vectoradd,
 	NULL,
 };
