@@ -80,7 +80,8 @@ static int make_data(struct bench *b)
 	c->flag = fth_qmem_alloc(b->mem, b->rows);
 	c->state = fth_qmem_alloc(b->mem, b->rows);
 	c->price = fth_qmem_alloc(b->mem, b->rows * sizeof(*c->price));
-	if (!c->ship || !c->quantity || !c->discount || !c->tax || !c->flag || !c->state || !c->price)
+	if (!c->ship || !c->quantity || !c->discount || !c->tax || !c->flag || !c->state ||
+	    !c->price)
 		return -ENOMEM;
 	for (size_t i = 0; i < b->rows; i++) {
 		c->ship[i] = (int16_t)fth_rng_below(&rng, 2526);
@@ -125,12 +126,14 @@ static struct fth_expr *column(struct fth_arena *a, unsigned number)
 		[PRICE] = {{FTH_T_DECIMAL, 15, 2, 0}, 90000, 10495000},
 	};
 
-	return fth_expr_column(a, number, facts[number].type, facts[number].lo, facts[number].hi, false);
+	return fth_expr_column(a, number, facts[number].type, facts[number].lo, facts[number].hi,
+			       false);
 }
 
 static struct fth_expr *number(struct fth_arena *a, enum fth_tkind kind, int64_t value)
 {
-	return fth_expr_int(a, kind == FTH_T_DECIMAL ? fth_type_decimal(15, 2) : fth_type(kind), value);
+	return fth_expr_int(a, kind == FTH_T_DECIMAL ? fth_type_decimal(15, 2) : fth_type(kind),
+			    value);
 }
 
 static int compile(struct bench *b, struct fth_expr **roots, unsigned n, struct fth_prog **prog,
@@ -163,10 +166,11 @@ static int compile_q6(struct bench *b, struct fth_arena *a)
 	int rc;
 
 	dates = fth_expr_call2(
-		a, FTH_OP_AND, fth_expr_call2(a, FTH_OP_GE, column(a, SHIP), number(a, FTH_T_DATE, FROM)),
+		a, FTH_OP_AND,
+		fth_expr_call2(a, FTH_OP_GE, column(a, SHIP), number(a, FTH_T_DATE, FROM)),
 		fth_expr_call2(a, FTH_OP_LT, column(a, SHIP), number(a, FTH_T_DATE, TO)));
-	discount = fth_expr_call3(a, FTH_OP_BETWEEN, column(a, DISCOUNT), number(a, FTH_T_DECIMAL, 5),
-				  number(a, FTH_T_DECIMAL, 7));
+	discount = fth_expr_call3(a, FTH_OP_BETWEEN, column(a, DISCOUNT),
+				  number(a, FTH_T_DECIMAL, 5), number(a, FTH_T_DECIMAL, 7));
 	both = fth_expr_call2(a, FTH_OP_AND, dates, discount);
 	filter = fth_expr_call2(
 		a, FTH_OP_AND, both,
@@ -218,13 +222,13 @@ static void batch_at(const struct vec_columns *c, size_t at, struct fth_vec *v)
 }
 
 struct q1_sums {
-	int64_t quantity[VEC_GROUPS], price[VEC_GROUPS], discount[VEC_GROUPS], discounted[VEC_GROUPS],
-		charge[VEC_GROUPS];
+	int64_t quantity[VEC_GROUPS], price[VEC_GROUPS], discount[VEC_GROUPS],
+		discounted[VEC_GROUPS], charge[VEC_GROUPS];
 	uint64_t count[VEC_GROUPS];
 };
 
-static int q1_batch(struct bench *b, const struct fth_key *key, struct fth_groups *table, struct fth_vec *v,
-		    unsigned n, struct q1_sums *s)
+static int q1_batch(struct bench *b, const struct fth_key *key, struct fth_groups *table,
+		    struct fth_vec *v, unsigned n, struct q1_sums *s)
 {
 	static struct fth_agg_groups groups;
 	static struct fth_sel sel;
@@ -253,8 +257,8 @@ static int q1_batch(struct bench *b, const struct fth_key *key, struct fth_group
 	return 0;
 }
 
-static void q1_result(const struct fth_key *key, const struct fth_groups *table, const struct q1_sums *s,
-		      struct vec_group *out)
+static void q1_result(const struct fth_key *key, const struct fth_groups *table,
+		      const struct q1_sums *s, struct vec_group *out)
 {
 	memset(out, 0, VEC_GROUPS * sizeof(*out));
 	for (uint32_t g = 0; g < table->count; g++) {
@@ -262,8 +266,9 @@ static void q1_result(const struct fth_key *key, const struct fth_groups *table,
 
 		fth_key_int(key, fth_groups_key(table, g), 0, &flag);
 		fth_key_int(key, fth_groups_key(table, g), 1, &state);
-		out[flag * 2 + state] = (struct vec_group){s->count[g],	   s->quantity[g],   s->price[g],
-							   s->discount[g], s->discounted[g], s->charge[g]};
+		out[flag * 2 + state] =
+			(struct vec_group){s->count[g],	   s->quantity[g],   s->price[g],
+					   s->discount[g], s->discounted[g], s->charge[g]};
 	}
 }
 
@@ -283,7 +288,8 @@ static int run_q1(struct bench *b, struct vec_group *out)
 		struct fth_vec v[COLUMNS];
 
 		batch_at(&b->data, at, v);
-		rc = q1_batch(b, &key, &table, v, (unsigned)(b->rows - at < FTH_BATCH ? b->rows - at : FTH_BATCH),
+		rc = q1_batch(b, &key, &table, v,
+			      (unsigned)(b->rows - at < FTH_BATCH ? b->rows - at : FTH_BATCH),
 			      &sums);
 	}
 	q1_result(&key, &table, &sums, out);
@@ -386,7 +392,8 @@ static void report(const struct bench *b)
 		printf("Q6: %.0f million rows a second, plain loop %.0f, ratio %.2f\n",
 		       fth_rounds_ours(&b->q6) / 1e6, fth_rounds_peer(&b->q6) / 1e6, q6);
 	}
-	fth_bench_json(&j, "vec", fth_rounds_ours(worst), fth_rounds_peer(worst), fth_rounds_ratio(worst));
+	fth_bench_json(&j, "vec", fth_rounds_ours(worst), fth_rounds_peer(worst),
+		       fth_rounds_ratio(worst));
 	fth_json_u64(&j, "rows", b->rows);
 	fth_json_u64(&j, "rounds", b->rounds);
 	fth_json_u64(&j, "seed", b->seed);

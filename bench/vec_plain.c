@@ -22,7 +22,8 @@ void vec_plain_q1(const struct vec_columns *c, int32_t until, struct vec_group *
 	}
 }
 
-int64_t vec_plain_q6(const struct vec_columns *c, int32_t from, int32_t to, int lo, int hi, int most)
+int64_t vec_plain_q6(const struct vec_columns *c, int32_t from, int32_t to, int lo, int hi,
+		     int most)
 {
 	int64_t sum = 0;
 

@@ -223,33 +223,44 @@ static int find_one(struct fth_groups *g, const void *keys, uint64_t i, uint32_t
 	return find_bytes(g, ((const struct fth_str *)keys)[i], group);
 }
 
-/* Most rows of a small domain find their group: no test but for the new ones. */
-static bool all_direct(const struct fth_groups *g, const uint64_t *keys, unsigned n,
-		       const uint64_t *rows, uint32_t *groups)
+/*
+ * All rows of a batch in a small domain; bits of `fresh` are selected rows whose key is new. Keys of rows that
+ * are not selected may be anything: the mask keeps them inside the table.
+ */
+static bool look_up_direct(const struct fth_groups *g, const uint64_t *keys, unsigned n,
+			   const uint64_t *rows, uint32_t *groups, uint64_t *fresh)
 {
-	uint32_t missing = 0;
+	uint64_t mask = g->domain - 1, any = 0;
 
-	for (unsigned w = 0; w < fth_bits_words(n); w++)
-		if (rows[w] != ~(uint64_t)0)
-			return false;
-	for (unsigned i = 0; i < n; i++) {
-		uint32_t place = g->table[keys[i]];
+	for (unsigned w = 0; w < fth_bits_words(n); w++) {
+		unsigned end = n - w * 64 < 64 ? n - w * 64 : 64;
+		uint64_t missing = 0;
 
-		missing |= place == 0;
-		groups[i] = place - 1;
+		for (unsigned j = 0; j < end; j++) {
+			uint32_t place = g->table[keys[w * 64 + j] & mask];
+
+			missing |= (uint64_t)(place == 0) << j;
+			groups[w * 64 + j] = place - 1;
+		}
+		fresh[w] = missing & rows[w];
+		any |= fresh[w];
 	}
-	return !missing;
+	return any != 0;
 }
 
 int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const uint64_t *rows,
 		    uint32_t *groups, uint64_t *left)
 {
+	uint64_t fresh[FTH_BATCH_WORDS];
 	int rc = 0;
 
-	if (g->direct && all_direct(g, keys, n, rows, groups))
-		return 0;
 	if (left)
 		memset(left, 0, fth_bits_words(n) * sizeof(*left));
+	if (g->direct) {
+		if (!look_up_direct(g, keys, n, rows, groups, fresh))
+			return 0;
+		rows = fresh;
+	}
 	FTH_FOR_ROWS(rows, n, i)
 	{
 		if (find_one(g, keys, i, &groups[i]) == 0)

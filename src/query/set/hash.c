@@ -14,10 +14,12 @@
 #include <errno.h>
 
 #define AHEAD 16u
+/* So many that free slots are left even if every thread adds one key too many. */
+#define MIN_SLOTS 1024u
 
 uint32_t fth_hash_slots(uint64_t count)
 {
-	uint64_t slots = 16;
+	uint64_t slots = MIN_SLOTS;
 
 	while (slots < 2 * count)
 		slots *= 2;
@@ -53,8 +55,8 @@ static uint32_t home_of(const struct fth_hash *h, uint64_t key)
 	return (uint32_t)(fth_mix64(key) >> h->shift);
 }
 
-/* Relaxed throughout: a slot holds nothing but its key, and payload is written after threads were joined
- * or by the thread that has the row. */
+/* Relaxed but for the count: a slot holds nothing but its key, and payload is written after threads were
+ * joined or by the thread that has the row. */
 static int insert_key(struct fth_hash *h, uint64_t key, uint32_t home, uint32_t *slot, bool *again)
 {
 	uint32_t mask = h->slots - 2;
@@ -70,16 +72,20 @@ static int insert_key(struct fth_hash *h, uint64_t key, uint32_t home, uint32_t 
 		uint64_t there = fth_load_relaxed_dev64(&h->keys[at]);
 
 		if (there == 0) {
-			if (fth_add_relaxed_dev64(&h->count, 1) >= h->room) {
-				fth_add_relaxed_dev64(&h->count, (uint64_t)-1);
-				return -ENOSPC;
-			}
-			if (fth_cas_relaxed_dev64(&h->keys[at], &there, key)) {
+			/*
+			 * Threads that look at the same time may each add one more. Acquire: who sees the last
+			 * key counted sees it in its slot, which may be this one.
+			 */
+			if (fth_load_acquire_dev64(&h->count) >= h->room) {
+				there = fth_load_relaxed_dev64(&h->keys[at]);
+				if (there == 0)
+					return -ENOSPC;
+			} else if (fth_cas_relaxed_dev64(&h->keys[at], &there, key)) {
+				fth_add_release_dev64(&h->count, 1);
 				*slot = at;
 				*again = false;
 				return 0;
 			}
-			fth_add_relaxed_dev64(&h->count, (uint64_t)-1);
 		}
 		if (there == key) {
 			*slot = at;

@@ -32,8 +32,9 @@ void fth_hash_release(struct fth_hash *h);
 
 /*
  * Insert the keys of selected rows; slots[i] is the place of row i's key. Bit i of `again` is set if the
- * key was there already. Thread-safe. Returns 0, or -ENOSPC if there are more keys than `count`: then some
- * rows were inserted, and rows that were not have FTH_HASH_NONE.
+ * key was there already. Thread-safe. Returns 0, or -ENOSPC if there are more keys than `count` (each
+ * thread may insert one more before it is noticed): then some rows were inserted, and rows that were not have
+ * FTH_HASH_NONE.
  */
 int fth_hash_insert(struct fth_hash *h, const int64_t *keys, unsigned n, const uint64_t *rows,
 		    uint32_t *slots, uint64_t *again);

@@ -2,6 +2,7 @@
 /* Composite keys. */
 #include "query/set/key.h"
 #include "query/set/rows.h"
+#include "query/vec/kern.h"
 
 #include "fathom/base/error.h"
 
@@ -48,30 +49,60 @@ static int out_of_range(unsigned column)
 	return fth_fail(ERANGE, "key: a value of column %u is out of its range", column);
 }
 
+/* Selected rows out of [min, max], null ones apart. */
+static bool any_outside(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+			const uint64_t *rows)
+{
+	fth_i128 most = (fth_i128)1 << (8 * fth_phys_width(v->type) - 1), lo = col->min - v->base,
+		 hi = col->max - v->base;
+	uint64_t good[FTH_BATCH_WORDS], bad = 0;
+
+	if (lo <= -most && hi >= most - 1)
+		return false;
+	if (lo >= most || hi < -most)
+		memset(good, 0, sizeof(good));
+	else
+		fth_kern()->between[v->type](good, v->data, (int64_t)(lo < -most ? -most : lo),
+					     (int64_t)(hi >= most ? most - 1 : hi), n);
+	for (unsigned i = 0; i < fth_bits_words(n); i++)
+		bad |= rows[i] & ~good[i] & ~(v->nulls ? v->nulls[i] : 0);
+	return bad != 0;
+}
+
+/* All rows at once: those that are not selected get a key that nobody looks at. */
 int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
 		   const uint64_t *rows, uint64_t *keys)
 {
-	int64_t values[FTH_BATCH];
+	const struct fth_kern *kern = fth_kern();
+	int64_t codes[FTH_BATCH];
+	bool first = true;
 
-	memset(keys, 0, n * sizeof(*keys));
 	for (unsigned c = 0; c < k->count; c++) {
 		const struct fth_key_column *col = &k->columns[c];
-		uint64_t min = (uint64_t)col->min - col->nullable,
-			 most = (uint64_t)(col->max - col->min);
+		const struct fth_vec *v = &vecs[c];
+		int64_t *to = first ? (int64_t *)keys : codes;
 
-		fth_vec_to_i64(values, &vecs[c], n);
-		FTH_FOR_ROWS(rows, n, i)
-		{
-			uint64_t code = (uint64_t)values[i] - min;
-
-			if (is_null(&vecs[c], i))
-				code = 0;
-			else if (code - col->nullable > most)
-				return out_of_range(c);
-			if (col->bits > 0) /* else the shift may be the width of the key */
-				keys[i] |= code << col->shift;
-		}
+		if (v->type == FTH_I128)
+			return fth_fail(EINVAL, "key: column %u has 128 bits", c);
+		if (any_outside(col, v, n, rows))
+			return out_of_range(c);
+		if (col->bits == 0)
+			continue;
+		kern->convert[FTH_I64][v->type](
+			to, v->data,
+			(int64_t)((uint64_t)v->base - (uint64_t)col->min + col->nullable), n);
+		if (v->nulls)
+			FTH_FOR_ROWS(v->nulls, n, i)
+		to[i] = 0;
+		if (col->shift > 0)
+			kern->arith_const[FTH_I64][FTH_KERN_MUL](
+				to, to, (int64_t)((uint64_t)1 << col->shift), n);
+		if (!first)
+			kern->arith_vec[FTH_I64][FTH_KERN_ADD](keys, keys, to, n);
+		first = false;
 	}
+	if (first)
+		memset(keys, 0, n * sizeof(*keys));
 	return 0;
 }
 

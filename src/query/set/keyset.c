@@ -7,6 +7,7 @@
  */
 #include "query/set/keyset.h"
 #include "query/set/rows.h"
+#include "query/vec/kern.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/atomic.h"
@@ -82,12 +83,18 @@ void fth_keyset_merge(struct fth_keyset *s, const struct fth_keyset *other)
 		s->bits[w] |= other->bits[w];
 }
 
+/* How many bits a kernel can count at once. */
+#define COUNT_WORDS ((uint64_t)1 << 20)
+
 uint64_t fth_keyset_count(const struct fth_keyset *s)
 {
-	uint64_t count = 0;
+	uint64_t count = 0, words = words_of(s->min, s->max);
 
-	for (uint64_t w = 0; w < words_of(s->min, s->max); w++)
-		count += (uint64_t)__builtin_popcountll(s->bits[w]);
+	for (uint64_t w = 0; w < words; w += COUNT_WORDS) {
+		uint64_t n = words - w < COUNT_WORDS ? words - w : COUNT_WORDS;
+
+		count += fth_kern()->count(s->bits + w, (unsigned)n * 64);
+	}
 	return count;
 }
 
@@ -100,10 +107,11 @@ int fth_keyset_seal(struct fth_keyset *s)
 	if (!s->before)
 		return -ENOMEM;
 	s->count = 0;
-	for (uint64_t w = 0; w < words; w++) {
-		if (w % BLOCK_WORDS == 0)
-			s->before[w / BLOCK_WORDS] = (uint32_t)s->count;
-		s->count += (uint64_t)__builtin_popcountll(s->bits[w]);
+	for (uint64_t w = 0; w < words; w += BLOCK_WORDS) {
+		unsigned n = words - w < BLOCK_WORDS ? (unsigned)(words - w) : BLOCK_WORDS;
+
+		s->before[w / BLOCK_WORDS] = (uint32_t)s->count;
+		s->count += fth_kern()->count(s->bits + w, n * 64);
 	}
 	return s->count > UINT32_MAX ? -ERANGE : 0;
 }
@@ -135,8 +143,7 @@ void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned 
 void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned n,
 		      const uint64_t *hits, uint32_t *ranks)
 {
-	FTH_FOR_ROWS(hits, n, i)
-	ranks[i] = fth_keyset_rank(s, keys[i]);
+	fth_kern()->ranks(s->bits, s->before, s->min, keys, n, hits, ranks);
 }
 
 unsigned fth_keyset_next(const struct fth_keyset *s, uint64_t *at, int64_t *keys, unsigned max)

@@ -56,8 +56,7 @@ static fth_i128 sum_wide(const struct fth_vec *v, unsigned n, const uint64_t *ro
 	return sum;
 }
 
-static fth_i128 sum_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64,
-			 uint64_t count)
+static fth_i128 sum_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64)
 {
 	fth_i128 sum;
 
@@ -65,7 +64,7 @@ static fth_i128 sum_rows(const struct fth_vec *v, unsigned n, const uint64_t *ro
 		sum = fth_kern()->sum[v->type](v->data, rows, n);
 	else
 		sum = sum_wide(v, n, rows);
-	return sum + (fth_i128)v->base * (fth_i128)count;
+	return v->base ? sum + (fth_i128)v->base * fth_bits_count(rows, n) : sum;
 }
 
 uint64_t fth_agg_count(const struct fth_vec *v, unsigned n, const uint64_t *rows)
@@ -82,7 +81,7 @@ void fth_agg_sum(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool
 
 	rows = live_rows(v, n, rows, buffer);
 	live = fth_bits_count(rows, n);
-	*sum += sum_rows(v, n, rows, in_64, live);
+	*sum += sum_rows(v, n, rows, in_64);
 	*count += live;
 }
 
@@ -231,8 +230,7 @@ void fth_agg_group_sum_i64(const struct fth_agg_groups *g, const struct fth_vec 
 	if (g->ngroups <= FTH_AGG_FEW) {
 		for (unsigned k = 0; k < g->ngroups; k++) {
 			rows = rows_of_group(g, v, k, buffer);
-			sums[k] +=
-				(int64_t)sum_rows(v, g->n, rows, true, fth_bits_count(rows, g->n));
+			sums[k] += (int64_t)sum_rows(v, g->n, rows, true);
 		}
 		return;
 	}
@@ -251,7 +249,7 @@ void fth_agg_group_sum_i128(const struct fth_agg_groups *g, const struct fth_vec
 	if (g->ngroups <= FTH_AGG_FEW) {
 		for (unsigned k = 0; k < g->ngroups; k++) {
 			rows = rows_of_group(g, v, k, buffer);
-			sums[k] += sum_rows(v, g->n, rows, in_64, fth_bits_count(rows, g->n));
+			sums[k] += sum_rows(v, g->n, rows, in_64);
 		}
 		return;
 	}

@@ -46,6 +46,14 @@ struct fth_kern {
 	/* The least and greatest of these; mask has at least one bit. */
 	void (*min_max[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n,
 					int64_t *min, int64_t *max);
+	/* Set bits among the first n. */
+	unsigned (*count)(const uint64_t *bits, unsigned n);
+	/*
+	 * ranks[i] = set bits before bit keys[i] - min, for rows in `hits`; before[b] is how many there are
+	 * before block b of 8 words.
+	 */
+	void (*ranks)(const uint64_t *bits, const uint32_t *before, int64_t min,
+		      const int64_t *keys, unsigned n, const uint64_t *hits, uint32_t *ranks);
 	/* The positions of set bits; out has room for 64 more than there are. Returns how many. */
 	unsigned (*rows)(const uint64_t *bits, unsigned n, uint16_t *out);
 	/* dst[j] = src[rows[j]]; by width. */

@@ -253,6 +253,38 @@ DEFINE_MEMBER(int8_t)
 DEFINE_MEMBER(int16_t)
 DEFINE_MEMBER(int32_t)
 
+static unsigned kern_count(const uint64_t *bits, unsigned n)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < n / 64; i++)
+		count += (unsigned)__builtin_popcountll(bits[i]);
+	if (n % 64)
+		count += (unsigned)__builtin_popcountll(bits[n / 64] << (64 - n % 64));
+	return count;
+}
+
+static inline uint32_t rank_of(const uint64_t *bits, const uint32_t *before, uint64_t at)
+{
+	uint64_t word = at / 64;
+	uint32_t rank = before[word / 8];
+
+	for (uint64_t w = word & ~(uint64_t)7; w < word; w++)
+		rank += (uint32_t)__builtin_popcountll(bits[w]);
+	return rank + (uint32_t)__builtin_popcountll(bits[word] & (((uint64_t)1 << at % 64) - 1));
+}
+
+static void kern_ranks(const uint64_t *bits, const uint32_t *before, int64_t min,
+		       const int64_t *keys, unsigned n, const uint64_t *hits, uint32_t *ranks)
+{
+	for (unsigned i = 0; i < n; i += 64)
+		for (uint64_t w = hits[i / 64]; w; w &= w - 1) {
+			unsigned row = i + (unsigned)__builtin_ctzll(w);
+
+			ranks[row] = rank_of(bits, before, (uint64_t)keys[row] - (uint64_t)min);
+		}
+}
+
 static unsigned kern_rows(const uint64_t *bits, unsigned n, uint16_t *out)
 {
 	unsigned count = 0;
@@ -353,6 +385,8 @@ const struct fth_kern KERN_SET = {
 	.blend = {blend_int8_t, blend_int16_t, blend_int32_t, blend_int64_t, blend_fth_i128},
 	.sum = ALL4(sum_),
 	.min_max = ALL4(min_max_),
+	.count = kern_count,
+	.ranks = kern_ranks,
 	.rows = kern_rows,
 	.gather = {gather_int8_t, gather_int16_t, gather_int32_t, gather_int64_t, gather_fth_i128},
 	.member = {member_int8_t, member_int16_t, member_int32_t},

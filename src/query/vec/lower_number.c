@@ -105,8 +105,11 @@ int fth_emit_arith(struct lower *l, enum fth_kern_arith op, int a, int b, fth_i1
 	r = range_arith(op, ra, rb);
 	if (r.over || (fth_phys_for(r.lo, r.hi) == FTH_I128 && fth_phys_for(lo, hi) <= FTH_I64))
 		return emit_checked(l, op, a, b, lo, hi, error, scope);
-	if (l->prog->regs[a].scalar && l->prog->regs[b].scalar)
+	if (l->prog->regs[a].scalar && l->prog->regs[b].scalar) {
+		if (r.lo >= lo && r.hi <= hi)
+			return fth_emit_int(l, r.lo);
 		a = fth_emit_vector(l, a);
+	}
 	operands = max_phys(fth_phys_for(ra.lo, ra.hi), fth_phys_for(rb.lo, rb.hi));
 	type = max_phys(operands, fth_phys_for(r.lo, r.hi));
 	wide = op == FTH_KERN_MUL && type == operands + 1 && type <= FTH_I64;

@@ -27,13 +27,7 @@ void fth_bits_fill(uint64_t *bits, unsigned n)
 
 unsigned fth_bits_count(const uint64_t *bits, unsigned n)
 {
-	unsigned count = 0;
-
-	for (unsigned i = 0; i < n / 64; i++)
-		count += (unsigned)__builtin_popcountll(bits[i]);
-	if (n % 64)
-		count += (unsigned)__builtin_popcountll(bits[n / 64] << (64 - n % 64));
-	return count;
+	return fth_kern()->count(bits, n);
 }
 
 bool fth_bits_any(const uint64_t *bits, unsigned n)
