@@ -6,8 +6,9 @@
  *  bind_statement.c            statements; bind_select.c, bind_set.c, bind_from.c: queries;
  *  bind_expr.c, bind_call.c    expressions; bind_scope.c: names; typing.c: types
  *  rewrite.c                   the order of the rewrites: unnest*.c (subqueries), push.c and join.c
- *                              (predicates), simplify.c (expressions), reduce.c, prune.c (columns)
- *  dump.c, check.c             the tree as text; its invariants
+ *                              (predicates), simplify.c (expressions), facts.c and reduce.c
+ *                              (uniqueness), prune.c (columns), annotate.c (NULLs)
+ *  dump.c, check.c, same.c     the tree as text; its invariants; equal parts of it
  *
  * Below them: build*.c (nodes), context.c (errors, memory, sets), arena.c, value.c, eval*.c.
  */

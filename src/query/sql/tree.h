@@ -16,8 +16,9 @@
  *     above LIKE, IN, columns, casts, CASE and COALESCE; comparisons are inverted instead. A constant is
  *     the right argument of a comparison. Constant expressions are folded, except those that would raise
  *     an error: that is left to the rows that reach them.
- *  5. Arguments of a comparison, IN, CASE, COALESCE, GREATEST and LEAST have the same kind; so do those
- *     of arithmetic. Decimals may differ in scale: the value counts, not its representation.
+ *  5. Arguments of a comparison or IN have the same kind, where char and varchar count as one; so do those of
+ *     arithmetic. Decimals may differ in scale: the value counts, not its representation. Results of CASE
+ *     and arguments of COALESCE, GREATEST and LEAST have the type of the whole.
  *  6. A filter's predicate lies as low as it may; a condition on one input of an inner join is a filter
  *     below it. Inner joins stand in the order of the text, connected inputs first: the planner
  *     chooses the real order.
@@ -230,6 +231,14 @@ const char *sql_tree_dump(const struct sql_query *query, struct sql_arena *arena
 
 /* 0, or -EINVAL with a text for the first invariant that does not hold. */
 int sql_tree_check(const struct sql_query *query);
+
+/*
+ * Whether two relations of a query compute the same rows, up to the numbers of their columns: each use of a view
+ * or a WITH query is a tree of its own. map has room for all columns of the query; on success map[column of b]
+ * is the column of a with the same values.
+ */
+bool sql_rel_same(const struct sql_query *query, const struct sql_rel *a, const struct sql_rel *b,
+		  int *map);
 
 const char *sql_op_name(enum sql_op op);
 
