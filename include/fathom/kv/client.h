@@ -68,11 +68,14 @@ struct fth_kvc_options {
 	size_t size; /* of this structure */
 	enum fth_kvc_distribution distribution;
 	enum fth_kvc_down down;
-	unsigned connections; /* for each server; default 2. A thread always uses the same one */
-	uint32_t segment;     /* bytes of requests that are sent together; default 16 KiB */
-	uint32_t flush_us;    /* flush timer: a request waits at most so long to be sent; default
+	unsigned
+		connections; /* for each server; default 2. A request takes the one of the processor
+				  that its thread runs on, unless the thread has used
+				  fth_kvc_start() or a call timed out: then always the same */
+	uint32_t segment;    /* bytes of requests that are sent together; default 16 KiB */
+	uint32_t flush_us;   /* flush timer: a request waits at most so long to be sent; default
 				  1000 */
-	uint32_t timeout_ms;  /* a server that accepts no connection, or owes answers and sends
+	uint32_t timeout_ms; /* a server that accepts no connection, or owes answers and sends
 				  nothing, for so long is down; default 1000 */
 	uint32_t retry_ms; /* first pause before a server that is down is tried again; default 50 */
 	uint32_t retry_max_ms; /* longest pause; default 5000 */
@@ -157,7 +160,8 @@ struct fth_kvc_op {
 /*
  * Start an operation without waiting. Each started operation needs an fth_kvc_wait() by any thread, which
  * also reports what went wrong here. Operations that one thread starts for one key take effect in that
- * order. Any thread. Does not block.
+ * order; behind a proxy only if that keeps the order of a connection's requests, as twemproxy does with
+ * server_connections: 1. Any thread. Does not block.
  */
 void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op);
 

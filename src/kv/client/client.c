@@ -5,6 +5,7 @@
 #include "base/options.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -132,15 +133,27 @@ void fth_kvc_close(struct fth_kvc *client)
 
 /* ---- routes ---- */
 
-/* Threads are numbered, and each has its connection to every server. */
-static unsigned thread_number(void)
-{
-	static unsigned threads;
-	static __thread unsigned number;
+/*
+ * Each processor has its connection to every server: threads that wait for the same connection have mostly
+ * run on the same processor, and waking a thread that last ran on the waker's costs less.
+ *
+ * Operations that a thread starts for one key take effect in their order since they use one connection. A
+ * thread may change to another one only when none of its operations is on the way, which is certain only for
+ * a thread that makes blocking calls, none of which has timed out. Others keep their lane.
+ */
+struct lane {
+	unsigned number;
+	bool fixed;
+};
+static __thread struct lane lane;
 
-	if (!number)
-		number = 1 + __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
-	return number;
+/* A blocking call begins. */
+static void choose_lane(void)
+{
+	int cpu = lane.fixed ? -1 : sched_getcpu();
+
+	if (cpu >= 0)
+		lane.number = (unsigned)cpu;
 }
 
 /* The connection for a key; NULL if its server is down, and no other may take the key. */
@@ -153,7 +166,7 @@ static struct kvc_conn *route(struct fth_kvc *client, const struct fth_kvc_op *o
 
 		if (kvc_server_admits(&client->servers[server]))
 			return &client->conns[server * client->options.connections +
-					      thread_number() % client->options.connections];
+					      lane.number % client->options.connections];
 		if (client->options.down != FTH_KVC_DOWN_REHASHES)
 			return NULL;
 		at = kvc_ring_next(&client->ring, at);
@@ -205,6 +218,8 @@ static void begin(struct fth_kvc *client, struct fth_kvc_op *op, bool push)
 
 void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op)
 {
+	choose_lane();
+	lane.fixed = true; /* nobody knows when it will be complete */
 	begin(client, op, true);
 }
 
@@ -265,23 +280,37 @@ int fth_kvc_wait(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadlin
 
 int fth_kvc_do(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadline)
 {
-	fth_kvc_start(client, op);
-	return fth_kvc_wait(client, op, deadline);
+	int rc;
+
+	choose_lane();
+	begin(client, op, true);
+	rc = fth_kvc_wait(client, op, deadline);
+	if (rc == -ETIMEDOUT)
+		lane.fixed = true;
+	return rc;
 }
 
 unsigned fth_kvc_do_many(struct fth_kvc *client, struct fth_kvc_op *ops, unsigned count,
 			 uint64_t deadline)
 {
 	unsigned good = 0;
+	bool late = false;
 
+	choose_lane();
 	for (unsigned i = 0; i < count; i++)
 		begin(client, &ops[i], false);
 	/* Those of each connection are gathered, and sent together. */
 	for (unsigned i = 0; i < count; i++)
 		if (kvc_call(&ops[i])->conn)
 			kvc_conn_push(kvc_call(&ops[i])->conn);
-	for (unsigned i = 0; i < count; i++)
-		good += fth_kvc_wait(client, &ops[i], deadline) == 0;
+	for (unsigned i = 0; i < count; i++) {
+		int rc = fth_kvc_wait(client, &ops[i], deadline);
+
+		good += rc == 0;
+		late |= rc == -ETIMEDOUT;
+	}
+	if (late)
+		lane.fixed = true;
 	return good;
 }
 

@@ -85,6 +85,7 @@ struct kvc_conn {
 	uint64_t heard_ns; /* when something came; when the oldest request was sent, if later */
 	struct fth_kvc_op *first, *last; /* gathered, not sent */
 	size_t gathered;		 /* their bytes, about */
+	unsigned waiting;		 /* how many they are */
 	struct fth_kvc_op *timer;	 /* the one that wakes to send them */
 	struct fth_kvc_op *sleepers;	 /* the newest first */
 	struct kvc_bytes in;		 /* the leader's */

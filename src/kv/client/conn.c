@@ -16,7 +16,7 @@
  * 5. The descriptor is closed when nobody sends or receives, so that it is never another file's.
  *
  * Gathered operations are sent when nothing is in flight, when they fill a segment, or when the oldest
- * has waited for flush_us. The first sleeper whose operation is gathered has the timer for that.
+ * has waited for flush_us; those that are gathered while others are sent wait for the next time. The first sleeper whose operation is gathered has the timer for that.
  */
 #include "kv/client/client.h"
 
@@ -167,6 +167,7 @@ static void gather(struct kvc_conn *conn, struct fth_kvc_op *op)
 	call->previous = conn->last;
 	*(conn->last ? &kvc_call(conn->last)->next : &conn->first) = op;
 	conn->last = op;
+	conn->waiting++;
 	conn->gathered += cost_of(op);
 }
 
@@ -177,6 +178,7 @@ static void ungather(struct kvc_conn *conn, struct fth_kvc_op *op)
 	call->place = KVC_NOWHERE;
 	*(call->previous ? &kvc_call(call->previous)->next : &conn->first) = call->next;
 	*(call->next ? &kvc_call(call->next)->previous : &conn->last) = call->previous;
+	conn->waiting--;
 	conn->gathered -= cost_of(op);
 }
 
@@ -192,6 +194,7 @@ static void gather_again(struct kvc_conn *conn, struct fth_kvc_op *op, struct ft
 	call->next = next;
 	*(*after ? &kvc_call(*after)->next : &conn->first) = op;
 	*(next ? &kvc_call(next)->previous : &conn->last) = op;
+	conn->waiting++;
 	conn->gathered += cost_of(op);
 	conn->stats.retries++;
 	*after = op;
@@ -332,9 +335,11 @@ static void conn_connected(struct kvc_conn *conn)
 
 /* ---- sending ---- */
 
-/* Encode what is gathered, a segment at most. */
-static void encode(struct kvc_conn *conn)
+/* Encode what is gathered, a segment at most. Returns the number of operations. */
+static unsigned encode(struct kvc_conn *conn)
 {
+	unsigned before = conn->waiting;
+
 	if (kvc_flight_count(&conn->flight) == 0)
 		conn->heard_ns = fth_now_ns();
 	while (conn->first && conn->out.to - conn->out.from < conn->options->segment &&
@@ -352,6 +357,7 @@ static void encode(struct kvc_conn *conn)
 	kvc_flight_end(&conn->flight, &conn->out);
 	conn->timer =
 		NULL; /* what is left waits for the leader: the flight or the socket is full */
+	return before - conn->waiting;
 }
 
 /* An idle connection may have been closed by the server meanwhile. */
@@ -396,31 +402,6 @@ static bool send_some(struct kvc_conn *conn)
 	return !conn->blocked;
 }
 
-/* Send all that is gathered, unless somebody does. The lock is released meanwhile. */
-static void flush(struct kvc_conn *conn)
-{
-	if (conn->sending || conn->blocked)
-		return;
-	conn->sending = true;
-	if (is_stale(conn))
-		conn_fail(conn, ECONNRESET);
-	while (conn->state == KVC_OPEN) {
-		if (conn->out.to == conn->out.from)
-			encode(conn);
-		if (conn->out.to == conn->out.from || !send_some(conn))
-			break;
-	}
-	conn->sending = false;
-	if (conn->state == KVC_BROKEN && !conn->leading)
-		conn_close(conn);
-	if (conn->blocked && conn->polling) {
-		uint64_t one = 1;
-
-		/* The leader has to watch for room in the socket. It cannot fail: the count is small. */
-		(void)!write(conn->nudge, &one, sizeof(one));
-	}
-}
-
 static uint64_t flush_at(const struct kvc_conn *conn)
 {
 	return kvc_call(conn->first)->since + (uint64_t)conn->options->flush_us * 1000;
@@ -434,6 +415,41 @@ static bool is_time_to_send(const struct kvc_conn *conn, uint64_t now)
 		return false;
 	return kvc_flight_count(&conn->flight) == 0 || conn->gathered >= conn->options->segment ||
 	       now >= flush_at(conn);
+}
+
+/*
+ * Send all that is gathered, unless somebody does. The lock is released meanwhile. Requests that are
+ * gathered later wait for their time: each segment costs both sides system calls.
+ */
+static void flush(struct kvc_conn *conn)
+{
+	unsigned left;
+
+	if (conn->sending || conn->blocked)
+		return;
+	conn->sending = true;
+	if (is_stale(conn))
+		conn_fail(conn, ECONNRESET);
+	left = conn->waiting;
+	while (conn->state == KVC_OPEN) {
+		if (conn->out.to == conn->out.from &&
+		    (left || is_time_to_send(conn, fth_now_ns()))) {
+			unsigned n = encode(conn);
+
+			left -= n < left ? n : left;
+		}
+		if (conn->out.to == conn->out.from || !send_some(conn))
+			break;
+	}
+	conn->sending = false;
+	if (conn->state == KVC_BROKEN && !conn->leading)
+		conn_close(conn);
+	if (conn->blocked && conn->polling) {
+		uint64_t one = 1;
+
+		/* The leader has to watch for room in the socket. It cannot fail: the count is small. */
+		(void)!write(conn->nudge, &one, sizeof(one));
+	}
 }
 
 /* ---- receiving ---- */
