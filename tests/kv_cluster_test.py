@@ -5,14 +5,9 @@
 One node is killed: its keys miss, those of the others do not. It comes back on its flash: all are there.
 The configuration is that of contrib/nutcracker.yml.
 """
-import os
-import re
-import shutil
-import socket
-import subprocess
 import sys
 
-from kv_fixture import Client, Folder, Server, fail, skip, until
+from kv_fixture import NUTCRACKER, Client, Folder, Nutcracker, Server, fail, skip, until
 
 try:
     import pylibmc
@@ -20,7 +15,6 @@ except ImportError:
     skip("no pylibmc (python3-pylibmc)")
 
 FATHOM = sys.argv[1]
-NUTCRACKER = shutil.which("nutcracker", path=os.environ["PATH"] + ":/usr/sbin")
 NODES = 3
 KEYS = [b"user:%d" % i for i in range(600)]
 
@@ -47,39 +41,12 @@ def owners(nodes):
     return found
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 class Proxy:
     """Nutcracker in front of the nodes."""
 
     def __init__(self, folder, nodes):
-        with open(os.path.join(os.path.dirname(__file__), "../contrib/nutcracker.yml")) as f:
-            text = f.read()
-        self.port = free_port()
-        text = text.replace("listen: 127.0.0.1:11211", "listen: 127.0.0.1:%d" % self.port)
-        for n, node in enumerate(nodes):
-            text, count = re.subn(r"127\.0\.0\.1:1131%d:" % (n + 1), "127.0.0.1:%d:" % node.port, text)
-            assert count == 1
-        with open(folder.file("nutcracker.yml"), "w") as f:
-            f.write(text)
-        self.process = subprocess.Popen(
-            [NUTCRACKER, "-c", folder.file("nutcracker.yml"),
-             "-s", str(free_port()), "-o", folder.file("nutcracker.log")])
-        until(self.listens, "nutcracker does not listen")
-        self.client = Client(self.port)
-
-    def listens(self):
-        if self.process.poll() is not None:
-            fail("nutcracker has ended")
-        try:
-            Client(self.port).close()
-            return True
-        except OSError:
-            return False
+        self.proxy = Nutcracker(folder, nodes)
+        self.client = Client(self.proxy.port)
 
     def set(self, key, value):
         return self.client.set(key, value) == b"STORED"
@@ -107,8 +74,7 @@ class Proxy:
 
     def close(self):
         self.client.close()
-        self.process.terminate()
-        self.process.wait(60)
+        self.proxy.stop()
 
 
 class Ketama:

@@ -2,6 +2,7 @@
 """What tests of `fathom kv serve` in Python share: a server, and a plain client."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ import tempfile
 import time
 
 WAIT_S = 60  # for anything: a test fails instead of hanging
+NUTCRACKER = shutil.which("nutcracker", path=os.environ["PATH"] + ":/usr/sbin")
 
 
 def fail(text):
@@ -160,3 +162,54 @@ def until(condition, what):
         if time.monotonic() > end:
             fail("timed out: " + what)
         time.sleep(0.02)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Daemon:
+    """A process that listens on self.port some time after its start."""
+
+    def __init__(self, command, port, **popen):
+        self.port = port
+        self.process = subprocess.Popen(command, **popen)
+        until(self.listens, "%s does not listen" % command[0])
+
+    def listens(self):
+        if self.process.poll() is not None:
+            fail("%s has ended" % self.process.args[0])
+        try:
+            Client(self.port).close()
+            return True
+        except OSError:
+            return False
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(WAIT_S)
+
+
+class Nutcracker(Daemon):
+    """twemproxy in front of three nodes, with the settings of contrib/nutcracker.yml."""
+
+    def __init__(self, folder, nodes):
+        with open(os.path.join(os.path.dirname(__file__), "../contrib/nutcracker.yml")) as f:
+            text = f.read()
+        port = free_port()
+        text = text.replace("listen: 127.0.0.1:11211", "listen: 127.0.0.1:%d" % port)
+        for n, node in enumerate(nodes):
+            text, count = re.subn(r"127\.0\.0\.1:1131%d:" % (n + 1), "127.0.0.1:%d:" % node.port, text)
+            assert count == 1
+        with open(folder.file("nutcracker.yml"), "w") as f:
+            f.write(text)
+        super().__init__([NUTCRACKER, "-c", folder.file("nutcracker.yml"),
+                          "-s", str(free_port()), "-o", folder.file("nutcracker.log")], port)

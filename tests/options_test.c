@@ -7,6 +7,7 @@
 #include "fathom/apps/taxi.h"
 #include "fathom/apps/tpch.h"
 #include "fathom/dev/fault.h"
+#include "fathom/kv/client.h"
 #include "nvme/ctrl.h"
 #include "nvme/soft.h"
 
@@ -74,6 +75,20 @@ static void vol(void **state)
 	fth_vol_close(volume);
 }
 
+static void kv_client(void **state)
+{
+	struct fth_kvc_options options = FTH_KVC_OPTIONS_INIT;
+	const char *server = "127.0.0.1:1";
+	struct fth_kvc *client;
+
+	(void)state;
+	assert_ok(fth_kvc_open(&server, 1, &options, &client));
+	fth_kvc_close(client);
+	options.size = 4;
+	assert_refused(fth_kvc_open(&server, 1, &options, &client), "kv client", sizeof(options));
+	assert_null(client);
+}
+
 static void nvme(void **state)
 {
 	struct fth_nvme_ctrl_options controller = FTH_NVME_CTRL_OPTIONS_INIT;
@@ -137,6 +152,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cache_and_array),
 		cmocka_unit_test(vol),
+		cmocka_unit_test(kv_client),
 		cmocka_unit_test(nvme),
 		cmocka_unit_test(apps),
 		cmocka_unit_test(fault_plan),

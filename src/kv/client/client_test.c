@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The client against our server in this process: verbs, many threads with a model, many servers. */
+/*
+ * The client against our server in this process: verbs, many threads with a model, many servers.
+ *
+ *	kv_client_test SERVER		the verbs and threads against a memcached that runs
+ *	kv_client_test --proxy SERVER	the same against a twemproxy, which does not know gat and which
+ *					sends requests of one connection over several
+ */
 #include "fathom/kv/client.h"
 
 #include "fathom/base/rng.h"
@@ -55,6 +61,8 @@ static void node_stop(struct node *node)
 
 static struct node nodes[SERVERS];
 static const char *names[SERVERS];
+static unsigned name_count = SERVERS;
+static bool has_touch = true;
 
 static int start_all(void **state)
 {
@@ -141,7 +149,7 @@ static void count_and_cas(struct fth_kvc *client)
 	assert_int_equal(DO(SET, "n", .cas = get.item_cas + 1), -EBUSY);
 	assert_int_equal(DO(SET, "n", .cas = get.item_cas, .flags = 77), 0);
 	assert_int_equal(DO(SET, "nobody", .cas = 5), -ENOENT);
-	get.verb = FTH_KV_TOUCH;
+	get.verb = has_touch ? FTH_KV_TOUCH : FTH_KV_GET;
 	get.expires = 1000;
 	assert_ok(fth_kvc_do(client, &get, soon()));
 	assert_int_equal(get.item_flags, 77);
@@ -181,7 +189,7 @@ static void verbs(void **state)
 	struct fth_kvc *client;
 
 	(void)state;
-	assert_ok(fth_kvc_open(names, SERVERS, NULL, &client));
+	assert_ok(fth_kvc_open(names, name_count, NULL, &client));
 	store_verbs(client);
 	count_and_cas(client);
 	limits(client);
@@ -221,7 +229,7 @@ static void many_keys(void **state)
 	struct fth_kvc *client;
 
 	(void)state;
-	assert_ok(fth_kvc_open(names, SERVERS, NULL, &client));
+	assert_ok(fth_kvc_open(names, name_count, NULL, &client));
 	for (unsigned i = 0; i < KEYS; i++) {
 		int n = snprintf(keys[i], sizeof(keys[i]), "key-%u", i);
 
@@ -232,7 +240,7 @@ static void many_keys(void **state)
 					     .value = keys[i],
 					     .value_length = (uint32_t)n};
 	}
-	for (unsigned i = 0; i < SERVERS; i++)
+	for (unsigned i = 0; i < name_count; i++)
 		assert_true(of_server[i] > KEYS / 10);
 	/* Every third key is not there; the last one twice. */
 	for (unsigned i = 0; i < KEYS; i += 3)
@@ -395,7 +403,7 @@ static void run_threads(const struct fth_kvc_options *options)
 	struct fth_kvc_stats stats;
 	struct fth_kvc *client;
 
-	assert_ok(fth_kvc_open(names, SERVERS, options, &client));
+	assert_ok(fth_kvc_open(names, name_count, options, &client));
 	for (unsigned i = 0; i < THREADS; i++) {
 		workers[i] = (struct worker){.client = client, .number = i, .steps = 300};
 		if (getenv("FTH_LONG_TESTS"))
@@ -520,7 +528,31 @@ static void server_restarts(void **state)
 	node_stop(&node);
 }
 
-int main(void)
+/* Against the servers that the caller has started. */
+static int run_with_peer(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(verbs),
+		cmocka_unit_test(many_keys),
+		cmocka_unit_test(threads_share_connections),
+	};
+	const struct CMUnitTest direct[] = {cmocka_unit_test(order)};
+	int failed;
+
+	has_touch = strcmp(argv[1], "--proxy") != 0;
+	if (argc != (has_touch ? 2 : 3)) {
+		fprintf(stderr, "usage: kv_client_test [[--proxy] SERVER]\n");
+		return 2;
+	}
+	names[0] = argv[argc - 1];
+	name_count = 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	if (has_touch)
+		failed += cmocka_run_group_tests(direct, NULL, NULL);
+	return failed;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(verbs),
@@ -531,5 +563,6 @@ int main(void)
 		cmocka_unit_test(server_restarts),
 	};
 
-	return cmocka_run_group_tests(tests, start_all, stop_all);
+	return argc > 1 ? run_with_peer(argc, argv)
+			: cmocka_run_group_tests(tests, start_all, stop_all);
 }
