@@ -44,6 +44,34 @@ ask $'set a 0 0 5\r\nhello\r\nget a'
 stop TERM
 [ -z "$(find "$work" -name 'fathom-kv-*')" ] || fail "the scratch file is still there"
 
+# Several devices: a volume over them, made when they are empty, found again, and with a clear error when they are not
+# those of one volume.
+part() { # NAME: a device of 32 MiB
+  echo "file:$work/$1?create=on&size=32M"
+}
+striped=(--flash "$(part stripe1)" --flash "$(part stripe2)" --persist write-through)
+start "${striped[@]}"
+ask $'set striped 0 0 5\r\nhello\r\nget striped'
+[ "$answer" = "STORED VALUE striped 0 5 hello END" ] || fail "striped: $answer"
+stop KILL
+start "${striped[@]}"
+ask 'get striped'
+[ "$answer" = "VALUE striped 0 5 hello END" ] || fail "striped, after kill -9: $answer"
+stop TERM
+expect 0 check --flash "vol(file:$work/stripe1,file:$work/stripe2)?object=kv"
+expect 1 serve --flash "$(part stripe1)" --flash "$(part stripe3)"
+[[ $err == *stripe1* && $err == *volume* ]] || fail "a device of a volume and an empty one: $err"
+expect 1 serve --flash "file:$work/stripe1" --flash "file:$work/no-such"
+expect 1 serve --flash none --flash "$(part stripe3)"
+[[ $err == *"--flash none excludes other devices"* ]] || fail "none and a device: $err"
+start --flash "$(part stripe4)"
+stop TERM
+expect 1 serve --flash "$(part stripe4)" --flash "$(part stripe5)"
+[[ $err == *stripe4*"has data and is no part of a volume: give --format to overwrite it"* ]] ||
+  fail "a device with data: $err"
+start --flash "$(part stripe4)" --flash "$(part stripe5)" --format
+stop TERM
+
 # memcached's conformance test.
 if command -v memccapable >/dev/null; then
   start --flash "file:$work/capable?create=on&size=64M"

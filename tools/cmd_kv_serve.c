@@ -2,6 +2,7 @@
 /* fathom kv serve: a key-value cache on flash for clients of memcached. */
 #include "cmd_kv.h"
 #include "json.h"
+#include "kv_flash.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -34,6 +35,8 @@ struct serve {
 	enum log_format log_format;
 	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
 	uint64_t checkpoint_s;
+	struct fth_cli_list flash;
+	char *volume;	    /* URI of the object that several devices hold */
 	char scratch[4096]; /* path of the file that was made because none was named */
 	char scratch_uri[8192];
 };
@@ -197,6 +200,24 @@ static int make_scratch(struct serve *s)
 	return 0;
 }
 
+/* The device of the cache: none, the one that was named, several as a volume, or a scratch file. */
+static int find_flash(struct serve *s)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; s->flash.count > 1 && i < s->flash.count; i++)
+		if (strcmp(s->flash.items[i], "none") == 0)
+			return fth_fail(EINVAL, "--flash none excludes other devices");
+	if (s->flash.count == 0)
+		return make_scratch(s);
+	if (s->flash.count > 1)
+		rc = kv_flash_join(&s->flash, s->kv.format, &s->volume);
+	s->kv.flash = s->volume ? s->volume : s->flash.items[0];
+	if (strcmp(s->kv.flash, "none") == 0)
+		s->kv.flash = NULL;
+	return rc;
+}
+
 static void report(const struct serve *s, const struct fth_kv *kv,
 		   const struct fth_kv_server *server)
 {
@@ -272,10 +293,8 @@ static int serve(struct serve *s)
 {
 	struct fth_kv_server *server;
 	struct fth_kv *kv;
-	int rc = s->kv.flash ? 0 : make_scratch(s);
+	int rc = find_flash(s);
 
-	if (rc == 0 && s->kv.flash && strcmp(s->kv.flash, "none") == 0)
-		s->kv.flash = NULL;
 	if (rc == 0)
 		rc = fth_kv_open(&s->kv, &kv);
 	if (rc < 0)
@@ -307,8 +326,9 @@ static int run_serve(int argc, char **argv)
 			  .checkpoint_s = 60};
 	const struct fth_cli_option options[] = {
 		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "for items; 0: 64M"},
-		{"flash", FTH_CLI_STRING, &s.kv.flash, 0, 0,
-		 "URI of the device for the rest; none; default a scratch file of 1G"},
+		{"flash", FTH_CLI_LIST, &s.flash, 0, 0,
+		 "URI of the device for the rest, given again: of another to stripe over;"
+		 " none; default a scratch file of 1G"},
 		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
 		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default"
 		 " the sockets of systemd, or 127.0.0.1:11211"},
@@ -379,6 +399,7 @@ static int run_serve(int argc, char **argv)
 	if (*s.scratch)
 		unlink(s.scratch);
 	free(s.listen_copy);
+	free(s.volume);
 	if (rc < 0)
 		fth_cli_error("%s", fth_error_text(rc));
 	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;

@@ -41,6 +41,14 @@ enum fth_cli_kind {
 	FTH_CLI_U64,	/* uint64_t */
 	FTH_CLI_SIZE,	/* uint64_t, may end in K, M, G, T */
 	FTH_CLI_DOUBLE, /* double */
+	FTH_CLI_LIST,	/* struct fth_cli_list: may be given several times */
+};
+
+#define FTH_CLI_LIST_MAX 64u
+
+struct fth_cli_list {
+	const char *items[FTH_CLI_LIST_MAX];
+	unsigned count;
 };
 
 struct fth_cli_option {

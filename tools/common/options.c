@@ -23,6 +23,7 @@ static const char *argument_name(enum fth_cli_kind kind)
 	case FTH_CLI_FLAG:
 		return NULL;
 	case FTH_CLI_STRING:
+	case FTH_CLI_LIST:
 		return "TEXT";
 	case FTH_CLI_SIZE:
 		return "SIZE";
@@ -97,6 +98,14 @@ static bool set_number(const struct fth_cli_option *option, const char *text)
 	return true;
 }
 
+static bool add_to_list(struct fth_cli_list *list, const char *text)
+{
+	if (list->count == FTH_CLI_LIST_MAX)
+		return false;
+	list->items[list->count++] = text;
+	return true;
+}
+
 static bool set_value(const struct fth_cli_option *option, const char *text)
 {
 	switch (option->kind) {
@@ -111,13 +120,18 @@ static bool set_value(const struct fth_cli_option *option, const char *text)
 		return set_number(option, text);
 	case FTH_CLI_DOUBLE:
 		return set_double(option, text);
+	case FTH_CLI_LIST:
+		return add_to_list(option->value, text);
 	}
 	return false;
 }
 
 static void say_bad_value(const struct fth_cli_option *option, const char *text)
 {
-	if (option->max == UINT64_MAX)
+	if (option->kind == FTH_CLI_LIST)
+		fth_cli_error("--%s %s: may be given at most %u times", option->name, text,
+			      FTH_CLI_LIST_MAX);
+	else if (option->max == UINT64_MAX)
 		fth_cli_error("--%s %s: expected a number of at least %llu", option->name, text,
 			      (unsigned long long)option->min);
 	else if (option->max)
