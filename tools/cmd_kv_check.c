@@ -53,7 +53,7 @@ static int walk(struct check *check)
 	struct fth_kv_image_visit visit = FTH_KV_IMAGE_VISIT_INIT;
 	uint64_t begin = fth_now_ns();
 	struct fth_kv_image *image;
-	int rc = fth_kv_image_open(check->flash, FTH_KV_IMAGE_DAMAGED, &image);
+	int rc = fth_kv_image_open(check->flash, &image);
 
 	if (rc < 0)
 		return rc;
@@ -79,17 +79,14 @@ static void print_counts(const struct check *check, int damage)
 	printf("%s: %llu chunks, %s of log read in %.1f s; %s\n", check->flash,
 	       (unsigned long long)c->chunks, fth_cli_bytes(bytes, check->bytes),
 	       (double)check->elapsed_ns / 1e9,
-	       c->bad_index	       ? "no index"
+	       c->bad_index	       ? "its index was rebuilt from the log"
 	       : check->recovery.clean ? "it was closed in good order"
 				       : "it was not closed: the log was replayed");
-	if (c->bad_index)
-		printf("  items in the log  %llu\n", (unsigned long long)c->superseded);
-	else
-		printf("  live items        %llu\n"
-		       "  expired           %llu\n"
-		       "  superseded        %llu\n",
-		       (unsigned long long)c->items, (unsigned long long)c->expired,
-		       (unsigned long long)c->superseded);
+	printf("  live items        %llu\n"
+	       "  expired           %llu\n"
+	       "  superseded        %llu\n",
+	       (unsigned long long)c->items, (unsigned long long)c->expired,
+	       (unsigned long long)c->superseded);
 	printf("  deletes           %llu\n"
 	       "  open ends         %llu\n"
 	       "  bad records       %llu\n"
@@ -110,6 +107,7 @@ static void put_counts(const struct check *check, int rc)
 	fth_json_u64(j, "bytes", check->bytes);
 	fth_json_double(j, "seconds", (double)check->elapsed_ns / 1e9);
 	fth_json_bool(j, "clean", check->recovery.clean);
+	fth_json_bool(j, "went_round", check->recovery.went_round);
 	fth_json_u64(j, "items", c->items);
 	fth_json_u64(j, "expired", c->expired);
 	fth_json_u64(j, "superseded", c->superseded);

@@ -84,7 +84,7 @@ static int dump_to_file(struct dump *dump, struct fth_kv_image *image)
 static int dump_image(struct dump *dump)
 {
 	struct fth_kv_image *image;
-	int rc = fth_kv_image_open(dump->flash, 0, &image);
+	int rc = fth_kv_image_open(dump->flash, &image);
 
 	if (rc < 0)
 		return rc;

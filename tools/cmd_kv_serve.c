@@ -68,6 +68,13 @@ static void log_event(const struct serve *s, const char *event, const char *text
 	fflush(stderr);
 }
 
+static const char *stopped_by(const struct fth_kv_recovery *r)
+{
+	if (r->index_damaged)
+		return "damage to the index";
+	return r->clean ? "a clean stop" : "a crash";
+}
+
 static void log_recovery(const struct serve *s, const struct fth_kv *kv)
 {
 	struct fth_kv_recovery r;
@@ -77,10 +84,13 @@ static void log_recovery(const struct serve *s, const struct fth_kv *kv)
 	if (!r.found)
 		return;
 	snprintf(text, sizeof(text),
-		 "found %llu items after %s in %.3f s; %llu chunks read, %llu bad items",
-		 (unsigned long long)r.items, r.clean ? "a clean stop" : "a crash",
-		 (double)r.elapsed_ns / 1e9, (unsigned long long)r.chunks_read,
-		 (unsigned long long)r.bad_items);
+		 "found %llu items after %s in %.3f s; %llu chunks read, %llu bad items, %llu "
+		 "damaged chunks%s%s",
+		 (unsigned long long)r.items, stopped_by(&r), (double)r.elapsed_ns / 1e9,
+		 (unsigned long long)r.chunks_read, (unsigned long long)r.bad_items,
+		 (unsigned long long)r.damaged_chunks,
+		 r.index_damaged ? "; the index was damaged and is rebuilt from the log" : "",
+		 r.went_round ? "; the log went round since the last checkpoint" : "");
 	log_event(s, "recovery", text);
 }
 
@@ -237,6 +247,7 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 		fth_json_bool(&j, "recovered", recovery.found);
 		fth_json_bool(&j, "clean", recovery.clean);
 		fth_json_u64(&j, "items", recovery.items);
+		fth_json_bool(&j, "index_damaged", recovery.index_damaged);
 		fth_json_double(&j, "recovery_seconds", (double)recovery.elapsed_ns / 1e9);
 		fth_json_finish(&j);
 	} else {
@@ -250,8 +261,7 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 		if (recovery.found)
 			printf("found %llu items after %s, in %.2f s (%llu chunks of the log "
 			       "read)\n",
-			       (unsigned long long)recovery.items,
-			       recovery.clean ? "a clean stop" : "a crash",
+			       (unsigned long long)recovery.items, stopped_by(&recovery),
 			       (double)recovery.elapsed_ns / 1e9,
 			       (unsigned long long)recovery.chunks_read);
 	}

@@ -286,6 +286,8 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 	if (rc == 0) {
 		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;
+		h.ends = kv->log.open ? kv->log.open->number * kv->super.chunk + kv->log.open->end
+				      : kv->log.end;
 		pthread_mutex_unlock(&kv->log.lock);
 		h.cas = fth_load_relaxed_dev64(&kv->cas);
 		pthread_mutex_lock(&kv->flush_lock);
@@ -341,19 +343,19 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
 
 /* ---- reading ---- */
 
-static int read_header(struct fth_kv *kv, struct kv_index_header *h)
+static int read_header(struct fth_kv *kv, uint64_t which, uint64_t number,
+		       struct kv_index_header *h)
 {
 	int rc = fth_dev_read(kv->dev, h, sizeof(*h),
-			      kv->super.index_at + kv->super.index_which * kv->super.index_bytes,
-			      FTH_DEV_TIMEOUT);
+			      kv->super.index_at + which * kv->super.index_bytes, FTH_DEV_TIMEOUT);
 
 	if (rc < 0)
 		return rc;
 	if (h->checksum !=
 		    fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) ||
-	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id ||
-	    h->number != kv->super.index_number || h->buckets != kv->bucket_count ||
-	    h->moved > moved_max(h->buckets) || h->replay_from > KV_POSITION_MAX ||
+	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id || h->number != number ||
+	    h->buckets != kv->bucket_count || h->moved > moved_max(h->buckets) ||
+	    h->replay_from > KV_POSITION_MAX || h->ends > KV_POSITION_MAX ||
 	    h->next > KV_POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;
@@ -463,21 +465,18 @@ static void tidy(struct fth_kv *kv)
 		}
 }
 
-int kv_checkpoint_read(struct fth_kv *kv, struct kv_index_header *header)
+int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
+		       struct kv_index_header *header)
 {
 	struct area area = {0};
-	int rc;
+	int rc = read_header(kv, which, number, header);
 
-	if (kv->super.index_number == 0)
-		return 0;
-	rc = read_header(kv, header);
 	if (rc < 0)
 		return rc;
 	/* Positions in the index are below this; those that are not are replayed. */
 	kv->log.head = header->replay_from;
 	kv->log.tail = kv_log_tail(kv, header->replay_from / kv->super.chunk + 1);
-	if (rc == 0)
-		rc = area_open(&area, kv, kv->super.index_which, kv->super.index_number, 0);
+	rc = area_open(&area, kv, which, number, 0);
 	if (rc == 0)
 		rc = read_buckets(&area);
 	if (rc == 0)
@@ -486,5 +485,5 @@ int kv_checkpoint_read(struct fth_kv *kv, struct kv_index_header *header)
 	if (rc < 0)
 		return rc;
 	tidy(kv);
-	return 1;
+	return 0;
 }

@@ -4,7 +4,8 @@
  * and not flushed survives, vanishes or is torn. The cache is opened again on what is left, and each
  * key must have the value of its last acknowledged change, or of one that was under way then; never
  * anything else. With write-back it may have that of an earlier change, but of none that was followed by
- * one acknowledged more than the window before the last. FTH_LONG_TESTS=1 runs many more.
+ * one acknowledged more than the window before the last. The same must hold if a checkpoint or one of the
+ * superblocks is damaged then. FTH_LONG_TESTS=1 runs many more.
  */
 #include "fathom/kv.h"
 
@@ -13,6 +14,7 @@
 #include "fathom/hd/wait.h"
 
 #include "fth_test.h"
+#include "spoil_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,10 +45,11 @@ struct run {
 	struct fth_kv *kv;
 	struct fth_kv_worker *worker;
 	enum fth_kv_persistence persistence;
+	bool damage; /* after each loss */
 	struct key keys[KEYS];
 	uint64_t last; /* when the last change began that was acknowledged */
 	uint32_t version;
-	uint64_t losses, unclean, replayed;
+	uint64_t losses, unclean, replayed, rebuilt;
 	uint64_t lost; /* changes after the one that was found, those cut off included */
 };
 
@@ -171,6 +174,8 @@ static int open_kv(struct run *r)
 	fth_kv_recovery(r->kv, &recovery);
 	r->unclean += recovery.found && !recovery.clean;
 	r->replayed += recovery.chunks_read;
+	r->rebuilt += recovery.index_damaged;
+	assert_int_equal(recovery.damaged_chunks, 0);
 	assert_ok(fth_kv_worker_open(r->kv, &r->worker));
 	return 0;
 }
@@ -183,6 +188,21 @@ static bool change_any(struct run *r)
 	while (r->keys[i].count == CHANGES)
 		i = (i + 1) % KEYS;
 	return change(r, i);
+}
+
+/* Flip a byte of an area of the index or of both, or of a superblock if the other one is good. */
+static void spoil(struct run *r)
+{
+	struct kv_super super;
+	uint64_t at, what = fth_rng_below(&r->rng, 8);
+	unsigned good = find_super(r->dev, &super, &at);
+
+	for (unsigned older = 0; older < 2; older++)
+		if (what == older || what == 2)
+			flip(r->dev, index_area(&super, older) +
+					     (fth_rng_below(&r->rng, 2) ? 4096 + 64 : 40));
+	if (what >= 3 && what <= 4 && good == 2)
+		flip(r->dev, (what == 3 ? at : KV_SUPER_AGAIN - at) + 80);
 }
 
 /* Run until the power goes, then come back. */
@@ -209,6 +229,8 @@ static void one_loss(struct run *r)
 	assert_ok(fth_dev_crash_restart(r->dev));
 	assert_ok(fth_dev_crash_at(r->dev, 0, 0));
 	r->losses++;
+	if (r->damage)
+		spoil(r);
 	assert_ok(open_kv(r));
 	for (unsigned i = 0; i < KEYS; i++)
 		check(r, i);
@@ -224,7 +246,7 @@ static void one_loss(struct run *r)
 	}
 }
 
-static void lose_often(enum fth_kv_persistence persistence)
+static void lose_often(enum fth_kv_persistence persistence, bool damage)
 {
 	struct run *r = calloc(1, sizeof(*r));
 	unsigned rounds = getenv("FTH_LONG_TESTS") ? 10000 : 150;
@@ -232,6 +254,7 @@ static void lose_often(enum fth_kv_persistence persistence)
 	assert_non_null(r);
 	r->rng.state = 11;
 	r->persistence = persistence;
+	r->damage = damage;
 	for (unsigned i = 0; i < KEYS; i++)
 		r->keys[i].count = 1;
 	/* Long enough that nothing is reclaimed that was written a few losses ago. */
@@ -239,9 +262,11 @@ static void lose_often(enum fth_kv_persistence persistence)
 	for (unsigned i = 0; i < rounds; i++)
 		one_loss(r);
 	print_message("%llu losses, %llu times found unclean, %llu chunks replayed, version %u, "
-		      "%llu changes lost\n",
+		      "%llu changes lost, %llu times an index rebuilt\n",
 		      (unsigned long long)r->losses, (unsigned long long)r->unclean,
-		      (unsigned long long)r->replayed, r->version, (unsigned long long)r->lost);
+		      (unsigned long long)r->replayed, r->version, (unsigned long long)r->lost,
+		      (unsigned long long)r->rebuilt);
+	assert_int_equal(r->rebuilt > 0, damage);
 	fth_dev_close(r->dev);
 	free(r);
 }
@@ -249,13 +274,20 @@ static void lose_often(enum fth_kv_persistence persistence)
 static void what_was_acknowledged_survives(void **state)
 {
 	(void)state;
-	lose_often(FTH_KV_WRITE_THROUGH);
+	lose_often(FTH_KV_WRITE_THROUGH, false);
 }
 
 static void write_back_loses_a_window_at_most(void **state)
 {
 	(void)state;
-	lose_often(FTH_KV_WRITE_BACK);
+	lose_often(FTH_KV_WRITE_BACK, false);
+}
+
+static void damage_to_the_index_loses_nothing_more(void **state)
+{
+	(void)state;
+	lose_often(FTH_KV_WRITE_THROUGH, true);
+	lose_often(FTH_KV_WRITE_BACK, true);
 }
 
 int main(void)
@@ -263,6 +295,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_acknowledged_survives),
 		cmocka_unit_test(write_back_loses_a_window_at_most),
+		cmocka_unit_test(damage_to_the_index_loses_nothing_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

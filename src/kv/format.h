@@ -62,7 +62,7 @@ struct kv_chunk_header {
 	uint64_t magic;
 	uint64_t id;
 	uint64_t number;
-	uint64_t before; /* where the last record of the chunk before it ends; 0: unknown */
+	uint64_t before; /* position where the log ends before this chunk; 0: it is the first */
 	uint64_t zero;
 	uint64_t checksum;
 };
@@ -89,7 +89,8 @@ struct kv_index_header {
 	uint64_t flush_cas;
 	uint64_t flush_before;
 	uint64_t flush_when;
-	uint8_t zero[4096 - 104];
+	uint64_t ends; /* position behind the last record of the log */
+	uint8_t zero[4096 - 112];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");

@@ -32,52 +32,12 @@
 struct fth_kv_image {
 	struct fth_kv *kv;
 	struct kv_recovered log;
-	char damage[FTH_ERROR_TEXT_MAX]; /* of the index; empty: none */
 };
 
 /* ---- opening ---- */
 
-/* Without an index the newest header says where the log ends. */
-static int find_end(struct fth_kv *kv, uint64_t *end)
-{
-	struct kv_chunk_header h;
-	uint8_t *block;
-	int rc = 0;
-
-	*end = 0;
-	if (posix_memalign((void **)&block, 4096, 4096) != 0)
-		return -ENOMEM;
-	for (uint64_t i = 0; i < kv->super.chunks && rc == 0; i++) {
-		rc = fth_dev_read(kv->dev, block, kv->block, kv_log_offset(kv, i * kv->super.chunk),
-				  FTH_DEV_TIMEOUT);
-		if (rc < 0)
-			break;
-		memcpy(&h, block, sizeof(h));
-		if (kv_chunk_good(kv, &h) && h.number % kv->super.chunks == i && h.number >= *end)
-			*end = h.number + 1;
-	}
-	free(block);
-	return rc;
-}
-
-static int open_damaged(struct fth_kv_image *image)
-{
-	struct fth_kv *kv = image->kv;
-	int rc;
-
-	snprintf(image->damage, sizeof(image->damage), "%s", fth_error_text(-EBADMSG));
-	kv_index_clear(kv);
-	memset(&kv->recovery, 0, sizeof(kv->recovery));
-	rc = find_end(kv, &image->log.end);
-	image->log.head = 0;
-	kv->log.next = image->log.end;
-	kv->log.head = image->log.end * kv->super.chunk;
-	kv->log.tail = kv_log_tail(kv, image->log.end);
-	return rc;
-}
-
 /* The device is open, and locked if need be. */
-static int open_image(struct fth_kv_image *image, unsigned flags)
+static int open_image(struct fth_kv_image *image)
 {
 	struct fth_kv *kv = image->kv;
 	uint64_t begin = fth_now_ns();
@@ -89,13 +49,11 @@ static int open_image(struct fth_kv_image *image, unsigned flags)
 		return rc;
 	kv->recovery.found = true;
 	rc = kv_recover_read(kv, &image->log);
-	if (rc == -EBADMSG && flags & FTH_KV_IMAGE_DAMAGED)
-		rc = open_damaged(image);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;
 	return rc;
 }
 
-static int open_on(const char *uri, struct fth_dev *dev, unsigned flags, struct fth_kv_image **out)
+static int open_on(const char *uri, struct fth_dev *dev, struct fth_kv_image **out)
 {
 	struct fth_kv_image *image = calloc(1, sizeof(*image));
 	struct fth_kv *kv = calloc(1, sizeof(*kv));
@@ -112,14 +70,12 @@ static int open_on(const char *uri, struct fth_dev *dev, unsigned flags, struct 
 	kv->dev = dev;
 	kv->owns_dev = !dev;
 	rc = kv_init(kv);
-	if (rc == 0 && flags & ~FTH_KV_IMAGE_DAMAGED)
-		rc = fth_fail(EINVAL, "kv: unknown flags %#x", flags);
 	if (rc == 0 && !dev)
 		rc = fth_dev_open_flags(uri, FTH_DEV_READONLY, &kv->dev);
 	if (rc == 0 && !dev)
 		rc = fth_dev_lock_uri(uri, false, &kv->lock);
 	if (rc == 0)
-		rc = open_image(image, flags);
+		rc = open_image(image);
 	if (rc < 0)
 		fth_kv_image_close(image);
 	else
@@ -127,14 +83,14 @@ static int open_on(const char *uri, struct fth_dev *dev, unsigned flags, struct 
 	return rc;
 }
 
-int fth_kv_image_open(const char *uri, unsigned flags, struct fth_kv_image **out)
+int fth_kv_image_open(const char *uri, struct fth_kv_image **out)
 {
-	return open_on(uri, NULL, flags, out);
+	return open_on(uri, NULL, out);
 }
 
-int fth_kv_image_open_dev(struct fth_dev *dev, unsigned flags, struct fth_kv_image **out)
+int fth_kv_image_open_dev(struct fth_dev *dev, struct fth_kv_image **out)
 {
-	return open_on(NULL, dev, flags, out);
+	return open_on(NULL, dev, out);
 }
 
 void fth_kv_image_close(struct fth_kv_image *image)
@@ -158,7 +114,7 @@ struct view {
 	uint64_t number;
 	bool readable;
 	bool there;	 /* its header has this number */
-	uint64_t before; /* as in the header */
+	uint64_t before; /* as in the header: a position */
 };
 
 struct walk {
@@ -214,8 +170,8 @@ static uint64_t known_end(const struct walk *w, const struct view *v, const stru
 {
 	uint64_t head = w->image->log.head, chunk = w->kv->super.chunk;
 
-	if (next->there && next->before && next->before <= chunk)
-		return next->before;
+	if (next->there && next->before && (next->before - 1) / chunk == v->number)
+		return next->before - v->number * chunk;
 	return head && head / chunk == v->number ? head % chunk : 0;
 }
 
@@ -410,19 +366,16 @@ static int check_supers(struct walk *w)
 
 static int check_index(struct walk *w)
 {
-	if (!*w->image->damage)
+	if (!w->kv->recovery.index_damaged)
 		return 0;
 	w->counts.bad_index = 1;
-	return find(w, false, "%s: which items are live is not known", w->image->damage);
+	return find(w, false, "%s: it is rebuilt from the log when the cache is opened",
+		    w->image->log.damage);
 }
 
-/*
- * After the walk: recovery also begins anew where the log went all the way round since the checkpoint,
- * which is no damage.
- */
 static int check_recovery(struct walk *w)
 {
-	if (!w->kv->recovery.damaged_chunks || (!w->counts.bad_chunks && !w->counts.bad_records))
+	if (!w->kv->recovery.damaged_chunks)
 		return 0;
 	w->counts.forgotten = 1;
 	return find(w, false,

@@ -5,6 +5,7 @@
  *	open.c		options, opening, closing, statistics
  *	media.c		the superblock; formatting
  *	recover.c	from the log to an index
+ *	chain.c		the order of the chunks, without an index
  *	image.c		a cache on a device, read and checked while nobody uses it
  *	checkpoint.c	the index on the device
  *	index.c		from a key's hash to an entry
@@ -17,6 +18,7 @@
 #ifndef FTH_KV_INTERNAL_H
 #define FTH_KV_INTERNAL_H
 
+#include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/base/stats.h"
 #include "fathom/hd/wait.h"
@@ -154,17 +156,19 @@ struct kv_log {
 	struct kv_buffer *buffers;
 	unsigned count;
 	struct kv_buffer *open;
-	uint64_t head;	    /* atomic: the next position */
-	uint64_t tail;	    /* atomic: the oldest position that may be read */
-	uint64_t committed; /* atomic: all before it is durable */
-	uint64_t next;	    /* number of the next chunk */
-	uint64_t flight;    /* so many chunks may be not durable yet */
-	uint64_t before;    /* where the last record of the chunk before it ends; 0: unknown */
-	uint64_t released;  /* chunks below this number may be overwritten: readmission has seen
+	uint64_t head;		/* atomic: the next position */
+	uint64_t tail;		/* atomic: the oldest position that may be read */
+	uint64_t committed;	/* atomic: all before it is durable */
+	uint64_t next;		/* number of the next chunk */
+	uint64_t flight;	/* so many chunks may be not durable yet */
+	uint64_t end;		/* position behind the last record of the last chunk that is
+			       sealed, or was there when opened; 0: there is none */
+	struct kv_record flush; /* the last flush_all; type 0: there is none */
+	uint64_t released;	/* chunks below this number may be overwritten: readmission has seen
 			       them */
-	int error;	    /* atomic: the log has failed, invariant 6 in log.c; else 0 */
-	double budget;	    /* bytes that may be written, of options.daily_bytes */
-	uint64_t budget_at; /* when it was last filled */
+	int error;		/* atomic: the log has failed, invariant 6 in log.c; else 0 */
+	double budget;		/* bytes that may be written, of options.daily_bytes */
+	uint64_t budget_at;	/* when it was last filled */
 };
 
 /* ---- the cache ---- */
@@ -219,6 +223,7 @@ struct fth_kv {
 
 	/* checkpoint.c */
 	pthread_mutex_t ckpt_lock;  /* one at a time; super */
+	bool super_alone;	    /* when opened, only one of the two superblocks was good */
 	bool super_doubtful;	    /* the device may have this superblock or the one before it */
 	uint32_t ckpt_next;	    /* atomic: buckets below are written; 0: none is */
 	pthread_mutex_t moved_lock; /* what follows */
@@ -326,6 +331,8 @@ void kv_log_release(struct fth_kv *kv);
  * call kv_log_filled().
  */
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
+/* The same for a flush_all: from its place on, each chunk begins with a copy of the record. */
+int kv_log_reserve_flush(struct fth_kv *kv, const struct kv_record *flush, struct kv_room *out);
 /* The same for the writer's thread, which writes hot items again. */
 int kv_log_reserve_again(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
 /* Copy a record there and give it its checksum. */
@@ -427,6 +434,7 @@ int kv_super_write(struct fth_kv *kv, uint64_t deadline);
 struct kv_recovered {
 	uint64_t end;  /* number of the chunk behind the last one of the log */
 	uint64_t head; /* position behind the last record, if it was closed in good order; else 0 */
+	char damage[FTH_ERROR_TEXT_MAX]; /* of the index; empty: none */
 };
 
 /* Fill the index and set the log from the device. Writes nothing. */
@@ -436,11 +444,25 @@ int kv_recover(struct fth_kv *kv);
 /* A header of a chunk of this cache, with any number. */
 bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h);
 
+/* ---- chain.c ---- */
+
+struct kv_chain {
+	uint64_t *numbers; /* of the chunks of the log, the oldest one first */
+	uint64_t count;
+	uint64_t newest; /* number of any chunk on the device; UINT64_MAX: there is none */
+	bool broken;	 /* a chunk that the oldest one follows is damaged */
+};
+
+/* Release it, also after an error. */
+int kv_chain_find(struct fth_kv *kv, struct kv_chain *chain);
+void kv_chain_release(struct kv_chain *chain);
+
 /* ---- checkpoint.c ---- */
 
 int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
-/* Fill the index from the device. 1: there was one, and *header is its header. 0: there is none. */
-int kv_checkpoint_read(struct fth_kv *kv, struct kv_index_header *header);
+/* Fill the index, which is empty, from an area. -EBADMSG: this one is not there, or it is damaged. */
+int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
+		       struct kv_index_header *header);
 /* Bytes of one area. */
 uint64_t kv_checkpoint_bytes(uint64_t buckets);
 /* An entry goes from bucket `from` to `to`; both are locked. */

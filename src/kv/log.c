@@ -12,10 +12,12 @@
  *    before the chunk that overwrites is opened.
  * 4. What lies behind the last record of a chunk is zero: no record begins there. The header of the
  *    next chunk says where that record ends, so that replay knows a chunk of which a part is
- *    missing.
+ *    missing, and finds the chunk before one whose number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
  * 6. After `error` is set nothing is added. With persistence that is for good: what is behind a hole
  *    in the log would be lost with it. Without, it ends when the device works again.
+ * 7. With persistence every chunk begins with the last flush_all, if there was one: its first record
+ *    may be overwritten before items that it covers are, those that are stored before its time comes.
  */
 #include "kv/kv_internal.h"
 
@@ -60,7 +62,7 @@ static void seal(struct fth_kv *kv)
 	memset(b->data + b->filled, 0, kv->super.chunk - b->filled);
 	b->state = KV_BUFFER_SEALED;
 	kv->log.open = NULL;
-	kv->log.before = b->end;
+	kv->log.end = b->number * kv->super.chunk + b->end;
 	kv_count(kv, FTH_KV_STAT_CHUNKS, 1);
 	kv_writer_kick(kv);
 }
@@ -80,6 +82,18 @@ static bool flushed_enough(struct fth_kv *kv, uint64_t number)
 	return number < durable + kv->log.flight;
 }
 
+static void put_flush(struct fth_kv *kv, struct kv_buffer *b)
+{
+	struct kv_record *to = (struct kv_record *)(void *)(b->data + b->filled);
+
+	if (kv->log.flush.type != KV_FLUSH)
+		return;
+	*to = kv->log.flush;
+	to->checksum = kv_record_sum(to, kv->super.id, b->number * kv->super.chunk + b->filled);
+	b->filled += kv_round(kv_record_bytes(to));
+	b->end = b->filled;
+}
+
 static int open_chunk(struct fth_kv *kv, bool writer)
 {
 	struct kv_log *log = &kv->log;
@@ -87,10 +101,8 @@ static int open_chunk(struct fth_kv *kv, bool writer)
 	unsigned keep = kv->options.readmit && !writer;
 	struct kv_buffer *b = free_buffer(log, keep);
 	uint64_t chunk = kv->super.chunk, number = log->next;
-	struct kv_chunk_header header = {.magic = KV_CHUNK_MAGIC,
-					 .id = kv->super.id,
-					 .number = number,
-					 .before = log->before};
+	struct kv_chunk_header header = {
+		.magic = KV_CHUNK_MAGIC, .id = kv->super.id, .number = number, .before = log->end};
 
 	if (!flushed_enough(kv, number) || !b ||
 	    number + keep >= log->released + kv->super.chunks) {
@@ -110,7 +122,8 @@ static int open_chunk(struct fth_kv *kv, bool writer)
 		fth_store_release_dev64(&log->tail, (number - kv->super.chunks + 1) * chunk);
 		kv_count(kv, FTH_KV_STAT_RECLAIMED, 1);
 	}
-	fth_store_relaxed_dev64(&log->head, number * chunk + sizeof(header));
+	put_flush(kv, b);
+	fth_store_relaxed_dev64(&log->head, number * chunk + b->filled);
 	log->next = number + 1;
 	log->open = b;
 	kv_writer_kick(kv); /* it sweeps, and makes the next chunk's place ready */
@@ -137,7 +150,9 @@ static bool in_budget(struct fth_kv *kv, uint64_t bytes)
 	return (double)bytes <= log->budget;
 }
 
-static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, struct kv_room *out)
+/* flush: the record is a flush_all; else NULL. */
+static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, const struct kv_record *flush,
+		   struct kv_room *out)
 {
 	struct kv_log *log = &kv->log;
 	uint64_t rounded = kv_round(bytes);
@@ -162,6 +177,8 @@ static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, struct kv_roo
 		b->end = b->filled;
 		b->copying++;
 		log->budget -= (double)rounded;
+		if (flush)
+			log->flush = *flush;
 		fth_store_relaxed_dev64(&log->head, b->number * kv->super.chunk + b->filled);
 	}
 	pthread_mutex_unlock(&log->lock);
@@ -172,12 +189,17 @@ static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, struct kv_roo
 
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 {
-	return reserve(kv, bytes, false, out);
+	return reserve(kv, bytes, false, NULL, out);
+}
+
+int kv_log_reserve_flush(struct fth_kv *kv, const struct kv_record *flush, struct kv_room *out)
+{
+	return reserve(kv, kv_record_bytes(flush), false, flush, out);
 }
 
 int kv_log_reserve_again(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 {
-	return reserve(kv, bytes, true, out);
+	return reserve(kv, bytes, true, NULL, out);
 }
 
 void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record)

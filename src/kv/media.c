@@ -116,30 +116,34 @@ static int format(struct fth_kv *kv)
 	return rc < 0 ? rc : kv_super_write(kv, FTH_DEV_TIMEOUT);
 }
 
-/* 1: there is a cache; 0: there is nothing; -EBADMSG: there is something else. */
+/*
+ * 1: there is a cache; 0: there is nothing; -EBADMSG: there is something else. If one copy of the
+ * superblock is bad, the other one is used: it may be the older one.
+ */
 static int find_super(struct fth_kv *kv)
 {
 	struct kv_super *pair = calloc(2, sizeof(*pair));
-	int rc = pair ? 0 : -ENOMEM;
 	bool first, second;
+	int rc, again;
 
-	if (rc == 0)
-		rc = fth_dev_read(kv->dev, &pair[0], sizeof(*pair), 0, FTH_DEV_TIMEOUT);
-	if (rc == 0)
-		rc = fth_dev_read(kv->dev, &pair[1], sizeof(*pair), KV_SUPER_AGAIN,
-				  FTH_DEV_TIMEOUT);
-	if (rc == 0) {
-		first = kv_super_good(&pair[0]);
-		second = kv_super_good(&pair[1]);
-		if (first || second) {
-			unsigned newer = !first || (second && pair[1].sequence > pair[0].sequence);
+	if (!pair)
+		return -ENOMEM;
+	rc = fth_dev_read(kv->dev, &pair[0], sizeof(*pair), 0, FTH_DEV_TIMEOUT);
+	again = fth_dev_read(kv->dev, &pair[1], sizeof(*pair), KV_SUPER_AGAIN, FTH_DEV_TIMEOUT);
+	first = rc == 0 && kv_super_good(&pair[0]);
+	second = again == 0 && kv_super_good(&pair[1]);
+	if (first || second) {
+		unsigned newer = !first || (second && pair[1].sequence > pair[0].sequence);
 
-			kv->super = pair[newer];
-			rc = 1;
-		} else if (!all_zero(pair, 2 * sizeof(*pair))) {
-			rc = fth_fail(EBADMSG, "the device holds something else; format it to "
-					       "overwrite that");
-		}
+		kv->super = pair[newer];
+		kv->super_alone = !first || !second || pair[0].id != pair[1].id ||
+				  pair[newer].sequence != pair[!newer].sequence + 1;
+		rc = 1;
+	} else if (rc == 0 && again < 0) {
+		rc = again;
+	} else if (rc == 0 && !all_zero(pair, 2 * sizeof(*pair))) {
+		rc = fth_fail(EBADMSG, "the device holds something else; format it to overwrite "
+				       "that");
 	}
 	free(pair);
 	return rc;

@@ -695,7 +695,7 @@ static enum go flush_all(struct fth_kv *kv, struct fth_kv_op *op)
 	pthread_mutex_lock(&kv->flush_lock);
 	merge_flush(kv, op->expires, &record);
 	if (kv_persistent(kv))
-		rc = kv_log_reserve(kv, kv_record_bytes(&record), &room);
+		rc = kv_log_reserve_flush(kv, &record, &room);
 	if (rc == 0) {
 		if (kv_persistent(kv)) {
 			kv_log_fill(kv, &room, &record);

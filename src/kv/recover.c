@@ -13,12 +13,19 @@
  * or the log went all the way round since the checkpoint. Nobody knows then which keys have changed
  * in what is missing: all that is known so far is forgotten, and replay goes on with the oldest chunk
  * that is there. A cache may forget; it never gives an old value for a new one.
+ *
+ * A checkpoint that is damaged costs time and no items, because every item is in the log. The
+ * chunks of the log are found by their links (chain.c) and replayed from the checkpoint
+ * before it, if that one is whole and the chain reaches back to it, else from the oldest chunk. The same if one
+ * superblock is bad. The other one may be the older of the two: then the checkpoint that it names is
+ * good to begin with, but that the cache was closed with it may be out of date.
  */
 #include "kv/kv_internal.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +38,12 @@ struct replay {
 	uint64_t end;	 /* behind its last record */
 	uint8_t *other;	 /* a record somewhere else */
 	bool torn;	 /* a record in it is bad */
+};
+
+/* Numbers of chunks. */
+struct span {
+	uint64_t end;	 /* behind the last one of the log */
+	uint64_t unused; /* this one and later ones are on no device, as far as is known */
 };
 
 /* The record of an entry; NULL with *rc 0: it is not whole. */
@@ -189,32 +202,59 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 
 /*
  * The chunk `number` is not there, or not whole. Does the log go on behind it? Then *next is the
- * oldest chunk that is there; else UINT64_MAX.
+ * oldest chunk that is there, and *newest the newest; else *next is UINT64_MAX.
  */
-static int find_rest(struct replay *r, uint64_t number, uint64_t *next)
+static int find_rest(struct replay *r, uint64_t number, uint64_t *next, uint64_t *newest)
 {
 	uint64_t chunks = r->kv->super.chunks, flight = r->kv->super.flight, found;
 	bool goes_on = false;
 	int rc = 0;
 
 	*next = UINT64_MAX;
+	*newest = 0;
 	for (uint64_t i = 0; i < chunks && i <= LOOK_AHEAD * flight && rc == 0; i++) {
 		rc = read_number(r, number + i, &found);
 		goes_on |= found != UINT64_MAX && found >= number + flight;
 	}
-	for (uint64_t i = 1; i < chunks && goes_on && rc == 0; i++) {
+	for (uint64_t i = 0; i < chunks && goes_on && rc == 0; i++) {
 		rc = read_number(r, number + i, &found);
 		if (found > number && found < *next)
 			*next = found;
+		if (found != UINT64_MAX && found > *newest)
+			*newest = found;
 	}
 	return rc;
+}
+
+/* Is the place of a chunk overwritten, or may a write that was not flushed have touched it? */
+static bool overwritten(const struct fth_kv *kv, uint64_t number, uint64_t newest)
+{
+	return newest + kv->super.flight >= number + kv->super.chunks;
+}
+
+/* A part of the log is missing: what is known from before it may be out of date. */
+static void forget_older(struct replay *r, bool damage)
+{
+	struct fth_kv *kv = r->kv;
+
+	kv->recovery.damaged_chunks += damage;
+	kv->recovery.bad_items += damage && r->torn;
+	kv->recovery.went_round |= !damage;
+	kv_index_clear(kv);
+	r->torn = false;
+}
+
+/* Behind the last record that was replayed. */
+static uint64_t replayed_to(const struct replay *r)
+{
+	return r->number * r->kv->super.chunk + r->end;
 }
 
 /* Replay from chunk `number` to the end, which is *next. */
 static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_t *next)
 {
 	struct fth_kv *kv = r->kv;
-	uint64_t before = 0, rest;
+	uint64_t before = 0, rest, newest;
 	bool first = true;
 	int rc;
 
@@ -226,7 +266,7 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 		 * Is the one before it whole? That one is still the end of all that was replayed. Behind
 		 * its last block may be what was there before: only this header knows.
 		 */
-		if (rc == 1 && !first && (before ? before != r->end : r->torn)) {
+		if (rc == 1 && !first && before != replayed_to(r)) {
 			number--;
 			rc = 0;
 		}
@@ -239,21 +279,93 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 			at = 0;
 			continue;
 		}
-		rc = find_rest(r, number, &rest);
+		rc = find_rest(r, number, &rest, &newest);
 		*next = r->torn && !first && number == r->number ? number + 1 : number;
 		if (rc < 0 || rest == UINT64_MAX)
 			return rc;
-		kv->recovery.damaged_chunks++;
-		kv->recovery.bad_items += r->torn;
-		kv_index_clear(kv);
-		r->torn = false;
+		forget_older(r, !overwritten(kv, number, newest));
 		first = true;
 		number = rest;
 		at = 0;
 	}
 }
 
-static int replay(struct fth_kv *kv, uint64_t from, uint64_t *next)
+/* Replay chunks of the chain, from the one with index `i` to the end of the log, which is *next. */
+static int replay_chain(struct replay *r, const struct kv_chain *chain, uint64_t i, uint64_t at,
+			uint64_t *next)
+{
+	uint64_t tip = chain->count ? chain->numbers[chain->count - 1] : 0, before = 0;
+	bool first = true;
+	int rc;
+
+	for (; i < chain->count; i++, first = false, at = 0) {
+		uint64_t number = chain->numbers[i];
+
+		rc = read_chunk(r, number, &before);
+		if (rc <= 0)
+			return rc < 0 ? rc
+				      : fth_fail(EIO, "chunk %llu has changed between two reads",
+						 (unsigned long long)number);
+		if (!first && before != replayed_to(r)) {
+			/* The one before it is not whole. See chain.c: was that a crash? */
+			if (number == r->number + 1 && tip < r->number + r->kv->super.flight)
+				return 0;
+			forget_older(r, !overwritten(r->kv, r->number, chain->newest));
+		}
+		r->number = number;
+		*next = number + 1;
+		rc = replay_chunk(r, at ? at : sizeof(struct kv_chunk_header));
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+/* Where in the chain the replay after a checkpoint begins; count: nothing is to be replayed. */
+static bool find_start(const struct kv_chain *chain, uint64_t number, uint64_t *start)
+{
+	uint64_t i = chain->count;
+
+	while (i > 0 && chain->numbers[i - 1] > number)
+		i--;
+	*start = i;
+	if (i == chain->count && (i == 0 || chain->numbers[i - 1] < number))
+		return true;
+	if (i == 0 || chain->numbers[i - 1] != number)
+		return false;
+	*start = i - 1;
+	return true;
+}
+
+/* From the chunks alone, or from them and a checkpoint that is perhaps not the newest. */
+static int rebuild(struct replay *r, bool checkpoint, uint64_t from, struct span *span)
+{
+	struct fth_kv *kv = r->kv;
+	uint64_t chunk = kv->super.chunk, start = 0, at = from % chunk;
+	struct kv_chain chain;
+	int rc = kv_chain_find(kv, &chain);
+
+	if (rc == 0 && checkpoint && find_start(&chain, from / chunk, &start)) {
+		span->end = from / chunk + (at != 0);
+	} else if (rc == 0) {
+		kv_index_clear(kv);
+		kv_flush_set(kv, &(struct kv_record){0});
+		kv->recovery.damaged_chunks += chain.broken;
+		start = at = 0;
+	}
+	if (rc == 0)
+		rc = replay_chain(r, &chain, start, at, &span->end);
+	if (chain.newest != UINT64_MAX)
+		span->unused = chain.newest + 1;
+	kv_chain_release(&chain);
+	return rc;
+}
+
+/*
+ * whole: the checkpoint is the newest, or there has been none yet. checkpoint: there is one, and the log
+ * from position `from` on is not in it.
+ */
+static int replay(struct fth_kv *kv, bool whole, bool checkpoint, uint64_t from, struct span *span)
 {
 	struct replay r = {.kv = kv, .number = UINT64_MAX};
 	uint64_t chunk = kv->super.chunk;
@@ -263,52 +375,115 @@ static int replay(struct fth_kv *kv, uint64_t from, uint64_t *next)
 	    posix_memalign((void **)&r.other, 4096, chunk + 4096) != 0)
 		rc = -ENOMEM;
 	if (rc == 0)
-		rc = replay_chunks(&r, from / chunk, from % chunk, next);
+		rc = whole ? replay_chunks(&r, from / chunk, from % chunk, &span->end)
+			   : rebuild(&r, checkpoint, from, span);
+	if (rc == 0 && r.number != UINT64_MAX)
+		kv->log.end = replayed_to(&r);
 	free(r.chunk);
 	free(r.other);
 	return rc;
 }
 
+static bool is_damage(int rc)
+{
+	return rc == -EBADMSG || rc == -EIO;
+}
+
+/* 1: *header is that of a checkpoint, which the index has now. 0: there is none. */
+static int read_index(struct fth_kv *kv, struct kv_index_header *header, struct kv_recovered *out)
+{
+	struct kv_super *s = &kv->super;
+	int rc;
+
+	if (s->index_number == 0)
+		return 0;
+	rc = kv_checkpoint_read(kv, s->index_which, s->index_number, header);
+	if (!is_damage(rc))
+		return rc < 0 ? rc : 1;
+	snprintf(out->damage, sizeof(out->damage), "%s", fth_error_text(rc));
+	kv->recovery.index_damaged = true;
+	kv_index_clear(kv);
+	rc = kv_checkpoint_read(kv, !s->index_which, s->index_number - 1, header);
+	if (rc == 0) {
+		s->index_which = !s->index_which; /* the next one overwrites the bad one */
+		return 1;
+	}
+	kv_index_clear(kv);
+	return is_damage(rc) ? 0 : rc;
+}
+
+static void take_header(struct fth_kv *kv, const struct kv_index_header *header)
+{
+	kv->cas = header->cas;
+	kv->flush_cas = header->flush_cas;
+	kv->flush_before = (uint32_t)header->flush_before;
+	kv->flush_when = (uint32_t)header->flush_when;
+	kv->log.end = header->ends;
+}
+
 int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 {
-	struct kv_index_header header;
-	uint64_t from = 0, next = 0;
-	int rc = kv_checkpoint_read(kv, &header);
+	struct kv_index_header header = {0};
+	struct span span = {0};
+	bool checkpoint, whole;
+	int rc;
 
 	*out = (struct kv_recovered){0};
+	rc = read_index(kv, &header, out);
 	if (rc < 0)
 		return rc;
-	if (rc == 1) {
-		from = header.replay_from;
-		kv->cas = header.cas;
-		kv->flush_cas = header.flush_cas;
-		kv->flush_before = (uint32_t)header.flush_before;
-		kv->flush_when = (uint32_t)header.flush_when;
-		kv->recovery.clean = header.clean;
-	}
-	if (rc == 1 && header.clean) {
-		next = header.next;
+	checkpoint = rc == 1;
+	whole = !kv->super_alone && !kv->recovery.index_damaged;
+	if (checkpoint)
+		take_header(kv, &header);
+	kv->recovery.clean = whole && header.clean;
+	if (kv->recovery.clean) {
+		span.end = header.next;
 		out->head = header.replay_from;
-		kv->log.head = next * kv->super.chunk;
+		kv->log.head = span.end * kv->super.chunk;
 	} else {
-		rc = replay(kv, from, &next);
+		rc = replay(kv, whole, checkpoint, header.replay_from, &span);
 		/* Numbers of changes that were lost may be known to somebody: they are not given again. */
 		kv->cas += UINT32_MAX;
 	}
 	if (rc < 0)
 		return rc;
-	out->end = next;
+	out->end = span.end;
 	/* Entries of the checkpoint that replay did not come to are not known to be the latest. */
-	kv->log.tail = kv_log_tail(kv, next);
+	kv->log.tail = kv_log_tail(kv, span.end);
 	kv_sweep(kv, kv->bucket_count);
-	if (!kv->recovery.clean && next > 0)
-		next += kv->super.flight;
-	kv->log.next = next;
-	kv->log.head = next * kv->super.chunk;
-	kv->log.tail = kv_log_tail(kv, next);
+	kv->log.next = span.end;
+	if (!kv->recovery.clean && span.end > 0)
+		kv->log.next += kv->super.flight;
+	if (kv->log.next < span.unused)
+		kv->log.next = span.unused;
+	kv->log.head = kv->log.next * kv->super.chunk;
+	kv->log.tail = kv_log_tail(kv, kv->log.next);
 	kv_sweep(kv, kv->bucket_count);
 	kv->recovery.items = kv->items;
 	return 0;
+}
+
+/*
+ * Chunks that were not durable when an earlier user of the cache ended may be on the device still: what is
+ * said of their number never gets less, and is in both superblocks before more of them are written.
+ */
+static int grow_flight(struct fth_kv *kv)
+{
+	if (kv->log.flight <= kv->super.flight)
+		return 0;
+	kv->super.flight = kv->log.flight;
+	return kv_super_write(kv, FTH_DEV_TIMEOUT);
+}
+
+static struct kv_record flush_in_force(const struct fth_kv *kv)
+{
+	struct kv_record flush = {
+		.cas = kv->flush_cas, .stored = kv->flush_before, .expires = kv->flush_when};
+
+	if (flush.cas || flush.stored || flush.expires)
+		flush.type = KV_FLUSH;
+	return flush;
 }
 
 int kv_recover(struct fth_kv *kv)
@@ -320,11 +495,13 @@ int kv_recover(struct fth_kv *kv)
 	if (rc < 0)
 		return rc;
 	next = kv->log.next;
-	kv->super.flight = kv->log.flight;
+	kv->log.flush = flush_in_force(kv);
 	kv->log.committed = kv->log.head;
 	kv->log.released = next > kv->super.chunks ? next - kv->super.chunks : 0;
+	rc = grow_flight(kv);
 	/* See above; also takes back the word that it was closed in good order. */
-	rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;
 	return rc;
 }

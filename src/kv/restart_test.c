@@ -4,6 +4,7 @@
  * never a value that is not the latest, unless nobody can know of a later one.
  */
 #include "kv_fixture.h"
+#include "spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
@@ -59,6 +60,13 @@ static void wait_durable(struct box *box)
 		while (box_stat(box, FTH_KV_STAT_COMMITS) == commits)
 			usleep(1000);
 	}
+}
+
+static int flush_all(struct box *box, uint32_t when)
+{
+	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
+
+	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
 }
 
 /* ---- options ---- */
@@ -181,6 +189,9 @@ static void a_log_that_went_round_is_replayed(void **state)
 		wait_durable(&box);
 		lose_power(&box, &o, dev, life);
 		assert_false(recovery_of(&box).clean);
+		assert_true(recovery_of(&box).went_round);
+		assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+		assert_false(recovery_of(&box).index_damaged);
 		for (unsigned i = 0; i < 200; i++)
 			assert_int_equal(box_get(&box, i), latest[i]);
 	}
@@ -194,16 +205,6 @@ static uint64_t log_at(struct fth_dev *dev)
 
 	assert_ok(fth_dev_read(dev, &super, sizeof(super), 0, FTH_DEV_TIMEOUT));
 	return super.log_at;
-}
-
-static void flip(struct fth_dev *dev, uint64_t at)
-{
-	uint8_t block[512];
-
-	assert_ok(fth_dev_read(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
-	block[at % 512] ^= 0x10;
-	assert_ok(fth_dev_write(dev, block, sizeof(block), at / 512 * 512, FTH_DEV_TIMEOUT));
-	assert_ok(fth_dev_flush(dev, FTH_DEV_TIMEOUT));
 }
 
 /*
@@ -239,6 +240,7 @@ static void check_damage(unsigned chunk, uint64_t at)
 	flip(dev, log_at(dev) + chunk * o.chunk + at);
 	box_open(&box, &o, dev);
 	assert_int_equal(recovery_of(&box).damaged_chunks, 1);
+	assert_false(recovery_of(&box).went_round);
 	for (unsigned i = 0; i < 200; i++) {
 		uint32_t got = box_get(&box, i);
 
@@ -371,14 +373,189 @@ static void checkpoints_and_changes_at_once(void **state)
 	free(c);
 }
 
-/* ---- time ---- */
+/* ---- damage to checkpoints and superblocks ---- */
 
-static int flush_all(struct box *box, uint32_t when)
+enum { HEADER, BODY, PLACES };
+enum { NEWEST = 1, OLDER = 2 };
+
+/* Changes of keys in no order; every sixth one is a delete. */
+static void change_some(struct box *box, struct fth_rng *rng, uint32_t *latest, unsigned count)
 {
-	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
+	static uint32_t version;
 
-	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
+	while (count-- > 0) {
+		unsigned i = (unsigned)fth_rng_below(rng, 200);
+
+		if (fth_rng_below(rng, 6) == 0) {
+			int rc = box_delete(box, i);
+
+			assert_int_equal(rc, latest[i] ? 0 : -ENOENT);
+			latest[i] = 0;
+		} else {
+			latest[i] = ++version;
+			assert_ok(box_set(box, i, version));
+		}
+	}
 }
+
+static void check_latest(struct box *box, const uint32_t *latest)
+{
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(box_get(box, i), latest[i]);
+}
+
+static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
+{
+	struct kv_super super;
+	uint64_t at;
+
+	assert_int_equal(find_super(dev, &super, &at), 2);
+	for (unsigned older = 0; older < 2; older++)
+		if (areas & 1u << older)
+			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
+}
+
+/* Some lives, of which each ends with a loss of power: numbers of chunks have gaps. */
+static void live(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
+		 struct fth_rng *rng, uint32_t *latest)
+{
+	for (unsigned life = 0; life < 3; life++) {
+		change_some(box, rng, latest, 150);
+		assert_ok(fth_kv_checkpoint(box->kv, KV_SECONDS(20)));
+		change_some(box, rng, latest, 150);
+		lose_power(box, o, dev, fth_rng_next(rng));
+		check_latest(box, latest);
+	}
+}
+
+static void end_box(struct box *box, struct fth_dev *dev, bool crash)
+{
+	if (crash)
+		assert_ok(fth_dev_crash_power_loss(dev, 5));
+	fth_kv_worker_close(box->worker);
+	assert_int_equal(fth_kv_close(box->kv) == 0, !crash);
+	if (crash)
+		assert_ok(fth_dev_crash_restart(dev));
+}
+
+static void check_spoilt_index(unsigned areas, unsigned place, bool crash)
+{
+	struct fth_dev *dev = open_dev("crash(mem:16M)");
+	struct fth_kv_options o = durable();
+	struct fth_rng rng = {areas * 10 + place * 2 + crash};
+	uint32_t latest[200] = {0};
+	struct box box;
+
+	box_open(&box, &o, dev);
+	live(&box, &o, dev, &rng, latest);
+	change_some(&box, &rng, latest, 100);
+	end_box(&box, dev, crash);
+	spoil_index(dev, areas, place);
+	box_open(&box, &o, dev);
+	assert_true(recovery_of(&box).found);
+	assert_int_equal(recovery_of(&box).index_damaged, (areas & NEWEST) != 0);
+	assert_int_equal(recovery_of(&box).clean, !crash && !(areas & NEWEST));
+	assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+	check_latest(&box, latest);
+	/* It goes on from there, and again after a crash. */
+	change_some(&box, &rng, latest, 100);
+	lose_power(&box, &o, dev, 1);
+	assert_false(recovery_of(&box).index_damaged);
+	check_latest(&box, latest);
+	end_box(&box, dev, false);
+	spoil_index(dev, NEWEST | OLDER, place);
+	box_open(&box, &o, dev);
+	assert_true(recovery_of(&box).index_damaged);
+	check_latest(&box, latest);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void a_damaged_checkpoint_costs_no_item(void **state)
+{
+	(void)state;
+	for (unsigned place = HEADER; place < PLACES; place++)
+		for (unsigned areas = NEWEST; areas <= (NEWEST | OLDER); areas++)
+			for (unsigned crash = 0; crash < 2; crash++)
+				check_spoilt_index(areas, place, crash);
+}
+
+/* The newer one is lost: what the older one says is out of date, that it was closed too. */
+static void one_superblock_is_enough(void **state)
+{
+	struct fth_kv_options o = durable();
+
+	(void)state;
+	for (unsigned kind = 0; kind < 8; kind++) {
+		struct fth_dev *dev = open_dev("crash(mem:16M)");
+		bool newer = kind & 1, crash = kind & 2, both = kind & 4;
+		struct fth_rng rng = {kind};
+		uint32_t latest[200] = {0};
+		struct kv_super super;
+		struct box box;
+		uint64_t at;
+
+		box_open(&box, &o, dev);
+		live(&box, &o, dev, &rng, latest);
+		assert_ok(box_close(&box));
+		box_open(&box, &o, dev);
+		assert_true(recovery_of(&box).clean);
+		change_some(&box, &rng, latest, 300);
+		end_box(&box, dev, crash);
+		if (both)
+			spoil_index(dev, NEWEST | OLDER, BODY);
+		assert_int_equal(find_super(dev, &super, &at), 2);
+		flip(dev, (newer ? at : KV_SUPER_AGAIN - at) + 90);
+		box_open(&box, &o, dev);
+		assert_int_equal(recovery_of(&box).index_damaged, both);
+		assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+		check_latest(&box, latest);
+		change_some(&box, &rng, latest, 50);
+		lose_power(&box, &o, dev, 1);
+		check_latest(&box, latest);
+		assert_ok(box_close(&box));
+		fth_dev_close(dev);
+	}
+}
+
+/* Neither what was deleted before the oldest chunk comes back nor what was flushed. */
+static void a_ring_is_replayed_without_an_index(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:8M)");
+	struct fth_kv_options o = durable();
+	uint32_t latest[200] = {0}, now = (uint32_t)time(NULL);
+	struct fth_rng rng = {77};
+	struct box box;
+
+	(void)state;
+	o.items = 400;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 1;
+	box_open(&box, &o, dev);
+	for (unsigned n = 0; n < 2; n++)
+		assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	assert_ok(flush_all(&box, now + 3));
+	while (box_stat(&box, FTH_KV_STAT_RECLAIMED) < 20)
+		change_some(&box, &rng, latest, 500);
+	/* What was stored since then goes when the time comes, and the rest of it not. */
+	while ((uint32_t)time(NULL) <= now + 3)
+		usleep(100000);
+	for (unsigned i = 0; i < 200; i += 2)
+		assert_ok(box_set(&box, i, 1000000 + i));
+	wait_durable(&box);
+	for (unsigned i = 0; i < 200; i++)
+		latest[i] = box_get(&box, i);
+	end_box(&box, dev, true);
+	spoil_index(dev, NEWEST | OLDER, BODY);
+	box_open(&box, &o, dev);
+	assert_true(recovery_of(&box).index_damaged);
+	assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+	check_latest(&box, latest);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* ---- time ---- */
 
 static int set_until(struct box *box, unsigned i, uint32_t expires)
 {
@@ -586,6 +763,9 @@ int main(void)
 		cmocka_unit_test(damage_brings_back_no_old_value),
 		cmocka_unit_test(a_spoilt_item_is_a_miss),
 		cmocka_unit_test(checkpoints_and_changes_at_once),
+		cmocka_unit_test(a_damaged_checkpoint_costs_no_item),
+		cmocka_unit_test(one_superblock_is_enough),
+		cmocka_unit_test(a_ring_is_replayed_without_an_index),
 		cmocka_unit_test(flush_all_and_expiry_survive),
 		cmocka_unit_test(a_later_flush_all_takes_no_earlier_one_back),
 		cmocka_unit_test(cas_numbers_are_not_given_twice),

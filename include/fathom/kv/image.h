@@ -13,7 +13,7 @@
  *	struct fth_kv_image *image;
  *
  *	visit.item = print_key;
- *	if (fth_kv_image_open("file:/data/kv", 0, &image) == 0)
+ *	if (fth_kv_image_open("file:/data/kv", &image) == 0)
  *		fth_kv_image_walk(image, &visit, NULL);
  *	fth_kv_image_close(image);
  *
@@ -28,21 +28,18 @@ FTH_BEGIN_DECLS
 
 struct fth_kv_image;
 
-/* Open although the index on the device is damaged: walking reports that, and visits no items. */
-#define FTH_KV_IMAGE_DAMAGED 1u
-
 /*
  * Open the cache on a device, for reading only. Files are opened without permission to write, and
  * create= has no effect. Several may read one cache. Blocks. Returns 0 or a negative errno: -EBUSY if
  * a server or another cache uses it, -ENODATA if there is no cache or one without persistence,
- * -EBADMSG if the device holds something else or the index is damaged.
+ * -EBADMSG if the device holds something else. If the index is damaged, it is rebuilt in memory.
  */
-int fth_kv_image_open(const char *uri, unsigned flags, struct fth_kv_image **out);
+int fth_kv_image_open(const char *uri, struct fth_kv_image **out);
 /*
  * The same on a device that is open already, and stays open. Keeping others out of it is the caller's
  * task.
  */
-int fth_kv_image_open_dev(struct fth_dev *dev, unsigned flags, struct fth_kv_image **out);
+int fth_kv_image_open_dev(struct fth_dev *dev, struct fth_kv_image **out);
 
 /* Accepts NULL. */
 void fth_kv_image_close(struct fth_kv_image *image);
@@ -88,7 +85,7 @@ struct fth_kv_image_counts {
 	uint64_t bad_chunks;  /* that are missing, unreadable, or whose header does not verify */
 	uint64_t lost_items;  /* of the index, whose record is not whole: a get is a miss */
 	uint64_t forgotten;   /* 1: a gap in the log made recovery drop all older items */
-	uint64_t bad_index;   /* 1: the index does not verify; the cache can not be opened */
+	uint64_t bad_index;   /* 1: the index does not verify; it is rebuilt from the log */
 };
 
 /*
