@@ -20,7 +20,7 @@
 #define SPURIOUS_MAX	  300
 #define SPURIOUS_EVERY_NS 20000
 
-/* A channel, what is in flight on it, and who waits for it how. */
+/* A channel, its requests in flight, and how the test waits for them. */
 struct waiter {
 	const struct fth_conf *conf;
 	struct fth_dev_chan *chan;

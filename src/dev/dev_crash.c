@@ -86,7 +86,7 @@ static struct fth_crash_inside inside_of(struct dev_crash *crash)
 
 /* ---- power ---- */
 
-/* Every open window loses what was not persisted, and is of no use until it is opened again. */
+/* Every open window loses what was not persisted, and must be opened again before it can be used. */
 static int lose_windows(struct dev_crash *crash, uint64_t seed, uint64_t deadline)
 {
 	int rc = 0;

@@ -155,7 +155,7 @@ enum fth_gpu_graph_kernel {
 	FTH_GPU_GRAPH_KERNELS
 };
 
-/* Registers per thread of a kernel that reads through a cache; 0 if that cannot be told. */
+/* Registers per thread of a kernel that reads through a cache; 0 if unknown. */
 int fth_gpu_graph_registers(enum fth_gpu_graph_kernel kernel);
 
 FTH_END_DECLS

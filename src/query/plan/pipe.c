@@ -65,11 +65,6 @@ struct binding *pipe_find(struct pipe *pipe, int column)
 	return NULL;
 }
 
-bool pipe_has(struct pipe *pipe, int column)
-{
-	return pipe_find(pipe, column) != NULL;
-}
-
 /* ---- sources ---- */
 
 static int add_source_column(struct planner *p, struct pipe *pipe, unsigned column, uint32_t slot)

@@ -61,7 +61,6 @@ uint32_t pipe_add_slot(struct planner *p, struct pipe *pipe, const struct task_s
 struct task_step *pipe_add_step(struct planner *p, struct pipe *pipe, enum task_step_kind kind);
 int pipe_bind(struct planner *p, struct pipe *pipe, const struct binding *binding);
 struct binding *pipe_find(struct pipe *pipe, int column);
-bool pipe_has(struct pipe *pipe, int column);
 
 /* The slot of a column; fetches it if it was deferred. TASK_NONE and p->error on failure. */
 uint32_t pipe_slot(struct planner *p, struct pipe *pipe, int column);

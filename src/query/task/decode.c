@@ -34,7 +34,6 @@ struct decoder {
 	enum fth_table_kind kind;
 	uint64_t nulls[FTH_BATCH_WORDS];
 	void *values;	       /* of a batch; 16 bytes for each */
-	uint64_t *bits;	       /* of bool */
 	struct fth_dict dict;  /* the column's */
 	struct fth_dict local; /* of the present page */
 	uint32_t dict_room, local_room;

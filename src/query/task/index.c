@@ -281,11 +281,6 @@ void index_free(struct index *x)
 	fth_qmem_free(x->mem, x, sizeof(*x));
 }
 
-uint64_t index_rows(const struct index *x)
-{
-	return rows_count(x->rows);
-}
-
 /* ---- looking up ---- */
 
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out)

@@ -29,8 +29,6 @@ int index_build(struct fth_qmem *mem, const struct index_spec *spec, struct rows
 		struct index **out);
 void index_free(struct index *index); /* accepts NULL */
 
-uint64_t index_rows(const struct index *index);
-
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out);
 void index_scratch_close(struct index_scratch *s);
 
