@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""sql_tpch_test.py FATHOM PROGRAM [ARG...]
+"""sql_tpch_test.py FATHOM [PROGRAM [ARG...]]
 
-Runs the 22 queries of TPC-H at scale factor 0.01 in PROGRAM and compares with tests/tpch. PROGRAM reads a script
-from its input and prints rows as CSV without a header, NULL as nothing. FATHOM makes the tables and knows
-the queries.
+Runs the 22 queries of TPC-H at scale factor 0.01 and compares with tests/tpch. PROGRAM reads a script from its
+input and prints rows as CSV without a header, NULL as nothing. FATHOM makes the tables and knows the
+queries. Without PROGRAM the engine is tested, `FATHOM sql`: in several budgets and numbers of threads, on tables
+as they are generated and on tables whose rows are in random order.
 """
 import csv
 import io
 import pathlib
+import random
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,7 @@ create table lineitem (l_orderkey bigint not null, l_partkey int not null, l_sup
   l_shipinstruct char(25) not null, l_shipmode char(10) not null, l_comment varchar(44) not null,
   primary key (l_orderkey, l_linenumber));
 """
+BUDGETS = ["16M", "64M"]
 TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 
 
@@ -68,17 +71,28 @@ def answers(text):
     return found
 
 
-def main():
-    fathom, program = sys.argv[1], sys.argv[2:]
-    with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
-                       stdout=subprocess.DEVNULL)
-        script = SCHEMA + "".join("copy %s from '%s/%s.tbl' with (delimiter '|');\n" % (t, folder, t) for t in TABLES)
-        for n in range(1, 23):
-            query = subprocess.run([fathom, "tpch", "query", str(n)], check=True, capture_output=True, text=True)
-            script += "select '@@%d';\n%s\n" % (n, query.stdout)
-        done = subprocess.run(program, input=script, stdout=subprocess.PIPE, text=True, check=True)
-    got = answers(done.stdout)
+def queries(fathom):
+    script = ""
+    for n in range(1, 23):
+        query = subprocess.run([fathom, "tpch", "query", str(n)], check=True, capture_output=True, text=True)
+        script += "select '@@%d';\n%s\n" % (n, query.stdout)
+    return script
+
+
+def load(folder):
+    return SCHEMA + "".join("copy %s from '%s/%s.tbl' with (delimiter '|');\n" % (t, folder, t) for t in TABLES)
+
+
+def shuffle(folder, table):
+    path = pathlib.Path(folder) / (table + ".tbl")
+    lines = path.read_text().splitlines(keepends=True)
+    random.Random(1).shuffle(lines)
+    path.write_text("".join(lines))
+
+
+def compare(name, text):
+    """The number of wrong answers."""
+    got = answers(text)
     wrong = 0
     for n in range(1, 23):
         expected = [line.split("|") for line in (ANSWERS / ("q%02d.txt" % n)).read_text().splitlines()[1:]]
@@ -86,9 +100,41 @@ def main():
         # Rows of equal sort key may come in any order.
         if not same(expected, rows) and not same(sorted(expected), sorted(rows)):
             wrong += 1
-            print("query %d: %d rows, expected %d" % (n, len(rows), len(expected)))
+            print("%s: query %d: %d rows, expected %d" % (name, n, len(rows), len(expected)))
             print("  got      %r\n  expected %r" % (rows[:2], expected[:2]))
-    print("sql_tpch_test: %d of 22 answers are right" % (22 - wrong))
+    print("sql_tpch_test: %s: %d of 22 answers are right" % (name, 22 - wrong))
+    return wrong
+
+
+def run(program, script):
+    return subprocess.run(program, input=script, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def test_engine(fathom, folder, order):
+    """The engine on a database of the files in folder."""
+    db = folder + "/db-" + order
+    wrong = 0
+    run([fathom, "sql", "--create", db], load(folder))
+    script = queries(fathom)
+    for budget in BUDGETS:
+        for threads in (1, 2):
+            program = [fathom, "sql", "--csv", "--no-header", "--memory", budget, "--threads", str(threads), db]
+            wrong += compare("%s order, budget %s, %d threads" % (order, budget, threads), run(program, script))
+    return wrong
+
+
+def main():
+    fathom, program = sys.argv[1], sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
+                       stdout=subprocess.DEVNULL)
+        if program:
+            wrong = compare(program[0], run(program, load(folder) + queries(fathom)))
+        else:
+            wrong = test_engine(fathom, folder, "generated")
+            shuffle(folder, "orders")
+            shuffle(folder, "lineitem")
+            wrong += test_engine(fathom, folder, "random")
     sys.exit(1 if wrong else 0)
 
 

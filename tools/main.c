@@ -9,6 +9,9 @@
 static const struct fth_command *const commands[] = {
 	&fth_cmd_bench, &fth_cmd_demo, &fth_cmd_dev,	   &fth_cmd_gpu, &fth_cmd_graph,
 	&fth_cmd_gups,	&fth_cmd_kv,   &fth_cmd_nvme,
+#ifdef FTH_SQL
+	&fth_cmd_sql,
+#endif
 #ifdef FTH_TABLE
 	&fth_cmd_table,
 #endif

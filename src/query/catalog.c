@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/catalog.h"
 
+#include "query/views.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +17,17 @@ struct entry {
 	size_t column_bytes, key_bytes, ordinal_bytes;
 };
 
+struct view {
+	struct view *next;
+	size_t bytes;
+	char text[];
+};
+
 struct catalog {
 	struct fth_table_db *db;
 	struct fth_qmem *mem;
 	struct entry *entries;
+	struct view *views; /* that were named */
 	struct sql_catalog sql;
 	int error;
 	char name[FTH_TABLE_NAME_MAX + 1]; /* the last one that was listed */
@@ -74,7 +83,8 @@ static int describe(struct catalog *c, struct entry *e)
 		const struct fth_table_facts *facts = fth_table_facts(e->table, i);
 
 		e->columns[i] = (struct sql_table_column){
-			schema->column[i].name, type_of(&schema->column[i]), facts->nulls > 0};
+			schema->column[i].name, type_of(&schema->column[i]), facts->nulls > 0,
+			!schema->column[i].not_null};
 		e->ordinals[i] = i;
 		if (facts->flags & FTH_TABLE_UNIQUE)
 			e->keys[e->sql.key_count++] = (struct sql_table_key){1, &e->ordinals[i]};
@@ -117,11 +127,30 @@ static const struct sql_table *find_table(void *self, const char *name)
 
 /* ---- the catalog ---- */
 
+static int keep_view(const char *name, const char *text, void *user)
+{
+	struct catalog *c = user;
+	size_t bytes = sizeof(struct view) + strlen(text) + 1;
+	struct view *v = fth_qmem_alloc(c->mem, bytes);
+
+	(void)name;
+	if (v == NULL)
+		return -ENOMEM;
+	v->bytes = bytes;
+	v->next = c->views;
+	strcpy(v->text, text);
+	c->views = v;
+	return 1;
+}
+
 static const char *find_view(void *self, const char *name)
 {
-	(void)self;
-	(void)name;
-	return NULL;
+	struct catalog *c = self;
+	int rc = views_visit(c->db, c->mem, name, keep_view, c);
+
+	if (rc < 0 && c->error == 0)
+		c->error = rc;
+	return rc == 1 ? c->views->text : NULL;
 }
 
 struct nth {
@@ -170,6 +199,12 @@ void catalog_free(struct catalog *c)
 
 		free_entry(c, c->entries);
 		c->entries = next;
+	}
+	while (c->views != NULL) {
+		struct view *next = c->views->next;
+
+		fth_qmem_free(c->mem, c->views, c->views->bytes);
+		c->views = next;
 	}
 	fth_qmem_free(c->mem, c, sizeof(*c));
 }

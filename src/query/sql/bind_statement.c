@@ -101,7 +101,7 @@ static void all_targets(struct sql_statement *st)
 static void check_left_out(struct sql_ctx *ctx, const struct sql_statement *st, int at)
 {
 	for (unsigned i = 0; i < st->table->column_count; i++) {
-		bool given = st->table->columns[i].nullable;
+		bool given = st->table->columns[i].nullable || st->table->columns[i].accepts_null;
 
 		for (unsigned j = 0; j < st->target_count; j++)
 			given |= st->targets[j] == i;

@@ -12,6 +12,7 @@ struct sql_table_column {
 	const char *name;
 	struct sql_type type;
 	bool nullable;
+	bool accepts_null; /* a new row may have a NULL here, even if no row has one now */
 };
 
 /* Columns that no two rows share, by their ordinals. Rows with a NULL in them do not count. */

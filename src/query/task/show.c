@@ -209,15 +209,19 @@ static void show_reduce(FILE *out, const struct task *t)
 	putc('\n', out);
 }
 
+void task_show_task(FILE *out, const struct task_set *set, unsigned number)
+{
+	const struct task *t = &set->tasks[number];
+
+	fprintf(out, "task %u: ", number);
+	show_source(out, t);
+	for (unsigned k = 0; k < t->step_count; k++)
+		show_step(out, t, &t->steps[k]);
+	show_reduce(out, t);
+}
+
 void task_show(FILE *out, const struct task_set *set)
 {
-	for (unsigned i = 0; i < set->task_count; i++) {
-		const struct task *t = &set->tasks[i];
-
-		fprintf(out, "task %u: ", i);
-		show_source(out, t);
-		for (unsigned k = 0; k < t->step_count; k++)
-			show_step(out, t, &t->steps[k]);
-		show_reduce(out, t);
-	}
+	for (unsigned i = 0; i < set->task_count; i++)
+		task_show_task(out, set, i);
 }

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* INSERT and COPY: rows become one batch of the table, all of them or none. */
+#include "query/query.h"
+#include "query/task/rows.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int open_writer(struct statement *s, struct fth_table_writer **out)
+{
+	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
+	unsigned columns = s->sql->table->column_count;
+
+	options.threads = s->query->db->threads;
+	/* Proofs of uniqueness, of all columns together, take no more than the budget. */
+	options.fact_memory = s->query->db->budget / columns;
+	return fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+}
+
+static int commit(struct statement *s, struct fth_table_writer *writer)
+{
+	int rc = statement_canceled(s);
+
+	if (rc == 0)
+		rc = fth_table_writer_commit(writer);
+	if (rc == 0)
+		s->query->report.rows = fth_table_writer_rows(writer);
+	return rc;
+}
+
+/* ---- INSERT ---- */
+
+/* Rows on their way from vectors of the engine to those of the writer. */
+struct insertion {
+	struct statement *statement;
+	struct fth_table_writer *writer;
+	const struct fth_table_schema *schema;
+	struct fth_table_vector *columns;
+	struct fth_arena arena; /* of one batch */
+	uint16_t rows[FTH_BATCH + 64];
+	unsigned n;
+};
+
+/* A column that gets no value. */
+static int all_null(struct insertion *in, unsigned column)
+{
+	uint8_t *nulls = fth_arena_alloc(&in->arena, FTH_BATCH, 64);
+	void *zeroes = fth_arena_alloc(&in->arena, (FTH_BATCH + 1) * 16, 64);
+
+	if (nulls == NULL || zeroes == NULL)
+		return -ENOMEM;
+	memset(nulls, 1, FTH_BATCH);
+	memset(zeroes, 0, (FTH_BATCH + 1) * 16);
+	in->columns[column] = (struct fth_table_vector){zeroes, zeroes, "", nulls};
+	return 0;
+}
+
+static int64_t int_of(const struct fth_vec *v, unsigned row)
+{
+	return v->type == FTH_BITS ? fth_bit(v->data, row) : (int64_t)fth_vec_int(v, row);
+}
+
+static struct fth_table_wide wide_of(const struct fth_vec *v, unsigned row)
+{
+	fth_i128 value = fth_vec_int(v, row);
+
+	return (struct fth_table_wide){(uint64_t)value, (int64_t)(value >> 64)};
+}
+
+/* values[] has room for 16 bytes a row. */
+static void fill_numbers(const struct insertion *in, enum fth_table_kind kind,
+			 const struct fth_vec *v, const uint8_t *nulls, void *values)
+{
+	for (unsigned i = 0; i < in->n; i++) {
+		unsigned row = in->rows[i];
+
+		if (kind == FTH_TABLE_KIND_DOUBLE)
+			((double *)values)[i] = nulls[i] ? 0 : ((const double *)v->data)[row];
+		else if (kind == FTH_TABLE_KIND_WIDE)
+			((struct fth_table_wide *)values)[i] =
+				nulls[i] ? (struct fth_table_wide){0, 0} : wide_of(v, row);
+		else
+			((int64_t *)values)[i] = nulls[i] ? 0 : int_of(v, row);
+	}
+}
+
+static int fill_strings(struct insertion *in, const struct fth_vec *v, const uint8_t *nulls,
+			uint32_t *offsets, const char **bytes)
+{
+	uint64_t total = 0;
+	char *to;
+
+	for (unsigned i = 0; i < in->n; i++)
+		total += nulls[i] ? 0 : rows_text(v, in->rows[i]).len;
+	if (total > UINT32_MAX)
+		return fth_fail(EOPNOTSUPP, "%u rows have more than 4 GiB of text", in->n);
+	to = fth_arena_alloc(&in->arena, total + 1, 1);
+	if (to == NULL)
+		return -ENOMEM;
+	*bytes = to;
+	total = 0;
+	for (unsigned i = 0; i < in->n; i++) {
+		struct fth_str s = rows_text(v, in->rows[i]);
+
+		offsets[i] = (uint32_t)total;
+		if (nulls[i])
+			continue;
+		memcpy(to + total, s.data, s.len);
+		total += s.len;
+	}
+	offsets[in->n] = (uint32_t)total;
+	return 0;
+}
+
+static int fill_column(struct insertion *in, unsigned column, const struct fth_vec *v)
+{
+	enum fth_table_kind kind = fth_table_kind(&in->schema->column[column]);
+	struct fth_arena *arena = &in->arena;
+	void *values = fth_arena_alloc(arena, (in->n + 1) * 16, 64);
+	uint8_t *nulls = fth_arena_alloc(arena, in->n, 64);
+	struct fth_table_vector *to = &in->columns[column];
+
+	if (values == NULL || nulls == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < in->n; i++)
+		nulls[i] = v->nulls != NULL && fth_bit(v->nulls, in->rows[i]);
+	*to = (struct fth_table_vector){.values = values, .offsets = values, .nulls = nulls};
+	if (kind == FTH_TABLE_KIND_STRING)
+		return fill_strings(in, v, nulls, values, &to->bytes);
+	fill_numbers(in, kind, v, nulls, values);
+	return 0;
+}
+
+static int insert_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+{
+	struct insertion *in = user;
+	const struct sql_statement *sql = in->statement->sql;
+	int rc = statement_canceled(in->statement);
+
+	in->n = fth_bits_rows(sel->bits, sel->n, in->rows);
+	if (rc < 0 || in->n == 0)
+		return rc;
+	fth_arena_init(&in->arena, in->statement->mem, 1 << 16);
+	for (unsigned i = 0; i < in->schema->columns && rc == 0; i++)
+		rc = all_null(in, i);
+	for (unsigned i = 0; i < sql->target_count && rc == 0; i++)
+		rc = fill_column(in, sql->targets[i], &columns[i]);
+	if (rc == 0)
+		rc = fth_table_writer_append(in->writer, in->columns, in->n);
+	fth_arena_release(&in->arena);
+	return rc;
+}
+
+int statement_insert(struct statement *s)
+{
+	struct insertion *in;
+	int rc = statement_plan(s);
+
+	if (rc < 0)
+		return rc;
+	in = fth_arena_alloc(&s->arena, sizeof(*in), 64);
+	if (in == NULL)
+		return -ENOMEM;
+	in->statement = s;
+	in->columns =
+		fth_arena_alloc(&s->arena, s->sql->table->column_count * sizeof(*in->columns), 64);
+	if (in->columns == NULL)
+		return -ENOMEM;
+	rc = open_writer(s, &in->writer);
+	if (rc < 0)
+		return rc;
+	in->schema = fth_table_writer_schema(in->writer);
+	rc = statement_exec(s, insert_rows, in, NULL);
+	if (rc == 0)
+		rc = commit(s, in->writer);
+	fth_table_writer_close(in->writer);
+	return rc;
+}
+
+/* ---- COPY ---- */
+
+static bool is_true(const char *value)
+{
+	return *value == '\0' || strcasecmp(value, "true") == 0 || strcasecmp(value, "on") == 0 ||
+	       strcmp(value, "1") == 0;
+}
+
+static int one_character(const struct sql_option *option, char *to)
+{
+	if (strcmp(option->value, "\\t") == 0)
+		*to = '\t';
+	else if (strlen(option->value) == 1)
+		*to = option->value[0];
+	else
+		return fth_fail(EINVAL, "COPY: %s \"%s\" is not one character", option->name,
+				option->value);
+	return 0;
+}
+
+static int take_format(const struct sql_option *option, struct fth_table_text *text)
+{
+	static const struct fth_table_text csv = FTH_TABLE_TEXT_CSV, plain = FTH_TABLE_TEXT_BAR;
+
+	if (strcasecmp(option->value, "csv") == 0) {
+		*text = csv;
+	} else if (strcasecmp(option->value, "text") == 0) {
+		*text = plain;
+		text->delimiter = '\t';
+		text->null = "\\N";
+	} else {
+		return fth_fail(EOPNOTSUPP, "COPY: format \"%s\" is not csv or text",
+				option->value);
+	}
+	return 0;
+}
+
+static int take_option(const struct sql_option *option, struct fth_table_text *text)
+{
+	if (strcmp(option->name, "format") == 0)
+		return 0;
+	if (strcmp(option->name, "delimiter") == 0)
+		return one_character(option, &text->delimiter);
+	if (strcmp(option->name, "quote") == 0)
+		return one_character(option, &text->quote);
+	if (strcmp(option->name, "header") == 0)
+		text->header = is_true(option->value);
+	else if (strcmp(option->name, "null") == 0)
+		text->null = option->value;
+	else
+		return fth_fail(EOPNOTSUPP, "COPY: option \"%s\" is not supported", option->name);
+	return 0;
+}
+
+/* The format first, since it changes what the others have as default. */
+static int copy_layout(const struct sql_statement *sql, struct fth_table_text *text)
+{
+	int rc = take_format(&(struct sql_option){"format", "text"}, text);
+
+	for (unsigned i = 0; i < sql->option_count && rc == 0; i++)
+		if (strcmp(sql->options[i].name, "format") == 0)
+			rc = take_format(&sql->options[i], text);
+	for (unsigned i = 0; i < sql->option_count && rc == 0; i++)
+		rc = take_option(&sql->options[i], text);
+	return rc;
+}
+
+static int check_copy(const struct sql_statement *sql)
+{
+	bool whole = sql->target_count == sql->table->column_count;
+
+	for (unsigned i = 0; i < sql->target_count; i++)
+		whole &= sql->targets[i] == i;
+	if (!whole)
+		return fth_fail(EOPNOTSUPP,
+				"COPY: a list of columns other than all, in their order, is not "
+				"supported");
+	if (sql->file == NULL)
+		return fth_fail(EOPNOTSUPP, "COPY FROM STDIN is not supported");
+	return 0;
+}
+
+static int watch(uint64_t done, uint64_t total, void *user)
+{
+	(void)done;
+	(void)total;
+	return statement_canceled(user) < 0;
+}
+
+int statement_copy(struct statement *s)
+{
+	struct fth_table_writer *writer;
+	struct fth_table_text text;
+	int rc = check_copy(s->sql);
+
+	if (rc == 0)
+		rc = copy_layout(s->sql, &text);
+	if (rc == 0)
+		rc = open_writer(s, &writer);
+	if (rc < 0)
+		return rc;
+	rc = fth_table_load(writer, &s->sql->file, 1, &text, watch, s);
+	if (rc == 0)
+		rc = commit(s, writer);
+	fth_table_writer_close(writer);
+	return rc;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* EXPLAIN: the tasks of a query; EXPLAIN ANALYZE: with the figures of each. */
+#include "query/query.h"
+#include "query/task/show.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void show_stats(FILE *out, const struct exec_stats *stats)
+{
+	fprintf(out,
+		"    -> %" PRIu64 " source rows, %" PRIu64 " rows to the end, %" PRIu64
+		" bytes read in %" PRIu64 " chunks, %.6f s\n",
+		stats->source_rows, stats->rows, stats->bytes, stats->chunks,
+		(double)stats->wall_ns / 1e9);
+}
+
+static void show_all(FILE *out, const struct statement *s, const struct exec_stats *stats)
+{
+	const struct fth_query_report *report = &s->query->report;
+
+	for (unsigned i = 0; i < s->set.task_count; i++) {
+		task_show_task(out, &s->set, i);
+		/* The figures of a nested task are part of its parent's. */
+		if (stats != NULL && !s->set.tasks[i].nested)
+			show_stats(out, &stats[i]);
+	}
+	fprintf(out, "budget: %" PRIu64 " bytes", s->query->db->budget);
+	if (stats != NULL)
+		fprintf(out,
+			"; at most %" PRIu64 " were in use\nresult: %" PRIu64
+			" rows\nread: %" PRIu64 " bytes",
+			fth_qmem_peak(s->mem), report->rows, report->bytes);
+	putc('\n', out);
+}
+
+static int count_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+{
+	struct statement *s = user;
+
+	(void)columns;
+	s->query->report.rows += fth_bits_count(sel->bits, sel->n);
+	return statement_canceled(s);
+}
+
+int statement_explain(struct statement *s)
+{
+	struct exec_stats *stats = NULL;
+	char *text = NULL;
+	size_t length;
+	FILE *out;
+	int rc = statement_plan(s);
+
+	if (rc == 0 && s->sql->analyze) {
+		stats = fth_arena_alloc(&s->arena, s->set.task_count * sizeof(*stats), 64);
+		rc = stats == NULL ? -ENOMEM : statement_exec(s, count_rows, s, stats);
+	}
+	if (rc < 0)
+		return rc;
+	out = open_memstream(&text, &length);
+	if (out == NULL)
+		return -ENOMEM;
+	show_all(out, s, stats);
+	s->query->report.rows = 0;
+	rc = fclose(out) == 0 ? statement_lines(s, "plan", text) : -ENOMEM;
+	free(text);
+	return rc;
+}

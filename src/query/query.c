@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Databases for SQL, and the way of a statement through front end, planner and executor. query.h names the siblings. */
+#include "query/query.h"
+
+#include "base/options.h"
+#include "query/plan/plan.h"
+#include "query/sql/arena.h"
+#include "query/views.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_CHUNK (1u << 14)
+/* The part of the budget that the text of one statement may take. */
+#define PARSE_SHARE 8
+
+/* ---- databases ---- */
+
+static int check_options(const struct fth_query_options *options)
+{
+	if (options->size != sizeof(*options))
+		return fth_fail(EINVAL, "query: opts.size is %zu, expected %zu", options->size,
+				sizeof(*options));
+	if (options->budget != 0 && options->budget < FTH_QUERY_BUDGET_MIN)
+		return fth_fail(EINVAL, "query: a budget of %llu bytes is below %llu",
+				(unsigned long long)options->budget,
+				(unsigned long long)FTH_QUERY_BUDGET_MIN);
+	if (options->create && options->readonly)
+		return fth_fail(EINVAL, "query: create and readonly exclude each other");
+	return 0;
+}
+
+int fth_query_open(const char *where, const struct fth_query_options *options,
+		   struct fth_query_db **out)
+{
+	static const struct fth_query_options defaults = FTH_QUERY_OPTIONS_INIT;
+	struct fth_query_db *db;
+	unsigned flags;
+	int rc;
+
+	*out = NULL;
+	if (options == NULL)
+		options = &defaults;
+	rc = check_options(options);
+	if (rc < 0)
+		return rc;
+	db = calloc(1, sizeof(*db));
+	if (db == NULL)
+		return -ENOMEM;
+	db->budget = options->budget != 0 ? options->budget : FTH_QUERY_BUDGET;
+	db->threads = options->threads;
+	db->mem = fth_qmem_new(db->budget);
+	flags = (options->create ? FTH_TABLE_DB_CREATE : 0) |
+		(options->readonly ? FTH_TABLE_DB_READONLY : 0);
+	rc = db->mem == NULL ? -ENOMEM : fth_table_db_open(where, flags, &db->tables);
+	if (rc < 0) {
+		fth_query_close(db);
+		return rc;
+	}
+	*out = db;
+	return 0;
+}
+
+void fth_query_close(struct fth_query_db *db)
+{
+	if (db == NULL)
+		return;
+	fth_table_db_close(db->tables);
+	fth_qmem_close(db->mem);
+	free(db);
+}
+
+struct fth_table_db *fth_query_tables(struct fth_query_db *db)
+{
+	return db->tables;
+}
+
+int fth_query_views(struct fth_query_db *db,
+		    int (*visit)(const char *name, const char *text, void *user), void *user)
+{
+	return views_visit(db->tables, db->mem, NULL, visit, user);
+}
+
+int fth_query_new(struct fth_query_db *db, struct fth_query **out)
+{
+	struct fth_query *query = calloc(1, sizeof(*query));
+
+	*out = query;
+	if (query == NULL)
+		return -ENOMEM;
+	query->db = db;
+	return 0;
+}
+
+void fth_query_free(struct fth_query *query)
+{
+	free(query);
+}
+
+void fth_query_cancel(struct fth_query *query)
+{
+	/* relaxed: the flag orders nothing, it only has to be seen some time */
+	atomic_store_explicit(&query->cancel, true, memory_order_relaxed);
+}
+
+const struct fth_query_report *fth_query_report(const struct fth_query *query)
+{
+	return &query->report;
+}
+
+size_t fth_query_split(const char *script, size_t from, size_t *begin, size_t *length)
+{
+	return sql_split(script, from, begin, length);
+}
+
+/* ---- parts of a statement ---- */
+
+int statement_canceled(const struct statement *s)
+{
+	if (!atomic_load_explicit(&s->query->cancel, memory_order_relaxed))
+		return 0;
+	return fth_fail(ECANCELED, "the query was canceled");
+}
+
+int statement_plan(struct statement *s)
+{
+	struct plan_options options = {.mem = s->mem, .open = catalog_table, .self = s->catalog};
+
+	return plan_query(&s->sql->query, &options, &s->arena, &s->set);
+}
+
+int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats)
+{
+	struct exec_options options = {
+		.mem = s->mem, .threads = s->query->db->threads, .cancel = &s->query->cancel};
+	size_t bytes = s->set.task_count * sizeof(*stats);
+	struct exec_stats *own = stats != NULL ? NULL : fth_qmem_zalloc(s->mem, bytes);
+	int rc;
+
+	if (stats == NULL && own == NULL)
+		return -ENOMEM;
+	if (stats == NULL)
+		stats = own;
+	rc = exec_run(&s->set, &options, emit, user, stats);
+	for (unsigned i = 0; i < s->set.task_count; i++)
+		s->query->report.bytes += stats[i].bytes;
+	fth_qmem_free(s->mem, own, own == NULL ? 0 : bytes);
+	return rc;
+}
+
+/*
+ * The front end allocates by itself, up to a limit, which is reserved for it before and of which later parts of
+ * the statement use what it left.
+ */
+static int compile(struct statement *s, const char *text)
+{
+	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_SHARE};
+	struct fth_query_report *report = &s->query->report;
+	struct sql_error error = {.at = -1};
+	uint64_t bytes;
+	int rc = fth_qmem_reserve(s->mem, limits.memory);
+
+	if (rc < 0)
+		return rc;
+	rc = sql_compile(catalog_sql(s->catalog), text, &limits, &s->sql, &error);
+	if (rc == 0) {
+		bytes = sql_arena_size(s->sql->arena);
+		rc = fth_qmem_charge(s->mem, bytes);
+		s->sql_bytes = rc == 0 ? bytes : 0;
+		return rc;
+	}
+	report->line = error.line;
+	report->column = error.column;
+	/* A table that cannot be read is no table that does not exist. */
+	return catalog_error(s->catalog) < 0 ? catalog_error(s->catalog) : rc;
+}
+
+static enum fth_query_kind kind_of(const struct sql_statement *sql)
+{
+	static const enum fth_query_kind kinds[] = {
+		[SQL_SELECT] = FTH_QUERY_SELECT,
+		[SQL_INSERT] = FTH_QUERY_INSERT,
+		[SQL_COPY_FROM] = FTH_QUERY_COPY,
+		[SQL_CREATE_TABLE] = FTH_QUERY_CREATE_TABLE,
+		[SQL_CREATE_VIEW] = FTH_QUERY_CREATE_VIEW,
+		[SQL_DROP_TABLE] = FTH_QUERY_DROP_TABLE,
+		[SQL_DROP_VIEW] = FTH_QUERY_DROP_VIEW,
+	};
+
+	return sql->explain ? FTH_QUERY_EXPLAIN : kinds[sql->kind];
+}
+
+static int dispatch(struct statement *s)
+{
+	switch (s->query->report.kind) {
+	case FTH_QUERY_SELECT:
+		return statement_select(s);
+	case FTH_QUERY_EXPLAIN:
+		return statement_explain(s);
+	case FTH_QUERY_INSERT:
+		return statement_insert(s);
+	case FTH_QUERY_COPY:
+		return statement_copy(s);
+	case FTH_QUERY_CREATE_TABLE:
+		return statement_create_table(s);
+	case FTH_QUERY_DROP_TABLE:
+		return statement_drop_table(s);
+	case FTH_QUERY_CREATE_VIEW:
+		return statement_create_view(s);
+	case FTH_QUERY_DROP_VIEW:
+		return statement_drop_view(s);
+	default:
+		return -EINVAL;
+	}
+}
+
+static int run_statement(struct statement *s, const char *text)
+{
+	int rc = catalog_new(s->query->db->tables, s->mem, &s->catalog);
+
+	if (rc < 0)
+		return rc;
+	fth_arena_init(&s->arena, s->mem, ARENA_CHUNK);
+	rc = compile(s, text);
+	if (rc == 0) {
+		s->query->report.kind = kind_of(s->sql);
+		rc = dispatch(s);
+	}
+	sql_free(s->sql);
+	fth_qmem_discharge(s->mem, s->sql_bytes);
+	fth_arena_release(&s->arena);
+	catalog_free(s->catalog);
+	return rc;
+}
+
+int fth_query_run(struct fth_query *query, const char *sql,
+		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
+{
+	struct statement s = {.query = query, .rows = rows, .user = user};
+	uint64_t start = fth_now_ns();
+	int rc;
+
+	memset(&query->report, 0, sizeof(query->report));
+	atomic_store_explicit(&query->cancel, false, memory_order_relaxed);
+	s.mem = fth_qmem_child(query->db->mem, "query", FTH_QMEM_NO_LIMIT);
+	if (s.mem == NULL)
+		return -ENOMEM;
+	rc = run_statement(&s, sql);
+	query->report.memory = fth_qmem_peak(s.mem);
+	query->report.wall_ns = fth_now_ns() - start;
+	fth_qmem_close(s.mem);
+	return rc;
+}

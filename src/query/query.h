@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Inside the files that tie the engine together.
+ *
+ *	query.c		databases; statements: compile, plan, run
+ *	result.c	batches of rows for the caller
+ *	explain.c	EXPLAIN and EXPLAIN ANALYZE
+ *	append.c	INSERT and COPY
+ *	define.c	CREATE and DROP
+ *	views.c		views, kept in a table
+ *	catalog.c	tables and views for the front end
+ */
+#ifndef FTH_QUERY_QUERY_H
+#define FTH_QUERY_QUERY_H
+
+#include "fathom/query.h"
+
+#include "query/catalog.h"
+#include "query/sql/sql.h"
+#include "query/task/exec.h"
+
+#include <stdatomic.h>
+
+struct fth_query_db {
+	struct fth_table_db *tables;
+	struct fth_qmem *mem; /* the budget: the root of all accounts */
+	uint64_t budget;
+	unsigned threads;
+};
+
+struct fth_query {
+	struct fth_query_db *db;
+	atomic_bool cancel;
+	struct fth_query_report report;
+};
+
+/* A statement while it runs. */
+struct statement {
+	struct fth_query *query;
+	struct fth_qmem *mem; /* its account */
+	struct catalog *catalog;
+	struct sql_statement *sql;
+	uint64_t sql_bytes; /* charged for it */
+	struct fth_arena arena;
+	struct task_set set; /* SELECT and INSERT, in the arena */
+	int (*rows)(const struct fth_query_batch *batch, void *user);
+	void *user;
+};
+
+typedef int (*statement_emit)(void *user, const struct fth_vec *columns, const struct fth_sel *sel);
+
+/* Plan the query of the statement; run it. stats may be NULL. */
+int statement_plan(struct statement *s);
+int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats);
+/* -ECANCELED, with a text, if the statement is to end. */
+int statement_canceled(const struct statement *s);
+
+/* ---- result.c ---- */
+
+struct fth_query_batch {
+	struct statement *statement;
+	unsigned column_count;
+	struct fth_query_column *columns;
+	const struct fth_vec *vectors;
+	unsigned row_count;
+	uint16_t rows[FTH_BATCH + 64];
+};
+
+/* Plan and run SELECT, and hand over its rows. */
+int statement_select(struct statement *s);
+/* Hand over lines of text as a result with one column. */
+int statement_lines(struct statement *s, const char *name, const char *text);
+
+/* ---- explain.c, append.c, define.c ---- */
+
+int statement_explain(struct statement *s);
+int statement_insert(struct statement *s);
+int statement_copy(struct statement *s);
+int statement_create_table(struct statement *s);
+int statement_drop_table(struct statement *s);
+int statement_create_view(struct statement *s);
+int statement_drop_view(struct statement *s);
+
+/* ---- views.c ---- */
+
+#define VIEWS_TABLE "fathom_views"
+
+/* Append what is now the text of a view; NULL: it is dropped. */
+int views_write(struct fth_table_db *db, const char *name, const char *text);
+
+#endif

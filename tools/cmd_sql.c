@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * fathom sql: SQL over the tables of a database. Siblings: cmd_sql_shell.c talks with a terminal, by sql_line.c;
+ * sql_print.c prints results.
+ */
+#include "cmd_sql.h"
+
+#include "commands.h"
+#include "table_source.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- stopping ---- */
+
+/* The query that signals cancel. Set before the handlers are, and never again. */
+static struct fth_query *canceled_query;
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	interrupted = 1;
+	fth_query_cancel(canceled_query);
+}
+
+static void catch_signals(struct fth_query *query)
+{
+	struct sigaction action = {.sa_handler = on_signal};
+
+	canceled_query = query;
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	action.sa_flags = SA_RESETHAND;
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+/* ---- one statement ---- */
+
+static void say_error(const struct fth_sql *sql, const char *where, unsigned line, int rc)
+{
+	const struct fth_query_report *report = fth_query_report(sql->query);
+	const char *text = fth_error_text(rc), *colon;
+
+	fflush(stdout);
+	if (where == NULL) {
+		fth_cli_error("%s", text);
+		return;
+	}
+	/* The text has the place in the statement; here is the one in the script. */
+	colon = report->line > 0 && strncmp(text, "line ", 5) == 0 ? strchr(text, ':') : NULL;
+	if (colon == NULL)
+		fth_cli_error("%s:%u: %s", where, line, text);
+	else
+		fth_cli_error("%s:%u:%u:%s", where, line + report->line - 1, report->column,
+			      colon + 1);
+}
+
+static void say_done(const struct fth_sql *sql)
+{
+	static const char *const names[] = {
+		[FTH_QUERY_INSERT] = "INSERT",
+		[FTH_QUERY_COPY] = "COPY",
+		[FTH_QUERY_CREATE_TABLE] = "CREATE TABLE",
+		[FTH_QUERY_DROP_TABLE] = "DROP TABLE",
+		[FTH_QUERY_CREATE_VIEW] = "CREATE VIEW",
+		[FTH_QUERY_DROP_VIEW] = "DROP VIEW",
+	};
+	const struct fth_query_report *report = fth_query_report(sql->query);
+
+	if (report->kind == FTH_QUERY_INSERT || report->kind == FTH_QUERY_COPY)
+		printf("%s %llu\n", names[report->kind], (unsigned long long)report->rows);
+	else if (report->kind > FTH_QUERY_EXPLAIN)
+		puts(names[report->kind]);
+}
+
+static void say_time(const struct fth_sql *sql)
+{
+	const struct fth_query_report *report = fth_query_report(sql->query);
+	char read[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
+
+	/* Where standard output is for machines, figures are for people. */
+	fprintf(sql->quiet ? stderr : stdout, "time: %.3f s, read %s, memory %s\n",
+		(double)report->wall_ns / 1e9, fth_cli_bytes(read, report->bytes),
+		fth_cli_bytes(memory, report->memory));
+}
+
+int fth_sql_statement(struct fth_sql *sql, const char *text, const char *where, unsigned line)
+{
+	int rc = fth_query_run(sql->query, text, fth_sql_print, &sql->printer);
+
+	if (rc < 0) {
+		/* The text is this thread's latest: nothing may fail in between. */
+		say_error(sql, where, line, rc);
+		fth_sql_print_end(&sql->printer);
+		return rc;
+	}
+	fth_sql_print_end(&sql->printer);
+	if (!sql->quiet)
+		say_done(sql);
+	if (sql->timing)
+		say_time(sql);
+	return 0;
+}
+
+/* ---- scripts ---- */
+
+static unsigned count_lines(const char *text, size_t length)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < length; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+static int run_script(struct fth_sql *sql, const char *script, const char *where)
+{
+	size_t at = 0, next, begin, length;
+	int status = FTH_EXIT_OK;
+
+	while (!interrupted && (next = fth_query_split(script, at, &begin, &length)) != 0) {
+		char *text = strndup(script + begin, length);
+		int rc = text == NULL ? -ENOMEM
+				      : fth_sql_statement(sql, text, where,
+							  1 + count_lines(script, begin));
+
+		free(text);
+		if (rc < 0)
+			status = FTH_EXIT_FAILED;
+		if (rc < 0 && (!sql->keep_going || ferror(stdout)))
+			break;
+		at = next;
+	}
+	return interrupted ? FTH_EXIT_INTERRUPTED : status;
+}
+
+static char *read_all(FILE *file)
+{
+	size_t length = 0, room = 65536;
+	char *text = malloc(room);
+
+	while (text != NULL) {
+		char *more;
+
+		length += fread(text + length, 1, room - length - 1, file);
+		text[length] = '\0';
+		if (length + 1 < room)
+			return text;
+		room *= 2;
+		more = realloc(text, room);
+		if (more == NULL)
+			free(text);
+		text = more;
+	}
+	return NULL;
+}
+
+/* path NULL: standard input. */
+static int run_file(struct fth_sql *sql, const char *path)
+{
+	FILE *file = path == NULL ? stdin : fopen(path, "r");
+	char *script;
+	int status;
+
+	if (file == NULL) {
+		fth_cli_error("%s: %s", path, strerror(errno));
+		return FTH_EXIT_FAILED;
+	}
+	errno = ENOMEM;
+	script = read_all(file);
+	if (script == NULL || ferror(file)) {
+		fth_cli_error("%s: cannot be read: %s", path == NULL ? "standard input" : path,
+			      strerror(errno));
+		status = FTH_EXIT_FAILED;
+	} else {
+		status = run_script(sql, script, path == NULL ? "stdin" : path);
+	}
+	free(script);
+	if (path != NULL)
+		fclose(file);
+	return status;
+}
+
+/* ---- the command ---- */
+
+struct sql_settings {
+	const char *command, *null;
+	uint64_t budget, threads;
+	bool csv, no_header, create, readonly, timing, keep_going;
+};
+
+static int run_all(struct fth_sql *sql, const struct sql_settings *settings, const char *path)
+{
+	int status = FTH_EXIT_OK;
+
+	if (settings->command != NULL)
+		status = run_script(sql, settings->command, "command");
+	if (status == FTH_EXIT_OK && path != NULL)
+		return run_file(sql, strcmp(path, "-") == 0 ? NULL : path);
+	if (settings->command != NULL || path != NULL)
+		return status;
+	return isatty(STDIN_FILENO) ? fth_sql_shell(sql) : run_file(sql, NULL);
+}
+
+static int run_in(const char *where, const struct sql_settings *settings, const char *path)
+{
+	struct fth_query_options options = FTH_QUERY_OPTIONS_INIT;
+	struct fth_sql sql = {.timing = settings->timing, .keep_going = settings->keep_going};
+	int rc, status;
+
+	options.budget = settings->budget;
+	options.threads = (unsigned)settings->threads;
+	options.create = settings->create;
+	options.readonly = settings->readonly;
+	sql.printer.form = fth_cli_json()  ? FTH_SQL_JSON
+			   : settings->csv ? FTH_SQL_CSV
+					   : FTH_SQL_TABLE;
+	sql.printer.header = !settings->no_header;
+	sql.printer.null = settings->null;
+	sql.quiet = sql.printer.form != FTH_SQL_TABLE;
+	rc = fth_query_open(where, &options, &sql.db);
+	if (rc == 0)
+		rc = fth_query_new(sql.db, &sql.query);
+	if (rc < 0) {
+		fth_cli_error("%s: %s%s", where, fth_error_text(rc),
+			      rc == -ENOENT ? "; --create makes it" : "");
+		fth_query_close(sql.db);
+		return FTH_EXIT_FAILED;
+	}
+	catch_signals(sql.query);
+	status = run_all(&sql, settings, path);
+	fth_query_free(sql.query);
+	fth_query_close(sql.db);
+	return status;
+}
+
+/* -c is the one short option. */
+static void lengthen(int argc, char **argv)
+{
+	static char command[] = "--command";
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "-c") == 0) {
+			argv[i] = command;
+			i++;
+		}
+}
+
+static int run(int argc, char **argv)
+{
+	static char empty[] = "";
+	struct sql_settings s = {.null = empty, .budget = FTH_QUERY_BUDGET};
+	const struct fth_cli_option options[] = {
+		{"command", FTH_CLI_STRING, &s.command, 0, 0, "statements to run; also -c"},
+		{"csv", FTH_CLI_FLAG, &s.csv, 0, 0, "rows as CSV, with a line of names"},
+		{"no-header", FTH_CLI_FLAG, &s.no_header, 0, 0, "CSV without that line"},
+		{"null", FTH_CLI_STRING, &s.null, 0, 0, "the text of a null"},
+		{"memory", FTH_CLI_SIZE, &s.budget, FTH_QUERY_BUDGET_MIN, (uint64_t)1 << 44,
+		 "bytes that queries may use"},
+		{"threads", FTH_CLI_U64, &s.threads, 0, 256, "threads; 0: one for each processor"},
+		{"create", FTH_CLI_FLAG, &s.create, 0, 0, "make the directory if it is not there"},
+		{"readonly", FTH_CLI_FLAG, &s.readonly, 0, 0, "open for reading only"},
+		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0, "say what each statement took"},
+		{"keep-going", FTH_CLI_FLAG, &s.keep_going, 0, 0,
+		 "run the rest of a script after an error"},
+		{0},
+	};
+	const struct fth_cli_usage usage = {
+		.synopsis = "sql [OPTIONS] DB [FILE]",
+		.text = "Run SQL over the tables of a database: the statements of -c, of FILE, or "
+			"of "
+			"standard\n"
+			"input; on a terminal, a shell. Statements end with a semicolon. --json "
+			"prints one "
+			"object for\n"
+			"each row.\n" FTH_TABLE_DB_SYNTAX,
+		.options = options,
+		.min_args = 1,
+		.max_args = 2,
+	};
+	char **args;
+	int status;
+
+	lengthen(argc, argv);
+	status = fth_cli_parse(&usage, argc, argv, &args);
+	return status != FTH_CLI_GO_ON ? status : run_in(args[0], &s, args[1]);
+}
+
+const struct fth_command fth_cmd_sql = {
+	.name = "sql", .summary = "SQL over tables, inside a memory budget", .run = run};

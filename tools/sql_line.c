@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The tool needs nothing but the C library, so readline is loaded when a shell begins. Its header is needed to
+ * build this; without header or library, lines are read as the terminal gives them.
+ */
+#include "sql_line.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HISTORY_MAX 1000
+
+static char *read_plain(const char *prompt)
+{
+	char *line = NULL;
+	size_t room = 0;
+	ssize_t n;
+
+	fputs(prompt, stdout);
+	fflush(stdout);
+	errno = 0;
+	n = getline(&line, &room, stdin);
+	if (n < 0 && errno == EINTR) {
+		clearerr(stdin);
+		putchar('\n');
+		free(line);
+		return strdup("");
+	}
+	if (n < 0) {
+		free(line);
+		return NULL;
+	}
+	if (n > 0 && line[n - 1] == '\n')
+		line[n - 1] = '\0';
+	return line;
+}
+
+#ifdef FTH_READLINE
+
+#include <dlfcn.h>
+#include <readline/history.h>
+#include <readline/readline.h>
+
+/* All of readline that is used. */
+#define FUNCTIONS(X)             \
+	X(readline)              \
+	X(add_history)           \
+	X(read_history)          \
+	X(write_history)         \
+	X(stifle_history)        \
+	X(rl_completion_matches) \
+	X(rl_set_signals)        \
+	X(rl_clear_signals)      \
+	X(rl_free_line_state)    \
+	X(rl_cleanup_after_signal)
+
+#define DECLARE(name) __typeof__(&name) name##_;
+static struct {
+	void *library;
+	FUNCTIONS(DECLARE)
+	char *history;
+	fth_sql_words words;
+} line;
+
+static sigjmp_buf interrupted;
+static volatile sig_atomic_t reading;
+
+static char **complete(const char *text, int start, int end)
+{
+	int *over = dlsym(line.library, "rl_attempted_completion_over");
+
+	(void)start;
+	(void)end;
+	/* No names of files where nothing fits. */
+	if (over != NULL)
+		*over = 1;
+	return line.rl_completion_matches_(text, line.words);
+}
+
+static bool load(void)
+{
+	line.library = dlopen("libreadline.so.8", RTLD_NOW | RTLD_LOCAL);
+	if (line.library == NULL)
+		return false;
+#define LOAD(name)                                            \
+	*(void **)&line.name##_ = dlsym(line.library, #name); \
+	if (line.name##_ == NULL)                             \
+		return false;
+	FUNCTIONS(LOAD)
+	return true;
+}
+
+static void name_history(void)
+{
+	const char *own = getenv("FATHOM_HISTORY"), *home = getenv("HOME");
+
+	if (own != NULL)
+		line.history = *own == '\0' ? NULL : strdup(own);
+	else if (home == NULL || asprintf(&line.history, "%s/.fathom_history", home) < 0)
+		line.history = NULL;
+}
+
+void fth_sql_line_start(fth_sql_words words)
+{
+	rl_completion_func_t **completion;
+	int *catches;
+
+	if (!load()) {
+		if (line.library != NULL)
+			dlclose(line.library);
+		line.library = NULL;
+		return;
+	}
+	line.words = words;
+	completion = dlsym(line.library, "rl_attempted_completion_function");
+	if (completion != NULL)
+		*completion = complete;
+	/* Ctrl-C is ours: the shell goes on with an empty line. */
+	catches = dlsym(line.library, "rl_catch_signals");
+	if (catches != NULL)
+		*catches = 0;
+	line.stifle_history_(HISTORY_MAX);
+	name_history();
+	if (line.history != NULL)
+		line.read_history_(line.history);
+}
+
+static void on_interrupt(int signal)
+{
+	(void)signal;
+	if (reading)
+		siglongjmp(interrupted, 1);
+}
+
+char *fth_sql_line_read(const char *prompt)
+{
+	struct sigaction action = {.sa_handler = on_interrupt}, before;
+	char *text;
+
+	if (line.library == NULL)
+		return read_plain(prompt);
+	fflush(stdout);
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, &before);
+	if (sigsetjmp(interrupted, 1) == 0) {
+		reading = 1;
+		text = line.readline_(prompt);
+	} else {
+		line.rl_free_line_state_();
+		line.rl_cleanup_after_signal_();
+		putchar('\n');
+		text = strdup("");
+	}
+	reading = 0;
+	sigaction(SIGINT, &before, NULL);
+	return text;
+}
+
+void fth_sql_line_add(const char *text)
+{
+	if (line.library != NULL)
+		line.add_history_(text);
+}
+
+void fth_sql_line_end(void)
+{
+	if (line.library != NULL && line.history != NULL)
+		line.write_history_(line.history);
+	free(line.history);
+	line.history = NULL;
+}
+
+#else
+
+void fth_sql_line_start(fth_sql_words words)
+{
+	(void)words;
+}
+
+char *fth_sql_line_read(const char *prompt)
+{
+	return read_plain(prompt);
+}
+
+void fth_sql_line_add(const char *text)
+{
+	(void)text;
+}
+
+void fth_sql_line_end(void)
+{
+}
+
+#endif
