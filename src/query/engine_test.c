@@ -225,6 +225,31 @@ static void joins(void **state)
 	fixture_close(&f);
 }
 
+/* Strings that have no dictionary: they are fetched late, but not inside a look-up. */
+static void wide_strings(void **state)
+{
+	struct table_fixture f;
+	char *notes;
+	size_t length;
+	FILE *text = open_memstream(&notes, &length);
+
+	(void)state;
+	for (int i = 0; i < 400; i++)
+		fprintf(text, "%d,note %d of number %d\n", i, i * 7919 % 1000, i);
+	fprintf(text, "400,\n");
+	fclose(text);
+	fixture_open(&f);
+	fill(&f, "notes", "id int not null, note varchar(40)", notes);
+	free(notes);
+	expect(&f,
+	       "select count(*) from notes p where note not in (select note from notes q where "
+	       "q.id < p.id)",
+	       "400 ");
+	expect(&f, "select note from notes where id = (select max(id) - 1 from notes)",
+	       "note 681 of number 399 ");
+	fixture_close(&f);
+}
+
 static void errors_of_rows(void **state)
 {
 	struct table_fixture f;
@@ -315,7 +340,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(single_tables),      cmocka_unit_test(joins),
 		cmocka_unit_test(errors_of_rows),     cmocka_unit_test(sorted_tables),
-		cmocka_unit_test(too_small_a_budget),
+		cmocka_unit_test(too_small_a_budget), cmocka_unit_test(wide_strings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

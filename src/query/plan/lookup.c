@@ -210,6 +210,16 @@ static void estimate(struct pipe *probe, const struct pipe *build, const struct 
 	}
 }
 
+/* The condition sees matches inside the look-up, where nothing can be fetched: the build side carries its columns. */
+static int read_condition(struct planner *p, struct pipe *build, const struct sql_expr *e)
+{
+	if (e->kind == SQL_COLUMN && pipe_find(build, e->column) != NULL)
+		pipe_slot(p, build, e->column);
+	for (unsigned i = 0; i < e->count && p->error == 0; i++)
+		read_condition(p, build, e->args[i]);
+	return p->error;
+}
+
 int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec)
 {
@@ -221,6 +231,8 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 	int *carried;
 	unsigned count = carried_columns(p, spec, &carried);
 
+	if (p->error == 0 && spec->condition != NULL)
+		read_condition(p, build, spec->condition);
 	if (p->error != 0 || pipe_pack(p, build, carried, count, &cargo) < 0)
 		return p->error;
 	plan_nest(p, probe, build, spec->keys, spec->key_count);

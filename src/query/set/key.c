@@ -69,6 +69,42 @@ static bool any_outside(const struct fth_key_column *col, const struct fth_vec *
 	return bad != 0;
 }
 
+/* Codes of selected rows with values of 128 bits, whose range is narrower. */
+static int wide_codes(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+		      const uint64_t *rows, int64_t *codes)
+{
+	memset(codes, 0, n * sizeof(*codes));
+	FTH_FOR_ROWS(rows, n, i)
+	{
+		fth_i128 value = fth_vec_int(v, (unsigned)i);
+
+		if (is_null(v, i))
+			continue;
+		if (value < col->min || value > col->max)
+			return -ERANGE;
+		codes[i] = (int64_t)(value - col->min + col->nullable);
+	}
+	return 0;
+}
+
+static int column_codes(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+			const uint64_t *rows, int64_t *codes)
+{
+	if (v->type == FTH_I128)
+		return wide_codes(col, v, n, rows, codes);
+	if (any_outside(col, v, n, rows))
+		return -ERANGE;
+	if (col->bits == 0)
+		return 0;
+	fth_kern()->convert[FTH_I64][v->type](
+		codes, v->data, (int64_t)((uint64_t)v->base - (uint64_t)col->min + col->nullable),
+		n);
+	if (v->nulls)
+		FTH_FOR_ROWS(v->nulls, n, i)
+	codes[i] = 0;
+	return 0;
+}
+
 /* All rows at once: those that are not selected get a key that nobody looks at. */
 int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
 		   const uint64_t *rows, uint64_t *keys)
@@ -82,18 +118,10 @@ int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned
 		const struct fth_vec *v = &vecs[c];
 		int64_t *to = first ? (int64_t *)keys : codes;
 
-		if (v->type == FTH_I128)
-			return fth_fail(EINVAL, "key: column %u has 128 bits", c);
-		if (any_outside(col, v, n, rows))
+		if (column_codes(col, v, n, rows, to) < 0)
 			return out_of_range(c);
 		if (col->bits == 0)
 			continue;
-		kern->convert[FTH_I64][v->type](
-			to, v->data,
-			(int64_t)((uint64_t)v->base - (uint64_t)col->min + col->nullable), n);
-		if (v->nulls)
-			FTH_FOR_ROWS(v->nulls, n, i)
-		to[i] = 0;
 		if (col->shift > 0)
 			kern->arith_const[FTH_I64][FTH_KERN_MUL](
 				to, to, (int64_t)((uint64_t)1 << col->shift), n);
