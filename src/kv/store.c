@@ -238,26 +238,37 @@ static int evict_slot(struct fth_kv *kv, const struct victim *victim)
 	return rc < 0 ? rc : 0;
 }
 
-/* The oldest of a few linked slots of a class. */
+/* Any slot of a class that has pages. */
+static struct kv_slot *draw_slot(const struct fth_kv *kv, struct kv_class *class)
+{
+	uint64_t dice = fth_rng_next(&class->random);
+	uint32_t page = class->pages[(dice >> 32) % class->page_count];
+
+	return slot_of_page(&kv->store, class, page, (uint32_t)dice % class->per_page);
+}
+
+/* The oldest of a few linked slots of a class. They are drawn together, to be fetched together. */
 static struct victim draw_victim(struct fth_kv *kv, struct kv_class *class)
 {
-	struct kv_slot *oldest = NULL;
+	struct kv_slot *oldest = NULL, *drawn[CANDIDATE];
 	struct victim victim = {0};
 	unsigned seen = 0;
 
 	pthread_mutex_lock(&class->lock);
-	for (unsigned draw = 0; class->page_count && draw < DRAWS && seen < CANDIDATE; draw++) {
-		uint64_t dice = fth_rng_next(&class->random);
-		uint32_t page = class->pages[(dice >> 32) % class->page_count];
-		struct kv_slot *slot =
-			slot_of_page(&kv->store, class, page, (uint32_t)dice % class->per_page);
-
-		if (fth_load_relaxed_dev32(&slot->refs) != KV_LINKED)
-			continue;
-		seen++;
-		if (!oldest ||
-		    fth_load_relaxed_dev32(&slot->used) < fth_load_relaxed_dev32(&oldest->used))
-			oldest = slot;
+	for (unsigned draws = 0; class->page_count && draws < DRAWS && seen < CANDIDATE;
+	     draws += CANDIDATE) {
+		for (unsigned i = 0; i < CANDIDATE; i++) {
+			drawn[i] = draw_slot(kv, class);
+			__builtin_prefetch(drawn[i]);
+		}
+		for (unsigned i = 0; i < CANDIDATE && seen < CANDIDATE; i++) {
+			if (fth_load_relaxed_dev32(&drawn[i]->refs) != KV_LINKED)
+				continue;
+			seen++;
+			if (!oldest || fth_load_relaxed_dev32(&drawn[i]->used) <
+					       fth_load_relaxed_dev32(&oldest->used))
+				oldest = drawn[i];
+		}
 	}
 	if (oldest)
 		victim = look_at(oldest);

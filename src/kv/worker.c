@@ -393,8 +393,14 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 		op->result = rc;
 		return 1;
 	}
-	if (op->verb != FTH_KV_FLUSH_ALL)
-		kv_name(worker->kv, op->key, op->key_length, &kv_private(op)->name);
+	if (op->verb != FTH_KV_FLUSH_ALL) {
+		struct kv_name *name = &kv_private(op)->name;
+
+		kv_name(worker->kv, op->key, op->key_length, name);
+		/* Both at once: taking the lock would let the processor fetch only one at a time. */
+		__builtin_prefetch(&worker->kv->buckets[name->bucket[0]]);
+		__builtin_prefetch(&worker->kv->buckets[name->bucket[1]]);
+	}
 	if (run(worker, op)) {
 		complete(worker, op);
 		return 1;
