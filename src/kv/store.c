@@ -457,6 +457,7 @@ int kv_store_init(struct fth_kv *kv)
 		return fth_fail(ENOMEM, "no memory for %llu bytes of items",
 				(unsigned long long)store->bytes);
 	}
+	(void)madvise(store->arena, store->bytes, MADV_HUGEPAGE);
 	pthread_mutex_init(&store->lock, NULL);
 	pthread_mutex_init(&store->steal, NULL);
 	store->draining = calloc(store->pages, 1);
