@@ -28,7 +28,7 @@
 
 #define DEPTH	   512u	 /* reads of the device in flight */
 #define FLIGHT_MAX 4096u /* operations */
-#define BATCH	   8u	 /* reads that wait for fth_kv_reap(), at most: the device is not to idle */
+#define BATCH	   16u	 /* reads that wait for fth_kv_reap(), at most: the device is not to idle */
 #define BUFFER_MIN 4096u /* bytes of the buffers that are kept, two blocks at least */
 #define ARENA	   DEPTH /* buffers that the device knows */
 #define KEPT_MAX   256u	 /* other buffers */
