@@ -169,14 +169,15 @@ static void skip_value(struct conn *conn, uint64_t bytes)
 
 static void start_value(struct conn *conn, struct task *task)
 {
-	task->value = malloc((size_t)task->line.bytes + 2);
-	if (!task->value) {
-		finish(task, task->line.noreply ? "" : out_of_memory);
-		skip_value(conn, task->line.bytes);
-		return;
-	}
 	conn->storing = task;
 	conn->state = CONN_VALUE;
+}
+
+void command_no_memory(struct conn *conn, struct task *task)
+{
+	finish(task, task->line.noreply ? "" : out_of_memory);
+	conn->storing = NULL;
+	skip_value(conn, task->line.bytes);
 }
 
 static void start_flush_all(struct conn *conn, const struct kvp_line *line)
@@ -277,9 +278,9 @@ static void start_secret(struct conn *conn, const struct kvp_line *line)
 		start_value(conn, task);
 }
 
-static void take_secret(struct conn *conn, struct task *task, bool good)
+static void take_secret(struct conn *conn, struct task *task, const char *value, bool good)
 {
-	if (good && auth_check(conn->worker->server, task->value, (size_t)task->line.bytes)) {
+	if (good && auth_check(conn->worker->server, value, (size_t)task->line.bytes)) {
 		conn->trusted = true;
 		finish(task, "STORED");
 		return;
@@ -343,10 +344,10 @@ void command_start(struct conn *conn, const char *text, size_t length)
 	}
 }
 
-void command_value(struct conn *conn, struct task *task, bool good)
+void command_value(struct conn *conn, struct task *task, const char *value, bool good)
 {
 	if (!conn->trusted) {
-		take_secret(conn, task, good);
+		take_secret(conn, task, value, good);
 		return;
 	}
 	if (!good) {
@@ -354,7 +355,7 @@ void command_value(struct conn *conn, struct task *task, bool good)
 		finish(task, task->line.noreply ? "" : "CLIENT_ERROR bad data chunk");
 		return;
 	}
-	task->op.value = task->value;
+	task->op.value = value;
 	task->op.value_length = (uint32_t)task->line.bytes;
 	submit(task);
 }

@@ -367,6 +367,39 @@ static void value_came(struct task *task, size_t n)
 	task->conn->worker->held += n;
 }
 
+/*
+ * The operation is not complete, and its value is in the connection's buffer: it gets a place of its own. If
+ * memory is short that is the buffer, and the connection ends, since what follows is lost with it.
+ */
+static void keep_value(struct conn *conn, struct task *task)
+{
+	size_t n = (size_t)task->line.bytes;
+
+	value_came(task, n);
+	task->value = malloc(n + 1);
+	if (task->value) {
+		task->op.value = memcpy(task->value, task->op.value, n);
+		return;
+	}
+	task->value = conn->in.data;
+	memset(&conn->in, 0, sizeof(conn->in));
+	conn->state = CONN_CLOSING;
+}
+
+/* The line of the value's end is in the buffer too: it is stored from there. */
+static void take_whole_value(struct conn *conn, struct task *task)
+{
+	const char *value = conn->in.data + conn->in.from;
+	bool good = memcmp(value + task->line.bytes, "\r\n", 2) == 0;
+
+	conn->in.from += (size_t)task->line.bytes + 2;
+	conn->storing = NULL;
+	conn->state = CONN_LINE;
+	command_value(conn, task, value, good);
+	if (!task->complete)
+		keep_value(conn, task);
+}
+
 /* The value of a store: bytes that have come are copied, the rest is read where it belongs. */
 static bool take_value(struct conn *conn)
 {
@@ -375,6 +408,14 @@ static bool take_value(struct conn *conn)
 	size_t have = bytes_count(&conn->in);
 	bool good;
 
+	if (!task->value && have >= want) {
+		take_whole_value(conn, task);
+		return true;
+	}
+	if (!task->value && !(task->value = malloc(want))) {
+		command_no_memory(conn, task);
+		return true;
+	}
 	if (have > want)
 		have = want;
 	if (have)
@@ -387,7 +428,7 @@ static bool take_value(struct conn *conn)
 	good = memcmp(task->value + task->line.bytes, "\r\n", 2) == 0;
 	conn->storing = NULL;
 	conn->state = CONN_LINE;
-	command_value(conn, task, good);
+	command_value(conn, task, task->value, good);
 	return true;
 }
 
@@ -445,7 +486,7 @@ static bool fill(struct conn *conn)
 	char *to;
 
 	/* A long value goes straight to its place. */
-	if (conn->state == CONN_VALUE && bytes_count(&conn->in) == 0 &&
+	if (conn->state == CONN_VALUE && task->value && bytes_count(&conn->in) == 0 &&
 	    task->line.bytes + 2 - task->value_have > READ_BYTES) {
 		room = (size_t)task->line.bytes + 2 - task->value_have;
 		n = receive(conn, task->value + task->value_have, room);

@@ -64,7 +64,7 @@ struct task {
 	const char *text;
 	struct bytes long_text; /* an answer that was made for it */
 	struct kvp_line line;
-	char *value; /* owned: what is stored */
+	char *value; /* owned: what is stored. NULL: not needed, or nothing of it has come */
 	size_t value_have;
 	uint64_t started_ns;
 	uint32_t held;	   /* bytes of its value, as counted in conn and worker */
@@ -223,8 +223,13 @@ void command_start(struct conn *conn, const char *line, size_t length);
 void command_key(struct conn *conn, const char *key, size_t length, bool last);
 /* An answer without an operation. */
 void command_say(struct conn *conn, const char *text);
-/* The value has come, with its end of line: `good` says whether that was right. */
-void command_value(struct conn *conn, struct task *task, bool good);
+/*
+ * The value has come, with its end of line: `good` says whether that was right. `value` is needed until
+ * the task is complete.
+ */
+void command_value(struct conn *conn, struct task *task, const char *value, bool good);
+/* There is no memory for the value: it is skipped. */
+void command_no_memory(struct conn *conn, struct task *task);
 /* Start the task that waits, if nothing is in its way any more. */
 void command_retry(struct conn *conn);
 /* The operation of a task has ended: true if the command needs another one, which is set up. */
