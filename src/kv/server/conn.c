@@ -36,8 +36,7 @@
 
 #define READ_BYTES  16384u
 #define POOLED_MAX  1024u
-#define KEEP_BYTES  (512u << 10) /* a larger buffer is not kept when it is empty */
-#define BINARY	    0x80	 /* first byte of a request of the binary protocol */
+#define BINARY	    0x80 /* first byte of a request of the binary protocol */
 #define BINARY_HEAD 24u
 
 /* ---- bytes ---- */
@@ -97,25 +96,27 @@ void bytes_release(struct bytes *b)
 	memset(b, 0, sizeof(*b));
 }
 
-/* Lend the worker's buffer to a connection that has nothing in its own. */
-static void bytes_lend(struct bytes *to, struct bytes *spare)
+/* Lend a buffer of the worker to a connection that has nothing in its own. */
+static void bytes_lend(struct bytes *to, struct kvs_worker *w)
 {
-	if (to->data)
+	if (to->data || !w->spares)
 		return;
-	*to = *spare;
-	memset(spare, 0, sizeof(*spare));
+	*to = w->spare[--w->spares];
+	w->spare_bytes -= to->room;
 }
 
 /* Give it back if it is empty. */
-static void bytes_return(struct bytes *from, struct bytes *spare)
+static void bytes_return(struct bytes *from, struct kvs_worker *w)
 {
 	if (bytes_count(from) || !from->data)
 		return;
 	from->from = from->to = 0;
-	if (spare->data || from->room > KEEP_BYTES)
+	if (w->spares == SPARES || w->spare_bytes + from->room > SPARE_BYTES) {
 		bytes_release(from);
-	else
-		*spare = *from;
+	} else {
+		w->spare_bytes += from->room;
+		w->spare[w->spares++] = *from;
+	}
 	memset(from, 0, sizeof(*from));
 }
 
@@ -493,7 +494,7 @@ static bool fill(struct conn *conn)
 		if (n > 0)
 			value_came(task, (size_t)n);
 	} else {
-		bytes_lend(&conn->in, &conn->worker->spare_in);
+		bytes_lend(&conn->in, conn->worker);
 		to = bytes_room(&conn->in, room);
 		if (!to)
 			return false;
@@ -574,6 +575,37 @@ static void unlink_starved(struct conn *conn)
 		}
 }
 
+static void unlink_sending(struct conn *conn)
+{
+	struct kvs_worker *w = conn->worker;
+
+	for (struct conn **link = &w->sending; *link; link = &(*link)->next_sending)
+		if (*link == conn) {
+			*link = conn->next_sending;
+			if (!*link)
+				w->sending_end = link;
+			return;
+		}
+}
+
+/* Leave the answers to the end of the round. False: they are too many, or there are none. */
+static bool put_off(struct conn *conn)
+{
+	struct kvs_worker *w = conn->worker;
+	size_t count = bytes_count(&conn->out);
+
+	if (conn->sending && count <= PUT_OFF_MAX)
+		return true;
+	if (!count || count > PUT_OFF_MAX || w->put_off > PUT_OFF_ALL || conn->out.failed)
+		return false;
+	w->put_off += count;
+	conn->sending = true;
+	conn->next_sending = NULL;
+	*w->sending_end = conn;
+	w->sending_end = &conn->next_sending;
+	return true;
+}
+
 static void free_when_idle(struct conn *conn)
 {
 	struct kvs_worker *w = conn->worker;
@@ -601,6 +633,8 @@ void conn_close(struct conn *conn)
 		conn->waiting = NULL;
 		if (conn->starved)
 			unlink_starved(conn);
+		if (conn->sending)
+			unlink_sending(conn);
 		*conn->link = conn->next;
 		if (conn->next)
 			conn->next->link = conn->link;
@@ -635,7 +669,7 @@ static bool turn(struct conn *conn)
 		take_commands(conn);
 		blocked = !may_go_on(conn);
 		answer_tasks(conn);
-		if (!is_held_back(conn) && !drain(conn))
+		if (!is_held_back(conn) && !put_off(conn) && !drain(conn))
 			return false;
 		/* Answers make room for commands. */
 		again = (blocked && may_go_on(conn)) ||
@@ -666,25 +700,17 @@ void conn_starve(struct conn *conn)
 	conn->worker->starved = conn;
 }
 
-void conn_advance(struct conn *conn)
+/* What is left is waited for, and empty buffers go back. */
+static void settle(struct conn *conn)
 {
 	struct kvs_worker *w = conn->worker;
 	bool blocked, wants;
 
-	if (conn->dead) {
-		free_when_idle(conn);
-		return;
-	}
-	bytes_lend(&conn->out, &w->spare_out);
-	if (!turn(conn) || is_over(conn)) {
-		conn_close(conn);
-		return;
-	}
-	bytes_return(&conn->in, &w->spare_in);
-	bytes_return(&conn->out, &w->spare_out);
+	bytes_return(&conn->in, w);
+	bytes_return(&conn->out, w);
 	count_out(conn);
 	blocked = !may_go_on(conn) || conn->eof;
-	wants = bytes_count(&conn->out) > 0 && !is_held_back(conn);
+	wants = bytes_count(&conn->out) > 0 && !conn->sending && !is_held_back(conn);
 	if (!wants && !conn->storing)
 		conn->holds_ns = w->now;
 	if (value_waits(conn))
@@ -694,6 +720,27 @@ void conn_advance(struct conn *conn)
 		conn->wants_write = wants;
 		loop_watch(conn, false);
 	}
+}
+
+void conn_advance(struct conn *conn)
+{
+	if (conn->dead) {
+		free_when_idle(conn);
+		return;
+	}
+	bytes_lend(&conn->out, conn->worker);
+	if (!turn(conn) || is_over(conn))
+		conn_close(conn);
+	else
+		settle(conn);
+}
+
+void conn_flush(struct conn *conn)
+{
+	if (!drain(conn) || is_over(conn))
+		conn_close(conn);
+	else
+		settle(conn);
 }
 
 void conn_event(struct conn *conn, unsigned events)

@@ -107,6 +107,24 @@ static bool take_listening(struct kvs_worker *w, const void *what)
 }
 
 /*
+ * Send the answers of this round. They are sent one after the other, when all requests have been dealt
+ * with, so that a client on the same machine is woken once and not for each.
+ */
+static void send_answers(struct kvs_worker *w)
+{
+	struct conn *conn;
+
+	while ((conn = w->sending)) {
+		w->sending = conn->next_sending;
+		if (!w->sending)
+			w->sending_end = &w->sending;
+		conn->sending = false;
+		conn_flush(conn);
+	}
+	w->put_off = 0;
+}
+
+/*
  * Operations that are complete: note all of them, then let each connection go on once. Its tasks may
  * be gone after that, and so may the connection.
  */
@@ -133,6 +151,7 @@ static void collect(struct kvs_worker *w)
 				conns[i]->advancing = false;
 				conn_advance(conns[i]);
 			}
+		send_answers(w);
 		/* What they go on with may need reads, which go to the device in the next reap. */
 	} while (n > 0);
 }
@@ -288,6 +307,7 @@ int loop_start(struct kvs_worker *w)
 		rc = watch(w, fth_kv_worker_fd(w->kv), EPOLLIN, &for_flash);
 	if (rc == 0)
 		watch_listening(w, true);
+	w->sending_end = &w->sending;
 	w->now = fth_now_ns();
 	w->guess = GUESS_BYTES;
 	if (rc == 0) {
@@ -314,8 +334,8 @@ void loop_stop(struct kvs_worker *w)
 		w->pool = task->next;
 		free(task);
 	}
-	bytes_release(&w->spare_in);
-	bytes_release(&w->spare_out);
+	while (w->spares)
+		bytes_release(&w->spare[--w->spares]);
 	if (w->epoll >= 0)
 		close(w->epoll);
 	if (w->wake >= 0)

@@ -29,6 +29,10 @@
 #define OUT_MAX	       (256u << 10) /* bytes to send above which no more commands are taken */
 #define HOLD_MAX       (64u << 10)  /* bytes of a get's answers that wait for the rest of them */
 #define HELD_MAX       (1u << 20)   /* the same for bytes of values that are not answered yet */
+#define PUT_OFF_MAX    (16u << 10)  /* bytes of a connection that are sent at the end of a round */
+#define PUT_OFF_ALL    (256u << 10) /* the same of all connections of a worker */
+#define SPARES	       256u	    /* empty buffers that a worker keeps */
+#define SPARE_BYTES    (1u << 20)   /* of all of them */
 #define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
 #define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
 #define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
@@ -87,6 +91,7 @@ struct conn {
 	struct kvs_worker *worker;
 	struct conn *next, **link; /* all of the worker's */
 	struct conn *next_starved;
+	struct conn *next_sending;
 	int fd;
 	enum conn_state state;
 	bool dead;    /* closed; freed when its last task is back */
@@ -96,6 +101,7 @@ struct conn {
 	bool mid_get;	/* the last answer was one of a get, but not its last */
 	bool advancing; /* loop.c: it has operations that are complete */
 	bool starved;	/* in the worker's list: conn_starve() */
+	bool sending;	/* in the worker's list: conn_flush() */
 	bool spoke;	/* its first line has come */
 	bool trusted;	/* it has given a password, or needs none */
 	void *tls;
@@ -137,17 +143,21 @@ struct kvs_worker {
 	int epoll, wake;
 	struct conn *conns;
 	struct conn *starved;
-	unsigned dying;	     /* closed connections with operations in the cache */
-	unsigned conn_count; /* atomic */
+	struct conn *sending, **sending_end; /* answers are sent at the end of the round */
+	size_t put_off;			     /* bytes of them */
+	unsigned dying;			     /* closed connections with operations in the cache */
+	unsigned conn_count;		     /* atomic */
 	struct task *pool;
 	unsigned pooled;
-	struct bytes spare_in, spare_out; /* for the connection that is dealt with */
-	uint64_t held;			  /* bytes of values and answers of all connections, and of
+	struct bytes spare[SPARES]; /* for connections that are dealt with */
+	unsigned spares;
+	size_t spare_bytes;
+	uint64_t held;		  /* bytes of values and answers of all connections, and of
 					     values that come in */
-	uint64_t expected;		  /* bytes of values that the cache has not returned yet */
-	uint64_t guess;			  /* of a value, for new connections */
-	uint64_t now;			  /* ns, of this round */
-	struct kvs_counts counts;	  /* atomic */
+	uint64_t expected;	  /* bytes of values that the cache has not returned yet */
+	uint64_t guess;		  /* of a value, for new connections */
+	uint64_t now;		  /* ns, of this round */
+	struct kvs_counts counts; /* atomic */
 };
 
 struct fth_kv_server {
@@ -208,6 +218,8 @@ void conn_op_ends(struct task *task);
 void conn_op_done(struct task *task);
 /* Send answers and go on with what was held back. May free the connection. */
 void conn_advance(struct conn *conn);
+/* Send the answers that conn_advance() has put off. May free the connection. */
+void conn_flush(struct conn *conn);
 void conn_close(struct conn *conn);
 /* It waits for the cache or for memory: the worker calls conn_advance() soon. */
 void conn_starve(struct conn *conn);
