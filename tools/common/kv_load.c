@@ -13,6 +13,7 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -264,6 +265,7 @@ int fth_kv_load_run(const struct fth_kv_load *load, struct fth_kv_load_result *r
 		return -ENOMEM;
 	for (unsigned i = 0; i < load->threads; i++)
 		threads[i].epoll = -1;
+	snprintf(run.set_tail, sizeof(run.set_tail), " 0 0 %u\r\n", load->data->value_bytes);
 	if (load->zipf > 0)
 		kv_zipf_init(&run.zipf, load->data->items, load->zipf);
 	rc = run_threads(&run, threads, result);

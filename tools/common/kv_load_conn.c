@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -130,13 +129,12 @@ static unsigned take_sequence(struct load_conn *conn)
 
 static void put_set(struct load_conn *conn, uint64_t index, uint32_t version)
 {
-	const struct fth_kv_data *data = conn->thread->run->load->data;
-	int n;
+	const struct load_run *run = conn->thread->run;
+	const struct fth_kv_data *data = run->load->data;
 
 	put(conn, "set ", 4);
 	put_key(conn, index);
-	n = snprintf(conn->out + conn->out_to, LINE_BYTES / 2, " 0 0 %u\r\n", data->value_bytes);
-	conn->out_to += (size_t)n;
+	put(conn, run->set_tail, strlen(run->set_tail));
 	kv_data_value(data, index, version, conn->out + conn->out_to);
 	conn->out_to += data->value_bytes;
 	put(conn, "\r\n", 2);
@@ -321,15 +319,28 @@ static bool take_item(struct load_conn *conn, uint64_t index, const char *value,
 	return false;
 }
 
+/* A number behind a space; NULL: there is none. The line ends, so that this ends. */
+static const char *take_number(const char *at, uint64_t *number)
+{
+	uint64_t n = 0;
+
+	if (at[0] != ' ' || at[1] < '0' || at[1] > '9')
+		return NULL;
+	for (at++; *at >= '0' && *at <= '9' && n <= UINT32_MAX; at++)
+		n = n * 10 + (uint64_t)(*at - '0');
+	*number = n;
+	return at;
+}
+
 static enum taken take_value(struct load_conn *conn, const char *at, size_t line)
 {
 	size_t count = conn->in_to - conn->in_from, length;
 	const char *space = memchr(at + 6, ' ', line - 6);
-	unsigned flags, bytes;
-	uint64_t index;
+	uint64_t flags, bytes, index;
 
 	if (!space || !kv_data_parse_key(at + 6, (size_t)(space - at - 6), &index) ||
-	    sscanf(space, " %u %u", &flags, &bytes) != 2)
+	    !(space = take_number(space, &flags)) || !(space = take_number(space, &bytes)) ||
+	    (*space != ' ' && *space != '\r') || bytes > conn->in_room)
 		return TAKEN_BROKEN;
 	length = line + bytes + 2;
 	if (length > conn->in_room)

@@ -84,6 +84,7 @@ void load_conn_give_up(struct load_conn *conn);
 struct load_run {
 	const struct fth_kv_load *load;
 	struct kv_zipf zipf;
+	char set_tail[32]; /* of the line of a set, behind its key */
 	uint64_t begin;
 	uint64_t end;  /* atomic: no request is sent after it, ns */
 	uint64_t next; /* atomic: the next key of FILL and SWEEP */
