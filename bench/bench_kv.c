@@ -8,6 +8,7 @@
  * the device that the files are on, and so include those of others.
  */
 #include "app_options.h"
+#include "beside.h"
 #include "kv_rows.h"
 #include "report.h"
 
@@ -62,30 +63,6 @@ static bool choose_rows(struct bench *b)
 	return true;
 }
 
-/* Beside this program in a build, or where an installation has it; else the one in PATH. */
-static void find_fathom(struct bench *b)
-{
-	static const char *const below[] = {"fathom", FTH_BIN_FROM_LIBEXEC "/fathom"};
-	char folder[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
-	char *slash;
-
-	if (b->config.fathom)
-		return;
-	folder[length < 0 ? 0 : length] = '\0';
-	slash = strrchr(folder, '/');
-	b->config.fathom = "fathom";
-	for (unsigned i = 0; slash && i < 2; i++) {
-		int n = snprintf(b->fathom, sizeof(b->fathom), "%.*s/%s", (int)(slash - folder),
-				 folder, below[i]);
-
-		if (n < (int)sizeof(b->fathom) && access(b->fathom, X_OK) == 0) {
-			b->config.fathom = b->fathom;
-			return;
-		}
-	}
-}
-
 static int check_options(struct bench *b)
 {
 	struct kv_config *c = &b->config;
@@ -104,7 +81,10 @@ static int check_options(struct bench *b)
 		c->threads = processors > (long)c->client_threads + 1
 				     ? (uint64_t)processors - c->client_threads
 				     : 1;
-	find_fathom(b);
+	if (!c->fathom) {
+		bench_find_fathom(b->fathom);
+		c->fathom = b->fathom;
+	}
 	return choose_rows(b) ? FTH_CLI_GO_ON : FTH_EXIT_USAGE;
 }
 

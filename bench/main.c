@@ -17,31 +17,18 @@ extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
+extern const struct fth_command fth_bench_tpch;
 extern const struct fth_command fth_bench_vec;
 extern const struct fth_command fth_bench_vectoradd;
 
 #define GPU(name) &fth_bench_gpu[GPU_##name].command
 
 static const struct fth_command *const benches[] = {
-	&fth_bench_cache,
-	&fth_bench_dev,
-	GPU(BLOCK),
-	GPU(CACHE),
-	GPU(FILE),
-	GPU(GRAPH),
-	GPU(PATTERN),
-	GPU(TAXI),
-	GPU(VECTOR),
-	&fth_bench_graph,
-	&fth_bench_gups,
-	&fth_bench_kv,
-	&fth_bench_kvclient,
-	&fth_bench_policy,
-	&fth_bench_queue,
-	&fth_bench_taxi,
-	&fth_bench_vec,
-	&fth_bench_vectoradd,
-	NULL,
+	&fth_bench_cache,    &fth_bench_dev,	GPU(BLOCK),	      GPU(CACHE),
+	GPU(FILE),	     GPU(GRAPH),	GPU(PATTERN),	      GPU(TAXI),
+	GPU(VECTOR),	     &fth_bench_graph,	&fth_bench_gups,      &fth_bench_kv,
+	&fth_bench_kvclient, &fth_bench_policy, &fth_bench_queue,     &fth_bench_taxi,
+	&fth_bench_tpch,     &fth_bench_vec,	&fth_bench_vectoradd, NULL,
 };
 
 int main(int argc, char **argv)

@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 
 install(TARGETS fathom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
+install(FILES bench/tpch_duckdb.mjs bench/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 # Units for systemd, for packagers and administrators to copy.
 configure_file(contrib/fathom-kv.service.in ${PROJECT_BINARY_DIR}/fathom-kv.service @ONLY)
