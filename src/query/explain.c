@@ -14,8 +14,8 @@ static void show_stats(FILE *out, const struct exec_stats *stats)
 {
 	fprintf(out,
 		"    -> %" PRIu64 " source rows, %" PRIu64 " rows to the end, %" PRIu64
-		" bytes read in %" PRIu64 " chunks, %.6f s\n",
-		stats->source_rows, stats->rows, stats->bytes, stats->chunks,
+		" bytes read in %" PRIu64 " chunks, %" PRIu64 " chunks skipped, %.6f s\n",
+		stats->source_rows, stats->rows, stats->bytes, stats->chunks, stats->chunks_skipped,
 		(double)stats->wall_ns / 1e9);
 }
 
@@ -25,8 +25,7 @@ static void show_all(FILE *out, const struct statement *s, const struct exec_sta
 
 	for (unsigned i = 0; i < s->set.task_count; i++) {
 		task_show_task(out, &s->set, i);
-		/* The figures of a nested task are part of its parent's. */
-		if (stats != NULL && !s->set.tasks[i].nested)
+		if (stats != NULL)
 			show_stats(out, &stats[i]);
 	}
 	fprintf(out, "budget: %" PRIu64 " bytes", s->query->db->budget);

@@ -7,7 +7,7 @@
  *  - It holds the unpacked blocks first_block to before end_block of `page`, adjacent, from `start` on.
  *  - offsets[i] is where string i begins, counted from the first row of first_block; one more ends the
  *    last string.
- *  - Batches come in ascending order; a block is dropped when a batch begins behind it.
+ *  - Batches come in ascending order; strings before a batch are dropped when another block is needed.
  */
 #include "query/task/decode.h"
 
@@ -248,7 +248,7 @@ static int decode_text(struct decoder *d, const struct fth_table_page *page,
 
 	if (new_page || from < t->first_row || from >= t->first_row + t->rows)
 		start_text(t, page, from);
-	else
+	else if (t->first_row + t->rows < to)
 		drop_text(t, from);
 	while (t->first_row + t->rows < to) {
 		int rc = add_block(d, page, image);

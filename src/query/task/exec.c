@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/task/exec.h"
+#include "query/task/fetch.h"
 #include "query/task/order.h"
 #include "query/task/runner.h"
 
@@ -11,6 +12,7 @@
 
 #define THREADS_MAX 64u
 #define COLUMNS_MAX 256u
+#define CLAIM_MAX   8u
 
 /* One task on several threads. */
 struct job {
@@ -21,6 +23,7 @@ struct job {
 	struct task_slot *columns; /* of rows */
 	unsigned column_count;
 	_Atomic uint32_t next_group;
+	uint32_t claim; /* groups that a worker takes at a time */
 	struct runner *runners[THREADS_MAX];
 	unsigned runner_count;
 };
@@ -28,24 +31,39 @@ struct job {
 struct worker {
 	struct job *job;
 	struct runner *runner;
+	uint32_t group, group_end; /* taken and not begun */
 	pthread_t thread;
 	int rc;
 	char text[FTH_ERROR_TEXT_MAX];
 };
 
+/* Neighbours go to one worker: structures of nested tasks are then built of the same row groups again. */
 static uint32_t next_group(void *user)
 {
-	struct job *j = user;
-	uint32_t g = atomic_fetch_add_explicit(&j->next_group, 1, memory_order_relaxed);
+	struct worker *w = user;
+	struct job *j = w->job;
+	uint32_t groups = fth_table_groups(j->task->source.table);
 
-	return g < fth_table_groups(j->task->source.table) ? g : UINT32_MAX;
+	if (w->group == w->group_end) {
+		w->group =
+			atomic_fetch_add_explicit(&j->next_group, j->claim, memory_order_relaxed);
+		w->group_end = w->group + j->claim;
+	}
+	return w->group < groups ? w->group++ : UINT32_MAX;
+}
+
+static uint32_t claim_size(const struct job *j, unsigned threads)
+{
+	uint32_t part = fth_table_groups(j->task->source.table) / (threads * 4);
+
+	return part < 1 ? 1 : part > CLAIM_MAX ? CLAIM_MAX : part;
 }
 
 static void *run_worker(void *user)
 {
 	struct worker *w = user;
 
-	w->rc = runner_table(w->runner, next_group, w->job);
+	w->rc = runner_table(w->runner, next_group, w);
 	if (w->rc < 0) {
 		/* The text is this thread's; it goes with it. */
 		strncpy(w->text, fth_error_text(w->rc), sizeof(w->text) - 1);
@@ -93,6 +111,7 @@ static int run_table(struct job *j)
 		rc = 0;
 	if (rc < 0)
 		return rc;
+	j->claim = claim_size(j, j->runner_count);
 	for (; started < j->runner_count; started++) {
 		struct worker *w = &workers[started];
 
@@ -291,6 +310,24 @@ static void add_stats(struct exec_stats *to, const struct exec_stats *from)
 	to->groups_read += from->groups_read;
 	to->bytes += from->bytes;
 	to->chunks += from->chunks;
+	to->groups_skipped += from->groups_skipped;
+	to->chunks_skipped += from->chunks_skipped;
+}
+
+/* A nested task has figures of its own; what a step fetches belongs to the task. */
+static void gather_stats(struct exec *e, const struct runner *r)
+{
+	add_stats(&e->stats[r->number], &r->stats);
+	for (unsigned i = 0; i < r->task->step_count; i++) {
+		const struct step_state *s = &r->steps[i];
+
+		if (s->nested != NULL)
+			gather_stats(e, s->nested);
+		if (s->fetcher != NULL) {
+			e->stats[r->number].bytes += fetcher_bytes(s->fetcher);
+			e->stats[r->number].chunks += fetcher_chunks(s->fetcher);
+		}
+	}
 }
 
 static int run_task(struct exec *e, unsigned number)
@@ -312,7 +349,7 @@ static int run_task(struct exec *e, unsigned number)
 	if (rc == 0)
 		rc = j->task->source.kind == TASK_TABLE ? run_table(j) : run_rows(j);
 	for (unsigned i = 0; i < j->runner_count; i++)
-		add_stats(&e->stats[number], &j->runners[i]->stats);
+		gather_stats(e, j->runners[i]);
 	/* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
 	for (unsigned i = 0; i < j->runner_count; i++) {
 		rows_writer_close(j->runners[i]->writer);

@@ -16,8 +16,9 @@ struct exec_options {
 /* What a task did. */
 struct exec_stats {
 	uint64_t source_rows, rows; /* read; that reached the reducer */
-	uint64_t groups_read;
+	uint64_t groups_read, groups_skipped;
 	uint64_t bytes, chunks; /* read from devices */
+	uint64_t chunks_skipped;
 	uint64_t wall_ns;
 };
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Row numbers of a batch are sorted, so that every chunk is read once and in order, with the next groups on
+ * their way. Of text in blocks only the head and the blocks of wanted rows are read.
+ */
 #include "query/task/fetch.h"
 #include "query/task/decode.h"
 #include "query/task/rows.h"
+#include "query/task/scan.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,11 +29,34 @@ struct fetcher {
 	const struct task_slot *slots;
 	struct column *columns;
 	struct wanted *wanted;
+	uint32_t *rows;	    /* of wanted[], in their groups */
+	unsigned *ordinals; /* of the columns */
 	struct fth_arena text;
+	struct scan_spec scan;
+	struct scan_reader *reader;
 };
 
+#define FETCH_DEPTH 2u
+/* Of so many wanted rows in a batch of the table all rows are decoded at once. */
+#define FETCH_MANY 16u
+
+static int open_reader(struct fetcher *f, const atomic_bool *const *cancel)
+{
+	for (unsigned i = 0; i < f->fetch->column_count; i++)
+		f->ordinals[i] = f->fetch->columns[i].column;
+	f->scan = (struct scan_spec){.table = f->fetch->table,
+				     .count = f->fetch->column_count,
+				     .columns = f->ordinals,
+				     .early = f->fetch->column_count,
+				     .heads = true,
+				     .depth = FETCH_DEPTH,
+				     .cancel = {cancel[0], cancel[1]}};
+	return scan_open(&f->scan, f->mem, &f->reader);
+}
+
 int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
-		 const struct task_slot *slots, struct fetcher **out)
+		 const struct task_slot *slots, const atomic_bool *const *cancel,
+		 struct fetcher **out)
 {
 	struct fetcher *f = fth_qmem_zalloc(mem, sizeof(*f));
 	int rc = 0;
@@ -42,7 +70,9 @@ int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
 	fth_arena_init(&f->text, mem, 64u << 10);
 	f->columns = fth_qmem_zalloc(mem, fetch->column_count * sizeof(*f->columns));
 	f->wanted = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*f->wanted));
-	if (f->columns == NULL || f->wanted == NULL)
+	f->rows = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*f->rows));
+	f->ordinals = fth_qmem_alloc(mem, fetch->column_count * sizeof(*f->ordinals));
+	if (f->columns == NULL || f->wanted == NULL || f->rows == NULL || f->ordinals == NULL)
 		rc = -ENOMEM;
 	for (unsigned i = 0; i < fetch->column_count && rc == 0; i++) {
 		rc = decoder_open(mem, fetch->table, fetch->columns[i].column,
@@ -51,6 +81,8 @@ int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
 		if (f->columns[i].values == NULL)
 			rc = -ENOMEM;
 	}
+	if (rc == 0)
+		rc = open_reader(f, cancel);
 	if (rc < 0) {
 		fetcher_close(f);
 		return rc;
@@ -69,6 +101,9 @@ void fetcher_close(struct fetcher *f)
 	}
 	fth_qmem_free(f->mem, f->columns, f->fetch->column_count * sizeof(*f->columns));
 	fth_qmem_free(f->mem, f->wanted, FTH_BATCH * sizeof(*f->wanted));
+	fth_qmem_free(f->mem, f->rows, FTH_BATCH * sizeof(*f->rows));
+	fth_qmem_free(f->mem, f->ordinals, f->fetch->column_count * sizeof(*f->ordinals));
+	scan_close(f->reader);
 	fth_arena_release(&f->text);
 	fth_qmem_free(f->mem, f, sizeof(*f));
 }
@@ -148,44 +183,86 @@ static enum fth_phys type_of(const struct task_slot *slot)
 	return type <= FTH_I128 ? FTH_I128 : type;
 }
 
-/* Rows wanted[from..to) are in one group. */
-static int fetch_group(struct fetcher *f, unsigned column, uint32_t group, unsigned from,
-		       unsigned to)
+/* Rows wanted[from..to) of one column, which are in one batch of the group. */
+static int fetch_batch(struct fetcher *f, const struct scan_group *g, unsigned column,
+		       unsigned from, unsigned to)
 {
 	struct column *c = &f->columns[column];
 	enum fth_phys type = type_of(&f->slots[f->fetch->columns[column].slot]);
-	struct fth_table *table = f->fetch->table;
-	uint64_t first = fth_table_group(table, group)->first;
-	unsigned ordinal = f->fetch->columns[column].column;
-	struct fth_table_page page;
-	void *image;
-	int rc = fth_table_page_read(&page, table, ordinal, group, &image);
+	bool at_once = to - from >= FETCH_MANY && type != FTH_STR;
+	uint32_t first = f->rows[from] / FTH_BATCH * FTH_BATCH, end = first + FTH_BATCH;
+	struct fth_vec v;
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
+	if (at_once)
+		rc = decoder_run(c->decoder, &g->pages[column], g->images[column], first,
+				 end < g->rows ? end : g->rows, &v);
 	for (unsigned i = from; i < to && rc == 0; i++) {
-		uint32_t row = (uint32_t)(f->wanted[i].row - first);
-		struct fth_vec v;
+		uint32_t row = f->rows[i];
 
-		rc = decoder_run(c->decoder, &page, image, row, row + 1, &v);
+		if (!at_once) {
+			first = row;
+			rc = decoder_run(c->decoder, &g->pages[column], g->images[column], row,
+					 row + 1, &v);
+		}
 		if (rc == 0)
-			rc = put(f, c, &v, type, 0, f->wanted[i].at);
+			rc = put(f, c, &v, type, row - first, f->wanted[i].at);
 	}
-	fth_table_page_free(table, ordinal, group, image);
 	return rc;
 }
 
-static int fetch_column(struct fetcher *f, unsigned column, unsigned n)
+/* Rows wanted[from..to) are in this group. */
+static int fetch_group(struct fetcher *f, struct scan_group *g, unsigned from, unsigned to)
 {
 	int rc = 0;
 
-	for (unsigned from = 0, to; from < n && rc == 0; from = to) {
-		uint32_t group = group_of(f->fetch->table, f->wanted[from].row);
-		const struct fth_table_group *g = fth_table_group(f->fetch->table, group);
+	for (unsigned i = from; i < to; i++)
+		f->rows[i] = (uint32_t)(f->wanted[i].row - g->first);
+	for (unsigned k = 0; k < f->fetch->column_count && rc == 0; k++) {
+		rc = scan_blocks(f->reader, g, k, f->rows + from, to - from);
+		for (unsigned i = from, next; i < to && rc == 0; i = next) {
+			for (next = i + 1;
+			     next < to && f->rows[next] / FTH_BATCH == f->rows[i] / FTH_BATCH;)
+				next++;
+			rc = fetch_batch(f, g, k, i, next);
+		}
+	}
+	return rc;
+}
 
-		for (to = from + 1; to < n && f->wanted[to].row < g->first + g->rows;)
+/* Begin to read the groups of wanted rows from *at on. */
+static int begin_groups(struct fetcher *f, unsigned *at, unsigned n)
+{
+	int rc = 0;
+
+	while (*at < n && scan_room(f->reader) && rc == 0) {
+		uint32_t number = group_of(f->fetch->table, f->wanted[*at].row);
+		const struct fth_table_group *g = fth_table_group(f->fetch->table, number);
+
+		rc = scan_begin(f->reader, number, true);
+		while (*at < n && f->wanted[*at].row < g->first + g->rows)
+			++*at;
+	}
+	return rc;
+}
+
+static int fetch_wanted(struct fetcher *f, unsigned n)
+{
+	unsigned begun = 0, from = 0, to;
+	struct scan_group *g;
+	int rc = 0;
+
+	while (rc >= 0) {
+		rc = begin_groups(f, &begun, n);
+		if (rc == 0)
+			rc = scan_next(f->reader, &g);
+		if (rc <= 0)
+			break;
+		for (to = from; to < n && f->wanted[to].row < g->first + g->rows;)
 			to++;
-		rc = fetch_group(f, column, group, from, to);
+		rc = fetch_group(f, g, from, to);
+		from = to;
+		scan_done(f->reader, g);
 	}
 	return rc;
 }
@@ -194,18 +271,26 @@ int fetcher_run(struct fetcher *f, const struct fth_vec *numbers, struct fth_sel
 		struct fth_vec *vecs)
 {
 	unsigned n = list_wanted(f, numbers, sel);
-	int rc = 0;
 
 	fth_arena_reset(&f->text);
-	for (unsigned i = 0; i < f->fetch->column_count && rc == 0; i++) {
+	for (unsigned i = 0; i < f->fetch->column_count; i++) {
 		struct column *c = &f->columns[i];
 		unsigned slot = f->fetch->columns[i].slot;
 
 		memset(c->nulls, 0xff, sizeof(c->nulls));
 		memset(c->values, 0, FTH_BATCH * 16);
-		rc = fetch_column(f, i, n);
 		vecs[slot] = (struct fth_vec){
 			.type = type_of(&f->slots[slot]), .data = c->values, .nulls = c->nulls};
 	}
-	return rc;
+	return fetch_wanted(f, n);
+}
+
+uint64_t fetcher_bytes(const struct fetcher *f)
+{
+	return scan_bytes(f->reader);
+}
+
+uint64_t fetcher_chunks(const struct fetcher *f)
+{
+	return scan_chunks(f->reader);
 }

@@ -3,12 +3,16 @@
 #ifndef FTH_QUERY_FETCH_H
 #define FTH_QUERY_FETCH_H
 
+#include <stdatomic.h>
+
 #include "query/task/task.h"
 
 struct fetcher;
 
+/* cancel: as in struct scan_spec. Returns 0 or -ENOMEM. */
 int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
-		 const struct task_slot *slots, struct fetcher **out);
+		 const struct task_slot *slots, const atomic_bool *const *cancel,
+		 struct fetcher **out);
 void fetcher_close(struct fetcher *f); /* accepts NULL */
 
 /*
@@ -17,5 +21,9 @@ void fetcher_close(struct fetcher *f); /* accepts NULL */
  */
 int fetcher_run(struct fetcher *f, const struct fth_vec *numbers, struct fth_sel *sel,
 		struct fth_vec *vecs);
+
+/* Bytes and chunks read so far. */
+uint64_t fetcher_bytes(const struct fetcher *f);
+uint64_t fetcher_chunks(const struct fetcher *f);
 
 #endif

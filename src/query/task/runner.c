@@ -38,7 +38,7 @@ static void mark_reduce(const struct task_reduce *r, bool *live)
 		live[r->order[i].slot] = true;
 }
 
-static void mark_step(const struct task_step *s, bool *live)
+void runner_mark_step(const struct task_step *s, bool *live)
 {
 	switch (s->kind) {
 	case TASK_SELECT:
@@ -78,7 +78,7 @@ static int find_live(struct runner *r)
 		if (r->steps[i].live == NULL)
 			return -ENOMEM;
 		memcpy(r->steps[i].live, live, bytes);
-		mark_step(&t->steps[i], live);
+		runner_mark_step(&t->steps[i], live);
 	}
 	return 0;
 }
@@ -184,6 +184,14 @@ static int open_runs(struct runner *r, unsigned at)
 	return rc < 0 ? rc : new_frame(r, &s->next);
 }
 
+static int open_fetch(struct runner *r, unsigned at)
+{
+	const atomic_bool *cancel[] = {&r->exec->stop, r->exec->options->cancel};
+
+	return fetcher_open(r->mem, &r->task->steps[at].fetch, r->task->slots, cancel,
+			    &r->steps[at].fetcher);
+}
+
 static int open_step(struct runner *r, unsigned at)
 {
 	const struct task_step *step = &r->task->steps[at];
@@ -198,37 +206,9 @@ static int open_step(struct runner *r, unsigned at)
 	case TASK_RUNS:
 		return open_runs(r, at);
 	case TASK_FETCH:
-		return fetcher_open(r->mem, &step->fetch, r->task->slots, &r->steps[at].fetcher);
+		return open_fetch(r, at);
 	}
 	return -EINVAL;
-}
-
-static int open_source(struct runner *r)
-{
-	const struct task_source *s = &r->task->source;
-	unsigned *columns = arena_zero(r, s->column_count * sizeof(*columns));
-	int rc = 0;
-
-	r->decoders = arena_zero(r, s->column_count * sizeof(struct decoder *));
-	if (columns == NULL || r->decoders == NULL)
-		return -ENOMEM;
-	if (s->kind != TASK_TABLE)
-		return 0;
-	for (unsigned i = 0; i < s->column_count && rc == 0; i++) {
-		columns[i] = s->columns[i].column;
-		if (r->task->nested && columns[i] == r->task->key_column)
-			r->key_source = i;
-		rc = decoder_open(r->mem, s->table, columns[i],
-				  r->task->slots[s->columns[i].slot].type, &r->decoders[i]);
-	}
-	if (s->row_slot != TASK_NONE) {
-		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
-		if (r->row_numbers == NULL)
-			return -ENOMEM;
-	}
-	r->scan = (struct scan_spec){s->table, s->column_count, columns, s->column_count,
-				     2,	       &r->exec->stop};
-	return rc < 0 ? rc : scan_open(&r->scan, r->mem, &r->reader);
 }
 
 unsigned result_columns(const struct task *t, unsigned *slots)
@@ -285,7 +265,7 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct ru
 	if (rc == 0)
 		rc = find_live(r);
 	if (rc == 0)
-		rc = open_source(r);
+		rc = runner_open_source(r);
 	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
 		rc = open_step(r, i);
 	if (rc == 0)
@@ -340,16 +320,6 @@ void runner_close(struct runner *r)
 
 /* ---- slots ---- */
 
-static int decode(struct runner *r, unsigned column)
-{
-	unsigned slot = r->task->source.columns[column].slot;
-	int rc = decoder_run(r->decoders[column], &r->group->pages[column],
-			     r->group->images[column], r->from, r->to, &r->frame.vecs[slot]);
-
-	r->frame.have[slot] = rc == 0;
-	return rc;
-}
-
 static void number_rows(struct runner *r)
 {
 	unsigned slot = r->task->source.row_slot;
@@ -387,7 +357,7 @@ int runner_need(struct runner *r, struct frame *f, unsigned slot)
 		}
 		for (unsigned i = 0; i < s->column_count; i++)
 			if (s->columns[i].slot == slot)
-				return decode(r, i);
+				return runner_decode(r, i);
 	}
 	return fth_fail(EINVAL, "task %u uses slot %u, which is not there", r->number, slot);
 }

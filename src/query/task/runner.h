@@ -91,6 +91,9 @@ struct runner {
 	struct scan_spec scan;
 	struct scan_reader *reader;
 	struct decoder **decoders; /* by column of the source */
+	unsigned *positions;	   /* of columns of the source among those of the reader */
+	bool late_used;	      /* a column that is read late was decoded in this row group ... */
+	unsigned late_streak; /* ... and in so many before it, without a gap */
 	struct scan_group *group;
 	uint32_t from, to; /* rows of the group in frame 0 */
 	int64_t *row_numbers;
@@ -117,6 +120,15 @@ int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user);
 int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n);
 /* Run the task on rows of constants. */
 int runner_values(struct runner *r);
+
+/* -ECANCELED if another thread failed or the query is canceled. */
+int runner_stopped(const struct runner *r);
+/* Readers and decoders of the source. */
+int runner_open_source(struct runner *r);
+/* Decode a column of the source for the present batch. */
+int runner_decode(struct runner *r, unsigned column);
+/* Mark the slots that a step uses. */
+void runner_mark_step(const struct task_step *s, bool *live);
 
 /* The vector of a slot in a frame, decoded if need be. */
 int runner_need(struct runner *r, struct frame *f, unsigned slot);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Invariants:
- *  - Slots are used in a ring: `begun` and `taken` only grow, slot i is at i % depth. A slot is free when
- *    the group in it is done; groups are done in the order in which they were begun.
- *  - A slot's requests are all in flight or all back: `pending` counts those in flight, `error` is the first
- *    failure. Nobody looks into a buffer while pending is not 0.
- *  - Late columns have one buffer, since one group is taken at a time.
+ *  - A slot is free, queued (begun and not taken) or taken. Groups are taken in the order in which they were
+ *    begun: queue[taken % depth] to before queue[begun % depth].
+ *  - Columns from 0 to before `ready` of a slot's group are in its buffer and verified; those from there to
+ *    before `asked` are on their way. A free slot keeps them: its group may be begun again.
+ *  - `pending` counts the slot's requests in flight, `error` is the first failure. Nobody looks into a
+ *    buffer while pending is not 0. A slot with an error holds no group.
  */
 #include "scan.h"
 
@@ -19,6 +20,7 @@
 #define CHANNELS_MAX (2 * SCAN_DEPTH_MAX)
 #define SUBMIT_MAX   32u
 #define CANCEL_NS    50000000u /* how long a wait does not look whether it is canceled */
+#define NO_GROUP     UINT32_MAX
 
 struct channel {
 	struct fth_dev_chan *chan; /* NULL: unused */
@@ -30,19 +32,23 @@ struct channel {
 struct slot {
 	struct scan_group group; /* first: scan_done() gets it back */
 	unsigned char *buffer;
+	unsigned ready, asked; /* columns */
+	bool busy;	       /* queued or taken */
+	uint64_t used;	       /* when, in turns of the reader */
 	unsigned pending;
 	int error;
+	unsigned failed; /* the column that had the error */
 };
 
 struct scan_reader {
 	const struct scan_spec *spec;
 	struct fth_qmem *mem;
-	size_t early_bytes, late_bytes; /* of a slot's buffer, of the late buffer */
-	unsigned char *memory;		/* all buffers, whole pages */
-	unsigned char *memory_base;	/* as allocated */
+	size_t slot_bytes;	    /* of a slot's buffer */
+	unsigned char *memory;	    /* all buffers, whole pages */
+	unsigned char *memory_base; /* as allocated */
 	size_t memory_bytes;
-	unsigned char *late;
 	struct slot slots[SCAN_DEPTH_MAX];
+	struct slot *queue[SCAN_DEPTH_MAX];
 	struct slot *taken_slot;
 	uint64_t begun, taken, turn;
 	struct channel channels[CHANNELS_MAX];
@@ -61,15 +67,15 @@ static size_t room_for(const struct fth_table_chunk *chunk)
 	return whole_pages(chunk->bytes) + PAGE;
 }
 
-/* The largest sum over one group of the columns from `first` to before `end`. */
-static size_t widest_group(const struct scan_spec *spec, unsigned first, unsigned end)
+/* The largest sum over one group. */
+static size_t widest_group(const struct scan_spec *spec)
 {
 	size_t most = 0;
 
 	for (uint32_t g = 0; g < fth_table_groups(spec->table); g++) {
 		size_t sum = 0;
 
-		for (unsigned i = first; i < end; i++)
+		for (unsigned i = 0; i < spec->count; i++)
 			sum += room_for(fth_table_chunk(spec->table, spec->columns[i], g));
 		if (sum > most)
 			most = sum;
@@ -94,8 +100,7 @@ static size_t reqs_bytes(const struct scan_spec *spec)
 
 static size_t buffers_bytes(const struct scan_spec *spec)
 {
-	return spec->depth * widest_group(spec, 0, spec->early) +
-	       widest_group(spec, spec->early, spec->count) + PAGE;
+	return spec->depth * widest_group(spec) + PAGE;
 }
 
 uint64_t scan_memory(const struct scan_spec *spec)
@@ -115,13 +120,13 @@ static int alloc_slots(struct scan_reader *r)
 		struct slot *s = &r->slots[i];
 
 		s->buffer = at;
-		at += r->early_bytes;
+		s->group.group = NO_GROUP;
+		at += r->slot_bytes;
 		s->group.pages = fth_qmem_alloc(r->mem, pages_bytes(r->spec));
 		s->group.images = fth_qmem_alloc(r->mem, images_bytes(r->spec));
 		if (s->group.pages == NULL || s->group.images == NULL)
 			return -ENOMEM;
 	}
-	r->late = at;
 	return 0;
 }
 
@@ -135,8 +140,7 @@ int scan_open(const struct scan_spec *spec, struct fth_qmem *mem, struct scan_re
 		return -ENOMEM;
 	r->spec = spec;
 	r->mem = mem;
-	r->early_bytes = widest_group(spec, 0, spec->early);
-	r->late_bytes = widest_group(spec, spec->early, spec->count);
+	r->slot_bytes = widest_group(spec);
 	r->memory_bytes = buffers_bytes(spec);
 	r->memory_base = fth_qmem_alloc(mem, r->memory_bytes);
 	r->reqs = fth_qmem_alloc(mem, reqs_bytes(spec));
@@ -156,7 +160,7 @@ int scan_open(const struct scan_spec *spec, struct fth_qmem *mem, struct scan_re
 
 static size_t mapped_bytes(const struct scan_reader *r)
 {
-	return r->spec->depth * r->early_bytes + r->late_bytes;
+	return r->spec->depth * r->slot_bytes;
 }
 
 static void close_channel(struct scan_reader *r, struct channel *c)
@@ -236,32 +240,53 @@ static int find_channel(struct scan_reader *r, uint32_t file, struct channel **o
 
 /* ---- reading ---- */
 
-/* The request for column i of the slot's group; the device's blocks around its chunk go to `buffer`. */
-static struct fth_dev_req *make_request(struct scan_reader *r, struct slot *s, unsigned i,
-					unsigned char *buffer, uint64_t block)
+static const struct fth_table_chunk *chunk_of(const struct scan_reader *r, const struct slot *s,
+					      unsigned column)
 {
-	const struct fth_table_chunk *chunk =
-		fth_table_chunk(r->spec->table, r->spec->columns[i], s->group.group);
-	struct fth_dev_req *req = &r->reqs[(size_t)(s - r->slots) * r->spec->count + i];
-	uint64_t from = chunk->offset / block * block;
-	uint64_t to = (chunk->offset + chunk->bytes + block - 1) / block * block;
+	return fth_table_chunk(r->spec->table, r->spec->columns[column], s->group.group);
+}
 
-	s->group.images[i] = buffer + (chunk->offset - from);
-	fth_dev_req_init(req, FTH_DEV_READ, buffer, to - from, from);
+static struct fth_dev_req *request_of(struct scan_reader *r, const struct slot *s, unsigned column)
+{
+	return &r->reqs[(size_t)(s - r->slots) * r->spec->count + column];
+}
+
+/* Bytes of a chunk that a first read brings. */
+static uint32_t first_bytes(const struct scan_reader *r, const struct fth_table_chunk *chunk)
+{
+	return r->spec->heads && chunk->encoding == FTH_TABLE_BLOCKS ? chunk->head : chunk->bytes;
+}
+
+/*
+ * The request for `bytes` bytes from `at` on of the chunk of column i, with the device's blocks around them.
+ * The chunk's image begins at images[i] if all of it is read.
+ */
+static struct fth_dev_req *make_request(struct scan_reader *r, struct slot *s, unsigned i,
+					uint32_t at, uint32_t bytes, uint64_t block)
+{
+	const struct fth_table_chunk *chunk = chunk_of(r, s, i);
+	struct fth_dev_req *req = request_of(r, s, i);
+	uint64_t begin = chunk->offset / block * block;
+	uint64_t from = (chunk->offset + at) / block * block;
+	uint64_t to = (chunk->offset + at + bytes + block - 1) / block * block;
+	unsigned char *buffer = (unsigned char *)s->group.images[i] - (chunk->offset - begin);
+
+	fth_dev_req_init(req, FTH_DEV_READ, buffer + (from - begin), to - from, from);
 	req->user = s;
-	r->bytes += chunk->bytes;
-	r->chunks++;
+	r->bytes += bytes;
 	return req;
 }
 
-static void collect(struct fth_dev_req *const *done, int n)
+static void collect(struct scan_reader *r, struct fth_dev_req *const *done, int n)
 {
 	for (int i = 0; i < n; i++) {
 		struct slot *s = done[i]->user;
 
 		s->pending--;
-		if (done[i]->result < 0 && s->error == 0)
+		if (done[i]->result < 0 && s->error == 0) {
 			s->error = done[i]->result;
+			s->failed = (unsigned)((done[i] - r->reqs) % r->spec->count);
+		}
 	}
 }
 
@@ -280,21 +305,41 @@ static int submit_all(struct scan_reader *r, struct channel *c, struct slot *s,
 	return 0;
 }
 
-/* Read columns first to before end of the slot's group into buffer. */
-static int start(struct scan_reader *r, struct slot *s, unsigned first, unsigned end,
-		 unsigned char *buffer)
+static uint32_t file_of(const struct scan_reader *r, const struct slot *s)
+{
+	return fth_table_group(r->spec->table, s->group.group)->file;
+}
+
+static uint64_t block_of(const struct scan_reader *r, const struct slot *s)
+{
+	return fth_dev_info(fth_table_dev(r->spec->table, file_of(r, s)))->block;
+}
+
+/* Where the image of each column of the slot's group will be. */
+static void place_images(struct scan_reader *r, struct slot *s)
+{
+	unsigned char *buffer = s->buffer;
+	uint64_t block = block_of(r, s);
+
+	for (unsigned i = 0; i < r->spec->count; i++) {
+		s->group.images[i] = buffer + chunk_of(r, s, i)->offset % block;
+		buffer += room_for(chunk_of(r, s, i));
+	}
+}
+
+/* Read the columns from `asked` to before `end` of the slot's group. */
+static int start_columns(struct scan_reader *r, struct slot *s, unsigned end)
 {
 	struct fth_dev_req *reqs[SUBMIT_MAX];
-	uint32_t file = fth_table_group(r->spec->table, s->group.group)->file;
-	uint64_t block = fth_dev_info(fth_table_dev(r->spec->table, file))->block;
 	struct channel *c = NULL;
 	unsigned n = 0;
-	int rc = first == end ? 0 : find_channel(r, file, &c);
+	int rc = s->asked >= end ? 0 : find_channel(r, file_of(r, s), &c);
 
-	for (unsigned i = first; i < end && rc == 0; i++) {
-		reqs[n++] = make_request(r, s, i, buffer, block);
-		buffer += room_for(
-			fth_table_chunk(r->spec->table, r->spec->columns[i], s->group.group));
+	for (unsigned i = s->asked; i < end && rc == 0; i++) {
+		reqs[n++] =
+			make_request(r, s, i, 0, first_bytes(r, chunk_of(r, s, i)), block_of(r, s));
+		r->chunks++;
+		s->asked = i + 1;
 		if (n == SUBMIT_MAX || i + 1 == end) {
 			rc = submit_all(r, c, s, reqs, n);
 			n = 0;
@@ -305,18 +350,20 @@ static int start(struct scan_reader *r, struct slot *s, unsigned first, unsigned
 
 static bool canceled(const struct scan_reader *r)
 {
-	return r->spec->cancel != NULL &&
-	       atomic_load_explicit(r->spec->cancel, memory_order_relaxed);
+	for (unsigned i = 0; i < 2; i++)
+		if (r->spec->cancel[i] != NULL &&
+		    atomic_load_explicit(r->spec->cancel[i], memory_order_relaxed))
+			return true;
+	return false;
 }
 
 /* Wait until nothing of the slot is in flight. */
-static int await(struct scan_reader *r, struct slot *s)
+static int await_slot(struct scan_reader *r, struct slot *s)
 {
-	uint32_t file = fth_table_group(r->spec->table, s->group.group)->file;
 	uint64_t deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
 	struct fth_dev_req *done[32];
 	struct channel *c = NULL;
-	int rc = s->pending == 0 ? 0 : find_channel(r, file, &c);
+	int rc = s->pending == 0 ? 0 : find_channel(r, file_of(r, s), &c);
 
 	while (rc == 0 && s->pending > 0) {
 		uint64_t now = fth_now_ns();
@@ -330,34 +377,36 @@ static int await(struct scan_reader *r, struct slot *s)
 		if (rc == -ETIME)
 			rc = 0;
 		if (rc > 0) {
-			collect(done, rc);
+			collect(r, done, rc);
 			rc = 0;
 		}
 	}
-	return rc < 0 ? rc : s->error;
+	return rc;
 }
 
-static int verify(struct scan_reader *r, struct slot *s, unsigned first, unsigned end)
+static int fail_read(const struct scan_reader *r, const struct slot *s)
 {
-	for (unsigned i = first; i < end; i++) {
-		int rc =
-			fth_table_page_open(&s->group.pages[i], r->spec->table, r->spec->columns[i],
-					    s->group.group, s->group.images[i]);
+	const struct fth_table_schema *schema = fth_table_schema(r->spec->table);
 
-		if (rc < 0)
-			return rc;
+	return fth_fail(-s->error, "table %s, column %s, group %u: a read failed: %s",
+			fth_table_name(r->spec->table),
+			schema->column[r->spec->columns[s->failed]].name, s->group.group,
+			strerror(-s->error));
+}
+
+/* Wait for the columns that were asked for, and verify them. */
+static int finish_columns(struct scan_reader *r, struct slot *s)
+{
+	int rc = await_slot(r, s);
+
+	if (rc == 0 && s->error < 0)
+		rc = fail_read(r, s);
+	for (unsigned i = s->ready; i < s->asked && rc == 0; i++) {
+		rc = fth_table_page_open(&s->group.pages[i], r->spec->table, r->spec->columns[i],
+					 s->group.group, s->group.images[i]);
+		s->ready += rc == 0;
 	}
-	return 0;
-}
-
-static int finish(struct scan_reader *r, struct slot *s, unsigned first, unsigned end)
-{
-	int rc = await(r, s);
-
-	if (rc == -EIO)
-		return fth_fail(EIO, "table %s, group %u: a read failed",
-				fth_table_name(r->spec->table), s->group.group);
-	return rc < 0 ? rc : verify(r, s, first, end);
+	return rc;
 }
 
 /* ---- the interface ---- */
@@ -367,29 +416,53 @@ bool scan_room(const struct scan_reader *r)
 	return r->begun - r->taken + (r->taken_slot != NULL) < r->spec->depth;
 }
 
-int scan_begin(struct scan_reader *r, uint32_t group)
+/* A free slot: the one that has the group already, or that was not used for longest. */
+static struct slot *free_slot(struct scan_reader *r, uint32_t group)
+{
+	struct slot *oldest = NULL;
+
+	for (unsigned i = 0; i < r->spec->depth; i++) {
+		struct slot *s = &r->slots[i];
+
+		if (s->busy)
+			continue;
+		if (s->group.group == group)
+			return s;
+		if (oldest == NULL || s->used < oldest->used)
+			oldest = s;
+	}
+	return oldest;
+}
+
+int scan_begin(struct scan_reader *r, uint32_t group, bool all)
 {
 	const struct fth_table_group *g = fth_table_group(r->spec->table, group);
-	struct slot *s = &r->slots[r->begun % r->spec->depth];
+	struct slot *s = free_slot(r, group);
+	int rc;
 
-	s->group.group = group;
-	s->group.rows = g->rows;
-	s->group.first = g->first;
+	if (s->group.group != group) {
+		s->group.group = group;
+		s->group.rows = g->rows;
+		s->group.first = g->first;
+		s->ready = s->asked = 0;
+		place_images(r, s);
+	}
+	s->busy = true;
 	s->error = 0;
-	s->pending = 0;
-	r->begun++;
-	return start(r, s, 0, r->spec->early, s->buffer);
+	r->queue[r->begun++ % r->spec->depth] = s;
+	rc = start_columns(r, s, all ? r->spec->count : r->spec->early);
+	return rc;
 }
 
 int scan_next(struct scan_reader *r, struct scan_group **out)
 {
-	struct slot *s = &r->slots[r->taken % r->spec->depth];
+	struct slot *s = r->queue[r->taken % r->spec->depth];
 	int rc;
 
 	*out = NULL;
 	if (r->taken == r->begun)
 		return 0;
-	rc = finish(r, s, 0, r->spec->early);
+	rc = finish_columns(r, s);
 	if (rc < 0)
 		return rc;
 	r->taken++;
@@ -401,17 +474,56 @@ int scan_next(struct scan_reader *r, struct scan_group **out)
 int scan_late(struct scan_reader *r, struct scan_group *group)
 {
 	struct slot *s = (struct slot *)group;
-	int rc;
+	int rc = start_columns(r, s, r->spec->count);
 
-	if (r->spec->early == r->spec->count)
+	return rc < 0 ? rc : finish_columns(r, s);
+}
+
+bool scan_has(const struct scan_group *group, unsigned column)
+{
+	return column < ((const struct slot *)group)->ready;
+}
+
+int scan_blocks(struct scan_reader *r, struct scan_group *group, unsigned column,
+		const uint32_t *rows, unsigned n)
+{
+	struct slot *s = (struct slot *)group;
+	const struct fth_table_page *page = &group->pages[column];
+	struct channel *c = NULL;
+	uint32_t end = 0; /* blocks before it are there */
+	int rc = 0;
+
+	if (chunk_of(r, s, column)->encoding != FTH_TABLE_BLOCKS)
 		return 0;
-	rc = start(r, s, r->spec->early, r->spec->count, r->late);
-	return rc < 0 ? rc : finish(r, s, r->spec->early, r->spec->count);
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		uint32_t number = fth_table_page_block_of(page, rows[i]);
+		struct fth_table_block block;
+		struct fth_dev_req *req;
+
+		if (number < end)
+			continue;
+		end = number + 1;
+		rc = fth_table_page_block(page, number, &block);
+		if (rc == 0)
+			rc = find_channel(r, file_of(r, s), &c);
+		if (rc < 0)
+			break;
+		req = make_request(r, s, column, block.at, block.stored, block_of(r, s));
+		rc = submit_all(r, c, s, &req, 1);
+		if (rc == 0)
+			rc = await_slot(r, s);
+		if (rc == 0 && s->error < 0)
+			rc = fail_read(r, s);
+	}
+	return rc;
 }
 
 void scan_done(struct scan_reader *r, struct scan_group *group)
 {
-	(void)group;
+	struct slot *s = (struct slot *)group;
+
+	s->busy = false;
+	s->used = ++r->turn;
 	r->taken_slot = NULL;
 }
 

@@ -1,10 +1,122 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the rows of a task come from: row groups of a table, rows of earlier results, constants. */
 #include "query/task/runner.h"
+#include "query/task/skip.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
+
+int runner_stopped(const struct runner *r)
+{
+	const atomic_bool *cancel = r->exec->options->cancel;
+
+	if (!atomic_load_explicit(&r->exec->stop, memory_order_relaxed) &&
+	    (cancel == NULL || !atomic_load_explicit(cancel, memory_order_relaxed)))
+		return 0;
+	return fth_fail(ECANCELED, "the query was canceled");
+}
+
+/* ---- opening ---- */
+
+/* In so many row groups one after the other the late columns were used: the next is read at once. */
+#define LATE_STREAK 3u
+
+static bool removes_rows(const struct task_step *s)
+{
+	return s->kind == TASK_SELECT || (s->kind == TASK_LOOKUP && s->lookup.match != TASK_LEFT &&
+					  s->lookup.match != TASK_SINGLE);
+}
+
+/* The slots that the first steps use, up to the last of those that remove rows; all without such steps. */
+static void mark_early(const struct task *t, bool *early)
+{
+	unsigned end = 0;
+
+	for (unsigned i = 0; i < t->step_count; i++) {
+		if (removes_rows(&t->steps[i]))
+			end = i + 1;
+		else if (t->steps[i].kind != TASK_COMPUTE)
+			break;
+	}
+	memset(early, end == 0, t->slot_count);
+	for (unsigned i = 0; i < end; i++)
+		runner_mark_step(&t->steps[i], early);
+}
+
+/* Early columns come first in the reader. */
+static int place_columns(struct runner *r, unsigned *columns)
+{
+	const struct task_source *s = &r->task->source;
+	bool *early = fth_arena_alloc(&r->arena, r->task->slot_count + 1, 1);
+	unsigned n = 0;
+
+	if (early == NULL)
+		return -ENOMEM;
+	mark_early(r->task, early);
+	for (unsigned pass = 0; pass < 2; pass++) {
+		for (unsigned i = 0; i < s->column_count; i++) {
+			bool key = r->task->nested && s->columns[i].column == r->task->key_column;
+
+			if ((early[s->columns[i].slot] || key) != (pass == 0))
+				continue;
+			if (key)
+				r->key_source = i;
+			r->positions[i] = n;
+			columns[n++] = s->columns[i].column;
+		}
+		if (pass == 0)
+			r->scan.early = n;
+	}
+	return 0;
+}
+
+int runner_open_source(struct runner *r)
+{
+	const struct task_source *s = &r->task->source;
+	unsigned count = s->column_count;
+	unsigned *columns = fth_arena_alloc(&r->arena, (count + 1) * sizeof(*columns), 16);
+	int rc;
+
+	r->positions = fth_arena_alloc(&r->arena, (count + 1) * sizeof(*r->positions), 16);
+	r->decoders = fth_arena_alloc(&r->arena, (count + 1) * sizeof(struct decoder *), 16);
+	if (columns == NULL || r->positions == NULL || r->decoders == NULL)
+		return -ENOMEM;
+	memset(r->decoders, 0, (count + 1) * sizeof(struct decoder *));
+	if (s->kind != TASK_TABLE)
+		return 0;
+	r->scan = (struct scan_spec){.table = s->table,
+				     .count = count,
+				     .columns = columns,
+				     .depth = SCAN_DEPTH,
+				     .cancel = {&r->exec->stop, r->exec->options->cancel}};
+	rc = place_columns(r, columns);
+	for (unsigned i = 0; i < count && rc == 0; i++)
+		rc = decoder_open(r->mem, s->table, s->columns[i].column,
+				  r->task->slots[s->columns[i].slot].type, &r->decoders[i]);
+	if (rc == 0 && s->row_slot != TASK_NONE) {
+		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
+		rc = r->row_numbers == NULL ? -ENOMEM : 0;
+	}
+	return rc < 0 ? rc : scan_open(&r->scan, r->mem, &r->reader);
+}
+
+int runner_decode(struct runner *r, unsigned column)
+{
+	unsigned slot = r->task->source.columns[column].slot, at = r->positions[column];
+	int rc = 0;
+
+	if (at >= r->scan.early) {
+		r->late_used = true;
+		if (!scan_has(r->group, at))
+			rc = scan_late(r->reader, r->group);
+	}
+	if (rc == 0)
+		rc = decoder_run(r->decoders[column], &r->group->pages[at], r->group->images[at],
+				 r->from, r->to, &r->frame.vecs[slot]);
+	r->frame.have[slot] = rc == 0;
+	return rc;
+}
 
 /* ---- nested tasks ---- */
 
@@ -104,39 +216,78 @@ static int build_all_nested(struct runner *r)
 
 /* ---- tables ---- */
 
-/* Of a nested task: only rows whose key is in the range. */
-static int restrict_range(struct runner *r)
+static int64_t nested_key(const struct runner *r, uint32_t row)
 {
-	unsigned slot = r->task->source.columns[r->key_source].slot;
-	uint64_t bits[FTH_BATCH_WORDS] = {0};
-	const struct fth_vec *v = &r->frame.vecs[slot];
-	int rc = runner_need(r, &r->frame, slot);
+	return fth_table_page_int_at(&r->group->pages[r->positions[r->key_source]], row);
+}
 
-	for (unsigned i = 0; i < r->frame.sel.n && rc == 0; i++) {
-		fth_i128 x = fth_vec_int(v, i);
+/* The first row of the group whose key is above x, or not below it. Keys are sorted. */
+static uint32_t first_above(const struct runner *r, int64_t x, bool or_equal)
+{
+	uint32_t from = 0, to = r->group->rows;
 
-		if (x >= r->range_lo && x <= r->range_hi)
-			fth_bit_set(bits, i);
+	while (from < to) {
+		uint32_t mid = from + (to - from) / 2;
+		int64_t key = nested_key(r, mid);
+
+		if (key < x || (key == x && !or_equal))
+			from = mid + 1;
+		else
+			to = mid;
 	}
-	fth_sel_and(&r->frame.sel, bits);
-	return rc;
+	return from;
+}
+
+/* The rows of the group that are to be looked at: of a nested task those whose key is in the range. */
+static void find_rows(const struct runner *r, uint32_t *begin, uint32_t *end)
+{
+	const struct fth_table_chunk *chunk;
+
+	*begin = 0;
+	*end = r->group->rows;
+	if (!r->task->nested)
+		return;
+	chunk = fth_table_chunk(r->task->source.table, r->task->key_column, r->group->group);
+	if (chunk->min < r->range_lo)
+		*begin = first_above(r, r->range_lo, true);
+	if (chunk->max > r->range_hi)
+		*end = first_above(r, r->range_hi, false);
+}
+
+/* Rows of the batch that are not in [begin, end) are not selected. */
+static void cut_batch(struct fth_sel *sel, uint32_t from, uint32_t begin, uint32_t end)
+{
+	uint64_t bits[FTH_BATCH_WORDS] = {0};
+	uint32_t first = begin > from ? begin - from : 0, n = sel->n;
+	uint32_t last = end < from + n ? end - from : n;
+
+	if (first == 0 && last == n)
+		return;
+	for (uint32_t i = first; i < last; i++)
+		fth_bit_set(bits, i);
+	fth_sel_and(sel, bits);
 }
 
 static int run_group(struct runner *r)
 {
 	int rc = build_all_nested(r);
+	uint32_t begin, end;
 
+	find_rows(r, &begin, &end);
 	r->stats.groups_read++;
-	r->stats.source_rows += r->group->rows;
-	for (r->from = 0; r->from < r->group->rows && rc == 0; r->from = r->to) {
+	r->stats.source_rows += end - begin;
+	r->late_used = false;
+	/* Batches begin at multiples of their size even then: blocks of rows are decoded fastest. */
+	for (r->from = begin / FTH_BATCH * FTH_BATCH; r->from < end && rc == 0; r->from = r->to) {
 		r->to = r->group->rows - r->from < FTH_BATCH ? r->group->rows : r->from + FTH_BATCH;
 		memset(r->frame.have, 0, r->task->slot_count * sizeof(bool));
 		fth_sel_all(&r->frame.sel, r->to - r->from);
-		if (r->task->nested)
-			rc = restrict_range(r);
-		if (rc == 0)
-			rc = runner_steps(r, &r->frame, 0);
+		cut_batch(&r->frame.sel, r->from, begin, end);
+		rc = runner_steps(r, &r->frame, 0);
 	}
+	r->late_streak = r->late_used ? r->late_streak + 1 : 0;
+	if (!scan_has(r->group, r->scan.count - 1) && r->scan.count > 0)
+		r->stats.chunks_skipped += r->scan.count - r->scan.early;
 	return rc < 0 ? rc : runner_flush(r);
 }
 
@@ -147,7 +298,12 @@ static int begin_more(struct runner *r, uint32_t (*next)(void *user), void *user
 		int rc;
 
 		*more = group != UINT32_MAX;
-		rc = *more ? scan_begin(r->reader, group) : 0;
+		if (*more && skip_group(r->task, group)) {
+			r->stats.groups_skipped++;
+			r->stats.chunks_skipped += r->scan.count;
+			continue;
+		}
+		rc = *more ? scan_begin(r->reader, group, r->late_streak >= LATE_STREAK) : 0;
 		if (rc < 0)
 			return rc;
 	}
@@ -165,11 +321,9 @@ int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user)
 			rc = scan_next(r->reader, &r->group);
 		if (rc <= 0)
 			break;
-		if (atomic_load_explicit(&r->exec->stop, memory_order_relaxed)) {
-			rc = fth_fail(ECANCELED, "the query was canceled");
-			break;
-		}
-		rc = run_group(r);
+		rc = runner_stopped(r);
+		if (rc == 0)
+			rc = run_group(r);
 		scan_done(r->reader, r->group);
 		if (rc < 0)
 			break;
@@ -192,7 +346,7 @@ int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n)
 	}
 	fth_sel_all(&r->frame.sel, n);
 	r->stats.source_rows += n;
-	return runner_steps(r, &r->frame, 0);
+	return runner_stopped(r) < 0 ? -ECANCELED : runner_steps(r, &r->frame, 0);
 }
 
 /* One row: each cell is computed by itself. */

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What scans read and what they leave out; reads that fail, damaged chunks, queries that are canceled. */
+#include "table/table_fixture.h"
+
+#include "fathom/vol.h"
+#include "query/catalog.h"
+#include "query/plan/plan.h"
+#include "query/sql/sql.h"
+#include "query/task/exec.h"
+#include "query/task/rows.h"
+
+#include <fcntl.h>
+
+#define GROUPS	   20u
+#define GROUP_ROWS 1000u
+#define ROWS	   (GROUPS * GROUP_ROWS)
+
+/*
+ * t: k and s ascending; price = k / 100; mix has all of 0 to 99 but 50 in each group, and 50 in group 3 alone; part
+ * is null in all groups but 5; comment is text in blocks.
+ */
+static const char columns[] = "k int not null, price decimal(10,2) not null, mix int not null, "
+			      "part int, s varchar(10) not null, comment varchar(100) not null";
+
+struct text_column {
+	uint32_t offsets[ROWS + 1];
+	char bytes[ROWS * 100];
+};
+
+static void fill_table(struct fth_table_db *db)
+{
+	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
+	static int64_t k[ROWS], mix[ROWS], part[ROWS];
+	static uint8_t nulls[ROWS];
+	static struct text_column s, comment;
+	const struct fth_table_vector vectors[] = {
+		{.values = k},
+		{.values = k},
+		{.values = mix},
+		{.values = part, .nulls = nulls},
+		{.offsets = s.offsets, .bytes = s.bytes},
+		{.offsets = comment.offsets, .bytes = comment.bytes},
+	};
+	struct fth_rng rng = {1};
+	struct fth_table_writer *writer;
+
+	for (uint32_t i = 0; i < ROWS; i++) {
+		uint32_t group = i / GROUP_ROWS;
+
+		k[i] = i;
+		mix[i] = i % 100 == 50 ? (group == 3 ? 50 : 51) : i % 100;
+		part[i] = i;
+		nulls[i] = group != 5;
+		s.offsets[i + 1] =
+			s.offsets[i] + (uint32_t)sprintf(s.bytes + s.offsets[i], "key%05u", i);
+		comment.offsets[i + 1] =
+			comment.offsets[i] +
+			(uint32_t)sprintf(comment.bytes + comment.offsets[i],
+					  "%016llx%016llx%016llx%u",
+					  (unsigned long long)fth_rng_next(&rng),
+					  (unsigned long long)fth_rng_next(&rng),
+					  (unsigned long long)fth_rng_next(&rng), i);
+	}
+	options.group_rows = GROUP_ROWS;
+	assert_ok(fth_table_writer_open(db, "t", &options, &writer));
+	assert_ok(fth_table_writer_append(writer, vectors, ROWS));
+	assert_ok(fth_table_writer_commit(writer));
+	fth_table_writer_close(writer);
+}
+
+static void open_table(struct table_fixture *f)
+{
+	fixture_open(f);
+	fixture_create(f, "t", columns);
+	fill_table(f->db);
+}
+
+struct answer {
+	int64_t first; /* of the first row and column */
+	uint64_t rows;
+	struct exec_stats total;
+};
+
+static int take_rows(void *user, const struct fth_vec *vecs, const struct fth_sel *sel)
+{
+	struct answer *a = user;
+
+	for (unsigned i = 0; i < sel->n; i++) {
+		if (!fth_bit(sel->bits, i))
+			continue;
+		if (a->rows++ == 0 && vecs[0].type <= FTH_I128)
+			a->first = (int64_t)fth_vec_int(&vecs[0], i);
+	}
+	return 0;
+}
+
+static void add_up(struct answer *a, const struct exec_stats *stats, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		a->total.bytes += stats[i].bytes;
+		a->total.chunks += stats[i].chunks;
+		a->total.groups_read += stats[i].groups_read;
+		a->total.groups_skipped += stats[i].groups_skipped;
+		a->total.chunks_skipped += stats[i].chunks_skipped;
+	}
+}
+
+/* Run a query; returns 0 or its error. Everything that was allocated is given back. */
+static int ask(struct fth_table_db *db, const char *sql, unsigned threads,
+	       const atomic_bool *cancel, struct answer *a)
+{
+	struct fth_qmem *mem = fth_qmem_new(64 << 20);
+	struct exec_options options = {.mem = mem, .threads = threads, .cancel = cancel};
+	struct plan_options plan = {.mem = mem, .open = catalog_table};
+	struct exec_stats stats[16] = {{0}};
+	struct sql_statement *statement = NULL;
+	struct fth_arena arena = {0};
+	struct catalog *catalog;
+	struct task_set set;
+	int rc;
+
+	memset(a, 0, sizeof(*a));
+	assert_ok(catalog_new(db, mem, &catalog));
+	plan.self = catalog;
+	fth_arena_init(&arena, mem, 1 << 14);
+	rc = sql_compile(catalog_sql(catalog), sql, NULL, &statement, NULL);
+	if (rc < 0 && catalog_error(catalog) < 0)
+		rc = catalog_error(catalog);
+	if (rc == 0)
+		rc = plan_query(&statement->query, &plan, &arena, &set);
+	if (rc == 0) {
+		assert_true(set.task_count <= 16);
+		rc = exec_run(&set, &options, take_rows, a, stats);
+		add_up(a, stats, set.task_count);
+	}
+	sql_free(statement);
+	fth_arena_release(&arena);
+	catalog_free(catalog);
+	assert_int_equal(fth_qmem_close(mem), 0);
+	return rc;
+}
+
+/* count(*) of a predicate, and the groups that are read for it. */
+static void expect_groups(struct table_fixture *f, const char *predicate, int64_t count,
+			  uint64_t groups)
+{
+	struct answer a;
+	char sql[256];
+
+	snprintf(sql, sizeof(sql), "select count(*) from t where %s", predicate);
+	for (unsigned threads = 1; threads <= 2; threads++) {
+		assert_ok(ask(f->db, sql, threads, NULL, &a));
+		if (a.first != count || a.total.groups_read != groups ||
+		    a.total.groups_skipped != GROUPS - groups)
+			fail_msg("%s: %lld rows in %llu groups, %llu skipped", predicate,
+				 (long long)a.first, (unsigned long long)a.total.groups_read,
+				 (unsigned long long)a.total.groups_skipped);
+	}
+}
+
+static void groups_without_rows_are_not_read(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_table(&f);
+	expect_groups(&f, "k between 5000 and 5999", 1000, 1);
+	expect_groups(&f, "k >= 4999 and k < 6001", 1002, 3);
+	expect_groups(&f, "k = 7 or k = 19999", 2, 2);
+	expect_groups(&f, "k in (3, 1003, 1004)", 3, 2);
+	expect_groups(&f, "not (k < 19000)", 1000, 1);
+	expect_groups(&f, "not (k < 19000 or k > 19500)", 501, 1);
+	expect_groups(&f, "1000 > k", 1000, 1);
+	expect_groups(&f, "k < 0", 0, 0);
+	expect_groups(&f, "k <> 7", 19999, GROUPS);
+	expect_groups(&f, "price = 100.005", 0, 1);
+	expect_groups(&f, "price >= 199", 100, 1);
+	expect_groups(&f, "price < 10.0", 1000, 1);
+	expect_groups(&f, "s >= 'key19'", 1000, 1);
+	expect_groups(&f, "s = 'key00007'", 1, 1);
+	expect_groups(&f, "s = 'key00007x'", 0, 1);
+	expect_groups(&f, "s < 'key00007'", 7, 1);
+	expect_groups(&f, "part > 0", 1000, 1);
+	expect_groups(&f, "part is not null", 1000, 1);
+	expect_groups(&f, "part is null", 19000, 19);
+	expect_groups(&f, "mix = 50", 10, GROUPS);
+	expect_groups(&f, "k < mix", 1, 1);
+	expect_groups(&f, "k + 0 = 7", 1, GROUPS);
+	fixture_close(&f);
+}
+
+static uint64_t column_bytes(struct table_fixture *f, const char *name)
+{
+	struct fth_table *table;
+	uint64_t bytes;
+
+	assert_ok(fth_table_open(f->db, "t", NULL, &table));
+	bytes = fth_table_facts(table, fth_table_schema_find(fth_table_schema(table), name))->bytes;
+	fth_table_close(table);
+	return bytes;
+}
+
+static void columns_of_masked_groups_are_not_read(void **state)
+{
+	struct table_fixture f;
+	struct answer a;
+	uint64_t mix, comment;
+
+	(void)state;
+	open_table(&f);
+	mix = column_bytes(&f, "mix");
+	comment = column_bytes(&f, "comment");
+	assert_ok(ask(f.db, "select sum(length(comment)) from t where mix = 50", 1, NULL, &a));
+	assert_int_equal(a.total.groups_read, GROUPS);
+	assert_int_equal(a.total.chunks, GROUPS + 1);
+	assert_int_equal(a.total.chunks_skipped, GROUPS - 1);
+	assert_true(a.total.bytes < mix + comment / 8);
+	/* Nothing can be left out: each chunk is read once. */
+	assert_ok(ask(f.db, "select sum(length(comment)) from t where mix <> 50", 2, NULL, &a));
+	assert_int_equal(a.total.chunks, 2 * GROUPS);
+	assert_int_equal(a.total.chunks_skipped, 0);
+	assert_int_equal(a.total.bytes, mix + comment);
+	fixture_close(&f);
+}
+
+static void text_of_few_rows_is_fetched(void **state)
+{
+	struct table_fixture f;
+	struct answer a;
+
+	(void)state;
+	open_table(&f);
+	assert_ok(ask(f.db, "select k, comment from t order by mix desc, k desc limit 3", 2, NULL,
+		      &a));
+	assert_int_equal(a.rows, 3);
+	assert_int_equal(a.first, 19999);
+	assert_true(a.total.bytes <
+		    column_bytes(&f, "mix") + column_bytes(&f, "k") + column_bytes(&f, "comment"));
+	fixture_close(&f);
+}
+
+static void canceled_queries_end(void **state)
+{
+	atomic_bool cancel = true;
+	struct table_fixture f;
+	struct answer a;
+
+	(void)state;
+	open_table(&f);
+	assert_int_equal(ask(f.db, "select sum(mix) from t", 2, &cancel, &a), -ECANCELED);
+	fixture_close(&f);
+}
+
+/* ---- storage that fails ---- */
+
+struct volume {
+	char path[64], uri[128];
+};
+
+static void make_volume(struct volume *v)
+{
+	const char *uris[] = {v->uri};
+	struct fth_table_schema schema;
+	struct fth_table_db *db;
+	char name[256];
+
+	snprintf(v->path, sizeof(v->path), "/tmp/fathom-scan-vol-XXXXXX");
+	assert_non_null(mkdtemp(v->path));
+	snprintf(v->uri, sizeof(v->uri), "file:%s/disk?create=on&size=32M", v->path);
+	assert_ok(fth_vol_format_uris(uris, 1, NULL));
+	snprintf(v->uri, sizeof(v->uri), "file:%s/disk", v->path);
+	snprintf(name, sizeof(name), "vol(%s)", v->uri);
+	assert_ok(fth_table_db_open(name, 0, &db));
+	assert_ok(fth_table_schema_parse(&schema, columns));
+	assert_ok(fth_table_create(db, "t", &schema));
+	fth_table_schema_release(&schema);
+	fill_table(db);
+	fth_table_db_close(db);
+}
+
+/* All reads from the nth on fail, for all n until it is none. */
+static void fail_every_read(const struct volume *v, const char *sql, unsigned threads)
+{
+	unsigned failed = 0, named = 0;
+	bool passed = false;
+	struct answer a;
+
+	for (unsigned nth = 1; !passed; nth++) {
+		struct fth_table_db *db;
+		char name[256];
+		int rc;
+
+		snprintf(name, sizeof(name), "vol(fault(%s)?kind=read&nth=%u&every=1)", v->uri,
+			 nth);
+		if (fth_table_db_open(name, 0, &db) < 0)
+			continue; /* the read of a label or the catalog */
+		rc = ask(db, sql, threads, NULL, &a);
+		named += rc < 0 && strstr(fth_error_text(rc), "table t, column ") != NULL;
+		fth_table_db_close(db);
+		assert_true(rc == 0 || rc == -EIO || rc == -EBADMSG);
+		passed = rc == 0;
+		failed += rc < 0;
+	}
+	assert_true(failed > GROUPS);
+	assert_true(named >= GROUPS);
+}
+
+static void failed_reads_end_the_query(void **state)
+{
+	struct volume v;
+
+	(void)state;
+	make_volume(&v);
+	fail_every_read(&v, "select sum(length(comment)) from t where mix <> 50", 1);
+	fail_every_read(&v, "select k, comment from t order by mix desc, k desc limit 3", 2);
+	nftw(v.path, fixture_unlink, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void damaged_chunks_are_named(void **state)
+{
+	struct fth_table *table;
+	struct table_fixture f;
+	struct answer a;
+	char path[128];
+	uint64_t at;
+	int fd, rc;
+
+	(void)state;
+	open_table(&f);
+	assert_ok(fth_table_open(f.db, "t", NULL, &table));
+	at = fth_table_chunk(table, 2, 7)->offset + 80;
+	fth_table_close(table);
+	snprintf(path, sizeof(path), "%s/t/data", f.path);
+	fd = open(path, O_WRONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(pwrite(fd, "damage", 6, (off_t)at), 6);
+	close(fd);
+	rc = ask(f.db, "select sum(mix) from t", 2, NULL, &a);
+	assert_int_equal(rc, -EBADMSG);
+	assert_non_null(strstr(fth_error_text(rc), "mix"));
+	assert_non_null(strstr(fth_error_text(rc), "7"));
+	assert_ok(ask(f.db, "select sum(k) from t", 2, NULL, &a));
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(groups_without_rows_are_not_read),
+		cmocka_unit_test(columns_of_masked_groups_are_not_read),
+		cmocka_unit_test(text_of_few_rows_is_fetched),
+		cmocka_unit_test(canceled_queries_end),
+		cmocka_unit_test(failed_reads_end_the_query),
+		cmocka_unit_test(damaged_chunks_are_named),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
