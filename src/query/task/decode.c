@@ -44,8 +44,7 @@ struct decoder {
 
 #define VALUES_BYTES (FTH_BATCH * 16u)
 
-/* Numbers of dictionaries, in the whole process. */
-static uint64_t next_dict_id(void)
+uint64_t dict_next_id(void)
 {
 	static _Atomic uint64_t last;
 
@@ -80,7 +79,7 @@ static int fill_dict(struct decoder *d, struct fth_dict *dict, uint32_t *room,
 					      strings->offsets[i + 1] - strings->offsets[i], 0};
 	dict->entries = entries;
 	dict->count = strings->count;
-	dict->id = next_dict_id();
+	dict->id = dict_next_id();
 	return 0;
 }
 

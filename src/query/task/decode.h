@@ -9,6 +9,9 @@
 
 struct decoder;
 
+/* An id for a new dictionary, unique in the process. */
+uint64_t dict_next_id(void);
+
 /* `type` is that of the slot. Returns 0 or -ENOMEM. */
 int decoder_open(struct fth_qmem *mem, const struct fth_table *table, unsigned column,
 		 struct fth_type type, struct decoder **out);

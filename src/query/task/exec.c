@@ -20,6 +20,7 @@ struct job {
 	unsigned number;
 	const struct task *task;
 	struct rows *rows;
+	struct build *build;
 	struct task_slot *columns; /* of rows */
 	unsigned column_count;
 	_Atomic uint32_t next_group;
@@ -83,18 +84,24 @@ static int first_error(const struct worker *w, unsigned n)
 	return found == NULL ? 0 : fth_fail(-found->rc, "%s", found->text);
 }
 
-static unsigned thread_count(const struct job *j)
+static unsigned threads_wanted(const struct exec *e)
 {
-	unsigned n = j->exec->options->threads;
-	uint32_t groups = fth_table_groups(j->task->source.table);
-	const struct task_reduce *r = &j->task->reduce;
+	unsigned n = e->options->threads;
 
 	if (n == 0)
 		n = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+	return n > THREADS_MAX ? THREADS_MAX : n;
+}
+
+static unsigned thread_count(const struct job *j)
+{
+	unsigned n = threads_wanted(j->exec);
+	uint32_t groups = fth_table_groups(j->task->source.table);
+	const struct task_reduce *r = &j->task->reduce;
+
 	for (unsigned i = 0; i < r->aggregate_count; i++)
 		if (r->aggregates[i].distinct)
 			return 1; /* sets of values are not merged */
-	n = n > THREADS_MAX ? THREADS_MAX : n;
 	return groups < n ? (groups == 0 ? 1 : groups) : n;
 }
 
@@ -105,7 +112,8 @@ static int run_table(struct job *j)
 	int rc = 0;
 
 	for (; j->runner_count < n && rc == 0; j->runner_count += rc == 0)
-		rc = runner_open(j->exec, j->number, j->rows, &j->runners[j->runner_count]);
+		rc = runner_open(j->exec, j->number, j->rows, j->build,
+				 &j->runners[j->runner_count]);
 	/* Fewer threads are slower, but do not fail. */
 	if (rc == -ENOMEM && j->runner_count > 0)
 		rc = 0;
@@ -173,7 +181,7 @@ static int run_ordered(struct runner *r, const struct task *made, const struct r
 static int run_rows(struct job *j)
 {
 	const struct task_source *s = &j->task->source;
-	int rc = runner_open(j->exec, j->number, j->rows, &j->runners[0]);
+	int rc = runner_open(j->exec, j->number, j->rows, j->build, &j->runners[0]);
 
 	if (rc < 0)
 		return rc;
@@ -250,16 +258,6 @@ static int finish_sort(struct job *j, struct result *result)
 	return 0;
 }
 
-static int finish_index(struct job *j, struct result *result)
-{
-	struct index_spec spec = {j->task->reduce.key_count, j->columns, j->column_count,
-				  j->columns, j->task->reduce.kind == TASK_MAP};
-	struct rows *rows = j->rows;
-
-	j->rows = NULL;
-	return index_build(j->exec->mem, &spec, rows, &result->index);
-}
-
 static int finish(struct job *j, struct result *result)
 {
 	switch (j->task->reduce.kind) {
@@ -272,7 +270,7 @@ static int finish(struct job *j, struct result *result)
 		j->rows = NULL;
 		return 0;
 	default:
-		return finish_index(j, result);
+		return build_finish(j->build, threads_wanted(j->exec), &result->index);
 	}
 }
 
@@ -330,6 +328,19 @@ static void gather_stats(struct exec *e, const struct runner *r)
 	}
 }
 
+static int open_result(struct job *j, bool last)
+{
+	struct exec *e = j->exec;
+	struct index_spec spec;
+
+	if (last || j->task->reduce.kind == TASK_GROUP)
+		return 0;
+	if (!reduces_to_index(j->task))
+		return rows_new(e->mem, j->columns, j->column_count, &j->rows);
+	spec = result_index(j->task, j->columns);
+	return build_open(e->mem, &spec, &j->build);
+}
+
 static int run_task(struct exec *e, unsigned number)
 {
 	struct job *j = fth_qmem_zalloc(e->mem, sizeof(*j));
@@ -344,8 +355,8 @@ static int run_task(struct exec *e, unsigned number)
 	j->task = &e->set->tasks[number];
 	j->columns = e->columns[number];
 	rc = describe_columns(j);
-	if (rc == 0 && j->task->reduce.kind != TASK_GROUP && !last)
-		rc = rows_new(e->mem, j->columns, j->column_count, &j->rows);
+	if (rc == 0)
+		rc = open_result(j, last);
 	if (rc == 0)
 		rc = j->task->source.kind == TASK_TABLE ? run_table(j) : run_rows(j);
 	for (unsigned i = 0; i < j->runner_count; i++)
@@ -354,12 +365,15 @@ static int run_task(struct exec *e, unsigned number)
 	for (unsigned i = 0; i < j->runner_count; i++) {
 		rows_writer_close(j->runners[i]->writer);
 		j->runners[i]->writer = NULL;
+		build_writer_close(j->runners[i]->builder);
+		j->runners[i]->builder = NULL;
 	}
 	if (rc == 0 && !last)
 		rc = finish(j, &e->results[number]);
 	for (unsigned i = 0; i < j->runner_count; i++)
 		runner_close(j->runners[i]);
 	rows_free(j->rows);
+	build_free(j->build);
 	fth_qmem_free(e->mem, j, sizeof(*j));
 	e->stats[number].wall_ns = fth_now_ns() - start;
 	return rc;

@@ -1,57 +1,72 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Structures to look rows up in: sets, maps and multimaps over the rows of a result.
+ * Structures to look rows up in: sets, maps and multimaps.
  *
- * Several keys, or one, become a 64-bit number: packed side by side if their ranges need no more than 64 bits
- * together, otherwise a hash, and then a match is verified against the rows themselves.
+ * The keys of a row become a number (number.h). Numbers that lie close together are a bitmap with rank, and
+ * the payload of a key is the packed record (pack.h) at its rank; numbers that are sparse are in a hash
+ * table. A key with several rows has its records side by side.
+ *
+ * A structure may hold only a range of the numbers, because more does not fit its memory. Then the rows that
+ * are looked up belong to one such part each, and are looked up once for every part.
  */
 #ifndef FTH_QUERY_INDEX_H
 #define FTH_QUERY_INDEX_H
 
+#include "query/task/number.h"
 #include "query/task/rows.h"
 
 struct index;
 struct index_scratch; /* of one thread */
 
-struct index_spec {
-	unsigned key_count;
-	const struct task_slot *keys; /* their ranges, in the build and in every probe */
-	unsigned column_count;	      /* of the rows: the keys, then the payload */
-	const struct task_slot *columns;
-	bool unique; /* a second row with a key is an error */
+enum index_kind {
+	INDEX_SET,	/* keys alone */
+	INDEX_MAP,	/* a key has one row; a second one is an error */
+	INDEX_MULTIMAP, /* a key has any number of rows */
 };
 
-/*
- * Build over rows, which become part of the index and are freed with it; also after an error. Rows with a
- * null key must not be among them. Returns 0, -ENOMEM, or -EEXIST with a text.
- */
-int index_build(struct fth_qmem *mem, const struct index_spec *spec, struct rows *rows,
-		struct index **out);
+struct index_spec {
+	enum index_kind kind;
+	unsigned key_count; /* 0: every row of the structure matches */
+	unsigned column_count;
+	const struct task_slot *columns; /* the keys, then the payload; must outlive the index */
+	uint64_t from, to;		 /* the range of numbers to hold, at most */
+	uint64_t room;			 /* bytes that building may take */
+	double rows;			 /* expected */
+};
+
 void index_free(struct index *index); /* accepts NULL */
+/* The numbers that it holds: [from, to]. */
+uint64_t index_from(const struct index *index);
+uint64_t index_to(const struct index *index);
+uint64_t index_rows(const struct index *index);
 
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out);
 void index_scratch_close(struct index_scratch *s);
 
-#define INDEX_NONE UINT32_MAX
+/* Where the matches of each row of a batch are: [first, first + count) of the records. */
+struct index_matches {
+	uint64_t hits[FTH_BATCH_WORDS]; /* rows that have a match */
+	uint32_t first[FTH_BATCH];	/* 0 for rows without */
+	uint32_t count[FTH_BATCH];	/* of a multimap; 0 for rows without */
+};
 
 /*
- * For each selected row the first match, or INDEX_NONE; then index_next() gives the others, one by one.
- * keys[i] is the vector of key i. Rows with a null key have no match.
+ * Look up the selected rows; keys[i] is the vector of key i. A null key has no match. Rows that belong to
+ * another part of the structure are removed from the selection. With hits_only, first and count are
+ * not set. If keys were hashed, count may include records of other keys: see index_same().
  */
 void index_find(const struct index *index, struct index_scratch *s, struct fth_vec *const *keys,
-		const struct fth_sel *sel, uint32_t *first);
-uint32_t index_next(const struct index *index, struct fth_vec *const *keys, unsigned row,
-		    uint32_t match);
-
-/* All rows: the first and the next, or INDEX_NONE. */
-uint32_t index_row_first(const struct index *index);
-uint32_t index_row_next(const struct index *index, uint32_t row);
+		struct fth_sel *sel, bool hits_only, struct index_matches *out);
+/* Whether a record has the keys of a row; always true if keys were not hashed. */
+bool index_same(const struct index *index, struct fth_vec *const *keys, unsigned row,
+		uint32_t record);
 
 /*
- * Values of a column of the rows at matches[0..n) as a vector, in values[] and nulls[]. Where a match is
- * INDEX_NONE the value is null.
+ * Payload column i at the records places[], as a vector in values[] and nulls[]. rows: NULL for all of the n
+ * places, or the only ones that are wanted. Rows of `missing`, if it is not NULL, are null.
  */
-void index_gather(const struct index *index, unsigned column, const uint32_t *matches, unsigned n,
+void index_gather(const struct index *index, unsigned column, const uint32_t *places, unsigned n,
+		  const uint16_t *rows, unsigned count, const uint64_t *missing,
 		  struct fth_vec *out, void *values, uint64_t *nulls);
 
 #endif

@@ -6,6 +6,7 @@
 #include "query/task/runner.h"
 
 #include "fathom/base/error.h"
+#include "query/set/rows.h"
 
 #include <errno.h>
 
@@ -19,34 +20,32 @@ struct lookup {
 
 /* ---- in place ---- */
 
-static void hits_of(const struct step_state *s, unsigned n, uint64_t *hits)
+/* Selected rows without a match. */
+static void missing_of(const struct fth_sel *sel, const uint64_t *hits, uint64_t *missing)
 {
-	memset(hits, 0, fth_bits_words(n) * sizeof(*hits));
-	for (unsigned i = 0; i < n; i++)
-		if (s->first[i] != INDEX_NONE)
-			fth_bit_set(hits, i);
-}
-
-/* The columns of an index are its keys, then the payload. */
-static unsigned payload_column(const struct lookup *x, unsigned i)
-{
-	return x->l->key_count + x->l->payload[i];
+	for (unsigned w = 0; w < fth_bits_words(sel->n); w++)
+		missing[w] = sel->bits[w] & ~hits[w];
 }
 
 static int beside(struct lookup *x)
 {
 	struct frame *f = x->f;
+	bool left = x->l->match == TASK_LEFT || x->l->match == TASK_SINGLE;
+	uint64_t missing[FTH_BATCH_WORDS];
+	const uint16_t *rows;
 
-	hits_of(x->s, f->sel.n, x->s->matched);
 	if (x->l->match == TASK_ANTI)
-		fth_sel_and_not(&f->sel, x->s->matched);
-	else if (x->l->match == TASK_SEMI || x->l->match == TASK_INNER)
-		fth_sel_and(&f->sel, x->s->matched);
+		fth_sel_and_not(&f->sel, x->s->found->hits);
+	else if (!left)
+		fth_sel_and(&f->sel, x->s->found->hits);
+	missing_of(&f->sel, x->s->found->hits, missing);
+	rows = fth_sel_sparse(&f->sel) ? fth_sel_rows(&f->sel) : NULL;
 	for (unsigned i = 0; i < x->l->payload_count && f->sel.count > 0; i++) {
 		unsigned slot = x->l->slots[i];
 
-		index_gather(x->s->index, payload_column(x, i), x->s->first, f->sel.n,
-			     &f->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
+		index_gather(x->s->index, x->l->payload[i], x->s->found->first, f->sel.n, rows,
+			     f->sel.count, left ? missing : NULL, &f->vecs[slot],
+			     x->s->values[slot], x->s->nulls[slot]);
 		f->have[slot] = true;
 	}
 	return 0;
@@ -82,29 +81,21 @@ static bool is_payload(const struct task_lookup *l, unsigned slot)
 	return false;
 }
 
-static void mark_condition(const struct fth_expr *e, bool *used)
-{
-	if (e->kind == FTH_EXPR_COLUMN)
-		used[e->column] = true;
-	for (unsigned i = 0; i < e->nargs && e->kind == FTH_EXPR_CALL; i++)
-		mark_condition(e->args[i], used);
-}
-
-/* Fill the next frame with the pairs. */
-static void fill_next(struct lookup *x)
+/* Fill the next frame with the pairs; with `missing`, there is no match in any of them. */
+static void fill_next(struct lookup *x, const uint64_t *missing)
 {
 	struct frame *next = x->s->next;
 	unsigned slots = x->r->task->slot_count;
 
 	memset(next->have, 0, slots * sizeof(bool));
 	for (unsigned slot = 0; slot < slots; slot++)
-		if (x->s->live[slot] && x->f->have[slot] && !is_payload(x->l, slot))
+		if (x->s->carried[slot] && x->f->have[slot] && !is_payload(x->l, slot))
 			carry_slot(x, slot);
 	for (unsigned i = 0; i < x->l->payload_count; i++) {
 		unsigned slot = x->l->slots[i];
 
-		index_gather(x->s->index, payload_column(x, i), x->s->pair_matches, x->s->pairs,
-			     &next->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
+		index_gather(x->s->index, x->l->payload[i], x->s->pair_matches, x->s->pairs, NULL,
+			     0, missing, &next->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
 		next->have[slot] = true;
 	}
 	fth_sel_all(&next->sel, x->s->pairs);
@@ -127,7 +118,7 @@ static int flush_pairs(struct lookup *x)
 
 	if (x->s->pairs == 0)
 		return 0;
-	fill_next(x);
+	fill_next(x, NULL);
 	if (x->l->condition != NULL)
 		rc = fth_prog_filter(x->s->run, next->vecs, &next->sel);
 	for (unsigned i = 0; i < x->s->pairs && rc == 0; i++)
@@ -146,64 +137,55 @@ static int add_pair(struct lookup *x, unsigned row, uint32_t match)
 	return x->s->pairs < FTH_BATCH ? 0 : flush_pairs(x);
 }
 
-/* Every row of the structure matches. */
-static int pair_with_all(struct lookup *x, unsigned row)
-{
-	uint32_t m = index_row_first(x->s->index);
-	int rc = 0;
-
-	for (; m != INDEX_NONE && rc == 0; m = index_row_next(x->s->index, m))
-		rc = add_pair(x, row, m);
-	return rc;
-}
-
 static int pair_row(struct lookup *x, unsigned row)
 {
+	uint32_t first = x->s->found->first[row];
+	uint32_t count = x->s->one_match ? 1 : x->s->found->count[row];
 	int rc = 0;
 
-	if (x->l->key_count == 0)
-		return pair_with_all(x, row);
-	for (uint32_t m = x->s->first[row]; m != INDEX_NONE && rc == 0;
-	     m = index_next(x->s->index, x->s->keys, row, m))
-		rc = add_pair(x, row, m);
+	for (uint32_t i = 0; i < count && rc == 0; i++)
+		if (index_same(x->s->index, x->s->keys, row, first + i))
+			rc = add_pair(x, row, first + i);
 	return rc;
 }
 
 /* Rows without a match, with a null payload. */
 static int pair_unmatched(struct lookup *x)
 {
+	uint64_t all[FTH_BATCH_WORDS];
 	int rc = 0;
 
-	for (unsigned i = 0; i < x->f->sel.n && rc == 0; i++) {
-		if (!fth_bit(x->f->sel.bits, i) || fth_bit(x->s->matched, i))
+	FTH_FOR_ROWS(x->f->sel.bits, x->f->sel.n, i)
+	{
+		if (fth_bit(x->s->matched, (unsigned)i))
 			continue;
 		x->s->pair_rows[x->s->pairs] = (uint16_t)i;
-		x->s->pair_matches[x->s->pairs++] = INDEX_NONE;
+		x->s->pair_matches[x->s->pairs++] = 0;
 	}
 	if (x->s->pairs == 0)
 		return rc;
-	fill_next(x);
+	fth_bits_fill(all, x->s->pairs);
+	fill_next(x, all);
 	x->s->pairs = 0;
 	return runner_steps(x->r, x->s->next, x->at + 1);
 }
 
 static int by_pairs(struct lookup *x)
 {
-	bool *used = x->s->live;
+	const bool *used = x->s->carried;
 	int rc = 0;
 
-	/* What the condition uses is carried along as well. */
-	if (x->l->condition != NULL)
-		mark_condition(x->l->condition, used);
 	for (unsigned slot = 0; slot < x->r->task->slot_count && rc == 0; slot++)
 		if (used[slot] && !is_payload(x->l, slot) && runner_has(x->r, x->f, slot))
 			rc = runner_need(x->r, x->f, slot);
 	memset(x->s->matched, 0, FTH_BATCH / 8);
 	memset(x->s->counts, 0, FTH_BATCH * sizeof(*x->s->counts));
 	x->s->pairs = 0;
-	for (unsigned i = 0; i < x->f->sel.n && rc == 0; i++)
-		if (fth_bit(x->f->sel.bits, i))
-			rc = pair_row(x, i);
+	FTH_FOR_ROWS(x->s->found->hits, x->f->sel.n, i)
+	{
+		if (rc == 0)
+			rc = pair_row(x, (unsigned)i);
+	}
 	if (rc == 0)
 		rc = flush_pairs(x);
 	if (rc < 0)
@@ -217,15 +199,6 @@ static int by_pairs(struct lookup *x)
 	return 0;
 }
 
-/* Without keys: there is a match if there is a row. */
-static void match_any(struct lookup *x)
-{
-	uint32_t m = index_row_first(x->s->index);
-
-	for (unsigned i = 0; i < x->f->sel.n; i++)
-		x->s->first[i] = m;
-}
-
 int runner_lookup(struct runner *r, struct frame *f, unsigned at)
 {
 	struct lookup x = {r, f, at, &r->task->steps[at].lookup, &r->steps[at]};
@@ -237,9 +210,7 @@ int runner_lookup(struct runner *r, struct frame *f, unsigned at)
 	}
 	if (rc < 0)
 		return rc;
-	if (x.l->key_count > 0)
-		index_find(x.s->index, x.s->scratch, x.s->keys, &f->sel, x.s->first);
-	else
-		match_any(&x);
+	index_find(x.s->index, x.s->scratch, x.s->keys, &f->sel,
+		   x.s->next == NULL && x.l->payload_count == 0, x.s->found);
 	return x.s->next != NULL ? by_pairs(&x) : beside(&x);
 }

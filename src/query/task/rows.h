@@ -3,8 +3,8 @@
  * Rows in memory: the results of tasks that later tasks or the client read. Columns have the narrowest
  * type that holds the range of their slot. Each thread appends with a writer of its own.
  */
-#ifndef FTH_QUERY_ROWS_H
-#define FTH_QUERY_ROWS_H
+#ifndef FTH_QUERY_TASK_ROWS_H
+#define FTH_QUERY_TASK_ROWS_H
 
 #include "query/task/task.h"
 

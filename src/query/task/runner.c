@@ -74,10 +74,10 @@ static int find_live(struct runner *r)
 	memset(live, 0, bytes);
 	mark_reduce(&t->reduce, live);
 	for (unsigned i = t->step_count; i-- > 0;) {
-		r->steps[i].live = fth_arena_alloc(&r->arena, bytes, 1);
-		if (r->steps[i].live == NULL)
+		r->steps[i].carried = fth_arena_alloc(&r->arena, bytes, 1);
+		if (r->steps[i].carried == NULL)
 			return -ENOMEM;
-		memcpy(r->steps[i].live, live, bytes);
+		memcpy(r->steps[i].carried, live, bytes);
 		runner_mark_step(&t->steps[i], live);
 	}
 	return 0;
@@ -112,9 +112,19 @@ static int open_program(struct runner *r, struct step_state *s, struct fth_expr 
 	return rc < 0 ? rc : fth_prog_run_new(s->prog, r->mem, &s->run);
 }
 
+/* Values of a slot, in whatever type they come. */
+static size_t slot_bytes(const struct task_slot *slot)
+{
+	bool wide = fth_type_is_text(slot->type) || rows_phys(slot) == FTH_I128;
+
+	return (size_t)FTH_BATCH * (wide ? 16 : 8);
+}
+
 static int open_slot(struct runner *r, struct step_state *s, unsigned slot)
 {
-	s->values[slot] = fth_qmem_alloc(r->mem, FTH_BATCH * 16);
+	if (s->values[slot] != NULL)
+		return 0;
+	s->values[slot] = fth_qmem_alloc(r->mem, slot_bytes(&r->task->slots[slot]));
 	s->nulls[slot] = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
 	return s->values[slot] == NULL || s->nulls[slot] == NULL ? -ENOMEM : 0;
 }
@@ -139,27 +149,30 @@ static int open_lookup(struct runner *r, unsigned at)
 	s->keys = arena_zero(r, l->key_count * sizeof(struct fth_vec *));
 	s->values = arena_zero(r, slots * sizeof(void *));
 	s->nulls = arena_zero(r, slots * sizeof(uint64_t *));
-	s->first = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->first));
+	s->found = fth_qmem_alloc(r->mem, sizeof(*s->found));
+	s->one_match = built->reduce.kind == TASK_MAP;
 	s->pair_rows = fth_qmem_alloc(r->mem, (FTH_BATCH + 64) * sizeof(*s->pair_rows));
 	s->pair_matches = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->pair_matches));
 	s->matched = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
 	s->counts = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->counts));
 	if (rc < 0 || s->keys == NULL || s->values == NULL || s->nulls == NULL ||
-	    s->first == NULL || s->pair_rows == NULL || s->pair_matches == NULL ||
+	    s->found == NULL || s->pair_rows == NULL || s->pair_matches == NULL ||
 	    s->matched == NULL || s->counts == NULL)
 		return -ENOMEM;
 	if (l->condition != NULL)
 		rc = open_program(r, s, l->condition);
 	if (rc == 0 && fills_frame(l, built)) {
 		rc = new_frame(r, &s->next);
+		if (l->condition != NULL)
+			mark_expr(l->condition, s->carried);
 		for (unsigned i = 0; i < slots && rc == 0; i++)
-			rc = open_slot(r, s, i);
+			if (s->carried[i])
+				rc = open_slot(r, s, i);
 	}
 	for (unsigned i = 0; i < l->payload_count && rc == 0; i++)
-		if (s->values[l->slots[i]] == NULL)
-			rc = open_slot(r, s, l->slots[i]);
+		rc = open_slot(r, s, l->slots[i]);
 	if (rc == 0 && built->nested)
-		rc = runner_open(r->exec, l->task, NULL, &s->nested);
+		rc = runner_open(r->exec, l->task, NULL, NULL, &s->nested);
 	if (!built->nested)
 		s->index = r->exec->results[l->task].index;
 	return rc;
@@ -211,13 +224,36 @@ static int open_step(struct runner *r, unsigned at)
 	return -EINVAL;
 }
 
+bool reduces_to_index(const struct task *t)
+{
+	return t->reduce.kind == TASK_SET || t->reduce.kind == TASK_MAP ||
+	       t->reduce.kind == TASK_MULTIMAP;
+}
+
+struct index_spec result_index(const struct task *t, struct task_slot *columns)
+{
+	static const enum index_kind kinds[] = {
+		[TASK_SET] = INDEX_SET, [TASK_MAP] = INDEX_MAP, [TASK_MULTIMAP] = INDEX_MULTIMAP};
+	unsigned slots[256];
+	unsigned n = result_columns(t, slots);
+
+	for (unsigned i = 0; i < n; i++)
+		columns[i] = t->slots[slots[i]];
+	return (struct index_spec){.kind = kinds[t->reduce.kind],
+				   .key_count = t->reduce.key_count,
+				   .column_count = n,
+				   .columns = columns,
+				   .to = UINT64_MAX,
+				   .room = UINT64_MAX,
+				   .rows = t->estimate.rows};
+}
+
 unsigned result_columns(const struct task *t, unsigned *slots)
 {
 	const struct task_reduce *r = &t->reduce;
-	bool keyed = r->kind == TASK_SET || r->kind == TASK_MAP || r->kind == TASK_MULTIMAP;
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < r->key_count && keyed; i++)
+	for (unsigned i = 0; i < r->key_count && reduces_to_index(t); i++)
 		slots[n++] = r->keys[i];
 	for (unsigned i = 0; i < r->column_count; i++)
 		slots[n++] = r->columns[i];
@@ -243,10 +279,13 @@ static int open_reduce(struct runner *r)
 						    d->aggregates, r->task->slots};
 		return grouper_open(r->mem, &r->grouping, &r->grouper);
 	}
+	if (r->build != NULL)
+		return build_writer_open(r->build, &r->builder);
 	return r->rows == NULL ? 0 : rows_writer_open(r->rows, &r->writer);
 }
 
-int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct runner **out)
+int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct build *build,
+		struct runner **out)
 {
 	struct runner *r = fth_qmem_zalloc(exec->mem, sizeof(*r));
 	int rc;
@@ -259,6 +298,7 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct ru
 	r->task = &exec->set->tasks[number];
 	r->mem = exec->mem;
 	r->rows = rows;
+	r->build = build;
 	fth_arena_init(&r->arena, r->mem, 16u << 10);
 	r->steps = arena_zero(r, r->task->step_count * sizeof(*r->steps));
 	rc = r->steps == NULL ? -ENOMEM : init_frame(r, &r->frame);
@@ -285,13 +325,13 @@ static void close_step(struct runner *r, struct step_state *s)
 	if (s->next != NULL)
 		fth_qmem_free(r->mem, s->next, sizeof(*s->next));
 	index_scratch_close(s->scratch);
-	fth_qmem_free(r->mem, s->first, FTH_BATCH * sizeof(*s->first));
+	fth_qmem_free(r->mem, s->found, sizeof(*s->found));
 	fth_qmem_free(r->mem, s->pair_rows, (FTH_BATCH + 64) * sizeof(*s->pair_rows));
 	fth_qmem_free(r->mem, s->pair_matches, FTH_BATCH * sizeof(*s->pair_matches));
 	fth_qmem_free(r->mem, s->matched, FTH_BATCH / 8);
 	fth_qmem_free(r->mem, s->counts, FTH_BATCH * sizeof(*s->counts));
 	for (unsigned i = 0; i < r->task->slot_count && s->values != NULL; i++) {
-		fth_qmem_free(r->mem, s->values[i], FTH_BATCH * 16);
+		fth_qmem_free(r->mem, s->values[i], slot_bytes(&r->task->slots[i]));
 		fth_qmem_free(r->mem, s->nulls[i], FTH_BATCH / 8);
 	}
 	if (s->nested != NULL) {
@@ -309,6 +349,7 @@ void runner_close(struct runner *r)
 	for (unsigned i = 0; i < r->task->step_count && r->steps != NULL; i++)
 		close_step(r, &r->steps[i]);
 	rows_writer_close(r->writer);
+	build_writer_close(r->builder);
 	grouper_close(r->grouper);
 	scan_close(r->reader);
 	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
@@ -477,10 +518,8 @@ static int reduce(struct runner *r, struct frame *f)
 	rc = gather_slots(r, f, slots, n, r->columns);
 	if (rc < 0)
 		return rc;
-	/* A null key matches nothing, so it need not be there. */
-	for (unsigned i = 0; i < d->key_count; i++)
-		if (r->columns[i]->nulls != NULL)
-			fth_sel_and_not(&f->sel, r->columns[i]->nulls);
+	if (r->builder != NULL)
+		return build_append(r->builder, r->columns, &f->sel);
 	return r->writer != NULL ? rows_append(r->writer, r->columns, &f->sel)
 				 : emit(r, n, &f->sel);
 }

@@ -18,10 +18,10 @@
 
 #include <pthread.h>
 
+#include "query/task/build.h"
 #include "query/task/decode.h"
 #include "query/task/exec.h"
 #include "query/task/grouper.h"
-#include "query/task/index.h"
 #include "query/task/scan.h"
 #include "query/vec/prog.h"
 
@@ -62,7 +62,8 @@ struct step_state {
 	const struct index *index; /* of a nested task: changes with each row group */
 	struct index_scratch *scratch;
 	struct fth_vec **keys;
-	uint32_t *first;     /* match of each row */
+	struct index_matches *found;
+	bool one_match;	     /* the structure has at most one row for a key */
 	uint16_t *pair_rows; /* rows of the frame and their matches, for the next frame */
 	uint32_t *pair_matches;
 	unsigned pairs;
@@ -76,7 +77,7 @@ struct step_state {
 	struct grouper_spec grouping;
 	struct task_slot *key_slots;
 	struct grouper *grouper;
-	bool *live; /* by slot: used by a later step or the reducer */
+	bool *carried; /* by slot: used by a later step or the reducer, or by a look-up's condition */
 };
 
 struct runner {
@@ -101,7 +102,10 @@ struct runner {
 	unsigned key_source;	    /* of a nested task: which source column is the key */
 	/* reducer */
 	struct rows *rows; /* shared */
+	struct build
+		*build; /* of SET, MAP and MULTIMAP; shared, or this thread's if it is nested */
 	struct rows_writer *writer;
+	struct build_writer *builder;
 	struct grouper_spec grouping;
 	struct task_slot *key_slots, *column_slots;
 	struct grouper *grouper;
@@ -110,8 +114,9 @@ struct runner {
 	struct exec_stats stats;
 };
 
-/* The rows go to `rows`, or, with none, to the client or the grouper. */
-int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct runner **out);
+/* The rows go to `rows` or `build`, or, with none, to the client or the grouper. */
+int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct build *build,
+		struct runner **out);
 void runner_close(struct runner *r); /* accepts NULL */
 
 /* Run the task on the row groups that `next` gives, until it gives UINT32_MAX. */
@@ -142,5 +147,8 @@ int runner_flush(struct runner *r);
 
 /* The slots that make the rows of a result's store: keys first for structures. */
 unsigned result_columns(const struct task *t, unsigned *slots);
+bool reduces_to_index(const struct task *t);
+/* The structure that a task builds; columns has room for 256. */
+struct index_spec result_index(const struct task *t, struct task_slot *columns);
 
 #endif

@@ -152,17 +152,6 @@ static struct group_walk groups_within(const struct fth_table *table, unsigned c
 	return w;
 }
 
-static struct index_spec spec_of(const struct task *t, struct task_slot *columns)
-{
-	unsigned slots[256];
-	unsigned n = result_columns(t, slots);
-
-	for (unsigned i = 0; i < n; i++)
-		columns[i] = t->slots[slots[i]];
-	return (struct index_spec){t->reduce.key_count, columns, n, columns,
-				   t->reduce.kind == TASK_MAP};
-}
-
 /* Build the structure of a nested task for one row group of its parent. */
 static int build_nested(struct runner *r, unsigned at)
 {
@@ -173,8 +162,8 @@ static int build_nested(struct runner *r, unsigned at)
 	struct group_walk walk =
 		groups_within(n->task->source.table, n->task->key_column, chunk->min, chunk->max);
 	struct index_spec spec;
-	struct index *index;
-	struct rows *rows;
+	struct index *index = NULL;
+	struct build *build;
 	int rc;
 
 	index_free((struct index *)s->index);
@@ -184,23 +173,21 @@ static int build_nested(struct runner *r, unsigned at)
 		if (n->column_slots == NULL)
 			return -ENOMEM;
 	}
-	spec = spec_of(n->task, n->column_slots);
-	rc = rows_new(r->mem, spec.columns, spec.column_count, &rows);
+	spec = result_index(n->task, n->column_slots);
+	rc = build_open(r->mem, &spec, &build);
 	if (rc < 0)
 		return rc;
 	n->range_lo = chunk->min;
 	n->range_hi = chunk->max;
-	rc = rows_writer_open(rows, &n->writer);
+	rc = build_writer_open(build, &n->builder);
 	if (rc == 0)
 		rc = runner_table(n, next_in_walk, &walk);
-	rows_writer_close(n->writer);
-	n->writer = NULL;
-	if (rc < 0) {
-		rows_free(rows);
-		return rc;
-	}
-	rc = index_build(r->mem, &spec, rows, &index);
+	build_writer_close(n->builder);
+	n->builder = NULL;
+	if (rc == 0)
+		rc = build_finish(build, 1, &index);
 	s->index = index;
+	build_free(build);
 	return rc;
 }
 

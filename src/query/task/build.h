@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Building an index. Threads append rows, each with a writer of its own; then one call makes the structure,
+ * with the help of other threads.
+ *
+ * What does not fit into spec.room is left out: the range of numbers that the index holds becomes smaller
+ * while rows come in. index_to() of the result tells where it ends, and the rest is built by another run
+ * over the same rows with a range that begins there.
+ */
+#ifndef FTH_QUERY_BUILD_H
+#define FTH_QUERY_BUILD_H
+
+#include "query/task/index.h"
+
+struct build;
+struct build_writer;
+
+/* Returns 0 or -ENOMEM. The spec is copied, its columns are not. */
+int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build **out);
+/* Writers must be closed. Accepts NULL. */
+void build_free(struct build *b);
+
+int build_writer_open(struct build *b, struct build_writer **out);
+void build_writer_close(struct build_writer *w); /* accepts NULL */
+
+/*
+ * Append the selected rows; columns[i] is the vector of column i. Rows with a null key are left out. Returns 0;
+ * -ENOMEM if not even the rows of one key fit; -EAGAIN if text of rows that were left out since takes too
+ * much memory: build again, up to build_to().
+ */
+int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel);
+
+/* The range of numbers that is being held now. */
+uint64_t build_to(const struct build *b);
+
+/*
+ * Make the index from everything that writers appended. Returns 0, -ENOMEM, or -EEXIST with a text for a key of
+ * a map that came twice.
+ */
+int build_finish(struct build *b, unsigned threads, struct index **out);
+
+#endif

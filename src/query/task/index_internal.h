@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What building (build.c) and looking up (index.c) share. */
+#ifndef FTH_QUERY_INDEX_INTERNAL_H
+#define FTH_QUERY_INDEX_INTERNAL_H
+
+#include "query/set/keyset.h"
+#include "query/task/index.h"
+#include "query/task/pack.h"
+
+#define INDEX_FREE UINT32_MAX
+
+enum index_form {
+	INDEX_BITMAP, /* of the numbers; a key's slot is its number minus from (direct) or its rank */
+	INDEX_HASH,   /* of the numbers; slots in the order in which keys came */
+};
+
+/*
+ * Constant once it is built. Slot s has the records [start[s], start[s + 1]) if there is a start[],
+ * otherwise record s.
+ */
+struct index {
+	struct fth_qmem *mem;
+	struct index_spec spec;
+	struct numbering numbering;
+	uint64_t from, to;
+	enum index_form form;
+	bool direct;
+	struct fth_keyset keys; /* bitmap: of number - from */
+	uint32_t *heads;	/* hash: slots by home, or INDEX_FREE */
+	unsigned head_bits;
+	uint64_t *numbers; /* hash: by slot */
+	uint64_t number_room;
+	uint64_t slots, slot_room;
+	uint32_t *start; /* of slot_room + 1 */
+	char *records;
+	uint64_t rows, record_room;
+	struct pack pack; /* the payload; if keys are hashed, the keys before it */
+	unsigned first_payload;
+	struct pack_field *fields;
+	bool has_text;
+	struct pool pool;
+	const struct fth_dict *dict;
+};
+
+static inline uint64_t index_home(const struct index *x, uint64_t number)
+{
+	/* The high bits of a product by the golden ratio; numbers are sparse, not adversarial. */
+	return (number * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - x->head_bits);
+}
+
+#endif
