@@ -108,14 +108,20 @@ class Generator:
             return ref if ref and r < 0.4 else str(self.rng.randint(-3, 9))
         if r < 0.6:
             return "(%s %s %s)" % (self.small(scope), self.pick("+", "-", "*"), self.small(scope))
-        if r < 0.68:
+        if r < 0.65:
             return "length(%s)" % self.text(scope, depth - 1)
+        if r < 0.68:
+            return "position(%s in %s)" % (self.text(scope, 0), self.text(scope, depth - 1))
         if r < 0.76:
             return "coalesce(%s, %s)" % (self.integer(scope, depth - 1), self.integer(scope, depth - 1))
         if r < 0.86:
             return "case when %s then %s else %s end" % (self.condition(scope, depth - 1), self.integer(scope, depth - 1), self.integer(scope, depth - 1))
         if r < 0.92:
             return "(%s - %s)" % (self.date(scope, 0), self.date(scope, 0))
+        if r < 0.94:
+            return "abs(%s)" % self.small(scope)
+        if r < 0.96:
+            return "%s(%s)" % (self.pick("greatest", "least"), ", ".join(self.integer(scope, 0) for _ in range(self.rng.randint(1, 4))))
         return "nullif(%s, %s)" % (self.integer(scope, depth - 1), self.integer(scope, depth - 1))
 
     def small(self, scope):
@@ -133,7 +139,9 @@ class Generator:
         if r < 0.68:
             return "(%s / %s)" % (self.number(scope, 0), self.pick("2", "3.0", "nullif(%s, 0)" % self.number(scope, 0)))
         if r < 0.76:
-            return "round(%s, %d)" % (self.number(scope, 0), self.rng.randint(0, 2))
+            return "round(%s, %d)" % (self.number(scope, 0), self.rng.randint(-2, 3))
+        if r < 0.79:
+            return "%s(%s)" % (self.pick("abs", "floor", "ceil", "round"), self.number(scope, 0))
         if r < 0.84:
             return "cast(%s as decimal(14,2))" % self.integer(scope, 0)
         if r < 0.92:
@@ -147,8 +155,12 @@ class Generator:
             return ref if ref and r < 0.45 else "'%s'" % self.rng.choice(WORDS)
         if r < 0.65:
             return "(%s || %s)" % (self.text(scope, 0), self.text(scope, depth - 1))
-        if r < 0.8:
+        if r < 0.74:
             return "%s(%s)" % (self.pick("upper", "lower", "trim"), self.text(scope, 0))
+        if r < 0.77:
+            return "%s(%s, '%s')" % (self.pick("btrim", "ltrim", "rtrim"), self.text(scope, 0), self.pick("a", "ab", " ", "\u00e4b", ""))
+        if r < 0.8:
+            return "%s(%s, %d)" % (self.pick("left", "right"), self.text(scope, 0), self.rng.randint(-2, 3))
         if r < 0.9:
             return "substring(%s from %d for %d)" % (self.text(scope, 0), self.rng.randint(-1, 3), self.rng.randint(0, 3))
         return "coalesce(%s, %s)" % (self.text(scope, 0), self.text(scope, 0))

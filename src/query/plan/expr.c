@@ -129,6 +129,12 @@ static bool same_op(enum sql_op op, enum fth_op *out)
 		{SQL_DIV, FTH_OP_DIV},
 		{SQL_MOD, FTH_OP_MOD},
 		{SQL_NEG, FTH_OP_NEG},
+		{SQL_ABS, FTH_OP_ABS},
+		{SQL_FLOOR, FTH_OP_FLOOR},
+		{SQL_CEIL, FTH_OP_CEIL},
+		{SQL_POSITION, FTH_OP_POSITION},
+		{SQL_LEFT, FTH_OP_LEFT},
+		{SQL_RIGHT, FTH_OP_RIGHT},
 		{SQL_DATE_ADD_DAYS, FTH_OP_ADD},
 		{SQL_DATE_DIFF, FTH_OP_SUB},
 		{SQL_YEAR, FTH_OP_YEAR},
@@ -176,6 +182,26 @@ static struct fth_expr *chain(struct planner *p, enum fth_op op, struct fth_expr
 	return all;
 }
 
+/*
+ * GREATEST and LEAST pass over nulls: of two, the second if the first is null or the second goes before it. Halves
+ * are combined, since each level names both of its arguments more than once.
+ */
+static struct fth_expr *extreme(struct planner *p, enum fth_op op, struct fth_expr **args,
+				unsigned n)
+{
+	struct fth_expr *a, *b, *choice[3];
+
+	if (n == 1)
+		return args[0];
+	a = extreme(p, op, args, n / 2);
+	b = extreme(p, op, args + n / 2, n - n / 2);
+	choice[0] = fth_expr_call2(p->arena, FTH_OP_OR, fth_expr_call1(p->arena, FTH_OP_IS_NULL, a),
+				   fth_expr_call2(p->arena, op, b, a));
+	choice[1] = b;
+	choice[2] = a;
+	return fth_expr_call(p->arena, FTH_OP_CASE, 3, choice);
+}
+
 static bool all_constant(struct fth_expr **args, unsigned from, unsigned n)
 {
 	for (unsigned i = from; i < n; i++)
@@ -199,6 +225,11 @@ static struct fth_expr *call(struct planner *p, const struct sql_expr *e, struct
 		return is_distinct(p, args[0], args[1]);
 	if (e->op == SQL_IS_NOT_DISTINCT)
 		return not(p, is_distinct(p, args[0], args[1]));
+	if (e->op == SQL_GREATEST || e->op == SQL_LEAST)
+		return extreme(p, e->op == SQL_GREATEST ? FTH_OP_GT : FTH_OP_LT, args, n);
+	if (e->op == SQL_ROUND) /* digits are for decimals alone */
+		return fth_expr_call(p->arena, FTH_OP_ROUND,
+				     args[0]->type.kind == FTH_T_DECIMAL ? n : 1, args);
 	if (same_op(e->op, &op))
 		return fth_expr_call(p->arena, op, n, args);
 	fth_fail(EOPNOTSUPP, "%s is not supported yet", sql_op_name(e->op));

@@ -10,11 +10,12 @@
 static const char *const type_names[FTH_T_COUNT] = {
 	"boolean", "integer", "bigint", "numeric", "date", "double precision", "text", "character"};
 static const char *const op_names[FTH_OP_COUNT] = {
-	"+",	   "-",	    "*",	  "/",	       "%",	 "-",	  "=",	   "<>",
-	"<",	   "<=",    ">",	  ">=",	       "and",	 "or",	  "not",   "is null",
-	"between", "in",    "case",	  "coalesce",  "nullif", "cast",  "year",  "quarter",
-	"month",   "day",   "add_months", "substring", "like",	 "upper", "lower", "length",
-	"trim",	   "ltrim", "rtrim",	  "||",
+	"+",	    "-",     "*",     "/",	 "%",	    "-",     "abs",	   "round",
+	"floor",    "ceil",  "=",     "<>",	 "<",	    "<=",    ">",	   ">=",
+	"and",	    "or",    "not",   "is null", "between", "in",    "case",	   "coalesce",
+	"nullif",   "cast",  "year",  "quarter", "month",   "day",   "add_months", "substring",
+	"like",	    "upper", "lower", "length",	 "trim",    "ltrim", "rtrim",	   "||",
+	"position", "left",  "right",
 };
 
 const char *fth_type_name(struct fth_type type)
@@ -240,9 +241,9 @@ static bool is_const_text(const struct fth_expr *e)
 static bool text_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 		      struct fth_type *out)
 {
-	*out = fth_type(op == FTH_OP_LIKE     ? FTH_T_BOOL
-			: op == FTH_OP_LENGTH ? FTH_T_INT32
-					      : FTH_T_TEXT);
+	*out = fth_type(op == FTH_OP_LIKE			       ? FTH_T_BOOL
+			: op == FTH_OP_LENGTH || op == FTH_OP_POSITION ? FTH_T_INT32
+								       : FTH_T_TEXT);
 	if (!fth_type_is_text(args[0]->type))
 		return false;
 	switch (op) {
@@ -251,10 +252,33 @@ static bool text_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 	case FTH_OP_LIKE:
 		return (n == 2 || (n == 3 && is_const_text(args[2]))) && is_const_text(args[1]);
 	case FTH_OP_CONCAT:
+	case FTH_OP_POSITION:
 		return n == 2 && fth_type_is_text(args[1]->type);
+	case FTH_OP_LEFT:
+	case FTH_OP_RIGHT:
+		return n == 2 && is_int(args[1]);
+	case FTH_OP_TRIM:
+	case FTH_OP_LTRIM:
+	case FTH_OP_RTRIM:
+		return n == 1 || (n == 2 && fth_type_is_text(args[1]->type));
 	default:
 		return n == 1;
 	}
+}
+
+/* ABS, ROUND, FLOOR, CEIL. */
+static bool round_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
+		       struct fth_type *out)
+{
+	bool digits = n == 2 && op == FTH_OP_ROUND && args[0]->type.kind == FTH_T_DECIMAL &&
+		      is_int(args[1]) && args[1]->kind == FTH_EXPR_CONST && !args[1]->is_null &&
+		      args[1]->i <= FTH_DEC_DIGITS && args[1]->i >= -FTH_DEC_DIGITS;
+
+	*out = args[0]->type;
+	out->precision = 0;
+	if (op != FTH_OP_ABS)
+		out->scale = digits && args[1]->i > 0 ? (uint8_t)args[1]->i : 0;
+	return (n == 1 || digits) && fth_type_is_number(*out);
 }
 
 static bool all_bool(unsigned n, struct fth_expr *const *args)
@@ -288,6 +312,11 @@ static bool call_type(enum fth_op op, unsigned n, struct fth_expr *const *args,
 		*out = args[0]->type;
 		out->precision = 0;
 		return n == 1 && fth_type_is_number(*out);
+	case FTH_OP_ABS:
+	case FTH_OP_ROUND:
+	case FTH_OP_FLOOR:
+	case FTH_OP_CEIL:
+		return round_type(op, n, args, out);
 	case FTH_OP_EQ:
 	case FTH_OP_NE:
 	case FTH_OP_LT:

@@ -64,6 +64,10 @@ enum fth_op {
 	FTH_OP_DIV,
 	FTH_OP_MOD,
 	FTH_OP_NEG,
+	FTH_OP_ABS,
+	FTH_OP_ROUND, /* number [, constant digits]: half away from zero, doubles to even */
+	FTH_OP_FLOOR,
+	FTH_OP_CEIL,
 	/* comparisons */
 	FTH_OP_EQ,
 	FTH_OP_NE,
@@ -97,10 +101,13 @@ enum fth_op {
 	FTH_OP_UPPER,
 	FTH_OP_LOWER,
 	FTH_OP_LENGTH,
-	FTH_OP_TRIM,
+	FTH_OP_TRIM, /* text [, characters to remove; without them blanks]; so are the next two */
 	FTH_OP_LTRIM,
 	FTH_OP_RTRIM,
 	FTH_OP_CONCAT,
+	FTH_OP_POSITION, /* text, what is searched: number of its first character, 0 if it is not there */
+	FTH_OP_LEFT, /* text, characters; if negative, all but that many */
+	FTH_OP_RIGHT,
 	FTH_OP_COUNT
 };
 

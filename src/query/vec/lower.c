@@ -306,6 +306,9 @@ int fth_lower(struct lower *l, const struct fth_expr *e, int scope)
 	case FTH_OP_LTRIM:
 	case FTH_OP_RTRIM:
 	case FTH_OP_CONCAT:
+	case FTH_OP_POSITION:
+	case FTH_OP_LEFT:
+	case FTH_OP_RIGHT:
 		return fth_lower_text(l, e, scope);
 	default:
 		return fth_lower_number(l, e, scope);

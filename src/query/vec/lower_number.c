@@ -178,6 +178,14 @@ static int emit_scale_down(struct lower *l, int a, unsigned digits)
 	return fth_emit(l, in, true, r.lo, r.hi);
 }
 
+int fth_lower_scale(struct lower *l, int a, int digits, int scope)
+{
+	if (a < 0 || is_null_reg(l, a))
+		return a;
+	return digits >= 0 ? emit_scale_up(l, a, (unsigned)digits, scope)
+			   : emit_scale_down(l, a, (unsigned)-digits);
+}
+
 static int emit_f64(struct lower *l, int a, struct fth_type from)
 {
 	struct insn in = fth_insn(I_F64_OF_DEC, FTH_F64, a, -1);
@@ -395,10 +403,7 @@ static int cast_number(struct lower *l, int a, struct fth_type from, struct fth_
 		in.scope = scope;
 		return fth_emit(l, in, true, lo, hi);
 	}
-	if (to.scale > from.scale)
-		a = emit_scale_up(l, a, to.scale - from.scale, scope);
-	else if (to.scale < from.scale)
-		a = is_null_reg(l, a) ? a : emit_scale_down(l, a, from.scale - to.scale);
+	a = fth_lower_scale(l, a, to.scale - from.scale, scope);
 	return emit_check(l, a, to, scope);
 }
 
@@ -490,6 +495,11 @@ int fth_lower_number(struct lower *l, const struct fth_expr *e, int scope)
 		return lower_mod(l, e, scope);
 	case FTH_OP_NEG:
 		return lower_neg(l, e, scope);
+	case FTH_OP_ABS:
+	case FTH_OP_ROUND:
+	case FTH_OP_FLOOR:
+	case FTH_OP_CEIL:
+		return fth_lower_round(l, e, scope);
 	case FTH_OP_CAST:
 		return fth_lower_cast(l, fth_lower(l, e->args[0], scope), e->args[0]->type, e->type,
 				      scope);

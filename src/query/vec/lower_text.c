@@ -63,6 +63,13 @@ static int lower_like(struct lower *l, const struct fth_expr *e, int scope)
 	return in.a < 0 ? in.a : fth_emit(l, in, true, 0, 1);
 }
 
+/* The second argument, if it is text. */
+static int lower_second(struct lower *l, const struct fth_expr *e, int scope)
+{
+	return fth_emit_as(l, fth_lower(l, e->args[1], scope), e->args[1]->type,
+			   fth_type(FTH_T_TEXT), scope);
+}
+
 int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope)
 {
 	struct insn in = fth_insn(I_TRIM, FTH_STR, 0, -1);
@@ -89,14 +96,26 @@ int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope)
 		break;
 	case FTH_OP_CONCAT:
 		in.op = I_CONCAT;
-		in.b = fth_emit_as(l, fth_lower(l, e->args[1], scope), e->args[1]->type,
-				   fth_type(FTH_T_TEXT), scope);
-		if (in.b < 0)
-			return in.b;
+		in.b = lower_second(l, e, scope);
+		break;
+	case FTH_OP_POSITION:
+		in.op = I_POSITION;
+		in.type = FTH_I32;
+		hi = INT32_MAX;
+		in.b = lower_second(l, e, scope);
+		break;
+	case FTH_OP_LEFT:
+	case FTH_OP_RIGHT:
+		in.op = I_END;
+		in.sub = (uint8_t)e->op;
+		in.b = fth_lower(l, e->args[1], scope);
 		break;
 	default:
 		in.sub = e->op == FTH_OP_LTRIM ? 1 : e->op == FTH_OP_RTRIM ? 2 : 3;
+		in.b = e->nargs == 2 ? lower_second(l, e, scope) : -1;
 	}
+	if (e->nargs == 2 && in.b < 0)
+		return in.b;
 	return fth_emit(l, in, true, 0, hi);
 }
 
@@ -129,6 +148,9 @@ static bool is_total(const struct fth_expr *e)
 	case FTH_OP_LTRIM:
 	case FTH_OP_RTRIM:
 	case FTH_OP_CONCAT:
+	case FTH_OP_POSITION:
+	case FTH_OP_LEFT:
+	case FTH_OP_RIGHT:
 		return true;
 	case FTH_OP_SUBSTRING:
 		return e->args[1]->kind == FTH_EXPR_CONST &&

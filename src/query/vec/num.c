@@ -45,6 +45,13 @@ fth_i128 fth_dec_round(fth_i128 a, unsigned digits)
 	return a < 0 ? -(fth_i128)q : (fth_i128)q;
 }
 
+fth_i128 fth_dec_floor(fth_i128 a, unsigned digits, bool up)
+{
+	fth_i128 unit = fth_pow10(digits), rest = a % unit;
+
+	return a / unit + (up && rest > 0) - (!up && rest < 0);
+}
+
 int fth_dec_scale_up(fth_i128 a, unsigned digits, fth_i128 *out)
 {
 	fth_u128 m = magnitude(a);

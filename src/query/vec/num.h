@@ -18,6 +18,8 @@ fth_i128 fth_dec_max(void);
 
 /* a / 10^digits, rounded half away from zero. */
 fth_i128 fth_dec_round(fth_i128 a, unsigned digits);
+/* a / 10^digits, rounded down, or up; digits <= 38. */
+fth_i128 fth_dec_floor(fth_i128 a, unsigned digits, bool up);
 /* (a / 10^sa) / (b / 10^sb) with scale `scale` >= sa, rounded half away from zero. */
 int fth_dec_div(fth_i128 a, unsigned sa, fth_i128 b, unsigned sb, unsigned scale, fth_i128 *out);
 /* a * 10^digits. */

@@ -354,7 +354,7 @@ static struct fth_expr *text_expr(struct fth_arena *a, struct fth_rng *rng,
 	struct fth_expr *from = fth_expr_int(a, fth_type(FTH_T_INT32), (fth_i128)below(rng, 5) - 1);
 	struct fth_type cut = {.kind = FTH_T_TEXT, .length = below(rng, 4)};
 
-	switch (below(rng, 6)) {
+	switch (below(rng, 8)) {
 	case 0:
 		return fth_expr_call3(a, FTH_OP_SUBSTRING, SUB(FTH_T_TEXT), from, SUB(FTH_T_INT32));
 	case 1:
@@ -367,6 +367,11 @@ static struct fth_expr *text_expr(struct fth_arena *a, struct fth_rng *rng,
 		return fth_expr_call1(a, FTH_OP_UPPER + below(rng, 2), SUB(FTH_T_TEXT));
 	case 4:
 		return fth_expr_call1(a, FTH_OP_TRIM + below(rng, 3), SUB(FTH_T_TEXT));
+	case 5:
+		return fth_expr_call2(a, FTH_OP_TRIM + below(rng, 3), SUB(FTH_T_TEXT),
+				      leaf(a, rng, b, FTH_T_TEXT, null_const));
+	case 6:
+		return fth_expr_call2(a, FTH_OP_LEFT + below(rng, 2), SUB(FTH_T_TEXT), from);
 	default:
 		return fth_expr_cast(a, SUB(any_kind(rng)), cut);
 	}
@@ -380,14 +385,25 @@ static struct fth_expr *number_expr(struct fth_arena *a, struct fth_rng *rng,
 				       ? fth_type_decimal(below(rng, 2) ? 0 : 10, below(rng, 4))
 				       : fth_type(kind);
 
-	switch (below(rng, kind == FTH_T_INT32 ? 7 : 5)) {
+	switch (below(rng, kind == FTH_T_INT32 ? 9 : 7)) {
 	case 0:
 		return fth_expr_call1(a, FTH_OP_NEG, SUB(kind));
 	case 1:
 		return fth_expr_cast(a, SUB(number_kind(rng)), type);
 	case 5:
-		return fth_expr_call1(a, FTH_OP_YEAR + below(rng, 4), SUB(FTH_T_DATE));
+		return fth_expr_call1(a, FTH_OP_ABS + below(rng, 4), SUB(kind));
 	case 6:
+		return kind != FTH_T_DECIMAL
+			       ? fth_expr_call1(a, FTH_OP_ABS, SUB(kind))
+			       : fth_expr_call2(a, FTH_OP_ROUND, SUB(kind),
+						fth_expr_int(a, fth_type(FTH_T_INT32),
+							     (fth_i128)below(rng, 7) - 3));
+	case 7:
+		return fth_expr_call1(a, FTH_OP_YEAR + below(rng, 4), SUB(FTH_T_DATE));
+	case 8:
+		if (below(rng, 3) == 0)
+			return fth_expr_call2(a, FTH_OP_POSITION, SUB(FTH_T_TEXT),
+					      leaf(a, rng, b, FTH_T_TEXT, null_const));
 		return below(rng, 2)
 			       ? fth_expr_call1(a, FTH_OP_LENGTH, SUB(FTH_T_TEXT))
 			       : fth_expr_call2(a, FTH_OP_SUB, SUB(FTH_T_DATE), SUB(FTH_T_DATE));
@@ -727,6 +743,69 @@ static void eval_like(const struct fth_expr *e, struct fix_value a, struct fix_v
 	out->i = like(p.data, p.data + p.len, a.s, a.s + a.len);
 }
 
+/* Character number k of a text, from 0, without those before it; false at the end. */
+static bool character(const struct fix_value *v, unsigned k, struct fix_value *out)
+{
+	*out = *v;
+	substring(out, (fth_i128)k + 1, (fth_i128)k + 2);
+	return out->len > 0;
+}
+
+static bool has_character(const struct fix_value *set, const struct fix_value *c)
+{
+	struct fix_value one;
+
+	for (unsigned k = 0; character(set, k, &one); k++)
+		if (one.len == c->len && memcmp(one.s, c->s, c->len) == 0)
+			return true;
+	return false;
+}
+
+static void eval_trim(const struct fth_expr *e, struct fix_value set, struct fix_value *out)
+{
+	struct fix_value c;
+	unsigned from = 0, to = 0;
+
+	if (e->args[1]->type.kind == FTH_T_CHAR)
+		trim_char(&set);
+	while (character(out, to, &c))
+		to++;
+	while (e->op != FTH_OP_RTRIM && from < to && character(out, from, &c) &&
+	       has_character(&set, &c))
+		from++;
+	while (e->op != FTH_OP_LTRIM && to > from && character(out, to - 1, &c) &&
+	       has_character(&set, &c))
+		to--;
+	substring(out, (fth_i128)from + 1, (fth_i128)to + 1);
+}
+
+/* POSITION, LEFT, RIGHT of *out. */
+static void eval_place(const struct fth_expr *e, const struct fix_value *b, struct fix_value *out)
+{
+	struct fix_value what = b[1], c;
+	fth_i128 all = 0, count = b[1].i;
+
+	while (character(out, (unsigned)all, &c))
+		all++;
+	if (e->op == FTH_OP_POSITION) {
+		if (e->args[1]->type.kind == FTH_T_CHAR)
+			trim_char(&what);
+		for (fth_i128 k = 1; k <= all + 1 && out->i == 0; k++) {
+			c = *out;
+			substring(&c, k, all + 1);
+			if (c.len >= what.len && memcmp(c.s, what.s, what.len) == 0)
+				out->i = k;
+		}
+		return;
+	}
+	if (count < 0)
+		count = all + count;
+	if (e->op == FTH_OP_LEFT)
+		substring(out, 1, count + 1);
+	else
+		substring(out, all - count + 1, all + 1);
+}
+
 static void eval_text(const struct fth_expr *e, struct fix_value a, const struct fix_value *b,
 		      struct fix_value *out)
 {
@@ -764,7 +843,16 @@ static void eval_text(const struct fth_expr *e, struct fix_value a, const struct
 		out->len += second.len;
 		break;
 	}
+	case FTH_OP_POSITION:
+	case FTH_OP_LEFT:
+	case FTH_OP_RIGHT:
+		eval_place(e, b, out);
+		break;
 	default:
+		if (e->nargs == 2) {
+			eval_trim(e, b[1], out);
+			break;
+		}
 		if (e->op != FTH_OP_LTRIM)
 			trim_char(out);
 		while (e->op != FTH_OP_RTRIM && skip < out->len && out->s[skip] == ' ')
@@ -803,6 +891,40 @@ static void eval_date(const struct fth_expr *e, const struct fix_value *v, struc
 	}
 }
 
+static void eval_round(const struct fth_expr *e, struct fix_value v, struct fix_value *out)
+{
+	unsigned scale = e->args[0]->type.scale;
+	fth_i128 digits = e->nargs == 2 ? e->args[1]->i : 0, unit = power(scale);
+
+	if (e->type.kind == FTH_T_DOUBLE) {
+		out->f = e->op == FTH_OP_ABS	 ? fabs(v.f)
+			 : e->op == FTH_OP_FLOOR ? floor(v.f)
+			 : e->op == FTH_OP_CEIL	 ? ceil(v.f)
+						 : nearbyint(v.f);
+		return;
+	}
+	*out = v;
+	if (e->op == FTH_OP_ABS) {
+		out->i = v.i < 0 ? -v.i : v.i;
+	} else if (e->op == FTH_OP_FLOOR || e->op == FTH_OP_CEIL) {
+		out->i = v.i / unit;
+		if (out->i * unit != v.i)
+			out->i += e->op == FTH_OP_CEIL ? v.i > 0 : -(fth_i128)(v.i < 0);
+	} else if (digits >= (fth_i128)scale) {
+		scale_up(out, (unsigned)digits - scale);
+	} else {
+		unit = power((unsigned)((fth_i128)scale - digits));
+		out->i = v.i / unit;
+		if (2 * (v.i % unit) >= unit)
+			out->i++;
+		if (2 * (v.i % unit) <= -unit)
+			out->i--;
+		if (digits < 0)
+			scale_up(out, (unsigned)-digits);
+	}
+	bound(out, (struct fth_type){e->type.kind, 0, e->type.scale, 0});
+}
+
 static void eval_strict(const struct fth_expr *e, const struct fix_value *v, struct fix_value *out)
 {
 	if (e->op <= FTH_OP_MOD) {
@@ -812,6 +934,8 @@ static void eval_strict(const struct fth_expr *e, const struct fix_value *v, str
 		out->i = -v[0].i;
 		if (e->type.kind != FTH_T_DOUBLE)
 			bound(out, (struct fth_type){e->type.kind, 0, e->type.scale, 0});
+	} else if (e->op >= FTH_OP_ABS && e->op <= FTH_OP_CEIL) {
+		eval_round(e, v[0], out);
 	} else if (e->op == FTH_OP_CAST) {
 		eval_cast(e, v[0], out);
 	} else if (e->op == FTH_OP_LIKE) {

@@ -48,8 +48,11 @@ enum insn_op {
 	I_INT_MOD,
 	I_DEC_DIV,
 	I_DEC_ROUND,
+	I_DEC_FLOOR, /* by k digits; sub: 1 up */
+	I_ABS,	     /* at most y */
 	I_F64_ARITH,
 	I_F64_NEG,
+	I_F64_ROUND, /* sub: fth_op */
 	I_F64_ORDER,
 	I_F64_OF_DEC,
 	I_DEC_OF_F64,
@@ -74,10 +77,12 @@ enum insn_op {
 	I_UPPER,
 	I_LOWER,
 	I_LENGTH,
-	I_TRIM, /* sub: 1 left, 2 right, 3 both */
+	I_TRIM, /* sub: 1 left, 2 right, 3 both; b: characters, blanks if -1 */
 	I_PAD,	/* to k characters */
 	I_CUT,	/* to k characters; sub: 1 error if that loses more than blanks */
 	I_CONCAT,
+	I_POSITION,
+	I_END, /* sub: fth_op, left or right */
 	I_COUNT
 };
 
@@ -159,6 +164,7 @@ int fth_lower(struct lower *l, const struct fth_expr *e, int scope);
 int fth_lower_number(struct lower *l, const struct fth_expr *e, int scope);
 int fth_lower_compare(struct lower *l, const struct fth_expr *e, int scope);
 int fth_lower_logic(struct lower *l, const struct fth_expr *e, int scope);
+int fth_lower_round(struct lower *l, const struct fth_expr *e, int scope);
 int fth_lower_text(struct lower *l, const struct fth_expr *e, int scope);
 int fth_lower_cast(struct lower *l, int a, struct fth_type from, struct fth_type to, int scope);
 int fth_lower_dict(struct lower *l, const struct fth_expr *e);
@@ -180,6 +186,8 @@ int fth_emit_arith(struct lower *l, enum fth_kern_arith op, int a, int b, fth_i1
 		   enum row_error error, int scope);
 /* A value of type `from` as one of `to`, as operands of comparisons and branches of CASE are. */
 int fth_emit_as(struct lower *l, int r, struct fth_type from, struct fth_type to, int scope);
+/* A decimal with so many digits more after the point; fewer, rounded, if that is negative. */
+int fth_lower_scale(struct lower *l, int a, int digits, int scope);
 struct fth_type fth_common_type(struct fth_type a, struct fth_type b);
 
 static inline struct insn fth_insn(enum insn_op op, enum fth_phys type, int a, int b)

@@ -127,6 +127,29 @@ static int row_dec_round(struct fth_prog_run *x, const struct insn *in, void *ds
 	return 0;
 }
 
+static int row_dec_floor(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	fth_run_put(dst, in->type, (unsigned)i,
+		    fth_dec_floor(int_at(x, in->a, i), (unsigned)in->k, in->sub));
+	return 0;
+}
+
+static int row_abs(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	{
+		fth_i128 a = int_at(x, in->a, i);
+
+		/* A row out of scope of an earlier check may hold anything. */
+		a = a < 0 ? (fth_i128)(0 - (fth_u128)a) : a;
+		if (in->error != ERR_NONE && (a < 0 || a > in->y))
+			return row_error(in, -ERANGE);
+		fth_run_put(dst, in->type, (unsigned)i, a);
+	}
+	return 0;
+}
+
 static int row_int_of_bool(struct fth_prog_run *x, const struct insn *in, void *dst)
 {
 	int8_t *out = dst;
@@ -237,6 +260,20 @@ static int row_f64_neg(struct fth_prog_run *x, const struct insn *in, void *dst)
 {
 	FOR_ROWS(x, i)
 	((double *)dst)[i] = -f64_at(x, in->a, i);
+	return 0;
+}
+
+static int row_f64_round(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	{
+		double a = f64_at(x, in->a, i);
+
+		((double *)dst)[i] = in->sub == FTH_OP_ABS     ? fabs(a)
+				     : in->sub == FTH_OP_FLOOR ? floor(a)
+				     : in->sub == FTH_OP_CEIL  ? ceil(a)
+							       : rint(a);
+	}
 	return 0;
 }
 
@@ -433,9 +470,13 @@ static int row_substring(struct fth_prog_run *x, const struct insn *in, void *ds
 	FOR_ROWS(x, i)
 	{
 		int64_t count = in->c >= 0 ? (int64_t)int_at(x, in->c, i) : FTH_STR_REST;
-		int rc = fth_str_substring(str_at(x, in->a, i), (int64_t)int_at(x, in->b, i), count,
-					   (struct fth_str *)dst + i);
+		int rc;
 
+		/* A row out of scope of an earlier check may hold anything. */
+		if (count < 0 && in->error == ERR_NONE)
+			count = 0;
+		rc = fth_str_substring(str_at(x, in->a, i), (int64_t)int_at(x, in->b, i), count,
+				       (struct fth_str *)dst + i);
 		if (rc < 0)
 			return row_error(in, rc);
 	}
@@ -473,8 +514,37 @@ static int row_trim(struct fth_prog_run *x, const struct insn *in, void *dst)
 	{
 		struct fth_str s = str_at(x, in->a, i);
 
-		s = in->sub & 2 ? fth_str_rtrim(s) : s;
-		((struct fth_str *)dst)[i] = in->sub & 1 ? fth_str_ltrim(s) : s;
+		if (in->b >= 0) {
+			s = fth_str_trim(s, str_at(x, in->b, i), in->sub);
+		} else {
+			s = in->sub & 2 ? fth_str_rtrim(s) : s;
+			s = in->sub & 1 ? fth_str_ltrim(s) : s;
+		}
+		((struct fth_str *)dst)[i] = s;
+	}
+	return 0;
+}
+
+static int row_position(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	((int32_t *)dst)[i] = (int32_t)fth_str_position(str_at(x, in->a, i), str_at(x, in->b, i));
+	return 0;
+}
+
+/* LEFT and RIGHT. */
+static int row_end(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	{
+		struct fth_str s = str_at(x, in->a, i);
+		int64_t count = (int64_t)int_at(x, in->b, i), all = fth_str_chars(s);
+
+		if (count < 0)
+			count = count < -all ? 0 : all + count;
+		count = count > all ? all : count;
+		fth_str_substring(s, in->sub == FTH_OP_LEFT ? 1 : all - count + 1, count,
+				  (struct fth_str *)dst + i);
 	}
 	return 0;
 }
@@ -530,6 +600,9 @@ static int (*const row_functions[I_COUNT])(struct fth_prog_run *, const struct i
 	[I_INT_MOD] = row_int_mod,
 	[I_DEC_DIV] = row_dec_div,
 	[I_DEC_ROUND] = row_dec_round,
+	[I_DEC_FLOOR] = row_dec_floor,
+	[I_ABS] = row_abs,
+	[I_F64_ROUND] = row_f64_round,
 	[I_F64_ARITH] = row_f64_arith,
 	[I_F64_NEG] = row_f64_neg,
 	[I_F64_ORDER] = row_f64_order,
@@ -560,6 +633,8 @@ static int (*const row_functions[I_COUNT])(struct fth_prog_run *, const struct i
 	[I_PAD] = row_pad,
 	[I_CUT] = row_cut,
 	[I_CONCAT] = row_concat,
+	[I_POSITION] = row_position,
+	[I_END] = row_end,
 };
 
 int fth_run_rowwise(struct fth_prog_run *x, const struct insn *in)

@@ -49,6 +49,49 @@ struct fth_str fth_str_ltrim(struct fth_str s)
 	return s;
 }
 
+/* Whether the character of n bytes at `at` is one of set. */
+static bool is_one_of(const char *at, uint32_t n, struct fth_str set)
+{
+	for (uint32_t from = 0, to; from < set.len; from = to) {
+		for (to = from + 1; to < set.len && !begins(set.data[to]); to++)
+			;
+		if (to - from == n && memcmp(set.data + from, at, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct fth_str fth_str_trim(struct fth_str s, struct fth_str set, unsigned sides)
+{
+	uint32_t n;
+
+	while ((sides & 1) && s.len > 0) {
+		for (n = 1; n < s.len && !begins(s.data[n]); n++)
+			;
+		if (!is_one_of(s.data, n, set))
+			break;
+		s.data += n;
+		s.len -= n;
+	}
+	while ((sides & 2) && s.len > 0) {
+		for (n = 1; n < s.len && !begins(s.data[s.len - n]); n++)
+			;
+		if (!is_one_of(s.data + s.len - n, n, set))
+			break;
+		s.len -= n;
+	}
+	return s;
+}
+
+uint32_t fth_str_position(struct fth_str s, struct fth_str what)
+{
+	const char *hit = what.len == 0 ? s.data : memmem(s.data, s.len, what.data, what.len);
+
+	if (hit == NULL)
+		return 0;
+	return fth_str_chars((struct fth_str){s.data, (uint32_t)(hit - s.data), 0}) + 1;
+}
+
 static bool is_ascii(const char *p, uint32_t len)
 {
 	unsigned char any = 0;

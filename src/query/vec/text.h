@@ -20,6 +20,10 @@ uint32_t fth_str_chars(struct fth_str s);
 /* Without blanks at the end, at the start, or both. */
 struct fth_str fth_str_rtrim(struct fth_str s);
 struct fth_str fth_str_ltrim(struct fth_str s);
+/* Without characters of `set` at the start (sides 1), at the end (2) or both (3). */
+struct fth_str fth_str_trim(struct fth_str s, struct fth_str set, unsigned sides);
+/* The number of the character at which `what` begins first, from 1; 0: it does not occur. */
+uint32_t fth_str_position(struct fth_str s, struct fth_str what);
 /* substring(s from `from` for `count`), 1 is the first character; -EINVAL if count is negative. */
 int fth_str_substring(struct fth_str s, int64_t from, int64_t count, struct fth_str *out);
 #define FTH_STR_REST INT64_MAX
