@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Walking over the rows of a bitmap. */
-#ifndef FTH_QUERY_ROWS_H
-#define FTH_QUERY_ROWS_H
+#ifndef FTH_QUERY_SET_ROWS_H
+#define FTH_QUERY_SET_ROWS_H
 
 #include "query/vec/vec.h"
 

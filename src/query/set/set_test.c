@@ -478,6 +478,7 @@ static void groups_are_numbered_as_they_come(void **state)
 	(void)state;
 	for (unsigned c = 0; c < 4; c++) {
 		struct fth_key direct = {.form = FTH_KEY_64, .bits = 12},
+			       adaptive = {.form = FTH_KEY_64, .bits = 15},
 			       k64 = {.form = FTH_KEY_64, .bits = 64},
 			       k128 = {.form = FTH_KEY_128, .bits = 100},
 			       bytes = {.form = FTH_KEY_BYTES};
@@ -495,6 +496,7 @@ static void groups_are_numbered_as_they_come(void **state)
 			text[i].len = (uint32_t)sprintf(texts[i], "key %u", number[i]);
 		}
 		check_groups(&direct, narrow, number, n, distinct);
+		check_groups(&adaptive, narrow, number, n, distinct);
 		check_groups(&k64, narrow, number, n, distinct);
 		check_groups(&k128, wide, number, n, distinct);
 		check_groups(&bytes, text, number, n, distinct);
@@ -524,6 +526,50 @@ static void groups_report_what_did_not_fit(void **state)
 			assert_int_equal(groups[i], i);
 	fth_groups_release(&g);
 	assert_int_equal(fth_qmem_close(small), 0);
+}
+
+/* A hash table of a small domain becomes direct when that is hardly larger: numbers stay. */
+static void groups_become_direct(void **state)
+{
+	struct fth_key key = {.form = FTH_KEY_64, .bits = 17};
+	static uint64_t keys[FTH_BATCH], rows[FTH_BATCH_WORDS];
+	static uint32_t groups[FTH_BATCH];
+	struct fth_groups g, other;
+	bool reserved = false;
+
+	(void)state;
+	fth_bits_fill(rows, FTH_BATCH);
+	do {
+		assert_ok(fth_groups_init(&g, mem, &key));
+		assert_false(g.direct);
+		for (unsigned batch = 0; batch < 16; batch++) {
+			for (unsigned i = 0; i < FTH_BATCH; i++)
+				keys[i] = (batch * FTH_BATCH + i) * 48271u % (1u << 17);
+			if (reserved)
+				assert_ok(fth_groups_reserve(&g, FTH_BATCH));
+			assert_ok(fth_groups_find(&g, keys, FTH_BATCH, rows, groups, NULL));
+			for (unsigned i = 0; i < FTH_BATCH; i++)
+				assert_int_equal(groups[i], batch * FTH_BATCH + i);
+		}
+		assert_true(g.direct);
+		assert_true(fth_groups_bound(&key, g.count) >= 4u << 17);
+		assert_ok(fth_groups_init_hashed(&other, mem, &key));
+		for (unsigned batch = 0; batch < 16; batch++) {
+			assert_ok(fth_groups_reserve_append(&other, FTH_BATCH));
+			fth_groups_append(&other, (uint64_t *)g.keys + batch * FTH_BATCH,
+					  FTH_BATCH);
+		}
+		assert_ok(fth_groups_enter(&other));
+		assert_false(other.direct);
+		assert_ok(fth_groups_find(&other, keys, FTH_BATCH, rows, groups, NULL));
+		assert_int_equal(groups[7], 15 * FTH_BATCH + 7);
+		fth_groups_clear(&g);
+		assert_ok(fth_groups_find(&g, keys + 5, 1, rows, groups, NULL));
+		assert_int_equal(groups[0], 0);
+		fth_groups_release(&g);
+		fth_groups_release(&other);
+		reserved = !reserved;
+	} while (reserved);
 }
 
 static void every_failing_charge_leaves_a_good_table(void **state)
@@ -591,6 +637,7 @@ int main(void)
 		cmocka_unit_test(composite_keys_come_apart_again),
 		cmocka_unit_test(groups_are_numbered_as_they_come),
 		cmocka_unit_test(groups_report_what_did_not_fit),
+		cmocka_unit_test(groups_become_direct),
 		cmocka_unit_test(every_failing_charge_leaves_a_good_table),
 		cmocka_unit_test(runs_go_on_over_batches),
 	};

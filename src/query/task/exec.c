@@ -97,11 +97,7 @@ static unsigned thread_count(const struct job *j)
 {
 	unsigned n = threads_wanted(j->exec);
 	uint32_t groups = fth_table_groups(j->task->source.table);
-	const struct task_reduce *r = &j->task->reduce;
 
-	for (unsigned i = 0; i < r->aggregate_count; i++)
-		if (r->aggregates[i].distinct)
-			return 1; /* sets of values are not merged */
 	return groups < n ? (groups == 0 ? 1 : groups) : n;
 }
 

@@ -16,6 +16,7 @@ struct grouper_spec {
 	unsigned aggregate_count;
 	const struct task_aggregate *aggregates;
 	const struct task_slot *slots; /* of the task: those of the aggregates' arguments */
+	bool runs;		       /* rows come in runs of equal keys, as a rule */
 };
 
 /* The spec must outlive it. Returns 0, -ENOMEM, or -EOPNOTSUPP for too many keys. */
@@ -25,8 +26,8 @@ void grouper_close(struct grouper *g); /* accepts NULL */
 /* Add the selected rows; args[i] is the argument of aggregate i, NULL for count(*). */
 int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		const struct fth_sel *sel);
-/* Add the groups of another one. Not with distinct aggregates. */
-int grouper_merge(struct grouper *g, const struct grouper *other);
+/* Add the groups of another one, whose buffers are used. */
+int grouper_merge(struct grouper *g, struct grouper *other);
 
 uint32_t grouper_count(const struct grouper *g);
 /* Make a group if there is none: an aggregate over no rows. Only without keys. */

@@ -191,8 +191,8 @@ static int open_runs(struct runner *r, unsigned at)
 		return -ENOMEM;
 	for (unsigned i = 0; i < runs->key_count; i++)
 		s->key_slots[i] = r->task->slots[runs->keys[i]];
-	s->grouping = (struct grouper_spec){runs->key_count, s->key_slots, runs->aggregate_count,
-					    runs->aggregates, r->task->slots};
+	s->grouping = (struct grouper_spec){runs->key_count,  s->key_slots,   runs->aggregate_count,
+					    runs->aggregates, r->task->slots, true};
 	rc = grouper_open(r->mem, &s->grouping, &s->grouper);
 	return rc < 0 ? rc : new_frame(r, &s->next);
 }
@@ -275,8 +275,9 @@ static int open_reduce(struct runner *r)
 	if (d->kind == TASK_GROUP) {
 		for (unsigned i = 0; i < d->key_count; i++)
 			r->key_slots[i] = r->task->slots[d->keys[i]];
-		r->grouping = (struct grouper_spec){d->key_count, r->key_slots, d->aggregate_count,
-						    d->aggregates, r->task->slots};
+		r->grouping =
+			(struct grouper_spec){d->key_count,  r->key_slots,   d->aggregate_count,
+					      d->aggregates, r->task->slots, false};
 		return grouper_open(r->mem, &r->grouping, &r->grouper);
 	}
 	if (r->build != NULL)

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The parts of a grouper: group_key.c gives rows the numbers of their groups, group_state.c keeps the aggregates
+ * by number, grouper.c drives both.
+ *
+ * Rows of a batch are processed column by column: first the numbers of all rows, then one loop for each
+ * aggregate. A batch in which few rows are selected, and every batch of runs, is made dense before.
+ *
+ * Invariants:
+ *  1. Everything that can run out of memory comes before the first change that cannot be repeated: room for
+ *     groups, states and pairs is reserved, texts are kept (repeating that changes nothing), then values are
+ *     added. So a batch that returned -ENOMEM can be added again.
+ *  2. State arrays have room for all groups that the batch could make; groups [0, started) have start values.
+ *  3. Sums are of 64 bits until the number of rows times the largest value might not fit; then all of a
+ *     grouper are widened to 128 bits.
+ */
+#ifndef FTH_QUERY_GROUP_INTERNAL_H
+#define FTH_QUERY_GROUP_INTERNAL_H
+
+#include "query/set/group.h"
+#include "query/task/grouper.h"
+#include "query/vec/agg.h"
+
+#define GROUP_STATES 256u /* aggregates, at most */
+
+/* ---- texts as numbers ---- */
+
+/* The texts of a column, numbered in the order in which they come. */
+struct group_words {
+	struct fth_qmem *mem;
+	struct fth_groups texts;
+	uint64_t dict;	 /* id of the dictionary whose codes are translated */
+	uint32_t *codes; /* by code: number + 1, or 0 */
+	uint32_t code_room;
+	int32_t *numbers; /* of the rows of a batch */
+};
+
+int group_words_init(struct group_words *w, struct fth_qmem *mem);
+void group_words_release(struct group_words *w);
+void group_words_clear(struct group_words *w);
+/* Numbers of the selected texts, as a vector of `w`. Returns 0 or -ENOMEM. */
+int group_words_number(struct group_words *w, const struct fth_vec *v, unsigned n,
+		       const uint64_t *rows, struct fth_vec *out);
+
+/* ---- keys ---- */
+
+/* A run of rows with equal keys in a batch: it begins at starts[i] and ends where the next begins. */
+struct group_runs {
+	unsigned count;
+	uint32_t first; /* group of run 0 */
+	uint16_t starts[FTH_BATCH + 65];
+};
+
+struct group_key {
+	struct fth_qmem *mem;
+	unsigned count;
+	const struct task_slot *slots;
+	struct fth_key key;	    /* texts are their numbers here */
+	struct group_words **words; /* by column; NULL: no text */
+	unsigned *bits;		    /* by column: of numbers of texts */
+	struct fth_groups groups;
+	bool ordered; /* may come in runs: nothing was out of order so far, and no table is needed */
+	uint64_t last; /* key of the last row */
+	struct fth_arena encoded;
+	struct fth_vec *vecs;
+	int64_t **ints; /* by column: a batch of doubles or bools as integers */
+	fth_u128 *keys; /* of a batch; or uint64_t, or struct fth_str */
+	void **out;	/* by column: values of a batch of groups */
+	uint64_t (*nulls)[FTH_BATCH_WORDS];
+};
+
+int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_slot *slots,
+		   unsigned count, bool runs);
+void group_key_release(struct group_key *k);
+void group_key_clear(struct group_key *k, bool runs);
+/*
+ * Group numbers of the selected rows. runs->count is not 0 if the rows are in runs; then all rows are selected.
+ * Returns 0 or -ENOMEM, and then the groups are as they were.
+ */
+int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
+		     const uint64_t *rows, uint32_t *numbers, struct group_runs *runs);
+/* Key columns of groups [first, first + n). */
+void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth_vec *out);
+/* A value of the column as an integer: doubles by their order, bools as 0 and 1. `room` has n values. */
+struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *v, unsigned n,
+			    int64_t *room);
+struct fth_key_column group_key_column(const struct task_slot *slot);
+
+/* ---- aggregates ---- */
+
+enum group_state_kind {
+	GROUP_COUNT, /* only counted */
+	GROUP_SUM,   /* int64_t or fth_i128 */
+	GROUP_MIN,   /* int64_t or fth_i128, by the range of values */
+	GROUP_MAX,
+	GROUP_ANY, /* the physical type of the result, bools as bytes */
+	GROUP_SUM_REAL,
+	GROUP_MIN_REAL,
+	GROUP_MAX_REAL,
+	GROUP_MIN_TEXT,
+	GROUP_MAX_TEXT,
+	GROUP_ANY_TEXT,
+};
+
+struct group_state {
+	enum group_state_kind kind;
+	const struct task_aggregate *aggregate;
+	const struct task_slot *arg; /* NULL for count(*) */
+	bool wide;		     /* 128 bits */
+	fth_u128 most;		     /* greatest absolute value of a sum's argument */
+	void *values;		     /* by group */
+	unsigned width;
+	uint64_t *seen; /* by group: values that are not null. NULL: as many as rows */
+	uint32_t value_room, seen_room;
+	/* distinct: pairs of group and value that have come */
+	bool distinct;
+	struct fth_key pair_key;
+	struct fth_groups pairs;
+	struct group_words *words;
+	void *out; /* values of a batch of results */
+	size_t out_width;
+	uint64_t nulls[FTH_BATCH_WORDS];
+};
+
+/* A batch with the groups of its rows. */
+struct group_batch {
+	unsigned n;
+	const uint64_t *rows;
+	const uint32_t *numbers;
+	const struct group_runs *runs; /* NULL: not in runs */
+	struct fth_agg_groups groups;
+};
+
+struct group_states {
+	struct fth_qmem *mem;
+	unsigned count;
+	struct group_state *states;
+	uint64_t *rows; /* by group. NULL: no state needs it */
+	uint32_t rows_room;
+	uint32_t room; /* of all arrays, at least */
+	uint32_t started;
+	uint64_t added; /* rows so far */
+	struct fth_arena text;
+	/* of a batch */
+	int64_t *ints;
+	int64_t *sums;
+	uint32_t *pair_numbers;
+	fth_u128 *pair_keys;
+	uint64_t fresh[FTH_BATCH_WORDS];
+};
+
+int group_states_init(struct group_states *s, struct fth_qmem *mem,
+		      const struct task_aggregate *aggregates, unsigned count,
+		      const struct task_slot *slots, bool keyed);
+void group_states_release(struct group_states *s);
+void group_states_clear(struct group_states *s);
+/* Room for so many groups. */
+int group_states_reserve(struct group_states *s, uint64_t groups);
+/* Start values for groups up to `count`. */
+void group_states_start(struct group_states *s, uint32_t count);
+/* What can fail for want of memory, for the rows of the batch: repeating it is harmless. */
+int group_states_prepare(struct group_states *s, struct fth_vec *const *args,
+			 const struct group_batch *b);
+/* Add the values. Returns 0, or -ERANGE with a text. */
+int group_states_add(struct group_states *s, struct fth_vec *const *args,
+		     const struct group_batch *b);
+
+/* Groups with their states, as columns: of another grouper, or read from a spill file. */
+struct group_partial {
+	unsigned n;
+	uint64_t added; /* rows that the states stand for, at most */
+	const uint64_t *rows;
+	struct {
+		const void *values;
+		bool wide;
+		const uint64_t *seen;
+	} states[GROUP_STATES];
+};
+
+/* Sums have 128 bits from now on if those of so many rows may need them. */
+int group_widen_sums(struct group_states *s, uint64_t rows);
+int group_keep_text(struct group_states *s, struct fth_str *to, struct fth_str text);
+int group_states_merge(struct group_states *s, const struct group_partial *from,
+		       const uint32_t *numbers);
+/* Values of distinct aggregate i: value j belongs to group numbers[j]. */
+int group_states_merge_values(struct group_states *s, unsigned i, const struct fth_vec *values,
+			      unsigned n, const uint32_t *numbers);
+/* Values [first, first + n) of distinct aggregate i, and their groups. */
+void group_states_values(struct group_states *s, unsigned i, uint32_t first, unsigned n,
+			 struct fth_vec *values, uint32_t *groups);
+/* Results of groups [first, first + n). Returns 0 or -ERANGE with a text. */
+int group_states_batch(struct group_states *s, uint32_t first, unsigned n, struct fth_vec *out);
+
+/* ---- groupers ---- */
+
+/* Selected rows of a column, side by side. */
+struct group_dense {
+	struct fth_vec vec;
+	void *values;
+	uint64_t *nulls;
+};
+
+struct grouper {
+	struct fth_qmem *mem;
+	const struct grouper_spec *spec;
+	struct group_key key;
+	struct group_states states;
+	/* of a batch */
+	uint32_t *numbers;
+	uint16_t *list;
+	struct group_runs runs;
+	uint64_t all[FTH_BATCH_WORDS];
+	struct group_batch batch;
+	struct group_dense *dense; /* by column: keys, then arguments */
+	struct fth_vec **columns;
+};
+
+#endif
