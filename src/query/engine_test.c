@@ -225,6 +225,26 @@ static void joins(void **state)
 	fixture_close(&f);
 }
 
+/* Decimals of different scales are equal if their values are. */
+static void keys_of_two_scales(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	fixture_open(&f);
+	fill(&f, "a", "x decimal(6,2), u int", "1.50,1\n2.00,2\n3.25,3\n");
+	fill(&f, "b", "y decimal(8,4), v int", "1.5000,1\n2.0000,1\n3.2500,3\n3.2500,4\n");
+	expect(&f, "select u, v from a, b where x = y order by 1, 2", "1|1 2|1 3|3 3|4 ");
+	expect(&f,
+	       "select u from a where exists (select * from b where y = x and v <> u) order by 1",
+	       "2 3 ");
+	expect(&f,
+	       "select v from b where not exists (select * from a where y = x and v <> u) order by "
+	       "1",
+	       "1 3 ");
+	fixture_close(&f);
+}
+
 /* Strings that have no dictionary: they are fetched late, but not inside a look-up. */
 static void wide_strings(void **state)
 {
@@ -241,10 +261,19 @@ static void wide_strings(void **state)
 	fixture_open(&f);
 	fill(&f, "notes", "id int not null, note varchar(40)", notes);
 	free(notes);
+	/* Sorted, and enough of them for a nested build, if they were integers. */
+	text = open_memstream(&notes, &length);
+	for (int i = 0; i < 5000; i++)
+		fprintf(text, "%d,name %06d\n", i % 7, i);
+	fclose(text);
+	fill(&f, "names", "id int not null, name varchar(40) not null", notes);
+	free(notes);
 	expect(&f,
 	       "select count(*) from notes p where note not in (select note from notes q where "
 	       "q.id < p.id)",
 	       "400 ");
+	expect(&f, "select count(*) from names a, names b where a.name = b.name and a.id = b.id",
+	       "5000 ");
 	expect(&f, "select note from notes where id = (select max(id) - 1 from notes)",
 	       "note 681 of number 399 ");
 	fixture_close(&f);
@@ -341,6 +370,7 @@ int main(void)
 		cmocka_unit_test(single_tables),      cmocka_unit_test(joins),
 		cmocka_unit_test(errors_of_rows),     cmocka_unit_test(sorted_tables),
 		cmocka_unit_test(too_small_a_budget), cmocka_unit_test(wide_strings),
+		cmocka_unit_test(keys_of_two_scales),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

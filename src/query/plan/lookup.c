@@ -7,9 +7,8 @@
 
 #define NESTED_ROWS 4096.0 /* a structure for fewer rows is built once, for all row groups */
 
-/* Keys of both sides are compared as they are, so decimals get one scale. */
-static const struct sql_expr *with_scale(struct planner *p, const struct sql_expr *e,
-					 const struct sql_expr *other)
+const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *e,
+				const struct sql_expr *other)
 {
 	struct sql_expr *cast, **args;
 
@@ -37,15 +36,15 @@ static unsigned *key_slots(struct planner *p, struct pipe *pipe, const struct jo
 	for (unsigned i = 0; i < spec->key_count && p->error == 0; i++) {
 		const struct join_key *k = &spec->keys[i];
 
-		slots[i] = build ? pipe_compute(p, pipe, with_scale(p, k->build, k->probe))
-				 : pipe_compute(p, pipe, with_scale(p, k->probe, k->build));
+		slots[i] = build ? pipe_compute(p, pipe, plan_key(p, k->build, k->probe))
+				 : pipe_compute(p, pipe, plan_key(p, k->probe, k->build));
 	}
 	return slots;
 }
 
 /* ---- nested builds ---- */
 
-/* The table column of a key that is a sorted column of the pipe's source. */
+/* The table column of a key that is a sorted column of integers of the pipe's source. */
 static bool sorted_column(struct planner *p, const struct pipe *pipe, const struct sql_expr *key,
 			  unsigned *ordinal)
 {
@@ -55,7 +54,9 @@ static bool sorted_column(struct planner *p, const struct pipe *pipe, const stru
 		return false;
 	facts = column_facts(p, key->column);
 	*ordinal = p->query->columns[key->column].ordinal;
-	return facts != NULL && (facts->flags & FTH_TABLE_SORTED) != 0;
+	return facts != NULL && (facts->flags & FTH_TABLE_SORTED) != 0 &&
+	       fth_table_kind(&fth_table_schema(pipe->task->source.table)->column[*ordinal]) ==
+		       FTH_TABLE_KIND_INT;
 }
 
 static bool has_nested(struct planner *p, const struct pipe *pipe)
@@ -76,7 +77,8 @@ void plan_nest(struct planner *p, const struct pipe *probe, const struct pipe *b
 	if (build->rows < NESTED_ROWS || has_nested(p, build))
 		return;
 	for (unsigned i = 0; i < key_count && !t->nested; i++)
-		if (sorted_column(p, probe, keys[i].probe, &parent_column) &&
+		if (keys[i].probe->type.scale == keys[i].build->type.scale &&
+		    sorted_column(p, probe, keys[i].probe, &parent_column) &&
 		    sorted_column(p, build, keys[i].build, &key_column)) {
 			t->nested = true;
 			t->parent_column = parent_column;

@@ -191,7 +191,8 @@ static int look_up_ends(struct planner *p, struct pipe *probe, struct pipe *ends
 	plan_nest(p, probe, ends, s->keys, s->key_count);
 	lookup.task = pipe_close(p, ends);
 	for (unsigned i = 0; i < s->key_count; i++)
-		lookup.keys[i] = pipe_compute(p, probe, s->keys[i].probe);
+		lookup.keys[i] =
+			pipe_compute(p, probe, plan_key(p, s->keys[i].probe, s->keys[i].build));
 	slot = pipe_compute(p, probe, value);
 	lookup.payload_count = 2;
 	for (unsigned i = 0; i < 2 && p->error == 0; i++) {
@@ -234,7 +235,7 @@ static int other_value(struct planner *p, struct pipe *probe, struct pipe *build
 	g.keys = plan_alloc(p, s->key_count * sizeof(*g.keys));
 	g.aggregates = plan_alloc(p, 2 * sizeof(*g.aggregates));
 	for (unsigned i = 0; i < s->key_count && p->error == 0; i++)
-		g.keys[i] = pipe_compute(p, build, s->keys[i].build);
+		g.keys[i] = pipe_compute(p, build, plan_key(p, s->keys[i].build, s->keys[i].probe));
 	if (p->error != 0)
 		return p->error;
 	g.aggregates[0] =

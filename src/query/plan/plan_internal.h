@@ -114,6 +114,9 @@ struct join_spec {
 	const struct sql_expr *condition; /* on matches; or NULL */
 	bool unique;			  /* the build side has at most one row for each key */
 };
+/* One side of a key: both are compared as they are, so decimals get one scale. */
+const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *side,
+				const struct sql_expr *other);
 /* Close `build` as a structure and look it up from `probe`. */
 int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec);
