@@ -110,6 +110,20 @@ def run(program, script):
     return subprocess.run(program, input=script, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
+def test_tasks(fathom, db):
+    """The tasks of each query as text: read back they are the same, and run they give the same answers."""
+    sql = [fathom, "sql", "--csv", "--no-header", db]
+    text, wrong = "", 0
+    for n in range(1, 23):
+        query = run([fathom, "tpch", "query", str(n)], None)
+        tasks = run(sql + ["--show-tasks"], query)
+        if run(sql + ["--show-tasks", "--tasks", "-"], tasks) != tasks:
+            wrong += 1
+            print("tasks of query %d: read back they are others" % n)
+        text += "@@%d\n%s" % (n, run(sql + ["--tasks", "-"], tasks))
+    return wrong + compare("tasks as text", text)
+
+
 def test_engine(fathom, folder, order):
     """The engine on a database of the files in folder."""
     db = folder + "/db-" + order
@@ -120,7 +134,7 @@ def test_engine(fathom, folder, order):
         for threads in (1, 2):
             program = [fathom, "sql", "--csv", "--no-header", "--memory", budget, "--threads", str(threads), db]
             wrong += compare("%s order, budget %s, %d threads" % (order, budget, threads), run(program, script))
-    return wrong
+    return wrong + test_tasks(fathom, db)
 
 
 def main():

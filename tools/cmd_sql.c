@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fathom sql: SQL over the tables of a database. Siblings: cmd_sql_shell.c talks with a terminal, by sql_line.c;
- * sql_print.c prints results.
+ * sql_print.c prints results; sql_tasks.c shows and runs Table Tasks.
  */
 #include "cmd_sql.h"
 
@@ -94,7 +94,8 @@ static void say_time(const struct fth_sql *sql)
 
 int fth_sql_statement(struct fth_sql *sql, const char *text, const char *where, unsigned line)
 {
-	int rc = fth_query_run(sql->query, text, fth_sql_print, &sql->printer);
+	int rc = sql->show_tasks ? fth_sql_show_tasks(sql, text)
+				 : fth_query_run(sql->query, text, fth_sql_print, &sql->printer);
 
 	if (rc < 0) {
 		/* The text is this thread's latest: nothing may fail in between. */
@@ -103,7 +104,7 @@ int fth_sql_statement(struct fth_sql *sql, const char *text, const char *where, 
 		return rc;
 	}
 	fth_sql_print_end(&sql->printer);
-	if (!sql->quiet)
+	if (!sql->quiet && !sql->show_tasks)
 		say_done(sql);
 	if (sql->timing)
 		say_time(sql);
@@ -163,30 +164,49 @@ static char *read_all(FILE *file)
 	return NULL;
 }
 
-/* path NULL: standard input. */
-static int run_file(struct fth_sql *sql, const char *path)
+/* The whole file, or standard input for NULL; NULL after a message. */
+static char *read_file(const char *path)
 {
 	FILE *file = path == NULL ? stdin : fopen(path, "r");
-	char *script;
-	int status;
+	char *text = NULL;
 
 	if (file == NULL) {
 		fth_cli_error("%s: %s", path, strerror(errno));
-		return FTH_EXIT_FAILED;
+		return NULL;
 	}
 	errno = ENOMEM;
-	script = read_all(file);
-	if (script == NULL || ferror(file)) {
+	text = read_all(file);
+	if (text == NULL || ferror(file)) {
 		fth_cli_error("%s: cannot be read: %s", path == NULL ? "standard input" : path,
 			      strerror(errno));
-		status = FTH_EXIT_FAILED;
-	} else {
-		status = run_script(sql, script, path == NULL ? "stdin" : path);
+		free(text);
+		text = NULL;
 	}
-	free(script);
 	if (path != NULL)
 		fclose(file);
+	return text;
+}
+
+static int run_file(struct fth_sql *sql, const char *path)
+{
+	char *script = read_file(path);
+	int status = FTH_EXIT_FAILED;
+
+	if (script != NULL)
+		status = run_script(sql, script, path == NULL ? "stdin" : path);
+	free(script);
 	return status;
+}
+
+static int run_tasks(struct fth_sql *sql, const char *path)
+{
+	char *text = read_file(strcmp(path, "-") == 0 ? NULL : path);
+	int rc = text == NULL ? -EIO : fth_sql_run_tasks(sql, path, text);
+
+	free(text);
+	if (rc == 0 && sql->timing)
+		say_time(sql);
+	return interrupted ? FTH_EXIT_INTERRUPTED : rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
 }
 
 /* ---- the command ---- */
@@ -194,13 +214,16 @@ static int run_file(struct fth_sql *sql, const char *path)
 struct sql_settings {
 	const char *command, *null;
 	uint64_t budget, threads;
-	bool csv, no_header, create, readonly, timing, keep_going;
+	const char *tasks;
+	bool csv, no_header, create, readonly, timing, keep_going, show_tasks;
 };
 
 static int run_all(struct fth_sql *sql, const struct sql_settings *settings, const char *path)
 {
 	int status = FTH_EXIT_OK;
 
+	if (settings->tasks != NULL)
+		return run_tasks(sql, settings->tasks);
 	if (settings->command != NULL)
 		status = run_script(sql, settings->command, "command");
 	if (status == FTH_EXIT_OK && path != NULL)
@@ -225,6 +248,7 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 					   : FTH_SQL_TABLE;
 	sql.printer.header = !settings->no_header;
 	sql.printer.null = settings->null;
+	sql.show_tasks = settings->show_tasks;
 	sql.quiet = sql.printer.form != FTH_SQL_TABLE;
 	rc = fth_query_open(where, &options, &sql.db);
 	if (rc == 0)
@@ -266,6 +290,10 @@ static int run(int argc, char **argv)
 		{"memory", FTH_CLI_SIZE, &s.budget, FTH_QUERY_BUDGET_MIN, (uint64_t)1 << 44,
 		 "bytes that queries may use"},
 		{"threads", FTH_CLI_U64, &s.threads, 0, 256, "threads; 0: one for each processor"},
+		{"tasks", FTH_CLI_STRING, &s.tasks, 0, 0,
+		 "run the Table Tasks of this file instead of SQL; -: standard input"},
+		{"show-tasks", FTH_CLI_FLAG, &s.show_tasks, 0, 0,
+		 "print the tasks of each SELECT, or those of --tasks, instead of running them"},
 		{"create", FTH_CLI_FLAG, &s.create, 0, 0, "make the directory if it is not there"},
 		{"readonly", FTH_CLI_FLAG, &s.readonly, 0, 0, "open for reading only"},
 		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0, "say what each statement took"},

@@ -152,11 +152,26 @@ int statement_exec(struct statement *s, statement_emit emit, void *user, struct 
 	return rc;
 }
 
+static enum fth_query_kind kind_of(const struct sql_statement *sql)
+{
+	static const enum fth_query_kind kinds[] = {
+		[SQL_SELECT] = FTH_QUERY_SELECT,
+		[SQL_INSERT] = FTH_QUERY_INSERT,
+		[SQL_COPY_FROM] = FTH_QUERY_COPY,
+		[SQL_CREATE_TABLE] = FTH_QUERY_CREATE_TABLE,
+		[SQL_CREATE_VIEW] = FTH_QUERY_CREATE_VIEW,
+		[SQL_DROP_TABLE] = FTH_QUERY_DROP_TABLE,
+		[SQL_DROP_VIEW] = FTH_QUERY_DROP_VIEW,
+	};
+
+	return sql->explain ? FTH_QUERY_EXPLAIN : kinds[sql->kind];
+}
+
 /*
  * The front end allocates by itself, up to a limit, which is reserved for it before and of which later parts of
  * the statement use what it left.
  */
-static int compile(struct statement *s, const char *text)
+int statement_compile(struct statement *s, const char *text)
 {
 	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_SHARE};
 	struct fth_query_report *report = &s->query->report;
@@ -171,27 +186,13 @@ static int compile(struct statement *s, const char *text)
 		bytes = sql_arena_size(s->sql->arena);
 		rc = fth_qmem_charge(s->mem, bytes);
 		s->sql_bytes = rc == 0 ? bytes : 0;
+		report->kind = kind_of(s->sql);
 		return rc;
 	}
 	report->line = error.line;
 	report->column = error.column;
 	/* A table that cannot be read is no table that does not exist. */
 	return catalog_error(s->catalog) < 0 ? catalog_error(s->catalog) : rc;
-}
-
-static enum fth_query_kind kind_of(const struct sql_statement *sql)
-{
-	static const enum fth_query_kind kinds[] = {
-		[SQL_SELECT] = FTH_QUERY_SELECT,
-		[SQL_INSERT] = FTH_QUERY_INSERT,
-		[SQL_COPY_FROM] = FTH_QUERY_COPY,
-		[SQL_CREATE_TABLE] = FTH_QUERY_CREATE_TABLE,
-		[SQL_CREATE_VIEW] = FTH_QUERY_CREATE_VIEW,
-		[SQL_DROP_TABLE] = FTH_QUERY_DROP_TABLE,
-		[SQL_DROP_VIEW] = FTH_QUERY_DROP_VIEW,
-	};
-
-	return sql->explain ? FTH_QUERY_EXPLAIN : kinds[sql->kind];
 }
 
 static int dispatch(struct statement *s)
@@ -218,40 +219,54 @@ static int dispatch(struct statement *s)
 	}
 }
 
-static int run_statement(struct statement *s, const char *text)
+int statement_open(struct statement *s, struct fth_query *query)
 {
-	int rc = catalog_new(s->query->db->tables, s->mem, &s->catalog);
-
-	if (rc < 0)
-		return rc;
+	*s = (struct statement){.query = query};
+	s->mem = fth_qmem_child(query->db->mem, "query", FTH_QMEM_NO_LIMIT);
+	if (s->mem == NULL)
+		return -ENOMEM;
 	fth_arena_init(&s->arena, s->mem, ARENA_CHUNK);
-	rc = compile(s, text);
-	if (rc == 0) {
-		s->query->report.kind = kind_of(s->sql);
-		rc = dispatch(s);
-	}
+	return catalog_new(query->db->tables, s->mem, &s->catalog);
+}
+
+void statement_close(struct statement *s)
+{
+	if (s->mem == NULL)
+		return;
 	sql_free(s->sql);
 	fth_qmem_discharge(s->mem, s->sql_bytes);
 	fth_arena_release(&s->arena);
 	catalog_free(s->catalog);
-	return rc;
+	fth_qmem_close(s->mem);
+}
+
+uint64_t statement_begin(struct fth_query *query)
+{
+	memset(&query->report, 0, sizeof(query->report));
+	atomic_store_explicit(&query->cancel, false, memory_order_relaxed);
+	return fth_now_ns();
+}
+
+void statement_end(struct statement *s, uint64_t start)
+{
+	s->query->report.memory = s->mem == NULL ? 0 : fth_qmem_peak(s->mem);
+	s->query->report.wall_ns = fth_now_ns() - start;
 }
 
 int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user)
 {
-	struct statement s = {.query = query, .rows = rows, .user = user};
-	uint64_t start = fth_now_ns();
-	int rc;
+	uint64_t start = statement_begin(query);
+	struct statement s;
+	int rc = statement_open(&s, query);
 
-	memset(&query->report, 0, sizeof(query->report));
-	atomic_store_explicit(&query->cancel, false, memory_order_relaxed);
-	s.mem = fth_qmem_child(query->db->mem, "query", FTH_QMEM_NO_LIMIT);
-	if (s.mem == NULL)
-		return -ENOMEM;
-	rc = run_statement(&s, sql);
-	query->report.memory = fth_qmem_peak(s.mem);
-	query->report.wall_ns = fth_now_ns() - start;
-	fth_qmem_close(s.mem);
+	s.rows = rows;
+	s.user = user;
+	if (rc == 0)
+		rc = statement_compile(&s, sql);
+	if (rc == 0)
+		rc = dispatch(&s);
+	statement_end(&s, start);
+	statement_close(&s);
 	return rc;
 }

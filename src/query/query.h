@@ -4,6 +4,7 @@
  *
  *	query.c		databases; statements: compile, plan, run
  *	result.c	batches of rows for the caller
+ *	tasks.c		task sets without SQL
  *	explain.c	EXPLAIN and EXPLAIN ANALYZE
  *	append.c	INSERT and COPY
  *	define.c	CREATE and DROP
@@ -49,6 +50,14 @@ struct statement {
 
 typedef int (*statement_emit)(void *user, const struct fth_vec *columns, const struct fth_sel *sel);
 
+/* Begin and end a run: the query's report and its time. Returns when it began. */
+uint64_t statement_begin(struct fth_query *query);
+void statement_end(struct statement *s, uint64_t start);
+/* Returns 0 or -ENOMEM; close it in both cases. */
+int statement_open(struct statement *s, struct fth_query *query);
+void statement_close(struct statement *s);
+/* Compile the text: s->sql, and the kind in the report. */
+int statement_compile(struct statement *s, const char *text);
 /* Plan the query of the statement; run it. stats may be NULL. */
 int statement_plan(struct statement *s);
 int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats);
@@ -66,8 +75,9 @@ struct fth_query_batch {
 	uint16_t rows[FTH_BATCH + 64];
 };
 
-/* Plan and run SELECT, and hand over its rows. */
+/* Plan and run SELECT, and hand over its rows; likewise with the task set that is there. */
 int statement_select(struct statement *s);
+int statement_rows(struct statement *s);
 /* Hand over lines of text as a result with one column. */
 int statement_lines(struct statement *s, const char *name, const char *text);
 

@@ -163,22 +163,25 @@ static int emit_rows(void *user, const struct fth_vec *columns, const struct fth
 	return b->row_count == 0 ? 0 : hand_over(b);
 }
 
-int statement_select(struct statement *s)
+int statement_rows(struct statement *s)
 {
+	const struct task *last = &s->set.tasks[s->set.task_count - 1];
 	struct fth_query_batch *b;
-	const struct task *last;
-	int rc = statement_plan(s);
+	int rc = batch_new(s, last->result_count, &b);
 
-	if (rc < 0)
-		return rc;
-	last = &s->set.tasks[s->set.task_count - 1];
-	rc = batch_new(s, last->result_count, &b);
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < last->result_count; i++)
 		b->columns[i] = describe(s->set.names[i], last->result[i].type);
 	rc = hand_over(b);
 	return rc < 0 ? rc : statement_exec(s, emit_rows, b, NULL);
+}
+
+int statement_select(struct statement *s)
+{
+	int rc = statement_plan(s);
+
+	return rc < 0 ? rc : statement_rows(s);
 }
 
 /* Up to a batch of lines, from *at on. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expressions of the tree as expressions over the slots of a pipe. */
 #include "query/plan/plan_internal.h"
-#include "query/vec/prog.h"
+#include "query/task/slot.h"
 
 #include "fathom/base/error.h"
 
@@ -26,20 +26,9 @@ struct fth_type plan_type(struct sql_type type)
 
 int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot)
 {
-	const struct fth_prog_out *out;
-	struct fth_prog *prog;
-	int rc = fth_prog_compile(p->options->mem, &expr, 1, &prog);
+	int rc = task_slot_of_expr(p->options->mem, expr, slot);
 
-	if (rc < 0)
-		return plan_fail(p, rc);
-	out = fth_prog_output(prog, 0);
-	*slot = (struct task_slot){.type = out->logical,
-				   .nullable = out->nullable,
-				   .lo = out->lo,
-				   .hi = out->hi,
-				   .name = "value"};
-	fth_prog_free(prog);
-	return 0;
+	return rc < 0 ? plan_fail(p, rc) : 0;
 }
 
 static struct fth_expr *constant(struct planner *p, const struct sql_expr *e)

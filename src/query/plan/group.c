@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Aggregates: as a step where the source is clustered by a key, otherwise as the end of a pipe. */
 #include "query/plan/plan_internal.h"
+#include "query/task/slot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,52 +17,15 @@ bool slot_has_runs(const struct pipe *pipe, uint32_t slot)
 	return false;
 }
 
-/* n times a bound, or nothing known. */
-static bool times(fth_i128 bound, double n, fth_i128 *out)
-{
-	double product = (double)bound * n;
-
-	if (!(product < 1e37 && product > -1e37))
-		return false;
-	*out = bound * (fth_i128)(n + 1);
-	return true;
-}
-
 struct task_aggregate plan_aggregate_of(const struct pipe *pipe, enum task_aggregate_op op,
 					bool distinct, uint32_t slot, struct fth_type type)
 {
 	struct task_aggregate a = {.op = op, .distinct = distinct, .slot = slot};
-	const struct task_slot *arg = slot == TASK_NONE ? NULL : &pipe->task->slots[slot];
 
-	a.result = (struct task_slot){
-		.type = type, .nullable = true, .lo = 1, .hi = 0, .name = "value"};
-	switch (op) {
-	case TASK_COUNT:
-	case TASK_COUNT_ROWS:
-		a.result.nullable = false;
-		a.result.lo = 0;
-		if (!times(1, pipe->rows_most, &a.result.hi) || a.result.hi > INT64_MAX)
-			a.result.hi = INT64_MAX;
-		break;
-	case TASK_SUM:
-		if (fth_type_is_int(type) && arg->lo <= arg->hi &&
-		    (!times(arg->lo < 0 ? arg->lo : 0, pipe->rows_most, &a.result.lo) ||
-		     !times(arg->hi > 0 ? arg->hi : 0, pipe->rows_most, &a.result.hi))) {
-			a.result.lo = 1;
-			a.result.hi = 0;
-		}
-		break;
-	case TASK_MIN:
-	case TASK_MAX:
-	case TASK_ANY:
-		a.result.lo = arg->lo;
-		a.result.hi = arg->hi;
-		a.result.name = arg->name;
-		a.result.nullable = op != TASK_ANY || arg->nullable;
-		break;
-	case TASK_AVG:
-		break;
-	}
+	/* The front end has refused arguments of wrong types. */
+	(void)task_slot_of_aggregate(op, slot == TASK_NONE ? NULL : &pipe->task->slots[slot],
+				     pipe->rows_most, &a.result);
+	a.result.type = type;
 	return a;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/plan/plan_internal.h"
+#include "query/task/slot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -83,28 +84,20 @@ static struct task_slot slot_of_column(struct planner *p, int column, struct fth
 				       unsigned ordinal)
 {
 	const struct sql_column *c = &p->query->columns[column];
-	const struct fth_table_facts *facts = fth_table_facts(table, ordinal);
-	struct task_slot slot = {.type = plan_type(c->type),
-				 .nullable = facts->nulls > 0,
-				 .lo = 1,
-				 .hi = 0,
-				 .name = c->name};
-	enum fth_table_kind kind = fth_table_kind(&fth_table_schema(table)->column[ordinal]);
+	struct task_slot slot = task_slot_of_column(table, ordinal);
 
-	if (kind == FTH_TABLE_KIND_INT && facts->min <= facts->max) {
-		slot.lo = facts->min;
-		slot.hi = facts->max;
-	}
+	slot.type = plan_type(c->type);
+	slot.name = c->name;
 	return slot;
 }
 
 static uint32_t row_number_slot(struct planner *p, struct pipe *pipe)
 {
 	struct task_source *s = &pipe->task->source;
-	struct task_slot slot = {.type = fth_type(FTH_T_INT64), .lo = 0, .name = "row"};
 
 	if (s->row_slot == TASK_NONE) {
-		slot.hi = (fth_i128)fth_table_rows(s->table);
+		struct task_slot slot = task_slot_of_row(s->table);
+
 		s->row_slot = pipe_add_slot(p, pipe, &slot);
 	}
 	return s->row_slot;
@@ -303,23 +296,6 @@ int pipe_pack(struct planner *p, struct pipe *pipe, const int *columns, unsigned
 	return p->error;
 }
 
-static int describe_result(struct planner *p, struct task *t)
-{
-	const struct task_reduce *r = &t->reduce;
-	unsigned keys = r->kind == TASK_GROUP ? r->key_count : 0;
-
-	t->result_count = keys + (r->kind == TASK_GROUP ? r->aggregate_count : r->column_count);
-	t->result = plan_alloc(p, (t->result_count + 1) * sizeof(*t->result));
-	if (t->result == NULL)
-		return p->error;
-	for (unsigned i = 0; i < keys; i++)
-		t->result[i] = t->slots[r->keys[i]];
-	for (unsigned i = keys; i < t->result_count; i++)
-		t->result[i] = r->kind == TASK_GROUP ? r->aggregates[i - keys].result
-						     : t->slots[r->columns[i]];
-	return 0;
-}
-
 static void adopt_nested(struct planner *p, const struct task *task, uint32_t number)
 {
 	for (unsigned i = 0; i < task->step_count; i++)
@@ -330,8 +306,12 @@ static void adopt_nested(struct planner *p, const struct task *task, uint32_t nu
 
 uint32_t pipe_close(struct planner *p, struct pipe *pipe)
 {
-	if (p->error != 0 || describe_result(p, pipe->task) < 0)
+	if (p->error != 0)
 		return TASK_NONE;
+	if (task_describe_result(p->arena, pipe->task) < 0) {
+		plan_fail(p, -ENOMEM);
+		return TASK_NONE;
+	}
 	p->tasks = plan_grow(p, p->tasks, p->task_count, &p->task_room, sizeof(*p->tasks));
 	if (p->tasks == NULL)
 		return TASK_NONE;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/plan/plan_internal.h"
+#include "query/task/slot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -35,22 +36,6 @@ void *plan_grow(struct planner *p, void *array, unsigned count, unsigned *room, 
 	return larger;
 }
 
-/* Results are released when no later task needs them. */
-static void set_last_users(struct task_set *set)
-{
-	for (unsigned t = 0; t < set->task_count; t++)
-		set->tasks[t].last_user = TASK_NONE;
-	for (unsigned t = 0; t < set->task_count; t++) {
-		const struct task *task = &set->tasks[t];
-
-		for (unsigned i = 0; i < task->source.input_count; i++)
-			set->tasks[task->source.inputs[i]].last_user = t;
-		for (unsigned i = 0; i < task->step_count; i++)
-			if (task->steps[i].kind == TASK_LOOKUP)
-				set->tasks[task->steps[i].lookup.task].last_user = t;
-	}
-}
-
 static int gather_tasks(struct planner *p, struct task_set *out)
 {
 	out->task_count = p->task_count;
@@ -59,7 +44,7 @@ static int gather_tasks(struct planner *p, struct task_set *out)
 		return p->error;
 	for (unsigned t = 0; t < p->task_count; t++)
 		out->tasks[t] = *p->tasks[t];
-	set_last_users(out);
+	task_set_last_users(out);
 	out->output_count = p->query->output_count;
 	out->names = p->query->output_names;
 	return 0;

@@ -6,12 +6,18 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* What the executor has room for. */
+#define KEYS_MAX    64u
+#define COLUMNS_MAX 256u
 
 struct check {
 	const struct task_set *set;
 	unsigned number;
 	const struct task *task;
-	bool *made; /* by slot */
+	bool *made;  /* by slot */
+	bool *there; /* made, and not gone since */
 };
 
 static int broken(const struct check *c, const char *what)
@@ -25,7 +31,7 @@ static int make(struct check *c, uint32_t slot)
 		return broken(c, "there is no such slot");
 	if (c->made[slot])
 		return broken(c, "a slot is made twice");
-	c->made[slot] = true;
+	c->made[slot] = c->there[slot] = true;
 	return 0;
 }
 
@@ -33,7 +39,7 @@ static int use(struct check *c, uint32_t slot)
 {
 	if (slot >= c->task->slot_count)
 		return broken(c, "there is no such slot");
-	return c->made[slot] ? 0 : broken(c, "a slot is used before it is made");
+	return c->there[slot] ? 0 : broken(c, "a slot is used where it has no value");
 }
 
 static int use_all(struct check *c, const unsigned *slots, unsigned n)
@@ -58,14 +64,24 @@ static int use_expr(struct check *c, const struct fth_expr *e)
 	return rc;
 }
 
+static bool is_structure(enum task_reduce_kind kind)
+{
+	return kind == TASK_SET || kind == TASK_MAP || kind == TASK_MULTIMAP;
+}
+
 static int check_source(struct check *c)
 {
 	const struct task_source *s = &c->task->source;
 	int rc = 0;
 
-	for (unsigned i = 0; i < s->input_count; i++)
+	if (s->kind == TASK_ROWS && s->input_count == 0)
+		return broken(c, "it reads the results of no task");
+	for (unsigned i = 0; i < s->input_count; i++) {
 		if (s->inputs[i] >= c->number)
 			return broken(c, "it reads the result of a later task");
+		if (is_structure(c->set->tasks[s->inputs[i]].reduce.kind))
+			return broken(c, "it reads a set or map as rows");
+	}
 	for (unsigned i = 0; i < s->column_count && rc == 0; i++) {
 		for (unsigned k = 0; k < s->input_count; k++)
 			if (s->columns[i].column >= c->set->tasks[s->inputs[k]].result_count)
@@ -78,9 +94,15 @@ static int check_source(struct check *c)
 	return rc < 0 || s->row_slot == TASK_NONE ? rc : make(c, s->row_slot);
 }
 
-static bool is_structure(enum task_reduce_kind kind)
+/* Both are integers of one scale, text, or of one other type. */
+static bool same_keys(struct fth_type a, struct fth_type b)
 {
-	return kind == TASK_SET || kind == TASK_MAP || kind == TASK_MULTIMAP;
+	unsigned a_scale = a.kind == FTH_T_DECIMAL ? a.scale : 0;
+	unsigned b_scale = b.kind == FTH_T_DECIMAL ? b.scale : 0;
+
+	if (fth_type_is_int(a) && fth_type_is_int(b))
+		return a_scale == b_scale;
+	return a.kind == b.kind || (fth_type_is_text(a) && fth_type_is_text(b));
 }
 
 static int check_lookup(struct check *c, const struct task_lookup *l)
@@ -98,6 +120,11 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 	if (built->nested && built->parent != c->number)
 		return broken(c, "it looks up in a task that is nested in another one");
 	rc = use_all(c, l->keys, l->key_count);
+	for (unsigned i = 0; i < l->key_count && rc == 0; i++)
+		if (!same_keys(c->task->slots[l->keys[i]].type,
+			       built->slots[built->reduce.keys[i]].type))
+			return broken(
+				c, "keys of a look-up and of its structure have different types");
 	for (unsigned i = 0; i < l->payload_count && rc == 0; i++) {
 		if (l->payload[i] >= built->result_count)
 			return broken(c, "a structure has no such payload");
@@ -116,13 +143,30 @@ static int check_aggregates(struct check *c, const struct task_aggregate *a, uns
 	return rc;
 }
 
+/* A column of the source's table with a fact, in this slot. */
+static bool is_proved(const struct task *t, unsigned slot, uint32_t fact)
+{
+	const struct task_source *s = &t->source;
+
+	for (unsigned i = 0; i < s->column_count && s->kind == TASK_TABLE; i++)
+		if (s->columns[i].slot == slot)
+			return (fth_table_facts(s->table, s->columns[i].column)->flags & fact) != 0;
+	return false;
+}
+
 static int check_runs(struct check *c, const struct task_runs *r)
 {
 	int rc = use_all(c, r->keys, r->key_count);
 
+	if (rc == 0 && (r->key_count == 0 || !is_proved(c->task, r->keys[0], FTH_TABLE_WHOLE_RUNS)))
+		return broken(c, "runs are grouped by a key whose runs are not proved to be whole");
+	for (unsigned i = 0; i < r->aggregate_count; i++)
+		if (r->aggregates[i].distinct)
+			return broken(c, "distinct values of runs are not supported");
 	if (rc == 0)
 		rc = check_aggregates(c, r->aggregates, r->aggregate_count);
 	/* What was there before is gone, but its slots stay used up. */
+	memset(c->there, 0, c->task->slot_count * sizeof(*c->there));
 	for (unsigned i = 0; i < r->key_count && rc == 0; i++)
 		rc = make(c, r->key_slots[i]);
 	for (unsigned i = 0; i < r->aggregate_count && rc == 0; i++)
@@ -167,13 +211,75 @@ static int check_reduce(struct check *c)
 	return rc;
 }
 
+static bool is_sorted(const struct task *t, unsigned column)
+{
+	return t->source.kind == TASK_TABLE &&
+	       column < fth_table_schema(t->source.table)->columns &&
+	       (fth_table_facts(t->source.table, column)->flags & FTH_TABLE_SORTED) != 0;
+}
+
+/* How many look-ups of a task are in the structure of another one. */
+static unsigned lookups_in(const struct task *t, unsigned structure)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->step_count; i++)
+		n += t->steps[i].kind == TASK_LOOKUP && t->steps[i].lookup.task == structure;
+	return n;
+}
+
+static bool reads_column(const struct task *t, unsigned column)
+{
+	for (unsigned i = 0; i < t->source.column_count; i++)
+		if (t->source.columns[i].column == column)
+			return true;
+	return false;
+}
+
+static int check_nested(const struct check *c)
+{
+	const struct task *t = c->task, *parent;
+
+	if (!t->nested)
+		return 0;
+	if (t->source.kind != TASK_TABLE || !is_structure(t->reduce.kind))
+		return broken(c, "a nested task does not build a structure from a table");
+	if (t->parent <= c->number || t->parent >= c->set->task_count)
+		return broken(c, "it is nested in a task that is no later one");
+	parent = &c->set->tasks[t->parent];
+	if (parent->nested || lookups_in(parent, c->number) != 1)
+		return broken(c, "it is nested in a task that does not look up in it once");
+	if (!is_sorted(t, t->key_column) || !is_sorted(parent, t->parent_column))
+		return broken(c, "a nested task has a key that is not proved to be sorted");
+	if (!reads_column(t, t->key_column))
+		return broken(c, "a nested task does not read its key");
+	return 0;
+}
+
+static int check_counts(const struct check *c)
+{
+	const struct task *t = c->task;
+	const struct task_reduce *r = &t->reduce;
+	bool last = c->number + 1 == c->set->task_count;
+
+	if (last && (r->kind != TASK_OUTPUT || t->nested))
+		return broken(c, "the last task does not end with output");
+	if (r->key_count > KEYS_MAX)
+		return broken(c, "it has more than 64 keys");
+	if (t->source.column_count > COLUMNS_MAX ||
+	    r->key_count + r->column_count + r->order_count + r->aggregate_count > COLUMNS_MAX)
+		return broken(c, "it has more than 256 columns");
+	return 0;
+}
+
 static int check_task(struct check *c)
 {
-	int rc = check_source(c);
+	int rc = check_counts(c);
 
-	if (c->task->nested &&
-	    (c->task->source.kind != TASK_TABLE || !is_structure(c->task->reduce.kind)))
-		return broken(c, "a nested task does not build a structure from a table");
+	if (rc == 0)
+		rc = check_nested(c);
+	if (rc == 0)
+		rc = check_source(c);
 	for (unsigned i = 0; i < c->task->step_count && rc == 0; i++)
 		rc = check_step(c, &c->task->steps[i]);
 	return rc < 0 ? rc : check_reduce(c);
@@ -186,11 +292,12 @@ int task_check(const struct task_set *set)
 	if (set->task_count == 0)
 		return fth_fail(EINVAL, "a task set without tasks");
 	for (unsigned t = 0; t < set->task_count && rc == 0; t++) {
-		struct check c = {set, t, &set->tasks[t], NULL};
+		struct check c = {set, t, &set->tasks[t], NULL, NULL};
 
-		c.made = calloc(c.task->slot_count + 1, sizeof(*c.made));
+		c.made = calloc(2 * (size_t)c.task->slot_count + 2, sizeof(*c.made));
 		if (c.made == NULL)
 			return -ENOMEM;
+		c.there = c.made + c.task->slot_count + 1;
 		rc = check_task(&c);
 		free(c.made);
 	}

@@ -8,7 +8,10 @@
 #include "query/task/rows.h"
 #include "query/task/scan.h"
 
+#include "fathom/base/error.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -272,6 +275,10 @@ int fetcher_run(struct fetcher *f, const struct fth_vec *numbers, struct fth_sel
 {
 	unsigned n = list_wanted(f, numbers, sel);
 
+	/* They are sorted. Numbers that a task read from text computes may be any. */
+	if (n > 0 && f->wanted[n - 1].row >= fth_table_rows(f->fetch->table))
+		return fth_fail(ERANGE, "table %s has no row %" PRIu64,
+				fth_table_name(f->fetch->table), f->wanted[n - 1].row);
 	fth_arena_reset(&f->text);
 	for (unsigned i = 0; i < f->fetch->column_count; i++) {
 		struct column *c = &f->columns[i];
