@@ -10,6 +10,25 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Parse the arguments DB NAME, open the table and call fn, which returns the exit status. */
+static int with_table(const struct fth_cli_usage *usage, int argc, char **argv,
+		      int (*fn)(struct fth_table *table))
+{
+	struct fth_table_db *db;
+	struct fth_table *table;
+	char **args;
+	int status = fth_cli_parse(usage, argc, argv, &args);
+
+	if (status == FTH_CLI_GO_ON)
+		status = fth_table_source_open(args[0], args[1], &db, &table);
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	status = fn(table);
+	fth_table_close(table);
+	fth_table_db_close(db);
+	return status;
+}
+
 /* ---- stat ---- */
 
 static const struct {
@@ -189,6 +208,15 @@ static void print_table_json(const struct fth_table *table)
 	fth_json_finish(&j);
 }
 
+static int stat_table(struct fth_table *table)
+{
+	if (fth_cli_json())
+		print_table_json(table);
+	else
+		print_table(table);
+	return FTH_EXIT_OK;
+}
+
 static int run_stat(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
@@ -200,23 +228,8 @@ static int run_stat(int argc, char **argv)
 		.min_args = 2,
 		.max_args = 2,
 	};
-	struct fth_table_db *db;
-	struct fth_table *table;
-	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args);
 
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	status = fth_table_source_open(args[0], args[1], &db, &table);
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	if (fth_cli_json())
-		print_table_json(table);
-	else
-		print_table(table);
-	fth_table_close(table);
-	fth_table_db_close(db);
-	return FTH_EXIT_OK;
+	return with_table(&usage, argc, argv, stat_table);
 }
 
 const struct fth_command fth_cmd_table_stat = {
@@ -242,7 +255,7 @@ static int progress(uint64_t done, uint64_t total, void *user)
 	return fth_cli_stopped();
 }
 
-static int check(struct fth_table *table)
+static int check_table(struct fth_table *table)
 {
 	struct fth_json j;
 	int rc;
@@ -275,20 +288,8 @@ static int run_check(int argc, char **argv)
 		.min_args = 2,
 		.max_args = 2,
 	};
-	struct fth_table_db *db;
-	struct fth_table *table;
-	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args);
 
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	status = fth_table_source_open(args[0], args[1], &db, &table);
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	status = check(table);
-	fth_table_close(table);
-	fth_table_db_close(db);
-	return status;
+	return with_table(&usage, argc, argv, check_table);
 }
 
 const struct fth_command fth_cmd_table_check = {
