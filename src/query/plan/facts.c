@@ -237,12 +237,82 @@ double expr_selectivity(struct planner *p, const struct sql_expr *e)
 	}
 }
 
+/* The equalities of a join's condition with a plain column of the right side; returns how many. */
+static unsigned equal_columns(const struct sql_rel *join, const struct sql_expr **left,
+			      const struct sql_expr **right, unsigned room)
+{
+	const struct sql_expr *c = join->join.condition;
+	unsigned n = c == NULL ? 0 : c->kind == SQL_CALL && c->op == SQL_AND ? c->count : 1;
+	unsigned found = 0;
+
+	for (unsigned i = 0; i < n && found < room; i++) {
+		const struct sql_expr *e = c->kind == SQL_CALL && c->op == SQL_AND ? c->args[i] : c;
+		int key = right_key(e, join->right);
+
+		if (key < 0)
+			continue;
+		right[found] =
+			e->args[e->args[0]->kind == SQL_COLUMN && e->args[0]->column == key ? 0
+											    : 1];
+		left[found] = e->args[right[found] == e->args[0] ? 1 : 0];
+		found++;
+	}
+	return found;
+}
+
+#define KEYS_MAX 8u
+
+double semi_part(struct planner *p, const struct sql_rel *semi)
+{
+	const struct sql_expr *left[KEYS_MAX], *right[KEYS_MAX];
+	unsigned n = equal_columns(semi, left, right, KEYS_MAX);
+	double domain = 1, part;
+
+	for (unsigned i = 0; i < n; i++)
+		domain *= distinct_of(p, right[i], 0);
+	if (n == 0 || domain <= 0)
+		return 0.5;
+	part = rel_rows(p, semi->right) / domain;
+	part = part > 0.9 ? 0.9 : part;
+	return semi->join.kind == SQL_SEMI ? part : 1 - part;
+}
+
+bool semi_sorted(struct planner *p, const struct sql_rel *semi)
+{
+	const struct sql_expr *left[KEYS_MAX], *right[KEYS_MAX];
+	unsigned n = equal_columns(semi, left, right, KEYS_MAX);
+	struct join_key keys[KEYS_MAX];
+
+	for (unsigned i = 0; i < n; i++)
+		keys[i] = (struct join_key){left[i], right[i]};
+	return keys_sorted(p, keys, n);
+}
+
+static bool is_semi_join(const struct sql_rel *rel)
+{
+	return rel->kind == SQL_JOIN && (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI);
+}
+
+double base_rows(struct planner *p, const struct sql_rel *rel)
+{
+	if (rel->kind == SQL_FILTER || rel->kind == SQL_PROJECT || is_semi_join(rel))
+		return base_rows(p, rel->left);
+	return rel_rows(p, rel);
+}
+
+double input_rows(struct planner *p, const struct sql_rel *rel)
+{
+	if (rel->kind == SQL_FILTER || rel->kind == SQL_PROJECT || rel->kind == SQL_AGGREGATE)
+		return input_rows(p, rel->left);
+	return rel_rows(p, rel);
+}
+
 static double join_rows(struct planner *p, const struct sql_rel *rel)
 {
 	double left = rel_rows(p, rel->left), right = rel_rows(p, rel->right);
 
 	if (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI)
-		return left / 2;
+		return left * semi_part(p, rel);
 	if (rel->join.kind == SQL_SINGLE || matches_once(rel))
 		return left;
 	if (rel->join.condition == NULL)

@@ -7,7 +7,11 @@
  * leaf that has their columns.
  *
  * The root is the leaf for which the structures are smallest; a leaf with several rows for a key is a much
- * larger structure than one whose key is unique.
+ * larger structure than one whose key is unique. A pipe looks up first what removes most rows for its
+ * price, by the part of the keys that is expected in the structure.
+ *
+ * A leaf that is built and has a key in common with a leaf of which few rows are left is reduced before: only
+ * rows with one of these keys are built, or grouped if the leaf is an aggregate by the key.
  */
 #include "query/plan/plan_internal.h"
 
@@ -20,11 +24,20 @@
 #define LEAVES_MAX 64u
 #define MANY_COST \
 	8.0 /* of a row in a structure with several rows for a key, against one with one */
+#define NESTED_COST \
+	4.0 /* of a look-up in a nested structure, its building included, against others */
+#define SEMIS_MAX  8u
+#define FEW	   0.4	   /* a leaf with this part of its keys reduces others */
+#define LARGE	   4.0	   /* which have so many times its rows at least, ... */
+#define LARGE_ROWS 50000.0 /* ... and so many */
 
 struct leaf {
 	const struct sql_rel *rel;
-	double rows;
-	int parent; /* in the tree; -1: root */
+	const struct sql_rel *semis[SEMIS_MAX]; /* semi and anti joins with this leaf on the left */
+	bool semi_done[SEMIS_MAX];
+	unsigned semi_count;
+	double rows, base; /* expected; before its filters */
+	int parent;	   /* in the tree; -1: root */
 	bool done;
 };
 
@@ -73,7 +86,8 @@ static bool is_inner(const struct sql_rel *rel)
 static bool is_semi(const struct sql_rel *rel)
 {
 	return rel->kind == SQL_JOIN &&
-	       (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI) && is_inner(rel->left);
+	       (rel->join.kind == SQL_SEMI || rel->join.kind == SQL_ANTI) &&
+	       (is_inner(rel->left) || is_semi(rel->left));
 }
 
 static bool part_of_side(const struct sql_expr *e, const struct sql_rel *leaf,
@@ -87,18 +101,22 @@ static bool part_of_side(const struct sql_expr *e, const struct sql_rel *leaf,
 	return true;
 }
 
-/* The semi or anti join on one leaf instead of on the block; NULL if its condition needs several. */
+/* Whether the semi or anti join needs only columns of this leaf and of its right side. */
+static bool is_on_leaf(const struct sql_rel *semi, const struct leaf *leaf)
+{
+	return leaf->semi_count < SEMIS_MAX &&
+	       (semi->join.condition == NULL ||
+		part_of_side(semi->join.condition, leaf->rel, semi->right)) &&
+	       (semi->join.null_condition == NULL ||
+		part_of_side(semi->join.null_condition, leaf->rel, semi->right));
+}
+
+/* The join with the leaf on its left side, instead of the block. */
 static const struct sql_rel *on_leaf(struct planner *p, const struct sql_rel *semi,
 				     const struct sql_rel *leaf)
 {
-	struct sql_rel *moved;
+	struct sql_rel *moved = plan_alloc(p, sizeof(*moved));
 
-	if ((semi->join.condition != NULL &&
-	     !part_of_side(semi->join.condition, leaf, semi->right)) ||
-	    (semi->join.null_condition != NULL &&
-	     !part_of_side(semi->join.null_condition, leaf, semi->right)))
-		return NULL;
-	moved = plan_alloc(p, sizeof(*moved));
 	if (moved == NULL)
 		return NULL;
 	*moved = *semi;
@@ -124,10 +142,10 @@ static int flatten(struct planner *p, struct block *b, const struct sql_rel *rel
 
 		flatten(p, b, rel->left);
 		for (unsigned i = before; i < b->leaf_count; i++) {
-			const struct sql_rel *moved = on_leaf(p, rel, b->leaves[i].rel);
+			struct leaf *leaf = &b->leaves[i];
 
-			if (moved != NULL) {
-				b->leaves[i].rel = moved;
+			if (is_on_leaf(rel, leaf)) {
+				leaf->semis[leaf->semi_count++] = on_leaf(p, rel, leaf->rel);
 				return p->error;
 			}
 		}
@@ -357,28 +375,213 @@ static int attach(struct planner *p, struct block *b, struct pipe *pipe, unsigne
 	return test_conditions(p, b, pipe, *leaves);
 }
 
+/* ---- what to look up first ---- */
+
+/* The part of its table's rows that a leaf and what is below it leave. */
+static double part_left(const struct block *b, unsigned leaf)
+{
+	double part = b->leaves[leaf].base > 0 ? b->leaves[leaf].rows / b->leaves[leaf].base : 1;
+
+	for (unsigned c = 0; c < b->leaf_count; c++)
+		if (b->leaves[c].parent == (int)leaf)
+			part *= part_left(b, c);
+	return part < 1 ? part : 1;
+}
+
+/* The price of removing all rows at this rate: small is good. */
+static double rank(double left, double cost)
+{
+	return left >= 0.999 ? INFINITY : cost / (1 - left);
+}
+
+static double rank_child(struct planner *p, struct block *b, unsigned parent, unsigned child)
+{
+	struct join_key *keys;
+	unsigned n = edge_keys(p, b, parent, child, &keys);
+	bool unique = keys_unique(p, b->leaves[child].rel, keys, n);
+	bool nested = keys_sorted(p, keys, n) && b->leaves[child].rows >= NESTED_ROWS;
+
+	/* Several rows for a key: whatever follows has more to do. */
+	return n == 0 || !unique ? INFINITY : rank(part_left(b, child), nested ? NESTED_COST : 1);
+}
+
+static double rank_semi(struct planner *p, const struct sql_rel *semi)
+{
+	bool nested = semi_sorted(p, semi) && rel_rows(p, semi->right) >= NESTED_ROWS;
+
+	return rank(semi_part(p, semi), nested ? NESTED_COST : 1);
+}
+
+/* The child or semi join that comes next; false: none is left. */
+static bool choose_next(struct planner *p, struct block *b, unsigned leaf, int *child, int *semi)
+{
+	struct leaf *l = &b->leaves[leaf];
+	double best = INFINITY;
+
+	*child = *semi = -1;
+	for (unsigned i = 0; i < l->semi_count; i++) {
+		double r = l->semi_done[i] ? INFINITY : rank_semi(p, l->semis[i]);
+
+		if (!l->semi_done[i] && (*semi < 0 || r < best)) {
+			best = r;
+			*semi = (int)i;
+		}
+	}
+	for (unsigned c = 0; c < b->leaf_count; c++) {
+		double r;
+
+		if (b->leaves[c].parent != (int)leaf || b->leaves[c].done)
+			continue;
+		r = rank_child(p, b, leaf, c);
+		/* Equal ones, such as all that remove nothing: small structures first. */
+		if ((*child < 0 && *semi < 0) || r < best ||
+		    (r == best && *child >= 0 && b->leaves[c].rows < b->leaves[*child].rows)) {
+			best = r;
+			*child = (int)c;
+			*semi = -1;
+		}
+	}
+	return *child >= 0 || *semi >= 0;
+}
+
 static struct pipe *plan_leaf(struct planner *p, struct block *b, unsigned leaf, uint64_t *leaves)
 {
 	struct pipe *pipe = plan_rel(p, b->leaves[leaf].rel);
+	int child, semi;
 
 	*leaves |= (uint64_t)1 << leaf;
 	if (pipe == NULL || test_conditions(p, b, pipe, *leaves) < 0)
 		return NULL;
 	pipe->multiplied = false; /* rel_unique() knows of joins inside the leaf */
-	/* Small structures first: they are cheap to look up and often reduce most. */
-	for (;;) {
-		int next = -1;
-
-		for (unsigned c = 0; c < b->leaf_count; c++)
-			if (b->leaves[c].parent == (int)leaf && !b->leaves[c].done &&
-			    (next < 0 || b->leaves[c].rows < b->leaves[next].rows))
-				next = (int)c;
-		if (next < 0)
-			return pipe;
-		b->leaves[next].done = true;
-		if (attach(p, b, pipe, leaf, (unsigned)next, leaves) < 0)
+	while (choose_next(p, b, leaf, &child, &semi)) {
+		if (semi >= 0) {
+			b->leaves[leaf].semi_done[semi] = true;
+			if (plan_outer_on(p, pipe, b->leaves[leaf].semis[semi]) < 0)
+				return NULL;
+			continue;
+		}
+		b->leaves[child].done = true;
+		if (attach(p, b, pipe, leaf, (unsigned)child, leaves) < 0)
 			return NULL;
 	}
+	return pipe;
+}
+
+/* ---- reducing leaves ---- */
+
+static bool same_representation(const struct sql_expr *a, const struct sql_expr *b)
+{
+	return a->type.kind == b->type.kind && a->type.scale == b->type.scale;
+}
+
+/* The column that a condition equates with this one; -1: none. */
+static int other_side(const struct condition *c, int column)
+{
+	for (unsigned side = 0; side < 2 && c->is_equality; side++) {
+		const struct sql_expr *a = c->expr->args[side], *b = c->expr->args[1 - side];
+
+		if (a->kind == SQL_COLUMN && b->kind == SQL_COLUMN && a->column == column &&
+		    same_representation(a, b))
+			return b->column;
+	}
+	return -1;
+}
+
+/* A column of leaf y that equals this one of another leaf, directly or over a third; -1: none. */
+static int equal_in_leaf(const struct block *b, unsigned y, int column)
+{
+	for (unsigned i = 0; i < b->condition_count; i++) {
+		int next = other_side(&b->conditions[i], column);
+
+		if (next < 0)
+			continue;
+		if (rel_has(b->leaves[y].rel, next))
+			return next;
+		for (unsigned k = 0; k < b->condition_count; k++) {
+			int far = other_side(&b->conditions[k], next);
+
+			if (far >= 0 && rel_has(b->leaves[y].rel, far))
+				return far;
+		}
+	}
+	return -1;
+}
+
+/* The leaf with its semi and anti joins. */
+static const struct sql_rel *with_semis(struct planner *p, const struct leaf *leaf)
+{
+	const struct sql_rel *rel = leaf->rel;
+
+	for (unsigned i = 0; i < leaf->semi_count && rel != NULL; i++)
+		rel = on_leaf(p, leaf->semis[i], rel);
+	return rel;
+}
+
+/* The part of the values of a column that is expected to be left in a leaf. */
+static double keys_left(struct planner *p, const struct leaf *leaf, int column)
+{
+	const struct fth_table_facts *f = column_facts(p, column);
+	double distinct = f != NULL && f->distinct > 0 ? (double)f->distinct : leaf->base;
+
+	if (leaf->base <= 0 || distinct <= 0 || leaf->rows >= leaf->base)
+		return 1;
+	return 1 - pow(1 - leaf->rows / leaf->base, leaf->base / distinct);
+}
+
+struct reduction {
+	double part; /* of the rows that is left */
+	int by;	     /* leaf */
+	int key, by_key;
+};
+
+/* The best way to reduce leaf y by leaf x, if it is better than what is known. */
+static void consider(struct planner *p, struct block *b, unsigned y, unsigned x,
+		     struct reduction *best)
+{
+	const struct sql_rel *rel = b->leaves[x].rel;
+
+	for (unsigned i = 0; i < rel->width; i++) {
+		double part = keys_left(p, &b->leaves[x], rel->columns[i]);
+		int key = part < best->part ? equal_in_leaf(b, y, rel->columns[i]) : -1;
+
+		if (key >= 0)
+			*best = (struct reduction){part, (int)x, key, rel->columns[i]};
+	}
+}
+
+static bool is_below(const struct block *b, unsigned leaf, unsigned top)
+{
+	for (int i = (int)leaf; i >= 0; i = b->leaves[i].parent)
+		if (i == (int)top)
+			return true;
+	return false;
+}
+
+/* Reduce the leaves that are built by leaves of which few rows are left. */
+static void reduce_leaves(struct planner *p, struct block *b, unsigned root)
+{
+	for (unsigned y = 0; y < b->leaf_count && p->error == 0; y++) {
+		struct reduction best = {.part = FEW, .by = -1};
+		double rows = input_rows(p, b->leaves[y].rel);
+
+		for (unsigned x = 0; x < b->leaf_count && y != root && rows >= LARGE_ROWS; x++)
+			/* What is below y reduces it anyway. */
+			if (!is_below(b, x, y) && rows >= LARGE * b->leaves[x].rows &&
+			    rows >= b->leaves[x].base)
+				consider(p, b, y, x, &best);
+		if (best.by >= 0)
+			b->leaves[y].rel =
+				plan_reduce(p, b->leaves[y].rel, best.key,
+					    with_semis(p, &b->leaves[best.by]), best.by_key);
+	}
+}
+
+static void estimate_leaf(struct planner *p, struct leaf *leaf)
+{
+	leaf->rows = rel_rows(p, leaf->rel);
+	leaf->base = base_rows(p, leaf->rel);
+	for (unsigned i = 0; i < leaf->semi_count; i++)
+		leaf->rows *= semi_part(p, leaf->semis[i]);
 }
 
 struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel)
@@ -394,9 +597,10 @@ struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel)
 	b->outputs = rel->columns;
 	b->output_count = rel->width;
 	for (unsigned i = 0; i < b->leaf_count; i++)
-		b->leaves[i].rows = rel_rows(p, b->leaves[i].rel);
+		estimate_leaf(p, &b->leaves[i]);
 	classify(b);
 	root = choose_root(p, b);
+	reduce_leaves(p, b, root);
 	for (unsigned i = 0; i < b->leaf_count; i++)
 		b->leaves[i].done = false;
 	return p->error != 0 ? NULL : plan_leaf(p, b, root, &leaves);

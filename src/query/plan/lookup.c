@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define NESTED_ROWS 4096.0 /* a structure for fewer rows is built once, for all row groups */
-
 const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *e,
 				const struct sql_expr *other)
 {
@@ -57,6 +55,25 @@ static bool sorted_column(struct planner *p, const struct pipe *pipe, const stru
 	return facts != NULL && (facts->flags & FTH_TABLE_SORTED) != 0 &&
 	       fth_table_kind(&fth_table_schema(pipe->task->source.table)->column[*ordinal]) ==
 		       FTH_TABLE_KIND_INT;
+}
+
+bool keys_sorted(struct planner *p, const struct join_key *keys, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const struct sql_expr *sides[] = {keys[i].probe, keys[i].build};
+		unsigned sorted = 0;
+
+		for (unsigned k = 0; k < 2; k++) {
+			const struct fth_table_facts *f =
+				sides[k]->kind == SQL_COLUMN ? column_facts(p, sides[k]->column)
+							     : NULL;
+
+			sorted += f != NULL && (f->flags & FTH_TABLE_SORTED) != 0;
+		}
+		if (sorted == 2)
+			return true;
+	}
+	return false;
 }
 
 static bool has_nested(struct planner *p, const struct pipe *pipe)

@@ -261,22 +261,21 @@ static bool build_unique(struct planner *p, const struct sql_rel *rel, const str
 	return columns != NULL && rel_unique(rel->right, columns, n);
 }
 
-struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel)
+int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *rel)
 {
 	static const enum task_match match[] = {[SQL_LEFT_OUTER] = TASK_LEFT,
 						[SQL_SEMI] = TASK_SEMI,
 						[SQL_ANTI] = TASK_ANTI,
 						[SQL_SINGLE] = TASK_SINGLE};
 	enum sql_join_kind kind = rel->join.kind;
-	struct pipe *probe = plan_rel(p, rel->left), *build = plan_rel(p, rel->right);
+	struct pipe *build = plan_rel(p, rel->right);
 	struct join_spec spec = {.match = match[kind]};
 	struct split s = {0};
 	unsigned right;
 	int *payload;
 
-	if (probe == NULL || build == NULL || split_condition(p, rel, &s) < 0 ||
-	    add_null_condition(p, rel, &s) < 0)
-		return NULL;
+	if (build == NULL || split_condition(p, rel, &s) < 0 || add_null_condition(p, rel, &s) < 0)
+		return p->error;
 	for (unsigned i = 0; i < s.right_count; i++)
 		pipe_select(p, build, s.right[i]);
 	for (unsigned i = 0; i < s.left_count && kind == SQL_SEMI; i++)
@@ -284,13 +283,18 @@ struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel)
 	spec.condition = residual(p, &s, kind);
 	if ((kind == SQL_SEMI || kind == SQL_ANTI) &&
 	    is_other_value(&s, spec.condition, rel, &right))
-		return other_value(p, probe, build, &s, spec.condition, right, kind == SQL_ANTI) < 0
-			       ? NULL
-			       : probe;
+		return other_value(p, probe, build, &s, spec.condition, right, kind == SQL_ANTI);
 	spec.key_count = s.key_count;
 	spec.keys = s.keys;
 	spec.unique = build_unique(p, rel, &s);
 	spec.payload_count = payload_of(p, rel, spec.condition, &payload);
 	spec.payload = payload;
-	return p->error != 0 || plan_lookup(p, probe, build, &spec) < 0 ? NULL : probe;
+	return p->error != 0 ? p->error : plan_lookup(p, probe, build, &spec);
+}
+
+struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel)
+{
+	struct pipe *probe = plan_rel(p, rel->left);
+
+	return probe == NULL || plan_outer_on(p, probe, rel) < 0 ? NULL : probe;
 }

@@ -14,6 +14,8 @@
 
 #include "query/plan/plan.h"
 
+#define NESTED_ROWS 4096.0 /* a structure for fewer rows is built once, for all row groups */
+
 struct planner {
 	const struct sql_query *query;
 	const struct plan_options *options;
@@ -97,8 +99,9 @@ int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot)
 struct pipe *plan_rel(struct planner *p, const struct sql_rel *rel);
 /* A block of inner joins, with filters, semi and anti joins above. */
 struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel);
-/* One left, semi, anti or single join. */
+/* One left, semi, anti or single join; of a pipe with the rows of its left side. */
 struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel);
+int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *rel);
 struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel);
 
 /* One equality of a join: an expression of the probing side, one of the build side. */
@@ -121,6 +124,15 @@ const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *side,
 int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec);
 
+/*
+ * The relation with only those rows whose column `key` is among the values of column by_key of `by`; the rows are
+ * removed below aggregates by the key. Returns the relation itself where that is not possible.
+ */
+const struct sql_rel *plan_reduce(struct planner *p, const struct sql_rel *rel, int key,
+				  const struct sql_rel *by, int by_key);
+
+/* Both sides of a key are sorted columns of tables, for one of the keys. */
+bool keys_sorted(struct planner *p, const struct join_key *keys, unsigned count);
 /* Make the build a nested task if both sides are sorted by a key. */
 void plan_nest(struct planner *p, const struct pipe *probe, const struct pipe *build,
 	       const struct join_key *keys, unsigned key_count);
@@ -149,6 +161,12 @@ struct task_aggregate plan_aggregate_of(const struct pipe *pipe, enum task_aggre
 /* No two rows of the relation agree in all of these columns. */
 bool rel_unique(const struct sql_rel *rel, const int *columns, unsigned count);
 double rel_rows(struct planner *p, const struct sql_rel *rel);
+/* Without its filters, semi and anti joins; before an aggregate. */
+double base_rows(struct planner *p, const struct sql_rel *rel);
+double input_rows(struct planner *p, const struct sql_rel *rel);
+/* The part of its left rows that a semi or anti join keeps; whether a key of both sides is sorted. */
+double semi_part(struct planner *p, const struct sql_rel *semi);
+bool semi_sorted(struct planner *p, const struct sql_rel *semi);
 /* The part of rows for which a predicate is true. */
 double expr_selectivity(struct planner *p, const struct sql_expr *predicate);
 bool rel_has(const struct sql_rel *rel, int column);
