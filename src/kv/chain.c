@@ -5,12 +5,13 @@
  * The header of a chunk says where the log ended before it, so from the newest chunk a chain of
  * links leads back to the oldest one.
  *
- * 1. Numbers have gaps: after a crash some are passed over, and chunks that were written and not
- *    flushed may lie there. No link leads to them, so they are not in the chain.
+ * 1. Each chunk has the number after that of the chunk that its link leads to. A number is used again
+ *    only after what a crash left under it was zeroed (recover.c).
  * 2. Where the link of the newest chunks leads to a chunk that is not there, fewer than `flight` numbers
  *    away, a crash took that one before it was flushed: the log ends before it, and what lies behind
- *    it is no part of the log. Farther away it is damage: the chain begins behind it. A link over a
- *    gap leads to the last chunk of a cache that was recovered, which was on the device then.
+ *    it is no part of the log. Farther away it is damage: the chain begins behind it. It begins
+ *    there as well, and nothing is damaged, if the place may have been overwritten or zeroed since:
+ *    chunks up to `flight` numbers behind the newest one may have been opened.
  * 3. What a chain of chunks without a gap says of a key is right: the last change of the key is the
  *    last in the chain, or older than all of it. Then the item is older too, and is forgotten. A
  *    delete that the ring has overwritten brings nothing back: the item that it deleted lay
@@ -84,7 +85,7 @@ static bool follow(const struct fth_kv *kv, const struct link *links, uint64_t t
 			*missing = previous;
 			/* Its place may have been written, and not flushed, when a crash came. */
 			chain->broken = previous + chunks > chain->newest + flight;
-			return previous != n - 1 || tip >= previous + flight;
+			return tip >= previous + flight;
 		}
 		n = previous;
 	}

@@ -286,6 +286,7 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 	if (rc == 0) {
 		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;
+		h.tail = fth_load_relaxed_dev64(&kv->log.tail);
 		h.ends = kv->log.open ? kv->log.open->number * kv->super.chunk + kv->log.open->end
 				      : kv->log.end;
 		pthread_mutex_unlock(&kv->log.lock);
@@ -356,7 +357,7 @@ static int read_header(struct fth_kv *kv, uint64_t which, uint64_t number,
 	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id || h->number != number ||
 	    h->buckets != kv->bucket_count || h->moved > moved_max(h->buckets) ||
 	    h->replay_from > KV_POSITION_MAX || h->ends > KV_POSITION_MAX ||
-	    h->next > KV_POSITION_MAX / kv->super.chunk)
+	    h->tail > KV_POSITION_MAX || h->next > KV_POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;
 }

@@ -90,7 +90,8 @@ struct kv_index_header {
 	uint64_t flush_before;
 	uint64_t flush_when;
 	uint64_t ends; /* position behind the last record of the log */
-	uint8_t zero[4096 - 112];
+	uint64_t tail; /* the oldest position that may be read */
+	uint8_t zero[4096 - 120];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");

@@ -6,10 +6,9 @@
  *    checkpoint that makes a cache usable.
  * 2. An item is live if an entry of the index names the place of its record. Entries whose record was
  *    found are marked by their hot bits, which mean nothing here; those without a mark are lost.
- * 3. Numbers of chunks have gaps: after a crash some are passed over, and in their places is what
- *    was there before. That chunk n was written is known from the header of n + 1, if that says
- *    where n ends, or from the index of a cache that was closed in good order. The same tells
- *    damage at the end of a chunk from what a crash leaves there.
+ * 3. That chunk n was written is known from the header of n + 1, which says where n ends, or from the
+ *    index of a cache that was closed in good order. The same tells damage at the end of a chunk from
+ *    what a crash leaves there.
  * 4. Behind a record that does not verify the next one is searched for, because the index may name
  *    it. Checksums are seeded with the position, so none is found by accident.
  */
@@ -180,9 +179,8 @@ static bool is_good(const struct walk *w, const struct view *v, uint64_t at)
 	const struct kv_record *r = (const struct kv_record *)(const void *)(v->data + at);
 	uint64_t chunk = w->kv->super.chunk;
 
-	return at + sizeof(*r) <= chunk && r->type >= KV_ITEM && r->type <= KV_PAD &&
-	       kv_record_bytes(r) <= chunk - at &&
-	       r->checksum == kv_record_sum(r, w->kv->super.id, v->number * chunk + at);
+	return at + sizeof(*r) <= chunk &&
+	       kv_record_good(w->kv, r, chunk - at, v->number * chunk + at);
 }
 
 static int visit_item(struct walk *w, const struct kv_record *r)

@@ -354,6 +354,14 @@ static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
 	return next > kv->super.chunks ? (next - kv->super.chunks) * kv->super.chunk : 0;
 }
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
+/* A record that was read from a position of the log, of whose chunk `room` bytes are left, is whole. */
+static inline bool kv_record_good(const struct fth_kv *kv, const struct kv_record *r, uint64_t room,
+				  uint64_t position)
+{
+	return r->type >= KV_ITEM && r->type <= KV_PAD && r->key_length <= FTH_KV_KEY_MAX &&
+	       kv_record_bytes(r) <= room &&
+	       r->checksum == kv_record_sum(r, kv->super.id, position);
+}
 
 /* ---- writer.c ---- */
 
@@ -432,14 +440,15 @@ int kv_super_write(struct fth_kv *kv, uint64_t deadline);
 
 /* What recovery found beside the index. */
 struct kv_recovered {
-	uint64_t end;  /* number of the chunk behind the last one of the log */
+	uint64_t end;	/* number of the chunk behind the last one of the log */
+	uint64_t stale; /* from `end` to before this number a crash may have left chunks */
 	uint64_t head; /* position behind the last record, if it was closed in good order; else 0 */
 	char damage[FTH_ERROR_TEXT_MAX]; /* of the index; empty: none */
 };
 
 /* Fill the index and set the log from the device. Writes nothing. */
 int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out);
-/* The same, then a checkpoint: the log can go on. */
+/* The same, then zero what a crash has left and write a checkpoint: the log can go on. */
 int kv_recover(struct fth_kv *kv);
 /* A header of a chunk of this cache, with any number. */
 bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h);

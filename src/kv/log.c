@@ -117,9 +117,10 @@ static int open_chunk(struct fth_kv *kv, bool writer)
 	b->filled = b->end = sizeof(header);
 	b->failures = 0;
 	b->written = b->writing = 0;
-	if (number >= kv->super.chunks) {
+	/* After a crash the tail is ahead: the oldest chunks are gone then. */
+	if (log->tail < kv_log_tail(kv, number + 1)) {
 		/* release: whoever finds an entry valid after this sees the new tail */
-		fth_store_release_dev64(&log->tail, (number - kv->super.chunks + 1) * chunk);
+		fth_store_release_dev64(&log->tail, kv_log_tail(kv, number + 1));
 		kv_count(kv, FTH_KV_STAT_RECLAIMED, 1);
 	}
 	put_flush(kv, b);

@@ -5,9 +5,11 @@
  * Records are replayed in the order of their positions, which is that of the changes of each key.
  * The log ends at the first chunk that is not there, or of which a part is not there. Chunks behind
  * it may have been written before a power loss, while it was not: nothing in them was acknowledged as
- * durable, but they verify. So that they are never taken for a continuation, the next chunk gets a
- * number behind all that may have been written and not flushed, and a checkpoint is written that says so before the
- * cache is used. Until then nothing is written, so a crash during recovery changes nothing.
+ * durable, but they verify. So that they are never taken for a continuation, the `flight` places in which
+ * they can be are zeroed, and a checkpoint follows, whose flush makes that durable before the cache is
+ * used. A crash during recovery changes nothing: what is zeroed is no part of the log. The numbers
+ * are used again, so the numbers of chunks have no gaps. What these places held before stays
+ * forgotten: the cache may have answered already that it is gone.
  *
  * A chunk that is missing while the log goes on farther than that is damage,
  * or the log went all the way round since the checkpoint. Nobody knows then which keys have changed
@@ -144,16 +146,14 @@ static int replay_chunk(struct replay *r, uint64_t at)
 	while (rc == 0 && r->end + sizeof(struct kv_record) <= chunk) {
 		const struct kv_record *record =
 			(const struct kv_record *)(void *)(r->chunk + r->end);
-		uint64_t position = r->number * chunk + r->end, bytes;
+		uint64_t position = r->number * chunk + r->end;
 
 		if (record->type == 0)
 			return 0;
-		bytes = kv_record_bytes(record);
-		r->torn = record->type > KV_PAD || bytes > chunk - r->end ||
-			  record->checksum != kv_record_sum(record, kv->super.id, position);
+		r->torn = !kv_record_good(kv, record, chunk - r->end, position);
 		if (r->torn)
 			return 0;
-		r->end += kv_round(bytes);
+		r->end += kv_round(kv_record_bytes(record));
 		kv->log.head = r->number * chunk + r->end;
 		rc = replay_record(r, record, position);
 	}
@@ -280,7 +280,8 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 			continue;
 		}
 		rc = find_rest(r, number, &rest, &newest);
-		*next = r->torn && !first && number == r->number ? number + 1 : number;
+		/* A chunk of which a part was replayed, or is in the checkpoint, is not written again. */
+		*next = (first ? at != 0 : number == r->number) ? number + 1 : number;
 		if (rc < 0 || rest == UINT64_MAX)
 			return rc;
 		forget_older(r, !overwritten(kv, number, newest));
@@ -449,17 +450,18 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 	if (rc < 0)
 		return rc;
 	out->end = span.end;
+	out->stale = kv->recovery.clean ? span.end : span.end + kv->super.flight;
+	if (out->stale < span.unused)
+		out->stale = span.unused;
+	if (out->stale > span.end + kv->super.chunks)
+		out->stale = span.end + kv->super.chunks;
 	/* Entries of the checkpoint that replay did not come to are not known to be the latest. */
-	kv->log.tail = kv_log_tail(kv, span.end);
+	kv->log.tail = kv_log_tail(kv, out->stale);
+	if (checkpoint && kv->log.tail < header.tail)
+		kv->log.tail = header.tail;
 	kv_sweep(kv, kv->bucket_count);
 	kv->log.next = span.end;
-	if (!kv->recovery.clean && span.end > 0)
-		kv->log.next += kv->super.flight;
-	if (kv->log.next < span.unused)
-		kv->log.next = span.unused;
-	kv->log.head = kv->log.next * kv->super.chunk;
-	kv->log.tail = kv_log_tail(kv, kv->log.next);
-	kv_sweep(kv, kv->bucket_count);
+	kv->log.head = span.end * kv->super.chunk;
 	kv->recovery.items = kv->items;
 	return 0;
 }
@@ -476,6 +478,17 @@ static int grow_flight(struct fth_kv *kv)
 	return kv_super_write(kv, FTH_DEV_TIMEOUT);
 }
 
+/* Whatever a crash may have left behind the end of the log. The checkpoint that follows flushes it. */
+static int erase_stale(struct fth_kv *kv, const struct kv_recovered *recovered)
+{
+	uint64_t chunk = kv->super.chunk;
+	int rc = 0;
+
+	for (uint64_t n = recovered->end; n < recovered->stale && rc == 0; n++)
+		rc = fth_dev_zero(kv->dev, chunk, kv_log_offset(kv, n * chunk), FTH_DEV_TIMEOUT);
+	return rc;
+}
+
 static struct kv_record flush_in_force(const struct fth_kv *kv)
 {
 	struct kv_record flush = {
@@ -488,17 +501,18 @@ static struct kv_record flush_in_force(const struct fth_kv *kv)
 
 int kv_recover(struct fth_kv *kv)
 {
-	uint64_t begin = fth_now_ns(), next;
+	uint64_t begin = fth_now_ns();
 	struct kv_recovered recovered;
 	int rc = kv_recover_read(kv, &recovered);
 
 	if (rc < 0)
 		return rc;
-	next = kv->log.next;
 	kv->log.flush = flush_in_force(kv);
 	kv->log.committed = kv->log.head;
-	kv->log.released = next > kv->super.chunks ? next - kv->super.chunks : 0;
-	rc = grow_flight(kv);
+	kv->log.released = kv->log.tail / kv->super.chunk;
+	rc = erase_stale(kv, &recovered);
+	if (rc == 0)
+		rc = grow_flight(kv);
 	/* See above; also takes back the word that it was closed in good order. */
 	if (rc == 0)
 		rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);

@@ -39,14 +39,19 @@ static struct fth_kv_recovery recovery_of(const struct box *box)
 	return recovery;
 }
 
-/* The power goes; the cache is opened again on what is left. */
-static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
-		       uint64_t seed)
+static void lose_power_and_close(struct box *box, struct fth_dev *dev, uint64_t seed)
 {
 	assert_ok(fth_dev_crash_power_loss(dev, seed));
 	fth_kv_worker_close(box->worker);
 	(void)fth_kv_close(box->kv);
 	assert_ok(fth_dev_crash_restart(dev));
+}
+
+/* The power goes; the cache is opened again on what is left. */
+static void lose_power(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
+		       uint64_t seed)
+{
+	lose_power_and_close(box, dev, seed);
 	box_open(box, o, dev);
 }
 
@@ -117,7 +122,7 @@ static void values_must_fit_the_chunks_that_are_there(void **state)
 	fth_dev_close(dev);
 }
 
-/* A crash passes over a few chunks; of a short ring that must not be most of it. */
+/* A crash takes the oldest chunks; of a short ring that must not be most of it. */
 static void a_crash_leaves_most_of_a_short_ring(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:7M)");
@@ -133,6 +138,35 @@ static void a_crash_leaves_most_of_a_short_ring(void **state)
 	lose_power(&box, &o, dev, 1);
 	for (unsigned i = 0; i < 20; i++)
 		assert_int_equal(box_get(&box, i), i + 1);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* A crash may take the oldest chunks of a ring that is full; the crashes after it take nothing more. */
+static void crashes_do_not_add_up(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:8M)");
+	struct fth_kv_options o = durable();
+	unsigned first = 0, left = 0, items = 0;
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	while (box_stat(&box, FTH_KV_STAT_RECLAIMED) < 5)
+		assert_ok(box_set(&box, items++, 1));
+	for (unsigned i = 0; i < items; i++)
+		first += box_get(&box, i) != 0;
+	for (unsigned n = 1; n <= 10; n++) {
+		lose_power(&box, &o, dev, n);
+		assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+		assert_ok(box_set(&box, items, n));
+	}
+	for (unsigned i = 0; i < items; i++)
+		left += box_get(&box, i) != 0;
+	assert_int_equal(box_get(&box, items), 10);
+	print_message("%u of %u items before, %u after 10 crashes\n", first, items, left);
+	/* A quarter of the ring for the first one, a chunk for each: they were written anew. */
+	assert_true(left > first / 2 && left < first);
 	assert_ok(box_close(&box));
 	fth_dev_close(dev);
 }
@@ -415,7 +449,7 @@ static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
 			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
 }
 
-/* Some lives, of which each ends with a loss of power: numbers of chunks have gaps. */
+/* Some lives, of which each ends with a loss of power. */
 static void live(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev,
 		 struct fth_rng *rng, uint32_t *latest)
 {
@@ -553,6 +587,49 @@ static void a_ring_is_replayed_without_an_index(void **state)
 	check_latest(&box, latest);
 	assert_ok(box_close(&box));
 	fth_dev_close(dev);
+}
+
+/*
+ * Power is lost twice, and a chunk that was written in between is not flushed: it may have overwritten a part
+ * of the oldest chunk. That is the end of the ring, and no damage to it.
+ */
+static void check_two_crashes(uint64_t seed)
+{
+	struct fth_dev *dev = open_dev("crash(mem:8M)");
+	struct fth_kv_options o = durable();
+	struct box box;
+
+	o.items = 1000;
+	o.persistence = FTH_KV_WRITE_BACK;
+	o.window_ms = 1;
+	box_open(&box, &o, dev);
+	while (box_stat(&box, FTH_KV_STAT_RECLAIMED) < 5)
+		assert_ok(box_set(&box, 0, 1));
+	for (unsigned i = 0; i < 200; i++)
+		assert_ok(box_set(&box, i, 2));
+	wait_durable(&box);
+	o.window_ms = 60000;
+	lose_power(&box, &o, dev, seed);
+	while (box_stat(&box, FTH_KV_STAT_CHUNKS) == 0)
+		assert_ok(box_set(&box, 1000, 1));
+	while (box_stat(&box, FTH_KV_STAT_CHUNK_BYTES) == 0)
+		usleep(1000);
+	lose_power_and_close(&box, dev, seed);
+	spoil_index(dev, NEWEST | OLDER, BODY);
+	box_open(&box, &o, dev);
+	assert_true(recovery_of(&box).index_damaged);
+	assert_int_equal(recovery_of(&box).damaged_chunks, 0);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(box_get(&box, i), 2);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void two_crashes_are_no_damage(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 30; seed++)
+		check_two_crashes(seed);
 }
 
 /* ---- time ---- */
@@ -758,6 +835,7 @@ int main(void)
 		cmocka_unit_test(an_index_of_any_size_comes_back),
 		cmocka_unit_test(values_must_fit_the_chunks_that_are_there),
 		cmocka_unit_test(a_crash_leaves_most_of_a_short_ring),
+		cmocka_unit_test(crashes_do_not_add_up),
 		cmocka_unit_test(a_file_has_one_cache_at_a_time),
 		cmocka_unit_test(a_log_that_went_round_is_replayed),
 		cmocka_unit_test(damage_brings_back_no_old_value),
@@ -766,6 +844,7 @@ int main(void)
 		cmocka_unit_test(a_damaged_checkpoint_costs_no_item),
 		cmocka_unit_test(one_superblock_is_enough),
 		cmocka_unit_test(a_ring_is_replayed_without_an_index),
+		cmocka_unit_test(two_crashes_are_no_damage),
 		cmocka_unit_test(flush_all_and_expiry_survive),
 		cmocka_unit_test(a_later_flush_all_takes_no_earlier_one_back),
 		cmocka_unit_test(cas_numbers_are_not_given_twice),

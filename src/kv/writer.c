@@ -349,11 +349,11 @@ static void readmit_chunk(struct writer *w, uint64_t number)
 		return;
 	while (at + sizeof(struct kv_record) <= chunk) {
 		const struct kv_record *r = (const struct kv_record *)(void *)(w->old + at);
-		uint64_t bytes = kv_round(kv_record_bytes(r));
+		uint64_t bytes;
 
-		if (r->type < KV_ITEM || r->type > KV_PAD || bytes > chunk - at ||
-		    r->checksum != kv_record_sum(r, kv->super.id, number * chunk + at))
+		if (!kv_record_good(kv, r, chunk - at, number * chunk + at))
 			break;
+		bytes = kv_round(kv_record_bytes(r));
 		if (again + bytes <= chunk * kv->options.readmit / 100 &&
 		    readmit_record(kv, r, number * chunk + at)) {
 			again += bytes;
