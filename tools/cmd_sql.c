@@ -11,6 +11,7 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,19 @@
 
 /* The query that signals cancel. Set before the handlers are, and never again. */
 static struct fth_query *canceled_query;
-static volatile sig_atomic_t interrupted;
+static volatile sig_atomic_t interrupted, must_end;
 
 static void on_signal(int signal)
 {
-	(void)signal;
 	interrupted = 1;
+	if (signal != SIGINT)
+		must_end = 1;
 	fth_query_cancel(canceled_query);
+}
+
+bool fth_sql_must_end(void)
+{
+	return must_end != 0;
 }
 
 static void catch_signals(struct fth_query *query)
@@ -44,23 +51,48 @@ static void catch_signals(struct fth_query *query)
 
 /* ---- one statement ---- */
 
-static void say_error(const struct fth_sql *sql, const char *where, unsigned line, int rc)
+/* The line of the statement in which an error is, and a caret below its place; columns count characters. */
+static void point_at(const char *statement, unsigned line, unsigned column)
+{
+	const char *at = statement;
+	size_t length;
+
+	while (line > 1 && (at = strchr(at, '\n')) != NULL) {
+		at++;
+		line--;
+	}
+	if (at == NULL)
+		return;
+	length = strcspn(at, "\r\n");
+	fprintf(stderr, "  %.*s\n  ", (int)length, at);
+	for (const char *c = at; column > 1 && c < at + length; c++) {
+		if (((unsigned char)*c & 0xc0) == 0x80)
+			continue;
+		putc(*c == '\t' ? '\t' : ' ', stderr);
+		column--;
+	}
+	fputs("^\n", stderr);
+}
+
+static void say_error(const struct fth_sql *sql, const char *statement,
+		      const struct fth_sql_place *place, int rc)
 {
 	const struct fth_query_report *report = fth_query_report(sql->query);
 	const char *text = fth_error_text(rc), *colon;
+	unsigned before = report->line == 1 ? place->column - 1 : 0; /* in the same line */
 
 	fflush(stdout);
-	if (where == NULL) {
-		fth_cli_error("%s", text);
-		return;
-	}
 	/* The text has the place in the statement; here is the one in the script. */
 	colon = report->line > 0 && strncmp(text, "line ", 5) == 0 ? strchr(text, ':') : NULL;
-	if (colon == NULL)
-		fth_cli_error("%s:%u: %s", where, line, text);
+	if (place->where == NULL)
+		fth_cli_error("%s", colon == NULL ? text : colon + 2);
+	else if (colon == NULL)
+		fth_cli_error("%s:%u: %s", place->where, place->line, text);
 	else
-		fth_cli_error("%s:%u:%u:%s", where, line + report->line - 1, report->column,
-			      colon + 1);
+		fth_cli_error("%s:%u:%u:%s", place->where, place->line + report->line - 1,
+			      before + report->column, colon + 1);
+	if (colon != NULL)
+		point_at(statement, report->line, report->column);
 }
 
 static void say_done(const struct fth_sql *sql)
@@ -92,14 +124,14 @@ static void say_time(const struct fth_sql *sql)
 		fth_cli_bytes(memory, report->memory));
 }
 
-int fth_sql_statement(struct fth_sql *sql, const char *text, const char *where, unsigned line)
+int fth_sql_statement(struct fth_sql *sql, const char *text, const struct fth_sql_place *place)
 {
 	int rc = sql->show_tasks ? fth_sql_show_tasks(sql, text)
 				 : fth_query_run(sql->query, text, fth_sql_print, &sql->printer);
 
 	if (rc < 0) {
 		/* The text is this thread's latest: nothing may fail in between. */
-		say_error(sql, where, line, rc);
+		say_error(sql, text, place, rc);
 		fth_sql_print_end(&sql->printer);
 		return rc;
 	}
@@ -113,13 +145,20 @@ int fth_sql_statement(struct fth_sql *sql, const char *text, const char *where, 
 
 /* ---- scripts ---- */
 
-static unsigned count_lines(const char *text, size_t length)
+/* Line and column, in characters, of an offset. */
+static struct fth_sql_place place_of(const char *where, const char *script, size_t offset)
 {
-	unsigned n = 0;
+	struct fth_sql_place place = {where, 1, 1};
 
-	for (size_t i = 0; i < length; i++)
-		n += text[i] == '\n';
-	return n;
+	for (size_t i = 0; i < offset; i++) {
+		if (script[i] == '\n') {
+			place.line++;
+			place.column = 1;
+		} else if (((unsigned char)script[i] & 0xc0) != 0x80) {
+			place.column++;
+		}
+	}
+	return place;
 }
 
 static int run_script(struct fth_sql *sql, const char *script, const char *where)
@@ -128,10 +167,9 @@ static int run_script(struct fth_sql *sql, const char *script, const char *where
 	int status = FTH_EXIT_OK;
 
 	while (!interrupted && (next = fth_query_split(script, at, &begin, &length)) != 0) {
+		struct fth_sql_place place = place_of(where, script, begin);
 		char *text = strndup(script + begin, length);
-		int rc = text == NULL ? -ENOMEM
-				      : fth_sql_statement(sql, text, where,
-							  1 + count_lines(script, begin));
+		int rc = text == NULL ? -ENOMEM : fth_sql_statement(sql, text, &place);
 
 		free(text);
 		if (rc < 0)
@@ -266,6 +304,39 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	return status;
 }
 
+/* ---- without a database: an empty one, which is removed at the end ---- */
+
+static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *place)
+{
+	(void)stat;
+	(void)type;
+	(void)place;
+	return remove(path);
+}
+
+static int run_in_temporary(struct sql_settings *settings)
+{
+	const char *base = getenv("TMPDIR");
+	char *folder;
+	int status;
+
+	if (asprintf(&folder, "%s/fathom-sql-XXXXXX", base != NULL ? base : "/tmp") < 0) {
+		fth_cli_error("out of memory");
+		return FTH_EXIT_FAILED;
+	}
+	if (mkdtemp(folder) == NULL) {
+		fth_cli_error("%s: %s", folder, strerror(errno));
+		free(folder);
+		return FTH_EXIT_FAILED;
+	}
+	settings->create = true;
+	status = run_in(folder, settings, NULL);
+	if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+		fth_cli_error("%s: cannot be removed: %s", folder, strerror(errno));
+	free(folder);
+	return status;
+}
+
 /* -c is the one short option. */
 static void lengthen(int argc, char **argv)
 {
@@ -302,16 +373,14 @@ static int run(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "sql [OPTIONS] DB [FILE]",
+		.synopsis = "sql [OPTIONS] [DB [FILE]]",
 		.text = "Run SQL over the tables of a database: the statements of -c, of FILE, or "
-			"of "
-			"standard\n"
-			"input; on a terminal, a shell. Statements end with a semicolon. --json "
-			"prints one "
-			"object for\n"
-			"each row.\n" FTH_TABLE_DB_SYNTAX,
+			"of\n"
+			"standard input (FILE - too); on a terminal, a shell. Statements end with "
+			"a\n"
+			"semicolon. --json prints one object for each row.\n" FTH_TABLE_DB_SYNTAX
+			"Without DB: an empty one, which is removed at the end.\n",
 		.options = options,
-		.min_args = 1,
 		.max_args = 2,
 	};
 	char **args;
@@ -319,7 +388,13 @@ static int run(int argc, char **argv)
 
 	lengthen(argc, argv);
 	status = fth_cli_parse(&usage, argc, argv, &args);
-	return status != FTH_CLI_GO_ON ? status : run_in(args[0], &s, args[1]);
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (s.csv && fth_cli_json()) {
+		fth_cli_error("--csv and --json exclude each other");
+		return FTH_EXIT_USAGE;
+	}
+	return args[0] == NULL ? run_in_temporary(&s) : run_in(args[0], &s, args[1]);
 }
 
 const struct fth_command fth_cmd_sql = {

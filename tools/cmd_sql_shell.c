@@ -134,12 +134,22 @@ static void list_all(struct fth_sql *sql)
 	fth_query_views(sql->db, print_view, NULL);
 }
 
+static int print_view_text(const char *name, const char *text, void *wanted)
+{
+	if (strcmp(name, wanted) != 0)
+		return 0;
+	puts(text);
+	return 1;
+}
+
 static void describe(struct fth_sql *sql, const char *name)
 {
 	char type[FTH_TABLE_TYPE_TEXT];
 	struct fth_table *table;
 	int rc = fth_table_open(fth_query_tables(sql->db), name, NULL, &table);
 
+	if (rc == -ENOENT && fth_query_views(sql->db, print_view_text, (void *)name) == 1)
+		return;
 	if (rc < 0) {
 		fth_cli_error("%s: %s", name, fth_error_text(rc));
 		return;
@@ -211,7 +221,7 @@ static void run_complete(struct fth_sql *sql, char *text)
 		statement = strndup(text + begin, next - begin);
 		if (statement != NULL) {
 			fth_sql_line_add(statement);
-			fth_sql_statement(sql, statement, NULL, 1);
+			fth_sql_statement(sql, statement, &(struct fth_sql_place){NULL, 1, 1});
 		}
 		free(statement);
 		at = next;
@@ -229,17 +239,19 @@ static bool is_command(const char *line)
 int fth_sql_shell(struct fth_sql *sql)
 {
 	char *text = strdup(""), *line;
-	bool more = text != NULL;
+	bool more = text != NULL, canceled;
 
 	known.db = sql->db;
 	sql->timing = true;
 	fth_sql_line_start(complete_word);
 	puts("SQL ends with a semicolon; \\? lists commands, \\q quits.");
-	while (more &&
-	       (line = fth_sql_line_read(*text == '\0' ? "fathom> " : "   ...> ")) != NULL) {
-		if (*line == '\0') {
-			/* An empty line, or Ctrl-C: begin anew. */
+	while (more && !fth_sql_must_end() &&
+	       (line = fth_sql_line_read(*text == '\0' ? "fathom> " : "   ...> ", &canceled)) !=
+		       NULL) {
+		if (canceled) {
 			*text = '\0';
+		} else if (*line == '\0' && *text == '\0') {
+			/* Nothing was typed. */
 		} else if (*text == '\0' && is_command(line)) {
 			fth_sql_line_add(line);
 			more = run_command(sql, line);
@@ -251,6 +263,8 @@ int fth_sql_shell(struct fth_sql *sql)
 		}
 		free(line);
 	}
+	if (more)
+		putchar('\n');
 	fth_sql_line_end();
 	forget_names();
 	free(known.names);

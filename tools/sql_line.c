@@ -16,7 +16,7 @@
 
 #define HISTORY_MAX 1000
 
-static char *read_plain(const char *prompt)
+static char *read_plain(const char *prompt, bool *canceled)
 {
 	char *line = NULL;
 	size_t room = 0;
@@ -30,6 +30,7 @@ static char *read_plain(const char *prompt)
 		clearerr(stdin);
 		putchar('\n');
 		free(line);
+		*canceled = true;
 		return strdup("");
 	}
 	if (n < 0) {
@@ -133,39 +134,62 @@ void fth_sql_line_start(fth_sql_words words)
 
 static void on_interrupt(int signal)
 {
-	(void)signal;
 	if (reading)
-		siglongjmp(interrupted, 1);
+		siglongjmp(interrupted, signal);
 }
 
-char *fth_sql_line_read(const char *prompt)
+/* The handlers of SIGINT, SIGTERM and SIGHUP: ours while a line is read, then those of before. */
+static void set_handlers(const struct sigaction *from, struct sigaction *before)
 {
-	struct sigaction action = {.sa_handler = on_interrupt}, before;
-	char *text;
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
+	for (unsigned i = 0; i < 3; i++)
+		sigaction(signals[i], before != NULL ? from : &from[i],
+			  before != NULL ? &before[i] : NULL);
+}
+
+char *fth_sql_line_read(const char *prompt, bool *canceled)
+{
+	struct sigaction action = {.sa_handler = on_interrupt}, before[3];
+	char *volatile text = NULL; /* set after a jump, too */
+
+	*canceled = false;
 	if (line.library == NULL)
-		return read_plain(prompt);
+		return read_plain(prompt, canceled);
 	fflush(stdout);
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, &before);
-	if (sigsetjmp(interrupted, 1) == 0) {
+	set_handlers(&action, before);
+	switch (sigsetjmp(interrupted, 1)) {
+	case 0:
 		reading = 1;
 		text = line.readline_(prompt);
-	} else {
+		break;
+	case SIGINT:
+		*canceled = true;
+		text = strdup("");
+		/* fall through */
+	default: /* to end is the end of input */
 		line.rl_free_line_state_();
 		line.rl_cleanup_after_signal_();
 		putchar('\n');
-		text = strdup("");
 	}
 	reading = 0;
-	sigaction(SIGINT, &before, NULL);
+	set_handlers(before, NULL);
 	return text;
 }
 
+/* The file of the history has a line for each statement, so a statement of several lines becomes one, if it can. */
 void fth_sql_line_add(const char *text)
 {
-	if (line.library != NULL)
-		line.add_history_(text);
+	char *one = line.library == NULL ? NULL : strdup(text);
+
+	if (one == NULL)
+		return;
+	for (char *c = strstr(one, "--") == NULL ? one : ""; *c != '\0'; c++)
+		if (*c == '\n')
+			*c = ' ';
+	line.add_history_(one);
+	free(one);
 }
 
 void fth_sql_line_end(void)
@@ -183,9 +207,10 @@ void fth_sql_line_start(fth_sql_words words)
 	(void)words;
 }
 
-char *fth_sql_line_read(const char *prompt)
+char *fth_sql_line_read(const char *prompt, bool *canceled)
 {
-	return read_plain(prompt);
+	*canceled = false;
+	return read_plain(prompt, canceled);
 }
 
 void fth_sql_line_add(const char *text)

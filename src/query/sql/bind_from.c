@@ -179,13 +179,34 @@ static struct sql_rel *bind_range(struct sql_ctx *ctx, struct sql_scope *scope,
 	return bind_view(ctx, scope, view, var);
 }
 
-static struct sql_rel *bind_derived(struct sql_ctx *ctx, struct sql_scope *scope,
-				    const PgQuery__RangeSubselect *sub)
+/* Subqueries and joins in FROM have no place of their own: that of what stands first in them. */
+static int item_location(const PgQuery__Node *node)
 {
+	const PgQuery__SelectStmt *select;
+
+	if (node->node_case == PG_QUERY__NODE__NODE_JOIN_EXPR)
+		return item_location(node->join_expr->larg);
+	if (node->node_case == PG_QUERY__NODE__NODE_RANGE_TABLE_SAMPLE)
+		return node->range_table_sample->location;
+	if (node->node_case != PG_QUERY__NODE__NODE_RANGE_SUBSELECT ||
+	    node->range_subselect->subquery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
+		return sql_node_location(node);
+	select = node->range_subselect->subquery->select_stmt;
+	if (select->n_target_list > 0)
+		return select->target_list[0]->res_target->location;
+	if (select->n_values_lists > 0 && select->values_lists[0]->list->n_items > 0)
+		return sql_node_location(select->values_lists[0]->list->items[0]);
+	return -1;
+}
+
+static struct sql_rel *bind_derived(struct sql_ctx *ctx, struct sql_scope *scope,
+				    const PgQuery__Node *node)
+{
+	const PgQuery__RangeSubselect *sub = node->range_subselect;
 	struct sql_bound bound;
 
 	if (sub->lateral)
-		sql_unsupported(ctx, -1, "LATERAL");
+		sql_unsupported(ctx, item_location(node), "LATERAL");
 	if (sub->subquery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
 		sql_unsupported(ctx, -1, "this subquery in FROM");
 	bound = sql_bind_select(ctx, scope->parent, scope->ctes, sub->subquery->select_stmt);
@@ -295,9 +316,9 @@ static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
 	struct sql_expr *condition;
 
 	if (join->jointype == PG_QUERY__JOIN_TYPE__JOIN_FULL)
-		sql_unsupported(ctx, sql_node_location(join->rarg), "FULL JOIN");
+		sql_unsupported(ctx, item_location(join->rarg), "FULL JOIN");
 	if (join->alias || join->join_using_alias)
-		sql_unsupported(ctx, -1, "an alias of a join");
+		sql_unsupported(ctx, item_location(join->larg), "an alias of a join");
 	left = bind_item(ctx, scope, join->larg);
 	middle = scope->columns.count;
 	right = bind_item(ctx, scope, join->rarg);
@@ -327,13 +348,13 @@ static struct sql_rel *bind_item(struct sql_ctx *ctx, struct sql_scope *scope,
 		rel = bind_range(ctx, scope, node->range_var);
 		break;
 	case PG_QUERY__NODE__NODE_RANGE_SUBSELECT:
-		rel = bind_derived(ctx, scope, node->range_subselect);
+		rel = bind_derived(ctx, scope, node);
 		break;
 	case PG_QUERY__NODE__NODE_JOIN_EXPR:
 		rel = bind_join(ctx, scope, node->join_expr);
 		break;
 	default:
-		sql_unsupported(ctx, sql_node_location(node), "%s", sql_node_name(node));
+		sql_unsupported(ctx, item_location(node), "%s", sql_node_name(node));
 	}
 	sql_leave(ctx);
 	return rel;

@@ -118,6 +118,10 @@ static int flush_pairs(struct lookup *x)
 
 	if (x->s->pairs == 0)
 		return 0;
+	/* A batch may have more matches than a person waits for. */
+	rc = runner_stopped(x->r);
+	if (rc < 0)
+		return rc;
 	fill_next(x, NULL);
 	if (x->l->condition != NULL)
 		rc = fth_prog_filter(x->s->run, next->vecs, &next->sel);
