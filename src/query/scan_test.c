@@ -97,6 +97,7 @@ static int take_rows(void *user, const struct fth_vec *vecs, const struct fth_se
 static void add_up(struct answer *a, const struct exec_stats *stats, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
+		a->total.rows += stats[i].rows;
 		a->total.bytes += stats[i].bytes;
 		a->total.chunks += stats[i].chunks;
 		a->total.groups_read += stats[i].groups_read;
@@ -239,6 +240,35 @@ static void text_of_few_rows_is_fetched(void **state)
 	fixture_close(&f);
 }
 
+/* Of a nested structure only the keys that are left are built. */
+static void keys_before_structures(void **state)
+{
+	struct table_fixture f;
+	struct answer a;
+
+	(void)state;
+	open_table(&f);
+	assert_ok(ask(f.db,
+		      "select count(*), sum(part), sum(price) from t x where mix = 50 and exists "
+		      "(select * from t y where y.k = x.k and y.price >= 0)",
+		      1, NULL, &a));
+	assert_int_equal(a.first, 10);
+	assert_true(a.total.rows < 50);
+	/* One row in a hundred, with nulls and text. */
+	assert_ok(ask(f.db,
+		      "select count(part) + count(s) from t x where mix = 51 and exists "
+		      "(select * from t y where y.k = x.k and y.price >= 0)",
+		      2, NULL, &a));
+	assert_int_equal(a.first, 390 + 20);
+	/* Nearly all rows are left. */
+	assert_ok(ask(f.db,
+		      "select count(part) from t x where mix <> 51 and exists "
+		      "(select * from t y where y.k = x.k and y.price >= 0)",
+		      2, NULL, &a));
+	assert_int_equal(a.first, 980);
+	fixture_close(&f);
+}
+
 static void canceled_queries_end(void **state)
 {
 	atomic_bool cancel = true;
@@ -349,6 +379,7 @@ int main(void)
 		cmocka_unit_test(groups_without_rows_are_not_read),
 		cmocka_unit_test(columns_of_masked_groups_are_not_read),
 		cmocka_unit_test(text_of_few_rows_is_fetched),
+		cmocka_unit_test(keys_before_structures),
 		cmocka_unit_test(canceled_queries_end),
 		cmocka_unit_test(failed_reads_end_the_query),
 		cmocka_unit_test(damaged_chunks_are_named),

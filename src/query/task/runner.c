@@ -311,6 +311,8 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct bu
 		rc = open_step(r, i);
 	if (rc == 0)
 		rc = open_reduce(r);
+	if (rc == 0)
+		rc = sieve_open(r);
 	if (rc < 0) {
 		runner_close(r);
 		return rc;
@@ -355,6 +357,8 @@ void runner_close(struct runner *r)
 	scan_close(r->reader);
 	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
 		decoder_close(r->decoders[i]);
+	sieve_close(r);
+	fth_qmem_free(r->mem, r->nested_keys, FTH_BATCH * sizeof(*r->nested_keys));
 	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
 	fth_arena_release(&r->arena);
 	fth_qmem_free(r->mem, r, sizeof(*r));
@@ -525,33 +529,49 @@ static int reduce(struct runner *r, struct frame *f)
 				 : emit(r, n, &f->sel);
 }
 
+/* Returns 1 if the steps behind this one run in another frame, or later. */
+static int run_step(struct runner *r, struct frame *f, unsigned at)
+{
+	const struct task_step *s = &r->task->steps[at];
+	int rc;
+
+	switch (s->kind) {
+	case TASK_SELECT:
+		return run_select(r, f, at);
+	case TASK_COMPUTE:
+		return run_compute(r, f, at);
+	case TASK_LOOKUP:
+		rc = runner_lookup(r, f, at);
+		return rc < 0 || r->steps[at].next == NULL || s->lookup.match == TASK_SEMI ||
+				       s->lookup.match == TASK_ANTI
+			       ? rc
+			       : 1;
+	case TASK_RUNS:
+		rc = run_runs(r, f, at);
+		return rc < 0 ? rc : 1;
+	case TASK_FETCH:
+		return run_fetch(r, f, at);
+	}
+	return -EINVAL;
+}
+
+int runner_steps_until(struct runner *r, struct frame *f, unsigned end)
+{
+	int rc = 0;
+
+	for (unsigned at = 0; at < end && f->sel.count > 0 && rc == 0; at++)
+		rc = run_step(r, f, at);
+	return rc;
+}
+
 int runner_steps(struct runner *r, struct frame *f, unsigned at)
 {
 	int rc = 0;
 
 	for (; at < r->task->step_count && f->sel.count > 0; at++) {
-		switch (r->task->steps[at].kind) {
-		case TASK_SELECT:
-			rc = run_select(r, f, at);
-			break;
-		case TASK_COMPUTE:
-			rc = run_compute(r, f, at);
-			break;
-		case TASK_LOOKUP:
-			if (r->steps[at].next != NULL &&
-			    r->task->steps[at].lookup.match != TASK_SEMI &&
-			    r->task->steps[at].lookup.match != TASK_ANTI)
-				return runner_lookup(r, f, at); /* runs the rest on its own frame */
-			rc = runner_lookup(r, f, at);
-			break;
-		case TASK_RUNS:
-			return run_runs(r, f, at);
-		case TASK_FETCH:
-			rc = run_fetch(r, f, at);
-			break;
-		}
-		if (rc < 0)
-			return rc;
+		rc = run_step(r, f, at);
+		if (rc != 0)
+			return rc < 0 ? rc : 0;
 	}
 	return f->sel.count == 0 ? 0 : reduce(r, f);
 }

@@ -98,8 +98,11 @@ struct runner {
 	struct scan_group *group;
 	uint32_t from, to; /* rows of the group in frame 0 */
 	int64_t *row_numbers;
-	int64_t range_lo, range_hi; /* of a nested task: keys of the parent's row group */
-	unsigned key_source;	    /* of a nested task: which source column is the key */
+	int64_t range_lo, range_hi;  /* of a nested task: keys of the parent's row group */
+	unsigned key_source;	     /* of a nested task: which source column is the key */
+	struct sieve *sieve;	     /* sieve.c; or NULL */
+	const struct sieve *keys_of; /* of a nested task: the keys that are wanted; NULL: all */
+	int64_t *nested_keys;	     /* of a batch */
 	/* reducer */
 	struct rows *rows; /* shared */
 	struct build
@@ -135,12 +138,32 @@ int runner_decode(struct runner *r, unsigned column);
 /* Mark the slots that a step uses. */
 void runner_mark_step(const struct task_step *s, bool *live);
 
+/* ---- sieve.c: the keys of a row group that are looked up in nested structures ---- */
+
+/* After steps and source are open. Returns 0 or -ENOMEM. */
+int sieve_open(struct runner *r);
+void sieve_close(struct runner *r);
+bool sieve_wanted(const struct runner *r);
+/* For a row group: begin; all its batches; end, which returns false if the group has to run without. */
+void sieve_begin(struct runner *r);
+int sieve_batch(struct runner *r);
+bool sieve_end(struct runner *r);
+/* The rows that are left; the steps from the first nested look-up on, and the reducer, for them. */
+unsigned sieve_count(const struct runner *r);
+int sieve_run(struct runner *r);
+/* The keys that a nested task is asked for; NULL: not known. */
+const struct sieve *sieve_for(const struct runner *r, const struct task *nested);
+/* In a nested task: remove rows whose keys are not wanted. */
+int sieve_keys(struct runner *r);
+
 /* The vector of a slot in a frame, decoded if need be. */
 int runner_need(struct runner *r, struct frame *f, unsigned slot);
 /* Whether a slot is in the frame, or can be decoded. */
 bool runner_has(const struct runner *r, const struct frame *f, unsigned slot);
 /* Steps from `at` on, and the reducer. */
 int runner_steps(struct runner *r, struct frame *f, unsigned at);
+/* Steps before `end`, all of which work in the frame. */
+int runner_steps_until(struct runner *r, struct frame *f, unsigned end);
 int runner_lookup(struct runner *r, struct frame *f, unsigned at);
 /* Emit the groups of RUNS steps: the row group is done. */
 int runner_flush(struct runner *r);

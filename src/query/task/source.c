@@ -94,6 +94,10 @@ int runner_open_source(struct runner *r)
 	for (unsigned i = 0; i < count && rc == 0; i++)
 		rc = decoder_open(r->mem, s->table, s->columns[i].column,
 				  r->task->slots[s->columns[i].slot].type, &r->decoders[i]);
+	if (rc == 0 && r->task->nested) {
+		r->nested_keys = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->nested_keys));
+		rc = r->nested_keys == NULL ? -ENOMEM : 0;
+	}
 	if (rc == 0 && s->row_slot != TASK_NONE) {
 		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
 		rc = r->row_numbers == NULL ? -ENOMEM : 0;
@@ -153,7 +157,7 @@ static struct group_walk groups_within(const struct fth_table *table, unsigned c
 }
 
 /* Build the structure of a nested task for one row group of its parent. */
-static int build_nested(struct runner *r, unsigned at)
+static int build_nested(struct runner *r, unsigned at, bool sieved)
 {
 	struct step_state *s = &r->steps[at];
 	struct runner *n = s->nested;
@@ -179,6 +183,7 @@ static int build_nested(struct runner *r, unsigned at)
 		return rc;
 	n->range_lo = chunk->min;
 	n->range_hi = chunk->max;
+	n->keys_of = sieved ? sieve_for(r, n->task) : NULL;
 	rc = build_writer_open(build, &n->builder);
 	if (rc == 0)
 		rc = runner_table(n, next_in_walk, &walk);
@@ -191,13 +196,13 @@ static int build_nested(struct runner *r, unsigned at)
 	return rc;
 }
 
-static int build_all_nested(struct runner *r)
+static int build_all_nested(struct runner *r, bool sieved)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
 		if (r->steps[i].nested != NULL)
-			rc = build_nested(r, i);
+			rc = build_nested(r, i, sieved);
 	return rc;
 }
 
@@ -255,22 +260,63 @@ static void cut_batch(struct fth_sel *sel, uint32_t from, uint32_t begin, uint32
 	fth_sel_and(sel, bits);
 }
 
-static int run_group(struct runner *r)
+/* Batches [begin, end) of the group, one after the other. */
+static int run_batches(struct runner *r, uint32_t begin, uint32_t end, int (*run)(struct runner *r))
 {
-	int rc = build_all_nested(r);
-	uint32_t begin, end;
+	int rc = 0;
 
-	find_rows(r, &begin, &end);
-	r->stats.groups_read++;
-	r->stats.source_rows += end - begin;
-	r->late_used = false;
-	/* Batches begin at multiples of their size even then: blocks of rows are decoded fastest. */
+	/* They begin at multiples of their size even then: blocks of rows are decoded fastest. */
 	for (r->from = begin / FTH_BATCH * FTH_BATCH; r->from < end && rc == 0; r->from = r->to) {
 		r->to = r->group->rows - r->from < FTH_BATCH ? r->group->rows : r->from + FTH_BATCH;
 		memset(r->frame.have, 0, r->task->slot_count * sizeof(bool));
 		fth_sel_all(&r->frame.sel, r->to - r->from);
 		cut_batch(&r->frame.sel, r->from, begin, end);
-		rc = runner_steps(r, &r->frame, 0);
+		rc = run(r);
+	}
+	return rc;
+}
+
+static int run_batch(struct runner *r)
+{
+	int rc = 0;
+
+	if (r->keys_of != NULL)
+		rc = sieve_keys(r);
+	return rc < 0 ? rc : runner_steps(r, &r->frame, 0);
+}
+
+/* Keys before structures. Returns 1 if that was not possible. */
+static int run_sieved(struct runner *r)
+{
+	int rc;
+
+	sieve_begin(r);
+	rc = run_batches(r, 0, r->group->rows, sieve_batch);
+	if (rc < 0)
+		return rc;
+	if (!sieve_end(r))
+		return 1;
+	if (sieve_count(r) == 0)
+		return 0;
+	rc = build_all_nested(r, true);
+	return rc < 0 ? rc : sieve_run(r);
+}
+
+static int run_group(struct runner *r)
+{
+	uint32_t begin, end;
+	int rc = 1;
+
+	find_rows(r, &begin, &end);
+	r->stats.groups_read++;
+	r->stats.source_rows += end - begin;
+	r->late_used = false;
+	if (sieve_wanted(r))
+		rc = run_sieved(r);
+	if (rc == 1) {
+		rc = build_all_nested(r, false);
+		if (rc == 0)
+			rc = run_batches(r, begin, end, run_batch);
 	}
 	r->late_streak = r->late_used ? r->late_streak + 1 : 0;
 	if (!scan_has(r->group, r->scan.count - 1) && r->scan.count > 0)
