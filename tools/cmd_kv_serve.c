@@ -85,10 +85,10 @@ static void log_recovery(const struct serve *s, const struct fth_kv *kv)
 		return;
 	snprintf(text, sizeof(text),
 		 "found %llu items after %s in %.3f s; %llu chunks read, %llu bad items, %llu "
-		 "damaged chunks%s%s",
+		 "damaged chunks, %llu failed reads%s%s",
 		 (unsigned long long)r.items, stopped_by(&r), (double)r.elapsed_ns / 1e9,
 		 (unsigned long long)r.chunks_read, (unsigned long long)r.bad_items,
-		 (unsigned long long)r.damaged_chunks,
+		 (unsigned long long)r.damaged_chunks, (unsigned long long)r.unreadable,
 		 r.index_damaged ? "; the index was damaged and is rebuilt from the log" : "",
 		 r.went_round ? "; the log went round since the last checkpoint" : "");
 	log_event(s, "recovery", text);

@@ -93,8 +93,9 @@ struct fth_kv_recovery {
 	uint64_t damaged_chunks; /* of the log, before its end: all older items were forgotten */
 	bool went_round;	 /* the log has overwritten the place where it was at the last
 				    checkpoint: items older than its oldest chunk are gone, as always */
-	bool index_damaged; /* the last checkpoint did not verify: the index was rebuilt from the
+	bool index_damaged;  /* the last checkpoint did not verify: the index was rebuilt from the
 				    log, and no item was lost by it */
+	uint64_t unreadable; /* reads of parts of the log that failed: what is there is missing */
 	uint64_t elapsed_ns;
 };
 

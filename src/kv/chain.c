@@ -9,7 +9,7 @@
  *    only after what a crash left under it was zeroed (recover.c).
  * 2. Where the link of the newest chunks leads to a chunk that is not there, fewer than `flight` numbers
  *    away, a crash took that one before it was flushed: the log ends before it, and what lies behind
- *    it is no part of the log. Farther away it is damage: the chain begins behind it. It begins
+ *    it is no part of the log. Farther away, or if it cannot be read, it is damage: the chain begins behind it. It begins
  *    there as well, and nothing is damaged, if the place may have been overwritten or zeroed since:
  *    chunks up to `flight` numbers behind the newest one may have been opened.
  * 3. What a chain of chunks without a gap says of a key is right: the last change of the key is the
@@ -29,6 +29,7 @@
 struct link {
 	uint64_t number; /* of the chunk in this place; NONE: there is none */
 	uint64_t before; /* as in its header */
+	bool unreadable;
 };
 
 static int read_links(struct fth_kv *kv, struct link *links)
@@ -40,14 +41,17 @@ static int read_links(struct fth_kv *kv, struct link *links)
 	if (posix_memalign((void **)&block, 4096, 4096) != 0)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < kv->super.chunks && rc == 0; i++) {
-		rc = fth_dev_read(kv->dev, block, kv->block, kv_log_offset(kv, i * kv->super.chunk),
-				  FTH_DEV_TIMEOUT);
+		uint64_t holes = 0;
+
+		rc = kv_salvage(kv, block, kv->block, kv_log_offset(kv, i * kv->super.chunk),
+				&holes);
 		if (rc < 0)
 			break;
 		memcpy(&h, block, sizeof(h));
-		links[i] = (struct link){NONE, 0};
+		links[i] = (struct link){.number = NONE, .unreadable = holes};
 		if (kv_chunk_good(kv, &h) && h.number % kv->super.chunks == i)
-			links[i] = (struct link){h.number, h.before};
+			links[i] = (struct link){.number = h.number, .before = h.before};
+		kv->recovery.unreadable += holes;
 	}
 	free(block);
 	return rc;
@@ -85,7 +89,7 @@ static bool follow(const struct fth_kv *kv, const struct link *links, uint64_t t
 			*missing = previous;
 			/* Its place may have been written, and not flushed, when a crash came. */
 			chain->broken = previous + chunks > chain->newest + flight;
-			return tip >= previous + flight;
+			return tip >= previous + flight || links[previous % chunks].unreadable;
 		}
 		n = previous;
 	}

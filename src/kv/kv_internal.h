@@ -6,6 +6,7 @@
  *	media.c		the superblock; formatting
  *	recover.c	from the log to an index
  *	chain.c		the order of the chunks, without an index
+ *	salvage.c	reading a log of which parts cannot be read
  *	image.c		a cache on a device, read and checked while nobody uses it
  *	checkpoint.c	the index on the device
  *	index.c		from a key's hash to an entry
@@ -452,6 +453,13 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out);
 int kv_recover(struct fth_kv *kv);
 /* A header of a chunk of this cache, with any number. */
 bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h);
+
+/* ---- salvage.c ---- */
+
+/* A part of the device cannot be read; others may be. */
+bool kv_medium_error(int rc);
+/* Read; what cannot be read is zero, and each such piece is counted in *holes. */
+int kv_salvage(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes);
 
 /* ---- chain.c ---- */
 

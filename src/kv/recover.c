@@ -40,6 +40,8 @@ struct replay {
 	uint64_t end;	 /* behind its last record */
 	uint8_t *other;	 /* a record somewhere else */
 	bool torn;	 /* a record in it is bad */
+	bool holes;	 /* parts of it cannot be read */
+	bool new_holes;	 /* the same of the chunk that was read last */
 };
 
 /* Numbers of chunks. */
@@ -64,7 +66,7 @@ static const struct kv_record *read_entry(struct replay *r, const struct kv_entr
 	} else {
 		uint64_t length = (skip + bytes + kv->block - 1) / kv->block * kv->block;
 
-		*rc = fth_dev_read(kv->dev, r->other, length, at - skip, FTH_DEV_TIMEOUT);
+		*rc = kv_salvage(kv, r->other, length, at - skip, &kv->recovery.unreadable);
 		if (*rc < 0)
 			return NULL;
 		record = (const struct kv_record *)(void *)(r->other + skip);
@@ -140,6 +142,7 @@ static int replay_chunk(struct replay *r, uint64_t at)
 
 	r->end = at;
 	r->torn = false;
+	r->holes = r->new_holes;
 	kv->log.head = r->number * chunk + at;
 	kv->log.tail = kv_log_tail(kv, r->number + 1);
 	kv->recovery.chunks_read++;
@@ -173,8 +176,9 @@ static int read_number(struct replay *r, uint64_t number, uint64_t *out)
 {
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
-	int rc = fth_dev_read(kv->dev, r->other, kv->block,
-			      kv_log_offset(kv, number * kv->super.chunk), FTH_DEV_TIMEOUT);
+	uint64_t holes = 0; /* those that matter are found again */
+	int rc = kv_salvage(kv, r->other, kv->block, kv_log_offset(kv, number * kv->super.chunk),
+			    &holes);
 
 	*out = UINT64_MAX;
 	if (rc < 0)
@@ -190,11 +194,14 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 {
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
-	int rc = fth_dev_read(kv->dev, r->chunk, kv->super.chunk,
-			      kv_log_offset(kv, number * kv->super.chunk), FTH_DEV_TIMEOUT);
+	uint64_t holes = 0;
+	int rc = kv_salvage(kv, r->chunk, kv->super.chunk,
+			    kv_log_offset(kv, number * kv->super.chunk), &holes);
 
 	if (rc < 0)
 		return rc;
+	r->new_holes = holes;
+	kv->recovery.unreadable += holes;
 	memcpy(&h, r->chunk, sizeof(h));
 	*before = h.before;
 	return kv_chunk_good(kv, &h) && h.number == number;
@@ -202,9 +209,11 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 
 /*
  * The chunk `number` is not there, or not whole. Does the log go on behind it? Then *next is the
- * oldest chunk that is there, and *newest the newest; else *next is UINT64_MAX.
+ * oldest chunk that is there, and *newest the newest; else *next is UINT64_MAX. holes: a part of the
+ * chunk cannot be read. What follows it at once is then taken for the rest of the log.
  */
-static int find_rest(struct replay *r, uint64_t number, uint64_t *next, uint64_t *newest)
+static int find_rest(struct replay *r, uint64_t number, bool holes, uint64_t *next,
+		     uint64_t *newest)
 {
 	uint64_t chunks = r->kv->super.chunks, flight = r->kv->super.flight, found;
 	bool goes_on = false;
@@ -214,7 +223,7 @@ static int find_rest(struct replay *r, uint64_t number, uint64_t *next, uint64_t
 	*newest = 0;
 	for (uint64_t i = 0; i < chunks && i <= LOOK_AHEAD * flight && rc == 0; i++) {
 		rc = read_number(r, number + i, &found);
-		goes_on |= found != UINT64_MAX && found >= number + flight;
+		goes_on |= found != UINT64_MAX && found >= number + (holes ? 1 : flight);
 	}
 	for (uint64_t i = 0; i < chunks && goes_on && rc == 0; i++) {
 		rc = read_number(r, number + i, &found);
@@ -255,11 +264,12 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 {
 	struct fth_kv *kv = r->kv;
 	uint64_t before = 0, rest, newest;
-	bool first = true;
+	bool first = true, holes;
 	int rc;
 
 	for (;;) {
 		rc = read_chunk(r, number, &before);
+		holes = r->new_holes;
 		if (rc < 0)
 			return rc;
 		/*
@@ -268,6 +278,7 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 		 */
 		if (rc == 1 && !first && before != replayed_to(r)) {
 			number--;
+			holes = r->holes;
 			rc = 0;
 		}
 		if (rc == 1) {
@@ -279,7 +290,7 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 			at = 0;
 			continue;
 		}
-		rc = find_rest(r, number, &rest, &newest);
+		rc = find_rest(r, number, holes, &rest, &newest);
 		/* A chunk of which a part was replayed, or is in the checkpoint, is not written again. */
 		*next = (first ? at != 0 : number == r->number) ? number + 1 : number;
 		if (rc < 0 || rest == UINT64_MAX)
@@ -299,22 +310,28 @@ static int replay_chain(struct replay *r, const struct kv_chain *chain, uint64_t
 	bool first = true;
 	int rc;
 
-	for (; i < chain->count; i++, first = false, at = 0) {
+	for (; i < chain->count; i++, at = 0) {
 		uint64_t number = chain->numbers[i];
 
 		rc = read_chunk(r, number, &before);
-		if (rc <= 0)
-			return rc < 0 ? rc
-				      : fth_fail(EIO, "chunk %llu has changed between two reads",
-						 (unsigned long long)number);
+		if (rc < 0)
+			return rc;
+		if (rc == 0) { /* its header cannot be read any more */
+			forget_older(r, true);
+			*next = number + 1;
+			first = true;
+			continue;
+		}
 		if (!first && before != replayed_to(r)) {
 			/* The one before it is not whole. See chain.c: was that a crash? */
-			if (number == r->number + 1 && tip < r->number + r->kv->super.flight)
+			if (number == r->number + 1 && !r->holes &&
+			    tip < r->number + r->kv->super.flight)
 				return 0;
 			forget_older(r, !overwritten(r->kv, r->number, chain->newest));
 		}
 		r->number = number;
 		*next = number + 1;
+		first = false;
 		rc = replay_chunk(r, at ? at : sizeof(struct kv_chunk_header));
 		if (rc < 0)
 			return rc;
@@ -385,11 +402,6 @@ static int replay(struct fth_kv *kv, bool whole, bool checkpoint, uint64_t from,
 	return rc;
 }
 
-static bool is_damage(int rc)
-{
-	return rc == -EBADMSG || rc == -EIO;
-}
-
 /* 1: *header is that of a checkpoint, which the index has now. 0: there is none. */
 static int read_index(struct fth_kv *kv, struct kv_index_header *header, struct kv_recovered *out)
 {
@@ -399,7 +411,7 @@ static int read_index(struct fth_kv *kv, struct kv_index_header *header, struct 
 	if (s->index_number == 0)
 		return 0;
 	rc = kv_checkpoint_read(kv, s->index_which, s->index_number, header);
-	if (!is_damage(rc))
+	if (!kv_medium_error(rc))
 		return rc < 0 ? rc : 1;
 	snprintf(out->damage, sizeof(out->damage), "%s", fth_error_text(rc));
 	kv->recovery.index_damaged = true;
@@ -410,7 +422,7 @@ static int read_index(struct fth_kv *kv, struct kv_index_header *header, struct 
 		return 1;
 	}
 	kv_index_clear(kv);
-	return is_damage(rc) ? 0 : rc;
+	return kv_medium_error(rc) ? 0 : rc;
 }
 
 static void take_header(struct fth_kv *kv, const struct kv_index_header *header)

@@ -8,6 +8,7 @@
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
+#include "fathom/dev/fault.h"
 
 #include "kv/format.h"
 
@@ -72,6 +73,20 @@ static int flush_all(struct box *box, uint32_t when)
 	struct fth_kv_op op = {.verb = FTH_KV_FLUSH_ALL, .expires = when};
 
 	return fth_kv_do(box->worker, &op, KV_SECONDS(20));
+}
+
+enum { HEADER, BODY, PLACES };
+enum { NEWEST = 1, OLDER = 2 };
+
+static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
+{
+	struct kv_super super;
+	uint64_t at;
+
+	assert_int_equal(find_super(dev, &super, &at), 2);
+	for (unsigned older = 0; older < 2; older++)
+		if (areas & 1u << older)
+			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
 }
 
 /* ---- options ---- */
@@ -295,6 +310,77 @@ static void damage_brings_back_no_old_value(void **state)
 	check_damage(0, 0);
 }
 
+/* The image of a cache that ended without being closed, on a device that can be made to fail. */
+static struct fth_dev *image_of_a_crash(const struct fth_kv_options *o, uint32_t *latest)
+{
+	struct fth_dev *dev = open_dev("mem:16M"), *copy = open_dev("fault(mem:16M)");
+	uint8_t *image = malloc(16 << 20);
+	struct box box;
+
+	assert_non_null(image);
+	box_open(&box, o, dev);
+	for (unsigned n = 0; n < 2; n++)
+		assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	for (uint32_t n = 0; n < 1000; n++) {
+		latest[n % 200] = n + 1;
+		assert_ok(box_set(&box, n % 200, n + 1));
+	}
+	assert_ok(fth_dev_read(dev, image, 16 << 20, 0, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(copy, image, 16 << 20, 0, FTH_DEV_TIMEOUT));
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+	free(image);
+	return copy;
+}
+
+static void check_unreadable(uint64_t from, uint64_t to, bool index, unsigned least)
+{
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+	struct fth_kv_options o = durable();
+	uint32_t latest[200];
+	struct fth_dev *dev = image_of_a_crash(&o, latest);
+	unsigned found = 0;
+	struct box box;
+
+	if (index)
+		spoil_index(dev, NEWEST | OLDER, BODY);
+	plan.kinds = 1u << FTH_DEV_READ;
+	plan.every = 1;
+	plan.from = log_at(dev) + from;
+	plan.to = log_at(dev) + to;
+	assert_ok(fth_dev_fault_set(dev, &plan));
+	box_open(&box, &o, dev);
+	assert_int_equal(recovery_of(&box).index_damaged, index);
+	assert_true(recovery_of(&box).unreadable > 0);
+	for (unsigned i = 0; i < 200; i++) {
+		uint32_t got = box_get(&box, i);
+
+		assert_true(got == 0 || got == latest[i]);
+		found += got != 0;
+	}
+	assert_true(found >= least && found <= 200);
+	assert_ok(box_set(&box, 1, 2000));
+	assert_int_equal(box_get(&box, 1), 2000);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+/* What cannot be read is missing, and what it may have changed is, too; the cache opens. */
+static void an_unreadable_log_is_a_loss(void **state)
+{
+	const uint64_t chunk = durable().chunk;
+
+	(void)state;
+	for (unsigned index = 0; index < 2; index++) {
+		check_unreadable(5 * chunk, 5 * chunk + 512, index, 100);
+		check_unreadable(5 * chunk + 20000, 5 * chunk + 20512, index, 100);
+		check_unreadable(5 * chunk, 6 * chunk, index, 100);
+		check_unreadable(0, 100 * chunk, index, 0);
+		for (unsigned n = 18; n < 28; n++) /* nearly to the end of the log */
+			check_unreadable(n * chunk + 30000, n * chunk + 30512, index, 0);
+	}
+}
+
 /* An item that was spoilt after it was indexed is a miss, and counted. */
 static void a_spoilt_item_is_a_miss(void **state)
 {
@@ -409,9 +495,6 @@ static void checkpoints_and_changes_at_once(void **state)
 
 /* ---- damage to checkpoints and superblocks ---- */
 
-enum { HEADER, BODY, PLACES };
-enum { NEWEST = 1, OLDER = 2 };
-
 /* Changes of keys in no order; every sixth one is a delete. */
 static void change_some(struct box *box, struct fth_rng *rng, uint32_t *latest, unsigned count)
 {
@@ -436,17 +519,6 @@ static void check_latest(struct box *box, const uint32_t *latest)
 {
 	for (unsigned i = 0; i < 200; i++)
 		assert_int_equal(box_get(box, i), latest[i]);
-}
-
-static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
-{
-	struct kv_super super;
-	uint64_t at;
-
-	assert_int_equal(find_super(dev, &super, &at), 2);
-	for (unsigned older = 0; older < 2; older++)
-		if (areas & 1u << older)
-			flip(dev, index_area(&super, older) + (place == HEADER ? 48 : 4096 + 700));
 }
 
 /* Some lives, of which each ends with a loss of power. */
@@ -839,6 +911,7 @@ int main(void)
 		cmocka_unit_test(a_file_has_one_cache_at_a_time),
 		cmocka_unit_test(a_log_that_went_round_is_replayed),
 		cmocka_unit_test(damage_brings_back_no_old_value),
+		cmocka_unit_test(an_unreadable_log_is_a_loss),
 		cmocka_unit_test(a_spoilt_item_is_a_miss),
 		cmocka_unit_test(checkpoints_and_changes_at_once),
 		cmocka_unit_test(a_damaged_checkpoint_costs_no_item),
