@@ -2,7 +2,8 @@
 /*
  * fathom demo: the library at work, on devices that need no hardware. First devices: each step is
  * one line of a table; the last word is whether every block held what was written to it. Then, in
- * demo_graph.c, a graph that is larger than its cache, and in demo_kv.c a cache server that is killed.
+ * demo_graph.c, a graph that is larger than its cache, in demo_kv.c a cache server that is killed, and in
+ * demo_sql.c queries inside 16 MiB.
  */
 #include "commands.h"
 #include "demo.h"
@@ -257,6 +258,22 @@ static int then_kv(struct fth_json *j, int rc)
 	return rc;
 }
 
+static int then_sql(struct fth_json *j, int rc)
+{
+	if (rc != 0 || fth_cli_stopped())
+		return rc;
+#ifdef FTH_SQL
+	rc = demo_sql(j);
+#else
+	(void)j;
+#endif
+	if (rc < 0 && !fth_cli_stopped())
+		fth_cli_error("sql: %s", fth_error_text(rc));
+	if (rc > 0)
+		fth_cli_error("an answer of SQL is wrong, or took more memory than its budget");
+	return rc;
+}
+
 static int verdict(int rc, const struct fth_workload_result *sum)
 {
 	if (sum->wrong > 0)
@@ -278,7 +295,7 @@ static int demo_json(void)
 	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
 	if (sum.wrong == 0)
-		rc = then_kv(&j, then_graph(&j, rc, &sum));
+		rc = then_sql(&j, then_kv(&j, then_graph(&j, rc, &sum)));
 	status = verdict(rc, &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
@@ -299,7 +316,7 @@ static int demo_text(void)
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
 	if (sum.wrong == 0)
-		rc = then_kv(NULL, then_graph(NULL, rc, &sum));
+		rc = then_sql(NULL, then_kv(NULL, then_graph(NULL, rc, &sum)));
 	return verdict(rc, &sum);
 }
 
@@ -318,7 +335,8 @@ static int run(int argc, char **argv)
 			"with many requests in flight, failing requests and power loss, every\n"
 			"block that is read checked; then a graph four times as large as its\n"
 			"cache, searched and ranked; then a cache server with four times as many\n"
-			"items as its memory holds, killed and started again.",
+			"items as its memory holds, killed and started again; then the queries of\n"
+			"TPC-H inside 16 MiB.",
 		.options = options,
 	};
 	char **args;

@@ -22,4 +22,10 @@ int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t se
  */
 int demo_kv(struct fth_json *j, uint64_t seed);
 
+/*
+ * TPC-H at a small scale inside 16 MiB, and the plan of one query. As above; 1 when an answer was wrong or more
+ * memory was used. In builds with SQL only.
+ */
+int demo_sql(struct fth_json *j);
+
 #endif
