@@ -18,54 +18,71 @@ static uint64_t mask_all(unsigned bits, unsigned element)
 }
 
 /*
- * Unpack with 64-bit shifts, which carry bits over from the next lane; the masks remove them. A value that
- * begins at bit s of its element has its low bits there, and the rest, if any, in the next row.
+ * Unpack into elements of BITS bits and add `base` to each. A value that begins at bit s of its element has its low
+ * bits there, and the rest, if any, in the next row. The compiler's vectors become whatever the instruction set has.
  */
-#define DEFINE_UNPACK(name, attributes)                                                    \
-	attributes static void name(const unsigned char *packed, unsigned width, void *to) \
-	{                                                                                  \
-		unsigned element = bits_size(width) * 8;                                   \
-		unsigned char *out = to;                                                   \
-		for (unsigned i = 0; i < element; i++, out += ROW) {                       \
-			unsigned bit = i * width, row = bit / element, s = bit % element;  \
-			unsigned low = element - s < width ? element - s : width;          \
-			uint64_t in[WORDS], next[WORDS], value[WORDS];                     \
-			uint64_t mask = mask_all(low, element);                            \
-			memcpy(in, packed + (size_t)row * ROW, ROW);                       \
-			for (unsigned w = 0; w < WORDS; w++)                               \
-				value[w] = in[w] >> s & mask;                              \
-			if (low < width) {                                                 \
-				mask = mask_all(width - low, element);                     \
-				memcpy(next, packed + (size_t)(row + 1) * ROW, ROW);       \
-				for (unsigned w = 0; w < WORDS; w++)                       \
-					value[w] |= (next[w] & mask) << low;               \
-			}                                                                  \
-			memcpy(out, value, ROW);                                           \
-		}                                                                          \
+#define VECTOR_BYTES 32u
+#define DEFINE_UNPACK(BITS, ISA, attributes)                                                      \
+	attributes static void unpack##BITS##_##ISA(const unsigned char *packed, unsigned width,  \
+						    uint64_t base, unsigned char *to)             \
+	{                                                                                         \
+		typedef uint##BITS##_t lanes __attribute__((vector_size(VECTOR_BYTES)));          \
+		const uint##BITS##_t mask = (uint##BITS##_t)(~(uint64_t)0 >> (64 - width));       \
+		const lanes masks = (lanes){0} + mask, bases = (lanes){0} + (uint##BITS##_t)base; \
+		for (unsigned i = 0; i < BITS; i++, to += ROW) {                                  \
+			unsigned bit = i * width, s = bit % BITS;                                 \
+			const unsigned char *from = packed + (size_t)(bit / BITS) * ROW;          \
+			for (unsigned at = 0; at < ROW; at += VECTOR_BYTES) {                     \
+				lanes value, rest;                                                \
+				memcpy(&value, from + at, sizeof(value));                         \
+				value >>= s;                                                      \
+				if (s + width > BITS) {                                           \
+					memcpy(&rest, from + ROW + at, sizeof(rest));             \
+					value |= rest << (BITS - s);                              \
+				}                                                                 \
+				value = (value & masks) + bases;                                  \
+				memcpy(to + at, &value, sizeof(value));                           \
+			}                                                                         \
+		}                                                                                 \
+	}
+#define DEFINE_UNPACKS(ISA, attributes)    \
+	DEFINE_UNPACK(8, ISA, attributes)  \
+	DEFINE_UNPACK(16, ISA, attributes) \
+	DEFINE_UNPACK(32, ISA, attributes) \
+	DEFINE_UNPACK(64, ISA, attributes)
+
+typedef void unpack_function(const unsigned char *packed, unsigned width, uint64_t base,
+			     unsigned char *to);
+#define UNPACKS(ISA)                                                          \
+	{                                                                     \
+		unpack8_##ISA, unpack16_##ISA, unpack32_##ISA, unpack64_##ISA \
 	}
 
-DEFINE_UNPACK(unpack_portable, )
+DEFINE_UNPACKS(portable, )
+static unpack_function *const unpacks_portable[] = UNPACKS(portable);
 #if defined(__x86_64__)
-DEFINE_UNPACK(unpack_avx2, __attribute__((target("avx2"))))
+DEFINE_UNPACKS(avx2, __attribute__((target("avx2"))))
+static unpack_function *const unpacks_avx2[] = UNPACKS(avx2);
 #endif
 
-void bits_unpack(const unsigned char *packed, unsigned width, void *to)
+void bits_unpack(const unsigned char *packed, unsigned width, uint64_t base, void *to)
 {
+	unsigned size = bits_size(width);
+	unpack_function *const *unpacks = unpacks_portable;
+
 	if (width == 0) {
-		memset(to, 0, BITS_BLOCK);
+		memset(to, (int)(base & 0xff), BITS_BLOCK);
 		return;
 	}
-	if (width == bits_size(width) * 8) {
+	if (width == size * 8 && base == 0) {
 		memcpy(to, packed, (size_t)BITS_BLOCK / 8 * width);
 		return;
 	}
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2")) {
-		unpack_avx2(packed, width, to);
-		return;
-	}
+	if (__builtin_cpu_supports("avx2"))
+		unpacks = unpacks_avx2;
 #endif
-	unpack_portable(packed, width, to);
+	unpacks[__builtin_ctz(size)](packed, width, base, to);
 }
 
 /* The element of one lane and row, of 1, 2, 4 or 8 bytes. */

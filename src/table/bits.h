@@ -38,8 +38,8 @@ static inline uint64_t bits_bytes(uint64_t n, unsigned width)
 /* Pack one block. All values are below 2^width. to has 128 * width bytes. */
 void bits_pack(const uint64_t values[BITS_BLOCK], unsigned width, unsigned char *to);
 
-/* Unpack one block into elements of bits_size(width) bytes. */
-void bits_unpack(const unsigned char *packed, unsigned width, void *to);
+/* Unpack one block into elements of bits_size(width) bytes and add `base` to each, modulo their size. */
+void bits_unpack(const unsigned char *packed, unsigned width, uint64_t base, void *to);
 
 /* Value i of a block. */
 uint64_t bits_at(const unsigned char *packed, unsigned width, uint32_t i);

@@ -20,6 +20,7 @@ static uint64_t element(const void *values, unsigned size, uint32_t i)
 
 static void every_width_comes_back(void **state)
 {
+	const uint64_t base = UINT64_C(0xf123456789abcdef);
 	struct fth_rng rng = {1};
 	uint64_t values[BITS_BLOCK], out[BITS_BLOCK];
 	unsigned char *packed;
@@ -35,10 +36,17 @@ static void every_width_comes_back(void **state)
 				    : i % 7 == 0 ? ~(uint64_t)0 >> (64 - width)
 						 : fth_rng_next(&rng) >> (64 - width);
 		bits_pack(values, width, packed);
-		bits_unpack(packed, width, out);
+		bits_unpack(packed, width, 0, out);
 		for (uint32_t i = 0; i < BITS_BLOCK; i++) {
 			assert_int_equal(element(out, bits_size(width), i), values[i]);
 			assert_int_equal(bits_at(packed, width, i), values[i]);
+		}
+		bits_unpack(packed, width, base, out);
+		for (uint32_t i = 0; i < BITS_BLOCK; i++) {
+			uint64_t sum = values[i] + base;
+
+			assert_int_equal(element(out, bits_size(width), i),
+					 element(&sum, bits_size(width), 0));
 		}
 		free(packed);
 	}

@@ -35,60 +35,85 @@ static struct run_index run_of(const struct fth_table_page *page, uint32_t row)
 	return index;
 }
 
-#define DEFINE_FILL(TYPE)                                                          \
-	static void fill_##TYPE(void *to, uint32_t at, uint32_t n, uint64_t value) \
-	{                                                                          \
-		TYPE *out = (TYPE *)to + at, v = (TYPE)value;                      \
-		for (uint32_t i = 0; i < n; i++)                                   \
-			out[i] = v;                                                \
+/*
+ * Runs are short as a rule: STEP values are stored at a time, of which those behind the end of a run are overwritten by the
+ * next one. Only where that would pass the end of the output, values are stored one by one.
+ */
+#define STEP 8u
+#define DEFINE_EXPAND(TYPE)                                                                       \
+	static uint32_t expand_##TYPE(TYPE *out, uint32_t at, uint32_t room,                      \
+				      const int64_t *values, const uint32_t *lengths, uint32_t n) \
+	{                                                                                         \
+		for (uint32_t i = 0; i < n && at < room; i++) {                                   \
+			uint32_t end = lengths[i] < room - at ? at + lengths[i] : room;           \
+			TYPE v = (TYPE)values[i];                                                 \
+			for (; at < end && room - at >= STEP; at += STEP)                         \
+				for (unsigned k = 0; k < STEP; k++)                               \
+					out[at + k] = v;                                          \
+			for (; at < end; at++)                                                    \
+				out[at] = v;                                                      \
+			at = end;                                                                 \
+		}                                                                                 \
+		return at;                                                                        \
 	}
-DEFINE_FILL(uint8_t)
-DEFINE_FILL(uint16_t)
-DEFINE_FILL(uint32_t)
-DEFINE_FILL(uint64_t)
+DEFINE_EXPAND(uint8_t)
+DEFINE_EXPAND(uint16_t)
+DEFINE_EXPAND(uint32_t)
+DEFINE_EXPAND(uint64_t)
 
-static void fill_run(void *to, uint32_t at, uint32_t n, int64_t value, unsigned size)
+/* Write runs to out[at] and behind, up to out[room - 1]; returns where the next one goes. */
+static uint32_t expand_runs(void *out, uint32_t at, uint32_t room, const int64_t *values,
+			    const uint32_t *lengths, uint32_t n, unsigned size)
 {
 	switch (size) {
 	case 1:
-		fill_uint8_t(to, at, n, (uint64_t)value);
-		break;
+		return expand_uint8_t(out, at, room, values, lengths, n);
 	case 2:
-		fill_uint16_t(to, at, n, (uint64_t)value);
-		break;
+		return expand_uint16_t(out, at, room, values, lengths, n);
 	case 4:
-		fill_uint32_t(to, at, n, (uint64_t)value);
-		break;
+		return expand_uint32_t(out, at, room, values, lengths, n);
 	default:
-		fill_uint64_t(to, at, n, (uint64_t)value);
+		return expand_uint64_t(out, at, room, values, lengths, n);
 	}
 }
 
-/* Runs are decoded in pieces of PIECE, from the one that holds row `from` on. */
-#define PIECE 256u
+/* Drop the `rows` first rows of n runs; returns how many whole runs these are. */
+static uint32_t skip_rows(uint32_t *lengths, uint32_t n, uint32_t *rows)
+{
+	uint32_t i = 0;
 
+	while (i < n && *rows >= lengths[i])
+		*rows -= lengths[i++];
+	if (i < n) {
+		lengths[i] -= *rows;
+		*rows = 0;
+	}
+	return i;
+}
+
+/* Runs are decoded block by block, from the one that holds row `from` on. */
 static void get_runs(const struct fth_table_page *page, uint32_t from, uint32_t to, void *out,
 		     unsigned size)
 {
 	struct run_index index = run_of(page, from);
-	uint32_t row = from / BITS_BLOCK * BITS_BLOCK - index.before, run = index.run;
-	uint32_t lengths[PIECE];
-	int64_t values[PIECE];
+	uint32_t skip = from % BITS_BLOCK + index.before, run = index.run, at = 0;
+	uint32_t lengths[BITS_BLOCK];
+	int64_t values[BITS_BLOCK];
 
-	while (row < to) {
-		uint32_t n = page->lengths.count - run < PIECE ? page->lengths.count - run : PIECE;
+	while (at < to - from) {
+		uint32_t end = (run / BITS_BLOCK + 1) * BITS_BLOCK, first;
 
-		sequence_get(&page->lengths, run, run + n, lengths, sizeof(*lengths));
-		sequence_get(&page->values, run, run + n, values, sizeof(*values));
-		for (uint32_t i = 0; i < n && row < to; i++) {
-			uint32_t first = row < from ? from : row, end = row + lengths[i];
-
-			end = end < to ? end : to;
-			if (end > first)
-				fill_run(out, first - from, end - first, values[i], size);
-			row += lengths[i];
-		}
-		run += n;
+		if (end > page->lengths.count)
+			end = page->lengths.count;
+		/* A run has at least one row. */
+		if (end - run > to - from - at + skip)
+			end = run + to - from - at + skip;
+		sequence_get(&page->lengths, run, end, lengths, sizeof(*lengths));
+		sequence_get(&page->values, run, end, values, sizeof(*values));
+		first = skip_rows(lengths, end - run, &skip);
+		at = expand_runs(out, at, to - from, values + first, lengths + first,
+				 end - run - first, size);
+		run = end;
 	}
 }
 

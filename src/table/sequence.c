@@ -185,70 +185,111 @@ static const unsigned char *block_at(const struct fth_table_sequence *s, uint32_
 }
 
 /* n packed numbers of FROM into TO, scaled. Arithmetic modulo 2^64 is exact after the truncation. */
-#define DEFINE_SCALE(FROM, TO)                                                         \
-	static void scale_##FROM##_##TO(const void *from, uint32_t n, uint64_t base,   \
-					uint64_t factor, void *to)                     \
-	{                                                                              \
-		const FROM *in = from;                                                 \
-		TO *out = to;                                                          \
-		__typeof__((TO)1 + 0u) b = (TO)base,                                   \
-				       f = (TO)factor; /* no int: it would overflow */ \
-		if (factor == 1)                                                       \
-			for (uint32_t i = 0; i < n; i++)                               \
-				out[i] = (TO)((TO)in[i] + b);                          \
-		else                                                                   \
-			for (uint32_t i = 0; i < n; i++)                               \
-				out[i] = (TO)((TO)in[i] * f + b);                      \
+#define DEFINE_SCALE(FROM, TO, ISA, attributes)                                         \
+	attributes static void scale_##FROM##_##TO##_##ISA(                             \
+		const void *from, uint32_t n, uint64_t base, uint64_t factor, void *to) \
+	{                                                                               \
+		const FROM *in = from;                                                  \
+		TO *out = to;                                                           \
+		__typeof__((TO)1 + 0u) b = (TO)base,                                    \
+				       f = (TO)factor; /* no int: it would overflow */  \
+		if (factor == 1)                                                        \
+			for (uint32_t i = 0; i < n; i++)                                \
+				out[i] = (TO)((TO)in[i] + b);                           \
+		else                                                                    \
+			for (uint32_t i = 0; i < n; i++)                                \
+				out[i] = (TO)((TO)in[i] * f + b);                       \
 	}
-#define DEFINE_SCALES(FROM)          \
-	DEFINE_SCALE(FROM, uint8_t)  \
-	DEFINE_SCALE(FROM, uint16_t) \
-	DEFINE_SCALE(FROM, uint32_t) \
-	DEFINE_SCALE(FROM, uint64_t)
-DEFINE_SCALES(uint8_t)
-DEFINE_SCALES(uint16_t)
-DEFINE_SCALES(uint32_t)
-DEFINE_SCALES(uint64_t)
+#define DEFINE_SCALES_OF(FROM, ISA, attributes)       \
+	DEFINE_SCALE(FROM, uint8_t, ISA, attributes)  \
+	DEFINE_SCALE(FROM, uint16_t, ISA, attributes) \
+	DEFINE_SCALE(FROM, uint32_t, ISA, attributes) \
+	DEFINE_SCALE(FROM, uint64_t, ISA, attributes)
+#define DEFINE_SCALES(ISA, attributes)              \
+	DEFINE_SCALES_OF(uint8_t, ISA, attributes)  \
+	DEFINE_SCALES_OF(uint16_t, ISA, attributes) \
+	DEFINE_SCALES_OF(uint32_t, ISA, attributes) \
+	DEFINE_SCALES_OF(uint64_t, ISA, attributes)
 
 typedef void scale_function(const void *from, uint32_t n, uint64_t base, uint64_t factor, void *to);
 
-static unsigned size_log(unsigned size)
-{
-	return (unsigned)__builtin_ctz(size);
-}
-
-#define SCALES(FROM)                                                                      \
-	{                                                                                 \
-		scale_##FROM##_uint8_t, scale_##FROM##_uint16_t, scale_##FROM##_uint32_t, \
-			scale_##FROM##_uint64_t                                           \
+#define SCALES_OF(FROM, ISA)                                                         \
+	{                                                                            \
+		scale_##FROM##_uint8_t_##ISA, scale_##FROM##_uint16_t_##ISA,         \
+			scale_##FROM##_uint32_t_##ISA, scale_##FROM##_uint64_t_##ISA \
+	}
+#define SCALES(ISA)                                                                          \
+	{                                                                                    \
+		SCALES_OF(uint8_t, ISA), SCALES_OF(uint16_t, ISA), SCALES_OF(uint32_t, ISA), \
+			SCALES_OF(uint64_t, ISA)                                             \
 	}
 
 /* By the logarithms of both sizes. */
-static scale_function *const scales[4][4] = {SCALES(uint8_t), SCALES(uint16_t), SCALES(uint32_t),
-					     SCALES(uint64_t)};
+DEFINE_SCALES(portable, )
+static scale_function *const scales_portable[4][4] = SCALES(portable);
+#if defined(__x86_64__)
+DEFINE_SCALES(avx2, __attribute__((target("avx2"))))
+static scale_function *const scales_avx2[4][4] = SCALES(avx2);
+#endif
 
-static void narrow(const uint64_t *from, uint32_t n, void *to, unsigned size)
+static void scale(const void *from, unsigned from_size, uint32_t n, uint64_t base, uint64_t factor,
+		  void *to, unsigned to_size)
 {
-	scales[3][size_log(size)](from, n, 0, 1, to);
+	unsigned i = (unsigned)__builtin_ctz(from_size), k = (unsigned)__builtin_ctz(to_size);
+
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2")) {
+		scales_avx2[i][k](from, n, base, factor, to);
+		return;
+	}
+#endif
+	scales_portable[i][k](from, n, base, factor, to);
 }
+
+/* Sums of the differences in[1] to in[to - 1], the first of which is `sum`; those from `from` on go to out. */
+#define DEFINE_SUMS(FROM, TO)                                                                      \
+	static void sums_##FROM##_##TO(const void *raw, uint32_t from, uint32_t to, uint64_t base, \
+				       uint64_t sum, void *values)                                 \
+	{                                                                                          \
+		const FROM *in = raw;                                                              \
+		TO *out = values;                                                                  \
+		uint32_t i = 1;                                                                    \
+		for (; i <= from; i++)                                                             \
+			sum += in[i] + base;                                                       \
+		*out++ = (TO)sum;                                                                  \
+		for (; i < to; i++)                                                                \
+			*out++ = (TO)(sum += in[i] + base);                                        \
+	}
+#define DEFINE_SUMS_OF(FROM)        \
+	DEFINE_SUMS(FROM, uint8_t)  \
+	DEFINE_SUMS(FROM, uint16_t) \
+	DEFINE_SUMS(FROM, uint32_t) \
+	DEFINE_SUMS(FROM, uint64_t)
+DEFINE_SUMS_OF(uint8_t)
+DEFINE_SUMS_OF(uint16_t)
+DEFINE_SUMS_OF(uint32_t)
+DEFINE_SUMS_OF(uint64_t)
+
+#define SUMS_OF(FROM)                                                                  \
+	{                                                                              \
+		sums_##FROM##_uint8_t, sums_##FROM##_uint16_t, sums_##FROM##_uint32_t, \
+			sums_##FROM##_uint64_t                                         \
+	}
 
 /* Rows [from, to) of one block of differences, which begin at its anchor. */
 static void get_delta(const struct fth_table_sequence *s, uint32_t block, uint32_t from,
 		      uint32_t to, void *values, unsigned size)
 {
-	uint64_t packed[BITS_BLOCK], sum;
+	static void (*const sums[4][4])(const void *, uint32_t, uint32_t, uint64_t, uint64_t,
+					void *) = {SUMS_OF(uint8_t), SUMS_OF(uint16_t),
+						   SUMS_OF(uint32_t), SUMS_OF(uint64_t)};
+	unsigned char raw[BITS_BLOCK * 8];
+	uint64_t anchor;
 
-	memcpy(&sum, s->anchors + (size_t)block * sizeof(sum), sizeof(sum));
-	{
-		unsigned char raw[BITS_BLOCK * 8];
-
-		bits_unpack(block_at(s, block), s->width, raw);
-		scales[size_log(bits_size(s->width))][3](raw, to, (uint64_t)s->base, 1, packed);
-	}
-	packed[0] = sum;
-	for (uint32_t i = 1; i < to; i++)
-		packed[i] += packed[i - 1];
-	narrow(packed + from, to - from, values, size);
+	memcpy(&anchor, s->anchors + (size_t)block * sizeof(anchor), sizeof(anchor));
+	bits_unpack(block_at(s, block), s->width, 0, raw);
+	sums[__builtin_ctz(bits_size(s->width))][__builtin_ctz(size)](
+		raw, from, to, (uint64_t)s->base, anchor, values);
 }
 
 static void get_block(const struct fth_table_sequence *s, uint32_t block, uint32_t from,
@@ -261,13 +302,13 @@ static void get_block(const struct fth_table_sequence *s, uint32_t block, uint32
 		get_delta(s, block, from, to, values, size);
 		return;
 	}
-	if (from == 0 && to == BITS_BLOCK && raw_size == size && s->base == 0 && s->factor == 1) {
-		bits_unpack(block_at(s, block), s->width, values);
+	if (from == 0 && to == BITS_BLOCK && raw_size == size && s->factor == 1) {
+		bits_unpack(block_at(s, block), s->width, (uint64_t)s->base, values);
 		return;
 	}
-	bits_unpack(block_at(s, block), s->width, raw);
-	scales[size_log(raw_size)][size_log(size)](raw + (size_t)from * raw_size, to - from,
-						   (uint64_t)s->base, s->factor, values);
+	bits_unpack(block_at(s, block), s->width, 0, raw);
+	scale(raw + (size_t)from * raw_size, raw_size, to - from, (uint64_t)s->base, s->factor,
+	      values, size);
 }
 
 void sequence_get(const struct fth_table_sequence *s, uint32_t from, uint32_t to, void *values,
