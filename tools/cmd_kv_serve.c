@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom kv serve: a key-value cache on flash for clients of memcached. */
 #include "cmd_kv.h"
+#include "daemon.h"
 #include "json.h"
 #include "kv_flash.h"
 
@@ -23,16 +24,12 @@
 
 #define ERROR_NS 1000000000u /* at most one line about the flash in this time */
 
-enum log_format { LOG_OFF, LOG_TEXT, LOG_JSON };
-
 struct serve {
 	struct fth_kv_options kv;
 	struct fth_kv_server_options server;
 	const char *listen, *persist, *log;
-	const char *sockets[FTH_KV_LISTEN_MAX];
-	char names[FTH_KV_LISTEN_MAX][16]; /* of sockets that systemd hands over */
-	char *listen_copy;
-	enum log_format log_format;
+	struct fth_daemon_sockets sockets;
+	enum fth_log_format log_format;
 	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
 	uint64_t checkpoint_s;
 	struct fth_cli_list flash;
@@ -43,29 +40,9 @@ struct serve {
 
 /* ---- the log ---- */
 
-/* A line on standard error: an event, and a text or numbers that tell more. */
 static void log_event(const struct serve *s, const char *event, const char *text)
 {
-	char when[32];
-	struct tm tm;
-	time_t now = time(NULL);
-
-	if (s->log_format == LOG_OFF)
-		return;
-	gmtime_r(&now, &tm);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	if (s->log_format == LOG_JSON) {
-		struct fth_json j;
-
-		fth_json_begin(&j, stderr);
-		fth_json_string(&j, "time", when);
-		fth_json_string(&j, "event", event);
-		fth_json_string(&j, "text", text);
-		fth_json_finish(&j);
-	} else {
-		fprintf(stderr, "%s %s: %s\n", when, event, text);
-	}
-	fflush(stderr);
+	fth_daemon_log(s->log_format, event, text);
 }
 
 static const char *stopped_by(const struct fth_kv_recovery *r)
@@ -121,19 +98,6 @@ static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
 	log_event(s, "flash-error", text);
 }
 
-static bool find_log(struct serve *s)
-{
-	static const char *const names[] = {"off", "text", "json"};
-
-	for (unsigned i = 0; i < 3; i++)
-		if (strcmp(s->log, names[i]) == 0) {
-			s->log_format = (enum log_format)i;
-			return true;
-		}
-	fth_cli_error("--log %s: expected off, text or json", s->log);
-	return false;
-}
-
 /* ---- options ---- */
 
 static bool find_persistence(const char *name, enum fth_kv_persistence *out)
@@ -149,43 +113,12 @@ static bool find_persistence(const char *name, enum fth_kv_persistence *out)
 	return false;
 }
 
-/* Sockets that systemd has bound for us (sd_listen_fds(3)). */
-static bool take_activated(struct serve *s)
+static bool find_sockets(struct serve *s)
 {
-	const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
-	unsigned long n = pid && count && strtoul(pid, NULL, 10) == (unsigned long)getpid()
-				  ? strtoul(count, NULL, 10)
-				  : 0;
-
-	if (n > FTH_KV_LISTEN_MAX) {
-		fth_cli_error("LISTEN_FDS=%lu: at most %u sockets", n, FTH_KV_LISTEN_MAX);
+	if (!fth_daemon_sockets(s->listen, &s->sockets))
 		return false;
-	}
-	for (unsigned long i = 0; i < n; i++) {
-		snprintf(s->names[i], sizeof(s->names[i]), "fd:%lu", 3 + i);
-		s->sockets[s->server.listen_count++] = s->names[i];
-	}
-	s->server.listen = n ? s->sockets : NULL;
-	return true;
-}
-
-/* "A,B" to two sockets. */
-static bool split_listen(struct serve *s)
-{
-	char *next, *save = NULL;
-
-	if (!s->listen)
-		return take_activated(s);
-	s->listen_copy = strdup(s->listen);
-	for (next = s->listen_copy ? strtok_r(s->listen_copy, ",", &save) : NULL; next;
-	     next = strtok_r(NULL, ",", &save)) {
-		if (s->server.listen_count == FTH_KV_LISTEN_MAX) {
-			fth_cli_error("--listen: at most %u sockets", FTH_KV_LISTEN_MAX);
-			return false;
-		}
-		s->sockets[s->server.listen_count++] = next;
-	}
-	s->server.listen = s->sockets;
+	s->server.listen_count = s->sockets.count;
+	s->server.listen = s->sockets.count ? s->sockets.where : NULL;
 	return true;
 }
 
@@ -386,7 +319,8 @@ static int run_serve(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!find_persistence(s.persist, &s.kv.persistence) || !find_log(&s) || !split_listen(&s))
+	if (!find_persistence(s.persist, &s.kv.persistence) ||
+	    !fth_daemon_log_format(s.log, &s.log_format) || !find_sockets(&s))
 		return FTH_EXIT_USAGE;
 	if (!s.server.tls_certificate != !s.server.tls_key) {
 		fth_cli_error("--tls-cert and --tls-key go together");
@@ -408,7 +342,7 @@ static int run_serve(int argc, char **argv)
 	rc = serve(&s);
 	if (*s.scratch)
 		unlink(s.scratch);
-	free(s.listen_copy);
+	fth_daemon_sockets_free(&s.sockets);
 	free(s.volume);
 	if (rc < 0)
 		fth_cli_error("%s", fth_error_text(rc));

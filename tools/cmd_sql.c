@@ -252,8 +252,8 @@ static int run_tasks(struct fth_sql *sql, const char *path)
 struct sql_settings {
 	const char *command, *null;
 	uint64_t budget, threads;
-	const char *tasks;
-	bool csv, no_header, create, readonly, timing, keep_going, show_tasks;
+	const char *tasks, *storage;
+	bool csv, no_header, create, readonly, timing, keep_going, show_tasks, plain;
 };
 
 static int run_all(struct fth_sql *sql, const struct sql_settings *settings, const char *path)
@@ -281,6 +281,8 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	options.threads = (unsigned)settings->threads;
 	options.create = settings->create;
 	options.readonly = settings->readonly;
+	options.storage = settings->storage;
+	options.plain = settings->plain;
 	sql.printer.form = fth_cli_json()  ? FTH_SQL_JSON
 			   : settings->csv ? FTH_SQL_CSV
 					   : FTH_SQL_TABLE;
@@ -292,8 +294,9 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	if (rc == 0)
 		rc = fth_query_new(sql.db, &sql.query);
 	if (rc < 0) {
-		fth_cli_error("%s: %s%s", where, fth_error_text(rc),
-			      rc == -ENOENT ? "; --create makes it" : "");
+		fth_cli_error("%s: %s%s", where != NULL ? where : settings->storage,
+			      fth_error_text(rc),
+			      rc == -ENOENT && where != NULL ? "; --create makes it" : "");
 		fth_query_close(sql.db);
 		return FTH_EXIT_FAILED;
 	}
@@ -365,6 +368,10 @@ static int run(int argc, char **argv)
 		 "run the Table Tasks of this file instead of SQL; -: standard input"},
 		{"show-tasks", FTH_CLI_FLAG, &s.show_tasks, 0, 0,
 		 "print the tasks of each SELECT, or those of --tasks, instead of running them"},
+		{"storage", FTH_CLI_STRING, &s.storage, 0, 0,
+		 "the storage daemon that has the tables, unix:PATH or HOST:PORT; without DB"},
+		{"plain", FTH_CLI_FLAG, &s.plain, 0, 0,
+		 "with --storage: run all tasks here, and read columns over the wire"},
 		{"create", FTH_CLI_FLAG, &s.create, 0, 0, "make the directory if it is not there"},
 		{"readonly", FTH_CLI_FLAG, &s.readonly, 0, 0, "open for reading only"},
 		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0, "say what each statement took"},
@@ -379,7 +386,9 @@ static int run(int argc, char **argv)
 			"standard input (FILE - too); on a terminal, a shell. Statements end with "
 			"a\n"
 			"semicolon. --json prints one object for each row.\n" FTH_TABLE_DB_SYNTAX
-			"Without DB: an empty one, which is removed at the end.\n",
+			"Without DB: an empty one, which is removed at the end; with --storage the "
+			"one of "
+			"the daemon.\n",
 		.options = options,
 		.max_args = 2,
 	};
@@ -394,6 +403,8 @@ static int run(int argc, char **argv)
 		fth_cli_error("--csv and --json exclude each other");
 		return FTH_EXIT_USAGE;
 	}
+	if (s.storage != NULL)
+		return run_in(NULL, &s, args[0]);
 	return args[0] == NULL ? run_in_temporary(&s) : run_in(args[0], &s, args[1]);
 }
 

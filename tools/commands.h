@@ -20,6 +20,7 @@ extern const struct fth_command fth_cmd_nvme_info;
 extern const struct fth_command fth_cmd_nvme_smart;
 extern const struct fth_command fth_cmd_nvme_unbind;
 extern const struct fth_command fth_cmd_sql;
+extern const struct fth_command fth_cmd_storaged;
 extern const struct fth_command fth_cmd_table;
 extern const struct fth_command fth_cmd_table_check; /* under table, as those below */
 extern const struct fth_command fth_cmd_table_dump;

@@ -63,15 +63,22 @@ struct fth_query_options {
 	unsigned threads; /* of each query; default the number of processors */
 	bool create;	  /* make the directory if it does not exist */
 	bool readonly;	  /* permission to read is enough */
+	/*
+	 * A storage daemon (fathom/query/storage.h) that owns the tables: unix:PATH or HOST:PORT. Queries are planned
+	 * here and run there as far as its budget goes; the rest runs here. Tables cannot be changed.
+	 */
+	const char *storage;
+	bool plain; /* with storage: run everything here, and read columns over the wire */
 };
 
-#define FTH_QUERY_OPTIONS_INIT                                       \
-	{                                                            \
-		sizeof(struct fth_query_options), 0, 0, false, false \
+#define FTH_QUERY_OPTIONS_INIT                                                    \
+	{                                                                         \
+		sizeof(struct fth_query_options), 0, 0, false, false, NULL, false \
 	}
 
 /*
- * Open a database: a path of a directory, or a volume as "vol(URI,URI,...)". options NULL: the defaults. Blocks.
+ * Open a database: a path of a directory, or a volume as "vol(URI,URI,...)"; with options->storage it is ignored and
+ * may be NULL. options NULL: the defaults. Blocks.
  * Returns 0 or a negative errno: -EINVAL for invalid options, else that of fth_table_db_open(). *out is NULL
  * then. The database can be used by any number of threads, each with a query of its own.
  */
@@ -134,6 +141,12 @@ struct fth_query_report {
 	uint64_t bytes;	       /* read from devices */
 	uint64_t memory;       /* the most that was charged to the budget at a time */
 	uint64_t wall_ns;
+	/* With a storage daemon. */
+	uint64_t wire_sent,
+		wire_received; /* bytes over the wire, of all queries of the database meanwhile */
+	uint64_t
+		storage_bytes; /* of `bytes`, those that tasks at the daemon read: they did not go over the wire */
+	unsigned suspensions; /* how often the daemon handed tasks back */
 };
 
 /* Valid until the query runs its next statement. Not while one runs. */

@@ -19,15 +19,37 @@ static void show_stats(FILE *out, const struct exec_stats *stats)
 		(double)stats->wall_ns / 1e9);
 }
 
+static void show_storage(FILE *out, const struct statement *s, bool analyze)
+{
+	const struct offload_report *o = &s->offload;
+
+	fprintf(out, "storage daemon: %s, budget %" PRIu64 " bytes\n", s->query->db->remote->where,
+		s->query->db->remote->budget);
+	if (!analyze || o->at_storage == NULL)
+		return;
+	fprintf(out,
+		"wire: %" PRIu64 " bytes sent, %" PRIu64
+		" received; reading the columns of tasks at the "
+		"storage daemon would be %" PRIu64 " bytes\n",
+		o->sent, o->received, o->storage_bytes);
+	if (o->suspensions > 0)
+		fprintf(out, "suspended: %u times, last because: %s\n", o->suspensions, o->reason);
+}
+
 static void show_all(FILE *out, const struct statement *s, const struct exec_stats *stats)
 {
 	const struct fth_query_report *report = &s->query->report;
 
 	for (unsigned i = 0; i < s->set.task_count; i++) {
 		task_show_task(out, &s->set, i);
+		if (s->offload.at_storage != NULL)
+			fprintf(out, "    -> runs %s\n",
+				s->offload.at_storage[i] ? "at the storage daemon" : "on the host");
 		if (stats != NULL)
 			show_stats(out, &stats[i]);
 	}
+	if (s->query->db->remote != NULL)
+		show_storage(out, s, stats != NULL);
 	fprintf(out, "budget: %" PRIu64 " bytes", s->query->db->budget);
 	if (stats != NULL)
 		fprintf(out,
@@ -54,6 +76,8 @@ int statement_explain(struct statement *s)
 	FILE *out;
 	int rc = statement_plan(s);
 
+	if (rc == 0)
+		rc = statement_place(s);
 	if (rc == 0 && s->sql->analyze) {
 		stats = fth_arena_alloc(&s->arena, s->set.task_count * sizeof(*stats), 64);
 		rc = stats == NULL ? -ENOMEM : statement_exec(s, count_rows, s, stats);

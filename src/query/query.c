@@ -34,6 +34,18 @@ static int check_options(const struct fth_query_options *options)
 	return 0;
 }
 
+static int open_tables(struct fth_query_db *db, const char *where, const char *storage,
+		       unsigned flags)
+{
+	int rc;
+
+	if (storage == NULL)
+		return where == NULL ? fth_fail(EINVAL, "query: no database is named")
+				     : fth_table_db_open(where, flags, &db->tables);
+	rc = remote_open(storage, &db->remote);
+	return rc < 0 ? rc : remote_tables(db->remote, &db->tables);
+}
+
 int fth_query_open(const char *where, const struct fth_query_options *options,
 		   struct fth_query_db **out)
 {
@@ -56,7 +68,8 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 	db->mem = fth_qmem_new(db->budget);
 	flags = (options->create ? FTH_TABLE_DB_CREATE : 0) |
 		(options->readonly ? FTH_TABLE_DB_READONLY : 0);
-	rc = db->mem == NULL ? -ENOMEM : fth_table_db_open(where, flags, &db->tables);
+	db->plain = options->plain;
+	rc = db->mem == NULL ? -ENOMEM : open_tables(db, where, options->storage, flags);
 	if (rc < 0) {
 		fth_query_close(db);
 		return rc;
@@ -70,6 +83,7 @@ void fth_query_close(struct fth_query_db *db)
 	if (db == NULL)
 		return;
 	fth_table_db_close(db->tables);
+	remote_close(db->remote);
 	fth_qmem_close(db->mem);
 	free(db);
 }
@@ -133,6 +147,19 @@ int statement_plan(struct statement *s)
 	return plan_query(&s->sql->query, &options, &s->arena, &s->set);
 }
 
+int statement_place(struct statement *s)
+{
+	size_t bytes = s->set.task_count * sizeof(bool);
+
+	if (s->query->db->remote == NULL || s->query->db->plain)
+		return 0;
+	s->offload = (struct offload_report){.at_storage = fth_arena_alloc(&s->arena, bytes, 16)};
+	if (s->offload.at_storage == NULL)
+		return -ENOMEM;
+	memset(s->offload.at_storage, true, bytes);
+	return 0;
+}
+
 int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats)
 {
 	struct exec_options options = {
@@ -145,7 +172,14 @@ int statement_exec(struct statement *s, statement_emit emit, void *user, struct 
 		return -ENOMEM;
 	if (stats == NULL)
 		stats = own;
-	rc = exec_run(&s->set, &options, emit, user, stats);
+	rc = statement_place(s);
+	if (rc == 0)
+		rc = s->offload.at_storage != NULL
+			     ? offload_run(s->query->db->remote, &s->set, &options, emit, user,
+					   stats, &s->offload)
+			     : exec_run(&s->set, &options, emit, user, stats);
+	s->query->report.storage_bytes += s->offload.storage_bytes;
+	s->query->report.suspensions += s->offload.suspensions;
 	for (unsigned i = 0; i < s->set.task_count; i++)
 		s->query->report.bytes += stats[i].bytes;
 	fth_qmem_free(s->mem, own, own == NULL ? 0 : bytes);
@@ -244,6 +278,10 @@ uint64_t statement_begin(struct fth_query *query)
 {
 	memset(&query->report, 0, sizeof(query->report));
 	atomic_store_explicit(&query->cancel, false, memory_order_relaxed);
+	if (query->db->remote != NULL) {
+		query->wire_sent = atomic_load(&query->db->remote->sent);
+		query->wire_received = atomic_load(&query->db->remote->received);
+	}
 	return fth_now_ns();
 }
 
@@ -251,6 +289,13 @@ void statement_end(struct statement *s, uint64_t start)
 {
 	s->query->report.memory = s->mem == NULL ? 0 : fth_qmem_peak(s->mem);
 	s->query->report.wall_ns = fth_now_ns() - start;
+	if (s->query->db->remote != NULL) {
+		const struct remote *r = s->query->db->remote;
+
+		s->query->report.wire_sent = atomic_load(&r->sent) - s->query->wire_sent;
+		s->query->report.wire_received =
+			atomic_load(&r->received) - s->query->wire_received;
+	}
 }
 
 int fth_query_run(struct fth_query *query, const char *sql,

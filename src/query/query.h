@@ -18,6 +18,7 @@
 
 #include "query/catalog.h"
 #include "query/sql/sql.h"
+#include "query/store/offload.h"
 #include "query/task/exec.h"
 
 #include <stdatomic.h>
@@ -27,12 +28,15 @@ struct fth_query_db {
 	struct fth_qmem *mem; /* the budget: the root of all accounts */
 	uint64_t budget;
 	unsigned threads;
+	struct remote *remote; /* the storage daemon that has the tables, or NULL */
+	bool plain;	       /* it runs no tasks */
 };
 
 struct fth_query {
 	struct fth_query_db *db;
 	atomic_bool cancel;
 	struct fth_query_report report;
+	uint64_t wire_sent, wire_received; /* of the remote when the statement began */
 };
 
 /* A statement while it runs. */
@@ -46,6 +50,7 @@ struct statement {
 	struct task_set set; /* SELECT and INSERT, in the arena */
 	int (*rows)(const struct fth_query_batch *batch, void *user);
 	void *user;
+	struct offload_report offload; /* with a storage daemon; at_storage is NULL without */
 };
 
 typedef int (*statement_emit)(void *user, const struct fth_vec *columns, const struct fth_sel *sel);
@@ -60,6 +65,8 @@ void statement_close(struct statement *s);
 int statement_compile(struct statement *s, const char *text);
 /* Plan the query of the statement; run it. stats may be NULL. */
 int statement_plan(struct statement *s);
+/* With a storage daemon: all tasks are to run there. Returns 0 or -ENOMEM. */
+int statement_place(struct statement *s);
 int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats);
 /* -ECANCELED, with a text, if the statement is to end. */
 int statement_canceled(const struct statement *s);

@@ -43,12 +43,12 @@ void loop_watch(struct conn *conn, bool add)
 
 static void watch_listening(struct kvs_worker *w, bool on)
 {
-	for (unsigned i = 0; i < w->server->listen_count; i++) {
+	for (unsigned i = 0; i < w->server->listen.count; i++) {
 		struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE,
-					    .data.ptr = &w->server->listen[i]};
+					    .data.ptr = &w->server->listen.fd[i]};
 
-		(void)epoll_ctl(w->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, w->server->listen[i],
-				&event);
+		(void)epoll_ctl(w->epoll, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
+				w->server->listen.fd[i], &event);
 	}
 }
 
@@ -98,9 +98,9 @@ static bool take_listening(struct kvs_worker *w, const void *what)
 {
 	struct fth_kv_server *server = w->server;
 
-	for (unsigned i = 0; i < server->listen_count; i++)
-		if (what == &server->listen[i]) {
-			take_connections(w, server->listen[i]);
+	for (unsigned i = 0; i < server->listen.count; i++)
+		if (what == &server->listen.fd[i]) {
+			take_connections(w, server->listen.fd[i]);
 			return true;
 		}
 	return false;

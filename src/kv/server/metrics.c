@@ -292,7 +292,7 @@ int metrics_start(struct fth_kv_server *server, const char *where)
 	for (unsigned i = 0; i < CLIENTS; i++)
 		m->clients[i].fd = -1;
 	server->metrics = m;
-	rc = listen_one(where, &m->listen, &m->port);
+	rc = fth_listen_one(where, &m->listen, &m->port);
 	if (rc < 0) {
 		m->listen = -1;
 		return rc;

@@ -54,9 +54,9 @@ static int open_sockets(struct fth_kv_server *server, const struct fth_kv_server
 	int rc = 0;
 
 	if (o->listen_count == 0)
-		return listen_open(server, "127.0.0.1:11211");
+		return fth_listen_open(&server->listen, "127.0.0.1:11211");
 	for (unsigned i = 0; i < o->listen_count && rc == 0; i++)
-		rc = listen_open(server, o->listen[i]);
+		rc = fth_listen_open(&server->listen, o->listen[i]);
 	return rc;
 }
 
@@ -65,7 +65,7 @@ static void server_free(struct fth_kv_server *server)
 	metrics_stop(server->metrics); /* looks at the workers */
 	for (unsigned i = 0; server->workers && i < server->workers_count; i++)
 		loop_stop(&server->workers[i]);
-	listen_close(server);
+	fth_listen_close(&server->listen);
 	tls_close(server->tls);
 	auth_release(server);
 	pthread_mutex_destroy(&server->reset_lock);
@@ -136,7 +136,7 @@ void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline)
 
 unsigned fth_kv_server_port(const struct fth_kv_server *server)
 {
-	return server->port;
+	return server->listen.port;
 }
 
 unsigned fth_kv_server_metrics_port(const struct fth_kv_server *server)

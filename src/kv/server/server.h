@@ -6,7 +6,6 @@
  *	conn.c		a connection: bytes in, tasks, bytes out
  *	command.c	from a command to an operation, from its result to an answer
  *	loop.c		a worker: sockets and flash in one epoll set
- *	listen.c	sockets to listen on
  *	serve.c		options, threads, start and stop
  *	stats.c		`stats`
  *	metrics.c	the same figures for Prometheus, over HTTP
@@ -16,6 +15,7 @@
 #ifndef FTH_KV_SERVER_INTERNAL_H
 #define FTH_KV_SERVER_INTERNAL_H
 
+#include "base/listen.h"
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
@@ -166,10 +166,7 @@ struct fth_kv_server {
 	uint64_t held_max; /* of a worker */
 	unsigned workers_count;
 	struct kvs_worker *workers;
-	int listen[FTH_KV_LISTEN_MAX];
-	unsigned listen_count;
-	char *unlink[FTH_KV_LISTEN_MAX]; /* paths of Unix sockets that we made */
-	unsigned port;
+	struct fth_listen listen;
 	unsigned connections_max;
 	unsigned connections; /* atomic */
 	uint64_t idle_ns;     /* 0: never */
@@ -257,13 +254,6 @@ int loop_start(struct kvs_worker *worker);
 /* After server->stopping was set: wait for its end. */
 void loop_stop(struct kvs_worker *worker);
 void loop_watch(struct conn *conn, bool add);
-
-/* ---- listen.c ---- */
-
-int listen_open(struct fth_kv_server *server, const char *where);
-void listen_close(struct fth_kv_server *server);
-/* A socket that listens on HOST:PORT, and its port. */
-int listen_one(const char *where, int *fd, unsigned *port);
 
 /* ---- stats.c ---- */
 

@@ -284,7 +284,7 @@ static void settings(struct fth_kv_server *server, struct bytes *out)
 
 	put(out, "maxbytes", o->memory);
 	put(out, "maxconns", server->connections_max);
-	put(out, "tcpport", server->port);
+	put(out, "tcpport", server->listen.port);
 	put(out, "num_threads", server->workers_count);
 	put(out, "item_size_max", o->value_max);
 	put(out, "chunk", o->chunk);

@@ -174,6 +174,20 @@ static int run_ordered(struct runner *r, const struct task *made, const struct r
 	return rc;
 }
 
+static int take_given(void *to, const struct fth_vec *columns, unsigned n)
+{
+	return n == 0 ? 0 : runner_block(to, columns, n);
+}
+
+static int run_given(struct job *j)
+{
+	const struct exec_options *o = j->exec->options;
+
+	if (o->given == NULL)
+		return fth_fail(EINVAL, "task %u: nobody gives its rows", j->number);
+	return o->given(o->given_user, j->number, take_given, j->runners[0]);
+}
+
 static int run_rows(struct job *j)
 {
 	const struct task_source *s = &j->task->source;
@@ -184,6 +198,8 @@ static int run_rows(struct job *j)
 	j->runner_count = 1;
 	if (s->kind == TASK_VALUES)
 		return runner_values(j->runners[0]);
+	if (s->kind == TASK_GIVEN)
+		return run_given(j);
 	for (unsigned i = 0; i < s->input_count && rc == 0; i++) {
 		const struct result *from = &j->exec->results[s->inputs[i]];
 
@@ -383,6 +399,8 @@ static int run_all(struct exec *e)
 		if (e->set->tasks[t].nested)
 			continue;
 		rc = run_task(e, t);
+		if (rc < 0 && e->options->failed != NULL)
+			*e->options->failed = t;
 		for (unsigned i = 0; i < t; i++)
 			if (e->set->tasks[i].last_user == t)
 				release(e, &e->results[i]);

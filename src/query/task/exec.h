@@ -11,6 +11,14 @@ struct exec_options {
 	struct fth_qmem *mem;	   /* everything is allocated there */
 	unsigned threads;	   /* 0: one for each processor */
 	const atomic_bool *cancel; /* becomes true when the query is to end; or NULL */
+	uint32_t *failed;	   /* set to the task that failed; or NULL */
+	/*
+	 * TASK_GIVEN: give all rows of the source of this task to take(), at most FTH_BATCH at a time, in vectors
+	 * that have the types of its slots (rows_phys()) and base 0. Returns 0 or a negative errno.
+	 */
+	int (*given)(void *user, unsigned task,
+		     int (*take)(void *to, const struct fth_vec *columns, unsigned n), void *to);
+	void *given_user;
 };
 
 /* What a task did. */

@@ -279,6 +279,10 @@ static void show_source(const struct show *s)
 	} else if (v->kind == TASK_VALUES) {
 		fputs("values:", s->out);
 		show_values(s, v);
+	} else if (v->kind == TASK_GIVEN) {
+		fputs("given:", s->out);
+		for (unsigned i = 0; i < v->column_count; i++)
+			show_numbered(s, v->columns[i].column, v->columns[i].slot, i);
 	} else {
 		fputs("result of", s->out);
 		for (unsigned i = 0; i < v->input_count; i++)

@@ -51,6 +51,7 @@ enum task_source_kind {
 	TASK_TABLE,  /* a snapshot of a table */
 	TASK_ROWS,   /* results of earlier tasks: rows, groups or sorted rows */
 	TASK_VALUES, /* rows of constants; one row without columns is SELECT 1 */
+	TASK_GIVEN,  /* rows that the caller of the executor has, from elsewhere */
 };
 
 struct task_source_column {

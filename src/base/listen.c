@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sockets to listen on. */
-#include "kv/server/server.h"
+#include "base/listen.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -9,6 +8,8 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static unsigned port_of(int fd)
 	return bound.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&bound)->sin_port) : 0;
 }
 
-static int keep(struct fth_kv_server *server, int fd, const char *where)
+static int keep(struct fth_listen *l, int fd, const char *where)
 {
 	if (fd < 0 || listen(fd, BACKLOG) < 0) {
 		int err = errno;
@@ -40,13 +41,13 @@ static int keep(struct fth_kv_server *server, int fd, const char *where)
 			close(fd);
 		return fth_fail(err, "%s: %s", where, strerror(err));
 	}
-	server->listen[server->listen_count++] = fd;
-	if (!server->port)
-		server->port = port_of(fd);
+	l->fd[l->count++] = fd;
+	if (!l->port)
+		l->port = port_of(fd);
 	return 0;
 }
 
-static int listen_unix(struct fth_kv_server *server, const char *path)
+static int listen_unix(struct fth_listen *l, const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat st;
@@ -73,9 +74,9 @@ static int listen_unix(struct fth_kv_server *server, const char *path)
 		close(fd);
 		return rc;
 	}
-	rc = keep(server, fd, path);
+	rc = keep(l, fd, path);
 	if (rc == 0)
-		server->unlink[server->listen_count - 1] = strdup(path);
+		l->unlink[l->count - 1] = strdup(path);
 	return rc;
 }
 
@@ -123,35 +124,32 @@ static int look_up(const char *where, struct addrinfo **found)
 }
 
 /* All addresses of a name; with port 0 one of them, since each would get a port of its own. */
-static int listen_tcp(struct fth_kv_server *server, const char *where)
+static int listen_tcp(struct fth_listen *l, const char *where)
 {
 	bool any_port = strcmp(strrchr(where, ':') ? strrchr(where, ':') : "", ":0") == 0;
-	unsigned before = server->listen_count;
+	unsigned before = l->count;
 	struct addrinfo *found;
 	int rc = look_up(where, &found);
 
 	if (rc < 0)
 		return rc;
-	for (const struct addrinfo *a = found; a && server->listen_count < FTH_KV_LISTEN_MAX;
-	     a = a->ai_next) {
+	for (const struct addrinfo *a = found; a && l->count < FTH_LISTEN_MAX; a = a->ai_next) {
 		int fd;
 
-		if (any_port && server->listen_count > before)
+		if (any_port && l->count > before)
 			break;
 		fd = bind_address(a, where);
-		rc = fd < 0 ? fd : keep(server, fd, where);
+		rc = fd < 0 ? fd : keep(l, fd, where);
 		/* A machine without IPv6 has the address all the same. */
 		if (rc < 0 && rc != -EADDRNOTAVAIL && rc != -EAFNOSUPPORT)
 			break;
 	}
 	freeaddrinfo(found);
-	return server->listen_count > before &&
-			       (rc == 0 || rc == -EADDRNOTAVAIL || rc == -EAFNOSUPPORT)
-		       ? 0
-		       : rc;
+	return l->count > before && (rc == 0 || rc == -EADDRNOTAVAIL || rc == -EAFNOSUPPORT) ? 0
+											     : rc;
 }
 
-int listen_one(const char *where, int *fd, unsigned *port)
+int fth_listen_one(const char *where, int *fd, unsigned *port)
 {
 	struct addrinfo *found;
 	int rc = look_up(where, &found);
@@ -172,7 +170,7 @@ int listen_one(const char *where, int *fd, unsigned *port)
 }
 
 /* A socket that is bound already, as systemd hands it over. */
-static int listen_fd(struct fth_kv_server *server, const char *where)
+static int listen_fd(struct fth_listen *l, const char *where)
 {
 	char *end;
 	long fd = strtol(where + 3, &end, 10);
@@ -186,27 +184,27 @@ static int listen_fd(struct fth_kv_server *server, const char *where)
 		return fth_fail(EBADF, "%s: not a stream socket of at least 3", where);
 	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return fth_fail(errno, "%s: %s", where, strerror(errno));
-	return keep(server, (int)fd, where);
+	return keep(l, (int)fd, where);
 }
 
-int listen_open(struct fth_kv_server *server, const char *where)
+int fth_listen_open(struct fth_listen *l, const char *where)
 {
-	if (server->listen_count == FTH_KV_LISTEN_MAX)
-		return fth_fail(EINVAL, "more than %u sockets to listen on", FTH_KV_LISTEN_MAX);
+	if (l->count == FTH_LISTEN_MAX)
+		return fth_fail(EINVAL, "more than %u sockets to listen on", FTH_LISTEN_MAX);
 	if (strncmp(where, "unix:", 5) == 0)
-		return listen_unix(server, where + 5);
+		return listen_unix(l, where + 5);
 	if (strncmp(where, "fd:", 3) == 0)
-		return listen_fd(server, where);
-	return listen_tcp(server, where);
+		return listen_fd(l, where);
+	return listen_tcp(l, where);
 }
 
-void listen_close(struct fth_kv_server *server)
+void fth_listen_close(struct fth_listen *l)
 {
-	for (unsigned i = 0; i < server->listen_count; i++) {
-		close(server->listen[i]);
-		if (server->unlink[i])
-			unlink(server->unlink[i]);
-		free(server->unlink[i]);
+	for (unsigned i = 0; i < l->count; i++) {
+		close(l->fd[i]);
+		if (l->unlink[i])
+			unlink(l->unlink[i]);
+		free(l->unlink[i]);
 	}
-	server->listen_count = 0;
+	l->count = 0;
 }
