@@ -75,14 +75,15 @@ static void log_recovery(const struct serve *s, const struct fth_kv *kv)
 static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
 {
 	static const enum fth_kv_stat which[] = {FTH_KV_STAT_READ_ERRORS, FTH_KV_STAT_WRITE_ERRORS,
-						 FTH_KV_STAT_BAD_ITEMS};
-	static uint64_t seen[3], last;
-	uint64_t now = fth_now_ns(), more[3], sum = 0;
+						 FTH_KV_STAT_BAD_ITEMS,
+						 FTH_KV_STAT_CHECKPOINT_ERRORS};
+	static uint64_t seen[4], last;
+	uint64_t now = fth_now_ns(), more[4], sum = 0;
 	char text[160];
 
 	if (now - last < ERROR_NS)
 		return;
-	for (unsigned i = 0; i < 3; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		uint64_t n = fth_kv_stat(kv, which[i]);
 
 		more[i] = n - seen[i];
@@ -92,9 +93,11 @@ static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
 	if (!sum)
 		return;
 	last = now;
-	snprintf(text, sizeof(text), "%llu reads failed, %llu writes failed, %llu items were bad",
+	snprintf(text, sizeof(text),
+		 "%llu reads failed, %llu writes failed, %llu items were bad, %llu checkpoints "
+		 "failed",
 		 (unsigned long long)more[0], (unsigned long long)more[1],
-		 (unsigned long long)more[2]);
+		 (unsigned long long)more[2], (unsigned long long)more[3]);
 	log_event(s, "flash-error", text);
 }
 
@@ -201,22 +204,13 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 	fflush(stdout);
 }
 
-/* Until a signal comes; checkpoints of the index now and then. */
-static void run_until_stopped(const struct serve *s, struct fth_kv *kv)
+static void run_until_stopped(const struct serve *s, const struct fth_kv *kv)
 {
-	uint64_t every = s->checkpoint_s * 1000000000u, last = fth_now_ns();
 	struct timespec nap = {.tv_nsec = 50000000};
-	int rc;
 
 	while (!fth_cli_stopped()) {
 		nanosleep(&nap, NULL);
 		log_flash_errors(s, kv);
-		if (s->kv.persistence == FTH_KV_VOLATILE || !every || fth_now_ns() - last < every)
-			continue;
-		rc = fth_kv_checkpoint(kv, fth_deadline_ns(60000000000u));
-		if (rc < 0)
-			log_event(s, "checkpoint-error", fth_error_text(rc));
-		last = fth_now_ns();
 	}
 }
 
@@ -297,7 +291,7 @@ static int run_serve(int argc, char **argv)
 		{"persist", FTH_CLI_STRING, &s.persist, 0, 0, "off, write-back or write-through"},
 		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
 		 "what write-back may lose; 0: 100"},
-		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX,
+		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX / 1000,
 		 "seconds between two writes of the index; 0: at the end only"},
 		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
 		 "percent of a chunk that hot items may be written again"},
@@ -330,6 +324,8 @@ static int run_serve(int argc, char **argv)
 	s.kv.chunk = (uint32_t)s.chunk;
 	s.kv.buffers = (uint32_t)s.buffers;
 	s.kv.window_ms = (uint32_t)s.window_ms;
+	if (s.kv.persistence != FTH_KV_VOLATILE)
+		s.kv.checkpoint_ms = (uint32_t)s.checkpoint_s * 1000;
 	s.kv.readmit = (uint32_t)s.readmit;
 	s.kv.admit = (uint32_t)s.admit;
 	s.server.workers = (unsigned)s.workers;

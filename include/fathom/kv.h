@@ -72,15 +72,18 @@ struct fth_kv_options {
 	uint32_t admit;	     /* percent of the items that go to flash among those that leave memory
 				and were never read; the others are dropped. Default 100. VOLATILE
 				only */
-	uint64_t daily_bytes; /* write budget: bytes of items that may go to flash in a day; items
+	uint64_t daily_bytes;	/* write budget: bytes of items that may go to flash in a day; items
 				 beyond it are dropped. It accrues evenly, for an hour at most.
 				 0: no limit. VOLATILE only */
+	uint32_t checkpoint_ms; /* with persistence: a thread of the cache writes a checkpoint this
+				   often, if something has changed, as fth_kv_checkpoint() does.
+				   0: none is written before the cache is closed */
 };
 
 #define FTH_KV_OPTIONS_INIT                                                                       \
 	{                                                                                         \
 		sizeof(struct fth_kv_options), NULL, 0, 0, 0, 0, 0, FTH_KV_VOLATILE, 0, 0, false, \
-			0, 0, 0                                                                   \
+			0, 0, 0, 0                                                                \
 	}
 
 /* What opening a persistent cache found. */
@@ -120,7 +123,12 @@ int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, s
  */
 int fth_kv_close(struct fth_kv *kv);
 
-/* Write the index now, while the cache is in use, so that less of the log is read after a crash. */
+/*
+ * Write the index now, while the cache is in use, so that less of the log is read after a crash. Any
+ * thread; of several calls each waits for the one before it. Returns -EOPNOTSUPP without persistence,
+ * -EAGAIN if too many entries were moved meanwhile, -ETIMEDOUT, or the error of the device; the checkpoint
+ * before it is in force then.
+ */
 int fth_kv_checkpoint(struct fth_kv *kv, uint64_t deadline);
 
 void fth_kv_recovery(const struct fth_kv *kv, struct fth_kv_recovery *out);
@@ -282,6 +290,8 @@ enum fth_kv_stat {
 	FTH_KV_STAT_OVER_BUDGET,     /* items that left memory when the write budget was used up */
 	FTH_KV_STAT_REWRITTEN_BYTES, /* of LOG_BYTES: items that had been in the log before. Write
 					amplification is CHUNK_BYTES / (LOG_BYTES - this) */
+	FTH_KV_STAT_CHECKPOINTS,     /* that were written, by whichever call or thread */
+	FTH_KV_STAT_CHECKPOINT_ERRORS, /* those that failed; the one before stays in force */
 	FTH_KV_STAT_COUNT
 };
 

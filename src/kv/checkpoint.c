@@ -136,6 +136,12 @@ static struct kv_entry on_media(const struct fth_kv *kv, const struct kv_entry *
 	return out;
 }
 
+/* The cache is being closed, which writes its own. */
+static bool canceled(const struct fth_kv *kv)
+{
+	return fth_load_relaxed_dev32(&kv->ckpt_cancel);
+}
+
 static int write_buckets(struct area *area)
 {
 	struct fth_kv *kv = area->kv;
@@ -144,8 +150,11 @@ static int write_buckets(struct area *area)
 	for (uint32_t b = 0; b < kv->bucket_count && rc == 0; b++) {
 		struct kv_bucket *to = (struct kv_bucket *)(void *)area->buf + b % PIECE_BUCKETS;
 
-		if (b % PIECE_BUCKETS == 0)
+		if (b % PIECE_BUCKETS == 0) {
+			if (canceled(kv))
+				return -ECANCELED;
 			memset(area->buf, 0, KV_PIECE_BYTES);
+		}
 		kv_lock_two(kv, b, b);
 		for (unsigned w = 0; w < KV_WAYS; w++)
 			to->way[w] = on_media(kv, &kv->buckets[b].way[w]);
@@ -246,6 +255,8 @@ static int wait_committed(struct fth_kv *kv, uint64_t deadline)
 
 		if (error)
 			return fth_fail(-error, "the log has failed");
+		if (canceled(kv))
+			return -ECANCELED;
 		if (fth_now_ns() >= deadline)
 			return fth_fail(ETIMEDOUT, "the log is not durable by the deadline");
 		nanosleep(&nap, NULL);
@@ -302,19 +313,16 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 	return rc;
 }
 
-int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
+static int write_locked(struct fth_kv *kv, bool clean, uint64_t deadline)
 {
 	size_t room = moved_max(kv->bucket_count) / KV_WAYS;
 	uint64_t which;
 	int rc = 0;
 
-	pthread_mutex_lock(&kv->ckpt_lock);
 	if (kv->super_doubtful)
 		rc = kv_super_write(kv, deadline);
-	if (rc < 0) {
-		pthread_mutex_unlock(&kv->ckpt_lock);
+	if (rc < 0)
 		return rc;
-	}
 	kv->super_doubtful = false;
 	which = kv->super.index_number ? !kv->super.index_which : 0;
 	pthread_mutex_lock(&kv->moved_lock);
@@ -338,7 +346,20 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
 	kv->moved = NULL;
 	kv->moved_room = 0;
 	pthread_mutex_unlock(&kv->moved_lock);
+	return rc;
+}
+
+int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
+{
+	int rc;
+
+	pthread_mutex_lock(&kv->ckpt_lock);
+	rc = write_locked(kv, clean, deadline);
 	pthread_mutex_unlock(&kv->ckpt_lock);
+	if (rc == 0)
+		kv_count(kv, FTH_KV_STAT_CHECKPOINTS, 1);
+	else if (rc != -ECANCELED)
+		kv_count(kv, FTH_KV_STAT_CHECKPOINT_ERRORS, 1);
 	return rc;
 }
 

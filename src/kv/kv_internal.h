@@ -9,6 +9,7 @@
  *	salvage.c	reading a log of which parts cannot be read
  *	image.c		a cache on a device, read and checked while nobody uses it
  *	checkpoint.c	the index on the device
+ *	checkpointer.c	the thread that writes it now and then
  *	index.c		from a key's hash to an entry
  *	store.c		items in memory
  *	log.c		places in the log, and its buffers
@@ -227,9 +228,17 @@ struct fth_kv {
 	bool super_alone;	    /* when opened, only one of the two superblocks was good */
 	bool super_doubtful;	    /* the device may have this superblock or the one before it */
 	uint32_t ckpt_next;	    /* atomic: buckets below are written; 0: none is */
+	uint32_t ckpt_cancel;	    /* atomic: end the one under way */
 	pthread_mutex_t moved_lock; /* what follows */
 	struct kv_moved *moved;
 	size_t moved_count, moved_room;
+
+	/* checkpointer.c */
+	pthread_t timer;
+	bool timer_runs;
+	pthread_mutex_t timer_lock; /* timer_stop */
+	pthread_cond_t timer_wake;
+	bool timer_stop;
 
 	pthread_mutex_t workers_lock;
 	struct fth_kv_worker *workers;
@@ -482,6 +491,9 @@ int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *header);
 /* Bytes of one area. */
 uint64_t kv_checkpoint_bytes(uint64_t buckets);
+/* Start and stop the thread, if the options say so. The writer's thread runs meanwhile. */
+int kv_checkpointer_start(struct fth_kv *kv);
+void kv_checkpointer_stop(struct fth_kv *kv);
 /* An entry goes from bucket `from` to `to`; both are locked. */
 void kv_checkpoint_moved(struct fth_kv *kv, const struct kv_entry *e, uint32_t from, uint32_t to);
 

@@ -42,6 +42,8 @@ static const char *const stat_names[FTH_KV_STAT_COUNT] = {
 	"rejected",
 	"over_budget",
 	"rewritten_bytes",
+	"checkpoints",
+	"checkpoint_errors",
 };
 
 static void set_defaults(struct fth_kv_options *o)
@@ -83,6 +85,9 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 					"daily_bytes are for others");
 	if ((unsigned)o->persistence > FTH_KV_WRITE_THROUGH)
 		return fth_fail(EINVAL, "kv: unknown persistence %u", (unsigned)o->persistence);
+	if (o->persistence == FTH_KV_VOLATILE && o->checkpoint_ms)
+		return fth_fail(EINVAL, "kv: checkpoint_ms %u without persistence",
+				o->checkpoint_ms);
 	if (o->persistence != FTH_KV_VOLATILE && !o->flash && !dev)
 		return fth_fail(EINVAL, "kv: persistence needs flash");
 	return 0;
@@ -101,6 +106,8 @@ int kv_init(struct fth_kv *kv)
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&kv->work, &attr);
+	pthread_mutex_init(&kv->timer_lock, NULL);
+	pthread_cond_init(&kv->timer_wake, &attr);
 	pthread_condattr_destroy(&attr);
 	kv->stats = fth_stats_new(FTH_KV_STAT_COUNT);
 	return kv->stats ? 0 : -ENOMEM;
@@ -117,6 +124,8 @@ void kv_free(struct fth_kv *kv)
 	if (kv->lock >= 0)
 		close(kv->lock);
 	fth_stats_free(kv->stats);
+	pthread_cond_destroy(&kv->timer_wake);
+	pthread_mutex_destroy(&kv->timer_lock);
 	pthread_cond_destroy(&kv->work);
 	pthread_mutex_destroy(&kv->flush_lock);
 	pthread_mutex_destroy(&kv->workers_lock);
@@ -150,7 +159,14 @@ static int open_flash(struct fth_kv *kv)
 	if (!kv->options.readmit)
 		kv->log.released = UINT64_MAX / 2;
 	kv->swept = kv->log.next;
-	return rc == 0 ? kv_writer_start(kv) : rc;
+	if (rc == 0)
+		rc = kv_writer_start(kv);
+	if (rc == 0) {
+		rc = kv_checkpointer_start(kv);
+		if (rc < 0)
+			kv_writer_stop(kv);
+	}
+	return rc;
 }
 
 static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out)
@@ -209,6 +225,7 @@ int fth_kv_close(struct fth_kv *kv)
 
 	if (!kv)
 		return 0;
+	kv_checkpointer_stop(kv);
 	kv_writer_stop(kv);
 	if (kv_persistent(kv)) {
 		rc = __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED);
