@@ -9,6 +9,7 @@
 #include "json.h"
 #include "kv_figures.h"
 #include "kv_items.h"
+#include "kv_tunnel.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -44,6 +45,8 @@ struct load {
 	uint64_t size; /* of the file; 0: not known */
 
 	/* to a server */
+	struct fth_kv_tunnel_options tls;
+	struct fth_kv_tunnel *tunnel;
 	struct fth_kvc *client;
 	struct slot *slots;
 	uint64_t next;	/* its slot is next % WINDOW */
@@ -193,6 +196,8 @@ static int open_server(struct load *load)
 		rc = fth_kv_read_password(load->auth_file, password);
 	options.auth = load->auth_file ? password : NULL;
 	options.timeout_ms = 10000;
+	if (rc == 0)
+		rc = fth_kv_tunnel_open(&load->tls, &load->server, &load->tunnel);
 	return rc < 0 ? rc : fth_kvc_open(&load->server, 1, &options, &load->client);
 }
 
@@ -205,6 +210,7 @@ static int close_server(struct load *load, int rc)
 		rc = rc < 0 ? rc : end;
 	}
 	fth_kvc_close(load->client);
+	fth_kv_tunnel_close(load->tunnel);
 	for (unsigned i = 0; load->slots && i < WINDOW; i++)
 		free(load->slots[i].value);
 	free(load->slots);
@@ -360,6 +366,10 @@ static int run(int argc, char **argv)
 		 "HOST:PORT or unix:PATH; default " FTH_KV_SERVER_DEFAULT},
 		{"auth", FTH_CLI_STRING, &load.auth_file, 0, 0,
 		 "file whose first line is user:password"},
+		{"tls", FTH_CLI_FLAG, &load.tls.tls, 0, 0,
+		 "speak TLS; verify the server by the certificates of the system"},
+		{"tls-ca", FTH_CLI_STRING, &load.tls.ca, 0, 0,
+		 "PEM file to verify it by instead; implies --tls"},
 		{"flash", FTH_CLI_STRING, &load.flash, 0, 0,
 		 "URI of a device: into a cache there that no server uses"},
 		{"memory", FTH_CLI_SIZE, &load.kv.memory, 0, 0, "with --flash, as of kv serve"},

@@ -2,6 +2,7 @@
 /* fathom kv stat: the figures of a running server. */
 #include "cmd_kv.h"
 #include "kv_summary.h"
+#include "kv_tunnel.h"
 
 #include "fathom/base/error.h"
 
@@ -187,6 +188,8 @@ static void print_summary(const struct stat_job *job)
 static int run(int argc, char **argv)
 {
 	struct stat_job job = {.link = {.server = FTH_KV_SERVER_DEFAULT, .fd = -1}};
+	struct fth_kv_tunnel_options tls = {0};
+	struct fth_kv_tunnel *tunnel;
 	uint64_t timeout_ms = 5000;
 	const struct fth_cli_option options[] = {
 		{"server", FTH_CLI_STRING, &job.link.server, 0, 0,
@@ -194,6 +197,10 @@ static int run(int argc, char **argv)
 		{"all", FTH_CLI_FLAG, &job.all, 0, 0, "all figures, as the server names them"},
 		{"auth", FTH_CLI_STRING, &job.link.auth_file, 0, 0,
 		 "file whose first line is user:password"},
+		{"tls", FTH_CLI_FLAG, &tls.tls, 0, 0,
+		 "speak TLS; verify the server by the certificates of the system"},
+		{"tls-ca", FTH_CLI_STRING, &tls.ca, 0, 0,
+		 "PEM file to verify it by instead; implies --tls"},
 		{"timeout-ms", FTH_CLI_U64, &timeout_ms, 1, 3600000, "to wait for the server"},
 		{0},
 	};
@@ -212,7 +219,10 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	job.link.timeout_ns = timeout_ms * 1000000;
-	rc = fth_kv_link_stats(&job.link, "", &job.figures);
+	job.link.via = job.link.server;
+	rc = fth_kv_tunnel_open(&tls, &job.link.via, &tunnel);
+	if (rc == 0)
+		rc = fth_kv_link_stats(&job.link, "", &job.figures);
 	if (rc == 0 && !job.all)
 		rc = fth_kv_link_stats(&job.link, "latency", &job.histogram);
 	if (rc == -EOPNOTSUPP) /* memcached */
@@ -222,6 +232,7 @@ static int run(int argc, char **argv)
 	else if (rc == 0)
 		print_summary(&job);
 	fth_kv_link_close(&job.link);
+	fth_kv_tunnel_close(tunnel);
 	fth_kv_figures_release(&job.figures);
 	fth_kv_figures_release(&job.histogram);
 	if (rc < 0 && fth_cli_stopped())

@@ -23,6 +23,11 @@
 
 /* ---- connecting ---- */
 
+static const char *address_of(const struct fth_kv_link *link)
+{
+	return link->via ? link->via : link->server;
+}
+
 static int wait_for(const struct fth_kv_link *link, int fd, short events, uint64_t deadline)
 {
 	struct pollfd p = {.fd = fd, .events = events};
@@ -70,11 +75,11 @@ static int connect_to(const struct fth_kv_link *link, const struct sockaddr *add
 static int connect_unix(const struct fth_kv_link *link, uint64_t deadline)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	const char *path = link->server + strlen("unix:");
+	const char *path = address_of(link) + strlen("unix:");
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return fth_fail(ENAMETOOLONG, "%s: a path of a socket has at most %zu bytes",
-				link->server, sizeof(address.sun_path) - 1);
+				address_of(link), sizeof(address.sun_path) - 1);
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	return connect_to(link, (const struct sockaddr *)&address, sizeof(address), deadline);
 }
@@ -107,7 +112,7 @@ static int connect_tcp(const struct fth_kv_link *link, uint64_t deadline)
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *list = NULL;
 	const char *host, *port;
-	char *copy = split_server(link->server, &host, &port);
+	char *copy = split_server(address_of(link), &host, &port);
 	int rc = copy ? getaddrinfo(*host ? host : NULL, port, &hints, &list) : 0, fd;
 
 	if (!copy)
@@ -232,8 +237,8 @@ static int link_open(struct fth_kv_link *link, uint64_t deadline)
 
 	if (link->fd >= 0)
 		return 0;
-	link->fd = strncmp(link->server, "unix:", 5) == 0 ? connect_unix(link, deadline)
-							  : connect_tcp(link, deadline);
+	link->fd = strncmp(address_of(link), "unix:", 5) == 0 ? connect_unix(link, deadline)
+							      : connect_tcp(link, deadline);
 	if (link->fd < 0) {
 		rc = link->fd;
 		link->fd = -1;

@@ -23,6 +23,7 @@ struct fth_kv_figures {
 /* A connection that is made when it is needed. Zero-initialise but for fd, which is -1. */
 struct fth_kv_link {
 	const char *server;    /* HOST:PORT, HOST or unix:PATH */
+	const char *via;       /* where to connect to instead, of a tunnel; NULL: nowhere else */
 	const char *auth_file; /* its first line is "user:password"; NULL: none is needed */
 	uint64_t timeout_ns;   /* of each call */
 	int fd;

@@ -19,6 +19,7 @@
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
+#include "kv/server/tls.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -275,17 +276,5 @@ int auth_load(struct fth_kv_server *server, const char *path);
 void auth_release(struct fth_kv_server *server);
 /* "user password" */
 bool auth_check(const struct fth_kv_server *server, const char *text, size_t length);
-
-/* ---- tls.c ---- */
-
-int tls_open(const char *certificate, const char *key, void **out);
-void tls_close(void *tls);
-void *tls_attach(void *tls, int fd);
-void tls_detach(void *session);
-/* As read() and send(): -1 and errno, EAGAIN if the socket has to be waited for. */
-ssize_t tls_read(void *session, void *to, size_t n);
-ssize_t tls_send(void *session, const void *from, size_t n);
-/* Bytes that were read from the socket already, so that no event tells of them. */
-bool tls_pending(void *session);
 
 #endif

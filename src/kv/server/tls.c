@@ -5,7 +5,7 @@
  * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
  * otherwise.
  */
-#include "kv/server/server.h"
+#include "kv/server/tls.h"
 
 #include "fathom/base/error.h"
 
@@ -16,6 +16,8 @@
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <pthread.h>
 
 /* All of OpenSSL that is used. The macros of its headers end in SSL_CTX_ctrl(). */
 #define FUNCTIONS(X)                          \
@@ -25,12 +27,19 @@
 	X(SSL_CTX_check_private_key)          \
 	X(SSL_CTX_ctrl)                       \
 	X(SSL_CTX_free)                       \
+	X(SSL_CTX_load_verify_locations)      \
 	X(SSL_CTX_new)                        \
+	X(SSL_CTX_set_default_verify_paths)   \
 	X(SSL_CTX_set_options)                \
+	X(SSL_CTX_set_verify)                 \
 	X(SSL_CTX_use_PrivateKey_file)        \
 	X(SSL_CTX_use_certificate_chain_file) \
+	X(SSL_connect)                        \
+	X(SSL_ctrl)                           \
 	X(SSL_free)                           \
+	X(SSL_get0_param)                     \
 	X(SSL_get_error)                      \
+	X(SSL_get_verify_result)              \
 	X(SSL_is_init_finished)               \
 	X(SSL_new)                            \
 	X(SSL_pending)                        \
@@ -39,7 +48,11 @@
 	X(SSL_set_fd)                         \
 	X(SSL_shutdown)                       \
 	X(SSL_write)                          \
-	X(TLS_server_method)
+	X(TLS_client_method)                  \
+	X(TLS_server_method)                  \
+	X(X509_VERIFY_PARAM_set1_host)        \
+	X(X509_VERIFY_PARAM_set1_ip_asc)      \
+	X(X509_verify_cert_error_string)
 
 #define DECLARE(name) __typeof__(&name) name##_;
 static struct {
@@ -113,6 +126,72 @@ int tls_open(const char *certificate, const char *key, void **out)
 	ssl.SSL_CTX_set_options_(context, SSL_OP_NO_RENEGOTIATION);
 	*out = context;
 	return 0;
+}
+
+int tls_open_client(const char *authorities, void **out)
+{
+	SSL_CTX *context;
+	int rc = load();
+
+	if (rc < 0)
+		return rc;
+	ssl.ERR_clear_error_();
+	context = ssl.SSL_CTX_new_(ssl.TLS_client_method_());
+	if (!context)
+		return fth_fail(ENOMEM, "TLS: %s", reason());
+	if (ssl.SSL_CTX_ctrl_(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL) != 1)
+		rc = fth_fail(EINVAL, "TLS: %s", reason());
+	else if (authorities && ssl.SSL_CTX_load_verify_locations_(context, authorities, NULL) != 1)
+		rc = fth_fail(EINVAL, "%s: no certificate can be read: %s", authorities, reason());
+	else if (!authorities && ssl.SSL_CTX_set_default_verify_paths_(context) != 1)
+		rc = fth_fail(EINVAL, "TLS: the certificates of the system cannot be read: %s",
+			      reason());
+	if (rc < 0) {
+		ssl.SSL_CTX_free_(context);
+		return rc;
+	}
+	ssl.SSL_CTX_set_verify_(context, SSL_VERIFY_PEER, NULL);
+	(void)ssl.SSL_CTX_ctrl_(context, SSL_CTRL_MODE,
+				SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
+				NULL);
+	*out = context;
+	return 0;
+}
+
+/* An address is compared with those of the certificate, a name with its names, and sent (SNI). */
+static bool expect_host(SSL *session, const char *host)
+{
+	X509_VERIFY_PARAM *param = ssl.SSL_get0_param_(session);
+
+	if (ssl.X509_VERIFY_PARAM_set1_ip_asc_(param, host) == 1)
+		return true;
+	return ssl.X509_VERIFY_PARAM_set1_host_(param, host, 0) == 1 &&
+	       ssl.SSL_ctrl_(session, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+			     (void *)(uintptr_t)host) == 1;
+}
+
+int tls_connect(void *tls, int fd, const char *host, void **out)
+{
+	SSL *session = ssl.SSL_new_(tls);
+	long verdict;
+	int rc = 0;
+
+	ssl.ERR_clear_error_();
+	if (!session || ssl.SSL_set_fd_(session, fd) != 1 || (host && !expect_host(session, host)))
+		rc = fth_fail(ENOMEM, "TLS: %s", reason());
+	if (rc == 0 && ssl.SSL_connect_(session) != 1) {
+		verdict = ssl.SSL_get_verify_result_(session);
+		rc = fth_fail(EPROTO, "TLS: %s",
+			      verdict != X509_V_OK ? ssl.X509_verify_cert_error_string_(verdict)
+						   : reason());
+	}
+	if (rc == 0) {
+		*out = session;
+		return 0;
+	}
+	if (session)
+		ssl.SSL_free_(session);
+	return rc;
 }
 
 void tls_close(void *tls)
@@ -201,6 +280,22 @@ int tls_open(const char *certificate, const char *key, void **out)
 	(void)key;
 	(void)out;
 	return fth_fail(ENOTSUP, "%s: this build has no TLS: OpenSSL was not found", certificate);
+}
+
+int tls_open_client(const char *authorities, void **out)
+{
+	(void)authorities;
+	(void)out;
+	return fth_fail(ENOTSUP, "this build has no TLS: OpenSSL was not found");
+}
+
+int tls_connect(void *tls, int fd, const char *host, void **out)
+{
+	(void)tls;
+	(void)fd;
+	(void)host;
+	(void)out;
+	return -ENOTSUP;
 }
 
 void tls_close(void *tls)

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* TLS over a socket, for the server and for the tools that connect to one. */
+#ifndef FTH_KV_TLS_H
+#define FTH_KV_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* What sessions of a server share. 0 or a negative errno with a text. */
+int tls_open(const char *certificate, const char *key, void **out);
+/*
+ * The same of a client. authorities: PEM file of the certificates that a server's is verified by; NULL:
+ * those of the system.
+ */
+int tls_open_client(const char *authorities, void **out);
+void tls_close(void *tls);
+/* A session; the handshake is part of the first read or write. NULL: no memory. */
+void *tls_attach(void *tls, int fd);
+/*
+ * A session with a server, after the handshake, which blocks. host: the name or address that its
+ * certificate must have; NULL: any. 0 or a negative errno with a text.
+ */
+int tls_connect(void *tls, int fd, const char *host, void **out);
+void tls_detach(void *session);
+/* As read() and send(): -1 and errno, EAGAIN if the socket has to be waited for. */
+ssize_t tls_read(void *session, void *to, size_t n);
+ssize_t tls_send(void *session, const void *from, size_t n);
+/* Bytes that were read from the socket already, so that no event tells of them. */
+bool tls_pending(void *session);
+
+#endif
