@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* EXPLAIN: the tasks of a query; EXPLAIN ANALYZE: with the figures of each. */
+/* EXPLAIN: the tasks of a query and their certificate; EXPLAIN ANALYZE: with what happened. */
 #include "query/query.h"
+#include "query/certificate.h"
+#include "query/plan/estimate.h"
 #include "query/task/show.h"
 
 #include "fathom/base/error.h"
@@ -9,15 +11,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static void show_stats(FILE *out, const struct exec_stats *stats)
-{
-	fprintf(out,
-		"    -> %" PRIu64 " source rows, %" PRIu64 " rows to the end, %" PRIu64
-		" bytes read in %" PRIu64 " chunks, %" PRIu64 " chunks skipped, %.6f s\n",
-		stats->source_rows, stats->rows, stats->bytes, stats->chunks, stats->chunks_skipped,
-		(double)stats->wall_ns / 1e9);
-}
 
 static void show_storage(FILE *out, const struct statement *s, bool analyze)
 {
@@ -38,25 +31,35 @@ static void show_storage(FILE *out, const struct statement *s, bool analyze)
 
 static void show_all(FILE *out, const struct statement *s, const struct exec_stats *stats)
 {
-	const struct fth_query_report *report = &s->query->report;
+	struct certificate c = {.set = &s->set,
+				.budget = s->query->db->budget,
+				.stats = stats,
+				.rows = s->query->report.rows,
+				.memory = fth_qmem_peak(s->mem)};
 
+	if (s->sql->json) {
+		certificate_json(out, &c);
+		return;
+	}
 	for (unsigned i = 0; i < s->set.task_count; i++) {
 		task_show_task(out, &s->set, i);
 		if (s->offload.at_storage != NULL)
 			fprintf(out, "    -> runs %s\n",
 				s->offload.at_storage[i] ? "at the storage daemon" : "on the host");
-		if (stats != NULL)
-			show_stats(out, &stats[i]);
 	}
 	if (s->query->db->remote != NULL)
 		show_storage(out, s, stats != NULL);
-	fprintf(out, "budget: %" PRIu64 " bytes", s->query->db->budget);
-	if (stats != NULL)
-		fprintf(out,
-			"; at most %" PRIu64 " were in use\nresult: %" PRIu64
-			" rows\nread: %" PRIu64 " bytes",
-			fth_qmem_peak(s->mem), report->rows, report->bytes);
-	putc('\n', out);
+	certificate_text(out, &c);
+}
+
+static int estimate(struct statement *s)
+{
+	struct estimate_options options = {.mem = s->mem,
+					   .budget = s->query->db->budget,
+					   .base = fth_qmem_used(s->mem),
+					   .threads = s->query->db->threads};
+
+	return estimate_tasks(&s->set, &options);
 }
 
 static int count_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
@@ -78,6 +81,8 @@ int statement_explain(struct statement *s)
 
 	if (rc == 0)
 		rc = statement_place(s);
+	if (rc == 0)
+		rc = estimate(s);
 	if (rc == 0 && s->sql->analyze) {
 		stats = fth_arena_alloc(&s->arena, s->set.task_count * sizeof(*stats), 64);
 		rc = stats == NULL ? -ENOMEM : statement_exec(s, count_rows, s, stats);

@@ -6,6 +6,7 @@
  *	result.c	batches of rows for the caller
  *	tasks.c		task sets without SQL
  *	explain.c	EXPLAIN and EXPLAIN ANALYZE
+ *	certificate.c	what tasks promise and what they did, as text and JSON
  *	append.c	INSERT and COPY
  *	define.c	CREATE and DROP
  *	views.c		views, kept in a table

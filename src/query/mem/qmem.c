@@ -32,8 +32,9 @@ struct qmem_tree {
 };
 
 struct fth_qmem {
-	uint64_t free; /* atomic */
-	uint64_t peak; /* atomic */
+	uint64_t free;	 /* atomic */
+	uint64_t peak;	 /* atomic */
+	uint64_t recent; /* atomic: likewise, since it was taken */
 	uint64_t granted, reserved, limit;
 	struct fth_qmem *parent, *children, *next; /* next: sibling */
 	struct qmem_tree *tree;
@@ -55,16 +56,23 @@ static uint64_t take_free(struct fth_qmem *m, uint64_t least, uint64_t most)
 	return part;
 }
 
+static void raise_to(uint64_t *peak, uint64_t used)
+{
+	uint64_t now = fth_load_relaxed_dev64(peak);
+
+	while (used > now)
+		if (fth_cas_relaxed_dev64(peak, &now, used))
+			break;
+}
+
 static void note_peak(struct fth_qmem *m)
 {
 	uint64_t granted = fth_load_relaxed_dev64(&m->granted);
 	uint64_t left = fth_load_relaxed_dev64(&m->free);
 	uint64_t used = granted > left ? granted - left : 0;
-	uint64_t peak = fth_load_relaxed_dev64(&m->peak);
 
-	while (used > peak)
-		if (fth_cas_relaxed_dev64(&m->peak, &peak, used))
-			break;
+	raise_to(&m->recent, used);
+	raise_to(&m->peak, used);
 }
 
 static void set_granted(struct fth_qmem *m, uint64_t granted)
@@ -311,6 +319,14 @@ uint64_t fth_qmem_used(struct fth_qmem *m)
 	uint64_t left = fth_load_relaxed_dev64(&m->free);
 
 	return granted > left ? granted - left : 0;
+}
+
+uint64_t fth_qmem_take_peak(struct fth_qmem *m)
+{
+	uint64_t peak = fth_load_relaxed_dev64(&m->recent);
+
+	fth_store_relaxed_dev64(&m->recent, fth_qmem_used(m));
+	return peak;
 }
 
 uint64_t fth_qmem_peak(struct fth_qmem *m)

@@ -71,6 +71,8 @@ uint64_t fth_qmem_cost(size_t size);
 uint64_t fth_qmem_used(struct fth_qmem *m);
 uint64_t fth_qmem_peak(struct fth_qmem *m);
 uint64_t fth_qmem_available(struct fth_qmem *m);
+/* The most since the last call of this function; the next one starts at what is charged now. */
+uint64_t fth_qmem_take_peak(struct fth_qmem *m);
 
 /* For tests: the nth charge from now on in the whole tree fails, once; 0 switches it off. */
 void fth_qmem_fail_nth(struct fth_qmem *m, uint64_t n);

@@ -316,6 +316,7 @@ uint32_t pipe_close(struct planner *p, struct pipe *pipe)
 	if (p->tasks == NULL)
 		return TASK_NONE;
 	pipe->task->estimate.rows = pipe->rows;
+	pipe->task->estimate.rows_most = pipe->rows_most;
 	p->tasks[p->task_count] = pipe->task;
 	adopt_nested(p, pipe->task, p->task_count);
 	return p->task_count++;

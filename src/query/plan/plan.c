@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/plan/plan_internal.h"
+#include "query/task/runner.h"
 #include "query/task/slot.h"
 
 #include <errno.h>
@@ -36,14 +37,38 @@ void *plan_grow(struct planner *p, void *array, unsigned count, unsigned *room, 
 	return larger;
 }
 
+/* Columns of a table that nothing uses are not read. */
+static int prune_source(struct planner *p, struct task *t)
+{
+	bool *used = plan_alloc(p, t->slot_count + 1);
+	unsigned n = 0;
+
+	if (used == NULL)
+		return p->error;
+	runner_mark_reduce(&t->reduce, used);
+	for (unsigned i = 0; i < t->step_count; i++)
+		runner_mark_step(&t->steps[i], used);
+	for (unsigned i = 0; i < t->source.column_count; i++) {
+		struct task_source_column *c = &t->source.columns[i];
+
+		if (used[c->slot] || (t->nested && c->column == t->key_column))
+			t->source.columns[n++] = *c;
+	}
+	t->source.column_count = n;
+	return 0;
+}
+
 static int gather_tasks(struct planner *p, struct task_set *out)
 {
 	out->task_count = p->task_count;
 	out->tasks = plan_alloc(p, p->task_count * sizeof(*out->tasks));
 	if (out->tasks == NULL)
 		return p->error;
-	for (unsigned t = 0; t < p->task_count; t++)
+	for (unsigned t = 0; t < p->task_count; t++) {
 		out->tasks[t] = *p->tasks[t];
+		if (out->tasks[t].source.kind == TASK_TABLE && prune_source(p, &out->tasks[t]) < 0)
+			return p->error;
+	}
 	task_set_last_users(out);
 	out->output_count = p->query->output_count;
 	out->names = p->query->output_names;

@@ -451,6 +451,13 @@ static void bind_explain(struct sql_ctx *ctx, struct sql_statement *st,
 	for (size_t i = 0; i < explain->n_options; i++) {
 		const PgQuery__DefElem *option = explain->options[i]->def_elem;
 
+		if (strcmp(option->defname, "format") == 0) {
+			st->json = strcmp(option_value(ctx, option), "json") == 0;
+			if (!st->json && strcmp(option_value(ctx, option), "text") != 0)
+				sql_unsupported(ctx, option->location, "EXPLAIN format \"%s\"",
+						option_value(ctx, option));
+			continue;
+		}
 		if (strcmp(option->defname, "analyze") != 0)
 			sql_unsupported(ctx, option->location, "EXPLAIN option \"%s\"",
 					option->defname);

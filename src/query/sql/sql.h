@@ -37,7 +37,7 @@ struct sql_option {
 
 struct sql_statement {
 	enum sql_statement_kind kind;
-	bool explain, analyze;
+	bool explain, analyze, json;   /* json: EXPLAIN (FORMAT JSON) */
 	struct sql_arena *arena;       /* owns everything below */
 	struct sql_query query;	       /* SELECT, INSERT */
 	const char *name;	       /* of the table or view, all but SELECT */

@@ -8,6 +8,7 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
+#include <time.h>
 #include <unistd.h>
 
 #define THREADS_MAX 64u
@@ -33,6 +34,7 @@ struct worker {
 	struct job *job;
 	struct runner *runner;
 	uint32_t group, group_end; /* taken and not begun */
+	bool helper;		   /* a thread of its own */
 	pthread_t thread;
 	int rc;
 	char text[FTH_ERROR_TEXT_MAX];
@@ -53,11 +55,28 @@ static uint32_t next_group(void *user)
 	return w->group < groups ? w->group++ : UINT32_MAX;
 }
 
-static uint32_t claim_size(const struct job *j, unsigned threads)
+uint32_t exec_claim(unsigned threads, uint32_t groups)
 {
-	uint32_t part = fth_table_groups(j->task->source.table) / (threads * 4);
+	uint32_t part = groups / (threads * 4);
 
 	return part < 1 ? 1 : part > CLAIM_MAX ? CLAIM_MAX : part;
+}
+
+unsigned exec_threads(unsigned wanted, uint32_t groups)
+{
+	unsigned n = wanted == 0 ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : wanted;
+
+	n = n > THREADS_MAX ? THREADS_MAX : n;
+	return groups < n ? (groups == 0 ? 1 : groups) : n;
+}
+
+/* Processor time of the thread. */
+static uint64_t thread_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 static void *run_worker(void *user)
@@ -70,6 +89,8 @@ static void *run_worker(void *user)
 		strncpy(w->text, fth_error_text(w->rc), sizeof(w->text) - 1);
 		atomic_store(&w->job->exec->stop, true);
 	}
+	if (w->helper)
+		w->runner->stats.cpu_ns = thread_ns();
 	return NULL;
 }
 
@@ -86,19 +107,12 @@ static int first_error(const struct worker *w, unsigned n)
 
 static unsigned threads_wanted(const struct exec *e)
 {
-	unsigned n = e->options->threads;
-
-	if (n == 0)
-		n = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
-	return n > THREADS_MAX ? THREADS_MAX : n;
+	return exec_threads(e->options->threads, UINT32_MAX);
 }
 
 static unsigned thread_count(const struct job *j)
 {
-	unsigned n = threads_wanted(j->exec);
-	uint32_t groups = fth_table_groups(j->task->source.table);
-
-	return groups < n ? (groups == 0 ? 1 : groups) : n;
+	return exec_threads(j->exec->options->threads, fth_table_groups(j->task->source.table));
 }
 
 static int run_table(struct job *j)
@@ -115,13 +129,14 @@ static int run_table(struct job *j)
 		rc = 0;
 	if (rc < 0)
 		return rc;
-	j->claim = claim_size(j, j->runner_count);
+	j->claim = exec_claim(j->runner_count, fth_table_groups(j->task->source.table));
 	for (; started < j->runner_count; started++) {
 		struct worker *w = &workers[started];
 
 		memset(w, 0, sizeof(*w));
 		w->job = j;
 		w->runner = j->runners[started];
+		w->helper = started > 0;
 		if (started > 0 && pthread_create(&w->thread, NULL, run_worker, w) != 0)
 			break;
 	}
@@ -320,6 +335,7 @@ static void add_stats(struct exec_stats *to, const struct exec_stats *from)
 	to->groups_read += from->groups_read;
 	to->bytes += from->bytes;
 	to->chunks += from->chunks;
+	to->cpu_ns += from->cpu_ns;
 	to->groups_skipped += from->groups_skipped;
 	to->chunks_skipped += from->chunks_skipped;
 }
@@ -391,6 +407,19 @@ static int run_task(struct exec *e, unsigned number)
 	return rc;
 }
 
+static int run_measured(struct exec *e, unsigned number)
+{
+	struct exec_stats *s = &e->stats[number];
+	uint64_t cpu = thread_ns();
+	int rc;
+
+	fth_qmem_take_peak(e->mem);
+	rc = run_task(e, number);
+	s->memory = fth_qmem_take_peak(e->mem);
+	s->cpu_ns += thread_ns() - cpu;
+	return rc;
+}
+
 static int run_all(struct exec *e)
 {
 	int rc = 0;
@@ -398,7 +427,7 @@ static int run_all(struct exec *e)
 	for (unsigned t = 0; t < e->set->task_count && rc == 0; t++) {
 		if (e->set->tasks[t].nested)
 			continue;
-		rc = run_task(e, t);
+		rc = run_measured(e, t);
 		if (rc < 0 && e->options->failed != NULL)
 			*e->options->failed = t;
 		for (unsigned i = 0; i < t; i++)

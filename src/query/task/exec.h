@@ -27,8 +27,14 @@ struct exec_stats {
 	uint64_t groups_read, groups_skipped;
 	uint64_t bytes, chunks; /* read from devices */
 	uint64_t chunks_skipped;
-	uint64_t wall_ns;
+	uint64_t spilled;	  /* bytes written to the scratch file */
+	uint64_t memory;	  /* the most in use while the task ran */
+	uint64_t wall_ns, cpu_ns; /* of a nested task: in those of its parent */
 };
+
+/* The threads that run a task over so many row groups; how many groups each takes at a time. */
+unsigned exec_threads(unsigned wanted, uint32_t groups);
+uint32_t exec_claim(unsigned threads, uint32_t groups);
 
 /*
  * Run. `emit` gets the result batch by batch, in order if it is sorted, from one thread at a time: n rows,

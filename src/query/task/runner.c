@@ -29,7 +29,7 @@ static void mark_aggregates(const struct task_aggregate *a, unsigned n, bool *li
 			live[a[i].slot] = true;
 }
 
-static void mark_reduce(const struct task_reduce *r, bool *live)
+void runner_mark_reduce(const struct task_reduce *r, bool *live)
 {
 	mark_slots(r->keys, r->key_count, live);
 	mark_slots(r->columns, r->column_count, live);
@@ -72,7 +72,7 @@ static int find_live(struct runner *r)
 	if (live == NULL)
 		return -ENOMEM;
 	memset(live, 0, bytes);
-	mark_reduce(&t->reduce, live);
+	runner_mark_reduce(&t->reduce, live);
 	for (unsigned i = t->step_count; i-- > 0;) {
 		r->steps[i].carried = fth_arena_alloc(&r->arena, bytes, 1);
 		if (r->steps[i].carried == NULL)

@@ -135,7 +135,8 @@ int runner_stopped(const struct runner *r);
 int runner_open_source(struct runner *r);
 /* Decode a column of the source for the present batch. */
 int runner_decode(struct runner *r, unsigned column);
-/* Mark the slots that a step uses. */
+/* Mark the slots that a reducer or a step uses. */
+void runner_mark_reduce(const struct task_reduce *r, bool *live);
 void runner_mark_step(const struct task_step *s, bool *live);
 
 /* ---- sieve.c: the keys of a row group that are looked up in nested structures ---- */

@@ -33,6 +33,7 @@ struct slot {
 	struct scan_group group; /* first: scan_done() gets it back */
 	unsigned char *buffer;
 	unsigned ready, asked; /* columns */
+	uint64_t *blocks;      /* by column: text blocks that scan_blocks() brought, the first 64 */
 	bool busy;	       /* queued or taken */
 	uint64_t used;	       /* when, in turns of the reader */
 	unsigned pending;
@@ -93,6 +94,11 @@ static size_t images_bytes(const struct scan_spec *spec)
 	return spec->count * sizeof(unsigned char *);
 }
 
+static size_t blocks_bytes(const struct scan_spec *spec)
+{
+	return spec->count * sizeof(uint64_t);
+}
+
 static size_t reqs_bytes(const struct scan_spec *spec)
 {
 	return (size_t)spec->depth * spec->count * sizeof(struct fth_dev_req);
@@ -107,7 +113,8 @@ uint64_t scan_memory(const struct scan_spec *spec)
 {
 	return fth_qmem_cost(sizeof(struct scan_reader)) + fth_qmem_cost(buffers_bytes(spec)) +
 	       fth_qmem_cost(reqs_bytes(spec)) +
-	       spec->depth * (fth_qmem_cost(pages_bytes(spec)) + fth_qmem_cost(images_bytes(spec)));
+	       spec->depth * (fth_qmem_cost(pages_bytes(spec)) + fth_qmem_cost(images_bytes(spec)) +
+			      fth_qmem_cost(blocks_bytes(spec)));
 }
 
 /* ---- opening and closing ---- */
@@ -124,7 +131,8 @@ static int alloc_slots(struct scan_reader *r)
 		at += r->slot_bytes;
 		s->group.pages = fth_qmem_alloc(r->mem, pages_bytes(r->spec));
 		s->group.images = fth_qmem_alloc(r->mem, images_bytes(r->spec));
-		if (s->group.pages == NULL || s->group.images == NULL)
+		s->blocks = fth_qmem_alloc(r->mem, blocks_bytes(r->spec));
+		if (s->group.pages == NULL || s->group.images == NULL || s->blocks == NULL)
 			return -ENOMEM;
 	}
 	return 0;
@@ -188,6 +196,7 @@ void scan_close(struct scan_reader *r)
 	for (unsigned i = 0; i < r->spec->depth; i++) {
 		fth_qmem_free(mem, r->slots[i].group.pages, pages_bytes(r->spec));
 		fth_qmem_free(mem, r->slots[i].group.images, images_bytes(r->spec));
+		fth_qmem_free(mem, r->slots[i].blocks, blocks_bytes(r->spec));
 	}
 	fth_qmem_free(mem, r->reqs, reqs_bytes(r->spec));
 	fth_qmem_free(mem, r->memory_base, r->memory_bytes);
@@ -445,6 +454,7 @@ int scan_begin(struct scan_reader *r, uint32_t group, bool all)
 		s->group.rows = g->rows;
 		s->group.first = g->first;
 		s->ready = s->asked = 0;
+		memset(s->blocks, 0, blocks_bytes(r->spec));
 		place_images(r, s);
 	}
 	s->busy = true;
@@ -503,6 +513,8 @@ int scan_blocks(struct scan_reader *r, struct scan_group *group, unsigned column
 		if (number < end)
 			continue;
 		end = number + 1;
+		if (number < 64 && s->blocks[column] >> number & 1)
+			continue;
 		rc = fth_table_page_block(page, number, &block);
 		if (rc == 0)
 			rc = find_channel(r, file_of(r, s), &c);
@@ -514,6 +526,8 @@ int scan_blocks(struct scan_reader *r, struct scan_group *group, unsigned column
 			rc = await_slot(r, s);
 		if (rc == 0 && s->error < 0)
 			rc = fail_read(r, s);
+		if (rc == 0 && number < 64)
+			s->blocks[column] |= (uint64_t)1 << number;
 	}
 	return rc;
 }

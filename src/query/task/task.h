@@ -196,6 +196,7 @@ struct task_reduce {
 /* What the planner expects and promises; EXPLAIN shows it, EXPLAIN ANALYZE compares. */
 struct task_estimate {
 	double source_rows, rows; /* read; that reach the reducer */
+	double rows_most;	  /* of the result; infinite if nothing is known */
 	uint64_t bytes;		  /* to be read from the device, at most */
 	uint64_t memory; /* of the result and of what the task needs while it runs, at most */
 	uint64_t spill;	 /* expected */

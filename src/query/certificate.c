@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "query/certificate.h"
+
+#include <inttypes.h>
+
+bool certificate_kept(const struct certificate *c, unsigned task)
+{
+	const struct task_estimate *e = &c->set->tasks[task].estimate;
+	const struct exec_stats *s = &c->stats[task];
+
+	return s->bytes <= e->bytes && s->memory <= e->memory;
+}
+
+static const char *source_name(const struct task *t)
+{
+	return t->source.kind == TASK_TABLE    ? fth_table_name(t->source.table)
+	       : t->source.kind == TASK_VALUES ? "values"
+					       : "rows";
+}
+
+/* Steps that read columns at the rows that are left. */
+static unsigned fetches(const struct task *t)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->step_count; i++)
+		n += t->steps[i].kind == TASK_FETCH;
+	return n;
+}
+
+static uint64_t whole(double x)
+{
+	return x < 0 ? 0 : x < 1e18 ? (uint64_t)(x + 0.5) : UINT64_MAX;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a + b < a ? UINT64_MAX : a + b;
+}
+
+struct totals {
+	uint64_t bytes, memory, spill;
+};
+
+static struct totals sum_up(const struct certificate *c)
+{
+	struct totals t = {0};
+
+	for (unsigned i = 0; i < c->set->task_count; i++) {
+		const struct task_estimate *e = &c->set->tasks[i].estimate;
+
+		t.bytes = add(t.bytes, e->bytes);
+		t.spill = add(t.spill, e->spill);
+		t.memory = e->memory > t.memory ? e->memory : t.memory;
+	}
+	return t;
+}
+
+static bool all_kept(const struct certificate *c)
+{
+	for (unsigned i = 0; i < c->set->task_count; i++)
+		if (!certificate_kept(c, i))
+			return false;
+	return c->memory <= c->budget;
+}
+
+static uint64_t bytes_read(const struct certificate *c)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < c->set->task_count; i++)
+		bytes += c->stats[i].bytes;
+	return bytes;
+}
+
+/* ---- text ---- */
+
+static void show_promises(FILE *out, const struct certificate *c)
+{
+	struct totals all = sum_up(c);
+
+	fprintf(out, "%-20s %12s %12s %14s %14s %12s\n", "certificate", "rows in", "rows out",
+		"bytes at most", "memory at most", "spill");
+	for (unsigned i = 0; i < c->set->task_count; i++) {
+		const struct task *t = &c->set->tasks[i];
+		const struct task_estimate *e = &t->estimate;
+
+		fprintf(out,
+			"%4u %-15.15s %12" PRIu64 " %12" PRIu64 " %14" PRIu64 " %14" PRIu64
+			" %12" PRIu64 "\n",
+			i, source_name(t), whole(e->source_rows), whole(e->rows), e->bytes,
+			e->memory, e->spill);
+	}
+	fprintf(out, "%-20s %12s %12s %14" PRIu64 " %14" PRIu64 " %12" PRIu64 "\n", "total", "", "",
+		all.bytes, all.memory, all.spill);
+	fprintf(out, "budget: %" PRIu64 " bytes\n", c->budget);
+}
+
+static void show_facts(FILE *out, const struct certificate *c)
+{
+	fprintf(out, "%-20s %12s %12s %10s %10s %14s %14s %12s %9s %9s  %s\n", "measured",
+		"rows in", "rows out", "chunks", "skipped", "bytes", "memory", "spill", "CPU ms",
+		"wall ms", "promise");
+	for (unsigned i = 0; i < c->set->task_count; i++) {
+		const struct task *t = &c->set->tasks[i];
+		const struct exec_stats *s = &c->stats[i];
+
+		fprintf(out,
+			"%4u %-15.15s %12" PRIu64 " %12" PRIu64 " %10" PRIu64 " %10" PRIu64
+			" %14" PRIu64 " %14" PRIu64 " %12" PRIu64 " %9.3f %9.3f  %s\n",
+			i, source_name(t), s->source_rows, s->rows, s->chunks, s->chunks_skipped,
+			s->bytes, s->memory, s->spilled, (double)s->cpu_ns / 1e6,
+			(double)s->wall_ns / 1e6, certificate_kept(c, i) ? "kept" : "BROKEN");
+	}
+	fprintf(out,
+		"result: %" PRIu64 " rows; read: %" PRIu64 " bytes; memory: at most %" PRIu64
+		" bytes; promises: %s\n",
+		c->rows, bytes_read(c), c->memory, all_kept(c) ? "kept" : "BROKEN");
+}
+
+void certificate_text(FILE *out, const struct certificate *c)
+{
+	show_promises(out, c);
+	if (c->stats != NULL)
+		show_facts(out, c);
+}
+
+/* ---- JSON ---- */
+
+static void json_task(FILE *out, const struct certificate *c, unsigned i)
+{
+	const struct task *t = &c->set->tasks[i];
+	const struct task_estimate *e = &t->estimate;
+
+	fprintf(out,
+		"{\"task\":%u,\"source\":\"%s\",\"nested\":%s,\"fetches\":%u,\"rows_in\":%" PRIu64
+		",\"rows_out\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"memory\":%" PRIu64
+		",\"spill\":%" PRIu64 ",\"passes\":%u",
+		i, source_name(t), t->nested ? "true" : "false", fetches(t), whole(e->source_rows),
+		whole(e->rows), e->bytes, e->memory, e->spill, e->passes);
+	if (c->stats != NULL) {
+		const struct exec_stats *s = &c->stats[i];
+
+		fprintf(out,
+			",\"actual\":{\"rows_in\":%" PRIu64 ",\"rows_out\":%" PRIu64
+			",\"chunks\":%" PRIu64 ",\"chunks_skipped\":%" PRIu64 ",\"bytes\":%" PRIu64
+			",\"memory\":%" PRIu64 ",\"spill\":%" PRIu64
+			",\"cpu_s\":%.6f,\"wall_s\":%.6f,\"kept\":%s}",
+			s->source_rows, s->rows, s->chunks, s->chunks_skipped, s->bytes, s->memory,
+			s->spilled, (double)s->cpu_ns / 1e9, (double)s->wall_ns / 1e9,
+			certificate_kept(c, i) ? "true" : "false");
+	}
+	putc('}', out);
+}
+
+void certificate_json(FILE *out, const struct certificate *c)
+{
+	struct totals all = sum_up(c);
+
+	fprintf(out,
+		"{\"budget\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"memory\":%" PRIu64
+		",\"spill\":%" PRIu64 ",\"tasks\":[",
+		c->budget, all.bytes, all.memory, all.spill);
+	for (unsigned i = 0; i < c->set->task_count; i++) {
+		fputs(i == 0 ? "" : ",", out);
+		json_task(out, c, i);
+	}
+	putc(']', out);
+	if (c->stats != NULL)
+		fprintf(out,
+			",\"actual\":{\"rows\":%" PRIu64 ",\"bytes\":%" PRIu64
+			",\"memory\":%" PRIu64 ",\"kept\":%s}",
+			c->rows, bytes_read(c), c->memory, all_kept(c) ? "true" : "false");
+	fputs("}\n", out);
+}
