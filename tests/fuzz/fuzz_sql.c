@@ -16,14 +16,14 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const struct sql_table_column columns[] = {
-	{"a", {.kind = SQL_INT32}, false},
-	{"b", {.kind = SQL_INT64}, true},
-	{"c", {.kind = SQL_DECIMAL, .precision = 15, .scale = 2}, true},
-	{"d", {.kind = SQL_DATE}, true},
-	{"s", {.kind = SQL_VARCHAR, .length = 10}, true},
-	{"f", {.kind = SQL_CHAR, .length = 4}, false},
-	{"g", {.kind = SQL_BOOL}, true},
-	{"x", {.kind = SQL_DOUBLE}, true},
+	{"a", {.kind = SQL_INT32}, false, false},
+	{"b", {.kind = SQL_INT64}, true, true},
+	{"c", {.kind = SQL_DECIMAL, .precision = 15, .scale = 2}, true, true},
+	{"d", {.kind = SQL_DATE}, true, true},
+	{"s", {.kind = SQL_VARCHAR, .length = 10}, true, true},
+	{"f", {.kind = SQL_CHAR, .length = 4}, false, false},
+	{"g", {.kind = SQL_BOOL}, true, true},
+	{"x", {.kind = SQL_DOUBLE}, true, true},
 };
 static const unsigned first[] = {0};
 static const struct sql_table_key keys[] = {{1, first}};
