@@ -17,6 +17,7 @@ import io
 import os
 import pwd
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -251,7 +252,10 @@ class Generator:
             if r < 0.45:
                 text += " join %s on %s" % (item, self.join_on(scope, columns))
             elif r < 0.8:
-                text += " %s join %s on %s" % (self.pick("left", "left", "right"), item, self.join_on(scope, columns))
+                kind, on = self.pick("left", "left", "right", "full"), self.join_on(scope, columns)
+                # PostgreSQL can do a full join by one equality of two columns only.
+                kind = kind if re.fullmatch(r"\w+\.\w+ = \w+\.\w+", on) or kind != "full" else "left"
+                text += " %s join %s on %s" % (kind, item, on)
             elif r < 0.84 and item.startswith("t") and text.split()[0] in ("t1", "t2", "t4") and " " not in text.split(" ", 1)[1]:
                 text += " %s join %s using (%s)" % (self.pick("left", ""), item, self.pick("a", "b", "s"))
             elif "big" in text or "big" in item:

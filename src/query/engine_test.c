@@ -218,6 +218,16 @@ static void joins(void **state)
 	       "select name, (select max(price) from sales where person = id) from people order by "
 	       "1",
 	       "ann|5.50 bob|100.00 cid|null dora|null ");
+	expect(&f,
+	       "select item from sales where not exists (select * from people where id = person "
+	       "and price > 5) order by 1",
+	       "11 13 14 15 ");
+	expect(&f, "select name, item from people full join sales on id = person order by id, item",
+	       "ann|10 ann|11 ann|15 bob|12 cid|null dora|null null|13 null|14 ");
+	expect(&f,
+	       "select count(*), count(name), count(item) from people full join sales on id = "
+	       "person and price > 5 where name is null or price is not null",
+	       "6|2|6 ");
 	expect(&f, "select count(*) from people, sales", "24 ");
 	expect(&f, "select count(*) from people left join nothing on people.id = nothing.id", "4 ");
 	expect(&f, "select name, (select item from sales where person = id) from people",

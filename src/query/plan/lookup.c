@@ -115,7 +115,9 @@ static uint32_t close_build(struct planner *p, struct pipe *build, const struct 
 	r->keys = keys;
 	r->column_count = cargo->slot_count;
 	r->columns = cargo->slots;
-	if (cargo->slot_count == 0 && spec->key_count > 0 && (only_exists || spec->unique))
+	/* A set knows no matches, of which a condition could be asked. */
+	if (cargo->slot_count == 0 && spec->key_count > 0 && (only_exists || spec->unique) &&
+	    spec->condition == NULL)
 		r->kind = TASK_SET;
 	else
 		r->kind = spec->unique && spec->key_count > 0 ? TASK_MAP : TASK_MULTIMAP;

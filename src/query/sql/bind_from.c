@@ -308,6 +308,83 @@ static void make_nullable(struct sql_scope *scope, unsigned from, unsigned to)
 		((struct sql_scope_column *)scope->columns.items[i])->nullable = true;
 }
 
+/* ---- FULL JOIN ---- */
+
+/* The columns of the join as new ones: those before `middle` NULL if `padded`. Entries of the scope say which they are. */
+static struct sql_rel *full_side(struct sql_ctx *ctx, const struct sql_scope *scope, unsigned from,
+				 unsigned middle, bool padded, struct sql_rel *rel)
+{
+	unsigned n = scope->columns.count - from;
+	struct sql_expr **exprs = SQL_ARRAY(ctx, struct sql_expr *, n);
+	int *columns = SQL_ARRAY(ctx, int, n);
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct sql_scope_column *entry = scope->columns.items[from + i];
+		struct sql_type type = ctx->columns[entry->column].type;
+
+		exprs[i] = padded && from + i < middle ? sql_null(ctx, type)
+						       : sql_column_expr(ctx, entry->column, -1);
+		exprs[i]->nullable = true;
+		columns[i] = sql_new_column(ctx, entry->name, type, true);
+	}
+	return sql_project(ctx, rel, n, columns, exprs);
+}
+
+static struct sql_rel *union_all(struct sql_ctx *ctx, struct sql_rel *a, struct sql_rel *b)
+{
+	struct sql_rel *rel = sql_new_rel(ctx, SQL_UNION, a, b, a->width);
+
+	rel->set.left_columns = sql_copy_columns(ctx, a->width, a->columns);
+	rel->set.right_columns = sql_copy_columns(ctx, a->width, b->columns);
+	for (unsigned i = 0; i < a->width; i++) {
+		const struct sql_column *column = &ctx->columns[a->columns[i]];
+
+		rel->columns[i] = sql_new_column(ctx, column->name, column->type, true);
+	}
+	return rel;
+}
+
+/*
+ * A FULL JOIN is the left join and, after it, the rows of the right side without a match. For these both sides are
+ * bound a second time, so that their columns are their own. The scope's entries become the columns of the union.
+ */
+static struct sql_rel *full_join(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__JoinExpr *join, unsigned from, unsigned middle,
+				 struct sql_rel *matched)
+{
+	struct sql_scope again = *scope;
+	struct sql_rel *left, *right, *rel;
+	struct sql_expr *condition;
+
+	again.columns = (struct sql_list){0};
+	for (unsigned i = 0; i < from; i++)
+		sql_list_add(ctx, &again.columns, scope->columns.items[i]);
+	left = bind_item(ctx, &again, join->larg);
+	right = bind_item(ctx, &again, join->rarg);
+	condition = join_condition(ctx, &again, join, from, middle);
+	if (condition && sql_has_subquery(condition))
+		sql_unsupported(ctx, condition->at, "a subquery in the ON of a FULL JOIN");
+	matched = full_side(ctx, scope, from, middle, false, matched);
+	rel = sql_join_rel(ctx, SQL_ANTI, right, left, condition);
+	rel = full_side(ctx, &again, from, middle, true, rel);
+	return union_all(ctx, matched, rel);
+}
+
+static struct sql_rel *bind_full(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__JoinExpr *join, unsigned from, unsigned middle,
+				 struct sql_rel *matched)
+{
+	struct sql_rel *rel = full_join(ctx, scope, join, from, middle, matched);
+
+	for (unsigned i = 0; i < rel->width; i++) {
+		struct sql_scope_column *entry = scope->columns.items[from + i];
+
+		entry->column = rel->columns[i];
+		entry->nullable = true;
+	}
+	return rel;
+}
+
 static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
 				 const PgQuery__JoinExpr *join)
 {
@@ -315,8 +392,9 @@ static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
 	struct sql_rel *left, *right;
 	struct sql_expr *condition;
 
-	if (join->jointype == PG_QUERY__JOIN_TYPE__JOIN_FULL)
-		sql_unsupported(ctx, item_location(join->rarg), "FULL JOIN");
+	if (join->jointype == PG_QUERY__JOIN_TYPE__JOIN_FULL &&
+	    (join->is_natural || join->n_using_clause > 0))
+		sql_unsupported(ctx, item_location(join->rarg), "FULL JOIN with USING or NATURAL");
 	if (join->alias || join->join_using_alias)
 		sql_unsupported(ctx, item_location(join->larg), "an alias of a join");
 	left = bind_item(ctx, scope, join->larg);
@@ -332,6 +410,9 @@ static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
 	case PG_QUERY__JOIN_TYPE__JOIN_RIGHT:
 		make_nullable(scope, from, middle);
 		return sql_join_rel(ctx, SQL_LEFT_OUTER, right, left, condition);
+	case PG_QUERY__JOIN_TYPE__JOIN_FULL:
+		return bind_full(ctx, scope, join, from, middle,
+				 sql_join_rel(ctx, SQL_LEFT_OUTER, left, right, condition));
 	default:
 		sql_unsupported(ctx, -1, "this kind of join");
 	}

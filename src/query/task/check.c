@@ -117,6 +117,8 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 		return broken(c, "it looks up in a result that is no set or map");
 	if (built->reduce.key_count != l->key_count)
 		return broken(c, "keys of a look-up and of its structure differ");
+	if (built->reduce.kind == TASK_SET && l->condition != NULL)
+		return broken(c, "a look-up in a set has a condition");
 	if (built->nested && built->parent != c->number)
 		return broken(c, "it looks up in a task that is nested in another one");
 	rc = use_all(c, l->keys, l->key_count);
