@@ -47,6 +47,24 @@ small | check_tables "$work/three"
 [[ $out == *'"table":"lineitem","rows":60175,"bytes":7204075,'* ]] || fail "$out"
 [[ $out == *'],"rows":86805,"bytes":10492819,"seconds":'* ]] || fail "$out"
 
+# ---- straight into tables ----
+if "$fathom" --help | grep -q '^  table '; then
+  expect 0 gen --sf 0.01 --db "$work/db"
+  [[ $out == *"lineitem           60175 rows"* ]] || fail "$out"
+  for table in region nation supplier customer part partsupp orders lineitem; do
+    "$fathom" table check "$work/db" $table >/dev/null || fail "$table in the database"
+  done
+  # l_quantity has two places in SQL.
+  for table in region nation supplier customer part partsupp orders; do
+    "$fathom" table dump "$work/db" $table | cmp - "$work/one/$table.tbl" || fail "$table is another one in the database"
+  done
+  "$fathom" table dump "$work/db" lineitem | sed -E 's/^(([^|]*\|){4}[0-9]+)\.00\|/\1|/' | cmp - "$work/one/lineitem.tbl" ||
+    fail "lineitem is another one in the database"
+  expect 1 gen --sf 0.01 --table part --db "$work/db"
+  [[ $err == *"part: the table exists already"* ]] || fail "$err"
+  expect 2 gen --sf 0.01 --db "$work/db" --output "$work/one"
+fi
+
 if [ -n "${FTH_LONG_TESTS:-}" ]; then
   expect 0 gen --sf 1 --output "$work/large"
   large | check_tables "$work/large"

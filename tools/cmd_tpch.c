@@ -3,6 +3,7 @@
 #include "app_options.h"
 #include "commands.h"
 #include "output.h"
+#include "tpch_tables.h"
 
 #include "fathom/apps/tpch.h"
 #include "fathom/base/error.h"
@@ -31,6 +32,7 @@ struct gen {
 	double scale;
 	const char *table_name; /* NULL: all of them */
 	const char *folder;	/* NULL: standard output */
+	const char *db;		/* tables instead of text */
 	uint64_t threads;
 	bool overwrite;
 	enum fth_tpch_table first, last;
@@ -163,7 +165,10 @@ static int make_one(struct gen *gen, enum fth_tpch_table table)
 	int rc = gen->folder ? table_path(gen, table, path) : 0;
 
 	target.path = path;
-	if (rc == 0)
+	if (rc == 0 && gen->db)
+		rc = fth_tpch_make_in_db(gen->tpch, table, gen->db, (unsigned)gen->threads,
+					 show_progress, &target, &gen->made[table].totals);
+	else if (rc == 0)
 		rc = gen->folder ? make_file(gen, table, &target)
 				 : make_stdout(gen, table, &target);
 	fth_cli_progress_end();
@@ -242,7 +247,7 @@ static void print_gen(const struct gen *gen)
 	}
 	fth_json_begin(&j, stdout);
 	fth_json_double(&j, "scale", gen->scale);
-	fth_json_string(&j, "output", gen->folder);
+	fth_json_string(&j, "output", gen->db ? gen->db : gen->folder);
 	fth_json_array(&j, "tables");
 	for (unsigned t = gen->first; t <= gen->last; t++) {
 		fth_json_object(&j, NULL);
@@ -268,8 +273,13 @@ static bool plan(struct gen *gen)
 		if (rc < 0)
 			return false;
 	}
-	if (!gen->folder && !gen->table_name)
-		fth_cli_error("--output DIR is missing; one --table can go to standard output");
+	if (gen->db && (gen->folder || gen->overwrite))
+		fth_cli_error("--db does not go together with --output and --overwrite");
+	else if (gen->db)
+		return true;
+	else if (!gen->folder && !gen->table_name)
+		fth_cli_error("--output DIR or --db DB is missing; one --table can go to standard "
+			      "output");
 	else if (!gen->folder && fth_cli_json())
 		fth_cli_error("--json needs --output: both would go to standard output");
 	else
@@ -285,6 +295,7 @@ static int run_gen(int argc, char **argv)
 		 "scale factor, a multiple of 0.001; 1 makes 1 GB"},
 		{"table", FTH_CLI_STRING, &gen.table_name, 0, 0, "only this one"},
 		{"output", FTH_CLI_STRING, &gen.folder, 0, 0, "folder for TABLE.tbl"},
+		{"db", FTH_CLI_STRING, &gen.db, 0, 0, "database for tables instead of text"},
 		{"threads", FTH_CLI_U64, &gen.threads, 0, THREADS_MAX, "0: one per CPU"},
 		{"overwrite", FTH_CLI_FLAG, &gen.overwrite, 0, 0, "replace files that exist"},
 		{0},
@@ -294,7 +305,8 @@ static int run_gen(int argc, char **argv)
 		.text = "Make the tables of the TPC-H benchmark, byte for byte as the reference\n"
 			"generator (version 2.14) makes them. They go to TABLE.tbl in the folder\n"
 			"--output, which is made if needed; a single --table goes to standard\n"
-			"output without it.",
+			"output without it. With --db they become new tables of a database, a\n"
+			"directory or 'vol(URI,...)', as `fathom table load` would make them.",
 		.options = options,
 	};
 	char **args;
@@ -305,7 +317,7 @@ static int run_gen(int argc, char **argv)
 	if (!plan(&gen))
 		return FTH_EXIT_USAGE;
 	rc = make_all(&gen);
-	if (rc == 0 && gen.folder)
+	if (rc == 0 && (gen.folder || gen.db))
 		print_gen(&gen);
 	return fth_app_exit("tpch gen", rc);
 }
@@ -362,41 +374,16 @@ static const struct fth_command query_command = {
 
 /* ---- schema ---- */
 
-static void print_type(const struct fth_tpch_column *column)
-{
-	switch (column->type) {
-	case FTH_TPCH_KEY:
-		printf("bigint");
-		break;
-	case FTH_TPCH_INTEGER:
-		printf("integer");
-		break;
-	case FTH_TPCH_DECIMAL:
-		printf("decimal(15, 2)");
-		break;
-	case FTH_TPCH_DATE:
-		printf("date");
-		break;
-	case FTH_TPCH_CHAR:
-		printf("char(%u)", column->width);
-		break;
-	default:
-		printf("varchar(%u)", column->width);
-		break;
-	}
-}
-
 static void print_create(enum fth_tpch_table table)
 {
 	unsigned count;
 	const struct fth_tpch_column *columns = fth_tpch_columns(table, &count);
+	char type[FTH_TPCH_TYPE_TEXT];
 
 	printf("create table %s (\n", fth_tpch_table_name(table));
-	for (unsigned i = 0; i < count; i++) {
-		printf("\t%s ", columns[i].name);
-		print_type(&columns[i]);
-		printf(" not null%s\n", i + 1 < count ? "," : "");
-	}
+	for (unsigned i = 0; i < count; i++)
+		printf("\t%s %s not null%s\n", columns[i].name,
+		       fth_tpch_type_text(&columns[i], type), i + 1 < count ? "," : "");
 	printf(");\n");
 }
 
