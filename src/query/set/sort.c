@@ -302,13 +302,14 @@ static int keep_reserve(struct fth_sort *s)
 {
 	if (s->scratch || !s->spill)
 		return 0;
-	s->scratch = fth_qmem_alloc(s->mem, FTH_SPILL_BLOCK + 16384);
+	s->scratch = fth_qmem_alloc(s->mem, fth_spill_block(s->spill) + 16384);
 	return s->scratch ? 0 : -ENOMEM;
 }
 
 static void drop_reserve(struct fth_sort *s)
 {
-	fth_qmem_free(s->mem, s->scratch, FTH_SPILL_BLOCK + 16384);
+	if (s->scratch)
+		fth_qmem_free(s->mem, s->scratch, fth_spill_block(s->spill) + 16384);
 	s->scratch = NULL;
 }
 
@@ -458,7 +459,7 @@ static int merge_some(struct fth_sort *s, uint32_t n)
 
 static uint32_t readers_that_fit(struct fth_sort *s)
 {
-	uint64_t fit = fth_qmem_available(s->mem) / fth_reader_bound();
+	uint64_t fit = fth_qmem_available(s->mem) / fth_reader_bound(s->spill);
 
 	return fit > 1000 ? 1000 : (uint32_t)fit;
 }

@@ -82,6 +82,8 @@ void fth_topk_release(struct fth_topk *t);
 /* `first`: the value of the first column, if it is an integer that is not null, else NULL. */
 int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const void *payload,
 		 uint32_t payload_len, const fth_i128 *first);
+/* Whether a record with this key would be among the first so far. */
+bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len);
 /*
  * Drop rows from the selection that cannot be among the first k: integers of the first column that lie behind
  * that of the greatest key kept. Null rows stay. A no-op until k rows are there.

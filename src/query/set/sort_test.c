@@ -274,7 +274,7 @@ static void a_full_device_is_a_clean_error(void **state)
 					300 << 10, &spill));
 	assert_int_equal(sort_all(small, spill, RECORDS), -ENOSPC);
 	assert_string_equal(fth_error_text(-ENOSPC),
-			    "spill: all 262144 bytes of scratch space are in use");
+			    "spill: all 303104 bytes of scratch space are in use");
 	assert_int_equal(fth_spill_blocks(spill), 0);
 	fth_spill_close(spill);
 	assert_int_equal(fth_spill_open_folder(small, "/nonexistent", 1 << 20, &spill), -ENOENT);
@@ -321,12 +321,47 @@ static void a_changed_block_is_noticed(void **state)
 	fth_reader_close(r);
 	fth_stream_drop(s);
 	assert_ok(fth_stream_open(spill, &s));
-	assert_int_equal(fth_stream_append(s, block, FTH_SPILL_BLOCK), -EMSGSIZE);
+	assert_int_equal(fth_stream_append(s, block, FTH_SPILL_RECORD + 1), -EMSGSIZE);
 	fth_stream_drop(s);
 	fth_stream_drop(NULL);
 	fth_reader_close(NULL);
 	fth_spill_close(spill);
 	fth_spill_close(NULL);
+	fth_dev_close(dev);
+}
+
+/* Records of all lengths around that of a block, which lie in up to four of them. */
+static void records_may_be_longer_than_a_block(void **state)
+{
+	static char text[4 * FTH_SPILL_BLOCK_MIN];
+	struct fth_dev *dev;
+	struct fth_spill *spill;
+	struct fth_stream *s;
+	struct fth_reader *r;
+	const void *record;
+	uint32_t size;
+
+	(void)state;
+	assert_ok(fth_dev_open("mem:16M", &dev));
+	assert_ok(fth_spill_open_blocks(mem, dev, FTH_SPILL_BLOCK_MIN, &spill));
+	assert_int_equal(fth_spill_block(spill), FTH_SPILL_BLOCK_MIN);
+	assert_ok(fth_stream_open(spill, &s));
+	for (unsigned i = 0; i < sizeof(text); i++)
+		text[i] = (char)(i * 7 + i / 251);
+	for (uint32_t i = 0; i < 600; i++)
+		assert_ok(fth_stream_append(s, text + i, i * i % (sizeof(text) - 600)));
+	assert_ok(fth_stream_finish(s));
+	assert_ok(fth_reader_open(s, &r));
+	for (uint32_t i = 0; i < 600; i++) {
+		assert_int_equal(fth_reader_next(r, &record, &size), 1);
+		assert_int_equal(size, i * i % (sizeof(text) - 600));
+		assert_memory_equal(record, text + i, size);
+	}
+	assert_int_equal(fth_reader_next(r, &record, &size), 0);
+	fth_reader_close(r);
+	fth_stream_drop(s);
+	assert_int_equal(fth_spill_blocks(spill), 0);
+	fth_spill_close(spill);
 	fth_dev_close(dev);
 }
 
@@ -410,6 +445,7 @@ int main(void)
 		cmocka_unit_test(allocations_that_fail_leave_nothing),
 		cmocka_unit_test(a_full_device_is_a_clean_error),
 		cmocka_unit_test(a_changed_block_is_noticed),
+		cmocka_unit_test(records_may_be_longer_than_a_block),
 		cmocka_unit_test(the_first_k_are_kept),
 	};
 	return cmocka_run_group_tests(tests, open_mem, close_mem);

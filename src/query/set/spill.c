@@ -21,7 +21,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define SEED 0x6c6c697073687466u
+#define SEED	    0x6c6c697073687466u
+#define BLOCKS_MOST ((uint64_t)1 << 19) /* a bit for each is kept in memory */
 
 struct block_header {
 	uint64_t checksum; /* of all that follows, up to `used` */
@@ -36,6 +37,7 @@ struct fth_spill {
 	struct fth_dev *dev;
 	bool owns_dev;
 	pthread_mutex_t lock;
+	uint32_t block;	 /* bytes of one */
 	uint64_t *taken; /* a bit for each block */
 	uint64_t blocks, next, in_use, written, streams;
 };
@@ -56,6 +58,8 @@ struct fth_reader {
 	char *buffer;
 	uint32_t block; /* the next one */
 	uint32_t at, used;
+	char *record; /* one that lies in several blocks */
+	size_t record_room;
 };
 
 /* ---- the device ---- */
@@ -67,6 +71,12 @@ static size_t bitmap_bytes(uint64_t blocks)
 
 int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out)
 {
+	return fth_spill_open_blocks(mem, dev, FTH_SPILL_BLOCK, out);
+}
+
+int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
+			  struct fth_spill **out)
+{
 	struct fth_spill *s = fth_qmem_zalloc(mem, sizeof(*s));
 
 	*out = NULL;
@@ -74,7 +84,8 @@ int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill *
 		return -ENOMEM;
 	s->mem = mem;
 	s->dev = dev;
-	s->blocks = fth_dev_info(dev)->size / FTH_SPILL_BLOCK;
+	s->block = block;
+	s->blocks = fth_dev_info(dev)->size / block;
 	s->taken = fth_qmem_zalloc(mem, bitmap_bytes(s->blocks));
 	if (!s->taken) {
 		fth_qmem_free(mem, s, sizeof(*s));
@@ -85,20 +96,34 @@ int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill *
 	return 0;
 }
 
+/* A few blocks for each of many streams should be a small part of the memory. */
+static uint32_t block_for(struct fth_qmem *mem)
+{
+	uint64_t part = fth_qmem_available(mem) / 256;
+	uint32_t block = FTH_SPILL_BLOCK_MIN;
+
+	while (block < FTH_SPILL_BLOCK && 2 * (uint64_t)block <= part)
+		block *= 2;
+	return block;
+}
+
 int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
 			  struct fth_spill **out)
 {
 	char path[1024], uri[1100];
+	uint32_t block = block_for(mem);
 	struct fth_dev *dev;
 	int fd, rc;
 
 	*out = NULL;
+	if (limit / block > BLOCKS_MOST)
+		limit = BLOCKS_MOST * block;
 	if ((size_t)snprintf(path, sizeof(path), "%s/fathom-spill-XXXXXX", folder) >= sizeof(path))
 		return -ENAMETOOLONG;
 	fd = mkostemp(path, O_CLOEXEC);
 	if (fd < 0)
 		return fth_fail(errno, "%s: no scratch file can be created", folder);
-	if (ftruncate(fd, (off_t)(limit / FTH_SPILL_BLOCK * FTH_SPILL_BLOCK)) < 0) {
+	if (ftruncate(fd, (off_t)(limit / block * block)) < 0) {
 		rc = fth_fail(errno, "%s: no scratch file of %llu bytes", folder,
 			      (unsigned long long)limit);
 	} else {
@@ -109,7 +134,7 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 	close(fd);
 	if (rc < 0)
 		return rc;
-	rc = fth_spill_open(mem, dev, out);
+	rc = fth_spill_open_blocks(mem, dev, block, out);
 	if (rc < 0)
 		fth_dev_close(dev);
 	else
@@ -126,6 +151,11 @@ void fth_spill_close(struct fth_spill *s)
 	pthread_mutex_destroy(&s->lock);
 	fth_qmem_free(s->mem, s->taken, bitmap_bytes(s->blocks));
 	fth_qmem_free(s->mem, s, sizeof(*s));
+}
+
+uint32_t fth_spill_block(const struct fth_spill *s)
+{
+	return s->block;
 }
 
 uint64_t fth_spill_blocks(struct fth_spill *s)
@@ -162,7 +192,7 @@ static int take_block(struct fth_spill *s, uint64_t *block)
 		s->taken[at / 64] |= (uint64_t)1 << at % 64;
 		s->next = at + 1;
 		s->in_use++;
-		s->written += FTH_SPILL_BLOCK;
+		s->written += s->block;
 		*block = at;
 		rc = 0;
 		break;
@@ -170,14 +200,14 @@ static int take_block(struct fth_spill *s, uint64_t *block)
 	pthread_mutex_unlock(&s->lock);
 	if (rc < 0)
 		fth_fail(ENOSPC, "spill: all %llu bytes of scratch space are in use",
-			 (unsigned long long)(s->blocks * FTH_SPILL_BLOCK));
+			 (unsigned long long)(s->blocks * s->block));
 	return rc;
 }
 
 /* A discard that fails leaves data on the device, and the block free all the same. */
 static void give_block(struct fth_spill *s, uint64_t block)
 {
-	fth_dev_discard(s->dev, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK, FTH_DEV_TIMEOUT);
+	fth_dev_discard(s->dev, s->block, block * s->block, FTH_DEV_TIMEOUT);
 	pthread_mutex_lock(&s->lock);
 	s->taken[block / 64] &= ~((uint64_t)1 << block % 64);
 	s->in_use--;
@@ -186,9 +216,9 @@ static void give_block(struct fth_spill *s, uint64_t block)
 
 /* ---- writing ---- */
 
-uint64_t fth_stream_bound(void)
+uint64_t fth_stream_bound(const struct fth_spill *spill)
 {
-	return fth_qmem_cost(sizeof(struct fth_stream)) + fth_qmem_cost(FTH_SPILL_BLOCK) +
+	return fth_qmem_cost(sizeof(struct fth_stream)) + fth_qmem_cost(spill->block) +
 	       fth_qmem_cost(4096);
 }
 
@@ -200,7 +230,7 @@ int fth_stream_open(struct fth_spill *spill, struct fth_stream **out)
 	if (!s)
 		return -ENOMEM;
 	s->spill = spill;
-	s->buffer = fth_qmem_alloc(spill->mem, FTH_SPILL_BLOCK);
+	s->buffer = fth_qmem_alloc(spill->mem, spill->block);
 	s->used = sizeof(struct block_header);
 	if (!s->buffer) {
 		fth_qmem_free(spill->mem, s, sizeof(*s));
@@ -245,8 +275,8 @@ static int write_block(struct fth_stream *s)
 		return rc;
 	*h = (struct block_header){.stream = s->id, .index = s->count, .used = s->used};
 	h->checksum = block_checksum(s->buffer, s->used, block);
-	memset(s->buffer + s->used, 0, FTH_SPILL_BLOCK - s->used);
-	rc = fth_dev_write(s->spill->dev, s->buffer, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK,
+	memset(s->buffer + s->used, 0, s->spill->block - s->used);
+	rc = fth_dev_write(s->spill->dev, s->buffer, s->spill->block, block * s->spill->block,
 			   FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = note_block(s, block);
@@ -254,6 +284,27 @@ static int write_block(struct fth_stream *s)
 		give_block(s->spill, block);
 	s->used = sizeof(*h);
 	return rc;
+}
+
+static int put_bytes(struct fth_stream *s, const void *bytes, size_t size)
+{
+	const char *from = bytes;
+
+	while (size > 0) {
+		size_t part = s->spill->block - s->used;
+		int rc = part > 0 ? 0 : write_block(s);
+
+		if (rc < 0)
+			return rc;
+		if (part == 0)
+			continue;
+		part = part < size ? part : size;
+		memcpy(s->buffer + s->used, from, part);
+		s->used += (uint32_t)part;
+		from += part;
+		size -= part;
+	}
+	return 0;
 }
 
 /* Each record has its length before it. */
@@ -265,23 +316,18 @@ int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
 		return s->error = fth_fail(EMSGSIZE,
 					   "spill: a record of %u bytes, at most %u are possible",
 					   size, FTH_SPILL_RECORD);
-	if (s->used + sizeof(size) + size > FTH_SPILL_BLOCK) {
-		s->error = write_block(s);
-		if (s->error < 0)
-			return s->error;
-	}
-	memcpy(s->buffer + s->used, &size, sizeof(size));
-	memcpy(s->buffer + s->used + sizeof(size), record, size);
-	s->used += (uint32_t)sizeof(size) + size;
-	s->records++;
-	return 0;
+	s->error = put_bytes(s, &size, sizeof(size));
+	if (s->error == 0)
+		s->error = put_bytes(s, record, size);
+	s->records += s->error == 0;
+	return s->error;
 }
 
 int fth_stream_finish(struct fth_stream *s)
 {
 	if (s->error == 0 && s->buffer && s->used > sizeof(struct block_header))
 		s->error = write_block(s);
-	fth_qmem_free(s->spill->mem, s->buffer, FTH_SPILL_BLOCK);
+	fth_qmem_free(s->spill->mem, s->buffer, s->spill->block);
 	s->buffer = NULL;
 	return s->error;
 }
@@ -300,16 +346,16 @@ void fth_stream_drop(struct fth_stream *s)
 	mem = s->spill->mem;
 	for (uint32_t i = 0; i < s->count; i++)
 		give_block(s->spill, s->blocks[i]);
-	fth_qmem_free(mem, s->buffer, FTH_SPILL_BLOCK);
+	fth_qmem_free(mem, s->buffer, s->spill->block);
 	fth_qmem_free(mem, s->blocks, s->room * sizeof(*s->blocks));
 	fth_qmem_free(mem, s, sizeof(*s));
 }
 
 /* ---- reading ---- */
 
-uint64_t fth_reader_bound(void)
+uint64_t fth_reader_bound(const struct fth_spill *spill)
 {
-	return fth_qmem_cost(sizeof(struct fth_reader)) + fth_qmem_cost(FTH_SPILL_BLOCK);
+	return fth_qmem_cost(sizeof(struct fth_reader)) + fth_qmem_cost(spill->block);
 }
 
 int fth_reader_open(struct fth_stream *s, struct fth_reader **out)
@@ -320,7 +366,7 @@ int fth_reader_open(struct fth_stream *s, struct fth_reader **out)
 	if (!r)
 		return -ENOMEM;
 	r->stream = s;
-	r->buffer = fth_qmem_alloc(s->spill->mem, FTH_SPILL_BLOCK);
+	r->buffer = fth_qmem_alloc(s->spill->mem, s->spill->block);
 	if (!r->buffer) {
 		fth_qmem_free(s->spill->mem, r, sizeof(*r));
 		return -ENOMEM;
@@ -334,12 +380,12 @@ static int read_block(struct fth_reader *r)
 	const struct block_header *h = (const struct block_header *)r->buffer;
 	struct fth_stream *s = r->stream;
 	uint64_t block = s->blocks[r->block];
-	int rc = fth_dev_read(s->spill->dev, r->buffer, FTH_SPILL_BLOCK, block * FTH_SPILL_BLOCK,
+	int rc = fth_dev_read(s->spill->dev, r->buffer, s->spill->block, block * s->spill->block,
 			      FTH_DEV_TIMEOUT);
 
 	if (rc < 0)
 		return rc;
-	if (h->used > FTH_SPILL_BLOCK || h->used < sizeof(*h) || h->stream != s->id ||
+	if (h->used > s->spill->block || h->used < sizeof(*h) || h->stream != s->id ||
 	    h->index != r->block || h->checksum != block_checksum(r->buffer, h->used, block))
 		return fth_fail(EILSEQ, "spill: block %llu is not as it was written",
 				(unsigned long long)block);
@@ -349,20 +395,63 @@ static int read_block(struct fth_reader *r)
 	return 0;
 }
 
+/* The next bytes, from as many blocks as they are in. */
+static int get_bytes(struct fth_reader *r, void *out, size_t size)
+{
+	char *to = out;
+
+	while (size > 0) {
+		size_t part = r->used - r->at;
+		int rc = 0;
+
+		if (part == 0) {
+			if (r->block == r->stream->count)
+				return fth_fail(EILSEQ, "spill: a record is cut off");
+			rc = read_block(r);
+			if (rc < 0)
+				return rc;
+			continue;
+		}
+		part = part < size ? part : size;
+		memcpy(to, r->buffer + r->at, part);
+		r->at += (uint32_t)part;
+		to += part;
+		size -= part;
+	}
+	return 0;
+}
+
+static int get_long(struct fth_reader *r, const void **record, uint32_t size)
+{
+	int rc;
+
+	if (r->record_room < size) {
+		fth_qmem_free(r->stream->spill->mem, r->record, r->record_room);
+		r->record = fth_qmem_alloc(r->stream->spill->mem, size);
+		r->record_room = r->record == NULL ? 0 : size;
+		if (r->record == NULL)
+			return -ENOMEM;
+	}
+	rc = get_bytes(r, r->record, size);
+	*record = r->record;
+	return rc < 0 ? rc : 1;
+}
+
 int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size)
 {
-	if (r->at == r->used) {
-		int rc;
+	int rc;
 
-		if (r->block == r->stream->count)
-			return 0;
-		rc = read_block(r);
-		if (rc < 0)
-			return rc;
-	}
-	memcpy(size, r->buffer + r->at, sizeof(*size));
-	*record = r->buffer + r->at + sizeof(*size);
-	r->at += (uint32_t)sizeof(*size) + *size;
+	if (r->at == r->used && r->block == r->stream->count)
+		return 0;
+	rc = get_bytes(r, size, sizeof(*size));
+	if (rc < 0)
+		return rc;
+	if (*size > FTH_SPILL_RECORD)
+		return fth_fail(EILSEQ, "spill: a record of %u bytes", *size);
+	if (*size > r->used - r->at)
+		return get_long(r, record, *size);
+	*record = r->buffer + r->at;
+	r->at += *size;
 	return 1;
 }
 
@@ -370,6 +459,7 @@ void fth_reader_close(struct fth_reader *r)
 {
 	if (!r)
 		return;
-	fth_qmem_free(r->stream->spill->mem, r->buffer, FTH_SPILL_BLOCK);
+	fth_qmem_free(r->stream->spill->mem, r->record, r->record_room);
+	fth_qmem_free(r->stream->spill->mem, r->buffer, r->stream->spill->block);
 	fth_qmem_free(r->stream->spill->mem, r, sizeof(*r));
 }

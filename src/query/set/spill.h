@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Spill files: streams of records on a scratch device, for what does not fit into memory. A stream is written
- * once, in blocks of FTH_SPILL_BLOCK with a checksum each, read any number of times, and dropped; its blocks are
- * free then and discarded on the device.
+ * once, in blocks with a checksum each, read any number of times, and dropped; its blocks are free then and
+ * discarded on the device. Records may be longer than a block.
  *
  *	fth_spill_open_folder(mem, "/var/tmp", limit, &spill);
  *	fth_stream_open(spill, &stream);
@@ -21,9 +21,11 @@
 
 #include "fathom/dev.h"
 
-#define FTH_SPILL_BLOCK (128u << 10)
+/* Bytes of a block: a power of two, 128 KiB unless memory is short. */
+#define FTH_SPILL_BLOCK	    (128u << 10)
+#define FTH_SPILL_BLOCK_MIN (8u << 10)
 /* The largest record. */
-#define FTH_SPILL_RECORD (FTH_SPILL_BLOCK - 64u)
+#define FTH_SPILL_RECORD (1u << 30)
 
 struct fth_spill;
 struct fth_stream;
@@ -31,9 +33,12 @@ struct fth_reader;
 
 /*
  * On a device, all of it from now on; the caller closes it after the spill. On a folder: a file of at most
- * `limit` bytes that is removed at once. Returns 0 or a negative errno.
+ * `limit` bytes that is removed at once, with blocks whose size suits the memory that is available, at most 2^19 of
+ * them. Returns 0 or a negative errno.
  */
 int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out);
+int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
+			  struct fth_spill **out);
 int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
 			  struct fth_spill **out);
 /* All streams must be dropped before. Accepts NULL. */
@@ -42,9 +47,12 @@ void fth_spill_close(struct fth_spill *spill);
 uint64_t fth_spill_blocks(struct fth_spill *spill);
 uint64_t fth_spill_written(struct fth_spill *spill);
 
+/* Bytes of a block. */
+uint32_t fth_spill_block(const struct fth_spill *spill);
+
 /* The memory of a stream that is being written, and of a reader. */
-uint64_t fth_stream_bound(void);
-uint64_t fth_reader_bound(void);
+uint64_t fth_stream_bound(const struct fth_spill *spill);
+uint64_t fth_reader_bound(const struct fth_spill *spill);
 
 int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
 /*

@@ -92,13 +92,18 @@ static void note_root(struct fth_topk *t)
 	t->first = t->items[0].first;
 }
 
+bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len)
+{
+	return t->k > 0 && (t->count < t->k || compare_bytes(key, key_len, t->items[0].bytes,
+							     t->items[0].key_len) < 0);
+}
+
 int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const void *payload,
 		 uint32_t payload_len, const fth_i128 *first)
 {
 	struct topk_item item = {NULL, key_len, payload_len, first != NULL, first ? *first : 0};
 
-	if (t->k == 0 || (t->count == t->k &&
-			  compare_bytes(key, key_len, t->items[0].bytes, t->items[0].key_len) >= 0))
+	if (!fth_topk_takes(t, key, key_len))
 		return 0;
 	item.bytes = fth_qmem_alloc(t->mem, (size_t)key_len + payload_len);
 	if (!item.bytes)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/task/exec.h"
 #include "query/task/fetch.h"
-#include "query/task/order.h"
 #include "query/task/runner.h"
 
 #include "fathom/base/error.h"
@@ -157,35 +156,21 @@ static int run_plain(struct runner *r, const struct result *from)
 	return rc;
 }
 
-struct ordered {
-	struct fth_vec columns[COLUMNS_MAX];
-	void *values[COLUMNS_MAX];
-	uint64_t nulls[COLUMNS_MAX][FTH_BATCH_WORDS];
-};
-
-static int run_ordered(struct runner *r, const struct task *made, const struct result *from)
+static int run_groups(struct runner *r, struct group_store *groups)
 {
-	struct fth_qmem *mem = r->mem;
-	struct ordered *o = fth_qmem_zalloc(mem, sizeof(*o));
-	int rc = o == NULL ? -ENOMEM : 0;
+	struct fth_vec *columns = fth_qmem_alloc(r->mem, COLUMNS_MAX * sizeof(*columns));
+	int rc = columns == NULL ? -ENOMEM : 1;
 
-	for (unsigned i = 0; i < made->result_count && rc == 0; i++) {
-		o->values[i] = fth_qmem_alloc(mem, FTH_BATCH * 16);
-		rc = o->values[i] == NULL ? -ENOMEM : 0;
-	}
-	for (uint64_t at = 0; at < from->order_count && rc == 0; at += FTH_BATCH) {
-		unsigned n = from->order_count - at < FTH_BATCH ? (unsigned)(from->order_count - at)
-								: FTH_BATCH;
+	group_store_rewind(groups);
+	while (rc > 0) {
+		int n = rc = group_store_next(groups, columns);
 
-		for (unsigned i = 0; i < made->result_count; i++)
-			rows_gather(from->blocks, &made->result[i], i,
-				    from->order + from->order_first + at, n, &o->columns[i],
-				    o->values[i], o->nulls[i]);
-		rc = runner_block(r, o->columns, n);
+		if (n > 0)
+			rc = runner_block(r, columns, (unsigned)n);
+		if (n > 0 && rc == 0)
+			rc = 1;
 	}
-	for (unsigned i = 0; i < made->result_count && o != NULL; i++)
-		fth_qmem_free(mem, o->values[i], FTH_BATCH * 16);
-	fth_qmem_free(mem, o, sizeof(*o));
+	fth_qmem_free(r->mem, columns, COLUMNS_MAX * sizeof(*columns));
 	return rc;
 }
 
@@ -203,6 +188,27 @@ static int run_given(struct job *j)
 	return o->given(o->given_user, j->number, take_given, j->runners[0]);
 }
 
+static int run_sorted(struct runner *r, struct sorted *sorted)
+{
+	int n, rc = 0;
+
+	do {
+		const struct fth_vec *columns;
+
+		n = sorted_next(sorted, &columns);
+		if (n > 0)
+			rc = runner_block(r, columns, (unsigned)n);
+	} while (n > 0 && rc == 0);
+	return n < 0 ? n : rc;
+}
+
+static int run_result(struct runner *r, const struct result *from)
+{
+	if (from->groups != NULL)
+		return run_groups(r, from->groups);
+	return from->sorted != NULL ? run_sorted(r, from->sorted) : run_plain(r, from);
+}
+
 static int run_rows(struct job *j)
 {
 	const struct task_source *s = &j->task->source;
@@ -215,74 +221,38 @@ static int run_rows(struct job *j)
 		return runner_values(j->runners[0]);
 	if (s->kind == TASK_GIVEN)
 		return run_given(j);
-	for (unsigned i = 0; i < s->input_count && rc == 0; i++) {
-		const struct result *from = &j->exec->results[s->inputs[i]];
-
-		rc = from->order != NULL
-			     ? run_ordered(j->runners[0], &j->exec->set->tasks[s->inputs[i]], from)
-			     : run_plain(j->runners[0], from);
-	}
+	for (unsigned i = 0; i < s->input_count && rc == 0; i++)
+		rc = run_result(j->runners[0], &j->exec->results[s->inputs[i]]);
 	return rc;
 }
 
 /* ---- results ---- */
 
-/* Groups become rows. */
+/* The threads' groups become one result. */
 static int finish_groups(struct job *j, struct result *result)
 {
-	const struct task *t = j->task;
-	struct grouper *g = j->runners[0]->grouper;
-	struct fth_vec columns[COLUMNS_MAX], *pointers[COLUMNS_MAX];
-	struct fth_sel *sel = fth_qmem_alloc(j->exec->mem, sizeof(*sel));
-	struct rows_writer *w = NULL;
-	int rc = sel == NULL ? -ENOMEM : 0;
+	const struct task_reduce *d = &j->task->reduce;
+	struct grouper *groupers[THREADS_MAX];
 
-	for (unsigned i = 1; i < j->runner_count && rc == 0; i++)
-		rc = grouper_merge(g, j->runners[i]->grouper);
-	if (rc == 0 && t->reduce.key_count == 0 && !t->reduce.grouped)
-		rc = grouper_one(g);
-	if (rc == 0)
-		rc = rows_new(j->exec->mem, t->result, t->result_count, &result->rows);
-	if (rc == 0)
-		rc = rows_writer_open(result->rows, &w);
-	for (unsigned i = 0; i < t->result_count; i++)
-		pointers[i] = &columns[i];
-	for (uint32_t first = 0; rc == 0 && first < grouper_count(g); first += FTH_BATCH) {
-		int n = grouper_batch(g, first, columns);
-
-		if (n > 0)
-			fth_sel_all(sel, (unsigned)n);
-		rc = n < 0 ? n : rows_append(w, pointers, sel);
+	result->groups = j->exec->store;
+	j->exec->store = NULL;
+	for (unsigned i = 0; i < j->runner_count; i++) {
+		groupers[i] = j->runners[i]->grouper;
+		j->runners[i]->grouper = NULL;
 	}
-	rows_writer_close(w);
-	if (sel != NULL)
-		fth_qmem_free(j->exec->mem, sel, sizeof(*sel));
-	return rc;
+	return group_store_finish(result->groups, groupers, j->runner_count,
+				  d->key_count == 0 && !d->grouped);
 }
 
 static int finish_sort(struct job *j, struct result *result)
 {
-	const struct task_reduce *d = &j->task->reduce;
-	struct order_key keys[COLUMNS_MAX];
-	uint64_t count;
-	int rc;
+	struct sorter *sorters[THREADS_MAX];
 
-	result->rows = j->rows;
-	j->rows = NULL;
-	for (unsigned i = 0; i < d->order_count; i++)
-		keys[i] = (struct order_key){d->column_count + i, d->order[i].descending,
-					     d->order[i].nulls_first};
-	rc = rows_list(result->rows, &result->blocks, &result->block_count);
-	if (rc == 0)
-		rc = order_rows(j->exec->mem, result->blocks, result->block_count, j->columns, keys,
-				d->order_count, &result->order, &count);
-	if (rc < 0)
-		return rc;
-	result->order_room = count;
-	result->order_first = d->offset < count ? d->offset : count;
-	result->order_count =
-		count - result->order_first < d->limit ? count - result->order_first : d->limit;
-	return 0;
+	for (unsigned i = 0; i < j->runner_count; i++) {
+		sorters[i] = j->runners[i]->sorter;
+		j->runners[i]->sorter = NULL;
+	}
+	return sorted_open(j->exec->mem, sorters, j->runner_count, &result->sorted);
 }
 
 static int finish(struct job *j, struct result *result)
@@ -301,12 +271,10 @@ static int finish(struct job *j, struct result *result)
 	}
 }
 
-static void release(struct exec *e, struct result *r)
+static void release(struct result *r)
 {
-	if (r->order != NULL)
-		fth_qmem_free(e->mem, r->order, r->order_room * sizeof(*r->order));
-	if (r->rows != NULL)
-		rows_unlist(r->rows, r->blocks, r->block_count);
+	group_store_close(r->groups);
+	sorted_close(r->sorted);
 	rows_free(r->rows);
 	index_free(r->index);
 	memset(r, 0, sizeof(*r));
@@ -361,7 +329,9 @@ static int open_result(struct job *j, bool last)
 	struct exec *e = j->exec;
 	struct index_spec spec;
 
-	if (last || j->task->reduce.kind == TASK_GROUP)
+	if (j->task->reduce.kind == TASK_GROUP)
+		return group_store_open(e->mem, &e->scratch, &e->store);
+	if (last || j->task->reduce.kind == TASK_SORT)
 		return 0;
 	if (!reduces_to_index(j->task))
 		return rows_new(e->mem, j->columns, j->column_count, &j->rows);
@@ -402,6 +372,8 @@ static int run_task(struct exec *e, unsigned number)
 		runner_close(j->runners[i]);
 	rows_free(j->rows);
 	build_free(j->build);
+	group_store_close(e->store);
+	e->store = NULL;
 	fth_qmem_free(e->mem, j, sizeof(*j));
 	e->stats[number].wall_ns = fth_now_ns() - start;
 	return rc;
@@ -432,7 +404,7 @@ static int run_all(struct exec *e)
 			*e->options->failed = t;
 		for (unsigned i = 0; i < t; i++)
 			if (e->set->tasks[i].last_user == t)
-				release(e, &e->results[i]);
+				release(&e->results[i]);
 	}
 	return rc;
 }
@@ -449,6 +421,8 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 	int rc = -ENOMEM;
 
 	pthread_mutex_init(&e.emit_lock, NULL);
+	scratch_init(&e.scratch, e.mem, options->scratch, options->scratch_limit);
+	e.threads = threads_wanted(&e);
 	e.results = fth_qmem_zalloc(e.mem, results);
 	e.columns = fth_qmem_zalloc(e.mem, columns);
 	e.stats = fth_qmem_zalloc(e.mem, own);
@@ -457,10 +431,11 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 	if (stats != NULL && e.stats != NULL)
 		memcpy(stats, e.stats, own);
 	for (unsigned i = 0; i < set->task_count && e.results != NULL; i++)
-		release(&e, &e.results[i]);
+		release(&e.results[i]);
 	fth_qmem_free(e.mem, e.results, results);
 	fth_qmem_free(e.mem, e.columns, columns);
 	fth_qmem_free(e.mem, e.stats, own);
+	scratch_release(&e.scratch);
 	pthread_mutex_destroy(&e.emit_lock);
 	return rc;
 }

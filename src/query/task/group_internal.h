@@ -65,7 +65,9 @@ struct group_key {
 	struct fth_vec *vecs;
 	int64_t **ints; /* by column: a batch of doubles or bools as integers */
 	fth_u128 *keys; /* of a batch; or uint64_t, or struct fth_str */
-	void **out;	/* by column: values of a batch of groups */
+	size_t key_bytes;
+	struct fth_qmem *out_mem;
+	void **out; /* by column: values of a batch of groups */
 	uint64_t (*nulls)[FTH_BATCH_WORDS];
 };
 
@@ -74,13 +76,18 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 void group_key_release(struct group_key *k);
 void group_key_clear(struct group_key *k, bool runs);
 /*
- * Group numbers of the selected rows. runs->count is not 0 if the rows are in runs; then all rows are selected.
+ * Group numbers of the selected rows, of which there are `count`. runs->count is not 0 if the rows are in runs; then all rows are selected.
  * Returns 0 or -ENOMEM, and then the groups are as they were.
  */
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
-		     const uint64_t *rows, uint32_t *numbers, struct group_runs *runs);
+		     const uint64_t *rows, unsigned count, uint32_t *numbers,
+		     struct group_runs *runs);
+/* Buffers for what comes out, from an account that is not that of the groups. Before the first batch. */
+int group_key_open_out(struct group_key *k, struct fth_qmem *mem);
 /* Key columns of groups [first, first + n). */
 void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth_vec *out);
+/* Key columns of these groups. */
+void group_key_gather(struct group_key *k, const uint32_t *groups, unsigned n, struct fth_vec *out);
 /* A value of the column as an integer: doubles by their order, bools as 0 and 1. `room` has n values. */
 struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *v, unsigned n,
 			    int64_t *room);
@@ -124,15 +131,15 @@ struct group_state {
 
 /* A batch with the groups of its rows. */
 struct group_batch {
-	unsigned n;
-	const uint64_t *rows;
+	unsigned n, count;
+	const uint64_t *rows; /* `count` of them */
 	const uint32_t *numbers;
 	const struct group_runs *runs; /* NULL: not in runs */
 	struct fth_agg_groups groups;
 };
 
 struct group_states {
-	struct fth_qmem *mem;
+	struct fth_qmem *mem, *out_mem;
 	unsigned count;
 	struct group_state *states;
 	uint64_t *rows; /* by group. NULL: no state needs it */
@@ -149,7 +156,8 @@ struct group_states {
 	uint64_t fresh[FTH_BATCH_WORDS];
 };
 
-int group_states_init(struct group_states *s, struct fth_qmem *mem,
+/* Buffers for batches come from out_mem. */
+int group_states_init(struct group_states *s, struct fth_qmem *mem, struct fth_qmem *out_mem,
 		      const struct task_aggregate *aggregates, unsigned count,
 		      const struct task_slot *slots, bool keyed);
 void group_states_release(struct group_states *s);
@@ -188,6 +196,7 @@ int group_states_merge_values(struct group_states *s, unsigned i, const struct f
 /* Values [first, first + n) of distinct aggregate i, and their groups. */
 void group_states_values(struct group_states *s, unsigned i, uint32_t first, unsigned n,
 			 struct fth_vec *values, uint32_t *groups);
+int group_states_open_out(struct group_states *s);
 /* Results of groups [first, first + n). Returns 0 or -ERANGE with a text. */
 int group_states_batch(struct group_states *s, uint32_t first, unsigned n, struct fth_vec *out);
 
@@ -197,12 +206,15 @@ int group_states_batch(struct group_states *s, uint32_t first, unsigned n, struc
 struct group_dense {
 	struct fth_vec vec;
 	void *values;
+	size_t bytes;
 	uint64_t *nulls;
 };
 
 struct grouper {
-	struct fth_qmem *mem;
-	const struct grouper_spec *spec;
+	struct fth_qmem *parent, *mem; /* mem: its own account */
+	struct grouper_spec spec;
+	struct task_slot *key_slots;
+	struct group_store *store; /* or NULL */
 	struct group_key key;
 	struct group_states states;
 	/* of a batch */
@@ -214,5 +226,20 @@ struct grouper {
 	struct group_dense *dense; /* by column: keys, then arguments */
 	struct fth_vec **columns;
 };
+
+/* Buffers for keys and results. */
+int grouper_open_out(struct grouper *g);
+/* Groups [first, first + n) of a grouper. */
+void grouper_view(const struct grouper *g, uint32_t first, unsigned n, struct group_partial *out);
+/* Add groups of key columns and their states. numbers[] gets their numbers here. */
+int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
+			const struct group_partial *from, uint32_t *numbers);
+/* Add values of distinct aggregate i to groups of key columns. */
+int grouper_merge_values(struct grouper *g, struct fth_vec *const *keys, unsigned i,
+			 const struct fth_vec *values, unsigned n);
+/* Forget all groups and give back the memory. Returns 0 or -ENOMEM; then it can only be closed. */
+int grouper_renew(struct grouper *g);
+/* Empty the grouper into its store. */
+int group_store_take(struct group_store *s, struct grouper *g);
 
 #endif

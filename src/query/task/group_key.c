@@ -91,6 +91,18 @@ static void *alloc_array(struct group_key *k, size_t count, size_t size)
 	return fth_qmem_zalloc(k->mem, (count + 1) * size);
 }
 
+static size_t out_bytes(const struct task_slot *s)
+{
+	enum fth_phys type = rows_phys(s);
+
+	return type == FTH_BITS ? FTH_BATCH / 8 : (size_t)FTH_BATCH * fth_phys_width(type);
+}
+
+static size_t key_bytes(const struct fth_key *key)
+{
+	return FTH_BATCH * (key->form == FTH_KEY_64 ? sizeof(uint64_t) : sizeof(fth_u128));
+}
+
 static bool is_converted(const struct task_slot *s)
 {
 	return s->type.kind == FTH_T_DOUBLE || s->type.kind == FTH_T_BOOL;
@@ -104,17 +116,32 @@ static int alloc_key(struct group_key *k)
 	k->ints = alloc_array(k, k->count, sizeof(int64_t *));
 	k->out = alloc_array(k, k->count, sizeof(void *));
 	k->nulls = alloc_array(k, k->count, sizeof(*k->nulls));
-	k->keys = fth_qmem_alloc(k->mem, FTH_BATCH * sizeof(*k->keys));
 	if (k->words == NULL || k->bits == NULL || k->vecs == NULL || k->ints == NULL ||
-	    k->out == NULL || k->nulls == NULL || k->keys == NULL)
+	    k->out == NULL || k->nulls == NULL)
 		return -ENOMEM;
 	for (unsigned i = 0; i < k->count; i++) {
-		k->out[i] = fth_qmem_alloc(k->mem, FTH_BATCH * 16);
-		if (is_converted(&k->slots[i]))
-			k->ints[i] = fth_qmem_alloc(k->mem, FTH_BATCH * sizeof(int64_t));
-		if (k->out[i] == NULL || (is_converted(&k->slots[i]) && k->ints[i] == NULL))
+		if (!is_converted(&k->slots[i]))
+			continue;
+		k->ints[i] = fth_qmem_alloc(k->mem, FTH_BATCH * sizeof(int64_t));
+		if (k->ints[i] == NULL)
 			return -ENOMEM;
 	}
+	return 0;
+}
+
+/* Room for a batch of keys of this form. */
+static int grow_keys(struct group_key *k, const struct fth_key *key)
+{
+	void *larger;
+
+	if (key_bytes(key) <= k->key_bytes)
+		return 0;
+	larger = fth_qmem_alloc(k->mem, key_bytes(key));
+	if (larger == NULL)
+		return -ENOMEM;
+	fth_qmem_free(k->mem, k->keys, k->key_bytes);
+	k->keys = larger;
+	k->key_bytes = key_bytes(key);
 	return 0;
 }
 
@@ -135,6 +162,8 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	if (rc == 0)
 		rc = layout_key(k, &k->key);
 	if (rc == 0)
+		rc = grow_keys(k, &k->key);
+	if (rc == 0)
 		rc = runs ? fth_groups_init_hashed(&k->groups, mem, &k->key)
 			  : fth_groups_init(&k->groups, mem, &k->key);
 	k->ordered =
@@ -142,10 +171,22 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	return rc;
 }
 
+int group_key_open_out(struct group_key *k, struct fth_qmem *mem)
+{
+	k->out_mem = mem;
+	for (unsigned i = 0; i < k->count; i++) {
+		if (k->out[i] == NULL)
+			k->out[i] = fth_qmem_alloc(mem, out_bytes(&k->slots[i]));
+		if (k->out[i] == NULL)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 void group_key_release(struct group_key *k)
 {
 	for (unsigned i = 0; i < k->count && k->out != NULL; i++)
-		fth_qmem_free(k->mem, k->out[i], FTH_BATCH * 16);
+		fth_qmem_free(k->out_mem, k->out[i], out_bytes(&k->slots[i]));
 	for (unsigned i = 0; i < k->count && k->ints != NULL; i++)
 		fth_qmem_free(k->mem, k->ints[i], FTH_BATCH * sizeof(int64_t));
 	for (unsigned i = 0; i < k->count && k->words != NULL; i++)
@@ -159,7 +200,7 @@ void group_key_release(struct group_key *k)
 	fth_qmem_free(k->mem, k->ints, (k->count + 1) * sizeof(int64_t *));
 	fth_qmem_free(k->mem, k->out, (k->count + 1) * sizeof(void *));
 	fth_qmem_free(k->mem, k->nulls, (k->count + 1) * sizeof(*k->nulls));
-	fth_qmem_free(k->mem, k->keys, FTH_BATCH * sizeof(*k->keys));
+	fth_qmem_free(k->mem, k->keys, k->key_bytes);
 	if (k->groups.mem != NULL)
 		fth_groups_release(&k->groups);
 	fth_arena_release(&k->encoded);
@@ -198,12 +239,10 @@ static bool key_value(const struct group_key *k, unsigned column, uint32_t group
 	return fth_key_int(&k->key, fth_groups_key(&k->groups, group), column, x);
 }
 
-/* The values of a column of packed keys as integers of 128 bits, in out[]. */
+/* The values of a column of packed keys as integers of 128 bits. */
 static struct fth_vec unpack_column(struct group_key *k, unsigned column, uint32_t first,
-				    unsigned n)
+				    unsigned n, fth_i128 *out)
 {
-	fth_i128 *out = k->out[column];
-
 	memset(k->nulls[column], 0, sizeof(k->nulls[column]));
 	for (unsigned i = 0; i < n; i++)
 		if (!key_value(k, column, first + i, &out[i]))
@@ -214,10 +253,11 @@ static struct fth_vec unpack_column(struct group_key *k, unsigned column, uint32
 /* All groups into another table, by the keys of another layout; their numbers stay. */
 static int repack_groups(struct group_key *k, const struct fth_key *key, struct fth_groups *to)
 {
+	size_t bytes = ((size_t)k->count + 1) * FTH_BATCH * sizeof(fth_i128);
+	fth_i128 *values = fth_qmem_alloc(k->mem, bytes);
 	uint64_t rows[FTH_BATCH_WORDS];
 	struct fth_vec vecs[FTH_KEY_COLUMNS];
-	uint32_t *numbers = fth_qmem_alloc(k->mem, FTH_BATCH * sizeof(*numbers));
-	int rc = numbers == NULL ? -ENOMEM : 0;
+	int rc = values == NULL ? -ENOMEM : 0;
 
 	for (uint32_t first = 0; first < k->groups.count && rc == 0; first += FTH_BATCH) {
 		unsigned n =
@@ -225,12 +265,13 @@ static int repack_groups(struct group_key *k, const struct fth_key *key, struct 
 
 		fth_bits_fill(rows, n);
 		for (unsigned c = 0; c < k->count; c++)
-			vecs[c] = unpack_column(k, c, first, n);
+			vecs[c] =
+				unpack_column(k, c, first, n, values + (size_t)(c + 1) * FTH_BATCH);
 		rc = pack_keys(k, key, vecs, n, rows);
 		if (rc == 0)
-			rc = fth_groups_find(to, k->keys, n, rows, numbers, NULL);
+			rc = fth_groups_find(to, k->keys, n, rows, (uint32_t *)values, NULL);
 	}
-	fth_qmem_free(k->mem, numbers, FTH_BATCH * sizeof(*numbers));
+	fth_qmem_free(k->mem, values, bytes);
 	return rc;
 }
 
@@ -260,6 +301,8 @@ static int widen_words(struct group_key *k)
 	if (!full)
 		return 0;
 	rc = layout_key(k, &key);
+	if (rc == 0)
+		rc = grow_keys(k, &key);
 	if (rc == 0)
 		rc = fth_groups_init(&groups, k->mem, &key);
 	if (rc < 0) {
@@ -330,7 +373,8 @@ static void number_runs(struct group_key *k, unsigned n, uint32_t *numbers, stru
 }
 
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
-		     const uint64_t *rows, uint32_t *numbers, struct group_runs *runs)
+		     const uint64_t *rows, unsigned count, uint32_t *numbers,
+		     struct group_runs *runs)
 {
 	const uint64_t *keys = (const uint64_t *)k->keys;
 	int rc = convert_columns(k, vecs, n, rows);
@@ -341,7 +385,7 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 	if (rc == 0)
 		rc = pack_keys(k, &k->key, k->vecs, n, rows);
 	if (rc == 0 && k->ordered) {
-		rc = fth_groups_reserve_append(&k->groups, n);
+		rc = fth_groups_reserve_append(&k->groups, count);
 		if (rc < 0)
 			return rc;
 		if (is_ascending(keys, n) && (k->groups.count == 0 || keys[0] >= k->last)) {
@@ -352,7 +396,7 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 		k->ordered = rc < 0;
 	}
 	if (rc == 0)
-		rc = fth_groups_reserve(&k->groups, n);
+		rc = fth_groups_reserve(&k->groups, count);
 	return rc < 0 ? rc : fth_groups_find(&k->groups, k->keys, n, rows, numbers, NULL);
 }
 
@@ -433,27 +477,44 @@ static void put_key(struct group_key *k, unsigned column, enum fth_phys type, un
 	}
 }
 
-static void put_column(struct group_key *k, unsigned column, uint32_t first, unsigned n,
-		       enum fth_phys type)
+/* Columns of any form, row by row; groups[] or those from `first` on. */
+static void put_any(struct group_key *k, unsigned column, const uint32_t *groups, uint32_t first,
+		    unsigned n, enum fth_phys type)
 {
 	memset(k->nulls[column], 0, sizeof(k->nulls[column]));
 	if (type == FTH_BITS)
 		memset(k->out[column], 0, FTH_BATCH / 8);
-	if (k->key.form == FTH_KEY_64 && type <= FTH_I64) {
-		const uint64_t *keys = (const uint64_t *)k->groups.keys + first;
-
-		put_codes(keys, n, &k->key.columns[column], type, k->out[column]);
-		put_code_nulls(keys, n, &k->key.columns[column], k->nulls[column]);
-		return;
-	}
 	for (unsigned i = 0; i < n; i++) {
 		fth_i128 x;
-		bool valid = key_value(k, column, first + i, &x);
+		bool valid = key_value(k, column, groups != NULL ? groups[i] : first + i, &x);
 
 		if (!valid)
 			fth_bit_set(k->nulls[column], i);
 		put_key(k, column, type, i, valid ? x : 0, valid);
 	}
+}
+
+static void put_column(struct group_key *k, unsigned column, uint32_t first, unsigned n,
+		       enum fth_phys type)
+{
+	const uint64_t *keys = (const uint64_t *)k->groups.keys + first;
+
+	if (k->key.form != FTH_KEY_64 || type > FTH_I64) {
+		put_any(k, column, NULL, first, n, type);
+		return;
+	}
+	memset(k->nulls[column], 0, sizeof(k->nulls[column]));
+	put_codes(keys, n, &k->key.columns[column], type, k->out[column]);
+	put_code_nulls(keys, n, &k->key.columns[column], k->nulls[column]);
+}
+
+static struct fth_vec column_vec(struct group_key *k, unsigned column, enum fth_phys type)
+{
+	struct fth_vec v = {.type = type, .data = k->out[column]};
+
+	if (k->slots[column].nullable)
+		v.nulls = k->nulls[column];
+	return v;
 }
 
 void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth_vec *out)
@@ -462,8 +523,16 @@ void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth
 		enum fth_phys type = rows_phys(&k->slots[c]);
 
 		put_column(k, c, first, n, type);
-		out[c] = (struct fth_vec){.type = type, .data = k->out[c]};
-		if (k->slots[c].nullable)
-			out[c].nulls = k->nulls[c];
+		out[c] = column_vec(k, c, type);
+	}
+}
+
+void group_key_gather(struct group_key *k, const uint32_t *groups, unsigned n, struct fth_vec *out)
+{
+	for (unsigned c = 0; c < k->count; c++) {
+		enum fth_phys type = rows_phys(&k->slots[c]);
+
+		put_any(k, c, groups, 0, n, type);
+		out[c] = column_vec(k, c, type);
 	}
 }

@@ -114,9 +114,6 @@ static int init_state(struct group_states *g, struct group_state *s, bool keyed)
 	s->out_width = s->distinct ? 16 : fth_phys_width(rows_phys(&s->aggregate->result));
 	if (s->out_width == 0)
 		s->out_width = 1;
-	s->out = fth_qmem_alloc(g->mem, FTH_BATCH * s->out_width);
-	if (s->out == NULL)
-		return -ENOMEM;
 	return s->distinct ? init_pairs(g, s, keyed) : 0;
 }
 
@@ -173,24 +170,24 @@ static bool any_distinct(const struct group_states *g)
 
 static int alloc_buffers(struct group_states *g)
 {
-	g->ints = fth_qmem_alloc(g->mem, FTH_BATCH * sizeof(*g->ints));
-	g->sums = fth_qmem_alloc(g->mem, (FTH_BATCH + 1) * sizeof(*g->sums));
+	g->ints = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->ints));
+	g->sums = fth_qmem_alloc(g->out_mem, (FTH_BATCH + 1) * sizeof(*g->sums));
 	if (g->ints == NULL || g->sums == NULL)
 		return -ENOMEM;
 	if (!any_distinct(g))
 		return 0;
-	g->pair_numbers = fth_qmem_alloc(g->mem, FTH_BATCH * sizeof(*g->pair_numbers));
-	g->pair_keys = fth_qmem_alloc(g->mem, FTH_BATCH * sizeof(*g->pair_keys));
+	g->pair_numbers = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pair_numbers));
+	g->pair_keys = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pair_keys));
 	return g->pair_numbers == NULL || g->pair_keys == NULL ? -ENOMEM : 0;
 }
 
-int group_states_init(struct group_states *g, struct fth_qmem *mem,
+int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_qmem *out_mem,
 		      const struct task_aggregate *aggregates, unsigned count,
 		      const struct task_slot *slots, bool keyed)
 {
 	int rc;
 
-	*g = (struct group_states){.mem = mem, .count = count};
+	*g = (struct group_states){.mem = mem, .out_mem = out_mem, .count = count};
 	fth_arena_init(&g->text, mem, TEXT_CHUNK);
 	g->states = fth_qmem_zalloc(mem, (count + 1) * sizeof(*g->states));
 	if (g->states == NULL)
@@ -207,11 +204,24 @@ int group_states_init(struct group_states *g, struct fth_qmem *mem,
 	return rc < 0 ? rc : alloc_buffers(g);
 }
 
+int group_states_open_out(struct group_states *g)
+{
+	for (unsigned i = 0; i < g->count; i++) {
+		struct group_state *s = &g->states[i];
+
+		if (s->out == NULL)
+			s->out = fth_qmem_alloc(g->out_mem, FTH_BATCH * s->out_width);
+		if (s->out == NULL)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 static void release_state(struct group_states *g, struct group_state *s)
 {
 	fth_qmem_free(g->mem, s->values, (size_t)s->value_room * s->width);
 	fth_qmem_free(g->mem, s->seen, s->seen_room * sizeof(*s->seen));
-	fth_qmem_free(g->mem, s->out, FTH_BATCH * s->out_width);
+	fth_qmem_free(g->out_mem, s->out, FTH_BATCH * s->out_width);
 	if (s->pairs.mem != NULL)
 		fth_groups_release(&s->pairs);
 	if (s->words != NULL) {
@@ -226,10 +236,10 @@ void group_states_release(struct group_states *g)
 		release_state(g, &g->states[i]);
 	fth_qmem_free(g->mem, g->states, (g->count + 1) * sizeof(*g->states));
 	fth_qmem_free(g->mem, g->rows, g->rows_room * sizeof(*g->rows));
-	fth_qmem_free(g->mem, g->ints, FTH_BATCH * sizeof(*g->ints));
-	fth_qmem_free(g->mem, g->sums, (FTH_BATCH + 1) * sizeof(*g->sums));
-	fth_qmem_free(g->mem, g->pair_numbers, FTH_BATCH * sizeof(*g->pair_numbers));
-	fth_qmem_free(g->mem, g->pair_keys, FTH_BATCH * sizeof(*g->pair_keys));
+	fth_qmem_free(g->out_mem, g->ints, FTH_BATCH * sizeof(*g->ints));
+	fth_qmem_free(g->out_mem, g->sums, (FTH_BATCH + 1) * sizeof(*g->sums));
+	fth_qmem_free(g->out_mem, g->pair_numbers, FTH_BATCH * sizeof(*g->pair_numbers));
+	fth_qmem_free(g->out_mem, g->pair_keys, FTH_BATCH * sizeof(*g->pair_keys));
 	fth_arena_release(&g->text);
 }
 
@@ -427,8 +437,8 @@ static int keep_texts(struct group_states *g, struct group_state *s, const struc
 static int number_wide(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 		       unsigned n, const uint64_t *rows, struct fth_vec *out)
 {
-	fth_i128 *values = fth_qmem_alloc(g->mem, FTH_BATCH * sizeof(*values));
-	struct fth_str *texts = fth_qmem_alloc(g->mem, FTH_BATCH * sizeof(*texts));
+	fth_i128 *values = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*values));
+	struct fth_str *texts = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*texts));
 	struct fth_vec as_text = {.type = FTH_STR, .data = texts, .nulls = v->nulls};
 	int rc = -ENOMEM;
 
@@ -439,8 +449,8 @@ static int number_wide(struct group_states *g, struct group_state *s, const stru
 		}
 		rc = group_words_number(s->words, &as_text, n, rows, out);
 	}
-	fth_qmem_free(g->mem, values, FTH_BATCH * sizeof(*values));
-	fth_qmem_free(g->mem, texts, FTH_BATCH * sizeof(*texts));
+	fth_qmem_free(g->out_mem, values, FTH_BATCH * sizeof(*values));
+	fth_qmem_free(g->out_mem, texts, FTH_BATCH * sizeof(*texts));
 	return rc;
 }
 
@@ -458,7 +468,7 @@ static int number_values(struct group_states *g, struct group_state *s, const st
 int group_states_prepare(struct group_states *g, struct fth_vec *const *args,
 			 const struct group_batch *b)
 {
-	int rc = group_widen_sums(g, g->added + b->n);
+	int rc = group_widen_sums(g, g->added + b->count);
 
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
@@ -467,7 +477,7 @@ int group_states_prepare(struct group_states *g, struct fth_vec *const *args,
 		if (s->distinct) {
 			rc = number_values(g, s, args[i], b, &values);
 			if (rc == 0)
-				rc = fth_groups_reserve(&s->pairs, b->n);
+				rc = fth_groups_reserve(&s->pairs, b->count);
 		} else if (s->kind >= GROUP_MIN_TEXT) {
 			rc = keep_texts(g, s, args[i], b);
 		}
@@ -702,7 +712,7 @@ int group_states_add(struct group_states *g, struct fth_vec *const *args,
 {
 	int rc = 0;
 
-	g->added += b->n;
+	g->added += b->count;
 	if (g->rows != NULL)
 		add_count(b, NULL, g->rows);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
@@ -717,7 +727,7 @@ int group_states_merge_values(struct group_states *g, unsigned i, const struct f
 			      unsigned n, const uint32_t *numbers)
 {
 	uint64_t rows[FTH_BATCH_WORDS];
-	struct group_batch b = {.n = n, .rows = rows, .numbers = numbers};
+	struct group_batch b = {.n = n, .count = n, .rows = rows, .numbers = numbers};
 	struct group_state *s = &g->states[i];
 	struct fth_vec ints;
 	int rc;

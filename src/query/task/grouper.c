@@ -12,12 +12,14 @@
 
 /* Below this part of rows a batch is made dense. */
 #define DENSE_PART 4
+/* A batch is not divided further than this. */
+#define SLICE 64u
 
 /* ---- opening ---- */
 
 static unsigned column_count(const struct grouper *g)
 {
-	return g->spec->key_count + g->spec->aggregate_count;
+	return g->spec.key_count + g->spec.aggregate_count;
 }
 
 static int alloc_grouper(struct grouper *g)
@@ -33,6 +35,27 @@ static int alloc_grouper(struct grouper *g)
 		       : 0;
 }
 
+static int copy_keys(struct grouper *g, const struct grouper_spec *spec)
+{
+	g->key_slots = fth_qmem_alloc(g->mem, (spec->key_count + 1) * sizeof(*g->key_slots));
+	if (g->key_slots == NULL)
+		return -ENOMEM;
+	if (spec->key_count > 0)
+		memcpy(g->key_slots, spec->keys, spec->key_count * sizeof(*g->key_slots));
+	g->spec.keys = g->key_slots;
+	return 0;
+}
+
+static int open_parts(struct grouper *g)
+{
+	const struct grouper_spec *spec = &g->spec;
+	int rc = group_key_init(&g->key, g->mem, spec->keys, spec->key_count, spec->runs);
+
+	return rc < 0 ? rc
+		      : group_states_init(&g->states, g->mem, g->parent, spec->aggregates,
+					  spec->aggregate_count, spec->slots, spec->key_count > 0);
+}
+
 int grouper_open(struct fth_qmem *mem, const struct grouper_spec *spec, struct grouper **out)
 {
 	struct grouper *g = fth_qmem_zalloc(mem, sizeof(*g));
@@ -41,17 +64,17 @@ int grouper_open(struct fth_qmem *mem, const struct grouper_spec *spec, struct g
 	*out = NULL;
 	if (g == NULL)
 		return -ENOMEM;
-	g->mem = mem;
-	g->spec = spec;
-	rc = spec->aggregate_count > GROUP_STATES
-		     ? fth_fail(EOPNOTSUPP, "more than %u aggregates are not supported",
-				GROUP_STATES)
-		     : alloc_grouper(g);
+	g->parent = mem;
+	g->spec = *spec;
+	g->mem = fth_qmem_child(mem, "groups", spec->memory > 0 ? spec->memory : FTH_QMEM_NO_LIMIT);
+	rc = g->mem == NULL ? -ENOMEM : copy_keys(g, spec);
+	if (rc == 0 && spec->aggregate_count > GROUP_STATES)
+		rc = fth_fail(EOPNOTSUPP, "more than %u aggregates are not supported",
+			      GROUP_STATES);
 	if (rc == 0)
-		rc = group_key_init(&g->key, mem, spec->keys, spec->key_count, spec->runs);
+		rc = alloc_grouper(g);
 	if (rc == 0)
-		rc = group_states_init(&g->states, mem, spec->aggregates, spec->aggregate_count,
-				       spec->slots, spec->key_count > 0);
+		rc = open_parts(g);
 	if (rc < 0) {
 		grouper_close(g);
 		return rc;
@@ -66,27 +89,50 @@ void grouper_close(struct grouper *g)
 
 	if (g == NULL)
 		return;
+	if (g->mem == NULL) {
+		fth_qmem_free(g->parent, g, sizeof(*g));
+		return;
+	}
 	n = column_count(g) + 1;
 	if (g->states.mem != NULL)
 		group_states_release(&g->states);
 	if (g->key.mem != NULL)
 		group_key_release(&g->key);
 	for (unsigned i = 0; i < n && g->dense != NULL; i++) {
-		fth_qmem_free(g->mem, g->dense[i].values, FTH_BATCH * 16);
-		fth_qmem_free(g->mem, g->dense[i].nulls, FTH_BATCH / 8);
+		fth_qmem_free(g->parent, g->dense[i].values, g->dense[i].bytes);
+		fth_qmem_free(g->parent, g->dense[i].nulls, FTH_BATCH / 8);
 	}
 	fth_qmem_free(g->mem, g->dense, n * sizeof(*g->dense));
 	fth_qmem_free(g->mem, g->columns, n * sizeof(struct fth_vec *));
 	fth_qmem_free(g->mem, g->numbers, FTH_BATCH * sizeof(*g->numbers));
 	fth_qmem_free(g->mem, g->list, (FTH_BATCH + 64) * sizeof(*g->list));
-	fth_qmem_free(g->mem, g, sizeof(*g));
+	fth_qmem_free(g->mem, g->key_slots, (g->spec.key_count + 1) * sizeof(*g->key_slots));
+	fth_qmem_close(g->mem);
+	fth_qmem_free(g->parent, g, sizeof(*g));
 }
 
 void grouper_reset(struct grouper *g)
 {
-	group_key_clear(&g->key, g->spec->runs);
+	group_key_clear(&g->key, g->spec.runs);
 	group_states_clear(&g->states);
 	g->states.added = 0;
+}
+
+int grouper_open_out(struct grouper *g)
+{
+	int rc = group_key_open_out(&g->key, g->parent);
+
+	return rc < 0 ? rc : group_states_open_out(&g->states);
+}
+
+/* The arrays start small again: otherwise one that has grown might leave no room to another. */
+int grouper_renew(struct grouper *g)
+{
+	group_states_release(&g->states);
+	group_key_release(&g->key);
+	g->states = (struct group_states){0};
+	g->key = (struct group_key){0};
+	return open_parts(g);
 }
 
 uint32_t grouper_count(const struct grouper *g)
@@ -96,16 +142,26 @@ uint32_t grouper_count(const struct grouper *g)
 
 /* ---- dense batches ---- */
 
+static int dense_room(struct grouper *g, struct group_dense *d, enum fth_phys type)
+{
+	size_t bytes = type == FTH_BITS ? FTH_BATCH / 8 : (size_t)FTH_BATCH * fth_phys_width(type);
+
+	if (d->nulls == NULL)
+		d->nulls = fth_qmem_alloc(g->parent, FTH_BATCH / 8);
+	if (d->bytes < bytes) {
+		fth_qmem_free(g->parent, d->values, d->bytes);
+		d->values = fth_qmem_alloc(g->parent, bytes);
+		d->bytes = d->values == NULL ? 0 : bytes;
+	}
+	return d->nulls == NULL || d->values == NULL ? -ENOMEM : 0;
+}
+
 static int make_dense(struct grouper *g, unsigned column, const struct fth_vec *from, unsigned n)
 {
 	struct group_dense *d = &g->dense[column];
 
-	if (d->values == NULL) {
-		d->values = fth_qmem_alloc(g->mem, FTH_BATCH * 16);
-		d->nulls = fth_qmem_alloc(g->mem, FTH_BATCH / 8);
-		if (d->values == NULL || d->nulls == NULL)
-			return -ENOMEM;
-	}
+	if (dense_room(g, d, from->type) < 0)
+		return -ENOMEM;
 	d->vec = *from;
 	d->vec.data = d->values;
 	d->vec.block = NULL;
@@ -124,7 +180,7 @@ static int make_dense(struct grouper *g, unsigned column, const struct fth_vec *
 static int dense_columns(struct grouper *g, struct fth_vec *const *keys,
 			 struct fth_vec *const *args, unsigned n)
 {
-	unsigned key_count = g->spec->key_count;
+	unsigned key_count = g->spec.key_count;
 
 	for (unsigned i = 0; i < column_count(g); i++) {
 		const struct fth_vec *from = i < key_count ? keys[i] : args[i - key_count];
@@ -148,19 +204,20 @@ static int dense_columns(struct grouper *g, struct fth_vec *const *keys,
 
 /* ---- adding ---- */
 
-/* A batch of n rows, of which those in `rows` count. */
+/* `count` rows of a batch of n. */
 static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
-		     unsigned n, const uint64_t *rows)
+		     unsigned n, const uint64_t *rows, unsigned count)
 {
 	struct group_batch *b = &g->batch;
-	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + n);
+	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + count);
 
 	if (rc == 0)
-		rc = group_key_number(&g->key, keys, n, rows, g->numbers, &g->runs);
+		rc = group_key_number(&g->key, keys, n, rows, count, g->numbers, &g->runs);
 	if (rc < 0)
 		return rc;
 	group_states_start(&g->states, g->key.groups.count);
 	b->n = n;
+	b->count = count;
 	b->rows = rows;
 	b->numbers = g->numbers;
 	b->runs = g->runs.count > 0 ? &g->runs : NULL;
@@ -169,22 +226,69 @@ static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_
 	return rc < 0 ? rc : group_states_add(&g->states, args, b);
 }
 
-int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
-		const struct fth_sel *sel)
+static int add_selected(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
+			const struct fth_sel *sel)
 {
-	unsigned key_count = g->spec->key_count;
+	unsigned key_count = g->spec.key_count;
 	int rc;
 
-	if (sel->count == 0)
-		return 0;
 	if (sel->count == sel->n || (!g->key.ordered && sel->count >= sel->n / DENSE_PART))
-		return add_batch(g, keys, args, sel->n, sel->bits);
+		return add_batch(g, keys, args, sel->n, sel->bits, sel->count);
 	fth_bits_rows(sel->bits, sel->n, g->list);
 	rc = dense_columns(g, keys, args, sel->count);
 	if (rc < 0)
 		return rc;
 	fth_bits_fill(g->all, sel->count);
-	return add_batch(g, g->columns, g->columns + key_count, sel->count, g->all);
+	return add_batch(g, g->columns, g->columns + key_count, sel->count, g->all, sel->count);
+}
+
+/* Whether the grouper had no room and was emptied, so that the same can be tried again. */
+static bool emptied(struct grouper *g, int *rc)
+{
+	if (*rc != -ENOMEM || g->store == NULL || grouper_count(g) == 0)
+		return false;
+	*rc = group_store_take(g->store, g);
+	return *rc == 0;
+}
+
+/* Not even the groups of one batch fit: half of its rows, then the others. */
+static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
+		      const struct fth_sel *sel)
+{
+	struct fth_sel *half = fth_qmem_alloc(g->parent, sizeof(*half));
+	unsigned first = 0;
+	int rc = half == NULL ? -ENOMEM : 0;
+
+	/* Some arrays may have grown for the whole batch. */
+	if (rc == 0 && grouper_count(g) == 0)
+		rc = grouper_renew(g);
+	for (unsigned side = 0; side < 2 && rc == 0; side++) {
+		fth_sel_all(half, sel->n);
+		for (unsigned i = 0, seen = 0; i < sel->n; i++) {
+			bool in = fth_bit(sel->bits, i);
+
+			if (!in || (seen < sel->count / 2) != (side == 0))
+				half->bits[i / 64] &= ~((uint64_t)1 << i % 64);
+			seen += in;
+		}
+		half->count = side == 0 ? sel->count / 2 : sel->count - first;
+		first = half->count;
+		rc = grouper_add(g, keys, args, half);
+	}
+	fth_qmem_free(g->parent, half, sizeof(*half));
+	return rc;
+}
+
+int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
+		const struct fth_sel *sel)
+{
+	int rc = sel->count == 0 ? 0 : add_selected(g, keys, args, sel);
+
+	if (emptied(g, &rc))
+		rc = add_selected(g, keys, args, sel);
+	return rc == -ENOMEM && g->store != NULL && sel->count > SLICE
+		       ? add_halves(g, keys, args, sel)
+		       : rc;
 }
 
 int grouper_one(struct grouper *g)
@@ -206,8 +310,7 @@ int grouper_one(struct grouper *g)
 
 /* ---- merging ---- */
 
-static void view_partial(const struct grouper *g, uint32_t first, unsigned n,
-			 struct group_partial *out)
+void grouper_view(const struct grouper *g, uint32_t first, unsigned n, struct group_partial *out)
 {
 	const struct group_states *s = &g->states;
 
@@ -217,49 +320,65 @@ static void view_partial(const struct grouper *g, uint32_t first, unsigned n,
 	for (unsigned i = 0; i < s->count; i++) {
 		const struct group_state *state = &s->states[i];
 
-		out->states[i].values = (const char *)state->values + (size_t)first * state->width;
+		out->states[i].values = NULL;
+		if (state->values != NULL)
+			out->states[i].values =
+				(const char *)state->values + (size_t)first * state->width;
 		out->states[i].wide = state->wide;
 		out->states[i].seen = state->seen == NULL ? NULL : state->seen + first;
 	}
 }
 
-/* Groups of key columns and their states. numbers[] are their numbers here. */
-static int merge_batch(struct grouper *g, struct fth_vec *const *keys,
-		       const struct group_partial *from, uint32_t *numbers)
+int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
+			const struct group_partial *from, uint32_t *numbers)
 {
 	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + from->n);
 
 	fth_bits_fill(g->all, from->n);
 	if (rc == 0)
-		rc = group_key_number(&g->key, keys, from->n, g->all, numbers, &g->runs);
+		rc = group_key_number(&g->key, keys, from->n, g->all, from->n, numbers, &g->runs);
 	if (rc < 0)
 		return rc;
 	group_states_start(&g->states, g->key.groups.count);
 	return group_states_merge(&g->states, from, numbers);
 }
 
-static int merge_groups(struct grouper *g, struct grouper *other, uint32_t *numbers)
+int grouper_merge_values(struct grouper *g, struct fth_vec *const *keys, unsigned i,
+			 const struct fth_vec *values, unsigned n)
 {
-	struct group_partial *from = fth_qmem_alloc(g->mem, sizeof(*from));
-	struct fth_vec keys[FTH_KEY_COLUMNS], *pointers[FTH_KEY_COLUMNS];
+	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + n);
+
+	fth_bits_fill(g->all, n);
+	if (rc == 0)
+		rc = group_key_number(&g->key, keys, n, g->all, n, g->numbers, &g->runs);
+	if (rc < 0)
+		return rc;
+	group_states_start(&g->states, g->key.groups.count);
+	return group_states_merge_values(&g->states, i, values, n, g->numbers);
+}
+
+static int merge_groups(struct grouper *g, struct grouper *other, struct fth_vec *const *keys,
+			struct fth_vec *vecs)
+{
+	struct group_partial *from = fth_qmem_alloc(g->parent, sizeof(*from));
 	uint32_t count = grouper_count(other);
 	int rc = from == NULL ? -ENOMEM : 0;
 
-	for (unsigned i = 0; i < g->spec->key_count; i++)
-		pointers[i] = &keys[i];
 	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
 		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
 
-		group_key_batch(&other->key, first, n, keys);
-		view_partial(other, first, n, from);
-		rc = merge_batch(g, pointers, from, numbers + first);
+		group_key_batch(&other->key, first, n, vecs);
+		grouper_view(other, first, n, from);
+		rc = grouper_merge_batch(g, keys, from, g->numbers);
+		if (emptied(g, &rc))
+			rc = grouper_merge_batch(g, keys, from, g->numbers);
 	}
-	fth_qmem_free(g->mem, from, sizeof(*from));
+	fth_qmem_free(g->parent, from, sizeof(*from));
 	return rc;
 }
 
 static int merge_pairs(struct grouper *g, struct grouper *other, unsigned i,
-		       const uint32_t *numbers)
+		       struct fth_vec *const *keys, struct fth_vec *vecs)
 {
 	uint32_t count = other->states.states[i].pairs.count;
 	int rc = 0;
@@ -268,24 +387,28 @@ static int merge_pairs(struct grouper *g, struct grouper *other, unsigned i,
 		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
 		struct fth_vec values;
 
-		group_states_values(&other->states, i, first, n, &values, g->numbers);
-		for (unsigned k = 0; k < n; k++)
-			g->numbers[k] = numbers[g->numbers[k]];
-		rc = group_states_merge_values(&g->states, i, &values, n, g->numbers);
+		group_states_values(&other->states, i, first, n, &values, other->numbers);
+		group_key_gather(&other->key, other->numbers, n, vecs);
+		rc = grouper_merge_values(g, keys, i, &values, n);
+		if (emptied(g, &rc))
+			rc = grouper_merge_values(g, keys, i, &values, n);
 	}
 	return rc;
 }
 
 int grouper_merge(struct grouper *g, struct grouper *other)
 {
-	size_t bytes = ((size_t)grouper_count(other) + FTH_BATCH) * sizeof(uint32_t);
-	uint32_t *numbers = fth_qmem_alloc(g->mem, bytes);
-	int rc = numbers == NULL ? -ENOMEM : merge_groups(g, other, numbers);
+	struct fth_vec vecs[FTH_KEY_COLUMNS], *keys[FTH_KEY_COLUMNS];
+	int rc;
 
-	for (unsigned i = 0; i < g->spec->aggregate_count && rc == 0; i++)
+	for (unsigned i = 0; i < g->spec.key_count; i++)
+		keys[i] = &vecs[i];
+	rc = grouper_open_out(other);
+	if (rc == 0)
+		rc = merge_groups(g, other, keys, vecs);
+	for (unsigned i = 0; i < g->spec.aggregate_count && rc == 0; i++)
 		if (g->states.states[i].distinct)
-			rc = merge_pairs(g, other, i, numbers);
-	fth_qmem_free(g->mem, numbers, bytes);
+			rc = merge_pairs(g, other, i, keys, vecs);
 	return rc;
 }
 
@@ -295,9 +418,11 @@ int grouper_batch(struct grouper *g, uint32_t first, struct fth_vec *columns)
 {
 	uint32_t count = grouper_count(g);
 	unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
-	int rc;
+	int rc = grouper_open_out(g);
 
+	if (rc < 0)
+		return rc;
 	group_key_batch(&g->key, first, n, columns);
-	rc = group_states_batch(&g->states, first, n, columns + g->spec->key_count);
+	rc = group_states_batch(&g->states, first, n, columns + g->spec.key_count);
 	return rc < 0 ? rc : (int)n;
 }

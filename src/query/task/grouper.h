@@ -6,9 +6,11 @@
 #ifndef FTH_QUERY_GROUPER_H
 #define FTH_QUERY_GROUPER_H
 
+#include "query/task/scratch.h"
 #include "query/task/task.h"
 
 struct grouper;
+struct group_store;
 
 struct grouper_spec {
 	unsigned key_count;
@@ -17,9 +19,10 @@ struct grouper_spec {
 	const struct task_aggregate *aggregates;
 	const struct task_slot *slots; /* of the task: those of the aggregates' arguments */
 	bool runs;		       /* rows come in runs of equal keys, as a rule */
+	uint64_t memory; /* at most, of this grouper; 0: no limit but that of its account */
 };
 
-/* The spec must outlive it. Returns 0, -ENOMEM, or -EOPNOTSUPP for too many keys. */
+/* The spec is copied; the task must outlive the grouper. Returns 0, -ENOMEM, or -EOPNOTSUPP for too many keys. */
 int grouper_open(struct fth_qmem *mem, const struct grouper_spec *spec, struct grouper **out);
 void grouper_close(struct grouper *g); /* accepts NULL */
 
@@ -42,5 +45,28 @@ int grouper_batch(struct grouper *g, uint32_t first, struct fth_vec *columns);
 
 /* Forget all groups, keep the memory. */
 void grouper_reset(struct grouper *g);
+
+/* ---- the groups of several threads ---- */
+
+/*
+ * A store takes what does not fit into the groupers of a task: groups and their states so far, as records in
+ * partitions by key. Then it is the task's result, which is read in batches, one partition after the other.
+ */
+int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group_store **out);
+/* Closes the groupers that it took over. Accepts NULL. */
+void group_store_close(struct group_store *s);
+/* A grouper that has no room left empties itself into the store. Before rows are added. */
+void grouper_use(struct grouper *g, struct group_store *s);
+/*
+ * All rows were added: takes over the groupers, at least one, also if it fails. `one`: without any row there
+ * is one group.
+ */
+int group_store_finish(struct group_store *s, struct grouper **groupers, unsigned count, bool one);
+/* Read from the start. */
+void group_store_rewind(struct group_store *s);
+/* As grouper_batch(): returns the number of groups, 0 at the end, or a negative errno. */
+int group_store_next(struct group_store *s, struct fth_vec *columns);
+/* Whether anything was spilled. */
+bool group_store_spilled(const struct group_store *s);
 
 #endif

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 
+#define SHARE_MIN ((uint64_t)1 << 20)
+
 /* ---- what a step uses ---- */
 
 static void mark_expr(const struct fth_expr *e, bool *live)
@@ -191,8 +193,12 @@ static int open_runs(struct runner *r, unsigned at)
 		return -ENOMEM;
 	for (unsigned i = 0; i < runs->key_count; i++)
 		s->key_slots[i] = r->task->slots[runs->keys[i]];
-	s->grouping = (struct grouper_spec){runs->key_count,  s->key_slots,   runs->aggregate_count,
-					    runs->aggregates, r->task->slots, true};
+	s->grouping = (struct grouper_spec){.key_count = runs->key_count,
+					    .keys = s->key_slots,
+					    .aggregate_count = runs->aggregate_count,
+					    .aggregates = runs->aggregates,
+					    .slots = r->task->slots,
+					    .runs = true};
 	rc = grouper_open(r->mem, &s->grouping, &s->grouper);
 	return rc < 0 ? rc : new_frame(r, &s->next);
 }
@@ -262,6 +268,48 @@ unsigned result_columns(const struct task *t, unsigned *slots)
 	return n;
 }
 
+/* What a thread may use for groups or rows to be sorted: half of what there is for all. */
+static uint64_t reducer_share(const struct runner *r)
+{
+	unsigned threads = r->task->source.kind == TASK_TABLE ? r->exec->threads : 1;
+	uint64_t share = fth_qmem_available(r->mem) / 2 / threads;
+
+	return share > SHARE_MIN ? share : SHARE_MIN;
+}
+
+static int open_group(struct runner *r)
+{
+	const struct task_reduce *d = &r->task->reduce;
+	int rc;
+
+	for (unsigned i = 0; i < d->key_count; i++)
+		r->key_slots[i] = r->task->slots[d->keys[i]];
+	r->grouping = (struct grouper_spec){.key_count = d->key_count,
+					    .keys = r->key_slots,
+					    .aggregate_count = d->aggregate_count,
+					    .aggregates = d->aggregates,
+					    .slots = r->task->slots,
+					    .memory = reducer_share(r)};
+	rc = grouper_open(r->mem, &r->grouping, &r->grouper);
+	if (rc == 0)
+		grouper_use(r->grouper, r->exec->store);
+	return rc;
+}
+
+static int open_sort(struct runner *r)
+{
+	const struct task_reduce *d = &r->task->reduce;
+	struct sorter_spec spec = {.column_count = d->column_count,
+				   .order_count = d->order_count,
+				   .columns = r->exec->columns[r->number],
+				   .order = d->order,
+				   .offset = d->offset,
+				   .limit = d->limit,
+				   .memory = reducer_share(r)};
+
+	return sorter_open(r->mem, &spec, &r->exec->scratch, &r->sorter);
+}
+
 static int open_reduce(struct runner *r)
 {
 	const struct task_reduce *d = &r->task->reduce;
@@ -272,14 +320,10 @@ static int open_reduce(struct runner *r)
 	r->emitted = arena_zero(r, n * sizeof(*r->emitted));
 	if (r->columns == NULL || r->key_slots == NULL || r->emitted == NULL)
 		return -ENOMEM;
-	if (d->kind == TASK_GROUP) {
-		for (unsigned i = 0; i < d->key_count; i++)
-			r->key_slots[i] = r->task->slots[d->keys[i]];
-		r->grouping =
-			(struct grouper_spec){d->key_count,  r->key_slots,   d->aggregate_count,
-					      d->aggregates, r->task->slots, false};
-		return grouper_open(r->mem, &r->grouping, &r->grouper);
-	}
+	if (d->kind == TASK_GROUP)
+		return open_group(r);
+	if (d->kind == TASK_SORT)
+		return open_sort(r);
 	if (r->build != NULL)
 		return build_writer_open(r->build, &r->builder);
 	return r->rows == NULL ? 0 : rows_writer_open(r->rows, &r->writer);
@@ -354,6 +398,7 @@ void runner_close(struct runner *r)
 	rows_writer_close(r->writer);
 	build_writer_close(r->builder);
 	grouper_close(r->grouper);
+	sorter_close(r->sorter);
 	scan_close(r->reader);
 	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
 		decoder_close(r->decoders[i]);
@@ -525,6 +570,8 @@ static int reduce(struct runner *r, struct frame *f)
 		return rc;
 	if (r->builder != NULL)
 		return build_append(r->builder, r->columns, &f->sel);
+	if (r->sorter != NULL)
+		return sorter_add(r->sorter, r->columns, &f->sel);
 	return r->writer != NULL ? rows_append(r->writer, r->columns, &f->sel)
 				 : emit(r, n, &f->sel);
 }

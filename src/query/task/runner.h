@@ -23,22 +23,23 @@
 #include "query/task/exec.h"
 #include "query/task/grouper.h"
 #include "query/task/scan.h"
+#include "query/task/sorter.h"
 #include "query/vec/prog.h"
 
 struct result {
-	struct rows *rows; /* OUTPUT, SORT, GROUP */
-	uint32_t *order;   /* SORT: numbers of all rows in order ... */
-	uint64_t order_room;
-	uint64_t order_first, order_count; /* ... of which these count */
-	const struct rows_block **blocks;  /* of rows, if there is an order */
-	uint32_t block_count;
-	struct index *index; /* SET, MAP, MULTIMAP */
+	struct rows *rows;	    /* OUTPUT */
+	struct group_store *groups; /* GROUP */
+	struct sorted *sorted;	    /* SORT */
+	struct index *index;	    /* SET, MAP, MULTIMAP */
 };
 
 struct exec {
 	const struct task_set *set;
 	const struct exec_options *options;
 	struct fth_qmem *mem;
+	struct scratch scratch;
+	unsigned threads;		  /* of a task */
+	struct group_store *store;	  /* of the task that runs */
 	struct result *results;		  /* by task */
 	struct task_slot (*columns)[256]; /* by task: of the rows of its result */
 	struct exec_stats *stats;
@@ -112,6 +113,7 @@ struct runner {
 	struct grouper_spec grouping;
 	struct task_slot *key_slots, *column_slots;
 	struct grouper *grouper;
+	struct sorter *sorter;
 	struct fth_vec **columns;
 	struct fth_vec *emitted; /* of the last task: the same, side by side */
 	struct exec_stats stats;

@@ -1,0 +1,651 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Groups that do not fit into memory. A grouper without room writes all its groups with their states so far as
+ * records, into one of PARTS streams by the hash of the key, and starts anew. When all rows are there, the streams
+ * are read one after the other, and the records of a group, all of which are in one stream, are put together
+ * again. A stream whose groups do not fit is parted once more, by other bits of the hash.
+ *
+ * A record is a byte for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; and WIDE for
+ * sums of 128 bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
+ *
+ * Invariants:
+ *  1. Streams of the first level stay until the store is closed, so that the result can be read again. Those of
+ *     deeper levels are dropped when they have been read.
+ *  2. `lock` guards the streams of the first level while rows are added. After finish only one thread is left.
+ */
+#include "query/task/group_internal.h"
+#include "query/task/record.h"
+#include "query/task/rows.h"
+
+#include "fathom/base/error.h"
+#include "query/vec/text.h"
+
+#include <errno.h>
+
+#define PARTS	   16u
+#define PART_BITS  4u
+#define LEVELS	   12u
+#define SLICE_MIN  64u
+#define WIDE	   0x80000000u
+#define HEADER	   8u
+#define FIELDS_MAX (FTH_KEY_COLUMNS + 2 * GROUP_STATES + 1)
+
+struct parts {
+	struct fth_stream *streams[PARTS]; /* NULL: nothing was written */
+	unsigned level;
+};
+
+/* What is still to be read. */
+struct pending {
+	struct fth_stream *stream;
+	unsigned level;
+	bool own; /* of a deeper level */
+};
+
+struct group_store {
+	struct fth_qmem *mem;
+	struct scratch *scratch;
+	pthread_mutex_t lock;
+	struct parts top;
+	bool spilled;
+	uint64_t added; /* rows that the spilled groups stand for */
+	char *buffer;	/* for a record */
+	size_t buffer_room;
+	/* after finish */
+	struct grouper *g;
+	uint32_t at; /* the next group of the grouper */
+	struct pending pending[LEVELS * PARTS];
+	unsigned pending_count;
+};
+
+int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group_store **out)
+{
+	struct group_store *s = fth_qmem_zalloc(mem, sizeof(*s));
+
+	*out = s;
+	if (s == NULL)
+		return -ENOMEM;
+	s->mem = mem;
+	s->scratch = scratch;
+	pthread_mutex_init(&s->lock, NULL);
+	return 0;
+}
+
+static void drop_parts(struct parts *p)
+{
+	for (unsigned i = 0; i < PARTS; i++) {
+		fth_stream_drop(p->streams[i]);
+		p->streams[i] = NULL;
+	}
+}
+
+static void drop_pending(struct group_store *s)
+{
+	while (s->pending_count > 0) {
+		struct pending *p = &s->pending[--s->pending_count];
+
+		if (p->own)
+			fth_stream_drop(p->stream);
+	}
+}
+
+void group_store_close(struct group_store *s)
+{
+	if (s == NULL)
+		return;
+	drop_pending(s);
+	drop_parts(&s->top);
+	grouper_close(s->g);
+	fth_qmem_free(s->mem, s->buffer, s->buffer_room);
+	pthread_mutex_destroy(&s->lock);
+	fth_qmem_free(s->mem, s, sizeof(*s));
+}
+
+void grouper_use(struct grouper *g, struct group_store *s)
+{
+	g->store = s;
+}
+
+bool group_store_spilled(const struct group_store *s)
+{
+	return s->spilled;
+}
+
+/* ---- layouts ---- */
+
+static unsigned key_fields(const struct grouper *g, struct record_field *out)
+{
+	for (unsigned i = 0; i < g->spec.key_count; i++)
+		out[i] = (struct record_field){rows_phys(&g->spec.keys[i]),
+					       g->spec.keys[i].nullable};
+	return g->spec.key_count;
+}
+
+static enum fth_phys state_type(const struct group_state *s, bool wide)
+{
+	switch (s->kind) {
+	case GROUP_SUM:
+		return wide ? FTH_I128 : FTH_I64;
+	case GROUP_MIN:
+	case GROUP_MAX:
+		return s->wide ? FTH_I128 : FTH_I64;
+	case GROUP_ANY:
+		return s->width == 1	? FTH_I8
+		       : s->width == 2	? FTH_I16
+		       : s->width == 4	? FTH_I32
+		       : s->width == 16 ? FTH_I128
+					: FTH_I64; /* doubles as their bits */
+	case GROUP_SUM_REAL:
+	case GROUP_MIN_REAL:
+	case GROUP_MAX_REAL:
+		return FTH_F64;
+	default:
+		return FTH_STR;
+	}
+}
+
+/* The key, the rows, then for each state its value and how many there were. */
+static unsigned group_fields(const struct grouper *g, bool wide, struct record_field *out)
+{
+	unsigned n = key_fields(g, out);
+
+	if (g->states.rows != NULL)
+		out[n++] = (struct record_field){FTH_I64, false};
+	for (unsigned i = 0; i < g->states.count; i++) {
+		const struct group_state *s = &g->states.states[i];
+
+		if (s->distinct)
+			continue;
+		if (s->values != NULL)
+			out[n++] = (struct record_field){state_type(s, wide),
+							 s->kind >= GROUP_MIN_TEXT};
+		if (s->seen != NULL)
+			out[n++] = (struct record_field){FTH_I64, false};
+	}
+	return n;
+}
+
+static unsigned value_fields(const struct grouper *g, unsigned i, struct record_field *out)
+{
+	unsigned n = key_fields(g, out);
+	enum fth_phys type = rows_phys(g->states.states[i].arg);
+
+	/* As group_states_values() gives them. */
+	out[n++] = (struct record_field){type < FTH_I64 ? FTH_I64 : type, false};
+	return n;
+}
+
+static bool sums_are_wide(const struct grouper *g)
+{
+	for (unsigned i = 0; i < g->states.count; i++)
+		if (g->states.states[i].kind == GROUP_SUM && g->states.states[i].wide)
+			return true;
+	return false;
+}
+
+/* ---- writing ---- */
+
+/* Rows to be written: their fields, the first of which are the key. */
+struct outgoing {
+	struct group_store *store;
+	struct parts *parts;
+	uint32_t kind;
+	unsigned key_count, count;
+	struct record_field fields[FIELDS_MAX];
+	struct fth_vec vecs[FIELDS_MAX];
+	const struct fth_vec *columns[FIELDS_MAX];
+	uint64_t text_nulls[FTH_BATCH_WORDS];
+};
+
+static int make_room(struct group_store *s, size_t size)
+{
+	char *larger;
+
+	if (size <= s->buffer_room)
+		return 0;
+	larger = fth_qmem_alloc(s->mem, 2 * size);
+	if (larger == NULL)
+		return -ENOMEM;
+	fth_qmem_free(s->mem, s->buffer, s->buffer_room);
+	s->buffer = larger;
+	s->buffer_room = 2 * size;
+	return 0;
+}
+
+static unsigned part_of(const char *key, size_t size, unsigned level)
+{
+	uint64_t hash = fth_str_hash((struct fth_str){key, (uint32_t)size, 0});
+
+	return (unsigned)(hash >> (64 - PART_BITS * (level + 1))) % PARTS;
+}
+
+static int part_stream(struct group_store *s, struct parts *p, unsigned part,
+		       struct fth_stream **out)
+{
+	struct fth_spill *spill;
+	int rc = 0;
+
+	if (p->streams[part] == NULL) {
+		rc = scratch_get(s->scratch, &spill);
+		if (rc == 0)
+			rc = fth_stream_open(spill, &p->streams[part]);
+	}
+	*out = p->streams[part];
+	return rc;
+}
+
+static int write_row(struct outgoing *o, unsigned i)
+{
+	struct group_store *s = o->store;
+	size_t size = HEADER + record_size(o->fields, o->count, o->columns, i);
+	struct fth_stream *stream;
+	uint32_t key_size;
+	char *end;
+	int rc = make_room(s, size);
+
+	if (rc < 0)
+		return rc;
+	end = record_write(o->fields, o->key_count, o->columns, i, s->buffer + HEADER);
+	key_size = (uint32_t)(end - s->buffer - HEADER);
+	record_write(o->fields + o->key_count, o->count - o->key_count, o->columns + o->key_count,
+		     i, end);
+	memcpy(s->buffer, &o->kind, 4);
+	memcpy(s->buffer + 4, &key_size, 4);
+	rc = part_stream(s, o->parts, part_of(s->buffer + HEADER, key_size, o->parts->level),
+			 &stream);
+	return rc < 0 ? rc : fth_stream_append(stream, s->buffer, (uint32_t)size);
+}
+
+static void view_column(struct outgoing *o, unsigned at, const void *values)
+{
+	o->vecs[at] = (struct fth_vec){.type = o->fields[at].type, .data = values};
+	if (o->fields[at].nullable)
+		o->vecs[at].nulls = o->text_nulls;
+}
+
+/* The columns of groups [first, first + n), in the order of group_fields(). */
+static void view_groups(struct outgoing *o, struct grouper *g, uint32_t first, unsigned n)
+{
+	unsigned at = o->key_count;
+
+	group_key_batch(&g->key, first, n, o->vecs);
+	if (g->states.rows != NULL)
+		view_column(o, at++, g->states.rows + first);
+	for (unsigned i = 0; i < g->states.count; i++) {
+		const struct group_state *s = &g->states.states[i];
+
+		if (s->distinct)
+			continue;
+		if (s->values != NULL)
+			view_column(o, at++, (const char *)s->values + (size_t)first * s->width);
+		if (s->seen != NULL)
+			view_column(o, at++, s->seen + first);
+	}
+}
+
+/* A text that no row had is null. The bitmap is made row by row: each column has its own. */
+static void find_text_nulls(struct outgoing *o, unsigned i)
+{
+	for (unsigned c = o->key_count; c < o->count; c++) {
+		const struct fth_str *texts = o->vecs[c].data;
+		uint64_t *nulls = o->text_nulls;
+
+		if (!o->fields[c].nullable)
+			continue;
+		o->vecs[c].nulls = texts[i].data == NULL ? nulls : NULL;
+	}
+}
+
+static int write_groups(struct outgoing *o, struct grouper *g)
+{
+	uint32_t count = grouper_count(g);
+	int rc = 0;
+
+	o->kind = sums_are_wide(g) ? WIDE : 0;
+	o->key_count = g->spec.key_count;
+	o->count = group_fields(g, o->kind != 0, o->fields);
+	memset(o->text_nulls, 0xff, sizeof(o->text_nulls));
+	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
+		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
+
+		view_groups(o, g, first, n);
+		for (unsigned i = 0; i < n && rc == 0; i++) {
+			find_text_nulls(o, i);
+			rc = write_row(o, i);
+		}
+	}
+	return rc;
+}
+
+/* The key of a value is that of its group. */
+static int write_values(struct outgoing *o, struct grouper *g, unsigned i)
+{
+	uint32_t count = g->states.states[i].pairs.count, groups[FTH_BATCH];
+	int rc = 0;
+
+	o->kind = i + 1;
+	o->key_count = g->spec.key_count;
+	o->count = value_fields(g, i, o->fields);
+	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
+		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
+		struct fth_vec *values = &o->vecs[o->key_count];
+
+		group_states_values(&g->states, i, first, n, values, groups);
+		group_key_gather(&g->key, groups, n, o->vecs);
+		for (unsigned k = 0; k < n && rc == 0; k++)
+			rc = write_row(o, k);
+	}
+	return rc;
+}
+
+static int write_all(struct group_store *s, struct parts *parts, struct grouper *g)
+{
+	struct outgoing *o = fth_qmem_alloc(s->mem, sizeof(*o));
+	int rc;
+
+	if (o == NULL)
+		return -ENOMEM;
+	o->store = s;
+	o->parts = parts;
+	for (unsigned i = 0; i < FIELDS_MAX; i++)
+		o->columns[i] = &o->vecs[i];
+	rc = grouper_open_out(g);
+	if (rc == 0)
+		rc = write_groups(o, g);
+	for (unsigned i = 0; i < g->states.count && rc == 0; i++)
+		if (g->states.states[i].distinct)
+			rc = write_values(o, g, i);
+	fth_qmem_free(s->mem, o, sizeof(*o));
+	return rc < 0 ? rc : grouper_renew(g);
+}
+
+int group_store_take(struct group_store *s, struct grouper *g)
+{
+	int rc;
+
+	pthread_mutex_lock(&s->lock);
+	s->spilled = true;
+	s->added += g->states.added;
+	rc = write_all(s, &s->top, g);
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+/* ---- the end of rows ---- */
+
+static int finish_streams(struct parts *p)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < PARTS && rc == 0; i++)
+		if (p->streams[i] != NULL)
+			rc = fth_stream_finish(p->streams[i]);
+	return rc;
+}
+
+int group_store_finish(struct group_store *s, struct grouper **groupers, unsigned count, bool one)
+{
+	int rc = 0;
+
+	s->g = groupers[0];
+	for (unsigned i = 1; i < count; i++) {
+		if (rc == 0 && !s->spilled)
+			rc = grouper_merge(s->g, groupers[i]);
+		else if (rc == 0)
+			rc = group_store_take(s, groupers[i]);
+		grouper_close(groupers[i]);
+	}
+	if (rc == 0 && s->spilled && grouper_count(s->g) > 0)
+		rc = group_store_take(s, s->g);
+	if (rc == 0)
+		rc = finish_streams(&s->top);
+	if (rc == 0 && one && !s->spilled)
+		rc = grouper_one(s->g);
+	group_store_rewind(s);
+	return rc;
+}
+
+/* ---- reading ---- */
+
+struct incoming {
+	struct group_store *store;
+	struct record_batch batch;
+	struct record_field fields[FIELDS_MAX];
+	unsigned slice; /* rows that are added at a time */
+	uint32_t kind;
+	bool open; /* the batch is for records of this kind */
+	struct group_partial partial;
+	uint32_t numbers[FTH_BATCH];
+};
+
+void group_store_rewind(struct group_store *s)
+{
+	drop_pending(s);
+	s->at = 0;
+	for (unsigned i = PARTS; i-- > 0 && s->spilled;)
+		if (s->top.streams[i] != NULL)
+			s->pending[s->pending_count++] =
+				(struct pending){s->top.streams[i], 0, false};
+	if (s->spilled)
+		grouper_reset(s->g);
+}
+
+/* Rows [first, first + n) of a column; first is a multiple of 64. */
+static struct fth_vec slice_of(const struct record_batch *b, unsigned column, unsigned first)
+{
+	struct fth_vec v = b->columns[column];
+
+	v.data = (const char *)v.data +
+		 (v.type == FTH_BITS ? first / 8 : first * fth_phys_width(v.type));
+	if (v.nulls != NULL)
+		v.nulls += first / 64;
+	return v;
+}
+
+/* A null text is none. */
+static const void *texts_of(struct record_batch *b, unsigned column, unsigned first, unsigned n)
+{
+	struct fth_str *texts = (struct fth_str *)b->values[column] + first;
+
+	for (unsigned k = 0; k < n; k++)
+		if (fth_bit(b->nulls[column], first + k))
+			texts[k].data = NULL;
+	return texts;
+}
+
+static void partial_of(struct incoming *in, const struct grouper *g, unsigned first, unsigned n)
+{
+	struct group_partial *p = &in->partial;
+	unsigned at = g->spec.key_count;
+
+	p->n = n;
+	p->added = 0;
+	p->rows = g->states.rows == NULL ? NULL : slice_of(&in->batch, at++, first).data;
+	for (unsigned i = 0; i < g->states.count; i++) {
+		const struct group_state *s = &g->states.states[i];
+
+		if (s->distinct)
+			continue;
+		p->states[i].wide = (in->kind & WIDE) != 0;
+		p->states[i].values = NULL;
+		if (s->kind >= GROUP_MIN_TEXT)
+			p->states[i].values = texts_of(&in->batch, at++, first, n);
+		else if (s->values != NULL)
+			p->states[i].values = slice_of(&in->batch, at++, first).data;
+		p->states[i].seen = NULL;
+		if (s->seen != NULL)
+			p->states[i].seen = slice_of(&in->batch, at++, first).data;
+	}
+}
+
+static int add_slice(struct incoming *in, struct grouper *g, unsigned first, unsigned n)
+{
+	struct fth_vec vecs[FTH_KEY_COLUMNS], *keys[FTH_KEY_COLUMNS], values;
+	unsigned key_count = g->spec.key_count;
+
+	for (unsigned i = 0; i < key_count; i++) {
+		vecs[i] = slice_of(&in->batch, i, first);
+		keys[i] = &vecs[i];
+	}
+	if ((in->kind & ~WIDE) != 0) {
+		values = slice_of(&in->batch, key_count, first);
+		return grouper_merge_values(g, keys, (in->kind & ~WIDE) - 1, &values, n);
+	}
+	partial_of(in, g, first, n);
+	return grouper_merge_batch(g, keys, &in->partial, in->numbers);
+}
+
+/* Room for more: groups go to the parts, or, if there are none, less is added at a time. */
+static int make_way(struct incoming *in, struct parts *parts, bool *parted)
+{
+	struct grouper *g = in->store->g;
+	int rc;
+
+	if (grouper_count(g) == 0) {
+		in->slice /= 2;
+		rc = in->slice < SLICE_MIN ? -ENOMEM : grouper_renew(g);
+		g->states.added = in->store->added;
+		return rc;
+	}
+	if (parts->level >= LEVELS)
+		return -ENOMEM;
+	*parted = true;
+	rc = write_all(in->store, parts, g);
+	g->states.added = in->store->added;
+	return rc;
+}
+
+/* The records gathered so far into the grouper. */
+static int flush_batch(struct incoming *in, struct parts *parts, bool *parted)
+{
+	unsigned first = 0;
+	int rc = 0;
+
+	if (!in->open)
+		return 0;
+	while (first < in->batch.n && rc == 0) {
+		unsigned left = in->batch.n - first, n = left < in->slice ? left : in->slice;
+
+		rc = add_slice(in, in->store->g, first, n);
+		if (rc == 0)
+			first += n;
+		else if (rc == -ENOMEM)
+			rc = make_way(in, parts, parted);
+	}
+	record_batch_reset(&in->batch);
+	return rc;
+}
+
+static int begin_kind(struct incoming *in, uint32_t kind)
+{
+	const struct grouper *g = in->store->g;
+	unsigned count;
+
+	record_batch_release(&in->batch);
+	in->kind = kind;
+	count = (kind & ~WIDE) == 0 ? group_fields(g, (kind & WIDE) != 0, in->fields)
+				    : value_fields(g, (kind & ~WIDE) - 1, in->fields);
+	in->open = true;
+	return record_batch_init(&in->batch, in->store->mem, in->fields, count);
+}
+
+static int add_record(struct incoming *in, struct parts *parts, bool *parted, const char *record,
+		      uint32_t size)
+{
+	uint32_t kind;
+	int rc = 0;
+
+	if (size < HEADER)
+		return fth_fail(EILSEQ, "a spilled record is cut off");
+	memcpy(&kind, record, 4);
+	if ((kind & ~WIDE) > in->store->g->states.count)
+		return fth_fail(EILSEQ, "a spilled record is of an unknown kind");
+	if (!in->open || kind != in->kind || in->batch.n == FTH_BATCH)
+		rc = flush_batch(in, parts, parted);
+	if (rc == 0 && (!in->open || kind != in->kind))
+		rc = begin_kind(in, kind);
+	return rc < 0 ? rc : record_batch_add(&in->batch, record + HEADER, size - HEADER);
+}
+
+static int read_stream(struct incoming *in, struct fth_stream *stream, struct parts *parts,
+		       bool *parted)
+{
+	struct fth_reader *reader;
+	const void *record;
+	uint32_t size;
+	int rc = fth_reader_open(stream, &reader);
+
+	if (rc < 0)
+		return rc;
+	while ((rc = fth_reader_next(reader, &record, &size)) > 0) {
+		rc = add_record(in, parts, parted, record, size);
+		if (rc < 0)
+			break;
+	}
+	fth_reader_close(reader);
+	return rc < 0 ? rc : flush_batch(in, parts, parted);
+}
+
+/* Groups that did not fit are read again, in smaller parts. */
+static int push_parts(struct group_store *s, struct parts *parts)
+{
+	int rc = write_all(s, parts, s->g);
+
+	if (rc == 0)
+		rc = finish_streams(parts);
+	if (rc < 0)
+		return rc;
+	for (unsigned i = 0; i < PARTS; i++)
+		if (parts->streams[i] != NULL) {
+			s->pending[s->pending_count++] =
+				(struct pending){parts->streams[i], parts->level, true};
+			parts->streams[i] = NULL;
+		}
+	return 0;
+}
+
+static int load_part(struct group_store *s, const struct pending *from)
+{
+	struct incoming *in = fth_qmem_zalloc(s->mem, sizeof(*in));
+	struct parts parts = {.level = from->level + 1};
+	bool parted = false;
+	int rc;
+
+	if (in == NULL)
+		return -ENOMEM;
+	in->store = s;
+	in->slice = FTH_BATCH;
+	grouper_reset(s->g);
+	s->g->states.added = s->added;
+	rc = read_stream(in, from->stream, &parts, &parted);
+	if (rc == 0 && parted)
+		rc = push_parts(s, &parts);
+	drop_parts(&parts);
+	record_batch_release(&in->batch);
+	fth_qmem_free(s->mem, in, sizeof(*in));
+	return rc;
+}
+
+int group_store_next(struct group_store *s, struct fth_vec *columns)
+{
+	int n;
+
+	while (s->at >= grouper_count(s->g)) {
+		struct pending next;
+		int rc;
+
+		if (s->pending_count == 0)
+			return 0;
+		next = s->pending[--s->pending_count];
+		s->at = 0;
+		rc = load_part(s, &next);
+		if (next.own)
+			fth_stream_drop(next.stream);
+		if (rc < 0)
+			return rc;
+	}
+	n = grouper_batch(s->g, s->at, columns);
+	if (n > 0)
+		s->at += (uint32_t)n;
+	return n;
+}

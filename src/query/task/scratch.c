@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "query/task/scratch.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+
+void scratch_init(struct scratch *s, struct fth_qmem *mem, const char *folder, uint64_t limit)
+{
+	*s = (struct scratch){.mem = mem, .folder = folder, .limit = limit};
+	pthread_mutex_init(&s->lock, NULL);
+}
+
+void scratch_release(struct scratch *s)
+{
+	fth_spill_close(s->spill);
+	pthread_mutex_destroy(&s->lock);
+}
+
+static int free_bytes(const char *folder, uint64_t *out)
+{
+	struct statvfs fs;
+
+	if (statvfs(folder, &fs) < 0)
+		return fth_fail(errno, "%s: no space for temporary files can be found", folder);
+	*out = (uint64_t)fs.f_bavail * fs.f_frsize;
+	return 0;
+}
+
+static int open_file(struct scratch *s)
+{
+	const char *folder = s->folder != NULL ? s->folder : getenv("TMPDIR");
+	uint64_t limit = s->limit;
+	int rc = 0;
+
+	if (folder == NULL || *folder == 0)
+		folder = "/tmp";
+	if (limit == 0)
+		rc = free_bytes(folder, &limit);
+	if (rc < 0)
+		return rc;
+	return fth_spill_open_folder(s->mem, folder, limit, &s->spill);
+}
+
+int scratch_get(struct scratch *s, struct fth_spill **out)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->spill == NULL)
+		rc = open_file(s);
+	*out = s->spill;
+	pthread_mutex_unlock(&s->lock);
+	return rc;
+}
+
+uint64_t scratch_written(struct scratch *s)
+{
+	return s->spill == NULL ? 0 : fth_spill_written(s->spill);
+}
