@@ -109,7 +109,7 @@ int remote_send(struct remote_conn *c)
 	int rc = wire_send_frame(&c->socket, &c->out, fth_now_ns() + REMOTE_TIMEOUT_NS);
 
 	c->broken |= rc < 0;
-	return rc;
+	return rc < 0 ? fth_fail_in(rc, "storage daemon") : 0;
 }
 
 static int take_payload(struct remote_conn *c, const unsigned char *header, uint32_t length,
@@ -156,7 +156,7 @@ int remote_receive(struct remote_conn *c, uint64_t deadline, enum wire_type *typ
 		rc = take_payload(c, header, frame.length, deadline);
 	if (rc < 0) {
 		c->broken = true;
-		return rc;
+		return fth_fail_in(rc, "storage daemon");
 	}
 	*type = frame.type;
 	return frame.type == WIRE_ERROR ? told(c) : 0;

@@ -9,9 +9,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define IDLE_NS	     600000000000u /* a connection that asks nothing for so long is closed */
 #define BUFFER_ALIGN 4096u
+#define WAIT_NS	     2000000
+#define RESERVED     (16u << 10)
+#define KEPT_MAX     (64u << 10) /* bytes of a buffer that is kept between requests */
 
 uint64_t session_deadline(const struct session *s)
 {
@@ -19,6 +23,31 @@ uint64_t session_deadline(const struct session *s)
 }
 
 /* ---- memory ---- */
+
+bool session_wait(const struct session *s, uint64_t deadline)
+{
+	struct timespec nap = {.tv_nsec = WAIT_NS};
+
+	if (fth_now_ns() >= deadline || atomic_load(&s->storage->stopping))
+		return false;
+	nanosleep(&nap, NULL);
+	return true;
+}
+
+/* Large frames are rare; their memory is for others. */
+static void shrink(struct session *s)
+{
+	if (s->out.room > KEPT_MAX) {
+		fth_qmem_free(s->mem, s->out.bytes, s->out.room);
+		s->out.bytes = NULL;
+		s->out.room = 0;
+	}
+	if (s->in_room > KEPT_MAX) {
+		fth_qmem_free(s->mem, s->in, s->in_room);
+		s->in = NULL;
+		s->in_room = 0;
+	}
+}
 
 static void *grow(void *user, void *bytes, size_t old_room, size_t room)
 {
@@ -29,9 +58,13 @@ static int make_room(struct session *s, size_t length)
 {
 	void *larger;
 
+	uint64_t deadline = session_deadline(s);
+
 	if (length <= s->in_room)
 		return 0;
-	larger = fth_qmem_realloc(s->mem, s->in, s->in_room, length);
+	do
+		larger = fth_qmem_realloc(s->mem, s->in, s->in_room, length);
+	while (larger == NULL && session_wait(s, deadline));
 	if (larger == NULL)
 		return -ENOMEM;
 	s->in = larger;
@@ -158,6 +191,7 @@ static void blob_release(void *user, void *memory, size_t bytes)
 
 static int send_blob(struct session *s, const struct blob *blob)
 {
+	uint64_t deadline = session_deadline(s);
 	size_t at = 0;
 	int rc;
 
@@ -165,9 +199,11 @@ static int send_blob(struct session *s, const struct blob *blob)
 		size_t left = blob->length - at;
 		size_t n = left < WIRE_READ_MAX ? left : WIRE_READ_MAX;
 
-		wire_begin(&s->out, WIRE_BYTES);
-		wire_u64(&s->out, blob->length);
-		wire_put(&s->out, (const char *)blob->bytes + at, n);
+		do {
+			wire_begin(&s->out, WIRE_BYTES);
+			wire_u64(&s->out, blob->length);
+			wire_put(&s->out, (const char *)blob->bytes + at, n);
+		} while (s->out.error == -ENOMEM && session_wait(s, deadline));
 		rc = answer(s);
 		at += n;
 	} while (rc == 0 && at < blob->length);
@@ -180,14 +216,20 @@ static int send_manifest(struct session *s)
 	struct store *store = s->storage->db->store;
 	char name[FTH_TABLE_NAME_MAX + 1], lower[FTH_TABLE_NAME_MAX + 1];
 	struct blob blob = {0};
+	uint64_t deadline;
 	int rc;
 
 	wire_get_string(&s->request, name, sizeof(name));
 	if (!wire_get_end(&s->request))
 		return bad_request();
 	rc = db_name(name, lower);
-	if (rc == 0)
+	deadline = session_deadline(s);
+	while (rc == 0) {
 		rc = store->ops->read(store, lower, &memory, &blob);
+		if (rc != -ENOMEM || !session_wait(s, deadline))
+			break;
+		rc = 0;
+	}
 	if (rc < 0)
 		return answer_error(s, rc);
 	rc = send_blob(s, &blob);
@@ -252,6 +294,7 @@ static int read_file(struct session *s)
 	uint64_t offset = wire_get_u64(&s->request);
 	uint32_t length = wire_get_u32(&s->request);
 	const struct fth_dev_info *info;
+	uint64_t deadline;
 	int rc;
 
 	if (!wire_get_end(&s->request) || handle >= s->file_count)
@@ -260,7 +303,10 @@ static int read_file(struct session *s)
 	if (length == 0 || length > WIRE_READ_MAX || length % info->block != 0 ||
 	    offset % info->block != 0 || offset > info->size || length > info->size - offset)
 		return bad_request();
-	rc = read_into(s, s->files[handle], offset, length);
+	deadline = session_deadline(s);
+	do
+		rc = read_into(s, s->files[handle], offset, length);
+	while (rc == -ENOMEM && session_wait(s, deadline));
 	return rc < 0 ? answer_error(s, rc) : answer(s);
 }
 
@@ -308,17 +354,26 @@ static void end_session(struct session *s, int rc)
 
 void session_serve(struct session *s)
 {
+	uint64_t deadline = session_deadline(s);
 	enum wire_type type;
 	int rc;
 
-	s->mem = fth_qmem_child(s->storage->mem, "client", FTH_QMEM_NO_LIMIT);
+	do
+		s->mem = fth_qmem_child(s->storage->mem, "client", FTH_QMEM_NO_LIMIT);
+	while (s->mem == NULL && session_wait(s, deadline));
 	s->out.grow = grow;
 	s->out.user = s->mem;
-	rc = s->mem == NULL ? -ENOMEM : greet(s);
+	/* Small frames always fit. */
+	do
+		rc = s->mem == NULL ? -ENOMEM : fth_qmem_reserve(s->mem, RESERVED);
+	while (rc == -ENOMEM && s->mem != NULL && session_wait(s, deadline));
+	if (rc == 0)
+		rc = greet(s);
 	while (rc == 0) {
 		rc = session_receive(s, fth_now_ns() + IDLE_NS, &type);
 		if (rc == 0)
 			rc = serve_request(s, type);
+		shrink(s);
 	}
 	end_session(s, rc);
 }

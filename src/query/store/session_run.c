@@ -43,6 +43,7 @@ struct run {
 	int done; /* eventfd */
 	pthread_t thread;
 	pthread_mutex_t sending; /* one of the two threads sends a frame */
+	int lost; /* under it: the connection is lost, perhaps in the middle of a frame */
 };
 
 /* ---- tables ---- */
@@ -105,7 +106,11 @@ static int send_frame(struct run *r, struct wire_out *out)
 	int rc;
 
 	pthread_mutex_lock(&r->sending);
-	rc = wire_send_frame(&r->session->socket, out, session_deadline(r->session));
+	rc = r->lost < 0 ? r->lost
+			 : wire_send_frame(&r->session->socket, out, session_deadline(r->session));
+	/* A frame that does not fit a message is none yet. */
+	if (rc < 0 && out->error == 0)
+		r->lost = rc;
 	pthread_mutex_unlock(&r->sending);
 	return rc;
 }
@@ -183,18 +188,18 @@ static int hear_client(struct session *s)
 	return rc;
 }
 
-static int send_alive(struct run *r)
+static void send_alive(struct run *r)
 {
 	unsigned char bytes[64];
 	struct wire_out out = {.bytes = bytes, .room = sizeof(bytes)};
 
 	/* A thread that sends rows is a sign of life itself, or is stuck and gives up in time. */
 	if (pthread_mutex_trylock(&r->sending) != 0)
-		return 0;
+		return;
 	wire_begin(&out, WIRE_ALIVE);
-	(void)wire_send_frame(&r->session->socket, &out, session_deadline(r->session));
+	if (r->lost == 0)
+		r->lost = wire_send_frame(&r->session->socket, &out, session_deadline(r->session));
 	pthread_mutex_unlock(&r->sending);
-	return 0;
 }
 
 /* Watch the socket until the set is done. The text is in the buffer of requests, so that is copied before. */
@@ -216,7 +221,7 @@ static int watch(struct run *r)
 			rc = hear_client(s);
 	}
 	pthread_join(r->thread, NULL);
-	return rc;
+	return rc < 0 ? rc : r->lost;
 }
 
 /* ---- the end ---- */

@@ -55,6 +55,11 @@ struct session {
 void storage_log(struct fth_storage *s, const char *event, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 uint64_t session_deadline(const struct session *s);
+/*
+ * After -ENOMEM: wait a moment for memory of task sets that run, so that a host that takes over is served. False if the
+ * deadline has passed or the daemon stops.
+ */
+bool session_wait(const struct session *s, uint64_t deadline);
 /* The next frame, into s->request. Returns 0 or an error that ends the session. */
 int session_receive(struct session *s, uint64_t first_byte, enum wire_type *type);
 /* Serve until the connection ends. */

@@ -29,8 +29,8 @@
 #define WIRE_MAGIC	 0x44545346u /* "FSTD" */
 #define WIRE_HEADER	 24u
 #define WIRE_PAYLOAD_MAX (4u << 20)
-#define WIRE_REQUEST_MAX (1u << 20) /* of a frame to the daemon */
-#define WIRE_READ_MAX	 (1u << 20) /* bytes of one READ */
+#define WIRE_REQUEST_MAX (1u << 20)   /* of a frame to the daemon */
+#define WIRE_READ_MAX	 (256u << 10) /* bytes of one READ */
 
 enum wire_type {
 	WIRE_HELLO = 1,

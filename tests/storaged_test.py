@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""storaged_test.py FATHOM
+
+The 22 queries of TPC-H at scale factor 0.01 through `fathom storaged`: in budgets of the daemon that hold them and in one
+that holds few, and as plain reads of columns, from two hosts at a time. Then a daemon that is killed, one that is stopped,
+and wrong options.
+"""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import sql_tpch_test as tpch
+
+
+class Daemon:
+    def __init__(self, fathom, db, folder, *options):
+        self.where = "unix:%s/socket-%s" % (folder, time.monotonic_ns())
+        self.log = open("%s/log-%s" % (folder, time.monotonic_ns()), "w+")
+        self.process = subprocess.Popen([fathom, "storaged", "--listen", self.where, "--log", "text", *options, db],
+                                        stdout=subprocess.PIPE, stderr=self.log, text=True)
+        line = self.process.stdout.readline()
+        assert self.where in line, line
+
+    def stop(self, how=signal.SIGTERM):
+        self.process.send_signal(how)
+        status = self.process.wait(60)
+        self.process.stdout.close()
+        self.log.seek(0)
+        text = self.log.read()
+        self.log.close()
+        return status, text
+
+
+def run(fathom, where, script, *options):
+    return subprocess.run([fathom, "sql", "--csv", "--no-header", "--storage", where, *options], input=script,
+                          capture_output=True, text=True)
+
+
+def test_answers(fathom, db, folder, memory, *options):
+    """All queries, from two hosts at a time."""
+    script, wrong, results = tpch.queries(fathom), 0, [None, None]
+    daemon = Daemon(fathom, db, folder, "--memory", memory)
+
+    def ask(i):
+        results[i] = run(fathom, daemon.where, script, *options)
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for result in results:
+        if result.returncode != 0:
+            print(result.stderr)
+        wrong += tpch.compare("storaged, budget %s %s" % (memory, " ".join(options)), result.stdout)
+    status, log = daemon.stop()
+    if status != 0 or "stopped: " not in log:
+        print("storaged: exit status %d, log %s" % (status, log[-500:]))
+        wrong += 1
+    return wrong
+
+
+def test_kill(fathom, db, folder):
+    """A daemon that is killed: an error with its place, no hang, no part of an answer."""
+    daemon = Daemon(fathom, db, folder)
+    where = daemon.where
+    host = subprocess.Popen([fathom, "sql", "--csv", "--storage", where], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True)
+    host.stdin.write("select count(*) from lineitem;\n")
+    host.stdin.flush()
+    daemon.stop(signal.SIGKILL)
+    output, error = host.communicate("select sum(l_tax) from lineitem;\n", timeout=60)
+    assert host.returncode != 0 and "storage daemon" in error, (output, error)
+    result = run(fathom, where, "select 1;")
+    assert result.returncode != 0 and "storage daemon at " in result.stderr, result.stderr
+    # The socket that it left is no obstacle.
+    again = subprocess.Popen([fathom, "storaged", "--listen", where, db], stdout=subprocess.PIPE, text=True)
+    assert where in again.stdout.readline()
+    result = run(fathom, where, "select count(*) from region;")
+    assert result.stdout == "5\n", result
+    second = subprocess.run([fathom, "storaged", "--listen", where, db], capture_output=True, text=True)
+    assert second.returncode == 1 and "another process listens there" in second.stderr, second
+    again.terminate()
+    assert again.wait(60) == 0
+    again.stdout.close()
+
+
+def test_options(fathom, db, folder):
+    for options, text in ((["--log", "xml", db], "expected off, text or json"),
+                          (["--listen", "nowhere", db], "expected HOST:PORT"),
+                          (["--memory", "1K", db], "--memory"),
+                          (["--listen", "unix:%s/x" % folder, folder + "/missing"], "missing")):
+        result = subprocess.run([fathom, "storaged", *options], capture_output=True, text=True)
+        assert result.returncode != 0 and text in result.stderr, (options, result)
+    help_text = subprocess.run([fathom, "storaged", "--help"], capture_output=True, text=True).stdout
+    assert "--listen" in help_text and "--memory" in help_text
+
+
+def main():
+    fathom = sys.argv[1]
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
+                       stdout=subprocess.DEVNULL)
+        db = folder + "/db"
+        tpch.run([fathom, "sql", "--create", db], tpch.load(folder))
+        wrong = test_answers(fathom, db, folder, "64M")
+        wrong += test_answers(fathom, db, folder, "2M")
+        wrong += test_answers(fathom, db, folder, "64M", "--plain")
+        test_kill(fathom, db, folder)
+        test_options(fathom, db, folder)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
