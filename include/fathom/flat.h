@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Plain pointers over DRAM and flash.
+ *
+ *	struct fth_flat *flat;
+ *	uint64_t *table;
+ *
+ *	fth_flat_open("file:/data/table", 256u << 20, NULL, &flat);
+ *	table = fth_flat_base(flat);
+ *	table[i] += 1;
+ *	fth_flat_sync(flat, FTH_DEV_TIMEOUT);
+ *	fth_flat_close(flat);
+ *
+ * A region is a range of addresses that shows the bytes of a device. Each page of it is on flash,
+ * in the SSD-cache, or in DRAM (FlatFlash, Abulila et al., ASPLOS 2019). A load or store of a page
+ * in DRAM is an ordinary memory access. An access to any other page raises SIGBUS inside the
+ * library: the page is read into the SSD-cache if it is not there, and the instruction is executed
+ * on it without mapping the page. A page that is accessed often enough moves to DRAM. Nothing of this is
+ * visible to the program but time.
+ *
+ * The SSD-cache is memory of the host that stands in for the memory of an SSD. The budget covers both: the
+ * region never holds more memory than that, plus 4 bytes per page of the region for bookkeeping.
+ *
+ * Stores are durable after fth_flat_sync(), and may become durable before it, in any order.
+ *
+ * Signals: the library installs handlers for SIGBUS and SIGSEGV when the first region is opened, and
+ * passes faults that are not its own to the handlers that were installed before. A program that installs a handler
+ * later calls fth_flat_fault() in it first. Do not block SIGBUS in a thread that uses a region. A device
+ * error raises SIGBUS in the program, as with mmap(); other pages stay usable.
+ *
+ * System calls cannot use a page that is not in DRAM: they fail with EFAULT. Hold the buffer with
+ * fth_flat_hold() during the call.
+ *
+ * After fork() the child must not use the region: an access ends it with a message. fork() followed by
+ * exec() works.
+ *
+ * Linux with userfaultfd() is required (kernel 5.19 or later; as an unprivileged user too). Without it open
+ * returns -ENOTSUP.
+ */
+#ifndef FATHOM_FLAT_H
+#define FATHOM_FLAT_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fathom/base/decls.h"
+#include "fathom/dev.h"
+
+FTH_BEGIN_DECLS
+
+struct fth_flat;
+
+#define FTH_FLAT_PAGE_MIN 4096u
+#define FTH_FLAT_PAGE_MAX (2u << 20)
+
+/* When does a page move to DRAM? */
+enum fth_flat_policy {
+	FTH_FLAT_DEFAULT, /* COUNTERS */
+	/* accesses are counted per page, also while it is on flash; the threshold follows the benefit */
+	FTH_FLAT_COUNTERS,
+	FTH_FLAT_PAPER, /* Algorithm 1 of the paper: counters in the SSD-cache, adaptive threshold */
+	FTH_FLAT_ALWAYS, /* at the first access: paging, as a rival */
+	FTH_FLAT_NEVER,	 /* only where an instruction cannot be executed otherwise */
+	FTH_FLAT_POLICY_COUNT
+};
+
+/*
+ * Emulated latencies in nanoseconds, for experiments: each access, promotion or mapping takes at least that long.
+ * FTH_FLAT_MODEL_PAPER has those of Table 2 of the paper. All zero: none.
+ */
+struct fth_flat_model {
+	uint32_t load_ns, store_ns; /* of a page in the SSD-cache */
+	uint32_t promote_ns;	    /* copy of a page to DRAM */
+	uint32_t map_ns;	    /* update of the page table, and of the TLB */
+};
+#define FTH_FLAT_MODEL_PAPER                                                                \
+	{                                                                                   \
+		.load_ns = 4800, .store_ns = 600, .promote_ns = 12100, .map_ns = 1400 + 700 \
+	}
+
+struct fth_flat_options {
+	size_t size;	 /* sizeof(struct fth_flat_options) */
+	uint64_t offset; /* of the region on the device; a multiple of page */
+	uint64_t length; /* of the region; 0: to the end of the device */
+	uint32_t page;	 /* a power of two from FTH_FLAT_PAGE_MIN to FTH_FLAT_PAGE_MAX; 0: 4096 */
+	uint64_t cache;	 /* bytes of the budget for the SSD-cache; 0: an eighth of it */
+	enum fth_flat_policy policy;
+	bool readonly; /* stores raise SIGSEGV */
+	struct fth_flat_model model;
+};
+#define FTH_FLAT_OPTIONS_INIT                           \
+	{                                               \
+		.size = sizeof(struct fth_flat_options) \
+	}
+
+/*
+ * Open a region on the device with this URI. `budget` is the most memory in bytes that the region holds, at
+ * least 64 pages. options may be NULL. Thread-safe. Blocks. Returns 0; -EINVAL for invalid options; -ENOTSUP
+ * without userfaultfd; -EMFILE if 64 regions are open; or the error of the device. After an error *out is NULL.
+ */
+int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_options *options,
+		  struct fth_flat **out);
+
+/*
+ * Write what was changed, as fth_flat_sync(), and close the region. No other call on it and no access to it may be in
+ * progress. Returns 0, or the error of the sync: the region then stays open, and the program can try
+ * again or call fth_flat_discard(). Accepts NULL.
+ */
+int fth_flat_close(struct fth_flat *flat);
+
+/* Close the region without writing what was changed since the last sync. Accepts NULL. */
+void fth_flat_discard(struct fth_flat *flat);
+
+/* The first byte, aligned to a page of the region, and the number of bytes. Any thread. */
+void *fth_flat_base(const struct fth_flat *flat);
+uint64_t fth_flat_size(const struct fth_flat *flat);
+
+/*
+ * Make all stores that happened before the call durable. Stores of other threads during the call may or may not
+ * be included, each page as a whole. Waits until `deadline` at the latest (as fth_dev_flush()). Any thread.
+ * Returns 0 or the error of the device; the pages that were not written are still in memory then, and the
+ * next sync writes them.
+ */
+int fth_flat_sync(struct fth_flat *flat, uint64_t deadline);
+
+enum fth_flat_advice {
+	FTH_FLAT_WILL_NEED, /* read it into the SSD-cache, as far as it fits */
+	FTH_FLAT_HOT,	    /* move it to DRAM, as far as it fits */
+	FTH_FLAT_COLD	    /* write it if changed, and release its memory */
+};
+
+/*
+ * Move the pages of [at, at + length). Blocks while it reads and writes. Any thread. Returns 0; -ERANGE outside
+ * the region; -EINVAL for unknown advice; or the error of the device.
+ */
+int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_flat_advice advice);
+
+/*
+ * Move the pages of [at, at + length) to DRAM and keep them there until fth_flat_release() is called for the
+ * same range: for buffers of system calls. `write`: the system call writes to the buffer. Holds of a range nest, up
+ * to 63 times. Any thread. Blocks while it reads. Returns 0; -ERANGE; -ENOMEM if more than half of the
+ * budget would be held; -EBUSY if a page is held 63 times; or the error of the device. After an error nothing
+ * is held.
+ */
+int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write);
+void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length);
+
+/*
+ * Change the budget. Lowering it writes and releases memory before it returns. Any thread. Returns 0; -EINVAL below 64
+ * pages; or the error of the device: the region may hold more than the budget then.
+ */
+int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget);
+
+/* Change the emulated latencies. While no other thread uses the region. */
+void fth_flat_set_model(struct fth_flat *flat, const struct fth_flat_model *model);
+
+/*
+ * Copy between the region and a buffer without a fault, for programs that know what they access. `at` is an
+ * address in the region. Each aligned word of 8 bytes is copied as a whole. Any thread. Returns 0, -ERANGE, -EROFS or the
+ * error of the device; after an error some bytes may have been copied.
+ */
+int fth_flat_load(struct fth_flat *flat, const void *at, void *to, uint64_t length);
+int fth_flat_store(struct fth_flat *flat, void *at, const void *from, uint64_t length);
+
+/*
+ * Load n items of `width` bytes from addresses in the region to `to`, one behind the other, or store
+ * them: pages on flash are read together, as many at once as the SSD-cache and the device allow. Returns as
+ * fth_flat_load().
+ */
+int fth_flat_gather(struct fth_flat *flat, const void *const *at, uint64_t n, uint32_t width,
+		    void *to);
+int fth_flat_scatter(struct fth_flat *flat, void *const *at, uint64_t n, uint32_t width,
+		     const void *from);
+
+/*
+ * For signal handlers of the program: handles a SIGBUS or SIGSEGV of a region. Returns true if the program
+ * goes on where it was; false if the signal is not the library's, or reports an error of a device.
+ */
+bool fth_flat_fault(int sig, siginfo_t *info, void *context);
+
+enum fth_flat_stat {
+	FTH_FLAT_STAT_FAULTS,	  /* signals handled */
+	FTH_FLAT_STAT_LOADS,	  /* instructions executed on a page in the SSD-cache */
+	FTH_FLAT_STAT_STORES,	  /* the same, if they store */
+	FTH_FLAT_STAT_REFUSED,	  /* instructions that could not be: their page was moved to DRAM */
+	FTH_FLAT_STAT_MISSES,	  /* pages read from the device */
+	FTH_FLAT_STAT_PROMOTIONS, /* pages moved to DRAM */
+	FTH_FLAT_STAT_DEMOTIONS,  /* pages moved from DRAM to the SSD-cache */
+	FTH_FLAT_STAT_EVICTIONS,  /* pages dropped from the SSD-cache */
+	FTH_FLAT_STAT_WRITE_BACKS,  /* pages written to the device */
+	FTH_FLAT_STAT_FIRST_WRITES, /* faults of the first store to a clean page in DRAM */
+	FTH_FLAT_STAT_ERRORS,	    /* failed reads and writes of pages */
+	FTH_FLAT_STAT_PAGES_DRAM,   /* now */
+	FTH_FLAT_STAT_PAGES_CACHED, /* now */
+	FTH_FLAT_STAT_COUNT
+};
+
+/* Any thread. */
+uint64_t fth_flat_stat(const struct fth_flat *flat, enum fth_flat_stat which);
+const char *fth_flat_stat_name(enum fth_flat_stat which);
+const char *fth_flat_policy_name(enum fth_flat_policy policy);
+
+/* Is the instruction executed on cold pages, or are they always moved? Any thread. */
+bool fth_flat_emulates(void);
+
+FTH_END_DECLS
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Pages moved on request: advice, holds, the budget. */
+#include <errno.h>
+
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+static int check_range(const struct fth_flat *flat, const void *at, uint64_t length,
+		       uint64_t *first, uint64_t *end)
+{
+	uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)flat->map.user);
+
+	if (offset > flat->size || length > flat->size - offset)
+		return fth_fail(ERANGE,
+				"flat: %llu bytes at offset %llu are outside the region of %llu",
+				(unsigned long long)length, (unsigned long long)offset,
+				(unsigned long long)flat->size);
+	*first = offset / flat->map.page;
+	*end = length ? (offset + length - 1) / flat->map.page + 1 : *first;
+	return 0;
+}
+
+/* To CACHED at least; to DRAM if `up`. The page is locked. */
+static int bring(struct fth_flat *flat, uint64_t page, bool up, bool store)
+{
+	uint32_t *word = &flat->words[page];
+	int rc = 0;
+
+	if (word_state(word) == WORD_FLASH || word_state(word) == WORD_BROKEN)
+		rc = move_in(flat, page);
+	if (rc == 0 && up && word_state(word) == WORD_CACHED)
+		rc = move_up(flat, page, store);
+	return rc == 0 && store ? move_allow_store(flat, page) : rc;
+}
+
+static int advise_page(struct fth_flat *flat, uint64_t page, enum fth_flat_advice advice)
+{
+	uint32_t *word = &flat->words[page];
+	sigset_t before;
+	int rc = 0;
+
+	fault_quiet(&before);
+	word_lock(word);
+	if (advice != FTH_FLAT_COLD)
+		rc = bring(flat, page, advice == FTH_FLAT_HOT, false);
+	else if ((word_state(word) == WORD_CACHED || word_state(word) == WORD_DRAM) &&
+		 !(word_get(word) & WORD_HOLDS))
+		rc = move_out(flat, page);
+	word_unlock(word);
+	fault_loud(&before);
+	return rc;
+}
+
+int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_flat_advice advice)
+{
+	uint64_t first, end, room;
+	int rc = check_range(flat, at, length, &first, &end);
+
+	if (rc == 0 && (unsigned)advice > FTH_FLAT_COLD)
+		rc = fth_fail(EINVAL, "flat: advice %d is unknown", (int)advice);
+	if (rc < 0)
+		return rc;
+	/* more than that would only push out what was brought in before */
+	room = advice == FTH_FLAT_HOT ? flat->ring.limit
+				      : flat->directory.sets * flat->directory.ways / 2;
+	if (advice != FTH_FLAT_COLD && end - first > room)
+		end = first + room;
+	while (first < end && rc == 0)
+		rc = advise_page(flat, first++, advice);
+	return rc == -EBUSY && advice == FTH_FLAT_HOT ? 0 : rc;
+}
+
+/* ---- holds ---- */
+
+static int hold_page(struct fth_flat *flat, uint64_t page, bool store)
+{
+	uint32_t *word = &flat->words[page], holds;
+	sigset_t before;
+	int rc;
+
+	fault_quiet(&before);
+	word_lock(word);
+	holds = word_get(word) & WORD_HOLDS;
+	rc = holds == WORD_HOLDS ? -EBUSY : 0;
+	if (rc == 0 && !holds &&
+	    __atomic_add_fetch(&flat->held, 1, __ATOMIC_RELAXED) > flat->ring.limit / 2)
+		rc = -ENOMEM;
+	else if (rc == 0)
+		rc = bring(flat, page, true, store);
+	if (rc == 0)
+		word_set(word, WORD_HOLDS, holds + (1u << WORD_HOLDS_SHIFT));
+	else if (!holds)
+		__atomic_fetch_sub(&flat->held, 1, __ATOMIC_RELAXED);
+	word_unlock(word);
+	fault_loud(&before);
+	return rc;
+}
+
+static void release_page(struct fth_flat *flat, uint64_t page)
+{
+	uint32_t *word = &flat->words[page], holds;
+	sigset_t before;
+
+	fault_quiet(&before);
+	word_lock(word);
+	holds = word_get(word) & WORD_HOLDS;
+	if (holds) {
+		word_set(word, WORD_HOLDS, holds - (1u << WORD_HOLDS_SHIFT));
+		if (holds == 1u << WORD_HOLDS_SHIFT)
+			__atomic_fetch_sub(&flat->held, 1, __ATOMIC_RELAXED);
+	}
+	word_unlock(word);
+	fault_loud(&before);
+}
+
+int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
+{
+	uint64_t first, end, page;
+	int rc = check_range(flat, at, length, &first, &end);
+
+	if (rc == 0 && write && flat->options.readonly)
+		rc = fth_fail(EROFS, "flat: the region is read-only");
+	for (page = first; rc == 0 && page < end; page++) {
+		rc = hold_page(flat, page, write);
+		if (rc < 0)
+			while (page-- > first)
+				release_page(flat, page);
+	}
+	if (rc == -ENOMEM)
+		return fth_fail(ENOMEM, "flat: %llu bytes would hold more than half of the DRAM",
+				(unsigned long long)length);
+	return rc;
+}
+
+void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length)
+{
+	uint64_t first, end;
+
+	if (check_range(flat, at, length, &first, &end) == 0)
+		while (first < end)
+			release_page(flat, first++);
+}
+
+/* ---- the budget ---- */
+
+int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
+{
+	uint64_t cached = flat->directory.sets * flat->directory.ways,
+		 pages = budget / flat->map.page;
+	int rc = 0;
+
+	if (pages < cached + FLAT_WAYS)
+		return fth_fail(EINVAL,
+				"flat: a budget of %llu bytes is less than %llu: the SSD-cache and "
+				"%u pages",
+				(unsigned long long)budget,
+				(unsigned long long)((cached + FLAT_WAYS) * flat->map.page),
+				FLAT_WAYS);
+	rc = ring_set_limit(&flat->ring, pages - cached);
+	while (rc == 0 && __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED) > flat->ring.limit) {
+		sigset_t before;
+
+		fault_quiet(&before);
+		rc = move_oldest_out(flat);
+		fault_loud(&before);
+	}
+	if (rc == 0)
+		__atomic_store_n(&flat->budget, pages, __ATOMIC_RELAXED);
+	return rc;
+}

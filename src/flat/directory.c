@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which pages are in the SSD-cache: sets of up to 16 slots, as in the paper (3.4), replaced by re-reference interval prediction
+ * (SRRIP of Jaleel et al., ISCA 2010): a page comes in with a long interval, an access makes it short, and a page with
+ * a distant one goes.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/rng.h"
+
+int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page)
+{
+	void *frames;
+
+	directory->ways = slots < FLAT_WAYS ? (uint32_t)slots : FLAT_WAYS;
+	directory->sets = slots / directory->ways;
+	directory->slots = malloc(directory->sets * directory->ways * sizeof(*directory->slots));
+	directory->locks = calloc(directory->sets, sizeof(*directory->locks));
+	if (!directory->slots || !directory->locks)
+		return fth_fail(ENOMEM, "flat: no memory for %llu slots",
+				(unsigned long long)slots);
+	for (uint64_t i = 0; i < directory->sets * directory->ways; i++)
+		directory->slots[i] = (struct flat_slot){.page = FLAT_NONE};
+	frames = mmap(NULL, directory->sets * directory->ways * page, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (frames == MAP_FAILED)
+		return fth_fail(ENOMEM, "flat: no memory for an SSD-cache of %llu pages of %llu",
+				(unsigned long long)slots, (unsigned long long)page);
+	directory->frames = frames;
+	directory->page = page;
+	/* requests in flight use them: a child gets no copy, and the parent no new page */
+	(void)madvise(frames, directory->sets * directory->ways * page, MADV_DONTFORK);
+	return 0;
+}
+
+void directory_close(struct flat_directory *directory)
+{
+	if (directory->frames)
+		munmap(directory->frames, directory->sets * directory->ways * directory->page);
+	free(directory->slots);
+	free(directory->locks);
+}
+
+static uint64_t set_of(const struct flat_directory *directory, uint64_t page)
+{
+	return fth_mix64(page) % directory->sets;
+}
+
+/* Locks the set; the slot of `page`, or NULL. */
+static struct flat_slot *find_locked(struct flat_directory *directory, uint64_t page, uint64_t *set)
+{
+	struct flat_slot *slots;
+
+	*set = set_of(directory, page);
+	slots = directory->slots + *set * directory->ways;
+	word_lock(&directory->locks[*set]);
+	for (uint32_t way = 0; way < directory->ways; way++)
+		if (slots[way].page == page)
+			return &slots[way];
+	return NULL;
+}
+
+uint8_t *directory_frame(struct flat_directory *directory, uint64_t page)
+{
+	uint64_t set;
+	struct flat_slot *slot = find_locked(directory, page, &set);
+
+	word_unlock(&directory->locks[set]);
+	return slot ? directory->frames + (uint64_t)(slot - directory->slots) * directory->page
+		    : NULL;
+}
+
+uint32_t directory_touch(struct flat_directory *directory, uint64_t page)
+{
+	uint64_t set;
+	struct flat_slot *slot = find_locked(directory, page, &set);
+	uint32_t count = 0;
+
+	if (slot) {
+		slot->rrpv = 0;
+		count = ++slot->count;
+	}
+	word_unlock(&directory->locks[set]);
+	return count;
+}
+
+static void fill(struct flat_slot *slot, uint64_t page)
+{
+	*slot = (struct flat_slot){.page = page, .rrpv = FLAT_RRPV_MAX - 1};
+}
+
+/* One with a distant interval whose lock is free, now locked; DIRTY or not as wanted. */
+static uint64_t choose_distant(struct fth_flat *flat, const struct flat_slot *slots, uint32_t dirty)
+{
+	for (uint32_t way = 0; way < flat->directory.ways; way++) {
+		uint32_t *word = &flat->words[slots[way].page];
+
+		if (slots[way].rrpv < FLAT_RRPV_MAX || (word_get(word) & WORD_DIRTY) != dirty ||
+		    !word_try_lock(word))
+			continue;
+		if (word_state(word) == WORD_CACHED)
+			return slots[way].page;
+		word_unlock(word); /* it is on its way in, or up */
+	}
+	return DIRECTORY_BUSY;
+}
+
+/* A page to evict, clean ones first; makes intervals longer until there is one. */
+static uint64_t choose(struct fth_flat *flat, struct flat_slot *slots)
+{
+	for (uint32_t round = 0; round <= FLAT_RRPV_MAX; round++) {
+		uint64_t page = choose_distant(flat, slots, 0);
+
+		if (page == DIRECTORY_BUSY)
+			page = choose_distant(flat, slots, WORD_DIRTY);
+		if (page != DIRECTORY_BUSY)
+			return page;
+		for (uint32_t way = 0; way < flat->directory.ways; way++)
+			if (slots[way].rrpv < FLAT_RRPV_MAX)
+				slots[way].rrpv++;
+	}
+	return DIRECTORY_BUSY;
+}
+
+uint64_t directory_enter(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_directory *directory = &flat->directory;
+	uint64_t set = set_of(directory, page), victim = FLAT_NONE;
+	struct flat_slot *slots = directory->slots + set * directory->ways, *empty = NULL;
+
+	word_lock(&directory->locks[set]);
+	for (uint32_t way = 0; way < directory->ways && !empty; way++)
+		if (slots[way].page == FLAT_NONE)
+			empty = &slots[way];
+	if (empty) {
+		fill(empty, page);
+		__atomic_fetch_add(&directory->used, 1, __ATOMIC_RELAXED);
+	} else {
+		victim = choose(flat, slots);
+	}
+	word_unlock(&directory->locks[set]);
+	return victim;
+}
+
+uint32_t directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page)
+{
+	uint64_t set;
+	struct flat_slot *slot = find_locked(directory, old, &set);
+	uint32_t count = slot->count;
+
+	fill(slot, page);
+	word_unlock(&directory->locks[set]);
+	return count;
+}
+
+void directory_remove(struct flat_directory *directory, uint64_t page)
+{
+	uint64_t set;
+	struct flat_slot *slot = find_locked(directory, page, &set);
+
+	if (slot) {
+		slot->page = FLAT_NONE;
+		__atomic_fetch_sub(&directory->used, 1, __ATOMIC_RELAXED);
+	}
+	word_unlock(&directory->locks[set]);
+}

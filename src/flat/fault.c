@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Signals. The kernel raises SIGBUS where the program accesses a page that is not mapped, or stores to one that is
+ * write-protected. Everything here runs in the signal handler of the thread that needs the page.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "flat/emul/emul.h"
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#define REGIONS 64
+
+static struct fth_flat *regions[REGIONS]; /* atomic */
+static struct sigaction old_bus, old_segv;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool installed,
+	emulates; /* under lock; the latter is set before the first region is there */
+
+/* ---- where ---- */
+
+static struct fth_flat *region_at(uintptr_t address)
+{
+	for (unsigned i = 0; i < REGIONS; i++) {
+		struct fth_flat *flat = __atomic_load_n(&regions[i], __ATOMIC_ACQUIRE);
+
+		if (flat && address - (uintptr_t)flat->map.user < flat->map.size)
+			return flat;
+	}
+	return NULL;
+}
+
+/* ---- what an instruction needs: up to two operands, of up to two pages each ---- */
+
+struct need {
+	struct fth_flat *flat;
+	uint64_t page;
+	bool store;
+};
+
+struct needs {
+	struct need need[4];
+	unsigned n;
+};
+
+static bool before(const struct need *a, const struct need *b)
+{
+	return a->flat != b->flat ? a->flat < b->flat : a->page < b->page;
+}
+
+/* Ascending, each page once. */
+static void add_need(struct needs *needs, struct fth_flat *flat, uint64_t page, bool store)
+{
+	struct need new = {.flat = flat, .page = page, .store = store};
+	unsigned i = 0;
+
+	while (i < needs->n && before(&needs->need[i], &new))
+		i++;
+	if (i < needs->n && needs->need[i].flat == flat && needs->need[i].page == page) {
+		needs->need[i].store |= store;
+		return;
+	}
+	memmove(&needs->need[i + 1], &needs->need[i], (needs->n - i) * sizeof(new));
+	needs->need[i] = new;
+	needs->n++;
+}
+
+/* Returns false if an operand lies partly in a region, or is stored to in a read-only one: the kernel reports that. */
+static bool find_needs(const struct emul_use *use, struct needs *needs)
+{
+	needs->n = 0;
+	for (unsigned i = 0; i < use->operands; i++) {
+		const struct emul_operand *op = &use->op[i];
+		struct fth_flat *flat = region_at(op->address);
+		uint64_t offset;
+
+		if (!flat)
+			continue;
+		offset = op->address - (uintptr_t)flat->map.user;
+		if (offset + op->length > flat->map.size || (op->write && flat->options.readonly))
+			return false;
+		for (uint64_t page = offset / flat->map.page;
+		     page <= (offset + op->length - 1) / flat->map.page; page++)
+			add_need(needs, flat, page, op->write);
+	}
+	return needs->n > 0;
+}
+
+static void lock_needs(const struct needs *needs)
+{
+	for (unsigned i = 0; i < needs->n; i++)
+		word_lock(&needs->need[i].flat->words[needs->need[i].page]);
+}
+
+static void unlock_needs(const struct needs *needs)
+{
+	for (unsigned i = 0; i < needs->n; i++)
+		word_unlock(&needs->need[i].flat->words[needs->need[i].page]);
+}
+
+/* ---- what is done about it ---- */
+
+/* Bring a page that is locked into DRAM. */
+static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
+{
+	uint32_t *word = &flat->words[page];
+	int rc = 0;
+
+	if (word_state(word) == WORD_DRAM) {
+		if (!store || (word_get(word) & WORD_DIRTY))
+			return 0;
+		flat_count(flat, FTH_FLAT_STAT_FIRST_WRITES);
+		return move_allow_store(flat, page);
+	}
+	if (word_state(word) != WORD_CACHED)
+		rc = move_in(flat, page);
+	return rc < 0 ? rc : move_up(flat, page, store);
+}
+
+/* All pages in memory, and those that the policy wants in DRAM. *native: the program can go on by itself. */
+static int prepare(const struct needs *needs, uintptr_t address, bool *native)
+{
+	for (unsigned i = 0; i < needs->n; i++) {
+		const struct need *need = &needs->need[i];
+		uint32_t *word = &need->flat->words[need->page];
+		uintptr_t start =
+			(uintptr_t)need->flat->map.user + need->page * need->flat->map.page;
+		bool here = address - start < need->flat->map.page;
+		int rc = 0;
+
+		if (word_state(word) == WORD_DRAM) {
+			rc = bring_up(need->flat, need->page, need->store);
+			*native |=
+				here; /* mapped by another thread meanwhile, or write-protected until now */
+		} else {
+			if (word_state(word) != WORD_CACHED)
+				rc = move_in(need->flat, need->page);
+			if (rc == 0 && policy_wants(need->flat, need->page)) {
+				/* without a place in DRAM it is used where it is */
+				rc = move_up(need->flat, need->page, need->store);
+				*native |= here && rc == 0;
+				rc = rc == -EBUSY ? 0 : rc;
+			}
+		}
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
+static void count_use(const struct needs *needs)
+{
+	for (unsigned i = 0; i < needs->n; i++)
+		flat_count(needs->need[i].flat,
+			   needs->need[i].store ? FTH_FLAT_STAT_STORES : FTH_FLAT_STAT_LOADS);
+}
+
+/* An operand that lies in two pages is gathered in a buffer and scattered again. */
+#define CROSSING_MAX 64
+
+struct crossing {
+	_Alignas(64) uint8_t bytes[CROSSING_MAX];
+	struct fth_flat *flat;
+	uint64_t offset;
+	uint32_t length;
+	bool store;
+};
+
+static void copy_crossing(struct crossing *c, bool back)
+{
+	uint64_t page = c->offset / c->flat->map.page, inside = c->offset % c->flat->map.page;
+	uint64_t first = c->flat->map.page - inside;
+	uint8_t *low = move_find(c->flat, page) + inside, *high = move_find(c->flat, page + 1);
+
+	if (back) {
+		memcpy(low, c->bytes, first);
+		memcpy(high, c->bytes + first, c->length - first);
+	} else {
+		memcpy(c->bytes, low, first);
+		memcpy(c->bytes + first, high, c->length - first);
+	}
+}
+
+/* Where an operand is. Returns -ENOTSUP for one in two pages that is accessed atomically. */
+static int place_operand(const struct emul_operand *op, bool locked, struct crossing *c, void **at)
+{
+	struct fth_flat *flat = region_at(op->address);
+	uint64_t offset, page;
+
+	c->length = 0;
+	*at = (void *)op->address;
+	if (!flat)
+		return 0;
+	offset = op->address - (uintptr_t)flat->map.user;
+	page = offset / flat->map.page;
+	if (offset % flat->map.page + op->length <= flat->map.page) {
+		*at = move_find(flat, page) + offset % flat->map.page;
+		return 0;
+	}
+	if (locked || op->length > CROSSING_MAX)
+		return -ENOTSUP;
+	*c = (struct crossing){
+		.flat = flat, .offset = offset, .length = op->length, .store = op->write};
+	copy_crossing(c, false);
+	*at = c->bytes;
+	return 0;
+}
+
+/* All pages are in memory and locked. */
+static int run(ucontext_t *context, const struct emul_use *use, const struct needs *needs)
+{
+	struct crossing crossing[2];
+	void *at[2] = {NULL, NULL};
+	int rc = 0;
+
+	for (unsigned i = 0; i < needs->n && rc == 0; i++)
+		if (needs->need[i].store)
+			rc = move_allow_store(needs->need[i].flat, needs->need[i].page);
+	for (unsigned i = 0; i < use->operands && rc == 0; i++)
+		rc = place_operand(&use->op[i], use->locked, &crossing[i], &at[i]);
+	if (rc == 0)
+		rc = emul_run(context, use, at);
+	for (unsigned i = 0; i < use->operands && rc == 0; i++)
+		if (crossing[i].length && crossing[i].store)
+			copy_crossing(&crossing[i], true);
+	return rc;
+}
+
+static void model_delay(const struct needs *needs, const struct emul_use *use, uint64_t start)
+{
+	const struct fth_flat_model *model = &needs->need[0].flat->options.model;
+	uint32_t ns = 0;
+
+	for (unsigned i = 0; i < use->operands; i++)
+		ns += (use->op[i].read ? model->load_ns : 0) +
+		      (use->op[i].write ? model->store_ns : 0);
+	fault_delay(start, ns);
+}
+
+/* Its page comes to DRAM, and the instruction is executed again. */
+static int page_in(struct fth_flat *flat, uintptr_t address, bool store)
+{
+	uint64_t page = (address - (uintptr_t)flat->map.user) / flat->map.page;
+	int rc;
+
+	word_lock(&flat->words[page]);
+	rc = bring_up(flat, page, store);
+	word_unlock(&flat->words[page]);
+	return rc;
+}
+
+static int handle(struct fth_flat *flat, uintptr_t address, bool store, ucontext_t *context)
+{
+	uint64_t start = flat->options.model.load_ns ? fth_now_ns() : 0;
+	struct emul_use use;
+	struct needs needs;
+	bool native = false;
+	int rc;
+
+	flat_count(flat, FTH_FLAT_STAT_FAULTS);
+	if (flat->options.policy == FTH_FLAT_ALWAYS || !emulates)
+		return page_in(flat, address, store);
+	if (emul_decode(context, flat->map.page, &use) < 0 || !find_needs(&use, &needs)) {
+		flat_count(flat, FTH_FLAT_STAT_REFUSED);
+		return page_in(flat, address, store);
+	}
+	lock_needs(&needs);
+	rc = prepare(&needs, address, &native);
+	if (rc == 0 && !native) {
+		rc = run(context, &use, &needs);
+		if (rc == 0) {
+			model_delay(&needs, &use, start);
+			count_use(&needs);
+		}
+	}
+	unlock_needs(&needs);
+	if (rc != -EFAULT && rc != -ENOTSUP)
+		return rc;
+	flat_count(flat, FTH_FLAT_STAT_REFUSED);
+	return page_in(flat, address, store);
+}
+
+void fault_delay(uint64_t start, uint32_t ns)
+{
+	if (ns)
+		while (fth_now_ns() - start < ns)
+			fth_cpu_relax();
+}
+
+/* A child of fork() has no mapping: say so, since it looks like a wild pointer otherwise. */
+static void explain_fork(struct fth_flat *flat)
+{
+	static const char text[] = "fathom: a child of fork() used a flat region of its parent; "
+				   "only the process that opened a region can use it\n";
+
+	if (flat->owner != getpid())
+		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+}
+
+bool fth_flat_fault(int sig, siginfo_t *info, void *raw)
+{
+	ucontext_t *context = raw;
+	uintptr_t address = (uintptr_t)info->si_addr;
+	struct fth_flat *flat;
+	int saved = errno, rc;
+	bool store = true;
+
+	if (sig != SIGBUS && sig != SIGSEGV)
+		return false;
+	if (emul_fixup(context))
+		return true;
+	flat = info->si_code > 0 ? region_at(address) : NULL; /* else sent by kill() */
+	if (!flat)
+		return false;
+	if (sig == SIGSEGV) {
+		explain_fork(flat);
+		return false;
+	}
+#if defined(__x86_64__)
+	store = context->uc_mcontext.gregs[REG_ERR] & 2;
+#endif
+	rc = handle(flat, address, store, context);
+	errno = saved;
+	return rc == 0;
+}
+
+/* ---- handlers ---- */
+
+/* The handler that was there before, with the signal mask that it would have found. */
+static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, ucontext_t *context)
+{
+	struct sigaction fatal = {.sa_handler = SIG_DFL};
+	sigset_t mask = context->uc_sigmask;
+
+	if (!(old->sa_flags & SA_SIGINFO) &&
+	    (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN)) {
+		sigaction(sig, &fatal, NULL); /* the fault comes again, and ends the process */
+		return;
+	}
+	for (int i = 1; i < NSIG; i++)
+		if (sigismember(&old->sa_mask, i) == 1)
+			sigaddset(&mask, i);
+	if (!(old->sa_flags & SA_NODEFER))
+		sigaddset(&mask, sig);
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
+	if (old->sa_flags & SA_SIGINFO)
+		old->sa_sigaction(sig, info, context);
+	else
+		old->sa_handler(sig);
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	if (!fth_flat_fault(sig, info, context))
+		pass_on(sig == SIGBUS ? &old_bus : &old_segv, sig, info, context);
+}
+
+static void all_but_faults(sigset_t *set)
+{
+	sigfillset(set);
+	sigdelset(set, SIGBUS);
+	sigdelset(set, SIGSEGV);
+}
+
+static int install(void)
+{
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	emulates = emul_setup() == 0;
+	all_but_faults(&action.sa_mask);
+	if (sigaction(SIGBUS, &action, &old_bus) < 0)
+		return fth_fail(errno, "flat: sigaction: %s", strerror(errno));
+	action.sa_flags |= SA_ONSTACK; /* a stack overflow of the program ends up here too */
+	if (sigaction(SIGSEGV, &action, &old_segv) < 0)
+		return fth_fail(errno, "flat: sigaction: %s", strerror(errno));
+	installed = true; /* and never removed: others may have chained theirs to it */
+	return 0;
+}
+
+int fault_watch(struct fth_flat *flat)
+{
+	int rc = 0;
+	unsigned i = 0;
+
+	pthread_mutex_lock(&lock);
+	if (!installed)
+		rc = install();
+	while (rc == 0 && i < REGIONS && regions[i])
+		i++;
+	if (rc == 0 && i == REGIONS)
+		rc = fth_fail(EMFILE, "flat: %d regions are open, which is the most", REGIONS);
+	/* release: a fault of any thread sees the region complete */
+	if (rc == 0)
+		__atomic_store_n(&regions[i], flat, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+void fault_unwatch(struct fth_flat *flat)
+{
+	pthread_mutex_lock(&lock);
+	for (unsigned i = 0; i < REGIONS; i++)
+		if (regions[i] == flat)
+			__atomic_store_n(&regions[i], NULL, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&lock);
+}
+
+bool fth_flat_emulates(void)
+{
+	return emul_setup() == 0;
+}
+
+void fault_quiet(sigset_t *before_it)
+{
+	sigset_t set;
+
+	all_but_faults(&set);
+	pthread_sigmask(SIG_BLOCK, &set, before_it);
+}
+
+void fault_loud(const sigset_t *before_it)
+{
+	pthread_sigmask(SIG_SETMASK, before_it, NULL);
+}

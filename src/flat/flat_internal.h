@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A region and who does what to it:
+ *
+ *	open.c		opening, closing, options, statistics
+ *	map.c		the addresses that the program sees
+ *	word.c		the lock of a page
+ *	io.c		pages from and to the device
+ *	directory.c	which pages are in the SSD-cache, and which of them goes (RRIP)
+ *	ring.c		which pages are in DRAM, oldest first
+ *	move.c		a page from one state to another
+ *	policy.c	when a page moves to DRAM
+ *	fault.c		signals
+ *	sync.c		durability
+ *	advise.c	advice, holds
+ *	transfer.c	load, store, gather and scatter
+ *	emul/		instructions on memory at another address
+ *
+ * Invariants, for pages that are not locked:
+ *  1. FLASH: no memory. CACHED: a slot in the directory, whose frame holds the page. DRAM: a place in the
+ *     ring; the page is mapped for the program, write-protected unless DIRTY.
+ *  2. A page differs from the device only if it is DIRTY.
+ *  3. Pages in the directory <= directory.slots, ring.taken <= ring.limit; their sum is the budget.
+ *  4. Locks are taken in this order: pages, ascending; then a set of the directory, the ring or the policy. The latter
+ *     are held for a few instructions, never while a thread waits for a page or for I/O.
+ */
+#ifndef FATHOM_SRC_FLAT_INTERNAL_H
+#define FATHOM_SRC_FLAT_INTERNAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "flat/map.h"
+#include "flat/word.h"
+
+#include "fathom/base/stats.h"
+#include "fathom/flat.h"
+
+#define FLAT_WAYS     16u
+#define FLAT_CHANNELS 16u
+#define FLAT_DEPTH    64u
+#define FLAT_NONE     UINT64_MAX
+#define FLAT_TIMEOUT  30000000000u
+
+/* A slot of the SSD-cache. */
+struct flat_slot {
+	uint64_t page;	/* FLAT_NONE: empty */
+	uint32_t count; /* accesses since it came in, for Algorithm 1 */
+	uint32_t rrpv;	/* re-reference prediction: 0 soon, FLAT_RRPV_MAX distant */
+};
+#define FLAT_RRPV_MAX 3u
+
+struct flat_directory {
+	struct flat_slot *slots; /* sets of `ways` */
+	uint32_t *locks;	 /* one word a set */
+	uint64_t sets;
+	uint32_t ways;
+	uint64_t used;	 /* slots; atomic */
+	uint8_t *frames; /* one a slot */
+	uint64_t page;	 /* bytes of a frame */
+};
+
+struct flat_ring {
+	uint64_t *pages; /* some may have left DRAM since they were entered */
+	uint64_t room, head, used;
+	uint64_t limit; /* places; atomic */
+	uint64_t taken; /* places of pages in DRAM, or on their way there; atomic */
+	uint32_t lock;
+};
+
+struct flat_channel {
+	struct fth_dev_chan *chan;
+	uint32_t lock;
+	bool lost; /* a request timed out on it: left alone until close */
+	struct fth_dev_req reqs[FLAT_DEPTH];
+};
+
+/* A page that could have moved to DRAM and did not. */
+struct flat_sample {
+	uint64_t page;		 /* FLAT_NONE: none */
+	uint64_t moves, counted; /* of the policy, when it began */
+	uint64_t count;		 /* accesses since */
+};
+#define FLAT_SAMPLES 16u
+
+struct flat_policy {
+	uint32_t lock; /* of all but epoch and epoch_accesses, which are atomic */
+	uint32_t threshold;
+	/* Algorithm 1 */
+	uint64_t net, accesses, promoted;
+	/* counters */
+	uint64_t epoch_accesses;
+	uint32_t epoch;
+	struct flat_sample samples[FLAT_SAMPLES];
+	uint64_t next;		 /* sample to look at */
+	uint64_t reached, moves; /* pages that reached the threshold, and moved */
+	uint64_t counted;	 /* accesses */
+	uint64_t ended, saved;	 /* samples, and their accesses, since the threshold changed */
+};
+
+struct fth_flat {
+	struct flat_map map;
+	struct fth_dev *dev;
+	struct fth_flat_options options;
+	uint64_t pages, size; /* of the region; size is what the program sees */
+	uint32_t *words;
+	struct flat_directory directory;
+	struct flat_ring ring;
+	struct flat_channel channels[FLAT_CHANNELS];
+	struct flat_policy policy;
+	struct fth_stats *stats;
+	uint64_t budget; /* pages; atomic */
+	uint64_t held;	 /* pages with holds; atomic */
+	int failed; /* a write timed out and may still happen: no page is written any more; atomic */
+	pid_t owner;
+};
+
+static inline void flat_count(struct fth_flat *flat, enum fth_flat_stat which)
+{
+	fth_stats_add(flat->stats, which, 1);
+}
+
+/* ---- io.c ---- */
+int io_open(struct fth_flat *flat);
+void io_close(struct fth_flat *flat);
+/* One page between memory and the device; its lock is held. Blocks. */
+int io_read(struct fth_flat *flat, uint64_t page, void *to);
+int io_write(struct fth_flat *flat, uint64_t page, const void *from);
+/*
+ * Many pages at once, all locked; page i is at memory[i]. results[i] is set for each. Returns 0, or the first error. A page
+ * whose read timed out becomes BROKEN.
+ */
+int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
+	    unsigned n, int *results, uint64_t deadline);
+
+/* ---- directory.c: slots of the SSD-cache ---- */
+int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page);
+void directory_close(struct flat_directory *directory);
+/* The frame of a page that is in it. */
+uint8_t *directory_frame(struct flat_directory *directory, uint64_t page);
+/* Note an access to a page that is in it; returns how many there were since it came in. */
+uint32_t directory_touch(struct flat_directory *directory, uint64_t page);
+/*
+ * Enter a page. Returns FLAT_NONE if a slot was empty. Otherwise nothing was entered, and the result is a page to
+ * evict, which is CACHED and locked: directory_replace() enters the new page in its place. DIRECTORY_BUSY: all
+ * pages of the set are locked.
+ */
+#define DIRECTORY_BUSY (FLAT_NONE - 1)
+uint64_t directory_enter(struct fth_flat *flat, uint64_t page);
+/* Returns the accesses to the old page. */
+uint32_t directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page);
+void directory_remove(struct flat_directory *directory, uint64_t page);
+
+/* ---- ring.c ---- */
+int ring_open(struct flat_ring *ring, uint64_t limit);
+void ring_close(struct flat_ring *ring);
+/* Take a place for one more page; false if all are taken. */
+bool ring_reserve(struct flat_ring *ring);
+void ring_unreserve(struct flat_ring *ring);
+/* Enter a page that has a place. */
+void ring_push(struct fth_flat *flat, uint64_t page);
+/* The oldest, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It may have left DRAM since. */
+uint64_t ring_pop(struct flat_ring *ring);
+/* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
+int ring_set_limit(struct flat_ring *ring, uint64_t limit);
+
+/* ---- move.c: a page that is locked ---- */
+/* Where its bytes are; it is CACHED or DRAM. */
+uint8_t *move_find(struct fth_flat *flat, uint64_t page);
+/* It is about to be changed there. */
+int move_allow_store(struct fth_flat *flat, uint64_t page);
+/* FLASH to CACHED. Returns 0, or the error of the device. */
+int move_in(struct fth_flat *flat, uint64_t page);
+/* The same in two steps, for many pages at once: a slot for the page; then, after reading it, its state. */
+int move_in_begin(struct fth_flat *flat, uint64_t page);
+void move_in_end(struct fth_flat *flat, uint64_t page, int result);
+/* CACHED to DRAM. -EBUSY if no place in DRAM can be made. */
+int move_up(struct fth_flat *flat, uint64_t page, bool store);
+/* CACHED or DRAM to FLASH. */
+int move_out(struct fth_flat *flat, uint64_t page);
+/* Free a place in DRAM: the oldest page goes to the SSD-cache. Returns 0, -EBUSY or the error of the device. */
+int move_oldest_down(struct fth_flat *flat);
+/* The same, but the page goes to flash. */
+int move_oldest_out(struct fth_flat *flat);
+
+/* ---- policy.c ---- */
+void policy_open(struct fth_flat *flat);
+/* An access to a page that is CACHED and locked: should it move to DRAM? */
+bool policy_wants(struct fth_flat *flat, uint64_t page);
+/* A page with this many accesses left the SSD-cache. */
+void policy_evicted(struct fth_flat *flat, uint32_t count);
+
+/* ---- fault.c ---- */
+int fault_watch(struct fth_flat *flat);
+void fault_unwatch(struct fth_flat *flat);
+/* Block signals while page locks are held (word.h, 3). */
+void fault_quiet(sigset_t *before);
+void fault_loud(const sigset_t *before);
+/* Spin until `ns` have passed since `start`. */
+void fault_delay(uint64_t start, uint32_t ns);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "flat/map.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+
+/* Newer than some headers. */
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define FEATURES_WANTED (UFFD_FEATURE_SIGBUS | UFFD_FEATURE_PAGEFAULT_FLAG_WP)
+
+static int open_faults(struct flat_map *map)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = FEATURES_WANTED};
+
+	map->faults = fth_fd_high(
+		(int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
+	if (map->faults < 0)
+		return fth_fail(ENOTSUP, "flat: userfaultfd() is not available: %s",
+				strerror(errno));
+	if (ioctl(map->faults, UFFDIO_API, &api) < 0)
+		return fth_fail(
+			ENOTSUP,
+			"flat: this kernel's userfaultfd() lacks features (Linux 5.11 has them)");
+	return 0;
+}
+
+static int reserve(struct flat_map *map, bool readonly)
+{
+	int protection = readonly ? PROT_READ : PROT_READ | PROT_WRITE;
+
+	map->reserved_size = map->size + map->page;
+	map->reserved = mmap(NULL, map->reserved_size, protection,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (map->reserved == MAP_FAILED) {
+		map->reserved = NULL;
+		return fth_fail(errno, "flat: cannot reserve %llu bytes of addresses: %s",
+				(unsigned long long)map->reserved_size, strerror(errno));
+	}
+	map->user = (uint8_t *)(((uintptr_t)map->reserved + map->page - 1) & ~(map->page - 1));
+	/* A child has no such memory; no huge page takes memory for its neighbours. */
+	if (madvise(map->reserved, map->reserved_size, MADV_DONTFORK) < 0)
+		return fth_fail(errno, "flat: madvise: %s", strerror(errno));
+	(void)madvise(map->reserved, map->reserved_size, MADV_NOHUGEPAGE);
+	return 0;
+}
+
+static int watch(struct flat_map *map)
+{
+	struct uffdio_register reg = {
+		.range = {.start = (uintptr_t)map->user, .len = map->size},
+		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
+	};
+
+	if (ioctl(map->faults, UFFDIO_REGISTER, &reg) < 0)
+		return fth_fail(ENOTSUP, "flat: userfaultfd() refuses the memory: %s",
+				strerror(errno));
+	return 0;
+}
+
+int map_open(struct flat_map *map, uint64_t size, uint64_t page, bool readonly)
+{
+	int rc;
+
+	*map = (struct flat_map){.size = size, .page = page, .faults = -1};
+	rc = open_faults(map);
+	if (rc == 0)
+		rc = reserve(map, readonly);
+	if (rc == 0)
+		rc = watch(map);
+	if (rc < 0)
+		map_close(map);
+	return rc;
+}
+
+void map_close(struct flat_map *map)
+{
+	if (map->reserved)
+		munmap(map->reserved, map->reserved_size);
+	if (map->faults >= 0)
+		close(map->faults);
+	*map = (struct flat_map){.faults = -1};
+}
+
+static struct uffdio_range range_of(const struct flat_map *map, uint64_t page)
+{
+	return (struct uffdio_range){.start = (uintptr_t)(map->user + page * map->page),
+				     .len = map->page};
+}
+
+int map_put(struct flat_map *map, uint64_t page, const void *from, bool writable)
+{
+	struct uffdio_copy put = {.dst = (uintptr_t)map_at(map, page),
+				  .src = (uintptr_t)from,
+				  .len = map->page,
+				  .mode = writable ? 0 : UFFDIO_COPY_MODE_WP};
+
+	return ioctl(map->faults, UFFDIO_COPY, &put) < 0 ? -errno : 0;
+}
+
+static int set_protection(struct flat_map *map, uint64_t page, uint64_t mode)
+{
+	struct uffdio_writeprotect protect = {.range = range_of(map, page), .mode = mode};
+
+	return ioctl(map->faults, UFFDIO_WRITEPROTECT, &protect) < 0 ? -errno : 0;
+}
+
+int map_allow_stores(struct flat_map *map, uint64_t page)
+{
+	return set_protection(map, page, 0);
+}
+
+int map_forbid_stores(struct flat_map *map, uint64_t page)
+{
+	return set_protection(map, page, UFFDIO_WRITEPROTECT_MODE_WP);
+}
+
+int map_take(struct flat_map *map, uint64_t page)
+{
+	return madvise(map_at(map, page), map->page, MADV_DONTNEED) < 0 ? -errno : 0;
+}

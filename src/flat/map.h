@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The addresses that the program sees. They are anonymous memory registered with userfaultfd: only pages that were put there
+ * are there, and an access to any other page raises SIGBUS.
+ */
+#ifndef FATHOM_SRC_FLAT_MAP_H
+#define FATHOM_SRC_FLAT_MAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct flat_map {
+	uint8_t *user;
+	uint64_t size, page; /* bytes; size is a multiple of page */
+	void *reserved;	     /* user is aligned in it */
+	uint64_t reserved_size;
+	int faults; /* userfaultfd */
+};
+
+/* Returns 0 or a negative errno; -ENOTSUP if the kernel has no userfaultfd, or an older one. */
+int map_open(struct flat_map *map, uint64_t size, uint64_t page, bool readonly);
+void map_close(struct flat_map *map);
+
+/* A copy of the bytes at `from` becomes the page. Unless it is writable, the first store faults. */
+int map_put(struct flat_map *map, uint64_t page, const void *from, bool writable);
+int map_allow_stores(struct flat_map *map, uint64_t page);
+int map_forbid_stores(struct flat_map *map, uint64_t page);
+
+/* Release the memory of a page. */
+int map_take(struct flat_map *map, uint64_t page);
+
+static inline uint8_t *map_at(const struct flat_map *map, uint64_t page)
+{
+	return map->user + page * map->page;
+}
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A page from one state to another. The caller holds the lock of the page; other pages that have to make room are locked by
+ * trying, never by waiting.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "flat/flat_internal.h"
+#include "flat/race.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#define WRITE_TRIES 4 /* victims whose write may fail before the access fails */
+
+uint8_t *move_find(struct fth_flat *flat, uint64_t page)
+{
+	return word_state(&flat->words[page]) == WORD_DRAM
+		       ? map_at(&flat->map, page)
+		       : directory_frame(&flat->directory, page);
+}
+
+int move_allow_store(struct fth_flat *flat, uint64_t page)
+{
+	uint32_t *word = &flat->words[page];
+	int rc = 0;
+
+	if (word_get(word) & WORD_DIRTY)
+		return 0;
+	if (word_state(word) == WORD_DRAM)
+		rc = map_allow_stores(&flat->map, page);
+	if (rc == 0)
+		word_set(word, WORD_DIRTY, WORD_DIRTY);
+	return rc;
+}
+
+/* Stores of the program to a page in DRAM fault from now on, and wait for its lock. */
+static int stop_stores(struct fth_flat *flat, uint64_t page)
+{
+	bool writable = word_get(&flat->words[page]) & WORD_DIRTY;
+
+	return writable ? map_forbid_stores(&flat->map, page) : 0;
+}
+
+static int clean(struct fth_flat *flat, uint64_t page)
+{
+	int rc;
+
+	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
+		return 0;
+	FLAT_READS_BEGIN();
+	rc = io_write(flat, page, move_find(flat, page));
+	FLAT_READS_END();
+	if (rc == 0)
+		word_set(&flat->words[page], WORD_DIRTY, 0);
+	return rc;
+}
+
+/* Evict `old`, which is locked, and give its slot to `page`. */
+static int take_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
+{
+	int rc = clean(flat, old);
+
+	if (rc < 0) { /* the next try finds another */
+		(void)directory_touch(&flat->directory, old);
+		return rc;
+	}
+	word_set(&flat->words[old], WORD_STATE, WORD_FLASH);
+	policy_evicted(flat, directory_replace(&flat->directory, old, page));
+	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
+	return 0;
+}
+
+/* A slot in the SSD-cache. */
+static int find_slot(struct fth_flat *flat, uint64_t page)
+{
+	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
+	unsigned tries = 0;
+
+	for (;;) {
+		uint64_t old = directory_enter(flat, page);
+		int rc;
+
+		if (old == FLAT_NONE)
+			return 0;
+		if (old == DIRECTORY_BUSY) {
+			if (fth_now_ns() >= deadline)
+				return -EBUSY;
+			sched_yield();
+			continue;
+		}
+		rc = take_slot(flat, old, page);
+		word_unlock(&flat->words[old]);
+		if (rc == 0 || ++tries == WRITE_TRIES)
+			return rc;
+	}
+}
+
+int move_in_begin(struct fth_flat *flat, uint64_t page)
+{
+	return find_slot(flat, page);
+}
+
+void move_in_end(struct fth_flat *flat, uint64_t page, int result)
+{
+	if (result == 0)
+		word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
+	else if (word_state(&flat->words[page]) !=
+		 WORD_BROKEN) /* else its frame may still be written to */
+		directory_remove(&flat->directory, page);
+}
+
+int move_in(struct fth_flat *flat, uint64_t page)
+{
+	int rc;
+
+	if (word_state(&flat->words[page]) == WORD_BROKEN)
+		return -ETIMEDOUT;
+	rc = move_in_begin(flat, page);
+	if (rc < 0)
+		return rc;
+	rc = io_read(flat, page, directory_frame(&flat->directory, page));
+	move_in_end(flat, page, rc);
+	return rc;
+}
+
+int move_up(struct fth_flat *flat, uint64_t page, bool store)
+{
+	uint32_t *word = &flat->words[page];
+	bool writable = store || (word_get(word) & WORD_DIRTY);
+	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
+	int rc;
+
+	while (!ring_reserve(&flat->ring)) {
+		rc = move_oldest_down(flat);
+		if (rc < 0)
+			return rc;
+	}
+	rc = map_put(&flat->map, page, directory_frame(&flat->directory, page), writable);
+	if (rc < 0) {
+		ring_unreserve(&flat->ring);
+		return rc;
+	}
+	fault_delay(start, flat->options.model.promote_ns + flat->options.model.map_ns);
+	directory_remove(&flat->directory, page);
+	word_set(word, WORD_STATE | WORD_DIRTY, WORD_DRAM | (writable ? WORD_DIRTY : 0));
+	ring_push(flat, page);
+	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
+	return 0;
+}
+
+/* DRAM to CACHED; `page` is locked. */
+static int move_down(struct fth_flat *flat, uint64_t page)
+{
+	int rc = find_slot(flat, page);
+
+	if (rc < 0)
+		return rc;
+	rc = stop_stores(flat, page);
+	if (rc == 0) {
+		FLAT_READS_BEGIN();
+		memcpy(directory_frame(&flat->directory, page), map_at(&flat->map, page),
+		       flat->map.page);
+		FLAT_READS_END();
+		rc = map_take(&flat->map, page);
+	}
+	if (rc < 0) {
+		directory_remove(&flat->directory, page);
+		return rc;
+	}
+	word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
+	ring_unreserve(&flat->ring);
+	flat_count(flat, FTH_FLAT_STAT_DEMOTIONS);
+	return 0;
+}
+
+int move_out(struct fth_flat *flat, uint64_t page)
+{
+	bool dram = word_state(&flat->words[page]) == WORD_DRAM;
+	int rc = dram ? stop_stores(flat, page) : 0;
+
+	if (rc == 0)
+		rc = clean(flat, page);
+	if (rc == 0 && dram)
+		rc = map_take(&flat->map, page);
+	if (rc < 0) {
+		if (dram && (word_get(&flat->words[page]) & WORD_DIRTY))
+			(void)map_allow_stores(&flat->map, page);
+		return rc;
+	}
+	if (dram)
+		ring_unreserve(&flat->ring);
+	else
+		directory_remove(&flat->directory, page);
+	word_set(&flat->words[page], WORD_STATE, WORD_FLASH);
+	return 0;
+}
+
+/* The oldest page in DRAM that is neither locked nor held leaves it by `move`. */
+static int move_oldest(struct fth_flat *flat, int (*move)(struct fth_flat *, uint64_t))
+{
+	uint64_t tries = 2 * flat->ring.room;
+
+	while (tries-- > 0) {
+		uint64_t page = ring_pop(&flat->ring);
+		uint32_t *word = &flat->words[page];
+		int rc;
+
+		if (page == FLAT_NONE)
+			return -EBUSY;
+		if (!word_try_lock(word)) {
+			ring_push(flat, page);
+			sched_yield();
+			continue;
+		}
+		if (word_state(word) != WORD_DRAM) {
+			word_unlock(word);
+			continue;
+		}
+		rc = word_get(word) & WORD_HOLDS ? -EBUSY : move(flat, page);
+		if (rc < 0)
+			ring_push(flat, page);
+		word_unlock(word);
+		if (rc != -EBUSY)
+			return rc;
+	}
+	return -EBUSY;
+}
+
+int move_oldest_down(struct fth_flat *flat)
+{
+	return move_oldest(flat, move_down);
+}
+
+int move_oldest_out(struct fth_flat *flat)
+{
+	return move_oldest(flat, move_out);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Regions: options, opening and closing, the budget, statistics. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/options.h"
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+
+#define BUDGET_MIN 64u /* pages */
+#define CACHE_MIN  16u
+
+static const char *const stat_names[FTH_FLAT_STAT_COUNT] = {
+	"faults",     "loads",	    "stores",	    "refused",	   "misses",
+	"promotions", "demotions",  "evictions",    "write_backs", "first_writes",
+	"errors",     "pages_dram", "pages_cached",
+};
+
+static const char *const policy_names[FTH_FLAT_POLICY_COUNT] = {"default", "counters", "paper",
+								"always", "never"};
+
+static int check_page(struct fth_flat_options *o)
+{
+	if (o->page == 0)
+		o->page = FTH_FLAT_PAGE_MIN;
+	if ((o->page & (o->page - 1)) || o->page < FTH_FLAT_PAGE_MIN || o->page > FTH_FLAT_PAGE_MAX)
+		return fth_fail(EINVAL, "flat: page size %u is not a power of two from %u to %u",
+				o->page, FTH_FLAT_PAGE_MIN, FTH_FLAT_PAGE_MAX);
+	if ((unsigned)o->policy >= FTH_FLAT_POLICY_COUNT)
+		return fth_fail(EINVAL, "flat: policy %d is unknown", (int)o->policy);
+	if (o->policy == FTH_FLAT_DEFAULT)
+		o->policy = FTH_FLAT_COUNTERS;
+	if (o->offset % o->page)
+		return fth_fail(EINVAL, "flat: offset %llu is not a multiple of the page size %u",
+				(unsigned long long)o->offset, o->page);
+	return 0;
+}
+
+/* The region against the device. */
+static int check_range(struct fth_flat *flat)
+{
+	const struct fth_dev_info *info = fth_dev_info(flat->dev);
+	struct fth_flat_options *o = &flat->options;
+
+	if (o->page % info->block)
+		return fth_fail(EINVAL,
+				"flat: page size %u is not a multiple of the device's block of %u",
+				o->page, info->block);
+	if (o->page > info->max_length)
+		return fth_fail(EINVAL,
+				"flat: page size %u is more than the %llu bytes of one request",
+				o->page, (unsigned long long)info->max_length);
+	if (o->offset >= info->size || o->length > info->size - o->offset)
+		return fth_fail(EINVAL, "flat: %llu bytes at %llu are beyond the device's %llu",
+				(unsigned long long)o->length, (unsigned long long)o->offset,
+				(unsigned long long)info->size);
+	if (o->length == 0)
+		o->length = info->size - o->offset;
+	if (o->length % info->block)
+		return fth_fail(EINVAL,
+				"flat: length %llu is not a multiple of the device's block of %u",
+				(unsigned long long)o->length, info->block);
+	flat->size = o->length;
+	flat->pages = (o->length + o->page - 1) / o->page;
+	return 0;
+}
+
+/* How the budget is split: the SSD-cache, whole sets of it, and DRAM. */
+static int split_budget(const struct fth_flat *flat, uint64_t budget, uint64_t *cache,
+			uint64_t *dram)
+{
+	uint64_t pages = budget / flat->options.page,
+		 wanted = flat->options.cache / flat->options.page;
+
+	if (pages < BUDGET_MIN)
+		return fth_fail(EINVAL, "flat: a budget of %llu bytes is less than %u pages of %u",
+				(unsigned long long)budget, BUDGET_MIN, flat->options.page);
+	if (wanted == 0)
+		wanted = pages / 8;
+	if (wanted < CACHE_MIN)
+		wanted = CACHE_MIN;
+	wanted -= wanted % FLAT_WAYS;
+	if (wanted > pages - CACHE_MIN)
+		return fth_fail(EINVAL,
+				"flat: an SSD-cache of %llu bytes leaves less than %u pages of the "
+				"budget of %llu",
+				(unsigned long long)flat->options.cache, CACHE_MIN,
+				(unsigned long long)budget);
+	*cache = wanted;
+	*dram = pages - wanted;
+	return 0;
+}
+
+static int open_words(struct fth_flat *flat)
+{
+	void *at = mmap(NULL, flat->pages * sizeof(*flat->words), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return fth_fail(ENOMEM, "flat: no memory for the words of %llu pages",
+				(unsigned long long)flat->pages);
+	flat->words = at;
+	return 0;
+}
+
+static int open_parts(struct fth_flat *flat, uint64_t budget)
+{
+	uint64_t cache = 0, dram = 0;
+	int rc = check_range(flat);
+
+	if (rc == 0)
+		rc = split_budget(flat, budget, &cache, &dram);
+	if (rc < 0)
+		return rc;
+	flat->budget = cache + dram;
+	flat->owner = getpid();
+	flat->stats = fth_stats_new(FTH_FLAT_STAT_PAGES_DRAM);
+	rc = flat->stats ? open_words(flat) : -ENOMEM;
+	if (rc == 0)
+		rc = directory_open(&flat->directory, cache, flat->options.page);
+	if (rc == 0)
+		rc = ring_open(&flat->ring, dram);
+	if (rc == 0)
+		rc = io_open(flat);
+	if (rc == 0)
+		rc = map_open(&flat->map, flat->pages * flat->options.page, flat->options.page,
+			      flat->options.readonly);
+	policy_open(flat);
+	return rc < 0 ? rc : fault_watch(flat);
+}
+
+static void release(struct fth_flat *flat)
+{
+	fault_unwatch(flat);
+	io_close(flat); /* waits for requests that timed out: they use the memory */
+	map_close(&flat->map);
+	ring_close(&flat->ring);
+	directory_close(&flat->directory);
+	if (flat->words)
+		munmap(flat->words, flat->pages * sizeof(*flat->words));
+	fth_stats_free(flat->stats);
+	fth_dev_close(flat->dev);
+	free(flat);
+}
+
+int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_options *options,
+		  struct fth_flat **out)
+{
+	struct fth_flat *flat;
+	int rc = options ? fth_options_check("flat", options->size, sizeof(*options)) : 0;
+
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	flat = calloc(1, sizeof(*flat));
+	if (!flat)
+		return fth_fail(ENOMEM, "flat: no memory for a region");
+	flat->map.faults = -1;
+	flat->options = options ? *options : (struct fth_flat_options)FTH_FLAT_OPTIONS_INIT;
+	rc = check_page(&flat->options);
+	if (rc == 0)
+		rc = fth_dev_open_flags(uri, flat->options.readonly ? FTH_DEV_READONLY : 0,
+					&flat->dev);
+	if (rc == 0)
+		rc = open_parts(flat, budget);
+	if (rc < 0) {
+		release(flat);
+		return rc;
+	}
+	*out = flat;
+	return 0;
+}
+
+int fth_flat_close(struct fth_flat *flat)
+{
+	int rc;
+
+	if (!flat)
+		return 0;
+	rc = flat->options.readonly ? 0 : fth_flat_sync(flat, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		release(flat);
+	return rc;
+}
+
+void fth_flat_discard(struct fth_flat *flat)
+{
+	if (flat)
+		release(flat);
+}
+
+void *fth_flat_base(const struct fth_flat *flat)
+{
+	return flat->map.user;
+}
+
+uint64_t fth_flat_size(const struct fth_flat *flat)
+{
+	return flat->size;
+}
+
+void fth_flat_set_model(struct fth_flat *flat, const struct fth_flat_model *model)
+{
+	flat->options.model = *model;
+}
+
+uint64_t fth_flat_stat(const struct fth_flat *flat, enum fth_flat_stat which)
+{
+	if (which == FTH_FLAT_STAT_PAGES_DRAM)
+		return __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED);
+	if (which == FTH_FLAT_STAT_PAGES_CACHED)
+		return __atomic_load_n(&flat->directory.used, __ATOMIC_RELAXED);
+	return (unsigned)which < FTH_FLAT_STAT_COUNT ? fth_stats_read(flat->stats, which) : 0;
+}
+
+const char *fth_flat_stat_name(enum fth_flat_stat which)
+{
+	return (unsigned)which < FTH_FLAT_STAT_COUNT ? stat_names[which] : "unknown";
+}
+
+const char *fth_flat_policy_name(enum fth_flat_policy policy)
+{
+	return (unsigned)policy < FTH_FLAT_POLICY_COUNT ? policy_names[policy] : "unknown";
+}

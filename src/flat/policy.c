@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * When does a page move to DRAM?
+ *
+ * PAPER is Algorithm 1 of FlatFlash with its constants: counters of pages are in the SSD-cache and lost with the
+ * slot; the threshold falls while most accesses lead to promotions, and rises while few do.
+ *
+ * COUNTERS keeps the count of a page in its word, so that it survives eviction; counts are halved in every epoch, of
+ * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
+ * The threshold follows the benefit, which is measured: some pages that reach it stay, as samples, until a page that moved
+ * at the same time would have left DRAM again. The accesses that they got meanwhile are what moving them would have saved.
+ * If that is less than moving costs, the threshold rises. Pages that a thread reads one after the other move at once.
+ */
+#include <string.h>
+
+#include "flat/flat_internal.h"
+
+#define PAPER_LOW	0.25
+#define PAPER_HIGH	0.75
+#define PAPER_THRESHOLD 7u
+#define PAPER_EPOCH	10000u
+
+#define EPOCH_FACTOR	   4u
+#define COUNTERS_THRESHOLD 3u
+#define COUNTERS_MAX	   64u
+#define SAMPLE_EVERY	   8u /* of pages that reach the threshold */
+#define SAMPLES_PER_STEP   4u /* ended, before the threshold changes by one */
+#define SEQUENCE	   2u /* pages in a row */
+
+/* What a move to DRAM and back costs, and what an access to the SSD-cache costs, where no model says so. */
+#define MOVE_NS	  6000u
+#define ACCESS_NS 2200u
+
+void policy_open(struct fth_flat *flat)
+{
+	flat->policy.threshold =
+		flat->options.policy == FTH_FLAT_PAPER ? PAPER_THRESHOLD : COUNTERS_THRESHOLD;
+	for (unsigned i = 0; i < FLAT_SAMPLES; i++)
+		flat->policy.samples[i].page = FLAT_NONE;
+}
+
+static bool paper_wants(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_policy *p = &flat->policy;
+	uint32_t count = directory_touch(&flat->directory, page);
+	double ratio;
+	bool promote;
+
+	word_lock(&p->lock);
+	p->net++;
+	p->accesses++;
+	promote = count == p->threshold;
+	if (promote)
+		p->promoted += count;
+	ratio = (double)p->promoted / (double)p->accesses;
+	if (ratio <= PAPER_LOW) {
+		if (p->threshold < PAPER_THRESHOLD)
+			p->threshold++;
+	} else if (ratio >= PAPER_HIGH) {
+		if (p->threshold > 1 && promote)
+			p->threshold--;
+	}
+	if (p->accesses >= PAPER_EPOCH) {
+		p->accesses = p->net;
+		p->promoted = 0;
+		p->threshold = PAPER_THRESHOLD;
+	}
+	word_unlock(&p->lock);
+	return promote;
+}
+
+/* A page that left the SSD-cache, also by promotion, takes its count along. */
+void policy_evicted(struct fth_flat *flat, uint32_t count)
+{
+	struct flat_policy *p = &flat->policy;
+
+	if (flat->options.policy != FTH_FLAT_PAPER)
+		return;
+	word_lock(&p->lock);
+	p->net -= count < p->net ? count : p->net;
+	word_unlock(&p->lock);
+}
+
+static uint32_t count_access(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_policy *p = &flat->policy;
+	uint32_t *word = &flat->words[page], old = word_get(word);
+	uint32_t epoch = __atomic_load_n(&p->epoch, __ATOMIC_RELAXED) & 0xff;
+	uint32_t age = (epoch - (old >> WORD_EPOCH_SHIFT)) & 0xff;
+	uint32_t count = (old & WORD_COUNT) >> WORD_COUNT_SHIFT;
+	uint64_t length = EPOCH_FACTOR * __atomic_load_n(&flat->budget, __ATOMIC_RELAXED);
+
+	count = age < 8 ? count >> age : 0;
+	count = count < 255 ? count + 1 : count;
+	word_set(word, WORD_COUNT | WORD_EPOCH,
+		 count << WORD_COUNT_SHIFT | epoch << WORD_EPOCH_SHIFT);
+	if (__atomic_add_fetch(&p->epoch_accesses, 1, __ATOMIC_RELAXED) % length == 0)
+		__atomic_fetch_add(&p->epoch, 1, __ATOMIC_RELAXED);
+	return count;
+}
+
+/* ---- samples; under the lock of the policy ---- */
+
+/* Accesses that pay for a move. */
+static uint32_t break_even(const struct fth_flat *flat)
+{
+	const struct fth_flat_model *model = &flat->options.model;
+	uint32_t cold = model->load_ns > ACCESS_NS ? model->load_ns : ACCESS_NS;
+
+	return (model->promote_ns + model->map_ns + MOVE_NS + cold - 1) / cold;
+}
+
+static void end_sample(struct fth_flat *flat, struct flat_sample *sample)
+{
+	struct flat_policy *p = &flat->policy;
+
+	sample->page = FLAT_NONE;
+	p->ended++;
+	p->saved += sample->count;
+	if (p->ended < SAMPLES_PER_STEP)
+		return;
+	if (p->saved < p->ended * break_even(flat))
+		p->threshold += p->threshold < COUNTERS_MAX;
+	else if (p->saved > 2 * p->ended * break_even(flat))
+		p->threshold -= p->threshold > 1;
+	p->ended = p->saved = 0;
+}
+
+/* One sample is looked at with every access: has its time passed? */
+static void check_sample(struct fth_flat *flat)
+{
+	struct flat_policy *p = &flat->policy;
+	struct flat_sample *sample = &p->samples[p->next++ % FLAT_SAMPLES];
+	uint64_t stay = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED);
+
+	if (sample->page != FLAT_NONE &&
+	    (p->moves - sample->moves >= stay || p->counted - sample->counted >= 64 * stay))
+		end_sample(flat, sample);
+}
+
+static struct flat_sample *find_sample(struct fth_flat *flat, uint64_t page)
+{
+	for (unsigned i = 0; i < FLAT_SAMPLES; i++)
+		if (flat->policy.samples[i].page == page)
+			return &flat->policy.samples[i];
+	return NULL;
+}
+
+/* A page that reached the threshold: true if it moves, false if it stays as a sample. */
+static bool move_or_sample(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_policy *p = &flat->policy;
+	struct flat_sample *empty =
+		++p->reached % SAMPLE_EVERY ? NULL : find_sample(flat, FLAT_NONE);
+
+	if (!empty) {
+		p->moves++;
+		return true;
+	}
+	*empty = (struct flat_sample){.page = page, .moves = p->moves, .counted = p->counted};
+	return false;
+}
+
+/* Does this thread go from page to page? */
+static bool in_sequence(const struct fth_flat *flat, uint64_t page)
+{
+	static __thread struct {
+		const struct fth_flat *flat;
+		uint64_t page;
+		uint32_t run;
+	} last;
+
+	if (last.flat == flat && page == last.page + 1)
+		last.run++;
+	else if (last.flat != flat || page != last.page)
+		last.run = 0;
+	last.flat = flat;
+	last.page = page;
+	return last.run >= SEQUENCE;
+}
+
+static bool counters_want(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_policy *p = &flat->policy;
+	uint32_t count = count_access(flat, page);
+	bool sequence = in_sequence(flat, page), wants = false;
+	struct flat_sample *sample;
+
+	(void)directory_touch(&flat->directory, page);
+	word_lock(&p->lock);
+	p->counted++;
+	check_sample(flat);
+	sample = find_sample(flat, page);
+	if (sample)
+		sample->count++;
+	else if (sequence)
+		wants = true;
+	else if (count >= p->threshold)
+		wants = move_or_sample(flat, page);
+	word_unlock(&p->lock);
+	return wants;
+}
+
+bool policy_wants(struct fth_flat *flat, uint64_t page)
+{
+	switch (flat->options.policy) {
+	case FTH_FLAT_ALWAYS:
+		return true;
+	case FTH_FLAT_NEVER:
+		(void)directory_touch(&flat->directory, page);
+		return false;
+	case FTH_FLAT_PAPER:
+		return paper_wants(flat, page);
+	default:
+		return counters_want(flat, page);
+	}
+}
