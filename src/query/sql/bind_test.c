@@ -172,7 +172,8 @@ static const struct wrong wrongs[] = {
 	{"select cast(1 as json)", -EOPNOTSUPP, 1, 18, "type json is not supported"},
 	{"select interval '3 hours' + d from t", -EINVAL, 1, 17,
 	 "interval \"3 hours\": only intervals of years, months, weeks and days are supported"},
-	{"select 1 from t full join u on true", -EOPNOTSUPP, 1, 27, "FULL JOIN is not supported"},
+	{"select 1 from t full join u using (a)", -EOPNOTSUPP, 1, 27,
+	 "FULL JOIN with USING or NATURAL is not supported"},
 	{"select $1", -EOPNOTSUPP, 1, 8, "a parameter ($1) is not supported"},
 };
 
