@@ -376,8 +376,10 @@ static void an_unreadable_log_is_a_loss(void **state)
 		check_unreadable(5 * chunk + 20000, 5 * chunk + 20512, index, 100);
 		check_unreadable(5 * chunk, 6 * chunk, index, 100);
 		check_unreadable(0, 100 * chunk, index, 0);
-		for (unsigned n = 18; n < 28; n++) /* nearly to the end of the log */
+		for (unsigned n = 18; n < 28; n++) { /* nearly to the end of the log */
 			check_unreadable(n * chunk + 30000, n * chunk + 30512, index, 0);
+			check_unreadable(n * chunk, n * chunk + 512, index, 0);
+		}
 	}
 }
 
