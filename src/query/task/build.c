@@ -12,46 +12,17 @@
  *  4. Bytes of all chunks are counted in `bytes`, and are at most a half of the room, since the finished
  *     structure takes about as much again.
  */
-#include "query/task/build.h"
-#include "query/task/index_internal.h"
+#include "query/task/build_internal.h"
 
 #include "fathom/base/error.h"
-#include "fathom/hd/atomic.h"
 #include "query/set/rows.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-#define TEXT_BITS    32u
-#define THREADS_MAX  64u
-#define SAMPLE_MAX   1024u
-#define RECENT_BITS  10u
-#define HASH_BYTES   14u /* of a key in a hash table, about */
-#define SMALL_BITMAP (256u << 10)
-#define SHARED_ROWS  (32u << 10) /* fewer are not worth another thread */
-
-struct chunk {
-	struct chunk *next;
-	unsigned n;
-	char *records;
-	uint64_t numbers[FTH_BATCH];
-};
-
-struct build {
-	struct fth_qmem *mem;
-	struct index *index;
-	struct pack pack; /* of records in chunks */
-	struct pack_field *fields;
-	unsigned columns;
-	bool at_once; /* a set whose bits are set as rows come */
-	pthread_mutex_t lock;
-	struct build_writer *writers; /* under lock */
-	struct chunk *chunks;	      /* of writers that are closed; under lock */
-	_Atomic uint64_t to;
-	_Atomic uint64_t bytes;
-	_Atomic(struct chunk *) next; /* finishing: to be visited */
-};
+#define SAMPLE_MAX     1024u
+#define RECENT_BITS    10u
+#define CHUNK_ROWS_MIN 64u
 
 struct build_writer {
 	struct build_writer *next;
@@ -69,51 +40,42 @@ struct build_writer {
 
 /* ---- opening ---- */
 
-static uint64_t last_number(const struct build *b, uint64_t to)
+uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi)
 {
-	return to < b->index->numbering.last ? to : b->index->numbering.last;
-}
-
-/* The bytes of a bitmap over the range, with its ranks; UINT64_MAX: too many. */
-static uint64_t bitmap_bytes(const struct build *b, uint64_t to)
-{
-	uint64_t last = last_number(b, to);
-
-	if (!b->index->numbering.exact || last >= (uint64_t)1 << 62 || last < b->index->from)
+	if (!b->index->numbering.exact || hi >= (uint64_t)1 << 62)
 		return UINT64_MAX;
-	return fth_keyset_bound((int64_t)b->index->from, (int64_t)last, true);
+	return fth_keyset_bound((int64_t)lo, (int64_t)hi, true);
 }
 
-static int init_bitmap(struct build *b, uint64_t to)
+int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi)
 {
 	struct index *x = b->index;
 
 	x->form = INDEX_BITMAP;
 	fth_keyset_release(&x->keys);
-	return fth_keyset_init(&x->keys, b->mem, (int64_t)x->from, (int64_t)last_number(b, to));
+	return fth_keyset_init(&x->keys, b->own, (int64_t)lo, (int64_t)hi);
 }
 
 /*
  * A set is a bitmap from the start if that is not much more than a table of the keys that are expected. What
  * does not fit is left for the next range.
  */
-static int choose_at_once(struct build *b)
+static void choose_at_once(struct build *b)
 {
-	uint64_t all = bitmap_bytes(b, b->to), table = (uint64_t)(b->index->spec.rows * HASH_BYTES);
-	uint64_t room = b->index->spec.room / 2;
+	const struct index *x = b->index;
+	uint64_t last = b->to < x->numbering.last ? b->to : x->numbering.last;
+	uint64_t all = build_bitmap_bytes(b, x->from, last);
+	uint64_t most = x->spec.room / 2 * 7; /* bits, with room for more than the ranks */
 
-	if (b->index->spec.kind != INDEX_SET || all == UINT64_MAX)
-		return 0;
-	if (all > SMALL_BITMAP && all / 4 > table)
-		return 0;
-	b->at_once = true;
-	if (all > room)
-		b->to = b->index->from + (room < 4096 ? 4096 : room) * 7;
-	b->to = b->to < b->index->spec.to ? b->to : b->index->spec.to;
-	if (init_bitmap(b, b->to) == 0)
-		return 0;
-	b->at_once = false; /* the keys themselves may be few */
-	return 0;
+	if (x->spec.kind != INDEX_SET || all == UINT64_MAX ||
+	    (all > BUILD_SMALL_BITMAP && (double)all / 4 > x->spec.rows * BUILD_HASH_BYTES))
+		return;
+	if (most < last - x->from)
+		last = x->from + most;
+	/* If it does not fit, the keys themselves may be few. */
+	b->at_once = build_init_bitmap(b, x->from, last) == 0;
+	if (b->at_once && last < x->numbering.last)
+		b->to = last;
 }
 
 static bool any_text(const struct index_spec *s)
@@ -124,6 +86,11 @@ static bool any_text(const struct index_spec *s)
 	return false;
 }
 
+static size_t chunk_bytes(const struct build *b)
+{
+	return sizeof(struct chunk) + (size_t)b->chunk_rows * (8 + b->pack.stride) + PACK_PAD;
+}
+
 static int open_index(struct build *b, const struct index_spec *spec)
 {
 	struct index *x = fth_qmem_zalloc(b->mem, sizeof(*x));
@@ -132,20 +99,33 @@ static int open_index(struct build *b, const struct index_spec *spec)
 	b->index = x;
 	if (x == NULL)
 		return -ENOMEM;
+	x->parent = b->mem;
 	x->mem = b->mem;
 	x->spec = *spec;
+	if (spec->room != UINT64_MAX) {
+		x->mem = fth_qmem_child(b->mem, "structure of a join", spec->room);
+		x->limited = x->mem != NULL;
+	}
+	b->own = x->mem;
+	if (x->mem == NULL)
+		return -ENOMEM;
 	x->from = spec->from;
 	x->to = UINT64_MAX;
 	numbering_init(&x->numbering, spec->columns, spec->key_count);
 	x->first_payload = x->numbering.exact ? 0 : spec->key_count;
 	skip = spec->key_count - x->first_payload;
-	x->fields = fth_qmem_zalloc(b->mem, spec->column_count * sizeof(*x->fields));
+	x->fields = fth_qmem_zalloc(b->own, spec->column_count * sizeof(*x->fields));
 	if (x->fields == NULL)
 		return -ENOMEM;
 	x->has_text = any_text(spec);
-	pack_init(&x->pack, x->fields, spec->columns + skip, spec->column_count - skip, TEXT_BITS);
-	pack_init(&b->pack, b->fields, spec->columns + skip, spec->column_count - skip, TEXT_BITS);
-	return x->has_text ? pool_init(&x->pool, b->mem) : 0;
+	b->chunk_rows = FTH_BATCH;
+	pack_init(&x->pack, x->fields, spec->columns + skip, spec->column_count - skip,
+		  BUILD_TEXT_BITS);
+	pack_init(&b->pack, b->fields, spec->columns + skip, spec->column_count - skip,
+		  BUILD_TEXT_BITS);
+	while (b->chunk_rows > CHUNK_ROWS_MIN && chunk_bytes(b) > spec->room / 32)
+		b->chunk_rows /= 2;
+	return x->has_text ? pool_init(&x->pool, b->own) : 0;
 }
 
 int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build **out)
@@ -164,7 +144,7 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 	if (b->fields != NULL)
 		rc = open_index(b, spec);
 	if (rc == 0)
-		rc = choose_at_once(b);
+		choose_at_once(b);
 	if (rc < 0) {
 		build_free(b);
 		*out = NULL;
@@ -172,17 +152,12 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 	return rc;
 }
 
-static size_t chunk_bytes(const struct build *b)
-{
-	return sizeof(struct chunk) + (size_t)FTH_BATCH * b->pack.stride + PACK_PAD;
-}
-
-static void free_chunks(struct build *b, struct chunk *c)
+void build_free_chunks(struct build *b, struct chunk *c)
 {
 	while (c != NULL) {
 		struct chunk *next = c->next;
 
-		fth_qmem_free(b->mem, c, chunk_bytes(b));
+		fth_qmem_free(b->own, c, chunk_bytes(b));
 		b->bytes -= chunk_bytes(b);
 		c = next;
 	}
@@ -192,7 +167,7 @@ void build_free(struct build *b)
 {
 	if (b == NULL)
 		return;
-	free_chunks(b, b->chunks);
+	build_free_chunks(b, b->chunks);
 	index_free(b->index);
 	fth_qmem_free(b->mem, b->fields, b->columns * sizeof(*b->fields));
 	pthread_mutex_destroy(&b->lock);
@@ -244,7 +219,7 @@ void build_writer_close(struct build_writer *w)
 	}
 	pthread_mutex_unlock(&b->lock);
 	for (unsigned i = 0; i < b->pack.count; i++)
-		pack_codes_release(&w->codes[i], b->mem);
+		pack_codes_release(&w->codes[i], b->own);
 	fth_qmem_free(b->mem, w->codes, (b->pack.count + 1) * sizeof(*w->codes));
 	pthread_mutex_destroy(&w->lock);
 	fth_qmem_free(b->mem, w, sizeof(*w));
@@ -267,7 +242,7 @@ static void move_row(struct build *b, struct chunk *to, struct chunk *from, unsi
 }
 
 /* Drop the rows of a list of chunks whose number is above `to`; the first chunk has room then, if any has. */
-static struct chunk *compact(struct build *b, struct chunk *list, uint64_t to)
+struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to)
 {
 	struct chunk *full = NULL, *out = list, *at = list;
 	unsigned n = list == NULL ? 0 : list->n;
@@ -282,8 +257,7 @@ static struct chunk *compact(struct build *b, struct chunk *list, uint64_t to)
 		for (unsigned i = 0; i < n; i++) {
 			if (at->numbers[i] > to)
 				continue;
-			if (out->n ==
-			    FTH_BATCH) { /* the next one was read as far as this row at least */
+			if (out->n == b->chunk_rows) { /* what it goes on in was read */
 				struct chunk *done = out;
 
 				out = out->next;
@@ -296,7 +270,7 @@ static struct chunk *compact(struct build *b, struct chunk *list, uint64_t to)
 		at = next;
 		n = next_n;
 	}
-	free_chunks(b, out->next);
+	build_free_chunks(b, out->next);
 	out->next = full;
 	return out;
 }
@@ -359,19 +333,19 @@ static void compact_writer(struct build_writer *w)
 	uint64_t to = w->build->to;
 
 	if (w->seen_to > to)
-		w->chunks = compact(w->build, w->chunks, to);
+		w->chunks = build_compact(w->build, w->chunks, to);
 	w->seen_to = to;
 }
 
 /* Make room: hold less than up to `seen`. No lock is held. */
-static int narrow(struct build *b, uint64_t seen)
+int build_narrow(struct build *b, uint64_t seen)
 {
 	int rc;
 
 	pthread_mutex_lock(&b->lock);
 	rc = narrow_range(b, seen);
 	if (rc == 0)
-		b->chunks = compact(b, b->chunks, b->to);
+		b->chunks = build_compact(b, b->chunks, b->to);
 	for (struct build_writer *w = b->writers; w != NULL && rc == 0; w = w->next) {
 		pthread_mutex_lock(&w->lock);
 		compact_writer(w);
@@ -412,28 +386,29 @@ static unsigned choose_rows(struct build_writer *w, const struct fth_sel *sel, u
 	return n;
 }
 
-static void note_recent(struct build_writer *w, unsigned count)
+static void note_recent(struct build_writer *w, unsigned from, unsigned count)
 {
-	for (unsigned i = 0; i < count && is_plain_set(w->build); i++)
+	for (unsigned i = from; i < from + count && is_plain_set(w->build); i++)
 		*recent_of(w, w->numbers[w->rows[i]]) = w->numbers[w->rows[i]];
 }
 
-/* Room for n rows in the newest chunk and the one before it. Under the writer's lock. */
-static int reserve_rows(struct build_writer *w, unsigned n)
+/* Room for a row in the newest chunk. Under the writer's lock. */
+static int reserve_row(struct build_writer *w)
 {
 	struct build *b = w->build;
 	struct chunk *c = w->chunks;
 
-	if (c != NULL && FTH_BATCH - c->n >= n)
+	if (c != NULL && c->n < b->chunk_rows)
 		return 0;
 	if (b->bytes + chunk_bytes(b) > b->index->spec.room / 2)
 		return -ENOMEM;
-	c = fth_qmem_alloc(b->mem, chunk_bytes(b));
+	c = fth_qmem_alloc(b->own, chunk_bytes(b));
 	if (c == NULL)
 		return -ENOMEM;
 	b->bytes += chunk_bytes(b);
 	c->n = 0;
-	c->records = (char *)(c + 1);
+	c->numbers = (uint64_t *)(c + 1);
+	c->records = (char *)(c->numbers + b->chunk_rows);
 	c->next = w->chunks;
 	w->chunks = c;
 	return 0;
@@ -457,23 +432,61 @@ static int put_rows(struct build_writer *w, struct chunk *c, struct fth_vec *con
 	return rc;
 }
 
-/* Into the chunk before the newest as many as it has room for, the others into the newest. */
-static int put_all(struct build_writer *w, struct fth_vec *const *columns, unsigned n,
-		   unsigned count)
+/* Put as many of w->rows[from..count) as the newest chunk holds; returns how many, or a negative errno. */
+static int put_some(struct build_writer *w, struct fth_vec *const *columns, unsigned n,
+		    unsigned from, unsigned count)
 {
-	struct chunk *newest = w->chunks, *before = newest->next;
-	unsigned part = 0;
-	int rc = 0;
+	unsigned part = count - from;
+	int rc;
 
-	if (newest->n == 0 && before != NULL && before->n < FTH_BATCH) {
-		part = FTH_BATCH - before->n < count ? FTH_BATCH - before->n : count;
-		rc = put_rows(w, before, columns, n, w->rows, part);
-	}
-	if (rc == 0 && count > part)
-		rc = put_rows(w, newest, columns, n, w->rows + part, count - part);
+	pthread_mutex_lock(&w->lock);
+	rc = reserve_row(w);
+	if (rc == 0 && part > w->build->chunk_rows - w->chunks->n)
+		part = w->build->chunk_rows - w->chunks->n;
 	if (rc == 0)
-		note_recent(w, count);
-	return rc;
+		rc = put_rows(w, w->chunks, columns, n, w->rows + from, part);
+	else
+		rc = -ENOSPC;
+	pthread_mutex_unlock(&w->lock);
+	if (rc == 0)
+		note_recent(w, from, part);
+	return rc < 0 ? rc : (int)part;
+}
+
+/* Of w->rows[from..count), keep those whose number is not above `to`; returns the new count. */
+static unsigned keep_rows(struct build_writer *w, unsigned from, unsigned count, uint64_t to)
+{
+	unsigned n = from;
+
+	for (unsigned i = from; i < count; i++)
+		if (w->numbers[w->rows[i]] <= to)
+			w->rows[n++] = w->rows[i];
+	return n;
+}
+
+static int put_all(struct build_writer *w, struct fth_vec *const *columns,
+		   const struct fth_sel *sel)
+{
+	struct build *b = w->build;
+	uint64_t to = b->to;
+	unsigned count = choose_rows(w, sel, to), done = 0;
+
+	while (done < count) {
+		int rc = put_some(w, columns, sel->n, done, count);
+
+		if (rc > 0) {
+			done += (unsigned)rc;
+			continue;
+		}
+		if (rc != -ENOSPC)
+			return rc;
+		rc = build_narrow(b, to);
+		if (rc < 0)
+			return rc;
+		to = b->to;
+		count = keep_rows(w, done, count, to);
+	}
+	return 0;
 }
 
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
@@ -490,378 +503,13 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 			       &outside, NULL);
 		return 0;
 	}
-	for (;;) {
-		unsigned count = choose_rows(w, sel, to);
-
-		pthread_mutex_lock(&w->lock);
-		if (count == 0 || reserve_rows(w, count) == 0) {
-			rc = count == 0 ? 0 : put_all(w, columns, sel->n, count);
-			pthread_mutex_unlock(&w->lock);
-			break;
-		}
-		pthread_mutex_unlock(&w->lock);
-		rc = narrow(b, to);
-		if (rc < 0)
-			return rc;
-		to = b->to;
-	}
+	rc = put_all(w, columns, sel);
+	/* -ENOMEM here comes from text, which narrowing does not free. */
 	if (rc == 0 && b->index->has_text && b->index->pool.total > b->index->spec.room / 2)
 		rc = -ENOMEM;
-	if (rc == -ENOMEM) { /* of text */
-		rc = narrow(b, to);
+	if (rc == -ENOMEM && b->index->has_text) {
+		rc = build_narrow(b, to);
 		return rc < 0 ? rc : -EAGAIN;
 	}
 	return rc;
-}
-
-/* ---- finishing: on all threads ---- */
-
-struct helper {
-	struct build *build;
-	int (*visit)(struct build *b, const struct chunk *c);
-	pthread_t thread;
-	int rc;
-};
-
-static void *visit_chunks(void *user)
-{
-	struct helper *h = user;
-	struct chunk *c = h->build->next;
-
-	while (h->rc == 0) {
-		while (c != NULL && !atomic_compare_exchange_weak(&h->build->next, &c, c->next))
-			;
-		if (c == NULL)
-			break;
-		h->rc = h->visit(h->build, c);
-		c = h->build->next;
-	}
-	return NULL;
-}
-
-static int for_chunks(struct build *b, unsigned threads,
-		      int (*visit)(struct build *b, const struct chunk *c))
-{
-	struct helper helpers[THREADS_MAX];
-	unsigned most = (unsigned)(b->index->rows / SHARED_ROWS) + 1, n = 1;
-	int rc;
-
-	threads = threads > THREADS_MAX ? THREADS_MAX : threads;
-	threads = threads > most ? most : threads;
-	b->next = b->chunks;
-	for (unsigned i = 0; i < threads; i++)
-		helpers[i] = (struct helper){.build = b, .visit = visit};
-	while (n < threads &&
-	       pthread_create(&helpers[n].thread, NULL, visit_chunks, &helpers[n]) == 0)
-		n++;
-	visit_chunks(&helpers[0]);
-	rc = helpers[0].rc;
-	for (unsigned i = 1; i < n; i++) {
-		pthread_join(helpers[i].thread, NULL);
-		rc = rc < 0 ? rc : helpers[i].rc;
-	}
-	/* The text of another thread's error stayed there. */
-	return rc == -EEXIST ? fth_fail(EEXIST, "a key that was proved unique occurs twice") : rc;
-}
-
-/* ---- slots of a bitmap ---- */
-
-static int mark_numbers(struct build *b, const struct chunk *c)
-{
-	uint64_t all[FTH_BATCH_WORDS], again[FTH_BATCH_WORDS] = {0}, outside = 0;
-
-	fth_bits_fill(all, c->n);
-	fth_keyset_add(&b->index->keys, (const int64_t *)c->numbers, c->n, all, &outside, again);
-	return b->index->spec.kind == INDEX_MAP && fth_bits_any(again, c->n) ? -EEXIST : 0;
-}
-
-static void slots_by_bitmap(const struct index *x, const struct chunk *c, uint32_t *slots)
-{
-	uint64_t all[FTH_BATCH_WORDS];
-
-	if (x->direct) {
-		for (unsigned i = 0; i < c->n; i++)
-			slots[i] = (uint32_t)(c->numbers[i] - x->from);
-		return;
-	}
-	fth_bits_fill(all, c->n);
-	fth_keyset_ranks(&x->keys, (const int64_t *)c->numbers, c->n, all, slots);
-}
-
-/* ---- slots of a hash table ---- */
-
-static uint32_t *head_of(struct index *x, uint64_t number)
-{
-	uint64_t mask = ((uint64_t)1 << x->head_bits) - 1, home = index_home(x, number);
-
-	while (x->heads[home] != INDEX_FREE && x->numbers[x->heads[home]] != number)
-		home = (home + 1) & mask;
-	return &x->heads[home];
-}
-
-/* By one thread. */
-static int insert_numbers(struct build *b, const struct chunk *c)
-{
-	struct index *x = b->index;
-
-	for (unsigned i = 0; i < c->n; i++)
-		__builtin_prefetch(&x->heads[index_home(x, c->numbers[i])]);
-	for (unsigned i = 0; i < c->n; i++) {
-		uint32_t *head = head_of(x, c->numbers[i]);
-
-		if (*head != INDEX_FREE) {
-			if (x->spec.kind == INDEX_MAP && x->numbering.exact)
-				return -EEXIST;
-			continue;
-		}
-		x->numbers[x->slots] = c->numbers[i];
-		*head = (uint32_t)x->slots++;
-	}
-	return 0;
-}
-
-static void slots_by_hash(struct index *x, const struct chunk *c, uint32_t *slots)
-{
-	for (unsigned i = 0; i < c->n; i++)
-		slots[i] = *head_of(x, c->numbers[i]);
-}
-
-static void slots_of(struct index *x, const struct chunk *c, uint32_t *slots)
-{
-	if (x->form == INDEX_BITMAP)
-		slots_by_bitmap(x, c, slots);
-	else
-		slots_by_hash(x, c, slots);
-}
-
-/* ---- records ---- */
-
-static int count_rows(struct build *b, const struct chunk *c)
-{
-	uint32_t slots[FTH_BATCH];
-
-	slots_of(b->index, c, slots);
-	for (unsigned i = 0; i < c->n; i++)
-		fth_add_relaxed_dev32(&b->index->start[slots[i]], 1);
-	return 0;
-}
-
-/* From counts to the first record of each slot. */
-static void sum_counts(struct index *x)
-{
-	uint32_t sum = 0;
-
-	for (uint64_t s = 0; s <= x->slots; s++) {
-		uint32_t count = s == x->slots ? 0 : x->start[s];
-
-		x->start[s] = sum;
-		sum += count;
-	}
-}
-
-static int place_records(struct build *b, const struct chunk *c)
-{
-	struct index *x = b->index;
-	bool same = x->pack.stride == b->pack.stride;
-	char changed[256 * 17 + 2 * PACK_PAD];
-	uint32_t slots[FTH_BATCH];
-
-	slots_of(x, c, slots);
-	for (unsigned i = 0; i < c->n; i++) {
-		const char *from = c->records + (size_t)i * b->pack.stride;
-		uint64_t at = slots[i];
-
-		/* Relaxed: each thread needs a place of its own, and nothing else. */
-		if (x->start != NULL)
-			at = fth_add_relaxed_dev32(&x->start[slots[i]], 1);
-		if (!same) {
-			memset(changed, 0, x->pack.stride + PACK_PAD);
-			pack_convert(&b->pack, from, &x->pack, changed);
-			from = changed;
-		}
-		pack_copy(x->records + at * x->pack.stride, from, x->pack.stride);
-	}
-	return 0;
-}
-
-/* Placing moved the start of each slot to its end, which is where the next one begins. */
-static void restore_starts(struct index *x)
-{
-	memmove(x->start + 1, x->start, x->slots * sizeof(*x->start));
-	x->start[0] = 0;
-}
-
-/* ---- the form ---- */
-
-static uint64_t table_bytes(uint64_t rows)
-{
-	return rows * HASH_BYTES;
-}
-
-static void forget_form(struct index *x)
-{
-	fth_keyset_release(&x->keys);
-	if (x->heads != NULL)
-		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
-	fth_qmem_free(x->mem, x->numbers, x->number_room * sizeof(*x->numbers));
-	if (x->start != NULL)
-		fth_qmem_free(x->mem, x->start, (x->slot_room + 1) * sizeof(*x->start));
-	if (x->records != NULL)
-		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
-	x->heads = NULL;
-	x->numbers = NULL;
-	x->number_room = 0;
-	x->start = NULL;
-	x->records = NULL;
-	x->slots = 0;
-}
-
-static int make_bitmap(struct build *b, unsigned threads)
-{
-	struct index *x = b->index;
-	uint64_t span = last_number(b, b->to) - x->from + 1;
-	int rc = init_bitmap(b, b->to);
-
-	if (rc == 0)
-		rc = for_chunks(b, threads, mark_numbers);
-	if (rc < 0)
-		return rc;
-	/* A slot for every number: no ranks, and at most four times the records. */
-	x->direct = span / 4 <= x->rows && span < UINT32_MAX;
-	if (x->spec.kind == INDEX_SET) {
-		x->rows = fth_keyset_count(&x->keys);
-		return 0;
-	}
-	if (!x->direct)
-		rc = fth_keyset_seal(&x->keys);
-	x->slots = x->direct ? span : x->keys.count;
-	return rc;
-}
-
-static int make_hash(struct build *b)
-{
-	struct index *x = b->index;
-	size_t heads;
-
-	x->form = INDEX_HASH;
-	x->head_bits = 4;
-	while ((uint64_t)1 << x->head_bits < x->rows + x->rows / 2)
-		x->head_bits++;
-	heads = ((size_t)1 << x->head_bits) * sizeof(*x->heads);
-	x->heads = fth_qmem_alloc(b->mem, heads);
-	x->numbers = fth_qmem_alloc(b->mem, x->rows * sizeof(*x->numbers));
-	if (x->numbers != NULL)
-		x->number_room = x->rows;
-	if (x->heads == NULL || x->numbers == NULL)
-		return -ENOMEM;
-	memset(x->heads, 0xff, heads);
-	return for_chunks(b, 1, insert_numbers);
-}
-
-static int make_slots(struct build *b, unsigned threads)
-{
-	uint64_t bitmap = bitmap_bytes(b, b->to), table = table_bytes(b->index->rows);
-	int rc = -ENOMEM;
-
-	if (b->index->numbering.exact &&
-	    (bitmap <= SMALL_BITMAP || bitmap / 2 <= table || b->index->rows == 0))
-		rc = make_bitmap(b, threads);
-	if (rc == -ENOMEM) {
-		forget_form(b->index);
-		rc = make_hash(b);
-	}
-	return rc;
-}
-
-static int make_records(struct build *b, unsigned threads)
-{
-	struct index *x = b->index;
-	/* Records with equal hashes may have different keys. */
-	bool several = x->spec.kind == INDEX_MULTIMAP || !x->numbering.exact;
-	int rc = 0;
-
-	x->record_room = several ? x->rows : x->slots;
-	x->record_room += x->record_room == 0;
-	x->records = fth_qmem_zalloc(b->mem, x->record_room * x->pack.stride + PACK_PAD);
-	if (x->records == NULL)
-		return -ENOMEM;
-	if (several) {
-		x->slot_room = x->slots;
-		x->start = fth_qmem_zalloc(b->mem, (x->slots + 1) * sizeof(*x->start));
-		if (x->start == NULL)
-			return -ENOMEM;
-		rc = for_chunks(b, threads, count_rows);
-		sum_counts(x);
-	}
-	if (rc == 0)
-		rc = for_chunks(b, threads, place_records);
-	if (rc == 0 && several)
-		restore_starts(x);
-	return rc;
-}
-
-static unsigned text_bits(uint32_t count)
-{
-	return count < 2 ? 1 : 32 - (unsigned)__builtin_clz(count - 1);
-}
-
-/* Text has as many strings as it has; records get their final layout. */
-static void seal_text(struct build *b)
-{
-	struct index *x = b->index;
-	unsigned skip = x->spec.key_count - x->first_payload;
-
-	if (!x->has_text || x->dict != NULL)
-		return;
-	x->dict = pool_seal(&x->pool);
-	pack_init(&x->pack, x->fields, x->spec.columns + skip, x->spec.column_count - skip,
-		  text_bits(x->dict->count));
-}
-
-static int make_structure(struct build *b, unsigned threads)
-{
-	struct index *x = b->index;
-	int rc;
-
-	x->rows = 0;
-	for (const struct chunk *c = b->chunks; c != NULL; c = c->next)
-		x->rows += c->n;
-	if (x->rows >= INDEX_FREE)
-		return -ENOMEM;
-	rc = make_slots(b, threads);
-	if (rc == 0 && (x->spec.kind != INDEX_SET || !x->numbering.exact))
-		rc = make_records(b, threads);
-	return rc;
-}
-
-int build_finish(struct build *b, unsigned threads, struct index **out)
-{
-	struct index *x = b->index;
-	int rc = 0;
-
-	*out = NULL;
-	if (!b->at_once) {
-		seal_text(b);
-		b->chunks = compact(b, b->chunks, b->to);
-		rc = make_structure(b, threads);
-		while (rc == -ENOMEM) {
-			forget_form(x);
-			rc = narrow(b, b->to);
-			if (rc == 0)
-				rc = make_structure(b, threads);
-			else
-				break;
-		}
-	} else {
-		x->rows = fth_keyset_count(&x->keys);
-	}
-	free_chunks(b, b->chunks);
-	b->chunks = NULL;
-	if (rc < 0)
-		return rc;
-	/* Nothing lies beyond the last number. */
-	x->to = b->to >= x->numbering.last ? UINT64_MAX : b->to;
-	b->index = NULL;
-	*out = x;
-	return 0;
 }

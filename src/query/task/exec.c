@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/task/exec.h"
 #include "query/task/fetch.h"
-#include "query/task/runner.h"
+#include "query/task/pass.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -10,9 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX 64u
-#define COLUMNS_MAX 256u
-#define CLAIM_MAX   8u
+#define THREADS_MAX	64u
+#define COLUMNS_MAX	256u
+#define CLAIM_MAX	8u
+#define ROW_GROUP_BYTES (1u << 20)
+#define ROWS_SHARE	(16u << 10) /* rows of an earlier result that are worth a thread */
 
 /* One task on several threads. */
 struct job {
@@ -25,8 +27,17 @@ struct job {
 	unsigned column_count;
 	_Atomic uint32_t next_group;
 	uint32_t claim; /* groups that a worker takes at a time */
+	_Atomic(const struct rows_block *) next_block;
 	struct runner *runners[THREADS_MAX];
 	unsigned runner_count;
+};
+
+/* How a task is run. */
+struct attempt {
+	unsigned number;
+	uint64_t from, to; /* numbers of a structure's keys */
+	bool one_thread;
+	bool had_threads; /* several worked */
 };
 
 struct worker {
@@ -78,18 +89,42 @@ static uint64_t thread_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
+static const struct rows_block *next_block(struct job *j)
+{
+	const struct rows_block *b = j->next_block;
+
+	/* Blocks are constant; who moves the pointer has the block to itself. */
+	while (b != NULL && !atomic_compare_exchange_weak(&j->next_block, &b, b->next))
+		;
+	return b;
+}
+
+static int run_blocks(struct worker *w)
+{
+	const struct rows_block *b;
+	int rc = 0;
+
+	while (rc == 0 && (b = next_block(w->job)) != NULL) {
+		rc = runner_stopped(w->runner);
+		if (rc == 0 && b->n > 0)
+			rc = runner_block(w->runner, b->columns, b->n);
+	}
+	return rc;
+}
+
 static void *run_worker(void *user)
 {
 	struct worker *w = user;
 
-	w->rc = runner_table(w->runner, next_group, w);
+	w->rc = w->job->task->source.kind == TASK_TABLE ? runner_table(w->runner, next_group, w)
+							: run_blocks(w);
 	if (w->rc < 0) {
 		/* The text is this thread's; it goes with it. */
 		strncpy(w->text, fth_error_text(w->rc), sizeof(w->text) - 1);
 		atomic_store(&w->job->exec->stop, true);
 	}
 	if (w->helper)
-		w->runner->stats.cpu_ns = thread_ns();
+		w->runner->stats.cpu_ns += thread_ns();
 	return NULL;
 }
 
@@ -111,25 +146,71 @@ static unsigned threads_wanted(const struct exec *e)
 
 static unsigned thread_count(const struct job *j)
 {
-	return exec_threads(j->exec->options->threads, fth_table_groups(j->task->source.table));
+	const struct task_source *s = &j->task->source;
+	uint64_t parts = s->kind == TASK_TABLE ? fth_table_groups(s->table) : 1;
+
+	for (unsigned i = 0; i < s->input_count; i++)
+		if (j->exec->results[s->inputs[i]].rows != NULL)
+			parts += rows_count(j->exec->results[s->inputs[i]].rows) / ROWS_SHARE;
+	return exec_threads(j->exec->options->threads,
+			    parts > THREADS_MAX ? THREADS_MAX : (uint32_t)parts);
 }
 
-static int run_table(struct job *j)
+/* What a runner takes while it works: structures of nested tasks and groups of runs, for a row group each. */
+static uint64_t growth_of(const struct exec *e, const struct task *t)
 {
-	struct worker workers[THREADS_MAX];
-	unsigned n = thread_count(j), started = 0;
-	int rc = 0;
+	uint64_t bytes = 0;
 
-	for (; j->runner_count < n && rc == 0; j->runner_count += rc == 0)
-		rc = runner_open(j->exec, j->number, j->rows, j->build,
-				 &j->runners[j->runner_count]);
-	/* Fewer threads are slower, but do not fail. */
-	if (rc == -ENOMEM && j->runner_count > 0)
-		rc = 0;
+	for (unsigned i = 0; i < t->step_count; i++) {
+		if (t->steps[i].kind == TASK_RUNS)
+			bytes += ROW_GROUP_BYTES;
+		else if (t->steps[i].kind == TASK_LOOKUP &&
+			 e->tasks[t->steps[i].lookup.task].nested)
+			bytes += ROW_GROUP_BYTES + growth_of(e, &e->tasks[t->steps[i].lookup.task]);
+	}
+	return bytes;
+}
+
+/* Whether that, and a part of the budget for groups and the like, is left. */
+static bool has_slack(const struct job *j, unsigned part)
+{
+	uint64_t growth = growth_of(j->exec, j->task) * (j->runner_count + 1);
+	uint64_t share = j->exec->structures * 2 / part;
+
+	return fth_qmem_available(j->exec->mem) >= (growth > share ? growth : share);
+}
+
+/* Runners for up to n threads. Fewer threads are slower, but do not fail. */
+static int open_runners(struct job *j, unsigned n)
+{
+	int rc = runner_open(j->exec, j->number, j->rows, j->build, &j->runners[0]);
+
 	if (rc < 0)
 		return rc;
-	j->claim = exec_claim(j->runner_count, fth_table_groups(j->task->source.table));
-	for (; started < j->runner_count; started++) {
+	j->runner_count = 1;
+	while (j->runner_count < n) {
+		struct runner **next = &j->runners[j->runner_count];
+
+		rc = runner_open(j->exec, j->number, j->rows, j->build, next);
+		if (rc == 0 && !has_slack(j, 4)) {
+			runner_close(*next);
+			*next = NULL;
+			rc = -ENOMEM;
+		}
+		if (rc < 0)
+			return rc == -ENOMEM ? 0 : rc;
+		j->runner_count++;
+	}
+	return 0;
+}
+
+/* One worker for each of n runners. */
+static int run_workers(struct job *j, unsigned n)
+{
+	struct worker workers[THREADS_MAX];
+	unsigned started = 0;
+
+	for (; started < n; started++) {
 		struct worker *w = &workers[started];
 
 		memset(w, 0, sizeof(*w));
@@ -145,16 +226,14 @@ static int run_table(struct job *j)
 	return first_error(workers, started);
 }
 
-/* ---- rows of earlier results ---- */
-
-static int run_plain(struct runner *r, const struct result *from)
+static int run_table(struct job *j)
 {
-	int rc = 0;
-
-	for (const struct rows_block *b = rows_first(from->rows); b != NULL && rc == 0; b = b->next)
-		rc = b->n == 0 ? 0 : runner_block(r, b->columns, b->n);
-	return rc;
+	j->claim = exec_claim(j->runner_count, fth_table_groups(j->task->source.table));
+	j->next_group = 0;
+	return run_workers(j, j->runner_count);
 }
+
+/* ---- rows of earlier results ---- */
 
 static int run_groups(struct runner *r, struct group_store *groups)
 {
@@ -204,26 +283,39 @@ static int run_sorted(struct runner *r, struct sorted *sorted)
 
 static int run_result(struct runner *r, const struct result *from)
 {
-	if (from->groups != NULL)
-		return run_groups(r, from->groups);
-	return from->sorted != NULL ? run_sorted(r, from->sorted) : run_plain(r, from);
+	return from->groups != NULL ? run_groups(r, from->groups) : run_sorted(r, from->sorted);
 }
 
 static int run_rows(struct job *j)
 {
 	const struct task_source *s = &j->task->source;
-	int rc = runner_open(j->exec, j->number, j->rows, j->build, &j->runners[0]);
+	int rc = 0;
 
-	if (rc < 0)
-		return rc;
-	j->runner_count = 1;
-	if (s->kind == TASK_VALUES)
-		return runner_values(j->runners[0]);
-	if (s->kind == TASK_GIVEN)
-		return run_given(j);
-	for (unsigned i = 0; i < s->input_count && rc == 0; i++)
-		rc = run_result(j->runners[0], &j->exec->results[s->inputs[i]]);
+	for (unsigned i = 0; i < s->input_count && rc == 0; i++) {
+		const struct result *from = &j->exec->results[s->inputs[i]];
+
+		if (from->rows == NULL) {
+			rc = run_result(j->runners[0], from);
+		} else {
+			j->next_block = rows_first(from->rows);
+			rc = run_workers(j, j->runner_count);
+		}
+	}
 	return rc;
+}
+
+static int run_source(struct job *j)
+{
+	switch (j->task->source.kind) {
+	case TASK_TABLE:
+		return run_table(j);
+	case TASK_ROWS:
+		return run_rows(j);
+	case TASK_GIVEN:
+		return run_given(j);
+	default:
+		return runner_values(j->runners[0]);
+	}
 }
 
 /* ---- results ---- */
@@ -271,8 +363,10 @@ static int finish(struct job *j, struct result *result)
 	}
 }
 
-static void release(struct result *r)
+void exec_release(struct exec *e, unsigned number)
 {
+	struct result *r = &e->results[number];
+
 	group_store_close(r->groups);
 	sorted_close(r->sorted);
 	rows_free(r->rows);
@@ -291,6 +385,13 @@ static int describe_columns(struct job *j)
 		return fth_fail(EOPNOTSUPP, "a result with more than %u columns is not supported",
 				COLUMNS_MAX);
 	j->column_count = result_columns(j->task, slots);
+	j->columns = j->exec->columns[j->number];
+	if (j->columns == NULL)
+		j->columns = fth_arena_alloc(&j->exec->arena,
+					     (j->column_count + 1) * sizeof(*j->columns), 16);
+	if (j->columns == NULL)
+		return -ENOMEM;
+	j->exec->columns[j->number] = j->columns;
 	for (unsigned i = 0; i < j->column_count; i++)
 		j->columns[i] = j->task->slots[slots[i]];
 	return 0;
@@ -324,58 +425,169 @@ static void gather_stats(struct exec *e, const struct runner *r)
 	}
 }
 
-static int open_result(struct job *j, bool last)
+static int open_result(struct job *j, uint64_t from, uint64_t to)
 {
 	struct exec *e = j->exec;
 	struct index_spec spec;
 
 	if (j->task->reduce.kind == TASK_GROUP)
 		return group_store_open(e->mem, &e->scratch, &e->store);
-	if (last || j->task->reduce.kind == TASK_SORT)
+	if (j->number == e->last || j->task->reduce.kind == TASK_SORT)
 		return 0;
 	if (!reduces_to_index(j->task))
 		return rows_new(e->mem, j->columns, j->column_count, &j->rows);
 	spec = result_index(j->task, j->columns);
+	spec.from = from;
+	spec.to = to;
+	spec.room = pass_room(e, j->number);
 	return build_open(e->mem, &spec, &j->build);
 }
 
-static int run_task(struct exec *e, unsigned number)
+static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 {
 	struct job *j = fth_qmem_zalloc(e->mem, sizeof(*j));
-	bool last = number + 1 == e->set->task_count;
-	uint64_t start = fth_now_ns();
 	int rc;
 
+	*out = j;
 	if (j == NULL)
 		return -ENOMEM;
 	j->exec = e;
-	j->number = number;
-	j->task = &e->set->tasks[number];
-	j->columns = e->columns[number];
+	j->number = a->number;
+	j->task = &e->tasks[a->number];
 	rc = describe_columns(j);
 	if (rc == 0)
-		rc = open_result(j, last);
-	if (rc == 0)
-		rc = j->task->source.kind == TASK_TABLE ? run_table(j) : run_rows(j);
-	for (unsigned i = 0; i < j->runner_count; i++)
-		gather_stats(e, j->runners[i]);
-	/* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
+		rc = open_result(j, a->from, a->to);
+	return rc < 0 ? rc : open_runners(j, a->one_thread ? 1 : thread_count(j));
+}
+
+/* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
+static void close_writers(struct job *j)
+{
 	for (unsigned i = 0; i < j->runner_count; i++) {
+		gather_stats(j->exec, j->runners[i]);
 		rows_writer_close(j->runners[i]->writer);
 		j->runners[i]->writer = NULL;
 		build_writer_close(j->runners[i]->builder);
 		j->runners[i]->builder = NULL;
 	}
-	if (rc == 0 && !last)
-		rc = finish(j, &e->results[number]);
+}
+
+static void close_job(struct job *j)
+{
+	if (j == NULL)
+		return;
 	for (unsigned i = 0; i < j->runner_count; i++)
 		runner_close(j->runners[i]);
 	rows_free(j->rows);
 	build_free(j->build);
-	group_store_close(e->store);
+	group_store_close(j->exec->store);
+	j->exec->store = NULL;
+	fth_qmem_free(j->exec->mem, j, sizeof(*j));
+}
+
+/* Structures that the task looks up in go on to their next parts. Meanwhile its sources give back memory. */
+static int next_parts(struct job *j)
+{
+	int rc, more;
+
+	for (unsigned i = 0; i < j->runner_count; i++)
+		runner_sleep(j->runners[i]);
+	more = pass_next(j->exec, j->number);
+	if (more <= 0)
+		return more;
+	rc = runner_wake(j->runners[0]);
+	for (unsigned i = 1; i < j->runner_count && rc == 0; i++)
+		rc = runner_wake(j->runners[i]);
+	return rc < 0 ? rc : more;
+}
+
+static int run_passes(struct job *j)
+{
+	int rc, more = 0;
+
+	do {
+		rc = run_source(j);
+		if (rc == 0)
+			more = next_parts(j);
+	} while (rc == 0 && more > 0);
+	return rc == 0 ? more : rc;
+}
+
+/* Open the job. If the structures that it looks up in leave little memory for it, they are made smaller. */
+static int start_job(struct exec *e, const struct attempt *a, struct job **out)
+{
+	bool smallest = false;
+	int rc = open_job(e, a, out);
+
+	while (!smallest && (rc == -ENOMEM || (rc == 0 && !has_slack(*out, 8)))) {
+		int shrunk;
+
+		close_job(*out);
+		*out = NULL;
+		shrunk = pass_shrink(e, a->number);
+		if (shrunk < 0 && (rc < 0 || shrunk != -ENOMEM))
+			return shrunk;
+		smallest = shrunk < 0;
+		rc = open_job(e, a, out);
+	}
+	return rc;
+}
+
+static int try_task(struct exec *e, struct attempt *a)
+{
+	struct job *j;
+	int rc = start_job(e, a, &j);
+
+	if (rc == 0)
+		rc = run_passes(j);
+	a->had_threads = j != NULL && j->runner_count > 1;
+	if (j != NULL)
+		close_writers(j);
+	if (rc == 0 && a->number != e->last) {
+		rc = finish(j, &e->results[a->number]);
+		e->results[a->number].done = rc == 0;
+		if (rc < 0)
+			exec_release(e, a->number);
+	}
+	if (rc == -EAGAIN)
+		a->to = build_to(j->build);
+	close_job(j);
+	return rc;
+}
+
+/* After a failure: whether another attempt with less may do. */
+static bool may_retry(struct exec *e, struct attempt *a, int rc)
+{
+	if (rc == -EAGAIN) /* a structure holds up to a->to */
+		return true;
+	if (rc != -ENOMEM || e->emitted)
+		return false;
+	if (!a->one_thread && a->had_threads) {
+		a->one_thread = true;
+		return true;
+	}
+	return pass_shrink(e, a->number) == 0;
+}
+
+int exec_task(struct exec *e, unsigned number, uint64_t from)
+{
+	struct attempt a = {.number = number, .from = from, .to = UINT64_MAX};
+	struct group_store *outer = e->store; /* of a task that waits for this one */
+	uint64_t start = fth_now_ns();
+	bool again;
+	int rc;
+
 	e->store = NULL;
-	fth_qmem_free(e->mem, j, sizeof(*j));
-	e->stats[number].wall_ns = fth_now_ns() - start;
+	do {
+		rc = pass_prepare(e, number);
+		if (rc == 0)
+			rc = try_task(e, &a);
+		if (rc < 0)
+			atomic_store(&e->stop, false);
+		again = rc < 0 && may_retry(e, &a, rc);
+	} while (again);
+	e->store = outer;
+	e->stats[number].wall_ns += fth_now_ns() - start;
 	return rc;
 }
 
@@ -386,7 +598,7 @@ static int run_measured(struct exec *e, unsigned number)
 	int rc;
 
 	fth_qmem_take_peak(e->mem);
-	rc = run_task(e, number);
+	rc = exec_task(e, number, 0);
 	s->memory = fth_qmem_take_peak(e->mem);
 	s->cpu_ns += thread_ns() - cpu;
 	return rc;
@@ -396,45 +608,63 @@ static int run_all(struct exec *e)
 {
 	int rc = 0;
 
-	for (unsigned t = 0; t < e->set->task_count && rc == 0; t++) {
-		if (e->set->tasks[t].nested)
+	for (unsigned t = 0; t <= e->last && rc == 0; t++) {
+		if (e->tasks[t].nested || e->results[t].done)
 			continue;
 		rc = run_measured(e, t);
 		if (rc < 0 && e->options->failed != NULL)
 			*e->options->failed = t;
-		for (unsigned i = 0; i < t; i++)
-			if (e->set->tasks[i].last_user == t)
-				release(&e->results[i]);
+		for (unsigned i = 0; i < e->task_count; i++)
+			if (pass_last_user(e, i) <= t)
+				exec_release(e, i);
 	}
 	return rc;
+}
+
+static int open_exec(struct exec *e, const struct task_set *set)
+{
+	unsigned room = set->task_count * 2 + 4;
+	size_t each = sizeof(*e->tasks) + sizeof(*e->results) + sizeof(*e->columns) +
+		      sizeof(*e->stats) + sizeof(*e->limits);
+	char *memory;
+
+	fth_arena_init(&e->arena, e->mem, 16u << 10);
+	memory = fth_arena_alloc(&e->arena, each * room, 16);
+	if (memory == NULL)
+		return -ENOMEM;
+	memset(memory, 0, each * room);
+	e->tasks = (struct task *)memory;
+	e->results = (struct result *)(e->tasks + room);
+	e->columns = (struct task_slot **)(e->results + room);
+	e->stats = (struct exec_stats *)(e->columns + room);
+	e->limits = (uint64_t *)(e->stats + room);
+	memcpy(e->tasks, set->tasks, set->task_count * sizeof(*e->tasks));
+	e->task_count = set->task_count;
+	e->task_room = room;
+	e->last = set->task_count - 1;
+	/* The other half is for readers, groups and rows. */
+	e->structures = fth_qmem_available(e->mem) / 2;
+	return 0;
 }
 
 int exec_run(const struct task_set *set, const struct exec_options *options,
 	     int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected),
 	     void *user, struct exec_stats *stats)
 {
-	struct exec e = {
-		.set = set, .options = options, .mem = options->mem, .emit = emit, .user = user};
-	size_t results = set->task_count * sizeof(*e.results),
-	       own = set->task_count * sizeof(*stats);
-	size_t columns = set->task_count * sizeof(*e.columns);
-	int rc = -ENOMEM;
+	struct exec e = {.options = options, .mem = options->mem, .emit = emit, .user = user};
+	int rc;
 
 	pthread_mutex_init(&e.emit_lock, NULL);
 	scratch_init(&e.scratch, e.mem, options->scratch, options->scratch_limit);
 	e.threads = threads_wanted(&e);
-	e.results = fth_qmem_zalloc(e.mem, results);
-	e.columns = fth_qmem_zalloc(e.mem, columns);
-	e.stats = fth_qmem_zalloc(e.mem, own);
-	if (e.results != NULL && e.stats != NULL && e.columns != NULL)
+	rc = open_exec(&e, set);
+	if (rc == 0)
 		rc = run_all(&e);
 	if (stats != NULL && e.stats != NULL)
-		memcpy(stats, e.stats, own);
-	for (unsigned i = 0; i < set->task_count && e.results != NULL; i++)
-		release(&e.results[i]);
-	fth_qmem_free(e.mem, e.results, results);
-	fth_qmem_free(e.mem, e.columns, columns);
-	fth_qmem_free(e.mem, e.stats, own);
+		memcpy(stats, e.stats, set->task_count * sizeof(*stats));
+	for (unsigned i = 0; i < e.task_count; i++)
+		exec_release(&e, i);
+	fth_arena_release(&e.arena);
 	scratch_release(&e.scratch);
 	pthread_mutex_destroy(&e.emit_lock);
 	return rc;

@@ -30,8 +30,11 @@ void index_free(struct index *x)
 	if (x->records != NULL)
 		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
 	pool_release(&x->pool);
-	fth_qmem_free(x->mem, x->fields, x->spec.column_count * sizeof(*x->fields));
-	fth_qmem_free(x->mem, x, sizeof(*x));
+	if (x->fields != NULL)
+		fth_qmem_free(x->mem, x->fields, x->spec.column_count * sizeof(*x->fields));
+	if (x->limited)
+		fth_qmem_close(x->mem);
+	fth_qmem_free(x->parent, x, sizeof(*x));
 }
 
 uint64_t index_from(const struct index *x)
@@ -47,6 +50,11 @@ uint64_t index_to(const struct index *x)
 uint64_t index_rows(const struct index *x)
 {
 	return x->rows;
+}
+
+uint64_t index_bytes(const struct index *x)
+{
+	return x->limited ? fth_qmem_used(x->mem) : 0;
 }
 
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out)
@@ -133,7 +141,7 @@ static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsig
 	}
 	FTH_FOR_ROWS(out->hits, n, i)
 	{
-		out->first[i] = (uint32_t)(s->numbers[i] - x->from);
+		out->first[i] = (uint32_t)(s->numbers[i] - (uint64_t)x->keys.min);
 	}
 }
 

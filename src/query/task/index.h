@@ -30,8 +30,8 @@ struct index_spec {
 	unsigned column_count;
 	const struct task_slot *columns; /* the keys, then the payload; must outlive the index */
 	uint64_t from, to;		 /* the range of numbers to hold, at most */
-	uint64_t room;			 /* bytes that building may take */
-	double rows;			 /* expected */
+	uint64_t room; /* bytes that it may take, also while it is built; UINT64_MAX: any */
+	double rows;   /* expected */
 };
 
 void index_free(struct index *index); /* accepts NULL */
@@ -39,6 +39,8 @@ void index_free(struct index *index); /* accepts NULL */
 uint64_t index_from(const struct index *index);
 uint64_t index_to(const struct index *index);
 uint64_t index_rows(const struct index *index);
+/* What it takes, if its room is limited; otherwise 0. */
+uint64_t index_bytes(const struct index *index);
 
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out);
 void index_scratch_close(struct index_scratch *s);

@@ -10,8 +10,8 @@
 #define INDEX_FREE UINT32_MAX
 
 enum index_form {
-	INDEX_BITMAP, /* of the numbers; a key's slot is its number minus from (direct) or its rank */
-	INDEX_HASH,   /* of the numbers; slots in the order in which keys came */
+	INDEX_BITMAP, /* of the numbers; a key's slot is its number minus the least (direct) or its rank */
+	INDEX_HASH, /* of the numbers; slots in the order in which keys came */
 };
 
 /*
@@ -19,13 +19,15 @@ enum index_form {
  * otherwise record s.
  */
 struct index {
-	struct fth_qmem *mem;
+	struct fth_qmem *mem;	 /* of everything in it ... */
+	struct fth_qmem *parent; /* ... but this */
+	bool limited;		 /* mem is an account of its own */
 	struct index_spec spec;
 	struct numbering numbering;
 	uint64_t from, to;
 	enum index_form form;
 	bool direct;
-	struct fth_keyset keys; /* bitmap: of number - from */
+	struct fth_keyset keys; /* bitmap: of the numbers */
 	uint32_t *heads;	/* hash: slots by home, or INDEX_FREE */
 	unsigned head_bits;
 	uint64_t *numbers; /* hash: by slot */

@@ -143,7 +143,7 @@ static bool fills_frame(const struct task_lookup *l, const struct task *built)
 static int open_lookup(struct runner *r, unsigned at)
 {
 	const struct task_lookup *l = &r->task->steps[at].lookup;
-	const struct task *built = &r->exec->set->tasks[l->task];
+	const struct task *built = &r->exec->tasks[l->task];
 	struct step_state *s = &r->steps[at];
 	unsigned slots = r->task->slot_count;
 	int rc = index_scratch_open(r->mem, &s->scratch);
@@ -340,7 +340,7 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct bu
 		return -ENOMEM;
 	r->exec = exec;
 	r->number = number;
-	r->task = &exec->set->tasks[number];
+	r->task = &exec->tasks[number];
 	r->mem = exec->mem;
 	r->rows = rows;
 	r->build = build;
@@ -389,6 +389,42 @@ static void close_step(struct runner *r, struct step_state *s)
 	fetcher_close(s->fetcher);
 }
 
+static void close_source(struct runner *r)
+{
+	scan_close(r->reader);
+	r->reader = NULL;
+	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
+		decoder_close(r->decoders[i]);
+	r->decoders = NULL;
+	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
+	r->row_numbers = NULL;
+}
+
+void runner_sleep(struct runner *r)
+{
+	r->slept_bytes = r->stats.bytes;
+	r->slept_chunks = r->stats.chunks;
+	close_source(r);
+	for (unsigned i = 0; i < r->task->step_count; i++)
+		if (r->steps[i].nested != NULL)
+			runner_sleep(r->steps[i].nested);
+}
+
+int runner_wake(struct runner *r)
+{
+	int rc = runner_open_source(r);
+
+	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++) {
+		const struct task_step *step = &r->task->steps[i];
+
+		if (r->steps[i].nested != NULL)
+			rc = runner_wake(r->steps[i].nested);
+		else if (step->kind == TASK_LOOKUP)
+			r->steps[i].index = r->exec->results[step->lookup.task].index;
+	}
+	return rc;
+}
+
 void runner_close(struct runner *r)
 {
 	if (r == NULL)
@@ -399,12 +435,9 @@ void runner_close(struct runner *r)
 	build_writer_close(r->builder);
 	grouper_close(r->grouper);
 	sorter_close(r->sorter);
-	scan_close(r->reader);
-	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
-		decoder_close(r->decoders[i]);
+	close_source(r);
 	sieve_close(r);
 	fth_qmem_free(r->mem, r->nested_keys, FTH_BATCH * sizeof(*r->nested_keys));
-	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
 	fth_arena_release(&r->arena);
 	fth_qmem_free(r->mem, r, sizeof(*r));
 }
@@ -542,6 +575,7 @@ static int emit(struct runner *r, unsigned n, const struct fth_sel *sel)
 	for (unsigned i = 0; i < n; i++)
 		r->emitted[i] = *r->columns[i];
 	pthread_mutex_lock(&r->exec->emit_lock);
+	r->exec->emitted = true;
 	rc = r->exec->emit(r->exec->user, r->emitted, sel);
 	pthread_mutex_unlock(&r->exec->emit_lock);
 	return rc;

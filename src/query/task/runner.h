@@ -31,21 +31,28 @@ struct result {
 	struct group_store *groups; /* GROUP */
 	struct sorted *sorted;	    /* SORT */
 	struct index *index;	    /* SET, MAP, MULTIMAP */
+	bool done;
 };
 
 struct exec {
-	const struct task_set *set;
 	const struct exec_options *options;
 	struct fth_qmem *mem;
 	struct scratch scratch;
-	unsigned threads;		  /* of a task */
-	struct group_store *store;	  /* of the task that runs */
-	struct result *results;		  /* by task */
-	struct task_slot (*columns)[256]; /* by task: of the rows of its result */
+	unsigned threads;	   /* of a task */
+	struct group_store *store; /* of the task that runs */
+	struct fth_arena arena;	   /* of small things that live as long as the query */
+	struct task *tasks; /* the set's, and behind them those that were split off: see pass.c */
+	unsigned task_count, task_room;
+	unsigned last;		    /* the task that gives the result */
+	struct result *results;	    /* by task */
+	struct task_slot **columns; /* by task: of the rows of its result */
 	struct exec_stats *stats;
+	uint64_t structures; /* bytes that all structures together may take */
+	uint64_t *limits; /* by task: bytes of its structure, if it had to be made smaller; or 0 */
 	int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected);
 	void *user;
 	pthread_mutex_t emit_lock; /* one thread emits at a time */
+	bool emitted;		   /* rows; under that lock while threads run */
 	atomic_bool stop;	   /* another thread failed, or the query is canceled */
 };
 
@@ -117,12 +124,16 @@ struct runner {
 	struct fth_vec **columns;
 	struct fth_vec *emitted; /* of the last task: the same, side by side */
 	struct exec_stats stats;
+	uint64_t slept_bytes, slept_chunks; /* read before the source was closed for a while */
 };
 
 /* The rows go to `rows` or `build`, or, with none, to the client or the grouper. */
 int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct build *build,
 		struct runner **out);
 void runner_close(struct runner *r); /* accepts NULL */
+/* Give back the memory of the source until runner_wake(), which also finds the present structures. */
+void runner_sleep(struct runner *r);
+int runner_wake(struct runner *r);
 
 /* Run the task on the row groups that `next` gives, until it gives UINT32_MAX. */
 int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user);

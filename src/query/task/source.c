@@ -102,6 +102,9 @@ int runner_open_source(struct runner *r)
 		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
 		rc = r->row_numbers == NULL ? -ENOMEM : 0;
 	}
+	/* Reading far ahead is worth no more than a part of the memory. */
+	while (rc == 0 && r->scan.depth > 1 && scan_memory(&r->scan) > r->exec->structures / 6)
+		r->scan.depth--;
 	return rc < 0 ? rc : scan_open(&r->scan, r->mem, &r->reader);
 }
 
@@ -178,6 +181,7 @@ static int build_nested(struct runner *r, unsigned at, bool sieved)
 			return -ENOMEM;
 	}
 	spec = result_index(n->task, n->column_slots);
+	spec.rows = r->group->rows;
 	rc = build_open(r->mem, &spec, &build);
 	if (rc < 0)
 		return rc;
@@ -361,8 +365,8 @@ int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user)
 		if (rc < 0)
 			break;
 	}
-	r->stats.bytes = scan_bytes(r->reader);
-	r->stats.chunks = scan_chunks(r->reader);
+	r->stats.bytes = r->slept_bytes + scan_bytes(r->reader);
+	r->stats.chunks = r->slept_chunks + scan_chunks(r->reader);
 	return rc;
 }
 

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What taking rows in (build.c) and making the structure (finish.c) share. */
+#ifndef FTH_QUERY_BUILD_INTERNAL_H
+#define FTH_QUERY_BUILD_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "query/task/build.h"
+#include "query/task/index_internal.h"
+
+#define BUILD_TEXT_BITS	   32u		/* of a string's number in a chunk */
+#define BUILD_HASH_BYTES   14u		/* of a key in a hash table, about */
+#define BUILD_SMALL_BITMAP (256u << 10) /* is not worth saving */
+
+struct chunk {
+	struct chunk *next;
+	unsigned n;
+	uint64_t *numbers;
+	char *records;
+};
+
+struct build {
+	struct fth_qmem *mem; /* of the builder itself */
+	struct fth_qmem *own; /* of chunks and the index: at most spec.room */
+	struct index *index;
+	struct pack pack; /* of records in chunks */
+	struct pack_field *fields;
+	unsigned columns;
+	unsigned chunk_rows; /* rows of a chunk */
+	bool at_once;	     /* a set whose bits are set as rows come */
+	pthread_mutex_t lock;
+	struct build_writer *writers; /* under lock */
+	struct chunk *chunks;	      /* of writers that are closed; under lock */
+	_Atomic uint64_t to;
+	_Atomic uint64_t bytes;
+	/* finishing */
+	_Atomic(struct chunk *) next; /* to be visited */
+	uint64_t least, most;	      /* of the numbers */
+};
+
+/* The bytes of a bitmap over the numbers [lo, hi], with ranks; UINT64_MAX: impossible. */
+uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi);
+int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi);
+/* Hold a smaller range than up to `seen`, unless that was done already. Returns 0 or -ENOMEM. */
+int build_narrow(struct build *b, uint64_t seen);
+/* Drop the rows of a list of chunks whose number is above `to`. */
+struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to);
+void build_free_chunks(struct build *b, struct chunk *c);
+
+#endif

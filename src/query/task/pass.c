@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A row that is looked up belongs to one part of a structure, so rows, groups and sums need not know of parts.
+ * Two things do, and are changed before the task runs:
+ *
+ *  - Groups of a RUNS step are complete when a row group is done, but with parts a group's rows come in
+ *    several passes. The task is split there: the first half groups, the second goes on with the groups.
+ *  - A nested task that looks up in parts builds only a part of its rows at a time. That is right for an inner
+ *    join, where each pair of rows comes in one pass, but not where the absence of rows counts. Such a
+ *    task is not nested any more: it is built before its parent runs.
+ */
+#include "query/task/pass.h"
+
+#include "fathom/base/error.h"
+
+#include <errno.h>
+
+#define STRUCTURES_MAX 128u
+#define ROOM_MIN       (128u << 10)
+
+/* ---- what a task looks up in ---- */
+
+/* The structures of a task and of tasks nested in it, each once, behind the first n of out[]. */
+static unsigned add_structures(const struct exec *e, unsigned number, uint32_t *out, unsigned n)
+{
+	const struct task *t = &e->tasks[number];
+
+	for (unsigned i = 0; i < t->step_count; i++) {
+		uint32_t d = t->steps[i].lookup.task;
+		bool known = false;
+
+		if (t->steps[i].kind != TASK_LOOKUP)
+			continue;
+		if (e->tasks[d].nested) {
+			n = add_structures(e, d, out, n);
+			continue;
+		}
+		for (unsigned k = 0; k < n && !known; k++)
+			known = out[k] == d;
+		if (!known && n < STRUCTURES_MAX)
+			out[n++] = d;
+	}
+	return n;
+}
+
+static bool is_partial(const struct exec *e, uint32_t structure)
+{
+	const struct index *x = e->results[structure].index;
+
+	return x != NULL && (index_from(x) != 0 || index_to(x) != UINT64_MAX);
+}
+
+static bool uses_parts(const struct exec *e, unsigned number)
+{
+	uint32_t all[STRUCTURES_MAX];
+	unsigned n = add_structures(e, number, all, 0);
+
+	for (unsigned i = 0; i < n; i++)
+		if (is_partial(e, all[i]))
+			return true;
+	return false;
+}
+
+/* Whether a step looks up in parts, by itself or in the task nested there. */
+static bool step_uses_parts(const struct exec *e, const struct task_step *s)
+{
+	if (s->kind != TASK_LOOKUP)
+		return false;
+	return e->tasks[s->lookup.task].nested ? uses_parts(e, s->lookup.task)
+					       : is_partial(e, s->lookup.task);
+}
+
+/* ---- memory ---- */
+
+uint32_t pass_last_user(const struct exec *e, unsigned number)
+{
+	uint32_t user = e->tasks[number].last_user;
+
+	while (user != TASK_NONE && (e->tasks[user].nested || user > e->last))
+		user = e->tasks[user].nested ? e->tasks[user].parent : e->tasks[user].last_user;
+	/* What a structure with parts is built from is needed for the next part. */
+	if (user != TASK_NONE && is_partial(e, user))
+		return pass_last_user(e, user);
+	return user;
+}
+
+/* What a structure will take, by the planner's estimate. */
+static uint64_t expected_bytes(const struct task *t)
+{
+	double bytes = 4096;
+
+	for (unsigned i = 0; i < t->result_count; i++)
+		bytes += t->estimate.rows * 4;
+	return (uint64_t)(bytes + t->estimate.rows * 2);
+}
+
+uint64_t pass_room(const struct exec *e, unsigned number)
+{
+	uint32_t user = pass_last_user(e, number), all[STRUCTURES_MAX];
+	unsigned n = user == TASK_NONE ? 0 : add_structures(e, user, all, 0), unbuilt = 1;
+	uint64_t used = 0, expected = 0, left, room;
+
+	for (unsigned i = 0; i < e->task_count; i++)
+		if (e->results[i].index != NULL)
+			used += index_bytes(e->results[i].index);
+	for (unsigned i = 0; i < n; i++)
+		if (all[i] != number && e->results[all[i]].index == NULL) {
+			expected += expected_bytes(&e->tasks[all[i]]);
+			unbuilt++;
+		}
+	left = used < e->structures ? e->structures - used : 0;
+	room = left / unbuilt;
+	if (left > expected && left - expected > room)
+		room = left - expected;
+	if (e->limits[number] != 0 && room > e->limits[number])
+		room = e->limits[number];
+	return room < ROOM_MIN ? ROOM_MIN : room;
+}
+
+int pass_shrink(struct exec *e, unsigned number)
+{
+	uint32_t all[STRUCTURES_MAX], largest = TASK_NONE;
+	unsigned n = add_structures(e, number, all, 0);
+	uint64_t most = ROOM_MIN;
+
+	for (unsigned i = 0; i < n; i++) {
+		const struct index *x = e->results[all[i]].index;
+
+		if (x != NULL && index_bytes(x) > most) {
+			most = index_bytes(x);
+			largest = all[i];
+		}
+	}
+	if (largest == TASK_NONE)
+		return -ENOMEM;
+	e->limits[largest] = most / 2;
+	exec_release(e, largest);
+	return exec_task(e, largest, 0);
+}
+
+/* ---- parts ---- */
+
+static int rebuild(struct exec *e, uint32_t structure, uint64_t from)
+{
+	exec_release(e, structure);
+	return exec_task(e, structure, from);
+}
+
+int pass_next(struct exec *e, unsigned number)
+{
+	uint32_t all[STRUCTURES_MAX];
+	unsigned n = add_structures(e, number, all, 0), at = 0;
+	int rc = 0;
+
+	while (at < n && index_to(e->results[all[at]].index) == UINT64_MAX)
+		at++;
+	if (at == n)
+		return 0;
+	for (unsigned i = 0; i < at && rc == 0; i++)
+		if (index_from(e->results[all[i]].index) != 0)
+			rc = rebuild(e, all[i], 0);
+	if (rc == 0)
+		rc = rebuild(e, all[at], index_to(e->results[all[at]].index) + 1);
+	return rc < 0 ? rc : 1;
+}
+
+/* ---- changing a task ---- */
+
+static int own_nested(struct exec *e, uint32_t nested)
+{
+	e->tasks[nested].nested = false;
+	return exec_task(e, nested, 0);
+}
+
+static bool runs_after_parts(const struct exec *e, const struct task *t, unsigned *at)
+{
+	bool parts = t->source.kind != TASK_TABLE;
+
+	for (*at = 0; *at < t->step_count; ++*at) {
+		if (t->steps[*at].kind == TASK_RUNS && parts)
+			return true;
+		parts = parts || step_uses_parts(e, &t->steps[*at]);
+	}
+	return false;
+}
+
+static int free_nested(struct exec *e, unsigned number)
+{
+	const struct task *t = &e->tasks[number];
+	unsigned at;
+	int rc = 0;
+
+	for (unsigned i = 0; i < t->step_count && rc == 0; i++) {
+		const struct task_lookup *l = &t->steps[i].lookup;
+
+		if (t->steps[i].kind != TASK_LOOKUP || !e->tasks[l->task].nested)
+			continue;
+		if (t->source.kind != TASK_TABLE ||
+		    (uses_parts(e, l->task) &&
+		     (l->match != TASK_INNER || runs_after_parts(e, &e->tasks[l->task], &at))))
+			rc = own_nested(e, l->task);
+	}
+	return rc;
+}
+
+/* The first half: groups instead of runs. */
+static int make_grouping(struct exec *e, struct task *first, const struct task_runs *runs)
+{
+	unsigned n = runs->key_count + runs->aggregate_count;
+	struct task_slot *result = fth_arena_alloc(&e->arena, (n + 1) * sizeof(*result), 16);
+
+	if (result == NULL)
+		return -ENOMEM;
+	first->reduce = (struct task_reduce){.kind = TASK_GROUP,
+					     .key_count = runs->key_count,
+					     .keys = runs->keys,
+					     .aggregate_count = runs->aggregate_count,
+					     .aggregates = runs->aggregates,
+					     .grouped = true,
+					     .limit = UINT64_MAX};
+	for (unsigned i = 0; i < runs->key_count; i++)
+		result[i] = first->slots[runs->keys[i]];
+	for (unsigned i = 0; i < runs->aggregate_count; i++)
+		result[runs->key_count + i] = runs->aggregates[i].result;
+	first->result = result;
+	first->result_count = n;
+	return 0;
+}
+
+/* The second half: its source are the groups. */
+static int make_rest(struct exec *e, struct task *rest, const struct task_runs *runs, unsigned at,
+		     uint32_t input)
+{
+	unsigned n = runs->key_count + runs->aggregate_count;
+	struct task_source_column *columns =
+		fth_arena_alloc(&e->arena, (n + 1) * sizeof(*columns), 16);
+	uint32_t *inputs = fth_arena_alloc(&e->arena, sizeof(*inputs), 16);
+
+	if (columns == NULL || inputs == NULL)
+		return -ENOMEM;
+	for (unsigned i = 0; i < n; i++)
+		columns[i] = (struct task_source_column){
+			i, i < runs->key_count ? runs->key_slots[i]
+					       : runs->slots[i - runs->key_count]};
+	*inputs = input;
+	rest->source = (struct task_source){.kind = TASK_ROWS,
+					    .input_count = 1,
+					    .inputs = inputs,
+					    .column_count = n,
+					    .columns = columns,
+					    .row_slot = TASK_NONE};
+	rest->steps += at + 1;
+	rest->step_count -= at + 1;
+	return 0;
+}
+
+static int split_at(struct exec *e, unsigned number, unsigned at)
+{
+	struct task *t = &e->tasks[number];
+	const struct task_runs *runs = &t->steps[at].runs;
+	uint32_t made = e->task_count;
+	struct task first = *t;
+	int rc;
+
+	if (made == e->task_room)
+		return fth_fail(EOPNOTSUPP, "a task has too many grouping steps");
+	first.step_count = at;
+	first.nested = false;
+	first.last_user = number;
+	rc = make_grouping(e, &first, runs);
+	for (unsigned i = 0; i < at && rc == 0; i++)
+		if (t->steps[i].kind == TASK_LOOKUP && e->tasks[t->steps[i].lookup.task].nested)
+			e->tasks[t->steps[i].lookup.task].parent = made;
+	if (rc == 0)
+		rc = make_rest(e, t, runs, at, made);
+	if (rc < 0)
+		return rc;
+	e->tasks[made] = first;
+	e->task_count++;
+	return exec_task(e, made, 0);
+}
+
+/* ---- all that a task needs ---- */
+
+static int make_inputs(struct exec *e, unsigned number)
+{
+	const struct task_source *s = &e->tasks[number].source;
+	uint32_t all[STRUCTURES_MAX];
+	unsigned n = add_structures(e, number, all, 0);
+	int rc = 0;
+
+	for (unsigned i = 0; i < s->input_count && rc == 0; i++)
+		if (!e->results[s->inputs[i]].done)
+			rc = exec_task(e, s->inputs[i], 0);
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		if (e->results[all[i]].index == NULL)
+			rc = exec_task(e, all[i], 0);
+		else if (index_from(e->results[all[i]].index) != 0)
+			rc = rebuild(e, all[i], 0);
+	}
+	return rc;
+}
+
+int pass_prepare(struct exec *e, unsigned number)
+{
+	unsigned at;
+	int rc = make_inputs(e, number);
+
+	if (rc == 0)
+		rc = free_nested(e, number);
+	if (rc == 0 && runs_after_parts(e, &e->tasks[number], &at)) {
+		rc = split_at(e, number, at);
+		return rc < 0 ? rc : pass_prepare(e, number);
+	}
+	return rc;
+}

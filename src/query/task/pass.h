@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Structures that do not fit are built part by part, and the task that looks up in them runs once for each
+ * part (task.h, key ranges). If it looks up in several such structures, it runs once for each combination.
+ */
+#ifndef FTH_QUERY_PASS_H
+#define FTH_QUERY_PASS_H
+
+#include "query/task/runner.h"
+
+/* Run a task; of a structure, build the part that begins with the number `from`. In exec.c. */
+int exec_task(struct exec *e, unsigned number, uint64_t from);
+void exec_release(struct exec *e, unsigned number);
+
+/*
+ * Make everything ready that the task needs: results that were released are made again, structures begin with
+ * their first part. If parts forbid what the task does, it is changed: see pass.c.
+ */
+int pass_prepare(struct exec *e, unsigned number);
+/* Go on to the next combination of parts. Returns 1, 0 if there is none, or a negative errno. */
+int pass_next(struct exec *e, unsigned number);
+/* Hold less of the structures that the task looks up in. Returns 0 or -ENOMEM: they are small already. */
+int pass_shrink(struct exec *e, unsigned number);
+
+/* The bytes that the structure of a task may take. */
+uint64_t pass_room(const struct exec *e, unsigned number);
+/* The task after which a result is not needed any more, or TASK_NONE. */
+uint32_t pass_last_user(const struct exec *e, unsigned number);
+
+#endif
