@@ -119,9 +119,15 @@ static void say_time(const struct fth_sql *sql)
 	char read[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
 
 	/* Where standard output is for machines, figures are for people. */
-	fprintf(sql->quiet ? stderr : stdout, "time: %.3f s, read %s, memory %s\n",
-		(double)report->wall_ns / 1e9, fth_cli_bytes(read, report->bytes),
-		fth_cli_bytes(memory, report->memory));
+	FILE *out = sql->quiet ? stderr : stdout;
+
+	fprintf(out, "time: %.3f s, read %s, memory %s", (double)report->wall_ns / 1e9,
+		fth_cli_bytes(read, report->bytes), fth_cli_bytes(memory, report->memory));
+	if (report->wire_received > 0)
+		fprintf(out, ", wire %llu bytes sent, %llu received",
+			(unsigned long long)report->wire_sent,
+			(unsigned long long)report->wire_received);
+	putc('\n', out);
 }
 
 int fth_sql_statement(struct fth_sql *sql, const char *text, const struct fth_sql_place *place)

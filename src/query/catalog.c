@@ -3,6 +3,8 @@
 
 #include "query/views.h"
 
+#include "fathom/base/error.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +32,7 @@ struct catalog {
 	struct view *views; /* that were named */
 	struct sql_catalog sql;
 	int error;
+	char error_text[FTH_ERROR_TEXT_MAX];
 	char name[FTH_TABLE_NAME_MAX + 1]; /* the last one that was listed */
 };
 
@@ -41,6 +44,15 @@ static void *table_alloc(void *user, size_t bytes)
 static void table_release(void *user, void *memory, size_t bytes)
 {
 	fth_qmem_free(user, memory, bytes);
+}
+
+/* The first error, with its text, which later ones would replace. */
+static void keep_error(struct catalog *c, int rc)
+{
+	if (c->error != 0)
+		return;
+	strncpy(c->error_text, fth_error_text(rc), sizeof(c->error_text) - 1);
+	c->error = rc;
 }
 
 /* ---- one table ---- */
@@ -115,8 +127,8 @@ static const struct sql_table *find_table(void *self, const char *name)
 	if (rc == 0)
 		rc = describe(c, e);
 	if (rc < 0) {
-		if (rc != -ENOENT && c->error == 0)
-			c->error = rc;
+		if (rc != -ENOENT)
+			keep_error(c, rc);
 		free_entry(c, e);
 		return NULL;
 	}
@@ -148,8 +160,8 @@ static const char *find_view(void *self, const char *name)
 	struct catalog *c = self;
 	int rc = views_visit(c->db, c->mem, name, keep_view, c);
 
-	if (rc < 0 && c->error == 0)
-		c->error = rc;
+	if (rc < 0)
+		keep_error(c, rc);
 	return rc == 1 ? c->views->text : NULL;
 }
 
@@ -222,5 +234,5 @@ struct fth_table *catalog_table(void *catalog, const struct sql_table *table)
 
 int catalog_error(const struct catalog *c)
 {
-	return c->error;
+	return c->error == 0 ? 0 : fth_fail(-c->error, "%s", c->error_text);
 }

@@ -100,7 +100,10 @@ static void add_stats(struct exec_stats *to, const struct exec_stats *from)
 	to->bytes += from->bytes;
 	to->chunks += from->chunks;
 	to->chunks_skipped += from->chunks_skipped;
+	to->spilled += from->spilled;
+	to->memory = from->memory > to->memory ? from->memory : to->memory;
 	to->wall_ns += from->wall_ns;
+	to->cpu_ns += from->cpu_ns;
 }
 
 /* The rows of a task at the daemon, for the host's executor. */

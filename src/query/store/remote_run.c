@@ -80,6 +80,8 @@ static int put_run(struct remote_conn *c, const struct task_set *set,
 
 static void add_stats(struct exec_stats *to, struct wire_in *in)
 {
+	uint64_t memory;
+
 	to->source_rows += wire_get_u64(in);
 	to->rows += wire_get_u64(in);
 	to->groups_read += wire_get_u64(in);
@@ -87,7 +89,11 @@ static void add_stats(struct exec_stats *to, struct wire_in *in)
 	to->bytes += wire_get_u64(in);
 	to->chunks += wire_get_u64(in);
 	to->chunks_skipped += wire_get_u64(in);
+	to->spilled += wire_get_u64(in);
+	memory = wire_get_u64(in);
+	to->memory = memory > to->memory ? memory : to->memory;
 	to->wall_ns += wire_get_u64(in);
+	to->cpu_ns += wire_get_u64(in);
 }
 
 /* Errors that say something about the daemon or the way to it, not about the query. */

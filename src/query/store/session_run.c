@@ -246,7 +246,10 @@ static int send_done(struct run *r)
 		wire_u64(out, x->bytes);
 		wire_u64(out, x->chunks);
 		wire_u64(out, x->chunks_skipped);
+		wire_u64(out, x->spilled);
+		wire_u64(out, x->memory);
 		wire_u64(out, x->wall_ns);
+		wire_u64(out, x->cpu_ns);
 	}
 	return wire_send_frame(&r->session->socket, out, session_deadline(r->session));
 }

@@ -715,12 +715,13 @@ static void read_reduce(struct reader *r, struct task_reduce *d)
 		d->column_count = read_slots(r, &d->columns);
 }
 
+/* A number of rows: sizes are chosen by it. */
 static double read_double(struct reader *r)
 {
 	double value = 0;
 
-	if (fth_f64_parse(reader_string(r), &value) < 0)
-		reader_fail(r, "expected a number in quotes");
+	if (fth_f64_parse(reader_string(r), &value) < 0 || !(value >= 0))
+		reader_fail(r, "expected a number in quotes, 0 or more");
 	return value;
 }
 
@@ -730,7 +731,15 @@ static void read_estimate(struct reader *r, struct task_estimate *e)
 	e->source_rows = read_double(r);
 	reader_expect(r, ", rows");
 	e->rows = read_double(r);
-	reader_expect(r, ", bytes");
+	if (e->rows > READ_ROWS_MAX)
+		e->rows = READ_ROWS_MAX;
+	reader_expect(r, ",");
+	e->rows_most = INFINITY;
+	if (reader_skip(r, "rows_most")) {
+		e->rows_most = read_double(r);
+		reader_expect(r, ",");
+	}
+	reader_expect(r, "bytes");
 	e->bytes = reader_number(r, UINT64_MAX);
 	reader_expect(r, ", memory");
 	e->memory = reader_number(r, UINT64_MAX);

@@ -14,6 +14,7 @@
 #define READ_SLOTS_MAX	4096u
 #define READ_LIST_MAX	256u /* columns, keys, aggregates */
 #define READ_VALUES_MAX 65536u
+#define READ_ROWS_MAX	1e15   /* that a task expects */
 #define READ_DEPTH_MAX	500u   /* of an expression */
 #define READ_ARGS_MAX	16384u /* of a call */
 

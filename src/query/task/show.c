@@ -403,9 +403,9 @@ static void show_estimate(const struct show *s)
 	const struct task_estimate *e = &s->task->estimate;
 
 	fprintf(s->out,
-		"    expect source_rows '%.17g', rows '%.17g', bytes %" PRIu64 ", memory %" PRIu64
-		", spill %" PRIu64 ", passes %u\n",
-		e->source_rows, e->rows, e->bytes, e->memory, e->spill, e->passes);
+		"    expect source_rows '%.17g', rows '%.17g', rows_most '%.17g', bytes %" PRIu64
+		", memory %" PRIu64 ", spill %" PRIu64 ", passes %u\n",
+		e->source_rows, e->rows, e->rows_most, e->bytes, e->memory, e->spill, e->passes);
 }
 
 static void show_all(struct show *s, unsigned number)
