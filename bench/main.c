@@ -30,7 +30,10 @@ static const struct fth_command *const benches[] = {
 	GPU(GRAPH),	  GPU(PATTERN),		GPU(TAXI),
 	GPU(VECTOR),	  &fth_bench_graph,	&fth_bench_gups,
 	&fth_bench_kv,	  &fth_bench_kvclient,	&fth_bench_policy,
-	&fth_bench_queue, &fth_bench_taxi,	&fth_bench_tpch,
+	&fth_bench_queue, &fth_bench_taxi,
+#ifdef FTH_SQL
+	&fth_bench_tpch,
+#endif
 	&fth_bench_vec,	  &fth_bench_vectoradd, NULL,
 };
 
