@@ -129,8 +129,8 @@ static enum task_aggregate_op op_of(enum sql_agg_op op)
 	return table[op];
 }
 
-static void aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_agg *a,
-			   struct task_aggregate *out)
+void plan_aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_agg *a,
+			 struct task_aggregate *out)
 {
 	uint32_t slot = a->arg == NULL ? TASK_NONE : pipe_compute(p, pipe, a->arg);
 	struct fth_type type = plan_type(p->query->columns[a->column].type);
@@ -178,11 +178,14 @@ static int bind_results(struct planner *p, struct pipe *pipe, const struct sql_r
 
 struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel)
 {
-	struct pipe *pipe = plan_rel(p, rel->left);
+	struct pipe *pipe = plan_eager(p, rel);
 	unsigned determinants = rel->agg.determinant_count;
 	struct grouping g = {.key_count = determinants, .grouped = rel->agg.grouped};
 	struct cargo cargo;
 
+	if (pipe != NULL || p->error != 0)
+		return pipe;
+	pipe = plan_rel(p, rel->left);
 	if (pipe == NULL || pipe_pack(p, pipe, rel->columns + determinants,
 				      rel->agg.key_count - determinants, &cargo) < 0)
 		return NULL;
@@ -192,7 +195,7 @@ struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel)
 	for (unsigned i = 0; i < determinants && p->error == 0; i++)
 		g.keys[i] = pipe_slot(p, pipe, rel->columns[i]);
 	for (unsigned i = 0; i < rel->agg.agg_count && p->error == 0; i++)
-		aggregate_from(p, pipe, &rel->agg.aggs[i], &g.aggregates[g.aggregate_count++]);
+		plan_aggregate_from(p, pipe, &rel->agg.aggs[i], &g.aggregates[g.aggregate_count++]);
 	if (p->error != 0 || carry(p, pipe, &cargo, &g) < 0)
 		return NULL;
 	pipe = plan_group(p, pipe, &g);

@@ -103,6 +103,8 @@ struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel);
 struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel);
 int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *rel);
 struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel);
+/* An aggregate over a left join, as a look-up of groups; NULL, without an error, if it is none. */
+struct pipe *plan_eager(struct planner *p, const struct sql_rel *rel);
 
 /* One equality of a join: an expression of the probing side, one of the build side. */
 struct join_key {
@@ -152,6 +154,9 @@ struct grouping {
 struct pipe *plan_group(struct planner *p, struct pipe *pipe, struct grouping *g);
 /* Whether equal values of a slot are adjacent and in one row group of the source. */
 bool slot_has_runs(const struct pipe *pipe, uint32_t slot);
+/* An aggregate of the tree over a pipe. */
+void plan_aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_agg *a,
+			 struct task_aggregate *out);
 /* The result of an aggregate over a slot of the pipe. */
 struct task_aggregate plan_aggregate_of(const struct pipe *pipe, enum task_aggregate_op op,
 					bool distinct, uint32_t slot, struct fth_type type);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Rules of the planner on a schema of books: which tasks a query becomes, and that its answer is right. */
+#include "table/table_fixture.h"
+
+#include "query/catalog.h"
+#include "query/plan/plan.h"
+#include "query/sql/sql.h"
+#include "query/task/exec.h"
+#include "query/task/show.h"
+
+#define BOOKS	7000
+#define SALES	(BOOKS * 20)
+#define AUTHORS 500
+
+/*
+ * books: id ascending, author = id % AUTHORS. shops: 50. sales in random order of books: none of every seventh book,
+ * amount = 1 to 9.
+ */
+static void fill(struct table_fixture *f, const char *name, const char *columns, const char *text)
+{
+	struct fth_table_text csv = FTH_TABLE_TEXT_CSV;
+	struct fth_table_writer *w;
+	char path[128];
+	const char *paths[] = {path};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.csv", f->path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	fixture_create(f, name, columns);
+	assert_ok(fth_table_writer_open(f->db, name, NULL, &w));
+	assert_ok(fth_table_load(w, paths, 1, &csv, NULL, NULL));
+	assert_ok(fth_table_writer_commit(w));
+	fth_table_writer_close(w);
+	unlink(path);
+}
+
+static int counts[BOOKS], sums[BOOKS];
+
+static void open_books(struct table_fixture *f)
+{
+	struct fth_rng rng = {7};
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	fixture_open(f);
+	for (int i = 0; i < BOOKS; i++)
+		fprintf(out, "%d,%d,%d\n", i, i % AUTHORS, i % 90);
+	fclose(out);
+	fill(f, "books", "id int not null, author int not null, price int not null", text);
+	free(text);
+	out = open_memstream(&text, &length);
+	for (int i = 0; i < 50; i++)
+		fprintf(out, "%d,town%d\n", i, i);
+	fclose(out);
+	fill(f, "shops", "shop int not null, town varchar(20) not null", text);
+	free(text);
+	memset(counts, 0, sizeof(counts));
+	memset(sums, 0, sizeof(sums));
+	out = open_memstream(&text, &length);
+	for (int i = 0; i < SALES; i++) {
+		int book = (int)fth_rng_below(&rng, BOOKS), amount = 1 + i % 9;
+
+		book -= book % 7 == 0 && book > 0;
+		if (book == 0)
+			book = 1;
+		counts[book]++;
+		sums[book] += amount;
+		fprintf(out, "%d,%d,%d\n", book, i % 50, amount);
+	}
+	fclose(out);
+	fill(f, "sales", "book int not null, at int not null, amount int not null", text);
+	free(text);
+}
+
+static int take_first(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+{
+	int64_t *first = user;
+
+	for (unsigned i = 0; i < sel->n; i++)
+		if (fth_bit(sel->bits, i))
+			*first = (int64_t)fth_vec_int(&columns[0], i);
+	return 0;
+}
+
+/* The tasks of a query as text, to be freed; *answer is its first value. */
+static char *plan_and_run(struct table_fixture *f, const char *sql, int64_t *answer)
+{
+	struct fth_qmem *mem = fth_qmem_new(64 << 20);
+	struct exec_options options = {.mem = mem, .threads = 2};
+	struct plan_options plan = {.mem = mem, .open = catalog_table};
+	struct sql_statement *statement = NULL;
+	struct fth_arena arena = {0};
+	struct catalog *catalog;
+	struct task_set set;
+	size_t length;
+	char *text;
+	FILE *out = open_memstream(&text, &length);
+
+	assert_ok(catalog_new(f->db, mem, &catalog));
+	plan.self = catalog;
+	fth_arena_init(&arena, mem, 1 << 14);
+	assert_ok(sql_compile(catalog_sql(catalog), sql, NULL, &statement, NULL));
+	assert_ok(plan_query(&statement->query, &plan, &arena, &set));
+	for (unsigned i = 0; i < set.task_count; i++)
+		task_show_task(out, &set, i);
+	fclose(out);
+	assert_ok(exec_run(&set, &options, take_first, answer, NULL));
+	sql_free(statement);
+	fth_arena_release(&arena);
+	catalog_free(catalog);
+	assert_int_equal(fth_qmem_close(mem), 0);
+	return text;
+}
+
+/* The answer, and pieces of the plan that come in this order; the last one is NULL. */
+static void expect_plan(struct table_fixture *f, const char *sql, int64_t want,
+			const char *const *pieces)
+{
+	int64_t answer = -1;
+	char *text = plan_and_run(f, sql, &answer);
+	const char *at = text;
+
+	for (; *pieces != NULL; pieces++) {
+		const char *found = strstr(at, *pieces);
+
+		if (found == NULL)
+			fail_msg("%s\n%s\nlacks: %s", sql, text, *pieces);
+		at = found + 1;
+	}
+	if (answer != want)
+		fail_msg("%s\n%s\ngives %lld, not %lld", sql, text, (long long)answer,
+			 (long long)want);
+	free(text);
+}
+
+static void aggregates_are_made_for_wanted_keys(void **state)
+{
+	/* Books of one author are a set; sales are grouped for these books only. */
+	const char *const pieces[] = {"table books",   "set by id", "table sales", "semi: book",
+				      "group by book", "map by",    "table sales", NULL};
+	struct table_fixture f;
+	int64_t want = 0;
+
+	(void)state;
+	open_books(&f);
+	for (int i = 0; i < BOOKS; i++)
+		want += i % AUTHORS == 5 ? counts[i] : 0;
+	expect_plan(
+		&f,
+		"select count(*) from sales s, books b where s.book = b.id and b.author = 5 and "
+		"s.amount <= (select 9 * max(t.amount) from sales t where t.book = b.id)",
+		want, pieces);
+	fixture_close(&f);
+}
+
+static void groups_come_before_a_left_join(void **state)
+{
+	const char *const pieces[] = {"table sales", "group by book", "map by book", "table books",
+				      "left: id",    "coalesce(",     NULL};
+	const char *const plain[] = {"multimap by book", "table books", "left: id", NULL};
+	struct table_fixture f;
+	int64_t none = 0, most = 0;
+
+	(void)state;
+	open_books(&f);
+	for (int i = 0; i < BOOKS; i++) {
+		none += counts[i] == 0;
+		most = counts[i] > most ? counts[i] : most;
+	}
+	assert_true(none > 500);
+	expect_plan(
+		&f,
+		"select count(*) from (select id, count(amount) as n from books left join sales "
+		"on id = book group by id) as t where n = 0",
+		none, pieces);
+	expect_plan(
+		&f,
+		"select max(n) from (select id, count(amount) as n from books left join sales on "
+		"id = book group by id) as t",
+		most, pieces);
+	/* Here a book without sales counts as one: the rows of the join are needed. */
+	expect_plan(
+		&f,
+		"select min(n) from (select id, count(coalesce(amount, 0)) as n from books left "
+		"join sales on id = book group by id) as t",
+		1, plain);
+	fixture_close(&f);
+}
+
+static void what_removes_most_is_looked_up_first(void **state)
+{
+	const char *const pieces[] = {"task 0: table books", "author",	    "set by id",
+				      "task 1: table shops", "table sales", "look up in 0",
+				      "look up in 1",	     NULL};
+	struct table_fixture f;
+	int64_t want = 0;
+
+	(void)state;
+	open_books(&f);
+	for (int i = 0; i < BOOKS; i++)
+		want += i % AUTHORS == 5 ? sums[i] : 0;
+	expect_plan(&f,
+		    "select sum(amount) from sales, shops, books where book = id and at = shop and "
+		    "author = 5 and town <> 'nowhere'",
+		    want, pieces);
+	fixture_close(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(aggregates_are_made_for_wanted_keys),
+		cmocka_unit_test(groups_come_before_a_left_join),
+		cmocka_unit_test(what_removes_most_is_looked_up_first),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
