@@ -594,11 +594,12 @@ int exec_task(struct exec *e, unsigned number, uint64_t from)
 static int run_measured(struct exec *e, unsigned number)
 {
 	struct exec_stats *s = &e->stats[number];
-	uint64_t cpu = thread_ns();
+	uint64_t cpu = thread_ns(), written = scratch_written(&e->scratch);
 	int rc;
 
 	fth_qmem_take_peak(e->mem);
 	rc = exec_task(e, number, 0);
+	s->spilled = scratch_written(&e->scratch) - written;
 	s->memory = fth_qmem_take_peak(e->mem);
 	s->cpu_ns += thread_ns() - cpu;
 	return rc;
