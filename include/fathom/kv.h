@@ -25,6 +25,9 @@
  * as many as fit are in flight. Operations on one key take effect one after the other, in the order
  * in which they complete; an operation that was started after another one completed sees its effect.
  *
+ * Times are seconds since 1970 by the system's clock as it was when the process first used a cache, and the
+ * time that has passed since: setting the clock neither expires items nor brings them back.
+ *
  * As a cache it may forget: the oldest items go when the log is full. It never gives a wrong value.
  * With persistence it forgets nothing by itself before the log is full; what that promises is at
  * enum fth_kv_persistence.

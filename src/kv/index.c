@@ -26,12 +26,33 @@
 #define HASH_SEED 0x66617468u
 #define NODES	  512
 
-uint32_t kv_now(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-	return (uint32_t)ts.tv_sec;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/*
+ * When the system's clock is set back, what has expired would come back, after a client was told that it is
+ * gone. So it is looked at once, and from then on the steady clock counts.
+ */
+uint32_t kv_now(void)
+{
+	static uint64_t origin; /* atomic: when the steady clock was 0, since 1970 */
+	uint64_t steady = clock_ns(CLOCK_MONOTONIC_COARSE);
+	uint64_t began = __atomic_load_n(&origin, __ATOMIC_RELAXED);
+
+	if (began == 0) {
+		uint64_t mine = clock_ns(CLOCK_REALTIME_COARSE) - steady;
+
+		/* relaxed: nothing else is published by it; the first thread's counts for all */
+		if (__atomic_compare_exchange_n(&origin, &began, mine, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED))
+			began = mine;
+	}
+	return (uint32_t)((steady + began) / 1000000000u);
 }
 
 /* ---- names ---- */

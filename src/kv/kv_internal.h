@@ -255,7 +255,8 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 	fth_stats_add(kv->stats, which, n);
 }
 
-uint32_t kv_now(void); /* seconds since 1970 */
+/* Seconds since 1970; they do not jump when the system's clock is set. */
+uint32_t kv_now(void);
 /* It has expired, or a flush_all came after it. */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
 /* What a record of type KV_FLUSH says is in force. */

@@ -56,7 +56,7 @@ static void what_was_lost_stays_lost(void **state)
 	unsigned tried = 0;
 
 	(void)state;
-	for (uint64_t seed = 1; seed <= 80; seed++) {
+	for (uint64_t seed = 1; seed <= 60; seed++) {
 		struct fth_dev *dev = open_dev("crash(mem:8M)");
 		unsigned next = 0;
 		struct box box;
@@ -81,7 +81,7 @@ static void what_was_lost_stays_lost(void **state)
 		assert_ok(box_close(&box));
 		fth_dev_close(dev);
 	}
-	assert_true(tried > 20);
+	assert_true(tried > 10);
 }
 
 /* Fill the ring, all of it durable. The first key that is in its oldest chunk is returned. */
