@@ -159,6 +159,33 @@ static struct group_walk groups_within(const struct fth_table *table, unsigned c
 	return w;
 }
 
+static void narrow_slot(struct task_slot *slot, int64_t lo, int64_t hi)
+{
+	fth_i128 low = slot->lo > lo ? slot->lo : lo, high = slot->hi < hi ? slot->hi : hi;
+
+	if (slot->lo > slot->hi) { /* no range was known */
+		low = lo;
+		high = hi;
+	}
+	if (low <= high) {
+		slot->lo = low;
+		slot->hi = high;
+	}
+}
+
+/*
+ * Only keys of [lo, hi] are built, so a bitmap need not be larger. A key outside of it finds nothing, as its number is
+ * out of range.
+ */
+static void narrow_keys(const struct task *t, struct task_slot *columns, int64_t lo, int64_t hi)
+{
+	for (unsigned i = 0; i < t->source.column_count; i++)
+		for (unsigned k = 0; k < t->reduce.key_count; k++)
+			if (t->source.columns[i].column == t->key_column &&
+			    t->reduce.keys[k] == t->source.columns[i].slot)
+				narrow_slot(&columns[k], lo, hi);
+}
+
 /* Build the structure of a nested task for one row group of its parent. */
 static int build_nested(struct runner *r, unsigned at, bool sieved)
 {
@@ -182,6 +209,7 @@ static int build_nested(struct runner *r, unsigned at, bool sieved)
 	}
 	spec = result_index(n->task, n->column_slots);
 	spec.rows = r->group->rows;
+	narrow_keys(n->task, n->column_slots, chunk->min, chunk->max);
 	rc = build_open(r->mem, &spec, &build);
 	if (rc < 0)
 		return rc;
