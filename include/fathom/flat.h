@@ -104,6 +104,12 @@ int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_option
 		  struct fth_flat **out);
 
 /*
+ * The same on a device that is open. The caller closes it after the region. Its bytes in the region must not be used otherwise meanwhile.
+ */
+int fth_flat_open_dev(struct fth_dev *dev, uint64_t budget, const struct fth_flat_options *options,
+		      struct fth_flat **out);
+
+/*
  * Write what was changed, as fth_flat_sync(), and close the region. No other call on it and no access to it may be in
  * progress. Returns 0, or the error of the sync: the region then stays open, and the program can try
  * again or call fth_flat_discard(). Accepts NULL.

@@ -102,6 +102,7 @@ struct flat_policy {
 struct fth_flat {
 	struct flat_map map;
 	struct fth_dev *dev;
+	bool owns_dev; /* closes it */
 	struct fth_flat_options options;
 	uint64_t pages, size; /* of the region; size is what the program sees */
 	uint32_t *words;

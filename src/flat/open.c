@@ -143,12 +143,14 @@ static void release(struct fth_flat *flat)
 	if (flat->words)
 		munmap(flat->words, flat->pages * sizeof(*flat->words));
 	fth_stats_free(flat->stats);
-	fth_dev_close(flat->dev);
+	if (flat->owns_dev)
+		fth_dev_close(flat->dev);
 	free(flat);
 }
 
-int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_options *options,
-		  struct fth_flat **out)
+/* On `uri`, or on `dev` if that is NULL. */
+static int open_region(const char *uri, struct fth_dev *dev, uint64_t budget,
+		       const struct fth_flat_options *options, struct fth_flat **out)
 {
 	struct fth_flat *flat;
 	int rc = options ? fth_options_check("flat", options->size, sizeof(*options)) : 0;
@@ -160,9 +162,11 @@ int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_option
 	if (!flat)
 		return fth_fail(ENOMEM, "flat: no memory for a region");
 	flat->map.faults = -1;
+	flat->dev = dev;
+	flat->owns_dev = uri != NULL;
 	flat->options = options ? *options : (struct fth_flat_options)FTH_FLAT_OPTIONS_INIT;
 	rc = check_page(&flat->options);
-	if (rc == 0)
+	if (rc == 0 && uri)
 		rc = fth_dev_open_flags(uri, flat->options.readonly ? FTH_DEV_READONLY : 0,
 					&flat->dev);
 	if (rc == 0)
@@ -173,6 +177,18 @@ int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_option
 	}
 	*out = flat;
 	return 0;
+}
+
+int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_options *options,
+		  struct fth_flat **out)
+{
+	return open_region(uri, NULL, budget, options, out);
+}
+
+int fth_flat_open_dev(struct fth_dev *dev, uint64_t budget, const struct fth_flat_options *options,
+		      struct fth_flat **out)
+{
+	return open_region(NULL, dev, budget, options, out);
 }
 
 int fth_flat_close(struct fth_flat *flat)
