@@ -475,7 +475,7 @@ static void take_commands(struct conn *conn)
 
 static ssize_t receive(struct conn *conn, void *to, size_t n)
 {
-	return conn->tls ? tls_read(conn->tls, to, n) : read(conn->fd, to, n);
+	return conn->tls ? tls_read(conn->tls, to, n) : recv(conn->fd, to, n, 0);
 }
 
 /* Read what is there; notes the end. False: the connection is broken. */
