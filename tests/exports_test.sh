@@ -37,7 +37,7 @@ pg_query=
 if nm -D "$shared" | grep -q ' U pg_query_parse_protobuf'; then
   pg_query=-lpg_query
 else
-  sed -i '/^fth_query_/d' "$work/declared-host"
+  sed -i -E '/^fth_(query|storage|tasks)_/d' "$work/declared-host"
 fi
 sed -n '/^FATHOM_PRIVATE {/,/^}/s/^\t\(fth_[a-z0-9_]*\);$/\1/p' src/fathom.map | sort >"$work/private"
 sort -u "$work/declared-host" "$work/private" >"$work/expected"

@@ -11,6 +11,7 @@ import pty
 import re
 import select
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,8 @@ class Shell:
 
     def __init__(self, folder, *arguments):
         self.master, slave = pty.openpty()
+        # So wide that no line is broken: a newline is the end of a statement.
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 4000, 0, 0))
         self.text = ""
         environment = dict(os.environ, TERM="xterm", FATHOM_HISTORY=folder + "/history", INPUTRC="/dev/null",
                            ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
@@ -132,8 +135,8 @@ def test_interrupt(shell):
     shell.wait_for("...> ")
     shell.type("\x03")
     shell.wait_for("fathom> ")
-    shell.type(ENDLESS + "\n")
-    shell.wait_for("\n")
+    shell.type("select 8 as eight; " + ENDLESS + "\n")
+    shell.wait_for("(1 row)")  # the line was read, and the other statement begins
     deadline = time.monotonic() + PATIENCE
     while "canceled" not in shell.text:  # the query may not have begun when the first Ctrl-C comes
         if time.monotonic() > deadline:
