@@ -529,5 +529,8 @@ int kv_recover(struct fth_kv *kv)
 	if (rc == 0)
 		rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;
+	if (rc == -ENOSPC)
+		return fth_fail(ENOSPC, "%s has no space left for the index; the items are there",
+				fth_dev_uri(kv->dev));
 	return rc;
 }

@@ -6,6 +6,7 @@
 #include "kv_fixture.h"
 #include "spoil_fixture.h"
 
+#include "fathom/base/error.h"
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
 #include "fathom/dev/fault.h"
@@ -381,6 +382,32 @@ static void an_unreadable_log_is_a_loss(void **state)
 			check_unreadable(n * chunk, n * chunk + 512, index, 0);
 		}
 	}
+}
+
+/* A sparse file on a disk that is full can be opened again when there is space. */
+static void a_full_disk_loses_nothing(void **state)
+{
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+	struct fth_kv_options o = durable();
+	uint32_t latest[200];
+	struct fth_dev *dev = image_of_a_crash(&o, latest);
+	struct box box;
+
+	(void)state;
+	plan.error = ENOSPC;
+	plan.every = 1;
+	for (unsigned zero = 0; zero < 2; zero++) {
+		plan.kinds = 1u << (zero ? FTH_DEV_ZERO : FTH_DEV_WRITE);
+		assert_ok(fth_dev_fault_set(dev, &plan));
+		assert_int_equal(box_try(&box, &o, dev), -ENOSPC);
+		assert_non_null(strstr(fth_error_text(-ENOSPC), "has no space left for the index"));
+	}
+	assert_ok(fth_dev_fault_disarm(dev));
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(box_get(&box, i), latest[i]);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
 }
 
 /* An item that was spoilt after it was indexed is a miss, and counted. */
@@ -914,6 +941,7 @@ int main(void)
 		cmocka_unit_test(a_log_that_went_round_is_replayed),
 		cmocka_unit_test(damage_brings_back_no_old_value),
 		cmocka_unit_test(an_unreadable_log_is_a_loss),
+		cmocka_unit_test(a_full_disk_loses_nothing),
 		cmocka_unit_test(a_spoilt_item_is_a_miss),
 		cmocka_unit_test(checkpoints_and_changes_at_once),
 		cmocka_unit_test(a_damaged_checkpoint_costs_no_item),
