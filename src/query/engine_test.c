@@ -350,6 +350,63 @@ static void sorted_tables(void **state)
 	fixture_close(&f);
 }
 
+/* Structures that do not fit the smaller budget: the same rows, from several passes. */
+static void joins_in_parts(void **state)
+{
+	static const char *const queries[] = {
+		"select count(*), sum(a.v), sum(b.w) from a, b where a.k = b.k",
+		"select count(*), sum(b.w) from a left join b on a.k = b.k and b.w > 500",
+		"select count(*) from a where exists (select * from b where a.k = b.k and b.w < "
+		"a.v)",
+		"select count(*) from a where not exists (select * from b where a.k = b.k and b.w "
+		"< a.v)",
+		"select count(*) from a where k not in (select k from b where w < 300)",
+		"select n, count(*) from (select a.id, count(b.w) as n from a left join b on a.k = "
+		"b.k "
+		"group by a.id) as t group by n order by n",
+		"select count(*), sum(c.w), max(c.name) from a, b, b as c where a.k = b.k and b.k "
+		"= c.k "
+		"and c.w = a.v",
+	};
+	struct table_fixture f;
+	char *left, *right;
+	size_t length;
+	FILE *l = open_memstream(&left, &length), *r;
+
+	(void)state;
+	r = open_memstream(&right, &length);
+	for (uint64_t i = 0; i < 20000; i++) {
+		uint64_t x = i * 2654435761u % 20000;
+
+		fprintf(l, "%llu,%llu,%llu\n", (unsigned long long)i, (unsigned long long)x,
+			(unsigned long long)(i % 1000));
+		fprintf(r, "%llu,%llu,name %llu\n",
+			(unsigned long long)(i % 5 == 0 ? x / 2 : i * 7 % 20000),
+			(unsigned long long)(i * 37 % 1000), (unsigned long long)(x % 3000));
+	}
+	fclose(l);
+	fclose(r);
+	fixture_open(&f);
+	fill(&f, "a", "id int not null, k int not null, v int not null", left);
+	fill(&f, "b", "k int not null, w int not null, name varchar(20) not null", right);
+	for (unsigned q = 0; q < sizeof(queries) / sizeof(*queries); q++) {
+		char *want = ask(&f, queries[q], 1 << 30, 1);
+
+		assert_null(strstr(want, "error"));
+		for (unsigned threads = 1; threads <= 4; threads *= 2) {
+			char *got = ask(&f, queries[q], 2 << 20, threads);
+
+			if (strcmp(got, want) != 0)
+				fail_msg("%s\nwant %s\ngot  %s", queries[q], want, got);
+			free(got);
+		}
+		free(want);
+	}
+	free(left);
+	free(right);
+	fixture_close(&f);
+}
+
 static void too_small_a_budget(void **state)
 {
 	struct table_fixture f;
@@ -377,10 +434,10 @@ static void too_small_a_budget(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(single_tables),      cmocka_unit_test(joins),
-		cmocka_unit_test(errors_of_rows),     cmocka_unit_test(sorted_tables),
-		cmocka_unit_test(too_small_a_budget), cmocka_unit_test(wide_strings),
-		cmocka_unit_test(keys_of_two_scales),
+		cmocka_unit_test(single_tables),  cmocka_unit_test(joins),
+		cmocka_unit_test(errors_of_rows), cmocka_unit_test(sorted_tables),
+		cmocka_unit_test(joins_in_parts), cmocka_unit_test(too_small_a_budget),
+		cmocka_unit_test(wide_strings),	  cmocka_unit_test(keys_of_two_scales),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

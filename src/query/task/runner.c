@@ -398,6 +398,8 @@ static void close_source(struct runner *r)
 	r->decoders = NULL;
 	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
 	r->row_numbers = NULL;
+	fth_qmem_free(r->mem, r->nested_keys, FTH_BATCH * sizeof(*r->nested_keys));
+	r->nested_keys = NULL;
 }
 
 void runner_sleep(struct runner *r)
@@ -437,7 +439,6 @@ void runner_close(struct runner *r)
 	sorter_close(r->sorter);
 	close_source(r);
 	sieve_close(r);
-	fth_qmem_free(r->mem, r->nested_keys, FTH_BATCH * sizeof(*r->nested_keys));
 	fth_arena_release(&r->arena);
 	fth_qmem_free(r->mem, r, sizeof(*r));
 }
