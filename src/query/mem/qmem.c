@@ -282,11 +282,14 @@ struct fth_qmem *fth_qmem_child(struct fth_qmem *parent, const char *name, uint6
 	return m;
 }
 
-static void leave_parent(struct fth_qmem *m)
+/* Returns what is still charged. Until it has left, others collect its slack. */
+static uint64_t leave_parent(struct fth_qmem *m)
 {
 	struct fth_qmem **link = &m->parent->children;
+	uint64_t leaked;
 
 	pthread_mutex_lock(&m->tree->lock);
+	leaked = m->granted - m->free;
 	while (*link != m)
 		link = &(*link)->next;
 	*link = m->next;
@@ -294,6 +297,7 @@ static void leave_parent(struct fth_qmem *m)
 	return_surplus(m->parent);
 	pthread_mutex_unlock(&m->tree->lock);
 	fth_qmem_discharge(m->parent, fth_qmem_cost(sizeof(*m)));
+	return leaked;
 }
 
 uint64_t fth_qmem_close(struct fth_qmem *m)
@@ -302,10 +306,10 @@ uint64_t fth_qmem_close(struct fth_qmem *m)
 
 	if (!m)
 		return 0;
-	leaked = m->granted - m->free;
 	if (m->parent) {
-		leave_parent(m);
+		leaked = leave_parent(m);
 	} else {
+		leaked = m->granted - m->free;
 		pthread_mutex_destroy(&m->tree->lock);
 		free(m->tree);
 	}
