@@ -297,10 +297,13 @@ static uint8_t *record_room(struct fth_sort *s, size_t size)
 	return grow_items(s) < 0 ? NULL : fth_arena_alloc(&s->bytes, size, 1);
 }
 
-/* A stream needs a buffer when memory is short: it is kept from the start. */
+/*
+ * A stream needs a buffer when memory is short: it is kept from the start, unless buffers come from another
+ * account.
+ */
 static int keep_reserve(struct fth_sort *s)
 {
-	if (s->scratch || !s->spill)
+	if (s->scratch || !s->spill || fth_spill_mem(s->spill) != s->mem)
 		return 0;
 	s->scratch = fth_qmem_alloc(s->mem, fth_spill_block(s->spill) + 16384);
 	return s->scratch ? 0 : -ENOMEM;
@@ -415,7 +418,7 @@ static int open_runs(struct fth_sort *s, uint32_t n)
 	return 0;
 }
 
-/* Past the least record. A run that ended goes behind the live ones. */
+/* Past the least record. A run that ended goes behind the live ones; its stream stays, to be read again. */
 static int pass_least(struct fth_sort *s)
 {
 	int rc = advance_run(&s->runs[0]);
@@ -423,11 +426,11 @@ static int pass_least(struct fth_sort *s)
 	if (rc < 0)
 		return rc;
 	if (rc == 0) {
-		struct sort_run ended = s->runs[0];
+		struct sort_run ended = {.stream = s->runs[0].stream};
 
-		close_run(&ended);
+		fth_reader_close(s->runs[0].reader);
 		s->runs[0] = s->runs[--s->live];
-		s->runs[s->live] = (struct sort_run){0};
+		s->runs[s->live] = ended;
 	}
 	sift_runs(s->runs, 0, s->live);
 	return 0;
@@ -452,6 +455,8 @@ static int merge_some(struct fth_sort *s, uint32_t n)
 		fth_stream_drop(stream);
 		return rc;
 	}
+	for (uint32_t i = 0; i < n; i++)
+		close_run(&s->runs[i]);
 	memmove(s->runs, s->runs + n, (s->nruns - n) * sizeof(*s->runs));
 	s->nruns -= n;
 	return add_run(s, stream); /* there is room: n >= 2 runs went */
@@ -459,7 +464,7 @@ static int merge_some(struct fth_sort *s, uint32_t n)
 
 static uint32_t readers_that_fit(struct fth_sort *s)
 {
-	uint64_t fit = fth_qmem_available(s->mem) / fth_reader_bound(s->spill);
+	uint64_t fit = fth_qmem_available(fth_spill_mem(s->spill)) / fth_reader_bound(s->spill);
 
 	return fit > 1000 ? 1000 : (uint32_t)fit;
 }
@@ -508,6 +513,18 @@ int fth_sort_next(struct fth_sort *s, struct fth_sort_record *out)
 	s->at = 1;
 	*out = record_at(s->runs[0].record);
 	return 1;
+}
+
+int fth_sort_rewind(struct fth_sort *s)
+{
+	s->at = 0;
+	if (!s->merging)
+		return 0;
+	for (uint32_t i = 0; i < s->nruns; i++) {
+		fth_reader_close(s->runs[i].reader);
+		s->runs[i] = (struct sort_run){.stream = s->runs[i].stream};
+	}
+	return open_runs(s, s->nruns);
 }
 
 void fth_sort_release(struct fth_sort *s)

@@ -57,6 +57,8 @@ int fth_sort_add(struct fth_sort *s, const void *key, uint32_t key_len, const vo
 int fth_sort_finish(struct fth_sort *s);
 /* Returns 1 and a record, valid until the next call; 0 at the end; or an error. */
 int fth_sort_next(struct fth_sort *s, struct fth_sort_record *out);
+/* Read from the start again, after finish. Returns 0 or an error; then it can only be released. */
+int fth_sort_rewind(struct fth_sort *s);
 /* Also after an error, and in any state. */
 void fth_sort_release(struct fth_sort *s);
 
@@ -91,7 +93,8 @@ bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len)
 void fth_topk_filter(const struct fth_topk *t, const struct fth_sort_column *column,
 		     const struct fth_vec *first, struct fth_sel *sel);
 void fth_topk_finish(struct fth_topk *t);
-/* 1 and the next record in order, or 0. */
+/* 1 and the next record in order, or 0; and from the start again. */
 int fth_topk_next(struct fth_topk *t, struct fth_sort_record *out);
+void fth_topk_rewind(struct fth_topk *t);
 
 #endif

@@ -158,6 +158,11 @@ uint32_t fth_spill_block(const struct fth_spill *s)
 	return s->block;
 }
 
+struct fth_qmem *fth_spill_mem(const struct fth_spill *s)
+{
+	return s->mem;
+}
+
 uint64_t fth_spill_blocks(struct fth_spill *s)
 {
 	uint64_t blocks;

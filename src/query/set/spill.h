@@ -47,8 +47,9 @@ void fth_spill_close(struct fth_spill *spill);
 uint64_t fth_spill_blocks(struct fth_spill *spill);
 uint64_t fth_spill_written(struct fth_spill *spill);
 
-/* Bytes of a block. */
+/* Bytes of a block, and the account that buffers come from. */
 uint32_t fth_spill_block(const struct fth_spill *spill);
+struct fth_qmem *fth_spill_mem(const struct fth_spill *spill);
 
 /* The memory of a stream that is being written, and of a reader. */
 uint64_t fth_stream_bound(const struct fth_spill *spill);

@@ -161,3 +161,8 @@ int fth_topk_next(struct fth_topk *t, struct fth_sort_record *out)
 					item->payload_len};
 	return 1;
 }
+
+void fth_topk_rewind(struct fth_topk *t)
+{
+	t->at = 0;
+}

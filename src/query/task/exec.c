@@ -269,8 +269,10 @@ static int run_given(struct job *j)
 
 static int run_sorted(struct runner *r, struct sorted *sorted)
 {
-	int n, rc = 0;
+	int n, rc = sorted_rewind(sorted);
 
+	if (rc < 0)
+		return rc;
 	do {
 		const struct fth_vec *columns;
 

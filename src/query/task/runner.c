@@ -271,8 +271,7 @@ unsigned result_columns(const struct task *t, unsigned *slots)
 /* What a thread may use for groups or rows to be sorted: half of what there is for all. */
 static uint64_t reducer_share(const struct runner *r)
 {
-	unsigned threads = r->task->source.kind == TASK_TABLE ? r->exec->threads : 1;
-	uint64_t share = fth_qmem_available(r->mem) / 2 / threads;
+	uint64_t share = fth_qmem_available(r->mem) / 2 / r->exec->threads;
 
 	return share > SHARE_MIN ? share : SHARE_MIN;
 }

@@ -14,7 +14,7 @@
 #define FIRST_ROOM 1024u
 
 struct sorter {
-	struct fth_qmem *parent, *mem;
+	struct fth_qmem *parent, *mem, *top_mem; /* each the account of the next */
 	struct sorter_spec spec;
 	struct scratch *scratch;
 	bool top; /* only the first rows are kept, in topk; otherwise all, in sort */
@@ -58,6 +58,19 @@ static int describe(struct sorter *s)
 	return 0;
 }
 
+/* The first rows may have half of the memory: if that is not enough, the sort has the other half. */
+static int open_top(struct sorter *s)
+{
+	uint64_t limit = s->spec.memory > 0 ? s->spec.memory / 2 : FTH_QMEM_NO_LIMIT;
+
+	s->top_mem = fth_qmem_child(s->mem, "top", limit);
+	if (s->top_mem == NULL)
+		return -ENOMEM;
+	if (fth_topk_init(&s->topk, s->top_mem, (uint32_t)(s->spec.offset + s->spec.limit)) < 0)
+		s->top = false;
+	return 0;
+}
+
 int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scratch *scratch,
 		struct sorter **out)
 {
@@ -75,9 +88,8 @@ int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scr
 	rc = s->mem == NULL ? -ENOMEM : describe(s);
 	if (rc == 0)
 		fth_sort_init(&s->sort, s->mem, NULL);
-	if (rc == 0 && s->top &&
-	    fth_topk_init(&s->topk, s->mem, (uint32_t)(spec->offset + spec->limit)) < 0)
-		s->top = false;
+	if (rc == 0 && s->top)
+		rc = open_top(s);
 	if (rc < 0) {
 		sorter_close(s);
 		return rc;
@@ -96,6 +108,7 @@ void sorter_close(struct sorter *s)
 	if (s->mem != NULL) {
 		if (s->topk.mem != NULL)
 			fth_topk_release(&s->topk);
+		fth_qmem_close(s->top_mem);
 		fth_sort_release(&s->sort);
 		fth_qmem_free(s->mem, s->fields, (n + 1) * sizeof(*s->fields));
 		fth_qmem_free(s->mem, s->order, (s->spec.order_count + 1) * sizeof(*s->order));
@@ -411,4 +424,27 @@ int sorted_next(struct sorted *s, const struct fth_vec **columns)
 	}
 	*columns = s->batch.columns;
 	return rc < 0 ? rc : (int)s->batch.n;
+}
+
+static int rewind_lane(struct lane *l)
+{
+	int rc = 0;
+
+	if (l->sorter->top)
+		fth_topk_rewind(&l->sorter->topk);
+	else
+		rc = fth_sort_rewind(&l->sorter->sort);
+	return rc < 0 ? rc : advance(l);
+}
+
+int sorted_rewind(struct sorted *s)
+{
+	const struct sorter_spec *spec = &s->lanes[0].sorter->spec;
+	int rc = 0;
+
+	s->skip = spec->offset;
+	s->left = spec->limit;
+	for (unsigned i = 0; i < s->count && rc == 0; i++)
+		rc = rewind_lane(&s->lanes[i]);
+	return rc;
 }

@@ -35,8 +35,10 @@ int sorted_open(struct fth_qmem *mem, struct sorter **sorters, unsigned count, s
 void sorted_close(struct sorted *s); /* accepts NULL */
 /*
  * The next rows in order, between offset and limit: their number, at most FTH_BATCH, 0 at the end, or a
- * negative errno. columns[] is valid until the next call. The rows can be read once.
+ * negative errno. columns[] is valid until the next call.
  */
 int sorted_next(struct sorted *s, const struct fth_vec **columns);
+/* Read from the start again. Returns 0 or a negative errno. */
+int sorted_rewind(struct sorted *s);
 
 #endif
