@@ -190,6 +190,30 @@ static void groups_without_rows_are_not_read(void **state)
 	fixture_close(&f);
 }
 
+/* Keys of an earlier task leave out row groups as well. */
+static void groups_without_keys_are_not_read(void **state)
+{
+	struct table_fixture f;
+	struct answer a;
+
+	(void)state;
+	open_table(&f);
+	assert_ok(ask(f.db,
+		      "select count(*) from t where k in (select y.k from t y where y.mix = 50)", 2,
+		      NULL, &a));
+	assert_int_equal(a.first, 10);
+	assert_int_equal(a.total.groups_read, GROUPS + 1);
+	assert_int_equal(a.total.groups_skipped, GROUPS - 1);
+	/* An anti join keeps rows without a match, so that nothing can be left out. */
+	assert_ok(
+		ask(f.db,
+		    "select count(*) from t where k not in (select y.k from t y where y.mix = 50)",
+		    2, NULL, &a));
+	assert_int_equal(a.first, ROWS - 10);
+	assert_int_equal(a.total.groups_skipped, 0);
+	fixture_close(&f);
+}
+
 static uint64_t column_bytes(struct table_fixture *f, const char *name)
 {
 	struct fth_table *table;
@@ -377,6 +401,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(groups_without_rows_are_not_read),
+		cmocka_unit_test(groups_without_keys_are_not_read),
 		cmocka_unit_test(columns_of_masked_groups_are_not_read),
 		cmocka_unit_test(text_of_few_rows_is_fetched),
 		cmocka_unit_test(keys_before_structures),

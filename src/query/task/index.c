@@ -57,6 +57,37 @@ uint64_t index_bytes(const struct index *x)
 	return x->limited ? fth_qmem_used(x->mem) : 0;
 }
 
+/* Whether one of the bits [from, to] is set. */
+static bool any_bit(const uint64_t *bits, uint64_t from, uint64_t to)
+{
+	for (uint64_t w = from / 64; w <= to / 64; w++) {
+		uint64_t word = bits[w];
+
+		if (w == from / 64)
+			word &= ~(uint64_t)0 << from % 64;
+		if (w == to / 64)
+			word &= ~(uint64_t)0 >> (63 - to % 64);
+		if (word != 0)
+			return true;
+	}
+	return false;
+}
+
+bool index_meets(const struct index *x, int64_t lo, int64_t hi)
+{
+	const struct numbering *n = &x->numbering;
+	fth_i128 first, last;
+
+	if (x->spec.key_count != 1 || !n->exact || x->form != INDEX_BITMAP || x->keys.nbits == 0)
+		return true;
+	/* Numbers are keys from the smallest one on. Rows of other parts are another run's. */
+	first = (fth_i128)lo - n->lo[0] - x->keys.min;
+	last = (fth_i128)hi - n->lo[0] - x->keys.min;
+	first = first < 0 ? 0 : first;
+	last = last >= (fth_i128)x->keys.nbits ? (fth_i128)x->keys.nbits - 1 : last;
+	return first <= last && any_bit(x->keys.bits, (uint64_t)first, (uint64_t)last);
+}
+
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out)
 {
 	*out = fth_qmem_alloc(mem, sizeof(**out));

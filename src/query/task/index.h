@@ -39,6 +39,8 @@ void index_free(struct index *index); /* accepts NULL */
 uint64_t index_from(const struct index *index);
 uint64_t index_to(const struct index *index);
 uint64_t index_rows(const struct index *index);
+/* Whether a key in [lo, hi] may be there; true for structures with several keys or other types than integers. */
+bool index_meets(const struct index *index, int64_t lo, int64_t hi);
 /* What it takes, if its room is limited; otherwise 0. */
 uint64_t index_bytes(const struct index *index);
 

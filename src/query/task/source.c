@@ -356,6 +356,34 @@ static int run_group(struct runner *r)
 	return rc < 0 ? rc : runner_flush(r);
 }
 
+/* Whether a structure that rows must have a match in has no key of the group. */
+static bool skip_by_keys(const struct runner *r, uint32_t group)
+{
+	const struct task *t = r->task;
+
+	for (unsigned i = 0; i < t->step_count && t->steps[i].kind != TASK_RUNS; i++) {
+		const struct task_lookup *l = &t->steps[i].lookup;
+		const struct fth_table_chunk *chunk;
+		uint32_t column;
+
+		if (t->steps[i].kind != TASK_LOOKUP || l->key_count != 1 ||
+		    (l->match != TASK_SEMI && l->match != TASK_INNER) ||
+		    r->steps[i].nested != NULL || r->steps[i].index == NULL ||
+		    !fth_type_is_int(t->slots[l->keys[0]].type))
+			continue;
+		column = skip_column(t, l->keys[0]);
+		if (column == TASK_NONE ||
+		    fth_table_kind(&fth_table_schema(t->source.table)->column[column]) !=
+			    FTH_TABLE_KIND_INT)
+			continue;
+		chunk = fth_table_chunk(t->source.table, column, group);
+		if (chunk->min > chunk->max ||
+		    !index_meets(r->steps[i].index, chunk->min, chunk->max))
+			return true;
+	}
+	return false;
+}
+
 static int begin_more(struct runner *r, uint32_t (*next)(void *user), void *user, bool *more)
 {
 	while (*more && scan_room(r->reader)) {
@@ -363,7 +391,7 @@ static int begin_more(struct runner *r, uint32_t (*next)(void *user), void *user
 		int rc;
 
 		*more = group != UINT32_MAX;
-		if (*more && skip_group(r->task, group)) {
+		if (*more && (skip_group(r->task, group) || skip_by_keys(r, group))) {
 			r->stats.groups_skipped++;
 			r->stats.chunks_skipped += r->scan.count;
 			continue;
