@@ -530,6 +530,12 @@ static void answer_tasks(struct conn *conn)
 	}
 }
 
+void conn_answer(struct conn *conn)
+{
+	if (!conn->dead)
+		answer_tasks(conn);
+}
+
 /*
  * Answers of a get wait for those of its other keys, since each send costs as much as several of them.
  * Some are under way, so that the connection is looked at again.

@@ -146,6 +146,10 @@ static void collect(struct kvs_worker *w)
 			else
 				conns[i] = NULL;
 		}
+		/* All give back the items of their answers before one asks for room in memory. */
+		for (int i = 0; i < n; i++)
+			if (conns[i])
+				conn_answer(conns[i]);
 		for (int i = 0; i < n; i++)
 			if (conns[i]) {
 				conns[i]->advancing = false;

@@ -214,6 +214,8 @@ void conn_op_begins(struct task *task);
 void conn_op_ends(struct task *task);
 /* An operation is back from the cache, or was complete at once. */
 void conn_op_done(struct task *task);
+/* Write the answers of complete commands and release their items. Does not send, and frees nothing. */
+void conn_answer(struct conn *conn);
 /* Send answers and go on with what was held back. May free the connection. */
 void conn_advance(struct conn *conn);
 /* Send the answers that conn_advance() has put off. May free the connection. */
