@@ -124,8 +124,8 @@ static int run(int argc, char **argv)
 		.text = "Own the tables of a database, run Table Tasks that hosts send (fathom sql "
 			"--storage), inside\n"
 			"a memory budget, and send back results only. SIGTERM and SIGINT end it. "
-			"Whoever can connect can\n"
-			"read all tables; nothing can be changed.\n" FTH_TABLE_DB_SYNTAX,
+			"Every client that\n"
+			"connects can read all tables; none can change them.\n" FTH_TABLE_DB_SYNTAX,
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,

@@ -225,7 +225,7 @@ int statement_compile(struct statement *s, const char *text)
 	}
 	report->line = error.line;
 	report->column = error.column;
-	/* A table that cannot be read is no table that does not exist. */
+	/* An error of reading a table is reported as such, not as a table that does not exist. */
 	return catalog_error(s->catalog) < 0 ? catalog_error(s->catalog) : rc;
 }
 

@@ -30,7 +30,7 @@ static int read_text(struct statement *s, const char *text)
 	struct task_read how = {.mem = s->mem, .open = open_table, .self = s->catalog};
 	int rc = task_read(&how, text, strlen(text), &s->arena, &s->set);
 
-	/* A table that cannot be read is no table that does not exist. */
+	/* An error of reading a table is reported as such, not as a table that does not exist. */
 	return rc == -ENOENT && catalog_error(s->catalog) < 0 ? catalog_error(s->catalog) : rc;
 }
 
