@@ -64,6 +64,9 @@ expect 0 --csv --no-header "$db" -c 'select count(*), count(name), sum(worth) fr
 same '4,3,6.75'
 expect 0 --threads 2 --memory 16M --timing "$db" -c 'select count(*) from people'
 [[ $out == *'time: '*' s, read '*', memory '* ]] || fail "no timing: $out"
+# A query that fails while it runs says so, and prints nothing that looks like a result.
+expect 1 "$db" -c 'select 1 / (id - id) from people order by 1'
+[[ -z $out && $err == *"division by zero"* ]] || fail "a failed query: $out / $err"
 expect 0 "$db" -c 'explain select sum(worth) from people where id > 1'
 [[ $out == *'table people'* && $out == *'budget'* ]] || fail "EXPLAIN: $out"
 expect 0 "$db" -c 'explain analyze select sum(worth) from people where id > 1'

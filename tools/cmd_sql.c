@@ -138,10 +138,10 @@ int fth_sql_statement(struct fth_sql *sql, const char *text, const struct fth_sq
 	if (rc < 0) {
 		/* The text is this thread's latest: nothing may fail in between. */
 		say_error(sql, text, place, rc);
-		fth_sql_print_end(&sql->printer);
+		fth_sql_print_end(&sql->printer, rc);
 		return rc;
 	}
-	fth_sql_print_end(&sql->printer);
+	fth_sql_print_end(&sql->printer, 0);
 	if (!sql->quiet && !sql->show_tasks)
 		say_done(sql);
 	if (sql->timing)

@@ -308,11 +308,14 @@ int fth_sql_print(const struct fth_query_batch *b, void *user)
 	return rc;
 }
 
-void fth_sql_print_end(struct fth_sql_printer *p)
+void fth_sql_print_end(struct fth_sql_printer *p, int rc)
 {
-	if (p->cells != NULL) {
+	/* After an error the rows that came are shown, and no count that could be taken for the result's. */
+	if (p->cells != NULL && (rc == 0 || p->rows > 0)) {
 		if (!p->cells->drawn || p->cells->rows > 0)
 			draw_held(p->cells);
+	}
+	if (p->cells != NULL && rc == 0) {
 		printf("(%llu %s)\n", (unsigned long long)p->rows, p->rows == 1 ? "row" : "rows");
 	}
 	cells_free(p->cells);

@@ -44,6 +44,6 @@ int fth_sql_run_tasks(struct fth_sql *sql, const char *path, const char *text)
 	if (rc < 0)
 		fth_cli_error("%s: %s", path, fth_error_text(rc));
 	fth_tasks_free(tasks);
-	fth_sql_print_end(&sql->printer);
+	fth_sql_print_end(&sql->printer, rc);
 	return rc;
 }

@@ -137,8 +137,8 @@ static int prepare(const struct needs *needs, uintptr_t address, bool *native)
 
 		if (word_state(word) == WORD_DRAM) {
 			rc = bring_up(need->flat, need->page, need->store);
-			*native |=
-				here; /* mapped by another thread meanwhile, or write-protected until now */
+			/* mapped by another thread meanwhile, or write-protected until now */
+			*native |= here;
 		} else {
 			if (word_state(word) != WORD_CACHED)
 				rc = move_in(need->flat, need->page);
@@ -244,16 +244,25 @@ static void model_delay(const struct needs *needs, const struct emul_use *use, u
 	fault_delay(start, ns);
 }
 
-/* Its page comes to DRAM, and the instruction is executed again. */
+/*
+ * Its page comes to DRAM, and the instruction is executed again. Where other threads have all places of
+ * DRAM in their hands, it waits for one.
+ */
 static int page_in(struct fth_flat *flat, uintptr_t address, bool store)
 {
 	uint64_t page = (address - (uintptr_t)flat->map.user) / flat->map.page;
+	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
+	struct fth_backoff backoff = {0};
 	int rc;
 
-	word_lock(&flat->words[page]);
-	rc = bring_up(flat, page, store);
-	word_unlock(&flat->words[page]);
-	return rc;
+	for (;;) {
+		word_lock(&flat->words[page]);
+		rc = bring_up(flat, page, store);
+		word_unlock(&flat->words[page]);
+		if (rc != -EBUSY || fth_now_ns() >= deadline)
+			return rc;
+		fth_backoff_pause(&backoff);
+	}
 }
 
 static int handle(struct fth_flat *flat, uintptr_t address, bool store, ucontext_t *context)

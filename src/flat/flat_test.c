@@ -253,6 +253,42 @@ static void threads_lose_nothing(void **unused)
 	assert_ok(fth_flat_close(flat));
 }
 
+/* More threads than pages of DRAM, and all want one at once: they wait for each other. */
+#define CROWD 64
+
+static void *page_in_often(void *raw)
+{
+	uint8_t *bytes = raw;
+	struct fth_rng rng = {(uintptr_t)&rng};
+
+	for (unsigned i = 0; i < 60; i++)
+		__atomic_fetch_add(&bytes[fth_rng_below(&rng, 500) * PAGE + 8], 1,
+				   __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void a_crowd_gets_no_bus_error(void **unused)
+{
+	struct fth_flat *flat = open_region("delay(mem:2M)?read_us=200", BUDGET, FTH_FLAT_ALWAYS);
+	uint8_t *bytes = fth_flat_base(flat);
+	pthread_t threads[CROWD];
+	unsigned sum = 0;
+
+	(void)unused;
+	bus_errors = 0;
+	if (sigsetjmp(jump, 1) != 0)
+		abort(); /* in another thread's stack, or here */
+	for (unsigned i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, page_in_often, bytes), 0);
+	for (unsigned i = 0; i < CROWD; i++)
+		pthread_join(threads[i], NULL);
+	for (unsigned i = 0; i < 500; i++)
+		sum += bytes[i * PAGE + 8];
+	assert_int_equal(sum, CROWD * 60);
+	assert_int_equal(bus_errors, 0);
+	assert_ok(fth_flat_close(flat));
+}
+
 /* ---- durability ---- */
 
 static void synced_bytes_are_on_the_device(void **unused)
@@ -498,6 +534,7 @@ int main(void)
 		cmocka_unit_test(larger_pages_and_odd_sizes),
 		cmocka_unit_test(instructions_that_cross_pages),
 		cmocka_unit_test(threads_lose_nothing),
+		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
 		cmocka_unit_test(a_failed_read_is_a_bus_error_of_that_page),
 		cmocka_unit_test(failed_writes_lose_nothing),

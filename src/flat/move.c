@@ -73,8 +73,8 @@ static int take_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
 	return 0;
 }
 
-/* A slot in the SSD-cache. */
-static int find_slot(struct fth_flat *flat, uint64_t page)
+/* A slot in the SSD-cache. -EBUSY if all pages of the set are locked, at once or, if it may wait, after a while. */
+static int find_slot(struct fth_flat *flat, uint64_t page, bool wait)
 {
 	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
 	unsigned tries = 0;
@@ -86,7 +86,7 @@ static int find_slot(struct fth_flat *flat, uint64_t page)
 		if (old == FLAT_NONE)
 			return 0;
 		if (old == DIRECTORY_BUSY) {
-			if (fth_now_ns() >= deadline)
+			if (!wait || fth_now_ns() >= deadline)
 				return -EBUSY;
 			sched_yield();
 			continue;
@@ -100,7 +100,7 @@ static int find_slot(struct fth_flat *flat, uint64_t page)
 
 int move_in_begin(struct fth_flat *flat, uint64_t page)
 {
-	return find_slot(flat, page);
+	return find_slot(flat, page, true);
 }
 
 void move_in_end(struct fth_flat *flat, uint64_t page, int result)
@@ -151,31 +151,6 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store)
 	return 0;
 }
 
-/* DRAM to CACHED; `page` is locked. */
-static int move_down(struct fth_flat *flat, uint64_t page)
-{
-	int rc = find_slot(flat, page);
-
-	if (rc < 0)
-		return rc;
-	rc = stop_stores(flat, page);
-	if (rc == 0) {
-		FLAT_READS_BEGIN();
-		memcpy(directory_frame(&flat->directory, page), map_at(&flat->map, page),
-		       flat->map.page);
-		FLAT_READS_END();
-		rc = map_take(&flat->map, page);
-	}
-	if (rc < 0) {
-		directory_remove(&flat->directory, page);
-		return rc;
-	}
-	word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
-	ring_unreserve(&flat->ring);
-	flat_count(flat, FTH_FLAT_STAT_DEMOTIONS);
-	return 0;
-}
-
 int move_out(struct fth_flat *flat, uint64_t page)
 {
 	bool dram = word_state(&flat->words[page]) == WORD_DRAM;
@@ -195,6 +170,36 @@ int move_out(struct fth_flat *flat, uint64_t page)
 	else
 		directory_remove(&flat->directory, page);
 	word_set(&flat->words[page], WORD_STATE, WORD_FLASH);
+	return 0;
+}
+
+/*
+ * DRAM to CACHED, or to FLASH if there is no slot: the caller may have the slot of another page, and threads that wait for slots
+ * while they have one would wait for each other.
+ */
+static int move_down(struct fth_flat *flat, uint64_t page)
+{
+	int rc = find_slot(flat, page, false);
+
+	if (rc == -EBUSY)
+		return move_out(flat, page);
+	if (rc < 0)
+		return rc;
+	rc = stop_stores(flat, page);
+	if (rc == 0) {
+		FLAT_READS_BEGIN();
+		memcpy(directory_frame(&flat->directory, page), map_at(&flat->map, page),
+		       flat->map.page);
+		FLAT_READS_END();
+		rc = map_take(&flat->map, page);
+	}
+	if (rc < 0) {
+		directory_remove(&flat->directory, page);
+		return rc;
+	}
+	word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
+	ring_unreserve(&flat->ring);
+	flat_count(flat, FTH_FLAT_STAT_DEMOTIONS);
 	return 0;
 }
 

@@ -101,38 +101,19 @@ static void expect(struct table_fixture *f, const char *sql, const char *want)
 	}
 }
 
-static void fill(struct table_fixture *f, const char *name, const char *columns, const char *text)
-{
-	struct fth_table_text csv = FTH_TABLE_TEXT_CSV;
-	struct fth_table_writer *w;
-	char path[128];
-	const char *paths[] = {path};
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s.csv", f->path);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-	fixture_create(f, name, columns);
-	assert_ok(fth_table_writer_open(f->db, name, NULL, &w));
-	assert_ok(fth_table_load(w, paths, 1, &csv, NULL, NULL));
-	assert_ok(fth_table_writer_commit(w));
-	fth_table_writer_close(w);
-	unlink(path);
-}
-
 static void open_shop(struct table_fixture *f)
 {
 	fixture_open(f);
-	fill(f, "people",
-	     "id int not null, name varchar(20), town varchar(20), born date, worth double",
-	     "1,ann,ulm,1990-01-31,1.5\n2,bob,bonn,1985-05-05,-2\n3,cid,,2000-02-29,\n4,dora,ulm,,"
-	     "0.25\n");
-	fill(f, "sales", "item int not null, person int, price decimal(10,2), paid bool",
-	     "10,1,5.50,true\n11,1,4.50,false\n12,2,100.00,true\n13,,1.00,true\n14,9,2.00,\n15,1,,"
-	     "true\n");
-	fill(f, "nothing", "id int, name varchar(10)", "");
+	fixture_fill(f, "people",
+		     "id int not null, name varchar(20), town varchar(20), born date, worth double",
+		     "1,ann,ulm,1990-01-31,1.5\n2,bob,bonn,1985-05-05,-2\n3,cid,,2000-02-29,\n4,"
+		     "dora,ulm,,"
+		     "0.25\n");
+	fixture_fill(f, "sales", "item int not null, person int, price decimal(10,2), paid bool",
+		     "10,1,5.50,true\n11,1,4.50,false\n12,2,100.00,true\n13,,1.00,true\n14,9,2.00,"
+		     "\n15,1,,"
+		     "true\n");
+	fixture_fill(f, "nothing", "id int, name varchar(10)", "");
 }
 
 static void single_tables(void **state)
@@ -242,8 +223,8 @@ static void keys_of_two_scales(void **state)
 
 	(void)state;
 	fixture_open(&f);
-	fill(&f, "a", "x decimal(6,2), u int", "1.50,1\n2.00,2\n3.25,3\n");
-	fill(&f, "b", "y decimal(8,4), v int", "1.5000,1\n2.0000,1\n3.2500,3\n3.2500,4\n");
+	fixture_fill(&f, "a", "x decimal(6,2), u int", "1.50,1\n2.00,2\n3.25,3\n");
+	fixture_fill(&f, "b", "y decimal(8,4), v int", "1.5000,1\n2.0000,1\n3.2500,3\n3.2500,4\n");
 	expect(&f, "select u, v from a, b where x = y order by 1, 2", "1|1 2|1 3|3 3|4 ");
 	expect(&f,
 	       "select u from a where exists (select * from b where y = x and v <> u) order by 1",
@@ -269,14 +250,14 @@ static void wide_strings(void **state)
 	fprintf(text, "400,\n");
 	fclose(text);
 	fixture_open(&f);
-	fill(&f, "notes", "id int not null, note varchar(40)", notes);
+	fixture_fill(&f, "notes", "id int not null, note varchar(40)", notes);
 	free(notes);
 	/* Sorted, and enough of them for a nested build, if they were integers. */
 	text = open_memstream(&notes, &length);
 	for (int i = 0; i < 5000; i++)
 		fprintf(text, "%d,name %06d\n", i % 7, i);
 	fclose(text);
-	fill(&f, "names", "id int not null, name varchar(40) not null", notes);
+	fixture_fill(&f, "names", "id int not null, name varchar(40) not null", notes);
 	free(notes);
 	expect(&f,
 	       "select count(*) from notes p where note not in (select note from notes q where "
@@ -325,8 +306,9 @@ static void sorted_tables(void **state)
 	fclose(o);
 	fclose(l);
 	fixture_open(&f);
-	fill(&f, "orders", "o_key int not null, o_kind int not null", orders);
-	fill(&f, "lines", "l_key int not null, l_line int not null, l_amount int not null", lines);
+	fixture_fill(&f, "orders", "o_key int not null, o_kind int not null", orders);
+	fixture_fill(&f, "lines", "l_key int not null, l_line int not null, l_amount int not null",
+		     lines);
 	snprintf(want, sizeof(want), "%lld ", (long long)sum);
 	expect(&f, "select sum(l_amount) from lines, orders where l_key = o_key and o_kind = 3",
 	       want);
@@ -387,8 +369,8 @@ static void joins_in_parts(void **state)
 	fclose(l);
 	fclose(r);
 	fixture_open(&f);
-	fill(&f, "a", "id int not null, k int not null, v int not null", left);
-	fill(&f, "b", "k int not null, w int not null, name varchar(20) not null", right);
+	fixture_fill(&f, "a", "id int not null, k int not null, v int not null", left);
+	fixture_fill(&f, "b", "k int not null, w int not null, name varchar(20) not null", right);
 	for (unsigned q = 0; q < sizeof(queries) / sizeof(*queries); q++) {
 		char *want = ask(&f, queries[q], 1 << 30, 1);
 

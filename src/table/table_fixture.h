@@ -50,6 +50,29 @@ static inline void fixture_create(struct table_fixture *f, const char *name, con
 	fth_table_schema_release(&schema);
 }
 
+/* A table with the rows of a CSV text. */
+static inline void fixture_fill(struct table_fixture *f, const char *name, const char *columns,
+				const char *text)
+{
+	struct fth_table_text csv = FTH_TABLE_TEXT_CSV;
+	struct fth_table_writer *w;
+	char path[128];
+	const char *paths[] = {path};
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s.csv", f->path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	fixture_create(f, name, columns);
+	assert_ok(fth_table_writer_open(f->db, name, NULL, &w));
+	assert_ok(fth_table_load(w, paths, 1, &csv, NULL, NULL));
+	assert_ok(fth_table_writer_commit(w));
+	fth_table_writer_close(w);
+	unlink(path);
+}
+
 static inline int fixture_say(const char *text, void *user)
 {
 	(void)user;

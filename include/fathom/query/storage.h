@@ -13,7 +13,7 @@
  *		fth_storage_run(storage);
  *	fth_storage_close(storage);
  *
- * Whoever can connect can read all tables of the database; nothing can be changed. There is no encryption: use a Unix
+ * Every client that connects can read all tables of the database; none can change them. There is no encryption: use a Unix
  * socket, or TCP on the loopback interface, which is the default.
  */
 #ifndef FATHOM_QUERY_STORAGE_H

@@ -16,27 +16,6 @@
  * books: id ascending, author = id % AUTHORS. shops: 50. sales in random order of books: none of every seventh book,
  * amount = 1 to 9.
  */
-static void fill(struct table_fixture *f, const char *name, const char *columns, const char *text)
-{
-	struct fth_table_text csv = FTH_TABLE_TEXT_CSV;
-	struct fth_table_writer *w;
-	char path[128];
-	const char *paths[] = {path};
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s.csv", f->path);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-	fixture_create(f, name, columns);
-	assert_ok(fth_table_writer_open(f->db, name, NULL, &w));
-	assert_ok(fth_table_load(w, paths, 1, &csv, NULL, NULL));
-	assert_ok(fth_table_writer_commit(w));
-	fth_table_writer_close(w);
-	unlink(path);
-}
-
 static int counts[BOOKS], sums[BOOKS];
 
 static void open_books(struct table_fixture *f)
@@ -50,13 +29,13 @@ static void open_books(struct table_fixture *f)
 	for (int i = 0; i < BOOKS; i++)
 		fprintf(out, "%d,%d,%d\n", i, i % AUTHORS, i % 90);
 	fclose(out);
-	fill(f, "books", "id int not null, author int not null, price int not null", text);
+	fixture_fill(f, "books", "id int not null, author int not null, price int not null", text);
 	free(text);
 	out = open_memstream(&text, &length);
 	for (int i = 0; i < 50; i++)
 		fprintf(out, "%d,town%d\n", i, i);
 	fclose(out);
-	fill(f, "shops", "shop int not null, town varchar(20) not null", text);
+	fixture_fill(f, "shops", "shop int not null, town varchar(20) not null", text);
 	free(text);
 	memset(counts, 0, sizeof(counts));
 	memset(sums, 0, sizeof(sums));
@@ -72,7 +51,7 @@ static void open_books(struct table_fixture *f)
 		fprintf(out, "%d,%d,%d\n", book, i % 50, amount);
 	}
 	fclose(out);
-	fill(f, "sales", "book int not null, at int not null, amount int not null", text);
+	fixture_fill(f, "sales", "book int not null, at int not null, amount int not null", text);
 	free(text);
 }
 

@@ -140,7 +140,7 @@ static int take_done(struct remote_conn *c, unsigned tasks, struct exec_stats *s
 	return rc == 0 ? 0 : fth_fail(-rc, "%s", text);
 }
 
-/* The next frame of a run: the wait ends when the query is canceled, which the daemon is told. */
+/* The next frame of a run. If the query is canceled, the wait ends and the daemon gets a cancel frame. */
 static int next_frame(struct remote_conn *c, const struct exec_options *options, bool *canceled,
 		      enum wire_type *type)
 {

@@ -197,24 +197,6 @@ static uint64_t table_bytes(uint64_t rows)
 	return rows * BUILD_HASH_BYTES;
 }
 
-static void forget_form(struct index *x)
-{
-	fth_keyset_release(&x->keys);
-	if (x->heads != NULL)
-		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
-	fth_qmem_free(x->mem, x->numbers, x->number_room * sizeof(*x->numbers));
-	if (x->start != NULL)
-		fth_qmem_free(x->mem, x->start, (x->slot_room + 1) * sizeof(*x->start));
-	if (x->records != NULL)
-		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
-	x->heads = NULL;
-	x->numbers = NULL;
-	x->number_room = 0;
-	x->start = NULL;
-	x->records = NULL;
-	x->slots = 0;
-}
-
 static int make_bitmap(struct build *b, unsigned threads)
 {
 	struct index *x = b->index;
@@ -267,7 +249,7 @@ static int make_slots(struct build *b, unsigned threads)
 	    (bitmap <= BUILD_SMALL_BITMAP || bitmap / 2 <= table || b->index->rows == 0))
 		rc = make_bitmap(b, threads);
 	if (rc == -ENOMEM) {
-		forget_form(b->index);
+		index_forget(b->index);
 		rc = make_hash(b);
 	}
 	return rc;
@@ -360,7 +342,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);
 		while (rc == -ENOMEM) {
-			forget_form(x);
+			index_forget(x);
 			rc = build_narrow(b, b->to);
 			if (rc == 0)
 				rc = make_structure(b, threads);

@@ -17,10 +17,8 @@ struct index_scratch {
 	int64_t work[FTH_BATCH];
 };
 
-void index_free(struct index *x)
+void index_forget(struct index *x)
 {
-	if (x == NULL)
-		return;
 	fth_keyset_release(&x->keys);
 	if (x->heads != NULL)
 		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
@@ -29,6 +27,19 @@ void index_free(struct index *x)
 		fth_qmem_free(x->mem, x->start, (x->slot_room + 1) * sizeof(*x->start));
 	if (x->records != NULL)
 		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
+	x->heads = NULL;
+	x->numbers = NULL;
+	x->number_room = 0;
+	x->start = NULL;
+	x->records = NULL;
+	x->slots = 0;
+}
+
+void index_free(struct index *x)
+{
+	if (x == NULL)
+		return;
+	index_forget(x);
 	pool_release(&x->pool);
 	if (x->fields != NULL)
 		fth_qmem_free(x->mem, x->fields, x->spec.column_count * sizeof(*x->fields));

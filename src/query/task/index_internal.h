@@ -50,4 +50,7 @@ static inline uint64_t index_home(const struct index *x, uint64_t number)
 	return (number * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - x->head_bits);
 }
 
+/* Release keys, table and records; rows that are to be finished otherwise stay with the build. */
+void index_forget(struct index *x);
+
 #endif
