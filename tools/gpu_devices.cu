@@ -2,7 +2,7 @@
 /* Which GPUs there are, and what of Fathom they can run. */
 #include "gpu_engine.h"
 
-#include "gpu/cuda_error.h"
+#include "base/cuda_error.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include "gpu_read.h"
 
 #include "fathom/gpu/array.h"
-#include "gpu/cuda_error.h"
+#include "base/cuda_error.h"
 
 #include <stdio.h>
 #include <stdlib.h>

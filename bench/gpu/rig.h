@@ -13,7 +13,7 @@
 #include "median.h"
 
 #include "apps/micro/gpu_work.h"
-#include "gpu/cuda_error.h"
+#include "base/cuda_error.h"
 
 #include "fathom/hd/wait.h"
 

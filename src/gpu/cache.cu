@@ -10,7 +10,7 @@
 #include "base/options.h"
 
 #include "cache_layout.h"
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 #include "fathom/hd/wait.h"
 
 #include <stddef.h>

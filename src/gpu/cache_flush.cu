@@ -2,7 +2,7 @@
 /* The kernels that a cache needs for its host's side. */
 #include "cache.h"
 
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 #include "fathom/gpu/flush.h"
 
 #define FLUSH_BLOCKS  128u

@@ -2,7 +2,7 @@
 /* Host memory that kernels reach by themselves: what fathom/gpu/direct.h pins. */
 #include "fathom/gpu/direct.h"
 
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 #include "fathom/base/fd.h"
 
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "drive.h"
 #include "base/options.h"
 
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 #include "fathom/hd/wait.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "drive.h"
 
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -10,7 +10,7 @@
  */
 #include "drive.h"
 
-#include "cuda_error.h"
+#include "base/cuda_error.h"
 
 #include <stdlib.h>
 #include <string.h>

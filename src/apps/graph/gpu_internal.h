@@ -6,7 +6,7 @@
 #include "apps/graph/gpu_steps.h"
 
 #include "fathom/hd/wait.h"
-#include "gpu/cuda_error.h"
+#include "base/cuda_error.h"
 
 #include <string.h>
 

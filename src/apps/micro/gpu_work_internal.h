@@ -6,7 +6,7 @@
 #include "apps/gpu_lines.h"
 
 #include "apps/taxi/gpu.h"
-#include "gpu/cuda_error.h"
+#include "base/cuda_error.h"
 
 /* A chunk of a prefix sum. */
 struct scan_chunk {

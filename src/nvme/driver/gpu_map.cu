@@ -2,31 +2,11 @@
 /* Queue pairs for GPU threads: gpu_map.h says what for and what is untested. */
 #include "gpu_map.h"
 
-#include "fathom/base/error.h"
+#include "base/cuda_error.h"
 
-#include <cerrno>
 #include <cstring>
 
 #define PAGE 4096u
-
-/* A CUDA error as our errors are. */
-static int check(cudaError_t err, const char *what)
-{
-	int code = EIO;
-
-	if (err == cudaSuccess)
-		return 0;
-	if (err == cudaErrorMemoryAllocation)
-		code = ENOMEM;
-	else if (err == cudaErrorHostMemoryAlreadyRegistered)
-		code = EBUSY;
-	else if (err == cudaErrorNotSupported || err == cudaErrorNotPermitted ||
-		 err == cudaErrorNoDevice)
-		code = EOPNOTSUPP;
-	/* The error stays with the thread otherwise, and the next launch would report it. */
-	(void)cudaGetLastError();
-	return fth_fail(code, "%s: %s", what, cudaGetErrorString(err));
-}
 
 /* ---- ranges ---- */
 
@@ -41,11 +21,12 @@ int fth_nvme_gpu_map(void *addr, size_t len, bool io, struct fth_nvme_gpu_range 
 	memset(range, 0, sizeof(*range));
 	if (io)
 		flags |= cudaHostRegisterIoMemory;
-	rc = check(cudaHostRegister((void *)first, end - first, flags),
-		   io ? "registering doorbells" : "registering memory");
+	rc = fth_gpu_check(cudaHostRegister((void *)first, end - first, flags),
+			   io ? "registering doorbells" : "registering memory");
 	if (rc < 0)
 		return rc;
-	rc = check(cudaHostGetDevicePointer(&device, (void *)first, 0), "a pointer for the GPU");
+	rc = fth_gpu_check(cudaHostGetDevicePointer(&device, (void *)first, 0),
+			   "a pointer for the GPU");
 	if (rc < 0) {
 		(void)cudaHostUnregister((void *)first);
 		return rc;
@@ -61,7 +42,7 @@ int fth_nvme_gpu_unmap(struct fth_nvme_gpu_range *range)
 	int rc = 0;
 
 	if (range->host)
-		rc = check(cudaHostUnregister(range->host), "unregistering");
+		rc = fth_gpu_check(cudaHostUnregister(range->host), "unregistering");
 	memset(range, 0, sizeof(*range));
 	return rc;
 }
@@ -107,20 +88,23 @@ static int make_state(struct fth_nvme_gpu_qp *gpu, struct fth_nvme_qp_setup *set
 {
 	size_t bytes = fth_nvme_qp_memory(setup->sq_shift, setup->ids);
 	int *device_rc = NULL, result = 0;
-	int rc = check(cudaMalloc((void **)&gpu->device, sizeof(*gpu->device)), "GPU memory");
+	int rc = fth_gpu_check(cudaMalloc((void **)&gpu->device, sizeof(*gpu->device)),
+			       "GPU memory");
 
 	if (rc == 0)
-		rc = check(cudaMalloc(&gpu->memory, bytes), "GPU memory");
+		rc = fth_gpu_check(cudaMalloc(&gpu->memory, bytes), "GPU memory");
 	if (rc == 0)
-		rc = check(cudaMalloc((void **)&device_rc, sizeof(*device_rc)), "GPU memory");
+		rc = fth_gpu_check(cudaMalloc((void **)&device_rc, sizeof(*device_rc)),
+				   "GPU memory");
 	if (rc < 0)
 		return rc;
 	setup->memory = gpu->memory;
 	init_qp<<<1, 1>>>(gpu->device, *setup, device_rc);
-	rc = check(cudaGetLastError(), "a kernel's launch");
+	rc = fth_gpu_check(cudaGetLastError(), "a kernel's launch");
 	if (rc == 0)
-		rc = check(cudaMemcpy(&result, device_rc, sizeof(result), cudaMemcpyDeviceToHost),
-			   "making a queue pair on the GPU");
+		rc = fth_gpu_check(
+			cudaMemcpy(&result, device_rc, sizeof(result), cudaMemcpyDeviceToHost),
+			"making a queue pair on the GPU");
 	(void)cudaFree(device_rc);
 	return rc < 0 ? rc : result;
 }
@@ -149,14 +133,15 @@ int fth_nvme_gpu_qp_cancel(struct fth_nvme_gpu_qp *gpu, int err)
 {
 	cudaStream_t stream;
 	/* A stream of its own: the kernels that wait never leave theirs. */
-	int rc = check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "a stream");
+	int rc = fth_gpu_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+			       "a stream");
 
 	if (rc < 0)
 		return rc;
 	cancel_qp<<<1, 1, 0, stream>>>(gpu->device, (uint32_t)err);
-	rc = check(cudaGetLastError(), "a kernel's launch");
+	rc = fth_gpu_check(cudaGetLastError(), "a kernel's launch");
 	if (rc == 0)
-		rc = check(cudaStreamSynchronize(stream), "cancelling on the GPU");
+		rc = fth_gpu_check(cudaStreamSynchronize(stream), "cancelling on the GPU");
 	(void)cudaStreamDestroy(stream);
 	return rc;
 }
@@ -168,9 +153,9 @@ static int first_error(int rc, int next)
 
 int fth_nvme_gpu_qp_close(struct fth_nvme_gpu_qp *gpu)
 {
-	int rc = check(cudaFree(gpu->device), "freeing GPU memory");
+	int rc = fth_gpu_check(cudaFree(gpu->device), "freeing GPU memory");
 
-	rc = first_error(rc, check(cudaFree(gpu->memory), "freeing GPU memory"));
+	rc = first_error(rc, fth_gpu_check(cudaFree(gpu->memory), "freeing GPU memory"));
 	rc = first_error(rc, fth_nvme_gpu_unmap(&gpu->doorbells));
 	rc = first_error(rc, fth_nvme_gpu_unmap(&gpu->sq));
 	rc = first_error(rc, fth_nvme_gpu_unmap(&gpu->cq));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A CUDA error as our errors are: a negative errno and a text. */
-#ifndef FTH_GPU_CUDA_ERROR_H
-#define FTH_GPU_CUDA_ERROR_H
+#ifndef FTH_BASE_CUDA_ERROR_H
+#define FTH_BASE_CUDA_ERROR_H
 
 #include "fathom/base/error.h"
 
