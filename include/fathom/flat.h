@@ -74,6 +74,8 @@ struct fth_flat_model {
 	uint32_t load_ns, store_ns; /* of a page in the SSD-cache */
 	uint32_t promote_ns;	    /* copy of a page to DRAM */
 	uint32_t map_ns;	    /* update of the page table, and of the TLB */
+	/* software between the program and the device, for each page read and written */
+	uint32_t stack_read_ns, stack_write_ns;
 };
 #define FTH_FLAT_MODEL_PAPER                                                                \
 	{                                                                                   \

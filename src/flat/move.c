@@ -46,6 +46,7 @@ static int stop_stores(struct fth_flat *flat, uint64_t page)
 
 static int clean(struct fth_flat *flat, uint64_t page)
 {
+	uint64_t start = flat->options.model.stack_write_ns ? fth_now_ns() : 0;
 	int rc;
 
 	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
@@ -53,6 +54,7 @@ static int clean(struct fth_flat *flat, uint64_t page)
 	FLAT_READS_BEGIN();
 	rc = io_write(flat, page, move_find(flat, page));
 	FLAT_READS_END();
+	fault_delay(start, flat->options.model.stack_write_ns);
 	if (rc == 0)
 		word_set(&flat->words[page], WORD_DIRTY, 0);
 	return rc;
@@ -114,6 +116,7 @@ void move_in_end(struct fth_flat *flat, uint64_t page, int result)
 
 int move_in(struct fth_flat *flat, uint64_t page)
 {
+	uint64_t start = 0;
 	int rc;
 
 	if (word_state(&flat->words[page]) == WORD_BROKEN)
@@ -121,7 +124,10 @@ int move_in(struct fth_flat *flat, uint64_t page)
 	rc = move_in_begin(flat, page);
 	if (rc < 0)
 		return rc;
+	if (flat->options.model.stack_read_ns)
+		start = fth_now_ns();
 	rc = io_read(flat, page, directory_frame(&flat->directory, page));
+	fault_delay(start, flat->options.model.stack_read_ns);
 	move_in_end(flat, page, rc);
 	return rc;
 }
