@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Any device URI. The memory is a memfd, read from the device at map time; drain.c writes it. A memfd, since
+ * CUDA can register it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "dev/lock.h"
+#include "fathom/base/error.h"
+#include "fathom/base/fd.h"
+#include "pm/header.h"
+#include "pm/pm_internal.h"
+
+#define READ_CHUNK (4u << 20)
+#define TMPFS	   0x01021994
+#define RAMFS	   0x858458f6
+
+/* ---- what the device keeps ---- */
+
+static enum fth_pm_guarantee guarantee_of(const char *text);
+
+/* URIs behind each other with commas: the weakest. */
+static enum fth_pm_guarantee weakest_of(const char *list)
+{
+	enum fth_pm_guarantee weakest = FTH_PM_POWER, one;
+	int depth = 0;
+
+	for (const char *at = list, *from = list; weakest > FTH_PM_VOLATILE; at++) {
+		depth += (*at == '(') - (*at == ')');
+		if (*at == '\0' || (*at == ',' && depth == 0)) {
+			char *part = strndup(from, (size_t)(at - from));
+
+			one = part ? guarantee_of(part) : FTH_PM_VOLATILE;
+			free(part);
+			weakest = one < weakest ? one : weakest;
+			from = at + 1;
+		}
+		if (*at == '\0')
+			break;
+	}
+	return weakest;
+}
+
+static enum fth_pm_guarantee guarantee_of_file(const char *path)
+{
+	struct statfs fs;
+
+	if (statfs(path, &fs) == 0 && (fs.f_type == TMPFS || fs.f_type == RAMFS))
+		return FTH_PM_EXIT;
+	return FTH_PM_POWER;
+}
+
+/* Recursion ends: fth_uri_parse() refuses nesting above FTH_URI_NESTING_MAX. */
+static enum fth_pm_guarantee guarantee_of(const char *text)
+{
+	enum fth_pm_guarantee result = FTH_PM_POWER;
+	struct fth_uri uri;
+
+	if (fth_uri_parse(&uri, text) < 0)
+		return FTH_PM_VOLATILE;
+	if (uri.inner)
+		result = weakest_of(uri.inner);
+	else if (strcmp(uri.scheme, "mem") == 0)
+		result = FTH_PM_VOLATILE;
+	else if (strcmp(uri.scheme, "file") == 0)
+		result = guarantee_of_file(uri.path);
+	fth_uri_release(&uri);
+	return result;
+}
+
+static void describe(struct fth_pm *pm)
+{
+	static const char *const texts[] = {
+		"Persisted data is written and flushed to a device in memory of this process: it "
+		"survives nothing.",
+		"Persisted data is written to a file system in memory: it survives the end of the "
+		"process, but not a restart of the machine.",
+		"Persisted data survives a power loss: it is written to the device, and the device "
+		"is flushed, before persist returns.",
+	};
+
+	pm->guarantee = guarantee_of(fth_dev_uri(pm->dev));
+	snprintf(pm->text, sizeof pm->text, "%s", texts[pm->guarantee]);
+}
+
+/* ---- opening ---- */
+
+/* A file that is to be created gets the options for it, unless the name has its own. */
+static char *creating_uri(const struct pm_request *request)
+{
+	struct fth_uri *uri = request->uri;
+	char *text = NULL;
+
+	if (!request->create || request->length == 0 || strcmp(uri->scheme, "file") != 0 ||
+	    !uri->path)
+		return strdup(request->name);
+	for (unsigned i = 0; i < uri->option_count; i++)
+		if (strcmp(uri->options[i].key, "create") == 0 ||
+		    strcmp(uri->options[i].key, "size") == 0)
+			return strdup(request->name);
+	if (access(uri->path, F_OK) == 0 || errno != ENOENT)
+		return strdup(request->name);
+	if (asprintf(&text, "%s%ccreate=on&size=%" PRIu64, request->name,
+		     uri->option_count ? '&' : '?', request->length) < 0)
+		return NULL;
+	return text;
+}
+
+static int open_device(struct fth_pm *pm, const struct pm_request *request)
+{
+	char *uri = creating_uri(request);
+	int rc;
+
+	if (!uri)
+		return -ENOMEM;
+	rc = fth_dev_open_flags(uri, request->readonly ? FTH_DEV_READONLY : 0, &pm->dev);
+	free(uri);
+	pm->owns_dev = rc == 0;
+	/* After the device: a file that is created has to be there. */
+	return rc < 0 ? rc : fth_dev_lock_uri(request->name, !request->readonly, &pm->lock_fd);
+}
+
+static int check_device(const struct fth_dev_info *info)
+{
+	if (info->block > FTH_PM_PAGE)
+		return fth_fail(ENOTSUP, "the device has blocks of %u bytes, above %u", info->block,
+				FTH_PM_PAGE);
+	if (info->size < FTH_PM_HEADER + FTH_PM_PAGE)
+		return fth_fail(EBADMSG,
+				"the device has %" PRIu64 " bytes: too few for a header and a page",
+				info->size);
+	return 0;
+}
+
+/*
+ * As much as the header says, or is asked for, and not all of a large device: what is behind is neither
+ * read nor written.
+ */
+static int drained_length(struct fth_pm *pm, const struct pm_request *request)
+{
+	uint64_t most = fth_dev_info(pm->dev)->size & ~(uint64_t)(FTH_PM_PAGE - 1);
+	uint64_t deadline = fth_deadline_ns(pm->timeout_ms * UINT64_C(1000000));
+	uint8_t page[FTH_PM_HEADER];
+	struct pm_header h;
+	int rc = fth_dev_read(pm->dev, page, sizeof page, 0, deadline);
+
+	if (rc < 0)
+		return fth_fail_in(rc, "reading the header");
+	memcpy(&h, page, sizeof h);
+	pm->length = most;
+	if (h.magic == PM_HEADER_MAGIC && h.length % FTH_PM_PAGE == 0 && h.length > FTH_PM_HEADER &&
+	    h.length < most)
+		pm->length = h.length;
+	else if (h.magic != PM_HEADER_MAGIC && request->length > 0 && request->length < most)
+		pm->length = request->length;
+	return 0;
+}
+
+static int drained_memory(struct fth_pm *pm)
+{
+	void *at;
+
+	fth_fd_reserve();
+	pm->fd = fth_fd_high(memfd_create("fathom-pm", MFD_CLOEXEC));
+	fth_fd_release();
+	if (pm->fd < 0)
+		return fth_fail(-pm->fd, "memfd_create: %s", strerror(-pm->fd));
+	if (ftruncate(pm->fd, (off_t)pm->length) < 0)
+		return fth_fail(errno, "memory of %" PRIu64 " bytes: %s", pm->length,
+				strerror(errno));
+	at = mmap(NULL, pm->length, PROT_READ | PROT_WRITE, MAP_SHARED, pm->fd, 0);
+	if (at == MAP_FAILED)
+		return fth_fail(errno, "mapping %" PRIu64 " bytes: %s", pm->length,
+				strerror(errno));
+	pm->memory = at;
+	pm->map_length = pm->length;
+	return 0;
+}
+
+static int drained_read(struct fth_pm *pm)
+{
+	for (uint64_t at = 0; at < pm->length;) {
+		uint64_t n = pm->length - at < READ_CHUNK ? pm->length - at : READ_CHUNK;
+		int rc = fth_dev_read(pm->dev, pm->memory + at, n, at,
+				      fth_deadline_ns(pm->timeout_ms * UINT64_C(1000000)));
+
+		if (rc < 0)
+			return fth_fail_in(rc, "reading the device");
+		at += n;
+	}
+	if (pm->readonly && mprotect(pm->memory, pm->length, PROT_READ) < 0)
+		return fth_fail(errno, "mprotect: %s", strerror(errno));
+	return 0;
+}
+
+static int drained_open(struct fth_pm *pm, const struct pm_request *request)
+{
+	int rc = pm->dev ? 0 : open_device(pm, request);
+
+	if (rc == 0)
+		rc = check_device(fth_dev_info(pm->dev));
+	if (rc == 0)
+		rc = drained_length(pm, request);
+	if (rc == 0)
+		rc = drained_memory(pm);
+	if (rc == 0)
+		rc = drained_read(pm);
+	if (rc < 0)
+		return rc;
+	pm->view.mode = FTH_PM_MODE_DRAIN;
+	describe(pm);
+	return 0;
+}
+
+static int drained_close(struct fth_pm *pm)
+{
+	if (pm->memory)
+		munmap(pm->memory, pm->map_length);
+	if (pm->fd >= 0)
+		close(pm->fd);
+	if (pm->owns_dev)
+		fth_dev_close(pm->dev);
+	if (pm->lock_fd >= 0)
+		close(pm->lock_fd);
+	return 0;
+}
+
+/* ---- removing ---- */
+
+static int zero_device(const char *name)
+{
+	struct fth_dev *dev;
+	uint64_t length;
+	struct fth_pm *pm;
+	int rc = fth_pm_map(name, 0, NULL, &pm);
+
+	if (rc < 0)
+		return rc;
+	length = pm->view.size + FTH_PM_HEADER;
+	fth_pm_unmap(pm);
+	rc = fth_dev_open(name, &dev);
+	if (rc < 0)
+		return rc;
+	/* The header last: until then the memory is there, and can be removed again. */
+	rc = fth_dev_zero(dev, length - FTH_PM_HEADER, FTH_PM_HEADER, FTH_NEVER);
+	if (rc == 0)
+		rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = fth_dev_zero(dev, FTH_PM_HEADER, 0, FTH_DEV_TIMEOUT);
+	if (rc == 0)
+		rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
+	fth_dev_close(dev);
+	return rc;
+}
+
+static int drained_remove(const char *name, struct fth_uri *uri)
+{
+	int fd, rc;
+
+	if (strcmp(uri->scheme, "file") != 0 || !uri->path)
+		return zero_device(name);
+	rc = fth_dev_lock_uri(name, true, &fd);
+	if (rc == 0 && unlink(uri->path) < 0)
+		rc = fth_fail(errno, "%s: %s", uri->path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	return rc;
+}
+
+const struct pm_kind pm_kind_drained = {.id = FTH_PM_KIND_DRAINED,
+					.open = drained_open,
+					.close = drained_close,
+					.remove = drained_remove};

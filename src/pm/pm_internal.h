@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of this folder share. map.c says which file does what. */
+#ifndef FATHOM_SRC_PM_INTERNAL_H
+#define FATHOM_SRC_PM_INTERNAL_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fathom/base/stats.h"
+#include "fathom/base/uri.h"
+#include "fathom/dev.h"
+#include "fathom/dev/window.h"
+#include "fathom/pm.h"
+
+struct pm_drain;
+
+struct fth_pm {
+	const struct pm_kind *kind;
+	char *name;
+	struct fth_pm_view view; /* as fth_pm_view() returns it */
+	uint8_t *memory;	 /* header and all; view.base is behind the header */
+	uint64_t length;	 /* of memory */
+	uint64_t tag;
+	enum fth_pm_guarantee guarantee;
+	char text[240]; /* of the guarantee */
+	bool readonly;
+	bool auto_flush; /* the processor's caches are durable */
+	uint32_t timeout_ms;
+	struct fth_stats *stats;
+	/* By kind. */
+	int fd;	     /* what is mapped; -1 without */
+	int lock_fd; /* holds the lock; -1 without */
+	struct fth_dev *dev;
+	bool owns_dev;
+	struct fth_dev_window *window;
+	struct pm_drain *drain;
+	uint64_t map_length; /* of what was mapped, which may be more than length */
+	int (*pmem_unmap)(void *at, size_t length); /* of libpmem */
+};
+
+/* What the kinds are asked for. */
+struct pm_request {
+	const char *name;
+	struct fth_uri *uri;
+	uint64_t length; /* with the header; 0: as it is */
+	bool create, exclusive, readonly;
+	enum fth_pm_guarantee least;
+};
+
+/*
+ * A kind opens what a name says and maps it: sets memory, length, guarantee, text, view.mode and view.line.
+ * The header is not its business, nor is the door. close accepts what a failed open has left, and remove
+ * is called after the header was checked and the memory unmapped.
+ */
+struct pm_kind {
+	enum fth_pm_kind id;
+	int (*open)(struct fth_pm *pm, const struct pm_request *request);
+	int (*close)(struct fth_pm *pm);
+	int (*remove)(const char *name, struct fth_uri *uri);
+};
+
+extern const struct pm_kind pm_kind_shm, pm_kind_pmem, pm_kind_window, pm_kind_drained;
+
+/* Which kind a parsed name is of. */
+const struct pm_kind *pm_kind_of(const struct fth_uri *uri);
+
+/* ---- header.c ---- */
+
+/* Whether the memory was never used: all of it is zero, or a creation of it was interrupted. */
+bool pm_header_blank(const struct fth_pm *pm);
+/* Make the header. The memory is blank. */
+int pm_header_make(struct fth_pm *pm, uint64_t tag);
+/* 0, or why it cannot be used; reads only. Sets pm->tag. */
+int pm_header_check(struct fth_pm *pm, uint64_t tag);
+
+/* ---- door.c: what persisting threads and the drain share ---- */
+
+int pm_door_open(struct fth_pm *pm);
+void pm_door_close(struct fth_pm *pm);
+
+/* ---- drain.c ---- */
+
+int pm_drain_open(struct fth_pm *pm);
+/* Ends the server; waits for requests. Returns the sticky error. */
+int pm_drain_close(struct fth_pm *pm);
+/* Wait until what was marked before is durable. */
+int pm_drain_wait(struct fth_pm *pm);
+
+/* ---- persist.c ---- */
+
+uint32_t pm_best_line(void);
+
+/* ---- memory.c: memory of the process as persistent memory, for tests ---- */
+
+/* `memory` has `length` bytes, header and all, and outlives it. */
+int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *options,
+		  struct fth_pm **out);
+
+/* ---- map.c ---- */
+
+/* Map memory that the caller has, as a kind whose open takes it as it is. */
+int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,
+		const struct fth_pm_options *options, struct fth_pm **out);
+
+#endif

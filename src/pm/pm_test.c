@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Mapping, persisting and mapping again, for every kind that this machine has; and what is refused. */
+#include "fth_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fathom/dev/fault.h"
+#include "fathom/pm.h"
+
+#define BYTES (256u << 10)
+
+static char shm_name[64], file_name[128], pmem_name[128], window_name[160];
+static char file_path[96], pmem_path[96], window_path[96];
+
+static struct fth_pm *map_with(const char *name, uint64_t bytes, uint32_t flags)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+
+	options.flags = flags;
+	assert_ok(fth_pm_map(name, bytes, &options, &pm));
+	return pm;
+}
+
+static int try_map(const char *name, uint64_t bytes, uint32_t flags, uint64_t tag)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+	int rc;
+
+	options.flags = flags;
+	options.tag = tag;
+	rc = fth_pm_map(name, bytes, &options, &pm);
+	if (rc == 0)
+		fth_pm_unmap(pm);
+	else
+		assert_null(pm);
+	return rc;
+}
+
+/* Made, stored to, persisted, and found again. */
+static void survives_unmap(const char *name)
+{
+	struct fth_pm *pm = map_with(name, BYTES, FTH_PM_CREATE);
+	uint64_t *word = fth_pm_base(pm);
+
+	assert_int_equal(fth_pm_size(pm), BYTES);
+	assert_int_equal((uintptr_t)word % 4096, 0);
+	for (unsigned i = 0; i < BYTES / 8; i++)
+		assert_int_equal(word[i], 0);
+	for (unsigned i = 0; i < BYTES / 8; i += 100)
+		word[i] = i + 1;
+	assert_ok(fth_pm_persist(pm, word, BYTES));
+	word[7] = 77;
+	assert_ok(fth_pm_flush(pm, &word[7], 8));
+	assert_ok(fth_pm_drain(pm));
+	assert_true(strlen(fth_pm_guarantee_text(pm)) > 10);
+	assert_ok(fth_pm_unmap(pm));
+
+	pm = map_with(name, 0, 0);
+	word = fth_pm_base(pm);
+	assert_int_equal(word[7], 77);
+	for (unsigned i = 0; i < BYTES / 8; i += 100)
+		assert_int_equal(word[i], i + 1);
+	assert_ok(fth_pm_unmap(pm));
+	assert_ok(fth_pm_remove(name));
+	assert_int_equal(try_map(name, 0, 0, 0), -ENOENT);
+}
+
+static void shared_memory_survives(void **unused)
+{
+	(void)unused;
+	survives_unmap(shm_name);
+}
+
+static void file_survives(void **unused)
+{
+	(void)unused;
+	survives_unmap(file_name);
+}
+
+static void window_survives(void **unused)
+{
+	int fd = open(window_path, O_RDWR | O_CREAT, 0600);
+
+	(void)unused;
+	assert_true(fd >= 0);
+	assert_ok(ftruncate(fd, BYTES + FTH_PM_HEADER));
+	close(fd);
+	survives_unmap(window_name);
+	unlink(window_path);
+}
+
+static void pmem_survives(void **unused)
+{
+	int rc = try_map(pmem_name, BYTES, FTH_PM_CREATE, 0);
+
+	(void)unused;
+	if (rc == -ENOTSUP)
+		skip(); /* no libpmem */
+	assert_ok(fth_pm_remove(pmem_name));
+	survives_unmap(pmem_name);
+}
+
+static void guarantees_are_honest(void **unused)
+{
+	struct fth_pm *pm = map_with("mem:1M", BYTES, FTH_PM_CREATE);
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *none;
+
+	(void)unused;
+	assert_int_equal(fth_pm_guarantee(pm), FTH_PM_VOLATILE);
+	assert_int_equal(fth_pm_begin(pm), FTH_PM_DDIO_NOT_NEEDED);
+	assert_int_equal(fth_pm_end(pm), FTH_PM_DDIO_NOT_NEEDED);
+	fth_pm_unmap(pm);
+	options.flags = FTH_PM_CREATE;
+	options.least = FTH_PM_POWER;
+	assert_int_equal(fth_pm_map(shm_name, BYTES, &options, &none), -ENOTSUP);
+	assert_int_equal(fth_pm_map("mem:1M", BYTES, &options, &none), -ENOTSUP);
+	pm = map_with(shm_name, BYTES, FTH_PM_CREATE);
+	assert_int_equal(fth_pm_guarantee(pm), FTH_PM_EXIT);
+	fth_pm_unmap(pm);
+	assert_ok(fth_pm_remove(shm_name));
+}
+
+static void one_writer_at_a_time(void **unused)
+{
+	const char *const names[] = {shm_name, file_name};
+
+	(void)unused;
+	for (unsigned i = 0; i < 2; i++) {
+		struct fth_pm *pm = map_with(names[i], BYTES, FTH_PM_CREATE), *reader;
+
+		assert_int_equal(try_map(names[i], 0, 0, 0), -EBUSY);
+		assert_int_equal(try_map(names[i], 0, FTH_PM_READ_ONLY, 0), -EBUSY);
+		assert_int_equal(fth_pm_remove(names[i]), -EBUSY);
+		fth_pm_unmap(pm);
+		pm = map_with(names[i], 0, FTH_PM_READ_ONLY);
+		reader = map_with(names[i], 0, FTH_PM_READ_ONLY);
+		assert_int_equal(fth_pm_persist(reader, fth_pm_base(reader), 8), -EROFS);
+		assert_int_equal(try_map(names[i], 0, 0, 0), -EBUSY);
+		fth_pm_unmap(pm);
+		fth_pm_unmap(reader);
+		assert_ok(fth_pm_remove(names[i]));
+	}
+}
+
+static void arguments_are_checked(void **unused)
+{
+	struct fth_pm *pm = map_with(shm_name, BYTES, FTH_PM_CREATE);
+	uint8_t *base = fth_pm_base(pm);
+
+	(void)unused;
+	assert_int_equal(fth_pm_persist(pm, base - 1, 2), -ERANGE);
+	assert_int_equal(fth_pm_persist(pm, base + BYTES, 1), -ERANGE);
+	assert_int_equal(fth_pm_persist(pm, base + 1, BYTES), -ERANGE);
+	assert_int_equal(fth_pm_persist(pm, base + 8, UINT64_MAX), -ERANGE);
+	assert_ok(fth_pm_persist(pm, base, BYTES));
+	assert_int_equal(fth_pm_stat(pm, FTH_PM_STAT_ERRORS), 4);
+	assert_int_equal(fth_pm_stat(pm, FTH_PM_STAT_PERSISTS), 1);
+	fth_pm_unmap(pm);
+	assert_int_equal(try_map(shm_name, BYTES, FTH_PM_CREATE | FTH_PM_EXCLUSIVE, 0), -EEXIST);
+	assert_int_equal(try_map(shm_name, BYTES * 2, FTH_PM_CREATE, 0), -EINVAL);
+	assert_int_equal(try_map(shm_name, 0, 0, 5), -EMEDIUMTYPE);
+	assert_int_equal(try_map("shm:a/b", BYTES, FTH_PM_CREATE, 0), -EINVAL);
+	assert_int_equal(try_map("shm:x?y=1", BYTES, FTH_PM_CREATE, 0), -EINVAL);
+	assert_int_equal(try_map("none:x", BYTES, FTH_PM_CREATE, 0), -EINVAL);
+	assert_int_equal(try_map(shm_name, BYTES, 8, 0), -EINVAL);
+	assert_int_equal(try_map(shm_name, BYTES, FTH_PM_CREATE | FTH_PM_READ_ONLY, 0), -EINVAL);
+	assert_ok(fth_pm_remove(shm_name));
+	assert_int_equal(try_map(shm_name, BYTES, 0, 0), -ENOENT);
+	assert_int_equal(try_map("file:/nowhere/x", BYTES, FTH_PM_CREATE, 0), -ENOENT);
+}
+
+/* ---- damage ---- */
+
+static void read_file(uint8_t *to)
+{
+	int fd = open(file_path, O_RDONLY);
+
+	assert_int_equal(read(fd, to, BYTES + FTH_PM_HEADER), BYTES + FTH_PM_HEADER);
+	close(fd);
+}
+
+static void write_file(const uint8_t *from, size_t bytes)
+{
+	int fd = open(file_path, O_RDWR | O_TRUNC | O_CREAT, 0600);
+
+	assert_int_equal(write(fd, from, bytes), bytes);
+	close(fd);
+}
+
+/* Each with an error, for writing and for creating, and not a byte of it changed. */
+static void damage_is_found_and_kept(void **unused)
+{
+	static uint8_t good[BYTES + FTH_PM_HEADER], bad[BYTES + FTH_PM_HEADER],
+		after[BYTES + FTH_PM_HEADER];
+
+	(void)unused;
+	fth_pm_unmap(map_with(file_name, BYTES, FTH_PM_CREATE));
+	read_file(good);
+	for (unsigned bit = 0; bit < 128 * 8; bit += getenv("FTH_LONG_TESTS") ? 1 : 11) {
+		memcpy(bad, good, sizeof bad);
+		bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		write_file(bad, sizeof bad);
+		assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
+		assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -EBADMSG);
+		read_file(after);
+		assert_memory_equal(bad, after, sizeof bad);
+	}
+	write_file(good, sizeof good - 4096);
+	assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
+	write_file(good, 4096);
+	assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
+	write_file(good, 100);
+	assert_true(try_map(file_name, 0, 0, 0) < 0);
+	memset(bad, 0, sizeof bad);
+	bad[sizeof bad - 1] = 1; /* something far behind: not blank */
+	write_file(bad, sizeof bad);
+	assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -ENOENT);
+	read_file(after);
+	assert_memory_equal(bad, after, sizeof bad);
+	unlink(file_path);
+}
+
+/* ---- threads and errors ---- */
+
+#define THREADS 6
+#define EACH	200
+
+struct worker {
+	struct fth_pm *pm;
+	unsigned number;
+	int rc;
+};
+
+/* All on the same page. */
+static void *count_up(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t *word = (uint64_t *)fth_pm_base(w->pm) + w->number;
+
+	for (unsigned i = 1; i <= EACH && w->rc == 0; i++) {
+		*word = i;
+		w->rc = fth_pm_persist(w->pm, word, 8);
+	}
+	return NULL;
+}
+
+static void run_threads(struct fth_pm *pm, struct worker *workers)
+{
+	pthread_t threads[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.pm = pm, .number = i};
+		assert_int_equal(pthread_create(&threads[i], NULL, count_up, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void threads_share_rounds(void **unused)
+{
+	struct worker workers[THREADS];
+	struct fth_pm *pm = map_with(file_name, BYTES, FTH_PM_CREATE);
+	uint64_t *word;
+
+	(void)unused;
+	run_threads(pm, workers);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_ok(workers[i].rc);
+	assert_true(fth_pm_stat(pm, FTH_PM_STAT_ROUNDS) <= THREADS * EACH + 3);
+	assert_ok(fth_pm_unmap(pm));
+	pm = map_with(file_name, 0, 0);
+	word = fth_pm_base(pm);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(word[i], EACH);
+	fth_pm_unmap(pm);
+	assert_ok(fth_pm_remove(file_name));
+}
+
+/* The device fails beside busy threads: all of them learn it, and it stays. */
+static void errors_reach_everybody(void **unused)
+{
+	struct worker workers[THREADS];
+	struct fth_pm *pm = map_with("fault(mem:1M)?kind=write&nth=40", BYTES, FTH_PM_CREATE);
+
+	(void)unused;
+	run_threads(pm, workers);
+	for (unsigned i = 0; i < THREADS; i++)
+		assert_int_equal(workers[i].rc, -EIO);
+	assert_int_equal(fth_pm_persist(pm, fth_pm_base(pm), 8), -EIO);
+	assert_int_equal(fth_pm_unmap(pm), -EIO);
+}
+
+/* A device that never answers ends a persist at its timeout; unmap does not hang. */
+static void silence_ends_at_the_timeout(void **unused)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+
+	(void)unused;
+	options.flags = FTH_PM_CREATE;
+	options.timeout_ms = 50;
+	assert_ok(fth_pm_map("delay(mem:1M)?flush_us=400000", BYTES, NULL, &pm) == -ENOENT ? 0
+											   : -1);
+	assert_int_equal(fth_pm_map("delay(mem:1M)?flush_us=400000", BYTES, &options, &pm),
+			 -ETIMEDOUT);
+}
+
+static void large_memory_is_drained(void **unused)
+{
+	struct fth_pm *pm = map_with("mem:64M", 63u << 20, FTH_PM_CREATE);
+	uint8_t *base = fth_pm_base(pm);
+
+	(void)unused;
+	memset(base, 1, fth_pm_size(pm));
+	assert_ok(fth_pm_persist(pm, base, fth_pm_size(pm)));
+	assert_true(fth_pm_stat(pm, FTH_PM_STAT_PAGES) >= (63u << 20) / 4096);
+	base[5u << 20] = 2;
+	base[40u << 20] = 2;
+	assert_ok(fth_pm_flush(pm, base + (5u << 20), 1));
+	assert_ok(fth_pm_flush(pm, base + (40u << 20), 1));
+	assert_ok(fth_pm_drain(pm));
+	assert_true(fth_pm_stat(pm, FTH_PM_STAT_PAGES) <= (63u << 20) / 4096 + 6);
+	fth_pm_unmap(pm);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(shared_memory_survives),
+		cmocka_unit_test(file_survives),
+		cmocka_unit_test(window_survives),
+		cmocka_unit_test(pmem_survives),
+		cmocka_unit_test(guarantees_are_honest),
+		cmocka_unit_test(one_writer_at_a_time),
+		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(damage_is_found_and_kept),
+		cmocka_unit_test(threads_share_rounds),
+		cmocka_unit_test(errors_reach_everybody),
+		cmocka_unit_test(silence_ends_at_the_timeout),
+		cmocka_unit_test(large_memory_is_drained),
+	};
+	int pid = (int)getpid();
+
+	snprintf(shm_name, sizeof shm_name, "shm:fathom-pm-test-%d", pid);
+	snprintf(file_path, sizeof file_path, "pm-test-%d", pid);
+	snprintf(file_name, sizeof file_name, "file:%s", file_path);
+	snprintf(pmem_path, sizeof pmem_path, "pm-test-pmem-%d", pid);
+	snprintf(pmem_name, sizeof pmem_name, "pmem:%s?force=1", pmem_path);
+	snprintf(window_path, sizeof window_path, "pm-test-window-%d", pid);
+	snprintf(window_name, sizeof window_name, "window(file:%s?window=map)", window_path);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
