@@ -77,10 +77,8 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 static int hold_page(struct fth_flat *flat, uint64_t page, bool store)
 {
 	uint32_t *word = &flat->words[page], holds;
-	sigset_t before;
 	int rc;
 
-	fault_quiet(&before);
 	word_lock(word);
 	holds = word_get(word) & WORD_HOLDS;
 	rc = holds == WORD_HOLDS ? -EBUSY : 0;
@@ -94,16 +92,13 @@ static int hold_page(struct fth_flat *flat, uint64_t page, bool store)
 	else if (!holds)
 		__atomic_fetch_sub(&flat->held, 1, __ATOMIC_RELAXED);
 	word_unlock(word);
-	fault_loud(&before);
 	return rc;
 }
 
 static void release_page(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page], holds;
-	sigset_t before;
 
-	fault_quiet(&before);
 	word_lock(word);
 	holds = word_get(word) & WORD_HOLDS;
 	if (holds) {
@@ -112,22 +107,24 @@ static void release_page(struct fth_flat *flat, uint64_t page)
 			__atomic_fetch_sub(&flat->held, 1, __ATOMIC_RELAXED);
 	}
 	word_unlock(word);
-	fault_loud(&before);
 }
 
 int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
 {
 	uint64_t first, end, page;
 	int rc = check_range(flat, at, length, &first, &end);
+	sigset_t before;
 
 	if (rc == 0 && write && flat->options.readonly)
 		rc = fth_fail(EROFS, "flat: the region is read-only");
+	fault_quiet(&before);
 	for (page = first; rc == 0 && page < end; page++) {
 		rc = hold_page(flat, page, write);
 		if (rc < 0)
 			while (page-- > first)
 				release_page(flat, page);
 	}
+	fault_loud(&before);
 	if (rc == -ENOMEM)
 		return fth_fail(ENOMEM, "flat: %llu bytes would hold more than half of the DRAM",
 				(unsigned long long)length);
@@ -137,10 +134,14 @@ int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
 void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length)
 {
 	uint64_t first, end;
+	sigset_t before;
 
-	if (check_range(flat, at, length, &first, &end) == 0)
-		while (first < end)
-			release_page(flat, first++);
+	if (check_range(flat, at, length, &first, &end) < 0)
+		return;
+	fault_quiet(&before);
+	while (first < end)
+		release_page(flat, first++);
+	fault_loud(&before);
 }
 
 /* ---- the budget ---- */

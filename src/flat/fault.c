@@ -124,33 +124,43 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 	return rc < 0 ? rc : move_up(flat, page, store);
 }
 
-/* All pages in memory, and those that the policy wants in DRAM. *native: the program can go on by itself. */
+/* A page that is not in DRAM comes to memory, and to DRAM if the policy wants it there or nobody has used it yet: *moved. */
+static int prepare_cold(const struct need *need, bool *moved)
+{
+	const uint32_t *word = &need->flat->words[need->page];
+	int rc = -EBUSY;
+
+	if (word_state(word) == WORD_FLASH && (word_get(word) & WORD_FRESH))
+		rc = move_fresh(need->flat, need->page, need->store);
+	*moved = rc == 0;
+	if (rc != -EBUSY)
+		return rc;
+	rc = word_state(word) == WORD_CACHED ? 0 : move_in(need->flat, need->page);
+	if (rc < 0 || !policy_wants(need->flat, need->page))
+		return rc;
+	rc = move_up(need->flat, need->page, need->store);
+	*moved = rc == 0;
+	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
+}
+
+/* All pages in memory. *native: the program can go on by itself. */
 static int prepare(const struct needs *needs, uintptr_t address, bool *native)
 {
 	for (unsigned i = 0; i < needs->n; i++) {
 		const struct need *need = &needs->need[i];
-		uint32_t *word = &need->flat->words[need->page];
 		uintptr_t start =
 			(uintptr_t)need->flat->map.user + need->page * need->flat->map.page;
-		bool here = address - start < need->flat->map.page;
-		int rc = 0;
+		bool mapped = true;
+		int rc;
 
-		if (word_state(word) == WORD_DRAM) {
-			rc = bring_up(need->flat, need->page, need->store);
+		if (word_state(&need->flat->words[need->page]) == WORD_DRAM)
 			/* mapped by another thread meanwhile, or write-protected until now */
-			*native |= here;
-		} else {
-			if (word_state(word) != WORD_CACHED)
-				rc = move_in(need->flat, need->page);
-			if (rc == 0 && policy_wants(need->flat, need->page)) {
-				/* without a place in DRAM it is used where it is */
-				rc = move_up(need->flat, need->page, need->store);
-				*native |= here && rc == 0;
-				rc = rc == -EBUSY ? 0 : rc;
-			}
-		}
+			rc = bring_up(need->flat, need->page, need->store);
+		else
+			rc = prepare_cold(need, &mapped);
 		if (rc < 0)
 			return rc;
+		*native |= mapped && address - start < need->flat->map.page;
 	}
 	return 0;
 }
@@ -313,7 +323,7 @@ static void explain_fork(struct fth_flat *flat)
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 }
 
-bool fth_flat_fault(int sig, siginfo_t *info, void *raw)
+int fault_try(int sig, siginfo_t *info, void *raw)
 {
 	ucontext_t *context = raw;
 	uintptr_t address = (uintptr_t)info->si_addr;
@@ -322,22 +332,27 @@ bool fth_flat_fault(int sig, siginfo_t *info, void *raw)
 	bool store = true;
 
 	if (sig != SIGBUS && sig != SIGSEGV)
-		return false;
+		return 0;
 	if (emul_fixup(context))
-		return true;
+		return 1;
 	flat = info->si_code > 0 ? region_at(address) : NULL; /* else sent by kill() */
 	if (!flat)
-		return false;
+		return 0;
 	if (sig == SIGSEGV) {
 		explain_fork(flat);
-		return false;
+		return 0;
 	}
 #if defined(__x86_64__)
 	store = context->uc_mcontext.gregs[REG_ERR] & 2;
 #endif
 	rc = handle(flat, address, store, context);
 	errno = saved;
-	return rc == 0;
+	return rc < 0 ? rc : 1;
+}
+
+bool fth_flat_fault(int sig, siginfo_t *info, void *context)
+{
+	return fault_try(sig, info, context) > 0;
 }
 
 /* ---- handlers ---- */

@@ -13,13 +13,14 @@
  *	fault.c		signals
  *	sync.c		durability
  *	advise.c	advice, holds
+ *	forget.c	pages whose contents nobody needs
  *	transfer.c	load, store, gather and scatter
  *	emul/		instructions on memory at another address
  *
  * Invariants, for pages that are not locked:
  *  1. FLASH: no memory. CACHED: a slot in the directory, whose frame holds the page. DRAM: a place in the
  *     ring; the page is mapped for the program, write-protected unless DIRTY.
- *  2. A page differs from the device only if it is DIRTY.
+ *  2. A page differs from the device only if it is DIRTY, or FRESH: then it is zero unless it is DIRTY too.
  *  3. Pages in the directory <= directory.slots, ring.taken <= ring.limit; their sum is the budget.
  *  4. Locks are taken in this order: pages, ascending; then a set of the directory, the ring or the policy. The latter
  *     are held for a few instructions, never while a thread waits for a page or for I/O.
@@ -185,6 +186,16 @@ int move_oldest_down(struct fth_flat *flat);
 /* The same, but the page goes to flash. */
 int move_oldest_out(struct fth_flat *flat);
 
+/* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
+int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
+
+/* ---- forget.c ---- */
+/*
+ * The contents of pages [first, end) are not needed any more: they become FRESH, and their memory is released. What the device
+ * holds there is undefined until they are written again.
+ */
+void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
+
 /* ---- policy.c ---- */
 void policy_open(struct fth_flat *flat);
 /* An access to a page that is CACHED and locked: should it move to DRAM? */
@@ -195,6 +206,8 @@ void policy_evicted(struct fth_flat *flat, uint32_t count);
 /* ---- fault.c ---- */
 int fault_watch(struct fth_flat *flat);
 void fault_unwatch(struct fth_flat *flat);
+/* As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of the device. */
+int fault_try(int sig, siginfo_t *info, void *context);
 /* Block signals while page locks are held (word.h, 3). */
 void fault_quiet(sigset_t *before);
 void fault_loud(const sigset_t *before);

@@ -106,6 +106,35 @@ static void every_policy_keeps_the_data(void **unused)
 	}
 }
 
+/* Forgotten pages are zero, in whatever state they were, and need no read; what is stored there then is kept. */
+static void forgotten_pages_are_zero(void **unused)
+{
+	(void)unused;
+	for (int policy = FTH_FLAT_COUNTERS; policy < FTH_FLAT_POLICY_COUNT; policy++) {
+		struct fth_flat *flat = open_region("mem:2M", BUDGET, (enum fth_flat_policy)policy);
+		uint8_t *bytes = fth_flat_base(flat);
+		uint64_t pages = flat->pages, misses;
+		struct fth_rng rng = {(uint64_t)policy + 1};
+
+		memset(bytes, 0xee, fth_flat_size(flat));
+		for (unsigned i = 0; i < 2000; i++) /* some in DRAM, some in the SSD-cache */
+			assert_int_equal(bytes[fth_rng_below(&rng, pages * PAGE)], 0xee);
+		forget_pages(flat, 0, pages);
+		check_memory(flat, 0);
+		misses = fth_flat_stat(flat, FTH_FLAT_STAT_MISSES);
+		for (uint64_t i = 0; i < pages * PAGE; i += 8)
+			assert_int_equal(*(uint64_t *)(bytes + i), 0);
+		assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_MISSES), misses);
+		for (uint64_t page = 0; page < pages; page += 2)
+			bytes[page * PAGE + 17] = (uint8_t)page;
+		assert_ok(fth_flat_sync(flat, FTH_DEV_TIMEOUT));
+		assert_ok(fth_flat_advise(flat, bytes, fth_flat_size(flat), FTH_FLAT_COLD));
+		for (uint64_t page = 0; page < pages; page++)
+			assert_int_equal(bytes[page * PAGE + 17], page % 2 ? 0 : (uint8_t)page);
+		fth_flat_discard(flat);
+	}
+}
+
 static void larger_pages_and_odd_sizes(void **unused)
 {
 	static const uint32_t pages[] = {4096, 16384, 65536};
@@ -531,6 +560,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_policy_keeps_the_data),
+		cmocka_unit_test(forgotten_pages_are_zero),
 		cmocka_unit_test(larger_pages_and_odd_sizes),
 		cmocka_unit_test(instructions_that_cross_pages),
 		cmocka_unit_test(threads_lose_nothing),

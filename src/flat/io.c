@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include <string.h>
 
 #include "flat/flat_internal.h"
 
@@ -116,8 +117,8 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 	return sent;
 }
 
-int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
-	    unsigned n, int *results, uint64_t deadline)
+static int io_device(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+		     void *const *memory, unsigned n, int *results, uint64_t deadline)
 {
 	int first = 0;
 
@@ -140,8 +141,38 @@ int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, vo
 			} else {
 				flat_count(flat, op == FTH_DEV_READ ? FTH_FLAT_STAT_MISSES
 								    : FTH_FLAT_STAT_WRITE_BACKS);
+				if (op == FTH_DEV_WRITE)
+					word_set(&flat->words[pages[done + (unsigned)i]],
+						 WORD_FRESH, 0);
 			}
 		done += (unsigned)rc;
+	}
+	return first;
+}
+
+static bool is_fresh(const struct fth_flat *flat, enum fth_dev_op op, uint64_t page)
+{
+	return op == FTH_DEV_READ && (word_get(&flat->words[page]) & WORD_FRESH);
+}
+
+int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
+	    unsigned n, int *results, uint64_t deadline)
+{
+	unsigned end;
+	int first = 0, rc;
+
+	for (unsigned i = 0; i < n; i = end) {
+		end = i;
+		while (end < n && is_fresh(flat, op, pages[end])) {
+			memset(memory[end], 0, flat->map.page);
+			results[end++] = 0;
+		}
+		if (end > i)
+			continue;
+		while (end < n && !is_fresh(flat, op, pages[end]))
+			end++;
+		rc = io_device(flat, op, pages + i, memory + i, end - i, results + i, deadline);
+		first = first ? first : rc;
 	}
 	return first;
 }

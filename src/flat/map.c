@@ -36,6 +36,15 @@ static int open_faults(struct flat_map *map)
 	return 0;
 }
 
+/* A child has no such memory; no huge page takes memory for its neighbours. */
+static int advise_memory(void *at, uint64_t size)
+{
+	if (madvise(at, size, MADV_DONTFORK) < 0)
+		return fth_fail(errno, "flat: madvise: %s", strerror(errno));
+	(void)madvise(at, size, MADV_NOHUGEPAGE);
+	return 0;
+}
+
 static int reserve(struct flat_map *map, bool readonly)
 {
 	int protection = readonly ? PROT_READ : PROT_READ | PROT_WRITE;
@@ -49,17 +58,13 @@ static int reserve(struct flat_map *map, bool readonly)
 				(unsigned long long)map->reserved_size, strerror(errno));
 	}
 	map->user = (uint8_t *)(((uintptr_t)map->reserved + map->page - 1) & ~(map->page - 1));
-	/* A child has no such memory; no huge page takes memory for its neighbours. */
-	if (madvise(map->reserved, map->reserved_size, MADV_DONTFORK) < 0)
-		return fth_fail(errno, "flat: madvise: %s", strerror(errno));
-	(void)madvise(map->reserved, map->reserved_size, MADV_NOHUGEPAGE);
-	return 0;
+	return advise_memory(map->reserved, map->reserved_size);
 }
 
-static int watch(struct flat_map *map)
+static int watch(struct flat_map *map, void *at, uint64_t size)
 {
 	struct uffdio_register reg = {
-		.range = {.start = (uintptr_t)map->user, .len = map->size},
+		.range = {.start = (uintptr_t)at, .len = size},
 		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
 	};
 
@@ -78,10 +83,23 @@ int map_open(struct flat_map *map, uint64_t size, uint64_t page, bool readonly)
 	if (rc == 0)
 		rc = reserve(map, readonly);
 	if (rc == 0)
-		rc = watch(map);
+		rc = watch(map, map->user, map->size);
 	if (rc < 0)
 		map_close(map);
 	return rc;
+}
+
+int map_renew(struct flat_map *map, uint64_t page, uint64_t pages)
+{
+	void *at = map_at(map, page);
+	uint64_t size = pages * map->page;
+	int rc;
+
+	if (mmap(at, size, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	rc = advise_memory(at, size);
+	return rc < 0 ? rc : watch(map, at, size);
 }
 
 void map_close(struct flat_map *map)

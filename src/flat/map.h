@@ -26,6 +26,9 @@ int map_put(struct flat_map *map, uint64_t page, const void *from, bool writable
 int map_allow_stores(struct flat_map *map, uint64_t page);
 int map_forbid_stores(struct flat_map *map, uint64_t page);
 
+/* Pages whose addresses were mapped otherwise meanwhile belong to the region again, without memory. */
+int map_renew(struct flat_map *map, uint64_t page, uint64_t pages);
+
 /* Release the memory of a page. */
 int map_take(struct flat_map *map, uint64_t page);
 

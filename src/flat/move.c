@@ -157,6 +157,27 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store)
 	return 0;
 }
 
+int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
+{
+	static uint8_t zeroes[FTH_FLAT_PAGE_MAX];
+	int rc;
+
+	while (!ring_reserve(&flat->ring)) {
+		rc = move_oldest_down(flat);
+		if (rc < 0)
+			return rc;
+	}
+	rc = map_put(&flat->map, page, zeroes, store);
+	if (rc < 0) {
+		ring_unreserve(&flat->ring);
+		return rc;
+	}
+	word_set(&flat->words[page], WORD_STATE | WORD_DIRTY, WORD_DRAM | (store ? WORD_DIRTY : 0));
+	ring_push(flat, page);
+	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
+	return 0;
+}
+
 int move_out(struct fth_flat *flat, uint64_t page)
 {
 	bool dram = word_state(&flat->words[page]) == WORD_DRAM;
