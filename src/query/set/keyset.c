@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-#define BLOCK_WORDS 8
+#define BLOCK_WORDS 2
 
 static uint64_t words_of(int64_t min, int64_t max)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Key sets: a bitmap over [min, max]. After sealing, the rank of a key, its place among the keys in the set,
- * takes constant time: counts per block of 512 bits. Ranks index packed arrays (packed.h).
+ * takes constant time: counts per block of 128 bits. Ranks index packed arrays (packed.h).
  *
  * Adding is thread-safe. Sealing is one thread's, after all have added; then the set is constant.
  */
@@ -16,7 +16,7 @@ struct fth_keyset {
 	int64_t min, max;
 	uint64_t nbits;
 	uint64_t *bits;
-	uint32_t *before; /* keys before each block of 8 words; NULL until sealed */
+	uint32_t *before; /* keys before each block of 2 words; NULL until sealed */
 	uint64_t count;	  /* after sealing */
 };
 
@@ -52,10 +52,10 @@ static inline bool fth_keyset_has(const struct fth_keyset *s, int64_t key)
 static inline uint32_t fth_keyset_rank(const struct fth_keyset *s, int64_t key)
 {
 	uint64_t at = (uint64_t)key - (uint64_t)s->min, word = at / 64;
-	uint32_t rank = s->before[word / 8];
+	uint32_t rank = s->before[word / 2];
 
-	for (uint64_t w = word / 8 * 8; w < word; w++)
-		rank += (uint32_t)__builtin_popcountll(s->bits[w]);
+	if (word % 2 == 1)
+		rank += (uint32_t)__builtin_popcountll(s->bits[word - 1]);
 	return rank +
 	       (uint32_t)__builtin_popcountll(s->bits[word] & (((uint64_t)1 << at % 64) - 1));
 }

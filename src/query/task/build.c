@@ -47,6 +47,16 @@ uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi)
 	return fth_keyset_bound((int64_t)lo, (int64_t)hi, true);
 }
 
+bool build_prefers_bitmap(const struct build *b, uint64_t bytes, double rows)
+{
+	uint64_t room = b->index->spec.room, small = BUILD_SMALL_BITMAP;
+
+	if (room != UINT64_MAX && room / 8 > small)
+		small = room / 8 < BUILD_CACHE_BITMAP ? room / 8 : BUILD_CACHE_BITMAP;
+	return bytes != UINT64_MAX &&
+	       (bytes <= small || (double)bytes / 2 <= rows * BUILD_HASH_BYTES);
+}
+
 int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi)
 {
 	struct index *x = b->index;
@@ -67,8 +77,7 @@ static void choose_at_once(struct build *b)
 	uint64_t all = build_bitmap_bytes(b, x->from, last);
 	uint64_t most = x->spec.room / 2 * 7; /* bits, with room for more than the ranks */
 
-	if (x->spec.kind != INDEX_SET || all == UINT64_MAX ||
-	    (all > BUILD_SMALL_BITMAP && (double)all / 4 > x->spec.rows * BUILD_HASH_BYTES))
+	if (x->spec.kind != INDEX_SET || !build_prefers_bitmap(b, all, x->spec.rows * 2))
 		return;
 	if (most < last - x->from)
 		last = x->from + most;

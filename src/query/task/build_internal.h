@@ -9,8 +9,9 @@
 #include "query/task/index_internal.h"
 
 #define BUILD_TEXT_BITS	   32u		/* of a string's number in a chunk */
-#define BUILD_HASH_BYTES   14u		/* of a key in a hash table, about */
-#define BUILD_SMALL_BITMAP (256u << 10) /* is not worth saving */
+#define BUILD_HASH_BYTES   16u		/* of a key in a hash table, about */
+#define BUILD_SMALL_BITMAP (256u << 10) /* is not worth saving ... */
+#define BUILD_CACHE_BITMAP (1u << 20) /* ... nor is this, of what is built once for a whole query */
 
 struct chunk {
 	struct chunk *next;
@@ -39,6 +40,8 @@ struct build {
 };
 
 /* The bytes of a bitmap over the numbers [lo, hi], with ranks; UINT64_MAX: impossible. */
+/* Whether a bitmap of so many bytes is better than a hash table of so many rows. */
+bool build_prefers_bitmap(const struct build *b, uint64_t bytes, double rows);
 uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi);
 int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi);
 /* Hold a smaller range than up to `seen`, unless that was done already. Returns 0 or -ENOMEM. */

@@ -6,6 +6,7 @@
 #include "query/task/index_internal.h"
 
 #include "query/set/rows.h"
+#include "query/vec/kern.h"
 
 #include <errno.h>
 
@@ -22,12 +23,15 @@ void index_forget(struct index *x)
 	fth_keyset_release(&x->keys);
 	if (x->heads != NULL)
 		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
+	if (x->filter != NULL)
+		fth_qmem_free(x->mem, x->filter, ((size_t)1 << x->filter_bits) / 8);
 	fth_qmem_free(x->mem, x->numbers, x->number_room * sizeof(*x->numbers));
 	if (x->start != NULL)
 		fth_qmem_free(x->mem, x->start, (x->slot_room + 1) * sizeof(*x->start));
 	if (x->records != NULL)
 		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
 	x->heads = NULL;
+	x->filter = NULL;
 	x->numbers = NULL;
 	x->number_room = 0;
 	x->start = NULL;
@@ -149,6 +153,16 @@ static void hash_some(const struct index *x, const uint64_t *numbers, const uint
 	}
 }
 
+/* Remove rows whose hash no number has. */
+static void filter_rows(const struct index *x, struct index_scratch *s, unsigned n)
+{
+	uint64_t maybe[FTH_BATCH_WORDS];
+
+	fth_kern()->filter(maybe, s->numbers, INDEX_FACTOR, 64 - x->filter_bits, x->filter, n);
+	for (unsigned w = 0; w < fth_bits_words(n); w++)
+		s->rows[w] &= maybe[w];
+}
+
 static void find_by_hash(const struct index *x, struct index_scratch *s, unsigned n,
 			 struct index_matches *out)
 {
@@ -156,6 +170,8 @@ static void find_by_hash(const struct index *x, struct index_scratch *s, unsigne
 	unsigned count = 0;
 
 	memset(out->hits, 0, fth_bits_words(n) * sizeof(uint64_t));
+	if (x->filter != NULL)
+		filter_rows(x, s, n);
 	FTH_FOR_ROWS(s->rows, n, i)
 	{
 		some[count++] = (uint16_t)i;
@@ -169,16 +185,12 @@ static void find_by_hash(const struct index *x, struct index_scratch *s, unsigne
 
 /* ---- bitmap ---- */
 
-static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsigned n,
-			   bool hits_only, struct index_matches *out)
+/* The slots of out->hits. */
+static void slots_of_hits(const struct index *x, const struct index_scratch *s, unsigned n,
+			  struct index_matches *out)
 {
-	const int64_t *numbers = (const int64_t *)s->numbers;
-
-	fth_keyset_probe(&x->keys, numbers, n, s->rows, out->hits);
-	if (hits_only)
-		return;
 	if (!x->direct) {
-		fth_keyset_ranks(&x->keys, numbers, n, out->hits, out->first);
+		fth_keyset_ranks(&x->keys, (const int64_t *)s->numbers, n, out->hits, out->first);
 		return;
 	}
 	FTH_FOR_ROWS(out->hits, n, i)
@@ -187,21 +199,80 @@ static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsig
 	}
 }
 
+static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsigned n,
+			   bool hits_only, struct index_matches *out)
+{
+	fth_keyset_probe(&x->keys, (const int64_t *)s->numbers, n, s->rows, out->hits);
+	if (!hits_only)
+		slots_of_hits(x, s, n, out);
+}
+
+/* ---- one key in 64 bits ---- */
+
+/*
+ * Its number is a difference. A key out of the range of keys wraps to a number that no row of the structure has: nothing
+ * has to be tested.
+ */
+static bool is_single(const struct index *x, struct fth_vec *const *keys)
+{
+	const struct numbering *k = &x->numbering;
+
+	return k->exact && k->count == 1 && keys[0]->type < FTH_I128 && k->lo[0] >= INT64_MIN &&
+	       k->hi[0] <= INT64_MAX;
+}
+
+/* What has to be added to the values of a vector. */
+static int64_t offset_of(const struct index *x, const struct fth_vec *v)
+{
+	return (int64_t)((uint64_t)v->base - (uint64_t)x->numbering.lo[0]);
+}
+
+static void single_numbers(const struct index *x, struct index_scratch *s, const struct fth_vec *v,
+			   unsigned n)
+{
+	fth_kern()->convert[FTH_I64][v->type](s->numbers, v->data, offset_of(x, v), n);
+}
+
+/* The bitmap is asked with the values as they are. Returns false if kernels cannot do that. */
+static bool probe_values(const struct index *x, struct index_scratch *s, const struct fth_vec *v,
+			 unsigned n, struct index_matches *out)
+{
+	uint64_t add = (uint64_t)offset_of(x, v) - (uint64_t)x->keys.min;
+
+	if (x->form != INDEX_BITMAP || v->type > FTH_I32 || x->keys.nbits > UINT32_MAX)
+		return false;
+	fth_kern()->member[v->type](out->hits, v->data, (int64_t)add, x->keys.bits, x->keys.nbits,
+				    n);
+	for (unsigned w = 0; w < fth_bits_words(n); w++)
+		out->hits[w] &= s->rows[w];
+	return true;
+}
+
 /* ---- all ---- */
+
+static bool is_part(const struct index *x)
+{
+	return x->from != 0 || x->to != UINT64_MAX;
+}
 
 /* Keep the rows whose number is in the index's range. Rows without a number belong to the first part. */
 static void keep_own(const struct index *x, struct index_scratch *s, struct fth_sel *sel)
 {
-	uint64_t keep[FTH_BATCH_WORDS] = {0};
+	uint64_t last = x->to < x->numbering.last ? x->to : x->numbering.last;
+	/* The first part has all but those of later ones. */
+	uint64_t from = x->from == 0 ? x->to + 1 : x->from;
+	uint64_t span = (x->from == 0 ? x->numbering.last : last) - from;
+	uint64_t keep[FTH_BATCH_WORDS];
 
-	if (x->from == 0 && x->to == UINT64_MAX)
+	if (!is_part(x))
 		return;
-	FTH_FOR_ROWS(sel->bits, sel->n, i)
-	{
-		if (fth_bit(s->none, (unsigned)i)
-			    ? x->from == 0
-			    : s->numbers[i] >= x->from && s->numbers[i] <= x->to)
-			fth_bit_set(keep, (unsigned)i);
+	for (unsigned w = 0; w < fth_bits_words(sel->n); w++) {
+		unsigned end = sel->n - w * 64 < 64 ? sel->n - w * 64 : 64;
+		uint64_t in = 0;
+
+		for (unsigned j = 0; j < end; j++)
+			in |= (uint64_t)(s->numbers[w * 64 + j] - from <= span) << j;
+		keep[w] = x->from == 0 ? ~in | s->none[w] : in & ~s->none[w];
 	}
 	fth_sel_and(sel, keep);
 }
@@ -233,24 +304,37 @@ static void verify(const struct index *x, struct fth_vec *const *keys, unsigned 
 	}
 }
 
-void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *const *keys,
-		struct fth_sel *sel, bool hits_only, struct index_matches *out)
+/* Numbers of the rows, and which of them are looked up. Returns true if the hits are known as well. */
+static bool prepare(const struct index *x, struct index_scratch *s, struct fth_vec *const *keys,
+		    struct fth_sel *sel, struct index_matches *out)
 {
-	unsigned n = sel->n;
+	unsigned n = sel->n, words = fth_bits_words(n);
+	bool single = is_single(x, keys);
 
-	hits_only = hits_only && x->numbering.exact;
-	numbering_run(&x->numbering, keys, sel, s->numbers, s->none, s->work);
+	if (!single) {
+		numbering_run(&x->numbering, keys, sel, s->numbers, s->none, s->work);
+	} else {
+		if (keys[0]->nulls == NULL)
+			memset(s->none, 0, words * sizeof(*s->none));
+		else
+			memcpy(s->none, keys[0]->nulls, words * sizeof(*s->none));
+		if (is_part(x))
+			single_numbers(x, s, keys[0], n);
+	}
 	keep_own(x, s, sel);
-	for (unsigned w = 0; w < fth_bits_words(n); w++)
+	for (unsigned w = 0; w < words; w++)
 		s->rows[w] = sel->bits[w] & ~s->none[w];
-	if (!hits_only || x->form == INDEX_HASH)
-		memset(out->first, 0, n * sizeof(*out->first));
-	if (x->form == INDEX_HASH)
-		find_by_hash(x, s, n, out);
-	else
-		find_by_bitmap(x, s, n, hits_only, out);
-	if (x->start == NULL || hits_only)
-		return;
+	if (single && probe_values(x, s, keys[0], n, out))
+		return true;
+	if (single && !is_part(x))
+		single_numbers(x, s, keys[0], n);
+	return false;
+}
+
+/* From slots to records. */
+static void find_records(const struct index *x, struct fth_vec *const *keys, unsigned n,
+			 struct index_matches *out)
+{
 	memset(out->count, 0, n * sizeof(*out->count));
 	FTH_FOR_ROWS(out->hits, n, i)
 	{
@@ -261,6 +345,28 @@ void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *
 	}
 	if (!x->numbering.exact)
 		verify(x, keys, n, out);
+}
+
+void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *const *keys,
+		struct fth_sel *sel, bool hits_only, struct index_matches *out)
+{
+	unsigned n = sel->n;
+	bool known = prepare(x, s, keys, sel, out);
+
+	hits_only = hits_only && x->numbering.exact;
+	if (!hits_only || x->form == INDEX_HASH)
+		memset(out->first, 0, n * sizeof(*out->first));
+	if (known && !hits_only && fth_bits_any(out->hits, n)) {
+		if (!is_part(x))
+			single_numbers(x, s, keys[0], n);
+		slots_of_hits(x, s, n, out);
+	}
+	if (!known && x->form == INDEX_HASH)
+		find_by_hash(x, s, n, out);
+	else if (!known)
+		find_by_bitmap(x, s, n, hits_only, out);
+	if (x->start != NULL && !hits_only)
+		find_records(x, keys, n, out);
 }
 
 void index_gather(const struct index *x, unsigned column, const uint32_t *places, unsigned n,

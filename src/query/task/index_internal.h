@@ -30,6 +30,9 @@ struct index {
 	struct fth_keyset keys; /* bitmap: of the numbers */
 	uint32_t *heads;	/* hash: slots by home, or INDEX_FREE */
 	unsigned head_bits;
+	/* hash: a bit for each number's hash, of which most are clear; or NULL. Most misses end here. */
+	uint64_t *filter;
+	unsigned filter_bits;
 	uint64_t *numbers; /* hash: by slot */
 	uint64_t number_room;
 	uint64_t slots, slot_room;
@@ -44,10 +47,12 @@ struct index {
 	const struct fth_dict *dict;
 };
 
+/* The high bits of a product by the golden ratio; numbers are sparse, not adversarial. */
+#define INDEX_FACTOR UINT64_C(0x9e3779b97f4a7c15)
+
 static inline uint64_t index_home(const struct index *x, uint64_t number)
 {
-	/* The high bits of a product by the golden ratio; numbers are sparse, not adversarial. */
-	return (number * UINT64_C(0x9e3779b97f4a7c15)) >> (64 - x->head_bits);
+	return (number * INDEX_FACTOR) >> (64 - x->head_bits);
 }
 
 /* Release keys, table and records; rows that are to be finished otherwise stay with the build. */

@@ -96,12 +96,37 @@ static bool is_match(const struct shape *shape, const struct side *a, unsigned i
 struct vectors {
 	struct fth_vec vecs[KEYS + 2], *pointers[KEYS + 2];
 	fth_i128 wide[KEYS][FTH_BATCH];
+	int64_t narrow[KEYS][FTH_BATCH];
 	struct fth_str text[2][FTH_BATCH];
 	char bytes[2][FTH_BATCH][24];
 	int64_t payload[FTH_BATCH];
 	uint64_t nulls[KEYS + 2][FTH_BATCH_WORDS];
 	struct fth_sel sel;
 };
+
+/* Values as columns have them: in fewer bits, less a base. How many is as narrow as they allow, and `turn` decides. */
+static void make_narrow(struct vectors *v, unsigned k, unsigned n, unsigned turn)
+{
+	fth_i128 lo = v->wide[k][0], hi = lo;
+	enum fth_phys type;
+
+	for (unsigned i = 0; i < n; i++) {
+		lo = v->wide[k][i] < lo ? v->wide[k][i] : lo;
+		hi = v->wide[k][i] > hi ? v->wide[k][i] : hi;
+	}
+	if (lo < INT64_MIN / 2 || hi > INT64_MAX / 2)
+		return;
+	type = fth_phys_for(0, hi - lo);
+	type = turn % 2 == 0 || type > FTH_I64 ? type : FTH_I64;
+	for (unsigned i = 0; i < n; i++) {
+		int64_t x = (int64_t)(v->wide[k][i] - lo);
+
+		memcpy((char *)v->narrow[k] + i * fth_phys_width(type), &x, fth_phys_width(type));
+	}
+	v->vecs[k].type = type;
+	v->vecs[k].base = (int64_t)lo;
+	v->vecs[k].data = v->narrow[k];
+}
 
 /* Rows [from, from + n) of a side; the payload as a number and as text. */
 static void make_vectors(struct vectors *v, const struct shape *shape, const struct side *s,
@@ -124,6 +149,8 @@ static void make_vectors(struct vectors *v, const struct shape *shape, const str
 		v->vecs[k] = (struct fth_vec){.type = text ? FTH_STR : FTH_I128,
 					      .data = text ? (void *)v->text[k] : v->wide[k],
 					      .nulls = v->nulls[k]};
+		if (!text)
+			make_narrow(v, k, n, from / FTH_BATCH + from);
 	}
 	for (unsigned i = 0; i < n; i++) {
 		v->payload[i] = s->payload[from + i];

@@ -50,7 +50,7 @@ struct fth_kern {
 	unsigned (*count)(const uint64_t *bits, unsigned n);
 	/*
 	 * ranks[i] = set bits before bit keys[i] - min, for rows in `hits`; before[b] is how many there are
-	 * before block b of 8 words.
+	 * before block b of 2 words.
 	 */
 	void (*ranks)(const uint64_t *bits, const uint32_t *before, int64_t min,
 		      const int64_t *keys, unsigned n, const uint64_t *hits, uint32_t *ranks);
@@ -58,9 +58,12 @@ struct fth_kern {
 	unsigned (*rows)(const uint64_t *bits, unsigned n, uint16_t *out);
 	/* dst[j] = src[rows[j]]; by width. */
 	void (*gather[5])(void *dst, const void *src, const uint16_t *rows, unsigned count);
-	/* Bit i of out: bit (a[i] + add) of set, of `size` bits; 0 beyond. FTH_I8 to FTH_I32. */
+	/* Bit i of out: bit (a[i] + add) of set, of `size` <= 2^32 bits; 0 beyond. FTH_I8 to FTH_I32. */
 	void (*member[3])(uint64_t *out, const void *a, int64_t add, const uint64_t *set,
 			  uint64_t size, unsigned n);
+	/* Bit i of out: bit (keys[i] * factor) >> shift of set. */
+	void (*filter)(uint64_t *out, const uint64_t *keys, uint64_t factor, unsigned shift,
+		       const uint64_t *set, unsigned n);
 	/* The first place of needle (len >= 1) in [at, end), or NULL. */
 	const char *(*find)(const char *at, const char *end, const char *needle, size_t len);
 	/* Years, months and days of the month of dates in [-719468, 2^30], all FTH_I32; NULL if not

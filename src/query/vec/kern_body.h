@@ -205,24 +205,39 @@
 		*max_out = max;                                                                  \
 	}
 
+/* Where a[i] has to be for a[i] + add to be in [0, size); false if it never is. */
+static bool member_range(int64_t add, uint64_t size, int32_t *lo, int32_t *hi)
+{
+	fth_i128 from = -(fth_i128)add, to = from + size - 1;
+
+	*lo = from < INT32_MIN ? INT32_MIN : from > INT32_MAX ? INT32_MAX : (int32_t)from;
+	*hi = to < INT32_MIN ? INT32_MIN : to > INT32_MAX ? INT32_MAX : (int32_t)to;
+	return size > 0 && from <= INT32_MAX && to >= INT32_MIN;
+}
+
 #define DEFINE_MEMBER(T)                                                                        \
 	static void member_##T(uint64_t *out, const void *a_, int64_t add, const uint64_t *set, \
 			       uint64_t size, unsigned n)                                       \
 	{                                                                                       \
 		const T *a = a_;                                                                \
+		int32_t lo, hi;                                                                 \
+		unsigned i = 0;                                                                 \
+		uint64_t w = 0;                                                                 \
                                                                                                 \
-		for (unsigned i = 0; i < n; i += 64) {                                          \
-			unsigned end = n - i < 64 ? n - i : 64;                                 \
-			uint64_t w = 0;                                                         \
-                                                                                                \
-			for (unsigned j = 0; j < end; j++) {                                    \
-				uint64_t code = (uint64_t)a[i + j] + (uint64_t)add;             \
-				uint64_t at = code < size ? code : 0;                           \
-                                                                                                \
-				w |= (set[at / 64] >> at % 64 & (code < size)) << j;            \
-			}                                                                       \
-			out[i / 64] = w;                                                        \
+		if (!member_range(add, size, &lo, &hi)) {                                       \
+			memset(out, 0, (n + 63) / 64 * sizeof(*out));                           \
+			return;                                                                 \
 		}                                                                               \
+		for (; i + 64 <= n; i += 64)                                                    \
+			out[i / 64] = lanes_member_##T(a + i, (int32_t)add, lo, hi, set);       \
+		for (unsigned j = i; j < n; j++) {                                              \
+			uint64_t at = (uint64_t)a[j] + (uint64_t)add;                           \
+                                                                                                \
+			if (at < size)                                                          \
+				w |= (set[at / 64] >> at % 64 & 1) << (j - i);                  \
+		}                                                                               \
+		if (i < n)                                                                      \
+			out[i / 64] = w;                                                        \
 	}
 
 #define DEFINE_ALL(T, LO, HI)   \
@@ -264,14 +279,14 @@ static unsigned kern_count(const uint64_t *bits, unsigned n)
 	return count;
 }
 
+/* The first word of the block counts only if the bit is in the second one. */
 static inline uint32_t rank_of(const uint64_t *bits, const uint32_t *before, uint64_t at)
 {
 	uint64_t word = at / 64;
-	uint32_t rank = before[word / 8];
+	unsigned first = (unsigned)__builtin_popcountll(bits[word & ~(uint64_t)1]);
 
-	for (uint64_t w = word & ~(uint64_t)7; w < word; w++)
-		rank += (uint32_t)__builtin_popcountll(bits[w]);
-	return rank + (uint32_t)__builtin_popcountll(bits[word] & (((uint64_t)1 << at % 64) - 1));
+	return before[word / 2] + (first & -(unsigned)(word & 1)) +
+	       (unsigned)__builtin_popcountll(bits[word] & (((uint64_t)1 << at % 64) - 1));
 }
 
 static void kern_ranks(const uint64_t *bits, const uint32_t *before, int64_t min,
@@ -283,6 +298,23 @@ static void kern_ranks(const uint64_t *bits, const uint32_t *before, int64_t min
 
 			ranks[row] = rank_of(bits, before, (uint64_t)keys[row] - (uint64_t)min);
 		}
+}
+
+static void kern_filter(uint64_t *out, const uint64_t *keys, uint64_t factor, unsigned shift,
+			const uint64_t *set, unsigned n)
+{
+	unsigned i = 0;
+	uint64_t w = 0;
+
+	for (; i + 64 <= n; i += 64)
+		out[i / 64] = lanes_filter(keys + i, factor, shift, set);
+	for (unsigned j = i; j < n; j++) {
+		uint64_t at = (keys[j] * factor) >> shift;
+
+		w |= (set[at / 64] >> at % 64 & 1) << (j - i);
+	}
+	if (i < n)
+		out[i / 64] = w;
 }
 
 static unsigned kern_rows(const uint64_t *bits, unsigned n, uint16_t *out)
@@ -387,6 +419,7 @@ const struct fth_kern KERN_SET = {
 	.min_max = ALL4(min_max_),
 	.count = kern_count,
 	.ranks = kern_ranks,
+	.filter = kern_filter,
 	.rows = kern_rows,
 	.gather = {gather_int8_t, gather_int16_t, gather_int32_t, gather_int64_t, gather_fth_i128},
 	.member = {member_int8_t, member_int16_t, member_int32_t},

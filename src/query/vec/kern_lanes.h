@@ -162,6 +162,57 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 		_mm512_loadu_si512(last), _mm512_set1_epi8(l));
 }
 
+/* Bits of a set: bit (a[i] + add), for a[i] in [lo, hi]; `add` is exact modulo 2^32 there. */
+static inline uint64_t lanes_member(__m512i a, int32_t add, int32_t lo, int32_t hi,
+				    const uint64_t *set)
+{
+	__mmask16 in = _mm512_mask_cmple_epi32_mask(
+		_mm512_cmpge_epi32_mask(a, _mm512_set1_epi32(lo)), a, _mm512_set1_epi32(hi));
+	__m512i at = _mm512_add_epi32(a, _mm512_set1_epi32(add));
+	__m512i words = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), in,
+						    _mm512_srli_epi32(at, 5), set, 4);
+	__m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1),
+					_mm512_and_si512(at, _mm512_set1_epi32(31)));
+
+	return _mm512_test_epi32_mask(words, bit);
+}
+#define LANES_MEMBER(T, load)                                                                    \
+	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+						const uint64_t *set)                             \
+	{                                                                                        \
+		uint64_t w = 0;                                                                  \
+                                                                                                 \
+		for (unsigned g = 0; g < 64; g += 16)                                            \
+			w |= lanes_member(load(a + g), add, lo, hi, set) << g;                   \
+		return w;                                                                        \
+	}
+#define LOAD_8(p)  _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(p)))
+#define LOAD_16(p) _mm512_cvtepi16_epi32(_mm256_loadu_si256((const __m256i *)(p)))
+LANES_MEMBER(int8_t, LOAD_8)
+LANES_MEMBER(int16_t, LOAD_16)
+LANES_MEMBER(int32_t, _mm512_loadu_si512)
+#define HAVE_LANES_MEMBER
+
+static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
+				    const uint64_t *set)
+{
+	uint64_t w = 0;
+
+	for (unsigned g = 0; g < 64; g += 8) {
+		__m512i at = _mm512_mullo_epi64(_mm512_loadu_si512(keys + g),
+						_mm512_set1_epi64((int64_t)factor));
+		__m512i words, bit;
+
+		at = _mm512_srl_epi64(at, _mm_cvtsi32_si128((int)shift));
+		words = _mm512_i64gather_epi64(_mm512_srli_epi64(at, 6), set, 8);
+		bit = _mm512_sllv_epi64(_mm512_set1_epi64(1),
+					_mm512_and_si512(at, _mm512_set1_epi64(63)));
+		w |= (uint64_t)_mm512_test_epi64_mask(words, bit) << g;
+	}
+	return w;
+}
+#define HAVE_LANES_FILTER
+
 /* ---- AVX2 ---- */
 
 #elif defined(__AVX2__)
@@ -219,6 +270,35 @@ static inline uint64_t lanes_find(const char *first, const char *last, char f, c
 
 	return (uint32_t)_mm256_movemask_epi8(_mm256_and_si256(a, b));
 }
+
+/* Bits of a set: bit (a[i] + add), for a[i] in [lo, hi]; `add` is exact modulo 2^32 there. */
+static inline uint64_t lanes_member(__m256i a, int32_t add, int32_t lo, int32_t hi,
+				    const uint64_t *set)
+{
+	__m256i out = _mm256_or_si256(_mm256_cmpgt_epi32(_mm256_set1_epi32(lo), a),
+				      _mm256_cmpgt_epi32(a, _mm256_set1_epi32(hi)));
+	__m256i at = _mm256_andnot_si256(out, _mm256_add_epi32(a, _mm256_set1_epi32(add)));
+	__m256i words = _mm256_i32gather_epi32((const int *)set, _mm256_srli_epi32(at, 5), 4);
+	__m256i shift = _mm256_andnot_si256(at, _mm256_set1_epi32(31));
+
+	return MASK_32(_mm256_andnot_si256(out, _mm256_sllv_epi32(words, shift)), 0);
+}
+#define LANES_MEMBER(T, load)                                                                    \
+	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+						const uint64_t *set)                             \
+	{                                                                                        \
+		uint64_t w = 0;                                                                  \
+                                                                                                 \
+		for (unsigned g = 0; g < 64; g += 8)                                             \
+			w |= lanes_member(load(a + g), add, lo, hi, set) << g;                   \
+		return w;                                                                        \
+	}
+#define LOAD_8(p)  _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(p)))
+#define LOAD_16(p) _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i *)(p)))
+LANES_MEMBER(int8_t, LOAD_8)
+LANES_MEMBER(int16_t, LOAD_16)
+LANES_MEMBER(int32_t, load256)
+#define HAVE_LANES_MEMBER
 
 /* ---- any processor ---- */
 
@@ -299,6 +379,41 @@ LANES_SUM(int8_t)
 LANES_SUM(int16_t)
 LANES_SUM(int32_t)
 LANES_SUM(int64_t)
+#endif
+
+#ifndef HAVE_LANES_MEMBER
+#define LANES_MEMBER(T)                                                                          \
+	static inline uint64_t lanes_member_##T(const T *a, int32_t add, int32_t lo, int32_t hi, \
+						const uint64_t *set)                             \
+	{                                                                                        \
+		uint64_t w = 0;                                                                  \
+                                                                                                 \
+		for (unsigned i = 0; i < 64; i++) {                                              \
+			bool in = a[i] >= lo && a[i] <= hi;                                      \
+			uint32_t at = in ? (uint32_t)a[i] + (uint32_t)add : 0;                   \
+                                                                                                 \
+			w |= (set[at / 64] >> at % 64 & in) << i;                                \
+		}                                                                                \
+		return w;                                                                        \
+	}
+LANES_MEMBER(int8_t)
+LANES_MEMBER(int16_t)
+LANES_MEMBER(int32_t)
+#endif
+
+#ifndef HAVE_LANES_FILTER
+static inline uint64_t lanes_filter(const uint64_t *keys, uint64_t factor, unsigned shift,
+				    const uint64_t *set)
+{
+	uint64_t w = 0;
+
+	for (unsigned i = 0; i < 64; i++) {
+		uint64_t at = (keys[i] * factor) >> shift;
+
+		w |= (set[at / 64] >> at % 64 & 1) << i;
+	}
+	return w;
+}
 #endif
 
 #ifndef HAVE_LANES_ROWS

@@ -271,6 +271,60 @@ static void codes_are_tested_against_a_set(void **state)
 			}
 }
 
+static void values_at_the_ends_of_their_type_are_tested_against_a_set(void **state)
+{
+	static const int32_t values[] = {INT32_MIN, INT32_MIN + 1, -1,	     0,
+					 1,	    INT32_MAX - 1, INT32_MAX};
+	static const int64_t adds[] = {0,
+				       1,
+				       -1,
+				       INT32_MAX,
+				       INT32_MIN,
+				       (int64_t)1 << 31,
+				       (int64_t)1 << 32,
+				       -((int64_t)1 << 32),
+				       INT64_MIN,
+				       INT64_MAX};
+	static const uint64_t set[] = {~(uint64_t)0, ~(uint64_t)0};
+	const struct fth_kern *k;
+	int32_t a[64];
+
+	(void)state;
+	for (unsigned s = 0; (k = fth_kern_at(s)); s++)
+		for (unsigned d = 0; d < sizeof(adds) / sizeof(adds[0]); d++) {
+			for (unsigned i = 0; i < 64; i++)
+				a[i] = values[i % 7];
+			k->member[FTH_I32](bits, a, adds[d], set, 100, 64);
+			for (unsigned i = 0; i < 64; i++)
+				assert_int_equal(fth_bit(bits, i),
+						 (uint64_t)a[i] + (uint64_t)adds[d] < 100);
+		}
+}
+
+static void hashes_are_tested_against_a_set(void **state)
+{
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15);
+	const struct fth_kern *k;
+	struct fth_rng rng = {6};
+	uint64_t set[16], keys[FTH_BATCH];
+
+	(void)state;
+	for (unsigned i = 0; i < 16; i++)
+		set[i] = fth_rng_next(&rng);
+	for (unsigned s = 0; (k = fth_kern_at(s)); s++)
+		for (unsigned l = 0; l < LENGTHS; l++) {
+			unsigned n = lengths[l];
+
+			for (unsigned i = 0; i < n; i++)
+				keys[i] = fth_rng_next(&rng);
+			k->filter(bits, keys, factor, 54, set, n);
+			for (unsigned i = 0; i < n; i++)
+				assert_int_equal(fth_bit(bits, i),
+						 fth_bit(set, (unsigned)(keys[i] * factor >> 54)));
+			no_bits_beyond(n);
+		}
+}
+
 static void a_needle_is_found_where_memmem_finds_it(void **state)
 {
 	const struct fth_kern *k;
@@ -389,6 +443,8 @@ int main(void)
 		cmocka_unit_test(extreme_sums_do_not_overflow),
 		cmocka_unit_test(wide_values_are_blended_and_gathered),
 		cmocka_unit_test(codes_are_tested_against_a_set),
+		cmocka_unit_test(values_at_the_ends_of_their_type_are_tested_against_a_set),
+		cmocka_unit_test(hashes_are_tested_against_a_set),
 		cmocka_unit_test(a_needle_is_found_where_memmem_finds_it),
 		cmocka_unit_test(dates_become_years_months_and_days),
 		cmocka_unit_test(groups_are_split_into_masks),
