@@ -8,6 +8,7 @@
  *	FLUSH	write cache lines back / sfence		- / system-scope fence
  *	DRAIN	mark pages / write and flush		mark pages / fence, wait for the drain
  *	WINDOW	persist of the window / -		not available
+ *	NONE	- / -					- / -
  *
  * What may be lost before the fence: of each aligned word of 8 bytes any value since its last fence
  * survives, independent of other words. Code must not rely on more: a processor with persistent
@@ -51,6 +52,7 @@ enum fth_pm_mode {
 	FTH_PM_MODE_FLUSH,
 	FTH_PM_MODE_DRAIN,
 	FTH_PM_MODE_WINDOW,
+	FTH_PM_MODE_NONE /* memory that is not persistent, used like it */
 };
 
 /* How lines are written back, best first. */
@@ -294,6 +296,8 @@ FTH_HD int fth_pm_wait_drain_(const struct fth_pm_view *v)
 /* What this thread has flushed is persistent when this returns 0. */
 FTH_HD int fth_pm_fence(const struct fth_pm_view *v)
 {
+	if (v->mode == FTH_PM_MODE_NONE)
+		return 0;
 #if defined(FTH_PM_STOP) || defined(FTH_PM_TRACE)
 	fth_pm_stop_(v);
 #endif
