@@ -21,6 +21,7 @@ CONTEXT = """
 static struct fth_dev *dev;
 static struct fth_cache *cache;
 static struct fth_kv *kv;
+static struct fth_pm *pm;
 static struct fth_nvme_ctrl *ctrl;
 static struct fth_nvme_qp *qp;
 static struct fth_nvme_drain drain;
