@@ -182,6 +182,18 @@ FTH_HD int fth_pm_conv_clear_(const struct fth_pm_log_view *log, uint32_t part)
 
 /* ---- for any thread ---- */
 
+/* Let others run for a moment; has the deadline passed? */
+FTH_HD bool fth_pm_conv_pause_(struct fth_backoff *backoff, uint64_t deadline)
+{
+#ifdef FTH_PM_ON_GPU_
+	(void)backoff;
+	__nanosleep(20);
+	return fth_now_ns() >= deadline;
+#else
+	return fth_backoff_expired(backoff, deadline);
+#endif
+}
+
 enum fth_pm_conv_action { FTH_PM_CONV_APPEND, FTH_PM_CONV_REMOVE, FTH_PM_CONV_CLEAR };
 
 /*
@@ -208,7 +220,7 @@ FTH_HD int fth_pm_conv_locked_(const struct fth_pm_log_view *log, uint32_t part,
 		}
 		if (deadline == 0)
 			deadline = fth_deadline_ns(log->pm.timeout_ns);
-		else if (fth_backoff_expired(&backoff, deadline))
+		else if (fth_pm_conv_pause_(&backoff, deadline))
 			return -ETIMEDOUT;
 	}
 }

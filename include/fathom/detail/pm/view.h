@@ -88,8 +88,16 @@ struct fth_pm_view {
 	uint32_t mode;	 /* of enum fth_pm_mode */
 	uint32_t line;	 /* of enum fth_pm_line */
 	uint64_t timeout_ns;
-	void *host; /* struct fth_pm, for the CPU only */
+	void *host; /* for the CPU: struct fth_pm; for a GPU: struct fth_pm_relay, in its memory */
 };
+
+/* FTH_WARP_ON_HOST: a test plays the threads of a GPU. */
+#if defined(__CUDA_ARCH__) || defined(FTH_WARP_ON_HOST)
+#define FTH_PM_ON_GPU_
+#endif
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
+#include "fathom/detail/pm/device.h"
+#endif
 
 FTH_BEGIN_DECLS
 
@@ -220,7 +228,7 @@ FTH_HD void fth_pm_mark_(const struct fth_pm_view *v, const void *p, uint64_t le
 	uint64_t from = at / FTH_PM_PAGE, to = (at + length - 1) / FTH_PM_PAGE;
 	uint64_t coarse_to = to >> FTH_PM_COARSE_SHIFT;
 
-#ifdef __CUDA_ARCH__
+#ifdef FTH_PM_ON_GPU_
 	__threadfence_system(); /* data before marks, page marks before coarse ones */
 	for (uint64_t page = from; page <= to; page++)
 		*(volatile uint8_t *)&v->marks[page] = 1;
@@ -270,29 +278,6 @@ FTH_HD void fth_pm_stop_(const struct fth_pm_view *v)
 }
 #endif
 
-#ifdef __CUDA_ARCH__
-/* Invariants 3 and 4. The fence is sequentially consistent. */
-FTH_HD int fth_pm_wait_drain_(const struct fth_pm_view *v)
-{
-	volatile struct fth_pm_door *door = v->door;
-	uint64_t begun, deadline = fth_deadline_ns(v->timeout_ns);
-
-	__threadfence_system();
-	begun = door->begun;
-	__threadfence_system();
-	door->wanted = 1;
-	while (door->done <= begun) {
-		if (door->error)
-			return -(int)door->error;
-		if (fth_now_ns() >= deadline)
-			return -ETIMEDOUT;
-		__nanosleep(500);
-	}
-	__threadfence_system();
-	return 0;
-}
-#endif
-
 /* What this thread has flushed is persistent when this returns 0. */
 FTH_HD int fth_pm_fence(const struct fth_pm_view *v)
 {
@@ -301,9 +286,9 @@ FTH_HD int fth_pm_fence(const struct fth_pm_view *v)
 #if defined(FTH_PM_STOP) || defined(FTH_PM_TRACE)
 	fth_pm_stop_(v);
 #endif
-#ifdef __CUDA_ARCH__
+#ifdef FTH_PM_ON_GPU_
 	if (v->mode == FTH_PM_MODE_DRAIN)
-		return fth_pm_wait_drain_(v);
+		return fth_pm_device_drain_(v);
 	__threadfence_system();
 	return 0;
 #else

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How threads of a GPU wait for the drain. The door is across the bus, where a look takes
+ * microseconds, and hundreds of warps that look keep the bus from those that work. So lanes that
+ * call together wait as one, and only the holder of a lock in GPU memory looks at the door; it
+ * tells the others by the relay.
+ *
+ *	done, error	written by the holder of the lock; done only grows
+ *
+ * Included by fathom/detail/pm/view.h, which has the invariants of the door.
+ */
+#ifndef FATHOM_DETAIL_PM_VIEW_H
+#include "fathom/detail/pm/view.h" /* includes this one, in the right place */
+#endif
+#ifndef FATHOM_DETAIL_PM_DEVICE_H
+#define FATHOM_DETAIL_PM_DEVICE_H
+
+#include "fathom/detail/nvme/queue_warp.h"
+
+#define FTH_PM_LOOK_NS 200u /* between two looks of a warp */
+
+/* In GPU memory, zeroed. */
+struct fth_pm_relay {
+	uint64_t done;	/* of the door, a little late */
+	uint64_t error; /* likewise */
+	uint32_t lock;
+	uint32_t pad;
+};
+
+#if defined(__CUDACC__) || defined(FTH_WARP_ON_HOST)
+
+/* Look across the bus, unless another warp does so now. */
+FTH_WARP void fth_pm_device_look_(struct fth_pm_door *door, struct fth_pm_relay *relay)
+{
+	uint32_t unlocked = 0;
+	uint64_t done;
+
+	/* acquire: done was written by an earlier holder, and must not go back. */
+	if (fth_load_relaxed_dev32(&relay->lock) != 0 ||
+	    !fth_cas_acquire_dev32(&relay->lock, &unlocked, 1))
+		return;
+	done = fth_load_acquire_sys64(&door->done);
+	/* release: whoever sees the round sees what the drain did before. */
+	if (done > fth_load_relaxed_dev64(&relay->done))
+		fth_store_release_dev64(&relay->done, done);
+	else
+		fth_store_release_dev64(&relay->error, fth_load_acquire_sys64(&door->error));
+	fth_store_release_dev32(&relay->lock, 0);
+}
+
+/* The leader's part: invariants 3 and 4 of the door. */
+FTH_WARP int fth_pm_device_wait_(const struct fth_pm_view *v)
+{
+	struct fth_pm_relay *relay = (struct fth_pm_relay *)v->host;
+	uint64_t begun = fth_load_relaxed_sys64(&v->door->begun), error;
+	uint64_t deadline = fth_deadline_ns(v->timeout_ns);
+
+	__threadfence_system(); /* begun is read before the drain hears of us */
+	fth_store_relaxed_sys64(&v->door->wanted, 1);
+	for (;;) {
+		fth_pm_device_look_(v->door, relay);
+		if (fth_load_acquire_dev64(&relay->done) > begun)
+			return 0;
+		error = fth_load_acquire_dev64(&relay->error);
+		if (error)
+			return -(int)error;
+		if (fth_now_ns() >= deadline)
+			return -ETIMEDOUT;
+		__nanosleep(FTH_PM_LOOK_NS);
+	}
+}
+
+/* The lanes that are here, with the same memory, wait for one round together. */
+FTH_WARP int fth_pm_device_drain_(const struct fth_pm_view *v)
+{
+	struct fth_nvme_warp warp =
+		fth_nvme_warp_of(fth_warp_together((uint64_t)(uintptr_t)v->door));
+	int rc = 0;
+
+	__threadfence_system(); /* marks are set before begun is read, */
+	__syncwarp(warp.mask);	/* those of all lanes */
+	if (warp.lane == warp.leader)
+		rc = fth_pm_device_wait_(v);
+	return __shfl_sync(warp.mask, rc, (int)warp.leader);
+}
+
+#endif
+#endif
