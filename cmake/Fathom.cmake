@@ -70,6 +70,16 @@ function(fth_test name)
   endif()
 endfunction()
 
+# fth_pm_explore_test(NAME SOURCES FILE... [TIMEOUT SECONDS]): a fth_test() of the crash explorer of src/pm. Its
+# sources, and those of src/pm, are compiled with FTH_PM_TRACE.
+function(fth_pm_explore_test name)
+  fth_test(${name} ${ARGN})
+  if(BUILD_TESTING)
+    target_compile_definitions(${name} PRIVATE FTH_PM_TRACE)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:fathom_pm_traced>)
+  endif()
+endfunction()
+
 # fth_script_test(NAME COMMAND WORD... [TIMEOUT SECONDS] [LABEL once|concurrent]): any command
 # that is one ctest; it runs in the source root. A concurrent one runs one of the two programs.
 function(fth_script_test name)

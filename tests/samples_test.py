@@ -41,6 +41,10 @@ static uint32_t column, from, to, rows, offsets[4];
 static int64_t ids[4];
 static char names[64];
 static const void *image;
+static struct fth_pm *pm;
+static uint32_t lane;
+static uint64_t *debit, *credit, amount;
+static float weights[4], biases[4];
 """
 CONTEXT_CUDA = """
 template <typename... T> __global__ void my_kernel(T...) {}

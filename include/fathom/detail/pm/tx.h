@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Transactions: the layout of their area, and a lane's steps, for CPU and GPU. fathom/pm/tx.h is the interface.
+ *
+ *	area	header of 64 bytes, then lanes of lane_bytes each
+ *	lane	a line with `sequence`, then entries behind each other
+ *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a multiple of 64 in all
+ *
+ * Invariants:
+ *
+ *	1. The entries of a lane's open transaction are the longest run from the lane's begin whose entries have the lane's
+ *	   sequence and a check that matches. Whatever is behind is old, or torn.
+ *	2. Bytes are changed only after the entry with their old contents is persistent.
+ *	3. The sequence grows by one when the new bytes (commit) or the old ones (abort, recovery) are persistent. From then on the
+ *	   entries do not count. It is one word, so it is never torn.
+ *
+ * Recovery puts the old bytes of open transactions back, last entry first, and can itself be interrupted: until the sequence
+ * grows it does the same again. `salt` is in each check: what an earlier area left in the same place
+ * does not verify.
+ */
+#ifndef FATHOM_DETAIL_PM_TX_H
+#define FATHOM_DETAIL_PM_TX_H
+
+#include "fathom/base/rng.h"
+#include "fathom/detail/pm/view.h"
+
+#define FTH_PM_TX_MAGIC	  0x317874706d687466u /* "fthmptx1" */
+#define FTH_PM_TX_VERSION 1u
+
+struct fth_pm_tx_header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t lanes;
+	uint64_t lane_bytes; /* with the line of the sequence; a multiple of 64 */
+	uint64_t salt;
+	uint64_t pad[3];
+	uint64_t check; /* of the words from version on */
+};
+
+struct fth_pm_tx_entry {
+	uint64_t offset; /* from the view's base */
+	uint64_t length;
+	uint64_t sequence;
+	uint64_t previous; /* offset in the lane of the entry before; 0: none */
+	uint64_t check;	   /* of the words before, the salt, the lane and the old bytes */
+};
+
+/* A lane in use; volatile. */
+struct fth_pm_tx_lane {
+	const struct fth_pm_view *view;
+	uint8_t *at;	   /* of the lane, as this processor sees it */
+	uint64_t capacity; /* lane_bytes */
+	uint64_t seed;	   /* of its checks */
+	uint64_t sequence;
+	uint64_t used; /* bytes, with the first line; 0: no transaction is open */
+	uint64_t last; /* offset of the last entry; 0: none */
+};
+
+FTH_HD uint64_t fth_pm_tx_mix_(uint64_t h, uint64_t word)
+{
+	h = (h ^ word) * 0x9e3779b97f4a7c15u;
+	return h ^ (h >> 29);
+}
+
+/* Of the words of a header from version on, up to its check. */
+FTH_HD uint64_t fth_pm_tx_header_check(const struct fth_pm_tx_header *h)
+{
+	uint64_t check = fth_pm_tx_mix_(FTH_PM_TX_MAGIC, ((uint64_t)h->lanes << 32) | h->version);
+
+	check = fth_pm_tx_mix_(check, h->lane_bytes);
+	return fth_pm_tx_mix_(check, h->salt);
+}
+
+/* `length` bytes at `from`, the last word filled with zeroes. */
+FTH_HD uint64_t fth_pm_tx_check_(const struct fth_pm_tx_lane *lane, const struct fth_pm_tx_entry *e,
+				 const uint8_t *from)
+{
+	uint64_t h = lane->seed, word, i;
+
+	h = fth_pm_tx_mix_(h, e->offset);
+	h = fth_pm_tx_mix_(h, e->length);
+	h = fth_pm_tx_mix_(h, e->sequence);
+	h = fth_pm_tx_mix_(h, e->previous);
+	for (i = 0; i + 8 <= e->length; i += 8) {
+		memcpy(&word, from + i, 8);
+		h = fth_pm_tx_mix_(h, word);
+	}
+	if (i < e->length) {
+		word = 0;
+		memcpy(&word, from + i, e->length - i);
+		h = fth_pm_tx_mix_(h, word);
+	}
+	return fth_mix64(h);
+}
+
+FTH_HD uint64_t fth_pm_tx_entry_bytes_(uint64_t length)
+{
+	return (sizeof(struct fth_pm_tx_entry) + length + FTH_PM_LINE - 1) &
+	       ~(uint64_t)(FTH_PM_LINE - 1);
+}
+
+/* Lane `number` of an area at `area`; reads the header, which was checked. */
+FTH_HD void fth_pm_tx_lane_init(struct fth_pm_tx_lane *lane, const struct fth_pm_view *view,
+				uint8_t *area, uint32_t number)
+{
+	const struct fth_pm_tx_header *h = (const struct fth_pm_tx_header *)(const void *)area;
+
+	lane->view = view;
+	lane->at = area + sizeof *h + number * h->lane_bytes;
+	lane->capacity = h->lane_bytes;
+	lane->seed = fth_mix64(h->salt + number);
+	lane->sequence = *(const uint64_t *)(const void *)lane->at;
+	lane->used = lane->last = 0;
+}
+
+FTH_HD int fth_pm_tx_lane_begin(struct fth_pm_tx_lane *lane)
+{
+	if (lane->used)
+		return -EBUSY;
+	lane->used = FTH_PM_LINE;
+	lane->last = 0;
+	return 0;
+}
+
+/* Log the old bytes; they may be changed after the next fence. -ENOSPC if the lane is full. */
+FTH_HD int fth_pm_tx_lane_log(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
+{
+	const struct fth_pm_view *view = lane->view;
+	uint8_t *to = lane->at + lane->used;
+	struct fth_pm_tx_entry e;
+
+	if (!lane->used)
+		return -EINVAL;
+	if (length > lane->capacity || fth_pm_tx_entry_bytes_(length) > lane->capacity - lane->used)
+		return -ENOSPC;
+	e.offset = (uint64_t)((const uint8_t *)ptr - view->base);
+	e.length = length;
+	e.sequence = lane->sequence;
+	e.previous = lane->last;
+	e.check = fth_pm_tx_check_(lane, &e, (const uint8_t *)ptr);
+	fth_pm_put(view, to, &e, sizeof e);
+	fth_pm_put(view, to + sizeof e, ptr, length);
+	fth_pm_flush_range(view, to, sizeof e + length);
+	lane->last = lane->used;
+	lane->used += fth_pm_tx_entry_bytes_(length);
+	return 0;
+}
+
+FTH_HD int fth_pm_tx_lane_add(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
+{
+	int rc = fth_pm_tx_lane_log(lane, ptr, length);
+
+	return rc < 0 ? rc : fth_pm_fence(lane->view);
+}
+
+/* Invariant 3: what was flushed before becomes persistent, then the entries stop to count. */
+FTH_HD int fth_pm_tx_lane_end_(struct fth_pm_tx_lane *lane)
+{
+	uint64_t *sequence = (uint64_t *)(void *)lane->at;
+	int rc = fth_pm_fence(lane->view);
+
+	if (rc < 0)
+		return rc;
+	fth_pm_put64(lane->view, sequence, lane->sequence + 1);
+	rc = fth_pm_persist_range(lane->view, sequence, sizeof *sequence);
+	if (rc < 0)
+		return rc;
+	lane->sequence++;
+	lane->used = 0;
+	return 0;
+}
+
+FTH_HD int fth_pm_tx_lane_commit(struct fth_pm_tx_lane *lane)
+{
+	const uint8_t *base = lane->view->base;
+
+	if (!lane->used)
+		return -EINVAL;
+	if (lane->used == FTH_PM_LINE) { /* nothing was added */
+		lane->used = 0;
+		return 0;
+	}
+	for (uint64_t at = FTH_PM_LINE; at < lane->used;) {
+		const struct fth_pm_tx_entry *e =
+			(const struct fth_pm_tx_entry *)(const void *)(lane->at + at);
+
+		fth_pm_flush_range(lane->view, base + e->offset, e->length);
+		at += fth_pm_tx_entry_bytes_(e->length);
+	}
+	return fth_pm_tx_lane_end_(lane);
+}
+
+/* Put the old bytes back, last entry first: of a range that was added twice the first entry is the oldest. */
+FTH_HD int fth_pm_tx_lane_undo_(struct fth_pm_tx_lane *lane)
+{
+	uint64_t at = lane->last;
+
+	while (at) {
+		const struct fth_pm_tx_entry *e =
+			(const struct fth_pm_tx_entry *)(const void *)(lane->at + at);
+
+		fth_pm_put(lane->view, lane->view->base + e->offset, e + 1, e->length);
+		fth_pm_flush_range(lane->view, lane->view->base + e->offset, e->length);
+		at = e->previous;
+	}
+	return fth_pm_tx_lane_end_(lane);
+}
+
+/* Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header. */
+FTH_HD uint64_t fth_pm_tx_lane_scan(struct fth_pm_tx_lane *lane)
+{
+	uint64_t count = 0;
+
+	lane->used = FTH_PM_LINE;
+	lane->last = 0;
+	while (lane->capacity - lane->used >= sizeof(struct fth_pm_tx_entry)) {
+		struct fth_pm_tx_entry e;
+
+		memcpy(&e, lane->at + lane->used, sizeof e);
+		if (e.sequence != lane->sequence || e.previous != lane->last ||
+		    e.length > lane->capacity - lane->used - sizeof e ||
+		    e.offset > lane->view->size || e.length > lane->view->size - e.offset ||
+		    e.check != fth_pm_tx_check_(lane, &e, lane->at + lane->used + sizeof e))
+			break;
+		lane->last = lane->used;
+		lane->used += fth_pm_tx_entry_bytes_(e.length);
+		count++;
+	}
+	return count;
+}
+
+FTH_HD int fth_pm_tx_lane_abort(struct fth_pm_tx_lane *lane)
+{
+	return lane->used ? fth_pm_tx_lane_undo_(lane) : -EINVAL;
+}
+
+/* Roll an open transaction back. Returns the number of its entries, or a negative errno. */
+FTH_HD int64_t fth_pm_tx_lane_recover(struct fth_pm_tx_lane *lane)
+{
+	uint64_t count = fth_pm_tx_lane_scan(lane);
+	int rc = 0;
+
+	if (count > 0)
+		rc = fth_pm_tx_lane_undo_(lane);
+	lane->used = lane->last = 0;
+	return rc < 0 ? rc : (int64_t)count;
+}
+
+#endif

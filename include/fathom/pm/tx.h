@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Transactions on persistent memory: changes of several places that survive a crash together or not at all.
+ *
+ *	struct fth_pm_tx *tx;
+ *
+ *	fth_pm_tx_create(pm, offset, 4, 64u << 10, &tx);
+ *	fth_pm_tx_begin(tx, lane);
+ *	fth_pm_tx_add(tx, lane, &debit[i], sizeof debit[i]);
+ *	fth_pm_tx_add(tx, lane, &credit[i], sizeof credit[i]);
+ *	debit[i] -= amount;
+ *	credit[i] += amount;
+ *	fth_pm_tx_commit(tx, lane);
+ *	fth_pm_tx_close(tx);
+ *
+ * The old contents are logged before they are changed (an undo log). The log is an area of the memory itself, with a number of
+ * lanes: each holds one transaction at a time. After a crash fth_pm_tx_open() puts back the old contents of all transactions
+ * that were not committed.
+ *
+ * Thread safety: different lanes may be used by different threads at the same time; a lane by one thread at a time. The library does not
+ * isolate transactions: two open transactions must not change the same bytes.
+ *
+ * Kernels of a GPU use lanes through fathom/detail/pm/tx.h, and the CPU recovers them.
+ */
+#ifndef FATHOM_PM_TX_H
+#define FATHOM_PM_TX_H
+
+#include <stdint.h>
+
+#include "fathom/base/decls.h"
+#include "fathom/pm.h"
+
+FTH_BEGIN_DECLS
+
+struct fth_pm_tx;
+
+#define FTH_PM_TX_LANES_MAX 1048576u
+
+/* Bytes of an area. `lane_bytes` is rounded up to a multiple of 64. 0 if an argument is invalid. */
+uint64_t fth_pm_tx_bytes(uint32_t lanes, uint64_t lane_bytes);
+
+/*
+ * Make an area at offset `at` of the memory, a multiple of 64. A lane needs 64 bytes, and for each added
+ * range 40 and the old bytes, rounded up to a multiple of 64. What was there before is lost. Blocks as fth_pm_persist() does. Returns 0; -EINVAL for invalid arguments; -ERANGE if the area does not fit; -ENOMEM;
+ * or the error of persist.
+ */
+int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+		     struct fth_pm_tx **out);
+
+/*
+ * Open an area and roll back the transactions that were open. Returns 0; -EBADMSG if there is no area at this offset or it is
+ * damaged; -EROFS if the memory is mapped for reading; or the error of persist.
+ */
+int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out);
+
+/* Close it, before the memory is unmapped. Open transactions stay as they are: the next open rolls them back. Accepts NULL. */
+void fth_pm_tx_close(struct fth_pm_tx *tx);
+
+/* The number of lanes, and of lanes that open rolled back. Any thread. */
+uint32_t fth_pm_tx_lanes(const struct fth_pm_tx *tx);
+uint32_t fth_pm_tx_rolled_back(const struct fth_pm_tx *tx);
+
+/* Begin a transaction. Does not block. Returns 0; -EBUSY if the lane has one; -EINVAL for a lane that is not there. */
+int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane);
+
+/*
+ * Log the old contents of [ptr, ptr + length), which may be changed when this returned 0. Returns -ERANGE outside of the memory or
+ * inside of the area; -ENOSPC if the lane is full; -EINVAL without a transaction; or the error of persist.
+ */
+int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t lane, const void *ptr, uint64_t length);
+
+/* The same for n ranges, with one wait for all of them. After an error none of them may be changed. */
+struct fth_pm_range {
+	const void *ptr;
+	uint64_t length;
+};
+int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_range *ranges,
+		      unsigned n);
+
+/*
+ * Commit: all added ranges are persistent as they are now when this returned 0. After an error of persist the transaction is still
+ * open, and it is not certain whether it survives.
+ */
+int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t lane);
+
+/* Put the old contents back and end the transaction. Returns 0, -EINVAL without a transaction, or the error of persist. */
+int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane);
+
+/*
+ * Look at an area without changing it, mapped for reading or not. Returns the number of lanes with an open transaction, or -EBADMSG
+ * with a text. `lanes` may be NULL.
+ */
+int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes);
+
+FTH_END_DECLS
+#endif

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transactions: areas, and checks around the lanes of fathom/detail/pm/tx.h, which has the invariants. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "fathom/base/error.h"
+#include "fathom/detail/pm/tx.h"
+#include "fathom/pm/tx.h"
+#include "pm/pm_internal.h"
+
+_Static_assert(sizeof(struct fth_pm_tx_header) == FTH_PM_LINE, "the header is one line");
+
+struct fth_pm_tx {
+	struct fth_pm *pm;
+	uint64_t at, bytes; /* of the area */
+	uint32_t count;
+	uint32_t rolled_back;
+	struct fth_pm_tx_lane lanes[];
+};
+
+uint64_t fth_pm_tx_bytes(uint32_t lanes, uint64_t lane_bytes)
+{
+	if (lanes == 0 || lanes > FTH_PM_TX_LANES_MAX || lane_bytes < 2 * FTH_PM_LINE ||
+	    lane_bytes > UINT64_C(1) << 40)
+		return 0;
+	lane_bytes = (lane_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
+	return sizeof(struct fth_pm_tx_header) + lanes * lane_bytes;
+}
+
+static struct fth_pm_tx_header *header_at(const struct fth_pm *pm, uint64_t at)
+{
+	return (struct fth_pm_tx_header *)(void *)(pm->view.base + at);
+}
+
+static struct fth_pm_tx *tx_new(struct fth_pm *pm, uint64_t at)
+{
+	const struct fth_pm_tx_header *h = header_at(pm, at);
+	struct fth_pm_tx *tx = calloc(1, sizeof *tx + h->lanes * sizeof tx->lanes[0]);
+
+	if (!tx)
+		return NULL;
+	tx->pm = pm;
+	tx->at = at;
+	tx->count = h->lanes;
+	tx->bytes = fth_pm_tx_bytes(h->lanes, h->lane_bytes);
+	for (uint32_t i = 0; i < tx->count; i++)
+		fth_pm_tx_lane_init(&tx->lanes[i], &pm->view, pm->view.base + at, i);
+	return tx;
+}
+
+static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
+{
+	if (bytes == 0)
+		return fth_fail(EINVAL, "tx: lanes are 1 to %u, of 128 bytes to 1 TiB",
+				FTH_PM_TX_LANES_MAX);
+	if (at % FTH_PM_LINE)
+		return fth_fail(EINVAL, "tx: offset %" PRIu64 " is not a multiple of 64", at);
+	if (at > pm->view.size || bytes > pm->view.size - at)
+		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %" PRIu64 " do not fit %" PRIu64,
+				bytes, at, pm->view.size);
+	return pm->readonly ? fth_fail(EROFS, "tx: mapped for reading only") : 0;
+}
+
+/* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
+static int write_area(struct fth_pm *pm, uint64_t at, const struct fth_pm_tx_header *h)
+{
+	struct fth_pm_tx_header *to = header_at(pm, at);
+	int rc;
+
+	fth_pm_put64(&pm->view, &to->magic, 0);
+	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+	if (rc < 0)
+		return rc;
+	for (uint32_t i = 0; i < h->lanes; i++) {
+		uint64_t *sequence = (uint64_t *)(void *)((uint8_t *)(to + 1) + i * h->lane_bytes);
+
+		fth_pm_put64(&pm->view, sequence, 1);
+		fth_pm_flush_range(&pm->view, sequence, sizeof *sequence);
+	}
+	fth_pm_put(&pm->view, &to->version, &h->version, sizeof *h - sizeof h->magic);
+	rc = fth_pm_persist_range(&pm->view, to, sizeof *to);
+	if (rc < 0)
+		return rc;
+	fth_pm_put64(&pm->view, &to->magic, FTH_PM_TX_MAGIC);
+	return fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+}
+
+static uint64_t new_salt(const struct fth_pm *pm)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return fth_mix64((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec) ^
+	       fth_mix64((uintptr_t)pm);
+}
+
+int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+		     struct fth_pm_tx **out)
+{
+	struct fth_pm_tx_header h = {.version = FTH_PM_TX_VERSION, .lanes = lanes};
+	int rc = check_place(pm, at, fth_pm_tx_bytes(lanes, lane_bytes));
+
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	h.lane_bytes = (lane_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
+	h.salt = new_salt(pm);
+	h.check = fth_pm_tx_header_check(&h);
+	rc = write_area(pm, at, &h);
+	if (rc < 0)
+		return rc;
+	*out = tx_new(pm, at);
+	return *out ? 0 : -ENOMEM;
+}
+
+static int check_header(const struct fth_pm *pm, uint64_t at)
+{
+	const struct fth_pm_tx_header *h;
+	uint64_t bytes;
+
+	if (at % FTH_PM_LINE || at > pm->view.size || pm->view.size - at < sizeof *h)
+		return fth_fail(EBADMSG, "tx: no area at offset %" PRIu64, at);
+	h = header_at(pm, at);
+	if (h->magic != FTH_PM_TX_MAGIC)
+		return fth_fail(EBADMSG, "tx: no area at offset %" PRIu64, at);
+	if (h->check != fth_pm_tx_header_check(h))
+		return fth_fail(EBADMSG, "tx: the header of the area is damaged");
+	if (h->version != FTH_PM_TX_VERSION)
+		return fth_fail(EBADMSG, "tx: the area has version %" PRIu32 ", expected %u",
+				h->version, FTH_PM_TX_VERSION);
+	bytes = fth_pm_tx_bytes(h->lanes, h->lane_bytes);
+	if (bytes == 0 || h->lane_bytes % FTH_PM_LINE || bytes > pm->view.size - at)
+		return fth_fail(EBADMSG,
+				"tx: an area of %" PRIu32 " lanes of %" PRIu64
+				" bytes does not fit the memory",
+				h->lanes, h->lane_bytes);
+	return 0;
+}
+
+static int recover_lanes(struct fth_pm_tx *tx)
+{
+	for (uint32_t i = 0; i < tx->count; i++) {
+		int64_t entries = fth_pm_tx_lane_recover(&tx->lanes[i]);
+
+		if (entries < 0)
+			return (int)entries;
+		tx->rolled_back += entries > 0;
+	}
+	return 0;
+}
+
+int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
+{
+	int rc = check_header(pm, at);
+
+	*out = NULL;
+	if (rc == 0 && pm->readonly)
+		rc = fth_fail(EROFS, "tx: mapped for reading only");
+	if (rc < 0)
+		return rc;
+	*out = tx_new(pm, at);
+	if (!*out)
+		return -ENOMEM;
+	rc = recover_lanes(*out);
+	if (rc < 0) {
+		fth_pm_tx_close(*out);
+		*out = NULL;
+	}
+	return rc;
+}
+
+int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)
+{
+	int rc = check_header(pm, at);
+	struct fth_pm_tx *tx;
+	int64_t open = 0;
+
+	if (rc < 0)
+		return rc;
+	tx = tx_new(pm, at);
+	if (!tx)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < tx->count; i++)
+		open += fth_pm_tx_lane_scan(&tx->lanes[i]) > 0;
+	if (lanes)
+		*lanes = tx->count;
+	fth_pm_tx_close(tx);
+	return open;
+}
+
+void fth_pm_tx_close(struct fth_pm_tx *tx)
+{
+	free(tx);
+}
+
+uint32_t fth_pm_tx_lanes(const struct fth_pm_tx *tx)
+{
+	return tx->count;
+}
+
+uint32_t fth_pm_tx_rolled_back(const struct fth_pm_tx *tx)
+{
+	return tx->rolled_back;
+}
+
+static int check_lane(const struct fth_pm_tx *tx, uint32_t lane, bool open)
+{
+	if (lane >= tx->count)
+		return fth_fail(EINVAL, "tx: lane %" PRIu32 ", there are %" PRIu32, lane,
+				tx->count);
+	if (open && !tx->lanes[lane].used)
+		return fth_fail(EINVAL, "tx: lane %" PRIu32 " has no open transaction", lane);
+	return 0;
+}
+
+int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane)
+{
+	int rc = check_lane(tx, lane, false);
+
+	if (rc < 0)
+		return rc;
+	rc = fth_pm_tx_lane_begin(&tx->lanes[lane]);
+	return rc < 0 ? fth_fail(-rc, "tx: lane %" PRIu32 " has an open transaction", lane) : 0;
+}
+
+/* Inside the memory, and not inside the log. */
+static int check_added(const struct fth_pm_tx *tx, const void *ptr, uint64_t length)
+{
+	const struct fth_pm_view *view = &tx->pm->view;
+	uint64_t at = (uint64_t)((uintptr_t)ptr - (uintptr_t)view->base);
+
+	if (at > view->size || length > view->size - at)
+		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %p are outside of the memory",
+				length, ptr);
+	if (at < tx->at + tx->bytes && at + length > tx->at)
+		return fth_fail(ERANGE, "tx: the range is part of the log");
+	return 0;
+}
+
+int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_range *ranges,
+		      unsigned n)
+{
+	int rc = check_lane(tx, lane, true);
+
+	for (unsigned i = 0; i < n && rc == 0; i++)
+		rc = check_added(tx, ranges[i].ptr, ranges[i].length);
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		rc = fth_pm_tx_lane_log(&tx->lanes[lane], ranges[i].ptr, ranges[i].length);
+		if (rc == -ENOSPC)
+			return fth_fail(ENOSPC,
+					"tx: lane %" PRIu32 " has %" PRIu64
+					" bytes left; a range of %" PRIu64 " needs 40 more",
+					lane, tx->lanes[lane].capacity - tx->lanes[lane].used,
+					ranges[i].length);
+	}
+	return rc < 0 ? rc : fth_pm_fence(&tx->pm->view);
+}
+
+int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t lane, const void *ptr, uint64_t length)
+{
+	return fth_pm_tx_add_all(tx, lane, &(struct fth_pm_range){.ptr = ptr, .length = length}, 1);
+}
+
+int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t lane)
+{
+	int rc = check_lane(tx, lane, true);
+
+	return rc < 0 ? rc : fth_pm_tx_lane_commit(&tx->lanes[lane]);
+}
+
+int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane)
+{
+	int rc = check_lane(tx, lane, true);
+
+	return rc < 0 ? rc : fth_pm_tx_lane_abort(&tx->lanes[lane]);
+}

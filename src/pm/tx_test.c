@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Transactions: commit, abort, roll back at open, lanes of several threads, and what is refused. */
+#include "fth_test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fathom/detail/pm/tx.h"
+#include "fathom/pm/tx.h"
+#include "pm/pm_internal.h"
+
+#define BYTES	(256u << 10)
+#define LANES	4u
+#define LANE	4096u
+#define AREA	0u
+#define DATA_AT (64u << 10)
+
+static uint8_t *memory;
+
+static struct fth_pm *map_again(void)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+
+	options.flags = FTH_PM_CREATE;
+	assert_ok(pm_map_memory(memory, BYTES, &options, &pm));
+	return pm;
+}
+
+static int setup(void **unused)
+{
+	(void)unused;
+	memory = aligned_alloc(4096, BYTES);
+	memset(memory, 0, BYTES);
+	return 0;
+}
+
+static int teardown(void **unused)
+{
+	(void)unused;
+	free(memory);
+	return 0;
+}
+
+static uint64_t *data_of(struct fth_pm *pm)
+{
+	return (uint64_t *)(void *)((uint8_t *)fth_pm_base(pm) + DATA_AT);
+}
+
+static void commit_and_abort(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_tx *tx;
+	uint64_t *data = data_of(pm);
+
+	(void)unused;
+	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
+	assert_int_equal(fth_pm_tx_lanes(tx), LANES);
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_int_equal(fth_pm_tx_begin(tx, 0), -EBUSY);
+	assert_ok(fth_pm_tx_add(tx, 0, &data[1], 16));
+	data[1] = 11;
+	data[2] = 12;
+	assert_ok(fth_pm_tx_commit(tx, 0));
+	assert_int_equal(fth_pm_tx_commit(tx, 0), -EINVAL);
+
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_add(tx, 0, &data[1], 8));
+	data[1] = 21;
+	assert_ok(fth_pm_tx_add(tx, 0, (char *)&data[1] + 3, 11)); /* again, in part, odd */
+	data[1] = 31;
+	data[2] = 32;
+	assert_ok(fth_pm_tx_abort(tx, 0));
+	assert_int_equal(data[1], 11);
+	assert_int_equal(data[2], 12);
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_commit(tx, 0)); /* of nothing */
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+static void open_rolls_back(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_tx *tx;
+	uint64_t *data = data_of(pm);
+	uint32_t lanes;
+
+	(void)unused;
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	for (uint32_t lane = 0; lane < 3; lane++) {
+		struct fth_pm_range ranges[] = {{&data[lane * 10], 8}, {&data[lane * 10 + 5], 24}};
+
+		data[lane * 10] = lane + 100;
+		data[lane * 10 + 7] = lane + 200;
+		assert_ok(fth_pm_tx_begin(tx, lane));
+		assert_ok(fth_pm_tx_add_all(tx, lane, ranges, 2));
+		data[lane * 10] = 1;
+		data[lane * 10 + 7] = 2;
+	}
+	assert_ok(fth_pm_tx_commit(tx, 1));
+	assert_int_equal(fth_pm_tx_check(pm, AREA, &lanes), 2);
+	assert_int_equal(lanes, LANES);
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	assert_int_equal(fth_pm_tx_rolled_back(tx), 2);
+	for (uint32_t lane = 0; lane < 3; lane++) {
+		assert_int_equal(data[lane * 10], lane == 1 ? 1 : lane + 100);
+		assert_int_equal(data[lane * 10 + 7], lane == 1 ? 2 : lane + 200);
+	}
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	assert_int_equal(fth_pm_tx_rolled_back(tx), 0);
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+static void misuse_is_refused(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_tx *tx;
+	uint64_t *data = data_of(pm);
+
+	(void)unused;
+	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG);
+	assert_int_equal(fth_pm_tx_open(pm, 1, &tx), -EBADMSG);
+	assert_int_equal(fth_pm_tx_open(pm, BYTES, &tx), -EBADMSG);
+	assert_int_equal(fth_pm_tx_create(pm, 0, 0, LANE, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_create(pm, 0, 1, 64, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_create(pm, 8, 1, LANE, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_create(pm, 0, 1000, LANE, &tx), -ERANGE);
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	assert_int_equal(fth_pm_tx_begin(tx, LANES), -EINVAL);
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, 8), -EINVAL);
+	assert_int_equal(fth_pm_tx_abort(tx, 0), -EINVAL);
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_int_equal(fth_pm_tx_add(tx, 0, memory, 8), -ERANGE);
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, UINT64_MAX), -ERANGE);
+	assert_int_equal(fth_pm_tx_add(tx, 0, fth_pm_base(pm), 8), -ERANGE);
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, LANE), -ENOSPC);
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, LANE - 100), -ENOSPC);
+	assert_ok(fth_pm_tx_add(tx, 0, data, LANE - 104));
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, 8), -ENOSPC);
+	assert_ok(fth_pm_tx_abort(tx, 0));
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+/* Every bit of the header, and every bit of an entry: an error, or a transaction that does not count; never a wrong byte elsewhere. */
+static void damage_is_found(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	uint64_t *data = data_of(pm);
+	uint8_t *area = fth_pm_base(pm), *entry = area + 128;
+	struct fth_pm_tx *tx;
+
+	(void)unused;
+	for (unsigned bit = 0; bit < 64 * 8; bit++) {
+		int rc;
+
+		area[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		rc = fth_pm_tx_open(pm, AREA, &tx);
+		/* 24 bytes of it are not used. */
+		if (rc == 0)
+			assert_in_range(bit / 8, 32, 55);
+		else
+			assert_int_equal(rc, -EBADMSG);
+		fth_pm_tx_close(tx);
+		area[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	}
+	for (unsigned bit = 0; bit < (sizeof(struct fth_pm_tx_entry) + 16) * 8; bit++) {
+		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+		data[0] = data[1] = 7;
+		assert_ok(fth_pm_tx_begin(tx, 0));
+		assert_ok(fth_pm_tx_add(tx, 0, data, 16));
+		data[0] = data[1] = 8;
+		fth_pm_tx_close(tx);
+		entry[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+		assert_int_equal(fth_pm_tx_rolled_back(tx), 0);
+		assert_int_equal(data[0], 8);
+		fth_pm_tx_close(tx);
+		entry[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+		assert_int_equal(data[0], 7);
+		fth_pm_tx_close(tx);
+	}
+	fth_pm_unmap(pm);
+}
+
+/* ---- threads ---- */
+
+struct worker {
+	struct fth_pm_tx *tx;
+	uint64_t *data;
+	uint32_t lane;
+	int rc;
+};
+
+static void *transfer(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t *mine = w->data + w->lane * 4;
+
+	for (unsigned i = 0; i < 2000 && w->rc == 0; i++) {
+		w->rc = fth_pm_tx_begin(w->tx, w->lane);
+		if (w->rc == 0)
+			w->rc = fth_pm_tx_add(w->tx, w->lane, mine, 32);
+		mine[0]++;
+		mine[3]--;
+		if (w->rc == 0)
+			w->rc = i % 3 ? fth_pm_tx_commit(w->tx, w->lane)
+				      : fth_pm_tx_abort(w->tx, w->lane);
+	}
+	return NULL;
+}
+
+static void lanes_are_independent(void **unused)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct worker workers[LANES];
+	pthread_t threads[LANES];
+	struct fth_pm *pm;
+	struct fth_pm_tx *tx;
+
+	(void)unused;
+	options.flags = FTH_PM_CREATE;
+	assert_ok(fth_pm_map("mem:1M", BYTES, &options, &pm)); /* drained */
+	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
+	for (uint32_t i = 0; i < LANES; i++) {
+		workers[i] = (struct worker){.tx = tx, .data = data_of(pm), .lane = i};
+		assert_int_equal(pthread_create(&threads[i], NULL, transfer, &workers[i]), 0);
+	}
+	for (uint32_t i = 0; i < LANES; i++) {
+		pthread_join(threads[i], NULL);
+		assert_ok(workers[i].rc);
+		assert_int_equal(data_of(pm)[i * 4], 1333);
+		assert_int_equal(data_of(pm)[i * 4 + 3], -1333);
+	}
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_unmap(pm));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(commit_and_abort),	 cmocka_unit_test(open_rolls_back),
+		cmocka_unit_test(misuse_is_refused),	 cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(lanes_are_independent),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
