@@ -66,6 +66,22 @@ int fth_like_compile(struct fth_arena *arena, struct fth_str pattern, char escap
 	return 0;
 }
 
+const struct fth_like_piece *fth_like_needle(const struct fth_like *like)
+{
+	const struct fth_like_piece *found = NULL;
+	unsigned end = like->pieces;
+
+	if (end > 0 && !like->open_end)
+		end--;
+	for (unsigned i = !like->open_start; i < end; i++) {
+		const struct fth_like_piece *piece = &like->piece[i];
+
+		if (!piece->wild && (found == NULL || piece->len > found->len))
+			found = piece;
+	}
+	return found;
+}
+
 bool fth_like_is_contains(const struct fth_like *like)
 {
 	return like->open_start && like->open_end && like->pieces == 1 && !like->piece[0].wild;
@@ -154,10 +170,9 @@ bool fth_like_match(const struct fth_like *like, struct fth_str s)
 	return like->open_end || match_last(&like->piece[last], p, end);
 }
 
-void fth_like_search(const struct fth_like *like, const struct fth_str *rows, unsigned n,
+void fth_like_search(const struct fth_like_piece *needle, const struct fth_str *rows, unsigned n,
 		     const char *block, size_t len, uint64_t *out)
 {
-	const struct fth_like_piece *piece = &like->piece[0];
 	const struct fth_kern *k = fth_kern();
 	const char *end = block + len;
 	unsigned row = 0;
@@ -165,11 +180,11 @@ void fth_like_search(const struct fth_like *like, const struct fth_str *rows, un
 	memset(out, 0, fth_bits_words(n) * sizeof(*out));
 	while (row < n) {
 		const char *from = rows[row].data > block ? rows[row].data : block;
-		const char *hit = k->find(from, end, piece->text, piece->len);
+		const char *hit = k->find(from, end, needle->text, needle->len);
 
 		if (!hit)
 			return;
-		while (row < n && rows[row].data + rows[row].len < hit + piece->len)
+		while (row < n && rows[row].data + rows[row].len < hit + needle->len)
 			row++;
 		if (row == n)
 			return;

@@ -447,15 +447,30 @@ static const struct fth_vec *block_of(const struct fth_prog_run *x, const struct
 	return NULL;
 }
 
+/* Rows of a block that hold the needle are few, as a rule; only they are matched. */
+static void search_block(struct fth_prog_run *x, const struct insn *in, const struct fth_vec *v,
+			 const struct fth_like_piece *needle, uint64_t *bits)
+{
+	bool hit_is_match = fth_like_is_contains(in->like);
+
+	fth_like_search(needle, v->data, x->n, v->block, v->block_len, bits);
+	for (unsigned w = 0; w < fth_bits_words(x->n); w++) {
+		uint64_t hits = bits[w] &= x->rows[w];
+
+		for (; hits && !hit_is_match; hits &= hits - 1)
+			if (!fth_like_match(in->like,
+					    str_at(x, in->a, w * 64 + __builtin_ctzll(hits))))
+				bits[w] &= ~(hits & -hits);
+	}
+}
+
 static int row_like(struct fth_prog_run *x, const struct insn *in, void *dst)
 {
-	const struct fth_vec *v = fth_like_is_contains(in->like) ? block_of(x, in) : NULL;
-	uint64_t *bits = dst;
+	const struct fth_like_piece *needle = fth_like_needle(in->like);
+	const struct fth_vec *v = needle ? block_of(x, in) : NULL;
 
 	if (v && !x->prog->regs[in->a].scalar) {
-		fth_like_search(in->like, v->data, x->n, v->block, v->block_len, bits);
-		for (unsigned i = 0; i < fth_bits_words(x->n); i++)
-			bits[i] &= x->rows[i];
+		search_block(x, in, v, needle, dst);
 		return 0;
 	}
 	memset(dst, 0, fth_bits_words(x->n) * sizeof(uint64_t));

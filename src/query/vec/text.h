@@ -55,13 +55,18 @@ struct fth_like {
 int fth_like_compile(struct fth_arena *arena, struct fth_str pattern, char escape,
 		     struct fth_like *out);
 bool fth_like_match(const struct fth_like *like, struct fth_str s);
-/* The pattern is %text% without '_': it can be searched for in many rows at once. */
+/*
+ * A text that all rows hold which match, at no fixed place, so that it can be searched for in many rows at once.
+ * NULL: there is none.
+ */
+const struct fth_like_piece *fth_like_needle(const struct fth_like *like);
+/* The pattern is %text% without '_': a row that holds the needle matches. */
 bool fth_like_is_contains(const struct fth_like *like);
 /*
- * Bit i of out: row i matches a pattern that is_contains; all rows lie in order in [block, block + len).
- * Hits that lie across two rows do not count.
+ * Bit i of out: row i holds the needle; all rows lie in order in [block, block + len). Hits that lie across
+ * two rows do not count.
  */
-void fth_like_search(const struct fth_like *like, const struct fth_str *rows, unsigned n,
+void fth_like_search(const struct fth_like_piece *needle, const struct fth_str *rows, unsigned n,
 		     const char *block, size_t len, uint64_t *out);
 
 #endif
