@@ -3,6 +3,7 @@
 #include "query/task/group_internal.h"
 #include "query/set/rows.h"
 #include "query/task/rows.h"
+#include "query/vec/kern.h"
 
 #include <errno.h>
 
@@ -48,15 +49,18 @@ static int begin_dict(struct group_words *w, const struct fth_dict *dict)
 	if (w->dict == dict->id)
 		return 0;
 	if (w->code_room < dict->count) {
-		uint32_t *larger = fth_qmem_alloc(w->mem, dict->count * sizeof(*larger));
+		uint32_t room = 64, *larger;
 
+		while (room < dict->count)
+			room *= 2;
+		larger = fth_qmem_alloc(w->mem, room * sizeof(*larger));
 		if (larger == NULL)
 			return -ENOMEM;
 		fth_qmem_free(w->mem, w->codes, w->code_room * sizeof(*w->codes));
 		w->codes = larger;
-		w->code_room = dict->count;
+		w->code_room = room;
 	}
-	memset(w->codes, 0, dict->count * sizeof(*w->codes));
+	memset(w->codes, 0, w->code_room * sizeof(*w->codes));
 	w->dict = dict->id;
 	return 0;
 }
@@ -72,15 +76,46 @@ static int number_code(struct group_words *w, struct fth_str text, uint32_t *cod
 	return rc;
 }
 
+/*
+ * Numbers of all rows, as far as their codes have one; rows that are not selected may have any code, which the mask keeps
+ * inside the table. Returns whether all selected rows have one.
+ */
+static bool translate_codes(struct group_words *w, const int32_t *codes, unsigned n,
+			    const uint64_t *rows)
+{
+	uint32_t mask = w->code_room - 1;
+	uint64_t missing = 0;
+
+	for (unsigned k = 0; k < n; k += 64) {
+		unsigned end = n - k < 64 ? n - k : 64;
+		uint64_t none = 0;
+
+		for (unsigned j = 0; j < end; j++) {
+			uint32_t number = w->codes[(uint32_t)codes[k + j] & mask];
+
+			none |= (uint64_t)(number == 0) << j;
+			w->numbers[k + j] = (int32_t)(number - 1);
+		}
+		missing |= none & rows[k / 64];
+	}
+	return missing == 0;
+}
+
 static int number_codes(struct group_words *w, const struct fth_vec *v, unsigned n,
 			const uint64_t *rows)
 {
-	int64_t codes[FTH_BATCH];
+	int32_t codes[FTH_BATCH];
 	int rc = begin_dict(w, v->dict);
 
 	if (rc < 0)
 		return rc;
-	fth_vec_to_i64(codes, v, n);
+	if (v->type < FTH_I64)
+		fth_kern()->convert[FTH_I32][v->type](codes, v->data, v->base, n);
+	else
+		for (unsigned i = 0; i < n; i++)
+			codes[i] = (int32_t)fth_vec_int(v, i);
+	if (translate_codes(w, codes, n, rows))
+		return 0;
 	FTH_FOR_ROWS(rows, n, i)
 	{
 		uint32_t *code = &w->codes[codes[i]];
