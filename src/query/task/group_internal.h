@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The parts of a grouper: group_key.c gives rows the numbers of their groups, group_state.c keeps the aggregates
- * by number, grouper.c drives both.
+ * by number, grouper.c drives both. Groups have one of two forms:
+ *
+ *	table	groups are numbered in the order in which their keys come; a table finds the number of a key
+ *	array	the packed key is the number, and the arrays of states have room for the whole domain of the key.
+ *		There is no table and no array of keys; a group whose count of rows is 0 is not there.
+ *
+ * All begin as tables. When one has to grow and the arrays over the domain would not take more memory than
+ * what it would become, it is turned into arrays (group_array.c).
  *
  * Rows of a batch are processed column by column: first the numbers of all rows, then one loop for each
  * aggregate. A batch in which few rows are selected, and every batch of runs, is made dense before.
@@ -11,7 +18,8 @@
  *     groups, states and pairs is reserved, texts are kept (repeating that changes nothing), then values are
  *     added. So a batch that returned -ENOMEM can be added again.
  *  2. State arrays have room for all groups that the batch could make; groups [0, started) have start values.
- *  3. Sums are of 64 bits until the number of rows times the largest value might not fit; then all of a
+ *  3. Groups in the form of an array have neither texts in their key nor distinct aggregates, and count rows.
+ *  4. Counts are of 16 bits until one of them might not fit after the next batch. Sums are of 64 bits until the number of rows times the largest value might not fit; then all of a
  *     grouper are widened to 128 bits.
  */
 #ifndef FTH_QUERY_GROUP_INTERNAL_H
@@ -59,6 +67,8 @@ struct group_key {
 	struct group_words **words; /* by column; NULL: no text */
 	unsigned *bits;		    /* by column: of numbers of texts */
 	struct fth_groups groups;
+	bool array;	 /* the key is the number; `groups` is empty */
+	uint32_t domain; /* of keys, if it may become an array; or 0 */
 	bool ordered; /* may come in runs: nothing was out of order so far, and no table is needed */
 	uint64_t last; /* key of the last row */
 	struct fth_arena encoded;
@@ -82,16 +92,28 @@ void group_key_clear(struct group_key *k, bool runs);
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
 		     const uint64_t *rows, unsigned count, uint32_t *numbers,
 		     struct group_runs *runs);
+/* Groups so far; of an array the whole domain. */
+uint32_t group_key_count(const struct group_key *k);
 /* Buffers for what comes out, from an account that is not that of the groups. Before the first batch. */
 int group_key_open_out(struct group_key *k, struct fth_qmem *mem);
-/* Key columns of groups [first, first + n). */
-void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth_vec *out);
+/* Key columns of groups [first, first + n), or of n groups in list[], counted from `first`. */
+void group_key_batch(struct group_key *k, uint32_t first, unsigned n, const uint16_t *list,
+		     struct fth_vec *out);
 /* Key columns of these groups. */
 void group_key_gather(struct group_key *k, const uint32_t *groups, unsigned n, struct fth_vec *out);
 /* A value of the column as an integer: doubles by their order, bools as 0 and 1. `room` has n values. */
 struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *v, unsigned n,
 			    int64_t *room);
 struct fth_key_column group_key_column(const struct task_slot *slot);
+
+/* ---- counts ---- */
+
+struct group_counts {
+	void *counts; /* by group: uint16_t, or uint64_t if `wide`. NULL: they are not needed */
+	bool wide;
+	uint32_t room;
+	uint64_t most; /* none is greater; not kept if `wide` */
+};
 
 /* ---- aggregates ---- */
 
@@ -117,8 +139,8 @@ struct group_state {
 	fth_u128 most;		     /* greatest absolute value of a sum's argument */
 	void *values;		     /* by group */
 	unsigned width;
-	uint64_t *seen; /* by group: values that are not null. NULL: as many as rows */
-	uint32_t value_room, seen_room;
+	uint32_t value_room;
+	struct group_counts seen; /* values that are not null. None: as many as rows */
 	/* distinct: pairs of group and value that have come */
 	bool distinct;
 	struct fth_key pair_key;
@@ -126,6 +148,10 @@ struct group_state {
 	struct group_words *words;
 	void *out; /* values of a batch of results */
 	size_t out_width;
+	/* of a batch of groups that are read */
+	uint64_t *seen_out;
+	void *values_out; /* of an array: values side by side */
+	size_t values_out_bytes;
 	uint64_t nulls[FTH_BATCH_WORDS];
 };
 
@@ -142,8 +168,9 @@ struct group_states {
 	struct fth_qmem *mem, *out_mem;
 	unsigned count;
 	struct group_state *states;
-	uint64_t *rows; /* by group. NULL: no state needs it */
-	uint32_t rows_room;
+	struct group_counts rows;
+	bool keeps_rows; /* for the sake of a state; an array counts rows in any case */
+	uint64_t *rows_out;
 	uint32_t room; /* of all arrays, at least */
 	uint32_t started;
 	uint64_t added; /* rows so far */
@@ -155,6 +182,26 @@ struct group_states {
 	fth_u128 *pair_keys;
 	uint64_t fresh[FTH_BATCH_WORDS];
 };
+
+/* Functions that may need memory return 0 or -ENOMEM. */
+int group_counts_init(struct group_counts *c, struct fth_qmem *mem);
+void group_counts_release(struct group_counts *c, struct fth_qmem *mem);
+size_t group_counts_width(const struct group_counts *c);
+int group_counts_grow(struct group_counts *c, struct fth_qmem *mem, uint32_t room);
+void group_counts_start(struct group_counts *c, uint32_t from, uint32_t to);
+/* Make the counts of `count` groups wide if one of them may grow by `more` to what does not fit. */
+int group_counts_widen(struct group_counts *c, struct fth_qmem *mem, uint32_t count, uint64_t more);
+/* Count the rows of a batch, or those in which v is not null. */
+void group_counts_add(struct group_counts *c, const struct group_batch *b, const struct fth_vec *v);
+/* NULL: one for each. */
+void group_counts_merge(struct group_counts *c, const uint64_t *from, unsigned n,
+			const uint32_t *numbers);
+/* Counts of n groups from `first` on, or of those in list[]. */
+void group_counts_get(const struct group_counts *c, uint32_t first, unsigned n,
+		      const uint16_t *list, uint64_t *out);
+/* Which of n groups from `first` on have a count; list[] has room for n. Returns how many. */
+unsigned group_counts_list(const struct group_counts *c, uint32_t first, unsigned n,
+			   uint16_t *list);
 
 /* Buffers for batches come from out_mem. */
 int group_states_init(struct group_states *s, struct fth_qmem *mem, struct fth_qmem *out_mem,
@@ -196,9 +243,13 @@ int group_states_merge_values(struct group_states *s, unsigned i, const struct f
 /* Values [first, first + n) of distinct aggregate i, and their groups. */
 void group_states_values(struct group_states *s, unsigned i, uint32_t first, unsigned n,
 			 struct fth_vec *values, uint32_t *groups);
-int group_states_open_out(struct group_states *s);
-/* Results of groups [first, first + n). Returns 0 or -ERANGE with a text. */
-int group_states_batch(struct group_states *s, uint32_t first, unsigned n, struct fth_vec *out);
+int group_states_open_out(struct group_states *s, bool array);
+/* States of n groups from `first` on, or of those in list[]. Valid until the next call. */
+void group_states_view(struct group_states *s, uint32_t first, unsigned n, const uint16_t *list,
+		       struct group_partial *out);
+/* Results of groups in a view. Returns 0 or -ERANGE with a text. */
+int group_states_batch(struct group_states *s, const struct group_partial *from,
+		       struct fth_vec *out);
 
 /* ---- groupers ---- */
 
@@ -225,12 +276,19 @@ struct grouper {
 	struct group_batch batch;
 	struct group_dense *dense; /* by column: keys, then arguments */
 	struct fth_vec **columns;
+	struct group_partial *view; /* for results; or NULL */
 };
 
 /* Buffers for keys and results. */
 int grouper_open_out(struct grouper *g);
-/* Groups [first, first + n) of a grouper. */
-void grouper_view(const struct grouper *g, uint32_t first, unsigned n, struct group_partial *out);
+/*
+ * The next groups from *at on, which moves on: their keys and states, valid until the next call. Returns their number, 0 at
+ * the end. The buffers must be open.
+ */
+unsigned grouper_view(struct grouper *g, uint32_t *at, struct fth_vec *keys,
+		      struct group_partial *out);
+/* Turn a table that has to grow for `more` groups into an array, if that is not larger and there is room for it. */
+void grouper_may_become_array(struct grouper *g, uint32_t more);
 /* Add groups of key columns and their states. numbers[] gets their numbers here. */
 int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
 			const struct group_partial *from, uint32_t *numbers);

@@ -15,7 +15,8 @@
 
 #include <errno.h>
 
-#define WORD_BITS 4u
+#define WORD_BITS   4u
+#define DOMAIN_BITS 28u /* of keys of an array, at most */
 
 struct fth_key_column group_key_column(const struct task_slot *s)
 {
@@ -145,6 +146,20 @@ static int grow_keys(struct group_key *k, const struct fth_key *key)
 	return 0;
 }
 
+/* Keys are below it. 0: too large, or texts, which get new numbers while rows come. */
+static uint32_t domain_of(const struct group_key *k)
+{
+	const struct fth_key_column *c = &k->key.columns[0];
+
+	if (k->count == 0 || k->key.form != FTH_KEY_64 || k->key.bits > DOMAIN_BITS)
+		return 0;
+	for (unsigned i = 0; i < k->count; i++)
+		if (k->words[i] != NULL)
+			return 0;
+	return k->count == 1 ? (uint32_t)(c->max - c->min) + 1 + c->nullable
+			     : (uint32_t)1 << k->key.bits;
+}
+
 int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_slot *slots,
 		   unsigned count, bool runs)
 {
@@ -166,9 +181,16 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	if (rc == 0)
 		rc = runs ? fth_groups_init_hashed(&k->groups, mem, &k->key)
 			  : fth_groups_init(&k->groups, mem, &k->key);
-	k->ordered =
-		runs && rc == 0 && count == 1 && k->words[0] == NULL && k->key.form == FTH_KEY_64;
-	return rc;
+	if (rc < 0)
+		return rc;
+	k->ordered = runs && count == 1 && k->words[0] == NULL && k->key.form == FTH_KEY_64;
+	k->domain = runs ? 0 : domain_of(k);
+	return 0;
+}
+
+uint32_t group_key_count(const struct group_key *k)
+{
+	return k->array ? k->domain : k->groups.count;
 }
 
 int group_key_open_out(struct group_key *k, struct fth_qmem *mem)
@@ -208,6 +230,8 @@ void group_key_release(struct group_key *k)
 
 void group_key_clear(struct group_key *k, bool runs)
 {
+	if (k->array)
+		return;
 	fth_groups_clear(&k->groups);
 	for (unsigned i = 0; i < k->count; i++)
 		if (k->words[i] != NULL)
@@ -228,11 +252,14 @@ static int pack_keys(struct group_key *k, const struct fth_key *key, const struc
 	return fth_key_encode(key, vecs, n, rows, &k->encoded, (struct fth_str *)k->keys);
 }
 
+/* The value of a column; `group` is the place in k->keys if groups are an array. */
 static bool key_value(const struct group_key *k, unsigned column, uint32_t group, fth_i128 *x)
 {
 	struct fth_str none;
 
 	*x = 0;
+	if (k->array)
+		return fth_key_int(&k->key, ((const uint64_t *)k->keys)[group], column, x);
 	if (k->key.form == FTH_KEY_BYTES)
 		return fth_key_decode(&k->key, fth_groups_bytes(&k->groups, group), column, x,
 				      &none);
@@ -384,6 +411,11 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 		rc = widen_words(k);
 	if (rc == 0)
 		rc = pack_keys(k, &k->key, k->vecs, n, rows);
+	if (rc == 0 && k->array) {
+		for (unsigned i = 0; i < n; i++)
+			numbers[i] = (uint32_t)keys[i];
+		return 0;
+	}
 	if (rc == 0 && k->ordered) {
 		rc = fth_groups_reserve_append(&k->groups, count);
 		if (rc < 0)
@@ -497,7 +529,8 @@ static void put_any(struct group_key *k, unsigned column, const uint32_t *groups
 static void put_column(struct group_key *k, unsigned column, uint32_t first, unsigned n,
 		       enum fth_phys type)
 {
-	const uint64_t *keys = (const uint64_t *)k->groups.keys + first;
+	const uint64_t *keys =
+		(const uint64_t *)(k->array ? (void *)k->keys : k->groups.keys) + first;
 
 	if (k->key.form != FTH_KEY_64 || type > FTH_I64) {
 		put_any(k, column, NULL, first, n, type);
@@ -517,8 +550,13 @@ static struct fth_vec column_vec(struct group_key *k, unsigned column, enum fth_
 	return v;
 }
 
-void group_key_batch(struct group_key *k, uint32_t first, unsigned n, struct fth_vec *out)
+void group_key_batch(struct group_key *k, uint32_t first, unsigned n, const uint16_t *list,
+		     struct fth_vec *out)
 {
+	for (unsigned i = 0; i < n && k->array; i++)
+		((uint64_t *)k->keys)[i] = first + (list != NULL ? list[i] : i);
+	if (k->array)
+		first = 0;
 	for (unsigned c = 0; c < k->count; c++) {
 		enum fth_phys type = rows_phys(&k->slots[c]);
 

@@ -110,6 +110,32 @@ static int merge_texts(struct group_states *g, struct group_state *s, const stru
 	return 0;
 }
 
+static uint64_t largest(const uint64_t *counts, unsigned n)
+{
+	uint64_t most = 1;
+
+	for (unsigned i = 0; i < n && counts != NULL; i++)
+		most = counts[i] > most ? counts[i] : most;
+	return most;
+}
+
+/* Counts to which those of others can be added. */
+static int widen_for(struct group_states *g, struct group_counts *c, const uint64_t *from,
+		     unsigned n)
+{
+	return c->counts == NULL ? 0 : group_counts_widen(c, g->mem, g->started, largest(from, n));
+}
+
+static int widen_counts(struct group_states *g, const struct group_partial *from)
+{
+	int rc = widen_for(g, &g->rows, from->rows, from->n);
+
+	for (unsigned i = 0; i < g->count && rc == 0; i++)
+		if (!g->states[i].distinct)
+			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n);
+	return rc;
+}
+
 int group_states_merge(struct group_states *g, const struct group_partial *from,
 		       const uint32_t *numbers)
 {
@@ -120,6 +146,8 @@ int group_states_merge(struct group_states *g, const struct group_partial *from,
 		wide |= g->states[i].kind == GROUP_SUM && from->states[i].wide;
 	if (rc == 0 && wide)
 		rc = group_widen_sums(g, UINT64_MAX);
+	if (rc == 0)
+		rc = widen_counts(g, from);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		if (g->states[i].kind >= GROUP_MIN_TEXT)
 			rc = merge_texts(g, &g->states[i], from->states[i].values, from->n,
@@ -127,15 +155,15 @@ int group_states_merge(struct group_states *g, const struct group_partial *from,
 	if (rc < 0)
 		return rc;
 	g->added += from->added;
-	for (unsigned k = 0; k < from->n && g->rows != NULL; k++)
-		g->rows[numbers[k]] += from->rows[k];
+	if (g->rows.counts != NULL)
+		group_counts_merge(&g->rows, from->rows, from->n, numbers);
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
 
 		if (s->distinct)
 			continue;
-		for (unsigned k = 0; k < from->n && s->seen != NULL; k++)
-			s->seen[numbers[k]] += from->states[i].seen[k];
+		if (s->seen.counts != NULL)
+			group_counts_merge(&s->seen, from->states[i].seen, from->n, numbers);
 		rc = merge_values(s, from->states[i].values, from->states[i].wide,
 				  from->states[i].seen, from->n, numbers);
 	}

@@ -14,9 +14,10 @@ static int value_overflow(void)
 	return fth_fail(ERANGE, "numeric value out of range");
 }
 
-static const uint64_t *counts_of(const struct group_states *g, const struct group_state *s)
+/* Of the groups of a view. */
+static const uint64_t *counts_of(const struct group_partial *from, unsigned i)
 {
-	return s->seen != NULL ? s->seen : g->rows;
+	return from->states[i].seen != NULL ? from->states[i].seen : from->rows;
 }
 
 /* Integers of 64 bits in the type of the result. */
@@ -64,21 +65,21 @@ static int put_i128(struct group_state *s, const fth_i128 *x, unsigned n, enum f
 	return 0;
 }
 
-static int put_averages(struct group_state *s, const uint64_t *counts, uint32_t first, unsigned n,
-			enum fth_phys type)
+static int put_averages(struct group_state *s, const void *values, const uint64_t *counts,
+			unsigned n, enum fth_phys type)
 {
 	struct fth_type arg = s->arg->type;
 	unsigned scale = arg.kind == FTH_T_DECIMAL ? arg.scale : 0;
 	fth_i128 quotients[FTH_BATCH];
 
 	for (unsigned i = 0; i < n; i++) {
-		fth_i128 sum = s->wide ? ((const fth_i128 *)s->values)[first + i]
-				       : ((const int64_t *)s->values)[first + i];
+		fth_i128 sum =
+			s->wide ? ((const fth_i128 *)values)[i] : ((const int64_t *)values)[i];
 		int rc = 0;
 
 		quotients[i] = 0;
 		if (!fth_bit(s->nulls, i))
-			rc = fth_dec_div(sum, scale, (fth_i128)counts[first + i], 0,
+			rc = fth_dec_div(sum, scale, (fth_i128)counts[i], 0,
 					 s->aggregate->result.type.scale, &quotients[i]);
 		if (rc < 0)
 			return rc == -ERANGE ? value_overflow() : rc;
@@ -86,30 +87,25 @@ static int put_averages(struct group_state *s, const uint64_t *counts, uint32_t 
 	return put_i128(s, quotients, n, type);
 }
 
-static void put_reals(struct group_state *s, const uint64_t *counts, uint32_t first, unsigned n)
+static void put_reals(struct group_state *s, const double *x, const uint64_t *counts, unsigned n)
 {
-	const double *x = (const double *)s->values + first;
 	double *out = s->out;
 
 	for (unsigned i = 0; i < n; i++)
-		out[i] = s->aggregate->op == TASK_AVG && counts[first + i] > 0
-				 ? x[i] / (double)counts[first + i]
-				 : x[i];
+		out[i] = s->aggregate->op == TASK_AVG && counts[i] > 0 ? x[i] / (double)counts[i]
+								       : x[i];
 }
 
-static void put_texts(struct group_state *s, uint32_t first, unsigned n)
+static void put_texts(struct group_state *s, const struct fth_str *x, unsigned n)
 {
-	const struct fth_str *x = (const struct fth_str *)s->values + first;
 	struct fth_str *out = s->out;
 
 	for (unsigned i = 0; i < n; i++)
 		out[i] = x[i].data != NULL ? x[i] : (struct fth_str){"", 0, 0};
 }
 
-static void put_any(struct group_state *s, uint32_t first, unsigned n, enum fth_phys type)
+static void put_any(struct group_state *s, const char *x, unsigned n, enum fth_phys type)
 {
-	const char *x = (const char *)s->values + (size_t)first * s->width;
-
 	if (type != FTH_BITS) {
 		memcpy(s->out, x, (size_t)n * s->width);
 		return;
@@ -120,19 +116,17 @@ static void put_any(struct group_state *s, uint32_t first, unsigned n, enum fth_
 			fth_bit_set(s->out, i);
 }
 
-static bool find_nulls(const struct group_states *g, struct group_state *s, uint32_t first,
+static bool find_nulls(struct group_state *s, const struct fth_str *texts, const uint64_t *counts,
 		       unsigned n)
 {
-	const uint64_t *counts = counts_of(g, s);
-	const struct fth_str *texts = s->values;
 	bool any = false;
 
 	memset(s->nulls, 0, sizeof(s->nulls));
 	if (s->kind == GROUP_COUNT)
 		return false;
 	for (unsigned i = 0; i < n; i++) {
-		bool null = s->kind >= GROUP_MIN_TEXT ? texts[first + i].data == NULL
-						      : counts != NULL && counts[first + i] == 0;
+		bool null = s->kind >= GROUP_MIN_TEXT ? texts[i].data == NULL
+						      : counts != NULL && counts[i] == 0;
 
 		if (null)
 			fth_bit_set(s->nulls, i);
@@ -141,47 +135,46 @@ static bool find_nulls(const struct group_states *g, struct group_state *s, uint
 	return any;
 }
 
-static int put_state(struct group_states *g, struct group_state *s, uint32_t first, unsigned n,
+static int put_state(struct group_state *s, const void *values, const uint64_t *counts, unsigned n,
 		     enum fth_phys type)
 {
-	const uint64_t *counts = counts_of(g, s);
-
 	switch (s->kind) {
 	case GROUP_COUNT:
-		return put_i64(s, (const int64_t *)counts + first, n, type);
+		return put_i64(s, (const int64_t *)counts, n, type);
 	case GROUP_SUM:
 		if (s->aggregate->op == TASK_AVG)
-			return put_averages(s, counts, first, n, type);
+			return put_averages(s, values, counts, n, type);
 		break;
 	case GROUP_MIN:
 	case GROUP_MAX:
 		break;
 	case GROUP_ANY:
-		put_any(s, first, n, type);
+		put_any(s, values, n, type);
 		return 0;
 	case GROUP_SUM_REAL:
 	case GROUP_MIN_REAL:
 	case GROUP_MAX_REAL:
-		put_reals(s, counts, first, n);
+		put_reals(s, values, counts, n);
 		return 0;
 	default:
-		put_texts(s, first, n);
+		put_texts(s, values, n);
 		return 0;
 	}
-	return s->wide ? put_i128(s, (const fth_i128 *)s->values + first, n, type)
-		       : put_i64(s, (const int64_t *)s->values + first, n, type);
+	return s->wide ? put_i128(s, values, n, type) : put_i64(s, values, n, type);
 }
 
-int group_states_batch(struct group_states *g, uint32_t first, unsigned n, struct fth_vec *out)
+int group_states_batch(struct group_states *g, const struct group_partial *from,
+		       struct fth_vec *out)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
+		const uint64_t *counts = counts_of(from, i);
 		enum fth_phys type = rows_phys(&s->aggregate->result);
-		bool nulls = find_nulls(g, s, first, n);
+		bool nulls = find_nulls(s, from->states[i].values, counts, from->n);
 
-		rc = put_state(g, s, first, n, type);
+		rc = put_state(s, from->states[i].values, counts, from->n, type);
 		out[i] = (struct fth_vec){
 			.type = type, .data = s->out, .nulls = nulls ? s->nulls : NULL};
 	}

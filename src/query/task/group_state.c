@@ -132,32 +132,24 @@ static bool needs_rows(const struct group_state *s)
 /* Which of the arrays there are shows in their first elements. */
 static int alloc_first(struct group_states *g, bool keyed)
 {
-	bool rows = !keyed;
+	int rc = 0;
 
+	g->keeps_rows = !keyed;
 	g->room = 1;
-	for (unsigned i = 0; i < g->count; i++) {
+	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
 
-		if (counts_values(s)) {
-			s->seen = fth_qmem_alloc(g->mem, sizeof(*s->seen));
-			if (s->seen == NULL)
-				return -ENOMEM;
-			s->seen_room = 1;
-		} else {
-			rows |= needs_rows(s);
-		}
-		if (s->width == 0)
+		if (counts_values(s))
+			rc = group_counts_init(&s->seen, g->mem);
+		else
+			g->keeps_rows |= needs_rows(s);
+		if (rc < 0 || s->width == 0)
 			continue;
 		s->values = fth_qmem_alloc(g->mem, s->width);
-		if (s->values == NULL)
-			return -ENOMEM;
-		s->value_room = 1;
+		s->value_room = s->values != NULL;
+		rc = s->values == NULL ? -ENOMEM : 0;
 	}
-	if (!rows)
-		return 0;
-	g->rows = fth_qmem_alloc(g->mem, sizeof(*g->rows));
-	g->rows_room = g->rows != NULL;
-	return g->rows == NULL ? -ENOMEM : 0;
+	return rc < 0 || !g->keeps_rows ? rc : group_counts_init(&g->rows, g->mem);
 }
 
 static bool any_distinct(const struct group_states *g)
@@ -204,24 +196,51 @@ int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_q
 	return rc < 0 ? rc : alloc_buffers(g);
 }
 
-int group_states_open_out(struct group_states *g)
+/* A buffer of so many bytes in place of a smaller one. */
+static int make_buffer(struct group_states *g, void *buffer_at, size_t *has, size_t bytes)
 {
-	for (unsigned i = 0; i < g->count; i++) {
-		struct group_state *s = &g->states[i];
+	void **buffer = buffer_at;
 
-		if (s->out == NULL)
-			s->out = fth_qmem_alloc(g->out_mem, FTH_BATCH * s->out_width);
-		if (s->out == NULL)
-			return -ENOMEM;
-	}
-	return 0;
+	if (*has >= bytes)
+		return 0;
+	fth_qmem_free(g->out_mem, *buffer, *has);
+	*buffer = fth_qmem_alloc(g->out_mem, bytes);
+	*has = *buffer == NULL ? 0 : bytes;
+	return *buffer == NULL ? -ENOMEM : 0;
+}
+
+static int open_state_out(struct group_states *g, struct group_state *s, bool array)
+{
+	size_t has = s->out == NULL ? 0 : FTH_BATCH * s->out_width;
+	size_t has_seen = s->seen_out == NULL ? 0 : FTH_BATCH * sizeof(*s->seen_out);
+	int rc = make_buffer(g, &s->out, &has, FTH_BATCH * s->out_width);
+
+	if (rc == 0 && s->seen.counts != NULL)
+		rc = make_buffer(g, &s->seen_out, &has_seen, FTH_BATCH * sizeof(*s->seen_out));
+	if (rc == 0 && array)
+		rc = make_buffer(g, &s->values_out, &s->values_out_bytes, FTH_BATCH * s->width);
+	return rc;
+}
+
+int group_states_open_out(struct group_states *g, bool array)
+{
+	size_t has = g->rows_out == NULL ? 0 : FTH_BATCH * sizeof(*g->rows_out);
+	int rc = 0;
+
+	if (g->rows.counts != NULL)
+		rc = make_buffer(g, &g->rows_out, &has, FTH_BATCH * sizeof(*g->rows_out));
+	for (unsigned i = 0; i < g->count && rc == 0; i++)
+		rc = open_state_out(g, &g->states[i], array);
+	return rc;
 }
 
 static void release_state(struct group_states *g, struct group_state *s)
 {
 	fth_qmem_free(g->mem, s->values, (size_t)s->value_room * s->width);
-	fth_qmem_free(g->mem, s->seen, s->seen_room * sizeof(*s->seen));
+	group_counts_release(&s->seen, g->mem);
 	fth_qmem_free(g->out_mem, s->out, FTH_BATCH * s->out_width);
+	fth_qmem_free(g->out_mem, s->seen_out, FTH_BATCH * sizeof(*s->seen_out));
+	fth_qmem_free(g->out_mem, s->values_out, s->values_out_bytes);
 	if (s->pairs.mem != NULL)
 		fth_groups_release(&s->pairs);
 	if (s->words != NULL) {
@@ -235,7 +254,8 @@ void group_states_release(struct group_states *g)
 	for (unsigned i = 0; i < g->count && g->states != NULL; i++)
 		release_state(g, &g->states[i]);
 	fth_qmem_free(g->mem, g->states, (g->count + 1) * sizeof(*g->states));
-	fth_qmem_free(g->mem, g->rows, g->rows_room * sizeof(*g->rows));
+	group_counts_release(&g->rows, g->mem);
+	fth_qmem_free(g->out_mem, g->rows_out, FTH_BATCH * sizeof(*g->rows_out));
 	fth_qmem_free(g->out_mem, g->ints, FTH_BATCH * sizeof(*g->ints));
 	fth_qmem_free(g->out_mem, g->sums, (FTH_BATCH + 1) * sizeof(*g->sums));
 	fth_qmem_free(g->out_mem, g->pair_numbers, FTH_BATCH * sizeof(*g->pair_numbers));
@@ -276,12 +296,7 @@ static int grow_state(struct group_states *g, struct group_state *s, uint32_t ro
 			return -ENOMEM;
 		s->value_room = room;
 	}
-	if (s->seen_room > 0 && s->seen_room < room) {
-		if (grow_array(g, &s->seen, sizeof(*s->seen), s->seen_room, room) < 0)
-			return -ENOMEM;
-		s->seen_room = room;
-	}
-	return 0;
+	return group_counts_grow(&s->seen, g->mem, room);
 }
 
 int group_states_reserve(struct group_states *g, uint64_t groups)
@@ -297,11 +312,8 @@ int group_states_reserve(struct group_states *g, uint64_t groups)
 	for (unsigned i = 0; i < g->count; i++)
 		if (grow_state(g, &g->states[i], (uint32_t)room) < 0)
 			return -ENOMEM;
-	if (g->rows_room > 0 && g->rows_room < room) {
-		if (grow_array(g, &g->rows, sizeof(*g->rows), g->rows_room, room) < 0)
-			return -ENOMEM;
-		g->rows_room = (uint32_t)room;
-	}
+	if (group_counts_grow(&g->rows, g->mem, (uint32_t)room) < 0)
+		return -ENOMEM;
 	g->room = (uint32_t)room;
 	return 0;
 }
@@ -317,8 +329,7 @@ static void start_state(struct group_state *s, uint32_t from, uint32_t to)
 {
 	fth_i128 beyond = fth_dec_max() + 1;
 
-	if (s->seen != NULL)
-		memset(s->seen + from, 0, (to - from) * sizeof(*s->seen));
+	group_counts_start(&s->seen, from, to);
 	switch (s->kind) {
 	case GROUP_MIN:
 		if (s->wide)
@@ -351,30 +362,50 @@ void group_states_start(struct group_states *g, uint32_t count)
 		return;
 	for (unsigned i = 0; i < g->count; i++)
 		start_state(&g->states[i], g->started, count);
-	if (g->rows != NULL)
-		memset(g->rows + g->started, 0, (count - g->started) * sizeof(*g->rows));
+	group_counts_start(&g->rows, g->started, count);
 	g->started = count;
 }
 
 /* ---- what may need memory ---- */
 
-static int widen_sum(struct group_states *g, struct group_state *s)
+static bool is_narrow_sum(const struct group_state *s)
+{
+	return s->kind == GROUP_SUM && !s->wide;
+}
+
+static void widen_sum(struct group_states *g, struct group_state *s, fth_i128 *wide)
 {
 	const int64_t *narrow = s->values;
-	fth_i128 *wide;
 
-	if (s->kind != GROUP_SUM || s->wide)
-		return 0;
-	wide = fth_qmem_alloc(g->mem, (size_t)s->value_room * sizeof(*wide));
-	if (wide == NULL)
-		return -ENOMEM;
 	for (uint32_t i = 0; i < g->started; i++)
 		wide[i] = narrow[i];
 	fth_qmem_free(g->mem, s->values, (size_t)s->value_room * s->width);
 	s->values = wide;
 	s->wide = true;
 	s->width = sizeof(*wide);
-	return 0;
+}
+
+/* All of them or, without the memory, none. */
+static int widen_all(struct group_states *g)
+{
+	fth_i128 *wide[GROUP_STATES] = {0};
+	int rc = 0;
+
+	for (unsigned i = 0; i < g->count && rc == 0; i++) {
+		if (!is_narrow_sum(&g->states[i]))
+			continue;
+		wide[i] = fth_qmem_alloc(g->mem, (size_t)g->states[i].value_room * sizeof(**wide));
+		rc = wide[i] == NULL ? -ENOMEM : 0;
+	}
+	for (unsigned i = 0; i < g->count; i++) {
+		struct group_state *s = &g->states[i];
+
+		if (wide[i] != NULL && rc == 0)
+			widen_sum(g, s, wide[i]);
+		else
+			fth_qmem_free(g->mem, wide[i], (size_t)s->value_room * sizeof(**wide));
+	}
+	return rc;
 }
 
 /* Whether the sum of so many rows may not fit. */
@@ -386,14 +417,11 @@ static bool exceeds(fth_u128 most, uint64_t rows, fth_u128 limit)
 int group_widen_sums(struct group_states *g, uint64_t rows)
 {
 	bool widen = false;
-	int rc = 0;
 
 	for (unsigned i = 0; i < g->count; i++)
-		widen |= g->states[i].kind == GROUP_SUM &&
+		widen |= is_narrow_sum(&g->states[i]) &&
 			 exceeds(g->states[i].most, rows, (fth_u128)1 << 63);
-	for (unsigned i = 0; i < g->count && widen && rc == 0; i++)
-		rc = widen_sum(g, &g->states[i]);
-	return rc;
+	return widen ? widen_all(g) : 0;
 }
 
 int group_keep_text(struct group_states *g, struct fth_str *to, struct fth_str s)
@@ -465,11 +493,22 @@ static int number_values(struct group_states *g, struct group_state *s, const st
 			  : number_wide(g, s, v, b->n, b->rows, out);
 }
 
+static int widen_counts(struct group_states *g, unsigned more)
+{
+	int rc = group_counts_widen(&g->rows, g->mem, g->started, more);
+
+	for (unsigned i = 0; i < g->count && rc == 0; i++)
+		rc = group_counts_widen(&g->states[i].seen, g->mem, g->started, more);
+	return rc;
+}
+
 int group_states_prepare(struct group_states *g, struct fth_vec *const *args,
 			 const struct group_batch *b)
 {
 	int rc = group_widen_sums(g, g->added + b->count);
 
+	if (rc == 0)
+		rc = widen_counts(g, b->count);
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
 		struct fth_vec values;
@@ -490,20 +529,6 @@ int group_states_prepare(struct group_states *g, struct fth_vec *const *args,
 static int sum_overflow(void)
 {
 	return fth_fail(ERANGE, "numeric value out of range");
-}
-
-static void count_runs(const struct group_runs *runs, uint64_t *counts)
-{
-	for (unsigned r = 0; r < runs->count; r++)
-		counts[runs->first + r] += (uint64_t)(runs->starts[r + 1] - runs->starts[r]);
-}
-
-static void add_count(const struct group_batch *b, const struct fth_vec *v, uint64_t *counts)
-{
-	if (b->runs != NULL && (v == NULL || v->nulls == NULL))
-		count_runs(b->runs, counts);
-	else
-		fth_agg_group_count(&b->groups, v, counts);
 }
 
 /* Sums of runs are differences of running sums, which need no branch where a run ends. */
@@ -637,8 +662,8 @@ static void add_extreme(struct group_states *g, struct group_state *s, const str
 static int add_values(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 		      const struct group_batch *b)
 {
-	if (s->seen != NULL)
-		add_count(b, v, s->seen);
+	if (s->seen.counts != NULL)
+		group_counts_add(&s->seen, b, v);
 	switch (s->kind) {
 	case GROUP_SUM:
 		return add_sum(g, s, v, b);
@@ -713,12 +738,43 @@ int group_states_add(struct group_states *g, struct fth_vec *const *args,
 	int rc = 0;
 
 	g->added += b->count;
-	if (g->rows != NULL)
-		add_count(b, NULL, g->rows);
+	if (g->rows.counts != NULL)
+		group_counts_add(&g->rows, b, NULL);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		rc = g->states[i].distinct ? add_distinct(g, &g->states[i], args[i], b)
 					   : add_values(g, &g->states[i], args[i], b);
 	return rc;
+}
+
+/* ---- reading ---- */
+
+static const void *view_values(struct group_state *s, uint32_t first, unsigned n,
+			       const uint16_t *list)
+{
+	const char *values = (const char *)s->values + (size_t)first * s->width;
+
+	if (s->values == NULL || list == NULL)
+		return s->values == NULL ? NULL : values;
+	fth_kern()->gather[__builtin_ctz(s->width)](s->values_out, values, list, n);
+	return s->values_out;
+}
+
+void group_states_view(struct group_states *g, uint32_t first, unsigned n, const uint16_t *list,
+		       struct group_partial *out)
+{
+	out->n = n;
+	out->rows = g->rows.counts == NULL ? NULL : g->rows_out;
+	if (out->rows != NULL)
+		group_counts_get(&g->rows, first, n, list, g->rows_out);
+	for (unsigned i = 0; i < g->count; i++) {
+		struct group_state *s = &g->states[i];
+
+		out->states[i].values = view_values(s, first, n, list);
+		out->states[i].wide = s->wide;
+		out->states[i].seen = s->seen.counts == NULL ? NULL : s->seen_out;
+		if (s->seen.counts != NULL)
+			group_counts_get(&s->seen, first, n, list, s->seen_out);
+	}
 }
 
 /* ---- pairs of groups and distinct values ---- */
@@ -736,6 +792,8 @@ int group_states_merge_values(struct group_states *g, unsigned i, const struct f
 	rc = number_values(g, s, values, &b, &ints);
 	if (rc == 0)
 		rc = fth_groups_reserve(&s->pairs, n);
+	if (rc == 0)
+		rc = group_counts_widen(&s->seen, g->mem, g->started, n);
 	return rc < 0 ? rc : add_distinct(g, s, values, &b);
 }
 

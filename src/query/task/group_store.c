@@ -149,7 +149,7 @@ static unsigned group_fields(const struct grouper *g, bool wide, struct record_f
 {
 	unsigned n = key_fields(g, out);
 
-	if (g->states.rows != NULL)
+	if (g->states.keeps_rows)
 		out[n++] = (struct record_field){FTH_I64, false};
 	for (unsigned i = 0; i < g->states.count; i++) {
 		const struct group_state *s = &g->states.states[i];
@@ -159,7 +159,7 @@ static unsigned group_fields(const struct grouper *g, bool wide, struct record_f
 		if (s->values != NULL)
 			out[n++] = (struct record_field){state_type(s, wide),
 							 s->kind >= GROUP_MIN_TEXT};
-		if (s->seen != NULL)
+		if (s->seen.counts != NULL)
 			out[n++] = (struct record_field){FTH_I64, false};
 	}
 	return n;
@@ -195,6 +195,7 @@ struct outgoing {
 	struct fth_vec vecs[FIELDS_MAX];
 	const struct fth_vec *columns[FIELDS_MAX];
 	uint64_t text_nulls[FTH_BATCH_WORDS];
+	struct group_partial partial;
 };
 
 static int make_room(struct group_store *s, size_t size)
@@ -263,24 +264,23 @@ static void view_column(struct outgoing *o, unsigned at, const void *values)
 		o->vecs[at].nulls = o->text_nulls;
 }
 
-/* The columns of groups [first, first + n), in the order of group_fields(). */
-static void view_groups(struct outgoing *o, struct grouper *g, uint32_t first, unsigned n)
+/* The columns of the next groups, in the order of group_fields(). Returns how many. */
+static unsigned view_groups(struct outgoing *o, struct grouper *g, uint32_t *from)
 {
-	unsigned at = o->key_count;
+	struct group_partial *view = &o->partial;
+	unsigned at = o->key_count, n = grouper_view(g, from, o->vecs, view);
 
-	group_key_batch(&g->key, first, n, o->vecs);
-	if (g->states.rows != NULL)
-		view_column(o, at++, g->states.rows + first);
+	if (g->states.keeps_rows)
+		view_column(o, at++, view->rows);
 	for (unsigned i = 0; i < g->states.count; i++) {
-		const struct group_state *s = &g->states.states[i];
-
-		if (s->distinct)
+		if (g->states.states[i].distinct)
 			continue;
-		if (s->values != NULL)
-			view_column(o, at++, (const char *)s->values + (size_t)first * s->width);
-		if (s->seen != NULL)
-			view_column(o, at++, s->seen + first);
+		if (view->states[i].values != NULL)
+			view_column(o, at++, view->states[i].values);
+		if (view->states[i].seen != NULL)
+			view_column(o, at++, view->states[i].seen);
 	}
+	return n;
 }
 
 /* A text that no row had is null. The bitmap is made row by row: each column has its own. */
@@ -298,17 +298,15 @@ static void find_text_nulls(struct outgoing *o, unsigned i)
 
 static int write_groups(struct outgoing *o, struct grouper *g)
 {
-	uint32_t count = grouper_count(g);
+	uint32_t at = 0;
+	unsigned n;
 	int rc = 0;
 
 	o->kind = sums_are_wide(g) ? WIDE : 0;
 	o->key_count = g->spec.key_count;
 	o->count = group_fields(g, o->kind != 0, o->fields);
 	memset(o->text_nulls, 0xff, sizeof(o->text_nulls));
-	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
-		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
-
-		view_groups(o, g, first, n);
+	while (rc == 0 && (n = view_groups(o, g, &at)) > 0) {
 		for (unsigned i = 0; i < n && rc == 0; i++) {
 			find_text_nulls(o, i);
 			rc = write_row(o, i);
@@ -460,7 +458,7 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 
 	p->n = n;
 	p->added = 0;
-	p->rows = g->states.rows == NULL ? NULL : slice_of(&in->batch, at++, first).data;
+	p->rows = g->states.keeps_rows ? slice_of(&in->batch, at++, first).data : NULL;
 	for (unsigned i = 0; i < g->states.count; i++) {
 		const struct group_state *s = &g->states.states[i];
 
@@ -473,7 +471,7 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 		else if (s->values != NULL)
 			p->states[i].values = slice_of(&in->batch, at++, first).data;
 		p->states[i].seen = NULL;
-		if (s->seen != NULL)
+		if (s->seen.counts != NULL)
 			p->states[i].seen = slice_of(&in->batch, at++, first).data;
 	}
 }
@@ -630,7 +628,7 @@ int group_store_next(struct group_store *s, struct fth_vec *columns)
 {
 	int n;
 
-	while (s->at >= grouper_count(s->g)) {
+	while ((n = grouper_batch(s->g, &s->at, columns)) == 0) {
 		struct pending next;
 		int rc;
 
@@ -644,8 +642,5 @@ int group_store_next(struct group_store *s, struct fth_vec *columns)
 		if (rc < 0)
 			return rc;
 	}
-	n = grouper_batch(s->g, s->at, columns);
-	if (n > 0)
-		s->at += (uint32_t)n;
 	return n;
 }

@@ -94,6 +94,7 @@ void grouper_close(struct grouper *g)
 		return;
 	}
 	n = column_count(g) + 1;
+	fth_qmem_free(g->parent, g->view, sizeof(*g->view));
 	if (g->states.mem != NULL)
 		group_states_release(&g->states);
 	if (g->key.mem != NULL)
@@ -115,6 +116,7 @@ void grouper_reset(struct grouper *g)
 {
 	group_key_clear(&g->key, g->spec.runs);
 	group_states_clear(&g->states);
+	group_states_start(&g->states, group_key_count(&g->key));
 	g->states.added = 0;
 }
 
@@ -122,7 +124,7 @@ int grouper_open_out(struct grouper *g)
 {
 	int rc = group_key_open_out(&g->key, g->parent);
 
-	return rc < 0 ? rc : group_states_open_out(&g->states);
+	return rc < 0 ? rc : group_states_open_out(&g->states, g->key.array);
 }
 
 /* The arrays start small again: otherwise one that has grown might leave no room to another. */
@@ -204,24 +206,33 @@ static int dense_columns(struct grouper *g, struct fth_vec *const *keys,
 
 /* ---- adding ---- */
 
+/* Room for the states of so many groups more. */
+static int reserve_groups(struct grouper *g, unsigned more)
+{
+	grouper_may_become_array(g, more);
+	return g->key.array
+		       ? 0
+		       : group_states_reserve(&g->states, (uint64_t)g->key.groups.count + more);
+}
+
 /* `count` rows of a batch of n. */
 static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		     unsigned n, const uint64_t *rows, unsigned count)
 {
 	struct group_batch *b = &g->batch;
-	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + count);
+	int rc = reserve_groups(g, count);
 
 	if (rc == 0)
 		rc = group_key_number(&g->key, keys, n, rows, count, g->numbers, &g->runs);
 	if (rc < 0)
 		return rc;
-	group_states_start(&g->states, g->key.groups.count);
+	group_states_start(&g->states, group_key_count(&g->key));
 	b->n = n;
 	b->count = count;
 	b->rows = rows;
 	b->numbers = g->numbers;
 	b->runs = g->runs.count > 0 ? &g->runs : NULL;
-	fth_agg_groups(&b->groups, n, rows, g->numbers, g->key.groups.count);
+	fth_agg_groups(&b->groups, n, rows, g->numbers, group_key_count(&g->key));
 	rc = group_states_prepare(&g->states, args, b);
 	return rc < 0 ? rc : group_states_add(&g->states, args, b);
 }
@@ -310,43 +321,47 @@ int grouper_one(struct grouper *g)
 
 /* ---- merging ---- */
 
-void grouper_view(const struct grouper *g, uint32_t first, unsigned n, struct group_partial *out)
+unsigned grouper_view(struct grouper *g, uint32_t *at, struct fth_vec *keys,
+		      struct group_partial *out)
 {
-	const struct group_states *s = &g->states;
+	uint32_t count = grouper_count(g);
+	unsigned n = 0;
 
-	out->n = n;
-	out->added = first == 0 ? s->added : 0;
-	out->rows = s->rows == NULL ? NULL : s->rows + first;
-	for (unsigned i = 0; i < s->count; i++) {
-		const struct group_state *state = &s->states[i];
+	out->added = *at == 0 ? g->states.added : 0;
+	while (n == 0 && *at < count) {
+		uint32_t first = *at;
+		const uint16_t *list = NULL;
 
-		out->states[i].values = NULL;
-		if (state->values != NULL)
-			out->states[i].values =
-				(const char *)state->values + (size_t)first * state->width;
-		out->states[i].wide = state->wide;
-		out->states[i].seen = state->seen == NULL ? NULL : state->seen + first;
+		n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
+		*at += n;
+		if (g->key.array) {
+			n = group_counts_list(&g->states.rows, first, n, g->list);
+			list = g->list;
+		}
+		group_key_batch(&g->key, first, n, list, keys);
+		group_states_view(&g->states, first, n, list, out);
 	}
+	return n;
 }
 
 int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
 			const struct group_partial *from, uint32_t *numbers)
 {
-	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + from->n);
+	int rc = reserve_groups(g, from->n);
 
 	fth_bits_fill(g->all, from->n);
 	if (rc == 0)
 		rc = group_key_number(&g->key, keys, from->n, g->all, from->n, numbers, &g->runs);
 	if (rc < 0)
 		return rc;
-	group_states_start(&g->states, g->key.groups.count);
+	group_states_start(&g->states, group_key_count(&g->key));
 	return group_states_merge(&g->states, from, numbers);
 }
 
 int grouper_merge_values(struct grouper *g, struct fth_vec *const *keys, unsigned i,
 			 const struct fth_vec *values, unsigned n)
 {
-	int rc = group_states_reserve(&g->states, (uint64_t)g->key.groups.count + n);
+	int rc = reserve_groups(g, n);
 
 	fth_bits_fill(g->all, n);
 	if (rc == 0)
@@ -361,14 +376,10 @@ static int merge_groups(struct grouper *g, struct grouper *other, struct fth_vec
 			struct fth_vec *vecs)
 {
 	struct group_partial *from = fth_qmem_alloc(g->parent, sizeof(*from));
-	uint32_t count = grouper_count(other);
+	uint32_t at = 0;
 	int rc = from == NULL ? -ENOMEM : 0;
 
-	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
-		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
-
-		group_key_batch(&other->key, first, n, vecs);
-		grouper_view(other, first, n, from);
+	while (rc == 0 && grouper_view(other, &at, vecs, from) > 0) {
 		rc = grouper_merge_batch(g, keys, from, g->numbers);
 		if (emptied(g, &rc))
 			rc = grouper_merge_batch(g, keys, from, g->numbers);
@@ -414,15 +425,18 @@ int grouper_merge(struct grouper *g, struct grouper *other)
 
 /* ---- results ---- */
 
-int grouper_batch(struct grouper *g, uint32_t first, struct fth_vec *columns)
+int grouper_batch(struct grouper *g, uint32_t *at, struct fth_vec *columns)
 {
-	uint32_t count = grouper_count(g);
-	unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
 	int rc = grouper_open_out(g);
 
+	if (rc == 0 && g->view == NULL) {
+		g->view = fth_qmem_alloc(g->parent, sizeof(*g->view));
+		rc = g->view == NULL ? -ENOMEM : 0;
+	}
 	if (rc < 0)
 		return rc;
-	group_key_batch(&g->key, first, n, columns);
-	rc = group_states_batch(&g->states, first, n, columns + g->spec.key_count);
-	return rc < 0 ? rc : (int)n;
+	if (grouper_view(g, at, columns, g->view) == 0)
+		return 0;
+	rc = group_states_batch(&g->states, g->view, columns + g->spec.key_count);
+	return rc < 0 ? rc : (int)g->view->n;
 }

@@ -32,16 +32,17 @@ int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *
 /* Add the groups of another one, whose buffers are used. */
 int grouper_merge(struct grouper *g, struct grouper *other);
 
+/* Groups; more than there are if most keys of a small domain have come. */
 uint32_t grouper_count(const struct grouper *g);
 /* Make a group if there is none: an aggregate over no rows. Only without keys. */
 int grouper_one(struct grouper *g);
 
 /*
- * Groups from `first` on as a batch: columns[] gets the keys, then the results. Vectors are valid until the
- * next call that is not this one, and until the next batch. Returns their number, at most FTH_BATCH, or a
+ * The next groups as a batch, from *at on, which is 0 at first and moves on: columns[] gets the keys, then the results. Vectors
+ * are valid until the next call of any function. Returns their number, at most FTH_BATCH, 0 at the end, or a
  * negative errno: -ERANGE for a sum that does not fit its type.
  */
-int grouper_batch(struct grouper *g, uint32_t first, struct fth_vec *columns);
+int grouper_batch(struct grouper *g, uint32_t *at, struct fth_vec *columns);
 
 /* Forget all groups, keep the memory. */
 void grouper_reset(struct grouper *g);

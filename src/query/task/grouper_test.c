@@ -20,6 +20,7 @@ enum { INT, TEXT, REAL, WIDE, BOOL, SLOTS };
 
 #define ROWS	   FTH_BATCH
 #define AGGREGATES 14u
+#define PLAIN	   11u /* those that are not distinct */
 
 static struct task_slot slots[SLOTS] = {
 	[INT] = {.type = {.kind = FTH_T_INT32}, .nullable = true, .lo = -1000, .hi = 1000000},
@@ -317,7 +318,8 @@ static void check_text(const struct fth_vec *v, unsigned i, struct fth_str want)
 		assert_true(fth_str_equal(((const struct fth_str *)v->data)[i], want));
 }
 
-static void check_group(const struct model_group *g, const struct fth_vec *v, unsigned i)
+static void check_group(const struct model_group *g, const struct fth_vec *v, unsigned i,
+			bool distinct)
 {
 	check_int(&v[0], i, true, g->rows);
 	check_int(&v[1], i, true, g->ints);
@@ -330,6 +332,8 @@ static void check_group(const struct model_group *g, const struct fth_vec *v, un
 	check_real(&v[8], i, g->has_real, g->real_max);
 	check_real(&v[9], i, g->has_real, g->real_min);
 	check_real(&v[10], i, g->has_real, g->real_sum);
+	if (!distinct)
+		return;
 	check_int(&v[11], i, true, g->distinct_texts);
 	check_int(&v[12], i, g->ints > 0, g->distinct_sum);
 	check_int(&v[13], i, true, __builtin_popcountll(g->bools));
@@ -342,6 +346,7 @@ struct trial {
 	unsigned groupers, batches, values; /* keys are among so many */
 	uint64_t memory, limit;		    /* of each grouper; of the scratch file */
 	bool runs, no_model;
+	bool dense; /* the key has a small range, and no aggregate is distinct */
 };
 
 static struct fth_qmem *mem;
@@ -352,7 +357,7 @@ static int open_all(struct trial *t, struct scratch *scratch, struct group_store
 	struct task_slot keys[3];
 	struct grouper_spec spec = {.key_count = t->key_count,
 				    .keys = keys,
-				    .aggregate_count = AGGREGATES,
+				    .aggregate_count = t->dense ? PLAIN : AGGREGATES,
 				    .aggregates = aggregates,
 				    .slots = slots,
 				    .runs = t->runs,
@@ -361,6 +366,10 @@ static int open_all(struct trial *t, struct scratch *scratch, struct group_store
 
 	for (unsigned i = 0; i < t->key_count; i++)
 		keys[i] = slots[t->keys[i]];
+	if (t->dense) {
+		keys[0].lo = 17 - 500;
+		keys[0].hi = keys[0].lo + t->values - 1;
+	}
 	for (*opened = 0; *opened < t->groupers && rc == 0; *opened += rc == 0) {
 		rc = grouper_open(mem, &spec, &groupers[*opened]);
 		if (rc == 0)
@@ -414,7 +423,7 @@ static int read_all(struct trial *t, struct group_store *store, struct model *m)
 			char key[96];
 
 			print_key(key, sizeof(key), t->keys, t->key_count, keys, i);
-			check_group(model_find(m, key), columns + t->key_count, i);
+			check_group(model_find(m, key), columns + t->key_count, i, !t->dense);
 			assert_int_equal(m->count, count); /* no other group */
 		}
 	if (n == 0 && m)
@@ -496,6 +505,41 @@ static void groups_are_as_the_model_says(void **state)
 			}
 }
 
+/* Keys of a small domain, most of which come: arrays instead of tables, for one grouper or for several. */
+static void groups_over_a_small_domain(void **state)
+{
+	static const uint64_t shares[] = {0, 2 << 20};
+
+	(void)state;
+	for (unsigned s = 0; s < 2; s++)
+		for (unsigned groupers = 1; groupers <= 3; groupers += 2)
+			for (unsigned keys = 1; keys <= 2; keys++) {
+				struct trial t = {.key_count = keys,
+						  .keys = {INT, BOOL},
+						  .groupers = groupers,
+						  .batches = 16,
+						  .values = 20000,
+						  .memory = shares[s],
+						  .dense = true};
+				bool spilled;
+
+				assert_ok(run_trial(&t, &spilled));
+				assert_int_equal(spilled, shares[s] > 0);
+			}
+}
+
+/* More rows in a group than 16 bits count. */
+static void counts_grow(void **state)
+{
+	struct trial t = {
+		.key_count = 1, .keys = {BOOL}, .groupers = 2, .batches = 96, .values = 3};
+
+	(void)state;
+	assert_ok(run_trial(&t, NULL));
+	t.groupers = 1;
+	assert_ok(run_trial(&t, NULL));
+}
+
 /* Small shares of memory: the groups are spilled, parted, some of them twice, and the same. */
 static void what_does_not_fit_is_spilled(void **state)
 {
@@ -517,19 +561,13 @@ static void what_does_not_fit_is_spilled(void **state)
 		}
 }
 
-static void every_allocation_may_fail(void **state)
+/* The trial fails clean, wherever it runs out of memory, or is right. */
+static void fail_each_allocation(struct trial t)
 {
-	struct trial t = {.key_count = 2,
-			  .keys = {TEXT, INT},
-			  .groupers = 2,
-			  .batches = 4,
-			  .values = 20000,
-			  .memory = 1 << 20,
-			  .no_model = true};
 	unsigned good = 0, bad = 0;
 	bool pending = false;
 
-	(void)state;
+	t.no_model = true;
 	for (unsigned n = 1; !pending; n += n < 60 ? 1 : n / 8) {
 		int rc;
 
@@ -553,6 +591,26 @@ static void every_allocation_may_fail(void **state)
 		fth_qmem_fail_nth(mem, 0);
 		assert_true(rc == 0 || rc == -ENOMEM);
 	}
+}
+
+static void every_allocation_may_fail(void **state)
+{
+	struct trial t = {.key_count = 2,
+			  .keys = {TEXT, INT},
+			  .groupers = 2,
+			  .batches = 4,
+			  .values = 20000,
+			  .memory = 1 << 20};
+	struct trial dense = {.key_count = 1,
+			      .keys = {INT},
+			      .groupers = 1,
+			      .batches = 8,
+			      .values = 20000,
+			      .dense = true};
+
+	(void)state;
+	fail_each_allocation(t);
+	fail_each_allocation(dense);
 }
 
 static void a_full_scratch_file_is_a_clean_error(void **state)
@@ -580,6 +638,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(groups_are_as_the_model_says),
+		cmocka_unit_test(groups_over_a_small_domain),
+		cmocka_unit_test(counts_grow),
 		cmocka_unit_test(what_does_not_fit_is_spilled),
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(a_full_scratch_file_is_a_clean_error),

@@ -663,15 +663,12 @@ static int flush_step(struct runner *r, unsigned at)
 	const struct task_runs *runs = &r->task->steps[at].runs;
 	struct step_state *s = &r->steps[at];
 	struct fth_vec columns[64];
-	uint32_t count = grouper_count(s->grouper);
+	uint32_t from = 0;
+	int n;
 
 	if (runs->key_count + runs->aggregate_count > 64)
 		return fth_fail(EOPNOTSUPP, "more than 64 columns in a group are not supported");
-	for (uint32_t first = 0; first < count;) {
-		int n = grouper_batch(s->grouper, first, columns);
-
-		if (n < 0)
-			return n;
+	while ((n = grouper_batch(s->grouper, &from, columns)) > 0) {
 		memset(s->next->have, 0, r->task->slot_count * sizeof(bool));
 		for (unsigned i = 0; i < runs->key_count + runs->aggregate_count; i++) {
 			unsigned slot = i < runs->key_count ? runs->key_slots[i]
@@ -684,10 +681,9 @@ static int flush_step(struct runner *r, unsigned at)
 		n = runner_steps(r, s->next, at + 1);
 		if (n < 0)
 			return n;
-		first += FTH_BATCH;
 	}
 	grouper_reset(s->grouper);
-	return 0;
+	return n;
 }
 
 int runner_flush(struct runner *r)

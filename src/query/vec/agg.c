@@ -211,6 +211,40 @@ void fth_agg_group_count(const struct fth_agg_groups *g, const struct fth_vec *v
 	counts[g->groups[i]]++;
 }
 
+static unsigned count_few_u16(const struct fth_agg_groups *g, const struct fth_vec *v,
+			      uint16_t *counts)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	unsigned most = 0;
+
+	for (unsigned k = 0; k < g->ngroups; k++) {
+		unsigned rows = fth_bits_count(rows_of_group(g, v, k, buffer), g->n);
+
+		counts[k] = (uint16_t)(counts[k] + rows);
+		most = counts[k] > most ? counts[k] : most;
+	}
+	return most;
+}
+
+unsigned fth_agg_group_count_u16(const struct fth_agg_groups *g, const struct fth_vec *v,
+				 uint16_t *counts)
+{
+	uint64_t buffer[FTH_BATCH_WORDS];
+	const uint64_t *rows;
+	unsigned most = 0;
+
+	if (g->ngroups <= FTH_AGG_FEW)
+		return count_few_u16(g, v, counts);
+	rows = live_rows(v, g->n, g->rows, buffer);
+	FOR_BITS(rows, g->n, i)
+	{
+		unsigned count = ++counts[g->groups[i]];
+
+		most = count > most ? count : most;
+	}
+	return most;
+}
+
 /* Values of rows as 64-bit integers, in place if they are that already. */
 static const int64_t *as_i64(const struct fth_vec *v, unsigned n, int64_t *buffer)
 {

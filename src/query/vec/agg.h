@@ -51,6 +51,9 @@ void fth_agg_groups(struct fth_agg_groups *g, unsigned n, const uint64_t *rows,
 
 /* counts[group] += rows; v NULL: null rows count too. */
 void fth_agg_group_count(const struct fth_agg_groups *g, const struct fth_vec *v, uint64_t *counts);
+/* The same in 16 bits, which are known to be enough. Returns a number that no count of these groups exceeds. */
+unsigned fth_agg_group_count_u16(const struct fth_agg_groups *g, const struct fth_vec *v,
+				 uint16_t *counts);
 /* Sums that are proved to fit. */
 void fth_agg_group_sum_i64(const struct fth_agg_groups *g, const struct fth_vec *v, int64_t *sums);
 void fth_agg_group_sum_i128(const struct fth_agg_groups *g, const struct fth_vec *v, bool in_64,
