@@ -7,6 +7,8 @@
 
 #include <errno.h>
 
+#define ROOM_LEFT (64u << 10)
+
 /* What a group takes in the arrays. */
 static size_t state_bytes(const struct group_states *s)
 {
@@ -25,16 +27,35 @@ static bool any_distinct(const struct group_states *s)
 	return false;
 }
 
-/* Whether arrays take no more than the table and the arrays for `wanted` groups would. */
-static bool is_smaller(const struct grouper *g, uint64_t wanted)
+/* The memory of a table with its arrays for so many groups. */
+static uint64_t table_bytes(const struct grouper *g, uint64_t groups)
 {
-	uint64_t bytes = state_bytes(&g->states), room = g->key.groups.room;
-	uint64_t count_rows = g->states.rows.counts == NULL ? sizeof(uint16_t) : 0;
+	uint64_t room = g->key.groups.room;
 
-	while (room < wanted)
+	while (room < groups)
 		room *= 2;
-	return g->key.domain * (bytes + count_rows) <=
-	       room * (bytes + sizeof(uint64_t) + 2 * sizeof(uint32_t));
+	return room * (state_bytes(&g->states) + sizeof(uint64_t) + 2 * sizeof(uint32_t));
+}
+
+static uint64_t array_bytes(const struct grouper *g)
+{
+	size_t count_rows = g->states.rows.counts == NULL ? sizeof(uint16_t) : 0;
+
+	return g->key.domain * (uint64_t)(state_bytes(&g->states) + count_rows);
+}
+
+/*
+ * Arrays are better if they take no more than the table for `wanted` groups would; or if they fit while the table would not if
+ * all keys came. They have to be made then before the table has taken their place.
+ */
+static bool is_better(const struct grouper *g, uint64_t wanted)
+{
+	uint64_t bytes = array_bytes(g);
+
+	if (bytes <= table_bytes(g, wanted))
+		return true;
+	return g->spec.memory > 0 && table_bytes(g, g->key.domain) > g->spec.memory &&
+	       bytes + ROOM_LEFT <= fth_qmem_available(g->mem);
 }
 
 /* ---- moving ---- */
@@ -200,7 +221,7 @@ void grouper_may_become_array(struct grouper *g, uint32_t more)
 	uint64_t wanted = (uint64_t)groups->count + more;
 
 	if (g->key.array || g->key.domain == 0 || wanted <= groups->room ||
-	    groups->count <= FTH_AGG_FEW || any_distinct(&g->states) || !is_smaller(g, wanted))
+	    groups->count <= FTH_AGG_FEW || any_distinct(&g->states) || !is_better(g, wanted))
 		return;
 	/* Without the memory for it the table goes on, and this is not tried again. */
 	if (become_array(g) < 0)
