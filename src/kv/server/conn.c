@@ -19,7 +19,8 @@
  *    are closed, so that the others go on.
  * 4. A closed connection lives until its last operation is back from the cache: an answer can not
  *    reach whoever gets its descriptor next.
- * 5. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
+ * 5. An answer that waits, for those before it or for the peer, does not hold an item in the cache's memory.
+ * 6. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
  */
 #include "kv/server/server.h"
 
@@ -195,6 +196,26 @@ void conn_op_ends(struct task *task)
 	conn->mutating -= task->mutates;
 }
 
+/*
+ * The answer has to wait. It gets a copy of the value, so that the item does not stay in the cache's memory for
+ * it: new items need that. If memory is short it keeps the item.
+ */
+static void detach_value(struct kvs_worker *w, struct task *task)
+{
+	uint32_t length = task->op.length;
+
+	/* What was read from flash is in a buffer of its own. */
+	if (!length || (task->op.from_flash && !task->mutates) || task->value)
+		return;
+	task->value = malloc(length);
+	if (!task->value)
+		return;
+	memcpy(task->value, task->op.data, length);
+	fth_kv_release(w->kv, &task->op);
+	task->op.data = (const uint8_t *)task->value;
+	task->op.length = length;
+}
+
 void conn_op_done(struct task *task)
 {
 	struct conn *conn = task->conn;
@@ -210,6 +231,8 @@ void conn_op_done(struct task *task)
 		learn(&conn->guess, task->held);
 		learn(&conn->worker->guess, task->held);
 	}
+	if (conn->flying && conn->first != task)
+		detach_value(conn->worker, task);
 }
 
 /* ---- reading ---- */
@@ -715,6 +738,11 @@ static void settle(struct conn *conn)
 	bytes_return(&conn->in, w);
 	bytes_return(&conn->out, w);
 	count_out(conn);
+	/* The peer takes no more answers. */
+	if (conn->first && conn->first->complete)
+		for (struct task *task = conn->first; task; task = task->next)
+			if (task->complete)
+				detach_value(w, task);
 	blocked = !may_go_on(conn) || conn->eof;
 	wants = bytes_count(&conn->out) > 0 && !conn->sending && !is_held_back(conn);
 	if (!wants && !conn->storing)
