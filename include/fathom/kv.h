@@ -243,8 +243,10 @@ int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned 
 
 /*
  * With `on`, reads of the device wait until the next fth_kv_reap() and go to the device together, which
- * costs less than one by one: the caller calls fth_kv_reap() after it has submitted, until it returns 0,
- * and only then waits for the descriptor below. Off when a worker is opened.
+ * costs less than one by one. The caller calls fth_kv_reap() after it has submitted operations, and again while
+ * that returns max; only then does it wait for the descriptor below. One call collects at most half
+ * of the reads in flight, or eight, so that the caller can submit new reads before it processes the
+ * rest; the descriptor stays readable until then. Off when a worker is opened.
  */
 void fth_kv_worker_batch(struct fth_kv_worker *worker, bool on);
 

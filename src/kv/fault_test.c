@@ -11,6 +11,7 @@
 #include "fathom/dev/wrap.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -214,6 +215,52 @@ static void check_batch(unsigned every, enum fth_dev_fault_mode mode)
 	assert_ok(box_close(&box));
 	fth_dev_close(dev);
 	free(ops);
+	free(keys);
+}
+
+static bool is_readable(struct fth_kv_worker *worker)
+{
+	struct pollfd fd = {.fd = fth_kv_worker_fd(worker), .events = POLLIN};
+
+	return poll(&fd, 1, 0) == 1;
+}
+
+/* A reap returns a part of the reads that have ended, and the descriptor tells of the others. */
+static void a_batch_is_collected_in_parts(void **state)
+{
+	struct fth_dev *dev = open_dev("mem:32M");
+	struct fth_kv_options o = small_options();
+	struct fth_kv_op *ops = calloc(MANY, sizeof(*ops)), **done = calloc(MANY, sizeof(*done));
+	char(*keys)[16] = calloc(MANY, sizeof(*keys));
+	unsigned flight, most = 0, complete = 0;
+	struct box box;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_ok(box_set(&box, i, 1));
+	push_out(&box);
+	flight = submit_batch(&box, ops, keys);
+	assert_true(flight > 300);
+	while (complete < flight) {
+		int n = fth_kv_reap(box.worker, done, MANY, 0, 0);
+
+		assert_ok(n);
+		assert_true(n > 0 || complete == 0); /* they ended when they were submitted */
+		for (int i = 0; i < n; i++) {
+			check_batched_value(done[i], ops);
+			fth_kv_release(box.worker, done[i]);
+		}
+		complete += (unsigned)n;
+		most = (unsigned)n > most ? (unsigned)n : most;
+		assert_true(complete == flight || is_readable(box.worker));
+	}
+	assert_true(most <= flight / 2 + 1);
+	assert_false(is_readable(box.worker));
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+	free(ops);
+	free(done);
 	free(keys);
 }
 
@@ -494,6 +541,7 @@ int main(void)
 		cmocka_unit_test(a_failed_read_brings_back_no_old_value),
 		cmocka_unit_test(reads_that_hang_are_misses),
 		cmocka_unit_test(reads_go_to_the_device_together),
+		cmocka_unit_test(a_batch_is_collected_in_parts),
 		cmocka_unit_test(writes_that_hang_do_not_stop_a_cache),
 		cmocka_unit_test(writes_that_hang_fail_the_log),
 		cmocka_unit_test(errors_and_a_power_loss_lose_nothing),

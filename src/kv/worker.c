@@ -19,6 +19,7 @@
 #include "fathom/base/fd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,8 @@
 #define DEPTH	   512u	 /* reads of the device in flight */
 #define FLIGHT_MAX 4096u /* operations */
 #define BATCH	   16u	 /* reads that wait for fth_kv_reap(), at most: the device is not to idle */
+#define PART	   2u	 /* one in so many of the reads in flight is collected in one go, */
+#define PART_MIN   8u	 /* but so many at least */
 #define BUFFER_MIN 4096u /* bytes of the buffers that are kept, two blocks at least */
 #define ARENA	   DEPTH /* buffers that the device knows */
 #define KEPT_MAX   256u	 /* other buffers */
@@ -450,18 +453,34 @@ static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
 	go_on(w, op);
 }
 
+/*
+ * How many reads to collect in one go. Some devices report most of their reads at once, and would idle
+ * while all of these are processed. With batching the caller gets a part of them, and submits new reads
+ * before it asks for the rest.
+ */
+static unsigned reads_wanted(const struct fth_kv_worker *w)
+{
+	unsigned part = w->reads / PART;
+
+	if (!w->batching)
+		return UINT_MAX;
+	return part > PART_MIN ? part : PART_MIN;
+}
+
 static void reap_device(struct fth_kv_worker *w)
 {
+	unsigned wanted = reads_wanted(w);
 	struct fth_dev_req *done[64];
 	int n;
 
 	if (!w->chan || !w->reads)
 		return;
 	do {
-		n = fth_dev_reap(w->chan, done, 64, 0, 0);
+		n = fth_dev_reap(w->chan, done, wanted < 64 ? wanted : 64, 0, 0);
 		for (int i = 0; i < n; i++)
 			read_ended(w, (struct kv_read *)done[i]);
-	} while (n == 64);
+		wanted -= n > 0 ? (unsigned)n : 0;
+	} while (n == 64 && wanted);
 }
 
 /* A read that takes too long counts as a miss; its buffer stays until the device returns it. */

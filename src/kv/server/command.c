@@ -67,8 +67,10 @@ static void launch(struct task *task, bool more)
 	}
 	conn_op_begins(task);
 	rc = fth_kv_submit(conn->worker->kv, &task->op);
-	if (rc == 0)
+	if (rc == 0) {
+		conn->worker->submitted = true;
 		return;
+	}
 	if (rc == -EAGAIN && !more) { /* the cache has too many in flight */
 		conn_op_ends(task);
 		conn->waiting = task;

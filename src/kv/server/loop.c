@@ -126,7 +126,8 @@ static void send_answers(struct kvs_worker *w)
 
 /*
  * Operations that are complete: note all of them, then let each connection go on once. Its tasks may
- * be gone after that, and so may the connection.
+ * be gone after that, and so may the connection. If the device reports many reads at once, only a part of
+ * them is collected: the requests that these answers cause start reads before the next part.
  */
 static void collect(struct kvs_worker *w)
 {
@@ -135,6 +136,7 @@ static void collect(struct kvs_worker *w)
 	int n;
 
 	do {
+		w->submitted = false;
 		n = fth_kv_reap(w->kv, done, EVENTS, 0, 0);
 		for (int i = 0; i < n; i++) {
 			conns[i] = ((struct task *)done[i])->conn;
@@ -156,8 +158,8 @@ static void collect(struct kvs_worker *w)
 				conn_advance(conns[i]);
 			}
 		send_answers(w);
-		/* What they go on with may need reads, which go to the device in the next reap. */
-	} while (n > 0);
+		/* What they went on with may need reads, which go to the device in the next reap. */
+	} while (n == EVENTS || w->submitted);
 }
 
 /* Connections whose command the cache had no room for. */

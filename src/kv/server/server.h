@@ -139,7 +139,8 @@ struct kvs_worker {
 	unsigned number;
 	pthread_t thread;
 	bool runs;
-	bool deaf; /* does not listen until the next tick: no descriptors were left */
+	bool submitted; /* an operation, after the last fth_kv_reap() */
+	bool deaf;	/* does not listen until the next tick: no descriptors were left */
 	struct fth_kv_worker *kv;
 	int epoll, wake;
 	struct conn *conns;
