@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The crash explorer. explore.h says what it does. Not part of the library. */
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,29 +14,19 @@ struct walk {
 	const struct explore *subject;
 	void *memory; /* states are made here, page-aligned */
 	void *again;  /* and states of recoveries */
-	uint64_t states, recovered, incomplete;
+	uint64_t states, recovered;
+	unsigned sampled; /* moments with more states than the limit */
+	unsigned factor;
+	char *text; /* of the violation */
+	size_t text_size;
 };
 
 static struct pm_trace *running;
-static uint64_t total;
 
 void explore_note(uint64_t value)
 {
 	if (running)
 		pm_trace_note(running, value);
-}
-
-uint64_t explore_total(void)
-{
-	return total;
-}
-
-__attribute__((noreturn)) static void violation(const struct walk *walk, const char *where,
-						unsigned moment, uint64_t note, const char *text)
-{
-	fprintf(stderr, "%s: %s, moment %u, %" PRIu64 " acknowledged: %s\n", walk->subject->name,
-		where, moment, note, text);
-	exit(1);
 }
 
 static void *new_memory(uint64_t bytes)
@@ -48,34 +39,46 @@ static void *new_memory(uint64_t bytes)
 	return memory;
 }
 
+static bool violated(const struct walk *walk)
+{
+	return walk->text[0] != '\0';
+}
+
+static void violation(struct walk *walk, const char *where, unsigned moment, uint64_t note,
+		      const char *text)
+{
+	snprintf(walk->text, walk->text_size, "%s: %s, moment %u, %" PRIu64 " acknowledged: %s",
+		 walk->subject->name, where, moment, note, text);
+}
+
 static void settle(struct walk *walk, void *memory, const char *where, unsigned moment,
 		   uint64_t note)
 {
 	const char *text;
 	int rc = walk->subject->recover(memory);
 
-	if (rc < 0)
-		violation(walk, where, moment, note, fth_error_text(rc));
-	text = walk->subject->check(memory, note);
+	text = rc < 0 ? fth_error_text(rc) : walk->subject->check(memory, note);
 	if (text)
 		violation(walk, where, moment, note, text);
 }
 
-/* The recovery of a state, which is in walk->memory, crashes too. */
-static void crash_recovery(struct walk *walk, unsigned moment, uint64_t note, uint64_t limit)
+/* The recovery of the state in walk->memory crashes too. */
+static void crash_recovery(struct walk *walk, unsigned moment, uint64_t note)
 {
 	struct pm_trace *trace = pm_trace_begin(walk->memory, walk->subject->bytes);
+	uint64_t limit = walk->subject->recovery_states * walk->factor;
 	struct pm_states states;
+	unsigned moments;
 
 	if (!trace)
 		abort();
-	if (walk->subject->recover(walk->memory) < 0)
-		violation(walk, "recovery", moment, note, "recovery failed");
+	settle(walk, walk->memory, "crash", moment, note);
 	pm_trace_pause(trace);
-	for (unsigned m = 0; m < pm_trace_moments(trace); m++) {
+	moments = pm_trace_moments(trace);
+	for (unsigned m = 0; m < moments && !violated(walk); m++) {
 		if (pm_states_begin(&states, trace, m, limit, walk->states + m) < 0)
 			abort();
-		while (pm_states_next(&states, walk->again)) {
+		while (!violated(walk) && pm_states_next(&states, walk->again)) {
 			settle(walk, walk->again, "crash in the recovery", moment, note);
 			walk->recovered++;
 		}
@@ -84,34 +87,27 @@ static void crash_recovery(struct walk *walk, unsigned moment, uint64_t note, ui
 	pm_trace_free(trace);
 }
 
-static void walk_moment(struct walk *walk, const struct pm_trace *trace, unsigned moment,
-			unsigned factor)
+static void walk_moment(struct walk *walk, const struct pm_trace *trace, unsigned moment)
 {
 	const struct explore *s = walk->subject;
 	struct pm_states states;
 
-	if (pm_states_begin(&states, trace, moment, s->states * factor, moment) < 0)
+	if (pm_states_begin(&states, trace, moment, s->states * walk->factor, moment) < 0)
 		abort();
-	walk->incomplete += !states.complete;
-	while (pm_states_next(&states, walk->memory)) {
+	walk->sampled += !states.complete;
+	while (!violated(walk) && pm_states_next(&states, walk->memory)) {
 		walk->states++;
 		if (s->recovery_every && walk->states % s->recovery_every == 0)
-			crash_recovery(walk, moment, states.note, s->recovery_states * factor);
+			crash_recovery(walk, moment, states.note);
 		else
 			settle(walk, walk->memory, "crash", moment, states.note);
 	}
 	pm_states_end(&states);
 }
 
-uint64_t explore(const struct explore *subject)
+static struct pm_trace *record(const struct explore *subject, void *memory)
 {
-	unsigned factor = getenv("FTH_LONG_TESTS") ? subject->long_factor : 1;
-	struct walk walk = {.subject = subject,
-			    .memory = new_memory(subject->bytes),
-			    .again = new_memory(subject->bytes)};
-	void *memory = new_memory(subject->bytes);
 	struct pm_trace *trace;
-	unsigned moments;
 
 	if (subject->setup)
 		subject->setup(memory);
@@ -121,16 +117,42 @@ uint64_t explore(const struct explore *subject)
 	subject->run(memory);
 	pm_trace_pause(trace);
 	running = NULL;
-	moments = pm_trace_moments(trace);
-	for (unsigned m = 0; m < moments; m++)
-		walk_moment(&walk, trace, m, factor);
-	printf("%s: %" PRIu64 " states of %u moments (%" PRIu64 " of them sampled), %" PRIu64
+	return trace;
+}
+
+uint64_t explore_try(const struct explore *subject, char *text, size_t size)
+{
+	struct walk walk = {.subject = subject,
+			    .memory = new_memory(subject->bytes),
+			    .again = new_memory(subject->bytes),
+			    .factor = getenv("FTH_LONG_TESTS") ? subject->long_factor : 1,
+			    .text = text,
+			    .text_size = size};
+	void *memory = new_memory(subject->bytes);
+	struct pm_trace *trace = record(subject, memory);
+	unsigned moments = pm_trace_moments(trace);
+
+	text[0] = '\0';
+	for (unsigned m = 0; m < moments && !violated(&walk); m++)
+		walk_moment(&walk, trace, m);
+	printf("%s: %" PRIu64 " states of %u moments (%u of them sampled), %" PRIu64
 	       " in recoveries\n",
-	       subject->name, walk.states, moments, walk.incomplete, walk.recovered);
+	       subject->name, walk.states, moments, walk.sampled, walk.recovered);
 	pm_trace_free(trace);
 	free(memory);
 	free(walk.memory);
 	free(walk.again);
-	total += walk.states + walk.recovered;
 	return walk.states + walk.recovered;
+}
+
+uint64_t explore(const struct explore *subject)
+{
+	char text[512];
+	uint64_t states = explore_try(subject, text, sizeof text);
+
+	if (text[0]) {
+		fprintf(stderr, "%s\n", text);
+		exit(1);
+	}
+	return states;
 }

@@ -5,27 +5,27 @@
  *
  * A subject has
  *
- *	run	the program: memory of `bytes` bytes, header and all, that setup has left; calls explore_note() for what it has acknowledged
- *	recover	what a program does after a crash, up to where it would go on
- *	check	after recover: whether the promises hold, for the note of the crash
+ *	setup	what was there before: its stores are persistent. May be NULL
+ *	run	the program. It calls explore_note() with what it has acknowledged
+ *	recover	what a program does after a crash, up to where it would go on. An error is a violation
+ *	check	whether the promises hold then, for the last note before the crash: NULL, or the violation in words
  *
- * Recover and check may fail in the recovery's own crashes too: it is traced, and states of its moments are recovered and checked as well, to the given
- * depth. FTH_LONG_TESTS multiplies the limits by `long_factor`.
+ * All get the same memory of `bytes` bytes, header and all, which pm_map_memory() maps. A crash in a recovery is explored too: for every
+ * nth state its recovery is traced, and the states of each of its moments are recovered and checked. FTH_LONG_TESTS multiplies the limits by
+ * long_factor.
  */
 #ifndef FATHOM_SRC_PM_EXPLORE_H
 #define FATHOM_SRC_PM_EXPLORE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 struct explore {
 	const char *name;
-	uint64_t bytes; /* of the memory */
-	void (*setup)(
-		void *memory); /* before the recording; its stores are persistent. May be NULL */
+	uint64_t bytes;
+	void (*setup)(void *memory);
 	void (*run)(void *memory);
-	/* 0, or an error: then the program says that it cannot go on, which is a violation */
 	int (*recover)(void *memory);
-	/* NULL, or the violation in words */
 	const char *(*check)(void *memory, uint64_t note);
 	uint64_t states;	  /* most of each moment */
 	uint64_t recovery_states; /* most of each moment of a recovery */
@@ -36,10 +36,10 @@ struct explore {
 /* In run: what was acknowledged so far. */
 void explore_note(uint64_t value);
 
-/* Explore. Prints the counts; the process ends with 1 at a violation, and a text. Returns the states. */
+/* Explore. Prints the counts. At a violation it prints that and ends the process with 1. Returns the number of states. */
 uint64_t explore(const struct explore *subject);
 
-/* States of all calls. */
-uint64_t explore_total(void);
+/* The same, but a violation is left in `text`, which is empty without one. */
+uint64_t explore_try(const struct explore *subject, char *text, size_t size);
 
 #endif

@@ -1,0 +1,634 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Crashes of everything in this folder that stores into persistent memory: creation, transactions, checkpoints, logs. Each subject knows the
+ * contents after any number of operations; after a crash there must be those of the acknowledged ones, or of one more. With
+ * FTH_LONG_TESTS there are more than 100,000 states.
+ */
+#include "fth_test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fathom/base/rng.h"
+#include "fathom/pm/checkpoint.h"
+#include "fathom/pm/log.h"
+#include "fathom/pm/tx.h"
+#include "pm/explore.h"
+#include "pm/pm_internal.h"
+
+#define BYTES (192u << 10)
+
+static uint64_t total, seed; /* other operations for each seed */
+
+static bool long_tests(void)
+{
+	return getenv("FTH_LONG_TESTS") != NULL;
+}
+
+static struct fth_pm *map_memory(void *memory, uint64_t bytes, uint32_t flags)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+
+	options.flags = flags;
+	assert_ok(pm_map_memory(memory, bytes, &options, &pm));
+	return pm;
+}
+
+static void create_memory(void *memory)
+{
+	fth_pm_unmap(map_memory(memory, BYTES, FTH_PM_CREATE));
+}
+
+static void explore_subject(const struct explore *subject)
+{
+	for (seed = 0; seed < (long_tests() ? 8 : 2); seed++)
+		total += explore(subject);
+}
+
+/* ---- creating the memory ---- */
+
+#define SMALL (8u << 10)
+
+static void run_create(void *memory)
+{
+	fth_pm_unmap(map_memory(memory, SMALL, FTH_PM_CREATE));
+	explore_note(1);
+}
+
+static int recover_create(void *memory)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+	int rc;
+
+	options.flags = FTH_PM_CREATE;
+	rc = pm_map_memory(memory, SMALL, &options, &pm);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+/* Once it was created it is there, for programs that do not create. Before that it may be. */
+static const char *check_create(void *memory, uint64_t note)
+{
+	struct fth_pm *pm;
+	int rc = pm_map_memory(memory, SMALL, NULL, &pm);
+
+	(void)note;
+	fth_pm_unmap(pm);
+	return rc < 0 ? "it is not there after it was created" : NULL;
+}
+
+static void creation(void **unused)
+{
+	const struct explore subject = {.name = "create",
+					.bytes = SMALL,
+					.run = run_create,
+					.recover = recover_create,
+					.check = check_create,
+					.states = 2000,
+					.recovery_states = 100,
+					.recovery_every = 7,
+					.long_factor = 4};
+
+	(void)unused;
+	explore_subject(&subject);
+}
+
+/* ---- transactions: a bank ---- */
+
+#define ACCOUNTS 16u
+#define TX_AREA	 (16u << 10)
+#define TX_OPS	 14u
+#define TX_LANES 2u
+
+struct bank {
+	uint64_t balance[ACCOUNTS];
+	uint64_t log[ACCOUNTS]; /* a second place that changes */
+	uint64_t done;		/* transactions committed */
+};
+
+/* Transaction n of any bank; every fourth is aborted. */
+static void bank_step(struct bank *bank, uint64_t n)
+{
+	struct fth_rng rng = {.state = n + seed * 1000};
+	unsigned from = (unsigned)fth_rng_below(&rng, ACCOUNTS);
+	unsigned to = (unsigned)fth_rng_below(&rng, ACCOUNTS);
+
+	bank->balance[from] -= n;
+	bank->balance[to] += n;
+	bank->log[(from + to) % ACCOUNTS] = n;
+	bank->done = n;
+}
+
+static void bank_model(struct bank *bank, uint64_t n)
+{
+	memset(bank, 0, sizeof *bank);
+	for (unsigned i = 0; i < ACCOUNTS; i++)
+		bank->balance[i] = 1000;
+	for (uint64_t i = 1; i <= n; i++)
+		bank_step(bank, i);
+}
+
+/* Stores of the program, as the explorer has to see them. */
+static void store_bank(const struct fth_pm_view *v, struct bank *to, const struct bank *from)
+{
+	const uint64_t *word = (const uint64_t *)from;
+	uint64_t *at = (uint64_t *)to;
+
+	for (unsigned i = 0; i < sizeof *to / 8; i++)
+		if (at[i] != word[i])
+			fth_pm_put64(v, &at[i], word[i]);
+}
+
+static void setup_bank(void *memory)
+{
+	struct fth_pm *pm;
+	struct fth_pm_tx *tx;
+
+	create_memory(memory);
+	pm = map_memory(memory, BYTES, 0);
+	bank_model(fth_pm_base(pm), 0);
+	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LANES, 2048, &tx));
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+static void bank_abort(struct fth_pm *pm, struct fth_pm_tx *tx, uint32_t lane)
+{
+	struct bank *bank = fth_pm_base(pm), next;
+
+	assert_ok(fth_pm_tx_begin(tx, lane));
+	assert_ok(fth_pm_tx_add(tx, lane, bank, 24));
+	memcpy(&next, bank, sizeof next);
+	next.balance[0] = next.balance[1] = 666;
+	store_bank(&pm->view, bank, &next);
+	assert_ok(fth_pm_tx_abort(tx, lane));
+}
+
+static void run_bank(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	struct bank *bank = fth_pm_base(pm), next;
+	struct fth_pm_tx *tx;
+
+	assert_ok(fth_pm_tx_open(pm, TX_AREA, &tx));
+	for (uint64_t n = 1; n <= TX_OPS; n++) {
+		struct fth_pm_range ranges[] = {{bank->log, sizeof bank->log}, {&bank->done, 8}};
+		uint32_t lane = n % TX_LANES;
+
+		if (n % 4 == 0)
+			bank_abort(pm, tx, lane);
+		memcpy(&next, bank, sizeof next);
+		bank_step(&next, n);
+		assert_ok(fth_pm_tx_begin(tx, lane));
+		assert_ok(fth_pm_tx_add(tx, lane, bank->balance, sizeof bank->balance));
+		assert_ok(fth_pm_tx_add_all(tx, lane, ranges, 2));
+		store_bank(&pm->view, bank, &next);
+		assert_ok(fth_pm_tx_commit(tx, lane));
+		explore_note(n);
+	}
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+static int recover_bank(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	struct fth_pm_tx *tx;
+	int rc = fth_pm_tx_open(pm, TX_AREA, &tx);
+
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+static const char *check_bank(void *memory, uint64_t note)
+{
+	const struct bank *bank = (const struct bank *)(const void *)((uint8_t *)memory + 4096);
+	struct bank model;
+
+	if (bank->done < note || bank->done > note + 1)
+		return "transactions are lost, or there are too many";
+	bank_model(&model, bank->done);
+	return memcmp(bank, &model, sizeof model) ? "a transaction is there in part" : NULL;
+}
+
+static void transactions(void **unused)
+{
+	const struct explore subject = {.name = "transactions",
+					.bytes = BYTES,
+					.setup = setup_bank,
+					.run = run_bank,
+					.recover = recover_bank,
+					.check = check_bank,
+					.states = 40,
+					.recovery_states = 12,
+					.recovery_every = 5,
+					.long_factor = 12};
+
+	(void)unused;
+	explore_subject(&subject);
+}
+
+/* ---- making an area of transactions over an older one, with an open transaction in it ---- */
+
+static void setup_remake(void *memory)
+{
+	struct fth_pm *pm;
+	struct fth_pm_tx *tx;
+	uint64_t *data;
+
+	setup_bank(memory);
+	pm = map_memory(memory, BYTES, 0);
+	data = fth_pm_base(pm);
+	assert_ok(fth_pm_tx_open(pm, TX_AREA, &tx));
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_add(tx, 0, data, 64));
+	data[0] = 4242;
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+static void run_remake(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	struct fth_pm_tx *tx;
+
+	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LANES, 2048, &tx));
+	explore_note(1);
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
+/* Without the new area there is the old one, which rolls back, or none. */
+static int recover_remake(void *memory)
+{
+	int rc = recover_bank(memory);
+
+	return rc == -EBADMSG ? 0 : rc;
+}
+
+static const char *check_remake(void *memory, uint64_t note)
+{
+	const uint64_t *data = (const uint64_t *)(const void *)((uint8_t *)memory + 4096);
+
+	if (note && recover_bank(memory) < 0)
+		return "the new area is not there";
+	if (note && data[0] != 4242)
+		return "an entry of the old area counts in the new one";
+	return data[0] == 4242 || data[0] == 1000 ? NULL : "bytes that nobody stored";
+}
+
+static void transactions_made_again(void **unused)
+{
+	const struct explore subject = {.name = "area made again",
+					.bytes = BYTES,
+					.setup = setup_remake,
+					.run = run_remake,
+					.recover = recover_remake,
+					.check = check_remake,
+					.states = 500,
+					.recovery_states = 20,
+					.recovery_every = 9,
+					.long_factor = 4};
+
+	(void)unused;
+	explore_subject(&subject);
+}
+
+/* ---- checkpoints ---- */
+
+#define CP_BYTES  (128u << 10)
+#define CP_BUFFER 9000u
+#define CP_SAVES  6u
+
+static const struct fth_pm_checkpoint_shape cp_shape = {
+	.groups = 2, .buffers = 2, .bytes = 12288 + 4096};
+
+/* The buffers at version v; from one to the next some blocks are the same. */
+static void cp_model(uint8_t *first, uint64_t *second, uint64_t v)
+{
+	for (unsigned i = 0; i < CP_BUFFER; i++)
+		first[i] = (uint8_t)(i / 4096 == (v + seed) % 3 ? v * 7 + i / 64 : i / 100);
+	*second = v * 1000 + seed;
+}
+
+static void setup_checkpoint(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, CP_BYTES, FTH_PM_CREATE);
+	struct fth_pm_checkpoint *cp;
+
+	assert_ok(fth_pm_checkpoint_create(pm, 4096, &cp_shape, &cp));
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+}
+
+static struct fth_pm_checkpoint *open_checkpoint(struct fth_pm *pm, uint8_t *first,
+						 uint64_t *second)
+{
+	struct fth_pm_checkpoint *cp;
+
+	assert_ok(fth_pm_checkpoint_open(pm, 4096, &cp));
+	assert_ok(fth_pm_checkpoint_register(cp, 1, first, CP_BUFFER));
+	assert_ok(fth_pm_checkpoint_register(cp, 1, second, sizeof *second));
+	return cp;
+}
+
+static void run_checkpoint(void *memory)
+{
+	static uint8_t first[CP_BUFFER];
+	struct fth_pm *pm = map_memory(memory, CP_BYTES, 0);
+	uint64_t second;
+	struct fth_pm_checkpoint *cp = open_checkpoint(pm, first, &second);
+
+	for (uint64_t v = 1; v <= CP_SAVES; v++) {
+		cp_model(first, &second, v);
+		assert_ok(fth_pm_checkpoint_save(cp, 1, v > 2 ? FTH_PM_CHECKPOINT_INCREMENTAL : 0));
+		explore_note(v);
+	}
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+}
+
+/* A program that goes on saves again: the save is a recovery that may crash as well. */
+static int recover_checkpoint(void *memory)
+{
+	static uint8_t first[CP_BUFFER];
+	struct fth_pm *pm = map_memory(memory, CP_BYTES, 0);
+	uint64_t second = 0;
+	struct fth_pm_checkpoint *cp = open_checkpoint(pm, first, &second);
+	uint64_t version = fth_pm_checkpoint_version(cp, 1);
+	int rc = version ? fth_pm_checkpoint_restore(cp, 1) : 0;
+
+	if (rc == 0) {
+		cp_model(first, &second, version + 1);
+		rc = fth_pm_checkpoint_save(cp, 1, FTH_PM_CHECKPOINT_INCREMENTAL);
+	}
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+static const char *check_checkpoint(void *memory, uint64_t note)
+{
+	static uint8_t first[CP_BUFFER], model[CP_BUFFER];
+	struct fth_pm *pm = map_memory(memory, CP_BYTES, 0);
+	uint64_t second = 0, want;
+	struct fth_pm_checkpoint *cp = open_checkpoint(pm, first, &second);
+	uint64_t version = fth_pm_checkpoint_version(cp, 1);
+	int rc = fth_pm_checkpoint_restore(cp, 1);
+
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+	if (rc < 0)
+		return "the checkpoint cannot be restored";
+	/* One more by each recovery: two, where the first was interrupted. */
+	if (version < note + 1 || version > note + 3)
+		return "a version is lost, or was made up";
+	cp_model(model, &want, version);
+	return memcmp(first, model, CP_BUFFER) || second != want ? "data of another version" : NULL;
+}
+
+static void checkpoints(void **unused)
+{
+	const struct explore subject = {.name = "checkpoints",
+					.bytes = CP_BYTES,
+					.setup = setup_checkpoint,
+					.run = run_checkpoint,
+					.recover = recover_checkpoint,
+					.check = check_checkpoint,
+					.states = 60,
+					.recovery_states = 15,
+					.recovery_every = 12,
+					.long_factor = 15};
+
+	(void)unused;
+	explore_subject(&subject);
+}
+
+/* ---- logs ---- */
+
+#define LOG_OPS	  48u
+#define LOG_ENTRY 124u /* at most */
+#define LOG_PARTS 2u
+
+static bool log_is_hcl;
+
+/* Contents of the parts after n operations. */
+struct log_model {
+	uint32_t count[LOG_PARTS];
+	uint64_t entry[LOG_PARTS][LOG_OPS]; /* the operation that inserted it */
+};
+
+enum log_op { LOG_INSERT, LOG_REMOVE, LOG_CLEAR };
+
+static enum log_op log_op(uint64_t n, uint32_t *part)
+{
+	*part = (n + seed) % 3 == 0;
+	if ((n + seed * 3) % 17 == 0)
+		return LOG_CLEAR;
+	return (n + seed) % (4 + seed % 3) == 0 ? LOG_REMOVE : LOG_INSERT;
+}
+
+static void log_model(struct log_model *m, uint64_t n)
+{
+	memset(m, 0, sizeof *m);
+	for (uint64_t i = 1; i <= n; i++) {
+		uint32_t part;
+
+		switch (log_op(i, &part)) {
+		case LOG_INSERT:
+			m->entry[part][m->count[part]++] = i;
+			break;
+		case LOG_REMOVE:
+			m->count[part] -= m->count[part] > 0;
+			break;
+		case LOG_CLEAR:
+			m->count[0] = m->count[1] = 0;
+			break;
+		}
+	}
+}
+
+/* 4 to LOG_ENTRY, by the seed. */
+static uint32_t entry_bytes(void)
+{
+	static const uint32_t sizes[] = {20, 64, 4, LOG_ENTRY};
+
+	return sizes[seed % 4];
+}
+
+static void log_payload(uint8_t *to, uint64_t n)
+{
+	for (unsigned i = 0; i < entry_bytes(); i++)
+		to[i] = (uint8_t)fth_mix64(n * 100 + i);
+}
+
+/* Parts of an HCL log that are used: lanes of one warp. */
+static uint32_t part_of(uint32_t part)
+{
+	return log_is_hcl ? part * 5 : part;
+}
+
+static void setup_log(void *memory)
+{
+	struct fth_pm_log_shape shape = {
+		.blocks = 1, .threads = 32, .entry_bytes = entry_bytes(), .entries = 32};
+	struct fth_pm *pm;
+	struct fth_pm_log *log;
+
+	create_memory(memory);
+	pm = map_memory(memory, BYTES, 0);
+	if (log_is_hcl)
+		assert_ok(fth_pm_log_create_hcl(pm, 0, &shape, &log));
+	else
+		assert_ok(fth_pm_log_create_conv(pm, 0, LOG_PARTS, 8192, &log));
+	fth_pm_log_close(log);
+	fth_pm_unmap(pm);
+}
+
+static void run_log(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	struct fth_pm_log *log;
+	uint8_t payload[LOG_ENTRY];
+
+	assert_ok(fth_pm_log_open(pm, 0, &log));
+	for (uint64_t n = 1; n <= LOG_OPS; n++) {
+		uint32_t part;
+		enum log_op op = log_op(n, &part);
+		int rc;
+
+		log_payload(payload, n);
+		if (op == LOG_INSERT)
+			rc = fth_pm_log_insert(log, part_of(part), payload, entry_bytes());
+		else if (op == LOG_REMOVE)
+			rc = fth_pm_log_remove(log, part_of(part));
+		else
+			rc = fth_pm_log_clear(log);
+		assert_true(rc == 0 || rc == -ENOENT);
+		explore_note(n);
+	}
+	fth_pm_log_close(log);
+	fth_pm_unmap(pm);
+}
+
+static int recover_log(void *memory)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	struct fth_pm_log *log;
+	int rc = fth_pm_log_open(pm, 0, &log);
+
+	fth_pm_log_close(log);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+static bool part_equals(const struct fth_pm_log *log, uint32_t part, const uint64_t *entry,
+			uint32_t count)
+{
+	uint8_t found[LOG_ENTRY], want[LOG_ENTRY];
+	uint64_t cursor = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		log_payload(want, entry[i]);
+		if (fth_pm_log_read(log, part_of(part), &cursor, found, LOG_ENTRY) !=
+			    entry_bytes() ||
+		    memcmp(found, want, entry_bytes()))
+			return false;
+	}
+	return fth_pm_log_read(log, part_of(part), &cursor, found, LOG_ENTRY) == -ENOENT;
+}
+
+static bool log_equals(const struct fth_pm_log *log, uint64_t n)
+{
+	struct log_model m;
+
+	log_model(&m, n);
+	return part_equals(log, 0, m.entry[0], m.count[0]) &&
+	       part_equals(log, 1, m.entry[1], m.count[1]);
+}
+
+/* A clear that was interrupted leaves any prefix of each part. */
+static bool log_half_cleared(const struct fth_pm_log *log, uint64_t n)
+{
+	struct log_model m;
+	uint32_t part;
+
+	if (log_op(n + 1, &part) != LOG_CLEAR)
+		return false;
+	log_model(&m, n);
+	for (part = 0; part < LOG_PARTS; part++) {
+		uint32_t count = fth_pm_log_count(log, part_of(part));
+
+		if (count > m.count[part] || !part_equals(log, part, m.entry[part], count))
+			return false;
+	}
+	return true;
+}
+
+static const char *check_log(void *memory, uint64_t note)
+{
+	struct fth_pm *pm = map_memory(memory, BYTES, 0);
+	const char *text = NULL;
+	struct fth_pm_log *log;
+
+	assert_ok(fth_pm_log_open(pm, 0, &log));
+	if (!log_equals(log, note) && !log_equals(log, note + 1) && !log_half_cleared(log, note))
+		text = "an entry is lost, torn, or came back";
+	fth_pm_log_close(log);
+	fth_pm_unmap(pm);
+	return text;
+}
+
+static void explore_log(const char *name, bool hcl)
+{
+	const struct explore subject = {.name = name,
+					.bytes = BYTES,
+					.setup = setup_log,
+					.run = run_log,
+					.recover = recover_log,
+					.check = check_log,
+					.states = 40,
+					.long_factor = 40};
+
+	log_is_hcl = hcl;
+	explore_subject(&subject);
+}
+
+static void coalesced_log(void **unused)
+{
+	(void)unused;
+	explore_log("HCL log", true);
+}
+
+static void conventional_log(void **unused)
+{
+	(void)unused;
+	explore_log("conventional log", false);
+}
+
+static void states_in_all(void **unused)
+{
+	(void)unused;
+	printf("%llu states in all\n", (unsigned long long)total);
+	assert_true(total > (long_tests() ? 100000u : 5000u));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(creation),
+		cmocka_unit_test(transactions),
+		cmocka_unit_test(transactions_made_again),
+		cmocka_unit_test(checkpoints),
+		cmocka_unit_test(coalesced_log),
+		cmocka_unit_test(conventional_log),
+		cmocka_unit_test(states_in_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
