@@ -45,6 +45,13 @@ enum fth_dev_op {
 	FTH_DEV_OP_COUNT
 };
 
+/* What flushed data survives; each includes those behind it. */
+enum fth_dev_keeps {
+	FTH_DEV_KEEPS_POWER,  /* a power loss, as far as the medium keeps its promise */
+	FTH_DEV_KEEPS_EXIT,   /* the end of the process: a file in memory */
+	FTH_DEV_KEEPS_NOTHING /* memory of this process */
+};
+
 struct fth_dev_info {
 	uint64_t size;	     /* bytes; a multiple of block */
 	uint32_t block;	     /* offsets, lengths and every iov_len are multiples of it */
@@ -58,6 +65,7 @@ struct fth_dev_info {
 	 * inside; a volume has that of its devices, or "mixed".
 	 */
 	const char *engine;
+	enum fth_dev_keeps keeps; /* a wrapper has that of the device inside */
 };
 
 /* Flag of a write, if the device has_fua: the write is durable when it completes with 0. */

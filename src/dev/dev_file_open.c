@@ -358,6 +358,8 @@ static int fill(const struct file_options *o, struct dev_file *file)
 	if (o->inline_ == CHOICE_ON ||
 	    (o->inline_ == CHOICE_AUTO && dev_file_lives_in_memory(file->fd)))
 		file->inline_max = FILE_INLINE_MAX;
+	if (dev_file_lives_in_memory(file->fd))
+		file->dev.info.keeps = FTH_DEV_KEEPS_EXIT;
 	rc = examine(o, file);
 	if (rc == 0 && file->engine->open)
 		rc = file->engine->open(file);

@@ -207,6 +207,7 @@ static int mem_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev *
 		.max_iov = 1024,
 		.max_length = (uint64_t)1 << 30,
 		.engine = "memory",
+		.keeps = FTH_DEV_KEEPS_NOTHING,
 	};
 	*out = &mem->dev;
 	return 0;

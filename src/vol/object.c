@@ -266,6 +266,8 @@ static void fill_info(const struct vol_object *obj, struct fth_dev_info *info)
 			continue;
 		member = fth_dev_info(obj->vol->members[i].dev);
 		info->engine = join_engines(info->engine, member->engine);
+		if (member->keeps > info->keeps)
+			info->keeps = member->keeps;
 		if (member->align > info->align)
 			info->align = member->align;
 		if (member->max_iov < info->max_iov)

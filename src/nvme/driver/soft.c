@@ -318,6 +318,7 @@ static int open_device(struct fth_dev *inner, const struct soft_options *options
 		fth_nvme_close(nvme);
 		return rc;
 	}
+	(*out)->info.keeps = fth_dev_info(inner)->keeps;
 	/* From here on what the controller stands on goes when the transport goes. */
 	((struct soft *)transport)->medium = inner;
 	((struct soft *)transport)->pmr_dev = options->ctrl.pmr_dev;
