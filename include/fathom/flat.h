@@ -21,7 +21,9 @@
  * The SSD-cache is memory of the host that stands in for the memory of an SSD. The budget covers both: the
  * region never holds more memory than that, plus 4 bytes per page of the region for bookkeeping.
  *
- * Stores are durable after fth_flat_sync(), and may become durable before it, in any order.
+ * Stores are durable after fth_flat_sync(), and may become durable before it, in any order. Stores to a range marked by
+ * fth_flat_persistent() are durable after fth_flat_persist(), byte by byte, at the cost of a few lines in the window of the
+ * device or of one write to a log.
  *
  * Signals: the library installs handlers for SIGBUS and SIGSEGV when the first region is opened, and
  * passes faults that are not its own to the handlers that were installed before. A program that installs a handler
@@ -82,6 +84,19 @@ struct fth_flat_model {
 		.load_ns = 4800, .store_ns = 600, .promote_ns = 12100, .map_ns = 1400 + 700 \
 	}
 
+/* Is the window of the device (fathom/dev/window.h; PMR or CMB of an NVMe drive) used? */
+enum fth_flat_window {
+	/*
+	 * If the drive has one that is free, and that is empty or holds the log of this region: a PMR for the log of persistent
+	 * ranges, unless options.log is set; and as SSD-cache, where it is ordinary memory (no FTH_DEV_WINDOW_IO_MEMORY: a
+	 * BAR is read eight bytes at a time, which makes moving a page slower than reading it from flash).
+	 */
+	FTH_FLAT_WINDOW_AUTO,
+	FTH_FLAT_WINDOW_OFF,
+	FTH_FLAT_WINDOW_ON, /* open fails without it; overwrites what it holds, but no log with changes in it */
+	FTH_FLAT_WINDOW_COUNT
+};
+
 struct fth_flat_options {
 	size_t size;	 /* sizeof(struct fth_flat_options) */
 	uint64_t offset; /* of the region on the device; a multiple of page */
@@ -91,6 +106,12 @@ struct fth_flat_options {
 	enum fth_flat_policy policy;
 	bool readonly; /* stores raise SIGSEGV */
 	struct fth_flat_model model;
+	/*
+	 * Bytes of the log of persistent ranges, taken from the end of the region, 64 KiB to 1 GiB; 0: none. A device with such a
+	 * log must be opened with the same offset, length and log.
+	 */
+	uint64_t log;
+	enum fth_flat_window window;
 };
 #define FTH_FLAT_OPTIONS_INIT                           \
 	{                                               \
@@ -132,6 +153,48 @@ uint64_t fth_flat_size(const struct fth_flat *flat);
  * next sync writes them.
  */
 int fth_flat_sync(struct fth_flat *flat, uint64_t deadline);
+
+/* ---- durability byte by byte ---- */
+
+/* What data survives that fth_flat_persist() returned for. */
+enum fth_flat_guarantee {
+	FTH_FLAT_SURVIVES_NOTHING, /* the device is memory of this process */
+	FTH_FLAT_SURVIVES_EXIT,	   /* the end of the process: the device is a file in memory */
+	FTH_FLAT_SURVIVES_FLUSH,   /* a power loss, by a write and a flush of the device */
+	FTH_FLAT_SURVIVES_WINDOW,  /* a power loss, by stores to the window of the device */
+	FTH_FLAT_GUARANTEES
+};
+
+/*
+ * Mark the pages of [at, at + length) as persistent until the region is closed. Marks are not kept on the device: a program
+ * marks its ranges after each open. Marked pages move between flash, SSD-cache and DRAM as all others do; a copy in DRAM
+ * costs no guarantee, since fth_flat_persist() does not rely on where a page is. Any thread. Does not block. Returns the guarantee, of enum
+ * fth_flat_guarantee; -ERANGE outside the region; -EROFS for a read-only region.
+ */
+int fth_flat_persistent(struct fth_flat *flat, void *at, uint64_t length);
+
+/*
+ * Make the stores to [at, at + length) that happened before the call durable; the range is in one region, and marked. Other
+ * stores may become durable too. How:
+ *
+ *	window	the bytes are stored to a log in the window, flushed, fenced and read back
+ *	log	they are written to the log on the device, which is flushed. Threads that persist at the same time share
+ *		one write and one flush.
+ *	neither	their pages are written in place, and the device is flushed
+ *
+ * With a log, up to 4096 bytes are atomic (less if the log is shorter than 64 KiB): after a crash all or none of their changes are there. Longer
+ * ranges are cut into such pieces, in ascending order. Persists that do not run at the same time become durable in their order. The log is
+ * replayed by the next fth_flat_open(). When it is full, the call also writes the changed pages of persistent
+ * ranges in place; so does every fth_flat_sync().
+ *
+ * Any thread; no signal handler. Blocks, for 30 seconds at most. Returns the guarantee, of enum fth_flat_guarantee; -EINVAL if the memory is in
+ * no region or not marked; -ERANGE beyond the region's end; -EROFS; -EPERM in a child of fork(); or the error of the
+ * device: the bytes are in memory then, and the call can be repeated.
+ */
+int fth_flat_persist(const void *at, uint64_t length);
+
+/* "nothing", "exit", "power, by flush", "power, by window"; "unknown" for other values. */
+const char *fth_flat_guarantee_name(enum fth_flat_guarantee guarantee);
 
 enum fth_flat_advice {
 	FTH_FLAT_WILL_NEED, /* read it into the SSD-cache, as far as it fits */
@@ -200,6 +263,10 @@ enum fth_flat_stat {
 	FTH_FLAT_STAT_WRITE_BACKS,  /* pages written to the device */
 	FTH_FLAT_STAT_FIRST_WRITES, /* faults of the first store to a clean page in DRAM */
 	FTH_FLAT_STAT_ERRORS,	    /* failed reads and writes of pages */
+	FTH_FLAT_STAT_PERSISTS,	    /* calls of fth_flat_persist() */
+	FTH_FLAT_STAT_LOG_BYTES,    /* appended to the log: records, without padding */
+	FTH_FLAT_STAT_LOG_WRITES,   /* writes and flushes of it, or barriers in the window */
+	FTH_FLAT_STAT_CHECKPOINTS,  /* of the log, because it was full */
 	FTH_FLAT_STAT_PAGES_DRAM,   /* now */
 	FTH_FLAT_STAT_PAGES_CACHED, /* now */
 	FTH_FLAT_STAT_COUNT

@@ -148,7 +148,7 @@ void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length)
 
 int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 {
-	uint64_t cached = flat->directory.sets * flat->directory.ways,
+	uint64_t cached = flat->window_slots ? 0 : flat->directory.sets * flat->directory.ways,
 		 pages = budget / flat->map.page;
 	int rc = 0;
 

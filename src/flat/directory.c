@@ -13,9 +13,9 @@
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 
-int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page)
+int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page, uint8_t *lent)
 {
-	void *frames;
+	void *frames = lent;
 
 	directory->ways = slots < FLAT_WAYS ? (uint32_t)slots : FLAT_WAYS;
 	directory->sets = slots / directory->ways;
@@ -26,13 +26,17 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 				(unsigned long long)slots);
 	for (uint64_t i = 0; i < directory->sets * directory->ways; i++)
 		directory->slots[i] = (struct flat_slot){.page = FLAT_NONE};
-	frames = mmap(NULL, directory->sets * directory->ways * page, PROT_READ | PROT_WRITE,
-		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!lent)
+		frames = mmap(NULL, directory->sets * directory->ways * page,
+			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (frames == MAP_FAILED)
 		return fth_fail(ENOMEM, "flat: no memory for an SSD-cache of %llu pages of %llu",
 				(unsigned long long)slots, (unsigned long long)page);
 	directory->frames = frames;
 	directory->page = page;
+	directory->lent = lent;
+	if (lent)
+		return 0;
 	/* requests in flight use them: a child gets no copy, and the parent no new page */
 	(void)madvise(frames, directory->sets * directory->ways * page, MADV_DONTFORK);
 	return 0;
@@ -40,7 +44,7 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 
 void directory_close(struct flat_directory *directory)
 {
-	if (directory->frames)
+	if (directory->frames && !directory->lent)
 		munmap(directory->frames, directory->sets * directory->ways * directory->page);
 	free(directory->slots);
 	free(directory->locks);

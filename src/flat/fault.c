@@ -26,7 +26,7 @@ static bool installed,
 
 /* ---- where ---- */
 
-static struct fth_flat *region_at(uintptr_t address)
+struct fth_flat *fault_region(uintptr_t address)
 {
 	for (unsigned i = 0; i < REGIONS; i++) {
 		struct fth_flat *flat = __atomic_load_n(&regions[i], __ATOMIC_ACQUIRE);
@@ -78,7 +78,7 @@ static bool find_needs(const struct emul_use *use, struct needs *needs)
 	needs->n = 0;
 	for (unsigned i = 0; i < use->operands; i++) {
 		const struct emul_operand *op = &use->op[i];
-		struct fth_flat *flat = region_at(op->address);
+		struct fth_flat *flat = fault_region(op->address);
 		uint64_t offset;
 
 		if (!flat)
@@ -201,7 +201,7 @@ static void copy_crossing(struct crossing *c, bool back)
 /* Where an operand is. Returns -ENOTSUP for one in two pages that is accessed atomically. */
 static int place_operand(const struct emul_operand *op, bool locked, struct crossing *c, void **at)
 {
-	struct fth_flat *flat = region_at(op->address);
+	struct fth_flat *flat = fault_region(op->address);
 	uint64_t offset, page;
 
 	c->length = 0;
@@ -335,7 +335,7 @@ int fault_try(int sig, siginfo_t *info, void *raw)
 		return 0;
 	if (emul_fixup(context))
 		return 1;
-	flat = info->si_code > 0 ? region_at(address) : NULL; /* else sent by kill() */
+	flat = info->si_code > 0 ? fault_region(address) : NULL; /* else sent by kill() */
 	if (!flat)
 		return 0;
 	if (sig == SIGSEGV) {

@@ -11,7 +11,10 @@
  *	move.c		a page from one state to another
  *	policy.c	when a page moves to DRAM
  *	fault.c		signals
- *	sync.c		durability
+ *	sync.c		durability of everything
+ *	persist.c	durability byte by byte
+ *	log*.c		the log that it uses
+ *	window.c	the window of the device: log and SSD-cache in it
  *	advise.c	advice, holds
  *	forget.c	pages whose contents nobody needs
  *	transfer.c	load, store, gather and scatter
@@ -60,6 +63,7 @@ struct flat_directory {
 	uint64_t used;	 /* slots; atomic */
 	uint8_t *frames; /* one a slot */
 	uint64_t page;	 /* bytes of a frame */
+	bool lent;	 /* the frames are the window's */
 };
 
 struct flat_ring {
@@ -100,6 +104,8 @@ struct flat_policy {
 	uint64_t ended, saved;	 /* samples, and their accesses, since the threshold changed */
 };
 
+struct flat_log;
+
 struct fth_flat {
 	struct flat_map map;
 	struct fth_dev *dev;
@@ -112,8 +118,13 @@ struct fth_flat {
 	struct flat_channel channels[FLAT_CHANNELS];
 	struct flat_policy policy;
 	struct fth_stats *stats;
-	uint64_t budget; /* pages; atomic */
-	uint64_t held;	 /* pages with holds; atomic */
+	uint64_t budget;	       /* pages; atomic */
+	uint64_t held;		       /* pages with holds; atomic */
+	struct fth_dev_window *window; /* or NULL */
+	uint64_t window_log;	       /* bytes of the log at its beginning */
+	uint64_t window_slots; /* of the SSD-cache in it; 0: the SSD-cache is memory of the host */
+	struct flat_log *log;  /* or NULL; in the window if there is one */
+	uint64_t marked_first, marked_end; /* pages; marked ones are between them; atomic */
 	int failed; /* a write timed out and may still happen: no page is written any more; atomic */
 	pid_t owner;
 };
@@ -136,8 +147,42 @@ int io_write(struct fth_flat *flat, uint64_t page, const void *from);
 int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
 	    unsigned n, int *results, uint64_t deadline);
 
+/* ---- window.c ---- */
+/* Open the window and decide what it is used for. Sets window, window_log, window_slots. */
+int window_open(struct fth_flat *flat);
+void window_close(struct fth_flat *flat);
+/* Frames of the SSD-cache in the window. */
+uint8_t *window_frames(const struct fth_flat *flat);
+
+/* ---- persist.c ---- */
+/* Open the log, if there is to be one, and bring the changes in it into place. Before the region is used. */
+int persist_open(struct fth_flat *flat);
+void persist_close(struct fth_flat *flat);
+uint64_t persist_stat(const struct fth_flat *flat, enum fth_flat_stat which);
+
+/* ---- recover.c ---- */
+/* A log of `size` bytes at `at` of the window or the device, formatted if it is none. Its changes are in place afterwards. */
+int recover_open(struct fth_flat *flat, bool window, uint64_t at, uint64_t size,
+		 struct flat_log **out);
+/* -EBUSY if the region, opened without a log, ends with one that has changes. */
+int recover_guard(struct fth_flat *flat);
+int recover_has_records(struct flat_log *log, bool *has);
+
+/* ---- transfer.c ---- */
+/* Returns 0, -ERANGE or, for a store, -EROFS. */
+int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store);
+
+/* ---- sync.c ---- */
+/* Write pages of [first, end) that are DIRTY and have all `bits`, in ascending order. */
+int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
+	       uint64_t deadline);
+/* All that are DIRTY and have `bits`, then flush; with a log: it is empty then, but for records of this time. */
+int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits, uint64_t deadline);
+
 /* ---- directory.c: slots of the SSD-cache ---- */
-int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page);
+/* `frames`: memory for them, or NULL. */
+int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page,
+		   uint8_t *frames);
 void directory_close(struct flat_directory *directory);
 /* The frame of a page that is in it. */
 uint8_t *directory_frame(struct flat_directory *directory, uint64_t page);
@@ -204,6 +249,8 @@ bool policy_wants(struct fth_flat *flat, uint64_t page);
 void policy_evicted(struct fth_flat *flat, uint32_t count);
 
 /* ---- fault.c ---- */
+/* The region of an address, or NULL. */
+struct fth_flat *fault_region(uintptr_t address);
 int fault_watch(struct fth_flat *flat);
 void fault_unwatch(struct fth_flat *flat);
 /* As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of the device. */

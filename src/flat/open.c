@@ -8,6 +8,7 @@
 
 #include "base/options.h"
 #include "flat/flat_internal.h"
+#include "flat/log.h"
 
 #include "fathom/base/error.h"
 
@@ -15,9 +16,9 @@
 #define CACHE_MIN  16u
 
 static const char *const stat_names[FTH_FLAT_STAT_COUNT] = {
-	"faults",     "loads",	    "stores",	    "refused",	   "misses",
-	"promotions", "demotions",  "evictions",    "write_backs", "first_writes",
-	"errors",     "pages_dram", "pages_cached",
+	"faults",    "loads",	   "stores",	  "refused",	  "misses",	  "promotions",
+	"demotions", "evictions",  "write_backs", "first_writes", "errors",	  "persists",
+	"log_bytes", "log_writes", "checkpoints", "pages_dram",	  "pages_cached",
 };
 
 static const char *const policy_names[FTH_FLAT_POLICY_COUNT] = {"default", "counters", "paper",
@@ -34,9 +35,33 @@ static int check_page(struct fth_flat_options *o)
 		return fth_fail(EINVAL, "flat: policy %d is unknown", (int)o->policy);
 	if (o->policy == FTH_FLAT_DEFAULT)
 		o->policy = FTH_FLAT_COUNTERS;
+	if ((unsigned)o->window >= FTH_FLAT_WINDOW_COUNT)
+		return fth_fail(EINVAL, "flat: window %d is unknown", (int)o->window);
 	if (o->offset % o->page)
 		return fth_fail(EINVAL, "flat: offset %llu is not a multiple of the page size %u",
 				(unsigned long long)o->offset, o->page);
+	return 0;
+}
+
+/* The log is at the end of the region, behind its last page. */
+static int take_log(struct fth_flat *flat)
+{
+	struct fth_flat_options *o = &flat->options;
+
+	if (o->log && (o->log < LOG_SIZE_MIN || o->log > LOG_SIZE_MAX || o->log % LOG_SLOT ||
+		       fth_dev_info(flat->dev)->block > LOG_SLOT))
+		return fth_fail(
+			EINVAL,
+			"flat: a log of %llu bytes is not a multiple of %u from %u to %llu, "
+			"or the device has blocks of more than %u",
+			(unsigned long long)o->log, LOG_SLOT, LOG_SIZE_MIN,
+			(unsigned long long)LOG_SIZE_MAX, LOG_SLOT);
+	if (o->log && (o->log >= flat->size || (flat->size - o->log) % o->page))
+		return fth_fail(
+			EINVAL, "flat: %llu bytes less a log of %llu are not whole pages of %u",
+			(unsigned long long)flat->size, (unsigned long long)o->log, o->page);
+	flat->size -= o->log;
+	flat->pages = (flat->size + o->page - 1) / o->page;
 	return 0;
 }
 
@@ -65,8 +90,7 @@ static int check_range(struct fth_flat *flat)
 				"flat: length %llu is not a multiple of the device's block of %u",
 				(unsigned long long)o->length, info->block);
 	flat->size = o->length;
-	flat->pages = (o->length + o->page - 1) / o->page;
-	return 0;
+	return take_log(flat);
 }
 
 /* How the budget is split: the SSD-cache, whole sets of it, and DRAM. */
@@ -79,6 +103,14 @@ static int split_budget(const struct fth_flat *flat, uint64_t budget, uint64_t *
 	if (pages < BUDGET_MIN)
 		return fth_fail(EINVAL, "flat: a budget of %llu bytes is less than %u pages of %u",
 				(unsigned long long)budget, BUDGET_MIN, flat->options.page);
+	if (flat->window_slots) { /* no memory of the host */
+		if (wanted >= FLAT_WAYS && wanted < flat->window_slots)
+			*cache = wanted - wanted % FLAT_WAYS;
+		else
+			*cache = flat->window_slots;
+		*dram = pages;
+		return 0;
+	}
 	if (wanted == 0)
 		wanted = pages / 8;
 	if (wanted < CACHE_MIN)
@@ -113,15 +145,18 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 	int rc = check_range(flat);
 
 	if (rc == 0)
+		rc = window_open(flat);
+	if (rc == 0)
 		rc = split_budget(flat, budget, &cache, &dram);
 	if (rc < 0)
 		return rc;
-	flat->budget = cache + dram;
+	flat->budget = dram + (flat->window_slots ? 0 : cache);
 	flat->owner = getpid();
 	flat->stats = fth_stats_new(FTH_FLAT_STAT_PAGES_DRAM);
 	rc = flat->stats ? open_words(flat) : -ENOMEM;
 	if (rc == 0)
-		rc = directory_open(&flat->directory, cache, flat->options.page);
+		rc = directory_open(&flat->directory, cache, flat->options.page,
+				    window_frames(flat));
 	if (rc == 0)
 		rc = ring_open(&flat->ring, dram);
 	if (rc == 0)
@@ -130,6 +165,8 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 		rc = map_open(&flat->map, flat->pages * flat->options.page, flat->options.page,
 			      flat->options.readonly);
 	policy_open(flat);
+	if (rc == 0)
+		rc = persist_open(flat);
 	return rc < 0 ? rc : fault_watch(flat);
 }
 
@@ -137,12 +174,14 @@ static void release(struct fth_flat *flat)
 {
 	fault_unwatch(flat);
 	io_close(flat); /* waits for requests that timed out: they use the memory */
+	persist_close(flat);
 	map_close(&flat->map);
 	ring_close(&flat->ring);
 	directory_close(&flat->directory);
 	if (flat->words)
 		munmap(flat->words, flat->pages * sizeof(*flat->words));
 	fth_stats_free(flat->stats);
+	window_close(flat);
 	if (flat->owns_dev)
 		fth_dev_close(flat->dev);
 	free(flat);
@@ -230,6 +269,8 @@ uint64_t fth_flat_stat(const struct fth_flat *flat, enum fth_flat_stat which)
 		return __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED);
 	if (which == FTH_FLAT_STAT_PAGES_CACHED)
 		return __atomic_load_n(&flat->directory.used, __ATOMIC_RELAXED);
+	if (which == FTH_FLAT_STAT_LOG_BYTES || which == FTH_FLAT_STAT_LOG_WRITES)
+		return persist_stat(flat, which);
 	return (unsigned)which < FTH_FLAT_STAT_COUNT ? fth_stats_read(flat->stats, which) : 0;
 }
 

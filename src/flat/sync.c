@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Durability: what was changed is written, then the device is flushed. */
+/* Durability: what was changed is written, then the device is flushed, then the log is trimmed. */
+#include "flat/log.h"
+
 #include <errno.h>
 
 #include "flat/flat_internal.h"
@@ -8,12 +10,13 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-/* Lock a page if it is DIRTY, and stop stores to it. */
-static bool take_dirty(struct fth_flat *flat, uint64_t page)
+/* Lock a page if it is DIRTY and has `bits`, and stop stores to it. */
+static bool take_dirty(struct fth_flat *flat, uint64_t page, uint32_t bits)
 {
 	uint32_t *word = &flat->words[page];
 
-	if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & WORD_DIRTY))
+	bits |= WORD_DIRTY;
+	if ((__atomic_load_n(word, __ATOMIC_RELAXED) & bits) != bits)
 		return false;
 	word_lock(word);
 	if ((word_get(word) & WORD_DIRTY) &&
@@ -34,8 +37,9 @@ static void give_back(struct fth_flat *flat, uint64_t page, int result)
 	word_unlock(word);
 }
 
-/* Write up to FLAT_DEPTH pages from `next` on, in ascending order; sets *next. */
-static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t deadline)
+/* Write up to FLAT_DEPTH pages of [*next, end), in ascending order; sets *next. */
+static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t end, uint32_t bits,
+		      uint64_t deadline)
 {
 	uint64_t pages[FLAT_DEPTH];
 	void *memory[FLAT_DEPTH];
@@ -44,8 +48,8 @@ static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t deadline)
 	sigset_t before;
 
 	fault_quiet(&before);
-	while (*next < flat->pages && n < FLAT_DEPTH) {
-		if (take_dirty(flat, *next)) {
+	while (*next < end && n < FLAT_DEPTH) {
+		if (take_dirty(flat, *next, bits)) {
 			pages[n] = *next;
 			memory[n++] = move_find(flat, *next);
 		}
@@ -61,19 +65,50 @@ static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t deadline)
 	return rc;
 }
 
-int fth_flat_sync(struct fth_flat *flat, uint64_t deadline)
+int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
+	       uint64_t deadline)
 {
-	uint64_t next = 0;
 	int rc = 0;
 
+	while (first < end) { /* all of them, also after an error */
+		int one = write_some(flat, &first, end, bits, deadline);
+
+		rc = rc ? rc : one;
+	}
+	return rc;
+}
+
+static int write_and_flush(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
+			   uint64_t deadline)
+{
+	int rc = sync_pages(flat, first, end, bits, deadline);
+
+	return rc < 0 ? rc : fth_dev_flush(flat->dev, deadline);
+}
+
+int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits, uint64_t deadline)
+{
+	struct log_mark mark;
+	int rc;
+
+	if (!flat->log)
+		return write_and_flush(flat, first, end, bits, deadline);
+	rc = log_lock(flat->log, deadline);
+	if (rc < 0)
+		return rc;
+	mark = log_mark(flat->log);
+	rc = write_and_flush(flat, first, end, bits, deadline);
+	if (rc == 0 && log_holds_records(flat->log))
+		rc = log_trim(flat->log, &mark, deadline);
+	log_unlock(flat->log);
+	return rc;
+}
+
+int fth_flat_sync(struct fth_flat *flat, uint64_t deadline)
+{
 	if (flat->options.readonly)
 		return 0;
 	if (deadline == FTH_DEV_TIMEOUT)
 		deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
-	while (next < flat->pages) { /* all of them, also after an error */
-		int one = write_some(flat, &next, deadline);
-
-		rc = rc ? rc : one;
-	}
-	return rc < 0 ? rc : fth_dev_flush(flat->dev, deadline);
+	return sync_all(flat, 0, flat->pages, 0, deadline);
 }

@@ -8,7 +8,7 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-static int check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store)
+int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)flat->map.user);
 
@@ -82,14 +82,14 @@ static uint64_t offset_of(const struct fth_flat *flat, const void *at)
 
 int fth_flat_load(struct fth_flat *flat, const void *at, void *to, uint64_t length)
 {
-	int rc = check_bytes(flat, at, length, false);
+	int rc = flat_check_bytes(flat, at, length, false);
 
 	return rc < 0 ? rc : copy_bytes(flat, offset_of(flat, at), to, NULL, length);
 }
 
 int fth_flat_store(struct fth_flat *flat, void *at, const void *from, uint64_t length)
 {
-	int rc = check_bytes(flat, at, length, true);
+	int rc = flat_check_bytes(flat, at, length, true);
 
 	return rc < 0 ? rc : copy_bytes(flat, offset_of(flat, at), NULL, from, length);
 }
@@ -200,7 +200,7 @@ static int copy_many(struct fth_flat *flat, void *const *at, uint64_t n, uint32_
 	int rc = 0;
 
 	for (uint64_t i = 0; i < n && rc == 0; i++)
-		rc = check_bytes(flat, at[i], width, from != NULL);
+		rc = flat_check_bytes(flat, at[i], width, from != NULL);
 	while (done < n && rc == 0) {
 		unsigned part = 0;
 

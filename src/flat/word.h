@@ -26,6 +26,7 @@ enum word_state {
 #define WORD_WAITED	 0x8u /* a thread sleeps until the lock is released */
 #define WORD_DIRTY	 0x10u
 #define WORD_FRESH	 0x20u /* zero until it is written to the device, whatever that holds */
+#define WORD_PERSIST	 0x40u /* in a persistent range */
 #define WORD_HOLDS_SHIFT 8     /* 6 bits: how often it is held in DRAM */
 #define WORD_HOLDS	 (0x3fu << WORD_HOLDS_SHIFT)
 #define WORD_COUNT_SHIFT 16 /* 8 bits: accesses while not in DRAM */
