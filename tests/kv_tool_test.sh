@@ -37,12 +37,14 @@ expect 1 "${load[@]}"
 expect 2 bench --threads 9 --connections 8
 expect 2 bench --zipf 1
 
-# With no flash named, on a scratch file that is gone afterwards.
+# With no flash named, on a scratch file that has no name any more: nothing is left after a kill.
 TMPDIR=$work start
 ask $'set a 0 0 5\r\nhello\r\nget a'
 [ "$answer" = "STORED VALUE a 0 5 hello END" ] || fail "scratch: $answer"
+[ -z "$(find "$work" -name 'fathom-kv-*')" ] || fail "the scratch file has a name"
+expect 0 bench --server "127.0.0.1:$port" --items 100000 --seconds 0.1 # more than fits in memory
+[[ $out == *" 0 misses"* && $out == *" 0 wrong"* ]] || fail "scratch: $out"
 stop TERM
-[ -z "$(find "$work" -name 'fathom-kv-*')" ] || fail "the scratch file is still there"
 
 # Several devices: a volume over them, made when they are empty, found again, and with a clear error when they are not
 # those of one volume.

@@ -138,6 +138,7 @@ static int make_scratch(struct serve *s)
 		int err = errno;
 
 		close(fd);
+		unlink(s->scratch);
 		return fth_fail(err, "%s: %s", s->scratch, strerror(err));
 	}
 	close(fd);
@@ -164,6 +165,11 @@ static int find_flash(struct serve *s)
 	return rc;
 }
 
+static const char *flash_name(const struct serve *s)
+{
+	return *s->scratch ? "scratch file" : s->kv.flash;
+}
+
 static void report(const struct serve *s, const struct fth_kv *kv,
 		   const struct fth_kv_server *server)
 {
@@ -179,7 +185,7 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 		fth_json_u64(&j, "port", port);
 		fth_json_u64(&j, "metrics_port", fth_kv_server_metrics_port(server));
 		fth_json_u64(&j, "pid", (uint64_t)getpid());
-		fth_json_string(&j, "flash", s->kv.flash);
+		fth_json_string(&j, "flash", flash_name(s));
 		fth_json_bool(&j, "recovered", recovery.found);
 		fth_json_bool(&j, "clean", recovery.clean);
 		fth_json_u64(&j, "items", recovery.items);
@@ -193,7 +199,7 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 			printf(", port %u", port);
 		printf("; %s of memory, flash %s\n",
 		       fth_cli_bytes(memory, s->kv.memory ? s->kv.memory : 64u << 20),
-		       s->kv.flash ? s->kv.flash : "none");
+		       s->kv.flash ? flash_name(s) : "none");
 		if (recovery.found)
 			printf("found %llu items after %s, in %.2f s (%llu chunks of the log "
 			       "read)\n",
@@ -234,6 +240,9 @@ static int serve(struct serve *s)
 
 	if (rc == 0)
 		rc = fth_kv_open(&s->kv, &kv);
+	/* The cache has it open: now nothing is left of it even after a kill. */
+	if (*s->scratch)
+		unlink(s->scratch);
 	if (rc < 0)
 		return rc;
 	rc = fth_kv_server_start(kv, &s->server, &server);
@@ -336,8 +345,6 @@ static int run_serve(int argc, char **argv)
 	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow is an error, and is reported */
 	rc = serve(&s);
-	if (*s.scratch)
-		unlink(s.scratch);
 	fth_daemon_sockets_free(&s.sockets);
 	free(s.volume);
 	if (rc < 0)
