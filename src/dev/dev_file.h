@@ -152,6 +152,7 @@ struct chan_file {
 struct chan_ring {
 	struct chan_file file;
 	struct io_uring ring;
+	bool has_files;	       /* there is a table of registered files: the file, its lock */
 	bool has_file_slot;    /* the file is number 0 of the ring's registered files */
 	bool has_buffer_slots; /* there is a table of registered buffers */
 	int wait_fd;	       /* of fth_dev_chan_fd(): an epoll set of ring and more; or -1 */

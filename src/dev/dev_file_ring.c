@@ -18,6 +18,7 @@
  * answer can be seen: a reap that was quick would leave it readable with nothing in flight.
  */
 #include "dev/dev_file.h"
+#include "dev/lock.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -139,6 +140,23 @@ static int ring_probe(void)
 	return rc;
 }
 
+/*
+ * Register the file, for speed, and the lock of the file, which then outlives a process that is killed
+ * until its requests have ended (dev/lock.h). Both are optional.
+ */
+static void register_files(struct chan_ring *chan, bool fixed)
+{
+	int files[] = {fixed ? chan->file.fd : -1, fth_dev_lock_of(chan->file.fd)};
+	unsigned n = files[1] >= 0 ? 2 : 1;
+
+	if ((fixed || n == 2) && io_uring_register_files(&chan->ring, files, n) == 0) {
+		chan->has_file_slot = fixed;
+		chan->has_files = true;
+	}
+	if (files[1] >= 0)
+		close(files[1]);
+}
+
 static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **out)
 {
 	struct dev_file *file = (struct dev_file *)dev;
@@ -155,8 +173,7 @@ static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 	chan->wait_fd = -1;
 	chan->more = (struct fth_wake)FTH_WAKE_NONE;
 	chan_file_init(&chan->file, file);
-	chan->has_file_slot =
-		file->fixed && io_uring_register_files(&chan->ring, &chan->file.fd, 1) == 0;
+	register_files(chan, file->fixed);
 	chan_ring_map_init(chan);
 	*out = &chan->file.chan;
 	return 0;
@@ -175,6 +192,9 @@ static void ring_chan_close(struct fth_dev_chan *base)
 	struct chan_ring *chan = (struct chan_ring *)base;
 
 	close_wait_fds(chan);
+	/* At once, since the kernel takes a ring apart later; it would wait for requests under way. */
+	if (chan->has_files && !chan->file.with_kernel)
+		(void)io_uring_unregister_files(&chan->ring);
 	ring_exit(&chan->ring);
 	chan_file_release(&chan->file);
 	free(chan);

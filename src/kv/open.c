@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char *const stat_names[FTH_KV_STAT_COUNT] = {
 	"gets",
@@ -121,8 +120,7 @@ void kv_free(struct fth_kv *kv)
 	kv_index_release(kv);
 	if (kv->owns_dev)
 		fth_dev_close(kv->dev);
-	if (kv->lock >= 0)
-		close(kv->lock);
+	fth_dev_unlock(kv->lock);
 	fth_stats_free(kv->stats);
 	pthread_cond_destroy(&kv->timer_wake);
 	pthread_mutex_destroy(&kv->timer_lock);

@@ -228,8 +228,7 @@ static int drained_close(struct fth_pm *pm)
 		close(pm->fd);
 	if (pm->owns_dev)
 		fth_dev_close(pm->dev);
-	if (pm->lock_fd >= 0)
-		close(pm->lock_fd);
+	fth_dev_unlock(pm->lock_fd);
 	return 0;
 }
 
@@ -270,8 +269,7 @@ static int drained_remove(const char *name, struct fth_uri *uri)
 	rc = fth_dev_lock_uri(name, true, &fd);
 	if (rc == 0 && unlink(uri->path) < 0)
 		rc = fth_fail(errno, "%s: %s", uri->path, strerror(errno));
-	if (fd >= 0)
-		close(fd);
+	fth_dev_unlock(fd);
 	return rc;
 }
 

@@ -50,8 +50,7 @@ static int window_close(struct fth_pm *pm)
 {
 	fth_dev_window_close(pm->window);
 	fth_dev_close(pm->dev);
-	if (pm->lock_fd >= 0)
-		close(pm->lock_fd);
+	fth_dev_unlock(pm->lock_fd);
 	return 0;
 }
 

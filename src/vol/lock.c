@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int vol_open_all(const char *const *uris, unsigned n, enum vol_access access,
 		 struct vol_opened *out)
@@ -38,8 +37,7 @@ void vol_close_all(struct vol_opened *opened)
 {
 	for (unsigned i = 0; i < opened->count; i++) {
 		fth_dev_close(opened->devs[i]);
-		if (opened->locks[i] >= 0)
-			close(opened->locks[i]);
+		fth_dev_unlock(opened->locks[i]);
 	}
 	opened->count = 0;
 }

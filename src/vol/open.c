@@ -12,11 +12,12 @@
 
 #include "fathom/base/error.h"
 
+#include "dev/lock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *fth_vol_uuid_text(const uint8_t u[16], char text[FTH_VOL_UUID_TEXT])
 {
@@ -290,8 +291,7 @@ void fth_vol_close(struct fth_vol *vol)
 	for (unsigned i = 0; i < FTH_VOL_DEVICES_MAX; i++) {
 		if (vol->members[i].owned)
 			fth_dev_close(vol->members[i].dev);
-		if (vol->members[i].lock_fd >= 0)
-			close(vol->members[i].lock_fd);
+		fth_dev_unlock(vol->members[i].lock_fd);
 	}
 	vol_catalog_release(&vol->cat);
 	fth_stats_free(vol->stats);
