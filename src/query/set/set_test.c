@@ -2,6 +2,7 @@
 /* Key sets, packed arrays, maps, composite keys, groups and runs against simple models, and built by threads. */
 #include "fth_test.h"
 
+#include "query/set/distinct.h"
 #include "query/set/group.h"
 #include "query/set/multimap.h"
 #include "query/set/runs.h"
@@ -624,6 +625,62 @@ static void runs_go_on_over_batches(void **state)
 	assert_true(continues && runs[0] == 0 && runs[1] == 0 && runs[2] == 1);
 }
 
+/* ---- distinct numbers ---- */
+
+static int compare_wide(const void *a, const void *b)
+{
+	fth_u128 x = *(const fth_u128 *)a, y = *(const fth_u128 *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Batches of numbers of more and more bits, with the least and the greatest among them. */
+static void a_set_tells_which_numbers_are_new(void **state)
+{
+	static fth_u128 numbers[FTH_BATCH], all[40 * FTH_BATCH];
+	uint64_t rows[FTH_BATCH_WORDS], fresh[FTH_BATCH_WORDS], at = 0;
+	struct fth_rng rng = {5};
+	struct fth_distinct d;
+	unsigned bits = 9, count = 0, listed = 0, n;
+
+	(void)state;
+	assert_ok(fth_distinct_init(&d, mem, bits));
+	for (unsigned round = 0; round < 40; round++, bits += 3) {
+		for (unsigned i = 0; i < FTH_BATCH; i++) {
+			fth_u128 x = (fth_u128)fth_rng_next(&rng) << 64 | fth_rng_next(&rng);
+
+			numbers[i] = x & (((fth_u128)1 << bits) - 1);
+			numbers[i] = i == 7 ? 0 : i == 9 ? ((fth_u128)1 << bits) - 1 : numbers[i];
+		}
+		random_rows(&rng, FTH_BATCH, rows);
+		assert_ok(fth_distinct_reserve(&d, bits, FTH_BATCH));
+		fth_distinct_add(&d, numbers, FTH_BATCH, rows, fresh);
+		for (unsigned i = 0; i < FTH_BATCH; i++) {
+			bool known = count > 0 && bsearch(&numbers[i], all, listed, sizeof(*all),
+							  compare_wide) != NULL;
+
+			for (unsigned k = listed; k < count && !known; k++)
+				known = all[k] == numbers[i];
+			assert_int_equal(fth_bit(fresh, i), fth_bit(rows, i) && !known);
+			if (fth_bit(fresh, i))
+				all[count++] = numbers[i];
+		}
+		qsort(all, count, sizeof(*all), compare_wide);
+		listed = count;
+		assert_int_equal(d.count, count);
+	}
+	listed = 0;
+	while ((n = fth_distinct_next(&d, &at, numbers, 1000)) > 0)
+		for (unsigned i = 0; i < n; i++, listed++)
+			assert_non_null(
+				bsearch(&numbers[i], all, count, sizeof(*all), compare_wide));
+	assert_int_equal(listed, count);
+	fth_distinct_clear(&d);
+	at = 0;
+	assert_int_equal(fth_distinct_next(&d, &at, numbers, 1000), 0);
+	fth_distinct_release(&d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -639,6 +696,7 @@ int main(void)
 		cmocka_unit_test(groups_report_what_did_not_fit),
 		cmocka_unit_test(groups_become_direct),
 		cmocka_unit_test(every_failing_charge_leaves_a_good_table),
+		cmocka_unit_test(a_set_tells_which_numbers_are_new),
 		cmocka_unit_test(runs_go_on_over_batches),
 	};
 	return cmocka_run_group_tests(tests, open_mem, close_mem);

@@ -25,6 +25,7 @@
 #ifndef FTH_QUERY_GROUP_INTERNAL_H
 #define FTH_QUERY_GROUP_INTERNAL_H
 
+#include "query/set/distinct.h"
 #include "query/set/group.h"
 #include "query/task/grouper.h"
 #include "query/vec/agg.h"
@@ -141,10 +142,11 @@ struct group_state {
 	unsigned width;
 	uint32_t value_room;
 	struct group_counts seen; /* values that are not null. None: as many as rows */
-	/* distinct: pairs of group and value that have come */
+	/* distinct: pairs of group and value that have come, as one number: the value is in its low bits */
 	bool distinct;
-	struct fth_key pair_key;
-	struct fth_groups pairs;
+	fth_i128 value_min;
+	unsigned value_bits;
+	struct fth_distinct pairs;
 	struct group_words *words;
 	void *out; /* values of a batch of results */
 	size_t out_width;
@@ -178,8 +180,7 @@ struct group_states {
 	/* of a batch */
 	int64_t *ints;
 	int64_t *sums;
-	uint32_t *pair_numbers;
-	fth_u128 *pair_keys;
+	fth_u128 *pairs;
 	uint64_t fresh[FTH_BATCH_WORDS];
 };
 
@@ -240,9 +241,9 @@ int group_states_merge(struct group_states *s, const struct group_partial *from,
 /* Values of distinct aggregate i: value j belongs to group numbers[j]. */
 int group_states_merge_values(struct group_states *s, unsigned i, const struct fth_vec *values,
 			      unsigned n, const uint32_t *numbers);
-/* Values [first, first + n) of distinct aggregate i, and their groups. */
-void group_states_values(struct group_states *s, unsigned i, uint32_t first, unsigned n,
-			 struct fth_vec *values, uint32_t *groups);
+/* The next values of distinct aggregate i from *at on, and their groups. Returns how many, 0 at the end. */
+unsigned group_states_values(struct group_states *s, unsigned i, uint64_t *at,
+			     struct fth_vec *values, uint32_t *groups);
 int group_states_open_out(struct group_states *s, bool array);
 /* States of n groups from `first` on, or of those in list[]. Valid until the next call. */
 void group_states_view(struct group_states *s, uint32_t first, unsigned n, const uint16_t *list,

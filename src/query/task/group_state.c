@@ -80,25 +80,34 @@ static unsigned width_of(const struct group_state *s)
 	}
 }
 
-static int init_pairs(struct group_states *g, struct group_state *s, bool keyed)
+/* Bits of numbers up to `most`. */
+static unsigned bits_of(fth_u128 most)
 {
-	struct fth_key_column columns[2] = {{.max = keyed ? UINT32_MAX : 0}};
-	int rc;
+	unsigned bits = 0;
 
-	columns[1] = group_key_column(s->arg);
-	columns[1].nullable = false;
+	for (; most; most >>= 1)
+		bits++;
+	return bits;
+}
+
+static int init_pairs(struct group_states *g, struct group_state *s)
+{
+	struct fth_key_column c = group_key_column(s->arg);
+
 	/* Values of more than 64 bits are numbered as texts are. */
-	if (columns[1].text || columns[1].min < INT64_MIN || columns[1].max > INT64_MAX) {
+	if (c.text || c.min < INT64_MIN || c.max > INT64_MAX) {
 		s->words = fth_qmem_zalloc(g->mem, sizeof(*s->words));
 		if (s->words == NULL || group_words_init(s->words, g->mem) < 0)
 			return -ENOMEM;
-		columns[1] = (struct fth_key_column){.max = UINT32_MAX};
+		c.min = 0;
+		c.max = UINT32_MAX;
 	}
-	rc = fth_key_init(&s->pair_key, columns, 2);
-	return rc < 0 ? rc : fth_groups_init(&s->pairs, g->mem, &s->pair_key);
+	s->value_min = c.min;
+	s->value_bits = bits_of((fth_u128)c.max - (fth_u128)c.min);
+	return fth_distinct_init(&s->pairs, g->mem, s->value_bits);
 }
 
-static int init_state(struct group_states *g, struct group_state *s, bool keyed)
+static int init_state(struct group_states *g, struct group_state *s)
 {
 	fth_i128 lo = 0, hi = 0;
 
@@ -114,7 +123,7 @@ static int init_state(struct group_states *g, struct group_state *s, bool keyed)
 	s->out_width = s->distinct ? 16 : fth_phys_width(rows_phys(&s->aggregate->result));
 	if (s->out_width == 0)
 		s->out_width = 1;
-	return s->distinct ? init_pairs(g, s, keyed) : 0;
+	return s->distinct ? init_pairs(g, s) : 0;
 }
 
 static bool counts_values(const struct group_state *s)
@@ -168,9 +177,8 @@ static int alloc_buffers(struct group_states *g)
 		return -ENOMEM;
 	if (!any_distinct(g))
 		return 0;
-	g->pair_numbers = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pair_numbers));
-	g->pair_keys = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pair_keys));
-	return g->pair_numbers == NULL || g->pair_keys == NULL ? -ENOMEM : 0;
+	g->pairs = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pairs));
+	return g->pairs == NULL ? -ENOMEM : 0;
 }
 
 int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_qmem *out_mem,
@@ -189,7 +197,7 @@ int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_q
 		g->states[i].aggregate = &aggregates[i];
 		g->states[i].arg =
 			aggregates[i].slot == TASK_NONE ? NULL : &slots[aggregates[i].slot];
-		rc = init_state(g, &g->states[i], keyed);
+		rc = init_state(g, &g->states[i]);
 	}
 	if (rc == 0)
 		rc = alloc_first(g, keyed);
@@ -241,8 +249,7 @@ static void release_state(struct group_states *g, struct group_state *s)
 	fth_qmem_free(g->out_mem, s->out, FTH_BATCH * s->out_width);
 	fth_qmem_free(g->out_mem, s->seen_out, FTH_BATCH * sizeof(*s->seen_out));
 	fth_qmem_free(g->out_mem, s->values_out, s->values_out_bytes);
-	if (s->pairs.mem != NULL)
-		fth_groups_release(&s->pairs);
+	fth_distinct_release(&s->pairs);
 	if (s->words != NULL) {
 		group_words_release(s->words);
 		fth_qmem_free(g->mem, s->words, sizeof(*s->words));
@@ -258,8 +265,7 @@ void group_states_release(struct group_states *g)
 	fth_qmem_free(g->out_mem, g->rows_out, FTH_BATCH * sizeof(*g->rows_out));
 	fth_qmem_free(g->out_mem, g->ints, FTH_BATCH * sizeof(*g->ints));
 	fth_qmem_free(g->out_mem, g->sums, (FTH_BATCH + 1) * sizeof(*g->sums));
-	fth_qmem_free(g->out_mem, g->pair_numbers, FTH_BATCH * sizeof(*g->pair_numbers));
-	fth_qmem_free(g->out_mem, g->pair_keys, FTH_BATCH * sizeof(*g->pair_keys));
+	fth_qmem_free(g->out_mem, g->pairs, FTH_BATCH * sizeof(*g->pairs));
 	fth_arena_release(&g->text);
 }
 
@@ -269,7 +275,7 @@ void group_states_clear(struct group_states *g)
 	fth_arena_reset(&g->text);
 	for (unsigned i = 0; i < g->count; i++) {
 		if (g->states[i].distinct)
-			fth_groups_clear(&g->states[i].pairs);
+			fth_distinct_clear(&g->states[i].pairs);
 		if (g->states[i].words != NULL)
 			group_words_clear(g->states[i].words);
 	}
@@ -493,6 +499,12 @@ static int number_values(struct group_states *g, struct group_state *s, const st
 			  : number_wide(g, s, v, b->n, b->rows, out);
 }
 
+static int reserve_pairs(struct group_states *g, struct group_state *s, unsigned more)
+{
+	return fth_distinct_reserve(
+		&s->pairs, s->value_bits + bits_of(g->started == 0 ? 0 : g->started - 1), more);
+}
+
 static int widen_counts(struct group_states *g, unsigned more)
 {
 	int rc = group_counts_widen(&g->rows, g->mem, g->started, more);
@@ -516,7 +528,7 @@ int group_states_prepare(struct group_states *g, struct fth_vec *const *args,
 		if (s->distinct) {
 			rc = number_values(g, s, args[i], b, &values);
 			if (rc == 0)
-				rc = fth_groups_reserve(&s->pairs, b->count);
+				rc = reserve_pairs(g, s, b->count);
 		} else if (s->kind >= GROUP_MIN_TEXT) {
 			rc = keep_texts(g, s, args[i], b);
 		}
@@ -689,35 +701,37 @@ static int add_values(struct group_states *g, struct group_state *s, const struc
 	return 0;
 }
 
+/* Groups and values of rows as numbers. */
+static int make_pairs(struct group_states *g, const struct group_state *s, const struct fth_vec *v,
+		      const struct group_batch *b, const uint64_t *rows)
+{
+	uint64_t outside = 0;
+
+	FTH_FOR_ROWS(rows, b->n, i)
+	{
+		fth_u128 value = (fth_u128)(fth_vec_int(v, (unsigned)i) - s->value_min);
+
+		outside |= s->value_bits < 64 ? (uint64_t)(value >> s->value_bits)
+					      : (uint64_t)(value >> 64);
+		g->pairs[i] = (fth_u128)b->numbers[i] << s->value_bits | value;
+	}
+	return outside == 0 ? 0 : fth_fail(ERANGE, "a distinct value is out of its range");
+}
+
 /* Rows whose value comes to its group for the first time. There is room for their pairs. */
 static int first_times(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 		       const struct group_batch *b)
 {
-	struct fth_vec vecs[2] = {{.type = FTH_I32, .data = b->numbers}};
-	uint32_t next = s->pairs.count;
-	int rc = number_values(g, s, v, b, &vecs[1]);
+	struct fth_vec values;
+	int rc = number_values(g, s, v, b, &values);
 
-	vecs[1].nulls = NULL;
 	for (unsigned w = 0; w < fth_bits_words(b->n); w++)
 		g->fresh[w] = b->rows[w] & ~(v->nulls != NULL ? v->nulls[w] : 0);
 	if (rc == 0)
-		rc = s->pair_key.form == FTH_KEY_64
-			     ? fth_key_pack64(&s->pair_key, vecs, b->n, g->fresh,
-					      (uint64_t *)g->pair_keys)
-			     : fth_key_pack128(&s->pair_key, vecs, b->n, g->fresh, g->pair_keys);
+		rc = make_pairs(g, s, &values, b, g->fresh);
 	if (rc == 0)
-		rc = fth_groups_find(&s->pairs, g->pair_keys, b->n, g->fresh, g->pair_numbers,
-				     NULL);
-	if (rc < 0)
-		return rc;
-	FTH_FOR_ROWS(g->fresh, b->n, i)
-	{
-		if (g->pair_numbers[i] == next)
-			next++;
-		else
-			g->fresh[i / 64] &= ~((uint64_t)1 << i % 64);
-	}
-	return 0;
+		fth_distinct_add(&s->pairs, g->pairs, b->n, g->fresh, g->fresh);
+	return rc;
 }
 
 static int add_distinct(struct group_states *g, struct group_state *s, const struct fth_vec *v,
@@ -791,47 +805,44 @@ int group_states_merge_values(struct group_states *g, unsigned i, const struct f
 	fth_bits_fill(rows, n);
 	rc = number_values(g, s, values, &b, &ints);
 	if (rc == 0)
-		rc = fth_groups_reserve(&s->pairs, n);
+		rc = reserve_pairs(g, s, n);
 	if (rc == 0)
 		rc = group_counts_widen(&s->seen, g->mem, g->started, n);
 	return rc < 0 ? rc : add_distinct(g, s, values, &b);
 }
 
-static fth_i128 pair_value(const struct group_state *s, uint32_t pair)
+static void put_value(struct group_state *s, enum fth_phys type, unsigned k, fth_i128 x)
 {
-	fth_i128 x = 0;
-
-	fth_key_int(&s->pair_key, fth_groups_key(&s->pairs, pair), 1, &x);
-	return x;
+	if (type == FTH_STR)
+		((struct fth_str *)s->out)[k] = fth_groups_bytes(&s->words->texts, (uint32_t)x);
+	else if (s->words != NULL)
+		memcpy((fth_i128 *)s->out + k, fth_groups_bytes(&s->words->texts, (uint32_t)x).data,
+		       16);
+	else if (type == FTH_F64)
+		((double *)s->out)[k] = fth_table_double_of_key((int64_t)x);
+	else if (type == FTH_BITS)
+		((uint64_t *)s->out)[k / 64] |= (uint64_t)(x != 0) << k % 64;
+	else
+		((int64_t *)s->out)[k] = (int64_t)x;
 }
 
-void group_states_values(struct group_states *g, unsigned i, uint32_t first, unsigned n,
-			 struct fth_vec *values, uint32_t *groups)
+unsigned group_states_values(struct group_states *g, unsigned i, uint64_t *at,
+			     struct fth_vec *values, uint32_t *groups)
 {
 	struct group_state *s = &g->states[i];
 	enum fth_phys type = rows_phys(s->arg);
+	unsigned n = fth_distinct_next(&s->pairs, at, g->pairs, FTH_BATCH);
 
 	*values = (struct fth_vec){.type = type, .data = s->out};
 	if (type == FTH_BITS)
 		memset(s->out, 0, FTH_BATCH / 8);
 	for (unsigned k = 0; k < n; k++) {
-		fth_i128 group = 0, x = pair_value(s, first + k);
+		fth_u128 value = g->pairs[k] & (((fth_u128)1 << s->value_bits) - 1);
 
-		fth_key_int(&s->pair_key, fth_groups_key(&s->pairs, first + k), 0, &group);
-		groups[k] = (uint32_t)group;
-		if (type == FTH_STR)
-			((struct fth_str *)s->out)[k] =
-				fth_groups_bytes(&s->words->texts, (uint32_t)x);
-		else if (s->words != NULL)
-			memcpy((fth_i128 *)s->out + k,
-			       fth_groups_bytes(&s->words->texts, (uint32_t)x).data, 16);
-		else if (type == FTH_F64)
-			((double *)s->out)[k] = fth_table_double_of_key((int64_t)x);
-		else if (type == FTH_BITS)
-			((uint64_t *)s->out)[k / 64] |= (uint64_t)(x != 0) << k % 64;
-		else
-			((int64_t *)s->out)[k] = (int64_t)x;
+		groups[k] = (uint32_t)(g->pairs[k] >> s->value_bits);
+		put_value(s, type, k, (fth_i128)value + s->value_min);
 	}
 	if (type < FTH_I64 || (type == FTH_I128 && s->words == NULL))
 		values->type = FTH_I64;
+	return n;
 }

@@ -318,17 +318,16 @@ static int write_groups(struct outgoing *o, struct grouper *g)
 /* The key of a value is that of its group. */
 static int write_values(struct outgoing *o, struct grouper *g, unsigned i)
 {
-	uint32_t count = g->states.states[i].pairs.count, groups[FTH_BATCH];
+	struct fth_vec *values = &o->vecs[g->spec.key_count];
+	uint32_t groups[FTH_BATCH];
+	uint64_t at = 0;
+	unsigned n;
 	int rc = 0;
 
 	o->kind = i + 1;
 	o->key_count = g->spec.key_count;
 	o->count = value_fields(g, i, o->fields);
-	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
-		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
-		struct fth_vec *values = &o->vecs[o->key_count];
-
-		group_states_values(&g->states, i, first, n, values, groups);
+	while (rc == 0 && (n = group_states_values(&g->states, i, &at, values, groups)) > 0) {
 		group_key_gather(&g->key, groups, n, o->vecs);
 		for (unsigned k = 0; k < n && rc == 0; k++)
 			rc = write_row(o, k);

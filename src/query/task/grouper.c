@@ -391,14 +391,13 @@ static int merge_groups(struct grouper *g, struct grouper *other, struct fth_vec
 static int merge_pairs(struct grouper *g, struct grouper *other, unsigned i,
 		       struct fth_vec *const *keys, struct fth_vec *vecs)
 {
-	uint32_t count = other->states.states[i].pairs.count;
+	struct fth_vec values;
+	uint64_t at = 0;
+	unsigned n;
 	int rc = 0;
 
-	for (uint32_t first = 0; first < count && rc == 0; first += FTH_BATCH) {
-		unsigned n = count - first < FTH_BATCH ? count - first : FTH_BATCH;
-		struct fth_vec values;
-
-		group_states_values(&other->states, i, first, n, &values, other->numbers);
+	while (rc == 0 &&
+	       (n = group_states_values(&other->states, i, &at, &values, other->numbers)) > 0) {
 		group_key_gather(&other->key, other->numbers, n, vecs);
 		rc = grouper_merge_values(g, keys, i, &values, n);
 		if (emptied(g, &rc))

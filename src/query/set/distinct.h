@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A set of numbers of up to 128 bits: the values that distinct aggregates have seen. An open hash table of the
+ * numbers themselves, in the narrowest of 4, 8 and 16 bytes that holds them. It belongs to one thread.
+ */
+#ifndef FTH_QUERY_DISTINCT_H
+#define FTH_QUERY_DISTINCT_H
+
+#include "query/mem/qmem.h"
+#include "query/vec/vec.h"
+
+struct fth_distinct {
+	struct fth_qmem *mem;
+	unsigned width; /* of a slot in bytes */
+	uint32_t slots; /* a power of two */
+	uint64_t count;
+	void *table; /* number + 1; 0: free */
+	bool zero;   /* the number whose successor is 0 is there */
+};
+
+/* The bytes of a set with `count` numbers of `bits` bits. */
+uint64_t fth_distinct_bound(unsigned bits, uint64_t count);
+
+/* Numbers of up to `bits` bits are expected. Returns 0 or -ENOMEM. */
+int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bits);
+void fth_distinct_release(struct fth_distinct *d);
+/* Forget the numbers and keep the memory. */
+void fth_distinct_clear(struct fth_distinct *d);
+
+/* Room for `more` numbers of up to `bits` bits. Returns 0, or -ENOMEM with nothing lost. */
+int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more);
+/*
+ * Enter the numbers of selected rows; bit i of `fresh` is set if row i is selected and its number was not there. Room
+ * must have been reserved. `fresh` may be `rows`.
+ */
+void fth_distinct_add(struct fth_distinct *d, const fth_u128 *numbers, unsigned n,
+		      const uint64_t *rows, uint64_t *fresh);
+/* The next numbers from *at on, which is 0 at first and moves on; at most n. Returns how many, 0 at the end. */
+unsigned fth_distinct_next(const struct fth_distinct *d, uint64_t *at, fth_u128 *numbers,
+			   unsigned n);
+
+#endif
