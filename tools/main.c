@@ -8,7 +8,7 @@
 
 static const struct fth_command *const commands[] = {
 	&fth_cmd_bench, &fth_cmd_demo,	   &fth_cmd_dev,       &fth_cmd_gpu, &fth_cmd_graph,
-	&fth_cmd_gups,	&fth_cmd_kv,	   &fth_cmd_nvme,
+	&fth_cmd_gups,	&fth_cmd_kv,	   &fth_cmd_nvme,      &fth_cmd_pm,
 #ifdef FTH_SQL
 	&fth_cmd_sql,	&fth_cmd_storaged,
 #endif

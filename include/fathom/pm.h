@@ -106,8 +106,8 @@ int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_opti
 		   struct fth_pm **out);
 
 /*
- * Unmap it. Persists nothing. No other call on it may be running. Always releases everything, except what a device that
- * does not answer may still write from: that is leaked. Returns 0, or the first error of a persist
+ * Unmap it. Persists nothing. No other call on it may be running. Always releases everything. If a device does not answer,
+ * this waits 30 seconds, and then leaks what the device may still read. Returns 0, or the first error of a persist
  * since it was mapped. Accepts NULL.
  */
 int fth_pm_unmap(struct fth_pm *pm);

@@ -303,6 +303,11 @@ uint32_t fth_pm_checkpoint_groups(const struct fth_pm_checkpoint *cp)
 	return cp->header.groups;
 }
 
+uint64_t pm_checkpoint_area_bytes(const struct fth_pm_checkpoint *cp)
+{
+	return fth_pm_cp_data_at(&cp->header, cp->header.groups, 0);
+}
+
 uint64_t fth_pm_checkpoint_data(const struct fth_pm_checkpoint *cp, uint32_t group,
 				const void **data)
 {

@@ -409,7 +409,7 @@ int pm_drain_close(struct fth_pm *pm)
 		__atomic_store_n(&d->stop, true, __ATOMIC_RELEASE);
 		pthread_join(d->server, NULL);
 	}
-	d->round_deadline = fth_deadline_ns(pm->view.timeout_ns);
+	d->round_deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
 	while (fth_dev_chan_in_flight(d->chan) > 0)
 		if (reap_requests(d, 1) == -ETIMEDOUT)
 			break;

@@ -28,6 +28,12 @@ static uint64_t header_checksum(const struct pm_header *h)
 			    PM_HEADER_SEED);
 }
 
+bool pm_header_matches(const struct pm_header *h)
+{
+	return h->magic == PM_HEADER_MAGIC && h->version == PM_HEADER_VERSION &&
+	       h->checksum == header_checksum(h);
+}
+
 /* Words, as a window may be memory of a device. */
 static void header_load(const struct fth_pm *pm, struct pm_header *h)
 {

@@ -3,6 +3,7 @@
 #ifndef FATHOM_SRC_PM_HEADER_H
 #define FATHOM_SRC_PM_HEADER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define PM_HEADER_MAGIC	   0x317264686d707466u /* "ftpmhdr1" */
@@ -23,5 +24,8 @@ struct pm_header {
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct pm_header) == 128, "two lines");
+
+/* Whether it is a header: magic, version and checksum. */
+bool pm_header_matches(const struct pm_header *header);
 
 #endif

@@ -97,6 +97,12 @@ uint32_t pm_best_line(void);
 int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *options,
 		  struct fth_pm **out);
 
+/* ---- tx.c, checkpoint.c: bytes of an area, which was checked ---- */
+
+struct fth_pm_checkpoint;
+uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at);
+uint64_t pm_checkpoint_area_bytes(const struct fth_pm_checkpoint *cp);
+
 /* ---- map.c ---- */
 
 /* Map memory that the caller has, as a kind whose open takes it as it is. */

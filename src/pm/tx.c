@@ -190,6 +190,13 @@ int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)
 	return open;
 }
 
+uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at)
+{
+	const struct fth_pm_tx_header *h = header_at(pm, at);
+
+	return fth_pm_tx_bytes(h->lanes, h->lane_bytes);
+}
+
 void fth_pm_tx_close(struct fth_pm_tx *tx)
 {
 	free(tx);
