@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One join: the build side becomes a structure, the probing side looks rows up in it. */
 #include "query/plan/plan_internal.h"
+#include "query/task/slot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -165,9 +166,10 @@ static unsigned carried_columns(struct planner *p, const struct join_spec *spec,
 	return n;
 }
 
-/* Slots of the probing pipe for the payload, and bindings for the columns in it. */
+/* Slots of the probing pipe for the payload, and bindings for the columns in it. `row` is the slot of the row number,
+ * if that is not in the payload. */
 static int bind_payload(struct planner *p, struct pipe *probe, const struct join_spec *spec,
-			const struct cargo *cargo, const struct task *built,
+			const struct cargo *cargo, const struct task *built, uint32_t row,
 			struct task_lookup *lookup)
 {
 	lookup->payload_count = cargo->slot_count;
@@ -186,10 +188,98 @@ static int bind_payload(struct planner *p, struct pipe *probe, const struct join
 		if (b.slot != TASK_NONE)
 			b.slot = lookup->slots[b.slot];
 		else
-			b.row_slot = lookup->slots[b.row_slot];
+			b.row_slot = b.row_slot == TASK_NONE ? row : lookup->slots[b.row_slot];
 		pipe_bind(p, probe, &b);
 	}
 	return p->error;
+}
+
+/* ---- keys that are row numbers ---- */
+
+/*
+ * A column of integers that grows by one with each row gives the number of its row: the key less the smallest. So a
+ * structure by such a key need not hold row numbers, from which deferred columns are fetched. If then nothing is to be
+ * carried, no row of the build side was removed and the probing key is always one of its keys, the join does
+ * nothing.
+ */
+
+/* The key whose build side is such a column; -1: none. */
+static int row_key(struct planner *p, const struct pipe *build, const struct join_spec *spec)
+{
+	const uint32_t needed = FTH_TABLE_STRICT | FTH_TABLE_DENSE | FTH_TABLE_NO_NULLS;
+
+	for (unsigned i = 0; i < spec->key_count && build->scan != NULL; i++) {
+		const struct join_key *k = &spec->keys[i];
+		const struct fth_table_facts *f;
+
+		if (k->build->kind != SQL_COLUMN || !rel_has(build->scan, k->build->column) ||
+		    (k->build->type.kind != SQL_INT32 && k->build->type.kind != SQL_INT64) ||
+		    (k->probe->type.kind != SQL_INT32 && k->probe->type.kind != SQL_INT64))
+			continue;
+		f = column_facts(p, k->build->column);
+		if (f != NULL && (f->flags & needed) == needed)
+			return (int)i;
+	}
+	return -1;
+}
+
+/* Take the row number out of what is carried. Returns false if it is not there. */
+static bool drop_row(const struct pipe *build, struct cargo *cargo)
+{
+	unsigned at = 0;
+
+	while (at < cargo->slot_count && cargo->slots[at] != build->task->source.row_slot)
+		at++;
+	if (build->task->source.kind != TASK_TABLE || at == cargo->slot_count)
+		return false;
+	cargo->slot_count--;
+	memmove(cargo->slots + at, cargo->slots + at + 1,
+		(cargo->slot_count - at) * sizeof(*cargo->slots));
+	for (unsigned i = 0; i < cargo->count; i++) {
+		struct binding *b = &cargo->in[i];
+		uint32_t *slot = b->slot != TASK_NONE ? &b->slot : &b->row_slot;
+
+		if (b->slot == TASK_NONE && *slot == at)
+			*slot = TASK_NONE;
+		else
+			*slot -= *slot > at;
+	}
+	return true;
+}
+
+/* Make the row number from the probing key, for rows that have a match. */
+static int row_from_key(struct planner *p, struct pipe *probe, const struct sql_expr *column,
+			uint32_t key, uint32_t row)
+{
+	const struct task_slot *s = &probe->task->slots[key];
+	struct task_step *step = pipe_add_step(p, probe, TASK_COMPUTE);
+
+	if (step == NULL)
+		return p->error;
+	step->compute.slot = row;
+	step->compute.value =
+		fth_expr_call2(p->arena, FTH_OP_SUB,
+			       fth_expr_column(p->arena, key, s->type, s->lo, s->hi, s->nullable),
+			       fth_expr_int(p->arena, fth_type(FTH_T_INT64),
+					    column_facts(p, column->column)->min));
+	return step->compute.value == NULL ? plan_fail(p, -ENOMEM) : 0;
+}
+
+/* Every row of the probing side has exactly one match, of which nothing is wanted. */
+static bool is_total(struct planner *p, const struct pipe *probe, const struct pipe *build,
+		     const struct join_spec *spec, const struct cargo *cargo, int row,
+		     const unsigned *keys)
+{
+	const struct task_slot *s;
+	const struct fth_table_facts *f;
+
+	if (row < 0 || spec->key_count != 1 || cargo->slot_count > 0 || spec->condition != NULL ||
+	    build->task->step_count > 0 || build->task->source.kind != TASK_TABLE ||
+	    (spec->match != TASK_INNER && spec->match != TASK_SEMI))
+		return false;
+	s = &probe->task->slots[keys[0]];
+	f = column_facts(p, spec->keys[0].build->column);
+	return !s->nullable && s->lo <= s->hi && s->lo >= f->min && s->hi <= f->max;
 }
 
 /* ---- estimates ---- */
@@ -241,39 +331,64 @@ static int read_condition(struct planner *p, struct pipe *build, const struct sq
 	return p->error;
 }
 
+/* The step and what it makes known. */
+static int add_lookup(struct planner *p, struct pipe *probe, const struct join_spec *spec,
+		      struct task_lookup *lookup)
+{
+	struct task_step *step;
+
+	if (spec->condition != NULL) {
+		/* Whatever it needs of the probing side must be there before the look-up. */
+		lookup->condition = plan_expr(p, probe, spec->condition);
+		if (lookup->condition == NULL)
+			return p->error;
+	}
+	step = pipe_add_step(p, probe, TASK_LOOKUP);
+	if (step == NULL)
+		return p->error;
+	step->lookup = *lookup;
+	return 0;
+}
+
 int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec)
 {
 	double matches = matches_expected(p, build, spec);
 	struct task_lookup lookup = {.match = spec->match, .key_count = spec->key_count};
 	unsigned *build_keys = key_slots(p, build, spec, true);
-	struct task_step *step;
-	struct cargo cargo;
-	int *carried;
+	int key = row_key(p, build, spec), *carried;
 	unsigned count = carried_columns(p, spec, &carried);
+	uint32_t row = TASK_NONE;
+	struct cargo cargo;
+	bool total;
 
 	if (p->error == 0 && spec->condition != NULL)
 		read_condition(p, build, spec->condition);
 	if (p->error != 0 || pipe_pack(p, build, carried, count, &cargo) < 0)
 		return p->error;
-	plan_nest(p, probe, build, spec->keys, spec->key_count);
-	lookup.task = close_build(p, build, spec, build_keys, &cargo);
+	lookup.keys = key_slots(p, probe, spec, false);
 	if (p->error != 0)
 		return p->error;
-	lookup.keys = key_slots(p, probe, spec, false);
-	if (p->error != 0 || bind_keys(p, probe, spec, lookup.keys) < 0 ||
-	    bind_payload(p, probe, spec, &cargo, p->tasks[lookup.task], &lookup) < 0)
-		return p->error;
-	if (spec->condition != NULL) {
-		/* Whatever it needs of the probing side must be there before the look-up. */
-		lookup.condition = plan_expr(p, probe, spec->condition);
-		if (lookup.condition == NULL)
-			return p->error;
+	if (key >= 0 && spec->match == TASK_INNER && spec->condition == NULL &&
+	    drop_row(build, &cargo)) {
+		struct task_slot slot = task_slot_of_row(build->task->source.table);
+
+		row = pipe_add_slot(p, probe, &slot);
 	}
-	step = pipe_add_step(p, probe, TASK_LOOKUP);
-	if (step == NULL)
+	total = is_total(p, probe, build, spec, &cargo, key, lookup.keys);
+	if (!total) {
+		plan_nest(p, probe, build, spec->keys, spec->key_count);
+		lookup.task = close_build(p, build, spec, build_keys, &cargo);
+	}
+	if (p->error != 0 || bind_keys(p, probe, spec, lookup.keys) < 0 ||
+	    bind_payload(p, probe, spec, &cargo, total ? NULL : p->tasks[lookup.task], row,
+			 &lookup) < 0)
 		return p->error;
-	step->lookup = lookup;
+	if (!total && add_lookup(p, probe, spec, &lookup) < 0)
+		return p->error;
+	if (row != TASK_NONE &&
+	    row_from_key(p, probe, spec->keys[key].build, lookup.keys[key], row) < 0)
+		return p->error;
 	estimate(probe, build, spec, matches);
 	return 0;
 }

@@ -116,6 +116,7 @@ static void join_ranges(struct task *a, struct task *b)
 		x->nullable = y->nullable = x->nullable || y->nullable;
 		x->lo = y->lo = !known ? 1 : x->lo < y->lo ? x->lo : y->lo;
 		x->hi = y->hi = !known ? 0 : x->hi > y->hi ? x->hi : y->hi;
+		x->strings = y->strings = 0;
 	}
 }
 

@@ -2,7 +2,7 @@
 /*
  * Rows are kept in chunks, as a number and a packed record each, until all have come; then the best form is
  * known, and records move to their places. A set over a range that is dense enough needs no chunks: its bits
- * are set at once.
+ * are set at once. Nor does a map whose keys are expected to be dense: each record is written where it stays.
  *
  * Invariants:
  *  1. Rows in chunks have numbers in [from, to], except that rows above a `to` that has just become smaller
@@ -15,6 +15,7 @@
 #include "query/task/build_internal.h"
 
 #include "fathom/base/error.h"
+#include "fathom/hd/atomic.h"
 #include "query/set/rows.h"
 
 #include <errno.h>
@@ -23,6 +24,7 @@
 #define SAMPLE_MAX     1024u
 #define RECENT_BITS    10u
 #define CHUNK_ROWS_MIN 64u
+#define PLACE_ROWS     256u
 
 struct build_writer {
 	struct build_writer *next;
@@ -36,6 +38,7 @@ struct build_writer {
 	int64_t work[FTH_BATCH];
 	uint16_t rows[FTH_BATCH + 64];
 	uint64_t recent[1u << RECENT_BITS]; /* numbers of a set that are there already */
+	char *records;			    /* of PLACE_ROWS rows on their way to their places */
 };
 
 /* ---- opening ---- */
@@ -87,12 +90,77 @@ static void choose_at_once(struct build *b)
 		b->to = last;
 }
 
-static bool any_text(const struct index_spec *s)
+/* A map of the numbers [from, to] with a record for each. */
+static uint64_t place_bytes(const struct build *b, uint64_t from, uint64_t to)
 {
-	for (unsigned i = 0; i < s->column_count; i++)
-		if (fth_type_is_text(s->columns[i].type))
-			return true;
-	return false;
+	uint64_t bitmap = build_bitmap_bytes(b, from, to), span = to - from + 1;
+
+	if (bitmap == UINT64_MAX || span == 0 || span >= UINT32_MAX)
+		return UINT64_MAX;
+	return bitmap + fth_qmem_cost(span * b->pack.stride + PACK_PAD);
+}
+
+static int open_places(struct build *b, uint64_t from, uint64_t to)
+{
+	struct index *x = b->index;
+	int rc = build_init_bitmap(b, from, to);
+
+	if (rc < 0)
+		return rc;
+	x->direct = true;
+	x->slots = x->record_room = to - from + 1;
+	x->records = fth_qmem_alloc(b->own, x->record_room * x->pack.stride + PACK_PAD);
+	if (x->records == NULL)
+		return -ENOMEM;
+	/* Rows without a match are gathered from the first one. */
+	memset(x->records, 0, x->pack.stride + PACK_PAD);
+	return 0;
+}
+
+/*
+ * A record for every number must not take much more than chunks and the finished map. If it does not fit, a part is
+ * begun only where the keys are surely dense: chunks find out by themselves how many parts they need.
+ */
+static void choose_in_place(struct build *b)
+{
+	const struct index *x = b->index;
+	uint64_t last = b->to < x->numbering.last ? b->to : x->numbering.last;
+	uint64_t all = last < x->from ? UINT64_MAX : place_bytes(b, x->from, last);
+	double share = ((double)(last - x->from) + 1) / ((double)x->numbering.last + 1);
+	double rows = x->spec.rows * share, room = (double)x->spec.room;
+
+	if (x->spec.kind != INDEX_MAP || b->strings > BUILD_STRINGS_MAX || all == UINT64_MAX ||
+	    (double)all / 2 > rows * (8 + 2 * b->pack.stride) + 4096 ||
+	    ((double)all > room && rows * 2 < (double)(last - x->from)))
+		return;
+	while ((double)place_bytes(b, x->from, last) > room && last > x->from)
+		last = x->from + (last - x->from) / 16 * 15;
+	b->in_place = open_places(b, x->from, last) == 0;
+	if (!b->in_place)
+		index_forget(b->index);
+	else if (last < x->numbering.last)
+		b->to = last;
+}
+
+/* How many different strings the columns have, the empty one included; 0: no text; UINT64_MAX: not known. */
+static uint64_t count_strings(const struct index_spec *s)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < s->column_count && count != UINT64_MAX; i++)
+		if (fth_type_is_text(s->columns[i].type)) {
+			count += s->columns[i].strings + (count == 0);
+			if (s->columns[i].strings == 0)
+				count = UINT64_MAX;
+		}
+	return count;
+}
+
+static unsigned text_bits(const struct build *b)
+{
+	if (b->strings > (uint64_t)1 << BUILD_TEXT_BITS)
+		return BUILD_TEXT_BITS;
+	return b->strings < 2 ? 1 : 64 - (unsigned)__builtin_clzll(b->strings - 1);
 }
 
 static size_t chunk_bytes(const struct build *b)
@@ -126,12 +194,13 @@ static int open_index(struct build *b, const struct index_spec *spec)
 	x->fields = fth_qmem_zalloc(b->own, spec->column_count * sizeof(*x->fields));
 	if (x->fields == NULL)
 		return -ENOMEM;
-	x->has_text = any_text(spec);
+	b->strings = count_strings(spec);
+	x->has_text = b->strings > 0;
 	b->chunk_rows = FTH_BATCH;
 	pack_init(&x->pack, x->fields, spec->columns + skip, spec->column_count - skip,
-		  BUILD_TEXT_BITS);
+		  text_bits(b));
 	pack_init(&b->pack, b->fields, spec->columns + skip, spec->column_count - skip,
-		  BUILD_TEXT_BITS);
+		  text_bits(b));
 	while (b->chunk_rows > CHUNK_ROWS_MIN && chunk_bytes(b) > spec->room / 32)
 		b->chunk_rows /= 2;
 	return x->has_text ? pool_init(&x->pool, b->own) : 0;
@@ -154,6 +223,8 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 		rc = open_index(b, spec);
 	if (rc == 0)
 		choose_at_once(b);
+	if (rc == 0)
+		choose_in_place(b);
 	if (rc < 0) {
 		build_free(b);
 		*out = NULL;
@@ -183,6 +254,11 @@ void build_free(struct build *b)
 	fth_qmem_free(b->mem, b, sizeof(*b));
 }
 
+static size_t places_bytes(const struct build *b)
+{
+	return (b->in_place ? PLACE_ROWS * b->pack.stride : 0) + PACK_PAD;
+}
+
 int build_writer_open(struct build *b, struct build_writer **out)
 {
 	struct build_writer *w = fth_qmem_zalloc(b->mem, sizeof(*w));
@@ -191,7 +267,10 @@ int build_writer_open(struct build *b, struct build_writer **out)
 	if (w == NULL)
 		return -ENOMEM;
 	w->codes = fth_qmem_zalloc(b->mem, (b->pack.count + 1) * sizeof(*w->codes));
-	if (w->codes == NULL) {
+	w->records = fth_qmem_alloc(b->mem, places_bytes(b));
+	if (w->codes == NULL || w->records == NULL) {
+		fth_qmem_free(b->mem, w->codes, (b->pack.count + 1) * sizeof(*w->codes));
+		fth_qmem_free(b->mem, w->records, places_bytes(b));
 		fth_qmem_free(b->mem, w, sizeof(*w));
 		return -ENOMEM;
 	}
@@ -230,6 +309,7 @@ void build_writer_close(struct build_writer *w)
 	for (unsigned i = 0; i < b->pack.count; i++)
 		pack_codes_release(&w->codes[i], b->own);
 	fth_qmem_free(b->mem, w->codes, (b->pack.count + 1) * sizeof(*w->codes));
+	fth_qmem_free(b->mem, w->records, places_bytes(b));
 	pthread_mutex_destroy(&w->lock);
 	fth_qmem_free(b->mem, w, sizeof(*w));
 }
@@ -423,11 +503,10 @@ static int reserve_row(struct build_writer *w)
 	return 0;
 }
 
-static int put_rows(struct build_writer *w, struct chunk *c, struct fth_vec *const *columns,
-		    unsigned n, const uint16_t *rows, unsigned count)
+static int pack_rows(struct build_writer *w, struct fth_vec *const *columns, unsigned n,
+		     const uint16_t *rows, unsigned count, char *records)
 {
 	struct build *b = w->build;
-	char *records = c->records + (size_t)c->n * b->pack.stride;
 	unsigned skip = b->index->spec.key_count - b->index->first_payload;
 	int rc = 0;
 
@@ -435,6 +514,16 @@ static int put_rows(struct build_writer *w, struct chunk *c, struct fth_vec *con
 	for (unsigned f = 0; f < b->pack.count && rc == 0; f++)
 		rc = pack_put(&b->pack, f, columns[skip + f], n, rows, count, records,
 			      &b->index->pool, &w->codes[f], w->work);
+	return rc;
+}
+
+static int put_rows(struct build_writer *w, struct chunk *c, struct fth_vec *const *columns,
+		    unsigned n, const uint16_t *rows, unsigned count)
+{
+	struct build *b = w->build;
+	char *records = c->records + (size_t)c->n * b->pack.stride;
+	int rc = pack_rows(w, columns, n, rows, count, records);
+
 	for (unsigned i = 0; i < count; i++)
 		c->numbers[c->n + i] = w->numbers[rows[i]];
 	c->n += rc == 0 ? count : 0;
@@ -498,6 +587,44 @@ static int put_all(struct build_writer *w, struct fth_vec *const *columns,
 	return 0;
 }
 
+/* Whether the number's bit was set already. */
+static bool take_place(struct build *b, uint64_t at)
+{
+	uint64_t *word = &b->index->keys.bits[at / 64], bit = (uint64_t)1 << at % 64, old;
+
+	/* Relaxed: who sets the bit has the record to itself, and readers come after a join. */
+	if (!b->index->spec.alone)
+		return fth_or_relaxed_dev64(word, bit) & bit;
+	old = *word;
+	*word = old | bit;
+	return old & bit;
+}
+
+static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
+			const struct fth_sel *sel)
+{
+	struct build *b = w->build;
+	struct index *x = b->index;
+	unsigned stride = b->pack.stride, count = choose_rows(w, sel, x->keys.max);
+	int rc = 0;
+
+	for (unsigned from = 0; from < count && rc == 0; from += PLACE_ROWS) {
+		unsigned part = count - from < PLACE_ROWS ? count - from : PLACE_ROWS;
+
+		rc = pack_rows(w, columns, sel->n, w->rows + from, part, w->records);
+		for (unsigned i = 0; i < part && rc == 0; i++) {
+			uint64_t at = w->numbers[w->rows[from + i]] - x->from;
+
+			if (take_place(b, at))
+				return fth_fail(EEXIST,
+						"a key that was proved unique occurs twice");
+			pack_copy(x->records + at * stride, w->records + (size_t)i * stride,
+				  stride);
+		}
+	}
+	return rc;
+}
+
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
 {
 	struct build *b = w->build;
@@ -512,6 +639,8 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 			       &outside, NULL);
 		return 0;
 	}
+	if (b->in_place)
+		return put_in_place(w, columns, sel);
 	rc = put_all(w, columns, sel);
 	/* -ENOMEM here comes from text, which narrowing does not free. */
 	if (rc == 0 && b->index->has_text && b->index->pool.total > b->index->spec.room / 2)

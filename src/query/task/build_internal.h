@@ -8,7 +8,8 @@
 #include "query/task/build.h"
 #include "query/task/index_internal.h"
 
-#define BUILD_TEXT_BITS	   32u		/* of a string's number in a chunk */
+#define BUILD_TEXT_BITS	   32u		/* of a string's number in a chunk, if nothing is known */
+#define BUILD_STRINGS_MAX  4096u	/* that a map whose records stay where they are may have */
 #define BUILD_HASH_BYTES   16u		/* of a key in a hash table, about */
 #define BUILD_SMALL_BITMAP (256u << 10) /* is not worth saving ... */
 #define BUILD_CACHE_BITMAP (1u << 20) /* ... nor is this, of what is built once for a whole query */
@@ -27,8 +28,10 @@ struct build {
 	struct pack pack; /* of records in chunks */
 	struct pack_field *fields;
 	unsigned columns;
+	uint64_t strings;    /* there are at most so many; UINT64_MAX: not known */
 	unsigned chunk_rows; /* rows of a chunk */
 	bool at_once;	     /* a set whose bits are set as rows come */
+	bool in_place;	     /* a map whose records are written where they stay */
 	pthread_mutex_t lock;
 	struct build_writer *writers; /* under lock */
 	struct chunk *chunks;	      /* of writers that are closed; under lock */
@@ -39,9 +42,9 @@ struct build {
 	uint64_t least, most;	      /* of the numbers */
 };
 
-/* The bytes of a bitmap over the numbers [lo, hi], with ranks; UINT64_MAX: impossible. */
 /* Whether a bitmap of so many bytes is better than a hash table of so many rows. */
 bool build_prefers_bitmap(const struct build *b, uint64_t bytes, double rows);
+/* The bytes of a bitmap over the numbers [lo, hi], with ranks; UINT64_MAX: impossible. */
 uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi);
 int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi);
 /* Hold a smaller range than up to `seen`, unless that was done already. Returns 0 or -ENOMEM. */

@@ -166,7 +166,7 @@ static void sum_counts(struct index *x)
 static int place_records(struct build *b, const struct chunk *c)
 {
 	struct index *x = b->index;
-	bool same = x->pack.stride == b->pack.stride;
+	bool same = x->pack.text_bits == b->pack.text_bits;
 	char changed[256 * 17 + 2 * PACK_PAD];
 	uint32_t slots[FTH_BATCH];
 
@@ -306,6 +306,8 @@ static void seal_text(struct build *b)
 	if (!x->has_text || x->dict != NULL)
 		return;
 	x->dict = pool_seal(&x->pool);
+	if (b->in_place)
+		return;
 	pack_init(&x->pack, x->fields, x->spec.columns + skip, x->spec.column_count - skip,
 		  text_bits(x->dict->count));
 }
@@ -347,7 +349,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 	int rc = 0;
 
 	*out = NULL;
-	if (!b->at_once) {
+	if (!b->at_once && !b->in_place) {
 		seal_text(b);
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);
@@ -360,6 +362,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 				break;
 		}
 	} else {
+		seal_text(b);
 		x->rows = fth_keyset_count(&x->keys);
 	}
 	build_free_chunks(b, b->chunks);

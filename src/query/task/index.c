@@ -32,6 +32,7 @@ void index_forget(struct index *x)
 		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
 	x->heads = NULL;
 	x->filter = NULL;
+	x->direct = false;
 	x->numbers = NULL;
 	x->number_room = 0;
 	x->start = NULL;

@@ -32,6 +32,7 @@ struct index_spec {
 	uint64_t from, to;		 /* the range of numbers to hold, at most */
 	uint64_t room; /* bytes that it may take, also while it is built; UINT64_MAX: any */
 	double rows;   /* expected */
+	bool alone;    /* one thread fills it */
 };
 
 void index_free(struct index *index); /* accepts NULL */

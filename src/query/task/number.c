@@ -6,6 +6,7 @@
 #include "fathom/base/rng.h"
 
 #include "query/set/rows.h"
+#include "query/vec/kern.h"
 
 static unsigned bits_of(fth_u128 span)
 {
@@ -71,22 +72,34 @@ static bool is_narrow(fth_i128 lo, fth_i128 hi)
 	return lo >= INT64_MIN && hi <= INT64_MAX;
 }
 
-/* Values in 64 bits: a difference out of [0, span] wraps to something larger. */
-static void add_narrow(uint64_t lo, uint64_t span, unsigned width, bool first,
-		       const int64_t *values, unsigned n, uint64_t *numbers, uint64_t *none)
+/* Bit i of none: x[i] > span. */
+static void mark_outside(const uint64_t *x, uint64_t span, unsigned n, uint64_t *none)
 {
-	for (unsigned w = 0; w < fth_bits_words(n); w++) {
-		unsigned end = n - w * 64 < 64 ? n - w * 64 : 64;
-		uint64_t out = 0;
+	uint64_t in[FTH_BATCH_WORDS];
 
-		for (unsigned j = 0; j < end; j++) {
-			uint64_t x = (uint64_t)values[w * 64 + j] - lo;
-
-			out |= (uint64_t)(x > span) << j;
-			numbers[w * 64 + j] = first ? x : numbers[w * 64 + j] << width | x;
-		}
-		none[w] |= out;
+	if (span > INT64_MAX) { /* kernels compare signed numbers */
+		for (unsigned i = 0; i < n; i++)
+			none[i / 64] |= (uint64_t)(x[i] > span) << i % 64;
+		return;
 	}
+	fth_kern()->between[FTH_I64](in, x, 0, (int64_t)span, n);
+	for (unsigned w = 0; w < fth_bits_words(n); w++)
+		none[w] |= ~in[w];
+	if (n % 64 != 0)
+		none[n / 64] &= ((uint64_t)1 << n % 64) - 1;
+}
+
+/* Values in 64 bits: a difference out of [0, span] wraps to something larger. */
+static void add_narrow(const struct numbering *k, unsigned key, const struct fth_vec *v, unsigned n,
+		       uint64_t *numbers, uint64_t *none, uint64_t *work)
+{
+	uint64_t lo = (uint64_t)k->lo[key], span = (uint64_t)k->hi[key] - lo;
+	uint64_t *out = key == 0 ? numbers : work;
+
+	fth_kern()->convert[FTH_I64][v->type](out, v->data, (int64_t)((uint64_t)v->base - lo), n);
+	mark_outside(out, span, n, none);
+	for (unsigned i = 0; i < n && key > 0; i++)
+		numbers[i] = numbers[i] << k->width[key] | work[i];
 }
 
 static void add_wide(const struct numbering *k, unsigned key, const struct fth_vec *v,
@@ -110,9 +123,7 @@ static void add_packed(const struct numbering *k, unsigned key, const struct fth
 		add_wide(k, key, v, sel, numbers, none);
 		return;
 	}
-	fth_vec_to_i64(work, v, sel->n);
-	add_narrow((uint64_t)k->lo[key], (uint64_t)(k->hi[key] - k->lo[key]), k->width[key],
-		   key == 0, work, sel->n, numbers, none);
+	add_narrow(k, key, v, sel->n, numbers, none, (uint64_t *)work);
 }
 
 /* ---- hashed ---- */

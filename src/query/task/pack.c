@@ -3,6 +3,8 @@
 #include "query/task/number.h"
 #include "query/task/rows.h"
 
+#include "fathom/base/error.h"
+
 #include <errno.h>
 
 #define NO_NUMBER UINT32_MAX
@@ -43,7 +45,7 @@ void pack_init(struct pack *p, struct pack_field *fields, const struct task_slot
 {
 	unsigned bit = 0;
 
-	*p = (struct pack){.count = count, .fields = fields};
+	*p = (struct pack){.count = count, .fields = fields, .text_bits = text_bits};
 	/* Fields that begin at a byte come first. */
 	for (unsigned i = 0; i < count; i++)
 		init_field(&fields[i], &columns[i], text_bits);
@@ -164,6 +166,9 @@ static int put_text(const struct pack *p, const struct pack_field *f, const stru
 		if (is_null(v, rows[i]))
 			continue;
 		rc = number_of(pool, codes, v, rows[i], &number);
+		if (rc == 0 && (uint64_t)number >> f->width != 0)
+			rc = fth_fail(EINVAL, "a column has more different strings than its "
+					      "dictionary");
 		put_bits(records + (size_t)i * p->stride, f->bit, number);
 	}
 	return rc;

@@ -29,6 +29,7 @@ struct pack {
 	unsigned count;
 	struct pack_field *fields;
 	unsigned stride; /* bytes of a record; 0 if there is nothing in it */
+	unsigned text_bits;
 };
 
 /* Lay out records of `count` columns; `fields` has room for them. text_bits: of a string's number. */

@@ -38,6 +38,8 @@ struct task_slot task_slot_of_column(const struct fth_table *table, unsigned col
 		slot.lo = facts->min;
 		slot.hi = facts->max;
 	}
+	if ((facts->flags & FTH_TABLE_ALL_CODES) != 0)
+		slot.strings = facts->dictionary;
 	return slot;
 }
 

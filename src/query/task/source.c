@@ -208,7 +208,8 @@ static int build_nested(struct runner *r, unsigned at, bool sieved)
 			return -ENOMEM;
 	}
 	spec = result_index(n->task, n->column_slots);
-	spec.rows = r->group->rows;
+	spec.alone = true;
+	spec.rows = n->task->estimate.rows / fth_table_groups(r->task->source.table);
 	narrow_keys(n->task, n->column_slots, chunk->min, chunk->max);
 	rc = build_open(r->mem, &spec, &build);
 	if (rc < 0)

@@ -41,7 +41,9 @@
 struct task_slot {
 	struct fth_type type;
 	bool nullable;
-	fth_i128 lo, hi;  /* integer-like types; lo > hi: nothing is known */
+	fth_i128 lo, hi; /* integer-like types; lo > hi: nothing is known */
+	uint32_t
+		strings; /* text: at most so many different ones; 0: not known. Not in the text form */
 	const char *name; /* for people */
 };
 
