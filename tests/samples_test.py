@@ -21,7 +21,6 @@ CONTEXT = """
 static struct fth_dev *dev;
 static struct fth_cache *cache;
 static struct fth_kv *kv;
-static struct fth_pm *pm;
 static struct fth_nvme_ctrl *ctrl;
 static struct fth_nvme_qp *qp;
 static struct fth_nvme_drain drain;
@@ -49,6 +48,8 @@ static float weights[4], biases[4];
 CONTEXT_CUDA = """
 template <typename... T> __global__ void my_kernel(T...) {}
 static struct fth_dev *dev;
+static struct fth_pm *pm;
+static struct fth_gpu_pm *gpu;
 static struct fth_gpu_drive *drive;
 static struct fth_gpu_cache *cache;
 static struct fth_gpu_pinned *pinned;
@@ -66,7 +67,7 @@ fth_gpu_array<uint64_t> a; uint64_t first, line, v; uint32_t n, k; uint64_t *dat
 """
 C_FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-shadow",
            "-Wno-return-type", "-Wno-maybe-uninitialized", "-Iinclude", "-fsyntax-only"]
-OF_GPU = re.compile(r"include/fathom/(gpu|apps/gpu_)")
+OF_GPU = re.compile(r"include/fathom/(gpu|apps/gpu_|pm/gpu)")
 KERNEL_HEADERS = ("gpu/claim.h", "gpu/look.h")  # their samples are inside a kernel
 
 
@@ -181,7 +182,7 @@ def main():
             cuda = bool(OF_GPU.match(path)) or any("__global__" in text for text in block)
             (device if cuda else host).append(wrap(path, number, block, cuda))
     # the CPU's headers; those of the GPU are C++
-    for_c = [h for h in headers if not re.match(r"include/fathom/(detail/)?(gpu|apps/gpu_)", h)]
+    for_c = [h for h in headers if not re.match(r"include/fathom/(detail/)?(gpu|apps/gpu_|pm/gpu)", h)]
     ok = compile_all(host, for_c, CONTEXT, [os.environ.get("CC", "cc"), *C_FLAGS], ".c")
     said = f"{len(host)} samples compile"
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"

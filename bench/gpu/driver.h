@@ -41,8 +41,8 @@ struct gpu_settings {
 	bool overwrite;
 	/* kernels and CPU threads */
 	uint64_t blocks, ahead, threads, cpu_threads, depth;
-	struct gpu_list thread_list, queue_list;
-	const char *thread_text, *queue_text;
+	struct gpu_list thread_list, queue_list, size_list, partition_list;
+	const char *thread_text, *queue_text, *size_text, *partition_text;
 	/* workloads */
 	uint64_t tile, rows, seed, cold_accesses, hot_accesses, scale, degree, share, iterations;
 	bool unweighted, each_thread, sweep;
@@ -86,8 +86,8 @@ typedef int gpu_run_function(const struct gpu_settings *s, struct gpu_rig *rig,
 			     struct gpu_report *report);
 
 /* In .cu files, so only where CUDA is. */
-gpu_run_function gpublock_run, gpucache_run, gpufile_run, gpugraph_run, gpupattern_run, gputaxi_run,
-	gpuvector_run;
+gpu_run_function gpublock_run, gpucache_run, gpufile_run, gpugraph_run, gpupattern_run, gpupm_run,
+	gputaxi_run, gpuvector_run;
 
 /* Find a GPU, call `run`, and take down what it has left open. -EOPNOTSUPP where there is no GPU. */
 int gpu_run(gpu_run_function *run, const struct gpu_settings *s, struct gpu_report *report);
@@ -120,6 +120,7 @@ enum {
 	GPU_FILE,
 	GPU_GRAPH,
 	GPU_PATTERN,
+	GPU_PM,
 	GPU_TAXI,
 	GPU_VECTOR,
 	GPU_WORKLOADS

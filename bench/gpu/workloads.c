@@ -262,6 +262,50 @@ static int check_pattern(struct gpu_settings *s)
 	return 0;
 }
 
+/* ---- gpupm ---- */
+
+#define PM_THREADS    "65536,262144,1048576"
+#define PM_SIZES      "16,32,64,128"
+#define PM_PARTITIONS "1024,8192,65536,262144"
+
+#define PM_PARTITIONS_MAX 5
+
+static const struct gpu_option pm_options[] = {
+	TEXT("threads", thread_text, "that log, a list; default " PM_THREADS),
+	TEXT("sizes", size_text, "bytes of entries, a list; default " PM_SIZES),
+	TEXT("partitions", partition_text,
+	     "of the conventional log, a list; default " PM_PARTITIONS),
+	SIZE("data", data, 256 * M, M, M, 16 * G, "payload that a run logs"),
+	TEXT("memory", device, "shm, or process: memory of the process; default: shm if it fits"),
+	TEXT("only", only, "one part: log"),
+	U64("cpu-threads", cpu_threads, 16, 2, 1, 256, "of the CPU, that check entries"),
+	ROUNDS,
+	{0},
+};
+
+static int check_pm(struct gpu_settings *s)
+{
+	static const char *const defaults[2][3] = {{PM_THREADS, PM_SIZES, PM_PARTITIONS},
+						   {"4096", "16,64", "64,1024"}};
+	const char *const *d = defaults[s->smallest];
+	int rc = parse_list("threads", s->thread_text ? s->thread_text : d[0], 1u << 24,
+			    &s->thread_list);
+
+	if (rc == 0)
+		rc = parse_list("sizes", s->size_text ? s->size_text : d[1], 128, &s->size_list);
+	if (rc == 0)
+		rc = parse_list("partitions", s->partition_text ? s->partition_text : d[2],
+				1u << 24, &s->partition_list);
+	if (rc < 0)
+		return rc;
+	if (s->partition_list.n > PM_PARTITIONS_MAX)
+		return fth_fail(EINVAL, "--partitions: at most %d numbers", PM_PARTITIONS_MAX);
+	for (unsigned i = 0; i < s->thread_list.n; i++)
+		if (s->thread_list.values[i] % 256)
+			return fth_fail(EINVAL, "--threads: multiples of 256");
+	return 0;
+}
+
 /* Few queue pairs: the controller has some processors for itself, and fences elsewhere are not held
  * up by what it has under way. */
 static const struct gpu_option taxi_options[] = {
@@ -365,6 +409,19 @@ const struct gpu_workload fth_bench_gpu[GPU_WORKLOADS] = {
 		 .options = pattern_options,
 		 .check = check_pattern,
 		 RUN(gpupattern_run)},
+	[GPU_PM] =
+		{.command = {"gpupm", "persistence from inside kernels: logs", gpu_bench},
+		 .text = "Threads of a kernel that log into persistent memory of the host: the\n"
+			 "hierarchical coalesced log, with one check word for each entry and one\n"
+			 "fence for each insertion, against the conventional log at its best\n"
+			 "number of partitions, and against plain coalesced stores. The host "
+			 "reads\n"
+			 "and checks all entries after each run.",
+		 .unit = "bytes/s of payload, at the worst ratio",
+		 .peer = "conventional log, at its best number of partitions",
+		 .options = pm_options,
+		 .check = check_pm,
+		 RUN(gpupm_run)},
 	[GPU_TAXI] =
 		{.command = {"gputaxi",
 			     "queries on a GPU that select few trips, against moving whole columns",

@@ -197,6 +197,12 @@ cudaError_t cudaMemsetAsync(void *at, int value, size_t bytes, cudaStream_t stre
 	return may_die();
 }
 
+cudaError_t cudaMemset(void *at, int value, size_t bytes)
+{
+	fake_cuda.hangs += fake_cuda.full;
+	return cudaMemsetAsync(at, value, bytes, NULL);
+}
+
 /* ---- streams ---- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)

@@ -52,9 +52,9 @@ int pm_log_open_view(const struct fth_pm_view *pm, uint64_t offset, struct fth_p
 	*out = NULL;
 	if (!log)
 		return -ENOMEM;
-	rc = pm_log_header_read(pm, offset, &log->header);
+	rc = fth_pm_log_header_read(pm, offset, &log->header);
 	if (rc == 0)
-		rc = pm_log_view_of(pm, offset, &log->header, &log->view);
+		rc = fth_pm_log_view_of(pm, offset, &log->header, &log->view);
 	if (rc == 0)
 		rc = allocate_state(log);
 	if (rc == 0)
@@ -152,7 +152,7 @@ int fth_pm_log_rescan(struct fth_pm_log *log)
 {
 	struct fth_pm_log_view fresh;
 	uint64_t offset = (uint64_t)(log->view.data - log->view.pm.base) - FTH_PM_LOG_DATA;
-	int rc = pm_log_view_of(&log->view.pm, offset, &log->header, &fresh);
+	int rc = fth_pm_log_view_of(&log->view.pm, offset, &log->header, &fresh);
 
 	if (rc < 0)
 		return rc;
@@ -219,7 +219,7 @@ int fth_pm_log_clear(struct fth_pm_log *log)
 	if (rc < 0)
 		return rc;
 	if (log->view.kind == FTH_PM_LOG_HCL) {
-		rc = pm_log_next_epoch(&log->view);
+		rc = fth_pm_log_next_epoch(&log->view);
 		if (rc == 0)
 			memset(log->view.counts, 0, log->view.parts * sizeof(uint32_t));
 		return rc;

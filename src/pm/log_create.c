@@ -56,7 +56,7 @@ static int put_header(const struct fth_pm_view *pm, uint64_t offset,
 static void blank_view(const struct fth_pm_view *pm, uint64_t offset,
 		       const struct fth_pm_log_header *header, struct fth_pm_log_view *view)
 {
-	(void)pm_log_view_of(pm, offset, header, view); /* fails for want of an epoch */
+	(void)fth_pm_log_view_of(pm, offset, header, view); /* fails for want of an epoch */
 	fth_error_clear();
 }
 

@@ -6,6 +6,7 @@
 #ifndef FTH_PM_LOG_INTERNAL_H
 #define FTH_PM_LOG_INTERNAL_H
 
+#include "base/private.h"
 #include "fathom/pm/log.h"
 
 #ifdef __cplusplus
@@ -18,8 +19,8 @@ extern "C" {
  * Copy the header of the log at `offset`, and check it: magic, version, checksum, shape, size.
  * Reads bytes of the memory only. -EINVAL, -ERANGE or -EBADMSG, with a text.
  */
-int pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
-		       struct fth_pm_log_header *header);
+FTH_PRIVATE int fth_pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
+				       struct fth_pm_log_header *header);
 uint64_t pm_log_header_sum(const struct fth_pm_log_header *header);
 
 /* The range must lie in the memory. */
@@ -28,11 +29,12 @@ int pm_log_range_check(const struct fth_pm_view *pm, uint64_t offset, uint64_t b
 /*
  * The view of a log with such a header, without volatile state. -EBADMSG if the epoch is damaged.
  */
-int pm_log_view_of(const struct fth_pm_view *pm, uint64_t offset,
-		   const struct fth_pm_log_header *header, struct fth_pm_log_view *view);
+FTH_PRIVATE int fth_pm_log_view_of(const struct fth_pm_view *pm, uint64_t offset,
+				   const struct fth_pm_log_header *header,
+				   struct fth_pm_log_view *view);
 
 /* Begin the next epoch of an HCL log, persistently. The counts are the caller's business. */
-int pm_log_next_epoch(struct fth_pm_log_view *view);
+FTH_PRIVATE int fth_pm_log_next_epoch(struct fth_pm_log_view *view);
 int pm_log_set_epoch(struct fth_pm_log_view *view, uint32_t epoch);
 
 /* Remove all entries of an HCL log, of whatever epoch. */

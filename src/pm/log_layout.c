@@ -86,7 +86,8 @@ int pm_log_range_check(const struct fth_pm_view *pm, uint64_t offset, uint64_t b
 	return 0;
 }
 
-int pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset, struct fth_pm_log_header *h)
+int fth_pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
+			   struct fth_pm_log_header *h)
 {
 	int rc = pm_log_range_check(pm, offset, FTH_PM_LOG_DATA);
 
@@ -118,8 +119,8 @@ static uint64_t *epoch_of(const struct fth_pm_log_view *view)
 	return (uint64_t *)(void *)(view->data - FTH_PM_LOG_DATA + FTH_PM_LOG_EPOCH);
 }
 
-int pm_log_view_of(const struct fth_pm_view *pm, uint64_t offset, const struct fth_pm_log_header *h,
-		   struct fth_pm_log_view *view)
+int fth_pm_log_view_of(const struct fth_pm_view *pm, uint64_t offset,
+		       const struct fth_pm_log_header *h, struct fth_pm_log_view *view)
 {
 	memset(view, 0, sizeof(*view));
 	view->pm = *pm;
@@ -182,7 +183,7 @@ int pm_log_set_epoch(struct fth_pm_log_view *view, uint32_t epoch)
 	return rc;
 }
 
-int pm_log_next_epoch(struct fth_pm_log_view *view)
+int fth_pm_log_next_epoch(struct fth_pm_log_view *view)
 {
 	int rc = 0;
 

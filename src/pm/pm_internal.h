@@ -13,6 +13,10 @@
 #include "fathom/dev/window.h"
 #include "fathom/pm.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct pm_drain;
 
 struct fth_pm {
@@ -109,4 +113,7 @@ uint64_t pm_checkpoint_area_bytes(const struct fth_pm_checkpoint *cp);
 int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,
 		const struct fth_pm_options *options, struct fth_pm **out);
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Persistent memory for the threads of a GPU. The host maps it (fathom/pm.h), registers it here,
+ * and gives kernels a view, by value:
+ *
+ *	__global__ void add_one(struct fth_pm_view pm)
+ *	{
+ *		uint64_t *mine = (uint64_t *)pm.base + blockIdx.x * blockDim.x + threadIdx.x;
+ *
+ *		fth_pm_put64(&pm, mine, *mine + 1);
+ *		fth_pm_persist_range(&pm, mine, sizeof(*mine));
+ *	}
+ *
+ *	fth_gpu_pm_register(pm, &gpu);
+ *	add_one<<<8, 256>>>(fth_gpu_pm_view(gpu));
+ *
+ * fth_pm_persist_range() returns 0 when the stores of the calling thread into the range have the
+ * guarantee of the memory: after a system-scope fence for shared memory, after the device's flush
+ * for drained memory. Lanes that call it together share the wait. fathom/detail/pm/view.h has all
+ * functions for kernels; fathom/pm/log.h has logs.
+ *
+ * Kinds of memory that a GPU can use: shm: (guarantee EXIT), and drained, that is any other device
+ * URI (POWER for devices that flush). The driver pins memory for a GPU for a long time, which Linux
+ * refuses for mappings of files, so pmem: is refused; so is window().
+ */
+#ifndef FATHOM_PM_GPU_H
+#define FATHOM_PM_GPU_H
+
+#include "fathom/base/decls.h"
+#include "fathom/pm.h"
+#include "fathom/pm/log.h"
+
+FTH_BEGIN_DECLS
+
+struct fth_gpu_pm;
+
+/*
+ * Register the memory with CUDA, and start the thread that drains for a GPU, if the memory is
+ * drained. The memory must stay mapped until it is unregistered. One thread at a time. 0;
+ * -EOPNOTSUPP for kinds that cannot be registered, and without a GPU; -EBUSY if it is registered
+ * already; -ENOMEM; or another error of CUDA. fth_error_text() explains it.
+ */
+int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out);
+
+/*
+ * Unregister it. No kernel may use it any more. Accepts NULL. Returns the first error; everything
+ * is released nevertheless.
+ */
+int fth_gpu_pm_unregister(struct fth_gpu_pm *gpu);
+
+/* For kernels. Valid until it is unregistered. */
+struct fth_pm_view fth_gpu_pm_view(const struct fth_gpu_pm *gpu);
+
+/* The address for kernels of a place in the memory. */
+void *fth_gpu_pm_address(const struct fth_gpu_pm *gpu, const void *host);
+
+struct fth_gpu_pm_log;
+
+/*
+ * Open the log at byte `offset` of the memory for kernels: they find its entries, in parallel, and
+ * their number is kept in GPU memory. Do not change it by fth_pm_log_* functions of the host
+ * meanwhile. 0; -EBADMSG if there is no log or it is damaged; -EINVAL; -ERANGE; -ENOMEM; or another
+ * error of CUDA.
+ */
+int fth_gpu_pm_log_open(struct fth_gpu_pm *gpu, uint64_t offset, struct fth_gpu_pm_log **out);
+
+/* Release it; the entries stay. Accepts NULL. No kernel may use it any more. */
+int fth_gpu_pm_log_close(struct fth_gpu_pm_log *log);
+
+/* For kernels: fth_pm_log_insert_hd() and others. Valid until the log is cleared or closed. */
+struct fth_pm_log_view fth_gpu_pm_log_view(const struct fth_gpu_pm_log *log);
+
+/* Remove all entries, persistently. No kernel may use the log meanwhile. */
+int fth_gpu_pm_log_clear(struct fth_gpu_pm_log *log);
+
+FTH_END_DECLS
+#endif
