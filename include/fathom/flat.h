@@ -105,6 +105,8 @@ struct fth_flat_options {
 	uint64_t cache;	 /* bytes of the budget for the SSD-cache; 0: an eighth of it */
 	enum fth_flat_policy policy;
 	bool readonly; /* stores raise SIGSEGV */
+	/* no thread of the region's own: pages move in the threads that use them, and nothing is read ahead */
+	bool foreground;
 	struct fth_flat_model model;
 	/*
 	 * Bytes of the log of persistent ranges, taken from the end of the region, 64 KiB to 1 GiB; 0: none. A device with such a
@@ -267,7 +269,9 @@ enum fth_flat_stat {
 	FTH_FLAT_STAT_LOG_BYTES,    /* appended to the log: records, without padding */
 	FTH_FLAT_STAT_LOG_WRITES,   /* writes and flushes of it, or barriers in the window */
 	FTH_FLAT_STAT_CHECKPOINTS,  /* of the log, because it was full */
-	FTH_FLAT_STAT_PAGES_DRAM,   /* now */
+	FTH_FLAT_STAT_BACKGROUND, /* pages moved to DRAM by the region's thread; among PROMOTIONS */
+	FTH_FLAT_STAT_AHEAD,	  /* pages read ahead of a stream, into DRAM */
+	FTH_FLAT_STAT_PAGES_DRAM, /* now */
 	FTH_FLAT_STAT_PAGES_CACHED, /* now */
 	FTH_FLAT_STAT_COUNT
 };

@@ -31,7 +31,7 @@ static int bring(struct fth_flat *flat, uint64_t page, bool up, bool store)
 	if (word_state(word) == WORD_FLASH || word_state(word) == WORD_BROKEN)
 		rc = move_in(flat, page);
 	if (rc == 0 && up && word_state(word) == WORD_CACHED)
-		rc = move_up(flat, page, store);
+		rc = move_up(flat, page, store, false);
 	return rc == 0 && store ? move_allow_store(flat, page) : rc;
 }
 

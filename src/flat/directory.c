@@ -173,3 +173,42 @@ void directory_remove(struct flat_directory *directory, uint64_t page)
 	}
 	word_unlock(&directory->locks[set]);
 }
+
+/* Those of one set; under its lock. */
+static unsigned find_dirty_in(struct fth_flat *flat, const struct flat_slot *slots, uint64_t *pages,
+			      unsigned n)
+{
+	unsigned found = 0;
+
+	for (uint32_t way = 0; way < flat->directory.ways && found < n; way++) {
+		uint32_t *word;
+
+		if (slots[way].page == FLAT_NONE || slots[way].rrpv + 1 < FLAT_RRPV_MAX)
+			continue;
+		word = &flat->words[slots[way].page];
+		if (!(word_get(word) & WORD_DIRTY) || !word_try_lock(word))
+			continue;
+		if (word_state(word) == WORD_CACHED && (word_get(word) & WORD_DIRTY))
+			pages[found++] = slots[way].page;
+		else
+			word_unlock(word);
+	}
+	return found;
+}
+
+unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, uint64_t *pages, unsigned n)
+{
+	struct flat_directory *directory = &flat->directory;
+	unsigned found = 0;
+
+	for (uint64_t seen = 0; seen < directory->sets && found < n; seen++) {
+		uint64_t set = *hand % directory->sets;
+
+		word_lock(&directory->locks[set]);
+		found += find_dirty_in(flat, directory->slots + set * directory->ways,
+				       pages + found, n - found);
+		word_unlock(&directory->locks[set]);
+		*hand = set + 1;
+	}
+	return found;
+}

@@ -121,13 +121,34 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 	}
 	if (word_state(word) != WORD_CACHED)
 		rc = move_in(flat, page);
-	return rc < 0 ? rc : move_up(flat, page, store);
+	return rc < 0 ? rc : move_up(flat, page, store, false);
+}
+
+/*
+ * A page that is CACHED moves to DRAM if the policy wants it: in the background, since it can be used where it is meanwhile; or
+ * at once if it was read for a stream, which will use all of it now. *moved: it is in DRAM.
+ */
+static int follow_policy(const struct need *need, bool was_cached, bool *moved)
+{
+	struct stream_ahead ahead;
+	enum policy_wish wish = policy_wants(need->flat, need->page, !was_cached, &ahead);
+	int rc;
+
+	if (ahead.pages > 0)
+		mover_ask_ahead(need->flat, &ahead);
+	if (wish == POLICY_STAY ||
+	    ((wish == POLICY_UP || was_cached) && mover_ask_up(need->flat, need->page)))
+		return 0;
+	rc = move_up(need->flat, need->page, need->store, wish == POLICY_UP_PASSING);
+	*moved = rc == 0;
+	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
 }
 
 /* A page that is not in DRAM comes to memory, and to DRAM if the policy wants it there or nobody has used it yet: *moved. */
 static int prepare_cold(const struct need *need, bool *moved)
 {
 	const uint32_t *word = &need->flat->words[need->page];
+	bool was_cached = word_state(word) == WORD_CACHED;
 	int rc = -EBUSY;
 
 	if (word_state(word) == WORD_FLASH && (word_get(word) & WORD_FRESH))
@@ -135,12 +156,8 @@ static int prepare_cold(const struct need *need, bool *moved)
 	*moved = rc == 0;
 	if (rc != -EBUSY)
 		return rc;
-	rc = word_state(word) == WORD_CACHED ? 0 : move_in(need->flat, need->page);
-	if (rc < 0 || !policy_wants(need->flat, need->page))
-		return rc;
-	rc = move_up(need->flat, need->page, need->store);
-	*moved = rc == 0;
-	return rc == -EBUSY ? 0 : rc; /* without a place in DRAM it is used where it is */
+	rc = was_cached ? 0 : move_in(need->flat, need->page);
+	return rc < 0 ? rc : follow_policy(need, was_cached, moved);
 }
 
 /* All pages in memory. *native: the program can go on by itself. */
@@ -223,6 +240,14 @@ static int place_operand(const struct emul_operand *op, bool locked, struct cros
 	return 0;
 }
 
+static void note_store(const struct emul_operand *op)
+{
+	struct fth_flat *flat = region_at(op->address);
+
+	if (flat)
+		mover_note_store(flat, op->address - (uintptr_t)flat->map.user, op->length);
+}
+
 /* All pages are in memory and locked. */
 static int run(ucontext_t *context, const struct emul_use *use, const struct needs *needs)
 {
@@ -235,6 +260,9 @@ static int run(ucontext_t *context, const struct emul_use *use, const struct nee
 			rc = move_allow_store(needs->need[i].flat, needs->need[i].page);
 	for (unsigned i = 0; i < use->operands && rc == 0; i++)
 		rc = place_operand(&use->op[i], use->locked, &crossing[i], &at[i]);
+	for (unsigned i = 0; i < use->operands && rc == 0; i++)
+		if (use->op[i].write)
+			note_store(&use->op[i]);
 	if (rc == 0)
 		rc = emul_run(context, use, at);
 	for (unsigned i = 0; i < use->operands && rc == 0; i++)

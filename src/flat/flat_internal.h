@@ -8,8 +8,10 @@
  *	io.c		pages from and to the device
  *	directory.c	which pages are in the SSD-cache, and which of them goes (RRIP)
  *	ring.c		which pages are in DRAM, oldest first
+ *	stream.c	which pages are used one after the other
  *	move.c		a page from one state to another
  *	policy.c	when a page moves to DRAM
+ *	mover.c		pages that move in the background
  *	fault.c		signals
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
@@ -31,6 +33,7 @@
 #ifndef FATHOM_SRC_FLAT_INTERNAL_H
 #define FATHOM_SRC_FLAT_INTERNAL_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -66,10 +69,14 @@ struct flat_directory {
 	bool lent;	 /* the frames are the window's */
 };
 
-struct flat_ring {
+struct flat_queue {
 	uint64_t *pages; /* some may have left DRAM since they were entered */
 	uint64_t room, head, used;
-	uint64_t limit; /* places; atomic */
+};
+
+struct flat_ring {
+	struct flat_queue staying, passing; /* passing: used one after the other */
+	uint64_t limit;			    /* places; atomic */
 	uint64_t taken; /* places of pages in DRAM, or on their way there; atomic */
 	uint32_t lock;
 };
@@ -106,6 +113,39 @@ struct flat_policy {
 
 struct flat_log;
 
+/* See stream.c. */
+struct flat_stream {
+	uint64_t next; /* the page that continues it; FLAT_NONE: no stream */
+	uint64_t end;  /* the last page that is read ahead, or was used */
+	uint64_t at;   /* stream_misses when it was used */
+	uint32_t run;  /* pages in a row */
+	uint32_t window;
+};
+
+/* What the thread of a region is asked to do. */
+struct flat_errand {
+	enum { ERRAND_UP, ERRAND_AHEAD, ERRAND_CLEAN } kind;
+	uint64_t first, pages;
+};
+#define FLAT_ERRANDS   64u
+#define FLAT_AHEAD_MAX 32u
+
+struct flat_mover {
+	pthread_t thread;
+	bool running;	 /* set before the region is used */
+	bool stop;	 /* atomic, as asleep and cleaning */
+	uint32_t asleep; /* and a futex */
+	bool cleaning;	 /* an errand of that kind is on its way */
+	bool lost; /* a read timed out and may still change the buffer: nothing is done any more; atomic */
+	uint32_t lock; /* of the errands */
+	struct flat_errand errands[FLAT_ERRANDS];
+	uint64_t head, used;
+	/* The page that is MOVING: parts stored to since its copy began. Under the lock of that page. */
+	uint64_t stored;
+	uint64_t hand;	 /* the set of the directory to clean next */
+	uint8_t *buffer; /* FLAT_AHEAD_MAX pages */
+};
+
 struct fth_flat {
 	struct flat_map map;
 	struct fth_dev *dev;
@@ -117,6 +157,9 @@ struct fth_flat {
 	struct flat_ring ring;
 	struct flat_channel channels[FLAT_CHANNELS];
 	struct flat_policy policy;
+	struct flat_stream *streams;
+	uint64_t stream_misses;
+	struct flat_mover mover;
 	struct fth_stats *stats;
 	uint64_t budget;	       /* pages; atomic */
 	uint64_t held;		       /* pages with holds; atomic */
@@ -197,6 +240,11 @@ uint32_t directory_touch(struct flat_directory *directory, uint64_t page);
 uint64_t directory_enter(struct fth_flat *flat, uint64_t page);
 /* Returns the accesses to the old page. */
 uint32_t directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page);
+/*
+ * Up to n pages that are CACHED and DIRTY and likely to go soon, locked, from the sets behind *hand on, which is set. Returns
+ * how many, in any order.
+ */
+unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, uint64_t *pages, unsigned n);
 void directory_remove(struct flat_directory *directory, uint64_t page);
 
 /* ---- ring.c ---- */
@@ -206,9 +254,12 @@ void ring_close(struct flat_ring *ring);
 bool ring_reserve(struct flat_ring *ring);
 void ring_unreserve(struct flat_ring *ring);
 /* Enter a page that has a place. */
-void ring_push(struct fth_flat *flat, uint64_t page);
-/* The oldest, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It may have left DRAM since. */
-uint64_t ring_pop(struct flat_ring *ring);
+void ring_push(struct fth_flat *flat, uint64_t page, bool passing);
+/*
+ * The page to go next, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It may have left DRAM since.
+ * *passing: it was one of those used one after the other.
+ */
+uint64_t ring_pop(struct flat_ring *ring, bool *passing);
 /* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
 int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 
@@ -221,14 +272,21 @@ int move_allow_store(struct fth_flat *flat, uint64_t page);
 int move_in(struct fth_flat *flat, uint64_t page);
 /* The same in two steps, for many pages at once: a slot for the page; then, after reading it, its state. */
 int move_in_begin(struct fth_flat *flat, uint64_t page);
+int move_in_try(struct fth_flat *flat, uint64_t page); /* -EBUSY at once if no slot is free */
 void move_in_end(struct fth_flat *flat, uint64_t page, int result);
-/* CACHED to DRAM. -EBUSY if no place in DRAM can be made. */
-int move_up(struct fth_flat *flat, uint64_t page, bool store);
+/* CACHED to DRAM. -EBUSY if no place in DRAM can be made. passing: as one of those used one after the other. */
+int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing);
+/* The same from a copy of it, for a page that has a place in DRAM. */
+int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing);
 /* CACHED or DRAM to FLASH. */
 int move_out(struct fth_flat *flat, uint64_t page);
-/* Free a place in DRAM: the oldest page goes to the SSD-cache. Returns 0, -EBUSY or the error of the device. */
-int move_oldest_down(struct fth_flat *flat);
-/* The same, but the page goes to flash. */
+/*
+ * Free up to n places in DRAM, at least one: the oldest pages go to the SSD-cache, or to flash if they were passing and are
+ * clean. Returns 0, -EBUSY or the error of the device.
+ */
+#define FLAT_DOWN_MAX 32u
+int move_oldest_down(struct fth_flat *flat, unsigned n);
+/* One page, which goes to flash. */
 int move_oldest_out(struct fth_flat *flat);
 
 /* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
@@ -241,10 +299,35 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
  */
 void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 
+/* ---- stream.c ---- */
+struct stream_ahead {
+	uint64_t first, pages; /* none: pages is 0 */
+};
+int stream_open(struct fth_flat *flat);
+void stream_close(struct fth_flat *flat);
+/* An access to a page that is CACHED; miss: it was on flash. Does it continue a stream? *ahead: what to read now. */
+bool stream_note(struct fth_flat *flat, uint64_t page, bool miss, struct stream_ahead *ahead);
+/* Of pages that are read ahead, the one that is not mapped. */
+uint64_t stream_tripwire(uint64_t first, uint64_t pages);
+
+/* ---- mover.c ---- */
+int mover_open(struct fth_flat *flat);
+void mover_stop(struct fth_flat *flat);
+void mover_close(struct fth_flat *flat); /* after it was stopped, and all requests have ended */
+/* Move a page up that is CACHED and locked, in the background. False if that cannot be: nothing is asked then. */
+bool mover_ask_up(struct fth_flat *flat, uint64_t page);
+void mover_ask_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);
+/* A page of the SSD-cache had to be written before its slot could be used. */
+void mover_ask_clean(struct fth_flat *flat);
+/* Bytes of a page that is locked and not in DRAM are about to be stored to. */
+void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length);
+
 /* ---- policy.c ---- */
 void policy_open(struct fth_flat *flat);
-/* An access to a page that is CACHED and locked: should it move to DRAM? */
-bool policy_wants(struct fth_flat *flat, uint64_t page);
+/* An access to a page that is CACHED and locked; miss: it was on flash. Should it move to DRAM? *ahead: pages to read ahead. */
+enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING };
+enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
+			      struct stream_ahead *ahead);
 /* A page with this many accesses left the SSD-cache. */
 void policy_evicted(struct fth_flat *flat, uint32_t count);
 

@@ -22,8 +22,8 @@
 
 /* ---- signals: cmocka installs handlers for each test, after the library's ---- */
 
-static sigjmp_buf jump;
-static volatile sig_atomic_t bus_errors;
+static __thread sigjmp_buf jump;
+static __thread volatile sig_atomic_t bus_errors;
 
 static void on_bus(int sig)
 {
@@ -120,6 +120,8 @@ static void forgotten_pages_are_zero(void **unused)
 		for (unsigned i = 0; i < 2000; i++) /* some in DRAM, some in the SSD-cache */
 			assert_int_equal(bytes[fth_rng_below(&rng, pages * PAGE)], 0xee);
 		forget_pages(flat, 0, pages);
+		while (fth_flat_stat(flat, FTH_FLAT_STAT_PAGES_DRAM) > 0) /* on their way there */
+			forget_pages(flat, 0, pages);
 		check_memory(flat, 0);
 		misses = fth_flat_stat(flat, FTH_FLAT_STAT_MISSES);
 		for (uint64_t i = 0; i < pages * PAGE; i += 8)
@@ -279,6 +281,183 @@ static void threads_lose_nothing(void **unused)
 	for (unsigned i = 0; i < 64; i++)
 		sum += words[(3u << 20) / 8 + 8 + i * 512];
 	assert_true(sum == added);
+	assert_ok(fth_flat_close(flat));
+}
+
+/* The same on a device that fails: an access that raised SIGBUS was not done, and is repeated. */
+static void *work_on_failing_device(void *raw)
+{
+	struct worker *w = raw;
+	struct fth_rng rng = {w->number + 200};
+	volatile unsigned i = 0;
+
+	for (; i < w->rounds; i = i + 1) {
+		uint64_t slot = fth_rng_below(&rng, WORDS), value = fth_rng_next(&rng);
+		volatile uint64_t *at = &w->words[slot * 64 + w->number];
+		uint64_t *shared = &w->shared[fth_rng_below(&rng, 64) * 512];
+
+		(void)sigsetjmp(jump, 1); /* each try begins here */
+		switch (i % 3) {
+		case 0:
+			*at = value;
+			w->shadow[slot] = value;
+			break;
+		case 1:
+			__atomic_fetch_add(shared, 3, __ATOMIC_RELAXED);
+			w->added += 3;
+			break;
+		default:
+			if (*at != w->shadow[slot])
+				abort();
+		}
+	}
+	return NULL;
+}
+
+static void failing_io_loses_nothing(void **unused)
+{
+	struct fth_flat *flat =
+		open_region("fault(mem:4M)?kind=read,write&rate=0.05&count=2000&seed=7", 256 * PAGE,
+			    FTH_FLAT_COUNTERS);
+	uint64_t *words = fth_flat_base(flat), sum = 0, added = 0, word;
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+
+	(void)unused;
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.flat = flat,
+					     .words = words,
+					     .shared = words + (3u << 20) / 8 + 8,
+					     .shadow = calloc(WORDS, 8),
+					     .number = i,
+					     .rounds = getenv("FTH_LONG_TESTS") ? 300000 : 4000};
+		assert_int_equal(
+			pthread_create(&threads[i], NULL, work_on_failing_device, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < 20; i++) { /* each of these may fail, too */
+		(void)fth_flat_sync(flat, FTH_DEV_TIMEOUT);
+		(void)fth_flat_set_budget(flat, (i % 2 ? 256 : 128) * PAGE);
+		(void)fth_flat_advise(flat, words + i * 4096, 64 * PAGE,
+				      (enum fth_flat_advice)(i % 3));
+		usleep(2000);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	while (fth_flat_sync(flat, FTH_DEV_TIMEOUT) < 0)
+		;
+	for (unsigned i = 0; i < THREADS; i++) {
+		for (unsigned slot = 0; slot < WORDS; slot++) {
+			while (fth_flat_load(flat, &words[slot * 64 + i], &word, 8) < 0)
+				;
+			assert_true(word == workers[i].shadow[slot]);
+		}
+		added += workers[i].added;
+		free(workers[i].shadow);
+	}
+	for (unsigned i = 0; i < 64; i++) {
+		while (fth_flat_load(flat, &words[(3u << 20) / 8 + 8 + i * 512], &word, 8) < 0)
+			;
+		sum += word;
+	}
+	assert_true(sum == added);
+	assert_true(fth_flat_stat(flat, FTH_FLAT_STAT_ERRORS) > 0);
+	while (fth_flat_close(flat) < 0)
+		;
+}
+
+/* ---- pages that move in the background ---- */
+
+#define STORERS 4
+
+struct storer {
+	uint64_t *page;
+	unsigned number;
+	const bool *stop;
+	uint64_t shadow[128];
+};
+
+/* Words of its own all over the page. */
+static void *store_all_the_time(void *raw)
+{
+	struct storer *s = raw;
+
+	for (uint64_t i = 0; !__atomic_load_n(s->stop, __ATOMIC_RELAXED); i++) {
+		unsigned slot = i * 7 % 128;
+		volatile uint64_t *at = s->page + slot * STORERS + s->number;
+
+		if (*at != s->shadow[slot])
+			abort();
+		*at = s->shadow[slot] = i << 32 | i;
+	}
+	return NULL;
+}
+
+static void stores_during_a_move_are_kept(void **unused)
+{
+	struct fth_flat *flat = open_region("mem:2M", BUDGET, FTH_FLAT_COUNTERS);
+	struct storer storers[STORERS];
+	pthread_t threads[STORERS];
+	bool stop = false;
+
+	(void)unused;
+	if (!fth_flat_emulates()) {
+		assert_ok(fth_flat_close(flat));
+		return;
+	}
+	fth_flat_set_model(flat, &(struct fth_flat_model){.promote_ns = 500000});
+	for (unsigned i = 0; i < STORERS; i++) {
+		storers[i] = (struct storer){.page = (uint64_t *)fth_flat_base(flat) + 512 * 9,
+					     .number = i,
+					     .stop = &stop};
+		assert_int_equal(pthread_create(&threads[i], NULL, store_all_the_time, &storers[i]),
+				 0);
+	}
+	for (uint64_t moves = 0; moves < 20;) {
+		assert_ok(fth_flat_advise(flat, storers[0].page, PAGE, FTH_FLAT_COLD));
+		moves = fth_flat_stat(flat, FTH_FLAT_STAT_BACKGROUND);
+		usleep(1000);
+	}
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < STORERS; i++)
+		pthread_join(threads[i], NULL);
+	for (unsigned i = 0; i < STORERS; i++)
+		for (unsigned slot = 0; slot < 128; slot++)
+			assert_true(storers[i].page[slot * STORERS + i] == storers[i].shadow[slot]);
+	assert_ok(fth_flat_close(flat));
+}
+
+static void streams_are_read_ahead(void **unused)
+{
+	struct fth_flat *flat = open_region("mem:8M", 512 * PAGE, FTH_FLAT_COUNTERS);
+	uint64_t *words = fth_flat_base(flat), n = fth_flat_size(flat) / 8;
+
+	(void)unused;
+	for (uint64_t i = 0; i < n; i++)
+		words[i] = i * 3;
+	while (fth_flat_stat(flat, FTH_FLAT_STAT_AHEAD) < 100)
+		for (uint64_t i = 0; i < n; i++)
+			assert_true(words[i] == i * 3);
+	check_memory(flat, 512 * PAGE);
+	assert_ok(fth_flat_close(flat));
+}
+
+static void without_a_thread(void **unused)
+{
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	struct fth_flat *flat;
+	uint64_t *words;
+
+	(void)unused;
+	options.foreground = true;
+	assert_ok(fth_flat_open("mem:4M", BUDGET, &options, &flat));
+	take_signals();
+	words = fth_flat_base(flat);
+	for (uint64_t i = 0; i < (4u << 20) / 8; i++)
+		words[i] = ~i;
+	for (uint64_t i = 0; i < (4u << 20) / 8; i++)
+		assert_true(words[i] == ~i);
+	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_BACKGROUND), 0);
+	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_AHEAD), 0);
 	assert_ok(fth_flat_close(flat));
 }
 
@@ -564,6 +743,10 @@ int main(void)
 		cmocka_unit_test(larger_pages_and_odd_sizes),
 		cmocka_unit_test(instructions_that_cross_pages),
 		cmocka_unit_test(threads_lose_nothing),
+		cmocka_unit_test(failing_io_loses_nothing),
+		cmocka_unit_test(stores_during_a_move_are_kept),
+		cmocka_unit_test(streams_are_read_ahead),
+		cmocka_unit_test(without_a_thread),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
 		cmocka_unit_test(a_failed_read_is_a_bus_error_of_that_page),

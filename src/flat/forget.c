@@ -31,7 +31,8 @@ static bool forget_one(struct fth_flat *flat, uint64_t page)
 	switch (word_state(word)) {
 	case WORD_CACHED:
 		directory_remove(&flat->directory, page);
-		word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT, WORD_FLASH | WORD_FRESH);
+		word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT | WORD_ASKED | WORD_MOVING,
+			 WORD_FLASH | WORD_FRESH);
 		return false;
 	case WORD_FLASH:
 		word_set(word, WORD_COUNT, WORD_FRESH);

@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "flat/map.h"
@@ -78,7 +79,7 @@ int map_open(struct flat_map *map, uint64_t size, uint64_t page, bool readonly)
 {
 	int rc;
 
-	*map = (struct flat_map){.size = size, .page = page, .faults = -1};
+	*map = (struct flat_map){.size = size, .page = page, .faults = -1, .self = -1};
 	rc = open_faults(map);
 	if (rc == 0)
 		rc = reserve(map, readonly);
@@ -108,7 +109,9 @@ void map_close(struct flat_map *map)
 		munmap(map->reserved, map->reserved_size);
 	if (map->faults >= 0)
 		close(map->faults);
-	*map = (struct flat_map){.faults = -1};
+	if (map->self >= 0)
+		close(map->self);
+	*map = (struct flat_map){.faults = -1, .self = -1};
 }
 
 static struct uffdio_range range_of(const struct flat_map *map, uint64_t page)
@@ -125,6 +128,23 @@ int map_put(struct flat_map *map, uint64_t page, const void *from, bool writable
 				  .mode = writable ? 0 : UFFDIO_COPY_MODE_WP};
 
 	return ioctl(map->faults, UFFDIO_COPY, &put) < 0 ? -errno : 0;
+}
+
+int map_put_many(struct flat_map *map, uint64_t page, const void *from, unsigned count)
+{
+	struct uffdio_copy put = {.dst = (uintptr_t)map_at(map, page),
+				  .src = (uintptr_t)from,
+				  .len = count * map->page,
+				  .mode = UFFDIO_COPY_MODE_WP};
+
+	int error, done;
+
+	if (ioctl(map->faults, UFFDIO_COPY, &put) == 0)
+		return (int)count;
+	error = errno;
+	done = put.copy > 0 ? (int)((uint64_t)put.copy / map->page) : 0;
+	(void)map_take(map, page + (unsigned)done); /* a part of it may be there */
+	return done > 0 ? done : -error;
 }
 
 static int set_protection(struct flat_map *map, uint64_t page, uint64_t mode)
@@ -147,4 +167,23 @@ int map_forbid_stores(struct flat_map *map, uint64_t page)
 int map_take(struct flat_map *map, uint64_t page)
 {
 	return madvise(map_at(map, page), map->page, MADV_DONTNEED) < 0 ? -errno : 0;
+}
+
+unsigned map_take_many(struct flat_map *map, const uint64_t *pages, unsigned n)
+{
+	struct iovec ranges[MAP_TAKE_MAX];
+	unsigned done = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		ranges[i] = (struct iovec){.iov_base = map_at(map, pages[i]), .iov_len = map->page};
+	if (map->self >= 0 && n > 1) {
+		ssize_t bytes =
+			syscall(SYS_process_madvise, map->self, ranges, n, MADV_DONTNEED, 0);
+
+		done = bytes > 0 ? (unsigned)((uint64_t)bytes / map->page) : 0;
+	}
+	/* older kernels refuse it for the caller's own memory */
+	while (done < n && map_take(map, pages[done]) == 0)
+		done++;
+	return done;
 }

@@ -15,6 +15,7 @@ struct flat_map {
 	void *reserved;	     /* user is aligned in it */
 	uint64_t reserved_size;
 	int faults; /* userfaultfd */
+	int self;   /* descriptor of this process, for advice on many ranges at once; -1: none */
 };
 
 /* Returns 0 or a negative errno; -ENOTSUP if the kernel has no userfaultfd, or an older one. */
@@ -23,6 +24,8 @@ void map_close(struct flat_map *map);
 
 /* A copy of the bytes at `from` becomes the page. Unless it is writable, the first store faults. */
 int map_put(struct flat_map *map, uint64_t page, const void *from, bool writable);
+/* The same for `count` pages in a row, none of them writable; returns how many are there, or the error of the first. */
+int map_put_many(struct flat_map *map, uint64_t page, const void *from, unsigned count);
 int map_allow_stores(struct flat_map *map, uint64_t page);
 int map_forbid_stores(struct flat_map *map, uint64_t page);
 
@@ -31,6 +34,9 @@ int map_renew(struct flat_map *map, uint64_t page, uint64_t pages);
 
 /* Release the memory of a page. */
 int map_take(struct flat_map *map, uint64_t page);
+/* The same for any pages, up to MAP_TAKE_MAX. Returns how many of them, the first ones, were released. */
+#define MAP_TAKE_MAX 64u
+unsigned map_take_many(struct flat_map *map, const uint64_t *pages, unsigned n);
 
 static inline uint8_t *map_at(const struct flat_map *map, uint64_t page)
 {

@@ -63,13 +63,17 @@ static int clean(struct fth_flat *flat, uint64_t page)
 /* Evict `old`, which is locked, and give its slot to `page`. */
 static int take_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
 {
-	int rc = clean(flat, old);
+	int rc;
+
+	if (word_get(&flat->words[old]) & WORD_DIRTY)
+		mover_ask_clean(flat);
+	rc = clean(flat, old);
 
 	if (rc < 0) { /* the next try finds another */
 		(void)directory_touch(&flat->directory, old);
 		return rc;
 	}
-	word_set(&flat->words[old], WORD_STATE, WORD_FLASH);
+	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
 	policy_evicted(flat, directory_replace(&flat->directory, old, page));
 	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
 	return 0;
@@ -105,6 +109,11 @@ int move_in_begin(struct fth_flat *flat, uint64_t page)
 	return find_slot(flat, page, true);
 }
 
+int move_in_try(struct fth_flat *flat, uint64_t page)
+{
+	return find_slot(flat, page, false);
+}
+
 void move_in_end(struct fth_flat *flat, uint64_t page, int result)
 {
 	if (result == 0)
@@ -132,29 +141,41 @@ int move_in(struct fth_flat *flat, uint64_t page)
 	return rc;
 }
 
-int move_up(struct fth_flat *flat, uint64_t page, bool store)
+int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing)
 {
 	uint32_t *word = &flat->words[page];
-	bool writable = store || (word_get(word) & WORD_DIRTY);
+	bool writable = word_get(word) & WORD_DIRTY;
+	uint64_t start = flat->options.model.map_ns ? fth_now_ns() : 0;
+	int rc = map_put(&flat->map, page, copy, writable);
+
+	if (rc < 0)
+		return rc;
+	fault_delay(start, flat->options.model.map_ns);
+	directory_remove(&flat->directory, page);
+	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
+	ring_push(flat, page, passing);
+	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
+	return 0;
+}
+
+int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
+{
+	uint32_t *word = &flat->words[page];
 	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
 	int rc;
 
 	while (!ring_reserve(&flat->ring)) {
-		rc = move_oldest_down(flat);
+		rc = move_oldest_down(flat, 1);
 		if (rc < 0)
 			return rc;
 	}
-	rc = map_put(&flat->map, page, directory_frame(&flat->directory, page), writable);
-	if (rc < 0) {
+	fault_delay(start, flat->options.model.promote_ns);
+	if (store)
+		word_set(word, WORD_DIRTY, WORD_DIRTY);
+	rc = move_up_from(flat, page, directory_frame(&flat->directory, page), passing);
+	if (rc < 0)
 		ring_unreserve(&flat->ring);
-		return rc;
-	}
-	fault_delay(start, flat->options.model.promote_ns + flat->options.model.map_ns);
-	directory_remove(&flat->directory, page);
-	word_set(word, WORD_STATE | WORD_DIRTY, WORD_DRAM | (writable ? WORD_DIRTY : 0));
-	ring_push(flat, page);
-	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
-	return 0;
+	return rc;
 }
 
 int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
@@ -163,7 +184,7 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 	int rc;
 
 	while (!ring_reserve(&flat->ring)) {
-		rc = move_oldest_down(flat);
+		rc = move_oldest_down(flat, 1);
 		if (rc < 0)
 			return rc;
 	}
@@ -173,7 +194,7 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 		return rc;
 	}
 	word_set(&flat->words[page], WORD_STATE | WORD_DIRTY, WORD_DRAM | (store ? WORD_DIRTY : 0));
-	ring_push(flat, page);
+	ring_push(flat, page, false);
 	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
 	return 0;
 }
@@ -196,77 +217,144 @@ int move_out(struct fth_flat *flat, uint64_t page)
 		ring_unreserve(&flat->ring);
 	else
 		directory_remove(&flat->directory, page);
-	word_set(&flat->words[page], WORD_STATE, WORD_FLASH);
+	word_set(&flat->words[page], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
 	return 0;
 }
 
-/*
- * DRAM to CACHED, or to FLASH if there is no slot: the caller may have the slot of another page, and threads that wait for slots
- * while they have one would wait for each other.
- */
-static int move_down(struct fth_flat *flat, uint64_t page)
-{
-	int rc = find_slot(flat, page, false);
+/* ---- out of DRAM ---- */
 
-	if (rc == -EBUSY)
-		return move_out(flat, page);
-	if (rc < 0)
+/*
+ * What is done before a page leaves DRAM: its bytes are in the SSD-cache or on the device afterwards, and stores are stopped. A page
+ * that was passing and is clean needs nothing. Where no slot is free, it goes to flash: the caller may have the slot of
+ * another page, and threads that wait for slots while they have one would wait for each other.
+ */
+static int leave_begin(struct fth_flat *flat, uint64_t page, bool passing, enum word_state *to)
+{
+	int rc;
+
+	*to = WORD_FLASH;
+	if (passing && !(word_get(&flat->words[page]) & WORD_DIRTY))
+		return 0;
+	rc = find_slot(flat, page, false);
+	if (rc == 0)
+		*to = WORD_CACHED;
+	else if (rc != -EBUSY)
 		return rc;
 	rc = stop_stores(flat, page);
-	if (rc == 0) {
+	if (rc == 0 && *to == WORD_CACHED) {
 		FLAT_READS_BEGIN();
 		memcpy(directory_frame(&flat->directory, page), map_at(&flat->map, page),
 		       flat->map.page);
 		FLAT_READS_END();
-		rc = map_take(&flat->map, page);
+		return 0;
 	}
-	if (rc < 0) {
-		directory_remove(&flat->directory, page);
-		return rc;
-	}
-	word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
-	ring_unreserve(&flat->ring);
-	flat_count(flat, FTH_FLAT_STAT_DEMOTIONS);
-	return 0;
+	return rc < 0 ? rc : clean(flat, page);
 }
 
-/* The oldest page in DRAM that is neither locked nor held leaves it by `move`. */
-static int move_oldest(struct fth_flat *flat, int (*move)(struct fth_flat *, uint64_t))
+/* It stays. */
+static void leave_undo(struct fth_flat *flat, uint64_t page, enum word_state to)
 {
-	uint64_t tries = 2 * flat->ring.room;
+	if (to == WORD_CACHED)
+		directory_remove(&flat->directory, page);
+	if (word_get(&flat->words[page]) & WORD_DIRTY)
+		(void)map_allow_stores(&flat->map, page);
+}
+
+static void leave_end(struct fth_flat *flat, uint64_t page, enum word_state to)
+{
+	word_set(&flat->words[page], WORD_STATE, to);
+	ring_unreserve(&flat->ring);
+	flat_count(flat, to == WORD_CACHED ? FTH_FLAT_STAT_DEMOTIONS : FTH_FLAT_STAT_EVICTIONS);
+}
+
+/* The next page to go that is neither locked nor held, now locked; FLAT_NONE if there is none. */
+static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
+{
+	uint64_t tries = 2 * flat->ring.staying.room;
 
 	while (tries-- > 0) {
-		uint64_t page = ring_pop(&flat->ring);
+		uint64_t page = ring_pop(&flat->ring, passing);
 		uint32_t *word = &flat->words[page];
-		int rc;
 
 		if (page == FLAT_NONE)
-			return -EBUSY;
+			break;
 		if (!word_try_lock(word)) {
-			ring_push(flat, page);
+			ring_push(flat, page, *passing);
 			sched_yield();
 			continue;
 		}
-		if (word_state(word) != WORD_DRAM) {
-			word_unlock(word);
-			continue;
+		if (word_state(word) == WORD_DRAM) {
+			if (!(word_get(word) & WORD_HOLDS))
+				return page;
+			ring_push(flat, page, false);
 		}
-		rc = word_get(word) & WORD_HOLDS ? -EBUSY : move(flat, page);
-		if (rc < 0)
-			ring_push(flat, page);
 		word_unlock(word);
-		if (rc != -EBUSY)
-			return rc;
 	}
-	return -EBUSY;
-}
-
-int move_oldest_down(struct fth_flat *flat)
-{
-	return move_oldest(flat, move_down);
+	return FLAT_NONE;
 }
 
 int move_oldest_out(struct fth_flat *flat)
 {
-	return move_oldest(flat, move_out);
+	bool passing;
+	uint64_t page = take_oldest(flat, &passing);
+	int rc;
+
+	if (page == FLAT_NONE)
+		return -EBUSY;
+	rc = move_out(flat, page);
+	if (rc < 0)
+		ring_push(flat, page, passing);
+	word_unlock(&flat->words[page]);
+	return rc;
+}
+
+/* Pages that are to leave DRAM together, all locked. */
+struct leaving {
+	uint64_t pages[FLAT_DOWN_MAX];
+	enum word_state to[FLAT_DOWN_MAX];
+	unsigned n;
+};
+
+static int collect_leaving(struct fth_flat *flat, struct leaving *leaving, unsigned most)
+{
+	int rc = 0;
+
+	while (leaving->n < most && rc == 0) {
+		bool passing;
+		uint64_t page = take_oldest(flat, &passing);
+		enum word_state *to = &leaving->to[leaving->n];
+
+		if (page == FLAT_NONE)
+			return -EBUSY;
+		rc = leave_begin(flat, page, passing, to);
+		if (rc == 0) {
+			leaving->pages[leaving->n++] = page;
+			continue;
+		}
+		leave_undo(flat, page, *to);
+		ring_push(flat, page, passing);
+		word_unlock(&flat->words[page]);
+	}
+	return rc;
+}
+
+int move_oldest_down(struct fth_flat *flat, unsigned n)
+{
+	struct leaving leaving = {.n = 0};
+	int rc = collect_leaving(flat, &leaving, n < FLAT_DOWN_MAX ? n : FLAT_DOWN_MAX);
+	unsigned taken;
+
+	if (leaving.n == 0)
+		return rc;
+	taken = map_take_many(&flat->map, leaving.pages, leaving.n);
+	for (unsigned i = 0; i < leaving.n; i++) {
+		if (i < taken) {
+			leave_end(flat, leaving.pages[i], leaving.to[i]);
+		} else {
+			leave_undo(flat, leaving.pages[i], leaving.to[i]);
+			ring_push(flat, leaving.pages[i], false);
+		}
+		word_unlock(&flat->words[leaving.pages[i]]);
+	}
+	return taken > 0 ? 0 : -ENOMEM;
 }

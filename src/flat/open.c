@@ -18,7 +18,8 @@
 static const char *const stat_names[FTH_FLAT_STAT_COUNT] = {
 	"faults",    "loads",	   "stores",	  "refused",	  "misses",	  "promotions",
 	"demotions", "evictions",  "write_backs", "first_writes", "errors",	  "persists",
-	"log_bytes", "log_writes", "checkpoints", "pages_dram",	  "pages_cached",
+	"log_bytes", "log_writes", "checkpoints", "background",	  "ahead",	  "pages_dram",
+	"pages_cached",
 };
 
 static const char *const policy_names[FTH_FLAT_POLICY_COUNT] = {"default", "counters", "paper",
@@ -167,16 +168,23 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 	policy_open(flat);
 	if (rc == 0)
 		rc = persist_open(flat);
+	if (rc == 0)
+		rc = stream_open(flat);
+	if (rc == 0)
+		rc = mover_open(flat);
 	return rc < 0 ? rc : fault_watch(flat);
 }
 
 static void release(struct fth_flat *flat)
 {
 	fault_unwatch(flat);
+	mover_stop(flat);
 	io_close(flat); /* waits for requests that timed out: they use the memory */
 	persist_close(flat);
+	mover_close(flat);
 	map_close(&flat->map);
 	ring_close(&flat->ring);
+	stream_close(flat);
 	directory_close(&flat->directory);
 	if (flat->words)
 		munmap(flat->words, flat->pages * sizeof(*flat->words));
@@ -200,7 +208,7 @@ static int open_region(const char *uri, struct fth_dev *dev, uint64_t budget,
 	flat = calloc(1, sizeof(*flat));
 	if (!flat)
 		return fth_fail(ENOMEM, "flat: no memory for a region");
-	flat->map.faults = -1;
+	flat->map.faults = flat->map.self = -1;
 	flat->dev = dev;
 	flat->owns_dev = uri != NULL;
 	flat->options = options ? *options : (struct fth_flat_options)FTH_FLAT_OPTIONS_INIT;

@@ -9,7 +9,7 @@
  * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
  * The threshold follows the benefit, which is measured: some pages that reach it stay, as samples, until a page that moved
  * at the same time would have left DRAM again. The accesses that they got meanwhile are what moving them would have saved.
- * If that is less than moving costs, the threshold rises. Pages that a thread reads one after the other move at once.
+ * If that is less than moving costs, the threshold rises. Pages that are used one after the other (stream.c) move at once.
  */
 #include <string.h>
 
@@ -24,8 +24,8 @@
 #define COUNTERS_THRESHOLD 3u
 #define COUNTERS_MAX	   64u
 #define SAMPLE_EVERY	   8u /* of pages that reach the threshold */
+#define SAMPLE_ENOUGH	   4u /* times the accesses that pay for a move: no need to see more */
 #define SAMPLES_PER_STEP   4u /* ended, before the threshold changes by one */
-#define SEQUENCE	   2u /* pages in a row */
 
 /* What a move to DRAM and back costs, and what an access to the SSD-cache costs, where no model says so. */
 #define MOVE_NS	  6000u
@@ -161,57 +161,48 @@ static bool move_or_sample(struct fth_flat *flat, uint64_t page)
 	return false;
 }
 
-/* Does this thread go from page to page? */
-static bool in_sequence(const struct fth_flat *flat, uint64_t page)
-{
-	static __thread struct {
-		const struct fth_flat *flat;
-		uint64_t page;
-		uint32_t run;
-	} last;
-
-	if (last.flat == flat && page == last.page + 1)
-		last.run++;
-	else if (last.flat != flat || page != last.page)
-		last.run = 0;
-	last.flat = flat;
-	last.page = page;
-	return last.run >= SEQUENCE;
-}
-
-static bool counters_want(struct fth_flat *flat, uint64_t page)
+static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool miss,
+				      struct stream_ahead *ahead)
 {
 	struct flat_policy *p = &flat->policy;
 	uint32_t count = count_access(flat, page);
-	bool sequence = in_sequence(flat, page), wants = false;
+	bool stream;
+	enum policy_wish wish = POLICY_STAY;
 	struct flat_sample *sample;
 
 	(void)directory_touch(&flat->directory, page);
 	word_lock(&p->lock);
 	p->counted++;
 	check_sample(flat);
+	stream = stream_note(flat, page, miss, ahead);
 	sample = find_sample(flat, page);
-	if (sample)
-		sample->count++;
-	else if (sequence)
-		wants = true;
-	else if (count >= p->threshold)
-		wants = move_or_sample(flat, page);
+	if (sample && ++sample->count >= SAMPLE_ENOUGH * break_even(flat)) {
+		end_sample(flat, sample); /* it has shown what it can */
+		p->moves++;
+		wish = POLICY_UP;
+	} else if (sample)
+		wish = POLICY_STAY;
+	else if (stream)
+		wish = POLICY_UP_PASSING;
+	else if (count >= p->threshold && move_or_sample(flat, page))
+		wish = POLICY_UP;
 	word_unlock(&p->lock);
-	return wants;
+	return wish;
 }
 
-bool policy_wants(struct fth_flat *flat, uint64_t page)
+enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
+			      struct stream_ahead *ahead)
 {
+	ahead->pages = 0;
 	switch (flat->options.policy) {
 	case FTH_FLAT_ALWAYS:
-		return true;
+		return POLICY_UP;
 	case FTH_FLAT_NEVER:
 		(void)directory_touch(&flat->directory, page);
-		return false;
+		return POLICY_STAY;
 	case FTH_FLAT_PAPER:
-		return paper_wants(flat, page);
+		return paper_wants(flat, page) ? POLICY_UP : POLICY_STAY;
 	default:
-		return counters_want(flat, page);
+		return counters_want(flat, page, miss, ahead);
 	}
 }

@@ -32,6 +32,8 @@ static int copy_part(struct fth_flat *flat, uint64_t offset, void *to, const voi
 
 	if (rc < 0)
 		return rc;
+	if (!to)
+		mover_note_store(flat, offset, length);
 	memcpy(to ? to : at, to ? at : from, length);
 	return 0;
 }
@@ -40,12 +42,18 @@ static int ensure(struct fth_flat *flat, uint64_t page)
 {
 	enum word_state state = word_state(&flat->words[page]);
 	int rc = state == WORD_CACHED || state == WORD_DRAM ? 0 : move_in(flat, page);
+	struct stream_ahead ahead;
+	enum policy_wish wish;
 
-	if (rc == 0 && word_state(&flat->words[page]) == WORD_CACHED && policy_wants(flat, page)) {
-		rc = move_up(flat, page, false);
-		rc = rc == -EBUSY ? 0 : rc;
-	}
-	return rc;
+	if (rc < 0 || word_state(&flat->words[page]) != WORD_CACHED)
+		return rc;
+	wish = policy_wants(flat, page, state != WORD_CACHED, &ahead);
+	if (ahead.pages > 0)
+		mover_ask_ahead(flat, &ahead);
+	if (wish == POLICY_STAY || mover_ask_up(flat, page))
+		return 0;
+	rc = move_up(flat, page, false, wish == POLICY_UP_PASSING);
+	return rc == -EBUSY ? 0 : rc;
 }
 
 static int copy_bytes(struct fth_flat *flat, uint64_t offset, void *to, const void *from,

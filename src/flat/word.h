@@ -29,7 +29,9 @@ enum word_state {
 #define WORD_PERSIST	 0x40u /* in a persistent range */
 #define WORD_HOLDS_SHIFT 8     /* 6 bits: how often it is held in DRAM */
 #define WORD_HOLDS	 (0x3fu << WORD_HOLDS_SHIFT)
-#define WORD_COUNT_SHIFT 16 /* 8 bits: accesses while not in DRAM */
+#define WORD_ASKED	 0x4000u /* CACHED: the mover was asked to move it up */
+#define WORD_MOVING	 0x8000u /* CACHED: the mover copies it */
+#define WORD_COUNT_SHIFT 16	 /* 8 bits: accesses while not in DRAM */
 #define WORD_COUNT	 (0xffu << WORD_COUNT_SHIFT)
 #define WORD_EPOCH_SHIFT 24 /* 8 bits: when they were last counted */
 #define WORD_EPOCH	 (0xffu << WORD_EPOCH_SHIFT)
