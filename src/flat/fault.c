@@ -242,7 +242,7 @@ static int place_operand(const struct emul_operand *op, bool locked, struct cros
 
 static void note_store(const struct emul_operand *op)
 {
-	struct fth_flat *flat = region_at(op->address);
+	struct fth_flat *flat = fault_region(op->address);
 
 	if (flat)
 		mover_note_store(flat, op->address - (uintptr_t)flat->map.user, op->length);

@@ -36,7 +36,8 @@
 #define CLEAN_MANY  32u
 #define IMPATIENCE \
 	8u /* accesses to a page that was asked for, after which the program moves it itself; a power of two */
-#define BATCH_ROOM 16u /* pages that leave DRAM together */
+#define BATCH_ROOM  16u /* pages that leave DRAM together, */
+#define BATCH_SHARE 32u /* or such a part of it if that is less */
 
 /* ---- asking ---- */
 
@@ -123,10 +124,14 @@ static uint64_t places_free(const struct fth_flat *flat)
 /* Old pages leave DRAM until so many places are free, as far as possible. */
 static void make_room(struct fth_flat *flat, uint64_t places)
 {
+	uint64_t batch = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / BATCH_SHARE;
+
+	batch = batch < BATCH_ROOM ? batch : BATCH_ROOM;
 	while (places_free(flat) < places) {
 		uint64_t wanted = places - places_free(flat);
 
-		if (move_oldest_down(flat, wanted > BATCH_ROOM ? (unsigned)wanted : BATCH_ROOM) < 0)
+		wanted = wanted > batch ? wanted : batch;
+		if (move_oldest_down(flat, (unsigned)wanted) < 0)
 			return;
 	}
 }

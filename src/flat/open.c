@@ -16,10 +16,10 @@
 #define CACHE_MIN  16u
 
 static const char *const stat_names[FTH_FLAT_STAT_COUNT] = {
-	"faults",    "loads",	   "stores",	  "refused",	  "misses",	  "promotions",
-	"demotions", "evictions",  "write_backs", "first_writes", "errors",	  "persists",
-	"log_bytes", "log_writes", "checkpoints", "background",	  "ahead",	  "pages_dram",
-	"pages_cached",
+	"faults",     "loads",	   "stores",	 "refused",	 "misses",
+	"promotions", "demotions", "evictions",	 "write_backs",	 "first_writes",
+	"errors",     "persists",  "log_bytes",	 "log_writes",	 "checkpoints",
+	"background", "ahead",	   "pages_dram", "pages_cached",
 };
 
 static const char *const policy_names[FTH_FLAT_POLICY_COUNT] = {"default", "counters", "paper",
