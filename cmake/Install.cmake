@@ -3,6 +3,9 @@
 include(CMakePackageConfigHelpers)
 
 install(TARGETS fathom RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET fathom_flat_run)
+  install(TARGETS fathom_flat_run LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES bench/tpch_duckdb.mjs bench/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -25,6 +25,12 @@ version=$(pkg-config --modversion fathom)
 grep -q "PACKAGE_VERSION \"$version\"" "$libdir/cmake/fathom/fathom-config-version.cmake"
 [ "$(pkg-config --variable=prefix fathom)" = /opt/fathom ]
 test -s "$at/share/man/man1/fathom.1"
+# The library that `fathom flat run` preloads is found from where the tool is.
+if [ -e "$libdir/libfathom_flat_run.so" ]; then
+  rc=0
+  "$at/bin/fathom" flat run --file mem:16M -- true 2>"$root/flat" || rc=$?
+  [ $rc = 0 ] || [ $rc = 77 ] || { cat "$root/flat"; exit 1; }
+fi
 # Nothing of this machine's source or build folder is in it.
 if grep -rlF -e "$PWD/" -e "$(realpath "$build")/" "$libdir/cmake" "$libdir/pkgconfig" "$at/include"; then
   echo "install_test: these files name folders of the build" >&2

@@ -9,6 +9,9 @@ extern const struct fth_command fth_cmd_bench;
 extern const struct fth_command fth_cmd_demo;
 extern const struct fth_command fth_cmd_dev;
 extern const struct fth_command fth_cmd_dev_stress; /* under dev */
+extern const struct fth_command fth_cmd_flat;
+extern const struct fth_command fth_cmd_flat_run; /* under flat, as the one below */
+extern const struct fth_command fth_cmd_flat_stat;
 extern const struct fth_command fth_cmd_gpu;
 extern const struct fth_command fth_cmd_gpu_read; /* under gpu */
 extern const struct fth_command fth_cmd_graph;

@@ -22,6 +22,10 @@
 static bool json;
 static uint32_t stopped; /* written by the signal handler, read by any thread */
 
+#define STOP_SIGNALS 3u
+static const int caught[STOP_SIGNALS + 1] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+static struct sigaction originals[STOP_SIGNALS + 1];
+
 static struct {
 	bool running, shown;
 	uint64_t started, drawn;
@@ -134,11 +138,18 @@ static void catch_signals(void)
 	struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESETHAND | SA_RESTART};
 
 	sigemptyset(&action.sa_mask);
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
-	sigaction(SIGHUP, &action, NULL);
+	for (unsigned i = 0; i < STOP_SIGNALS; i++)
+		sigaction(caught[i], &action, &originals[i]);
 	/* A reader that went away is an error of the write, so that files can be removed. */
-	signal(SIGPIPE, SIG_IGN);
+	action.sa_handler = SIG_IGN;
+	action.sa_flags = 0;
+	sigaction(caught[STOP_SIGNALS], &action, &originals[STOP_SIGNALS]);
+}
+
+void fth_cli_restore_signals(void)
+{
+	for (unsigned i = 0; i <= STOP_SIGNALS; i++)
+		sigaction(caught[i], &originals[i], NULL);
 }
 
 int fth_cli_start(int argc, char **argv)

@@ -99,6 +99,9 @@ const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 /* SIGINT, SIGTERM or SIGHUP was seen: finish what must be, return FTH_EXIT_INTERRUPTED. Any thread. */
 bool fth_cli_stopped(void);
 
+/* Before another program takes the place of this one: signals are as they were when this one began. */
+void fth_cli_restore_signals(void);
+
 /* ---- for main() ---- */
 
 /*

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "flat/preload/heap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "flat/flat_internal.h"
+#include "flat/preload/run.h"
+#include "flat/preload/spans.h"
+
+#define ALIGNED_FROM \
+	(2u          \
+	 << 20) /* allocations of this size begin at a multiple of it, as allocators above us like it */
+
+static struct {
+	uint32_t lock;
+	struct spans spans;
+	uint32_t virgin;   /* pages from here on were never allocated */
+	uint64_t *foreign; /* a bit a page */
+	uint64_t foreigners;
+} heap;
+
+int heap_open(void)
+{
+	uint32_t pages = (uint32_t)run.flat->pages;
+	void *bits = mmap(NULL, pages / 8 + 8, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (bits == MAP_FAILED)
+		return -ENOMEM;
+	heap.foreign = bits;
+	return spans_open(&heap.spans, pages);
+}
+
+/* ---- pages ---- */
+
+static struct run_before lock_heap(void)
+{
+	struct run_before before = run_enter();
+
+	word_lock(&heap.lock);
+	return before;
+}
+
+static void unlock_heap(struct run_before before)
+{
+	word_unlock(&heap.lock);
+	run_leave(before);
+}
+
+static uint64_t pages_of(size_t bytes)
+{
+	return bytes > run.end - run.start ? UINT32_MAX : (bytes + run.page - 1) / run.page;
+}
+
+static uint32_t page_at(uintptr_t at)
+{
+	return (uint32_t)((at - run.start) / run.page);
+}
+
+static void *address_of(uint64_t page)
+{
+	return (void *)(run.start + page * run.page);
+}
+
+static void count_bytes(void)
+{
+	uint64_t bytes = (uint64_t)heap.spans.used_pages * run.page;
+	uint64_t *counts = run.shared->counts;
+
+	__atomic_store_n(&counts[RUN_BYTES], bytes, __ATOMIC_RELAXED);
+	if (bytes > counts[RUN_BYTES_MOST])
+		__atomic_store_n(&counts[RUN_BYTES_MOST], bytes, __ATOMIC_RELAXED);
+}
+
+/* Pages that are allocated for the first time are zero, whatever the device holds. */
+static void use_virgins(uint32_t end)
+{
+	if (end > heap.virgin) {
+		forget_pages(run.flat, heap.virgin, end);
+		heap.virgin = end;
+	}
+}
+
+/* ---- foreign pages ---- */
+
+uint64_t heap_foreign(uint64_t page, uint64_t end, bool foreign)
+{
+	if (__atomic_load_n(&heap.foreigners, __ATOMIC_RELAXED) == 0)
+		return foreign ? end : page;
+	for (; page < end; page++) {
+		uint64_t bits = __atomic_load_n(&heap.foreign[page / 64], __ATOMIC_RELAXED);
+
+		if (((bits >> (page % 64)) & 1) == foreign)
+			break;
+	}
+	return page;
+}
+
+static void set_foreign(uint64_t page, uint64_t end, bool foreign)
+{
+	__atomic_fetch_add(&heap.foreigners, foreign ? end - page : page - end, __ATOMIC_RELAXED);
+	for (; page < end; page++) {
+		uint64_t bit = (uint64_t)1 << (page % 64);
+
+		if (foreign)
+			__atomic_fetch_or(&heap.foreign[page / 64], bit, __ATOMIC_RELAXED);
+		else
+			__atomic_fetch_and(&heap.foreign[page / 64], ~bit, __ATOMIC_RELAXED);
+	}
+}
+
+/* Pages that are no longer allocated belong to the region again, and are zero. */
+static void drop_pages(uint64_t page, uint64_t end)
+{
+	while (page < end) {
+		uint64_t foreign = heap_foreign(page, end, true),
+			 behind = heap_foreign(foreign, end, false);
+
+		forget_pages(run.flat, page, foreign);
+		if (foreign < behind && map_renew(&run.flat->map, foreign, behind - foreign) == 0)
+			set_foreign(foreign, behind, false);
+		page = behind;
+	}
+}
+
+/* ---- allocations ---- */
+
+void *heap_alloc(size_t bytes, size_t align)
+{
+	uint64_t pages = pages_of(bytes ? bytes : 1);
+	uint32_t first = SPANS_NONE, unit = 1;
+	struct run_before before;
+
+	if (align < ALIGNED_FROM && bytes >= ALIGNED_FROM)
+		align = ALIGNED_FROM;
+	if (align > run.page)
+		unit = (uint32_t)(align / run.page);
+	before = lock_heap();
+	if (pages < UINT32_MAX && align <= run.end - run.start)
+		first = spans_alloc(&heap.spans, (uint32_t)pages, unit,
+				    (uint32_t)(run.start / run.page % unit));
+	if (first != SPANS_NONE) {
+		use_virgins(first + (uint32_t)pages);
+		run_count(RUN_ALLOCATIONS, 1);
+		count_bytes();
+	} else {
+		run_count(RUN_FULL, 1);
+	}
+	run_publish(false);
+	unlock_heap(before);
+	return first == SPANS_NONE ? NULL : address_of(first);
+}
+
+size_t heap_length(const void *at)
+{
+	struct run_before before;
+	size_t bytes;
+
+	if (((uintptr_t)at - run.start) % run.page)
+		return 0;
+	before = lock_heap();
+	bytes = (size_t)spans_length(&heap.spans, page_at((uintptr_t)at)) * run.page;
+	unlock_heap(before);
+	return bytes;
+}
+
+void heap_free(void *at)
+{
+	uint32_t first = page_at((uintptr_t)at), pages;
+	struct run_before before = lock_heap();
+
+	pages = spans_length(&heap.spans, first);
+	if (pages) {
+		drop_pages(first, (uint64_t)first + pages);
+		spans_free(&heap.spans, first);
+		count_bytes();
+	}
+	unlock_heap(before);
+}
+
+bool heap_resize(void *at, size_t bytes)
+{
+	uint64_t pages = pages_of(bytes ? bytes : 1);
+	uint32_t first = page_at((uintptr_t)at), old;
+	struct run_before before = lock_heap();
+	bool done = false;
+
+	old = spans_length(&heap.spans, first);
+	if (old && pages < UINT32_MAX) {
+		done = spans_grow(&heap.spans, first, (uint32_t)pages);
+		if (done && pages < old) {
+			spans_cut(&heap.spans, first, (uint32_t)pages);
+			drop_pages(first + pages, (uint64_t)first + old);
+			spans_free(&heap.spans, first + (uint32_t)pages);
+		} else if (done) {
+			use_virgins(first + (uint32_t)pages);
+		}
+		count_bytes();
+	}
+	unlock_heap(before);
+	return done;
+}
+
+void heap_unmap(uintptr_t at, size_t length)
+{
+	uint32_t page = page_at(at), end = page + (uint32_t)pages_of(length);
+	struct run_before before = lock_heap();
+
+	while (page < end) {
+		uint32_t first = spans_find(&heap.spans, page), pages;
+
+		if (first == SPANS_NONE) {
+			page++;
+			continue;
+		}
+		pages = heap.spans.nodes[first].pages;
+		if (first < page) { /* the front stays */
+			spans_cut(&heap.spans, first, page - first);
+			pages -= page - first;
+		}
+		if (pages > end - page) { /* the back stays */
+			spans_cut(&heap.spans, page, end - page);
+			pages = end - page;
+		}
+		drop_pages(page, (uint64_t)page + pages);
+		spans_free(&heap.spans, page);
+		page += pages;
+	}
+	count_bytes();
+	unlock_heap(before);
+}
+
+void heap_clear(uintptr_t at, size_t length)
+{
+	uint64_t page = page_at(at), end = page + pages_of(length);
+	struct run_before before = lock_heap();
+
+	while (page < end) {
+		uint64_t foreign = heap_foreign(page, end, true),
+			 behind = heap_foreign(foreign, end, false);
+
+		forget_pages(run.flat, page, foreign);
+		if (foreign < behind)
+			(void)madvise(address_of(foreign), (behind - foreign) * run.page,
+				      MADV_DONTNEED);
+		page = behind;
+	}
+	unlock_heap(before);
+}
+
+/* A page's bytes are copied out, ordinary memory takes its place, and they are copied in. */
+static int leave_page(uint64_t page, bool keep, uint8_t *bounce)
+{
+	void *at = address_of(page);
+	int rc = keep ? fth_flat_load(run.flat, at, bounce, run.page) : 0;
+
+	if (rc < 0)
+		return rc;
+	forget_pages(run.flat, page, page + 1);
+	if (mmap(at, run.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		 0) == MAP_FAILED)
+		return -ENOMEM;
+	set_foreign(page, page + 1, true);
+	if (keep)
+		memcpy(at, bounce, run.page);
+	return 0;
+}
+
+int heap_leave(uintptr_t at, size_t length, bool keep)
+{
+	uint64_t page = page_at(at), end = page + pages_of(length), left = 0;
+	struct run_before before = lock_heap();
+	void *bounce =
+		mmap(NULL, run.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int rc = bounce == MAP_FAILED ? -ENOMEM : 0;
+
+	for (; page < end && rc == 0; page++)
+		if (heap_foreign(page, page + 1, true) != page) {
+			rc = leave_page(page, keep, bounce);
+			left += run.page;
+		}
+	if (bounce != MAP_FAILED)
+		munmap(bounce, run.page);
+	run_count(RUN_LEFT, left);
+	unlock_heap(before);
+	return rc < 0 ? -ENOMEM : 0;
+}
