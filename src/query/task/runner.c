@@ -356,6 +356,8 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct bu
 		rc = open_reduce(r);
 	if (rc == 0)
 		rc = sieve_open(r);
+	if (rc == 0)
+		rc = wait_open(r);
 	if (rc < 0) {
 		runner_close(r);
 		return rc;
@@ -438,6 +440,7 @@ void runner_close(struct runner *r)
 	sorter_close(r->sorter);
 	close_source(r);
 	sieve_close(r);
+	wait_close(r);
 	fth_arena_release(&r->arena);
 	fth_qmem_free(r->mem, r, sizeof(*r));
 }
@@ -631,7 +634,8 @@ static int run_step(struct runner *r, struct frame *f, unsigned at)
 		rc = run_runs(r, f, at);
 		return rc < 0 ? rc : 1;
 	case TASK_FETCH:
-		return run_fetch(r, f, at);
+		rc = wait_rows(r, f, at);
+		return rc != 0 ? rc : run_fetch(r, f, at);
 	}
 	return -EINVAL;
 }

@@ -81,6 +81,7 @@ struct step_state {
 	uint64_t **nulls;
 	struct runner *nested;
 	struct fetcher *fetcher;
+	struct waiting *waiting; /* wait.c; or NULL */
 	/* RUNS */
 	struct grouper_spec grouping;
 	struct task_slot *key_slots;
@@ -169,6 +170,15 @@ int sieve_run(struct runner *r);
 const struct sieve *sieve_for(const struct runner *r, const struct task *nested);
 /* In a nested task: remove rows whose keys are not wanted. */
 int sieve_keys(struct runner *r);
+
+/* ---- wait.c: rows that wait until there are many to fetch ---- */
+
+int wait_open(struct runner *r);
+void wait_close(struct runner *r);
+/* Let the rows of a frame wait in front of a step. Returns 1 if they do. */
+int wait_rows(struct runner *r, struct frame *f, unsigned at);
+/* The source has ended: those that wait go on. */
+int wait_end(struct runner *r);
 
 /* The vector of a slot in a frame, decoded if need be. */
 int runner_need(struct runner *r, struct frame *f, unsigned slot);

@@ -13,6 +13,8 @@
  */
 #include "query/task/runner.h"
 
+#include "query/vec/kern.h"
+
 #include <errno.h>
 
 #define SIEVE_BITS (1u << 19)
@@ -282,10 +284,19 @@ int sieve_keys(struct runner *r)
 	unsigned slot = r->task->source.columns[r->key_source].slot;
 	uint64_t bits[FTH_BATCH_WORDS] = {0};
 	int rc = runner_need(r, &r->frame, slot);
+	const struct fth_vec *v;
 
 	if (rc < 0)
 		return rc;
-	fth_vec_to_i64(r->nested_keys, &r->frame.vecs[slot], r->frame.sel.n);
+	v = &r->frame.vecs[slot];
+	if (s->shift == 0 && v->type <= FTH_I32) { /* a bit for each key: as in an index */
+		fth_kern()->member[v->type](bits, v->data,
+					    (int64_t)((uint64_t)v->base - (uint64_t)s->min),
+					    s->bits, s->last + 1, r->frame.sel.n);
+		fth_sel_and(&r->frame.sel, bits);
+		return 0;
+	}
+	fth_vec_to_i64(r->nested_keys, v, r->frame.sel.n);
 	for (unsigned i = 0; i < r->frame.sel.n; i++) {
 		uint64_t at = ((uint64_t)r->nested_keys[i] - (uint64_t)s->min) >> s->shift;
 

@@ -422,6 +422,8 @@ int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user)
 		if (rc < 0)
 			break;
 	}
+	if (rc == 0)
+		rc = wait_end(r);
 	r->stats.bytes = r->slept_bytes + scan_bytes(r->reader);
 	r->stats.chunks = r->slept_chunks + scan_chunks(r->reader);
 	return rc;
