@@ -26,7 +26,8 @@ struct sort_run {
 	uint32_t size;
 };
 
-#define HEADER 8u
+#define READERS_MIN 8u
+#define HEADER	    8u
 
 /* ---- records ---- */
 
@@ -254,18 +255,18 @@ static int spill_items(struct fth_sort *s)
 	}
 	if (rc == 0)
 		rc = fth_stream_finish(stream);
-	if (rc == 0)
+	if (rc == 0) {
+		/* Now there is memory for the list of runs to grow. */
+		s->count = 0;
+		fth_arena_release(&s->bytes);
+		fth_qmem_free(s->mem, s->items, s->room * sizeof(*s->items));
+		s->items = NULL;
+		s->room = 0;
 		rc = add_run(s, stream);
-	if (rc < 0) {
-		fth_stream_drop(stream);
-		return rc;
 	}
-	s->count = 0;
-	fth_arena_release(&s->bytes);
-	fth_qmem_free(s->mem, s->items, s->room * sizeof(*s->items));
-	s->items = NULL;
-	s->room = 0;
-	return 0;
+	if (rc < 0)
+		fth_stream_drop(stream);
+	return rc;
 }
 
 void fth_sort_init(struct fth_sort *s, struct fth_qmem *mem, struct fth_spill *spill)
@@ -462,10 +463,13 @@ static int merge_some(struct fth_sort *s, uint32_t n)
 	return add_run(s, stream); /* there is room: n >= 2 runs went */
 }
 
+/* Half of the memory is for others: the sorts of other threads are read at the same time. */
 static uint32_t readers_that_fit(struct fth_sort *s)
 {
 	uint64_t fit = fth_qmem_available(fth_spill_mem(s->spill)) / fth_reader_bound(s->spill);
+	uint64_t half = fit / 2 < READERS_MIN ? READERS_MIN : fit / 2;
 
+	fit = half < fit ? half : fit;
 	return fit > 1000 ? 1000 : (uint32_t)fit;
 }
 
