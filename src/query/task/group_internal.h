@@ -280,6 +280,7 @@ struct grouper {
 	struct group_partial *view; /* for results; or NULL */
 };
 
+bool grouper_is_empty(const struct grouper *g);
 /* Buffers for keys and results. */
 int grouper_open_out(struct grouper *g);
 /*

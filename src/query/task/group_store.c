@@ -392,7 +392,7 @@ int group_store_finish(struct group_store *s, struct grouper **groupers, unsigne
 			rc = group_store_take(s, groupers[i]);
 		grouper_close(groupers[i]);
 	}
-	if (rc == 0 && s->spilled && grouper_count(s->g) > 0)
+	if (rc == 0 && s->spilled && !grouper_is_empty(s->g))
 		rc = group_store_take(s, s->g);
 	if (rc == 0)
 		rc = finish_streams(&s->top);
@@ -400,6 +400,18 @@ int group_store_finish(struct group_store *s, struct grouper **groupers, unsigne
 		rc = grouper_one(s->g);
 	group_store_rewind(s);
 	return rc;
+}
+
+int group_store_recycle(struct group_store *s, struct grouper **out)
+{
+	drop_pending(s);
+	drop_parts(&s->top);
+	s->spilled = false;
+	s->added = 0;
+	s->at = 0;
+	*out = s->g;
+	s->g = NULL;
+	return grouper_renew(*out);
 }
 
 /* ---- reading ---- */
@@ -498,7 +510,7 @@ static int make_way(struct incoming *in, struct parts *parts, bool *parted)
 	struct grouper *g = in->store->g;
 	int rc;
 
-	if (grouper_count(g) == 0) {
+	if (grouper_is_empty(g)) {
 		in->slice /= 2;
 		rc = in->slice < SLICE_MIN ? -ENOMEM : grouper_renew(g);
 		g->states.added = in->store->added;

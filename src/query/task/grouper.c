@@ -142,6 +142,11 @@ uint32_t grouper_count(const struct grouper *g)
 	return g->states.started;
 }
 
+bool grouper_is_empty(const struct grouper *g)
+{
+	return g->key.array ? g->states.rows.most == 0 : g->states.started == 0;
+}
+
 /* ---- dense batches ---- */
 
 static int dense_room(struct grouper *g, struct group_dense *d, enum fth_phys type)
@@ -256,7 +261,7 @@ static int add_selected(struct grouper *g, struct fth_vec *const *keys, struct f
 /* Whether the grouper had no room and was emptied, so that the same can be tried again. */
 static bool emptied(struct grouper *g, int *rc)
 {
-	if (*rc != -ENOMEM || g->store == NULL || grouper_count(g) == 0)
+	if (*rc != -ENOMEM || g->store == NULL || grouper_is_empty(g))
 		return false;
 	*rc = group_store_take(g->store, g);
 	return *rc == 0;
@@ -271,7 +276,7 @@ static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth
 	int rc = half == NULL ? -ENOMEM : 0;
 
 	/* Some arrays may have grown for the whole batch. */
-	if (rc == 0 && grouper_count(g) == 0)
+	if (rc == 0 && grouper_is_empty(g))
 		rc = grouper_renew(g);
 	for (unsigned side = 0; side < 2 && rc == 0; side++) {
 		fth_sel_all(half, sel->n);

@@ -67,6 +67,8 @@ int group_store_finish(struct group_store *s, struct grouper **groupers, unsigne
 void group_store_rewind(struct group_store *s);
 /* As grouper_batch(): returns the number of groups, 0 at the end, or a negative errno. */
 int group_store_next(struct group_store *s, struct fth_vec *columns);
+/* After finish: the grouper, empty, and the store as it was when it was opened. Returns 0 or -ENOMEM. */
+int group_store_recycle(struct group_store *s, struct grouper **out);
 /* Whether anything was spilled. */
 bool group_store_spilled(const struct group_store *s);
 

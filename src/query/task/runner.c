@@ -180,6 +180,14 @@ static int open_lookup(struct runner *r, unsigned at)
 	return rc;
 }
 
+/* What a thread may use for groups or rows to be sorted: half of what there is for all. */
+static uint64_t reducer_share(const struct runner *r)
+{
+	uint64_t share = fth_qmem_available(r->mem) / 2 / r->exec->threads;
+
+	return share > SHARE_MIN ? share : SHARE_MIN;
+}
+
 static int open_runs(struct runner *r, unsigned at)
 {
 	const struct task_runs *runs = &r->task->steps[at].runs;
@@ -198,9 +206,15 @@ static int open_runs(struct runner *r, unsigned at)
 					    .aggregate_count = runs->aggregate_count,
 					    .aggregates = runs->aggregates,
 					    .slots = r->task->slots,
-					    .runs = true};
+					    .runs = true,
+					    .memory = reducer_share(r)};
 	rc = grouper_open(r->mem, &s->grouping, &s->grouper);
-	return rc < 0 ? rc : new_frame(r, &s->next);
+	if (rc == 0)
+		rc = group_store_open(r->mem, &r->exec->scratch, &s->groups_left);
+	if (rc < 0)
+		return rc;
+	grouper_use(s->grouper, s->groups_left);
+	return new_frame(r, &s->next);
 }
 
 static int open_fetch(struct runner *r, unsigned at)
@@ -266,14 +280,6 @@ unsigned result_columns(const struct task *t, unsigned *slots)
 	for (unsigned i = 0; i < r->order_count; i++)
 		slots[n++] = r->order[i].slot;
 	return n;
-}
-
-/* What a thread may use for groups or rows to be sorted: half of what there is for all. */
-static uint64_t reducer_share(const struct runner *r)
-{
-	uint64_t share = fth_qmem_available(r->mem) / 2 / r->exec->threads;
-
-	return share > SHARE_MIN ? share : SHARE_MIN;
 }
 
 static int open_group(struct runner *r)
@@ -387,6 +393,7 @@ static void close_step(struct runner *r, struct step_state *s)
 		runner_close(s->nested);
 	}
 	grouper_close(s->grouper);
+	group_store_close(s->groups_left);
 	fetcher_close(s->fetcher);
 }
 
@@ -661,33 +668,54 @@ int runner_steps(struct runner *r, struct frame *f, unsigned at)
 	return f->sel.count == 0 ? 0 : reduce(r, f);
 }
 
-/* The groups of one RUNS step go on through the steps behind it. */
+/* A batch of groups of a RUNS step goes on through the steps behind it. */
+static int flush_batch(struct runner *r, unsigned at, const struct fth_vec *columns, unsigned n)
+{
+	const struct task_runs *runs = &r->task->steps[at].runs;
+	struct frame *next = r->steps[at].next;
+
+	memset(next->have, 0, r->task->slot_count * sizeof(bool));
+	for (unsigned i = 0; i < runs->key_count + runs->aggregate_count; i++) {
+		unsigned slot =
+			i < runs->key_count ? runs->key_slots[i] : runs->slots[i - runs->key_count];
+
+		next->vecs[slot] = columns[i];
+		next->have[slot] = true;
+	}
+	fth_sel_all(&next->sel, n);
+	return runner_steps(r, next, at + 1);
+}
+
+/* Groups that did not fit come back part by part; then the step begins anew. */
+static int flush_left(struct runner *r, unsigned at, struct fth_vec *columns)
+{
+	struct step_state *s = &r->steps[at];
+	struct grouper *g = s->grouper;
+	int n, rc;
+
+	s->grouper = NULL;
+	rc = group_store_finish(s->groups_left, &g, 1, false);
+	while (rc == 0 && (n = group_store_next(s->groups_left, columns)) != 0)
+		rc = n < 0 ? n : flush_batch(r, at, columns, (unsigned)n);
+	return rc < 0 ? rc : group_store_recycle(s->groups_left, &s->grouper);
+}
+
 static int flush_step(struct runner *r, unsigned at)
 {
 	const struct task_runs *runs = &r->task->steps[at].runs;
 	struct step_state *s = &r->steps[at];
 	struct fth_vec columns[64];
 	uint32_t from = 0;
-	int n;
+	int n, rc = 0;
 
 	if (runs->key_count + runs->aggregate_count > 64)
 		return fth_fail(EOPNOTSUPP, "more than 64 columns in a group are not supported");
-	while ((n = grouper_batch(s->grouper, &from, columns)) > 0) {
-		memset(s->next->have, 0, r->task->slot_count * sizeof(bool));
-		for (unsigned i = 0; i < runs->key_count + runs->aggregate_count; i++) {
-			unsigned slot = i < runs->key_count ? runs->key_slots[i]
-							    : runs->slots[i - runs->key_count];
-
-			s->next->vecs[slot] = columns[i];
-			s->next->have[slot] = true;
-		}
-		fth_sel_all(&s->next->sel, (unsigned)n);
-		n = runner_steps(r, s->next, at + 1);
-		if (n < 0)
-			return n;
-	}
+	if (group_store_spilled(s->groups_left))
+		return flush_left(r, at, columns);
+	while (rc == 0 && (n = grouper_batch(s->grouper, &from, columns)) != 0)
+		rc = n < 0 ? n : flush_batch(r, at, columns, (unsigned)n);
 	grouper_reset(s->grouper);
-	return n;
+	return rc;
 }
 
 int runner_flush(struct runner *r)

@@ -86,6 +86,7 @@ struct step_state {
 	struct grouper_spec grouping;
 	struct task_slot *key_slots;
 	struct grouper *grouper;
+	struct group_store *groups_left; /* of a RUNS step: groups that did not fit */
 	bool *carried; /* by slot: used by a later step or the reducer, or by a look-up's condition */
 };
 
