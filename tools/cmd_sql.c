@@ -257,8 +257,8 @@ static int run_tasks(struct fth_sql *sql, const char *path)
 
 struct sql_settings {
 	const char *command, *null;
-	uint64_t budget, threads;
-	const char *tasks, *storage;
+	uint64_t budget, threads, scratch_limit;
+	const char *tasks, *storage, *scratch;
 	bool csv, no_header, create, readonly, timing, keep_going, show_tasks, plain;
 };
 
@@ -289,6 +289,8 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	options.readonly = settings->readonly;
 	options.storage = settings->storage;
 	options.plain = settings->plain;
+	options.scratch = settings->scratch;
+	options.scratch_limit = settings->scratch_limit;
 	sql.printer.form = fth_cli_json()  ? FTH_SQL_JSON
 			   : settings->csv ? FTH_SQL_CSV
 					   : FTH_SQL_TABLE;
@@ -378,6 +380,10 @@ static int run(int argc, char **argv)
 		 "the storage daemon that has the tables, unix:PATH or HOST:PORT; without DB"},
 		{"plain", FTH_CLI_FLAG, &s.plain, 0, 0,
 		 "with --storage: run all tasks here, and read columns over the wire"},
+		{"scratch", FTH_CLI_STRING, &s.scratch, 0, 0,
+		 "directory for temporary files; default: the database's, else $TMPDIR or /tmp"},
+		{"scratch-limit", FTH_CLI_SIZE, &s.scratch_limit, 0, (uint64_t)1 << 50,
+		 "bytes of temporary files; 0: as many as are free there"},
 		{"create", FTH_CLI_FLAG, &s.create, 0, 0, "make the directory if it is not there"},
 		{"readonly", FTH_CLI_FLAG, &s.readonly, 0, 0, "open for reading only"},
 		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0, "say what each statement took"},

@@ -69,11 +69,18 @@ struct fth_query_options {
 	 */
 	const char *storage;
 	bool plain; /* with storage: run everything here, and read columns over the wire */
+	/*
+	 * A directory for temporary files. The default is that of the database if it can be written, else $TMPDIR or
+	 * /tmp. The files have no names: their space is free when the statement ends, also if the process is killed.
+	 */
+	const char *scratch;
+	uint64_t
+		scratch_limit; /* bytes of temporary files of a statement; default: as many as are free there */
 };
 
-#define FTH_QUERY_OPTIONS_INIT                                                    \
-	{                                                                         \
-		sizeof(struct fth_query_options), 0, 0, false, false, NULL, false \
+#define FTH_QUERY_OPTIONS_INIT                                                             \
+	{                                                                                  \
+		sizeof(struct fth_query_options), 0, 0, false, false, NULL, false, NULL, 0 \
 	}
 
 /*
@@ -110,7 +117,8 @@ void fth_query_free(struct fth_query *query); /* accepts NULL */
  * statement has ORDER BY; calls come from threads of the query, one at a time. It ends the statement by
  * returning a negative errno, which is returned. rows may be NULL. Blocks; needs 1 MiB of stack. Returns 0 or a
  * negative errno, with a text that has the position: -EINVAL for a wrong statement or value, -EOPNOTSUPP for an
- * unsupported one, -ENOMEM if it does not fit the budget, -ECANCELED, or an error of the storage.
+ * unsupported one, -ENOMEM if it does not fit the budget, -ENOSPC if there is no space left for temporary files,
+ * -ECANCELED, or an error of the storage.
  */
 int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user);

@@ -13,6 +13,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define ARENA_CHUNK (1u << 14)
 /* The part of the budget that the text of one statement may take. */
@@ -46,6 +48,23 @@ static int open_tables(struct fth_query_db *db, const char *where, const char *s
 	return rc < 0 ? rc : remote_tables(db->remote, &db->tables);
 }
 
+/* Where temporary files go: the folder that was asked for, or that of the database if it can be written. */
+static int choose_scratch(struct fth_query_db *db, const char *where,
+			  const struct fth_query_options *options)
+{
+	const char *folder = options->scratch;
+	struct stat st;
+
+	db->scratch_limit = options->scratch_limit;
+	if (folder != NULL && (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return fth_fail(ENOTDIR, "query: scratch '%s' is not a directory", folder);
+	if (folder == NULL && options->storage == NULL && access(where, W_OK | X_OK) == 0 &&
+	    stat(where, &st) == 0 && S_ISDIR(st.st_mode))
+		folder = where;
+	db->scratch = folder == NULL ? NULL : strdup(folder);
+	return folder != NULL && db->scratch == NULL ? -ENOMEM : 0;
+}
+
 int fth_query_open(const char *where, const struct fth_query_options *options,
 		   struct fth_query_db **out)
 {
@@ -70,6 +89,8 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 		(options->readonly ? FTH_TABLE_DB_READONLY : 0);
 	db->plain = options->plain;
 	rc = db->mem == NULL ? -ENOMEM : open_tables(db, where, options->storage, flags);
+	if (rc == 0)
+		rc = choose_scratch(db, where, options);
 	if (rc < 0) {
 		fth_query_close(db);
 		return rc;
@@ -85,6 +106,7 @@ void fth_query_close(struct fth_query_db *db)
 	fth_table_db_close(db->tables);
 	remote_close(db->remote);
 	fth_qmem_close(db->mem);
+	free(db->scratch);
 	free(db);
 }
 
@@ -163,7 +185,12 @@ int statement_place(struct statement *s)
 int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats)
 {
 	struct exec_options options = {
-		.mem = s->mem, .threads = s->query->db->threads, .cancel = &s->query->cancel};
+		.mem = s->mem,
+		.threads = s->query->db->threads,
+		.cancel = &s->query->cancel,
+		.scratch = s->query->db->scratch,
+		.scratch_limit = s->query->db->scratch_limit,
+	};
 	size_t bytes = s->set.task_count * sizeof(*stats);
 	struct exec_stats *own = stats != NULL ? NULL : fth_qmem_zalloc(s->mem, bytes);
 	int rc;

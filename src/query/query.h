@@ -31,6 +31,8 @@ struct fth_query_db {
 	unsigned threads;
 	struct remote *remote; /* the storage daemon that has the tables, or NULL */
 	bool plain;	       /* it runs no tasks */
+	char *scratch;	       /* directory for temporary files; NULL: $TMPDIR or /tmp */
+	uint64_t scratch_limit;
 };
 
 struct fth_query {

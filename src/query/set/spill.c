@@ -107,6 +107,27 @@ static uint32_t block_for(struct fth_qmem *mem)
 	return block;
 }
 
+/*
+ * A file without a name where the file system has that, or one that loses its name at once. Its path is valid as long
+ * as it is open. Returns a descriptor or a negative errno.
+ */
+static int nameless_file(const char *folder, char *path, size_t room)
+{
+	int fd = open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0) {
+		if ((size_t)snprintf(path, room, "%s/fathom-spill-XXXXXX", folder) >= room)
+			return -ENAMETOOLONG;
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	if (fd < 0)
+		return fth_fail(errno, "%s: no scratch file can be created", folder);
+	snprintf(path, room, "/proc/self/fd/%d", fd);
+	return fd;
+}
+
 int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
 			  struct fth_spill **out)
 {
@@ -118,11 +139,9 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 	*out = NULL;
 	if (limit / block > BLOCKS_MOST)
 		limit = BLOCKS_MOST * block;
-	if ((size_t)snprintf(path, sizeof(path), "%s/fathom-spill-XXXXXX", folder) >= sizeof(path))
-		return -ENAMETOOLONG;
-	fd = mkostemp(path, O_CLOEXEC);
+	fd = nameless_file(folder, path, sizeof(path));
 	if (fd < 0)
-		return fth_fail(errno, "%s: no scratch file can be created", folder);
+		return fd;
 	if (ftruncate(fd, (off_t)(limit / block * block)) < 0) {
 		rc = fth_fail(errno, "%s: no scratch file of %llu bytes", folder,
 			      (unsigned long long)limit);
@@ -130,7 +149,6 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 		snprintf(uri, sizeof(uri), "file:%s", path);
 		rc = fth_dev_open(uri, &dev);
 	}
-	unlink(path);
 	close(fd);
 	if (rc < 0)
 		return rc;

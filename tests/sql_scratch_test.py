@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""sql_scratch_test.py FATHOM: temporary files of queries that do not fit into memory.
+
+Groups, sorts and distinct values that spill give the same rows as in plenty of memory. Without space for it the query
+ends with an error that says so: a limit, and a file system that is really full (where tmpfs can be mounted). Ctrl-C
+and kill -9 in the middle of a spill leave nothing behind.
+"""
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+FATHOM = sys.argv[1]
+ROWS = 150000
+SMALL = ["--memory", "8M", "--threads", "2"]
+SPILLING = {
+    "groups": "select count(*), sum(n), min(m) from (select k, min(s) as m, count(*) as n from t group by k) g",
+    "groups of texts": "select count(*), max(m) from (select s, max(k) as m from t group by s) g",
+    "sort": "select k, s from t order by s, k",
+    "distinct": "select k % 1000, count(distinct s) from t group by 1 order by 1",
+}
+# Runs long enough to be stopped in the middle.
+LONG = "select s, k from large order by 1, 2"
+
+
+def fail(text):
+    print("sql_scratch_test:", text, file=sys.stderr)
+    sys.exit(1)
+
+
+def run(db, script, *options):
+    return subprocess.run([FATHOM, "sql", "--csv", *options, db, "-"], input=script, capture_output=True, text=True)
+
+
+def must(db, script, *options):
+    done = run(db, script, *options)
+    if done.returncode:
+        fail("%s: status %d: %s" % (script[:60], done.returncode, done.stderr))
+    return done.stdout
+
+
+def make_table(folder):
+    rng = random.Random(3)
+    db = folder + "/db"
+    with open(folder + "/t.tbl", "w") as file:
+        for i in range(ROWS):
+            file.write("%d|%s\n" % (i * 7919 % ROWS, "%064x" % rng.getrandbits(256)))
+    for table, times in ("t", 1), ("large", 4):
+        copy = "copy %s from '%s/t.tbl' with (delimiter '|');" % (table, folder)
+        must(db, "create table %s (k bigint not null, s varchar(80)); %s" % (table, copy * times), "--create")
+    return db
+
+
+def check_answers(db, scratch):
+    for name, query in SPILLING.items():
+        plenty = must(db, query, "--memory", "256M")
+        if must(db, query, *SMALL, "--scratch", scratch) != plenty:
+            fail("%s: other rows in little memory" % name)
+        if must(db, query, *SMALL) != plenty:  # temporary files in the database's directory
+            fail("%s: other rows with temporary files beside the tables" % name)
+    if os.listdir(scratch) or any("spill" in name for name in os.listdir(db)):
+        fail("temporary files were left: %s, %s" % (os.listdir(scratch), os.listdir(db)))
+
+
+def check_full(db, scratch, limit, what):
+    for name, query in SPILLING.items():
+        done = run(db, query, *SMALL, "--scratch", scratch, "--scratch-limit", limit)
+        if done.returncode != 1 or not ("space" in done.stderr or "full" in done.stderr):
+            fail("%s, %s: status %d: %s" % (what, name, done.returncode, done.stderr))
+        if os.listdir(scratch):
+            fail("%s, %s: left: %s" % (what, name, os.listdir(scratch)))
+    must(db, "select count(*) from t")
+
+
+def check_full_file_system(db, folder):
+    where = folder + "/tmpfs"
+    os.mkdir(where)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "none", where], capture_output=True)
+    if mounted.returncode:
+        print("sql_scratch_test: no tmpfs can be mounted: the full file system was left out")
+        return
+    try:
+        # The limit is above what there is, so that the write fails and not the reservation.
+        check_full(db, where, "1G", "a full file system")
+        free = os.statvfs(where)
+        if free.f_bfree < free.f_blocks - 2:
+            fail("temporary space was not released: %d of %d blocks" % (free.f_bfree, free.f_blocks))
+    finally:
+        subprocess.run(["umount", where], check=True)
+
+
+def start_and_wait_for_spill(db, scratch):
+    """A query that has begun to write its temporary file."""
+    child = subprocess.Popen([FATHOM, "sql", "--csv", *SMALL, "--scratch", scratch, db, "-c", LONG],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and child.poll() is None:
+        folder = "/proc/%d/fd" % child.pid
+        for fd in os.listdir(folder):
+            try:
+                if os.readlink(folder + "/" + fd).startswith(scratch) and os.stat(folder + "/" + fd).st_blocks > 0:
+                    return child
+            except OSError:
+                pass
+        time.sleep(0.002)
+    child.kill()
+    fail("the query does not spill: %s" % child.communicate()[1])
+
+
+def check_stopped(db, scratch):
+    child = start_and_wait_for_spill(db, scratch)
+    child.send_signal(signal.SIGINT)
+    errors = child.communicate(timeout=120)[1]
+    if child.returncode == 0 or "canceled" not in errors:
+        fail("Ctrl-C during a spill: status %d: %s" % (child.returncode, errors))
+    child = start_and_wait_for_spill(db, scratch)
+    if os.listdir(scratch):
+        fail("a temporary file has a name: %s" % os.listdir(scratch))
+    child.kill()
+    child.communicate()
+    if os.listdir(scratch):
+        fail("kill -9 left %s" % os.listdir(scratch))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        folder = os.path.realpath(folder)
+        scratch = folder + "/scratch"
+        os.mkdir(scratch)
+        db = make_table(folder)
+        check_answers(db, scratch)
+        check_full(db, scratch, "128K", "a limit")
+        check_full_file_system(db, folder)
+        check_stopped(db, scratch)
+        done = run(db, "select 1", "--scratch", folder + "/nowhere")
+        if done.returncode != 1 or "not a directory" not in done.stderr:
+            fail("a scratch directory that is not there: status %d: %s" % (done.returncode, done.stderr))
+    print("sql_scratch_test: passed")
+
+
+main()
