@@ -147,7 +147,7 @@ on_services="gpu_cache_device_test gpu_cache_write_device_test gpu_cache_fault_d
 # are not here; gpu_ctrl_device_test has the controller and its clients in one kernel.
 sanitize_all() {
   local test
-  for test in gpu_service_device_test gpu_ctrl_device_test $on_services; do
+  for test in gpu_service_device_test gpu_ctrl_device_test pm_gpu_device_test $on_services; do
     sanitize "$1" "$test" --service --small --no-failure
   done
 }

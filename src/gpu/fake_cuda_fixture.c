@@ -227,6 +227,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 /* Is there something on it that has not ended? */
 static bool busy(cudaStream_t stream)
 {
+	if (!stream) /* the default one: nothing of what runs here is on it */
+		return fake_cuda.full;
 	stream->launched = stream->launched && fake_cuda.slow && fake_cuda.slow();
 	if (fake_cuda.full || stream->launched)
 		return true;

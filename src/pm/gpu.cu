@@ -138,6 +138,7 @@ int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out)
 		return fth_gpu_tell(&kept);
 	}
 	make_view(gpu);
+	pm->gpu = gpu;
 	*out = gpu;
 	return 0;
 }
@@ -148,7 +149,11 @@ int fth_gpu_pm_unregister(struct fth_gpu_pm *gpu)
 
 	if (!gpu)
 		return 0;
+	if (gpu->pm->gpu == gpu)
+		gpu->pm->gpu = NULL;
 	rc = fth_gpu_check(cudaFree(gpu->relay), "GPU memory");
+	next = fth_gpu_check(cudaFree(gpu->scratch), "GPU memory");
+	rc = rc < 0 ? rc : next;
 	next = unpin_range(&gpu->door);
 	rc = rc < 0 ? rc : next;
 	next = unpin_range(&gpu->memory);

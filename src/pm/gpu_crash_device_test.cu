@@ -26,9 +26,9 @@
 #define BLOCKS	32u
 #define PER	128u
 #define THREADS (BLOCKS * PER)
-#define ENTRIES 40u
-#define MEMORY	(24u << 20)
-#define ACKS_AT (20u << 20) /* in the same memory: entries of each thread that were inserted */
+#define ENTRIES 200u
+#define MEMORY	(64u << 20)
+#define ACKS_AT (60u << 20) /* in the same memory: entries of each thread that were inserted */
 #define STOPPED 3	    /* exit status: the kernel was stopped */
 
 extern char **environ;
@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 	for (uint64_t r = 0; r < rounds; r++) {
 		test_stop(name, r == 0 ? 1 : fth_rng_below(&rng, THREADS * ENTRIES / 2) + 2);
 		test_finish(name);
-		killed += test_kill(name, (long)fth_rng_below(&rng, 3000));
+		killed += test_kill(name, (long)fth_rng_below(&rng, 4000));
 		test_finish(name);
 	}
 	printf("%u of %llu were killed before they ended\n", killed, (unsigned long long)rounds);

@@ -15,8 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BYTES	(4u << 20)
-#define CONV_AT (2u << 20)
+#define BYTES	      (4u << 20)
+#define CONV_AT	      (2u << 20)
+#define CHECKPOINT_AT (3u << 20)
 
 static char shm_name[64], file_name[128];
 
@@ -32,13 +33,33 @@ static struct fth_pm *map_pm(const char *name)
 
 static void make_logs(struct fth_pm *pm)
 {
+	struct fth_pm_checkpoint_shape area = {1, 1, 8192};
 	struct fth_pm_log_shape shape = {4, 64, 16, 4};
+	struct fth_pm_checkpoint *cp;
 	struct fth_pm_log *log;
 
 	assert_ok(fth_pm_log_create_hcl(pm, 0, &shape, &log));
 	fth_pm_log_close(log);
 	assert_ok(fth_pm_log_create_conv(pm, CONV_AT, 8, 1024, &log));
 	fth_pm_log_close(log);
+	assert_ok(fth_pm_checkpoint_create(pm, CHECKPOINT_AT, &area, &cp));
+	fth_pm_checkpoint_close(cp);
+}
+
+/* A save and a restore, whose kernels do nothing. */
+static int use_checkpoint(struct fth_pm *pm)
+{
+	static uint64_t buffer[1024];
+	struct fth_pm_checkpoint *cp;
+	int rc;
+
+	assert_ok(fth_pm_checkpoint_open(pm, CHECKPOINT_AT, &cp));
+	assert_ok(fth_pm_checkpoint_register(cp, 0, buffer, sizeof(buffer)));
+	rc = fth_gpu_pm_checkpoint_save(cp, 0, FTH_PM_CHECKPOINT_INCREMENTAL, NULL);
+	if (rc == 0)
+		rc = fth_gpu_pm_checkpoint_restore(cp, 0, NULL);
+	fth_pm_checkpoint_close(cp);
+	return rc;
 }
 
 /* All that there is, once; the first error. Releases everything. */
@@ -57,6 +78,8 @@ static int use_all(struct fth_pm *pm)
 		rc = fth_gpu_pm_log_clear(hcl);
 	if (rc == 0)
 		rc = fth_gpu_pm_log_clear(conv);
+	if (rc == 0)
+		rc = use_checkpoint(pm);
 	closed = fth_gpu_pm_log_close(hcl);
 	rc = rc < 0 ? rc : closed;
 	closed = fth_gpu_pm_log_close(conv);
@@ -132,6 +155,8 @@ static void test_refused(void **state)
 	assert_int_equal(fth_gpu_pm_log_open(gpu, 2 * BYTES, &log), -ERANGE);
 	assert_null(log);
 	assert_ok(fth_gpu_pm_unregister(gpu));
+	make_logs(pm);
+	assert_int_equal(use_checkpoint(pm), -EINVAL); /* not registered any more */
 	/* As a driver that does not pin pages of a file. */
 	fake_cuda_reset(1);
 	assert_int_equal(fth_gpu_pm_register(pm, &gpu), -ENOMEM);

@@ -20,6 +20,8 @@ struct fth_gpu_pm {
 	struct pm_gpu_range door;   /* and marks */
 	struct fth_pm_relay *relay; /* GPU memory */
 	struct fth_pm_view view;    /* for kernels */
+	uint64_t *scratch;	    /* GPU memory: checksums of checkpoints */
+	uint64_t scratch_bytes;
 };
 
 #endif

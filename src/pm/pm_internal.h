@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 struct pm_drain;
+struct fth_gpu_pm;
 
 struct fth_pm {
 	const struct pm_kind *kind;
@@ -39,7 +40,8 @@ struct fth_pm {
 	bool owns_dev;
 	struct fth_dev_window *window;
 	struct pm_drain *drain;
-	uint64_t map_length; /* of what was mapped, which may be more than length */
+	struct fth_gpu_pm *gpu; /* the registration with CUDA, while there is one */
+	uint64_t map_length;	/* of what was mapped, which may be more than length */
 	int (*pmem_unmap)(void *at, size_t length); /* of libpmem */
 };
 

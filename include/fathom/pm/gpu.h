@@ -28,6 +28,7 @@
 
 #include "fathom/base/decls.h"
 #include "fathom/pm.h"
+#include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 
 FTH_BEGIN_DECLS
@@ -72,6 +73,20 @@ struct fth_pm_log_view fth_gpu_pm_log_view(const struct fth_gpu_pm_log *log);
 
 /* Remove all entries, persistently. No kernel may use the log meanwhile. */
 int fth_gpu_pm_log_clear(struct fth_gpu_pm_log *log);
+
+struct CUstream_st; /* what CUDA's cudaStream_t points to */
+
+/*
+ * fth_pm_checkpoint_save() and fth_pm_checkpoint_restore() for a group whose buffers are in GPU
+ * memory: kernels copy between them and the persistent memory, which is registered. They run on
+ * `stream` (NULL: the default one), and the calls wait for them. Return as these; -EINVAL if the
+ * memory is not registered; or an error of CUDA. After an error of CUDA while it restores, the
+ * buffers hold anything.
+ */
+int fth_gpu_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags,
+			       struct CUstream_st *stream);
+int fth_gpu_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group,
+				  struct CUstream_st *stream);
 
 FTH_END_DECLS
 #endif
