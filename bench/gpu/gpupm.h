@@ -32,7 +32,10 @@ struct gpupm_worst {
 
 void gpupm_note(struct gpupm_worst *worst, double ours, double peer);
 
-/* Logs: plain stores, HCL and conventional. Sums up to the worst ratio of HCL to conventional. */
+/*
+ * Logs: plain stores, HCL and conventional. Sums up to the worst ratio of HCL to conventional
+ * logging as GPM has it.
+ */
 int gpupm_log_part(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report,
 		   struct gpupm_worst *worst);
 

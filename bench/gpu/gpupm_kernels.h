@@ -109,4 +109,53 @@ __global__ void gpupm_conv(struct fth_pm_log_view log, uint32_t entries, uint32_
 	}
 }
 
+/*
+ * The conventional log as GPM has it, for comparison: the end of each partition is kept in
+ * persistent memory. An insertion takes the lock, reads the end, stores the entry, fences, stores
+ * the new end, and fences.
+ */
+struct gpupm_tail_log {
+	uint64_t *ends; /* persistent: bytes in use of each partition */
+	uint8_t *data;	/* persistent */
+	uint32_t *locks;
+	uint32_t partitions, partition_bytes;
+};
+
+template <uint32_t BYTES>
+__device__ static inline void gpupm_tail_append(const struct gpupm_tail_log &log, uint32_t part,
+						const struct gpupm_entry<BYTES> &e)
+{
+	volatile uint64_t *end = log.ends + part;
+	uint64_t at = *end;
+	volatile uint64_t *to = (uint64_t *)(log.data + (uint64_t)part * log.partition_bytes + at);
+
+#pragma unroll
+	for (uint32_t k = 0; k < BYTES / 8; k++)
+		to[k] = e.words[2 * k] | (uint64_t)e.words[2 * k + 1] << 32;
+	__threadfence_system();
+	*end = at + BYTES;
+	__threadfence_system();
+}
+
+template <uint32_t BYTES>
+__global__ void gpupm_tail(struct gpupm_tail_log log, uint32_t entries, uint32_t stamp)
+{
+	uint32_t thread = gpupm_thread(), part = thread % log.partitions;
+
+	for (uint32_t i = 0; i < entries; i++) {
+		struct gpupm_entry<BYTES> e = gpupm_make_named<BYTES>(thread, i, stamp);
+		bool done = false;
+
+		while (!done) {
+			uint32_t unlocked = 0;
+
+			if (!fth_cas_acquire_dev32(&log.locks[part], &unlocked, 1))
+				continue;
+			gpupm_tail_append<BYTES>(log, part, e);
+			fth_store_release_dev32(&log.locks[part], 0);
+			done = true;
+		}
+	}
+}
+
 #endif

@@ -14,13 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum way { RAW4, RAW16, HCL, CONV /* and one for each further number of partitions */ };
+/* The last two are each as many ways as there are numbers of partitions. */
+enum way { RAW4, RAW16, HCL, CONV };
 
 struct gpupm_log {
 	const struct gpu_settings *s;
 	struct gpu_rig *rig;
 	struct gpupm_memory memory;
 	uint32_t *failed; /* GPU memory: insertions */
+	uint32_t *locks;  /* GPU memory, of `tail` */
 	/* of the case */
 	uint32_t bytes, threads, entries; /* payload of an entry; entries of a thread */
 	uint32_t stamp; /* of the run: what it stores differs from what was there */
@@ -56,12 +58,23 @@ static void set_case(struct gpupm_log *b, uint32_t bytes, uint32_t threads)
 	b->entries = entries == 0 ? 1 : (uint32_t)entries;
 }
 
+static bool is_tail(const struct gpupm_log *b, unsigned way)
+{
+	return way >= CONV + b->s->partition_list.n;
+}
+
 /* Partitions for this way, 0 if there are more than threads. */
 static uint32_t partitions_of(const struct gpupm_log *b, unsigned way)
 {
-	uint32_t n = b->s->partition_list.values[way - CONV];
+	uint32_t n = b->s->partition_list.values[(way - CONV) % b->s->partition_list.n];
 
 	return n <= b->threads ? n : 0;
+}
+
+/* The ends of partitions of `tail`, in whole pages; the entries follow. */
+static uint64_t ends_bytes(uint32_t partitions)
+{
+	return ((uint64_t)partitions * 8 + 4095) / 4096 * 4096;
 }
 
 /* Bytes of memory for the largest case. */
@@ -80,7 +93,9 @@ static uint64_t bytes_needed(struct gpupm_log *b)
 			for (unsigned p = 0; p < b->s->partition_list.n; p++) {
 				uint32_t n = partitions_of(b, CONV + p);
 
-				bytes = n ? fth_pm_log_conv_bytes(n, partition_bytes(b, n)) : 0;
+				bytes = n ? fth_pm_log_conv_bytes(n, partition_bytes(b, n)) +
+							ends_bytes(n)
+					  : 0;
 				most = bytes > most ? bytes : most;
 			}
 		}
@@ -138,6 +153,30 @@ template <uint32_t BYTES> static int check_conv(struct gpupm_log *b, uint64_t fi
 		    (b->threads / b->view.parts + (part < b->threads % b->view.parts)) * b->entries)
 			return fth_fail(EILSEQ, "partition %llu has %u entries",
 					(unsigned long long)part, found);
+	}
+	return 0;
+}
+
+template <uint32_t BYTES> static int check_tail(struct gpupm_log *b, uint64_t first, uint64_t end)
+{
+	for (uint64_t part = first; part < end; part++) {
+		uint64_t threads = b->threads / b->view.parts + (part < b->threads % b->view.parts);
+		const uint8_t *data = b->view.data + part * b->view.partition_bytes;
+		struct gpupm_entry<BYTES> e;
+
+		if (((const uint64_t *)fth_pm_base(b->memory.pm))[part] !=
+		    threads * b->entries * BYTES)
+			return fth_fail(EILSEQ, "partition %llu has a wrong end",
+					(unsigned long long)part);
+		for (uint64_t i = 0; i < threads * b->entries; i++) {
+			memcpy(&e, data + i * BYTES, BYTES);
+			if (e.words[0] >= b->threads || e.words[0] % b->view.parts != part ||
+			    !same_entry(&e, gpupm_make_named<BYTES>(e.words[0], e.words[1],
+								    b->stamp)) ||
+			    (uint8_t)e.words[1] != b->seen[e.words[0]]++)
+				return fth_fail(EILSEQ, "an entry of partition %llu is wrong",
+						(unsigned long long)part);
+		}
 	}
 	return 0;
 }
@@ -229,6 +268,37 @@ template <uint32_t BYTES> static int run_raw(struct gpupm_log *b, enum way way, 
 	return rc;
 }
 
+template <uint32_t BYTES> static int run_tail(struct gpupm_log *b, unsigned way, double *rate)
+{
+	uint32_t partitions = partitions_of(b, way), blocks = b->threads / GPUPM_BLOCK;
+	struct fth_pm_view view = fth_gpu_pm_view(b->memory.gpu);
+	struct gpupm_tail_log log = {};
+	int rc;
+
+	*rate = 0;
+	if (partitions == 0)
+		return 0;
+	log.ends = (uint64_t *)view.base;
+	log.data = view.base + ends_bytes(partitions);
+	log.locks = b->locks;
+	log.partitions = partitions;
+	log.partition_bytes = partition_bytes(b, partitions);
+	memset(fth_pm_base(b->memory.pm), 0, (size_t)partitions * 8);
+	rc = begin_run(b);
+	if (rc < 0)
+		return rc;
+	gpupm_tail<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>(log, b->entries, b->stamp);
+	rc = end_run(b, rate);
+	memset(b->seen, 0, b->threads);
+	memset(&b->view, 0, sizeof(b->view));
+	b->view.parts = partitions;
+	b->view.partition_bytes = log.partition_bytes;
+	b->view.data = (uint8_t *)fth_pm_base(b->memory.pm) + ends_bytes(partitions);
+	b->conventional = true;
+	DO(rc, fth_team_run((unsigned)b->s->cpu_threads, check_part<BYTES, check_tail<BYTES>>, b));
+	return rc;
+}
+
 /* Insert all entries, measured; the log is open on the GPU. */
 template <uint32_t BYTES>
 static int run_open(struct gpupm_log *b, struct fth_gpu_pm_log *on_gpu, double *rate)
@@ -293,7 +363,9 @@ template <uint32_t BYTES> static int run_log(struct gpupm_log *b, unsigned way, 
 
 template <uint32_t BYTES> static int run_way(struct gpupm_log *b, unsigned way, double *rate)
 {
-	return way < HCL ? run_raw<BYTES>(b, (enum way)way, rate) : run_log<BYTES>(b, way, rate);
+	if (way < HCL)
+		return run_raw<BYTES>(b, (enum way)way, rate);
+	return is_tail(b, way) ? run_tail<BYTES>(b, way, rate) : run_log<BYTES>(b, way, rate);
 }
 
 static int run_bytes(struct gpupm_log *b, unsigned way, double *rate)
@@ -316,35 +388,45 @@ static int run_bytes(struct gpupm_log *b, unsigned way, double *rate)
 
 struct verdict {
 	struct gpupm_worst of_raw; /* HCL to raw stores, entries of 64 bytes and more */
-	struct gpupm_worst of_conv;
+	struct gpupm_worst of_tail, of_conv;
 };
+
+/* The best of the ways from `first` on, one for each number of partitions. */
+static unsigned best_way(const struct gpupm_log *b, const double *rates, unsigned first)
+{
+	unsigned best = first;
+
+	for (unsigned way = first; way < first + b->s->partition_list.n; way++)
+		if (rates[way] > rates[best])
+			best = way;
+	return best;
+}
 
 static void tell_case(struct gpupm_log *b, struct gpu_report *report, const double *rates,
 		      struct verdict *verdict)
 {
-	double raw = rates[RAW4] > rates[RAW16] ? rates[RAW4] : rates[RAW16], conv = 0;
-	uint32_t partitions = 0;
+	double raw = rates[RAW4] > rates[RAW16] ? rates[RAW4] : rates[RAW16];
+	unsigned conv = best_way(b, rates, CONV);
+	unsigned tail = best_way(b, rates, CONV + b->s->partition_list.n);
 
-	for (unsigned way = CONV; way < CONV + b->s->partition_list.n; way++)
-		if (rates[way] > conv) {
-			conv = rates[way];
-			partitions = partitions_of(b, way);
-		}
 	gpu_case(report);
 	gpu_text(report, "part", "log");
 	gpu_count(report, "bytes", b->bytes);
 	gpu_count(report, "threads", b->threads);
 	gpu_count(report, "entries", b->entries);
-	gpu_number(report, "raw4_gb_s", rates[RAW4] * 1e-9);
-	gpu_number(report, "raw16_gb_s", rates[RAW16] * 1e-9);
+	gpu_number(report, "raw_gb_s", raw * 1e-9);
 	gpu_number(report, "hcl_gb_s", rates[HCL] * 1e-9);
 	gpu_number(report, "hcl_m_s", rates[HCL] / b->bytes * 1e-6);
-	gpu_number(report, "conv_gb_s", conv * 1e-9);
-	gpu_count(report, "partitions", partitions);
+	gpu_number(report, "tail_gb_s", rates[tail] * 1e-9);
+	gpu_count(report, "tail_parts", partitions_of(b, tail));
+	gpu_number(report, "conv_gb_s", rates[conv] * 1e-9);
+	gpu_count(report, "conv_parts", partitions_of(b, conv));
 	gpu_number(report, "of_raw", rates[HCL] / raw);
-	gpu_number(report, "of_conv", rates[HCL] / conv);
+	gpu_number(report, "of_tail", rates[HCL] / rates[tail]);
+	gpu_number(report, "of_conv", rates[HCL] / rates[conv]);
 	gpu_case_end(report);
-	gpupm_note(&verdict->of_conv, rates[HCL], conv);
+	gpupm_note(&verdict->of_tail, rates[HCL], rates[tail]);
+	gpupm_note(&verdict->of_conv, rates[HCL], rates[conv]);
 	if (b->bytes >= 64)
 		gpupm_note(&verdict->of_raw, rates[HCL], raw);
 }
@@ -364,8 +446,14 @@ static int run_case(struct gpupm_log *b, struct gpu_report *report, struct verdi
 static int run_cases(struct gpupm_log *b, struct gpu_report *report, struct verdict *verdict)
 {
 	const struct gpu_settings *s = b->s;
+	uint32_t partitions = 0;
 	int rc = gpu_rig_alloc(b->rig, &b->failed, 1);
 
+	for (unsigned p = 0; p < s->partition_list.n; p++)
+		partitions = s->partition_list.values[p] > partitions ? s->partition_list.values[p]
+								      : partitions;
+	DO(rc, gpu_rig_alloc(b->rig, &b->locks, partitions));
+	TRY(rc, cudaMemset(b->locks, 0, partitions * sizeof(*b->locks)));
 	DO(rc, gpupm_map(&b->memory, s, b->rig, bytes_needed(b)));
 	for (unsigned i = 0; rc == 0 && i < s->size_list.n; i++)
 		for (unsigned t = 0; rc == 0 && t < s->thread_list.n; t++) {
@@ -393,10 +481,11 @@ int gpupm_log_part(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu
 	kept = fth_gpu_keep(rc);
 	if (rc == 0) {
 		gpu_text(report, "memory", b.memory.name[0] ? "shm" : "process");
+		gpu_number(report, "log_of_tail", verdict.of_tail.ours / verdict.of_tail.peer);
 		gpu_number(report, "log_of_conv", verdict.of_conv.ours / verdict.of_conv.peer);
 		if (verdict.of_raw.peer > 0)
 			gpu_number(report, "log_of_raw", verdict.of_raw.ours / verdict.of_raw.peer);
-		gpupm_note(worst, verdict.of_conv.ours, verdict.of_conv.peer);
+		gpupm_note(worst, verdict.of_tail.ours, verdict.of_tail.peer);
 	}
 	closed = gpupm_unmap(&b.memory);
 	free(b.seen);

@@ -36,7 +36,7 @@
 #define GPU_TILES      3 /* buffers, streams and events of peers that copy ahead */
 #define GPU_MEMORY_MAX 160
 #define GPU_CACHES_MAX 2
-#define GPU_WAYS_MAX   8
+#define GPU_WAYS_MAX   16
 
 /* Memory of the host that kernels reach. */
 struct gpu_medium {

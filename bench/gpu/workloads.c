@@ -413,12 +413,13 @@ const struct gpu_workload fth_bench_gpu[GPU_WORKLOADS] = {
 		{.command = {"gpupm", "persistence from inside kernels: logs", gpu_bench},
 		 .text = "Threads of a kernel that log into persistent memory of the host: the\n"
 			 "hierarchical coalesced log, with one check word for each entry and one\n"
-			 "fence for each insertion, against the conventional log at its best\n"
-			 "number of partitions, and against plain coalesced stores. The host "
-			 "reads\n"
-			 "and checks all entries after each run.",
+			 "fence for each insertion, against plain coalesced stores (raw), against\n"
+			 "conventional logging as GPM has it, with locks and a persistent end of\n"
+			 "each partition (tail), and against our conventional log, which does\n"
+			 "without that end (conv); both at their best number of partitions. The\n"
+			 "host reads and checks all entries after each run.",
 		 .unit = "bytes/s of payload, at the worst ratio",
-		 .peer = "conventional log, at its best number of partitions",
+		 .peer = "conventional logging as GPM has it, at its best number of partitions",
 		 .options = pm_options,
 		 .check = check_pm,
 		 RUN(gpupm_run)},
