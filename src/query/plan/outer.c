@@ -229,9 +229,12 @@ static int other_value(struct planner *p, struct pipe *probe, struct pipe *build
 		       bool anti)
 {
 	struct grouping g = {.key_count = s->key_count, .aggregate_count = 2, .grouped = true};
-	uint32_t value = pipe_compute(p, build, condition->args[right]);
 	struct pipe *ends;
+	uint32_t value;
 
+	if (s->key_count == 1 && plan_wanted_keys(p, probe, build, &s->keys[0]) < 0)
+		return p->error;
+	value = pipe_compute(p, build, condition->args[right]);
 	g.keys = plan_alloc(p, s->key_count * sizeof(*g.keys));
 	g.aggregates = plan_alloc(p, 2 * sizeof(*g.aggregates));
 	for (unsigned i = 0; i < s->key_count && p->error == 0; i++)

@@ -17,6 +17,7 @@ struct pipe *pipe_new(struct planner *p, const char *name)
 	task->parent = TASK_NONE;
 	task->reduce.limit = UINT64_MAX;
 	pipe->task = task;
+	pipe->keys_task = TASK_NONE;
 	return pipe;
 }
 

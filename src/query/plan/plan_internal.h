@@ -42,6 +42,8 @@ struct pipe {
 	double rows;		    /* expected here */
 	bool multiplied;	    /* a look-up may have given several rows for one */
 	double rows_most;	    /* cannot be exceeded; infinite if nothing is known */
+	/* A task that made a set of the values that keys_slot had in some step before; or TASK_NONE. */
+	uint32_t keys_task, keys_slot;
 };
 
 /* ---- plan.c ---- */
@@ -94,7 +96,7 @@ struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sq
 /* Type, nullability and range of an expression. */
 int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot);
 
-/* ---- rel.c, join.c, outer.c, group.c, lookup.c ---- */
+/* ---- rel.c, join.c, outer.c, group.c, lookup.c, keys.c ---- */
 
 struct pipe *plan_rel(struct planner *p, const struct sql_rel *rel);
 /* A block of inner joins, with filters, semi and anti joins above. */
@@ -132,6 +134,10 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
  */
 const struct sql_rel *plan_reduce(struct planner *p, const struct sql_rel *rel, int key,
 				  const struct sql_rel *by, int by_key);
+
+/* Remove rows of `build` whose key no row of `probe` has, if that is worth it: see keys.c. */
+int plan_wanted_keys(struct planner *p, struct pipe *probe, struct pipe *build,
+		     const struct join_key *key);
 
 /* Both sides of a key are sorted columns of tables, for one of the keys. */
 bool keys_sorted(struct planner *p, const struct join_key *keys, unsigned count);

@@ -10,6 +10,7 @@
 #include "fathom/base/rng.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -510,6 +511,47 @@ static void any_allocation_may_fail(void **state)
 	}
 }
 
+/* As numbers of a column: both zeroes are one key, and all that are not numbers are one. */
+static void doubles_are_keys_by_value(void **state)
+{
+	double built[] = {0.0, 1.5, NAN, INFINITY, 1e300},
+	       probed[] = {-0.0, 1.5, -NAN, 2.5, -1e300, 1e300};
+	struct task_slot column = {.type = fth_type(FTH_T_DOUBLE), .lo = 1};
+	struct index_spec spec = {.kind = INDEX_SET,
+				  .key_count = 1,
+				  .column_count = 1,
+				  .columns = &column,
+				  .to = UINT64_MAX,
+				  .room = UINT64_MAX,
+				  .rows = 5};
+	struct fth_vec v = {.type = FTH_F64, .data = built}, *keys[] = {&v};
+	struct fth_qmem *mem = fth_qmem_new(LARGE);
+	struct index_matches *m = malloc(sizeof(*m));
+	struct index_scratch *s;
+	struct build_writer *w;
+	struct build *b;
+	struct index *x;
+	struct fth_sel sel;
+
+	(void)state;
+	assert_ok(build_open(mem, &spec, &b));
+	assert_ok(build_writer_open(b, &w));
+	fth_sel_all(&sel, 5);
+	assert_ok(build_append(w, keys, &sel));
+	build_writer_close(w);
+	assert_ok(build_finish(b, 1, &x));
+	build_free(b);
+	assert_ok(index_scratch_open(mem, &s));
+	v.data = probed;
+	fth_sel_all(&sel, 6);
+	index_find(x, s, keys, &sel, true, m);
+	assert_int_equal(m->hits[0], 0x27); /* the first three and the last */
+	index_scratch_close(s);
+	index_free(x);
+	free(m);
+	assert_int_equal(fth_qmem_close(mem), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -517,6 +559,7 @@ int main(void)
 		cmocka_unit_test(an_empty_structure_matches_nothing),
 		cmocka_unit_test(a_key_that_comes_twice_is_an_error),
 		cmocka_unit_test(any_allocation_may_fail),
+		cmocka_unit_test(doubles_are_keys_by_value),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

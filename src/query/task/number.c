@@ -65,6 +65,17 @@ struct fth_str number_text(const struct task_slot *slot, const struct fth_vec *v
 	return s;
 }
 
+uint64_t number_double(double x)
+{
+	uint64_t bits;
+
+	if (x != x)
+		return UINT64_C(0x7ff8000000000000);
+	x = x == 0 ? 0 : x;
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
 /* ---- packed ---- */
 
 static bool is_narrow(fth_i128 lo, fth_i128 hi)
@@ -139,6 +150,8 @@ static uint64_t hash_value(const struct task_slot *slot, const struct fth_vec *v
 	}
 	if (v->type == FTH_BITS)
 		return fth_bit(v->data, i);
+	if (v->type == FTH_F64)
+		return number_double(((const double *)v->data)[i]);
 	x = fth_vec_int(v, i);
 	return (uint64_t)x ^ fth_mix64((uint64_t)(x >> 64));
 }

@@ -34,6 +34,9 @@ void numbering_init(struct numbering *n, const struct task_slot *keys, unsigned 
 void numbering_run(const struct numbering *n, struct fth_vec *const *keys,
 		   const struct fth_sel *sel, uint64_t *numbers, uint64_t *none, int64_t *work);
 
+/* Equal for doubles that are equal: both zeroes, and all that are not numbers. */
+uint64_t number_double(double x);
+
 /* A row of text without the blanks that do not count in a char(n). */
 struct fth_str number_text(const struct task_slot *slot, const struct fth_vec *v, unsigned i);
 

@@ -340,6 +340,7 @@ bool pack_equals(const struct pack *p, unsigned field, const struct task_slot *s
 	uint64_t x = get_bits(record, f->bit, mask_of(f->width));
 	struct fth_vec one = {.type = FTH_STR};
 	struct fth_str a, b;
+	double d;
 
 	switch (f->kind) {
 	case PACK_TEXT:
@@ -350,7 +351,8 @@ bool pack_equals(const struct pack *p, unsigned field, const struct task_slot *s
 	case PACK_BOOL:
 		return x == fth_bit(v->data, i);
 	case PACK_DOUBLE:
-		return memcmp(record + f->bit / 8, (const double *)v->data + i, 8) == 0;
+		memcpy(&d, record + f->bit / 8, sizeof(d));
+		return number_double(d) == number_double(((const double *)v->data)[i]);
 	case PACK_INT:
 		return (fth_i128)(int64_t)(x + (uint64_t)f->lo) == fth_vec_int(v, i);
 	case PACK_WIDE:
