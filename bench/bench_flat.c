@@ -22,10 +22,8 @@ static const struct flat_group {
 	const char *name;
 	int (*measure)(struct flat_bench *);
 } groups[] = {
-	{"pattern", flat_pattern_rows},
-	{"graph", flat_graph_rows},
-	{"disk", flat_disk_rows},
-	{"hot", flat_hot_rows},
+	{"pattern", flat_pattern_rows}, {"graph", flat_graph_rows},	{"disk", flat_disk_rows},
+	{"hot", flat_hot_rows},		{"persist", flat_persist_rows},
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
@@ -34,7 +32,7 @@ static int check_only(const struct flat_bench *b)
 	for (unsigned i = 0; i < GROUPS; i++)
 		if (!b->only || strcmp(b->only, groups[i].name) == 0)
 			return FTH_CLI_GO_ON;
-	fth_cli_error("--only %s: there are pattern, graph, disk and hot", b->only);
+	fth_cli_error("--only %s: there are pattern, graph, disk, hot and persist", b->only);
 	return FTH_EXIT_USAGE;
 }
 
@@ -51,7 +49,8 @@ static void make_smallest(struct flat_bench *b)
 static int parse(struct flat_bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
-		{"only", FTH_CLI_STRING, &b->only, 0, 0, "one group: pattern, graph, disk or hot"},
+		{"only", FTH_CLI_STRING, &b->only, 0, 0,
+		 "one group: pattern, graph, disk, hot or persist"},
 		{"size", FTH_CLI_SIZE, &b->size, 4 << 20, (uint64_t)1 << 40,
 		 "of the patterns' region"},
 		{"times", FTH_CLI_U64, &b->times, 2, 1024, "a region is larger than its budget"},
@@ -142,6 +141,8 @@ static void print_rows(const struct flat_bench *b)
 			printf("; pages moved %llu, written %llu",
 			       (unsigned long long)row->moved[0],
 			       (unsigned long long)row->written[0]);
+		for (unsigned s = 0; s < FLAT_SIDES && row->amplification[s] > 0; s++)
+			printf("%s%.1f", s ? " / " : "; written per byte ", row->amplification[s]);
 		printf("\n");
 	}
 }
@@ -166,6 +167,12 @@ static void add_row(struct fth_json *j, const struct flat_bench *b, const struct
 	fth_json_end(j);
 	add_numbers(j, "pages_moved", row, row->moved);
 	add_numbers(j, "pages_written", row, row->written);
+	if (row->amplification[0] > 0) {
+		fth_json_object(j, "write_amplification");
+		for (unsigned s = 0; s < FLAT_SIDES && row->side[s]; s++)
+			fth_json_double(j, row->side[s], row->amplification[s]);
+		fth_json_end(j);
+	}
 	fth_json_end(j);
 }
 
@@ -203,6 +210,7 @@ static void print_json(const struct flat_bench *b)
 	fth_json_bool(&j, "model", !b->no_model);
 	fth_json_u64(&j, "kernel_path_read_ns", b->stack_read_ns);
 	fth_json_u64(&j, "kernel_path_write_ns", b->stack_write_ns);
+	fth_json_u64(&j, "kernel_sync_ns", b->sync_ns);
 	fth_json_bool(&j, "emulates", fth_flat_emulates());
 	fth_json_object(&j, "rows");
 	for (unsigned i = 0; i < b->count; i++)

@@ -9,6 +9,7 @@
  *	flat_graph.c	graph_plain.c on a graph in a region
  *	flat_disk.c	a file on the disk, against mmap in the same memory
  *	flat_hot.c	pages in DRAM, against plain memory
+ *	flat_persist.c	small changes that are durable one by one, against blocks
  */
 #ifndef FTH_BENCH_FLAT_ROWS_H
 #define FTH_BENCH_FLAT_ROWS_H
@@ -29,6 +30,8 @@ struct flat_row {
 	double rate[FLAT_SIDES][FTH_ROUNDS_MAX]; /* per second, larger is better */
 	uint64_t moved[FLAT_SIDES],
 		written[FLAT_SIDES]; /* pages to DRAM and to the device, last round */
+	double amplification
+		[FLAT_SIDES]; /* bytes written for each that had to be, last round; 0: not counted */
 };
 
 struct flat_bench {
@@ -38,6 +41,7 @@ struct flat_bench {
 	const char *folder, *options, *only;
 	bool smallest, no_model;
 	uint64_t stack_read_ns, stack_write_ns; /* what flat_stack_measure() found */
+	uint64_t sync_ns; /* of the kernel, for a write of 4 KiB and fdatasync */
 	struct flat_row rows[FLAT_ROWS_MAX];
 	unsigned count;
 };
@@ -54,6 +58,7 @@ int flat_pattern_rows(struct flat_bench *b);
 int flat_graph_rows(struct flat_bench *b);
 int flat_disk_rows(struct flat_bench *b);
 int flat_hot_rows(struct flat_bench *b);
+int flat_persist_rows(struct flat_bench *b);
 
 /*
  * CPU time that the kernel takes for a page fault that reads a page of a file by its block layer, less a fault of a page that
