@@ -131,7 +131,10 @@ static int parse(struct bench *b, int argc, char **argv)
 			"missing\n"
 			"in --dir are made first: 1.6 GB for each GB of text. Answers are "
 			"compared.\n"
-			"Without the rival ours runs alone.",
+			"Without the rival ours runs alone, and answers are compared with those "
+			"of\n"
+			"--answers or, at scale factors 0.01, 1 and 10, with digests of known "
+			"ones.",
 		.options = options,
 	};
 	char **args;
@@ -211,7 +214,16 @@ static int run_peer(struct bench *b, unsigned number, const char *answer)
 	return note_failure(q, PEER, rc);
 }
 
-/* Our answer against the rival's and against the one in --answers. */
+/* What our answers are compared with. */
+static const char *reference(const struct bench *b)
+{
+	return b->data.rival			  ? b->rival.name
+	       : b->answers			  ? "--answers"
+	       : tpch_answer_known(b->data.scale) ? "digests of known answers"
+						  : NULL;
+}
+
+/* Our answer against the rival's, against the one in --answers, and, without either, against its digest. */
 static int compare(const struct bench *b, unsigned number, const char *ours, const char *peer)
 {
 	const struct query *q = &b->queries[number];
@@ -226,6 +238,8 @@ static int compare(const struct bench *b, unsigned number, const char *ours, con
 		snprintf(path, sizeof(path), "%s/q%02u.txt", b->answers, number);
 		rc = tpch_answer_compare(ours, path, 1);
 	}
+	if (rc == 0 && !b->data.rival && !b->answers && tpch_answer_known(b->data.scale))
+		rc = tpch_answer_verify(ours, b->data.scale, number);
 	return rc;
 }
 
@@ -339,6 +353,8 @@ static void print_report(const struct bench *b)
 	       (unsigned long long)(b->budget >> 20), (unsigned long long)b->data.threads,
 	       b->data.rival ? b->rival.version : "no rival");
 	print_storage(b);
+	printf("answers: %s%s\n", reference(b) ? "compared with " : "not compared, no reference",
+	       reference(b) ? reference(b) : " at this scale factor");
 	printf("%-3s %-8s %8s %8s %8s %9s %9s %9s\n", "Q", "engine", "CPU s", "warm", "wall s",
 	       "read MiB", "spilled", "RSS MiB");
 	for (unsigned i = 1; i <= FTH_TPCH_QUERIES; i++)
@@ -390,6 +406,7 @@ static void json_report(const struct bench *b)
 	/* Without a peer there is nothing to compare with: the seconds alone. */
 	fth_bench_json(&j, "tpch", ours, peer, b->data.rival ? peer / ours : ours);
 	fth_json_string(&j, "peer_version", b->data.rival ? b->rival.version : NULL);
+	fth_json_string(&j, "reference", reference(b));
 	fth_json_double(&j, "sf", b->data.scale);
 	fth_json_u64(&j, "budget", b->budget);
 	fth_json_bool(&j, "hard", !b->soft);

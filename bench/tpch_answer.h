@@ -14,4 +14,13 @@
  */
 int tpch_answer_compare(const char *got, const char *expected, unsigned skip);
 
+/* Whether digests of the 22 answers are kept for this scale factor. */
+bool tpch_answer_known(double scale);
+/*
+ * Compare a file of rows with the digest of the answer of a query, 1 to 22, at a known scale factor. The digests are
+ * of our answers after they had been compared with DuckDB's on the same tables and, at scale factor 1, with the
+ * published ones. Rows may be in any order. Returns 0, -EBADMSG with a text, or an error of reading.
+ */
+int tpch_answer_verify(const char *got, double scale, unsigned query);
+
 #endif

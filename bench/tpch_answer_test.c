@@ -47,6 +47,24 @@ static void equal_answers(void **state)
 	assert_ok(compare("5|-7.00\n", "5|-7\n", 0));
 }
 
+/* Query 11 has no rows at scale factor 10; any row is wrong then, and everywhere else no rows are. */
+static void known_answers(void **state)
+{
+	char path[64];
+
+	(void)state;
+	assert_true(tpch_answer_known(0.01) && tpch_answer_known(1) && tpch_answer_known(10));
+	assert_false(tpch_answer_known(2));
+	put_file(path, "");
+	assert_ok(tpch_answer_verify(path, 10, 11));
+	assert_int_equal(tpch_answer_verify(path, 1, 11), -EBADMSG);
+	unlink(path);
+	put_file(path, "1|2.00\n");
+	assert_int_equal(tpch_answer_verify(path, 10, 11), -EBADMSG);
+	unlink(path);
+	assert_int_equal(tpch_answer_verify(path, 10, 11), -ENOENT);
+}
+
 static void rows_in_any_order(void **state)
 {
 	(void)state;
@@ -78,9 +96,8 @@ static void a_missing_file(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(equal_answers),
-		cmocka_unit_test(rows_in_any_order),
-		cmocka_unit_test(different_answers),
+		cmocka_unit_test(equal_answers),     cmocka_unit_test(known_answers),
+		cmocka_unit_test(rows_in_any_order), cmocka_unit_test(different_answers),
 		cmocka_unit_test(a_missing_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
