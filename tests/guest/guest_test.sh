@@ -42,4 +42,13 @@ boot "tool.sh drives.sh" --timeout 150 --drive size=8M --drive size=8M,block=409
   --drive size=8M,cmb=1 --drive size=8M,fail=read:2048,fail=write:4096 --drive size=8M \
   --drive size=8M
 boot after_reboot.sh $window
+
+# The power is cut in the first guest; the second one looks at what is left.
+cut="--drive size=8M,pmr=1M,keep=cut"
+"$here/run.sh" --folder "$work/drives" $cut "$here/power_cut.sh" >"$work/said" ||
+  complain "power_cut.sh ended with $?"
+acked=$(sed -n 's/^acked \([0-9]*\)$/\1/p' "$work/said" | tail -n 1)
+echo "== power_cut.sh: ${acked:-no} records were durable"
+[ "${acked:-0}" -ge 9000 ] || complain "power_cut.sh: $(tail -n 5 "$work/said")"
+boot after_power_cut.sh --env "ACKED=${acked:-0}" $cut
 exit $bad

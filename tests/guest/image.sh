@@ -153,7 +153,7 @@ make_tools() {
       cmake -S "$root" -B "$folder" "${generator[@]}" -DBUILD_TESTING=OFF -DFTH_CUDA=OFF \
         -DCMAKE_EXE_LINKER_FLAGS=-static
   } >"$folder/build.log" 2>&1 &&
-    cmake --build "$folder" --target fathom dev_copy guest_window >>"$folder/build.log" 2>&1 || {
+    cmake --build "$folder" --target fathom dev_copy guest_flat guest_window >>"$folder/build.log" 2>&1 || {
     cat "$folder/build.log" >&2
     exit 1
   }
@@ -161,6 +161,7 @@ make_tools() {
   mkdir -p "$image/bin" "$image/test"
   strip -o "$image/bin/fathom" "$folder/fathom"
   strip -o "$image/bin/dev_copy" "$folder/examples/dev_copy"
+  strip -o "$image/bin/guest_flat" "$folder/tests/guest/guest_flat"
   strip -o "$image/bin/guest_window" "$folder/tests/guest/guest_window"
   cp "$here/guest_init.sh" "$image/init"
   cp "$here/guest_lib.sh" "$image/test/lib"

@@ -158,6 +158,11 @@ while IFS= read -r line; do
   case $line in
   "GUEST-ASK "*) echo "${line#GUEST-ASK }" >&7 ;;
   "GUEST-EXIT "*) status=${line#GUEST-EXIT } ;;
+  GUEST-CUT)
+    # The power is cut: QEMU, the child of timeout(1), has no time to do anything.
+    kill -KILL "$(pgrep -P "$qemu")"
+    status=0
+    ;;
   *) printf '%s\n' "$line" ;;
   esac
 done <"$work/console"
