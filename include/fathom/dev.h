@@ -118,7 +118,8 @@ struct fth_dev_req {
  *	fixed=on|off		register the file and mapped buffers with io_uring, for speed;
  *				default on. No effect with engine=threads.
  *	inline=auto|on|off	do transfers of up to 64 KiB inside submit where that is faster;
- *				auto (the default) does so for files in memory (tmpfs)
+ *				auto (the default) does so for files in memory (tmpfs). With on also
+ *				flushes; submit then waits for the medium without a deadline.
  *	window=auto|map		the byte-addressable window (fathom/dev/window.h): on DAX file
  *				systems only (auto, the default), or else through the page cache
  *

@@ -95,6 +95,7 @@ struct dev_file {
 	bool fixed;	      /* register file and buffers */
 	bool window_map;      /* the window may be pages of the page cache */
 	uint64_t inline_max;  /* transfers up to so many bytes are done in submit; 0: none */
+	bool inline_flush;    /* and flushes */
 	uint32_t try_cached;  /* atomic; try to read from the page cache in submit */
 	uint32_t zero_way;    /* atomic; only grows */
 	uint32_t flush_error; /* atomic; errno of the first flush that failed, or 0 */

@@ -9,6 +9,9 @@
  * busy with a few, so that they copy on other cores while the submitter copies the rest. Large
  * transfers always go to the workers. The threads of the other engine are such workers too.
  *
+ * With inline=on a flush that is alone is a plain system call as well. That saves two wake-ups, and gives up
+ * the deadline of whoever waits for it.
+ *
  * A small read that finds its data in the page cache is done here as well with engine=threads:
  * RWF_NOWAIT reads no more than is there. io_uring does so by itself.
  */
@@ -29,6 +32,8 @@ bool dev_file_lives_in_memory(int fd)
 
 static bool is_for_us(const struct chan_file *chan, const struct fth_dev_req *req)
 {
+	if (req->op == FTH_DEV_FLUSH)
+		return chan_file_dev(chan)->inline_flush && chan->chan.in_flight == 0;
 	if (req->length > chan_file_dev(chan)->inline_max || req->op > FTH_DEV_WRITE)
 		return false;
 	return chan->chan.in_flight == 0 || chan->with_kernel >= FILE_WORKERS_MAX;
@@ -39,7 +44,7 @@ static bool transfer_now(struct chan_file *chan, struct fth_dev_req *req)
 	struct dev_file *file = chan_file_dev(chan);
 
 	for (;;) {
-		int answer = dev_file_call_transfer(chan->fd, req);
+		int answer = dev_file_call(file, chan->fd, req);
 
 		if (dev_file_req_answer(file, req, answer))
 			return true;

@@ -358,6 +358,7 @@ static int fill(const struct file_options *o, struct dev_file *file)
 	if (o->inline_ == CHOICE_ON ||
 	    (o->inline_ == CHOICE_AUTO && dev_file_lives_in_memory(file->fd)))
 		file->inline_max = FILE_INLINE_MAX;
+	file->inline_flush = o->inline_ == CHOICE_ON;
 	if (dev_file_lives_in_memory(file->fd))
 		file->dev.info.keeps = FTH_DEV_KEEPS_EXIT;
 	rc = examine(o, file);

@@ -87,7 +87,17 @@ static void describe(struct fth_pm *pm)
 		"is flushed, before persist returns.",
 	};
 
+	/* What the device says, and what its name says about the devices inside: the weaker. */
+	static const enum fth_pm_guarantee of_keeps[] = {
+		[FTH_DEV_KEEPS_POWER] = FTH_PM_POWER,
+		[FTH_DEV_KEEPS_EXIT] = FTH_PM_EXIT,
+		[FTH_DEV_KEEPS_NOTHING] = FTH_PM_VOLATILE,
+	};
+	enum fth_pm_guarantee keeps = of_keeps[fth_dev_info(pm->dev)->keeps];
+
 	pm->guarantee = guarantee_of(fth_dev_uri(pm->dev));
+	if (keeps < pm->guarantee)
+		pm->guarantee = keeps;
 	snprintf(pm->text, sizeof pm->text, "%s", texts[pm->guarantee]);
 }
 
