@@ -15,7 +15,7 @@
  *	fault.c		signals
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
- *	log*.c		the log that it uses
+ *	log*.c		the log that it uses; recover.c replays it at open
  *	window.c	the window of the device: log and SSD-cache in it
  *	advise.c	advice, holds
  *	forget.c	pages whose contents nobody needs

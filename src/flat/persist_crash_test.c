@@ -3,7 +3,7 @@
  * Power losses and persist. A program writes records of words that only grow and persists some, on a device
  * that loses its power at each of its operations in turn: while it runs, and again while the log is replayed. Whatever is found
  * afterwards is at least as new as what was persisted or synced, no record that was persisted as a whole is torn, and
- * nothing is there that was never stored. FTH_LONG_TESTS runs more than 10,000 losses of each kind of log.
+ * nothing is there that was never stored. FTH_LONG_TESTS runs 12,000 losses of each kind.
  */
 #include "fth_test.h"
 
@@ -200,7 +200,7 @@ static void lose_at(struct run *r, uint64_t nth)
 
 static void nothing_persisted_is_lost(const char *uri, uint64_t log)
 {
-	unsigned losses = getenv("FTH_LONG_TESTS") ? 12000 : 50;
+	unsigned points = getenv("FTH_LONG_TESTS") ? 12000 : 400;
 	struct run *r = calloc(1, sizeof(*r));
 
 	r->rng.state = 17;
@@ -208,7 +208,7 @@ static void nothing_persisted_is_lost(const char *uri, uint64_t log)
 	assert_ok(fth_dev_open(uri, &r->dev));
 	assert_ok(open_region(r));
 	settle(r);
-	for (uint64_t nth = 1; r->losses < losses; nth = nth % 300 + 1)
+	for (uint64_t nth = 1; r->losses + r->recoveries < points; nth = nth % 300 + 1)
 		lose_at(r, nth);
 	assert_ok(fth_flat_close(r->flat));
 	fth_dev_close(r->dev);
