@@ -70,14 +70,15 @@ static bool have_next(void)
 	return next.malloc != NULL;
 }
 
-static bool is_region(const void *at)
+/* Bytes of an allocation of ours; 0 for those of the next allocator, which may have its memory in the region too. */
+static size_t length_in_region(const void *at)
 {
-	return run_touches((uintptr_t)at, 1);
+	return run_touches((uintptr_t)at, 1) ? heap_length(at, HEAP_MALLOC) : 0;
 }
 
 static void *from_region(size_t bytes, size_t align)
 {
-	void *at = heap_alloc(bytes, align);
+	void *at = heap_alloc(bytes, align, HEAP_MALLOC);
 
 	if (!at)
 		errno = ENOMEM;
@@ -115,34 +116,25 @@ RUN_EXPORT void free(void *at)
 
 	if (!at || is_early(at))
 		return;
-	if (!is_region(at)) {
+	if (length_in_region(at) == 0) {
 		if (have_next())
 			next.free(at);
 	} else if (run_active()) {
-		if (heap_length(at) == 0) {
-			static const char text[] = "fathom: flat run: free(): invalid pointer\n";
-
-			(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
-			abort();
-		}
 		heap_free(at);
 	}
 	errno = saved;
 }
 
-static size_t length_of(void *at)
-{
-	return is_region(at) ? heap_length(at) : next.malloc_usable_size(at);
-}
-
 /* From the region or into it: a copy. */
 static void *move_to(void *at, size_t bytes)
 {
-	size_t old = length_of(at);
+	size_t old = length_in_region(at);
 	void *to = malloc(bytes);
 
 	if (!to)
 		return NULL;
+	if (old == 0)
+		old = next.malloc_usable_size(at);
 	memcpy(to, at, old < bytes ? old : bytes);
 	free(at);
 	return to;
@@ -158,7 +150,7 @@ RUN_EXPORT void *realloc(void *at, size_t bytes)
 
 		return to ? memcpy(to, at, bytes < room ? bytes : room) : NULL;
 	}
-	if (!is_region(at)) {
+	if (length_in_region(at) == 0) {
 		/* one that is large already stays with the allocator that has it */
 		if (!is_large(bytes) || next.malloc_usable_size(at) >= bytes)
 			return have_next() ? next.realloc(at, bytes) : NULL;
@@ -179,7 +171,7 @@ RUN_EXPORT int posix_memalign(void **out, size_t align, size_t bytes)
 		return have_next() ? next.posix_memalign(out, align, bytes) : ENOMEM;
 	if (align < sizeof(void *) || (align & (align - 1)))
 		return EINVAL;
-	*out = heap_alloc(bytes, align);
+	*out = heap_alloc(bytes, align, HEAP_MALLOC);
 	return *out ? 0 : ENOMEM;
 }
 
@@ -211,9 +203,12 @@ RUN_EXPORT void *pvalloc(size_t bytes)
 
 RUN_EXPORT size_t malloc_usable_size(void *at)
 {
+	size_t bytes;
+
 	if (!at || is_early(at))
 		return 0;
-	if (is_region(at))
-		return run_active() ? heap_length(at) : 0;
+	bytes = length_in_region(at);
+	if (bytes)
+		return bytes;
 	return have_next() ? next.malloc_usable_size(at) : 0;
 }

@@ -129,7 +129,7 @@ static void drop_pages(uint64_t page, uint64_t end)
 
 /* ---- allocations ---- */
 
-void *heap_alloc(size_t bytes, size_t align)
+void *heap_alloc(size_t bytes, size_t align, enum heap_kind kind)
 {
 	uint64_t pages = pages_of(bytes ? bytes : 1);
 	uint32_t first = SPANS_NONE, unit = 1;
@@ -145,6 +145,7 @@ void *heap_alloc(size_t bytes, size_t align)
 				    (uint32_t)(run.start / run.page % unit));
 	if (first != SPANS_NONE) {
 		use_virgins(first + (uint32_t)pages);
+		spans_mark(&heap.spans, first, kind);
 		run_count(RUN_ALLOCATIONS, 1);
 		count_bytes();
 	} else {
@@ -155,17 +156,15 @@ void *heap_alloc(size_t bytes, size_t align)
 	return first == SPANS_NONE ? NULL : address_of(first);
 }
 
-size_t heap_length(const void *at)
+/* Without the lock: whoever has an allocation is alone in changing it. */
+size_t heap_length(const void *at, enum heap_kind kind)
 {
-	struct run_before before;
-	size_t bytes;
+	uint32_t first = page_at((uintptr_t)at);
 
-	if (((uintptr_t)at - run.start) % run.page)
+	if (((uintptr_t)at - run.start) % run.page ||
+	    spans_marked(&heap.spans, first) != (uint32_t)kind)
 		return 0;
-	before = lock_heap();
-	bytes = (size_t)spans_length(&heap.spans, page_at((uintptr_t)at)) * run.page;
-	unlock_heap(before);
-	return bytes;
+	return (size_t)spans_length(&heap.spans, first) * run.page;
 }
 
 void heap_free(void *at)

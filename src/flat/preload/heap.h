@@ -10,10 +10,14 @@
 #include <stdint.h>
 
 int heap_open(void);
+/* Who asked for it: an allocator that was given mappings cuts them up itself. */
+enum heap_kind { HEAP_MALLOC = 1, HEAP_MAPPING };
 /* Memory that is zero; NULL if there is no room. `align` is a power of two. */
-void *heap_alloc(size_t bytes, size_t align);
-/* Bytes of the allocation that begins at `at`; 0 if none does. */
-size_t heap_length(const void *at);
+void *heap_alloc(size_t bytes, size_t align, enum heap_kind kind);
+/*
+ * Bytes of the allocation of this kind that begins at `at`, which is in the region; 0 if none does. Also in a child of fork().
+ */
+size_t heap_length(const void *at, enum heap_kind kind);
 void heap_free(void *at);
 /* Change the length in place; false if there is no room behind it. */
 bool heap_resize(void *at, size_t bytes);

@@ -58,7 +58,7 @@ long memory_map(const long a[6], bool ours)
 	if (!ours || length < run.min_alloc || a[2] != (PROT_READ | PROT_WRITE) ||
 	    (flags & ~ALSO_PLAIN) != PLAIN_FLAGS)
 		return kernel(SYS_mmap, a);
-	at = heap_alloc(length, run.page);
+	at = heap_alloc(length, run.page, HEAP_MAPPING);
 	return at ? (long)(uintptr_t)at : -ENOMEM;
 }
 
@@ -96,10 +96,10 @@ long memory_remap(const long a[6])
 				   old - (new + run.page - 1) / run.page * run.page);
 		return (long)at;
 	}
-	if (heap_length((void *)at) == (old + run.page - 1) / run.page * run.page &&
+	if (heap_length((void *)at, HEAP_MAPPING) == (old + run.page - 1) / run.page * run.page &&
 	    heap_resize((void *)at, new))
 		return (long)at;
-	to = a[3] & MREMAP_MAYMOVE ? heap_alloc(new, run.page) : NULL;
+	to = a[3] & MREMAP_MAYMOVE ? heap_alloc(new, run.page, HEAP_MAPPING) : NULL;
 	if (!to)
 		return -ENOMEM;
 	memcpy(to, (void *)at, old);

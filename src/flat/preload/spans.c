@@ -221,6 +221,7 @@ void spans_cut(struct spans *spans, uint32_t first, uint32_t pages)
 		return;
 	set_span(spans, first, pages, SPANS_USED);
 	set_span(spans, first + pages, all - pages, SPANS_USED);
+	spans_mark(spans, first + pages, spans_marked(spans, first));
 }
 
 bool spans_grow(struct spans *spans, uint32_t first, uint32_t pages)

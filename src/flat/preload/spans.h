@@ -18,9 +18,10 @@
 #define SPANS_HEAD 2u
 
 struct spans_node {
-	uint32_t pages;	       /* at the first and the last page of a span; 0 elsewhere */
-	uint32_t flags;	       /* the same: SPANS_USED; SPANS_HEAD at the first */
-	uint32_t next, before; /* of free spans, at the first page: in the list of their bin */
+	uint32_t pages; /* at the first and the last page of a span; 0 elsewhere */
+	uint32_t flags; /* the same: SPANS_USED; SPANS_HEAD at the first */
+	uint32_t next,
+		before; /* of free spans, at the first page: in the list of their bin; of used ones: -, mark */
 };
 
 struct spans {
@@ -46,6 +47,17 @@ uint32_t spans_find(const struct spans *spans, uint32_t page);
 
 /* Pages of the used span that begins at `first`; 0 if none does. */
 uint32_t spans_length(const struct spans *spans, uint32_t first);
+
+/* A mark of the used span that begins at `first`, for the caller; cutting copies it. */
+static inline void spans_mark(struct spans *spans, uint32_t first, uint32_t mark)
+{
+	spans->nodes[first].before = mark;
+}
+
+static inline uint32_t spans_marked(const struct spans *spans, uint32_t first)
+{
+	return spans->nodes[first].before;
+}
 
 void spans_free(struct spans *spans, uint32_t first);
 
