@@ -115,7 +115,7 @@ static void remove_group(const struct group *group)
 		poll(NULL, 0, 10);
 }
 
-static int set_limits(const struct group *group, uint64_t memory)
+static int set_limits(const struct group *group, uint64_t memory, bool swap)
 {
 	char limit[32];
 	int rc;
@@ -124,12 +124,12 @@ static int set_limits(const struct group *group, uint64_t memory)
 	rc = put(group->path, group->v2 ? "memory.max" : "memory.limit_in_bytes", limit);
 	/* Swapping the child out would be no comparison; where there is no swap neither file is
 	 * needed, so that a failure is none. */
-	if (rc == 0)
+	if (rc == 0 && !swap)
 		put(group->path, group->v2 ? "memory.swap.max" : "memory.swappiness", "0");
 	return rc;
 }
 
-static int make_group(struct group *group, uint64_t memory)
+static int make_group(struct group *group, uint64_t memory, bool swap)
 {
 	static unsigned number;
 	size_t used;
@@ -143,7 +143,7 @@ static int make_group(struct group *group, uint64_t memory)
 	if (mkdir(group->path, 0755) < 0)
 		return fth_fail(ENOTSUP, "cannot make the group %s: %s", group->path,
 				strerror(errno));
-	rc = set_limits(group, memory);
+	rc = set_limits(group, memory, swap);
 	if (rc < 0) {
 		remove_group(group);
 		return fth_fail(ENOTSUP, "cannot limit the memory of %s", group->path);
@@ -154,7 +154,7 @@ static int make_group(struct group *group, uint64_t memory)
 int fth_cgroup_available(void)
 {
 	struct group group;
-	int rc = make_group(&group, 16 << 20);
+	int rc = make_group(&group, 16 << 20, false);
 
 	if (rc == 0)
 		remove_group(&group);
@@ -270,7 +270,7 @@ int fth_cgroup_run(const struct fth_cgroup_job *job, struct fth_cgroup_usage *us
 	size_t size = sizeof(struct shared) + job->result_size;
 	struct shared *shared;
 	struct group group;
-	int rc = make_group(&group, job->memory);
+	int rc = make_group(&group, job->memory, job->swap);
 
 	if (rc < 0)
 		return rc;

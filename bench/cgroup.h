@@ -29,6 +29,7 @@ struct fth_cgroup_job {
 	void *context;
 	void *result; /* of the caller; what fn writes to its `result` ends up here */
 	size_t result_size;
+	bool swap;	       /* the kernel may swap it out */
 	bool (*stopped)(void); /* ends the wait and the child: fth_cli_stopped; NULL for never */
 };
 

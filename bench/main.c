@@ -11,6 +11,7 @@
 extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_dev;
 extern const struct fth_command fth_bench_flat;
+extern const struct fth_command fth_bench_flatredis;
 extern const struct fth_command fth_bench_graph;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_kv;
@@ -26,17 +27,32 @@ extern const struct fth_command fth_bench_vectoradd;
 #define GPU(name) &fth_bench_gpu[GPU_##name].command
 
 static const struct fth_command *const benches[] = {
-	&fth_bench_cache, &fth_bench_dev,	&fth_bench_flat,
-	GPU(BLOCK),	  GPU(CACHE),		GPU(FILE),
-	GPU(GRAPH),	  GPU(PATTERN),		GPU(PM),
-	GPU(TAXI),	  GPU(VECTOR),		&fth_bench_graph,
-	&fth_bench_gups,  &fth_bench_kv,	&fth_bench_kvclient,
-	&fth_bench_pm,	  &fth_bench_policy,	&fth_bench_queue,
+	&fth_bench_cache,
+	&fth_bench_dev,
+	&fth_bench_flat,
+	&fth_bench_flatredis,
+	GPU(BLOCK),
+	GPU(CACHE),
+	GPU(FILE),
+	GPU(GRAPH),
+	GPU(PATTERN),
+	GPU(PM),
+	GPU(TAXI),
+	GPU(VECTOR),
+	&fth_bench_graph,
+	&fth_bench_gups,
+	&fth_bench_kv,
+	&fth_bench_kvclient,
+	&fth_bench_pm,
+	&fth_bench_policy,
+	&fth_bench_queue,
 	&fth_bench_taxi,
 #ifdef FTH_SQL
 	&fth_bench_tpch,
 #endif
-	&fth_bench_vec,	  &fth_bench_vectoradd, NULL,
+	&fth_bench_vec,
+	&fth_bench_vectoradd,
+	NULL,
 };
 
 int main(int argc, char **argv)
