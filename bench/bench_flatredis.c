@@ -29,8 +29,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RECORD_BESIDE 180u	  /* bytes of a record beside its value */
-#define OURS_BESIDE   (28u << 20) /* the program, its tables and this process: not for the region */
+#define RECORD_BESIDE 540u	  /* bytes of a record beside its value, as jemalloc rounds them */
+#define OURS_BESIDE   (18u << 20) /* the program, its tables and this process: not for the region */
 #define END_MS	      20000
 
 enum side { OURS, PEER, SIDES };
@@ -41,8 +41,8 @@ static const char *const workload_texts[REDIS_WORKLOADS] = {
 
 struct bench {
 	uint64_t memory, times, value, ops, warm, clients, rounds, seed;
-	const char *folder, *redis;
-	bool smallest;
+	const char *folder, *redis, *policy;
+	bool smallest, no_peer;
 	char fathom[PATH_MAX], place[4096], socket[100];
 	enum side side; /* of the run in progress */
 	uint64_t round;
@@ -62,6 +62,8 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"clients", FTH_CLI_U64, &b->clients, 1, 64, "connections"},
 		{"seed", FTH_CLI_U64, &b->seed, 0, UINT64_MAX, "of all random choices"},
 		{"dir", FTH_CLI_STRING, &b->folder, 0, 0, "for scratch file and swap file"},
+		{"policy", FTH_CLI_STRING, &b->policy, 0, 0, "of `fathom flat run`"},
+		{"no-peer", FTH_CLI_FLAG, &b->no_peer, 0, 0, "ours alone"},
 		{"redis", FTH_CLI_STRING, &b->redis, 0, 0, "the server"},
 		FTH_BENCH_ROUNDS(&b->rounds),
 		FTH_BENCH_SMALLEST(&b->smallest),
@@ -104,6 +106,8 @@ __attribute__((noreturn)) static void become_server(const struct bench *b)
 		argv[n++] = "run";
 		argv[n++] = "--dram";
 		argv[n++] = dram;
+		argv[n++] = "--policy";
+		argv[n++] = (char *)b->policy;
 		argv[n++] = "--file";
 		argv[n++] = (char *)b->place;
 		argv[n++] = "--";
@@ -219,7 +223,7 @@ static int measure_all(struct bench *b)
 	int rc = 0;
 
 	for (uint64_t round = 0; round < b->rounds && rc == 0; round++)
-		for (unsigned side = 0; side < SIDES && rc == 0; side++) {
+		for (unsigned side = 0; side < (b->no_peer ? PEER : SIDES) && rc == 0; side++) {
 			fth_cli_progress("flatredis", round * SIDES + side, b->rounds * SIDES);
 			rc = measure_side(b, round, (enum side)side);
 		}
@@ -252,7 +256,7 @@ static void print_table(const struct bench *b)
 	printf("%-8s %-38s %-9s %10s %10s %10s %10s\n", "load", "", "", "ops/s", "p50 us", "p99 us",
 	       "p99.9 us");
 	for (unsigned w = 0; w < REDIS_WORKLOADS; w++)
-		for (unsigned side = 0; side < SIDES; side++)
+		for (unsigned side = 0; side < (b->no_peer ? PEER : SIDES); side++)
 			printf("%-8s %-38s %-9s %10.0f %10.0f %10.0f %10.0f\n",
 			       side ? "" : workload_names[w], side ? "" : workload_texts[w],
 			       names[side], figure(b, (enum side)side, w, OPS),
@@ -269,6 +273,17 @@ static void json_side(struct fth_json *j, const struct bench *b, const char *key
 	fth_json_double(j, "p50_us", figure(b, side, w, P50));
 	fth_json_double(j, "p99_us", figure(b, side, w, P99));
 	fth_json_double(j, "p999_us", figure(b, side, w, P999));
+	fth_json_end(j);
+}
+
+/* Of the last round, with loading. */
+static void json_usage(struct fth_json *j, const char *key, const struct fth_cgroup_usage *usage)
+{
+	fth_json_object(j, key);
+	fth_json_u64(j, "peak", usage->peak);
+	fth_json_u64(j, "bytes_read", usage->bytes_read);
+	fth_json_u64(j, "bytes_written", usage->bytes_written);
+	fth_json_u64(j, "major_faults", usage->major_faults);
 	fth_json_end(j);
 }
 
@@ -294,10 +309,8 @@ static void print_json(const struct bench *b)
 		fth_json_double(&j, "p99_ratio", figure(b, PEER, w, P99) / figure(b, OURS, w, P99));
 		fth_json_end(&j);
 	}
-	fth_json_object(&j, "peak");
-	fth_json_u64(&j, "ours", b->usage[OURS].peak);
-	fth_json_u64(&j, "peer", b->usage[PEER].peak);
-	fth_json_end(&j);
+	json_usage(&j, "usage_ours", &b->usage[OURS]);
+	json_usage(&j, "usage_peer", &b->usage[PEER]);
 	fth_json_finish(&j);
 }
 
@@ -332,7 +345,7 @@ static int prepare(struct bench *b)
 
 static int run(int argc, char **argv)
 {
-	static struct bench b = {.memory = 128u << 20,
+	static struct bench b = {.memory = 256u << 20,
 				 .times = 4,
 				 .value = 1024,
 				 .ops = 20000,
@@ -340,7 +353,8 @@ static int run(int argc, char **argv)
 				 .clients = 4,
 				 .rounds = 1,
 				 .seed = 1,
-				 .redis = "redis-server"};
+				 .redis = "redis-server",
+				 .policy = "default"};
 	int rc = parse(&b, argc, argv);
 
 	if (rc != FTH_CLI_GO_ON)

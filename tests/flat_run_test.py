@@ -11,6 +11,7 @@ import pty
 import random
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -128,6 +129,57 @@ m = rng.random((400, 400))
 print(np.linalg.norm(m @ m))
 """ % (2 << 20 if LONG else 256 << 10)
     same("numpy", [name, "-c", script], ["--dram", "4M", "--file", device], least=14 * MIB)
+
+
+def test_redis():
+    if not shutil.which("redis-server"):
+        print("flat_run_test: redis-server is not here: left out")
+        return
+    path = os.path.join(work, "redis")
+    records = 20000
+    process = subprocess.Popen([FATHOM, "flat", "run", "--json", "--dram", "6M", "--file", device, "--", "redis-server",
+                                "--port", "0", "--unixsocket", path, "--save", "", "--dir", work],
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=work)
+    link = socket.socket(socket.AF_UNIX)
+    deadline = time.time() + 60
+    while link.connect_ex(path) != 0:
+        if time.time() > deadline or process.poll() is not None:
+            fail("redis-server does not start")
+        time.sleep(0.01)
+    answers = link.makefile("rb")
+
+    def send(*commands):
+        link.sendall(b"".join(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+                              for words in commands))
+
+    def value(i):
+        return b"%07d " % i * 128
+
+    for first in range(0, records, 100):
+        send(*[(b"SET", b"key%d" % i, value(i)) for i in range(first, first + 100)])
+        for _ in range(100):
+            if answers.readline() != b"+OK\r\n":
+                fail("redis-server does not keep a value")
+    for i in random.Random(2).sample(range(records), 2000):
+        send((b"GET", b"key%d" % i))
+        if answers.readline() != b"$1024\r\n" or answers.read(1026) != value(i) + b"\r\n":
+            fail(f"redis-server has lost value {i}")
+    # its children cannot see the data: they stop, and the server goes on
+    send((b"BGSAVE",))
+    answers.readline()
+    while True:
+        send((b"INFO", b"persistence"))
+        text = answers.read(int(answers.readline()[1:]) + 2)
+        if b"rdb_bgsave_in_progress:0" in text:
+            break
+    if b"rdb_last_bgsave_status:err" not in text:
+        fail("BGSAVE did not fail")
+    send((b"SHUTDOWN", b"NOSAVE"))
+    error = process.communicate(timeout=60)[1]
+    seen = json.loads(error.decode().strip().split("\n")[-1])
+    if process.returncode != 0 or seen["bytes_most"] < 24 * MIB or seen["misses"] == 0:
+        fail(f"redis-server: {process.returncode} {error}")
+    print(f"flat_run_test: redis-server: {seen['bytes_most'] >> 20} MiB in 6, {seen['faults']} faults")
 
 
 # ---- what programs do ----
@@ -331,7 +383,7 @@ def main():
         sys.exit(77)
     expect(probe.returncode == 0, "true", probe)
     for test in [test_topics, test_fork, test_endings, test_stat_and_signals, test_terminal, test_refusals, test_errors,
-                 test_sort, test_sqlite, test_python]:
+                 test_sort, test_sqlite, test_python, test_redis]:
         start = time.time()
         test()
         print(f"flat_run_test: {test.__name__}: {time.time() - start:.1f} s", flush=True)

@@ -31,7 +31,8 @@ void io_close(struct fth_flat *flat)
 
 static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadline)
 {
-	static __thread unsigned last;
+	/* without a call that might allocate, since a fault may come while the program's allocator works */
+	static __thread unsigned last __attribute__((tls_model("initial-exec")));
 	struct fth_backoff backoff = {0};
 
 	for (;;) {
