@@ -146,6 +146,7 @@ __global__ void gpupm_tail(struct gpupm_tail_log log, uint32_t entries, uint32_t
 		struct gpupm_entry<BYTES> e = gpupm_make_named<BYTES>(thread, i, stamp);
 		bool done = false;
 
+		/* Whoever holds the lock gives it back without waiting for anything. */
 		while (!done) {
 			uint32_t unlocked = 0;
 
