@@ -335,8 +335,11 @@ int log_trim(struct flat_log *log, const struct log_mark *mark, uint64_t deadlin
 	struct log_header header = log->header;
 	int rc;
 
-	if (log->dead)
-		return log->dead;
+	pthread_mutex_lock(&log->lock);
+	rc = log->dead;
+	pthread_mutex_unlock(&log->lock);
+	if (rc < 0)
+		return rc;
 	header.tail = mark->position;
 	header.sequence = mark->sequence;
 	header.epoch += mark->reset ? 1 : 0;

@@ -73,13 +73,13 @@ int fth_flat_persistent(struct fth_flat *flat, void *at, uint64_t length)
 	if (length > 0)
 		widen_marks(flat, first,
 			    end); /* before the marks: a checkpoint looks between these */
+	fault_quiet(&before);
 	for (uint64_t page = first; length > 0 && page < end; page++) {
-		fault_quiet(&before);
 		word_lock(&flat->words[page]);
 		word_set(&flat->words[page], WORD_PERSIST, WORD_PERSIST);
 		word_unlock(&flat->words[page]);
-		fault_loud(&before);
 	}
+	fault_loud(&before);
 	return guarantee_of(flat);
 }
 
