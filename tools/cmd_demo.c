@@ -2,8 +2,8 @@
 /*
  * fathom demo: the library at work, on devices that need no hardware. First devices: each step is
  * one line of a table; the last word is whether every block held what was written to it. Then, in
- * demo_graph.c, a graph that is larger than its cache, in demo_kv.c a cache server that is killed, and in
- * demo_sql.c queries inside 16 MiB.
+ * demo_graph.c, a graph that is larger than its cache, in demo_kv.c a cache server that is killed, in
+ * demo_sql.c queries inside 16 MiB, and in demo_pm.c a program that is killed and finishes its work.
  */
 #include "commands.h"
 #include "demo.h"
@@ -274,6 +274,18 @@ static int then_sql(struct fth_json *j, int rc)
 	return rc;
 }
 
+static int then_pm(struct fth_json *j, int rc)
+{
+	if (rc != 0 || fth_cli_stopped())
+		return rc;
+	rc = demo_pm(j);
+	if (rc < 0 && !fth_cli_stopped())
+		fth_cli_error("pm: %s", fth_error_text(rc));
+	if (rc > 0)
+		fth_cli_error("a program in persistent memory has a wrong answer");
+	return rc;
+}
+
 static int verdict(int rc, const struct fth_workload_result *sum)
 {
 	if (sum->wrong > 0)
@@ -295,7 +307,7 @@ static int demo_json(void)
 	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
 	if (sum.wrong == 0)
-		rc = then_sql(&j, then_kv(&j, then_graph(&j, rc, &sum)));
+		rc = then_pm(&j, then_sql(&j, then_kv(&j, then_graph(&j, rc, &sum))));
 	status = verdict(rc, &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
@@ -316,7 +328,7 @@ static int demo_text(void)
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
 	if (sum.wrong == 0)
-		rc = then_sql(NULL, then_kv(NULL, then_graph(NULL, rc, &sum)));
+		rc = then_pm(NULL, then_sql(NULL, then_kv(NULL, then_graph(NULL, rc, &sum))));
 	return verdict(rc, &sum);
 }
 

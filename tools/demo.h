@@ -28,4 +28,9 @@ int demo_kv(struct fth_json *j, uint64_t seed);
  */
 int demo_sql(struct fth_json *j);
 
+/*
+ * A program in persistent memory that is killed again and again, and finishes. As above; 1 when its answer was wrong.
+ */
+int demo_pm(struct fth_json *j);
+
 #endif

@@ -124,6 +124,22 @@ static char *creating_uri(const struct pm_request *request)
 	return text;
 }
 
+/* All blocks of a file that was created: a full disk is an error now, and not of a later persist. */
+static int allocate_file(const char *path, uint64_t length)
+{
+	int fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0), rc = 0;
+
+	if (fd < 0)
+		return fth_fail(-fd, "%s: %s", path, strerror(-fd));
+	if (fallocate(fd, 0, 0, (off_t)length) < 0 && errno != EOPNOTSUPP)
+		rc = fth_fail(errno, "%s: allocating %" PRIu64 " bytes: %s", path, length,
+			      strerror(errno));
+	close(fd);
+	if (rc < 0)
+		unlink(path);
+	return rc;
+}
+
 static int open_device(struct fth_pm *pm, const struct pm_request *request)
 {
 	char *uri = creating_uri(request);
@@ -132,8 +148,10 @@ static int open_device(struct fth_pm *pm, const struct pm_request *request)
 	if (!uri)
 		return -ENOMEM;
 	rc = fth_dev_open_flags(uri, request->readonly ? FTH_DEV_READONLY : 0, &pm->dev);
-	free(uri);
 	pm->owns_dev = rc == 0;
+	if (rc == 0 && strcmp(uri, request->name) != 0)
+		rc = allocate_file(request->uri->path, request->length);
+	free(uri);
 	/* After the device: a file that is created has to be there. */
 	return rc < 0 ? rc : fth_dev_lock_uri(request->name, !request->readonly, &pm->lock_fd);
 }

@@ -50,6 +50,27 @@ static int shm_lock(int fd, bool exclusive)
 }
 
 /*
+ * Open and lock. Between the two the segment may be removed by somebody else: then the name is opened again. Ends: each round
+ * means that another process has removed a segment.
+ */
+static int shm_open_locked(struct fth_pm *pm, const char *path, const struct pm_request *request)
+{
+	int flags = (request->readonly ? O_RDONLY : O_RDWR) | (request->create ? O_CREAT : 0), rc;
+	struct stat st;
+
+	for (;;) {
+		pm->fd = shm_descriptor(path, flags);
+		if (pm->fd < 0)
+			return pm->fd;
+		rc = shm_lock(pm->fd, !request->readonly);
+		if (rc < 0 || fstat(pm->fd, &st) < 0 || st.st_nlink > 0)
+			return rc;
+		close(pm->fd);
+		pm->fd = -1;
+	}
+}
+
+/*
  * Under the lock: give a new segment its size. Its pages are allocated: a store into a full tmpfs would raise
  * SIGBUS.
  */
@@ -100,11 +121,7 @@ static int shm_open_kind(struct fth_pm *pm, const struct pm_request *request)
 
 	if (rc < 0)
 		return rc;
-	pm->fd = shm_descriptor(path, (request->readonly ? O_RDONLY : O_RDWR) |
-					      (request->create ? O_CREAT : 0));
-	if (pm->fd < 0)
-		return pm->fd;
-	rc = shm_lock(pm->fd, !request->readonly);
+	rc = shm_open_locked(pm, path, request);
 	if (rc == 0)
 		rc = shm_allocate(pm, request);
 	if (rc == 0)

@@ -179,6 +179,20 @@ static void arguments_are_checked(void **unused)
 	assert_int_equal(try_map("file:/nowhere/x", BYTES, FTH_PM_CREATE, 0), -ENOENT);
 }
 
+/* A disk without room is an error of the creation, and leaves nothing. */
+static void full_disks_refuse(void **unused)
+{
+	struct stat st;
+
+	(void)unused;
+	assert_int_equal(try_map(file_name, UINT64_C(1) << 45, FTH_PM_CREATE, 0) < 0, 1);
+	assert_int_equal(stat(file_path, &st), -1);
+	assert_int_equal(try_map(shm_name, UINT64_C(1) << 45, FTH_PM_CREATE, 0) < 0, 1);
+	/* The name can be used as if nothing had happened. */
+	fth_pm_unmap(map_with(shm_name, BYTES, FTH_PM_CREATE));
+	assert_ok(fth_pm_remove(shm_name));
+}
+
 /* ---- damage ---- */
 
 static void read_file(uint8_t *to)
@@ -343,6 +357,7 @@ int main(void)
 		cmocka_unit_test(guarantees_are_honest),
 		cmocka_unit_test(one_writer_at_a_time),
 		cmocka_unit_test(arguments_are_checked),
+		cmocka_unit_test(full_disks_refuse),
 		cmocka_unit_test(damage_is_found_and_kept),
 		cmocka_unit_test(threads_share_rounds),
 		cmocka_unit_test(errors_reach_everybody),

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A part of `fathom demo`: a program that is killed in the middle of its work, again and again, and finishes with the right answer. It counts numbers by
+ * a property of them, in a table in persistent memory, each number in a transaction; the answer is compared with that of a run without
+ * interruptions.
+ */
+#include "demo.h"
+
+#include "cli.h"
+
+#include "fathom/base/error.h"
+#include "fathom/base/rng.h"
+#include "fathom/pm/tx.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES	(1u << 20)
+#define LOG_AT	(512u << 10)
+#define NUMBERS 1500000u
+#define BINS	64u
+#define KILLS	4u
+#define STEP	(NUMBERS / (KILLS + 1)) /* it tells when it has counted so many */
+
+/* Zero when the memory is new. */
+struct tally {
+	uint64_t made;	    /* the log is there */
+	uint64_t next;	    /* number */
+	uint64_t bin[BINS]; /* numbers by how many bits of their hash are set */
+};
+
+struct scene {
+	char name[64];
+	struct fth_json *json;
+	uint64_t began[KILLS + 1], ended[KILLS + 1];
+};
+
+static unsigned bin_of(uint64_t number)
+{
+	return (unsigned)__builtin_popcountll(fth_mix64(number)) % BINS;
+}
+
+/* ---- the program ---- */
+
+static int open_tally(struct fth_pm *pm, struct tally *t, struct fth_pm_tx **tx)
+{
+	int rc;
+
+	if (t->made)
+		return fth_pm_tx_open(pm, LOG_AT, tx);
+	rc = fth_pm_tx_create(pm, LOG_AT, 1, 4096, tx);
+	if (rc < 0)
+		return rc;
+	t->made = 1;
+	return fth_pm_persist(pm, &t->made, sizeof(t->made));
+}
+
+static int count_one(struct fth_pm_tx *tx, struct tally *t)
+{
+	uint64_t *bin = &t->bin[bin_of(t->next)];
+	struct fth_pm_range ranges[] = {{bin, sizeof(*bin)}, {&t->next, sizeof(t->next)}};
+	int rc = fth_pm_tx_begin(tx, 0);
+
+	if (rc == 0)
+		rc = fth_pm_tx_add_all(tx, 0, ranges, 2);
+	if (rc < 0)
+		return rc;
+	*bin += 1;
+	t->next += 1;
+	return fth_pm_tx_commit(tx, 0);
+}
+
+/* It does not know whether it was killed before. `tell` gets a byte for each STEP numbers. */
+static int program(const char *name, int tell)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm_tx *tx = NULL;
+	struct fth_pm *pm;
+	struct tally *t;
+	int rc;
+
+	options.flags = FTH_PM_CREATE;
+	rc = fth_pm_map(name, BYTES, &options, &pm);
+	if (rc < 0)
+		return rc;
+	t = fth_pm_base(pm);
+	rc = open_tally(pm, t, &tx);
+	while (rc == 0 && t->next < NUMBERS) {
+		rc = count_one(tx, t);
+		if (rc == 0 && t->next % STEP == 0 && write(tell, "x", 1) < 0)
+			rc = -errno;
+	}
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+	return rc;
+}
+
+/* ---- around it ---- */
+
+/* How far it is, while nobody has mapped it. A program that was killed early has not created it. */
+static uint64_t position(const char *name)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	struct fth_pm *pm;
+	uint64_t next;
+
+	options.flags = FTH_PM_READ_ONLY;
+	if (fth_pm_map(name, 0, &options, &pm) < 0)
+		return 0;
+	next = ((const struct tally *)fth_pm_base(pm))->next;
+	fth_pm_unmap(pm);
+	return next;
+}
+
+/* The program in a process of its own, in which it ends. */
+__attribute__((noreturn)) static void run_child(const struct scene *scene, int tell)
+{
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not without this program */
+	_exit(program(scene->name, tell) < 0);
+}
+
+/* Kill it when it has counted some numbers, in whatever it is doing then; or wait for its end. */
+static int end_child(pid_t pid, int told, bool killed)
+{
+	int status = 0;
+	char byte;
+
+	while (killed && read(told, &byte, 1) < 0 && errno == EINTR)
+		;
+	if (killed)
+		kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? fth_fail(EIO, "the program failed")
+							     : 0;
+}
+
+static int run_program(struct scene *scene, unsigned run)
+{
+	int pipes[2], rc;
+	pid_t pid;
+
+	scene->began[run] = position(scene->name);
+	if (pipe(pipes) < 0)
+		return fth_fail(errno, "pipe: %s", strerror(errno));
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		run_child(scene, pipes[1]);
+	close(pipes[1]);
+	rc = pid < 0 ? fth_fail(errno, "fork: %s", strerror(errno))
+		     : end_child(pid, pipes[0], run < KILLS);
+	close(pipes[0]);
+	scene->ended[run] = position(scene->name);
+	return rc;
+}
+
+/* Wrong bins, compared with a run in plain memory. */
+static int count_wrong(const char *name, uint64_t *wrong)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	uint64_t bin[BINS] = {0};
+	const struct tally *t;
+	struct fth_pm *pm;
+	int rc;
+
+	options.flags = FTH_PM_READ_ONLY;
+	rc = fth_pm_map(name, 0, &options, &pm);
+	if (rc < 0)
+		return rc;
+	t = fth_pm_base(pm);
+	for (uint64_t number = 0; number < NUMBERS; number++)
+		bin[bin_of(number)]++;
+	*wrong = t->next != NUMBERS;
+	for (unsigned i = 0; i < BINS; i++)
+		*wrong += t->bin[i] != bin[i];
+	fth_pm_unmap(pm);
+	return 0;
+}
+
+static void print_runs(const struct scene *scene, uint64_t wrong)
+{
+	printf("\nA program counts %u numbers in persistent memory (shared memory), each in a\n"
+	       "transaction. It is killed in the middle of its work and started again.\n\n"
+	       "  %-14s %12s %12s\n",
+	       NUMBERS, "run", "begins at", "ends at");
+	for (unsigned i = 0; i <= KILLS; i++)
+		printf("  %-14s %12" PRIu64 " %12" PRIu64 "\n", i < KILLS ? "killed" : "to the end",
+		       scene->began[i], scene->ended[i]);
+	printf("\n  The answer, compared with a run without interruptions: %s\n",
+	       wrong ? "WRONG" : "right");
+}
+
+static void print_runs_json(const struct scene *scene, uint64_t wrong)
+{
+	struct fth_json *j = scene->json;
+
+	fth_json_object(j, "pm");
+	fth_json_u64(j, "numbers", NUMBERS);
+	fth_json_array(j, "ended");
+	for (unsigned i = 0; i <= KILLS; i++)
+		fth_json_u64(j, NULL, scene->ended[i]);
+	fth_json_end(j);
+	fth_json_u64(j, "wrong", wrong);
+	fth_json_end(j);
+}
+
+int demo_pm(struct fth_json *j)
+{
+	struct scene scene = {.json = j};
+	uint64_t wrong = 0;
+	int rc = 0;
+
+	snprintf(scene.name, sizeof(scene.name), "shm:fathom-demo-%d", (int)getpid());
+	for (unsigned run = 0; run <= KILLS && rc == 0 && !fth_cli_stopped(); run++)
+		rc = run_program(&scene, run);
+	if (rc == 0 && !fth_cli_stopped())
+		rc = count_wrong(scene.name, &wrong);
+	(void)fth_pm_remove(scene.name);
+	if (rc < 0 || fth_cli_stopped())
+		return rc;
+	if (j)
+		print_runs_json(&scene, wrong);
+	else
+		print_runs(&scene, wrong);
+	return wrong > 0;
+}
