@@ -354,7 +354,7 @@ static int run(int argc, char **argv)
 				 .rounds = 1,
 				 .seed = 1,
 				 .redis = "redis-server",
-				 .policy = "default"};
+				 .policy = "always"};
 	int rc = parse(&b, argc, argv);
 
 	if (rc != FTH_CLI_GO_ON)

@@ -63,7 +63,7 @@ static int parse(struct job *job, int argc, char **argv)
 		{"page", FTH_CLI_SIZE, &job->page, FTH_FLAT_PAGE_MIN, FTH_FLAT_PAGE_MAX,
 		 "unit of movement, a power of two"},
 		{"policy", FTH_CLI_STRING, &job->policy_name, 0, 0,
-		 "when a page moves to DRAM: counters, paper, always, never"},
+		 "when a page moves to DRAM: always, counters, paper, never"},
 		{"output", FTH_CLI_STRING, &job->output, 0, 0,
 		 "file for the figures, instead of standard error"},
 		{"progress", FTH_CLI_FLAG, &job->progress, 0, 0, "a line of figures, all the time"},
@@ -403,7 +403,7 @@ static int run(int argc, char **argv)
 		.dram = 1u << 30,
 		.min_alloc = 1u << 20,
 		.page = FTH_FLAT_PAGE_MIN,
-		.policy_name = "default",
+		.policy_name = "always",
 		.scratch = -1,
 		.memfd = -1,
 	};
