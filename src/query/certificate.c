@@ -87,9 +87,12 @@ static void show_promises(FILE *out, const struct certificate *c)
 
 		fprintf(out,
 			"%4u %-15.15s %12" PRIu64 " %12" PRIu64 " %14" PRIu64 " %14" PRIu64
-			" %12" PRIu64 "\n",
+			" %12" PRIu64,
 			i, source_name(t), whole(e->source_rows), whole(e->rows), e->bytes,
 			e->memory, e->spill);
+		if (e->passes > 1)
+			fprintf(out, "  in at most %u passes", e->passes);
+		putc('\n', out);
 	}
 	fprintf(out, "%-20s %12s %12s %14" PRIu64 " %14" PRIu64 " %12" PRIu64 "\n", "total", "", "",
 		all.bytes, all.memory, all.spill);

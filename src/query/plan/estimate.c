@@ -3,7 +3,8 @@
  * Bytes. A task over a table reads the chunks of its columns in the row groups that skip_group() leaves, once.
  * A nested task reads those that meet row groups of its parent, and the first one again in each range of groups
  * that a thread takes (exec_claim()). A fetch reads chunks of its columns for each batch, unless its reader
- * holds all of them.
+ * holds all of them. Where a structure may not fit its share of the budget, all that is read as often as there may be
+ * passes.
  *
  * Memory is a sum of upper bounds: readers, decoders and registers of each thread, the structure that the task
  * makes from as many rows as there can be, and the results that are still needed. What does not fit
@@ -11,8 +12,7 @@
  */
 #include "query/plan/estimate.h"
 #include "query/task/decode.h"
-#include "query/task/exec.h"
-#include "query/task/scan.h"
+#include "query/task/runner.h"
 #include "query/task/skip.h"
 #include "query/vec/prog.h"
 
@@ -287,7 +287,7 @@ static double step_bytes(const struct estimator *e, const struct task *t, const 
 }
 
 /* Rows and keys of a structure: as packed records, and while they are sorted in. */
-static double index_bytes(const struct task *t, double rows)
+static double structure_bytes(const struct task *t, double rows)
 {
 	const struct task_reduce *r = &t->reduce;
 	double record =
@@ -314,7 +314,7 @@ static double result_bytes(const struct task *t)
 	case TASK_OUTPUT:
 		return BUILD_FIXED + rows * slots_width(t, r->columns, r->column_count);
 	default:
-		return index_bytes(t, rows);
+		return structure_bytes(t, rows);
 	}
 }
 
@@ -325,7 +325,7 @@ static double nested_memory(const struct estimator *e, const struct task *t)
 {
 	double rows = 4.0 * FTH_TABLE_GROUP_ROWS, all = t->estimate.rows_most;
 
-	return thread_bytes(e, t) + index_bytes(t, rows < all ? rows : all);
+	return thread_bytes(e, t) + structure_bytes(t, rows < all ? rows : all);
 }
 
 static double thread_bytes(const struct estimator *e, const struct task *t)
@@ -383,7 +383,89 @@ static void estimate_memory(const struct estimator *e, unsigned number)
 	if ((t->reduce.kind == TASK_GROUP || t->reduce.kind == TASK_SORT) &&
 	    result > (double)e->options->budget / 2 && result < 1e18)
 		t->estimate.spill = (uint64_t)result;
-	t->estimate.passes = 1;
+}
+
+/* ---- passes ---- */
+
+/* Structures of the whole query that are there while a task's is: they share half of the budget. */
+static unsigned structures_with(const struct estimator *e, unsigned number)
+{
+	uint32_t user = e->set->tasks[number].last_user;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < e->set->task_count; i++) {
+		const struct task *t = &e->set->tasks[i];
+
+		if (reduces_to_index(t) && !t->nested && i < user && t->last_user >= number)
+			n++;
+	}
+	return n == 0 ? 1 : n;
+}
+
+/* The parts in which a structure is built, at most: each is at least half of what its room allows. */
+static double parts_of(const struct estimator *e, unsigned number)
+{
+	const struct task *t = &e->set->tasks[number];
+	double half = ((double)e->options->budget - (double)e->options->base) / 2, need;
+	struct task_slot columns[256];
+	struct index_spec spec;
+
+	if (t->nested || !reduces_to_index(t) || half <= 0)
+		return 1;
+	spec = result_index(t, columns);
+	spec.room = (uint64_t)(half / structures_with(e, number));
+	need = build_need(&spec, t->estimate.rows_most,
+			  exec_threads(e->options->threads, UINT32_MAX));
+	return need <= (double)spec.room ? 1 : ceil(2 * need / (double)spec.room);
+}
+
+/* The product of the parts of everything that the task, or one nested in it, looks up in. */
+static double passes_of(const struct estimator *e, const struct task *t)
+{
+	double passes = 1;
+
+	for (unsigned i = 0; i < t->step_count; i++) {
+		unsigned d = t->steps[i].lookup.task;
+
+		if (t->steps[i].kind == TASK_LOOKUP)
+			passes *= e->set->tasks[d].nested ? passes_of(e, &e->set->tasks[d])
+							  : parts_of(e, d);
+	}
+	return passes;
+}
+
+static uint64_t times(uint64_t bytes, double n)
+{
+	double all = (double)bytes * n;
+
+	return n <= 1 ? bytes : all < 1e18 ? (uint64_t)all : UINT64_MAX;
+}
+
+/* A structure is built again, and with it what is nested in its task. */
+static void repeat_build(const struct estimator *e, struct task *t, double passes)
+{
+	t->estimate.bytes = times(t->estimate.bytes, passes);
+	for (unsigned i = 0; i < t->step_count; i++)
+		if (t->steps[i].kind == TASK_LOOKUP &&
+		    e->set->tasks[t->steps[i].lookup.task].nested)
+			repeat_build(e, &e->set->tasks[t->steps[i].lookup.task], passes);
+}
+
+/* A task reads everything once for each pass, and so do nested ones and those that build the parts. */
+static void repeat_reads(const struct estimator *e, struct task *t, double passes)
+{
+	t->estimate.bytes = times(t->estimate.bytes, passes);
+	t->estimate.passes = passes < UINT32_MAX ? (unsigned)passes : UINT32_MAX;
+	for (unsigned i = 0; i < t->step_count; i++) {
+		struct task *d = &e->set->tasks[t->steps[i].lookup.task];
+
+		if (t->steps[i].kind != TASK_LOOKUP)
+			continue;
+		if (d->nested)
+			repeat_reads(e, d, passes);
+		else if (parts_of(e, t->steps[i].lookup.task) > 1)
+			repeat_build(e, d, passes);
+	}
 }
 
 int estimate_tasks(struct task_set *set, const struct estimate_options *options)
@@ -394,5 +476,10 @@ int estimate_tasks(struct task_set *set, const struct estimate_options *options)
 		estimate_bytes(&e, &set->tasks[i]);
 	for (unsigned i = 0; i < set->task_count; i++)
 		estimate_memory(&e, i);
+	for (unsigned i = 0; i < set->task_count; i++)
+		set->tasks[i].estimate.passes = 1;
+	for (unsigned i = 0; i < set->task_count; i++)
+		if (!set->tasks[i].nested)
+			repeat_reads(&e, &set->tasks[i], passes_of(&e, &set->tasks[i]));
 	return 0;
 }

@@ -121,19 +121,26 @@ static int open_places(struct build *b, uint64_t from, uint64_t to)
  * A record for every number must not take much more than chunks and the finished map. If it does not fit, a part is
  * begun only where the keys are surely dense: chunks find out by themselves how many parts they need.
  */
+static bool wants_places(const struct build *b, uint64_t last)
+{
+	const struct index *x = b->index;
+	uint64_t all = last < x->from ? UINT64_MAX : place_bytes(b, x->from, last);
+	double share = ((double)(last - x->from) + 1) / ((double)x->numbering.last + 1);
+	double rows = x->spec.rows * share;
+
+	return x->spec.kind == INDEX_MAP && b->strings <= BUILD_STRINGS_MAX && all != UINT64_MAX &&
+	       (double)all / 2 <= rows * (8 + 2 * b->pack.stride) + 4096 &&
+	       ((double)all <= (double)x->spec.room || rows * 2 >= (double)(last - x->from));
+}
+
 static void choose_in_place(struct build *b)
 {
 	const struct index *x = b->index;
 	uint64_t last = b->to < x->numbering.last ? b->to : x->numbering.last;
-	uint64_t all = last < x->from ? UINT64_MAX : place_bytes(b, x->from, last);
-	double share = ((double)(last - x->from) + 1) / ((double)x->numbering.last + 1);
-	double rows = x->spec.rows * share, room = (double)x->spec.room;
 
-	if (x->spec.kind != INDEX_MAP || b->strings > BUILD_STRINGS_MAX || all == UINT64_MAX ||
-	    (double)all / 2 > rows * (8 + 2 * b->pack.stride) + 4096 ||
-	    ((double)all > room && rows * 2 < (double)(last - x->from)))
+	if (!wants_places(b, last))
 		return;
-	while ((double)place_bytes(b, x->from, last) > room && last > x->from)
+	while (place_bytes(b, x->from, last) > x->spec.room && last > x->from)
 		last = x->from + (last - x->from) / 16 * 15;
 	b->in_place = open_places(b, x->from, last) == 0;
 	if (!b->in_place)
@@ -230,6 +237,49 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 		*out = NULL;
 	}
 	return rc;
+}
+
+/* Rows in chunks and, at the end, the structure beside them. */
+static double need_of_chunks(const struct build *b, double rows, unsigned threads)
+{
+	const struct index *x = b->index;
+	double row = 8 + b->pack.stride, unfilled = threads < 8 ? threads / 16.0 : 0.5;
+	uint64_t bitmap = build_bitmap_bytes(b, 0, x->numbering.last);
+	double table = rows * (BUILD_HASH_BYTES + 12.0) + 4096;
+	double all = rows * row + rows * (b->pack.stride + 4.0) +
+		     ((double)bitmap < table ? (double)bitmap : table);
+	double waiting = 2 * rows * row / (1 - unfilled);
+
+	if (b->strings == UINT64_MAX)
+		all += rows * 64;
+	return 65536 + (waiting > all ? waiting : all);
+}
+
+double build_need(const struct index_spec *spec, double rows, unsigned threads)
+{
+	struct index x = {.spec = *spec, .to = UINT64_MAX};
+	struct build b = {.index = &x, .to = UINT64_MAX};
+	struct pack_field *fields = calloc(spec->column_count + 1, sizeof(*fields));
+	uint64_t bitmap;
+	unsigned skip;
+	double need;
+
+	if (fields == NULL)
+		return (double)UINT64_MAX;
+	numbering_init(&x.numbering, spec->columns, spec->key_count);
+	x.first_payload = x.numbering.exact ? 0 : spec->key_count;
+	skip = spec->key_count - x.first_payload;
+	b.strings = count_strings(spec);
+	pack_init(&b.pack, fields, spec->columns + skip, spec->column_count - skip, text_bits(&b));
+	bitmap = build_bitmap_bytes(&b, 0, x.numbering.last);
+	if (spec->kind == INDEX_SET && build_prefers_bitmap(&b, bitmap, spec->rows * 2))
+		need = (double)bitmap / 7 * 8 + 4096;
+	else if (wants_places(&b, x.numbering.last))
+		need = (double)place_bytes(&b, 0, x.numbering.last) + 65536;
+	else
+		need = need_of_chunks(&b, rows, threads);
+	free(fields);
+	return need;
 }
 
 void build_free_chunks(struct build *b, struct chunk *c)

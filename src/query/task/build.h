@@ -20,6 +20,12 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 /* Writers must be closed. Accepts NULL. */
 void build_free(struct build *b);
 
+/*
+ * The room with which a structure is built in one part, if it has so many rows at most. Of text, strings that are
+ * longer than usual are not thought of.
+ */
+double build_need(const struct index_spec *spec, double rows, unsigned threads);
+
 int build_writer_open(struct build *b, struct build_writer **out);
 void build_writer_close(struct build_writer *w); /* accepts NULL */
 

@@ -526,7 +526,8 @@ static int start_job(struct exec *e, const struct attempt *a, struct job **out)
 
 		close_job(*out);
 		*out = NULL;
-		shrunk = pass_shrink(e, a->number);
+		/* Half of a small structure does not help a task that has begun. */
+		shrunk = pass_shrink(e, a->number, rc < 0 ? 0 : e->structures / 8);
 		if (shrunk < 0 && (rc < 0 || shrunk != -ENOMEM))
 			return shrunk;
 		smallest = shrunk < 0;
@@ -568,7 +569,7 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 		a->one_thread = true;
 		return true;
 	}
-	return pass_shrink(e, a->number) == 0;
+	return pass_shrink(e, a->number, 0) == 0;
 }
 
 int exec_task(struct exec *e, unsigned number, uint64_t from)

@@ -117,11 +117,11 @@ uint64_t pass_room(const struct exec *e, unsigned number)
 	return room < ROOM_MIN ? ROOM_MIN : room;
 }
 
-int pass_shrink(struct exec *e, unsigned number)
+int pass_shrink(struct exec *e, unsigned number, uint64_t least)
 {
 	uint32_t all[STRUCTURES_MAX], largest = TASK_NONE;
 	unsigned n = add_structures(e, number, all, 0);
-	uint64_t most = ROOM_MIN;
+	uint64_t most = least > ROOM_MIN ? least : ROOM_MIN;
 
 	for (unsigned i = 0; i < n; i++) {
 		const struct index *x = e->results[all[i]].index;

@@ -19,8 +19,11 @@ void exec_release(struct exec *e, unsigned number);
 int pass_prepare(struct exec *e, unsigned number);
 /* Go on to the next combination of parts. Returns 1, 0 if there is none, or a negative errno. */
 int pass_next(struct exec *e, unsigned number);
-/* Hold less of the structures that the task looks up in. Returns 0 or -ENOMEM: they are small already. */
-int pass_shrink(struct exec *e, unsigned number);
+/*
+ * Hold less of the largest structure that the task looks up in, if it takes more than `least` bytes. Returns 0 or
+ * -ENOMEM: they are small already.
+ */
+int pass_shrink(struct exec *e, unsigned number, uint64_t least);
 
 /* The bytes that the structure of a task may take. */
 uint64_t pass_room(const struct exec *e, unsigned number);
