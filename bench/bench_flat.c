@@ -27,12 +27,19 @@ static const struct flat_group {
 };
 #define GROUPS (sizeof(groups) / sizeof(groups[0]))
 
+static bool is_wanted(const struct flat_bench *b, const struct flat_group *group)
+{
+	return !b->only || strcmp(b->only, group->name) == 0 ||
+	       (group->measure == flat_pattern_rows && flat_is_pattern(b->only));
+}
+
 static int check_only(const struct flat_bench *b)
 {
 	for (unsigned i = 0; i < GROUPS; i++)
-		if (!b->only || strcmp(b->only, groups[i].name) == 0)
+		if (is_wanted(b, &groups[i]))
 			return FTH_CLI_GO_ON;
-	fth_cli_error("--only %s: there are pattern, graph, disk, hot and persist", b->only);
+	fth_cli_error("--only %s: there are pattern, graph, disk, hot, persist and the patterns",
+		      b->only);
 	return FTH_EXIT_USAGE;
 }
 
@@ -50,7 +57,7 @@ static int parse(struct flat_bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
 		{"only", FTH_CLI_STRING, &b->only, 0, 0,
-		 "one group: pattern, graph, disk, hot or persist"},
+		 "pattern, graph, disk, hot, persist, or one pattern"},
 		{"size", FTH_CLI_SIZE, &b->size, 4 << 20, (uint64_t)1 << 40,
 		 "of the patterns' region"},
 		{"times", FTH_CLI_U64, &b->times, 2, 1024, "a region is larger than its budget"},
@@ -225,7 +232,7 @@ static int measure_groups(struct flat_bench *b)
 	int rc = 0;
 
 	for (unsigned i = 0; i < GROUPS && rc == 0; i++) {
-		if (b->only && strcmp(b->only, groups[i].name) != 0)
+		if (!is_wanted(b, &groups[i]))
 			continue;
 		rc = groups[i].measure(b);
 		if (rc == -ENOTSUP && b->count > 0 && !b->only) {

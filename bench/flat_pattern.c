@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define STRIDE	       8u /* words between those that are used: a line of the processor's cache */
 #define WORDS_PER_PAGE (4096u / sizeof(uint64_t) / STRIDE) /* of those */
@@ -217,11 +218,19 @@ static int measure(const struct flat_bench *b, enum pattern pattern, struct flat
 	return rc;
 }
 
+bool flat_is_pattern(const char *name)
+{
+	for (unsigned p = 0; p < PATTERNS; p++)
+		if (strcmp(name, patterns[p].name) == 0)
+			return true;
+	return false;
+}
+
 int flat_pattern_rows(struct flat_bench *b)
 {
 	static const char *const sides[FLAT_SIDES] = {"ours", "paper", "paging", "kernel_path"};
 	static const char *const no_stack[FLAT_SIDES] = {"ours", "paper", "paging"};
-	struct flat_row *rows[PATTERNS];
+	struct flat_row *rows[PATTERNS] = {NULL};
 	int stack = flat_stack_measure(b), rc = 0;
 
 	if (stack == -ENOTSUP)
@@ -229,6 +238,9 @@ int flat_pattern_rows(struct flat_bench *b)
 	else if (stack < 0)
 		return stack;
 	for (unsigned p = 0; p < PATTERNS; p++) {
+		if (b->only && strcmp(b->only, "pattern") != 0 &&
+		    strcmp(b->only, patterns[p].name) != 0)
+			continue;
 		rows[p] = flat_row_add(b, patterns[p].name, patterns[p].text,
 				       stack == 0 ? sides : no_stack);
 		if (!rows[p])
@@ -236,7 +248,8 @@ int flat_pattern_rows(struct flat_bench *b)
 	}
 	for (uint64_t round = 0; round < b->rounds && rc == 0; round++)
 		for (unsigned p = 0; p < PATTERNS && rc == 0; p++)
-			for (unsigned s = 0; s < FLAT_SIDES && rows[p]->side[s] && rc == 0; s++) {
+			for (unsigned s = 0;
+			     s < FLAT_SIDES && rows[p] && rows[p]->side[s] && rc == 0; s++) {
 				fth_cli_progress("patterns",
 						 (round * PATTERNS + p) * FLAT_SIDES + s,
 						 b->rounds * PATTERNS * FLAT_SIDES);

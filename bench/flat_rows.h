@@ -54,6 +54,7 @@ double flat_row_rate(const struct flat_bench *b, const struct flat_row *row, uns
 double flat_row_ratio(const struct flat_bench *b, const struct flat_row *row, unsigned side);
 
 /* Measure rows. 0; -ENOTSUP with a reason if it is impossible here; or another error. */
+bool flat_is_pattern(const char *name); /* one row of these can be measured alone */
 int flat_pattern_rows(struct flat_bench *b);
 int flat_graph_rows(struct flat_bench *b);
 int flat_disk_rows(struct flat_bench *b);

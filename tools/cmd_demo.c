@@ -2,7 +2,8 @@
 /*
  * fathom demo: the library at work, on devices that need no hardware. First devices: each step is
  * one line of a table; the last word is whether every block held what was written to it. Then, in
- * demo_graph.c, a graph that is larger than its cache, in demo_kv.c a cache server that is killed, in
+ * demo_graph.c, a graph that is larger than its cache, in demo_flat.c
+ * plain pointers, in demo_kv.c a cache server that is killed, in
  * demo_sql.c queries inside 16 MiB, and in demo_pm.c a program that is killed and finishes its work.
  */
 #include "commands.h"
@@ -258,6 +259,18 @@ static int then_kv(struct fth_json *j, int rc)
 	return rc;
 }
 
+static int then_flat(struct fth_json *j, int rc)
+{
+	if (rc != 0 || fth_cli_stopped())
+		return rc;
+	rc = demo_flat(j, seed);
+	if (rc < 0 && !fth_cli_stopped())
+		fth_cli_error("flat: %s", fth_error_text(rc));
+	if (rc > 0)
+		fth_cli_error("a plain pointer gave a wrong value");
+	return rc;
+}
+
 static int then_sql(struct fth_json *j, int rc)
 {
 	if (rc != 0 || fth_cli_stopped())
@@ -307,7 +320,7 @@ static int demo_json(void)
 	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
 	if (sum.wrong == 0)
-		rc = then_pm(&j, then_sql(&j, then_kv(&j, then_graph(&j, rc, &sum))));
+		rc = then_pm(&j, then_sql(&j, then_kv(&j, then_flat(&j, then_graph(&j, rc, &sum)))));
 	status = verdict(rc, &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
@@ -328,7 +341,7 @@ static int demo_text(void)
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
 	if (sum.wrong == 0)
-		rc = then_pm(NULL, then_sql(NULL, then_kv(NULL, then_graph(NULL, rc, &sum))));
+		rc = then_pm(NULL, then_sql(NULL, then_kv(NULL, then_flat(NULL, then_graph(NULL, rc, &sum)))));
 	return verdict(rc, &sum);
 }
 
@@ -346,7 +359,9 @@ static int run(int argc, char **argv)
 		.text = "Show the library at work, on devices that need no hardware: many threads\n"
 			"with many requests in flight, failing requests and power loss, every\n"
 			"block that is read checked; then a graph four times as large as its\n"
-			"cache, searched and ranked; then a cache server with four times as many\n"
+			"cache, searched and ranked; then plain pointers to a file four times the\n"
+			"memory, with mmap and with a flat region; then a cache server with four "
+			"times as many\n"
 			"items as its memory holds, killed and started again; then the queries of\n"
 			"TPC-H inside 16 MiB.",
 		.options = options,

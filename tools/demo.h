@@ -23,6 +23,12 @@ int demo_graph(struct fth_json *j, unsigned scale, unsigned threads, uint64_t se
 int demo_kv(struct fth_json *j, uint64_t seed);
 
 /*
+ * Random accesses by plain pointers to a file four times the memory, with mmap and with a region. As above; 1 when a
+ * value was wrong.
+ */
+int demo_flat(struct fth_json *j, uint64_t seed);
+
+/*
  * TPC-H at a small scale inside 16 MiB, and the plan of one query. As above; 1 when an answer was wrong or more
  * memory was used. In builds with SQL only.
  */
