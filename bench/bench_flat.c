@@ -70,6 +70,8 @@ static int parse(struct flat_bench *b, int argc, char **argv)
 		{"disk-size", FTH_CLI_SIZE, &b->disk_size, 8 << 20, (uint64_t)1 << 44,
 		 "of the file"},
 		{"disk-ms", FTH_CLI_U64, &b->disk_ms, 10, 1000000, "of a run on the disk"},
+		{"foreground", FTH_CLI_FLAG, &b->foreground, 0, 0,
+		 "our regions have no thread of their own"},
 		FTH_SCRATCH_OPTIONS(&b->folder, &b->options),
 		{"seed", FTH_CLI_U64, &b->seed, 0, UINT64_MAX, "of all random choices"},
 		FTH_BENCH_ROUNDS(&b->rounds),
@@ -215,6 +217,7 @@ static void print_json(const struct flat_bench *b)
 	fth_json_u64(&j, "rounds", b->rounds);
 	fth_json_u64(&j, "seed", b->seed);
 	fth_json_bool(&j, "model", !b->no_model);
+	fth_json_bool(&j, "foreground", b->foreground);
 	fth_json_u64(&j, "kernel_path_read_ns", b->stack_read_ns);
 	fth_json_u64(&j, "kernel_path_write_ns", b->stack_write_ns);
 	fth_json_u64(&j, "kernel_sync_ns", b->sync_ns);

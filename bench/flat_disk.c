@@ -170,8 +170,11 @@ static int access_all(struct run *r, struct outcome *out)
 
 static int run_ours(struct run *r, struct outcome *out)
 {
-	int rc = fth_flat_open(r->scratch->uri, r->b->disk_size / r->b->times, NULL, &r->flat);
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	int rc;
 
+	options.foreground = r->b->foreground;
+	rc = fth_flat_open(r->scratch->uri, r->b->disk_size / r->b->times, &options, &r->flat);
 	if (rc < 0)
 		return rc;
 	r->words = fth_flat_base(r->flat);

@@ -193,6 +193,7 @@ static int measure(const struct flat_bench *b, const struct fth_graph_memory *m,
 	int rc;
 
 	options.policy = policies[side];
+	options.foreground = b->foreground || policies[side] == FTH_FLAT_ALWAYS;
 	snprintf(uri, sizeof(uri), "mem:%llu", (unsigned long long)l.size);
 	rc = fth_flat_open(uri, l.size / b->graph_times, &options, &flat);
 	if (rc < 0)

@@ -168,6 +168,7 @@ static int open_region(const struct flat_bench *b, enum pattern pattern, enum si
 	char uri[40];
 
 	options.policy = policies[side];
+	options.foreground = b->foreground || policies[side] == FTH_FLAT_ALWAYS;
 	snprintf(uri, sizeof(uri), "mem:%" PRIu64, b->size);
 	return fth_flat_open(uri, pattern == GUPS_SMALLER ? budget / SMALLER : budget, &options,
 			     out);

@@ -40,6 +40,7 @@ struct flat_bench {
 	uint64_t disk_size, disk_ms; /* of a run, in milliseconds */
 	const char *folder, *options, *only;
 	bool smallest, no_model;
+	bool foreground; /* regions of ours have no thread of their own; those that page never have */
 	uint64_t stack_read_ns, stack_write_ns; /* what flat_stack_measure() found */
 	uint64_t sync_ns; /* of the kernel, for a write of 4 KiB and fdatasync */
 	struct flat_row rows[FLAT_ROWS_MAX];

@@ -105,7 +105,7 @@ struct fth_flat_options {
 	uint64_t cache;	 /* bytes of the budget for the SSD-cache; 0: an eighth of it */
 	enum fth_flat_policy policy;
 	bool readonly; /* stores raise SIGSEGV */
-	/* no thread of the region's own: pages move in the threads that use them, and nothing is read ahead */
+	/* no thread of the region's own: pages move in the threads that use them */
 	bool foreground;
 	struct fth_flat_model model;
 	/*
@@ -201,12 +201,15 @@ const char *fth_flat_guarantee_name(enum fth_flat_guarantee guarantee);
 enum fth_flat_advice {
 	FTH_FLAT_WILL_NEED, /* read it into the SSD-cache, as far as it fits */
 	FTH_FLAT_HOT,	    /* move it to DRAM, as far as it fits */
-	FTH_FLAT_COLD	    /* write it if changed, and release its memory */
+	FTH_FLAT_COLD,	    /* write it if changed, and release its memory */
+	FTH_FLAT_SEQUENTIAL, /* it is used one page after the other: read ahead from the first one on */
+	FTH_FLAT_RANDOM	     /* it is not: never read ahead */
 };
 
 /*
- * Move the pages of [at, at + length). Blocks while it reads and writes. Any thread. Returns 0; -ERANGE outside
- * the region; -EINVAL for unknown advice; or the error of the device.
+ * Move the pages of [at, at + length). Blocks while it reads and writes. The last two move nothing and hold from now on; the
+ * region keeps the last 16 of them, and the latest counts. Any thread. Returns 0; -ERANGE outside the region; -EINVAL
+ * for unknown advice; or the error of the device.
  */
 int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_flat_advice advice);
 

@@ -58,10 +58,14 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 	uint64_t first, end, room;
 	int rc = check_range(flat, at, length, &first, &end);
 
-	if (rc == 0 && (unsigned)advice > FTH_FLAT_COLD)
+	if (rc == 0 && (unsigned)advice > FTH_FLAT_RANDOM)
 		rc = fth_fail(EINVAL, "flat: advice %d is unknown", (int)advice);
 	if (rc < 0)
 		return rc;
+	if (advice == FTH_FLAT_SEQUENTIAL || advice == FTH_FLAT_RANDOM) {
+		stream_advise(flat, first, end, advice == FTH_FLAT_SEQUENTIAL);
+		return 0;
+	}
 	/* more than that would only push out what was brought in before */
 	room = advice == FTH_FLAT_HOT ? flat->ring.limit
 				      : flat->directory.sets * flat->directory.ways / 2;

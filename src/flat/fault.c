@@ -135,7 +135,7 @@ static int follow_policy(const struct need *need, bool was_cached, bool *moved)
 	int rc;
 
 	if (ahead.pages > 0)
-		mover_ask_ahead(need->flat, &ahead);
+		mover_ahead(need->flat, &ahead);
 	if (wish == POLICY_STAY ||
 	    ((wish == POLICY_UP || was_cached) && mover_ask_up(need->flat, need->page)))
 		return 0;

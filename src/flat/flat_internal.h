@@ -122,6 +122,13 @@ struct flat_stream {
 	uint32_t window;
 };
 
+/* Pages [first, end) that are used in one way or the other. */
+struct flat_habit {
+	uint64_t first, end;
+	bool sequential; /* else random */
+};
+#define FLAT_HABITS 16u
+
 /* What the thread of a region is asked to do. */
 struct flat_errand {
 	enum { ERRAND_UP, ERRAND_AHEAD, ERRAND_CLEAN } kind;
@@ -142,8 +149,9 @@ struct flat_mover {
 	uint64_t head, used;
 	/* The page that is MOVING: parts stored to since its copy began. Under the lock of that page. */
 	uint64_t stored;
-	uint64_t hand;	 /* the set of the directory to clean next */
-	uint8_t *buffer; /* FLAT_AHEAD_MAX pages */
+	uint64_t hand;	      /* the set of the directory to clean next */
+	uint32_t buffer_lock; /* of those read ahead; tried, never waited for */
+	uint8_t *buffer;      /* FLAT_AHEAD_MAX pages that are read ahead, and one that is MOVING */
 };
 
 struct fth_flat {
@@ -159,6 +167,8 @@ struct fth_flat {
 	struct flat_policy policy;
 	struct flat_stream *streams;
 	uint64_t stream_misses;
+	struct flat_habit habits[FLAT_HABITS]; /* under the lock of the policy */
+	uint64_t habit_count;		       /* ever told; the latest are kept */
 	struct flat_mover mover;
 	struct fth_stats *stats;
 	uint64_t budget;	       /* pages; atomic */
@@ -302,11 +312,13 @@ void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 /* ---- stream.c ---- */
 struct stream_ahead {
 	uint64_t first, pages; /* none: pages is 0 */
+	bool now;	       /* the program waits for a page of the stream: read them with it */
 };
 int stream_open(struct fth_flat *flat);
 void stream_close(struct fth_flat *flat);
 /* An access to a page that is CACHED; miss: it was on flash. Does it continue a stream? *ahead: what to read now. */
 bool stream_note(struct fth_flat *flat, uint64_t page, bool miss, struct stream_ahead *ahead);
+void stream_advise(struct fth_flat *flat, uint64_t first, uint64_t end, bool sequential);
 /* Of pages that are read ahead, the one that is not mapped. */
 uint64_t stream_tripwire(uint64_t first, uint64_t pages);
 
@@ -316,7 +328,8 @@ void mover_stop(struct fth_flat *flat);
 void mover_close(struct fth_flat *flat); /* after it was stopped, and all requests have ended */
 /* Move a page up that is CACHED and locked, in the background. False if that cannot be: nothing is asked then. */
 bool mover_ask_up(struct fth_flat *flat, uint64_t page);
-void mover_ask_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);
+/* Read pages ahead, in the background or now. Pages before them may be locked. */
+void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);
 /* A page of the SSD-cache had to be written before its slot could be used. */
 void mover_ask_clean(struct fth_flat *flat);
 /* Bytes of a page that is locked and not in DRAM are about to be stored to. */

@@ -441,6 +441,27 @@ static void streams_are_read_ahead(void **unused)
 	assert_ok(fth_flat_close(flat));
 }
 
+static void advice_about_streams(void **unused)
+{
+	struct fth_flat *flat = open_region("mem:8M", 512 * PAGE, FTH_FLAT_COUNTERS);
+	volatile uint8_t *bytes = fth_flat_base(flat);
+
+	(void)unused;
+	assert_ok(fth_flat_advise(flat, fth_flat_base(flat), 4u << 20, FTH_FLAT_RANDOM));
+	for (uint64_t at = 0; at < 4u << 20; at += 512)
+		assert_int_equal(bytes[at], 0);
+	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_AHEAD), 0);
+	assert_ok(fth_flat_advise(flat, (uint8_t *)fth_flat_base(flat) + (4u << 20), 4u << 20,
+				  FTH_FLAT_SEQUENTIAL));
+	if (fth_flat_emulates()) {
+		assert_int_equal(bytes[5u << 20], 0); /* the first page is enough */
+		assert_true(fth_flat_stat(flat, FTH_FLAT_STAT_AHEAD) > 0);
+	}
+	assert_int_equal(fth_flat_advise(flat, fth_flat_base(flat), 1, (enum fth_flat_advice)99),
+			 -EINVAL);
+	assert_ok(fth_flat_close(flat));
+}
+
 static void without_a_thread(void **unused)
 {
 	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
@@ -457,7 +478,6 @@ static void without_a_thread(void **unused)
 	for (uint64_t i = 0; i < (4u << 20) / 8; i++)
 		assert_true(words[i] == ~i);
 	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_BACKGROUND), 0);
-	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_AHEAD), 0);
 	assert_ok(fth_flat_close(flat));
 }
 
@@ -746,6 +766,7 @@ int main(void)
 		cmocka_unit_test(failing_io_loses_nothing),
 		cmocka_unit_test(stores_during_a_move_are_kept),
 		cmocka_unit_test(streams_are_read_ahead),
+		cmocka_unit_test(advice_about_streams),
 		cmocka_unit_test(without_a_thread),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),

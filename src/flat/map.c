@@ -28,8 +28,13 @@ static int open_faults(struct flat_map *map)
 	map->faults = fth_fd_high(
 		(int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (map->faults < 0)
-		return fth_fail(ENOTSUP, "flat: userfaultfd() is not available: %s",
-				strerror(errno));
+		return fth_fail(ENOTSUP, "flat: userfaultfd() is not available: %s (%s)",
+				strerror(errno),
+				errno == ENOSYS ? "the kernel has no CONFIG_USERFAULTFD"
+						: "before Linux 5.11 it takes sysctl "
+						  "vm.unprivileged_userfaultfd=1 or "
+						  "CAP_SYS_PTRACE; in a container, a seccomp "
+						  "profile that allows it");
 	if (ioctl(map->faults, UFFDIO_API, &api) < 0)
 		return fth_fail(
 			ENOTSUP,

@@ -13,6 +13,8 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
+#define DOWN_MANY   8u
+#define DOWN_SHARE  64u
 #define WRITE_TRIES 4 /* victims whose write may fail before the access fails */
 
 uint8_t *move_find(struct fth_flat *flat, uint64_t page)
@@ -141,6 +143,14 @@ int move_in(struct fth_flat *flat, uint64_t page)
 	return rc;
 }
 
+/* Pages that leave DRAM together when it is full: their release costs less than that of each alone. */
+static unsigned down_many(const struct fth_flat *flat)
+{
+	uint64_t many = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / DOWN_SHARE;
+
+	return many < 1 ? 1 : many < DOWN_MANY ? (unsigned)many : DOWN_MANY;
+}
+
 int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing)
 {
 	uint32_t *word = &flat->words[page];
@@ -165,7 +175,7 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
 	int rc;
 
 	while (!ring_reserve(&flat->ring)) {
-		rc = move_oldest_down(flat, 1);
+		rc = move_oldest_down(flat, down_many(flat));
 		if (rc < 0)
 			return rc;
 	}
@@ -184,7 +194,7 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 	int rc;
 
 	while (!ring_reserve(&flat->ring)) {
-		rc = move_oldest_down(flat, 1);
+		rc = move_oldest_down(flat, down_many(flat));
 		if (rc < 0)
 			return rc;
 	}

@@ -81,13 +81,6 @@ bool mover_ask_up(struct fth_flat *flat, uint64_t page)
 	return true;
 }
 
-void mover_ask_ahead(struct fth_flat *flat, const struct stream_ahead *ahead)
-{
-	(void)ask(flat, &(struct flat_errand){.kind = ERRAND_AHEAD,
-					      .first = ahead->first,
-					      .pages = ahead->pages});
-}
-
 void mover_ask_clean(struct fth_flat *flat)
 {
 	if (!flat->mover.running ||
@@ -136,6 +129,11 @@ static void make_room(struct fth_flat *flat, uint64_t places)
 	}
 }
 
+static uint8_t *aside_of(const struct fth_flat *flat)
+{
+	return flat->mover.buffer + FLAT_AHEAD_MAX * flat->map.page;
+}
+
 /* Steps 1 and 2: a copy of the page. False if the page needs it no more. */
 static bool copy_aside(struct fth_flat *flat, uint64_t page)
 {
@@ -153,7 +151,7 @@ static bool copy_aside(struct fth_flat *flat, uint64_t page)
 	frame = directory_frame(&flat->directory, page);
 	word_unlock(word);
 	FLAT_READS_BEGIN();
-	memcpy(flat->mover.buffer, frame, flat->map.page);
+	memcpy(aside_of(flat), frame, flat->map.page);
 	FLAT_READS_END();
 	fault_delay(start, flat->options.model.promote_ns);
 	return true;
@@ -167,8 +165,8 @@ static int map_aside(struct fth_flat *flat, uint64_t page)
 
 	for (unsigned i = 0; i < PARTS; i++)
 		if (flat->mover.stored >> i & 1)
-			memcpy(flat->mover.buffer + i * part, frame + i * part, part);
-	return move_up_from(flat, page, flat->mover.buffer, false);
+			memcpy(aside_of(flat) + i * part, frame + i * part, part);
+	return move_up_from(flat, page, aside_of(flat), false);
 }
 
 static void move_aside(struct fth_flat *flat, uint64_t page)
@@ -273,14 +271,12 @@ static void map_window(struct fth_flat *flat, struct window *w, uint64_t tripwir
  * Read the next pages of a stream together. All but the middle one are mapped. Transfers overlap, as those of the paper's table of
  * promotions do; mapping is paid for each page.
  */
-static void read_ahead(struct fth_flat *flat, uint64_t first, uint64_t pages)
+static void read_locked(struct fth_flat *flat, uint64_t first, uint64_t pages)
 {
 	const struct fth_flat_model *model = &flat->options.model;
 	uint64_t start = model->promote_ns ? fth_now_ns() : 0;
 	struct window w = {.n = 0};
 
-	if (pages > __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / 8)
-		return;
 	make_room(flat, pages);
 	collect_window(flat, &w, first, pages);
 	if (w.n == 0)
@@ -290,8 +286,29 @@ static void read_ahead(struct fth_flat *flat, uint64_t first, uint64_t pages)
 	for (unsigned i = 0; i < w.n; i++)
 		if (w.results[i] == -ETIMEDOUT)
 			__atomic_store_n(&flat->mover.lost, true, __ATOMIC_RELAXED);
-	fault_delay(start, model->promote_ns + w.n * model->map_ns + w.n * model->stack_read_ns);
+	fault_delay(start, model->promote_ns + w.n * (model->map_ns + model->stack_read_ns));
 	map_window(flat, &w, stream_tripwire(first, pages));
+}
+
+/* Another thread that reads ahead has the buffer: then it is left to that. */
+static void read_ahead(struct fth_flat *flat, uint64_t first, uint64_t pages)
+{
+	if (pages > __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / 8 ||
+	    __atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED) ||
+	    !word_try_lock(&flat->mover.buffer_lock))
+		return;
+	read_locked(flat, first, pages);
+	word_unlock(&flat->mover.buffer_lock);
+}
+
+void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead)
+{
+	if (ahead->now)
+		read_ahead(flat, ahead->first, ahead->pages);
+	else
+		(void)ask(flat, &(struct flat_errand){.kind = ERRAND_AHEAD,
+						      .first = ahead->first,
+						      .pages = ahead->pages});
 }
 
 /* ---- clean ---- */
@@ -398,12 +415,10 @@ static void *serve(void *raw)
 int mover_open(struct fth_flat *flat)
 {
 	struct flat_mover *mover = &flat->mover;
-	size_t size = FLAT_AHEAD_MAX * flat->map.page;
+	size_t size = (FLAT_AHEAD_MAX + 1) * flat->map.page;
 	sigset_t before;
 	int rc;
 
-	if (flat->options.foreground)
-		return 0;
 	mover->buffer =
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mover->buffer == MAP_FAILED) {
@@ -413,6 +428,8 @@ int mover_open(struct fth_flat *flat)
 	}
 	/* requests in flight use it: a child gets no copy, and the parent no new page */
 	(void)madvise(mover->buffer, size, MADV_DONTFORK);
+	if (flat->options.foreground)
+		return 0;
 	fault_quiet(&before); /* the thread takes no signals of the program */
 	rc = pthread_create(&mover->thread, NULL, serve, flat);
 	fault_loud(&before);
@@ -437,6 +454,6 @@ void mover_stop(struct fth_flat *flat)
 void mover_close(struct fth_flat *flat)
 {
 	if (flat->mover.buffer)
-		munmap(flat->mover.buffer, FLAT_AHEAD_MAX * flat->options.page);
+		munmap(flat->mover.buffer, (FLAT_AHEAD_MAX + 1) * (size_t)flat->options.page);
 	flat->mover.buffer = NULL;
 }

@@ -70,6 +70,28 @@ static bool is_last(const struct fth_flat *flat, struct flat_stream *behind, uin
 	return is_expected(flat, behind, page + 1) && behind->run >= ESTABLISHED;
 }
 
+void stream_advise(struct fth_flat *flat, uint64_t first, uint64_t end, bool sequential)
+{
+	word_lock(&flat->policy.lock);
+	flat->habits[flat->habit_count++ % FLAT_HABITS] =
+		(struct flat_habit){.first = first, .end = end, .sequential = sequential};
+	word_unlock(&flat->policy.lock);
+}
+
+/* What was told about a page last, or NULL. */
+static const struct flat_habit *habit_of(const struct fth_flat *flat, uint64_t page)
+{
+	uint64_t n = flat->habit_count;
+
+	for (uint64_t i = 0; i < FLAT_HABITS && i < n; i++) {
+		const struct flat_habit *habit = &flat->habits[(n - 1 - i) % FLAT_HABITS];
+
+		if (page >= habit->first && page < habit->end)
+			return habit;
+	}
+	return NULL;
+}
+
 /* A few streams' pages fit into the part of DRAM that is theirs (ring.c). */
 static uint64_t window_max(const struct fth_flat *flat)
 {
@@ -82,8 +104,18 @@ bool stream_note(struct fth_flat *flat, uint64_t page, bool miss, struct stream_
 {
 	struct flat_stream stream = *slot_of(flat, page), *behind = slot_of(flat, page + 1);
 
+	const struct flat_habit *habit = habit_of(flat, page);
+
 	ahead->pages = 0;
 	flat->stream_misses += miss;
+	if (habit && !habit->sequential)
+		return false;
+	if (habit && miss && stream.next != page)
+		stream = (struct flat_stream){.next = page,
+					      .at = flat->stream_misses,
+					      .end = page,
+					      .run = ESTABLISHED,
+					      .window = AHEAD_MIN};
 	if (!is_expected(flat, &stream, page)) {
 		if (is_last(flat, behind, page))
 			return true;
@@ -97,13 +129,17 @@ bool stream_note(struct fth_flat *flat, uint64_t page, bool miss, struct stream_
 	stream.run++;
 	if (stream.end < page)
 		stream.end = page;
+	if (miss) /* what was asked for has not come */
+		stream.end = page;
 	if (stream.run >= ESTABLISHED && stream.end - page < stream.window / 2) {
 		/* half of what was read ahead is used: time for more */
-		*ahead = (struct stream_ahead){.first = stream.end + 1, .pages = stream.window};
+		*ahead = (struct stream_ahead){
+			.first = stream.end + 1, .pages = stream.window, .now = miss};
 		stream.end += stream.window;
 		if (2 * stream.window <= window_max(flat))
 			stream.window *= 2;
 		expect(flat, stream, ahead->first);
+		expect(flat, stream, stream.end + 1);
 		expect(flat, stream, stream_tripwire(ahead->first, ahead->pages));
 	}
 	expect(flat, stream, page + 1);
