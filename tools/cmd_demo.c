@@ -320,7 +320,8 @@ static int demo_json(void)
 	rc = run_steps(&j, &sum);
 	fth_json_end(&j);
 	if (sum.wrong == 0)
-		rc = then_pm(&j, then_sql(&j, then_kv(&j, then_flat(&j, then_graph(&j, rc, &sum)))));
+		rc = then_pm(&j,
+			     then_sql(&j, then_kv(&j, then_flat(&j, then_graph(&j, rc, &sum)))));
 	status = verdict(rc, &sum);
 	fth_json_u64(&j, "checked", sum.checked);
 	fth_json_u64(&j, "wrong", sum.wrong);
@@ -341,7 +342,9 @@ static int demo_text(void)
 		       "flushed before the power was lost.\n",
 		       (unsigned long long)sum.checked);
 	if (sum.wrong == 0)
-		rc = then_pm(NULL, then_sql(NULL, then_kv(NULL, then_flat(NULL, then_graph(NULL, rc, &sum)))));
+		rc = then_pm(
+			NULL,
+			then_sql(NULL, then_kv(NULL, then_flat(NULL, then_graph(NULL, rc, &sum)))));
 	return verdict(rc, &sum);
 }
 
