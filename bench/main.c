@@ -12,6 +12,7 @@ extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_dev;
 extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_flatredis;
+extern const struct fth_command fth_bench_gpupmwork;
 extern const struct fth_command fth_bench_graph;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_kv;
@@ -37,6 +38,7 @@ static const struct fth_command *const benches[] = {
 	GPU(GRAPH),
 	GPU(PATTERN),
 	GPU(PM),
+	&fth_bench_gpupmwork,
 	GPU(TAXI),
 	GPU(VECTOR),
 	&fth_bench_graph,

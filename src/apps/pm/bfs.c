@@ -60,25 +60,27 @@ static int bfs_memory(struct pmw_job *job, struct bfs *w)
 	return rc;
 }
 
+/* A zero at the beginning of an area, durable if kernels persist. */
+static int put_zero(struct pmw_job *job, const struct pmw_area *area)
+{
+	uint32_t zero = 0,
+		 *at = (uint32_t *)(void *)((uint8_t *)fth_pm_base(job->pm) + area->offset);
+
+	if (job->options->style != FTH_PMW_DIRECT)
+		return job->machine->ops->upload(job->machine, area->kernel, &zero, sizeof(zero));
+	fth_pm_put32(&job->host_view, at, zero);
+	return fth_pm_persist_range(&job->host_view, at, sizeof(*at));
+}
+
 /* Level 0: the corner. Its distance and the queue first, then the word that says so. */
 static int bfs_begin(struct pmw_job *job, struct bfs *w)
 {
-	uint32_t zero = 0;
 	int rc = pmw_launch(job, PMW_BFS_FORGET, &w->p, groups(w->vertices));
 
 	if (rc == 0)
-		rc = job->machine->ops->upload(job->machine, w->distance.kernel, &zero,
-					       sizeof(zero));
+		rc = put_zero(job, &w->distance);
 	if (rc == 0)
-		rc = job->machine->ops->upload(job->machine, w->queues[0].kernel, &zero,
-					       sizeof(zero));
-	if (rc == 0 && job->options->style == FTH_PMW_DIRECT) {
-		uint8_t *base = fth_pm_base(job->pm);
-
-		rc = fth_pm_persist(job->pm, base + w->distance.offset, sizeof(zero));
-		if (rc == 0)
-			rc = fth_pm_persist(job->pm, base + w->queues[0].offset, sizeof(zero));
-	}
+		rc = put_zero(job, &w->queues[0]);
 	return rc ? rc : pmw_set_state(job, &job->state->done, 1);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The Euler solver: items is cells of the channel, in rows of 1024 or, if they are few, 32. */
+/* The Euler solver: items is cells of the channel, whose rows are a power of two long, about as long as it is high. */
 #include "apps/pm/cfd_kernels.h"
 
 #include "apps/pm/job.h"
@@ -15,7 +15,11 @@ struct cfd {
 
 static uint64_t width_of(uint64_t items)
 {
-	return items >= 1u << 17 ? 1024 : 32;
+	uint64_t width = 8;
+
+	while (4 * width * width <= 2 * items)
+		width *= 2;
+	return width;
 }
 
 static uint64_t cfd_bytes(uint64_t items, uint64_t steps)

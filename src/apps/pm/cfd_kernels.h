@@ -75,12 +75,13 @@ FTH_HD void pmw_cfd_corner(const struct pmw_cfd *p, uint64_t column, uint64_t ro
 			   float *y)
 {
 	float rows = (float)(p->cells / p->width), along = (float)column / (float)p->width;
+	float length = (float)p->width / rows;
 	float bump = along > 0.35f && along < 0.65f
-			     ? 0.1f * sinf((along - 0.35f) / 0.3f * 3.14159265f)
+			     ? 0.02f * length * sinf((along - 0.35f) / 0.3f * 3.14159265f)
 			     : 0;
 	float height = (float)row / rows;
 
-	*x = along * (float)p->width / rows;
+	*x = along * length;
 	*y = height + bump * (1 - height);
 }
 

@@ -19,7 +19,7 @@ struct kvs {
 /* The paper's store has 16 sets for each operation of a batch; a small one is so small that sets overflow. */
 static uint64_t sets_of(uint64_t items)
 {
-	return items >= 1u << 20 ? items * 16 : items / 2 + 1;
+	return items >= 1u << 15 ? items * 16 : items / 2 + 1;
 }
 
 static uint64_t keys_of(uint64_t sets)

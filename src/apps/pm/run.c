@@ -27,7 +27,7 @@ const struct fth_pmw_workload *fth_pmw_find(const char *name)
 	for (size_t i = 0; i < COUNT; i++)
 		if (strcmp(workloads[i]->name, name) == 0)
 			return workloads[i];
-	fth_fail(ENOENT, "%s: no such workload", name);
+	fth_fail(ENOENT, "no such workload");
 	return NULL;
 }
 
@@ -123,15 +123,23 @@ static int arm_stop(struct pmw_job *job)
 #endif
 }
 
-static int open_memory(struct pmw_job *job)
+static int map_memory(struct pmw_job *job)
 {
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	int rc;
 
 	options.flags = FTH_PM_CREATE;
 	options.tag = MAGIC;
-	rc = fth_pm_map(job->options->memory, fth_pmw_bytes(job->workload, job->options), &options,
-			&job->pm);
+	return fth_pm_map(job->options->memory, fth_pmw_bytes(job->workload, job->options),
+			  &options, &job->pm);
+}
+
+static int open_memory(struct pmw_job *job)
+{
+	int rc = 0;
+
+	job->pm = job->options->pm;
+	if (!job->pm)
+		rc = map_memory(job);
 	if (rc < 0)
 		return rc;
 	job->result->guarantee = fth_pm_guarantee(job->pm);
@@ -210,7 +218,8 @@ static void close_job(struct pmw_job *job)
 		fth_pm_checkpoint_close(job->checkpoint);
 	if (job->pm) {
 		job->machine->ops->detach(job->machine);
-		fth_pm_unmap(job->pm);
+		if (!job->options->pm)
+			fth_pm_unmap(job->pm);
 	}
 	if (job->machine)
 		job->machine->ops->close(job->machine);
