@@ -435,7 +435,7 @@ static int run_case(struct gpupm_log *b, struct gpu_report *report, struct verdi
 {
 	double rates[GPU_WAYS_MAX] = {};
 	int rc = gpu_rounds(
-		b->s, CONV + b->s->partition_list.n, rates,
+		b->s, CONV + 2 * b->s->partition_list.n, rates,
 		[&](unsigned way, unsigned, double *rate) { return run_bytes(b, way, rate); });
 
 	if (rc == 0)

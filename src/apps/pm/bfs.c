@@ -17,6 +17,7 @@ struct bfs {
 	struct pmw_area distance, queues[2];
 	uint64_t vertices;
 	uint64_t level, length;
+	uint64_t reached;  /* vertices in the file */
 	uint32_t *staging; /* ASSISTED: the queue, and the distances of its vertices */
 	bool ended;
 };
@@ -114,31 +115,49 @@ static uint64_t bfs_done(struct pmw_job *job)
 	return w->ended ? job->steps : w->level;
 }
 
-/* ASSISTED: the CPU gets the new queue, and sets the distances of its vertices. */
-static int bfs_assist(struct pmw_job *job, struct bfs *w, const struct pmw_area *queue,
+/* ASSISTED_FILE: all queues, one behind the other; distances follow from them. */
+static int assist_file(struct pmw_job *job, struct bfs *w, const struct pmw_area *queue,
+		       uint64_t found)
+{
+	struct pmw_area all = *queue;
+
+	all.offset = w->distance.offset + w->reached * sizeof(uint32_t);
+	w->reached += found;
+	return pmw_persist_area(job, &all, 0, found * sizeof(uint32_t), 0);
+}
+
+/* ASSISTED_MAP: the CPU gets the new queue, and sets the distances of its vertices. */
+static int assist_map(struct pmw_job *job, struct bfs *w, const struct pmw_area *queue,
 		      uint64_t found)
 {
 	uint32_t *distance =
 		(uint32_t *)(void *)((uint8_t *)fth_pm_base(job->pm) + w->distance.offset);
 	double begin;
-	int rc = pmw_persist_area(job, queue, 0, found * sizeof(uint32_t),
-				  found * 2 * sizeof(uint32_t));
+	int rc = pmw_persist_area(job, queue, 0, found * sizeof(uint32_t), 0);
 
-	if (rc < 0 || job->options->style == FTH_PMW_DIRECT)
-		return rc;
-	if (job->options->style == FTH_PMW_ASSISTED_FILE)
-		return pmw_persist_area(job, &w->distance, 0, w->distance.bytes, 0);
 	begin = pmw_seconds();
-	rc = pmw_download(job, w->staging, queue->kernel, found * sizeof(uint32_t));
+	if (rc == 0)
+		rc = pmw_download(job, w->staging, queue->kernel, found * sizeof(uint32_t));
 	for (uint64_t i = 0; rc == 0 && i < found; i++) {
 		distance[w->staging[i]] = (uint32_t)w->level + 1;
 		fth_pm_flush_range(&job->host_view, &distance[w->staging[i]], sizeof(*distance));
 	}
 	if (rc == 0)
 		rc = fth_pm_fence(&job->host_view);
-	job->result->persisted += found * 64; /* lines */
+	job->result->persisted += found * FTH_PM_LINE;
 	job->result->persist_seconds += pmw_seconds() - begin;
 	return rc;
+}
+
+static int bfs_assist(struct pmw_job *job, struct bfs *w, const struct pmw_area *queue,
+		      uint64_t found)
+{
+	if (job->options->style == FTH_PMW_ASSISTED_FILE)
+		return assist_file(job, w, queue, found);
+	if (job->options->style == FTH_PMW_ASSISTED_MAP)
+		return assist_map(job, w, queue, found);
+	job->result->persisted += found * 2 * sizeof(uint32_t);
+	return 0;
 }
 
 static int bfs_step(struct pmw_job *job, uint64_t step)
