@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <ftw.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -411,6 +412,8 @@ static int run(int argc, char **argv)
 	status = fth_cli_parse(&usage, argc, argv, &args);
 	if (status != FTH_CLI_GO_ON)
 		return status;
+	/* Other arenas reserve 64 MiB of addresses for each thread, which a limit (ulimit -v) may not have. */
+	mallopt(M_ARENA_MAX, 1);
 	if (s.csv && fth_cli_json()) {
 		fth_cli_error("--csv and --json exclude each other");
 		return FTH_EXIT_USAGE;
