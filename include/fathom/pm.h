@@ -133,7 +133,7 @@ const char *fth_pm_name(const struct fth_pm *pm);
 
 /*
  * Give the guarantee to the stores into [ptr, ptr + length) that happened before. Any thread. Waits for a device
- * until the timeout of the options at the latest. Returns 0; -ERANGE outside of the memory; -EROFS; -ETIMEDOUT; or
+ * for each of two rounds until the timeout of the options at the latest. Returns 0; -ERANGE outside of the memory; -EROFS; -ETIMEDOUT; or
  * the error of the device. After an error of the device all persists return it, until the memory is
  * unmapped: no store since the last successful persist is certain to survive.
  */

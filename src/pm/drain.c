@@ -300,7 +300,8 @@ static struct timespec to_timespec(uint64_t ns)
 static int wait_served(struct fth_pm *pm, uint64_t begun)
 {
 	struct pm_drain *d = pm->drain;
-	struct timespec until = to_timespec(fth_deadline_ns(pm->view.timeout_ns));
+	/* The round under way and the next one, each of which the timeout bounds. */
+	struct timespec until = to_timespec(fth_deadline_ns(3 * pm->view.timeout_ns));
 
 	while (pm->view.door->done <= begun) {
 		int rc = drain_error(pm);
@@ -311,6 +312,8 @@ static int wait_served(struct fth_pm *pm, uint64_t begun)
 			d->busy = true;
 			make_round(pm);
 		} else if (pthread_cond_timedwait(&d->changed, &d->lock, &until) == ETIMEDOUT) {
+			/* For good: what this thread stored may become durable later. */
+			fth_store_release_sys64(&pm->view.door->error, ETIMEDOUT);
 			return fth_fail(ETIMEDOUT, "%s: the device did not answer in %u ms",
 					pm->name, pm->timeout_ms);
 		}

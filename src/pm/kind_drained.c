@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
 
@@ -264,18 +265,15 @@ static int drained_close(struct fth_pm *pm)
 
 static int zero_device(const char *name)
 {
+	struct fth_pm *pm;
 	struct fth_dev *dev;
 	uint64_t length;
-	struct fth_pm *pm;
 	int rc = fth_pm_map(name, 0, NULL, &pm);
 
 	if (rc < 0)
 		return rc;
 	length = pm->view.size + FTH_PM_HEADER;
-	fth_pm_unmap(pm);
-	rc = fth_dev_open(name, &dev);
-	if (rc < 0)
-		return rc;
+	dev = pm->dev; /* mapped, so that nobody else maps it meanwhile */
 	/* The header last: until then the memory is there, and can be removed again. */
 	rc = fth_dev_zero(dev, length - FTH_PM_HEADER, FTH_PM_HEADER, FTH_NEVER);
 	if (rc == 0)
@@ -284,15 +282,18 @@ static int zero_device(const char *name)
 		rc = fth_dev_zero(dev, FTH_PM_HEADER, 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		rc = fth_dev_flush(dev, FTH_DEV_TIMEOUT);
-	fth_dev_close(dev);
+	fth_pm_unmap(pm);
 	return rc;
 }
 
 static int drained_remove(const char *name, struct fth_uri *uri)
 {
+	struct stat st;
 	int fd, rc;
 
-	if (strcmp(uri->scheme, "file") != 0 || !uri->path)
+	/* Other files, such as a disk or a link to one, keep their name. */
+	if (strcmp(uri->scheme, "file") != 0 || !uri->path || lstat(uri->path, &st) < 0 ||
+	    !S_ISREG(st.st_mode))
 		return zero_device(name);
 	rc = fth_dev_lock_uri(name, true, &fd);
 	if (rc == 0 && unlink(uri->path) < 0)

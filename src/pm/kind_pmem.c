@@ -76,6 +76,7 @@ static int pmem_file(struct fth_pm *pm, const struct pm_request *request)
 			return fth_fail(error, "%s: allocating %" PRIu64 " bytes: %s", path,
 					request->length, strerror(error));
 		}
+		pm->made = true;
 		st.st_size = (off_t)request->length;
 	}
 	if (st.st_size == 0)
@@ -85,12 +86,16 @@ static int pmem_file(struct fth_pm *pm, const struct pm_request *request)
 }
 
 /* libpmem maps for writing only, so a mapping for reading is made here. */
-static int pmem_map_readonly(struct fth_pm *pm)
+static int pmem_map_readonly(struct fth_pm *pm, int *is_pmem)
 {
 	struct stat st;
 	void *at = MAP_FAILED;
 
 	if (fstat(pm->fd, &st) == 0)
+		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC,
+			  pm->fd, 0);
+	*is_pmem = at != MAP_FAILED;
+	if (!*is_pmem && fstat(pm->fd, &st) == 0)
 		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, pm->fd, 0);
 	if (at == MAP_FAILED)
 		return fth_fail(errno, "mapping the file: %s", strerror(errno));
@@ -99,7 +104,7 @@ static int pmem_map_readonly(struct fth_pm *pm)
 	return 0;
 }
 
-static int pmem_map(struct fth_pm *pm, const char *path, bool force)
+static int pmem_map(struct fth_pm *pm, const char *path, bool *force)
 {
 	struct libpmem lib = {0};
 	size_t mapped = 0;
@@ -108,7 +113,7 @@ static int pmem_map(struct fth_pm *pm, const char *path, bool force)
 	if (rc < 0)
 		return rc;
 	if (pm->readonly) {
-		rc = pmem_map_readonly(pm);
+		rc = pmem_map_readonly(pm, &is_pmem);
 	} else {
 		pm->memory = lib.map_file(path, 0, 0, 0, &mapped, &is_pmem);
 		pm->map_length = mapped;
@@ -117,12 +122,13 @@ static int pmem_map(struct fth_pm *pm, const char *path, bool force)
 	}
 	pm->auto_flush = lib.has_auto_flush() == 1;
 	pm->pmem_unmap = pm->readonly ? NULL : lib.unmap;
-	if (rc == 0 && !force && !is_pmem && !pm->readonly)
+	if (rc == 0 && !*force && !is_pmem && !pm->readonly)
 		rc = fth_fail(
 			ENOTSUP,
 			"%s is not on persistent memory (DAX); ?force=1 uses it all the same, "
 			"file:%s persists by writing to the disk",
 			path, path);
+	*force = *force || !is_pmem; /* as far as the guarantee goes */
 	/* libpmem stays loaded: a second dlopen() finds it. */
 	return rc;
 }
@@ -155,11 +161,16 @@ static int pmem_open_kind(struct fth_pm *pm, const struct pm_request *request)
 	if (rc == 0)
 		rc = pmem_file(pm, request);
 	if (rc == 0)
-		rc = pmem_map(pm, request->uri->path, force);
+		rc = pmem_map(pm, request->uri->path, &force);
 	pm->length = pm->map_length & ~(uint64_t)(FTH_PM_PAGE - 1);
 	if (rc == 0)
 		pmem_describe(pm, force);
 	return rc;
+}
+
+static void pmem_discard(const struct pm_request *request)
+{
+	unlink(request->uri->path);
 }
 
 static int pmem_close(struct fth_pm *pm)
@@ -188,5 +199,8 @@ static int pmem_remove(const char *name, struct fth_uri *uri)
 	return rc;
 }
 
-const struct pm_kind pm_kind_pmem = {
-	.id = FTH_PM_KIND_PMEM, .open = pmem_open_kind, .close = pmem_close, .remove = pmem_remove};
+const struct pm_kind pm_kind_pmem = {.id = FTH_PM_KIND_PMEM,
+				     .open = pmem_open_kind,
+				     .close = pmem_close,
+				     .remove = pmem_remove,
+				     .discard = pmem_discard};

@@ -89,6 +89,7 @@ static int shm_allocate(struct fth_pm *pm, const struct pm_request *request)
 			return fth_fail(error, "allocating %llu bytes of shared memory: %s",
 					(unsigned long long)request->length, strerror(error));
 		}
+		pm->made = true;
 		st.st_size = (off_t)request->length;
 	}
 	pm->length = (uint64_t)st.st_size & ~(uint64_t)(FTH_PM_PAGE - 1);
@@ -134,6 +135,14 @@ static int shm_open_kind(struct fth_pm *pm, const struct pm_request *request)
 	return rc;
 }
 
+static void shm_discard(const struct pm_request *request)
+{
+	char path[SHM_NAME_MAX + 2];
+
+	if (shm_path(request->uri, path) == 0)
+		shm_unlink(path);
+}
+
 static int shm_close(struct fth_pm *pm)
 {
 	if (pm->memory)
@@ -161,5 +170,8 @@ static int shm_remove(const char *name, struct fth_uri *uri)
 	return rc;
 }
 
-const struct pm_kind pm_kind_shm = {
-	.id = FTH_PM_KIND_SHM, .open = shm_open_kind, .close = shm_close, .remove = shm_remove};
+const struct pm_kind pm_kind_shm = {.id = FTH_PM_KIND_SHM,
+				    .open = shm_open_kind,
+				    .close = shm_close,
+				    .remove = shm_remove,
+				    .discard = shm_discard};

@@ -96,6 +96,21 @@ static int settle_header(struct fth_pm *pm, const struct pm_request *request, ui
 	return rc;
 }
 
+/*
+ * A killed process may have left bytes that can be read and are not persistent yet. Whoever maps the memory acts on them, so they
+ * become persistent first.
+ */
+static int settle_memory(struct fth_pm *pm)
+{
+	if (pm->readonly)
+		return 0;
+	if (pm->view.mode == FTH_PM_MODE_DRAIN)
+		return fth_dev_flush(pm->dev, fth_deadline_ns(pm->view.timeout_ns));
+	if (pm->view.mode == FTH_PM_MODE_FLUSH || pm->view.mode == FTH_PM_MODE_WINDOW)
+		return fth_pm_persist_range(&pm->view, pm->memory, pm->length);
+	return 0;
+}
+
 static int map_parts(struct fth_pm *pm, const struct pm_request *request, uint64_t tag)
 {
 	int rc = pm->kind->open(pm, request);
@@ -114,6 +129,8 @@ static int map_parts(struct fth_pm *pm, const struct pm_request *request, uint64
 	rc = pm_door_open(pm);
 	if (rc == 0 && pm->view.mode == FTH_PM_MODE_DRAIN && !pm->readonly)
 		rc = pm_drain_open(pm);
+	if (rc == 0)
+		rc = settle_memory(pm);
 	return rc < 0 ? rc : settle_header(pm, request, tag);
 }
 
@@ -156,10 +173,13 @@ static int map_new(struct fth_pm *pm, struct pm_request *request, const struct f
 	pm->readonly = request->readonly;
 	pm->timeout_ms = o->timeout_ms ? o->timeout_ms : TIMEOUT_MS;
 	rc = map_parts(pm, request, o->tag);
-	if (rc == 0)
+	if (rc == 0) {
 		*out = pm;
-	else
-		fth_pm_unmap(pm);
+		return 0;
+	}
+	if (pm->made && pm->kind->discard)
+		pm->kind->discard(request);
+	fth_pm_unmap(pm);
 	return rc;
 }
 

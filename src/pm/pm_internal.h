@@ -38,6 +38,7 @@ struct fth_pm {
 	int lock_fd; /* holds the lock; -1 without */
 	struct fth_dev *dev;
 	bool owns_dev;
+	bool made; /* open() has made the file or segment */
 	struct fth_dev_window *window;
 	struct pm_drain *drain;
 	struct fth_gpu_pm *gpu; /* the registration with CUDA, while there is one */
@@ -64,6 +65,8 @@ struct pm_kind {
 	int (*open)(struct fth_pm *pm, const struct pm_request *request);
 	int (*close)(struct fth_pm *pm);
 	int (*remove)(const char *name, struct fth_uri *uri);
+	/* Take back what open() made, before close(); may be NULL. */
+	void (*discard)(const struct pm_request *request);
 };
 
 extern const struct pm_kind pm_kind_shm, pm_kind_pmem, pm_kind_window, pm_kind_drained;

@@ -5,7 +5,7 @@
 #include "fathom/base/error.h"
 #include "pm/pm_internal.h"
 
-/* Nothing that is not ours is removed. A header that is damaged, or unfinished, is ours. */
+/* Nothing that is not ours is removed. -EBADMSG for a damaged header: such memory is removed by hand. */
 static int look(const char *name)
 {
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;

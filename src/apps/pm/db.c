@@ -81,6 +81,8 @@ static int check_columns(struct pmw_job *job, uint64_t from, uint64_t rows)
 
 static uint64_t insert_bytes(uint64_t items, uint64_t steps)
 {
+	if (items > 0 && steps > (UINT64_C(1) << 40) / items)
+		return UINT64_C(1) << 62; /* more than can be mapped */
 	return table_bytes(items * steps);
 }
 

@@ -32,7 +32,7 @@ static uint64_t prefix_bytes(uint64_t items, uint64_t steps)
 
 static int prefix_check(uint64_t items)
 {
-	return items > 0 && items % PMW_PREFIX_PIECE == 0
+	return items % PMW_PREFIX_PIECE == 0
 		       ? 0
 		       : fth_fail(EINVAL, "items must be a multiple of %u, the elements of a piece",
 				  PMW_PREFIX_PIECE);

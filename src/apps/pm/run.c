@@ -11,8 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAGIC	0x6b726f77706d6766u /* "fgmpwork" */
-#define STAGING (64u << 20)
+#define MAGIC	  0x6b726f77706d6766u /* "fgmpwork" */
+#define STAGING	  (64u << 20)
+#define ITEMS_MAX (UINT64_C(1) << 34) /* no product of sizes overflows */
 
 static const struct fth_pmw_workload *const workloads[] = {
 	&pmw_kvs_workload,	 &pmw_kvs_mixed_workload, &pmw_db_insert_workload,
@@ -83,7 +84,8 @@ uint64_t fth_pmw_bytes(const struct fth_pmw_workload *workload,
 
 static uint64_t shape_of(const struct pmw_job *job)
 {
-	uint64_t words[] = {job->items, job->steps, job->every, job->options->seed};
+	uint64_t words[] = {job->items, job->steps, job->every, job->options->seed,
+			    (uint64_t)job->options->style};
 
 	return fth_checksum(words, sizeof(words),
 			    fth_checksum(job->workload->name, strlen(job->workload->name), MAGIC));
@@ -162,13 +164,14 @@ static int check_state(struct pmw_job *job)
 	uint64_t shape = shape_of(job);
 	int rc;
 
+	if (job->state->magic == MAGIC && job->state->shape != shape)
+		return fth_fail(
+			EINVAL,
+			"%s: belongs to another workload, or one of another size, seed or style",
+			job->options->pm ? fth_pm_name(job->pm) : job->options->memory);
 	job->fresh = job->state->magic != MAGIC || job->options->style != FTH_PMW_DIRECT;
 	if (!job->fresh)
-		return job->state->shape == shape
-			       ? 0
-			       : fth_fail(EINVAL,
-					  "%s: belongs to another workload, or one of another size",
-					  job->options->memory);
+		return 0;
 	rc = pmw_set_state(job, &job->state->shape, shape);
 	if (rc == 0)
 		rc = pmw_set_state(job, &job->state->active, 0);
@@ -188,6 +191,8 @@ static int check_options(const struct pmw_job *job)
 	if (job->options->size != sizeof(*job->options))
 		return fth_fail(EINVAL, "options.size is %zu, expected %zu", job->options->size,
 				sizeof(*job->options));
+	if (job->items == 0 || job->items > ITEMS_MAX || job->steps == 0 || job->steps > UINT32_MAX)
+		return fth_fail(EINVAL, "items must be 1 to 2^34, and steps 1 to 2^32 - 1");
 	return job->workload->check ? job->workload->check(job->items) : 0;
 }
 

@@ -53,7 +53,7 @@ FTH_WARP int fth_pm_device_wait_(const struct fth_pm_view *v)
 {
 	struct fth_pm_relay *relay = (struct fth_pm_relay *)v->host;
 	uint64_t begun = fth_load_relaxed_sys64(&v->door->begun), error;
-	uint64_t deadline = fth_deadline_ns(v->timeout_ns);
+	uint64_t deadline = fth_deadline_ns(3 * v->timeout_ns); /* two rounds */
 
 	__threadfence_system(); /* begun is read before the drain hears of us */
 	fth_store_relaxed_sys64(&v->door->wanted, 1);

@@ -234,13 +234,27 @@ FTH_HD int fth_pm_tx_lane_abort(struct fth_pm_tx_lane *lane)
 	return lane->used ? fth_pm_tx_lane_undo_(lane) : -EINVAL;
 }
 
+/*
+ * May a slot hold an entry of this sequence? A crash before the fence of several entries can leave a
+ * whole one behind a torn one, and a later transaction with the same sequence would take it for its
+ * own.
+ */
+FTH_HD bool fth_pm_tx_lane_stale_(const struct fth_pm_tx_lane *lane)
+{
+	for (uint64_t at = FTH_PM_LINE; at < lane->capacity; at += FTH_PM_LINE)
+		if (((const struct fth_pm_tx_entry *)(const void *)(lane->at + at))->sequence ==
+		    lane->sequence)
+			return true;
+	return false;
+}
+
 /* Roll an open transaction back. Returns the number of its entries, or a negative errno. */
 FTH_HD int64_t fth_pm_tx_lane_recover(struct fth_pm_tx_lane *lane)
 {
 	uint64_t count = fth_pm_tx_lane_scan(lane);
 	int rc = 0;
 
-	if (count > 0)
+	if (count > 0 || fth_pm_tx_lane_stale_(lane))
 		rc = fth_pm_tx_lane_undo_(lane);
 	lane->used = lane->last = 0;
 	return rc < 0 ? rc : (int64_t)count;
