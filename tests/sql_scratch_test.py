@@ -55,6 +55,28 @@ def make_table(folder):
     return db
 
 
+def check_counts(db, folder):
+    """Many small groups and a few with more rows than 16 bits count, some of them without values; spilled several times."""
+    keys, large = 150000, 12
+    with open(folder + "/p.tbl", "w") as file:
+        for k in range(keys):
+            file.write("%d|%d\n" % (k, k % 7))
+        for i in range(70000):
+            for k in range(large):
+                file.write("%d|%s\n" % (k * 12345, "" if k < 4 else "1"))
+    must(db, "create table p (k bigint not null, v bigint); copy p from '%s/p.tbl' with (delimiter '|', null '');" % folder)
+    query = "select count(*), sum(n), sum(m), max(n), sum(s) from (select k, count(*) n, count(v) m, sum(v) s from p group by k) g"
+    right = must(db, query, "--memory", "256M")
+    if right.split("\n")[1] != "%d,%d,%d,70001,%d" % (
+        keys, keys + large * 70000, keys + 8 * 70000, sum(k % 7 for k in range(keys)) + 8 * 70000):
+        fail("in plenty of memory: " + right)
+    for memory in "4M", "6M", "8M":
+        for threads in "1", "2":
+            found = must(db, query, "--memory", memory, "--threads", threads)
+            if found != right:
+                fail("groups in %s, %s threads: %s, not %s" % (memory, threads, found, right))
+
+
 def check_answers(db, scratch):
     for name, query in SPILLING.items():
         plenty = must(db, query, "--memory", "256M")
@@ -132,6 +154,7 @@ def main():
         scratch = folder + "/scratch"
         os.mkdir(scratch)
         db = make_table(folder)
+        check_counts(db, folder)
         check_answers(db, scratch)
         check_full(db, scratch, "128K", "a limit")
         check_full_file_system(db, folder)

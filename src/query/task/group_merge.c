@@ -110,29 +110,37 @@ static int merge_texts(struct group_states *g, struct group_state *s, const stru
 	return 0;
 }
 
-static uint64_t largest(const uint64_t *counts, unsigned n)
+/* Whether all sums fit 16 bits: a group may come several times, if it was spilled several times. Leaves counts as they were. */
+static bool fits_narrow(const struct group_counts *c, const uint64_t *from, unsigned n,
+			const uint32_t *numbers)
 {
-	uint64_t most = 1;
+	uint16_t *narrow = c->counts;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < n && counts != NULL; i++)
-		most = counts[i] > most ? counts[i] : most;
-	return most;
+	for (; i < n && narrow[numbers[i]] + (from == NULL ? 1 : from[i]) <= UINT16_MAX; i++)
+		narrow[numbers[i]] = (uint16_t)(narrow[numbers[i]] + (from == NULL ? 1 : from[i]));
+	for (unsigned k = 0; k < i; k++)
+		narrow[numbers[k]] = (uint16_t)(narrow[numbers[k]] - (from == NULL ? 1 : from[k]));
+	return i == n;
 }
 
 /* Counts to which those of others can be added. */
 static int widen_for(struct group_states *g, struct group_counts *c, const uint64_t *from,
-		     unsigned n)
+		     unsigned n, const uint32_t *numbers)
 {
-	return c->counts == NULL ? 0 : group_counts_widen(c, g->mem, g->started, largest(from, n));
+	if (c->counts == NULL || c->wide || fits_narrow(c, from, n, numbers))
+		return 0;
+	return group_counts_widen(c, g->mem, g->started, (uint64_t)UINT16_MAX + 1);
 }
 
-static int widen_counts(struct group_states *g, const struct group_partial *from)
+static int widen_counts(struct group_states *g, const struct group_partial *from,
+			const uint32_t *numbers)
 {
-	int rc = widen_for(g, &g->rows, from->rows, from->n);
+	int rc = widen_for(g, &g->rows, from->rows, from->n, numbers);
 
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		if (!g->states[i].distinct)
-			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n);
+			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n, numbers);
 	return rc;
 }
 
@@ -147,7 +155,7 @@ int group_states_merge(struct group_states *g, const struct group_partial *from,
 	if (rc == 0 && wide)
 		rc = group_widen_sums(g, UINT64_MAX);
 	if (rc == 0)
-		rc = widen_counts(g, from);
+		rc = widen_counts(g, from, numbers);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		if (g->states[i].kind >= GROUP_MIN_TEXT)
 			rc = merge_texts(g, &g->states[i], from->states[i].values, from->n,

@@ -144,7 +144,8 @@ uint32_t grouper_count(const struct grouper *g)
 
 bool grouper_is_empty(const struct grouper *g)
 {
-	return g->key.array ? g->states.rows.most == 0 : g->states.started == 0;
+	return g->key.array ? !g->states.rows.wide && g->states.rows.most == 0
+			    : g->states.started == 0;
 }
 
 /* ---- dense batches ---- */

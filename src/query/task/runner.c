@@ -184,6 +184,11 @@ static int open_lookup(struct runner *r, unsigned at)
 static uint64_t reducer_share(const struct runner *r)
 {
 	uint64_t share = fth_qmem_available(r->mem) / 8 * 5 / r->exec->threads;
+	unsigned users = 1;
+
+	for (unsigned i = 0; i < r->task->step_count; i++)
+		users += r->task->steps[i].kind == TASK_RUNS;
+	share /= users;
 
 	return share > SHARE_MIN ? share : SHARE_MIN;
 }
@@ -543,12 +548,15 @@ static int run_fetch(struct runner *r, struct frame *f, unsigned at)
 static int gather_args(struct runner *r, struct frame *f, const struct task_aggregate *a,
 		       unsigned n, struct fth_vec **out)
 {
+	int rc;
+
 	for (unsigned i = 0; i < n; i++) {
 		out[i] = NULL;
 		if (a[i].slot == TASK_NONE)
 			continue;
-		if (runner_need(r, f, a[i].slot) < 0)
-			return -EINVAL;
+		rc = runner_need(r, f, a[i].slot);
+		if (rc < 0)
+			return rc;
 		out[i] = &f->vecs[a[i].slot];
 	}
 	return 0;
