@@ -56,6 +56,7 @@ static int advise_page(struct fth_flat *flat, uint64_t page, enum fth_flat_advic
 int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_flat_advice advice)
 {
 	uint64_t first, end, room;
+	sigset_t before;
 	int rc = check_range(flat, at, length, &first, &end);
 
 	if (rc == 0 && (unsigned)advice > FTH_FLAT_RANDOM)
@@ -63,7 +64,9 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 	if (rc < 0)
 		return rc;
 	if (advice == FTH_FLAT_SEQUENTIAL || advice == FTH_FLAT_RANDOM) {
+		fault_quiet(&before);
 		stream_advise(flat, first, end, advice == FTH_FLAT_SEQUENTIAL);
+		fault_loud(&before);
 		return 0;
 	}
 	/* more than that would only push out what was brought in before */
@@ -154,6 +157,7 @@ int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 {
 	uint64_t cached = flat->window_slots ? 0 : flat->directory.sets * flat->directory.ways,
 		 pages = budget / flat->map.page;
+	sigset_t before;
 	int rc = 0;
 
 	if (pages < cached + FLAT_WAYS)
@@ -163,10 +167,10 @@ int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 				(unsigned long long)budget,
 				(unsigned long long)((cached + FLAT_WAYS) * flat->map.page),
 				FLAT_WAYS);
+	fault_quiet(&before);
 	rc = ring_set_limit(&flat->ring, pages - cached);
+	fault_loud(&before);
 	while (rc == 0 && __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED) > flat->ring.limit) {
-		sigset_t before;
-
 		fault_quiet(&before);
 		rc = move_oldest_out(flat);
 		fault_loud(&before);

@@ -269,7 +269,7 @@ void ring_push(struct fth_flat *flat, uint64_t page, bool passing);
  * The page to go next, no longer in the ring; FLAT_NONE if there is none. It keeps its place. It may have left DRAM since.
  * *passing: it was one of those used one after the other.
  */
-uint64_t ring_pop(struct flat_ring *ring, bool *passing);
+uint64_t ring_pop(struct fth_flat *flat, bool *passing);
 /* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
 int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 

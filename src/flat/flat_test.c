@@ -314,6 +314,31 @@ static void *work_on_failing_device(void *raw)
 	return NULL;
 }
 
+/* A page that goes and comes back, by advice, keeps one place in the ring, however often. */
+static void coming_and_going_does_not_fill_the_ring(void **unused)
+{
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	struct fth_flat *flat;
+	char *base;
+
+	(void)unused;
+	options.policy = FTH_FLAT_ALWAYS;
+	options.foreground = true;
+	assert_ok(fth_flat_open("mem:16M", 64 * PAGE, &options, &flat));
+	base = fth_flat_base(flat);
+	assert_ok(fth_flat_advise(flat, base, 40 * PAGE, FTH_FLAT_HOT));
+	for (unsigned i = 0; i < 400;
+	     i++) { /* those that come back are in DRAM when the ring is full */
+		uint64_t first = i < 20 ? 40 : 100, pages = i < 20 ? 6 : 1;
+
+		assert_ok(fth_flat_advise(flat, base + first * PAGE, pages * PAGE, FTH_FLAT_COLD));
+		assert_ok(fth_flat_advise(flat, base + first * PAGE, pages * PAGE, FTH_FLAT_HOT));
+	}
+	assert_ok(fth_flat_set_budget(flat, 33 * PAGE)); /* -EBUSY: pages were lost from the ring */
+	assert_ok(fth_flat_set_budget(flat, 80 * PAGE));
+	fth_flat_discard(flat);
+}
+
 static void failing_io_loses_nothing(void **unused)
 {
 	struct fth_flat *flat =
@@ -758,6 +783,7 @@ static void bad_options_are_refused(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(coming_and_going_does_not_fill_the_ring),
 		cmocka_unit_test(every_policy_keeps_the_data),
 		cmocka_unit_test(forgotten_pages_are_zero),
 		cmocka_unit_test(larger_pages_and_odd_sizes),

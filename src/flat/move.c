@@ -283,7 +283,7 @@ static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
 	uint64_t tries = 2 * flat->ring.staying.room;
 
 	while (tries-- > 0) {
-		uint64_t page = ring_pop(&flat->ring, passing);
+		uint64_t page = ring_pop(flat, passing);
 		uint32_t *word = &flat->words[page];
 
 		if (page == FLAT_NONE)

@@ -297,7 +297,8 @@ static void read_ahead(struct fth_flat *flat, uint64_t first, uint64_t pages)
 	    __atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED) ||
 	    !word_try_lock(&flat->mover.buffer_lock))
 		return;
-	read_locked(flat, first, pages);
+	if (!__atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED)) /* it is set under this lock */
+		read_locked(flat, first, pages);
 	word_unlock(&flat->mover.buffer_lock);
 }
 

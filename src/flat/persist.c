@@ -219,6 +219,7 @@ int fth_flat_persist(const void *at, uint64_t length)
 {
 	struct fth_flat *flat = fault_region((uintptr_t)at);
 	uint64_t offset, deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
+	sigset_t before;
 	int rc;
 
 	if (!flat)
@@ -234,8 +235,10 @@ int fth_flat_persist(const void *at, uint64_t length)
 	if (rc < 0)
 		return rc;
 	flat_count(flat, FTH_FLAT_STAT_PERSISTS);
+	fault_quiet(&before); /* while the log is locked, too */
 	rc = flat->log ? persist_in_log(flat, offset, length, deadline)
 		       : persist_in_place(flat, offset, length, deadline);
+	fault_loud(&before);
 	return rc < 0 ? rc : (int)guarantee_of(flat);
 }
 

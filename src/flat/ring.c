@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Which pages are in DRAM, oldest first. Accesses to them leave no trace, so the oldest goes to the SSD-cache,
- * where its next access is seen. A page that leaves DRAM otherwise stays in its queue until it is the oldest.
+ * where its next access is seen. A page that leaves DRAM otherwise stays in its queue until it is the oldest, and has no
+ * second entry if it comes back before (WORD_QUEUED).
  *
  * Pages that a thread uses one after the other have a queue of their own. They are used once, as a rule, and go first while
  * they are more than an eighth of all: a scan does not push out what is used often.
@@ -71,7 +72,18 @@ static void append(struct flat_queue *queue, uint64_t page)
 	queue->used++;
 }
 
-/* Pages in DRAM and those with a place fill at most half the room: the others have left. */
+/* Under the ring's lock: whether the page had an entry. */
+static bool set_queued(struct fth_flat *flat, uint64_t page)
+{
+	return __atomic_fetch_or(&flat->words[page], WORD_QUEUED, __ATOMIC_RELAXED) & WORD_QUEUED;
+}
+
+static void clear_queued(struct fth_flat *flat, uint64_t page)
+{
+	__atomic_fetch_and(&flat->words[page], ~WORD_QUEUED, __ATOMIC_RELAXED);
+}
+
+/* Pages in DRAM and those with a place fill at most half the room, each with one entry: the others have left. */
 static void compact(struct fth_flat *flat, struct flat_queue *queue)
 {
 	for (uint64_t n = queue->used; n > 0; n--) {
@@ -79,6 +91,8 @@ static void compact(struct fth_flat *flat, struct flat_queue *queue)
 
 		if (word_state(&flat->words[page]) == WORD_DRAM)
 			append(queue, page);
+		else
+			clear_queued(flat, page);
 	}
 }
 
@@ -88,14 +102,17 @@ void ring_push(struct fth_flat *flat, uint64_t page, bool passing)
 	struct flat_queue *queue = passing ? &ring->passing : &ring->staying;
 
 	word_lock(&ring->lock);
-	if (queue->used == queue->room)
-		compact(flat, queue);
-	append(queue, page);
+	if (!set_queued(flat, page)) {
+		if (queue->used == queue->room)
+			compact(flat, queue);
+		append(queue, page);
+	}
 	word_unlock(&ring->lock);
 }
 
-uint64_t ring_pop(struct flat_ring *ring, bool *passing)
+uint64_t ring_pop(struct fth_flat *flat, bool *passing)
 {
+	struct flat_ring *ring = &flat->ring;
 	uint64_t page = FLAT_NONE;
 
 	word_lock(&ring->lock);
@@ -105,6 +122,8 @@ uint64_t ring_pop(struct flat_ring *ring, bool *passing)
 		page = take_first(&ring->passing);
 	else if (ring->staying.used > 0)
 		page = take_first(&ring->staying);
+	if (page != FLAT_NONE)
+		clear_queued(flat, page);
 	word_unlock(&ring->lock);
 	return page;
 }

@@ -86,14 +86,12 @@ static int write_and_flush(struct fth_flat *flat, uint64_t first, uint64_t end, 
 	return rc < 0 ? rc : fth_dev_flush(flat->dev, deadline);
 }
 
-int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits, uint64_t deadline)
+static int sync_with_log(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
+			 uint64_t deadline)
 {
 	struct log_mark mark;
-	int rc;
+	int rc = log_lock(flat->log, deadline);
 
-	if (!flat->log)
-		return write_and_flush(flat, first, end, bits, deadline);
-	rc = log_lock(flat->log, deadline);
 	if (rc < 0)
 		return rc;
 	mark = log_mark(flat->log);
@@ -101,6 +99,19 @@ int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 	if (rc == 0 && log_holds_records(flat->log))
 		rc = log_trim(flat->log, &mark, deadline);
 	log_unlock(flat->log);
+	return rc;
+}
+
+int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits, uint64_t deadline)
+{
+	sigset_t before;
+	int rc;
+
+	if (!flat->log)
+		return write_and_flush(flat, first, end, bits, deadline);
+	fault_quiet(&before); /* no handler of the program runs while the log is locked */
+	rc = sync_with_log(flat, first, end, bits, deadline);
+	fault_loud(&before);
 	return rc;
 }
 

@@ -2,7 +2,7 @@
 /*
  * The word of a page: its state, its lock and its counter in 32 bits.
  *
- * 1. All bits but WAITED change only while the word is LOCKED, by the thread that locked it.
+ * 1. All bits but WAITED and QUEUED change only while the word is LOCKED, by the thread that locked it.
  * 2. A thread locks several pages in ascending order, or tries and gives up.
  * 3. Signals other than SIGBUS and SIGSEGV are blocked while a thread holds a lock, so that no handler of the
  *    program waits for a lock of the thread that it interrupted.
@@ -27,6 +27,7 @@ enum word_state {
 #define WORD_DIRTY	 0x10u
 #define WORD_FRESH	 0x20u /* zero until it is written to the device, whatever that holds */
 #define WORD_PERSIST	 0x40u /* in a persistent range */
+#define WORD_QUEUED	 0x80u /* has an entry in the ring; changes under the lock of that */
 #define WORD_HOLDS_SHIFT 8     /* 6 bits: how often it is held in DRAM */
 #define WORD_HOLDS	 (0x3fu << WORD_HOLDS_SHIFT)
 #define WORD_ASKED	 0x4000u /* CACHED: the mover was asked to move it up */
@@ -52,7 +53,7 @@ static inline enum word_state word_state(const uint32_t *word)
 	return (enum word_state)(word_get(word) & WORD_STATE);
 }
 
-/* Replace the bits in `mask`. WAITED may be set by others meanwhile. */
+/* Replace the bits in `mask`. WAITED and QUEUED may be changed by others meanwhile. */
 static inline void word_set(uint32_t *word, uint32_t mask, uint32_t bits)
 {
 	uint32_t old = word_get(word);

@@ -154,7 +154,8 @@ static long carry_out(struct caught *c)
 			       ? memory_unmap((uintptr_t)a[0], (size_t)a[1])
 			       : NOT_HERE;
 	case SYS_mremap:
-		return run_touches((uintptr_t)a[0], 1) ? memory_remap(a) : NOT_HERE;
+		return run_touches((uintptr_t)a[0], 1) || (a[3] & MREMAP_FIXED) ? memory_remap(a)
+										: NOT_HERE;
 	case SYS_madvise:
 		return run_touches((uintptr_t)a[0], (uint64_t)a[1])
 			       ? memory_advise((uintptr_t)a[0], (size_t)a[1], (int)a[2])

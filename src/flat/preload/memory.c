@@ -86,8 +86,12 @@ long memory_remap(const long a[6])
 	size_t old = (size_t)a[1], new = (size_t)a[2];
 	void *to;
 
-	if (!run_active() || !run_touches(at, old ? old : 1))
+	if (!run_active() || !run_touches(at, old ? old : 1)) {
+		if (run_active() && (a[3] & MREMAP_FIXED) &&
+		    memory_leave((uintptr_t)a[4], new, false) < 0)
+			return -ENOMEM;
 		return kernel(SYS_mremap, a);
+	}
 	if (at % run.page || new == 0 || old == 0 || (a[3] & ~(long)MREMAP_MAYMOVE))
 		return -EINVAL;
 	if (new <= old) {

@@ -161,6 +161,8 @@ static int start(void)
 	run.start = (uintptr_t)fth_flat_base(run.flat);
 	run.end = run.start + fth_flat_size(run.flat) / run.page * run.page;
 	run.chunk = run.shared->dram / 16 < CHUNK_MOST ? run.shared->dram / 16 : CHUNK_MOST;
+	if (run.chunk > run.page)
+		run.chunk -= run.chunk % run.page; /* as O_DIRECT needs it */
 	rc = heap_open();
 	if (rc == 0)
 		rc = calls_open();

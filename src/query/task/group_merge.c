@@ -140,7 +140,8 @@ static int widen_counts(struct group_states *g, const struct group_partial *from
 
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		if (!g->states[i].distinct)
-			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n, numbers);
+			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n,
+				       numbers);
 	return rc;
 }
 
