@@ -6,7 +6,6 @@
  * checkpoint.
  */
 #include "report.h"
-#include "scratch.h"
 
 #include "apps/pm/machine.h"
 #include "apps/pm/work.h"
@@ -21,9 +20,9 @@
 enum side { DIRECT, MAPPED, FILED, CPU, SIDES };
 
 struct asked {
-	uint64_t rounds, threads, scale;
+	uint64_t threads, scale;
 	uint64_t assisted_steps;
-	const char *only, *dir, *memory;
+	const char *only, *dir;
 	bool smallest;
 	char name[64], file[512];
 };
@@ -47,9 +46,7 @@ static int parse(struct asked *asked, int argc, char **argv)
 		{"threads", FTH_CLI_U64, &asked->threads, 0, 1024, "of the CPU; 0: all"},
 		{"assisted-steps", FTH_CLI_U64, &asked->assisted_steps, 1, 1000000,
 		 "steps of the CPU's and the CPU-assisted runs"},
-		{"dir", FTH_CLI_STRING, &asked->dir, 0, 0,
-		 "folder of the file; default: a scratch folder"},
-		FTH_BENCH_ROUNDS(&asked->rounds),
+		{"dir", FTH_CLI_STRING, &asked->dir, 0, 0, "folder of the file; default /tmp"},
 		FTH_BENCH_SMALLEST(&asked->smallest),
 		{0},
 	};
@@ -290,7 +287,7 @@ static int run_all(struct asked *asked)
 
 static int run(int argc, char **argv)
 {
-	struct asked asked = {.rounds = 1, .scale = 1, .assisted_steps = 3};
+	struct asked asked = {.scale = 1, .assisted_steps = 3};
 	int status = parse(&asked, argc, argv), rc;
 
 	if (status != FTH_CLI_GO_ON)

@@ -326,7 +326,7 @@ uint64_t stream_tripwire(uint64_t first, uint64_t pages);
 int mover_open(struct fth_flat *flat);
 void mover_stop(struct fth_flat *flat);
 void mover_close(struct fth_flat *flat); /* after it was stopped, and all requests have ended */
-/* Move a page up that is CACHED and locked, in the background. False if that cannot be: nothing is asked then. */
+/* Move a page up that is CACHED and locked, in the background. Returns false, without a request to the mover, if the page cannot be moved. */
 bool mover_ask_up(struct fth_flat *flat, uint64_t page);
 /* Read pages ahead, in the background or now. Pages before them may be locked. */
 void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);

@@ -9,7 +9,7 @@
  *  2. Every store to a page that is MOVING notes the parts that it changes in `stored`, under the lock of the page.
  *  3. With the lock, the thread copies these parts once more, and maps the copy. Nobody stores meanwhile, so that nothing is lost,
  *     and a store is in one part as a whole or noted for all that it touches, so that nothing is torn.
- *  4. Whoever moves the page otherwise clears MOVING; the thread then drops its copy. It has one such page at a time.
+ *  4. A thread that moves the page in another way clears MOVING; the mover then drops its copy. It has one such page at a time.
  *
  * A fault never waits for the thread, but for the lock of a page. If there is too much to do, what was asked for is left
  * undone, which costs time and nothing else.

@@ -499,7 +499,7 @@ static void threads_share_writes(void **unused)
 	}
 }
 
-/* Some writes and flushes fail: their callers are told, and what others were promised holds after a power loss. */
+/* Some writes and flushes fail: their callers get the error, and what other callers persisted survives a power loss. */
 static void a_failing_device_breaks_no_promise(void **unused)
 {
 	unsigned errors = 0;

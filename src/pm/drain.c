@@ -272,7 +272,7 @@ static void make_round(struct fth_pm *pm)
 	pthread_mutex_lock(&d->lock);
 	d->round_ns = fth_now_ns() - start;
 	d->expected = d->inside;
-	/* release: whoever sees done sees the round's effects. */
+	/* release: a thread that sees done also sees the effects of the round. */
 	if (rc < 0)
 		fth_store_release_sys64(&door->error, (uint64_t)-rc);
 	else

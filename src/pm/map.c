@@ -97,7 +97,7 @@ static int settle_header(struct fth_pm *pm, const struct pm_request *request, ui
 }
 
 /*
- * A killed process may have left bytes that can be read and are not persistent yet. Whoever maps the memory acts on them, so they
+ * A killed process may have left bytes that can be read and are not persistent yet. The process that maps the memory acts on them, so they
  * become persistent first.
  */
 static int settle_memory(struct fth_pm *pm)

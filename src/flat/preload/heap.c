@@ -156,7 +156,7 @@ void *heap_alloc(size_t bytes, size_t align, enum heap_kind kind)
 	return first == SPANS_NONE ? NULL : address_of(first);
 }
 
-/* Without the lock: whoever has an allocation is alone in changing it. */
+/* No lock: only the owner of an allocation changes it. */
 size_t heap_length(const void *at, enum heap_kind kind)
 {
 	uint32_t first = page_at((uintptr_t)at);

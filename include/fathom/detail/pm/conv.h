@@ -197,7 +197,7 @@ FTH_HD bool fth_pm_conv_pause_(struct fth_backoff *backoff, uint64_t deadline)
 enum fth_pm_conv_action { FTH_PM_CONV_APPEND, FTH_PM_CONV_REMOVE, FTH_PM_CONV_CLEAR };
 
 /*
- * Lanes of a warp may want the same lock: whoever has it acts, and gives it back, inside of the
+ * Lanes of a warp may want the same lock: the lane that has it acts and releases it inside the
  * loop.
  */
 FTH_HD int fth_pm_conv_locked_(const struct fth_pm_log_view *log, uint32_t part,

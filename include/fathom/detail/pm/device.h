@@ -40,7 +40,7 @@ FTH_WARP void fth_pm_device_look_(struct fth_pm_door *door, struct fth_pm_relay 
 	    !fth_cas_acquire_dev32(&relay->lock, &unlocked, 1))
 		return;
 	done = fth_load_acquire_sys64(&door->done);
-	/* release: whoever sees the round sees what the drain did before. */
+	/* release: a thread that sees the round also sees what the drain did before. */
 	if (done > fth_load_relaxed_dev64(&relay->done))
 		fth_store_release_dev64(&relay->done, done);
 	else

@@ -11,7 +11,7 @@
 /* What is not persistent of a partition: rebuilt when the log is opened. */
 struct fth_pm_conv_part {
 	uint32_t lock;	/* 1: somebody appends or removes */
-	uint32_t epoch; /* the rest belongs to whoever holds the lock */
+	uint32_t epoch; /* the fields below change under the lock */
 	uint32_t tail;	/* bytes in use of the partition */
 	uint32_t count; /* entries */
 };

@@ -20,7 +20,7 @@
  *	   that is under way. `coarse` has a mark for each 512 pages and is set after the page's.
  *	2. A round: begun is incremented; marks are taken (exchanged with 0) and their pages copied and written; the
  *	   device is flushed; done becomes begun.
- *	3. Whoever sets marks and then reads `begun` = b is served when done > b, for the
+ *	3. A thread that sets marks and then reads `begun` = b is served when done > b, for the
  *	   round b + 1 takes marks after b + 1 was stored. Between the stores of marks and the load there is
  *	   a full barrier: the load must not be made before them.
  *	4. A GPU stores `wanted` after it read `begun`. The server clears it before a round begins; so a
@@ -65,7 +65,7 @@ enum fth_pm_line {
 
 /* In memory that a GPU can reach. Each group of fields has one writer and its own line. */
 struct fth_pm_door {
-	/* By whoever drains. */
+	/* Written by the thread that drains. */
 	uint64_t begun;
 	uint64_t done;
 	uint64_t error; /* a positive errno, for good */
