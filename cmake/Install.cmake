@@ -9,6 +9,23 @@ endif()
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES bench/tpch_duckdb.mjs bench/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+# Section 3 is made from the comments of the public headers.
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  file(GLOB_RECURSE public_headers CONFIGURE_DEPENDS include/*.h)
+  set(man3 ${PROJECT_BINARY_DIR}/man3)
+  add_custom_command(
+    OUTPUT ${man3}/fathom.3
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${man3}
+    COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/scripts/header_docs.py man ${man3}
+    DEPENDS ${public_headers} man/fathom.1 scripts/header_docs.py
+    COMMENT "Making man pages from the public headers"
+    VERBATIM)
+  add_custom_target(man3 ALL DEPENDS ${man3}/fathom.3)
+  install(DIRECTORY ${man3}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+else()
+  message(STATUS "python3 is not here: building without the man pages of section 3")
+endif()
 # Units for systemd, for packagers and administrators to copy.
 configure_file(contrib/fathom-kv.service.in ${PROJECT_BINARY_DIR}/fathom-kv.service @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/fathom-kv.service contrib/fathom-kv.socket
