@@ -30,7 +30,7 @@ struct bench {
 	struct fth_scratch scratch;
 	uint64_t file_size, miss_memory, batch;
 	double seconds;
-	bool smallest, overwrite;
+	bool smallest, force;
 	struct fth_bench_hot hot;
 	struct fth_bench_miss miss[DEPTHS];
 	struct fth_cache_footprint full, compact;
@@ -59,7 +59,7 @@ static int check_options(struct bench *b)
 		fth_cli_error("--line: a power of two");
 		return FTH_EXIT_USAGE;
 	}
-	if (fth_scratch_refused(b->file, b->overwrite))
+	if (fth_scratch_refused(b->file, b->force))
 		return FTH_EXIT_USAGE;
 	return FTH_CLI_GO_ON;
 }
@@ -81,7 +81,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"batch", FTH_CLI_U64, &b->batch, 1, 1 << 24, "elements gathered by one call"},
 		{"seconds", FTH_CLI_DOUBLE, &b->seconds, 0, 0, "of one run of misses"},
 		FTH_BENCH_ROUNDS(&b->hot.rounds),
-		{"overwrite", FTH_CLI_FLAG, &b->overwrite, 0, 0, "use a file that exists"},
+		FTH_CLI_FORCE(&b->force, "overwrite a file"),
 		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};

@@ -52,7 +52,7 @@ struct bench {
 	double seconds;
 	uint64_t rounds;
 	uint64_t batch; /* 0: BATCH_SHARE of the depth */
-	bool overwrite, smallest;
+	bool force, smallest;
 	const char *depths_text;
 	unsigned depths[DEPTHS_MAX];
 	unsigned depth_count;
@@ -106,7 +106,7 @@ static int check_options(struct bench *b)
 			      b->depths_text, DEPTHS_MAX, DEPTH_LIMIT);
 		return FTH_EXIT_USAGE;
 	}
-	if (fth_scratch_refused(b->path, b->overwrite))
+	if (fth_scratch_refused(b->path, b->force))
 		return FTH_EXIT_USAGE;
 	return FTH_CLI_GO_ON;
 }
@@ -123,7 +123,7 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"batch", FTH_CLI_U64, &b->batch, 0, DEPTH_LIMIT,
 		 "most requests submitted at once, 0 for depth/16"},
 		{"options", FTH_CLI_STRING, &b->options, 0, 0, "of the device, as in its URI"},
-		{"overwrite", FTH_CLI_FLAG, &b->overwrite, 0, 0, "use a file that exists"},
+		FTH_CLI_FORCE(&b->force, "overwrite a file"),
 		FTH_BENCH_SMALLEST(&b->smallest),
 		{0},
 	};

@@ -70,11 +70,11 @@ int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char
 	return fth_scratch_use(scratch, path, size, options);
 }
 
-bool fth_scratch_refused(const char *path, bool overwrite)
+bool fth_scratch_refused(const char *path, bool force)
 {
-	if (overwrite || access(path, F_OK) != 0)
+	if (force || access(path, F_OK) != 0)
 		return false;
-	fth_cli_error("%s exists; --overwrite allows to destroy what is in it", path);
+	fth_cli_error("%s exists; --force overwrites it", path);
 	return true;
 }
 

@@ -35,8 +35,8 @@ int fth_scratch_open(struct fth_scratch *scratch, const char *folder, const char
 int fth_scratch_use(struct fth_scratch *scratch, const char *path, uint64_t size,
 		    const char *options);
 
-/* Does this file exist, without --overwrite? Then says so. */
-bool fth_scratch_refused(const char *path, bool overwrite);
+/* Does this file exist, without --force? Then says so. */
+bool fth_scratch_refused(const char *path, bool force);
 
 /* `folder`, or where files that nobody keeps are made. */
 const char *fth_scratch_folder(const char *folder);

@@ -94,8 +94,8 @@ void tpch_data_drop(const struct tpch_data *data)
 static int make_text(const struct tpch_data *data, const char *folder)
 {
 	char scale[32], last[PATH_MAX];
-	char *argv[] = {(char *)data->fathom, "tpch",	      "gen",	     "--sf", scale,
-			"--output",	      (char *)folder, "--overwrite", NULL};
+	char *argv[] = {(char *)data->fathom, "tpch",	      "gen",	 "--sf", scale,
+			"--output",	      (char *)folder, "--force", NULL};
 	int rc = make_path(last, folder, fth_tpch_table_name(FTH_TPCH_LINEITEM), ".tbl");
 
 	if (rc < 0 || exists(last))

@@ -35,7 +35,7 @@ refuses "expected a number" --queues many mem:1M
 # What a benchmark would overwrite, or can not use, is not touched.
 echo precious >"$work/file"
 expect 2 bench gpufile --device "file:$work/file"
-[[ $err == *"overwrites file:$work/file: say --overwrite"* && -z $out ]] || fail "gpufile: $err"
+[[ $err == *"overwrites file:$work/file: say --force"* && -z $out ]] || fail "gpufile: $err"
 [ "$(cat "$work/file")" = precious ] || fail "gpufile has overwritten a file"
 expect 2 bench gpufile --device mem:1M --dir "$work"
 [[ $err == *"--dir and --options are for a file of our own"* ]] || fail "gpufile: $err"
@@ -88,10 +88,10 @@ expect 0 bench gpufile --smallest --device mem:16M --json
   fail "gpufile: $out"
 expect 0 bench gpufile --smallest --device "mem:16M?block=4096" --json
 [[ $out == *'"case":"read_4096"'* && $out != *read_512* ]] || fail "4 KiB blocks: $out"
-expect 1 bench gpufile --smallest --overwrite --device "gpu:host?bytes=16M"
+expect 1 bench gpufile --smallest --force --device "gpu:host?bytes=16M"
 [[ $err == *"not served by CPU threads"* ]] || fail "a drive on GPU blocks: $err"
 expect 1 bench gpufile --smallest --device mem:1M
 [[ $err == *"too many for 256 blocks"* ]] || fail "a small device: $err"
-expect 1 bench gpufile --smallest --overwrite --device "fault(mem:16M)?kind=read&nth=900"
+expect 1 bench gpufile --smallest --force --device "fault(mem:16M)?kind=read&nth=900"
 [[ $err == *"bench gpufile: "*[[:alpha:]]* ]] || fail "an error of the device: $err"
 echo "gpu_tool_test: passed"

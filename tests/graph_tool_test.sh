@@ -17,7 +17,7 @@ expect 0 info "$g" --json
 size=$(stat -c %s "$work/g")
 [[ $out == *"\"bytes\":$size,"* ]] || fail "the file has $size bytes: $out"
 expect 1 generate --scale 12 "$g"
-[[ $err == *"--overwrite"* ]] || fail "no hint: $err"
+[[ $err == *"--force"* ]] || fail "no hint: $err"
 [ "$(stat -c %s "$work/g")" = "$size" ] || fail "a refused target was changed"
 
 # Each algorithm, with little cache, verified.
@@ -51,8 +51,8 @@ expect 1 import "$work/nothere" "file:$work/u"
 expect 1 sssp "file:$work/m"
 [[ $err == *"no weights"* ]] || fail "no weights: $err"
 expect 1 info "file:$work/edges"
-expect 0 generate --scale 4 --overwrite mem:1M
-expect 1 generate --scale 12 --overwrite mem:128K
+expect 0 generate --scale 4 --force mem:1M
+expect 1 generate --scale 12 --force mem:128K
 [[ $err == *"does not fit"* ]] || fail "too small: $err"
 for scale in nan inf -1 1e999 x; do
   expect 2 import --weighted --weight-scale=$scale "$work/edges" "file:$work/u"
@@ -63,13 +63,13 @@ cp "$work/g" "$work/kept"
 ln -s kept "$work/link"
 chmod 640 "$work/kept"
 printf '1 x\n' >"$work/bad"
-expect 1 import --overwrite "$work/bad" "file:$work/link"
-expect 1 generate --scale 12 --overwrite --tmp "$work/nosuch" --memory 1M "file:$work/link"
+expect 1 import --force "$work/bad" "file:$work/link"
+expect 1 generate --scale 12 --force --tmp "$work/nosuch" --memory 1M "file:$work/link"
 cmp "$work/g" "$work/kept" || fail "a failed import changed what was there"
-expect 0 import --overwrite --one-based "$work/edges" "file:$work/link"
+expect 0 import --force --one-based "$work/edges" "file:$work/link"
 [ -L "$work/link" ] && [ "$(stat -c %a "$work/kept")" = 640 ] || fail "the link or its mode is gone"
 expect 0 info --check "file:$work/kept"
-"$fathom" graph import --overwrite - "file:$work/kept" < <(yes '1 2') >"$work/out" 2>&1 &
+"$fathom" graph import --force - "file:$work/kept" < <(yes '1 2') >"$work/out" 2>&1 &
 job=$!
 sleep 0.3
 kill -INT $job
@@ -78,7 +78,7 @@ wait $job || status=$?
 [ $status -eq 130 ] || fail "interrupted import: status $status: $(cat "$work/out")"
 expect 0 info --check "file:$work/kept"
 if [ -e /dev/full ]; then
-  expect 1 import --overwrite "$work/edges" file:/dev/full
+  expect 1 import --force "$work/edges" file:/dev/full
   [ -c /dev/full ] || fail "a device node was replaced"
 fi
 
@@ -87,7 +87,7 @@ truncate -s 16M "$work/a" "$work/b"
 volume=file:$work/a,file:$work/b
 "$fathom" vol create "$volume" >/dev/null
 "$fathom" vol new "$volume" graph 4M >/dev/null
-expect 0 generate --scale 10 --overwrite "vol($volume)?object=graph"
+expect 0 generate --scale 10 --force "vol($volume)?object=graph"
 expect 0 bfs --verify --trials 1 "vol($volume)?object=graph"
 
 # Stopped, it leaves nothing behind.

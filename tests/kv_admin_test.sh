@@ -128,7 +128,7 @@ fi
 # A file is whole, or not there.
 expect 1 dump --flash "$cache" --output "$work/dump"
 [[ $err == *"exists"* ]] || fail "over a file: $err"
-expect 0 dump --flash "$cache" --output "$work/dump" --replace
+expect 0 dump --flash "$cache" --output "$work/dump" --force
 expect 1 dump --flash "$cache" --output "$work/no/such/folder"
 (
   ulimit -f 100 # SIGXFSZ is ignored: the write fails in the middle

@@ -13,7 +13,7 @@ truncate -s 4M "$work/disk"
 expect 0 vol create "file:$work/disk"
 head -c 200000 /dev/urandom >"$work/data"
 expect 0 vol import "file:$work/disk" "$work/data" obj
-expect 0 taxi generate --create --rows 1000 "file:$work/taxi"
+expect 0 taxi generate --rows 1000 "file:$work/taxi"
 expect 0 graph generate --scale 8 "file:$work/graph"
 for name in disk taxi graph; do
   cp "$work/$name" "$work/$name.before"

@@ -13,7 +13,7 @@ stress() {
   local threads=$1 depth=$2 uri=$3
   shift 3
   echo "== $threads threads, $uri"
-  "$fathom" dev stress --overwrite --threads "$threads" --depth "$depth" \
+  "$fathom" dev stress --force --threads "$threads" --depth "$depth" \
     --commands "$share" --seed "$threads$depth" "$@" "$uri"
 }
 
@@ -29,7 +29,7 @@ stress 8 4 'softnvme(fault(mem:64M)?every=2000&count=20&mode=timeout&hold_ms=30)
   --errors-allowed
 
 echo "== three devices at once"
-"$fathom" dev stress --overwrite --threads 2 --commands "$share" \
+"$fathom" dev stress --force --threads 2 --commands "$share" \
   mem:4M 'softnvme(mem:8M)' 'softnvme(mem:4M?block=4096)'
-! "$fathom" dev stress --overwrite --commands "$share" mem:4M 'fault(mem:4M)?nth=9' ||
+! "$fathom" dev stress --force --commands "$share" mem:4M 'fault(mem:4M)?nth=9' ||
   { echo "stress_test: the error of one device is lost among others" >&2 && exit 1; }

@@ -69,11 +69,61 @@ expect 1 dev info mem:nonsense
 expect 1 dev info -- --json
 [[ $err == *"--json"* ]] || fail "-- does not end options: $err"
 
+# A plain path is a file, in wrappers too.
+expect 0 dev info "$work/file"
+[[ $out == *"64.0 KiB"* ]] || fail "plain path: $out"
+(
+  cd "$work"
+  expect 0 dev info file --json
+  [[ $out == '{"uri":"file","size":65536,'* ]] || fail "plain path: $out"
+  expect 0 dev info 'fault(./file?direct=off)' --json
+  [[ $out == *'"size":65536,'* ]] || fail "plain path in a wrapper: $out"
+  expect 1 dev info nosuch
+  [[ $err == *nosuch*"No such file"* ]] || fail "no such file: $err"
+)
+
+# Sizes, as options and in URIs; defaults and limits are shown as sizes.
+for size in 1.5M 1.5MiB 1536K 1572864 0x180000 1.5mib; do
+  expect 0 --json dev info mem:$size
+  [[ $out == *'"size":1572864,'* ]] || fail "mem:$size: $out"
+done
+expect 0 --json dev info mem:1.536MB
+[[ $out == *'"size":1536000,'* ]] || fail "mem:1.536MB: $out"
+for size in 1.5 1,5M 4Q 4GBs -4K '4 K'; do
+  expect 2 dev stress --force --span "$size" mem:1M
+  [[ $err == *"--span $size: expected a size"* || $err == *"--span"* ]] || fail "$size: $err"
+done
+expect 2 gups --force --cache 1K mem:1M
+[[ $err == *"expected a size from 64K to 16T"* ]] || fail "limits: $err"
+expect 0 gups --help
+[[ $out == *"memory for lines [64M]"* ]] || fail "default: $out"
+expect 0 pm dump --help
+[[ $out != *18446744073709551615* ]] || fail "default: $out"
+
+# Colours on a terminal only, and never with NO_COLOR.
+on_terminal() {
+  python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) and 0)' "$@" </dev/null
+}
+if command -v python3 >/dev/null; then
+  bold=$'\033[1m'
+  out=$(TERM=xterm NO_COLOR='' on_terminal "$fathom" --help)
+  [[ $out == *"$bold"* ]] || fail "no colour on a terminal: $out"
+  out=$(TERM=xterm NO_COLOR=1 on_terminal "$fathom" --help)
+  [[ $out == *usage* && $out != *$'\033'* ]] || fail "NO_COLOR: $out"
+  out=$(TERM=dumb on_terminal "$fathom" --help)
+  [[ $out == *usage* && $out != *$'\033'* ]] || fail "TERM=dumb: $out"
+fi
+out=$(TERM=xterm "$fathom" --help; TERM=xterm "$fathom" nosuch 2>&1) || true
+[[ $out != *$'\033'* ]] || fail "colour in a pipe: $out"
+
+# --force is the one option to overwrite; earlier names of it still work.
 expect 2 dev check mem:1M
-[[ $err == *"--overwrite"* ]] || fail "check does not ask: $err"
-expect 0 dev check --overwrite --ops 500 "crash(mem:1M)"
+[[ $err == *"--force"* ]] || fail "check does not ask: $err"
+expect 0 dev check --overwrite --ops 500 mem:1M
+expect 0 dev check --replace --ops 500 mem:1M
+expect 0 dev check --force --ops 500 "crash(mem:1M)"
 [[ $out == *"keeps all"* ]] || fail "check: $out"
-expect 1 --json dev check --overwrite "fault(mem:1M)?kind=read&nth=9"
+expect 1 --json dev check --force "fault(mem:1M)?kind=read&nth=9"
 [[ $out == *'"ok":false,"error":"'* ]] || fail "check: $out"
 expect 0 --json dev models
 [[ $out == *'"name":"p5800x"'* ]] || fail "models: $out"
@@ -95,7 +145,7 @@ fi
 # A long check can be stopped.
 status=0
 timeout --foreground --preserve-status -s INT -k 60 1 \
-  "$fathom" dev check --overwrite --ops 4000000000 mem:1M >/dev/null 2>&1 || status=$?
+  "$fathom" dev check --force --ops 4000000000 mem:1M >/dev/null 2>&1 || status=$?
 [ $status -eq 130 ] || fail "dev check, interrupted: status $status"
 
 echo "tool_test: passed"

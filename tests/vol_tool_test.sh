@@ -42,7 +42,7 @@ expect 0 export "$volume" nothing "$work/nothing"
 [ -e "$work/nothing" ] && [ ! -s "$work/nothing" ] || fail "nothing is not empty"
 expect 1 export "$volume" plain "$work/plain"
 [[ $err == *"exists"* ]] || fail "export over a file: $err"
-expect 0 export "$volume" plain "$work/plain" --replace
+expect 0 export "$volume" plain "$work/plain" --force
 expect 1 export "$volume" nosuch "$work/nosuch"
 [ ! -e "$work/nosuch" ] && [ -z "$(find "$work" -name '*.partial-*')" ] || fail "leftovers"
 
@@ -54,20 +54,20 @@ ln -s nowhere "$work/dangling"
 mkfifo "$work/fifo"
 expect 1 export "$volume" plain "$work/link"
 [[ $err == *"exists"* ]] || fail "export over a link: $err"
-expect 0 export "$volume" plain "$work/link" --replace
+expect 0 export "$volume" plain "$work/link" --force
 [ -L "$work/link" ] && cmp "$work/data" "$work/target" || fail "the link was replaced"
 [ "$(stat -c %a "$work/target")" = 640 ] || fail "other permissions than before"
-expect 1 export "$volume" plain "$work/dangling" --replace
+expect 1 export "$volume" plain "$work/dangling" --force
 [ -L "$work/dangling" ] && [[ $err == *"symbolic link to a file that does not exist"* ]] ||
   fail "a dangling link: $err"
-expect 1 export "$volume" plain "$work" --replace
+expect 1 export "$volume" plain "$work" --force
 [[ $err == *"is a directory"* ]] || fail "a directory: $err"
 cmp "$work/data" "$work/fifo" &
-expect 0 export "$volume" plain "$work/fifo" --replace
+expect 0 export "$volume" plain "$work/fifo" --force
 wait $! || fail "a pipe got something else"
 [ -p "$work/fifo" ] || fail "the pipe was replaced"
 if mknod "$work/full" c 1 7 2>/dev/null && { : >"$work/full"; } 2>/dev/null; then
-  expect 1 export "$volume" plain "$work/full" --replace
+  expect 1 export "$volume" plain "$work/full" --force
   [ -c "$work/full" ] && [[ $err == *"No space left"* ]] || fail "a full device: $err"
 fi
 (
@@ -103,7 +103,7 @@ expect 0 check "$volume" --data
 "$fathom" dev info "vol($a,$b,$c)?object=plain&readonly=on" | grep -q 3000320 ||
   fail "the object as a device"
 expect 0 new "$volume" device 1M
-"$fathom" dev check --overwrite --ops 300 "vol($a,$b,$c)?object=device" >/dev/null ||
+"$fathom" dev check --force --ops 300 "vol($a,$b,$c)?object=device" >/dev/null ||
   fail "dev check of an object"
 
 # What a volume must not be put together from.
@@ -118,9 +118,9 @@ expect 0 rm "$volume" device
 expect 0 mv "$volume" piped moved
 expect 1 ls "file:$work/copy,$b,$c"
 [[ $err == *"different histories"* ]] || fail "a copy from the past: $err"
-expect 0 export "$a,$c" twice "$work/twice" --replace --degraded
+expect 0 export "$a,$c" twice "$work/twice" --force --degraded
 cmp "$work/data" "$work/twice"
-expect 1 export "$a,$c" plain "$work/plain" --replace --degraded
+expect 1 export "$a,$c" plain "$work/plain" --force --degraded
 
 # Damage is named, and mended where it can be.
 printf 'xxxx' | dd of="$work/b" bs=1 seek=40 conv=notrunc status=none
@@ -158,9 +158,9 @@ cmp "$work/data" "$work/half"
 [[ $err == *"may be out of date"* ]] || fail "no warning: $err"
 expect 1 check "$m"
 [[ $out == *"may hold newer data"* ]] || fail "check of one of two: $out"
-expect 0 export "$a,$c" twice "$work/twice" --replace --degraded
+expect 0 export "$a,$c" twice "$work/twice" --force --degraded
 [[ $err == *"warning: device 1 of 3 is missing"* && $err != *"out of date"* ]] || fail "$err"
-expect 1 export "$a" twice "$work/twice" --replace --degraded
+expect 1 export "$a" twice "$work/twice" --force --degraded
 
 # What is added to an object begins at its last byte.
 head -c 8192 "$work/data" >"$work/short"

@@ -226,9 +226,9 @@ static int run_check(int argc, char **argv)
 {
 	struct fth_conformance_options how = FTH_CONFORMANCE_DEFAULTS;
 	uint64_t threads = how.threads, operations = how.operations;
-	bool overwrite = false;
+	bool force = false;
 	const struct fth_cli_option options[] = {
-		{"overwrite", FTH_CLI_FLAG, &overwrite, 0, 0, "yes, its contents may go"},
+		FTH_CLI_FORCE(&force, "overwrite the device"),
 		{"size", FTH_CLI_SIZE, &how.bytes, 1, UINT32_MAX, "use this much of it at most"},
 		{"ops", FTH_CLI_U64, &operations, 1, UINT32_MAX, "random operations"},
 		{"threads", FTH_CLI_U64, &threads, 1, 64, "threads at once"},
@@ -236,7 +236,7 @@ static int run_check(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "dev check --overwrite URI",
+		.synopsis = "dev check --force URI",
 		.text = "Check that a device keeps every promise of fathom/dev.h. This OVERWRITES "
 			"the\n"
 			"beginning of the device.",
@@ -249,10 +249,8 @@ static int run_check(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!overwrite) {
-		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[0]);
+	if (!fth_cli_may_overwrite(args[0], force))
 		return FTH_EXIT_USAGE;
-	}
 	how.threads = (unsigned)threads;
 	how.operations = (unsigned)operations;
 	how.stopped = fth_cli_stopped;

@@ -29,9 +29,7 @@ struct how {
 		 "folder for temporary files; default TMPDIR or /tmp"},                            \
 		{"threads", FTH_CLI_U64,	   &(how).threads,                                 \
 		 0,	    FTH_GRAPH_THREADS_MAX, "0: one per CPU"},                              \
-	{                                                                                          \
-		"overwrite", FTH_CLI_FLAG, &(how).target.overwrite, 0, 0, "replace what exists"    \
-	}
+		FTH_CLI_FORCE(&(how).target.force, "replace a file, overwrite a device")
 
 static int open_target(void *context, uint64_t bytes, struct fth_dev **dev)
 {

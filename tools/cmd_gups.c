@@ -14,7 +14,7 @@
 struct asked {
 	struct fth_app_options app;
 	uint64_t updates, batch;
-	bool overwrite;
+	bool force;
 	struct fth_cache *cache;
 	struct fth_array *table;
 	struct fth_gups_options how;
@@ -25,7 +25,7 @@ struct asked {
 static int parse(struct asked *asked, int argc, char **argv, char ***args)
 {
 	const struct fth_cli_option options[] = {
-		{"overwrite", FTH_CLI_FLAG, &asked->overwrite, 0, 0, "yes, its contents may go"},
+		FTH_CLI_FORCE(&asked->force, "overwrite the device"),
 		{"updates", FTH_CLI_SIZE, &asked->updates, 0, UINT64_MAX,
 		 "how many; default four for each word"},
 		{"batch", FTH_CLI_U64, &asked->batch, 1, 1024, "updates under way, per thread"},
@@ -33,7 +33,7 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "gups --overwrite [options] URI",
+		.synopsis = "gups --force [options] URI",
 		.text = "Fill a device with 8-byte words, change random ones by exclusive or, and\n"
 			"flush; then do the same again, which takes every change back, and check\n"
 			"every word. This OVERWRITES the device. Example of one:\n"
@@ -130,10 +130,8 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!asked.overwrite) {
-		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[0]);
+	if (!fth_cli_may_overwrite(args[0], asked.force))
 		return FTH_EXIT_USAGE;
-	}
 	rc = open_table(&asked, args[0]);
 	if (rc == 0)
 		rc = update_twice(&asked);

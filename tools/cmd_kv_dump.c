@@ -125,7 +125,7 @@ static int run(int argc, char **argv)
 	const struct fth_cli_option options[] = {
 		{"flash", FTH_CLI_STRING, &dump.flash, 0, 0, "URI of the device; needed"},
 		{"output", FTH_CLI_STRING, &dump.output, 0, 0, "file; default standard output"},
-		{"replace", FTH_CLI_FLAG, &dump.replace, 0, 0, "replace a file that exists"},
+		FTH_CLI_FORCE(&dump.replace, "replace a file"),
 		{"keys", FTH_CLI_FLAG, &dump.keys, 0, 0, "keys only"},
 		{0},
 	};

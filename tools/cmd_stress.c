@@ -16,7 +16,7 @@
 struct stress {
 	uint64_t threads, depth, commands, block, run_max, span, seed;
 	double write_share;
-	bool errors_allowed, overwrite;
+	bool errors_allowed, force;
 };
 
 /* One device, worked on by a thread that has threads of its own. */
@@ -187,7 +187,7 @@ static int run(int argc, char **argv)
 		.write_share = 0.5,
 	};
 	const struct fth_cli_option table[] = {
-		{"overwrite", FTH_CLI_FLAG, &stress.overwrite, 0, 0, "yes, its contents may go"},
+		FTH_CLI_FORCE(&stress.force, "overwrite the devices"),
 		{"threads", FTH_CLI_U64, &stress.threads, 1, 1024, "per device"},
 		{"depth", FTH_CLI_U64, &stress.depth, 1, 65535, "requests in flight per thread"},
 		{"commands", FTH_CLI_U64, &stress.commands, 1, UINT64_MAX, "per device"},
@@ -201,7 +201,7 @@ static int run(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "dev stress --overwrite [OPTION]... URI...",
+		.synopsis = "dev stress --force [OPTION]... URI...",
 		.text = "Write and read random runs of blocks from many threads and check every "
 			"block\nthat is read: each carries its own address and generation. "
 			"Several devices are\nworked on at once. This OVERWRITES them.",
@@ -214,10 +214,8 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!stress.overwrite) {
-		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[0]);
+	if (!fth_cli_may_overwrite(args[0], stress.force))
 		return FTH_EXIT_USAGE;
-	}
 	return stress_uris(&stress, args);
 }
 

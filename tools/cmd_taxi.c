@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom taxi: queries over a table of taxi trips. cmd_taxi_make.c makes such tables. */
 #include "app_options.h"
+#include "cmd_taxi.h"
 #include "commands.h"
 
 #include "fathom/apps/taxi.h"
@@ -164,7 +165,7 @@ static int parse_query(struct asked *asked, int argc, char **argv, char ***args)
 			"makes of a mile. Q0 only scans the distances; Q1 adds the total, Q2\n"
 			"surcharges, Q3 hail fee, Q4 tolls, Q5 taxes, each read only for the "
 			"trips\n"
-			"that are long enough.",
+			"that are long enough.\n" TAXI_NOTE,
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
@@ -265,11 +266,15 @@ static const struct fth_command *const subcommands[] = {
 
 static int run(int argc, char **argv)
 {
-	return fth_cli_dispatch("fathom taxi", subcommands, argc, argv);
+	static const char text[] =
+		"The benchmark of the BaM paper: six fixed queries over one fixed table of taxi\n"
+		"trips. For data of your own use `fathom sql`.";
+
+	return fth_cli_dispatch_text("fathom taxi", text, subcommands, argc, argv);
 }
 
 const struct fth_command fth_cmd_taxi = {
 	.name = "taxi",
-	.summary = "queries over taxi trips, as columns on flash",
+	.summary = "the taxi benchmark of the BaM paper",
 	.run = run,
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* fathom taxi generate and load: tables of taxi trips, made up or out of CSV files. */
 #include "app_options.h"
+#include "cmd_taxi.h"
 #include "commands.h"
 #include "output.h"
 
@@ -18,7 +19,7 @@
 /* Where a table goes to. */
 struct target {
 	struct fth_output out;
-	bool create;
+	bool create;	   /* an earlier option: it is what happens without */
 	uint64_t expected; /* trips, at most */
 	uint64_t done;
 	struct fth_taxi_writer *writer;
@@ -54,16 +55,6 @@ static int target_close(struct target *target, int rc)
 	fth_taxi_writer_free(target->writer);
 	/* Its room is that of the most trips; a reader wants all of it. */
 	return fth_output_close(&target->out, fth_taxi_size(target->expected), rc);
-}
-
-static bool may_write(const struct target *target)
-{
-	if (target->create || target->out.overwrite)
-		return true;
-	fth_cli_error("this writes to %s: --create makes a new file, --overwrite replaces what "
-		      "exists",
-		      target->out.uri);
-	return false;
 }
 
 /* ---- generate ---- */
@@ -110,14 +101,15 @@ static int run_generate(int argc, char **argv)
 	const struct fth_cli_option options[] = {
 		{"rows", FTH_CLI_SIZE, &target.expected, 0, (uint64_t)1 << 40, "trips"},
 		{"seed", FTH_CLI_U64, &seed, 0, UINT64_MAX, "of all random choices"},
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file"},
-		{"overwrite", FTH_CLI_FLAG, &target.out.overwrite, 0, 0, "replace what exists"},
+		FTH_CLI_FORCE(&target.out.force, "replace a file, overwrite a device"),
+		{"create", FTH_CLI_FLAG, &target.create, 0, 0, NULL},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "taxi generate [options] URI",
 		.text = "Write a table of made-up taxi trips: of all trips 0.47 % are at least 20\n"
-			"miles long and 0.03 % at least 30, as among the published ones.",
+			"miles long and 0.03 % at least 30, as among the published "
+			"ones.\n" TAXI_NOTE,
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
@@ -128,8 +120,6 @@ static int run_generate(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	target.out.uri = args[0];
-	if (!may_write(&target))
-		return FTH_EXIT_USAGE;
 	rc = generate(&target, seed);
 	if (rc == 0)
 		print_generated(&target, seed);
@@ -274,8 +264,8 @@ static int run_load(int argc, char **argv)
 	struct target target = {0};
 	bool lenient = false;
 	const struct fth_cli_option options[] = {
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, "make a new file"},
-		{"overwrite", FTH_CLI_FLAG, &target.out.overwrite, 0, 0, "replace what exists"},
+		FTH_CLI_FORCE(&target.out.force, "replace a file, overwrite a device"),
+		{"create", FTH_CLI_FLAG, &target.create, 0, 0, NULL},
 		{"lenient", FTH_CLI_FLAG, &lenient, 0, 0,
 		 "skip lines with a value that is no number"},
 		{0},
@@ -284,7 +274,8 @@ static int run_load(int argc, char **argv)
 		.synopsis = "taxi load [options] URI CSV...",
 		.text = "Write a table out of CSV files in the layouts of the New York City Taxi\n"
 			"and Limousine Commission, yellow or green cabs, of any year. Columns are\n"
-			"found by name. A file is read twice: first its lines are counted.",
+			"found by name. A file is read twice: first its lines are "
+			"counted.\n" TAXI_NOTE,
 		.options = options,
 		.min_args = 2,
 		.max_args = 10000,
@@ -295,8 +286,6 @@ static int run_load(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	target.out.uri = args[0];
-	if (!may_write(&target))
-		return FTH_EXIT_USAGE;
 	rc = load(&target, args + 1, lenient, &counts);
 	if (rc == 0)
 		print_loaded(&target, &counts);

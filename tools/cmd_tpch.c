@@ -34,7 +34,7 @@ struct gen {
 	const char *folder;	/* NULL: standard output */
 	const char *db;		/* tables instead of text */
 	uint64_t threads;
-	bool overwrite;
+	bool force;
 	enum fth_tpch_table first, last;
 	struct fth_tpch *tpch;
 	struct made made[FTH_TPCH_TABLES];
@@ -128,7 +128,7 @@ static int make_table(struct gen *gen, enum fth_tpch_table table, struct target 
 
 static int make_file(struct gen *gen, enum fth_tpch_table table, struct target *target)
 {
-	struct fth_output out = {.overwrite = gen->overwrite};
+	struct fth_output out = {.force = gen->force};
 	int rc = fth_output_open_file(&out, target->path, &target->fd);
 
 	if (rc < 0)
@@ -187,9 +187,8 @@ static int prepare_folder(const struct gen *gen)
 		return fth_fail(errno, "%s: %s", gen->folder, strerror(errno));
 	for (unsigned t = gen->first; t <= gen->last && rc == 0; t++) {
 		rc = table_path(gen, t, path);
-		if (rc == 0 && !gen->overwrite && stat(path, &st) == 0)
-			rc = fth_fail(EEXIST, "%s exists already; --overwrite allows replacing it",
-				      path);
+		if (rc == 0 && !gen->force && stat(path, &st) == 0)
+			rc = fth_fail(EEXIST, "%s exists; --force replaces it", path);
 	}
 	return rc;
 }
@@ -273,8 +272,8 @@ static bool plan(struct gen *gen)
 		if (rc < 0)
 			return false;
 	}
-	if (gen->db && (gen->folder || gen->overwrite))
-		fth_cli_error("--db does not go together with --output and --overwrite");
+	if (gen->db && (gen->folder || gen->force))
+		fth_cli_error("--db does not go together with --output and --force");
 	else if (gen->db)
 		return true;
 	else if (!gen->folder && !gen->table_name)
@@ -297,7 +296,7 @@ static int run_gen(int argc, char **argv)
 		{"output", FTH_CLI_STRING, &gen.folder, 0, 0, "folder for TABLE.tbl"},
 		{"db", FTH_CLI_STRING, &gen.db, 0, 0, "database for tables instead of text"},
 		{"threads", FTH_CLI_U64, &gen.threads, 0, THREADS_MAX, "0: one per CPU"},
-		{"overwrite", FTH_CLI_FLAG, &gen.overwrite, 0, 0, "replace files that exist"},
+		FTH_CLI_FORCE(&gen.force, "replace files"),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

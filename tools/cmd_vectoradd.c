@@ -13,7 +13,7 @@
 struct asked {
 	struct fth_app_options app;
 	uint64_t ahead;
-	bool overwrite, fill;
+	bool force, fill;
 	struct fth_cache *cache;
 	struct fth_array *arrays[3]; /* a, b, c */
 	struct fth_vectoradd_options how;
@@ -24,7 +24,7 @@ struct asked {
 static int parse(struct asked *asked, int argc, char **argv, char ***args)
 {
 	const struct fth_cli_option options[] = {
-		{"overwrite", FTH_CLI_FLAG, &asked->overwrite, 0, 0, "yes, what is in C may go"},
+		FTH_CLI_FORCE(&asked->force, "overwrite C"),
 		{"fill", FTH_CLI_FLAG, &asked->fill, 0, 0,
 		 "fill A and B first, and check every element of C afterwards"},
 		{"ahead", FTH_CLI_SIZE, &asked->ahead, 0, 0,
@@ -33,7 +33,7 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "vectoradd --overwrite [options] A B C",
+		.synopsis = "vectoradd --force [options] A B C",
 		.text = "Add two devices full of 8-byte floating-point numbers into a third, and\n"
 			"flush. This OVERWRITES C, and with --fill also A and B. Example of one:\n"
 			"'file:/data/a?create=on&size=1G'.",
@@ -156,10 +156,8 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!asked.overwrite) {
-		fth_cli_error("this overwrites %s: say --overwrite if that is meant", args[2]);
+	if (!fth_cli_may_overwrite(args[2], asked.force))
 		return FTH_EXIT_USAGE;
-	}
 	rc = open_arrays(&asked, args);
 	if (rc == 0)
 		rc = add(&asked);

@@ -32,7 +32,7 @@ static int run_create(int argc, char **argv)
 	struct fth_vol_format_options how = FTH_VOL_FORMAT_OPTIONS_INIT;
 	uint64_t block = 0, unit = 0, replicas = 0;
 	const struct fth_cli_option options[] = {
-		{"force", FTH_CLI_FLAG, &how.force, 0, 0, "also over an existing volume"},
+		FTH_CLI_FORCE(&how.force, "overwrite a volume"),
 		{"block", FTH_CLI_SIZE, &block, 0, 4096, "block size of objects; 0: the devices'"},
 		{"unit", FTH_CLI_SIZE, &unit, 0, FTH_VOL_UNIT_MAX,
 		 "default stripe unit; 0: 64 KiB"},

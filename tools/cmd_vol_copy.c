@@ -338,7 +338,7 @@ static int run_import(int argc, char **argv)
 	const char *size = NULL;
 	const struct fth_cli_option options[] = {
 		FTH_VOL_SHAPE_OPTIONS(shape),
-		{"replace", FTH_CLI_FLAG, &replace, 0, 0, "an object of that name goes"},
+		FTH_CLI_FORCE(&replace, "replace an object of that name"),
 		{"verify", FTH_CLI_FLAG, &import.verify, 0, 0, "read it back before it appears"},
 		{"size", FTH_CLI_STRING, &size, 0, 0, "how much to read; needed for a pipe"},
 		{0},
@@ -424,8 +424,7 @@ static int run_export(int argc, char **argv)
 	struct fth_vol_absence absence = {0};
 	bool replace = false;
 	const struct fth_cli_option options[] = {
-		{"replace", FTH_CLI_FLAG, &replace, 0, 0,
-		 "replace a file that exists, overwrite a block device"},
+		FTH_CLI_FORCE(&replace, "replace a file, overwrite a block device"),
 		FTH_VOL_ABSENCE_OPTIONS(absence),
 		{0},
 	};

@@ -115,7 +115,7 @@ static int run_mv(int argc, char **argv)
 {
 	bool replace = false;
 	const struct fth_cli_option options[] = {
-		{"replace", FTH_CLI_FLAG, &replace, 0, 0, "an object that has the new name goes"},
+		FTH_CLI_FORCE(&replace, "replace an object that has the new name"),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -22,8 +22,7 @@ static int help(void)
 {
 	printf("usage: fathom [--json] COMMAND [ARGUMENTS]\n\n"
 	       "Flash, used as memory.\n\n");
-	for (unsigned i = 0; commands[i]; i++)
-		printf("  %-12s  %s\n", commands[i]->name, commands[i]->summary);
+	fth_cli_list(commands);
 	printf("\n"
 	       "  --json        print one line of JSON instead of text\n"
 	       "  --version     print the version\n"

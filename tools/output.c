@@ -2,6 +2,7 @@
 #include "output.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 #include "fathom/base/uri.h"
 
 #include <errno.h>
@@ -13,19 +14,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define URI_MAX 8192
+#define FD_PATH_MAX 64
 
 /*
- * out->path and out->partial, if the URI names a regular file or one that could be made; they stay
- * NULL for any other device. -EEXIST if the file is there and must not be replaced.
+ * out->path and out->partial, if there is a regular file or one could be made; they stay NULL for
+ * any other device. -EEXIST if the file is there and must not be replaced.
  */
 static int find_file(struct fth_output *out, const char *path)
 {
 	struct stat st;
 	bool exists = stat(path, &st) == 0;
 
-	if (exists && !out->overwrite)
-		return fth_fail(EEXIST, "it exists already; --overwrite allows replacing it");
+	if (exists && !out->force && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
+		return fth_fail(EEXIST, "it exists; --force replaces it");
+	if (exists && S_ISDIR(st.st_mode))
+		return fth_fail(EISDIR, "it is a directory");
 	if (exists && !S_ISREG(st.st_mode))
 		return 0;
 	if (!exists && errno != ENOENT)
@@ -39,30 +42,67 @@ static int find_file(struct fth_output *out, const char *path)
 	return 0;
 }
 
-/* The URI of the partial file, with the options that the user gave. */
-static int partial_uri(const struct fth_output *out, uint64_t bytes, char uri[URI_MAX])
+/* The folder of a path, to be freed. */
+static char *folder_of(const char *path)
+{
+	char *copy = strdup(path), *folder = copy ? strdup(dirname(copy)) : NULL;
+
+	free(copy);
+	return folder;
+}
+
+static void fd_path(int fd, char path[FD_PATH_MAX])
+{
+	snprintf(path, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name that can get one later; -1 if the system has no such thing here. */
+static int make_nameless(const struct fth_output *out)
+{
+	char *folder = folder_of(out->path), path[FD_PATH_MAX];
+	int fd = folder ? fth_fd_open(folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0666) : -1;
+
+	free(folder);
+	if (fd < 0)
+		return -1;
+	fd_path(fd, path);
+	if (access(path, F_OK) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static int make_file(struct fth_output *out)
+{
+	out->fd = make_nameless(out);
+	if (out->fd >= 0)
+		return 0;
+	/* What a killed process of the same number has left is of no use. */
+	if (unlink(out->partial) < 0 && errno != ENOENT)
+		return fth_fail(errno, "%s: %s", out->partial, strerror(errno));
+	out->fd = fth_fd_open(out->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	out->named = out->fd >= 0;
+	return out->named ? 0 : fth_fail(errno, "cannot create it: %s", strerror(errno));
+}
+
+/* The file as a device, with the options that the user gave. */
+static int open_new(struct fth_output *out, uint64_t bytes)
 {
 	const char *options = strchr(out->uri, '?');
-	char escaped[URI_MAX];
-	int n, rc = fth_uri_escape(out->partial, escaped, sizeof(escaped));
+	char path[FD_PATH_MAX], *uri;
+	int rc = make_file(out);
 
 	if (rc < 0)
 		return rc;
-	n = snprintf(uri, URI_MAX, "file:%s%s%ccreate=on&size=%llu", escaped,
-		     options ? options : "", options ? '&' : '?', (unsigned long long)bytes);
-	return n < URI_MAX ? 0 : -ENAMETOOLONG;
-}
-
-static int open_new(struct fth_output *out, uint64_t bytes)
-{
-	char uri[URI_MAX];
-	int rc;
-
-	/* What a killed process of the same number has left. */
-	if (unlink(out->partial) < 0 && errno != ENOENT)
-		return fth_fail(errno, "%s: %s", out->partial, strerror(errno));
-	rc = partial_uri(out, bytes, uri);
-	return rc < 0 ? rc : fth_dev_open(uri, &out->dev);
+	if (ftruncate(out->fd, (off_t)bytes) < 0)
+		return fth_fail(errno, "cannot make it %llu bytes long: %s",
+				(unsigned long long)bytes, strerror(errno));
+	fd_path(out->fd, path);
+	if (asprintf(&uri, "file:%s%s", path, options ? options : "") < 0)
+		return -ENOMEM;
+	rc = fth_dev_open(uri, &out->dev);
+	free(uri);
+	return rc;
 }
 
 int fth_output_open(struct fth_output *out, uint64_t bytes)
@@ -73,66 +113,97 @@ int fth_output_open(struct fth_output *out, uint64_t bytes)
 
 	if (file)
 		rc = find_file(out, uri.path);
-	else if (rc == 0 && !out->overwrite)
-		rc = fth_fail(EEXIST,
-			      "it exists already; --overwrite allows replacing its contents");
+	else if (rc == 0 && !out->force)
+		rc = fth_fail(EEXIST, "a device is overwritten with --force only");
 	fth_uri_release(&uri);
 	if (rc < 0)
 		return rc;
-	return out->partial ? open_new(out, bytes) : fth_dev_open(out->uri, &out->dev);
+	return out->path ? open_new(out, bytes) : fth_dev_open(out->uri, &out->dev);
 }
 
 int fth_output_open_file(struct fth_output *out, const char *path, int *fd)
 {
 	int rc = find_file(out, path);
-	const char *name = out->partial ? out->partial : path;
 
 	*fd = -1;
+	if (rc == 0 && out->path)
+		rc = make_file(out);
 	if (rc < 0)
 		return rc;
-	/* What a killed process of the same number has left is of no use. */
-	*fd = open(name, O_WRONLY | O_CLOEXEC | O_TRUNC | (out->partial ? O_CREAT : 0), 0666);
+	*fd = out->path ? fcntl(out->fd, F_DUPFD_CLOEXEC, 3)
+			: fth_fd_open(path, O_WRONLY | O_CLOEXEC | O_TRUNC, 0);
 	return *fd < 0 ? fth_fail(errno, "%s", strerror(errno)) : 0;
 }
 
 /* Make the directory entry of a file durable. */
 static int sync_folder(const char *path)
 {
-	char *copy = strdup(path);
-	int fd = copy ? open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	int rc = fd >= 0 && fsync(fd) == 0 ? 0 : -errno;
+	char *folder = folder_of(path);
+	int fd = folder ? fth_fd_open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0) : -ENOMEM;
+	int rc = fd < 0 ? fd : 0;
 
+	if (fd >= 0 && fsync(fd) < 0)
+		rc = -errno;
 	if (fd >= 0)
 		close(fd);
-	free(copy);
+	free(folder);
 	return rc;
 }
 
-/* Cut the partial file to its size and give it the permissions of the file that it replaces. */
+/* Cut the file to its size and give it the permissions of the file that it replaces. */
 static int complete(const struct fth_output *out, uint64_t bytes)
 {
-	int fd = open(out->partial, O_RDWR | O_CLOEXEC), rc = 0;
 	struct stat st;
 
-	if (fd < 0)
+	if (stat(out->path, &st) == 0 && fchmod(out->fd, st.st_mode & 07777) < 0)
 		return -errno;
-	if (stat(out->path, &st) == 0 && fchmod(fd, st.st_mode & 07777) < 0)
-		rc = -errno;
-	if (rc == 0 && (ftruncate(fd, (off_t)bytes) < 0 || fsync(fd) < 0))
-		rc = -errno;
-	close(fd);
-	return rc;
+	if (ftruncate(out->fd, (off_t)bytes) < 0 || fsync(out->fd) < 0)
+		return -errno;
+	return 0;
 }
 
-static int put_in_place(const struct fth_output *out, uint64_t bytes)
+static int give_name(const struct fth_output *out, const char *name)
+{
+	char path[FD_PATH_MAX];
+
+	fd_path(out->fd, path);
+	return linkat(AT_FDCWD, path, AT_FDCWD, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+/*
+ * A link never replaces a file, so a nameless file takes the partial name first where it has to. A
+ * file that has appeared meanwhile is replaced only if that was allowed.
+ */
+static int take_place(struct fth_output *out)
+{
+	int rc;
+
+	if (!out->named) {
+		rc = give_name(out, out->path);
+		if (rc != -EEXIST || !out->force)
+			return rc;
+		unlink(out->partial);
+		rc = give_name(out, out->partial);
+		if (rc < 0)
+			return rc;
+		out->named = true;
+	}
+	if (renameat2(AT_FDCWD, out->partial, AT_FDCWD, out->path,
+		      out->force ? 0 : RENAME_NOREPLACE) < 0)
+		return -errno;
+	out->named = false;
+	return 0;
+}
+
+static int put_in_place(struct fth_output *out, uint64_t bytes)
 {
 	int rc = complete(out, bytes);
 
-	if (rc == 0 && rename(out->partial, out->path) < 0)
-		rc = -errno;
+	if (rc == 0)
+		rc = take_place(out);
 	if (rc == 0)
 		rc = sync_folder(out->path);
-	return rc < 0 ? fth_fail(-rc, "%s: %s", out->partial, strerror(-rc)) : 0;
+	return rc < 0 ? fth_fail(-rc, "cannot put it in its place: %s", strerror(-rc)) : 0;
 }
 
 int fth_output_close(struct fth_output *out, uint64_t bytes, int rc)
@@ -141,15 +212,18 @@ int fth_output_close(struct fth_output *out, uint64_t bytes, int rc)
 
 	fth_dev_close(out->dev);
 	out->dev = NULL;
-	if (out->partial && rc == 0)
+	/* Descriptor 0 is never ours: a zeroed object has none. */
+	if (out->fd > 0 && rc == 0)
 		rc = put_in_place(out, bytes);
-	if (out->partial && rc < 0) {
-		snprintf(text, sizeof(text), "%s", fth_error_text(rc));
+	snprintf(text, sizeof(text), "%s", rc < 0 ? fth_error_text(rc) : "");
+	if (out->fd > 0)
+		close(out->fd);
+	if (out->named)
 		unlink(out->partial);
+	if (rc < 0)
 		fth_fail(-rc, "%s", text);
-	}
 	free(out->path);
 	free(out->partial);
-	out->path = out->partial = NULL;
+	*out = (struct fth_output){.uri = out->uri, .force = out->force};
 	return rc;
 }

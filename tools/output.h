@@ -2,27 +2,31 @@
 /*
  * Where a command writes something that must be whole or not there at all: a graph, a table.
  *
- * A regular file is made under a name of its own beside its place, PATH.partial-PID, and takes its
- * place when it is complete and durable. Until then whatever was there stays as it was, and after
- * an error or Ctrl-C nothing is left. Any other device is written in place.
+ * A regular file is made without a name, in the folder of its place, and gets its name when it is
+ * complete and durable. Until then a file that was there stays as it was, and nothing is left after
+ * an error, Ctrl-C or kill -9. On a filesystem that has no such files (O_TMPFILE) it is called
+ * PATH.partial-PID meanwhile, and only kill -9 leaves it behind. Any other device is written in
+ * place; a character device or a pipe is written to.
  */
 #ifndef FTH_TOOLS_OUTPUT_H
 #define FTH_TOOLS_OUTPUT_H
 
 #include "fathom/dev.h"
 
-/* Zero-initialise, set uri and overwrite. */
+/* Zero-initialise, set uri and force. */
 struct fth_output {
 	const char *uri;
-	bool overwrite; /* a file or device that exists may be used */
+	bool force; /* a file that exists may be replaced, a device overwritten */
 	struct fth_dev *dev;
 	char *path;    /* of a regular file: its place, symbolic links followed; otherwise NULL */
-	char *partial; /* its name until it is complete */
+	char *partial; /* its name before it is put in its place, if it needs one */
+	bool named;    /* it has this name */
+	int fd;	       /* of a regular file that is being made */
 };
 
 /*
  * Open it with room for `bytes` bytes; out->dev is the device. -EEXIST if there is something
- * already and overwrite is not set; then nothing was changed. Call fth_output_close() in any case.
+ * already and force is not set; then nothing was changed. Call fth_output_close() in any case.
  */
 int fth_output_open(struct fth_output *out, uint64_t bytes);
 

@@ -26,8 +26,7 @@ static int open_special(struct fth_vol_target *target, const char *path, const s
 	if (!block && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode))
 		return fth_fail(EINVAL, "%s is neither a file, a device nor a pipe", path);
 	if (block && !target->replace)
-		return fth_fail(EEXIST, "%s is a block device: --replace allows overwriting it",
-				path);
+		return fth_fail(EEXIST, "%s is a block device; --force overwrites it", path);
 	/* O_EXCL: not while it is mounted or in use by the kernel. */
 	target->fd = open(path, O_WRONLY | O_CLOEXEC | (block ? O_EXCL : 0));
 	if (target->fd < 0)
@@ -94,7 +93,7 @@ int fth_vol_target_open(struct fth_vol_target *target, const char *path, uint64_
 	if (exists && !S_ISREG(st.st_mode))
 		return open_special(target, path, &st, size);
 	if (exists && !replace)
-		return fth_fail(EEXIST, "%s exists: --replace allows replacing it", path);
+		return fth_fail(EEXIST, "%s exists; --force replaces it", path);
 	target->mode = exists ? st.st_mode & 07777 : 0;
 	return open_file(target, path, exists);
 }

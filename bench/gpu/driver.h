@@ -38,7 +38,7 @@ struct gpu_settings {
 	uint64_t queues, entries, ssds, warps, batch, ms;
 	bool ordered;
 	const char *model, *device, *folder, *file_options;
-	bool overwrite;
+	bool force;
 	/* kernels and CPU threads */
 	uint64_t blocks, ahead, threads, cpu_threads, depth;
 	struct gpu_list thread_list, queue_list, size_list, partition_list;

@@ -159,7 +159,7 @@ static int check_cache(struct gpu_settings *s)
 
 static const struct gpu_option file_options[] = {
 	TEXT("device", device, "URI; default: a file of our own, removed afterwards"),
-	FLAG("overwrite", overwrite, "yes, what is on the device may go"),
+	FLAG("force", force, "overwrite the device"),
 	TEXT("dir", folder, "where the file is; default TMPDIR or /tmp"),
 	TEXT("options", file_options, "of the device, as in its URI"),
 	SIZE("size", size, G, 16 * M, M, G << 10, "of the device, at most"),
@@ -198,9 +198,8 @@ static int check_file(struct gpu_settings *s)
 		return fth_fail(EINVAL, "--threads: a multiple of 256");
 	if (s->device && (s->folder || s->file_options))
 		return fth_fail(EINVAL, "--dir and --options are for a file of our own");
-	if (s->device && !s->overwrite && strncmp(s->device, "mem:", 4) != 0)
-		return fth_fail(EINVAL, "this overwrites %s: say --overwrite if that is meant",
-				s->device);
+	if (s->device && !s->force && strncmp(s->device, "mem:", 4) != 0)
+		return fth_fail(EINVAL, "%s would be overwritten; --force allows it", s->device);
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 static int hex_digit(char c)
 {
@@ -69,15 +70,24 @@ int fth_uri_escape(const char *text, char *to, size_t size)
 	return 0;
 }
 
-static int parse_scheme(struct fth_uri *uri, const char *text, const char **rest)
+/* The characters of the scheme that text begins with; 0 if it begins with none. */
+static size_t scheme_length(const char *text)
 {
 	size_t n = 0;
 
 	while (isalnum((unsigned char)text[n]) || text[n] == '-' || text[n] == '_')
 		n++;
-	if (n == 0 || (text[n] != ':' && text[n] != '('))
+	return text[n] == ':' || text[n] == '(' ? n : 0;
+}
+
+static int parse_scheme(struct fth_uri *uri, const char *text, const char **rest)
+{
+	size_t n = scheme_length(text);
+
+	if (n == 0)
 		return fth_fail(EINVAL,
-				"\"%s\" is no device: expected SCHEME:PATH or WRAPPER(DEVICE)",
+				"\"%s\" is no device: expected a path, SCHEME:PATH or "
+				"WRAPPER(DEVICE)",
 				text);
 	if (n >= sizeof(uri->scheme))
 		return fth_fail(EINVAL, "scheme \"%.*s\" is too long", (int)n, text);
@@ -159,20 +169,34 @@ static int parse_options(struct fth_uri *uri, const char *text)
 	return 0;
 }
 
+/* A path without a scheme is that of a file. "" is refused as well: strchr() finds the zero. */
+static bool is_plain_path(const char *text)
+{
+	return scheme_length(text) == 0 && !strchr(":(?", text[0]);
+}
+
+/* Copy the path up to the options, and move *rest there. */
+static int parse_path(struct fth_uri *uri, const char *text, const char **rest)
+{
+	size_t len = strcspn(text, "?");
+
+	*rest = text + len;
+	return decode(text, len, &uri->path);
+}
+
 static int parse(struct fth_uri *uri, const char *text)
 {
 	const char *rest = text;
-	int rc = parse_scheme(uri, text, &rest);
+	int rc;
 
-	if (rc < 0)
-		return rc;
-	if (*rest == '(') {
-		rc = parse_inner(uri, rest, &rest);
+	if (is_plain_path(text)) {
+		strcpy(uri->scheme, "file");
+		rc = parse_path(uri, text, &rest);
 	} else {
-		size_t len = strcspn(rest + 1, "?");
-
-		rc = decode(rest + 1, len, &uri->path);
-		rest += 1 + len;
+		rc = parse_scheme(uri, text, &rest);
+		if (rc == 0)
+			rc = *rest == '(' ? parse_inner(uri, rest, &rest)
+					  : parse_path(uri, rest + 1, &rest);
 	}
 	if (rc < 0)
 		return rc;
@@ -213,40 +237,80 @@ int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out)
 	return 0;
 }
 
-int fth_parse_u64(const char *text, uint64_t *out)
+/* ---- numbers ---- */
+
+#define FRACTION_DIGITS 9
+#define FRACTION_ONE	UINT64_C(1000000000)
+
+/* Whole digits, decimal or 0x and hexadecimal. */
+static int take_digits(const char **text, uint64_t *out)
 {
+	bool hex = (*text)[0] == '0' && ((*text)[1] == 'x' || (*text)[1] == 'X');
 	char *end;
 
-	if (!isdigit((unsigned char)text[0]))
+	if (!isdigit((unsigned char)(*text)[0]))
 		return -EINVAL;
 	errno = 0;
-	*out = strtoull(text, &end, 0);
-	return errno || *end ? -EINVAL : 0;
+	*out = strtoull(*text, &end, hex ? 16 : 10);
+	*text = end;
+	return errno ? -EINVAL : 0;
+}
+
+/* ".5" in units of 1 / FRACTION_ONE; 0 if there is none. */
+static int take_fraction(const char **text, uint64_t *out)
+{
+	const char *at = *text;
+	unsigned digits = 0;
+
+	*out = 0;
+	if (*at != '.')
+		return 0;
+	for (at++; isdigit((unsigned char)*at) && digits < FRACTION_DIGITS; at++, digits++)
+		*out = *out * 10 + (unsigned)(*at - '0');
+	if (digits == 0)
+		return -EINVAL;
+	for (; digits < FRACTION_DIGITS; digits++)
+		*out *= 10;
+	*text = at;
+	return 0;
+}
+
+/* K and KiB are 1024, KB is 1000, and so on up to P. Nothing and B are 1. */
+static int take_unit(const char *text, uint64_t *out)
+{
+	static const char letters[] = "KMGTP";
+	const char *letter = *text ? strchr(letters, toupper((unsigned char)*text)) : NULL;
+	unsigned power = letter ? (unsigned)(letter - letters) + 1 : 0;
+	bool decimal;
+
+	text += power > 0;
+	decimal = power > 0 && strcasecmp(text, "B") == 0;
+	if (*text && strcasecmp(text, "B") != 0 && (!power || strcasecmp(text, "iB") != 0))
+		return -EINVAL;
+	for (*out = 1; power > 0; power--)
+		*out *= decimal ? 1000 : 1024;
+	return 0;
+}
+
+int fth_parse_u64(const char *text, uint64_t *out)
+{
+	return take_digits(&text, out) < 0 || *text ? -EINVAL : 0;
 }
 
 int fth_parse_size(const char *text, uint64_t *out)
 {
-	static const char units[] = "KMGT";
-	unsigned shift = 0;
-	uint64_t value;
-	char *end;
+	uint64_t whole, fraction, unit, part;
 
-	if (!isdigit((unsigned char)text[0]))
+	if (take_digits(&text, &whole) < 0 || take_fraction(&text, &fraction) < 0 ||
+	    take_unit(text, &unit) < 0)
 		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 0);
-	if (errno)
+	if (fraction && unit == 1)
 		return -EINVAL;
-	if (*end) {
-		const char *unit = strchr(units, toupper((unsigned char)*end));
-
-		if (!unit || end[1])
-			return -EINVAL;
-		shift = 10 * (unsigned)(unit - units + 1);
-	}
-	if (shift && value >> (64 - shift))
+	/* fraction * unit / FRACTION_ONE, rounded down, where the product may not fit. */
+	part = fraction * (unit / FRACTION_ONE) + fraction * (unit % FRACTION_ONE) / FRACTION_ONE;
+	if (whole > (UINT64_MAX - part) / unit)
 		return -EINVAL;
-	*out = value << shift;
+	*out = whole * unit + part;
 	return 0;
 }
 

@@ -67,10 +67,11 @@ static void bad_text_is_refused(void **state)
 {
 	static const char *const bad[] = {
 		"",
-		"mem",
-		"/path",
 		":x",
-		"a b:c",
+		"(x)",
+		"?size=1",
+		"/a%4",
+		"/a?x",
 		"mem:1?x",
 		"mem:1?=3",
 		"mem:%4",
@@ -123,27 +124,97 @@ static void options_are_typed_and_bounded(void **state)
 	fth_uri_release(&uri);
 }
 
+static void a_plain_path_is_a_file(void **state)
+{
+	static const struct {
+		const char *text, *path;
+		unsigned options;
+	} good[] = {
+		{"/data/a", "/data/a", 0}, {"graph", "graph", 0},
+		{"./a:b", "./a:b", 0},	   {"dir/a:b(c)", "dir/a:b(c)", 0},
+		{"a b:c", "a b:c", 0},	   {"~/a%3F?size=1M&create=on", "~/a?", 2},
+	};
+	struct fth_uri uri;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_ok(fth_uri_parse(&uri, good[i].text));
+		assert_string_equal(uri.scheme, "file");
+		assert_string_equal(uri.path, good[i].path);
+		assert_null(uri.inner);
+		assert_int_equal(uri.option_count, good[i].options);
+		fth_uri_release(&uri);
+	}
+}
+
+static void assert_size(const char *text, uint64_t wanted)
+{
+	uint64_t size = ~wanted;
+
+	if (fth_parse_size(text, &size) < 0)
+		fail_msg("\"%s\" was refused", text);
+	if (size != wanted)
+		fail_msg("\"%s\" is %llu", text, (unsigned long long)size);
+}
+
 static void sizes(void **state)
 {
+	static const char *const bad[] = {
+		"",
+		"-1",
+		"G",
+		"4X",
+		"4GX",
+		"4iB",
+		"4GiBs",
+		"1.5",
+		"1.5B",
+		"1.G",
+		".5G",
+		"4 G",
+		"4G ",
+		"1e3",
+		"0x",
+		"16777216T",
+		"16384P",
+		"99999999999999999999",
+		"1.0123456789G",
+	};
+	const uint64_t g = (uint64_t)1 << 30;
 	uint64_t size;
 
 	(void)state;
-	assert_int_equal(fth_parse_size("0", &size), 0);
-	assert_int_equal(size, 0);
-	assert_int_equal(fth_parse_size("4g", &size), 0);
-	assert_true(size == (uint64_t)4 << 30);
-	assert_int_equal(fth_parse_size("16777216T", &size), -EINVAL);
-	assert_int_equal(fth_parse_size("99999999999999999999", &size), -EINVAL);
-	assert_int_equal(fth_parse_size("4GB", &size), -EINVAL);
-	assert_int_equal(fth_parse_size("-1", &size), -EINVAL);
-	assert_int_equal(fth_parse_size("", &size), -EINVAL);
+	assert_size("0", 0);
+	assert_size("512", 512);
+	assert_size("512B", 512);
+	assert_size("0x200", 512);
+	assert_size("010", 10);
+	assert_size("64K", 65536);
+	assert_size("4g", 4 * g);
+	assert_size("4G", 4 * g);
+	assert_size("4GiB", 4 * g);
+	assert_size("4gib", 4 * g);
+	assert_size("4GB", UINT64_C(4000000000));
+	assert_size("1kB", 1000);
+	assert_size("1.5G", g + g / 2);
+	assert_size("1.5GB", UINT64_C(1500000000));
+	assert_size("0.3K", 307);
+	assert_size("0.000000001P", 1125899);
+	assert_size("2.999999999T", 3 * (uint64_t)1099511627776 - 1100);
+	assert_size("16383P", (uint64_t)16383 << 50);
+	assert_size("18446744073709551615", UINT64_MAX);
+	for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (fth_parse_size(bad[i], &size) != -EINVAL)
+			fail_msg("\"%s\" was taken", bad[i]);
 	assert_int_equal(fth_parse_u64("7K", &size), -EINVAL);
+	assert_int_equal(fth_parse_u64("1.5", &size), -EINVAL);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(leaves),
+		cmocka_unit_test(a_plain_path_is_a_file),
 		cmocka_unit_test(what_is_escaped_is_read_back),
 		cmocka_unit_test(wrappers_nest),
 		cmocka_unit_test(bad_text_is_refused),

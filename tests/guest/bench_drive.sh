@@ -10,7 +10,7 @@ commands=6000
 
 # iops URI DEPTH
 iops() {
-  fathom dev stress --overwrite --json --threads 1 --depth "$2" --commands "$commands" \
+  fathom dev stress --force --json --threads 1 --depth "$2" --commands "$commands" \
     --block 4K --run-max 1 --span 16M "$1" >/tmp/json 2>/tmp/words || {
     cat /tmp/words
     return 1

@@ -10,7 +10,7 @@ uri() {
 }
 
 stress() {
-  limited fathom dev stress --overwrite --threads 2 --depth 8 --span 2M "$@"
+  limited fathom dev stress --force --threads 2 --depth 8 --span 2M "$@"
 }
 
 # ---- it is a device ----
@@ -27,21 +27,21 @@ the_iommu_is_on() {
 
 # With unaligned, oversized and out-of-range requests among much else.
 conforms_with_512_bytes() {
-  limited fathom dev check --overwrite --size 1M --ops 400 "$(uri 1)"
+  limited fathom dev check --force --size 1M --ops 400 "$(uri 1)"
 }
 
 conforms_with_4096_bytes() {
-  limited fathom dev check --overwrite --size 1M --ops 400 "$(uri 2)"
+  limited fathom dev check --force --size 1M --ops 400 "$(uri 2)"
 }
 
 conforms_with_interrupts() {
-  limited fathom dev check --overwrite --size 1M --ops 200 "$(uri 1)?irq=on"
+  limited fathom dev check --force --size 1M --ops 200 "$(uri 1)?irq=on"
 }
 
 a_drive_is_opened_once() {
   local first holder status=0
   first=$(uri 1)
-  fathom dev stress --overwrite --commands 10000000 "$first" >/dev/null 2>&1 &
+  fathom dev stress --force --commands 10000000 "$first" >/dev/null 2>&1 &
   holder=$!
   sleep 1
   fails_with 'busy|in use' fathom dev info "$first" || status=$?
@@ -127,8 +127,8 @@ failed_reads_and_writes_are_errors() {
 
 # And nothing but the bad sectors is bad.
 other_blocks_are_good_after_errors() {
-  limited fathom dev check --overwrite --size 1M --ops 100 "$(uri 5)"
-  limited fathom dev stress --overwrite --json --threads 2 --depth 8 --span 4M --commands 2000 \
+  limited fathom dev check --force --size 1M --ops 100 "$(uri 5)"
+  limited fathom dev stress --force --json --threads 2 --depth 8 --span 4M --commands 2000 \
     --errors-allowed "$(uri 5)" >/tmp/json
   cat /tmp/json
   [ "$(json_field errors </tmp/json)" -gt 0 ]
@@ -137,7 +137,7 @@ other_blocks_are_good_after_errors() {
 
 a_killed_process_leaves_a_usable_drive() {
   for round in 1 2 3; do
-    fathom dev stress --overwrite --commands 10000000 "$(uri 3)" &
+    fathom dev stress --force --commands 10000000 "$(uri 3)" &
     child=$!
     usleep ${round}00000
     usleep 500000
@@ -164,7 +164,7 @@ gone() {
 # ends_when N COMMAND...: stress on drive N ends with an error soon after COMMAND, and by itself
 ends_when() {
   local child limit status=0
-  fathom dev stress --overwrite --commands 100000000 "$(uri "$1")" >/tmp/words 2>&1 &
+  fathom dev stress --force --commands 100000000 "$(uri "$1")" >/tmp/words 2>&1 &
   child=$!
   shift
   sleep 1

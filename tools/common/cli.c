@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,7 +48,8 @@ void fth_cli_error(const char *format, ...)
 	va_list args;
 
 	fth_cli_progress_end();
-	fputs("fathom: ", stderr);
+	fprintf(stderr, "%sfathom:%s ", fth_cli_style(stderr, FTH_CLI_RED),
+		fth_cli_style(stderr, FTH_CLI_PLAIN));
 	va_start(args, format);
 	vfprintf(stderr, format, args);
 	va_end(args);
@@ -66,6 +68,44 @@ const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
 	}
 	snprintf(buf, FTH_CLI_BYTES_MAX, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 	return buf;
+}
+
+const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
+{
+	static const char units[] = "KMGTP";
+	char unit[2] = "";
+
+	for (unsigned i = 0; units[i] && bytes && bytes % 1024 == 0; i++) {
+		bytes /= 1024;
+		unit[0] = units[i];
+	}
+	snprintf(buf, FTH_CLI_BYTES_MAX, "%llu%s", (unsigned long long)bytes, unit);
+	return buf;
+}
+
+bool fth_cli_may_overwrite(const char *what, bool force)
+{
+	if (!force)
+		fth_cli_error("%s would be overwritten; --force allows it", what);
+	return force;
+}
+
+/* ---- colours ---- */
+
+static bool wants_styles(FILE *stream)
+{
+	const char *refusal = getenv("NO_COLOR"), *terminal = getenv("TERM");
+
+	if (refusal && *refusal)
+		return false;
+	return terminal && *terminal && strcmp(terminal, "dumb") != 0 && isatty(fileno(stream));
+}
+
+const char *fth_cli_style(FILE *stream, enum fth_cli_style style)
+{
+	static const char *const codes[] = {"\033[0m", "\033[1m", "\033[1;31m", "\033[32m"};
+
+	return wants_styles(stream) ? codes[style] : "";
 }
 
 /* ---- progress ---- */

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Exit statuses. */
 enum {
@@ -32,6 +33,12 @@ struct fth_command {
  */
 int fth_cli_dispatch(const char *prefix, const struct fth_command *const *table, int argc,
 		     char **argv);
+/* The same with sentences about all of them, which stand above the table; NULL: none. */
+int fth_cli_dispatch_text(const char *prefix, const char *text,
+			  const struct fth_command *const *table, int argc, char **argv);
+
+/* Print names and summaries, a line each. */
+void fth_cli_list(const struct fth_command *const *table);
 
 /* ---- options ---- */
 
@@ -39,7 +46,7 @@ enum fth_cli_kind {
 	FTH_CLI_FLAG,	/* bool: set when given */
 	FTH_CLI_STRING, /* const char * */
 	FTH_CLI_U64,	/* uint64_t */
-	FTH_CLI_SIZE,	/* uint64_t, may end in K, M, G, T */
+	FTH_CLI_SIZE,	/* uint64_t, as fth_parse_size() reads it: 64K, 4G, 1.5G, 4GB */
 	FTH_CLI_DOUBLE, /* double */
 	FTH_CLI_LIST,	/* struct fth_cli_list: may be given several times */
 };
@@ -56,8 +63,17 @@ struct fth_cli_option {
 	enum fth_cli_kind kind;
 	void *value;	   /* of the kind's type; holds the default before */
 	uint64_t min, max; /* numbers: the allowed range, both 0 for any */
-	const char *help;
+	const char *help;  /* NULL: accepted, but not shown */
 };
+
+/*
+ * The one rule for overwriting: a command creates what it writes, and needs --force to replace what
+ * exists. Every such command has this option, and no other for the purpose.
+ */
+#define FTH_CLI_FORCE(value, help)                       \
+	{                                                \
+		"force", FTH_CLI_FLAG, value, 0, 0, help \
+	}
 
 struct fth_cli_usage {
 	const char *synopsis; /* "dev info URI" */
@@ -93,6 +109,18 @@ void fth_cli_progress_end(void);
 /* Bytes for people, "4.0 GiB", into buf; returns buf. */
 #define FTH_CLI_BYTES_MAX 24
 const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
+/* The exact size as an option takes it, "64M" or "1000", into buf; returns buf. */
+const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
+
+/* True if `force` is set; otherwise says that `what` exists and that --force overwrites it. */
+bool fth_cli_may_overwrite(const char *what, bool force);
+
+/*
+ * The escape sequence that begins a style, or "" where there must be none: the stream is no
+ * terminal, TERM is "dumb" or not set, or NO_COLOR is set and not empty (no-color.org).
+ */
+enum fth_cli_style { FTH_CLI_PLAIN, FTH_CLI_BOLD, FTH_CLI_RED, FTH_CLI_GREEN };
+const char *fth_cli_style(FILE *stream, enum fth_cli_style style);
 
 /* ---- stopping ---- */
 

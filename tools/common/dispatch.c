@@ -62,13 +62,12 @@ static const struct fth_command *find(const struct fth_command *const *table, co
 	return NULL;
 }
 
-static int list(const char *prefix, const struct fth_command *const *table)
+static int list(const char *prefix, const char *text, const struct fth_command *const *table)
 {
 	printf("usage: %s NAME [ARGUMENTS]\n\n", prefix);
-	if (!*table)
-		printf("There is none yet.\n");
-	for (; *table; table++)
-		printf("  %-12s  %s\n", (*table)->name, (*table)->summary);
+	if (text)
+		printf("%s\n\n", text);
+	fth_cli_list(table);
 	printf("\n`%s NAME --help` says more.\n", prefix);
 	return FTH_EXIT_OK;
 }
@@ -99,15 +98,30 @@ static int help_of(const struct fth_command *command)
 	return command->run(2, argv);
 }
 
+void fth_cli_list(const struct fth_command *const *table)
+{
+	const char *bold = fth_cli_style(stdout, FTH_CLI_BOLD);
+	const char *plain = fth_cli_style(stdout, FTH_CLI_PLAIN);
+
+	for (; *table; table++)
+		printf("  %s%-12s%s  %s\n", bold, (*table)->name, plain, (*table)->summary);
+}
+
 int fth_cli_dispatch(const char *prefix, const struct fth_command *const *table, int argc,
 		     char **argv)
+{
+	return fth_cli_dispatch_text(prefix, NULL, table, argc, argv);
+}
+
+int fth_cli_dispatch_text(const char *prefix, const char *text,
+			  const struct fth_command *const *table, int argc, char **argv)
 {
 	const struct fth_command *command;
 	bool help = argc > 1 && asks_for_help(argv[1]);
 	const char *name = argc > 1 + help ? argv[1 + help] : NULL;
 
 	if (!name)
-		return list(prefix, table);
+		return list(prefix, text, table);
 	command = find(table, name);
 	if (!command)
 		return unknown(prefix, table, name);

@@ -34,20 +34,37 @@ static const char *argument_name(enum fth_cli_kind kind)
 	return NULL;
 }
 
+/* The largest number stands for "not given". */
+static void print_default(const struct fth_cli_option *option)
+{
+	bool number = option->kind == FTH_CLI_U64 || option->kind == FTH_CLI_SIZE;
+	char size[FTH_CLI_BYTES_MAX];
+
+	if (number && *(uint64_t *)option->value == UINT64_MAX)
+		return;
+	if (option->kind == FTH_CLI_SIZE)
+		printf(" [%s]", fth_cli_size(size, *(uint64_t *)option->value));
+	else if (option->kind == FTH_CLI_U64)
+		printf(" [%llu]", (unsigned long long)*(uint64_t *)option->value);
+	else if (option->kind == FTH_CLI_DOUBLE)
+		printf(" [%g]", *(double *)option->value);
+	else if (option->kind == FTH_CLI_STRING && *(const char **)option->value &&
+		 **(const char **)option->value)
+		printf(" [%s]", *(const char **)option->value);
+}
+
 static void print_option(const struct fth_cli_option *option)
 {
 	const char *argument = argument_name(option->kind);
-	int width = printf("  --%s", option->name);
+	int width = (int)strlen(option->name) + 4;
+
+	printf("  %s--%s%s", fth_cli_style(stdout, FTH_CLI_BOLD), option->name,
+	       fth_cli_style(stdout, FTH_CLI_PLAIN));
 
 	if (argument)
 		width += printf(" %s", argument);
 	printf("%*s%s", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "", option->help);
-	if (option->kind == FTH_CLI_U64 || option->kind == FTH_CLI_SIZE)
-		printf(" [%llu]", (unsigned long long)*(uint64_t *)option->value);
-	else if (option->kind == FTH_CLI_DOUBLE)
-		printf(" [%g]", *(double *)option->value);
-	else if (option->kind == FTH_CLI_STRING && *(const char **)option->value)
-		printf(" [%s]", *(const char **)option->value);
+	print_default(option);
 	putchar('\n');
 }
 
@@ -58,7 +75,8 @@ static void print_help(const struct fth_cli_usage *usage)
 		return;
 	printf("\noptions:\n");
 	for (const struct fth_cli_option *option = usage->options; option->name; option++)
-		print_option(option);
+		if (option->help)
+			print_option(option);
 }
 
 static int complain(const struct fth_cli_usage *usage)
@@ -126,32 +144,57 @@ static bool set_value(const struct fth_cli_option *option, const char *text)
 	return false;
 }
 
+static const char *show_bound(const struct fth_cli_option *option, uint64_t value,
+			      char buf[FTH_CLI_BYTES_MAX])
+{
+	if (option->kind == FTH_CLI_SIZE)
+		return fth_cli_size(buf, value);
+	snprintf(buf, FTH_CLI_BYTES_MAX, "%llu", (unsigned long long)value);
+	return buf;
+}
+
 static void say_bad_value(const struct fth_cli_option *option, const char *text)
 {
+	const char *what = option->kind == FTH_CLI_SIZE ? "size" : "number";
+	char min[FTH_CLI_BYTES_MAX], max[FTH_CLI_BYTES_MAX];
+
 	if (option->kind == FTH_CLI_LIST)
 		fth_cli_error("--%s %s: may be given at most %u times", option->name, text,
 			      FTH_CLI_LIST_MAX);
 	else if (option->max == UINT64_MAX)
-		fth_cli_error("--%s %s: expected a number of at least %llu", option->name, text,
-			      (unsigned long long)option->min);
+		fth_cli_error("--%s %s: expected a %s of at least %s", option->name, text, what,
+			      show_bound(option, option->min, min));
 	else if (option->max)
-		fth_cli_error("--%s %s: expected a number from %llu to %llu", option->name, text,
-			      (unsigned long long)option->min, (unsigned long long)option->max);
+		fth_cli_error("--%s %s: expected a %s from %s to %s", option->name, text, what,
+			      show_bound(option, option->min, min),
+			      show_bound(option, option->max, max));
 	else
-		fth_cli_error("--%s %s: expected a number", option->name, text);
+		fth_cli_error("--%s %s: expected a %s", option->name, text, what);
 }
 
+static struct option long_option(const struct fth_cli_option *option, const char *name, int code)
+{
+	return (struct option){
+		.name = name,
+		.has_arg = option->kind == FTH_CLI_FLAG ? no_argument : required_argument,
+		.val = code,
+	};
+}
+
+/* --overwrite and --replace are earlier names of --force. */
 static void fill_long_options(const struct fth_cli_option *options, struct option *out)
 {
 	unsigned n = 0;
 
-	for (; options && options[n].name && n < OPTIONS_MAX; n++)
-		out[n] = (struct option){
-			.name = options[n].name,
-			.has_arg =
-				options[n].kind == FTH_CLI_FLAG ? no_argument : required_argument,
-			.val = FIRST_CODE + (int)n,
-		};
+	for (unsigned i = 0; options && options[i].name && i < OPTIONS_MAX; i++) {
+		int code = FIRST_CODE + (int)i;
+
+		out[n++] = long_option(&options[i], options[i].name, code);
+		if (strcmp(options[i].name, "force") == 0) {
+			out[n++] = long_option(&options[i], "overwrite", code);
+			out[n++] = long_option(&options[i], "replace", code);
+		}
+	}
 	out[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP_CODE};
 	out[n] = (struct option){0};
 }
@@ -175,7 +218,7 @@ static int take_option(const struct fth_cli_usage *usage, int code)
 
 int fth_cli_parse(const struct fth_cli_usage *usage, int argc, char **argv, char ***args)
 {
-	struct option long_options[OPTIONS_MAX + 2];
+	struct option long_options[OPTIONS_MAX + 4];
 	char *name = argv[0], prefix[] = "fathom";
 	int code, status = FTH_CLI_GO_ON;
 

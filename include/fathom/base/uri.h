@@ -2,12 +2,16 @@
 /*
  * Device URIs and their options.
  *
- *	uri      = leaf | wrapper
+ *	uri      = leaf | wrapper | file
  *	leaf     = scheme ":" path [ "?" options ]	mem:4G   file:/data/a?direct=off
  *	wrapper  = scheme "(" uri ")" [ "?" options ]	fault(mem:4G)?kind=read&nth=3
  *	list     = scheme "(" uri { "," uri } ")" [ "?" options ]
  *							vol(file:/a,file:/b)?object=x
+ *	file     = path [ "?" options ]			/data/a   ./g?direct=off
  *	options  = key "=" value { "&" key "=" value }
+ *
+ * A path without a scheme is that of a file: /data/a means file:/data/a. One that has a colon or "("
+ * after letters, digits, "-" and "_" alone is written with ./ in front: ./a:b.
  *
  * A path or value writes the characters % ? & ( ) and any control character as %XX. Options
  * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so
@@ -59,7 +63,7 @@ void fth_uri_release(struct fth_uri *uri);
 int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out);
 int fth_uri_take_u64(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
 		     uint64_t *out);
-/* As u64, but the value may end in K, M, G or T (powers of 1024). */
+/* The same for a size as fth_parse_size() reads it. */
 int fth_uri_take_size(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
 		      uint64_t *out);
 int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double max, double *out);
@@ -75,8 +79,14 @@ int fth_uri_finish(const struct fth_uri *uri);
  */
 int fth_uri_escape(const char *text, char *to, size_t size);
 
-/* "4G", "512", "64K" to bytes; the whole text must be used. 0 or -EINVAL. */
+/*
+ * A size to bytes: "512", "64K", "4G", "1.5G", "4GiB", "4GB". K, M, G, T and P are powers of 1024, with
+ * or without iB; KB, MB, GB, TB and PB are powers of 1000. Upper and lower case are the same. A
+ * fraction has up to 9 digits, and bytes are rounded down. Spaces are not allowed. Returns 0, or
+ * -EINVAL for any other text and for a size above 2^64 - 1.
+ */
 int fth_parse_size(const char *text, uint64_t *out);
+/* A whole number, decimal or hexadecimal after 0x. Returns 0 or -EINVAL. */
 int fth_parse_u64(const char *text, uint64_t *out);
 
 FTH_END_DECLS
