@@ -106,7 +106,7 @@ says "would write \"vfio-pci\" to $pci/devices/0000:03:00.0/driver_override"
 expect 1 bind 0000:04:00.0
 complains "no such PCI function"
 expect 1 bind nvme0
-complains "no PCI address"
+complains "not a PCI address"
 
 expect 0 bind --dry-run 01:00.0
 says "would write \"vfio-pci\" to $pci/devices/0000:01:00.0/driver_override" \

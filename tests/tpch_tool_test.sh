@@ -61,7 +61,7 @@ if "$fathom" --help | grep -q '^  table '; then
   "$fathom" table dump "$work/db" lineitem | sed -E 's/^(([^|]*\|){4}[0-9]+)\.00\|/\1|/' | cmp - "$work/one/lineitem.tbl" ||
     fail "lineitem is another one in the database"
   expect 1 gen --sf 0.01 --table part --db "$work/db"
-  [[ $err == *"part: the table exists already"* ]] || fail "$err"
+  [[ $err == *"part: the table already exists"* ]] || fail "$err"
   expect 2 gen --sf 0.01 --db "$work/db" --output "$work/one"
 fi
 

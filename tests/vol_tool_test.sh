@@ -12,7 +12,7 @@ volume="$a,$b,$c"
 
 expect 0 create "$new"
 expect 1 create "$volume"
-[[ $err == *"carries the label of a volume"* ]] || fail "create: $err"
+[[ $err == *"has the label of a volume"* ]] || fail "create: $err"
 expect 2 create
 expect 1 create "$a,$a" --force
 [[ $err == *"in use"* ]] || fail "one file twice: $err"

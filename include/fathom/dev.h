@@ -45,7 +45,7 @@ enum fth_dev_op {
 	FTH_DEV_OP_COUNT
 };
 
-/* What flushed data survives; each includes those behind it. */
+/* What flushed data survives; each level includes those after it. */
 enum fth_dev_keeps {
 	FTH_DEV_KEEPS_POWER,  /* a power loss, as far as the medium keeps its promise */
 	FTH_DEV_KEEPS_EXIT,   /* the end of the process: a file in memory */

@@ -16,21 +16,21 @@
  *	fth_kv_worker_close(worker);
  *	fth_kv_close(kv);
  *
- * An item is a key of 1 to 250 bytes, a value, 32 bits of the caller's own (flags), a time when it
- * expires and a number that changes with every change (cas). The index has 16 bytes for an item and
- * knows where it is; keys are stored with the values. A get of an item on flash is one read.
+ * An item is a key of 1 to 250 bytes, a value, 32 bits for the caller (flags), an
+ * expiry time and a number that changes with every update (cas). The index takes 16 bytes per item;
+ * keys are stored with the values. A get of an item on flash is one read.
  *
- * A cache is shared by all threads. A worker is one thread's way into it: use each from one thread
- * at a time. Operations are started and collected as requests of a device are (fathom/dev.h), and
- * as many as fit are in flight. Operations on one key take effect one after the other, in the order
+ * A cache is shared by all threads. A worker is a queue of operations on it: use each from one thread
+ * at a time. Operations are submitted and reaped as requests of a device are (fathom/dev.h), and many
+ * can be in flight. Operations on one key take effect one after the other, in the order
  * in which they complete; an operation that was started after another one completed sees its effect.
  *
  * Times are seconds since 1970 by the system's clock as it was when the process first used a cache, and the
  * time that has passed since: setting the clock neither expires items nor brings them back.
  *
- * As a cache it may forget: the oldest items go when the log is full. It never gives a wrong value.
- * With persistence it forgets nothing by itself before the log is full; what that promises is at
- * enum fth_kv_persistence.
+ * The oldest items are evicted when the log is full. A get never returns a wrong value. With
+ * persistence nothing is evicted before the log is full; enum fth_kv_persistence says what survives
+ * a restart.
  */
 #ifndef FATHOM_KV_H
 #define FATHOM_KV_H
@@ -121,8 +121,8 @@ int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, s
  * Close a cache; all workers must be closed before. With persistence everything is made durable and
  * the index is written, so that the next open is quick. Returns the error of that; the cache is
  * closed all the same, and what was acknowledged as durable still is. Returns -ETIMEDOUT if requests
- * of the device do not end: the device, which may use them for ever, is left open and their memory is
- * not freed. Accepts NULL.
+ * of the device did not complete: the device, which may still use their memory, is left open and the
+ * memory is not freed. Accepts NULL.
  */
 int fth_kv_close(struct fth_kv *kv);
 
@@ -144,8 +144,8 @@ enum fth_kv_verb {
 	FTH_KV_SET,	  /* store */
 	FTH_KV_ADD,	  /* store if there is none; else -EEXIST */
 	FTH_KV_REPLACE,	  /* store if there is one; else -ENOENT */
-	FTH_KV_APPEND,	  /* put value behind the one that is there; -ENOENT if none is */
-	FTH_KV_PREPEND,	  /* put value before it */
+	FTH_KV_APPEND,	  /* add value after the existing one; -ENOENT if there is none */
+	FTH_KV_PREPEND,	  /* add value before it */
 	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if it is none. Blanks
 			     around the number are allowed; a value does not become shorter */
 	FTH_KV_DECREMENT, /* take delta away; below zero it is zero */
@@ -193,12 +193,12 @@ struct fth_kv_op {
 	uint32_t expires; /* seconds since 1970 for what is stored or touched; 0: never */
 	uint64_t cas;	  /* if not 0, change the item only if it has this number; else -EBUSY */
 	uint64_t delta;	  /* of INCREMENT and DECREMENT */
-	void *user;	  /* the caller's; never looked at */
+	void *user;	  /* for the caller; not interpreted */
 
 	/*
 	 * Set when it is complete. result is 0 or a negative errno: the verb's, or -ENOENT (no such
-	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory can be
-	 * had for the item), -EIO (with persistence: the log has failed. The change could not be
+	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory
+	 * for the item), -EIO (with persistence: the log has failed. The change could not be
 	 * made durable, and may or may not survive. Later changes fail as well, without effect,
 	 * until the cache is closed and opened again; gets still work).
 	 */
@@ -217,7 +217,7 @@ struct fth_kv_op {
 	bool from_flash;    /* a read of the device was needed */
 	uint8_t item_state; /* enum fth_kv_item_state */
 
-	uint64_t private_[24]; /* the cache's, while it is in flight and until it is released */
+	uint64_t private_[24]; /* used by the cache from submit to release */
 };
 
 int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);

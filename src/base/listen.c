@@ -63,7 +63,8 @@ static int listen_unix(struct fth_listen *l, const char *path)
 		if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
 		    errno != ECONNREFUSED) {
 			close(fd);
-			return fth_fail(EADDRINUSE, "unix:%s: another process listens there", path);
+			return fth_fail(EADDRINUSE, "unix:%s: another process is listening on it",
+					path);
 		}
 		unlink(path);
 		close(fd);
@@ -181,7 +182,8 @@ static int listen_fd(struct fth_listen *l, const char *where)
 	if (end == where + 3 || *end || fd < 3 || fd > INT32_MAX || fstat((int)fd, &st) < 0 ||
 	    !S_ISSOCK(st.st_mode) || getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0 ||
 	    type != SOCK_STREAM)
-		return fth_fail(EBADF, "%s: not a stream socket of at least 3", where);
+		return fth_fail(EBADF, "%s: not a stream socket with a number of at least 3",
+				where);
 	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return fth_fail(errno, "%s: %s", where, strerror(errno));
 	return keep(l, (int)fd, where);

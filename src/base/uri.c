@@ -86,7 +86,7 @@ static int parse_scheme(struct fth_uri *uri, const char *text, const char **rest
 
 	if (n == 0)
 		return fth_fail(EINVAL,
-				"\"%s\" is no device: expected a path, SCHEME:PATH or "
+				"\"%s\" is not a device: expected a path, SCHEME:PATH or "
 				"WRAPPER(DEVICE)",
 				text);
 	if (n >= sizeof(uri->scheme))
@@ -117,7 +117,7 @@ static int parse_inner(struct fth_uri *uri, const char *text, const char **rest)
 	if (!uri->inner)
 		return -ENOMEM;
 	if (*p != '\0' && *p != '?')
-		return fth_fail(EINVAL, "unexpected \"%s\" behind \")\"", p);
+		return fth_fail(EINVAL, "unexpected \"%s\" after \")\"", p);
 	*rest = p;
 	return 0;
 }
@@ -323,7 +323,7 @@ static int take_number(struct fth_uri *uri, const char *key, uint64_t min, uint6
 	if (!fth_uri_take_string(uri, key, &text))
 		return 0;
 	if (parse_value(text, &value) < 0)
-		return fth_fail(EINVAL, "option %s=%s is no %s", key, text,
+		return fth_fail(EINVAL, "option %s=%s is not a %s", key, text,
 				parse_value == fth_parse_size ? "size" : "number");
 	if (value < min || value > max)
 		return fth_fail(EINVAL, "option %s=%s is outside %llu to %llu", key, text,
@@ -355,7 +355,7 @@ int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double
 	errno = 0;
 	value = strtod(text, &end);
 	if (errno || end == text || *end)
-		return fth_fail(EINVAL, "option %s=%s is no number", key, text);
+		return fth_fail(EINVAL, "option %s=%s is not a number", key, text);
 	/* Written so that NaN fails as well. */
 	if (!(value >= min && value <= max))
 		return fth_fail(EINVAL, "option %s=%s is outside %g to %g", key, text, min, max);

@@ -68,11 +68,11 @@ static void wait_written(struct sweep *s, uint64_t line)
 			return;
 		cache_lanes_help(s->range->cache, CACHE_HELP_NS);
 		if (cache_pause_expired(&backoff, deadline)) {
-			note(s,
-			     fth_fail(ETIMEDOUT,
-				      "cache: the write-back of line %llu did not end in %llu ms",
-				      (unsigned long long)line,
-				      (unsigned long long)timeout / 1000000));
+			note(s, fth_fail(ETIMEDOUT,
+					 "cache: the write-back of line %llu did not complete in "
+					 "%llu ms",
+					 (unsigned long long)line,
+					 (unsigned long long)timeout / 1000000));
 			return;
 		}
 	}
@@ -336,7 +336,7 @@ int cache_empty_range(struct fth_cache_range *range, bool discard, uint64_t dead
 		cache_lanes_help(range->cache, CACHE_HELP_NS);
 		if (cache_pause_expired(&backoff, deadline) && !pinned)
 			return fth_fail(ETIMEDOUT,
-					"cache: the device has not ended its requests in %llu ms",
+					"cache: requests of the device did not complete in %llu ms",
 					(unsigned long long)range->cache->timeout_ns / 1000000);
 	}
 }

@@ -197,7 +197,7 @@ int cache_port_drain(struct cache_port *port, uint64_t deadline)
 		cache_lanes_help(port->cache, CACHE_HELP_NS);
 		if (cache_pause_expired(&backoff, deadline))
 			return fth_fail(ETIMEDOUT,
-					"cache: the device has not ended its requests in %llu ms",
+					"cache: requests of the device did not complete in %llu ms",
 					(unsigned long long)port->cache->timeout_ns / 1000000);
 	}
 	return 0;
@@ -337,7 +337,7 @@ int cache_lane_borrow(struct cache_port *port, bool parked, struct cache_lane **
 	if (lane)
 		lane->borrowed = true;
 	else if (fth_load_relaxed_dev32(&port->parked_count) >= PARKED_MAX)
-		rc = fth_fail(ETIMEDOUT, "cache: %u calls wait for answers of the device",
+		rc = fth_fail(ETIMEDOUT, "cache: timed out with %u calls waiting for the device",
 			      PARKED_MAX);
 	pthread_mutex_unlock(&port->lock);
 	if (!lane && rc == 0) {
@@ -603,7 +603,7 @@ int cache_port_flush(struct cache_port *port, uint64_t deadline)
 	cache_lane_submit(lane);
 	rc = cache_lane_reap(lane, 1, deadline);
 	if (rc == -ETIME)
-		rc = fth_fail(ETIMEDOUT, "cache: the device's flush did not end in %llu ms",
+		rc = fth_fail(ETIMEDOUT, "cache: the device's flush did not complete in %llu ms",
 			      (unsigned long long)port->cache->timeout_ns / 1000000);
 	rc = lane->error ? lane->error : rc;
 	cache_lane_return(lane);
@@ -671,7 +671,7 @@ int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline)
 	while ((port = cache_port_next(cache, port)))
 		while (port_behind(port, epoch))
 			if (cache_pause_expired(&backoff, deadline))
-				return fth_fail(ETIMEDOUT,
-						"cache: another thread does not leave the range");
+				return fth_fail(ETIMEDOUT, "cache: timed out waiting for another "
+							   "thread to leave the range");
 	return 0;
 }

@@ -70,7 +70,8 @@ int cache_check_line(const struct fth_cache_range *range, uint64_t line, enum ft
 	if (mode != FTH_CACHE_READ && range->readonly)
 		return fth_fail(EROFS, "cache: the range is read-only");
 	if (line >= range->lines)
-		return fth_fail(ERANGE, "cache: line %llu of a range of %llu lines",
+		return fth_fail(ERANGE,
+				"cache: line %llu is out of range: the range has %llu lines",
 				(unsigned long long)line, (unsigned long long)range->lines);
 	return 0;
 }

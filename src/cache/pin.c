@@ -134,8 +134,10 @@ int fth_cache_pin(struct fth_cache_range *range, uint64_t line, enum fth_cache_m
 			return -error;
 		/* Another thread gave up the fetch that this one waited for, or moved the line. */
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "cache: line %llu keeps changing its state",
-					(unsigned long long)line);
+			return fth_fail(
+				ETIMEDOUT,
+				"cache: line %llu kept changing its state until the deadline",
+				(unsigned long long)line);
 	}
 }
 

@@ -90,8 +90,7 @@ static int take_number(struct fth_cache *cache, const struct fth_dev *dev,
 					(unsigned long long)(range->offset + range->bytes));
 	}
 	if (number < 0)
-		return fth_fail(ENOSPC, "cache: %d ranges are in use, the most there can be",
-				CACHE_RANGES_MAX);
+		return fth_fail(ENOSPC, "cache: all %d ranges are in use", CACHE_RANGES_MAX);
 	range->number = (uint32_t)number;
 	cache->taken[number] = range;
 	return 0;
@@ -213,7 +212,9 @@ static int wait_for_holders(struct fth_cache_range *range, uint64_t deadline)
 	/* acquire: pairs with cache_range_put(). */
 	while (fth_load_acquire_dev32(&range->holders))
 		if (cache_pause_expired(&backoff, deadline))
-			return fth_fail(ETIMEDOUT, "cache: another thread is flushing the range");
+			return fth_fail(
+				ETIMEDOUT,
+				"cache: timed out while another thread is flushing the range");
 	return 0;
 }
 

@@ -226,8 +226,10 @@ static int visit_line(struct cache_visit *v, size_t which)
 		if (!deadline)
 			deadline = fth_deadline_ns(v->range->cache->timeout_ns);
 		else if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "cache: line %llu keeps changing its state",
-					(unsigned long long)v->lines[which]);
+			return fth_fail(
+				ETIMEDOUT,
+				"cache: line %llu kept changing its state until the deadline",
+				(unsigned long long)v->lines[which]);
 	}
 	return rc;
 }
@@ -297,7 +299,7 @@ static void settle(struct cache_visit *v)
 		} else if (expired) {
 			cache_visit_note(v, fth_fail(ETIMEDOUT,
 						     "cache: the fetch of line %llu by another "
-						     "thread did not end in %llu ms",
+						     "thread did not complete in %llu ms",
 						     (unsigned long long)v->deferred[0].line,
 						     (unsigned long long)timeout / 1000000));
 		}

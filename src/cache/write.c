@@ -113,7 +113,7 @@ static int write_to_port(struct fth_cache *cache, struct cache_dirty *lines, siz
 	rc = lane->error ? lane->error : rc;
 	cache_lane_return(lane);
 	if (rc == -ETIME)
-		rc = fth_fail(ETIMEDOUT, "cache: a write-back did not end in %llu ms",
+		rc = fth_fail(ETIMEDOUT, "cache: a write-back did not complete in %llu ms",
 			      (unsigned long long)timeout / 1000000);
 	return rc;
 }

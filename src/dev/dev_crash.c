@@ -353,12 +353,12 @@ static int persist_locked(struct dev_crash *crash, struct fth_crash_window *wind
 	int rc;
 
 	if (window->lost)
-		return fth_fail(ENODEV, "the power went since the window was opened");
+		return fth_fail(ENODEV, "simulated power loss since the window was opened");
 	if (count_operation(crash)) {
 		struct fth_crash_inside inside = inside_of(crash);
 
 		(void)lose_power(crash, crash->seed, &inside); /* its error is kept for restart */
-		return fth_fail(ENODEV, "the power went");
+		return fth_fail(ENODEV, "simulated power loss");
 	}
 	if (crash->lie)
 		return 0;
@@ -387,7 +387,7 @@ static int crash_window_check(const struct fth_dev_window *base)
 	lost = window->lost;
 	pthread_mutex_unlock(&crash_of(base)->lock);
 	if (lost)
-		return fth_fail(ENODEV, "the power went since the window was opened");
+		return fth_fail(ENODEV, "simulated power loss since the window was opened");
 	return fth_dev_window_check(window->inner);
 }
 
@@ -425,7 +425,7 @@ static int crash_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
 	int rc;
 
 	pthread_mutex_lock(&crash->lock);
-	rc = crash->off ? fth_fail(ENODEV, "%s: the power is off", fth_dev_uri(dev))
+	rc = crash->off ? fth_fail(ENODEV, "%s: the simulated power is off", fth_dev_uri(dev))
 			: fth_crash_window_open(crash->wrap.inner, kind, &window);
 	if (rc == 0) {
 		window->window.ops = &ops;
@@ -546,8 +546,9 @@ int fth_dev_crash_power_loss(struct fth_dev *dev, uint64_t seed)
 	if (!crash)
 		return -EINVAL;
 	inside = inside_of(crash);
-	rc = crash->off ? fth_fail(ENODEV, "%s: the power is off already", fth_dev_uri(dev))
-			: lose_power(crash, seed, &inside);
+	rc = crash->off
+		     ? fth_fail(ENODEV, "%s: the simulated power is already off", fth_dev_uri(dev))
+		     : lose_power(crash, seed, &inside);
 	pthread_mutex_unlock(&crash->lock);
 	return rc;
 }
@@ -560,7 +561,7 @@ int fth_dev_crash_restart(struct fth_dev *dev)
 	if (!crash)
 		return -EINVAL;
 	if (!crash->off)
-		rc = fth_fail(EALREADY, "%s: the power is on", fth_dev_uri(dev));
+		rc = fth_fail(EALREADY, "%s: the simulated power is on", fth_dev_uri(dev));
 	else
 		rc = crash->lost;
 	if (rc == 0)

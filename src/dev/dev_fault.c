@@ -205,7 +205,7 @@ static int fault_window_persist(struct fth_dev_window *window, uint64_t offset, 
 		fate = (struct fate){.error = ETIMEDOUT, .due = deadline};
 	while (fate.due != FTH_WRAP_NOW && !fth_backoff_expired(&backoff, fate.due))
 		;
-	return fth_fail(fate.error, "the fault plan fails this persist");
+	return fth_fail(fate.error, "injected fault");
 }
 
 static int fault_window_check(const struct fth_dev_window *window)

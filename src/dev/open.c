@@ -50,7 +50,7 @@ int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
 
 	pthread_mutex_lock(&registry_lock);
 	if (find_builtin(scheme->name) || find_registered(scheme->name))
-		rc = fth_fail(EEXIST, "device scheme \"%s\" is registered already", scheme->name);
+		rc = fth_fail(EEXIST, "device scheme \"%s\" is already registered", scheme->name);
 	else if (registered_count == REGISTERED_MAX)
 		rc = fth_fail(ENOSPC, "cannot register more than %d device schemes",
 			      REGISTERED_MAX);

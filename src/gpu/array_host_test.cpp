@@ -54,7 +54,7 @@ static void test_wrap(void **)
 	assert_int_equal(fth_gpu_cache_array(rig.cache, 4, NULL, &untyped), 0);
 	assert_int_equal(fth_gpu_array_wrap(untyped, &wide), -EINVAL);
 	assert_string_equal(fth_error_text(-EINVAL),
-			    "an element of 8 bytes, in an array of elements of 4");
+			    "gpu array: element size 8, but the array has elements of 4 bytes");
 	assert_null(wide.words);
 	assert_int_equal(fth_gpu_array_wrap(untyped, &narrow), 0);
 	assert_ptr_equal(narrow.words, untyped.words);

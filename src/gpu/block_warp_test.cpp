@@ -136,10 +136,10 @@ static void refuse(const char *uri, uint32_t slot, uint32_t block, int error, co
 static void test_options(void **state)
 {
 	(void)state;
-	refuse("mem:1M?block=16384", 0, 0, -EOPNOTSUPP, "16384 bytes are larger than 8192");
+	refuse("mem:1M?block=16384", 0, 0, -EOPNOTSUPP, "blocks of 16384 bytes, larger than 8192");
 	refuse("softnvme(mem:1M)?lba=16384", 0, 0, -EOPNOTSUPP, "larger than 8192");
-	refuse("mem:1M?block=4096", 2048, 0, -EINVAL, "2048 bytes is smaller than its blocks");
-	refuse("softnvme(mem:1M)?lba=4096", 512, 0, -EINVAL, "smaller than its blocks of 4096");
+	refuse("mem:1M?block=4096", 2048, 0, -EINVAL, "slot 2048 is smaller than the device's blocks");
+	refuse("softnvme(mem:1M)?lba=4096", 512, 0, -EINVAL, "smaller than the device's blocks of 4096");
 	refuse("mem:1M?block=4096", 0, 4096, -EINVAL, "are for gpu: drives");
 }
 

@@ -41,7 +41,7 @@ static int finish(struct fth_gpu_cache *cache, const char *what)
 		if (err != cudaErrorNotReady)
 			return fth_gpu_check(err, what);
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIME, "%s: the GPU does not come to an end", what);
+			return fth_fail(ETIME, "%s: timed out waiting for the GPU", what);
 		nanosleep(&nap, NULL);
 	}
 }
@@ -93,10 +93,12 @@ static int check_opts(const struct fth_gpu_drive *drive, const struct fth_gpu_ca
 	if (rc < 0)
 		return rc;
 	if (o->bytes / o->line < 1 || o->bytes / o->line > FTH_LINE_FRAMES_MAX)
-		return fth_fail(EINVAL, "a cache has room for 1 to %llu lines",
+		return fth_fail(EINVAL, "gpu cache: bytes %llu hold %llu lines, expected 1 to %llu",
+				(unsigned long long)o->bytes,
+				(unsigned long long)(o->bytes / o->line),
 				(unsigned long long)FTH_LINE_FRAMES_MAX);
 	if (o->timeout_ms == 0)
-		return fth_fail(EINVAL, "a timeout of 0");
+		return fth_fail(EINVAL, "gpu cache: timeout_ms is 0");
 	return 0;
 }
 
@@ -253,7 +255,7 @@ int fth_gpu_cache_array(struct fth_gpu_cache *cache, size_t element,
 	bool running;
 
 	if (rc == 0 && cache->arrays == FTH_GPU_ARRAYS_MAX)
-		rc = fth_fail(ENOSPC, "a cache has at most %u arrays", FTH_GPU_ARRAYS_MAX);
+		rc = fth_fail(ENOSPC, "gpu cache: more than %u arrays", FTH_GPU_ARRAYS_MAX);
 	if (rc < 0)
 		return rc;
 	memset(out, 0, sizeof(*out));
@@ -289,7 +291,7 @@ static int count_written(struct fth_gpu_cache *cache, uint64_t *lines)
 			       "reading GPU memory");
 
 	if (rc == 0)
-		rc = fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+		rc = fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_deadline(drive),
 					  "reading GPU memory");
 	*lines = 0;
 	for (uint32_t i = 0; rc == 0 && i < FTH_GPU_STAT_SHARDS; i++)
@@ -327,7 +329,7 @@ int fth_gpu_cache_flush(struct fth_gpu_cache *cache)
 		rc = copy(cache, told, cache->flush_rc, sizeof(*told), cudaMemcpyDeviceToHost);
 	if (rc < 0)
 		return rc;
-	return *told < 0 ? fth_fail(-*told, "lines could not be written") : 0;
+	return *told < 0 ? fth_fail(-*told, "gpu cache: writing back dirty lines failed") : 0;
 }
 
 /* All words and frames as they were at first. */

@@ -9,14 +9,17 @@
 int fth_gpu_layout_check_line(const struct fth_gpu_view *drive, uint32_t line)
 {
 	if (line < FTH_GPU_LINE_MIN || line > FTH_GPU_LINE_MAX || (line & (line - 1)))
-		return fth_fail(EINVAL, "a line has a power of two bytes, %u to %u",
+		return fth_fail(EINVAL,
+				"gpu cache: line size %u is not a power of two from %u to %u", line,
 				FTH_GPU_LINE_MIN, FTH_GPU_LINE_MAX);
 	if (line < 1u << drive->block_shift)
-		return fth_fail(EINVAL, "a line of %u bytes is smaller than the drive's blocks, %u",
+		return fth_fail(EINVAL,
+				"gpu cache: line size %u is smaller than the drive's blocks, %u",
 				line, 1u << drive->block_shift);
 	if (drive->bounce && line > drive->bounce_slot)
-		return fth_fail(EINVAL, "the drive's slots have %u bytes, and a line %u",
-				drive->bounce_slot, line);
+		return fth_fail(EINVAL,
+				"gpu cache: line size %u is greater than the drive's slot, %u",
+				line, drive->bounce_slot);
 	return 0;
 }
 
@@ -58,15 +61,22 @@ int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t e
 	if (rc < 0)
 		return rc;
 	if (element == 0 || (element & (element - 1)) || element > 1ull << state->line_shift)
-		return fth_fail(EINVAL, "an element has a power of two bytes, at most a line");
+		return fth_fail(EINVAL,
+				"gpu array: element size %zu is not a power of two from 1 to %llu, "
+				"the line size",
+				element, 1ull << state->line_shift);
 	if (o->replicated && !o->readonly)
-		return fth_fail(EINVAL, "an array on replicas is for reading only");
+		return fth_fail(EINVAL, "gpu array: replicated needs readonly");
 	if (o->offset % unit)
-		return fth_fail(EINVAL, "the offset is a multiple of %llu",
-				(unsigned long long)unit);
+		return fth_fail(EINVAL, "gpu array: offset %llu is not a multiple of %llu",
+				(unsigned long long)o->offset, (unsigned long long)unit);
 	room = fth_gpu_layout_room(state, o);
 	if (room < element || o->count > room / element)
-		return fth_fail(ERANGE, "the drive ends before the array does");
+		return fth_fail(
+			ERANGE,
+			"gpu array: %llu elements of %zu bytes: the drive has room for %llu",
+			(unsigned long long)o->count, element,
+			(unsigned long long)(room / element));
 	return 0;
 }
 
@@ -80,8 +90,9 @@ int fth_gpu_array_check(const struct fth_gpu_array_base *array, size_t element)
 {
 	size_t has = (size_t)1 << array->element_shift;
 
-	return has == element
-		       ? 0
-		       : fth_fail(EINVAL, "an element of %zu bytes, in an array of elements of %zu",
-				  element, has);
+	return has == element ? 0
+			      : fth_fail(EINVAL,
+					 "gpu array: element size %zu, but the array has elements "
+					 "of %zu bytes",
+					 element, has);
 }

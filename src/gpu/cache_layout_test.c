@@ -76,7 +76,7 @@ static void test_slots(void **state)
 	drive.bounce = &slots;
 	drive.bounce_slot = 4096;
 	assert_int_equal(fth_gpu_layout_check_line(&drive, 4096), 0);
-	refuse_line(&drive, 8192, "slots have 4096 bytes");
+	refuse_line(&drive, 8192, "greater than the drive's slot, 4096");
 	refuse_line(&drive, 2048, "smaller than the drive's blocks, 4096");
 }
 

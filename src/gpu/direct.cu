@@ -46,7 +46,8 @@ static int map_memory(struct fth_gpu_pinned *p, int fd, int access)
 	void *at = mmap(NULL, p->bytes, access, flags, fd, 0);
 
 	if (at == MAP_FAILED)
-		return fth_fail(errno, "mapping %llu bytes", (unsigned long long)p->bytes);
+		return fth_fail(errno, "cannot map %llu bytes: %s", (unsigned long long)p->bytes,
+				strerror(errno));
 	p->memory = at;
 	p->ours = true;
 	/* A wish: fewer pages to fault in and to pin. */
@@ -62,7 +63,7 @@ static int release(struct fth_gpu_pinned *p)
 	if (p->known)
 		rc = fth_gpu_check(cudaHostUnregister(p->known), "unpinning");
 	if (p->ours && munmap(p->memory, p->bytes) < 0 && rc == 0)
-		rc = fth_fail(errno, "unmapping");
+		rc = fth_fail(errno, "munmap: %s", strerror(errno));
 	memset(p, 0, sizeof(*p));
 	return rc;
 }
@@ -84,7 +85,7 @@ int fth_gpu_pinned_open(void *memory, uint64_t bytes, struct fth_gpu_pinned **ou
 	int rc = 0;
 
 	if (bytes == 0)
-		return fth_fail(EINVAL, "nothing to pin");
+		return fth_fail(EINVAL, "gpu pinned memory: bytes is 0");
 	p = (struct fth_gpu_pinned *)calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
@@ -105,9 +106,9 @@ static int read_all(int fd, char *to, uint64_t bytes)
 		ssize_t n = pread(fd, to + done, bytes - done, (off_t)done);
 
 		if (n < 0)
-			return fth_fail(errno, "reading");
+			return fth_fail(errno, "cannot read the file: %s", strerror(errno));
 		if (n == 0)
-			return fth_fail(EIO, "the file has become shorter");
+			return fth_fail(EIO, "the file was truncated while it was read");
 		done += (uint64_t)n;
 	}
 	return 0;
@@ -127,7 +128,7 @@ static int pin_file(struct fth_gpu_pinned *p, int fd, bool readonly)
 	if (rc < 0)
 		return rc;
 	if (!readonly)
-		return fth_fail(EOPNOTSUPP, "CUDA can not have the file's pages for writing");
+		return fth_fail(EOPNOTSUPP, "CUDA cannot pin the pages of this file for writing");
 	p->bytes = bytes;
 	rc = map_memory(p, -1, PROT_READ | PROT_WRITE);
 	if (rc == 0)
@@ -145,7 +146,7 @@ int fth_gpu_pinned_open_file(const char *path, bool readonly, struct fth_gpu_pin
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
 		close(fd);
-		return fth_fail(EINVAL, "%s: no regular file with something in it", path);
+		return fth_fail(EINVAL, "%s is not a regular file, or is empty", path);
 	}
 	p = (struct fth_gpu_pinned *)calloc(1, sizeof(*p));
 	rc = p ? 0 : -ENOMEM;

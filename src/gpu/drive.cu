@@ -25,10 +25,12 @@ static int check_block(const struct fth_gpu_drive_options *o)
 {
 	if (o->block & (o->block - 1) || o->block < FTH_GPU_BLOCK_MIN ||
 	    o->block > FTH_GPU_BLOCK_MAX)
-		return fth_fail(EINVAL, "a block has a power of two bytes, %u to %u",
-				FTH_GPU_BLOCK_MIN, FTH_GPU_BLOCK_MAX);
+		return fth_fail(EINVAL, "gpu drive: block %u is not a power of two from %u to %u",
+				o->block, FTH_GPU_BLOCK_MIN, FTH_GPU_BLOCK_MAX);
 	if (o->bytes % o->block)
-		return fth_fail(EINVAL, "an SSD is a multiple of its blocks of %u bytes", o->block);
+		return fth_fail(EINVAL,
+				"gpu drive: bytes %llu is not a multiple of its blocks of %u bytes",
+				(unsigned long long)o->bytes, o->block);
 	return 0;
 }
 
@@ -39,21 +41,27 @@ static int check_opts(const struct fth_gpu_drive_options *o)
 	if (rc < 0)
 		return rc;
 	if ((unsigned)o->medium > FTH_GPU_MEDIUM_NONE)
-		return fth_fail(EINVAL, "there is no such medium");
+		return fth_fail(EINVAL, "gpu drive: unknown medium %u", (unsigned)o->medium);
 	if (o->ssds < 1 || o->ssds > FTH_GPU_SSDS_MAX)
-		return fth_fail(EINVAL, "1 to %u SSDs", FTH_GPU_SSDS_MAX);
+		return fth_fail(EINVAL, "gpu drive: %u SSDs, expected 1 to %u", o->ssds,
+				FTH_GPU_SSDS_MAX);
 	if (o->queues < o->ssds || o->queues > FTH_GPU_QUEUES_MAX)
-		return fth_fail(EINVAL, "at least one queue pair for each SSD, at most %u",
-				FTH_GPU_QUEUES_MAX);
+		return fth_fail(
+			EINVAL,
+			"gpu drive: %u queue pairs for %u SSDs, expected one for each to %u",
+			o->queues, o->ssds, FTH_GPU_QUEUES_MAX);
 	if (o->timeout_ms == 0)
-		return fth_fail(EINVAL, "a timeout of 0");
+		return fth_fail(EINVAL, "gpu drive: timeout_ms is 0");
 	if (o->entries < 2 || o->entries > 65536 || (o->entries & (o->entries - 1)))
-		return fth_fail(EINVAL, "rings have a power of two entries, 2 to 65536");
+		return fth_fail(EINVAL,
+				"gpu drive: entries %u is not a power of two from 2 to 65536",
+				o->entries);
 	if (o->bytes == 0 || o->bytes % FTH_NVME_PAGE_SIZE || o->bytes > SIZE_MAX / o->ssds)
-		return fth_fail(EINVAL, "an SSD is a multiple of %u bytes", FTH_NVME_PAGE_SIZE);
+		return fth_fail(EINVAL, "gpu drive: bytes %llu is not a multiple of %u",
+				(unsigned long long)o->bytes, FTH_NVME_PAGE_SIZE);
 	if (o->warps > FTH_GPU_CTRL_WARPS_MAX || o->batch > 32)
-		return fth_fail(EINVAL, "at most %u warps, and batches of 32",
-				FTH_GPU_CTRL_WARPS_MAX);
+		return fth_fail(EINVAL, "gpu drive: warps %u, batch %u: at most %u and 32",
+				o->warps, o->batch, FTH_GPU_CTRL_WARPS_MAX);
 	return o->block ? check_block(o) : 0;
 }
 
@@ -175,7 +183,7 @@ static int reset_arena(struct fth_gpu_drive *drive)
 	if (rc == 0)
 		rc = set_ssds(drive);
 	return rc < 0 ? rc
-		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_deadline(drive),
 					     "making queue pairs on the GPU");
 }
 
@@ -188,7 +196,7 @@ static void nap(void)
 	nanosleep(&time, NULL);
 }
 
-uint64_t fth_gpu_drive_patience(const struct fth_gpu_drive *drive)
+uint64_t fth_gpu_drive_deadline(const struct fth_gpu_drive *drive)
 {
 	return fth_deadline_ns(drive->opts.timeout_ms * 1000000ull);
 }
@@ -201,7 +209,7 @@ int fth_gpu_drive_finish(cudaStream_t stream, uint64_t deadline, const char *wha
 		if (err != cudaErrorNotReady)
 			return fth_gpu_check(err, what);
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIME, "%s: the GPU does not come to an end", what);
+			return fth_fail(ETIME, "%s: timed out waiting for the GPU", what);
 		nap();
 	}
 }
@@ -213,14 +221,14 @@ static int fetch(struct fth_gpu_drive *drive, void *to, const void *from, size_t
 		"reading GPU memory");
 
 	return rc < 0 ? rc
-		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_deadline(drive),
 					     "reading GPU memory");
 }
 
 static int wait_until_up(struct fth_gpu_drive *drive)
 {
 	uint32_t warps = drive->opts.queues * drive->opts.warps;
-	uint64_t deadline = fth_gpu_drive_patience(drive);
+	uint64_t deadline = fth_gpu_drive_deadline(drive);
 
 	for (;;) {
 		int rc = fetch(drive, &drive->stage->control, drive->arena.control,
@@ -229,7 +237,8 @@ static int wait_until_up(struct fth_gpu_drive *drive)
 		if (rc < 0 || drive->stage->control.up == warps)
 			return rc;
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIME, "only %u of %u warps of the controller started",
+			return fth_fail(ETIME,
+					"timed out: only %u of %u warps of the controller started",
 					drive->stage->control.up, warps);
 		nap();
 	}
@@ -245,7 +254,8 @@ static int check_capacity(struct fth_gpu_drive *drive)
 			       "asking for the GPU's size");
 
 	if (rc == 0 && blocks < drive->opts.queues)
-		rc = fth_fail(ENOSPC, "the GPU has room for %u blocks of %u warps, not for %u",
+		rc = fth_fail(ENOSPC,
+			      "the GPU runs %u blocks of %u warps at once, the drive needs %u",
 			      blocks, drive->opts.warps, drive->opts.queues);
 	return rc;
 }
@@ -273,13 +283,13 @@ int fth_gpu_drive_cancel(struct fth_gpu_drive *drive)
 					     cudaMemcpyHostToDevice, drive->side_stream),
 			   "cancelling waits");
 	return rc < 0 ? rc
-		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_deadline(drive),
 					     "cancelling waits");
 }
 
 static int stop_ctrl(struct fth_gpu_drive *drive)
 {
-	uint64_t deadline = fth_gpu_drive_patience(drive);
+	uint64_t deadline = fth_gpu_drive_deadline(drive);
 	int rc;
 
 	drive->stage->one = 1;
@@ -498,7 +508,8 @@ int fth_gpu_drive_stats(struct fth_gpu_drive *drive, struct fth_gpu_drive_stats 
 	drive->ops->stats(drive, stats);
 	add_queues(drive, stats);
 	if (stage->control.broken)
-		return fth_fail(EPROTO, "queue pair %u: its doorbell made no sense",
+		return fth_fail(EPROTO,
+				"queue pair %u: an invalid value was written to its doorbell",
 				stage->control.broken - 1);
 	return 0;
 }

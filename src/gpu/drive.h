@@ -81,7 +81,7 @@ struct fth_gpu_drive {
 int fth_gpu_drive_finish(cudaStream_t stream, uint64_t deadline, const char *what);
 
 /* The deadline of what is asked of the drive now. */
-uint64_t fth_gpu_drive_patience(const struct fth_gpu_drive *drive);
+uint64_t fth_gpu_drive_deadline(const struct fth_gpu_drive *drive);
 
 /* Tell all waits of kernels that the drive is gone. */
 int fth_gpu_drive_cancel(struct fth_gpu_drive *drive);

@@ -78,7 +78,8 @@ static int alloc_host(struct fth_gpu_drive *drive, size_t bytes)
 	int rc;
 
 	if (at == MAP_FAILED)
-		return fth_fail(errno, "%zu bytes of host memory", bytes);
+		return fth_fail(errno, "cannot map %zu bytes of host memory: %s", bytes,
+				strerror(errno));
 	drive->host = (char *)at;
 	drive->host_bytes = bytes;
 	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish; small pages work as well */
@@ -147,7 +148,7 @@ int fth_gpu_drive_release(struct fth_gpu_drive *drive)
 		rc = first_error(rc, fth_gpu_check(cudaFree(drive->mapped), "freeing GPU memory"));
 	/* Whatever CUDA says: after a failure of the GPU the memory is the host's all the same. */
 	if (drive->host && munmap(drive->host, drive->host_bytes) < 0)
-		rc = first_error(rc, fth_fail(errno, "unmapping the medium"));
+		rc = first_error(rc, fth_fail(errno, "unmapping the medium: %s", strerror(errno)));
 	if (drive->run_stream)
 		rc = first_error(rc, fth_gpu_check(cudaStreamDestroy(drive->run_stream), "stream"));
 	if (drive->side_stream)

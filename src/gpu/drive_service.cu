@@ -128,7 +128,7 @@ static int start(struct fth_gpu_drive *drive)
 		a->qps, drive->stage->setups, queues);
 	rc = fth_gpu_check(cudaGetLastError(), "launching a kernel");
 	return rc < 0 ? rc
-		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_patience(drive),
+		      : fth_gpu_drive_finish(drive->side_stream, fth_gpu_drive_deadline(drive),
 					     "making queue pairs on the GPU");
 }
 
@@ -136,7 +136,7 @@ static int stop(struct fth_gpu_drive *drive)
 {
 	/* Invariant 3. Whatever CUDA says: the service is stopped even so. */
 	int rc = fth_gpu_drive_cancel(drive);
-	int stopped = fth_gpu_service_stop(drive->service, fth_gpu_drive_patience(drive));
+	int stopped = fth_gpu_service_stop(drive->service, fth_gpu_drive_deadline(drive));
 
 	return stopped < 0 ? stopped : rc;
 }

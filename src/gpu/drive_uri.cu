@@ -23,7 +23,8 @@ static int take_medium(const struct fth_uri *uri, struct fth_gpu_drive_options *
 			o->medium = m.medium;
 			return 0;
 		}
-	return fth_fail(EINVAL, "a GPU's drive is gpu:host, gpu:hbm or gpu:none");
+	return fth_fail(EINVAL, "gpu:%s: expected gpu:host, gpu:hbm or gpu:none",
+			uri->path ? uri->path : "");
 }
 
 static int take_model(struct fth_uri *uri, struct fth_gpu_drive_options *o)
@@ -34,7 +35,7 @@ static int take_model(struct fth_uri *uri, struct fth_gpu_drive_options *o)
 	if (rc <= 0)
 		return rc;
 	o->model = fth_dev_model(name);
-	return o->model ? 0 : fth_fail(EINVAL, "there is no model \"%s\"", name);
+	return o->model ? 0 : fth_fail(EINVAL, "unknown device model \"%s\"", name);
 }
 
 static int take_u32(struct fth_uri *uri, const char *key, uint32_t min, uint32_t max, uint32_t *out)

@@ -69,7 +69,7 @@ static int first_error(int rc, int next)
 static void check_text(int rc)
 {
 	static const char *const later[] = {"freeing", "unpinning", "unregistering", "stream",
-					    "a stream: the GPU"};
+					    "a stream: timed out"};
 
 	for (unsigned i = 0; i < sizeof(later) / sizeof(later[0]); i++)
 		if (strncmp(fth_error_text(rc), later[i], strlen(later[i])) == 0)

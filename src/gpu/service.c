@@ -18,18 +18,23 @@
 static int check_opts(const struct fth_gpu_drive_options *o)
 {
 	if (o->ssds != 1)
-		return fth_fail(EINVAL, "a device is one SSD; vol(...) makes one of several");
+		return fth_fail(EINVAL,
+				"%u SSDs: a device is one; use vol(...) to stripe over several",
+				o->ssds);
 	if (o->model)
-		return fth_fail(EINVAL, "a device has its model in its URI: ?model=NAME");
+		return fth_fail(
+			EINVAL,
+			"options.model is for gpu: drives; give a device ?model=NAME in its URI");
 	if (o->memory || o->late_data || o->warps || o->batch || o->block)
 		return fth_fail(EINVAL,
 				"memory, late_data, warps, batch and block are for gpu: drives");
 	if (o->queues < 1 || o->queues > FTH_GPU_QUEUES_MAX)
-		return fth_fail(EINVAL, "1 to %u queue pairs", FTH_GPU_QUEUES_MAX);
+		return fth_fail(EINVAL, "%u queue pairs, expected 1 to %u", o->queues,
+				FTH_GPU_QUEUES_MAX);
 	if (o->timeout_ms == 0)
-		return fth_fail(EINVAL, "a timeout of 0");
+		return fth_fail(EINVAL, "timeout_ms is 0");
 	if (o->slot && (o->slot < FTH_GPU_BLOCK_MIN || o->slot > SLOT || (o->slot & (o->slot - 1))))
-		return fth_fail(EINVAL, "a slot has a power of two bytes, %u to %u",
+		return fth_fail(EINVAL, "slot %u is not a power of two from %u to %u", o->slot,
 				FTH_GPU_BLOCK_MIN, SLOT);
 	return 0;
 }
@@ -40,10 +45,10 @@ static int check_block(const struct fth_dev *dev, const struct fth_gpu_drive_opt
 	uint32_t block = fth_dev_info(dev)->block;
 
 	if (block > FTH_GPU_BLOCK_MAX)
-		return fth_fail(EOPNOTSUPP, "its blocks of %u bytes are larger than %u", block,
-				FTH_GPU_BLOCK_MAX);
+		return fth_fail(EOPNOTSUPP, "the device has blocks of %u bytes, larger than %u",
+				block, FTH_GPU_BLOCK_MAX);
 	if (o->slot && o->slot < block)
-		return fth_fail(EINVAL, "a slot of %u bytes is smaller than its blocks of %u",
+		return fth_fail(EINVAL, "slot %u is smaller than the device's blocks of %u bytes",
 				o->slot, block);
 	return 0;
 }
@@ -102,8 +107,10 @@ static int make_slots(struct fth_gpu_service *s, const struct fth_gpu_drive_opti
 	s->blocks = info->blocks;
 	s->block_shift = info->lba_shift;
 	if (s->slot > info->max_transfer)
-		return fth_fail(EOPNOTSUPP, "the drive takes %llu bytes at once, and a slot has %u",
-				(unsigned long long)info->max_transfer, s->slot);
+		return fth_fail(
+			EOPNOTSUPP,
+			"the drive's maximum transfer is %llu bytes, less than a slot of %u",
+			(unsigned long long)info->max_transfer, s->slot);
 	return fth_nvme_dma_alloc(s->nvme, (size_t)s->queues * s->ids * s->slot, &s->bounce);
 }
 
@@ -184,7 +191,7 @@ static int disable(struct fth_nvme_ctrl *ctrl, uint64_t deadline)
 	fth_nvme_ctrl_write32(ctrl, FTH_NVME_REG_CC, cc & ~FTH_NVME_CC_ENABLE);
 	while (fth_nvme_ctrl_read32(ctrl, FTH_NVME_REG_CSTS) & FTH_NVME_CSTS_READY) {
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIME, "the device does not come to an end");
+			return fth_fail(ETIME, "timed out disabling the controller");
 		nanosleep(&pause, NULL);
 	}
 	return 0;
@@ -205,7 +212,7 @@ int fth_gpu_service_stop(struct fth_gpu_service *s, uint64_t deadline)
 	csts = fth_nvme_register32(s->nvme, FTH_NVME_REG_CSTS);
 	/* All ones: the drive has left, and touches nothing. */
 	if (csts != UINT32_MAX && (csts & FTH_NVME_CSTS_READY))
-		return fth_fail(ETIME, "the drive does not let itself be disabled");
+		return fth_fail(ETIME, "timed out disabling the drive");
 	s->stopped = true;
 	return 0;
 }

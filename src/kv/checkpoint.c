@@ -258,7 +258,8 @@ static int wait_committed(struct fth_kv *kv, uint64_t deadline)
 		if (canceled(kv))
 			return -ECANCELED;
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "the log is not durable by the deadline");
+			return fth_fail(ETIMEDOUT,
+					"timed out waiting for the log to become durable");
 		nanosleep(&nap, NULL);
 	}
 	return 0;

@@ -168,7 +168,7 @@ int kv_media_find(struct fth_kv *kv)
 	if (rc == 0)
 		rc = find_super(kv);
 	if (rc == -EBADMSG)
-		return fth_fail(EBADMSG, "the device holds no cache, but something else");
+		return fth_fail(EBADMSG, "the device holds data that is not a cache");
 	if (rc < 0)
 		return rc;
 	if (rc == 0)

@@ -80,8 +80,8 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 	if (o->admit > 100)
 		return fth_fail(EINVAL, "kv: admit %u is above 100 percent", o->admit);
 	if (o->persistence != FTH_KV_VOLATILE && (o->admit != 100 || o->daily_bytes))
-		return fth_fail(EINVAL, "kv: a cache with persistence writes everything: admit and "
-					"daily_bytes are for others");
+		return fth_fail(EINVAL, "kv: admit and daily_bytes cannot be combined with "
+					"persistence");
 	if ((unsigned)o->persistence > FTH_KV_WRITE_THROUGH)
 		return fth_fail(EINVAL, "kv: unknown persistence %u", (unsigned)o->persistence);
 	if (o->persistence == FTH_KV_VOLATILE && o->checkpoint_ms)
@@ -232,8 +232,8 @@ int fth_kv_close(struct fth_kv *kv)
 	}
 	kv_workers_drain(kv);
 	if (kv->left_behind)
-		return fth_fail(ETIMEDOUT, "kv: requests of the device do not end; it and its "
-					   "buffers are left behind");
+		return fth_fail(ETIMEDOUT, "kv: requests of the device did not complete; the "
+					   "device and its buffers are not released");
 	kv_free(kv);
 	return rc;
 }

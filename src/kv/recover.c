@@ -530,7 +530,7 @@ int kv_recover(struct fth_kv *kv)
 		rc = kv_checkpoint_write(kv, false, FTH_DEV_TIMEOUT);
 	kv->recovery.elapsed_ns = fth_now_ns() - begin;
 	if (rc == -ENOSPC)
-		return fth_fail(ENOSPC, "%s has no space left for the index; the items are there",
+		return fth_fail(ENOSPC, "%s has no space left for the index; the items are intact",
 				fth_dev_uri(kv->dev));
 	return rc;
 }

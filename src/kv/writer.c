@@ -28,7 +28,7 @@
 #define TIMEOUT_NS 30000000000u
 #define AHEAD	   3u /* chunks that are made ready to be overwritten */
 #define TRIES	   3u /* of a write */
-#define PATIENCE   6u /* times options.timeout_ns, for something to come back from the device */
+#define TIMEOUTS   6u /* times options.timeout_ns, for something to come back from the device */
 
 enum commit { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FLUSHING };
 
@@ -98,7 +98,7 @@ static int submit(struct writer *w, struct fth_dev_req *req)
 /* Nothing comes back any more. */
 static bool stuck(const struct writer *w)
 {
-	return w->in_flight && fth_now_ns() - w->since > PATIENCE * w->kv->options.timeout_ns;
+	return w->in_flight && fth_now_ns() - w->since > TIMEOUTS * w->kv->options.timeout_ns;
 }
 
 static void fail_log(struct writer *w, int rc)

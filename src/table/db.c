@@ -21,11 +21,10 @@ int db_name(const char *name, char out[FTH_TABLE_NAME_MAX + 1])
 	size_t n = strnlen(name, FTH_TABLE_NAME_MAX + 1);
 
 	if (!table_name_valid(name))
-		return fth_fail(
-			EINVAL,
-			"\"%.80s\" is no name of a table: expected a letter or _, then up to "
-			"62 letters, digits and _",
-			name);
+		return fth_fail(EINVAL,
+				"\"%.80s\" is not a table name: expected a letter or _, then up to "
+				"62 letters, digits and _",
+				name);
 	for (size_t i = 0; i <= n; i++)
 		out[i] = (char)tolower((unsigned char)name[i]);
 	return 0;

@@ -90,7 +90,7 @@ static int put_string(const struct dump *d, const char *bytes, size_t n)
 
 	if (!t->quote && (memchr(bytes, t->delimiter, n) || memchr(bytes, '\n', n)))
 		return fth_fail(EILSEQ,
-				"a string has a delimiter or newline: a quote character is needed");
+				"a string contains a delimiter or newline; set a quote character");
 	if (!t->quote || !needs_quotes(d, bytes, n)) {
 		fwrite(bytes, 1, n, d->out);
 		return 0;
@@ -109,7 +109,7 @@ static int put_value(const struct dump *d, uint32_t c, const struct decoded *col
 {
 	if (decoded_null(column, row)) {
 		if (!d->text->null)
-			return fth_fail(EILSEQ, "column %s has a null: a text for nulls is needed",
+			return fth_fail(EILSEQ, "column %s has a null; set a text for nulls",
 					d->schema->column[c].name);
 		fputs(d->text->null, d->out);
 		return 0;

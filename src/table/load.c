@@ -137,7 +137,7 @@ static int read_lines(struct load *l, struct text_block *block, bool *end)
 		if (want > LINE_MAX_BYTES)
 			return fth_fail(
 				EINVAL,
-				"%s: a line has more than %zu bytes, or a quote does not end",
+				"%s: a line is longer than %zu bytes, or a quote is not closed",
 				l->paths[l->file], LINE_MAX_BYTES);
 		rc = reserve_block(block, want + 1 + PARSE_PADDING);
 		if (rc == 0)

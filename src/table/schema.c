@@ -79,16 +79,17 @@ static int check_column(const struct fth_table_column *column)
 	    !table_name_valid(column->name))
 		return fth_fail(
 			EINVAL,
-			"\"%.63s\" is no column name: expected a letter or _, then up to 62 "
+			"\"%.63s\" is not a column name: expected a letter or _, then up to 62 "
 			"letters, digits and _",
 			column->name);
 	if ((unsigned)column->type < FTH_TABLE_BOOL || (unsigned)column->type > FTH_TABLE_VARCHAR)
-		return fth_fail(EINVAL, "%s: %u is no type", column->name, (unsigned)column->type);
+		return fth_fail(EINVAL, "%s: unknown type %u", column->name,
+				(unsigned)column->type);
 	if (column->type == FTH_TABLE_DECIMAL &&
 	    (column->precision < 1 || column->precision > 38 || column->scale > column->precision))
 		return fth_fail(EINVAL,
-				"%s: decimal(%u,%u): expected 1 to 38 digits, of which up to "
-				"all are behind the point",
+				"%s: decimal(%u,%u): expected a precision of 1 to 38 and a "
+				"scale up to it",
 				column->name, column->precision, column->scale);
 	if (column->type == FTH_TABLE_CHAR && column->length == 0)
 		return fth_fail(EINVAL, "%s: char needs a length", column->name);
@@ -109,7 +110,7 @@ int fth_table_schema_check(const struct fth_table_schema *schema)
 		if (rc < 0)
 			return rc;
 		if (fth_table_schema_find(schema, schema->column[i].name) != i)
-			return fth_fail(EINVAL, "%s: two columns have this name",
+			return fth_fail(EINVAL, "%s: duplicate column name",
 					schema->column[i].name);
 	}
 	if (schema->cluster_by != FTH_TABLE_NO_COLUMN && schema->cluster_by >= schema->columns)
@@ -163,7 +164,7 @@ static int take_number(struct words *w, const struct fth_table_column *column, u
 	unsigned long long value = strtoull(word, &end, 10);
 
 	if (!isdigit((unsigned char)*word) || *end || value > max)
-		return fth_fail(EINVAL, "%s: \"%s\" is no number from 0 to %llu", column->name,
+		return fth_fail(EINVAL, "%s: \"%s\" is not a number from 0 to %llu", column->name,
 				word, (unsigned long long)max);
 	*out = (uint32_t)value;
 	return 0;
@@ -199,7 +200,7 @@ static int find_type(const char *word, struct fth_table_column *column)
 			return 0;
 		}
 	}
-	return fth_fail(EINVAL, "%s: \"%s\" is no type", column->name, word);
+	return fth_fail(EINVAL, "%s: unknown type \"%s\"", column->name, word);
 }
 
 static int parse_decimal(struct words *w, struct fth_table_column *column)
@@ -229,7 +230,7 @@ static int parse_length(struct words *w, struct fth_table_column *column)
 	}
 	rc = take_number(w, column, FTH_TABLE_STRING_MAX, &column->length);
 	if (rc == 0 && column->length == 0)
-		rc = fth_fail(EINVAL, "%s: a length of 0", column->name);
+		rc = fth_fail(EINVAL, "%s: length is 0", column->name);
 	return rc < 0 ? rc : expect_word(w, column->name, ")");
 }
 
@@ -255,7 +256,7 @@ static int parse_column(struct words *w, struct fth_table_schema *schema)
 	int rc;
 
 	if (!table_name_valid(word))
-		return fth_fail(EINVAL, "\"%s\" is no column name", word);
+		return fth_fail(EINVAL, "\"%s\" is not a column name", word);
 	memcpy(column.name, word, strlen(word) + 1);
 	rc = parse_type(w, &column);
 	if (rc == 0 && take_word(w, "not")) {
@@ -296,7 +297,7 @@ static int parse_columns(struct words *w, struct fth_table_schema *schema)
 	if (rc == 0 && take_word(w, "cluster"))
 		rc = parse_cluster(w, schema);
 	if (rc == 0 && *next_word(w))
-		rc = fth_fail(EINVAL, "\"%s\" is not expected here", w->word);
+		rc = fth_fail(EINVAL, "unexpected \"%s\"", w->word);
 	return rc;
 }
 

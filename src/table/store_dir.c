@@ -308,7 +308,7 @@ static int create_in(int parent, const char *name, const struct blob *manifest)
 		close(folder);
 	/* RENAME_NOREPLACE: a table that another process made meanwhile stays. */
 	if (rc == 0 && (faulty() || renameat2(parent, hidden, parent, name, RENAME_NOREPLACE) < 0))
-		rc = errno == EEXIST ? fth_fail(EEXIST, "%s: the table exists already", name)
+		rc = errno == EEXIST ? fth_fail(EEXIST, "%s: the table already exists", name)
 				     : fail_on("cannot put it in place", name);
 	if (rc < 0)
 		delete_folder(parent, hidden);
@@ -324,7 +324,7 @@ static int dir_create(struct store *store, const char *name, const struct blob *
 	if (parent < 0)
 		return parent;
 	if (faccessat(parent, name, F_OK, 0) == 0)
-		rc = fth_fail(EEXIST, "%s: the table exists already", name);
+		rc = fth_fail(EEXIST, "%s: the table already exists", name);
 	else
 		rc = create_in(parent, name, manifest);
 	close(parent);
@@ -339,7 +339,7 @@ static int lock_table(int folder, const char *name)
 		return fail_on("cannot open its lock", name);
 	if (flock(lock, LOCK_EX | LOCK_NB) < 0)
 		rc = errno == EWOULDBLOCK
-			     ? fth_fail(EBUSY, "%s: the table has a writer already", name)
+			     ? fth_fail(EBUSY, "%s: another writer has the table open", name)
 			     : fail_on("cannot lock it", name);
 	if (rc < 0)
 		close(lock);
@@ -487,8 +487,7 @@ static int output_commit(struct output *output, const struct blob *manifest)
 		return fail_on("cannot put its manifest in place", o->name);
 	o->committed = o->end;
 	if (try_sync(o->folder) < 0)
-		return fth_fail(EUCLEAN,
-				"%s: the rows are in place, but not known to be durable: %s",
+		return fth_fail(EUCLEAN, "%s: the rows were added but may not be durable: %s",
 				o->name, strerror(errno));
 	return 0;
 }
@@ -585,7 +584,7 @@ int store_dir_open(const char *path, unsigned flags, struct store **out)
 	if (stat(path, &st) < 0)
 		return fail_on("cannot open it", path);
 	if (!S_ISDIR(st.st_mode))
-		return fth_fail(ENOTDIR, "%s is no directory", path);
+		return fth_fail(ENOTDIR, "%s is not a directory", path);
 	store = calloc(1, sizeof(*store));
 	if (!store || !(store->path = realpath(path, NULL))) {
 		free(store);

@@ -277,7 +277,7 @@ static int vol_create(struct store *store, const char *name, const struct blob *
 {
 	int rc = write_manifest(vol_store(store), name, manifest, false);
 
-	return rc == -EEXIST ? fth_fail(EEXIST, "%s: the table exists already", name) : rc;
+	return rc == -EEXIST ? fth_fail(EEXIST, "%s: the table already exists", name) : rc;
 }
 
 static int vol_remove(struct store *store, const char *name)
@@ -286,7 +286,7 @@ static int vol_remove(struct store *store, const char *name)
 	int rc;
 
 	if (has_writer(vol_store(store), name))
-		return fth_fail(EBUSY, "%s: the table has a writer", name);
+		return fth_fail(EBUSY, "%s: a writer has the table open", name);
 	manifest_name(name, object);
 	pthread_mutex_lock(&vol_store(store)->lock);
 	rc = fth_vol_remove(vol_store(store)->vol, object);
@@ -485,7 +485,7 @@ static int vol_open_output(struct store *store, const char *name, struct output 
 	pthread_mutex_unlock(&s->lock);
 	if (busy) {
 		free(o);
-		return fth_fail(EBUSY, "%s: the table has a writer already", name);
+		return fth_fail(EBUSY, "%s: another writer has the table open", name);
 	}
 	*out = &o->base;
 	return 0;

@@ -291,7 +291,7 @@ int fth_table_writer_append(struct fth_table_writer *w, const struct fth_table_v
 	int rc = writer_failed(w);
 
 	if (rc == 0 && w->committed)
-		rc = fth_fail(EINVAL, "the batch is committed already");
+		rc = fth_fail(EINVAL, "the batch is already committed");
 	if (rc == 0)
 		rc = writer_check(&w->manifest.schema, columns, rows, w->rows);
 	if (rc == 0)
@@ -323,7 +323,7 @@ int fth_table_writer_commit(struct fth_table_writer *w)
 	int rc = writer_failed(w);
 
 	if (rc == 0 && w->committed)
-		rc = fth_fail(EINVAL, "the batch is committed already");
+		rc = fth_fail(EINVAL, "the batch is already committed");
 	if (rc == 0 && w->filling->rows)
 		rc = send_group(w, true);
 	if (rc == 0)

@@ -172,7 +172,7 @@ int vol_allocate(struct fth_vol *vol, struct vol_entry *entry, uint64_t rows)
 	uint64_t held = vol_rows_held(entry);
 	/* No device has more, and rows * unit stays far from overflow. */
 	uint64_t limit = ((uint64_t)1 << 54) / entry->unit;
-	int rc = rows > limit ? fth_fail(ENOSPC, "%llu rows are more than any volume has",
+	int rc = rows > limit ? fth_fail(ENOSPC, "%llu stripe rows exceed the limit of a volume",
 					 (unsigned long long)rows)
 			      : 0;
 
@@ -186,7 +186,7 @@ int vol_allocate(struct fth_vol *vol, struct vol_entry *entry, uint64_t rows)
 		uint64_t n = most_rows(vol, gaps, entry, rows - held);
 
 		if (n == 0)
-			rc = fth_fail(ENOSPC, "the volume is full: no room for %llu bytes more",
+			rc = fth_fail(ENOSPC, "the volume is full: no space for %llu more bytes",
 				      (unsigned long long)((rows - held) * entry->unit *
 							   vol_strands(entry)));
 		else

@@ -76,7 +76,7 @@ static int make_uuid(uint8_t uuid[16])
 		if (uuid[i])
 			return 0;
 	if (getrandom(uuid, 16, 0) != 16)
-		return fth_fail(EIO, "no random numbers for a uuid");
+		return fth_fail(EIO, "cannot read random numbers for a uuid");
 	uuid[6] = (uint8_t)((uuid[6] & 0x0f) | 0x40); /* RFC 4122, version 4 */
 	uuid[8] = (uint8_t)((uuid[8] & 0x3f) | 0x80);
 	return 0;
@@ -126,8 +126,10 @@ static int check_device(struct fth_dev *const *devs, unsigned i, const struct vo
 	if (rc < 0)
 		return rc;
 	if (!force && (labels.state[0] != VOL_NOTHING || labels.state[1] != VOL_NOTHING))
-		return fth_fail(EEXIST, "%s carries the label of a volume; force overwrites it",
-				fth_dev_uri(devs[i]));
+		return fth_fail(
+			EEXIST,
+			"%s has the label of a volume; use --force (options.force) to overwrite it",
+			fth_dev_uri(devs[i]));
 	return 0;
 }
 

@@ -319,7 +319,7 @@ static int open_object(struct fth_vol *vol, const char *name, bool readonly, str
 	int rc = 0;
 
 	if (!entry)
-		return fth_fail(ENOENT, "there is no object \"%s\"", name);
+		return fth_fail(ENOENT, "no object \"%s\"", name);
 	if (!vol_entry_survives(entry, entry->stale | vol->missing, vol->count))
 		return fth_fail(ENODEV,
 				"parts of \"%s\" are only on devices that are missing or out of "
@@ -433,9 +433,9 @@ int vol_pending_commit(struct vol_object *obj, bool open)
 	int rc;
 
 	if (!obj->pending)
-		return fth_fail(EALREADY, "\"%s\" is committed already", obj->entry->name);
+		return fth_fail(EALREADY, "\"%s\" is already committed", obj->entry->name);
 	if (old && !obj->replace)
-		return fth_fail(EEXIST, "object \"%s\" exists", old->name);
+		return fth_fail(EEXIST, "object \"%s\" already exists", old->name);
 	if (old && vol_object_find(vol, old->id))
 		return fth_fail(EBUSY, "\"%s\" is open", old->name);
 	entry = vol_entry_clone(obj->entry);

@@ -61,7 +61,7 @@ int vol_make_entry(struct fth_vol *vol, const char *name, uint64_t size,
 	if (rc < 0)
 		return rc;
 	if (vol_catalog_find(&vol->cat, name, NULL) && !options->replace)
-		return fth_fail(EEXIST, "object \"%s\" exists", name);
+		return fth_fail(EEXIST, "object \"%s\" already exists", name);
 	entry = vol_entry_new(shape.width, shape.replicas, 0);
 	if (!entry)
 		return -ENOMEM;
@@ -158,7 +158,7 @@ static int find_to_change(struct fth_vol *vol, const char *name, bool closed,
 		return rc;
 	*out = vol_catalog_find(&vol->cat, name, NULL);
 	if (!*out)
-		return fth_fail(ENOENT, "there is no object \"%s\"", name);
+		return fth_fail(ENOENT, "no object \"%s\"", name);
 	if (closed && vol_object_find(vol, (*out)->id))
 		return fth_fail(EBUSY, "\"%s\" is open", name);
 	return 0;
@@ -219,7 +219,7 @@ static int rename_locked(struct fth_vol *vol, const char *from, const char *to, 
 		return rc;
 	over = vol_catalog_find(&vol->cat, to, NULL);
 	if (over && !replace)
-		return fth_fail(EEXIST, "object \"%s\" exists", to);
+		return fth_fail(EEXIST, "object \"%s\" already exists", to);
 	if (over && vol_object_find(vol, over->id))
 		return fth_fail(EBUSY, "\"%s\" is open", to);
 	return rename_over(vol, entry, over, to);
@@ -473,7 +473,7 @@ int fth_vol_stat(struct fth_vol *vol, const char *name, struct fth_vol_object_in
 	if (entry)
 		vol_describe(vol, entry, info);
 	else
-		rc = fth_fail(ENOENT, "there is no object \"%s\"", name);
+		rc = fth_fail(ENOENT, "no object \"%s\"", name);
 	pthread_mutex_unlock(&vol->lock);
 	return rc;
 }

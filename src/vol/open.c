@@ -62,7 +62,7 @@ static int foreign(const char *uri, const struct vol_label *label, const char *o
 {
 	char mine[FTH_VOL_UUID_TEXT], theirs[FTH_VOL_UUID_TEXT];
 
-	return fth_fail(EXDEV, "%s is of volume %s, %s of volume %s", uri,
+	return fth_fail(EXDEV, "%s belongs to volume %s, %s to volume %s", uri,
 			fth_vol_uuid_text(label->uuid, mine), other,
 			fth_vol_uuid_text(expected->uuid, theirs));
 }
@@ -79,7 +79,8 @@ static int place_member(struct fth_vol *vol, struct fth_dev *dev, const struct v
 	} else if (!same_volume(label, common)) {
 		return foreign(fth_dev_uri(dev), label, fth_dev_uri(first), common);
 	} else if (!same_shape(label, common)) {
-		return fth_fail(ENOTUNIQ, "%s and %s have one uuid, but are of different volumes",
+		return fth_fail(ENOTUNIQ,
+				"%s and %s have the same uuid, but belong to different volumes",
 				fth_dev_uri(dev), fth_dev_uri(first));
 	}
 	if (member->dev)
@@ -147,8 +148,8 @@ static int note_missing(struct fth_vol *vol, unsigned flags)
 		return fth_fail(
 			ESTALE,
 			"device %u of %u of the volume is missing and may hold newer data "
-			"than the %u that are here: at least %u have to be here, or reading "
-			"old data be allowed (FTH_VOL_MINORITY, --minority, minority=on)",
+			"than the %u present ones: at least %u must be present, or reading "
+			"old data must be allowed (FTH_VOL_MINORITY, --minority, minority=on)",
 			first_missing(vol), vol->count,
 			vol->count - (unsigned)__builtin_popcountll(vol->missing),
 			vol->count - vol->defaults.quorum + 1);

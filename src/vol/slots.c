@@ -164,8 +164,8 @@ static int check_histories(const struct fth_vol *vol)
 	for (unsigned i = 0; i < vol->count; i++)
 		if (vol->members[i].dev && !vol_leads_to(vol, i, &vol->cat))
 			return fth_fail(ENOTUNIQ,
-					"%s (update %llu) and %s (update %llu) have one uuid but "
-					"different histories: devices of two volumes",
+					"%s (update %llu) and %s (update %llu) have the same uuid "
+					"but different histories: are they of two volumes?",
 					fth_dev_uri(vol->members[i].dev),
 					(unsigned long long)vol->members[i].held,
 					newest ? fth_dev_uri(newest->dev) : "?",
@@ -183,7 +183,7 @@ int vol_catalog_load(struct fth_vol *vol)
 		if (vol->members[i].dev)
 			rc = load_member(vol, i, &best);
 	if (rc == 0 && !best.buf)
-		rc = fth_fail(EBADMSG, "no device has a catalog that can be read");
+		rc = fth_fail(EBADMSG, "no device has a readable catalog");
 	if (rc == 0) {
 		rc = vol_catalog_parse(best.buf, best.bytes, &vol->space, &judge, &vol->cat);
 		if (rc < 0)
@@ -200,7 +200,7 @@ int vol_failed(const struct fth_vol *vol)
 	/* relaxed: whoever sees it a little late could as well have been a little earlier */
 	uint32_t error = fth_load_relaxed_dev32(&vol->failed);
 
-	return error ? fth_fail((int)error, "the volume failed (%s) and has to be opened again",
+	return error ? fth_fail((int)error, "the volume failed (%s) and must be reopened",
 				strerror((int)error))
 		     : 0;
 }
@@ -267,8 +267,8 @@ static int write_all(struct fth_vol *vol, char *buf, uint64_t bytes, const struc
 	if (written >= vol->defaults.quorum)
 		return 0;
 	fth_store_relaxed_dev32(&vol->failed, (uint32_t)-error);
-	return fth_fail(-error, "%u of %u devices took the catalog, %u are needed: %s", written,
-			vol->count, vol->defaults.quorum, strerror(-error));
+	return fth_fail(-error, "the catalog was written to %u of %u devices, %u are needed: %s",
+			written, vol->count, vol->defaults.quorum, strerror(-error));
 }
 
 static uint64_t behind(const struct fth_vol *vol)
@@ -288,7 +288,7 @@ static int commit(struct fth_vol *vol, struct vol_catalog *next)
 	int rc;
 
 	if (bytes > vol->space.slot_bytes)
-		return fth_fail(ENOSPC, "the catalog is full: %llu bytes, it would need %llu",
+		return fth_fail(ENOSPC, "the catalog is full: it has %llu bytes and needs %llu",
 				(unsigned long long)vol->space.slot_bytes,
 				(unsigned long long)bytes);
 	if (posix_memalign(&buf, VOL_GRAIN, whole_grains(bytes)) != 0)

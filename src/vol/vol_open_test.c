@@ -115,7 +115,7 @@ static void wrong_labels_are_refused(void **state)
 	} ways[] = {
 		{set_version, EPROTONOSUPPORT, "format version 7, this library knows 2"},
 		{set_index, ENOTUNIQ, "are both device 1 of the volume"},
-		{set_count, ENOTUNIQ, "have one uuid, but are of different volumes"},
+		{set_count, ENOTUNIQ, "have the same uuid, but belong to different volumes"},
 		{set_block, EBADMSG, "both copies of the label are damaged"},
 	};
 
@@ -212,7 +212,7 @@ static void missing_foreign_and_double_devices_are_named(void **state)
 	refused(rack.devs + 1, 1, 0, ENODEV, "device 0 of 2");
 	devs[0] = rack.devs[0];
 	devs[1] = other.devs[1];
-	refused(devs, 2, 0, EXDEV, "is of volume");
+	refused(devs, 2, 0, EXDEV, "belongs to volume");
 	devs[1] = blank;
 	refused(devs, 2, 0, EMEDIUMTYPE, "is not part of a volume");
 	refused(devs, 2, FTH_VOL_DEGRADED, EMEDIUMTYPE, "is not part of a volume");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Statistics counters that cost a plain add when counted and something only when read.
+ * Statistics counters: counting is a plain add, and the cost of summing is paid by the reader.
  *
  * A counter set is split into shards. Each thread owns one shard index for its life, so adding
  * is an unshared load and store, without a locked instruction and without a call. Threads beyond
@@ -20,15 +20,15 @@ FTH_BEGIN_DECLS
 
 #define FTH_STATS_SHARDS 64 /* the last one is the shared one */
 /*
- * Counters of one shard that lie together: whole lines of a processor's cache, and the same number
- * for all sets, so that a thread's place in any set is a constant offset.
+ * Counters of one shard that are adjacent: whole cache lines, and the same number for all sets, so
+ * that a thread's offset is the same in every set.
  */
 #define FTH_STATS_GROUP 32
 #define FTH_STATS_STEP	(FTH_STATS_GROUP * sizeof(uint64_t)) /* bytes from shard to shard */
 
 /*
  * A set of counters, numbered 0 .. n-1 by its user: group by group, all shards of a group before
- * the next. Here for fth_stats_add(); not to be touched.
+ * the next. Defined here for fth_stats_add(); not part of the interface.
  */
 struct fth_stats {
 	unsigned counters;
@@ -46,7 +46,7 @@ void fth_stats_free(struct fth_stats *stats);
 extern __thread uint64_t fth_stats_place __attribute__((tls_model("initial-exec")));
 #define FTH_STATS_PRIVATE ((FTH_STATS_SHARDS - 1) * FTH_STATS_STEP)
 
-/* Where a counter is in shard 0; it must be there. The same as long as the set lives. */
+/* The address of a counter in shard 0; counter < n. Constant until the set is freed. */
 static inline uint64_t *fth_stats_counter(const struct fth_stats *stats, unsigned counter)
 {
 	return stats->values +
@@ -54,7 +54,7 @@ static inline uint64_t *fth_stats_counter(const struct fth_stats *stats, unsigne
 	       counter % FTH_STATS_GROUP;
 }
 
-/* What fth_stats_count() leaves: threads without a private shard. */
+/* The slow path of fth_stats_count(): threads without a private shard. */
 void fth_stats_count_slow(uint64_t *counter, uint64_t amount);
 
 /* Add to a counter that fth_stats_counter() found. Any thread, never blocks. */
@@ -67,7 +67,7 @@ static inline void fth_stats_count(uint64_t *counter, uint64_t amount)
 		return;
 	}
 	value = (uint64_t *)(void *)((char *)counter + place);
-	/* Nobody else writes here. Readers look at any time, so it is stored whole. */
+	/* No other thread writes here. Readers load it at any time, so the store must not tear. */
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 	__asm__("addq %1, %0" : "+m"(*value) : "er"(amount) : "cc");
 #else
@@ -76,11 +76,11 @@ static inline void fth_stats_count(uint64_t *counter, uint64_t amount)
 }
 
 /*
- * For what is counted so often that even this is much: a thread keeps the counters it adds to most,
- * FTH_STATS_TALLIES of them, in a place that costs a comparison and an add to find. `which` is the
- * one of these that this counter may be in. It is known there by a key, an address that stands for
- * this counter and no other as long as its set lives. fth_stats_read() finds what is there; a
- * counter that is not is counted as above, and if that is often gets the place of the one that is.
+ * For the most frequent counters: a thread keeps the FTH_STATS_TALLIES counters that it adds to most
+ * in thread-local slots, where an add costs a comparison and an increment. `which` is the slot that
+ * the counter may use. `key` identifies the counter in its slot: an address that is unique to this
+ * counter until its set is freed. fth_stats_read() includes the slots. A counter that is not in its
+ * slot is counted as above; if that happens often, it takes over the slot.
  */
 #define FTH_STATS_TALLIES 4
 
@@ -92,7 +92,7 @@ struct fth_stats_tally {
 extern __thread struct fth_stats_tally fth_stats_tallies[FTH_STATS_TALLIES]
 	__attribute__((tls_model("initial-exec")));
 
-/* What fth_stats_tally() leaves: counters that are not in their place. */
+/* The slow path of fth_stats_tally(): the counter is not in its slot. */
 void fth_stats_tally_slow(unsigned which, const void *key, uint64_t *counter);
 
 /* Add 1 to a counter that fth_stats_counter() found. Any thread; waits for readers at most. */
@@ -106,7 +106,7 @@ static inline void fth_stats_tally(unsigned which, const void *key, uint64_t *co
 	else
 		__asm__("addq $1, %0" : "+m"(tally->n) : : "cc");
 #else
-	/* relaxed: whoever frees another counter may be taking it out of here. */
+	/* relaxed: a thread that frees a set may be removing its counter from this slot. */
 	if (__builtin_expect(__atomic_load_n(&tally->key, __ATOMIC_RELAXED) != key, 0))
 		fth_stats_tally_slow(which, key, counter);
 	else
@@ -114,14 +114,14 @@ static inline void fth_stats_tally(unsigned which, const void *key, uint64_t *co
 #endif
 }
 
-/* The same by number. A NULL set counts nothing, nor does a counter that is not there. */
+/* The same by number. Does nothing if the set is NULL or has no such counter. */
 static inline void fth_stats_add(struct fth_stats *stats, unsigned counter, uint64_t amount)
 {
 	if (stats && counter < stats->counters)
 		fth_stats_count(fth_stats_counter(stats, counter), amount);
 }
 
-/* The present sum of one counter. Any thread. */
+/* The current sum of one counter. Any thread. */
 uint64_t fth_stats_read(const struct fth_stats *stats, unsigned counter);
 
 FTH_END_DECLS

@@ -17,8 +17,8 @@
  * belong to the outermost scheme; what is inside the parentheses is a whole URI of its own, so
  * wrappers stack: fault(delay(file:/data/a)?read_us=80)?rate=0.01.
  *
- * An opener takes the options it knows, each at most once, and then asks whether any is left:
- * a misspelt option is an error, never ignored.
+ * An opener takes the options it knows, each at most once, then calls fth_uri_finish(), which
+ * fails if any option is left: a misspelt option is an error, never ignored.
  */
 #ifndef FATHOM_BASE_URI_H
 #define FATHOM_BASE_URI_H
@@ -52,7 +52,7 @@ struct fth_uri {
 	bool readonly; /* FTH_DEV_READONLY of fathom/dev.h */
 };
 
-/* 0, -EINVAL with a text that points at the fault, or -ENOMEM. */
+/* Returns 0, -EINVAL with a text that names the error, or -ENOMEM. */
 int fth_uri_parse(struct fth_uri *uri, const char *text);
 void fth_uri_release(struct fth_uri *uri);
 
@@ -70,12 +70,12 @@ int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double
 /* on/off, yes/no, true/false, 1/0 */
 int fth_uri_take_bool(struct fth_uri *uri, const char *key, bool *out);
 
-/* -EINVAL naming the first option nobody took; 0 when all were taken. */
+/* Returns 0 if all options were taken, -EINVAL with the name of the first other one. */
 int fth_uri_finish(const struct fth_uri *uri);
 
 /*
- * A path or value as a URI writes it. 0, or -ENAMETOOLONG when `size` may not be enough; three
- * times the length of the text and 1 always are.
+ * Escape a path or value for use in a URI. Returns 0, or -ENAMETOOLONG if `size` may be too small; 3
+ * times the length of the text plus 1 is always enough.
  */
 int fth_uri_escape(const char *text, char *to, size_t size);
 

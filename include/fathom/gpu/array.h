@@ -48,7 +48,7 @@ template <typename T> FTH_GPU uint64_t fth_gpu_to_bits_(T value)
 
 /* ---- single elements ---- */
 
-/* What a line without a reference needs to be read: there, and known to be in use. */
+/* May a line be read without a reference? It must be valid and marked as hot. */
 FTH_GPU bool fth_gpu_is_hot_(uint64_t word)
 {
 	return (word & (FTH_LINE_VALID | FTH_LINE_HOT)) == (FTH_LINE_VALID | FTH_LINE_HOT);
@@ -107,7 +107,7 @@ FTH_GPU int fth_gpu_atomic_(const fth_gpu_array<T> &a, uint64_t i, T value, T ex
 	static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are for 4 and 8 bytes");
 	static_assert((T)0.5 == (T)0, "atomics are for integers");
 	static_assert(op != FTH_GPU_OP_MIN || (T)-1 > (T)0,
-		      "a minimum is of integers without a sign");
+		      "fth_gpu_min() is for unsigned integers");
 	if (i >= a.count)
 		return -ERANGE;
 	found = FTH_GPU_FAR_(fth_gpu_access_)(a.cache, a.range, i * sizeof(T), op, sizeof(T),

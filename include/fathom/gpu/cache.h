@@ -212,7 +212,7 @@ FTH_END_DECLS
  */
 template <typename T> struct fth_gpu_array : private fth_gpu_array_base {
 	static_assert(std::is_trivially_copyable<T>::value, "elements are plain bytes");
-	static_assert((sizeof(T) & (sizeof(T) - 1)) == 0, "an element is a power of two of bytes");
+	static_assert((sizeof(T) & (sizeof(T) - 1)) == 0, "the element size is a power of two");
 
 	typedef T element;
 	using fth_gpu_array_base::cache;
@@ -240,7 +240,7 @@ template <typename T> struct fth_gpu_array : private fth_gpu_array_base {
 	}
 };
 
-/* Give an open array its type. -EINVAL, and *out is unchanged, if an element is no T by its size. */
+/* Give an open array its type. -EINVAL, and *out is unchanged, if the element size is not sizeof(T). */
 template <typename T>
 static inline int fth_gpu_array_wrap(const struct fth_gpu_array_base &array, fth_gpu_array<T> *out)
 {

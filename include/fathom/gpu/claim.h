@@ -72,14 +72,14 @@ FTH_GPU_CALL struct fth_gpu_claim fth_gpu_claim_(struct fth_gpu_cache_state *cac
 		}
 		__syncwarp();
 	}
-	/* The others claim nothing; one may have got a frame in the end. */
+	/* The other lanes claim nothing; a lane may have got a frame in the last round. */
 	if (want.owner)
 		fth_gpu_disown_(cache, &want);
 	__syncwarp();
 	return claim;
 }
 
-/* Let everyone see the lines that were `filled`, and forget those that were not. */
+/* Publish the lines that were `filled`, and drop those that were not. */
 FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_t array,
 				      uint64_t line, struct fth_gpu_claim claim, bool filled)
 {
@@ -100,7 +100,7 @@ FTH_GPU_CALL void fth_gpu_claim_give_(struct fth_gpu_cache_state *cache, uint32_
 
 /* ---- for kernels ---- */
 
-/* Is a line in the array, to its end? What is behind the end of an array is not its own. */
+/* Is the whole line inside the array? The bytes after the end of an array are not its own. */
 template <typename T> FTH_GPU bool fth_gpu_claim_whole_(const fth_gpu_array<T> &a, uint64_t line)
 {
 	return line < a.count >> (a.line_shift - fth_gpu_shift_<T>());
@@ -118,7 +118,7 @@ FTH_GPU struct fth_gpu_claim fth_gpu_claim_lines(const fth_gpu_array<T> &a, uint
 	return FTH_GPU_FAR_(fth_gpu_claim_)(a.cache, a.range, line, mine);
 }
 
-/* The elements of line k of them, to be written; the same in all lanes. NULL: not claimed. */
+/* The elements of line first + k, for writing; the same in all lanes. NULL: not claimed. */
 template <typename T>
 FTH_GPU T *fth_gpu_claim_data(const fth_gpu_array<T> &a, struct fth_gpu_claim claim, uint32_t k)
 {
@@ -127,7 +127,7 @@ FTH_GPU T *fth_gpu_claim_data(const fth_gpu_array<T> &a, struct fth_gpu_claim cl
 	return frame == FTH_GPU_NO_FRAME ? NULL : (T *)(a.data + ((uint64_t)frame << a.line_shift));
 }
 
-/* The first `filled` of them have been written; the others become what they were. */
+/* Publish the first `filled` of the lines; the others are as before the claim. */
 template <typename T>
 FTH_GPU void fth_gpu_claim_give(const fth_gpu_array<T> &a, uint64_t first,
 				struct fth_gpu_claim claim, uint32_t filled)

@@ -27,7 +27,7 @@ struct fth_gpu_io {
 	void *memory;	 /* in GPU memory, a multiple of 16 */
 };
 
-/* `bytes`: of all its blocks; who knows them from elsewhere need not ask for the block's. */
+/* `bytes`: the length of the transfer, passed in because callers have it already. */
 FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io, uint32_t bytes)
 {
 	uint64_t address = (uint64_t)io->memory;
@@ -44,7 +44,8 @@ FTH_WARP struct fth_nvme_sqe fth_gpu_io_command_(const struct fth_gpu_io *io, ui
 	return command;
 }
 
-/* The leader's part of the rule below: whoever gets the lock sends one command for all before. */
+/* The leader's part of the rule below: the leader that gets the lock sends one command for all that
+ * asked before. */
 FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
 				 uint32_t hint, uint64_t deadline)
 {
@@ -59,7 +60,7 @@ FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvm
 	/* acquire: stops the data from being read before the second command was answered. */
 	while (rc == 0 && !fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
 		if (!fth_xchg_acqrel_dev32(&order->lock, 1)) {
-			/* acquire: those who asked have seen their completion before we send. */
+			/* acquire: the warps that asked saw their completions before this command is sent. */
 			uint32_t upto = fth_add_acqrel_dev32(&order->tail, 0);
 
 			if (!fth_ring_before(mine, fth_load_acquire_dev32(&order->head))) {
@@ -82,7 +83,8 @@ FTH_WARP int fth_gpu_order_lead_(const struct fth_gpu_view *view, struct fth_nvm
  * The write-ordering rule of GPUDirect (Qureshi, dissertation, 8.2.1): a drive's data and its
  * completion may reach the GPU's threads in the wrong order. But a read by the drive pushes its
  * writes ahead. A command that is sent after a completion was seen, and answered, proves such a
- * read: of the command itself. One does for all who saw their completion before it was sent.
+ * read: of the command itself. One such command serves all warps that saw their completion before it
+ * was sent.
  */
 FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvme_qp *qp,
 				 const struct fth_nvme_warp *warp, uint32_t hint, uint64_t deadline)
@@ -97,8 +99,8 @@ FTH_WARP int fth_gpu_order_wait_(const struct fth_gpu_view *view, struct fth_nvm
 }
 
 /*
- * Can one command say it? A third page would be looked for in a list, which nobody has made: in the
- * data. By blocks: their bytes may be more than 32 bits hold.
+ * Does the transfer fit one command? For a third page the drive would read PRP 2 as the address of a
+ * list, and there is none. Compares blocks, because the number of bytes may exceed 32 bits.
  */
 FTH_WARP bool fth_gpu_io_fits_(const struct fth_gpu_view *view, const struct fth_gpu_io *io)
 {

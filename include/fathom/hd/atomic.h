@@ -10,12 +10,13 @@
  *	order	relaxed | acquire | release | acqrel
  *	scope	blk: threads of one block of a GPU kernel; all CPU threads
  *		dev: threads of one processor (all CPU threads, or all threads of one GPU)
- *		sys: everyone, other devices and the other processor included
+ *		sys: all threads of CPU and GPU, and other devices
  *
- * On the host all scopes are the same instruction; on the GPU they are not. There a release waits
- * for what else the processor has under way, 12 to 23 thousand cycles while a link is busy: ask for
- * no more than is needed. Read-modify-write operations return the value from before, and whoever
- * acquires what one of them left also acquires what was released before it, whatever its own order.
+ * On the host all scopes compile to the same instruction; on the GPU they do not. There a release
+ * waits for the processor's outstanding stores, 12 to 23 thousand cycles while a link is busy: use
+ * the weakest order and the narrowest scope that suffice. Read-modify-write operations return the
+ * previous value. They continue a release sequence: an acquire load of the value that one of them
+ * stored synchronizes with the release before it, whatever the order of the operation itself.
  *
  * There are no fences here, on purpose: ThreadSanitizer cannot see through them. An ordering
  * that matters is attached to the access that needs it.
@@ -110,7 +111,7 @@
 	FTH_ATOMIC_RMW_(type, bits, scope, and, acqrel, acq_rel)                              \
 	FTH_ATOMIC_RMW_(type, bits, scope, xchg, acquire, acquire)                            \
 	FTH_ATOMIC_RMW_(type, bits, scope, xchg, acqrel, acq_rel)                             \
-	/* True when *p was *expected and is now desired; else *expected is what *p holds. */ \
+	/* Returns true if *p was *expected and is now desired; else sets *expected to *p. */ \
 	FTH_ATOMIC_CAS_(type, bits, scope, relaxed, relaxed, relaxed)                         \
 	FTH_ATOMIC_CAS_(type, bits, scope, acquire, acquire, acquire)                         \
 	FTH_ATOMIC_CAS_(type, bits, scope, release, release, relaxed)                         \

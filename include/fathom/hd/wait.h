@@ -15,7 +15,7 @@
 #include <time.h>
 #endif
 
-#define FTH_NEVER UINT64_MAX /* the deadline that does not come */
+#define FTH_NEVER UINT64_MAX /* no deadline */
 
 FTH_HD uint64_t fth_now_ns(void)
 {

@@ -154,7 +154,7 @@ struct fth_kvc_op {
 	uint64_t item_cas;
 	uint64_t number; /* of INCREMENT and DECREMENT: the new value */
 
-	uint64_t private_[12]; /* the client's */
+	uint64_t private_[12]; /* used by the client */
 };
 
 /*

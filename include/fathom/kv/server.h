@@ -7,7 +7,7 @@
  *	struct fth_kv_server *server;
  *
  *	fth_kv_server_start(kv, &options, &server);
- *	... until somebody asks to stop ...
+ *	... until the program is asked to stop ...
  *	fth_kv_server_stop(server, fth_deadline_ns(5000000000));
  *
  * Each worker is a thread with an epoll set of its own over its sockets and the flash. Answers come

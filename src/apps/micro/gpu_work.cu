@@ -157,7 +157,7 @@ int work_check_source(const struct fth_gpu_source *source)
 	if (source->element != 8)
 		return fth_fail(EINVAL, "elements of %u bytes: they have 8 here", source->element);
 	if (source->line < 512 || (source->line & (source->line - 1)))
-		return fth_fail(EINVAL, "a line has a power of two bytes, at least 512");
+		return fth_fail(EINVAL, "line size is not a power of two of at least 512");
 	if ((uint64_t)source->plain % 16)
 		return fth_fail(EINVAL, "memory that is not aligned to 16 bytes");
 	return 0;

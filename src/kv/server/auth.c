@@ -60,9 +60,9 @@ int auth_load(struct fth_kv_server *server, const char *path)
 			rc = add_line(server, path, number, line);
 	}
 	if (rc == 0 && ferror(file))
-		rc = fth_fail(EIO, "%s: cannot be read", path);
+		rc = fth_fail(EIO, "%s: read error", path);
 	if (rc == 0 && server->auth_count == 0)
-		rc = fth_fail(EINVAL, "%s: no user:password in it", path);
+		rc = fth_fail(EINVAL, "%s: no user:password line", path);
 	fclose(file);
 	explicit_bzero(line, sizeof(line));
 	return rc;

@@ -108,9 +108,9 @@ int tls_open(const char *certificate, const char *key, void **out)
 	if (ssl.SSL_CTX_ctrl_(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL) != 1)
 		rc = fth_fail(EINVAL, "TLS: %s", reason());
 	else if (ssl.SSL_CTX_use_certificate_chain_file_(context, certificate) != 1)
-		rc = fth_fail(EINVAL, "%s: no certificate can be read: %s", certificate, reason());
+		rc = fth_fail(EINVAL, "%s: cannot read a certificate: %s", certificate, reason());
 	else if (ssl.SSL_CTX_use_PrivateKey_file_(context, key, SSL_FILETYPE_PEM) != 1)
-		rc = fth_fail(EINVAL, "%s: no private key can be read: %s", key, reason());
+		rc = fth_fail(EINVAL, "%s: cannot read a private key: %s", key, reason());
 	else if (ssl.SSL_CTX_check_private_key_(context) != 1)
 		rc = fth_fail(EINVAL, "%s is not the key of %s: %s", key, certificate, reason());
 	if (rc < 0) {
@@ -142,9 +142,9 @@ int tls_open_client(const char *authorities, void **out)
 	if (ssl.SSL_CTX_ctrl_(context, SSL_CTRL_SET_MIN_PROTO_VERSION, TLS1_2_VERSION, NULL) != 1)
 		rc = fth_fail(EINVAL, "TLS: %s", reason());
 	else if (authorities && ssl.SSL_CTX_load_verify_locations_(context, authorities, NULL) != 1)
-		rc = fth_fail(EINVAL, "%s: no certificate can be read: %s", authorities, reason());
+		rc = fth_fail(EINVAL, "%s: cannot read a certificate: %s", authorities, reason());
 	else if (!authorities && ssl.SSL_CTX_set_default_verify_paths_(context) != 1)
-		rc = fth_fail(EINVAL, "TLS: the certificates of the system cannot be read: %s",
+		rc = fth_fail(EINVAL, "TLS: cannot read the certificates of the system: %s",
 			      reason());
 	if (rc < 0) {
 		ssl.SSL_CTX_free_(context);

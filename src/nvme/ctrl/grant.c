@@ -72,7 +72,7 @@ int fth_nvme_ctrl_grant(struct fth_nvme_ctrl *ctrl, void *addr, size_t len, uint
 	int rc;
 
 	if (!addr || !len || ((uintptr_t)addr | len | iova) & PAGE_MASK)
-		return fth_fail(EINVAL, "granted memory must be whole pages of %u bytes",
+		return fth_fail(EINVAL, "granted memory is not whole pages of %u bytes",
 				FTH_NVME_PAGE_SIZE);
 	if (len - 1 > UINT64_MAX - iova)
 		return fth_fail(EINVAL, "granted memory goes beyond the last bus address");

@@ -55,7 +55,7 @@ static int check_opts(const struct fth_nvme_ctrl_options *opts)
 		return fth_fail(EINVAL, "lba_shift %u is outside %u to %u", opts->lba_shift,
 				LBA_SHIFT_MIN, LBA_SHIFT_MAX);
 	if (strlen(opts->serial) > FTH_NVME_CTRL_SERIAL_MAX)
-		return fth_fail(EINVAL, "serial \"%s\" is longer than %d", opts->serial,
+		return fth_fail(EINVAL, "serial \"%s\" is longer than %d bytes", opts->serial,
 				FTH_NVME_CTRL_SERIAL_MAX);
 	return 0;
 }
@@ -99,7 +99,9 @@ static int set_geometry(struct fth_nvme_ctrl *ctrl, const struct fth_nvme_ctrl_o
 
 	ctrl->lba_shift = opts->lba_shift ? opts->lba_shift : smallest_shift(info->block);
 	if ((1u << ctrl->lba_shift) % info->block)
-		return fth_fail(EINVAL, "blocks of %u bytes on a device with blocks of %u",
+		return fth_fail(EINVAL,
+				"lba_shift gives blocks of %u bytes, smaller than the device's "
+				"blocks of %u",
 				1u << ctrl->lba_shift, info->block);
 	ctrl->blocks = info->size >> ctrl->lba_shift;
 	if (ctrl->blocks == 0)

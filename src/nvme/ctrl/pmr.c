@@ -259,7 +259,7 @@ int fth_nvme_ctrl_pmr_health(struct fth_nvme_ctrl *ctrl, unsigned health)
 	if (!pmr->size)
 		return fth_fail(ENODEV, "the controller has no persistent memory region");
 	if (health > FTH_NVME_PMR_UNRELIABLE)
-		return fth_fail(EINVAL, "%u is no state of health", health);
+		return fth_fail(EINVAL, "unknown PMR health status %u", health);
 	pthread_mutex_lock(&pmr->lock);
 	pmr->health = (uint8_t)health;
 	pthread_mutex_unlock(&pmr->lock);
@@ -284,11 +284,13 @@ static int check_dev(struct fth_dev *dev, uint64_t size)
 	const struct fth_dev_info *info = fth_dev_info(dev);
 
 	if (info->size < size)
-		return fth_fail(EINVAL, "a region of %llu bytes on a device of %llu",
+		return fth_fail(EINVAL, "pmr_size %llu is greater than the device of %llu bytes",
 				(unsigned long long)size, (unsigned long long)info->size);
 	if (info->block & (info->block - 1) || info->block > size)
-		return fth_fail(EINVAL, "a region of %llu bytes on a device with blocks of %u",
-				(unsigned long long)size, info->block);
+		return fth_fail(
+			EINVAL,
+			"pmr_size %llu is not a multiple of the device's blocks of %u bytes",
+			(unsigned long long)size, info->block);
 	return 0;
 }
 
@@ -297,7 +299,7 @@ int fth_ctrl_pmr_open(struct ctrl_pmr *pmr, const struct fth_nvme_ctrl_options *
 	int rc;
 
 	if (!opts->pmr_size)
-		return opts->pmr_dev ? fth_fail(EINVAL, "pmr_dev without pmr_size") : 0;
+		return opts->pmr_dev ? fth_fail(EINVAL, "pmr_dev needs pmr_size") : 0;
 	pmr->step = LINE;
 	if (opts->pmr_dev) {
 		rc = check_dev(opts->pmr_dev, opts->pmr_size);

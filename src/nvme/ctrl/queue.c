@@ -252,7 +252,9 @@ void fth_ctrl_cq_post(struct ctrl_cq *cq, const struct ctrl_sq *sq, uint16_t cid
 int fth_nvme_ctrl_set_vector(struct fth_nvme_ctrl *ctrl, unsigned vector, int fd)
 {
 	if (vector > ctrl->io_queues)
-		return fth_fail(EINVAL, "interrupt vector %u of %u", vector, ctrl->io_queues + 1);
+		return fth_fail(EINVAL,
+				"interrupt vector %u is out of range: the controller has %u",
+				vector, ctrl->io_queues + 1);
 	/* Exclusive: a completion that was posted without the interrupt is there for a look. */
 	pthread_rwlock_wrlock(&ctrl->world);
 	ctrl->vector_fds[vector] = fd;

@@ -129,7 +129,7 @@ void *fth_ctrl_window_memory(uint64_t size)
 static int check_size(const char *name, uint64_t size, uint64_t max)
 {
 	if (size && (size < WINDOW_MIN || size > max || size & (size - 1)))
-		return fth_fail(EINVAL, "%s of %llu bytes: a power of two from %u to %llu", name,
+		return fth_fail(EINVAL, "%s size %llu is not a power of two from %u to %llu", name,
 				(unsigned long long)size, WINDOW_MIN, (unsigned long long)max);
 	return 0;
 }

@@ -293,8 +293,8 @@ static int revive(struct chan_nvme *chan)
 	nvme_dev_fail(chan->owner, -failure);
 	rc = nvme_dev_recover(chan->owner);
 	if (rc == -EBUSY)
-		return fth_fail(EIO, "the controller was reset, and commands of others have not "
-				     "ended");
+		return fth_fail(EIO, "the controller was reset while commands of other "
+				     "channels were in flight");
 	return rc;
 }
 
@@ -472,7 +472,7 @@ static int nvme_unmap(struct fth_dev *dev, void *addr, size_t len)
 	}
 	pthread_mutex_unlock(&self->region_lock);
 	if (!region.addr)
-		return fth_fail(EINVAL, "%p, %zu bytes: not mapped", addr, len);
+		return fth_fail(EINVAL, "%zu bytes at %p are not mapped", len, addr);
 	transport->ops->unmap(transport, addr, len, region.iova);
 	return 0;
 }

@@ -183,7 +183,8 @@ static int make_set(struct nvme_wake *wake)
 	wake->timer = fth_fd_high(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
 	wake->epoll = fth_fd_high(epoll_create1(EPOLL_CLOEXEC));
 	if (wake->event < 0 || wake->timer < 0 || wake->epoll < 0)
-		return fth_fail(errno, "the descriptor of a channel: %s", strerror(errno));
+		return fth_fail(errno, "cannot create the descriptor of a channel: %s",
+				strerror(errno));
 	rc = watch_fd(wake->epoll, wake->event, EVENT);
 	return rc < 0 ? rc : watch_fd(wake->epoll, wake->timer, TIMER);
 }

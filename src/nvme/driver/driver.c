@@ -44,11 +44,12 @@ static int check_capabilities(struct fth_nvme *nvme)
 	uint64_t cap = nvme->transport->ops->read64(nvme->transport, FTH_NVME_REG_CAP);
 
 	if (cap == UINT64_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	if (!(cap & FTH_NVME_CAP_CSS_NVM))
 		return fth_fail(EOPNOTSUPP, "the controller has no NVM command set");
 	if (fth_nvme_cap_page_min(cap) > 0)
-		return fth_fail(EOPNOTSUPP, "the controller can not use pages of 4 KiB");
+		return fth_fail(EOPNOTSUPP, "the controller does not support pages of 4 KiB");
 	nvme->cap = cap;
 	if (doorbells_for(nvme) == 0)
 		return fth_fail(EOPNOTSUPP, "BAR 0 ends before the doorbells of a queue pair");
@@ -109,8 +110,8 @@ static int admin_exec(struct fth_nvme *nvme, const struct fth_nvme_sqe *command,
 		      bool *left)
 {
 	struct fth_nvme_qp *qp = &nvme->admin.qp;
-	uint64_t patience = nvme->timeout_ns > ADMIN_MIN_NS ? nvme->timeout_ns : ADMIN_MIN_NS;
-	uint64_t deadline = fth_deadline_ns(patience), look;
+	uint64_t timeout = nvme->timeout_ns > ADMIN_MIN_NS ? nvme->timeout_ns : ADMIN_MIN_NS;
+	uint64_t deadline = fth_deadline_ns(timeout), look;
 	struct fth_nvme_done done = {0, 0};
 	int id = fth_nvme_qp_take_wait(qp, 0, deadline), ill = 0, rc;
 
@@ -285,12 +286,12 @@ static int check_opts(const struct fth_nvme_options *opts)
 	if (rc < 0)
 		return rc;
 	if (opts->nsid == 0 || opts->nsid == FTH_NVME_NSID_ALL)
-		return fth_fail(EINVAL, "namespace %u can not be opened", opts->nsid);
+		return fth_fail(EINVAL, "namespace %u is not a valid namespace id", opts->nsid);
 	if (opts->entries < 2 || opts->entries > 65536 || opts->entries & (opts->entries - 1))
-		return fth_fail(EINVAL, "%u entries per ring: a power of two from 2 to 65536",
+		return fth_fail(EINVAL, "entries %u is not a power of two from 2 to 65536",
 				opts->entries);
 	if (opts->timeout_ns == 0)
-		return fth_fail(EINVAL, "a command must be given some time");
+		return fth_fail(EINVAL, "timeout_ms is 0");
 	return 0;
 }
 
@@ -453,7 +454,8 @@ int fth_nvme_recover(struct fth_nvme *nvme)
 
 	pthread_mutex_lock(&nvme->lock);
 	if (nvme->failed == ENODEV)
-		rc = fth_fail(ENODEV, "the controller is gone");
+		rc = fth_fail(ENODEV,
+			      "the controller does not respond: it was removed or has failed");
 	else if (nvme->failed)
 		rc = recover_locked(nvme);
 	/* It left meanwhile: it will not be looked for again. */

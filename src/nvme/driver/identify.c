@@ -43,12 +43,13 @@ int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct ft
 	copy_text(info->firmware, ctrl->fr, sizeof(ctrl->fr));
 	if ((ctrl->sqes & 0xf) > 6 || ctrl->sqes >> 4 < 6 || (ctrl->cqes & 0xf) > 4 ||
 	    ctrl->cqes >> 4 < 4)
-		return fth_fail(EOPNOTSUPP, "queue entries are not 64 and 16 bytes");
+		return fth_fail(EOPNOTSUPP,
+				"the controller does not support queue entries of 64 and 16 bytes");
 	if (ns->nsze == 0)
 		return fth_fail(ENODEV, "the namespace is empty or does not exist");
 	if ((ns->flbas & 0xf) > ns->nlbaf)
-		return fth_fail(EINVAL, "the namespace uses format %u of %u", ns->flbas & 0xfu,
-				ns->nlbaf + 1u);
+		return fth_fail(EINVAL, "the namespace reports LBA format %u, but has %u",
+				ns->flbas & 0xfu, ns->nlbaf + 1u);
 	if (format->metadata != 0 || ns->dps & 7)
 		return fth_fail(EOPNOTSUPP,
 				"the namespace is formatted with metadata (%u bytes "
@@ -60,7 +61,8 @@ int fth_nvme_parse_identify(const struct fth_nvme_id_ctrl *ctrl, const struct ft
 	if (ns->nsze > UINT64_MAX >> format->data_shift)
 		return fth_fail(EINVAL, "the namespace is larger than 2^64 bytes");
 	if (max_transfer(ctrl) < 1ull << format->data_shift)
-		return fth_fail(EOPNOTSUPP, "a command carries less than a block of 2^%u bytes",
+		return fth_fail(EOPNOTSUPP,
+				"the maximum transfer is less than a block of 2^%u bytes",
 				format->data_shift);
 	info->lba_shift = format->data_shift;
 	info->blocks = ns->nsze;

@@ -47,8 +47,8 @@ int fth_nvme_log_page(struct fth_nvme *nvme, uint32_t id, uint32_t nsid, void *b
 	struct fth_nvme_sqe command = {.opcode = FTH_NVME_GET_LOG_PAGE, .nsid = nsid};
 
 	if (len == 0 || len % 4 || len > FTH_NVME_PAGE_SIZE || id > 0xff)
-		return fth_fail(EINVAL, "log page %u, %zu bytes: a multiple of 4, %u at most", id,
-				len, FTH_NVME_PAGE_SIZE);
+		return fth_fail(EINVAL, "log page %u: length %zu is not a multiple of 4 up to %u",
+				id, len, FTH_NVME_PAGE_SIZE);
 	/* Reading a log must not clear the event that somebody else may wait for. */
 	command.cdw10 = id | FTH_NVME_LOG_RETAIN_EVENT |
 			(uint32_t)(len / 4 - 1) << FTH_NVME_LOG_LENGTH_SHIFT;

@@ -34,7 +34,9 @@ static int wait_status(struct fth_nvme *nvme, uint32_t mask, uint32_t value)
 		uint32_t csts = read32(nvme, FTH_NVME_REG_CSTS);
 
 		if (csts == UINT32_MAX)
-			return fth_fail(ENODEV, "the controller is gone");
+			return fth_fail(
+				ENODEV,
+				"the controller does not respond: it was removed or has failed");
 		if ((csts & mask) == value)
 			return 0;
 		if (csts & FTH_NVME_CSTS_FATAL && value != 0)
@@ -55,7 +57,8 @@ int nvme_disable(struct fth_nvme *nvme)
 	int rc;
 
 	if (cc == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	write32(nvme, FTH_NVME_REG_CC, cc & ~FTH_NVME_CC_ENABLE);
 	rc = wait_status(nvme, FTH_NVME_CSTS_READY, 0);
 	if (rc == -ETIMEDOUT && transport->ops->reset && transport->ops->reset(transport) == 0)
@@ -80,7 +83,8 @@ int nvme_shut_down(struct fth_nvme *nvme)
 	uint32_t cc = read32(nvme, FTH_NVME_REG_CC);
 
 	if (cc == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	write32(nvme, FTH_NVME_REG_CC, cc | 1u << FTH_NVME_CC_SHUTDOWN_SHIFT);
 	return wait_status(nvme, FTH_NVME_CSTS_SHUTDOWN_MASK, 2u << FTH_NVME_CSTS_SHUTDOWN_SHIFT);
 }
@@ -95,7 +99,8 @@ int nvme_health(struct fth_nvme *nvme)
 		return rc;
 	csts = read32(nvme, FTH_NVME_REG_CSTS);
 	if (csts == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	if (csts & FTH_NVME_CSTS_FATAL)
 		return fth_fail(EIO, "the controller reports a fatal status");
 	if (!(csts & FTH_NVME_CSTS_READY))

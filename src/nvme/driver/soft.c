@@ -71,7 +71,7 @@ static void soft_unmap(struct fth_nvme_transport *t, void *addr, size_t len, uin
 static int soft_bar_size(struct fth_nvme_transport *t, unsigned bar, uint64_t *size)
 {
 	if (!fth_nvme_ctrl_bar(ctrl_of(t), bar, size))
-		return fth_fail(ENODEV, "BAR %u is no memory", bar);
+		return fth_fail(ENODEV, "BAR %u is not memory", bar);
 	return 0;
 }
 
@@ -82,7 +82,7 @@ static int soft_bar(struct fth_nvme_transport *t, unsigned bar, uint64_t offset,
 	char *memory = fth_nvme_ctrl_bar(ctrl_of(t), bar, &all);
 
 	if (!memory)
-		return fth_fail(ENODEV, "BAR %u is no memory", bar);
+		return fth_fail(ENODEV, "BAR %u is not memory", bar);
 	if (offset > all || size > all - offset)
 		return fth_fail(ERANGE, "BAR %u has %llu bytes", bar, (unsigned long long)all);
 	*out = memory + offset;
@@ -237,7 +237,7 @@ static int parse_windows(struct fth_uri *uri, struct soft_options *options)
 		return fth_fail(EINVAL, "pmr_dev needs pmr=SIZE");
 	options->window_model = model ? fth_dev_window_model(model) : NULL;
 	if (model && !options->window_model)
-		return fth_fail(EINVAL, "there is no window_model \"%s\"", model);
+		return fth_fail(EINVAL, "unknown window_model \"%s\"", model);
 	return 0;
 }
 
@@ -259,7 +259,7 @@ static int parse_queues(struct fth_uri *uri, struct soft_options *options)
 	if (rc < 0)
 		return rc;
 	if (lba & (lba - 1))
-		return fth_fail(EINVAL, "lba=%llu is no power of two", (unsigned long long)lba);
+		return fth_fail(EINVAL, "lba=%llu is not a power of two", (unsigned long long)lba);
 	options->driver.queues = (uint32_t)queues;
 	options->driver.entries = (uint32_t)depth;
 	options->driver.timeout_ns = timeout_ms * 1000000;

@@ -76,12 +76,13 @@ static int find_cmb(struct fth_nvme_window *window)
 	cmbsz = read32(window, FTH_NVME_REG_CMBSZ);
 	cmbloc = read32(window, FTH_NVME_REG_CMBLOC);
 	if (cmbsz == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	if (cmbsz >> FTH_NVME_CMBSZ_SZ_SHIFT == 0)
 		return fth_fail(EOPNOTSUPP, "the drive has no controller memory buffer");
 	unit = cmbsz >> FTH_NVME_CMBSZ_SZU_SHIFT & FTH_NVME_CMBSZ_SZU_MASK;
 	if (unit > FTH_NVME_CMBSZ_SZU_MAX)
-		return fth_fail(EIO, "CMBSZ %#x counts in an unknown unit", cmbsz);
+		return fth_fail(EIO, "CMBSZ %#x has an unknown size unit", cmbsz);
 	info->bar = cmbloc & FTH_NVME_CMBLOC_BIR_MASK;
 	info->bar_offset = (uint64_t)(cmbloc >> FTH_NVME_CMBLOC_OFST_SHIFT) << (12 + 4 * unit);
 	info->size = (uint64_t)(cmbsz >> FTH_NVME_CMBSZ_SZ_SHIFT) << (12 + 4 * unit);
@@ -121,7 +122,8 @@ static int find_pmr(struct fth_nvme_window *window)
 	pmrcap = read32(window, FTH_NVME_REG_PMRCAP);
 	pmrebs = read32(window, FTH_NVME_REG_PMREBS);
 	if (pmrcap == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	window->timeout_ns = pmr_timeout_ns(pmrcap);
 	info->bar = pmrcap >> FTH_NVME_PMRCAP_BIR_SHIFT & FTH_NVME_PMRCAP_BIR_MASK;
 	info->size = UINT64_MAX; /* all of its BAR */
@@ -142,7 +144,9 @@ static int pmr_switch(struct fth_nvme_window *window, bool on)
 		uint32_t status = read32(window, FTH_NVME_REG_PMRSTS);
 
 		if (status == UINT32_MAX)
-			return fth_fail(ENODEV, "the controller is gone");
+			return fth_fail(
+				ENODEV,
+				"the controller does not respond: it was removed or has failed");
 		if (!(status & FTH_NVME_PMRSTS_NRDY) == on)
 			return 0;
 		if (fth_now_ns() >= deadline)
@@ -163,7 +167,8 @@ static unsigned health_of(uint32_t status)
 static int judge(uint32_t status)
 {
 	if (status == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	if (status & FTH_NVME_PMRSTS_NRDY)
 		return fth_fail(ENXIO, "the persistent memory region is not enabled any more");
 	if (status & FTH_NVME_PMRSTS_ERR_MASK)
@@ -216,7 +221,7 @@ static int map(struct fth_nvme_window *window)
 	if (rc < 0)
 		return rc;
 	if (info->bar_offset >= size)
-		return fth_fail(EIO, "the window begins behind the end of BAR %u", info->bar);
+		return fth_fail(EIO, "the window starts beyond the end of BAR %u", info->bar);
 	if (info->size > size - info->bar_offset)
 		info->size = size - info->bar_offset;
 	return transport->ops->bar(transport, info->bar, info->bar_offset, info->size, &info->base);
@@ -264,9 +269,9 @@ int fth_nvme_window_open(struct fth_nvme *nvme, enum fth_nvme_window_kind kind,
 
 	*out = NULL;
 	if (!nvme)
-		return fth_fail(ENODEV, "this is no NVMe device");
+		return fth_fail(ENODEV, "not an NVMe device");
 	if (!nvme->transport->ops->bar)
-		return fth_fail(EOPNOTSUPP, "the way to this drive maps no BARs");
+		return fth_fail(EOPNOTSUPP, "this transport cannot map BARs");
 	window = calloc(1, sizeof(*window));
 	if (!window)
 		return -ENOMEM;
@@ -311,7 +316,7 @@ const struct fth_nvme_window_info *fth_nvme_window_info(const struct fth_nvme_wi
 static int check_range(const struct fth_nvme_window *window, uint64_t offset, uint64_t length)
 {
 	if (offset > window->info.size || length > window->info.size - offset)
-		return fth_fail(ERANGE, "%llu bytes at %llu of a window of %llu",
+		return fth_fail(ERANGE, "%llu bytes at %llu exceed the window of %llu bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				(unsigned long long)window->info.size);
 	return 0;
@@ -395,14 +400,16 @@ int fth_nvme_window_persist(struct fth_nvme_window *window, uint64_t offset, uin
 	if (rc < 0)
 		return rc;
 	if (window->info.kind == FTH_NVME_WINDOW_CMB)
-		return fth_fail(EOPNOTSUPP, "a controller memory buffer keeps nothing");
+		return fth_fail(EOPNOTSUPP, "a controller memory buffer is volatile");
 	if (!(window->info.flags & barriers))
-		return fth_fail(EOPNOTSUPP, "the region names no write barrier (PMRCAP.PMRWBM)");
+		return fth_fail(
+			EOPNOTSUPP,
+			"the persistent memory region reports no write barrier (PMRCAP.PMRWBM)");
 	rc = judge(barrier(window, offset, length, deadline));
 	/* A keeper that ran out of time shows as writes that were lost, and so they may be. */
 	if (rc == -EIO && fth_now_ns() >= deadline)
-		rc = fth_fail(ETIMEDOUT, "the barrier of the persistent memory region did not end "
-					 "before its deadline");
+		rc = fth_fail(ETIMEDOUT, "the write barrier of the persistent memory region "
+					 "timed out");
 	return rc;
 }
 
@@ -411,7 +418,8 @@ int fth_nvme_window_check(const struct fth_nvme_window *window)
 	if (window->info.kind == FTH_NVME_WINDOW_PMR)
 		return judge(read32(window, FTH_NVME_REG_PMRSTS));
 	if (read32(window, FTH_NVME_REG_CSTS) == UINT32_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	return 0;
 }
 

@@ -53,9 +53,11 @@ static int open_exclusively(const char *root, const struct fth_nvme_pci_block *b
 	fd = fth_fd_open(path, O_RDONLY | O_EXCL | O_CLOEXEC, 0);
 	if (fd < 0)
 		return errno == EBUSY
-			       ? fth_fail(EBUSY, "%s is in use by somebody who needs it alone",
+			       ? fth_fail(EBUSY,
+					  "%s is in use: a file system or another process holds it "
+					  "exclusively",
 					  block->name)
-			       : fth_fail(errno, "%s: %s: can not find out whether it is in use",
+			       : fth_fail(errno, "%s: %s: cannot find out whether it is in use",
 					  path, strerror(errno));
 	/* Only in a tree of a test may it be something else than the device. */
 	if (fstat(fd, &st) < 0 ||
@@ -80,7 +82,9 @@ static int blame_partition(const char *root, const struct fth_nvme_pci *pci, uns
 			close(fd);
 	}
 	/* None: leave the text that names the disk itself. */
-	return rc == -EBUSY ? fth_fail(EBUSY, "%s is in use by somebody who needs it alone",
+	return rc == -EBUSY ? fth_fail(EBUSY,
+				       "%s is in use: a file system or another process holds it "
+				       "exclusively",
 				       pci->blocks[disk].name)
 			    : rc;
 }
@@ -142,8 +146,8 @@ static int check_peer(const char *bdf, void *arg)
 	    strcmp(driver, FTH_NVME_PCI_VFIO) == 0 || strcmp(driver, "pci-stub") == 0)
 		return 0;
 	return fth_fail(EBUSY,
-			"%s (driver %s) is in IOMMU group %d as well: the group goes as a whole, "
-			"so bind both together or unbind that one",
+			"%s (driver %s) is in IOMMU group %d as well, and a group is bound as a "
+			"whole: bind both, or unbind that one",
 			bdf, driver, group->pci->iommu_group);
 }
 
@@ -244,7 +248,7 @@ static int wait_driver(const char *root, const struct fth_nvme_pci *pci, const c
 		if (pci_link_name(path, driver, sizeof(driver)) == 0 && strcmp(driver, wanted) == 0)
 			return 0;
 		if (fth_now_ns() >= deadline)
-			return fth_fail(EIO, "%s has not taken %s; its driver is %s", wanted,
+			return fth_fail(EIO, "%s did not bind %s; its driver is %s", wanted,
 					pci->bdf, driver[0] ? driver : "none");
 		nanosleep(&pause, NULL);
 	}

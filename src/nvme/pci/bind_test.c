@@ -156,7 +156,7 @@ static void a_bind_that_fails_is_undone(void **state)
 	tree_kernel_start(&tree, DRIVE);
 	look();
 	assert_int_equal(fth_nvme_pci_bind(tree.root, &pci), -EIO);
-	assert_non_null(strstr(fth_error_text(-EIO), "has not taken " DRIVE));
+	assert_non_null(strstr(fth_error_text(-EIO), "did not bind " DRIVE));
 	assert_string_equal(tree_read(&tree, OVERRIDE), "\n");
 	tree_kernel_stop(&tree);
 	/* a step that can not be done: likewise, and at once */

@@ -44,7 +44,7 @@ int fth_nvme_pci_bdf(const char *text, char bdf[FTH_NVME_PCI_NAME])
 	rest = rest ? take_hex(rest, 2, '.', &device) : NULL;
 	rest = rest ? take_hex(rest, 1, '\0', &function) : NULL;
 	if (!rest || device > 0x1f || function > 7)
-		return fth_fail(EINVAL, "\"%s\" is no PCI address such as 0000:01:00.0", text);
+		return fth_fail(EINVAL, "\"%s\" is not a PCI address such as 0000:01:00.0", text);
 	snprintf(bdf, FTH_NVME_PCI_NAME, "%04x:%02x:%02x.%x", domain, bus, device, function);
 	return 0;
 }
@@ -225,9 +225,9 @@ int fth_nvme_pci_get(const char *root, const char *bdf, struct fth_nvme_pci *pci
 	pci_path(folder, root, "/sys/bus/pci/devices/%s", pci->bdf);
 	pci_path(path, folder, "/class");
 	if (pci_read_number(path, 16, &class) < 0)
-		return fth_fail(ENODEV, "there is no such PCI function");
+		return fth_fail(ENODEV, "no such PCI function");
 	if (class != CLASS_NVME)
-		return fth_fail(EINVAL, "it is no NVMe controller: its class is %06llx",
+		return fth_fail(EINVAL, "not an NVMe controller: its class is %06llx",
 				(unsigned long long)class);
 	read_function(folder, pci);
 	rc = read_controller(root, folder, pci);

@@ -26,19 +26,19 @@ static int region_info(int device, uint32_t index, struct vfio_region_info *info
 	return 0;
 }
 
-/* An I/O port BAR can not be mapped and the upper half of a 64-bit one is empty: neither counts. */
+/* An I/O port BAR cannot be mapped and the upper half of a 64-bit one is empty: neither counts. */
 static int memory_bar(int device, unsigned bar, struct vfio_region_info *info)
 {
 	int rc;
 
 	if (bar > 5)
-		return fth_fail(ENODEV, "there is no BAR %u", bar);
+		return fth_fail(ENODEV, "no BAR %u", bar);
 	rc = region_info(device, VFIO_PCI_BAR0_REGION_INDEX + bar, info);
 	if (rc < 0)
 		return rc;
 	if (info->size == 0 || !(info->flags & VFIO_REGION_INFO_FLAG_MMAP))
 		return fth_fail(ENODEV, "BAR %u %s", bar,
-				info->size ? "can not be mapped" : "is not there");
+				info->size ? "cannot be mapped" : "does not exist");
 	return 0;
 }
 
@@ -66,7 +66,7 @@ int vfio_bar_map(int device, unsigned bar, uint64_t offset, uint64_t size, void 
 		    (off_t)(info.offset + offset));
 	if (*out == MAP_FAILED) {
 		*out = NULL;
-		return fth_fail(errno, "BAR %u can not be mapped: %s", bar, strerror(errno));
+		return fth_fail(errno, "BAR %u cannot be mapped: %s", bar, strerror(errno));
 	}
 	return 0;
 }
@@ -97,16 +97,17 @@ int vfio_device_enable(int device)
 		return rc;
 	at = (off_t)info.offset + PCI_COMMAND;
 	if (pread(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register can not be read");
+		return fth_fail(EIO, "the PCI command register cannot be read");
 	command |= want;
 	if (pwrite(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register can not be written");
+		return fth_fail(EIO, "the PCI command register cannot be written");
 	if (pread(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register can not be read");
+		return fth_fail(EIO, "the PCI command register cannot be read");
 	if (command == UINT16_MAX)
-		return fth_fail(ENODEV, "the controller is gone");
+		return fth_fail(ENODEV,
+				"the controller does not respond: it was removed or has failed");
 	if ((command & want & ~PCI_COMMAND_INTX_DISABLE) != (want & ~PCI_COMMAND_INTX_DISABLE))
-		return fth_fail(EIO, "the function does not become a bus master");
+		return fth_fail(EIO, "cannot enable bus mastering on the PCI function");
 	return 0;
 }
 
@@ -115,11 +116,12 @@ int vfio_device_reset(int device)
 	struct vfio_device_info info = {.argsz = sizeof(info)};
 
 	if (ioctl(device, VFIO_DEVICE_GET_INFO, &info) < 0)
-		return fth_fail(errno, "the PCI device's description: %s", strerror(errno));
+		return fth_fail(errno, "cannot read the description of the PCI device: %s",
+				strerror(errno));
 	if (!(info.flags & VFIO_DEVICE_FLAGS_RESET))
-		return fth_fail(EOPNOTSUPP, "the PCI device can not be reset alone");
+		return fth_fail(EOPNOTSUPP, "the PCI device does not support a reset of its own");
 	if (ioctl(device, VFIO_DEVICE_RESET) < 0)
-		return fth_fail(errno, "the PCI device's reset: %s", strerror(errno));
+		return fth_fail(errno, "cannot reset the PCI device: %s", strerror(errno));
 	return 0;
 }
 
@@ -151,7 +153,8 @@ static int set_trigger(int device, uint32_t index, uint32_t first, const int *fd
 	arg.set.count = n;
 	memcpy(arg.set.data, fds, n * sizeof(int));
 	if (ioctl(device, VFIO_DEVICE_SET_IRQS, &arg) < 0)
-		return fth_fail(errno, "interrupts of the PCI device: %s", strerror(errno));
+		return fth_fail(errno, "cannot configure the interrupts of the PCI device: %s",
+				strerror(errno));
 	return 0;
 }
 

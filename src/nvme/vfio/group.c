@@ -23,16 +23,16 @@ int vfio_open_file(const char *devfs, const char *name, const char *bdf)
 	int fd;
 
 	if (snprintf(path, sizeof(path), "%s/%s", devfs, name) >= (int)sizeof(path))
-		return fth_fail(ENAMETOOLONG, "%s: too long a path", devfs);
+		return fth_fail(ENAMETOOLONG, "%s: the path is too long", devfs);
 	fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0);
 	if (fd >= 0)
 		return fd;
 	switch (errno) {
 	case ENOENT:
-		return fth_fail(ENOENT, "%s is not there: load the kernel module vfio-pci", path);
+		return fth_fail(ENOENT, "%s does not exist: load the kernel module vfio-pci", path);
 	case EACCES:
 	case EPERM:
-		return fth_fail(EACCES, "%s may not be opened: be root, or have its owner changed",
+		return fth_fail(EACCES, "%s cannot be opened: run as root, or change its owner",
 				path);
 	case EBUSY:
 		return fth_fail(EBUSY,
@@ -65,14 +65,15 @@ int vfio_dma_why(int err, uint64_t len)
 		if (limit.rlim_cur == RLIM_INFINITY)
 			return fth_fail(ENOMEM, "the IOMMU could not map %llu KiB", kib);
 		return fth_fail(ENOMEM,
-				"%llu KiB more can not be locked in memory; the limit is %llu KiB: "
+				"%llu KiB more cannot be locked in memory; the limit is %llu KiB: "
 				"raise it with ulimit -l",
 				kib, (unsigned long long)limit.rlim_cur / 1024);
 	case ENOSPC:
 		return fth_fail(ENOSPC, "the IOMMU takes no more mappings (the limit is "
 					"vfio_iommu_type1's dma_entry_limit)");
 	case EFAULT:
-		return fth_fail(EFAULT, "memory to be mapped is not there or not writable");
+		return fth_fail(EFAULT,
+				"the memory to map is not mapped in this process or not writable");
 	default:
 		return fth_fail(err, "the IOMMU could not map %llu KiB: %s", kib, strerror(err));
 	}
@@ -94,7 +95,7 @@ static bool copy_at(const char *info, uint32_t size, uint64_t offset, void *to, 
 
 static int cut_off(void)
 {
-	return fth_fail(EPROTO, "the IOMMU's description is cut off");
+	return fth_fail(EPROTO, "the IOMMU's capability list is truncated");
 }
 
 static int add_ranges(struct vfio_dma *dma, const char *info, uint32_t size, uint64_t offset)
@@ -131,7 +132,7 @@ int vfio_group_ranges(struct vfio_dma *dma, const void *description, uint32_t si
 	if (size < sizeof(*info))
 		return cut_off();
 	if (info->flags & VFIO_IOMMU_INFO_PGSIZES && !(info->iova_pgsizes & FTH_NVME_PAGE_SIZE))
-		return fth_fail(EOPNOTSUPP, "the IOMMU can not map pages of 4 KiB");
+		return fth_fail(EOPNOTSUPP, "the IOMMU cannot map pages of 4 KiB");
 	offset = info->flags & VFIO_IOMMU_INFO_CAPS ? info->cap_offset : 0;
 	while (offset != 0) {
 		if (!copy_at(description, size, offset, &cap, sizeof(cap)))
@@ -140,7 +141,7 @@ int vfio_group_ranges(struct vfio_dma *dma, const void *description, uint32_t si
 			return add_ranges(dma, description, size, offset);
 		/* Forward only: a chain that leads back would have no end. */
 		if (cap.next != 0 && cap.next <= offset)
-			return fth_fail(EPROTO, "the IOMMU's description leads back");
+			return fth_fail(EPROTO, "the IOMMU's capability list has a loop");
 		offset = cap.next;
 	}
 	return add_default_ranges(dma);
@@ -152,7 +153,8 @@ static int read_ranges(struct vfio_dma *dma)
 	int rc;
 
 	if (ioctl(dma->iommu, VFIO_IOMMU_GET_INFO, &head) < 0)
-		return fth_fail(errno, "the IOMMU's description: %s", strerror(errno));
+		return fth_fail(errno, "cannot read the description of the IOMMU: %s",
+				strerror(errno));
 	if (head.argsz < sizeof(head))
 		head.argsz = sizeof(head);
 	info = calloc(1, head.argsz);
@@ -160,7 +162,8 @@ static int read_ranges(struct vfio_dma *dma)
 		return -ENOMEM;
 	info->argsz = head.argsz;
 	rc = ioctl(dma->iommu, VFIO_IOMMU_GET_INFO, info) < 0
-		     ? fth_fail(errno, "the IOMMU's description: %s", strerror(errno))
+		     ? fth_fail(errno, "cannot read the description of the IOMMU: %s",
+				strerror(errno))
 		     : vfio_group_ranges(dma, info, head.argsz);
 	free(info);
 	return rc;
@@ -176,7 +179,7 @@ static int open_container(struct vfio_dma *dma, const char *devfs, const char *b
 		return fd;
 	dma->iommu = fd;
 	if (ioctl(fd, VFIO_GET_API_VERSION) != VFIO_API_VERSION)
-		return fth_fail(EOPNOTSUPP, "VFIO of another version");
+		return fth_fail(EOPNOTSUPP, "unsupported VFIO API version");
 	if (ioctl(fd, VFIO_CHECK_EXTENSION, VFIO_TYPE1v2_IOMMU) != 1)
 		return fth_fail(EOPNOTSUPP, "VFIO has no driver for the IOMMU: load the kernel "
 					    "module vfio_iommu_type1");
@@ -216,7 +219,7 @@ static int open_device(struct vfio_dma *dma, const char *bdf)
 	fd = fth_fd_high(ioctl(dma->group, VFIO_GROUP_GET_DEVICE_FD, bdf));
 	fth_fd_release();
 	if (fd < 0)
-		return fth_fail(errno, "%s can not be opened: %s", bdf, strerror(errno));
+		return fth_fail(errno, "%s cannot be opened: %s", bdf, strerror(errno));
 	dma->device = fd;
 	return 0;
 }
@@ -272,8 +275,10 @@ static int group_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len)
 	};
 
 	if (ioctl(dma->iommu, VFIO_IOMMU_UNMAP_DMA, &unmap) < 0)
-		return fth_fail(errno, "unmapping from the IOMMU: %s", strerror(errno));
-	return unmap.size == len ? 0 : fth_fail(EINVAL, "the IOMMU had mapped something else");
+		return fth_fail(errno, "cannot unmap from the IOMMU: %s", strerror(errno));
+	return unmap.size == len
+		       ? 0
+		       : fth_fail(EINVAL, "the IOMMU unmapped a different number of bytes");
 }
 
 const struct vfio_dma_ops vfio_group_ops = {

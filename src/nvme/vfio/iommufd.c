@@ -81,13 +81,15 @@ static int bind_device(struct vfio_dma *dma, const char *bdf)
 					  "%s is in use: a process has it open, or another device "
 					  "of its IOMMU group",
 					  bdf)
-			       : fth_fail(errno, "%s can not be opened: %s", bdf, strerror(errno));
+			       : fth_fail(errno, "%s cannot be opened: %s", bdf, strerror(errno));
 	if (ioctl(dma->iommu, IOAS_ALLOC, &alloc) < 0)
-		return fth_fail(errno, "an address space for %s: %s", bdf, strerror(errno));
+		return fth_fail(errno, "cannot create an address space for %s: %s", bdf,
+				strerror(errno));
 	dma->ioas = alloc.ioas;
 	attach.ioas = alloc.ioas;
 	if (ioctl(dma->device, DEVICE_ATTACH, &attach) < 0)
-		return fth_fail(errno, "an address space for %s: %s", bdf, strerror(errno));
+		return fth_fail(errno, "cannot create an address space for %s: %s", bdf,
+				strerror(errno));
 	return 0;
 }
 
@@ -100,15 +102,17 @@ static int read_ranges(struct vfio_dma *dma)
 
 	/* With no room for any, the call fails and says how many there are. */
 	if (ioctl(dma->iommu, IOAS_RANGES, &ask) < 0 && errno != EMSGSIZE)
-		return fth_fail(errno, "the IOMMU's address ranges: %s", strerror(errno));
+		return fth_fail(errno, "cannot read the address ranges of the IOMMU: %s",
+				strerror(errno));
 	ranges = calloc(ask.count ? ask.count : 1, sizeof(ranges[0]));
 	if (!ranges)
 		return -ENOMEM;
 	ask.ranges = (uintptr_t)ranges;
 	if (ioctl(dma->iommu, IOAS_RANGES, &ask) < 0)
-		rc = fth_fail(errno, "the IOMMU's address ranges: %s", strerror(errno));
+		rc = fth_fail(errno, "cannot read the address ranges of the IOMMU: %s",
+			      strerror(errno));
 	else if (ask.alignment > FTH_NVME_PAGE_SIZE)
-		rc = fth_fail(EOPNOTSUPP, "the IOMMU can not map pages of 4 KiB");
+		rc = fth_fail(EOPNOTSUPP, "the IOMMU cannot map pages of 4 KiB");
 	for (uint32_t i = 0; rc == 0 && i < ask.count; i++)
 		rc = vfio_dma_allow(dma, ranges[i].start, ranges[i].last);
 	free(ranges);
@@ -175,7 +179,7 @@ static int iommufd_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len)
 		.size = sizeof(unmap), .ioas = dma->ioas, .iova = iova, .len = len};
 
 	if (ioctl(dma->iommu, IOAS_UNMAP, &unmap) < 0)
-		return fth_fail(errno, "unmapping from the IOMMU: %s", strerror(errno));
+		return fth_fail(errno, "cannot unmap from the IOMMU: %s", strerror(errno));
 	return 0;
 }
 

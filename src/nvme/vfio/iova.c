@@ -52,7 +52,7 @@ int iova_add(struct iova_space *space, uint64_t start, uint64_t last)
 	int rc;
 
 	if (last < start || (space->count && start <= space->free[space->count - 1].last))
-		return fth_fail(EINVAL, "the IOMMU's address ranges are not in order");
+		return fth_fail(EINVAL, "the IOMMU's address ranges are not sorted");
 	rc = reserve(space);
 	if (rc < 0)
 		return rc;
@@ -102,7 +102,8 @@ int iova_alloc(struct iova_space *space, uint64_t len, uint64_t align, uint64_t 
 		space->alive++;
 		return 0;
 	}
-	return fth_fail(ENOSPC, "the IOMMU has no room for %llu bytes", (unsigned long long)len);
+	return fth_fail(ENOSPC, "no IOMMU address range is free for %llu bytes",
+			(unsigned long long)len);
 }
 
 void iova_free(struct iova_space *space, uint64_t start, uint64_t len)

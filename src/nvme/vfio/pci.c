@@ -21,7 +21,7 @@ static int attribute_path(char path[VFIO_PATH_MAX], const char *sysfs, const cha
 {
 	int n = snprintf(path, VFIO_PATH_MAX, "%s/bus/pci/devices/%s/%s", sysfs, bdf, name);
 
-	return n < VFIO_PATH_MAX ? 0 : fth_fail(ENAMETOOLONG, "%s: too long a path", sysfs);
+	return n < VFIO_PATH_MAX ? 0 : fth_fail(ENAMETOOLONG, "%s: the path is too long", sysfs);
 }
 
 /* The last part of where a link leads, or "" when there is no such link. */
@@ -42,7 +42,7 @@ static int link_name(const char *sysfs, const char *bdf, const char *name, char 
 	last = strrchr(target, '/');
 	last = last ? last + 1 : target;
 	if (strlen(last) >= VFIO_NAME_MAX)
-		return fth_fail(ENAMETOOLONG, "%s leads to too long a name", path);
+		return fth_fail(ENAMETOOLONG, "the target of %s is too long", path);
 	strcpy(out, last);
 	return 0;
 }
@@ -60,13 +60,14 @@ static int check_class(const char *sysfs, const char *bdf)
 	file = fopen(path, "re");
 	fth_fd_release();
 	if (!file)
-		return fth_fail(ENODEV, "there is no PCI device %s", bdf);
+		return fth_fail(ENODEV, "no PCI device %s", bdf);
 	n = fscanf(file, "%x", &class);
 	fclose(file);
 	if (n != 1)
-		return fth_fail(EIO, "%s can not be read", path);
+		return fth_fail(EIO, "%s cannot be read", path);
 	if (class != CLASS_NVME)
-		return fth_fail(EINVAL, "%s is no NVMe controller: its class is 0x%06x, not 0x%06x",
+		return fth_fail(EINVAL,
+				"%s is not an NVMe controller: its class is 0x%06x, not 0x%06x",
 				bdf, class, CLASS_NVME);
 	return 0;
 }

@@ -25,12 +25,12 @@ static int parse_path(const char *path, struct options *options)
 	uint64_t nsid;
 
 	if (len >= sizeof(bdf))
-		return fth_fail(EINVAL, "\"%s\" is no PCI address such as 0000:03:00.0", path);
+		return fth_fail(EINVAL, "\"%s\" is not a PCI address such as 0000:03:00.0", path);
 	memcpy(bdf, path, len);
 	bdf[len] = '\0';
 	if (slash) {
 		if (fth_parse_u64(slash + 1, &nsid) < 0 || nsid == 0 || nsid >= FTH_NVME_NSID_ALL)
-			return fth_fail(EINVAL, "\"%s\" is no namespace number", slash + 1);
+			return fth_fail(EINVAL, "\"%s\" is not a namespace id", slash + 1);
 		options->driver.nsid = (uint32_t)nsid;
 	}
 	return fth_nvme_pci_bdf(bdf, options->bdf);
@@ -50,7 +50,7 @@ static int parse_iommu(struct fth_uri *uri, enum fth_nvme_vfio_iommu *iommu)
 			return 0;
 		}
 	}
-	return fth_fail(EINVAL, "iommu=%s: auto, group or iommufd", name);
+	return fth_fail(EINVAL, "iommu=%s is not one of auto, group and iommufd", name);
 }
 
 static int parse(struct fth_uri *uri, struct options *options)

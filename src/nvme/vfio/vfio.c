@@ -134,11 +134,10 @@ static int vfio_alive(struct fth_nvme_transport *t)
 
 	/* Never read, so that the answer stays. */
 	if (request.fd >= 0 && poll(&request, 1, 0) > 0)
-		return fth_fail(ENODEV, "the kernel wants the drive back: it is being removed or "
-					"unbound");
+		return fth_fail(ENODEV, "the drive is being removed or unbound");
 	/* Reads of a BAR that nobody decodes are all ones on most machines, but not on all. */
 	if (!vfio_device_answers(vfio_of(t)->dma.device))
-		return fth_fail(ENODEV, "the drive is gone");
+		return fth_fail(ENODEV, "the drive was removed");
 	return 0;
 }
 
@@ -217,7 +216,7 @@ static int map_registers(struct vfio *vfio)
 	if (rc < 0)
 		return rc;
 	if (size < FTH_NVME_REG_DOORBELL + FTH_NVME_PAGE_SIZE)
-		return fth_fail(EINVAL, "BAR 0 has %llu bytes, too few for a controller",
+		return fth_fail(EINVAL, "BAR 0 has %llu bytes, too small for an NVMe controller",
 				(unsigned long long)size);
 	vfio->bar0_size = size < BAR0_MAX ? size : BAR0_MAX;
 	rc = vfio_bar_map(vfio->dma.device, 0, 0, vfio->bar0_size, &bar0);
@@ -240,7 +239,8 @@ static int open_irqs(struct vfio *vfio, const struct fth_nvme_vfio_options *opts
 	if (!opts->sleep)
 		return 0;
 	if (vfio->irqs.vectors == 0)
-		return fth_fail(EOPNOTSUPP, "the drive has no MSI-X interrupts: poll it, irq=off");
+		return fth_fail(EOPNOTSUPP,
+				"the drive has no MSI-X interrupts; use irq=off to poll");
 	for (uint32_t i = 0; rc >= 0 && i < vfio->irqs.vectors; i++)
 		rc = vfio_irqs_vector(&vfio->irqs, i);
 	return rc < 0 ? rc : 0;

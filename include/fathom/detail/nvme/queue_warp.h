@@ -546,7 +546,7 @@ FTH_WARP int fth_nvme_warp_take_wait(struct fth_nvme_qp *qp, const struct fth_nv
 		*id = fth_nvme_warp_take(qp, warp, want, hint++);
 		if (rc < 0 || __any_sync(warp->mask, *id != FTH_NVME_NO_ID))
 			break;
-		/* relaxed: a count that others only guess their patience from. */
+		/* relaxed: a count that others only estimate their wait from. */
 		if (!queued && warp->lane == warp->leader)
 			fth_add_relaxed_dev32(&qp->waiters, 1);
 		queued = true;
