@@ -275,7 +275,7 @@ static double step_bytes(const struct estimator *e, const struct task *t, const 
 	case TASK_FETCH:
 		return reader_bytes(s->fetch.table, s->fetch.columns, s->fetch.column_count,
 				    FETCH_GROUPS) +
-		       VECTOR * (s->fetch.column_count + 2) +
+		       VECTOR * (s->fetch.column_count + 2) + (double)wait_bytes(t) +
 		       FTH_BATCH * 1.0 *
 			       fth_table_facts(s->fetch.table, s->fetch.columns[0].column)
 				       ->max_length;

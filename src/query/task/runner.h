@@ -174,7 +174,10 @@ int sieve_keys(struct runner *r);
 
 /* ---- wait.c: rows that wait until there are many to fetch ---- */
 
+/* After everything else is open. Without the memory for it no row waits. Returns 0 or -ENOMEM. */
 int wait_open(struct runner *r);
+/* The memory that waiting rows of a task take, at most. */
+size_t wait_bytes(const struct task *t);
 void wait_close(struct runner *r);
 /* Let the rows of a frame wait in front of a step. Returns 1 if they do. */
 int wait_rows(struct runner *r, struct frame *f, unsigned at);

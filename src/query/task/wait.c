@@ -6,20 +6,27 @@
  *
  * Invariants:
  *  - Rows wait in their order, and those that do not wait go after those that do: order is kept.
- *  - Of each slot that is used from the step on, the value is copied: integers in 64 bits with base 0. Dictionaries
- *    stay where they are, so only those of the whole table or of a structure of the whole task may be behind a slot.
- *  - Nobody waits when the source has ended: structures may change then.
+ *  - Of each slot that is used from the step on, the value is copied: integers in 64 bits with base 0, those whose
+ *    range needs it in 128. Dictionaries stay where they are, so only those of the whole table or of a structure of
+ *    the whole task may be behind a slot.
+ *  - No row waits when the source has ended: structures may change then.
+ *  - Waiting is optional: where memory is short no row waits, and the task goes on without.
  */
 #include "query/task/runner.h"
 
 #include <errno.h>
 
+/* The part of the free memory that waiting rows may take. */
+#define WAIT_PART 4u
+
 struct waiting {
-	bool *slots; /* that have to be copied */
+	const bool *slots; /* that have to be copied */
 	unsigned count;
 	struct frame frame;
 	void **values;	  /* by slot */
 	uint64_t **nulls; /* likewise */
+	char *buffers;	  /* of values and nulls */
+	size_t bytes;
 };
 
 /* ---- opening ---- */
@@ -88,9 +95,29 @@ static bool is_possible(const struct runner *r, unsigned at, const bool *slots)
 	return true;
 }
 
-static int alloc_waiting(struct runner *r, struct waiting *w)
+static size_t value_width(const struct task_slot *slot)
 {
-	const bool *carried = w->slots;
+	return !fth_type_is_text(slot->type) && rows_phys(slot) == FTH_I128 ? 16 : 8;
+}
+
+/* Buffers of the slots for which slots[] is true; NULL: of all. */
+static size_t buffer_bytes(const struct task *t, const bool *slots)
+{
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < t->slot_count; i++)
+		if (slots == NULL || slots[i])
+			bytes += FTH_BATCH * value_width(&t->slots[i]) + FTH_BATCH / 8;
+	return bytes;
+}
+
+size_t wait_bytes(const struct task *t)
+{
+	return buffer_bytes(t, NULL);
+}
+
+static int alloc_slots(struct runner *r, struct waiting *w)
+{
 	size_t slots = r->task->slot_count;
 
 	w->values = fth_arena_alloc(&r->arena, slots * sizeof(void *) + 1, 16);
@@ -99,14 +126,52 @@ static int alloc_waiting(struct runner *r, struct waiting *w)
 	w->frame.have = fth_arena_alloc(&r->arena, slots + 1, 1);
 	if (w->values == NULL || w->nulls == NULL || w->frame.vecs == NULL || w->frame.have == NULL)
 		return -ENOMEM;
-	for (unsigned i = 0; i < slots; i++) {
-		w->values[i] = carried[i] ? fth_arena_alloc(&r->arena, FTH_BATCH * 16, 64) : NULL;
-		w->nulls[i] = carried[i] ? fth_arena_alloc(&r->arena, FTH_BATCH / 8, 64) : NULL;
-		if (carried[i] && (w->values[i] == NULL || w->nulls[i] == NULL))
-			return -ENOMEM;
-	}
 	memset(w->frame.have, 0, slots);
 	return 0;
+}
+
+static void divide_buffers(const struct task *t, struct waiting *w)
+{
+	char *at = w->buffers;
+
+	for (unsigned i = 0; i < t->slot_count; i++) {
+		w->values[i] = NULL;
+		w->nulls[i] = NULL;
+		if (!w->slots[i])
+			continue;
+		w->values[i] = at;
+		at += FTH_BATCH * value_width(&t->slots[i]);
+		w->nulls[i] = (uint64_t *)at;
+		at += FTH_BATCH / 8;
+	}
+}
+
+static void free_waiting(struct runner *r, struct waiting *w)
+{
+	fth_qmem_free(r->mem, w->buffers, w->bytes);
+	fth_qmem_free(r->mem, w, sizeof(*w));
+}
+
+/* Rows can wait in front of step `at` from now on; without the memory they do not. */
+static void open_waiting(struct runner *r, unsigned at, const bool *slots)
+{
+	size_t bytes = buffer_bytes(r->task, slots);
+	struct waiting *w;
+
+	if (bytes > fth_qmem_available(r->mem) / WAIT_PART)
+		return;
+	w = fth_qmem_zalloc(r->mem, sizeof(*w));
+	if (w == NULL)
+		return;
+	w->slots = slots;
+	w->buffers = fth_qmem_alloc(r->mem, bytes);
+	w->bytes = w->buffers == NULL ? 0 : bytes;
+	if (w->buffers == NULL || alloc_slots(r, w) < 0) {
+		free_waiting(r, w);
+		return;
+	}
+	divide_buffers(r->task, w);
+	r->steps[at].waiting = w;
 }
 
 int wait_open(struct runner *r)
@@ -121,20 +186,16 @@ int wait_open(struct runner *r)
 	slots = slots_at(r, at);
 	if (slots == NULL)
 		return -ENOMEM;
-	if (!is_possible(r, at, slots))
-		return 0;
-	r->steps[at].waiting = fth_qmem_zalloc(r->mem, sizeof(struct waiting));
-	if (r->steps[at].waiting == NULL)
-		return -ENOMEM;
-	r->steps[at].waiting->slots = slots;
-	return alloc_waiting(r, r->steps[at].waiting);
+	if (is_possible(r, at, slots))
+		open_waiting(r, at, slots);
+	return 0;
 }
 
 void wait_close(struct runner *r)
 {
 	for (unsigned i = 0; i < r->task->step_count && r->steps != NULL; i++) {
 		if (r->steps[i].waiting != NULL)
-			fth_qmem_free(r->mem, r->steps[i].waiting, sizeof(struct waiting));
+			free_waiting(r, r->steps[i].waiting);
 		r->steps[i].waiting = NULL;
 	}
 }
@@ -142,9 +203,11 @@ void wait_close(struct runner *r)
 /* ---- waiting ---- */
 
 /* Values that can wait behind those that do. */
-static bool can_wait(const struct waiting *w, const struct fth_vec *v, unsigned slot)
+static bool can_wait(const struct waiting *w, const struct task_slot *of, const struct fth_vec *v,
+		     unsigned slot)
 {
-	return v->type != FTH_STR && (v->type != FTH_I128 || v->base == 0) &&
+	return v->type != FTH_STR &&
+	       (v->type != FTH_I128 || (v->base == 0 && value_width(of) == 16)) &&
 	       (w->count == 0 || v->dict == w->frame.vecs[slot].dict) &&
 	       (w->count == 0 ||
 		(v->type < FTH_I128 ? FTH_I64 : v->type) == w->frame.vecs[slot].type);
@@ -212,7 +275,8 @@ int wait_rows(struct runner *r, struct frame *f, unsigned at)
 		if (carried[i] && runner_has(r, f, i))
 			rc = runner_need(r, f, i);
 	for (unsigned i = 0; i < r->task->slot_count && rc == 0; i++)
-		possible = possible && (!carried[i] || !f->have[i] || can_wait(w, &f->vecs[i], i));
+		possible = possible && (!carried[i] || !f->have[i] ||
+					can_wait(w, &r->task->slots[i], &f->vecs[i], i));
 	if (rc == 0 && (!possible || w->count + f->sel.count > FTH_BATCH))
 		rc = run_waiting(r, at);
 	if (rc < 0 || !possible)
