@@ -166,6 +166,12 @@ struct group_batch {
 	struct fth_agg_groups groups;
 };
 
+/* A batch of values of 128 bits, as texts of their bytes. */
+struct group_wide {
+	fth_i128 values[FTH_BATCH];
+	struct fth_str texts[FTH_BATCH];
+};
+
 struct group_states {
 	struct fth_qmem *mem, *out_mem;
 	unsigned count;
@@ -181,6 +187,7 @@ struct group_states {
 	int64_t *ints;
 	int64_t *sums;
 	fth_u128 *pairs;
+	struct group_wide *wide; /* of distinct values of 128 bits; or NULL */
 	uint64_t fresh[FTH_BATCH_WORDS];
 };
 

@@ -169,6 +169,16 @@ static bool any_distinct(const struct group_states *g)
 	return false;
 }
 
+/* Whether values of 128 bits have to be numbered. */
+static bool any_wide_distinct(const struct group_states *g)
+{
+	for (unsigned i = 0; i < g->count; i++)
+		if (g->states[i].words != NULL && !is_text(&g->states[i]))
+			return true;
+	return false;
+}
+
+/* All that a batch needs is there before it is taken: invariant 1. */
 static int alloc_buffers(struct group_states *g)
 {
 	g->ints = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->ints));
@@ -178,7 +188,12 @@ static int alloc_buffers(struct group_states *g)
 	if (!any_distinct(g))
 		return 0;
 	g->pairs = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pairs));
-	return g->pairs == NULL ? -ENOMEM : 0;
+	if (g->pairs == NULL)
+		return -ENOMEM;
+	if (!any_wide_distinct(g))
+		return 0;
+	g->wide = fth_qmem_alloc(g->out_mem, sizeof(*g->wide));
+	return g->wide == NULL ? -ENOMEM : 0;
 }
 
 int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_qmem *out_mem,
@@ -266,6 +281,7 @@ void group_states_release(struct group_states *g)
 	fth_qmem_free(g->out_mem, g->ints, FTH_BATCH * sizeof(*g->ints));
 	fth_qmem_free(g->out_mem, g->sums, (FTH_BATCH + 1) * sizeof(*g->sums));
 	fth_qmem_free(g->out_mem, g->pairs, FTH_BATCH * sizeof(*g->pairs));
+	fth_qmem_free(g->out_mem, g->wide, sizeof(*g->wide));
 	fth_arena_release(&g->text);
 }
 
@@ -467,25 +483,17 @@ static int keep_texts(struct group_states *g, struct group_state *s, const struc
 	return 0;
 }
 
-/* Values of 128 bits as texts of 16 bytes. */
+/* Values of 128 bits as texts of 16 bytes. Values that were numbered before need no memory. */
 static int number_wide(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 		       unsigned n, const uint64_t *rows, struct fth_vec *out)
 {
-	fth_i128 *values = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*values));
-	struct fth_str *texts = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*texts));
-	struct fth_vec as_text = {.type = FTH_STR, .data = texts, .nulls = v->nulls};
-	int rc = -ENOMEM;
+	struct fth_vec as_text = {.type = FTH_STR, .data = g->wide->texts, .nulls = v->nulls};
 
-	if (values != NULL && texts != NULL) {
-		for (unsigned i = 0; i < n; i++) {
-			values[i] = fth_vec_int(v, i);
-			texts[i] = (struct fth_str){(const char *)&values[i], 16, 0};
-		}
-		rc = group_words_number(s->words, &as_text, n, rows, out);
+	for (unsigned i = 0; i < n; i++) {
+		g->wide->values[i] = fth_vec_int(v, i);
+		g->wide->texts[i] = (struct fth_str){(const char *)&g->wide->values[i], 16, 0};
 	}
-	fth_qmem_free(g->out_mem, values, FTH_BATCH * sizeof(*values));
-	fth_qmem_free(g->out_mem, texts, FTH_BATCH * sizeof(*texts));
-	return rc;
+	return group_words_number(s->words, &as_text, n, rows, out);
 }
 
 static int number_values(struct group_states *g, struct group_state *s, const struct fth_vec *v,
