@@ -42,6 +42,80 @@ unsigned expr_conjuncts(struct planner *p, const struct sql_expr *expr,
 	return 1;
 }
 
+/* ---- equalities of a join ---- */
+
+static struct sql_expr *call_of(struct planner *p, enum sql_op op, struct sql_type type,
+				const struct sql_expr *a, const struct sql_expr *b)
+{
+	struct sql_expr *e = plan_alloc(p, sizeof(*e));
+	struct sql_expr **args = plan_alloc(p, 2 * sizeof(*args));
+
+	if (e == NULL || args == NULL)
+		return NULL;
+	args[0] = (struct sql_expr *)a;
+	args[1] = (struct sql_expr *)b;
+	*e = (struct sql_expr){.kind = SQL_CALL,
+			       .type = type,
+			       .at = -1,
+			       .op = op,
+			       .count = b == NULL ? 1 : 2,
+			       .args = args};
+	return e;
+}
+
+/* The value, or 0 or the empty string where it is null. */
+static struct sql_expr *without_null(struct planner *p, const struct sql_expr *e)
+{
+	struct sql_expr *zero = plan_alloc(p, sizeof(*zero));
+
+	if (zero == NULL)
+		return NULL;
+	*zero = (struct sql_expr){.kind = SQL_CONST, .type = e->type, .at = -1};
+	if (sql_is_string(e->type.kind))
+		zero->value.text = "";
+	return call_of(p, SQL_COALESCE, e->type, e, zero);
+}
+
+/*
+ * l IS NOT DISTINCT FROM r as equalities, which can be keys. If one side is never null it is l = r. Otherwise both have
+ * to be null or not, and to be equal with nulls replaced. Returns how many there are.
+ */
+static unsigned equalities_of(struct planner *p, const struct sql_expr *e,
+			      const struct sql_expr **out)
+{
+	const struct sql_type boolean = {.kind = SQL_BOOL};
+	const struct sql_expr *l = e->args[0], *r = e->args[1];
+
+	if (!l->nullable || !r->nullable) {
+		struct sql_expr *equal = call_of(p, SQL_EQ, boolean, l, r);
+
+		if (equal != NULL)
+			equal->nullable = l->nullable || r->nullable;
+		out[0] = equal;
+		return 1;
+	}
+	out[0] = call_of(p, SQL_EQ, boolean, without_null(p, l), without_null(p, r));
+	out[1] = call_of(p, SQL_EQ, boolean, call_of(p, SQL_IS_NULL, boolean, l, NULL),
+			 call_of(p, SQL_IS_NULL, boolean, r, NULL));
+	return 2;
+}
+
+unsigned join_conjuncts(struct planner *p, const struct sql_expr *expr,
+			const struct sql_expr ***out)
+{
+	const struct sql_expr **parts;
+	unsigned n = expr_conjuncts(p, expr, &parts), count = 0;
+
+	*out = plan_alloc(p, (2 * n + 1) * sizeof(**out));
+	for (unsigned i = 0; i < n && *out != NULL; i++) {
+		if (parts[i]->kind == SQL_CALL && parts[i]->op == SQL_IS_NOT_DISTINCT)
+			count += equalities_of(p, parts[i], *out + count);
+		else
+			(*out)[count++] = parts[i];
+	}
+	return p->error != 0 ? 0 : count;
+}
+
 static struct fth_table *table_of(struct planner *p, int column)
 {
 	const struct sql_column *c = &p->query->columns[column];

@@ -63,7 +63,7 @@ struct block {
 static int add_condition(struct planner *p, struct block *b, const struct sql_expr *expr)
 {
 	const struct sql_expr **parts;
-	unsigned n = expr_conjuncts(p, expr, &parts);
+	unsigned n = join_conjuncts(p, expr, &parts);
 
 	for (unsigned i = 0; i < n; i++) {
 		b->conditions = plan_grow(p, b->conditions, b->condition_count, &b->condition_room,
@@ -191,9 +191,8 @@ static void classify(struct block *b)
 			continue;
 		c->sides[0] = leaves_of(b, c->expr->args[0]);
 		c->sides[1] = leaves_of(b, c->expr->args[1]);
-		c->is_equality = is_one(c->sides[0]) && is_one(c->sides[1]) &&
-				 c->sides[0] != c->sides[1] &&
-				 c->expr->args[0]->type.kind != SQL_DOUBLE;
+		c->is_equality =
+			is_one(c->sides[0]) && is_one(c->sides[1]) && c->sides[0] != c->sides[1];
 	}
 }
 

@@ -125,6 +125,16 @@ static uint32_t close_build(struct planner *p, struct pipe *build, const struct 
 	return pipe_close(p, build);
 }
 
+/*
+ * Whether the build side's column has the value of the probing side's key wherever they are equal. Not so doubles: -0
+ * equals 0.
+ */
+static bool is_same_value(const struct join_key *k)
+{
+	return k->build->kind == SQL_COLUMN && k->build->type.kind == k->probe->type.kind &&
+	       k->build->type.kind != SQL_DOUBLE && k->build->type.scale == k->probe->type.scale;
+}
+
 /* Columns of the build side whose value is that of the probing side's key need not be carried. */
 static int bind_keys(struct planner *p, struct pipe *probe, const struct join_spec *spec,
 		     const unsigned *slots)
@@ -133,8 +143,7 @@ static int bind_keys(struct planner *p, struct pipe *probe, const struct join_sp
 		const struct join_key *k = &spec->keys[i];
 		struct binding b = {.slot = slots[i]};
 
-		if (k->build->kind != SQL_COLUMN || k->build->type.kind != k->probe->type.kind ||
-		    k->build->type.scale != k->probe->type.scale)
+		if (!is_same_value(k))
 			continue;
 		b.column = k->build->column;
 		pipe_bind(p, probe, &b);
@@ -147,9 +156,7 @@ static bool is_bound_key(const struct join_spec *spec, int column)
 	for (unsigned i = 0; i < spec->key_count && spec->match == TASK_INNER; i++) {
 		const struct join_key *k = &spec->keys[i];
 
-		if (k->build->kind == SQL_COLUMN && k->build->column == column &&
-		    k->build->type.kind == k->probe->type.kind &&
-		    k->build->type.scale == k->probe->type.scale)
+		if (is_same_value(k) && k->build->column == column)
 			return true;
 	}
 	return false;

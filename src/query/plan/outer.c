@@ -20,7 +20,7 @@ struct split {
 
 static bool is_key(const struct sql_expr *e, const struct sql_rel *rel, struct join_key *key)
 {
-	if (e->kind != SQL_CALL || e->op != SQL_EQ || e->args[0]->type.kind == SQL_DOUBLE)
+	if (e->kind != SQL_CALL || e->op != SQL_EQ)
 		return false;
 	for (unsigned i = 0; i < 2; i++)
 		if (expr_within(e->args[i], rel->left) && expr_within(e->args[1 - i], rel->right) &&
@@ -36,7 +36,7 @@ static bool is_key(const struct sql_expr *e, const struct sql_rel *rel, struct j
 static int split_condition(struct planner *p, const struct sql_rel *rel, struct split *s)
 {
 	const struct sql_expr **parts;
-	unsigned n = expr_conjuncts(p, rel->join.condition, &parts);
+	unsigned n = join_conjuncts(p, rel->join.condition, &parts);
 	size_t bytes = (n + 2) * sizeof(void *);
 
 	s->keys = plan_alloc(p, (n + 2) * sizeof(*s->keys));

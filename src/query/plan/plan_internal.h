@@ -186,6 +186,9 @@ bool expr_within(const struct sql_expr *expr, const struct sql_rel *rel);
 /* The top-level conjuncts of an expression; returns how many, into an array of the arena. */
 unsigned expr_conjuncts(struct planner *p, const struct sql_expr *expr,
 			const struct sql_expr ***out);
+/* Those of a join's condition, IS NOT DISTINCT FROM as equalities. */
+unsigned join_conjuncts(struct planner *p, const struct sql_expr *expr,
+			const struct sql_expr ***out);
 /* The facts of a plain column of a table, or NULL; *ordinal is set. */
 const struct fth_table_facts *column_facts(struct planner *p, int column);
 
