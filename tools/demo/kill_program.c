@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A part of `fathom demo`: a program that is killed in the middle of its work, again and again, and finishes with the right answer. It counts numbers by
+ * A program that is killed in the middle of its work, again and again, and finishes with the right answer. It counts numbers by
  * a property of them, in a table in persistent memory, each number in a transaction; the answer is compared with that of a run without
  * interruptions.
  */
@@ -13,7 +13,6 @@
 #include "fathom/pm/tx.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,8 +24,6 @@
 #define LOG_AT	(512u << 10)
 #define NUMBERS 1500000u
 #define BINS	64u
-#define KILLS	4u
-#define STEP	(NUMBERS / (KILLS + 1)) /* it tells when it has counted so many */
 
 /* Zero when the memory is new. */
 struct tally {
@@ -37,8 +34,7 @@ struct tally {
 
 struct scene {
 	char name[64];
-	struct fth_json *json;
-	uint64_t began[KILLS + 1], ended[KILLS + 1];
+	unsigned step; /* the program reports each time that it has counted so many */
 };
 
 static unsigned bin_of(uint64_t number)
@@ -76,8 +72,8 @@ static int count_one(struct fth_pm_tx *tx, struct tally *t)
 	return fth_pm_tx_commit(tx, 0);
 }
 
-/* It does not know whether it was killed before. `tell` gets a byte for each STEP numbers. */
-static int program(const char *name, int tell)
+/* It does not know whether it was killed before. `tell` gets a byte for each `step` numbers. */
+static int program(const char *name, unsigned step, int tell)
 {
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
 	struct fth_pm_tx *tx = NULL;
@@ -93,7 +89,7 @@ static int program(const char *name, int tell)
 	rc = open_tally(pm, t, &tx);
 	while (rc == 0 && t->next < NUMBERS) {
 		rc = count_one(tx, t);
-		if (rc == 0 && t->next % STEP == 0 && write(tell, "x", 1) < 0)
+		if (rc == 0 && t->next % step == 0 && write(tell, "x", 1) < 0)
 			rc = -errno;
 	}
 	fth_pm_tx_close(tx);
@@ -103,26 +99,11 @@ static int program(const char *name, int tell)
 
 /* ---- around it ---- */
 
-/* How far it is, while nobody has mapped it. A program that was killed early has not created it. */
-static uint64_t position(const char *name)
-{
-	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	struct fth_pm *pm;
-	uint64_t next;
-
-	options.flags = FTH_PM_READ_ONLY;
-	if (fth_pm_map(name, 0, &options, &pm) < 0)
-		return 0;
-	next = ((const struct tally *)fth_pm_base(pm))->next;
-	fth_pm_unmap(pm);
-	return next;
-}
-
 /* The program in a process of its own, in which it ends. */
 __attribute__((noreturn)) static void run_child(const struct scene *scene, int tell)
 {
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* not without this program */
-	_exit(program(scene->name, tell) < 0);
+	_exit(program(scene->name, scene->step, tell) < 0);
 }
 
 /* Kill it when it has counted some numbers, in whatever it is doing then; or wait for its end. */
@@ -140,12 +121,11 @@ static int end_child(pid_t pid, int told, bool killed)
 							     : 0;
 }
 
-static int run_program(struct scene *scene, unsigned run)
+static int run_program(const struct scene *scene, bool killed)
 {
 	int pipes[2], rc;
 	pid_t pid;
 
-	scene->began[run] = position(scene->name);
 	if (pipe(pipes) < 0)
 		return fth_fail(errno, "pipe: %s", strerror(errno));
 	fflush(NULL);
@@ -154,9 +134,8 @@ static int run_program(struct scene *scene, unsigned run)
 		run_child(scene, pipes[1]);
 	close(pipes[1]);
 	rc = pid < 0 ? fth_fail(errno, "fork: %s", strerror(errno))
-		     : end_child(pid, pipes[0], run < KILLS);
+		     : end_child(pid, pipes[0], killed);
 	close(pipes[0]);
-	scene->ended[run] = position(scene->name);
 	return rc;
 }
 
@@ -183,50 +162,21 @@ static int count_wrong(const char *name, uint64_t *wrong)
 	return 0;
 }
 
-static void print_runs(const struct scene *scene, uint64_t wrong)
+int demo_kill_program(struct demo *demo, unsigned kills, bool *right)
 {
-	printf("\nA program counts %u numbers in persistent memory (shared memory), each in a\n"
-	       "transaction. It is killed in the middle of its work and started again.\n\n"
-	       "  %-14s %12s %12s\n",
-	       NUMBERS, "run", "begins at", "ends at");
-	for (unsigned i = 0; i <= KILLS; i++)
-		printf("  %-14s %12" PRIu64 " %12" PRIu64 "\n", i < KILLS ? "killed" : "to the end",
-		       scene->began[i], scene->ended[i]);
-	printf("\n  The answer, compared with a run without interruptions: %s\n",
-	       wrong ? "WRONG" : "right");
-}
-
-static void print_runs_json(const struct scene *scene, uint64_t wrong)
-{
-	struct fth_json *j = scene->json;
-
-	fth_json_object(j, "pm");
-	fth_json_u64(j, "numbers", NUMBERS);
-	fth_json_array(j, "ended");
-	for (unsigned i = 0; i <= KILLS; i++)
-		fth_json_u64(j, NULL, scene->ended[i]);
-	fth_json_end(j);
-	fth_json_u64(j, "wrong", wrong);
-	fth_json_end(j);
-}
-
-int demo_pm(struct fth_json *j)
-{
-	struct scene scene = {.json = j};
+	struct scene scene = {.step = NUMBERS / (kills + 1)};
 	uint64_t wrong = 0;
 	int rc = 0;
 
+	(void)demo;
 	snprintf(scene.name, sizeof(scene.name), "shm:fathom-demo-%d", (int)getpid());
-	for (unsigned run = 0; run <= KILLS && rc == 0 && !fth_cli_stopped(); run++)
-		rc = run_program(&scene, run);
-	if (rc == 0 && !fth_cli_stopped())
+	for (unsigned run = 0; run <= kills && rc == 0 && !fth_cli_stopped(); run++)
+		rc = run_program(&scene, run < kills);
+	if (rc == 0 && fth_cli_stopped())
+		rc = -EINTR;
+	if (rc == 0)
 		rc = count_wrong(scene.name, &wrong);
 	(void)fth_pm_remove(scene.name);
-	if (rc < 0 || fth_cli_stopped())
-		return rc;
-	if (j)
-		print_runs_json(&scene, wrong);
-	else
-		print_runs(&scene, wrong);
-	return wrong > 0;
+	*right = wrong == 0;
+	return rc;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A part of `fathom demo`: one program with plain pointers, on a file four times the memory, which is mapped by the kernel or by a
- * flat region. Each run is a child in a memory cgroup of the same size. Every value is checked.
+ * Scene: plain pointers. One program reads random words of a file four times its memory: the file is mapped by the kernel, or by a
+ * flat region. Where there are memory cgroups each run is a child in one of the same size; elsewhere only the regions are shown, which
+ * keep to their budget by themselves. Every value is checked.
  */
 #include "demo.h"
 
@@ -11,14 +12,12 @@
 #include "apps/team.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
-#include "fathom/base/uri.h"
 #include "fathom/flat.h"
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -34,21 +33,26 @@
 enum way { MMAP_DEFAULT, MMAP_RANDOM, FLAT, MMAP_LOOP, FLAT_GATHER, WAYS };
 
 static const struct {
-	const char *name, *key;
+	const char *name;
 	unsigned threads;
 } ways[WAYS] = {
-	{"mmap, 8 threads", "mmap", THREADS},
-	{"mmap with MADV_RANDOM, 8 threads", "mmap_random", THREADS},
-	{"flat, 8 threads, the same code", "flat", THREADS},
-	{"mmap with MADV_RANDOM, 1 thread", "mmap_one", 1},
-	{"flat, 1 thread, gather of 512 words", "flat_gather", 1},
+	{"mmap(), 8 threads", THREADS},
+	{"mmap(), MADV_RANDOM, 8 threads", THREADS},
+	{"Fathom, the same code, 8 threads", THREADS},
+	{"mmap(), MADV_RANDOM, 1 thread", 1},
+	{"Fathom, 1 thread, fth_flat_gather()", 1},
 };
+
+static bool is_flat(int way)
+{
+	return way == FLAT || way == FLAT_GATHER;
+}
 
 /* One run, in a child. */
 struct scene {
 	const char *path, *uri;
 	enum way way;
-	uint64_t seed;
+	uint64_t seed, run_ns;
 	struct fth_flat *flat;
 	const uint64_t *words;
 	uint64_t start, end;
@@ -118,8 +122,8 @@ static int load_all(struct scene *s, struct outcome *out)
 {
 	int rc;
 
-	s->start = fth_now_ns() + RUN_NS / 2; /* until then memory fills */
-	s->end = s->start + RUN_NS;
+	s->start = fth_now_ns() + s->run_ns / 2; /* until then memory fills */
+	s->end = s->start + s->run_ns;
 	rc = fth_team_run(ways[s->way].threads, load_until_end, s);
 	*out = (struct outcome){.ops = s->ops, .wrong = s->wrong};
 	return rc;
@@ -163,10 +167,10 @@ static int in_child(void *context, void *result)
 {
 	struct scene *s = context;
 
-	return s->way == FLAT || s->way == FLAT_GATHER ? run_flat(s, result) : run_mmap(s, result);
+	return is_flat((int)s->way) ? run_flat(s, result) : run_mmap(s, result);
 }
 
-static int run_way(struct scene *s, struct outcome *out)
+static int run_way(struct scene *s, bool limited, struct outcome *out)
 {
 	struct fth_cgroup_job job = {
 		.memory = BUDGET + OTHER_MEMORY,
@@ -178,56 +182,45 @@ static int run_way(struct scene *s, struct outcome *out)
 	};
 	int rc = fth_cgroup_drop_pages(s->path);
 
-	return rc < 0 ? rc : fth_cgroup_run(&job, NULL);
+	if (rc < 0)
+		return rc;
+	return limited ? fth_cgroup_run(&job, NULL) : in_child(s, out);
 }
 
 /* ---- telling ---- */
 
-static void tell_head(struct fth_json *j)
+static int run_ways(struct demo *demo, const char *path, const char *uri)
 {
-	if (j) {
-		fth_json_object(j, "flat");
-		fth_json_u64(j, "file_bytes", FILE_BYTES);
-		fth_json_u64(j, "memory_bytes", BUDGET);
-		return;
-	}
-	printf("\nRandom loads of 8 bytes by plain pointers, from a file of %u MiB in %u MiB of "
-	       "memory:\n"
-	       "a memory cgroup for each run. Every value is compared with what it must be.\n\n"
-	       "  %-38s %10s\n",
-	       FILE_BYTES >> 20, BUDGET >> 20, "way", "loads/s");
-}
-
-static void tell_way(struct fth_json *j, enum way way, const struct outcome *out)
-{
-	double rate = (double)out->ops * 1e9 / RUN_NS;
-
-	if (j)
-		fth_json_double(j, ways[way].key, rate);
-	else
-		printf("  %-38s %10.0f\n", ways[way].name, rate);
-	fflush(stdout);
-}
-
-static int run_ways(struct fth_json *j, const char *path, const char *uri, uint64_t seed)
-{
-	uint64_t wrong = 0;
+	struct demo_row rows[WAYS];
+	uint64_t wrong = 0, checked = 0;
+	bool limited = fth_cgroup_available() == 0;
 	int rc = 0;
 
-	tell_head(j);
+	demo_begin(demo, "flat", "Plain pointers to data larger than memory",
+		   "   Random loads of 8 bytes from a file of %u MiB, in %u MiB of memory.",
+		   FILE_BYTES >> 20, BUDGET >> 20);
 	for (int way = 0; way < WAYS && rc == 0; way++) {
-		struct scene s = {.path = path, .uri = uri, .way = (enum way)way, .seed = seed};
+		struct scene s = {.path = path,
+				  .uri = uri,
+				  .way = (enum way)way,
+				  .seed = demo->seed,
+				  .run_ns = demo->smallest ? RUN_NS / 10 : RUN_NS};
 		struct outcome out = {0};
 
+		rows[way] = (struct demo_row){.name = ways[way].name, .ours = is_flat(way)};
 		fth_cli_progress("plain pointers", (uint64_t)way, WAYS);
-		rc = run_way(&s, &out);
-		fth_cli_progress_end();
+		if (!limited && !is_flat(way)) {
+			rows[way].note = "not shown: to limit its memory takes a cgroup (root)";
+			continue;
+		}
+		rc = run_way(&s, limited, &out);
 		wrong += out.wrong;
-		if (rc == 0)
-			tell_way(j, (enum way)way, &out);
+		checked += out.ops;
+		rows[way].value = (double)out.ops * 1e9 / (double)s.run_ns;
 	}
-	if (j)
-		fth_json_end(j);
+	if (rc == 0)
+		demo_bars(demo, "loads", DEMO_PER_SECOND, rows, WAYS);
+	demo_end(demo, checked, "words", wrong);
 	return rc < 0 ? rc : wrong > 0;
 }
 
@@ -246,7 +239,7 @@ static int fill(int fd)
 	return 0;
 }
 
-/* What this needs and some machines do not have: a memory cgroup, userfaultfd. */
+/* What this needs and some machines do not have: userfaultfd, and memory that no sanitizer takes. */
 static int check_possible(void)
 {
 	struct fth_flat *flat;
@@ -258,30 +251,28 @@ static int check_possible(void)
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 	return fth_fail(ENOTSUP, "a sanitizer takes more memory than the scene has");
 #else
-	return fth_cgroup_available();
+	return 0;
 #endif
 }
 
-int demo_flat(struct fth_json *j, uint64_t seed)
+int demo_scene_flat(struct demo *demo)
 {
-	const char *folder = getenv("TMPDIR");
-	char path[1024], uri[3 * sizeof(path) + 8] = "file:";
+	char folder[DEMO_PATH_MAX], path[DEMO_PATH_MAX + 16], uri[3 * DEMO_PATH_MAX];
 	int fd, rc = check_possible();
 
-	if (rc == -ENOTSUP) {
-		fth_cli_error("flat: %s (going on without)", fth_error_text(rc));
-		return 0;
-	}
-	snprintf(path, sizeof(path), "%s/fathom-demo-XXXXXX", folder ? folder : "/tmp");
-	fd = rc < 0 ? -1 : mkstemp(path);
-	if (fd < 0)
-		return rc < 0 ? rc : fth_fail(errno, "%s: %s", path, strerror(errno));
-	rc = fill(fd);
-	close(fd);
 	if (rc == 0)
-		rc = fth_uri_escape(path, uri + strlen(uri), sizeof(uri) - strlen(uri));
+		rc = demo_make_folder(folder);
+	if (rc < 0)
+		return rc;
+	snprintf(path, sizeof(path), "%s/words", folder);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	rc = fd < 0 ? fth_fail(errno, "%s: %s", path, strerror(errno)) : fill(fd);
+	if (fd >= 0)
+		close(fd);
 	if (rc == 0)
-		rc = run_ways(j, path, uri, seed);
-	unlink(path);
+		rc = demo_uri(path, uri, sizeof(uri));
+	if (rc == 0)
+		rc = run_ways(demo, path, uri);
+	demo_remove_folder(folder);
 	return rc;
 }
