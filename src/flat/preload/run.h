@@ -8,7 +8,7 @@
  *	memory.c	mmap() and its family
  *	gate_x86.c	system calls that are not caught
  *	dispatch.c	system calls that are
- *	calls.c		system calls whose buffers are in the region
+ *	calls.c		system calls whose buffers are in the region, with copy.c, exec.c, hold.c, small.c, vectors.c
  *	wrap.c		the common calls, without a signal
  *	signals.c	the program's own handlers, masks and stacks for signals
  *	shared.h	statistics
@@ -137,7 +137,7 @@ void signals_deliver(int sig, siginfo_t *info, void *context);
 /* Is this address on the stack for signals of this thread? */
 bool signals_on_stack(uintptr_t sp);
 
-/* ---- calls.c ---- */
+/* ---- calls.c and its helpers, see calls.h ---- */
 
 /* Returns 0 or a negative errno. */
 int calls_open(void);

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * flat_run_hard TOPIC: as flat_run_program, with many threads at once: calls that wait, vectors with many parts, memory that is protected
+ * while others use it, signals that are sent. It prints "ok" if all was as it should be.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "flat_run_memory.h"
+
+/* ---- calls that wait ---- */
+
+#define WAITERS 96
+#define BUFFER	(128u * 1024)
+
+struct waiter {
+	pthread_t thread;
+	int kind, fds[2], tid; /* it waits at fds[0] */
+	uint8_t *buffer;
+	ssize_t result;
+};
+
+static void *wait_for_bytes(void *raw)
+{
+	struct waiter *w = raw;
+	struct iovec *vector;
+	struct msghdr *m;
+	struct pollfd *fds;
+
+	switch (w->kind) {
+	case 0:
+		__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+		w->result = read(w->fds[0], w->buffer, BUFFER);
+		break;
+	case 1:
+		__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+		w->result = syscall(SYS_recvfrom, w->fds[0], w->buffer, BUFFER, 0, NULL, NULL);
+		break;
+	case 2:
+		vector = (struct iovec *)w->buffer;
+		vector[0] = (struct iovec){w->buffer + PAGE, 5};
+		vector[1] = (struct iovec){w->buffer + PAGE + 5, BUFFER - PAGE - 5};
+		__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+		w->result = readv(w->fds[0], vector, 2);
+		memmove(w->buffer, w->buffer + PAGE, 100);
+		break;
+	case 3:
+		m = (struct msghdr *)w->buffer;
+		vector = (struct iovec *)(m + 1);
+		*vector = (struct iovec){w->buffer + PAGE, BUFFER - PAGE};
+		*m = (struct msghdr){.msg_iov = vector, .msg_iovlen = 1};
+		__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+		w->result = recvmsg(w->fds[0], m, 0);
+		memmove(w->buffer, w->buffer + PAGE, 100);
+		break;
+	default:
+		fds = (struct pollfd *)w->buffer;
+		memset(fds, 0xff, BUFFER); /* all but one are no descriptors */
+		fds[900] = (struct pollfd){.fd = w->fds[0], .events = POLLIN};
+		__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+		CHECK(poll(fds, 1000, -1) == 1 && fds[900].revents == POLLIN);
+		w->result = read(w->fds[0], w->buffer, BUFFER);
+	}
+	return NULL;
+}
+
+static void *write_bytes(void *raw)
+{
+	struct waiter *w = raw;
+
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+	w->result = write(w->fds[1], w->buffer, BUFFER); /* twice what the pipe takes */
+	return NULL;
+}
+
+/* It sleeps in the kernel. */
+static void await_sleep(const int *tid)
+{
+	char name[64], text[256], state = 0;
+
+	while (__atomic_load_n(tid, __ATOMIC_ACQUIRE) == 0)
+		usleep(1000);
+	snprintf(name, sizeof(name), "/proc/self/task/%d/stat", *tid);
+	for (int seen = 0; seen < 3; usleep(1000)) {
+		FILE *file = fopen(name, "r");
+
+		CHECK(file && fgets(text, sizeof(text), file));
+		fclose(file);
+		state = strrchr(text, ')')[2];
+		seen = state == 'S' ? seen + 1 : 0;
+	}
+}
+
+/* As many threads wait as would hold all of DRAM, and more; the others have it all the same. */
+static void waiting(void)
+{
+	static struct waiter waiters[WAITERS];
+	size_t n = 256 * 1024;
+	uint8_t *file_bytes, *read_back, some[100];
+	char name[] = "flat_run_XXXXXX";
+	int fd = mkstemp(name);
+	pthread_attr_t small;
+
+	start();
+	CHECK(fd >= 0 && unlink(name) == 0);
+	CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 65536) == 0);
+	for (int i = 0; i < WAITERS; i++) {
+		struct waiter *w = &waiters[i];
+
+		w->kind = i % 6;
+		w->buffer = cold(BUFFER);
+		if (w->kind == 1 || w->kind == 3)
+			CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, w->fds) == 0);
+		else
+			CHECK(pipe(w->fds) == 0);
+		CHECK(pthread_create(&w->thread, &small,
+				     w->kind == 5 ? write_bytes : wait_for_bytes, w) == 0);
+	}
+	for (int i = 0; i < WAITERS; i++)
+		await_sleep(&waiters[i].tid);
+	for (int round = 0; round < 4; round++) {
+		file_bytes = cold(n);
+		read_back = cold(n);
+		CHECK(pwrite(fd, file_bytes, n, 0) == (ssize_t)n && is_filled(file_bytes, n));
+		CHECK(pread(fd, read_back, n, 0) == (ssize_t)n);
+		CHECK(memcmp(file_bytes, read_back, n) == 0);
+	}
+	for (int i = 0; i < WAITERS; i++) {
+		struct waiter *w = &waiters[i];
+
+		if (w->kind == 5) {
+			for (size_t got = 0; got < BUFFER;) {
+				ssize_t one = read(w->fds[0], some, sizeof(some));
+
+				CHECK(one > 0);
+				CHECK(memcmp(some, w->buffer + got, (size_t)one) == 0);
+				got += (size_t)one;
+			}
+		} else {
+			memset(some, i, sizeof(some));
+			CHECK(write(w->fds[1], some, sizeof(some)) == sizeof(some));
+		}
+		CHECK(pthread_join(w->thread, NULL) == 0);
+		CHECK(w->result == (ssize_t)(w->kind == 5 ? BUFFER : sizeof(some)));
+		CHECK(w->kind == 5 || memcmp(w->buffer, some, sizeof(some)) == 0);
+		close(w->fds[0]);
+		close(w->fds[1]);
+	}
+}
+
+/* Small things that calls point to, while they wait. */
+static void small_things(void)
+{
+	struct sockaddr_un *name = cold(sizeof(*name)), *peer = cold(sizeof(*peer));
+	struct timespec *nap = cold(sizeof(*nap)), *rest = cold(sizeof(*rest));
+	struct flock *lock = cold(sizeof(*lock));
+	socklen_t *length = cold(sizeof(*length));
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0), one = socket(AF_UNIX, SOCK_STREAM, 0), two;
+	int *status = cold(PAGE), file = open(".", O_TMPFILE | O_RDWR, 0600), ends[2];
+	siginfo_t *info = cold(sizeof(*info));
+	sigset_t *set = cold(sizeof(*set));
+	fd_set *reads = cold(sizeof(*reads));
+	off_t *from = cold(sizeof(*from));
+	pid_t pid;
+
+	memset(name, 0, sizeof(*name));
+	name->sun_family = AF_UNIX;
+	snprintf(name->sun_path, sizeof(name->sun_path), "flat_run_%d", (int)getpid());
+	*length = sizeof(*peer);
+	CHECK(bind(listener, (struct sockaddr *)name, sizeof(*name)) == 0);
+	CHECK(listen(listener, 1) == 0);
+	CHECK(connect(one, (struct sockaddr *)name, sizeof(*name)) == 0);
+	two = accept(listener, (struct sockaddr *)peer, length);
+	CHECK(two >= 0 && *length == 2 && peer->sun_family == AF_UNIX);
+	CHECK(unlink(name->sun_path) == 0);
+	*nap = (struct timespec){.tv_nsec = 1000000};
+	CHECK(nanosleep(nap, rest) == 0);
+	CHECK(syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, nap, rest) == 0);
+	status[1] = 77;
+	pid = fork();
+	if (pid == 0)
+		_exit(9);
+	CHECK(wait4(pid, status, 0, cold(sizeof(struct rusage) + PAGE)) == pid);
+	CHECK(WEXITSTATUS(*status) == 9 && status[1] == 77);
+	*lock = (struct flock){.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 10};
+	CHECK(file < 0 || fcntl(file, F_SETLKW, lock) == 0);
+	sigemptyset(set);
+	sigaddset(set, SIGUSR1);
+	CHECK(sigprocmask(SIG_BLOCK, set, NULL) == 0 && kill(getpid(), SIGUSR1) == 0);
+	CHECK(sigtimedwait(set, info, nap) == SIGUSR1 && info->si_pid == getpid());
+	CHECK(pipe(ends) == 0 && write(ends[1], "x", 1) == 1);
+	FD_ZERO(reads);
+	FD_SET(ends[0], reads);
+	CHECK(pselect(ends[0] + 1, reads, NULL, NULL, nap, set) == 1 && FD_ISSET(ends[0], reads));
+	CHECK(file < 0 || (pwrite(file, "from here", 9, 0) == 9));
+	*from = 5;
+	CHECK(file < 0 || (splice(file, from, ends[1], NULL, 4, 0) == 4 && *from == 9));
+}
+
+/* ---- vectors ---- */
+
+static ssize_t stream_bytes;
+
+static void *drain(void *raw)
+{
+	static uint8_t some[65536];
+	int fd = *(int *)raw;
+	ssize_t n;
+
+	while ((n = read(fd, some, sizeof(some))) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			CHECK(some[i] == (uint8_t)((stream_bytes + i) * 5));
+		stream_bytes += n;
+	}
+	return NULL;
+}
+
+/* `n` parts of `each` bytes, on cold pages. */
+static struct iovec *make_vector(unsigned n, size_t each, int fill_them)
+{
+	struct iovec *vector = cold(n * sizeof(*vector));
+	uint8_t *bytes = cold(2 * n * each);
+
+	for (unsigned i = 0; i < n; i++) {
+		vector[i] = (struct iovec){bytes + 2 * i * each, each};
+		for (size_t k = 0; k < each; k++)
+			bytes[2 * i * each + k] = fill_them ? (uint8_t)((i * each + k) * 5) : 0;
+	}
+	return vector;
+}
+
+static void check_vector(const struct iovec *vector, unsigned n, size_t each)
+{
+	for (unsigned i = 0; i < n; i++)
+		for (size_t k = 0; k < each; k++)
+			CHECK(((uint8_t *)vector[i].iov_base)[k] == (uint8_t)((i * each + k) * 5));
+}
+
+static void vectors(void)
+{
+	unsigned n = IOV_MAX;
+	struct msghdr *m;
+	struct mmsghdr *many;
+	struct iovec *from, *to;
+	int datagrams[2], stream[2], ends[2], fd;
+	char name[] = "flat_run_XXXXXX";
+	pthread_t drainer;
+
+	start();
+	CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, datagrams) == 0);
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, stream) == 0 && pipe(ends) == 0);
+	m = cold(sizeof(*m));
+	from = make_vector(n, 40, 1);
+	*m = (struct msghdr){.msg_iov = from, .msg_iovlen = n};
+	CHECK(sendmsg(datagrams[0], m, 0) == (ssize_t)n * 40);
+	m->msg_iov = to = make_vector(n, 40, 0);
+	CHECK(recvmsg(datagrams[1], m, 0) == (ssize_t)n * 40 && m->msg_flags == 0);
+	check_vector(to, n, 40);
+	many = cold(2 * sizeof(*many));
+	for (int i = 0; i < 2; i++)
+		many[i] = (struct mmsghdr){
+			.msg_hdr = {.msg_iov = make_vector(100, 30, 1), .msg_iovlen = 100}};
+	CHECK(sendmmsg(datagrams[0], many, 2, 0) == 2 && many[1].msg_len == 3000);
+	for (int i = 0; i < 2; i++)
+		many[i].msg_hdr.msg_iov = make_vector(100, 30, 0);
+	CHECK(recvmmsg(datagrams[1], many, 2, 0, NULL) == 2 && many[0].msg_len == 3000);
+	for (int i = 0; i < 2; i++)
+		check_vector(many[i].msg_hdr.msg_iov, 100, 30);
+	/* a datagram by writev() */
+	CHECK(writev(datagrams[0], (from = make_vector(n, 60, 1)), (int)n) == (ssize_t)n * 60);
+	CHECK(readv(datagrams[1], (to = make_vector(n, 60, 0)), (int)n) == (ssize_t)n * 60);
+	check_vector(to, n, 60);
+	/* all of it goes to a stream, by one call */
+	CHECK(pthread_create(&drainer, NULL, drain, &stream[1]) == 0);
+	from = make_vector(n, 700, 1);
+	*m = (struct msghdr){.msg_iov = from, .msg_iovlen = n};
+	CHECK(sendmsg(stream[0], m, 0) == (ssize_t)n * 700);
+	close(stream[0]);
+	CHECK(pthread_join(drainer, NULL) == 0 && stream_bytes == (ssize_t)n * 700);
+	/* files and pipes */
+	fd = mkstemp(name);
+	CHECK(fd >= 0 && unlink(name) == 0);
+	CHECK(pwritev(fd, from, (int)n, 3) == (ssize_t)n * 700);
+	CHECK(preadv2(fd, (to = make_vector(n, 700, 0)), (int)n, 3, 0) == (ssize_t)n * 700);
+	check_vector(to, n, 700);
+	CHECK(syscall(SYS_writev, ends[1], (from = make_vector(500, 20, 1)), 500) == 10000);
+	CHECK(syscall(SYS_readv, ends[0], (to = make_vector(500, 20, 0)), 500) == 10000);
+	check_vector(to, 500, 20);
+	CHECK(writev(fd, from, IOV_MAX + 1) == -1 && errno == EINVAL);
+	m->msg_iovlen = IOV_MAX + 1;
+	CHECK(sendmsg(datagrams[0], m, 0) == -1 && errno == EMSGSIZE);
+	CHECK(is_filled(heap + SIZE - 16 * MIB, 16 * MIB));
+}
+
+static void calls_that_wait(void)
+{
+	waiting();
+	small_things();
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} topics[] = {
+	{"waiting", calls_that_wait},
+	{"vectors", vectors},
+};
+
+int main(int argc, char **argv)
+{
+	for (size_t i = 0; argc == 2 && i < sizeof(topics) / sizeof(topics[0]); i++)
+		if (strcmp(argv[1], topics[i].name) == 0) {
+			topics[i].run();
+			printf("ok\n");
+			return 0;
+		}
+	fprintf(stderr, "usage: flat_run_hard TOPIC\n");
+	return 2;
+}
