@@ -308,6 +308,193 @@ static void vectors(void)
 	CHECK(is_filled(heap + SIZE - 16 * MIB, 16 * MIB));
 }
 
+/* ---- memory that is protected or locked while others use it ---- */
+
+#define USERS	    3
+#define LEFT_PAGES  512u
+#define LEFT_ROUNDS 6u
+
+static uint8_t *leaving;
+static int leaving_stop;
+
+/* Each thread counts in its own word of each page, and knows what is there. */
+static void *count_in_pages(void *raw)
+{
+	static uint64_t expected_counts[USERS][LEFT_PAGES];
+	size_t me = (size_t)raw;
+	uint64_t rounds = 0;
+
+	memset(expected_counts[me], 0, sizeof(expected_counts[me]));
+	while (!__atomic_load_n(&leaving_stop, __ATOMIC_ACQUIRE) || rounds == 0) {
+		for (size_t i = 0; i < LEFT_PAGES; i++) {
+			volatile uint64_t *word =
+				(uint64_t *)(void *)(leaving + i * PAGE) + 1 + me * 64;
+
+			CHECK(*word == expected_counts[me][i]);
+			*word = ++expected_counts[me][i];
+		}
+		rounds++;
+	}
+	for (size_t i = 0; i < LEFT_PAGES; i++)
+		CHECK(((uint64_t *)(void *)(leaving + i * PAGE))[1 + me * 64] ==
+		      expected_counts[me][i]);
+	return NULL;
+}
+
+static volatile sig_atomic_t bus_signals;
+static sigjmp_buf bus_jump;
+
+static void on_bus(int sig)
+{
+	bus_signals += sig == SIGBUS;
+	siglongjmp(bus_jump, 1);
+}
+
+/* A file is mapped over a page, and ends before it: that is the program's own fault. */
+static void bus_of_a_file(void)
+{
+	struct sigaction action = {.sa_handler = on_bus}, before;
+	char name[] = "flat_run_XXXXXX";
+	int fd = mkstemp(name);
+	uint8_t *at = heap + PAGE - (uintptr_t)heap % PAGE + 10 * PAGE;
+
+	CHECK(fd >= 0 && unlink(name) == 0 && sigaction(SIGBUS, &action, &before) == 0);
+	CHECK(mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == at);
+	for (int i = 0; i < 3; i++)
+		if (sigsetjmp(bus_jump, 1) == 0) {
+			*(volatile uint8_t *)at = 1;
+			CHECK(!"it went through");
+		}
+	CHECK(bus_signals == 3);
+	CHECK(ftruncate(fd, PAGE) == 0);
+	*(volatile uint8_t *)at = 1;
+	CHECK(sigaction(SIGBUS, &before, NULL) == 0);
+	close(fd);
+}
+
+/* No store is lost on the way from the region to ordinary memory. */
+static void leaves(void)
+{
+	pthread_t threads[USERS];
+
+	start();
+	bus_of_a_file(); /* and from now on mprotect() has an effect */
+	for (unsigned round = 0; round < LEFT_ROUNDS; round++) {
+		leaving = mmap(NULL, LEFT_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		CHECK(leaving != MAP_FAILED);
+		leaving_stop = 0;
+		for (size_t i = 0; i < USERS; i++)
+			CHECK(pthread_create(&threads[i], NULL, count_in_pages, (void *)i) == 0);
+		for (size_t i = 0; i < LEFT_PAGES; i += 4) {
+			if (round % 2)
+				CHECK(mprotect(leaving + i * PAGE, 4 * PAGE,
+					       PROT_READ | PROT_WRITE) == 0);
+			else
+				(void)mlock(leaving + i * PAGE, 4 * PAGE); /* or refused */
+			if (i % 32 == 0)
+				usleep(100);
+		}
+		__atomic_store_n(&leaving_stop, 1, __ATOMIC_RELEASE);
+		for (size_t i = 0; i < USERS; i++)
+			CHECK(pthread_join(threads[i], NULL) == 0);
+		CHECK(munmap(leaving, LEFT_PAGES * PAGE) == 0);
+	}
+	CHECK(is_filled(heap + MIB, SIZE - MIB));
+}
+
+/* ---- signals that are sent ---- */
+
+#define SENT 400
+
+static volatile int got[2], got_value; /* SIGBUS, SIGSEGV */
+
+static void on_sent(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	CHECK(info->si_code <= 0 && info->si_pid == getpid());
+	got_value = info->si_code == SI_QUEUE ? info->si_value.sival_int : sig;
+	CHECK(is_filled(heap + (size_t)got[0] % 1000 * PAGE, 10)); /* it may use any memory */
+	__atomic_fetch_add(&got[sig == SIGSEGV], 1, __ATOMIC_RELEASE);
+}
+
+static pthread_t target;
+static int target_stop;
+
+/*
+ * The kernel keeps one SIGBUS at a time for a thread: what is sent at the very moment of a fault may be merged with that. So it is sent
+ * until it arrives; SIGSEGV once.
+ */
+static void send_one(int i)
+{
+	int sig = i & 1 ? SIGSEGV : SIGBUS, before = got[i & 1];
+
+	for (unsigned tries = 0; __atomic_load_n(&got[i & 1], __ATOMIC_ACQUIRE) == before;
+	     tries++) {
+		if (tries > 0 && (sig == SIGSEGV || tries % 100)) {
+			usleep(10);
+			continue;
+		}
+		if (i & 2)
+			CHECK(pthread_sigqueue(target, sig, (union sigval){.sival_int = i}) == 0);
+		else
+			CHECK(pthread_kill(target, sig) == 0);
+	}
+	CHECK(sig == SIGBUS || (got[1] == before + 1 && got_value == (i & 2 ? i : sig)));
+}
+
+static void *send_signals(void *raw)
+{
+	(void)raw;
+	for (int i = 0; i < SENT; i++)
+		send_one(i);
+	__atomic_store_n(&target_stop, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* SIGSEGV and SIGBUS from others, while this thread has faults of both kinds all the time. */
+static void sent(void)
+{
+	struct sigaction action = {.sa_sigaction = on_sent, .sa_flags = SA_SIGINFO};
+	uint8_t *bytes;
+	pthread_t sender;
+	sigset_t set;
+	int fd = open("/dev/zero", O_RDONLY);
+
+	start();
+	target = pthread_self();
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGBUS, &action, NULL) == 0);
+	CHECK(pthread_create(&sender, NULL, send_signals, NULL) == 0);
+	for (size_t at = 0; !__atomic_load_n(&target_stop, __ATOMIC_ACQUIRE); at += 7 * PAGE) {
+		bytes = heap + 8 * MIB + at % (32 * MIB);
+		CHECK(is_filled(bytes, 100));
+		CHECK(read(fd, bytes, 50) == 50);
+		fill(bytes, 50);
+	}
+	CHECK(pthread_join(sender, NULL) == 0 && got[1] == SENT / 2);
+	/* blocked: it comes later */
+	sigemptyset(&set);
+	sigaddset(&set, SIGSEGV);
+	CHECK(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0 && pthread_kill(target, SIGSEGV) == 0);
+	CHECK(is_filled(heap, 8 * MIB) && got[1] == SENT / 2);
+	CHECK(pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0 && got[1] == SENT / 2 + 1);
+	/* ignored */
+	action.sa_flags = 0;
+	action.sa_handler = SIG_IGN;
+	CHECK(sigaction(SIGSEGV, &action, NULL) == 0 && sigaction(SIGBUS, &action, NULL) == 0);
+	for (int i = 0; i < 3; i++)
+		CHECK(kill(getpid(), SIGSEGV) == 0 && raise(SIGBUS) == 0);
+	CHECK(is_filled(heap, SIZE));
+}
+
+static void sent_by_default(void)
+{
+	start();
+	CHECK(kill(getpid(), SIGSEGV) == 0);
+	for (;;)
+		CHECK(is_filled(heap, SIZE));
+}
+
 static void calls_that_wait(void)
 {
 	waiting();
@@ -320,6 +507,9 @@ static const struct {
 } topics[] = {
 	{"waiting", calls_that_wait},
 	{"vectors", vectors},
+	{"leaves", leaves},
+	{"sent", sent},
+	{"sent-by-default", sent_by_default},
 };
 
 int main(int argc, char **argv)

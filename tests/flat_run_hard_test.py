@@ -5,6 +5,7 @@
 PROGRAM is flat_run_hard.c: each of its topics ends well without Fathom, and with an eighth of its memory as well."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,12 +34,14 @@ def expect(condition, what, done):
 
 
 def test_topics():
-    for topic in ["waiting", "vectors"]:
+    for topic in ["waiting", "vectors", "leaves", "sent"]:
         plain = subprocess.run([PROGRAM, topic], capture_output=True, cwd=work, timeout=280)
         expect(plain.returncode == 0 and plain.stdout == b"ok\n", f"{topic}, without Fathom", plain)
         for policy in ["always", "counters"]:
             done = flat(["--dram", "6M", "--file", device, "--policy", policy], [PROGRAM, topic])
             expect(done.returncode == 0 and done.stdout == b"ok\n", f"{topic}, {policy}", done)
+    done = flat(["--dram", "6M", "--file", device], [PROGRAM, "sent-by-default"])
+    expect(done.returncode == -signal.SIGSEGV, "SIGSEGV that is sent", done)
 
 
 def main():

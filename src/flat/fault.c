@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -23,6 +24,53 @@ static struct sigaction old_bus, old_segv;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool installed,
 	emulates; /* under lock; the latter is set before the first region is there */
+
+/* ---- signals that were sent ---- */
+
+/*
+ * By kill(), pthread_kill() or sigqueue(): the program's, and no faults. Its handler must not run while this thread holds locks of
+ * pages, so such a signal waits until there are none, and is sent once more.
+ */
+static __thread struct {
+	unsigned locks; /* of fault_quiet() and handle() */
+	unsigned n;
+	siginfo_t late[2]; /* SIGBUS, SIGSEGV: as the kernel, one of each */
+} own __attribute__((tls_model("initial-exec")));
+
+bool fault_was_sent(const siginfo_t *info)
+{
+	return info->si_code <= 0;
+}
+
+bool fault_defer(const siginfo_t *info)
+{
+	if (own.locks == 0)
+		return false;
+	for (unsigned i = 0; i < own.n; i++)
+		if (own.late[i].si_signo == info->si_signo)
+			return true;
+	if (own.n < 2)
+		own.late[own.n++] = *info;
+	return true;
+}
+
+void fault_send_again(const siginfo_t *info)
+{
+	(void)syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), info->si_signo, info);
+}
+
+static void begin_locks(void)
+{
+	own.locks++;
+}
+
+static void end_locks(void)
+{
+	if (--own.locks > 0)
+		return;
+	while (own.n > 0)
+		fault_send_again(&own.late[--own.n]);
+}
 
 /* ---- where ---- */
 
@@ -113,6 +161,8 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 	uint32_t *word = &flat->words[page];
 	int rc = 0;
 
+	if (word_is_lent(word)) /* since the access: it finds other memory now */
+		return 0;
 	if (word_state(word) == WORD_DRAM) {
 		if (!store || (word_get(word) & WORD_DIRTY))
 			return 0;
@@ -170,6 +220,8 @@ static int prepare(const struct needs *needs, uintptr_t address, bool *native)
 		bool mapped = true;
 		int rc;
 
+		if (word_is_lent(&need->flat->words[need->page]))
+			return -ENOTSUP; /* the processor has to do it */
 		if (word_state(&need->flat->words[need->page]) == WORD_DRAM)
 			/* mapped by another thread meanwhile, or write-protected until now */
 			rc = bring_up(need->flat, need->page, need->store);
@@ -359,11 +411,11 @@ int fault_try(int sig, siginfo_t *info, void *raw)
 	int saved = errno, rc;
 	bool store = true;
 
-	if (sig != SIGBUS && sig != SIGSEGV)
+	if ((sig != SIGBUS && sig != SIGSEGV) || fault_was_sent(info))
 		return 0;
 	if (emul_fixup(context))
 		return 1;
-	flat = info->si_code > 0 ? fault_region(address) : NULL; /* else sent by kill() */
+	flat = fault_region(address);
 	if (!flat)
 		return 0;
 	if (sig == SIGSEGV) {
@@ -373,7 +425,9 @@ int fault_try(int sig, siginfo_t *info, void *raw)
 #if defined(__x86_64__)
 	store = context->uc_mcontext.gregs[REG_ERR] & 2;
 #endif
+	begin_locks();
 	rc = handle(flat, address, store, context);
+	end_locks();
 	errno = saved;
 	return rc < 0 ? rc : 1;
 }
@@ -391,9 +445,13 @@ static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, ucont
 	struct sigaction fatal = {.sa_handler = SIG_DFL};
 	sigset_t mask = context->uc_sigmask;
 
+	if (!(old->sa_flags & SA_SIGINFO) && old->sa_handler == SIG_IGN && fault_was_sent(info))
+		return;
 	if (!(old->sa_flags & SA_SIGINFO) &&
 	    (old->sa_handler == SIG_DFL || old->sa_handler == SIG_IGN)) {
 		sigaction(sig, &fatal, NULL); /* the fault comes again, and ends the process */
+		if (fault_was_sent(info))
+			fault_send_again(info);
 		return;
 	}
 	for (int i = 1; i < NSIG; i++)
@@ -410,6 +468,8 @@ static void pass_on(const struct sigaction *old, int sig, siginfo_t *info, ucont
 
 static void on_signal(int sig, siginfo_t *info, void *context)
 {
+	if (fault_was_sent(info) && fault_defer(info))
+		return;
 	if (!fth_flat_fault(sig, info, context))
 		pass_on(sig == SIGBUS ? &old_bus : &old_segv, sig, info, context);
 }
@@ -475,9 +535,11 @@ void fault_quiet(sigset_t *before_it)
 
 	all_but_faults(&set);
 	pthread_sigmask(SIG_BLOCK, &set, before_it);
+	begin_locks();
 }
 
 void fault_loud(const sigset_t *before_it)
 {
 	pthread_sigmask(SIG_SETMASK, before_it, NULL);
+	end_locks();
 }

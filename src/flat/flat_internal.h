@@ -19,6 +19,7 @@
  *	window.c	the window of the device: log and SSD-cache in it
  *	advise.c	advice, holds
  *	forget.c	pages whose contents nobody needs
+ *	lend.c		pages at whose addresses other memory lies
  *	transfer.c	load, store, gather and scatter
  *	emul/		instructions on memory at another address
  *
@@ -34,6 +35,7 @@
 #define FATHOM_SRC_FLAT_INTERNAL_H
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -309,6 +311,15 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
  */
 void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 
+/* ---- lend.c ---- */
+/*
+ * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`. The caller may map or protect what it likes
+ * there. Returns 0, or a negative errno: then nothing has changed. -EBUSY: a page was held for long.
+ */
+int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep);
+/* They are pages of the region again, and zero. */
+int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end);
+
 /* ---- stream.c ---- */
 struct stream_ahead {
 	uint64_t first, pages; /* none: pages is 0 */
@@ -351,6 +362,11 @@ int fault_watch(struct fth_flat *flat);
 void fault_unwatch(struct fth_flat *flat);
 /* As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of the device. */
 int fault_try(int sig, siginfo_t *info, void *context);
+/* Was it sent by the program, or another? Then it is no fault. */
+bool fault_was_sent(const siginfo_t *info);
+/* True if this thread has locks of pages: it is sent again when it has none. */
+bool fault_defer(const siginfo_t *info);
+void fault_send_again(const siginfo_t *info); /* to this thread */
 /* Block signals while page locks are held (word.h, 3). */
 void fault_quiet(sigset_t *before);
 void fault_loud(const sigset_t *before);

@@ -392,9 +392,10 @@ static void *serve(void *raw)
 {
 	struct fth_flat *flat = raw;
 	struct flat_errand errand;
-	sigset_t before;
+	sigset_t all;
 
-	fault_quiet(&before);
+	sigfillset(&all); /* it has no faults; those that are sent are for other threads */
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
 	while (!__atomic_load_n(&flat->mover.stop, __ATOMIC_ACQUIRE)) {
 		if (!take_errand(&flat->mover, &errand)) {
 			sleep_until_asked(&flat->mover);

@@ -37,6 +37,9 @@ enum word_state {
 #define WORD_EPOCH_SHIFT 24 /* 8 bits: when they were last counted */
 #define WORD_EPOCH	 (0xffu << WORD_EPOCH_SHIFT)
 
+/* LENT is BROKEN and FRESH: ordinary memory lies at its address (lend.c). A page that timed out is never FRESH. */
+#define WORD_LENT (WORD_BROKEN | WORD_FRESH)
+
 /* Lock; waits. */
 void word_lock(uint32_t *word);
 bool word_try_lock(uint32_t *word);
@@ -51,6 +54,12 @@ static inline uint32_t word_get(const uint32_t *word)
 static inline enum word_state word_state(const uint32_t *word)
 {
 	return (enum word_state)(word_get(word) & WORD_STATE);
+}
+
+/* Also without the lock, where it may become so, or cease to be so, at any time. */
+static inline bool word_is_lent(const uint32_t *word)
+{
+	return (word_get(word) & (WORD_STATE | WORD_FRESH)) == WORD_LENT;
 }
 
 /* Replace the bits in `mask`. WAITED and QUEUED may be changed by others meanwhile. */

@@ -47,6 +47,21 @@ static size_t piece_at(uintptr_t at, size_t length, bool *ours)
 	return (next < end ? next : end) - at;
 }
 
+static int copy_by_region(void *ours, uintptr_t theirs, size_t length, bool get)
+{
+	return get ? fth_flat_load(run.flat, (const void *)theirs, ours, length)
+		   : fth_flat_store(run.flat, (void *)theirs, ours, length);
+}
+
+/* Pages that left the region since piece_at(). */
+static bool has_foreign(uintptr_t at, size_t length)
+{
+	uint64_t first = (at - run.start) / run.page,
+		 end = (at + length - 1 - run.start) / run.page + 1;
+
+	return heap_foreign(first, end, true) < end;
+}
+
 static int copy_bytes(uint8_t *ours, uintptr_t theirs, size_t length, bool get)
 {
 	int rc = 0;
@@ -55,12 +70,12 @@ static int copy_bytes(uint8_t *ours, uintptr_t theirs, size_t length, bool get)
 		bool in_region;
 		size_t piece = piece_at(theirs, length, &in_region);
 
-		if (!in_region)
-			rc = copy_by_kernel(ours, theirs, piece, get);
-		else if (get)
-			rc = fth_flat_load(run.flat, (const void *)theirs, ours, piece);
-		else
-			rc = fth_flat_store(run.flat, (void *)theirs, ours, piece);
+		rc = in_region ? copy_by_region(ours, theirs, piece, get)
+			       : copy_by_kernel(ours, theirs, piece, get);
+		if (rc < 0 && in_region && has_foreign(theirs, piece)) {
+			rc = 0;
+			continue;
+		}
 		ours += piece;
 		theirs += piece;
 		length -= piece;

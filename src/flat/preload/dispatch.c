@@ -250,13 +250,17 @@ void dispatch_call(int sig, siginfo_t *info, void *context)
 	struct caught c;
 
 	if (info->si_code != SYS_USER_DISPATCH) {
-		signals_deliver(sig, info, context);
+		if (info->si_code <= 0)
+			signals_sent(sig, info, context);
+		else
+			signals_deliver(sig, info, context);
 		return;
 	}
-	gate_selector = GATE_ALLOW;
+	(void)run_work();
 	run_count(RUN_CALLS, 1);
 	read_call(&c, context);
 	handle_call(&c);
 	gate_selector = GATE_BLOCK;
+	run_rested();
 	errno = saved;
 }

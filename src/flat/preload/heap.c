@@ -15,24 +15,19 @@
 	(2u          \
 	 << 20) /* allocations of this size begin at a multiple of it, as allocators above us like it */
 
+#define LEAVE_MANY 64u /* pages that leave the region together */
+
 static struct {
 	uint32_t lock;
 	struct spans spans;
-	uint32_t virgin;   /* pages from here on were never allocated */
-	uint64_t *foreign; /* a bit a page */
-	uint64_t foreigners;
+	uint32_t virgin;     /* pages from here on were never allocated */
+	uint64_t foreigners; /* pages that are lent, or about to be */
+	uint64_t leaves;
 } heap;
 
 int heap_open(void)
 {
-	uint32_t pages = (uint32_t)run.flat->pages;
-	void *bits = mmap(NULL, pages / 8 + 8, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-
-	if (bits == MAP_FAILED)
-		return -ENOMEM;
-	heap.foreign = bits;
-	return spans_open(&heap.spans, pages);
+	return spans_open(&heap.spans, (uint32_t)run.flat->pages);
 }
 
 /* ---- pages ---- */
@@ -87,30 +82,18 @@ static void use_virgins(uint32_t end)
 
 /* ---- foreign pages ---- */
 
+uint64_t heap_leaves(void)
+{
+	return __atomic_load_n(&heap.leaves, __ATOMIC_RELAXED);
+}
+
 uint64_t heap_foreign(uint64_t page, uint64_t end, bool foreign)
 {
 	if (__atomic_load_n(&heap.foreigners, __ATOMIC_RELAXED) == 0)
 		return foreign ? end : page;
-	for (; page < end; page++) {
-		uint64_t bits = __atomic_load_n(&heap.foreign[page / 64], __ATOMIC_RELAXED);
-
-		if (((bits >> (page % 64)) & 1) == foreign)
-			break;
-	}
+	while (page < end && word_is_lent(&run.flat->words[page]) != foreign)
+		page++;
 	return page;
-}
-
-static void set_foreign(uint64_t page, uint64_t end, bool foreign)
-{
-	__atomic_fetch_add(&heap.foreigners, foreign ? end - page : page - end, __ATOMIC_RELAXED);
-	for (; page < end; page++) {
-		uint64_t bit = (uint64_t)1 << (page % 64);
-
-		if (foreign)
-			__atomic_fetch_or(&heap.foreign[page / 64], bit, __ATOMIC_RELAXED);
-		else
-			__atomic_fetch_and(&heap.foreign[page / 64], ~bit, __ATOMIC_RELAXED);
-	}
 }
 
 /* Pages that are no longer allocated belong to the region again, and are zero. */
@@ -121,8 +104,8 @@ static void drop_pages(uint64_t page, uint64_t end)
 			 behind = heap_foreign(foreign, end, false);
 
 		forget_pages(run.flat, page, foreign);
-		if (foreign < behind && map_renew(&run.flat->map, foreign, behind - foreign) == 0)
-			set_foreign(foreign, behind, false);
+		if (foreign < behind && lend_end(run.flat, foreign, behind) == 0)
+			__atomic_fetch_sub(&heap.foreigners, behind - foreign, __ATOMIC_RELAXED);
 		page = behind;
 	}
 }
@@ -251,40 +234,28 @@ void heap_clear(uintptr_t at, size_t length)
 	unlock_heap(before);
 }
 
-/* A page's bytes are copied out, ordinary memory takes its place, and they are copied in. */
-static int leave_page(uint64_t page, bool keep, uint8_t *bounce)
-{
-	void *at = address_of(page);
-	int rc = keep ? fth_flat_load(run.flat, at, bounce, run.page) : 0;
-
-	if (rc < 0)
-		return rc;
-	forget_pages(run.flat, page, page + 1);
-	if (mmap(at, run.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-		 0) == MAP_FAILED)
-		return -ENOMEM;
-	set_foreign(page, page + 1, true);
-	if (keep)
-		memcpy(at, bounce, run.page);
-	return 0;
-}
-
 int heap_leave(uintptr_t at, size_t length, bool keep)
 {
-	uint64_t page = page_at(at), end = page + pages_of(length), left = 0;
+	uint64_t page = page_at(at), end = page + pages_of(length);
 	struct run_before before = lock_heap();
-	void *bounce =
-		mmap(NULL, run.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int rc = bounce == MAP_FAILED ? -ENOMEM : 0;
+	int rc = 0;
 
-	for (; page < end && rc == 0; page++)
-		if (heap_foreign(page, page + 1, true) != page) {
-			rc = leave_page(page, keep, bounce);
-			left += run.page;
-		}
-	if (bounce != MAP_FAILED)
-		munmap(bounce, run.page);
-	run_count(RUN_LEFT, left);
+	while (page < end && rc == 0) {
+		uint64_t from = heap_foreign(page, end, false), to;
+
+		to = heap_foreign(from, end - from < LEAVE_MANY ? end : from + LEAVE_MANY, true);
+		if (from == to)
+			break;
+		/* before they are foreign: see heap_foreign() */
+		__atomic_fetch_add(&heap.foreigners, to - from, __ATOMIC_RELAXED);
+		rc = lend_pages(run.flat, from, to, keep);
+		if (rc < 0)
+			__atomic_fetch_sub(&heap.foreigners, to - from, __ATOMIC_RELAXED);
+		else
+			run_count(RUN_LEFT, (to - from) * run.page);
+		__atomic_fetch_add(&heap.leaves, 1, __ATOMIC_RELAXED);
+		page = to;
+	}
 	unlock_heap(before);
 	return rc < 0 ? -ENOMEM : 0;
 }

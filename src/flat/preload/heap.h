@@ -29,6 +29,8 @@ void heap_clear(uintptr_t at, size_t length);
  * The pages of [at, at + length) become ordinary memory, with their contents if `keep`. Returns 0 or -ENOMEM.
  */
 int heap_leave(uintptr_t at, size_t length, bool keep);
+/* Changes whenever pages leave the region. */
+uint64_t heap_leaves(void);
 /* The first page at or after `page` that is foreign or not, as wanted; `end` if there is none before it. */
 uint64_t heap_foreign(uint64_t page, uint64_t end, bool foreign);
 

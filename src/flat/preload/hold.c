@@ -173,6 +173,8 @@ int calls_hold(struct calls_record *record, uintptr_t at, uint64_t length, bool 
 		if (record->held_count == CALLS_HOLDS)
 			return -EBUSY;
 		rc = hold_range(&one, write);
+		if (rc < 0 && heap_foreign(from, to, true) < to)
+			continue; /* some have left the region meanwhile */
 		if (rc < 0)
 			return rc;
 		record->held[record->held_count++] = one;
@@ -202,6 +204,7 @@ long calls_kernel(long nr, const long a[6], run_mask mask)
 
 	gate_selector = GATE_BLOCK;
 	(void)run_set_mask(mask);
+	run_rested();
 	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	(void)run_set_mask(~RUN_FAULTS);
 	gate_selector = GATE_ALLOW;

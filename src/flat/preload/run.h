@@ -103,6 +103,30 @@ static inline run_mask run_set_mask(run_mask mask)
 	return before;
 }
 
+/* Signals that were sent while the library worked in this thread. */
+extern __thread bool signals_late __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* The program goes on: send them again. */
+void signals_flush(void);
+/* Is this a thread of the program? */
+extern __thread bool run_own_thread
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline uint8_t run_work(void)
+{
+	uint8_t before = gate_selector;
+
+	run_own_thread |= before == GATE_BLOCK;
+	gate_selector = GATE_ALLOW;
+	return before;
+}
+
+/* After the selector and the mask of the program are there again. */
+static inline void run_rested(void)
+{
+	if (gate_selector == GATE_BLOCK && __builtin_expect(signals_late, 0))
+		signals_flush();
+}
+
 /* The library works in between; may be nested. */
 struct run_before {
 	run_mask mask;
@@ -111,17 +135,16 @@ struct run_before {
 
 static inline struct run_before run_enter(void)
 {
-	struct run_before before = {.selector = gate_selector};
+	run_mask mask = run_set_mask(~RUN_FAULTS);
 
-	before.mask = run_set_mask(~RUN_FAULTS);
-	gate_selector = GATE_ALLOW;
-	return before;
+	return (struct run_before){.mask = mask, .selector = run_work()};
 }
 
 static inline void run_leave(struct run_before before)
 {
 	gate_selector = before.selector;
 	(void)run_set_mask(before.mask);
+	run_rested();
 }
 
 /* Note what the program has for our signals; before they are taken over. */
@@ -132,8 +155,10 @@ int signals_take(void (*on_call)(int, siginfo_t *, void *));
 long signals_action(int sig, uintptr_t set, uintptr_t old, size_t size);
 long signals_mask(run_mask *mask, int how, uintptr_t set, uintptr_t old, size_t size);
 long signals_stack(stack_t *current, uintptr_t set, uintptr_t old);
-/* A signal that is not ours reaches the program as it asked for it. */
+/* A signal that was raised and is not ours reaches the program as it asked for it. */
 void signals_deliver(int sig, siginfo_t *info, void *context);
+/* The same for one that was sent: at once, or when the library does not work in this thread. */
+void signals_sent(int sig, siginfo_t *info, void *context);
 /* Is this address on the stack for signals of this thread? */
 bool signals_on_stack(uintptr_t sp);
 

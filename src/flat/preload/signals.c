@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "flat/flat_internal.h"
+#include "flat/preload/heap.h"
 
 #define SA_RESTORER_ 0x04000000ul
 #define SIGNALS	     65
@@ -52,18 +53,45 @@ static void say_error(int rc)
 	(void)gate_call(SYS_write, STDERR_FILENO, (long)(uintptr_t)text, length, 0, 0, 0);
 }
 
+/*
+ * A fault on a page that has left the region: of the access before it left, which is to be tried again, or of what the program has
+ * there now. The latter comes again, at the same address and with nothing having left meanwhile.
+ */
+static bool is_of_foreign_page(int sig, uintptr_t address)
+{
+	static __thread struct {
+		uintptr_t address;
+		uint64_t leaves;
+	} last __attribute__((tls_model("initial-exec")));
+	uint64_t page = (address - run.start) / run.page, leaves = heap_leaves();
+	bool again = last.address == address && last.leaves == leaves;
+
+	if (sig != SIGBUS || !run_active() || !run_touches(address, 1) ||
+	    heap_foreign(page, page + 1, true) != page)
+		return false;
+	last.address = address;
+	last.leaves = leaves;
+	return again;
+}
+
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
-	uint8_t before = gate_selector;
-	int rc;
+	uint8_t before;
+	int rc = 0;
 
-	gate_selector = GATE_ALLOW;
-	rc = fault_try(sig, info, context);
+	if (fault_was_sent(info)) {
+		signals_sent(sig, info, context);
+		return;
+	}
+	before = run_work();
+	if (!is_of_foreign_page(sig, (uintptr_t)info->si_addr))
+		rc = fault_try(sig, info, context);
 	if (rc < 0)
 		say_error(rc);
 	if (run_active())
 		run_publish(rc <= 0);
 	gate_selector = before;
+	run_rested();
 	if (rc <= 0)
 		signals_deliver(sig, info, context);
 }
@@ -150,6 +178,60 @@ void signals_deliver(int sig, siginfo_t *info, void *raw)
 	*mask &= ~RUN_FAULTS;
 }
 
+/* ---- those that are sent ---- */
+
+/* As the kernel, one of each. */
+static __thread struct {
+	unsigned n;
+	siginfo_t info[3];
+} late __attribute__((tls_model("initial-exec")));
+__thread bool signals_late, run_own_thread;
+
+static void keep_late(const siginfo_t *info)
+{
+	for (unsigned i = 0; i < late.n; i++)
+		if (late.info[i].si_signo == info->si_signo)
+			return;
+	if (late.n < 3)
+		late.info[late.n++] = *info;
+	signals_late |= !(blocked & RUN_BIT(info->si_signo));
+}
+
+void signals_flush(void)
+{
+	siginfo_t ready[3];
+	unsigned n = 0, kept = 0;
+
+	for (unsigned i = 0; i < late.n; i++) {
+		if (blocked & RUN_BIT(late.info[i].si_signo))
+			late.info[kept++] = late.info[i];
+		else
+			ready[n++] = late.info[i];
+	}
+	late.n = kept;
+	signals_late = false;
+	for (unsigned i = 0; i < n; i++)
+		(void)gate_call(SYS_rt_tgsigqueueinfo, gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0),
+				gate_call(SYS_gettid, 0, 0, 0, 0, 0, 0), ready[i].si_signo,
+				(long)(uintptr_t)&ready[i], 0, 0);
+}
+
+void signals_sent(int sig, siginfo_t *info, void *raw)
+{
+	ucontext_t *context = raw;
+
+	if (gate_selector == GATE_ALLOW && !run_own_thread) { /* for the program's threads */
+		*(run_mask *)&context->uc_sigmask |= RUN_FAULTS;
+		(void)run_set_mask(~(run_mask)0);
+		(void)gate_call(SYS_rt_sigqueueinfo, gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0), sig,
+				(long)(uintptr_t)info, 0, 0, 0);
+	} else if (gate_selector == GATE_ALLOW || (blocked & RUN_BIT(sig))) {
+		keep_late(info);
+	} else {
+		signals_deliver(sig, info, context);
+	}
+}
+
 long signals_action(int sig, uintptr_t set, uintptr_t old, size_t size)
 {
 	struct run_action wanted = {0}, before;
@@ -189,8 +271,10 @@ long signals_mask(run_mask *mask, int how, uintptr_t set, uintptr_t old, size_t 
 			wanted = now & ~wanted;
 		else if (how != SIG_SETMASK)
 			return -EINVAL;
-		if (!run_borrowed())
+		if (!run_borrowed()) {
 			blocked = wanted & RUN_FAULTS;
+			signals_late = late.n > 0;
+		}
 		*mask = wanted & ~RUN_FAULTS;
 	}
 	return old && calls_put(old, &now, sizeof(now)) < 0 ? -EFAULT : 0;
