@@ -25,7 +25,10 @@ int graph_exit(const char *uri, int rc)
 		return FTH_EXIT_INTERRUPTED;
 	if (rc == 0)
 		return FTH_EXIT_OK;
-	fth_cli_error("%s: %s", uri, fth_error_text(rc));
+	if (uri)
+		fth_cli_error("%s: %s", uri, fth_error_text(rc));
+	else
+		fth_cli_error("%s", fth_error_text(rc));
 	return FTH_EXIT_FAILED;
 }
 
@@ -46,6 +49,9 @@ void graph_print_info(const char *uri, const struct fth_graph_info *info)
 	printf("edges      %llu, %s%s, %.1f per vertex\n", (unsigned long long)info->edges,
 	       kind(info), info->weighted ? ", weighted" : "",
 	       (double)info->edges / (double)info->vertices);
+	if (info->labels)
+		printf("labels     %s, up to %u bytes\n",
+		       info->labels_numeric ? "numbers" : "words", info->label_max);
 	printf("size       %s, of which edges %s\n", fth_cli_bytes(all, info->bytes),
 	       fth_cli_bytes(edges, info->edges * 4));
 }
@@ -58,6 +64,7 @@ void graph_info_json(struct fth_json *j, const char *uri, const struct fth_graph
 	fth_json_u64(j, "edges", info->edges);
 	fth_json_bool(j, "undirected", info->undirected);
 	fth_json_bool(j, "weighted", info->weighted);
+	fth_json_bool(j, "labels", info->labels);
 	fth_json_u64(j, "bytes", info->bytes);
 }
 

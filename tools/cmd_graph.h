@@ -18,7 +18,7 @@ extern const struct fth_command fth_cmd_graph_sssp;
 /* For fth_graph_job.progress: shows it, and stops when the user wants to. */
 int graph_progress(void *context, const char *what, uint64_t done, uint64_t total);
 
-/* The exit status for a result, with a complaint if it is an error. */
+/* The exit status for a result, with a message if it is an error: of uri, or NULL. */
 int graph_exit(const char *uri, int rc);
 
 void graph_print_info(const char *uri, const struct fth_graph_info *info);

@@ -2,6 +2,7 @@
 /* fathom graph generate, fathom graph import. */
 #include "cmd_graph.h"
 #include "output.h"
+#include "text_input.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -10,6 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Vertices per edge, and how many of them, that are worth a hint. */
+#define SPARSE	   16u
+#define SPARSE_MIN ((uint64_t)1 << 20)
+
 /* What both have to be told. */
 struct how {
 	struct fth_output target;
@@ -17,6 +22,8 @@ struct how {
 	struct fth_graph_job job;
 	uint64_t threads;
 	uint64_t begin;
+	bool imported, relabelled;
+	struct fth_graph_counts counts; /* of an import */
 };
 
 #define BUILD_OPTIONS(how)                                                                         \
@@ -31,12 +38,31 @@ struct how {
 		 0,	    FTH_GRAPH_THREADS_MAX, "0: one per CPU"},                              \
 		FTH_CLI_FORCE(&(how).target.force, "replace a file, overwrite a device")
 
+/* A graph has all vertices up to the largest, which takes room that few edges do not need. */
+static void hint_at_relabel(const struct how *how, uint64_t bytes)
+{
+	const struct fth_graph_counts *counts = &how->counts;
+	char size[FTH_CLI_BYTES_MAX];
+
+	if (!how->imported || how->relabelled || counts->vertices < SPARSE_MIN ||
+	    counts->vertices / SPARSE < counts->edges)
+		return;
+	fth_cli_progress_end();
+	fprintf(stderr,
+		"hint: %llu edges, but vertices up to %llu, which takes %s and as much memory "
+		"later; --relabel keeps only the vertices that have edges\n",
+		(unsigned long long)counts->edges, (unsigned long long)counts->vertices - 1,
+		fth_cli_bytes(size, bytes));
+}
+
 static int open_target(void *context, uint64_t bytes, struct fth_dev **dev)
 {
-	struct fth_output *target = context;
-	int rc = fth_output_open(target, bytes);
+	struct how *how = context;
+	int rc;
 
-	*dev = target->dev;
+	hint_at_relabel(how, bytes);
+	rc = fth_output_open(&how->target, bytes);
+	*dev = how->target.dev;
 	return rc;
 }
 
@@ -44,10 +70,24 @@ static void start(struct how *how, const char *uri)
 {
 	how->target.uri = uri;
 	how->build.open = open_target;
-	how->build.context = &how->target;
+	how->build.context = how;
 	how->job.threads = (unsigned)how->threads;
 	how->job.progress = graph_progress;
 	how->begin = fth_now_ns();
+}
+
+static void print_counts(const struct fth_graph_counts *counts)
+{
+	printf("read       %llu edges; dropped %llu loops and %llu duplicates\n",
+	       (unsigned long long)counts->edges, (unsigned long long)counts->loops,
+	       (unsigned long long)counts->duplicates);
+}
+
+static void counts_json(struct fth_json *j, const struct fth_graph_counts *counts)
+{
+	fth_json_u64(j, "edges_read", counts->edges);
+	fth_json_u64(j, "loops_dropped", counts->loops);
+	fth_json_u64(j, "duplicates_dropped", counts->duplicates);
 }
 
 static void report(const struct how *how, const struct fth_graph_info *info)
@@ -57,23 +97,28 @@ static void report(const struct how *how, const struct fth_graph_info *info)
 
 	if (!fth_cli_json()) {
 		graph_print_info(how->target.uri, info);
+		if (how->imported)
+			print_counts(&how->counts);
 		printf("took       %.2f s, %.2f million edges/s\n", seconds,
 		       (double)info->edges / seconds / 1e6);
 		return;
 	}
 	fth_json_begin(&j, stdout);
 	graph_info_json(&j, how->target.uri, info);
+	if (how->imported)
+		counts_json(&j, &how->counts);
 	fth_json_double(&j, "seconds", seconds);
 	fth_json_finish(&j);
 }
 
-static int finish(struct how *how, int rc, const struct fth_graph_info *info)
+/* `name`: of what an error belongs to; NULL if the error text says so. */
+static int finish(struct how *how, const char *name, int rc, const struct fth_graph_info *info)
 {
 	rc = fth_output_close(&how->target, rc < 0 ? 0 : info->bytes, rc);
 	fth_cli_progress_end();
 	if (rc == 0)
 		report(how, info);
-	return graph_exit(how->target.uri, rc);
+	return graph_exit(name, rc);
 }
 
 /* ---- generate ---- */
@@ -101,10 +146,9 @@ static int run_generate(int argc, char **argv)
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph generate [options] URI",
-		.text = "Draw a graph as the GAP benchmark suite does and write it to a device, "
-			"or\n"
-			"to a new file (file:PATH). Edges go in both directions; loops and\n"
-			"duplicates are dropped.",
+		.text = "Draw a graph as the GAP benchmark suite does and write it to a new file,\n"
+			"or to a device. Edges go in both directions; loops and duplicates are\n"
+			"dropped.",
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
@@ -123,7 +167,7 @@ static int run_generate(int argc, char **argv)
 	what.degree = (unsigned)degree;
 	start(&how, args[0]);
 	rc = fth_graph_generate(&what, &how.build, &how.job, &info);
-	return finish(&how, rc, &info);
+	return finish(&how, args[0], rc, &info);
 }
 
 const struct fth_command fth_cmd_graph_generate = {
@@ -134,42 +178,71 @@ const struct fth_command fth_cmd_graph_generate = {
 
 /* ---- import ---- */
 
+/* Does the name end like this, perhaps before the ending of a compressed file? */
+static bool ends_in(const char *path, const char *suffix)
+{
+	static const char *const packed[] = {"", ".gz", ".zst"};
+	size_t length = strlen(path), n = strlen(suffix);
+
+	for (unsigned i = 0; i < 3; i++) {
+		size_t tail = strlen(packed[i]);
+
+		if (length > n + tail && strcmp(path + length - tail, packed[i]) == 0 &&
+		    strncmp(path + length - tail - n, suffix, n) == 0)
+			return true;
+	}
+	return false;
+}
+
 static bool find_format(const char *name, const char *path, enum fth_graph_text *format)
 {
-	size_t length = strlen(path);
-
 	if (!name)
-		name = length > 4 && strcmp(path + length - 4, ".mtx") == 0 ? "mtx" : "edges";
+		name = ends_in(path, ".mtx") ? "mtx" : "edges";
 	*format = strcmp(name, "mtx") == 0 ? FTH_GRAPH_MATRIX_MARKET : FTH_GRAPH_EDGE_LIST;
 	return *format == FTH_GRAPH_MATRIX_MARKET || strcmp(name, "edges") == 0;
 }
 
 static int import_file(struct how *how, struct fth_graph_import *what, const char *path)
 {
+	struct fth_text_input *input;
 	struct fth_graph_info info;
-	int rc;
+	int rc = fth_text_input_open(path, &input);
+	bool bad_input;
 
-	what->in = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
-	if (!what->in) {
-		fth_cli_error("%s: %s", path, strerror(errno));
-		return FTH_EXIT_FAILED;
-	}
+	if (rc < 0)
+		return graph_exit(NULL, rc);
+	what->in = fth_text_input_stream(input);
 	rc = fth_graph_import(what, &how->build, &how->job, &info);
-	if (what->in != stdin)
-		fclose(what->in);
-	if (rc == -EINVAL)
+	bad_input = rc == -EINVAL || ferror(what->in);
+	if (bad_input)
 		fth_fail_in(rc, path);
-	return finish(how, rc, &info);
+	rc = fth_text_input_close(input, rc);
+	return finish(how, bad_input ? NULL : how->target.uri, rc, &info);
+}
+
+static bool check_options(const struct fth_graph_import *what)
+{
+	if (!what->relabel)
+		return true;
+	if (what->format == FTH_GRAPH_MATRIX_MARKET)
+		fth_cli_error("--relabel is for edge lists: vertices of a matrix are numbers");
+	else if (what->one_based || what->vertices)
+		fth_cli_error("--relabel does not go together with --one-based and --vertices");
+	else
+		return true;
+	return false;
 }
 
 static int run_import(int argc, char **argv)
 {
-	struct how how = {.build.memory = 256 << 20};
-	struct fth_graph_import what = {0};
+	struct how how = {.build.memory = 256 << 20, .imported = true};
+	struct fth_graph_import what = {.counts = &how.counts};
 	const char *format = NULL;
 	const struct fth_cli_option options[] = {
 		{"format", FTH_CLI_STRING, &format, 0, 0, "edges or mtx; default by the name"},
 		{"one-based", FTH_CLI_FLAG, &what.one_based, 0, 0, "the first vertex is 1"},
+		{"relabel", FTH_CLI_FLAG, &what.relabel, 0, 0,
+		 "vertices are any words or numbers; keep only those with edges"},
 		{"undirected", FTH_CLI_FLAG, &what.undirected, 0, 0, "add the opposite edges"},
 		{"weighted", FTH_CLI_FLAG, &what.weighted, 0, 0, "keep weights"},
 		{"weight-scale", FTH_CLI_DOUBLE, &what.scale_weights, 0, UINT64_MAX,
@@ -183,9 +256,9 @@ static int run_import(int argc, char **argv)
 		.synopsis = "graph import [options] FILE URI",
 		.text = "Read an edge list (\"FROM TO [WEIGHT]\" a line, # and % begin comments) "
 			"or\n"
-			"a Matrix Market file (coordinate) and write it as a graph to a device, "
-			"or\n"
-			"to a new file (file:PATH). FILE - is standard input.",
+			"a Matrix Market file (coordinate) and write it as a graph to a new file,\n"
+			"or to a device. FILE - is standard input. gzip and zstd are unpacked.\n"
+			"Loops and duplicates are dropped and counted.",
 		.options = options,
 		.min_args = 2,
 		.max_args = 2,
@@ -199,6 +272,9 @@ static int run_import(int argc, char **argv)
 		fth_cli_error("--format %s: expected edges or mtx", format);
 		return FTH_EXIT_USAGE;
 	}
+	if (!check_options(&what))
+		return FTH_EXIT_USAGE;
+	how.relabelled = what.relabel;
 	start(&how, args[1]);
 	return import_file(&how, &what, args[0]);
 }

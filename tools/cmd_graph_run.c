@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom graph bfs, cc, pagerank and sssp: an algorithm, several times, and what it took. */
+/*
+ * fathom graph bfs, cc, pagerank and sssp: an algorithm, its result and what it took.
+ * graph_result.c runs the algorithms, graph_output.c writes what they give.
+ */
 #include "app_options.h"
 #include "cmd_graph.h"
+#include "graph_output.h"
+#include "graph_result.h"
 
 #include "fathom/base/error.h"
 
@@ -10,116 +15,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHE_MIN  ((uint64_t)1 << 20)
-#define RESULT_MAX 4 /* numbers that a run ends with */
-#define NO_SOURCE  UINT64_MAX
+#define CACHE_MIN ((uint64_t)1 << 20)
 
 /* What the user wants. */
 struct plan {
-	const char *uri;
-	uint64_t cache, line, depth, threads, trials, seed, source, iterations, delta;
-	double tolerance;
+	const char *uri, *source; /* source: as the graph names it; NULL: picked by seed */
+	uint64_t cache, line, depth, threads, trials, seed;
+	struct graph_parameters parameters;
 	const char *policy, *offsets;
-	bool compact, verify, one_way;
+	bool compact, verify;
 };
 
 struct session {
 	struct plan plan;
+	const struct graph_algorithm *algorithm;
+	struct graph_output output;
+	FILE *report; /* standard error if the result goes to standard output */
 	struct fth_cache_options cache_options;
 	struct fth_cache *cache;
 	struct fth_graph *graph;
 	struct fth_graph_memory memory; /* to check with; loaded if asked for */
 	struct fth_graph_job job;
+	struct graph_result result; /* of the last run */
 };
 
 /* One run. */
 struct trial {
 	uint64_t source;
-	struct fth_graph_work work;
+	struct graph_summary summary;
 	uint64_t stats[FTH_CACHE_STAT_COUNT];
-	struct {
-		const char *name;
-		double value;
-	} result[RESULT_MAX];
 };
-
-struct algorithm {
-	const char *name;
-	bool has_source;
-	int (*run)(struct session *s, struct trial *trial);
-};
-
-/* ---- the algorithms ---- */
-
-static int run_bfs(struct session *s, struct trial *trial)
-{
-	struct fth_graph_bfs tree;
-	int rc = fth_graph_bfs(s->graph, trial->source, &s->job, &tree);
-
-	if (rc == 0 && s->plan.verify)
-		rc = fth_graph_check_bfs(&s->memory, trial->source, &tree);
-	trial->work = tree.work;
-	trial->result[0].name = "reached";
-	trial->result[0].value = (double)tree.reached;
-	trial->result[1].name = "depth";
-	trial->result[1].value = (double)tree.depth;
-	fth_graph_bfs_release(&tree);
-	return rc;
-}
-
-static int run_cc(struct session *s, struct trial *trial)
-{
-	struct fth_graph_cc cc;
-	int rc = fth_graph_cc(s->graph, &s->job, &cc);
-
-	if (rc == 0 && s->plan.verify)
-		rc = fth_graph_check_cc(&s->memory, &cc);
-	trial->work = cc.work;
-	trial->result[0].name = "components";
-	trial->result[0].value = (double)cc.components;
-	trial->result[1].name = "largest";
-	trial->result[1].value = (double)cc.largest;
-	fth_graph_cc_release(&cc);
-	return rc;
-}
-
-static int run_pagerank(struct session *s, struct trial *trial)
-{
-	const struct fth_graph_pagerank_options options = {
-		.size = sizeof(struct fth_graph_pagerank_options),
-		.iterations = (unsigned)s->plan.iterations,
-		.tolerance = s->plan.tolerance,
-		.one_way = s->plan.one_way,
-	};
-	struct fth_graph_pagerank ranks;
-	int rc = fth_graph_pagerank(s->graph, &options, &s->job, &ranks);
-
-	if (rc == 0 && s->plan.verify)
-		rc = fth_graph_check_pagerank(&s->memory, &options, &ranks);
-	trial->work = ranks.work;
-	trial->result[0].name = "iterations";
-	trial->result[0].value = (double)ranks.work.rounds;
-	trial->result[1].name = "change";
-	trial->result[1].value = ranks.change;
-	fth_graph_pagerank_release(&ranks);
-	return rc;
-}
-
-static int run_sssp(struct session *s, struct trial *trial)
-{
-	struct fth_graph_sssp paths;
-	int rc = fth_graph_sssp(s->graph, trial->source, s->plan.delta, &s->job, &paths);
-
-	if (rc == 0 && s->plan.verify)
-		rc = fth_graph_check_sssp(&s->memory, trial->source, &paths);
-	trial->work = paths.work;
-	trial->result[0].name = "reached";
-	trial->result[0].value = (double)paths.reached;
-	trial->result[1].name = "rounds";
-	trial->result[1].value = (double)paths.work.rounds;
-	fth_graph_sssp_release(&paths);
-	return rc;
-}
 
 /* ---- opening ---- */
 
@@ -189,23 +114,28 @@ static int choose_source(struct session *s, struct trial *trial, uint64_t number
 	uint32_t vertex;
 	int rc;
 
-	trial->source = s->plan.source;
-	if (s->plan.source != NO_SOURCE)
-		return 0;
+	if (s->plan.source)
+		return fth_graph_find(s->graph, s->plan.source, &trial->source);
 	rc = fth_graph_pick(s->graph, s->plan.seed + number, &vertex);
 	trial->source = vertex;
 	return rc;
 }
 
-static int run_trial(struct session *s, const struct algorithm *algorithm, struct trial *trial,
-		     uint64_t number)
+static int run_trial(struct session *s, struct trial *trial, uint64_t number)
 {
-	int rc = algorithm->has_source ? choose_source(s, trial, number) : 0;
+	const struct graph_run run = {
+		.graph = s->graph,
+		.job = &s->job,
+		.check_with = s->plan.verify ? &s->memory : NULL,
+		.parameters = &s->plan.parameters,
+	};
+	int rc = s->algorithm->has_source ? choose_source(s, trial, number) : 0;
 
 	for (int i = 0; i < FTH_CACHE_STAT_COUNT; i++)
 		trial->stats[i] = fth_cache_stat(s->cache, (enum fth_cache_stat)i);
+	graph_result_release(&s->result);
 	if (rc == 0)
-		rc = algorithm->run(s, trial);
+		rc = s->algorithm->run(&run, trial->source, &s->result, &trial->summary);
 	for (int i = 0; i < FTH_CACHE_STAT_COUNT; i++)
 		trial->stats[i] =
 			fth_cache_stat(s->cache, (enum fth_cache_stat)i) - trial->stats[i];
@@ -214,7 +144,7 @@ static int run_trial(struct session *s, const struct algorithm *algorithm, struc
 
 static double seconds(const struct trial *trial)
 {
-	return (double)trial->work.elapsed_ns / 1e9;
+	return (double)trial->summary.work.elapsed_ns / 1e9;
 }
 
 static double ratio(uint64_t part, uint64_t whole)
@@ -236,118 +166,189 @@ static double amplification(const struct trial *trial)
 
 /* ---- printing ---- */
 
-static void print_head(const struct session *s, const struct algorithm *algorithm)
+static void print_head(const struct session *s)
 {
 	const struct fth_graph_info *info = fth_graph_info(s->graph);
 	char cache[FTH_CLI_BYTES_MAX], edges[FTH_CLI_BYTES_MAX];
 
-	printf("%s: %llu vertices, %llu edges (%s); cache %s in lines of %u, %s%s\n", s->plan.uri,
-	       (unsigned long long)info->vertices, (unsigned long long)info->edges,
-	       fth_cli_bytes(edges, info->edges * 4), fth_cli_bytes(cache, s->plan.cache),
-	       fth_cache_line_size(s->cache), fth_cache_policy_name(s->cache_options.policy),
-	       s->plan.compact ? ", compact" : "");
-	if (algorithm->has_source)
-		printf("%10s ", "source");
-	printf("%8s %12s %7s %11s %10s %6s  result\n", "seconds", "edges/s", "hits", "read",
-	       "requests", "ampl.");
+	fprintf(s->report, "%s: %llu vertices, %llu edges (%s); cache %s in lines of %u, %s%s\n",
+		s->plan.uri, (unsigned long long)info->vertices, (unsigned long long)info->edges,
+		fth_cli_bytes(edges, info->edges * 4), fth_cli_bytes(cache, s->plan.cache),
+		fth_cache_line_size(s->cache), fth_cache_policy_name(s->cache_options.policy),
+		s->plan.compact ? ", compact" : "");
+	if (s->algorithm->has_source)
+		fprintf(s->report, "%10s ", "source");
+	fprintf(s->report, "%8s %12s %7s %11s %10s %6s  result\n", "seconds", "edges/s", "hits",
+		"read", "requests", "ampl.");
 }
 
-static void print_trial(const struct algorithm *algorithm, const struct trial *trial)
+static int print_trial(const struct session *s, const struct trial *trial)
 {
-	char read[FTH_CLI_BYTES_MAX];
+	const struct graph_summary *summary = &trial->summary;
+	char read[FTH_CLI_BYTES_MAX], source[FTH_GRAPH_LABEL_MAX + 1];
+	int rc;
 
-	if (algorithm->has_source)
-		printf("%10llu ", (unsigned long long)trial->source);
-	printf("%8.3f %12.4g %6.1f%% %11s %10llu %6.2f  ", seconds(trial),
-	       (double)trial->work.edges / seconds(trial), 100 * hit_rate(trial),
-	       fth_cli_bytes(read, trial->stats[FTH_CACHE_BYTES_READ]),
-	       (unsigned long long)trial->stats[FTH_CACHE_READ_REQUESTS], amplification(trial));
-	for (int i = 0; i < RESULT_MAX && trial->result[i].name; i++)
-		printf("%s%s %.6g", i ? ", " : "", trial->result[i].name, trial->result[i].value);
-	putchar('\n');
-	fflush(stdout);
+	if (s->algorithm->has_source) {
+		rc = fth_graph_label(s->graph, trial->source, source, sizeof(source));
+		if (rc < 0)
+			return rc;
+		fprintf(s->report, "%10s ", source);
+	}
+	fprintf(s->report, "%8.3f %12.4g %6.1f%% %11s %10llu %6.2f  ", seconds(trial),
+		(double)summary->work.edges / seconds(trial), 100 * hit_rate(trial),
+		fth_cli_bytes(read, trial->stats[FTH_CACHE_BYTES_READ]),
+		(unsigned long long)trial->stats[FTH_CACHE_READ_REQUESTS], amplification(trial));
+	for (int i = 0; i < GRAPH_SUMMARY_MAX && summary->figures[i].name; i++)
+		fprintf(s->report, "%s%s %.6g", i ? ", " : "", summary->figures[i].name,
+			summary->figures[i].value);
+	putc('\n', s->report);
+	fflush(s->report);
+	return 0;
 }
 
-static void trial_json(struct fth_json *j, const struct algorithm *algorithm,
-		       const struct trial *trial)
+/* A number where the graph's vertices are numbers. */
+static int source_json(const struct session *s, struct fth_json *j, uint64_t vertex)
 {
+	const struct fth_graph_info *info = fth_graph_info(s->graph);
+	char text[FTH_GRAPH_LABEL_MAX + 1];
+	int rc = fth_graph_label(s->graph, vertex, text, sizeof(text));
+
+	if (rc < 0)
+		return rc;
+	if (info->labels && !info->labels_numeric)
+		fth_json_string(j, "source", text);
+	else
+		fth_json_digits(j, "source", text);
+	return 0;
+}
+
+static int trial_json(const struct session *s, struct fth_json *j, const struct trial *trial)
+{
+	const struct graph_summary *summary = &trial->summary;
+	int rc = 0;
+
 	fth_json_object(j, NULL);
-	if (algorithm->has_source)
-		fth_json_u64(j, "source", trial->source);
+	if (s->algorithm->has_source)
+		rc = source_json(s, j, trial->source);
 	fth_json_double(j, "seconds", seconds(trial));
-	fth_json_u64(j, "edges", trial->work.edges);
-	fth_json_double(j, "edges_per_second", (double)trial->work.edges / seconds(trial));
-	for (int i = 0; i < RESULT_MAX && trial->result[i].name; i++)
-		fth_json_double(j, trial->result[i].name, trial->result[i].value);
+	fth_json_u64(j, "edges", summary->work.edges);
+	fth_json_double(j, "edges_per_second", (double)summary->work.edges / seconds(trial));
+	for (int i = 0; i < GRAPH_SUMMARY_MAX && summary->figures[i].name; i++)
+		fth_json_double(j, summary->figures[i].name, summary->figures[i].value);
 	fth_json_double(j, "hit_rate", hit_rate(trial));
 	fth_json_double(j, "amplification", amplification(trial));
 	for (int i = 0; i < FTH_CACHE_STAT_COUNT; i++)
 		fth_json_u64(j, fth_cache_stat_name((enum fth_cache_stat)i), trial->stats[i]);
 	fth_json_end(j);
+	return rc;
 }
 
-static void print_json(const struct session *s, const struct algorithm *algorithm,
-		       const struct trial *trials)
+/* Into memory first: an error that comes late leaves no half document. */
+static int print_json(const struct session *s, const struct graph_table *table,
+		      const struct trial *trials)
 {
+	char *text = NULL;
+	size_t length = 0;
+	FILE *memory = open_memstream(&text, &length);
 	struct fth_json j;
+	int rc = 0;
 
-	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "algorithm", algorithm->name);
+	if (!memory)
+		return -ENOMEM;
+	fth_json_begin(&j, memory);
+	fth_json_string(&j, "algorithm", s->algorithm->name);
 	graph_info_json(&j, s->plan.uri, fth_graph_info(s->graph));
 	fth_json_u64(&j, "cache", s->plan.cache);
 	fth_json_u64(&j, "line", fth_cache_line_size(s->cache));
 	fth_json_string(&j, "policy", fth_cache_policy_name(s->cache_options.policy));
 	fth_json_bool(&j, "compact", s->plan.compact);
-	fth_json_u64(&j, "state_bytes", trials[0].work.state_bytes);
+	fth_json_u64(&j, "state_bytes", trials[0].summary.work.state_bytes);
 	fth_json_bool(&j, "verified", s->plan.verify);
+	if (s->output.path)
+		fth_json_string(&j, "output", s->output.path);
 	fth_json_array(&j, "trials");
-	for (uint64_t i = 0; i < s->plan.trials; i++)
-		trial_json(&j, algorithm, &trials[i]);
+	for (uint64_t i = 0; i < s->plan.trials && rc == 0; i++)
+		rc = trial_json(s, &j, &trials[i]);
+	fth_json_end(&j);
+	if (rc == 0 && s->output.top && !s->output.path)
+		rc = graph_table_json(table, &s->output.chosen, &j);
 	fth_json_finish(&j);
+	if (fclose(memory) != 0 && rc == 0)
+		rc = -ENOMEM;
+	if (rc == 0)
+		fwrite(text, 1, length, stdout);
+	free(text);
+	return rc;
 }
 
-static void print_end(const struct session *s, const struct trial *trials)
+static int print_end(const struct session *s, const struct graph_table *table,
+		     const struct trial *trials)
 {
 	struct fth_cache_footprint footprint;
 	char state[FTH_CLI_BYTES_MAX], metadata[FTH_CLI_BYTES_MAX];
 
 	fth_cache_footprint(s->cache, &footprint);
-	printf("beside the cache: vertices %s, metadata of lines %s%s\n",
-	       fth_cli_bytes(state, trials[0].work.state_bytes),
-	       fth_cli_bytes(metadata, footprint.frame_bytes + footprint.line_bytes),
-	       s->plan.verify ? "; results verified" : "");
+	fprintf(s->report, "beside the cache: vertices %s, metadata of lines %s%s\n",
+		fth_cli_bytes(state, trials[0].summary.work.state_bytes),
+		fth_cli_bytes(metadata, footprint.frame_bytes + footprint.line_bytes),
+		s->plan.verify ? "; results verified" : "");
+	if (!s->output.top || s->output.path)
+		return 0;
+	putc('\n', s->report);
+	return graph_table_text(table, &s->output.chosen, s->report);
 }
 
 /* ---- the commands ---- */
 
-static int run_trials(struct session *s, const struct algorithm *algorithm)
+static int run_all(struct session *s, struct trial *trials)
 {
-	struct trial *trials = calloc(s->plan.trials, sizeof(*trials));
-	int rc = trials ? 0 : -ENOMEM;
+	int rc = 0;
 
-	if (rc == 0 && !fth_cli_json())
-		print_head(s, algorithm);
+	if (!fth_cli_json())
+		print_head(s);
 	for (uint64_t i = 0; i < s->plan.trials && rc == 0; i++) {
-		rc = run_trial(s, algorithm, &trials[i], i);
+		rc = run_trial(s, &trials[i], i);
 		fth_cli_progress_end();
 		if (rc == 0 && !fth_cli_json())
-			print_trial(algorithm, &trials[i]);
+			rc = print_trial(s, &trials[i]);
 	}
-	if (rc == 0 && fth_cli_json())
-		print_json(s, algorithm, trials);
-	else if (rc == 0)
-		print_end(s, trials);
+	return rc;
+}
+
+static int run_trials(struct session *s)
+{
+	struct trial *trials = calloc(s->plan.trials, sizeof(*trials));
+	struct graph_table table = {0};
+	int rc = trials ? run_all(s, trials) : -ENOMEM;
+	bool wanted = s->output.path || s->output.top;
+
+	if (rc == 0 && wanted)
+		rc = s->algorithm->table(s->graph, &s->result, s->output.top > 0, &table);
+	if (rc == 0 && wanted)
+		rc = graph_output_write(&s->output, &table);
+	fth_cli_progress_end();
+	if (rc == 0)
+		rc = fth_cli_json() ? print_json(s, &table, trials) : print_end(s, &table, trials);
+	graph_result_release(&s->result);
 	free(trials);
 	return rc;
 }
 
-static int execute(struct session *s, const struct algorithm *algorithm)
+/* The file of the result is opened before the work and appears after all of it. */
+static int execute(struct session *s)
 {
 	char text[FTH_ERROR_TEXT_MAX];
-	int rc = open_session(s), closed;
+	int rc = graph_output_open(&s->output), closed;
 
+	if (rc < 0) {
+		graph_output_close(&s->output, rc);
+		fth_cli_error("%s", fth_error_text(rc));
+		return FTH_EXIT_FAILED;
+	}
+	rc = open_session(s);
 	if (rc == 0)
-		rc = run_trials(s, algorithm);
+		rc = run_trials(s);
+	rc = graph_output_close(&s->output, rc);
 	snprintf(text, sizeof(text), "%s", rc < 0 ? fth_error_text(rc) : "");
 	closed = close_session(s);
 	if (rc < 0)
@@ -355,12 +356,19 @@ static int execute(struct session *s, const struct algorithm *algorithm)
 	return graph_exit(s->plan.uri, rc < 0 ? rc : closed);
 }
 
-static bool check_plan(const struct plan *plan)
+static bool check_session(const struct session *s)
 {
-	if (strcmp(plan->offsets, "memory") == 0 || strcmp(plan->offsets, "flash") == 0)
-		return true;
-	fth_cli_error("--offsets %s: expected memory or flash", plan->offsets);
-	return false;
+	const char *offsets = s->plan.offsets;
+
+	if (strcmp(offsets, "memory") != 0 && strcmp(offsets, "flash") != 0) {
+		fth_cli_error("--offsets %s: expected memory or flash", offsets);
+		return false;
+	}
+	if (graph_output_is_stdout(&s->output) && fth_cli_json()) {
+		fth_cli_error("--output - and --json would both write to standard output");
+		return false;
+	}
+	return true;
 }
 
 #define COMMON_OPTIONS                                                                               \
@@ -373,14 +381,22 @@ static bool check_plan(const struct plan *plan)
 		{"threads", FTH_CLI_U64, &p->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},   \
 		{"trials", FTH_CLI_U64, &p->trials,                                                  \
 		 1,	   10000,	"runs; the first finds the cache empty"},                    \
+		{"output",                                                                           \
+		 FTH_CLI_STRING,                                                                     \
+		 &s.output.path,                                                                     \
+		 0,                                                                                  \
+		 0,                                                                                  \
+		 "write the result to this file: text with tabs, or .npy; -: standard output"},      \
+		{"top", FTH_CLI_U64, &s.output.top, 0, 0, "only so many rows, the largest first"},   \
+		FTH_CLI_FORCE(&s.output.file.force, "replace the file of --output"),                 \
 	{                                                                                            \
 		"verify", FTH_CLI_FLAG, &p->verify, 0, 0,                                            \
 			"compare with a plain algorithm, in memory"                                  \
 	}
-#define SOURCE_OPTIONS                                                                            \
-	{"source", FTH_CLI_U64, &p->source, 0, 0, "vertex to begin at; default: picked by seed"}, \
-	{                                                                                         \
-		"seed", FTH_CLI_U64, &p->seed, 0, 0, "of the vertices that are picked"            \
+#define SOURCE_OPTIONS                                                                          \
+	{"source", FTH_CLI_STRING, &p->source, 0, 0, "vertex to begin at; default: by --seed"}, \
+	{                                                                                       \
+		"seed", FTH_CLI_U64, &p->seed, 0, 0, "of the vertices that are picked"          \
 	}
 
 static struct plan default_plan(void)
@@ -388,106 +404,116 @@ static struct plan default_plan(void)
 	return (struct plan){
 		.line = 4096,
 		.depth = 128,
-		.trials = 3,
+		.trials = 1,
 		.seed = 1,
-		.source = NO_SOURCE,
-		.iterations = 20,
+		.parameters.iterations = 20,
 		.offsets = "memory",
 	};
 }
 
-static int run_algorithm(const struct algorithm *algorithm, struct session *s,
-			 const struct fth_cli_usage *usage, int argc, char **argv)
+static int run_algorithm(struct session *s, const struct fth_cli_usage *usage, int argc,
+			 char **argv)
 {
 	char **args;
 	int status = fth_cli_parse(usage, argc, argv, &args);
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!check_plan(&s->plan))
+	if (!check_session(s))
 		return FTH_EXIT_USAGE;
 	s->plan.uri = args[0];
-	return execute(s, algorithm);
+	s->report = graph_output_is_stdout(&s->output) ? stderr : stdout;
+	return execute(s);
 }
 
 static int command_bfs(int argc, char **argv)
 {
-	static const struct algorithm bfs = {"bfs", true, run_bfs};
-	struct session s = {.plan = default_plan()};
+	struct session s = {.plan = default_plan(), .algorithm = &graph_bfs};
 	struct plan *p = &s.plan;
 	const struct fth_cli_option options[] = {COMMON_OPTIONS, SOURCE_OPTIONS, {0}};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph bfs [options] URI",
-		.text = "Breadth-first search from vertices that have neighbours.",
+		.text = "Breadth-first search from a vertex, by default one that has neighbours. "
+			"With\n"
+			"--output: vertex, parent and depth of each vertex that is reached; with\n"
+			"--top the deepest ones.",
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
 	};
 
-	return run_algorithm(&bfs, &s, &usage, argc, argv);
+	return run_algorithm(&s, &usage, argc, argv);
 }
 
 static int command_cc(int argc, char **argv)
 {
-	static const struct algorithm cc = {"cc", false, run_cc};
-	struct session s = {.plan = default_plan()};
+	struct session s = {.plan = default_plan(), .algorithm = &graph_cc};
 	struct plan *p = &s.plan;
 	const struct fth_cli_option options[] = {COMMON_OPTIONS, {0}};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph cc [options] URI",
-		.text = "Connected components; of a directed graph the weakly connected ones.",
+		.text = "Connected components; of a directed graph the weakly connected ones. "
+			"With\n"
+			"--output: each vertex and its component, named by its first vertex; with\n"
+			"--top the largest components and how many vertices they have.",
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
 	};
 
-	return run_algorithm(&cc, &s, &usage, argc, argv);
+	return run_algorithm(&s, &usage, argc, argv);
 }
 
 static int command_pagerank(int argc, char **argv)
 {
-	static const struct algorithm pagerank = {"pagerank", false, run_pagerank};
-	struct session s = {.plan = default_plan()};
+	struct session s = {.plan = default_plan(), .algorithm = &graph_pagerank};
 	struct plan *p = &s.plan;
 	const struct fth_cli_option options[] = {
 		COMMON_OPTIONS,
-		{"iterations", FTH_CLI_U64, &p->iterations, 1, 100000, "at most"},
-		{"tolerance", FTH_CLI_DOUBLE, &p->tolerance, 0, 1,
+		{"iterations", FTH_CLI_U64, &p->parameters.iterations, 1, 100000, "at most"},
+		{"tolerance", FTH_CLI_DOUBLE, &p->parameters.tolerance, 0, 1,
 		 "stop when ranks change by less"},
-		{"one-way", FTH_CLI_FLAG, &p->one_way, 0, 0, "sweep from first to last only"},
+		{"one-way", FTH_CLI_FLAG, &p->parameters.one_way, 0, 0,
+		 "sweep from first to last only"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph pagerank [options] URI",
-		.text = "PageRank with damping 0.85. Sweeps go there and back over the edges.",
+		.text = "PageRank with damping 0.85. Sweeps go there and back over the edges. "
+			"With\n"
+			"--output: each vertex and its rank; with --top the highest ranks.",
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
 	};
 
-	return run_algorithm(&pagerank, &s, &usage, argc, argv);
+	return run_algorithm(&s, &usage, argc, argv);
 }
 
 static int command_sssp(int argc, char **argv)
 {
-	static const struct algorithm sssp = {"sssp", true, run_sssp};
-	struct session s = {.plan = default_plan()};
+	struct session s = {.plan = default_plan(), .algorithm = &graph_sssp};
 	struct plan *p = &s.plan;
 	const struct fth_cli_option options[] = {
 		COMMON_OPTIONS,
 		SOURCE_OPTIONS,
-		{"delta", FTH_CLI_U64, &p->delta, 0, 0, "width of a step; 0: by the weights"},
+		{"delta", FTH_CLI_U64, &p->parameters.delta, 0, 0,
+		 "width of a step; 0: by the weights"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph sssp [options] URI",
-		.text = "Shortest paths by weight from vertices that have neighbours.",
+		.text = "Shortest paths by weight from a vertex, by default one that has "
+			"neighbours.\n"
+			"With --output: each vertex that is reached and its distance; with --top "
+			"the\n"
+			"farthest ones.",
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,
 	};
 
-	return run_algorithm(&sssp, &s, &usage, argc, argv);
+	return run_algorithm(&s, &usage, argc, argv);
 }
 
 const struct fth_command fth_cmd_graph_bfs = {

@@ -6,20 +6,16 @@
 #include "apps/graph/format.h"
 #include "apps/graph/text.h"
 
-#include "fathom/base/checksum.h"
-
 #include "fuzz_input.h"
 
 #include <string.h>
-
-#define HEADER_SEED 0x6772617068686472u /* as in graph/format.c */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 struct seen {
 	struct fth_graph_text_header header;
 	uint64_t edges;
-	bool weighted;
+	bool weighted, relabel;
 };
 
 static int look(void *context, const struct fth_graph_text_edge *edge)
@@ -27,6 +23,13 @@ static int look(void *context, const struct fth_graph_text_edge *edge)
 	struct seen *seen = context;
 
 	seen->edges++;
+	if (seen->relabel) {
+		for (int end = 0; end < 2; end++)
+			require(edge->length[end] > 0 && edge->length[end] <= FTH_GRAPH_LABEL_MAX &&
+					strlen(edge->label[end]) >= edge->length[end],
+				"a name is a word");
+		return 0;
+	}
 	require(edge->from < FTH_GRAPH_VERTICES_MAX && edge->to < FTH_GRAPH_VERTICES_MAX,
 		"a vertex fits");
 	if (seen->header.vertices)
@@ -43,8 +46,9 @@ static void check_text(uint8_t how, uint8_t *text, size_t size)
 		.one_based = how & 2,
 		.weighted = how & 4,
 		.scale_weights = how & 8 ? 10 : 0,
+		.relabel = how & 16 && !(how & 3),
 	};
-	struct seen seen = {.weighted = what.weighted};
+	struct seen seen = {.weighted = what.weighted, .relabel = what.relabel};
 	int rc;
 
 	what.in = fmemopen(text, size, "r");
@@ -66,12 +70,16 @@ static void check_header(bool repair, const uint8_t *data, size_t size)
 
 	memcpy(&header, data, size < sizeof(header) ? size : sizeof(header));
 	if (repair)
-		header.checksum = fth_checksum(&header, offsetof(struct fth_graph_header, checksum),
-					       HEADER_SEED);
+		fth_graph_seal(&header);
 	if (fth_graph_decode(&header, bytes, &info) < 0)
 		return;
 	require(info.bytes <= bytes, "it lies on the device");
 	require(info.offsets_at + (info.vertices + 1) * 8 <= info.edges_at, "offsets fit");
+	if (info.labels) {
+		require(info.label_index_at + (info.vertices + 1) * 8 <= info.label_text_at,
+			"the index of labels fits");
+		require(info.label_text_at + info.label_bytes <= info.edges_at, "labels fit");
+	}
 	require(info.edges_at + info.edges * 4 <= (info.weighted ? info.weights_at : info.bytes),
 		"edges fit");
 	require(!info.weighted || info.weights_at + info.edges * 4 <= info.bytes, "weights fit");

@@ -67,7 +67,7 @@ static void check_open(const char *text)
 	struct fth_dev *dev = NULL;
 	int rc;
 
-	if (strncmp(text, "mem", 3) != 0)
+	if (strncmp(text, "mem:", 4) != 0)
 		return;
 	rc = fth_dev_open(text, &dev);
 	require((rc == 0) == (dev != NULL), "a device, or an error");

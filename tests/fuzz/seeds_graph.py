@@ -5,7 +5,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent / "corpus" / "fuzz_graph"
-MATRIX, ONE_BASED, WEIGHTED, SCALED, HEADER = 1, 2, 4, 8, 0x80
+MATRIX, ONE_BASED, WEIGHTED, SCALED, RELABEL, HEADER = 1, 2, 4, 8, 16, 0x80
 SECTION = 65536
 
 
@@ -23,6 +23,16 @@ def header(vertices, edges, weighted, name=b"a graph"):
                                       total, 7) + name.ljust(96, b"\0") + bytes(8))
 
 
+def labelled(vertices, edges, label_bytes):
+    index = (vertices * 8 + 8 + SECTION - 1) // SECTION * SECTION
+    text = (label_bytes + SECTION - 1) // SECTION * SECTION
+    ends = [SECTION + index, SECTION + 2 * index, SECTION + 2 * index + text]
+    total = ends[2] + (edges * 4 + SECTION - 1) // SECTION * SECTION
+    return (b"FTHGRAPH" + struct.pack("<IIQQIIQQQQQ", 1, 4, vertices, edges, 4, 0, SECTION, ends[2],
+                                      0, total, 7) + b"a graph".ljust(96, b"\0") + bytes(8)
+            + struct.pack("<QQQIIQ", ends[0], ends[1], label_bytes, 9, 0, 0))
+
+
 def banner(field, symmetry):
     return f"%%MatrixMarket matrix coordinate {field} {symmetry}\n% words\n".encode()
 
@@ -32,6 +42,8 @@ SEEDS = {
     "list-one": bytes([ONE_BASED]) + b"1 2\n4294967295 1\n",
     "list-weights": bytes([WEIGHTED]) + b"0 1 5\n1 0 4294967294\n",
     "list-scaled": bytes([WEIGHTED | SCALED]) + b"0 1 0.25\n1 0 1e3\n",
+    "list-names": bytes([RELABEL | WEIGHTED]) + b"bob alice 5\r\n\tcarol bob 4294967294\n",
+    "header-labels": bytes([HEADER | 1]) + labelled(1000, 9000, 5000),
     "list-large": bytes([0]) + b"4294967294 99999999999999999999\n",
     "matrix": bytes([MATRIX]) + banner("pattern", "general") + b"3 4 2\n1 4\n3 1\n",
     "matrix-real": bytes([MATRIX | WEIGHTED | SCALED]) + banner("real", "symmetric")

@@ -35,6 +35,7 @@ FTH_BEGIN_DECLS
 #define FTH_GRAPH_NONE	       UINT32_MAX /* no vertex */
 #define FTH_GRAPH_VERTICES_MAX ((uint64_t)UINT32_MAX)
 #define FTH_GRAPH_NAME_MAX     96
+#define FTH_GRAPH_LABEL_MAX    1000	  /* bytes of the name of a vertex */
 #define FTH_GRAPH_FAR	       UINT64_MAX /* the distance of what cannot be reached */
 
 /* ---- how work is done ---- */
@@ -74,6 +75,10 @@ struct fth_graph_info {
 	uint64_t bytes;				   /* of the device, all in all */
 	uint64_t data_sum;			   /* of the sections */
 	char made_by[FTH_GRAPH_NAME_MAX];
+	bool labels;	     /* vertices have names; fth_graph_label() */
+	bool labels_numeric; /* all of them are decimal numbers below 2^63 */
+	uint32_t label_max;  /* bytes of the longest */
+	uint64_t label_bytes, label_index_at, label_text_at;
 };
 
 /* Read and check the header of a device. -EBADMSG with a text when it holds no good graph. */
@@ -102,10 +107,23 @@ struct fth_graph_generate {
 
 enum fth_graph_text { FTH_GRAPH_EDGE_LIST, FTH_GRAPH_MATRIX_MARKET };
 
+/* The counts of an import. All but `duplicates` are known when fth_graph_build.open() is called. */
+struct fth_graph_counts {
+	uint64_t edges;	     /* in the text */
+	uint64_t vertices;   /* of the graph */
+	uint64_t loops;	     /* edges from a vertex to itself; dropped */
+	uint64_t duplicates; /* edges that were there already; dropped */
+};
+
 /*
  * An edge list: "FROM TO [WEIGHT]" a line, '#' or '%' begins a comment. Or the coordinate format of
  * Matrix Market: pattern, integer or real, general or symmetric. Loops are dropped; of duplicates
- * the lightest stays.
+ * the lightest stays. A line has at most 65536 bytes.
+ *
+ * Vertices are numbers, and a graph has all vertices from 0 to the largest. With `relabel` they are
+ * any words, of up to FTH_GRAPH_LABEL_MAX bytes and without blanks: the graph has those that the list
+ * names, numbered in ascending order, and keeps the words as labels. Numbers come first, by value;
+ * then other words, byte by byte. That takes disk space for temporary files, not memory.
  */
 struct fth_graph_import {
 	enum fth_graph_text format;
@@ -115,6 +133,8 @@ struct fth_graph_import {
 	bool weighted;	      /* keep weights; a line without one is an error */
 	double scale_weights; /* multiply by this and round; 0: 1, and weights must be whole */
 	uint64_t vertices;    /* edge lists: at least so many; 0: as many as are named */
+	bool relabel;	      /* edge lists: vertices are words; without one_based and vertices */
+	struct fth_graph_counts *counts; /* may be NULL */
 };
 
 /* Zero-initialise for the defaults. */
@@ -170,6 +190,15 @@ const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph);
 struct fth_cache *fth_graph_cache(const struct fth_graph *graph);
 /* The neighbours as an array, NULL if there are none; the graph's. */
 struct fth_array *fth_graph_edges(const struct fth_graph *graph);
+
+/*
+ * The name of a vertex, as the imported text had it, with a zero at its end; of a graph without
+ * labels, its number. Reads through the cache. Returns the length; -ERANGE if there is no such
+ * vertex, -ENAMETOOLONG if `size` is too small: FTH_GRAPH_LABEL_MAX + 1 always is enough.
+ */
+int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t size);
+/* The vertex of that name: *out. -ENOENT if there is none. Takes a few reads of the device. */
+int fth_graph_find(struct fth_graph *graph, const char *label, uint64_t *out);
 
 /* How many neighbours a vertex has: *out. -ERANGE if there is no such vertex. */
 int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out);

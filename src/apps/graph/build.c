@@ -58,8 +58,8 @@ static int copy_edges(struct transfer *t, uint64_t total)
 }
 
 int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint64_t seed,
-			 const struct fth_graph_build *build, const struct fth_graph_job *job,
-			 struct fth_graph_info *info)
+			 struct fth_label_list *labels, const struct fth_graph_build *build,
+			 const struct fth_graph_job *job, struct fth_graph_info *info)
 {
 	struct transfer t = {.sort = sort, .job = job, .seed = seed};
 	uint64_t records;
@@ -75,6 +75,8 @@ int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint
 	if (rc < 0)
 		return rc;
 	rc = fth_graph_writer_open(&t.writer, dev, job, info);
+	if (rc == 0 && labels)
+		rc = fth_graph_writer_add_labels(&t.writer, labels);
 	if (rc == 0)
 		rc = copy_edges(&t, records);
 	if (rc == 0)
@@ -175,7 +177,7 @@ int fth_graph_generate(const struct fth_graph_generate *what, const struct fth_g
 	describe(what, degree, &info);
 	rc = fth_graph_team_run(job, threads, generate_worker, &g);
 	if (rc == 0)
-		rc = fth_graph_build_from(g.sort, false, what->seed, build, job, &info);
+		rc = fth_graph_build_from(g.sort, false, what->seed, NULL, build, job, &info);
 	fth_edge_sort_free(g.sort);
 	if (rc == 0 && out)
 		*out = info;

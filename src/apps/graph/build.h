@@ -3,6 +3,7 @@
 #ifndef FTH_APPS_GRAPH_BUILD_H
 #define FTH_APPS_GRAPH_BUILD_H
 
+#include "apps/graph/label.h"
 #include "apps/graph/sort.h"
 #include "apps/graph/team.h"
 
@@ -11,10 +12,11 @@ uint64_t fth_graph_build_memory(const struct fth_graph_build *build);
 
 /*
  * Merge all that the sort has got and write it. info says what is known: vertices, flags, made_by.
- * seed: of weights that no edge has brought along; not looked at if they were.
+ * seed: of weights that no edge has brought along; not looked at if they were. labels: NULL if the
+ * graph has none.
  */
 int fth_graph_build_from(struct fth_edge_sort *sort, bool sort_has_weights, uint64_t seed,
-			 const struct fth_graph_build *build, const struct fth_graph_job *job,
-			 struct fth_graph_info *info);
+			 struct fth_label_list *labels, const struct fth_graph_build *build,
+			 const struct fth_graph_job *job, struct fth_graph_info *info);
 
 #endif

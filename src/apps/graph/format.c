@@ -10,16 +10,22 @@
 #include <string.h>
 
 #define HEADER_SEED 0x6772617068686472u /* "graphhdr" */
+#define LABEL_SEED  0x67726170686c6162u /* "graphlab" */
 #define PIECE_SEED  0x6772617068706365u /* "graphpce" */
 /* Far above any device, far below what could overflow. */
 #define BYTES_MAX ((uint64_t)1 << 60)
 
 void fth_graph_lay_out(struct fth_graph_info *info, uint64_t edges_max)
 {
-	uint64_t end;
+	uint64_t index = fth_graph_align((info->vertices + 1) * 8), end;
 
 	info->offsets_at = FTH_GRAPH_SECTION;
-	info->edges_at = info->offsets_at + fth_graph_align((info->vertices + 1) * 8);
+	end = info->offsets_at + index;
+	info->label_index_at = info->labels ? end : 0;
+	info->label_text_at = info->labels ? end + index : 0;
+	if (info->labels)
+		end = info->label_text_at + fth_graph_align(info->label_bytes);
+	info->edges_at = end;
 	end = info->edges_at + fth_graph_align(edges_max * 4);
 	info->weights_at = info->weighted ? end : 0;
 	info->bytes = info->weighted ? end + fth_graph_align(edges_max * 4) : end;
@@ -28,6 +34,21 @@ void fth_graph_lay_out(struct fth_graph_info *info, uint64_t edges_max)
 static uint64_t header_sum(const struct fth_graph_header *header)
 {
 	return fth_checksum(header, offsetof(struct fth_graph_header, checksum), HEADER_SEED);
+}
+
+static uint64_t label_sum(const struct fth_graph_header *header)
+{
+	return fth_checksum(&header->label_index_at,
+			    offsetof(struct fth_graph_header, label_checksum) -
+				    offsetof(struct fth_graph_header, label_index_at),
+			    LABEL_SEED);
+}
+
+void fth_graph_seal(struct fth_graph_header *header)
+{
+	header->checksum = header_sum(header);
+	if (header->flags & FTH_GRAPH_LABELLED)
+		header->label_checksum = label_sum(header);
 }
 
 uint64_t fth_graph_piece_sum(const void *piece, uint64_t at)
@@ -40,7 +61,8 @@ void fth_graph_encode(const struct fth_graph_info *info, struct fth_graph_header
 	*out = (struct fth_graph_header){
 		.version = FTH_GRAPH_VERSION,
 		.flags = (info->undirected ? FTH_GRAPH_UNDIRECTED : 0) |
-			 (info->weighted ? FTH_GRAPH_WEIGHTED : 0),
+			 (info->weighted ? FTH_GRAPH_WEIGHTED : 0) |
+			 (info->labels ? FTH_GRAPH_LABELLED : 0),
 		.vertices = info->vertices,
 		.edges = info->edges,
 		.id_bytes = 4,
@@ -50,10 +72,15 @@ void fth_graph_encode(const struct fth_graph_info *info, struct fth_graph_header
 		.weights_at = info->weights_at,
 		.bytes = info->bytes,
 		.data_sum = info->data_sum,
+		.label_index_at = info->label_index_at,
+		.label_text_at = info->label_text_at,
+		.label_bytes = info->label_bytes,
+		.label_max = info->label_max,
+		.labels_numeric = info->labels_numeric,
 	};
 	memcpy(out->magic, FTH_GRAPH_MAGIC, sizeof(out->magic));
 	memcpy(out->made_by, info->made_by, sizeof(out->made_by));
-	out->checksum = header_sum(out);
+	fth_graph_seal(out);
 }
 
 /* Is this a header, and one of ours? */
@@ -66,9 +93,10 @@ static int check_kind(const struct fth_graph_header *header)
 				FTH_GRAPH_VERSION);
 	if (header->checksum != header_sum(header))
 		return fth_fail(EBADMSG, "the header of the graph is damaged");
-	if (header->flags & ~(FTH_GRAPH_UNDIRECTED | FTH_GRAPH_WEIGHTED))
-		return fth_fail(EBADMSG, "the graph has flags 0x%x, which nobody knows",
-				header->flags);
+	if (header->flags & ~(FTH_GRAPH_UNDIRECTED | FTH_GRAPH_WEIGHTED | FTH_GRAPH_LABELLED))
+		return fth_fail(EBADMSG, "the graph has unknown flags 0x%x", header->flags);
+	if (header->flags & FTH_GRAPH_LABELLED && header->label_checksum != label_sum(header))
+		return fth_fail(EBADMSG, "the header of the graph's labels is damaged");
 	if (header->id_bytes != 4 ||
 	    header->weight_bytes != (header->flags & FTH_GRAPH_WEIGHTED ? 4 : 0))
 		return fth_fail(EBADMSG, "the graph has vertices of %u bytes, weights of %u",
@@ -84,6 +112,11 @@ static int check_counts(const struct fth_graph_header *header)
 	if (header->edges > BYTES_MAX / 4)
 		return fth_fail(EBADMSG, "the graph has %llu edges",
 				(unsigned long long)header->edges);
+	if (header->flags & FTH_GRAPH_LABELLED &&
+	    (header->label_max > FTH_GRAPH_LABEL_MAX || header->labels_numeric > 1 ||
+	     header->label_bytes / FTH_GRAPH_LABEL_MAX > header->vertices))
+		return fth_fail(EBADMSG, "the graph has labels of %llu bytes, the longest %u",
+				(unsigned long long)header->label_bytes, header->label_max);
 	return 0;
 }
 
@@ -97,10 +130,16 @@ static bool section_fits(uint64_t from, uint64_t at, uint64_t length, uint64_t b
 static int check_places(const struct fth_graph_header *header, uint64_t device_bytes)
 {
 	uint64_t end = FTH_GRAPH_SECTION, list = fth_graph_align(header->edges * 4);
+	uint64_t index = fth_graph_align((header->vertices + 1) * 8);
 	bool fit = header->bytes <= BYTES_MAX && header->bytes % FTH_GRAPH_SECTION == 0;
 
-	fit = fit && section_fits(end, header->offsets_at,
-				  fth_graph_align((header->vertices + 1) * 8), header->bytes, &end);
+	fit = fit && section_fits(end, header->offsets_at, index, header->bytes, &end);
+	if (header->flags & FTH_GRAPH_LABELLED) {
+		fit = fit && section_fits(end, header->label_index_at, index, header->bytes, &end);
+		fit = fit &&
+		      section_fits(end, header->label_text_at, fth_graph_align(header->label_bytes),
+				   header->bytes, &end);
+	}
 	fit = fit && section_fits(end, header->edges_at, list, header->bytes, &end);
 	if (header->flags & FTH_GRAPH_WEIGHTED)
 		fit = fit && section_fits(end, header->weights_at, list, header->bytes, &end);
@@ -134,7 +173,15 @@ int fth_graph_decode(const struct fth_graph_header *header, uint64_t device_byte
 		.weights_at = header->weights_at,
 		.bytes = header->bytes,
 		.data_sum = header->data_sum,
+		.labels = header->flags & FTH_GRAPH_LABELLED,
 	};
+	if (out->labels) {
+		out->label_index_at = header->label_index_at;
+		out->label_text_at = header->label_text_at;
+		out->label_bytes = header->label_bytes;
+		out->label_max = header->label_max;
+		out->labels_numeric = header->labels_numeric;
+	}
 	memcpy(out->made_by, header->made_by, sizeof(out->made_by) - 1);
 	return 0;
 }
@@ -189,13 +236,17 @@ static int tell(const struct fth_graph_job *job, uint64_t done, uint64_t total)
 static int sum_all(struct fth_dev *dev, const struct fth_graph_info *info,
 		   const struct fth_graph_job *job, uint64_t *sum)
 {
-	const uint64_t sections[3][2] = {{info->offsets_at, (info->vertices + 1) * 8},
-					 {info->edges_at, info->edges * 4},
-					 {info->weights_at, info->weighted ? info->edges * 4 : 0}};
+	uint64_t index = (info->vertices + 1) * 8;
+	const uint64_t sections[5][2] = {
+		{info->offsets_at, index},
+		{info->label_index_at, info->labels ? index : 0},
+		{info->label_text_at, info->labels ? info->label_bytes : 0},
+		{info->edges_at, info->edges * 4},
+		{info->weights_at, info->weighted ? info->edges * 4 : 0}};
 	uint8_t *buf = fth_dev_buf_alloc(dev, CHECK_STEP);
 	int rc = buf ? 0 : -ENOMEM;
 
-	for (int s = 0; s < 3 && rc == 0; s++) {
+	for (int s = 0; s < 5 && rc == 0; s++) {
 		uint64_t at = sections[s][0], end = at + sections[s][1], step = 16 * CHECK_STEP;
 
 		for (; rc == 0 && at < end; at += step) {

@@ -4,7 +4,8 @@
  *
  * Siblings: graph/format.c is the header on the medium; graph/build.c and what it names make
  * graphs; graph/bfs.c, graph/cc.c, graph/pagerank.c and graph/sssp.c work on them with the threads
- * of graph/team.c and the sets of graph/frontier.c; graph_check*.c hold the plain algorithms that
+ * of graph/team.c and the sets of graph/frontier.c; graph/label.c knows the names of vertices;
+ * graph/check*.c hold the plain algorithms that
  * results are compared with.
  */
 #include "apps/graph/format.h"
@@ -79,6 +80,12 @@ static int open_sections(struct fth_graph *graph, bool offsets_on_device)
 		rc = open_section(graph, info->edges_at, info->edges, 4, &graph->edges);
 	if (rc == 0 && info->weighted)
 		rc = open_section(graph, info->weights_at, info->edges, 4, &graph->weights);
+	if (rc == 0 && info->labels)
+		rc = open_section(graph, info->label_index_at, info->vertices + 1, 8,
+				  &graph->label_index);
+	if (rc == 0 && info->labels)
+		rc = open_section(graph, info->label_text_at, info->label_bytes, 1,
+				  &graph->label_text);
 	return rc;
 }
 
@@ -125,14 +132,16 @@ int fth_graph_open(struct fth_cache *cache, const char *uri,
 
 int fth_graph_close(struct fth_graph *graph)
 {
-	struct fth_array **arrays[3];
+	struct fth_array **arrays[5];
 
 	if (!graph)
 		return 0;
 	arrays[0] = &graph->weights;
 	arrays[1] = &graph->edges;
 	arrays[2] = &graph->offset_array;
-	for (unsigned i = 0; i < 3; i++) {
+	arrays[3] = &graph->label_index;
+	arrays[4] = &graph->label_text;
+	for (unsigned i = 0; i < 5; i++) {
 		int rc = fth_array_close(*arrays[i]);
 
 		if (rc < 0)

@@ -17,8 +17,9 @@ struct fth_graph {
 	bool own_dev;	   /* to be closed with the graph */
 	uint64_t *offsets; /* in memory; NULL if they are read through the cache */
 	struct fth_array *offset_array;
-	struct fth_array *edges;   /* NULL if there are none */
-	struct fth_array *weights; /* NULL if there are none */
+	struct fth_array *edges;		    /* NULL if there are none */
+	struct fth_array *weights;		    /* NULL if there are none */
+	struct fth_array *label_index, *label_text; /* NULL if there are none */
 };
 
 /* The neighbours of each of n vertices, as spans of the edges. */

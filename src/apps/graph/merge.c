@@ -2,8 +2,11 @@
 #include "apps/graph/merge.h"
 
 #include "fathom/base/error.h"
+#include "fathom/base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +20,31 @@ struct fth_edge_cursor {
 };
 
 /* ---- the file ---- */
+
+int fth_edge_file_open(const char *directory)
+{
+	char path[4096];
+	int fd;
+
+	if (!directory)
+		directory = getenv("TMPDIR");
+	if (!directory || !*directory)
+		directory = "/tmp";
+	fd = fth_fd_open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	/* A filesystem that has no files without names. */
+	if (snprintf(path, sizeof(path), "%s/fathom-sort-XXXXXX", directory) >= (int)sizeof(path))
+		return fth_fail(ENAMETOOLONG, "%s: too long a name", directory);
+	fth_fd_reserve();
+	fd = fth_fd_high(mkostemp(path, O_CLOEXEC));
+	fth_fd_release();
+	if (fd < 0)
+		return fth_fail(errno, "%s: cannot make a temporary file: %s", directory,
+				strerror(errno));
+	unlink(path);
+	return fd;
+}
 
 int fth_edge_file_read(int fd, void *buf, size_t length, uint64_t at)
 {

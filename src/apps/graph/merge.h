@@ -39,6 +39,8 @@ void fth_edge_merge_close(struct fth_edge_merge *merge);
 /* The next edge, without duplicates: 1, or 0 at the end, or a negative errno. */
 int fth_edge_merge_next(struct fth_edge_merge *merge, uint64_t *key, uint32_t *weight);
 
+/* A temporary file without a name; directory NULL: TMPDIR or /tmp. Its descriptor, or -errno. */
+int fth_edge_file_open(const char *directory);
 /* All of it, or fail. */
 int fth_edge_file_read(int fd, void *buf, size_t length, uint64_t at);
 int fth_edge_file_write(int fd, const void *buf, size_t length, uint64_t at);

@@ -13,12 +13,10 @@
 #include "apps/graph/merge.h"
 
 #include "fathom/base/error.h"
-#include "fathom/base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,23 +114,9 @@ static int sort_buffer(struct fth_edge_buffer *buffer)
 
 static int open_file(struct fth_edge_sort *sort)
 {
-	const char *directory = sort->directory ? sort->directory : getenv("TMPDIR");
-	char path[4096];
-
-	if (sort->fd >= 0)
-		return 0;
-	if (!directory || !*directory)
-		directory = "/tmp";
-	if (snprintf(path, sizeof(path), "%s/fathom-sort-XXXXXX", directory) >= (int)sizeof(path))
-		return fth_fail(ENAMETOOLONG, "%s: too long a name", directory);
-	fth_fd_reserve();
-	sort->fd = fth_fd_high(mkostemp(path, O_CLOEXEC));
-	fth_fd_release();
 	if (sort->fd < 0)
-		return fth_fail(errno, "%s: cannot make a temporary file: %s", directory,
-				strerror(errno));
-	unlink(path);
-	return 0;
+		sort->fd = fth_edge_file_open(sort->directory);
+	return sort->fd < 0 ? sort->fd : 0;
 }
 
 static int add_run(struct fth_edge_sort *sort, const struct fth_edge_run *run)

@@ -10,12 +10,14 @@
 #include <string.h>
 #include <strings.h>
 
+#define LINE_BYTES_MAX 65536u
+#define RELABEL_HINT   "relabel takes any names"
+
 /* ---- lines ---- */
 
 struct reader {
 	const struct fth_graph_import *what;
-	char *line; /* without its end */
-	size_t room;
+	char line[LINE_BYTES_MAX + 1]; /* without its end */
 	const char *at;
 	uint64_t number;
 	bool weights_here;   /* lines have a weight, wanted or not */
@@ -29,24 +31,35 @@ static int bad(const struct reader *r, const char *what)
 	return fth_fail(EINVAL, "line %llu: %s", (unsigned long long)r->number, what);
 }
 
+static int read_failed(const struct reader *r)
+{
+	int err = errno ? errno : EIO;
+
+	return fth_fail(err, "cannot read on after line %llu: %s", (unsigned long long)r->number,
+			strerror(err));
+}
+
 /* The next line: 1, or 0 at the end of the file, or a negative errno. */
 static int next_line(struct reader *r)
 {
-	ssize_t n;
+	size_t n = 0;
+	int c;
 
 	errno = 0;
-	n = getline(&r->line, &r->room, r->what->in);
-	if (n < 0) {
-		if (ferror(r->what->in) || errno == ENOMEM)
-			return fth_fail(errno ? errno : EIO, "cannot read on after line %llu",
-					(unsigned long long)r->number);
-		return 0;
-	}
 	r->number++;
-	if (memchr(r->line, '\0', (size_t)n))
-		return bad(r, "a zero byte; this is no text");
+	while ((c = getc_unlocked(r->what->in)) != EOF && c != '\n') {
+		if (c == '\0')
+			return bad(r, "a zero byte: this is no text");
+		if (n == LINE_BYTES_MAX)
+			return bad(r, "longer than 65536 bytes");
+		r->line[n++] = (char)c;
+	}
+	r->line[n] = '\0';
 	r->at = r->line;
-	return 1;
+	if (c != EOF || n > 0)
+		return ferror(r->what->in) ? read_failed(r) : 1;
+	r->number--;
+	return ferror(r->what->in) ? read_failed(r) : 0;
 }
 
 static void skip_blanks(struct reader *r)
@@ -84,8 +97,9 @@ static int take_number(struct reader *r, uint64_t max, const char *what, uint64_
 		unsigned digit = (unsigned)(*r->at - '0');
 
 		if (digit > max || value > (max - digit) / 10)
-			return fth_fail(EINVAL, "line %llu: a number above %llu",
-					(unsigned long long)r->number, (unsigned long long)max);
+			return fth_fail(EINVAL, "line %llu: a number above %llu%s",
+					(unsigned long long)r->number, (unsigned long long)max,
+					max >= FTH_GRAPH_VERTICES_MAX - 1 ? "; " RELABEL_HINT : "");
 		value = value * 10 + digit;
 	}
 	if (*r->at && !isspace((unsigned char)*r->at))
@@ -99,7 +113,7 @@ static int take_number(struct reader *r, uint64_t max, const char *what, uint64_
 static int take_vertex(struct reader *r, uint32_t *out)
 {
 	uint64_t value, most = r->vertices_max - 1 + r->one_based;
-	int rc = take_number(r, most, "expected the number of a vertex", &value);
+	int rc = take_number(r, most, "expected the number of a vertex; " RELABEL_HINT, &value);
 
 	if (rc < 0)
 		return rc;
@@ -140,13 +154,39 @@ static int take_weight(struct reader *r, uint32_t *out)
 	return r->what->weighted ? round_weight(r, value, out) : 0;
 }
 
+/* A word. The line stays as it is until the edge was handed out. */
+static int take_label(struct reader *r, const char **label, uint32_t *length)
+{
+	size_t n = 0;
+
+	skip_blanks(r);
+	*label = r->at;
+	while (r->at[n] && !isspace((unsigned char)r->at[n]))
+		n++;
+	if (n == 0)
+		return bad(r, "expected the name of a vertex");
+	if (n > FTH_GRAPH_LABEL_MAX)
+		return bad(r, "the name of a vertex has more than 1000 bytes");
+	*length = (uint32_t)n;
+	r->at += n;
+	return 0;
+}
+
+static int take_end(struct reader *r, struct fth_graph_text_edge *edge, int end)
+{
+	if (r->what->relabel)
+		return take_label(r, &edge->label[end], &edge->length[end]);
+	return take_vertex(r, end ? &edge->to : &edge->from);
+}
+
 static int take_edge(struct reader *r, struct fth_graph_text_edge *edge)
 {
-	int rc = take_vertex(r, &edge->from);
+	int rc;
 
+	*edge = (struct fth_graph_text_edge){0};
+	rc = take_end(r, edge, 0);
 	if (rc == 0)
-		rc = take_vertex(r, &edge->to);
-	edge->weight = 0;
+		rc = take_end(r, edge, 1);
 	if (rc == 0 && r->weights_here)
 		rc = take_weight(r, &edge->weight);
 	if (rc == 0 && !at_end(r))
@@ -259,20 +299,21 @@ static int read_matrix(struct reader *r, struct fth_graph_text_header *header, f
 int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_text_header *header,
 			fth_graph_text_fn fn, void *context)
 {
-	struct reader r = {
-		.what = what,
-		.weights_here = true,
-		.weights_needed = what->weighted,
-		.one_based = what->one_based,
-		.vertices_max = FTH_GRAPH_VERTICES_MAX,
-	};
+	struct reader *r = calloc(1, sizeof(*r));
 	int rc;
 
 	*header = (struct fth_graph_text_header){0};
+	if (!r)
+		return -ENOMEM;
+	r->what = what;
+	r->weights_here = true;
+	r->weights_needed = what->weighted;
+	r->one_based = what->one_based;
+	r->vertices_max = FTH_GRAPH_VERTICES_MAX;
 	if (what->format == FTH_GRAPH_MATRIX_MARKET)
-		rc = read_matrix(&r, header, fn, context);
+		rc = read_matrix(r, header, fn, context);
 	else
-		rc = read_edges(&r, 0, fn, context);
-	free(r.line);
+		rc = read_edges(r, 0, fn, context);
+	free(r);
 	return rc;
 }

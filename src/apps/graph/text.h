@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads edges from text. Complaints name the line. */
+/* Reads edges from text. Errors name the line. */
 #ifndef FTH_APPS_GRAPH_TEXT_H
 #define FTH_APPS_GRAPH_TEXT_H
 
 #include "fathom/apps/graph.h"
 
 struct fth_graph_text_edge {
-	uint32_t from, to; /* from 0 on */
-	uint32_t weight;   /* 0 if none is wanted */
+	uint32_t from, to; /* from 0 on; unless labels are read: */
+	const char *label[2];
+	uint32_t length[2]; /* of the labels of both ends */
+	uint32_t weight;    /* 0 if none is wanted */
 };
 
 /* What a file says about all of its edges. */

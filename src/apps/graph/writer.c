@@ -88,6 +88,36 @@ int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
 	return rc == 0 ? remove_header(writer) : rc;
 }
 
+/* One pass over the list for the index, or for the text. */
+static int write_labels(struct fth_graph_writer *writer, struct fth_label_list *labels, bool text)
+{
+	const char *label;
+	uint64_t at = 0;
+	uint32_t length;
+	int rc = fth_label_list_rewind(labels);
+
+	while (rc >= 0 && (rc = fth_label_list_next(labels, &label, &length)) > 0) {
+		for (uint32_t i = 0; text && rc >= 0 && i < length; i++)
+			rc = section_put(writer, &writer->labels, label + i, 1);
+		if (!text)
+			rc = section_put(writer, &writer->labels, &at, 8);
+		at += length;
+	}
+	if (rc == 0 && !text)
+		rc = section_put(writer, &writer->labels, &at, 8);
+	return rc == 0 ? section_write(writer, &writer->labels) : rc;
+}
+
+int fth_graph_writer_add_labels(struct fth_graph_writer *writer, struct fth_label_list *labels)
+{
+	int rc = section_open(writer, &writer->labels, writer->info->label_index_at);
+
+	if (rc == 0)
+		rc = write_labels(writer, labels, false);
+	writer->labels.at = writer->info->label_text_at;
+	return rc == 0 ? write_labels(writer, labels, true) : rc;
+}
+
 /* A graph may have many vertices and few edges, so this can take long by itself. */
 static int tell_vertices(const struct fth_graph_writer *writer)
 {
@@ -160,4 +190,5 @@ void fth_graph_writer_close(struct fth_graph_writer *writer)
 	section_close(writer, &writer->offsets);
 	section_close(writer, &writer->edges);
 	section_close(writer, &writer->weights);
+	section_close(writer, &writer->labels);
 }

@@ -3,7 +3,7 @@
 #ifndef FTH_APPS_GRAPH_WRITER_H
 #define FTH_APPS_GRAPH_WRITER_H
 
-#include "fathom/apps/graph.h"
+#include "apps/graph/label.h"
 
 /* A part of the device that is filled from its start to its end. */
 struct fth_graph_section {
@@ -16,7 +16,7 @@ struct fth_graph_writer {
 	struct fth_dev *dev;
 	struct fth_graph_info *info;
 	const struct fth_graph_job *job;
-	struct fth_graph_section offsets, edges, weights;
+	struct fth_graph_section offsets, edges, weights, labels;
 	uint64_t next_vertex; /* its offset is not written yet */
 	uint64_t sum;
 };
@@ -30,6 +30,8 @@ struct fth_graph_writer {
  */
 int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
 			  const struct fth_graph_job *job, struct fth_graph_info *info);
+/* Labels, before the first edge: info->vertices of them, from a list that was rewound. */
+int fth_graph_writer_add_labels(struct fth_graph_writer *writer, struct fth_label_list *labels);
 /* Edges come in order of (from, to). */
 int fth_graph_writer_add(struct fth_graph_writer *writer, uint32_t from, uint32_t to,
 			 uint32_t weight);
