@@ -27,8 +27,7 @@ static bool any_distinct(const struct group_states *s)
 	return false;
 }
 
-/* The memory of a table with its arrays for so many groups. */
-static uint64_t table_bytes(const struct grouper *g, uint64_t groups)
+uint64_t grouper_table_bytes(const struct grouper *g, uint64_t groups)
 {
 	uint64_t room = g->key.groups.room;
 
@@ -37,11 +36,16 @@ static uint64_t table_bytes(const struct grouper *g, uint64_t groups)
 	return room * (state_bytes(&g->states) + sizeof(uint64_t) + 2 * sizeof(uint32_t));
 }
 
-static uint64_t array_bytes(const struct grouper *g)
+size_t grouper_array_width(const struct grouper *g)
 {
 	size_t count_rows = g->states.rows.counts == NULL ? sizeof(uint16_t) : 0;
 
-	return g->key.domain * (uint64_t)(state_bytes(&g->states) + count_rows);
+	return state_bytes(&g->states) + count_rows;
+}
+
+static uint64_t array_bytes(const struct grouper *g)
+{
+	return g->key.domain * (uint64_t)grouper_array_width(g);
 }
 
 /*
@@ -52,9 +56,9 @@ static bool is_better(const struct grouper *g, uint64_t wanted)
 {
 	uint64_t bytes = array_bytes(g);
 
-	if (bytes <= table_bytes(g, wanted))
+	if (bytes <= grouper_table_bytes(g, wanted))
 		return true;
-	return g->spec.memory > 0 && table_bytes(g, g->key.domain) > g->spec.memory &&
+	return g->spec.memory > 0 && grouper_table_bytes(g, g->key.domain) > g->spec.memory &&
 	       bytes + ROOM_LEFT <= fth_qmem_available(g->mem);
 }
 
@@ -226,4 +230,24 @@ void grouper_may_become_array(struct grouper *g, uint32_t more)
 	/* Without the memory for it the table goes on, and this is not tried again. */
 	if (become_array(g) < 0)
 		g->key.domain = 0;
+}
+
+int grouper_take_range(struct grouper *g, uint64_t base, uint32_t width)
+{
+	int rc;
+
+	if (g->key.array && g->key.domain == width) {
+		g->key.base = base;
+		grouper_reset(g);
+		return 0;
+	}
+	rc = grouper_renew(g);
+	if (rc < 0)
+		return rc;
+	g->key.domain = width;
+	if (array_bytes(g) + ROOM_LEFT > fth_qmem_available(g->mem) || become_array(g) < 0)
+		g->key.domain = 0;
+	else
+		g->key.base = base;
+	return 0;
 }

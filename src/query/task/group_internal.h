@@ -4,8 +4,9 @@
  * by number, grouper.c drives both. Groups have one of two forms:
  *
  *	table	groups are numbered in the order in which their keys come; a table finds the number of a key
- *	array	the packed key is the number, and the arrays of states have room for the whole domain of the key.
- *		There is no table and no array of keys; a group whose count of rows is 0 is not there.
+ *	array	the packed key is the number, and the arrays of states have room for the whole domain of the key, or
+ *		for a range of it when a spilled part is read. There is no table and no array of keys; a group
+ *		whose count of rows is 0 is not there.
  *
  * All begin as tables. When one has to grow and the arrays over the domain would not take more memory than
  * what it would become, it is turned into arrays (group_array.c).
@@ -68,8 +69,10 @@ struct group_key {
 	struct group_words **words; /* by column; NULL: no text */
 	unsigned *bits;		    /* by column: of numbers of texts */
 	struct fth_groups groups;
-	bool array;	 /* the key is the number; `groups` is empty */
+	bool array;	 /* the key less `base` is the number; `groups` is empty */
 	uint32_t domain; /* of keys, if it may become an array; or 0 */
+	uint32_t whole;	 /* the same, unless the array is one for a range of keys from `base` on */
+	uint64_t base;
 	bool ordered; /* may come in runs: nothing was out of order so far, and no table is needed */
 	uint64_t last; /* key of the last row */
 	struct fth_arena encoded;
@@ -93,6 +96,15 @@ void group_key_clear(struct group_key *k, bool runs);
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
 		     const uint64_t *rows, unsigned count, uint32_t *numbers,
 		     struct group_runs *runs);
+/* The packed keys of selected rows, in k->keys. Returns 0 or -ENOMEM. */
+int group_key_pack(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
+		   const uint64_t *rows);
+/*
+ * Group numbers of n keys that a grouper with the same key of integers has packed. Returns 0, -ENOMEM, or -EILSEQ
+ * for a key that is out of the range of an array.
+ */
+int group_key_number_packed(struct group_key *k, const struct fth_vec *keys, unsigned n,
+			    const uint64_t *rows, uint32_t *numbers);
 /* Groups so far; of an array the whole domain. */
 uint32_t group_key_count(const struct group_key *k);
 /* Buffers for what comes out, from an account that is not that of the groups. Before the first batch. */
@@ -284,7 +296,10 @@ struct grouper {
 	struct group_batch batch;
 	struct group_dense *dense; /* by column: keys, then arguments */
 	struct fth_vec **columns;
-	struct group_partial *view; /* for results; or NULL */
+	struct group_partial *view;	/* for results; or NULL */
+	uint32_t progress, progress_of; /* progress_of 0: unknown */
+	/* not NULL: rows are no longer grouped here but go to the store, in these blocks */
+	struct group_blocks *blocks;
 };
 
 bool grouper_is_empty(const struct grouper *g);
@@ -298,15 +313,37 @@ unsigned grouper_view(struct grouper *g, uint32_t *at, struct fth_vec *keys,
 		      struct group_partial *out);
 /* Turn a table that has to grow for `more` groups into an array, if that is not larger and there is room for it. */
 void grouper_may_become_array(struct grouper *g, uint32_t more);
+/*
+ * Forget all groups and take those with packed keys from `base` on, `width` of them, from now on: as an array, if
+ * there is memory for it. Returns 0 or -ENOMEM; then it can only be closed.
+ */
+int grouper_take_range(struct grouper *g, uint64_t base, uint32_t width);
+/* What a table with its arrays takes for so many groups. */
+uint64_t grouper_table_bytes(const struct grouper *g, uint64_t groups);
+/* What a group takes in an array. */
+size_t grouper_array_width(const struct grouper *g);
 /* Add groups of key columns and their states. numbers[] gets their numbers here. */
 int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
 			const struct group_partial *from, uint32_t *numbers);
+/* The same with packed keys, all[] has n bits then; and rows with packed keys. */
+int grouper_merge_packed(struct grouper *g, const struct fth_vec *keys,
+			 const struct group_partial *from);
+int grouper_add_packed(struct grouper *g, const struct fth_vec *keys, struct fth_vec *const *args,
+		       unsigned n);
 /* Add values of distinct aggregate i to groups of key columns. */
 int grouper_merge_values(struct grouper *g, struct fth_vec *const *keys, unsigned i,
 			 const struct fth_vec *values, unsigned n);
 /* Forget all groups and give back the memory. Returns 0 or -ENOMEM; then it can only be closed. */
 int grouper_renew(struct grouper *g);
-/* Empty the grouper into its store. */
+/*
+ * Empty the grouper into its store. If that had hardly fewer groups than rows, the grouper gets blocks, and rows are to be
+ * given to the store from then on.
+ */
 int group_store_take(struct group_store *s, struct grouper *g);
+/* Whether a table with room for `more` groups would have to grow, and is expected to end up larger than the memory. */
+bool group_part_is_due(const struct grouper *g, unsigned more);
+/* The selected rows of a grouper that has blocks. After an error the store can only be closed. */
+int group_store_add_rows(struct group_store *s, struct grouper *g, struct fth_vec *const *keys,
+			 struct fth_vec *const *args, const struct fth_sel *sel);
 
 #endif

@@ -184,7 +184,8 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	if (rc < 0)
 		return rc;
 	k->ordered = runs && count == 1 && k->words[0] == NULL && k->key.form == FTH_KEY_64;
-	k->domain = runs ? 0 : domain_of(k);
+	k->whole = runs ? 0 : domain_of(k);
+	k->domain = k->whole;
 	return 0;
 }
 
@@ -399,21 +400,56 @@ static void number_runs(struct group_key *k, unsigned n, uint32_t *numbers, stru
 	k->last = keys[n - 1];
 }
 
+int group_key_pack(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
+		   const uint64_t *rows)
+{
+	int rc = convert_columns(k, vecs, n, rows);
+
+	if (rc == 0)
+		rc = widen_words(k);
+	return rc < 0 ? rc : pack_keys(k, &k->key, k->vecs, n, rows);
+}
+
+/* Places in an array. Keys of rows that are not selected may be anything. */
+static void number_places(struct group_key *k, unsigned n, uint32_t *numbers)
+{
+	const uint64_t *keys = (const uint64_t *)k->keys;
+
+	for (unsigned i = 0; i < n; i++)
+		numbers[i] = (uint32_t)(keys[i] - k->base);
+}
+
+int group_key_number_packed(struct group_key *k, const struct fth_vec *keys, unsigned n,
+			    const uint64_t *rows, uint32_t *numbers)
+{
+	uint64_t *packed = (uint64_t *)k->keys;
+	bool outside = false;
+	int rc;
+
+	for (unsigned i = 0; i < n && keys->type == FTH_I32; i++)
+		packed[i] = ((const uint32_t *)keys->data)[i];
+	if (keys->type == FTH_I64)
+		memcpy(packed, keys->data, n * sizeof(*packed));
+	if (!k->array) {
+		rc = fth_groups_reserve(&k->groups, n);
+		return rc < 0 ? rc : fth_groups_find(&k->groups, packed, n, rows, numbers, NULL);
+	}
+	for (unsigned i = 0; i < n; i++)
+		outside |= packed[i] - k->base >= k->domain;
+	number_places(k, n, numbers);
+	return outside ? fth_fail(EILSEQ, "a spilled group is not of its part") : 0;
+}
+
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
 		     const uint64_t *rows, unsigned count, uint32_t *numbers,
 		     struct group_runs *runs)
 {
 	const uint64_t *keys = (const uint64_t *)k->keys;
-	int rc = convert_columns(k, vecs, n, rows);
+	int rc = group_key_pack(k, vecs, n, rows);
 
 	runs->count = 0;
-	if (rc == 0)
-		rc = widen_words(k);
-	if (rc == 0)
-		rc = pack_keys(k, &k->key, k->vecs, n, rows);
 	if (rc == 0 && k->array) {
-		for (unsigned i = 0; i < n; i++)
-			numbers[i] = (uint32_t)keys[i];
+		number_places(k, n, numbers);
 		return 0;
 	}
 	if (rc == 0 && k->ordered) {
@@ -554,7 +590,7 @@ void group_key_batch(struct group_key *k, uint32_t first, unsigned n, const uint
 		     struct fth_vec *out)
 {
 	for (unsigned i = 0; i < n && k->array; i++)
-		((uint64_t *)k->keys)[i] = first + (list != NULL ? list[i] : i);
+		((uint64_t *)k->keys)[i] = k->base + first + (list != NULL ? list[i] : i);
 	if (k->array)
 		first = 0;
 	for (unsigned c = 0; c < k->count; c++) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups that do not fit into memory. A grouper without room writes all its groups with their states so far as
- * records, into one of PARTS streams by the hash of the key, and starts anew. When all rows are there, the streams
- * are read one after the other, and the records of a group, all of which are in one stream, are put together
- * again. A stream whose groups do not fit is parted once more, by other bits of the hash.
+ * Groups that do not fit into memory. A grouper without room writes all its groups with their states so far
+ * into the parts of the store by key, each of them a stream, and starts anew. When all rows are there, the
+ * streams are read one after the other, and the states of a group, all of which are in one stream, are put together
+ * again. A stream whose groups do not fit is parted once more, by other bits of the hash of the key.
  *
- * A record is a byte for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; and WIDE for
+ * Groups with keys and states of fixed width are written in blocks (group_part.c), all others as records: a record is 4 bytes
+ * for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; and GROUP_WIDE for
  * sums of 128 bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
  *
  * Invariants:
@@ -13,7 +14,7 @@
  *     deeper levels are dropped when they have been read.
  *  2. `lock` guards the streams of the first level while rows are added. After finish only one thread is left.
  */
-#include "query/task/group_internal.h"
+#include "query/task/group_store_internal.h"
 #include "query/task/record.h"
 #include "query/task/rows.h"
 
@@ -22,41 +23,8 @@
 
 #include <errno.h>
 
-#define PARTS	   16u
-#define PART_BITS  4u
-#define LEVELS	   12u
-#define SLICE_MIN  64u
-#define WIDE	   0x80000000u
-#define HEADER	   8u
-#define FIELDS_MAX (FTH_KEY_COLUMNS + 2 * GROUP_STATES + 1)
-
-struct parts {
-	struct fth_stream *streams[PARTS]; /* NULL: nothing was written */
-	unsigned level;
-};
-
-/* What is still to be read. */
-struct pending {
-	struct fth_stream *stream;
-	unsigned level;
-	bool own; /* of a deeper level */
-};
-
-struct group_store {
-	struct fth_qmem *mem;
-	struct scratch *scratch;
-	pthread_mutex_t lock;
-	struct parts top;
-	bool spilled;
-	uint64_t added; /* rows that the spilled groups stand for */
-	char *buffer;	/* for a record */
-	size_t buffer_room;
-	/* after finish */
-	struct grouper *g;
-	uint32_t at; /* the next group of the grouper */
-	struct pending pending[LEVELS * PARTS];
-	unsigned pending_count;
-};
+#define SLICE_MIN 64u
+#define HEADER	  8u
 
 int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group_store **out)
 {
@@ -71,18 +39,19 @@ int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group
 	return 0;
 }
 
-static void drop_parts(struct parts *p)
+static void drop_parts(struct group_parts *p)
 {
-	for (unsigned i = 0; i < PARTS; i++) {
+	for (unsigned i = 0; i < GROUP_PARTS; i++) {
 		fth_stream_drop(p->streams[i]);
 		p->streams[i] = NULL;
+		p->items[i] = 0;
 	}
 }
 
 static void drop_pending(struct group_store *s)
 {
 	while (s->pending_count > 0) {
-		struct pending *p = &s->pending[--s->pending_count];
+		struct group_pending *p = &s->pending[--s->pending_count];
 
 		if (p->own)
 			fth_stream_drop(p->stream);
@@ -97,6 +66,7 @@ void group_store_close(struct group_store *s)
 	drop_parts(&s->top);
 	grouper_close(s->g);
 	fth_qmem_free(s->mem, s->buffer, s->buffer_room);
+	group_blocks_free(s->blocks);
 	pthread_mutex_destroy(&s->lock);
 	fth_qmem_free(s->mem, s, sizeof(*s));
 }
@@ -121,7 +91,7 @@ static unsigned key_fields(const struct grouper *g, struct record_field *out)
 	return g->spec.key_count;
 }
 
-static enum fth_phys state_type(const struct group_state *s, bool wide)
+enum fth_phys group_state_type(const struct group_state *s, bool wide)
 {
 	switch (s->kind) {
 	case GROUP_SUM:
@@ -157,7 +127,7 @@ static unsigned group_fields(const struct grouper *g, bool wide, struct record_f
 		if (s->distinct)
 			continue;
 		if (s->values != NULL)
-			out[n++] = (struct record_field){state_type(s, wide),
+			out[n++] = (struct record_field){group_state_type(s, wide),
 							 s->kind >= GROUP_MIN_TEXT};
 		if (s->seen.counts != NULL)
 			out[n++] = (struct record_field){FTH_I64, false};
@@ -175,7 +145,7 @@ static unsigned value_fields(const struct grouper *g, unsigned i, struct record_
 	return n;
 }
 
-static bool sums_are_wide(const struct grouper *g)
+bool group_sums_are_wide(const struct grouper *g)
 {
 	for (unsigned i = 0; i < g->states.count; i++)
 		if (g->states.states[i].kind == GROUP_SUM && g->states.states[i].wide)
@@ -188,17 +158,17 @@ static bool sums_are_wide(const struct grouper *g)
 /* Rows to be written: their fields, the first of which are the key. */
 struct outgoing {
 	struct group_store *store;
-	struct parts *parts;
+	struct group_parts *parts;
 	uint32_t kind;
 	unsigned key_count, count;
-	struct record_field fields[FIELDS_MAX];
-	struct fth_vec vecs[FIELDS_MAX];
-	const struct fth_vec *columns[FIELDS_MAX];
+	struct record_field fields[GROUP_FIELDS];
+	struct fth_vec vecs[GROUP_FIELDS];
+	const struct fth_vec *columns[GROUP_FIELDS];
 	uint64_t text_nulls[FTH_BATCH_WORDS];
 	struct group_partial partial;
 };
 
-static int make_room(struct group_store *s, size_t size)
+int group_store_room(struct group_store *s, size_t size)
 {
 	char *larger;
 
@@ -217,11 +187,11 @@ static unsigned part_of(const char *key, size_t size, unsigned level)
 {
 	uint64_t hash = fth_str_hash((struct fth_str){key, (uint32_t)size, 0});
 
-	return (unsigned)(hash >> (64 - PART_BITS * (level + 1))) % PARTS;
+	return (unsigned)(hash >> (64 - GROUP_HASH_BITS * (level + 1))) % GROUP_HASHED;
 }
 
-static int part_stream(struct group_store *s, struct parts *p, unsigned part,
-		       struct fth_stream **out)
+int group_part_stream(struct group_store *s, struct group_parts *p, unsigned part,
+		      struct fth_stream **out)
 {
 	struct fth_spill *spill;
 	int rc = 0;
@@ -242,7 +212,7 @@ static int write_row(struct outgoing *o, unsigned i)
 	struct fth_stream *stream;
 	uint32_t key_size;
 	char *end;
-	int rc = make_room(s, size);
+	int rc = group_store_room(s, size);
 
 	if (rc < 0)
 		return rc;
@@ -252,8 +222,8 @@ static int write_row(struct outgoing *o, unsigned i)
 		     i, end);
 	memcpy(s->buffer, &o->kind, 4);
 	memcpy(s->buffer + 4, &key_size, 4);
-	rc = part_stream(s, o->parts, part_of(s->buffer + HEADER, key_size, o->parts->level),
-			 &stream);
+	rc = group_part_stream(s, o->parts, part_of(s->buffer + HEADER, key_size, o->parts->level),
+			       &stream);
 	return rc < 0 ? rc : fth_stream_append(stream, s->buffer, (uint32_t)size);
 }
 
@@ -302,7 +272,7 @@ static int write_groups(struct outgoing *o, struct grouper *g)
 	unsigned n;
 	int rc = 0;
 
-	o->kind = sums_are_wide(g) ? WIDE : 0;
+	o->kind = group_sums_are_wide(g) ? GROUP_WIDE : 0;
 	o->key_count = g->spec.key_count;
 	o->count = group_fields(g, o->kind != 0, o->fields);
 	memset(o->text_nulls, 0xff, sizeof(o->text_nulls));
@@ -335,46 +305,56 @@ static int write_values(struct outgoing *o, struct grouper *g, unsigned i)
 	return rc;
 }
 
-static int write_all(struct group_store *s, struct parts *parts, struct grouper *g)
+static int write_records(struct group_store *s, struct group_parts *parts, struct grouper *g)
 {
 	struct outgoing *o = fth_qmem_alloc(s->mem, sizeof(*o));
-	int rc;
+	int rc = 0;
 
 	if (o == NULL)
 		return -ENOMEM;
 	o->store = s;
 	o->parts = parts;
-	for (unsigned i = 0; i < FIELDS_MAX; i++)
+	for (unsigned i = 0; i < GROUP_FIELDS; i++)
 		o->columns[i] = &o->vecs[i];
-	rc = grouper_open_out(g);
-	if (rc == 0)
-		rc = write_groups(o, g);
+	rc = write_groups(o, g);
 	for (unsigned i = 0; i < g->states.count && rc == 0; i++)
 		if (g->states.states[i].distinct)
 			rc = write_values(o, g, i);
 	fth_qmem_free(s->mem, o, sizeof(*o));
+	return rc;
+}
+
+static int write_all(struct group_store *s, struct group_parts *parts, struct grouper *g)
+{
+	int rc = grouper_open_out(g);
+
+	if (rc == 0)
+		rc = s->in_blocks ? group_part_write(s, parts, g) : write_records(s, parts, g);
 	return rc < 0 ? rc : grouper_renew(g);
 }
 
 int group_store_take(struct group_store *s, struct grouper *g)
 {
+	bool rows;
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
+	group_part_begin(s, g);
 	s->spilled = true;
 	s->added += g->states.added;
+	rows = group_part_wants_rows(s, g);
 	rc = write_all(s, &s->top, g);
 	pthread_mutex_unlock(&s->lock);
-	return rc;
+	return rc == 0 && rows ? group_blocks_new(g->parent, &g->blocks) : rc;
 }
 
 /* ---- the end of rows ---- */
 
-static int finish_streams(struct parts *p)
+static int finish_streams(struct group_parts *p)
 {
 	int rc = 0;
 
-	for (unsigned i = 0; i < PARTS && rc == 0; i++)
+	for (unsigned i = 0; i < GROUP_PARTS && rc == 0; i++)
 		if (p->streams[i] != NULL)
 			rc = fth_stream_finish(p->streams[i]);
 	return rc;
@@ -409,6 +389,8 @@ int group_store_recycle(struct group_store *s, struct grouper **out)
 	s->spilled = false;
 	s->added = 0;
 	s->at = 0;
+	group_blocks_free(s->g->blocks);
+	s->g->blocks = NULL;
 	*out = s->g;
 	s->g = NULL;
 	return grouper_renew(*out);
@@ -419,22 +401,23 @@ int group_store_recycle(struct group_store *s, struct grouper **out)
 struct incoming {
 	struct group_store *store;
 	struct record_batch batch;
-	struct record_field fields[FIELDS_MAX];
+	struct record_field fields[GROUP_FIELDS];
 	unsigned slice; /* rows that are added at a time */
 	uint32_t kind;
 	bool open; /* the batch is for records of this kind */
 	struct group_partial partial;
 	uint32_t numbers[FTH_BATCH];
+	struct group_block block;
 };
 
 void group_store_rewind(struct group_store *s)
 {
 	drop_pending(s);
 	s->at = 0;
-	for (unsigned i = PARTS; i-- > 0 && s->spilled;)
+	for (unsigned i = GROUP_PARTS; i-- > 0 && s->spilled;)
 		if (s->top.streams[i] != NULL)
 			s->pending[s->pending_count++] =
-				(struct pending){s->top.streams[i], 0, false};
+				(struct group_pending){s->top.streams[i], 0, false, i};
 	if (s->spilled)
 		grouper_reset(s->g);
 }
@@ -475,7 +458,7 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 
 		if (s->distinct)
 			continue;
-		p->states[i].wide = (in->kind & WIDE) != 0;
+		p->states[i].wide = (in->kind & GROUP_WIDE) != 0;
 		p->states[i].values = NULL;
 		if (s->kind >= GROUP_MIN_TEXT)
 			p->states[i].values = texts_of(&in->batch, at++, first, n);
@@ -496,16 +479,16 @@ static int add_slice(struct incoming *in, struct grouper *g, unsigned first, uns
 		vecs[i] = slice_of(&in->batch, i, first);
 		keys[i] = &vecs[i];
 	}
-	if ((in->kind & ~WIDE) != 0) {
+	if ((in->kind & ~GROUP_WIDE) != 0) {
 		values = slice_of(&in->batch, key_count, first);
-		return grouper_merge_values(g, keys, (in->kind & ~WIDE) - 1, &values, n);
+		return grouper_merge_values(g, keys, (in->kind & ~GROUP_WIDE) - 1, &values, n);
 	}
 	partial_of(in, g, first, n);
 	return grouper_merge_batch(g, keys, &in->partial, in->numbers);
 }
 
 /* Room for more: groups go to the parts, or, if there are none, less is added at a time. */
-static int make_way(struct incoming *in, struct parts *parts, bool *parted)
+static int make_way(struct incoming *in, struct group_parts *parts, bool *parted)
 {
 	struct grouper *g = in->store->g;
 	int rc;
@@ -516,7 +499,7 @@ static int make_way(struct incoming *in, struct parts *parts, bool *parted)
 		g->states.added = in->store->added;
 		return rc;
 	}
-	if (parts->level >= LEVELS)
+	if (parts->level >= GROUP_LEVELS)
 		return -ENOMEM;
 	*parted = true;
 	rc = write_all(in->store, parts, g);
@@ -525,7 +508,7 @@ static int make_way(struct incoming *in, struct parts *parts, bool *parted)
 }
 
 /* The records gathered so far into the grouper. */
-static int flush_batch(struct incoming *in, struct parts *parts, bool *parted)
+static int flush_batch(struct incoming *in, struct group_parts *parts, bool *parted)
 {
 	unsigned first = 0;
 	int rc = 0;
@@ -545,6 +528,29 @@ static int flush_batch(struct incoming *in, struct parts *parts, bool *parted)
 	return rc;
 }
 
+static int add_block(struct incoming *in, struct group_parts *parts, bool *parted,
+		     const char *record, uint32_t size)
+{
+	struct group_store *s = in->store;
+	unsigned first = 0;
+	int rc = group_store_room(s, size);
+
+	if (rc < 0)
+		return rc;
+	memcpy(s->buffer, record, size); /* aligned */
+	rc = group_part_parse(s->g, s->buffer, size, &in->block);
+	while (rc == 0 && first < in->block.n) {
+		unsigned left = in->block.n - first, n = left < in->slice ? left : in->slice;
+
+		rc = group_part_add(s->g, &in->block, first, n, &in->partial);
+		if (rc == 0)
+			first += n;
+		else if (rc == -ENOMEM)
+			rc = make_way(in, parts, parted);
+	}
+	return rc;
+}
+
 static int begin_kind(struct incoming *in, uint32_t kind)
 {
 	const struct grouper *g = in->store->g;
@@ -552,14 +558,14 @@ static int begin_kind(struct incoming *in, uint32_t kind)
 
 	record_batch_release(&in->batch);
 	in->kind = kind;
-	count = (kind & ~WIDE) == 0 ? group_fields(g, (kind & WIDE) != 0, in->fields)
-				    : value_fields(g, (kind & ~WIDE) - 1, in->fields);
+	count = (kind & ~GROUP_WIDE) == 0 ? group_fields(g, (kind & GROUP_WIDE) != 0, in->fields)
+					  : value_fields(g, (kind & ~GROUP_WIDE) - 1, in->fields);
 	in->open = true;
 	return record_batch_init(&in->batch, in->store->mem, in->fields, count);
 }
 
-static int add_record(struct incoming *in, struct parts *parts, bool *parted, const char *record,
-		      uint32_t size)
+static int add_record(struct incoming *in, struct group_parts *parts, bool *parted,
+		      const char *record, uint32_t size)
 {
 	uint32_t kind;
 	int rc = 0;
@@ -567,7 +573,9 @@ static int add_record(struct incoming *in, struct parts *parts, bool *parted, co
 	if (size < HEADER)
 		return fth_fail(EILSEQ, "a spilled record is cut off");
 	memcpy(&kind, record, 4);
-	if ((kind & ~WIDE) > in->store->g->states.count)
+	if (kind & GROUP_BLOCK && in->store->in_blocks)
+		return add_block(in, parts, parted, record, size);
+	if ((kind & ~GROUP_WIDE) > in->store->g->states.count)
 		return fth_fail(EILSEQ, "a spilled record is of an unknown kind");
 	if (!in->open || kind != in->kind || in->batch.n == FTH_BATCH)
 		rc = flush_batch(in, parts, parted);
@@ -576,7 +584,7 @@ static int add_record(struct incoming *in, struct parts *parts, bool *parted, co
 	return rc < 0 ? rc : record_batch_add(&in->batch, record + HEADER, size - HEADER);
 }
 
-static int read_stream(struct incoming *in, struct fth_stream *stream, struct parts *parts,
+static int read_stream(struct incoming *in, struct fth_stream *stream, struct group_parts *parts,
 		       bool *parted)
 {
 	struct fth_reader *reader;
@@ -596,7 +604,7 @@ static int read_stream(struct incoming *in, struct fth_stream *stream, struct pa
 }
 
 /* Groups that did not fit are read again, in smaller parts. */
-static int push_parts(struct group_store *s, struct parts *parts)
+static int push_parts(struct group_store *s, struct group_parts *parts)
 {
 	int rc = write_all(s, parts, s->g);
 
@@ -604,19 +612,27 @@ static int push_parts(struct group_store *s, struct parts *parts)
 		rc = finish_streams(parts);
 	if (rc < 0)
 		return rc;
-	for (unsigned i = 0; i < PARTS; i++)
+	for (unsigned i = 0; i < GROUP_PARTS; i++)
 		if (parts->streams[i] != NULL) {
 			s->pending[s->pending_count++] =
-				(struct pending){parts->streams[i], parts->level, true};
+				(struct group_pending){parts->streams[i], parts->level, true, i};
 			parts->streams[i] = NULL;
 		}
 	return 0;
 }
 
-static int load_part(struct group_store *s, const struct pending *from)
+static int prepare_grouper(struct group_store *s, const struct group_pending *from)
+{
+	if (s->in_blocks)
+		return group_part_prepare(s, from);
+	grouper_reset(s->g);
+	return 0;
+}
+
+static int load_part(struct group_store *s, const struct group_pending *from)
 {
 	struct incoming *in = fth_qmem_zalloc(s->mem, sizeof(*in));
-	struct parts parts = {.level = from->level + 1};
+	struct group_parts parts = {.level = from->level + 1};
 	bool parted = false;
 	int rc;
 
@@ -624,9 +640,10 @@ static int load_part(struct group_store *s, const struct pending *from)
 		return -ENOMEM;
 	in->store = s;
 	in->slice = FTH_BATCH;
-	grouper_reset(s->g);
+	rc = prepare_grouper(s, from);
 	s->g->states.added = s->added;
-	rc = read_stream(in, from->stream, &parts, &parted);
+	if (rc == 0)
+		rc = read_stream(in, from->stream, &parts, &parted);
 	if (rc == 0 && parted)
 		rc = push_parts(s, &parts);
 	drop_parts(&parts);
@@ -640,7 +657,7 @@ int group_store_next(struct group_store *s, struct fth_vec *columns)
 	int n;
 
 	while ((n = grouper_batch(s->g, &s->at, columns)) == 0) {
-		struct pending next;
+		struct group_pending next;
 		int rc;
 
 		if (s->pending_count == 0)

@@ -3,6 +3,7 @@
  * Grouping. Beside it: group_key.c and group_words.c the numbers of groups, group_state.c the aggregates,
  * group_merge.c groups of several threads, group_result.c what comes out. group_internal.h has the invariants.
  */
+#include "query/task/group_block.h"
 #include "query/task/group_internal.h"
 #include "query/task/rows.h"
 
@@ -95,6 +96,7 @@ void grouper_close(struct grouper *g)
 	}
 	n = column_count(g) + 1;
 	fth_qmem_free(g->parent, g->view, sizeof(*g->view));
+	group_blocks_free(g->blocks);
 	if (g->states.mem != NULL)
 		group_states_release(&g->states);
 	if (g->key.mem != NULL)
@@ -221,17 +223,13 @@ static int reserve_groups(struct grouper *g, unsigned more)
 		       : group_states_reserve(&g->states, (uint64_t)g->key.groups.count + more);
 }
 
-/* `count` rows of a batch of n. */
-static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
-		     unsigned n, const uint64_t *rows, unsigned count)
+/* `count` rows of a batch of n, which have their numbers. */
+static int add_numbered(struct grouper *g, struct fth_vec *const *args, unsigned n,
+			const uint64_t *rows, unsigned count)
 {
 	struct group_batch *b = &g->batch;
-	int rc = reserve_groups(g, count);
+	int rc;
 
-	if (rc == 0)
-		rc = group_key_number(&g->key, keys, n, rows, count, g->numbers, &g->runs);
-	if (rc < 0)
-		return rc;
 	group_states_start(&g->states, group_key_count(&g->key));
 	b->n = n;
 	b->count = count;
@@ -241,6 +239,44 @@ static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_
 	fth_agg_groups(&b->groups, n, rows, g->numbers, group_key_count(&g->key));
 	rc = group_states_prepare(&g->states, args, b);
 	return rc < 0 ? rc : group_states_add(&g->states, args, b);
+}
+
+static int add_batch(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
+		     unsigned n, const uint64_t *rows, unsigned count)
+{
+	int rc = group_part_is_due(g, count) ? -ENOMEM : reserve_groups(g, count);
+
+	if (rc == 0)
+		rc = group_key_number(&g->key, keys, n, rows, count, g->numbers, &g->runs);
+	return rc < 0 ? rc : add_numbered(g, args, n, rows, count);
+}
+
+static int number_packed(struct grouper *g, const struct fth_vec *keys, unsigned n)
+{
+	int rc = reserve_groups(g, n);
+
+	fth_bits_fill(g->all, n);
+	g->runs.count = 0;
+	return rc < 0 ? rc : group_key_number_packed(&g->key, keys, n, g->all, g->numbers);
+}
+
+int grouper_add_packed(struct grouper *g, const struct fth_vec *keys, struct fth_vec *const *args,
+		       unsigned n)
+{
+	int rc = number_packed(g, keys, n);
+
+	return rc < 0 ? rc : add_numbered(g, args, n, g->all, n);
+}
+
+int grouper_merge_packed(struct grouper *g, const struct fth_vec *keys,
+			 const struct group_partial *from)
+{
+	int rc = number_packed(g, keys, from->n);
+
+	if (rc < 0)
+		return rc;
+	group_states_start(&g->states, group_key_count(&g->key));
+	return group_states_merge(&g->states, from, g->numbers);
 }
 
 static int add_selected(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
@@ -299,13 +335,23 @@ static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth
 int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		const struct fth_sel *sel)
 {
-	int rc = sel->count == 0 ? 0 : add_selected(g, keys, args, sel);
+	int rc;
 
+	if (g->blocks != NULL)
+		return group_store_add_rows(g->store, g, keys, args, sel);
+	rc = sel->count == 0 ? 0 : add_selected(g, keys, args, sel);
 	if (emptied(g, &rc))
-		rc = add_selected(g, keys, args, sel);
-	return rc == -ENOMEM && g->store != NULL && sel->count > SLICE
+		rc = g->blocks != NULL ? group_store_add_rows(g->store, g, keys, args, sel)
+				       : add_selected(g, keys, args, sel);
+	return rc == -ENOMEM && g->store != NULL && g->blocks == NULL && sel->count > SLICE
 		       ? add_halves(g, keys, args, sel)
 		       : rc;
+}
+
+void grouper_progress(struct grouper *g, uint32_t done, uint32_t of)
+{
+	g->progress = done;
+	g->progress_of = of;
 }
 
 int grouper_one(struct grouper *g)

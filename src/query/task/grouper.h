@@ -29,6 +29,8 @@ void grouper_close(struct grouper *g); /* accepts NULL */
 /* Add the selected rows; args[i] is the argument of aggregate i, NULL for count(*). */
 int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		const struct fth_sel *sel);
+/* Of `of` parts of the input, about `done` have been added: for a guess at the rows that are to come. */
+void grouper_progress(struct grouper *g, uint32_t done, uint32_t of);
 /* Add the groups of another one, whose buffers are used. */
 int grouper_merge(struct grouper *g, struct grouper *other);
 

@@ -21,6 +21,8 @@ enum { INT, TEXT, REAL, WIDE, BOOL, SLOTS };
 #define ROWS	   FTH_BATCH
 #define AGGREGATES 14u
 #define PLAIN	   11u /* those that are not distinct */
+#define TEXTS	   6u  /* from here on two of texts */
+#define FIXED	   (PLAIN - 2)
 
 static struct task_slot slots[SLOTS] = {
 	[INT] = {.type = {.kind = FTH_T_INT32}, .nullable = true, .lo = -1000, .hi = 1000000},
@@ -50,6 +52,8 @@ static struct task_aggregate aggregates[AGGREGATES] = {
 	{.op = TASK_COUNT, .slot = BOOL, .distinct = true},
 };
 
+static struct task_aggregate fixed[FIXED]; /* those that are neither distinct nor of texts */
+
 static void describe_results(void)
 {
 	for (unsigned i = 0; i < AGGREGATES; i++) {
@@ -66,6 +70,8 @@ static void describe_results(void)
 			a->result.nullable = true;
 		}
 	}
+	for (unsigned i = 0; i < FIXED; i++)
+		fixed[i] = aggregates[i < TEXTS ? i : i + 2];
 }
 
 /* ---- batches ---- */
@@ -318,8 +324,7 @@ static void check_text(const struct fth_vec *v, unsigned i, struct fth_str want)
 		assert_true(fth_str_equal(((const struct fth_str *)v->data)[i], want));
 }
 
-static void check_group(const struct model_group *g, const struct fth_vec *v, unsigned i,
-			bool distinct)
+static void check_fixed(const struct model_group *g, const struct fth_vec *v, unsigned i)
 {
 	check_int(&v[0], i, true, g->rows);
 	check_int(&v[1], i, true, g->ints);
@@ -327,11 +332,21 @@ static void check_group(const struct model_group *g, const struct fth_vec *v, un
 	check_int(&v[3], i, g->ints > 0, g->min);
 	check_int(&v[4], i, g->rows > 0, g->wide_max);
 	check_int(&v[5], i, g->rows > 0, g->wide_sum);
+	check_real(&v[TEXTS], i, g->has_real, g->real_max);
+	check_real(&v[TEXTS + 1], i, g->has_real, g->real_min);
+	check_real(&v[TEXTS + 2], i, g->has_real, g->real_sum);
+}
+
+static void check_group(const struct model_group *g, const struct fth_vec *v, unsigned i,
+			bool distinct)
+{
+	struct fth_vec plain[FIXED];
+
+	for (unsigned k = 0; k < FIXED; k++)
+		plain[k] = v[k < TEXTS ? k : k + 2];
+	check_fixed(g, plain, i);
 	check_text(&v[6], i, g->text_min);
 	check_text(&v[7], i, g->text_max);
-	check_real(&v[8], i, g->has_real, g->real_max);
-	check_real(&v[9], i, g->has_real, g->real_min);
-	check_real(&v[10], i, g->has_real, g->real_sum);
 	if (!distinct)
 		return;
 	check_int(&v[11], i, true, g->distinct_texts);
@@ -347,6 +362,9 @@ struct trial {
 	uint64_t memory, limit;		    /* of each grouper; of the scratch file */
 	bool runs, no_model;
 	bool dense; /* the key has a small range, and no aggregate is distinct */
+	bool fixed; /* the aggregates are of fixed width */
+	unsigned
+		progress; /* the batches are a hundredth of the input, as far as this many groupers know */
 };
 
 static struct fth_qmem *mem;
@@ -357,8 +375,10 @@ static int open_all(struct trial *t, struct scratch *scratch, struct group_store
 	struct task_slot keys[3];
 	struct grouper_spec spec = {.key_count = t->key_count,
 				    .keys = keys,
-				    .aggregate_count = t->dense ? PLAIN : AGGREGATES,
-				    .aggregates = aggregates,
+				    .aggregate_count = t->fixed	  ? FIXED
+						       : t->dense ? PLAIN
+								  : AGGREGATES,
+				    .aggregates = t->fixed ? fixed : aggregates,
 				    .slots = slots,
 				    .runs = t->runs,
 				    .memory = t->memory};
@@ -374,6 +394,8 @@ static int open_all(struct trial *t, struct scratch *scratch, struct group_store
 		rc = grouper_open(mem, &spec, &groupers[*opened]);
 		if (rc == 0)
 			grouper_use(groupers[*opened], *store);
+		if (rc == 0 && *opened < t->progress)
+			grouper_progress(groupers[*opened], 1, 100);
 	}
 	return rc;
 }
@@ -394,6 +416,8 @@ static int add_all(struct trial *t, struct grouper **groupers, struct model *m)
 		for (unsigned a = 0; a < AGGREGATES; a++)
 			args[a] = aggregates[a].slot == TASK_NONE ? NULL
 								  : &b->vecs[aggregates[a].slot];
+		for (unsigned a = TEXTS; a < FIXED && t->fixed; a++)
+			args[a] = args[a + 2];
 		for (unsigned i = 0; i < ROWS && m; i++) {
 			char key[96];
 
@@ -423,7 +447,11 @@ static int read_all(struct trial *t, struct group_store *store, struct model *m)
 			char key[96];
 
 			print_key(key, sizeof(key), t->keys, t->key_count, keys, i);
-			check_group(model_find(m, key), columns + t->key_count, i, !t->dense);
+			if (t->fixed)
+				check_fixed(model_find(m, key), columns + t->key_count, i);
+			else
+				check_group(model_find(m, key), columns + t->key_count, i,
+					    !t->dense);
 			assert_int_equal(m->count, count); /* no other group */
 		}
 	if (n == 0 && m)
@@ -561,6 +589,35 @@ static void what_does_not_fit_is_spilled(void **state)
 		}
 }
 
+/*
+ * Keys and states of fixed width are spilled in blocks: ranges of keys if their arrays fit, else parts by hash; groups if
+ * many rows belong to each, else rows; rows from the start on if a grouper expects too many groups.
+ */
+static void fixed_widths_are_spilled_in_blocks(void **state)
+{
+	static const uint64_t shares[] = {3 << 18, 5 << 19};
+	static const unsigned values[] = {6000, 100000};
+
+	(void)state;
+	for (unsigned s = 0; s < 2; s++)
+		for (unsigned v = 0; v < 2; v++)
+			for (unsigned i = 0; i < (v == 0 ? 4u : 8u); i++) {
+				struct trial t = {.key_count = 1 + i % 2,
+						  .keys = {INT, BOOL},
+						  .groupers = i & 2 ? 3 : 1,
+						  .batches = 30,
+						  .values = values[v],
+						  .memory = shares[s],
+						  .dense = i & 4,
+						  .fixed = true,
+						  .progress = s};
+				bool spilled;
+
+				assert_ok(run_trial(&t, &spilled));
+				assert_true(spilled || v == 0);
+			}
+}
+
 /* The trial fails clean, wherever it runs out of memory, or is right. */
 static void fail_each_allocation(struct trial t)
 {
@@ -608,9 +665,19 @@ static void every_allocation_may_fail(void **state)
 			      .values = 20000,
 			      .dense = true};
 
+	struct trial blocks = {.key_count = 1,
+			       .keys = {INT},
+			       .groupers = 2,
+			       .batches = 12,
+			       .values = 60000,
+			       .memory = 1 << 20,
+			       .dense = true,
+			       .fixed = true};
+
 	(void)state;
 	fail_each_allocation(t);
 	fail_each_allocation(dense);
+	fail_each_allocation(blocks);
 }
 
 static void a_full_scratch_file_is_a_clean_error(void **state)
@@ -641,6 +708,7 @@ int main(void)
 		cmocka_unit_test(groups_over_a_small_domain),
 		cmocka_unit_test(counts_grow),
 		cmocka_unit_test(what_does_not_fit_is_spilled),
+		cmocka_unit_test(fixed_widths_are_spilled_in_blocks),
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(a_full_scratch_file_is_a_clean_error),
 	};

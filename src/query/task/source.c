@@ -343,6 +343,9 @@ static int run_group(struct runner *r)
 	find_rows(r, &begin, &end);
 	r->stats.groups_read++;
 	r->stats.source_rows += end - begin;
+	if (r->grouper != NULL)
+		grouper_progress(r->grouper, (uint32_t)r->stats.groups_read,
+				 fth_table_groups(r->task->source.table) / r->exec->threads);
 	r->late_used = false;
 	if (sieve_wanted(r))
 		rc = run_sieved(r);
