@@ -151,5 +151,21 @@ status=0
 "$fathom" sql --csv -c "select a.x from $nine a(x), $nine b(x), $nine c(x), $nine d(x), $nine e(x)" 2>err |
   head -1 >out || true
 [ "$(cat out)" = x ] || fail "a pipe that is closed early: $(cat out err)"
-[ -z "$(ls "${TMPDIR:-/tmp}" | grep "^fathom-sql-$$" || true)" ] || fail "a database was left"
+# The database of a session without one goes with it; that of a killed one goes with the next session.
+mkdir own
+mkfifo own/in
+TMPDIR=$PWD/own "$fathom" sql <own/in >/dev/null 2>&1 &
+killed=$!
+exec 9>own/in
+until ls own | grep -q '^fathom-sql-'; do
+  sleep 0.1
+done
+TMPDIR=$PWD/own "$fathom" sql -c 'select 1' >/dev/null || fail "a session beside another one"
+[ "$(ls own | grep -c '^fathom-sql-')" -eq 1 ] || fail "the database of a session that runs was removed"
+kill -9 $killed
+wait $killed 2>/dev/null || true
+exec 9>&-
+[ "$(ls own | grep -c '^fathom-sql-')" -eq 1 ] || fail "a killed session left no database"
+TMPDIR=$PWD/own "$fathom" sql -c 'select 1' >/dev/null || fail "a session after a killed one"
+[ -z "$(ls own | grep '^fathom-sql-' || true)" ] || fail "a database was left"
 echo "sql_tool_test: passed"

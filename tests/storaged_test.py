@@ -92,10 +92,26 @@ def test_kill(fathom, db, folder):
     again.stdout.close()
 
 
+def test_scratch(fathom, db, folder):
+    """Temporary files of the daemon: groups that do not fit, with space for them and without."""
+    script = """select count(*), max(n) from (select l_orderkey, l_linenumber, count(*) as n, sum(l_quantity) as q,
+                sum(l_tax) as t from lineitem group by l_orderkey, l_linenumber) x;"""
+    for limit, status in (("0", 0), ("64K", 1)):
+        daemon = Daemon(fathom, db, folder, "--memory", "2M", "--threads", "1", "--scratch", folder,
+                        "--scratch-limit", limit)
+        result = run(fathom, daemon.where, script)
+        daemon.stop()
+        assert result.returncode == status, (limit, result)
+        assert result.stdout == ("60175,1\n" if status == 0 else ""), result
+        assert status == 0 or "space" in result.stderr, result
+    assert not [name for name in os.listdir(folder) if "spill" in name]
+
+
 def test_options(fathom, db, folder):
     for options, text in ((["--log", "xml", db], "expected off, text or json"),
                           (["--listen", "nowhere", db], "expected HOST:PORT"),
                           (["--memory", "1K", db], "--memory"),
+                          (["--scratch", folder + "/missing", db], "is not a directory"),
                           (["--listen", "unix:%s/x" % folder, folder + "/missing"], "missing")):
         result = subprocess.run([fathom, "storaged", *options], capture_output=True, text=True)
         assert result.returncode != 0 and text in result.stderr, (options, result)
@@ -114,6 +130,7 @@ def main():
         wrong += test_answers(fathom, db, folder, "2M")
         wrong += test_answers(fathom, db, folder, "64M", "--plain")
         test_kill(fathom, db, folder)
+        test_scratch(fathom, db, folder)
         test_options(fathom, db, folder)
     sys.exit(1 if wrong else 0)
 

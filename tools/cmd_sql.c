@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fathom sql: SQL over the tables of a database. Siblings: cmd_sql_shell.c talks with a terminal, by sql_line.c;
- * sql_print.c prints results; sql_tasks.c shows and runs Table Tasks.
+ * sql_print.c prints results; sql_tasks.c shows and runs Table Tasks; sql_temporary.c has the database of a session that names none.
  */
 #include "cmd_sql.h"
 
 #include "commands.h"
+#include "sql_temporary.h"
 #include "table_source.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
@@ -318,34 +318,16 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 
 /* ---- without a database: an empty one, which is removed at the end ---- */
 
-static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *place)
-{
-	(void)stat;
-	(void)type;
-	(void)place;
-	return remove(path);
-}
-
 static int run_in_temporary(struct sql_settings *settings)
 {
-	const char *base = getenv("TMPDIR");
-	char *folder;
+	struct fth_sql_temporary temporary;
 	int status;
 
-	if (asprintf(&folder, "%s/fathom-sql-XXXXXX", base != NULL ? base : "/tmp") < 0) {
-		fth_cli_error("out of memory");
+	if (fth_sql_temporary_open(&temporary) < 0)
 		return FTH_EXIT_FAILED;
-	}
-	if (mkdtemp(folder) == NULL) {
-		fth_cli_error("%s: %s", folder, strerror(errno));
-		free(folder);
-		return FTH_EXIT_FAILED;
-	}
 	settings->create = true;
-	status = run_in(folder, settings, NULL);
-	if (nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
-		fth_cli_error("%s: cannot be removed: %s", folder, strerror(errno));
-	free(folder);
+	status = run_in(temporary.folder, settings, NULL);
+	fth_sql_temporary_close(&temporary);
 	return status;
 }
 

@@ -15,10 +15,10 @@
 #include <time.h>
 
 struct storaged {
-	const char *listen, *log;
+	const char *listen, *log, *scratch;
 	enum fth_log_format log_format;
 	struct fth_daemon_sockets sockets;
-	uint64_t budget, threads, connections, timeout_ms;
+	uint64_t budget, threads, connections, timeout_ms, scratch_limit;
 	struct fth_storage *storage;
 	atomic_bool ended;
 };
@@ -80,6 +80,8 @@ static int serve(struct storaged *s, const char *db)
 	options.timeout_ms = (unsigned)s->timeout_ms;
 	options.listen_count = s->sockets.count;
 	options.listen = s->sockets.where;
+	options.scratch = s->scratch;
+	options.scratch_limit = s->scratch_limit;
 	options.log = log_event;
 	options.user = s;
 	rc = fth_storage_open(db, &options, &s->storage);
@@ -115,6 +117,10 @@ static int run(int argc, char **argv)
 		{"timeout", FTH_CLI_U64, &s.timeout_ms, 0, 86400000,
 		 "milliseconds for a client that is in the middle of a frame or takes no results; "
 		 "0: 30000"},
+		{"scratch", FTH_CLI_STRING, &s.scratch, 0, 0,
+		 "directory for temporary files; default: the database's, else $TMPDIR or /tmp"},
+		{"scratch-limit", FTH_CLI_SIZE, &s.scratch_limit, 0, (uint64_t)1 << 50,
+		 "bytes of temporary files of a task set; 0: all free space"},
 		{"log", FTH_CLI_STRING, &s.log, 0, 0,
 		 "events on standard error: off, text or json"},
 		{0},

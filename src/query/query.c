@@ -5,6 +5,7 @@
 #include "base/options.h"
 #include "query/plan/plan.h"
 #include "query/sql/arena.h"
+#include "query/task/scratch.h"
 #include "query/views.h"
 
 #include "fathom/base/error.h"
@@ -13,8 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ARENA_CHUNK (1u << 14)
 /* The part of the budget that the text of one statement may take. */
@@ -48,23 +47,6 @@ static int open_tables(struct fth_query_db *db, const char *where, const char *s
 	return rc < 0 ? rc : remote_tables(db->remote, &db->tables);
 }
 
-/* Where temporary files go: the folder that was asked for, or that of the database if it can be written. */
-static int choose_scratch(struct fth_query_db *db, const char *where,
-			  const struct fth_query_options *options)
-{
-	const char *folder = options->scratch;
-	struct stat st;
-
-	db->scratch_limit = options->scratch_limit;
-	if (folder != NULL && (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode)))
-		return fth_fail(ENOTDIR, "query: scratch '%s' is not a directory", folder);
-	if (folder == NULL && options->storage == NULL && access(where, W_OK | X_OK) == 0 &&
-	    stat(where, &st) == 0 && S_ISDIR(st.st_mode))
-		folder = where;
-	db->scratch = folder == NULL ? NULL : strdup(folder);
-	return folder != NULL && db->scratch == NULL ? -ENOMEM : 0;
-}
-
 int fth_query_open(const char *where, const struct fth_query_options *options,
 		   struct fth_query_db **out)
 {
@@ -89,8 +71,10 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 		(options->readonly ? FTH_TABLE_DB_READONLY : 0);
 	db->plain = options->plain;
 	rc = db->mem == NULL ? -ENOMEM : open_tables(db, where, options->storage, flags);
+	db->scratch_limit = options->scratch_limit;
 	if (rc == 0)
-		rc = choose_scratch(db, where, options);
+		rc = scratch_choose(options->scratch, options->storage == NULL ? where : NULL,
+				    &db->scratch);
 	if (rc < 0) {
 		fth_query_close(db);
 		return rc;

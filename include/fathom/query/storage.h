@@ -43,11 +43,14 @@ struct fth_storage_options {
 	/* Called from any thread with what happens, a word and a sentence; or NULL. */
 	void (*log)(void *user, const char *event, const char *text);
 	void *user;
+	/* Directory for temporary files. Default: that of the database if it can be written, else $TMPDIR or /tmp. */
+	const char *scratch;
+	uint64_t scratch_limit; /* bytes of temporary files of a task set; default all free space */
 };
 
-#define FTH_STORAGE_OPTIONS_INIT                                                    \
-	{                                                                           \
-		sizeof(struct fth_storage_options), 0, 0, 0, 0, 0, NULL, NULL, NULL \
+#define FTH_STORAGE_OPTIONS_INIT                                                             \
+	{                                                                                    \
+		sizeof(struct fth_storage_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0 \
 	}
 
 /*

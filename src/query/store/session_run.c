@@ -148,6 +148,8 @@ static int run_set(struct run *r)
 	struct exec_options options = {.mem = r->mem,
 				       .threads = r->threads,
 				       .cancel = &r->session->cancel,
+				       .scratch = r->session->storage->scratch,
+				       .scratch_limit = r->session->storage->scratch_limit,
 				       .failed = &r->failed};
 	int rc = task_read(&how, r->text, r->length, &r->arena, &r->set);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/store/storaged.h"
+#include "query/task/scratch.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -80,6 +81,7 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 	s->connections_max = o->connections != 0 ? o->connections : FTH_STORAGE_CONNECTIONS;
 	s->timeout_ns =
 		(uint64_t)(o->timeout_ms != 0 ? o->timeout_ms : FTH_STORAGE_TIMEOUT_MS) * 1000000;
+	s->scratch_limit = o->scratch_limit;
 	s->log = o->log;
 	s->user = o->user;
 	s->mem = fth_qmem_new(s->budget);
@@ -87,6 +89,8 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 	rc = s->mem == NULL ? -ENOMEM : s->wake < 0 ? -errno : 0;
 	if (rc == 0)
 		rc = fth_table_db_open(where, FTH_TABLE_DB_READONLY, &s->db);
+	if (rc == 0)
+		rc = scratch_choose(o->scratch, where, &s->scratch);
 	if (rc == 0)
 		rc = listen_all(s, o);
 	if (rc < 0) {
@@ -106,6 +110,7 @@ void fth_storage_close(struct fth_storage *s)
 		close(s->wake);
 	fth_table_db_close(s->db);
 	fth_qmem_close(s->mem);
+	free(s->scratch);
 	pthread_mutex_destroy(&s->lock);
 	free(s);
 }

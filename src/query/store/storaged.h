@@ -25,6 +25,8 @@ struct fth_storage {
 	struct fth_qmem *mem; /* the budget */
 	uint64_t budget, timeout_ns;
 	unsigned threads, connections_max;
+	char *scratch; /* directory; or NULL */
+	uint64_t scratch_limit;
 	struct fth_listen listen;
 	int wake; /* eventfd: stop, or a session ended */
 	atomic_bool stopping;

@@ -5,7 +5,10 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 void scratch_init(struct scratch *s, struct fth_qmem *mem, const char *folder, uint64_t limit)
 {
@@ -59,4 +62,27 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 uint64_t scratch_written(struct scratch *s)
 {
 	return s->spill == NULL ? 0 : fth_spill_written(s->spill);
+}
+
+static bool is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int scratch_choose(const char *asked, const char *database, char **out)
+{
+	const char *folder = asked;
+
+	*out = NULL;
+	if (asked != NULL && !is_folder(asked))
+		return fth_fail(ENOTDIR, "query: scratch '%s' is not a directory", asked);
+	if (asked == NULL && database != NULL && is_folder(database) &&
+	    access(database, W_OK | X_OK) == 0)
+		folder = database;
+	if (folder == NULL)
+		return 0;
+	*out = strdup(folder);
+	return *out == NULL ? -ENOMEM : 0;
 }
