@@ -36,16 +36,19 @@ static void take_ranks(const struct graph_work *w, struct fth_graph_pagerank *ra
 
 /* ---- our side ---- */
 
+/* Top-down, as the peer's. */
 static int our_bfs(const struct graph_work *w, struct fth_graph *graph,
 		   const struct fth_graph_job *job, struct graph_outcome *out)
 {
+	const struct fth_graph_bfs_options options = {.size = sizeof(options),
+						      .direction = FTH_GRAPH_TOP_DOWN};
 	int rc = 0;
 
 	for (unsigned i = 0; i < w->source_count && rc == 0; i++) {
 		struct fth_graph_bfs tree;
 
 		out->cpu_ns -= cpu_ns();
-		rc = fth_graph_bfs(graph, w->sources[i], job, &tree);
+		rc = fth_graph_bfs_with(graph, w->sources[i], &options, job, &tree);
 		out->cpu_ns += cpu_ns();
 		if (rc == 0)
 			rc = take_tree(w, &tree, out);

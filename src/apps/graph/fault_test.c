@@ -17,19 +17,31 @@ static const struct graph_view view = {
 
 typedef int (*run_fn)(struct graph_fixture *f);
 
-static int run_bfs(struct graph_fixture *f)
+static int search(struct graph_fixture *f, enum fth_graph_direction direction)
 {
+	const struct fth_graph_bfs_options options = {.size = sizeof(options),
+						      .direction = direction};
 	struct fth_graph_bfs tree;
 	uint32_t source = FTH_GRAPH_NONE;
 	int rc = fth_graph_pick(f->graph, 2, &source);
 
 	if (rc == 0)
-		rc = fth_graph_bfs(f->graph, source, &f->job, &tree);
+		rc = fth_graph_bfs_with(f->graph, source, &options, &f->job, &tree);
 	if (rc == 0) {
 		assert_ok(fth_graph_check_bfs(&f->memory, source, &tree));
 		fth_graph_bfs_release(&tree);
 	}
 	return rc;
+}
+
+static int run_bfs(struct graph_fixture *f)
+{
+	return search(f, FTH_GRAPH_TOP_DOWN);
+}
+
+static int run_bottom_up(struct graph_fixture *f)
+{
+	return search(f, FTH_GRAPH_BOTTOM_UP);
 }
 
 static int run_cc(struct graph_fixture *f)
@@ -73,7 +85,10 @@ static int run_sssp(struct graph_fixture *f)
 	return rc;
 }
 
-static const run_fn runs[] = {run_bfs, run_cc, run_pagerank, run_sssp};
+#define RUNS	  5
+#define RUNS_FROM 4 /* these look at the neighbours of the source */
+
+static const run_fn runs[RUNS] = {run_bfs, run_cc, run_pagerank, run_sssp, run_bottom_up};
 
 /* Fail each read once, until a run needs fewer than that. */
 static void each_failing_read_is_an_error(void **state)
@@ -82,7 +97,7 @@ static void each_failing_read_is_an_error(void **state)
 
 	(void)state;
 	graph_fixture_build(&f, &shape);
-	for (unsigned r = 0; r < 4; r++) {
+	for (unsigned r = 0; r < RUNS; r++) {
 		unsigned failed = 0;
 		int rc = -EIO;
 
@@ -106,6 +121,36 @@ static void each_failing_read_is_an_error(void **state)
 		}
 		assert_true(failed > 2);
 	}
+	graph_fixture_release(&f);
+}
+
+/* One read fails, in the middle of a search by four threads, and no other. */
+static void a_single_failure_ends_all_threads(void **state)
+{
+	static const struct graph_view busy = {.line = 512, .frames = 64, .threads = 4};
+	struct graph_fixture f;
+	unsigned failed = 0;
+
+	(void)state;
+	graph_fixture_build(&f, &shape);
+	for (uint64_t nth = 1; nth < 60; nth += 3) {
+		struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+		int rc;
+
+		plan.kinds = 1u << FTH_DEV_READ;
+		plan.nth = nth;
+		plan.error = ENXIO;
+		graph_fixture_open(&f, &busy);
+		assert_ok(fth_dev_fault_set(f.dev, &plan));
+		rc = nth % 2 ? run_bottom_up(&f) : run_bfs(&f);
+		assert_ok(fth_dev_fault_disarm(f.dev));
+		assert_true(rc == 0 || rc == -ENXIO);
+		failed += rc < 0;
+		assert_ok(run_bottom_up(&f));
+		graph_fixture_close(&f);
+	}
+	/* Not all: a failed request of several lines is tried again line by line. */
+	assert_true(failed > 0);
 	graph_fixture_release(&f);
 }
 
@@ -143,8 +188,15 @@ static void a_neighbour_that_is_no_vertex_is_an_error(void **state)
 	v = build_and_pick(&f, &info);
 	scribble(&f, info.edges_at + 4 * f.memory.offsets[v], (uint32_t)info.vertices);
 	graph_fixture_open(&f, &view);
-	for (unsigned r = 0; r < 4; r++)
+	for (unsigned r = 0; r < RUNS_FROM; r++)
 		assert_int_equal(runs[r](&f), -EBADMSG);
+	/* The source looks for no parent; its first neighbour does. */
+	assert_ok(run_bottom_up(&f));
+	v = f.memory.neighbours[f.memory.offsets[v] + 1];
+	scribble(&f, info.edges_at + 4 * f.memory.offsets[v], (uint32_t)info.vertices);
+	graph_fixture_close(&f);
+	graph_fixture_open(&f, &view);
+	assert_int_equal(run_bottom_up(&f), -EBADMSG);
 	graph_fixture_close(&f);
 	graph_fixture_release(&f);
 }
@@ -160,7 +212,7 @@ static void offsets_that_make_no_sense_are_an_error(void **state)
 	v = build_and_pick(&f, &info);
 	scribble(&f, info.offsets_at + 8 * (uint64_t)v + 8, (uint32_t)info.edges + 1);
 	graph_fixture_open(&f, &view);
-	for (unsigned r = 0; r < 4; r++)
+	for (unsigned r = 0; r < RUNS; r++)
 		assert_int_equal(runs[r](&f), -EBADMSG);
 	/* In memory they are looked at when the graph is opened. */
 	assert_int_equal(fth_graph_open_dev(f.cache, f.dev, NULL, &graph), -EBADMSG);
@@ -173,6 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_failing_read_is_an_error),
+		cmocka_unit_test(a_single_failure_ends_all_threads),
 		cmocka_unit_test(a_neighbour_that_is_no_vertex_is_an_error),
 		cmocka_unit_test(offsets_that_make_no_sense_are_an_error),
 	};

@@ -69,11 +69,27 @@ static inline bool fth_frontier_add(struct fth_frontier *frontier, struct fth_fe
 	return true;
 }
 
+/* The same for a vertex that is not in, by a thread that alone writes this word of 64 vertices. */
+static inline void fth_frontier_add_own(struct fth_frontier *frontier, struct fth_feeder *feeder,
+					uint32_t v)
+{
+	frontier->bits[v / 64] |= (uint64_t)1 << (v % 64);
+	if (feeder->count == FTH_FEEDER_MAX)
+		fth_feeder_flush(feeder, frontier);
+	feeder->vertices[feeder->count++] = v;
+}
+
 /* All are in and all feeders flushed: put them in order, to be taken from the first on. */
 void fth_frontier_seal(struct fth_frontier *frontier);
 
 /* The next vertices, at most `max` >= 64, sorted, into out: how many, 0 when all were taken. */
 size_t fth_frontier_take(struct fth_frontier *frontier, uint32_t *out, size_t max);
+
+/* Take from the beginning again; by one thread. */
+static inline void fth_frontier_rewind(struct fth_frontier *frontier)
+{
+	frontier->next = 0;
+}
 
 /* How far the taking is, of how much; for progress. */
 void fth_frontier_progress(const struct fth_frontier *frontier, uint64_t *done, uint64_t *total);
