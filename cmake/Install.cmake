@@ -9,6 +9,9 @@ endif()
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES bench/tpch_duckdb.mjs bench/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES contrib/completion/fathom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+        RENAME fathom)
+install(FILES contrib/completion/_fathom DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 # Section 3 is made from the comments of the public headers.
 find_package(Python3 COMPONENTS Interpreter)
 if(Python3_FOUND)

@@ -25,6 +25,8 @@ version=$(pkg-config --modversion fathom)
 grep -q "PACKAGE_VERSION \"$version\"" "$libdir/cmake/fathom/fathom-config-version.cmake"
 [ "$(pkg-config --variable=prefix fathom)" = /opt/fathom ]
 test -s "$at/share/man/man1/fathom.1"
+test -s "$at/share/bash-completion/completions/fathom"
+test -s "$at/share/zsh/site-functions/_fathom"
 if [ -d "$build/man3" ]; then
   grep -q fth_pm_tx_begin "$at/share/man/man3/fathom_pm_tx.3"
   grep -qx '.so man3/fathom_pm_tx.3' "$at/share/man/man3/fth_pm_tx_begin.3"

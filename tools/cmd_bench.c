@@ -4,6 +4,7 @@
  * rivals (bench/).
  */
 #include "commands.h"
+#include "complete.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -38,11 +39,11 @@ static void start_in(const char *folder, const char *below, char **argv)
 		execv(path, argv);
 }
 
-/* What fathom-bench gets: our arguments, and --json, which was taken out of them. */
+/* What fathom-bench gets: our arguments, and --json or --complete, which were taken out of them. */
 static char **bench_arguments(int argc, char **argv)
 {
-	static char program[] = PROGRAM, option[] = "--json";
-	char **out = calloc((size_t)argc + 2, sizeof(*out));
+	static char program[] = PROGRAM, option[] = "--json", complete[] = FTH_COMPLETE_OPTION;
+	char **out = calloc((size_t)argc + 4, sizeof(*out));
 	int n = 0;
 
 	if (!out)
@@ -50,8 +51,11 @@ static char **bench_arguments(int argc, char **argv)
 	out[n++] = program;
 	if (fth_cli_json())
 		out[n++] = option;
+	if (fth_complete_word())
+		out[n++] = complete;
 	for (int i = 1; i < argc; i++)
 		out[n++] = argv[i];
+	out[n] = (char *)fth_complete_word();
 	return out;
 }
 

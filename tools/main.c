@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "commands.h"
+#include "complete.h"
 
 #include "fathom/base/version.h"
 
@@ -34,6 +35,8 @@ static int run(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
 
+	if (fth_complete_word())
+		return fth_cli_dispatch("fathom", commands, argc, argv);
 	if (!word) {
 		fth_cli_error("a command is missing");
 		fprintf(stderr, "try: fathom --help\n");

@@ -3,7 +3,7 @@
  * Talking and stopping. Siblings: options.c reads options, dispatch.c finds commands, json.c
  * writes JSON, cmd_*.c are the commands.
  */
-#include "cli.h"
+#include "complete.h"
 
 #include "fathom/hd/wait.h"
 
@@ -206,6 +206,7 @@ int fth_cli_start(int argc, char **argv)
 			argv[kept++] = argv[i];
 	}
 	argv[kept] = NULL;
+	fth_complete_start(&kept, argv);
 	open_standard_streams();
 	catch_signals();
 	return kept;

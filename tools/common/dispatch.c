@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From a name to a command, with a hint for a name that is nearly right. */
-#include "cli.h"
+#include "complete.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -120,9 +120,15 @@ int fth_cli_dispatch_text(const char *prefix, const char *text,
 	bool help = argc > 1 && asks_for_help(argv[1]);
 	const char *name = argc > 1 + help ? argv[1 + help] : NULL;
 
+	if (!name && fth_complete_word()) {
+		fth_complete_command(table);
+		return FTH_EXIT_OK;
+	}
 	if (!name)
 		return list(prefix, text, table);
 	command = find(table, name);
+	if (fth_complete_word()) /* `help NAME` is followed by nothing */
+		return command && !help ? command->run(argc - 1, argv + 1) : FTH_EXIT_OK;
 	if (!command)
 		return unknown(prefix, table, name);
 	return help ? help_of(command) : command->run(argc - 1, argv + 1);

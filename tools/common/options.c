@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Options of commands, on top of getopt_long(). */
-#include "cli.h"
+#include "complete.h"
 
 #include "fathom/base/uri.h"
 
@@ -222,6 +222,10 @@ int fth_cli_parse(const struct fth_cli_usage *usage, int argc, char **argv, char
 	char *name = argv[0], prefix[] = "fathom";
 	int code, status = FTH_CLI_GO_ON;
 
+	if (fth_complete_word()) {
+		fth_complete_option(usage, argc, argv);
+		return FTH_EXIT_OK;
+	}
 	fill_long_options(usage->options, long_options);
 	argv[0] = prefix; /* what getopt_long() puts before its messages */
 	optind = 0;	  /* start over: an earlier command may have been parsed */
