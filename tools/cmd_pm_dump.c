@@ -80,7 +80,12 @@ static int dump_bytes(struct fth_pm *pm, uint64_t from, uint64_t bytes)
 
 /* ---- entries ---- */
 
-#define ENTRY_MAX (1u << 20)
+#define ENTRY_START (64u << 10) /* of the buffer; it grows with the entries */
+
+struct entry_buffer {
+	uint8_t *data;
+	uint32_t capacity;
+};
 
 static void print_entry(uint32_t part, uint64_t number, const uint8_t *data, uint64_t bytes,
 			bool first)
@@ -94,26 +99,55 @@ static void print_entry(uint32_t part, uint64_t number, const uint8_t *data, uin
 	printf("%s", fth_cli_json() ? "\"}" : "\n");
 }
 
+static int grow_buffer(struct entry_buffer *buffer)
+{
+	uint32_t capacity = buffer->capacity ? 2 * buffer->capacity : ENTRY_START;
+	uint8_t *data = realloc(buffer->data, capacity);
+
+	if (!data)
+		return fth_fail(ENOMEM, "no memory for an entry of more than %" PRIu32 " bytes",
+				buffer->capacity);
+	*buffer = (struct entry_buffer){data, capacity};
+	return 0;
+}
+
+/* As fth_pm_log_read(); entries have up to 1 GiB. */
+static int64_t read_entry(struct fth_pm_log *log, uint32_t part, uint64_t *cursor,
+			  struct entry_buffer *buffer)
+{
+	int64_t n = -EMSGSIZE;
+
+	while (n == -EMSGSIZE) {
+		int rc = buffer->data ? 0 : grow_buffer(buffer);
+
+		if (rc == 0)
+			n = fth_pm_log_read(log, part, cursor, buffer->data, buffer->capacity);
+		if (rc == 0 && n == -EMSGSIZE)
+			rc = grow_buffer(buffer);
+		if (rc < 0)
+			return rc;
+	}
+	return n;
+}
+
 static int dump_log(struct fth_pm_log *log)
 {
-	uint8_t *data = malloc(ENTRY_MAX);
+	struct entry_buffer buffer = {0};
 	struct fth_pm_log_info info;
 	bool first = true;
 	int64_t n = 0;
 
-	if (!data)
-		return -ENOMEM;
 	fth_pm_log_info(log, &info);
 	for (uint32_t part = 0; part < info.parts && n >= 0 && !fth_cli_stopped(); part++) {
 		uint64_t cursor = 0, number = 0;
 
-		while ((n = fth_pm_log_read(log, part, &cursor, data, ENTRY_MAX)) >= 0) {
-			print_entry(part, number++, data, (uint64_t)n, first);
+		while ((n = read_entry(log, part, &cursor, &buffer)) >= 0) {
+			print_entry(part, number++, buffer.data, (uint64_t)n, first);
 			first = false;
 		}
 		n = n == -ENOENT ? 0 : n;
 	}
-	free(data);
+	free(buffer.data);
 	return n < 0 ? (int)n : 0;
 }
 

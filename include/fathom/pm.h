@@ -81,9 +81,9 @@ struct fth_pm_options {
 	enum fth_pm_guarantee least; /* refuse memory with a weaker guarantee */
 	uint64_t tag; /* of the program's own format, kept in the header; 0: any when it exists */
 };
-#define FTH_PM_OPTIONS_INIT                           \
-	{                                             \
-		.size = sizeof(struct fth_pm_options) \
+#define FTH_PM_OPTIONS_INIT                                             \
+	{                                                               \
+		sizeof(struct fth_pm_options), 0, 0, FTH_PM_VOLATILE, 0 \
 	}
 
 /*

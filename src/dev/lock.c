@@ -118,14 +118,39 @@ static int lock_soon(int fd, int kind)
 	return rc < 0 ? -errno : 0;
 }
 
+bool fth_dev_lock_is(int fd, const char *path)
+{
+	struct stat locked, named;
+
+	return fstat(fd, &locked) == 0 && stat(path, &named) == 0 &&
+	       locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+/*
+ * Between opening and locking, the holder of the lock may have removed the file, and another may have been
+ * created: then the path is opened again. Ends: in each round another process has removed a file.
+ */
+static int open_locked(const char *path, int kind, int *fd)
+{
+	for (;;) {
+		int rc;
+
+		*fd = fth_fd_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+		if (*fd < 0)
+			return *fd;
+		rc = lock_soon(*fd, kind);
+		if (rc < 0 || fth_dev_lock_is(*fd, path))
+			return rc;
+		close(*fd);
+	}
+}
+
 static int lock_path(const char *path, bool exclusive, int *fd)
 {
-	int rc;
+	int rc = open_locked(path, exclusive ? LOCK_EX : LOCK_SH, fd);
 
-	*fd = fth_fd_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	if (*fd < 0)
-		return fth_fail(errno, "%s: %s", path, strerror(errno));
-	rc = lock_soon(*fd, exclusive ? LOCK_EX : LOCK_SH);
+		return fth_fail(-rc, "%s: %s", path, strerror(-rc));
 	if (rc == 0)
 		rc = note_lock(*fd);
 	if (rc == 0)

@@ -17,12 +17,16 @@
 #include <stdbool.h>
 
 /*
- * Lock the file inside a URI. *fd is the descriptor that holds the lock until fth_dev_unlock(), or -1 if
- * there is nothing to lock. Waits FTH_DEV_LOCK_MS at most, for the requests of a process that has
+ * Lock the file inside a URI: the one that has the path when this returns, even if another process removes and creates
+ * it meanwhile. So lock first, then open the device. *fd is the descriptor that holds the lock until
+ * fth_dev_unlock(), or -1 if there is nothing to lock. Waits FTH_DEV_LOCK_MS at most, for the requests of a process that has
  * just ended. Returns 0, -EBUSY if somebody else has locked it, or another negative errno.
  */
 int fth_dev_lock_uri(const char *uri, bool exclusive, int *fd);
 #define FTH_DEV_LOCK_MS 500
+
+/* Whether the path names the file that is open as fd. */
+bool fth_dev_lock_is(int fd, const char *path);
 
 /* Release a lock after the channels of its device are closed. Does nothing if fd is -1. */
 void fth_dev_unlock(int fd);

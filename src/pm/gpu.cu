@@ -123,6 +123,7 @@ int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out)
 	if (!gpu)
 		return -ENOMEM;
 	gpu->pm = pm;
+	pthread_mutex_init(&gpu->lock, NULL);
 	rc = pin_memory(gpu);
 	if (rc < 0)
 		rc = explain(pm, rc);
@@ -152,11 +153,12 @@ int fth_gpu_pm_unregister(struct fth_gpu_pm *gpu)
 	if (gpu->pm->gpu == gpu)
 		gpu->pm->gpu = NULL;
 	rc = fth_gpu_check(cudaFree(gpu->relay), "GPU memory");
-	next = fth_gpu_check(cudaFree(gpu->scratch), "GPU memory");
+	next = pm_gpu_scratch_free(gpu);
 	rc = rc < 0 ? rc : next;
 	next = unpin_range(&gpu->door);
 	rc = rc < 0 ? rc : next;
 	next = unpin_range(&gpu->memory);
+	pthread_mutex_destroy(&gpu->lock);
 	free(gpu);
 	return rc < 0 ? rc : next;
 }

@@ -8,6 +8,7 @@
 
 #include "fathom/detail/pm/checkpoint_warp.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define SAVE_THREADS 256u
@@ -66,21 +67,70 @@ static uint32_t grid_for(uint64_t blocks)
 
 /* ---- sums in GPU memory ---- */
 
-/* Room for the sums of so many blocks, and a count behind them. */
-static int need_scratch(struct fth_gpu_pm *gpu, uint64_t blocks)
+static int free_scratch(struct pm_gpu_scratch *scratch)
+{
+	int rc = fth_gpu_check(cudaFree(scratch->sums), "GPU memory");
+
+	free(scratch);
+	return rc;
+}
+
+int pm_gpu_scratch_free(struct fth_gpu_pm *gpu)
+{
+	int rc = 0;
+
+	while (gpu->scratch) {
+		struct pm_gpu_scratch *scratch = gpu->scratch;
+		int next;
+
+		gpu->scratch = scratch->next;
+		next = free_scratch(scratch);
+		rc = rc < 0 ? rc : next;
+	}
+	return rc;
+}
+
+static struct pm_gpu_scratch *pop_scratch(struct fth_gpu_pm *gpu)
+{
+	struct pm_gpu_scratch *scratch;
+
+	pthread_mutex_lock(&gpu->lock);
+	scratch = gpu->scratch;
+	if (scratch)
+		gpu->scratch = scratch->next;
+	pthread_mutex_unlock(&gpu->lock);
+	return scratch;
+}
+
+static void give_scratch(struct fth_gpu_pm *gpu, struct pm_gpu_scratch *scratch)
+{
+	pthread_mutex_lock(&gpu->lock);
+	scratch->next = gpu->scratch;
+	gpu->scratch = scratch;
+	pthread_mutex_unlock(&gpu->lock);
+}
+
+/* Room for the sums of so many blocks, and a count behind them; give_scratch() takes it back. */
+static int take_scratch(struct fth_gpu_pm *gpu, uint64_t blocks, struct pm_gpu_scratch **out)
 {
 	uint64_t bytes = (blocks + 1) * sizeof(uint64_t);
-	int rc;
+	struct pm_gpu_scratch *scratch = pop_scratch(gpu);
+	int rc = 0;
 
-	if (bytes <= gpu->scratch_bytes)
-		return 0;
-	rc = fth_gpu_check(cudaFree(gpu->scratch), "GPU memory");
-	gpu->scratch = NULL;
-	gpu->scratch_bytes = 0;
-	if (rc == 0)
-		rc = fth_gpu_check(cudaMalloc((void **)&gpu->scratch, bytes), "GPU memory");
-	if (rc == 0)
-		gpu->scratch_bytes = bytes;
+	if (scratch && scratch->bytes < bytes) {
+		rc = free_scratch(scratch);
+		scratch = NULL;
+	}
+	if (rc == 0 && !scratch) {
+		scratch = (struct pm_gpu_scratch *)calloc(1, sizeof(*scratch));
+		if (!scratch)
+			return -ENOMEM;
+		scratch->bytes = bytes;
+		rc = fth_gpu_check(cudaMalloc((void **)&scratch->sums, bytes), "GPU memory");
+		if (rc < 0)
+			free(scratch);
+	}
+	*out = scratch;
 	return rc;
 }
 
@@ -108,15 +158,15 @@ static int gpu_of(const struct fth_pm_checkpoint *cp, struct fth_gpu_pm **gpu)
 
 /* ---- saving ---- */
 
-static int save_buffers(struct fth_gpu_pm *gpu, const struct fth_pm_cp_plan *plan,
+static int save_buffers(struct fth_gpu_pm *gpu, const struct fth_pm_cp_plan *plan, uint64_t *sums,
 			cudaStream_t stream)
 {
 	struct checkpoint_piece p = {};
 	int rc = 0;
 
 	p.pm = gpu->view;
-	p.sums = gpu->scratch;
-	p.written = (unsigned long long *)gpu->scratch + plan->bytes / FTH_PM_CP_BLOCK;
+	p.sums = sums;
+	p.written = (unsigned long long *)sums + plan->bytes / FTH_PM_CP_BLOCK;
 	p.known = plan->known;
 	for (uint32_t i = 0; rc == 0 && i < plan->count; i++) {
 		const struct fth_pm_cp_buffer *b = &plan->buffers[i];
@@ -132,24 +182,35 @@ static int save_buffers(struct fth_gpu_pm *gpu, const struct fth_pm_cp_plan *pla
 	return rc;
 }
 
+static int save_with(struct fth_gpu_pm *gpu, struct fth_pm_cp_plan *plan, uint64_t *sums,
+		     uint64_t *written, cudaStream_t stream)
+{
+	uint64_t blocks = plan->bytes / FTH_PM_CP_BLOCK;
+	int rc = plan->known ? copy_sums(sums, plan->sums, blocks, stream) : 0;
+
+	*written = 0;
+	if (rc == 0)
+		rc = copy_sums(sums + blocks, written, 1, stream);
+	if (rc == 0)
+		rc = save_buffers(gpu, plan, sums, stream);
+	if (rc == 0)
+		rc = copy_sums(plan->sums, sums, blocks, stream);
+	if (rc == 0)
+		rc = copy_sums(written, sums + blocks, 1, stream);
+	return rc < 0 ? rc : finish_stream(stream);
+}
+
 static int save_plan(struct fth_gpu_pm *gpu, struct fth_pm_cp_plan *plan, uint64_t *written,
 		     cudaStream_t stream)
 {
-	uint64_t blocks = plan->bytes / FTH_PM_CP_BLOCK;
-	int rc = need_scratch(gpu, blocks);
+	struct pm_gpu_scratch *scratch;
+	int rc = take_scratch(gpu, plan->bytes / FTH_PM_CP_BLOCK, &scratch);
 
-	*written = 0;
-	if (rc == 0 && plan->known)
-		rc = copy_sums(gpu->scratch, plan->sums, blocks, stream);
-	if (rc == 0)
-		rc = copy_sums(gpu->scratch + blocks, written, 1, stream);
-	if (rc == 0)
-		rc = save_buffers(gpu, plan, stream);
-	if (rc == 0)
-		rc = copy_sums(plan->sums, gpu->scratch, blocks, stream);
-	if (rc == 0)
-		rc = copy_sums(written, gpu->scratch + blocks, 1, stream);
-	return rc < 0 ? rc : finish_stream(stream);
+	if (rc < 0)
+		return rc;
+	rc = save_with(gpu, plan, scratch->sums, written, stream);
+	give_scratch(gpu, scratch);
+	return rc;
 }
 
 int fth_gpu_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags,
@@ -169,22 +230,32 @@ int fth_gpu_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uin
 
 /* ---- restoring ---- */
 
+static int sum_plan(struct fth_gpu_pm *gpu, const struct fth_pm_cp_plan *plan, cudaStream_t stream)
+{
+	uint64_t blocks = plan->bytes / FTH_PM_CP_BLOCK;
+	struct pm_gpu_scratch *scratch;
+	int rc = take_scratch(gpu, blocks, &scratch);
+
+	if (rc < 0)
+		return rc;
+	sum_blocks<<<grid_for(blocks), SAVE_THREADS, 0, stream>>>(gpu->view.base + plan->offset,
+								  blocks, scratch->sums);
+	rc = fth_gpu_check(cudaGetLastError(), "a kernel's launch");
+	if (rc == 0)
+		rc = copy_sums(plan->sums, scratch->sums, blocks, stream);
+	if (rc == 0)
+		rc = finish_stream(stream);
+	give_scratch(gpu, scratch);
+	return rc;
+}
+
 /* Nothing is copied before all of it was found to be whole. */
 static int verify_plan(struct fth_gpu_pm *gpu, const struct fth_pm_cp_plan *plan,
 		       cudaStream_t stream)
 {
 	uint64_t blocks = plan->bytes / FTH_PM_CP_BLOCK, sum = 0;
-	int rc = need_scratch(gpu, blocks);
+	int rc = sum_plan(gpu, plan, stream);
 
-	if (rc < 0)
-		return rc;
-	sum_blocks<<<grid_for(blocks), SAVE_THREADS, 0, stream>>>(gpu->view.base + plan->offset,
-								  blocks, gpu->scratch);
-	rc = fth_gpu_check(cudaGetLastError(), "a kernel's launch");
-	if (rc == 0)
-		rc = copy_sums(plan->sums, gpu->scratch, blocks, stream);
-	if (rc == 0)
-		rc = finish_stream(stream);
 	if (rc < 0)
 		return rc;
 	for (uint64_t i = 0; i < blocks; i++)

@@ -16,12 +16,22 @@ struct pm_gpu_range {
 
 struct fth_gpu_pm {
 	struct fth_pm *pm;
-	struct pm_gpu_range memory; /* header and all */
-	struct pm_gpu_range door;   /* and marks */
-	struct fth_pm_relay *relay; /* GPU memory */
-	struct fth_pm_view view;    /* for kernels */
-	uint64_t *scratch;	    /* GPU memory: checksums of checkpoints */
-	uint64_t scratch_bytes;
+	struct pm_gpu_range memory;	/* header and all */
+	struct pm_gpu_range door;	/* and marks */
+	struct fth_pm_relay *relay;	/* GPU memory */
+	struct fth_pm_view view;	/* for kernels */
+	pthread_mutex_t lock;		/* guards scratch */
+	struct pm_gpu_scratch *scratch; /* that no checkpoint uses now */
 };
+
+/* GPU memory for the checksums of a checkpoint. A save or restore has one for itself while it runs. */
+struct pm_gpu_scratch {
+	struct pm_gpu_scratch *next;
+	uint64_t *sums;
+	uint64_t bytes;
+};
+
+/* Release all scratch memory; the first error. */
+int pm_gpu_scratch_free(struct fth_gpu_pm *gpu);
 
 #endif

@@ -104,57 +104,112 @@ static void describe(struct fth_pm *pm)
 
 /* ---- opening ---- */
 
-/* A file that is to be created gets the options for it, unless the name has its own. */
-static char *creating_uri(const struct pm_request *request)
+/* Whether the name is a plain file to be created here, and not by options of its own. */
+static bool is_ours_to_create(const struct pm_request *request)
 {
-	struct fth_uri *uri = request->uri;
-	char *text = NULL;
+	const struct fth_uri *uri = request->uri;
 
 	if (!request->create || request->length == 0 || strcmp(uri->scheme, "file") != 0 ||
 	    !uri->path)
-		return strdup(request->name);
+		return false;
 	for (unsigned i = 0; i < uri->option_count; i++)
 		if (strcmp(uri->options[i].key, "create") == 0 ||
 		    strcmp(uri->options[i].key, "size") == 0)
-			return strdup(request->name);
-	if (access(uri->path, F_OK) == 0 || errno != ENOENT)
-		return strdup(request->name);
-	if (asprintf(&text, "%s%ccreate=on&size=%" PRIu64, request->name,
-		     uri->option_count ? '&' : '?', request->length) < 0)
-		return NULL;
-	return text;
+			return false;
+	return true;
 }
 
-/* All blocks of a file that was created: a full disk is an error now, and not of a later persist. */
-static int allocate_file(const char *path, uint64_t length)
+static int touch_file(const char *path)
 {
-	int fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0), rc = 0;
+	int fd = fth_fd_open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 
 	if (fd < 0)
 		return fth_fail(-fd, "%s: %s", path, strerror(-fd));
-	if (fallocate(fd, 0, 0, (off_t)length) < 0 && errno != EOPNOTSUPP)
-		rc = fth_fail(errno, "%s: allocating %" PRIu64 " bytes: %s", path, length,
-			      strerror(errno));
 	close(fd);
-	if (rc < 0)
-		unlink(path);
+	return 0;
+}
+
+static int allocate_file(int fd, uint64_t length)
+{
+	if (fallocate(fd, 0, 0, (off_t)length) == 0)
+		return 0;
+	if (errno != EOPNOTSUPP)
+		return -errno;
+	return ftruncate(fd, (off_t)length) == 0 ? 0 : -errno;
+}
+
+/* Under the lock, all blocks of a new file: a full disk is an error now, and not of a later persist. */
+static int size_file(const char *path, uint64_t length)
+{
+	int fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0), rc = 0;
+	struct stat st;
+
+	if (fd < 0)
+		return fth_fail(-fd, "%s: %s", path, strerror(-fd));
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+		rc = allocate_file(fd, length);
+	close(fd);
+	if (rc == 0)
+		return 0;
+	unlink(path);
+	return fth_fail(-rc, "%s: allocating %" PRIu64 " bytes: %s", path, length, strerror(-rc));
+}
+
+static int open_unlocked(struct fth_pm *pm, const char *name)
+{
+	int rc = fth_dev_open_flags(name, pm->readonly ? FTH_DEV_READONLY : 0, &pm->dev);
+
+	pm->owns_dev = rc == 0;
 	return rc;
 }
 
+static int lock_file(struct fth_pm *pm, const char *name)
+{
+	return fth_dev_lock_uri(name, !pm->readonly, &pm->lock_fd);
+}
+
+/* The file of a name with create=on: opening the device creates it. */
+static int create_and_lock(struct fth_pm *pm, const char *name)
+{
+	int rc = open_unlocked(pm, name);
+
+	if (rc < 0)
+		return rc;
+	fth_dev_close(pm->dev);
+	pm->dev = NULL;
+	pm->owns_dev = false;
+	return lock_file(pm, name);
+}
+
+/* Another process may have made the file and not yet its size. */
+static int check_begun(const struct fth_pm *pm, const struct pm_request *request)
+{
+	struct stat st;
+
+	if (request->create || pm->lock_fd < 0 || fstat(pm->lock_fd, &st) < 0 ||
+	    !S_ISREG(st.st_mode) || st.st_size > 0)
+		return 0;
+	return fth_fail(ENOENT, "empty: its creation was interrupted");
+}
+
+/*
+ * The lock comes first: while it is held, no process that uses these locks removes the file, so the device opens the file
+ * that is locked.
+ */
 static int open_device(struct fth_pm *pm, const struct pm_request *request)
 {
-	char *uri = creating_uri(request);
-	int rc;
+	bool ours = is_ours_to_create(request);
+	int rc = ours ? touch_file(request->uri->path) : 0;
 
-	if (!uri)
-		return -ENOMEM;
-	rc = fth_dev_open_flags(uri, request->readonly ? FTH_DEV_READONLY : 0, &pm->dev);
-	pm->owns_dev = rc == 0;
-	if (rc == 0 && strcmp(uri, request->name) != 0)
-		rc = allocate_file(request->uri->path, request->length);
-	free(uri);
-	/* After the device: a file that is created has to be there. */
-	return rc < 0 ? rc : fth_dev_lock_uri(request->name, !request->readonly, &pm->lock_fd);
+	if (rc == 0)
+		rc = lock_file(pm, request->name);
+	if (rc == -ENOENT && !ours)
+		rc = create_and_lock(pm, request->name);
+	if (rc == 0)
+		rc = check_begun(pm, request);
+	if (rc == 0 && ours)
+		rc = size_file(request->uri->path, request->length);
+	return rc < 0 ? rc : open_unlocked(pm, request->name);
 }
 
 static int check_device(const struct fth_dev_info *info)

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dev/lock.h"
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "pm/pm_internal.h"
@@ -48,23 +49,39 @@ static int load_libpmem(struct libpmem *lib)
 	return fth_fail(ENOTSUP, "libpmem.so.1 is too old: a function is missing");
 }
 
+/*
+ * Open and lock. Between the two another process may remove the file, and create another: then the path is opened
+ * again. Ends: in each round another process has removed a file.
+ */
+static int pmem_open_locked(const char *path, int flags, int *fd)
+{
+	int kind = (flags & O_ACCMODE) == O_RDONLY ? LOCK_SH : LOCK_EX;
+
+	for (;;) {
+		*fd = fth_fd_open(path, flags | O_CLOEXEC, 0600);
+		if (*fd < 0)
+			return fth_fail(-*fd, "%s: %s", path, strerror(-*fd));
+		if (flock(*fd, kind | LOCK_NB) < 0)
+			return errno == EWOULDBLOCK
+				       ? fth_fail(EBUSY,
+						  "%s is mapped by another process or object", path)
+				       : fth_fail(errno, "%s: %s", path, strerror(errno));
+		if (fth_dev_lock_is(*fd, path))
+			return 0;
+		close(*fd);
+	}
+}
+
 /* The lock, and the file if it is to be created: libpmem maps whole existing files. */
 static int pmem_file(struct fth_pm *pm, const struct pm_request *request)
 {
+	int flags = (request->readonly ? O_RDONLY : O_RDWR) | (request->create ? O_CREAT : 0);
 	const char *path = request->uri->path;
 	struct stat st;
-	int error;
+	int error, rc = pmem_open_locked(path, flags, &pm->fd);
 
-	pm->fd = fth_fd_open(path,
-			     (request->readonly ? O_RDONLY : O_RDWR) | O_CLOEXEC |
-				     (request->create ? O_CREAT : 0),
-			     0600);
-	if (pm->fd < 0)
-		return fth_fail(-pm->fd, "%s: %s", path, strerror(-pm->fd));
-	if (flock(pm->fd, (request->readonly ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK
-			       ? fth_fail(EBUSY, "%s is mapped by another process or object", path)
-			       : fth_fail(errno, "%s: %s", path, strerror(errno));
+	if (rc < 0)
+		return rc;
 	if (fstat(pm->fd, &st) < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	if (st.st_size == 0 && request->create && request->length > 0) {
@@ -162,6 +179,9 @@ static int pmem_open_kind(struct fth_pm *pm, const struct pm_request *request)
 		rc = pmem_file(pm, request);
 	if (rc == 0)
 		rc = pmem_map(pm, request->uri->path, &force);
+	/* libpmem opens the path by itself. */
+	if (rc == 0 && !fth_dev_lock_is(pm->fd, request->uri->path))
+		rc = fth_fail(EBUSY, "%s was replaced while it was mapped", request->uri->path);
 	pm->length = pm->map_length & ~(uint64_t)(FTH_PM_PAGE - 1);
 	if (rc == 0)
 		pmem_describe(pm, force);
@@ -186,16 +206,13 @@ static int pmem_close(struct fth_pm *pm)
 
 static int pmem_remove(const char *name, struct fth_uri *uri)
 {
-	int fd = fth_fd_open(uri->path, O_RDWR | O_CLOEXEC, 0), rc = 0;
+	int fd, rc = pmem_open_locked(uri->path, O_RDWR, &fd);
 
 	(void)name;
-	if (fd < 0)
-		return fth_fail(-fd, "%s: %s", uri->path, strerror(-fd));
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
-		rc = fth_fail(EBUSY, "%s is mapped by another process or object", uri->path);
-	else if (unlink(uri->path) < 0)
+	if (rc == 0 && unlink(uri->path) < 0)
 		rc = fth_fail(errno, "%s: %s", uri->path, strerror(errno));
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 

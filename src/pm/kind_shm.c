@@ -53,20 +53,19 @@ static int shm_lock(int fd, bool exclusive)
  * Open and lock. Between the two the segment may be removed by somebody else: then the name is opened again. Ends: each round
  * means that another process has removed a segment.
  */
-static int shm_open_locked(struct fth_pm *pm, const char *path, const struct pm_request *request)
+static int shm_open_locked(const char *path, int flags, int *fd)
 {
-	int flags = (request->readonly ? O_RDONLY : O_RDWR) | (request->create ? O_CREAT : 0), rc;
 	struct stat st;
+	int rc;
 
 	for (;;) {
-		pm->fd = shm_descriptor(path, flags);
-		if (pm->fd < 0)
-			return pm->fd;
-		rc = shm_lock(pm->fd, !request->readonly);
-		if (rc < 0 || fstat(pm->fd, &st) < 0 || st.st_nlink > 0)
+		*fd = shm_descriptor(path, flags);
+		if (*fd < 0)
+			return *fd;
+		rc = shm_lock(*fd, (flags & O_ACCMODE) != O_RDONLY);
+		if (rc < 0 || fstat(*fd, &st) < 0 || st.st_nlink > 0)
 			return rc;
-		close(pm->fd);
-		pm->fd = -1;
+		close(*fd);
 	}
 }
 
@@ -117,12 +116,13 @@ static int shm_map(struct fth_pm *pm)
 
 static int shm_open_kind(struct fth_pm *pm, const struct pm_request *request)
 {
+	int flags = (request->readonly ? O_RDONLY : O_RDWR) | (request->create ? O_CREAT : 0);
 	char path[SHM_NAME_MAX + 2];
 	int rc = shm_path(request->uri, path);
 
 	if (rc < 0)
 		return rc;
-	rc = shm_open_locked(pm, path, request);
+	rc = shm_open_locked(path, flags, &pm->fd);
 	if (rc == 0)
 		rc = shm_allocate(pm, request);
 	if (rc == 0)
@@ -160,13 +160,11 @@ static int shm_remove(const char *name, struct fth_uri *uri)
 	(void)name;
 	if (rc < 0)
 		return rc;
-	fd = shm_descriptor(path, O_RDWR);
-	if (fd < 0)
-		return fd;
-	rc = shm_lock(fd, true);
+	rc = shm_open_locked(path, O_RDWR, &fd);
 	if (rc == 0 && shm_unlink(path) < 0)
 		rc = fth_fail(errno, "shared memory \"%s\": %s", path + 1, strerror(errno));
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	return rc;
 }
 

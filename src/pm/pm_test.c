@@ -5,16 +5,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "fathom/base/error.h"
 #include "fathom/dev/fault.h"
 #include "fathom/pm.h"
 
-#define BYTES (256u << 10)
+#define BYTES	    (256u << 10)
+#define RACE_ROUNDS 60u
 
 static char shm_name[64], file_name[128], pmem_name[128], window_name[160];
 static char file_path[96], pmem_path[96], window_path[96];
@@ -120,6 +125,9 @@ static void guarantees_are_honest(void **unused)
 	assert_int_equal(fth_pm_begin(pm), FTH_PM_DDIO_NOT_NEEDED);
 	assert_int_equal(fth_pm_end(pm), FTH_PM_DDIO_NOT_NEEDED);
 	fth_pm_unmap(pm);
+	pm = map_with("softnvme(mem:2M)", BYTES, FTH_PM_CREATE);
+	assert_int_equal(fth_pm_guarantee(pm), FTH_PM_VOLATILE);
+	fth_pm_unmap(pm);
 	options.flags = FTH_PM_CREATE;
 	options.least = FTH_PM_POWER;
 	assert_int_equal(fth_pm_map(shm_name, BYTES, &options, &none), -ENOTSUP);
@@ -150,6 +158,68 @@ static void one_writer_at_a_time(void **unused)
 		fth_pm_unmap(reader);
 		assert_ok(fth_pm_remove(names[i]));
 	}
+}
+
+/* Map, look who else has it mapped, unmap and remove, again and again. The number of mistakes. */
+static int map_and_remove(const char *name, unsigned *inside)
+{
+	int wrong = 0;
+
+	for (unsigned i = 0; i < RACE_ROUNDS; i++) {
+		struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+		struct fth_pm *pm;
+		int rc;
+
+		options.flags = FTH_PM_CREATE;
+		rc = fth_pm_map(name, BYTES, &options, &pm);
+		if (rc == 0) {
+			wrong += __atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST) != 1;
+			sched_yield();
+			wrong += __atomic_sub_fetch(inside, 1, __ATOMIC_SEQ_CST) != 0;
+			fth_pm_unmap(pm);
+		} else if (rc != -EBUSY && rc != -ENOENT) {
+			fprintf(stderr, "%s: %s\n", name, fth_error_text(rc));
+			wrong++;
+		}
+		rc = fth_pm_remove(name);
+		wrong += rc != 0 && rc != -EBUSY && rc != -ENOENT;
+	}
+	return wrong;
+}
+
+/* Processes that create and remove the same name: the memory that is mapped is the one that is locked. */
+static void race_of_processes(const char *name)
+{
+	unsigned *inside =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned failed = 0;
+	pid_t children[3];
+
+	assert_true(inside != MAP_FAILED);
+	for (unsigned i = 0; i < 3; i++) {
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (children[i] == 0)
+			_exit(map_and_remove(name, inside) == 0 ? 0 : 1);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		int status;
+
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		failed += !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+	}
+	assert_int_equal(failed, 0);
+	munmap(inside, 4096);
+	fth_pm_remove(name);
+}
+
+static void what_is_mapped_is_locked(void **unused)
+{
+	(void)unused;
+	race_of_processes(shm_name);
+	race_of_processes(file_name);
+	if (try_map(pmem_name, BYTES, FTH_PM_CREATE, 0) != -ENOTSUP)
+		race_of_processes(pmem_name);
 }
 
 static void arguments_are_checked(void **unused)
@@ -356,6 +426,7 @@ int main(void)
 		cmocka_unit_test(pmem_survives),
 		cmocka_unit_test(guarantees_are_honest),
 		cmocka_unit_test(one_writer_at_a_time),
+		cmocka_unit_test(what_is_mapped_is_locked),
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(full_disks_refuse),
 		cmocka_unit_test(damage_is_found_and_kept),

@@ -35,11 +35,6 @@ static int bfs_check(uint64_t items)
 		       : fth_fail(EINVAL, "items, the side of the map, must be 2 to 60000");
 }
 
-static uint64_t groups(uint64_t n)
-{
-	return (n + PMW_BFS_ITEM - 1) / PMW_BFS_ITEM;
-}
-
 static int bfs_memory(struct pmw_job *job, struct bfs *w)
 {
 	uint64_t bytes = w->vertices * sizeof(uint32_t);
@@ -76,7 +71,7 @@ static int put_zero(struct pmw_job *job, const struct pmw_area *area)
 /* Level 0: the corner. Its distance and the queue first, then the word that says so. */
 static int bfs_begin(struct pmw_job *job, struct bfs *w)
 {
-	int rc = pmw_launch(job, PMW_BFS_FORGET, &w->p, groups(w->vertices));
+	int rc = pmw_launch(job, PMW_BFS_FORGET, &w->p, pmw_groups(w->vertices, PMW_BFS_ITEM));
 
 	if (rc == 0)
 		rc = put_zero(job, &w->distance);
@@ -98,14 +93,15 @@ static int bfs_open(struct pmw_job *job)
 	w->p.distance = (uint32_t *)(void *)w->distance.kernel;
 	w->p.width = w->p.height = job->items;
 	w->p.seed = job->options->seed;
-	rc = pmw_launch(job, PMW_BFS_MAP, &w->p, groups(w->vertices));
+	rc = pmw_launch(job, PMW_BFS_MAP, &w->p, pmw_groups(w->vertices, PMW_BFS_ITEM));
 	if (rc == 0 && (job->fresh || job->state->done == 0))
 		rc = bfs_begin(job, w);
 	w->level = job->state->done >> LENGTH_BITS;
 	w->length = job->state->done & LENGTH_MASK;
 	w->ended = w->length == 0;
 	w->p.level = (uint32_t)w->level;
-	return rc ? rc : pmw_launch(job, PMW_BFS_REMEMBER, &w->p, groups(w->vertices));
+	return rc ? rc
+		  : pmw_launch(job, PMW_BFS_REMEMBER, &w->p, pmw_groups(w->vertices, PMW_BFS_ITEM));
 }
 
 static uint64_t bfs_done(struct pmw_job *job)
@@ -178,7 +174,7 @@ static int bfs_step(struct pmw_job *job, uint64_t step)
 	w->p.next = (uint32_t *)(void *)next->kernel;
 	rc = job->machine->ops->upload(job->machine, w->p.found, &found, sizeof(found));
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_BFS_LEVEL, &w->p, groups(w->length));
+		rc = pmw_launch(job, PMW_BFS_LEVEL, &w->p, pmw_groups(w->length, PMW_BFS_ITEM));
 	if (rc == 0)
 		rc = pmw_download(job, &found, w->p.found, sizeof(found));
 	if (rc == 0)

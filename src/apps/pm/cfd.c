@@ -36,11 +36,6 @@ static int cfd_check(uint64_t items)
 				  (unsigned long long)width_of(items));
 }
 
-static uint64_t groups(const struct pmw_job *job)
-{
-	return (job->items + PMW_CFD_ITEM - 1) / PMW_CFD_ITEM;
-}
-
 static int cfd_memory(struct pmw_job *job, struct cfd *w)
 {
 	uint64_t cells = job->items * sizeof(float);
@@ -70,9 +65,9 @@ static int cfd_open(struct pmw_job *job)
 	w->p.width = width_of(job->items);
 	w->p.seed = job->options->seed;
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_CFD_MESH, &w->p, groups(job));
+		rc = pmw_launch(job, PMW_CFD_MESH, &w->p, pmw_groups(job->items, PMW_CFD_ITEM));
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_CFD_FILL, &w->p, groups(job));
+		rc = pmw_launch(job, PMW_CFD_FILL, &w->p, pmw_groups(job->items, PMW_CFD_ITEM));
 	if (rc == 0)
 		rc = pmw_checkpoint_open(
 			job, (void *const[]){w->p.now},
@@ -88,12 +83,13 @@ static uint64_t cfd_done(struct pmw_job *job)
 static int cfd_step(struct pmw_job *job, uint64_t step)
 {
 	struct cfd *w = job->own;
-	int rc = pmw_launch(job, PMW_CFD_BEGIN, &w->p, groups(job));
+	int rc = pmw_launch(job, PMW_CFD_BEGIN, &w->p, pmw_groups(job->items, PMW_CFD_ITEM));
 
 	for (w->p.stage = 0; rc == 0 && w->p.stage < 3; w->p.stage++) {
-		rc = pmw_launch(job, PMW_CFD_FLUX, &w->p, groups(job));
+		rc = pmw_launch(job, PMW_CFD_FLUX, &w->p, pmw_groups(job->items, PMW_CFD_ITEM));
 		if (rc == 0)
-			rc = pmw_launch(job, PMW_CFD_ADVANCE, &w->p, groups(job));
+			rc = pmw_launch(job, PMW_CFD_ADVANCE, &w->p,
+					pmw_groups(job->items, PMW_CFD_ITEM));
 	}
 	return rc ? rc : pmw_checkpoint_after(job, step);
 }

@@ -15,11 +15,6 @@ struct db {
 	struct pmw_area table;
 };
 
-static uint64_t groups(uint64_t n)
-{
-	return (n + PMW_DB_ITEM - 1) / PMW_DB_ITEM;
-}
-
 static uint64_t table_bytes(uint64_t rows)
 {
 	return rows * PMW_DB_COLUMNS * sizeof(uint64_t) + PMW_ALIGN;
@@ -99,7 +94,7 @@ static int insert_open(struct pmw_job *job)
 	int rc = db_open(job, job->items * job->steps);
 
 	w->p.rows = job->state->done * job->items;
-	return rc ? rc : pmw_launch(job, PMW_DB_LOAD, &w->p, groups(w->p.rows));
+	return rc ? rc : pmw_launch(job, PMW_DB_LOAD, &w->p, pmw_groups(w->p.rows, PMW_DB_ITEM));
 }
 
 static uint64_t insert_done(struct pmw_job *job)
@@ -116,7 +111,7 @@ static int insert_step(struct pmw_job *job, uint64_t step)
 	w->p.rows = step * job->items;
 	w->p.change = job->items;
 	w->p.number = step;
-	rc = pmw_launch(job, PMW_DB_INSERT, &w->p, groups(job->items));
+	rc = pmw_launch(job, PMW_DB_INSERT, &w->p, pmw_groups(job->items, PMW_DB_ITEM));
 	for (uint64_t column = 0; rc == 0 && column < PMW_DB_COLUMNS; column++)
 		rc = pmw_persist_area(job, &w->table,
 				      (column * w->p.capacity + w->p.rows) * sizeof(uint64_t),
@@ -178,7 +173,7 @@ static int undo_update(struct pmw_job *job, const struct pmw_undo *undo)
 	struct db *w = job->own;
 
 	w->p.undo = *undo;
-	return pmw_launch(job, PMW_DB_UNDO, &w->p, groups(w->p.change));
+	return pmw_launch(job, PMW_DB_UNDO, &w->p, pmw_groups(w->p.change, PMW_DB_ITEM));
 }
 
 static int fill_table(struct pmw_job *job)
@@ -188,7 +183,7 @@ static int fill_table(struct pmw_job *job)
 
 	p.rows = 0;
 	p.change = job->items;
-	return pmw_launch(job, PMW_DB_INSERT, &p, groups(job->items));
+	return pmw_launch(job, PMW_DB_INSERT, &p, pmw_groups(job->items, PMW_DB_ITEM));
 }
 
 static int update_open(struct pmw_job *job)
@@ -203,7 +198,7 @@ static int update_open(struct pmw_job *job)
 	if (rc == 0)
 		rc = pmw_transaction_open(job, w->p.change, sizeof(struct pmw_db_undo),
 					  undo_update);
-	return rc ? rc : pmw_launch(job, PMW_DB_LOAD, &w->p, groups(w->p.rows));
+	return rc ? rc : pmw_launch(job, PMW_DB_LOAD, &w->p, pmw_groups(w->p.rows, PMW_DB_ITEM));
 }
 
 static int update_step(struct pmw_job *job, uint64_t step)
@@ -213,7 +208,7 @@ static int update_step(struct pmw_job *job, uint64_t step)
 
 	w->p.number = step + 1;
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_DB_UPDATE, &w->p, groups(w->p.change));
+		rc = pmw_launch(job, PMW_DB_UPDATE, &w->p, pmw_groups(w->p.change, PMW_DB_ITEM));
 	if (rc == 0) /* which rows changed only the kernel knows, so assisted: both columns */
 		rc = pmw_persist_area(
 			job, &w->table, 0, 2 * w->p.capacity * sizeof(uint64_t),

@@ -30,11 +30,6 @@ static int dnn_check(uint64_t items)
 		       : fth_fail(EINVAL, "items, pictures of a batch, must be 1 to 4096");
 }
 
-static uint64_t groups(uint64_t n)
-{
-	return (n + DNN_ITEM - 1) / DNN_ITEM;
-}
-
 static int dnn_layers(struct pmw_job *job, struct pmw_dnn *p)
 {
 	struct {
@@ -77,7 +72,7 @@ static int dnn_open(struct pmw_job *job)
 	w->p.momentum = 0.9f;
 	rc = dnn_layers(job, &w->p);
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_DNN_START, &w->p, groups(DNN_WEIGHTS));
+		rc = pmw_launch(job, PMW_DNN_START, &w->p, pmw_groups(DNN_WEIGHTS, DNN_ITEM));
 	if (rc == 0)
 		rc = pmw_checkpoint_open(job, (void *const[]){w->p.weights, w->p.momenta},
 					 (const uint64_t[]){bytes, bytes}, 2);
@@ -102,7 +97,7 @@ static int run_layers(struct pmw_job *job, const struct layer *layers, size_t co
 
 	for (size_t i = 0; rc == 0 && i < count; i++)
 		rc = pmw_launch(job, layers[i].kernel, &w->p,
-				groups(w->p.batch * layers[i].outputs));
+				pmw_groups(w->p.batch * layers[i].outputs, DNN_ITEM));
 	return rc;
 }
 
@@ -131,7 +126,7 @@ static int dnn_step(struct pmw_job *job, uint64_t step)
 	if (rc == 0)
 		rc = run_layers(job, backward, sizeof(backward) / sizeof(backward[0]));
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_DNN_LEARN, &w->p, groups(DNN_WEIGHTS));
+		rc = pmw_launch(job, PMW_DNN_LEARN, &w->p, pmw_groups(DNN_WEIGHTS, DNN_ITEM));
 	return rc ? rc : pmw_checkpoint_after(job, step);
 }
 

@@ -89,6 +89,12 @@ int pmw_persist_area(struct pmw_job *job, const struct pmw_area *area, uint64_t 
 /* Store a word of the state and persist it. */
 int pmw_set_state(struct pmw_job *job, uint64_t *word, uint64_t value);
 
+/* Kernel items for n elements, if each takes `each` of them. */
+static inline uint64_t pmw_groups(uint64_t n, uint64_t each)
+{
+	return (n + each - 1) / each;
+}
+
 int pmw_launch(struct pmw_job *job, enum pmw_kernel kernel, const void *parameters, uint64_t items);
 int pmw_download(struct pmw_job *job, void *to, const void *from, uint64_t bytes);
 /* The digest of memory that kernels see, added to that of the result. */

@@ -31,11 +31,6 @@ static uint64_t keys_of(uint64_t sets)
 	return keys;
 }
 
-static uint64_t groups(uint64_t n)
-{
-	return (n + PMW_WARP - 1) / PMW_WARP;
-}
-
 static uint64_t kvs_bytes(uint64_t items, uint64_t steps)
 {
 	(void)steps;
@@ -55,7 +50,7 @@ static int undo_batch(struct pmw_job *job, const struct pmw_undo *undo)
 	struct kvs *w = job->own;
 
 	w->p.undo = *undo;
-	return pmw_launch(job, PMW_KVS_UNDO, &w->p, groups(job->items));
+	return pmw_launch(job, PMW_KVS_UNDO, &w->p, pmw_groups(job->items, PMW_WARP));
 }
 
 static int kvs_memory(struct pmw_job *job, struct kvs *w)
@@ -89,7 +84,7 @@ static int kvs_open_as(struct pmw_job *job, uint32_t set_percent)
 	w->p.pairs = (struct pmw_kvs_pair *)(void *)w->pairs.kernel;
 	if (rc == 0)
 		rc = pmw_transaction_open(job, job->items, sizeof(struct pmw_kvs_undo), undo_batch);
-	return rc ? rc : pmw_launch(job, PMW_KVS_LOAD, &w->p, groups(w->ways));
+	return rc ? rc : pmw_launch(job, PMW_KVS_LOAD, &w->p, pmw_groups(w->ways, PMW_WARP));
 }
 
 static int kvs_open(struct pmw_job *job)
@@ -111,7 +106,7 @@ static int kvs_step(struct pmw_job *job, uint64_t step)
 
 	w->p.batch = (uint32_t)step + 1;
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_KVS_BATCH, &w->p, groups(job->items));
+		rc = pmw_launch(job, PMW_KVS_BATCH, &w->p, pmw_groups(job->items, PMW_WARP));
 	if (rc == 0)
 		rc = pmw_persist_area(
 			job, &w->pairs, 0, w->pairs.bytes,

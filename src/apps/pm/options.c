@@ -49,8 +49,7 @@ static int options_step(struct pmw_job *job, uint64_t step)
 	int rc;
 
 	w->p.day = (float)(step % (uint64_t)DAYS) / DAYS;
-	rc = pmw_launch(job, PMW_OPTIONS_STEP, &w->p,
-			(job->items + PMW_OPTIONS_ITEM - 1) / PMW_OPTIONS_ITEM);
+	rc = pmw_launch(job, PMW_OPTIONS_STEP, &w->p, pmw_groups(job->items, PMW_OPTIONS_ITEM));
 	return rc ? rc : pmw_checkpoint_after(job, step);
 }
 

@@ -64,8 +64,11 @@ FTH_WARP int fth_pm_device_wait_(const struct fth_pm_view *v)
 		error = fth_load_acquire_dev64(&relay->error);
 		if (error)
 			return -(int)error;
-		if (fth_now_ns() >= deadline)
+		if (fth_now_ns() >= deadline) {
+			/* For good: what this thread stored may become durable later. */
+			fth_store_release_sys64(&v->door->error, ETIMEDOUT);
 			return -ETIMEDOUT;
+		}
 		__nanosleep(FTH_PM_LOOK_NS);
 	}
 }

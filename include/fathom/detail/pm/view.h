@@ -68,7 +68,7 @@ struct fth_pm_door {
 	/* Written by the thread that drains. */
 	uint64_t begun;
 	uint64_t done;
-	uint64_t error; /* a positive errno, for good */
+	uint64_t error; /* a positive errno, for good; a thread that timed out stores ETIMEDOUT */
 	uint64_t pad0[5];
 	/* By a GPU. */
 	uint64_t wanted;
