@@ -2,9 +2,10 @@
 /*
  * Kernels that log, and end in the middle: by a fence at which they are stopped (FTH_PM_STOP), or
  * because their process is killed. The parent, which does not use CUDA, then reads the log: of each
- * thread it finds the entries from the first on, whole, and no fewer than the thread was told are
- * persistent. Last, a process that goes on from there finishes the work. Skipped (77) without a
- * GPU.
+ * thread it finds the entries from the first on, whole, and no fewer than the persists of the thread that
+ * returned 0. Threads count these in shared memory, which survives. Last, a process that goes on from there
+ * finishes the work. In shared memory, and in drained memory: there only the file survives. Skipped (77)
+ * without a GPU.
  *
  * pm_gpu_crash_device_test [--rounds N] [--seed N]
  */
@@ -28,8 +29,8 @@
 #define THREADS (BLOCKS * PER)
 #define ENTRIES 200u
 #define MEMORY	(64u << 20)
-#define ACKS_AT (60u << 20) /* in the same memory: entries of each thread that were inserted */
-#define STOPPED 3	    /* exit status: the kernel was stopped */
+#define ACKS	(THREADS * sizeof(uint32_t)) /* bytes: entries of each thread that were inserted */
+#define STOPPED 3			     /* exit status: the kernel was stopped */
 
 extern char **environ;
 
@@ -47,14 +48,16 @@ FTH_HD void make_entry(struct entry *e, uint32_t thread, uint32_t number)
 		e->words[k] = (thread * 31 + number) ^ k * 0x9e3779b1u;
 }
 
-static struct fth_pm *map_pm(const char *name)
+static char acks_name[64];
+
+static struct fth_pm *map_pm(const char *name, uint64_t bytes)
 {
 	struct fth_pm_options options = {};
 	struct fth_pm *pm;
 
 	options.size = sizeof(options);
 	options.flags = FTH_PM_CREATE;
-	OK(fth_pm_map(name, MEMORY, &options, &pm));
+	OK(fth_pm_map(name, bytes, &options, &pm));
 	return pm;
 }
 
@@ -80,27 +83,30 @@ __global__ static void log_on(struct fth_pm_log_view log, volatile uint32_t *ack
 /* Log until all is there, or the kernel is stopped at fence number `stop`. */
 static int child(const char *name, uint64_t stop)
 {
+	struct fth_gpu_pm *gpu, *gpu_acks;
 	struct fth_gpu_pm_log *log;
-	struct fth_gpu_pm *gpu;
-	struct fth_pm *pm;
+	struct fth_pm *pm, *acks;
 	cudaError_t err;
 
 	skip_without_gpu();
-	pm = map_pm(name);
+	pm = map_pm(name, MEMORY);
+	acks = map_pm(acks_name, ACKS);
 	OK(fth_gpu_pm_register(pm, &gpu));
+	OK(fth_gpu_pm_register(acks, &gpu_acks));
 	OK(fth_gpu_pm_log_open(gpu, 0, &log));
 	fth_pm_view(pm).door->fences = 0;
 	fth_pm_view(pm).door->stop_after = stop;
 	if (write(STDOUT_FILENO, "g", 1) != 1)
 		return 1;
-	log_on<<<BLOCKS, PER>>>(
-		fth_gpu_pm_log_view(log),
-		(volatile uint32_t *)fth_gpu_pm_address(gpu, (char *)fth_pm_base(pm) + ACKS_AT));
+	log_on<<<BLOCKS, PER>>>(fth_gpu_pm_log_view(log), (volatile uint32_t *)fth_gpu_pm_address(
+								  gpu_acks, fth_pm_base(acks)));
 	err = cudaDeviceSynchronize();
 	if (err != cudaSuccess)
 		_exit(STOPPED); /* CUDA is of no use to this process any more */
 	OK(fth_gpu_pm_log_close(log));
+	OK(fth_gpu_pm_unregister(gpu_acks));
 	OK(fth_gpu_pm_unregister(gpu));
+	OK(fth_pm_unmap(acks));
 	OK(fth_pm_unmap(pm));
 	return 0;
 }
@@ -109,21 +115,21 @@ static int child(const char *name, uint64_t stop)
 
 static void make_log(const char *name)
 {
-	struct fth_pm *pm = map_pm(name);
+	struct fth_pm *pm = map_pm(name, MEMORY), *acks = map_pm(acks_name, ACKS);
 	struct fth_pm_log *log;
 
-	memset((char *)fth_pm_base(pm) + ACKS_AT, 0, THREADS * sizeof(uint32_t));
-	OK(fth_pm_persist(pm, (char *)fth_pm_base(pm) + ACKS_AT, THREADS * sizeof(uint32_t)));
+	memset(fth_pm_base(acks), 0, ACKS);
 	OK(fth_pm_log_create_hcl(pm, 0, &shape, &log));
 	fth_pm_log_close(log);
+	OK(fth_pm_unmap(acks));
 	OK(fth_pm_unmap(pm));
 }
 
 /* All entries that are there, and that there must be. Returns their number. */
 static uint64_t check_log(const char *name)
 {
-	struct fth_pm *pm = map_pm(name);
-	const uint32_t *acks = (const uint32_t *)((char *)fth_pm_base(pm) + ACKS_AT);
+	struct fth_pm *pm = map_pm(name, MEMORY), *told = map_pm(acks_name, ACKS);
+	const uint32_t *acks = (const uint32_t *)fth_pm_base(told);
 	struct fth_pm_log *log;
 	uint64_t entries = 0;
 
@@ -144,6 +150,7 @@ static uint64_t check_log(const char *name)
 		entries += count;
 	}
 	fth_pm_log_close(log);
+	OK(fth_pm_unmap(told));
 	OK(fth_pm_unmap(pm));
 	return entries;
 }
@@ -151,14 +158,15 @@ static uint64_t check_log(const char *name)
 /* Start the child; its standard output is a pipe, in which a byte says that the kernel starts. */
 static pid_t start(const char *name, uint64_t stop, int *out)
 {
-	char number[24], path[] = "/proc/self/exe", word[] = "--child", memory[96];
-	char *argv[] = {path, word, memory, number, NULL};
+	char number[24], path[] = "/proc/self/exe", word[] = "--child", memory[96], told[64];
+	char *argv[] = {path, word, memory, number, told, NULL};
 	posix_spawn_file_actions_t actions;
 	int ends[2];
 	pid_t pid;
 
 	snprintf(number, sizeof(number), "%llu", (unsigned long long)stop);
 	snprintf(memory, sizeof(memory), "%s", name);
+	snprintf(told, sizeof(told), "%s", acks_name);
 	MUST(pipe(ends) == 0);
 	MUST(posix_spawn_file_actions_init(&actions) == 0);
 	MUST(posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO) == 0);
@@ -192,6 +200,7 @@ static int run_to_end(const char *name, uint64_t stop)
 	status = end(pid, out);
 	if (status == SKIPPED) {
 		OK(fth_pm_remove(name));
+		OK(fth_pm_remove(acks_name));
 		printf("skipped: no GPU here\n");
 		exit(SKIPPED);
 	}
@@ -236,31 +245,65 @@ static void test_finish(const char *name)
 	MUST(check_log(name) == (uint64_t)THREADS * ENTRIES);
 }
 
+/* The time of a whole run, in microseconds, from the start of the kernel. */
+static long measure(const char *name)
+{
+	struct timespec from, to;
+	int out;
+	pid_t pid;
+	char byte;
+
+	make_log(name);
+	pid = start(name, 0, &out);
+	MUST(read(out, &byte, 1) == 1);
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	MUST(read(out, &byte, 1) == 0);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	MUST(end(pid, out) == 0);
+	return (to.tv_sec - from.tv_sec) * 1000000 + (to.tv_nsec - from.tv_nsec) / 1000;
+}
+
+static void test_memory(const char *name, uint64_t rounds, struct fth_rng *rng)
+{
+	unsigned killed = 0;
+	long whole;
+
+	make_log(name);
+	test_finish(name);
+	whole = measure(name);
+	printf("%s: a whole run takes %ld us\n", name, whole);
+	for (uint64_t r = 0; r < rounds; r++) {
+		test_stop(name, r == 0 ? 1 : fth_rng_below(rng, THREADS * ENTRIES / 2) + 2);
+		test_finish(name);
+		killed += test_kill(name, (long)fth_rng_below(rng, (uint64_t)whole));
+		test_finish(name);
+	}
+	printf("%s: %u of %llu were killed before they ended\n", name, killed,
+	       (unsigned long long)rounds);
+	OK(fth_pm_remove(name));
+	OK(fth_pm_remove(acks_name));
+}
+
 int main(int argc, char **argv)
 {
 	struct fth_rng rng = {1};
 	uint64_t rounds = 6;
-	unsigned killed = 0;
 	char name[64];
 
-	if (argc == 4 && strcmp(argv[1], "--child") == 0)
+	if (argc == 5 && strcmp(argv[1], "--child") == 0) {
+		snprintf(acks_name, sizeof(acks_name), "%s", argv[4]);
 		return child(argv[2], strtoull(argv[3], NULL, 10));
+	}
 	for (int i = 1; i + 1 < argc; i += 2) {
 		if (strcmp(argv[i], "--rounds") == 0)
 			rounds = strtoull(argv[i + 1], NULL, 10);
 		else if (strcmp(argv[i], "--seed") == 0)
 			rng.state = strtoull(argv[i + 1], NULL, 10);
 	}
+	snprintf(acks_name, sizeof(acks_name), "shm:fathom_crash_acks_%d", (int)getpid());
 	snprintf(name, sizeof(name), "shm:fathom_crash_%d", (int)getpid());
-	make_log(name);
-	test_finish(name);
-	for (uint64_t r = 0; r < rounds; r++) {
-		test_stop(name, r == 0 ? 1 : fth_rng_below(&rng, THREADS * ENTRIES / 2) + 2);
-		test_finish(name);
-		killed += test_kill(name, (long)fth_rng_below(&rng, 4000));
-		test_finish(name);
-	}
-	printf("%u of %llu were killed before they ended\n", killed, (unsigned long long)rounds);
-	OK(fth_pm_remove(name));
+	test_memory(name, rounds, &rng);
+	snprintf(name, sizeof(name), "file:/tmp/fathom_crash_%d", (int)getpid());
+	test_memory(name, rounds, &rng);
 	return 0;
 }
