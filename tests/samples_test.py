@@ -3,7 +3,7 @@
 """samples_test.py [FILE...]: code samples in headers and in README.md compile.
 
 A sample in a header is a part of a comment that is indented with a tab and calls functions; in a
-README it is a block that begins with ```c. It may leave out what a reader can guess:
+README it is a block that begins with ```c and has no main(). It may leave out what a reader can guess:
 - a line that begins with "..." or "(" stands for code that is left out, as does "..." at the end
   of a line; a function may end with it;
 - a remark follows the code of its line after a tab;
@@ -81,7 +81,9 @@ def blocks_of(path, lines):
             if first is None and text == "```c":
                 first = at + 1
             elif first is not None and text == "```":
-                yield first + 1, lines[first:at]
+                # tests/readme_test.py compiles and runs complete programs.
+                if not any(line.startswith("int main(") for line in lines[first:at]):
+                    yield first + 1, lines[first:at]
                 first = None
         return
     for first, block in indented(lines):
