@@ -26,7 +26,7 @@ strict = { $(call configure,$(1),-DFTH_WERROR=ON $(2)); } && \
 compile = cmake --build $(1) --parallel $(JOBS)
 
 .PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
-	check-layers check-headers bench bench-gpu gpu plots fuzz mutants \
+	check-layers check-headers bench bench-gpu gpu plots site fuzz mutants \
 	format install uninstall clean help deps-build deps-check
 
 all: build
@@ -101,6 +101,10 @@ gpu: check-gpu bench-gpu ## build, check and time all that needs a GPU, in one g
 plots: ## draw doc/figures from the lines of JSON in doc/data
 	@$(call deps,plots)
 	@scripts/plot.py doc/data doc/figures
+
+site: ## build the documentation as web pages, in build/site/html
+	@$(call deps,site)
+	@scripts/site.py build/site
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs clang
 	@$(call deps,fuzz)

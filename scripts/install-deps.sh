@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# install-deps.sh WHAT...: make sure the Debian packages for build, check, bench, plots or fuzz are
+# install-deps.sh WHAT...: make sure the Debian packages for build, check, bench, plots, site or fuzz are
 # there.
 #
 # Installs only what is missing, and looks at no network when nothing is. Where it may not install
@@ -14,6 +14,7 @@ check=(clang-format fio libmemcached-dev libmemcached-tools libpmem1 libpmemlog1
   python3-numpy python3-pylibmc python3-pymemcache qemu-system-x86 redis-server spin sqlite3 xz-utils zstd)
 bench=(fio libpmemlog1 libpmemobj1)
 plots=(python3 python3-matplotlib)
+site=(mandoc mkdocs python3)
 fuzz=(clang)
 
 say() {
@@ -35,9 +36,10 @@ wanted_for() {
     check) echo "${build[@]}" "${check[@]}" ;;
     bench) echo "${build[@]}" "${bench[@]}" ;;
     plots) echo "${plots[@]}" ;;
+    site) echo "${site[@]}" ;;
     fuzz) echo "${build[@]}" "${fuzz[@]}" ;;
     *)
-      echo "usage: install-deps.sh build|check|bench|plots|fuzz ..." >&2
+      echo "usage: install-deps.sh build|check|bench|plots|site|fuzz ..." >&2
       exit 2
       ;;
     esac

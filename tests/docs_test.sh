@@ -15,9 +15,9 @@ names() {
   sed -n 's/^  \([a-z][a-z0-9]*\)  .*/\1/p'
 }
 
-# The README opens with the two commands, and names no target that is not there.
+# The README begins with the two commands, after what they are for, and names no target that is not there.
 for command in "make demo" "make check"; do
-  head -n 30 README.md | grep -q "^$command\b" || fail "README.md does not open with $command"
+  head -n 60 README.md | grep -q "^$command\b" || fail "README.md does not open with $command"
 done
 targets=$(grep -ohE '(^|`)make [a-z-]+' README.md CONTRIBUTING.md doc/*.md | sed 's/.*make //')
 for target in $targets; do
