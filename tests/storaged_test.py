@@ -86,7 +86,7 @@ def test_kill(fathom, db, folder):
     result = run(fathom, where, "select count(*) from region;")
     assert result.stdout == "5\n", result
     second = subprocess.run([fathom, "storaged", "--listen", where, db], capture_output=True, text=True)
-    assert second.returncode == 1 and "another process listens there" in second.stderr, second
+    assert second.returncode == 1 and "another process is listening" in second.stderr, second
     again.terminate()
     assert again.wait(60) == 0
     again.stdout.close()
