@@ -7,6 +7,9 @@ figure folder (doc/figures) those figures that there is data for:
 
   gpu-iops.svg  IOPS over threads and queue pairs, from `fathom bench gpublock --sweep`
   gpu-time.svg  compute, cache and storage of each workload, from `fathom bench gpugraph`
+  pm-logs.svg   logs of GPU threads by size of entry, from `fathom bench gpupm`
+  pm-work.svg   GPM's workloads against persistence by the CPU, from `fathom bench gpupmwork`
+  pm-cpu.svg    logs and transactions of the CPU against peers, from `fathom bench pm`
 
 Lines of other benchmarks are passed over. A line that cannot be read ends it with exit status 1,
 the file and the line, before any figure is written. Needs Debian's python3-matplotlib; the same
@@ -25,6 +28,19 @@ MARKERS = "osD^v"
 DESIGNS = {"lock": "one lock", "thread": "single threads"}
 PARTS = ("compute", "cache", "storage")
 NOISE = 0.05  # of a time
+# Members of a line, and what the legend calls them.
+LOGS = {
+    "plain_gbs": "plain stores",
+    "hcl_gbs": "HCL log",
+    "gpm_gbs": "GPM's conventional log",
+    "conventional_gbs": "conventional log",
+}
+WORK = {
+    "mapped": "CPU persists, mapped memory",
+    "file": "CPU persists, file",
+    "cpu_threads": "16 CPU threads do all of it",
+}
+SERIES = ("#8c959f", "#0072b2", "#e69f00", "#009e73")
 
 
 class BadData(Exception):
@@ -104,16 +120,40 @@ def read_cases(where, line, bars):
         read_bar(where, {**case, **named}, bars)
 
 
+def read_groups(where, line, key, series, groups):
+    """A group of bars: one line of the members of `series`. One that comes again replaces the first."""
+    if not isinstance(line[key], (int, str)):
+        raise BadData(f"{where}: \"{key}\" is neither a number nor a name")
+    groups[str(line[key])] = [number(where, line, name) for name in series]
+
+
+def read_ratios(where, line, ratios):
+    """Cases of one line, each with what it is, its peer and the ratio to that."""
+    if not isinstance(line["cases"], list):
+        raise BadData(f"{where}: \"cases\" is no array")
+    for case in line["cases"]:
+        if not isinstance(case, dict):
+            raise BadData(f"{where}: a case is no object")
+        name = f"{case.get('what', '')} ({case.get('peer_name', '')})"
+        ratios[name] = number(where, case, "ratio")
+
+
 def read(folder):
-    points, bars = {}, {}
+    points, bars, logs, work, ratios = {}, {}, {}, {}, {}
     for where, line in read_lines(folder):
         if line["bench"] == "gpublock" and "design" in line:
             read_point(where, line, points)
         elif line["bench"] == "gpugraph" and "cases" in line:
             read_cases(where, line, bars)
+        elif line["bench"] == "gpupm" and "entry" in line:
+            read_groups(where, line, "entry", LOGS, logs)
+        elif line["bench"] == "gpupmwork" and "workload" in line:
+            read_groups(where, line, "workload", WORK, work)
+        elif line["bench"] == "pm" and "cases" in line:
+            read_ratios(where, line, ratios)
         elif "compute_s" in line or (line["bench"] == "gpugraph" and "algorithm" in line):
             read_bar(where, line, bars)
-    return points, bars
+    return points, bars, logs, work, ratios
 
 
 # ---- drawing ----
@@ -236,6 +276,60 @@ def draw_time(bars, path):
     save(figure, path)
 
 
+def draw_groups(axes, groups, series, colours):
+    """Bars side by side, a group for each name."""
+    width = 0.8 / len(series)
+    for i, (name, label) in enumerate(series.items()):
+        places = [x + (i - (len(series) - 1) / 2) * width for x in range(len(groups))]
+        heights = [group[i] for group in groups.values()]
+        drawn = axes.bar(places, heights, 0.92 * width, color=colours[i], label=label)
+        for rectangle, group in zip(drawn, groups):
+            rectangle.set_gid(f"bar-{group}-{name}")
+    axes.set_xticks(range(len(groups)), list(groups))
+    axes.tick_params(axis="x", length=0)
+
+
+def draw_logs(logs, path):
+    figure, axes = pyplot.subplots(figsize=(6.5, 3.8))
+    draw_groups(axes, {f"{name} B": logs[name] for name in logs}, LOGS, SERIES)
+    axes.set_ylabel("GB/s of payload")
+    title = "Entries that a million GPU threads log in host memory"
+    axes.set_title(title, loc="left", fontsize=11, pad=44)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, columnspacing=1.2, handlelength=1)
+    save(figure, path)
+
+
+def draw_work(work, path):
+    figure, axes = pyplot.subplots(figsize=(8.5, 4))
+    draw_groups(axes, work, WORK, SERIES[1:])
+    axes.axhline(1, color="black", linestyle=":", linewidth=1.2).set_gid("limit")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.set_ylabel("time, in units of kernels that persist")
+    title = "GPM's workloads: how much longer a step takes without persistence by kernels"
+    axes.set_title(title, loc="left", fontsize=11, pad=24)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, columnspacing=1.2, handlelength=1)
+    save(figure, path)
+
+
+def draw_ratios(ratios, path):
+    figure, axes = pyplot.subplots(figsize=(7, 0.32 * len(ratios) + 0.9))
+    names = list(ratios)[::-1]
+    heights = [ratios[name] for name in names]
+    colours = [SERIES[1] if height >= 1 else OTHER for height in heights]
+    drawn = axes.barh(range(len(names)), heights, 0.7, color=colours)
+    for i, (rectangle, height) in enumerate(zip(drawn, heights)):
+        rectangle.set_gid(f"bar-{len(names) - 1 - i}")
+        axes.annotate(f"{height:.2f}", (height, i), (3, 0), textcoords="offset points", va="center")
+    axes.axvline(1, color="black", linestyle=":", linewidth=1.2).set_gid("limit")
+    axes.set_yticks(range(len(names)), names)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("operations per second, in units of the peer's")
+    axes.set_title("Persistence from CPU threads against peers", loc="left", fontsize=11)
+    save(figure, path)
+
+
 # ---- the command ----
 
 
@@ -245,13 +339,19 @@ def main(arguments):
         return 2
     data, figures = (arguments + ["doc/data", "doc/figures"][len(arguments) :])[:2]
     try:
-        points, bars = read(data)
-        if not points and not bars:
+        found_all = read(data)
+        if not any(found_all):
             raise BadData(f"{data}: nothing to make a figure of")
         load_matplotlib()
         os.makedirs(figures, exist_ok=True)
-        todo = ("gpu-iops.svg", points, draw_iops), ("gpu-time.svg", bars, draw_time)
-        for name, found, draw in todo:
+        todo = (
+            ("gpu-iops.svg", draw_iops),
+            ("gpu-time.svg", draw_time),
+            ("pm-logs.svg", draw_logs),
+            ("pm-work.svg", draw_work),
+            ("pm-cpu.svg", draw_ratios),
+        )
+        for (name, draw), found in zip(todo, found_all):
             if found:
                 draw(found, os.path.join(figures, name))
                 print(os.path.join(figures, name))

@@ -65,7 +65,7 @@ expect 1
 cp tests/plots/block.json "$work/data"
 expect 0
 [ "$said" = "$work/figures/gpu-iops.svg" ] || fail "one kind of data: $said"
-cp tests/plots/graph.json "$work/data"
+cp tests/plots/graph.json tests/plots/pm.json "$work/data"
 expect 0
 
 # Six points of 512-byte reads, one of them measured twice, in three lines.
@@ -80,6 +80,15 @@ done
 for text in kronecker uniform compute storage "800 ms" "1.7 s"; do
   grep -q "$text" "$work/figures/gpu-time.svg" || fail "gpu-time.svg lacks $text"
 done
+# Two sizes and four logs; two workloads and three peers; two cases.
+counts 8 pm-logs.svg bar-
+counts 6 pm-work.svg bar-
+counts 2 pm-cpu.svg bar-
+counts 1 pm-cpu.svg limit
+for text in "16 B" "HCL log" "GB/s of payload"; do
+  grep -q "$text" "$work/figures/pm-logs.svg" || fail "pm-logs.svg lacks $text"
+done
+grep -q "log, 16 B (libpmemlog)" "$work/figures/pm-cpu.svg" || fail "pm-cpu.svg lacks a name"
 [ ! -e "$work/figures/gpu-time.svg.new" ] || fail "something is left over"
 before=$(cat "$work"/figures/*.svg | cksum)
 expect 0
@@ -104,6 +113,12 @@ refuses '"compute_s" is missing' "$bar,\"seconds\":1}"
 refuses '"cache_s" is -1, less than -0.05' "$bar,\"seconds\":1,\"compute_s\":1,\"cache_s\":-1,\"storage_s\":1}"
 refuses 'parts of 3 s do not add up to 1 s' \
   "$bar,\"seconds\":1,\"compute_s\":1,\"cache_s\":1,\"storage_s\":1}"
+
+log='{"bench":"gpupm","entry":16,"plain_gbs":1,"hcl_gbs":1,"gpm_gbs":1'
+refuses '"conventional_gbs" is missing' "$log}"
+refuses '"entry" is neither a number nor a name' '{"bench":"gpupm","entry":[1]}'
+refuses '"file" is missing' '{"bench":"gpupmwork","workload":"kvs","mapped":1,"cpu_threads":1}'
+refuses '"ratio" is missing' '{"bench":"pm","cases":[{"what":"log"}]}'
 
 refuses "no UTF-8" $'\xff'
 rm "$work"/data/*
