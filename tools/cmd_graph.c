@@ -10,12 +10,21 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 int graph_progress(void *context, const char *what, uint64_t done, uint64_t total)
 {
 	(void)context;
 	fth_cli_progress(what, done, total);
 	return fth_cli_stopped() ? -EINTR : 0;
+}
+
+/* Does an error text name the device already? */
+static bool begins_with(const char *text, const char *uri)
+{
+	if (strncmp(uri, "file:", 5) == 0)
+		uri += 5;
+	return strncmp(text, uri, strlen(uri)) == 0;
 }
 
 int graph_exit(const char *uri, int rc)
@@ -25,7 +34,7 @@ int graph_exit(const char *uri, int rc)
 		return FTH_EXIT_INTERRUPTED;
 	if (rc == 0)
 		return FTH_EXIT_OK;
-	if (uri)
+	if (uri && !begins_with(fth_error_text(rc), uri))
 		fth_cli_error("%s: %s", uri, fth_error_text(rc));
 	else
 		fth_cli_error("%s", fth_error_text(rc));

@@ -353,7 +353,7 @@ static int execute(struct session *s)
 	closed = close_session(s);
 	if (rc < 0)
 		fth_fail(-rc, "%s", text);
-	return graph_exit(s->plan.uri, rc < 0 ? rc : closed);
+	return graph_exit(s->output.failed ? NULL : s->plan.uri, rc < 0 ? rc : closed);
 }
 
 static bool check_session(const struct session *s)

@@ -51,9 +51,15 @@ int graph_output_write(struct graph_output *output, const struct graph_table *ta
 
 	if (rc < 0 || !output->out)
 		return rc;
+	/* Labels in the order of vertices come fast through the cache, those of others do not. */
+	if (!top && table->kinds[1] == GRAPH_VERTEX)
+		rc = fth_graph_load_labels(table->graph);
+	if (rc < 0 && rc != -ENOMEM)
+		return rc;
 	rc = is_npy(output->path) ? graph_table_npy(table, top, output->out)
 				  : graph_table_text(table, top, output->out);
-	if (rc < 0 && rc != -EINTR)
+	output->failed = rc < 0;
+	if (output->failed && rc != -EINTR)
 		fth_fail_in(rc, graph_output_is_stdout(output) ? "standard output" : output->path);
 	return rc;
 }
@@ -66,10 +72,16 @@ int graph_output_close(struct graph_output *output, int rc)
 	/* graph_output_write() has flushed it: nothing is left to fail here. */
 	if (file && fclose(output->out) != 0 && rc == 0)
 		rc = fth_fail(errno, "%s: %s", output->path, strerror(errno));
-	if (file)
-		rc = fth_output_close(&output->file, (uint64_t)bytes, rc);
-	else if (!output->out)
-		rc = fth_output_close(&output->file, 0, rc);
+	if (file && rc == 0) {
+		rc = fth_output_close(&output->file, (uint64_t)bytes, 0);
+		output->failed = rc < 0;
+		if (rc < 0)
+			fth_fail_in(rc, output->path);
+	} else if (file) {
+		fth_output_close(&output->file, 0, rc);
+	}
+	if (!output->out)
+		fth_output_close(&output->file, 0, rc);
 	free(output->chosen.rows);
 	output->chosen = (struct graph_top){0};
 	output->out = NULL;

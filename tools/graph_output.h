@@ -12,6 +12,7 @@ struct graph_output {
 	uint64_t top;	  /* this many rows only; 0: all */
 	struct fth_output file;
 	FILE *out;
+	bool failed;		 /* the error is one of writing, and names the file */
 	struct graph_top chosen; /* once the result is known, if top is set */
 };
 

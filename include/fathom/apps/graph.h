@@ -197,6 +197,12 @@ struct fth_array *fth_graph_edges(const struct fth_graph *graph);
  * vertex, -ENAMETOOLONG if `size` is too small: FTH_GRAPH_LABEL_MAX + 1 always is enough.
  */
 int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t size);
+/*
+ * Have all labels in memory from now on, 8 bytes and the text for each vertex, so that
+ * fth_graph_label() is fast in any order. Call it before other threads use labels. Returns 0 also for
+ * a graph without labels; -ENOMEM leaves it as it was.
+ */
+int fth_graph_load_labels(struct fth_graph *graph);
 /* The vertex of that name: *out. -ENOENT if there is none. Takes a few reads of the device. */
 int fth_graph_find(struct fth_graph *graph, const char *label, uint64_t *out);
 

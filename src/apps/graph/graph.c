@@ -151,6 +151,8 @@ int fth_graph_close(struct fth_graph *graph)
 	if (graph->own_dev)
 		fth_dev_close(graph->dev);
 	free(graph->offsets);
+	free(graph->labels_at);
+	free(graph->labels);
 	free(graph);
 	return 0;
 }

@@ -20,6 +20,8 @@ struct fth_graph {
 	struct fth_array *edges;		    /* NULL if there are none */
 	struct fth_array *weights;		    /* NULL if there are none */
 	struct fth_array *label_index, *label_text; /* NULL if there are none */
+	uint64_t *labels_at;			    /* the same in memory, if they were loaded */
+	char *labels;
 	/* The last search to sweep over the edges ended at the last: the next one begins there, since
 	   the cache holds them. */
 	uint32_t swept;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "apps/graph/label.h"
 
+#include "apps/graph/format.h"
 #include "apps/graph/internal.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define LOAD_STEP (8u << 20)
 
 /* ---- order ---- */
 
@@ -25,16 +29,20 @@ static bool read_number(const char *text, size_t length, uint64_t *out)
 	return value < FTH_GRAPH_LABEL_WORDS;
 }
 
-uint64_t fth_graph_label_prefix(const char *text, size_t length)
+uint64_t fth_graph_word_prefix(const char *text, size_t length)
 {
 	uint64_t prefix = 0;
 
-	if (read_number(text, length, &prefix))
-		return prefix;
-	prefix = 0;
 	for (size_t i = 0; i < 8; i++)
 		prefix = prefix << 8 | (i < length ? (unsigned char)text[i] : 0);
 	return FTH_GRAPH_LABEL_WORDS | prefix >> 1;
+}
+
+uint64_t fth_graph_label_prefix(const char *text, size_t length)
+{
+	uint64_t number;
+
+	return read_number(text, length, &number) ? number : fth_graph_word_prefix(text, length);
 }
 
 int fth_label_compare(const struct fth_label *a, const struct fth_label *b)
@@ -68,8 +76,12 @@ static int bad_labels(uint64_t vertex)
 static int read_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t size)
 {
 	uint64_t ends[2], length;
-	int rc = fth_array_read(graph->label_index, vertex, 2, ends);
+	int rc = 0;
 
+	if (graph->labels)
+		memcpy(ends, graph->labels_at + vertex, sizeof(ends));
+	else
+		rc = fth_array_read(graph->label_index, vertex, 2, ends);
 	if (rc < 0)
 		return rc;
 	length = ends[1] - ends[0];
@@ -79,7 +91,10 @@ static int read_label(struct fth_graph *graph, uint64_t vertex, char *text, size
 	if (length >= size)
 		return fth_fail(ENAMETOOLONG, "the label of vertex %llu has %llu bytes",
 				(unsigned long long)vertex, (unsigned long long)length);
-	rc = fth_array_read(graph->label_text, ends[0], length, text);
+	if (graph->labels)
+		memcpy(text, graph->labels + ends[0], length);
+	else
+		rc = fth_array_read(graph->label_text, ends[0], length, text);
 	text[rc < 0 ? 0 : length] = '\0';
 	if (rc == 0 && memchr(text, '\0', length))
 		return bad_labels(vertex);
@@ -98,6 +113,46 @@ int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t
 		return read_label(graph, vertex, text, size);
 	length = snprintf(text, size, "%llu", (unsigned long long)vertex);
 	return (size_t)length < size ? length : -ENAMETOOLONG;
+}
+
+/* Past the cache: they are read once and kept. */
+static int load_section(struct fth_graph *graph, uint64_t at, uint64_t bytes, void **out)
+{
+	uint64_t size = fth_graph_align(bytes), done = 0;
+	char *memory = aligned_alloc(4096, size ? size : 4096);
+	int rc = 0;
+
+	*out = memory;
+	if (!memory)
+		return -ENOMEM;
+	while (rc == 0 && done < size) {
+		uint64_t step = size - done < LOAD_STEP ? size - done : LOAD_STEP;
+
+		rc = fth_dev_read(graph->dev, memory + done, step, at + done, FTH_DEV_TIMEOUT);
+		done += step;
+	}
+	return rc;
+}
+
+int fth_graph_load_labels(struct fth_graph *graph)
+{
+	const struct fth_graph_info *info = &graph->info;
+	void *index = NULL, *text = NULL;
+	int rc;
+
+	if (!info->labels || graph->labels)
+		return 0;
+	rc = load_section(graph, info->label_index_at, (info->vertices + 1) * 8, &index);
+	if (rc == 0)
+		rc = load_section(graph, info->label_text_at, info->label_bytes, &text);
+	if (rc < 0) {
+		free(index);
+		free(text);
+		return rc;
+	}
+	graph->labels_at = index;
+	graph->labels = text;
+	return 0;
 }
 
 /* Labels ascend with vertices. */

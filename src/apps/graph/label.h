@@ -21,6 +21,8 @@
  */
 #define FTH_GRAPH_LABEL_WORDS (UINT64_C(1) << 63)
 uint64_t fth_graph_label_prefix(const char *text, size_t length);
+/* The prefix of a text that is no number, or of a part of one. */
+uint64_t fth_graph_word_prefix(const char *text, size_t length);
 
 struct fth_label {
 	uint64_t prefix;

@@ -3,7 +3,7 @@
  * The external sort of labels.
  *
  * 1. A record is its prefix, its place, the length of its text and the text. Records are added to an
- *    arena; an entry for each, its prefix and where it is, is what is sorted.
+ *    arena; an entry for each, a prefix and where it is, is what is sorted.
  * 2. A full arena is written to a temporary file without a name, in order, as a run. What fits into
  *    one arena never goes to a file.
  * 3. Otherwise finish() writes the last run too, and merges the first runs into one until few enough
@@ -92,6 +92,49 @@ static size_t record_get(const uint8_t *from, struct fth_label *label, uint64_t 
 	return HEAD + length;
 }
 
+/* The bytes that all words in the arena begin with. */
+static uint32_t shared_bytes(const struct fth_label_sort *sort)
+{
+	struct fth_label first = {0}, label;
+	uint32_t shared = UINT32_MAX;
+	uint64_t place;
+
+	for (uint64_t i = 0; i < sort->entry_count && shared > 0; i++) {
+		uint32_t n = 0;
+
+		record_get(sort->arena + sort->entries[i].at, &label, &place);
+		if (label.prefix < FTH_GRAPH_LABEL_WORDS)
+			continue;
+		if (!first.text)
+			first = label;
+		while (n < shared && n < label.length && n < first.length &&
+		       label.text[n] == first.text[n])
+			n++;
+		shared = n;
+	}
+	return first.text ? shared : 0;
+}
+
+/*
+ * Words often begin alike, as addresses do. Their entries get a prefix of what follows, so that most
+ * comparisons are of entries alone; the order stays the same.
+ */
+static void skip_shared(struct fth_label_sort *sort)
+{
+	uint32_t shared = shared_bytes(sort);
+	struct fth_label label;
+	uint64_t place;
+
+	for (uint64_t i = 0; i < sort->entry_count && shared > 0; i++) {
+		struct label_entry *entry = &sort->entries[i];
+
+		if (entry->prefix < FTH_GRAPH_LABEL_WORDS)
+			continue;
+		record_get(sort->arena + entry->at, &label, &place);
+		entry->prefix = fth_graph_word_prefix(label.text + shared, label.length - shared);
+	}
+}
+
 static int compare_entries(const void *a, const void *b, void *arena)
 {
 	const struct label_entry *x = a, *y = b;
@@ -107,6 +150,7 @@ static int compare_entries(const void *a, const void *b, void *arena)
 
 static void sort_entries(struct fth_label_sort *sort)
 {
+	skip_shared(sort);
 	qsort_r(sort->entries, sort->entry_count, sizeof(*sort->entries), compare_entries,
 		sort->arena);
 }

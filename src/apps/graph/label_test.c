@@ -214,6 +214,13 @@ static void names_become_numbers_and_back(void **state)
 	assert_label(&t, 1, "1000000000");
 	assert_label(&t, 2, "alice");
 	assert_label(&t, 3, "bob");
+	assert_ok(fth_graph_load_labels(t.graph));
+	assert_ok(fth_graph_load_labels(t.graph));
+	for (uint64_t v = 0; v < 4; v++) {
+		static const char *const names[] = {"7", "1000000000", "alice", "bob"};
+
+		assert_label(&t, v, names[v]);
+	}
 	assert_int_equal(fth_graph_find(t.graph, "carol", &vertex), -ENOENT);
 	assert_int_equal(fth_graph_find(t.graph, "0", &vertex), -ENOENT);
 	assert_int_equal(fth_graph_find(t.graph, "", &vertex), -ENOENT);
@@ -301,6 +308,7 @@ static void without_labels_names_are_numbers(void **state)
 	assert_ok(fth_cache_open(NULL, &t.cache));
 	assert_ok(fth_graph_open_dev(t.cache, t.dev, NULL, &t.graph));
 	assert_label(&t, 2, "2");
+	assert_ok(fth_graph_load_labels(t.graph));
 	assert_int_equal(fth_graph_find(t.graph, "3", &vertex), -ENOENT);
 	assert_int_equal(fth_graph_find(t.graph, "x", &vertex), -ENOENT);
 	assert_int_equal(fth_graph_find(t.graph, "-1", &vertex), -ENOENT);
@@ -350,6 +358,8 @@ static void damaged_labels_are_errors(void **state)
 		assert_ok(fth_graph_open_dev(t.cache, t.dev, NULL, &t.graph));
 		assert_int_equal(fth_graph_label(t.graph, 1, text, sizeof(text)), -EBADMSG);
 		assert_int_equal(fth_graph_find(t.graph, "b", &vertex), -EBADMSG);
+		assert_ok(fth_graph_load_labels(t.graph));
+		assert_int_equal(fth_graph_label(t.graph, 1, text, sizeof(text)), -EBADMSG);
 		release(&t);
 	}
 }
