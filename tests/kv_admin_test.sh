@@ -39,7 +39,7 @@ for command in dump check; do
   [[ $err == *"the device holds no cache: its first block is zero"* ]] || fail "$command: $err"
   head -c 1000000 /dev/urandom >"$work/noise"
   expect 1 $command --flash "file:$work/noise"
-  [[ $err == *"holds no cache, but something else"* ]] || fail "$command of noise: $err"
+  [[ $err == *"holds data that is not a cache"* ]] || fail "$command of noise: $err"
   head -c 100 /dev/urandom >"$work/short"
   expect 1 $command --flash "file:$work/short"
 done
@@ -208,7 +208,7 @@ expect 0 check --flash "file:$work/super"
 [[ $out == *"harmless  copy 1 of the superblock does not verify"*sound ]] || fail "super: $out"
 poke "$work/super" 100
 expect 1 check --flash "file:$work/super"
-[[ $err == *"holds no cache, but something else"* ]] || fail "super: $err"
+[[ $err == *"holds data that is not a cache"* ]] || fail "super: $err"
 
 # A read that fails.
 expect 1 check --flash "fault(file:$work/cache)?kind=read&from=$((place / 4096 * 4096))&to=$((place / 4096 * 4096 + 4096))&every=1"

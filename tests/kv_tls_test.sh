@@ -65,7 +65,7 @@ for command in "bench --items 10" stat "top --once --interval 0.1" "load $work/d
   expect 1 "$@" "${to[@]}" --auth "$work/users" --tls
   [[ $err == *"TLS: self"* ]] || fail "$command, system: $err"
   expect 1 "$@" "${to[@]}" --auth "$work/users" --tls-ca "$work/users"
-  [[ $err == *"users: no certificate can be read"* ]] || fail "$command, no file of certificates: $err"
+  [[ $err == *"users: cannot read a certificate"* ]] || fail "$command, no file of certificates: $err"
 done
 expect 1 bench "${to[@]}" --auth "$work/wrong" --tls-ca "$work/good.pem" --items 10
 [[ $err == *"127.0.0.1:$port: CLIENT_ERROR"* ]] || fail "a wrong password: $err"

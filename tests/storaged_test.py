@@ -82,14 +82,17 @@ def test_kill(fathom, db, folder):
     assert result.returncode != 0 and "storage daemon at " in result.stderr, result.stderr
     # The socket that it left is no obstacle.
     again = subprocess.Popen([fathom, "storaged", "--listen", where, db], stdout=subprocess.PIPE, text=True)
-    assert where in again.stdout.readline()
-    result = run(fathom, where, "select count(*) from region;")
-    assert result.stdout == "5\n", result
-    second = subprocess.run([fathom, "storaged", "--listen", where, db], capture_output=True, text=True)
-    assert second.returncode == 1 and "another process is listening" in second.stderr, second
-    again.terminate()
-    assert again.wait(60) == 0
-    again.stdout.close()
+    try:
+        assert where in again.stdout.readline()
+        result = run(fathom, where, "select count(*) from region;")
+        assert result.stdout == "5\n", result
+        second = subprocess.run([fathom, "storaged", "--listen", where, db], capture_output=True, text=True)
+        assert second.returncode == 1 and "another process is listening" in second.stderr, second
+    finally:
+        again.terminate()
+        status = again.wait(60)
+        again.stdout.close()
+    assert status == 0
 
 
 def test_scratch(fathom, db, folder):

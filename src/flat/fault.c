@@ -507,7 +507,7 @@ int fault_watch(struct fth_flat *flat)
 	while (rc == 0 && i < REGIONS && regions[i])
 		i++;
 	if (rc == 0 && i == REGIONS)
-		rc = fth_fail(EMFILE, "flat: %d regions are open, which is the most", REGIONS);
+		rc = fth_fail(EMFILE, "flat: %d regions are open, the limit", REGIONS);
 	/* release: a fault of any thread sees the region complete */
 	if (rc == 0)
 		__atomic_store_n(&regions[i], flat, __ATOMIC_RELEASE);

@@ -425,8 +425,7 @@ int mover_open(struct fth_flat *flat)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mover->buffer == MAP_FAILED) {
 		mover->buffer = NULL;
-		return fth_fail(ENOMEM, "flat: no memory for %zu bytes of pages on their way",
-				size);
+		return fth_fail(ENOMEM, "flat: no memory for %zu bytes of page buffers", size);
 	}
 	/* requests in flight use it: a child gets no copy, and the parent no new page */
 	(void)madvise(mover->buffer, size, MADV_DONTFORK);
@@ -436,7 +435,8 @@ int mover_open(struct fth_flat *flat)
 	rc = pthread_create(&mover->thread, NULL, serve, flat);
 	fault_loud(&before);
 	if (rc != 0)
-		return fth_fail(rc, "flat: no thread for the region: %s", strerror(rc));
+		return fth_fail(rc, "flat: cannot start the thread of the region: %s",
+				strerror(rc));
 	mover->running = true;
 	return 0;
 }

@@ -90,7 +90,7 @@ static int create_declared(struct statement *s, struct fth_table_column *columns
 	if (rc == -EEXIST)
 		return s->sql->if_not_exists
 			       ? 0
-			       : fth_fail(EEXIST, "table \"%s\" exists already", s->sql->name);
+			       : fth_fail(EEXIST, "table \"%s\" already exists", s->sql->name);
 	return rc;
 }
 
@@ -104,7 +104,7 @@ int statement_create_table(struct statement *s)
 		rc = view_exists(s, s->sql->name);
 	if (rc != 0)
 		return rc < 0 ? rc
-			      : fth_fail(EEXIST, "\"%s\" exists already and is a view",
+			      : fth_fail(EEXIST, "\"%s\" already exists and is a view",
 					 s->sql->name);
 	columns = fth_qmem_zalloc(s->mem, bytes);
 	if (columns == NULL)
@@ -154,11 +154,11 @@ int statement_create_view(struct statement *s)
 	if (rc == 0)
 		rc = table_exists(s, name);
 	if (rc > 0)
-		return fth_fail(EEXIST, "\"%s\" exists already and is a table", name);
+		return fth_fail(EEXIST, "\"%s\" already exists and is a table", name);
 	if (rc == 0 && !s->sql->or_replace)
 		rc = view_exists(s, name);
 	if (rc > 0)
-		return fth_fail(EEXIST, "view \"%s\" exists already", name);
+		return fth_fail(EEXIST, "view \"%s\" already exists", name);
 	return rc < 0 ? rc : views_write(s->query->db->tables, name, s->sql->text);
 }
 

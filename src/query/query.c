@@ -41,7 +41,7 @@ static int open_tables(struct fth_query_db *db, const char *where, const char *s
 	int rc;
 
 	if (storage == NULL)
-		return where == NULL ? fth_fail(EINVAL, "query: no database is named")
+		return where == NULL ? fth_fail(EINVAL, "query: no database given")
 				     : fth_table_db_open(where, flags, &db->tables);
 	rc = remote_open(storage, &db->remote);
 	return rc < 0 ? rc : remote_tables(db->remote, &db->tables);

@@ -146,7 +146,7 @@ static void statements_and_reports(void **state)
 	expect_error(&d, "insert into t (s) values ('y')", -EINVAL, "a");
 	expect_error(&d, "insert into t values (1, 'longer than ten', null, null)", -EINVAL, "");
 	expect_error(&d, "delete from t", -EOPNOTSUPP, "DELETE");
-	expect_error(&d, "create table t (a int)", -EEXIST, "exists already");
+	expect_error(&d, "create table t (a int)", -EEXIST, "already exists");
 	expect_error(&d, "create table fathom_x (a int)", -EINVAL, "reserved");
 	expect_error(&d, "copy t from '/nonexistent/file'", -ENOENT, "/nonexistent/file");
 	expect_error(&d, "", -EINVAL, "");
@@ -175,7 +175,7 @@ static void views(void **state)
 	expect(&d, "insert into t values (1), (2), (3)", "");
 	expect(&d, "create view v1 as select a * 2 as b from t", "");
 	expect(&d, "create view v2 as select b + 1 as c from v1 where b > 2", "");
-	expect_error(&d, "create view v1 as select 1", -EEXIST, "exists already");
+	expect_error(&d, "create view v1 as select 1", -EEXIST, "already exists");
 	expect(&d, "select c from v2 order by c", "5 7 ");
 	expect(&d, "create or replace view v1 as select a * 10 as b from t", "");
 	db_leave(&d);

@@ -139,7 +139,7 @@ static int check_generate(const struct fth_graph_generate *what)
 		return fth_fail(EINVAL, "scale %u: vertices have 4 bytes, so 31 is the largest",
 				what->scale);
 	if (what->kind != FTH_GRAPH_KRONECKER && what->kind != FTH_GRAPH_UNIFORM)
-		return fth_fail(EINVAL, "no such generator");
+		return fth_fail(EINVAL, "unknown generator");
 	return 0;
 }
 

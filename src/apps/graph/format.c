@@ -87,9 +87,9 @@ void fth_graph_encode(const struct fth_graph_info *info, struct fth_graph_header
 static int check_kind(const struct fth_graph_header *header)
 {
 	if (memcmp(header->magic, FTH_GRAPH_MAGIC, sizeof(header->magic)) != 0)
-		return fth_fail(EBADMSG, "there is no graph here");
+		return fth_fail(EBADMSG, "not a graph");
 	if (header->version != FTH_GRAPH_VERSION)
-		return fth_fail(EBADMSG, "a graph of version %u; this knows %u", header->version,
+		return fth_fail(EBADMSG, "the graph has version %u, expected %u", header->version,
 				FTH_GRAPH_VERSION);
 	if (header->checksum != header_sum(header))
 		return fth_fail(EBADMSG, "the header of the graph is damaged");
@@ -144,9 +144,9 @@ static int check_places(const struct fth_graph_header *header, uint64_t device_b
 	if (header->flags & FTH_GRAPH_WEIGHTED)
 		fit = fit && section_fits(end, header->weights_at, list, header->bytes, &end);
 	if (!fit)
-		return fth_fail(EBADMSG, "the sections of the graph do not lie in order");
+		return fth_fail(EBADMSG, "the sections of the graph are not in order");
 	if (header->bytes > device_bytes)
-		return fth_fail(EBADMSG, "the graph has %llu bytes, of which %llu are here",
+		return fth_fail(EBADMSG, "the graph has %llu bytes, but the device only %llu",
 				(unsigned long long)header->bytes,
 				(unsigned long long)device_bytes);
 	return 0;

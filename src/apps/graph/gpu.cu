@@ -46,7 +46,7 @@ static int index_pieces(struct fth_gpu_graph *graph)
 	if (rc == 0)
 		rc = fth_gpu_check(cudaStreamSynchronize(graph->stream), "indexing a graph");
 	if (rc == 0 && graph->told->report.rc < 0)
-		rc = fth_fail(EBADMSG, "the graph is damaged: its offsets make no sense");
+		rc = fth_fail(EBADMSG, "the graph is damaged: its offsets are not ascending");
 	return rc;
 }
 
@@ -123,7 +123,7 @@ static int check_shape(const struct fth_gpu_graph_shape *shape)
 		return fth_fail(EINVAL, "a graph has 1 to %llu vertices",
 				(unsigned long long)FTH_GRAPH_VERTICES_MAX);
 	if (!shape->offsets)
-		return fth_fail(EINVAL, "a graph without offsets");
+		return fth_fail(EINVAL, "the graph has no offsets");
 	if (shape->edges > UINT64_MAX / (2 * sizeof(uint32_t)))
 		return fth_fail(EINVAL, "more edges than any drive holds");
 	return 0;
@@ -297,10 +297,10 @@ static int tell_failure(const struct fth_gpu_graph_source *edges, const struct g
 	struct fth_gpu_failure failure;
 
 	if (report->rc == -EBADMSG && report->bad)
-		return fth_fail(EBADMSG, "the graph is damaged: there is no vertex %u",
+		return fth_fail(EBADMSG, "the graph is damaged: vertex %u does not exist",
 				report->bad);
 	if (!edges->cache || fth_gpu_cache_failure(edges->cache, &failure) != 1)
-		return fth_fail(-report->rc, "edges could not be read: %s", strerror(-report->rc));
+		return fth_fail(-report->rc, "cannot read edges: %s", strerror(-report->rc));
 	return fth_fail(-report->rc, "line %llu of the %s could not be read: %s, status 0x%x",
 			(unsigned long long)failure.line,
 			failure.array == edges->edges.range ? "edges" : "weights",

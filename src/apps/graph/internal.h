@@ -59,7 +59,7 @@ static inline int fth_graph_walk(struct fth_graph *graph, const struct fth_span 
 /* A neighbour that is no vertex: the medium holds what was never written there. */
 static inline int fth_graph_bad_neighbour(uint32_t neighbour)
 {
-	return fth_fail(EBADMSG, "the graph is damaged: there is no vertex %u", neighbour);
+	return fth_fail(EBADMSG, "the graph is damaged: vertex %u does not exist", neighbour);
 }
 
 /* Put the defaults in. */

@@ -322,13 +322,14 @@ static int allowed(struct fth_names *names, enum entry_op op, const char *name, 
 	if (names->failed)
 		return names->failed;
 	if (op == ENTRY_CREATE)
-		return there ? fth_fail(EEXIST, "names: %s exists", name) : fits(names, name);
+		return there ? fth_fail(EEXIST, "names: %s already exists", name)
+			     : fits(names, name);
 	if (!there)
-		return fth_fail(ENOENT, "names: there is no %s", name);
+		return fth_fail(ENOENT, "names: no %s", name);
 	if (op == ENTRY_REMOVE)
 		return 0;
 	if (*find(names, to, (uint8_t)strlen(to)))
-		return fth_fail(EEXIST, "names: %s exists", to);
+		return fth_fail(EEXIST, "names: %s already exists", to);
 	return fits(names, to);
 }
 

@@ -38,10 +38,10 @@ static int check_accesses(const struct fth_gpu_source *a, const struct fth_gpu_a
 		return fth_fail(EINVAL, "accesses to %llu elements of %llu",
 				(unsigned long long)accesses->count, (unsigned long long)a->count);
 	if ((unsigned)accesses->pattern >= FTH_GPU_PATTERNS)
-		return fth_fail(EINVAL, "there is no such pattern");
+		return fth_fail(EINVAL, "unknown pattern");
 	if (accesses->pattern == FTH_GPU_STRIDED &&
 	    (accesses->stride == 0 || accesses->count % accesses->stride))
-		return fth_fail(EINVAL, "a stride divides the number of elements");
+		return fth_fail(EINVAL, "the stride does not divide the number of elements");
 	return 0;
 }
 

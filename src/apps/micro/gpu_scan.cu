@@ -235,7 +235,7 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 		rc = work_check_target(to, from);
 	if (rc == 0 &&
 	    (from->count != to->count || from->line != to->line || !from->plain != !to->plain))
-		rc = fth_fail(EINVAL, "arrays that do not go together");
+		rc = fth_fail(EINVAL, "the arrays differ in length or element size");
 	if (rc == 0 && chunks > work->opts.chunks)
 		rc = fth_fail(ENOSPC, "%llu chunks; there is room for %llu",
 			      (unsigned long long)chunks, (unsigned long long)work->opts.chunks);

@@ -132,7 +132,7 @@ int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a
 	if (rc == 0 && (a->count != b->count || a->count != c->count || a->line != b->line ||
 			a->line != c->line || !a->plain != !b->plain || !a->plain != !c->plain ||
 			a->array.cache != b->array.cache))
-		rc = fth_fail(EINVAL, "vectors that do not go together");
+		rc = fth_fail(EINVAL, "the vectors differ in length or element size");
 	if (rc == 0)
 		rc = work_cached(a, &x);
 	if (rc == 0)

@@ -20,11 +20,11 @@ static int check_opts(const struct fth_gpu_work_options *o)
 	if (rc < 0)
 		return rc;
 	if (o->ahead < 1 || o->ahead > FTH_GPU_AHEAD_MAX)
-		return fth_fail(EINVAL, "1 to %u lines ahead", FTH_GPU_AHEAD_MAX);
+		return fth_fail(EINVAL, "lines ahead must be 1 to %u", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)
-		return fth_fail(EINVAL, "no chunks, or no time to wait");
+		return fth_fail(EINVAL, "chunks or timeout is 0");
 	if (o->chunks > SIZE_MAX / sizeof(struct scan_chunk))
-		return fth_fail(EINVAL, "more chunks than there is memory for");
+		return fth_fail(EINVAL, "the memory holds fewer chunks");
 	return 0;
 }
 
@@ -144,7 +144,7 @@ int fth_gpu_work_registers(enum fth_gpu_work_kernel kernel)
 	int rc;
 
 	if ((unsigned)kernel >= FTH_GPU_WORK_KERNELS)
-		return fth_fail(EINVAL, "there is no such kernel");
+		return fth_fail(EINVAL, "unknown kernel");
 	rc = fth_gpu_check(cudaFuncGetAttributes(&attributes, kernels[kernel]()),
 			   "asking for a kernel's registers");
 	return rc < 0 ? rc : attributes.numRegs;
@@ -155,11 +155,11 @@ int fth_gpu_work_registers(enum fth_gpu_work_kernel kernel)
 int work_check_source(const struct fth_gpu_source *source)
 {
 	if (source->element != 8)
-		return fth_fail(EINVAL, "elements of %u bytes: they have 8 here", source->element);
+		return fth_fail(EINVAL, "elements of %u bytes, expected 8", source->element);
 	if (source->line < 512 || (source->line & (source->line - 1)))
 		return fth_fail(EINVAL, "line size is not a power of two of at least 512");
 	if ((uint64_t)source->plain % 16)
-		return fth_fail(EINVAL, "memory that is not aligned to 16 bytes");
+		return fth_fail(EINVAL, "the memory is not aligned to 16 bytes");
 	return 0;
 }
 

@@ -53,7 +53,7 @@ int fth_gups_settle(const struct fth_array *table, const struct fth_gups_options
 
 	*out = options ? *options : (struct fth_gups_options){0};
 	if (fth_array_element(table) != sizeof(uint64_t))
-		return fth_fail(EINVAL, "the words of the table have to be 8 bytes");
+		return fth_fail(EINVAL, "the table must have words of 8 bytes");
 	if (!out->words)
 		out->words = largest_power(count);
 	if (!out->words || out->words > count || out->words != largest_power(out->words))

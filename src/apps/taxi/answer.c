@@ -39,7 +39,7 @@ void taxi_answer_set(struct fth_taxi_answer *answer, const struct fth_taxi_query
 int taxi_query_check(const struct fth_taxi_query *query)
 {
 	if (query->query >= FTH_TAXI_QUERIES)
-		return fth_fail(EINVAL, "there is no query %u: they are 0 to %u", query->query,
+		return fth_fail(EINVAL, "query %u does not exist: expected 0 to %u", query->query,
 				FTH_TAXI_QUERIES - 1);
 	if (isnan(query->miles))
 		return fth_fail(EINVAL, "the bound in miles is not a number");

@@ -106,8 +106,8 @@ static int take_name(struct fth_taxi_csv *csv)
 		if (strcasecmp(text, names[i].name) != 0)
 			continue;
 		if (csv->seen & 1u << i)
-			return fth_fail(EINVAL, "line %llu: the column %s comes twice",
-					line_number(csv), names[i].name);
+			return fth_fail(EINVAL, "line %llu: duplicate column %s", line_number(csv),
+					names[i].name);
 		csv->seen |= 1u << i;
 		*target = (int8_t)names[i].column;
 	}
@@ -176,8 +176,7 @@ static int end_names(struct fth_taxi_csv *csv)
 			have |= 1u << names[i].column;
 	for (unsigned c = FTH_TAXI_DISTANCE; c <= FTH_TAXI_TOTAL; c++)
 		if (!(have & 1u << c))
-			return fth_fail(EINVAL, "line %llu: there is no column %s",
-					line_number(csv),
+			return fth_fail(EINVAL, "line %llu: no column %s", line_number(csv),
 					c == FTH_TAXI_DISTANCE ? "trip_distance" : "total_amount");
 	csv->counts.absent = ~have & ((1u << FTH_TAXI_COLUMNS) - 1);
 	csv->known_fields = csv->fields;

@@ -144,10 +144,10 @@ static void mistakes_are_named_with_their_line(void **state)
 	(void)state;
 	expect_refusal("", "the file is empty: its first line should name the columns");
 	expect_refusal("\n\n", "the file is empty: its first line should name the columns");
-	expect_refusal("trip_distance\n1\n", "line 1: there is no column total_amount");
-	expect_refusal("a,total_amount\n1,2\n", "line 1: there is no column trip_distance");
+	expect_refusal("trip_distance\n1\n", "line 1: no column total_amount");
+	expect_refusal("a,total_amount\n1,2\n", "line 1: no column trip_distance");
 	expect_refusal("extra,extra,trip_distance,total_amount\n",
-		       "line 1: the column extra comes twice");
+		       "line 1: duplicate column extra");
 	expect_refusal("trip_distance,total_amount\n1,2\n\"3,4\n",
 		       "line 4: the file ends inside quotes");
 	expect_refusal("trip_distance,total_amount\n\"1\"2,2\n",

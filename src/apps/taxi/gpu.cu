@@ -227,7 +227,7 @@ static int check_part(const struct fth_gpu_taxi_part *part, const struct fth_tax
 	rc = work_check_source(&part->values);
 	if (rc == 0 && (!part->miles.plain != !part->values.plain ||
 			part->values.count < (query->query - 1) * part->stride + part->miles.count))
-		rc = fth_fail(EINVAL, "columns that do not go together");
+		rc = fth_fail(EINVAL, "the columns differ in length");
 	return rc;
 }
 

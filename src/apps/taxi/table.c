@@ -79,12 +79,12 @@ static uint64_t header_checksum(const struct header *header)
 static int check_header(const struct header *header, uint64_t device_size)
 {
 	if (memcmp(header->magic, MAGIC, sizeof(header->magic)) != 0)
-		return fth_fail(EINVAL, "there is no table of taxi trips on this device");
+		return fth_fail(EINVAL, "the device holds no table of taxi trips");
 	if (header->checksum != header_checksum(header))
 		return fth_fail(EINVAL, "the header of the table is damaged");
 	if (header->version != VERSION)
-		return fth_fail(EINVAL, "the table has version %u; this program knows %u",
-				header->version, VERSION);
+		return fth_fail(EINVAL, "the table has version %u, expected %u", header->version,
+				VERSION);
 	if (header->columns != FTH_TAXI_COLUMNS || header->rows > ROWS_MAX ||
 	    header->stride % FTH_CACHE_LINE_MAX || header->stride < stride_of(header->rows))
 		return fth_fail(EINVAL, "the header of the table contradicts itself");
@@ -119,7 +119,7 @@ int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out)
 	int rc = check_device(dev);
 
 	if (rc == 0 && size < sizeof(header))
-		rc = fth_fail(EINVAL, "there is no table of taxi trips on this device");
+		rc = fth_fail(EINVAL, "the device holds no table of taxi trips");
 	if (rc == 0)
 		rc = fth_dev_read(dev, &header, sizeof(header), 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
@@ -273,7 +273,7 @@ int fth_taxi_writer_add(struct fth_taxi_writer *writer, const struct fth_taxi_tr
 	uint64_t at = writer->table.rows - writer->written;
 
 	if (writer->table.rows == writer->capacity)
-		return fth_fail(ENOSPC, "more rows than the %llu there is room for",
+		return fth_fail(ENOSPC, "more rows than the %llu that fit",
 				(unsigned long long)writer->capacity);
 	for (unsigned c = 0; c < FTH_TAXI_COLUMNS; c++)
 		piece_of(writer, c)[at] = trip->column[c];

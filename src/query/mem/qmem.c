@@ -407,7 +407,8 @@ void *fth_qmem_alloc(struct fth_qmem *m, size_t size)
 	p = get_memory(size);
 	if (!p) {
 		fth_qmem_discharge(m, fth_qmem_cost(size));
-		fth_fail(ENOMEM, "query memory: the system has no %zu bytes for %s", size, m->name);
+		fth_fail(ENOMEM, "query memory: the system cannot allocate %zu bytes for %s", size,
+			 m->name);
 	}
 	return p;
 }

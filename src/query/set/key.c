@@ -25,7 +25,7 @@ int fth_key_init(struct fth_key *k, const struct fth_key_column *columns, unsign
 {
 	*k = (struct fth_key){.count = count};
 	if (count > FTH_KEY_COLUMNS)
-		return fth_fail(EINVAL, "key of %u columns, at most %u are possible", count,
+		return fth_fail(EINVAL, "key of %u columns, the limit is %u", count,
 				FTH_KEY_COLUMNS);
 	for (unsigned i = 0; i < count; i++) {
 		struct fth_key_column *c = &k->columns[i];

@@ -123,7 +123,7 @@ static int nameless_file(const char *folder, char *path, size_t room)
 			unlink(path);
 	}
 	if (fd < 0)
-		return fth_fail(errno, "%s: no scratch file can be created", folder);
+		return fth_fail(errno, "%s: cannot create a scratch file", folder);
 	snprintf(path, room, "/proc/self/fd/%d", fd);
 	return fd;
 }
@@ -143,7 +143,7 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 	if (fd < 0)
 		return fd;
 	if (ftruncate(fd, (off_t)(limit / block * block)) < 0) {
-		rc = fth_fail(errno, "%s: no scratch file of %llu bytes", folder,
+		rc = fth_fail(errno, "%s: cannot allocate a scratch file of %llu bytes", folder,
 			      (unsigned long long)limit);
 	} else {
 		snprintf(uri, sizeof(uri), "file:%s", path);

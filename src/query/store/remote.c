@@ -140,7 +140,7 @@ static int told(struct remote_conn *c)
 
 	wire_get_string(&c->payload, text, sizeof(text));
 	if (!wire_get_end(&c->payload) || rc >= 0 || rc < -4095)
-		return fth_fail(EBADMSG, "the storage daemon reports an error that is none");
+		return fth_fail(EBADMSG, "the storage daemon sent an invalid error code");
 	return fth_fail(-rc, "%s", text);
 }
 
@@ -171,7 +171,7 @@ int remote_ask(struct remote_conn *c, enum wire_type answer)
 		rc = remote_receive(c, fth_now_ns() + REMOTE_TIMEOUT_NS, &type);
 	if (rc == 0 && type != answer) {
 		c->broken = true;
-		return fth_fail(EBADMSG, "the storage daemon answers something else");
+		return fth_fail(EBADMSG, "unexpected message from the storage daemon");
 	}
 	return rc;
 }
@@ -189,8 +189,7 @@ static int greet(struct remote_conn *c)
 	version = wire_get_u32(&c->payload);
 	c->remote->budget = wire_get_u64(&c->payload);
 	if (!wire_get_end(&c->payload) || version != WIRE_VERSION)
-		return fth_fail(EPROTO,
-				"the storage daemon speaks version %u of the protocol, not %u",
+		return fth_fail(EPROTO, "the storage daemon uses protocol version %u, expected %u",
 				version, WIRE_VERSION);
 	return 0;
 }

@@ -135,7 +135,7 @@ static int take_done(struct remote_conn *c, unsigned tasks, struct exec_stats *s
 		add_stats(&stats[i], &c->payload);
 	if (!wire_get_end(&c->payload) || rc > 0 || rc < -4095) {
 		c->broken = true;
-		return fth_fail(EBADMSG, "the end of a task set is damaged");
+		return fth_fail(EBADMSG, "the storage daemon sent a damaged end of a task set");
 	}
 	return rc == 0 ? 0 : fth_fail(-rc, "%s", text);
 }
@@ -162,7 +162,7 @@ static int next_frame(struct remote_conn *c, const struct exec_options *options,
 			return remote_receive(c, fth_now_ns() + REMOTE_TIMEOUT_NS, type);
 		if (fth_now_ns() > silent) {
 			c->broken = true;
-			return fth_fail(ETIMEDOUT, "the storage daemon is silent");
+			return fth_fail(ETIMEDOUT, "timed out waiting for the storage daemon");
 		}
 	}
 }
@@ -187,7 +187,7 @@ static int receive_all(struct remote_conn *c, const struct task_set *set,
 			continue;
 		n = type == WIRE_BATCH
 			    ? batch_get(batch, &c->payload, &columns)
-			    : fth_fail(EBADMSG, "the storage daemon answers something else");
+			    : fth_fail(EBADMSG, "unexpected message from the storage daemon");
 		rc = n <= 0 ? n : take(user, columns, (unsigned)n);
 		if (rc < 0)
 			break;

@@ -54,7 +54,7 @@ static int open_handle(struct remote_dev *d, struct remote_conn *c, uint32_t *ha
 	*block = wire_get_u32(&c->payload);
 	if (!wire_get_end(&c->payload) || *block == 0 || (*block & (*block - 1)) != 0 ||
 	    *block > WIRE_READ_MAX || *size % *block != 0)
-		return fth_fail(EBADMSG, "the storage daemon opens a file that is none");
+		return fth_fail(EBADMSG, "the storage daemon sent an invalid file number");
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int read_piece(struct remote_chan *chan, uint64_t offset, uint32_t length
 		return rc;
 	bytes = wire_get(&c->payload, length);
 	if (bytes == NULL || !wire_get_end(&c->payload))
-		return fth_fail(EBADMSG, "the storage daemon sends other bytes");
+		return fth_fail(EBADMSG, "the storage daemon sent data for another request");
 	memcpy(to, bytes, length);
 	atomic_fetch_add_explicit(&c->remote->column_bytes, length, memory_order_relaxed);
 	return 0;
@@ -205,7 +205,9 @@ static int visit_names(struct remote_conn *c, int (*visit)(const char *name, voi
 		if (!c->payload.bad)
 			rc = visit(name, user);
 	}
-	return c->payload.bad ? fth_fail(EBADMSG, "the storage daemon lists no tables") : rc;
+	return c->payload.bad
+		       ? fth_fail(EBADMSG, "the storage daemon sent a damaged list of tables")
+		       : rc;
 }
 
 static int store_list(struct store *store, int (*visit)(const char *name, void *user), void *user)
@@ -232,7 +234,7 @@ static int receive_manifest(struct remote_conn *c, const struct fth_table_memory
 	int rc = 0;
 
 	if (total > (uint64_t)1 << 32)
-		return fth_fail(EBADMSG, "a manifest of more than 4 GiB");
+		return fth_fail(EBADMSG, "the storage daemon sent a manifest of more than 4 GiB");
 	blob->length = (size_t)total;
 	blob->bytes = memory->alloc(memory->user, blob->length + 1);
 	if (blob->bytes == NULL)
@@ -241,7 +243,7 @@ static int receive_manifest(struct remote_conn *c, const struct fth_table_memory
 		size_t n = c->payload.length - c->payload.at;
 
 		if (c->payload.bad || n > total - at || (n == 0 && at < total)) {
-			rc = fth_fail(EBADMSG, "the storage daemon sends no manifest");
+			rc = fth_fail(EBADMSG, "the storage daemon sent a damaged manifest");
 			break;
 		}
 		memcpy((char *)blob->bytes + at, wire_get(&c->payload, n), n);
@@ -250,7 +252,7 @@ static int receive_manifest(struct remote_conn *c, const struct fth_table_memory
 			break;
 		rc = remote_receive(c, fth_now_ns() + REMOTE_TIMEOUT_NS, &type);
 		if (rc == 0 && (type != WIRE_BYTES || wire_get_u64(&c->payload) != total))
-			rc = fth_fail(EBADMSG, "the storage daemon sends no manifest");
+			rc = fth_fail(EBADMSG, "the storage daemon sent a damaged manifest");
 	}
 	if (rc < 0) {
 		c->broken = true;
@@ -317,7 +319,7 @@ static int store_open_file(struct store *store, const char *name, uint64_t id, u
 
 static int refuse_write(void)
 {
-	return fth_fail(EROFS, "tables of a storage daemon are changed where it runs");
+	return fth_fail(EROFS, "tables of a storage daemon are read-only over the connection");
 }
 
 static int store_create(struct store *store, const char *name, const struct blob *manifest)

@@ -113,7 +113,7 @@ static int answer_error(struct session *s, int error)
 
 static int bad_request(void)
 {
-	return fth_fail(EBADMSG, "a request of a wrong form");
+	return fth_fail(EBADMSG, "malformed request");
 }
 
 /* ---- requests ---- */
@@ -130,7 +130,7 @@ static int greet(struct session *s)
 	if (type != WIRE_HELLO || !wire_get_end(&s->request))
 		return bad_request();
 	if (version != WIRE_VERSION) {
-		rc = fth_fail(EPROTO, "version %u of the protocol is not known, only %u", version,
+		rc = fth_fail(EPROTO, "protocol version %u is not supported, expected %u", version,
 			      WIRE_VERSION);
 		(void)answer_error(s, rc);
 		return rc;
@@ -175,7 +175,7 @@ static int list_tables(struct session *s)
 	if (rc == 0)
 		rc = fth_table_list(s->storage->db, put_name, &names);
 	if (rc == 0 && names.count != count)
-		rc = fth_fail(EAGAIN, "tables were created or removed meanwhile");
+		rc = fth_fail(EAGAIN, "tables were created or removed during the request");
 	return rc < 0 ? answer_error(s, rc) : answer(s);
 }
 

@@ -185,7 +185,7 @@ static int hear_client(struct session *s)
 	int rc = session_receive(s, session_deadline(s), &type);
 
 	if (rc == 0 && (type != WIRE_CANCEL || !wire_get_end(&s->request)))
-		rc = fth_fail(EBADMSG, "a request while another one runs");
+		rc = fth_fail(EBADMSG, "a request arrived while another one is running");
 	atomic_store_explicit(&s->cancel, true, memory_order_relaxed);
 	return rc;
 }
@@ -291,7 +291,7 @@ static int start(struct run *r)
 	r->length = wire_get_u32(in);
 	text = wire_get(in, r->length);
 	if (rc == 0 && !wire_get_end(in))
-		return fth_fail(EBADMSG, "a request of a wrong form");
+		return fth_fail(EBADMSG, "malformed request");
 	if (rc == 0) {
 		char *copy = fth_arena_alloc(&r->arena, r->length + 1, 1);
 

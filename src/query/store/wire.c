@@ -199,7 +199,7 @@ int wire_header(const unsigned char header[WIRE_HEADER], uint32_t most, struct w
 
 	if (load_le(header, 4) != WIRE_MAGIC || load_le(header + 6, 2) != 0 ||
 	    load_le(header + 12, 4) != 0 || type == 0 || type >= WIRE_TYPES)
-		return fth_fail(EBADMSG, "no frame of the storage protocol");
+		return fth_fail(EBADMSG, "not a frame of the storage protocol");
 	out->type = (enum wire_type)type;
 	out->length = (uint32_t)load_le(header + 8, 4);
 	if (out->length > most)
@@ -231,7 +231,7 @@ static int wait_for(int fd, short events, uint64_t deadline)
 		if (rc < 0 && errno != EINTR)
 			return -errno;
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "the other side of the connection is stuck");
+			return fth_fail(ETIMEDOUT, "timed out: the peer does not read or write");
 	}
 }
 

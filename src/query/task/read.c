@@ -185,8 +185,8 @@ static struct fth_table *read_table(struct reader *r)
 	struct fth_table *table = r->error != 0 ? NULL : r->how->open(r->how->self, name);
 
 	if (table == NULL && r->error == 0)
-		stop(r, fth_fail(ENOENT, "line %u, column %u: there is no table %s", at.line,
-				 at.column, name));
+		stop(r,
+		     fth_fail(ENOENT, "line %u, column %u: no table %s", at.line, at.column, name));
 	return table;
 }
 

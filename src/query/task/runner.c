@@ -498,7 +498,7 @@ int runner_need(struct runner *r, struct frame *f, unsigned slot)
 			if (s->columns[i].slot == slot)
 				return runner_decode(r, i);
 	}
-	return fth_fail(EINVAL, "task %u uses slot %u, which is not there", r->number, slot);
+	return fth_fail(EINVAL, "task %u uses slot %u, which does not exist", r->number, slot);
 }
 
 static int need_expr(struct runner *r, struct frame *f, const struct fth_expr *e)
