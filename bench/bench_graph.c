@@ -13,14 +13,13 @@
 #include "app_options.h"
 #include "cgroup.h"
 #include "cli.h"
+#include "graph_file.h"
 #include "graph_side.h"
 #include "json.h"
 #include "median.h"
 #include "report.h"
-#include "scratch.h"
 
 #include "fathom/base/error.h"
-#include "fathom/hd/wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -46,16 +45,13 @@ struct cell {
 };
 
 struct bench {
-	const char *path;
-	char own_path[4096], uri[8192];
-	const char *directory;
-	uint64_t scale, degree, seed, threads, rounds, sources, iterations;
+	struct graph_file file;
+	uint64_t rounds, sources, iterations;
 	uint64_t cache, line;
 	const char *policy;
 	bool smallest, one_way, unlimited;
 
 	struct graph_work work;
-	bool made_file;
 	enum fth_cache_policy policy_number;
 	uint32_t source[SOURCES_MAX];
 	uint64_t memory[GRAPH_TASKS]; /* what a run may use */
@@ -90,7 +86,7 @@ static int run_once(struct bench *b, enum graph_side side, enum graph_task task,
 		.result_size = sizeof(*out),
 		.stopped = fth_cli_stopped,
 	};
-	int rc = fth_cgroup_drop_pages(b->path);
+	int rc = fth_cgroup_drop_pages(b->file.path);
 
 	memset(out, 0, sizeof(*out));
 	memset(usage, 0, sizeof(*usage));
@@ -161,102 +157,19 @@ static int measure_task(struct bench *b, enum graph_task task)
 
 /* ---- the graph ---- */
 
-static int tell(void *context, const char *what, uint64_t done, uint64_t total)
-{
-	(void)context;
-	fth_cli_progress(what, done, total);
-	return fth_cli_stopped() ? -EINTR : 0;
-}
-
-/* Where the graph is built: closed by make_graph(). */
-struct target {
-	struct bench *bench;
-	struct fth_dev *dev;
-};
-
-static int open_target(void *context, uint64_t bytes, struct fth_dev **out)
-{
-	struct target *target = context;
-	struct bench *b = target->bench;
-	char uri[sizeof(b->uri) + 64];
-	int rc;
-
-	snprintf(uri, sizeof(uri), "%s?create=on&size=%llu", b->uri, (unsigned long long)bytes);
-	rc = fth_dev_open(uri, &target->dev);
-	b->made_file = rc == 0;
-	*out = target->dev;
-	return rc;
-}
-
-static int make_graph(struct bench *b)
-{
-	const struct fth_graph_generate what = {
-		.kind = FTH_GRAPH_KRONECKER,
-		.scale = (unsigned)b->scale,
-		.degree = (unsigned)b->degree,
-		.seed = b->seed,
-	};
-	struct target target = {.bench = b};
-	const struct fth_graph_build build = {.memory = (uint64_t)1 << 30,
-					      .directory = b->directory,
-					      .open = open_target,
-					      .context = &target};
-	const struct fth_graph_job job = {.threads = (unsigned)b->threads, .progress = tell};
-	int rc = fth_graph_generate(&what, &build, &job, &b->work.info);
-
-	fth_cli_progress_end();
-	fth_dev_close(target.dev);
-	if (rc == 0 && truncate(b->path, (off_t)b->work.info.bytes) < 0)
-		rc = fth_fail(errno, "cannot cut the file to size");
-	return rc;
-}
-
-static int read_graph(struct bench *b)
-{
-	struct fth_dev *dev;
-	int rc = fth_dev_open(b->uri, &dev);
-
-	if (rc < 0)
-		return rc;
-	rc = fth_graph_read_info(dev, &b->work.info);
-	fth_dev_close(dev);
-	if (rc == 0 && !b->work.info.undirected)
-		rc = fth_fail(EINVAL, "the graph must be undirected");
-	return rc;
-}
-
-/* Where searches begin: the same for all. Picked in a cache that is closed again before any fork.
- */
-static int pick_sources(struct bench *b)
-{
-	struct fth_cache_options options = FTH_CACHE_OPTIONS_INIT;
-	struct fth_graph *graph = NULL;
-	struct fth_cache *cache;
-	int rc = fth_cache_open(&options, &cache), end;
-
-	if (rc < 0)
-		return rc;
-	rc = fth_graph_open(cache, b->uri, NULL, &graph);
-	for (uint64_t i = 0; i < b->sources && rc == 0; i++)
-		rc = fth_graph_pick(graph, b->seed + i, &b->source[i]);
-	end = fth_graph_close(graph);
-	rc = rc < 0 ? rc : end;
-	end = fth_cache_finish(&cache);
-	return rc < 0 ? rc : end;
-}
-
 /* What is known once the graph is there. */
 static void settle_work(struct bench *b)
 {
 	struct graph_work *work = &b->work;
 
+	work->info = b->file.info;
 	if (b->cache == 0)
 		b->cache = work->info.edges * 4 / CACHE_SHARE / b->line * b->line;
 	if (b->cache < 4 * b->line)
 		b->cache = 4 * b->line;
-	work->path = b->path;
-	work->uri = b->uri;
-	work->threads = (unsigned)b->threads;
+	work->path = b->file.path;
+	work->uri = b->file.uri;
+	work->threads = (unsigned)b->file.threads;
 	work->iterations = (unsigned)b->iterations;
 	work->sources = b->source;
 	work->source_count = (unsigned)b->sources;
@@ -269,12 +182,12 @@ static void settle_work(struct bench *b)
 
 static int prepare(struct bench *b)
 {
-	int rc = access(b->path, F_OK) == 0 ? read_graph(b) : make_graph(b);
+	int rc = graph_file_open(&b->file);
 
 	if (rc < 0)
 		return rc;
 	settle_work(b);
-	return pick_sources(b);
+	return graph_file_sources(&b->file, b->sources, b->source);
 }
 
 /* ---- reporting ---- */
@@ -298,9 +211,9 @@ static void print_head(const struct bench *b)
 	char edges[FTH_CLI_BYTES_MAX], cache[FTH_CLI_BYTES_MAX];
 
 	printf("%s: %s; edges %s, cache %s in lines of %llu; %llu threads, median of %llu\n",
-	       b->path, b->work.info.made_by, fth_cli_bytes(edges, b->work.info.edges * 4),
+	       b->file.path, b->work.info.made_by, fth_cli_bytes(edges, b->work.info.edges * 4),
 	       fth_cli_bytes(cache, b->cache), (unsigned long long)b->line,
-	       (unsigned long long)b->threads, (unsigned long long)b->rounds);
+	       (unsigned long long)b->file.threads, (unsigned long long)b->rounds);
 }
 
 static void print_task(const struct bench *b, enum graph_task task)
@@ -355,7 +268,7 @@ static void report_parameters(struct fth_json *j, const struct bench *b)
 	fth_json_u64(j, "cache", b->cache);
 	fth_json_u64(j, "line", b->line);
 	fth_json_string(j, "policy", fth_cache_policy_name(b->policy_number));
-	fth_json_u64(j, "threads", b->threads);
+	fth_json_u64(j, "threads", b->file.threads);
 	fth_json_u64(j, "sources", b->sources);
 	fth_json_u64(j, "iterations", b->iterations);
 	fth_json_u64(j, "rounds", b->rounds);
@@ -405,34 +318,22 @@ static int execute(struct bench *b)
 static int exit_status(const struct bench *b, int rc)
 {
 	fth_cli_progress_end();
-	return fth_app_exit_or_skip(b->path, rc, rc == -ENOSYS || rc == -EPERM || rc == -ENOTSUP);
-}
-
-static void name_file(struct bench *b)
-{
-	b->directory = fth_scratch_folder(b->directory);
-	snprintf(b->own_path, sizeof(b->own_path), "%s/fathom-graph-%ld.data", b->directory,
-		 (long)getpid());
-	b->path = b->own_path;
+	return fth_app_exit_or_skip(b->file.path, rc,
+				    rc == -ENOSYS || rc == -EPERM || rc == -ENOTSUP);
 }
 
 static int check_options(struct bench *b)
 {
 	if (b->smallest) {
-		b->scale = 14;
+		b->file.scale = 14;
 		b->rounds = 1;
 		b->sources = 2;
 		b->iterations = 3;
 	}
-	if (!b->path)
-		name_file(b);
-	if (strpbrk(b->path, "%?&()")) {
-		fth_cli_error("%s: a name without %%, ?, & and () is needed", b->path);
+	if (!graph_file_name(&b->file))
 		return FTH_EXIT_USAGE;
-	}
-	snprintf(b->uri, sizeof(b->uri), "file:%s", b->path);
-	if (b->threads == 0)
-		b->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+	if (b->file.threads == 0)
+		b->file.threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
 	if (b->policy && fth_cache_policy_parse(b->policy, &b->policy_number) < 0) {
 		fth_cli_error("--policy: %s", fth_error_text(-EINVAL));
 		return FTH_EXIT_USAGE;
@@ -443,14 +344,15 @@ static int check_options(struct bench *b)
 static int parse(struct bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
-		{"file", FTH_CLI_STRING, &b->path, 0, 0,
+		{"file", FTH_CLI_STRING, &b->file.path, 0, 0,
 		 "a graph, kept; made if it is not there; default: a temporary one"},
-		{"dir", FTH_CLI_STRING, &b->directory, 0, 0,
+		{"dir", FTH_CLI_STRING, &b->file.directory, 0, 0,
 		 "folder for temporary files; default TMPDIR or /tmp"},
-		{"scale", FTH_CLI_U64, &b->scale, 4, 31, "2^N vertices"},
-		{"degree", FTH_CLI_U64, &b->degree, 1, 4096, "edges drawn per vertex"},
-		{"seed", FTH_CLI_U64, &b->seed, 0, 0, "of the graph and of where to begin"},
-		{"threads", FTH_CLI_U64, &b->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},
+		{"scale", FTH_CLI_U64, &b->file.scale, 4, 31, "2^N vertices"},
+		{"degree", FTH_CLI_U64, &b->file.degree, 1, 4096, "edges drawn per vertex"},
+		{"seed", FTH_CLI_U64, &b->file.seed, 0, 0, "of the graph and of where to begin"},
+		{"threads", FTH_CLI_U64, &b->file.threads, 0, FTH_GRAPH_THREADS_MAX,
+		 "0: one per CPU"},
 		FTH_BENCH_ROUNDS(&b->rounds),
 		{"sources", FTH_CLI_U64, &b->sources, 1, SOURCES_MAX, "searches per run"},
 		{"iterations", FTH_CLI_U64, &b->iterations, 1, 10000, "of PageRank"},
@@ -481,22 +383,20 @@ static int parse(struct bench *b, int argc, char **argv)
 static int run(int argc, char **argv)
 {
 	struct bench *b = calloc(1, sizeof(*b));
-	bool keep;
 	int status;
 
 	if (!b)
 		return FTH_EXIT_FAILED;
-	*b = (struct bench){.scale = 22, .degree = 16, .seed = 1, .rounds = 3, .sources = 2};
+	*b = (struct bench){.rounds = 3, .sources = 2};
+	b->file = (struct graph_file){.scale = 22, .degree = 16, .seed = 1};
 	b->iterations = 5;
 	b->line = 65536; /* large ones cost less, and both tasks read most of the edges */
 	status = parse(b, argc, argv);
 	if (status == FTH_CLI_GO_ON) {
 		int rc = b->unlimited ? 0 : fth_cgroup_available();
 
-		keep = b->path != b->own_path;
 		status = exit_status(b, rc < 0 ? rc : execute(b));
-		if (b->made_file && (!keep || status != FTH_EXIT_OK))
-			unlink(b->path);
+		graph_file_remove(&b->file, status != FTH_EXIT_OK);
 	}
 	free(b);
 	return status;

@@ -14,6 +14,7 @@ extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_flatredis;
 extern const struct fth_command fth_bench_gpupmwork;
 extern const struct fth_command fth_bench_graph;
+extern const struct fth_command fth_bench_graphmem;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_kv;
 extern const struct fth_command fth_bench_kvclient;
@@ -42,6 +43,7 @@ static const struct fth_command *const benches[] = {
 	GPU(TAXI),
 	GPU(VECTOR),
 	&fth_bench_graph,
+	&fth_bench_graphmem,
 	&fth_bench_gups,
 	&fth_bench_kv,
 	&fth_bench_kvclient,
