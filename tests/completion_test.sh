@@ -70,6 +70,15 @@ in_bash() {
 [ "$(in_bash "$fathom" kv 'to')" = top ] || fail "bash, by path: $(in_bash "$fathom" kv to)"
 [ -z "$(in_bash fathom graph pagerank some)" ] || fail "bash: something where a file belongs"
 if command -v zsh >/dev/null; then
-  zsh -n "$root/contrib/completion/_fathom" || fail "zsh does not parse it"
+  # in_zsh WORD...: what it gives to _describe, or "files"
+  in_zsh() {
+    PATH=$(dirname "$fathom"):$PATH zsh -f -c '
+      _describe() { print -rl -- "${(@P)4}" }
+      _files() { print files }
+      script=$1; shift; words=("$@") CURRENT=$#
+      . "$script"' zsh "$root/contrib/completion/_fathom" "$@"
+  }
+  [ "$(in_zsh fathom graph s)" = "sssp:shortest paths by weight" ] || fail "zsh: $(in_zsh fathom graph s)"
+  [ "$(in_zsh fathom graph cc '')" = files ] || fail "zsh: $(in_zsh fathom graph cc '')"
 fi
 echo "completion_test: passed"

@@ -65,6 +65,17 @@ if [ "$(id -u)" != 0 ]; then
   [[ $err == *"ermission denied"* ]] || fail "no permission: $err"
 fi
 
+# A target that is refused costs no reading: nothing comes out of this pipe.
+mkfifo never
+exec 6<>never
+expect 1 import never g:1
+[[ $err == *"g:1: this is a device of the kind g"*"write ./ before it"* ]] || fail "g:1: $err"
+expect 0 import edges ./g:1
+expect 1 import never ./g:1
+[[ $err == *"--force"* ]] || fail "it exists: $err"
+expect 1 import never ''
+exec 6<&-
+
 # ---- names ----
 printf 'bob alice\nalice carol\ncarol 1000000000\nbob bob\nbob alice\n10 bob\n' >names
 expect 0 import --relabel names l

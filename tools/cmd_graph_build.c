@@ -22,8 +22,8 @@ struct how {
 	struct fth_graph_job job;
 	uint64_t threads;
 	uint64_t begin;
-	bool imported, relabelled;
-	struct fth_graph_counts counts; /* of an import */
+	bool imported, relabelled, opened; /* opened: the target; input is read before */
+	struct fth_graph_counts counts;	   /* of an import */
 };
 
 #define BUILD_OPTIONS(how)                                                                         \
@@ -60,13 +60,15 @@ static int open_target(void *context, uint64_t bytes, struct fth_dev **dev)
 	struct how *how = context;
 	int rc;
 
+	how->opened = true;
 	hint_at_relabel(how, bytes);
 	rc = fth_output_open(&how->target, bytes);
 	*dev = how->target.dev;
 	return rc;
 }
 
-static void start(struct how *how, const char *uri)
+/* Work takes long: a target that cannot be is refused before. 0 or a negative errno. */
+static int start(struct how *how, const char *uri)
 {
 	how->target.uri = uri;
 	how->build.open = open_target;
@@ -74,6 +76,7 @@ static void start(struct how *how, const char *uri)
 	how->job.threads = (unsigned)how->threads;
 	how->job.progress = graph_progress;
 	how->begin = fth_now_ns();
+	return fth_output_check(&how->target);
 }
 
 static void print_counts(const struct fth_graph_counts *counts)
@@ -165,8 +168,9 @@ static int run_generate(int argc, char **argv)
 	}
 	what.scale = (unsigned)scale;
 	what.degree = (unsigned)degree;
-	start(&how, args[0]);
-	rc = fth_graph_generate(&what, &how.build, &how.job, &info);
+	rc = start(&how, args[0]);
+	if (rc == 0)
+		rc = fth_graph_generate(&what, &how.build, &how.job, &info);
 	return finish(&how, args[0], rc, &info);
 }
 
@@ -213,7 +217,7 @@ static int import_file(struct how *how, struct fth_graph_import *what, const cha
 		return graph_exit(NULL, rc);
 	what->in = fth_text_input_stream(input);
 	rc = fth_graph_import(what, &how->build, &how->job, &info);
-	bad_input = rc == -EINVAL || ferror(what->in);
+	bad_input = (rc == -EINVAL && !how->opened) || ferror(what->in);
 	if (bad_input)
 		fth_fail_in(rc, path);
 	rc = fth_text_input_close(input, rc);
@@ -264,7 +268,7 @@ static int run_import(int argc, char **argv)
 		.max_args = 2,
 	};
 	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args);
+	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
@@ -275,8 +279,8 @@ static int run_import(int argc, char **argv)
 	if (!check_options(&what))
 		return FTH_EXIT_USAGE;
 	how.relabelled = what.relabel;
-	start(&how, args[1]);
-	return import_file(&how, &what, args[0]);
+	rc = start(&how, args[1]);
+	return rc < 0 ? graph_exit(args[1], rc) : import_file(&how, &what, args[0]);
 }
 
 const struct fth_command fth_cmd_graph_import = {

@@ -25,6 +25,8 @@ static int find_file(struct fth_output *out, const char *path)
 	struct stat st;
 	bool exists = stat(path, &st) == 0;
 
+	if (!*path)
+		return fth_fail(EINVAL, "the name of the file is empty");
 	if (exists && !out->force && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
 		return fth_fail(EEXIST, "it exists; --force replaces it");
 	if (exists && S_ISDIR(st.st_mode))
@@ -105,7 +107,8 @@ static int open_new(struct fth_output *out, uint64_t bytes)
 	return rc;
 }
 
-int fth_output_open(struct fth_output *out, uint64_t bytes)
+/* Whatever the URI names. */
+static int find_target(struct fth_output *out)
 {
 	struct fth_uri uri = {0};
 	int rc = fth_uri_parse(&uri, out->uri);
@@ -114,8 +117,32 @@ int fth_output_open(struct fth_output *out, uint64_t bytes)
 	if (file)
 		rc = find_file(out, uri.path);
 	else if (rc == 0 && !out->force)
-		rc = fth_fail(EEXIST, "a device is overwritten with --force only");
+		rc = fth_fail(EEXIST,
+			      "this is a device of the kind %s, which needs --force to be "
+			      "overwritten; if it is the name of a file, write ./ before it",
+			      uri.scheme);
 	fth_uri_release(&uri);
+	return rc;
+}
+
+int fth_output_check(const struct fth_output *out)
+{
+	struct fth_output look = {.uri = out->uri, .force = out->force};
+	int rc = find_target(&look);
+	char *folder = rc == 0 && look.path ? folder_of(look.path) : NULL;
+
+	if (folder && access(folder, W_OK | X_OK) < 0)
+		rc = fth_fail(errno, "%s: %s", folder, strerror(errno));
+	free(folder);
+	free(look.path);
+	free(look.partial);
+	return rc;
+}
+
+int fth_output_open(struct fth_output *out, uint64_t bytes)
+{
+	int rc = find_target(out);
+
 	if (rc < 0)
 		return rc;
 	return out->path ? open_new(out, bytes) : fth_dev_open(out->uri, &out->dev);

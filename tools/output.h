@@ -25,6 +25,12 @@ struct fth_output {
 };
 
 /*
+ * Would fth_output_open() refuse it? For commands that work long before they open it. 0, or -EEXIST,
+ * or another error that is known now: no such folder, no permission. Changes nothing.
+ */
+int fth_output_check(const struct fth_output *out);
+
+/*
  * Open it with room for `bytes` bytes; out->dev is the device. -EEXIST if there is something
  * already and force is not set; then nothing was changed. Call fth_output_close() in any case.
  */
