@@ -69,6 +69,8 @@ static int gather_tasks(struct planner *p, struct task_set *out)
 		if (out->tasks[t].source.kind == TASK_TABLE && prune_source(p, &out->tasks[t]) < 0)
 			return p->error;
 	}
+	if (plan_share(p, out) < 0)
+		return p->error;
 	task_set_last_users(out);
 	out->output_count = p->query->output_count;
 	out->names = p->query->output_names;

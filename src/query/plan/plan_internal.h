@@ -167,6 +167,11 @@ void plan_aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_
 struct task_aggregate plan_aggregate_of(const struct pipe *pipe, enum task_aggregate_op op,
 					bool distinct, uint32_t slot, struct fth_type type);
 
+/* ---- share.c ---- */
+
+/* Equal tasks from a table to groups become one. Returns 0 or an error. */
+int plan_share(struct planner *p, struct task_set *set);
+
 /* ---- facts.c ---- */
 
 /* No two rows of the relation agree in all of these columns. */

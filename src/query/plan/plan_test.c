@@ -278,6 +278,60 @@ static void groups_are_made_for_keys_that_are_looked_up(void **state)
 	fixture_close(&f);
 }
 
+/* How often sales are read. */
+static unsigned scans_of_sales(struct table_fixture *f, const char *sql, int64_t want)
+{
+	int64_t answer = -1;
+	char *text = plan_and_run(f, sql, &answer);
+	unsigned scans = 0;
+
+	for (const char *at = text; (at = strstr(at, "table sales")) != NULL; at++)
+		scans++;
+	assert_int_equal(answer, want);
+	free(text);
+	return scans;
+}
+
+/* A WITH query that is named twice is run once if both give the same groups. */
+static void equal_groups_are_made_once(void **state)
+{
+	struct table_fixture f;
+	int64_t most = 0, large = 0, best = 0;
+
+	(void)state;
+	open_books(&f);
+	for (int i = 0; i < BOOKS; i++)
+		most = sums[i] > most ? sums[i] : most;
+	for (int i = 0; i < BOOKS; i++) {
+		best += sums[i] == most;
+		large += counts[i] > 0 && 2 * sums[i] > most;
+	}
+	assert_int_equal(
+		scans_of_sales(&f,
+			       "with sold(book, n) as (select book, sum(amount) from sales "
+			       "group by book) select count(*) from sold where n = "
+			       "(select max(n) from sold)",
+			       best),
+		1);
+	assert_int_equal(
+		scans_of_sales(&f,
+			       "with sold(book, n) as (select book, sum(amount) from sales "
+			       "group by book) select count(*) from sold where 2 * n > "
+			       "(select max(n) from sold)",
+			       large),
+		1);
+	/* These differ. */
+	assert_int_equal(
+		scans_of_sales(&f,
+			       "select count(*) from (select book, sum(amount) as n from "
+			       "sales group by book) x where n = (select max(n) from "
+			       "(select book, sum(amount) as n from sales where amount < 100 "
+			       "group by book) y)",
+			       best),
+		2);
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +340,7 @@ int main(void)
 		cmocka_unit_test(what_removes_most_is_looked_up_first),
 		cmocka_unit_test(a_key_that_counts_rows_needs_no_structure),
 		cmocka_unit_test(groups_are_made_for_keys_that_are_looked_up),
+		cmocka_unit_test(equal_groups_are_made_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
