@@ -98,36 +98,45 @@ static void fill(struct flat_slot *slot, uint64_t page)
 	*slot = (struct flat_slot){.page = page, .rrpv = FLAT_RRPV_MAX - 1};
 }
 
-/* One with a distant interval whose lock is free, now locked; DIRTY or not as wanted. */
-static uint64_t choose_distant(struct fth_flat *flat, const struct flat_slot *slots, uint32_t dirty)
+/*
+ * Which page goes first, as a number: the one with the longest interval. A clean page goes before one with an interval that is one
+ * step longer, which would have to be written first.
+ */
+static uint32_t rank_of(const struct fth_flat *flat, const struct flat_slot *slot)
 {
-	for (uint32_t way = 0; way < flat->directory.ways; way++) {
-		uint32_t *word = &flat->words[slots[way].page];
+	bool clean = !(word_get(&flat->words[slot->page]) & WORD_DIRTY);
 
-		if (slots[way].rrpv < FLAT_RRPV_MAX || (word_get(word) & WORD_DIRTY) != dirty ||
-		    !word_try_lock(word))
-			continue;
-		if (word_state(word) == WORD_CACHED)
-			return slots[way].page;
-		word_unlock(word); /* it is on its way in, or up */
-	}
-	return DIRECTORY_BUSY;
+	return 2 * slot->rrpv + (clean ? 3 : 0);
+}
+#define RANK_MAX (2 * FLAT_RRPV_MAX + 3)
+
+/* As if the intervals of all had become longer, step by step, until that of the page to evict was distant. */
+static void age_set(const struct flat_directory *directory, struct flat_slot *slots, uint32_t steps)
+{
+	for (uint32_t way = 0; way < directory->ways; way++)
+		slots[way].rrpv = slots[way].rrpv + steps < FLAT_RRPV_MAX ? slots[way].rrpv + steps
+									  : FLAT_RRPV_MAX;
 }
 
-/* A page to evict, clean ones first; makes intervals longer until there is one. */
+/* A page to evict, locked. */
 static uint64_t choose(struct fth_flat *flat, struct flat_slot *slots)
 {
-	for (uint32_t round = 0; round <= FLAT_RRPV_MAX; round++) {
-		uint64_t page = choose_distant(flat, slots, 0);
+	uint32_t ranks[FLAT_WAYS];
 
-		if (page == DIRECTORY_BUSY)
-			page = choose_distant(flat, slots, WORD_DIRTY);
-		if (page != DIRECTORY_BUSY)
-			return page;
-		for (uint32_t way = 0; way < flat->directory.ways; way++)
-			if (slots[way].rrpv < FLAT_RRPV_MAX)
-				slots[way].rrpv++;
-	}
+	for (uint32_t way = 0; way < flat->directory.ways; way++)
+		ranks[way] = rank_of(flat, &slots[way]);
+	for (uint32_t rank = RANK_MAX + 1; rank-- > 0;)
+		for (uint32_t way = 0; way < flat->directory.ways; way++) {
+			uint32_t *word = &flat->words[slots[way].page];
+
+			if (ranks[way] != rank || !word_try_lock(word))
+				continue;
+			if (word_state(word) == WORD_CACHED) {
+				age_set(&flat->directory, slots, FLAT_RRPV_MAX - slots[way].rrpv);
+				return slots[way].page;
+			}
+			word_unlock(word); /* it is on its way in, or up */
+		}
 	return DIRECTORY_BUSY;
 }
 

@@ -176,7 +176,7 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 
 /*
  * A page that is CACHED moves to DRAM if the policy wants it: in the background, since it can be used where it is meanwhile; or
- * at once if it was read for a stream, which will use all of it now. *moved: it is in DRAM.
+ * at once if it was read for a stream, which will use all of it now, or if DRAM is not full. *moved: it is in DRAM.
  */
 static int follow_policy(const struct need *need, bool was_cached, bool *moved)
 {
@@ -187,7 +187,8 @@ static int follow_policy(const struct need *need, bool was_cached, bool *moved)
 	if (ahead.pages > 0)
 		mover_ahead(need->flat, &ahead);
 	if (wish == POLICY_STAY ||
-	    ((wish == POLICY_UP || was_cached) && mover_ask_up(need->flat, need->page)))
+	    ((wish == POLICY_UP || (wish == POLICY_UP_PASSING && was_cached)) &&
+	     mover_ask_up(need->flat, need->page)))
 		return 0;
 	rc = move_up(need->flat, need->page, need->store, wish == POLICY_UP_PASSING);
 	*moved = rc == 0;

@@ -10,6 +10,7 @@
  *	ring.c		which pages are in DRAM, oldest first
  *	stream.c	which pages are used one after the other
  *	move.c		a page from one state to another
+ *	leave.c		many pages out of DRAM
  *	policy.c	when a page moves to DRAM
  *	mover.c		pages that move in the background
  *	fault.c		signals
@@ -86,7 +87,8 @@ struct flat_ring {
 struct flat_channel {
 	struct fth_dev_chan *chan;
 	uint32_t lock;
-	bool lost; /* a request timed out on it: left alone until close */
+	bool lost;     /* a request timed out on it: left alone until close */
+	uint32_t slow; /* waits that do not poll, since a request took long; under lock */
 	struct fth_dev_req reqs[FLAT_DEPTH];
 };
 
@@ -133,7 +135,7 @@ struct flat_habit {
 
 /* What the thread of a region is asked to do. */
 struct flat_errand {
-	enum { ERRAND_UP, ERRAND_AHEAD, ERRAND_CLEAN } kind;
+	enum { ERRAND_UP, ERRAND_AHEAD, ERRAND_CLEAN, ERRAND_ROOM } kind;
 	uint64_t first, pages;
 };
 #define FLAT_ERRANDS   64u
@@ -141,10 +143,12 @@ struct flat_errand {
 
 struct flat_mover {
 	pthread_t thread;
-	bool running;	 /* set before the region is used */
-	bool stop;	 /* atomic, as asleep and cleaning */
-	uint32_t asleep; /* and a futex */
-	bool cleaning;	 /* an errand of that kind is on its way */
+	bool running;	  /* set before the region is used */
+	bool stop;	  /* atomic, as the next four */
+	uint32_t asleep;  /* and a futex */
+	bool cleaning;	  /* an errand of that kind is on its way */
+	bool rooming;	  /* likewise */
+	uint64_t dirtied; /* pages of the SSD-cache */
 	bool lost; /* a read timed out and may still change the buffer: nothing is done any more; atomic */
 	uint32_t lock; /* of the errands */
 	struct flat_errand errands[FLAT_ERRANDS];
@@ -280,6 +284,10 @@ int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 uint8_t *move_find(struct fth_flat *flat, uint64_t page);
 /* It is about to be changed there. */
 int move_allow_store(struct fth_flat *flat, uint64_t page);
+/* Stores of the program to a page in DRAM fault from now on, and wait for its lock. */
+int move_stop_stores(struct fth_flat *flat, uint64_t page);
+/* Evict `old`, which is CACHED, locked and clean; its slot belongs to `page` then. */
+void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page);
 /* FLASH to CACHED. Returns 0, or the error of the device. */
 int move_in(struct fth_flat *flat, uint64_t page);
 /* The same in two steps, for many pages at once: a slot for the page; then, after reading it, its state. */
@@ -290,8 +298,12 @@ void move_in_end(struct fth_flat *flat, uint64_t page, int result);
 int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing);
 /* The same from a copy of it, for a page that has a place in DRAM. */
 int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing);
+/* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
+int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
 /* CACHED or DRAM to FLASH. */
 int move_out(struct fth_flat *flat, uint64_t page);
+
+/* ---- leave.c ---- */
 /*
  * Free up to n places in DRAM, at least one: the oldest pages go to the SSD-cache, or to flash if they were passing and are
  * clean. Returns 0, -EBUSY or the error of the device.
@@ -300,9 +312,6 @@ int move_out(struct fth_flat *flat, uint64_t page);
 int move_oldest_down(struct fth_flat *flat, unsigned n);
 /* One page, which goes to flash. */
 int move_oldest_out(struct fth_flat *flat);
-
-/* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
-int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
 
 /* ---- forget.c ---- */
 /*
@@ -343,13 +352,17 @@ bool mover_ask_up(struct fth_flat *flat, uint64_t page);
 void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead);
 /* A page of the SSD-cache had to be written before its slot could be used. */
 void mover_ask_clean(struct fth_flat *flat);
+/* A page of the SSD-cache is DIRTY now: it is written in the background, with others, before its slot is needed. */
+void mover_note_dirty(struct fth_flat *flat);
+/* A place of DRAM was taken. If few are left, old pages leave in the background. */
+void mover_keep_room(struct fth_flat *flat);
 /* Bytes of a page that is locked and not in DRAM are about to be stored to. */
 void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length);
 
 /* ---- policy.c ---- */
 void policy_open(struct fth_flat *flat);
 /* An access to a page that is CACHED and locked; miss: it was on flash. Should it move to DRAM? *ahead: pages to read ahead. */
-enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING };
+enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING, POLICY_FILL };
 enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
 			      struct stream_ahead *ahead);
 /* A page with this many accesses left the SSD-cache. */

@@ -12,6 +12,9 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
+#define POLL_NS	      400000u
+#define SLOW_REQUESTS 16u
+
 int io_open(struct fth_flat *flat)
 {
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
@@ -65,14 +68,39 @@ static void prepare(const struct fth_flat *flat, struct fth_dev_req *req, enum f
 	fth_dev_req_init(req, op, memory, length, flat->options.offset + at);
 }
 
+/*
+ * Look for completed requests for a while and let other threads run in between: on a fast device that costs less than a sleep and the
+ * interrupt that ends it. A device that took longer is not polled for the next requests.
+ */
+static int poll_some(struct flat_channel *channel, struct fth_dev_req **done, unsigned n)
+{
+	int rc = fth_dev_reap(channel->chan, done, n, 0, 0);
+	uint64_t end;
+
+	if (rc != 0 || channel->slow > 0) {
+		channel->slow -= channel->slow > 0;
+		return rc;
+	}
+	end = fth_now_ns() + POLL_NS;
+	while (rc == 0 && fth_now_ns() < end) {
+		sched_yield();
+		rc = fth_dev_reap(channel->chan, done, n, 0, 0);
+	}
+	if (rc == 0)
+		channel->slow = SLOW_REQUESTS;
+	return rc;
+}
+
 /* Collect all; false if the deadline passes first. */
 static bool collect(struct flat_channel *channel, unsigned n, uint64_t deadline)
 {
 	struct fth_dev_req *done[FLAT_DEPTH];
 
 	while (n > 0) {
-		int rc = fth_dev_reap(channel->chan, done, n, n, deadline);
+		int rc = poll_some(channel, done, n);
 
+		if (rc == 0)
+			rc = fth_dev_reap(channel->chan, done, n, n, deadline);
 		if (rc <= 0)
 			return false;
 		n -= (unsigned)rc;

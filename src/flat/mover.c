@@ -32,11 +32,11 @@
 #define PARTS	    64u	   /* of a page, for `stored` */
 #define SPIN_NS	    20000u /* before it sleeps */
 #define SPARE_SHARE 64u	   /* of DRAM: places that are kept free, so that a fault finds one */
-#define SPARE_MAX   16u
+#define SPARE_MAX   64u
 #define CLEAN_MANY  32u
 #define IMPATIENCE \
 	8u /* accesses to a page that was asked for, after which the program moves it itself; a power of two */
-#define BATCH_ROOM  16u /* pages that leave DRAM together, */
+#define BATCH_ROOM  32u /* pages that leave DRAM together, */
 #define BATCH_SHARE 32u /* or such a part of it if that is less */
 
 /* ---- asking ---- */
@@ -65,6 +65,14 @@ static bool ask(struct fth_flat *flat, const struct flat_errand *errand)
 	return room;
 }
 
+static uint64_t places_free(const struct fth_flat *flat)
+{
+	uint64_t limit = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED),
+		 taken = __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED);
+
+	return taken < limit ? limit - taken : 0;
+}
+
 bool mover_ask_up(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
@@ -90,6 +98,29 @@ void mover_ask_clean(struct fth_flat *flat)
 		__atomic_store_n(&flat->mover.cleaning, false, __ATOMIC_RELAXED);
 }
 
+void mover_note_dirty(struct fth_flat *flat)
+{
+	if (flat->mover.running &&
+	    __atomic_add_fetch(&flat->mover.dirtied, 1, __ATOMIC_RELAXED) % CLEAN_MANY == 0)
+		mover_ask_clean(flat);
+}
+
+static uint64_t spare_places(const struct fth_flat *flat)
+{
+	uint64_t spare = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / SPARE_SHARE;
+
+	return spare < SPARE_MAX ? spare : SPARE_MAX;
+}
+
+void mover_keep_room(struct fth_flat *flat)
+{
+	if (!flat->mover.running || places_free(flat) >= spare_places(flat) / 2 ||
+	    __atomic_exchange_n(&flat->mover.rooming, true, __ATOMIC_RELAXED))
+		return;
+	if (!ask(flat, &(struct flat_errand){.kind = ERRAND_ROOM}))
+		__atomic_store_n(&flat->mover.rooming, false, __ATOMIC_RELAXED);
+}
+
 void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length)
 {
 	uint64_t part = flat->map.page / PARTS, end = offset + length;
@@ -105,14 +136,6 @@ void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length)
 }
 
 /* ---- up ---- */
-
-static uint64_t places_free(const struct fth_flat *flat)
-{
-	uint64_t limit = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED),
-		 taken = __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED);
-
-	return taken < limit ? limit - taken : 0;
-}
 
 /* Old pages leave DRAM until so many places are free, as far as possible. */
 static void make_room(struct fth_flat *flat, uint64_t places)
@@ -381,11 +404,9 @@ static void sleep_until_asked(struct flat_mover *mover)
 
 static void keep_spare(struct fth_flat *flat)
 {
-	uint64_t spare = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / SPARE_SHARE;
-
-	spare = spare < SPARE_MAX ? spare : SPARE_MAX;
-	if (places_free(flat) < spare / 2)
-		make_room(flat, spare);
+	__atomic_store_n(&flat->mover.rooming, false, __ATOMIC_RELAXED);
+	if (places_free(flat) < spare_places(flat) / 2)
+		make_room(flat, spare_places(flat));
 }
 
 static void *serve(void *raw)
@@ -407,7 +428,7 @@ static void *serve(void *raw)
 			move_aside(flat, errand.first);
 		else if (errand.kind == ERRAND_AHEAD)
 			read_ahead(flat, errand.first, errand.pages);
-		else
+		else if (errand.kind == ERRAND_CLEAN)
 			clean_some(flat);
 		keep_spare(flat);
 	}

@@ -9,7 +9,8 @@
  * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
  * The threshold follows the benefit, which is measured: some pages that reach it stay, as samples, until a page that moved
  * at the same time would have left DRAM again. The accesses that they got meanwhile are what moving them would have saved.
- * If that is less than moving costs, the threshold rises. Pages that are used one after the other (stream.c) move at once.
+ * If that is less than moving costs, the threshold rises. Pages that are used one after the other (stream.c) move at once, and
+ * so does every page while places in DRAM are free: nothing has to leave for it.
  */
 #include <string.h>
 
@@ -23,9 +24,11 @@
 #define EPOCH_FACTOR	   4u
 #define COUNTERS_THRESHOLD 3u
 #define COUNTERS_MAX	   64u
-#define SAMPLE_EVERY	   8u /* of pages that reach the threshold */
-#define SAMPLE_ENOUGH	   4u /* times the accesses that pay for a move: no need to see more */
-#define SAMPLES_PER_STEP   4u /* ended, before the threshold changes by one */
+#define FREE_SHARE	   32u /* of DRAM, and */
+#define FREE_FEW	   4u  /* places: not free, but about to be used */
+#define SAMPLE_EVERY	   8u  /* of pages that reach the threshold */
+#define SAMPLE_ENOUGH	   4u  /* times the accesses that pay for a move: no need to see more */
+#define SAMPLES_PER_STEP   4u  /* ended, before the threshold changes by one */
 
 /* What a move to DRAM and back costs, and what an access to the SSD-cache costs, where no model says so. */
 #define MOVE_NS	  6000u
@@ -161,6 +164,16 @@ static bool move_or_sample(struct fth_flat *flat, uint64_t page)
 	return false;
 }
 
+/* More places than the few that are free because several pages leave at a time. */
+static bool dram_is_free(const struct fth_flat *flat)
+{
+	uint64_t limit = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED) + limit / FREE_SHARE +
+		       FREE_FEW <
+	       limit;
+}
+
 static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool miss,
 				      struct stream_ahead *ahead)
 {
@@ -184,6 +197,8 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool
 		wish = POLICY_STAY;
 	else if (stream)
 		wish = POLICY_UP_PASSING;
+	else if (dram_is_free(flat))
+		wish = POLICY_FILL;
 	else if (count >= p->threshold && move_or_sample(flat, page))
 		wish = POLICY_UP;
 	word_unlock(&p->lock);

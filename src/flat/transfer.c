@@ -50,7 +50,7 @@ static int ensure(struct fth_flat *flat, uint64_t page)
 	wish = policy_wants(flat, page, state != WORD_CACHED, &ahead);
 	if (ahead.pages > 0)
 		mover_ahead(flat, &ahead);
-	if (wish == POLICY_STAY || mover_ask_up(flat, page))
+	if (wish == POLICY_STAY || (wish != POLICY_FILL && mover_ask_up(flat, page)))
 		return 0;
 	rc = move_up(flat, page, false, wish == POLICY_UP_PASSING);
 	return rc == -EBUSY ? 0 : rc;
