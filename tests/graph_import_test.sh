@@ -65,6 +65,14 @@ if [ "$(id -u)" != 0 ]; then
   [[ $err == *"ermission denied"* ]] || fail "no permission: $err"
 fi
 
+import_text 'from,to,weight\r\n0,1,3\r\n1,2,4\r\n' --delimiter , --header --weighted --json
+[[ $out == *'"vertices":3,"edges":2,'* ]] || fail "CSV: $out"
+import_text '\xef\xbb\xbfbob;alice\nalice;carol\n' --delimiter ';' --relabel
+expect 0 bfs t --source bob --top 1
+[[ $out == *$'carol\talice\t2' ]] || fail "CSV with names: $out"
+expect 2 import --delimiter xy text u
+expect 2 import --delimiter , --format mtx text u
+
 # A target that is refused costs no reading: nothing comes out of this pipe.
 mkfifo never
 exec 6<>never

@@ -224,8 +224,25 @@ static int import_file(struct how *how, struct fth_graph_import *what, const cha
 	return finish(how, bad_input ? NULL : how->target.uri, rc, &info);
 }
 
+/* One character, or "tab". */
+static bool find_delimiter(const char *text, char *out)
+{
+	*out = text ? text[0] : '\0';
+	if (!text || (*out && !text[1]))
+		return true;
+	*out = '\t';
+	if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
+		return true;
+	fth_cli_error("--delimiter %s: expected one character, or tab", text);
+	return false;
+}
+
 static bool check_options(const struct fth_graph_import *what)
 {
+	if (what->format == FTH_GRAPH_MATRIX_MARKET && (what->delimiter || what->header)) {
+		fth_cli_error("--delimiter and --header are for edge lists");
+		return false;
+	}
 	if (!what->relabel)
 		return true;
 	if (what->format == FTH_GRAPH_MATRIX_MARKET)
@@ -241,9 +258,12 @@ static int run_import(int argc, char **argv)
 {
 	struct how how = {.build.memory = 256 << 20, .imported = true};
 	struct fth_graph_import what = {.counts = &how.counts};
-	const char *format = NULL;
+	const char *format = NULL, *delimiter = NULL;
 	const struct fth_cli_option options[] = {
 		{"format", FTH_CLI_STRING, &format, 0, 0, "edges or mtx; default by the name"},
+		{"delimiter", FTH_CLI_STRING, &delimiter, 0, 0,
+		 "separates fields, beside blanks: , for CSV"},
+		{"header", FTH_CLI_FLAG, &what.header, 0, 0, "skip the first line"},
 		{"one-based", FTH_CLI_FLAG, &what.one_based, 0, 0, "the first vertex is 1"},
 		{"relabel", FTH_CLI_FLAG, &what.relabel, 0, 0,
 		 "vertices are any words or numbers; keep only those with edges"},
@@ -276,7 +296,7 @@ static int run_import(int argc, char **argv)
 		fth_cli_error("--format %s: expected edges or mtx", format);
 		return FTH_EXIT_USAGE;
 	}
-	if (!check_options(&what))
+	if (!find_delimiter(delimiter, &what.delimiter) || !check_options(&what))
 		return FTH_EXIT_USAGE;
 	how.relabelled = what.relabel;
 	rc = start(&how, args[1]);

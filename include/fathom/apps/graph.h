@@ -135,6 +135,8 @@ struct fth_graph_import {
 	uint64_t vertices;    /* edge lists: at least so many; 0: as many as are named */
 	bool relabel;	      /* edge lists: vertices are words; without one_based and vertices */
 	struct fth_graph_counts *counts; /* may be NULL */
+	char delimiter; /* edge lists: separates fields as blanks do, for CSV a comma; 0: none */
+	bool header;	/* edge lists: the first line has names of columns; skip it */
 };
 
 /* Zero-initialise for the defaults. */

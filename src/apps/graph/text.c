@@ -10,8 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define LINE_BYTES_MAX 65536u
-#define RELABEL_HINT   "relabel takes any names"
+#define LINE_BYTES_MAX	65536u
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some programs write before UTF-8 */
+#define RELABEL_HINT	"relabel takes any names"
 
 /* ---- lines ---- */
 
@@ -20,6 +21,7 @@ struct reader {
 	char line[LINE_BYTES_MAX + 1]; /* without its end */
 	const char *at;
 	uint64_t number;
+	int delimiter;	     /* 0: none */
 	bool weights_here;   /* lines have a weight, wanted or not */
 	bool weights_needed; /* and must have it */
 	bool one_based;
@@ -52,10 +54,12 @@ static int next_line(struct reader *r)
 			return bad(r, "a zero byte: this is no text");
 		if (n == LINE_BYTES_MAX)
 			return bad(r, "longer than 65536 bytes");
-		r->line[n++] = (char)c;
+		r->line[n++] = (char)(c == r->delimiter ? ' ' : c);
 	}
 	r->line[n] = '\0';
 	r->at = r->line;
+	if (r->number == 1 && strncmp(r->at, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
+		r->at += strlen(BYTE_ORDER_MARK);
 	if (c != EOF || n > 0)
 		return ferror(r->what->in) ? read_failed(r) : 1;
 	r->number--;
@@ -149,7 +153,8 @@ static int take_weight(struct reader *r, uint32_t *out)
 		return r->weights_needed ? bad(r, "expected a weight") : 0;
 	value = strtod(r->at, &end);
 	if (end == r->at || (*end && !isspace((unsigned char)*end)))
-		return bad(r, "expected a weight");
+		return bad(r, r->weights_needed ? "expected a weight"
+						: "expected a weight or the end of the line");
 	r->at = end;
 	return r->what->weighted ? round_weight(r, value, out) : 0;
 }
@@ -310,9 +315,10 @@ int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_te
 	r->weights_needed = what->weighted;
 	r->one_based = what->one_based;
 	r->vertices_max = FTH_GRAPH_VERTICES_MAX;
+	r->delimiter = (unsigned char)what->delimiter;
 	if (what->format == FTH_GRAPH_MATRIX_MARKET)
 		rc = read_matrix(r, header, fn, context);
-	else
+	else if (!what->header || (rc = next_line(r)) > 0)
 		rc = read_edges(r, 0, fn, context);
 	free(r);
 	return rc;

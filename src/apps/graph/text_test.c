@@ -72,6 +72,26 @@ static void edge_lists_are_read(void **state)
 		     "0-1:3 ");
 }
 
+static void other_delimiters_and_headers_are_read(void **state)
+{
+	const struct fth_graph_import csv = {.delimiter = ',', .header = true};
+
+	(void)state;
+	assert_reads(csv, "from,to,weight\n0,1,5\r\n 2 , 3 \n", "0-1:0 2-3:0 ");
+	assert_reads(csv, "from,to\n", "");
+	assert_refused(csv, "from,to\n0,1\n0;1\n", "line 3: expected the number of a vertex");
+	assert_refused(list, "0,1\n", "line 1: expected the number of a vertex");
+	assert_reads(list,
+		     "\xef\xbb\xbf"
+		     "0 1\n1 2\n",
+		     "0-1:0 1-2:0 ");
+	assert_refused(list,
+		       "0 1\n\xef\xbb\xbf"
+		       "1 2\n",
+		       "line 2: ");
+	assert_refused(list, "0 1 x\n", "line 1: expected a weight or the end of the line");
+}
+
 static void what_is_wrong_with_an_edge_list_is_told_by_line(void **state)
 {
 	(void)state;
@@ -146,6 +166,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(edge_lists_are_read),
+		cmocka_unit_test(other_delimiters_and_headers_are_read),
 		cmocka_unit_test(what_is_wrong_with_an_edge_list_is_told_by_line),
 		cmocka_unit_test(matrices_are_read),
 		cmocka_unit_test(what_is_wrong_with_a_matrix_is_told_by_line),

@@ -244,8 +244,7 @@ static void wrong_text(void **state)
 	refuse(&s, "", "line 1, column 1: expected task, found the end");
 	refuse(&s, "task 1: table people: id#0 output: id#0",
 	       "line 1, column 7: expected task 0 here");
-	refuse(&s, "task 0: table nobody: id#0 output",
-	       "line 1, column 15: no table nobody");
+	refuse(&s, "task 0: table nobody: id#0 output", "line 1, column 15: no table nobody");
 	refuse(&s, "task 0: table people: ix#0 output", "table people has no column ix");
 	refuse(&s, "task 0: table people: id#0, id#0 output", "slot #0 is made twice");
 	refuse(&s, PEOPLE "output: id#0\nresult \"a\", \"b\"",
