@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define RECORD_BESIDE 540u	  /* bytes of a record beside its value, as jemalloc rounds them */
-#define OURS_BESIDE   (18u << 20) /* the program, its tables and this process: not for the region */
+#define OURS_BESIDE   (24u << 20) /* the program, its tables and this process: not for the region */
 #define END_MS	      20000
 
 enum side { OURS, PEER, SIDES };
