@@ -342,10 +342,12 @@ int log_trim(struct flat_log *log, const struct log_mark *mark, uint64_t deadlin
 		return rc;
 	header.tail = mark->position;
 	header.sequence = mark->sequence;
-	header.epoch += mark->reset ? 1 : 0;
+	header.epoch += mark->reset ? log->epoch_step : 0;
 	rc = log_write_header(log, &header, deadline);
 	if (rc < 0)
 		return rc;
+	if (mark->reset)
+		log->epoch_step = 1;
 	pthread_mutex_lock(&log->lock);
 	log->tail = mark->position;
 	if (mark->reset) { /* nothing was appended since: all of it is in place */

@@ -78,6 +78,7 @@ struct flat_log {
 	struct log_header header; /* the newest that is known to be durable; under trimming */
 	unsigned good;		  /* its slot */
 	bool fresh;		  /* there is no header on the medium yet */
+	uint32_t epoch_step;	  /* to the next epoch */
 
 	pthread_mutex_t lock; /* of all that follows; held for copies, never during I/O */
 	pthread_cond_t changed;

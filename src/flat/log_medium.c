@@ -7,6 +7,8 @@
 
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
+#include "fathom/base/rng.h"
+#include "fathom/hd/wait.h"
 
 #define HEADER_MAGIC   0x474f4c54414c4646u /* "FFLATLOG" */
 #define HEADER_VERSION 1u
@@ -110,7 +112,7 @@ static bool header_is_ours(const struct log_header *header)
 
 static int read_headers(struct flat_log *log, enum log_found *found)
 {
-	bool damaged = false, zero = true;
+	bool damaged = false, torn = false, zero = true;
 
 	for (unsigned slot = 0; slot < 2; slot++) {
 		_Alignas(4096) uint8_t block[LOG_SLOT];
@@ -128,10 +130,17 @@ static int read_headers(struct flat_log *log, enum log_found *found)
 				log->good = slot;
 			}
 			*found = LOG_OURS;
-		} else if (header.magic == HEADER_MAGIC) {
-			damaged = true;
+		} else if (!all_zero(block, log->slot)) {
+			damaged |= header.magic == HEADER_MAGIC;
+			torn = true;
 		}
 	}
+	/*
+	 * What is not valid may have been the newest header, and records of its epoch may be there. The next epoch is one that was never used, so
+	 * that they do not come to life again.
+	 */
+	if (torn)
+		log->epoch_step = 2 + (uint32_t)(fth_mix64(fth_now_ns()) % (1u << 24));
 	if (*found == LOG_OURS)
 		return 0;
 	if (damaged)
@@ -146,7 +155,7 @@ int log_find(struct flat_log *log, struct fth_dev *dev, struct fth_dev_window *w
 	uint32_t block = fth_dev_info(dev)->block;
 	int rc;
 
-	*log = (struct flat_log){.dev = dev, .window = window, .fresh = true};
+	*log = (struct flat_log){.dev = dev, .window = window, .fresh = true, .epoch_step = 1};
 	*found = LOG_FOREIGN;
 	log->slot = window ? LOG_SLOT_LINE : LOG_SLOT;
 	log->unit = window ? 8 : block < 512 ? 512 : block;
@@ -163,6 +172,12 @@ int log_find(struct flat_log *log, struct fth_dev *dev, struct fth_dev_window *w
 	if (log->header.version != HEADER_VERSION)
 		return fth_fail(EUCLEAN, "flat: the log has version %u, expected %u",
 				log->header.version, HEADER_VERSION);
+	if (log->size == 0 || log->size > LOG_SIZE_MAX || log->size % log->unit != 0 ||
+	    log->header.tail > UINT64_MAX / 2)
+		return fth_fail(EUCLEAN,
+				"flat: the header of the log says %llu bytes from position %llu on",
+				(unsigned long long)log->size,
+				(unsigned long long)log->header.tail);
 	if (!window) /* the caller may not know how long it is */
 		log->ring_at = log->headers_at - log->size;
 	return 0;

@@ -416,8 +416,18 @@ uint64_t fth_names_operations(struct fth_names *names)
 
 /* ---- opening ---- */
 
+/* No header is valid: that is a new journal only if there is nothing at all. */
+static bool is_zero(const struct header *header)
+{
+	static const struct header zero;
+
+	return memcmp(header, &zero, sizeof(zero)) == 0;
+}
+
 static int read_header(struct fth_names *names, bool *found)
 {
+	bool zero = true;
+
 	*found = false;
 	for (unsigned slot = 0; slot < 2; slot++) {
 		struct header header;
@@ -426,6 +436,7 @@ static int read_header(struct fth_names *names, bool *found)
 
 		if (rc < 0)
 			return rc;
+		zero &= is_zero(&header);
 		if (header.magic != NAMES_MAGIC || header.generation % 2 != slot ||
 		    header.sum !=
 			    fth_checksum(&header.generation, sizeof(header) - 16, HEADER_SEED))
@@ -434,6 +445,8 @@ static int read_header(struct fth_names *names, bool *found)
 			names->header = header;
 		*found = true;
 	}
+	if (!*found && !zero)
+		return fth_fail(EUCLEAN, "names: both headers of the journal are damaged");
 	return 0;
 }
 
@@ -454,6 +467,17 @@ static bool read_entry(struct fth_names *names, uint8_t *bytes, int *rc)
 	return *rc == 0 && entry->sum == entry_sum(entry);
 }
 
+/* Of an operation that there is, with names that it takes. */
+static bool is_possible(const struct entry *entry)
+{
+	const char *name = (const char *)(entry + 1);
+
+	return entry->op >= ENTRY_CREATE && entry->op <= ENTRY_REMOVE && entry->length > 0 &&
+	       entry->length <= FTH_NAMES_LENGTH_MAX && entry->to_length <= FTH_NAMES_LENGTH_MAX &&
+	       (entry->to_length > 0) == (entry->op == ENTRY_RENAME) &&
+	       !memchr(name, 0, (size_t)entry->length + entry->to_length);
+}
+
 static int replay(struct fth_names *names)
 {
 	_Alignas(8) uint8_t bytes[ENTRY_MAX + 8];
@@ -465,6 +489,9 @@ static int replay(struct fth_names *names)
 	while (rc == 0 && read_entry(names, bytes, &rc)) {
 		const char *name = (const char *)(entry + 1);
 
+		if (!is_possible(entry))
+			return fth_fail(EUCLEAN, "names: entry %llu is of no kind that there is",
+					(unsigned long long)entry->sequence);
 		rc = apply(names, (enum entry_op)entry->op, entry->inode, name, entry->length,
 			   name + entry->length, entry->to_length);
 		if (rc == -EEXIST || rc == -ENOENT)
