@@ -146,6 +146,7 @@ struct chan_file {
 	struct file_list again; /* to be given to the engine, for the first time or once more */
 	struct file_list done;	/* result set, waiting for reap */
 	unsigned with_kernel;	/* requests that an answer is awaited for, those in `again` too */
+	bool batch;		/* the requests that are being submitted are several */
 	struct chan_flush flush;
 };
 

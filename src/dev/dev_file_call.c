@@ -30,6 +30,8 @@ static int call_piece(int fd, const struct fth_dev_req *req)
 	struct iovec piece = dev_file_req_rest(req);
 	off_t offset = (off_t)(req->offset + req->scratch[0]);
 
+	if (req->flags & FTH_DEV_FUA)
+		return answer_of(pwritev2(fd, &piece, 1, offset, RWF_DSYNC));
 	if (req->op == FTH_DEV_WRITE)
 		return answer_of(pwrite(fd, piece.iov_base, piece.iov_len, offset));
 	return answer_of(pread(fd, piece.iov_base, piece.iov_len, offset));
@@ -40,7 +42,9 @@ int dev_file_call_transfer(int fd, const struct fth_dev_req *req)
 {
 	bool one = req->iov_count == 1 || req->scratch[0] > 0;
 
-	return one ? call_piece(fd, req) : call_vector(fd, req, 0);
+	if (one)
+		return call_piece(fd, req);
+	return call_vector(fd, req, req->flags & FTH_DEV_FUA ? RWF_DSYNC : 0);
 }
 
 /* For requests that nothing was done of yet. */

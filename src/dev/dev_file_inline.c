@@ -36,6 +36,9 @@ static bool is_for_us(const struct chan_file *chan, const struct fth_dev_req *re
 		return chan_file_dev(chan)->inline_flush && chan->chan.in_flight == 0;
 	if (req->length > chan_file_dev(chan)->inline_max || req->op > FTH_DEV_WRITE)
 		return false;
+	/* On a disk, requests that are submitted together wait together. */
+	if (chan->batch && chan_file_dev(chan)->inline_flush)
+		return false;
 	return chan->chan.in_flight == 0 || chan->with_kernel >= FILE_WORKERS_MAX;
 }
 

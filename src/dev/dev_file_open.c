@@ -334,6 +334,7 @@ static int examine(const struct file_options *o, struct dev_file *file)
 	file->is_block_device = S_ISBLK(st.st_mode);
 	file->dev.info.max_iov = FILE_IOV_MAX;
 	file->dev.info.max_length = FILE_LENGTH_MAX;
+	file->dev.info.has_fua = true;
 	rc = find_size(o, file->fd, &st, &file->dev.info.size);
 	return rc < 0 ? rc : choose_block(o, file, &st);
 }

@@ -306,6 +306,7 @@ static int pool_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 	struct chan_pool *chan = (struct chan_pool *)base;
 	struct file_pool *pool = pool_of(chan);
 
+	chan->file.batch = n > 1;
 	for (unsigned i = 0; i < n; i++)
 		if (chan_file_begin(&chan->file, reqs[i]))
 			file_list_push(&chan->file.again, reqs[i]);

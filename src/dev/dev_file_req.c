@@ -11,16 +11,23 @@
 
 #include <errno.h>
 
+/* relaxed: a flush that races with a failing one may go either way. */
+static int flush_refusal(const struct dev_file *file)
+{
+	return -(int)fth_load_relaxed_dev32(&file->flush_error);
+}
+
 int dev_file_req_refusal(const struct dev_file *file, const struct fth_dev_req *req)
 {
 	switch (req->op) {
 	case FTH_DEV_READ:
 		return 0;
 	case FTH_DEV_FLUSH:
-		/* relaxed: a flush that races with a failing one may go either way. */
-		return -(int)fth_load_relaxed_dev32(&file->flush_error);
+		return flush_refusal(file);
 	default:
-		return file->readonly ? -EROFS : 0;
+		if (file->readonly)
+			return -EROFS;
+		return req->flags & FTH_DEV_FUA ? flush_refusal(file) : 0;
 	}
 }
 
@@ -76,13 +83,18 @@ static bool transfer_answer(const struct dev_file *file, struct fth_dev_req *req
 	return answer < 0 ? finish(req, answer) : progress(file, req, answer);
 }
 
-static bool flush_answer(struct dev_file *file, struct fth_dev_req *req, int answer)
+/* Several flushes may fail at once; the first error stays. */
+static void keep_flush_error(struct dev_file *file, int answer)
 {
 	uint32_t none = 0;
 
-	/* Several flushes may fail at once; the first error stays. */
 	if (answer < 0)
 		fth_cas_acqrel_dev32(&file->flush_error, &none, (uint32_t)-answer);
+}
+
+static bool flush_answer(struct dev_file *file, struct fth_dev_req *req, int answer)
+{
+	keep_flush_error(file, answer);
 	return finish(req, answer);
 }
 
@@ -112,6 +124,8 @@ bool dev_file_req_answer(struct dev_file *file, struct fth_dev_req *req, int ans
 	switch (req->op) {
 	case FTH_DEV_READ:
 	case FTH_DEV_WRITE:
+		if (req->flags & FTH_DEV_FUA)
+			keep_flush_error(file, answer); /* it may be that of the flush */
 		return transfer_answer(file, req, answer);
 	case FTH_DEV_FLUSH:
 		return flush_answer(file, req, answer);

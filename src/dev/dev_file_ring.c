@@ -281,6 +281,7 @@ static int ring_submit(struct fth_dev_chan *base, struct fth_dev_req *const *req
 	struct chan_ring *chan = (struct chan_ring *)base;
 
 	chan_ring_map_sync(chan);
+	chan->file.batch = n > 1;
 	for (unsigned i = 0; i < n; i++)
 		start(chan, reqs[i]);
 	push(chan);

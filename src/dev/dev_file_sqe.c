@@ -33,6 +33,8 @@ static void prepare_transfer(struct chan_ring *chan, struct io_uring_sqe *sqe,
 	else
 		io_uring_prep_rw(write ? IORING_OP_WRITEV : IORING_OP_READV, sqe, -1, req->iov,
 				 req->iov_count, req->offset);
+	if (req->flags & FTH_DEV_FUA)
+		sqe->rw_flags = RWF_DSYNC;
 }
 
 static void prepare_fallocate(struct io_uring_sqe *sqe, const struct fth_dev_req *req, int mode)

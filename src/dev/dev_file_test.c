@@ -88,6 +88,41 @@ static void any_size_works_byte_by_byte(void **state)
 	}
 }
 
+/* A write that is durable when it completes, of one piece and of two. */
+static void write_through(struct fth_dev *dev)
+{
+	char *out = fth_dev_buf_alloc(dev, 2 * UNIT), *in = fth_dev_buf_alloc(dev, 2 * UNIT);
+	struct iovec pieces[] = {{out + UNIT, UNIT}, {out, UNIT}};
+	struct fth_dev_chan *chan;
+	struct fth_dev_req req;
+
+	assert_true(fth_dev_info(dev)->has_fua);
+	assert_ok(fth_dev_chan_open(dev, 1, &chan));
+	fill_random(out, 2 * UNIT, 5);
+	fth_dev_req_init(&req, FTH_DEV_WRITE, out, 2 * UNIT, UNIT);
+	req.flags = FTH_DEV_FUA;
+	assert_int_equal(run_one(chan, &req), 0);
+	assert_ok(fth_dev_read(dev, in, 2 * UNIT, UNIT, FTH_DEV_TIMEOUT));
+	assert_memory_equal(in, out, 2 * UNIT);
+	fth_dev_req_init(&req, FTH_DEV_WRITE, NULL, 2 * UNIT, 0);
+	req.iov = pieces;
+	req.iov_count = 2;
+	req.flags = FTH_DEV_FUA;
+	assert_int_equal(run_one(chan, &req), 0);
+	assert_ok(fth_dev_read(dev, in, 2 * UNIT, 0, FTH_DEV_TIMEOUT));
+	assert_memory_equal(in, out + UNIT, UNIT);
+	assert_memory_equal(in + UNIT, out, UNIT);
+	fth_dev_chan_close(chan);
+	fth_dev_buf_free(dev, out, 2 * UNIT);
+	fth_dev_buf_free(dev, in, 2 * UNIT);
+}
+
+static void durable_writes_need_no_flush(void **state)
+{
+	(void)state;
+	on_each(write_through);
+}
+
 #define PIECES 37u
 
 /* PIECES pieces of one unit, in a scrambled order of memory. */
@@ -347,6 +382,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read_back),
 		cmocka_unit_test(any_size_works_byte_by_byte),
+		cmocka_unit_test(durable_writes_need_no_flush),
 		cmocka_unit_test(vectors_scatter_and_gather),
 		cmocka_unit_test(zeroed_reads_as_zeroes_and_discarded_as_anything),
 		cmocka_unit_test(zeroes_can_be_written),

@@ -46,6 +46,8 @@ struct pm_drain {
 	struct fth_dev_req reqs[SLOTS];
 	struct fth_dev_req flush;
 	unsigned free[SLOTS], free_count;
+	struct fth_dev_req *queue[SLOTS]; /* to be submitted together */
+	unsigned queued;
 	/* Of the round under way. */
 	uint64_t round_deadline;
 	uint64_t round_first, round_count; /* pages that wait to be written, behind each other */
@@ -73,11 +75,22 @@ static int reap_requests(struct pm_drain *d, unsigned min)
 	return rc;
 }
 
-static int submit_one(struct pm_drain *d, struct fth_dev_req *req)
+/* Hand all queued requests to the device, at once if it takes so many. */
+static int submit_queued(struct pm_drain *d)
 {
-	int n = fth_dev_submit(d->chan, &req, 1);
+	unsigned taken = 0;
+	int rc = 0;
 
-	return n < 0 ? n : n == 1 ? 0 : -EIO;
+	while (taken < d->queued && rc == 0) {
+		int n = fth_dev_submit(d->chan, d->queue + taken, d->queued - taken);
+
+		if (n > 0)
+			taken += (unsigned)n;
+		else
+			rc = n < 0 ? n : -EIO;
+	}
+	d->queued = 0;
+	return rc;
 }
 
 /*
@@ -101,6 +114,8 @@ static int write_run(struct fth_pm *pm, uint64_t page, uint64_t count, bool alon
 	unsigned slot;
 	int rc = 0;
 
+	if (d->free_count == 0)
+		rc = submit_queued(d);
 	while (d->free_count == 0 && rc == 0)
 		rc = reap_requests(d, 1);
 	if (rc < 0)
@@ -113,12 +128,10 @@ static int write_run(struct fth_pm *pm, uint64_t page, uint64_t count, bool alon
 			 page * FTH_PM_PAGE);
 	if (alone)
 		req->flags = FTH_DEV_FUA;
-	rc = submit_one(d, req);
-	if (rc < 0)
-		d->free[d->free_count++] = slot;
+	d->queue[d->queued++] = req;
 	d->round_writes++;
 	d->round_pages += count;
-	return rc;
+	return 0;
 }
 
 /* ---- a round ---- */
@@ -204,7 +217,8 @@ static int flush_device(struct pm_drain *d)
 	int rc;
 
 	fth_dev_req_init(&d->flush, FTH_DEV_FLUSH, NULL, 0, 0);
-	rc = submit_one(d, &d->flush);
+	d->queue[d->queued++] = &d->flush;
+	rc = submit_queued(d);
 	return rc < 0 ? rc : reap_all(d);
 }
 
@@ -222,6 +236,8 @@ static int write_round(struct fth_pm *pm)
 		return rc;
 	alone = d->round_writes == 0 && fth_dev_info(pm->dev)->has_fua;
 	rc = write_pending(pm, alone);
+	if (rc == 0)
+		rc = submit_queued(d);
 	if (rc == 0)
 		rc = reap_all(d);
 	return rc < 0 || alone || d->round_pages == 0 ? rc : flush_device(d);

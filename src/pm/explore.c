@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fathom/base/error.h"
+#include "fathom/base/rng.h"
 #include "pm/explore.h"
 #include "pm/trace.h"
 
@@ -16,7 +17,8 @@ struct walk {
 	void *again;  /* and states of recoveries */
 	uint64_t states, recovered;
 	unsigned sampled; /* moments with more states than the limit */
-	unsigned factor;
+	unsigned factor, recovery_factor;
+	uint64_t seed;
 	char *text; /* of the violation */
 	size_t text_size;
 };
@@ -66,7 +68,7 @@ static void settle(struct walk *walk, void *memory, const char *where, unsigned 
 static void crash_recovery(struct walk *walk, unsigned moment, uint64_t note)
 {
 	struct pm_trace *trace = pm_trace_begin(walk->memory, walk->subject->bytes);
-	uint64_t limit = walk->subject->recovery_states * walk->factor;
+	uint64_t limit = walk->subject->recovery_states * walk->recovery_factor;
 	struct pm_states states;
 	unsigned moments;
 
@@ -76,7 +78,7 @@ static void crash_recovery(struct walk *walk, unsigned moment, uint64_t note)
 	pm_trace_pause(trace);
 	moments = pm_trace_moments(trace);
 	for (unsigned m = 0; m < moments && !violated(walk); m++) {
-		if (pm_states_begin(&states, trace, m, limit, walk->states + m) < 0)
+		if (pm_states_begin(&states, trace, m, limit, walk->seed + walk->states + m) < 0)
 			abort();
 		while (!violated(walk) && pm_states_next(&states, walk->again)) {
 			settle(walk, walk->again, "crash in the recovery", moment, note);
@@ -92,7 +94,8 @@ static void walk_moment(struct walk *walk, const struct pm_trace *trace, unsigne
 	const struct explore *s = walk->subject;
 	struct pm_states states;
 
-	if (pm_states_begin(&states, trace, moment, s->states * walk->factor, moment) < 0)
+	if (pm_states_begin(&states, trace, moment, s->states * walk->factor, walk->seed + moment) <
+	    0)
 		abort();
 	walk->sampled += !states.complete;
 	while (!violated(walk) && pm_states_next(&states, walk->memory)) {
@@ -120,12 +123,23 @@ static struct pm_trace *record(const struct explore *subject, void *memory)
 	return trace;
 }
 
+static void choose_effort(struct walk *walk)
+{
+	const struct explore *s = walk->subject;
+	const char *seed = getenv("FTH_SEED");
+	bool much = getenv("FTH_LONG_TESTS") != NULL;
+
+	walk->factor = much ? s->long_factor : 1;
+	walk->recovery_factor =
+		much && s->long_recovery_factor ? s->long_recovery_factor : walk->factor;
+	walk->seed = seed ? fth_mix64(strtoull(seed, NULL, 10)) : 0;
+}
+
 uint64_t explore_try(const struct explore *subject, char *text, size_t size)
 {
 	struct walk walk = {.subject = subject,
 			    .memory = new_memory(subject->bytes),
 			    .again = new_memory(subject->bytes),
-			    .factor = getenv("FTH_LONG_TESTS") ? subject->long_factor : 1,
 			    .text = text,
 			    .text_size = size};
 	void *memory = new_memory(subject->bytes);
@@ -133,6 +147,7 @@ uint64_t explore_try(const struct explore *subject, char *text, size_t size)
 	unsigned moments = pm_trace_moments(trace);
 
 	text[0] = '\0';
+	choose_effort(&walk);
 	for (unsigned m = 0; m < moments && !violated(&walk); m++)
 		walk_moment(&walk, trace, m);
 	printf("%s: %" PRIu64 " states of %u moments (%u of them sampled), %" PRIu64

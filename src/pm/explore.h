@@ -12,7 +12,8 @@
  *
  * All get the same memory of `bytes` bytes, header and all, which pm_map_memory() maps. A crash in a recovery is explored too: for every
  * nth state its recovery is traced, and the states of each of its moments are recovered and checked. FTH_LONG_TESTS multiplies the limits by
- * long_factor.
+ * long_factor; there are then so many times as many recoveries, each with so many times as many states, unless long_recovery_factor
+ * is less. FTH_SEED, a number, chooses other states where there are more than the limit.
  */
 #ifndef FATHOM_SRC_PM_EXPLORE_H
 #define FATHOM_SRC_PM_EXPLORE_H
@@ -31,6 +32,7 @@ struct explore {
 	uint64_t recovery_states; /* most of each moment of a recovery */
 	unsigned recovery_every;  /* crash in the recovery of every nth state; 0: never */
 	unsigned long_factor;
+	unsigned long_recovery_factor; /* of recovery_states; 0: long_factor */
 };
 
 /* In run: what was acknowledged so far. */

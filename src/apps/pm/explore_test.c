@@ -23,7 +23,8 @@ static const struct subject {
 	{"cfd", 64, 30, 10}, {"options", 40, 4, 2},  {"hotspot", 9, 6, 2}, {"bfs", 5, 40, 0},
 	{"srad", 1, 3, 0},   {"prefix", 1024, 2, 0},
 };
-#define SUBJECTS (sizeof(subjects) / sizeof(subjects[0]))
+#define LONG_FACTOR 20 /* the long version takes minutes */
+#define SUBJECTS    (sizeof(subjects) / sizeof(subjects[0]))
 
 static const struct fth_pmw_workload *workload;
 static struct fth_pmw_options options;
@@ -92,7 +93,8 @@ static void crashes_anywhere(void **state)
 			.states = 24,
 			.recovery_states = 3,
 			.recovery_every = 20,
-			.long_factor = 40,
+			.long_factor = LONG_FACTOR,
+			.long_recovery_factor = 1,
 		};
 
 		choose(&subjects[i]);
