@@ -20,8 +20,9 @@
 #define CHUNKS_PER  8u			/* at least so many per thread */
 #define GAP	    1024u		/* edges that nobody wants, read to keep one span */
 #define KEPT_MIN    ((uint64_t)1 << 16) /* words that may be kept, all threads together; or: */
-#define KEPT_SHARE  2u			/* a word for so many vertices */
-/* All threads' chunks, worked on and fetched, are to be a small part of the cache. */
+#define KEPT_SHARE  1u			/* a word for so many vertices */
+/* A chunk of each thread is so small a part of the cache: it has AHEAD more on their way. */
+#define AHEAD	    2u
 #define CACHE_SHARE 16u
 #define AHEAD_MIN   (256u << 10)
 #define TOUCH_AHEAD 12u /* vertices: the processor is asked for their edges early */
@@ -251,23 +252,31 @@ static void fetch_ahead(const struct fth_bfs *bfs, uint64_t chunk)
 		fth_array_prefetch(bfs->in->edges, offsets[first], offsets[end] - offsets[first]);
 }
 
+static uint64_t take_ahead(struct fth_bfs *bfs)
+{
+	uint64_t chunk = take_open(bfs);
+
+	fetch_ahead(bfs, chunk);
+	return chunk;
+}
+
 static int work_on_chunks(struct fth_graph_team *team, void *context, unsigned number)
 {
 	struct fth_bfs *bfs = context;
 	struct fth_bfs_worker *worker = &bfs->workers[number];
-	uint64_t chunk = take_open(bfs);
+	uint64_t chunks[AHEAD + 1], chunk;
+	unsigned at = 0;
 	int rc = 0;
 
-	fetch_ahead(bfs, chunk);
-	while (rc == 0 && chunk < bfs->chunks && !fth_graph_team_failed(team)) {
-		uint64_t next = take_open(bfs);
-
-		fetch_ahead(bfs, next);
+	for (unsigned i = 0; i < AHEAD; i++)
+		chunks[i] = take_ahead(bfs);
+	while (rc == 0 && (chunk = chunks[at]) < bfs->chunks && !fth_graph_team_failed(team)) {
+		chunks[(at + AHEAD) % (AHEAD + 1)] = take_ahead(bfs);
+		at = (at + 1) % (AHEAD + 1);
 		rc = fth_graph_team_tell(team, number, "searching a level", bfs->chunk * chunk,
 					 bfs->graph->info.vertices);
 		if (rc == 0)
 			rc = search_chunk(worker, chunk);
-		chunk = next;
 	}
 	fth_feeder_flush(&worker->feeder, &bfs->next);
 	return rc;
