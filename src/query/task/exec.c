@@ -14,6 +14,7 @@
 #define COLUMNS_MAX	256u
 #define CLAIM_MAX	8u
 #define ROW_GROUP_BYTES (1u << 20)
+#define SQUEEZE_MAX	3u
 #define ROWS_SHARE	(16u << 10) /* rows of an earlier result that are worth a thread */
 
 /* One task on several threads. */
@@ -569,13 +570,19 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 		a->one_thread = true;
 		return true;
 	}
-	return pass_shrink(e, a->number, 0) == 0;
+	if (pass_shrink(e, a->number, 0) == 0)
+		return true;
+	if (e->squeeze == SQUEEZE_MAX)
+		return false;
+	e->squeeze++;
+	return true;
 }
 
 int exec_task(struct exec *e, unsigned number, uint64_t from)
 {
 	struct attempt a = {.number = number, .from = from, .to = UINT64_MAX};
 	struct group_store *outer = e->store; /* of a task that waits for this one */
+	unsigned squeeze = e->squeeze;
 	uint64_t start = fth_now_ns();
 	bool again;
 	int rc;
@@ -590,6 +597,7 @@ int exec_task(struct exec *e, unsigned number, uint64_t from)
 		again = rc < 0 && may_retry(e, &a, rc);
 	} while (again);
 	e->store = outer;
+	e->squeeze = squeeze;
 	e->stats[number].wall_ns += fth_now_ns() - start;
 	return rc;
 }

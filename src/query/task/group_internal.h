@@ -244,6 +244,7 @@ int group_states_add(struct group_states *s, struct fth_vec *const *args,
 struct group_partial {
 	unsigned n;
 	uint64_t added; /* rows that the states stand for, at most */
+	bool distinct;	/* the states of distinct aggregates, and no others; or none of them */
 	const uint64_t *rows;
 	struct {
 		const void *values;

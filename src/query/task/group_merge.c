@@ -136,10 +136,10 @@ static int widen_for(struct group_states *g, struct group_counts *c, const uint6
 static int widen_counts(struct group_states *g, const struct group_partial *from,
 			const uint32_t *numbers)
 {
-	int rc = widen_for(g, &g->rows, from->rows, from->n, numbers);
+	int rc = from->distinct ? 0 : widen_for(g, &g->rows, from->rows, from->n, numbers);
 
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
-		if (!g->states[i].distinct)
+		if (g->states[i].distinct == from->distinct)
 			rc = widen_for(g, &g->states[i].seen, from->states[i].seen, from->n,
 				       numbers);
 	return rc;
@@ -152,24 +152,25 @@ int group_states_merge(struct group_states *g, const struct group_partial *from,
 	bool wide = false;
 
 	for (unsigned i = 0; i < g->count; i++)
-		wide |= g->states[i].kind == GROUP_SUM && from->states[i].wide;
+		wide |= g->states[i].kind == GROUP_SUM && from->states[i].wide &&
+			g->states[i].distinct == from->distinct;
 	if (rc == 0 && wide)
 		rc = group_widen_sums(g, UINT64_MAX);
 	if (rc == 0)
 		rc = widen_counts(g, from, numbers);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
-		if (g->states[i].kind >= GROUP_MIN_TEXT)
+		if (g->states[i].kind >= GROUP_MIN_TEXT && !from->distinct)
 			rc = merge_texts(g, &g->states[i], from->states[i].values, from->n,
 					 numbers);
 	if (rc < 0)
 		return rc;
 	g->added += from->added;
-	if (g->rows.counts != NULL)
+	if (g->rows.counts != NULL && !from->distinct)
 		group_counts_merge(&g->rows, from->rows, from->n, numbers);
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
 
-		if (s->distinct)
+		if (s->distinct != from->distinct)
 			continue;
 		if (s->seen.counts != NULL)
 			group_counts_merge(&s->seen, from->states[i].seen, from->n, numbers);

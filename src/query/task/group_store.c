@@ -5,14 +5,19 @@
  * streams are read one after the other, and the states of a group, all of which are in one stream, are put together
  * again. A stream whose groups do not fit is parted once more, by other bits of the hash of the key.
  *
+ * The values of distinct aggregates go to streams of their own, by the hash of key and value, so that those of one
+ * group may be more than fit. Before groups are read, each of these streams is: what it holds of a group is counted and
+ * summed up, and that is written as a record of the group. A value is in one stream, so the sum of such records is right.
+ *
  * Groups with keys and states of fixed width are written in blocks (group_part.c), all others as records: a record is 4 bytes
- * for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; and GROUP_WIDE for
- * sums of 128 bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
+ * for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; GROUP_RESOLVED: counts and sums of
+ * distinct values; and GROUP_WIDE for sums of 128 bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
  *
  * Invariants:
  *  1. Streams of the first level stay until the store is closed, so that the result can be read again. Those of
- *     deeper levels are dropped when they have been read.
+ *     deeper levels, and those of values, are dropped when they have been read.
  *  2. `lock` guards the streams of the first level while rows are added. After finish only one thread is left.
+ *  3. After finish no stream of the first level has values.
  */
 #include "query/task/group_store_internal.h"
 #include "query/task/record.h"
@@ -25,6 +30,13 @@
 
 #define SLICE_MIN 64u
 #define HEADER	  8u
+
+/* What is written of a grouper. */
+enum {
+	WRITE_GROUPS = 1,   /* states that are not of distinct aggregates */
+	WRITE_VALUES = 2,   /* of distinct aggregates */
+	WRITE_RESOLVED = 4, /* their counts and sums */
+};
 
 int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group_store **out)
 {
@@ -64,6 +76,7 @@ void group_store_close(struct group_store *s)
 		return;
 	drop_pending(s);
 	drop_parts(&s->top);
+	drop_parts(&s->values);
 	grouper_close(s->g);
 	fth_qmem_free(s->mem, s->buffer, s->buffer_room);
 	group_blocks_free(s->blocks);
@@ -135,6 +148,23 @@ static unsigned group_fields(const struct grouper *g, bool wide, struct record_f
 	return n;
 }
 
+/* The key, then for each distinct state its sum and how many values there were. */
+static unsigned resolved_fields(const struct grouper *g, bool wide, struct record_field *out)
+{
+	unsigned n = key_fields(g, out);
+
+	for (unsigned i = 0; i < g->states.count; i++) {
+		const struct group_state *s = &g->states.states[i];
+
+		if (!s->distinct)
+			continue;
+		if (s->values != NULL)
+			out[n++] = (struct record_field){group_state_type(s, wide), false};
+		out[n++] = (struct record_field){FTH_I64, false};
+	}
+	return n;
+}
+
 static unsigned value_fields(const struct grouper *g, unsigned i, struct record_field *out)
 {
 	unsigned n = key_fields(g, out);
@@ -161,6 +191,7 @@ struct outgoing {
 	struct group_parts *parts;
 	uint32_t kind;
 	unsigned key_count, count;
+	bool by_value; /* parted by the hash of the whole record, not of its key */
 	struct record_field fields[GROUP_FIELDS];
 	struct fth_vec vecs[GROUP_FIELDS];
 	const struct fth_vec *columns[GROUP_FIELDS];
@@ -222,7 +253,9 @@ static int write_row(struct outgoing *o, unsigned i)
 		     i, end);
 	memcpy(s->buffer, &o->kind, 4);
 	memcpy(s->buffer + 4, &key_size, 4);
-	rc = group_part_stream(s, o->parts, part_of(s->buffer + HEADER, key_size, o->parts->level),
+	rc = group_part_stream(s, o->parts,
+			       part_of(s->buffer + HEADER, o->by_value ? size - HEADER : key_size,
+				       o->parts->level),
 			       &stream);
 	return rc < 0 ? rc : fth_stream_append(stream, s->buffer, (uint32_t)size);
 }
@@ -234,16 +267,18 @@ static void view_column(struct outgoing *o, unsigned at, const void *values)
 		o->vecs[at].nulls = o->text_nulls;
 }
 
-/* The columns of the next groups, in the order of group_fields(). Returns how many. */
+/* The columns of the next groups, in the order of group_fields() or resolved_fields(). Returns how many. */
 static unsigned view_groups(struct outgoing *o, struct grouper *g, uint32_t *from)
 {
 	struct group_partial *view = &o->partial;
 	unsigned at = o->key_count, n = grouper_view(g, from, o->vecs, view);
 
-	if (g->states.keeps_rows)
+	bool resolved = (o->kind & GROUP_RESOLVED) != 0;
+
+	if (g->states.keeps_rows && !resolved)
 		view_column(o, at++, view->rows);
 	for (unsigned i = 0; i < g->states.count; i++) {
-		if (g->states.states[i].distinct)
+		if (g->states.states[i].distinct != resolved)
 			continue;
 		if (view->states[i].values != NULL)
 			view_column(o, at++, view->states[i].values);
@@ -266,15 +301,19 @@ static void find_text_nulls(struct outgoing *o, unsigned i)
 	}
 }
 
-static int write_groups(struct outgoing *o, struct grouper *g)
+/* `kind` is 0 or GROUP_RESOLVED. */
+static int write_groups(struct outgoing *o, struct grouper *g, uint32_t kind)
 {
+	bool wide = group_sums_are_wide(g);
 	uint32_t at = 0;
 	unsigned n;
 	int rc = 0;
 
-	o->kind = group_sums_are_wide(g) ? GROUP_WIDE : 0;
+	o->kind = kind | (wide ? GROUP_WIDE : 0);
 	o->key_count = g->spec.key_count;
-	o->count = group_fields(g, o->kind != 0, o->fields);
+	o->count = kind == 0 ? group_fields(g, wide, o->fields)
+			     : resolved_fields(g, wide, o->fields);
+	o->by_value = false;
 	memset(o->text_nulls, 0xff, sizeof(o->text_nulls));
 	while (rc == 0 && (n = view_groups(o, g, &at)) > 0) {
 		for (unsigned i = 0; i < n && rc == 0; i++) {
@@ -297,6 +336,7 @@ static int write_values(struct outgoing *o, struct grouper *g, unsigned i)
 	o->kind = i + 1;
 	o->key_count = g->spec.key_count;
 	o->count = value_fields(g, i, o->fields);
+	o->by_value = true;
 	while (rc == 0 && (n = group_states_values(&g->states, i, &at, values, groups)) > 0) {
 		group_key_gather(&g->key, groups, n, o->vecs);
 		for (unsigned k = 0; k < n && rc == 0; k++)
@@ -305,7 +345,33 @@ static int write_values(struct outgoing *o, struct grouper *g, unsigned i)
 	return rc;
 }
 
-static int write_records(struct group_store *s, struct group_parts *parts, struct grouper *g)
+static bool has_distinct(const struct grouper *g)
+{
+	for (unsigned i = 0; i < g->states.count; i++)
+		if (g->states.states[i].distinct)
+			return true;
+	return false;
+}
+
+static int write_parts(struct outgoing *o, struct group_parts *keyed, struct group_parts *values,
+		       struct grouper *g, unsigned what)
+{
+	int rc = 0;
+
+	o->parts = keyed;
+	if ((what & WRITE_GROUPS) != 0)
+		rc = write_groups(o, g, 0);
+	if (rc == 0 && (what & WRITE_RESOLVED) != 0 && has_distinct(g))
+		rc = write_groups(o, g, GROUP_RESOLVED);
+	o->parts = values;
+	for (unsigned i = 0; i < g->states.count && rc == 0; i++)
+		if ((what & WRITE_VALUES) != 0 && g->states.states[i].distinct)
+			rc = write_values(o, g, i);
+	return rc;
+}
+
+static int write_records(struct group_store *s, struct group_parts *keyed,
+			 struct group_parts *values, struct grouper *g, unsigned what)
 {
 	struct outgoing *o = fth_qmem_alloc(s->mem, sizeof(*o));
 	int rc = 0;
@@ -313,23 +379,22 @@ static int write_records(struct group_store *s, struct group_parts *parts, struc
 	if (o == NULL)
 		return -ENOMEM;
 	o->store = s;
-	o->parts = parts;
 	for (unsigned i = 0; i < GROUP_FIELDS; i++)
 		o->columns[i] = &o->vecs[i];
-	rc = write_groups(o, g);
-	for (unsigned i = 0; i < g->states.count && rc == 0; i++)
-		if (g->states.states[i].distinct)
-			rc = write_values(o, g, i);
+	rc = write_parts(o, keyed, values, g, what);
 	fth_qmem_free(s->mem, o, sizeof(*o));
 	return rc;
 }
 
-static int write_all(struct group_store *s, struct group_parts *parts, struct grouper *g)
+/* Empty the grouper into parts: groups by their key, distinct values by theirs. */
+static int write_all(struct group_store *s, struct group_parts *keyed, struct group_parts *values,
+		     struct grouper *g, unsigned what)
 {
 	int rc = grouper_open_out(g);
 
 	if (rc == 0)
-		rc = s->in_blocks ? group_part_write(s, parts, g) : write_records(s, parts, g);
+		rc = s->in_blocks ? group_part_write(s, keyed, g)
+				  : write_records(s, keyed, values, g, what);
 	return rc < 0 ? rc : grouper_renew(g);
 }
 
@@ -343,7 +408,7 @@ int group_store_take(struct group_store *s, struct grouper *g)
 	s->spilled = true;
 	s->added += g->states.added;
 	rows = group_part_wants_rows(s, g);
-	rc = write_all(s, &s->top, g);
+	rc = write_all(s, &s->top, &s->values, g, WRITE_GROUPS | WRITE_VALUES);
 	pthread_mutex_unlock(&s->lock);
 	return rc == 0 && rows ? group_blocks_new(g->parent, &g->blocks) : rc;
 }
@@ -360,6 +425,9 @@ static int finish_streams(struct group_parts *p)
 	return rc;
 }
 
+/* Distinct values become counts and sums of their groups. */
+static int resolve_values(struct group_store *s);
+
 int group_store_finish(struct group_store *s, struct grouper **groupers, unsigned count, bool one)
 {
 	int rc = 0;
@@ -375,6 +443,10 @@ int group_store_finish(struct group_store *s, struct grouper **groupers, unsigne
 	if (rc == 0 && s->spilled && !grouper_is_empty(s->g))
 		rc = group_store_take(s, s->g);
 	if (rc == 0)
+		rc = finish_streams(&s->values);
+	if (rc == 0)
+		rc = resolve_values(s);
+	if (rc == 0)
 		rc = finish_streams(&s->top);
 	if (rc == 0 && one && !s->spilled)
 		rc = grouper_one(s->g);
@@ -386,6 +458,7 @@ int group_store_recycle(struct group_store *s, struct grouper **out)
 {
 	drop_pending(s);
 	drop_parts(&s->top);
+	drop_parts(&s->values);
 	s->spilled = false;
 	s->added = 0;
 	s->at = 0;
@@ -403,6 +476,7 @@ struct incoming {
 	struct record_batch batch;
 	struct record_field fields[GROUP_FIELDS];
 	unsigned slice; /* rows that are added at a time */
+	bool values;	/* a stream of distinct values, not of groups */
 	uint32_t kind;
 	bool open; /* the batch is for records of this kind */
 	struct group_partial partial;
@@ -452,11 +526,14 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 
 	p->n = n;
 	p->added = 0;
-	p->rows = g->states.keeps_rows ? slice_of(&in->batch, at++, first).data : NULL;
+	p->distinct = (in->kind & GROUP_RESOLVED) != 0;
+	p->rows = NULL;
+	if (g->states.keeps_rows && !p->distinct)
+		p->rows = slice_of(&in->batch, at++, first).data;
 	for (unsigned i = 0; i < g->states.count; i++) {
 		const struct group_state *s = &g->states.states[i];
 
-		if (s->distinct)
+		if (s->distinct != p->distinct)
 			continue;
 		p->states[i].wide = (in->kind & GROUP_WIDE) != 0;
 		p->states[i].values = NULL;
@@ -470,6 +547,11 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 	}
 }
 
+static bool is_value(uint32_t kind)
+{
+	return (kind & ~(GROUP_WIDE | GROUP_RESOLVED)) != 0;
+}
+
 static int add_slice(struct incoming *in, struct grouper *g, unsigned first, unsigned n)
 {
 	struct fth_vec vecs[FTH_KEY_COLUMNS], *keys[FTH_KEY_COLUMNS], values;
@@ -479,12 +561,23 @@ static int add_slice(struct incoming *in, struct grouper *g, unsigned first, uns
 		vecs[i] = slice_of(&in->batch, i, first);
 		keys[i] = &vecs[i];
 	}
-	if ((in->kind & ~GROUP_WIDE) != 0) {
+	if (is_value(in->kind)) {
 		values = slice_of(&in->batch, key_count, first);
-		return grouper_merge_values(g, keys, (in->kind & ~GROUP_WIDE) - 1, &values, n);
+		return grouper_merge_values(g, keys, in->kind - 1, &values, n);
 	}
 	partial_of(in, g, first, n);
 	return grouper_merge_batch(g, keys, &in->partial, in->numbers);
+}
+
+/* Groups or values that did not fit, to parts that are read later. */
+static int write_deeper(struct incoming *in, struct group_parts *parts)
+{
+	struct group_store *s = in->store;
+	int rc = in->values ? write_all(s, NULL, parts, s->g, WRITE_VALUES)
+			    : write_all(s, parts, NULL, s->g, WRITE_GROUPS | WRITE_RESOLVED);
+
+	s->g->states.added = s->added;
+	return rc;
 }
 
 /* Room for more: groups go to the parts, or, if there are none, less is added at a time. */
@@ -502,9 +595,7 @@ static int make_way(struct incoming *in, struct group_parts *parts, bool *parted
 	if (parts->level >= GROUP_LEVELS)
 		return -ENOMEM;
 	*parted = true;
-	rc = write_all(in->store, parts, g);
-	g->states.added = in->store->added;
-	return rc;
+	return write_deeper(in, parts);
 }
 
 /* The records gathered so far into the grouper. */
@@ -558,8 +649,10 @@ static int begin_kind(struct incoming *in, uint32_t kind)
 
 	record_batch_release(&in->batch);
 	in->kind = kind;
-	count = (kind & ~GROUP_WIDE) == 0 ? group_fields(g, (kind & GROUP_WIDE) != 0, in->fields)
-					  : value_fields(g, (kind & ~GROUP_WIDE) - 1, in->fields);
+	count = is_value(kind) ? value_fields(g, kind - 1, in->fields)
+		: (kind & GROUP_RESOLVED) != 0
+			? resolved_fields(g, (kind & GROUP_WIDE) != 0, in->fields)
+			: group_fields(g, (kind & GROUP_WIDE) != 0, in->fields);
 	in->open = true;
 	return record_batch_init(&in->batch, in->store->mem, in->fields, count);
 }
@@ -575,7 +668,9 @@ static int add_record(struct incoming *in, struct group_parts *parts, bool *part
 	memcpy(&kind, record, 4);
 	if (kind & GROUP_BLOCK && in->store->in_blocks)
 		return add_block(in, parts, parted, record, size);
-	if ((kind & ~GROUP_WIDE) > in->store->g->states.count)
+	if (is_value(kind) != in->values ||
+	    (in->values && (kind > in->store->g->states.count ||
+			    !in->store->g->states.states[kind - 1].distinct)))
 		return fth_fail(EILSEQ, "a spilled record is of an unknown kind");
 	if (!in->open || kind != in->kind || in->batch.n == FTH_BATCH)
 		rc = flush_batch(in, parts, parted);
@@ -603,10 +698,11 @@ static int read_stream(struct incoming *in, struct fth_stream *stream, struct gr
 	return rc < 0 ? rc : flush_batch(in, parts, parted);
 }
 
-/* Groups that did not fit are read again, in smaller parts. */
-static int push_parts(struct group_store *s, struct group_parts *parts)
+/* What did not fit is read again, in smaller parts. */
+static int push_parts(struct incoming *in, struct group_parts *parts)
 {
-	int rc = write_all(s, parts, s->g);
+	struct group_store *s = in->store;
+	int rc = write_deeper(in, parts);
 
 	if (rc == 0)
 		rc = finish_streams(parts);
@@ -629,7 +725,8 @@ static int prepare_grouper(struct group_store *s, const struct group_pending *fr
 	return 0;
 }
 
-static int load_part(struct group_store *s, const struct group_pending *from)
+/* Read a stream into the grouper, or, if that does not hold it, into streams that are pending then. */
+static int load_part(struct group_store *s, const struct group_pending *from, bool values)
 {
 	struct incoming *in = fth_qmem_zalloc(s->mem, sizeof(*in));
 	struct group_parts parts = {.level = from->level + 1};
@@ -639,16 +736,38 @@ static int load_part(struct group_store *s, const struct group_pending *from)
 	if (in == NULL)
 		return -ENOMEM;
 	in->store = s;
+	in->values = values;
 	in->slice = FTH_BATCH;
 	rc = prepare_grouper(s, from);
 	s->g->states.added = s->added;
 	if (rc == 0)
 		rc = read_stream(in, from->stream, &parts, &parted);
 	if (rc == 0 && parted)
-		rc = push_parts(s, &parts);
+		rc = push_parts(in, &parts);
+	else if (rc == 0 && values)
+		rc = write_all(s, &s->top, NULL, s->g, WRITE_RESOLVED);
 	drop_parts(&parts);
 	record_batch_release(&in->batch);
 	fth_qmem_free(s->mem, in, sizeof(*in));
+	return rc;
+}
+
+static int resolve_values(struct group_store *s)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < GROUP_PARTS; i++) {
+		if (s->values.streams[i] != NULL)
+			s->pending[s->pending_count++] =
+				(struct group_pending){s->values.streams[i], 0, true, i};
+		s->values.streams[i] = NULL;
+	}
+	while (rc == 0 && s->pending_count > 0) {
+		struct group_pending next = s->pending[--s->pending_count];
+
+		rc = load_part(s, &next, true);
+		fth_stream_drop(next.stream);
+	}
 	return rc;
 }
 
@@ -664,7 +783,7 @@ int group_store_next(struct group_store *s, struct fth_vec *columns)
 			return 0;
 		next = s->pending[--s->pending_count];
 		s->at = 0;
-		rc = load_part(s, &next);
+		rc = load_part(s, &next, false);
 		if (next.own)
 			fth_stream_drop(next.stream);
 		if (rc < 0)

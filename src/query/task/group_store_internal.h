@@ -14,6 +14,7 @@
 #define GROUP_WIDE  0x80000000u /* sums have 128 bits */
 #define GROUP_BLOCK 0x40000000u
 #define GROUP_ROWS  0x20000000u /* a block of rows, not of groups */
+#define GROUP_RESOLVED 0x10000000u /* counts and sums of distinct values */
 
 struct group_parts {
 	struct fth_stream *streams[GROUP_PARTS]; /* NULL: nothing was written */
@@ -33,7 +34,7 @@ struct group_store {
 	struct fth_qmem *mem;
 	struct scratch *scratch;
 	pthread_mutex_t lock;
-	struct group_parts top;
+	struct group_parts top, values; /* values: of distinct aggregates */
 	struct group_parting by; /* of the first level */
 	bool in_blocks;
 	bool spilled;

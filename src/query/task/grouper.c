@@ -380,6 +380,7 @@ unsigned grouper_view(struct grouper *g, uint32_t *at, struct fth_vec *keys,
 	unsigned n = 0;
 
 	out->added = *at == 0 ? g->states.added : 0;
+	out->distinct = false;
 	while (n == 0 && *at < count) {
 		uint32_t first = *at;
 		const uint16_t *list = NULL;

@@ -586,6 +586,13 @@ static void what_does_not_fit_is_spilled(void **state)
 
 			assert_ok(run_trial(&t, &spilled));
 			assert_true(spilled || shares[s] > 1 << 20);
+			/* One group, whose distinct values do not fit. */
+			t.key_count = 0;
+			t.batches = 40;
+			t.values = 100000;
+			t.memory /= 3;
+			assert_ok(run_trial(&t, &spilled));
+			assert_true(spilled || shares[s] > 1 << 20);
 		}
 }
 
@@ -678,6 +685,9 @@ static void every_allocation_may_fail(void **state)
 	fail_each_allocation(t);
 	fail_each_allocation(dense);
 	fail_each_allocation(blocks);
+	t.key_count = 0;
+	t.memory = 1 << 18;
+	fail_each_allocation(t);
 }
 
 static void a_full_scratch_file_is_a_clean_error(void **state)

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 
-#define SHARE_MIN ((uint64_t)1 << 20)
+#define SHARE_MIN ((uint64_t)1 << 20) /* of a reducer; halved with the usual share */
 
 /* ---- what a step uses ---- */
 
@@ -189,8 +189,8 @@ static uint64_t reducer_share(const struct runner *r)
 	for (unsigned i = 0; i < r->task->step_count; i++)
 		users += r->task->steps[i].kind == TASK_RUNS;
 	share /= users;
-
-	return share > SHARE_MIN ? share : SHARE_MIN;
+	share = share > SHARE_MIN ? share : SHARE_MIN;
+	return share >> r->exec->squeeze;
 }
 
 static int open_runs(struct runner *r, unsigned at)

@@ -48,6 +48,7 @@ struct exec {
 	struct task_slot **columns; /* by task: of the rows of its result */
 	struct exec_stats *stats;
 	uint64_t structures; /* bytes that all structures together may take */
+	unsigned squeeze;    /* groups and sorts get this many times half of their usual share */
 	uint64_t *limits; /* by task: bytes of its structure, if it had to be made smaller; or 0 */
 	int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected);
 	void *user;
