@@ -254,7 +254,8 @@ static int run_groups(struct runner *r, struct group_store *groups)
 	return rc;
 }
 
-static int take_given(void *to, const struct fth_vec *columns, unsigned n)
+/* A batch of rows into a runner. */
+static int take_batch(void *to, const struct fth_vec *columns, unsigned n)
 {
 	return n == 0 ? 0 : runner_block(to, columns, n);
 }
@@ -265,7 +266,7 @@ static int run_given(struct job *j)
 
 	if (o->given == NULL)
 		return fth_fail(EINVAL, "task %u: no task produces its input rows", j->number);
-	return o->given(o->given_user, j->number, take_given, j->runners[0]);
+	return o->given(o->given_user, j->number, take_batch, j->runners[0]);
 }
 
 static int run_sorted(struct runner *r, struct sorted *sorted)
@@ -302,6 +303,8 @@ static int run_rows(struct job *j)
 		} else {
 			j->next_block = rows_first(from->rows);
 			rc = run_workers(j, j->runner_count);
+			if (rc == 0)
+				rc = rows_read_spilled(from->rows, take_batch, j->runners[0]);
 		}
 	}
 	return rc;
@@ -360,7 +363,7 @@ static int finish(struct job *j, struct result *result)
 	case TASK_OUTPUT:
 		result->rows = j->rows;
 		j->rows = NULL;
-		return 0;
+		return rows_finish(result->rows);
 	default:
 		return build_finish(j->build, threads_wanted(j->exec), &result->index);
 	}
@@ -428,6 +431,17 @@ static void gather_stats(struct exec *e, const struct runner *r)
 	}
 }
 
+/* What the rows of one more result may take: all of them together an eighth of the budget. */
+static uint64_t rows_room(const struct exec *e)
+{
+	uint64_t all = e->structures / 4, used = 0;
+
+	for (unsigned i = 0; i < e->task_count; i++)
+		if (e->results[i].rows != NULL)
+			used += rows_bytes(e->results[i].rows);
+	return used < all ? all - used : 0;
+}
+
 static int open_result(struct job *j, uint64_t from, uint64_t to)
 {
 	struct exec *e = j->exec;
@@ -438,7 +452,8 @@ static int open_result(struct job *j, uint64_t from, uint64_t to)
 	if (j->number == e->last || j->task->reduce.kind == TASK_SORT)
 		return 0;
 	if (!reduces_to_index(j->task))
-		return rows_new(e->mem, j->columns, j->column_count, &j->rows);
+		return rows_new(e->mem, j->columns, j->column_count, &e->scratch, rows_room(e),
+				&j->rows);
 	spec = result_index(j->task, j->columns);
 	spec.from = from;
 	spec.to = to;

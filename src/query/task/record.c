@@ -116,6 +116,7 @@ void record_batch_release(struct record_batch *b)
 void record_batch_reset(struct record_batch *b)
 {
 	b->n = 0;
+	b->text_bytes = 0;
 	fth_arena_reset(&b->text);
 	for (unsigned c = 0; c < b->count; c++) {
 		memset(b->nulls[c], 0, FTH_BATCH / 8);
@@ -160,6 +161,7 @@ static int get_text(struct record_batch *b, unsigned column, struct cursor *from
 	if (copy == NULL)
 		return -ENOMEM;
 	memcpy(copy, p, len);
+	b->text_bytes += len;
 	((struct fth_str *)b->values[column])[b->n] = (struct fth_str){copy, len, 0};
 	return 0;
 }

@@ -27,6 +27,7 @@ struct record_batch {
 	void **values;
 	uint64_t **nulls;
 	struct fth_arena text;
+	size_t text_bytes; /* of all texts in it */
 };
 
 /* The fields must outlive it. Returns 0 or -ENOMEM; release accepts a zeroed batch. */

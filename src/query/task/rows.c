@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Rows are in blocks of memory or, when those have reached their room or no block can be had, in one stream of
+ * records. A writer that has begun to write to the stream stays with it.
+ */
+#include "query/task/record.h"
 #include "query/task/rows.h"
-
-#include "fathom/base/error.h"
+#include "query/task/scratch.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define TEXT_CHUNK (64u << 10)
@@ -18,6 +23,14 @@ struct rows {
 	uint64_t total;
 	struct fth_arena *texts; /* of writers that are closed; under lock */
 	unsigned text_count, text_room;
+	uint64_t room;
+	_Atomic uint64_t bytes; /* of blocks and texts */
+	/* what does not fit; under lock */
+	struct scratch *scratch;
+	struct record_field *fields;
+	struct fth_stream *stream; /* NULL: nothing was written */
+	char *buffer;		   /* for a record */
+	size_t buffer_room;
 };
 
 struct rows_writer {
@@ -25,6 +38,7 @@ struct rows_writer {
 	struct rows_block *first, *last; /* the last one is being filled */
 	uint64_t total;
 	struct fth_arena text;
+	bool spills;
 };
 
 enum fth_phys rows_phys(const struct task_slot *slot)
@@ -43,7 +57,7 @@ enum fth_phys rows_phys(const struct task_slot *slot)
 }
 
 int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned count,
-	     struct rows **out)
+	     struct scratch *scratch, uint64_t room, struct rows **out)
 {
 	struct rows *r = fth_qmem_zalloc(mem, sizeof(*r));
 
@@ -53,7 +67,17 @@ int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned cou
 	r->mem = mem;
 	r->columns = columns;
 	r->count = count;
+	r->scratch = scratch;
+	r->room = room;
 	pthread_mutex_init(&r->lock, NULL);
+	r->fields = fth_qmem_alloc(mem, (count + 1) * sizeof(*r->fields));
+	if (r->fields == NULL) {
+		rows_free(r);
+		*out = NULL;
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < count; i++)
+		r->fields[i] = (struct record_field){rows_phys(&columns[i]), true};
 	return 0;
 }
 
@@ -114,6 +138,9 @@ void rows_free(struct rows *r)
 	for (unsigned i = 0; i < r->text_count; i++)
 		fth_arena_release(&r->texts[i]);
 	fth_qmem_free(r->mem, r->texts, r->text_room * sizeof(*r->texts));
+	fth_stream_drop(r->stream);
+	fth_qmem_free(r->mem, r->buffer, r->buffer_room);
+	fth_qmem_free(r->mem, r->fields, (r->count + 1) * sizeof(*r->fields));
 	pthread_mutex_destroy(&r->lock);
 	fth_qmem_free(r->mem, r, sizeof(*r));
 }
@@ -174,9 +201,12 @@ static int next_block(struct rows_writer *w)
 
 	if (in_block(w->last))
 		return 0;
+	if (w->rows->bytes >= w->rows->room)
+		return -ENOMEM;
 	b = new_block(w->rows);
 	if (b == NULL)
 		return -ENOMEM;
+	w->rows->bytes += block_bytes(w->rows);
 	if (w->last == NULL)
 		w->first = b;
 	else
@@ -214,6 +244,7 @@ static int put_text(struct rows_writer *w, struct fth_vec *to, unsigned at, stru
 	if (copy == NULL)
 		return -ENOMEM;
 	memcpy(copy, s.data, s.len);
+	w->rows->bytes += s.len;
 	((struct fth_str *)to->data)[at] = (struct fth_str){copy, s.len, 0};
 	return 0;
 }
@@ -254,27 +285,138 @@ static int put_column(struct rows_writer *w, struct fth_vec *to, unsigned at,
 	return 0;
 }
 
-int rows_append(struct rows_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
+/* Rows into the writer's blocks. Returns how many; fewer than all when memory is used up. */
+static unsigned append_to_blocks(struct rows_writer *w, struct fth_vec *const *columns,
+				 const uint16_t *rows, unsigned count)
 {
-	const uint16_t *rows = fth_sel_rows(sel);
+	unsigned done = 0;
 
-	for (unsigned done = 0; done < sel->count;) {
+	while (done < count) {
 		unsigned part;
 
 		if (next_block(w) < 0)
-			return -ENOMEM;
-		part = FTH_BATCH - w->last->n < sel->count - done ? FTH_BATCH - w->last->n
-								  : sel->count - done;
+			return done;
+		part = FTH_BATCH - w->last->n < count - done ? FTH_BATCH - w->last->n
+							     : count - done;
 		for (unsigned i = 0; i < w->rows->count; i++)
 			if (put_column(w, &w->last->columns[i], w->last->n, columns[i], rows + done,
 				       part) < 0)
-				return -ENOMEM;
+				return done;
 		w->last->n += part;
-		w->total += part;
 		done += part;
 	}
-	return 0;
+	return done;
 }
+
+/* ---- the scratch file ---- */
+
+static int open_stream(struct rows *r)
+{
+	struct fth_spill *spill;
+	int rc = r->stream != NULL ? 0 : scratch_get(r->scratch, &spill);
+
+	return rc < 0 || r->stream != NULL ? rc : fth_stream_open(spill, &r->stream);
+}
+
+static int write_record(struct rows *r, const struct fth_vec *const *columns, unsigned row)
+{
+	size_t size = record_size(r->fields, r->count, columns, row);
+
+	if (size > r->buffer_room) {
+		char *larger = fth_qmem_alloc(r->mem, 2 * size);
+
+		if (larger == NULL)
+			return -ENOMEM;
+		fth_qmem_free(r->mem, r->buffer, r->buffer_room);
+		r->buffer = larger;
+		r->buffer_room = 2 * size;
+	}
+	record_write(r->fields, r->count, columns, row, r->buffer);
+	return fth_stream_append(r->stream, r->buffer, (uint32_t)size);
+}
+
+static int append_to_stream(struct rows *r, struct fth_vec *const *columns, const uint16_t *rows,
+			    unsigned count)
+{
+	int rc;
+
+	pthread_mutex_lock(&r->lock);
+	rc = open_stream(r);
+	for (unsigned i = 0; i < count && rc == 0; i++)
+		rc = write_record(r, (const struct fth_vec *const *)columns, rows[i]);
+	pthread_mutex_unlock(&r->lock);
+	return rc;
+}
+
+int rows_append(struct rows_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
+{
+	const uint16_t *rows = fth_sel_rows(sel);
+	unsigned done = w->spills ? 0 : append_to_blocks(w, columns, rows, sel->count);
+	int rc = 0;
+
+	/* A block in which a row failed half way is not added to any more. */
+	w->spills = w->spills || done < sel->count;
+	if (done < sel->count)
+		rc = append_to_stream(w->rows, columns, rows + done, sel->count - done);
+	w->total += rc == 0 ? sel->count : 0;
+	return rc;
+}
+
+int rows_finish(struct rows *r)
+{
+	fth_qmem_free(r->mem, r->buffer, r->buffer_room);
+	r->buffer = NULL;
+	r->buffer_room = 0;
+	return r->stream == NULL ? 0 : fth_stream_finish(r->stream);
+}
+
+/* Records to batches of columns, until the reader ends. */
+static int read_records(struct rows *r, struct fth_reader *reader, struct record_batch *batch,
+			int (*take)(void *user, const struct fth_vec *columns, unsigned n),
+			void *user)
+{
+	const void *record;
+	uint32_t size;
+	int rc = 1;
+
+	while (rc > 0) {
+		int more = 1;
+
+		record_batch_reset(batch);
+		while (batch->n < FTH_BATCH && more > 0 && batch->text_bytes < r->room / 4 + TEXT_CHUNK) {
+			more = fth_reader_next(reader, &record, &size);
+			if (more > 0)
+				rc = record_batch_add(batch, record, size);
+			if (rc < 0)
+				return rc;
+		}
+		rc = more < 0 ? more : batch->n > 0 ? take(user, batch->columns, batch->n) : 0;
+		rc = rc == 0 ? more : rc;
+	}
+	return rc;
+}
+
+int rows_read_spilled(struct rows *r,
+		      int (*take)(void *user, const struct fth_vec *columns, unsigned n), void *user)
+{
+	struct record_batch batch;
+	struct fth_reader *reader;
+	int rc;
+
+	if (r->stream == NULL)
+		return 0;
+	rc = record_batch_init(&batch, r->mem, r->fields, r->count);
+	if (rc == 0)
+		rc = fth_reader_open(r->stream, &reader);
+	if (rc == 0) {
+		rc = read_records(r, reader, &batch, take, user);
+		fth_reader_close(reader);
+	}
+	record_batch_release(&batch);
+	return rc;
+}
+
+/* ---- all ---- */
 
 void rows_writer_close(struct rows_writer *w)
 {
@@ -306,64 +448,12 @@ uint64_t rows_count(const struct rows *r)
 	return r->total;
 }
 
+uint64_t rows_bytes(const struct rows *r)
+{
+	return r->bytes;
+}
+
 const struct rows_block *rows_first(const struct rows *r)
 {
 	return r->first;
-}
-
-/* ---- by number ---- */
-
-int rows_list(const struct rows *r, const struct rows_block ***blocks, uint32_t *count)
-{
-	uint64_t n = 0;
-
-	for (const struct rows_block *b = r->first; b != NULL; b = b->next)
-		n++;
-	*blocks = NULL;
-	*count = 0;
-	if (n >= ROWS_NONE / FTH_BATCH)
-		return fth_fail(ENOMEM, "an intermediate result has more than 4 billion rows");
-	*blocks = fth_qmem_alloc(r->mem, n * sizeof(struct rows_block *));
-	if (*blocks == NULL)
-		return -ENOMEM;
-	for (const struct rows_block *b = r->first; b != NULL; b = b->next)
-		(*blocks)[(*count)++] = b;
-	return 0;
-}
-
-void rows_unlist(const struct rows *r, const struct rows_block **blocks, uint32_t count)
-{
-	if (blocks != NULL)
-		fth_qmem_free(r->mem, blocks, count * sizeof(struct rows_block *));
-}
-
-void rows_gather(const struct rows_block *const *blocks, const struct task_slot *slot,
-		 unsigned column, const uint32_t *numbers, unsigned n, struct fth_vec *out,
-		 void *values, uint64_t *nulls)
-{
-	enum fth_phys type = rows_phys(slot);
-	unsigned width = fth_phys_width(type);
-
-	memset(nulls, 0, fth_bits_words(n) * sizeof(*nulls));
-	if (type == FTH_BITS)
-		memset(values, 0, fth_bits_words(n) * sizeof(uint64_t));
-	for (unsigned i = 0; i < n; i++) {
-		unsigned at = numbers[i] % FTH_BATCH;
-		const struct fth_vec *v;
-
-		if (numbers[i] == ROWS_NONE) {
-			fth_bit_set(nulls, i);
-			memset((char *)values + (size_t)i * width, 0, width);
-			continue;
-		}
-		v = &blocks[numbers[i] / FTH_BATCH]->columns[column];
-		if (fth_bit(v->nulls, at))
-			fth_bit_set(nulls, i);
-		if (type != FTH_BITS)
-			memcpy((char *)values + (size_t)i * width,
-			       (const char *)v->data + (size_t)at * width, width);
-		else if (fth_bit(v->data, at))
-			fth_bit_set(values, i);
-	}
-	*out = (struct fth_vec){.type = type, .data = values, .nulls = nulls};
 }

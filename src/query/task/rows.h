@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows in memory: the results of tasks that later tasks or the client read. Columns have the narrowest
- * type that holds the range of their slot. Each thread appends with a writer of its own.
+ * Rows: the results of tasks that later tasks read. Columns have the narrowest type that holds the range of their
+ * slot. Each thread appends with a writer of its own. Rows beyond the memory that they may take go to the
+ * scratch file of the query.
  */
 #ifndef FTH_QUERY_TASK_ROWS_H
 #define FTH_QUERY_TASK_ROWS_H
@@ -10,6 +11,7 @@
 
 struct rows;
 struct rows_writer;
+struct scratch;
 
 /* Up to FTH_BATCH rows. */
 struct rows_block {
@@ -18,35 +20,33 @@ struct rows_block {
 	struct fth_vec *columns;
 };
 
-/* The columns must outlive the rows. Returns 0 or -ENOMEM. */
+/*
+ * Up to about `room` bytes are kept in memory, the others in the scratch file. The columns must outlive the rows. Returns 0
+ * or -ENOMEM.
+ */
 int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned count,
-	     struct rows **out);
+	     struct scratch *scratch, uint64_t room, struct rows **out);
 void rows_free(struct rows *rows); /* accepts NULL */
 
 int rows_writer_open(struct rows *rows, struct rows_writer **out);
-/* Append the selected rows; columns[i] is the vector of column i. Returns 0 or -ENOMEM. */
+/* Append the selected rows; columns[i] is the vector of column i. Returns 0, -ENOMEM or an error of the scratch file. */
 int rows_append(struct rows_writer *w, struct fth_vec *const *columns, struct fth_sel *sel);
 /* Hand over what was appended. Accepts NULL. */
 void rows_writer_close(struct rows_writer *w);
 
-/* Valid when all writers are closed. */
+/* All writers are closed: no more rows will come. Returns 0 or an error of the scratch file. */
+int rows_finish(struct rows *rows);
+
+/* Valid after rows_finish(). Blocks are those in memory; bytes are what they take. */
 uint64_t rows_count(const struct rows *rows);
+uint64_t rows_bytes(const struct rows *rows);
 const struct rows_block *rows_first(const struct rows *rows);
-
-/* The number of a row that is none. A row's number is its block times FTH_BATCH, plus its place there. */
-#define ROWS_NONE UINT32_MAX
-
-/* All blocks, to find rows by number. Returns 0 or -ENOMEM. unlist accepts NULL. */
-int rows_list(const struct rows *rows, const struct rows_block ***blocks, uint32_t *count);
-void rows_unlist(const struct rows *rows, const struct rows_block **blocks, uint32_t count);
-
 /*
- * Values of a column at the rows numbers[0..n), in values[] and nulls[], which have room for them. Where a
- * number is ROWS_NONE the value is null.
+ * Read the rows in the scratch file, which can be done more than once: `take` gets up to FTH_BATCH of them at a time, valid until it
+ * returns, and ends the reading with a negative errno. Returns 0, that errno, -ENOMEM or an error of the scratch file.
  */
-void rows_gather(const struct rows_block *const *blocks, const struct task_slot *slot,
-		 unsigned column, const uint32_t *numbers, unsigned n, struct fth_vec *out,
-		 void *values, uint64_t *nulls);
+int rows_read_spilled(struct rows *rows,
+		      int (*take)(void *user, const struct fth_vec *columns, unsigned n), void *user);
 
 /* The physical type of values in a slot. */
 enum fth_phys rows_phys(const struct task_slot *slot);
