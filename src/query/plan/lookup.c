@@ -361,7 +361,8 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec)
 {
 	double matches = matches_expected(p, build, spec);
-	struct task_lookup lookup = {.match = spec->match, .key_count = spec->key_count};
+	struct task_lookup lookup = {
+		.match = spec->match, .key_count = spec->key_count, .null_aware = spec->null_aware};
 	unsigned *build_keys = key_slots(p, build, spec, true);
 	int key = row_key(p, build, spec), *carried;
 	unsigned count = carried_columns(p, spec, &carried);
@@ -384,7 +385,9 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 	}
 	total = is_total(p, probe, build, spec, &cargo, key, lookup.keys);
 	if (!total) {
-		plan_nest(p, probe, build, spec->keys, spec->key_count);
+		/* A null of any row counts, not only of those near a row group's keys. */
+		if (!spec->null_aware)
+			plan_nest(p, probe, build, spec->keys, spec->key_count);
 		lookup.task = close_build(p, build, spec, build_keys, &cargo);
 	}
 	if (p->error != 0 || bind_keys(p, probe, spec, lookup.keys) < 0 ||

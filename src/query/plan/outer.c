@@ -16,6 +16,7 @@ struct split {
 	unsigned rest_count;
 	const struct sql_expr **right, **left; /* over one side only */
 	unsigned right_count, left_count;
+	bool null_aware;
 };
 
 static bool is_key(const struct sql_expr *e, const struct sql_rel *rel, struct join_key *key)
@@ -73,7 +74,10 @@ static struct sql_expr *make_call(struct planner *p, enum sql_op op, const struc
 	return e;
 }
 
-/* NOT IN: a match is also where the comparison is null. As a key if neither side can be. */
+/*
+ * NOT IN: a match is also where the comparison is null. As a key if neither side can be; as a null-aware key if there is
+ * nothing else that a match depends on.
+ */
 static int add_null_condition(struct planner *p, const struct sql_rel *rel, struct split *s)
 {
 	const struct sql_expr *e = rel->join.null_condition;
@@ -83,6 +87,12 @@ static int add_null_condition(struct planner *p, const struct sql_rel *rel, stru
 		return 0;
 	if (!e->nullable && is_key(e, rel, &s->keys[s->key_count])) {
 		s->key_count++;
+		return 0;
+	}
+	if (rel->join.kind == SQL_ANTI && s->key_count == 0 && s->rest_count == 0 &&
+	    s->left_count == 0 && is_key(e, rel, &s->keys[0])) {
+		s->key_count = 1;
+		s->null_aware = true;
 		return 0;
 	}
 	args = plan_alloc(p, 3 * sizeof(*args));
@@ -287,6 +297,7 @@ int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *r
 	if ((kind == SQL_SEMI || kind == SQL_ANTI) &&
 	    is_other_value(&s, spec.condition, rel, &right))
 		return other_value(p, probe, build, &s, spec.condition, right, kind == SQL_ANTI);
+	spec.null_aware = s.null_aware;
 	spec.key_count = s.key_count;
 	spec.keys = s.keys;
 	spec.unique = build_unique(p, rel, &s);

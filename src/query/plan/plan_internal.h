@@ -120,6 +120,7 @@ struct join_spec {
 	const int *payload;		  /* columns of the build side that are wanted */
 	const struct sql_expr *condition; /* on matches; or NULL */
 	bool unique;			  /* the build side has at most one row for each key */
+	bool null_aware;		  /* NOT IN: see task_lookup */
 };
 /* One side of a key: both are compared as they are, so decimals get one scale. */
 const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *side,

@@ -39,6 +39,8 @@ struct build_writer {
 	uint16_t rows[FTH_BATCH + 64];
 	uint64_t recent[1u << RECENT_BITS]; /* numbers of a set that are there already */
 	char *records;			    /* of PLACE_ROWS rows on their way to their places */
+	struct rows_writer *list;	    /* of a list; or NULL */
+	struct fth_sel listed;
 };
 
 /* ---- opening ---- */
@@ -228,9 +230,12 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 	b->fields = fth_qmem_zalloc(mem, spec->column_count * sizeof(*b->fields));
 	if (b->fields != NULL)
 		rc = open_index(b, spec);
-	if (rc == 0)
+	if (rc == 0 && spec->list)
+		rc = rows_new(mem, spec->columns, spec->column_count, spec->scratch, spec->room / 2,
+			      &b->index->list);
+	if (rc == 0 && !spec->list)
 		choose_at_once(b);
-	if (rc == 0)
+	if (rc == 0 && !spec->list)
 		choose_in_place(b);
 	if (rc < 0) {
 		build_free(b);
@@ -318,7 +323,8 @@ int build_writer_open(struct build *b, struct build_writer **out)
 		return -ENOMEM;
 	w->codes = fth_qmem_zalloc(b->mem, (b->pack.count + 1) * sizeof(*w->codes));
 	w->records = fth_qmem_alloc(b->mem, places_bytes(b));
-	if (w->codes == NULL || w->records == NULL) {
+	if (w->codes == NULL || w->records == NULL ||
+	    (b->index->list != NULL && rows_writer_open(b->index->list, &w->list) < 0)) {
 		fth_qmem_free(b->mem, w->codes, (b->pack.count + 1) * sizeof(*w->codes));
 		fth_qmem_free(b->mem, w->records, places_bytes(b));
 		fth_qmem_free(b->mem, w, sizeof(*w));
@@ -344,6 +350,7 @@ void build_writer_close(struct build_writer *w)
 	if (w == NULL)
 		return;
 	b = w->build;
+	rows_writer_close(w->list);
 	pthread_mutex_lock(&b->lock);
 	for (at = &b->writers; *at != w;)
 		at = &(*at)->next;
@@ -380,7 +387,20 @@ static void move_row(struct build *b, struct chunk *to, struct chunk *from, unsi
 	to->n++;
 }
 
-/* Drop the rows of a list of chunks whose number is above `to`; the first chunk has room then, if any has. */
+/* Whether row i is the same key of a set as the last one that was kept. */
+static bool is_repeated(const struct build *b, const struct chunk *to, const struct chunk *from,
+			unsigned i)
+{
+	return b->index->spec.kind == INDEX_SET && to->n > 0 &&
+	       to->numbers[to->n - 1] == from->numbers[i] &&
+	       memcmp(to->records + (size_t)(to->n - 1) * b->pack.stride,
+		      from->records + (size_t)i * b->pack.stride, b->pack.stride) == 0;
+}
+
+/*
+ * Drop the rows of a list of chunks whose number is above `to`, and those that repeat a key of a set; the first
+ * chunk has room then, if any has.
+ */
 struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to)
 {
 	struct chunk *full = NULL, *out = list, *at = list;
@@ -394,7 +414,7 @@ struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to)
 		unsigned next_n = next == NULL ? 0 : next->n;
 
 		for (unsigned i = 0; i < n; i++) {
-			if (at->numbers[i] > to)
+			if (at->numbers[i] > to || is_repeated(b, out, at, i))
 				continue;
 			if (out->n == b->chunk_rows) { /* what it goes on in was read */
 				struct chunk *done = out;
@@ -432,18 +452,15 @@ static unsigned sample_chunks(const struct chunk *c, uint64_t to, uint64_t *samp
 	return n;
 }
 
-/* The median of a sample, or less: something below the largest. False if all are equal. */
-static bool choose_middle(uint64_t *sample, unsigned n, uint64_t *middle)
+/* The median of a sample, or less: something below the largest. If all are equal, what is below them. */
+static uint64_t choose_middle(uint64_t *sample, unsigned n)
 {
 	unsigned at = n / 2;
 
-	if (n == 0)
-		return false;
 	qsort(sample, n, sizeof(*sample), compare_numbers);
 	while (at > 0 && sample[at] == sample[n - 1])
 		at--;
-	*middle = sample[at];
-	return sample[at] != sample[n - 1];
+	return sample[at] == sample[n - 1] ? sample[at] - 1 : sample[at];
 }
 
 /* Hold a smaller range than up to `seen`, unless another thread has done so. */
@@ -460,18 +477,24 @@ static int narrow_range(struct build *b, uint64_t seen)
 		n = sample_chunks(w->chunks, seen, sample, n);
 		pthread_mutex_unlock(&w->lock);
 	}
-	if (!choose_middle(sample, n, &middle))
-		return fth_fail(ENOMEM, "the rows of one key of a join do not fit into the memory "
-					"budget");
-	b->to = middle;
-	return 0;
+	if (n == 0)
+		return -ENOMEM;
+	middle = choose_middle(sample, n);
+	if (middle + 1 > b->index->from) { /* not below the range: there are other numbers */
+		b->to = middle;
+		return 0;
+	}
+	if (b->index->spec.kind == INDEX_SET) /* repeated keys are dropped */
+		return 0;
+	return b->index->spec.kind == INDEX_MULTIMAP && b->index->spec.scratch != NULL ? -EOVERFLOW
+										       : -ENOMEM;
 }
 
 static void compact_writer(struct build_writer *w)
 {
 	uint64_t to = w->build->to;
 
-	if (w->seen_to > to)
+	if (w->seen_to > to || w->build->index->spec.kind == INDEX_SET)
 		w->chunks = build_compact(w->build, w->chunks, to);
 	w->seen_to = to;
 }
@@ -479,9 +502,14 @@ static void compact_writer(struct build_writer *w)
 /* Make room: hold less than up to `seen`. No lock is held. */
 int build_narrow(struct build *b, uint64_t seen)
 {
+	uint64_t bytes;
 	int rc;
 
+	/* Nobody looks for further parts of a structure whose room is not limited. */
+	if (b->index->spec.room == UINT64_MAX)
+		return -ENOMEM;
 	pthread_mutex_lock(&b->lock);
+	bytes = b->bytes;
 	rc = narrow_range(b, seen);
 	if (rc == 0)
 		b->chunks = build_compact(b, b->chunks, b->to);
@@ -490,6 +518,8 @@ int build_narrow(struct build *b, uint64_t seen)
 		compact_writer(w);
 		pthread_mutex_unlock(&w->lock);
 	}
+	if (rc == 0 && b->to == seen && b->bytes >= bytes) /* a set without repeated keys */
+		rc = -ENOMEM;
 	pthread_mutex_unlock(&b->lock);
 	return rc;
 }
@@ -675,6 +705,36 @@ static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 	return rc;
 }
 
+static int append_to_list(struct build_writer *w, struct fth_vec *const *columns,
+			  const struct fth_sel *sel)
+{
+	uint64_t rows[FTH_BATCH_WORDS] = {0};
+
+	FTH_FOR_ROWS(sel->bits, sel->n, i)
+	{
+		if (w->numbers[i] == w->build->index->from && !fth_bit(w->none, (unsigned)i))
+			fth_bit_set(rows, (unsigned)i);
+	}
+	fth_sel_all(&w->listed, sel->n);
+	fth_sel_and(&w->listed, rows);
+	return w->listed.count == 0 ? 0 : rows_append(w->list, columns, &w->listed);
+}
+
+/* What null-aware look-ups ask for. Rows of all parts count. */
+static void note_nulls(struct build *b, struct fth_vec *const *columns, const struct fth_sel *sel)
+{
+	uint64_t nulls = 0;
+
+	/* Relaxed: they are read after the threads were joined. */
+	if (sel->count > 0 && !atomic_load_explicit(&b->any, memory_order_relaxed))
+		atomic_store_explicit(&b->any, true, memory_order_relaxed);
+	for (unsigned k = 0; k < b->index->spec.key_count; k++)
+		for (unsigned i = 0; i < fth_bits_words(sel->n) && columns[k]->nulls != NULL; i++)
+			nulls |= columns[k]->nulls[i] & sel->bits[i];
+	if (nulls != 0 && !atomic_load_explicit(&b->nulls, memory_order_relaxed))
+		atomic_store_explicit(&b->nulls, true, memory_order_relaxed);
+}
+
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
 {
 	struct build *b = w->build;
@@ -682,6 +742,7 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 	int rc;
 
 	numbering_run(&b->index->numbering, columns, sel, w->numbers, w->none, w->work);
+	note_nulls(b, columns, sel);
 	if (b->at_once) {
 		for (unsigned i = 0; i < fth_bits_words(sel->n); i++)
 			w->none[i] = sel->bits[i] & ~w->none[i];
@@ -689,6 +750,8 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 			       &outside, NULL);
 		return 0;
 	}
+	if (w->list != NULL)
+		return append_to_list(w, columns, sel);
 	if (b->in_place)
 		return put_in_place(w, columns, sel);
 	rc = put_all(w, columns, sel);

@@ -31,8 +31,8 @@ void build_writer_close(struct build_writer *w); /* accepts NULL */
 
 /*
  * Append the selected rows; columns[i] is the vector of column i. Rows with a null key are left out. Returns 0;
- * -ENOMEM if not even the rows of one key fit; -EAGAIN if text of rows that were left out since takes too
- * much memory: build again, up to build_to().
+ * -EAGAIN if text of rows that were left out since takes too much memory: build again, up to build_to();
+ * -EOVERFLOW if not even the rows with the number spec.from fit: build again, as a list; -ENOMEM.
  */
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel);
 
@@ -40,8 +40,8 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 uint64_t build_to(const struct build *b);
 
 /*
- * Make the index from everything that writers appended. Returns 0, -ENOMEM, or -EEXIST with a text for a key of
- * a map that came twice.
+ * Make the index from everything that writers appended. Returns 0, -ENOMEM, -EOVERFLOW as build_append(), an error of
+ * the scratch file, or -EEXIST with a text for a key of a map that came twice.
  */
 int build_finish(struct build *b, unsigned threads, struct index **out);
 

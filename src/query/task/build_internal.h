@@ -37,6 +37,7 @@ struct build {
 	struct chunk *chunks;	      /* of writers that are closed; under lock */
 	_Atomic uint64_t to;
 	_Atomic uint64_t bytes;
+	atomic_bool any, nulls; /* a row was appended; one with a null key */
 	/* finishing */
 	_Atomic(struct chunk *) next; /* to be visited */
 	uint64_t least, most;	      /* of the numbers */

@@ -119,6 +119,9 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 		return broken(c, "keys of a look-up and of its structure differ");
 	if (built->reduce.kind == TASK_SET && l->condition != NULL)
 		return broken(c, "a look-up in a set has a condition");
+	if (l->null_aware &&
+	    (l->match != TASK_ANTI || l->key_count != 1 || l->condition != NULL || built->nested))
+		return broken(c, "nulls match in a look-up that is not of NOT IN");
 	if (built->nested && built->parent != c->number)
 		return broken(c, "it looks up in a task that is nested in another one");
 	rc = use_all(c, l->keys, l->key_count);

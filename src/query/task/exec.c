@@ -37,6 +37,7 @@ struct job {
 struct attempt {
 	unsigned number;
 	uint64_t from, to; /* numbers of a structure's keys */
+	bool list;	   /* the structure is one of rows with the number `from` */
 	bool one_thread;
 	bool had_threads; /* several worked */
 };
@@ -442,7 +443,7 @@ static uint64_t rows_room(const struct exec *e)
 	return used < all ? all - used : 0;
 }
 
-static int open_result(struct job *j, uint64_t from, uint64_t to)
+static int open_result(struct job *j, const struct attempt *a)
 {
 	struct exec *e = j->exec;
 	struct index_spec spec;
@@ -455,8 +456,10 @@ static int open_result(struct job *j, uint64_t from, uint64_t to)
 		return rows_new(e->mem, j->columns, j->column_count, &e->scratch, rows_room(e),
 				&j->rows);
 	spec = result_index(j->task, j->columns);
-	spec.from = from;
-	spec.to = to;
+	spec.from = a->from;
+	spec.to = a->to;
+	spec.list = a->list;
+	spec.scratch = &e->scratch;
 	spec.room = pass_room(e, j->number);
 	return build_open(e->mem, &spec, &j->build);
 }
@@ -474,7 +477,7 @@ static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 	j->task = &e->tasks[a->number];
 	rc = describe_columns(j);
 	if (rc == 0)
-		rc = open_result(j, a->from, a->to);
+		rc = open_result(j, a);
 	return rc < 0 ? rc : open_runners(j, a->one_thread ? 1 : thread_count(j));
 }
 
@@ -579,6 +582,11 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 {
 	if (rc == -EAGAIN) /* a structure holds up to a->to */
 		return true;
+	if (rc == -EOVERFLOW && !a->list) {
+		a->to = a->from;
+		a->list = true;
+		return true;
+	}
 	if (rc != -ENOMEM || e->emitted)
 		return false;
 	if (!a->one_thread && a->had_threads) {
@@ -586,6 +594,8 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 		return true;
 	}
 	if (pass_shrink(e, a->number, 0) == 0)
+		return true;
+	if (pass_unnest(e, a->number) == 0)
 		return true;
 	if (e->squeeze == SQUEEZE_MAX)
 		return false;

@@ -349,7 +349,10 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 	int rc = 0;
 
 	*out = NULL;
-	if (!b->at_once && !b->in_place) {
+	if (x->list != NULL) {
+		rc = rows_finish(x->list);
+		x->rows = rows_count(x->list);
+	} else if (!b->at_once && !b->in_place) {
 		seal_text(b);
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);
@@ -370,6 +373,8 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 	if (rc < 0)
 		return rc;
 	/* Nothing lies beyond the last number. */
+	x->any = b->any;
+	x->nulls = b->nulls;
 	x->to = b->to >= x->numbering.last ? UINT64_MAX : b->to;
 	b->index = NULL;
 	*out = x;

@@ -811,7 +811,10 @@ int group_states_merge_values(struct group_states *g, unsigned i, const struct f
 	int rc;
 
 	fth_bits_fill(rows, n);
-	rc = number_values(g, s, values, &b, &ints);
+	/* `added` stands for all rows of the values that may come. */
+	rc = group_widen_sums(g, g->added + n);
+	if (rc == 0)
+		rc = number_values(g, s, values, &b, &ints);
 	if (rc == 0)
 		rc = reserve_pairs(g, s, n);
 	if (rc == 0)

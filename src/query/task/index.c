@@ -45,6 +45,7 @@ void index_free(struct index *x)
 	if (x == NULL)
 		return;
 	index_forget(x);
+	rows_free(x->list);
 	pool_release(&x->pool);
 	if (x->fields != NULL)
 		fth_qmem_free(x->mem, x->fields, x->spec.column_count * sizeof(*x->fields));
@@ -68,9 +69,59 @@ uint64_t index_rows(const struct index *x)
 	return x->rows;
 }
 
+unsigned index_key_count(const struct index *x)
+{
+	return x->spec.key_count;
+}
+
+bool index_has_rows(const struct index *x)
+{
+	return x->any;
+}
+
+bool index_has_nulls(const struct index *x)
+{
+	return x->nulls;
+}
+
 uint64_t index_bytes(const struct index *x)
 {
-	return x->limited ? fth_qmem_used(x->mem) : 0;
+	return (x->limited ? fth_qmem_used(x->mem) : 0) +
+	       (x->list != NULL ? rows_bytes(x->list) : 0);
+}
+
+/* ---- lists ---- */
+
+struct rows *index_list(const struct index *x)
+{
+	return x->list;
+}
+
+static bool same_value(const struct task_slot *slot, const struct fth_vec *a, unsigned i,
+		       const struct fth_vec *b, unsigned k)
+{
+	struct fth_str s, t;
+
+	if (fth_type_is_text(slot->type)) {
+		s = number_text(slot, a, i);
+		t = number_text(slot, b, k);
+		return s.len == t.len && memcmp(s.data, t.data, s.len) == 0;
+	}
+	if (a->type == FTH_BITS)
+		return fth_bit(a->data, i) == fth_bit(b->data, k);
+	if (a->type == FTH_F64)
+		return number_double(((const double *)a->data)[i]) ==
+		       number_double(((const double *)b->data)[k]);
+	return fth_vec_int(a, i) == fth_vec_int(b, k);
+}
+
+bool index_list_same(const struct index *x, const struct fth_vec *columns, unsigned i,
+		     struct fth_vec *const *keys, unsigned row)
+{
+	for (unsigned k = 0; k < x->spec.key_count && !x->numbering.exact; k++)
+		if (!same_value(&x->spec.columns[k], &columns[k], i, keys[k], row))
+			return false;
+	return true;
 }
 
 /* Whether one of the bits [from, to] is set. */
@@ -348,12 +399,32 @@ static void find_records(const struct index *x, struct fth_vec *const *keys, uns
 		verify(x, keys, n, out);
 }
 
+/* Rows whose number is that of the list. */
+static void find_in_list(const struct index *x, struct index_scratch *s,
+			 struct fth_vec *const *keys, struct fth_sel *sel,
+			 struct index_matches *out)
+{
+	numbering_run(&x->numbering, keys, sel, s->numbers, s->none, s->work);
+	keep_own(x, s, sel);
+	memset(out->hits, 0, fth_bits_words(sel->n) * sizeof(uint64_t));
+	FTH_FOR_ROWS(sel->bits, sel->n, i)
+	{
+		if (x->rows > 0 && s->numbers[i] == x->from && !fth_bit(s->none, (unsigned)i))
+			fth_bit_set(out->hits, (unsigned)i);
+	}
+}
+
 void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *const *keys,
 		struct fth_sel *sel, bool hits_only, struct index_matches *out)
 {
 	unsigned n = sel->n;
-	bool known = prepare(x, s, keys, sel, out);
+	bool known;
 
+	if (x->list != NULL) {
+		find_in_list(x, s, keys, sel, out);
+		return;
+	}
+	known = prepare(x, s, keys, sel, out);
 	hits_only = hits_only && x->numbering.exact;
 	if (!hits_only || x->form == INDEX_HASH)
 		memset(out->first, 0, n * sizeof(*out->first));

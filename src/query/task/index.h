@@ -8,6 +8,10 @@
  *
  * A structure may hold only a range of the numbers, because more does not fit its memory. Then the rows that
  * are looked up belong to one such part each, and are looked up once for every part.
+ *
+ * If not even the rows of one number fit, or all rows match because there is no key, the part is a *list* of these
+ * rows, most of them in the scratch file. A batch that is looked up is paired with all rows of the list before the next
+ * one comes, so it does not matter to left, semi and anti joins that the list is never in memory as a whole.
  */
 #ifndef FTH_QUERY_INDEX_H
 #define FTH_QUERY_INDEX_H
@@ -32,7 +36,9 @@ struct index_spec {
 	uint64_t from, to;		 /* the range of numbers to hold, at most */
 	uint64_t room; /* bytes that it may take, also while it is built; UINT64_MAX: any */
 	double rows;   /* expected */
-	bool alone;    /* one thread fills it */
+	bool list;     /* a list of the rows with number `from`, of a multimap */
+	struct scratch *scratch; /* for lists; NULL: there are none */
+	bool alone;		 /* one thread fills it */
 };
 
 void index_free(struct index *index); /* accepts NULL */
@@ -40,10 +46,20 @@ void index_free(struct index *index); /* accepts NULL */
 uint64_t index_from(const struct index *index);
 uint64_t index_to(const struct index *index);
 uint64_t index_rows(const struct index *index);
+unsigned index_key_count(const struct index *index);
 /* Whether a key in [lo, hi] may be there; true for structures with several keys or other types than integers. */
 bool index_meets(const struct index *index, int64_t lo, int64_t hi);
 /* What it takes, if its room is limited; otherwise 0. */
 uint64_t index_bytes(const struct index *index);
+
+/* Whether any row was appended, in whatever part; whether one of them had a null key. */
+bool index_has_rows(const struct index *index);
+bool index_has_nulls(const struct index *index);
+/* The rows of a list: keys, then payload. NULL: the structure is none. */
+struct rows *index_list(const struct index *index);
+/* Whether row i of a list's columns has the keys of a row; the number of the row is that of the list. */
+bool index_list_same(const struct index *index, const struct fth_vec *columns, unsigned i,
+		     struct fth_vec *const *keys, unsigned row);
 
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out);
 void index_scratch_close(struct index_scratch *s);

@@ -45,6 +45,8 @@ struct index {
 	bool has_text;
 	struct pool pool;
 	const struct fth_dict *dict;
+	struct rows *list; /* or NULL */
+	bool any, nulls;   /* a row was appended; one with a null key */
 };
 
 /* The high bits of a product by the golden ratio; numbers are sparse, not adversarial. */

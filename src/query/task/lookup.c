@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Look-ups. Where a row has at most one match and nothing is to be tested, the payload is put beside the
- * rows. Otherwise pairs of a row and a match are collected and become the rows of the next frame.
+ * rows. Otherwise pairs of a row and a match are collected and become the rows of the next frame. Where the structure is
+ * a list, pairs are made with some of its rows at a time, and those are the matches.
  */
 #include "query/task/runner.h"
 
@@ -16,6 +17,7 @@ struct lookup {
 	unsigned at;
 	const struct task_lookup *l;
 	struct step_state *s;
+	const struct fth_vec *listed; /* of a list: columns of the rows that pairs are made with */
 };
 
 /* ---- in place ---- */
@@ -27,6 +29,17 @@ static void missing_of(const struct fth_sel *sel, const uint64_t *hits, uint64_t
 		missing[w] = sel->bits[w] & ~hits[w];
 }
 
+/* NOT IN: rows whose comparison with some row of the structure is null are removed as those with a match are. */
+static void remove_nulls(struct lookup *x)
+{
+	uint64_t none[FTH_BATCH_WORDS] = {0};
+
+	if (index_has_nulls(x->s->index))
+		fth_sel_and(&x->f->sel, none);
+	else if (index_has_rows(x->s->index) && x->s->keys[0]->nulls != NULL)
+		fth_sel_and_not(&x->f->sel, x->s->keys[0]->nulls);
+}
+
 static int beside(struct lookup *x)
 {
 	struct frame *f = x->f;
@@ -34,6 +47,8 @@ static int beside(struct lookup *x)
 	uint64_t missing[FTH_BATCH_WORDS];
 	const uint16_t *rows;
 
+	if (x->l->null_aware)
+		remove_nulls(x);
 	if (x->l->match == TASK_ANTI)
 		fth_sel_and_not(&f->sel, x->s->found->hits);
 	else if (!left)
@@ -81,6 +96,41 @@ static bool is_payload(const struct task_lookup *l, unsigned slot)
 	return false;
 }
 
+/* Payload column i of rows of a list, or nulls. */
+static void gather_listed(struct lookup *x, unsigned i, const uint64_t *missing)
+{
+	static const struct fth_str none = {"", 0, 0};
+	unsigned slot = x->l->slots[i], n = x->s->pairs;
+	struct fth_vec *to = &x->s->next->vecs[slot];
+	void *values = x->s->values[slot];
+	uint16_t rows[FTH_BATCH + 64];
+
+	if (missing == NULL) {
+		const struct fth_vec *from =
+			&x->listed[index_key_count(x->s->index) + x->l->payload[i]];
+
+		for (unsigned k = 0; k < n; k++)
+			rows[k] = (uint16_t)x->s->pair_matches[k];
+		*to = (struct fth_vec){
+			.type = from->type, .data = values, .nulls = x->s->nulls[slot]};
+		if (from->type == FTH_BITS)
+			fth_bits_gather(values, from->data, rows, n);
+		else
+			fth_vec_gather(from->type, values, from->data, rows, n);
+		fth_bits_gather(x->s->nulls[slot], from->nulls, rows, n);
+		return;
+	}
+	*to = (struct fth_vec){.type = rows_phys(&x->r->task->slots[slot]),
+			       .data = values,
+			       .nulls = x->s->nulls[slot]};
+	memcpy(x->s->nulls[slot], missing, fth_bits_words(n) * sizeof(*missing));
+	if (to->type != FTH_STR)
+		memset(values, 0,
+		       to->type == FTH_BITS ? FTH_BATCH / 8 : n * fth_phys_width(to->type));
+	for (unsigned k = 0; k < n && to->type == FTH_STR; k++)
+		((struct fth_str *)values)[k] = none;
+}
+
 /* Fill the next frame with the pairs; with `missing`, there is no match in any of them. */
 static void fill_next(struct lookup *x, const uint64_t *missing)
 {
@@ -94,8 +144,12 @@ static void fill_next(struct lookup *x, const uint64_t *missing)
 	for (unsigned i = 0; i < x->l->payload_count; i++) {
 		unsigned slot = x->l->slots[i];
 
-		index_gather(x->s->index, x->l->payload[i], x->s->pair_matches, x->s->pairs, NULL,
-			     0, missing, &next->vecs[slot], x->s->values[slot], x->s->nulls[slot]);
+		if (index_list(x->s->index) != NULL)
+			gather_listed(x, i, missing);
+		else
+			index_gather(x->s->index, x->l->payload[i], x->s->pair_matches, x->s->pairs,
+				     NULL, 0, missing, &next->vecs[slot], x->s->values[slot],
+				     x->s->nulls[slot]);
 		next->have[slot] = true;
 	}
 	fth_sel_all(&next->sel, x->s->pairs);
@@ -153,6 +207,41 @@ static int pair_row(struct lookup *x, unsigned row)
 	return rc;
 }
 
+/* Whether nothing depends on further matches of a row. */
+static bool is_decided(const struct lookup *x, unsigned row)
+{
+	return (x->l->match == TASK_SEMI || x->l->match == TASK_ANTI) &&
+	       fth_bit(x->s->matched, row);
+}
+
+/* All rows of the batch with some rows of a list. */
+static int pair_listed(void *user, const struct fth_vec *columns, unsigned n)
+{
+	struct lookup *x = user;
+	int rc = 0;
+
+	x->listed = columns;
+	FTH_FOR_ROWS(x->s->found->hits, x->f->sel.n, i)
+	{
+		for (unsigned k = 0; k < n && rc == 0 && !is_decided(x, (unsigned)i); k++)
+			if (index_list_same(x->s->index, columns, k, x->s->keys, (unsigned)i))
+				rc = add_pair(x, (unsigned)i, k);
+	}
+	return rc < 0 ? rc : flush_pairs(x);
+}
+
+static int pair_list(struct lookup *x)
+{
+	struct rows *list = index_list(x->s->index);
+	int rc = 0;
+
+	if (!fth_bits_any(x->s->found->hits, x->f->sel.n))
+		return 0;
+	for (const struct rows_block *b = rows_first(list); b != NULL && rc == 0; b = b->next)
+		rc = pair_listed(x, b->columns, b->n);
+	return rc < 0 ? rc : rows_read_spilled(list, pair_listed, x);
+}
+
 /* Rows without a match, with a null payload. */
 static int pair_unmatched(struct lookup *x)
 {
@@ -185,10 +274,14 @@ static int by_pairs(struct lookup *x)
 	memset(x->s->matched, 0, FTH_BATCH / 8);
 	memset(x->s->counts, 0, FTH_BATCH * sizeof(*x->s->counts));
 	x->s->pairs = 0;
-	FTH_FOR_ROWS(x->s->found->hits, x->f->sel.n, i)
-	{
-		if (rc == 0)
-			rc = pair_row(x, (unsigned)i);
+	if (rc == 0 && index_list(x->s->index) != NULL) {
+		rc = pair_list(x);
+	} else {
+		FTH_FOR_ROWS(x->s->found->hits, x->f->sel.n, i)
+		{
+			if (rc == 0)
+				rc = pair_row(x, (unsigned)i);
+		}
 	}
 	if (rc == 0)
 		rc = flush_pairs(x);
@@ -205,7 +298,7 @@ static int by_pairs(struct lookup *x)
 
 int runner_lookup(struct runner *r, struct frame *f, unsigned at)
 {
-	struct lookup x = {r, f, at, &r->task->steps[at].lookup, &r->steps[at]};
+	struct lookup x = {r, f, at, &r->task->steps[at].lookup, &r->steps[at], NULL};
 	int rc = 0;
 
 	for (unsigned i = 0; i < x.l->key_count && rc == 0; i++) {

@@ -172,6 +172,20 @@ static int own_nested(struct exec *e, uint32_t nested)
 	return exec_task(e, nested, 0);
 }
 
+int pass_unnest(struct exec *e, unsigned number)
+{
+	const struct task *t = &e->tasks[number];
+	int rc = -ENOMEM;
+
+	for (unsigned i = 0; i < t->step_count; i++)
+		if (t->steps[i].kind == TASK_LOOKUP && e->tasks[t->steps[i].lookup.task].nested) {
+			rc = own_nested(e, t->steps[i].lookup.task);
+			if (rc < 0)
+				return rc;
+		}
+	return rc;
+}
+
 static bool runs_after_parts(const struct exec *e, const struct task *t, unsigned *at)
 {
 	bool parts = t->source.kind != TASK_TABLE;

@@ -25,6 +25,12 @@ int pass_next(struct exec *e, unsigned number);
  */
 int pass_shrink(struct exec *e, unsigned number, uint64_t least);
 
+/*
+ * Build what is nested in the task before it runs, since the rows for one of its row groups may be too many. Returns 0, or
+ * -ENOMEM: nothing is nested.
+ */
+int pass_unnest(struct exec *e, unsigned number);
+
 /* The bytes that the structure of a task may take. */
 uint64_t pass_room(const struct exec *e, unsigned number);
 /* The task after which a result is not needed any more, or TASK_NONE. */

@@ -559,6 +559,9 @@ static void read_lookup(struct reader *r, struct task_step *step)
 	while (l->match < TASK_SINGLE && !reader_at(r, task_match_names[l->match]))
 		l->match++;
 	reader_expect(r, task_match_names[l->match]);
+	l->null_aware = reader_skip(r, "nulls");
+	if (l->null_aware)
+		reader_expect(r, "match");
 	reader_expect(r, ":");
 	if (at_name(r))
 		l->key_count = read_slots(r, &l->keys);

@@ -383,7 +383,8 @@ static int read_records(struct rows *r, struct fth_reader *reader, struct record
 		int more = 1;
 
 		record_batch_reset(batch);
-		while (batch->n < FTH_BATCH && more > 0 && batch->text_bytes < r->room / 4 + TEXT_CHUNK) {
+		while (batch->n < FTH_BATCH && more > 0 &&
+		       batch->text_bytes < r->room / 4 + TEXT_CHUNK) {
 			more = fth_reader_next(reader, &record, &size);
 			if (more > 0)
 				rc = record_batch_add(batch, record, size);
@@ -397,7 +398,8 @@ static int read_records(struct rows *r, struct fth_reader *reader, struct record
 }
 
 int rows_read_spilled(struct rows *r,
-		      int (*take)(void *user, const struct fth_vec *columns, unsigned n), void *user)
+		      int (*take)(void *user, const struct fth_vec *columns, unsigned n),
+		      void *user)
 {
 	struct record_batch batch;
 	struct fth_reader *reader;

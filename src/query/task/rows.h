@@ -46,7 +46,8 @@ const struct rows_block *rows_first(const struct rows *rows);
  * returns, and ends the reading with a negative errno. Returns 0, that errno, -ENOMEM or an error of the scratch file.
  */
 int rows_read_spilled(struct rows *rows,
-		      int (*take)(void *user, const struct fth_vec *columns, unsigned n), void *user);
+		      int (*take)(void *user, const struct fth_vec *columns, unsigned n),
+		      void *user);
 
 /* The physical type of values in a slot. */
 enum fth_phys rows_phys(const struct task_slot *slot);

@@ -302,7 +302,8 @@ static void show_source(const struct show *s)
 
 static void show_lookup(const struct show *s, const struct task_lookup *l)
 {
-	fprintf(s->out, "look up in %u, %s:", l->task, task_match_names[l->match]);
+	fprintf(s->out, "look up in %u, %s%s:", l->task, task_match_names[l->match],
+		l->null_aware ? " nulls match" : "");
 	fputs(l->key_count > 0 ? " " : "", s->out);
 	show_slots(s->out, s->task, l->keys, l->key_count);
 	if (l->payload_count > 0) {

@@ -110,7 +110,7 @@ enum task_match {
 	TASK_SINGLE, /* likewise; more than one match is an error */
 };
 
-/* A null key matches nothing. */
+/* A null key matches nothing, unless the look-up is null-aware. */
 struct task_lookup {
 	uint32_t task; /* that built the set, map, multimap or group table */
 	enum task_match match;
@@ -121,6 +121,11 @@ struct task_lookup {
 	unsigned *slots;   /* ... these slots */
 	/* A match counts only if this is true, over all slots and the payload. Or NULL. */
 	struct fth_expr *condition;
+	/*
+	 * NOT IN: an ANTI look-up with one key, no condition and a structure that is not nested. A null key of either side
+	 * matches every row of the other.
+	 */
+	bool null_aware;
 };
 
 struct task_fetch {

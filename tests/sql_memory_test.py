@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""sql_memory_test.py FATHOM: queries whose parts do not fit into memory end right, and never for want of it.
+
+Each query runs in plenty of memory and in little, with one thread and with two, and must give the same rows; most
+answers are also computed here.
+"""
+import random
+import subprocess
+import sys
+import tempfile
+
+FATHOM = sys.argv[1]
+ROWS, OTHERS = 90000, 60000
+PLENTY = "256M"
+LITTLE = [("5M", "1"), ("5M", "2"), ("8M", "2")]
+
+
+def fail(text):
+    print("sql_memory_test:", text, file=sys.stderr)
+    sys.exit(1)
+
+
+def run(db, script, *options):
+    return subprocess.run([FATHOM, "sql", "--csv", "--no-header", "--null", "null", *options, db, "-"], input=script,
+                          capture_output=True, text=True)
+
+
+def must(db, script, *options):
+    done = run(db, script, *options)
+    if done.returncode:
+        fail("%s %s: status %d: %s" % (script[:100], options, done.returncode, done.stderr))
+    return done.stdout
+
+
+class Data:
+    """t has distinct values; u has one key in half of its rows, nulls, and doubles that t has as well."""
+
+    def __init__(self):
+        rng = random.Random(7)
+        self.t = [(i, rng.randrange(10 ** 9), i % 5, rng.randrange(10 ** 20), "s%d" % rng.randrange(10 ** 9),
+                   rng.choice([-0.0, 0.0, 2.5]) if i % 1000 == 0 else rng.random()) for i in range(ROWS)]
+        self.u = [(i, None if i % 9973 == 5 else rng.randrange(10 ** 9) if i % 3 else self.t[i][1],
+                   1 if i % 2 else rng.randrange(1000), "u%d" % rng.randrange(10 ** 9),
+                   "NaN" if i % 5000 == 7 else self.t[i][5] if i % 100 == 0 else rng.random()) for i in range(OTHERS)]
+
+    def load(self, folder):
+        db = folder + "/db"
+        for name, rows in ("t", self.t), ("u", self.u):
+            with open("%s/%s.tbl" % (folder, name), "w") as file:
+                for row in rows:
+                    file.write("|".join("" if value is None else str(value) for value in row) + "\n")
+        must(db, "create table t (id int not null, v int not null, g int not null, d decimal(38,0) not null, s varchar(20), "
+                 "x double precision); create table u (id int not null, v int, k int not null, s varchar(20), "
+                 "x double precision);", "--create")
+        for name in "t", "u":
+            must(db, "copy %s from '%s/%s.tbl' with (delimiter '|', null '')" % (name, folder, name))
+        return db
+
+
+def distinct_queries(data):
+    """Distinct values of one group, and several such aggregates."""
+    columns = list(zip(*data.t))
+    counts = [len(set(columns[i])) for i in (4, 1, 5, 3)]  # s, v, x, d
+    yield "select count(distinct v), sum(distinct v) from t", "%d,%d" % (counts[1], sum(set(columns[1])))
+    yield "select count(distinct s), count(distinct v), count(distinct x) from t", ",".join(map(str, counts[:3]))
+    yield "select count(distinct d), sum(distinct d), min(s), count(*), count(distinct g) from t", "%d,%d,%s,%d,5" % (
+        counts[3], sum(set(columns[3])), min(columns[4]), ROWS)
+    for g in range(5):
+        mine = [row for row in data.t if row[2] == g]
+        yield "select count(distinct s), sum(distinct v), max(x) < 3 from t where g = %d" % g, "%d,%d,t" % (
+            len({row[4] for row in mine}), sum({row[1] for row in mine}))
+    yield "select g, count(distinct s), count(distinct d), sum(distinct v), count(*) from t group by g order by g", None
+
+
+def union_queries(data):
+    """Branches that are larger than the memory."""
+    texts = [row[4] for row in data.t] + 2 * [row[3] for row in data.u]
+    yield ("select count(*), min(s), max(s) from (select s from t union all select s from u union all select s from u) z",
+           "%d,%s,%s" % (len(texts), min(texts), max(texts)))
+    yield "select count(*) from (select s from t union select s from u) z", str(len(set(texts)))
+    yield "select s, id from t union all select s, id from u order by 2, 1 offset %d" % (ROWS + OTHERS - 20), None
+    yield "select count(*) from (select s from u except select s from t) z", str(len({row[3] for row in data.u}))
+    yield "select count(*) from (select x from u intersect select x from t) z", str(
+        len({row[4] for row in data.u} & {row[5] for row in data.t}))
+
+
+def key_queries(data):
+    """Doubles and nulls as keys."""
+    known = {}
+    for row in data.t:
+        known[row[5]] = known.get(row[5], 0) + 1
+    yield "select count(*) from t, u where t.x = u.x", str(sum(known.get(row[4], 0) for row in data.u))
+    yield "select count(*) from u where x in (select x from t)", str(sum(row[4] in known for row in data.u))
+    yield "select count(*) from u a, u b where a.x = b.x and a.x = 'NaN'", str(sum(row[4] == "NaN" for row in data.u) ** 2)
+    nulls = sum(row[1] is None for row in data.u)
+    theirs = {row[1] for row in data.u} - {None}
+    yield "select count(*) from t where v not in (select v from u)", "0"
+    yield "select count(*) from t where v not in (select v from u where v is not null)", str(
+        sum(row[1] not in theirs for row in data.t))
+    yield "select count(*) from u where v not in (select v from t where id < 1000)", str(
+        sum(row[1] is not None and row[1] not in {r[1] for r in data.t[:1000]} for row in data.u))
+    yield "select count(*) from u where v not in (select v from t where id < 0)", str(OTHERS)
+    yield ("select count(*) from u a join u b on a.v is not distinct from b.v where a.v is null", str(nulls * nulls))
+
+
+def pair_queries(data):
+    """One key with most rows, and no key at all."""
+    many = [row for row in data.u if row[2] == 1]
+    yield ("select count(*), sum(a.id), max(b.s) from u a, u b where a.k = b.k and a.k = 1 and a.id < 40",
+           "%d,%d,%s" % (len(many) * sum(row[0] < 40 for row in many),
+                         len(many) * sum(row[0] for row in many if row[0] < 40), max(row[3] for row in many)))
+    yield "select count(*), count(b.id), max(b.s) from u a left join u b on a.k = b.k and b.id > a.id + 55000 where a.id % 40 = 1", None
+    yield ("select count(*), sum(a.id) from u a where a.id % 50 = 1 and not exists "
+           "(select 1 from u b where a.k = b.k and b.id > a.id + 59000)", None)
+    yield "select count(*), sum(length(b.s)) from u a cross join u b where a.id < 30", "%d,%d" % (
+        30 * OTHERS, 30 * sum(len(row[3]) for row in data.u))
+    yield ("select count(*), min(s) from (select a.id as i, b.s as s from u a cross join u b where a.id < 4 order by 2, 1) z",
+           "%d,%s" % (4 * OTHERS, min(row[3] for row in data.u)))
+    yield "select count(*) from t where 's' || g in (select 's' || (k / 1000) from u)", str(sum(row[2] == 0 for row in data.t))
+
+
+def check(db, query, want):
+    plenty = must(db, query, "--memory", PLENTY)
+    if want is not None and plenty != want + "\n":
+        fail("%s: %s, not %s" % (query, plenty.strip(), want))
+    for memory, threads in LITTLE:
+        found = must(db, query, "--memory", memory, "--threads", threads)
+        if found != plenty:
+            fail("%s in %s, %s threads: %s, not %s" % (query, memory, threads, found[:200], plenty[:200]))
+
+
+def main():
+    data = Data()
+    with tempfile.TemporaryDirectory() as folder:
+        db = data.load(folder)
+        for queries in distinct_queries, union_queries, key_queries, pair_queries:
+            for query, want in queries(data):
+                check(db, query, want)
+    print("sql_memory_test: passed")
+
+
+main()
