@@ -96,7 +96,8 @@ static void show_promises(FILE *out, const struct certificate *c)
 	}
 	fprintf(out, "%-20s %12s %12s %14" PRIu64 " %14" PRIu64 " %12" PRIu64 "\n", "total", "", "",
 		all.bytes, all.memory, all.spill);
-	fprintf(out, "budget: %" PRIu64 " bytes\n", c->budget);
+	fprintf(out, "budget: %" PRIu64 " bytes; needs at least %" PRIu64 "\n", c->budget,
+		c->least);
 }
 
 static void show_facts(FILE *out, const struct certificate *c)
@@ -161,9 +162,9 @@ void certificate_json(FILE *out, const struct certificate *c)
 	struct totals all = sum_up(c);
 
 	fprintf(out,
-		"{\"budget\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"memory\":%" PRIu64
-		",\"spill\":%" PRIu64 ",\"tasks\":[",
-		c->budget, all.bytes, all.memory, all.spill);
+		"{\"budget\":%" PRIu64 ",\"least\":%" PRIu64 ",\"bytes\":%" PRIu64
+		",\"memory\":%" PRIu64 ",\"spill\":%" PRIu64 ",\"tasks\":[",
+		c->budget, c->least, all.bytes, all.memory, all.spill);
 	for (unsigned i = 0; i < c->set->task_count; i++) {
 		fputs(i == 0 ? "" : ",", out);
 		json_task(out, c, i);

@@ -8,8 +8,8 @@
 #include "query/task/exec.h"
 
 struct certificate {
-	const struct task_set *set; /* with estimates */
-	uint64_t budget;
+	const struct task_set *set;	/* with estimates */
+	uint64_t budget, least;		/* what there is; what the query needs in any case */
 	const struct exec_stats *stats; /* what happened; NULL: the query has not run */
 	uint64_t rows, memory;		/* of the result; the most in use, of the whole query */
 };

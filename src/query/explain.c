@@ -33,6 +33,7 @@ static void show_all(FILE *out, const struct statement *s, const struct exec_sta
 {
 	struct certificate c = {.set = &s->set,
 				.budget = s->query->db->budget,
+				.least = s->least,
 				.stats = stats,
 				.rows = s->query->report.rows,
 				.memory = fth_qmem_peak(s->mem)};
@@ -59,6 +60,7 @@ static int estimate(struct statement *s)
 					   .base = fth_qmem_used(s->mem),
 					   .threads = s->query->db->threads};
 
+	s->least = estimate_least(&s->set, options.base);
 	return estimate_tasks(&s->set, &options);
 }
 

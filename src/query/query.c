@@ -3,6 +3,7 @@
 #include "query/query.h"
 
 #include "base/options.h"
+#include "query/plan/estimate.h"
 #include "query/plan/plan.h"
 #include "query/sql/arena.h"
 #include "query/task/scratch.h"
@@ -166,6 +167,24 @@ int statement_place(struct statement *s)
 	return 0;
 }
 
+static uint64_t mebibytes(uint64_t bytes)
+{
+	return (bytes + (1u << 20) - 1) >> 20;
+}
+
+/* Before any work: a budget in which no task can read its rows is refused. */
+static int check_budget(const struct statement *s)
+{
+	uint64_t least = estimate_least(&s->set, fth_qmem_used(s->mem));
+
+	if (s->query->db->remote != NULL || least <= s->query->db->budget)
+		return 0;
+	return fth_fail(ENOMEM,
+			"this query needs at least %llu MiB of memory, the budget is %llu MiB",
+			(unsigned long long)mebibytes(least),
+			(unsigned long long)(s->query->db->budget >> 20));
+}
+
 int statement_exec(struct statement *s, statement_emit emit, void *user, struct exec_stats *stats)
 {
 	struct exec_options options = {
@@ -176,9 +195,12 @@ int statement_exec(struct statement *s, statement_emit emit, void *user, struct 
 		.scratch_limit = s->query->db->scratch_limit,
 	};
 	size_t bytes = s->set.task_count * sizeof(*stats);
-	struct exec_stats *own = stats != NULL ? NULL : fth_qmem_zalloc(s->mem, bytes);
-	int rc;
+	struct exec_stats *own;
+	int rc = check_budget(s);
 
+	if (rc < 0)
+		return rc;
+	own = stats != NULL ? NULL : fth_qmem_zalloc(s->mem, bytes);
 	if (stats == NULL && own == NULL)
 		return -ENOMEM;
 	if (stats == NULL)

@@ -51,6 +51,7 @@ struct statement {
 	uint64_t sql_bytes; /* charged for it */
 	struct fth_arena arena;
 	struct task_set set; /* SELECT and INSERT, in the arena */
+	uint64_t least;	     /* EXPLAIN: bytes that it needs in any case */
 	int (*rows)(const struct fth_query_batch *batch, void *user);
 	void *user;
 	struct offload_report offload; /* with a storage daemon; at_storage is NULL without */

@@ -385,6 +385,66 @@ static void estimate_memory(const struct estimator *e, unsigned number)
 		t->estimate.spill = (uint64_t)result;
 }
 
+/* ---- the least memory ---- */
+
+/* What a look-up allocates when it is opened: numbers of keys, places of matches, pairs. */
+#define LOOKUP_LEAST (FTH_BATCH * (8.0 + 8 + 4 + 4 + 2 + 4 + 4))
+
+static double reader_least(struct fth_table *table, const struct task_source_column *columns,
+			   unsigned n, unsigned depth)
+{
+	struct scan_spec spec = {.table = table, .count = n, .early = n, .depth = depth};
+	unsigned *ordinals = malloc((n + 1) * sizeof(*ordinals));
+	double bytes;
+
+	if (ordinals == NULL)
+		return 0;
+	for (unsigned i = 0; i < n; i++)
+		ordinals[i] = columns[i].column;
+	spec.columns = ordinals;
+	bytes = (double)scan_memory(&spec);
+	for (unsigned i = 0; i < n; i++)
+		bytes += (double)decoder_memory(table, columns[i].column);
+	free(ordinals);
+	return bytes;
+}
+
+/* What one thread allocates before it takes the first row, with what is nested in the task. */
+static double task_least(const struct estimator *e, const struct task *t)
+{
+	double bytes = 0;
+
+	if (t->source.kind == TASK_TABLE)
+		bytes +=
+			reader_least(t->source.table, t->source.columns, t->source.column_count, 1);
+	for (unsigned i = 0; i < t->step_count; i++) {
+		const struct task_step *s = &t->steps[i];
+
+		if (s->kind == TASK_FETCH)
+			bytes += reader_least(s->fetch.table, s->fetch.columns,
+					      s->fetch.column_count, FETCH_GROUPS);
+		if (s->kind != TASK_LOOKUP)
+			continue;
+		bytes += LOOKUP_LEAST;
+		if (e->set->tasks[s->lookup.task].nested)
+			bytes += task_least(e, &e->set->tasks[s->lookup.task]);
+	}
+	return bytes;
+}
+
+uint64_t estimate_least(const struct task_set *set, uint64_t base)
+{
+	struct estimator e = {(struct task_set *)set, NULL};
+	double most = 0;
+
+	for (unsigned i = 0; i < set->task_count; i++) {
+		double bytes = task_least(&e, &set->tasks[i]);
+
+		most = bytes > most ? bytes : most;
+	}
+	return base + (uint64_t)most;
+}
+
 /* ---- passes ---- */
 
 /* Structures of the whole query that are there while a task's is: they share half of the budget. */

@@ -19,4 +19,10 @@ struct estimate_options {
  */
 int estimate_tasks(struct task_set *set, const struct estimate_options *options);
 
+/*
+ * The bytes without which the set cannot run: for each task the buffers that one thread has before the first row, for
+ * its largest row group. `base` is in use before.
+ */
+uint64_t estimate_least(const struct task_set *set, uint64_t base);
+
 #endif

@@ -566,6 +566,9 @@ static int try_task(struct exec *e, struct attempt *a)
 	if (j != NULL)
 		close_writers(j);
 	if (rc == 0 && a->number != e->last) {
+		/* Groups that are put together and structures can use the memory of the sources. */
+		for (unsigned i = 0; i < j->runner_count; i++)
+			runner_sleep(j->runners[i]);
 		rc = finish(j, &e->results[a->number]);
 		e->results[a->number].done = rc == 0;
 		if (rc < 0)
