@@ -311,8 +311,8 @@ static int write_groups(struct outgoing *o, struct grouper *g, uint32_t kind)
 
 	o->kind = kind | (wide ? GROUP_WIDE : 0);
 	o->key_count = g->spec.key_count;
-	o->count = kind == 0 ? group_fields(g, wide, o->fields)
-			     : resolved_fields(g, wide, o->fields);
+	o->count =
+		kind == 0 ? group_fields(g, wide, o->fields) : resolved_fields(g, wide, o->fields);
 	o->by_value = false;
 	memset(o->text_nulls, 0xff, sizeof(o->text_nulls));
 	while (rc == 0 && (n = view_groups(o, g, &at)) > 0) {

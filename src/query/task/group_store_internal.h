@@ -11,9 +11,9 @@
 #define GROUP_LEVELS	12u
 #define GROUP_FIELDS	(FTH_KEY_COLUMNS + 2 * GROUP_STATES + 1)
 /* Kinds of records and blocks. */
-#define GROUP_WIDE  0x80000000u /* sums have 128 bits */
-#define GROUP_BLOCK 0x40000000u
-#define GROUP_ROWS  0x20000000u /* a block of rows, not of groups */
+#define GROUP_WIDE     0x80000000u /* sums have 128 bits */
+#define GROUP_BLOCK    0x40000000u
+#define GROUP_ROWS     0x20000000u /* a block of rows, not of groups */
 #define GROUP_RESOLVED 0x10000000u /* counts and sums of distinct values */
 
 struct group_parts {
@@ -35,7 +35,7 @@ struct group_store {
 	struct scratch *scratch;
 	pthread_mutex_t lock;
 	struct group_parts top, values; /* values: of distinct aggregates */
-	struct group_parting by; /* of the first level */
+	struct group_parting by;	/* of the first level */
 	bool in_blocks;
 	bool spilled;
 	uint64_t added; /* rows that the spilled groups stand for */
