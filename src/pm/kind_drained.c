@@ -203,7 +203,7 @@ static int open_device(struct fth_pm *pm, const struct pm_request *request)
 
 	if (rc == 0)
 		rc = lock_file(pm, request->name);
-	if (rc == -ENOENT && !ours)
+	if (rc == -ENOENT && request->create && !ours)
 		rc = create_and_lock(pm, request->name);
 	if (rc == 0)
 		rc = check_begun(pm, request);

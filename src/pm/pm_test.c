@@ -173,16 +173,22 @@ static int map_and_remove(const char *name, unsigned *inside)
 		options.flags = FTH_PM_CREATE;
 		rc = fth_pm_map(name, BYTES, &options, &pm);
 		if (rc == 0) {
-			wrong += __atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST) != 1;
+			if (__atomic_add_fetch(inside, 1, __ATOMIC_SEQ_CST) != 1) {
+				fprintf(stderr, "%s: mapped twice at a time\n", name);
+				wrong++;
+			}
 			sched_yield();
-			wrong += __atomic_sub_fetch(inside, 1, __ATOMIC_SEQ_CST) != 0;
+			__atomic_sub_fetch(inside, 1, __ATOMIC_SEQ_CST);
 			fth_pm_unmap(pm);
 		} else if (rc != -EBUSY && rc != -ENOENT) {
 			fprintf(stderr, "%s: %s\n", name, fth_error_text(rc));
 			wrong++;
 		}
 		rc = fth_pm_remove(name);
-		wrong += rc != 0 && rc != -EBUSY && rc != -ENOENT;
+		if (rc != 0 && rc != -EBUSY && rc != -ENOENT) {
+			fprintf(stderr, "removing %s: %s\n", name, fth_error_text(rc));
+			wrong++;
+		}
 	}
 	return wrong;
 }
