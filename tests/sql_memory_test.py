@@ -130,6 +130,26 @@ def check(db, query, want):
             fail("%s in %s, %s threads: %s, not %s" % (query, memory, threads, found[:200], plenty[:200]))
 
 
+def check_shrunk(folder):
+    """A structure that is made smaller as a task starts: the task's groups are those of all its parts."""
+    rng, db = random.Random(19), folder + "/shrunk"
+    with open(folder + "/w.tbl", "w") as file:
+        file.writelines("%d|%d|0\n" % (i // 4, rng.randint(-30000, 30000)) for i in range(120000))
+    with open(folder + "/c.tbl", "w") as file:
+        file.writelines("%d|%d|0\n" % (i, rng.randint(-30000, 30000)) for i in range(OTHERS))
+    must(db, "create table w (id int not null, i int not null, j int not null);"
+             "create table c (id int primary key, i int not null, m int);"
+             "copy w from '%s/w.tbl' with (delimiter '|'); copy c from '%s/c.tbl' with (delimiter '|')" % (folder, folder),
+         "--create")
+    query = ("select count(*), sum(n), sum(sy) from (select x.id, count(*) as n, sum(y.id) as sy "
+             "from w x join c y on x.i = y.i group by x.id) z where n > 1")
+    want = must(db, query, "--memory", PLENTY)
+    for memory in "2600k", "3000k", "3400k", "4M":
+        got = must(db, query, "--memory", memory, "--threads", "1")
+        if got != want:
+            fail("%s in %s: %s, expected %s" % (query, memory, got, want))
+
+
 def main():
     data = Data()
     with tempfile.TemporaryDirectory() as folder:
@@ -137,6 +157,7 @@ def main():
         for queries in distinct_queries, union_queries, key_queries, pair_queries:
             for query, want in queries(data):
                 check(db, query, want)
+        check_shrunk(folder)
     print("sql_memory_test: passed")
 
 

@@ -550,7 +550,10 @@ static int start_job(struct exec *e, const struct attempt *a, struct job **out)
 		if (shrunk < 0 && (rc < 0 || shrunk != -ENOMEM))
 			return shrunk;
 		smallest = shrunk < 0;
-		rc = open_job(e, a, out);
+		/* A structure that has parts now changes the task; one that failed is missing; others may be at a later part. */
+		rc = pass_prepare(e, a->number);
+		if (rc == 0)
+			rc = open_job(e, a, out);
 	}
 	return rc;
 }
