@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -302,10 +303,115 @@ static void vectors(void)
 	CHECK(syscall(SYS_writev, ends[1], (from = make_vector(500, 20, 1)), 500) == 10000);
 	CHECK(syscall(SYS_readv, ends[0], (to = make_vector(500, 20, 0)), 500) == 10000);
 	check_vector(to, 500, 20);
+	CHECK(writev(ends[1], from, 500) == 10000);
+	CHECK(vmsplice(ends[0], (to = make_vector(500, 20, 0)), 500, 0) == 10000);
+	check_vector(to, 500, 20);
 	CHECK(writev(fd, from, IOV_MAX + 1) == -1 && errno == EINVAL);
 	m->msg_iovlen = IOV_MAX + 1;
 	CHECK(sendmsg(datagrams[0], m, 0) == -1 && errno == EMSGSIZE);
 	CHECK(is_filled(heap + SIZE - 16 * MIB, 16 * MIB));
+}
+
+/* ---- messages that cannot be cut ---- */
+
+#define STREAM_BYTES 300000u /* more than the part that is received at a time with 4 MiB of DRAM */
+
+static void make_tcp(int ends[2])
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(bind(listener, (struct sockaddr *)&at, length) == 0 && listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&at, &length) == 0);
+	ends[0] = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK(connect(ends[0], (struct sockaddr *)&at, length) == 0);
+	ends[1] = accept(listener, NULL, NULL);
+	CHECK(ends[1] >= 0 && close(listener) == 0);
+}
+
+static void make_pair(int ends[2])
+{
+	int room = 212992; /* the kernel doubles it */
+
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+	CHECK(setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room)) == 0);
+}
+
+/* What was sent is there, once, however often it is looked at. */
+static void peek(void)
+{
+	size_t n = STREAM_BYTES;
+	uint8_t *from = cold(n), *to = cold(n);
+	struct iovec *one = cold(sizeof(*one));
+	struct msghdr *m = cold(sizeof(*m));
+	int ends[2];
+
+	make_pair(ends);
+	CHECK(send(ends[0], from, n, 0) == (ssize_t)n);
+	CHECK(recv(ends[1], to, n, MSG_PEEK | MSG_WAITALL) == (ssize_t)n);
+	CHECK(memcmp(from, to, n) == 0);
+	*one = (struct iovec){to = cold(n), n};
+	*m = (struct msghdr){.msg_iov = one, .msg_iovlen = 1};
+	CHECK(recvmsg(ends[1], m, MSG_PEEK | MSG_WAITALL) == (ssize_t)n);
+	CHECK(memcmp(from, to, n) == 0);
+	CHECK(recv(ends[1], (to = cold(n)), n, MSG_WAITALL) == (ssize_t)n);
+	CHECK(memcmp(from, to, n) == 0);
+}
+
+/* TCP throws the bytes away, and leaves the buffer alone. */
+static void throw_away(void)
+{
+	uint8_t *from = cold(PAGE), *to = cold(PAGE);
+	struct iovec *one = cold(sizeof(*one));
+	struct msghdr *m = cold(sizeof(*m));
+	int ends[2];
+
+	make_tcp(ends);
+	CHECK(send(ends[0], from, PAGE, 0) == PAGE);
+	CHECK(recv(ends[1], to, 1000, MSG_TRUNC | MSG_WAITALL) == 1000);
+	*one = (struct iovec){to + 1000, 1000};
+	*m = (struct msghdr){.msg_iov = one, .msg_iovlen = 1};
+	CHECK(recvmsg(ends[1], m, MSG_TRUNC | MSG_WAITALL) == 1000 && is_filled(to, PAGE));
+	CHECK(recv(ends[1], to, PAGE - 2000, MSG_WAITALL) == PAGE - 2000);
+	CHECK(memcmp(from + 2000, to, PAGE - 2000) == 0);
+}
+
+/* A descriptor that comes with the last bytes. */
+static void pass_descriptor(void)
+{
+	size_t n = STREAM_BYTES;
+	uint8_t *bytes = cold(n);
+	struct cmsghdr *control = cold(CMSG_SPACE(sizeof(int)));
+	struct iovec *one = cold(sizeof(*one));
+	struct msghdr *m = cold(sizeof(*m));
+	int ends[2];
+
+	make_pair(ends);
+	CHECK(send(ends[0], bytes, n - 100, 0) == (ssize_t)n - 100);
+	*control = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+				    .cmsg_level = SOL_SOCKET,
+				    .cmsg_type = SCM_RIGHTS};
+	memcpy(CMSG_DATA(control), &ends[0], sizeof(int));
+	*one = (struct iovec){bytes + n - 100, 100};
+	*m = (struct msghdr){.msg_iov = one,
+			     .msg_iovlen = 1,
+			     .msg_control = control,
+			     .msg_controllen = CMSG_SPACE(sizeof(int))};
+	CHECK(sendmsg(ends[0], m, 0) == 100);
+	memset(control, 0, CMSG_SPACE(sizeof(int)));
+	*one = (struct iovec){cold(n), n};
+	CHECK(recvmsg(ends[1], m, MSG_WAITALL) == (ssize_t)n && m->msg_flags == 0);
+	CHECK(m->msg_controllen >= CMSG_LEN(sizeof(int)) && control->cmsg_type == SCM_RIGHTS);
+	CHECK(memcmp(bytes, one->iov_base, n) == 0);
+}
+
+static void messages(void)
+{
+	start();
+	peek();
+	throw_away();
+	pass_descriptor();
 }
 
 /* ---- memory that is protected or locked while others use it ---- */
@@ -505,11 +611,8 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } topics[] = {
-	{"waiting", calls_that_wait},
-	{"vectors", vectors},
-	{"leaves", leaves},
-	{"sent", sent},
-	{"sent-by-default", sent_by_default},
+	{"waiting", calls_that_wait}, {"vectors", vectors}, {"messages", messages},
+	{"leaves", leaves},	      {"sent", sent},	    {"sent-by-default", sent_by_default},
 };
 
 int main(int argc, char **argv)

@@ -34,11 +34,12 @@ def expect(condition, what, done):
 
 
 def test_topics():
-    for topic in ["waiting", "vectors", "leaves", "sent"]:
+    for topic in ["waiting", "vectors", "messages", "leaves", "sent"]:
         plain = subprocess.run([PROGRAM, topic], capture_output=True, cwd=work, timeout=280)
         expect(plain.returncode == 0 and plain.stdout == b"ok\n", f"{topic}, without Fathom", plain)
         for policy in ["always", "counters"]:
-            done = flat(["--dram", "6M", "--file", device, "--policy", policy], [PROGRAM, topic])
+            dram = "4M" if topic == "messages" else "6M"
+            done = flat(["--dram", dram, "--file", device, "--policy", policy], [PROGRAM, topic])
             expect(done.returncode == 0 and done.stdout == b"ok\n", f"{topic}, {policy}", done)
     done = flat(["--dram", "6M", "--file", device], [PROGRAM, "sent-by-default"])
     expect(done.returncode == -signal.SIGSEGV, "SIGSEGV that is sent", done)

@@ -64,12 +64,16 @@ static void begin_locks(void)
 	own.locks++;
 }
 
+static void send_late(void)
+{
+	while (own.locks == 0 && own.n > 0)
+		fault_send_again(&own.late[--own.n]);
+}
+
 static void end_locks(void)
 {
-	if (--own.locks > 0)
-		return;
-	while (own.n > 0)
-		fault_send_again(&own.late[--own.n]);
+	own.locks--;
+	send_late();
 }
 
 /* ---- where ---- */
@@ -541,6 +545,7 @@ void fault_quiet(sigset_t *before_it)
 
 void fault_loud(const sigset_t *before_it)
 {
+	own.locks--; /* first: a handler of the program that waited runs now, and may not come back */
 	pthread_sigmask(SIG_SETMASK, before_it, NULL);
-	end_locks();
+	send_late();
 }

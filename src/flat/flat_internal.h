@@ -322,10 +322,11 @@ void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 
 /* ---- lend.c ---- */
 /*
- * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`. The caller may map or protect what it likes
- * there. Returns 0, or a negative errno: then nothing has changed. -EBUSY: a page was held for long.
+ * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`: `memory`, which is zero and as long
+ * as they are, moves to their addresses. The caller may map or protect what it likes there. Returns 0, or a negative errno: then the pages
+ * are what they were, and memory is where it was. -EBUSY: a page was held for long. -ETIMEDOUT: a read may still arrive in memory.
  */
-int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep);
+int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory);
 /* They are pages of the region again, and zero. */
 int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end);
 

@@ -104,16 +104,11 @@ static int exchange(struct fth_flat *flat, uint64_t first, uint64_t end, bool ke
 	return rc;
 }
 
-int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep)
+int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, uint8_t *memory)
 {
-	uint64_t size = (end - first) * flat->map.page;
-	uint8_t *memory =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	sigset_t before;
 	int rc;
 
-	if (memory == MAP_FAILED)
-		return -ENOMEM;
 	fault_quiet(&before);
 	rc = lock_unheld(flat, first, end);
 	if (rc == 0) {
@@ -121,8 +116,6 @@ int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep)
 		unlock_pages(flat, first, end);
 	}
 	fault_loud(&before);
-	if (rc < 0)
-		munmap(memory, size);
 	return rc;
 }
 

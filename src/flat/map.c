@@ -92,6 +92,8 @@ int map_open(struct flat_map *map, uint64_t size, uint64_t page, bool readonly)
 		rc = watch(map, map->user, map->size);
 	if (rc < 0)
 		map_close(map);
+	else /* without it, pages are released one by one */
+		map->self = fth_fd_high((int)syscall(SYS_pidfd_open, getpid(), 0));
 	return rc;
 }
 

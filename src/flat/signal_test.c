@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,43 @@ static int ignored(void)
 	return 0;
 }
 
+static sigjmp_buf back;
+
+static void jump(int sig)
+{
+	(void)sig;
+	siglongjmp(back, 1);
+}
+
+static void *send_usr1(void *raw)
+{
+	for (int i = 0; i < SENDS; i++) {
+		pthread_kill(target, SIGUSR1);
+		usleep(200);
+	}
+	__atomic_store_n(&got, 1, __ATOMIC_RELEASE);
+	return raw;
+}
+
+/* A handler that leaves a call of the library: it has run where no lock was held, and what is sent later arrives. */
+static int after_jumps(void)
+{
+	struct fth_flat *flat;
+	pthread_t sender;
+	uint8_t byte;
+
+	signal(SIGSEGV, SIG_DFL);
+	signal(SIGUSR1, jump);
+	flat = open_region();
+	target = pthread_self();
+	if (sigsetjmp(back, 1) == 0)
+		pthread_create(&sender, NULL, send_usr1, NULL);
+	while (!__atomic_load_n(&got, __ATOMIC_ACQUIRE))
+		(void)fth_flat_load(flat, region, &byte, 1);
+	raise(SIGSEGV);
+	return 0;
+}
+
 static int by_default(void)
 {
 	signal(SIGBUS, SIG_DFL);
@@ -132,12 +170,22 @@ static void test_by_default(void **state)
 	assert_int_equal(WTERMSIG(status), SIGBUS);
 }
 
+static void test_after_jumps(void **state)
+{
+	int status = run_alone(after_jumps);
+
+	(void)state;
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGSEGV);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_handled),
 		cmocka_unit_test(test_ignored),
 		cmocka_unit_test(test_by_default),
+		cmocka_unit_test(test_after_jumps),
 	};
 
 	if (run_alone(is_possible) != 0) {

@@ -99,7 +99,8 @@ bool calls_is_file(long fd)
 bool calls_go_on(enum calls_more more, const long a[6], bool socket)
 {
 	return more == CALLS_ALWAYS || (more == CALLS_IN_FILES && kind_of_fd(a[0]) == S_IFREG) ||
-	       (more == CALLS_IF_ASKED && socket && (a[3] & MSG_WAITALL));
+	       (more == CALLS_IF_ASKED && socket &&
+		(a[3] & (MSG_WAITALL | CALLS_UNCUT)) == MSG_WAITALL);
 }
 
 /* Bytes that go one after the other, and not in messages that have ends. */
@@ -114,13 +115,13 @@ static bool is_stream(long fd)
 	return kind_of_fd(fd) == S_IFIFO || calls_is_file(fd);
 }
 
-uint64_t calls_part(long fd, uint64_t total, bool writes)
+uint64_t calls_part(long fd, uint64_t total, bool writes, bool uncut)
 {
 	uint64_t most = writes ? run.chunk : CALLS_STREAM;
 
 	if (total <= most)
 		return total;
-	if (!is_stream(fd))
+	if (uncut || !is_stream(fd))
 		most = CALLS_WHOLE;
 	return total < most ? total : most;
 }
@@ -147,6 +148,9 @@ static long receive_copy(const struct buffer_call *call, const long b[6], uint64
 
 	if (!ours)
 		return -ENOMEM;
+	if (call->nr == SYS_recvfrom && (b[3] & MSG_TRUNC) && /* TCP says so, and writes nothing */
+	    calls_get(ours, (uintptr_t)b[call->buffer], bytes) < 0)
+		return -EFAULT;
 	memcpy(c, b, sizeof(c));
 	c[call->buffer] = (long)(uintptr_t)ours;
 	rc = calls_kernel(call->nr, c, mask);
@@ -208,7 +212,9 @@ static uint64_t part_of(const struct buffer_call *call, const long a[6], uint64_
 	if (call->more == CALLS_NEVER)
 		return left;
 	if (copied)
-		return calls_part(a[0], left, call->use != READS);
+		return calls_part(a[0], left, call->use != READS,
+				  (call->nr == SYS_recvfrom || call->nr == SYS_sendto) &&
+					  (a[3] & CALLS_UNCUT));
 	return left < run.chunk ? left : run.chunk;
 }
 

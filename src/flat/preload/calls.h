@@ -74,8 +74,13 @@ enum calls_more {
 bool calls_go_on(enum calls_more more, const long a[6], bool socket);
 /* Does this descriptor never wait for anybody, as regular files and disks? */
 bool calls_is_file(long fd);
+/*
+ * Calls with these flags are not cut: another one would see the same bytes again, or count as one more. Nor are messages with
+ * control data, which may come with any of their bytes.
+ */
+#define CALLS_UNCUT (MSG_PEEK | MSG_OOB | MSG_ZEROCOPY | MSG_FASTOPEN)
 /* How many of `total` bytes are copied and passed to the kernel at a time. */
-uint64_t calls_part(long fd, uint64_t total, bool writes);
+uint64_t calls_part(long fd, uint64_t total, bool writes, bool uncut);
 
 /* ---- vectors.c ---- */
 bool vectors_has(long nr);

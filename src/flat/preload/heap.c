@@ -234,28 +234,42 @@ void heap_clear(uintptr_t at, size_t length)
 	unlock_heap(before);
 }
 
+/* New memory for pages from `first` on, in one piece: the kernel joins neighbours only if they come from neighbours. */
+static void drop_memory(uint8_t *memory, uint64_t first, uint64_t page, uint64_t end)
+{
+	if (page < end)
+		(void)munmap(memory + (page - first) * run.page, (end - page) * run.page);
+}
+
 int heap_leave(uintptr_t at, size_t length, bool keep)
 {
-	uint64_t page = page_at(at), end = page + pages_of(length);
+	uint64_t page = page_at(at), end = page + pages_of(length), first = page;
 	struct run_before before = lock_heap();
-	int rc = 0;
+	uint8_t *memory = mmap(NULL, (end - page) * run.page, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int rc = memory == MAP_FAILED ? -ENOMEM : 0;
 
 	while (page < end && rc == 0) {
 		uint64_t from = heap_foreign(page, end, false), to;
 
+		drop_memory(memory, first, page, from);
+		page = from;
 		to = heap_foreign(from, end - from < LEAVE_MANY ? end : from + LEAVE_MANY, true);
 		if (from == to)
 			break;
 		/* before they are foreign: see heap_foreign() */
 		__atomic_fetch_add(&heap.foreigners, to - from, __ATOMIC_RELAXED);
-		rc = lend_pages(run.flat, from, to, keep);
+		rc = lend_pages(run.flat, from, to, keep, memory + (from - first) * run.page);
 		if (rc < 0)
 			__atomic_fetch_sub(&heap.foreigners, to - from, __ATOMIC_RELAXED);
 		else
 			run_count(RUN_LEFT, (to - from) * run.page);
 		__atomic_fetch_add(&heap.leaves, 1, __ATOMIC_RELAXED);
-		page = to;
+		if (rc == 0 || rc == -ETIMEDOUT)
+			page = to; /* moved; or lost, since a read may still arrive there */
 	}
+	if (memory != MAP_FAILED)
+		drop_memory(memory, first, page, end);
 	unlock_heap(before);
 	return rc < 0 ? -ENOMEM : 0;
 }

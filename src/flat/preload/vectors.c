@@ -4,6 +4,7 @@
  * however many parts it has. Only files get the parts themselves, if there are few.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -33,6 +34,9 @@ static const struct vector_call {
 	{SYS_process_vm_readv, true, CALLS_NEVER, -1, true},
 	{SYS_process_vm_writev, false, CALLS_NEVER, -1, true},
 };
+
+/* vmsplice() with the end of a pipe that is read: the kernel copies what is there. */
+static const struct vector_call unsplice = {SYS_vmsplice, true, CALLS_NEVER, -1, false};
 
 static const struct vector_call *find_call(long nr)
 {
@@ -172,12 +176,12 @@ static long copied_part(const struct vector_call *call, const long a[6], uint64_
 		return rc;
 	*part = v.bytes > done ? v.bytes - done : 0;
 	if (!call->pages)
-		*part = calls_part(a[0], *part, call->writes);
+		*part = calls_part(a[0], *part, call->writes, false);
 	one = (struct iovec){calls_room(record, *part ? *part : 1), *part};
 	if (!one.iov_base)
 		return -ENOMEM;
 	rc = call->writes ? 0 : copy_vector(&v, done, one.iov_base, *part, true);
-	if (rc == 0)
+	if (rc == 0 && call->pages) /* the others may wait, and have no other pointers */
 		rc = calls_hold_arguments(record, a, 1);
 	if (rc < 0)
 		return rc;
@@ -282,8 +286,8 @@ static int copy_side(struct calls_record *record, void **side, size_t bytes, boo
 	return get ? calls_get(*side, (uintptr_t)theirs, bytes) : 0;
 }
 
-static int read_message(struct calls_record *record, long fd, uintptr_t at, uint64_t done,
-			bool receives, struct message *m)
+static int read_message(struct calls_record *record, long fd, uintptr_t at, long flags,
+			uint64_t done, bool receives, struct message *m)
 {
 	uint64_t part;
 	int rc = calls_get(&m->theirs, at, sizeof(m->theirs));
@@ -295,7 +299,9 @@ static int read_message(struct calls_record *record, long fd, uintptr_t at, uint
 				 &m->vector);
 	if (rc < 0)
 		return rc;
-	part = calls_part(fd, m->vector.bytes - done, receives);
+	part = calls_part(fd, m->vector.bytes - done, receives,
+			  (flags & CALLS_UNCUT) ||
+				  (m->theirs.msg_control && m->theirs.msg_controllen));
 	m->data = (struct iovec){calls_room(record, part ? part : 1), part};
 	if (!m->data.iov_base)
 		return -ENOMEM;
@@ -310,8 +316,9 @@ static int read_message(struct calls_record *record, long fd, uintptr_t at, uint
 		       m->ours.msg_namelen < NAME_MOST ? m->ours.msg_namelen : NAME_MOST, true);
 	if (rc == 0)
 		rc = copy_side(record, &m->ours.msg_control, m->ours.msg_controllen, !receives);
-	return rc < 0 || receives ? rc
-				  : copy_vector(&m->vector, done, m->data.iov_base, part, true);
+	if (rc < 0 || (receives && !(flags & MSG_TRUNC))) /* TCP writes nothing then */
+		return rc;
+	return copy_vector(&m->vector, done, m->data.iov_base, part, true);
 }
 
 static int give_side(void *theirs, const void *ours, size_t room, size_t bytes)
@@ -355,7 +362,7 @@ static long message_part(long nr, long fd, uintptr_t at, long flags, run_mask ma
 	*more = false;
 	if (!record)
 		return -EFAULT;
-	rc = read_message(record, fd, at, done, receives, &m);
+	rc = read_message(record, fd, at, flags, done, receives, &m);
 	if (rc == 0) {
 		long a[6] = {fd, (long)(uintptr_t)&m.ours, flags};
 
@@ -363,7 +370,7 @@ static long message_part(long nr, long fd, uintptr_t at, long flags, run_mask ma
 		rc = calls_kernel(nr, a, mask);
 		*more = rc > 0 && (uint64_t)rc == m.data.iov_len &&
 			done + (uint64_t)rc < m.vector.bytes &&
-			(!receives || (flags & MSG_WAITALL));
+			(!receives || (flags & (MSG_WAITALL | MSG_PEEK)) == MSG_WAITALL);
 		if (rc >= 0 && receives && give_message(&m, at, done, (uint64_t)rc) < 0)
 			rc = -EFAULT;
 	}
@@ -432,5 +439,8 @@ long vectors_do(long nr, const long a[6], run_mask mask)
 		return do_message(nr, a[0], (uintptr_t)a[1], a[2], mask);
 	if (nr == SYS_sendmmsg || nr == SYS_recvmmsg)
 		return do_messages(a, nr == SYS_recvmmsg, mask);
+	if (nr == SYS_vmsplice &&
+	    (gate_call(SYS_fcntl, a[0], F_GETFL, 0, 0, 0, 0) & O_ACCMODE) == O_RDONLY)
+		return do_vector(&unsplice, a, mask);
 	return do_vector(find_call(nr), a, mask);
 }
