@@ -9,6 +9,7 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -89,6 +90,7 @@ static void *work(void *arg)
 /* With cache->lock held. */
 int cache_worker_start(struct fth_cache *cache)
 {
+	sigset_t all, before;
 	int rc;
 
 	if (cache->worker_runs)
@@ -97,7 +99,11 @@ int cache_worker_start(struct fth_cache *cache)
 		cache->worker_lines = malloc(BATCH_MAX * sizeof(*cache->worker_lines));
 	if (!cache->worker_lines)
 		return -ENOMEM;
+	/* Signals are for the program's own threads: a handler could wait for this one. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(&cache->worker, NULL, work, cache);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc)
 		return fth_fail(rc, "cache: cannot start the write-back thread");
 	/* release: for those who look without the lock. */

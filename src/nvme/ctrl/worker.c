@@ -16,6 +16,7 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -387,10 +388,17 @@ static void *run(void *arg)
 
 int fth_ctrl_workers_start(struct fth_nvme_ctrl *ctrl)
 {
+	sigset_t all, before;
+
+	sigfillset(&all);
 	for (unsigned i = 0; i < ctrl->thread_count; i++) {
 		struct ctrl_worker *w = &ctrl->workers[i];
-		int err = pthread_create(&w->thread, NULL, run, w);
+		int err;
 
+		/* Signals are for the program's own threads: a handler could wait for this one. */
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		err = pthread_create(&w->thread, NULL, run, w);
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		if (err)
 			return fth_fail(err, "starting worker %u: %s", i, strerror(err));
 		w->started = true;
