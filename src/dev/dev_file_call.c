@@ -15,6 +15,19 @@ static int answer_of(ssize_t n)
 	return n < 0 ? -errno : (int)n;
 }
 
+/* Some filesystems, and systems that imitate Linux such as gVisor, do not know the flag. */
+static int write_durably(int fd, const struct iovec *pieces, int count, off_t offset)
+{
+	ssize_t n = pwritev2(fd, pieces, count, offset, RWF_DSYNC);
+
+	if (n < 0 && errno == EOPNOTSUPP) {
+		n = pwritev(fd, pieces, count, offset);
+		if (n > 0 && fdatasync(fd) < 0)
+			n = -1;
+	}
+	return answer_of(n);
+}
+
 static int call_vector(int fd, const struct fth_dev_req *req, int flags)
 {
 	int count = (int)req->iov_count;
@@ -31,7 +44,7 @@ static int call_piece(int fd, const struct fth_dev_req *req)
 	off_t offset = (off_t)(req->offset + req->scratch[0]);
 
 	if (req->flags & FTH_DEV_FUA)
-		return answer_of(pwritev2(fd, &piece, 1, offset, RWF_DSYNC));
+		return write_durably(fd, &piece, 1, offset);
 	if (req->op == FTH_DEV_WRITE)
 		return answer_of(pwrite(fd, piece.iov_base, piece.iov_len, offset));
 	return answer_of(pread(fd, piece.iov_base, piece.iov_len, offset));
@@ -44,7 +57,9 @@ int dev_file_call_transfer(int fd, const struct fth_dev_req *req)
 
 	if (one)
 		return call_piece(fd, req);
-	return call_vector(fd, req, req->flags & FTH_DEV_FUA ? RWF_DSYNC : 0);
+	if (req->flags & FTH_DEV_FUA)
+		return write_durably(fd, req->iov, (int)req->iov_count, (off_t)req->offset);
+	return call_vector(fd, req, 0);
 }
 
 /* For requests that nothing was done of yet. */

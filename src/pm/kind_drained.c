@@ -139,19 +139,20 @@ static int allocate_file(int fd, uint64_t length)
 }
 
 /* Under the lock, all blocks of a new file: a full disk is an error now, and not of a later persist. */
-static int size_file(const char *path, uint64_t length)
+static int size_file(struct fth_pm *pm, const char *path, uint64_t length)
 {
 	int fd = fth_fd_open(path, O_RDWR | O_CLOEXEC, 0), rc = 0;
 	struct stat st;
 
 	if (fd < 0)
 		return fth_fail(-fd, "%s: %s", path, strerror(-fd));
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0)
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
 		rc = allocate_file(fd, length);
+		pm->made = true; /* discard() removes it after an error */
+	}
 	close(fd);
 	if (rc == 0)
 		return 0;
-	unlink(path);
 	return fth_fail(-rc, "%s: allocating %" PRIu64 " bytes: %s", path, length, strerror(-rc));
 }
 
@@ -208,7 +209,7 @@ static int open_device(struct fth_pm *pm, const struct pm_request *request)
 	if (rc == 0)
 		rc = check_begun(pm, request);
 	if (rc == 0 && ours)
-		rc = size_file(request->uri->path, request->length);
+		rc = size_file(pm, request->uri->path, request->length);
 	return rc < 0 ? rc : open_unlocked(pm, request->name);
 }
 
@@ -304,6 +305,12 @@ static int drained_open(struct fth_pm *pm, const struct pm_request *request)
 	return 0;
 }
 
+/* Still locked. Only of a plain file: see is_ours_to_create(). */
+static void drained_discard(const struct pm_request *request)
+{
+	unlink(request->uri->path);
+}
+
 static int drained_close(struct fth_pm *pm)
 {
 	if (pm->memory)
@@ -360,4 +367,5 @@ static int drained_remove(const char *name, struct fth_uri *uri)
 const struct pm_kind pm_kind_drained = {.id = FTH_PM_KIND_DRAINED,
 					.open = drained_open,
 					.close = drained_close,
-					.remove = drained_remove};
+					.remove = drained_remove,
+					.discard = drained_discard};

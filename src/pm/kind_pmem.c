@@ -180,8 +180,10 @@ static int pmem_open_kind(struct fth_pm *pm, const struct pm_request *request)
 	if (rc == 0)
 		rc = pmem_map(pm, request->uri->path, &force);
 	/* libpmem opens the path by itself. */
-	if (rc == 0 && !fth_dev_lock_is(pm->fd, request->uri->path))
+	if (rc == 0 && !fth_dev_lock_is(pm->fd, request->uri->path)) {
+		pm->made = false; /* what has the name now is not ours to remove */
 		rc = fth_fail(EBUSY, "%s was replaced while it was mapped", request->uri->path);
+	}
 	pm->length = pm->map_length & ~(uint64_t)(FTH_PM_PAGE - 1);
 	if (rc == 0)
 		pmem_describe(pm, force);

@@ -269,6 +269,25 @@ static void full_disks_refuse(void **unused)
 	assert_ok(fth_pm_remove(shm_name));
 }
 
+/* A file that was created for memory that is refused is removed again. */
+static void refused_memory_leaves_no_file(void **unused)
+{
+	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
+	char path[64], name[96];
+	struct fth_pm *none;
+	struct stat st;
+
+	(void)unused;
+	if (stat("/dev/shm", &st) < 0)
+		skip();
+	snprintf(path, sizeof path, "/dev/shm/fathom-pm-refused-%d", (int)getpid());
+	snprintf(name, sizeof name, "file:%s", path);
+	options.flags = FTH_PM_CREATE;
+	options.least = FTH_PM_POWER;
+	assert_int_equal(fth_pm_map(name, BYTES, &options, &none), -ENOTSUP);
+	assert_int_equal(stat(path, &st), -1);
+}
+
 /* ---- damage ---- */
 
 static void read_file(uint8_t *to)
@@ -435,6 +454,7 @@ int main(void)
 		cmocka_unit_test(what_is_mapped_is_locked),
 		cmocka_unit_test(arguments_are_checked),
 		cmocka_unit_test(full_disks_refuse),
+		cmocka_unit_test(refused_memory_leaves_no_file),
 		cmocka_unit_test(damage_is_found_and_kept),
 		cmocka_unit_test(threads_share_rounds),
 		cmocka_unit_test(errors_reach_everybody),
