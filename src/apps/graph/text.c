@@ -13,6 +13,7 @@
 #define LINE_BYTES_MAX	65536u
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some programs write before UTF-8 */
 #define RELABEL_HINT	"relabel takes any names"
+#define SEPARATOR	'\v' /* stands for the delimiter in a line; isspace() knows it as a blank */
 
 /* ---- lines ---- */
 
@@ -54,7 +55,7 @@ static int next_line(struct reader *r)
 			return bad(r, "a zero byte: this is no text");
 		if (n == LINE_BYTES_MAX)
 			return bad(r, "longer than 65536 bytes");
-		r->line[n++] = (char)(c == r->delimiter ? ' ' : c);
+		r->line[n++] = (char)(c == r->delimiter ? SEPARATOR : c);
 	}
 	r->line[n] = '\0';
 	r->at = r->line;
@@ -78,14 +79,17 @@ static bool at_end(struct reader *r)
 	return *r->at == '\0';
 }
 
-/* The next line that is neither empty nor a comment; as next_line(). */
+/* The next line that is neither empty nor a comment, from its start on; as next_line(). */
 static int next_content(struct reader *r)
 {
+	const char *start;
 	int rc;
 
-	do
+	do {
 		rc = next_line(r);
-	while (rc > 0 && (at_end(r) || *r->at == '#' || *r->at == '%'));
+		start = r->at;
+	} while (rc > 0 && (at_end(r) || *r->at == '#' || *r->at == '%'));
+	r->at = start;
 	return rc;
 }
 
@@ -113,6 +117,16 @@ static int take_number(struct reader *r, uint64_t max, const char *what, uint64_
 }
 
 /* ---- edges ---- */
+
+/* Two delimiters with nothing between them: the fields after them would be taken for others. */
+static int check_field(struct reader *r, int field)
+{
+	int most = field > 0, found = 0;
+
+	for (; isspace((unsigned char)*r->at); r->at++)
+		found += r->delimiter && *r->at == SEPARATOR;
+	return found > most && *r->at ? bad(r, "an empty field") : 0;
+}
 
 static int take_vertex(struct reader *r, uint32_t *out)
 {
@@ -148,7 +162,10 @@ static int take_weight(struct reader *r, uint32_t *out)
 {
 	char *end;
 	double value;
+	int rc = check_field(r, 2);
 
+	if (rc < 0)
+		return rc;
 	if (at_end(r))
 		return r->weights_needed ? bad(r, "expected a weight") : 0;
 	value = strtod(r->at, &end);
@@ -179,6 +196,10 @@ static int take_label(struct reader *r, const char **label, uint32_t *length)
 
 static int take_end(struct reader *r, struct fth_graph_text_edge *edge, int end)
 {
+	int rc = check_field(r, end);
+
+	if (rc < 0)
+		return rc;
 	if (r->what->relabel)
 		return take_label(r, &edge->label[end], &edge->length[end]);
 	return take_vertex(r, end ? &edge->to : &edge->from);
@@ -315,7 +336,8 @@ int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_te
 	r->weights_needed = what->weighted;
 	r->one_based = what->one_based;
 	r->vertices_max = FTH_GRAPH_VERTICES_MAX;
-	r->delimiter = (unsigned char)what->delimiter;
+	/* A blank is one anyway, and as many as there are. */
+	r->delimiter = isspace((unsigned char)what->delimiter) ? 0 : (unsigned char)what->delimiter;
 	if (what->format == FTH_GRAPH_MATRIX_MARKET)
 		rc = read_matrix(r, header, fn, context);
 	else if (!what->header || (rc = next_line(r)) > 0)

@@ -80,6 +80,10 @@ static void other_delimiters_and_headers_are_read(void **state)
 	assert_reads(csv, "from,to,weight\n0,1,5\r\n 2 , 3 \n", "0-1:0 2-3:0 ");
 	assert_reads(csv, "from,to\n", "");
 	assert_refused(csv, "from,to\n0,1\n0;1\n", "line 3: expected the number of a vertex");
+	assert_reads(csv, "from,to\n0,1,\n,,\n", "0-1:0 ");
+	assert_refused(csv, "from,to,weight\n1,,7\n", "line 2: an empty field");
+	assert_refused(csv, "from,to,weight\n ,4,5\n", "line 2: an empty field");
+	assert_refused(csv, "from,to,x,weight\n1,2,,5\n", "line 2: an empty field");
 	assert_refused(list, "0,1\n", "line 1: expected the number of a vertex");
 	assert_reads(list,
 		     "\xef\xbb\xbf"
