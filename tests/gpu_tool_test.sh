@@ -27,8 +27,8 @@ refuses "16 hexadecimal digits" --check 12 mem:1M
 refuses "16 hexadecimal digits" --check 0123456789abcdeg mem:1M
 refuses "16 hexadecimal digits" --check 0x123456789abcde mem:1M
 refuses "--line 1000: a power of two" --line 1000 mem:1M
-refuses "from 512 to 8192" --line 256 mem:1M
-refuses "from 512 to 8192" --line 16K mem:1M
+refuses "from 512 to 8K" --line 256 mem:1M
+refuses "from 512 to 8K" --line 16K mem:1M
 refuses "does not fit" --cache 2K mem:1M
 refuses "expected a number" --queues many mem:1M
 

@@ -46,7 +46,7 @@ static void test_names(void)
 	MUST(strstr(fth_error_text(-EINVAL), "multiple of its blocks of 8192"));
 	MUST(open_error("mem:1M?block=16384") == -EOPNOTSUPP);
 	MUST(strstr(fth_error_text(-EOPNOTSUPP), "larger than 8192"));
-	MUST(open_error("rubbish") == -EINVAL);
+	MUST(open_error("no-such:thing") == -EINVAL);
 	printf("names: what is wrong is told\n");
 }
 
