@@ -69,7 +69,7 @@ expect 1 serve --flash none --flash "$(part stripe3)"
 start --flash "$(part stripe4)"
 stop TERM
 expect 1 serve --flash "$(part stripe4)" --flash "$(part stripe5)"
-[[ $err == *stripe4*"has data and is no part of a volume: give --format to overwrite it"* ]] ||
+[[ $err == *stripe4*"has data and is not part of a volume: use --format to overwrite it"* ]] ||
   fail "a device with data: $err"
 start --flash "$(part stripe4)" --flash "$(part stripe5)" --format
 stop TERM

@@ -3,16 +3,33 @@
  * fathom vol: volumes and their objects. Siblings: cmd_vol_object.c changes objects, cmd_vol_copy.c
  * imports and exports, cmd_vol_check.c checks.
  */
+#include "blank.h"
 #include "commands.h"
 #include "json.h"
 #include "vol_source.h"
 
 #include "fathom/base/error.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 /* ---- create ---- */
+
+/* Data that is not a volume; fth_vol_format() refuses volumes by itself. */
+static int expect_no_data(const char *const *uris, unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		struct fth_vol *vol = NULL;
+
+		rc = fth_vol_open_uris(&uris[i], 1, FTH_VOL_MINORITY, &vol);
+		fth_vol_close(vol);
+		rc = rc == -EMEDIUMTYPE ? fth_tool_expect_blank(uris[i], "--force") : 0;
+	}
+	return rc;
+}
 
 static int create(const char *list, const struct fth_vol_format_options *options)
 {
@@ -22,7 +39,9 @@ static int create(const char *list, const struct fth_vol_format_options *options
 
 	if (rc < 0)
 		return rc;
-	rc = fth_vol_format_uris(uris, n, options);
+	rc = options->force ? 0 : expect_no_data(uris, n);
+	if (rc == 0)
+		rc = fth_vol_format_uris(uris, n, options);
 	free(uris);
 	return rc;
 }
@@ -32,7 +51,7 @@ static int run_create(int argc, char **argv)
 	struct fth_vol_format_options how = FTH_VOL_FORMAT_OPTIONS_INIT;
 	uint64_t block = 0, unit = 0, replicas = 0;
 	const struct fth_cli_option options[] = {
-		FTH_CLI_FORCE(&how.force, "overwrite a volume"),
+		FTH_CLI_FORCE(&how.force, "overwrite a volume or other data"),
 		{"block", FTH_CLI_SIZE, &block, 0, 4096, "block size of objects; 0: the devices'"},
 		{"unit", FTH_CLI_SIZE, &unit, 0, FTH_VOL_UNIT_MAX,
 		 "default stripe unit; 0: 64 KiB"},

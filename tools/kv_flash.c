@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "kv_flash.h"
+#include "blank.h"
 
 #include "fathom/base/error.h"
 #include "fathom/vol.h"
@@ -9,38 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_BYTES 65536u /* labels, superblocks and partition tables begin before that */
-
-/* -EMEDIUMTYPE if the beginning of a device is anything but zeroes. */
-static int expect_empty(const char *uri)
-{
-	struct fth_dev *dev;
-	uint8_t *bytes;
-	uint64_t n;
-	int rc = fth_dev_open(uri, &dev);
-
-	if (rc < 0)
-		return rc;
-	n = fth_dev_info(dev)->size < LOOK_BYTES ? fth_dev_info(dev)->size : LOOK_BYTES;
-	bytes = aligned_alloc(4096, LOOK_BYTES);
-	rc = bytes ? fth_dev_read(dev, bytes, n, 0, FTH_DEV_TIMEOUT) : -ENOMEM;
-	for (uint64_t i = 0; rc >= 0 && i < n; i++)
-		if (bytes[i])
-			rc = fth_fail(EMEDIUMTYPE,
-				      "%s has data and is no part of a volume: give --format to "
-				      "overwrite it",
-				      uri);
-	free(bytes);
-	fth_dev_close(dev);
-	return rc < 0 ? rc : 0;
-}
-
 static int format_volume(const struct fth_cli_list *devices, bool format)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; !format && rc == 0 && i < devices->count; i++)
-		rc = expect_empty(devices->items[i]);
+		rc = fth_tool_expect_blank(devices->items[i], "--format");
 	/* Without force: a device of another volume among them is an error. */
 	return rc < 0 ? rc : fth_vol_format_uris(devices->items, devices->count, NULL);
 }

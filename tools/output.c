@@ -35,6 +35,8 @@ static int find_file(struct fth_output *out, const char *path)
 		return 0;
 	if (!exists && errno != ENOENT)
 		return fth_fail(errno, "%s", strerror(errno));
+	if (!exists && lstat(path, &st) == 0)
+		return fth_fail(ENOENT, "it is a symbolic link to nothing");
 	out->path = exists ? realpath(path, NULL) : strdup(path);
 	if (!out->path ||
 	    asprintf(&out->partial, "%s.partial-%ld", out->path, (long)getpid()) < 0) {
@@ -198,6 +200,25 @@ static int give_name(const struct fth_output *out, const char *name)
 }
 
 /*
+ * As rename(), but fails with -EEXIST if the name is taken. NFS, 9P and some others do not know
+ * RENAME_NOREPLACE: there a link does the same, or where they have none either, a look before.
+ */
+static int rename_new(const char *from, const char *to)
+{
+	if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+		return -errno;
+	if (link(from, to) == 0)
+		return unlink(from) < 0 ? -errno : 0;
+	if (errno == EEXIST)
+		return -EEXIST;
+	if (faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return rename(from, to) < 0 ? -errno : 0;
+}
+
+/*
  * A link never replaces a file, so a nameless file takes the partial name first where it has to. A
  * file that has appeared meanwhile is replaced only if that was allowed.
  */
@@ -215,9 +236,12 @@ static int take_place(struct fth_output *out)
 			return rc;
 		out->named = true;
 	}
-	if (renameat2(AT_FDCWD, out->partial, AT_FDCWD, out->path,
-		      out->force ? 0 : RENAME_NOREPLACE) < 0)
-		return -errno;
+	if (out->force)
+		rc = rename(out->partial, out->path) < 0 ? -errno : 0;
+	else
+		rc = rename_new(out->partial, out->path);
+	if (rc < 0)
+		return rc;
 	out->named = false;
 	return 0;
 }

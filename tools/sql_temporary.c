@@ -21,8 +21,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PREFIX "fathom-sql-"
-#define TRIES  16u
+#define PREFIX	 "fathom-sql-session-"
+#define TEMPLATE PREFIX "XXXXXX"
+#define TRIES	 16u
 
 static int remove_one(const char *path, const struct stat *stat, int type, struct FTW *place)
 {
@@ -37,6 +38,12 @@ static int remove_folder(const char *folder)
 	return nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
+/* Only names that mkdtemp() makes here: a database of the user's may begin alike. */
+static bool is_name(const char *name)
+{
+	return strncmp(name, PREFIX, strlen(PREFIX)) == 0 && strlen(name) == strlen(TEMPLATE);
+}
+
 /* A descriptor of the directory with its lock; or -1: another process has it, or there is none of this user. */
 static int lock_folder(const char *folder)
 {
@@ -47,7 +54,8 @@ static int lock_folder(const char *folder)
 		return -1;
 	if (flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &open_one) == 0 &&
 	    lstat(folder, &named) == 0 && open_one.st_ino == named.st_ino &&
-	    open_one.st_dev == named.st_dev && open_one.st_uid == geteuid())
+	    open_one.st_dev == named.st_dev && open_one.st_uid == geteuid() &&
+	    (open_one.st_mode & 0777) == 0700)
 		return fd;
 	close(fd);
 	return -1;
@@ -63,8 +71,7 @@ static void remove_stale(const char *base)
 		char *folder;
 		int fd;
 
-		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0 ||
-		    asprintf(&folder, "%s/%s", base, entry->d_name) < 0)
+		if (!is_name(entry->d_name) || asprintf(&folder, "%s/%s", base, entry->d_name) < 0)
 			continue;
 		fd = lock_folder(folder);
 		if (fd >= 0) {
@@ -87,7 +94,7 @@ int fth_sql_temporary_open(struct fth_sql_temporary *t)
 	for (unsigned i = 0; i < TRIES && t->lock < 0; i++) {
 		free(t->folder);
 		t->folder = NULL;
-		if (asprintf(&t->folder, "%s/" PREFIX "XXXXXX", base) < 0) {
+		if (asprintf(&t->folder, "%s/" TEMPLATE, base) < 0) {
 			t->folder = NULL;
 			fth_cli_error("out of memory");
 			return -1;
