@@ -35,7 +35,7 @@ refuses "expected a number" --queues many mem:1M
 # What a benchmark would overwrite, or can not use, is not touched.
 echo precious >"$work/file"
 expect 2 bench gpufile --device "file:$work/file"
-[[ $err == *"overwrites file:$work/file: say --force"* && -z $out ]] || fail "gpufile: $err"
+[[ $err == *"file:$work/file would be overwritten; --force allows it"* && -z $out ]] || fail "gpufile: $err"
 [ "$(cat "$work/file")" = precious ] || fail "gpufile has overwritten a file"
 expect 2 bench gpufile --device mem:1M --dir "$work"
 [[ $err == *"--dir and --options are for a file of our own"* ]] || fail "gpufile: $err"

@@ -7,6 +7,10 @@
 #define PMW_KERNELS(K)                                      \
 	K(KVS_LOAD, pmw_kvs_load, pmw_kvs)                  \
 	K(KVS_BATCH, pmw_kvs_batch, pmw_kvs)                \
+	K(KVS_PLACE, pmw_kvs_place, pmw_kvs)                \
+	K(KVS_ORDER, pmw_kvs_order, pmw_kvs)                \
+	K(KVS_STORE, pmw_kvs_store, pmw_kvs)                \
+	K(KVS_END, pmw_kvs_end, pmw_kvs)                    \
 	K(KVS_UNDO, pmw_kvs_undo, pmw_kvs)                  \
 	K(DB_LOAD, pmw_db_load, pmw_db)                     \
 	K(DB_INSERT, pmw_db_insert, pmw_db)                 \

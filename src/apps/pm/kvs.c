@@ -68,6 +68,24 @@ static int kvs_memory(struct pmw_job *job, struct kvs *w)
 	return rc;
 }
 
+/* For the order in which pairs are written. */
+static int order_memory(struct pmw_job *job, struct kvs *w)
+{
+	int rc = pmw_take(job, job->items * sizeof(uint64_t), &w->p.chosen);
+
+	if (rc == 0)
+		rc = pmw_take(job, PMW_KVS_RANGES * sizeof(uint32_t), &w->p.counts);
+	if (rc == 0)
+		rc = pmw_take(job, PMW_KVS_RANGES * sizeof(uint32_t), &w->p.starts);
+	if (rc == 0)
+		rc = pmw_take(job, job->items * sizeof(uint32_t), &w->p.order);
+	if (rc == 0)
+		rc = pmw_take(job, sizeof(uint32_t), &w->p.ordered);
+	while ((w->ways - 1) >> w->p.range_shift >= PMW_KVS_RANGES)
+		w->p.range_shift++;
+	return rc;
+}
+
 static int kvs_open_as(struct pmw_job *job, uint32_t set_percent)
 {
 	struct kvs *w = job->own;
@@ -81,6 +99,8 @@ static int kvs_open_as(struct pmw_job *job, uint32_t set_percent)
 	w->p.view = job->view;
 	w->ways = w->p.sets * PMW_KVS_WAYS;
 	rc = kvs_memory(job, w);
+	if (rc == 0)
+		rc = order_memory(job, w);
 	w->p.pairs = (struct pmw_kvs_pair *)(void *)w->pairs.kernel;
 	if (rc == 0)
 		rc = pmw_transaction_open(job, job->items, sizeof(struct pmw_kvs_undo), undo_batch);
@@ -97,6 +117,20 @@ static int kvs_mixed_open(struct pmw_job *job)
 	return kvs_open_as(job, 5);
 }
 
+static int run_batch(struct pmw_job *job, struct kvs *w)
+{
+	uint64_t items = pmw_groups(job->items, PMW_KVS_ITEM);
+	int rc = pmw_launch(job, PMW_KVS_BATCH, &w->p, items);
+
+	if (rc == 0)
+		rc = pmw_launch(job, PMW_KVS_PLACE, &w->p, pmw_groups(PMW_KVS_RANGES, PMW_WARP));
+	if (rc == 0)
+		rc = pmw_launch(job, PMW_KVS_ORDER, &w->p, items);
+	if (rc == 0)
+		rc = pmw_launch(job, PMW_KVS_STORE, &w->p, items);
+	return rc ? rc : pmw_launch(job, PMW_KVS_END, &w->p, 1);
+}
+
 static int kvs_step(struct pmw_job *job, uint64_t step)
 {
 	struct kvs *w = job->own;
@@ -106,7 +140,7 @@ static int kvs_step(struct pmw_job *job, uint64_t step)
 
 	w->p.batch = (uint32_t)step + 1;
 	if (rc == 0)
-		rc = pmw_launch(job, PMW_KVS_BATCH, &w->p, pmw_groups(job->items, PMW_WARP));
+		rc = run_batch(job, w);
 	if (rc == 0)
 		rc = pmw_persist_area(
 			job, &w->pairs, 0, w->pairs.bytes,

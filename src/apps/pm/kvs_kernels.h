@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * gpKVS: a persistent key-value store of sets with 8 ways, after MegaKV (Zhang et al., PVLDB 2015). A batch of SETs is a
- * transaction: each thread logs the pair that it is about to overwrite, then writes the new one. A batch that
+ * transaction: each thread logs the pair that it is about to overwrite; then the new ones are written. A batch that
  * did not commit is undone from the log.
+ *
+ * Pairs are written in the order of their place, by ranges of ways. In the order of the operations, each of these
+ * 16-byte stores over the bus needs a translation that no other store nearby uses.
  *
  * Invariants
  * - A way is written at most once in a batch: who writes it has claimed it, by changing its stamp to the
@@ -11,6 +14,7 @@
  *   of this batch has claimed; if there is none it is dropped. So how many ways of a set are in use does not depend
  *   on the order of threads.
  * - Keys are not 0, and a batch sets a key at most once.
+ * - All entries of a batch are durable before its first pair is written.
  */
 #ifndef FTH_APPS_PM_KVS_KERNELS_H
 #define FTH_APPS_PM_KVS_KERNELS_H
@@ -19,8 +23,9 @@
 #include "apps/pm/undo.h"
 #include "fathom/base/rng.h"
 
-#define PMW_KVS_WAYS 8u
-#define PMW_KVS_ITEM PMW_WARP /* operations */
+#define PMW_KVS_WAYS   8u
+#define PMW_KVS_ITEM   PMW_WARP /* operations */
+#define PMW_KVS_RANGES 65536u	/* of ways, at most */
 
 struct pmw_kvs_pair {
 	uint64_t key, value;
@@ -40,12 +45,18 @@ struct pmw_kvs {
 	uint32_t *stamps;	    /* the batch that claimed each way last */
 	uint64_t *values;	    /* what the GETs of the batch found; 0: nothing */
 	uint64_t *dropped;	    /* SETs */
+	uint64_t *chosen;	    /* of each operation: 1 + the way that it writes; 0: none */
+	uint32_t *counts;	    /* of each range: operations that write there */
+	uint32_t *starts;	    /* and the place in `order` for the next of them */
+	uint32_t *order;	    /* operations, range by range */
+	uint32_t *ordered;	    /* how many there are */
 	uint64_t sets;
 	uint64_t keys;	     /* there are so many different ones */
 	uint64_t operations; /* of a batch */
 	uint64_t seed;
 	uint32_t batch;	      /* from 1 on */
 	uint32_t set_percent; /* the first so many of each 100 operations are SETs */
+	uint32_t range_shift; /* log2 of the ways in a range */
 };
 
 /* A permutation of [0, 2^bits): a batch uses a stretch of it, so its keys differ. */
@@ -125,23 +136,20 @@ FTH_HD void pmw_kvs_write(const struct pmw_kvs *p, uint64_t way, const struct pm
 	fth_pm_persist_range(&p->view, &p->pairs[way], sizeof(*pair));
 }
 
-FTH_HD void pmw_kvs_set(const struct pmw_kvs *p, uint64_t i)
+/* Find the way of a SET and log what is there. Returns 1 + the way, or 0: nothing is to be written. */
+FTH_HD uint64_t pmw_kvs_choose(const struct pmw_kvs *p, uint64_t i)
 {
-	struct pmw_kvs_pair pair;
 	struct pmw_kvs_undo entry;
 
-	pair.key = pmw_kvs_key(p, p->batch, i);
-	pair.value = pmw_kvs_value(pair.key, p->batch);
-	if (!pmw_kvs_find(p, pair.key, &entry.way)) {
+	if (!pmw_kvs_find(p, pmw_kvs_key(p, p->batch, i), &entry.way)) {
 		fth_add_relaxed_dev64(p->dropped, 1);
-		return;
+		return 0;
 	}
 	entry.pair = p->copy[entry.way];
 	if (!pmw_undo_log(&p->undo, i, &entry, sizeof(entry)))
-		return;
-	pmw_kvs_write(p, entry.way, &pair);
-	fth_store_relaxed_dev64(&p->copy[entry.way].value, pair.value);
-	fth_store_relaxed_dev64(&p->copy[entry.way].key, pair.key);
+		return 0;
+	fth_add_relaxed_dev32(p->counts + (entry.way >> p->range_shift), 1);
+	return entry.way + 1;
 }
 
 FTH_HD uint64_t pmw_kvs_get(const struct pmw_kvs *p, uint64_t key)
@@ -159,11 +167,56 @@ FTH_HD void pmw_kvs_batch(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
 {
 	for (uint64_t i = item * PMW_KVS_ITEM + lane;
 	     i < p->operations && i < (item + 1) * PMW_KVS_ITEM; i += PMW_LANES) {
-		if (i % 100 < p->set_percent)
-			pmw_kvs_set(p, i);
-		else
+		bool sets = i % 100 < p->set_percent;
+
+		p->chosen[i] = sets ? pmw_kvs_choose(p, i) : 0;
+		if (!sets)
 			p->values[i] = pmw_kvs_get(p, pmw_kvs_key(p, p->batch / 2, i));
 	}
+}
+
+/* Item: 32 ranges. Give each its places in `order`; ranges that are next to each other mostly stay so. */
+FTH_HD void pmw_kvs_place(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
+{
+	for (uint64_t range = item * PMW_WARP + lane;
+	     range < PMW_KVS_RANGES && range < (item + 1) * PMW_WARP; range += PMW_LANES) {
+		p->starts[range] = fth_add_relaxed_dev32(p->ordered, p->counts[range]);
+		p->counts[range] = 0;
+	}
+}
+
+/* Item: 32 operations. */
+FTH_HD void pmw_kvs_order(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
+{
+	for (uint64_t i = item * PMW_KVS_ITEM + lane;
+	     i < p->operations && i < (item + 1) * PMW_KVS_ITEM; i += PMW_LANES) {
+		uint64_t range = (p->chosen[i] - 1) >> p->range_shift;
+
+		if (p->chosen[i] != 0)
+			p->order[fth_add_relaxed_dev32(p->starts + range, 1)] = (uint32_t)i;
+	}
+}
+
+/* Item: 32 operations in the order of their places. */
+FTH_HD void pmw_kvs_store(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
+{
+	for (uint64_t k = item * PMW_KVS_ITEM + lane;
+	     k < *p->ordered && k < (item + 1) * PMW_KVS_ITEM; k += PMW_LANES) {
+		uint64_t way = p->chosen[p->order[k]] - 1;
+		struct pmw_kvs_pair pair;
+
+		pair.key = pmw_kvs_key(p, p->batch, p->order[k]);
+		pair.value = pmw_kvs_value(pair.key, p->batch);
+		pmw_kvs_write(p, way, &pair);
+		p->copy[way] = pair;
+	}
+}
+
+/* One item, after the batch. */
+FTH_HD void pmw_kvs_end(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
+{
+	if (item == 0 && lane == 0)
+		*p->ordered = 0;
 }
 
 /* Item: 32 operations of a batch that is to be undone. */
