@@ -350,12 +350,15 @@ static int zero_device(const char *name)
 
 static int drained_remove(const char *name, struct fth_uri *uri)
 {
+	bool file = strcmp(uri->scheme, "file") == 0 && uri->path;
 	struct stat st;
 	int fd, rc;
 
+	/* Not by its device: another process may be making a file of this name. */
+	if (file && lstat(uri->path, &st) < 0)
+		return fth_fail(errno, "%s", strerror(errno));
 	/* Other files, such as a disk or a link to one, keep their name. */
-	if (strcmp(uri->scheme, "file") != 0 || !uri->path || lstat(uri->path, &st) < 0 ||
-	    !S_ISREG(st.st_mode))
+	if (!file || !S_ISREG(st.st_mode))
 		return zero_device(name);
 	rc = fth_dev_lock_uri(name, true, &fd);
 	if (rc == 0 && unlink(uri->path) < 0)
