@@ -79,7 +79,7 @@ expect 0 dev info "$work/file"
   expect 0 dev info 'fault(./file?direct=off)' --json
   [[ $out == *'"size":65536,'* ]] || fail "plain path in a wrapper: $out"
   expect 1 dev info nosuch
-  [[ $err == *nosuch*"No such file"* ]] || fail "no such file: $err"
+  [ "$err" = "fathom: nosuch: No such file or directory" ] || fail "no such file: $err"
 )
 
 # Sizes, as options and in URIs; defaults and limits are shown as sizes.

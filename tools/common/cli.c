@@ -43,17 +43,39 @@ bool fth_cli_stopped(void)
 	return fth_load_relaxed_dev32(&stopped) != 0;
 }
 
+/*
+ * Commands put the name of what they work on before the text of an error, and the library often has it there
+ * already: "a: a: No such file". Returns the message from its second name on, or all of it.
+ */
+static const char *without_repetition(const char *message)
+{
+	const char *name = strncmp(message, "file:", 5) == 0 ? message + 5 : message;
+	const char *end = strstr(name, ": ");
+	size_t length;
+
+	if (!end || end == name)
+		return message;
+	length = (size_t)(end - name);
+	if (strncmp(end + 2, "file:", 5) == 0 && strncmp(end + 7, name, length) == 0 &&
+	    end[7 + length] == ':')
+		return end + 2;
+	return strncmp(end + 2, name, length) == 0 && end[2 + length] == ':' ? end + 2 : message;
+}
+
 void fth_cli_error(const char *format, ...)
 {
+	char *message = NULL;
 	va_list args;
 
 	fth_cli_progress_end();
-	fprintf(stderr, "%sfathom:%s ", fth_cli_style(stderr, FTH_CLI_RED),
-		fth_cli_style(stderr, FTH_CLI_PLAIN));
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	if (vasprintf(&message, format, args) < 0)
+		message = NULL;
 	va_end(args);
-	fputc('\n', stderr);
+	fprintf(stderr, "%sfathom:%s %s\n", fth_cli_style(stderr, FTH_CLI_RED),
+		fth_cli_style(stderr, FTH_CLI_PLAIN),
+		message ? without_repetition(message) : "out of memory");
+	free(message);
 }
 
 const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
