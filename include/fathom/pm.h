@@ -15,17 +15,18 @@
  *
  * Names of memory:
  *
- *	name			stores are persistent after		guarantee
- *	shm:NAME		the store itself (POSIX shared memory)	EXIT
+ *	name			a store is persistent once		guarantee
+ *	shm:NAME		it is executed (POSIX shared memory)	EXIT
  *	pmem:PATH		the processor's caches are written	POWER on a DAX file system
  *				back (libpmem)
- *	pmem:PATH?force=1	the same, on any file			EXIT: it tests this path
- *	window(URI)		a persist of the device's window	as fathom/dev/window.h says
- *	any other device URI	they are written to the device, and	POWER, if the device keeps
- *				the device has flushed			what it has flushed
+ *	pmem:PATH?force=1	the same, on any file; for tests	EXIT
+ *	window(URI)		the device's window is persisted	see fathom/dev/window.h
+ *	any other device URI	it is written to the device, and	POWER, if flushed data
+ *				the device is flushed			survives a power loss
  *
  * The last kind is called *drained*: stores go to memory of this process, and persist writes the
- * changed pages of 4 KiB to the device, in place. Threads that persist at the same time share the
+ * changed pages of 4 KiB to the device, in place. Mapping reads all of it, and it takes as much
+ * memory as its size. Threads that persist at the same time share the
  * writes and the flush. The device is read when the memory is mapped.
  *
  * The memory begins with a header of 4 KiB, which is not part of fth_pm_base(). It is checked
@@ -79,7 +80,7 @@ struct fth_pm_options {
 	uint32_t flags;		     /* FTH_PM_CREATE, ... */
 	uint32_t timeout_ms;	     /* longest wait for a device; 0: 30000 */
 	enum fth_pm_guarantee least; /* refuse memory with a weaker guarantee */
-	uint64_t tag; /* of the program's own format, kept in the header; 0: any when it exists */
+	uint64_t tag; /* identifies the program's format; kept in the header; 0: accept any */
 };
 #define FTH_PM_OPTIONS_INIT                                             \
 	{                                                               \
@@ -106,8 +107,8 @@ int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_opti
 		   struct fth_pm **out);
 
 /*
- * Unmap it. Persists nothing. No other call on it may be running. Always releases everything. If a device does not answer,
- * this waits 30 seconds, and then leaks what the device may still read. Returns 0, or the first error of a persist
+ * Unmap the memory. Does not persist stores. No other call on it may be in progress. If a device does not complete its
+ * requests within 30 seconds, the memory that it may still read is leaked; everything else is always released. Returns 0, or the first error of a persist
  * since it was mapped. Accepts NULL.
  */
 int fth_pm_unmap(struct fth_pm *pm);
@@ -122,7 +123,10 @@ int fth_pm_remove(const char *name);
 void *fth_pm_base(const struct fth_pm *pm);
 uint64_t fth_pm_size(const struct fth_pm *pm);
 
-/* What persisted data survives; and how, as English sentences, valid until unmap. Any thread. */
+/*
+ * What persisted data survives, as a value and as an English text, valid until unmap; the kind; the tag in the header.
+ * Any thread.
+ */
 enum fth_pm_guarantee fth_pm_guarantee(const struct fth_pm *pm);
 const char *fth_pm_guarantee_text(const struct fth_pm *pm);
 enum fth_pm_kind fth_pm_kind(const struct fth_pm *pm);
@@ -132,29 +136,29 @@ uint64_t fth_pm_tag(const struct fth_pm *pm);
 const char *fth_pm_name(const struct fth_pm *pm);
 
 /*
- * Give the guarantee to the stores into [ptr, ptr + length) that happened before. Any thread. Waits for a device
- * for each of two rounds until the timeout of the options at the latest. Returns 0; -ERANGE outside of the memory; -EROFS; -ETIMEDOUT; or
+ * Make the stores to [ptr, ptr + length) that happened before the call persistent. Any thread. On drained memory it blocks
+ * for up to two rounds of write and flush, each at most for options.timeout_ms. Returns 0; -ERANGE outside of the memory; -EROFS; -ETIMEDOUT; or
  * the error of the device. After an error of the device all persists return it, until the memory is
  * unmapped: no store since the last successful persist is certain to survive.
  */
 int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length);
 
 /*
- * The two halves of persist, for several ranges with one wait. fth_pm_flush() says which bytes; fth_pm_drain() waits,
- * for all ranges that this thread flushed before. Return as fth_pm_persist().
+ * The two halves of fth_pm_persist(), to persist several ranges with one wait: fth_pm_flush() starts to persist a range,
+ * fth_pm_drain() waits for all ranges that this thread has flushed. Both return the same values as fth_pm_persist().
  */
 int fth_pm_flush(struct fth_pm *pm, const void *ptr, uint64_t length);
 int fth_pm_drain(struct fth_pm *pm);
 
 /*
  * Enclose a region in which a device, such as a GPU, persists its own stores. Stores of devices may stay in the
- * processor's caches (Intel's Data Direct I/O); where durability depends on that, begin switches it off
- * and end switches it on again. Returns an fth_pm_ddio, or -ENOTSUP if stores of devices would not be durable and this machine
- * offers no control.
+ * processor's caches (Intel's Data Direct I/O). fth_pm_begin() returns FTH_PM_DDIO_NOT_NEEDED if such stores are durable
+ * on this memory, or -ENOTSUP if they are not: then persist from the CPU. This version never switches DDIO off.
+ * fth_pm_end() ends the region and returns FTH_PM_DDIO_NOT_NEEDED.
  */
 enum fth_pm_ddio {
 	FTH_PM_DDIO_NOT_NEEDED, /* stores of devices are covered without it */
-	FTH_PM_DDIO_OFF		/* it was switched off */
+	FTH_PM_DDIO_OFF		/* reserved: DDIO was switched off */
 };
 int fth_pm_begin(struct fth_pm *pm);
 int fth_pm_end(struct fth_pm *pm);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Areas: what the library has put into persistent memory, found by looking at every multiple of 4096 bytes. For tools.
+ * Areas: the logs, checkpoints and transaction areas in persistent memory, found by a scan of all offsets that are multiples
+ * of 4096 bytes. For tools.
  */
 #ifndef FATHOM_PM_AREA_H
 #define FATHOM_PM_AREA_H
@@ -32,7 +33,7 @@ struct fth_pm_area {
 
 /*
  * Find the areas and verify them: headers, entries of logs, data of checkpoints. Changes nothing. Areas at other offsets than multiples of 4096 are
- * not found. `found` is called for each; if it does not return 0 the search ends. Returns 0, or that value, or -ENOMEM.
+ * not found. Calls `found` for each area; a result other than 0 ends the search. Returns 0, the result of `found`, or -ENOMEM.
  */
 int fth_pm_areas(struct fth_pm *pm, int (*found)(const struct fth_pm_area *area, void *user),
 		 void *user);

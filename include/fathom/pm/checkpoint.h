@@ -16,8 +16,8 @@
  *
  * A group is a number of buffers that are saved and restored together. Each group has two copies in persistent memory: a save writes
  * the one that is not the present checkpoint, and then switches to it atomically. Groups are independent of each other. A checkpoint
- * has a version, 1 for the first, and checksums. Restore refuses a checkpoint that was saved from buffers of other number, sizes
- * or order.
+ * has a version, 1 for the first, and checksums. Restore fails if the registered buffers differ from the saved ones in
+ * number, sizes or order.
  *
  * Thread safety: one thread at a time for each object. Calls block as fth_pm_persist() does.
  */
@@ -60,7 +60,7 @@ int fth_pm_checkpoint_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_che
 void fth_pm_checkpoint_close(struct fth_pm_checkpoint *cp);
 
 /*
- * Add a buffer to a group. It must stay where it is until close. The buffers of a group are memory of the CPU; or all of them are memory of a GPU, and the
+ * Add a buffer to a group. The buffer must stay valid until close. The buffers of a group are memory of the CPU; or all of them are memory of a GPU, and the
  * functions of fathom/pm/gpu.h save and restore them. Returns 0; -EINVAL for a group that is not there, or an empty buffer; -ENOSPC if it does not
  * fit the shape; -ENOMEM.
  */
@@ -74,8 +74,8 @@ int fth_pm_checkpoint_register(struct fth_pm_checkpoint *cp, uint32_t group, voi
 #define FTH_PM_CHECKPOINT_INCREMENTAL 1u
 
 /*
- * Save the buffers of a group. When this returned 0 the checkpoint is persistent, and its version is one higher. After an error the
- * previous checkpoint is still there. Returns -EINVAL for a group that is not there or has no buffers, or unknown flags; -EROFS; -ENOMEM; or the error of
+ * Save the buffers of a group. Returns 0 when the checkpoint is persistent; its version is then one higher. After an error the
+ * previous checkpoint is unchanged: -EINVAL for a group that is not there or has no buffers, or unknown flags; -EROFS; -ENOMEM; or the error of
  * persist.
  */
 int fth_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags);
@@ -89,6 +89,7 @@ int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group);
 
 /* The version of a group's checkpoint: the number of saves ever. 0 if nothing was saved or there is no such group. */
 uint64_t fth_pm_checkpoint_version(const struct fth_pm_checkpoint *cp, uint32_t group);
+/* The number of groups of the shape. */
 uint32_t fth_pm_checkpoint_groups(const struct fth_pm_checkpoint *cp);
 
 /* Verify the data of a group, without buffers. Returns 0, -ENODATA if nothing was saved, -EBADMSG if it is damaged, or -EINVAL. */
@@ -98,8 +99,8 @@ int fth_pm_checkpoint_verify(struct fth_pm_checkpoint *cp, uint32_t group);
 uint64_t fth_pm_checkpoint_written(const struct fth_pm_checkpoint *cp);
 
 /*
- * Where the data of a group's checkpoint lies, for programs that read it in place: it begins at *data, that of each buffer at a multiple of 4096 from there. Returns the
- * bytes; 0 if nothing was saved.
+ * The data of a group's checkpoint, for programs that read it in place. Sets *data to its first byte; each buffer begins at a
+ * multiple of 4096 bytes from there. Returns the number of bytes, or 0 if nothing was saved.
  */
 uint64_t fth_pm_checkpoint_data(const struct fth_pm_checkpoint *cp, uint32_t group,
 				const void **data);

@@ -36,8 +36,9 @@ FTH_BEGIN_DECLS
 struct fth_gpu_pm;
 
 /*
- * Register the memory with CUDA, and start the thread that drains for a GPU, if the memory is
- * drained. The memory must stay mapped until it is unregistered. One thread at a time. 0;
+ * Register the memory with CUDA. For drained memory this also starts a host thread that serves the
+ * persists of the GPU. The memory must stay mapped until it is unregistered. One thread at a time.
+ * Returns 0;
  * -EOPNOTSUPP for kinds that cannot be registered, and without a GPU; -EBUSY if it is registered
  * already; -ENOMEM; or another error of CUDA. fth_error_text() explains it.
  */
@@ -49,10 +50,10 @@ int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out);
  */
 int fth_gpu_pm_unregister(struct fth_gpu_pm *gpu);
 
-/* For kernels. Valid until it is unregistered. */
+/* The view of the memory for kernels. Valid until the memory is unregistered. */
 struct fth_pm_view fth_gpu_pm_view(const struct fth_gpu_pm *gpu);
 
-/* The address for kernels of a place in the memory. */
+/* The address that kernels use for host address `host`, which is inside the memory. */
 void *fth_gpu_pm_address(const struct fth_gpu_pm *gpu, const void *host);
 
 struct fth_gpu_pm_log;

@@ -13,8 +13,8 @@
  * a crash interrupted is dropped when the log is opened: entries carry a check word of 32 bits over
  * payload, place and epoch, and a torn entry matches in one case of 2^31. For the same reason a
  * damaged bit in the newest entry of a part drops that entry. Damage to an older entry, to the header
- * or to an epoch is reported with -EBADMSG; in a conventional log not if it is in the length of an
- * entry: then this entry and those behind it are dropped.
+ * or to an epoch is reported with -EBADMSG. Exception: if the length of an entry of a conventional
+ * log is damaged, this entry and all later ones of the partition are dropped without an error.
  *
  *	struct fth_pm_log_shape shape = {.blocks = 2, .threads = 64};
  *	struct fth_pm_log *log;
@@ -31,7 +31,8 @@
  * a multiple of 32) + thread in the block; or a partition of a conventional log.
  *
  * Thread safety: threads may use different parts at the same time, and the same partition of a
- * conventional log for insertions, removals and clear_part. All else is for one thread.
+ * conventional log for insertions, removals and clear_part. All other calls need exclusive access to
+ * the log.
  */
 #ifndef FATHOM_PM_LOG_H
 #define FATHOM_PM_LOG_H
@@ -88,7 +89,7 @@ int fth_pm_log_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_log **out)
 /* Release it; the entries stay. Accepts NULL. */
 void fth_pm_log_close(struct fth_pm_log *log);
 
-/* What it is, and how many entries it has. */
+/* Kind, shape, size and number of entries. */
 void fth_pm_log_info(const struct fth_pm_log *log, struct fth_pm_log_info *info);
 
 /* Find the entries again, after a GPU has changed them. As fth_pm_log_open(). */
@@ -113,7 +114,8 @@ int64_t fth_pm_log_read(const struct fth_pm_log *log, uint32_t part, uint64_t *c
 			uint32_t capacity);
 
 /*
- * Remove the newest entry, persistently. 0; -ENOENT if there is none; and as fth_pm_log_insert().
+ * Remove the newest entry of a part, persistently. Returns 0; -ENOENT if the part is empty; or an
+ * error of fth_pm_log_insert().
  */
 int fth_pm_log_remove(struct fth_pm_log *log, uint32_t part);
 
@@ -129,7 +131,9 @@ struct fth_pm_log_view fth_pm_log_view(struct fth_pm_log *log);
 
 FTH_END_DECLS
 
-/* ---- for host and device, as above ---- */
+/* ---- the same for host and device ---- */
+
+/* fth_pm_log_insert(), _read() and _remove() for threads of the CPU or a GPU, with the same results. */
 
 FTH_HD int fth_pm_log_insert_hd(const struct fth_pm_log_view *log, uint32_t part, const void *data,
 				uint32_t bytes)

@@ -64,7 +64,7 @@ uint32_t fth_pm_tx_rolled_back(const struct fth_pm_tx *tx);
 int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane);
 
 /*
- * Log the old contents of [ptr, ptr + length), which may be changed when this returned 0. Returns -ERANGE outside of the memory or
+ * Log the old contents of [ptr, ptr + length). The caller may change the range after this has returned 0. Returns 0; -ERANGE outside of the memory or
  * inside of the area; -ENOSPC if the lane is full; -EINVAL without a transaction; or the error of persist.
  */
 int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t lane, const void *ptr, uint64_t length);
@@ -78,8 +78,8 @@ int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_r
 		      unsigned n);
 
 /*
- * Commit: all added ranges are persistent as they are now when this returned 0. After an error of persist the transaction is still
- * open, and it is not certain whether it survives.
+ * Commit the transaction: make the present contents of all added ranges persistent. Returns 0; -EINVAL without a transaction; or
+ * the error of persist: the transaction is then still open, and after a crash it is either committed or rolled back.
  */
 int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t lane);
 
@@ -87,8 +87,8 @@ int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t lane);
 int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane);
 
 /*
- * Look at an area without changing it, mapped for reading or not. Returns the number of lanes with an open transaction, or -EBADMSG
- * with a text. `lanes` may be NULL.
+ * Check an area without changing it; the memory may be mapped read-only. Sets *lanes, unless NULL, to the number of lanes.
+ * Returns the number of lanes with an open transaction; -EBADMSG with an error text; or -ENOMEM.
  */
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes);
 
