@@ -25,9 +25,9 @@
  *				the device is flushed			survives a power loss
  *
  * The last kind is called *drained*: stores go to memory of this process, and persist writes the
- * changed pages of 4 KiB to the device, in place. Mapping reads all of it, and it takes as much
- * memory as its size. Threads that persist at the same time share the
- * writes and the flush. The device is read when the memory is mapped.
+ * changed pages of 4 KiB to the device, in place. Threads that persist at the same time share the
+ * writes and the flush. All of the device is read when it is mapped, and the mapping takes as much
+ * memory as its size.
  *
  * The memory begins with a header of 4 KiB, which is not part of fth_pm_base(). It is checked
  * when the memory is mapped. The rest is zero after it was created.
