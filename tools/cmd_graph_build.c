@@ -67,7 +67,7 @@ static int open_target(void *context, uint64_t bytes, struct fth_dev **dev)
 	return rc;
 }
 
-/* Work takes long: a target that cannot be is refused before. 0 or a negative errno. */
+/* Refuse an invalid target before the long work starts. Returns 0 or a negative errno. */
 static int start(struct how *how, const char *uri)
 {
 	how->target.uri = uri;

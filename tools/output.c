@@ -81,7 +81,7 @@ static int make_file(struct fth_output *out)
 	out->fd = make_nameless(out);
 	if (out->fd >= 0)
 		return 0;
-	/* What a killed process of the same number has left is of no use. */
+	/* A killed process with the same pid may have left a partial file. */
 	if (unlink(out->partial) < 0 && errno != ENOENT)
 		return fth_fail(errno, "%s: %s", out->partial, strerror(errno));
 	out->fd = fth_fd_open(out->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of `fathom demo` share: how scenes are told, and what they need beside the library.
+ * What the files of `fathom demo` share: how scenes print their results, and what they need beside the library.
  *
  *	show.c		a scene as text, with bars, or as JSON
  *	helper.c	temporary folders, other programs
@@ -37,7 +37,7 @@ int demo_scene_kv(struct demo *demo);
 int demo_scene_query(struct demo *demo); /* in builds with SQL only */
 int demo_scene_faults(struct demo *demo);
 
-/* ---- parts of scenes that are told in the last one ---- */
+/* ---- the parts that inject failures; the last scene runs them ---- */
 
 /* A program in persistent memory is killed `kills` times in its work and started again. 1 if its answer is wrong. */
 int demo_kill_program(struct demo *demo, unsigned kills, bool *right);

@@ -50,7 +50,7 @@ struct fth_bfs {
 
 	uint64_t open;		  /* chunks that are */
 	double lines, line_bytes; /* of the incoming edges */
-	double missing;		  /* the share of the lines that cannot be in the cache */
+	double missing;		  /* share of the lines that do not fit into the cache */
 
 	uint64_t edges;	  /* looked at */
 	uint64_t reached; /* vertices, `now` included */
