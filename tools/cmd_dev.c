@@ -200,7 +200,7 @@ static int run_models(int argc, char **argv)
 
 static const struct fth_command models_command = {
 	.name = "models",
-	.summary = "list the drives that can be imitated",
+	.summary = "list the drives whose latency can be emulated",
 	.run = run_models,
 };
 
@@ -265,7 +265,7 @@ static int run_check(int argc, char **argv)
 
 static const struct fth_command check_command = {
 	.name = "check",
-	.summary = "check that a device keeps its promises; overwrites it",
+	.summary = "check that a device keeps its guarantees; overwrites it",
 	.run = run_check,
 };
 
@@ -282,6 +282,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_dev = {
 	.name = "dev",
-	.summary = "look at devices and check them",
+	.summary = "inspect, check and stress storage devices",
 	.run = run,
 };

@@ -43,6 +43,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_flat = {
 	.name = "flat",
-	.summary = "plain pointers over DRAM and flash, for programs as they are",
+	.summary = "run unmodified programs in more memory than DRAM, on flash",
 	.run = run,
 };

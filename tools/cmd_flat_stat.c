@@ -128,6 +128,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_flat_stat = {
 	.name = "stat",
-	.summary = "figures of programs that `flat run` has started",
+	.summary = "print statistics of running `flat run` programs",
 	.run = run,
 };

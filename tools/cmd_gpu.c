@@ -148,6 +148,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_gpu = {
 	.name = "gpu",
-	.summary = "look at GPUs, and let one read a device",
+	.summary = "list GPUs, and test reads from GPU threads",
 	.run = run,
 };

@@ -253,14 +253,14 @@ static int run(int argc, char **argv)
 	const char *pattern = "seq", *checksum = NULL;
 	const struct fth_cli_option options[] = {
 		{"cache", FTH_CLI_SIZE, &job.setup.cache, 512, (uint64_t)1 << 44,
-		 "of GPU memory, for lines"},
+		 "bytes of GPU memory for the cache"},
 		{"line", FTH_CLI_SIZE, &line, 512, 8192,
-		 "bytes of a line, a power of two; default 4096, or a block of the drive"},
-		{"pattern", FTH_CLI_STRING, &pattern, 0, 0, "seq, or lines in random order"},
+		 "bytes of a cache line, a power of two; default 4096, or a larger block size"},
+		{"pattern", FTH_CLI_STRING, &pattern, 0, 0, "order of the lines: seq or random"},
 		{"check", FTH_CLI_STRING, &checksum, 0, 0,
-		 "compare with this, not with what the CPU reads"},
-		{"queues", FTH_CLI_U64, &queues, 0, 1024, "queue pairs; 0: as fits"},
-		{"gpu", FTH_CLI_U64, &device, 0, 63, "which one, see fathom gpu info"},
+		 "expected checksum; default: the CPU reads the device and computes it"},
+		{"queues", FTH_CLI_U64, &queues, 0, 1024, "queue pairs; 0: chosen for the GPU"},
+		{"gpu", FTH_CLI_U64, &device, 0, 63, "number of the GPU in `fathom gpu info`"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -132,7 +132,7 @@ static int run_info(int argc, char **argv)
 
 static const struct fth_command info_command = {
 	.name = "info",
-	.summary = "print what a graph is",
+	.summary = "print size and properties of a graph",
 	.run = run_info,
 };
 
@@ -150,6 +150,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_graph = {
 	.name = "graph",
-	.summary = "build graphs larger than memory, and work on them",
+	.summary = "build graphs larger than memory, and run algorithms on them",
 	.run = run,
 };

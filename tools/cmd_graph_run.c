@@ -377,7 +377,7 @@ static bool check_session(const struct session *s)
 		{"depth", FTH_CLI_U64, &p->depth, 1, 65535, "requests in flight per thread"},        \
 		{"policy", FTH_CLI_STRING, &p->policy, 0, 0, FTH_APP_POLICIES},                      \
 		{"compact", FTH_CLI_FLAG, &p->compact, 0, 0, "metadata that scales with the cache"}, \
-		{"offsets", FTH_CLI_STRING, &p->offsets, 0, 0, "where they are: memory or flash"},   \
+		{"offsets", FTH_CLI_STRING, &p->offsets, 0, 0, "vertex offsets: memory or flash"},   \
 		{"threads", FTH_CLI_U64, &p->threads, 0, FTH_GRAPH_THREADS_MAX, "0: one per CPU"},   \
 		{"trials", FTH_CLI_U64, &p->trials,                                                  \
 		 1,	   10000,	"runs; the first finds the cache empty"},                    \

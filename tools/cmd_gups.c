@@ -27,8 +27,8 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 	const struct fth_cli_option options[] = {
 		FTH_CLI_FORCE(&asked->force, "overwrite the device"),
 		{"updates", FTH_CLI_SIZE, &asked->updates, 0, UINT64_MAX,
-		 "how many; default four for each word"},
-		{"batch", FTH_CLI_U64, &asked->batch, 1, 1024, "updates under way, per thread"},
+		 "number of updates; 0: four for each word"},
+		{"batch", FTH_CLI_U64, &asked->batch, 1, 1024, "updates in flight per thread"},
 		FTH_APP_OPTIONS(&asked->app),
 		{0},
 	};

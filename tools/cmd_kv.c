@@ -14,6 +14,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_kv = {
 	.name = "kv",
-	.summary = "a key-value cache on flash that clients of memcached can use",
+	.summary = "a key-value cache on flash with the memcached protocol",
 	.run = run,
 };

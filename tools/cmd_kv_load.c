@@ -372,10 +372,11 @@ static int run(int argc, char **argv)
 		 "PEM file to verify it by instead; implies --tls"},
 		{"flash", FTH_CLI_STRING, &load.flash, 0, 0,
 		 "URI of a device: into a cache there that no server uses"},
-		{"memory", FTH_CLI_SIZE, &load.kv.memory, 0, 0, "with --flash, as of kv serve"},
-		{"items", FTH_CLI_SIZE, &load.kv.items, 0, 0, "the same"},
-		{"value-max", FTH_CLI_SIZE, &value_max, 0, FTH_KV_VALUE_MAX, "the same"},
-		{"chunk", FTH_CLI_SIZE, &chunk, 0, 1 << 30, "the same"},
+		{"memory", FTH_CLI_SIZE, &load.kv.memory, 0, 0, "with --flash: as for kv serve"},
+		{"items", FTH_CLI_SIZE, &load.kv.items, 0, 0, "with --flash: as for kv serve"},
+		{"value-max", FTH_CLI_SIZE, &value_max, 0, FTH_KV_VALUE_MAX,
+		 "with --flash: as for kv serve"},
+		{"chunk", FTH_CLI_SIZE, &chunk, 0, 1 << 30, "with --flash: as for kv serve"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

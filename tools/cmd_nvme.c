@@ -166,6 +166,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_nvme = {
 	.name = "nvme",
-	.summary = "look at NVMe drives, and take them from the kernel or give them back",
+	.summary = "inspect NVMe drives, and bind them to vfio-pci",
 	.run = run,
 };

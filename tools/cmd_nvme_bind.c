@@ -273,12 +273,12 @@ static int run_unbind(int argc, char **argv)
 
 const struct fth_command fth_cmd_nvme_bind = {
 	.name = "bind",
-	.summary = "take a drive from the kernel's driver, for us to use",
+	.summary = "move a drive from the kernel's NVMe driver to vfio-pci",
 	.run = run_bind,
 };
 
 const struct fth_command fth_cmd_nvme_unbind = {
 	.name = "unbind",
-	.summary = "give a drive back to the kernel's driver",
+	.summary = "return a drive to the kernel's NVMe driver",
 	.run = run_unbind,
 };

@@ -151,6 +151,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_nvme_info = {
 	.name = "info",
-	.summary = "print what a controller and its namespace are",
+	.summary = "print identity and limits of a controller and its namespace",
 	.run = run,
 };

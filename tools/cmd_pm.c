@@ -202,6 +202,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_pm = {
 	.name = "pm",
-	.summary = "persistent memory: list, look, check, remove",
+	.summary = "persistent memory: list, inspect, check, remove",
 	.run = run,
 };

@@ -171,10 +171,10 @@ static int run_dump(int argc, char **argv)
 {
 	uint64_t from = 0, bytes = UINT64_MAX, log = UINT64_MAX;
 	const struct fth_cli_option options[] = {
-		{"from", FTH_CLI_SIZE, &from, 0, 0, "first byte"},
-		{"bytes", FTH_CLI_SIZE, &bytes, 0, 0, "how many; default: to the end"},
+		{"from", FTH_CLI_SIZE, &from, 0, 0, "offset of the first byte"},
+		{"bytes", FTH_CLI_SIZE, &bytes, 0, 0, "number of bytes; default: to the end"},
 		{"log", FTH_CLI_SIZE, &log, 0, 0,
-		 "the entries of the log at this offset instead: part, number, bytes"},
+		 "print the entries of the log at this offset: part, number and bytes of each"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -349,9 +349,10 @@ static int run(int argc, char **argv)
 	struct sql_settings s = {.null = empty, .budget = FTH_QUERY_BUDGET};
 	const struct fth_cli_option options[] = {
 		{"command", FTH_CLI_STRING, &s.command, 0, 0, "statements to run; also -c"},
-		{"csv", FTH_CLI_FLAG, &s.csv, 0, 0, "rows as CSV, with a line of names"},
-		{"no-header", FTH_CLI_FLAG, &s.no_header, 0, 0, "CSV without that line"},
-		{"null", FTH_CLI_STRING, &s.null, 0, 0, "the text of a null"},
+		{"csv", FTH_CLI_FLAG, &s.csv, 0, 0, "print rows as CSV, with a header line"},
+		{"no-header", FTH_CLI_FLAG, &s.no_header, 0, 0,
+		 "print CSV without the header line"},
+		{"null", FTH_CLI_STRING, &s.null, 0, 0, "text that stands for NULL"},
 		{"memory", FTH_CLI_SIZE, &s.budget, FTH_QUERY_BUDGET_MIN, (uint64_t)1 << 44,
 		 "bytes that queries may use"},
 		{"threads", FTH_CLI_U64, &s.threads, 0, 256, "threads; 0: one for each processor"},
@@ -369,7 +370,8 @@ static int run(int argc, char **argv)
 		 "bytes of temporary files; 0: as many as are free there"},
 		{"create", FTH_CLI_FLAG, &s.create, 0, 0, "make the directory if it is not there"},
 		{"readonly", FTH_CLI_FLAG, &s.readonly, 0, 0, "open for reading only"},
-		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0, "say what each statement took"},
+		{"timing", FTH_CLI_FLAG, &s.timing, 0, 0,
+		 "print time, bytes read and memory of each statement"},
 		{"keep-going", FTH_CLI_FLAG, &s.keep_going, 0, 0,
 		 "run the rest of a script after an error"},
 		{0},
@@ -381,9 +383,9 @@ static int run(int argc, char **argv)
 			"standard input (FILE - too); on a terminal, a shell. Statements end with "
 			"a\n"
 			"semicolon. --json prints one object for each row.\n" FTH_TABLE_DB_SYNTAX
-			"Without DB: an empty one, which is removed at the end; with --storage the "
-			"one of "
-			"the daemon.\n",
+			"Without DB, an empty temporary database is used; with --storage, that of "
+			"the\n"
+			"daemon.\n",
 		.options = options,
 		.max_args = 2,
 	};

@@ -113,10 +113,11 @@ static int run(int argc, char **argv)
 		 "bytes that all task sets together may use"},
 		{"threads", FTH_CLI_U64, &s.threads, 0, 256,
 		 "threads of a task set, at most; 0: one for each processor"},
-		{"connections", FTH_CLI_U64, &s.connections, 0, 65536, "at most; 0: 64"},
+		{"connections", FTH_CLI_U64, &s.connections, 0, 65536,
+		 "connections at most; 0: 64"},
 		{"timeout", FTH_CLI_U64, &s.timeout_ms, 0, 86400000,
-		 "milliseconds for a client that is in the middle of a frame or takes no results; "
-		 "0: 30000"},
+		 "milliseconds after which a client that stalls in a frame or reads no results is "
+		 "dropped; 0: 30000"},
 		{"scratch", FTH_CLI_STRING, &s.scratch, 0, 0,
 		 "directory for temporary files; default: the database's, else $TMPDIR or /tmp"},
 		{"scratch-limit", FTH_CLI_SIZE, &s.scratch_limit, 0, (uint64_t)1 << 50,
@@ -153,4 +154,4 @@ static int run(int argc, char **argv)
 }
 
 const struct fth_command fth_cmd_storaged = {
-	.name = "storaged", .summary = "tables for hosts that send Table Tasks", .run = run};
+	.name = "storaged", .summary = "serve tables to `fathom sql --storage`", .run = run};

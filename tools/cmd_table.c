@@ -167,6 +167,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_table = {
 	.name = "table",
-	.summary = "tables of columns: load, look, check",
+	.summary = "column-store tables: create, load, inspect, check",
 	.run = run,
 };

@@ -149,13 +149,15 @@ static int parse_query(struct asked *asked, int argc, char **argv, char ***args)
 {
 	const struct fth_cli_option options[] = {
 		{"query", FTH_CLI_U64, &asked->query, 0, FTH_TAXI_QUERIES, "0 to 5; 6: all"},
-		{"miles", FTH_CLI_DOUBLE, &asked->miles, 0, 0, "the least length of a trip"},
+		{"miles", FTH_CLI_DOUBLE, &asked->miles, 0, 0,
+		 "shortest trip that is selected, in miles"},
 		{"whole", FTH_CLI_FLAG, &asked->whole, 0, 0, "read whole columns, without a cache"},
 		{"verify", FTH_CLI_FLAG, &asked->verify, 0, 0, "compare with whole columns"},
 		{"scan-line", FTH_CLI_SIZE, &asked->scan_line, FTH_CACHE_LINE_MIN,
 		 FTH_CACHE_LINE_MAX, "bytes of a line of the scan; default 64K"},
 		{"request-cost", FTH_CLI_SIZE, &asked->how.request_cost, 1, 1 << 30,
-		 "bytes that are read in the time of a request; default 4096, 1 reads the least"},
+		 "gap in bytes up to which reads are merged; default 4096, 1 reads the fewest "
+		 "bytes"},
 		FTH_APP_OPTIONS(&asked->app),
 		{0},
 	};
@@ -204,7 +206,7 @@ static int run_query(int argc, char **argv)
 
 static const struct fth_command query_command = {
 	.name = "query",
-	.summary = "what do long trips cost?",
+	.summary = "run the queries over long trips",
 	.run = run_query,
 };
 
@@ -254,7 +256,7 @@ static int run_check(int argc, char **argv)
 
 static const struct fth_command check_command = {
 	.name = "check",
-	.summary = "is a table what was written?",
+	.summary = "verify the checksums of a table",
 	.run = run_check,
 };
 

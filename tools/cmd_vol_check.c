@@ -74,7 +74,8 @@ static int run(int argc, char **argv)
 	bool data = false, repair = false;
 	const struct fth_cli_option options[] = {
 		{"data", FTH_CLI_FLAG, &data, 0, 0, "read all data, compare replicas"},
-		{"repair", FTH_CLI_FLAG, &repair, 0, 0, "mend what has one right answer"},
+		{"repair", FTH_CLI_FLAG, &repair, 0, 0,
+		 "repair damage that has one correct repair"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -22,7 +22,7 @@ static const struct fth_command *const commands[] = {
 static int help(void)
 {
 	printf("usage: fathom [--json] COMMAND [ARGUMENTS]\n\n"
-	       "Flash, used as memory.\n\n");
+	       "Work on data that is larger than memory, on flash.\n\n");
 	fth_cli_list(commands);
 	printf("\n"
 	       "  --json        print one line of JSON instead of text\n"

@@ -33,6 +33,7 @@
 
 FTH_BEGIN_DECLS
 
+/* As a number of elements: all up to the end of the array. */
 #define FTH_ARRAY_ALL UINT64_MAX
 
 struct fth_array;
@@ -59,7 +60,7 @@ struct fth_array_look {
 		struct fth_array_look look; \
 	}
 
-/* The pointer p; does not compile without a warning if it does not point to the element type. */
+/* The pointer p. The compiler warns if p does not point to the element type. */
 #define FTH_ARRAY_CHECKED_(typed, p) ((p) + 0 * sizeof((p) == (typed).type_of_element))
 
 /* ---- opening and closing ---- */
@@ -108,6 +109,7 @@ int fth_array_discard(struct fth_array *array);
  */
 int fth_array_finish(struct fth_array **array);
 
+/* The number of elements, and the bytes of an element. Any thread. */
 uint64_t fth_array_count(const struct fth_array *array);
 size_t fth_array_element(const struct fth_array *array);
 /*
@@ -116,6 +118,7 @@ size_t fth_array_element(const struct fth_array *array);
  * take about 2.5 times as long (src/array/README.md); gather is as fast in caches of any size.
  */
 bool fth_array_gets_inline(const struct fth_array *array);
+/* The cache, the range in it and the device of the array; not the caller's. Any thread. */
 struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
 struct fth_dev *fth_array_dev(const struct fth_array *array);
@@ -252,7 +255,8 @@ struct fth_array_pin {
  * Pin the line that holds element i, for FTH_CACHE_READ, _WRITE or _OVERWRITE; for the last, the
  * caller sets all elements of the pin. Other threads may read them with fth_array_get() or gather
  * meanwhile, so elements must be stored whole (with an atomic store, relaxed at least). The caller
- * unpins.
+ * unpins. Blocks while the line is fetched. Returns 0, -ERANGE, -EROFS for a read-only array, or an
+ * error of fth_cache_pin().
  */
 int fth_array_pin(struct fth_array *array, uint64_t i, enum fth_cache_mode mode,
 		  struct fth_array_pin *out);
@@ -278,6 +282,10 @@ struct fth_cursor {
 	struct fth_cache_pin pin;
 };
 
+/*
+ * Initialise a cursor, without I/O; close it, which unpins its line. Close all cursors before their
+ * array.
+ */
 void fth_cursor_open(struct fth_cursor *cursor, struct fth_array *array, enum fth_cache_mode mode);
 void fth_cursor_close(struct fth_cursor *cursor);
 

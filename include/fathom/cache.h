@@ -106,6 +106,7 @@ int fth_cache_discard(struct fth_cache *cache);
  */
 int fth_cache_finish(struct fth_cache **cache);
 
+/* Bytes of a line. Any thread. */
 uint32_t fth_cache_line_size(const struct fth_cache *cache);
 
 /* ---- ranges ---- */
@@ -130,6 +131,8 @@ int fth_cache_remove(struct fth_cache_range *range);
 /* Remove a range without writing anything. Errors as those of fth_cache_discard(). Accepts NULL. */
 int fth_cache_discard_range(struct fth_cache_range *range);
 
+/* The cache and the device of a range; its size in lines and in bytes; whether it is read-only. Any
+ * thread. */
 struct fth_cache *fth_cache_of(const struct fth_cache_range *range);
 struct fth_dev *fth_cache_dev(const struct fth_cache_range *range);
 uint64_t fth_cache_lines(const struct fth_cache_range *range);
@@ -169,8 +172,8 @@ int fth_cache_pin(struct fth_cache_range *range, uint64_t line, enum fth_cache_m
 
 /*
  * Unpin a line. `changed`: its bytes were changed; ignored for FTH_CACHE_READ. A fresh pin that is
- * unpinned unchanged leaves the line out of the cache. While more lines are dirty than may be, it
- * waits for one batch of lines to be written, and for the cache's timeout at most.
+ * unpinned unchanged leaves the line out of the cache. If more than dirty_percent of the frames are
+ * dirty, the call waits until one batch of lines is written, at most for the cache's timeout.
  */
 void fth_cache_unpin(struct fth_cache_pin *pin, bool changed);
 
@@ -196,7 +199,7 @@ int fth_cache_visit(struct fth_cache_range *range, enum fth_cache_mode mode, con
 
 /*
  * Start to fetch the lines of [first, first + count) that are not in the cache, and return without
- * waiting. A hint: lines for which there is no request or frame at once are left out, and errors are
+ * waiting. A hint: if no request or frame is free for a line, it is skipped, and errors are
  * ignored. Returns the number of fetches that were started.
  */
 uint64_t fth_cache_prefetch(struct fth_cache_range *range, uint64_t first, uint64_t count);
@@ -233,7 +236,8 @@ enum fth_cache_stat {
 	FTH_CACHE_STAT_COUNT
 };
 
-/* A counter, since the cache was opened. Any thread. Includes reads without a reference. */
+/* The value of a counter since the cache was opened, and its name. HITS include reads without a pin. Any
+ * thread. */
 uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which);
 const char *fth_cache_stat_name(enum fth_cache_stat which);
 
@@ -251,10 +255,12 @@ struct fth_cache_footprint {
 	uint64_t lines;	      /* of all ranges */
 	uint64_t dirty;	      /* lines, now */
 };
+/* The memory that the cache uses now. Any thread. */
 void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footprint *out);
 
+/* The name of a policy: "fifo", for example. */
 const char *fth_cache_policy_name(enum fth_cache_policy policy);
-/* 0 or -EINVAL with a text that lists the names. */
+/* The policy of that name. Returns 0, or -EINVAL with an error text that lists the names. */
 int fth_cache_policy_parse(const char *name, enum fth_cache_policy *out);
 
 /* ---- reading hot lines without a reference, for the layers above ---- */

@@ -120,8 +120,9 @@ struct fth_dev_req {
  *	inline=auto|on|off	do transfers of up to 64 KiB inside submit where that is faster;
  *				auto (the default) does so for files in memory (tmpfs). With on also
  *				flushes; submit then waits for the medium without a deadline.
- *	window=auto|map		the byte-addressable window (fathom/dev/window.h): on DAX file
- *				systems only (auto, the default), or else through the page cache
+ *	window=auto|map		the byte-addressable window (fathom/dev/window.h): auto (the
+ *				default) offers one on DAX file systems only, map offers one on
+ *				any file, through the page cache
  *
  * A mounted block device can be opened with readonly=on only. After a flush of file: has failed,
  * all later flushes fail too, until the device is closed and opened again: data written since the
@@ -188,6 +189,8 @@ int fth_dev_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan *
  */
 void fth_dev_chan_close(struct fth_dev_chan *chan);
 
+/* The device of a channel, and the number of its requests in flight. Call them from the channel's
+ * thread. */
 struct fth_dev *fth_dev_chan_dev(const struct fth_dev_chan *chan);
 unsigned fth_dev_chan_in_flight(const struct fth_dev_chan *chan);
 
@@ -267,6 +270,7 @@ enum fth_dev_stat {
 uint64_t fth_dev_stat(const struct fth_dev *dev, enum fth_dev_stat which);
 const char *fth_dev_stat_name(enum fth_dev_stat which);
 
+/* "read", "write" and so on. Static. */
 const char *fth_dev_op_name(enum fth_dev_op op);
 
 FTH_END_DECLS

@@ -15,15 +15,15 @@
  * in the SSD-cache, or in DRAM (FlatFlash, Abulila et al., ASPLOS 2019). A load or store of a page
  * in DRAM is an ordinary memory access. An access to any other page raises SIGBUS inside the
  * library: the page is read into the SSD-cache if it is not there, and the instruction is executed
- * on it without mapping the page. A page that is accessed often enough moves to DRAM. Nothing of this is
- * visible to the program but time.
+ * on it without mapping the page. A page that is accessed often enough moves to DRAM. The program
+ * sees only the difference in latency.
  *
  * The SSD-cache is memory of the host that stands in for the memory of an SSD. The budget covers both: the
  * region never holds more memory than that, plus 4 bytes per page of the region for bookkeeping.
  *
  * Stores are durable after fth_flat_sync(), and may become durable before it, in any order. Stores to a range marked by
- * fth_flat_persistent() are durable after fth_flat_persist(), byte by byte, at the cost of a few lines in the window of the
- * device or of one write to a log.
+ * fth_flat_persistent() are durable after fth_flat_persist(), byte by byte: the call stores a few cache lines to the
+ * byte-addressable window of the device, or makes one write to a log.
  *
  * Signals: the library installs handlers for SIGBUS and SIGSEGV when the first region is opened, and
  * passes faults that are not its own to the handlers that were installed before. A program that installs a handler
@@ -57,13 +57,13 @@ struct fth_flat;
 #define FTH_FLAT_PAGE_MIN 4096u
 #define FTH_FLAT_PAGE_MAX (2u << 20)
 
-/* When does a page move to DRAM? */
+/* When a page moves from flash or the SSD-cache to DRAM. */
 enum fth_flat_policy {
 	FTH_FLAT_DEFAULT, /* COUNTERS */
 	/* accesses are counted per page, also while it is on flash; the threshold follows the benefit */
 	FTH_FLAT_COUNTERS,
 	FTH_FLAT_PAPER, /* Algorithm 1 of the paper: counters in the SSD-cache, adaptive threshold */
-	FTH_FLAT_ALWAYS, /* at the first access: paging, as a rival */
+	FTH_FLAT_ALWAYS, /* at the first access: demand paging */
 	FTH_FLAT_NEVER,	 /* only where an instruction cannot be executed otherwise */
 	FTH_FLAT_POLICY_COUNT
 };
@@ -84,7 +84,7 @@ struct fth_flat_model {
 		.load_ns = 4800, .store_ns = 600, .promote_ns = 12100, .map_ns = 1400 + 700 \
 	}
 
-/* Is the window of the device (fathom/dev/window.h; PMR or CMB of an NVMe drive) used? */
+/* Whether the byte-addressable window of the device is used (fathom/dev/window.h; PMR or CMB of an NVMe drive). */
 enum fth_flat_window {
 	/*
 	 * If the drive has one that is free, and that is empty or holds the log of this region: a PMR for the log of persistent
@@ -105,7 +105,7 @@ struct fth_flat_options {
 	uint64_t cache;	 /* bytes of the budget for the SSD-cache; 0: an eighth of it */
 	enum fth_flat_policy policy;
 	bool readonly; /* stores raise SIGSEGV */
-	/* no thread of the region's own: pages move in the threads that use them */
+	/* no background thread: pages are moved by the threads that access them */
 	bool foreground;
 	struct fth_flat_model model;
 	/*
@@ -129,7 +129,8 @@ int fth_flat_open(const char *uri, uint64_t budget, const struct fth_flat_option
 		  struct fth_flat **out);
 
 /*
- * The same on a device that is open. The caller closes it after the region. Its bytes in the region must not be used otherwise meanwhile.
+ * The same on an open device, which the caller closes after the region. While the region is open, nothing else may access
+ * its part of the device.
  */
 int fth_flat_open_dev(struct fth_dev *dev, uint64_t budget, const struct fth_flat_options *options,
 		      struct fth_flat **out);
@@ -158,7 +159,7 @@ int fth_flat_sync(struct fth_flat *flat, uint64_t deadline);
 
 /* ---- durability byte by byte ---- */
 
-/* What data survives that fth_flat_persist() returned for. */
+/* What data survives after fth_flat_persist() has returned. */
 enum fth_flat_guarantee {
 	FTH_FLAT_SURVIVES_NOTHING, /* the device is memory of this process */
 	FTH_FLAT_SURVIVES_EXIT,	   /* the end of the process: the device is a file in memory */
@@ -207,8 +208,8 @@ enum fth_flat_advice {
 };
 
 /*
- * Move the pages of [at, at + length). Blocks while it reads and writes. The last two move nothing and hold from now on; the
- * region keeps the last 16 of them, and the latest counts. Any thread. Returns 0; -ERANGE outside the region; -EINVAL
+ * Move the pages of [at, at + length). Blocks while it reads and writes. FTH_FLAT_SEQUENTIAL and FTH_FLAT_RANDOM move nothing; they
+ * apply to later accesses. The region remembers the last 16 of them; where they overlap, the latest applies. Any thread. Returns 0; -ERANGE outside the region; -EINVAL
  * for unknown advice; or the error of the device.
  */
 int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_flat_advice advice);
@@ -229,7 +230,7 @@ void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length);
  */
 int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget);
 
-/* Change the emulated latencies. While no other thread uses the region. */
+/* Change the emulated latencies. No other thread may use the region during the call. */
 void fth_flat_set_model(struct fth_flat *flat, const struct fth_flat_model *model);
 
 /*
@@ -257,14 +258,14 @@ int fth_flat_scatter(struct fth_flat *flat, void *const *at, uint64_t n, uint32_
 bool fth_flat_fault(int sig, siginfo_t *info, void *context);
 
 enum fth_flat_stat {
-	FTH_FLAT_STAT_FAULTS,	  /* signals handled */
-	FTH_FLAT_STAT_LOADS,	  /* instructions executed on a page in the SSD-cache */
-	FTH_FLAT_STAT_STORES,	  /* the same, if they store */
-	FTH_FLAT_STAT_REFUSED,	  /* instructions that could not be: their page was moved to DRAM */
-	FTH_FLAT_STAT_MISSES,	  /* pages read from the device */
-	FTH_FLAT_STAT_PROMOTIONS, /* pages moved to DRAM */
-	FTH_FLAT_STAT_DEMOTIONS,  /* pages moved from DRAM to the SSD-cache */
-	FTH_FLAT_STAT_EVICTIONS,  /* pages dropped from the SSD-cache */
+	FTH_FLAT_STAT_FAULTS,  /* signals handled */
+	FTH_FLAT_STAT_LOADS,   /* instructions executed on a page in the SSD-cache */
+	FTH_FLAT_STAT_STORES,  /* the same, if they store */
+	FTH_FLAT_STAT_REFUSED, /* instructions that cannot be emulated: their page moves to DRAM */
+	FTH_FLAT_STAT_MISSES,  /* pages read from the device */
+	FTH_FLAT_STAT_PROMOTIONS,   /* pages moved to DRAM */
+	FTH_FLAT_STAT_DEMOTIONS,    /* pages moved from DRAM to the SSD-cache */
+	FTH_FLAT_STAT_EVICTIONS,    /* pages dropped from the SSD-cache */
 	FTH_FLAT_STAT_WRITE_BACKS,  /* pages written to the device */
 	FTH_FLAT_STAT_FIRST_WRITES, /* faults of the first store to a clean page in DRAM */
 	FTH_FLAT_STAT_ERRORS,	    /* failed reads and writes of pages */
@@ -279,12 +280,15 @@ enum fth_flat_stat {
 	FTH_FLAT_STAT_COUNT
 };
 
-/* Any thread. */
+/* The value of a statistic since the region was opened; the names of statistics and policies. Any thread. */
 uint64_t fth_flat_stat(const struct fth_flat *flat, enum fth_flat_stat which);
 const char *fth_flat_stat_name(enum fth_flat_stat which);
 const char *fth_flat_policy_name(enum fth_flat_policy policy);
 
-/* Is the instruction executed on cold pages, or are they always moved? Any thread. */
+/*
+ * Returns true if this machine can emulate instructions on pages outside DRAM (x86-64); false if every accessed page
+ * moves to DRAM. Any thread.
+ */
 bool fth_flat_emulates(void);
 
 FTH_END_DECLS

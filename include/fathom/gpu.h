@@ -26,11 +26,11 @@
  *   cudaFuncGetAttributes() on each. CUDA cannot load a kernel while the controller runs.
  * Other drives have none of these limits, and tools that serialise kernels work with them.
  *
- * A service drive is a drive of a device that CPU threads serve. They cannot write GPU memory, so rings
- * and doorbells are host memory that the GPU maps, and every command id has a slot for data there;
+ * A service drive is a drive whose commands CPU threads execute on a device. They cannot write GPU
+ * memory, so rings and doorbells are in host memory that the GPU maps, and every command id has a data slot there;
  * the warps of the kernel copy between slots and GPU memory. The controller checks each command: it
- * ends a command for blocks beyond the device with a status (-ERANGE), and one for memory other than
- * the slots too (-EFAULT). nvme: drives differ in the controller only; they are untested, see
+ * completes a command for blocks beyond the end of the device with an error status (-ERANGE), and so a
+ * command for memory outside the slots (-EFAULT). nvme: drives differ in the controller only; they are untested, see
  * doc/gpu-nvme.md.
  *
  * Commands count in blocks of 1 << view.block_shift bytes, 512 to 8192: the blocks of the device or
@@ -121,7 +121,7 @@ struct fth_gpu_view {
 
 struct fth_gpu_drive_stats {
 	uint64_t commands;
-	uint64_t batches; /* the controller took commands / batches at once, on average */
+	uint64_t batches; /* commands / batches is the mean number of commands taken at once */
 	uint64_t blocks_read, blocks_written;
 	uint64_t flushes;
 	uint64_t errors; /* commands that ended with an error status */
@@ -168,7 +168,7 @@ struct fth_dev *fth_gpu_drive_dev(const struct fth_gpu_drive *drive);
  */
 void *fth_gpu_drive_medium(const struct fth_gpu_drive *drive, uint32_t ssd);
 
-/* The same memory as a pointer for kernels that bypass the queues: zero copy. */
+/* The same memory as a device pointer, for kernels that bypass the queues (zero copy). */
 void *fth_gpu_drive_mapped(const struct fth_gpu_drive *drive, uint32_t ssd);
 
 /* Counts since the controller was started; a little behind while it is busy. */

@@ -25,8 +25,8 @@
  * can be in flight. Operations on one key take effect one after the other, in the order
  * in which they complete; an operation that was started after another one completed sees its effect.
  *
- * Times are seconds since 1970 by the system's clock as it was when the process first used a cache, and the
- * time that has passed since: setting the clock neither expires items nor brings them back.
+ * Times are seconds since 1970. The system clock is read once, when the process first uses a cache; from then on a
+ * monotonic clock counts, so that setting the system clock neither expires items nor revives them.
  *
  * The oldest items are evicted when the log is full. A get never returns a wrong value. With
  * persistence nothing is evicted before the log is full; enum fth_kv_persistence says what survives
@@ -46,7 +46,7 @@ struct fth_kv_worker;
 #define FTH_KV_VALUE_MAX       (15u << 20) /* the largest that options.value_max may be */
 #define FTH_KV_VALUE_MAX_USUAL (1u << 20)
 
-/* What survives when the process ends, in whatever way. */
+/* What survives the end of the process, including a crash or a power loss. */
 enum fth_kv_persistence {
 	FTH_KV_VOLATILE,      /* nothing: every open begins empty */
 	FTH_KV_WRITE_BACK,    /* all but the changes of the last window_ms; changes wait where the
@@ -61,21 +61,21 @@ struct fth_kv_options {
 	uint64_t memory;    /* bytes for items in memory; default 64 MiB, at least 4 MiB */
 	uint64_t items;	    /* room in the index; default: one for each 1 KiB of flash and memory */
 	uint32_t value_max; /* bytes of a value; default 1 MiB */
-	uint32_t chunk;	    /* bytes of the log written at once, a power of two; default 1 MiB,
-			       at least twice value_max's need */
+	uint32_t chunk;	    /* bytes of the log written at once: a power of two, at least 64 KiB
+			       and value_max + 1 KiB; default 1 MiB, or 2 * value_max if more */
 	uint32_t buffers;   /* chunks in memory on their way to flash; default 8, at least 3 */
 	enum fth_kv_persistence persistence;
-	uint32_t window_ms;  /* of WRITE_BACK; default 100 */
-	uint32_t readmit;    /* percent of a chunk's bytes that hot items in it may be written again
-			       when the chunk is reclaimed; default 0, at most 90 */
-	bool format;	     /* make a new cache, whatever the device holds */
-	uint64_t timeout_ns; /* of one read of the device; then it counts as a miss. Default 5 s.
+	uint32_t window_ms;   /* of WRITE_BACK; default 100 */
+	uint32_t readmit;     /* when a chunk is reclaimed, hot items in it are written again, up to
+			       this percentage of its bytes; default 0, at most 90 */
+	bool format;	      /* make a new cache, whatever the device holds */
+	uint64_t timeout_ns;  /* of one read of the device; then it counts as a miss. Default 5 s.
 				The log has failed when none of its writes completes in six times
 				as long */
-	uint32_t admit;	     /* percent of the items that go to flash among those that leave memory
+	uint32_t admit;	      /* percent of the items that go to flash among those that leave memory
 				and were never read; the others are dropped. Default 100. VOLATILE
 				only */
-	uint64_t daily_bytes;	/* write budget: bytes of items that may go to flash in a day; items
+	uint64_t daily_bytes; /* write budget: bytes of items that may go to flash in a day; items
 				 beyond it are dropped. It accrues evenly, for an hour at most.
 				 0: no limit. VOLATILE only */
 	uint32_t checkpoint_ms; /* with persistence: a thread of the cache writes a checkpoint this
@@ -89,7 +89,7 @@ struct fth_kv_options {
 			0, 0, 0, 0                                                                \
 	}
 
-/* What opening a persistent cache found. */
+/* What fth_kv_open() found on the device of a persistent cache. */
 struct fth_kv_recovery {
 	bool found;		 /* there was a cache on the device */
 	bool clean;		 /* it had been closed, and the index was read as it was then */
@@ -97,8 +97,8 @@ struct fth_kv_recovery {
 	uint64_t chunks_read;	 /* of the log, after the last checkpoint */
 	uint64_t bad_items;	 /* records whose checksum is wrong; they are not in the index */
 	uint64_t damaged_chunks; /* of the log, before its end: all older items were forgotten */
-	bool went_round;	 /* the log has overwritten the place where it was at the last
-				    checkpoint: items older than its oldest chunk are gone, as always */
+	bool went_round;	 /* the log has wrapped around past its position at the last
+				    checkpoint, and was read completely */
 	bool index_damaged;  /* the last checkpoint did not verify: the index was rebuilt from the
 				    log, and no item was lost by it */
 	uint64_t unreadable; /* reads of parts of the log that failed: what is there is missing */
@@ -128,12 +128,13 @@ int fth_kv_close(struct fth_kv *kv);
 
 /*
  * Write the index now, while the cache is in use, so that less of the log is read after a crash. Any
- * thread; of several calls each waits for the one before it. Returns -EOPNOTSUPP without persistence,
- * -EAGAIN if too many entries were moved meanwhile, -ETIMEDOUT, or the error of the device; the checkpoint
- * before it is in force then.
+ * thread; concurrent calls run one after the other. Returns -EOPNOTSUPP without persistence,
+ * -EAGAIN if too many entries were moved meanwhile, -ETIMEDOUT, or the error of the device; after an error
+ * the previous checkpoint stays valid.
  */
 int fth_kv_checkpoint(struct fth_kv *kv, uint64_t deadline);
 
+/* What was found when the cache was opened. Any thread. */
 void fth_kv_recovery(const struct fth_kv *kv, struct fth_kv_recovery *out);
 
 /* ---- operations ---- */
@@ -158,16 +159,16 @@ enum fth_kv_verb {
 };
 
 /*
- * An item can be marked stale: it is returned as before, and says so (item_state). Each item has a
- * token. Of the callers that want to compute a new value, the one that takes the token does; a store
- * makes an item that is not stale and whose token is there.
+ * An item can be marked stale: gets still return it, with FTH_KV_ITEM_STALE in item_state. Each item
+ * has a token, so that only one of several callers recomputes a value: the one whose FTH_KV_CLAIM
+ * takes the token. A store clears the stale mark and makes the token available again.
  */
 enum fth_kv_item_state {
 	FTH_KV_ITEM_STALE = 1,
 	FTH_KV_ITEM_CLAIMED = 2, /* its token is taken */
 };
 
-/* Of an operation, combined by or. */
+/* Flags of fth_kv_op.options, combined with |. */
 enum fth_kv_op_option {
 	FTH_KV_KEEP_EXPIRES = 1,  /* INVALIDATE: do not set the time when it expires */
 	FTH_KV_STORE_CLAIMED = 2, /* ADD: the caller takes the token of the new item */
@@ -220,6 +221,8 @@ struct fth_kv_op {
 	uint64_t private_[24]; /* used by the cache from submit to release */
 };
 
+/* Open a worker. Any thread. The caller closes it before the cache. Returns 0, -ENOMEM, -EMFILE or the
+ * error of the device. */
 int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);
 /*
  * Close a worker. Waits for the operations in flight, each until its timeout at most, and drops
@@ -228,15 +231,15 @@ int fth_kv_worker_open(struct fth_kv *kv, struct fth_kv_worker **out);
 void fth_kv_worker_close(struct fth_kv_worker *worker);
 
 /*
- * Start an operation. 1: it is complete already. 0: fth_kv_reap() will return it. Negative: it was
- * not started, -EAGAIN if too many are in flight.
+ * Start an operation. Returns 1 if it is complete already, 0 if fth_kv_reap() will
+ * return it later, or a negative errno if it was not started: -EAGAIN if too many are in flight.
  */
 int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op);
 
 /*
- * Go on with what is in flight and collect up to max operations that are complete, waiting for at
- * least min of them (fewer if fewer are in flight) until the deadline (0: do not wait). Returns how
- * many; -ETIME if the deadline has passed and there is none.
+ * Process operations in flight and collect up to max complete ones. Waits until at least min are
+ * complete (or all, if fewer are in flight) or the deadline, a time of fth_now_ns(), has passed (0: do
+ * not wait). Returns their number; -ETIME if the deadline has passed and none is complete.
  */
 int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
 		uint64_t deadline);
@@ -259,8 +262,9 @@ int fth_kv_worker_fd(struct fth_kv_worker *worker);
  */
 void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
 
-/* Submit and wait; nothing else may be in flight on this worker. op->result, or -ETIMEDOUT: then the
- * operation is still in flight, and fth_kv_reap() will return it. */
+/* Submit an operation and wait for it; nothing else may be in flight on this worker. Returns
+ * op->result, or -ETIMEDOUT at the deadline: the operation is then still in flight, and fth_kv_reap()
+ * will return it. */
 int fth_kv_do(struct fth_kv_worker *worker, struct fth_kv_op *op, uint64_t deadline);
 
 /* ---- statistics ---- */
@@ -272,7 +276,7 @@ enum fth_kv_stat {
 	FTH_KV_STAT_MISSES,
 	FTH_KV_STAT_SETS, /* items stored, by any verb */
 	FTH_KV_STAT_DELETES,
-	FTH_KV_STAT_EXPIRED,	 /* found, and too old */
+	FTH_KV_STAT_EXPIRED,	 /* lookups that found an expired item */
 	FTH_KV_STAT_FLASH_READS, /* requests */
 	FTH_KV_STAT_FLASH_READ_BYTES,
 	FTH_KV_STAT_FALSE_READS,     /* reads that found another key */
@@ -282,11 +286,11 @@ enum fth_kv_stat {
 	FTH_KV_STAT_CHUNK_BYTES,     /* written to the device */
 	FTH_KV_STAT_CHUNKS,	     /* of the log that were filled */
 	FTH_KV_STAT_WRITE_ERRORS,    /* of the log */
-	FTH_KV_STAT_EVICTED,	     /* items that went from memory to flash, or away without one */
+	FTH_KV_STAT_EVICTED,	     /* items that left memory, to flash or dropped */
 	FTH_KV_STAT_PROMOTED,	     /* items that came back from flash */
 	FTH_KV_STAT_RECLAIMED,	     /* chunks that were given up for new ones */
-	FTH_KV_STAT_READMITTED,	     /* items that were written again then */
-	FTH_KV_STAT_INDEX_DROPPED,   /* items that went because the index had no room */
+	FTH_KV_STAT_READMITTED,	     /* hot items of these chunks, written again */
+	FTH_KV_STAT_INDEX_DROPPED,   /* items dropped: the index was full */
 	FTH_KV_STAT_KICKS,	     /* entries moved to make room in the index */
 	FTH_KV_STAT_COMMITS,	     /* flushes of the device */
 	FTH_KV_STAT_WAITS,	     /* operations that waited for room in the log's buffers */
@@ -300,6 +304,7 @@ enum fth_kv_stat {
 	FTH_KV_STAT_COUNT
 };
 
+/* The value of a counter since the cache was opened, and its name. Any thread. */
 uint64_t fth_kv_stat(const struct fth_kv *kv, enum fth_kv_stat which);
 const char *fth_kv_stat_name(enum fth_kv_stat which);
 
@@ -313,6 +318,7 @@ struct fth_kv_usage {
 	uint64_t flash_used;	/* bytes of it that hold chunks not reclaimed */
 	uint64_t flash_reading; /* reads of the device in flight */
 };
+/* What the cache holds now. Any thread. */
 void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out);
 
 FTH_END_DECLS

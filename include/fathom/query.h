@@ -92,7 +92,7 @@ struct fth_query_options {
 int fth_query_open(const char *where, const struct fth_query_options *options,
 		   struct fth_query_db **out);
 
-/* Close. All its queries must be freed before. Accepts NULL. */
+/* Close the database. All its queries must be freed before. Accepts NULL. */
 void fth_query_close(struct fth_query_db *db);
 
 /* The tables of the database. They stay open as long as it. */
@@ -107,15 +107,15 @@ int fth_query_views(struct fth_query_db *db,
 
 /* ---- statements ---- */
 
-/* Room for statements that run one after the other. Returns 0 or -ENOMEM. */
+/* Create a query object, which runs statements one at a time. Returns 0 or -ENOMEM. */
 int fth_query_new(struct fth_query_db *db, struct fth_query **out);
 void fth_query_free(struct fth_query *query); /* accepts NULL */
 
 /*
  * Run one statement; sql is a C string in UTF-8, with or without a semicolon. `rows` gets the result of SELECT and
  * EXPLAIN in batches: first an empty batch, which has the columns, then those with rows, in order if the
- * statement has ORDER BY; calls come from threads of the query, one at a time. It ends the statement by
- * returning a negative errno, which is returned. rows may be NULL. Blocks; needs 1 MiB of stack. Returns 0 or a
+ * statement has ORDER BY; calls come from threads of the query, one at a time. A
+ * negative errno from `rows` ends the statement, and fth_query_run() returns it. rows may be NULL. Blocks; needs 1 MiB of stack. Returns 0 or a
  * negative errno, with a text that has the position: -EINVAL for a wrong statement or value, -EOPNOTSUPP for an
  * unsupported one, -ENOMEM if it does not fit the budget, -ENOSPC if there is no space left for temporary files,
  * -ECANCELED, or an error of the storage.
@@ -124,8 +124,8 @@ int fth_query_run(struct fth_query *query, const char *sql,
 		  int (*rows)(const struct fth_query_batch *batch, void *user), void *user);
 
 /*
- * End the statement that runs now, which then returns -ECANCELED; without one this does nothing. Any thread and
- * signal handlers may call it. Does not block: the statement ends soon.
+ * Cancel the running statement, which then returns -ECANCELED; does nothing if none is running. May be called from any
+ * thread and from signal handlers. Does not wait for the statement to end.
  */
 void fth_query_cancel(struct fth_query *query);
 
@@ -141,10 +141,10 @@ enum fth_query_kind {
 	FTH_QUERY_DROP_VIEW,
 };
 
-/* About the latest statement of a query. Counters of SELECT and EXPLAIN ANALYZE. */
+/* About the latest statement of a query. The counters are those of SELECT and EXPLAIN ANALYZE. */
 struct fth_query_report {
 	enum fth_query_kind kind;
-	unsigned line, column; /* of the error in the text, from 1; 0: it has no place */
+	unsigned line, column; /* position of the error, from 1; 0: it has none */
 	uint64_t rows;	       /* returned, inserted or loaded */
 	uint64_t bytes;	       /* read from devices */
 	uint64_t memory;       /* the most that was charged to the budget at a time */

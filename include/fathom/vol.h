@@ -96,7 +96,8 @@ struct fth_vol_format_options {
  * Create an empty volume on n devices, 1 to FTH_VOL_DEVICES_MAX. NULL options are the defaults. The
  * data on the devices is lost. A power loss during the call leaves no volume. Blocks. Returns 0 or a
  * negative errno: -EEXIST, with nothing written, when a device has a label and force is not set;
- * -EINVAL, -ENOSPC or -ENOTUNIQ for options and devices that are not possible.
+ * -EINVAL for invalid options; -ENOSPC for a device that is too small; -ENOTUNIQ for a device that is
+ * given twice.
  */
 int fth_vol_format(struct fth_dev *const *devs, unsigned n,
 		   const struct fth_vol_format_options *options);
@@ -132,10 +133,11 @@ int fth_vol_format_uris(const char *const *uris, unsigned n,
 int fth_vol_open(struct fth_dev *const *devs, unsigned n, unsigned flags, struct fth_vol **out);
 int fth_vol_open_uris(const char *const *uris, unsigned n, unsigned flags, struct fth_vol **out);
 
-/* Split "URI,URI,..." at the commas outside parentheses, into one allocation to free(). */
+/* Split "URI,URI,..." at the commas outside parentheses. The caller frees *uris, one allocation for the
+ * array and its strings, with free(). Returns 0 or -ENOMEM. */
 int fth_vol_split_uris(const char *list, const char ***uris, unsigned *n);
 
-/* Close. All its objects must be closed before. Accepts NULL. */
+/* Close the volume. All its objects must be closed before. Accepts NULL. */
 void fth_vol_close(struct fth_vol *vol);
 
 struct fth_vol_info {
@@ -157,6 +159,7 @@ struct fth_vol_info {
  */
 const char *fth_vol_warning(const struct fth_vol *vol);
 
+/* Size and state of the volume; a UUID as text, which is returned. Any thread. */
 void fth_vol_info(struct fth_vol *vol, struct fth_vol_info *info);
 const char *fth_vol_uuid_text(const uint8_t uuid[16], char text[FTH_VOL_UUID_TEXT]);
 
@@ -225,6 +228,7 @@ int fth_vol_rename(struct fth_vol *vol, const char *from, const char *to, bool r
  */
 int fth_vol_resize(struct fth_vol *vol, const char *name, uint64_t size, bool zero);
 
+/* Size, layout and state of an object. Does not block on I/O. Returns 0 or -ENOENT. */
 int fth_vol_stat(struct fth_vol *vol, const char *name, struct fth_vol_object_info *info);
 
 /*
@@ -245,7 +249,7 @@ int fth_vol_list(struct fth_vol *vol,
  * wait for it: the request stays in flight. Writes to an object wait in the channel while one of its
  * blocks is written back, which takes one read and one write.
  *
- * A request has up to 16 pieces. Discarding a range of a replicated object fills it with zeroes.
+ * A request may have up to 16 iovecs. Discarding a range of a replicated object fills it with zeroes.
  */
 int fth_vol_object_open(struct fth_vol *vol, const char *name, unsigned flags,
 			struct fth_dev **out);
@@ -273,14 +277,15 @@ struct fth_vol_finding {
 	const char *text;
 };
 
+/* A short name of a kind of finding. Static. */
 const char *fth_vol_finding_name(enum fth_vol_finding_kind kind);
 
 #define FTH_VOL_CHECK_DATA 1u /* read everything, compare replicas */
 #define FTH_VOL_REPAIR	   2u /* repair findings that have one correct repair */
 
 /*
- * Check labels, catalogs, extents and names, and with FTH_VOL_CHECK_DATA all data. Any bytes are
- * accepted. The volume must not be open. Calls report for each finding, and progress with the number
+ * Check labels, catalogs, extents and names, and with FTH_VOL_CHECK_DATA all data. Safe on devices with
+ * any contents. The volume must not be open. Calls report for each finding, and progress with the number
  * of bytes checked while data is read; both may be NULL, and stop the check by returning non-zero.
  *
  * Writes only with FTH_VOL_REPAIR: copies of labels and catalogs that have a good counterpart, and
@@ -311,6 +316,7 @@ enum fth_vol_counter {
 	FTH_VOL_COUNTERS
 };
 
+/* The value of a counter since the volume was opened, and its name. Any thread. */
 uint64_t fth_vol_counter(const struct fth_vol *vol, enum fth_vol_counter which);
 const char *fth_vol_counter_name(enum fth_vol_counter which);
 

@@ -22,7 +22,7 @@ struct fth_app_options {
 		.cache = 64 << 20, .threads = 1, .seed = 1 \
 	}
 
-#define FTH_APP_POLICIES "which line goes: default, fifo, clock, trial"
+#define FTH_APP_POLICIES "replacement policy: default, fifo, clock, trial"
 
 #define FTH_APP_OPTIONS(app)                                                                  \
 	{"cache", FTH_CLI_SIZE, &(app)->cache, 65536, (uint64_t)1 << 44, "memory for lines"}, \

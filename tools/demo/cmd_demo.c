@@ -158,7 +158,7 @@ static int run(int argc, char **argv)
 			"and\n"
 			"programs fail. Takes about a minute, about 1 GB of temporary files in "
 			"TMPDIR\n"
-			"or /tmp, and no privileges; memory of rivals can be limited only by root.",
+			"or /tmp, and no privileges; only root can limit the memory of mmap.",
 		.options = options,
 	};
 	char **args;
@@ -171,6 +171,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_demo = {
 	.name = "demo",
-	.summary = "show what it is good for, in about a minute",
+	.summary = "compare each way in with its usual alternative, in a minute",
 	.run = run,
 };

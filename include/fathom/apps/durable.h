@@ -32,9 +32,10 @@ int fth_durable_open_flat(struct fth_flat *flat, struct fth_durable **out);
  */
 int fth_durable_open_blocks(struct fth_dev *dev, struct fth_durable **out);
 
-/* Makes nothing durable. Accepts NULL. */
+/* Close without making stores durable. Accepts NULL. */
 void fth_durable_close(struct fth_durable *durable);
 
+/* The size in bytes. Any thread. */
 uint64_t fth_durable_size(const struct fth_durable *durable);
 
 /* Copy from and to it. Any thread; does not wait for I/O where the bytes are in memory. Return 0, -ERANGE or the error of the device. */
@@ -47,7 +48,10 @@ int fth_durable_store(struct fth_durable *durable, uint64_t at, const void *from
  */
 int fth_durable_persist(struct fth_durable *durable, uint64_t at, uint64_t length);
 
-/* Bytes that persist was called for, and that blocks were written for them: 0 for a region, whose device knows. Any thread. */
+/*
+ * Bytes passed to fth_durable_persist(), and bytes of blocks written for them. The latter is 0 for a region: use the
+ * statistics of its device. Any thread.
+ */
 uint64_t fth_durable_asked(const struct fth_durable *durable);
 uint64_t fth_durable_written(const struct fth_durable *durable);
 

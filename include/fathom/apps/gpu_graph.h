@@ -9,7 +9,7 @@
  *	struct fth_gpu_graph_source edges;
  *	struct fth_gpu_graph_bfs tree;
  *
- *	fth_gpu_graph_open_dev(dev, &graph);	(what `fathom graph build` made)
+ *	fth_gpu_graph_open_dev(dev, &graph);	(made by `fathom graph import`)
  *	... the drive that the graph is on and a cache, see fathom/gpu/cache.h ...
  *	fth_gpu_graph_in_cache(graph, cache, &edges);
  *	fth_gpu_graph_bfs(graph, &edges, source, NULL, &tree);
@@ -55,13 +55,13 @@ struct fth_gpu_graph_shape {
 	uint64_t edges_at, weights_at;
 };
 
-/* -EBADMSG when the offsets make no sense. */
+/* Open a graph by its shape. Blocks. Returns 0, -EBADMSG for inconsistent offsets, or -ENOMEM. */
 int fth_gpu_graph_open(const struct fth_gpu_graph_shape *shape, struct fth_gpu_graph **out);
 
 /* A graph in the format of fathom/apps/graph.h: header and offsets are read here. */
 int fth_gpu_graph_open_dev(struct fth_dev *dev, struct fth_gpu_graph **out);
 
-/* NULL is allowed. */
+/* Close a graph and free its GPU memory. Accepts NULL. */
 void fth_gpu_graph_close(struct fth_gpu_graph *graph);
 
 /* Bytes of GPU memory that a graph takes. */
@@ -93,9 +93,8 @@ struct fth_gpu_graph_work {
 struct fth_gpu_graph_bfs_options {
 	size_t size; /* of this struct */
 	/*
-	 * Never look from vertices that are not reached yet for one that is: as EMOGI and BaM. The
-	 * default does so where the graph is undirected and that is less work (S. Beamer et al.,
-	 * SC 2012).
+	 * Search top-down (push) only, as EMOGI and BaM do. By default levels of an undirected graph
+	 * are searched bottom-up (pull) where that is less work (S. Beamer et al., SC 2012).
 	 */
 	bool push_only;
 };
@@ -108,10 +107,10 @@ struct fth_gpu_graph_bfs {
 	const uint32_t *level; /* per vertex; UINT32_MAX: not reached */
 	uint64_t reached;      /* vertices, the source included */
 	uint64_t depth;	       /* the greatest level */
-	uint64_t pulled;       /* rounds that looked from vertices not reached yet */
+	uint64_t pulled;       /* levels that were searched bottom-up */
 	struct fth_gpu_graph_work work;
 };
-/* options may be NULL. */
+/* Search from vertex `source`. options may be NULL. -ERANGE if there is no such vertex. */
 int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
 		      uint64_t source, const struct fth_gpu_graph_bfs_options *options,
 		      struct fth_gpu_graph_bfs *out);

@@ -13,14 +13,14 @@
  *	fth_graph_bfs_release(&tree);
  *	fth_graph_close(graph);
  *
- * What is on the device are the neighbours (4 bytes each), the weights (4 bytes each, optional) and
- * where each vertex's begin (8 bytes per vertex); src/apps/README.md has the layout. What an
- * algorithm knows about each vertex is in memory. Neighbours are read in the order of the device,
- * many at once, so that it sees depth.
+ * The device holds the neighbours (4 bytes each), the weights (4 bytes each, optional) and the offset of
+ * each vertex's neighbours (8 bytes per vertex); src/apps/README.md has the layout. The state that an
+ * algorithm keeps for each vertex is in memory. Neighbours are read in the order of the device, with
+ * many requests in flight.
  *
  * An open graph may be used by several threads at once; each call also uses threads of its own.
  * Calls block until done, return 0 or a negative errno, and leave no result behind after an error.
- * A graph whose bytes make no sense ends in -EBADMSG, never in a crash.
+ * For a damaged graph they return -EBADMSG; they never crash.
  */
 #ifndef FATHOM_APPS_GRAPH_H
 #define FATHOM_APPS_GRAPH_H
@@ -41,8 +41,8 @@ FTH_BEGIN_DECLS
 /* ---- how work is done ---- */
 
 /*
- * Called now and then by the thread that made the call: what goes on and how far it is. A negative
- * result ends the work, which returns it.
+ * A progress callback, called from time to time in the calling thread: the name of the phase, and the
+ * work done of its total. A negative result ends the call, which returns it.
  */
 typedef int (*fth_graph_progress_fn)(void *context, const char *what, uint64_t done,
 				     uint64_t total);
@@ -56,10 +56,10 @@ struct fth_graph_job {
 
 #define FTH_GRAPH_THREADS_MAX 256u
 
-/* What a run did, beside its result. */
+/* Statistics of a run. */
 struct fth_graph_work {
 	uint64_t elapsed_ns;
-	uint64_t edges;	      /* looked at */
+	uint64_t edges;	      /* examined */
 	uint64_t rounds;      /* levels, iterations, sweeps */
 	uint64_t state_bytes; /* memory for what is known about vertices, offsets included */
 };
@@ -84,7 +84,7 @@ struct fth_graph_info {
 /* Read and check the header of a device. -EBADMSG with a text when it holds no good graph. */
 int fth_graph_read_info(struct fth_dev *dev, struct fth_graph_info *out);
 
-/* Read every byte and compare with the checksum of the header. */
+/* Read the whole graph and verify its checksum. Blocks. -EBADMSG if it is damaged. */
 int fth_graph_check_data(struct fth_dev *dev, const struct fth_graph_job *job);
 
 /* ---- building ---- */
@@ -188,9 +188,10 @@ int fth_graph_open_dev(struct fth_cache *cache, struct fth_dev *dev,
  */
 int fth_graph_close(struct fth_graph *graph);
 
+/* Properties and cache of an open graph. Any thread. */
 const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph);
 struct fth_cache *fth_graph_cache(const struct fth_graph *graph);
-/* The neighbours as an array, NULL if there are none; the graph's. */
+/* The neighbours as an array, which the graph owns; NULL if the graph has no edges. */
 struct fth_array *fth_graph_edges(const struct fth_graph *graph);
 
 /*
@@ -217,8 +218,7 @@ int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out);
  */
 int fth_graph_pick(struct fth_graph *graph, uint64_t seed, uint32_t *out);
 
-/* ---- algorithms. Zero-initialise the result; release it, or not, as you like after an error ----
- */
+/* ---- algorithms. Zero-initialise the result; after an error it need not be released ---- */
 
 /* Breadth-first search: a tree of shortest paths, in edges, from source. */
 struct fth_graph_bfs {
@@ -277,13 +277,13 @@ int fth_graph_cc(struct fth_graph *graph, const struct fth_graph_job *job,
 		 struct fth_graph_cc *out);
 void fth_graph_cc_release(struct fth_graph_cc *cc);
 
-/* PageRank. What vertices without neighbours have is spread over all, so that ranks sum to 1. */
+/* PageRank. The rank of vertices without neighbours is spread over all vertices, so that ranks sum to 1. */
 struct fth_graph_pagerank_options {
 	size_t size;	     /* of this struct; start from FTH_GRAPH_PAGERANK_OPTIONS_INIT */
 	unsigned iterations; /* at most; 0: 20 */
 	double tolerance;    /* stop when the ranks change by less in sum; 0: never */
 	double damping;	     /* 0: 0.85 */
-	bool one_way;	     /* sweep from first to last each time; default: there and back */
+	bool one_way;	     /* sweep forward only; default: alternately forward and backward */
 };
 #define FTH_GRAPH_PAGERANK_OPTIONS_INIT                                   \
 	{                                                                 \
@@ -304,12 +304,12 @@ struct fth_graph_sssp {
 	uint64_t reached;
 	struct fth_graph_work work;
 };
-/* delta: how far ahead of the nearest work goes at once; 0: chosen by the weights. */
+/* delta: the bucket width of delta-stepping; 0: chosen by the weights. -ERANGE for an unknown source. */
 int fth_graph_sssp(struct fth_graph *graph, uint64_t source, uint64_t delta,
 		   const struct fth_graph_job *job, struct fth_graph_sssp *out);
 void fth_graph_sssp_release(struct fth_graph_sssp *paths);
 
-/* ---- checking results, in memory and by other algorithms ---- */
+/* ---- checking results with simple in-memory algorithms ---- */
 
 /* The whole graph in memory. */
 struct fth_graph_memory {
@@ -322,7 +322,7 @@ struct fth_graph_memory {
 int fth_graph_load(struct fth_graph *graph, struct fth_graph_memory *out);
 void fth_graph_unload(struct fth_graph_memory *memory);
 
-/* 0, or -EILSEQ with a text that says what is wrong, or -ENOMEM. */
+/* Verify a result. Return 0, -EILSEQ with an error text that names the first difference, or -ENOMEM. */
 int fth_graph_check_bfs(const struct fth_graph_memory *memory, uint64_t source,
 			const struct fth_graph_bfs *tree);
 int fth_graph_check_cc(const struct fth_graph_memory *memory, const struct fth_graph_cc *cc);

@@ -48,10 +48,10 @@ int fth_names_create(struct fth_names *names, const char *name, uint64_t *inode)
 int fth_names_rename(struct fth_names *names, const char *from, const char *to);
 int fth_names_remove(struct fth_names *names, const char *name);
 
-/* Returns 0 or -ENOENT. */
+/* Find the inode of a name. Returns 0 or -ENOENT. */
 int fth_names_find(struct fth_names *names, const char *name, uint64_t *inode);
 
-/* How many there are, and how many operations were made since the journal was. */
+/* The number of names, and of operations since the journal was created. */
 uint64_t fth_names_count(struct fth_names *names);
 uint64_t fth_names_operations(struct fth_names *names);
 

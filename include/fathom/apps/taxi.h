@@ -3,8 +3,8 @@
  * Taxi trips as columns on flash, and the queries of BaM over them.
  *
  * A query scans one column, the distance of each trip, and looks at up to five more columns for
- * the few trips that are long enough: 0.47 % of them at 20 miles, 0.03 % at 30. What is read beside
- * the scan depends on the data, so whoever cannot fetch single values reads whole columns
+ * the few trips that are long enough: 0.47 % of them at 20 miles, 0.03 % at 30. Which values
+ * are needed depends on the data, so a system that cannot fetch single values must read whole columns
  * (Z. Qureshi et al., ASPLOS 2023, section 5.3; dissertation, 2022, section 9.1.2).
  *
  * A table is one device (a file, a volume's object): a header and six sections of 8-byte doubles.
@@ -39,7 +39,7 @@ const char *fth_taxi_column_name(enum fth_taxi_column column);
 
 /* ---- tables ---- */
 
-/* What the header of a table says. */
+/* The header of a table. */
 struct fth_taxi_table {
 	uint64_t rows;
 	uint64_t stride;		 /* bytes from one column to the next */
@@ -49,7 +49,7 @@ struct fth_taxi_table {
 /* Where a column begins on the device; a multiple of the longest line. */
 uint64_t fth_taxi_offset(const struct fth_taxi_table *table, enum fth_taxi_column column);
 
-/* How large a device has to be for so many rows. */
+/* The bytes that a table of so many rows needs. */
 uint64_t fth_taxi_size(uint64_t rows);
 
 /* Read and check the header: -EINVAL with a text if it is none, is damaged or does not fit. */
@@ -129,7 +129,7 @@ typedef int (*fth_taxi_trip_fn)(void *context, const struct fth_taxi_trip *trip)
 int fth_taxi_csv_open(const struct fth_taxi_csv_options *options, fth_taxi_trip_fn fn,
 		      void *context, struct fth_taxi_csv **out);
 /* The next bytes of the file, cut anywhere. -EINVAL with a text that has the line's number, or fn's
- * error; after an error nothing but closing is of use. */
+ * error; after an error the parser can only be closed. */
 int fth_taxi_csv_feed(struct fth_taxi_csv *csv, const char *text, size_t length);
 /* The file is over: its last line may lack its end. -EINVAL if it ends amid quotes, or had no
  * first line. */
@@ -207,7 +207,7 @@ int fth_taxi_run_whole(struct fth_dev *dev, const struct fth_taxi_table *table,
 		       const struct fth_taxi_query *query, const struct fth_taxi_options *options,
 		       struct fth_taxi_answer *out);
 
-/* Do two answers say the same? Trips exactly, sums within rounding. */
+/* Returns true if two answers are equal: trips exactly, sums within rounding errors. */
 bool fth_taxi_same_answer(const struct fth_taxi_answer *a, const struct fth_taxi_answer *b);
 
 FTH_END_DECLS

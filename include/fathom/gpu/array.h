@@ -117,7 +117,8 @@ FTH_GPU int fth_gpu_atomic_(const fth_gpu_array<T> &a, uint64_t i, T value, T ex
 	return found.rc;
 }
 
-/* Change element i; *old, unless it is NULL, becomes the value before. min is for unsigned types. */
+/* Add to, xor or take the minimum with element i, atomically. Sets *old, unless NULL, to the previous
+ * value. min is for unsigned types. */
 template <typename T>
 FTH_GPU int fth_gpu_add(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type amount,
@@ -140,7 +141,8 @@ FTH_GPU int fth_gpu_min(const fth_gpu_array<T> &a, uint64_t i,
 	return fth_gpu_atomic_<FTH_GPU_OP_MIN, T>(a, i, value, (T)0, old);
 }
 
-/* Swap if the element equals *expected, which becomes the value before. */
+/* Compare and swap: set element i to `desired` if it equals *expected. Sets *expected to the previous
+ * value. */
 template <typename T>
 FTH_GPU int fth_gpu_cas(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type *expected,
@@ -179,6 +181,7 @@ struct fth_gpu_cursor {
 	struct fth_gpu_pin pin;
 };
 
+/* A new cursor, which holds no line. */
 FTH_GPU struct fth_gpu_cursor fth_gpu_cursor_open(void)
 {
 	struct fth_gpu_cursor cursor = {FTH_GPU_NO_LINE, {NULL, 0, 0}};
@@ -225,7 +228,7 @@ FTH_GPU bool fth_gpu_cursor_try_(const fth_gpu_array<T> &a, struct fth_gpu_curso
 	return fth_gpu_is_hot_(word);
 }
 
-/* The elements of a line, for any lane to use; NULL with *rc set. The same mode in all calls. */
+/* Pin a line and return its elements, for all lanes; NULL with *rc set. Use the same mode in all calls. */
 template <typename T>
 FTH_GPU T *fth_gpu_cursor_line(const fth_gpu_array<T> &a, struct fth_gpu_cursor *cursor,
 			       uint64_t line, enum fth_gpu_mode mode, int *rc)

@@ -17,9 +17,9 @@
  * 1. A claimed line is BUSY, with a reference of the lane that has it, and its frame belongs to this
  *    warp until fth_gpu_claim_give(); other warps wait for it as for a fetch. Give the lines within
  *    the cache's timeout, on error paths too.
- * 2. Claiming does not fail and hardly waits. It leaves out a line that is in the cache or being
- *    fetched, that is not in the array to its end, or for which no frame is found soon; and all lines
- *    of a read-only array and outside the array, whose pins return the error.
+ * 2. Claiming returns no error and waits only briefly. It skips a line that is in the cache or being
+ *    fetched, that is only partly inside the array, or for which no frame is found soon; and all lines
+ *    of a read-only array and outside the array: pinning those returns the error.
  * 3. Claims hold frames. A warp that gives its lines before it waits for anything makes progress with
  *    any number of frames. A warp that fetches or pins lines meanwhile needs a cache with frames to
  *    spare when all warps have their claims; otherwise it may wait for itself: -ENOBUFS.
@@ -127,7 +127,7 @@ FTH_GPU T *fth_gpu_claim_data(const fth_gpu_array<T> &a, struct fth_gpu_claim cl
 	return frame == FTH_GPU_NO_FRAME ? NULL : (T *)(a.data + ((uint64_t)frame << a.line_shift));
 }
 
-/* Publish the first `filled` of the lines; the others are as before the claim. */
+/* Publish the first `filled` lines and release the claims of the others, which are unchanged. */
 template <typename T>
 FTH_GPU void fth_gpu_claim_give(const fth_gpu_array<T> &a, uint64_t first,
 				struct fth_gpu_claim claim, uint32_t filled)

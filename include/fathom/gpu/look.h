@@ -38,6 +38,7 @@ struct fth_gpu_look {
 	uint8_t *data;
 };
 
+/* A new look, at no line. */
 FTH_GPU struct fth_gpu_look fth_gpu_look_open(void)
 {
 	struct fth_gpu_look look = {FTH_GPU_NO_LINE, 0, NULL};
@@ -45,6 +46,7 @@ FTH_GPU struct fth_gpu_look fth_gpu_look_open(void)
 	return look;
 }
 
+/* End the look, and drop its reference if it holds one. */
 template <typename T>
 FTH_GPU void fth_gpu_look_close(const fth_gpu_array<T> &a, struct fth_gpu_look *look)
 {

@@ -105,7 +105,8 @@ void fth_kvc_close(struct fth_kvc *client);
 
 /*
  * Get a value into buffer. Returns its length, -ENOENT (no such item), -EMSGSIZE (longer than room), or
- * an error of fth_kvc_wait(). A deadline in the past still sends, and takes what is there already.
+ * an error of fth_kvc_wait(). If the deadline has passed, the request is still sent, and an answer that
+ * has arrived already is returned.
  */
 int fth_kvc_get(struct fth_kvc *client, const void *key, uint32_t key_length, void *buffer,
 		uint32_t room, uint64_t deadline);
@@ -213,6 +214,7 @@ struct fth_kvc_stats {
 	uint64_t retries;  /* gets that were sent again on another connection */
 	uint64_t bytes_sent, bytes_received;
 };
+/* Counts since the client was opened. Any thread. */
 void fth_kvc_stats(const struct fth_kvc *client, struct fth_kvc_stats *out);
 
 FTH_END_DECLS

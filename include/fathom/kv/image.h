@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A persistent cache (fathom/kv.h) on a device that no cache uses now: read and checked, never
- * changed.
+ * Offline access to a persistent cache (fathom/kv.h): reads and checks the cache on a device that no
+ * server uses. Never writes.
  *
  *	int print_key(const struct fth_kv_image_item *item, void *user)
  *	{
@@ -41,7 +41,7 @@ int fth_kv_image_open(const char *uri, struct fth_kv_image **out);
  */
 int fth_kv_image_open_dev(struct fth_dev *dev, struct fth_kv_image **out);
 
-/* Accepts NULL. */
+/* Close the image. Accepts NULL. */
 void fth_kv_image_close(struct fth_kv_image *image);
 
 /* Valid during the call that it is passed to. */
@@ -50,7 +50,7 @@ struct fth_kv_image_item {
 	uint32_t key_length, value_length;
 	uint32_t flags;
 	uint32_t expires; /* seconds since 1970; 0: never */
-	uint32_t stored;  /* the same */
+	uint32_t stored;  /* when it was stored, seconds since 1970 */
 	uint64_t cas;
 	uint32_t state; /* enum fth_kv_item_state */
 };
@@ -78,7 +78,7 @@ struct fth_kv_image_counts {
 	uint64_t items;	     /* live: these were visited */
 	uint64_t expired;    /* items of the index that have expired, or were flushed */
 	uint64_t superseded; /* items in the log that were changed or deleted later */
-	uint64_t deletes;    /* records of the log that say so */
+	uint64_t deletes;    /* delete records (tombstones) in the log */
 	uint64_t open_ends;  /* chunks that end in what a crash left of a write, or in old data */
 	/* Damage. */
 	uint64_t bad_records; /* places in the log where records do not verify */

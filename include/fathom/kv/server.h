@@ -35,7 +35,7 @@ struct fth_kv_server_options {
 	unsigned listen_count;
 	unsigned workers;     /* threads; default: half of the processors, at least 1 */
 	unsigned connections; /* at most; default 1024 */
-	uint32_t idle_s;      /* a connection is closed after so many seconds; 0: never */
+	uint32_t idle_s;      /* seconds without traffic before a connection is closed; 0: never */
 	const char *metrics;  /* HOST:PORT for metrics in Prometheus' text format; NULL: none */
 	/*
 	 * A file with a line "user:password" for each user. A client must then begin each connection
@@ -78,6 +78,7 @@ struct fth_kv_server_counts {
 	uint64_t bytes_read, bytes_written;
 	uint64_t commands;
 };
+/* Connections open now; the other fields count since the server was started. Any thread. */
 void fth_kv_server_counts(const struct fth_kv_server *server, struct fth_kv_server_counts *out);
 
 FTH_END_DECLS

@@ -90,6 +90,7 @@ int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group);
 /* The version of a group's checkpoint: the number of saves ever. 0 if nothing was saved or there is no such group. */
 uint64_t fth_pm_checkpoint_version(const struct fth_pm_checkpoint *cp, uint32_t group);
 /* The number of groups of the shape. */
+/* The number of groups of the shape. */
 uint32_t fth_pm_checkpoint_groups(const struct fth_pm_checkpoint *cp);
 
 /* Verify the data of a group, without buffers. Returns 0, -ENODATA if nothing was saved, -EBADMSG if it is damaged, or -EINVAL. */

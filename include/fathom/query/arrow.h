@@ -18,7 +18,7 @@
  *	fth_query_close(database);
  *
  * The structs are those of the Arrow C data and C stream interfaces, as https://arrow.apache.org/docs/format/
- * CDataInterface.html and CStreamInterface.html define them for all who implement them. Types: boolean is bool, int and
+ * CDataInterface.html and CStreamInterface.html define them for copying. Types: boolean is bool, int and
  * bigint are int32 and int64, date is date32 (days), decimal is decimal128 with 38 digits where SQL has no limit, double
  * is float64, char and varchar are utf8.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A storage daemon: it owns the tables of a database, runs Table Tasks that hosts send it inside a budget of its own, and
- * sends back results only. Hosts open it with fth_query_options.storage.
+ * A storage daemon: runs parts of queries (Table Tasks, fathom/query/task.h) next to the tables of a database, inside a
+ * memory budget of its own, and sends only results to its clients. Clients open it with fth_query_options.storage.
  *
  *	struct fth_storage_options options = FTH_STORAGE_OPTIONS_INIT;
  *	const char *where[] = {"unix:/run/fathom-storaged"};
@@ -40,7 +40,7 @@ struct fth_storage_options {
 	unsigned listen_count; /* 0: 127.0.0.1 and FTH_STORAGE_PORT */
 	const char *const
 		*listen; /* HOST:PORT, unix:PATH or fd:N, a socket that is bound already */
-	/* Called from any thread with what happens, a word and a sentence; or NULL. */
+	/* Called from any thread for each event, with its name and a description. May be NULL. */
 	void (*log)(void *user, const char *event, const char *text);
 	void *user;
 	/* Directory for temporary files. Default: that of the database if it can be written, else $TMPDIR or /tmp. */
@@ -72,7 +72,7 @@ int fth_storage_run(struct fth_storage *storage);
 /* End fth_storage_run() soon. Any thread and signal handlers may call it. Does not block. */
 void fth_storage_stop(struct fth_storage *storage);
 
-/* Free. fth_storage_run() has returned or was not called. Accepts NULL. */
+/* Free the daemon, after fth_storage_run() has returned or if it was not called. Accepts NULL. */
 void fth_storage_close(struct fth_storage *storage);
 
 struct fth_storage_stats {
@@ -84,7 +84,7 @@ struct fth_storage_stats {
 	uint64_t bad_frames;
 	uint64_t memory, memory_peak; /* of the budget */
 };
-/* Any thread. */
+/* Counts since the daemon was opened. Any thread. */
 void fth_storage_stats(struct fth_storage *storage, struct fth_storage_stats *out);
 
 FTH_END_DECLS

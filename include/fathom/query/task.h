@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Table Tasks by themselves: the steps that a query becomes, as text that can be read, changed and run.
+ * Table Tasks: the execution plan of a query, as text that can be read, edited and run.
  *
  *	static const char text[] =
  *		"task 0: table people: name#0, age#1\n"
@@ -23,8 +23,8 @@
  * one gives the result. A step keeps rows (select), computes a value (compute), matches rows with those of a set or
  * map of an earlier task (look up in), reads columns at row numbers (fetch from) or groups adjacent rows (group runs
  * by). A reducer gives rows (output), groups (group), sorted rows (sort) or something to look up in (set, map,
- * multimap). Values have names with a number, name#3, that is unique in the task. Task sets that were written by
- * somebody else are safe to run: everything that the executor relies on is verified or derived from the tables.
+ * multimap). Values have names with a number, name#3, that is unique in the task. Task sets from untrusted
+ * sources are safe to run: everything that the executor relies on is verified or derived from the tables.
  */
 #ifndef FATHOM_QUERY_TASK_H
 #define FATHOM_QUERY_TASK_H

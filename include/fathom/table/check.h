@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Verifying a table: every page, its statistics, and every fact. */
+/* Verifying a table: every page, its statistics, and every recorded property of its columns. */
 #ifndef FATHOM_TABLE_CHECK_H
 #define FATHOM_TABLE_CHECK_H
 

@@ -32,7 +32,7 @@ struct fth_table;
 
 /* ---- snapshots ---- */
 
-/* Where a snapshot's memory comes from. alloc returns NULL if there is none. */
+/* The allocator of a snapshot. alloc returns NULL if out of memory. */
 struct fth_table_memory {
 	void *(*alloc)(void *user, size_t bytes);
 	void (*release)(void *user, void *memory, size_t bytes);
@@ -47,7 +47,7 @@ struct fth_table_memory {
 int fth_table_open(struct fth_table_db *db, const char *name, const struct fth_table_memory *memory,
 		   struct fth_table **out);
 
-/* Close. No channel on its devices may be open. Accepts NULL. */
+/* Close the snapshot. No channel on its devices may be open. Accepts NULL. */
 void fth_table_close(struct fth_table *table);
 
 /* The functions below look at memory only, may be called by any thread and cannot fail. */
@@ -68,6 +68,7 @@ struct fth_table_group {
 	uint32_t rows;	/* 1 to FTH_TABLE_GROUP_ROWS */
 	uint32_t file;
 };
+/* A group, by number, below fth_table_groups(). */
 const struct fth_table_group *fth_table_group(const struct fth_table *table, uint32_t group);
 
 /* The numbers are stored: never change them. */
@@ -96,13 +97,14 @@ struct fth_table_chunk {
 	uint8_t width;	  /* bits of a packed value */
 	uint8_t unused[2];
 };
+/* The chunk of a column in a group. */
 const struct fth_table_chunk *fth_table_chunk(const struct fth_table *table, uint32_t column,
 					      uint32_t group);
 
 /* ---- facts ---- */
 
 /*
- * What is proved about a column over the whole table. A fact that is not set may still be true. All but
+ * Facts: properties of a column that are known to hold for the whole table. A fact that is not set may still hold. All but
  * FTH_TABLE_ALL_CODES and the ordered dictionary hold only for columns without nulls.
  */
 #define FTH_TABLE_NO_NULLS	1u  /* no value is null */
@@ -198,10 +200,17 @@ int fth_table_page_ints(const struct fth_table_page *page, uint32_t from, uint32
 int fth_table_page_offsets(const struct fth_table_page *page, uint32_t from, uint32_t to,
 			   void *values, unsigned *size, int64_t *base, uint64_t *factor);
 
-/* Runs of FTH_TABLE_RUNS: their number, and all their values and lengths (room for `runs` each). */
+/*
+ * The runs of a page with encoding FTH_TABLE_RUNS: their number, and the value and length of each, into
+ * arrays of fth_table_page_run_count() elements. -ENOTSUP for other encodings.
+ */
 uint32_t fth_table_page_run_count(const struct fth_table_page *page);
 int fth_table_page_runs(const struct fth_table_page *page, int64_t *values, uint32_t *lengths);
 
+/*
+ * Doubles, of columns of kind DOUBLE (else -ENOTSUP); 128-bit integers, of columns of kind WIDE or INT.
+ * Nulls have any value.
+ */
 int fth_table_page_doubles(const struct fth_table_page *page, uint32_t from, uint32_t to,
 			   double *values);
 int fth_table_page_wides(const struct fth_table_page *page, uint32_t from, uint32_t to,
@@ -232,6 +241,10 @@ struct fth_table_block {
 	uint32_t at, stored;  /* byte range inside the chunk */
 	uint32_t text;	      /* bytes when unpacked */
 };
+/*
+ * The number of text blocks; block number `block` (0, or -ERANGE); the number of the block that holds
+ * `row`.
+ */
 uint32_t fth_table_page_block_count(const struct fth_table_page *page);
 int fth_table_page_block(const struct fth_table_page *page, uint32_t block,
 			 struct fth_table_block *out);

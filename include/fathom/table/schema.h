@@ -85,11 +85,13 @@ int fth_table_schema_parse(struct fth_table_schema *schema, const char *text);
 /* Check names, types and limits. Returns 0 or -EINVAL with a text. */
 int fth_table_schema_check(const struct fth_table_schema *schema);
 
+/* Free the columns of a schema, and leave it empty. */
 void fth_table_schema_release(struct fth_table_schema *schema);
 
 /* The number of a column by its name, without regard to ASCII case, or FTH_TABLE_NO_COLUMN. */
 uint32_t fth_table_schema_find(const struct fth_table_schema *schema, const char *name);
 
+/* How values of a column are stored, by its type and precision. */
 enum fth_table_kind fth_table_kind(const struct fth_table_column *column);
 
 /* The type as fth_table_schema_parse() reads it, "decimal(15,2)", into text; returns text. */

@@ -63,11 +63,12 @@ int fth_table_writer_open(struct fth_table_db *db, const char *name,
 			  const struct fth_table_write_options *options,
 			  struct fth_table_writer **out);
 
+/* The schema of the table. Valid until the writer is closed. */
 const struct fth_table_schema *fth_table_writer_schema(const struct fth_table_writer *writer);
 
 /*
- * Append rows: columns has one vector for each column of the schema. The memory is the caller's and is
- * copied. One thread at a time. Waits while groups wait to be written. Returns 0 or a negative errno: -EINVAL
+ * Append rows: columns has one vector for each column of the schema. The values are copied. One
+ * thread at a time. Blocks while too many groups wait to be written. Returns 0 or a negative errno: -EINVAL
  * for a value outside its type (the text names row and column; row is counted from the first append), or an
  * error of the storage. After an error all further calls but close return it.
  */
