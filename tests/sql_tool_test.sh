@@ -146,6 +146,10 @@ if [ -e /dev/full ]; then
   "$fathom" sql -c 'select 1' >/dev/full 2>err || status=$?
   [ $status -eq 1 ] || fail "a full device: status $status"
 fi
+# A zero byte does not end a script in silence.
+status=0
+printf 'select 1;\0 select 2;\nselect 3;\n' | "$fathom" sql --csv >out 2>err || status=$?
+[ $status -eq 1 ] && [ ! -s out ] && grep -q 'byte 9 is zero' err || fail "a zero byte in a script: $status $(cat out err)"
 nine='(values (1), (2), (3), (4), (5), (6), (7), (8), (9))'
 status=0
 "$fathom" sql --csv -c "select a.x from $nine a(x), $nine b(x), $nine c(x), $nine d(x), $nine e(x)" 2>err |

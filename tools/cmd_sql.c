@@ -188,17 +188,18 @@ static int run_script(struct fth_sql *sql, const char *script, const char *where
 	return interrupted ? FTH_EXIT_INTERRUPTED : status;
 }
 
-static char *read_all(FILE *file)
+static char *read_all(FILE *file, size_t *length)
 {
-	size_t length = 0, room = 65536;
+	size_t room = 65536;
 	char *text = malloc(room);
 
+	*length = 0;
 	while (text != NULL) {
 		char *more;
 
-		length += fread(text + length, 1, room - length - 1, file);
-		text[length] = '\0';
-		if (length + 1 < room)
+		*length += fread(text + *length, 1, room - *length - 1, file);
+		text[*length] = '\0';
+		if (*length + 1 < room)
 			return text;
 		room *= 2;
 		more = realloc(text, room);
@@ -213,6 +214,8 @@ static char *read_all(FILE *file)
 static char *read_file(const char *path)
 {
 	FILE *file = path == NULL ? stdin : fopen(path, "r");
+	const char *name = path == NULL ? "standard input" : path;
+	size_t length;
 	char *text = NULL;
 
 	if (file == NULL) {
@@ -220,10 +223,14 @@ static char *read_file(const char *path)
 		return NULL;
 	}
 	errno = ENOMEM;
-	text = read_all(file);
+	text = read_all(file, &length);
 	if (text == NULL || ferror(file)) {
-		fth_cli_error("%s: cannot be read: %s", path == NULL ? "standard input" : path,
-			      strerror(errno));
+		fth_cli_error("%s: cannot be read: %s", name, strerror(errno));
+		free(text);
+		text = NULL;
+	} else if (strlen(text) < length) {
+		/* What follows the byte would be dropped in silence. */
+		fth_cli_error("%s: byte %zu is zero; a script is text", name, strlen(text));
 		free(text);
 		text = NULL;
 	}

@@ -429,17 +429,24 @@ static size_t print_integer(sql_int128 value, int scale, char *to)
 	return length;
 }
 
+/* The shortest digits that read back as the same number; with an exponent below 1e-4 and from 1e15. */
 static size_t print_double(double value, char *to)
 {
+	int digits = 1, exponent;
+
 	if (isnan(value))
 		return (size_t)sprintf(to, "NaN");
 	if (isinf(value))
 		return (size_t)sprintf(to, value < 0 ? "-Infinity" : "Infinity");
-	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(to, SQL_VALUE_TEXT, "%.*g", digits, value);
-		if (strtod(to, NULL) == value)
+	for (;; digits++) {
+		snprintf(to, SQL_VALUE_TEXT, "%.*e", digits - 1, value);
+		if (digits == 17 || strtod(to, NULL) == value)
 			break;
 	}
+	exponent = atoi(strchr(to, 'e') + 1);
+	if (exponent >= -4 && exponent < 15)
+		snprintf(to, SQL_VALUE_TEXT, "%.*f",
+			 digits - 1 > exponent ? digits - 1 - exponent : 0, value);
 	return strlen(to);
 }
 

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 fth_i128 fth_pow10(unsigned n)
 {
@@ -204,21 +205,25 @@ unsigned fth_dec_text(fth_i128 a, unsigned scale, char *out)
 	return at;
 }
 
-/* The shortest text that reads back as the same double. */
+/* The shortest digits that read back as the same double; with an exponent where PostgreSQL has one. */
 unsigned fth_f64_text(double x, char *out)
 {
-	int len = 0;
+	int digits = 1, exponent;
 
 	if (x != x)
 		return (unsigned)snprintf(out, FTH_NUM_TEXT, "NaN");
 	if (isinf(x))
 		return (unsigned)snprintf(out, FTH_NUM_TEXT, x < 0 ? "-Infinity" : "Infinity");
-	for (int precision = 1; precision <= 17; precision++) {
-		len = snprintf(out, FTH_NUM_TEXT, "%.*g", precision, x);
-		if (strtod(out, NULL) == x)
+	for (;; digits++) {
+		snprintf(out, FTH_NUM_TEXT, "%.*e", digits - 1, x);
+		if (digits == 17 || strtod(out, NULL) == x)
 			break;
 	}
-	return (unsigned)len;
+	exponent = atoi(strchr(out, 'e') + 1);
+	if (exponent < -4 || exponent >= 15)
+		return (unsigned)strlen(out);
+	return (unsigned)snprintf(out, FTH_NUM_TEXT, "%.*f",
+				  digits - 1 > exponent ? digits - 1 - exponent : 0, x);
 }
 
 static struct fth_str trimmed(struct fth_str s)

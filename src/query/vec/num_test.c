@@ -97,6 +97,35 @@ static void quotients_are_rounded_half_away(void **state)
 	assert_true(fth_dec_round(fth_dec_max(), 38) == 1);
 }
 
+static void f64_text_is(double x, const char *want)
+{
+	char text[FTH_NUM_TEXT + 1];
+
+	text[fth_f64_text(x, text)] = '\0';
+	assert_string_equal(text, want);
+}
+
+static void doubles_are_printed_as_postgresql_does(void **state)
+{
+	(void)state;
+	f64_text_is(100000, "100000");
+	f64_text_is(-1200000, "-1200000");
+	f64_text_is(0, "0");
+	f64_text_is(-0.0, "-0");
+	f64_text_is(0.1, "0.1");
+	f64_text_is(1.5, "1.5");
+	f64_text_is(0.1 + 0.2, "0.30000000000000004");
+	f64_text_is(0.0001, "0.0001");
+	f64_text_is(0.00012345, "0.00012345");
+	f64_text_is(0.00001, "1e-05");
+	f64_text_is(999999999999999, "999999999999999");
+	f64_text_is(1e15, "1e+15");
+	f64_text_is(1234567890123456, "1.234567890123456e+15");
+	f64_text_is(123456789012345.6, "123456789012345.6");
+	f64_text_is(5e-324, "5e-324");
+	f64_text_is(-1.7976931348623157e308, "-1.7976931348623157e+308");
+}
+
 static void doubles_convert_as_postgresql_does(void **state)
 {
 	fth_i128 x;
@@ -286,6 +315,7 @@ int main(void)
 		cmocka_unit_test(decimals_are_read_and_written),
 		cmocka_unit_test(quotients_are_rounded_half_away),
 		cmocka_unit_test(doubles_convert_as_postgresql_does),
+		cmocka_unit_test(doubles_are_printed_as_postgresql_does),
 		cmocka_unit_test(dates_are_read_and_written),
 		cmocka_unit_test(months_end_with_the_month),
 		cmocka_unit_test(substrings_count_characters),
