@@ -247,9 +247,8 @@ static bool overlaps_older(const struct fth_crash_log *log, const struct fth_cra
 	return false;
 }
 
-/* Bring a record inside, and all older ones first if any of them touches its sectors. */
-static int write_back_record(struct fth_crash_log *log, const struct fth_crash_inside *inside,
-			     struct fth_crash_record *record)
+int fth_crash_log_write_back_one(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+				 struct fth_crash_record *record)
 {
 	int rc = 0;
 
@@ -273,7 +272,7 @@ int fth_crash_log_write_back(struct fth_crash_log *log, const struct fth_crash_i
 		next = record->newer;
 		/* Only those that are skipped here are still in the list as older ones. */
 		if (!completed_only || !record->in_flight)
-			rc = write_back_record(log, inside, record);
+			rc = fth_crash_log_write_back_one(log, inside, record);
 	}
 	return rc;
 }

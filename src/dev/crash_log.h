@@ -69,6 +69,9 @@ int fth_crash_log_write_back(struct fth_crash_log *log, const struct fth_crash_i
 			     bool completed_only);
 int fth_crash_log_write_back_oldest(struct fth_crash_log *log,
 				    const struct fth_crash_inside *inside);
+/* Bring one operation to the device inside, and all older ones first if any of them touches its sectors. */
+int fth_crash_log_write_back_one(struct fth_crash_log *log, const struct fth_crash_inside *inside,
+				 struct fth_crash_record *record);
 
 /* Lose the power: bring what survives to the device inside. The log is empty after it. */
 int fth_crash_log_power_loss(struct fth_crash_log *log, const struct fth_crash_inside *inside,

@@ -5,7 +5,7 @@
  * Invariants
  * 1. A write is in the log from its submission until a flush, the limit or a power loss takes it
  *    out. It counts as completed once reap hands it back with 0, and only then may a flush that
- *    is submitted later not leave it behind.
+ *    is submitted later not leave it behind. A write with FTH_DEV_FUA leaves the log in that reap.
  * 2. `epoch` counts power losses. A request whose operation is of an earlier epoch was in flight
  *    when the power went, and comes back with -ENODEV.
  * 3. A read goes inside on its own only when nothing is pending on its sectors; else it is done
@@ -41,7 +41,7 @@ struct dev_crash {
 	struct fth_wrap_dev wrap;
 	uint64_t limit;
 	uint64_t timeout_ns; /* of what one operation does inside */
-	bool lie;
+	bool lie, fua;
 
 	pthread_mutex_t lock; /* guards all below, and the operations of all channels */
 	struct fth_crash_log log;
@@ -290,6 +290,22 @@ static void crash_inner_done(struct fth_wrap_chan *chan, struct fth_dev_req *req
 	fth_wrap_hold(chan, req, FTH_WRAP_NOW);
 }
 
+/*
+ * A write with FTH_DEV_FUA becomes durable when it is handed back. Older writes stay volatile. Without
+ * a record the limit has already brought it inside.
+ */
+static int make_durable(struct dev_crash *crash, struct fth_crash_record *record)
+{
+	const struct fth_crash_inside inside = inside_of(crash);
+	int rc = record ? fth_crash_log_write_back_one(&crash->log, &inside, record) : 0;
+
+	if (rc == 0)
+		rc = fth_dev_flush(inside.dev, inside.deadline);
+	if (rc == -ETIMEDOUT)
+		crash->stalled = true;
+	return rc;
+}
+
 /* The request is about to be handed back: settle its result and end its operation. */
 static void finish(struct dev_crash *crash, struct chan_crash *chan, struct fth_dev_req *req)
 {
@@ -300,6 +316,8 @@ static void finish(struct dev_crash *crash, struct chan_crash *chan, struct fth_
 	op = &chan->operations[at];
 	if (op->epoch != crash->epoch)
 		req->result = -ENODEV;
+	else if (req->result == 0 && req->flags & FTH_DEV_FUA && !crash->lie)
+		req->result = make_durable(crash, op->record);
 	if (op->record)
 		fth_crash_log_complete(op->record);
 	op->next_free = chan->first_free;
@@ -471,11 +489,13 @@ static int parse(struct fth_uri *uri, struct dev_crash *crash)
 	int rc;
 
 	crash->limit = LIMIT_DEFAULT;
+	crash->fua = true;
 	if ((rc = fth_uri_take_u64(uri, "seed", 0, UINT64_MAX, &crash->seed)) < 0 ||
 	    (rc = fth_uri_take_u64(uri, "crash_at", 1, UINT64_MAX, &crash->crash_at)) < 0 ||
 	    (rc = fth_uri_take_size(uri, "limit", LIMIT_MIN, UINT64_MAX / 2, &crash->limit)) < 0 ||
 	    (rc = fth_uri_take_u64(uri, "timeout_ms", 1, TIMEOUT_MAX_MS, &timeout_ms)) < 0 ||
-	    (rc = fth_uri_take_bool(uri, "lie", &crash->lie)) < 0)
+	    (rc = fth_uri_take_bool(uri, "lie", &crash->lie)) < 0 ||
+	    (rc = fth_uri_take_bool(uri, "fua", &crash->fua)) < 0)
 		return rc;
 	crash->timeout_ns = timeout_ms * NS_PER_MS;
 	return fth_uri_finish(uri);
@@ -485,7 +505,6 @@ static int parse(struct fth_uri *uri, struct dev_crash *crash)
 static int set_info(struct fth_dev_info *info, const struct fth_dev_info *inner)
 {
 	*info = *inner;
-	info->has_fua = false; /* what is durable here, a flush decides */
 	if (info->block < FTH_CRASH_SECTOR)
 		info->block = FTH_CRASH_SECTOR;
 	info->max_length -= info->max_length % info->block;
@@ -508,6 +527,7 @@ static int crash_open(struct fth_uri *uri, struct fth_dev *inner, struct fth_dev
 	rc = parse(uri, crash);
 	if (rc == 0)
 		rc = set_info(&crash->wrap.dev.info, fth_dev_info(inner));
+	crash->wrap.dev.info.has_fua = crash->fua;
 	if (rc < 0) {
 		free(crash);
 		return rc;

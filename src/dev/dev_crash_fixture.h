@@ -47,6 +47,25 @@ static inline int put(struct fth_dev *dev, unsigned sector, unsigned sectors, ui
 			     FTH_DEV_TIMEOUT);
 }
 
+/* As put(), but durable when it returns 0. */
+static inline int put_through(struct fth_dev *dev, unsigned sector, unsigned sectors,
+			      uint64_t value)
+{
+	struct fth_dev_req req, *done = NULL, *r = &req;
+	struct fth_dev_chan *chan;
+	uint64_t buf[64 * WORDS];
+
+	stamp(buf, sectors, value);
+	fth_dev_req_init(&req, FTH_DEV_WRITE, buf, (uint64_t)sectors * SECTOR,
+			 (uint64_t)sector * SECTOR);
+	req.flags = FTH_DEV_FUA;
+	assert_ok(fth_dev_chan_open(dev, 1, &chan));
+	assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
+	assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_DEV_TIMEOUT), 1);
+	fth_dev_chan_close(chan);
+	return req.result;
+}
+
 static inline uint64_t get(struct fth_dev *dev, unsigned sector)
 {
 	uint64_t buf[WORDS];

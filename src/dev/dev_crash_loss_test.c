@@ -82,6 +82,8 @@ static int random_operation(struct fth_dev *dev, struct expectation *all, struct
 		rc = fth_dev_discard(dev, n * SECTOR, sector * SECTOR, FTH_DEV_TIMEOUT);
 	else if (kind == 3)
 		rc = fth_dev_zero(dev, n * SECTOR, sector * SECTOR, FTH_DEV_TIMEOUT);
+	else if (kind == 4)
+		rc = put_through(dev, sector, n, value);
 	else
 		rc = put(dev, sector, n, value);
 	/* Without power or not: what was submitted may be there afterwards. */
@@ -90,6 +92,8 @@ static int random_operation(struct fth_dev *dev, struct expectation *all, struct
 		all[i].any = kind == 2;
 		if (kind == 2)
 			all[i].any_durable = true; /* until the next flush */
+		if (kind == 4 && rc == 0)
+			settle(&all[i]);
 	}
 	return rc;
 }
@@ -307,6 +311,63 @@ static void overlapping_writes_in_flight_settle(void **state)
 	fth_dev_close(dev);
 }
 
+/* Of 200 writes of two devices that were not flushed, those with FUA are all there, and not all the others. */
+static void a_durable_write_takes_no_other_with_it(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:400K)"),
+		       *lying = open_dev("crash(mem:400K)?lie=on");
+	unsigned others = 0, lied = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 200; i++) {
+		assert_ok(put(dev, 2 * i, 1, i + 1));
+		assert_ok(put_through(dev, 2 * i + 1, 1, i + 1));
+		assert_ok(put_through(lying, 2 * i, 1, i + 1));
+	}
+	assert_int_equal(counts_of(dev).pending, 200);
+	crash_and_restart(dev, 1);
+	crash_and_restart(lying, 1);
+	for (unsigned i = 0; i < 200; i++) {
+		others += get(dev, 2 * i) == i + 1;
+		lied += get(lying, 2 * i) == i + 1;
+		assert_int_equal(get(dev, 2 * i + 1), i + 1);
+	}
+	assert_in_range(others, 50, 150);
+	assert_in_range(lied, 50, 150);
+	fth_dev_close(lying);
+	fth_dev_close(dev);
+}
+
+/* Until reap has returned it, a write with FUA can be lost as any other. */
+static void a_durable_write_in_flight_can_be_lost(void **state)
+{
+	struct fth_dev *dev = open_dev("crash(mem:24K)");
+	uint64_t buf[WORDS];
+	unsigned lost = 0;
+
+	(void)state;
+	stamp(buf, 1, 7);
+	for (unsigned seed = 0; seed < 60; seed++) {
+		struct fth_dev_req req, *done, *r = &req;
+		struct fth_dev_chan *chan;
+
+		assert_ok(put_through(dev, 3, 1, 5));
+		assert_ok(fth_dev_chan_open(dev, 1, &chan));
+		fth_dev_req_init(&req, FTH_DEV_WRITE, buf, SECTOR, 3 * SECTOR);
+		req.flags = FTH_DEV_FUA;
+		assert_int_equal(fth_dev_submit(chan, &r, 1), 1);
+		assert_ok(fth_dev_crash_power_loss(dev, seed));
+		assert_int_equal(fth_dev_reap(chan, &done, 1, 1, FTH_DEV_TIMEOUT), 1);
+		assert_int_equal(req.result, -ENODEV);
+		fth_dev_chan_close(chan);
+		assert_ok(fth_dev_crash_restart(dev));
+		assert_true(get(dev, 3) == 5 || get(dev, 3) == 7);
+		lost += get(dev, 3) == 5;
+	}
+	assert_in_range(lost, 10, 50);
+	fth_dev_close(dev);
+}
+
 static void a_lying_drive_loses_what_it_flushed(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:64K)?lie=on");
@@ -428,6 +489,8 @@ int main(void)
 		cmocka_unit_test(requests_in_flight_fail),
 		cmocka_unit_test(a_flush_covers_only_what_had_completed),
 		cmocka_unit_test(overlapping_writes_in_flight_settle),
+		cmocka_unit_test(a_durable_write_takes_no_other_with_it),
+		cmocka_unit_test(a_durable_write_in_flight_can_be_lost),
 		cmocka_unit_test(a_lying_drive_loses_what_it_flushed),
 		cmocka_unit_test(the_uri_can_name_the_crash_point),
 		cmocka_unit_test(every_thread_keeps_what_it_flushed),

@@ -97,13 +97,13 @@ static void check_words(struct run *r)
 		}
 }
 
-static void nothing_persisted_is_lost(void **unused)
+static void lose_words(const char *uri)
 {
 	static struct run r;
 	struct fth_rng rng = {.state = 3};
 
-	(void)unused;
-	assert_ok(fth_dev_open("crash(mem:640K)", &r.dev));
+	memset(&r, 0, sizeof(r));
+	assert_ok(fth_dev_open(uri, &r.dev));
 	for (unsigned n = 0; n < losses(); n++) {
 		struct worker workers[THREADS];
 		pthread_t threads[THREADS];
@@ -125,6 +125,13 @@ static void nothing_persisted_is_lost(void **unused)
 	fth_dev_close(r.dev);
 	assert_true(r.persists > losses());
 	assert_int_equal(r.errors, (uint64_t)losses() * THREADS);
+}
+
+static void nothing_persisted_is_lost(void **unused)
+{
+	(void)unused;
+	lose_words("crash(mem:640K)");
+	lose_words("crash(mem:640K)?fua=off");
 }
 
 /* ---- transactions ---- */
@@ -172,14 +179,13 @@ static uint64_t transfer(struct fth_pm_tx *tx, struct bank *bank, struct fth_rng
 	}
 }
 
-static void no_transaction_is_there_in_part(void **unused)
+static void lose_transactions(const char *uri)
 {
 	struct fth_rng rng = {.state = 5};
 	struct fth_dev *dev;
 	uint64_t acknowledged = 0;
 
-	(void)unused;
-	assert_ok(fth_dev_open("crash(mem:640K)", &dev));
+	assert_ok(fth_dev_open(uri, &dev));
 	for (unsigned n = 0; n < losses(); n++) {
 		struct fth_pm *pm = map_again(dev);
 		struct fth_pm_tx *tx;
@@ -199,6 +205,13 @@ static void no_transaction_is_there_in_part(void **unused)
 	}
 	fth_dev_close(dev);
 	assert_true(acknowledged > losses());
+}
+
+static void no_transaction_is_there_in_part(void **unused)
+{
+	(void)unused;
+	lose_transactions("crash(mem:640K)");
+	lose_transactions("crash(mem:640K)?fua=off");
 }
 
 int main(void)

@@ -7,14 +7,16 @@
  *	seed=S		seed of the power loss by crash_at
  *	crash_at=N	lose power at the Nth write, zero, discard or flush
  *	limit=1G	memory for unflushed data; above it the oldest data is written back
- *	lie=on		flush returns 0 without making anything durable, as some drives do
+ *	lie=on		flush and FTH_DEV_FUA make nothing durable, as with some drives
+ *	fua=off		do not support FTH_DEV_FUA
  *	timeout_ms=M	how long one operation waits for the device inside; 30000
  *
  * The wrapper is a volatile write cache. It keeps writes in memory, where reads see them, until a
  * flush brings them to the device inside. A flush covers the writes that reap had returned when the
- * flush was submitted, and not those in flight.
+ * flush was submitted, and not those in flight. A write with FTH_DEV_FUA is durable when reap returns
+ * it; it makes no other write durable, unless their sectors overlap.
  *
- * A power loss decides at random for each write, zero and discard that no flush has covered: it
+ * A power loss decides at random for each write, zero and discard that is not durable: it
  * survives, vanishes, or is torn, which means that each of its 512-byte sectors survives or
  * vanishes. Survivors reach the medium in random order, so that either of two overlapping writes
  * may win in each sector. The same seed after the same operations gives the same contents. Requests
