@@ -36,6 +36,7 @@ struct fth_spill {
 	struct fth_qmem *mem;
 	struct fth_dev *dev;
 	bool owns_dev;
+	const atomic_bool *cancel[2]; /* either may be NULL */
 	pthread_mutex_t lock;
 	uint32_t block;	 /* bytes of one */
 	uint64_t *taken; /* a bit for each block */
@@ -97,7 +98,7 @@ int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t bl
 }
 
 /* A few blocks for each of many streams should be a small part of the memory. */
-static uint32_t block_for(struct fth_qmem *mem)
+uint32_t fth_spill_block_for(struct fth_qmem *mem)
 {
 	uint64_t part = fth_qmem_available(mem) / 256;
 	uint32_t block = FTH_SPILL_BLOCK_MIN;
@@ -132,7 +133,7 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 			  struct fth_spill **out)
 {
 	char path[1024], uri[1100];
-	uint32_t block = block_for(mem);
+	uint32_t block = fth_spill_block_for(mem);
 	struct fth_dev *dev;
 	int fd, rc;
 
@@ -169,6 +170,21 @@ void fth_spill_close(struct fth_spill *s)
 	pthread_mutex_destroy(&s->lock);
 	fth_qmem_free(s->mem, s->taken, bitmap_bytes(s->blocks));
 	fth_qmem_free(s->mem, s, sizeof(*s));
+}
+
+void fth_spill_cancel_by(struct fth_spill *s, const atomic_bool *const flags[2])
+{
+	s->cancel[0] = flags[0];
+	s->cancel[1] = flags[1];
+}
+
+static int check_canceled(const struct fth_spill *s)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (s->cancel[i] != NULL &&
+		    atomic_load_explicit(s->cancel[i], memory_order_relaxed))
+			return fth_fail(ECANCELED, "the query was canceled");
+	return 0;
 }
 
 uint32_t fth_spill_block(const struct fth_spill *s)
@@ -291,9 +307,11 @@ static int note_block(struct fth_stream *s, uint64_t block)
 static int write_block(struct fth_stream *s)
 {
 	struct block_header *h = (struct block_header *)s->buffer;
-	uint64_t block;
-	int rc = take_block(s->spill, &block);
+	uint64_t block = 0;
+	int rc = check_canceled(s->spill);
 
+	if (rc == 0)
+		rc = take_block(s->spill, &block);
 	if (rc < 0)
 		return rc;
 	*h = (struct block_header){.stream = s->id, .index = s->count, .used = s->used};
@@ -403,9 +421,11 @@ static int read_block(struct fth_reader *r)
 	const struct block_header *h = (const struct block_header *)r->buffer;
 	struct fth_stream *s = r->stream;
 	uint64_t block = s->blocks[r->block];
-	int rc = fth_dev_read(s->spill->dev, r->buffer, s->spill->block, block * s->spill->block,
-			      FTH_DEV_TIMEOUT);
+	int rc = check_canceled(s->spill);
 
+	if (rc == 0)
+		rc = fth_dev_read(s->spill->dev, r->buffer, s->spill->block,
+				  block * s->spill->block, FTH_DEV_TIMEOUT);
 	if (rc < 0)
 		return rc;
 	if (h->used > s->spill->block || h->used < sizeof(*h) || h->stream != s->id ||

@@ -17,6 +17,8 @@
 #ifndef FTH_QUERY_SPILL_H
 #define FTH_QUERY_SPILL_H
 
+#include <stdatomic.h>
+
 #include "query/mem/qmem.h"
 
 #include "fathom/dev.h"
@@ -41,8 +43,15 @@ int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t bl
 			  struct fth_spill **out);
 int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
 			  struct fth_spill **out);
+/* The size of blocks that suits the memory that is available. */
+uint32_t fth_spill_block_for(struct fth_qmem *mem);
 /* All streams must be dropped before. Accepts NULL. */
 void fth_spill_close(struct fth_spill *spill);
+/*
+ * Reads and writes of blocks return -ECANCELED once one of these flags is true; either may be NULL. Call it before the
+ * first stream is opened.
+ */
+void fth_spill_cancel_by(struct fth_spill *spill, const atomic_bool *const flags[2]);
 /* Blocks in use now, and bytes ever written. */
 uint64_t fth_spill_blocks(struct fth_spill *spill);
 uint64_t fth_spill_written(struct fth_spill *spill);
@@ -57,8 +66,8 @@ uint64_t fth_reader_bound(const struct fth_spill *spill);
 
 int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
 /*
- * Returns 0; -ENOSPC if the device or the limit is full, -EMSGSIZE for a record that is too long, or the
- * error of the device. After an error the stream can only be dropped.
+ * Returns 0; -ENOSPC if the device or the limit is full, -EMSGSIZE for a record that is too long, -ECANCELED, or
+ * the error of the device. After an error the stream can only be dropped.
  */
 int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size);
 /* Write what is left and give back the buffer. Nothing can be appended any more. */
@@ -70,7 +79,7 @@ void fth_stream_drop(struct fth_stream *s);
 /* Read a finished stream from its start. Close readers before the stream is dropped. */
 int fth_reader_open(struct fth_stream *s, struct fth_reader **out);
 /* Returns 1 and a record, valid until the next call; 0 at the end; -EILSEQ if a block is not as it was
- * written; or the error of the device. */
+ * written; -ECANCELED; or the error of the device. */
 int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size);
 void fth_reader_close(struct fth_reader *r);
 

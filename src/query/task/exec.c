@@ -699,6 +699,9 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 
 	pthread_mutex_init(&e.emit_lock, NULL);
 	scratch_init(&e.scratch, e.mem, options->scratch, options->scratch_limit);
+	e.scratch.dev = options->scratch_dev;
+	e.scratch.cancel[0] = &e.stop;
+	e.scratch.cancel[1] = options->cancel;
 	e.threads = threads_wanted(&e);
 	rc = open_exec(&e, set);
 	if (rc == 0)

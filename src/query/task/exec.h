@@ -19,8 +19,9 @@ struct exec_options {
 	int (*given)(void *user, unsigned task,
 		     int (*take)(void *to, const struct fth_vec *columns, unsigned n), void *to);
 	void *given_user;
-	const char *scratch;	/* folder for what does not fit; NULL: TMPDIR, or /tmp */
-	uint64_t scratch_limit; /* bytes of it, at most; 0: what is free there */
+	const char *scratch;	     /* folder for what does not fit; NULL: TMPDIR, or /tmp */
+	uint64_t scratch_limit;	     /* bytes of it, at most; 0: what is free there */
+	struct fth_dev *scratch_dev; /* all of it is used instead of the folder; or NULL */
 };
 
 /* What a task did. */

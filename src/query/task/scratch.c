@@ -39,6 +39,9 @@ static int open_file(struct scratch *s)
 	uint64_t limit = s->limit;
 	int rc = 0;
 
+	if (s->dev != NULL)
+		return fth_spill_open_blocks(s->mem, s->dev, fth_spill_block_for(s->mem),
+					     &s->spill);
 	if (folder == NULL || *folder == 0)
 		folder = "/tmp";
 	if (limit == 0)
@@ -53,8 +56,11 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->spill == NULL)
+	if (s->spill == NULL) {
 		rc = open_file(s);
+		if (rc == 0)
+			fth_spill_cancel_by(s->spill, s->cancel);
+	}
 	*out = s->spill;
 	pthread_mutex_unlock(&s->lock);
 	return rc;

@@ -9,8 +9,10 @@
 
 struct scratch {
 	struct fth_qmem *mem;
-	const char *folder; /* NULL: TMPDIR, or /tmp */
-	uint64_t limit;	    /* of its bytes; 0: as many as are free there */
+	const char *folder;	      /* NULL: TMPDIR, or /tmp */
+	uint64_t limit;		      /* of its bytes; 0: as many as are free there */
+	struct fth_dev *dev;	      /* instead of a folder, all of it; or NULL */
+	const atomic_bool *cancel[2]; /* end reads and writes when true; either may be NULL */
 	pthread_mutex_t lock;
 	struct fth_spill *spill;
 };
