@@ -75,6 +75,8 @@ expect 0 "$db" -c 'drop view rich; drop table people'
 same 'DROP VIEW
 DROP TABLE'
 expect 0 "$db" -c 'drop table if exists people, nobody'
+expect 0 -c 'create table t (a int, b int) with (cluster_by = a)'
+expect 1 -c 'create table t (a int) with (cluster_by = b)'
 
 # ---- a database for once; a script on standard input ----
 mkdir once

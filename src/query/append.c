@@ -96,7 +96,8 @@ static int fill_strings(struct insertion *in, const struct fth_vec *v, const uin
 	for (unsigned i = 0; i < in->n; i++)
 		total += nulls[i] ? 0 : rows_text(v, in->rows[i]).len;
 	if (total > UINT32_MAX)
-		return fth_fail(EOPNOTSUPP, "%u rows have more than 4 GiB of text", in->n);
+		return fth_fail(EOPNOTSUPP, "a batch of %u rows has more than 4 GiB of text",
+				in->n);
 	to = fth_arena_alloc(&in->arena, total + 1, 1);
 	if (to == NULL)
 		return -ENOMEM;
@@ -195,7 +196,7 @@ static int one_character(const struct sql_option *option, char *to)
 	else if (strlen(option->value) == 1)
 		*to = option->value[0];
 	else
-		return fth_fail(EINVAL, "COPY: %s \"%s\" is not one character", option->name,
+		return fth_fail(EINVAL, "COPY: %s \"%s\" must be a single character", option->name,
 				option->value);
 	return 0;
 }
@@ -211,7 +212,7 @@ static int take_format(const struct sql_option *option, struct fth_table_text *t
 		text->delimiter = '\t';
 		text->null = "\\N";
 	} else {
-		return fth_fail(EOPNOTSUPP, "COPY: format \"%s\" is not csv or text",
+		return fth_fail(EOPNOTSUPP, "COPY: format \"%s\" is not supported; use csv or text",
 				option->value);
 	}
 	return 0;
@@ -255,8 +256,7 @@ static int check_copy(const struct sql_statement *sql)
 		whole &= sql->targets[i] == i;
 	if (!whole)
 		return fth_fail(EOPNOTSUPP,
-				"COPY: a list of columns other than all, in their order, is not "
-				"supported");
+				"COPY: the column list must name all columns, in table order");
 	if (sql->file == NULL)
 		return fth_fail(EOPNOTSUPP, "COPY FROM STDIN is not supported");
 	return 0;

@@ -198,5 +198,5 @@ int fth_query_arrow(struct fth_query *query, const char *sql, struct ArrowArrayS
 		return 0;
 	memcpy(error, s->error, sizeof(error));
 	stream_release(out);
-	return fth_fail(-rc, "%s", error[0] != '\0' ? error : "the statement has no rows");
+	return fth_fail(-rc, "%s", error[0] != '\0' ? error : "the statement does not return rows");
 }

@@ -36,7 +36,9 @@ static int table_exists(struct statement *s, const char *name)
 static int refuse_reserved(const char *name)
 {
 	if (strncasecmp(name, "fathom_", 7) == 0)
-		return fth_fail(EINVAL, "\"%s\": names that begin with fathom_ are reserved", name);
+		return fth_fail(EINVAL,
+				"table name \"%s\" is reserved: names must not begin with fathom_",
+				name);
 	return 0;
 }
 
@@ -50,8 +52,8 @@ static int set_cluster(struct fth_table_schema *schema, const struct sql_stateme
 
 		if (strcmp(option->name, "cluster_by") != 0)
 			return fth_fail(EOPNOTSUPP,
-					"CREATE TABLE has no option \"%s\"; cluster_by "
-					"is known",
+					"CREATE TABLE: unknown option \"%s\"; the only option is "
+					"cluster_by",
 					option->name);
 		schema->cluster_by = fth_table_schema_find(schema, option->value);
 		if (schema->cluster_by == FTH_TABLE_NO_COLUMN)
@@ -64,7 +66,7 @@ static int set_cluster(struct fth_table_schema *schema, const struct sql_stateme
 static int make_column(const struct sql_table_column *from, struct fth_table_column *to)
 {
 	if (strlen(from->name) > FTH_TABLE_NAME_MAX)
-		return fth_fail(EINVAL, "column \"%.80s\": a name has at most %u bytes", from->name,
+		return fth_fail(EINVAL, "column name \"%.80s\" is longer than %u bytes", from->name,
 				FTH_TABLE_NAME_MAX);
 	strcpy(to->name, from->name);
 	to->type = (enum fth_table_type)from->type.kind;
@@ -104,7 +106,7 @@ int statement_create_table(struct statement *s)
 		rc = view_exists(s, s->sql->name);
 	if (rc != 0)
 		return rc < 0 ? rc
-			      : fth_fail(EEXIST, "\"%s\" already exists and is a view",
+			      : fth_fail(EEXIST, "a view named \"%s\" already exists",
 					 s->sql->name);
 	columns = fth_qmem_zalloc(s->mem, bytes);
 	if (columns == NULL)
@@ -154,7 +156,7 @@ int statement_create_view(struct statement *s)
 	if (rc == 0)
 		rc = table_exists(s, name);
 	if (rc > 0)
-		return fth_fail(EEXIST, "\"%s\" already exists and is a table", name);
+		return fth_fail(EEXIST, "a table named \"%s\" already exists", name);
 	if (rc == 0 && !s->sql->or_replace)
 		rc = view_exists(s, name);
 	if (rc > 0)

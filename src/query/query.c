@@ -28,11 +28,12 @@ static int check_options(const struct fth_query_options *options)
 		return fth_fail(EINVAL, "query: opts.size is %zu, expected %zu", options->size,
 				sizeof(*options));
 	if (options->budget != 0 && options->budget < FTH_QUERY_BUDGET_MIN)
-		return fth_fail(EINVAL, "query: a budget of %llu bytes is below %llu",
+		return fth_fail(EINVAL, "query: opts.budget is %llu bytes, the minimum is %llu",
 				(unsigned long long)options->budget,
 				(unsigned long long)FTH_QUERY_BUDGET_MIN);
 	if (options->create && options->readonly)
-		return fth_fail(EINVAL, "query: create and readonly exclude each other");
+		return fth_fail(EINVAL,
+				"query: opts.create and opts.readonly are mutually exclusive");
 	return 0;
 }
 

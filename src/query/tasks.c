@@ -39,7 +39,8 @@ static int plan_text(struct statement *s, const char *sql)
 	int rc = statement_compile(s, sql);
 
 	if (rc == 0 && s->query->report.kind != FTH_QUERY_SELECT)
-		return fth_fail(EOPNOTSUPP, "only SELECT becomes a task set");
+		return fth_fail(EOPNOTSUPP,
+				"only a SELECT statement can be compiled to a task set");
 	return rc < 0 ? rc : statement_plan(s);
 }
 

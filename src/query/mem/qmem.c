@@ -399,7 +399,8 @@ void *fth_qmem_alloc(struct fth_qmem *m, size_t size)
 	void *p;
 
 	if (size > SIZE_MAX / 2) {
-		fth_fail(ENOMEM, "query memory: %s needs %zu bytes at once", m->name, size);
+		fth_fail(ENOMEM, "query memory: %s needs a single block of %zu bytes", m->name,
+			 size);
 		return NULL;
 	}
 	if (fth_qmem_charge(m, fth_qmem_cost(size)) < 0)

@@ -153,8 +153,7 @@ static int flatten(struct planner *p, struct block *b, const struct sql_rel *rel
 		b->condition_count = conditions;
 	}
 	if (b->leaf_count == LEAVES_MAX) {
-		fth_fail(EOPNOTSUPP, "a query that joins more than %u inputs is not supported",
-			 LEAVES_MAX);
+		fth_fail(EOPNOTSUPP, "a join of more than %u tables is not supported", LEAVES_MAX);
 		return plan_fail(p, -EOPNOTSUPP);
 	}
 	b->leaves[b->leaf_count++] = (struct leaf){.rel = rel};

@@ -37,7 +37,7 @@ int fth_hash_init(struct fth_hash *h, struct fth_qmem *mem, uint64_t count)
 {
 	*h = (struct fth_hash){.mem = mem, .room = count, .slots = fth_hash_slots(count)};
 	if (h->slots == 0)
-		return fth_fail(ENOMEM, "hash table: %llu keys are too many",
+		return fth_fail(ENOMEM, "hash table: %llu keys, the limit is 2^30",
 				(unsigned long long)count);
 	h->shift = 64 - (unsigned)__builtin_ctz(h->slots - 1);
 	h->keys = fth_qmem_zalloc(mem, h->slots * sizeof(uint64_t));

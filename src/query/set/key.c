@@ -25,7 +25,7 @@ int fth_key_init(struct fth_key *k, const struct fth_key_column *columns, unsign
 {
 	*k = (struct fth_key){.count = count};
 	if (count > FTH_KEY_COLUMNS)
-		return fth_fail(EINVAL, "key of %u columns, the limit is %u", count,
+		return fth_fail(EINVAL, "a key has %u columns, the limit is %u", count,
 				FTH_KEY_COLUMNS);
 	for (unsigned i = 0; i < count; i++) {
 		struct fth_key_column *c = &k->columns[i];
@@ -46,7 +46,9 @@ static bool is_null(const struct fth_vec *v, uint64_t i)
 
 static int out_of_range(unsigned column)
 {
-	return fth_fail(ERANGE, "key: a value of column %u is out of its range", column);
+	return fth_fail(ERANGE,
+			"key column %u: a value is outside the range in the table statistics",
+			column);
 }
 
 /* Selected rows out of [min, max], null ones apart. */

@@ -39,7 +39,7 @@ int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int
 
 	*s = (struct fth_keyset){.mem = mem, .min = min, .max = max};
 	if (max < min || words == 0)
-		return fth_fail(ENOMEM, "key set: %lld to %lld is too large a range",
+		return fth_fail(ENOMEM, "key set: the range %lld to %lld is too large for a bitmap",
 				(long long)min, (long long)max);
 	s->nbits = (uint64_t)max - (uint64_t)min + 1;
 	s->bits = fth_qmem_zalloc(mem, words * sizeof(uint64_t));

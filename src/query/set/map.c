@@ -91,18 +91,18 @@ int fth_map_add(struct fth_map *m, const int64_t *keys, unsigned n, const uint64
 		fth_keyset_add(&m->set, keys, n, rows, &outside, again);
 	fth_add_relaxed_dev64(&m->duplicates, fth_bits_count(again, n));
 	if (rc < 0)
-		return fth_fail(ENOSPC, "map: more than %llu keys",
+		return fth_fail(ENOSPC, "map: more keys than the %llu planned",
 				(unsigned long long)m->hash.room);
 	if (outside > 0)
-		return fth_fail(ERANGE, "map: a key is not between %lld and %lld",
-				(long long)m->set.min, (long long)m->set.max);
+		return fth_fail(ERANGE, "map: a key is outside %lld to %lld", (long long)m->set.min,
+				(long long)m->set.max);
 	return 0;
 }
 
 int fth_map_seal(struct fth_map *m, bool unique)
 {
 	if (unique && m->duplicates > 0)
-		return fth_fail(EEXIST, "map: %llu keys came more than once",
+		return fth_fail(EEXIST, "map: %llu duplicate keys",
 				(unsigned long long)m->duplicates);
 	return m->kind == FTH_MAP_RANKED ? fth_keyset_seal(&m->set) : 0;
 }

@@ -66,7 +66,7 @@ int fth_multimap_seal_counts(struct fth_multimap *m)
 	for (uint64_t s = 0; s < m->map.slots; s++) {
 		total += m->start[s];
 		if (total >= UINT32_MAX)
-			return fth_fail(ERANGE, "map: 2^32 values or more");
+			return fth_fail(ERANGE, "multimap: more than 2^32 - 1 values");
 		m->start[s] = (uint32_t)total;
 	}
 	m->start[m->map.slots] = (uint32_t)total;

@@ -340,7 +340,7 @@ int fth_sort_add(struct fth_sort *s, const void *key, uint32_t key_len, const vo
 	int rc;
 
 	if (s->spill && size > FTH_SPILL_RECORD)
-		return fth_fail(EMSGSIZE, "sort: record of %llu bytes, the limit is %u",
+		return fth_fail(EMSGSIZE, "sort: a record has %llu bytes, the limit is %u",
 				(unsigned long long)size, FTH_SPILL_RECORD);
 	rc = keep_reserve(s);
 	if (rc < 0)

@@ -354,9 +354,9 @@ int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
 	if (s->error < 0)
 		return s->error;
 	if (size > FTH_SPILL_RECORD)
-		return s->error = fth_fail(EMSGSIZE,
-					   "spill: a record of %u bytes, at most %u are possible",
-					   size, FTH_SPILL_RECORD);
+		return s->error =
+			       fth_fail(EMSGSIZE, "spill: a record has %u bytes, the limit is %u",
+					size, FTH_SPILL_RECORD);
 	s->error = put_bytes(s, &size, sizeof(size));
 	if (s->error == 0)
 		s->error = put_bytes(s, record, size);
@@ -430,7 +430,7 @@ static int read_block(struct fth_reader *r)
 		return rc;
 	if (h->used > s->spill->block || h->used < sizeof(*h) || h->stream != s->id ||
 	    h->index != r->block || h->checksum != block_checksum(r->buffer, h->used, block))
-		return fth_fail(EILSEQ, "spill: block %llu is not as it was written",
+		return fth_fail(EILSEQ, "spill: block %llu of the scratch file is damaged",
 				(unsigned long long)block);
 	r->block++;
 	r->at = sizeof(*h);
@@ -449,7 +449,7 @@ static int get_bytes(struct fth_reader *r, void *out, size_t size)
 
 		if (part == 0) {
 			if (r->block == r->stream->count)
-				return fth_fail(EILSEQ, "spill: a record is cut off");
+				return fth_fail(EILSEQ, "spill: a record is truncated");
 			rc = read_block(r);
 			if (rc < 0)
 				return rc;
@@ -490,7 +490,7 @@ int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size)
 	if (rc < 0)
 		return rc;
 	if (*size > FTH_SPILL_RECORD)
-		return fth_fail(EILSEQ, "spill: a record of %u bytes", *size);
+		return fth_fail(EILSEQ, "spill: a record has an invalid length of %u bytes", *size);
 	if (*size > r->used - r->at)
 		return get_long(r, record, *size);
 	*record = r->buffer + r->at;

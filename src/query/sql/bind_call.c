@@ -62,7 +62,7 @@ const char *sql_node_name(const PgQuery__Node *node)
 	case PG_QUERY__NODE__NODE_PARAM_REF:
 		return "a parameter ($1)";
 	case PG_QUERY__NODE__NODE_SQLVALUE_FUNCTION:
-		return "current_date and its like";
+		return "current_date and related functions";
 	case PG_QUERY__NODE__NODE_SET_TO_DEFAULT:
 		return "DEFAULT";
 	case PG_QUERY__NODE__NODE_XML_EXPR:
@@ -104,7 +104,7 @@ static int type_modifier(struct sql_ctx *ctx, const PgQuery__TypeName *name, siz
 
 	if (node->node_case != PG_QUERY__NODE__NODE_A_CONST ||
 	    node->a_const->val_case != PG_QUERY__A__CONST__VAL_IVAL)
-		sql_wrong(ctx, name->location, "the size of a type must be a number");
+		sql_wrong(ctx, name->location, "a type modifier must be an integer");
 	return node->a_const->ival->ival;
 }
 
@@ -156,8 +156,8 @@ struct sql_type sql_bind_type(struct sql_ctx *ctx, const PgQuery__TypeName *name
 	if (sql_is_string(type.kind) && name->n_typmods) {
 		type.length = type_modifier(ctx, name, 0);
 		if (type.length < 1 || type.length > 10485760)
-			sql_wrong(ctx, name->location, "length %d is not between 1 and 10485760",
-				  type.length);
+			sql_wrong(ctx, name->location,
+				  "character length %d is not between 1 and 10485760", type.length);
 	}
 	return type;
 }
@@ -213,7 +213,7 @@ static void bind_agg_arg(struct sql_ctx *ctx, struct sql_scope *scope,
 {
 	if (call->agg_star) {
 		if (agg->op != SQL_COUNT)
-			sql_wrong(ctx, call->location, "only count takes *");
+			sql_wrong(ctx, call->location, "only count accepts *");
 		agg->op = SQL_COUNT_ROWS;
 	} else {
 		if (call->n_args != 1)
@@ -236,7 +236,7 @@ static struct sql_expr *bind_aggregate(struct sql_ctx *ctx, struct sql_scope *sc
 	struct sql_type type;
 
 	if (scope->in_aggregate)
-		sql_wrong(ctx, call->location, "an aggregate inside an aggregate");
+		sql_wrong(ctx, call->location, "aggregate calls cannot be nested");
 	if (!scope->aggregates_allowed)
 		sql_wrong(ctx, call->location, "aggregate %s is not allowed in %s", name,
 			  scope->clause ? scope->clause : "this clause");
@@ -336,7 +336,7 @@ static struct sql_expr *bind_date_part(struct sql_ctx *ctx, const char *name, si
 
 	if (n != 2 || args[0]->kind != SQL_CONST || args[0]->type.kind != SQL_UNKNOWN ||
 	    args[0]->value.null)
-		sql_wrong(ctx, at, "%s takes a field and a date", name);
+		sql_wrong(ctx, at, "%s takes a field name and a date", name);
 	e = sql_coerce(ctx, args[1], (struct sql_type){.kind = SQL_DATE}, "the source of EXTRACT");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strlen(parts[i].name) != args[0]->value.length ||
@@ -381,7 +381,7 @@ static struct sql_expr *bind_round(struct sql_ctx *ctx, size_t n, struct sql_exp
 			sql_wrong(ctx, at, "round: digits %lld is not between %d and %d",
 				  (long long)digits, -SQL_PRECISION_MAX, SQL_PRECISION_MAX);
 		if (type.kind == SQL_DOUBLE)
-			sql_wrong(ctx, at, "round of a double takes no digits");
+			sql_wrong(ctx, at, "round of a double does not take a number of digits");
 	}
 	if (type.kind == SQL_INT32 || type.kind == SQL_INT64) {
 		type = (struct sql_type){.kind = SQL_DECIMAL,

@@ -122,7 +122,7 @@ static struct sql_expr *compare_rows(struct sql_ctx *ctx, enum sql_op op, unsign
 	if (n == 1)
 		return sql_compare(ctx, op, a[0], b[0], at);
 	if (op != SQL_EQ && op != SQL_NE)
-		sql_unsupported(ctx, at, "comparing rows with anything but = and <>");
+		sql_unsupported(ctx, at, "comparing rows with an operator other than = and <>");
 	for (unsigned i = 0; i < n; i++)
 		sql_list_add(ctx, &parts, sql_compare(ctx, op, a[i], b[i], at));
 	if (op == SQL_NE)
@@ -137,7 +137,7 @@ static struct sql_expr *bind_comparison(struct sql_ctx *ctx, struct sql_scope *s
 	unsigned n = bind_row(ctx, scope, x->lexpr, &left);
 
 	if (bind_row(ctx, scope, x->rexpr, &right) != n)
-		sql_wrong(ctx, x->location, "rows of different length are compared");
+		sql_wrong(ctx, x->location, "the rows compared have different numbers of columns");
 	return compare_rows(ctx, op, n, left, right, x->location);
 }
 
@@ -145,7 +145,7 @@ static struct sql_expr *to_text(struct sql_ctx *ctx, struct sql_expr *e)
 {
 	e = sql_settle(ctx, e);
 	if (e->type.kind == SQL_INTERVAL)
-		sql_unsupported(ctx, e->at, "an interval as text");
+		sql_unsupported(ctx, e->at, "converting an interval to text");
 	return sql_is_string(e->type.kind) ? e : sql_cast(ctx, e, SQL_TYPE_TEXT, e->at);
 }
 
@@ -156,7 +156,7 @@ static struct sql_expr *bind_concat(struct sql_ctx *ctx, struct sql_expr *a, str
 
 	if (!sql_is_string(a->type.kind) && !sql_is_string(b->type.kind) &&
 	    a->type.kind != SQL_UNKNOWN && b->type.kind != SQL_UNKNOWN)
-		sql_wrong(ctx, at, "operator || takes text");
+		sql_wrong(ctx, at, "operator || needs text operands");
 	args[0] = to_text(ctx, a);
 	args[1] = to_text(ctx, b);
 	return sql_fold(ctx, sql_call(ctx, SQL_CONCAT, SQL_TYPE_TEXT, 2, args, at));
@@ -214,7 +214,8 @@ static struct sql_expr *bind_in_rows(struct sql_ctx *ctx, struct sql_scope *scop
 
 	for (size_t i = 0; i < x->rexpr->list->n_items; i++) {
 		if (bind_row(ctx, scope, x->rexpr->list->items[i], &right) != n)
-			sql_wrong(ctx, x->location, "rows of different length are compared");
+			sql_wrong(ctx, x->location,
+				  "the rows compared have different numbers of columns");
 		sql_list_add(ctx, &parts, compare_rows(ctx, SQL_EQ, n, left, right, x->location));
 	}
 	return sql_or_list(ctx, &parts);
@@ -299,7 +300,7 @@ static struct sql_expr *bind_like(struct sql_ctx *ctx, struct sql_scope *scope,
 	args[1] = sql_settle(ctx, args[1]);
 	for (int i = 0; i < 3; i++) {
 		if (!sql_is_string(args[i]->type.kind))
-			sql_wrong(ctx, x->location, "LIKE takes text");
+			sql_wrong(ctx, x->location, "LIKE needs text operands");
 	}
 	if (!sql_is_const(args[2]))
 		sql_unsupported(ctx, args[2]->at, "an ESCAPE that is not a constant");
@@ -490,7 +491,7 @@ static struct sql_expr *bind_cast(struct sql_ctx *ctx, struct sql_scope *scope,
 		}
 		if (!unit)
 			sql_unsupported(ctx, x->location,
-					"an interval in anything but years, months or days");
+					"an interval in units other than years, months and days");
 	}
 	why = sql_interval_parse(e->value.text, e->value.length, unit, &value);
 	if (why)
@@ -560,7 +561,7 @@ static struct sql_expr *bind_any(struct sql_ctx *ctx, struct sql_scope *scope,
 		sql_wrong(ctx, x->location, "the subquery has %u columns, expected %u", bound.count,
 			  n);
 	if (n > 1 && op != SQL_EQ)
-		sql_unsupported(ctx, x->location, "comparing rows with anything but =");
+		sql_unsupported(ctx, x->location, "comparing rows with an operator other than =");
 	/* x op ALL (...) is NOT (x inverse-op ANY (...)). */
 	if (all) {
 		static const enum sql_op inverse[] = {

@@ -50,7 +50,7 @@ static const char *column_name(struct sql_ctx *ctx, const PgQuery__Alias *alias,
 static void check_alias(struct sql_ctx *ctx, const PgQuery__Alias *alias, unsigned count, int at)
 {
 	if (alias && alias->n_colnames > count)
-		sql_wrong(ctx, at, "alias \"%s\" names %zu columns, but there are %u",
+		sql_wrong(ctx, at, "alias \"%s\" lists %zu column names for %u columns",
 			  alias->aliasname, alias->n_colnames, count);
 }
 
@@ -121,7 +121,7 @@ static struct sql_rel *bind_view(struct sql_ctx *ctx, struct sql_scope *scope, c
 	parsed = sql_parse(ctx, text);
 	if (parsed->n_stmts != 1 ||
 	    parsed->stmts[0]->stmt->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
-		sql_wrong(ctx, -1, "the view's text is not one query");
+		sql_wrong(ctx, -1, "the definition of the view is not a single query");
 	bound = sql_bind_select(ctx, NULL, NULL, parsed->stmts[0]->stmt->select_stmt);
 	ctx->text = outer_text;
 	ctx->view = outer_view;
@@ -147,13 +147,14 @@ static struct sql_rel *bind_cte(struct sql_ctx *ctx, struct sql_scope *scope,
 	struct sql_bound bound;
 
 	if (node->ctequery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
-		sql_unsupported(ctx, node->location, "WITH of anything but a query");
+		sql_unsupported(ctx, node->location, "WITH of a statement other than a query");
 	sql_enter(ctx, node->location);
 	bound = sql_bind_select(ctx, scope->parent, cte->visible, node->ctequery->select_stmt);
 	sql_leave(ctx);
 	if (node->n_aliascolnames > bound.count)
-		sql_wrong(ctx, node->location, "WITH query \"%s\" has %u columns, but %zu names",
-			  cte->name, bound.count, node->n_aliascolnames);
+		sql_wrong(ctx, node->location,
+			  "WITH query \"%s\" has %u columns but lists %zu column names", cte->name,
+			  bound.count, node->n_aliascolnames);
 	for (size_t i = 0; i < node->n_aliascolnames; i++)
 		bound.names[i] = sql_node_string(ctx, node->aliascolnames[i]);
 	return add_bound(ctx, scope, bound, var->alias ? var->alias->aliasname : var->relname,

@@ -105,7 +105,8 @@ struct sql_expr *sql_resolve(struct sql_ctx *ctx, const struct sql_scope *scope,
 				continue;
 			if (found)
 				sql_wrong(ctx, at,
-					  "column \"%s\" is ambiguous: \"%s\" and \"%s\" have it",
+					  "column \"%s\" is ambiguous: both \"%s\" and \"%s\" have "
+					  "one",
 					  name, found->table ? found->table : "?",
 					  entry->table ? entry->table : "?");
 			found = entry;

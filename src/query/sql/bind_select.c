@@ -99,7 +99,7 @@ static void add_star(struct select_state *s, const PgQuery__ColumnRef *ref)
 		sql_wrong(s->ctx, ref->location, "table or alias \"%s\" is not in the FROM clause",
 			  table);
 	if (!any)
-		sql_wrong(s->ctx, ref->location, "* without any table is not allowed");
+		sql_wrong(s->ctx, ref->location, "SELECT * needs a FROM clause");
 }
 
 static void bind_select_list(struct select_state *s)
@@ -134,10 +134,10 @@ static int item_by_ordinal(struct select_state *s, const PgQuery__Node *node, co
 	if (node->node_case != PG_QUERY__NODE__NODE_A_CONST)
 		return -1;
 	if (c->isnull || c->val_case != PG_QUERY__A__CONST__VAL_IVAL)
-		sql_wrong(s->ctx, c->location, "a constant in %s must be a column's position",
-			  clause);
+		sql_wrong(s->ctx, c->location,
+			  "a constant in %s must be the position of a column, such as 1", clause);
 	if (c->ival->ival < 1 || (unsigned)c->ival->ival > s->visible)
-		sql_wrong(s->ctx, c->location, "%s position %d is not in the select list", clause,
+		sql_wrong(s->ctx, c->location, "%s position %d is outside the select list", clause,
 			  c->ival->ival);
 	return c->ival->ival - 1;
 }
@@ -241,7 +241,8 @@ static unsigned bind_sort_key(struct select_state *s, const PgQuery__Node *node)
 	}
 	if (s->select->n_distinct_clause)
 		sql_wrong(s->ctx, sql_node_location(node),
-			  "with SELECT DISTINCT, ORDER BY must use expressions of the select list");
+			  "with SELECT DISTINCT, ORDER BY expressions must appear in the select "
+			  "list");
 	add_item(s, e, "sort");
 	return s->items.count - 1;
 }
@@ -337,7 +338,7 @@ static void check_grouped(struct group_keys *keys, const struct sql_set *inputs,
 		}
 		where = find_column(ctx, e, (int)column);
 		sql_wrong(ctx, where ? where->at : e->at,
-			  "column \"%s\" must be in GROUP BY or inside an aggregate",
+			  "column \"%s\" must appear in GROUP BY or in an aggregate",
 			  ctx->columns[column].name);
 	}
 }
@@ -490,8 +491,8 @@ static int64_t bind_count(struct sql_ctx *ctx, const PgQuery__Node *node, const 
 		return none;
 	e = sql_coerce(ctx, sql_bind_expr(ctx, &empty, node), SQL_TYPE_INT64, clause);
 	if (!sql_is_const(e))
-		sql_unsupported(ctx, sql_node_location(node), "%s with anything but a constant",
-				clause);
+		sql_unsupported(ctx, sql_node_location(node),
+				"%s with an expression that is not constant", clause);
 	if (e->value.null)
 		return none;
 	if (e->value.integer < 0)
@@ -613,7 +614,7 @@ struct sql_bound sql_bind_query(struct sql_ctx *ctx, const struct sql_scope *par
 
 	if (++ctx->select_count > SQL_SELECTS_MAX)
 		sql_wrong(ctx, -1,
-			  "the statement has more than %d selects, those of views included",
+			  "the statement has more than %d SELECTs, including those of views",
 			  SQL_SELECTS_MAX);
 	sql_enter(ctx, -1);
 	ctes = bind_with(ctx, select->with_clause, ctes);

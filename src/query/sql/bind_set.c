@@ -144,7 +144,8 @@ static struct sql_rel *sort_result(struct sql_ctx *ctx, struct sql_rel *rel,
 		}
 		if (found < 0 || (unsigned)found >= bound->count)
 			sql_wrong(ctx, sql_node_location(node),
-				  "ORDER BY here takes names and positions of result columns only");
+				  "ORDER BY of a set operation accepts only names and positions of "
+				  "result columns");
 		columns[i] = bound->columns[found];
 	}
 	return sql_bind_sort(ctx, rel, select, columns);
@@ -174,7 +175,8 @@ struct sql_bound sql_bind_set(struct sql_ctx *ctx, const struct sql_scope *paren
 	if (select->all && !is_union)
 		sql_unsupported(ctx, -1, "%s ALL", name);
 	if (a.count != b.count)
-		sql_wrong(ctx, -1, "%s: the sides have %u and %u columns", name, a.count, b.count);
+		sql_wrong(ctx, -1, "%s: the two queries have %u and %u columns", name, a.count,
+			  b.count);
 	types = match_sides(ctx, &a, &b, name);
 	if (is_union) {
 		bound.rel = make_union(ctx, &a, &b, types);

@@ -86,7 +86,7 @@ static void add_target(struct sql_ctx *ctx, struct sql_statement *st, const char
 
 	for (unsigned i = 0; i < st->target_count; i++) {
 		if (st->targets[i] == ordinal)
-			sql_wrong(ctx, at, "column \"%s\" is named twice", name);
+			sql_wrong(ctx, at, "column \"%s\" is listed twice", name);
 	}
 	st->targets[st->target_count++] = ordinal;
 }
@@ -338,12 +338,12 @@ static void bind_create(struct sql_ctx *ctx, struct sql_statement *st,
 	st->declared.key_count = d.keys.count;
 	take_options(ctx, st, create->n_options, create->options);
 	for (unsigned i = 0; i < st->option_count; i++) {
-		if (!strcmp(st->options[i].name, "cluster"))
+		if (!strcmp(st->options[i].name, "cluster_by"))
 			need_column(ctx, &st->declared, st->options[i].value,
 				    create->options[i]->def_elem->location);
 		else
 			sql_wrong(ctx, create->options[i]->def_elem->location,
-				  "unknown option \"%s\"; a table has: cluster",
+				  "unknown option \"%s\"; the only option is cluster_by",
 				  st->options[i].name);
 	}
 }
@@ -415,8 +415,9 @@ static void bind_view(struct sql_ctx *ctx, struct sql_statement *st, const PgQue
 	st->or_replace = view->replace;
 	bound = sql_bind_select(ctx, NULL, NULL, view->query->select_stmt);
 	if (view->n_aliases > bound.count)
-		sql_wrong(ctx, view->view->location, "view \"%s\" has %u columns, but %zu names",
-			  st->name, bound.count, view->n_aliases);
+		sql_wrong(ctx, view->view->location,
+			  "view \"%s\" has %u columns but lists %zu column names", st->name,
+			  bound.count, view->n_aliases);
 	st->text = view_text(ctx, view);
 }
 
@@ -430,7 +431,7 @@ static void bind_drop(struct sql_ctx *ctx, struct sql_statement *st, const PgQue
 		st->kind = SQL_DROP_VIEW;
 		break;
 	default:
-		sql_unsupported(ctx, -1, "DROP of anything but tables and views");
+		sql_unsupported(ctx, -1, "DROP of objects other than tables and views");
 	}
 	st->if_exists = drop->missing_ok;
 	st->name_count = (unsigned)drop->n_objects;
@@ -465,7 +466,7 @@ static void bind_explain(struct sql_ctx *ctx, struct sql_statement *st,
 			      strcmp(option_value(ctx, option), "off") != 0;
 	}
 	if (explain->query->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
-		sql_unsupported(ctx, -1, "EXPLAIN of anything but a query");
+		sql_unsupported(ctx, -1, "EXPLAIN of a statement other than a query");
 	st->explain = true;
 	sql_bind_statement(ctx, st, explain->query);
 }

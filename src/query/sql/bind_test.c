@@ -125,28 +125,30 @@ struct wrong {
 static const struct wrong wrongs[] = {
 	{"select 1 +", -EINVAL, 1, 11, "syntax error at end of input"},
 	{"", -EINVAL, 0, 0, "the statement is empty"},
-	{"select 1; select 2", -EINVAL, 1, 10, "one statement at a time, please"},
+	{"select 1; select 2", -EINVAL, 1, 10,
+	 "expected a single statement, found another after it"},
 	{"select z from t", -EINVAL, 1, 8, "column \"z\" does not exist"},
 	{"select\n  t.nme from t", -EINVAL, 2, 3, "table \"t\" has no column \"nme\""},
 	{"select q.a from t", -EINVAL, 1, 8, "table or alias \"q\" is not in the FROM clause"},
 	{"select nme from w", -EINVAL, 1, 8,
 	 "column \"nme\" does not exist; did you mean \"name\"?"},
 	{"select 1 from lineitems", -EINVAL, 1, 15, "table \"lineitems\" does not exist"},
-	{"select a from t, u", -EINVAL, 1, 8, "column \"a\" is ambiguous: \"t\" and \"u\" have it"},
+	{"select a from t, u", -EINVAL, 1, 8,
+	 "column \"a\" is ambiguous: both \"t\" and \"u\" have one"},
 	{"select 1 from t, t", -EINVAL, 1, 18,
 	 "table name \"t\" is used more than once; give one an alias"},
 	{"select '\xc3\xa4' || a, z from t", -EINVAL, 1, 18, "column \"z\" does not exist"},
 	{"select a, sum(b) from t", -EINVAL, 1, 8,
-	 "column \"a\" must be in GROUP BY or inside an aggregate"},
+	 "column \"a\" must appear in GROUP BY or in an aggregate"},
 	{"select 1 from t where sum(a) > 1", -EINVAL, 1, 23,
 	 "aggregate sum is not allowed in WHERE"},
-	{"select sum(max(a)) from t", -EINVAL, 1, 12, "an aggregate inside an aggregate"},
+	{"select sum(max(a)) from t", -EINVAL, 1, 12, "aggregate calls cannot be nested"},
 	{"select s + 1 from t", -EINVAL, 1, 10, "operator + does not take varchar(10) and integer"},
 	{"select 1 from t where d = a", -EINVAL, 1, 25,
 	 "comparison with =: types date and integer do not match"},
 	{"select 1 from t where a", -EINVAL, 1, 23, "WHERE must be of type boolean, not integer"},
 	{"select a from t group by 2", -EINVAL, 1, 26,
-	 "GROUP BY position 2 is not in the select list"},
+	 "GROUP BY position 2 is outside the select list"},
 	{"select (select a, b from t)", -EINVAL, 1, 8,
 	 "a subquery used as a value has 2 columns, expected 1"},
 	{"select upper(1, 2, 3)", -EINVAL, 1, 8, "upper takes 1 arguments, not 3"},
@@ -157,7 +159,7 @@ static const struct wrong wrongs[] = {
 	 "column \"v\" of table \"u\" is NOT NULL and has no value"},
 	{"insert into u (a, w) values (1, 2)", -EINVAL, 1, 19, "table \"u\" has no column \"w\""},
 	{"create table q (a int, a int)", -EINVAL, 1, 24, "column \"a\" is declared twice"},
-	{"create table q (a int) with (cluster = 'b')", -EINVAL, 1, 30,
+	{"create table q (a int) with (cluster_by = 'b')", -EINVAL, 1, 30,
 	 "table \"q\" has no column \"b\""},
 	{"select sum(a) over () from t", -EOPNOTSUPP, 1, 8,
 	 "a window function (OVER) is not supported"},
@@ -287,7 +289,7 @@ static void growth_is_bounded(void **state)
 		at += sprintf(at, ", w%d as (select p.x from w%d p, w%d q)", i, i - 1, i - 1);
 	strcpy(at, " select * from w39");
 	assert_int_equal(sql_compile(&db.catalog, text, NULL, &st, NULL), -EINVAL);
-	assert_non_null(strstr(fth_error_text(-EINVAL), "more than 1000 selects"));
+	assert_non_null(strstr(fth_error_text(-EINVAL), "more than 1000 SELECTs"));
 }
 
 static void long_lists_are_not_deep(void **state)
@@ -324,7 +326,7 @@ static void tables_are_declared(void **state)
 	assert_ok(sql_compile(
 		&db.catalog,
 		"create table if not exists q (a int not null, b char(10), c decimal(15,2),"
-		" primary key (a), unique (b, c)) with (cluster = 'a')",
+		" primary key (a), unique (b, c)) with (cluster_by = 'a')",
 		NULL, &st, NULL));
 	assert_int_equal(st->kind, SQL_CREATE_TABLE);
 	assert_true(st->if_not_exists);

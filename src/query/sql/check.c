@@ -26,10 +26,10 @@ static int check_logic(const struct sql_expr *e)
 	if (e->op != SQL_AND && e->op != SQL_OR)
 		return 0;
 	if (e->count < 2)
-		return fth_fail(EINVAL, "%s of %u arguments", sql_op_name(e->op), e->count);
+		return fth_fail(EINVAL, "%s has %u arguments", sql_op_name(e->op), e->count);
 	for (unsigned i = 0; i < e->count; i++) {
 		if (e->args[i]->kind == SQL_CALL && e->args[i]->op == e->op)
-			return fth_fail(EINVAL, "%s inside %s", sql_op_name(e->op),
+			return fth_fail(EINVAL, "%s is nested in %s", sql_op_name(e->op),
 					sql_op_name(e->op));
 	}
 	return 0;
@@ -55,9 +55,9 @@ static int check_expr(const struct sql_query *query, const bool *visible, const 
 	int rc = 0;
 
 	if (e->kind == SQL_SUBQUERY)
-		return fth_fail(EINVAL, "a subquery is left");
+		return fth_fail(EINVAL, "a subquery was not unnested");
 	if (e->type.kind == SQL_UNKNOWN)
-		return fth_fail(EINVAL, "an expression of unknown type");
+		return fth_fail(EINVAL, "an expression has an unknown type");
 	if (e->kind == SQL_COLUMN) {
 		if ((unsigned)e->column >= query->column_count || !visible[e->column])
 			return fth_fail(EINVAL, "column #%d (%s) is not visible here", e->column,
@@ -99,15 +99,16 @@ static int check_own(const struct sql_query *query, const bool *visible, const s
 	case SQL_AGGREGATE:
 		if (rel->width != rel->agg.key_count + rel->agg.agg_count ||
 		    rel->agg.determinant_count > rel->agg.key_count)
-			return fth_fail(EINVAL, "an aggregate's width is wrong");
+			return fth_fail(EINVAL, "an aggregate has a wrong number of columns");
 		for (unsigned i = 0; i < rel->agg.key_count; i++) {
 			if (!visible[rel->columns[i]])
 				return fth_fail(EINVAL, "key #%d is not visible", rel->columns[i]);
 		}
 		for (unsigned i = 0; rc == 0 && i < rel->agg.agg_count; i++) {
 			if (rel->columns[rel->agg.key_count + i] != rel->agg.aggs[i].column)
-				return fth_fail(EINVAL,
-						"an aggregate's column is not where it should be");
+				return fth_fail(
+					EINVAL,
+					"the output columns of an aggregate are out of order");
 			if (rel->agg.aggs[i].arg)
 				rc = check_expr(query, visible, rel->agg.aggs[i].arg);
 		}
@@ -143,7 +144,7 @@ static int check_passed(const bool *visible, const struct sql_rel *rel)
 		return 0;
 	for (unsigned i = 0; i < rel->width; i++) {
 		if (!visible[rel->columns[i]])
-			return fth_fail(EINVAL, "output column #%d is not an input's",
+			return fth_fail(EINVAL, "output column #%d is not a column of the input",
 					rel->columns[i]);
 	}
 	return 0;
@@ -175,7 +176,8 @@ int sql_tree_check(const struct sql_query *query)
 		for (unsigned j = 0; j < query->root->width; j++)
 			found |= query->root->columns[j] == query->outputs[i];
 		if (!found)
-			return fth_fail(EINVAL, "output #%d is not in the root", query->outputs[i]);
+			return fth_fail(EINVAL, "output #%d is not a column of the root",
+					query->outputs[i]);
 	}
 	return check_rel(query, query->root);
 }

@@ -29,7 +29,8 @@ static void compile_text(struct sql_ctx *ctx, struct sql_statement *st, bool sim
 	if (parsed->n_stmts == 0)
 		sql_wrong(ctx, -1, "the statement is empty");
 	if (parsed->n_stmts > 1)
-		sql_wrong(ctx, parsed->stmts[1]->stmt_location, "one statement at a time, please");
+		sql_wrong(ctx, parsed->stmts[1]->stmt_location,
+			  "expected a single statement, found another after it");
 	sql_bind_statement(ctx, st, parsed->stmts[0]->stmt);
 	if (st->kind == SQL_SELECT || st->kind == SQL_INSERT) {
 		bound = (struct sql_bound){.rel = st->query.root,

@@ -506,5 +506,5 @@ int sql_eval(struct sql_env *env, const struct sql_expr *expr, struct sql_value 
 	case SQL_SUBQUERY:
 		break;
 	}
-	return sql_eval_fail(env, EINVAL, "a subquery is left in an expression");
+	return sql_eval_fail(env, EINVAL, "a subquery was not unnested");
 }

@@ -176,8 +176,8 @@ PgQuery__ParseResult *sql_parse(struct sql_ctx *ctx, const char *text)
 	uint8_t *bytes;
 
 	if (strlen(text) > SQL_TEXT_MAX)
-		sql_wrong(ctx, -1, "the statement has %zu bytes, at most %u are allowed",
-			  strlen(text), SQL_TEXT_MAX);
+		sql_wrong(ctx, -1, "the statement has %zu bytes, the limit is %u", strlen(text),
+			  SQL_TEXT_MAX);
 	check_nesting(ctx, text, &allocator);
 	parsed = pg_query_parse_protobuf(text);
 	length = parsed.parse_tree.len;

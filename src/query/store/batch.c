@@ -283,7 +283,7 @@ int batch_get(struct batch *b, struct wire_in *in, const struct fth_vec **column
 	for (unsigned i = 0; i < b->count && !in->bad; i++)
 		get_column(b, in, i, n);
 	if (!wire_get_end(in))
-		return fth_fail(EBADMSG, "rows from the storage daemon are damaged");
+		return fth_fail(EBADMSG, "the storage daemon sent damaged rows");
 	*columns = b->vecs;
 	return (int)n;
 }

@@ -69,7 +69,7 @@ static int run_whole(struct offload *o, struct remote_end *end)
 		strncpy(text, fth_error_text(rc), sizeof(text) - 1);
 		text[sizeof(text) - 1] = '\0';
 		end->suspended = false;
-		return fth_fail(-rc, "storage daemon, after %llu rows were returned: %.200s",
+		return fth_fail(-rc, "storage daemon failed after returning %llu rows: %.200s",
 				(unsigned long long)o->rows, text);
 	}
 	return rc;

@@ -71,7 +71,8 @@ static int put_run(struct remote_conn *c, const struct task_set *set,
 	wire_put(&c->out, text, length);
 	free(text);
 	return c->out.used > WIRE_REQUEST_MAX
-		       ? fth_fail(E2BIG, "the text of the tasks has more than %u bytes",
+		       ? fth_fail(E2BIG,
+				  "the task set is larger than %u bytes, the limit of a request",
 				  WIRE_REQUEST_MAX)
 		       : 0;
 }

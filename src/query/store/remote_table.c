@@ -108,7 +108,7 @@ static int read_piece(struct remote_chan *chan, uint64_t offset, uint32_t length
 		return rc;
 	bytes = wire_get(&c->payload, length);
 	if (bytes == NULL || !wire_get_end(&c->payload))
-		return fth_fail(EBADMSG, "the storage daemon sent data for another request");
+		return fth_fail(EBADMSG, "the storage daemon sent a reply to a different request");
 	memcpy(to, bytes, length);
 	atomic_fetch_add_explicit(&c->remote->column_bytes, length, memory_order_relaxed);
 	return 0;
@@ -163,7 +163,7 @@ static int reap(struct fth_dev_chan *base, struct fth_dev_req **done, unsigned m
 static int chan_fd(struct fth_dev_chan *chan)
 {
 	(void)chan;
-	return fth_fail(EOPNOTSUPP, "files of a storage daemon have no descriptor to wait for");
+	return fth_fail(EOPNOTSUPP, "files of a storage daemon have no file descriptor to poll");
 }
 
 static const struct fth_dev_ops dev_ops = {
@@ -319,7 +319,7 @@ static int store_open_file(struct store *store, const char *name, uint64_t id, u
 
 static int refuse_write(void)
 {
-	return fth_fail(EROFS, "tables of a storage daemon are read-only over the connection");
+	return fth_fail(EROFS, "tables opened through a storage daemon are read-only");
 }
 
 static int store_create(struct store *store, const char *name, const struct blob *manifest)

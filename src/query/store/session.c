@@ -175,7 +175,7 @@ static int list_tables(struct session *s)
 	if (rc == 0)
 		rc = fth_table_list(s->storage->db, put_name, &names);
 	if (rc == 0 && names.count != count)
-		rc = fth_fail(EAGAIN, "tables were created or removed during the request");
+		rc = fth_fail(EAGAIN, "tables were created or dropped during the request; retry");
 	return rc < 0 ? answer_error(s, rc) : answer(s);
 }
 

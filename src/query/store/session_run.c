@@ -73,7 +73,8 @@ static struct fth_table *open_table(void *self, const char *name)
 			r->open_error =
 				fth_table_open(r->session->storage->db, name, &memory, &t->table);
 		if (t->table != NULL && fth_table_version(t->table) != t->version)
-			r->open_error = fth_fail(ESTALE, "table %s has changed", name);
+			r->open_error = fth_fail(
+				ESTALE, "table %s has changed since the query was planned", name);
 		return r->open_error < 0 ? NULL : t->table;
 	}
 	return NULL;
@@ -185,7 +186,7 @@ static int hear_client(struct session *s)
 	int rc = session_receive(s, session_deadline(s), &type);
 
 	if (rc == 0 && (type != WIRE_CANCEL || !wire_get_end(&s->request)))
-		rc = fth_fail(EBADMSG, "a request arrived while another one is running");
+		rc = fth_fail(EBADMSG, "a request arrived while another was running");
 	atomic_store_explicit(&s->cancel, true, memory_order_relaxed);
 	return rc;
 }

@@ -39,7 +39,7 @@ static int check_options(const struct fth_storage_options *o)
 		return fth_fail(EINVAL, "storage: opts.size is %zu, expected %zu", o->size,
 				sizeof(*o));
 	if (o->budget != 0 && o->budget < FTH_QUERY_BUDGET_MIN)
-		return fth_fail(EINVAL, "storage: a budget of %llu bytes is below %llu",
+		return fth_fail(EINVAL, "storage: opts.budget is %llu bytes, the minimum is %llu",
 				(unsigned long long)o->budget,
 				(unsigned long long)FTH_QUERY_BUDGET_MIN);
 	if (o->listen_count > 0 && o->listen == NULL)

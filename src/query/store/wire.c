@@ -127,7 +127,7 @@ int wire_end(struct wire_out *o)
 {
 	if (o->error != 0)
 		return o->error == -EMSGSIZE
-			       ? fth_fail(EMSGSIZE, "a message has more than %u bytes",
+			       ? fth_fail(EMSGSIZE, "a message is larger than %u bytes",
 					  WIRE_PAYLOAD_MAX)
 			       : o->error;
 	store_le(o->bytes + 8, o->used - WIRE_HEADER, 4);
@@ -199,11 +199,12 @@ int wire_header(const unsigned char header[WIRE_HEADER], uint32_t most, struct w
 
 	if (load_le(header, 4) != WIRE_MAGIC || load_le(header + 6, 2) != 0 ||
 	    load_le(header + 12, 4) != 0 || type == 0 || type >= WIRE_TYPES)
-		return fth_fail(EBADMSG, "not a frame of the storage protocol");
+		return fth_fail(EBADMSG,
+				"invalid frame: wrong magic number of the storage protocol");
 	out->type = (enum wire_type)type;
 	out->length = (uint32_t)load_le(header + 8, 4);
 	if (out->length > most)
-		return fth_fail(EBADMSG, "a frame of %u bytes, at most %u are allowed", out->length,
+		return fth_fail(EBADMSG, "a frame has %u bytes, the limit is %u", out->length,
 				most);
 	return 0;
 }
@@ -211,7 +212,7 @@ int wire_header(const unsigned char header[WIRE_HEADER], uint32_t most, struct w
 int wire_verify(const unsigned char header[WIRE_HEADER], const void *payload, uint32_t length)
 {
 	if (load_le(header + CHECKED, 8) != checksum(header, payload, length))
-		return fth_fail(EBADMSG, "the checksum of a frame is wrong");
+		return fth_fail(EBADMSG, "checksum mismatch in a frame");
 	return 0;
 }
 
@@ -231,7 +232,7 @@ static int wait_for(int fd, short events, uint64_t deadline)
 		if (rc < 0 && errno != EINTR)
 			return -errno;
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "timed out: the peer does not read or write");
+			return fth_fail(ETIMEDOUT, "timed out: the peer neither reads nor writes");
 	}
 }
 
@@ -255,8 +256,8 @@ int wire_send(struct wire_socket *s, const void *bytes, size_t n, uint64_t deadl
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			rc = wait_for(s->fd, POLLOUT, deadline);
 		} else if (errno != EINTR) {
-			rc = fth_fail(errno == EPIPE ? ECONNRESET : errno,
-				      "the connection is lost: %s", strerror(errno));
+			rc = fth_fail(errno == EPIPE ? ECONNRESET : errno, "connection lost: %s",
+				      strerror(errno));
 		}
 		if (rc < 0)
 			return rc;
@@ -277,11 +278,11 @@ int wire_receive(struct wire_socket *s, void *bytes, size_t n, uint64_t deadline
 			n -= (size_t)done;
 			s->received += (uint64_t)done;
 		} else if (done == 0) {
-			rc = fth_fail(ECONNRESET, "the connection was closed");
+			rc = fth_fail(ECONNRESET, "connection closed by the peer");
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			rc = wait_for(s->fd, POLLIN, deadline);
 		} else if (errno != EINTR) {
-			rc = fth_fail(errno, "the connection is lost: %s", strerror(errno));
+			rc = fth_fail(errno, "connection lost: %s", strerror(errno));
 		}
 		if (rc < 0)
 			return rc;

@@ -696,8 +696,8 @@ static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 			uint64_t at = w->numbers[w->rows[from + i]] - x->from;
 
 			if (take_place(b, at))
-				return fth_fail(EEXIST,
-						"a key that was proved unique occurs twice");
+				return fth_fail(EEXIST, "duplicate key in a column that the table "
+							"statistics prove unique");
 			pack_copy(x->records + at * stride, w->records + (size_t)i * stride,
 				  stride);
 		}

@@ -28,9 +28,9 @@ static int broken(const struct check *c, const char *what)
 static int make(struct check *c, uint32_t slot)
 {
 	if (slot >= c->task->slot_count)
-		return broken(c, "there is no such slot");
+		return broken(c, "slot number out of range");
 	if (c->made[slot])
-		return broken(c, "a slot is made twice");
+		return broken(c, "a slot is assigned twice");
 	c->made[slot] = c->there[slot] = true;
 	return 0;
 }
@@ -38,8 +38,8 @@ static int make(struct check *c, uint32_t slot)
 static int use(struct check *c, uint32_t slot)
 {
 	if (slot >= c->task->slot_count)
-		return broken(c, "there is no such slot");
-	return c->there[slot] ? 0 : broken(c, "a slot is used where it has no value");
+		return broken(c, "slot number out of range");
+	return c->there[slot] ? 0 : broken(c, "a slot is used before it is assigned");
 }
 
 static int use_all(struct check *c, const unsigned *slots, unsigned n)
@@ -75,7 +75,7 @@ static int check_source(struct check *c)
 	int rc = 0;
 
 	if (s->kind == TASK_ROWS && s->input_count == 0)
-		return broken(c, "it reads the results of no task");
+		return broken(c, "its list of input tasks is empty");
 	for (unsigned i = 0; i < s->input_count; i++) {
 		if (s->inputs[i] >= c->number)
 			return broken(c, "it reads the result of a later task");
@@ -85,7 +85,8 @@ static int check_source(struct check *c)
 	for (unsigned i = 0; i < s->column_count && rc == 0; i++) {
 		for (unsigned k = 0; k < s->input_count; k++)
 			if (s->columns[i].column >= c->set->tasks[s->inputs[k]].result_count)
-				return broken(c, "it reads a column that a result does not have");
+				return broken(
+					c, "it reads a column that the input result does not have");
 		if (s->kind == TASK_TABLE &&
 		    s->columns[i].column >= fth_table_schema(s->table)->columns)
 			return broken(c, "it reads a column that the table does not have");
@@ -114,25 +115,26 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 		return broken(c, "it looks up in the result of a later task");
 	built = &c->set->tasks[l->task];
 	if (!is_structure(built->reduce.kind))
-		return broken(c, "it looks up in a result that is no set or map");
+		return broken(c, "it looks up in a result that is not a set or map");
 	if (built->reduce.key_count != l->key_count)
-		return broken(c, "keys of a look-up and of its structure differ");
+		return broken(c, "a look-up has a different number of keys than its structure");
 	if (built->reduce.kind == TASK_SET && l->condition != NULL)
 		return broken(c, "a look-up in a set has a condition");
 	if (l->null_aware &&
 	    (l->match != TASK_ANTI || l->key_count != 1 || l->condition != NULL || built->nested))
-		return broken(c, "nulls match in a look-up that is not of NOT IN");
+		return broken(c, "a look-up other than NOT IN matches nulls");
 	if (built->nested && built->parent != c->number)
-		return broken(c, "it looks up in a task that is nested in another one");
+		return broken(c, "it looks up in a task that is nested in another task");
 	rc = use_all(c, l->keys, l->key_count);
 	for (unsigned i = 0; i < l->key_count && rc == 0; i++)
 		if (!same_keys(c->task->slots[l->keys[i]].type,
 			       built->slots[built->reduce.keys[i]].type))
-			return broken(
-				c, "keys of a look-up and of its structure have different types");
+			return broken(c,
+				      "a look-up has keys of different types than its structure");
 	for (unsigned i = 0; i < l->payload_count && rc == 0; i++) {
 		if (l->payload[i] >= built->result_count)
-			return broken(c, "a structure has no such payload");
+			return broken(c, "a look-up reads a payload column that its structure does "
+					 "not have");
 		rc = make(c, l->slots[i]);
 	}
 	return rc < 0 || l->condition == NULL ? rc : use_expr(c, l->condition);
@@ -164,10 +166,10 @@ static int check_runs(struct check *c, const struct task_runs *r)
 	int rc = use_all(c, r->keys, r->key_count);
 
 	if (rc == 0 && (r->key_count == 0 || !is_proved(c->task, r->keys[0], FTH_TABLE_WHOLE_RUNS)))
-		return broken(c, "runs are grouped by a key whose runs are not proved to be whole");
+		return broken(c, "runs are grouped by a key that is not proved to be clustered");
 	for (unsigned i = 0; i < r->aggregate_count; i++)
 		if (r->aggregates[i].distinct)
-			return broken(c, "distinct values of runs are not supported");
+			return broken(c, "DISTINCT aggregates over runs are not supported");
 	if (rc == 0)
 		rc = check_aggregates(c, r->aggregates, r->aggregate_count);
 	/* What was there before is gone, but its slots stay used up. */
@@ -199,7 +201,7 @@ static int check_step(struct check *c, const struct task_step *s)
 	case TASK_RUNS:
 		return check_runs(c, &s->runs);
 	}
-	return broken(c, "a step of an unknown kind");
+	return broken(c, "a step has an unknown kind");
 }
 
 static int check_reduce(struct check *c)
@@ -250,10 +252,10 @@ static int check_nested(const struct check *c)
 	if (t->source.kind != TASK_TABLE || !is_structure(t->reduce.kind))
 		return broken(c, "a nested task does not build a structure from a table");
 	if (t->parent <= c->number || t->parent >= c->set->task_count)
-		return broken(c, "it is nested in a task that is no later one");
+		return broken(c, "it is nested in a task that does not come after it");
 	parent = &c->set->tasks[t->parent];
 	if (parent->nested || lookups_in(parent, c->number) != 1)
-		return broken(c, "it is nested in a task that does not look up in it once");
+		return broken(c, "it is nested in a task that does not look up in it exactly once");
 	if (!is_sorted(t, t->key_column) || !is_sorted(parent, t->parent_column))
 		return broken(c, "a nested task has a key that is not proved to be sorted");
 	if (!reads_column(t, t->key_column))
@@ -295,7 +297,7 @@ int task_check(const struct task_set *set)
 	int rc = 0;
 
 	if (set->task_count == 0)
-		return fth_fail(EINVAL, "a task set without tasks");
+		return fth_fail(EINVAL, "the task set has no tasks");
 	for (unsigned t = 0; t < set->task_count && rc == 0; t++) {
 		struct check c = {set, t, &set->tasks[t], NULL, NULL};
 

@@ -266,7 +266,7 @@ static int run_given(struct job *j)
 	const struct exec_options *o = j->exec->options;
 
 	if (o->given == NULL)
-		return fth_fail(EINVAL, "task %u: no task produces its input rows", j->number);
+		return fth_fail(EINVAL, "task %u: no earlier task produces its input", j->number);
 	return o->given(o->given_user, j->number, take_batch, j->runners[0]);
 }
 

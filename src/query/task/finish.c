@@ -60,7 +60,11 @@ static int for_chunks(struct build *b, unsigned threads,
 		rc = rc < 0 ? rc : helpers[i].rc;
 	}
 	/* The text of another thread's error stayed there. */
-	return rc == -EEXIST ? fth_fail(EEXIST, "a key that was proved unique occurs twice") : rc;
+	return rc == -EEXIST
+		       ? fth_fail(
+				 EEXIST,
+				 "duplicate key in a column that the table statistics prove unique")
+		       : rc;
 }
 
 /* ---- slots of a bitmap ---- */

@@ -168,7 +168,7 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	*k = (struct group_key){.mem = mem, .count = count, .slots = slots};
 	fth_arena_init(&k->encoded, mem, 16u << 10);
 	if (count > FTH_KEY_COLUMNS)
-		return fth_fail(EOPNOTSUPP, "more than %d columns in GROUP BY are not supported",
+		return fth_fail(EOPNOTSUPP, "GROUP BY with more than %d columns is not supported",
 				FTH_KEY_COLUMNS);
 	rc = alloc_key(k);
 	for (unsigned i = 0; i < count && rc == 0; i++)
@@ -437,7 +437,9 @@ int group_key_number_packed(struct group_key *k, const struct fth_vec *keys, uns
 	for (unsigned i = 0; i < n; i++)
 		outside |= packed[i] - k->base >= k->domain;
 	number_places(k, n, numbers);
-	return outside ? fth_fail(EILSEQ, "a spilled group is not of its part") : 0;
+	return outside ? fth_fail(EILSEQ,
+				  "a spilled group is outside the key range of its partition")
+		       : 0;
 }
 
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,

@@ -723,7 +723,9 @@ static int make_pairs(struct group_states *g, const struct group_state *s, const
 					      : (uint64_t)(value >> 64);
 		g->pairs[i] = (fth_u128)b->numbers[i] << s->value_bits | value;
 	}
-	return outside == 0 ? 0 : fth_fail(ERANGE, "a distinct value is out of its range");
+	return outside == 0 ? 0
+			    : fth_fail(ERANGE, "a value of a DISTINCT aggregate is outside the "
+					       "range in the table statistics");
 }
 
 /* Rows whose value comes to its group for the first time. There is room for their pairs. */

@@ -664,14 +664,14 @@ static int add_record(struct incoming *in, struct group_parts *parts, bool *part
 	int rc = 0;
 
 	if (size < HEADER)
-		return fth_fail(EILSEQ, "a spilled record is cut off");
+		return fth_fail(EILSEQ, "a spilled record is truncated");
 	memcpy(&kind, record, 4);
 	if (kind & GROUP_BLOCK && in->store->in_blocks)
 		return add_block(in, parts, parted, record, size);
 	if (is_value(kind) != in->values ||
 	    (in->values && (kind > in->store->g->states.count ||
 			    !in->store->g->states.states[kind - 1].distinct)))
-		return fth_fail(EILSEQ, "a spilled record is of an unknown kind");
+		return fth_fail(EILSEQ, "a spilled record has an unknown kind");
 	if (!in->open || kind != in->kind || in->batch.n == FTH_BATCH)
 		rc = flush_batch(in, parts, parted);
 	if (rc == 0 && (!in->open || kind != in->kind))

@@ -167,8 +167,8 @@ static int put_text(const struct pack *p, const struct pack_field *f, const stru
 			continue;
 		rc = number_of(pool, codes, v, rows[i], &number);
 		if (rc == 0 && (uint64_t)number >> f->width != 0)
-			rc = fth_fail(EINVAL, "a column has more different strings than its "
-					      "dictionary");
+			rc = fth_fail(EINVAL,
+				      "a column has more distinct strings than its dictionary");
 		put_bits(records + (size_t)i * p->stride, f->bit, number);
 	}
 	return rc;

@@ -73,7 +73,7 @@ static void expected(struct reader *r, const char *what)
 	const struct lex_token *t = &r->token;
 
 	if (t->kind == LEX_END)
-		reader_fail(r, "expected %s, found the end", what);
+		reader_fail(r, "expected %s, found the end of the text", what);
 	else
 		reader_fail(r, "expected %s, found %.*s", what,
 			    (int)(t->length < 40 ? t->length : 40), t->text);
@@ -131,7 +131,7 @@ char *reader_name(struct reader *r)
 		expected(r, "a name");
 	name = copy_token(r, &length);
 	if (name != NULL && strlen(name) != length)
-		reader_fail(r, "a name with a zero byte");
+		reader_fail(r, "the name contains a zero byte");
 	reader_next(r);
 	return name;
 }
@@ -145,7 +145,7 @@ struct fth_str reader_string(struct reader *r)
 		expected(r, "a string");
 	text = copy_token(r, &length);
 	if (length > UINT32_MAX)
-		reader_fail(r, "a string of more than 4 GiB");
+		reader_fail(r, "the string is longer than 4 GiB");
 	reader_next(r);
 	return (struct fth_str){text == NULL ? "" : text, text == NULL ? 0 : (uint32_t)length, 0};
 }
@@ -185,8 +185,8 @@ static struct fth_table *read_table(struct reader *r)
 	struct fth_table *table = r->error != 0 ? NULL : r->how->open(r->how->self, name);
 
 	if (table == NULL && r->error == 0)
-		stop(r,
-		     fth_fail(ENOENT, "line %u, column %u: no table %s", at.line, at.column, name));
+		stop(r, fth_fail(ENOENT, "line %u, column %u: table %s does not exist", at.line,
+				 at.column, name));
 	return table;
 }
 
@@ -314,7 +314,7 @@ static struct task_slot input_slot(struct reader *r, const struct task_source *s
 static uint32_t read_earlier(struct reader *r)
 {
 	if (r->task_count == 0)
-		reader_fail(r, "there is no earlier task");
+		reader_fail(r, "the first task cannot refer to an earlier task");
 	return (uint32_t)reader_number(r, r->task_count == 0 ? 0 : r->task_count - 1);
 }
 
@@ -591,7 +591,7 @@ static void read_fetch(struct reader *r, struct task_step *step)
 		return;
 	row = &r->task->slots[f->row_slot];
 	if (row->type.kind != FTH_T_INT64)
-		reader_fail(r, "%s holds no row numbers: it is of type %s", row->name,
+		reader_fail(r, "%s has type %s and cannot hold row numbers", row->name,
 			    task_type_names[row->type.kind]);
 	f->column_count = read_table_columns(r, f->table, row->nullable, &f->columns);
 }
@@ -724,7 +724,7 @@ static double read_double(struct reader *r)
 	double value = 0;
 
 	if (fth_f64_parse(reader_string(r), &value) < 0 || !(value >= 0))
-		reader_fail(r, "expected a number in quotes, 0 or more");
+		reader_fail(r, "expected a quoted number of at least 0");
 	return value;
 }
 
@@ -817,10 +817,10 @@ static void adopt_nested(struct reader *r)
 			continue;
 		if (t->parent >= r->task_count || t->parent <= i ||
 		    r->tasks[t->parent].source.kind != TASK_TABLE) {
-			reader_fail(
-				r,
-				"task %u is nested in task %u, which is no later one with a table",
-				i, t->parent);
+			reader_fail(r,
+				    "task %u is nested in task %u, which is not a later task that "
+				    "scans a table",
+				    i, t->parent);
 			return;
 		}
 		parent = &r->tasks[t->parent];

@@ -21,7 +21,7 @@ static struct deep checked(struct reader *r, struct fth_expr *e, unsigned depth)
 	if (e == NULL && r->error == 0)
 		reader_error(r, fth_arena_alloc(r->arena, 16, 16) == NULL ? -ENOMEM : -EINVAL);
 	if (depth > READ_DEPTH_MAX)
-		reader_fail(r, "the expression is deeper than %u", READ_DEPTH_MAX);
+		reader_fail(r, "the expression nests deeper than %u levels", READ_DEPTH_MAX);
 	return (struct deep){r->error == 0 ? e : NULL, depth};
 }
 
@@ -42,8 +42,8 @@ static struct fth_expr *integer(struct reader *r, struct fth_type type, struct f
 	}
 	fth_type_range(type.kind == FTH_T_DECIMAL ? fth_type_decimal(0, scale) : type, &lo, &hi);
 	if (rc < 0 || value < lo || value > hi) {
-		reader_fail(r, "'%.*s' is no %s", (int)(text.len < 40 ? text.len : 40), text.data,
-			    task_type_names[type.kind]);
+		reader_fail(r, "'%.*s' is not a valid %s", (int)(text.len < 40 ? text.len : 40),
+			    text.data, task_type_names[type.kind]);
 		return NULL;
 	}
 	return fth_expr_int(r->arena, type, value);
@@ -58,7 +58,7 @@ static struct fth_expr *value_of(struct reader *r, struct fth_type type, struct 
 	if (type.kind != FTH_T_DOUBLE)
 		return integer(r, type, text);
 	if (fth_f64_parse(text, &real) < 0) {
-		reader_fail(r, "'%.*s' is no double", (int)(text.len < 40 ? text.len : 40),
+		reader_fail(r, "'%.*s' is not a valid double", (int)(text.len < 40 ? text.len : 40),
 			    text.data);
 		return NULL;
 	}
@@ -108,7 +108,7 @@ struct fth_expr *read_constant(struct reader *r)
 	if (reader_skip(r, "null"))
 		return fth_expr_null(r->arena, type);
 	if (type.kind == FTH_T_BOOL || r->token.kind != LEX_STRING) {
-		reader_fail(r, "expected null%s behind the type",
+		reader_fail(r, "expected null%s after the type",
 			    type.kind == FTH_T_BOOL ? "" : " or a 'value'");
 		return NULL;
 	}
@@ -227,7 +227,7 @@ static struct deep read_loose(struct reader *r, unsigned loosest)
 	unsigned tight;
 
 	if (++r->depth > READ_DEPTH_MAX)
-		reader_fail(r, "the expression is deeper than %u", READ_DEPTH_MAX);
+		reader_fail(r, "the expression nests deeper than %u levels", READ_DEPTH_MAX);
 	if (r->error == 0)
 		left = read_operand(r);
 	while (r->error == 0 && (tight = tightness(r, &op)) > loosest) {

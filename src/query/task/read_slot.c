@@ -66,7 +66,7 @@ void read_facts(struct reader *r, struct made *made)
 	f->hi = read_int(r);
 	reader_expect(r, "]");
 	if (f->lo > f->hi)
-		reader_fail(r, "the range ends before it begins");
+		reader_fail(r, "the upper bound of the range is below the lower bound");
 }
 
 /* ---- slots ---- */
@@ -111,7 +111,7 @@ struct task_slot combine(struct reader *r, const struct made *made, const struct
 
 	if (made->has_facts) {
 		if (!task_same_type(f->type, proved->type))
-			reader_fail(r, "%s is of type %s here", made->name,
+			reader_fail(r, "%s has type %s here", made->name,
 				    task_type_names[proved->type.kind]);
 		slot.nullable |= f->nullable;
 		if (r->how->trusted) {
@@ -143,7 +143,7 @@ void settle(struct reader *r, const struct made *made, const struct task_slot *p
 	if (r->error != 0)
 		return;
 	if (r->used[made->slot]) {
-		reader_fail(r, "slot #%u is made twice", made->slot);
+		reader_fail(r, "slot #%u is assigned twice", made->slot);
 		return;
 	}
 	while (t->slot_count <= made->slot) {

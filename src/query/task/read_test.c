@@ -244,9 +244,10 @@ static void wrong_text(void **state)
 	refuse(&s, "", "line 1, column 1: expected task, found the end");
 	refuse(&s, "task 1: table people: id#0 output: id#0",
 	       "line 1, column 7: expected task 0 here");
-	refuse(&s, "task 0: table nobody: id#0 output", "line 1, column 15: no table nobody");
+	refuse(&s, "task 0: table nobody: id#0 output",
+	       "line 1, column 15: table nobody does not exist");
 	refuse(&s, "task 0: table people: ix#0 output", "table people has no column ix");
-	refuse(&s, "task 0: table people: id#0, id#0 output", "slot #0 is made twice");
+	refuse(&s, "task 0: table people: id#0, id#0 output", "slot #0 is assigned twice");
 	refuse(&s, PEOPLE "output: id#0\nresult \"a\", \"b\"",
 	       "line 3, column 11: expected task, result or");
 	refuse(&s, PEOPLE "select id#0 > 1\n",
@@ -258,23 +259,24 @@ static void wrong_text(void **state)
 	       "line 2, column 8: slot #9 has no value here");
 	refuse(&s, PEOPLE "select ic#0 = 1 output: id#0",
 	       "line 2, column 8: the name of slot #0 is id");
-	refuse(&s, PEOPLE "compute x#4 text = id#0 + 1 output: x#4", "x is of type int32 here");
+	refuse(&s, PEOPLE "compute x#4 text = id#0 + 1 output: x#4", "x has type int32 here");
 	refuse(&s, PEOPLE "compute x#4 = 'open", "line 2, column 15");
-	refuse(&s, PEOPLE "select id#0 = 99999999999 output", "'99999999999' is no int32");
-	refuse(&s, PEOPLE "select born#3 = date '1999-02-30' output", "'1999-02-30' is no date");
-	refuse(&s, PEOPLE "look up in 0, inner: id#0 output", "there is no earlier task");
+	refuse(&s, PEOPLE "select id#0 = 99999999999 output", "'99999999999' is not a valid int32");
+	refuse(&s, PEOPLE "select born#3 = date '1999-02-30' output",
+	       "'1999-02-30' is not a valid date");
+	refuse(&s, PEOPLE "look up in 0, inner: id#0 output", "cannot refer to an earlier task");
 	refuse(&s, PEOPLE "output: id#0\ntask 1: result of 0: id#0 look up in 0, semi: id#0 output",
-	       "no set or map");
+	       "not a set or map");
 	refuse(&s, PEOPLE "set by id#0\ntask 1: result of 0: output", "reads a set or map as rows");
 	refuse(&s,
 	       PEOPLE "set by id#0\ntask 1: table people: name#0 look up in 0, semi: name#0 output",
-	       "have different types");
+	       "keys of different types");
 	refuse(&s, PEOPLE "group by name#1: sum(name#1)", "sum does not take text");
 	refuse(&s, PEOPLE "group by name#1: count(*)", "the last task does not end with output");
 	refuse(&s, PEOPLE "fetch from people at id#0: born#5 output: born#5",
-	       "id holds no row numbers");
+	       "cannot hold row numbers");
 	refuse(&s, PEOPLE "group runs by name#1 -> name#4 output: name#4",
-	       "not proved to be whole");
+	       "not proved to be clustered");
 	refuse(&s, PEOPLE "output: id#0\n$", "expected task, result or the end, found $");
 	refuse(&s,
 	       "task 0: table lines: key#0; once for each row group of task 0 where key = key set "
@@ -301,7 +303,7 @@ static void too_deep(void **state)
 			fputs(piece[form], out);
 		fputs("1", out);
 		fclose(out);
-		refuse(&s, text, "the expression is deeper than 500");
+		refuse(&s, text, "the expression nests deeper than 500");
 		free(text);
 	}
 	close_shop(&s);

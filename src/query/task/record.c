@@ -143,7 +143,7 @@ static const char *take(struct cursor *c, size_t size)
 
 static int cut_off(void)
 {
-	return fth_fail(EILSEQ, "a spilled record is cut off");
+	return fth_fail(EILSEQ, "a spilled record is truncated");
 }
 
 static int get_text(struct record_batch *b, unsigned column, struct cursor *from)

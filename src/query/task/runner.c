@@ -717,7 +717,7 @@ static int flush_step(struct runner *r, unsigned at)
 	int n, rc = 0;
 
 	if (runs->key_count + runs->aggregate_count > 64)
-		return fth_fail(EOPNOTSUPP, "more than 64 columns in a group are not supported");
+		return fth_fail(EOPNOTSUPP, "a group of more than 64 columns is not supported");
 	if (group_store_spilled(s->groups_left))
 		return flush_left(r, at, columns);
 	while (rc == 0 && (n = grouper_batch(s->grouper, &from, columns)) != 0)

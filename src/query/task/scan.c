@@ -380,7 +380,7 @@ static int await_slot(struct scan_reader *r, struct slot *s)
 		if (canceled(r))
 			return fth_fail(ECANCELED, "the query was canceled");
 		if (now >= deadline)
-			return fth_fail(ETIMEDOUT, "a read of table %s takes longer than 30 s",
+			return fth_fail(ETIMEDOUT, "a read of table %s timed out after 30 s",
 					fth_table_name(r->spec->table));
 		rc = fth_dev_reap(c->chan, done, 32, 1, now + CANCEL_NS);
 		if (rc == -ETIME)

@@ -27,7 +27,7 @@ static int free_bytes(const char *folder, uint64_t *out)
 	struct statvfs fs;
 
 	if (statvfs(folder, &fs) < 0)
-		return fth_fail(errno, "%s: cannot determine the space for temporary files",
+		return fth_fail(errno, "%s: cannot determine the free space for scratch files",
 				folder);
 	*out = (uint64_t)fs.f_bavail * fs.f_frsize;
 	return 0;

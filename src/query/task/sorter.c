@@ -218,7 +218,7 @@ static int encode_row(struct sorter *s, struct fth_vec *const *columns, unsigned
 		s->vecs[c] = columns[c];
 	size = record_size(s->fields, s->spec.column_count, s->vecs, i);
 	if (size > INT32_MAX)
-		return fth_fail(EOPNOTSUPP, "a row of more than 2 GiB cannot be sorted");
+		return fth_fail(EOPNOTSUPP, "sorting a row of more than 2 GiB is not supported");
 	rc = grow_buffer(s, &s->record, &s->record_room, size);
 	if (rc < 0)
 		return rc;

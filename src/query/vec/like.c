@@ -51,8 +51,9 @@ int fth_like_compile(struct fth_arena *arena, struct fth_str pattern, char escap
 		percent = false;
 		if (escape && c == escape) {
 			if (++i == pattern.len)
-				return fth_fail(EINVAL,
-						"LIKE pattern must not end with escape character");
+				return fth_fail(
+					EINVAL,
+					"a LIKE pattern must not end with its escape character");
 			add_char(out, &scan, pattern.data[i], false);
 		} else if (c == '%') {
 			scan.piece = NULL;

@@ -597,7 +597,9 @@ static int row_concat(struct fth_prog_run *x, const struct insn *in, void *dst)
 		char *text;
 
 		if (a.len > UINT32_MAX / 4 || b.len > UINT32_MAX / 4)
-			return fth_fail(ERANGE, "text of %llu bytes is too long",
+			return fth_fail(ERANGE,
+					"operator ||: operands of %llu bytes together; the limit "
+					"is 1 GiB each",
 					(unsigned long long)a.len + b.len);
 		text = fth_arena_alloc(&x->arena, a.len + b.len + 1, 1);
 		if (!text)
