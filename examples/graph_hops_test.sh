@@ -18,7 +18,7 @@ printf '# two ways round\n0 1\n1 2\n0 3\n3 4\n4 2\n7 8\n' >"$work/edges"
 if "$graph_hops" "$work/edges" 9 2>"$work/err"; then
   fail "there is no vertex 9"
 fi
-grep -q "no vertex 9" "$work/err" || fail "not the reason: $(cat "$work/err")"
+grep -q "vertex 9 does not exist" "$work/err" || fail "not the reason: $(cat "$work/err")"
 echo "0 x" >"$work/edges"
 if "$graph_hops" "$work/edges" 2>"$work/err"; then
   fail "x is no vertex"

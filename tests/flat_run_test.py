@@ -362,7 +362,7 @@ def test_errors():
     """Pages that cannot be written: a message and SIGBUS, not a hang."""
     done = flat(["--dram", "4M", "--file", "fault(mem:128M)?kind=write&nth=100&every=1"], [PROGRAM, "exit"])
     expect(done.returncode == -signal.SIGBUS, "failing writes", done)
-    expect(b"a page could not be moved from or to fault(mem:128M)" in done.stderr, "failing writes", done)
+    expect(b"cannot read or write a page of fault(mem:128M)" in done.stderr, "failing writes", done)
     small = os.path.join(work, "small")
     os.mkdir(small)
     if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "none", small],

@@ -37,19 +37,19 @@ import_text '0 1\n1 1\n0 1\n1 0\n2 2\n' --undirected --json
 # ---- text that is odd, and text that is wrong ----
 import_text '# c\r\n% c\r\n\r\n0\t1\r\n  1  2  \r\n2 3' --json
 [[ $out == *'"vertices":4,"edges":3,'* ]] || fail "CRLF: $out"
-refuse '' "there is no vertex"
-refuse '# only\n' "there is no vertex"
-refuse '0 1\n-1 2\n' "text: line 2: expected the number of a vertex; relabel takes any names"
-refuse '0 4294967295\n' "line 1: a number above 4294967294; relabel takes any names"
-refuse '0 18446744073709551616\n' "line 1: a number above"
-refuse '0 1\n0,2\n' "line 2: expected the number of a vertex"
+refuse '' "the file contains no vertices"
+refuse '# only\n' "the file contains no vertices"
+refuse '0 1\n-1 2\n' "text: line 2: expected a vertex number; relabel accepts any names"
+refuse '0 4294967295\n' "line 1: the number exceeds 4294967294; relabel accepts any names"
+refuse '0 18446744073709551616\n' "line 1: the number exceeds"
+refuse '0 1\n0,2\n' "line 2: expected a vertex number"
 refuse '0 1\n0\n' "line 2: "
 refuse '0 1\x00 2\n' "line 1: a zero byte"
 refuse '\x89PNG\r\n\x1a\n' "line 1: "
 refuse '0 1 x\n' "line 1: expected a weight" --weighted
 head -c 200000 /dev/zero | tr '\0' 7 >text
 expect 1 import text u
-[[ $err == *"line 1: longer than 65536 bytes"* ]] || fail "a long line: $err"
+[[ $err == *"line 1: the line is longer than 65536 bytes"* ]] || fail "a long line: $err"
 expect 1 import "$work" u
 [[ $err == *"Is a directory"* ]] || fail "a folder: $err"
 expect 1 import nosuch u
@@ -95,7 +95,7 @@ expect 0 bfs l --source bob --output -
 expect 0 bfs l --source 10 --verify --json --top 1
 [[ $out == *'"source":"10"'*'"top":[{"vertex":"1000000000","parent":"carol","depth":4}]}' ]] || fail "$out"
 expect 1 bfs l --source dave
-[[ $err == *"no vertex that is called dave"* ]] || fail "dave: $err"
+[[ $err == *"no vertex has the label dave"* ]] || fail "dave: $err"
 expect 0 pagerank l --output names.npy
 [[ $(head -c 128 names.npy | tr '\0' ' ') == *"{'descr': [('vertex', '|S10'), ('rank', '<f8')], 'fortran_order': False, 'shape': (5,), }"* ]] ||
   fail "$(head -c 200 names.npy)"
@@ -116,7 +116,7 @@ for options in --one-based "--vertices 9" "--format mtx"; do
   # shellcheck disable=SC2086
   expect 2 import --relabel $options names u
 done
-refuse 'a b\nc\n' "line 2: expected the name of a vertex" --relabel
+refuse 'a b\nc\n' "line 2: expected a vertex name" --relabel
 
 # The same graph by names and by numbers, sorted in little memory: the same depths.
 expect 0 generate --scale 10 --seed 3 k

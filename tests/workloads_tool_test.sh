@@ -20,7 +20,7 @@ expect 0 taxi generate --force --rows 200000 "file:$work/trips"
 expect 1 taxi generate --force --rows 900000 mem:1M
 [[ $err == *"need a device of"* ]] || fail "too many rows: $err"
 expect 1 taxi check mem:1M
-[[ $err == *"no table"* ]] || fail "no table: $err"
+[[ $err == *"does not contain a table"* ]] || fail "no table: $err"
 
 expect 0 taxi generate --rows 100000 "file:$work/table"
 expect 0 taxi check "file:$work/table"

@@ -14,7 +14,7 @@ static int check_range(const struct fth_flat *flat, const void *at, uint64_t len
 
 	if (offset > flat->size || length > flat->size - offset)
 		return fth_fail(ERANGE,
-				"flat: %llu bytes at offset %llu are outside the region of %llu",
+				"flat: %llu bytes at offset %llu exceed the region of %llu bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				(unsigned long long)flat->size);
 	*first = offset / flat->map.page;
@@ -60,7 +60,7 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 	int rc = check_range(flat, at, length, &first, &end);
 
 	if (rc == 0 && (unsigned)advice > FTH_FLAT_RANDOM)
-		rc = fth_fail(EINVAL, "flat: advice %d is unknown", (int)advice);
+		rc = fth_fail(EINVAL, "flat: unknown advice %d", (int)advice);
 	if (rc < 0)
 		return rc;
 	if (advice == FTH_FLAT_SEQUENTIAL || advice == FTH_FLAT_RANDOM) {
@@ -133,8 +133,10 @@ int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
 	}
 	fault_loud(&before);
 	if (rc == -ENOMEM)
-		return fth_fail(ENOMEM, "flat: %llu bytes would hold more than half of the DRAM",
-				(unsigned long long)length);
+		return fth_fail(
+			ENOMEM,
+			"flat: holding %llu bytes would take more than half of the DRAM budget",
+			(unsigned long long)length);
 	return rc;
 }
 
@@ -162,8 +164,8 @@ int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 
 	if (pages < cached + FLAT_WAYS)
 		return fth_fail(EINVAL,
-				"flat: a budget of %llu bytes is less than %llu: the SSD-cache and "
-				"%u pages",
+				"flat: budget %llu is below the minimum of %llu bytes, the "
+				"SSD-Cache and %u pages",
 				(unsigned long long)budget,
 				(unsigned long long)((cached + FLAT_WAYS) * flat->map.page),
 				FLAT_WAYS);

@@ -22,7 +22,7 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 	directory->slots = malloc(directory->sets * directory->ways * sizeof(*directory->slots));
 	directory->locks = calloc(directory->sets, sizeof(*directory->locks));
 	if (!directory->slots || !directory->locks)
-		return fth_fail(ENOMEM, "flat: no memory for %llu slots",
+		return fth_fail(ENOMEM, "flat: no memory for a directory of %llu SSD-Cache slots",
 				(unsigned long long)slots);
 	for (uint64_t i = 0; i < directory->sets * directory->ways; i++)
 		directory->slots[i] = (struct flat_slot){.page = FLAT_NONE};
@@ -30,7 +30,8 @@ int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t pa
 		frames = mmap(NULL, directory->sets * directory->ways * page,
 			      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (frames == MAP_FAILED)
-		return fth_fail(ENOMEM, "flat: no memory for an SSD-cache of %llu pages of %llu",
+		return fth_fail(ENOMEM,
+				"flat: no memory for an SSD-Cache of %llu pages of %llu bytes",
 				(unsigned long long)slots, (unsigned long long)page);
 	directory->frames = frames;
 	directory->page = page;

@@ -512,7 +512,7 @@ int fault_watch(struct fth_flat *flat)
 	while (rc == 0 && i < REGIONS && regions[i])
 		i++;
 	if (rc == 0 && i == REGIONS)
-		rc = fth_fail(EMFILE, "flat: %d regions are open, the limit", REGIONS);
+		rc = fth_fail(EMFILE, "flat: too many open regions, the limit is %d", REGIONS);
 	/* release: a fault of any thread sees the region complete */
 	if (rc == 0)
 		__atomic_store_n(&regions[i], flat, __ATOMIC_RELEASE);

@@ -174,8 +174,7 @@ int log_find(struct flat_log *log, struct fth_dev *dev, struct fth_dev_window *w
 				log->header.version, HEADER_VERSION);
 	if (log->size == 0 || log->size > LOG_SIZE_MAX || log->size % log->unit != 0 ||
 	    log->header.tail > UINT64_MAX / 2 || log->header.tail % 8 != 0)
-		return fth_fail(EUCLEAN,
-				"flat: the header of the log says %llu bytes from position %llu on",
+		return fth_fail(EUCLEAN, "flat: the log header is damaged: size %llu, tail %llu",
 				(unsigned long long)log->size,
 				(unsigned long long)log->header.tail);
 	if (!window) /* the caller may not know how long it is */

@@ -80,8 +80,8 @@ int log_replay(struct flat_log *log, int (*each)(void *user, const struct log_re
 	while (rc == 0 && (record = next_record(&r))) {
 		if (record->at > log->header.region_size ||
 		    record->length > log->header.region_size - record->at)
-			rc = fth_fail(EUCLEAN,
-				      "flat: a record of the log is beyond the region's end");
+			rc = fth_fail(EUCLEAN, "flat: the log is damaged: a record lies beyond the "
+					       "end of the region");
 		else
 			rc = each(user, record);
 	}

@@ -28,17 +28,15 @@ static int open_faults(struct flat_map *map)
 	map->faults = fth_fd_high(
 		(int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY));
 	if (map->faults < 0)
-		return fth_fail(ENOTSUP, "flat: userfaultfd() is not available: %s (%s)",
-				strerror(errno),
-				errno == ENOSYS ? "the kernel has no CONFIG_USERFAULTFD"
-						: "before Linux 5.11 it takes sysctl "
-						  "vm.unprivileged_userfaultfd=1 or "
-						  "CAP_SYS_PTRACE; in a container, a seccomp "
-						  "profile that allows it");
-	if (ioctl(map->faults, UFFDIO_API, &api) < 0)
 		return fth_fail(
-			ENOTSUP,
-			"flat: this kernel's userfaultfd() lacks features (Linux 5.11 has them)");
+			ENOTSUP, "flat: userfaultfd() is not available: %s (%s)", strerror(errno),
+			errno == ENOSYS ? "the kernel was built without CONFIG_USERFAULTFD"
+					: "before Linux 5.11 it needs sysctl "
+					  "vm.unprivileged_userfaultfd=1 or CAP_SYS_PTRACE; in a "
+					  "container, the seccomp profile must allow it");
+	if (ioctl(map->faults, UFFDIO_API, &api) < 0)
+		return fth_fail(ENOTSUP, "flat: this kernel's userfaultfd() lacks required "
+					 "features; Linux 5.11 or later is needed");
 	return 0;
 }
 
@@ -60,7 +58,7 @@ static int reserve(struct flat_map *map, bool readonly)
 			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (map->reserved == MAP_FAILED) {
 		map->reserved = NULL;
-		return fth_fail(errno, "flat: cannot reserve %llu bytes of addresses: %s",
+		return fth_fail(errno, "flat: cannot reserve %llu bytes of address space: %s",
 				(unsigned long long)map->reserved_size, strerror(errno));
 	}
 	map->user = (uint8_t *)(((uintptr_t)map->reserved + map->page - 1) & ~(map->page - 1));
@@ -75,7 +73,7 @@ static int watch(struct flat_map *map, void *at, uint64_t size)
 	};
 
 	if (ioctl(map->faults, UFFDIO_REGISTER, &reg) < 0)
-		return fth_fail(ENOTSUP, "flat: userfaultfd() refuses the memory: %s",
+		return fth_fail(ENOTSUP, "flat: cannot register the region with userfaultfd: %s",
 				strerror(errno));
 	return 0;
 }

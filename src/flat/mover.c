@@ -446,7 +446,7 @@ int mover_open(struct fth_flat *flat)
 		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mover->buffer == MAP_FAILED) {
 		mover->buffer = NULL;
-		return fth_fail(ENOMEM, "flat: no memory for %zu bytes of page buffers", size);
+		return fth_fail(ENOMEM, "flat: no memory for page buffers of %zu bytes", size);
 	}
 	/* requests in flight use it: a child gets no copy, and the parent no new page */
 	(void)madvise(mover->buffer, size, MADV_DONTFORK);
@@ -456,8 +456,7 @@ int mover_open(struct fth_flat *flat)
 	rc = pthread_create(&mover->thread, NULL, serve, flat);
 	fault_loud(&before);
 	if (rc != 0)
-		return fth_fail(rc, "flat: cannot start the thread of the region: %s",
-				strerror(rc));
+		return fth_fail(rc, "flat: cannot start the background thread: %s", strerror(rc));
 	mover->running = true;
 	return 0;
 }

@@ -33,11 +33,11 @@ static int check_page(struct fth_flat_options *o)
 		return fth_fail(EINVAL, "flat: page size %u is not a power of two from %u to %u",
 				o->page, FTH_FLAT_PAGE_MIN, FTH_FLAT_PAGE_MAX);
 	if ((unsigned)o->policy >= FTH_FLAT_POLICY_COUNT)
-		return fth_fail(EINVAL, "flat: policy %d is unknown", (int)o->policy);
+		return fth_fail(EINVAL, "flat: unknown policy %d", (int)o->policy);
 	if (o->policy == FTH_FLAT_DEFAULT)
 		o->policy = FTH_FLAT_COUNTERS;
 	if ((unsigned)o->window >= FTH_FLAT_WINDOW_COUNT)
-		return fth_fail(EINVAL, "flat: window %d is unknown", (int)o->window);
+		return fth_fail(EINVAL, "flat: unknown window mode %d", (int)o->window);
 	if (o->offset % o->page)
 		return fth_fail(EINVAL, "flat: offset %llu is not a multiple of the page size %u",
 				(unsigned long long)o->offset, o->page);
@@ -51,16 +51,17 @@ static int take_log(struct fth_flat *flat)
 
 	if (o->log && (o->log < LOG_SIZE_MIN || o->log > LOG_SIZE_MAX || o->log % LOG_SLOT ||
 		       fth_dev_info(flat->dev)->block > LOG_SLOT))
-		return fth_fail(
-			EINVAL,
-			"flat: a log of %llu bytes is not a multiple of %u from %u to %llu, "
-			"or the device has blocks of more than %u",
-			(unsigned long long)o->log, LOG_SLOT, LOG_SIZE_MIN,
-			(unsigned long long)LOG_SIZE_MAX, LOG_SLOT);
+		return fth_fail(EINVAL,
+				"flat: log size %llu is not a multiple of %u between %u and %llu, "
+				"or the device has blocks larger than %u bytes",
+				(unsigned long long)o->log, LOG_SLOT, LOG_SIZE_MIN,
+				(unsigned long long)LOG_SIZE_MAX, LOG_SLOT);
 	if (o->log && (o->log >= flat->size || (flat->size - o->log) % o->page))
-		return fth_fail(
-			EINVAL, "flat: %llu bytes less a log of %llu are not whole pages of %u",
-			(unsigned long long)flat->size, (unsigned long long)o->log, o->page);
+		return fth_fail(EINVAL,
+				"flat: a length of %llu without its log of %llu bytes is not a "
+				"multiple of the page size %u",
+				(unsigned long long)flat->size, (unsigned long long)o->log,
+				o->page);
 	flat->size -= o->log;
 	flat->pages = (flat->size + o->page - 1) / o->page;
 	return 0;
@@ -73,22 +74,25 @@ static int check_range(struct fth_flat *flat)
 	struct fth_flat_options *o = &flat->options;
 
 	if (o->page % info->block)
-		return fth_fail(EINVAL,
-				"flat: page size %u is not a multiple of the device's block of %u",
-				o->page, info->block);
+		return fth_fail(
+			EINVAL,
+			"flat: page size %u is not a multiple of the device's block size %u",
+			o->page, info->block);
 	if (o->page > info->max_length)
-		return fth_fail(EINVAL,
-				"flat: page size %u is more than the %llu bytes of one request",
-				o->page, (unsigned long long)info->max_length);
+		return fth_fail(
+			EINVAL,
+			"flat: page size %u exceeds the device's maximum request of %llu bytes",
+			o->page, (unsigned long long)info->max_length);
 	if (o->offset >= info->size || o->length > info->size - o->offset)
-		return fth_fail(EINVAL, "flat: %llu bytes at %llu are beyond the device's %llu",
+		return fth_fail(EINVAL,
+				"flat: %llu bytes at offset %llu exceed the device of %llu bytes",
 				(unsigned long long)o->length, (unsigned long long)o->offset,
 				(unsigned long long)info->size);
 	if (o->length == 0)
 		o->length = info->size - o->offset;
 	if (o->length % info->block)
 		return fth_fail(EINVAL,
-				"flat: length %llu is not a multiple of the device's block of %u",
+				"flat: length %llu is not a multiple of the device's block size %u",
 				(unsigned long long)o->length, info->block);
 	flat->size = o->length;
 	return take_log(flat);
@@ -102,7 +106,8 @@ static int split_budget(const struct fth_flat *flat, uint64_t budget, uint64_t *
 		 wanted = flat->options.cache / flat->options.page;
 
 	if (pages < BUDGET_MIN)
-		return fth_fail(EINVAL, "flat: a budget of %llu bytes is less than %u pages of %u",
+		return fth_fail(EINVAL,
+				"flat: budget %llu is below the minimum of %u pages of %u bytes",
 				(unsigned long long)budget, BUDGET_MIN, flat->options.page);
 	if (flat->window_slots) { /* no memory of the host */
 		if (wanted >= FLAT_WAYS && wanted < flat->window_slots)
@@ -119,8 +124,8 @@ static int split_budget(const struct fth_flat *flat, uint64_t budget, uint64_t *
 	wanted -= wanted % FLAT_WAYS;
 	if (wanted > pages - CACHE_MIN)
 		return fth_fail(EINVAL,
-				"flat: an SSD-cache of %llu bytes leaves less than %u pages of the "
-				"budget of %llu",
+				"flat: an SSD-Cache of %llu bytes leaves fewer than %u pages of "
+				"the budget of %llu bytes",
 				(unsigned long long)flat->options.cache, CACHE_MIN,
 				(unsigned long long)budget);
 	*cache = wanted;
@@ -134,7 +139,7 @@ static int open_words(struct fth_flat *flat)
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	if (at == MAP_FAILED)
-		return fth_fail(ENOMEM, "flat: no memory for the words of %llu pages",
+		return fth_fail(ENOMEM, "flat: no memory for the page table of %llu pages",
 				(unsigned long long)flat->pages);
 	flat->words = at;
 	return 0;

@@ -223,7 +223,7 @@ int fth_flat_persist(const void *at, uint64_t length)
 	int rc;
 
 	if (!flat)
-		return fth_fail(EINVAL, "flat: %p is not in a region", at);
+		return fth_fail(EINVAL, "flat: address %p is not in an open region", at);
 	if (flat->owner != getpid())
 		return fth_fail(EPERM,
 				"flat: a child of fork() cannot persist its parent's region");

@@ -138,7 +138,7 @@ static void errors_are_clear(void **unused)
 	base = fth_flat_base(flat);
 	assert_int_equal(fth_flat_size(flat), (2u << 20) - LOG);
 	assert_int_equal(fth_flat_persist(&status, 4), -EINVAL);
-	assert_non_null(strstr(fth_error_text(-EINVAL), "not in a region"));
+	assert_non_null(strstr(fth_error_text(-EINVAL), "not in an open region"));
 	assert_int_equal(fth_flat_persist(base, 4), -EINVAL);
 	assert_non_null(strstr(fth_error_text(-EINVAL), "not marked"));
 	assert_true(fth_flat_persistent(flat, base + PAGE, PAGE) >= 0);

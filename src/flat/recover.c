@@ -137,7 +137,7 @@ static int check_owner(const struct fth_flat *flat, const struct flat_log *log)
 
 	if (h->region_at == flat->options.offset && h->region_size == flat->size)
 		return 0;
-	return fth_fail(EINVAL, "flat: the log is of a region of %llu bytes at %llu",
+	return fth_fail(EINVAL, "flat: the log belongs to a region of %llu bytes at offset %llu",
 			(unsigned long long)h->region_size, (unsigned long long)h->region_at);
 }
 
@@ -154,9 +154,8 @@ static int begin(struct fth_flat *flat, struct flat_log *log, enum log_found fou
 	if (flat->options.readonly) {
 		rc = found == LOG_OURS ? recover_has_records(log, &has) : 0;
 		if (rc == 0 && found == LOG_OURS && has)
-			rc = fth_fail(EROFS,
-				      "flat: the log has changes that are not in place; open "
-				      "the region for writing once");
+			rc = fth_fail(EROFS, "flat: the log has changes that are not applied yet; "
+					     "open the region for writing once");
 		return rc;
 	}
 	rc = found == LOG_OURS ? 0 : log_format(log, flat->options.offset, flat->size);
@@ -174,9 +173,9 @@ int recover_open(struct fth_flat *flat, bool window, uint64_t at, uint64_t size,
 		     : fth_fail(ENOMEM, "flat: no memory for the log");
 
 	if (rc == 0 && found == LOG_OURS && !window && log->size + 2 * log->slot != size)
-		rc = fth_fail(EINVAL, "flat: the log has %llu bytes, not %llu",
-			      (unsigned long long)(log->size + 2 * log->slot),
-			      (unsigned long long)size);
+		rc = fth_fail(
+			EINVAL, "flat: the log on the device has %llu bytes, options.log is %llu",
+			(unsigned long long)(log->size + 2 * log->slot), (unsigned long long)size);
 	if (rc == 0)
 		rc = begin(flat, log, found);
 	if (rc == 0 && !flat->options.readonly) {
@@ -206,8 +205,8 @@ int recover_guard(struct fth_flat *flat)
 	rc = recover_has_records(&log, &has);
 	if (rc == 0 && has)
 		rc = fth_fail(EBUSY,
-			      "flat: the region ends with a log of %llu bytes that has changes "
-			      "which are not in place: open it with options.log",
+			      "flat: the region ends with a log of %llu bytes that has changes not "
+			      "applied yet: open the region with options.log",
 			      (unsigned long long)(log.size + 2 * log.slot));
 	return rc;
 }

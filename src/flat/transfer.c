@@ -14,7 +14,7 @@ int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t lengt
 
 	if (offset > flat->size || length > flat->size - offset)
 		return fth_fail(ERANGE,
-				"flat: %llu bytes at offset %llu are outside the region of %llu",
+				"flat: %llu bytes at offset %llu exceed the region of %llu bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				(unsigned long long)flat->size);
 	if (store && flat->options.readonly)

@@ -35,8 +35,8 @@ static int judge_log(struct fth_flat *flat, struct flat_log *log, enum log_found
 		return rc;
 	if (has && forced)
 		return fth_fail(EBUSY,
-				"flat: the window holds changes of a region of %llu bytes at %llu "
-				"that are not in place: open that first",
+				"flat: the window has unapplied changes of a region of %llu bytes "
+				"at offset %llu: open that region first",
 				(unsigned long long)log->header.region_size,
 				(unsigned long long)log->header.region_at);
 	if (has)
@@ -61,14 +61,15 @@ static int look_for_log(struct fth_flat *flat)
 		if (found == LOG_OURS && log.header.region_at == flat->options.offset)
 			rc = recover_has_records(&log, &has);
 		if (rc == 0 && has)
-			rc = fth_fail(EROFS, "flat: the window has changes of this region that are "
-					     "not in place; open it once for writing, with the "
-					     "window");
+			rc = fth_fail(
+				EROFS,
+				"flat: the window has changes of this region that are not applied "
+				"yet; open the region once for writing, with the window");
 		return rc;
 	}
 	if (rc == 0 && (info->flags & FTH_DEV_WINDOW_RESTORE_ERROR))
-		rc = fth_fail(EIO, "flat: the drive may have lost what its window held; open the "
-				   "region without the window to accept that");
+		rc = fth_fail(EIO, "flat: the drive may have lost the contents of its window; open "
+				   "the region without the window to accept the loss");
 	if (rc == 0)
 		rc = judge_log(flat, &log, found);
 	if (rc == 1)
@@ -110,7 +111,8 @@ int window_open(struct fth_flat *flat)
 	info = fth_dev_window_info(flat->window);
 	if (info->size < WINDOW_MIN || (info->flags & FTH_DEV_WINDOW_READ_ONLY))
 		rc = forced ? fth_fail(EOPNOTSUPP,
-				       "flat: the window of %llu bytes is read-only or too small",
+				       "flat: the window of %llu bytes is read-only or too small "
+				       "to use",
 				       (unsigned long long)info->size)
 			    : 0;
 	else if (info->guarantee == FTH_DEV_WINDOW_POWER)

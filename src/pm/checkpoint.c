@@ -63,19 +63,19 @@ static uint8_t *area_of(const struct fth_pm_checkpoint *cp)
 static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
 {
 	if (bytes == 0)
-		return fth_fail(
-			EINVAL,
-			"checkpoint: a shape has 1 to %u groups of 1 to %u buffers and at most "
-			"32 TiB",
-			FTH_PM_CHECKPOINT_GROUPS_MAX, FTH_PM_CHECKPOINT_BUFFERS_MAX);
+		return fth_fail(EINVAL,
+				"checkpoint: invalid shape: expected 1 to %u groups of 1 to %u "
+				"buffers, at most 32 TiB in all",
+				FTH_PM_CHECKPOINT_GROUPS_MAX, FTH_PM_CHECKPOINT_BUFFERS_MAX);
 	if (offset % BLOCK)
 		return fth_fail(EINVAL, "checkpoint: offset %" PRIu64 " is not a multiple of 4096",
 				offset);
 	if (offset > pm->view.size || bytes > pm->view.size - offset)
 		return fth_fail(ERANGE,
-				"checkpoint: %" PRIu64 " bytes at %" PRIu64 " do not fit %" PRIu64,
+				"checkpoint: %" PRIu64 " bytes at offset %" PRIu64
+				" exceed the memory of %" PRIu64,
 				bytes, offset, pm->view.size);
-	return pm->readonly ? fth_fail(EROFS, "checkpoint: mapped for reading only") : 0;
+	return pm->readonly ? fth_fail(EROFS, "checkpoint: the memory is mapped read-only") : 0;
 }
 
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
@@ -151,7 +151,8 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 	uint64_t bytes;
 
 	if (h->magic != FTH_PM_CP_MAGIC)
-		return fth_fail(EBADMSG, "checkpoint: no area at offset %" PRIu64, offset);
+		return fth_fail(EBADMSG, "checkpoint: no checkpoint area at offset %" PRIu64,
+				offset);
 	if (h->check != fth_pm_cp_header_check(h))
 		return fth_fail(EBADMSG, "checkpoint: the header of the area is damaged");
 	if (h->version != FTH_PM_CP_VERSION)
@@ -163,7 +164,7 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 	    bytes > pm->view.size - offset)
 		return fth_fail(EBADMSG,
 				"checkpoint: %" PRIu32 " groups of %" PRIu64
-				" bytes do not fit the memory",
+				" bytes exceed the memory",
 				h->groups, h->capacity);
 	return 0;
 }
@@ -175,7 +176,8 @@ int fth_pm_checkpoint_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_che
 
 	*out = NULL;
 	if (offset % BLOCK || offset > pm->view.size || pm->view.size - offset < sizeof h)
-		return fth_fail(EBADMSG, "checkpoint: no area at offset %" PRIu64, offset);
+		return fth_fail(EBADMSG, "checkpoint: no checkpoint area at offset %" PRIu64,
+				offset);
 	memcpy(&h, pm->view.base + offset, sizeof h);
 	rc = check_header(pm, offset, &h);
 	return rc < 0 ? rc : cp_new(pm, offset, &h, out);
@@ -205,8 +207,8 @@ static int check_group(const struct fth_pm_checkpoint *cp, uint32_t group)
 {
 	if (group < cp->header.groups)
 		return 0;
-	return fth_fail(EINVAL, "checkpoint: group %" PRIu32 ", there are %" PRIu32, group,
-			cp->header.groups);
+	return fth_fail(EINVAL, "checkpoint: group %" PRIu32 " does not exist, there are %" PRIu32,
+			group, cp->header.groups);
 }
 
 static int check_buffer(const struct fth_pm_checkpoint *cp, uint32_t group, uint64_t bytes)
@@ -218,12 +220,12 @@ static int check_buffer(const struct fth_pm_checkpoint *cp, uint32_t group, uint
 		return rc;
 	g = &cp->groups[group];
 	if (bytes == 0)
-		return fth_fail(EINVAL, "checkpoint: a buffer without bytes");
+		return fth_fail(EINVAL, "checkpoint: buffer size is 0");
 	if (bytes > cp->header.capacity - g->used || g->count == cp->header.buffers)
 		return fth_fail(ENOSPC,
 				"checkpoint: group %" PRIu32 " has %" PRIu64 " of %" PRIu64
-				" bytes and %" PRIu64 " of %" PRIu64 " buffers left, not %" PRIu64
-				" bytes",
+				" bytes and %" PRIu64 " of %" PRIu64
+				" buffers left, too few for a buffer of %" PRIu64 " bytes",
 				group, cp->header.capacity - g->used, cp->header.capacity,
 				cp->header.buffers - g->count, cp->header.buffers, bytes);
 	return 0;
@@ -362,7 +364,7 @@ int fth_pm_checkpoint_plan_save(struct fth_pm_checkpoint *cp, uint32_t group, ui
 	if (rc == 0 && (flags & ~FTH_PM_CHECKPOINT_INCREMENTAL))
 		rc = fth_fail(EINVAL, "checkpoint: unknown flags %#x", flags);
 	if (rc == 0 && cp->pm->readonly)
-		rc = fth_fail(EROFS, "checkpoint: mapped for reading only");
+		rc = fth_fail(EROFS, "checkpoint: the memory is mapped read-only");
 	if (rc == 0 && cp->groups[group].count == 0)
 		rc = fth_fail(EINVAL, "checkpoint: group %" PRIu32 " has no buffers", group);
 	if (rc == 0)
@@ -411,12 +413,13 @@ int fth_pm_checkpoint_plan_restore(struct fth_pm_checkpoint *cp, uint32_t group,
 		return rc;
 	copy = newest(cp, group, &r);
 	if (copy < 0)
-		return fth_fail(ENODATA, "checkpoint: group %" PRIu32 " was not saved", group);
+		return fth_fail(ENODATA, "checkpoint: group %" PRIu32 " has no saved version",
+				group);
 	if (r.digest != group_digest(&cp->groups[group]) || r.bytes != cp->groups[group].used)
 		return fth_fail(
 			EINVAL,
 			"checkpoint: version %" PRIu64 " of group %" PRIu32
-			" was saved from other buffers: their number, sizes or order differ",
+			" was saved from different buffers: their number, sizes or order differ",
 			r.version, group);
 	fill_plan(cp, group, (uint32_t)copy, plan);
 	plan->version = r.version;
@@ -510,7 +513,8 @@ int fth_pm_checkpoint_verify(struct fth_pm_checkpoint *cp, uint32_t group)
 		return rc;
 	copy = newest(cp, group, &r);
 	if (copy < 0)
-		return fth_fail(ENODATA, "checkpoint: group %" PRIu32 " was not saved", group);
+		return fth_fail(ENODATA, "checkpoint: group %" PRIu32 " has no saved version",
+				group);
 	if (sum_copy(copy_at(cp, group, (uint32_t)copy), r.bytes, NULL) != r.sum)
 		return fail_damaged(r.version, group);
 	return 0;

@@ -14,9 +14,8 @@ int fth_pm_begin(struct fth_pm *pm)
 {
 	if (pm->kind->id != FTH_PM_KIND_PMEM || pm->guarantee != FTH_PM_POWER || pm->auto_flush)
 		return FTH_PM_DDIO_NOT_NEEDED;
-	return fth_fail(ENOTSUP,
-			"stores of devices may stay in the processor's caches (DDIO), and this "
-			"machine offers no control of that; persist from the CPU");
+	return fth_fail(ENOTSUP, "device writes may stay in the processor's caches (DDIO), and "
+				 "this machine has no means to disable that; persist from the CPU");
 }
 
 int fth_pm_end(struct fth_pm *pm)

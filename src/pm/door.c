@@ -42,12 +42,12 @@ static int map_door(uint64_t bytes, void **out)
 	int fd = fth_fd_high(memfd_create("fathom-pm-door", MFD_CLOEXEC)), rc = 0;
 
 	if (fd < 0)
-		return fth_fail(-fd, "memory for the door: %s", strerror(-fd));
+		return fth_fail(-fd, "cannot map the doorbell memory: %s", strerror(-fd));
 	*out = MAP_FAILED;
 	if (ftruncate(fd, (off_t)bytes) == 0)
 		*out = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (*out == MAP_FAILED)
-		rc = fth_fail(errno, "memory for the door: %s", strerror(errno));
+		rc = fth_fail(errno, "cannot map the doorbell memory: %s", strerror(errno));
 	close(fd);
 	return rc;
 }

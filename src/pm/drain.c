@@ -301,7 +301,7 @@ static int drain_error(const struct fth_pm *pm)
 {
 	uint64_t error = fth_load_acquire_sys64(&pm->view.door->error);
 
-	return error ? fth_fail((int)error, "%s: writing to the device failed earlier: %s",
+	return error ? fth_fail((int)error, "%s: an earlier write to the device failed: %s",
 				pm->name, strerror((int)error))
 		     : 0;
 }
@@ -330,7 +330,8 @@ static int wait_served(struct fth_pm *pm, uint64_t begun)
 		} else if (pthread_cond_timedwait(&d->changed, &d->lock, &until) == ETIMEDOUT) {
 			/* For good: what this thread stored may become durable later. */
 			fth_store_release_sys64(&pm->view.door->error, ETIMEDOUT);
-			return fth_fail(ETIMEDOUT, "%s: the device did not answer in %u ms",
+			return fth_fail(ETIMEDOUT,
+					"%s: timed out after %u ms waiting for the device",
 					pm->name, pm->timeout_ms);
 		}
 	}
@@ -401,7 +402,7 @@ int fth_pm_serve(struct fth_pm *pm)
 		d->serving = rc == 0;
 	}
 	pthread_mutex_unlock(&d->lock);
-	return rc < 0 ? fth_fail(-rc, "starting the drain's thread: %s", strerror(-rc)) : 0;
+	return rc < 0 ? fth_fail(-rc, "cannot start the drain thread: %s", strerror(-rc)) : 0;
 }
 
 /* ---- open and close ---- */

@@ -52,10 +52,9 @@ static int explain(const struct fth_pm *pm, int rc)
 	struct fth_gpu_kept kept = fth_gpu_keep(rc);
 
 	if (rc == -EINVAL && fth_pm_kind(pm) == FTH_PM_KIND_PMEM)
-		return fth_fail(
-			EOPNOTSUPP,
-			"%s: CUDA does not pin a mapping of a file (%s); use shm:, or a device URI",
-			fth_pm_name(pm), kept.text);
+		return fth_fail(EOPNOTSUPP,
+				"%s: CUDA cannot pin a file mapping (%s); use shm: or a device URI",
+				fth_pm_name(pm), kept.text);
 	return fth_fail_in(fth_gpu_tell(&kept), fth_pm_name(pm));
 }
 
@@ -115,10 +114,10 @@ int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out)
 
 	*out = NULL;
 	if (pm->view.mode == FTH_PM_MODE_WINDOW)
-		return fth_fail(EOPNOTSUPP,
-				"%s: a GPU cannot persist into a device's window; use shm:, or a "
-				"device URI",
-				fth_pm_name(pm));
+		return fth_fail(
+			EOPNOTSUPP,
+			"%s: a GPU cannot persist into a device's window; use shm: or a device URI",
+			fth_pm_name(pm));
 	gpu = (struct fth_gpu_pm *)calloc(1, sizeof(*gpu));
 	if (!gpu)
 		return -ENOMEM;

@@ -98,10 +98,10 @@ static int check_magic(const struct fth_pm *pm, const struct pm_header *h)
 	if (h->magic == PM_HEADER_MAGIC)
 		return 0;
 	if (h->magic == PM_HEADER_CREATING)
-		return fth_fail(ENOENT, "its creation was interrupted; create it again");
+		return fth_fail(ENOENT, "creation was interrupted; create it again");
 	if (h->magic == 0 && all_zero(pm->memory, FTH_PM_HEADER))
-		return fth_fail(ENOENT, "blank: no persistent memory was created here");
-	return fth_fail(EBADMSG, "not persistent memory of Fathom: it begins with %016" PRIx64,
+		return fth_fail(ENOENT, "blank: no persistent memory has been created here");
+	return fth_fail(EBADMSG, "not a Fathom persistent memory: the magic number is %016" PRIx64,
 			h->magic);
 }
 
@@ -115,19 +115,19 @@ int pm_header_check(struct fth_pm *pm, uint64_t tag)
 	if (rc < 0)
 		return rc;
 	if (h.checksum != header_checksum(&h))
-		return fth_fail(EBADMSG, "its header is damaged: the checksum does not match");
+		return fth_fail(EBADMSG, "the header is damaged: the checksum does not match");
 	if (h.version != PM_HEADER_VERSION)
-		return fth_fail(EBADMSG, "its header has version %" PRIu32 ", expected %u",
+		return fth_fail(EBADMSG, "the header has version %" PRIu32 ", expected %u",
 				h.version, PM_HEADER_VERSION);
 	if (h.header_bytes != FTH_PM_HEADER || h.length % FTH_PM_PAGE || h.length <= FTH_PM_HEADER)
-		return fth_fail(EBADMSG,
-				"its header says %" PRIu64 " bytes, which is no valid size",
+		return fth_fail(EBADMSG, "the header is damaged: %" PRIu64 " is not a valid size",
 				h.length);
 	if (h.length > pm->length)
-		return fth_fail(EBADMSG, "truncated: %" PRIu64 " bytes, its header says %" PRIu64,
+		return fth_fail(EBADMSG,
+				"truncated: it has %" PRIu64 " bytes, the header says %" PRIu64,
 				pm->length, h.length);
 	if (tag != 0 && h.tag != tag)
-		return fth_fail(EMEDIUMTYPE, "its tag is %016" PRIx64 ", expected %016" PRIx64,
+		return fth_fail(EMEDIUMTYPE, "the tag is %016" PRIx64 ", expected %016" PRIx64,
 				h.tag, tag);
 	pm->tag = h.tag;
 	pm->view.size = h.length - FTH_PM_HEADER;

@@ -190,7 +190,7 @@ static int check_begun(const struct fth_pm *pm, const struct pm_request *request
 	if (request->create || pm->lock_fd < 0 || fstat(pm->lock_fd, &st) < 0 ||
 	    !S_ISREG(st.st_mode) || st.st_size > 0)
 		return 0;
-	return fth_fail(ENOENT, "empty: its creation was interrupted");
+	return fth_fail(ENOENT, "empty: creation was interrupted");
 }
 
 /*
@@ -216,11 +216,12 @@ static int open_device(struct fth_pm *pm, const struct pm_request *request)
 static int check_device(const struct fth_dev_info *info)
 {
 	if (info->block > FTH_PM_PAGE)
-		return fth_fail(ENOTSUP, "the device has blocks of %u bytes, above %u", info->block,
-				FTH_PM_PAGE);
+		return fth_fail(ENOTSUP, "the device has blocks of %u bytes, the maximum is %u",
+				info->block, FTH_PM_PAGE);
 	if (info->size < FTH_PM_HEADER + FTH_PM_PAGE)
 		return fth_fail(EBADMSG,
-				"the device has %" PRIu64 " bytes: too few for a header and a page",
+				"the device has %" PRIu64
+				" bytes, too small for a header and a page",
 				info->size);
 	return 0;
 }
@@ -259,7 +260,7 @@ static int drained_memory(struct fth_pm *pm)
 	if (pm->fd < 0)
 		return fth_fail(-pm->fd, "memfd_create: %s", strerror(-pm->fd));
 	if (ftruncate(pm->fd, (off_t)pm->length) < 0)
-		return fth_fail(errno, "memory of %" PRIu64 " bytes: %s", pm->length,
+		return fth_fail(errno, "cannot allocate %" PRIu64 " bytes: %s", pm->length,
 				strerror(errno));
 	at = mmap(NULL, pm->length, PROT_READ | PROT_WRITE, MAP_SHARED, pm->fd, 0);
 	if (at == MAP_FAILED)

@@ -36,7 +36,7 @@ static int load_libpmem(struct libpmem *lib)
 {
 	lib->library = dlopen("libpmem.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!lib->library)
-		return fth_fail(ENOTSUP, "libpmem.so.1 (package libpmem1) is needed: %s",
+		return fth_fail(ENOTSUP, "cannot load libpmem.so.1 (package libpmem1): %s",
 				dlerror());
 	/* The conversions that dlsym() is made for. */
 	*(void **)&lib->map_file = dlsym(lib->library, "pmem_map_file");
@@ -97,7 +97,7 @@ static int pmem_file(struct fth_pm *pm, const struct pm_request *request)
 		st.st_size = (off_t)request->length;
 	}
 	if (st.st_size == 0)
-		return request->create ? fth_fail(EINVAL, "a size is needed to create it")
+		return request->create ? fth_fail(EINVAL, "a size is required to create it")
 				       : fth_fail(ENOENT, "%s is empty", path);
 	return 0;
 }
@@ -140,11 +140,10 @@ static int pmem_map(struct fth_pm *pm, const char *path, bool *force)
 	pm->auto_flush = lib.has_auto_flush() == 1;
 	pm->pmem_unmap = pm->readonly ? NULL : lib.unmap;
 	if (rc == 0 && !*force && !is_pmem && !pm->readonly)
-		rc = fth_fail(
-			ENOTSUP,
-			"%s is not on persistent memory (DAX); ?force=1 uses it all the same, "
-			"file:%s persists by writing to the disk",
-			path, path);
+		rc = fth_fail(ENOTSUP,
+			      "%s is not on persistent memory (DAX); ?force=1 uses it anyway, "
+			      "file:%s persists by writing to the disk",
+			      path, path);
 	*force = *force || !is_pmem; /* as far as the guarantee goes */
 	/* libpmem stays loaded: a second dlopen() finds it. */
 	return rc;

@@ -24,7 +24,8 @@ static int shm_path(const struct fth_uri *uri, char path[SHM_NAME_MAX + 2])
 
 	if (length == 0 || length > SHM_NAME_MAX || strchr(uri->path, '/') ||
 	    strcmp(uri->path, ".") == 0 || strcmp(uri->path, "..") == 0)
-		return fth_fail(EINVAL, "shm:%s: a name has 1 to %d characters and no slash",
+		return fth_fail(EINVAL,
+				"shm:%s: the name must have 1 to %d characters and no slash",
 				uri->path, SHM_NAME_MAX);
 	snprintf(path, SHM_NAME_MAX + 2, "/%s", uri->path);
 	return fth_uri_finish(uri);
@@ -93,8 +94,8 @@ static int shm_allocate(struct fth_pm *pm, const struct pm_request *request)
 	}
 	pm->length = (uint64_t)st.st_size & ~(uint64_t)(FTH_PM_PAGE - 1);
 	if (st.st_size == 0)
-		return request->create ? fth_fail(EINVAL, "a size is needed to create it")
-				       : fth_fail(ENOENT, "empty: its creation was interrupted");
+		return request->create ? fth_fail(EINVAL, "a size is required to create it")
+				       : fth_fail(ENOENT, "empty: creation was interrupted");
 	return 0;
 }
 
@@ -104,7 +105,7 @@ static int shm_map(struct fth_pm *pm)
 
 	pm->map_length = pm->length;
 	if (pm->length == 0)
-		return fth_fail(EBADMSG, "truncated: less than a page");
+		return fth_fail(EBADMSG, "truncated: smaller than a page");
 	at = mmap(NULL, pm->length, pm->readonly ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED,
 		  pm->fd, 0);
 	if (at == MAP_FAILED)

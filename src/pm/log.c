@@ -38,7 +38,8 @@ int pm_log_scan(const struct fth_pm_log_view *view)
 					view->partitions[part].epoch ? "" : " at its epoch");
 		if (view->kind == FTH_PM_LOG_HCL && fth_pm_hcl_scan(view, part) < 0)
 			return fth_fail(EBADMSG,
-					"log: entry %u of thread %u is damaged: a newer one is not",
+					"log: entry %u of thread %u is damaged, but a newer entry "
+					"is intact",
 					view->counts[part], part);
 	}
 	return 0;
@@ -94,9 +95,9 @@ static int create_log(struct fth_pm *pm, uint64_t offset, struct fth_pm_log_head
 
 	*out = NULL;
 	if (header->bytes == 0)
-		return fth_fail(EINVAL, "log: invalid shape");
+		return fth_fail(EINVAL, "log: invalid shape in the options");
 	if (pm->readonly)
-		return fth_fail(EROFS, "log: %s was mapped for reading", fth_pm_name(pm));
+		return fth_fail(EROFS, "log: %s is mapped read-only", fth_pm_name(pm));
 	rc = pm_log_range_check(&pm->view, offset, header->bytes);
 	if (rc == 0)
 		rc = pm_log_make(&pm->view, offset, header);
@@ -174,7 +175,7 @@ struct fth_pm_log_view fth_pm_log_view(struct fth_pm_log *log)
 
 static int check_writable(const struct fth_pm_log *log)
 {
-	return log->readonly ? fth_fail(EROFS, "log: the memory was mapped for reading") : 0;
+	return log->readonly ? fth_fail(EROFS, "log: the memory is mapped read-only") : 0;
 }
 
 int fth_pm_log_insert(struct fth_pm_log *log, uint32_t part, const void *data, uint32_t bytes)

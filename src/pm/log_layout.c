@@ -80,7 +80,8 @@ int pm_log_range_check(const struct fth_pm_view *pm, uint64_t offset, uint64_t b
 		return fth_fail(EINVAL, "log: offset %llu is not a multiple of %u",
 				(unsigned long long)offset, FTH_PM_PAGE);
 	if (offset > pm->size || bytes > pm->size - offset)
-		return fth_fail(ERANGE, "log: %llu bytes at %llu, but the memory has %llu",
+		return fth_fail(ERANGE,
+				"log: %llu bytes at offset %llu exceed the memory of %llu bytes",
 				(unsigned long long)bytes, (unsigned long long)offset,
 				(unsigned long long)pm->size);
 	return 0;
@@ -95,18 +96,19 @@ int fth_pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
 		return rc;
 	memcpy(h, pm->base + offset, sizeof(*h));
 	if (h->magic != FTH_PM_LOG_MAGIC)
-		return fth_fail(EBADMSG, "log: there is none at %llu", (unsigned long long)offset);
+		return fth_fail(EBADMSG, "log: no log at offset %llu", (unsigned long long)offset);
 	if (h->version != FTH_PM_LOG_VERSION)
 		return fth_fail(EBADMSG, "log: version %u, expected %u", h->version,
 				FTH_PM_LOG_VERSION);
 	if (h->check != pm_log_header_sum(h))
-		return fth_fail(EBADMSG, "log: the header at %llu is damaged",
+		return fth_fail(EBADMSG, "log: the header at offset %llu is damaged",
 				(unsigned long long)offset);
 	if (header_bytes(h) == 0 || header_bytes(h) != h->bytes)
-		return fth_fail(EBADMSG, "log: the header at %llu has an invalid shape",
+		return fth_fail(EBADMSG, "log: the header at offset %llu has an invalid shape",
 				(unsigned long long)offset);
 	if (h->bytes > pm->size - offset)
-		return fth_fail(EBADMSG, "log: %llu bytes at %llu, but the memory has %llu",
+		return fth_fail(EBADMSG,
+				"log: %llu bytes at offset %llu exceed the memory of %llu bytes",
 				(unsigned long long)h->bytes, (unsigned long long)offset,
 				(unsigned long long)pm->size);
 	return 0;
@@ -138,7 +140,7 @@ int fth_pm_log_view_of(const struct fth_pm_view *pm, uint64_t offset,
 	view->entries = h->entries;
 	view->epoch = fth_pm_log_epoch_of(fth_load_relaxed_sys64(epoch_of(view)), view->salt, 0);
 	if (view->epoch == 0)
-		return fth_fail(EBADMSG, "log: the epoch at %llu is damaged",
+		return fth_fail(EBADMSG, "log: the epoch at offset %llu is damaged",
 				(unsigned long long)(offset + FTH_PM_LOG_EPOCH));
 	return 0;
 }

@@ -39,14 +39,14 @@ static int check_options(const struct fth_pm_options *o)
 	if (o->size != sizeof *o)
 		return fth_fail(EINVAL, "options.size is %zu, expected %zu", o->size, sizeof *o);
 	if (o->flags & ~(FTH_PM_CREATE | FTH_PM_EXCLUSIVE | FTH_PM_READ_ONLY))
-		return fth_fail(EINVAL, "options.flags is %#x: unknown flags", o->flags);
+		return fth_fail(EINVAL, "options.flags %#x has unknown flags", o->flags);
 	if ((o->flags & FTH_PM_CREATE) && (o->flags & FTH_PM_READ_ONLY))
-		return fth_fail(EINVAL, "FTH_PM_CREATE and FTH_PM_READ_ONLY exclude each other");
+		return fth_fail(EINVAL,
+				"FTH_PM_CREATE and FTH_PM_READ_ONLY are mutually exclusive");
 	if ((o->flags & FTH_PM_EXCLUSIVE) && !(o->flags & FTH_PM_CREATE))
-		return fth_fail(EINVAL, "FTH_PM_EXCLUSIVE needs FTH_PM_CREATE");
+		return fth_fail(EINVAL, "FTH_PM_EXCLUSIVE requires FTH_PM_CREATE");
 	if ((unsigned)o->least > FTH_PM_POWER)
-		return fth_fail(EINVAL, "options.least is %u: unknown guarantee",
-				(unsigned)o->least);
+		return fth_fail(EINVAL, "options.least %u is not a guarantee", (unsigned)o->least);
 	return 0;
 }
 
@@ -54,7 +54,7 @@ static int check_options(const struct fth_pm_options *o)
 static int check_size(uint64_t bytes, uint64_t *length)
 {
 	if (bytes > LENGTH_MAX)
-		return fth_fail(EINVAL, "size %" PRIu64 " is above 64 TiB", bytes);
+		return fth_fail(EINVAL, "size %" PRIu64 " exceeds the limit of 64 TiB", bytes);
 	*length = bytes == 0
 			  ? 0
 			  : FTH_PM_HEADER + (bytes + FTH_PM_PAGE - 1) / FTH_PM_PAGE * FTH_PM_PAGE;
@@ -65,7 +65,7 @@ static int check_guarantee(const struct fth_pm *pm, enum fth_pm_guarantee least)
 {
 	if (pm->guarantee >= least)
 		return 0;
-	return fth_fail(ENOTSUP, "its guarantee is \"%s\", less than \"%s\": %s",
+	return fth_fail(ENOTSUP, "the guarantee is \"%s\", weaker than the required \"%s\": %s",
 			fth_pm_guarantee_name(pm->guarantee), fth_pm_guarantee_name(least),
 			pm->text);
 }
@@ -77,22 +77,23 @@ static int settle_header(struct fth_pm *pm, const struct pm_request *request, ui
 
 	if (request->create && pm_header_blank(pm)) {
 		if (request->length == 0)
-			return fth_fail(EINVAL, "a size is needed to create it");
+			return fth_fail(EINVAL, "a size is required to create it");
 		if (request->length > pm->length)
 			return fth_fail(ENOSPC,
-					"%" PRIu64 " bytes and a header do not fit %" PRIu64,
+					"%" PRIu64
+					" bytes and a header exceed the available %" PRIu64,
 					request->length - FTH_PM_HEADER, pm->length);
 		pm->length = request->length;
 		rc = pm_header_make(pm, tag);
 		if (rc < 0)
 			return fth_fail_in(rc, "writing the header");
 	} else if (request->exclusive) {
-		return fth_fail(EEXIST, "exists, or is not blank");
+		return fth_fail(EEXIST, "already exists, or is not blank");
 	}
 	rc = pm_header_check(pm, tag);
 	if (rc == 0 && request->length != 0 && request->length != pm->view.size + FTH_PM_HEADER)
-		return fth_fail(EINVAL, "has %" PRIu64 " bytes, not %" PRIu64, pm->view.size,
-				request->length - FTH_PM_HEADER);
+		return fth_fail(EINVAL, "it has %" PRIu64 " bytes, the requested size is %" PRIu64,
+				pm->view.size, request->length - FTH_PM_HEADER);
 	return rc;
 }
 

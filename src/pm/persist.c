@@ -31,10 +31,10 @@ static int check_range(const struct fth_pm *pm, const void *ptr, uint64_t length
 	uint64_t at = (uint64_t)((uintptr_t)ptr - (uintptr_t)pm->view.base);
 
 	if (at > pm->view.size || length > pm->view.size - at)
-		return fth_fail(ERANGE, "%" PRIu64 " bytes at %p are outside of the memory", length,
-				ptr);
+		return fth_fail(ERANGE, "%" PRIu64 " bytes at %p are outside the mapped memory",
+				length, ptr);
 	if (pm->readonly)
-		return fth_fail(EROFS, "mapped for reading only");
+		return fth_fail(EROFS, "mapped read-only");
 	return 0;
 }
 
@@ -59,7 +59,7 @@ int fth_pm_flush(struct fth_pm *pm, const void *ptr, uint64_t length)
 int fth_pm_drain(struct fth_pm *pm)
 {
 	fth_stats_add(pm->stats, FTH_PM_STAT_PERSISTS, 1);
-	return count_error(pm, pm->readonly ? fth_fail(EROFS, "mapped for reading only")
+	return count_error(pm, pm->readonly ? fth_fail(EROFS, "mapped read-only")
 					    : fth_pm_fence(&pm->view));
 }
 

@@ -53,14 +53,17 @@ static struct fth_pm_tx *tx_new(struct fth_pm *pm, uint64_t at)
 static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 {
 	if (bytes == 0)
-		return fth_fail(EINVAL, "tx: lanes are 1 to %u, of 128 bytes to 1 TiB",
+		return fth_fail(EINVAL,
+				"tx: invalid size: expected 1 to %u lanes of 128 bytes to 1 TiB",
 				FTH_PM_TX_LANES_MAX);
 	if (at % FTH_PM_LINE)
 		return fth_fail(EINVAL, "tx: offset %" PRIu64 " is not a multiple of 64", at);
 	if (at > pm->view.size || bytes > pm->view.size - at)
-		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %" PRIu64 " do not fit %" PRIu64,
+		return fth_fail(ERANGE,
+				"tx: %" PRIu64 " bytes at offset %" PRIu64
+				" exceed the memory of %" PRIu64,
 				bytes, at, pm->view.size);
-	return pm->readonly ? fth_fail(EROFS, "tx: mapped for reading only") : 0;
+	return pm->readonly ? fth_fail(EROFS, "tx: the memory is mapped read-only") : 0;
 }
 
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
@@ -121,10 +124,10 @@ static int check_header(const struct fth_pm *pm, uint64_t at)
 	uint64_t bytes;
 
 	if (at % FTH_PM_LINE || at > pm->view.size || pm->view.size - at < sizeof *h)
-		return fth_fail(EBADMSG, "tx: no area at offset %" PRIu64, at);
+		return fth_fail(EBADMSG, "tx: no transaction area at offset %" PRIu64, at);
 	h = header_at(pm, at);
 	if (h->magic != FTH_PM_TX_MAGIC)
-		return fth_fail(EBADMSG, "tx: no area at offset %" PRIu64, at);
+		return fth_fail(EBADMSG, "tx: no transaction area at offset %" PRIu64, at);
 	if (h->check != fth_pm_tx_header_check(h))
 		return fth_fail(EBADMSG, "tx: the header of the area is damaged");
 	if (h->version != FTH_PM_TX_VERSION)
@@ -133,8 +136,7 @@ static int check_header(const struct fth_pm *pm, uint64_t at)
 	bytes = fth_pm_tx_bytes(h->lanes, h->lane_bytes);
 	if (bytes == 0 || h->lane_bytes % FTH_PM_LINE || bytes > pm->view.size - at)
 		return fth_fail(EBADMSG,
-				"tx: an area of %" PRIu32 " lanes of %" PRIu64
-				" bytes does not fit the memory",
+				"tx: %" PRIu32 " lanes of %" PRIu64 " bytes exceed the memory",
 				h->lanes, h->lane_bytes);
 	return 0;
 }
@@ -157,7 +159,7 @@ int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 
 	*out = NULL;
 	if (rc == 0 && pm->readonly)
-		rc = fth_fail(EROFS, "tx: mapped for reading only");
+		rc = fth_fail(EROFS, "tx: the memory is mapped read-only");
 	if (rc < 0)
 		return rc;
 	*out = tx_new(pm, at);
@@ -215,8 +217,8 @@ uint32_t fth_pm_tx_rolled_back(const struct fth_pm_tx *tx)
 static int check_lane(const struct fth_pm_tx *tx, uint32_t lane, bool open)
 {
 	if (lane >= tx->count)
-		return fth_fail(EINVAL, "tx: lane %" PRIu32 ", there are %" PRIu32, lane,
-				tx->count);
+		return fth_fail(EINVAL, "tx: lane %" PRIu32 " does not exist, there are %" PRIu32,
+				lane, tx->count);
 	if (open && !tx->lanes[lane].used)
 		return fth_fail(EINVAL, "tx: lane %" PRIu32 " has no open transaction", lane);
 	return 0;
@@ -229,7 +231,8 @@ int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane)
 	if (rc < 0)
 		return rc;
 	rc = fth_pm_tx_lane_begin(&tx->lanes[lane]);
-	return rc < 0 ? fth_fail(-rc, "tx: lane %" PRIu32 " has an open transaction", lane) : 0;
+	return rc < 0 ? fth_fail(-rc, "tx: lane %" PRIu32 " already has an open transaction", lane)
+		      : 0;
 }
 
 /* Inside the memory, and not inside the log. */
@@ -239,10 +242,10 @@ static int check_added(const struct fth_pm_tx *tx, const void *ptr, uint64_t len
 	uint64_t at = (uint64_t)((uintptr_t)ptr - (uintptr_t)view->base);
 
 	if (at > view->size || length > view->size - at)
-		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %p are outside of the memory",
+		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %p are outside the mapped memory",
 				length, ptr);
 	if (at < tx->at + tx->bytes && at + length > tx->at)
-		return fth_fail(ERANGE, "tx: the range is part of the log");
+		return fth_fail(ERANGE, "tx: the range overlaps the transaction log");
 	return 0;
 }
 
@@ -258,7 +261,8 @@ int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_r
 		if (rc == -ENOSPC)
 			return fth_fail(ENOSPC,
 					"tx: lane %" PRIu32 " has %" PRIu64
-					" bytes left; a range of %" PRIu64 " needs 40 more",
+					" bytes left; a range of %" PRIu64
+					" bytes also needs 40 bytes of header",
 					lane, tx->lanes[lane].capacity - tx->lanes[lane].used,
 					ranges[i].length);
 	}

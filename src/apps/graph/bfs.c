@@ -115,8 +115,7 @@ static int find_incoming(struct fth_bfs *bfs, struct fth_graph *transpose)
 	else
 		bfs->in = transpose;
 	if (!bfs->in && bfs->direction == FTH_GRAPH_BOTTOM_UP)
-		return fth_fail(EINVAL,
-				"a bottom-up search of a directed graph needs its transpose");
+		return fth_fail(EINVAL, "bottom-up search of a directed graph needs its transpose");
 	if (bfs->in &&
 	    (bfs->in->info.vertices != info->vertices || bfs->in->info.edges != info->edges))
 		return fth_fail(
@@ -135,7 +134,7 @@ static int take_options(struct fth_bfs *bfs, const struct fth_graph_bfs_options 
 	if (rc < 0)
 		return rc;
 	if (options && options->direction > FTH_GRAPH_BOTTOM_UP)
-		return fth_fail(EINVAL, "direction %d is not one of enum fth_graph_direction",
+		return fth_fail(EINVAL, "direction %d is not a value of enum fth_graph_direction",
 				(int)options->direction);
 	if (options)
 		bfs->direction = options->direction;

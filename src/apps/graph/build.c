@@ -136,7 +136,8 @@ static int generate_worker(struct fth_graph_team *team, void *context, unsigned 
 static int check_generate(const struct fth_graph_generate *what)
 {
 	if (what->scale > 31)
-		return fth_fail(EINVAL, "scale %u: vertices have 4 bytes, so 31 is the largest",
+		return fth_fail(EINVAL,
+				"scale %u exceeds the maximum of 31: vertex numbers have 4 bytes",
 				what->scale);
 	if (what->kind != FTH_GRAPH_KRONECKER && what->kind != FTH_GRAPH_UNIFORM)
 		return fth_fail(EINVAL, "unknown generator");

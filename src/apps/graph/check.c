@@ -124,16 +124,20 @@ static int check_parent(const struct fth_graph_memory *m, uint64_t source, const
 
 	if ((parent == FTH_GRAPH_NONE) != (depth[v] == FTH_GRAPH_NONE))
 		return fth_fail(EILSEQ, "vertex %u is %s", v,
-				parent == FTH_GRAPH_NONE ? "not reached, and can be"
-							 : "reached, and cannot be");
+				parent == FTH_GRAPH_NONE ? "reachable but has no parent"
+							 : "unreachable but has a parent");
 	if (parent == FTH_GRAPH_NONE)
 		return 0;
 	if (parent >= m->vertices)
-		return fth_fail(EILSEQ, "the parent of %u is no vertex", v);
+		return fth_fail(EILSEQ, "the parent of vertex %u is out of range", v);
 	if (v == source)
-		return parent == v ? 0 : fth_fail(EILSEQ, "the source has parent %u", parent);
+		return parent == v ? 0
+				   : fth_fail(EILSEQ,
+					      "the parent of the source is %u instead of itself",
+					      parent);
 	if (!has_edge(m, parent, v))
-		return fth_fail(EILSEQ, "the parent of %u is %u, which is no neighbour", v, parent);
+		return fth_fail(EILSEQ, "the parent of vertex %u is %u, which is not a neighbour",
+				v, parent);
 	if (depth[parent] + 1 != depth[v])
 		return fth_fail(EILSEQ, "vertex %u is at depth %u, its parent at %u", v, depth[v],
 				depth[parent]);
@@ -198,7 +202,7 @@ int fth_graph_check_cc(const struct fth_graph_memory *memory, const struct fth_g
 
 		components += root == v;
 		if (cc->label[v] != root)
-			rc = fth_fail(EILSEQ, "vertex %llu is with %u, and belongs to %u",
+			rc = fth_fail(EILSEQ, "vertex %llu has label %u, expected %u",
 				      (unsigned long long)v, cc->label[v], root);
 	}
 	free(above);
@@ -238,11 +242,11 @@ static int compare_ranks(const struct fth_graph_memory *m, const double *wanted,
 	for (uint64_t v = 0; v < m->vertices; v++) {
 		sum += rank[v];
 		if (!(fabs(rank[v] - wanted[v]) <= RANK_TOLERANCE * wanted[v]))
-			return fth_fail(EILSEQ, "vertex %llu has rank %g, and should have %g",
+			return fth_fail(EILSEQ, "vertex %llu has rank %g, expected %g",
 					(unsigned long long)v, rank[v], wanted[v]);
 	}
 	if (!(fabs(sum - 1) <= RANK_TOLERANCE))
-		return fth_fail(EILSEQ, "the ranks sum to %.9g", sum);
+		return fth_fail(EILSEQ, "the ranks sum to %.9g, expected 1", sum);
 	return 0;
 }
 

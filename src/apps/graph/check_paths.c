@@ -75,13 +75,14 @@ static int compare(const struct fth_graph_memory *m, const uint64_t *wanted,
 	for (uint64_t v = 0; v < m->vertices; v++) {
 		reached += wanted[v] != FTH_GRAPH_FAR;
 		if (paths->distance[v] != wanted[v])
-			return fth_fail(EILSEQ, "vertex %llu is %llu away, not %llu",
+			return fth_fail(EILSEQ,
+					"vertex %llu is at distance %llu, the result has %llu",
 					(unsigned long long)v, (unsigned long long)wanted[v],
 					(unsigned long long)paths->distance[v]);
 	}
 	return reached == paths->reached
 		       ? 0
-		       : fth_fail(EILSEQ, "%llu vertices can be reached, not %llu",
+		       : fth_fail(EILSEQ, "%llu vertices are reachable, the result has %llu",
 				  (unsigned long long)reached, (unsigned long long)paths->reached);
 }
 

@@ -87,7 +87,7 @@ void fth_graph_encode(const struct fth_graph_info *info, struct fth_graph_header
 static int check_kind(const struct fth_graph_header *header)
 {
 	if (memcmp(header->magic, FTH_GRAPH_MAGIC, sizeof(header->magic)) != 0)
-		return fth_fail(EBADMSG, "not a graph");
+		return fth_fail(EBADMSG, "not a graph file: wrong magic number");
 	if (header->version != FTH_GRAPH_VERSION)
 		return fth_fail(EBADMSG, "the graph has version %u, expected %u", header->version,
 				FTH_GRAPH_VERSION);
@@ -96,10 +96,12 @@ static int check_kind(const struct fth_graph_header *header)
 	if (header->flags & ~(FTH_GRAPH_UNDIRECTED | FTH_GRAPH_WEIGHTED | FTH_GRAPH_LABELLED))
 		return fth_fail(EBADMSG, "the graph has unknown flags 0x%x", header->flags);
 	if (header->flags & FTH_GRAPH_LABELLED && header->label_checksum != label_sum(header))
-		return fth_fail(EBADMSG, "the header of the graph's labels is damaged");
+		return fth_fail(EBADMSG, "the label header of the graph is damaged");
 	if (header->id_bytes != 4 ||
 	    header->weight_bytes != (header->flags & FTH_GRAPH_WEIGHTED ? 4 : 0))
-		return fth_fail(EBADMSG, "the graph has vertices of %u bytes, weights of %u",
+		return fth_fail(EBADMSG,
+				"the graph has vertex numbers of %u bytes and weights of %u, which "
+				"is not supported",
 				header->id_bytes, header->weight_bytes);
 	return 0;
 }
@@ -107,16 +109,18 @@ static int check_kind(const struct fth_graph_header *header)
 static int check_counts(const struct fth_graph_header *header)
 {
 	if (header->vertices < 1 || header->vertices > FTH_GRAPH_VERTICES_MAX)
-		return fth_fail(EBADMSG, "the graph has %llu vertices",
+		return fth_fail(EBADMSG, "the graph has an invalid number of vertices, %llu",
 				(unsigned long long)header->vertices);
 	if (header->edges > BYTES_MAX / 4)
-		return fth_fail(EBADMSG, "the graph has %llu edges",
+		return fth_fail(EBADMSG, "the graph has an invalid number of edges, %llu",
 				(unsigned long long)header->edges);
 	if (header->flags & FTH_GRAPH_LABELLED &&
 	    (header->label_max > FTH_GRAPH_LABEL_MAX || header->labels_numeric > 1 ||
 	     header->label_bytes / FTH_GRAPH_LABEL_MAX > header->vertices))
-		return fth_fail(EBADMSG, "the graph has labels of %llu bytes, the longest %u",
-				(unsigned long long)header->label_bytes, header->label_max);
+		return fth_fail(
+			EBADMSG,
+			"the graph has an invalid label section: %llu bytes, longest label %u",
+			(unsigned long long)header->label_bytes, header->label_max);
 	return 0;
 }
 
@@ -144,11 +148,11 @@ static int check_places(const struct fth_graph_header *header, uint64_t device_b
 	if (header->flags & FTH_GRAPH_WEIGHTED)
 		fit = fit && section_fits(end, header->weights_at, list, header->bytes, &end);
 	if (!fit)
-		return fth_fail(EBADMSG, "the sections of the graph are not in order");
+		return fth_fail(EBADMSG, "the sections of the graph overlap or are out of order");
 	if (header->bytes > device_bytes)
-		return fth_fail(EBADMSG, "the graph has %llu bytes, but the device only %llu",
-				(unsigned long long)header->bytes,
-				(unsigned long long)device_bytes);
+		return fth_fail(
+			EBADMSG, "the graph has %llu bytes, the device only %llu: it is truncated",
+			(unsigned long long)header->bytes, (unsigned long long)device_bytes);
 	return 0;
 }
 
@@ -193,7 +197,7 @@ int fth_graph_read_info(struct fth_dev *dev, struct fth_graph_info *out)
 	int rc;
 
 	if (size < length)
-		return fth_fail(EBADMSG, "%llu bytes are too few for a graph",
+		return fth_fail(EBADMSG, "%llu bytes are too small for a graph",
 				(unsigned long long)size);
 	header = malloc(length);
 	if (!header)
@@ -271,5 +275,7 @@ int fth_graph_check_data(struct fth_dev *dev, const struct fth_graph_job *job)
 		rc = sum_all(dev, &info, job, &sum);
 	if (rc < 0)
 		return rc;
-	return sum == info.data_sum ? 0 : fth_fail(EBADMSG, "the graph's data is damaged");
+	return sum == info.data_sum
+		       ? 0
+		       : fth_fail(EBADMSG, "the graph is damaged: the checksum does not match");
 }

@@ -46,7 +46,7 @@ static int index_pieces(struct fth_gpu_graph *graph)
 	if (rc == 0)
 		rc = fth_gpu_check(cudaStreamSynchronize(graph->stream), "indexing a graph");
 	if (rc == 0 && graph->told->report.rc < 0)
-		rc = fth_fail(EBADMSG, "the graph is damaged: its offsets are not ascending");
+		rc = fth_fail(EBADMSG, "the graph is damaged: the offsets are not ascending");
 	return rc;
 }
 
@@ -120,12 +120,12 @@ int fth_gpu_graph_registers(enum fth_gpu_graph_kernel kernel)
 static int check_shape(const struct fth_gpu_graph_shape *shape)
 {
 	if (shape->vertices == 0 || shape->vertices > FTH_GRAPH_VERTICES_MAX)
-		return fth_fail(EINVAL, "a graph has 1 to %llu vertices",
+		return fth_fail(EINVAL, "the number of vertices must be 1 to %llu",
 				(unsigned long long)FTH_GRAPH_VERTICES_MAX);
 	if (!shape->offsets)
 		return fth_fail(EINVAL, "the graph has no offsets");
 	if (shape->edges > UINT64_MAX / (2 * sizeof(uint32_t)))
-		return fth_fail(EINVAL, "more edges than any drive holds");
+		return fth_fail(EINVAL, "the number of edges is too large");
 	return 0;
 }
 

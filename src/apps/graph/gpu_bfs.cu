@@ -136,7 +136,7 @@ int fth_gpu_graph_bfs(struct fth_gpu_graph *graph, const struct fth_gpu_graph_so
 	if (rc < 0)
 		return rc;
 	if (source >= graph->shape.vertices)
-		return fth_fail(ERANGE, "no vertex %llu", (unsigned long long)source);
+		return fth_fail(ERANGE, "vertex %llu does not exist", (unsigned long long)source);
 	s.may_pull = graph->shape.undirected && !(opts && opts->push_only);
 	rc = start(&s, source);
 	while (rc == 0 && s.found > 0) {

@@ -28,7 +28,7 @@ int fth_gpu_graph_sssp(struct fth_gpu_graph *graph, const struct fth_gpu_graph_s
 
 	memset(out, 0, sizeof(*out));
 	if (source >= graph->shape.vertices)
-		return fth_fail(ERANGE, "no vertex %llu", (unsigned long long)source);
+		return fth_fail(ERANGE, "vertex %llu does not exist", (unsigned long long)source);
 	if (!graph->shape.weighted)
 		return fth_fail(EINVAL, "the graph has no weights");
 	rc = start(graph, source);

@@ -33,7 +33,7 @@ static int check_offsets(const struct fth_graph *graph)
 
 	for (uint64_t v = 0; v < n; v++)
 		good &= offsets[v] <= offsets[v + 1];
-	return good ? 0 : fth_fail(EBADMSG, "the graph is damaged: its offsets are not ascending");
+	return good ? 0 : fth_fail(EBADMSG, "the graph is damaged: the offsets are not ascending");
 }
 
 /* Past the cache: they are read once and kept. */
@@ -263,7 +263,7 @@ int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out)
 	int rc;
 
 	if (vertex >= graph->info.vertices)
-		return fth_fail(ERANGE, "no vertex %llu: the graph has %llu",
+		return fth_fail(ERANGE, "vertex %llu does not exist: the graph has %llu vertices",
 				(unsigned long long)vertex,
 				(unsigned long long)graph->info.vertices);
 	rc = fth_graph_spans(graph, &v, 1, &span);

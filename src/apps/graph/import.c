@@ -139,7 +139,7 @@ static int describe(struct import *import, struct fth_graph_info *info)
 		 (unsigned long long)import->counts.edges);
 	if (what->counts)
 		*what->counts = import->counts;
-	return info->vertices ? 0 : fth_fail(EINVAL, "there is no vertex in this file");
+	return info->vertices ? 0 : fth_fail(EINVAL, "the file contains no vertices");
 }
 
 /* Of an undirected edge both directions are dropped together. */
@@ -172,15 +172,15 @@ static int run_import(struct import *import, struct fth_graph_info *info)
 static int check_import(const struct fth_graph_import *what)
 {
 	if (what->vertices > FTH_GRAPH_VERTICES_MAX)
-		return fth_fail(EINVAL, "%llu vertices are too many: vertices have 4 bytes",
+		return fth_fail(EINVAL, "%llu vertices are too many: vertex numbers have 4 bytes",
 				(unsigned long long)what->vertices);
 	if (!isfinite(what->scale_weights) || what->scale_weights < 0)
-		return fth_fail(EINVAL, "weight scale %g is not a number of at least 0",
+		return fth_fail(EINVAL, "weight scale %g is not a number >= 0",
 				what->scale_weights);
 	if (what->relabel &&
 	    (what->format != FTH_GRAPH_EDGE_LIST || what->one_based || what->vertices))
-		return fth_fail(EINVAL, "relabel is for edge lists, without one_based and "
-					"vertices");
+		return fth_fail(EINVAL,
+				"relabel needs an edge list and excludes one_based and vertices");
 	return 0;
 }
 

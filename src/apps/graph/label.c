@@ -64,7 +64,7 @@ int fth_label_compare(const struct fth_label *a, const struct fth_label *b)
 
 static int no_vertex(const char *name)
 {
-	return fth_fail(ENOENT, "the graph has no vertex that is called %s", name);
+	return fth_fail(ENOENT, "no vertex has the label %s", name);
 }
 
 static int bad_labels(uint64_t vertex)
@@ -106,7 +106,7 @@ int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t
 	int length;
 
 	if (vertex >= graph->info.vertices)
-		return fth_fail(ERANGE, "there is no vertex %llu: the graph has %llu",
+		return fth_fail(ERANGE, "vertex %llu does not exist: the graph has %llu vertices",
 				(unsigned long long)vertex,
 				(unsigned long long)graph->info.vertices);
 	if (graph->info.labels)
@@ -191,8 +191,9 @@ int fth_graph_find(struct fth_graph *graph, const char *label, uint64_t *out)
 		*out = wanted.prefix;
 		return wanted.prefix < graph->info.vertices
 			       ? 0
-			       : fth_fail(ENOENT, "there is no vertex %s: the graph has 0 to %llu",
-					  label, (unsigned long long)graph->info.vertices - 1);
+			       : fth_fail(ENOENT,
+					  "vertex %s does not exist: vertices are 0 to %llu", label,
+					  (unsigned long long)graph->info.vertices - 1);
 	}
 	if (length > FTH_GRAPH_LABEL_MAX)
 		return no_vertex(label);

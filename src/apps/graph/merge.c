@@ -35,12 +35,12 @@ int fth_edge_file_open(const char *directory)
 		return fd;
 	/* A filesystem that has no files without names. */
 	if (snprintf(path, sizeof(path), "%s/fathom-sort-XXXXXX", directory) >= (int)sizeof(path))
-		return fth_fail(ENAMETOOLONG, "%s: too long a name", directory);
+		return fth_fail(ENAMETOOLONG, "%s: the path is too long", directory);
 	fth_fd_reserve();
 	fd = fth_fd_high(mkostemp(path, O_CLOEXEC));
 	fth_fd_release();
 	if (fd < 0)
-		return fth_fail(errno, "%s: cannot make a temporary file: %s", directory,
+		return fth_fail(errno, "%s: cannot create a temporary file: %s", directory,
 				strerror(errno));
 	unlink(path);
 	return fd;

@@ -97,7 +97,7 @@ static int begin_name(struct fth_relabel *relabel, struct current *current,
 		      const struct fth_label *label, struct fth_graph_info *info)
 {
 	if (current->count == FTH_GRAPH_VERTICES_MAX)
-		return fth_fail(EINVAL, "more than %llu different names of vertices",
+		return fth_fail(EINVAL, "more than %llu distinct vertex names",
 				(unsigned long long)FTH_GRAPH_VERTICES_MAX);
 	current->count++;
 	memcpy(current->text, label->text, label->length);

@@ -346,7 +346,7 @@ int fth_edge_sort_new(uint64_t memory, unsigned workers, bool weighted, const ch
 	*out = NULL;
 	if (memory < FTH_EDGE_SORT_MEMORY_MIN) {
 		free(sort);
-		return fth_fail(EINVAL, "sorting needs 1 MiB of memory or more");
+		return fth_fail(EINVAL, "sorting needs at least 1 MiB of memory");
 	}
 	if (!sort)
 		return -ENOMEM;

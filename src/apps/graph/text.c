@@ -12,7 +12,7 @@
 
 #define LINE_BYTES_MAX	65536u
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some programs write before UTF-8 */
-#define RELABEL_HINT	"relabel takes any names"
+#define RELABEL_HINT	"relabel accepts any names"
 #define SEPARATOR	'\v' /* stands for the delimiter in a line; isspace() knows it as a blank */
 
 /* ---- lines ---- */
@@ -52,9 +52,9 @@ static int next_line(struct reader *r)
 	r->number++;
 	while ((c = getc_unlocked(r->what->in)) != EOF && c != '\n') {
 		if (c == '\0')
-			return bad(r, "a zero byte: this is no text");
+			return bad(r, "a zero byte: not a text file");
 		if (n == LINE_BYTES_MAX)
-			return bad(r, "longer than 65536 bytes");
+			return bad(r, "the line is longer than 65536 bytes");
 		r->line[n++] = (char)(c == r->delimiter ? SEPARATOR : c);
 	}
 	r->line[n] = '\0';
@@ -105,7 +105,7 @@ static int take_number(struct reader *r, uint64_t max, const char *what, uint64_
 		unsigned digit = (unsigned)(*r->at - '0');
 
 		if (digit > max || value > (max - digit) / 10)
-			return fth_fail(EINVAL, "line %llu: a number above %llu%s",
+			return fth_fail(EINVAL, "line %llu: the number exceeds %llu%s",
 					(unsigned long long)r->number, (unsigned long long)max,
 					max >= FTH_GRAPH_VERTICES_MAX - 1 ? "; " RELABEL_HINT : "");
 		value = value * 10 + digit;
@@ -131,12 +131,12 @@ static int check_field(struct reader *r, int field)
 static int take_vertex(struct reader *r, uint32_t *out)
 {
 	uint64_t value, most = r->vertices_max - 1 + r->one_based;
-	int rc = take_number(r, most, "expected the number of a vertex; " RELABEL_HINT, &value);
+	int rc = take_number(r, most, "expected a vertex number; " RELABEL_HINT, &value);
 
 	if (rc < 0)
 		return rc;
 	if (r->one_based && value == 0)
-		return bad(r, "vertex 0, where the first one is 1");
+		return bad(r, "vertex 0 in a file whose first vertex is 1");
 	*out = (uint32_t)(value - r->one_based);
 	return 0;
 }
@@ -147,13 +147,13 @@ static int round_weight(struct reader *r, double value, uint32_t *out)
 	double whole = rint(value * (scale > 0 ? scale : 1));
 
 	if (!isfinite(value))
-		return bad(r, "a weight that is no number");
+		return bad(r, "the weight is not a number");
 	if (value < 0)
-		return bad(r, "a negative weight");
+		return bad(r, "the weight is negative");
 	if (!(scale > 0) && whole != value)
-		return bad(r, "a weight that is not whole; scale weights to round them");
+		return bad(r, "the weight is not an integer; scale weights to round them");
 	if (whole >= (double)UINT32_MAX)
-		return bad(r, "a weight that is too large");
+		return bad(r, "the weight is too large");
 	*out = (uint32_t)whole;
 	return 0;
 }
@@ -186,9 +186,9 @@ static int take_label(struct reader *r, const char **label, uint32_t *length)
 	while (r->at[n] && !isspace((unsigned char)r->at[n]))
 		n++;
 	if (n == 0)
-		return bad(r, "expected the name of a vertex");
+		return bad(r, "expected a vertex name");
 	if (n > FTH_GRAPH_LABEL_MAX)
-		return bad(r, "the name of a vertex has more than 1000 bytes");
+		return bad(r, "the vertex name is longer than 1000 bytes");
 	*length = (uint32_t)n;
 	r->at += n;
 	return 0;
@@ -216,7 +216,7 @@ static int take_edge(struct reader *r, struct fth_graph_text_edge *edge)
 	if (rc == 0 && r->weights_here)
 		rc = take_weight(r, &edge->weight);
 	if (rc == 0 && !at_end(r))
-		rc = bad(r, "something after the edge");
+		rc = bad(r, "unexpected text after the edge");
 	return rc;
 }
 
@@ -228,7 +228,7 @@ static int read_edges(struct reader *r, uint64_t most, fth_graph_text_fn fn, voi
 
 	while ((rc = next_content(r)) > 0) {
 		if (most && count == most)
-			return bad(r, "more entries than the file promised");
+			return bad(r, "more entries than the header states");
 		rc = take_edge(r, &edge);
 		if (rc == 0)
 			rc = fn(context, &edge);
@@ -237,7 +237,8 @@ static int read_edges(struct reader *r, uint64_t most, fth_graph_text_fn fn, voi
 		count++;
 	}
 	if (rc == 0 && count < most)
-		return fth_fail(EINVAL, "line %llu: the end, after %llu of %llu entries",
+		return fth_fail(EINVAL,
+				"line %llu: unexpected end of file after %llu of %llu entries",
 				(unsigned long long)r->number, (unsigned long long)count,
 				(unsigned long long)most);
 	return rc;
@@ -253,13 +254,13 @@ static int check_banner(struct reader *r, const struct banner *b,
 			struct fth_graph_text_header *header)
 {
 	if (strcasecmp(b->object, "matrix") != 0 || strcasecmp(b->format, "coordinate") != 0)
-		return bad(r, "only \"matrix coordinate\" can be read");
+		return bad(r, "only \"matrix coordinate\" is supported");
 	r->weights_here = strcasecmp(b->field, "pattern") != 0;
 	if (r->weights_here && strcasecmp(b->field, "integer") != 0 &&
 	    strcasecmp(b->field, "real") != 0)
 		return bad(r, "the field must be pattern, integer or real");
 	if (!r->weights_here && r->what->weighted)
-		return bad(r, "weights are wanted, and a pattern has none");
+		return bad(r, "weights were requested, but a pattern matrix has none");
 	r->weights_needed = r->weights_here;
 	header->symmetric = strcasecmp(b->symmetry, "symmetric") == 0;
 	if (!header->symmetric && strcasecmp(b->symmetry, "general") != 0)
@@ -276,7 +277,7 @@ static int read_banner(struct reader *r, struct fth_graph_text_header *header)
 		return rc;
 	if (rc == 0 || sscanf(r->line, "%%%%MatrixMarket %31s %31s %31s %31s", b.object, b.format,
 			      b.field, b.symmetry) != 4)
-		return bad(r, "a Matrix Market file begins with %%MatrixMarket and four words");
+		return bad(r, "expected a Matrix Market header: %%MatrixMarket and four words");
 	return check_banner(r, &b, header);
 }
 
@@ -286,20 +287,22 @@ static int read_sizes(struct reader *r, struct fth_graph_text_header *header)
 	int rc = next_content(r);
 
 	if (rc == 0)
-		rc = bad(r, "expected rows, columns and entries");
+		rc = bad(r, "expected the numbers of rows, columns and entries");
 	if (rc > 0)
-		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected rows", &rows);
+		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected the number of rows", &rows);
 	if (rc == 0)
-		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected columns", &columns);
+		rc = take_number(r, FTH_GRAPH_VERTICES_MAX, "expected the number of columns",
+				 &columns);
 	if (rc == 0)
-		rc = take_number(r, UINT64_MAX / 64, "expected entries", &header->edges);
+		rc = take_number(r, UINT64_MAX / 64, "expected the number of entries",
+				 &header->edges);
 	if (rc < 0)
 		return rc;
 	if (!at_end(r))
-		return bad(r, "something after the number of entries");
+		return bad(r, "unexpected text after the number of entries");
 	header->vertices = rows > columns ? rows : columns;
 	if (header->vertices == 0)
-		return bad(r, "a matrix without rows");
+		return bad(r, "the matrix has no rows");
 	r->vertices_max = header->vertices;
 	return 0;
 }
@@ -317,7 +320,7 @@ static int read_matrix(struct reader *r, struct fth_graph_text_header *header, f
 	if (header->edges > 0)
 		return read_edges(r, header->edges, fn, context);
 	rc = next_content(r);
-	return rc > 0 ? bad(r, "more entries than the file promised") : rc;
+	return rc > 0 ? bad(r, "more entries than the header states") : rc;
 }
 
 /* ---- either ---- */

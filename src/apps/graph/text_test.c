@@ -79,12 +79,12 @@ static void other_delimiters_and_headers_are_read(void **state)
 	(void)state;
 	assert_reads(csv, "from,to,weight\n0,1,5\r\n 2 , 3 \n", "0-1:0 2-3:0 ");
 	assert_reads(csv, "from,to\n", "");
-	assert_refused(csv, "from,to\n0,1\n0;1\n", "line 3: expected the number of a vertex");
+	assert_refused(csv, "from,to\n0,1\n0;1\n", "line 3: expected a vertex number");
 	assert_reads(csv, "from,to\n0,1,\n,,\n", "0-1:0 ");
 	assert_refused(csv, "from,to,weight\n1,,7\n", "line 2: an empty field");
 	assert_refused(csv, "from,to,weight\n ,4,5\n", "line 2: an empty field");
 	assert_refused(csv, "from,to,x,weight\n1,2,,5\n", "line 2: an empty field");
-	assert_refused(list, "0,1\n", "line 1: expected the number of a vertex");
+	assert_refused(list, "0,1\n", "line 1: expected a vertex number");
 	assert_reads(list,
 		     "\xef\xbb\xbf"
 		     "0 1\n1 2\n",
@@ -99,18 +99,18 @@ static void other_delimiters_and_headers_are_read(void **state)
 static void what_is_wrong_with_an_edge_list_is_told_by_line(void **state)
 {
 	(void)state;
-	assert_refused(list, "0 1\n0 x\n", "line 2: expected the number of a vertex");
-	assert_refused(list, "\n\n5\n", "line 3: expected the number of a vertex");
+	assert_refused(list, "0 1\n0 x\n", "line 2: expected a vertex number");
+	assert_refused(list, "\n\n5\n", "line 3: expected a vertex number");
 	assert_refused(list, "0 -1\n", "line 1: ");
 	assert_refused(list, "0 1x\n", "line 1: ");
-	assert_refused(list, "0 1 2 3\n", "line 1: something after the edge");
-	assert_refused(list, "0 4294967295\n", "line 1: a number above 4294967294");
-	assert_refused(list, "0 99999999999999999999999\n", "a number above");
+	assert_refused(list, "0 1 2 3\n", "line 1: unexpected text after the edge");
+	assert_refused(list, "0 4294967295\n", "line 1: the number exceeds 4294967294");
+	assert_refused(list, "0 99999999999999999999999\n", "the number exceeds");
 	assert_refused((struct fth_graph_import){.one_based = true}, "0 1\n", "vertex 0");
 	assert_refused(weighted, "0 1\n", "line 1: expected a weight");
 	assert_refused(weighted, "0 1 -2\n", "negative");
-	assert_refused(weighted, "0 1 0.5\n", "not whole");
-	assert_refused(weighted, "0 1 nan\n", "no number");
+	assert_refused(weighted, "0 1 0.5\n", "not an integer");
+	assert_refused(weighted, "0 1 nan\n", "not a number");
 	assert_refused(weighted, "0 1 1e10\n", "too large");
 }
 
@@ -135,15 +135,16 @@ static void matrices_are_read(void **state)
 static void what_is_wrong_with_a_matrix_is_told_by_line(void **state)
 {
 	(void)state;
-	assert_refused(matrix, "1 2\n", "line 1: a Matrix Market file begins");
+	assert_refused(matrix, "1 2\n", "line 1: expected a Matrix Market header");
 	assert_refused(matrix, "%%MatrixMarket matrix array real general\n", "line 1: only");
 	assert_refused(matrix, "%%MatrixMarket matrix coordinate complex general\n", "the field");
 	assert_refused(matrix, "%%MatrixMarket matrix coordinate real hermitian\n", "the symmetry");
 	assert_refused(weighted_matrix, "%%MatrixMarket matrix coordinate pattern general\n1 1 0\n",
-		       "a pattern has none");
-	assert_refused(matrix, "%%MatrixMarket matrix coordinate real general\n", "expected rows");
+		       "a pattern matrix has none");
+	assert_refused(matrix, "%%MatrixMarket matrix coordinate real general\n",
+		       "expected the numbers of rows");
 	assert_refused(matrix, "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n",
-		       "line 3: a number above 2");
+		       "line 3: the number exceeds 2");
 	assert_refused(matrix, "%%MatrixMarket matrix coordinate pattern general\n2 2 2\n2 1\n",
 		       "after 1 of 2 entries");
 	assert_refused(matrix,

@@ -71,8 +71,8 @@ int fth_graph_writer_open(struct fth_graph_writer *writer, struct fth_dev *dev,
 	*writer = (struct fth_graph_writer){.dev = dev, .info = info, .job = job};
 	if (FTH_GRAPH_SECTION % device->block != 0)
 		return fth_fail(EINVAL,
-				"the device has blocks of %u bytes; a graph needs blocks that "
-				"divide %u",
+				"the device has blocks of %u bytes; a graph needs a block size "
+				"that divides %u",
 				device->block, FTH_GRAPH_SECTION);
 	if (info->bytes > device->size)
 		return fth_fail(ENOSPC,

@@ -96,11 +96,13 @@ static int check_options(const struct fth_bank_options *o, uint64_t size)
 	if (o->branches == 0 || o->branches > BRANCHES_MAX || o->accounts == 0 || o->workers == 0 ||
 	    o->workers > WORKERS_MAX)
 		return fth_fail(EINVAL,
-				"bank: %u branches, %u accounts, %u workers are not 1 to %u, 1 or "
-				"more, 1 to %u",
+				"bank: invalid options: %u branches, %u accounts, %u workers; "
+				"expected 1 to %u branches, at least 1 account, 1 to %u workers",
 				o->branches, o->accounts, o->workers, BRANCHES_MAX, WORKERS_MAX);
 	if (o->log == 0 || o->log % FTH_DURABLE_BLOCK || o->log > size || fth_bank_size(o) > size)
-		return fth_fail(EINVAL, "bank: logs of %llu bytes, or a size of %llu, in %llu",
+		return fth_fail(EINVAL,
+				"bank: logs of %llu bytes and a size of %llu do not fit the device "
+				"of %llu bytes",
 				(unsigned long long)o->log, (unsigned long long)fth_bank_size(o),
 				(unsigned long long)size);
 	return 0;
@@ -254,7 +256,7 @@ static int check_numbers(const struct fth_bank *bank, uint32_t worker, uint64_t 
 	if (worker < bank->options.workers && account < bank->account_count &&
 	    teller < bank->teller_count)
 		return 0;
-	return fth_fail(EINVAL, "bank: worker %u, account %llu or teller %u is unknown", worker,
+	return fth_fail(EINVAL, "bank: worker %u, account %llu or teller %u does not exist", worker,
 			(unsigned long long)account, teller);
 }
 
@@ -364,11 +366,12 @@ static int read_header(struct fth_bank *bank)
 		return 0;
 	if (newest.branches != o->branches || newest.accounts != o->accounts ||
 	    newest.workers != o->workers || newest.log != o->log)
-		return fth_fail(EINVAL,
-				"bank: it was made with %u branches, %u accounts, %u workers, logs "
-				"of %llu bytes",
-				newest.branches, newest.accounts, newest.workers,
-				(unsigned long long)newest.log);
+		return fth_fail(
+			EINVAL,
+			"bank: it was created with %u branches, %u accounts, %u workers, logs "
+			"of %llu bytes",
+			newest.branches, newest.accounts, newest.workers,
+			(unsigned long long)newest.log);
 	return 1;
 }
 

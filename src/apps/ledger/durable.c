@@ -58,8 +58,8 @@ int fth_durable_open_blocks(struct fth_dev *dev, struct fth_durable **out)
 	*out = NULL;
 	if (size == 0 || size > BLOCKS_MAX || info->block > FTH_DURABLE_BLOCK)
 		return fth_fail(EINVAL,
-				"durable: a device of %llu bytes in blocks of %u is not between %u "
-				"bytes and 1 GiB, in blocks of at most %u",
+				"durable: the device has %llu bytes in blocks of %u; expected %u "
+				"bytes to 1 GiB in blocks of at most %u",
 				(unsigned long long)info->size, info->block, FTH_DURABLE_BLOCK,
 				FTH_DURABLE_BLOCK);
 	base = aligned_alloc(FTH_DURABLE_BLOCK, size);
@@ -135,7 +135,8 @@ static int write_blocks(struct fth_durable *durable, uint64_t at, uint64_t lengt
 static int check_range(const struct fth_durable *durable, uint64_t at, uint64_t length)
 {
 	if (at > durable->size || length > durable->size - at)
-		return fth_fail(ERANGE, "durable: %llu bytes at %llu are beyond the end at %llu",
+		return fth_fail(ERANGE,
+				"durable: %llu bytes at offset %llu exceed the size of %llu",
 				(unsigned long long)length, (unsigned long long)at,
 				(unsigned long long)durable->size);
 	return 0;

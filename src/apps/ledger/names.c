@@ -276,7 +276,7 @@ static int check_name(const char *name)
 	size_t length = strlen(name);
 
 	if (length == 0 || length > FTH_NAMES_LENGTH_MAX)
-		return fth_fail(EINVAL, "names: a name of %llu bytes is not between 1 and %u",
+		return fth_fail(EINVAL, "names: a name has %llu bytes, expected 1 to %u",
 				(unsigned long long)length, FTH_NAMES_LENGTH_MAX);
 	return 0;
 }
@@ -310,7 +310,7 @@ static int fits(const struct fth_names *names, const char *name)
 	    names->half)
 		return 0;
 	return fth_fail(ENOSPC,
-			"names: %llu names and one more do not fit into half of the journal",
+			"names: the journal is full: %llu names and one more exceed half of it",
 			(unsigned long long)names->count);
 }
 
@@ -325,7 +325,7 @@ static int allowed(struct fth_names *names, enum entry_op op, const char *name, 
 		return there ? fth_fail(EEXIST, "names: %s already exists", name)
 			     : fits(names, name);
 	if (!there)
-		return fth_fail(ENOENT, "names: no %s", name);
+		return fth_fail(ENOENT, "names: %s does not exist", name);
 	if (op == ENTRY_REMOVE)
 		return 0;
 	if (*find(names, to, (uint8_t)strlen(to)))
@@ -490,12 +490,12 @@ static int replay(struct fth_names *names)
 		const char *name = (const char *)(entry + 1);
 
 		if (!is_possible(entry))
-			return fth_fail(EUCLEAN, "names: entry %llu is of no kind that there is",
+			return fth_fail(EUCLEAN, "names: entry %llu has an unknown kind",
 					(unsigned long long)entry->sequence);
 		rc = apply(names, (enum entry_op)entry->op, entry->inode, name, entry->length,
 			   name + entry->length, entry->to_length);
 		if (rc == -EEXIST || rc == -ENOENT)
-			rc = fth_fail(EUCLEAN, "names: entry %llu contradicts those before it",
+			rc = fth_fail(EUCLEAN, "names: entry %llu contradicts earlier entries",
 				      (unsigned long long)entry->sequence);
 		if (entry->op == ENTRY_CREATE && entry->inode >= names->header.next_inode)
 			names->header.next_inode = entry->inode + 1;
@@ -531,7 +531,7 @@ int fth_names_open(struct fth_durable *durable, struct fth_names **out)
 
 	*out = NULL;
 	if (fth_durable_size(durable) < FTH_NAMES_SIZE_MIN)
-		return fth_fail(EINVAL, "names: %llu bytes are less than %u",
+		return fth_fail(EINVAL, "names: %llu bytes are too small, the minimum is %u",
 				(unsigned long long)fth_durable_size(durable), FTH_NAMES_SIZE_MIN);
 	names = calloc(1, sizeof(*names));
 	if (!names)

@@ -35,7 +35,7 @@ static __global__ void __launch_bounds__(256, 6)
 static int check_accesses(const struct fth_gpu_source *a, const struct fth_gpu_accesses *accesses)
 {
 	if (accesses->count == 0 || accesses->count > a->count)
-		return fth_fail(EINVAL, "accesses to %llu elements of %llu",
+		return fth_fail(EINVAL, "%llu accesses to an array of %llu elements",
 				(unsigned long long)accesses->count, (unsigned long long)a->count);
 	if ((unsigned)accesses->pattern >= FTH_GPU_PATTERNS)
 		return fth_fail(EINVAL, "unknown pattern");

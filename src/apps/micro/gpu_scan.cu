@@ -237,7 +237,7 @@ int fth_gpu_scan(struct fth_gpu_work *work, const struct fth_gpu_source *from,
 	    (from->count != to->count || from->line != to->line || !from->plain != !to->plain))
 		rc = fth_fail(EINVAL, "the arrays differ in length or element size");
 	if (rc == 0 && chunks > work->opts.chunks)
-		rc = fth_fail(ENOSPC, "%llu chunks; there is room for %llu",
+		rc = fth_fail(ENOSPC, "%llu chunks, the limit is opts.chunks, %llu",
 			      (unsigned long long)chunks, (unsigned long long)work->opts.chunks);
 	if (rc == 0)
 		rc = work_cached(from, &in);

@@ -20,11 +20,11 @@ static int check_opts(const struct fth_gpu_work_options *o)
 	if (rc < 0)
 		return rc;
 	if (o->ahead < 1 || o->ahead > FTH_GPU_AHEAD_MAX)
-		return fth_fail(EINVAL, "lines ahead must be 1 to %u", FTH_GPU_AHEAD_MAX);
+		return fth_fail(EINVAL, "opts.ahead must be 1 to %u lines", FTH_GPU_AHEAD_MAX);
 	if (o->chunks == 0 || o->timeout_ms == 0)
-		return fth_fail(EINVAL, "chunks or timeout is 0");
+		return fth_fail(EINVAL, "opts.chunks or the timeout is 0");
 	if (o->chunks > SIZE_MAX / sizeof(struct scan_chunk))
-		return fth_fail(EINVAL, "the memory holds fewer chunks");
+		return fth_fail(EINVAL, "the memory is too small for opts.chunks");
 	return 0;
 }
 
@@ -47,7 +47,8 @@ static int set_up(struct fth_gpu_work *work)
 	if (work->opts.blocks == 0)
 		work->opts.blocks = 2 * (uint32_t)processors;
 	if (work->opts.blocks > BLOCKS_EACH_MAX * (uint32_t)processors)
-		return fth_fail(EINVAL, "at most %u blocks", BLOCKS_EACH_MAX * processors);
+		return fth_fail(EINVAL, "too many blocks: the maximum is %u",
+				BLOCKS_EACH_MAX * processors);
 	work->warps = BLOCKS_EACH_MAX * (uint32_t)processors * FTH_GPU_WORK_THREADS / 32;
 	rc = fth_gpu_check(cudaStreamCreateWithFlags(&work->stream, cudaStreamNonBlocking),
 			   "a stream");
@@ -113,8 +114,8 @@ int fth_gpu_work_tune(struct fth_gpu_work *work, uint32_t blocks, uint32_t ahead
 	uint32_t most = work->warps / (FTH_GPU_WORK_THREADS / 32);
 
 	if (blocks > most || ahead > FTH_GPU_AHEAD_MAX)
-		return fth_fail(EINVAL, "at most %u blocks, and %u lines ahead", most,
-				FTH_GPU_AHEAD_MAX);
+		return fth_fail(EINVAL, "too many blocks or lines ahead: the maximum is %u and %u",
+				most, FTH_GPU_AHEAD_MAX);
 	if (blocks)
 		work->opts.blocks = blocks;
 	if (ahead)
@@ -155,9 +156,9 @@ int fth_gpu_work_registers(enum fth_gpu_work_kernel kernel)
 int work_check_source(const struct fth_gpu_source *source)
 {
 	if (source->element != 8)
-		return fth_fail(EINVAL, "elements of %u bytes, expected 8", source->element);
+		return fth_fail(EINVAL, "elements have %u bytes, expected 8", source->element);
 	if (source->line < 512 || (source->line & (source->line - 1)))
-		return fth_fail(EINVAL, "line size is not a power of two of at least 512");
+		return fth_fail(EINVAL, "the line size is not a power of two of at least 512");
 	if ((uint64_t)source->plain % 16)
 		return fth_fail(EINVAL, "the memory is not aligned to 16 bytes");
 	return 0;
@@ -168,7 +169,8 @@ int work_check_target(const struct fth_gpu_source *to, const struct fth_gpu_sour
 	int rc = work_check_source(to);
 
 	if (rc == 0 && !to->plain && !from->plain && to->array.words == from->array.words)
-		rc = fth_fail(EINVAL, "through a cache, an array is not overwritten by its own");
+		rc = fth_fail(EINVAL,
+			      "through a cache, source and destination must be different arrays");
 	return rc;
 }
 

@@ -53,15 +53,13 @@ int fth_gups_settle(const struct fth_array *table, const struct fth_gups_options
 
 	*out = options ? *options : (struct fth_gups_options){0};
 	if (fth_array_element(table) != sizeof(uint64_t))
-		return fth_fail(EINVAL, "the table must have words of 8 bytes");
+		return fth_fail(EINVAL, "the table must have 8-byte words");
 	if (!out->words)
 		out->words = largest_power(count);
 	if (!out->words || out->words > count || out->words != largest_power(out->words))
-		return fth_fail(EINVAL,
-				"a table of %llu words: it takes a power of two, %llu at "
-				"most",
-				(unsigned long long)out->words,
-				(unsigned long long)largest_power(count));
+		return fth_fail(
+			EINVAL, "a table of %llu words: expected a power of two, at most %llu",
+			(unsigned long long)out->words, (unsigned long long)largest_power(count));
 	if (!out->updates)
 		out->updates = 4 * out->words;
 	if (!out->threads)

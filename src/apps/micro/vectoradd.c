@@ -123,10 +123,10 @@ static int check_arrays(const struct fth_array *a, const struct fth_array *b,
 				(unsigned long long)fth_array_count(c));
 	if (fth_array_element(a) != sizeof(double) || fth_array_element(b) != sizeof(double) ||
 	    fth_array_element(c) != sizeof(double))
-		return fth_fail(EINVAL, "elements must have 8 bytes");
+		return fth_fail(EINVAL, "the elements must have 8 bytes");
 	if (fth_cache_line_size(fth_array_cache(a)) != line ||
 	    fth_cache_line_size(fth_array_cache(b)) != line)
-		return fth_fail(EINVAL, "the arrays' lines differ in size");
+		return fth_fail(EINVAL, "the arrays differ in line size");
 	return 0;
 }
 

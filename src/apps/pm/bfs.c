@@ -32,7 +32,7 @@ static int bfs_check(uint64_t items)
 {
 	return items >= 2 && items <= 60000
 		       ? 0
-		       : fth_fail(EINVAL, "items, the side of the map, must be 2 to 60000");
+		       : fth_fail(EINVAL, "items (side length of the map) must be 2 to 60000");
 }
 
 static int bfs_memory(struct pmw_job *job, struct bfs *w)
@@ -210,7 +210,8 @@ static int check_distances(const struct pmw_bfs *p, const uint32_t *distance, ui
 			near |= distance[v] == distance[w] + 1;
 		}
 		if (!near || (v == 0 && distance[v] != 0))
-			return fth_fail(EILSEQ, "bfs: nothing leads to vertex %llu at distance %u",
+			return fth_fail(EILSEQ,
+					"bfs: vertex %llu at distance %u has no predecessor",
 					(unsigned long long)v, distance[v]);
 	}
 	return 0;
@@ -225,7 +226,7 @@ static int bfs_finish(struct pmw_job *job)
 	int rc;
 
 	if (!w->ended)
-		return fth_fail(EILSEQ, "bfs: %llu steps are not enough",
+		return fth_fail(EILSEQ, "bfs: the search did not finish in %llu steps",
 				(unsigned long long)job->steps);
 	distance = malloc(w->distance.bytes);
 	if (!distance)
@@ -234,7 +235,7 @@ static int bfs_finish(struct pmw_job *job)
 	if (rc == 0)
 		rc = check_distances(&w->p, distance, w->vertices, &reached);
 	if (rc == 0 && reached < w->vertices / 2)
-		rc = fth_fail(EILSEQ, "bfs: reached %llu vertices only",
+		rc = fth_fail(EILSEQ, "bfs: only %llu vertices were reached",
 			      (unsigned long long)reached);
 	free(distance);
 	return rc ? rc : pmw_digest(job, w->distance.kernel, w->distance.bytes);

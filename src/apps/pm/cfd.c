@@ -32,7 +32,7 @@ static int cfd_check(uint64_t items)
 {
 	return items >= 64 && items <= 1u << 30 && items % width_of(items) == 0
 		       ? 0
-		       : fth_fail(EINVAL, "items, cells, must be 64 to 2^30 and a multiple of %llu",
+		       : fth_fail(EINVAL, "items (cells) must be 64 to 2^30 and a multiple of %llu",
 				  (unsigned long long)width_of(items));
 }
 

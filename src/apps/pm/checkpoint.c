@@ -49,7 +49,7 @@ int pmw_checkpoint_open(struct pmw_job *job, void *const *buffers, const uint64_
 			unsigned count)
 {
 	if (count > PMW_BUFFERS)
-		return fth_fail(EINVAL, "a checkpoint has %u buffers at most", PMW_BUFFERS);
+		return fth_fail(EINVAL, "a checkpoint has at most %u buffers", PMW_BUFFERS);
 	for (unsigned i = 0; i < count; i++) {
 		job->buffers[i].kernel = buffers[i];
 		job->buffers[i].bytes = bytes[i];
@@ -104,7 +104,7 @@ int pmw_checkpoint_restore(struct pmw_job *job, uint64_t *done)
 		return 0;
 	*done = fth_pm_checkpoint_version(job->checkpoint, 0) * job->every;
 	if (*done > job->steps)
-		return fth_fail(EILSEQ, "a checkpoint of step %llu, of %llu",
+		return fth_fail(EILSEQ, "the checkpoint is of step %llu, the run has only %llu",
 				(unsigned long long)*done, (unsigned long long)job->steps);
 	rc = job->machine->ops->restore(job->machine, job->checkpoint);
 	job->result->restore_seconds += pmw_seconds() - begin;

@@ -85,7 +85,7 @@ static int insert_check(uint64_t items)
 {
 	return items >= 1 && items <= 1u << 28
 		       ? 0
-		       : fth_fail(EINVAL, "items, rows of a statement, must be 1 to 2^28");
+		       : fth_fail(EINVAL, "items (rows per statement) must be 1 to 2^28");
 }
 
 static int insert_open(struct pmw_job *job)
@@ -117,7 +117,7 @@ static int insert_step(struct pmw_job *job, uint64_t step)
 				      (column * w->p.capacity + w->p.rows) * sizeof(uint64_t),
 				      bytes, bytes);
 	if (rc == 0 && job->options->stop_before_end && step + 1 == job->steps)
-		rc = fth_fail(ECANCELED, "stopped before the last commit, as asked");
+		rc = fth_fail(ECANCELED, "stopped before the last commit, as requested");
 	return rc ? rc : pmw_set_state(job, &job->state->done, step + 1);
 }
 
@@ -164,7 +164,7 @@ static int update_check(uint64_t items)
 {
 	return items >= PMW_DB_STRIDE && items <= UINT64_C(1) << 33
 		       ? 0
-		       : fth_fail(EINVAL, "items, rows of the table, must be %u to 2^33",
+		       : fth_fail(EINVAL, "items (rows of the table) must be %u to 2^33",
 				  PMW_DB_STRIDE);
 }
 

@@ -27,7 +27,7 @@ static int dnn_check(uint64_t items)
 {
 	return items >= 1 && items <= 4096
 		       ? 0
-		       : fth_fail(EINVAL, "items, pictures of a batch, must be 1 to 4096");
+		       : fth_fail(EINVAL, "items (images per batch) must be 1 to 4096");
 }
 
 static int dnn_layers(struct pmw_job *job, struct pmw_dnn *p)
@@ -148,7 +148,7 @@ static int dnn_finish(struct pmw_job *job)
 	free(right);
 	job->result->quality = (double)known / (double)(TEST_BATCHES * job->items);
 	if (rc == 0 && job->steps * job->items >= 600 && job->result->quality < 0.5)
-		rc = fth_fail(EILSEQ, "dnn: knows %.0f %% of the pictures only",
+		rc = fth_fail(EILSEQ, "dnn: only %.0f %% of the images are classified correctly",
 			      100 * job->result->quality);
 	return rc ? rc : pmw_digest(job, w->p.weights, DNN_WEIGHTS * sizeof(float));
 }

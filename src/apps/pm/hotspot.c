@@ -25,7 +25,7 @@ static int hotspot_check(uint64_t items)
 {
 	return items >= 2 && items <= 1u << 16
 		       ? 0
-		       : fth_fail(EINVAL, "items, the side of the chip, must be 2 to 65536");
+		       : fth_fail(EINVAL, "items (side length of the chip) must be 2 to 65536");
 }
 
 static int hotspot_open(struct pmw_job *job)
@@ -85,11 +85,11 @@ static int hotspot_finish(struct pmw_job *job)
 	for (uint64_t i = 0; rc == 0 && i < count; i++) {
 		sum += now[i];
 		if (!(now[i] > PMW_HOTSPOT_AMBIENT && now[i] < 341))
-			rc = fth_fail(EILSEQ, "hotspot: cell %llu is at %g", (unsigned long long)i,
-				      (double)now[i]);
+			rc = fth_fail(EILSEQ, "hotspot: cell %llu has an invalid temperature, %g",
+				      (unsigned long long)i, (double)now[i]);
 	}
 	if (rc == 0 && !(sum / (double)count < 330.5))
-		rc = fth_fail(EILSEQ, "hotspot: the chip does not cool: %g on average",
+		rc = fth_fail(EILSEQ, "hotspot: the average temperature, %g, does not fall",
 			      sum / (double)count);
 	free(now);
 	return rc ? rc : pmw_digest(job, w->temperatures, count * sizeof(float));

@@ -28,7 +28,7 @@ int pmw_take(struct pmw_job *job, uint64_t bytes, void *memory)
 	int rc;
 
 	if (job->memory_count == PMW_MEMORIES)
-		return fth_fail(ENOBUFS, "more than %u pieces of memory", PMW_MEMORIES);
+		return fth_fail(ENOBUFS, "more than %u memory allocations", PMW_MEMORIES);
 	rc = job->machine->ops->allocate(job->machine, bytes ? bytes : 1, &taken);
 	if (rc < 0)
 		return rc;

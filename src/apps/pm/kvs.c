@@ -42,7 +42,7 @@ static int kvs_check(uint64_t items)
 {
 	return items >= 1 && items <= 1u << 27
 		       ? 0
-		       : fth_fail(EINVAL, "items, operations of a batch, must be 1 to 2^27");
+		       : fth_fail(EINVAL, "items (operations per batch) must be 1 to 2^27");
 }
 
 static int undo_batch(struct pmw_job *job, const struct pmw_undo *undo)

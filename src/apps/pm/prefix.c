@@ -34,7 +34,7 @@ static int prefix_check(uint64_t items)
 {
 	return items % PMW_PREFIX_PIECE == 0
 		       ? 0
-		       : fth_fail(EINVAL, "items must be a multiple of %u, the elements of a piece",
+		       : fth_fail(EINVAL, "items must be a multiple of %u, the elements of a block",
 				  PMW_PREFIX_PIECE);
 }
 

@@ -105,7 +105,7 @@ static int open_file(struct pmw_job *job)
 	if (job->options->style != FTH_PMW_ASSISTED_FILE)
 		return 0;
 	if (!job->options->file)
-		return fth_fail(EINVAL, "no file to persist into");
+		return fth_fail(EINVAL, "options.file is missing");
 	job->file = open(job->options->file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (job->file < 0)
 		return fth_fail(errno, "%s: %s", job->options->file, strerror(errno));
@@ -165,10 +165,10 @@ static int check_state(struct pmw_job *job)
 	int rc;
 
 	if (job->state->magic == MAGIC && job->state->shape != shape)
-		return fth_fail(
-			EINVAL,
-			"%s: belongs to another workload, or one of another size, seed or style",
-			job->options->pm ? fth_pm_name(job->pm) : job->options->memory);
+		return fth_fail(EINVAL,
+				"%s: belongs to a different workload, or to one of a different "
+				"size, seed or style",
+				job->options->pm ? fth_pm_name(job->pm) : job->options->memory);
 	job->fresh = job->state->magic != MAGIC || job->options->style != FTH_PMW_DIRECT;
 	if (!job->fresh)
 		return 0;
@@ -246,13 +246,14 @@ static int run_steps(struct pmw_job *job)
 	for (uint64_t step = first; rc == 0 && step < job->steps; step++) {
 		if (job->options->stopped && job->options->stopped())
 			rc = fth_fail(EINTR,
-				      "stopped after %llu of %llu steps; run it again to go on",
+				      "stopped after %llu of %llu steps; run it again to continue",
 				      (unsigned long long)step, (unsigned long long)job->steps);
 		else if (job->options->stop_steps && step - first == job->options->stop_steps)
-			rc = fth_fail(ECANCELED, "stopped after %llu steps, as asked",
+			rc = fth_fail(ECANCELED, "stopped after %llu steps, as requested",
 				      (unsigned long long)step);
 		else if (job->options->stop_before_end && job->every && step == job->steps - 1)
-			rc = fth_fail(ECANCELED, "stopped before the last checkpoint, as asked");
+			rc = fth_fail(ECANCELED,
+				      "stopped before the last checkpoint, as requested");
 		else
 			rc = job->workload->step(job, step);
 		job->result->ran += rc == 0;

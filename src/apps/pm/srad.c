@@ -101,8 +101,8 @@ static int check_image(struct pmw_job *job, const float *image, uint64_t count)
 
 	for (uint64_t i = 0; i < count; i++) {
 		if (!(image[i] > 0.5f && image[i] < 3))
-			return fth_fail(EILSEQ, "srad: pixel %llu is %g", (unsigned long long)i,
-					(double)image[i]);
+			return fth_fail(EILSEQ, "srad: pixel %llu has an invalid value, %g",
+					(unsigned long long)i, (double)image[i]);
 		sum += image[i];
 		if (i % COLUMNS) {
 			struct fth_rng a = {w->p.seed + i}, b = {w->p.seed + i - 1};
@@ -115,7 +115,10 @@ static int check_image(struct pmw_job *job, const float *image, uint64_t count)
 	}
 	sum /= (double)count;
 	if (sum < 1.6 || sum > 1.8 || (job->steps > 0 && rough > before))
-		return fth_fail(EILSEQ, "srad: mean %g, differences %g of %g", sum, rough, before);
+		return fth_fail(
+			EILSEQ,
+			"srad: the result is not smooth: mean %g, differences %g, before %g", sum,
+			rough, before);
 	return 0;
 }
 

@@ -103,7 +103,7 @@ int pmw_transaction_commit(struct pmw_job *job, uint64_t step)
 	if (rc == 0 && failed)
 		rc = fth_fail(EIO, "the log could not be made durable");
 	if (rc == 0 && job->options->stop_before_end && step + 1 == job->steps)
-		rc = fth_fail(ECANCELED, "stopped before the last commit, as asked");
+		rc = fth_fail(ECANCELED, "stopped before the last commit, as requested");
 	if (rc == 0)
 		rc = pmw_set_state(job, &job->state->done, step + 1);
 	return rc ? rc : clear_log(job);

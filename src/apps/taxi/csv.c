@@ -155,7 +155,7 @@ static int end_field(struct fth_taxi_csv *csv)
 	int rc;
 
 	if (csv->fields == FIELDS_MAX)
-		return fth_fail(EINVAL, "line %llu has more than %d fields", line_number(csv),
+		return fth_fail(EINVAL, "line %llu: more than %d fields", line_number(csv),
 				FIELDS_MAX);
 	rc = csv->known_fields ? take_value(csv) : take_name(csv);
 	csv->fields++;
@@ -176,7 +176,7 @@ static int end_names(struct fth_taxi_csv *csv)
 			have |= 1u << names[i].column;
 	for (unsigned c = FTH_TAXI_DISTANCE; c <= FTH_TAXI_TOTAL; c++)
 		if (!(have & 1u << c))
-			return fth_fail(EINVAL, "line %llu: no column %s", line_number(csv),
+			return fth_fail(EINVAL, "line %llu: column %s is missing", line_number(csv),
 					c == FTH_TAXI_DISTANCE ? "trip_distance" : "total_amount");
 	csv->counts.absent = ~have & ((1u << FTH_TAXI_COLUMNS) - 1);
 	csv->known_fields = csv->fields;
@@ -271,7 +271,8 @@ static int take_plain(struct fth_taxi_csv *csv, char c)
 		return 0;
 	}
 	if (csv->state == AFTER_QUOTE && c != ' ' && c != '\t')
-		return fth_fail(EINVAL, "line %llu, field %u: something follows the closing quote",
+		return fth_fail(EINVAL,
+				"line %llu, field %u: unexpected text after the closing quote",
 				line_number(csv), csv->fields + 1);
 	if (csv->state == BEFORE_FIELD)
 		csv->state = IN_FIELD;
@@ -293,11 +294,13 @@ int fth_taxi_csv_finish(struct fth_taxi_csv *csv)
 	int rc = 0;
 
 	if (csv->state == IN_QUOTES)
-		return fth_fail(EINVAL, "line %llu: the file ends inside quotes", line_number(csv));
+		return fth_fail(EINVAL, "line %llu: unexpected end of file inside quotes",
+				line_number(csv));
 	if (!is_blank(csv))
 		rc = end_line(csv);
 	if (rc == 0 && !csv->known_fields)
-		rc = fth_fail(EINVAL, "the file is empty: its first line should name the columns");
+		rc = fth_fail(EINVAL,
+			      "the file is empty: expected a header line with column names");
 	return rc < 0 ? rc : 0;
 }
 

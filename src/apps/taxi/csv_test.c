@@ -142,16 +142,16 @@ static void expect_refusal(const char *text, const char *reason)
 static void mistakes_are_named_with_their_line(void **state)
 {
 	(void)state;
-	expect_refusal("", "the file is empty: its first line should name the columns");
-	expect_refusal("\n\n", "the file is empty: its first line should name the columns");
-	expect_refusal("trip_distance\n1\n", "line 1: no column total_amount");
-	expect_refusal("a,total_amount\n1,2\n", "line 1: no column trip_distance");
+	expect_refusal("", "the file is empty: expected a header line with column names");
+	expect_refusal("\n\n", "the file is empty: expected a header line with column names");
+	expect_refusal("trip_distance\n1\n", "line 1: column total_amount is missing");
+	expect_refusal("a,total_amount\n1,2\n", "line 1: column trip_distance is missing");
 	expect_refusal("extra,extra,trip_distance,total_amount\n",
 		       "line 1: duplicate column extra");
 	expect_refusal("trip_distance,total_amount\n1,2\n\"3,4\n",
-		       "line 4: the file ends inside quotes");
+		       "line 4: unexpected end of file inside quotes");
 	expect_refusal("trip_distance,total_amount\n\"1\"2,2\n",
-		       "line 2, field 1: something follows the closing quote");
+		       "line 2, field 1: unexpected text after the closing quote");
 	expect_refusal("trip_distance,total_amount\n1,1e999\n",
 		       "line 2, field 2 (total): \"1e999\" is not a number");
 }

@@ -243,7 +243,7 @@ int fth_gpu_taxi_launch(struct fth_gpu_work *work, const struct fth_gpu_taxi_par
 	int rc = check_part(part, query);
 
 	if (rc == 0 && slot >= FTH_GPU_TAXI_SLOTS)
-		rc = fth_fail(EINVAL, "slots are 0 to %u", FTH_GPU_TAXI_SLOTS - 1);
+		rc = fth_fail(EINVAL, "the slot must be 0 to %u", FTH_GPU_TAXI_SLOTS - 1);
 	if (rc == 0)
 		rc = work_cached(&part->miles, &miles);
 	/* Without columns there is no second array: the kernel does not touch it. */

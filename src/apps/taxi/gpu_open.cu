@@ -38,7 +38,7 @@ int fth_gpu_taxi_open(struct fth_gpu_drive *drive, const struct fth_taxi_table *
 	if (rc < 0)
 		return rc;
 	if (table->rows == 0)
-		return fth_fail(EINVAL, "a table without rows");
+		return fth_fail(EINVAL, "the table has no rows");
 	miles.offset = fth_taxi_offset(table, FTH_TAXI_DISTANCE);
 	miles.count = table->rows;
 	miles.readonly = true;

@@ -79,7 +79,7 @@ static uint64_t header_checksum(const struct header *header)
 static int check_header(const struct header *header, uint64_t device_size)
 {
 	if (memcmp(header->magic, MAGIC, sizeof(header->magic)) != 0)
-		return fth_fail(EINVAL, "the device holds no table of taxi trips");
+		return fth_fail(EINVAL, "the device does not contain a table of taxi trips");
 	if (header->checksum != header_checksum(header))
 		return fth_fail(EINVAL, "the header of the table is damaged");
 	if (header->version != VERSION)
@@ -87,10 +87,10 @@ static int check_header(const struct header *header, uint64_t device_size)
 				VERSION);
 	if (header->columns != FTH_TAXI_COLUMNS || header->rows > ROWS_MAX ||
 	    header->stride % FTH_CACHE_LINE_MAX || header->stride < stride_of(header->rows))
-		return fth_fail(EINVAL, "the header of the table contradicts itself");
+		return fth_fail(EINVAL, "the header of the table is inconsistent");
 	if (header->stride > (UINT64_MAX - HEADER_AREA) / FTH_TAXI_COLUMNS ||
 	    HEADER_AREA + FTH_TAXI_COLUMNS * header->stride > device_size)
-		return fth_fail(EINVAL, "the table is larger than the device: %llu rows",
+		return fth_fail(EINVAL, "the table of %llu rows is larger than the device",
 				(unsigned long long)header->rows);
 	return 0;
 }
@@ -119,7 +119,7 @@ int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out)
 	int rc = check_device(dev);
 
 	if (rc == 0 && size < sizeof(header))
-		rc = fth_fail(EINVAL, "the device holds no table of taxi trips");
+		rc = fth_fail(EINVAL, "the device does not contain a table of taxi trips");
 	if (rc == 0)
 		rc = fth_dev_read(dev, &header, sizeof(header), 0, FTH_DEV_TIMEOUT);
 	if (rc == 0)
@@ -174,7 +174,7 @@ int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool
 
 		rc = sum_column(dev, table, column, piece, stopped, &sum);
 		if (rc == 0 && sum != table->sums[column])
-			rc = fth_fail(EILSEQ, "the column %s is not what was written",
+			rc = fth_fail(EILSEQ, "column %s differs from what was written",
 				      fth_taxi_column_name(column));
 	}
 	fth_dev_buf_free(dev, piece, PIECE);
@@ -273,7 +273,7 @@ int fth_taxi_writer_add(struct fth_taxi_writer *writer, const struct fth_taxi_tr
 	uint64_t at = writer->table.rows - writer->written;
 
 	if (writer->table.rows == writer->capacity)
-		return fth_fail(ENOSPC, "more rows than the %llu that fit",
+		return fth_fail(ENOSPC, "more rows than the capacity of %llu",
 				(unsigned long long)writer->capacity);
 	for (unsigned c = 0; c < FTH_TAXI_COLUMNS; c++)
 		piece_of(writer, c)[at] = trip->column[c];

@@ -144,7 +144,7 @@ static void damage_is_found(void **state)
 	assert_ok(fth_taxi_open(dev, &same));
 	change_byte(dev, fth_taxi_offset(&table, FTH_TAXI_TOLLS) + 8 * (ROWS - 1));
 	assert_int_equal(fth_taxi_check(dev, &table, NULL), -EILSEQ);
-	assert_string_equal(fth_error_text(-EILSEQ), "the column tolls is not what was written");
+	assert_string_equal(fth_error_text(-EILSEQ), "column tolls differs from what was written");
 	fth_dev_close(dev);
 }
 

@@ -48,7 +48,7 @@ static void say_error(int rc)
 	if (__atomic_exchange_n(&run.shared->errors_said, 1, __ATOMIC_RELAXED))
 		return;
 	length = snprintf(text, sizeof(text),
-			  "fathom: flat run: a page could not be moved from or to %.100s: %s\n",
+			  "fathom: flat run: cannot read or write a page of %.100s: %s\n",
 			  run.shared->uri, strerror(-rc));
 	(void)gate_call(SYS_write, STDERR_FILENO, (long)(uintptr_t)text, length, 0, 0, 0);
 }

@@ -174,7 +174,7 @@ static int start(void)
 	__atomic_store_n(&run.active, true, __ATOMIC_RELAXED);
 	run.min_alloc = run.shared->min_alloc;
 	rc = gate_enable();
-	return rc < 0 ? fth_fail(-rc, "syscall user dispatch: %s", strerror(-rc)) : 0;
+	return rc < 0 ? fth_fail(-rc, "cannot enable syscall user dispatch: %s", strerror(-rc)) : 0;
 }
 
 __attribute__((constructor)) static void start_run(void)
