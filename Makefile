@@ -41,10 +41,11 @@ build: deps-build ## build the library, the tool (build/fathom), tests and examp
 	@$(call configure,build)
 	@$(call compile,build)
 
-# Device code takes minutes to compile, and the demo runs none of it.
-demo_in = $(if $(wildcard build/fathom),build,build-demo)
+# Device code takes minutes to compile, and the demo runs none of it: where nvcc would compile it, the demo has a folder of its own.
+has_nvcc = $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc)
+demo_in = $(if $(and $(has_nvcc),$(if $(wildcard build/fathom),,none)),build-demo,build)
 demo: deps-build ## build what is needed and show it at work
-	@$(call configure,$(demo_in),-DFTH_CUDA=OFF)
+	@$(call configure,$(demo_in),$(if $(has_nvcc),-DFTH_CUDA=OFF))
 	@$(call compile,$(demo_in)) --target fathom
 	@$(demo_in)/fathom demo
 
@@ -120,9 +121,12 @@ mutants: deps-check ## try MUTANTS random changes per module: which of them does
 format: deps-check ## format the code
 	@scripts/format.sh
 
-install: build ## install to PREFIX (/usr/local), below DESTDIR if given
-	@cmake --install build --prefix $(PREFIX)
+install: deps-build ## build the tool and the library and install to PREFIX (/usr/local), below DESTDIR if given
+	@$(call configure,build)
+	@$(call compile,build) --target installed
+	@cmake --install build --prefix $(PREFIX) >build/install.log || { cat build/install.log; exit 1; }
 	@cp build/install_manifest.txt build/installed.txt
+	@test -n "$(DESTDIR)" || scripts/after-install.sh $(PREFIX)
 
 uninstall: ## remove what the last `make install` put there
 	@sed "s|^|$(DESTDIR)|" build/installed.txt | xargs -d '\n' rm -fv --

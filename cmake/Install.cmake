@@ -53,6 +53,15 @@ install(EXPORT fathom-targets NAMESPACE fathom:: DESTINATION ${package})
 configure_package_config_file(cmake/fathom-config.cmake.in
                               ${PROJECT_BINARY_DIR}/fathom-config.cmake
                               INSTALL_DESTINATION ${package})
+# What has to be built to be installed: no tests, no examples.
+add_custom_target(installed DEPENDS fathom fathom-bench ${libraries})
+if(TARGET fathom_flat_run)
+  add_dependencies(installed fathom_flat_run)
+endif()
+if(TARGET man3)
+  add_dependencies(installed man3)
+endif()
+
 # Before 1.0 the API may change with any minor version.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fathom-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)

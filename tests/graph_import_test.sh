@@ -67,6 +67,9 @@ fi
 
 import_text 'from,to,weight\r\n0,1,3\r\n1,2,4\r\n' --delimiter , --header --weighted --json
 [[ $out == *'"vertices":3,"edges":2,'* ]] || fail "CSV: $out"
+cp text text.csv
+expect 0 import --header text.csv of-csv
+[[ $out == *"vertices   3"* ]] || fail "the delimiter of a .csv file: $out"
 import_text '\xef\xbb\xbfbob;alice\nalice;carol\n' --delimiter ';' --relabel
 expect 0 bfs t --source bob --top 1
 [[ $out == *$'carol\talice\t2' ]] || fail "CSV with names: $out"

@@ -262,7 +262,7 @@ static int run_import(int argc, char **argv)
 	const struct fth_cli_option options[] = {
 		{"format", FTH_CLI_STRING, &format, 0, 0, "edges or mtx; default by the name"},
 		{"delimiter", FTH_CLI_STRING, &delimiter, 0, 0,
-		 "separates fields, beside blanks: , for CSV"},
+		 "separates fields, beside blanks; default , for names in .csv"},
 		{"header", FTH_CLI_FLAG, &what.header, 0, 0, "skip the first line"},
 		{"one-based", FTH_CLI_FLAG, &what.one_based, 0, 0, "the first vertex is 1"},
 		{"relabel", FTH_CLI_FLAG, &what.relabel, 0, 0,
@@ -296,6 +296,8 @@ static int run_import(int argc, char **argv)
 		fth_cli_error("--format %s: expected edges or mtx", format);
 		return FTH_EXIT_USAGE;
 	}
+	if (!delimiter && what.format == FTH_GRAPH_EDGE_LIST && ends_in(args[0], ".csv"))
+		delimiter = ",";
 	if (!find_delimiter(delimiter, &what.delimiter) || !check_options(&what))
 		return FTH_EXIT_USAGE;
 	how.relabelled = what.relabel;

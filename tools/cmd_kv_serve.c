@@ -206,6 +206,9 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 			       (unsigned long long)recovery.items, stopped_by(&recovery),
 			       (double)recovery.elapsed_ns / 1e9,
 			       (unsigned long long)recovery.chunks_read);
+		if (s->kv.flash && !*s->scratch && s->kv.persistence == FTH_KV_VOLATILE)
+			printf("--persist is off: the next start discards all items, also those on "
+			       "flash\n");
 	}
 	fflush(stdout);
 }
@@ -298,7 +301,8 @@ static int run_serve(int argc, char **argv)
 		{"chunk", FTH_CLI_SIZE, &s.chunk, 0, 1 << 30,
 		 "bytes of the log written at once; 0: by value-max"},
 		{"buffers", FTH_CLI_U64, &s.buffers, 0, 1024, "chunks in memory; 0: 8"},
-		{"persist", FTH_CLI_STRING, &s.persist, 0, 0, "off, write-back or write-through"},
+		{"persist", FTH_CLI_STRING, &s.persist, 0, 0,
+		 "off: a restart discards all items; write-back or write-through keep them"},
 		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
 		 "milliseconds of changes that write-back may lose in a crash; 0: 100"},
 		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX / 1000,

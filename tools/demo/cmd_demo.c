@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 struct scene {
 	const char *name;
@@ -89,25 +90,27 @@ static int run_scene(struct demo *demo, const struct scene *scene)
 
 static void say_begin(struct demo *demo)
 {
-	demo_say(demo, "Fathom: data larger than memory, on flash, in five ways. Each scene runs "
-		       "Fathom and\n"
-		       "what people use today with the same amount of memory, on this machine, and "
-		       "checks\n"
-		       "all data. It takes about a minute.");
+	demo_say(demo,
+		 "Fathom: data larger than memory, on flash, in five ways. Each scene compares\n"
+		 "Fathom with the usual alternative, with the same amount of memory, and\n"
+		 "checks all data. It takes about a minute.");
 }
 
 static void say_end(struct demo *demo)
 {
+	char tool[DEMO_PATH_MAX] = "fathom";
+	ssize_t length = readlink("/proc/self/exe", tool, sizeof(tool) - 1);
+
+	tool[length > 0 ? (size_t)length : strlen(tool)] = '\0';
 	demo_say(demo,
 		 "\nWhere to go next\n\n"
-		 "   README.md            ten lines for each way in that can be copied, and when "
-		 "not to use it\n"
-		 "   examples/            small complete programs\n"
-		 "   doc/results.md       measurements on named machines, with what was missed\n"
-		 "   fathom --help        the commands; fathom bench NAME compares with a rival at "
-		 "length\n"
-		 "   man fathom_array     and a man page for each header and function, after make "
-		 "install");
+		 "   README.md         ten lines to copy for each way in; when not to use it\n"
+		 "   examples/         small complete programs\n"
+		 "   doc/results.md    measurements on named machines, gains and losses\n"
+		 "   make install      the tool, the library and man pages: man fathom_array\n\n"
+		 "   The tool is %s\n"
+		 "   Its --help lists the commands; its command bench compares at length.",
+		 tool);
 }
 
 static int status_of(int rc)

@@ -51,19 +51,19 @@ int demo_kill_server(struct demo *demo, struct demo_restart *out);
 /* ---- telling: show.c ---- */
 
 /* Which way is better? */
-enum demo_unit { DEMO_PER_SECOND, DEMO_SECONDS };
+enum demo_unit { DEMO_PER_SECOND, DEMO_SECONDS, DEMO_MICROSECONDS };
 
 struct demo_row {
 	const char *name;
-	double value; /* 0: not measured; `note` says why */
-	const char *note;
+	double value;	  /* 0: not measured; `note` says why */
+	const char *note; /* instead of a bar, 31 characters at most */
 	bool ours;
 };
 
 /* Begin a scene: number, key for JSON, title and a sentence or two. */
 void demo_begin(struct demo *demo, const char *key, const char *title, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A group of rows with bars. `what` is counted or done. */
+/* A group of rows with bars, 80 columns wide at most. `what` is counted or done. */
 void demo_bars(struct demo *demo, const char *what, enum demo_unit unit,
 	       const struct demo_row *rows, unsigned count);
 /* A line of text; not in JSON. */

@@ -292,7 +292,7 @@ static int run_all(struct array_scene *s)
 	if (rc == 0)
 		rc = run_peer(s, cache, &rows[2].value);
 	if (rc == -ENOTSUP) {
-		rows[2].note = "not shown: to limit its memory takes a cgroup (root)";
+		rows[2].note = "not run: needs root (a cgroup)";
 		rc = 0;
 	}
 	if (rc == 0)

@@ -234,15 +234,14 @@ static int run_cases(struct demo *demo, const char *folder)
 
 	for (unsigned i = 0; i < CASES; i++)
 		rows[i] = (struct demo_row){.name = cases[i].name, .ours = cases[i].ours};
-	demo_begin(
-		demo, "pm", "Persistent memory: data that survives",
-		"   Entries of %u bytes, appended one by one; each survives when its call returns.",
-		ENTRY_BYTES);
+	demo_begin(demo, "pm", "Persistent memory: data that survives",
+		   "   Entries of %u bytes; each is durable when the call that appends it returns.",
+		   ENTRY_BYTES);
 	rc = run_rounds(demo, folder, rows, &checked, &wrong);
 	if (rc == 0) {
-		demo_say(demo, "\n   What a killed process leaves:");
+		demo_say(demo, "\n   Entries that survive the end of the process:");
 		demo_bars(demo, "entries", DEMO_PER_SECOND, rows, 2);
-		demo_say(demo, "\n   What a power loss leaves:");
+		demo_say(demo, "\n   Entries that survive a power loss:");
 		demo_bars(demo, "entries", DEMO_PER_SECOND, rows + 2, 2);
 	}
 	demo_end(demo, checked, "entries", wrong);

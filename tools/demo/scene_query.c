@@ -381,7 +381,7 @@ static int run_scene(struct sql_demo *d)
 
 	rc = ask_ours(d, &rows[0].value);
 	if (!demo_has_program("sqlite3"))
-		rows[1].note = "not installed";
+		rows[1].note = "missing: apt install sqlite3";
 	else if (rc == 0)
 		rc = ask_sqlite(d, &rows[1].value);
 	if (rc == -ENOTSUP) {
@@ -412,9 +412,8 @@ int demo_scene_query(struct demo *demo)
 	if (rc == 0)
 		rc = load_tables(&d);
 	demo_begin(demo, "query", "SQL inside a memory budget",
-		   "   %.1f million rows of TPC-H in columns on flash; everything that a query "
-		   "allocates\n"
-		   "   comes out of 16 MiB.",
+		   "   %.1f million rows of TPC-H in columns on flash; a query allocates at most\n"
+		   "   16 MiB in all.",
 		   (double)d.lines / 1e6);
 	if (rc == 0)
 		rc = run_scene(&d);

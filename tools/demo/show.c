@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAME_WIDTH 36
+#define NAME_WIDTH 35
 #define BAR_WIDTH  24
 #define TEXT_MAX   1024
 
@@ -21,7 +21,7 @@ static const char *number_text(char *buf, size_t room, double value)
 	else if (value >= 100)
 		snprintf(buf, room, "%.0f", value);
 	else
-		snprintf(buf, room, "%.2f", value);
+		snprintf(buf, room, "%.*f", value >= 10 ? 1 : 2, value);
 	return buf;
 }
 
@@ -45,9 +45,8 @@ static void print_row(const struct demo_row *row, double most)
 	bar[length] = '\0';
 	if (row->value > 0)
 		number_text(number, sizeof(number), row->value);
-	printf("  %s%-*s %8s  %-*s%s%s%s\n", row->ours ? fth_cli_style(stdout, FTH_CLI_BOLD) : "",
-	       NAME_WIDTH, row->name, number, row->note && row->value > 0 ? BAR_WIDTH : 0, bar,
-	       row->note ? "  " : "", row->note ? row->note : "",
+	printf("  %s%-*s %9s  %s%s\n", row->ours ? fth_cli_style(stdout, FTH_CLI_BOLD) : "",
+	       NAME_WIDTH, row->name, number, row->note ? row->note : bar,
 	       row->ours ? fth_cli_style(stdout, FTH_CLI_PLAIN) : "");
 }
 
@@ -72,6 +71,14 @@ void demo_begin(struct demo *demo, const char *key, const char *title, const cha
 	fflush(stdout);
 }
 
+static const char *unit_name(enum demo_unit unit)
+{
+	static const char *const names[] = {
+		[DEMO_PER_SECOND] = "1/s", [DEMO_SECONDS] = "s", [DEMO_MICROSECONDS] = "us"};
+
+	return names[unit];
+}
+
 static void bars_json(struct demo *demo, const char *what, enum demo_unit unit,
 		      const struct demo_row *rows, unsigned count)
 {
@@ -79,7 +86,7 @@ static void bars_json(struct demo *demo, const char *what, enum demo_unit unit,
 		fth_json_object(demo->json, NULL);
 		fth_json_string(demo->json, "name", rows[i].name);
 		fth_json_string(demo->json, "what", what);
-		fth_json_string(demo->json, "unit", unit == DEMO_SECONDS ? "s" : "1/s");
+		fth_json_string(demo->json, "unit", unit_name(unit));
 		fth_json_double(demo->json, "value", rows[i].value);
 		fth_json_bool(demo->json, "ours", rows[i].ours);
 		fth_json_string(demo->json, "note", rows[i].note);
@@ -90,6 +97,7 @@ static void bars_json(struct demo *demo, const char *what, enum demo_unit unit,
 void demo_bars(struct demo *demo, const char *what, enum demo_unit unit,
 	       const struct demo_row *rows, unsigned count)
 {
+	bool is_rate = unit == DEMO_PER_SECOND;
 	char head[64];
 
 	fth_cli_progress_end();
@@ -97,9 +105,12 @@ void demo_bars(struct demo *demo, const char *what, enum demo_unit unit,
 		bars_json(demo, what, unit, rows, count);
 		return;
 	}
-	snprintf(head, sizeof(head), unit == DEMO_SECONDS ? "seconds" : "%s/s", what);
-	printf("\n  %-*s %8s  %s\n", NAME_WIDTH, unit == DEMO_SECONDS ? what : "", head,
-	       unit == DEMO_SECONDS ? "(shorter is better)" : "(longer is better)");
+	if (is_rate)
+		snprintf(head, sizeof(head), "%s/s", what);
+	else
+		snprintf(head, sizeof(head), unit == DEMO_SECONDS ? "seconds" : "us");
+	printf("\n  %-*s %9s  %s\n", NAME_WIDTH, is_rate ? "" : what, head,
+	       is_rate ? "(longer is better)" : "(shorter is better)");
 	for (unsigned i = 0; i < count; i++)
 		print_row(&rows[i], largest(rows, count));
 	fflush(stdout);
