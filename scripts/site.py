@@ -86,11 +86,13 @@ def section(text, title):
 def add_guides(site):
     site.add_file("index.md", "README.md")
     text = read("README.md")
+    site.add_file("guide/common.md", "doc/guide.md")
     entries = []
     for title, name in GUIDES:
         page = f"guide/{name}.md"
         site.add(page, section(text, title), "README.md")
         entries.append((title, page))
+    entries.append(("Names, durability, words", "guide/common.md"))
     site.menu.append(("Guide", entries))
 
 

@@ -148,6 +148,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_gups = {
 	.name = "gups",
-	.summary = "random updates of a table on flash",
+	.summary = "benchmark: random updates, as in HPC Challenge",
 	.run = run,
 };

@@ -277,6 +277,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_taxi = {
 	.name = "taxi",
-	.summary = "the taxi benchmark of the BaM paper",
+	.summary = "benchmark: the taxi queries of the BaM paper",
 	.run = run,
 };

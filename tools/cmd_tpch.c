@@ -424,6 +424,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_tpch = {
 	.name = "tpch",
-	.summary = "tables and queries of the TPC-H benchmark",
+	.summary = "benchmark: tables and queries of TPC-H",
 	.run = run,
 };

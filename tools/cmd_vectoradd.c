@@ -172,6 +172,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_cmd_vectoradd = {
 	.name = "vectoradd",
-	.summary = "c = a + b over arrays on flash",
+	.summary = "benchmark: c = a + b, as in the BaM paper",
 	.run = run,
 };

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Drives that GPU threads use without the CPU, through NVMe queue pairs. The URI chooses what executes
- * the commands, and kernels do not see the difference:
+ * Storage for GPU threads, through NVMe queue pairs. What works today, on GPUs of compute capability 8.0 or newer (tested on
+ * an H200 only): any device, with CPU threads that execute the commands; and software controllers on the GPU itself, for
+ * measurements. A real drive used by the GPU alone (nvme:) is experimental: it was never run on hardware.
+ *
+ * The URI chooses what executes the commands, and kernels do not see the difference:
  *
  * - gpu:host?bytes=16G&ssds=4, gpu:hbm?..., gpu:none?...: a software controller that runs on a few
  *   blocks of the same GPU, over pinned host memory, GPU memory or no memory; one or more SSDs, at
  *   the speed of the hardware or of a drive model;
  * - file:/data/a, mem:1G, vol(...)?object=x: any other device; CPU threads execute the commands;
- * - nvme:0000:01:00.0: an NVMe drive, used by GPU threads alone.
+ * - nvme:0000:01:00.0: an NVMe drive, used by GPU threads alone; experimental.
  *
  *	struct fth_gpu_drive_options options = FTH_GPU_DRIVE_OPTIONS_INIT;
  *	struct fth_gpu_drive *drive;

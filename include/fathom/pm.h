@@ -24,10 +24,10 @@
  *	any other device URI	it is written to the device, and	POWER, if flushed data
  *				the device is flushed			survives a power loss
  *
- * The last kind is called *drained*: stores go to memory of this process, and persist writes the
- * changed pages of 4 KiB to the device, in place. Threads that persist at the same time share the
- * writes and the flush. All of the device is read when it is mapped, and the mapping takes as much
- * memory as its size.
+ * The last kind, a file or a block device as a rule, is called *drained*: the memory is a copy in DRAM. All of the device
+ * is read when it is mapped, and the mapping takes as much DRAM as its size, so that it cannot be larger than DRAM
+ * (fathom/flat.h can). Stores go to the copy, and persist writes the changed pages of 4 KiB to the device, in place. Threads
+ * that persist at the same time share the writes and the flush.
  *
  * The memory begins with a header of 4 KiB, which is not part of fth_pm_base(). It is checked
  * when the memory is mapped. The rest is zero after it was created.
