@@ -8,6 +8,7 @@ and wrong options.
 """
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -103,7 +104,9 @@ def test_scratch(fathom, db, folder):
         daemon = Daemon(fathom, db, folder, "--memory", "2M", "--threads", "1", "--scratch", folder,
                         "--scratch-limit", limit)
         result = run(fathom, daemon.where, script)
-        daemon.stop()
+        log = daemon.stop()[1]
+        spilled = [int(n) for n in re.findall(r"(\d+)(?: bytes)? spilled", log)]
+        assert len(spilled) == 2 and spilled[0] > 0 and spilled[0] == spilled[1], log  # the set, and the total
         assert result.returncode == status, (limit, result)
         assert result.stdout == ("60175,1\n" if status == 0 else ""), result
         assert status == 0 or "space" in result.stderr, result

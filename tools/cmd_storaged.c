@@ -60,11 +60,11 @@ static void log_totals(struct storaged *s, struct fth_storage *storage)
 	snprintf(text, sizeof(text),
 		 "%llu connections, %llu task sets, %llu suspended, %llu canceled, %llu bytes "
 		 "sent, %llu received, "
-		 "%llu bytes of memory at most",
+		 "%llu spilled, %llu bytes of memory at most",
 		 (unsigned long long)x.accepted, (unsigned long long)x.sets,
 		 (unsigned long long)x.suspended, (unsigned long long)x.canceled,
 		 (unsigned long long)x.sent, (unsigned long long)x.received,
-		 (unsigned long long)x.memory_peak);
+		 (unsigned long long)x.spilled, (unsigned long long)x.memory_peak);
 	log_event(s, "stopped", text);
 }
 

@@ -83,6 +83,7 @@ struct fth_storage_stats {
 	uint64_t sent, received; /* bytes, of connections that are closed */
 	uint64_t bad_frames;
 	uint64_t memory, memory_peak; /* of the budget */
+	uint64_t spilled;	      /* bytes that task sets wrote to temporary files */
 };
 /* Counts since the daemon was opened. Any thread. */
 void fth_storage_stats(struct fth_storage *storage, struct fth_storage_stats *out);

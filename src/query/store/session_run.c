@@ -260,22 +260,26 @@ static int send_done(struct run *r)
 static void keep_books(struct run *r, uint64_t start)
 {
 	struct fth_storage *storage = r->session->storage;
-	uint64_t read = 0;
+	uint64_t read = 0, spilled = 0;
 
-	for (unsigned i = 0; r->stats != NULL && i < r->set.task_count; i++)
+	for (unsigned i = 0; r->stats != NULL && i < r->set.task_count; i++) {
 		read += r->stats[i].bytes;
+		spilled += r->stats[i].spilled;
+	}
 	pthread_mutex_lock(&storage->lock);
 	storage->stats.sets++;
 	storage->stats.suspended += r->rc == -ENOMEM;
 	storage->stats.canceled += r->rc == -ECANCELED;
+	storage->stats.spilled += spilled;
 	pthread_mutex_unlock(&storage->lock);
 	if (r->rc < 0)
 		storage_log(storage, r->rc == -ENOMEM ? "suspended" : "failed",
-			    "task %d of a set: %s", (int)r->failed, r->error);
+			    "task %d of a set, %llu bytes spilled: %s", (int)r->failed,
+			    (unsigned long long)spilled, r->error);
 	else
-		storage_log(storage, "ran", "%u tasks in %.3f s, read %llu bytes",
+		storage_log(storage, "ran", "%u tasks in %.3f s, %llu bytes read, %llu spilled",
 			    r->set.task_count, (double)(fth_now_ns() - start) / 1e9,
-			    (unsigned long long)read);
+			    (unsigned long long)read, (unsigned long long)spilled);
 }
 
 static int start(struct run *r)
