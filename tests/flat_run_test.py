@@ -11,53 +11,31 @@ import pty
 import random
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 
-FATHOM, PROGRAM = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-LONG = bool(os.environ.get("FTH_LONG_TESTS"))
-MIB = 1 << 20
-work = tempfile.mkdtemp()
-device = "mem:512M"
-
-
-def fail(text):
-    print(f"flat_run_test: {text}", file=sys.stderr)
-    sys.exit(1)
-
-
-def flat(options, program, **kwargs):
-    command = [FATHOM, "flat", "run", *options, "--", *program]
-    kwargs = {"capture_output": True, "timeout": 600, "cwd": work, **kwargs}
-    return subprocess.run(command, **kwargs)
+from flat_run_fixture import (FATHOM, LONG, MIB, PROGRAM, Redis, device, expect, expect_ok, fail, flat, main, plain, say,
+                              work)
 
 
 def figures(done):
     return json.loads(done.stderr.decode().strip().split("\n")[-1])
 
 
-def expect(condition, what, done):
-    if not condition:
-        fail(f"{what}: status {done.returncode}\n{done.stdout.decode(errors='replace')[-2000:]}"
-             f"\n{done.stderr.decode(errors='replace')[-2000:]}")
-
-
 def same(name, program, options, stdin=b"", least=None):
     """The program's output and status are those without Fathom; `least` bytes were in the region."""
-    plain = subprocess.run(program, input=stdin, capture_output=True, cwd=work, timeout=600)
+    without = plain(program, input=stdin)
     done = flat(["--json", *options], program, input=stdin)
-    expect(plain.returncode == 0, f"{name}, without Fathom", plain)
-    expect(done.stdout == plain.stdout and done.returncode == 0, name, done)
+    expect(without.returncode == 0, f"{name}, without Fathom", without)
+    expect(done.stdout == without.stdout and done.returncode == 0, name, done)
     seen = figures(done)
     if least is not None:
         expect(seen["bytes_most"] >= least, f"{name}: too little in the region", done)
         expect(seen["misses"] > 0 and seen["write_backs"] > 0, f"{name}: nothing was moved", done)
-    print(f"flat_run_test: {name}: the same output; {seen['bytes_most'] >> 20} MiB in {seen['dram'] >> 20},"
-          f" {seen['faults']} faults, {seen['calls_held']} system calls on the region")
+    say(f"{name}: the same output; {seen['bytes_most'] >> 20} MiB in {seen['dram'] >> 20},"
+        f" {seen['faults']} faults, {seen['calls_held']} system calls on the region")
 
 
 # ---- programs as they are ----
@@ -72,7 +50,7 @@ def test_sort():
 
 def test_sqlite():
     if not shutil.which("sqlite3"):
-        print("flat_run_test: sqlite3 is not here: left out")
+        say("sqlite3 is not here: left out")
         return
     rows = 100000 if LONG else 5000
     script = f"""
@@ -115,7 +93,7 @@ print(subprocess.run('echo another', shell=True, capture_output=True).stdout)
          ["--dram", "5M", "--file", device], least=16 * MIB)
     name = python_with_numpy()
     if not name:
-        print("flat_run_test: numpy is not here: left out")
+        say("numpy is not here: left out")
         return
     script = """
 import numpy as np
@@ -133,68 +111,41 @@ print(np.linalg.norm(m @ m))
 
 def test_redis():
     if not shutil.which("redis-server"):
-        print("flat_run_test: redis-server is not here: left out")
+        say("redis-server is not here: left out")
         return
-    path = os.path.join(work, "redis")
     records = 20000
-    process = subprocess.Popen([FATHOM, "flat", "run", "--json", "--dram", "6M", "--file", device, "--", "redis-server",
-                                "--port", "0", "--unixsocket", path, "--save", "", "--dir", work],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=work)
-    link = socket.socket(socket.AF_UNIX)
-    deadline = time.time() + 60
-    while link.connect_ex(path) != 0:
-        if time.time() > deadline or process.poll() is not None:
-            fail("redis-server does not start")
-        time.sleep(0.01)
-    answers = link.makefile("rb")
-
-    def send(*commands):
-        link.sendall(b"".join(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
-                              for words in commands))
 
     def value(i):
         return b"%07d " % i * 128
 
-    for first in range(0, records, 100):
-        send(*[(b"SET", b"key%d" % i, value(i)) for i in range(first, first + 100)])
-        for _ in range(100):
-            if answers.readline() != b"+OK\r\n":
-                fail("redis-server does not keep a value")
+    server = Redis(["--dram", "6M", "--file", device])
+    server.fill(records, value)
     for i in random.Random(2).sample(range(records), 2000):
-        send((b"GET", b"key%d" % i))
-        if answers.readline() != b"$1024\r\n" or answers.read(1026) != value(i) + b"\r\n":
+        if server.ask(b"GET", b"key%d" % i) != value(i):
             fail(f"redis-server has lost value {i}")
-    # its children cannot see the data: they stop, and the server goes on
-    send((b"BGSAVE",))
-    answers.readline()
-    while True:
-        send((b"INFO", b"persistence"))
-        text = answers.read(int(answers.readline()[1:]) + 2)
-        if b"rdb_bgsave_in_progress:0" in text:
-            break
-    if b"rdb_last_bgsave_status:err" not in text:
+    # on a device its children cannot see the data: they stop, and the server goes on
+    server.ask(b"BGSAVE")
+    if b"rdb_last_bgsave_status:err" not in server.wait_for_save():
         fail("BGSAVE did not fail")
-    send((b"SHUTDOWN", b"NOSAVE"))
-    error = process.communicate(timeout=60)[1]
+    error = server.end()
     seen = json.loads(error.decode().strip().split("\n")[-1])
-    if process.returncode != 0 or seen["bytes_most"] < 24 * MIB or seen["misses"] == 0:
-        fail(f"redis-server: {process.returncode} {error}")
-    print(f"flat_run_test: redis-server: {seen['bytes_most'] >> 20} MiB in 6, {seen['faults']} faults")
+    if b"a child of fork() used a flat region of its parent" not in error or seen["bytes_most"] < 24 * MIB or \
+            seen["misses"] == 0:
+        fail(f"redis-server: {error}")
+    say(f"redis-server: {seen['bytes_most'] >> 20} MiB in 6, {seen['faults']} faults")
 
 
 # ---- what programs do ----
 
 def test_topics():
     for topic in ["calls", "allocation", "threads", "signals", "children", "other-uses", "closes"]:
-        plain = subprocess.run([PROGRAM, topic], capture_output=True, cwd=work, timeout=600)
-        expect(plain.returncode == 0 and plain.stdout == b"ok\n", f"{topic}, without Fathom", plain)
+        expect_ok(f"{topic}, without Fathom", plain([PROGRAM, topic]))
         done = flat(["--json", "--dram", "8M", "--file", device], [PROGRAM, topic])
-        expect(done.returncode == 0 and done.stdout == b"ok\n", topic, done)
+        expect_ok(topic, done)
         expect(figures(done)["bytes_most"] > 0, f"{topic}: nothing in the region", done)
     for policy in ["counters", "paper"] + (["never"] if LONG else []):
-        done = flat(["--dram", "8M", "--file", device, "--policy", policy], [PROGRAM, "calls"])
-        expect(done.returncode == 0 and done.stdout == b"ok\n", f"policy {policy}", done)
-    print("flat_run_test: system calls, threads, signals, children")
+        expect_ok(f"policy {policy}", flat(["--dram", "8M", "--file", device, "--policy", policy], [PROGRAM, "calls"]))
+    say("system calls, threads, signals, children")
 
 
 def test_fork():
@@ -367,7 +318,7 @@ def test_errors():
     os.mkdir(small)
     if os.getuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16M", "none", small],
                                           capture_output=True).returncode != 0:
-        print("flat_run_test: no small file system to be had: a full disk is left out")
+        say("no small file system to be had: a full disk is left out")
         return
     try:
         done = flat(["--dram", "4M", "--file", small, "--size", "128M"], [PROGRAM, "exit"])
@@ -376,21 +327,5 @@ def test_errors():
     expect(done.returncode == -signal.SIGBUS and b"No space left on device" in done.stderr, "full disk", done)
 
 
-def main():
-    probe = flat(["--file", "mem:16M"], ["true"])
-    if probe.returncode == 77 or b"is not in" in probe.stderr:
-        print(f"flat_run_test: skipped: {probe.stderr.decode().strip()}")
-        sys.exit(77)
-    expect(probe.returncode == 0, "true", probe)
-    for test in [test_topics, test_fork, test_endings, test_stat_and_signals, test_terminal, test_refusals, test_errors,
-                 test_sort, test_sqlite, test_python, test_redis]:
-        start = time.time()
-        test()
-        print(f"flat_run_test: {test.__name__}: {time.time() - start:.1f} s", flush=True)
-    print("flat_run_test: passed")
-
-
-try:
-    main()
-finally:
-    shutil.rmtree(work, ignore_errors=True)
+main([test_topics, test_fork, test_endings, test_stat_and_signals, test_terminal, test_refusals, test_errors, test_sort,
+      test_sqlite, test_python, test_redis])
