@@ -8,6 +8,8 @@
 #include "flat_program.h"
 #include "flat_report.h"
 
+#include "flat/fork.h"
+
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "fathom/flat.h"
@@ -39,11 +41,11 @@
 
 struct job {
 	uint64_t dram, min_alloc, size, page;
-	const char *file, *policy_name, *output;
-	bool progress;
-	char **argv; /* of the program */
+	const char *file, *policy_name, *output, *fork;
+	bool progress, copies; /* copies: children of fork() have the region */
+	char **argv;	       /* of the program */
 	char program[PATH_MAX], library[PATH_MAX];
-	int scratch, memfd;
+	int scratch, memfd, fork_memfd;
 	struct run_shared *shared;
 	sigset_t mask; /* that we were started with */
 	pid_t pid;
@@ -64,6 +66,9 @@ static int parse(struct job *job, int argc, char **argv)
 		 "unit of movement, a power of two"},
 		{"policy", FTH_CLI_STRING, &job->policy_name, 0, 0,
 		 "when a page moves to DRAM: always, counters, paper, never"},
+		{"fork", FTH_CLI_STRING, &job->fork, 0, 0,
+		 "children of fork(): copy (the region as of the fork) or stop (ended at its first "
+		 "use)"},
 		{"output", FTH_CLI_STRING, &job->output, 0, 0,
 		 "file for the figures, instead of standard error"},
 		{"progress", FTH_CLI_FLAG, &job->progress, 0, 0, "a line of figures, all the time"},
@@ -173,10 +178,25 @@ static int size_scratch(struct job *job)
 	if (job->size < DRAM_MIN)
 		return fth_fail(ENOSPC, "%llu bytes are too few for a scratch file",
 				(unsigned long long)job->size);
-	if (ftruncate(job->scratch, (off_t)job->size) < 0)
+	if (ftruncate(job->scratch, (off_t)(job->size * (job->copies ? FORK_FACTOR : 1))) < 0)
 		return fth_fail(errno, "cannot make a scratch file of %llu bytes: %s",
 				(unsigned long long)job->size, strerror(errno));
 	snprintf(job->shared->uri, sizeof(job->shared->uri), "file:/proc/%d/fd/%d", getpid(),
+		 job->scratch);
+	return 0;
+}
+
+/* The memory that the program and its children share; see src/flat/fork.h. */
+static int prepare_children(struct job *job)
+{
+	uint64_t blocks = job->size / job->page * FORK_FACTOR;
+
+	job->fork_memfd = fth_fd_high(memfd_create(RUN_MEMFD "-children", MFD_CLOEXEC));
+	if (job->fork_memfd < 0 || ftruncate(job->fork_memfd, (off_t)fork_shared_bytes(blocks)) < 0)
+		return fth_fail(errno, "memfd_create: %s", strerror(errno));
+	snprintf(job->shared->fork_memory, sizeof(job->shared->fork_memory), "/proc/%d/fd/%d",
+		 getpid(), job->fork_memfd);
+	snprintf(job->shared->fork_file, sizeof(job->shared->fork_file), "/proc/%d/fd/%d", getpid(),
 		 job->scratch);
 	return 0;
 }
@@ -209,12 +229,20 @@ static int prepare_device(struct job *job)
 	const char *folder = getenv("TMPDIR");
 	int rc;
 
-	if (job->file && is_uri(job->file))
+	if (job->fork && strcmp(job->fork, "copy") != 0 && strcmp(job->fork, "stop") != 0)
+		return fth_fail(EINVAL, "--fork %s is neither copy nor stop", job->fork);
+	if (job->file && is_uri(job->file)) {
+		if (job->fork && strcmp(job->fork, "copy") == 0)
+			return fth_fail(EINVAL, "--fork copy needs a scratch file, not a device");
 		return open_device(job);
+	}
 	if (!folder || !folder[0])
 		folder = SCRATCH_DIR;
+	job->copies = !job->fork || strcmp(job->fork, "copy") == 0;
 	rc = open_scratch(job, job->file ? job->file : folder);
-	return rc < 0 ? rc : size_scratch(job);
+	if (rc == 0)
+		rc = size_scratch(job);
+	return rc < 0 || !job->copies ? rc : prepare_children(job);
 }
 
 static int prepare_shared(struct job *job)
@@ -406,6 +434,7 @@ static int run(int argc, char **argv)
 		.policy_name = "always",
 		.scratch = -1,
 		.memfd = -1,
+		.fork_memfd = -1,
 	};
 	int rc = parse(&job, argc, argv);
 

@@ -33,6 +33,7 @@ static bool installed,
  */
 static __thread struct {
 	unsigned locks; /* of fault_quiet() and handle() */
+	bool counted;	/* in the gate */
 	unsigned n;
 	siginfo_t late[2]; /* SIGBUS, SIGSEGV: as the kernel, one of each */
 } own __attribute__((tls_model("initial-exec")));
@@ -59,9 +60,68 @@ void fault_send_again(const siginfo_t *info)
 	(void)syscall(SYS_rt_tgsigqueueinfo, getpid(), syscall(SYS_gettid), info->si_signo, info);
 }
 
+/* ---- the gate ---- */
+
+static struct {
+	bool used, closed;
+	uint32_t inside;
+} gate; /* atomic */
+
+static void enter_gate(void)
+{
+	struct fth_backoff backoff = {0};
+
+	for (;;) {
+		/* seq_cst, with fault_close_gate(): either that sees this thread inside, or this sees it closed */
+		__atomic_fetch_add(&gate.inside, 1, __ATOMIC_SEQ_CST);
+		if (!__atomic_load_n(&gate.closed, __ATOMIC_SEQ_CST))
+			return;
+		__atomic_fetch_sub(&gate.inside, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&gate.closed, __ATOMIC_RELAXED))
+			fth_backoff_pause(&backoff);
+	}
+}
+
+void fault_use_gate(void)
+{
+	__atomic_store_n(&gate.used, true, __ATOMIC_RELAXED);
+}
+
+bool fault_close_gate(uint64_t deadline)
+{
+	struct fth_backoff backoff = {0};
+
+	__atomic_store_n(&gate.closed, true, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&gate.inside, __ATOMIC_SEQ_CST) > 0) {
+		if (fth_now_ns() >= deadline) {
+			fault_open_gate();
+			return false;
+		}
+		fth_backoff_pause(&backoff);
+	}
+	return true;
+}
+
+void fault_open_gate(void)
+{
+	/* release: what was done while it was closed comes before what others do */
+	__atomic_store_n(&gate.closed, false, __ATOMIC_RELEASE);
+}
+
 static void begin_locks(void)
 {
-	own.locks++;
+	if (own.locks++ > 0 || !__atomic_load_n(&gate.used, __ATOMIC_RELAXED))
+		return;
+	enter_gate();
+	own.counted = true;
+}
+
+static void drop_locks(void)
+{
+	if (--own.locks > 0 || !own.counted)
+		return;
+	own.counted = false;
+	__atomic_fetch_sub(&gate.inside, 1, __ATOMIC_SEQ_CST);
 }
 
 static void send_late(void)
@@ -72,8 +132,18 @@ static void send_late(void)
 
 static void end_locks(void)
 {
-	own.locks--;
+	drop_locks();
 	send_late();
+}
+
+void fault_enter(void)
+{
+	begin_locks();
+}
+
+void fault_leave(void)
+{
+	end_locks();
 }
 
 /* ---- where ---- */
@@ -545,7 +615,7 @@ void fault_quiet(sigset_t *before_it)
 
 void fault_loud(const sigset_t *before_it)
 {
-	own.locks--; /* first: a handler of the program that waited runs now, and may not come back */
+	drop_locks(); /* first: a handler of the program that waited runs now, and may not come back */
 	pthread_sigmask(SIG_SETMASK, before_it, NULL);
 	send_late();
 }

@@ -21,6 +21,7 @@
  *	advise.c	advice, holds
  *	forget.c	pages whose contents nobody needs
  *	lend.c		pages at whose addresses other memory lies
+ *	fork.c		children of fork() that have the region too
  *	transfer.c	load, store, gather and scatter
  *	emul/		instructions on memory at another address
  *
@@ -41,6 +42,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "flat/fork.h"
 #include "flat/map.h"
 #include "flat/word.h"
 
@@ -186,6 +188,7 @@ struct fth_flat {
 	uint64_t marked_first, marked_end; /* pages; marked ones are between them; atomic */
 	int failed; /* a write timed out and may still happen: no page is written any more; atomic */
 	pid_t owner;
+	struct flat_fork *fork; /* or NULL: children cannot use the region */
 };
 
 static inline void flat_count(struct fth_flat *flat, enum fth_flat_stat which)
@@ -347,6 +350,9 @@ uint64_t stream_tripwire(uint64_t first, uint64_t pages);
 int mover_open(struct fth_flat *flat);
 void mover_stop(struct fth_flat *flat);
 void mover_close(struct fth_flat *flat); /* after it was stopped, and all requests have ended */
+/* Advice on its memory, for a fork; and what it is in the child, which has no such thread. */
+void mover_let_inherit(struct fth_flat *flat, int advice);
+void mover_forked(struct fth_flat *flat);
 /* Move a page up that is CACHED and locked, in the background. Returns false, without a request to the mover, if the page cannot be moved. */
 bool mover_ask_up(struct fth_flat *flat, uint64_t page);
 /* Read pages ahead, in the background or now. Pages before them may be locked. */
@@ -384,6 +390,16 @@ void fault_send_again(const siginfo_t *info); /* to this thread */
 /* Block signals while page locks are held (word.h, 3). */
 void fault_quiet(sigset_t *before);
 void fault_loud(const sigset_t *before);
+/*
+ * The gate: once fault_use_gate() was called, threads that use pages are counted. fault_close_gate() waits until there are none, and others
+ * wait until fault_open_gate(); false if the deadline passes first.
+ */
+void fault_use_gate(void);
+bool fault_close_gate(uint64_t deadline);
+void fault_open_gate(void);
+/* A thread of the library works on pages in between. */
+void fault_enter(void);
+void fault_leave(void);
 /* Spin until `ns` have passed since `start`. */
 void fault_delay(uint64_t start, uint32_t ns);
 

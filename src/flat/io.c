@@ -58,12 +58,14 @@ static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadlin
 	}
 }
 
+/* `at` is the page, or the block where it is after a fork. */
 static void prepare(const struct fth_flat *flat, struct fth_dev_req *req, enum fth_dev_op op,
-		    uint64_t page, void *memory)
+		    uint64_t at, void *memory)
 {
-	uint64_t at = page * flat->map.page, length = flat->map.page;
+	uint64_t length = flat->map.page;
 
-	if (length > flat->size - at)
+	at *= length;
+	if (at < flat->size && length > flat->size - at)
 		length = flat->size - at;
 	fth_dev_req_init(req, op, memory, length, flat->options.offset + at);
 }
@@ -121,9 +123,20 @@ static void lose(struct fth_flat *flat, struct flat_channel *channel, enum fth_d
 		word_set(&flat->words[pages[i]], WORD_STATE, WORD_BROKEN);
 }
 
+/* As transfer_blocks(), in a child of fork(), which has no channels. */
+static int transfer_here(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *blocks,
+			 void *const *memory, unsigned n, int *results)
+{
+	for (unsigned i = 0; i < n; i++)
+		results[i] = op == FTH_DEV_READ ? fork_read(flat, blocks[i], memory[i])
+						: fork_write(flat, blocks[i], memory[i]);
+	return (int)n;
+}
+
 /* Up to FLAT_DEPTH pages. Returns how many were transferred, with their results; or a negative errno. */
-static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
-		    void *const *memory, unsigned n, int *results, uint64_t deadline)
+static int transfer_blocks(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+			   const uint64_t *blocks, void *const *memory, unsigned n, int *results,
+			   uint64_t deadline)
 {
 	struct flat_channel *channel = take_channel(flat, deadline);
 	struct fth_dev_req *list[FLAT_DEPTH];
@@ -133,7 +146,7 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 		return -ETIMEDOUT;
 	for (unsigned i = 0; i < n; i++) {
 		list[i] = &channel->reqs[i];
-		prepare(flat, list[i], op, pages[i], memory[i]);
+		prepare(flat, list[i], op, blocks[i], memory[i]);
 	}
 	sent = fth_dev_submit(channel->chan, list, n);
 	if (sent > 0 && !collect(channel, (unsigned)sent, deadline)) {
@@ -144,6 +157,42 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 		results[i] = channel->reqs[i].result;
 	word_unlock(&channel->lock);
 	return sent;
+}
+
+/* The same, where the pages are; or, if they are written, where they have to be. */
+static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+		    void *const *memory, unsigned n, int *results, uint64_t deadline)
+{
+	uint64_t blocks[FLAT_DEPTH];
+	unsigned have = 0;
+	int rc;
+
+	if (!flat->fork)
+		return transfer_blocks(flat, op, pages, pages, memory, n, results, deadline);
+	for (; have < n; have++) {
+		blocks[have] = op == FTH_DEV_READ ? fork_place(flat, pages[have])
+						  : fork_target(flat, pages[have]);
+		if (blocks[have] == FLAT_NONE)
+			break;
+	}
+	if (have == 0)
+		return -ENOSPC;
+	rc = fork_is_child(flat)
+		     ? transfer_here(flat, op, blocks, memory, have, results)
+		     : transfer_blocks(flat, op, pages, blocks, memory, have, results, deadline);
+	for (unsigned i = 0; i < have && op == FTH_DEV_WRITE; i++)
+		fork_settle(flat, pages[i], blocks[i], (int)i < rc && results[i] == 0);
+	return rc;
+}
+
+/* After an error of a write: is it worth trying again? */
+static bool made_room(struct fth_flat *flat, enum fth_dev_op op, int rc, const int *results)
+{
+	bool full = rc == -ENOSPC;
+
+	for (int i = 0; i < rc; i++)
+		full |= results[i] == -ENOSPC;
+	return full && op == FTH_DEV_WRITE && fork_give_up(flat);
 }
 
 static int io_device(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
@@ -158,6 +207,8 @@ static int io_device(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *
 		if (rc == 0)
 			rc = transfer(flat, op, pages + done, memory + done, part, results + done,
 				      deadline);
+		if (flat->fork && made_room(flat, op, rc, results + done))
+			continue;
 		if (rc <= 0) {
 			for (; done < n; done++)
 				results[done] = rc < 0 ? rc : -EIO;

@@ -40,10 +40,10 @@ static int open_faults(struct flat_map *map)
 	return 0;
 }
 
-/* A child has no such memory; no huge page takes memory for its neighbours. */
-static int advise_memory(void *at, uint64_t size)
+/* A child has no such memory, unless it is to inherit it; no huge page takes memory for its neighbours. */
+static int advise_memory(const struct flat_map *map, void *at, uint64_t size)
 {
-	if (madvise(at, size, MADV_DONTFORK) < 0)
+	if (!map->inherited && madvise(at, size, MADV_DONTFORK) < 0)
 		return fth_fail(errno, "flat: madvise: %s", strerror(errno));
 	(void)madvise(at, size, MADV_NOHUGEPAGE);
 	return 0;
@@ -62,7 +62,7 @@ static int reserve(struct flat_map *map, bool readonly)
 				(unsigned long long)map->reserved_size, strerror(errno));
 	}
 	map->user = (uint8_t *)(((uintptr_t)map->reserved + map->page - 1) & ~(map->page - 1));
-	return advise_memory(map->reserved, map->reserved_size);
+	return advise_memory(map, map->reserved, map->reserved_size);
 }
 
 static int watch(struct flat_map *map, void *at, uint64_t size)
@@ -104,8 +104,52 @@ int map_renew(struct flat_map *map, uint64_t page, uint64_t pages)
 	if (mmap(at, size, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		return -errno;
-	rc = advise_memory(at, size);
+	rc = advise_memory(map, at, size);
 	return rc < 0 ? rc : watch(map, at, size);
+}
+
+int map_inherit(struct flat_map *map)
+{
+	if (madvise(map->reserved, map->reserved_size, MADV_DOFORK) < 0)
+		return fth_fail(errno, "flat: madvise: %s", strerror(errno));
+	map->inherited = true;
+	return 0;
+}
+
+/* The numbers of the descriptors stay: they may have been chosen with care. */
+int map_forked(struct flat_map *map)
+{
+	int number = map->faults, rc = open_faults(map);
+
+	if (rc == 0 && dup3(map->faults, number, O_CLOEXEC) < 0)
+		rc = -errno;
+	if (map->faults >= 0)
+		close(map->faults);
+	map->faults = number;
+	if (map->self >= 0) {
+		int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+		if (self >= 0)
+			(void)dup3(self, map->self, O_CLOEXEC);
+		close(self >= 0 ? self : map->self);
+		if (self < 0)
+			map->self = -1;
+	}
+	return rc;
+}
+
+int map_watch(struct flat_map *map, uint64_t page, uint64_t pages)
+{
+	return watch(map, map_at(map, page), pages * map->page);
+}
+
+int map_forbid_many(struct flat_map *map, uint64_t page, uint64_t pages)
+{
+	struct uffdio_writeprotect protect = {
+		.range = {.start = (uintptr_t)map_at(map, page), .len = pages * map->page},
+		.mode = UFFDIO_WRITEPROTECT_MODE_WP};
+
+	return ioctl(map->faults, UFFDIO_WRITEPROTECT, &protect) < 0 ? -errno : 0;
 }
 
 void map_close(struct flat_map *map)

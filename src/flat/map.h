@@ -14,8 +14,9 @@ struct flat_map {
 	uint64_t size, page; /* bytes; size is a multiple of page */
 	void *reserved;	     /* user is aligned in it */
 	uint64_t reserved_size;
-	int faults; /* userfaultfd */
-	int self;   /* descriptor of this process, for advice on many ranges at once; -1: none */
+	int faults;	/* userfaultfd */
+	bool inherited; /* a child of fork() gets a copy of the memory */
+	int self; /* descriptor of this process, for advice on many ranges at once; -1: none */
 };
 
 /* Returns 0 or a negative errno; -ENOTSUP if the kernel has no userfaultfd, or an older one. */
@@ -31,6 +32,14 @@ int map_forbid_stores(struct flat_map *map, uint64_t page);
 
 /* Pages whose addresses were mapped otherwise meanwhile belong to the region again, without memory. */
 int map_renew(struct flat_map *map, uint64_t page, uint64_t pages);
+
+/* Children of fork() get a copy of the memory from now on. */
+int map_inherit(struct flat_map *map);
+/* In such a child: nothing of it is watched yet. */
+int map_forked(struct flat_map *map);
+int map_watch(struct flat_map *map, uint64_t page, uint64_t pages);
+/* Stores to those pages of the range that are there fault. */
+int map_forbid_many(struct flat_map *map, uint64_t page, uint64_t pages);
 
 /* Release the memory of a page. */
 int map_take(struct flat_map *map, uint64_t page);

@@ -424,6 +424,7 @@ static void *serve(void *raw)
 		}
 		if (__atomic_load_n(&flat->mover.lost, __ATOMIC_RELAXED))
 			continue;
+		fault_enter();
 		if (errand.kind == ERRAND_UP)
 			move_aside(flat, errand.first);
 		else if (errand.kind == ERRAND_AHEAD)
@@ -431,6 +432,7 @@ static void *serve(void *raw)
 		else if (errand.kind == ERRAND_CLEAN)
 			clean_some(flat);
 		keep_spare(flat);
+		fault_leave();
 	}
 	return NULL;
 }
@@ -471,6 +473,20 @@ void mover_stop(struct fth_flat *flat)
 	wake(mover);
 	pthread_join(mover->thread, NULL);
 	mover->running = false;
+}
+
+void mover_let_inherit(struct fth_flat *flat, int advice)
+{
+	(void)madvise(flat->mover.buffer, (FLAT_AHEAD_MAX + 1) * flat->map.page, advice);
+}
+
+void mover_forked(struct fth_flat *flat)
+{
+	struct flat_mover *mover = &flat->mover;
+
+	mover->running = mover->cleaning = mover->rooming = false;
+	mover->lock = mover->buffer_lock = 0;
+	mover->used = 0;
 }
 
 void mover_close(struct fth_flat *flat)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * malloc() and its family: large allocations come from the region, all others from the allocator that the program would have used,
- * which is found by dlsym(RTLD_NEXT). In a child of fork() all do; freeing memory of the region has no effect there.
+ * which is found by dlsym(RTLD_NEXT). In a child of fork() without a region all do; freeing memory of the region has no effect there.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -217,13 +217,22 @@ static bool takes_no_buffer(long nr)
 	}
 }
 
+static bool makes_child(long nr)
+{
+	return nr == SYS_clone || nr == SYS_clone3 || nr == SYS_fork || nr == SYS_vfork;
+}
+
+static bool is_fork(const struct caught *c)
+{
+	return makes_child(c->nr) && kind_of_clone(c) == GATE_FORK;
+}
+
 /* The program makes the call itself when the handler returns. Returns false if no site is left. */
 static bool send_to_site(struct caught *c)
 {
 	greg_t *rip = &c->context->uc_mcontext.gregs[REG_RIP];
-	bool child = c->nr == SYS_clone || c->nr == SYS_clone3 || c->nr == SYS_fork ||
-		     c->nr == SYS_vfork;
-	uintptr_t site = gate_site(child ? kind_of_clone(c) : GATE_PLAIN, (uintptr_t)*rip);
+	uintptr_t site =
+		gate_site(makes_child(c->nr) ? kind_of_clone(c) : GATE_PLAIN, (uintptr_t)*rip);
 
 	if (site)
 		*rip = (greg_t)site;
@@ -234,6 +243,8 @@ static void handle_call(struct caught *c)
 {
 	long rc = carry_out(c);
 
+	if (rc == NOT_HERE && is_fork(c) && child_can_have_region(c->nr, c->a))
+		rc = child_make(c->nr, c->a);
 	if (rc == NOT_HERE && (c->nr == SYS_exit_group || c->nr == SYS_execve))
 		run_publish(true);
 	if (rc == NOT_HERE && (takes_no_buffer(c->nr) || !calls_touch(c->nr, c->a)) &&

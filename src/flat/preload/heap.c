@@ -46,6 +46,18 @@ static void unlock_heap(struct run_before before)
 	run_leave(before);
 }
 
+/* The caller is in the library already. */
+uint64_t heap_freeze(void)
+{
+	word_lock(&heap.lock);
+	return heap.virgin;
+}
+
+void heap_thaw(void)
+{
+	word_unlock(&heap.lock);
+}
+
 static uint64_t pages_of(size_t bytes)
 {
 	return bytes > run.end - run.start ? UINT32_MAX : (bytes + run.page - 1) / run.page;

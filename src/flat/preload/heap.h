@@ -29,6 +29,9 @@ void heap_clear(uintptr_t at, size_t length);
  * The pages of [at, at + length) become ordinary memory, with their contents if `keep`. Returns 0 or -ENOMEM.
  */
 int heap_leave(uintptr_t at, size_t length, bool keep);
+/* Nobody allocates or frees in between. Returns the first page that was never allocated. */
+uint64_t heap_freeze(void);
+void heap_thaw(void);
 /* Changes whenever pages leave the region. */
 uint64_t heap_leaves(void);
 /* The first page at or after `page` that is foreign or not, as wanted; `end` if there is none before it. */

@@ -70,6 +70,13 @@ int calls_open(void)
 	return -pthread_key_create(&end_key, end_thread);
 }
 
+/* No page is held in the child. Threads of the parent are not here. */
+void calls_forked(void)
+{
+	for (unsigned i = 0; i < NESTED; i++)
+		own.records[i].held_count = 0;
+}
+
 /* A call whose frame is not below this one on its stack is over. */
 static bool is_abandoned(const struct calls_record *record, uintptr_t sp)
 {

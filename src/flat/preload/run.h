@@ -3,6 +3,7 @@
  * The library that `fathom flat run` preloads into a program.
  *
  *	start.c		opens the region before the program's main()
+ *	child.c		fork()
  *	spans.c, heap.c	which pages of it are allocated
  *	alloc.c		malloc() and its family
  *	memory.c	mmap() and its family
@@ -33,6 +34,7 @@
 #include <stdint.h>
 
 #define RUN_EXPORT __attribute__((visibility("default")))
+#define RUN_NEVER  SIZE_MAX
 
 struct run {
 	bool active; /* atomic: a region is open in this process */
@@ -42,7 +44,7 @@ struct run {
 		end; /* addresses of the region; stay after a fork, when it is not active */
 	uint64_t page;
 	uint64_t chunk;	  /* bytes of a buffer that are held at a time */
-	size_t min_alloc; /* SIZE_MAX: no region */
+	size_t min_alloc; /* RUN_NEVER: no region */
 	int fds, fds_end; /* descriptors of the library: [fds, fds_end) */
 	struct run_shared *shared;
 };
@@ -79,6 +81,17 @@ static inline void run_count(enum run_count which, uint64_t n)
 
 /* Copy the statistics of the region to where others see them, if that is some time ago, or `now`. */
 void run_publish(bool now);
+
+/* ---- child.c ---- */
+/* Children of fork() have the region too, if the launcher says so. After the region was opened. */
+int child_open(void);
+/* Can this call, which makes a process with a copy of the memory, be made here? Else the child has no region. */
+bool child_can_have_region(long nr, const long a[6]);
+/* Make it. Returns twice, as fork(). */
+long child_make(long nr, const long a[6]);
+/* Called in the child, by the file that has the lock or the records. */
+void publish_forked(void);
+void calls_forked(void);
 
 /* ---- signals.c ---- */
 
@@ -159,6 +172,9 @@ long signals_stack(stack_t *current, uintptr_t set, uintptr_t old);
 void signals_deliver(int sig, siginfo_t *info, void *context);
 /* The same for one that was sent: at once, or when the library does not work in this thread. */
 void signals_sent(int sig, siginfo_t *info, void *context);
+/* Nobody changes what the program asked for in between. */
+void signals_freeze(void);
+void signals_thaw(void);
 /* Is this address on the stack for signals of this thread? */
 bool signals_on_stack(uintptr_t sp);
 

@@ -39,6 +39,8 @@ struct run_shared {
 	uint32_t page, policy;
 	int32_t pid; /* of the program */
 	char uri[256];
+	/* for children of fork(), see flat/fork.h; "": they have no region */
+	char fork_memory[64], fork_file[64];
 	char program[256];
 	/* results */
 	uint32_t state; /* enum run_state */

@@ -47,9 +47,15 @@ static void say_error(int rc)
 
 	if (__atomic_exchange_n(&run.shared->errors_said, 1, __ATOMIC_RELAXED))
 		return;
-	length = snprintf(text, sizeof(text),
-			  "fathom: flat run: cannot read or write a page of %.100s: %s\n",
-			  run.shared->uri, strerror(-rc));
+	if (rc == -ESTALE)
+		length = snprintf(
+			text, sizeof(text),
+			"fathom: flat run: the disk of the scratch file is full: a child of "
+			"fork() is stopped so that its parent can go on\n");
+	else
+		length = snprintf(text, sizeof(text),
+				  "fathom: flat run: cannot read or write a page of %.100s: %s\n",
+				  run.shared->uri, strerror(-rc));
 	(void)gate_call(SYS_write, STDERR_FILENO, (long)(uintptr_t)text, length, 0, 0, 0);
 }
 
@@ -154,6 +160,16 @@ static struct run_action take_action(int sig)
 	word_unlock(&lock);
 	run_leave(before);
 	return action;
+}
+
+void signals_freeze(void)
+{
+	word_lock(&lock);
+}
+
+void signals_thaw(void)
+{
+	word_unlock(&lock);
 }
 
 void signals_deliver(int sig, siginfo_t *info, void *raw)

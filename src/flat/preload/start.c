@@ -20,40 +20,32 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#define CHUNK_MOST	(1u << 20)
-#define FDS_MOST	960 /* below the limit of 1024 that many programs have */
-#define FDS_ROOM	128
-#define PUBLISH_NS	UINT64_C(20000000)
-#define MIN_ALLOC_NEVER SIZE_MAX
+#define CHUNK_MOST (1u << 20)
+#define FDS_MOST   960 /* below the limit of 1024 that many programs have */
+#define FDS_ROOM   128
+#define PUBLISH_NS UINT64_C(20000000)
 
-struct run run = {.min_alloc = MIN_ALLOC_NEVER};
+struct run run = {.min_alloc = RUN_NEVER};
+static uint32_t publishing;
+
+void publish_forked(void)
+{
+	publishing = 0;
+}
 
 void run_publish(bool now)
 {
 	static uint64_t last;
-	static uint32_t busy;
 	uint64_t time = fth_now_ns();
 
 	if ((!now && time - __atomic_load_n(&last, __ATOMIC_RELAXED) < PUBLISH_NS) ||
-	    !word_try_lock(&busy))
+	    !word_try_lock(&publishing))
 		return;
 	for (int i = 0; i < FTH_FLAT_STAT_COUNT && i < RUN_STATS; i++)
 		__atomic_store_n(&run.shared->flat[i],
 				 fth_flat_stat(run.flat, (enum fth_flat_stat)i), __ATOMIC_RELAXED);
 	__atomic_store_n(&last, time, __ATOMIC_RELAXED);
-	word_unlock(&busy);
-}
-
-/*
- * In the child of a fork. The addresses of the region stay taken, so that nothing else comes to lie there, and an access is
- * explained. No vector registers: those of the program are still in use.
- */
-__attribute__((target("general-regs-only"))) void gate_forked(void)
-{
-	__atomic_store_n(&run.active, false, __ATOMIC_RELAXED);
-	run.min_alloc = MIN_ALLOC_NEVER;
-	(void)gate_call(SYS_mmap, (long)run.start, (long)(run.end - run.start), PROT_NONE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	word_unlock(&publishing);
 }
 
 /* ---- settings ---- */
@@ -136,12 +128,16 @@ static int open_region(void)
 
 	options.page = run.shared->page;
 	options.policy = (enum fth_flat_policy)run.shared->policy;
+	if (run.shared->fork_memory[0]) /* the file is longer, see flat/fork.h */
+		options.length = run.shared->size;
 	run.fds = first_fd();
 	fill_fds(run.fds, taken);
 	/* `fathom flat stat` looks for it */
 	memfd = open(getenv(RUN_VARIABLE), O_RDWR | O_CLOEXEC);
 	rc = memfd < 0 ? -errno
 		       : fth_flat_open(run.shared->uri, run.shared->dram, &options, &run.flat);
+	if (rc == 0)
+		rc = child_open();
 	run.fds_end = end_of_fds(run.fds);
 	empty_fds(run.fds, taken);
 	return rc;
