@@ -216,9 +216,10 @@ static int next_block(struct load *l, struct text_block *block)
 		return rc;
 	if (block->length == 0)
 		return 0;
-	/* What parsing relies on: a newline at the end, and padding. */
-	if (block->bytes[block->length - 1] == '\n')
-		block->length--;
+	/*
+	 * What parsing relies on: a newline behind the text, and padding. The newline of the last line stays: an empty
+	 * last line is a row of a table with one column.
+	 */
 	memset(block->bytes + block->length, '\n', 1);
 	memset(block->bytes + block->length + 1, 0, PARSE_PADDING);
 	return 1;
@@ -267,7 +268,7 @@ static int take_turn(struct load *l, const struct text_block *block, const struc
 	if (rc < 0)
 		return fth_fail_in(rc, l->paths[block->file]);
 	l->line += block->skipped + p->lines;
-	l->done += block->length + 1;
+	l->done += block->length;
 	if (l->progress && l->progress(l->done, l->total, l->user) != 0)
 		return fth_fail(ECANCELED, "stopped");
 	return 0;

@@ -206,6 +206,28 @@ static int stop_soon(uint64_t done, uint64_t total, void *user)
 	return 1;
 }
 
+/* Of one column an empty line is a row wherever it is: at the end of a file, and of what is read at once. */
+static void empty_lines_of_one_column_are_rows(void **state)
+{
+	static char lines[6 << 20];
+	struct table_fixture f;
+	size_t length;
+	char *text;
+
+	(void)state;
+	fixture_open(&f);
+	expect(&f, "s varchar(9)", &csv, "a\n\n\"\"\nb\n\n", "a\n\n\"\"\nb\n\n");
+	expect(&f, "s varchar(9)", &csv, "\r\n", "\n");
+	expect(&f, "s varchar(9)", &csv, "\n\nc", "\n\nc\n");
+	expect(&f, "s varchar(9)", &csv, "", "");
+	memset(lines, '\n', sizeof(lines));
+	assert_ok(load_text(&f, "s varchar(9)", &csv, lines, sizeof(lines)));
+	text = dump_text(&f, &csv, &length);
+	assert_int_equal(length, sizeof(lines));
+	free(text);
+	fixture_close(&f);
+}
+
 static void a_load_can_be_stopped(void **state)
 {
 	struct fth_table_writer *writer;
@@ -259,6 +281,7 @@ int main(void)
 		cmocka_unit_test(utf8_is_counted_by_characters),
 		cmocka_unit_test(large_files_come_back),
 		cmocka_unit_test(lines_are_counted_over_blocks),
+		cmocka_unit_test(empty_lines_of_one_column_are_rows),
 		cmocka_unit_test(a_load_can_be_stopped),
 		cmocka_unit_test(values_outside_their_type_are_refused),
 	};

@@ -49,7 +49,8 @@ int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
 void text_parser_release(struct parser *p);
 
 /*
- * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. p->vector and
+ * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. It ends the last line
+ * unless text ends with a newline. p->vector and
  * p->rows are the result; p->lines is the number of lines. -EINVAL: p->error, and p->lines is the line it is
  * in. -ENOMEM.
  */
