@@ -4,8 +4,11 @@
 
 The pages are those that are read in the repository too: README.md (whose sections about the ways in are the guide), doc/, the
 README of each module, the examples, the headers' comments (scripts/header_docs.py) and the man page. Links between files become
-links between pages; a link to a file that has no page becomes plain text. mkdocs runs with --strict: a link that leads nowhere is an error.
+links between pages; a link to a file that has no page becomes plain text. A link, an anchor or an image that leads nowhere is an
+error. The pages need no network.
 """
+import glob
+import html.parser
 import os
 import re
 import shutil
@@ -22,6 +25,14 @@ GUIDES = [("Arrays and graphs", "array"), ("Plain pointers", "flat"), ("Persiste
 DOCS = [("Architecture", "architecture.md"), ("Decisions", "decisions.md"), ("Dependencies", "dependencies.md"),
         ("Releases", "releasing.md"), ("GPUs and NVMe drives", "gpu-nvme.md"),
         ("Several cache servers", "kv-scale-out.md")]
+
+
+STYLE = """.rst-content table { border-collapse: collapse; margin-bottom: 24px; }
+.rst-content th, .rst-content td { border: 1px solid #e1e4e5; padding: 4px 8px; vertical-align: top; font-size: 90%; }
+.rst-content code { white-space: pre-wrap; overflow-wrap: anywhere; }
+.rst-content pre code { white-space: pre; }
+.wy-nav-content { max-width: 1100px; }
+"""
 
 
 def read(path):
@@ -49,12 +60,19 @@ class Site:
         if re.match(r"[a-z]+:", target):
             return target
         if not path:
-            return target
+            return self.section_link(anchor, page)
         path = os.path.normpath(os.path.join(os.path.dirname(source), path))
         to = self.pages.get(path) or self.pages.get(os.path.join(path, "README.md"))
         if to is None:
             return None
         return os.path.relpath(to, os.path.dirname(page) or ".") + (f"#{anchor}" if anchor else "")
+
+    def section_link(self, anchor, page):
+        """A section of README.md about a way in has a page of its own; links between these pages."""
+        for title, name in GUIDES:
+            if page.startswith("guide/") and anchor == slug(title):
+                return f"{name}.md"
+        return f"#{anchor}"
 
     def rewrite(self, page):
         text, source = self.text[page]
@@ -76,6 +94,10 @@ class Site:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(self.rewrite(page))
+
+
+def slug(title):
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
 def section(text, title):
@@ -171,10 +193,58 @@ def menu_text(entries, indent=0):
 
 
 def write_settings(site):
-    lines = ["site_name: Fathom", "docs_dir: pages", "site_dir: html", "theme: readthedocs", "use_directory_urls: false",
-             "nav:", *menu_text([("Fathom", "index.md"), *site.menu], 1)]
+    with open(os.path.join(site.folder, "pages", "extra.css"), "w", encoding="utf-8") as file:
+        file.write(STYLE)
+    lines = ["site_name: Fathom", "site_description: Data larger than memory, on flash", "docs_dir: pages", "site_dir: html",
+             "theme:", "  name: readthedocs", "  highlightjs: false", "extra_css: [extra.css]", "use_directory_urls: false", "nav:", *menu_text([("Fathom", "index.md"), *site.menu], 1)]
     with open(os.path.join(site.folder, "mkdocs.yml"), "w", encoding="utf-8") as file:
         file.write("\n".join(lines) + "\n")
+
+
+class Page(html.parser.HTMLParser):
+    """The anchors and the links of a page."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.anchors = set()
+        self.links = []
+        with open(path, encoding="utf-8") as file:
+            self.feed(file.read())
+
+    def handle_starttag(self, tag, attrs):
+        for name, value in attrs:
+            if name == "id":
+                self.anchors.add(value)
+            elif name in ("href", "src") and value:
+                self.links.append(value)
+
+
+def supply_scripts(folder):
+    """Debian's mkdocs has the theme's scripts under other names than its pages use."""
+    scripts = os.path.join(folder, "js")
+    for link in Page(os.path.join(folder, "index.html")).links:
+        to = os.path.join(folder, link)
+        if not link.startswith("js/") or os.path.exists(to):
+            continue
+        found = glob.glob(os.path.join(scripts, "jquery-*.min.js")) if "jquery" in link else []
+        with open(to, "wb") as file:
+            if found:
+                with open(found[0], "rb") as source:
+                    file.write(source.read())
+
+
+def broken_links(folder):
+    """(page, link) for each link inside the site that leads nowhere."""
+    paths = glob.glob(os.path.join(folder, "**", "*.html"), recursive=True)
+    pages = {os.path.normpath(path): Page(path) for path in paths if os.path.basename(path) != "404.html"}
+    for path, page in pages.items():
+        for link in page.links:
+            file, _, anchor = link.partition("#")
+            if re.match(r"[a-z]+:", link):
+                continue
+            to = os.path.normpath(os.path.join(os.path.dirname(path), file)) if file else path
+            if not os.path.exists(to) or (anchor and to in pages and anchor not in pages[to].anchors):
+                yield os.path.relpath(path, folder), link
 
 
 def main():
@@ -191,6 +261,12 @@ def main():
     site.write()
     write_settings(site)
     subprocess.run(["mkdocs", "build", "--strict", "--quiet", "-f", os.path.join(folder, "mkdocs.yml")], check=True)
+    supply_scripts(os.path.join(folder, "html"))
+    broken = list(broken_links(os.path.join(folder, "html")))
+    for page, link in broken:
+        print(f"site: {page}: {link} leads nowhere", file=sys.stderr)
+    if broken:
+        sys.exit(1)
     print(f"site: {len(site.text)} pages and the reference are in {folder}/html")
 
 
