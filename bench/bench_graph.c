@@ -387,7 +387,7 @@ static int run(int argc, char **argv)
 
 	if (!b)
 		return FTH_EXIT_FAILED;
-	*b = (struct bench){.rounds = 3, .sources = 2};
+	*b = (struct bench){.rounds = 3, .sources = 2, .policy = "clock"};
 	b->file = (struct graph_file){.scale = 22, .degree = 16, .seed = 1};
 	b->iterations = 5;
 	b->line = 65536; /* large ones cost less, and both tasks read most of the edges */

@@ -154,6 +154,7 @@ static int open_session(struct bench *b, enum side side, uint64_t memory)
 	int rc;
 
 	options.line = (uint32_t)b->line;
+	options.policy = FTH_CACHE_CLOCK;
 	options.memory = memory / b->line * b->line;
 	if (options.memory < 4 * b->line)
 		options.memory = 4 * b->line;

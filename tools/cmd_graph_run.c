@@ -70,11 +70,10 @@ static int default_cache(struct session *s)
 static int open_cache(struct session *s)
 {
 	struct fth_cache_options *options = &s->cache_options;
-	int rc = 0;
+	int rc;
 
 	*options = (struct fth_cache_options)FTH_CACHE_OPTIONS_INIT;
-	if (s->plan.policy)
-		rc = fth_cache_policy_parse(s->plan.policy, &options->policy);
+	rc = fth_cache_policy_parse(s->plan.policy, &options->policy);
 	if (rc == 0 && s->plan.cache == 0)
 		rc = default_cache(s);
 	options->memory = s->plan.cache;
@@ -407,6 +406,7 @@ static struct plan default_plan(void)
 		.trials = 1,
 		.seed = 1,
 		.parameters.iterations = 20,
+		.policy = "clock",
 		.offsets = "memory",
 	};
 }
@@ -513,6 +513,7 @@ static int command_sssp(int argc, char **argv)
 		.max_args = 1,
 	};
 
+	p->policy = "default"; /* its rounds do not sweep */
 	return run_algorithm(&s, &usage, argc, argv);
 }
 

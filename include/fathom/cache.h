@@ -258,6 +258,12 @@ struct fth_cache_footprint {
 /* The memory that the cache uses now. Any thread. */
 void fth_cache_footprint(const struct fth_cache *cache, struct fth_cache_footprint *out);
 
+/*
+ * How many prefetched lines may wait to be used, all threads together, before the first of them are
+ * replaced: all frames, or those of the trial ring. Any thread.
+ */
+uint64_t fth_cache_prefetch_limit(const struct fth_cache *cache);
+
 /* The name of a policy: "fifo", for example. */
 const char *fth_cache_policy_name(enum fth_cache_policy policy);
 /* The policy of that name. Returns 0, or -EINVAL with an error text that lists the names. */

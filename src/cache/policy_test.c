@@ -149,12 +149,35 @@ static void a_scan_does_not_push_out_what_is_used(void **state)
 	}
 }
 
+/* As many lines as the limit says can be prefetched before the first is read. */
+static void prefetched_lines_wait_to_be_used(void **state)
+{
+	(void)state;
+	for (int policy = FTH_CACHE_FIFO; policy < FTH_CACHE_POLICY_COUNT; policy++) {
+		struct fth_cache_range *range =
+			open_cache((enum fth_cache_policy)policy, false, 128, 2048);
+		uint64_t limit = fth_cache_prefetch_limit(fth_cache_of(range)), misses;
+
+		assert_in_range(limit, 1, 128);
+		assert_true(policy == FTH_CACHE_TRIAL ? limit < 128 : limit == 128);
+		hits_of_round(range, 256); /* all frames are in use */
+		for (uint64_t line = 0; line < limit; line++)
+			fth_cache_prefetch(range, 512 + line, 1);
+		misses = fth_cache_stat(fth_cache_of(range), FTH_CACHE_MISSES);
+		for (uint64_t line = 0; line < limit; line++)
+			scan_line(range, 512 + line, READ);
+		assert_int_equal(fth_cache_stat(fth_cache_of(range), FTH_CACHE_MISSES), misses);
+		close_cache(range);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_frame_on_trial_has_a_place),
 		cmocka_unit_test(part_of_a_loop_stays),
 		cmocka_unit_test(a_scan_does_not_push_out_what_is_used),
+		cmocka_unit_test(prefetched_lines_wait_to_be_used),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,11 @@ struct fth_graph_options {
 		sizeof(struct fth_graph_options), false \
 	}
 
-/* Open read-only through a cache, by the URI of a device. options may be NULL. */
+/*
+ * Open read-only through a cache, by the URI of a device. options may be NULL. Searches,
+ * components and PageRank sweep over the edges alternately forward and backward, so that
+ * FTH_CACHE_CLOCK is the policy that reads least; for shortest paths it is FTH_CACHE_DEFAULT.
+ */
 int fth_graph_open(struct fth_cache *cache, const char *uri,
 		   const struct fth_graph_options *options, struct fth_graph **out);
 /* The same on a device that is open already, and stays open after the graph is closed. */

@@ -150,13 +150,12 @@ static int bfs_run(struct fth_bfs *bfs, uint32_t source, const struct fth_graph_
 	bfs->threads = fth_graph_team_threads(job);
 	bfs->batch = fth_graph_batch(bfs->graph, bfs->threads);
 	bfs->left = bfs->graph->info.edges;
-	/* relaxed: a hint; searches at the same time may use the same one. */
-	bfs->backward = fth_load_relaxed_dev32(&bfs->graph->swept);
+	bfs->backward = fth_graph_swept(bfs->graph);
 	rc = bfs_init(bfs);
 	if (rc == 0)
 		rc = search(bfs, source, job, out);
 	if (rc == 0) {
-		fth_store_relaxed_dev32(&bfs->graph->swept, bfs->backward);
+		fth_graph_set_swept(bfs->graph, bfs->backward);
 		out->work.state_bytes = state_bytes(bfs);
 		out->work.edges = bfs->edges;
 		out->work.elapsed_ns = fth_now_ns() - start;

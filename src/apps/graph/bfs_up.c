@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A level, bottom-up. Threads take chunks of vertices, and read the edges of those that are not
- * visited, in the order of the device, while the next chunk is on its way. Runs of lines that hold
+ * visited, in the order of the device, while the next chunks are on their way. Runs of lines that hold
  * edges of visited vertices only are left out.
  *
  * Vertices that found no parent are few, and have few edges: the others have too many for none to
@@ -22,7 +22,7 @@
 #define KEPT_MIN    ((uint64_t)1 << 16) /* words that may be kept, all threads together; or: */
 #define KEPT_SHARE  1u			/* a word for so many vertices */
 /* A chunk of each thread is so small a part of the cache: it has AHEAD more on their way. */
-#define AHEAD	    2u
+#define AHEAD	    4u
 #define CACHE_SHARE 16u
 #define AHEAD_MIN   (256u << 10)
 #define TOUCH_AHEAD 12u /* vertices: the processor is asked for their edges early */
@@ -375,11 +375,16 @@ int fth_bfs_up(struct fth_bfs *bfs, const struct fth_graph_job *job)
 static void choose_chunk(struct fth_bfs *bfs)
 {
 	uint64_t n = bfs->graph->info.vertices, edges = bfs->in->info.edges;
-	uint64_t bytes = CHUNK_BYTES, share, most = n / (CHUNKS_PER * (uint64_t)bfs->threads);
+	uint64_t bytes = CHUNK_BYTES, share, waiting;
+	uint64_t most = n / (CHUNKS_PER * (uint64_t)bfs->threads);
 	struct fth_cache_footprint footprint;
 
 	fth_cache_footprint(bfs->in->cache, &footprint);
 	share = footprint.data_bytes / CACHE_SHARE / bfs->threads;
+	waiting = fth_cache_prefetch_limit(bfs->in->cache) * fth_cache_line_size(bfs->in->cache) /
+		  (AHEAD + 1) / bfs->threads;
+	if (share > waiting)
+		share = waiting;
 	bfs->ahead = share >= AHEAD_MIN;
 	if (bfs->ahead && bytes > share)
 		bytes = share;

@@ -25,6 +25,7 @@ struct cc {
 	uint64_t next; /* vertex to be taken */
 	uint64_t edges;
 	size_t batch;
+	bool backward;	/* batches are taken from the last on */
 	bool rest;	/* the second phase */
 	uint32_t large; /* the label that is left out in it, or FTH_GRAPH_NONE */
 };
@@ -126,15 +127,15 @@ static int join_batch(struct cc_worker *worker, uint64_t first)
 static int join_all(struct fth_graph_team *team, struct cc_worker *worker, unsigned number)
 {
 	struct cc *cc = worker->cc;
-	uint64_t first, n = cc->graph->info.vertices;
+	uint64_t i, n = cc->graph->info.vertices, batches = (n + cc->batch - 1) / cc->batch;
 	int rc = 0;
 
 	while (rc == 0 && !fth_graph_team_failed(team) &&
-	       (first = fth_graph_team_take(&cc->next, cc->batch, n)) < n) {
+	       (i = fth_graph_team_take(&cc->next, 1, batches)) < batches) {
 		rc = fth_graph_team_tell(team, number, cc->rest ? "joining the rest" : "joining",
-					 first, n);
+					 i * cc->batch, n);
 		if (rc == 0)
-			rc = join_batch(worker, first);
+			rc = join_batch(worker, (cc->backward ? batches - 1 - i : i) * cc->batch);
 	}
 	return rc;
 }
@@ -239,7 +240,10 @@ static int find_components(struct cc *cc, const struct fth_graph_job *job, struc
 
 	for (uint64_t v = 0; v < cc->graph->info.vertices; v++)
 		cc->label[v] = (uint32_t)v;
+	cc->backward = fth_graph_swept(cc->graph);
 	rc = phase(cc, job, threads);
+	cc->backward = !cc->backward;
+	fth_graph_set_swept(cc->graph, cc->backward);
 	cc->rest = true;
 	cc->large = cc->graph->info.undirected ? most_frequent(cc) : FTH_GRAPH_NONE;
 	if (rc == 0)

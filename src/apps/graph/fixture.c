@@ -92,6 +92,7 @@ void graph_fixture_open(struct graph_fixture *f, const struct graph_view *view)
 	options.line = view->line;
 	options.memory = (uint64_t)view->line * view->frames;
 	options.compact = view->compact;
+	options.policy = view->clock ? FTH_CACHE_CLOCK : FTH_CACHE_DEFAULT;
 	options.timeout_ns = 10000000000;
 	assert_ok(fth_cache_open(&options, &f->cache));
 	assert_ok(fth_graph_open_dev(f->cache, f->dev, &how, &f->graph));

@@ -26,6 +26,7 @@ struct graph_view {
 	uint32_t frames; /* how many lines fit into the cache */
 	bool compact, offsets_on_device;
 	unsigned threads;
+	bool clock; /* instead of the default policy */
 };
 
 struct graph_fixture {

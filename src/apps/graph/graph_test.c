@@ -102,6 +102,59 @@ static void ranks_are_those_of_the_plain_iteration(void **state)
 	on_all_graphs(check_pagerank);
 }
 
+/* ---- sweeps turn around ---- */
+
+#define SWEEP_LINE 512u
+
+static uint64_t read_by_components(struct graph_fixture *f)
+{
+	uint64_t before = fth_cache_stat(f->cache, FTH_CACHE_BYTES_READ);
+	struct fth_graph_cc cc = {0};
+
+	assert_ok(fth_graph_cc(f->graph, &f->job, &cc));
+	assert_ok(fth_graph_check_cc(&f->memory, &cc));
+	fth_graph_cc_release(&cc);
+	return fth_cache_stat(f->cache, FTH_CACHE_BYTES_READ) - before;
+}
+
+static uint64_t read_by_ranks(struct graph_fixture *f)
+{
+	const struct fth_graph_pagerank_options options = {.size = sizeof(options),
+							   .iterations = 1};
+	uint64_t before = fth_cache_stat(f->cache, FTH_CACHE_BYTES_READ);
+	struct fth_graph_pagerank ranks = {0};
+
+	assert_ok(fth_graph_pagerank(f->graph, &options, &f->job, &ranks));
+	assert_ok(fth_graph_check_pagerank(&f->memory, &options, &ranks));
+	fth_graph_pagerank_release(&ranks);
+	return fth_cache_stat(f->cache, FTH_CACHE_BYTES_READ) - before;
+}
+
+/* A clock of half the edges has kept the end of the last sweep, where the next one begins. */
+static void the_next_sweep_begins_where_the_last_one_ended(void **state)
+{
+	static const struct graph_shape shape = {
+		.name = "kronecker",
+		.generate = {.kind = FTH_GRAPH_KRONECKER, .scale = 12, .degree = 16, .seed = 7}};
+	struct graph_view view = {.line = SWEEP_LINE, .threads = 1, .clock = true};
+	struct graph_fixture f;
+	uint64_t first;
+
+	(void)state;
+	graph_fixture_build(&f, &shape);
+	view.frames = (uint32_t)(f.memory.edges * 4 / SWEEP_LINE / 2);
+	graph_fixture_open(&f, &view);
+	first = read_by_components(&f);
+	assert_true(read_by_components(&f) < first - first / 4);
+	graph_fixture_close(&f);
+	graph_fixture_open(&f, &view);
+	first = read_by_ranks(&f);
+	assert_true(read_by_ranks(&f) < first - first / 4);
+	assert_true(read_by_components(&f) < first - first / 4);
+	graph_fixture_close(&f);
+	graph_fixture_release(&f);
+}
+
 static void check_sssp(struct graph_fixture *f)
 {
 	static const uint64_t deltas[] = {0, 1, 1000000};
@@ -233,6 +286,7 @@ int main(void)
 		cmocka_unit_test(searching_reaches_each_vertex_by_a_shortest_way),
 		cmocka_unit_test(components_are_those_of_union_find),
 		cmocka_unit_test(ranks_are_those_of_the_plain_iteration),
+		cmocka_unit_test(the_next_sweep_begins_where_the_last_one_ended),
 		cmocka_unit_test(distances_are_those_of_dijkstra),
 		cmocka_unit_test(wrong_results_are_found),
 		cmocka_unit_test(a_vertex_to_begin_with_has_neighbours),

@@ -22,10 +22,21 @@ struct fth_graph {
 	struct fth_array *label_index, *label_text; /* NULL if there are none */
 	uint64_t *labels_at;			    /* the same in memory, if they were loaded */
 	char *labels;
-	/* The last search to sweep over the edges ended at the last: the next one begins there, since
-	   the cache holds them. */
+	/* The last sweep over the edges ended at the last: the next one begins there, since the cache
+	   holds them. */
 	uint32_t swept;
 };
+
+/* relaxed: a hint; algorithms that run at the same time may use the same one. */
+static inline bool fth_graph_swept(const struct fth_graph *graph)
+{
+	return fth_load_relaxed_dev32(&graph->swept);
+}
+
+static inline void fth_graph_set_swept(struct fth_graph *graph, bool swept)
+{
+	fth_store_relaxed_dev32(&graph->swept, swept);
+}
 
 /* The neighbours of each of n vertices, as spans of the edges. */
 int fth_graph_spans(struct fth_graph *graph, const uint32_t *vertices, size_t n,

@@ -367,7 +367,8 @@ static int iterate(struct pagerank *pr, const struct fth_graph_job *job, double 
 {
 	int rc;
 
-	pr->backward = !pr->options.one_way && pr->iteration % 2 == 1;
+	if (pr->options.one_way)
+		pr->backward = false;
 	if (pr->graph->info.undirected) {
 		rc = run_sweep(pr, job, pull_chunk);
 	} else {
@@ -375,6 +376,7 @@ static int iterate(struct pagerank *pr, const struct fth_graph_job *job, double 
 		if (rc == 0)
 			rc = run_sweep(pr, job, settle_chunk);
 	}
+	pr->backward = !pr->backward;
 	*change = collect(pr);
 	turn_over(pr);
 	return rc;
@@ -486,10 +488,12 @@ int fth_graph_pagerank(struct fth_graph *graph, const struct fth_graph_pagerank_
 		job = &fth_graph_no_job;
 	pr.threads = fth_graph_team_threads(job);
 	choose_chunk(&pr);
+	pr.backward = fth_graph_swept(graph);
 	rc = pagerank_init(&pr);
 	if (rc == 0)
 		rc = rank_all(&pr, job, out);
 	if (rc == 0) {
+		fth_graph_set_swept(graph, pr.backward && !pr.options.one_way);
 		finish(&pr, out);
 		out->work.elapsed_ns = fth_now_ns() - begin;
 	} else {
