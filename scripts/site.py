@@ -177,8 +177,12 @@ def add_results(site):
     shutil.copytree(os.path.join(ROOT, "doc/figures"), figures)
     for file in os.listdir(figures):
         site.pages[f"doc/figures/{file}"] = f"figures/{file}"
+    site.menu.append(("Results", "results.md"))
+
+
+def add_changes(site):
     site.add_file("changelog.md", "CHANGELOG.md")
-    site.menu += [("Results", "results.md"), ("Changes", "changelog.md")]
+    site.menu.append(("Changes", "changelog.md"))
 
 
 def menu_text(entries, indent=0):
@@ -256,7 +260,7 @@ def main():
         sys.exit(77)
     shutil.rmtree(folder, ignore_errors=True)
     site = Site(folder)
-    for add in (add_guides, add_reference, add_examples, add_internals, add_results):
+    for add in (add_guides, add_results, add_examples, add_reference, add_internals, add_changes):
         add(site)
     site.write()
     write_settings(site)
