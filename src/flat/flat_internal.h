@@ -54,6 +54,7 @@
 #define FLAT_DEPTH    64u
 #define FLAT_NONE     UINT64_MAX
 #define FLAT_TIMEOUT  30000000000u
+#define FLAT_GROUP    512u /* pages that have a bit for sync */
 
 /* A slot of the SSD-cache. */
 struct flat_slot {
@@ -169,6 +170,8 @@ struct fth_flat {
 	struct fth_flat_options options;
 	uint64_t pages, size; /* of the region; size is what the program sees */
 	uint32_t *words;
+	uint64_t *dirty_groups; /* bits, see sync.c; atomic */
+	uint32_t sync_lock;
 	struct flat_directory directory;
 	struct flat_ring ring;
 	struct flat_channel channels[FLAT_CHANNELS];
@@ -235,6 +238,8 @@ int recover_has_records(struct flat_log *log, bool *has);
 int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store);
 
 /* ---- sync.c ---- */
+/* A page has become DIRTY; its lock is held, and no store to it has been made yet. */
+void sync_note_dirty(struct fth_flat *flat, uint64_t page);
 /* Write pages of [first, end) that are DIRTY and have all `bits`, in ascending order. */
 int sync_pages(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 	       uint64_t deadline);

@@ -579,6 +579,102 @@ static void synced_bytes_are_on_the_device(void **unused)
 	unlink(path);
 }
 
+static uint64_t writes_of_sync(struct fth_flat *flat)
+{
+	uint64_t before = fth_flat_stat(flat, FTH_FLAT_STAT_WRITE_BACKS);
+
+	assert_ok(fth_flat_sync(flat, FTH_DEV_TIMEOUT));
+	return fth_flat_stat(flat, FTH_FLAT_STAT_WRITE_BACKS) - before;
+}
+
+/* First and last pages of groups, in DRAM and in the SSD-cache. */
+static void a_sync_writes_changed_pages_only(void **unused)
+{
+	static const uint64_t pages[] = {0, FLAT_GROUP - 1, FLAT_GROUP, 9 * FLAT_GROUP + 7, 16383};
+	struct fth_flat *flat;
+	uint8_t *bytes;
+
+	(void)unused;
+	for (int policy = FTH_FLAT_ALWAYS; policy <= FTH_FLAT_NEVER; policy++) {
+		flat = open_region("mem:64M", BUDGET, (enum fth_flat_policy)policy);
+		bytes = fth_flat_base(flat);
+		for (unsigned round = 0; round < 3; round++) {
+			for (unsigned i = 0; i < 5; i++)
+				bytes[pages[i] * PAGE] += 3;
+			assert_int_equal(writes_of_sync(flat), 5);
+			assert_int_equal(writes_of_sync(flat), 0);
+		}
+		assert_ok(fth_flat_close(flat));
+	}
+	/* another sync has begun and cleared the bit of the group, and may not have written the page yet */
+	flat = open_region("mem:8M", BUDGET, FTH_FLAT_ALWAYS);
+	bytes = fth_flat_base(flat);
+	bytes[5 * PAGE] = 1;
+	assert_true(word_try_lock(&flat->sync_lock));
+	flat->dirty_groups[0] = 0;
+	assert_int_equal(writes_of_sync(flat), 1);
+	word_unlock(&flat->sync_lock);
+	assert_ok(fth_flat_close(flat));
+	/* what could not be written is written by the next one */
+	flat = open_region("fault(mem:8M)?kind=write&nth=1&count=1", BUDGET, FTH_FLAT_ALWAYS);
+	bytes = fth_flat_base(flat);
+	bytes[700 * PAGE] = 1;
+	assert_true(fth_flat_sync(flat, FTH_DEV_TIMEOUT) < 0);
+	assert_int_equal(writes_of_sync(flat), 1);
+	assert_ok(fth_flat_close(flat));
+}
+
+/* Threads that sync at the same time: each finds its bytes on the device afterwards. */
+struct syncer {
+	struct fth_flat *flat;
+	struct fth_dev *dev;
+	uint64_t page;
+};
+
+static void *store_and_sync(void *raw)
+{
+	struct syncer *s = raw;
+	uint64_t *words = (uint64_t *)((uint8_t *)fth_flat_base(s->flat) + s->page * PAGE);
+	uint64_t *copy = aligned_alloc(PAGE, PAGE);
+
+	for (uint64_t i = 1; i <= 100; i++) {
+		words[3] = i;
+		if (fth_flat_sync(s->flat, FTH_DEV_TIMEOUT) < 0 ||
+		    fth_dev_read(s->dev, copy, PAGE, s->page * PAGE, FTH_DEV_TIMEOUT) < 0 ||
+		    copy[3] != i) {
+			free(copy);
+			return raw;
+		}
+	}
+	free(copy);
+	return NULL;
+}
+
+static void syncs_at_the_same_time(void **unused)
+{
+	struct syncer syncers[4];
+	pthread_t threads[4];
+	struct fth_flat *flat;
+	struct fth_dev *dev;
+	void *wrong;
+
+	(void)unused;
+	assert_ok(fth_dev_open("mem:16M", &dev));
+	assert_ok(fth_flat_open_dev(dev, BUDGET, NULL, &flat));
+	take_signals();
+	for (unsigned i = 0; i < 4; i++) {
+		syncers[i] =
+			(struct syncer){.flat = flat, .dev = dev, .page = i / 2 * 1000 + i % 2};
+		assert_int_equal(pthread_create(&threads[i], NULL, store_and_sync, &syncers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(threads[i], &wrong), 0);
+		assert_null(wrong);
+	}
+	assert_ok(fth_flat_close(flat));
+	fth_dev_close(dev);
+}
+
 /* ---- errors ---- */
 
 static void a_failed_read_is_a_bus_error_of_that_page(void **unused)
@@ -799,6 +895,8 @@ int main(void)
 		cmocka_unit_test(without_a_thread),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
+		cmocka_unit_test(a_sync_writes_changed_pages_only),
+		cmocka_unit_test(syncs_at_the_same_time),
 		cmocka_unit_test(a_failed_read_is_a_bus_error_of_that_page),
 		cmocka_unit_test(failed_writes_lose_nothing),
 		cmocka_unit_test(wild_pointers_are_not_ours),

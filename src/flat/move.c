@@ -24,6 +24,13 @@ uint8_t *move_find(struct fth_flat *flat, uint64_t page)
 		       : directory_frame(&flat->directory, page);
 }
 
+/* First, and then stores are allowed: another thread that stores, and syncs, must find it so. */
+static void set_dirty(struct fth_flat *flat, uint64_t page)
+{
+	word_set(&flat->words[page], WORD_DIRTY, WORD_DIRTY);
+	sync_note_dirty(flat, page);
+}
+
 int move_allow_store(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
@@ -31,11 +38,13 @@ int move_allow_store(struct fth_flat *flat, uint64_t page)
 
 	if (word_get(word) & WORD_DIRTY)
 		return 0;
+	set_dirty(flat, page);
 	if (word_state(word) == WORD_DRAM)
 		rc = map_allow_stores(&flat->map, page);
-	if (rc < 0)
+	if (rc < 0) {
+		word_set(word, WORD_DIRTY, 0);
 		return rc;
-	word_set(word, WORD_DIRTY, WORD_DIRTY);
+	}
 	if (word_state(word) == WORD_CACHED)
 		mover_note_dirty(flat);
 	return 0;
@@ -191,7 +200,6 @@ int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool pa
 
 int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
 {
-	uint32_t *word = &flat->words[page];
 	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
 	int rc = take_place(flat);
 
@@ -199,7 +207,7 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
 		return rc;
 	fault_delay(start, flat->options.model.promote_ns);
 	if (store)
-		word_set(word, WORD_DIRTY, WORD_DIRTY);
+		set_dirty(flat, page);
 	rc = move_up_from(flat, page, directory_frame(&flat->directory, page), passing);
 	if (rc < 0)
 		ring_unreserve(&flat->ring);
@@ -213,8 +221,11 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 
 	if (rc < 0)
 		return rc;
+	if (store)
+		set_dirty(flat, page);
 	rc = map_put(&flat->map, page, zeroes, store);
 	if (rc < 0) {
+		word_set(&flat->words[page], WORD_DIRTY, 0);
 		ring_unreserve(&flat->ring);
 		return rc;
 	}

@@ -142,7 +142,8 @@ static int open_words(struct fth_flat *flat)
 		return fth_fail(ENOMEM, "flat: no memory for the page table of %llu pages",
 				(unsigned long long)flat->pages);
 	flat->words = at;
-	return 0;
+	flat->dirty_groups = calloc(flat->pages / FLAT_GROUP / 64 + 1, sizeof(uint64_t));
+	return flat->dirty_groups ? 0 : fth_fail(ENOMEM, "flat: no memory for a region");
 }
 
 static int open_parts(struct fth_flat *flat, uint64_t budget)
@@ -193,6 +194,7 @@ static void release(struct fth_flat *flat)
 	directory_close(&flat->directory);
 	if (flat->words)
 		munmap(flat->words, flat->pages * sizeof(*flat->words));
+	free(flat->dirty_groups);
 	fth_stats_free(flat->stats);
 	window_close(flat);
 	if (flat->owns_dev)
