@@ -7,7 +7,7 @@
  * leaf that has their columns.
  *
  * The root is the leaf for which the structures are smallest; a leaf with several rows for a key is a much
- * larger structure than one whose key is unique. A pipe looks up first what removes most rows for its
+ * larger structure than one whose key is unique, the more so the more rows a key has. A pipe looks up first what removes most rows for its
  * price, by the part of the keys that is expected in the structure.
  *
  * A leaf that is built and has a key in common with a leaf of which few rows are left is reduced before: only
@@ -228,6 +228,22 @@ static bool keys_unique(struct planner *p, const struct sql_rel *rel, const stru
 	return columns != NULL && rel_unique(rel, columns, count);
 }
 
+/* The rows that a leaf is expected to have for one value of the keys. */
+static double rows_of_key(struct planner *p, const struct leaf *leaf, const struct join_key *keys,
+			  unsigned n)
+{
+	double distinct = 1;
+
+	for (unsigned i = 0; i < n && distinct < leaf->rows; i++) {
+		const struct fth_table_facts *f = keys[i].build->kind == SQL_COLUMN
+							  ? column_facts(p, keys[i].build->column)
+							  : NULL;
+
+		distinct *= f != NULL && f->distinct > 0 ? (double)f->distinct : leaf->rows;
+	}
+	return distinct < leaf->rows ? leaf->rows / distinct : 1;
+}
+
 /* How good it is to attach `child` to `parent` next; smaller is better, infinite without an equality. */
 static double edge_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
 {
@@ -236,8 +252,11 @@ static double edge_cost(struct planner *p, struct block *b, unsigned parent, uns
 
 	if (n == 0)
 		return INFINITY;
-	return b->leaves[child].rows *
-	       (keys_unique(p, b->leaves[child].rel, keys, n) ? 1 : MANY_COST * MANY_COST);
+	if (keys_unique(p, b->leaves[child].rel, keys, n))
+		return b->leaves[child].rows;
+	/* A row that finds many is many rows for all that follows. */
+	return b->leaves[child].rows * MANY_COST * MANY_COST *
+	       rows_of_key(p, &b->leaves[child], keys, n);
 }
 
 /* Attach every leaf to a parent, beginning at root, cheapest first. Returns the cost of the tree. */
