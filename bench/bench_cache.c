@@ -56,7 +56,7 @@ static int check_options(struct bench *b)
 		b->file = b->own_file;
 	}
 	if (b->hot.line & (b->hot.line - 1)) {
-		fth_cli_error("--line: a power of two");
+		fth_cli_error("--line: expected a power of two");
 		return FTH_EXIT_USAGE;
 	}
 	if (fth_scratch_refused(b->file, b->force))

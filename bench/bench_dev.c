@@ -183,7 +183,7 @@ static int judge(int rc, const struct fth_dev_load_result *result)
 	if (rc < 0)
 		return rc;
 	if (result->wrong)
-		return fth_fail(EILSEQ, "%llu of %llu blocks held wrong data",
+		return fth_fail(EILSEQ, "%llu of %llu blocks have wrong data",
 				(unsigned long long)result->wrong,
 				(unsigned long long)result->done);
 	if (result->errors)
@@ -388,7 +388,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (fth_fio_version(b.fio_version, sizeof(b.fio_version)) < 0) {
-		fth_cli_error("fio is not installed; it is what this compares with");
+		fth_cli_error("fio, the program to compare with, is not installed");
 		return FTH_EXIT_IMPOSSIBLE;
 	}
 	rc = execute(&b);

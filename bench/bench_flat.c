@@ -38,8 +38,9 @@ static int check_only(const struct flat_bench *b)
 	for (unsigned i = 0; i < GROUPS; i++)
 		if (is_wanted(b, &groups[i]))
 			return FTH_CLI_GO_ON;
-	fth_cli_error("--only %s: there are pattern, graph, disk, hot, persist and the patterns",
-		      b->only);
+	fth_cli_error(
+		"--only %s: expected pattern, graph, disk, hot, persist or the name of a pattern",
+		b->only);
 	return FTH_EXIT_USAGE;
 }
 
@@ -239,7 +240,7 @@ static int measure_groups(struct flat_bench *b)
 			continue;
 		rc = groups[i].measure(b);
 		if (rc == -ENOTSUP && b->count > 0 && !b->only) {
-			fth_cli_error("without %s: %s", groups[i].name, fth_error_text(rc));
+			fth_cli_error("skipping %s: %s", groups[i].name, fth_error_text(rc));
 			rc = 0;
 		}
 	}

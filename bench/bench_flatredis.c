@@ -321,7 +321,7 @@ static int check_redis(const struct bench *b)
 	char command[4200];
 
 	snprintf(command, sizeof(command), "'%.4000s' --version >/dev/null 2>&1", b->redis);
-	return system(command) == 0 ? 0 : fth_fail(ENOTSUP, "%s is not here", b->redis);
+	return system(command) == 0 ? 0 : fth_fail(ENOTSUP, "%s is not installed", b->redis);
 }
 
 static int prepare(struct bench *b)
@@ -339,7 +339,7 @@ static int prepare(struct bench *b)
 		return fth_fail(errno, "%s: %s", b->place, strerror(errno));
 	if ((size_t)snprintf(b->socket, sizeof(b->socket), "%s/socket", b->place) >=
 	    sizeof(b->socket))
-		return fth_fail(ENAMETOOLONG, "%s is too long for a socket", b->place);
+		return fth_fail(ENAMETOOLONG, "%s is too long for a socket path", b->place);
 	return 0;
 }
 

@@ -293,7 +293,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 #ifndef FTH_BENCH_CUDA
-	fth_cli_error("gpupmwork: this fathom was built without CUDA");
+	fth_cli_error("gpupmwork: fathom was built without CUDA");
 	return FTH_EXIT_IMPOSSIBLE;
 #endif
 	snprintf(asked.name, sizeof(asked.name), "shm:fathom-bench-%d", (int)getpid());

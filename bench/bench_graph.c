@@ -106,7 +106,7 @@ static int measure_memory(struct bench *b, enum graph_task task, struct graph_di
 		*wanted = out->digest;
 		b->memory[task] = usage.peak + SLACK;
 		if (usage.peak == 0 && !b->unlimited)
-			rc = fth_fail(ENOTSUP, "the kernel does not say how much memory was used");
+			rc = fth_fail(ENOTSUP, "the kernel does not report the memory used");
 	}
 	free(out);
 	return rc;

@@ -341,7 +341,7 @@ static int execute(struct bench *b)
 	/* The children open it for themselves. */
 	fth_scratch_shut(&b->scratch);
 	if (rc == 0 && fth_scratch_in_memory(b->scratch.path))
-		rc = fth_fail(ENOTSUP, "%s is in memory, where no limit of the page cache holds",
+		rc = fth_fail(ENOTSUP, "%s is on tmpfs, where the page cache cannot be limited",
 			      b->scratch.path);
 	if (rc == 0)
 		rc = find_limit(b);

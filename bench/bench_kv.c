@@ -42,7 +42,7 @@ static bool choose_row(struct bench *b, const char *name, size_t length)
 			b->chosen[i] = true;
 			return true;
 		}
-	fth_cli_error("--rows: there is no row %.*s", (int)length, name);
+	fth_cli_error("--rows: unknown row %.*s", (int)length, name);
 	return false;
 }
 
@@ -292,7 +292,7 @@ static int execute(struct bench *b)
 	b->config.has_peer =
 		fth_kv_peer_version(b->config.memcached, b->version, sizeof(b->version)) == 0;
 	if (!b->config.has_peer)
-		fth_cli_error("%s is not installed: ours runs alone", b->config.memcached);
+		fth_cli_error("%s is not installed: measuring fathom alone", b->config.memcached);
 	if (!fth_cli_json()) {
 		printf("%llu items of %llu bytes, %llu server threads, %s\n",
 		       (unsigned long long)b->config.items, (unsigned long long)b->config.value,

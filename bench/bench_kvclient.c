@@ -98,8 +98,9 @@ static int get_shared(struct worker *w, uint64_t number, uint8_t *value)
 
 	if (n < 0)
 		return n;
-	return (uint64_t)n == o->value ? check(value, o->value, number)
-				       : fth_fail(EBADMSG, "a value of %d bytes", n);
+	return (uint64_t)n == o->value
+		       ? check(value, o->value, number)
+		       : fth_fail(EBADMSG, "a value has a wrong length of %d bytes", n);
 }
 
 /* ---- the peer: one request at a time ---- */
@@ -139,18 +140,19 @@ static int get_alone(struct worker *w, int fd, uint64_t number, char *buf)
 				(unsigned long long)bytes);
 	total = head + bytes + 7;
 	if (send(fd, request, (size_t)n, MSG_NOSIGNAL) != n)
-		return fth_fail(EIO, "a request was not sent");
+		return fth_fail(EIO, "cannot send a request");
 	while (have < total) {
 		ssize_t got = recv(fd, buf + have, total - have, 0);
 
 		if (got <= 0)
-			return fth_fail(EIO, "no answer");
+			return fth_fail(EIO, "no reply");
 		have += (size_t)got;
 		if (have >= 5 && memcmp(buf, "END\r\n", 5) == 0)
 			return fth_fail(EBADMSG, "key %llu is missing", (unsigned long long)number);
 	}
 	if (memcmp(buf, header, head) != 0 || memcmp(buf + head + bytes, "\r\nEND\r\n", 7) != 0)
-		return fth_fail(EBADMSG, "not the answer for key %llu", (unsigned long long)number);
+		return fth_fail(EBADMSG, "the reply is not for key %llu",
+				(unsigned long long)number);
 	return check((uint8_t *)buf + head, bytes, number);
 }
 
@@ -343,8 +345,7 @@ static int run_all(const struct options *o)
 		rc = i == FATHOM ? kv_child_fathom(&child, memory, (unsigned)o->workers)
 				 : kv_child_memcached(&child, memory, (unsigned)o->workers);
 		if (rc == -ENOENT && i == MEMCACHED) {
-			fth_cli_error("bench kvclient: %s: its row is left out",
-				      fth_error_text(rc));
+			fth_cli_error("bench kvclient: %s: skipping its row", fth_error_text(rc));
 			rc = 0;
 			continue;
 		}

@@ -62,7 +62,7 @@ static int check_limit(const struct results *results)
 	for (unsigned w = 0; w < fth_policy_workload_count; w++)
 		for (unsigned p = 0; p < fth_policy_count; p++)
 			if (results->rate[w][p] > results->rate[w][index_of(LIMIT)])
-				return fth_fail(EIO, "%s: %s hits more often than is possible",
+				return fth_fail(EIO, "%s: %s has a hit rate above the optimum",
 						fth_policy_workloads[w].name, fth_policies[p].name);
 	return 0;
 }

@@ -160,7 +160,7 @@ static int run_threads(struct run *run, struct fth_nvme_dma *memory, unsigned th
 	if (started < (int)threads)
 		return fth_fail(EAGAIN, "only %d of %u threads could be started", started, threads);
 	if (bad)
-		return fth_fail(EIO, "%s, %u threads: %llu of %llu blocks were wrong",
+		return fth_fail(EIO, "%s, %u threads: %llu of %llu blocks have wrong data",
 				run->design->name, threads, (unsigned long long)bad,
 				(unsigned long long)commands);
 	return 0;
@@ -327,15 +327,18 @@ static int parse_threads(const char *text, struct options *options)
 		unsigned long n = strtoul(text, &end, 10);
 
 		if (end == text || n == 0 || n > THREADS_MAX)
-			return fth_fail(EINVAL, "--threads: numbers from 1 to %d", THREADS_MAX);
+			return fth_fail(EINVAL, "--threads: expected numbers from 1 to %d",
+					THREADS_MAX);
 		options->threads[options->points++] = (unsigned)n;
 		if (*end == '\0')
 			return 0;
 		if (*end != ',')
-			return fth_fail(EINVAL, "--threads: \"%s\" is no list", text);
+			return fth_fail(EINVAL,
+					"--threads %s: expected a list of numbers, such as 1,2,4",
+					text);
 		text = end + 1;
 	}
-	return fth_fail(EINVAL, "--threads: at most %d numbers", POINTS_MAX);
+	return fth_fail(EINVAL, "--threads: more than %d numbers", POINTS_MAX);
 }
 
 static int check_options(struct options *options, const char *threads)
@@ -345,12 +348,13 @@ static int check_options(struct options *options, const char *threads)
 	if (rc < 0)
 		return rc;
 	if (options->block % 512 || options->block > 4096)
-		return fth_fail(EINVAL, "--block: a multiple of 512 up to 4096");
+		return fth_fail(EINVAL, "--block: expected a multiple of 512 up to 4096");
 	if (options->entries & (options->entries - 1))
-		return fth_fail(EINVAL, "--entries: a power of two");
+		return fth_fail(EINVAL, "--entries: expected a power of two");
 	for (unsigned p = 0; p < options->points; p++)
 		if (options->threads[p] >= options->entries)
-			return fth_fail(EINVAL, "--threads: %u need a ring of more than %llu",
+			return fth_fail(EINVAL,
+					"--threads %u needs a ring of more than %llu entries",
 					options->threads[p], (unsigned long long)options->entries);
 	options->medium -= options->medium % 4096;
 	return 0;

@@ -113,11 +113,12 @@ static int check_answers(const struct bench *b, const struct cell *cell)
 							    : fth_taxi_very_long_trips(b->rows);
 
 	if (cell->ours_last.trips != trips)
-		return fth_fail(EILSEQ, "Q%u found %llu trips, not %llu", cell->query.query,
+		return fth_fail(EILSEQ, "Q%u found %llu trips, expected %llu", cell->query.query,
 				(unsigned long long)cell->ours_last.trips,
 				(unsigned long long)trips);
 	if (!fth_taxi_same_answer(&cell->ours_last, &cell->peer_last))
-		return fth_fail(EILSEQ, "Q%u has two answers", cell->query.query);
+		return fth_fail(EILSEQ, "Q%u: fathom and its peer give different answers",
+				cell->query.query);
 	return 0;
 }
 

@@ -64,7 +64,7 @@ static bool choose_queries(struct bench *b)
 		unsigned long number = strtoul(at, &end, 10);
 
 		if (end == at || number < 1 || number > FTH_TPCH_QUERIES || (*end && *end != ',')) {
-			fth_cli_error("--queries %s: expected numbers from 1 to %d, as 1,6",
+			fth_cli_error("--queries %s: expected numbers from 1 to %d, such as 1,6",
 				      b->queries_text, FTH_TPCH_QUERIES);
 			return false;
 		}
@@ -444,7 +444,7 @@ static int find_rival(struct bench *b)
 	b->rival.memory = b->rival_memory;
 	rc = tpch_rival_find(&b->rival, b->rival_name);
 	if (rc == -ENOENT || rc == -ENOTSUP) {
-		fth_cli_error("%s: ours runs alone", fth_error_text(rc));
+		fth_cli_error("%s: measuring fathom alone", fth_error_text(rc));
 		return 0;
 	}
 	b->data.rival = rc == 0 ? &b->rival : NULL;

@@ -41,7 +41,7 @@ static int judge(struct miss *miss, int rc, const struct fth_dev_load_result *re
 	if (fth_cli_stopped())
 		return -EINTR;
 	if (result->wrong || result->errors)
-		return fth_fail(EILSEQ, "of %llu blocks %llu held wrong data and %llu failed",
+		return fth_fail(EILSEQ, "of %llu blocks, %llu have wrong data and %llu failed",
 				(unsigned long long)result->done, (unsigned long long)result->wrong,
 				(unsigned long long)result->errors);
 	miss->bench->checked += result->done;

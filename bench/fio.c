@@ -172,7 +172,7 @@ int fth_fio_run(const struct fth_fio *job, double *iops)
 		return -ENOMEM;
 	rc = execute(job, output);
 	if (rc > 0)
-		rc = fth_fail(EIO, "fio ended with status %d: %.200s", rc, output);
+		rc = fth_fail(EIO, "fio exited with status %d: %.200s", rc, output);
 	else if (rc == 0 && fth_fio_parse(output, job->write, iops) < 0)
 		rc = fth_fail(EINVAL, "no result in fio's output: %.200s", output);
 	free(output);

@@ -305,8 +305,9 @@ static int measure_all(struct flat_bench *b, const struct fth_scratch *scratch)
 		if (rc == 0)
 			rc = check_file(b, scratch, &counted);
 		if (rc == 0 && counted != updates)
-			rc = fth_fail(EILSEQ, "%s: %llu of %llu updates are there", tasks[t].name,
-				      (unsigned long long)counted, (unsigned long long)updates);
+			rc = fth_fail(EILSEQ, "%s: only %llu of %llu updates were found",
+				      tasks[t].name, (unsigned long long)counted,
+				      (unsigned long long)updates);
 	}
 	return rc;
 }
@@ -317,7 +318,7 @@ int flat_disk_rows(struct flat_bench *b)
 	int rc = fth_cgroup_available();
 
 	if (rc == 0 && fth_scratch_in_memory(fth_scratch_folder(b->folder)))
-		rc = fth_fail(ENOTSUP, "%s is in memory: give a folder on a disk with --dir",
+		rc = fth_fail(ENOTSUP, "%s is on tmpfs: specify a directory on a disk with --dir",
 			      fth_scratch_folder(b->folder));
 	if (rc == 0)
 		rc = fth_scratch_open(&scratch, b->folder, "flat", b->disk_size, b->options);

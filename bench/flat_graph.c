@@ -142,7 +142,7 @@ static int check_labels(const struct fth_graph_memory *m, const uint32_t *label)
 		memcpy(cc.label, label, m->vertices * sizeof(uint32_t));
 	for (uint64_t v = 0; v < m->vertices && rc == 0; v++) {
 		if (cc.label[v] >= m->vertices) {
-			rc = fth_fail(EILSEQ, "the label of %llu is no vertex",
+			rc = fth_fail(EILSEQ, "the label of vertex %llu is out of range",
 				      (unsigned long long)v);
 			break;
 		}

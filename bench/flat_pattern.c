@@ -235,7 +235,7 @@ int flat_pattern_rows(struct flat_bench *b)
 	int stack = flat_stack_measure(b), rc = 0;
 
 	if (stack == -ENOTSUP)
-		fth_cli_error("without the kernel's block path: %s", fth_error_text(stack));
+		fth_cli_error("skipping the kernel's block path: %s", fth_error_text(stack));
 	else if (stack < 0)
 		return stack;
 	for (unsigned p = 0; p < PATTERNS; p++) {

@@ -346,7 +346,7 @@ static int work_and_check(const struct flat_bench *b, struct run *r, double *rat
 	if (rc == 0)
 		rc = open_work(r);
 	if (rc == 0 && !is_right(r))
-		rc = fth_fail(EIO, "%s: wrong after it was opened again", r->task->name);
+		rc = fth_fail(EIO, "%s: wrong data after reopening", r->task->name);
 	return rc;
 }
 

@@ -80,8 +80,7 @@ int flat_stack_measure(struct flat_bench *b)
 	int rc, fd;
 
 	if (fth_scratch_in_memory(fth_scratch_folder(b->folder)))
-		return fth_fail(ENOTSUP,
-				"%s is in memory: the kernel reads it without its block layer",
+		return fth_fail(ENOTSUP, "%s is on tmpfs: the kernel would not use its block layer",
 				fth_scratch_folder(b->folder));
 	rc = fth_scratch_open(&scratch, b->folder, "stack", FILE_SIZE, b->options);
 	if (rc < 0)

@@ -41,7 +41,7 @@ int gapbs_open(struct gapbs *gapbs, const char *directory, const struct fth_grap
 		 (long)getpid());
 	out = fopen(gapbs->graph, "wbx");
 	if (!out)
-		return fth_fail(errno, "cannot make %s", gapbs->graph);
+		return fth_fail(errno, "cannot create %s", gapbs->graph);
 	good = write_graph(out, memory);
 	good = fclose(out) == 0 && good;
 	return good ? 0 : fth_fail(EIO, "cannot write %s", gapbs->graph);
@@ -86,7 +86,7 @@ static int read_times(FILE *in, unsigned trials, double *seconds)
 		if (n < trials && sscanf(line, "Trial Time: %lf", &seconds[n]) == 1)
 			n++;
 		if (strncmp(line, "Verification:", 13) == 0 && !strstr(line, "PASS"))
-			rc = fth_fail(EPROTO, "GAPBS finds its own result wrong");
+			rc = fth_fail(EPROTO, "GAPBS reports a wrong result of its own");
 	}
 	return rc < 0 ? rc : (int)n;
 }

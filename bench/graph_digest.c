@@ -79,9 +79,9 @@ static bool near(double a, double b)
 int graph_digest_compare(const struct graph_digest *a, const struct graph_digest *b)
 {
 	if (a->bad_parents || b->bad_parents)
-		return fth_fail(EILSEQ, "a search tree does not lead to its source");
+		return fth_fail(EILSEQ, "a BFS tree does not lead to its source");
 	if (a->reached != b->reached)
-		return fth_fail(EILSEQ, "searches reached %llu and %llu vertices",
+		return fth_fail(EILSEQ, "the searches reached %llu and %llu vertices",
 				(unsigned long long)a->reached, (unsigned long long)b->reached);
 	if (a->depths != b->depths)
 		return fth_fail(EILSEQ, "the depths of the searches differ");
@@ -89,6 +89,7 @@ int graph_digest_compare(const struct graph_digest *a, const struct graph_digest
 		return fth_fail(EILSEQ, "the ranks differ");
 	for (int i = 0; i < GRAPH_DIGEST_SAMPLES; i++)
 		if (!near(a->sample[i], b->sample[i]))
-			return fth_fail(EILSEQ, "a rank is %g, or %g", a->sample[i], b->sample[i]);
+			return fth_fail(EILSEQ, "a rank differs: %g and %g", a->sample[i],
+					b->sample[i]);
 	return 0;
 }

@@ -20,7 +20,7 @@ bool graph_file_name(struct graph_file *file)
 		file->path = file->own_path;
 	}
 	if (strpbrk(file->path, "%?&()")) {
-		fth_cli_error("%s: a name without %%, ?, & and () is needed", file->path);
+		fth_cli_error("%s: the path must not contain %%, ?, &, ( or )", file->path);
 		return false;
 	}
 	snprintf(file->uri, sizeof(file->uri), "file:%s", file->path);
@@ -73,7 +73,7 @@ static int make_graph(struct graph_file *file)
 	fth_cli_progress_end();
 	fth_dev_close(target.dev);
 	if (rc == 0 && truncate(file->path, (off_t)file->info.bytes) < 0)
-		rc = fth_fail(errno, "cannot cut the file to size");
+		rc = fth_fail(errno, "cannot truncate the file");
 	return rc;
 }
 

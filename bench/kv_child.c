@@ -143,7 +143,7 @@ int kv_child_memcached(struct kv_child *child, uint64_t memory, unsigned workers
 			child->pid = 0;
 			return WIFEXITED(status) && WEXITSTATUS(status) == 127
 				       ? fth_fail(ENOENT, "memcached is not installed")
-				       : fth_fail(EIO, "memcached ended at once");
+				       : fth_fail(EIO, "memcached exited at once");
 		}
 		nanosleep(&pause, NULL);
 	}

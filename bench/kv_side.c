@@ -75,7 +75,7 @@ static int early_end(struct fth_kv_side *side, const char *program, int status)
 	side->pid = 0;
 	if (WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM)
 		return fth_fail(ENOENT, "%s cannot be executed", program);
-	return fth_fail(EIO, "%s ended with status %d before it was ready", program,
+	return fth_fail(EIO, "%s exited with status %d before it was ready", program,
 			WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
 }
 
@@ -115,7 +115,7 @@ static int read_port(struct fth_kv_side *side, const char *program, int fd)
 	}
 	port = strstr(line, "\"port\":");
 	if (!port)
-		return fth_fail(EINVAL, "%s kv serve did not say its port", program);
+		return fth_fail(EINVAL, "%s kv serve did not report its port", program);
 	snprintf(side->address, sizeof(side->address), "127.0.0.1:%ld", strtol(port + 7, NULL, 10));
 	return 0;
 }

@@ -21,7 +21,7 @@ static int load(const char *library, const char *package, const struct symbol *s
 	setenv("PMEM_IS_PMEM_FORCE", "1", 1);
 	handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
-		return fth_fail(ENOTSUP, "%s (package %s) is needed: %s", library, package,
+		return fth_fail(ENOTSUP, "cannot load %s (package %s): %s", library, package,
 				dlerror());
 	for (; symbols->name; symbols++) {
 		*(void **)symbols->to = dlsym(handle, symbols->name);

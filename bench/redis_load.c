@@ -107,7 +107,7 @@ static int link_more(struct link *link)
 		link->at = 0;
 	}
 	if (poll(&one, 1, TIMEOUT_MS) == 0)
-		return fth_fail(ETIMEDOUT, "redis-server does not answer");
+		return fth_fail(ETIMEDOUT, "timed out waiting for redis-server");
 	n = recv(link->fd, link->in + link->have, BUFFER - link->have, 0);
 	if (n <= 0)
 		return fth_fail(n < 0 ? errno : EPIPE, "redis-server: %s",
@@ -207,7 +207,7 @@ static int expect_ok(struct link *link)
 	int rc = link_line(link, &line);
 
 	if (rc == 0 && strcmp(line, "+OK") != 0)
-		return fth_fail(EPROTO, "redis-server says %s", line);
+		return fth_fail(EPROTO, "redis-server replied %s", line);
 	return rc;
 }
 
@@ -228,7 +228,7 @@ static int get(struct link *link, const struct redis_plan *plan, struct redis_da
 	if (rc < 0)
 		return rc;
 	if (line[0] != '$' || strtoul(line + 1, NULL, 10) != plan->value)
-		return fth_fail(EIO, "record %" PRIu64 ": redis-server says %s", record, line);
+		return fth_fail(EIO, "record %" PRIu64 ": redis-server replied %s", record, line);
 	rc = link_bytes(link, plan->value, &bytes);
 	return rc < 0 ? rc : check_value(bytes, plan->value, record, least);
 }

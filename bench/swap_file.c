@@ -64,7 +64,7 @@ int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t si
 		rc = -errno;
 	if (rc < 0) {
 		fth_swap_file_off(swap);
-		return fth_fail(ENOTSUP, "no swap file in %s: %s", folder, strerror(-rc));
+		return fth_fail(ENOTSUP, "cannot use a swap file in %s: %s", folder, strerror(-rc));
 	}
 	swap->on = true;
 	set_cluster("0", swap->cluster);

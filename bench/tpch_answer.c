@@ -38,7 +38,7 @@ static int read_text(struct answer *a, const char *path)
 	n = getdelim(&a->text, &size, '\0', file);
 	if (n < 0 && ferror(file)) {
 		fclose(file);
-		return fth_fail(EIO, "%s: cannot be read", path);
+		return fth_fail(EIO, "cannot read %s", path);
 	}
 	fclose(file);
 	if (n < 0 && a->text)

@@ -161,7 +161,7 @@ static int write_script(const char *path, const char *schema, const char *text)
 			fth_tpch_table_name(t), text, fth_tpch_table_name(t));
 	if (in)
 		fclose(in);
-	return in && out && fclose(out) == 0 ? 0 : fth_fail(EIO, "%s: cannot be written", path);
+	return in && out && fclose(out) == 0 ? 0 : fth_fail(EIO, "cannot write %s", path);
 }
 
 static int load_ours(const struct tpch_data *data, const char *partial, const char *schema,

@@ -130,9 +130,9 @@ static void be_child(int (*fn)(void *, void *), void *context, struct shared *sh
 static int outcome_of(const struct shared *shared, int status)
 {
 	if (WIFSIGNALED(status))
-		return fth_fail(ECHILD, "the process died of signal %d", WTERMSIG(status));
+		return fth_fail(ECHILD, "the process was killed by signal %d", WTERMSIG(status));
 	if (!shared->finished)
-		return fth_fail(ECHILD, "the process ended early");
+		return fth_fail(ECHILD, "the process exited early");
 	return shared->rc < 0 ? fth_fail(-shared->rc, "%s", shared->error) : 0;
 }
 
@@ -196,7 +196,7 @@ static int exit_of(const char *program, int status, int errors)
 		return 0;
 	last_line(errors, text, sizeof(text));
 	if (WIFSIGNALED(status))
-		return fth_fail(ECHILD, "%s died of signal %d", program, WTERMSIG(status));
+		return fth_fail(ECHILD, "%s was killed by signal %d", program, WTERMSIG(status));
 	if (WEXITSTATUS(status) == NO_PROGRAM)
 		return fth_fail(ENOENT, "%s is not installed", program);
 	return fth_fail(WEXITSTATUS(status) == NOT_HERE ? ENOTSUP : ECHILD, "%s", text);

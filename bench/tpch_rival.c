@@ -28,7 +28,7 @@ static int read_figures(FILE *file, struct tpch_figures *took, unsigned runs)
 	for (unsigned i = 0; i < runs; i++) {
 		if (fscanf(file, "%lf %lf %llu %llu %llu", &took[i].cpu, &took[i].wall, &read,
 			   &written, &rss) != 5)
-			return fth_fail(EBADMSG, "the rival's figures cannot be read");
+			return fth_fail(EBADMSG, "cannot parse the rival's results");
 		took[i].read = read;
 		took[i].written = written;
 		took[i].rss = rss;
@@ -86,7 +86,7 @@ int tpch_rival_find(struct tpch_rival *rival, const char *name)
 	if (!script)
 		return fth_fail(EINVAL, "--rival %s: expected duckdb, postgres or none", name);
 	if (!bench_find_beside(script, rival->script))
-		return fth_fail(ENOENT, "%s is not beside fathom-bench", script);
+		return fth_fail(ENOENT, "%s is not in the directory of fathom-bench", script);
 	rc = call(rival, arguments, NULL, 0, rival->version, sizeof(rival->version));
 	rival->version[strcspn(rival->version, "\n")] = '\0';
 	return rc;

@@ -138,7 +138,7 @@ static int gather_part(struct shuffle *s, FILE *part, FILE *out)
 	}
 	for (size_t i = 0; i < count; i++)
 		fwrite(lines[i], 1, strcspn(lines[i], "\n") + 1, out);
-	rc = !lines ? -ENOMEM : ferror(out) ? fth_fail(EIO, "%s: cannot be written", s->to) : 0;
+	rc = !lines ? -ENOMEM : ferror(out) ? fth_fail(EIO, "cannot write %s", s->to) : 0;
 	free(lines);
 	free(text);
 	return rc;

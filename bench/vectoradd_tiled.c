@@ -107,7 +107,7 @@ static int open_worker(struct worker *worker, unsigned thread)
 	char *own = tiled->buffer + thread * slots * 2 * tiled->tile;
 
 	if (slots < 2)
-		return fth_fail(EINVAL, "the memory holds less than two tiles for each thread");
+		return fth_fail(EINVAL, "the memory is too small for two tiles per thread");
 	worker->slots = slots > SLOTS_MAX ? SLOTS_MAX : (unsigned)slots;
 	for (unsigned i = 0; i < worker->slots; i++) {
 		worker->slot[i].a = (double *)(void *)(own + 2 * i * tiled->tile);

@@ -282,10 +282,10 @@ def test_refusals():
     refuse("missing program", [], ["no-such-program"], b"cannot start no-such-program: No such file")
     refuse("a folder", [], ["/tmp"], b"cannot start /tmp: Permission denied")
     refuse("static", [], [elf("static")], b"is statically linked", 77)
-    refuse("other processor", [], [elf("other", machine=183)], b"is not a program for x86-64", 77)
+    refuse("other processor", [], [elf("other", machine=183)], b"is not an x86-64 program", 77)
     linker = b"/lib/ld-musl-x86_64.so.1\0"
     segment = struct.pack("<IIQQQQQQ", 3, 4, 64 + 56, 0, 0, len(linker), len(linker), 1) + linker
-    refuse("another C library", [], [elf("musl", segment, 1)], b"does not use glibc", 77)
+    refuse("another C library", [], [elf("musl", segment, 1)], b"not that of glibc", 77)
     script = os.path.join(work, "script")
     with open(script, "w") as file:
         file.write(f"#!{elf('interpreter')}\n")
@@ -295,11 +295,11 @@ def test_refusals():
         path = elf("setuid", mode=0o755)
         os.chown(path, 1, 1)
         os.chmod(path, 0o4755)
-        refuse("setuid", [], [path], b"runs with the rights of its owner", 77)
+        refuse("setuid", [], [path], b"is setuid or setgid", 77)
     refuse("missing folder", ["--file", "/nonexistent/scratch"], ["true"], b"/nonexistent/scratch: No such file")
     refuse("existing file", ["--file", script], ["true"], b"exists; to overwrite it, give it as file:")
     refuse("missing device", ["--file", "file:/nonexistent"], ["true"], b"/nonexistent")
-    refuse("policy", ["--policy", "best"], ["true"], b"policy best is not counters, paper, always or never")
+    refuse("policy", ["--policy", "best"], ["true"], b"--policy best: expected counters, paper, always or never")
     refuse("too little address space", ["--file", "mem:64M", "--dram", "32M"], ["true"], b"flat run: ",
            preexec_fn=lambda: __import__("resource").setrlimit(__import__("resource").RLIMIT_AS, (80 * MIB, 80 * MIB)))
     done = flat(["--dram", "1K"], ["true"])

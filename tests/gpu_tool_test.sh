@@ -22,27 +22,27 @@ expect 2 gpu raed
 expect 2 gpu info something
 refuses "an argument is missing"
 refuses "too many arguments" mem:1M mem:1M
-refuses "--pattern zigzag: seq or random" --pattern zigzag mem:1M
+refuses "--pattern zigzag: expected seq or random" --pattern zigzag mem:1M
 refuses "16 hexadecimal digits" --check 12 mem:1M
 refuses "16 hexadecimal digits" --check 0123456789abcdeg mem:1M
 refuses "16 hexadecimal digits" --check 0x123456789abcde mem:1M
-refuses "--line 1000: a power of two" --line 1000 mem:1M
+refuses "--line 1000: expected a power of two" --line 1000 mem:1M
 refuses "from 512 to 8K" --line 256 mem:1M
 refuses "from 512 to 8K" --line 16K mem:1M
-refuses "does not fit" --cache 2K mem:1M
+refuses "--cache is smaller than a line" --cache 2K mem:1M
 refuses "expected a number" --queues many mem:1M
 
 # What a benchmark would overwrite, or can not use, is not touched.
 echo precious >"$work/file"
 expect 2 bench gpufile --device "file:$work/file"
-[[ $err == *"file:$work/file would be overwritten; --force allows it"* && -z $out ]] || fail "gpufile: $err"
+[[ $err == *"file:$work/file would be overwritten; use --force to allow it"* && -z $out ]] || fail "gpufile: $err"
 [ "$(cat "$work/file")" = precious ] || fail "gpufile has overwritten a file"
 expect 2 bench gpufile --device mem:1M --dir "$work"
-[[ $err == *"--dir and --options are for a file of our own"* ]] || fail "gpufile: $err"
+[[ $err == *"--dir and --options apply only without a device"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --size 3M
-[[ $err == *"--size 3145728: a power of two is needed"* ]] || fail "gpufile: $err"
+[[ $err == *"--size 3145728: expected a power of two"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --threads 300
-[[ $err == *"--threads: a multiple of 256"* ]] || fail "gpufile: $err"
+[[ $err == *"--threads: expected a multiple of 256"* ]] || fail "gpufile: $err"
 
 if ! "$fathom" gpu info >/dev/null 2>&1; then
   expect 77 gpu info
@@ -76,11 +76,11 @@ expect 1 gpu read --cache 1M --line 512 "mem:4M?block=4096"
 expect 77 gpu read --cache 1M "mem:4M?block=16384"
 [[ $err == *"larger than 8192"* ]] || fail "a large block: $err"
 expect 1 gpu read --cache 1M --check 0123456789abcdef mem:4M
-[[ $err == *"checksum given is 0123456789abcdef"* ]] || fail "a wrong checksum: $err"
+[[ $err == *"--check gives 0123456789abcdef"* ]] || fail "a wrong checksum: $err"
 expect 1 gpu read "file:$work/nosuch"
 expect 1 gpu read "gpu:nosuch"
 expect 1 gpu read --gpu 63 mem:4M
-[[ $err == *"no GPU 63"* ]] || fail "no such GPU: $err"
+[[ $err == *"GPU 63 does not exist"* ]] || fail "no such GPU: $err"
 expect 1 gpu read --cache 1M "fault(mem:4M)?kind=read&nth=9"
 [[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
 expect 0 bench gpufile --smallest --device mem:16M --json

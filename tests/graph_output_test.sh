@@ -73,14 +73,14 @@ fi
 # ---- files that exist, cannot be written, or stay unfinished ----
 cp ranks.npy before
 expect 1 pagerank g --output ranks.npy
-[[ $err == *"ranks.npy: it exists; --force replaces it"* ]] || fail "no hint: $err"
+[[ $err == *"ranks.npy: the file exists; --force replaces it"* ]] || fail "no hint: $err"
 cmp ranks.npy before || fail "a refused file was changed"
 expect 0 pagerank g --output ranks.npy --force --iterations 1
 cmp -s ranks.npy before && fail "--force replaces nothing"
 expect 1 pagerank g --output "$work/nosuch/ranks"
 [[ $err == *nosuch* && $out != *iterations* ]] || fail "the work was done before the file: $err"
 expect 1 pagerank g --output ''
-[[ $err == *"the name of the file is empty"* ]] || fail "no name: $err"
+[[ $err == *"the file name is empty"* ]] || fail "no name: $err"
 expect 1 pagerank nosuch --output never
 [ ! -e never ] || fail "a failed run left a file"
 expect 0 pagerank g --output /dev/null

@@ -29,17 +29,17 @@ poke() {
 # Options.
 for command in dump check; do
   expect 2 $command
-  [[ $err == *"--flash is missing"* ]] || fail "$command: $err"
+  [[ $err == *"--flash is required"* ]] || fail "$command: $err"
   expect 2 $command --flash "$cache" more
   expect 1 $command --flash "$cache"
   [[ $err == *"No such file"* ]] || fail "$command of nothing: $err"
   expect 1 $command --flash "$new" # create= has no effect
   [ ! -e "$work/cache" ] || fail "$command made a file"
   expect 1 $command --flash mem:64M
-  [[ $err == *"the device holds no cache: its first block is zero"* ]] || fail "$command: $err"
+  [[ $err == *"the device contains no cache: its first block is zero"* ]] || fail "$command: $err"
   head -c 1000000 /dev/urandom >"$work/noise"
   expect 1 $command --flash "file:$work/noise"
-  [[ $err == *"holds data that is not a cache"* ]] || fail "$command of noise: $err"
+  [[ $err == *"contains data that is not a cache"* ]] || fail "$command of noise: $err"
   head -c 100 /dev/urandom >"$work/short"
   expect 1 $command --flash "file:$work/short"
 done
@@ -109,7 +109,7 @@ expect 0 --json check --flash "$cache"
 [[ $out == '{"findings":[],"chunks":'*'"items":204,'*'"bad_records":0,"bad_chunks":0,"lost_items":0,'*'"ok":true}' ]] ||
   fail "check: $out"
 expect 0 dump --flash "$cache" --output "$work/dump"
-[ -z "$out" ] && [[ $err == "203 items; 1 stale ones are left out" ]] || fail "dump: $out $err"
+[ -z "$out" ] && [[ $err == "203 items; 1 stale items skipped" ]] || fail "dump: $out $err"
 cmp "$work/dump" "$work/crashed.dump" || fail "a crash changes the dump"
 grep -aq $'^ms YSBiIGM= 3 b F7 T4000000000\r$' "$work/dump" || fail "a key with blanks"
 grep -aq $'^set key3 3 4000000000 2004\r$' "$work/dump" || fail "flags and expiry"
@@ -165,7 +165,7 @@ expect 1 check --flash "file:$work/record"
 [[ $out == *"damage    chunk "*"no record verifies"*"an item is lost"*"live items        203"*"bad records       1"*"lost items        1"*damaged ]] ||
   fail "a bad record: $out"
 expect 1 dump --flash "file:$work/record" --output "$work/less"
-[[ $err == *"1 items are damaged and left out"* ]] || fail "a bad record: $err"
+[[ $err == *"skipped 1 damaged items"* ]] || fail "a bad record: $err"
 expect 0 dump --flash "$cache" --keys
 keys=$out
 expect 1 dump --flash "file:$work/record" --keys
@@ -208,7 +208,7 @@ expect 0 check --flash "file:$work/super"
 [[ $out == *"harmless  copy 1 of the superblock does not verify"*sound ]] || fail "super: $out"
 poke "$work/super" 100
 expect 1 check --flash "file:$work/super"
-[[ $err == *"holds data that is not a cache"* ]] || fail "super: $err"
+[[ $err == *"contains data that is not a cache"* ]] || fail "super: $err"
 
 # A read that fails.
 expect 1 check --flash "fault(file:$work/cache)?kind=read&from=$((place / 4096 * 4096))&to=$((place / 4096 * 4096 + 4096))&every=1"
@@ -233,7 +233,7 @@ expect 1 load "$work/dump" --flash "file:$work/served" --value-max 30000
 [[ $err == *"in use"* ]] || fail "load into a device in use: $err"
 "$fathom" kv --json load - --server "127.0.0.1:$port" <"$work/dump" >"$work/out" 2>"$work/err" && fail "a key with blanks"
 grep -q '^{"loaded":202,"bytes":.*"expired":0,"not_loaded":1,' "$work/out" || fail "load: $(cat "$work/out")"
-grep -q 'line [0-9]*: not loaded: the protocol cannot carry a key with blanks' "$work/err" || fail "load: $(cat "$work/err")"
+grep -q 'line [0-9]*: not loaded: keys with spaces' "$work/err" || fail "load: $(cat "$work/err")"
 stop TERM
 diff <(sorted "file:$work/served") <(sorted "$cache" | grep -v '"a b c"') >"$work/diff" || fail "by a server: $(head -c 500 "$work/diff")"
 expect 0 load /dev/null --flash "file:$work/copy" --value-max 30000
@@ -250,11 +250,11 @@ bad 'set a 0 0 1\r\nx\r\nget a\r\n' 'line 3: expected set'
 [[ $out == "1 items loaded"* ]] || fail "before a bad line: $out"
 bad 'set a 0 0 3\na\nb\nset a 0 0 x\n' 'line 4: '
 bad 'set a 0 0 3\r\nab\r\n' 'line 1: the value that follows does not have 3 bytes'
-bad 'set a 0 0 3\r\na' 'line 1: the file ends in the middle of the value'
-bad 'set a 0 0' 'line 1: the file ends in the middle of it'
+bad 'set a 0 0 3\r\na' 'line 1: unexpected end of file in the value'
+bad 'set a 0 0' 'line 1: unexpected end of file in the line'
 bad "set $(printf '%0300d' 0) 0 0 1\r\nx\r\n" 'line 1: '
 bad "set a 0 0 999999999999\r\nx\r\n" 'line 1: '
-bad "$(printf '%05000d' 0)" 'line 1: longer than a command can be'
+bad "$(printf '%05000d' 0)" 'line 1: longer than the maximum command length'
 bad 'ms !!!! 1 b\r\nx\r\n' 'line 1: '
 bad 'set big 0 0 40000\r\n'"$(printf '%040000d' 0)"'\r\n' 'line 1: not loaded: the value is too large'
 head -c 100000 /dev/urandom >"$work/text"
@@ -296,9 +296,9 @@ echo 'ann:secret' >"$work/users"
 echo 'ann:guess' >"$work/guess"
 start --flash none --auth "$work/users"
 expect 1 stat --server "127.0.0.1:$port"
-[[ $err == *'answers "CLIENT_ERROR unauthenticated"; --auth names a file'* ]] || fail "no password: $err"
+[[ $err == *'replied "CLIENT_ERROR unauthenticated"; --auth names a file'* ]] || fail "no password: $err"
 expect 1 stat --server "127.0.0.1:$port" --auth "$work/guess"
-[[ $err == *"does not accept user and password"* ]] || fail "wrong password: $err"
+[[ $err == *"rejected the user and password"* ]] || fail "wrong password: $err"
 expect 0 stat --server "127.0.0.1:$port" --auth "$work/users"
 expect 1 load "$work/text" --server "127.0.0.1:$port"
 expect 0 load "$work/text" --server "127.0.0.1:$port" --auth "$work/users"
@@ -328,9 +328,9 @@ END
   done
   port=$(cat "$work/fake")
   expect 1 stat --server "127.0.0.1:$port" --timeout-ms 200
-  [[ $err == *"no answer in 0.2 s"* ]] || fail "silent: $err"
+  [[ $err == *"timed out after 0.2 s"* ]] || fail "silent: $err"
   expect 1 stat --server "127.0.0.1:$port"
-  [[ $err == *'answers "HTTP/1.1 400 Bad Request"'* ]] || fail "nonsense: $err"
+  [[ $err == *'replied "HTTP/1.1 400 Bad Request"'* ]] || fail "nonsense: $err"
   expect 0 stat --all --server "127.0.0.1:$port"
   [[ $out == "a  "*" ?[2J" ]] || fail "escapes: $out"
   expect 1 stat --server "127.0.0.1:$port" --timeout-ms 200

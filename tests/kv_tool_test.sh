@@ -13,11 +13,11 @@ subcommand=kv needs_io_uring=yes
 expect 2 serve --persist sometimes
 expect 2 serve --log loud
 expect 2 serve --tls-cert x
-[[ $err == *"--tls-cert and --tls-key go together"* ]] || fail "half of TLS: $err"
+[[ $err == *"--tls-cert and --tls-key must be given together"* ]] || fail "half of TLS: $err"
 expect 1 serve --listen nowhere
 [[ $err == *"nowhere: expected HOST:PORT, unix:PATH or fd:N"* ]] || fail "listen: $err"
 expect 1 serve --flash none --persist write-back
-[[ $err == *"persistence needs flash"* ]] || fail "no flash: $err"
+[[ $err == *"persistence requires a flash device"* ]] || fail "no flash: $err"
 
 # Load, over a Unix socket; a value that somebody has changed is found.
 launch --listen "unix:$work/socket,127.0.0.1:0" --memory 16M --flash "file:$work/load?create=on&size=64M"
@@ -65,11 +65,11 @@ expect 1 serve --flash "$(part stripe1)" --flash "$(part stripe3)"
 [[ $err == *stripe1* && $err == *volume* ]] || fail "a device of a volume and an empty one: $err"
 expect 1 serve --flash "file:$work/stripe1" --flash "file:$work/no-such"
 expect 1 serve --flash none --flash "$(part stripe3)"
-[[ $err == *"--flash none excludes other devices"* ]] || fail "none and a device: $err"
+[[ $err == *"--flash none cannot be combined with other devices"* ]] || fail "none and a device: $err"
 start --flash "$(part stripe4)"
 stop TERM
 expect 1 serve --flash "$(part stripe4)" --flash "$(part stripe5)"
-[[ $err == *stripe4*"has data and is not part of a volume: use --format to overwrite it"* ]] ||
+[[ $err == *stripe4*"contains data and is not part of a volume; --format overwrites it"* ]] ||
   fail "a device with data: $err"
 start --flash "$(part stripe4)" --flash "$(part stripe5)" --format
 stop TERM

@@ -120,7 +120,7 @@ def test_signal(port):
 
 def test_unknown_terminal(port):
     screen = Screen([FATHOM, "kv", "top", "--server", "127.0.0.1:%d" % port], "no-such-terminal")
-    screen.wait_for("--once works without")
+    screen.wait_for("--once works without ncurses")
     if screen.wait_end() != 77:
         fail("status %d on an unknown terminal" % screen.process.returncode)
 

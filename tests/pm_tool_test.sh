@@ -45,7 +45,7 @@ says "areas" "$fathom" pm check "file:$work/bank"
 # The first word, opened, is 1; the second is the number of transfers.
 says "01 00 00 00 00 00 00 00  64 00 00 00" "$fathom" pm dump --bytes 16 "shm:$shm"
 says '"hex":"01000000000000000a00000000000000"' "$fathom" --json pm dump --bytes 16 "file:$work/bank"
-refuses "behind the end" "$fathom" pm dump --from 1G "shm:$shm"
+refuses "beyond the end" "$fathom" pm dump --from 1G "shm:$shm"
 refuses "no log at offset 0" "$fathom" pm dump --log 0 "shm:$shm"
 
 # Mapped by a program.

@@ -23,7 +23,7 @@ says() {
 
 # ---- statements ----
 expect 1 "$db" -c 'select 1'
-says '--create makes it'
+says '--create creates it'
 cat >shop.sql <<'END'
 -- A shop; the semicolon in this remark ends nothing;
 create table people (id int not null, name varchar(20), town varchar(20), worth decimal(10,2), paid bool, born date);

@@ -41,7 +41,7 @@ assert t["bytes"] * 5 < int(sys.argv[2]), t["bytes"]' "$work/out" "$(stat -c %s 
 # All or nothing, with the line that is wrong.
 { cat "$work/items.tbl" && echo "1|2|x|1999-01-01|A|b"; } >"$work/bad.tbl"
 expect 1 load "$db" items "$work/bad.tbl"
-[[ $err == *"bad.tbl:200001: price: \"x\" is no decimal(15,2)"* ]] || fail "bad input: $err"
+[[ $err == *"bad.tbl:200001: price: \"x\" is not a valid decimal(15,2)"* ]] || fail "bad input: $err"
 expect 0 ls "$db"
 [[ $out == *"200000 rows    6 columns"*" items" ]] || fail "ls: $out"
 

@@ -15,7 +15,7 @@ expect 1 create "$volume"
 [[ $err == *"has the label of a volume"* ]] || fail "create: $err"
 head -c 8M /dev/urandom >"$work/photo"
 expect 1 create "$work/photo"
-[[ $err == *photo*"has data and is not part of a volume: use --force"* ]] || fail "create over a file: $err"
+[[ $err == *photo*"contains data and is not part of a volume; --force"* ]] || fail "create over a file: $err"
 expect 0 create --force "$work/photo"
 rm "$work/photo"
 expect 2 create

@@ -12,7 +12,7 @@ expect 0 taxi generate --help
 expect 0 taxi generate --rows 100000 "file:$work/trips"
 [[ $out == *"100000 trips, 470 of at least 20 miles, 30 of at least 30"* ]] || fail "$out"
 expect 1 taxi generate --rows 100000 "file:$work/trips"
-[[ $err == *"it exists; --force replaces it"* ]] || fail "a file is overwritten without a word: $err"
+[[ $err == *"the file exists; --force replaces it"* ]] || fail "a file is overwritten without a word: $err"
 expect 1 taxi generate --rows 1000 mem:1M
 [[ $err == *--force* ]] || fail "a device is overwritten without a word: $err"
 expect 0 taxi generate --overwrite --create --rows 90000 --seed 2 "$work/trips"

@@ -23,10 +23,10 @@ int fth_tool_expect_blank(const char *uri, const char *option)
 	rc = bytes ? fth_dev_read(dev, bytes, n, 0, FTH_DEV_TIMEOUT) : -ENOMEM;
 	for (uint64_t i = 0; rc >= 0 && i < n; i++)
 		if (bytes[i])
-			rc = fth_fail(EMEDIUMTYPE,
-				      "%s has data and is not part of a volume: use %s to "
-				      "overwrite it",
-				      uri, option);
+			rc = fth_fail(
+				EMEDIUMTYPE,
+				"%s contains data and is not part of a volume; %s overwrites it",
+				uri, option);
 	free(bytes);
 	fth_dev_close(dev);
 	return rc < 0 ? rc : 0;

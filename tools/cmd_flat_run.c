@@ -101,7 +101,7 @@ static int find_policy(const char *name, uint32_t *out)
 			*out = i;
 			return 0;
 		}
-	return fth_fail(EINVAL, "policy %s is not counters, paper, always or never", name);
+	return fth_fail(EINVAL, "--policy %s: expected counters, paper, always or never", name);
 }
 
 static int find_library(char path[PATH_MAX])
@@ -136,8 +136,9 @@ static int check_kernel(void)
 	fth_flat_discard(flat);
 	/* off is what it is: only whether the kernel knows it */
 	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0) < 0)
-		return fth_fail(ENOTSUP,
-				"this kernel has no syscall user dispatch (Linux 5.11 has it)");
+		return fth_fail(
+			ENOTSUP,
+			"this kernel lacks syscall user dispatch; Linux 5.11 or later is needed");
 	return 0;
 }
 
@@ -159,10 +160,10 @@ static int open_scratch(struct job *job, const char *path)
 					name, name);
 	}
 	if (job->scratch < 0)
-		return fth_fail(-job->scratch, "cannot make the scratch file %s: %s", name,
+		return fth_fail(-job->scratch, "cannot create the scratch file %s: %s", name,
 				strerror(-job->scratch));
 	if (unlink(name) < 0)
-		return fth_fail(errno, "cannot remove the name of %s: %s", name, strerror(errno));
+		return fth_fail(errno, "cannot unlink %s: %s", name, strerror(errno));
 	return 0;
 }
 
@@ -176,10 +177,10 @@ static int size_scratch(struct job *job)
 		job->size = SIZE_MOST;
 	job->size -= job->size % FTH_FLAT_PAGE_MAX;
 	if (job->size < DRAM_MIN)
-		return fth_fail(ENOSPC, "%llu bytes are too few for a scratch file",
+		return fth_fail(ENOSPC, "%llu bytes are too small for a scratch file",
 				(unsigned long long)job->size);
 	if (ftruncate(job->scratch, (off_t)(job->size * (job->copies ? FORK_FACTOR : 1))) < 0)
-		return fth_fail(errno, "cannot make a scratch file of %llu bytes: %s",
+		return fth_fail(errno, "cannot create a scratch file of %llu bytes: %s",
 				(unsigned long long)job->size, strerror(errno));
 	snprintf(job->shared->uri, sizeof(job->shared->uri), "file:/proc/%d/fd/%d", getpid(),
 		 job->scratch);

@@ -81,7 +81,7 @@ static int show_all(void)
 	if (dir)
 		closedir(dir);
 	if (n == 0)
-		fth_cli_error("flat stat: no program of `fathom flat run` is running");
+		fth_cli_error("flat stat: no program started by `fathom flat run` is running");
 	return n ? FTH_EXIT_OK : FTH_EXIT_FAILED;
 }
 
@@ -109,7 +109,7 @@ static int run(int argc, char **argv)
 		long pid = strtol(args[0], &end, 10);
 
 		if (*end || pid <= 0 || pid > INT_MAX) {
-			fth_cli_error("flat stat: %s is no process number", args[0]);
+			fth_cli_error("flat stat: %s is not a process ID", args[0]);
 			return FTH_EXIT_USAGE;
 		}
 		rc = find_figures((int)pid, &figures);

@@ -142,9 +142,9 @@ static int read_and_compare(struct job *job)
 	if (rc == 0 && !compared)
 		rc = sum_uri(job->setup.uri, job->bytes, &job->expected);
 	if (rc == 0 && job->sum != job->expected)
-		rc = fth_fail(EILSEQ, "the GPU has read %016llx, but %s %016llx",
+		rc = fth_fail(EILSEQ, "checksum mismatch: the GPU read %016llx, %s %016llx",
 			      (unsigned long long)job->sum,
-			      job->given ? "the checksum given is" : "the CPU",
+			      job->given ? "--check gives" : "the CPU read",
 			      (unsigned long long)job->expected);
 	return rc;
 }
@@ -218,7 +218,7 @@ static int parse_pattern(const char *text, bool *random)
 	*random = strcmp(text, "random") == 0;
 	if (*random || strcmp(text, "seq") == 0)
 		return 0;
-	return fth_fail(EINVAL, "--pattern %s: seq or random", text);
+	return fth_fail(EINVAL, "--pattern %s: expected seq or random", text);
 }
 
 static int parse_checksum(const char *text, struct job *job)
@@ -226,7 +226,7 @@ static int parse_checksum(const char *text, struct job *job)
 	if (!text)
 		return 0;
 	if (strlen(text) != 16 || strspn(text, "0123456789abcdefABCDEF") != 16)
-		return fth_fail(EINVAL, "--check %s: a checksum has 16 hexadecimal digits", text);
+		return fth_fail(EINVAL, "--check %s: expected 16 hexadecimal digits", text);
 	job->expected = strtoull(text, NULL, 16);
 	job->given = true;
 	return 0;
@@ -283,9 +283,10 @@ static int run(int argc, char **argv)
 	if (rc == 0)
 		rc = parse_checksum(checksum, &job);
 	if (rc == 0 && line & (line - 1))
-		rc = fth_fail(EINVAL, "--line %llu: a power of two", (unsigned long long)line);
+		rc = fth_fail(EINVAL, "--line %llu: expected a power of two",
+			      (unsigned long long)line);
 	if (rc == 0 && job.setup.cache < (line ? line : GPU_READER_LINE))
-		rc = fth_fail(EINVAL, "--cache: a line of %llu bytes does not fit",
+		rc = fth_fail(EINVAL, "--cache is smaller than a line of %llu bytes",
 			      (unsigned long long)(line ? line : GPU_READER_LINE));
 	if (rc < 0) {
 		fth_cli_error("%s", fth_error_text(rc));

@@ -49,8 +49,9 @@ static void hint_at_relabel(const struct how *how, uint64_t bytes)
 		return;
 	fth_cli_progress_end();
 	fprintf(stderr,
-		"hint: %llu edges, but vertices up to %llu, which takes %s and as much memory "
-		"later; --relabel keeps only the vertices that have edges\n",
+		"hint: %llu edges, but vertex numbers up to %llu: the file takes %s, and "
+		"algorithms need as much memory; --relabel numbers only the vertices that have "
+		"edges\n",
 		(unsigned long long)counts->edges, (unsigned long long)counts->vertices - 1,
 		fth_cli_bytes(size, bytes));
 }
@@ -240,15 +241,16 @@ static bool find_delimiter(const char *text, char *out)
 static bool check_options(const struct fth_graph_import *what)
 {
 	if (what->format == FTH_GRAPH_MATRIX_MARKET && (what->delimiter || what->header)) {
-		fth_cli_error("--delimiter and --header are for edge lists");
+		fth_cli_error("--delimiter and --header require an edge list");
 		return false;
 	}
 	if (!what->relabel)
 		return true;
 	if (what->format == FTH_GRAPH_MATRIX_MARKET)
-		fth_cli_error("--relabel is for edge lists: vertices of a matrix are numbers");
+		fth_cli_error(
+			"--relabel requires an edge list; the vertices of a matrix are numbers");
 	else if (what->one_based || what->vertices)
-		fth_cli_error("--relabel does not go together with --one-based and --vertices");
+		fth_cli_error("--relabel excludes --one-based and --vertices");
 	else
 		return true;
 	return false;

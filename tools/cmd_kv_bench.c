@@ -82,16 +82,16 @@ static void json_result(struct fth_json *j, const char *key, const struct fth_kv
 static int set_up(struct bench *b)
 {
 	if (b->fill_only && b->no_fill) {
-		fth_cli_error("--fill-only and --no-fill exclude each other");
+		fth_cli_error("--fill-only and --no-fill are mutually exclusive");
 		return FTH_EXIT_USAGE;
 	}
 	if (b->threads > b->connections) {
-		fth_cli_error("--threads %llu: at most as many as --connections, %llu",
+		fth_cli_error("--threads %llu exceeds --connections %llu",
 			      (unsigned long long)b->threads, (unsigned long long)b->connections);
 		return FTH_EXIT_USAGE;
 	}
 	if (b->load.zipf < 0 || b->load.zipf >= 1) {
-		fth_cli_error("--zipf %g: expected a number from 0 to below 1", b->load.zipf);
+		fth_cli_error("--zipf %g: expected at least 0 and less than 1", b->load.zipf);
 		return FTH_EXIT_USAGE;
 	}
 	b->load.connections = (unsigned)b->connections;

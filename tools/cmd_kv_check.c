@@ -165,7 +165,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (!check.flash) {
-		fth_cli_error("--flash is missing: which device is to be checked");
+		fth_cli_error("--flash is required: the device to check");
 		return FTH_EXIT_USAGE;
 	}
 	rc = check_flash(&check);

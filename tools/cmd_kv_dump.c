@@ -102,19 +102,17 @@ static int report(const struct dump *dump)
 	if (dump->output || isatty(STDERR_FILENO)) {
 		fprintf(stderr, "%llu items", (unsigned long long)dump->written);
 		if (dump->stale)
-			fprintf(stderr, "; %llu stale ones are left out",
+			fprintf(stderr, "; %llu stale items skipped",
 				(unsigned long long)dump->stale);
 		fputc('\n', stderr);
 	}
 	if (!c->lost_items && !c->forgotten)
 		return FTH_EXIT_OK;
 	if (c->lost_items)
-		fth_cli_error("%s: %llu items are damaged and left out; `fathom kv check` says "
-			      "more",
+		fth_cli_error("%s: skipped %llu damaged items; run `fathom kv check` for details",
 			      dump->flash, (unsigned long long)c->lost_items);
 	if (c->forgotten)
-		fth_cli_error("%s: a part of the log is missing; items older than that are left "
-			      "out",
+		fth_cli_error("%s: part of the log is missing; older items were skipped",
 			      dump->flash);
 	return FTH_EXIT_FAILED;
 }
@@ -149,7 +147,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (!dump.flash) {
-		fth_cli_error("--flash is missing: which device is to be read");
+		fth_cli_error("--flash is required: the device to read");
 		return FTH_EXIT_USAGE;
 	}
 	dump.form = fth_cli_json() ? dump.keys ? FTH_KV_ITEMS_JSON_KEYS : FTH_KV_ITEMS_JSON

@@ -119,11 +119,11 @@ static int took(struct load *load, int result, uint64_t line, uint32_t bytes)
 		return 0;
 	case -EINVAL:
 		refuse(load, line,
-		       "the protocol cannot carry a key with blanks or control "
-		       "characters; --flash can");
+		       "keys with spaces or control characters cannot be sent over the protocol; "
+		       "use --flash");
 		return 0;
 	case -ENOMEM:
-		refuse(load, line, "the cache has no memory for it");
+		refuse(load, line, "the cache is out of memory");
 		return 0;
 	default:
 		return result;
@@ -399,7 +399,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (load.server && load.flash) {
-		fth_cli_error("--server and --flash exclude each other");
+		fth_cli_error("--server and --flash are mutually exclusive");
 		return FTH_EXIT_USAGE;
 	}
 	load.path = args[0];

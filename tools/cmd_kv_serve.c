@@ -154,7 +154,8 @@ static int find_flash(struct serve *s)
 
 	for (unsigned i = 0; s->flash.count > 1 && i < s->flash.count; i++)
 		if (strcmp(s->flash.items[i], "none") == 0)
-			return fth_fail(EINVAL, "--flash none excludes other devices");
+			return fth_fail(EINVAL,
+					"--flash none cannot be combined with other devices");
 	if (s->flash.count == 0)
 		return make_scratch(s);
 	if (s->flash.count > 1)
@@ -332,7 +333,7 @@ static int run_serve(int argc, char **argv)
 	    !fth_daemon_log_format(s.log, &s.log_format) || !find_sockets(&s))
 		return FTH_EXIT_USAGE;
 	if (!s.server.tls_certificate != !s.server.tls_key) {
-		fth_cli_error("--tls-cert and --tls-key go together");
+		fth_cli_error("--tls-cert and --tls-key must be given together");
 		return FTH_EXIT_USAGE;
 	}
 	s.kv.value_max = (uint32_t)s.value_max;

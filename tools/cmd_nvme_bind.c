@@ -103,9 +103,9 @@ static int load_driver(const char *driver)
 		rc = modprobe(driver);
 	if (rc == 0 && fth_nvme_pci_has_driver("", driver))
 		return FTH_CLI_GO_ON;
-	fth_cli_error("the driver %s is not loaded, and modprobe could not load it (%s): the "
-		      "kernel may lack it",
-		      driver, strerror(rc < 0 ? -rc : ENODEV));
+	fth_cli_error(
+		"driver %s is not loaded, and modprobe failed (%s); the kernel may not have it",
+		driver, strerror(rc < 0 ? -rc : ENODEV));
 	return FTH_EXIT_IMPOSSIBLE;
 }
 
@@ -223,7 +223,7 @@ static int run_job(struct job *job, char **args)
 	int status;
 
 	if (!nvme_sysroot()[0] && !job->dry_run && geteuid() != 0) {
-		fth_cli_error("only root can change a drive's driver: try it with sudo");
+		fth_cli_error("changing the driver of a drive requires root; use sudo");
 		return FTH_EXIT_FAILED;
 	}
 	status = carry_out(job, args);

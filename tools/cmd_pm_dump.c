@@ -62,8 +62,8 @@ static int dump_bytes(struct fth_pm *pm, uint64_t from, uint64_t bytes)
 	const uint8_t *base = fth_pm_base(pm);
 
 	if (from > fth_pm_size(pm)) {
-		fth_cli_error("%s: %" PRIu64 " is behind the end, at %" PRIu64, fth_pm_name(pm),
-			      from, fth_pm_size(pm));
+		fth_cli_error("%s: offset %" PRIu64 " is beyond the end at %" PRIu64,
+			      fth_pm_name(pm), from, fth_pm_size(pm));
 		return FTH_EXIT_FAILED;
 	}
 	if (bytes > fth_pm_size(pm) - from)

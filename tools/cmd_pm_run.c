@@ -88,8 +88,7 @@ static int choose(struct asked *asked, const char *name)
 	else if (strcmp(asked->style, "file") == 0)
 		work->style = FTH_PMW_ASSISTED_FILE;
 	else if (strcmp(asked->style, "direct") != 0)
-		return fth_fail(EINVAL, "--style must be direct, map or file, not %s",
-				asked->style);
+		return fth_fail(EINVAL, "--style %s: expected direct, map or file", asked->style);
 #ifdef FTH_PM_GPU
 	if (asked->gpu)
 		work->machine = pmw_machine_gpu;

@@ -225,7 +225,7 @@ static char *read_file(const char *path)
 	errno = ENOMEM;
 	text = read_all(file, &length);
 	if (text == NULL || ferror(file)) {
-		fth_cli_error("%s: cannot be read: %s", name, strerror(errno));
+		fth_cli_error("cannot read %s: %s", name, strerror(errno));
 		free(text);
 		text = NULL;
 	} else if (strlen(text) < length) {
@@ -312,7 +312,7 @@ static int run_in(const char *where, const struct sql_settings *settings, const 
 	if (rc < 0) {
 		fth_cli_error("%s: %s%s", where != NULL ? where : settings->storage,
 			      fth_error_text(rc),
-			      rc == -ENOENT && where != NULL ? "; --create makes it" : "");
+			      rc == -ENOENT && where != NULL ? "; --create creates it" : "");
 		fth_query_close(sql.db);
 		return FTH_EXIT_FAILED;
 	}
@@ -406,7 +406,7 @@ static int run(int argc, char **argv)
 	/* Other arenas reserve 64 MiB of addresses for each thread, which a limit (ulimit -v) may not have. */
 	mallopt(M_ARENA_MAX, 1);
 	if (s.csv && fth_cli_json()) {
-		fth_cli_error("--csv and --json exclude each other");
+		fth_cli_error("--csv and --json are mutually exclusive");
 		return FTH_EXIT_USAGE;
 	}
 	if (s.storage != NULL)

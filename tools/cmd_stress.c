@@ -146,7 +146,7 @@ static unsigned stress_all(struct target *targets, unsigned n, struct fth_worklo
 		add_result(sum, &t->result);
 		if (t->rc == 0)
 			continue;
-		fth_cli_error("%s: %s", t->uri, t->started ? t->error : "no thread for it");
+		fth_cli_error("%s: %s", t->uri, t->started ? t->error : "cannot start a thread");
 		failed++;
 	}
 	return failed;

@@ -92,7 +92,8 @@ static int verify(const struct asked *asked, const struct fth_taxi_query *query,
 	int rc = fth_taxi_run_whole(asked->dev, &asked->table, query, &asked->how, &other);
 
 	if (rc == 0 && !fth_taxi_same_answer(answer, &other))
-		rc = fth_fail(EILSEQ, "Q%u: whole columns give another answer", query->query);
+		rc = fth_fail(EILSEQ, "Q%u: reading whole columns gives a different answer",
+			      query->query);
 	return rc;
 }
 

@@ -273,14 +273,14 @@ static bool plan(struct gen *gen)
 			return false;
 	}
 	if (gen->db && (gen->folder || gen->force))
-		fth_cli_error("--db does not go together with --output and --force");
+		fth_cli_error("--db excludes --output and --force");
 	else if (gen->db)
 		return true;
 	else if (!gen->folder && !gen->table_name)
-		fth_cli_error("--output DIR or --db DB is missing; one --table can go to standard "
-			      "output");
+		fth_cli_error("--output DIR or --db DB is required; only a single --table can go "
+			      "to standard output");
 	else if (!gen->folder && fth_cli_json())
-		fth_cli_error("--json needs --output: both would go to standard output");
+		fth_cli_error("--json requires --output: both would write to standard output");
 	else
 		return true;
 	return false;

@@ -152,7 +152,7 @@ static int read_fully(int fd, char *buf, uint64_t length)
 		if (n < 0)
 			return fth_fail(errno, "reading the file: %s", strerror(errno));
 		if (n == 0)
-			return fth_fail(ENODATA, "the file ended %llu bytes early",
+			return fth_fail(ENODATA, "unexpected end of file, %llu bytes short",
 					(unsigned long long)length);
 		buf += n;
 		length -= (uint64_t)n;
@@ -288,7 +288,7 @@ static int open_source(struct import *import)
 	}
 	if (import->size == UINT64_MAX && !S_ISREG(st.st_mode)) {
 		close(fd);
-		return fth_fail(EINVAL, "%s is no regular file: say its --size", import->path);
+		return fth_fail(EINVAL, "%s is not a regular file; specify --size", import->path);
 	}
 	if (import->size == UINT64_MAX)
 		import->size = (uint64_t)st.st_size;
@@ -304,7 +304,9 @@ static int import_data(const struct import *import, struct fth_dev *dev, int fd)
 	if (rc == 0 && import->verify) {
 		rc = run_pass(dev, import->size, -1, "verify", pass_out, &check);
 		if (rc == 0 && check != sum)
-			rc = fth_fail(EIO, "\"%s\" does not hold what was written", import->name);
+			rc = fth_fail(EIO,
+				      "\"%s\": verification failed: the data read back differs",
+				      import->name);
 	}
 	if (rc == 0)
 		rc = fth_vol_object_commit(dev);
@@ -359,7 +361,7 @@ static int run_import(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (size && fth_parse_size(size, &import.size) < 0) {
-		fth_cli_error("--size %s is no size", size);
+		fth_cli_error("--size %s: expected a size, such as 64M or 4G", size);
 		return FTH_EXIT_USAGE;
 	}
 	import.path = args[1];

@@ -24,7 +24,7 @@ static bool parse_size(const char *text, uint64_t *size)
 {
 	if (fth_parse_size(text, size) == 0)
 		return true;
-	fth_cli_error("%s is no size: expected a number, which may end in K, M, G or T", text);
+	fth_cli_error("%s: expected a size, such as 64M or 4G", text);
 	return false;
 }
 

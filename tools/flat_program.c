@@ -57,14 +57,14 @@ static int find_interpreter(char *line, char path[PATH_MAX])
 	char *rest, *word = strtok_r(line + 2, " \t\n", &rest), *base;
 
 	if (!word)
-		return fth_fail(ENOEXEC, "the script names no interpreter");
+		return fth_fail(ENOEXEC, "the script does not name an interpreter");
 	base = strrchr(word, '/');
 	if (base && strcmp(base, "/env") == 0) {
 		do
 			word = strtok_r(NULL, " \t\n", &rest);
 		while (word && (word[0] == '-' || strchr(word, '=')));
 		return word ? fth_flat_find_program(word, path)
-			    : fth_fail(ENOEXEC, "the script names no interpreter");
+			    : fth_fail(ENOEXEC, "the script does not name an interpreter");
 	}
 	return fth_flat_find_program(word, path);
 }
@@ -77,14 +77,14 @@ static int check_rights(const char *path, int fd)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	if (((st.st_mode & S_ISUID) && st.st_uid != getuid()) ||
 	    ((st.st_mode & S_ISGID) && st.st_gid != getgid()))
-		return fth_fail(ENOTSUP,
-				"%s runs with the rights of its owner (setuid or setgid): the "
-				"system preloads nothing into it",
-				path);
+		return fth_fail(
+			ENOTSUP,
+			"%s is setuid or setgid: the dynamic linker ignores LD_PRELOAD for it",
+			path);
 	if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		return fth_fail(
 			ENOTSUP,
-			"%s has capabilities of its own: the system preloads nothing into it",
+			"%s has file capabilities: the dynamic linker ignores LD_PRELOAD for it",
 			path);
 	return 0;
 }
@@ -105,7 +105,7 @@ static int read_linker(const char *path, int fd, const Elf64_Ehdr *elf, char out
 		if (header.p_filesz >= PATH_MAX ||
 		    pread(fd, out, header.p_filesz, (off_t)header.p_offset) !=
 			    (ssize_t)header.p_filesz)
-			return fth_fail(ENOEXEC, "%s is damaged", path);
+			return fth_fail(ENOEXEC, "%s is not a valid ELF file", path);
 		return 0;
 	}
 	out[0] = '\0';
@@ -118,14 +118,15 @@ static int check_elf(const char *path, int fd, const Elf64_Ehdr *elf)
 	int rc;
 
 	if (elf->e_ident[EI_CLASS] != ELFCLASS64 || elf->e_machine != EM_X86_64)
-		return fth_fail(ENOTSUP, "%s is not a program for x86-64", path);
+		return fth_fail(ENOTSUP, "%s is not an x86-64 program", path);
 	rc = read_linker(path, fd, elf, linker);
 	if (rc == 0 && !linker[0])
 		return fth_fail(ENOTSUP,
 				"%s is statically linked: no library can be preloaded into it",
 				path);
 	if (rc == 0 && !strstr(linker, "/ld-linux"))
-		return fth_fail(ENOTSUP, "%s does not use glibc, but %s", path, linker);
+		return fth_fail(ENOTSUP, "%s uses the dynamic linker %s, not that of glibc", path,
+				linker);
 	return rc;
 }
 
@@ -151,7 +152,7 @@ static int check_file(const char *path, int fd, unsigned scripts)
 		return rc;
 	}
 	if (n < (ssize_t)sizeof(elf) || memcmp(head, ELFMAG, SELFMAG) != 0)
-		return fth_fail(ENOEXEC, "%s is neither a program nor a script with #!", path);
+		return fth_fail(ENOEXEC, "%s is neither an ELF program nor a script with #!", path);
 	memcpy(&elf, head, sizeof(elf));
 	return check_elf(path, fd, &elf);
 }
@@ -161,7 +162,7 @@ int fth_flat_check_program(const char *path)
 	int fd = open(path, O_RDONLY | O_CLOEXEC), rc;
 
 	if (fd < 0)
-		return fth_fail(errno, "cannot read %s, to see whether it can be run: %s", path,
+		return fth_fail(errno, "cannot read %s to check whether it can be run: %s", path,
 				strerror(errno));
 	rc = check_file(path, fd, SCRIPTS);
 	close(fd);

@@ -63,7 +63,7 @@ int gpu_engine_devices(struct gpu_engine_device devices[GPU_ENGINE_DEVICES_MAX])
 	int n = 0, rc = fth_gpu_check(cudaGetDeviceCount(&n), "looking for a GPU");
 
 	if (rc == 0 && n == 0)
-		rc = fth_fail(EOPNOTSUPP, "there is no GPU here");
+		rc = fth_fail(EOPNOTSUPP, "no GPU found");
 	if (n > GPU_ENGINE_DEVICES_MAX)
 		n = GPU_ENGINE_DEVICES_MAX;
 	memset(devices, 0, GPU_ENGINE_DEVICES_MAX * sizeof(devices[0]));

@@ -97,9 +97,9 @@ static int find_gpu(struct gpu_reader *r)
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	rc = fth_gpu_check(cudaGetDeviceCount(&n), "looking for a GPU");
 	if (rc == 0 && n == 0)
-		rc = fth_fail(EOPNOTSUPP, "there is no GPU here");
+		rc = fth_fail(EOPNOTSUPP, "no GPU found");
 	if (rc == 0 && r->setup.device >= (unsigned)n)
-		rc = fth_fail(ENODEV, "no GPU %u: they have the numbers 0 to %d", r->setup.device,
+		rc = fth_fail(ENODEV, "GPU %u does not exist: GPUs are 0 to %d", r->setup.device,
 			      n - 1);
 	TRY(rc, cudaSetDevice((int)r->setup.device));
 	TRY(rc, cudaGetDeviceProperties(&r->gpu, (int)r->setup.device));
@@ -137,7 +137,8 @@ static int open_array(struct gpu_reader *r)
 	array.readonly = true;
 	rc = fth_gpu_array_open(r->cache, &array, &r->array);
 	if (rc == -ERANGE || (rc == 0 && gpu_reader_lines(r) == 0))
-		rc = fth_fail(ERANGE, "it is smaller than a line of %u bytes", r->setup.line);
+		rc = fth_fail(ERANGE, "the device is smaller than a line of %u bytes",
+			      r->setup.line);
 	if (rc < 0)
 		return rc;
 	r->order = gpu_read_order(gpu_reader_lines(r), r->setup.random);
@@ -301,7 +302,7 @@ int gpu_reader_medium(struct gpu_reader *r, uint64_t *at, uint64_t *sum)
 		return 0;
 	medium = (const char *)fth_gpu_drive_mapped(r->drive, (uint32_t)ssd);
 	if (!medium)
-		return fth_fail(EINVAL, "a drive without data has nothing to compare with");
+		return fth_fail(EINVAL, "a drive without data cannot be verified");
 	TRY(rc, cudaMemcpyAsync(r->piece, medium + offset, bytes, cudaMemcpyDefault, r->stream));
 	TRY(rc, cudaStreamSynchronize(r->stream));
 	for (uint64_t done = 0; rc == 0 && done < bytes; done += r->setup.line) {

@@ -42,7 +42,7 @@ static int wait_for(const struct fth_kv_link *link, int fd, short events, uint64
 		if (n < 0 && errno != EINTR)
 			return fth_fail(errno, "%s: %s", link->server, strerror(errno));
 		if (fth_now_ns() >= deadline)
-			return fth_fail(ETIMEDOUT, "%s: no answer in %.1f s", link->server,
+			return fth_fail(ETIMEDOUT, "%s: timed out after %.1f s", link->server,
 					(double)link->timeout_ns / 1e9);
 	}
 }
@@ -78,7 +78,7 @@ static int connect_unix(const struct fth_kv_link *link, uint64_t deadline)
 	const char *path = address_of(link) + strlen("unix:");
 
 	if (strlen(path) >= sizeof(address.sun_path))
-		return fth_fail(ENAMETOOLONG, "%s: a path of a socket has at most %zu bytes",
+		return fth_fail(ENAMETOOLONG, "%s: socket path is longer than %zu bytes",
 				address_of(link), sizeof(address.sun_path) - 1);
 	memcpy(address.sun_path, path, strlen(path) + 1);
 	return connect_to(link, (const struct sockaddr *)&address, sizeof(address), deadline);
@@ -171,10 +171,10 @@ static int take_answer(const struct fth_kv_link *link, uint64_t deadline, char *
 			if (ends(text, have))
 				break;
 			if (have == ANSWER_MAX - 1)
-				rc = fth_fail(EPROTO, "%s: an answer of more than %u bytes",
+				rc = fth_fail(EPROTO, "%s: the reply is longer than %u bytes",
 					      link->server, ANSWER_MAX);
 		} else if (n == 0) {
-			rc = fth_fail(ECONNRESET, "%s has closed the connection", link->server);
+			rc = fth_fail(ECONNRESET, "%s closed the connection", link->server);
 		} else if (errno == EAGAIN) {
 			rc = wait_for(link, link->fd, POLLIN, deadline);
 		} else {
@@ -197,7 +197,7 @@ int fth_kv_read_password(const char *path, char line[FTH_KV_PASSWORD_MAX])
 
 	if (!file || !fgets(line, FTH_KV_PASSWORD_MAX, file))
 		rc = fth_fail(file ? EINVAL : errno, "%s: %s", path,
-			      file ? "it is empty" : strerror(errno));
+			      file ? "the file is empty" : strerror(errno));
 	if (file)
 		fclose(file);
 	if (rc < 0)
@@ -205,7 +205,7 @@ int fth_kv_read_password(const char *path, char line[FTH_KV_PASSWORD_MAX])
 	line[strcspn(line, "\r\n")] = 0;
 	colon = strchr(line, ':');
 	if (!colon)
-		return fth_fail(EINVAL, "%s: its first line is not user:password", path);
+		return fth_fail(EINVAL, "%s: the first line is not user:password", path);
 	*colon = ' ';
 	return 0;
 }
@@ -225,7 +225,7 @@ static int give_password(const struct fth_kv_link *link, uint64_t deadline)
 	if (rc < 0)
 		return rc;
 	if (strcmp(answer, "STORED\r\n") != 0)
-		rc = fth_fail(EACCES, "%s does not accept user and password of %s", link->server,
+		rc = fth_fail(EACCES, "%s rejected the user and password in %s", link->server,
 			      link->auth_file);
 	free(answer);
 	return rc;
@@ -309,9 +309,9 @@ static int ask(struct fth_kv_link *link, const char *what, struct fth_kv_figures
 	if (strncmp(out->text, "STAT ", 5) == 0 || strcmp(out->text, "END\r\n") == 0)
 		return parse(out);
 	if (strcmp(out->text, "ERROR\r\n") == 0)
-		return fth_fail(EOPNOTSUPP, "%s has no stats %s", link->server, what);
+		return fth_fail(EOPNOTSUPP, "%s does not support stats %s", link->server, what);
 	out->text[strcspn(out->text, "\r\n")] = 0;
-	return fth_fail(EPROTO, "%s answers \"%.80s\"%s", link->server, out->text,
+	return fth_fail(EPROTO, "%s replied \"%.80s\"%s", link->server, out->text,
 			strstr(out->text, "unauthenticated") ? "; --auth names a file with "
 							       "user:password"
 							     : "");

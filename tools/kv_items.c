@@ -140,14 +140,14 @@ static int read_line(struct fth_kv_items_reader *r, char line[LINE_MAX_BYTES], s
 	r->line++;
 	while ((c = getc(r->in)) != EOF && c != '\n') {
 		if (n == LINE_MAX_BYTES)
-			return bad_line(r, "longer than a command can be");
+			return bad_line(r, "longer than the maximum command length");
 		line[n++] = (char)c;
 	}
 	r->bytes += n + (c == '\n');
 	if (c == EOF && ferror(r->in))
 		return read_failed(r);
 	if (c == EOF && n > 0)
-		return bad_line(r, "the file ends in the middle of it");
+		return bad_line(r, "unexpected end of file in the line");
 	r->cr = n > 0 && line[n - 1] == '\r';
 	n -= r->cr;
 	*length = n;
@@ -170,7 +170,7 @@ static int read_value(struct fth_kv_items_reader *r, uint64_t bytes)
 	if (fread(r->value, 1, bytes, r->in) != bytes) {
 		if (ferror(r->in))
 			return read_failed(r);
-		return bad_line(r, "the file ends in the middle of the value that follows");
+		return bad_line(r, "unexpected end of file in the value that follows");
 	}
 	for (const uint8_t *at = r->value, *end = at + bytes;
 	     (at = memchr(at, '\n', (size_t)(end - at))); at++)
@@ -217,7 +217,7 @@ static int take_key(struct fth_kv_items_reader *r, const struct kvp_line *line)
 	else if (key.length <= sizeof(r->key))
 		memcpy(r->key, key.at, key.length);
 	if (n <= 0 || n > (int)sizeof(r->key))
-		return bad_line(r, "the key is none, or not in base64");
+		return bad_line(r, "the key is empty or not valid base64");
 	return n;
 }
 

@@ -54,7 +54,8 @@ static int load(struct fth_kv_screen *s)
 	if (!s->library)
 		s->library = dlopen("libncurses.so.6", RTLD_NOW | RTLD_LOCAL);
 	if (!s->library)
-		return fth_fail(EOPNOTSUPP, "a screen needs ncurses 6: %s; --once works without",
+		return fth_fail(EOPNOTSUPP,
+				"the interactive display needs ncurses 6: %s; --once does not",
 				dlerror());
 #define LOAD(name)                                        \
 	*(void **)&s->name##_ = dlsym(s->library, #name); \
@@ -66,10 +67,10 @@ static int load(struct fth_kv_screen *s)
 		return fth_fail(EOPNOTSUPP, "ncurses has no stdscr");
 	s->term = s->newterm_(NULL, stdout, stdin);
 	if (!s->term)
-		return fth_fail(EOPNOTSUPP,
-				"ncurses does not know the terminal %s; --once works "
-				"without",
-				getenv("TERM") ? getenv("TERM") : "(TERM is not set)");
+		return fth_fail(
+			EOPNOTSUPP,
+			"ncurses does not support the terminal %s; --once works without ncurses",
+			getenv("TERM") ? getenv("TERM") : "(TERM is not set)");
 	s->window = *window;
 	return 0;
 }
@@ -142,7 +143,7 @@ int fth_kv_screen_key(struct fth_kv_screen *s, int wait_ms)
 int fth_kv_screen_open(struct fth_kv_screen **out)
 {
 	*out = NULL;
-	return fth_fail(EOPNOTSUPP, "this tool was built without ncurses; --once works without");
+	return fth_fail(EOPNOTSUPP, "fathom was built without ncurses; use --once");
 }
 
 void fth_kv_screen_close(struct fth_kv_screen *s)

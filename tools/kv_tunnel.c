@@ -80,7 +80,7 @@ static int say_password(const struct carrier *c, const char *auth)
 	if (n == length)
 		n = remote_read(c, answer, sizeof(answer) - 1);
 	if (n <= 0)
-		return fth_fail(EPROTO, "%s: no answer to the password", c->tunnel->target);
+		return fth_fail(EPROTO, "%s: no reply to the authentication", c->tunnel->target);
 	answer[strcspn(answer, "\r\n")] = 0;
 	return strcmp(answer, "STORED") == 0
 		       ? 0
@@ -234,7 +234,7 @@ static int listen_on(struct fth_kv_tunnel *t)
 	strcpy(t->folder, "/tmp/fathom-kv-XXXXXX");
 	if (!mkdtemp(t->folder)) {
 		t->folder[0] = 0;
-		return fth_fail(errno, "no folder in /tmp: %s", strerror(errno));
+		return fth_fail(errno, "cannot create a directory in /tmp: %s", strerror(errno));
 	}
 	snprintf(t->server, sizeof(t->server), "unix:%s/socket", t->folder);
 	strcpy(address.sun_path, t->server + strlen("unix:"));
@@ -256,7 +256,7 @@ static int start_accepting(struct fth_kv_tunnel *t)
 	rc = -pthread_create(&t->thread, NULL, accept_main, t);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	t->runs = rc == 0;
-	return rc < 0 ? fth_fail(-rc, "no thread: %s", strerror(-rc)) : 0;
+	return rc < 0 ? fth_fail(-rc, "cannot start a thread: %s", strerror(-rc)) : 0;
 }
 
 /* The name of "HOST:PORT", "[HOST]:PORT" or "HOST"; NULL for a Unix socket. */

@@ -38,7 +38,7 @@ static int run(int argc, char **argv)
 	if (fth_complete_word())
 		return fth_cli_dispatch("fathom", commands, argc, argv);
 	if (!word) {
-		fth_cli_error("a command is missing");
+		fth_cli_error("missing command");
 		fprintf(stderr, "try: fathom --help\n");
 		return FTH_EXIT_USAGE;
 	}

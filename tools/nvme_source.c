@@ -32,19 +32,19 @@ static int open_uri(struct nvme_source *source)
 	if (source->nvme)
 		return 0;
 	nvme_source_close(source);
-	return fth_fail(EINVAL, "it is no NVMe device");
+	return fth_fail(EINVAL, "not an NVMe device");
 }
 
 static int open_kernel(struct nvme_source *source, const struct fth_nvme_pci *pci)
 {
 	if (!pci->controller[0])
-		return fth_fail(ENODEV, "the kernel's driver has not brought it up");
+		return fth_fail(ENODEV, "the kernel driver has not initialized the controller");
 	snprintf(source->name, sizeof(source->name), "%s/dev/%s", nvme_sysroot(), pci->controller);
 	source->fd = open(source->name, O_RDONLY | O_CLOEXEC);
 	if (source->fd >= 0)
 		return 0;
 	return fth_fail(errno, "%s: %s%s", source->name, strerror(errno),
-			errno == EACCES ? ": this needs root" : "");
+			errno == EACCES ? "; this requires root" : "");
 }
 
 /* By whichever driver has it. */
@@ -62,7 +62,7 @@ static int open_bdf(struct nvme_source *source, const char *bdf)
 		rc = open_uri(source);
 	} else {
 		rc = fth_fail(ENODEV,
-			      "%s has it; this needs nvme (fathom nvme unbind %s) or "
+			      "bound to %s; expected driver nvme (fathom nvme unbind %s) or "
 			      "vfio-pci (fathom nvme bind %s)",
 			      pci.driver[0] ? pci.driver : "no driver", pci.bdf, pci.bdf);
 	}
@@ -102,7 +102,7 @@ static int kernel_admin(struct nvme_source *source, struct nvme_admin_cmd *comma
 	rc = ioctl(source->fd, NVME_IOCTL_ADMIN_CMD, command);
 	if (rc < 0)
 		return fth_fail(errno, "%s: %s%s", source->name, strerror(errno),
-				errno == EACCES ? ": this needs root" : "");
+				errno == EACCES ? "; this requires root" : "");
 	return fth_nvme_status_errno((uint32_t)rc);
 }
 

@@ -26,17 +26,17 @@ static int find_file(struct fth_output *out, const char *path)
 	bool exists = stat(path, &st) == 0;
 
 	if (!*path)
-		return fth_fail(EINVAL, "the name of the file is empty");
+		return fth_fail(EINVAL, "the file name is empty");
 	if (exists && !out->force && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode)))
-		return fth_fail(EEXIST, "it exists; --force replaces it");
+		return fth_fail(EEXIST, "the file exists; --force replaces it");
 	if (exists && S_ISDIR(st.st_mode))
-		return fth_fail(EISDIR, "it is a directory");
+		return fth_fail(EISDIR, "is a directory");
 	if (exists && !S_ISREG(st.st_mode))
 		return 0;
 	if (!exists && errno != ENOENT)
 		return fth_fail(errno, "%s", strerror(errno));
 	if (!exists && lstat(path, &st) == 0)
-		return fth_fail(ENOENT, "it is a symbolic link to nothing");
+		return fth_fail(ENOENT, "dangling symbolic link");
 	out->path = exists ? realpath(path, NULL) : strdup(path);
 	if (!out->path ||
 	    asprintf(&out->partial, "%s.partial-%ld", out->path, (long)getpid()) < 0) {
@@ -86,7 +86,7 @@ static int make_file(struct fth_output *out)
 		return fth_fail(errno, "%s: %s", out->partial, strerror(errno));
 	out->fd = fth_fd_open(out->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	out->named = out->fd >= 0;
-	return out->named ? 0 : fth_fail(errno, "cannot create it: %s", strerror(errno));
+	return out->named ? 0 : fth_fail(errno, "cannot create the file: %s", strerror(errno));
 }
 
 /* The file as a device, with the options that the user gave. */
@@ -99,8 +99,8 @@ static int open_new(struct fth_output *out, uint64_t bytes)
 	if (rc < 0)
 		return rc;
 	if (ftruncate(out->fd, (off_t)bytes) < 0)
-		return fth_fail(errno, "cannot make it %llu bytes long: %s",
-				(unsigned long long)bytes, strerror(errno));
+		return fth_fail(errno, "cannot allocate %llu bytes: %s", (unsigned long long)bytes,
+				strerror(errno));
 	fd_path(out->fd, path);
 	if (asprintf(&uri, "file:%s%s", path, options ? options : "") < 0)
 		return -ENOMEM;
@@ -120,8 +120,8 @@ static int find_target(struct fth_output *out)
 		rc = find_file(out, uri.path);
 	else if (rc == 0 && !out->force)
 		rc = fth_fail(EEXIST,
-			      "this is a device of the kind %s, which needs --force to be "
-			      "overwritten; if it is the name of a file, write ./ before it",
+			      "this is a device URI (%s:); --force overwrites the device; for a "
+			      "file of this name, prefix it with ./",
 			      uri.scheme);
 	fth_uri_release(&uri);
 	return rc;
@@ -254,7 +254,7 @@ static int put_in_place(struct fth_output *out, uint64_t bytes)
 		rc = take_place(out);
 	if (rc == 0)
 		rc = sync_folder(out->path);
-	return rc < 0 ? fth_fail(-rc, "cannot put it in its place: %s", strerror(-rc)) : 0;
+	return rc < 0 ? fth_fail(-rc, "cannot rename the finished file: %s", strerror(-rc)) : 0;
 }
 
 int fth_output_close(struct fth_output *out, uint64_t bytes, int rc)

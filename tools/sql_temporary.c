@@ -114,7 +114,7 @@ int fth_sql_temporary_open(struct fth_sql_temporary *t)
 void fth_sql_temporary_close(struct fth_sql_temporary *t)
 {
 	if (remove_folder(t->folder) != 0)
-		fth_cli_error("%s: cannot be removed: %s", t->folder, strerror(errno));
+		fth_cli_error("cannot remove %s: %s", t->folder, strerror(errno));
 	close(t->lock);
 	free(t->folder);
 }

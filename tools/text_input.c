@@ -202,8 +202,8 @@ static int find_format(struct fth_text_input *input)
 			input->format = &formats[i];
 	if (input->format->missing)
 		return fth_fail(EOPNOTSUPP,
-				"%s: this is %s data, and fathom was built without %s; unpack it "
-				"and give it as standard input",
+				"%s: %s data, but fathom was built without %s; decompress it to "
+				"standard input",
 				input->path, input->format->name, input->format->missing);
 	return input->format->open ? input->format->open(input) : 0;
 }

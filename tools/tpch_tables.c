@@ -219,6 +219,6 @@ int fth_tpch_make_in_db(const struct fth_tpch *tpch, enum fth_tpch_table table, 
 	(void)progress;
 	(void)context;
 	(void)totals;
-	return fth_fail(EOPNOTSUPP, "--db: this program was built without tables");
+	return fth_fail(EOPNOTSUPP, "--db: fathom was built without table support");
 }
 #endif

@@ -32,7 +32,7 @@ unsigned fth_vol_absence_flags(const struct fth_vol_absence *absence)
 int fth_vol_complain(const char *what, int rc)
 {
 	if (rc == -ECANCELED && fth_cli_stopped()) {
-		fth_cli_error("%s: stopped", what);
+		fth_cli_error("%s: interrupted", what);
 		return FTH_EXIT_INTERRUPTED;
 	}
 	fth_cli_error("%s: %s", what, fth_error_text(rc));

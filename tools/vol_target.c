@@ -24,7 +24,7 @@ static int open_special(struct fth_vol_target *target, const char *path, const s
 	off_t end;
 
 	if (!block && !S_ISCHR(st->st_mode) && !S_ISFIFO(st->st_mode))
-		return fth_fail(EINVAL, "%s is neither a file, a device nor a pipe", path);
+		return fth_fail(EINVAL, "%s is not a file, device or pipe", path);
 	if (block && !target->replace)
 		return fth_fail(EEXIST, "%s is a block device; --force overwrites it", path);
 	/* O_EXCL: not while it is mounted or in use by the kernel. */

@@ -271,13 +271,15 @@ static int check(const struct fth_workload *w)
 	const struct fth_dev_info *info = fth_dev_info(w->dev);
 
 	if (w->block < 16 || w->block % 8 || w->block % info->block)
-		return fth_fail(EINVAL, "requests of %u bytes do not fit blocks of %u", w->block,
-				info->block);
+		return fth_fail(EINVAL,
+				"request size %u is not a multiple of the device's block size %u",
+				w->block, info->block);
 	if (w->blocks > info->size / w->block)
-		return fth_fail(EINVAL, "the device has less than %llu blocks of %u bytes",
+		return fth_fail(EINVAL, "the device has fewer than %llu blocks of %u bytes",
 				(unsigned long long)w->blocks, w->block);
 	if ((uint64_t)run_max(w) * w->block > info->max_length)
-		return fth_fail(EINVAL, "requests of %u blocks of %u bytes are too long",
+		return fth_fail(EINVAL,
+				"requests of %u blocks of %u bytes exceed the device's maximum",
 				run_max(w), w->block);
 	if (w->threads == 0 || w->depth == 0 ||
 	    (uint64_t)w->threads * w->depth * run_max(w) >= w->blocks)

@@ -143,7 +143,7 @@ static int verify(struct gpublock *b, uint64_t n)
 				b->rig->stream));
 	TRY(rc, cudaStreamSynchronize(b->rig->stream));
 	if (rc == 0 && wrong)
-		rc = fth_fail(EILSEQ, "%llu sixteen-byte words of %llu blocks were wrong", wrong,
+		rc = fth_fail(EILSEQ, "%llu 16-byte words of %llu blocks are wrong", wrong,
 			      (unsigned long long)n);
 	return rc;
 }
@@ -281,7 +281,7 @@ static int run_on(struct gpublock *b, const struct point *p, struct fth_gpu_driv
 	if (rc < 0)
 		return rc;
 	if (stats.commands != result->commands + stats.second_commands || stats.errors)
-		return fth_fail(EIO, "%llu commands were asked for, %llu served, %llu failed",
+		return fth_fail(EIO, "%llu commands were issued, %llu served, %llu failed",
 				(unsigned long long)result->commands,
 				(unsigned long long)stats.commands,
 				(unsigned long long)stats.errors);
@@ -303,7 +303,8 @@ static int run_point(struct gpublock *b, const struct point *p, struct result *r
 	b->job.rounds = room > 4096 ? 4096 : (uint32_t)room;
 	b->job.limit_ns = b->s->ms * 1000000ull;
 	if (room == 0 || p->threads > THREADS_MAX || p->threads % 32 || p->queues > QUEUES_MAX)
-		return fth_fail(EINVAL, "%u threads are too many for the data", p->threads);
+		return fth_fail(EINVAL, "%u threads are too many for the amount of data",
+				p->threads);
 	rc = open_drive(b, p);
 	if (rc < 0)
 		return rc;

@@ -94,7 +94,7 @@ static int timed(struct gpucache *b, const std::function<void()> &launch, double
 		rc = fth_fail(-report.rc, "%llu threads failed, one with %s", report.failed,
 			      strerror(-report.rc));
 	if (rc == 0 && report.wrong)
-		rc = fth_fail(EILSEQ, "%llu threads read something wrong", report.wrong);
+		rc = fth_fail(EILSEQ, "%llu threads read wrong data", report.wrong);
 	return rc;
 }
 

@@ -80,10 +80,11 @@ static int check_sizes(const struct gpufile *b)
 		return fth_fail(EINVAL, "the cache is more than half of the %llu bytes used",
 				(unsigned long long)b->size);
 	if (held < wanted)
-		return fth_fail(EINVAL, "a cache of %llu lines, and %llu are needed",
+		return fth_fail(EINVAL, "a cache of %llu lines is too small: %llu lines are needed",
 				(unsigned long long)held, (unsigned long long)wanted);
 	if (b->request < GPUFILE_LINE)
-		return fth_fail(EINVAL, "the device takes no requests of %u bytes", GPUFILE_LINE);
+		return fth_fail(EINVAL, "the device does not support requests of %u bytes",
+				GPUFILE_LINE);
 	return 0;
 }
 
@@ -174,7 +175,7 @@ static int judge(struct gpufile *b, struct gpufile_report *told)
 		rc = fth_fail(-told->work.rc, "%llu warps failed, one with %s", told->work.failed,
 			      strerror(-told->work.rc));
 	if (rc == 0 && told->wrong)
-		rc = fth_fail(EILSEQ, "%llu threads of the GPU found something wrong", told->wrong);
+		rc = fth_fail(EILSEQ, "%llu GPU threads read wrong data", told->wrong);
 	return rc;
 }
 
@@ -243,7 +244,7 @@ static int run_blocks(struct gpufile *b, const struct gpufile_order *order, bool
 	*pieces = told.rounds * 32;
 	commands = *pieces * (write ? 2 : 1);
 	if (after.commands - before.commands != commands)
-		return fth_fail(EIO, "%llu commands were asked for, %llu served",
+		return fth_fail(EIO, "%llu commands were issued, %llu served",
 				(unsigned long long)commands,
 				(unsigned long long)(after.commands - before.commands));
 	return 0;

@@ -61,7 +61,7 @@ static int send(struct gpufile_mover *m, enum fth_dev_op op, const struct gpufil
 	taken = fth_dev_submit(m->chan, go, count);
 	if (taken < 0)
 		return taken;
-	return (unsigned)taken == count ? 0 : fth_fail(EIO, "the device took too few requests");
+	return (unsigned)taken == count ? 0 : fth_fail(EIO, "the device accepted too few requests");
 }
 
 /* Wait for some; the first that failed. */
@@ -75,7 +75,7 @@ static int receive(struct gpufile_mover *m)
 		return n;
 	for (int i = 0; i < n; i++)
 		if (back[i]->result < 0)
-			return fth_fail(-back[i]->result, "a request of the host failed");
+			return fth_fail(-back[i]->result, "a host request failed");
 	return 0;
 }
 

@@ -328,7 +328,7 @@ static int run_hot(struct gpugraph *b, enum gpugraph_algorithm algorithm, double
 	if (rc == 0)
 		rc = fth_gpu_cache_stats(b->large, &after);
 	if (rc == 0 && after.bytes_read - before.bytes_read > bytes_of(b, true) / 50)
-		rc = fth_fail(EIO, "%llu bytes were read by a cache that should have had them",
+		rc = fth_fail(EIO, "the hot cache read %llu bytes, expected 0",
 			      (unsigned long long)(after.bytes_read - before.bytes_read));
 	return rc;
 }

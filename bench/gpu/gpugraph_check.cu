@@ -120,7 +120,7 @@ static int check(const struct gpugraph_lists *lists, Rules rules, uint64_t sourc
 	TRY(rc, cudaMemcpyAsync(&wrong, count, sizeof(wrong), cudaMemcpyDeviceToHost, stream));
 	TRY(rc, cudaStreamSynchronize(stream));
 	if (rc == 0 && wrong)
-		rc = fth_fail(EILSEQ, "the answer is wrong at %llu vertices", wrong);
+		rc = fth_fail(EILSEQ, "the result is wrong at %llu vertices", wrong);
 	return rc;
 }
 

@@ -69,7 +69,7 @@ static int measure(struct gpupattern *b, const struct fth_gpu_source *from,
 			   seconds);
 
 	if (rc == 0 && sum != known)
-		rc = fth_fail(EILSEQ, "pattern %d: what was read is not what was written",
+		rc = fth_fail(EILSEQ, "pattern %d: the data read differs from the data written",
 			      (int)accesses->pattern);
 	return rc;
 }

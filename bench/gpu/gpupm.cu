@@ -83,7 +83,7 @@ int gpupm_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_repo
 		if (!s->only || strcmp(s->only, parts[i].name) == 0)
 			rc = parts[i].run(s, rig, report, &worst);
 	if (rc == 0 && worst.peer == 0)
-		rc = fth_fail(EINVAL, "--only: there is no part %s", s->only);
+		rc = fth_fail(EINVAL, "--only: unknown part %s", s->only);
 	if (rc == 0)
 		gpu_sum(report, worst.ours, worst.peer);
 	return rc;

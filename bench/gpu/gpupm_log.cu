@@ -151,7 +151,7 @@ template <uint32_t BYTES> static int check_conv(struct gpupm_log *b, uint64_t fi
 		}
 		if (found !=
 		    (b->threads / b->view.parts + (part < b->threads % b->view.parts)) * b->entries)
-			return fth_fail(EILSEQ, "partition %llu has %u entries",
+			return fth_fail(EILSEQ, "partition %llu has a wrong number of entries, %u",
 					(unsigned long long)part, found);
 	}
 	return 0;
@@ -194,7 +194,7 @@ template <uint32_t BYTES> static int check_raw(struct gpupm_log *b, uint64_t fir
 
 				if (base[chunk * width + k % width] !=
 				    gpupm_word((uint32_t)t, i, k, b->stamp))
-					return fth_fail(EILSEQ, "what thread %llu stored is wrong",
+					return fth_fail(EILSEQ, "the data of thread %llu is wrong",
 							(unsigned long long)t);
 			}
 	return 0;

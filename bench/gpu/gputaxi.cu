@@ -216,12 +216,13 @@ static int check_answer(const struct gputaxi *b, unsigned bound, unsigned q,
 
 	/* The generators' sums are plain ones: trips exactly, sums within their rounding. */
 	if (known.trips != answer->trips)
-		return fth_fail(EILSEQ, "Q%u found %llu trips, not %llu", q,
+		return fth_fail(EILSEQ, "Q%u found %llu trips, expected %llu", q,
 				(unsigned long long)answer->trips, (unsigned long long)known.trips);
 	for (unsigned c = 0; c <= q; c++)
 		if (!(answer->sums[c] >= known.sums[c] * (1 - 1e-10) &&
 		      answer->sums[c] <= known.sums[c] * (1 + 1e-10)))
-			return fth_fail(EILSEQ, "Q%u: a sum of column %u is %.17g, not %.17g", q, c,
+			return fth_fail(EILSEQ,
+					"Q%u: the sum of column %u is %.17g, expected %.17g", q, c,
 					answer->sums[c], known.sums[c]);
 	return 0;
 }
@@ -261,7 +262,9 @@ static int run_cell(struct gputaxi *b, unsigned bound, unsigned q, struct cell *
 		}
 		DO(rc, measure(b, by_whole_columns, bound, q, value, &other));
 		if (rc == 0 && !fth_taxi_same_answer(&cell->answer, &other))
-			rc = fth_fail(EILSEQ, "Q%u has two answers", q);
+			rc = fth_fail(EILSEQ,
+				      "Q%u: the caches and whole columns give different answers",
+				      q);
 		return rc;
 	});
 

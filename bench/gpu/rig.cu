@@ -14,7 +14,7 @@ int gpu_rig_open(struct gpu_rig *rig)
 	setenv("CUDA_MODULE_LOADING", "EAGER", 1);
 	rc = fth_gpu_check(cudaGetDeviceCount(&devices), "looking for a GPU");
 	if (rc == 0 && devices == 0)
-		rc = fth_fail(EOPNOTSUPP, "there is no GPU here");
+		rc = fth_fail(EOPNOTSUPP, "no GPU found");
 	TRY(rc, cudaGetDeviceProperties(&rig->gpu, 0));
 	for (unsigned t = 0; t < GPU_TILES; t++) {
 		TRY(rc, cudaStreamCreateWithFlags(&rig->streams[t], cudaStreamNonBlocking));
@@ -87,7 +87,7 @@ int gpu_rig_map(struct gpu_rig *rig, size_t bytes)
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
-		return fth_fail(errno, "%zu bytes of host memory", bytes);
+		return fth_fail(errno, "cannot allocate %zu bytes of host memory", bytes);
 	rig->medium.host = (char *)at;
 	rig->medium.bytes = bytes;
 	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
@@ -114,7 +114,7 @@ int gpu_rig_alloc_bytes(struct gpu_rig *rig, void **at, size_t bytes, bool host)
 	int rc;
 
 	if (rig->memories == GPU_MEMORY_MAX)
-		return fth_fail(ENOMEM, "more than %d pieces of memory", GPU_MEMORY_MAX);
+		return fth_fail(ENOMEM, "more than %d memory allocations", GPU_MEMORY_MAX);
 	rc = fth_gpu_check(host ? cudaMallocHost(at, bytes) : cudaMalloc(at, bytes),
 			   "taking memory");
 	if (rc < 0)

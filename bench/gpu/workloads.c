@@ -44,7 +44,7 @@ static int check_power(const char *option, uint64_t n)
 {
 	if (!(n & (n - 1)))
 		return 0;
-	return fth_fail(EINVAL, "--%s %llu: a power of two is needed", option,
+	return fth_fail(EINVAL, "--%s %llu: expected a power of two", option,
 			(unsigned long long)n);
 }
 
@@ -81,15 +81,17 @@ static int parse_list(const char *name, const char *text, uint32_t max, struct g
 		unsigned long n = strtoul(text, &end, 10);
 
 		if (end == text || n == 0 || n > max)
-			return fth_fail(EINVAL, "--%s: numbers from 1 to %u", name, max);
+			return fth_fail(EINVAL, "--%s: expected numbers from 1 to %u", name, max);
 		list->values[list->n++] = (uint32_t)n;
 		if (*end == '\0')
 			return 0;
 		if (*end != ',')
-			return fth_fail(EINVAL, "--%s: \"%s\" is no list", name, text);
+			return fth_fail(EINVAL,
+					"--%s %s: expected a list of numbers, such as 1,2,4", name,
+					text);
 		text = end + 1;
 	}
-	return fth_fail(EINVAL, "--%s: at most %d numbers", name, GPU_LIST_MAX);
+	return fth_fail(EINVAL, "--%s: more than %d numbers", name, GPU_LIST_MAX);
 }
 
 static void choose_lists(struct gpu_settings *s)
@@ -115,15 +117,19 @@ static int check_block(struct gpu_settings *s)
 	for (unsigned i = 0; i < s->thread_list.n; i++)
 		if (s->thread_list.values[i] % 32 ||
 		    (s->thread_list.values[i] > 128 && s->thread_list.values[i] % 128))
-			return fth_fail(EINVAL, "--threads: multiples of 32, above 128 of 128");
+			return fth_fail(
+				EINVAL,
+				"--threads: expected multiples of 32, above 128 multiples of 128");
 	if (check_power("medium", s->medium) < 0 || check_power("entries", s->entries) < 0 ||
 	    check_power("ssds", s->ssds) < 0)
 		return -EINVAL;
 	for (unsigned i = 0; i < s->queue_list.n; i++)
 		if (s->queue_list.values[i] % s->ssds)
-			return fth_fail(EINVAL, "--queues: as many for each SSD");
+			return fth_fail(EINVAL,
+					"--queues: expected a multiple of the number of SSDs");
 	if (s->model && !fth_dev_model(s->model))
-		return fth_fail(EINVAL, "--model: no \"%s\"; see fathom dev models", s->model);
+		return fth_fail(EINVAL, "--model: unknown model \"%s\"; see fathom dev models",
+				s->model);
 	return 0;
 }
 
@@ -144,9 +150,9 @@ static int check_cache(struct gpu_settings *s)
 	if (check_power("medium", s->medium) < 0 || check_power("hot", s->hot) < 0)
 		return -EINVAL;
 	if (s->hot > s->medium || s->cold > s->medium / 4)
-		return fth_fail(EINVAL, "--medium: too small for the others");
+		return fth_fail(EINVAL, "--medium is too small for the other sizes");
 	if (s->threads % 256)
-		return fth_fail(EINVAL, "--threads: a multiple of 256");
+		return fth_fail(EINVAL, "--threads: expected a multiple of 256");
 	return 0;
 }
 
@@ -195,11 +201,12 @@ static int check_file(struct gpu_settings *s)
 	if (check_power("size", s->size) < 0 || check_power("entries", s->entries) < 0)
 		return -EINVAL;
 	if (s->threads % 256)
-		return fth_fail(EINVAL, "--threads: a multiple of 256");
+		return fth_fail(EINVAL, "--threads: expected a multiple of 256");
 	if (s->device && (s->folder || s->file_options))
-		return fth_fail(EINVAL, "--dir and --options are for a file of our own");
+		return fth_fail(EINVAL, "--dir and --options apply only without a device");
 	if (s->device && !s->force && strncmp(s->device, "mem:", 4) != 0)
-		return fth_fail(EINVAL, "%s would be overwritten; --force allows it", s->device);
+		return fth_fail(EINVAL, "%s would be overwritten; use --force to allow it",
+				s->device);
 	return 0;
 }
 
@@ -227,9 +234,9 @@ static int check_graph(struct gpu_settings *s)
 	for (unsigned i = 0; !found && i < sizeof(names) / sizeof(names[0]); i++)
 		found = strcmp(s->only, names[i]) == 0;
 	if (!found)
-		return fth_fail(EINVAL, "--only: there is no algorithm %s", s->only);
+		return fth_fail(EINVAL, "--only: unknown algorithm %s", s->only);
 	if (s->only && s->unweighted && strcmp(s->only, "sssp") == 0)
-		return fth_fail(EINVAL, "--only sssp needs weights");
+		return fth_fail(EINVAL, "--only sssp requires weights");
 	return check_power("line", s->line);
 }
 
@@ -257,7 +264,8 @@ static int check_pattern(struct gpu_settings *s)
 	    check_power("stride", s->stride) < 0)
 		return -EINVAL;
 	if (s->hot > s->cache || s->hot > s->medium || s->stride > s->hot)
-		return fth_fail(EINVAL, "--hot: at most --cache and --medium, at least --stride");
+		return fth_fail(EINVAL,
+				"--hot must be at least --stride and at most --cache and --medium");
 	return 0;
 }
 
@@ -301,7 +309,7 @@ static int check_pm(struct gpu_settings *s)
 		return fth_fail(EINVAL, "--partitions: at most %d numbers", PM_PARTITIONS_MAX);
 	for (unsigned i = 0; i < s->thread_list.n; i++)
 		if (s->thread_list.values[i] % 256)
-			return fth_fail(EINVAL, "--threads: multiples of 256");
+			return fth_fail(EINVAL, "--threads: expected multiples of 256");
 	return 0;
 }
 
@@ -341,7 +349,7 @@ static const struct gpu_option vector_options[] = {
 static int check_vector(struct gpu_settings *s)
 {
 	if (s->vector % 8192 || s->tile % 8192)
-		return fth_fail(EINVAL, "--vector, --tile: multiples of 8192");
+		return fth_fail(EINVAL, "--vector and --tile must be multiples of 8192");
 	return 0;
 }
 

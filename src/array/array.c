@@ -48,9 +48,9 @@ int fth_array_check(const struct fth_array *array, uint64_t first, uint64_t n)
 {
 	if (first <= array->count && n <= array->count - first)
 		return 0;
-	return fth_fail(ERANGE, "array: %llu elements from %llu on: the array has %llu",
-			(unsigned long long)n, (unsigned long long)first,
-			(unsigned long long)array->count);
+	return fth_fail(
+		ERANGE, "array: %llu elements from index %llu exceed the array of %llu elements",
+		(unsigned long long)n, (unsigned long long)first, (unsigned long long)array->count);
 }
 
 enum fth_cache_mode fth_array_line_mode(const struct fth_array *array, uint64_t line,
@@ -102,7 +102,8 @@ static int measure(const struct fth_dev *dev, size_t element,
 	*count = options->count ? options->count : fit;
 	if (fit == 0 || *count > fit)
 		return fth_fail(ERANGE,
-				"array: %llu elements of %zu bytes: the device has room for %llu",
+				"array: %llu elements of %zu bytes do not fit: the device has room "
+				"for %llu",
 				(unsigned long long)*count, element, (unsigned long long)fit);
 	*bytes = *count * element;
 	/* Up to a whole block; inside, since the device's size is a multiple of it. */

@@ -82,7 +82,7 @@ void fth_cursor_close(struct fth_cursor *cursor)
 
 int fth_cursor_refuse(void)
 {
-	return fth_fail(EROFS, "array: the cursor was opened for reading");
+	return fth_fail(EROFS, "array: the cursor was opened for reading only");
 }
 
 /* The cursor has stepped onto `line` from the one before it. */

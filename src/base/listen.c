@@ -54,7 +54,7 @@ static int listen_unix(struct fth_listen *l, const char *path)
 	int fd, rc;
 
 	if (strlen(path) >= sizeof(address.sun_path))
-		return fth_fail(ENAMETOOLONG, "unix:%s: the path of a socket has at most %zu bytes",
+		return fth_fail(ENAMETOOLONG, "unix:%s: the socket path is longer than %zu bytes",
 				path, sizeof(address.sun_path) - 1);
 	memcpy(address.sun_path, path, strlen(path));
 	/* What a server that was killed has left; a socket that somebody listens on stays. */
@@ -115,7 +115,7 @@ static int look_up(const char *where, struct addrinfo **found)
 		length -= 2;
 	}
 	if (length >= sizeof(host))
-		return fth_fail(ENAMETOOLONG, "%s: the name of a host has at most %zu bytes", where,
+		return fth_fail(ENAMETOOLONG, "%s: the host name is longer than %zu bytes", where,
 				sizeof(host) - 1);
 	memcpy(host, name, length);
 	rc = getaddrinfo(*host ? host : NULL, colon + 1, &hints, found);
@@ -182,8 +182,10 @@ static int listen_fd(struct fth_listen *l, const char *where)
 	if (end == where + 3 || *end || fd < 3 || fd > INT32_MAX || fstat((int)fd, &st) < 0 ||
 	    !S_ISSOCK(st.st_mode) || getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &length) < 0 ||
 	    type != SOCK_STREAM)
-		return fth_fail(EBADF, "%s: not a stream socket with a number of at least 3",
-				where);
+		return fth_fail(
+			EBADF,
+			"%s: expected a listening stream socket with a descriptor of at least 3",
+			where);
 	if (fcntl((int)fd, F_SETFL, O_NONBLOCK) < 0 || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
 		return fth_fail(errno, "%s: %s", where, strerror(errno));
 	return keep(l, (int)fd, where);

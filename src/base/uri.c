@@ -57,7 +57,7 @@ int fth_uri_escape(const char *text, char *to, size_t size)
 		unsigned char c = (unsigned char)*at;
 
 		if (n + 4 > size)
-			return fth_fail(ENAMETOOLONG, "%s: too long for a URI", text);
+			return fth_fail(ENAMETOOLONG, "%s: the URI is too long", text);
 		if (iscntrl(c) || strchr("%?&()", c)) {
 			to[n++] = '%';
 			to[n++] = digits[c >> 4];
@@ -105,7 +105,7 @@ static int parse_inner(struct fth_uri *uri, const char *text, const char **rest)
 
 	do {
 		if (*p == '(' && ++depth > FTH_URI_NESTING_MAX)
-			return fth_fail(EINVAL, "wrappers nest deeper than %d",
+			return fth_fail(EINVAL, "wrappers are nested deeper than %d",
 					FTH_URI_NESTING_MAX);
 		if (*p == ')')
 			depth--;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opening and closing a cache, its options and figures. cache_internal.h lists the siblings. */
+/* Opening and closing a cache, its options and statistics. cache_internal.h lists the other files. */
 #include "cache_internal.h"
 #include "base/options.h"
 
@@ -63,7 +63,7 @@ static int check_options(const struct fth_cache_options *o)
 		return fth_fail(EINVAL, "cache: dirty_percent %u is more than 100",
 				o->dirty_percent);
 	if ((unsigned)o->policy >= FTH_CACHE_POLICY_COUNT)
-		return fth_fail(EINVAL, "cache: policy %d is unknown", (int)o->policy);
+		return fth_fail(EINVAL, "cache: unknown policy %d", (int)o->policy);
 	return 0;
 }
 

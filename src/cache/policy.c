@@ -50,7 +50,8 @@ int fth_cache_policy_parse(const char *name, enum fth_cache_policy *out)
 			*out = (enum fth_cache_policy)i;
 			return 0;
 		}
-	return fth_fail(EINVAL, "cache: policy '%s' is none of default, fifo, clock, trial", name);
+	return fth_fail(EINVAL,
+			"cache: unknown policy '%s': expected default, fifo, clock or trial", name);
 }
 
 /*

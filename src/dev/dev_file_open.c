@@ -64,9 +64,9 @@ static int check_options(const struct file_options *o)
 	if (strcmp(o->window, "auto") != 0 && strcmp(o->window, "map") != 0)
 		return fth_fail(EINVAL, "window=%s is not one of auto and map", o->window);
 	if (o->create && o->size == 0)
-		return fth_fail(EINVAL, "create=on needs size=");
+		return fth_fail(EINVAL, "create=on requires size=");
 	if (o->create && o->readonly)
-		return fth_fail(EINVAL, "create=on and readonly=on exclude each other");
+		return fth_fail(EINVAL, "create=on and readonly=on are mutually exclusive");
 	if (o->block & (o->block - 1))
 		return fth_fail(EINVAL, "block=%llu is not a power of two",
 				(unsigned long long)o->block);

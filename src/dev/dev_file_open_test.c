@@ -31,7 +31,7 @@ static void bad_options_are_refused(void **state)
 	refuse("?size=8200&block=4096", -EINVAL, "whole blocks");
 	refuse("?direct=maybe", -EINVAL, "direct");
 	refuse("?create=on", -EINVAL, "size=");
-	refuse("?create=on&size=8192&readonly=on", -EINVAL, "exclude");
+	refuse("?create=on&size=8192&readonly=on", -EINVAL, "mutually exclusive");
 	refuse("?fixed=2", -EINVAL, "fixed");
 	refuse("?threads=0", -EINVAL, "threads");
 	refuse("?threads=65", -EINVAL, "threads");
@@ -305,8 +305,8 @@ static void without_io_uring_threads_are_used(void **state)
 {
 	(void)state;
 	make_file(0, 8192);
-	without_io_uring(ENOSYS, "no io_uring");
-	without_io_uring(EPERM, "not allowed");
+	without_io_uring(ENOSYS, "does not support io_uring");
+	without_io_uring(EPERM, "disabled");
 	without_io_uring(ENOMEM, "RLIMIT_MEMLOCK");
 }
 

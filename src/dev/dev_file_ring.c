@@ -104,12 +104,12 @@ static int explain(int rc)
 {
 	switch (rc) {
 	case -ENOSYS:
-		return fth_fail(ENOSYS, "this kernel has no io_uring: use engine=threads");
+		return fth_fail(ENOSYS,
+				"this kernel does not support io_uring: use engine=threads");
 	case -EPERM:
 	case -EACCES:
-		return fth_fail(
-			-rc, "io_uring is not allowed here, by sysctl kernel.io_uring_disabled or "
-			     "a container's seccomp filter: use engine=threads");
+		return fth_fail(-rc, "io_uring is disabled by sysctl kernel.io_uring_disabled or a "
+				     "container's seccomp filter: use engine=threads");
 	case -ENOMEM:
 		return fth_fail(
 			ENOMEM,

@@ -136,7 +136,7 @@ static int allocate(const struct dev_file *file)
 	if (file->readonly || file->is_block_device ||
 	    fallocate(file->fd, 0, 0, (off_t)file->dev.info.size) == 0 || errno == EOPNOTSUPP)
 		return 0;
-	return fth_fail(errno, "allocating all blocks of the file, for its window: %s",
+	return fth_fail(errno, "cannot allocate all blocks of the file for its window: %s",
 			strerror(errno));
 }
 
@@ -165,7 +165,7 @@ static int map_window(struct dev_file *file, struct fth_dev_window *window)
 					    "it through the page cache");
 	window->info.base = map_file(file, MAP_SHARED);
 	if (!window->info.base)
-		return fth_fail(errno, "mapping the file: %s", strerror(errno));
+		return fth_fail(errno, "cannot map the file: %s", strerror(errno));
 	window->ops = &map_ops;
 	window->info.guarantee = in_memory ? FTH_DEV_WINDOW_EXIT : FTH_DEV_WINDOW_POWER;
 	snprintf(window->text, sizeof(window->text),

@@ -68,7 +68,7 @@ static int parse_kind(const char *word, size_t len, uint32_t *kinds)
 		}
 	}
 	return fth_fail(EINVAL,
-			"fault: kind=%.*s is none of read, write, flush, discard, zero and all",
+			"fault: kind=%.*s is not one of read, write, flush, discard, zero and all",
 			(int)len, word);
 }
 
@@ -104,7 +104,7 @@ static int parse_mode(const char *name, enum fth_dev_fault_mode *mode)
 			return 0;
 		}
 	}
-	return fth_fail(EINVAL, "fault: mode=%s is none of fail, late, torn and timeout", name);
+	return fth_fail(EINVAL, "fault: mode=%s is not one of fail, late, torn and timeout", name);
 }
 
 static int parse_words(struct fth_uri *uri, struct fth_dev_fault_plan *plan)
@@ -178,7 +178,7 @@ int fth_fault_plan_parse(struct fth_uri *uri, struct fth_dev_fault_plan *plan, b
 		return rc;
 	if (!has_when(uri))
 		return fth_fail(EINVAL,
-				"fault: no operation is chosen; give nth=, every= or rate=");
+				"fault: no operation is selected; specify nth=, every= or rate=");
 	return fth_fault_plan_check(plan);
 }
 

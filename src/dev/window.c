@@ -35,7 +35,7 @@ int fth_dev_window_open(struct fth_dev *dev, enum fth_dev_window_kind kind,
 
 	*out = NULL;
 	if (kind >= FTH_DEV_WINDOW_KINDS || least > FTH_DEV_WINDOW_POWER)
-		return fth_fail(EINVAL, "window kind %u or guarantee %u is unknown", (unsigned)kind,
+		return fth_fail(EINVAL, "unknown window kind %u or guarantee %u", (unsigned)kind,
 				(unsigned)least);
 	if (!dev->ops->window_open)
 		return fth_fail(EOPNOTSUPP, "%s has no byte-addressable window", fth_dev_uri(dev));
@@ -77,7 +77,7 @@ const char *fth_dev_window_text(const struct fth_dev_window *window)
 static int check_range(const struct fth_dev_window *window, uint64_t offset, uint64_t length)
 {
 	if (offset > window->info.size || length > window->info.size - offset)
-		return fth_fail(ERANGE, "%llu bytes at %llu are beyond the window's end at %llu",
+		return fth_fail(ERANGE, "%llu bytes at offset %llu exceed the window of %llu bytes",
 				(unsigned long long)length, (unsigned long long)offset,
 				(unsigned long long)window->info.size);
 	return 0;

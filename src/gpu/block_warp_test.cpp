@@ -140,7 +140,7 @@ static void test_options(void **state)
 	refuse("softnvme(mem:1M)?lba=16384", 0, 0, -EOPNOTSUPP, "larger than 8192");
 	refuse("mem:1M?block=4096", 2048, 0, -EINVAL, "slot 2048 is smaller than the device's blocks");
 	refuse("softnvme(mem:1M)?lba=4096", 512, 0, -EINVAL, "smaller than the device's blocks of 4096");
-	refuse("mem:1M?block=4096", 0, 4096, -EINVAL, "are for gpu: drives");
+	refuse("mem:1M?block=4096", 0, 4096, -EINVAL, "apply to gpu: drives only");
 }
 
 int main(void)

@@ -66,17 +66,17 @@ int fth_gpu_layout_check_array(const struct fth_gpu_cache_state *state, size_t e
 				"the line size",
 				element, 1ull << state->line_shift);
 	if (o->replicated && !o->readonly)
-		return fth_fail(EINVAL, "gpu array: replicated needs readonly");
+		return fth_fail(EINVAL, "gpu array: replicated requires readonly");
 	if (o->offset % unit)
 		return fth_fail(EINVAL, "gpu array: offset %llu is not a multiple of %llu",
 				(unsigned long long)o->offset, (unsigned long long)unit);
 	room = fth_gpu_layout_room(state, o);
 	if (room < element || o->count > room / element)
-		return fth_fail(
-			ERANGE,
-			"gpu array: %llu elements of %zu bytes: the drive has room for %llu",
-			(unsigned long long)o->count, element,
-			(unsigned long long)(room / element));
+		return fth_fail(ERANGE,
+				"gpu array: %llu elements of %zu bytes do not fit: the drive has "
+				"room for %llu",
+				(unsigned long long)o->count, element,
+				(unsigned long long)(room / element));
 	return 0;
 }
 

@@ -18,16 +18,17 @@
 static int check_opts(const struct fth_gpu_drive_options *o)
 {
 	if (o->ssds != 1)
-		return fth_fail(EINVAL,
-				"%u SSDs: a device is one; use vol(...) to stripe over several",
-				o->ssds);
-	if (o->model)
 		return fth_fail(
 			EINVAL,
-			"options.model is for gpu: drives; give a device ?model=NAME in its URI");
+			"%u SSDs: expected 1 for a device; use vol(...) to stripe over several",
+			o->ssds);
+	if (o->model)
+		return fth_fail(EINVAL, "options.model applies to gpu: drives only; specify "
+					"?model=NAME in the URI of a device");
 	if (o->memory || o->late_data || o->warps || o->batch || o->block)
-		return fth_fail(EINVAL,
-				"memory, late_data, warps, batch and block are for gpu: drives");
+		return fth_fail(
+			EINVAL,
+			"memory, late_data, warps, batch and block apply to gpu: drives only");
 	if (o->queues < 1 || o->queues > FTH_GPU_QUEUES_MAX)
 		return fth_fail(EINVAL, "%u queue pairs, expected 1 to %u", o->queues,
 				FTH_GPU_QUEUES_MAX);

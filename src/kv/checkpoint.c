@@ -2,20 +2,20 @@
 /*
  * The index on the device, written while the cache is in use.
  *
- * Buckets are copied one after the other, each under its lock, so the copy is of no single moment.
- * What makes it right:
+ * Buckets are copied one after the other, each under its lock, so the copy is not a snapshot of one moment.
+ * It is correct for these reasons:
  *
  * 1. replay_from is where the log ended before the first bucket was copied. A change whose record
  *    lies before it was made under the lock of its buckets, and is in the copy; all others are
  *    replayed.
  * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: it is
- *    put down in a list, and looked for in both of its buckets when these are written. What is found
- *    is written behind the buckets. One that moves the other way is copied twice; reading takes out
- *    the second.
+ *    recorded in a list, and looked up in both of its buckets when these are written. Entries that are found
+ *    are written after the buckets. One that moves the other way is copied twice; reading drops
+ *    the second copy.
  * 3. The header is written after all that the copy points to is durable (a commit), and the
- *    superblock after the header. Two areas take turns, so the last one stays good until then. If
- *    the superblock could not be written, nobody knows which area it names: then it is written
- *    again before anything else is.
+ *    superblock after the header. Two areas alternate, so the last one stays valid until then. If
+ *    a write of the superblock fails, it is unknown which area it names: then it is written
+ *    again before anything else.
  * 4. Items in memory are written with the place of their record in the log.
  */
 #include "kv/kv_internal.h"
@@ -174,7 +174,7 @@ struct moved_out {
 
 static int too_many_moved(uint64_t count)
 {
-	return fth_fail(EAGAIN, "%llu entries have moved while the index was written",
+	return fth_fail(EAGAIN, "%llu entries moved while the index was being written",
 			(unsigned long long)count);
 }
 

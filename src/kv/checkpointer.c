@@ -59,8 +59,7 @@ int kv_checkpointer_start(struct fth_kv *kv)
 		return 0;
 	rc = -pthread_create(&kv->timer, NULL, checkpointer_main, kv);
 	if (rc < 0)
-		return fth_fail(-rc, "cannot start the thread that writes checkpoints: %s",
-				strerror(-rc));
+		return fth_fail(-rc, "cannot start the checkpoint thread: %s", strerror(-rc));
 	kv->timer_runs = true;
 	return 0;
 }

@@ -347,7 +347,7 @@ uint64_t kv_index_buckets(uint64_t items)
 int kv_index_init(struct fth_kv *kv, uint64_t buckets)
 {
 	if (buckets == 0 || buckets > KV_BUCKETS_MAX)
-		return fth_fail(EINVAL, "an index of %llu items is too large; at most %llu",
+		return fth_fail(EINVAL, "an index of %llu items is too large; the maximum is %llu",
 				(unsigned long long)buckets * KV_WAYS,
 				(unsigned long long)KV_BUCKETS_MAX * KV_WAYS);
 	kv->bucket_count = (uint32_t)buckets;

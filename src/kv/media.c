@@ -93,7 +93,7 @@ static int format(struct fth_kv *kv)
 	memset(s, 0, sizeof(*s));
 	memcpy(s->magic, KV_SUPER_MAGIC, sizeof(s->magic));
 	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
-		return fth_fail(errno, "no random number: %s", strerror(errno));
+		return fth_fail(errno, "cannot read random numbers: %s", strerror(errno));
 	s->chunk = kv->options.chunk;
 	s->buckets = kv->bucket_count;
 	s->persistent = kv_persistent(kv);
@@ -142,8 +142,8 @@ static int find_super(struct fth_kv *kv)
 	} else if (rc == 0 && again < 0) {
 		rc = again;
 	} else if (rc == 0 && !all_zero(pair, 2 * sizeof(*pair))) {
-		rc = fth_fail(EBADMSG, "the device holds something else; format it to overwrite "
-				       "that");
+		rc = fth_fail(EBADMSG, "the device contains data that is not a cache; format it to "
+				       "overwrite the data");
 	}
 	free(pair);
 	return rc;
@@ -152,7 +152,8 @@ static int find_super(struct fth_kv *kv)
 static int check_device(struct fth_kv *kv, const struct fth_dev_info *info)
 {
 	if (4096 % info->block != 0)
-		return fth_fail(EINVAL, "blocks of %u bytes are too large", info->block);
+		return fth_fail(EINVAL, "the device has blocks of %u bytes, which is too large",
+				info->block);
 	kv->block = info->block < KV_UNIT ? 512 : info->block;
 	if (info->size < KV_HEAD_BYTES)
 		return fth_fail(ENOSPC, "a device of %llu bytes is too small",
@@ -168,20 +169,19 @@ int kv_media_find(struct fth_kv *kv)
 	if (rc == 0)
 		rc = find_super(kv);
 	if (rc == -EBADMSG)
-		return fth_fail(EBADMSG, "the device holds data that is not a cache");
+		return fth_fail(EBADMSG, "the device contains data that is not a cache");
 	if (rc < 0)
 		return rc;
 	if (rc == 0)
-		return fth_fail(ENODATA, "the device holds no cache: its first block is zero");
+		return fth_fail(ENODATA, "the device contains no cache: its first block is zero");
 	if (!kv->super.persistent)
-		return fth_fail(ENODATA,
-				"the cache on the device was used without persistence: its "
-				"items went with the server");
+		return fth_fail(ENODATA, "the cache on the device was used without persistence: "
+					 "its items were lost when the server stopped");
 	rc = check_super(&kv->super, info->size);
 	if (rc == 0 && kv->super.chunk > info->max_length)
-		rc = fth_fail(EINVAL, "chunks of %llu bytes; the device takes %llu at once",
-			      (unsigned long long)kv->super.chunk,
-			      (unsigned long long)info->max_length);
+		rc = fth_fail(
+			EINVAL, "chunks of %llu bytes exceed the device's maximum request of %llu",
+			(unsigned long long)kv->super.chunk, (unsigned long long)info->max_length);
 	kv->ring = kv->super.chunks * kv->super.chunk;
 	return rc;
 }
@@ -196,8 +196,9 @@ int kv_media_open(struct fth_kv *kv)
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && !kv_persistent(kv) && kv->super.persistent)
-		return fth_fail(EEXIST, "the device holds a persistent cache; format it to "
-					"overwrite that");
+		return fth_fail(
+			EEXIST,
+			"the device contains a persistent cache; format it to overwrite the cache");
 	kv->recovery.found = rc == 1 && kv_persistent(kv) && kv->super.persistent;
 	if (!kv->recovery.found)
 		rc = format(kv);
@@ -206,15 +207,15 @@ int kv_media_open(struct fth_kv *kv)
 	if (rc < 0)
 		return rc;
 	if (kv->super.chunk > info->max_length)
-		return fth_fail(EINVAL, "chunks of %llu bytes; the device takes %llu at once",
-				(unsigned long long)kv->super.chunk,
-				(unsigned long long)info->max_length);
+		return fth_fail(
+			EINVAL, "chunks of %llu bytes exceed the device's maximum request of %llu",
+			(unsigned long long)kv->super.chunk, (unsigned long long)info->max_length);
 	kv->ring = kv->super.chunks * kv->super.chunk;
 	if (kv->super.chunk < (uint64_t)kv->options.value_max + 1024)
-		return fth_fail(EINVAL,
-				"the cache has chunks of %llu bytes, too short for values of "
-				"%u bytes",
-				(unsigned long long)kv->super.chunk, kv->options.value_max);
+		return fth_fail(
+			EINVAL,
+			"the cache has chunks of %llu bytes, too small for values of %u bytes",
+			(unsigned long long)kv->super.chunk, kv->options.value_max);
 	if (kv->options.buffers > flight_max(kv->super.chunks))
 		kv->options.buffers = (uint32_t)flight_max(kv->super.chunks);
 	kv->log.flight = flight_for(kv, kv->super.chunks);

@@ -56,10 +56,10 @@ int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op)
 	if (op->verb == FTH_KV_FLUSH_ALL)
 		return 0;
 	if (op->key_length == 0 || op->key_length > FTH_KV_KEY_MAX)
-		return fth_fail(EINVAL, "a key has 1 to %u bytes, not %u", FTH_KV_KEY_MAX,
-				op->key_length);
+		return fth_fail(EINVAL, "keys must have 1 to %u bytes, this one has %u",
+				FTH_KV_KEY_MAX, op->key_length);
 	if (op->value_length > kv->options.value_max)
-		return fth_fail(EMSGSIZE, "a value has at most %u bytes, not %u",
+		return fth_fail(EMSGSIZE, "values have at most %u bytes, this one has %u",
 				kv->options.value_max, op->value_length);
 	return 0;
 }
@@ -251,7 +251,7 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	if (!e && !last_try)
 		return GO_AGAIN;
 	if (!e)
-		return done(op, fth_fail(ENOMEM, "the index has no room for another item"));
+		return done(op, fth_fail(ENOMEM, "the index is full"));
 	slot->position = KV_NOWHERE;
 	if (kv_persistent(kv)) {
 		int rc = kv_log_reserve(kv, kv_record_bytes(&slot->record), &room);

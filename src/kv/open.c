@@ -65,7 +65,7 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 	if (rc < 0)
 		return rc;
 	if (o->value_max > FTH_KV_VALUE_MAX)
-		return fth_fail(EINVAL, "kv: value_max %u is above %u", o->value_max,
+		return fth_fail(EINVAL, "kv: value_max %u exceeds %u", o->value_max,
 				FTH_KV_VALUE_MAX);
 	if (o->chunk < 65536 || o->chunk & (o->chunk - 1) ||
 	    o->chunk < (uint64_t)o->value_max + 1024)
@@ -74,21 +74,21 @@ static int check_options(const struct fth_kv_options *o, const struct fth_dev *d
 				"a value of %u bytes",
 				o->chunk, o->value_max);
 	if (o->buffers < 3 || o->buffers > 1024)
-		return fth_fail(EINVAL, "kv: %u buffers, expected 3 to 1024", o->buffers);
+		return fth_fail(EINVAL, "kv: buffers is %u, expected 3 to 1024", o->buffers);
 	if (o->readmit > 90)
-		return fth_fail(EINVAL, "kv: readmit %u is above 90 percent", o->readmit);
+		return fth_fail(EINVAL, "kv: readmit %u exceeds 90 percent", o->readmit);
 	if (o->admit > 100)
-		return fth_fail(EINVAL, "kv: admit %u is above 100 percent", o->admit);
+		return fth_fail(EINVAL, "kv: admit %u exceeds 100 percent", o->admit);
 	if (o->persistence != FTH_KV_VOLATILE && (o->admit != 100 || o->daily_bytes))
 		return fth_fail(EINVAL, "kv: admit and daily_bytes cannot be combined with "
 					"persistence");
 	if ((unsigned)o->persistence > FTH_KV_WRITE_THROUGH)
 		return fth_fail(EINVAL, "kv: unknown persistence %u", (unsigned)o->persistence);
 	if (o->persistence == FTH_KV_VOLATILE && o->checkpoint_ms)
-		return fth_fail(EINVAL, "kv: checkpoint_ms %u without persistence",
+		return fth_fail(EINVAL, "kv: checkpoint_ms %u requires persistence",
 				o->checkpoint_ms);
 	if (o->persistence != FTH_KV_VOLATILE && !o->flash && !dev)
-		return fth_fail(EINVAL, "kv: persistence needs flash");
+		return fth_fail(EINVAL, "kv: persistence requires a flash device");
 	return 0;
 }
 

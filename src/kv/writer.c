@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The thread that writes the log. Others fill buffers; this one brings them to the device.
+ * The thread that writes the log. Other threads fill buffers; this one writes them to the device.
  *
  *	commit:  IDLE --due--> WRITING (all before target) --> FLUSHING --> IDLE, committed = target
  *
  * Invariants
  * 1. Only this thread has writes of the log in flight, and only it frees buffers.
  * 2. A block that was written is not written again with other contents: a commit pads the open
- *    chunk to a whole block first. What was durable can not be torn by a later write.
+ *    chunk to a whole block first. Durable data cannot be torn by a later write.
  * 3. committed moves only over records whose writes and whose flush have succeeded. A write is tried
- *    a few times. When it fails for good, a flush fails, or nothing comes back for a long time, the
- *    log has failed: with persistence nothing is added or written any more, and buffers stay as
- *    they are, so that what is in them can still be read.
+ *    a few times. When it still fails, a flush fails, or no request completes for a long time, the
+ *    log has failed: with persistence nothing is added or written any more, and buffers are
+ *    kept, so that their records can still be read.
  * 4. log.lock is held except while waiting, reading or sweeping; never across I/O.
  */
 #include "kv/kv_internal.h"
@@ -480,8 +480,7 @@ int kv_writer_start(struct fth_kv *kv)
 	if (rc == 0) {
 		rc = -pthread_create(&kv->writer, NULL, writer_main, w);
 		if (rc < 0)
-			fth_fail(-rc, "cannot start the thread that writes the log: %s",
-				 strerror(-rc));
+			fth_fail(-rc, "cannot start the log writer thread: %s", strerror(-rc));
 	}
 	if (rc < 0 && w) {
 		fth_dev_chan_close(w->chan);

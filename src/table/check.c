@@ -55,7 +55,7 @@ static int complain(struct checking *ch, uint32_t column, const char *format, ..
 	va_end(arguments);
 	ch->findings++;
 	if (ch->report && ch->report(text, ch->user) != 0)
-		return fth_fail(ECANCELED, "stopped");
+		return fth_fail(ECANCELED, "canceled");
 	return 0;
 }
 
@@ -205,7 +205,7 @@ static int check_flag(struct checking *ch, uint32_t c, uint32_t flag, bool holds
 {
 	if (!(fth_table_facts(ch->table, c)->flags & flag) || holds)
 		return 0;
-	return complain(ch, c, "it is said to be %s, and is not", what);
+	return complain(ch, c, "the manifest says it is %s, which is wrong", what);
 }
 
 static int check_order(struct checking *ch, uint32_t c, struct observed *o)
@@ -229,7 +229,7 @@ static int check_order(struct checking *ch, uint32_t c, struct observed *o)
 		rc = check_flag(ch, c, FTH_TABLE_WHOLE_RUNS, o->whole_runs, "in whole runs");
 	if (rc == 0)
 		rc = check_flag(ch, c, FTH_TABLE_DISTINCT, distinct == f->distinct,
-				"of that many distinct values");
+				"exact in its number of distinct values");
 	if (rc == 0 && f->max_run != o->max_run)
 		rc = complain(ch, c, "its longest run has %llu rows, the manifest says %llu",
 			      (unsigned long long)o->max_run, (unsigned long long)f->max_run);
@@ -244,12 +244,12 @@ static int check_sums(struct checking *ch, uint32_t c, const struct observed *o)
 
 	fth_table_dictionary(ch->table, c, &dictionary);
 	if (o->min != f->min || o->max != f->max)
-		rc = complain(ch, c, "min or max is wrong");
+		rc = complain(ch, c, "the manifest has a wrong minimum or maximum");
 	if (rc == 0 && o->nulls != f->nulls)
 		rc = complain(ch, c, "it has %llu nulls, the manifest says %llu",
 			      (unsigned long long)o->nulls, (unsigned long long)f->nulls);
 	if (rc == 0 && (o->string_bytes != f->string_bytes || o->max_length != f->max_length))
-		rc = complain(ch, c, "the lengths of its strings are wrong");
+		rc = complain(ch, c, "the manifest has wrong string lengths");
 	if (rc == 0 && o->bytes != f->bytes)
 		rc = complain(ch, c, "its chunks have %llu bytes, the manifest says %llu",
 			      (unsigned long long)o->bytes, (unsigned long long)f->bytes);
@@ -290,7 +290,7 @@ static int check_column(struct checking *ch, uint32_t c)
 		rc = check_chunk(ch, c, g, &o, ordered);
 		ch->done++;
 		if (rc == 0 && ch->progress && ch->progress(ch->done, ch->total, ch->user) != 0)
-			rc = fth_fail(ECANCELED, "stopped");
+			rc = fth_fail(ECANCELED, "canceled");
 	}
 	/* Facts about values that cannot be read say nothing. */
 	if (rc == 0 && ch->findings == before && fth_table_rows(ch->table))

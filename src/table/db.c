@@ -74,7 +74,7 @@ void fth_table_db_close(struct fth_table_db *db)
 
 static int refuse_readonly(const struct fth_table_db *db)
 {
-	return db->store->readonly ? fth_fail(EROFS, "the database is open for reading only") : 0;
+	return db->store->readonly ? fth_fail(EROFS, "the database is open read-only") : 0;
 }
 
 int fth_table_create(struct fth_table_db *db, const char *name,

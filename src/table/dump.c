@@ -109,7 +109,7 @@ static int put_value(const struct dump *d, uint32_t c, const struct decoded *col
 {
 	if (decoded_null(column, row)) {
 		if (!d->text->null)
-			return fth_fail(EILSEQ, "column %s has a null; set a text for nulls",
+			return fth_fail(EILSEQ, "column %s contains a null; set a text for nulls",
 					d->schema->column[c].name);
 		fputs(d->text->null, d->out);
 		return 0;

@@ -270,7 +270,7 @@ static int take_turn(struct load *l, const struct text_block *block, const struc
 	l->line += block->skipped + p->lines;
 	l->done += block->length;
 	if (l->progress && l->progress(l->done, l->total, l->user) != 0)
-		return fth_fail(ECANCELED, "stopped");
+		return fth_fail(ECANCELED, "canceled");
 	return 0;
 }
 

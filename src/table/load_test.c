@@ -111,26 +111,28 @@ static void bad_input_is_named_with_its_line(void **state)
 	fixture_open(&f);
 	expect_error(&f, "a int, b text", &bar, "1|x\n2|y\n3\n", "input:3: 1 fields, expected 2");
 	expect_error(&f, "a int, b text", &bar, "1|x|y\n", "input:1: more than 2 fields");
-	expect_error(&f, "a int", &bar, "1\nx2\n", "input:2: a: \"x2\" is no int32");
-	expect_error(&f, "a int", &bar, "1\n\n2\n", "input:2: a: \"\" is no int32");
+	expect_error(&f, "a int", &bar, "1\nx2\n", "input:2: a: \"x2\" is not a valid int32");
+	expect_error(&f, "a int", &bar, "1\n\n2\n", "input:2: a: \"\" is not a valid int32");
 	expect_error(&f, "a int", &bar, "2147483648\n",
-		     "input:1: a: \"2147483648\" is outside int32");
-	expect_error(&f, "a bigint", &bar, "9223372036854775808\n", "is outside int64");
+		     "input:1: a: \"2147483648\" is out of range for int32");
+	expect_error(&f, "a bigint", &bar, "9223372036854775808\n", "is out of range for int64");
 	expect_error(&f, "a bigint", &bar, "99999999999999999999999999999999999999999\n",
-		     "is outside int64");
-	expect_error(&f, "a decimal(5,2)", &bar, "1000.00\n", "is outside decimal(5,2)");
-	expect_error(&f, "a decimal(5,2)", &bar, "1.001\n", "too many digits behind the point");
+		     "is out of range for int64");
+	expect_error(&f, "a decimal(5,2)", &bar, "1000.00\n", "is out of range for decimal(5,2)");
+	expect_error(&f, "a decimal(5,2)", &bar, "1.001\n",
+		     "too many digits after the decimal point");
 	expect_error(&f, "a decimal(38,2)", &bar, "99999999999999999999999999999999999999\n",
-		     "is outside");
-	expect_error(&f, "a date", &bar, "1999-02-29\n", "\"1999-02-29\" is no date");
-	expect_error(&f, "a double", &bar, "1.5x\n", "is no double");
+		     "is out of range");
+	expect_error(&f, "a date", &bar, "1999-02-29\n", "\"1999-02-29\" is not a valid date");
+	expect_error(&f, "a double", &bar, "1.5x\n", "is not a valid double");
 	expect_error(&f, "a varchar(3)", &bar, "abc\nabcd\n",
 		     "input:2: a: \"abcd\" is too long for varchar(3)");
-	expect_error(&f, "a int not null, b int", &csv, "1,2\n,2\n", "input:2: a: a null");
+	expect_error(&f, "a int not null, b int", &csv, "1,2\n,2\n",
+		     "input:2: a: null in a NOT NULL column");
 	expect_error(&f, "a text, b text", &csv, "\"x\ny\",1\nz,\"q\"r\n",
-		     "input:3: b: text follows");
-	expect_error(&f, "a text, b text", &csv, "x,\"yz\n", "does not end");
-	expect_error(&f, "a text, b text", &csv, "x\"y,z\n", "a quote inside a field");
+		     "input:3: b: unexpected text after");
+	expect_error(&f, "a text, b text", &csv, "x,\"yz\n", "unterminated quoted field");
+	expect_error(&f, "a text, b text", &csv, "x\"y,z\n", "a quote inside an unquoted field");
 	fixture_close(&f);
 }
 
@@ -193,7 +195,8 @@ static void lines_are_counted_over_blocks(void **state)
 	fputs("oops|7\n", in);
 	fclose(in);
 	fixture_open(&f);
-	expect_error(&f, "a int, b int", &bar, text, "input:1000001: a: \"oops\" is no int32");
+	expect_error(&f, "a int, b int", &bar, text,
+		     "input:1000001: a: \"oops\" is not a valid int32");
 	free(text);
 	fixture_close(&f);
 }

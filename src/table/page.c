@@ -251,7 +251,8 @@ int page_range(const struct fth_table_page *page, uint32_t from, uint32_t to)
 {
 	if (from <= to && to <= page->rows)
 		return 0;
-	return fth_fail(ERANGE, "rows %u to %u of a group of %u", from, to, page->rows);
+	return fth_fail(ERANGE, "rows %u to %u are outside a group of %u rows", from, to,
+			page->rows);
 }
 
 int fth_table_page_nulls(const struct fth_table_page *page, uint32_t from, uint32_t to,

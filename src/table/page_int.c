@@ -19,7 +19,7 @@ static bool is_integer(const struct fth_table_page *page)
 
 static int not_encoded(const struct fth_table_page *page, const char *as)
 {
-	return fth_fail(ENOTSUP, "column %s, group %u: encoding %s has no %s",
+	return fth_fail(ENOTSUP, "column %s, group %u: encoding %s cannot be read as %s",
 			fth_table_schema(page->table)->column[page->column].name, page->group,
 			fth_table_encoding_name((enum fth_table_encoding)page->chunk->encoding),
 			as);
@@ -151,7 +151,7 @@ static bool fits(const struct fth_table_chunk *chunk, unsigned size)
 static int check_size(const struct fth_table_page *page, unsigned size)
 {
 	if (size != 1 && size != 2 && size != 4 && size != 8)
-		return fth_fail(EINVAL, "integers of %u bytes: expected 1, 2, 4 or 8", size);
+		return fth_fail(EINVAL, "integer size %u: expected 1, 2, 4 or 8 bytes", size);
 	if (!fits(page->chunk, size))
 		return fth_fail(ERANGE, "values from %lld to %lld do not fit %u bytes",
 				(long long)page->chunk->min, (long long)page->chunk->max, size);

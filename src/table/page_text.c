@@ -15,7 +15,7 @@
 
 static int wrong_encoding(const struct fth_table_page *page, const char *as)
 {
-	return fth_fail(ENOTSUP, "column %s, group %u: encoding %s has no %s",
+	return fth_fail(ENOTSUP, "column %s, group %u: encoding %s cannot be read as %s",
 			fth_table_schema(page->table)->column[page->column].name, page->group,
 			fth_table_encoding_name((enum fth_table_encoding)page->chunk->encoding),
 			as);
@@ -53,7 +53,7 @@ int fth_table_page_codes(const struct fth_table_page *page, uint32_t from, uint3
 	if (page->chunk->encoding != FTH_TABLE_CODES && page->chunk->encoding != FTH_TABLE_LOCAL)
 		return wrong_encoding(page, "codes");
 	if (size != 1 && size != 2 && size != 4)
-		return fth_fail(EINVAL, "codes of %u bytes: expected 1, 2 or 4", size);
+		return fth_fail(EINVAL, "code size %u: expected 1, 2 or 4 bytes", size);
 	if (size < 4 &&
 	    ((uint64_t)page->count > (uint64_t)1 << (size * 8) || page->values.width > size * 8))
 		return fth_fail(ERANGE, "codes of %u values do not fit %u bytes", page->count,
@@ -96,7 +96,7 @@ int fth_table_page_block(const struct fth_table_page *page, uint32_t block,
 	uint32_t end;
 
 	if (block >= fth_table_page_block_count(page))
-		return fth_fail(ERANGE, "text block %u of %u", block,
+		return fth_fail(ERANGE, "text block %u is outside a chunk of %u blocks", block,
 				fth_table_page_block_count(page));
 	entry = entry_of(page, block);
 	end = block + 1 < page->count ? entry_of(page, block + 1).first : page->rows;
@@ -167,7 +167,7 @@ int fth_table_page_unpack(const struct fth_table_page *page, uint32_t block, con
 		return rc;
 	if (text) {
 		if (entry_of(page, block).checksum != fth_checksum(stored, info.stored, BLOCK_SEED))
-			return page_bad(page, "the checksum of a block of text is wrong");
+			return page_bad(page, "checksum mismatch in a text block");
 		fault = unpack_text(&info, stored, text);
 	}
 	if (!fault && offsets && !add_lengths(page, &info, offsets))

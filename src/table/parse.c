@@ -139,7 +139,7 @@ static int quoted_field(struct parser *p, const struct parse_column *column, con
 		const char *end = memchr(at, quote, (size_t)(limit - at));
 
 		if (!end)
-			return bad_quotes(p, column, "a quoted field does not end");
+			return bad_quotes(p, column, "unterminated quoted field");
 		if (end + 1 < limit && end[1] == quote) {
 			memcpy(to, from, (size_t)(end + 1 - from));
 			to += end + 1 - from;
@@ -152,7 +152,7 @@ static int quoted_field(struct parser *p, const struct parse_column *column, con
 		*f = doubled ? (struct field){p->scratch, to, end + 1, true}
 			     : (struct field){from, end, end + 1, true};
 		if (!p->ends[(unsigned char)*f->next])
-			return bad_quotes(p, column, "text follows a quoted field");
+			return bad_quotes(p, column, "unexpected text after a quoted field");
 		return 0;
 	}
 }
@@ -167,7 +167,7 @@ static int find_field(struct parser *p, const struct parse_column *column, const
 	while (!p->ends[(unsigned char)*end] || (*end == '\r' && end[1] != '\n'))
 		end++;
 	if (p->text->quote && memchr(at, p->text->quote, (size_t)(end - at)))
-		return bad_quotes(p, column, "a quote inside a field that does not begin with one");
+		return bad_quotes(p, column, "a quote inside an unquoted field");
 	*f = (struct field){at, end, end, false};
 	return 0;
 }
@@ -208,31 +208,31 @@ static const char *parse_decimal(const struct field *f, unsigned scale, u128 *va
 	*negative = at < f->end && *at == '-';
 	at += at < f->end && (*at == '-' || *at == '+');
 	if (at == f->end || (!is_digit(*at) && *at != '.'))
-		return "is no";
+		return "is not a valid";
 	if (!take_digits(&at, f->end, value, &digits))
-		return "is outside";
+		return "is out of range for";
 	if (at < f->end && *at == '.') {
 		at++;
 		if (digits == 0 && (at == f->end || !is_digit(*at)))
-			return "is no";
+			return "is not a valid";
 		for (; at < f->end && is_digit(*at); at++) {
 			if (behind == scale) {
 				if (*at != '0')
-					return "has too many digits behind the point for";
+					return "has too many digits after the decimal point for";
 				continue;
 			}
 			if (*value > ~(u128)0 / 10 - 10)
-				return "is outside";
+				return "is out of range for";
 			*value = *value * 10 + (unsigned)(*at - '0');
 			behind++;
 		}
 	}
 	for (; behind < scale; behind++) {
 		if (*value > ~(u128)0 / 10)
-			return "is outside";
+			return "is out of range for";
 		*value *= 10;
 	}
-	return at == f->end ? NULL : "is no";
+	return at == f->end ? NULL : "is not a valid";
 }
 
 static int parse_int(struct parser *p, struct parse_column *column, const struct field *f,
@@ -246,10 +246,10 @@ static int parse_int(struct parser *p, struct parse_column *column, const struct
 	if (fault)
 		return bad_field(p, column, f, fault);
 	if (value > (u128)INT64_MAX + negative)
-		return bad_field(p, column, f, "is outside");
+		return bad_field(p, column, f, "is out of range for");
 	result = negative ? (int64_t)(0 - (uint64_t)value) : (int64_t)value;
 	if (result < column->limits.min || result > column->limits.max)
-		return bad_field(p, column, f, "is outside");
+		return bad_field(p, column, f, "is out of range for");
 	*out = result;
 	return 0;
 }
@@ -269,7 +269,7 @@ static int parse_wide(struct parser *p, struct parse_column *column, const struc
 	/* Of a number above 2^127 the sign would be wrong. */
 	if ((out->high < 0) != (negative && value != 0) ||
 	    !value_wide_fits(out, column->column->precision))
-		return bad_field(p, column, f, "is outside");
+		return bad_field(p, column, f, "is out of range for");
 	return 0;
 }
 
@@ -289,7 +289,7 @@ static int parse_date(struct parser *p, struct parse_column *column, const struc
 		*out = days;
 		return 0;
 	}
-	return bad_field(p, column, f, "is no");
+	return bad_field(p, column, f, "is not a valid");
 }
 
 static int parse_bool(struct parser *p, struct parse_column *column, const struct field *f,
@@ -305,7 +305,7 @@ static int parse_bool(struct parser *p, struct parse_column *column, const struc
 			return 0;
 		}
 	}
-	return bad_field(p, column, f, "is no");
+	return bad_field(p, column, f, "is not a valid");
 }
 
 static int parse_double(struct parser *p, struct parse_column *column, const struct field *f,
@@ -315,11 +315,11 @@ static int parse_double(struct parser *p, struct parse_column *column, const str
 	size_t n = (size_t)(f->end - f->at);
 
 	if (n == 0 || n >= sizeof(copy) || isspace((unsigned char)*f->at))
-		return bad_field(p, column, f, "is no");
+		return bad_field(p, column, f, "is not a valid");
 	memcpy(copy, f->at, n);
 	copy[n] = 0;
 	*out = strtod(copy, &end);
-	return end == copy + n ? 0 : bad_field(p, column, f, "is no");
+	return end == copy + n ? 0 : bad_field(p, column, f, "is not a valid");
 }
 
 static int take_string(struct parser *p, struct parse_column *column, const struct field *f)
@@ -370,7 +370,7 @@ static bool is_null(const struct parser *p, const struct field *f)
 static int take_null(struct parser *p, struct parse_column *column)
 {
 	if (column->column->not_null)
-		return bad_quotes(p, column, "a null in a column that is not null");
+		return bad_quotes(p, column, "null in a NOT NULL column");
 	if (!column->any_nulls)
 		memset(column->nulls, 0, p->rows);
 	column->any_nulls = true;

@@ -88,14 +88,14 @@ static int check_column(const struct fth_table_column *column)
 	if (column->type == FTH_TABLE_DECIMAL &&
 	    (column->precision < 1 || column->precision > 38 || column->scale > column->precision))
 		return fth_fail(EINVAL,
-				"%s: decimal(%u,%u): expected a precision of 1 to 38 and a "
-				"scale up to it",
+				"%s: decimal(%u,%u): expected a precision of 1 to 38 and a scale "
+				"of at most the precision",
 				column->name, column->precision, column->scale);
 	if (column->type == FTH_TABLE_CHAR && column->length == 0)
 		return fth_fail(EINVAL, "%s: char needs a length", column->name);
 	if ((!string && column->length) || column->length > FTH_TABLE_STRING_MAX)
-		return fth_fail(EINVAL, "%s: length %u is above %u", column->name, column->length,
-				string ? FTH_TABLE_STRING_MAX : 0);
+		return fth_fail(EINVAL, "%s: length %u exceeds the limit of %u", column->name,
+				column->length, string ? FTH_TABLE_STRING_MAX : 0);
 	return 0;
 }
 
@@ -114,8 +114,8 @@ int fth_table_schema_check(const struct fth_table_schema *schema)
 					schema->column[i].name);
 	}
 	if (schema->cluster_by != FTH_TABLE_NO_COLUMN && schema->cluster_by >= schema->columns)
-		return fth_fail(EINVAL, "cluster by column %u of %u", schema->cluster_by,
-				schema->columns);
+		return fth_fail(EINVAL, "cluster_by is %u, but the table has %u columns",
+				schema->cluster_by, schema->columns);
 	return 0;
 }
 

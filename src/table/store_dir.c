@@ -309,7 +309,7 @@ static int create_in(int parent, const char *name, const struct blob *manifest)
 	/* RENAME_NOREPLACE: a table that another process made meanwhile stays. */
 	if (rc == 0 && (faulty() || renameat2(parent, hidden, parent, name, RENAME_NOREPLACE) < 0))
 		rc = errno == EEXIST ? fth_fail(EEXIST, "%s: the table already exists", name)
-				     : fail_on("cannot put it in place", name);
+				     : fail_on("cannot rename it into place", name);
 	if (rc < 0)
 		delete_folder(parent, hidden);
 	else if (try_sync(parent) < 0)
@@ -336,7 +336,7 @@ static int lock_table(int folder, const char *name)
 	int lock = open_in(folder, "lock", O_RDWR | O_CREAT), rc = 0;
 
 	if (lock < 0)
-		return fail_on("cannot open its lock", name);
+		return fail_on("cannot open its lock file", name);
 	if (flock(lock, LOCK_EX | LOCK_NB) < 0)
 		rc = errno == EWOULDBLOCK
 			     ? fth_fail(EBUSY, "%s: another writer has the table open", name)
@@ -439,7 +439,7 @@ static int output_begin(struct output *output, uint64_t id, uint32_t files, uint
 	o->end = files ? end : FIRST_END;
 	/* Behind the end is what an interrupted writer left. */
 	if (faulty() || ftruncate(o->data, (off_t)o->end) < 0)
-		return fail_on("cannot cut its data", o->name);
+		return fail_on("cannot truncate its data", o->name);
 	o->committed = o->end;
 	return 0;
 }
@@ -484,7 +484,7 @@ static int output_commit(struct output *output, const struct blob *manifest)
 	if (rc < 0)
 		return fth_fail_in(rc, o->name);
 	if (try_rename(o->folder, "manifest.new", o->folder, "manifest") < 0)
-		return fail_on("cannot put its manifest in place", o->name);
+		return fail_on("cannot rename its manifest into place", o->name);
 	o->committed = o->end;
 	if (try_sync(o->folder) < 0)
 		return fth_fail(EUCLEAN, "%s: the rows were added but may not be durable: %s",

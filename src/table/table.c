@@ -107,7 +107,8 @@ int fth_table_open(struct fth_table_db *db, const char *name, const struct fth_t
 		rc = open_snapshot(table, db->store);
 	}
 	if (rc == 1)
-		rc = fth_fail(EBUSY, "%s: the table was replaced repeatedly while it was opened",
+		rc = fth_fail(EBUSY,
+			      "%s: the table was replaced several times while it was being opened",
 			      lower);
 	if (rc < 0) {
 		fth_table_close(table);

@@ -80,12 +80,14 @@ static int read_old(struct fth_table_writer *w, const char *name)
 static int check_options(const struct fth_table_write_options *o)
 {
 	if (o->threads > 1024)
-		return fth_fail(EINVAL, "table: %u threads: expected up to 1024", o->threads);
+		return fth_fail(EINVAL, "table: options.threads is %u, the maximum is 1024",
+				o->threads);
 	if (o->group_rows > FTH_TABLE_GROUP_ROWS)
-		return fth_fail(EINVAL, "table: groups of %u rows: expected up to %u",
+		return fth_fail(EINVAL, "table: options.group_rows is %u, the maximum is %u",
 				o->group_rows, FTH_TABLE_GROUP_ROWS);
 	if (o->compression > 12)
-		return fth_fail(EINVAL, "table: compression %u: expected 1 to 12", o->compression);
+		return fth_fail(EINVAL, "table: options.compression is %u, expected 1 to 12",
+				o->compression);
 	return 0;
 }
 
@@ -134,7 +136,7 @@ int fth_table_writer_open(struct fth_table_db *db, const char *name,
 	if (rc == 0)
 		rc = db_name(name, lower);
 	if (rc == 0 && db->store->readonly)
-		rc = fth_fail(EROFS, "the database is open for reading only");
+		rc = fth_fail(EROFS, "the database is open read-only");
 	if (rc < 0)
 		return rc;
 	w = calloc(1, sizeof(*w));

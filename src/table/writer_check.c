@@ -62,7 +62,7 @@ static int check_ints(const struct fth_table_column *column, const struct fth_ta
 	for (uint32_t i = 0; outside && i < rows; i++)
 		if ((values[i] < limits.min || values[i] > limits.max) &&
 		    !(in->nulls && in->nulls[i]))
-			return bad_value(column, first + i, "a value is outside");
+			return bad_value(column, first + i, "a value is out of range for");
 	return 0;
 }
 
@@ -85,7 +85,7 @@ static int check_wides(const struct fth_table_column *column, const struct fth_t
 
 	for (uint32_t i = 0; i < rows; i++)
 		if (!(in->nulls && in->nulls[i]) && !value_wide_fits(&values[i], column->precision))
-			return bad_value(column, first + i, "a value is outside");
+			return bad_value(column, first + i, "a value is out of range for");
 	return 0;
 }
 
@@ -108,7 +108,7 @@ static int check_strings(const struct fth_table_column *column, const struct fth
 		uint32_t n = in->offsets[i + 1] - in->offsets[i];
 
 		if (in->offsets[i + 1] < in->offsets[i])
-			return bad_value(column, first + i, "offsets descend in a vector of");
+			return bad_value(column, first + i, "descending offsets in a vector of");
 		if (n <= limit || (in->nulls && in->nulls[i]))
 			continue;
 		while (column->type == FTH_TABLE_CHAR && n && bytes[n - 1] == ' ')
@@ -129,7 +129,7 @@ static int check_column(const struct fth_table_column *column, const struct fth_
 			null = in->nulls[i] ? &in->nulls[i] : NULL;
 		if (null)
 			return bad_value(column, first + (uint64_t)(null - in->nulls),
-					 "a null in a column that is not null, of type");
+					 "null in a NOT NULL column of type");
 	}
 	switch (fth_table_kind(column)) {
 	case FTH_TABLE_KIND_STRING:

@@ -86,8 +86,8 @@ static int check_devices(struct vol_checker *c, struct fth_dev *const *devs, uns
 	int rc;
 
 	if (n == 0 || n > FTH_VOL_DEVICES_MAX)
-		return fth_fail(EINVAL, "a volume has 1 to %u devices, not %u", FTH_VOL_DEVICES_MAX,
-				n);
+		return fth_fail(EINVAL, "a volume needs 1 to %u devices, %u given",
+				FTH_VOL_DEVICES_MAX, n);
 	for (unsigned i = 0; i < n; i++)
 		if (check_label(c, devs[i]))
 			good[count++] = devs[i];
@@ -313,7 +313,7 @@ int fth_vol_check(struct fth_dev *const *devs, unsigned n, unsigned flags, fth_v
 	rc = check_all(&c, devs, n);
 	fth_vol_close(vol);
 	if (c.cancelled)
-		return fth_fail(ECANCELED, "stopped");
+		return fth_fail(ECANCELED, "canceled");
 	return rc < 0 ? rc : c.findings;
 }
 

@@ -62,7 +62,7 @@ static int check_options(const struct vol_label *label, uint32_t least_block)
 		return fth_fail(EINVAL, "stripe unit %u is not a power of two between %u and %u",
 				label->unit, label->block, FTH_VOL_UNIT_MAX);
 	if (label->replicas > label->count)
-		return fth_fail(EINVAL, "%u replicas need as many devices, the volume has %u",
+		return fth_fail(EINVAL, "%u replicas exceed the number of devices, %u",
 				label->replicas, label->count);
 	if (label->slot_bytes < VOL_SLOT_MIN || label->slot_bytes > VOL_SLOT_MAX)
 		return fth_fail(EINVAL, "catalog size %llu is not between %u and %u",
@@ -202,8 +202,8 @@ int fth_vol_format(struct fth_dev *const *devs, unsigned n,
 	if (rc < 0)
 		return rc;
 	if (n == 0 || n > FTH_VOL_DEVICES_MAX)
-		return fth_fail(EINVAL, "a volume has 1 to %u devices, not %u", FTH_VOL_DEVICES_MAX,
-				n);
+		return fth_fail(EINVAL, "a volume needs 1 to %u devices, %u given",
+				FTH_VOL_DEVICES_MAX, n);
 	rc = plan(devs, n, options, &label);
 	for (unsigned i = 0; rc == 0 && i < n; i++)
 		rc = check_device(devs, i, &label, options->force);

@@ -18,8 +18,8 @@ int vol_open_all(const char *const *uris, unsigned n, enum vol_access access,
 
 	memset(out, 0, sizeof(*out));
 	if (n == 0 || n > FTH_VOL_DEVICES_MAX)
-		return fth_fail(EINVAL, "a volume has 1 to %u devices, not %u", FTH_VOL_DEVICES_MAX,
-				n);
+		return fth_fail(EINVAL, "a volume needs 1 to %u devices, %u given",
+				FTH_VOL_DEVICES_MAX, n);
 	for (unsigned i = 0; rc == 0 && i < n; i++) {
 		out->locks[i] = -1;
 		out->count = i + 1;

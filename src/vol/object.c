@@ -319,7 +319,7 @@ static int open_object(struct fth_vol *vol, const char *name, bool readonly, str
 	int rc = 0;
 
 	if (!entry)
-		return fth_fail(ENOENT, "no object \"%s\"", name);
+		return fth_fail(ENOENT, "object \"%s\" does not exist", name);
 	if (!vol_entry_survives(entry, entry->stale | vol->missing, vol->count))
 		return fth_fail(ENODEV,
 				"parts of \"%s\" are only on devices that are missing or out of "

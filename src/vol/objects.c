@@ -23,11 +23,11 @@ static int check_shape(const struct fth_vol *vol, const struct vol_entry *shape)
 		return fth_fail(EINVAL, "stripe unit %u is not a power of two between %u and %u",
 				shape->unit, vol->space.block, FTH_VOL_UNIT_MAX);
 	if (shape->replicas > vol->count)
-		return fth_fail(EINVAL, "%u replicas need as many devices, the volume has %u",
+		return fth_fail(EINVAL, "%u replicas exceed the number of devices, %u",
 				shape->replicas, vol->count);
 	if (shape->width > vol->count)
-		return fth_fail(EINVAL, "a width of %u needs as many devices, the volume has %u",
-				shape->width, vol->count);
+		return fth_fail(EINVAL, "width %u exceeds the number of devices, %u", shape->width,
+				vol->count);
 	return 0;
 }
 
@@ -158,7 +158,7 @@ static int find_to_change(struct fth_vol *vol, const char *name, bool closed,
 		return rc;
 	*out = vol_catalog_find(&vol->cat, name, NULL);
 	if (!*out)
-		return fth_fail(ENOENT, "no object \"%s\"", name);
+		return fth_fail(ENOENT, "object \"%s\" does not exist", name);
 	if (closed && vol_object_find(vol, (*out)->id))
 		return fth_fail(EBUSY, "\"%s\" is open", name);
 	return 0;
@@ -473,7 +473,7 @@ int fth_vol_stat(struct fth_vol *vol, const char *name, struct fth_vol_object_in
 	if (entry)
 		vol_describe(vol, entry, info);
 	else
-		rc = fth_fail(ENOENT, "no object \"%s\"", name);
+		rc = fth_fail(ENOENT, "object \"%s\" does not exist", name);
 	pthread_mutex_unlock(&vol->lock);
 	return rc;
 }

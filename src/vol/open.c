@@ -160,8 +160,8 @@ static int note_missing(struct fth_vol *vol, unsigned flags)
 int vol_assemble(struct fth_vol *vol, struct fth_dev *const *devs, unsigned n, unsigned flags)
 {
 	if (n == 0 || n > FTH_VOL_DEVICES_MAX)
-		return fth_fail(EINVAL, "a volume has 1 to %u devices, not %u", FTH_VOL_DEVICES_MAX,
-				n);
+		return fth_fail(EINVAL, "a volume needs 1 to %u devices, %u given",
+				FTH_VOL_DEVICES_MAX, n);
 	for (unsigned i = 0; i < n; i++) {
 		struct vol_labels labels;
 		int rc = vol_labels_read(devs[i], &labels);

@@ -165,7 +165,7 @@ static int check_histories(const struct fth_vol *vol)
 		if (vol->members[i].dev && !vol_leads_to(vol, i, &vol->cat))
 			return fth_fail(ENOTUNIQ,
 					"%s (update %llu) and %s (update %llu) have the same uuid "
-					"but different histories: are they of two volumes?",
+					"but different histories; they may belong to two volumes",
 					fth_dev_uri(vol->members[i].dev),
 					(unsigned long long)vol->members[i].held,
 					newest ? fth_dev_uri(newest->dev) : "?",
@@ -208,7 +208,7 @@ int vol_failed(const struct fth_vol *vol)
 int vol_writable(const struct fth_vol *vol)
 {
 	if (vol->readonly)
-		return fth_fail(EROFS, "the volume is open for reading only");
+		return fth_fail(EROFS, "the volume is open read-only");
 	return vol_failed(vol);
 }
 

@@ -122,7 +122,7 @@ int vol_worker_start(struct vol_worker *worker)
 	rc = pthread_create(&worker->thread, NULL, work, worker);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc != 0)
-		return fth_fail(rc, "cannot start the thread of the volume: %s", strerror(rc));
+		return fth_fail(rc, "cannot start the volume's thread: %s", strerror(rc));
 	worker->started = true;
 	return 0;
 }

@@ -104,8 +104,7 @@ static int find_mount(struct group *group)
 	}
 	if (mounts)
 		endmntent(mounts);
-	return rc < 0 ? fth_fail(ENOTSUP, "no memory cgroup is mounted, or it is not ours to use")
-		      : 0;
+	return rc < 0 ? fth_fail(ENOTSUP, "no memory cgroup is mounted or writable") : 0;
 }
 
 static void remove_group(const struct group *group)
@@ -141,12 +140,12 @@ static int make_group(struct group *group, uint64_t memory, bool swap)
 	snprintf(group->path + used, sizeof(group->path) - used, "/fathom-%ld-%u", (long)getpid(),
 		 number++);
 	if (mkdir(group->path, 0755) < 0)
-		return fth_fail(ENOTSUP, "cannot make the group %s: %s", group->path,
+		return fth_fail(ENOTSUP, "cannot create cgroup %s: %s", group->path,
 				strerror(errno));
 	rc = set_limits(group, memory, swap);
 	if (rc < 0) {
 		remove_group(group);
-		return fth_fail(ENOTSUP, "cannot limit the memory of %s", group->path);
+		return fth_fail(ENOTSUP, "cannot set the memory limit of cgroup %s", group->path);
 	}
 	return 0;
 }
@@ -235,11 +234,13 @@ static int wait_for(pid_t child, const struct fth_cgroup_job *job)
 		if (errno != EINTR)
 			return -errno;
 	if (killed)
-		return fth_fail(EINTR, "the child was stopped");
+		return fth_fail(EINTR, "the child process was interrupted");
 	if (WIFSIGNALED(status))
 		return WTERMSIG(status) == SIGKILL
-			       ? fth_fail(ENOMEM, "the child was killed, as a rule for memory")
-			       : fth_fail(ECHILD, "the child died of signal %d", WTERMSIG(status));
+			       ? fth_fail(ENOMEM,
+					  "the child process was killed, probably out of memory")
+			       : fth_fail(ECHILD, "the child process was killed by signal %d",
+					  WTERMSIG(status));
 	return 0;
 }
 
@@ -259,7 +260,7 @@ static int run_in(const struct group *group, const struct fth_cgroup_job *job,
 	if (rc < 0)
 		return rc;
 	if (!shared->finished)
-		return fth_fail(ECHILD, "the child ended early");
+		return fth_fail(ECHILD, "the child process exited early");
 	shared->usage.peak =
 		get_number(group->path, group->v2 ? "memory.peak" : "memory.max_usage_in_bytes");
 	return shared->rc < 0 ? fth_fail(-shared->rc, "%s", shared->error) : 0;

@@ -108,7 +108,7 @@ const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
 bool fth_cli_may_overwrite(const char *what, bool force)
 {
 	if (!force)
-		fth_cli_error("%s would be overwritten; --force allows it", what);
+		fth_cli_error("%s would be overwritten; use --force to allow it", what);
 	return force;
 }
 

@@ -76,7 +76,7 @@ static int unknown(const char *prefix, const struct fth_command *const *table, c
 {
 	const char *near = nearest(table, name);
 
-	fth_cli_error("%s has no \"%s\"", prefix, name);
+	fth_cli_error("%s: unknown command \"%s\"", prefix, name);
 	if (near)
 		fprintf(stderr, "did you mean: %s %s\n", prefix, near);
 	else

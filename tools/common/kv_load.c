@@ -211,10 +211,11 @@ static void join_threads(struct load_run *run, struct load_thread *threads)
 static int check(const struct fth_kv_load *load)
 {
 	if (!load->connections || !load->threads || load->threads > load->connections)
-		return fth_fail(EINVAL, "%u connections in %u threads: each thread needs one",
+		return fth_fail(EINVAL,
+				"%u connections for %u threads: each thread needs a connection",
 				load->connections, load->threads);
 	if (!load->batch || load->batch > FTH_KV_LOAD_BATCH_MAX)
-		return fth_fail(EINVAL, "%u keys in a request, at most %u", load->batch,
+		return fth_fail(EINVAL, "%u keys per request, the maximum is %u", load->batch,
 				FTH_KV_LOAD_BATCH_MAX);
 	if (load->zipf < 0 || load->zipf >= 1)
 		return fth_fail(EINVAL, "zipf exponent %g is not between 0 and 1", load->zipf);
@@ -246,8 +247,8 @@ static int run_threads(struct load_run *run, struct load_thread *threads,
 		closed += threads[i].closed;
 	}
 	if (rc == 0 && closed == load->connections)
-		rc = fth_fail(ECONNRESET, "%s: no connection is left%s%s", load->server,
-			      *result->answer ? "; it answered " : "", result->answer);
+		rc = fth_fail(ECONNRESET, "%s: all connections failed%s%s", load->server,
+			      *result->answer ? "; the last reply was " : "", result->answer);
 	return rc;
 }
 

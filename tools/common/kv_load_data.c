@@ -25,7 +25,8 @@ int fth_kv_data_init(struct fth_kv_data *data, uint64_t items, uint32_t value_by
 {
 	*data = (struct fth_kv_data){.items = items, .value_bytes = value_bytes};
 	if (!items || value_bytes < FTH_KV_LOAD_VALUE_MIN)
-		return fth_fail(EINVAL, "%llu items of %u bytes: expected 1 item and %u bytes",
+		return fth_fail(EINVAL,
+				"%llu items of %u bytes: expected at least 1 item of %u bytes",
 				(unsigned long long)items, value_bytes, FTH_KV_LOAD_VALUE_MIN);
 	data->run = (uint32_t)fth_mix64(fth_now_ns());
 	data->versions = calloc(items, sizeof(*data->versions));

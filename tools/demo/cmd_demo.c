@@ -57,7 +57,7 @@ static bool are_known(void)
 			known |= strlen(scenes[i].name) == word &&
 				 strncmp(at, scenes[i].name, word) == 0;
 		if (!known) {
-			fth_cli_error("demo: there is no scene %.*s", (int)word, at);
+			fth_cli_error("demo: unknown scene %.*s", (int)word, at);
 			return false;
 		}
 		at += word + (at[word] == ',');
@@ -78,13 +78,13 @@ static int run_scene(struct demo *demo, const struct scene *scene)
 	if (fth_cli_stopped())
 		return -EINTR;
 	if (is_impossible(rc)) {
-		fth_cli_error("%s: %s (left out)", scene->name, fth_error_text(rc));
+		fth_cli_error("%s: %s (skipped)", scene->name, fth_error_text(rc));
 		return 0;
 	}
 	if (rc < 0)
 		fth_cli_error("%s: %s", scene->name, fth_error_text(rc));
 	else if (rc > 0)
-		fth_cli_error("%s: an answer is wrong", scene->name);
+		fth_cli_error("%s: wrong result", scene->name);
 	return rc;
 }
 

@@ -33,11 +33,11 @@ static int take_options(struct fth_kvc_options *o)
 	if (o->down > FTH_KVC_DOWN_REHASHES)
 		return fth_fail(EINVAL, "kv client: unknown value %u of options.down", o->down);
 	if (o->connections > FTH_KVC_CONNECTIONS_MAX)
-		return fth_fail(EINVAL, "kv client: %u connections, at most %u", o->connections,
-				FTH_KVC_CONNECTIONS_MAX);
+		return fth_fail(EINVAL, "kv client: options.connections is %u, the maximum is %u",
+				o->connections, FTH_KVC_CONNECTIONS_MAX);
 	if (o->segment > SEGMENT_MAX)
-		return fth_fail(EINVAL, "kv client: segments of %u bytes, at most %u", o->segment,
-				SEGMENT_MAX);
+		return fth_fail(EINVAL, "kv client: options.segment is %u bytes, the maximum is %u",
+				o->segment, SEGMENT_MAX);
 	return 0;
 }
 
@@ -242,15 +242,15 @@ static int explain(struct fth_kvc *client, const struct fth_kvc_op *op)
 		return fth_fail(EHOSTDOWN, "kv client: server %s is down: %s", server->name,
 				strerror(kvc_server_error(server)));
 	case -ETIMEDOUT:
-		return fth_fail(ETIMEDOUT, "kv client: no answer from server %s in time",
+		return fth_fail(ETIMEDOUT, "kv client: timed out waiting for server %s",
 				server->name);
 	case -ECONNRESET:
 	case -EPROTO:
 	case -EACCES:
 	case -EREMOTEIO:
 		return fth_fail(-op->result, "kv client: server %s: %s", server->name,
-				op->result == -EPROTO	   ? "not an answer to the request"
-				: op->result == -EACCES	   ? "user or password refused"
+				op->result == -EPROTO	   ? "invalid reply"
+				: op->result == -EACCES	   ? "authentication failed"
 				: op->result == -EREMOTEIO ? "the server reports an error"
 							   : "the connection broke");
 	default:

@@ -66,7 +66,7 @@ static int take_host(struct kvc_server *server, char *text)
 		text++;
 	}
 	if (!*text)
-		return fth_fail(EINVAL, "kv client: \"%s\": a server needs a host", server->name);
+		return fth_fail(EINVAL, "kv client: \"%s\": the host is missing", server->name);
 	server->host = strdup(text);
 	return server->host ? 0 : -ENOMEM;
 }
@@ -78,7 +78,7 @@ static int take_path(struct kvc_server *server, const char *path)
 	struct sockaddr_un *address = (struct sockaddr_un *)&server->at[0].address;
 
 	if (!*path || strlen(path) >= sizeof(address->sun_path))
-		return fth_fail(EINVAL, "kv client: %s: the path of a socket has 1 to %zu bytes",
+		return fth_fail(EINVAL, "kv client: %s: the socket path must have 1 to %zu bytes",
 				server->name, sizeof(address->sun_path) - 1);
 	address->sun_family = AF_UNIX;
 	memcpy(address->sun_path, path, strlen(path));

@@ -23,9 +23,9 @@ static int check_options(const struct fth_kv_server_options *o)
 		return fth_fail(EINVAL, "kv server: listen_count is %u, but listen is NULL",
 				o->listen_count);
 	if (!o->tls_certificate != !o->tls_key)
-		return fth_fail(EINVAL, "kv server: TLS needs a certificate and a key");
+		return fth_fail(EINVAL, "kv server: TLS requires a certificate and a key");
 	if (o->workers > 256)
-		return fth_fail(EINVAL, "kv server: %u workers, at most 256", o->workers);
+		return fth_fail(EINVAL, "kv server: workers is %u, the maximum is 256", o->workers);
 	return 0;
 }
 

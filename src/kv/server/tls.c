@@ -67,7 +67,7 @@ static int load_all(void)
 	void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
 
 	if (!library)
-		return fth_fail(ENOTSUP, "TLS needs OpenSSL 3: %s", dlerror());
+		return fth_fail(ENOTSUP, "TLS requires OpenSSL 3: %s", dlerror());
 #define LOAD(name)                                      \
 	*(void **)&ssl.name##_ = dlsym(library, #name); \
 	if (!ssl.name##_)                               \
@@ -279,14 +279,15 @@ int tls_open(const char *certificate, const char *key, void **out)
 {
 	(void)key;
 	(void)out;
-	return fth_fail(ENOTSUP, "%s: this build has no TLS: OpenSSL was not found", certificate);
+	return fth_fail(ENOTSUP, "%s: this build has no TLS support: OpenSSL was not found",
+			certificate);
 }
 
 int tls_open_client(const char *authorities, void **out)
 {
 	(void)authorities;
 	(void)out;
-	return fth_fail(ENOTSUP, "this build has no TLS: OpenSSL was not found");
+	return fth_fail(ENOTSUP, "this build has no TLS support: OpenSSL was not found");
 }
 
 int tls_connect(void *tls, int fd, const char *host, void **out)

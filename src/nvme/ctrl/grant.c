@@ -54,7 +54,7 @@ static int insert(struct fth_nvme_ctrl *ctrl, const struct ctrl_grant *grant)
 	struct ctrl_grant *grants;
 
 	if (i < ctrl->grant_count && ctrl->grants[i].iova <= grant->iova + (grant->len - 1))
-		return fth_fail(EEXIST, "bus address 0x%llx is granted already",
+		return fth_fail(EEXIST, "bus address 0x%llx is already granted",
 				(unsigned long long)ctrl->grants[i].iova);
 	grants = realloc(ctrl->grants, (ctrl->grant_count + 1) * sizeof(*grants));
 	if (!grants)
@@ -72,7 +72,7 @@ int fth_nvme_ctrl_grant(struct fth_nvme_ctrl *ctrl, void *addr, size_t len, uint
 	int rc;
 
 	if (!addr || !len || ((uintptr_t)addr | len | iova) & PAGE_MASK)
-		return fth_fail(EINVAL, "granted memory is not whole pages of %u bytes",
+		return fth_fail(EINVAL, "granted memory is not a multiple of pages of %u bytes",
 				FTH_NVME_PAGE_SIZE);
 	if (len - 1 > UINT64_MAX - iova)
 		return fth_fail(EINVAL, "granted memory goes beyond the last bus address");

@@ -42,15 +42,15 @@ static int check_opts(const struct fth_nvme_ctrl_options *opts)
 		return fth_fail(EINVAL, "queue_entries %u is outside 2 to %u", opts->queue_entries,
 				QUEUE_ENTRIES_MAX);
 	if (opts->io_queues > FTH_NVME_CTRL_IO_QUEUES_MAX)
-		return fth_fail(EINVAL, "io_queues %u is above %d", opts->io_queues,
+		return fth_fail(EINVAL, "io_queues %u exceeds %d", opts->io_queues,
 				FTH_NVME_CTRL_IO_QUEUES_MAX);
 	if (opts->threads > FTH_NVME_CTRL_THREADS_MAX)
-		return fth_fail(EINVAL, "threads %u is above %d", opts->threads,
+		return fth_fail(EINVAL, "threads %u exceeds %d", opts->threads,
 				FTH_NVME_CTRL_THREADS_MAX);
 	if (opts->mdts > MDTS_MAX)
-		return fth_fail(EINVAL, "mdts %u is above %u", opts->mdts, MDTS_MAX);
+		return fth_fail(EINVAL, "mdts %u exceeds %u", opts->mdts, MDTS_MAX);
 	if (opts->depth > UINT16_MAX)
-		return fth_fail(EINVAL, "depth %u is above %d", opts->depth, UINT16_MAX);
+		return fth_fail(EINVAL, "depth %u exceeds %d", opts->depth, UINT16_MAX);
 	if (opts->lba_shift > LBA_SHIFT_MAX || (opts->lba_shift && opts->lba_shift < LBA_SHIFT_MIN))
 		return fth_fail(EINVAL, "lba_shift %u is outside %u to %u", opts->lba_shift,
 				LBA_SHIFT_MIN, LBA_SHIFT_MAX);

@@ -170,7 +170,7 @@ static int judge(uint32_t status)
 		return fth_fail(ENODEV,
 				"the controller does not respond: it was removed or has failed");
 	if (status & FTH_NVME_PMRSTS_NRDY)
-		return fth_fail(ENXIO, "the persistent memory region is not enabled any more");
+		return fth_fail(ENXIO, "the persistent memory region is no longer enabled");
 	if (status & FTH_NVME_PMRSTS_ERR_MASK)
 		return fth_fail(EIO, "the persistent memory region has lost writes (PMRSTS.ERR %u)",
 				status & FTH_NVME_PMRSTS_ERR_MASK);
@@ -278,7 +278,7 @@ int fth_nvme_window_open(struct fth_nvme *nvme, enum fth_nvme_window_kind kind,
 	/* acquire: what the last owner wrote to the registers is before what we write. */
 	if (fth_or_acqrel_dev32(&nvme->windows, 1u << kind) & 1u << kind) {
 		free(window);
-		return fth_fail(EBUSY, "the window is open already");
+		return fth_fail(EBUSY, "the window is already open");
 	}
 	window->nvme = nvme;
 	window->info.kind = kind;

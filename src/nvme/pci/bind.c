@@ -146,7 +146,7 @@ static int check_peer(const char *bdf, void *arg)
 	    strcmp(driver, FTH_NVME_PCI_VFIO) == 0 || strcmp(driver, "pci-stub") == 0)
 		return 0;
 	return fth_fail(EBUSY,
-			"%s (driver %s) is in IOMMU group %d as well, and a group is bound as a "
+			"%s (driver %s) is also in IOMMU group %d, and a group must be bound as a "
 			"whole: bind both, or unbind that one",
 			bdf, driver, group->pci->iommu_group);
 }
@@ -163,8 +163,8 @@ int fth_nvme_pci_may_bind(const char *root, const struct fth_nvme_pci *pci,
 		return fth_fail(EBUSY, "%s %s", pci->uses[0].name, pci->uses[0].what);
 	if (pci->iommu_group < 0)
 		return fth_fail(ENODEV,
-				"it is in no IOMMU group: is the IOMMU on? (kernel options "
-				"intel_iommu=on or amd_iommu=on, and the firmware's setup)");
+				"not in an IOMMU group: enable the IOMMU in the firmware setup and "
+				"with intel_iommu=on or amd_iommu=on on the kernel command line");
 	pci_path(path, root, "/sys/bus/pci/devices/%s/iommu_group/devices", pci->bdf);
 	rc = pci_each(path, check_peer, &group);
 	if (rc == 0)

@@ -66,7 +66,7 @@ int vfio_bar_map(int device, unsigned bar, uint64_t offset, uint64_t size, void 
 		    (off_t)(info.offset + offset));
 	if (*out == MAP_FAILED) {
 		*out = NULL;
-		return fth_fail(errno, "BAR %u cannot be mapped: %s", bar, strerror(errno));
+		return fth_fail(errno, "cannot map BAR %u: %s", bar, strerror(errno));
 	}
 	return 0;
 }
@@ -97,12 +97,12 @@ int vfio_device_enable(int device)
 		return rc;
 	at = (off_t)info.offset + PCI_COMMAND;
 	if (pread(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register cannot be read");
+		return fth_fail(EIO, "cannot read the PCI command register");
 	command |= want;
 	if (pwrite(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register cannot be written");
+		return fth_fail(EIO, "cannot write the PCI command register");
 	if (pread(device, &command, sizeof(command), at) != sizeof(command))
-		return fth_fail(EIO, "the PCI command register cannot be read");
+		return fth_fail(EIO, "cannot read the PCI command register");
 	if (command == UINT16_MAX)
 		return fth_fail(ENODEV,
 				"the controller does not respond: it was removed or has failed");

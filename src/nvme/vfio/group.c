@@ -32,8 +32,7 @@ int vfio_open_file(const char *devfs, const char *name, const char *bdf)
 		return fth_fail(ENOENT, "%s does not exist: load the kernel module vfio-pci", path);
 	case EACCES:
 	case EPERM:
-		return fth_fail(EACCES, "%s cannot be opened: run as root, or change its owner",
-				path);
+		return fth_fail(EACCES, "cannot open %s: run as root, or change its owner", path);
 	case EBUSY:
 		return fth_fail(EBUSY,
 				"%s is in use: a process has it open, or another device of its "
@@ -69,8 +68,8 @@ int vfio_dma_why(int err, uint64_t len)
 				"raise it with ulimit -l",
 				kib, (unsigned long long)limit.rlim_cur / 1024);
 	case ENOSPC:
-		return fth_fail(ENOSPC, "the IOMMU takes no more mappings (the limit is "
-					"vfio_iommu_type1's dma_entry_limit)");
+		return fth_fail(ENOSPC, "the IOMMU accepts no more mappings (see dma_entry_limit "
+					"of the kernel module vfio_iommu_type1)");
 	case EFAULT:
 		return fth_fail(EFAULT,
 				"the memory to map is not mapped in this process or not writable");
@@ -219,7 +218,7 @@ static int open_device(struct vfio_dma *dma, const char *bdf)
 	fd = fth_fd_high(ioctl(dma->group, VFIO_GROUP_GET_DEVICE_FD, bdf));
 	fth_fd_release();
 	if (fd < 0)
-		return fth_fail(errno, "%s cannot be opened: %s", bdf, strerror(errno));
+		return fth_fail(errno, "cannot open %s: %s", bdf, strerror(errno));
 	dma->device = fd;
 	return 0;
 }

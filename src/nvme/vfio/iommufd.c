@@ -81,7 +81,7 @@ static int bind_device(struct vfio_dma *dma, const char *bdf)
 					  "%s is in use: a process has it open, or another device "
 					  "of its IOMMU group",
 					  bdf)
-			       : fth_fail(errno, "%s cannot be opened: %s", bdf, strerror(errno));
+			       : fth_fail(errno, "cannot open %s: %s", bdf, strerror(errno));
 	if (ioctl(dma->iommu, IOAS_ALLOC, &alloc) < 0)
 		return fth_fail(errno, "cannot create an address space for %s: %s", bdf,
 				strerror(errno));
@@ -135,8 +135,8 @@ static int open_files(struct vfio_dma *dma, const char *devfs, const struct vfio
 
 	dma->iommu = pci->cdev[0] ? vfio_open_file(devfs, "iommu", pci->bdf) : -ENOENT;
 	if (dma->iommu == -ENOENT)
-		return fth_fail(EOPNOTSUPP, "this kernel has no iommufd, or its module is not "
-					    "loaded: use iommu=group");
+		return fth_fail(EOPNOTSUPP, "this kernel does not support iommufd, or its module "
+					    "is not loaded: use iommu=group");
 	if (dma->iommu < 0)
 		return dma->iommu;
 	snprintf(name, sizeof(name), "vfio/devices/%s", pci->cdev);

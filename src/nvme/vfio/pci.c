@@ -60,11 +60,11 @@ static int check_class(const char *sysfs, const char *bdf)
 	file = fopen(path, "re");
 	fth_fd_release();
 	if (!file)
-		return fth_fail(ENODEV, "no PCI device %s", bdf);
+		return fth_fail(ENODEV, "PCI device %s does not exist", bdf);
 	n = fscanf(file, "%x", &class);
 	fclose(file);
 	if (n != 1)
-		return fth_fail(EIO, "%s cannot be read", path);
+		return fth_fail(EIO, "cannot read %s", path);
 	if (class != CLASS_NVME)
 		return fth_fail(EINVAL,
 				"%s is not an NVMe controller: its class is 0x%06x, not 0x%06x",
@@ -128,10 +128,9 @@ int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci)
 	if (rc == 0)
 		rc = link_name(sysfs, pci->bdf, "iommu_group", pci->group);
 	if (rc == 0 && !pci->group[0])
-		rc = fth_fail(
-			EOPNOTSUPP,
-			"%s is in no IOMMU group: turn the IOMMU on, in the firmware and with "
-			"intel_iommu=on or amd_iommu=on on the kernel's command line",
-			pci->bdf);
+		rc = fth_fail(EOPNOTSUPP,
+			      "%s is not in an IOMMU group: enable the IOMMU in the firmware setup "
+			      "and with intel_iommu=on or amd_iommu=on on the kernel command line",
+			      pci->bdf);
 	return rc < 0 ? rc : find_cdev(sysfs, pci->bdf, pci->cdev);
 }

@@ -166,7 +166,7 @@ static int check_runs(struct check *c, const struct task_runs *r)
 	int rc = use_all(c, r->keys, r->key_count);
 
 	if (rc == 0 && (r->key_count == 0 || !is_proved(c->task, r->keys[0], FTH_TABLE_WHOLE_RUNS)))
-		return broken(c, "runs are grouped by a key that is not proved to be clustered");
+		return broken(c, "runs are grouped by a key whose runs may cross row groups");
 	for (unsigned i = 0; i < r->aggregate_count; i++)
 		if (r->aggregates[i].distinct)
 			return broken(c, "DISTINCT aggregates over runs are not supported");

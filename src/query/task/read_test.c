@@ -276,7 +276,7 @@ static void wrong_text(void **state)
 	refuse(&s, PEOPLE "fetch from people at id#0: born#5 output: born#5",
 	       "cannot hold row numbers");
 	refuse(&s, PEOPLE "group runs by name#1 -> name#4 output: name#4",
-	       "not proved to be clustered");
+	       "whose runs may cross row groups");
 	refuse(&s, PEOPLE "output: id#0\n$", "expected task, result or the end, found $");
 	refuse(&s,
 	       "task 0: table lines: key#0; once for each row group of task 0 where key = key set "
