@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""header_docs_test.py BUILD-FOLDER: scripts/header_docs.py reads headers by its rules, every exported function
-has a man page with its declaration, and mandoc finds no fault in the pages."""
+"""header_docs_test.py BUILD-FOLDER: scripts/header_docs.py reads headers by its rules, every public function has
+a comment, every exported function a man page with its declaration, and mandoc finds no fault in the pages."""
 import os
 import re
 import shutil
@@ -94,6 +94,30 @@ def check_rules():
     check("a period is no request", "open: .can be used" in page, True)
 
 
+def undocumented(headers):
+    """Functions of headers without a comment above them or above the group that they are in."""
+    names = []
+    for header in headers:
+        for entry in header.entries:
+            if not entry.comment:
+                names += [f"{name} ({header.path})" for name, text in zip(entry.names, entry.declarations)
+                          if is_function(name, text)]
+    return names
+
+
+def is_function(name, declaration):
+    return name.startswith("fth_") and re.search(rf"\b{name}\s*\(", declaration) is not None
+
+
+def check_comments():
+    lines = [line for line in SAMPLE if line != "/* Inline. */"]
+    check("a function without a comment", undocumented([header_docs.Header("fathom/box.h", lines)]),
+          ["fth_box_twice (fathom/box.h)"])
+    missing = undocumented(header_docs.public_headers())
+    if missing:
+        sys.exit(f"header_docs_test: no comment above {', '.join(missing)}")
+
+
 def check_exports(build, folder):
     library = os.path.join(build, "src/libfathom.so")
     listing = subprocess.run(["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True)
@@ -139,6 +163,7 @@ def check_lint(folder):
 
 def main():
     check_rules()
+    check_comments()
     with tempfile.TemporaryDirectory() as folder:
         header_docs.make_man(folder, list(header_docs.public_headers()))
         header_docs.make_markdown(folder, list(header_docs.public_headers()))

@@ -323,7 +323,9 @@ struct fth_graph_memory {
 	uint32_t *neighbours;
 	uint32_t *weights; /* NULL if it has none */
 };
+/* Read the whole graph into memory. Blocks. Returns 0, -ENOMEM or the error of the device. */
 int fth_graph_load(struct fth_graph *graph, struct fth_graph_memory *out);
+/* Free it. Accepts a zeroed object. */
 void fth_graph_unload(struct fth_graph_memory *memory);
 
 /* Verify a result. Return 0, -EILSEQ with an error text that names the first difference, or -ENOMEM. */

@@ -35,6 +35,7 @@ struct fth_taxi_trip {
 	double column[FTH_TAXI_COLUMNS];
 };
 
+/* The name of a column, such as "distance". Any thread. */
 const char *fth_taxi_column_name(enum fth_taxi_column column);
 
 /* ---- tables ---- */
@@ -68,10 +69,12 @@ struct fth_taxi_writer;
 
 /* `capacity`: the most rows that will be added. -ENOSPC if they do not fit. */
 int fth_taxi_writer_open(struct fth_dev *dev, uint64_t capacity, struct fth_taxi_writer **out);
-/* -ENOSPC beyond the capacity, or the device's error. */
+/* Append a trip. May block on the device. Returns 0, -ENOSPC beyond the capacity, or the device's error. */
 int fth_taxi_writer_add(struct fth_taxi_writer *writer, const struct fth_taxi_trip *trip);
+/* Write the remaining rows and the header, and flush the device: the table is durable. Blocks. Returns as add. */
 int fth_taxi_writer_finish(struct fth_taxi_writer *writer, struct fth_taxi_table *out);
-void fth_taxi_writer_free(struct fth_taxi_writer *writer); /* accepts NULL */
+/* Free the writer. Without a finish the device has no table. Accepts NULL. */
+void fth_taxi_writer_free(struct fth_taxi_writer *writer);
 
 /* ---- trips to fill one with ---- */
 
@@ -91,6 +94,7 @@ struct fth_taxi_generator {
 uint64_t fth_taxi_long_trips(uint64_t rows);
 uint64_t fth_taxi_very_long_trips(uint64_t rows);
 
+/* Start a generator of `rows` trips. Cannot fail. */
 void fth_taxi_generator_init(struct fth_taxi_generator *generator, uint64_t rows, uint64_t seed);
 /* The next trip; call it at most `rows` times. */
 void fth_taxi_generate(struct fth_taxi_generator *generator, struct fth_taxi_trip *out);
@@ -131,11 +135,13 @@ int fth_taxi_csv_open(const struct fth_taxi_csv_options *options, fth_taxi_trip_
 /* The next bytes of the file, cut anywhere. -EINVAL with a text that has the line's number, or fn's
  * error; after an error the parser can only be closed. */
 int fth_taxi_csv_feed(struct fth_taxi_csv *csv, const char *text, size_t length);
-/* The file is over: its last line may lack its end. -EINVAL if it ends amid quotes, or had no
- * first line. */
+/* End of the file; the last line need not end with a newline. Returns 0; -EINVAL if the file ends
+ * inside quotes or has no header line; or the error of fn. */
 int fth_taxi_csv_finish(struct fth_taxi_csv *csv);
+/* The counts so far. */
 void fth_taxi_csv_counts(const struct fth_taxi_csv *csv, struct fth_taxi_csv_counts *out);
-void fth_taxi_csv_close(struct fth_taxi_csv *csv); /* accepts NULL */
+/* Free the parser. Accepts NULL. */
+void fth_taxi_csv_close(struct fth_taxi_csv *csv);
 
 /* ---- queries ---- */
 

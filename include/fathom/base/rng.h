@@ -13,6 +13,7 @@ struct fth_rng {
 	uint64_t state;
 };
 
+/* The finalizer of splitmix64: a bijection of 64-bit integers in which every input bit affects every output bit. */
 FTH_HD uint64_t fth_mix64(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -20,6 +21,7 @@ FTH_HD uint64_t fth_mix64(uint64_t x)
 	return x ^ (x >> 31);
 }
 
+/* The next 64 random bits. A generator belongs to one thread at a time. */
 FTH_HD uint64_t fth_rng_next(struct fth_rng *rng)
 {
 	rng->state += 0x9e3779b97f4a7c15u;

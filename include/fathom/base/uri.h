@@ -52,18 +52,20 @@ struct fth_uri {
 	bool readonly; /* FTH_DEV_READONLY of fathom/dev.h */
 };
 
-/* Returns 0, -EINVAL with a text that names the error, or -ENOMEM. */
+/* Parse a URI. Returns 0, -EINVAL with an error text, or -ENOMEM; after an error there is nothing to release. */
 int fth_uri_parse(struct fth_uri *uri, const char *text);
+/* Free what fth_uri_parse() allocated. Accepts a zeroed object. */
 void fth_uri_release(struct fth_uri *uri);
 
 /*
- * Take one option. 0 and *out untouched when it is absent (so *out holds the default), 1 when it
- * was there, -EINVAL when it does not parse or lies outside [min, max].
+ * Read an option and mark it as known. Returns 1 if the URI has it; 0 if not, with *out unchanged, so
+ * that the caller stores the default there first; -EINVAL with an error text if the value does not
+ * parse or is outside [min, max]. A string stays valid until fth_uri_release().
  */
 int fth_uri_take_string(struct fth_uri *uri, const char *key, const char **out);
 int fth_uri_take_u64(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
 		     uint64_t *out);
-/* The same for a size as fth_parse_size() reads it. */
+/* The same for a size, as fth_parse_size() reads it, and for a number with a fraction. */
 int fth_uri_take_size(struct fth_uri *uri, const char *key, uint64_t min, uint64_t max,
 		      uint64_t *out);
 int fth_uri_take_double(struct fth_uri *uri, const char *key, double min, double max, double *out);

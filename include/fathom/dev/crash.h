@@ -72,6 +72,7 @@ int fth_dev_crash_at(struct fth_dev *dev, uint64_t nth, uint64_t seed);
 /* Whether the power is on; false if dev is not a crash device. */
 bool fth_dev_crash_powered(struct fth_dev *dev);
 
+/* Copy the counts. They are consistent with each other. */
 int fth_dev_crash_counts(struct fth_dev *dev, struct fth_dev_crash_counts *counts);
 
 FTH_END_DECLS

@@ -82,12 +82,14 @@ struct fth_dev_fault_counts {
 
 /* Set the plan, reset the counts and arm the device. -EINVAL also if the plan is invalid. */
 int fth_dev_fault_set(struct fth_dev *dev, const struct fth_dev_fault_plan *plan);
+/* Copy the plan in effect. */
 int fth_dev_fault_get(struct fth_dev *dev, struct fth_dev_fault_plan *plan);
 
 /* A disarmed device injects and counts nothing. Arming it again keeps plan and counts. */
 int fth_dev_fault_arm(struct fth_dev *dev);
 int fth_dev_fault_disarm(struct fth_dev *dev);
 
+/* Copy the counts since the plan was set. */
 int fth_dev_fault_counts(struct fth_dev *dev, struct fth_dev_fault_counts *counts);
 
 FTH_END_DECLS

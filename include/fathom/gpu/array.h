@@ -117,8 +117,7 @@ FTH_GPU int fth_gpu_atomic_(const fth_gpu_array<T> &a, uint64_t i, T value, T ex
 	return found.rc;
 }
 
-/* Add to, xor or take the minimum with element i, atomically. Sets *old, unless NULL, to the previous
- * value. min is for unsigned types. */
+/* Add to element i, atomically. Sets *old, unless NULL, to the previous value. */
 template <typename T>
 FTH_GPU int fth_gpu_add(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type amount,
@@ -127,6 +126,7 @@ FTH_GPU int fth_gpu_add(const fth_gpu_array<T> &a, uint64_t i,
 	return fth_gpu_atomic_<FTH_GPU_OP_ADD, T>(a, i, amount, (T)0, old);
 }
 
+/* Exclusive-or bits into element i, atomically; *old as for fth_gpu_add(). */
 template <typename T>
 FTH_GPU int fth_gpu_xor(const fth_gpu_array<T> &a, uint64_t i, typename fth_gpu_same_<T>::type bits,
 			typename fth_gpu_same_<T>::type *old)
@@ -134,6 +134,7 @@ FTH_GPU int fth_gpu_xor(const fth_gpu_array<T> &a, uint64_t i, typename fth_gpu_
 	return fth_gpu_atomic_<FTH_GPU_OP_XOR, T>(a, i, bits, (T)0, old);
 }
 
+/* Store the minimum of element i, an unsigned integer, and `value`, atomically; *old as for fth_gpu_add(). */
 template <typename T>
 FTH_GPU int fth_gpu_min(const fth_gpu_array<T> &a, uint64_t i,
 			typename fth_gpu_same_<T>::type value, typename fth_gpu_same_<T>::type *old)
@@ -260,7 +261,7 @@ FTH_GPU int fth_gpu_run_check_(const fth_gpu_array<T> &a, uint64_t first, uint64
 	return first > a.count || n > a.count - first ? -ERANGE : 0;
 }
 
-/* A warp copies elements [first, first + n); all 32 lanes call, with the same arguments. */
+/* A warp copies elements [first, first + n) to `out`. All 32 lanes call with the same arguments. */
 template <typename T>
 FTH_GPU int fth_gpu_warp_read(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
 			      typename fth_gpu_same_<T>::type *out)
@@ -273,6 +274,7 @@ FTH_GPU int fth_gpu_warp_read(const fth_gpu_array<T> &a, uint64_t first, uint64_
 						    n * sizeof(T), (uint8_t *)out, false, 0, 1);
 }
 
+/* A warp stores elements [first, first + n). All 32 lanes call with the same arguments. */
 template <typename T>
 FTH_GPU int fth_gpu_warp_write(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
 			       const typename fth_gpu_same_<T>::type *values)
@@ -300,6 +302,10 @@ FTH_GPU int fth_gpu_block_run_(const fth_gpu_array<T> &a, uint64_t first, uint64
 	return __syncthreads_or(rc < 0) && rc == 0 ? -EIO : rc;
 }
 
+/*
+ * The same by a block of whole warps. All threads of the block call with the same arguments, and return
+ * when all are done; -EIO if another thread of the block failed.
+ */
 template <typename T>
 FTH_GPU int fth_gpu_block_read(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
 			       typename fth_gpu_same_<T>::type *out)
@@ -307,6 +313,7 @@ FTH_GPU int fth_gpu_block_read(const fth_gpu_array<T> &a, uint64_t first, uint64
 	return fth_gpu_block_run_(a, first, n, (uint8_t *)out, false);
 }
 
+/* The write of a block of whole warps, as fth_gpu_block_read(). */
 template <typename T>
 FTH_GPU int fth_gpu_block_write(const fth_gpu_array<T> &a, uint64_t first, uint64_t n,
 				const typename fth_gpu_same_<T>::type *values)

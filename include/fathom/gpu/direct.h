@@ -102,11 +102,13 @@ FTH_GPU int fth_gpu_set(const fth_gpu_direct<T> &a, uint64_t i,
 	return 0;
 }
 
+/* Does nothing but check the index: 0 or -ERANGE. */
 template <typename T> FTH_GPU int fth_gpu_prefetch(const fth_gpu_direct<T> &a, uint64_t i)
 {
 	return i >= a.count ? -ERANGE : 0;
 }
 
+/* Reset the cursor. There is nothing to unpin. */
 template <typename T>
 FTH_GPU void fth_gpu_cursor_close(const fth_gpu_direct<T> &a, struct fth_gpu_cursor *cursor,
 				  enum fth_gpu_mode mode)
@@ -116,6 +118,7 @@ FTH_GPU void fth_gpu_cursor_close(const fth_gpu_direct<T> &a, struct fth_gpu_cur
 	cursor->line = FTH_GPU_NO_LINE;
 }
 
+/* The address of a line. NULL with *rc set to -ERANGE or -EROFS, otherwise *rc is 0. */
 template <typename T>
 FTH_GPU T *fth_gpu_cursor_line(const fth_gpu_direct<T> &a, struct fth_gpu_cursor *cursor,
 			       uint64_t line, enum fth_gpu_mode mode, int *rc)
@@ -155,7 +158,7 @@ FTH_GPU void fth_gpu_direct_copy_(void *target, const void *source, uint64_t byt
 	}
 }
 
-/* A warp copies elements [first, first + n); all 32 lanes call, with the same arguments. */
+/* A warp copies elements [first, first + n) to `out`. All 32 lanes call with the same arguments. */
 template <typename T>
 FTH_GPU int fth_gpu_warp_read(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 			      typename fth_gpu_same_<T>::type *out)
@@ -167,6 +170,7 @@ FTH_GPU int fth_gpu_warp_read(const fth_gpu_direct<T> &a, uint64_t first, uint64
 	return rc;
 }
 
+/* A warp stores elements [first, first + n). All 32 lanes call with the same arguments. */
 template <typename T>
 FTH_GPU int fth_gpu_warp_write(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 			       const typename fth_gpu_same_<T>::type *values)
@@ -179,7 +183,7 @@ FTH_GPU int fth_gpu_warp_write(const fth_gpu_direct<T> &a, uint64_t first, uint6
 }
 
 #ifdef __CUDACC__
-/* A block of whole warps does the same; all its threads call, and wait for all. */
+/* The same by a block of whole warps. All threads of the block call, and return when all are done. */
 template <typename T>
 FTH_GPU int fth_gpu_block_read(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 			       typename fth_gpu_same_<T>::type *out)
@@ -193,6 +197,7 @@ FTH_GPU int fth_gpu_block_read(const fth_gpu_direct<T> &a, uint64_t first, uint6
 	return rc;
 }
 
+/* The write of a block of whole warps, as fth_gpu_block_read(). */
 template <typename T>
 FTH_GPU int fth_gpu_block_write(const fth_gpu_direct<T> &a, uint64_t first, uint64_t n,
 				const typename fth_gpu_same_<T>::type *values)

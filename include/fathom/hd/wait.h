@@ -17,6 +17,7 @@
 
 #define FTH_NEVER UINT64_MAX /* no deadline */
 
+/* The current time in ns: CLOCK_MONOTONIC on the host, the global timer on a GPU. */
 FTH_HD uint64_t fth_now_ns(void)
 {
 #ifdef __CUDA_ARCH__
@@ -37,6 +38,7 @@ FTH_HD uint64_t fth_deadline_ns(uint64_t ns)
 	return ns > FTH_NEVER - now ? FTH_NEVER : now + ns;
 }
 
+/* Pause in a spin loop: PAUSE or YIELD on the host, 20 ns of sleep on a GPU. */
 FTH_HD void fth_cpu_relax(void)
 {
 #if defined(__CUDA_ARCH__)
@@ -56,6 +58,7 @@ struct fth_backoff {
 /* On few cores the awaited thread may need ours: yield early rather than burn a time slice. */
 #define FTH_BACKOFF_SPINS 64
 
+/* Pause once: spin FTH_BACKOFF_SPINS times, then yield the processor on each call. */
 FTH_HD void fth_backoff_pause(struct fth_backoff *b)
 {
 	fth_cpu_relax();

@@ -133,8 +133,7 @@ FTH_END_DECLS
 
 /* ---- the same for host and device ---- */
 
-/* fth_pm_log_insert(), _read() and _remove() for threads of the CPU or a GPU, with the same results. */
-
+/* fth_pm_log_insert() for threads of the CPU or a GPU, with the same results. */
 FTH_HD int fth_pm_log_insert_hd(const struct fth_pm_log_view *log, uint32_t part, const void *data,
 				uint32_t bytes)
 {
@@ -142,6 +141,7 @@ FTH_HD int fth_pm_log_insert_hd(const struct fth_pm_log_view *log, uint32_t part
 					   : fth_pm_conv_insert(log, part, data, bytes);
 }
 
+/* fth_pm_log_read() for threads of the CPU or a GPU, with the same results. */
 FTH_HD int64_t fth_pm_log_read_hd(const struct fth_pm_log_view *log, uint32_t part,
 				  uint64_t *cursor, void *out, uint32_t capacity)
 {
@@ -160,6 +160,7 @@ FTH_HD int64_t fth_pm_log_read_hd(const struct fth_pm_log_view *log, uint32_t pa
 	return log->entry_bytes;
 }
 
+/* fth_pm_log_remove() for threads of the CPU or a GPU, with the same results. */
 FTH_HD int fth_pm_log_remove_hd(const struct fth_pm_log_view *log, uint32_t part)
 {
 	return log->kind == FTH_PM_LOG_HCL ? fth_pm_hcl_remove(log, part)

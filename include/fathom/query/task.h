@@ -45,7 +45,8 @@ int fth_tasks_parse(struct fth_query *query, const char *text, struct fth_tasks 
 /* The task set of a SELECT statement. Otherwise as fth_tasks_parse(), with the errors of fth_query_run(). */
 int fth_tasks_plan(struct fth_query *query, const char *sql, struct fth_tasks **out);
 
-void fth_tasks_free(struct fth_tasks *tasks); /* accepts NULL */
+/* Free a task set that is not running. Accepts NULL. */
+void fth_tasks_free(struct fth_tasks *tasks);
 
 /*
  * The text of a task set, to be freed with free(). full: with types and ranges of all values and what the planner

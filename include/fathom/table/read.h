@@ -118,6 +118,7 @@ const struct fth_table_chunk *fth_table_chunk(const struct fth_table *table, uin
 #define FTH_TABLE_ALL_CODES	256u /* every chunk has encoding FTH_TABLE_CODES */
 #define FTH_TABLE_ORDERED_CODES 512u /* the dictionary is in ascending order */
 
+/* The facts of a column. */
 struct fth_table_facts {
 	uint32_t flags;
 	uint32_t max_length; /* strings: bytes of the longest */
@@ -129,6 +130,7 @@ struct fth_table_facts {
 	uint64_t bytes;	       /* stored */
 	uint32_t dictionary;   /* values in the dictionary; 0: none */
 };
+/* The facts of a column, valid as long as the table is open. Any thread; cannot fail. */
 const struct fth_table_facts *fth_table_facts(const struct fth_table *table, uint32_t column);
 
 /*
