@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside the cache. README.md says how the parts work together and who may touch what.
+ * Inside the cache. README.md describes how the parts work together and who owns what.
  *
  *	cache.c		opening, closing, options, statistics
- *	range.c		ranges, and how one is taken out of use
+ *	range.c		ranges, and their removal
  *	dir.c		from a line to its word: a table, or a hash in a compact cache
- *	frame.c		frames that are free
- *	policy.c	which line goes when none is
+ *	frame.c		free frames
+ *	policy.c	which line is evicted if no frame is free
  *	lane.c		channels that threads borrow, requests, and those left in flight
- *	miss.c		what a miss does: a frame, waiting, the end of a fetch
+ *	miss.c		misses: finding a frame, waiting, completing a fetch
  *	visit.c		visits: many misses at once
  *	pin.c		pins
- *	prefetch.c	misses nobody waits for
+ *	prefetch.c	misses without a waiter
  *	write.c		writing dirty lines: in batches, sorted and merged
  *	flush.c		flush, evict, and emptying a range
  *	worker.c	the background thread

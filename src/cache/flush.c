@@ -2,9 +2,9 @@
 /*
  * Flush, evict, and emptying a range.
  *
- * A flush has to write every line that was dirty when it began, once, and to wait for writes that
- * others had in flight by then: such a line may be neither DIRTY nor on the medium. Lines that
- * become dirty again meanwhile are not its business.
+ * A flush writes every line that was dirty when it began, once, and waits for writes that
+ * other threads had in flight at that time: such a line may be neither DIRTY nor on the medium. A flush
+ * need not write lines that become dirty again after it began.
  */
 #include "cache_internal.h"
 

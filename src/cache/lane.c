@@ -2,20 +2,20 @@
 /*
  * Lanes: channels that threads borrow for a call, with the requests to use on them.
  *
- * A port is a device with its lanes. A lane is free, borrowed, or parked: given back with requests
- * still in flight (a prefetch, or a wait that ran out of time). Threads that wait for a line, the
- * worker and the next prefetch collect from parked lanes.
+ * A port is a device with its lanes. A lane is free, borrowed, or parked: returned with requests
+ * still in flight (a prefetch, or a wait that timed out). Threads that wait for a line, the
+ * worker and the next prefetch reap parked lanes.
  *
  * Invariants
- * 1. Only the borrower touches a lane, apart from `epoch`, and from `borrowed` and the links, which
- *    the port's lock guards. A thread that collects from a parked lane borrows it for that.
+ * 1. Only the borrower accesses a lane, except for `epoch`, and for `borrowed` and the links, which
+ *    the port's lock protects. A thread that reaps a parked lane borrows it first.
  * 2. Each request is in one of: free_ios, open_io, batch, the device.
  * 3. A lane in the free list has nothing open, batched or in flight.
- * 4. A lane's epoch is 0 while its borrower uses no range, tag or table but those that it holds
- *    references on; else it is the cache's epoch at the time it began to. cache_lanes_quiesce()
- *    raises the cache's epoch and waits until no lane has an older one.
- * 5. A request for several lines that fails is done again line by line, by the same request on the
- *    same lane: io->at is the line it is at.
+ * 4. A lane's epoch is 0 while its borrower uses no range, tag or table other than those that it holds
+ *    references on; otherwise it is the cache's epoch when that use began. cache_lanes_quiesce()
+ *    increments the cache's epoch and waits until no lane has an older one.
+ * 5. A failed request for several lines is retried line by line, by the same request on the
+ *    same lane: io->at is the current line.
  */
 #include "cache_internal.h"
 

@@ -3,8 +3,8 @@
  * Visits: many lines, all misses in flight together.
  *
  * Invariants
- * 1. A thread waits for someone else's fetch only after all its own have ended, and a visit that
- *    does so delivers whatever has arrived first. So there is no circle of waiting.
+ * 1. A thread waits for the fetch of another thread only after all its own have completed and their
+ *    lines were delivered. So threads cannot deadlock.
  */
 #include "cache_internal.h"
 

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A region and who does what to it:
+ * A region, and the files that implement it:
  *
  *	open.c		opening, closing, options, statistics
  *	map.c		the addresses that the program sees
  *	word.c		the lock of a page
  *	io.c		pages from and to the device
- *	directory.c	which pages are in the SSD-cache, and which of them goes (RRIP)
+ *	directory.c	which pages are in the SSD-cache, and which is evicted next (RRIP)
  *	ring.c		which pages are in DRAM, oldest first
  *	stream.c	which pages are used one after the other
- *	move.c		a page from one state to another
- *	leave.c		many pages out of DRAM
+ *	move.c		transitions of a page between states
+ *	leave.c		eviction of many pages from DRAM
  *	policy.c	when a page moves to DRAM
- *	mover.c		pages that move in the background
+ *	mover.c		the background thread
  *	fault.c		signals
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
  *	log*.c		the log that it uses; recover.c replays it at open
  *	window.c	the window of the device: log and SSD-cache in it
  *	advise.c	advice, holds
- *	forget.c	pages whose contents nobody needs
- *	lend.c		pages at whose addresses other memory lies
+ *	forget.c	pages whose contents are no longer needed
+ *	lend.c		pages whose addresses are lent to other mappings
  *	fork.c		children of fork() that have the region too
  *	transfer.c	load, store, gather and scatter
  *	emul/		instructions on memory at another address

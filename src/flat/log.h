@@ -7,9 +7,9 @@
  *	window	two headers, the ring
  *	blocks	the ring, two headers, at the end of the region's part of the device
  *
- * A position counts bytes since the log was made; its place in the ring is position % size. Records lie
- * between the positions tail and head, one behind the other. A record never lies across the end of the ring, and
- * on blocks never in a block that was written before: a power loss during a write cannot damage a record that is durable.
+ * A position counts bytes since the log was created; its place in the ring is position % size. Records lie
+ * between the positions tail and head, one after the other. A record never crosses the end of the ring, and
+ * on blocks never shares a block that was written before: a power loss during a write cannot damage a record that is durable.
  *
  *	tail		 in the header: everything before it is in place
  *	  |   durable	 acknowledged
@@ -19,11 +19,11 @@
  *
  * Invariants
  *  1. tail <= head, durable <= head, head - tail <= size. Of the ring only [head, tail + size) is written.
- *  2. A record's bytes are copied while the pages are locked, and its place is taken then: of two records of
+ *  2. A record's bytes are copied, and its place is allocated, while the pages are locked: of two records of
  *     one address the later has the later bytes.
  *  3. The header on the medium has this tail, or an older one while a new one is being written.
- *  4. After a failed write nothing is appended until a header with a new epoch is durable: what the failed write
- *     left behind does not verify from then on.
+ *  4. After a failed write nothing is appended until a header with a new epoch is durable: records that the failed write
+ *     left do not verify from then on.
  */
 #ifndef FATHOM_SRC_FLAT_LOG_H
 #define FATHOM_SRC_FLAT_LOG_H

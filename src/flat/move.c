@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A page from one state to another. The caller holds the lock of the page; other pages that have to make room are locked by
- * trying, never by waiting.
+ * Transitions of a page between states. The caller holds the lock of the page; other pages that have to make room are locked with
+ * a try-lock, never by waiting.
  */
 #include <errno.h>
 #include <sched.h>

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log: where a record goes, and the buffers of chunks that are not on the device yet.
+ * The log: positions of records, and the buffers of chunks that are not on the device yet.
  *
  *	FREE --open_chunk--> OPEN --full--> SEALED --written (writer.c)--> FREE
  *
  * Invariants
- * 1. A position is given once and never again. Records of one key are given positions in the order
- *    of their changes, since that is done with the key's buckets locked.
+ * 1. A position is assigned only once. Records of one key get positions in the order
+ *    of their changes, because the key's buckets are locked meanwhile.
  * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
  * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
  *    before the chunk that overwrites is opened.
- * 4. What lies behind the last record of a chunk is zero: no record begins there. The header of the
- *    next chunk says where that record ends, so that replay knows a chunk of which a part is
- *    missing, and finds the chunk before one whose number follows a gap.
+ * 4. The space after the last record of a chunk is zero: no record begins there. The header of the
+ *    next chunk has the position at which that record ends, so that replay detects an incomplete
+ *    chunk, and finds the chunk before one whose number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
- * 6. After `error` is set nothing is added. With persistence that is for good: what is behind a hole
- *    in the log would be lost with it. Without, it ends when the device works again.
+ * 6. After `error` is set nothing is added. With persistence that is permanent: records after a hole
+ *    in the log would be lost. Without persistence it ends when the device works again.
  * 7. With persistence every chunk begins with the last flush_all, if there was one: its first record
  *    may be overwritten before items that it covers are, those that are stored before its time comes.
  */

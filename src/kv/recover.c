@@ -3,20 +3,20 @@
  * From the device to an index: the last checkpoint, then what the log says after it.
  *
  * Records are replayed in the order of their positions, which is that of the changes of each key.
- * The log ends at the first chunk that is not there, or of which a part is not there. Chunks behind
+ * The log ends at the first chunk that is missing or incomplete. Chunks after
  * it may have been written before a power loss, while it was not: nothing in them was acknowledged as
  * durable, but they verify. So that they are never taken for a continuation, the `flight` places in which
  * they can be are zeroed, and a checkpoint follows, whose flush makes that durable before the cache is
- * used. A crash during recovery changes nothing: what is zeroed is no part of the log. The numbers
- * are used again, so the numbers of chunks have no gaps. What these places held before stays
- * forgotten: the cache may have answered already that it is gone.
+ * used. A crash during recovery changes nothing: the zeroed places are not part of the log. The numbers
+ * are reused, so the numbers of chunks have no gaps. The previous contents of these places stay
+ * lost: the cache may have reported their items as missing already.
  *
- * A chunk that is missing while the log goes on farther than that is damage,
- * or the log went all the way round since the checkpoint. Nobody knows then which keys have changed
- * in what is missing: all that is known so far is forgotten, and replay goes on with the oldest chunk
- * that is there. A cache may forget; it never gives an old value for a new one.
+ * A chunk that is missing while the log continues farther than that is damage,
+ * or the log wrapped around since the checkpoint. Then it is unknown which keys changed
+ * in the missing part: all items found so far are dropped, and replay continues with the oldest chunk
+ * that exists. A cache may lose items; it never returns an old value for a new one.
  *
- * A checkpoint that is damaged costs time and no items, because every item is in the log. The
+ * A damaged checkpoint costs time but no items, because every item is in the log. The
  * chunks of the log are found by their links (chain.c) and replayed from the checkpoint
  * before it, if that one is whole and the chain reaches back to it, else from the oldest chunk. The same if one
  * superblock is bad. The other one may be the older of the two: then the checkpoint that it names is

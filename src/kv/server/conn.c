@@ -5,21 +5,21 @@
  *	bytes in --lines--> tasks, in order --complete, from the first on--> bytes out
  *
  * Invariants
- * 1. Tasks are in the list in the order of their commands, and answers are written in that order.
- * 2. A command does not start while another one of the same connection for the same key is under
- *    way, unless both are gets; flush_all waits for all. So a connection sees its own changes, and
+ * 1. Tasks are in the list in the order of their commands, and replies are written in that order.
+ * 2. A command does not start while another one of the same connection for the same key is in
+ *    progress, unless both are gets; flush_all waits for all. So a connection sees its own changes, and
  *    changes of different keys overlap. The task that has to wait is the last of the list, and no
- *    line is taken until it has started.
- * 3. Memory is bounded. A connection has TASKS_MAX tasks, OUT_MAX bytes of answers and one answer
- *    more, HELD_MAX bytes of values and one value more, a line, a value that comes in. How long a
- *    value is, is known when the cache returns it: until then it counts as long as those before
+ *    line is parsed until it has started.
+ * 3. Memory is bounded. A connection has at most TASKS_MAX tasks, OUT_MAX bytes of replies and one more
+ *    reply, HELD_MAX bytes of values and one more value, a line, and a value that is being received. The length of a
+ *    value is known when the cache returns it: until then it is estimated from earlier values
  *    (`guess`). If all connections of a worker hold and expect WORKER_HELD bytes, each has one
- *    command at a time, and those that take no answers are closed. Above held_max no value is read
- *    from the cache or received, and the connections that have held an answer or a part of a value for longest
- *    are closed, so that the others go on.
- * 4. A closed connection lives until its last operation is back from the cache: an answer can not
- *    reach whoever gets its descriptor next.
- * 5. An answer that waits, for those before it or for the peer, does not hold an item in the cache's memory.
+ *    command at a time, and those that read no replies are closed. Above held_max no value is read
+ *    from the cache or received, and the connections that have held a reply or a part of a value for longest
+ *    are closed, so that the others can continue.
+ * 4. A closed connection exists until its last operation has returned from the cache: a reply cannot
+ *    reach the next owner of its descriptor.
+ * 5. A reply that waits, for those before it or for the peer, does not hold an item in the cache's memory.
  * 6. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
  */
 #include "kv/server/server.h"

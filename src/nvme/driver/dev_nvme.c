@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A device of queue pairs. The siblings are named in dev_nvme.h.
+ * A device of queue pairs. dev_nvme.h lists the other files.
  *
  * Invariants
  * 1. A request is in `pending` while bytes of it have no command, in `done` when all its
- *    commands have ended and none will follow, and in neither while it only waits. An error
- *    stops further commands of the request, not those already out.
- * 2. A command id is held from take until its completion was drained, and not a moment longer:
- *    whoever drains the queue pair delivers the completion to the channel that owns the command,
+ *    commands have completed and none will follow, and in neither while it only waits. An error
+ *    stops further commands of the request, not those already in flight.
+ * 2. A command id is held from take until its completion was drained, and not longer:
+ *    the thread that drains the queue pair delivers the completion to the channel that owns the command,
  *    and frees the id. No channel has to be reaped for another one to get an id.
- * 3. What an arrived command still holds is its channel's own: its place in the channel's pool, its
- *    bounce chunk, its request. Copying bounced data and making further commands of the request
- *    are the owner's, in its submit or reap. If the owner never looks, only it does not advance.
+ * 3. The resources of an arrived command belong to its channel: its place in the channel's pool, its
+ *    bounce chunk, its request. The owner copies bounced data and issues further commands of the request,
+ *    in its submit or reap. If the owner never reaps, only its own requests stall.
  * 4. A command is in one place: the pool; a flight (lane->flights, under its id, from before put
  *    until delivery); or arrived (chan->arrived, or chan->mine). Its channel's thread moves it out
  *    of and into the pool; only the holder of the queue pair's drain_lock takes it from a flight.
- * 5. A command that has had its time, whoever owns it, or a queue pair that failed, fails the whole
- *    controller, which disables it. Only then is the failure delivered to the commands that are
- *    out, by any thread that noticed, and requests end whose memory it may have touched.
- * 6. The controller is brought back only when no thread is between take and ring
+ * 5. A command that timed out, of any channel, or a failed queue pair fails the whole
+ *    controller, which disables it. Only then is the failure delivered to the commands in
+ *    flight, by any thread that noticed it, and requests complete whose memory the controller may have accessed.
+ * 6. The controller is re-enabled only when no thread is between take and ring
  *    (lane->issuing) and no id is held: commands of channels that are not reaped are delivered as
  *    failed, so they hold none.
  *

@@ -2,15 +2,15 @@
 /*
  * A runner is one thread's execution of one task.
  *
- * Batches pass through frames: a frame has the vectors of the slots that are there and the rows that are
- * left. The source fills frame 0. A step that gives other rows than it gets (a look-up with several
- * matches, the groups of a RUNS step) fills the next frame from the present one and runs the steps behind it
+ * Batches pass through frames: a frame has the vectors of the assigned slots and the remaining
+ * rows. The source fills frame 0. A step whose output rows differ from its input rows (a look-up with several
+ * matches, the groups of a RUNS step) fills the next frame from the current one and runs the following steps
  * on that; a step that only removes rows or adds slots works in its frame.
  *
  * Invariants:
  *  - A slot's vector is valid in one frame until that frame's next batch.
- *  - Columns of a table are decoded when the first step needs them: `needed` asks for it, in frame 0 only. What
- *    later frames need is decoded before they are filled.
+ *  - Columns of a table are decoded when the first step needs them: `needed` requests them, in frame 0 only. Columns that
+ *    later frames need are decoded before they are filled.
  *  - Only slots that a later step or the reducer uses are carried into the next frame.
  */
 #ifndef FTH_QUERY_RUNNER_H

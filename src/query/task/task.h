@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Table Tasks: what the planner makes of a query and the executor runs.
+ * Table Tasks: the output of the planner, which the executor runs.
  *
  * A task is one pipeline: rows come from a source, pass the steps in order and end in the reducer, whose
  * result later tasks read or look rows up in. After S. Xu, *Computing Big-Data Applications Near Flash*,
@@ -14,9 +14,9 @@
  * Invariants of a task set (task_check() verifies them):
  *
  *  1. A task reads only results of tasks with smaller numbers.
- *  2. Each slot is made once: by the source, by a payload of a look-up or by a compute step; and no step uses
- *     it earlier.
- *  3. A range [lo, hi] holds for every value of the slot that is not null, in rows that get there. The
+ *  2. Each slot is assigned once: by the source, by a payload of a look-up or by a compute step; and no step uses
+ *     it before that.
+ *  3. A range [lo, hi] holds for every value of the slot that is not null, in rows that reach it. The
  *     executor relies on it for types and sizes: a wrong range is a wrong result.
  *  4. Keys of a look-up have the types and order of the keys that the structure was built with.
  *  5. A nested task (`nested`) builds a structure and is used by exactly one look-up, that of its parent.
@@ -28,7 +28,7 @@
  *    parent the thread builds a structure of its own from those row groups of the nested task's table whose
  *    ranges meet that of the parent's group, uses it and drops it. Memory for one row group is enough.
  *  - Passes: a structure that does not fit is built for one range after the other. The task that looks up
- *    runs once for each, on the rows whose key is in the range; its reducer goes on from pass to pass.
+ *    runs once for each, on the rows whose key is in the range; its reducer continues from pass to pass.
  */
 #ifndef FTH_QUERY_TASK_H
 #define FTH_QUERY_TASK_H

@@ -23,7 +23,7 @@
  *	version	 while VALID: the frame's generation; it differs each time the frame gets another
  *		 line, so that a reader without a reference notices a replacement.
  *		 Otherwise: the turn, a count of failed fetches
- *	HOT	 used since replacement last looked; set with a reference on a VALID line, and
+ *	HOT	 used since the replacement policy last examined it; set with a reference on a VALID line, and
  *		 cleared with it, so HOT implies VALID, and neither BUSY nor AHEAD
  *	AHEAD	 prefetched: the first use does not make it HOT
  *
@@ -32,14 +32,14 @@
  *
  * A failed fetch increments the turn. A waiter remembers the turn in which it began to wait: if the
  * turn has changed, its fetch has failed, and the word holds an errno. The error is not a state of
- * the line: a thread that finds the line neither VALID nor BUSY starts another fetch, whatever
- * failed before and however many waiters have still to look.
+ * the line: a thread that finds the line neither VALID nor BUSY starts another fetch, regardless of
+ * earlier failures and of waiters that have not seen them yet.
  *
  * Who may change what
  * 1. Any thread may add to the count, and subtracts it again. A line whose count is not 0 keeps its
  *    frame.
  * 2. The thread that sets BUSY on a line that is neither VALID nor BUSY owns the fetch. Until it
- *    clears BUSY nobody else changes anything but the count.
+ *    clears BUSY other threads change nothing but the count.
  * 3. DIRTY is set after the bytes were changed and before the reference is dropped. (Set before,
  *    a write-back could clear it and miss the bytes.)
  * 4. The thread that changes DIRTY into WRITING owns the write-back, and holds a reference while it

@@ -3,16 +3,16 @@
  * The parallel queue pair: one NVMe submission and completion ring used by any number of
  * threads, CPU or GPU, without a lock around it.
  *
- * It grew from the queue of BaM (Qureshi, dissertation, ch. 5), with tickets, marks and a tail
- * that is moved by whoever holds the lock for as many entries as are ready. What differs is told
- * in src/nvme/README.md. One command goes through
+ * It is derived from the queue of BaM (Qureshi, dissertation, ch. 5), with tickets, marks and a tail
+ * that the holder of the lock moves over all ready entries. src/nvme/README.md lists the
+ * differences. One command goes through
  *
- *	take	get a command id: the only place where a full queue makes anybody wait
+ *	take	get a command id: the only step that waits for a full queue
  *	put	get a ticket, write the entry at its position, mark the position ready
  *	ring	move the tail over all ready entries and write the doorbell, or leave that to
  *		the thread that is doing it
- *	poll	drain the completion ring, once for everybody, into the slots of the command ids
- *	wait	look at one's own slot; poll while it is not done
+ *	poll	drain the completion ring, once for all threads, into the slots of the command ids
+ *	wait	read the command's own slot; poll while it is not done
  *
  * Invariants
  *
@@ -20,18 +20,18 @@
  *     its completion was drained. There are at most size - 1 ids, so the submission ring never
  *     holds more than size - 1 entries, and the completion ring cannot be overrun.
  *  2. Tickets are handed out once. Ticket t is the only writer of position t mod size until
- *     mark[t mod size] == t, and nobody writes there again before sq_head has passed t.
+ *     mark[t mod size] == t, and no thread writes there again before sq_head has passed t.
  *  3. tail only grows, only the holder of ring_lock changes it, and every ticket before it is
  *     marked. The doorbell holds tail mod size.
- *  4. cq_head and sq_head only grow, and only the holder of drain_lock changes them. An entry is
- *     new when its phase bit says so; its position says nothing.
- *  5. sq_head passes ticket t before the slot of t's command is done. So whoever holds an id
+ *  4. cq_head and sq_head only grow, and only the holder of drain_lock changes them. Only its phase
+ *     bit shows that an entry is new, not its position.
+ *  5. sq_head passes ticket t before the slot of t's command is done. So the holder of an id
  *     finds its ticket's position free: of the tickets in [sq_head, t] all still hold ids, and
  *     those are at most size - 1.
  *  6. A slot changes from WAITING once: to DONE by the drainer, or to ABANDONED by a waiter that
  *     gave up or finds the queue pair failed. A DONE id is freed by its waiter, an ABANDONED one
  *     by the drainer or by reset: never while the controller may still work on the command.
- *  7. Once failed is set no id is handed out, nothing is drained, and no wait lasts, until
+ *  7. Once failed is set no id is handed out, nothing is drained, and every wait ends, until
  *     reset and resume.
  *
  *	slot:	FREE --put--> WAITING --drain--> DONE --wait--> FREE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Logs in persistent memory, as they lie there: the same bytes for the CPU and for GPUs,
+ * The layout of logs in persistent memory: the same bytes for the CPU and for GPUs,
  * little-endian.
  *
  *	0	struct fth_pm_log_header, written once, when the log is created; checksummed
@@ -11,13 +11,13 @@
  * log's salt and the epoch. Opening the log takes entries as long as their check words match.
  *
  *	1. An entry and its check word are stored, then one fence. Before the fence any subset of
- *	   its words may survive; then the check word does not match, but for one case in 2^31.
+ *	   its words may survive; then the check word does not match, except in one case of 2^31.
  *	2. Entry n + 1 of a thread or partition is stored after the fence of entry n. So a crash
  *	   leaves a prefix of what was inserted, with all entries whose insertion had returned.
- *	3. Clearing adds one to the epoch. Whole entries of other epochs never match, since the epoch
+ *	3. Clearing adds one to the epoch. Complete entries of other epochs never match, since the epoch
  *	   is added to a sum of all the rest.
  *	4. A check word is never 0: memory that is zeroed holds no entry, and 0 removes one.
- *	5. Behind the last entry there is no other one of this epoch with a matching check word:
+ *	5. After the last entry there is no other one of this epoch with a matching check word:
  *	   removal goes from the end.
  */
 #ifndef FATHOM_DETAIL_PM_LOG_LAYOUT_H

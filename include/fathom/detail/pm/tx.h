@@ -3,20 +3,20 @@
  * Transactions: the layout of their area, and a lane's steps, for CPU and GPU. fathom/pm/tx.h is the interface.
  *
  *	area	header of 64 bytes, then lanes of lane_bytes each
- *	lane	a line with `sequence`, then entries behind each other
+ *	lane	a line with `sequence`, then the entries, one after the other
  *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a multiple of 64 in all
  *
  * Invariants:
  *
- *	1. The entries of a lane's open transaction are the longest run from the lane's begin whose entries have the lane's
- *	   sequence and a check that matches. Whatever is behind is old, or torn.
+ *	1. The entries of a lane's open transaction are the longest run from the start of the lane whose entries have the lane's
+ *	   sequence and a matching check. Anything after them is old or torn.
  *	2. Bytes are changed only after the entry with their old contents is persistent.
- *	3. The sequence grows by one when the new bytes (commit) or the old ones (abort, recovery) are persistent. From then on the
- *	   entries do not count. It is one word, so it is never torn.
+ *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort, recovery) are persistent. From then on the
+ *	   entries are void. It is one word, so it is never torn.
  *
- * Recovery puts the old bytes of open transactions back, last entry first, and can itself be interrupted: until the sequence
- * grows it does the same again. `salt` is in each check: what an earlier area left in the same place
- * does not verify.
+ * Recovery restores the old bytes of open transactions, last entry first, and can itself be interrupted: until the sequence
+ * is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
+ * do not verify.
  */
 #ifndef FATHOM_DETAIL_PM_TX_H
 #define FATHOM_DETAIL_PM_TX_H
