@@ -27,7 +27,7 @@ complains() {
 
 expect 0 info 'softnvme(mem:16M)?lba=4096&mdts=3&queues=2'
 says "Fathom software NVMe controller" "NVMe 1.4" "4096 blocks (16.0 MiB)" "per command      32.0 KiB" \
-  "2 pairs made" "volatile"
+  "2 pairs created" "volatile"
 expect 0 info --json 'softnvme(mem:16M)?queues=1&depth=16'
 says '{"device":"softnvme(mem:16M)?queues=1&depth=16"' '"serial":"FATHOM-SOFT"' '"blocks":32768' \
   '"pairs":1,"commands_each":15,' '"cmb":{"present":' '"pmr":{"present":'
@@ -57,7 +57,7 @@ mkdir -p "$pci/devices" "$pci/drivers/nvme" "$pci/drivers/vfio-pci" "$root/proc/
 : >"$pci/drivers/nvme/unbind" >"$pci/drivers/vfio-pci/unbind"
 
 expect 0 list
-says "There is no NVMe drive"
+says "No NVMe drive found"
 expect 0 list --json
 [ "$out" = '{"drives":[]}' ] || fail "no drives: $out"
 

@@ -122,7 +122,7 @@ expect 2 dev check mem:1M
 expect 0 dev check --overwrite --ops 500 mem:1M
 expect 0 dev check --replace --ops 500 mem:1M
 expect 0 dev check --force --ops 500 "crash(mem:1M)"
-[[ $out == *"keeps all"* ]] || fail "check: $out"
+[[ $out == *"passes all checks"* ]] || fail "check: $out"
 expect 1 --json dev check --force "fault(mem:1M)?kind=read&nth=9"
 [[ $out == *'"ok":false,"error":"'* ]] || fail "check: $out"
 expect 0 --json dev models

@@ -24,7 +24,7 @@ static void print_info(struct fth_dev *dev)
 	printf("block        %u bytes\n", info->block);
 	printf("alignment    %u bytes\n", info->align);
 	printf("engine       %s\n", info->engine ? info->engine : "-");
-	printf("per request  %s in %u pieces at most\n", fth_cli_bytes(most, info->max_length),
+	printf("per request  at most %s in %u iovecs\n", fth_cli_bytes(most, info->max_length),
 	       info->max_iov);
 }
 
@@ -147,7 +147,7 @@ static void print_models(void)
 		print_speed(&model->write);
 		printf("  %s\n", model->drive);
 	}
-	printf("\n0 stands for no cap. Use one with any device: mem:4G?model=p5800x\n");
+	printf("\n0: no limit. Use a model with any device: mem:4G?model=p5800x\n");
 }
 
 static void print_speed_json(struct fth_json *j, const char *key, const struct fth_dev_speed *speed)
@@ -212,7 +212,7 @@ static void print_check(const char *uri, int rc)
 
 	if (!fth_cli_json()) {
 		if (rc == 0)
-			printf("%s keeps all that a device promises\n", uri);
+			printf("%s passes all checks\n", uri);
 		return;
 	}
 	fth_json_begin(&j, stdout);

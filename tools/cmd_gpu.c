@@ -51,21 +51,20 @@ static void print_device(unsigned number, const struct gpu_engine_device *d)
 	read_link(d->pci, "current_link_speed", speed);
 	read_link(d->pci, "current_link_width", width);
 	printf("GPU %-9u%s\n", number, d->name);
-	printf("capability   %d.%d, %u processors, %u threads at once\n", d->major, d->minor,
-	       d->processors, d->threads);
+	printf("capability   %d.%d, %u multiprocessors, %u concurrent threads\n", d->major,
+	       d->minor, d->processors, d->threads);
 	printf("memory       %s, %s free\n", fth_cli_bytes(all, d->memory),
 	       fth_cli_bytes(free_memory, d->free_memory));
 	printf("PCI          %s", d->pci);
 	if (speed[0] && width[0])
 		printf(", %s, %s lanes", speed, width);
 	printf("\nFathom       %s%s\n",
-	       why ? "not usable: "
-		   : "usable: gpu: drives, and any device by way of threads of the CPU",
+	       why ? "not usable: " : "usable: gpu: drives, and any device through CPU threads",
 	       why ? why : "");
 	if (!why)
 		printf("blocks       of devices: up to %u bytes\n", FTH_GPU_BLOCK_MAX);
-	printf("GPUDirect    %s\n", d->gpudirect ? "drives can be let into its memory"
-						 : "drives can not reach its memory");
+	printf("GPUDirect    %s\n", d->gpudirect ? "peer-to-peer access by drives is possible"
+						 : "no peer-to-peer access by drives");
 }
 
 static void json_device(struct fth_json *j, const struct gpu_engine_device *d)

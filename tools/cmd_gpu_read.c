@@ -170,7 +170,7 @@ static void print_result(const struct job *job)
 	       fth_cli_bytes(cache, job->setup.cache), job->setup.line, per_line(job));
 	printf("time         %.3f s, %.3f GB/s\n", job->seconds,
 	       (double)job->bytes / job->seconds * 1e-9);
-	printf("misses       %llu, %llu more waited for one of them\n",
+	printf("misses       %llu, %llu more waited for a fetch in progress\n",
 	       (unsigned long long)s->misses, (unsigned long long)s->merged);
 	printf("reads        %llu, %s\n", (unsigned long long)s->reads,
 	       fth_cli_bytes(moved, s->bytes_read));

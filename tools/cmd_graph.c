@@ -53,7 +53,7 @@ void graph_print_info(const char *uri, const struct fth_graph_info *info)
 	char edges[FTH_CLI_BYTES_MAX], all[FTH_CLI_BYTES_MAX];
 
 	printf("graph      %s\n", uri);
-	printf("made by    %s\n", info->made_by);
+	printf("source     %s\n", info->made_by);
 	printf("vertices   %llu\n", (unsigned long long)info->vertices);
 	printf("edges      %llu, %s%s, %.1f per vertex\n", (unsigned long long)info->edges,
 	       kind(info), info->weighted ? ", weighted" : "",

@@ -99,7 +99,7 @@ static void print(const struct asked *asked)
 	printf("updates        %llu in %.3f s, %.0f a second, flushed\n",
 	       (unsigned long long)asked->how.updates, seconds,
 	       (double)asked->how.updates / seconds);
-	printf("wrong words    %llu, after all of it was taken back\n",
+	printf("wrong words    %llu, after undoing all updates\n",
 	       (unsigned long long)asked->wrong);
 	fth_app_print_cache(asked->cache);
 }

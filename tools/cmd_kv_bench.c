@@ -50,7 +50,7 @@ static void print_result(const char *what, const struct fth_kv_load_result *r)
 		printf("  sets     %llu, %llu refused\n", (unsigned long long)r->sets,
 		       (unsigned long long)r->refused);
 	if (r->timeouts || r->broken)
-		printf("  lost     %llu time-outs, %llu broken connections\n",
+		printf("  lost     %llu timeouts, %llu broken connections\n",
 		       (unsigned long long)r->timeouts, (unsigned long long)r->broken);
 	if (*r->answer)
 		printf("  answer   %s\n", r->answer);

@@ -74,7 +74,7 @@ static void print_counts(const struct check *check, int damage)
 	char bytes[FTH_CLI_BYTES_MAX];
 
 	if (check->findings > check->shown)
-		printf("%llu more are not shown\n",
+		printf("%llu more not shown\n",
 		       (unsigned long long)(check->findings - check->shown));
 	printf("%s: %llu chunks, %s of log read in %.1f s; %s\n", check->flash,
 	       (unsigned long long)c->chunks, fth_cli_bytes(bytes, check->bytes),

@@ -52,7 +52,7 @@ static void print_drive(const struct fth_nvme_pci *pci)
 static void print_list(const struct fth_nvme_pci *list, int n)
 {
 	if (n == 0) {
-		printf("There is no NVMe drive on the PCI bus of this machine.\n");
+		printf("No NVMe drive found on the PCI bus.\n");
 		return;
 	}
 	printf("%-13s %-9s %5s  %-24s %-20s %-14s %s\n", "address", "driver", "group", "model",

@@ -92,7 +92,7 @@ static void print_text(const char *name, const struct fth_nvme_smart_log *log)
 	printf("endurance used    %u %%\n", log->percentage_used);
 	for (unsigned i = 0; i < COUNTERS; i++)
 		print_counter(log, i);
-	printf("minutes too warm  %u (critical: %u)\n", log->warning_minutes,
+	printf("minutes too hot   %u (critical: %u)\n", log->warning_minutes,
 	       log->critical_minutes);
 	for (unsigned i = 0; i < 8; i++)
 		if (log->sensors[i])

@@ -110,7 +110,7 @@ static int report_on(const char *name, bool check)
 		fth_json_u64(&j, "damaged", report.damaged);
 		fth_json_finish(&j);
 	} else if (report.areas == 0) {
-		printf("  none of Fathom's formats at multiples of 4096\n");
+		printf("  no Fathom data structure found at a multiple of 4096\n");
 	}
 	fth_pm_unmap(pm);
 	if (rc < 0)

@@ -133,8 +133,8 @@ static void print_result(const struct asked *asked, const struct fth_pmw_result 
 	printf(": %.3f s, %.3f s to restore, %s persisted\n", r->seconds, r->restore_seconds,
 	       fth_cli_bytes(bytes, r->persisted));
 	if (r->quality > 0)
-		printf("knows %.1f %% of pictures that it has not seen\n", 100 * r->quality);
-	printf("the result is right; digest %016llx; persisted data survives %s\n",
+		printf("classifies %.1f %% of unseen images correctly\n", 100 * r->quality);
+	printf("the result is correct; digest %016llx; persisted data survives %s\n",
 	       (unsigned long long)r->digest, guarantee_name(r->guarantee));
 }
 

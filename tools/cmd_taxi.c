@@ -219,7 +219,7 @@ static void print_check(const char *uri, const struct fth_taxi_table *table, int
 
 	if (!fth_cli_json()) {
 		if (rc == 0)
-			printf("%s: %llu trips, all as they were written\n", uri,
+			printf("%s: %llu trips, all checksums match\n", uri,
 			       (unsigned long long)table->rows);
 		return;
 	}

@@ -254,7 +254,7 @@ static void print_loaded(const struct target *target, const struct fth_taxi_csv_
 	       (unsigned long long)counts->long_lines, (unsigned long long)counts->skipped);
 	for (unsigned c = 0; c < FTH_TAXI_COLUMNS; c++)
 		if (counts->absent & 1u << c)
-			printf("a file has nothing about %s: it is 0 there\n",
+			printf("a file has no column %s: its values are 0\n",
 			       fth_taxi_column_name(c));
 }
 

@@ -61,7 +61,7 @@ static void print_controller(const struct nvme_info *info)
 	printf("deallocate       %s\n", yes(ctrl->oncs & FTH_NVME_ONCS_DSM));
 	printf("compare          %s\n", yes(ctrl->oncs & FTH_NVME_ONCS_COMPARE));
 	if (ctrl->wctemp)
-		printf("too warm at      %d C (critical: %d C)\n", ctrl->wctemp - KELVIN,
+		printf("warning at       %d C (critical: %d C)\n", ctrl->wctemp - KELVIN,
 		       ctrl->cctemp - KELVIN);
 }
 
@@ -115,7 +115,7 @@ static void print_namespace(const struct nvme_info *info)
 
 static void print_queues(const struct nvme_info *info)
 {
-	printf("\nqueues           %u pairs made, each for %u commands in flight\n",
+	printf("\nqueues           %u pairs created, each for %u commands in flight\n",
 	       info->driver->queues, info->driver->ids);
 	printf("  longest        %u entries\n", fth_nvme_cap_mqes(info->cap) + 1);
 	printf("  doorbells      %u bytes apart\n", fth_nvme_cap_stride(info->cap));
@@ -175,7 +175,7 @@ static void print_pmr(const struct nvme_info *info)
 	if (buffer)
 		printf("  write buffer   %s\n", fth_cli_bytes(bytes, buffer));
 	if (rate)
-		printf("  write rate     %s a second\n", fth_cli_bytes(bytes, rate));
+		printf("  write rate     %s/s\n", fth_cli_bytes(bytes, rate));
 }
 
 void nvme_info_print(const struct nvme_info *info)

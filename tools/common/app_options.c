@@ -49,7 +49,7 @@ void fth_app_print_cache(const struct fth_cache *cache)
 	       (unsigned long long)fth_cache_stat(cache, FTH_CACHE_READ_REQUESTS));
 	printf("written        %s in %llu requests\n", fth_cli_bytes(b, written),
 	       (unsigned long long)fth_cache_stat(cache, FTH_CACHE_WRITE_REQUESTS));
-	printf("amplification  %.3f bytes read for each one asked for\n", over(read, wanted));
+	printf("amplification  %.3f bytes read per byte requested\n", over(read, wanted));
 }
 
 void fth_app_json_cache(struct fth_json *j, const struct fth_cache *cache)
