@@ -51,7 +51,7 @@ struct fth_array_look {
 /*
  * A typed handle, filled by fth_open() or fth_wrap(). base is the untyped array. Declare a typedef
  * of it to pass it to functions. It can be copied. A loop of single gets is fastest on a copy in a
- * local variable, which the compiler knows nobody else changes.
+ * local variable, which no other code can change.
  */
 #define FTH_ARRAY(type)                     \
 	struct {                            \

@@ -215,7 +215,7 @@ int fth_cache_flush(struct fth_cache_range *range, uint64_t first, uint64_t coun
 int fth_cache_flush_all(struct fth_cache *cache);
 
 /* Write back the dirty lines of [first, first + count), without a flush of the device, then drop the
- * lines that nobody uses. Blocks. Returns the first error. */
+ * lines that are not in use. Blocks. Returns the first error. */
 int fth_cache_evict(struct fth_cache_range *range, uint64_t first, uint64_t count);
 
 /* ---- statistics ---- */
@@ -241,7 +241,7 @@ enum fth_cache_stat {
 uint64_t fth_cache_stat(const struct fth_cache *cache, enum fth_cache_stat which);
 const char *fth_cache_stat_name(enum fth_cache_stat which);
 
-/* For the layers above: count bytes that callers asked for. Read amplification is
+/* For the layers above: count bytes that callers requested. Read amplification is
  * FTH_CACHE_BYTES_READ over FTH_CACHE_BYTES_WANTED. */
 void fth_cache_wanted(struct fth_cache *cache, uint64_t bytes);
 /* For the layers above: count hits that were made without a pin. */

@@ -242,7 +242,7 @@ int fth_flat_load(struct fth_flat *flat, const void *at, void *to, uint64_t leng
 int fth_flat_store(struct fth_flat *flat, void *at, const void *from, uint64_t length);
 
 /*
- * Load n items of `width` bytes from addresses in the region to `to`, one behind the other, or store
+ * Load n items of `width` bytes from addresses in the region to `to`, contiguously, or store
  * them: pages on flash are read together, as many at once as the SSD-cache and the device allow. Returns as
  * fth_flat_load().
  */
@@ -253,7 +253,7 @@ int fth_flat_scatter(struct fth_flat *flat, void *const *at, uint64_t n, uint32_
 
 /*
  * For signal handlers of the program: handles a SIGBUS or SIGSEGV of a region. Returns true if the program
- * goes on where it was; false if the signal is not the library's, or reports an error of a device.
+ * can continue; false if the signal is not the library's, or reports an error of a device.
  */
 bool fth_flat_fault(int sig, siginfo_t *info, void *context);
 

@@ -140,20 +140,20 @@ void fth_kv_recovery(const struct fth_kv *kv, struct fth_kv_recovery *out);
 /* ---- operations ---- */
 
 enum fth_kv_verb {
-	FTH_KV_GET,	  /* the value */
-	FTH_KV_TOUCH,	  /* the value, and set the time when it expires */
-	FTH_KV_SET,	  /* store */
-	FTH_KV_ADD,	  /* store if there is none; else -EEXIST */
-	FTH_KV_REPLACE,	  /* store if there is one; else -ENOENT */
-	FTH_KV_APPEND,	  /* add value after the existing one; -ENOENT if there is none */
-	FTH_KV_PREPEND,	  /* add value before it */
-	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if it is none. Blanks
+	FTH_KV_GET,	/* the value */
+	FTH_KV_TOUCH,	/* the value, and set the time when it expires */
+	FTH_KV_SET,	/* store */
+	FTH_KV_ADD,	/* store if the key does not exist; else -EEXIST */
+	FTH_KV_REPLACE, /* store if the key exists; else -ENOENT */
+	FTH_KV_APPEND,	/* append to the existing value; -ENOENT if the key does not exist */
+	FTH_KV_PREPEND, /* prepend to the existing value; likewise */
+	FTH_KV_INCREMENT, /* add delta to a decimal number, modulo 2^64; -EDOM if the value is not one. Spaces
 			     around the number are allowed; a value does not become shorter */
-	FTH_KV_DECREMENT, /* take delta away; below zero it is zero */
-	FTH_KV_DELETE,	  /* -ENOENT if there is none */
-	FTH_KV_FLUSH_ALL, /* no key: all items stored before `expires` (0: now) are gone once that
-			     time has come */
-	FTH_KV_INVALIDATE, /* mark the item stale, with a new cas, and give its token back */
+	FTH_KV_DECREMENT, /* subtract delta; the result is at least zero */
+	FTH_KV_DELETE,	  /* remove; -ENOENT if the key does not exist */
+	FTH_KV_FLUSH_ALL, /* no key: all items stored before `expires` (0: now) become invalid at that
+			     time */
+	FTH_KV_INVALIDATE, /* mark the item stale, with a new cas, and release its token */
 	FTH_KV_CLAIM,	   /* the value, and take the item's token; -EALREADY if it is taken */
 	FTH_KV_VERB_COUNT
 };

@@ -186,12 +186,12 @@ struct fth_vol_object_options {
 
 struct fth_vol_object_info {
 	char name[FTH_VOL_NAME_MAX + 1];
-	uint64_t id;	    /* never given to another object of this volume */
-	uint64_t size;	    /* bytes, as asked for */
+	uint64_t id;	    /* never reused in this volume */
+	uint64_t size;	    /* bytes, as requested */
 	uint64_t allocated; /* bytes on all devices */
 	uint32_t unit, replicas, width;
 	uint32_t segments; /* runs of consecutive bytes, on each device */
-	uint64_t stale;	   /* bit i: what device i holds of it is out of date */
+	uint64_t stale;	   /* bit i: its data on device i is out of date */
 	bool unsynced;	   /* replicas may differ in what was not flushed before a crash */
 	bool open;
 };

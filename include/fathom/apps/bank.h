@@ -42,8 +42,8 @@ struct fth_bank_options {
 uint64_t fth_bank_size(const struct fth_bank_options *options);
 
 /*
- * Open the bank on `durable`, or begin with balances of zero if there is none. The caller closes `durable` afterwards. Options are those
- * that it was made with. Returns 0; -EINVAL for invalid or other options, or if it does not fit; -ENOMEM; or the error of the device.
+ * Open the bank on `durable`, or create one with zero balances if there is none. The caller closes `durable` afterwards. Options must be those
+ * that the bank was created with. Returns 0; -EINVAL for invalid or different options, or if it does not fit; -ENOMEM; or the error of the device.
  */
 int fth_bank_open(struct fth_durable *durable, const struct fth_bank_options *options,
 		  struct fth_bank **out);

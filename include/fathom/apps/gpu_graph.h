@@ -124,7 +124,7 @@ struct fth_gpu_graph_cc {
 int fth_gpu_graph_cc(struct fth_gpu_graph *graph, const struct fth_gpu_graph_source *edges,
 		     struct fth_gpu_graph_cc *out);
 
-/* As fth_graph_pagerank(); sweeps go there and back unless options->one_way. */
+/* As fth_graph_pagerank(); sweeps alternate in direction unless options->one_way. */
 struct fth_gpu_graph_pagerank {
 	const double *rank;
 	double change; /* of the last iteration, in sum */

@@ -36,7 +36,7 @@ FTH_BEGIN_DECLS
 #define FTH_GRAPH_VERTICES_MAX ((uint64_t)UINT32_MAX)
 #define FTH_GRAPH_NAME_MAX     96
 #define FTH_GRAPH_LABEL_MAX    1000	  /* bytes of the name of a vertex */
-#define FTH_GRAPH_FAR	       UINT64_MAX /* the distance of what cannot be reached */
+#define FTH_GRAPH_FAR	       UINT64_MAX /* the distance of an unreachable vertex */
 
 /* ---- how work is done ---- */
 
@@ -131,9 +131,9 @@ struct fth_graph_import {
 	bool one_based;	      /* edge lists: the first vertex is 1 */
 	bool undirected;      /* add the opposite of each edge */
 	bool weighted;	      /* keep weights; a line without one is an error */
-	double scale_weights; /* multiply by this and round; 0: 1, and weights must be whole */
-	uint64_t vertices;    /* edge lists: at least so many; 0: as many as are named */
-	bool relabel;	      /* edge lists: vertices are words; without one_based and vertices */
+	double scale_weights; /* multiply by this and round; 0: 1, and weights must be integers */
+	uint64_t vertices;    /* edge lists: minimum number of vertices; 0: as many as occur */
+	bool relabel;	      /* edge lists: vertices are names; excludes one_based and vertices */
 	struct fth_graph_counts *counts; /* may be NULL */
 	char delimiter; /* edge lists: separates fields as blanks do, for CSV a comma; 0: none */
 	bool header;	/* edge lists: the first line has names of columns; skip it */
@@ -152,9 +152,9 @@ struct fth_graph_build {
 };
 
 /*
- * Build a graph on the device that build->open() gives, which stays the caller's. The header is
- * written last and flushed: an unfinished graph is none. Temporary files have no names, so nothing
- * of them stays, whatever happens. out may be NULL.
+ * Build a graph on the device that build->open() returns, which the caller owns. The header is
+ * written last and flushed: an interrupted build leaves no graph. Temporary files have no names, so
+ * none is left behind. out may be NULL.
  */
 int fth_graph_generate(const struct fth_graph_generate *what, const struct fth_graph_build *build,
 		       const struct fth_graph_job *job, struct fth_graph_info *out);
@@ -199,26 +199,26 @@ struct fth_cache *fth_graph_cache(const struct fth_graph *graph);
 struct fth_array *fth_graph_edges(const struct fth_graph *graph);
 
 /*
- * The name of a vertex, as the imported text had it, with a zero at its end; of a graph without
+ * The name of a vertex as in the imported text, zero-terminated; in a graph without
  * labels, its number. Reads through the cache. Returns the length; -ERANGE if there is no such
  * vertex, -ENAMETOOLONG if `size` is too small: FTH_GRAPH_LABEL_MAX + 1 always is enough.
  */
 int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t size);
 /*
- * Have all labels in memory from now on, 8 bytes and the text for each vertex, so that
- * fth_graph_label() is fast in any order. Call it before other threads use labels. Returns 0 also for
- * a graph without labels; -ENOMEM leaves it as it was.
+ * Load all labels into memory, 8 bytes and the text for each vertex, so that
+ * fth_graph_label() is fast in any order. Call it before other threads use labels. Returns 0, also for
+ * a graph without labels; -ENOMEM leaves the graph unchanged.
  */
 int fth_graph_load_labels(struct fth_graph *graph);
-/* The vertex of that name: *out. -ENOENT if there is none. Takes a few reads of the device. */
+/* Find the vertex with a label. Blocks for a few reads of the device. Returns 0 or -ENOENT. */
 int fth_graph_find(struct fth_graph *graph, const char *label, uint64_t *out);
 
-/* How many neighbours a vertex has: *out. -ERANGE if there is no such vertex. */
+/* The number of neighbours of a vertex. Returns 0, or -ERANGE if the vertex does not exist. */
 int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out);
 
 /*
- * A vertex that has neighbours, as good as random by `seed`: where a search may begin. -ENOENT when
- * there is none.
+ * Pick a pseudorandom vertex with neighbours, a source for a search. Returns 0, or -ENOENT if no vertex has
+ * neighbours.
  */
 int fth_graph_pick(struct fth_graph *graph, uint64_t seed, uint32_t *out);
 

@@ -47,22 +47,23 @@ struct fth_taxi_table {
 	uint64_t sums[FTH_TAXI_COLUMNS]; /* over the checksums of each column's pieces */
 };
 
-/* Where a column begins on the device; a multiple of the longest line. */
+/* The offset of a column on the device; a multiple of the largest line size. */
 uint64_t fth_taxi_offset(const struct fth_taxi_table *table, enum fth_taxi_column column);
 
-/* The bytes that a table of so many rows needs. */
+/* The size in bytes of a table of `rows` rows. */
 uint64_t fth_taxi_size(uint64_t rows);
 
-/* Read and check the header: -EINVAL with a text if it is none, is damaged or does not fit. */
+/* Read and check the header. Blocks. Returns 0; -EINVAL with an error text if there is no table, it is damaged or
+ * larger than the device; or the device's error. */
 int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out);
 
-/* Read all columns and compare with the checksums: -EILSEQ names the first that differs. `stopped`
- * ends it with -EINTR; NULL: never. */
+/* Read all columns and compare them with their checksums. Blocks. Returns 0; -EILSEQ with the first column that
+ * differs in the error text; -EINTR once `stopped`, which may be NULL, returns true. */
 int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool (*stopped)(void));
 
 /*
- * Writes a table from its first row to its last. Until fth_taxi_writer_finish() returned 0 there is
- * no table on the device, not even the one that was there before; from then on it is durable. One
+ * Writes a table from its first row to its last. Until fth_taxi_writer_finish() has returned 0, the device has
+ * no table, not even the previous one; from then on the table is durable. One
  * thread at a time.
  */
 struct fth_taxi_writer;
@@ -79,7 +80,7 @@ void fth_taxi_writer_free(struct fth_taxi_writer *writer);
 /* ---- trips to fill one with ---- */
 
 /*
- * Made-up trips: of `rows`, exactly the paper's share (rounded) is at least 20 and at least 30
+ * Synthetic trips: of `rows`, exactly the paper's share (rounded) is at least 20 and at least 30
  * miles long, spread evenly at random; the rest is plausible. The same seed gives the same trips.
  */
 struct fth_taxi_generator {
@@ -90,7 +91,8 @@ struct fth_taxi_generator {
 #define FTH_TAXI_LONG	   20.0 /* miles */
 #define FTH_TAXI_VERY_LONG 30.0
 
-/* How many of `rows` trips are at least so long: rows * 0.0047 and rows * 0.0003, rounded. */
+/* The number of trips of at least FTH_TAXI_LONG and FTH_TAXI_VERY_LONG miles among `rows`: rows * 0.0047 and
+ * rows * 0.0003, rounded. */
 uint64_t fth_taxi_long_trips(uint64_t rows);
 uint64_t fth_taxi_very_long_trips(uint64_t rows);
 
@@ -100,16 +102,16 @@ void fth_taxi_generator_init(struct fth_taxi_generator *generator, uint64_t rows
 void fth_taxi_generate(struct fth_taxi_generator *generator, struct fth_taxi_trip *out);
 
 /*
- * The published CSV files: a first line that names the columns, in any order, case and quoting;
- * then a trip a line. Older and newer names are known. trip_distance and total_amount must be
- * there. An empty value, or one a short line lacks, counts as 0 and is counted.
+ * A parser of the published CSV files: a header line with the names of columns, in any order, case and quoting;
+ * then one trip per line. Older and newer column names are accepted. trip_distance and total_amount are
+ * required. An empty value, or one missing in a short line, is 0 and is counted.
  */
 struct fth_taxi_csv;
 
 /* Start from FTH_TAXI_CSV_OPTIONS_INIT. */
 struct fth_taxi_csv_options {
-	size_t size;  /* of this struct */
-	bool lenient; /* skip and count lines with a value that is no number, instead of failing */
+	size_t size; /* of this struct */
+	bool lenient; /* skip and count lines with a value that is not a number, instead of failing */
 };
 
 #define FTH_TAXI_CSV_OPTIONS_INIT                          \
@@ -119,11 +121,11 @@ struct fth_taxi_csv_options {
 
 struct fth_taxi_csv_counts {
 	uint64_t lines;			  /* of the file, so far */
-	uint64_t trips;			  /* handed on */
-	uint64_t empty;			  /* values that were not there */
+	uint64_t trips;			  /* passed to fn */
+	uint64_t empty;			  /* missing values */
 	uint64_t short_lines, long_lines; /* with fewer or more fields than the first line */
-	uint64_t skipped;		  /* lines left out, if lenient */
-	unsigned absent; /* a bit for each of our columns that the file has no part of */
+	uint64_t skipped;		  /* lines skipped, if lenient */
+	unsigned absent;		  /* bit mask of the columns that the file does not have */
 };
 
 /* Called for each trip; a negative result ends the parse. */

@@ -35,7 +35,7 @@ struct fth_stats {
 	uint64_t *values;
 };
 
-/* A set of n counters, all zero; NULL when memory is short. */
+/* Allocate a set of n counters, all zero. Returns NULL if out of memory. */
 struct fth_stats *fth_stats_new(unsigned n);
 void fth_stats_free(struct fth_stats *stats);
 

@@ -172,13 +172,13 @@ void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op);
  *
  *	-EINVAL		invalid key or verb
  *	-EHOSTDOWN	the server is down; nothing was sent
- *	-ETIMEDOUT	no answer by the deadline, or within options.timeout_ms. A change may have taken
- *			effect, or may yet
- *	-ECONNRESET	the connection broke before the answer. A change may have taken effect. Gets are
+ *	-ETIMEDOUT	no reply by the deadline, or within options.timeout_ms. A change may have taken
+ *			effect, or may take effect later
+ *	-ECONNRESET	the connection broke before the reply. A change may have taken effect. Gets are
  *			tried once more before they fail
- *	-EPROTO		the server sent something that is no answer to the request
+ *	-EPROTO		the server sent an invalid reply
  *	-EACCES		the server did not accept options.auth
- *	-EREMOTEIO	the server answered with another error
+ *	-EREMOTEIO	the server replied with another error
  *	-ENOMEM		no memory
  */
 int fth_kvc_wait(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadline);

@@ -60,8 +60,8 @@ int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *o
 			struct fth_kv_server **out);
 
 /*
- * Stop and free the server: no new connections, commands under way are answered until the deadline,
- * then all connections are closed. Returns when the last operation is back from the cache, which
+ * Stop and free the server: no new connections, commands in progress are completed until the deadline,
+ * then all connections are closed. Returns when the last operation of the cache has completed, which
  * takes as long as one read of the device may take (fth_kv_options.timeout_ns) after the deadline.
  * Accepts NULL.
  */

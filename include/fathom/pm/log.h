@@ -107,7 +107,7 @@ int fth_pm_log_insert(struct fth_pm_log *log, uint32_t part, const void *data, u
 
 /*
  * Read the entry at *cursor, and move *cursor to the next; 0 is the oldest. Returns its bytes;
- * -ENOENT behind the newest; -EMSGSIZE if it has more than `capacity`; -EBADMSG if it is damaged;
+ * -ENOENT after the newest; -EMSGSIZE if it has more than `capacity`; -EBADMSG if it is damaged;
  * -EINVAL.
  */
 int64_t fth_pm_log_read(const struct fth_pm_log *log, uint32_t part, uint64_t *cursor, void *out,
@@ -167,7 +167,7 @@ FTH_HD int fth_pm_log_remove_hd(const struct fth_pm_log_view *log, uint32_t part
 					   : fth_pm_conv_remove(log, part);
 }
 
-/* On a conventional log only while nobody changes the part. */
+/* The number of entries of a part. On a conventional log, call it only while no thread changes the part. */
 FTH_HD uint32_t fth_pm_log_count_hd(const struct fth_pm_log_view *log, uint32_t part)
 {
 	if (part >= log->parts)

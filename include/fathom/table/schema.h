@@ -53,7 +53,7 @@ struct fth_table_column {
 	char name[FTH_TABLE_NAME_MAX + 1];
 	enum fth_table_type type;
 	uint8_t precision,
-		scale;	 /* decimal: 1 to 38 digits, of which `scale` are behind the point */
+		scale;	 /* decimal: 1 to 38 digits, of which `scale` are after the decimal point */
 	uint32_t length; /* char, varchar: characters; 0: no limit */
 	bool not_null;
 };
