@@ -82,6 +82,24 @@ if [ -e /dev/full ]; then
   [ -c /dev/full ] || fail "a device node was replaced"
 fi
 
+# A search goes in either direction; in a directed graph bottom-up with the transpose only.
+awk 'BEGIN { for (i = 0; i < 400; i++) { print i, (i * 7 + 1) % 400; print i, (i * i + 3) % 400 } }' >"$work/directed"
+expect 0 import "$work/directed" "$work/forward"
+expect 0 import --reversed "$work/directed" "$work/turned"
+for direction in auto push pull; do
+  expect 0 bfs --verify --direction $direction --source 3 --transpose "$work/turned" "$work/forward"
+  expect 0 bfs --verify --direction $direction "file:$work/g"
+done
+expect 0 bfs --verify --direction pull --source 3 --transpose "$work/turned" --json "$work/forward"
+[[ $out =~ \"bottom_up\":\ ?[1-9] ]] || fail "no level was searched bottom-up: $out"
+expect 1 bfs --direction pull --source 3 "$work/forward"
+[[ $err == *"needs its transpose"* ]] || fail "pull without a transpose: $err"
+# Edges that are not reversed give wrong parents, which --verify finds.
+expect 1 bfs --verify --direction pull --source 3 --transpose "$work/forward" "$work/forward"
+expect 1 bfs --source 3 --transpose "$work/nothere" "$work/forward"
+[[ $err == *nothere* ]] || fail "error does not name the transpose: $err"
+expect 2 bfs --direction sideways "$work/forward"
+
 # A graph in a volume is a graph as well.
 truncate -s 16M "$work/a" "$work/b"
 volume=file:$work/a,file:$work/b

@@ -270,6 +270,8 @@ static int run_import(int argc, char **argv)
 		{"relabel", FTH_CLI_FLAG, &what.relabel, 0, 0,
 		 "vertices are any words or numbers; keep only those with edges"},
 		{"undirected", FTH_CLI_FLAG, &what.undirected, 0, 0, "add the opposite edges"},
+		{"reversed", FTH_CLI_FLAG, &what.reversed, 0, 0,
+		 "reverse all edges: the graph for --transpose of graph bfs"},
 		{"weighted", FTH_CLI_FLAG, &what.weighted, 0, 0, "keep weights"},
 		{"weight-scale", FTH_CLI_DOUBLE, &what.scale_weights, 0, UINT64_MAX,
 		 "multiply weights by this and round them"},

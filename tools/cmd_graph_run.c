@@ -23,6 +23,7 @@ struct plan {
 	uint64_t cache, line, depth, threads, trials, seed;
 	struct graph_parameters parameters;
 	const char *policy, *offsets;
+	const char *direction, *transpose; /* of a search; transpose: a URI, or NULL */
 	bool compact, verify;
 };
 
@@ -33,7 +34,7 @@ struct session {
 	FILE *report; /* standard error if the result goes to standard output */
 	struct fth_cache_options cache_options;
 	struct fth_cache *cache;
-	struct fth_graph *graph;
+	struct fth_graph *graph, *transpose;
 	struct fth_graph_memory memory; /* to check with; loaded if asked for */
 	struct fth_graph_job job;
 	struct graph_result result; /* of the last run */
@@ -91,6 +92,9 @@ static int open_session(struct session *s)
 	options.offsets_on_device = strcmp(s->plan.offsets, "flash") == 0;
 	if (rc == 0)
 		rc = fth_graph_open(s->cache, s->plan.uri, &options, &s->graph);
+	if (rc == 0 && s->plan.transpose)
+		rc = fth_graph_open(s->cache, s->plan.transpose, &options, &s->transpose);
+	s->plan.parameters.transpose = s->transpose;
 	if (rc == 0 && s->plan.verify)
 		rc = fth_graph_load(s->graph, &s->memory);
 	s->job.threads = (unsigned)s->plan.threads;
@@ -100,8 +104,10 @@ static int open_session(struct session *s)
 
 static int close_session(struct session *s)
 {
-	int rc = fth_graph_close(s->graph), other = fth_cache_finish(&s->cache);
+	int rc = fth_graph_close(s->transpose), other = fth_graph_close(s->graph);
 
+	rc = rc < 0 ? rc : other;
+	other = fth_cache_finish(&s->cache);
 	fth_graph_unload(&s->memory);
 	return rc < 0 ? rc : other;
 }
@@ -355,10 +361,27 @@ static int execute(struct session *s)
 	return graph_exit(s->output.failed ? NULL : s->plan.uri, rc < 0 ? rc : closed);
 }
 
-static bool check_session(const struct session *s)
+static bool find_direction(const char *name, enum fth_graph_direction *out)
+{
+	static const char *const names[] = {[FTH_GRAPH_ANY_DIRECTION] = "auto",
+					    [FTH_GRAPH_TOP_DOWN] = "push",
+					    [FTH_GRAPH_BOTTOM_UP] = "pull"};
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strcmp(name, names[i]) == 0) {
+			*out = (enum fth_graph_direction)i;
+			return true;
+		}
+	fth_cli_error("--direction %s: expected auto, push or pull", name);
+	return false;
+}
+
+static bool check_session(struct session *s)
 {
 	const char *offsets = s->plan.offsets;
 
+	if (!find_direction(s->plan.direction, &s->plan.parameters.direction))
+		return false;
 	if (strcmp(offsets, "memory") != 0 && strcmp(offsets, "flash") != 0) {
 		fth_cli_error("--offsets %s: expected memory or flash", offsets);
 		return false;
@@ -408,6 +431,7 @@ static struct plan default_plan(void)
 		.parameters.iterations = 20,
 		.policy = "clock",
 		.offsets = "memory",
+		.direction = "auto",
 	};
 }
 
@@ -430,7 +454,15 @@ static int command_bfs(int argc, char **argv)
 {
 	struct session s = {.plan = default_plan(), .algorithm = &graph_bfs};
 	struct plan *p = &s.plan;
-	const struct fth_cli_option options[] = {COMMON_OPTIONS, SOURCE_OPTIONS, {0}};
+	const struct fth_cli_option options[] = {
+		COMMON_OPTIONS,
+		SOURCE_OPTIONS,
+		{"direction", FTH_CLI_STRING, &p->direction, 0, 0,
+		 "of levels: push (top-down), pull (bottom-up), or auto, the cheaper one"},
+		{"transpose", FTH_CLI_STRING, &p->transpose, 0, 0,
+		 "graph with all edges reversed, to pull in a directed graph"},
+		{0},
+	};
 	const struct fth_cli_usage usage = {
 		.synopsis = "graph bfs [options] URI",
 		.text = "Breadth-first search from a vertex, by default one that has neighbours. "

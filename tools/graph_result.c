@@ -47,14 +47,20 @@ static struct graph_table vertex_table(struct fth_graph *graph, const struct gra
 static int run_bfs(const struct graph_run *run, uint64_t source, struct graph_result *result,
 		   struct graph_summary *summary)
 {
+	const struct fth_graph_bfs_options options = {
+		.size = sizeof(options),
+		.direction = run->parameters->direction,
+		.transpose = run->parameters->transpose,
+	};
 	struct fth_graph_bfs *tree = &result->bfs;
-	int rc = fth_graph_bfs(run->graph, source, run->job, tree);
+	int rc = fth_graph_bfs_with(run->graph, source, &options, run->job, tree);
 
 	if (rc == 0 && run->check_with)
 		rc = fth_graph_check_bfs(run->check_with, source, tree);
 	summary->work = tree->work;
 	add_figure(summary, "reached", (double)tree->reached);
 	add_figure(summary, "depth", (double)tree->depth);
+	add_figure(summary, "bottom_up", (double)tree->bottom_up);
 	return rc;
 }
 

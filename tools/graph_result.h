@@ -11,6 +11,8 @@ struct graph_parameters {
 	uint64_t iterations, delta;
 	double tolerance;
 	bool one_way;
+	enum fth_graph_direction direction;
+	struct fth_graph *transpose; /* NULL: none was given */
 };
 
 struct graph_run {

@@ -137,6 +137,7 @@ struct fth_graph_import {
 	struct fth_graph_counts *counts; /* may be NULL */
 	char delimiter; /* edge lists: separates fields as blanks do, for CSV a comma; 0: none */
 	bool header;	/* edge lists: the first line has names of columns; skip it */
+	bool reversed;	/* store each edge in the opposite direction: the transpose */
 };
 
 /* Zero-initialise for the defaults. */

@@ -54,8 +54,10 @@ static int sort_edge(struct import *import, const struct fth_graph_text_edge *ed
 		import->counts.loops++;
 		return 0;
 	}
-	rc = add(import, edge->from, edge->to, edge->weight);
-	if (rc == 0 && both_ways(import))
+	rc = both_ways(import) || !import->what->reversed
+		     ? add(import, edge->from, edge->to, edge->weight)
+		     : 0;
+	if (rc == 0 && (both_ways(import) || import->what->reversed))
 		rc = add(import, edge->to, edge->from, edge->weight);
 	return rc;
 }
