@@ -297,7 +297,13 @@ def test_refusals():
         os.chmod(path, 0o4755)
         refuse("setuid", [], [path], b"is setuid or setgid", 77)
     refuse("missing folder", ["--file", "/nonexistent/scratch"], ["true"], b"/nonexistent/scratch: No such file")
-    refuse("existing file", ["--file", script], ["true"], b"exists; to overwrite it, give it as file:")
+    refuse("existing file", ["--file", script], ["true"], b"exists; --force overwrites it")
+    existing = os.path.join(work, "existing")
+    with open(existing, "wb") as file:
+        file.truncate(64 * MIB)
+    done = flat(["--file", existing, "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    expect(done.returncode == 42 and os.path.getsize(existing) == 64 * MIB, "an existing file", done)
+    os.remove(existing)
     refuse("missing device", ["--file", "file:/nonexistent"], ["true"], b"/nonexistent")
     refuse("policy", ["--policy", "best"], ["true"], b"--policy best: expected counters, paper, always or never")
     refuse("too little address space", ["--file", "mem:64M", "--dram", "32M"], ["true"], b"flat run: ",

@@ -42,8 +42,8 @@
 struct job {
 	uint64_t dram, min_alloc, size, page;
 	const char *file, *policy_name, *output, *fork;
-	bool progress, copies; /* copies: children of fork() have the region */
-	char **argv;	       /* of the program */
+	bool force, progress, copies; /* copies: children of fork() have the region */
+	char **argv;		      /* of the program */
 	char program[PATH_MAX], library[PATH_MAX];
 	int scratch, memfd, fork_memfd;
 	struct run_shared *shared;
@@ -60,6 +60,7 @@ static int parse(struct job *job, int argc, char **argv)
 		 "allocations of this size and larger are in the region"},
 		{"file", FTH_CLI_STRING, &job->file, 0, 0,
 		 "folder or new file for the scratch file, or URI of a device to overwrite"},
+		FTH_CLI_FORCE(&job->force, "overwrite an existing file, which stays"),
 		{"size", FTH_CLI_SIZE, &job->size, 1u << 20, (uint64_t)1 << 44,
 		 "of the region; 0: most of what is free on the disk"},
 		{"page", FTH_CLI_SIZE, &job->page, FTH_FLAT_PAGE_MIN, FTH_FLAT_PAGE_MAX,
@@ -153,11 +154,10 @@ static int open_scratch(struct job *job, const char *path)
 		snprintf(name, sizeof(name), "%.4000s/fathom-flat-XXXXXX", path);
 		job->scratch = fth_fd_high(mkostemp(name, O_CLOEXEC));
 	} else {
-		snprintf(name, sizeof(name), "%s", path);
+		snprintf(name, sizeof(name), "%.4095s", path);
 		job->scratch = fth_fd_open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (job->scratch == -EEXIST)
-			return fth_fail(EEXIST, "%s exists; to overwrite it, give it as file:%s",
-					name, name);
+			return fth_fail(EEXIST, "%s exists; --force overwrites it", name);
 	}
 	if (job->scratch < 0)
 		return fth_fail(-job->scratch, "cannot create the scratch file %s: %s", name,
@@ -225,13 +225,25 @@ static bool is_uri(const char *text)
 	return text[name] == ':' || text[name] == '(';
 }
 
+static bool is_existing_file(const char *path)
+{
+	struct stat st;
+
+	return path && !is_uri(path) && stat(path, &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
 static int prepare_device(struct job *job)
 {
+	static char existing[PATH_MAX + sizeof("file:")];
 	const char *folder = getenv("TMPDIR");
 	int rc;
 
 	if (job->fork && strcmp(job->fork, "copy") != 0 && strcmp(job->fork, "stop") != 0)
 		return fth_fail(EINVAL, "--fork %s is neither copy nor stop", job->fork);
+	if (job->force && is_existing_file(job->file)) {
+		snprintf(existing, sizeof(existing), "file:%s", job->file);
+		job->file = existing;
+	}
 	if (job->file && is_uri(job->file)) {
 		if (job->fork && strcmp(job->fork, "copy") == 0)
 			return fth_fail(EINVAL, "--fork copy needs a scratch file, not a device");
