@@ -9,15 +9,49 @@
 #include <stdio.h>
 #include <string.h>
 
+bool append_same_columns(const struct fth_table_schema *a, const struct fth_table_schema *b)
+{
+	if (a->columns != b->columns)
+		return false;
+	for (uint32_t i = 0; i < a->columns; i++) {
+		const struct fth_table_column *x = &a->column[i], *y = &b->column[i];
+
+		if (strcmp(x->name, y->name) != 0 || x->type != y->type ||
+		    x->precision != y->precision || x->scale != y->scale ||
+		    x->length != y->length || x->not_null != y->not_null)
+			return false;
+	}
+	return true;
+}
+
+/* The statement was compiled for a table that another process may have replaced since. */
+static int check_writer(struct statement *s, struct fth_table_writer *writer)
+{
+	struct fth_table *compiled = catalog_table(s->catalog, s->sql->table);
+
+	if (append_same_columns(fth_table_schema(compiled), fth_table_writer_schema(writer)))
+		return 0;
+	return fth_fail(EBUSY, "table \"%s\" was replaced by one with other columns", s->sql->name);
+}
+
 static int open_writer(struct statement *s, struct fth_table_writer **out)
 {
 	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
 	unsigned columns = s->sql->table->column_count;
+	int rc = name_reserved(s->sql->name);
 
+	if (rc < 0)
+		return rc;
 	options.threads = s->query->db->threads;
 	/* Proofs of uniqueness, of all columns together, take no more than the budget. */
 	options.fact_memory = s->query->db->budget / columns;
-	return fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+	rc = fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+	if (rc < 0)
+		return rc;
+	rc = check_writer(s, *out);
+	if (rc < 0)
+		fth_table_writer_close(*out);
+	return rc;
 }
 
 static int commit(struct statement *s, struct fth_table_writer *writer)

@@ -33,7 +33,7 @@ static int table_exists(struct statement *s, const char *name)
 	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
 
-static int refuse_reserved(const char *name)
+int name_reserved(const char *name)
 {
 	if (strncasecmp(name, "fathom_", 7) == 0)
 		return fth_fail(EINVAL,
@@ -100,7 +100,7 @@ int statement_create_table(struct statement *s)
 {
 	size_t bytes = s->sql->declared.column_count * sizeof(struct fth_table_column);
 	struct fth_table_column *columns;
-	int rc = refuse_reserved(s->sql->name);
+	int rc = name_reserved(s->sql->name);
 
 	if (rc == 0)
 		rc = view_exists(s, s->sql->name);
@@ -121,7 +121,7 @@ static int check_names(struct statement *s, int (*exists)(struct statement *s, c
 		       const char *what)
 {
 	for (unsigned i = 0; i < s->sql->name_count; i++) {
-		int rc = refuse_reserved(s->sql->names[i]);
+		int rc = name_reserved(s->sql->names[i]);
 
 		if (rc == 0)
 			rc = exists(s, s->sql->names[i]);
@@ -150,7 +150,7 @@ int statement_drop_table(struct statement *s)
 int statement_create_view(struct statement *s)
 {
 	const char *name = s->sql->name;
-	int rc = refuse_reserved(name);
+	int rc = name_reserved(name);
 
 	/* A name of a table is a name of a view. */
 	if (rc == 0)

@@ -4,6 +4,7 @@
 
 #include "query/catalog.h"
 #include "query/plan/plan.h"
+#include "query/query.h"
 #include "query/sql/sql.h"
 #include "query/task/exec.h"
 #include "query/task/rows.h"
@@ -413,13 +414,41 @@ static void too_small_a_budget(void **state)
 	fixture_close(&f);
 }
 
+/* An INSERT that was compiled for one table does not write into another that has replaced it. */
+static void columns_are_compared(void **state)
+{
+	static const char *const columns[] = {
+		"a decimal(10,2)", "a decimal(10,4)",
+		"b decimal(10,2)", "a decimal(10,2) not null",
+		"a decimal(9,2)",  "a decimal(10,2), b int",
+		"a varchar(10)",   "a varchar(11)",
+		"a int",
+	};
+	enum { N = sizeof(columns) / sizeof(columns[0]) };
+	struct fth_table_schema schema[N] = {0};
+
+	(void)state;
+	for (unsigned i = 0; i < N; i++)
+		assert_ok(fth_table_schema_parse(&schema[i], columns[i]));
+	for (unsigned i = 0; i < N; i++)
+		for (unsigned j = 0; j < N; j++)
+			assert_int_equal(append_same_columns(&schema[i], &schema[j]), i == j);
+	for (unsigned i = 0; i < N; i++)
+		fth_table_schema_release(&schema[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(single_tables),  cmocka_unit_test(joins),
-		cmocka_unit_test(errors_of_rows), cmocka_unit_test(sorted_tables),
-		cmocka_unit_test(joins_in_parts), cmocka_unit_test(too_small_a_budget),
-		cmocka_unit_test(wide_strings),	  cmocka_unit_test(keys_of_two_scales),
+		cmocka_unit_test(columns_are_compared),
+		cmocka_unit_test(single_tables),
+		cmocka_unit_test(joins),
+		cmocka_unit_test(errors_of_rows),
+		cmocka_unit_test(sorted_tables),
+		cmocka_unit_test(joins_in_parts),
+		cmocka_unit_test(too_small_a_budget),
+		cmocka_unit_test(wide_strings),
+		cmocka_unit_test(keys_of_two_scales),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,11 @@ int statement_drop_table(struct statement *s);
 int statement_create_view(struct statement *s);
 int statement_drop_view(struct statement *s);
 
+/* -EINVAL for the name of a table of the engine itself, which statements do not change. */
+int name_reserved(const char *name);
+/* Whether rows for one table fit the other. */
+bool append_same_columns(const struct fth_table_schema *a, const struct fth_table_schema *b);
+
 /* ---- views.c ---- */
 
 #define VIEWS_TABLE "fathom_views"

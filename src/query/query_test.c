@@ -176,6 +176,9 @@ static void views(void **state)
 	expect(&d, "create view v1 as select a * 2 as b from t", "");
 	expect(&d, "create view v2 as select b + 1 as c from v1 where b > 2", "");
 	expect_error(&d, "create view v1 as select 1", -EEXIST, "already exists");
+	expect_error(&d, "insert into fathom_views values (9, 'v3', 'select 1')", -EINVAL,
+		     "is reserved");
+	expect_error(&d, "copy fathom_views from '/dev/null'", -EINVAL, "is reserved");
 	expect(&d, "select c from v2 order by c", "5 7 ");
 	expect(&d, "create or replace view v1 as select a * 10 as b from t", "");
 	db_leave(&d);
