@@ -69,9 +69,9 @@ expect 1 serve --flash none --flash "$(part stripe3)"
 start --flash "$(part stripe4)"
 stop TERM
 expect 1 serve --flash "$(part stripe4)" --flash "$(part stripe5)"
-[[ $err == *stripe4*"contains data and is not part of a volume; --format overwrites it"* ]] ||
+[[ $err == *stripe4*"contains data and is not part of a volume; --force overwrites it"* ]] ||
   fail "a device with data: $err"
-start --flash "$(part stripe4)" --flash "$(part stripe5)" --format
+start --flash "$(part stripe4)" --flash "$(part stripe5)" --force
 stop TERM
 
 # memcached's conformance test.

@@ -314,8 +314,8 @@ static int run_serve(int argc, char **argv)
 		 "percent of evicted items, never read in memory, that go to flash; 0: all"},
 		{"daily", FTH_CLI_SIZE, &s.kv.daily_bytes, 0, 0,
 		 "write budget: bytes of items written to flash per day; 0: no limit"},
-		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0,
-		 "create a new cache; discards what the device holds"},
+		FTH_CLI_FORCE(&s.kv.format, "create a new cache; discards what the device holds"),
+		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "the old name of --force"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {

@@ -15,7 +15,7 @@ static int format_volume(const struct fth_cli_list *devices, bool format)
 	int rc = 0;
 
 	for (unsigned i = 0; !format && rc == 0 && i < devices->count; i++)
-		rc = fth_tool_expect_blank(devices->items[i], "--format");
+		rc = fth_tool_expect_blank(devices->items[i], "--force");
 	/* Without force: a device of another volume among them is an error. */
 	return rc < 0 ? rc : fth_vol_format_uris(devices->items, devices->count, NULL);
 }
