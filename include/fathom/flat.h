@@ -19,7 +19,7 @@
  * sees only the difference in latency.
  *
  * The SSD-cache is memory of the host that stands in for the memory of an SSD. The budget covers both: the
- * region never holds more memory than that, plus 4 bytes per page of the region for bookkeeping.
+ * region never holds more memory than that, plus 6 bytes per page of the region for bookkeeping.
  *
  * Stores are durable after fth_flat_sync(), and may become durable before it, in any order. Stores to a range marked by
  * fth_flat_persistent() are durable after fth_flat_persist(), byte by byte: the call stores a few cache lines to the

@@ -233,7 +233,6 @@ static void unlock_needs(const struct needs *needs)
 static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 {
 	uint32_t *word = &flat->words[page];
-	int rc = 0;
 
 	if (word_is_lent(word)) /* since the access: it finds other memory now */
 		return 0;
@@ -243,9 +242,11 @@ static int bring_up(struct fth_flat *flat, uint64_t page, bool store)
 		flat_count(flat, FTH_FLAT_STAT_FIRST_WRITES);
 		return move_allow_store(flat, page);
 	}
-	if (word_state(word) != WORD_CACHED)
-		rc = move_in(flat, page);
-	return rc < 0 ? rc : move_up(flat, page, store, false);
+	if (word_state(word) == WORD_CACHED)
+		return move_up(flat, page, store, false);
+	return word_state(word) == WORD_FLASH && (word_get(word) & WORD_FRESH)
+		       ? move_fresh(flat, page, store)
+		       : move_straight(flat, page, store);
 }
 
 /*

@@ -8,6 +8,7 @@
  *	io.c		pages from and to the device
  *	directory.c	which pages are in the SSD-cache, and which is evicted next (RRIP)
  *	ring.c		which pages are in DRAM, oldest first
+ *	stay.c		which of the oldest stay longer
  *	stream.c	which pages are used one after the other
  *	move.c		transitions of a page between states
  *	leave.c		eviction of many pages from DRAM
@@ -87,12 +88,25 @@ struct flat_ring {
 	uint32_t lock;
 };
 
+/* See stay.c. */
+struct flat_stay {
+	uint8_t left_at : 7; /* generation in which it left DRAM; 0: never */
+	uint8_t gone : 1;    /* it left the SSD-cache, too */
+	uint8_t laps : 4, laps_left : 4;
+};
+
 struct flat_channel {
 	struct fth_dev_chan *chan;
 	uint32_t lock;
 	bool lost;     /* a request timed out on it: left alone until close */
 	uint32_t slow; /* waits that do not poll, since a request took long; under lock */
 	struct fth_dev_req reqs[FLAT_DEPTH];
+};
+
+/* Memory for pages that are read and go to DRAM without a slot of the SSD-cache, one for each channel. */
+struct flat_landings {
+	uint8_t *memory;
+	uint32_t locks[FLAT_CHANNELS];
 };
 
 /* A page that could have moved to DRAM and did not. */
@@ -174,7 +188,10 @@ struct fth_flat {
 	uint32_t sync_lock;
 	struct flat_directory directory;
 	struct flat_ring ring;
+	struct flat_stay *stays; /* of each page */
+	uint64_t entered;	 /* pages that came to DRAM to stay; atomic */
 	struct flat_channel channels[FLAT_CHANNELS];
+	struct flat_landings landings;
 	struct flat_policy policy;
 	struct flat_stream *streams;
 	uint64_t stream_misses;
@@ -205,6 +222,11 @@ void io_close(struct fth_flat *flat);
 /* One page between memory and the device; its lock is held. Blocks. */
 int io_read(struct fth_flat *flat, uint64_t page, void *to);
 int io_write(struct fth_flat *flat, uint64_t page, const void *from);
+/* No program waits for this thread: it writes few pages at a time, so that reads of others do not queue behind them. */
+void io_be_patient(void);
+/* Memory for a page that nobody else uses; NULL: all of it is in use. Given back unless a read into it timed out. */
+uint8_t *io_take_landing(struct fth_flat *flat);
+void io_give_landing(struct fth_flat *flat, const uint8_t *landing);
 /*
  * Many pages at once, all locked; page i is at memory[i]. results[i] is set for each. Returns 0, or the first error. A page
  * whose read timed out becomes BROKEN.
@@ -287,6 +309,18 @@ uint64_t ring_pop(struct fth_flat *flat, bool *passing);
 /* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
 int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 
+/* ---- stay.c: a page that is locked ---- */
+int stay_open(struct fth_flat *flat);
+void stay_close(struct fth_flat *flat);
+/* It comes to DRAM, and not as one of those used one after the other. */
+void stay_enter(struct fth_flat *flat, uint64_t page);
+/* It is the oldest: true if it stays once more. */
+bool stay_again(struct fth_flat *flat, uint64_t page);
+/* It leaves DRAM because others need its place. */
+void stay_leave(struct fth_flat *flat, uint64_t page);
+/* It goes to flash. */
+void stay_end(struct fth_flat *flat, uint64_t page);
+
 /* ---- move.c: a page that is locked ---- */
 /* Where its bytes are; it is CACHED or DRAM. */
 uint8_t *move_find(struct fth_flat *flat, uint64_t page);
@@ -308,6 +342,8 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing);
 int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing);
 /* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
 int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
+/* FLASH to DRAM, without a slot of the SSD-cache unless there is no other memory for it. -EBUSY as move_up(). */
+int move_straight(struct fth_flat *flat, uint64_t page, bool store);
 /* CACHED or DRAM to FLASH. */
 int move_out(struct fth_flat *flat, uint64_t page);
 

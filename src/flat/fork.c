@@ -264,6 +264,7 @@ static void let_inherit(struct fth_flat *flat, bool inherit)
 	int advice = inherit ? MADV_DOFORK : MADV_DONTFORK;
 
 	(void)madvise(d->frames, d->sets * d->ways * d->page, advice);
+	(void)madvise(flat->landings.memory, FLAT_CHANNELS * (size_t)flat->options.page, advice);
 	mover_let_inherit(flat, advice);
 }
 
@@ -382,6 +383,7 @@ static void forget_others(struct fth_flat *flat, uint64_t end)
 				 WORD_HOLDS | WORD_ASKED | WORD_MOVING | WORD_WAITED | WORD_LOCKED,
 				 0);
 	flat->held = 0;
+	memset(flat->landings.locks, 0, sizeof(flat->landings.locks));
 	mover_forked(flat);
 }
 

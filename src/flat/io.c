@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "flat/flat_internal.h"
 
@@ -14,9 +15,55 @@
 
 #define POLL_NS	      400000u
 #define SLOW_REQUESTS 16u
+#define WRITE_FEW     4u /* at once, by a thread for which nobody waits */
+
+static __thread bool patient __attribute__((tls_model("initial-exec")));
+
+void io_be_patient(void)
+{
+	patient = true;
+}
+
+/* A disk serves what it has got in its order: a read that a program waits for comes after all writes before it. */
+static unsigned most_at_once(enum fth_dev_op op)
+{
+	return patient && op == FTH_DEV_WRITE ? WRITE_FEW : FLAT_DEPTH;
+}
+
+static int open_landings(struct fth_flat *flat)
+{
+	size_t size = FLAT_CHANNELS * (size_t)flat->options.page;
+	void *at = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return fth_fail(ENOMEM, "flat: no memory for %zu bytes of page buffers", size);
+	/* requests in flight use it: a child gets no copy, and the parent no new page */
+	(void)madvise(at, size, MADV_DONTFORK);
+	flat->landings.memory = at;
+	return 0;
+}
+
+uint8_t *io_take_landing(struct fth_flat *flat)
+{
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
+		if (word_try_lock(&flat->landings.locks[i]))
+			return flat->landings.memory + i * (size_t)flat->options.page;
+	return NULL;
+}
+
+void io_give_landing(struct fth_flat *flat, const uint8_t *landing)
+{
+	word_unlock(&flat->landings.locks[(size_t)(landing - flat->landings.memory) /
+					  flat->options.page]);
+}
 
 int io_open(struct fth_flat *flat)
 {
+	int opened = open_landings(flat);
+
+	if (opened < 0)
+		return opened;
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
 		int rc = fth_dev_chan_open(flat->dev, FLAT_DEPTH, &flat->channels[i].chan);
 
@@ -30,6 +77,8 @@ void io_close(struct fth_flat *flat)
 {
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
 		fth_dev_chan_close(flat->channels[i].chan);
+	if (flat->landings.memory)
+		munmap(flat->landings.memory, FLAT_CHANNELS * (size_t)flat->options.page);
 }
 
 static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadline)
@@ -201,7 +250,7 @@ static int io_device(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *
 	int first = 0;
 
 	for (unsigned done = 0; done < n;) {
-		unsigned part = n - done < FLAT_DEPTH ? n - done : FLAT_DEPTH;
+		unsigned most = most_at_once(op), part = n - done < most ? n - done : most;
 		int rc = op == FTH_DEV_WRITE ? __atomic_load_n(&flat->failed, __ATOMIC_RELAXED) : 0;
 
 		if (rc == 0)

@@ -18,7 +18,8 @@
 
 #include "fathom/hd/wait.h"
 
-#define WRITE_TRIES 4 /* batches of which no page could leave, before the access fails */
+#define WRITE_TRIES 4  /* batches of which no page could leave, before the access fails */
+#define AGAIN_MAX   64 /* pages in a row that stay although they are the oldest */
 
 struct leaving {
 	uint64_t page;
@@ -37,6 +38,7 @@ struct batch {
 static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
 {
 	uint64_t tries = 2 * flat->ring.staying.room;
+	unsigned again = 0;
 
 	while (tries-- > 0) {
 		uint64_t page = ring_pop(flat, passing);
@@ -50,7 +52,9 @@ static uint64_t take_oldest(struct fth_flat *flat, bool *passing)
 			continue;
 		}
 		if (word_state(word) == WORD_DRAM) {
-			if (!(word_get(word) & WORD_HOLDS))
+			bool held = word_get(word) & WORD_HOLDS;
+
+			if (!held && (*passing || again++ == AGAIN_MAX || !stay_again(flat, page)))
 				return page;
 			ring_push(flat, page, false);
 		}
@@ -180,6 +184,9 @@ static void stay(struct fth_flat *flat, const struct leaving *l)
 static void leave(struct fth_flat *flat, const struct leaving *l)
 {
 	word_set(&flat->words[l->page], WORD_STATE, l->to);
+	stay_leave(flat, l->page);
+	if (l->to == WORD_FLASH)
+		stay_end(flat, l->page);
 	ring_unreserve(&flat->ring);
 	flat_count(flat, l->to == WORD_CACHED ? FTH_FLAT_STAT_DEMOTIONS : FTH_FLAT_STAT_EVICTIONS);
 	if (l->to == WORD_CACHED && is_dirty(flat, l->page))

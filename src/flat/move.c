@@ -76,6 +76,7 @@ static int clean(struct fth_flat *flat, uint64_t page)
 void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
 {
 	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
+	stay_end(flat, old);
 	policy_evicted(flat, directory_replace(&flat->directory, old, page));
 	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
 }
@@ -193,6 +194,8 @@ int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool pa
 	fault_delay(start, flat->options.model.map_ns);
 	directory_remove(&flat->directory, page);
 	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
+	if (!passing)
+		stay_enter(flat, page);
 	ring_push(flat, page, passing);
 	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
 	return 0;
@@ -230,9 +233,52 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 		return rc;
 	}
 	word_set(&flat->words[page], WORD_STATE | WORD_DIRTY, WORD_DRAM | (store ? WORD_DIRTY : 0));
+	stay_enter(flat, page);
 	ring_push(flat, page, false);
 	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
 	return 0;
+}
+
+/* The page has a place in DRAM; its bytes come to `landing`. */
+static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8_t *landing,
+			 uint64_t start)
+{
+	const struct fth_flat_model *model = &flat->options.model;
+	int rc = io_read(flat, page, landing);
+
+	if (rc < 0)
+		return rc;
+	fault_delay(start, model->stack_read_ns + model->promote_ns);
+	if (store)
+		set_dirty(flat, page);
+	rc = move_up_from(flat, page, landing, false);
+	if (rc < 0)
+		word_set(&flat->words[page], WORD_DIRTY, 0);
+	return rc;
+}
+
+int move_straight(struct fth_flat *flat, uint64_t page, bool store)
+{
+	uint64_t start = fth_now_ns();
+	uint8_t *landing;
+	int rc;
+
+	if (word_state(&flat->words[page]) == WORD_BROKEN)
+		return -ETIMEDOUT;
+	landing = io_take_landing(flat);
+	if (!landing) {
+		rc = move_in(flat, page);
+		return rc < 0 ? rc : move_up(flat, page, store, false);
+	}
+	rc = take_place(flat);
+	if (rc == 0) {
+		rc = read_straight(flat, page, store, landing, start);
+		if (rc < 0)
+			ring_unreserve(&flat->ring);
+	}
+	if (word_state(&flat->words[page]) != WORD_BROKEN) /* else it may still be written to */
+		io_give_landing(flat, landing);
+	return rc;
 }
 
 int move_out(struct fth_flat *flat, uint64_t page)

@@ -32,7 +32,7 @@
 #define PARTS	    64u	   /* of a page, for `stored` */
 #define SPIN_NS	    20000u /* before it sleeps */
 #define SPARE_SHARE 64u	   /* of DRAM: places that are kept free, so that a fault finds one */
-#define SPARE_MAX   64u
+#define SPARE_MAX   256u
 #define CLEAN_MANY  32u
 #define IMPATIENCE \
 	8u /* accesses to a page that was asked for, after which the program moves it itself; a power of two */
@@ -417,6 +417,7 @@ static void *serve(void *raw)
 
 	sigfillset(&all); /* it has no faults; those that are sent are for other threads */
 	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	io_be_patient();
 	while (!__atomic_load_n(&flat->mover.stop, __ATOMIC_ACQUIRE)) {
 		if (!take_errand(&flat->mover, &errand)) {
 			sleep_until_asked(&flat->mover);

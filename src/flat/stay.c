@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How long a page stays in DRAM. Accesses there leave no trace, so that the ring knows only which page is the oldest. What can be seen is
+ * that a page comes back soon after it left: from the SSD-cache, or from flash before DRAM was filled anew twice. Such a page
+ * is passed over the next times when it is the oldest: once at first, and twice as often and once more whenever the SSD-cache
+ * still had it. A page that does not come back in time begins anew. That is a generalised CLOCK (A. Smith, 1978) whose
+ * reference counts come from the pages that left.
+ *
+ * A generation is as many pages as DRAM has places. All fields of a page are under its lock.
+ */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "flat/flat_internal.h"
+
+#include "fathom/base/error.h"
+
+#define LAPS_MAX    15u
+#define REMEMBERED  2u	 /* generations */
+#define GENERATIONS 127u /* numbers of them, from 1 on, used again and again */
+
+int stay_open(struct fth_flat *flat)
+{
+	void *at = mmap(NULL, flat->pages * sizeof(*flat->stays), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (at == MAP_FAILED)
+		return fth_fail(ENOMEM, "flat: no memory for the history of %llu pages",
+				(unsigned long long)flat->pages);
+	flat->stays = at;
+	return 0;
+}
+
+void stay_close(struct fth_flat *flat)
+{
+	if (flat->stays)
+		munmap(flat->stays, flat->pages * sizeof(*flat->stays));
+}
+
+static uint64_t generation(const struct fth_flat *flat)
+{
+	uint64_t limit = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&flat->entered, __ATOMIC_RELAXED) / (limit ? limit : 1);
+}
+
+static bool is_remembered(const struct fth_flat *flat, const struct flat_stay *stay)
+{
+	uint64_t now = generation(flat) % GENERATIONS + 1;
+
+	return stay->left_at != 0 &&
+	       (now + GENERATIONS - stay->left_at) % GENERATIONS <= REMEMBERED;
+}
+
+void stay_enter(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_stay *stay = &flat->stays[page];
+	unsigned laps = stay->laps;
+
+	__atomic_fetch_add(&flat->entered, 1, __ATOMIC_RELAXED);
+	if (!is_remembered(flat, stay))
+		laps = 0;
+	else if (!stay->gone || laps == 0)
+		laps = 2 * laps + 1;
+	stay->gone = 0;
+	stay->laps = laps < LAPS_MAX ? laps : LAPS_MAX;
+	stay->laps_left = stay->laps;
+}
+
+bool stay_again(struct fth_flat *flat, uint64_t page)
+{
+	struct flat_stay *stay = &flat->stays[page];
+
+	if (stay->laps_left == 0)
+		return false;
+	stay->laps_left--;
+	return true;
+}
+
+void stay_leave(struct fth_flat *flat, uint64_t page)
+{
+	flat->stays[page].left_at = (generation(flat) % GENERATIONS + 1) & 0x7f;
+}
+
+void stay_end(struct fth_flat *flat, uint64_t page)
+{
+	flat->stays[page].gone = 1;
+}
