@@ -186,9 +186,9 @@ int fork_read(struct fth_flat *flat, uint64_t block, void *to)
 			return -EIO;
 		done += n > 0 ? (uint64_t)n : 0;
 	}
-	/* seq_cst: after the read, see fork_give_up() */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return get(&f->shared->revoked) & bit(f->slot) ? -ESTALE : 0;
+	/* a write, and seq_cst: after the read, see fork_give_up() */
+	return __atomic_fetch_or(&f->shared->revoked, 0, __ATOMIC_SEQ_CST) & bit(f->slot) ? -ESTALE
+											  : 0;
 }
 
 int fork_write(struct fth_flat *flat, uint64_t block, const void *from)
