@@ -68,4 +68,18 @@ expect 0 ls "$db"
 [ -z "$(ls -A "$db")" ] || fail "files are left: $(ls -A "$db")"
 expect 1 stat "$db" items
 [[ $err == *"no such table"* ]] || fail "stat: $err"
+# Tables of Fathom itself are not the user's.
+"$fathom" sql --create "$work/views" -c "create table t (a int); create view v as select a from t" >/dev/null
+for command in rm load create; do
+  expect 1 "$command" "$work/views" fathom_views "a int"
+  [[ $err == *reserved* ]] || fail "$command fathom_views: $err"
+done
+# A limit on the size of files is an error with a message, not the end by SIGXFSZ.
+expect 0 create "$work/limited" t "s varchar(100)"
+seq 100000 | sed 's/$/ of many lines/' >"$work/many"
+status=0
+(ulimit -f 16 && "$fathom" table load "$work/limited" t "$work/many" >/dev/null 2>"$work/err") || status=$?
+if [ $status -ne 1 ] || ! grep -q 'too large' "$work/err"; then
+  fail "a limit of file sizes: $status $(cat "$work/err")"
+fi
 echo "table_tool_test: passed"

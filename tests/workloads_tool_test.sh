@@ -6,6 +6,18 @@ needs_io_uring=yes
 # shellcheck source=tests/tool_fixture.sh
 . "$(dirname "$0")/tool_fixture.sh"
 
+# ---- a device that somebody has is not overwritten, even with --force ----
+truncate -s 1M "$work/locked"
+exec 9<"$work/locked"
+flock -x 9
+for command in "gups" "dev check" "dev stress" "vectoradd mem:1M mem:1M"; do
+  # shellcheck disable=SC2086
+  expect 1 $command --force "file:$work/locked"
+  [[ $err == *"in use"* ]] || fail "$command: $err"
+done
+exec 9<&-
+cmp -n 1048576 "$work/locked" /dev/zero || fail "a locked file is overwritten"
+
 # ---- taxi: made-up trips ----
 expect 0 taxi generate --help
 [[ $out == *"fathom sql"* && $out != *--create* ]] || fail "taxi help: $out"

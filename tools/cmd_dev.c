@@ -249,8 +249,9 @@ static int run_check(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!fth_cli_may_overwrite(args[0], force))
-		return FTH_EXIT_USAGE;
+	status = fth_cli_take_over(args[0], force);
+	if (status != FTH_CLI_GO_ON)
+		return status;
 	how.threads = (unsigned)threads;
 	how.operations = (unsigned)operations;
 	how.stopped = fth_cli_stopped;

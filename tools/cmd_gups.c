@@ -130,8 +130,9 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!fth_cli_may_overwrite(args[0], asked.force))
-		return FTH_EXIT_USAGE;
+	status = fth_cli_take_over(args[0], asked.force);
+	if (status != FTH_CLI_GO_ON)
+		return status;
 	rc = open_table(&asked, args[0]);
 	if (rc == 0)
 		rc = update_twice(&asked);

@@ -217,8 +217,11 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!fth_cli_may_overwrite(args[0], stress.force))
-		return FTH_EXIT_USAGE;
+	for (char **uri = args; *uri; uri++) {
+		status = fth_cli_take_over(*uri, stress.force);
+		if (status != FTH_CLI_GO_ON)
+			return status;
+	}
 	return stress_uris(&stress, args);
 }
 

@@ -7,6 +7,8 @@
 #include "json.h"
 #include "table_source.h"
 
+#include "query/query.h"
+
 #include "fathom/base/error.h"
 
 #include <stdio.h>
@@ -23,7 +25,9 @@ static int create(const char *db_name, const char *name, const char *columns)
 
 	if (rc < 0)
 		return fth_table_complain(name, rc);
-	rc = fth_table_db_open(db_name, FTH_TABLE_DB_CREATE, &db);
+	rc = name_reserved(name);
+	if (rc == 0)
+		rc = fth_table_db_open(db_name, FTH_TABLE_DB_CREATE, &db);
 	if (rc == 0) {
 		rc = fth_table_create(db, name, &schema);
 		fth_table_db_close(db);
@@ -142,7 +146,9 @@ static int run_rm(int argc, char **argv)
 		return fth_table_complain(args[0], rc);
 	status = FTH_EXIT_OK;
 	for (char **name = args + 1; *name && status == FTH_EXIT_OK; name++) {
-		rc = fth_table_remove(db, *name);
+		rc = name_reserved(*name);
+		if (rc == 0)
+			rc = fth_table_remove(db, *name);
 		if (rc < 0)
 			status = fth_table_complain(*name, rc);
 	}

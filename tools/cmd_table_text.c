@@ -4,6 +4,8 @@
 #include "json.h"
 #include "table_source.h"
 
+#include "query/query.h"
+
 #include "fathom/base/error.h"
 
 #include <stdio.h>
@@ -37,8 +39,10 @@ static int load(struct fth_table_db *db, char **args, const struct fth_table_tex
 {
 	struct fth_table_writer *writer;
 	unsigned n = 0;
-	int rc = fth_table_writer_open(db, args[0], options, &writer);
+	int rc = name_reserved(args[0]);
 
+	if (rc == 0)
+		rc = fth_table_writer_open(db, args[0], options, &writer);
 	if (rc < 0)
 		return fth_table_complain(args[0], rc);
 	while (args[1 + n])

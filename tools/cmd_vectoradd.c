@@ -156,8 +156,9 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!fth_cli_may_overwrite(args[2], asked.force))
-		return FTH_EXIT_USAGE;
+	status = fth_cli_take_over(args[2], asked.force);
+	if (status != FTH_CLI_GO_ON)
+		return status;
 	rc = open_arrays(&asked, args);
 	if (rc == 0)
 		rc = add(&asked);

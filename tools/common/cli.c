@@ -5,6 +5,10 @@
  */
 #include "complete.h"
 
+#include "dev/lock.h"
+
+#include "fathom/base/error.h"
+
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
@@ -24,8 +28,9 @@ static bool json;
 static uint32_t stopped; /* written by the signal handler, read by any thread */
 
 #define STOP_SIGNALS 3u
-static const int caught[STOP_SIGNALS + 1] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-static struct sigaction originals[STOP_SIGNALS + 1];
+#define ALL_SIGNALS  (STOP_SIGNALS + 2)
+static const int caught[ALL_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
+static struct sigaction originals[ALL_SIGNALS];
 
 static struct {
 	bool running, shown;
@@ -105,11 +110,19 @@ const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes)
 	return buf;
 }
 
-bool fth_cli_may_overwrite(const char *what, bool force)
+int fth_cli_take_over(const char *uri, bool force)
 {
-	if (!force)
-		fth_cli_error("%s would be overwritten; use --force to allow it", what);
-	return force;
+	int lock, rc;
+
+	if (!force) {
+		fth_cli_error("%s would be overwritten; use --force to allow it", uri);
+		return FTH_EXIT_USAGE;
+	}
+	rc = fth_dev_lock_uri(uri, true, &lock);
+	if (rc == 0 || rc == -ENOENT) /* it may be created */
+		return FTH_CLI_GO_ON;
+	fth_cli_error("%s", fth_error_text(rc));
+	return FTH_EXIT_FAILED;
 }
 
 /* ---- colours ---- */
@@ -202,15 +215,16 @@ static void catch_signals(void)
 	sigemptyset(&action.sa_mask);
 	for (unsigned i = 0; i < STOP_SIGNALS; i++)
 		sigaction(caught[i], &action, &originals[i]);
-	/* A reader that went away is an error of the write, so that files can be removed. */
+	/* A reader that went away, or a file that may not grow, is an error of the write, so that files can be removed. */
 	action.sa_handler = SIG_IGN;
 	action.sa_flags = 0;
-	sigaction(caught[STOP_SIGNALS], &action, &originals[STOP_SIGNALS]);
+	for (unsigned i = STOP_SIGNALS; i < ALL_SIGNALS; i++)
+		sigaction(caught[i], &action, &originals[i]);
 }
 
 void fth_cli_restore_signals(void)
 {
-	for (unsigned i = 0; i <= STOP_SIGNALS; i++)
+	for (unsigned i = 0; i < ALL_SIGNALS; i++)
 		sigaction(caught[i], &originals[i], NULL);
 }
 

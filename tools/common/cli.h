@@ -112,8 +112,12 @@ const char *fth_cli_bytes(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 /* The exact size as an option takes it, "64M" or "1000", into buf; returns buf. */
 const char *fth_cli_size(char buf[FTH_CLI_BYTES_MAX], uint64_t bytes);
 
-/* True if `force` is set; otherwise says that `what` exists and that --force overwrites it. */
-bool fth_cli_may_overwrite(const char *what, bool force);
+/*
+ * For a command that overwrites a device: refuse without `force`, and lock the device until the process
+ * ends, so that no running server, volume or other command has it. Returns FTH_CLI_GO_ON, or the exit
+ * status after a message.
+ */
+int fth_cli_take_over(const char *uri, bool force);
 
 /*
  * The escape sequence that begins a style, or "" where there must be none: the stream is no
