@@ -208,6 +208,12 @@ int fork_write(struct fth_flat *flat, uint64_t block, const void *from)
 
 /* ---- open ---- */
 
+/* Raw, as below: open() and close() are points where a thread can be cancelled, fork() is none, and locks are held here. */
+static void close_fd(int fd)
+{
+	(void)syscall(SYS_close, fd);
+}
+
 /* A descriptor of its own, so that it has locks of its own. */
 static int open_again(int fd)
 {
@@ -215,8 +221,27 @@ static int open_again(int fd)
 	int again;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	again = open(path, O_RDWR | O_CLOEXEC);
+	again = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
 	return again < 0 ? -errno : again;
+}
+
+/* The next child's descriptor. It has the number of this one's, which is out of the program's way, and is there at the limit too. */
+static void renew_spare(struct flat_fork *f, int number, bool is_open)
+{
+	int fd = open_again(f->slot_fd);
+
+	if (fd < 0 && is_open) {
+		close_fd(number);
+		fd = open_again(f->slot_fd);
+	} else if (fd >= 0 && fd != number) {
+		if (dup3(fd, number, O_CLOEXEC) == number) {
+			close_fd(fd);
+			fd = number;
+		} else if (is_open) {
+			close_fd(number);
+		}
+	}
+	f->spare_fd = fd;
 }
 
 /* Bits that an earlier owner of the slot left. */
@@ -237,7 +262,7 @@ int fork_open(struct fth_flat *flat, struct flat_fork *f, int shared, int file, 
 	void *at;
 	int rc;
 
-	*f = (struct flat_fork){.blocks = blocks, .file = file, .child_fd = -1};
+	*f = (struct flat_fork){.blocks = blocks, .file = file, .child_fd = -1, .spare_fd = -1};
 	at = mmap(NULL, fork_shared_bytes(blocks), PROT_READ | PROT_WRITE, MAP_SHARED, shared, 0);
 	if (at == MAP_FAILED)
 		return -errno;
@@ -251,6 +276,7 @@ int fork_open(struct fth_flat *flat, struct flat_fork *f, int shared, int file, 
 	rc = f->slot_fd < 0 ? f->slot_fd : lock_slot(f->slot_fd, 0, F_OFD_SETLK, F_WRLCK);
 	if (rc < 0)
 		return rc;
+	f->spare_fd = open_again(shared);
 	flat->fork = f;
 	clear_slot(flat, 0); /* of what this process was before exec() */
 	return map_inherit(&flat->map);
@@ -279,17 +305,18 @@ static bool has_lost_requests(const struct fth_flat *flat)
 /* A slot that nobody has, locked by a new descriptor. */
 static int take_slot(struct flat_fork *f)
 {
-	int fd = open_again(f->slot_fd);
+	int fd = f->spare_fd >= 0 ? f->spare_fd : open_again(f->slot_fd);
 
 	if (fd < 0)
 		return fd;
+	f->spare_fd = fd;
 	for (unsigned slot = 1; slot < FORK_SLOTS; slot++)
 		if (slot != f->slot && lock_slot(fd, slot, F_OFD_SETLK, F_WRLCK) == 0) {
 			f->child_slot = slot;
 			f->child_fd = fd;
+			f->spare_fd = -1;
 			return 0;
 		}
-	close(fd);
 	return -EAGAIN;
 }
 
@@ -333,7 +360,8 @@ void fork_end(struct fth_flat *flat)
 	if (!flat->fork || flat->fork->child_fd < 0)
 		return;
 	let_inherit(flat, false);
-	close(flat->fork->child_fd); /* the child has it, and the lock with it; or nobody */
+	renew_spare(flat->fork, flat->fork->child_fd,
+		    true); /* the child has the old one, and the lock with it; or nobody */
 	flat->fork->child_fd = -1;
 }
 
@@ -390,12 +418,12 @@ static void forget_others(struct fth_flat *flat, uint64_t end)
 int fork_become(struct fth_flat *flat, uint64_t end)
 {
 	struct flat_fork *f = flat->fork;
-	int rc = 0;
+	int rc = 0, number = f->child_fd;
 
 	/* the number of the parent's, which is out of the program's way; that one is closed by it */
 	if (dup3(f->child_fd, f->slot_fd, O_CLOEXEC) < 0)
 		rc = -errno;
-	close(f->child_fd);
+	close_fd(f->child_fd); /* which leaves a number for what comes next */
 	f->child_fd = -1;
 	f->slot = f->child_slot;
 	f->live_at = 0;
@@ -404,6 +432,7 @@ int fork_become(struct fth_flat *flat, uint64_t end)
 	let_inherit(flat, false);
 	if (rc == 0)
 		rc = map_forked(&flat->map);
+	renew_spare(f, number, false);
 	if (rc == 0)
 		rc = watch_pages(flat, end);
 	return rc < 0 ? rc : protect_clean(flat, end);

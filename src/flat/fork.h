@@ -53,6 +53,7 @@ struct flat_fork {
 	uint64_t live;	  /* slots, as of live_at; atomic, as that */
 	uint64_t live_at, live_forks;
 	int child_fd; /* while a child is made */
+	int spare_fd; /* for the next one; -1: none */
 	unsigned child_slot;
 };
 

@@ -116,7 +116,10 @@ int map_inherit(struct flat_map *map)
 	return 0;
 }
 
-/* The numbers of the descriptors stay: they may have been chosen with care. */
+/*
+ * The numbers of the descriptors stay: they may have been chosen with care. Raw: close() is a point where a thread can be cancelled, and
+ * fork() is none.
+ */
 int map_forked(struct flat_map *map)
 {
 	int number = map->faults, rc = open_faults(map);
@@ -124,14 +127,14 @@ int map_forked(struct flat_map *map)
 	if (rc == 0 && dup3(map->faults, number, O_CLOEXEC) < 0)
 		rc = -errno;
 	if (map->faults >= 0)
-		close(map->faults);
+		(void)syscall(SYS_close, map->faults);
 	map->faults = number;
 	if (map->self >= 0) {
 		int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
 
 		if (self >= 0)
 			(void)dup3(self, map->self, O_CLOEXEC);
-		close(self >= 0 ? self : map->self);
+		(void)syscall(SYS_close, self >= 0 ? self : map->self);
 		if (self < 0)
 			map->self = -1;
 	}

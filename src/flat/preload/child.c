@@ -62,8 +62,12 @@ __attribute__((target("general-regs-only"))) void gate_forked(void)
 	run.min_alloc = RUN_NEVER;
 	(void)gate_call(SYS_mmap, (long)run.start, (long)(run.end - run.start), PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (run.flat && run.flat->fork) /* the parent's: it would live as long as this child */
+	if (run.flat &&
+	    run.flat->fork) { /* the parent's: it, and its next child, would live as long as this child */
 		(void)gate_call(SYS_close, run.flat->fork->slot_fd, 0, 0, 0, 0, 0);
+		(void)gate_call(SYS_close, run.flat->fork->spare_fd, 0, 0, 0, 0, 0);
+		(void)gate_call(SYS_close, run.flat->fork->child_fd, 0, 0, 0, 0, 0);
+	}
 }
 
 bool child_can_have_region(long nr, const long a[6])
