@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "flat/emul/emul.h"
 #include "flat/flat_internal.h"
 
 #include "fathom/hd/wait.h"
@@ -430,6 +431,8 @@ int fork_become(struct fth_flat *flat, uint64_t end)
 	flat->owner = getpid();
 	forget_others(flat, end);
 	let_inherit(flat, false);
+	if (rc == 0)
+		rc = emul_forked();
 	if (rc == 0)
 		rc = map_forked(&flat->map);
 	renew_spare(f, number, false);

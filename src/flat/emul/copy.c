@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "flat/emul/copy.h"
@@ -64,6 +65,29 @@ int copy_setup(void)
 	table.executable = executable;
 	table.slots = slots;
 	return 0;
+}
+
+/* Raw, since close() is a point where a thread can be cancelled, and this is called while locks are held. */
+int copy_forked(void)
+{
+	size_t code = (size_t)COPY_SLOTS * EMUL_CODE_MAX;
+	int fd, rc = 0;
+
+	if (!table.slots)
+		return 0;
+	fd = memfd_create("fathom code", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)code) < 0 ||
+	    mmap(table.writable, code, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) ==
+		    MAP_FAILED ||
+	    mmap((void *)table.executable, code, PROT_READ | PROT_EXEC, MAP_SHARED | MAP_FIXED, fd,
+		 0) == MAP_FAILED ||
+	    mmap(table.slots, sizeof(struct slot) * COPY_SLOTS, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		rc = -errno;
+	(void)syscall(SYS_close, fd);
+	return rc;
 }
 
 static uint32_t slot_of(uintptr_t rip, unsigned probe)

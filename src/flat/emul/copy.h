@@ -40,6 +40,12 @@ struct emul_copy {
 /* Executable memory for copies; once. Returns 0 or -ENOTSUP. */
 int copy_setup(void);
 
+/*
+ * In a child of fork(), which shares the code with its parent but not the table: an empty table, and memory of its own. Returns 0 or a
+ * negative errno.
+ */
+int copy_forked(void);
+
 /* The copy for these bytes at this address, or NULL. */
 const struct emul_copy *copy_find(uintptr_t rip, const uint8_t *bytes, unsigned available);
 

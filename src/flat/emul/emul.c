@@ -32,6 +32,11 @@ int emul_setup(void)
 	return rc < 0 ? rc : copy_setup();
 }
 
+int emul_forked(void)
+{
+	return copy_forked();
+}
+
 /*
  * Read no byte of the page behind the instruction unless the instruction reaches into it: that page may not be there.
  */

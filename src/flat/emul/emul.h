@@ -50,6 +50,9 @@ struct emul_use {
  */
 int emul_setup(void);
 
+/* In a child of fork(), before it uses a region. Returns 0 or a negative errno. */
+int emul_forked(void);
+
 /*
  * What does the instruction at the context's RIP access? `page` is the size in which the caller
  * finds memory: operands of string instructions end at its multiples unless an element crosses one. Returns

@@ -9,6 +9,11 @@ int emul_setup(void)
 	return -ENOTSUP;
 }
 
+int emul_forked(void)
+{
+	return 0;
+}
+
 int emul_decode(const ucontext_t *context, uint64_t page, struct emul_use *use)
 {
 	(void)context;
