@@ -108,6 +108,12 @@ void fault_open_gate(void)
 	__atomic_store_n(&gate.closed, false, __ATOMIC_RELEASE);
 }
 
+void fault_forked(void)
+{
+	/* a thread of the parent that found it closed may have been counted for a moment: it is not here to go */
+	__atomic_store_n(&gate.inside, 0, __ATOMIC_RELAXED);
+}
+
 static void begin_locks(void)
 {
 	if (own.locks++ > 0 || !__atomic_load_n(&gate.used, __ATOMIC_RELAXED))

@@ -438,6 +438,7 @@ void fault_loud(const sigset_t *before);
 void fault_use_gate(void);
 bool fault_close_gate(uint64_t deadline);
 void fault_open_gate(void);
+void fault_forked(void); /* in a child that was made while it was closed; it still is */
 /* A thread of the library works on pages in between. */
 void fault_enter(void);
 void fault_leave(void);
