@@ -75,10 +75,13 @@ static uint64_t others_in(struct flat_fork *f, uint64_t users)
 	users &= ~bit(f->slot);
 	if (users == 0)
 		return 0;
+	word_lock(&f->live_lock); /* the three belong together */
 	if (__atomic_load_n(&f->live_forks, __ATOMIC_RELAXED) != get(&f->shared->forks) ||
 	    fth_now_ns() - __atomic_load_n(&f->live_at, __ATOMIC_RELAXED) > LIVE_NS)
 		look_for_others(f);
-	return users & __atomic_load_n(&f->live, __ATOMIC_RELAXED);
+	users &= __atomic_load_n(&f->live, __ATOMIC_RELAXED);
+	word_unlock(&f->live_lock);
+	return users;
 }
 
 /* ---- blocks ---- */
@@ -120,14 +123,19 @@ static uint64_t claim_any(struct fth_flat *flat)
 uint64_t fork_target(struct fth_flat *flat, uint64_t page)
 {
 	struct flat_fork *f = flat->fork;
-	uint64_t block = fork_place(flat, page), users;
+	uint64_t block = fork_place(flat, page), users, others;
 
 	if (!f || get(&f->shared->forks) == 0)
 		return block;
-	users = users_of(f, block);
-	if (f->slot == 0) /* those that were given up only read what they share with this process */
-		users &= ~get(&f->shared->revoked);
-	if ((users & bit(f->slot)) && others_in(f, users) == 0)
+	/* a user that forks and ends, after its bit was read and before it is looked for, leaves a child that was not read: once more */
+	do {
+		users = users_of(f, block);
+		others = users;
+		if (f->slot == 0) /* those that were given up only read what they share with this process */
+			others &= ~get(&f->shared->revoked);
+		others = others_in(f, others);
+	} while (others == 0 && users != users_of(f, block));
+	if ((users & bit(f->slot)) && others == 0)
 		return block;
 	if (f->slot == 0 && claim(f, page))
 		return page;
@@ -158,8 +166,10 @@ bool fork_give_up(struct fth_flat *flat)
 
 	if (!f || f->slot != 0 || get(&f->shared->forks) == 0)
 		return false;
+	word_lock(&f->live_lock);
 	look_for_others(f);
 	live = __atomic_load_n(&f->live, __ATOMIC_RELAXED);
+	word_unlock(&f->live_lock);
 	/* seq_cst: others see it before they can read what is written next */
 	before = __atomic_fetch_or(&f->shared->revoked, live, __ATOMIC_SEQ_CST);
 	return live & ~before;

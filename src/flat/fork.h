@@ -52,6 +52,7 @@ struct flat_fork {
 	uint32_t *places; /* block of each page; 0: at home */
 	uint64_t live;	  /* slots, as of live_at; atomic, as that */
 	uint64_t live_at, live_forks;
+	uint32_t live_lock; /* of the three */
 	int child_fd; /* while a child is made */
 	int spare_fd; /* for the next one; -1: none */
 	unsigned child_slot;
