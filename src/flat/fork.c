@@ -362,6 +362,13 @@ int fork_begin(struct fth_flat *flat, uint64_t end)
 	(void)__atomic_and_fetch(&f->shared->revoked, ~bit(f->child_slot), __ATOMIC_SEQ_CST);
 	share_blocks(flat, end);
 	(void)__atomic_add_fetch(&f->shared->forks, 1, __ATOMIC_SEQ_CST);
+	/* given up meanwhile: blocks that it shares may have been overwritten before the child's bits were there */
+	if (__atomic_load_n(&f->shared->revoked, __ATOMIC_SEQ_CST) & bit(f->slot)) {
+		(void)lock_slot(f->child_fd, f->child_slot, F_OFD_SETLK, F_UNLCK);
+		f->spare_fd = f->child_fd;
+		f->child_fd = -1;
+		return -ESTALE;
+	}
 	let_inherit(flat, true);
 	return 0;
 }

@@ -229,7 +229,8 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 	rc = fork_is_child(flat)
 		     ? transfer_here(flat, op, blocks, memory, have, results)
 		     : transfer_blocks(flat, op, pages, blocks, memory, have, results, deadline);
-	for (unsigned i = 0; i < have && op == FTH_DEV_WRITE; i++)
+	/* after a timeout they may still be written: nobody else may have these blocks */
+	for (unsigned i = 0; i < have && op == FTH_DEV_WRITE && rc != -ETIMEDOUT; i++)
 		fork_settle(flat, pages[i], blocks[i], (int)i < rc && results[i] == 0);
 	return rc;
 }
