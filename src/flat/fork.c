@@ -270,6 +270,8 @@ static void clear_slot(const struct fth_flat *flat, unsigned slot)
 
 int fork_open(struct fth_flat *flat, struct flat_fork *f, int shared, int file, uint64_t blocks)
 {
+	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
+	struct fth_backoff backoff = {0};
 	void *at;
 	int rc;
 
@@ -284,7 +286,13 @@ int fork_open(struct fth_flat *flat, struct flat_fork *f, int shared, int file, 
 		return -errno;
 	f->places = at;
 	f->slot_fd = open_again(shared);
-	rc = f->slot_fd < 0 ? f->slot_fd : lock_slot(f->slot_fd, 0, F_OFD_SETLK, F_WRLCK);
+	/* a child that was made just before exec() has the old lock until it gets its own */
+	do {
+		rc = f->slot_fd < 0 ? f->slot_fd
+				    : lock_slot(f->slot_fd, 0, F_OFD_SETLK, F_WRLCK);
+		if (rc == -EAGAIN || rc == -EACCES)
+			fth_backoff_pause(&backoff);
+	} while ((rc == -EAGAIN || rc == -EACCES) && fth_now_ns() < deadline);
 	if (rc < 0)
 		return rc;
 	f->spare_fd = open_again(shared);
