@@ -30,6 +30,9 @@
 
 static struct flat_fork family;
 
+/* This thread makes a process that shares its table of descriptors (CLONE_FILES): what is closed there is closed here. */
+static __thread bool shares_files __attribute__((tls_model("initial-exec")));
+
 /* The child's own figures: those of its parent are its parent's. */
 static struct run_shared figures;
 
@@ -62,8 +65,8 @@ __attribute__((target("general-regs-only"))) void gate_forked(void)
 	run.min_alloc = RUN_NEVER;
 	(void)gate_call(SYS_mmap, (long)run.start, (long)(run.end - run.start), PROT_NONE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	if (run.flat &&
-	    run.flat->fork) { /* the parent's: it, and its next child, would live as long as this child */
+	/* the parent's: it, and its next child, would live as long as this child */
+	if (run.flat && run.flat->fork && !shares_files) {
 		(void)gate_call(SYS_close, run.flat->fork->slot_fd, 0, 0, 0, 0, 0);
 		(void)gate_call(SYS_close, run.flat->fork->spare_fd, 0, 0, 0, 0, 0);
 		(void)gate_call(SYS_close, run.flat->fork->child_fd, 0, 0, 0, 0, 0);
@@ -74,17 +77,23 @@ bool child_can_have_region(long nr, const long a[6])
 {
 	uint64_t words[CLONE3_WORDS] = {0};
 
+	shares_files = false;
 	if (!run.flat->fork || run_borrowed())
 		return false;
 	if (nr == SYS_fork)
 		return true;
+	if (nr == SYS_clone && (a[0] & CLONE_FILES)) {
+		shares_files = true;
+		return false;
+	}
 	if (nr == SYS_clone)
 		return a[1] == 0 && !run_touches((uintptr_t)a[2], 1) &&
 		       !run_touches((uintptr_t)a[3], 1);
 	if (nr != SYS_clone3 || run_touches((uintptr_t)a[0], 1) ||
 	    calls_get(words, (uintptr_t)a[0], sizeof(uint64_t) * 8) < 0)
 		return false;
-	return words[CLONE3_STACK] == 0;
+	shares_files = words[0] & CLONE_FILES;
+	return words[CLONE3_STACK] == 0 && !shares_files;
 }
 
 static void begin_child(uint64_t end, bool has_region)
