@@ -4,7 +4,9 @@
  * it, while its parent changes all of it. Prints "ok".
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -382,6 +386,102 @@ static void full(void)
 	CHECK(has(4));
 }
 
+/*
+ * Two instructions whose copies have the same place in the table of emul/copy.c, one used by the parent and the other by the child: each
+ * executes its own.
+ */
+static unsigned copy_slot(const uint8_t *at)
+{
+	return (unsigned)(((uintptr_t)at * 0x9e3779b97f4a7c15u) >> 40) & 16383;
+}
+
+static void code(void)
+{
+	static const uint8_t load[] = {0x48, 0x8b, 0x07, 0xc3};	     /* mov (%rdi), %rax; ret */
+	static const uint8_t add[] = {0x48, 0x83, 0x07, 0x05, 0xc3}; /* addq $5, (%rdi); ret */
+	uint8_t *at = mmap(NULL, 4 * MIB, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+		*other = at + 64;
+	uint64_t (*get)(uint64_t *), seen;
+	void (*change)(uint64_t *);
+	int there[2], back[2];
+	pid_t pid;
+	char c = 0;
+
+	CHECK(at != MAP_FAILED && pipe(there) == 0 && pipe(back) == 0);
+	while (copy_slot(other) != copy_slot(at) && other < at + 4 * MIB - 64)
+		other += 16;
+	CHECK(copy_slot(other) == copy_slot(at));
+	memcpy(at, load, sizeof(load));
+	memcpy(other, add, sizeof(add));
+	get = (uint64_t(*)(uint64_t *))(void *)at;
+	change = (void (*)(uint64_t *))(void *)other;
+	start();
+	seen = heap[2048];
+	pid = fork();
+	if (pid == 0) {
+		uint64_t before = heap[1024];
+
+		CHECK(read(there[0], &c, 1) == 1);
+		change(&heap[1024]);
+		CHECK(write(back[1], &c, 1) == 1);
+		_exit(heap[1024] == before + 5 ? CHILD_EXIT : 1);
+	}
+	CHECK(get(&heap[2048]) == seen);
+	CHECK(write(there[1], &c, 1) == 1 && read(back[0], &c, 1) == 1);
+	CHECK(get(&heap[2048]) == seen && heap[2048] == seen);
+	expect_child(pid);
+}
+
+/* fork() is no point where a thread is cancelled. */
+static void *fork_cancelled(void *raw)
+{
+	pthread_cancel(pthread_self());
+	*(pid_t *)raw = fork();
+	if (*(pid_t *)raw == 0)
+		_exit(has(1) ? CHILD_EXIT : 1);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled(void)
+{
+	pthread_t thread;
+	pid_t pid = -1;
+
+	start();
+	CHECK(pthread_create(&thread, NULL, fork_cancelled, &pid) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	expect_child(pid);
+	fill(2);
+	CHECK(has(2));
+}
+
+/* All descriptors that a process may have are in use; and a child that shares the table of them. */
+static void descriptors(void)
+{
+	struct rlimit limit;
+	pid_t pid;
+
+	start();
+	pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		_exit(CHILD_EXIT);
+	expect_child(pid);
+	CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = 1024;
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0)
+		;
+	for (uint64_t round = 1; round < 4; round++) {
+		pid = fork();
+		if (pid == 0)
+			_exit(has(round) ? CHILD_EXIT : 1);
+		fill(round + 1);
+		expect_child(pid);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -393,6 +493,8 @@ int main(int argc, char **argv)
 		{"orphan", orphan},	  {"uses", uses},
 		{"threads", threads},	  {"kills", kills},
 		{"allocates", allocates}, {"full", full},
+		{"code", code},		  {"cancelled", cancelled},
+		{"descriptors", descriptors},
 	};
 
 	for (unsigned i = 0; argc == 2 && i < sizeof(topics) / sizeof(topics[0]); i++)

@@ -11,7 +11,7 @@ import sys
 
 from flat_run_fixture import FATHOM, LONG, PROGRAM, Redis, device, expect, expect_ok, fail, flat, main, plain, say, work
 
-TOPICS = ["reads", "stores", "several", "grandchild", "uses", "allocates", "threads", "kills"]
+TOPICS = ["reads", "stores", "several", "grandchild", "uses", "allocates", "threads", "kills", "cancelled", "descriptors"]
 on_disk = ["--dram", "4M", "--size", "256M", "--file", work]
 # in memory if possible: it is the mechanism that is tested, and a disk takes long
 memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 512 << 20 else work
@@ -26,6 +26,7 @@ def test_topics():
         expect_ok(f"{topic}, on a disk", flat(on_disk, [PROGRAM, topic]))
     for policy in ["counters", "never"] if LONG else ["counters"]:
         expect_ok(f"stores, {policy}", flat([*scratch, "--policy", policy], [PROGRAM, "stores"]))
+    expect_ok("code", flat([*scratch, "--policy", "never"], [PROGRAM, "code"]))
     if LONG:
         expect_ok("stores, pages of 64 KiB", flat([*scratch, "--page", "64K", "--dram", "8M"], [PROGRAM, "stores"]))
 
