@@ -5,6 +5,7 @@
 Programs as they are (sort, sqlite3, python3 with numpy) print the same with a quarter of the memory of their data as
 without. PROGRAM is flat_run_program.c: system calls on cold pages, threads, signals, children. Then the ways a
 program can end, and what cannot be run."""
+import fcntl
 import json
 import os
 import pty
@@ -303,7 +304,21 @@ def test_refusals():
         file.truncate(64 * MIB)
     done = flat(["--file", existing, "--force", "--dram", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42 and os.path.getsize(existing) == 64 * MIB, "an existing file", done)
-    os.remove(existing)
+    # not while somebody else has it; and the file of that name, not that of the name as a URI
+    with open(existing, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for name in [[existing, "--force"], [f"file:{existing}"]]:
+            refuse("a locked file", ["--file", *name], ["true"], b"in use by another process")
+    odd, other = os.path.join(work, "odd%41?"), os.path.join(work, "oddA")
+    os.rename(existing, odd)
+    with open(other, "wb") as file:
+        file.write(b"other" * MIB)
+    done = flat(["--file", odd, "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    expect(done.returncode == 42 and os.path.getsize(odd) == 64 * MIB, "a name with %", done)
+    with open(other, "rb") as file:
+        expect(file.read() == b"other" * MIB, "another file", done)
+    os.remove(odd)
+    os.remove(other)
     refuse("missing device", ["--file", "file:/nonexistent"], ["true"], b"/nonexistent")
     refuse("policy", ["--policy", "best"], ["true"], b"--policy best: expected counters, paper, always or never")
     refuse("too little address space", ["--file", "mem:64M", "--dram", "32M"], ["true"], b"flat run: ",

@@ -8,10 +8,12 @@
 #include "flat_program.h"
 #include "flat_report.h"
 
+#include "dev/lock.h"
 #include "flat/fork.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
+#include "fathom/base/uri.h"
 #include "fathom/flat.h"
 
 #include <errno.h>
@@ -46,6 +48,7 @@ struct job {
 	char **argv;		      /* of the program */
 	char program[PATH_MAX], library[PATH_MAX];
 	int scratch, memfd, fork_memfd;
+	int lock; /* of the device that the user named, until this process ends */
 	struct run_shared *shared;
 	sigset_t mask; /* that we were started with */
 	pid_t pid;
@@ -205,12 +208,19 @@ static int prepare_children(struct job *job)
 static int open_device(struct job *job)
 {
 	struct fth_dev *dev;
-	int rc = fth_dev_open(job->file, &dev);
+	int rc = fth_dev_lock_uri(job->file, true, &job->lock);
 
+	if (rc < 0 && rc != -ENOENT) /* create=on makes it */
+		return rc;
+	rc = fth_dev_open(job->file, &dev);
 	if (rc < 0)
 		return rc;
 	job->size = fth_dev_info(dev)->size;
 	fth_dev_close(dev);
+	if (job->lock < 0)
+		rc = fth_dev_lock_uri(job->file, true, &job->lock);
+	if (rc < 0)
+		return rc;
 	if ((size_t)snprintf(job->shared->uri, sizeof(job->shared->uri), "%s", job->file) >=
 	    sizeof(job->shared->uri))
 		return fth_fail(EINVAL, "the URI %s is too long", job->file);
@@ -234,14 +244,17 @@ static bool is_existing_file(const char *path)
 
 static int prepare_device(struct job *job)
 {
-	static char existing[PATH_MAX + sizeof("file:")];
+	static char existing[sizeof("file:") + 3 * PATH_MAX] = "file:";
 	const char *folder = getenv("TMPDIR");
 	int rc;
 
 	if (job->fork && strcmp(job->fork, "copy") != 0 && strcmp(job->fork, "stop") != 0)
 		return fth_fail(EINVAL, "--fork %s is neither copy nor stop", job->fork);
 	if (job->force && is_existing_file(job->file)) {
-		snprintf(existing, sizeof(existing), "file:%s", job->file);
+		rc = fth_uri_escape(job->file, existing + strlen("file:"),
+				    sizeof(existing) - strlen("file:"));
+		if (rc < 0)
+			return rc;
 		job->file = existing;
 	}
 	if (job->file && is_uri(job->file)) {
@@ -448,6 +461,7 @@ static int run(int argc, char **argv)
 		.scratch = -1,
 		.memfd = -1,
 		.fork_memfd = -1,
+		.lock = -1,
 	};
 	int rc = parse(&job, argc, argv);
 
