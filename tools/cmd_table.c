@@ -7,7 +7,7 @@
 #include "json.h"
 #include "table_source.h"
 
-#include "query/query.h"
+#include "query/reserved.h"
 
 #include "fathom/base/error.h"
 

@@ -33,15 +33,6 @@ static int table_exists(struct statement *s, const char *name)
 	return rc == -ENOENT ? 0 : rc < 0 ? rc : 1;
 }
 
-int name_reserved(const char *name)
-{
-	if (strncasecmp(name, "fathom_", 7) == 0)
-		return fth_fail(EINVAL,
-				"table name \"%s\" is reserved: names must not begin with fathom_",
-				name);
-	return 0;
-}
-
 /* ---- tables ---- */
 
 static int set_cluster(struct fth_table_schema *schema, const struct sql_statement *sql)

@@ -18,6 +18,7 @@
 #include "fathom/query.h"
 
 #include "query/catalog.h"
+#include "query/reserved.h"
 #include "query/sql/sql.h"
 #include "query/store/offload.h"
 #include "query/task/exec.h"
@@ -102,8 +103,6 @@ int statement_drop_table(struct statement *s);
 int statement_create_view(struct statement *s);
 int statement_drop_view(struct statement *s);
 
-/* -EINVAL for the name of a table of the engine itself, which statements do not change. */
-int name_reserved(const char *name);
 /* Whether rows for one table fit the other. */
 bool append_same_columns(const struct fth_table_schema *a, const struct fth_table_schema *b);
 
