@@ -260,8 +260,8 @@ struct fth_graph_bfs_options {
 
 /*
  * Search from `source`. options may be NULL. -ERANGE if there is no such vertex; -EINVAL if the
- * transpose has another number of vertices or edges, or if a bottom-up search has none. Memory beside
- * the offsets: 4.4 bytes a vertex, and up to 4 bytes a vertex for edges that bottom-up levels keep.
+ * transpose has another number of vertices or edges or another edge (a few are tried), or if a
+ * bottom-up search has none. Memory beside the offsets: 4.4 bytes a vertex, and up to 4 bytes a vertex for edges that bottom-up levels keep.
  */
 int fth_graph_bfs_with(struct fth_graph *graph, uint64_t source,
 		       const struct fth_graph_bfs_options *options, const struct fth_graph_job *job,

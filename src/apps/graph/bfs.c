@@ -6,6 +6,8 @@
 #include "apps/graph/bfs.h"
 #include "base/options.h"
 
+#include "fathom/base/rng.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +107,74 @@ static uint64_t state_bytes(const struct fth_bfs *bfs)
 
 /* ---- options ---- */
 
+#define TRANSPOSE_VERTICES 64u /* of the transpose that are tried, */
+#define TRANSPOSE_EDGES	   16u /* and edges that are looked for in the graph */
+
+/* Neighbours ascend. */
+static int has_edge(struct fth_graph *graph, uint32_t from, uint32_t to, bool *out)
+{
+	struct fth_span span;
+	int rc = fth_graph_spans(graph, &from, 1, &span);
+
+	*out = false;
+	while (rc == 0 && span.count > 0 && !*out) {
+		uint64_t half = span.count / 2;
+		uint32_t at;
+
+		rc = fth_array_get(graph->edges, span.first + half, &at, sizeof(at));
+		if (rc < 0)
+			return rc;
+		*out = at == to;
+		if (at < to)
+			span = (struct fth_span){span.first + half + 1, span.count - half - 1};
+		else
+			span.count = half;
+	}
+	return rc;
+}
+
+/* One edge of a vertex of the transpose: is it in the graph, the other way round? */
+static int check_reversed(const struct fth_bfs *bfs, uint32_t v, const struct fth_span *span,
+			  struct fth_rng *rng)
+{
+	uint64_t at = span->first + fth_rng_below(rng, span->count);
+	uint32_t to;
+	int rc = fth_array_get(bfs->in->edges, at, &to, sizeof(to));
+	bool found;
+
+	if (rc == 0 && to >= bfs->graph->info.vertices)
+		rc = fth_fail(EBADMSG, "edge %llu of the transpose leads to no vertex",
+			      (unsigned long long)at);
+	if (rc == 0)
+		rc = has_edge(bfs->graph, to, v, &found);
+	if (rc == 0 && !found)
+		rc = fth_fail(EINVAL,
+			      "not the transpose: it has edge %u to %u, the graph does not have %u "
+			      "to %u; import it reversed",
+			      v, to, to, v);
+	return rc;
+}
+
+/* A graph that was not reversed has the same size, and would give wrong trees: try a few edges. */
+static int check_transpose(const struct fth_bfs *bfs)
+{
+	struct fth_rng rng = {bfs->graph->info.edges};
+	unsigned edges = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < TRANSPOSE_VERTICES && edges < TRANSPOSE_EDGES; i++) {
+		uint32_t v = (uint32_t)fth_rng_below(&rng, bfs->graph->info.vertices);
+		struct fth_span span;
+
+		rc = fth_graph_spans(bfs->in, &v, 1, &span);
+		if (rc < 0 || span.count == 0)
+			continue;
+		edges++;
+		rc = check_reversed(bfs, v, &span, &rng);
+	}
+	return rc;
+}
+
 /* Where incoming edges are found. */
 static int find_incoming(struct fth_bfs *bfs, struct fth_graph *transpose)
 {
@@ -124,7 +194,9 @@ static int find_incoming(struct fth_bfs *bfs, struct fth_graph *transpose)
 			(unsigned long long)bfs->in->info.vertices,
 			(unsigned long long)bfs->in->info.edges, (unsigned long long)info->vertices,
 			(unsigned long long)info->edges);
-	return 0;
+	return bfs->in && !info->undirected && bfs->direction != FTH_GRAPH_TOP_DOWN
+		       ? check_transpose(bfs)
+		       : 0;
 }
 
 static int take_options(struct fth_bfs *bfs, const struct fth_graph_bfs_options *options)

@@ -223,6 +223,10 @@ static void options_that_do_not_fit_are_refused(void **state)
 	graph_fixture_open(&other, &views[0]);
 	assert_int_equal(try(&f, size, FTH_GRAPH_BOTTOM_UP, NULL), -EINVAL);
 	assert_int_equal(try(&f, size, FTH_GRAPH_ANY_DIRECTION, other.graph), -EINVAL);
+	/* Of the same size, but not reversed. */
+	assert_int_equal(try(&f, size, FTH_GRAPH_BOTTOM_UP, f.graph), -EINVAL);
+	assert_int_equal(try(&f, size, FTH_GRAPH_ANY_DIRECTION, f.graph), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL), "not the transpose"));
 	assert_int_equal(try(&f, size, FTH_GRAPH_BOTTOM_UP + 1, NULL), -EINVAL);
 	assert_int_equal(try(&f, size - 1, FTH_GRAPH_TOP_DOWN, NULL), -EINVAL);
 	assert_ok(try(&f, size, FTH_GRAPH_TOP_DOWN, NULL));
