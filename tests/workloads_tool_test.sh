@@ -15,6 +15,14 @@ for command in "gups" "dev check" "dev stress" "vectoradd mem:1M mem:1M"; do
   expect 1 $command --force "file:$work/locked"
   [[ $err == *"in use"* ]] || fail "$command: $err"
 done
+# nor replaced: graphs and tables are written to a new file, or to a device (a wrapper is one) in place
+for command in "graph generate --scale 4" "taxi generate --rows 100"; do
+  for target in "$work/locked" "delay(file:$work/locked)"; do
+    # shellcheck disable=SC2086
+    expect 1 $command --force "$target"
+    [[ $err == *"in use"* ]] || fail "$command $target: $err"
+  done
+done
 exec 9<&-
 cmp -n 1048576 "$work/locked" /dev/zero || fail "a locked file is overwritten"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "output.h"
 
+#include "dev/lock.h"
+
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "fathom/base/uri.h"
@@ -147,6 +149,10 @@ int fth_output_open(struct fth_output *out, uint64_t bytes)
 
 	if (rc < 0)
 		return rc;
+	/* Neither overwritten nor replaced while a server, a volume or another command has it. */
+	rc = fth_dev_lock_uri(out->uri, true, &out->lock);
+	if (rc < 0 && rc != -ENOENT)
+		return rc;
 	return out->path ? open_new(out, bytes) : fth_dev_open(out->uri, &out->dev);
 }
 
@@ -250,8 +256,9 @@ static int put_in_place(struct fth_output *out, uint64_t bytes)
 {
 	int rc = complete(out, bytes);
 
-	if (rc == 0)
-		rc = take_place(out);
+	if (rc < 0)
+		return fth_fail(-rc, "cannot complete the file: %s", strerror(-rc));
+	rc = take_place(out);
 	if (rc == 0)
 		rc = sync_folder(out->path);
 	return rc < 0 ? fth_fail(-rc, "cannot rename the finished file: %s", strerror(-rc)) : 0;
@@ -271,6 +278,8 @@ int fth_output_close(struct fth_output *out, uint64_t bytes, int rc)
 		close(out->fd);
 	if (out->named)
 		unlink(out->partial);
+	if (out->lock > 0)
+		fth_dev_unlock(out->lock);
 	if (rc < 0)
 		fth_fail(-rc, "%s", text);
 	free(out->path);

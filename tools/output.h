@@ -22,6 +22,7 @@ struct fth_output {
 	char *partial; /* its name before it is put in its place, if it needs one */
 	bool named;    /* it has this name */
 	int fd;	       /* of a regular file that is being made */
+	int lock;      /* of the file or device that was there; 0 or -1: none */
 };
 
 /*
