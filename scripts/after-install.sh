@@ -4,7 +4,7 @@
 # after-install.sh PREFIX [LIBDIR]: let the loader find the library that `make install` put below PREFIX, as root by
 # ldconfig; elsewhere, say which variables do it. LIBDIR, below PREFIX, is where fathom.pc is; it is looked for.
 set -eu
-prefix=$1
+prefix=$(realpath -ms -- "$1")
 libdir=${2:-$(dirname "$(dirname "$(find "$prefix"/lib* -name fathom.pc -print -quit)")")}
 
 say() {
@@ -29,8 +29,8 @@ PATH=$PATH:/usr/sbin:/sbin
 variables=()
 # shellcheck disable=SC2016
 finds_program || variables+=('PATH='"$prefix"'/bin:$PATH')
-finds_library || variables+=("LD_LIBRARY_PATH=$libdir")
-finds_package || variables+=("PKG_CONFIG_PATH=$libdir/pkgconfig")
+finds_library || variables+=("LD_LIBRARY_PATH=$libdir${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}")
+finds_package || variables+=("PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:\$PKG_CONFIG_PATH}")
 if [ ${#variables[@]} = 0 ]; then
   say "fathom and its library are in $prefix; try: man fathom"
 else
