@@ -207,12 +207,12 @@ static uint32_t take_trial(struct fth_cache *cache, bool *dirty)
 	return turn_hand(cache, dirty);
 }
 
-/* The frames whose lines may go next, to be written before: i-th of all that are on trial. */
 uint64_t fth_cache_prefetch_limit(const struct fth_cache *cache)
 {
 	return cache->policy == FTH_CACHE_TRIAL ? cache->trial_count : cache->frame_count;
 }
 
+/* The frames whose lines may go next, to be written before: i-th of all that are on trial. */
 uint32_t cache_policy_next(const struct fth_cache *cache, uint32_t i)
 {
 	uint64_t ticket = fth_load_relaxed_dev64(&cache->trial_ticket);

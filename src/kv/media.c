@@ -142,8 +142,8 @@ static int find_super(struct fth_kv *kv)
 	} else if (rc == 0 && again < 0) {
 		rc = again;
 	} else if (rc == 0 && !all_zero(pair, 2 * sizeof(*pair))) {
-		rc = fth_fail(EBADMSG, "the device contains data that is not a cache; format it to "
-				       "overwrite the data");
+		rc = fth_fail(EBADMSG, "the device contains data that is not a cache; kv serve "
+				       "--force (options.format) overwrites it");
 	}
 	free(pair);
 	return rc;
@@ -196,9 +196,9 @@ int kv_media_open(struct fth_kv *kv)
 	if (rc < 0)
 		return rc;
 	if (rc == 1 && !kv_persistent(kv) && kv->super.persistent)
-		return fth_fail(
-			EEXIST,
-			"the device contains a persistent cache; format it to overwrite the cache");
+		return fth_fail(EEXIST, "the device contains a persistent cache; --persist keeps "
+					"it, kv serve --force "
+					"(options.format) overwrites it");
 	kv->recovery.found = rc == 1 && kv_persistent(kv) && kv->super.persistent;
 	if (!kv->recovery.found)
 		rc = format(kv);

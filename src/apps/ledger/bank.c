@@ -101,10 +101,10 @@ static int check_options(const struct fth_bank_options *o, uint64_t size)
 				o->branches, o->accounts, o->workers, BRANCHES_MAX, WORKERS_MAX);
 	if (o->log == 0 || o->log % FTH_DURABLE_BLOCK || o->log > size || fth_bank_size(o) > size)
 		return fth_fail(EINVAL,
-				"bank: logs of %llu bytes and a size of %llu do not fit the device "
-				"of %llu bytes",
-				(unsigned long long)o->log, (unsigned long long)fth_bank_size(o),
-				(unsigned long long)size);
+				"bank: logs of %llu bytes are not a multiple of %u, or the size of "
+				"%llu exceeds the device of %llu bytes",
+				(unsigned long long)o->log, FTH_DURABLE_BLOCK,
+				(unsigned long long)fth_bank_size(o), (unsigned long long)size);
 	return 0;
 }
 
