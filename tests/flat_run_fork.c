@@ -488,12 +488,18 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} topics[] = {
-		{"reads", reads},	  {"stores", stores},
-		{"several", several},	  {"grandchild", grandchild},
-		{"orphan", orphan},	  {"uses", uses},
-		{"threads", threads},	  {"kills", kills},
-		{"allocates", allocates}, {"full", full},
-		{"code", code},		  {"cancelled", cancelled},
+		{"reads", reads},
+		{"stores", stores},
+		{"several", several},
+		{"grandchild", grandchild},
+		{"orphan", orphan},
+		{"uses", uses},
+		{"threads", threads},
+		{"kills", kills},
+		{"allocates", allocates},
+		{"full", full},
+		{"code", code},
+		{"cancelled", cancelled},
 		{"descriptors", descriptors},
 	};
 

@@ -131,7 +131,8 @@ uint64_t fork_target(struct fth_flat *flat, uint64_t page)
 	do {
 		users = users_of(f, block);
 		others = users;
-		if (f->slot == 0) /* those that were given up only read what they share with this process */
+		if (f->slot ==
+		    0) /* those that were given up only read what they share with this process */
 			others &= ~get(&f->shared->revoked);
 		others = others_in(f, others);
 	} while (others == 0 && users != users_of(f, block));
@@ -288,8 +289,7 @@ int fork_open(struct fth_flat *flat, struct flat_fork *f, int shared, int file, 
 	f->slot_fd = open_again(shared);
 	/* a child that was made just before exec() has the old lock until it gets its own */
 	do {
-		rc = f->slot_fd < 0 ? f->slot_fd
-				    : lock_slot(f->slot_fd, 0, F_OFD_SETLK, F_WRLCK);
+		rc = f->slot_fd < 0 ? f->slot_fd : lock_slot(f->slot_fd, 0, F_OFD_SETLK, F_WRLCK);
 		if (rc == -EAGAIN || rc == -EACCES)
 			fth_backoff_pause(&backoff);
 	} while ((rc == -EAGAIN || rc == -EACCES) && fth_now_ns() < deadline);

@@ -53,8 +53,8 @@ struct flat_fork {
 	uint64_t live;	  /* slots, as of live_at; atomic, as that */
 	uint64_t live_at, live_forks;
 	uint32_t live_lock; /* of the three */
-	int child_fd; /* while a child is made */
-	int spare_fd; /* for the next one; -1: none */
+	int child_fd;	    /* while a child is made */
+	int spare_fd;	    /* for the next one; -1: none */
 	unsigned child_slot;
 };
 
