@@ -146,9 +146,44 @@ static int rebuild(struct exec *e, uint32_t structure, uint64_t from)
 	return exec_task(e, structure, from);
 }
 
+/* The part of a structure that a task expects. */
+struct place {
+	uint64_t from, to; /* to: 0 if any is right */
+};
+
+static bool is_in_place(const struct exec *e, uint32_t structure, const struct place *place)
+{
+	const struct index *x = e->results[structure].index;
+
+	return x != NULL && index_from(x) == place->from &&
+	       (place->to == 0 || index_to(x) == place->to);
+}
+
+/*
+ * What was built last may have been built from others of these structures, and has moved them through their parts: bring them
+ * back. -ENOMEM if that is not possible: passes over other parts would lose rows.
+ */
+static int keep_in_place(struct exec *e, const uint32_t *all, const struct place *places,
+			 unsigned n)
+{
+	int rc = 0;
+
+	for (unsigned tries = 0; tries <= n && rc == 0; tries++) {
+		unsigned i = 0;
+
+		while (i < n && is_in_place(e, all[i], &places[i]))
+			i++;
+		if (i == n)
+			return 0;
+		rc = rebuild(e, all[i], places[i].from);
+	}
+	return rc < 0 ? rc : -ENOMEM;
+}
+
 int pass_next(struct exec *e, unsigned number)
 {
 	uint32_t all[STRUCTURES_MAX];
+	struct place places[STRUCTURES_MAX];
 	unsigned n = add_structures(e, number, all, 0), at = 0;
 	int rc = 0;
 
@@ -156,11 +191,21 @@ int pass_next(struct exec *e, unsigned number)
 		at++;
 	if (at == n)
 		return 0;
+	for (unsigned i = 0; i < n; i++) {
+		const struct index *x = e->results[all[i]].index;
+
+		places[i] = (struct place){.from = i < at    ? 0
+						   : i == at ? index_to(x) + 1
+							     : index_from(x),
+					   .to = i > at ? index_to(x) : 0};
+	}
 	for (unsigned i = 0; i < at && rc == 0; i++)
 		if (index_from(e->results[all[i]].index) != 0)
 			rc = rebuild(e, all[i], 0);
 	if (rc == 0)
-		rc = rebuild(e, all[at], index_to(e->results[all[at]].index) + 1);
+		rc = rebuild(e, all[at], places[at].from);
+	if (rc == 0)
+		rc = keep_in_place(e, all, places, n);
 	return rc < 0 ? rc : 1;
 }
 
@@ -299,6 +344,7 @@ static int split_at(struct exec *e, unsigned number, unsigned at)
 static int make_inputs(struct exec *e, unsigned number)
 {
 	const struct task_source *s = &e->tasks[number].source;
+	struct place places[STRUCTURES_MAX] = {0};
 	uint32_t all[STRUCTURES_MAX];
 	unsigned n = add_structures(e, number, all, 0);
 	int rc = 0;
@@ -312,7 +358,7 @@ static int make_inputs(struct exec *e, unsigned number)
 		else if (index_from(e->results[all[i]].index) != 0)
 			rc = rebuild(e, all[i], 0);
 	}
-	return rc;
+	return rc < 0 ? rc : keep_in_place(e, all, places, n);
 }
 
 int pass_prepare(struct exec *e, unsigned number)
