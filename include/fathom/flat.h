@@ -258,11 +258,11 @@ int fth_flat_scatter(struct fth_flat *flat, void *const *at, uint64_t n, uint32_
 bool fth_flat_fault(int sig, siginfo_t *info, void *context);
 
 enum fth_flat_stat {
-	FTH_FLAT_STAT_FAULTS,  /* signals handled */
-	FTH_FLAT_STAT_LOADS,   /* instructions executed on a page in the SSD-cache */
-	FTH_FLAT_STAT_STORES,  /* the same, if they store */
-	FTH_FLAT_STAT_REFUSED, /* instructions that cannot be emulated: their page moves to DRAM */
-	FTH_FLAT_STAT_MISSES,  /* pages read from the device */
+	FTH_FLAT_STAT_FAULTS,	    /* signals handled */
+	FTH_FLAT_STAT_LOADS,	    /* instructions executed on a page in the SSD-cache */
+	FTH_FLAT_STAT_STORES,	    /* the same, if they store */
+	FTH_FLAT_STAT_REFUSED,	    /* instructions without emulation; their page moved to DRAM */
+	FTH_FLAT_STAT_MISSES,	    /* pages read from the device */
 	FTH_FLAT_STAT_PROMOTIONS,   /* pages moved to DRAM */
 	FTH_FLAT_STAT_DEMOTIONS,    /* pages moved from DRAM to the SSD-cache */
 	FTH_FLAT_STAT_EVICTIONS,    /* pages dropped from the SSD-cache */

@@ -51,7 +51,7 @@ static int lock_slot(int fd, unsigned slot, int command, short type)
 	return command == F_OFD_GETLK && lock.l_type != F_UNLCK;
 }
 
-/* A fork while the locks are looked at could move what is used from a slot not yet seen to one that was: then once more. */
+/* Called with live_lock held. Repeated if a process forks meanwhile: its child may have a slot that was already checked. */
 static void look_for_others(struct flat_fork *f)
 {
 	uint64_t live, forks;
@@ -64,9 +64,9 @@ static void look_for_others(struct flat_fork *f)
 			    lock_slot(f->slot_fd, slot, F_OFD_GETLK, F_WRLCK) != 0)
 				live |= bit(slot);
 	} while (forks != get(&f->shared->forks));
-	__atomic_store_n(&f->live_forks, forks, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->live, live, __ATOMIC_RELAXED);
-	__atomic_store_n(&f->live_at, fth_now_ns(), __ATOMIC_RELAXED);
+	f->live_forks = forks;
+	f->live = live;
+	f->live_at = fth_now_ns();
 }
 
 /* Those of `users` that are others and live. */
@@ -75,11 +75,10 @@ static uint64_t others_in(struct flat_fork *f, uint64_t users)
 	users &= ~bit(f->slot);
 	if (users == 0)
 		return 0;
-	word_lock(&f->live_lock); /* the three belong together */
-	if (__atomic_load_n(&f->live_forks, __ATOMIC_RELAXED) != get(&f->shared->forks) ||
-	    fth_now_ns() - __atomic_load_n(&f->live_at, __ATOMIC_RELAXED) > LIVE_NS)
+	word_lock(&f->live_lock);
+	if (f->live_forks != get(&f->shared->forks) || fth_now_ns() - f->live_at > LIVE_NS)
 		look_for_others(f);
-	users &= __atomic_load_n(&f->live, __ATOMIC_RELAXED);
+	users &= f->live;
 	word_unlock(&f->live_lock);
 	return users;
 }
@@ -127,12 +126,12 @@ uint64_t fork_target(struct fth_flat *flat, uint64_t page)
 
 	if (!f || get(&f->shared->forks) == 0)
 		return block;
-	/* a user that forks and ends, after its bit was read and before it is looked for, leaves a child that was not read: once more */
+	/* repeated if the users change: one that forks and ends before its liveness is checked leaves a child that was not seen */
 	do {
 		users = users_of(f, block);
 		others = users;
-		if (f->slot ==
-		    0) /* those that were given up only read what they share with this process */
+		/* revoked processes only read the blocks that they share with this one */
+		if (f->slot == 0)
 			others &= ~get(&f->shared->revoked);
 		others = others_in(f, others);
 	} while (others == 0 && users != users_of(f, block));
@@ -169,7 +168,7 @@ bool fork_give_up(struct fth_flat *flat)
 		return false;
 	word_lock(&f->live_lock);
 	look_for_others(f);
-	live = __atomic_load_n(&f->live, __ATOMIC_RELAXED);
+	live = f->live;
 	word_unlock(&f->live_lock);
 	/* seq_cst: others see it before they can read what is written next */
 	before = __atomic_fetch_or(&f->shared->revoked, live, __ATOMIC_SEQ_CST);
@@ -386,8 +385,8 @@ void fork_end(struct fth_flat *flat)
 	if (!flat->fork || flat->fork->child_fd < 0)
 		return;
 	let_inherit(flat, false);
-	renew_spare(flat->fork, flat->fork->child_fd,
-		    true); /* the child has the old one, and the lock with it; or nobody */
+	/* the child, if there is one, has the old descriptor and its lock */
+	renew_spare(flat->fork, flat->fork->child_fd, true);
 	flat->fork->child_fd = -1;
 }
 

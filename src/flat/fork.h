@@ -50,9 +50,9 @@ struct flat_fork {
 	int slot_fd;	  /* the open file description that locks the slot */
 	unsigned slot;	  /* 0: the process that began */
 	uint32_t *places; /* block of each page; 0: at home */
-	uint64_t live;	  /* slots, as of live_at; atomic, as that */
+	uint64_t live;	  /* slots of processes that lived at live_at, after live_forks forks */
 	uint64_t live_at, live_forks;
-	uint32_t live_lock; /* of the three */
+	uint32_t live_lock; /* guards these three */
 	int child_fd;	    /* while a child is made */
 	int spare_fd;	    /* for the next one; -1: none */
 	unsigned child_slot;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How long a page stays in DRAM. Accesses there leave no trace, so that the ring knows only which page is the oldest. What can be seen is
- * that a page comes back soon after it left: from the SSD-cache, or from flash before DRAM was filled anew twice. Such a page
- * is passed over the next times when it is the oldest: once at first, and twice as often and once more whenever the SSD-cache
- * still had it. A page that does not come back in time begins anew. That is a generalised CLOCK (A. Smith, 1978) whose
- * reference counts come from the pages that left.
+ * How long a page stays in DRAM. Accesses to DRAM are not observed, so the ring knows only which page is the oldest. What is observed is
+ * that a page returns soon after its eviction: from the SSD-cache, or from flash within two generations. Eviction then skips the
+ * page when it is the oldest: once at first, and 2n + 1 times instead of n whenever the SSD-cache still had it. The count of a page that
+ * returns later is reset. This is a generalised CLOCK (A. Smith, 1978) whose reference counts come from returning pages.
  *
  * A generation is as many pages as DRAM has places. All fields of a page are under its lock.
  */

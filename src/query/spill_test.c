@@ -339,7 +339,7 @@ static void failed_reads_end_the_query(void **state)
 	fail_all(*state, FTH_DEV_READ, &plan);
 }
 
-/* A block that cannot be discarded is free all the same. */
+/* A failed discard frees the block too. */
 static void failed_discards_do_not_matter(void **state)
 {
 	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;

@@ -252,7 +252,7 @@ static int check_nested(const struct check *c)
 	if (t->source.kind != TASK_TABLE || !is_structure(t->reduce.kind))
 		return broken(c, "a nested task does not build a structure from a table");
 	if (t->parent <= c->number || t->parent >= c->set->task_count)
-		return broken(c, "it is nested in a task that does not come after it");
+		return broken(c, "it is nested in an earlier task or in none of this set");
 	parent = &c->set->tasks[t->parent];
 	if (parent->nested || lookups_in(parent, c->number) != 1)
 		return broken(c, "it is nested in a task that does not look up in it exactly once");
