@@ -35,7 +35,7 @@ struct load {
 	pthread_mutex_t reading; /* for those below */
 	unsigned file;		 /* the present one */
 	int fd;			 /* -1: not open */
-	bool skip_header;	 /* before the next block */
+	bool at_start;		 /* nothing of it was taken yet */
 	char *rest;		 /* read, but not of a whole line yet */
 	size_t rest_length, rest_room;
 	uint64_t next_turn;
@@ -74,7 +74,7 @@ static int open_input(struct load *l)
 	if (l->fd < 0)
 		return fth_fail(errno, "%s: %s", path, strerror(errno));
 	posix_fadvise(l->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	l->skip_header = l->text->header;
+	l->at_start = true;
 	return 0;
 }
 
@@ -154,6 +154,21 @@ static int read_lines(struct load *l, struct text_block *block, bool *end)
 	return rc;
 }
 
+static void drop_front(struct text_block *block, size_t length)
+{
+	memmove(block->bytes, block->bytes + length, block->length - length);
+	block->length -= length;
+}
+
+/* Some programs write a byte order mark before UTF-8 text; it is not data. */
+static void skip_byte_order_mark(struct text_block *block)
+{
+	static const char mark[3] = {'\xef', '\xbb', '\xbf'};
+
+	if (block->length >= sizeof(mark) && memcmp(block->bytes, mark, sizeof(mark)) == 0)
+		drop_front(block, sizeof(mark));
+}
+
 /* Remove the first record from a block. */
 static void skip_header(struct load *l, struct text_block *block)
 {
@@ -167,8 +182,7 @@ static void skip_header(struct load *l, struct text_block *block)
 	}
 	n += n < block->length;
 	block->skipped++;
-	memmove(block->bytes, block->bytes + n, block->length - n);
-	block->length -= n;
+	drop_front(block, n);
 }
 
 /* The next block of the present file; *end: and it was the last one. */
@@ -186,9 +200,11 @@ static int next_of_file(struct load *l, struct text_block *block, bool *end)
 	block->file = l->file;
 	block->skipped = 0;
 	rc = read_lines(l, block, end);
-	if (rc == 0 && l->skip_header && block->length) {
-		l->skip_header = false;
-		skip_header(l, block);
+	if (rc == 0 && l->at_start && block->length) {
+		l->at_start = false;
+		skip_byte_order_mark(block);
+		if (l->text->header)
+			skip_header(l, block);
 	}
 	if (rc == 0 && *end) {
 		close(l->fd);

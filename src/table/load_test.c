@@ -87,6 +87,13 @@ static void layouts_are_read(void **state)
 	expect(&f, "a int, b text", &csv, "1,x\r\n2,\"y, \"\"z\"\"\n!\"\n\n,\n3,\"\"",
 	       "1,x\n2,\"y, \"\"z\"\"\n!\"\n,\n3,\"\"\n");
 	expect(&f, "a int, b text", &header, "\"a\n,\"\"\",b\n7,8\n", "7,8\n");
+	expect(&f, "a int, b text", &csv,
+	       "\xef\xbb\xbf"
+	       "1,x\n",
+	       "1,x\n");
+	expect(&f, "a text", &csv, "\xef\xbb\xbf\"x\"\n\xef\xbb\xbfy\n", "x\n\xef\xbb\xbfy\n");
+	expect(&f, "a int, b text", &header, "\xef\xbb\xbfhead\n7,8\n", "7,8\n");
+	expect(&f, "a text", &csv, "\xef\xbb", "\xef\xbb\n");
 	expect(&f, "a int, b text", &tab, "\\N\tx\n5\t\\N\n", ",x\n5,\n");
 	expect(&f, "a text", &bar, "x\n\ny\n", "x\n\"\"\ny\n");
 	expect(&f, "a bool, b date, c double, d decimal(4,2), e decimal(30,3), f char(4)", &csv,
