@@ -171,6 +171,19 @@ static const char *flash_name(const struct serve *s)
 	return *s->scratch ? "scratch file" : s->kv.flash;
 }
 
+static const char *first_address(const struct serve *s)
+{
+	return s->server.listen_count ? s->server.listen[0] : "127.0.0.1:11211";
+}
+
+/* HOST:0, or a socket that was handed over. */
+static bool port_is_chosen(const struct serve *s)
+{
+	const char *address = first_address(s), *colon = strrchr(address, ':');
+
+	return (colon && strcmp(colon, ":0") == 0) || strncmp(address, "fd:", 3) == 0;
+}
+
 static void report(const struct serve *s, const struct fth_kv *kv,
 		   const struct fth_kv_server *server)
 {
@@ -194,9 +207,8 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 		fth_json_double(&j, "recovery_seconds", (double)recovery.elapsed_ns / 1e9);
 		fth_json_finish(&j);
 	} else {
-		printf("listening on %s",
-		       s->server.listen_count ? s->server.listen[0] : "127.0.0.1");
-		if (port)
+		printf("listening on %s", first_address(s));
+		if (port_is_chosen(s))
 			printf(", port %u", port);
 		printf("; %s of memory, flash %s\n",
 		       fth_cli_bytes(memory, s->kv.memory ? s->kv.memory : 64u << 20),
@@ -252,8 +264,7 @@ static int serve(struct serve *s)
 	rc = fth_kv_server_start(kv, &s->server, &server);
 	if (rc == 0) {
 		log_recovery(s, kv);
-		log_event(s, "start",
-			  s->server.listen_count ? s->server.listen[0] : "127.0.0.1:11211");
+		log_event(s, "start", first_address(s));
 		report(s, kv, server);
 		run_until_stopped(s, kv);
 		log_event(s, "stop", "connections are closed, then the index is written");
