@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static int fail_path(const char *path)
@@ -31,6 +32,11 @@ static int open_special(struct fth_vol_target *target, const char *path, const s
 	target->fd = open(path, O_WRONLY | O_CLOEXEC | (block ? O_EXCL : 0));
 	if (target->fd < 0)
 		return fail_path(path);
+	/* The lock that every device of ours has on its file. */
+	if (block && flock(target->fd, LOCK_EX | LOCK_NB) < 0) {
+		close(target->fd);
+		return fth_fail(EBUSY, "%s: another process uses it", path);
+	}
 	target->sync = block;
 	end = block ? lseek(target->fd, 0, SEEK_END) : 0;
 	if (end < 0 || (block && lseek(target->fd, 0, SEEK_SET) < 0)) {
