@@ -31,7 +31,7 @@ struct fth_app_options {
 		 &(app)->line,                                                                \
 		 FTH_CACHE_LINE_MIN,                                                          \
 		 FTH_CACHE_LINE_MAX,                                                          \
-		 "bytes of a line, a power of two"},                                          \
+		 "bytes of a line, a power of two; 0: chosen for the program"},               \
 		{"policy", FTH_CLI_STRING, &(app)->policy, 0, 0, FTH_APP_POLICIES},           \
 		{"threads", FTH_CLI_U64, &(app)->threads, 1, 256, "threads"},                 \
 	{                                                                                     \

@@ -34,13 +34,16 @@ static const char *argument_name(enum fth_cli_kind kind)
 	return NULL;
 }
 
-/* The largest number stands for "not given". */
+/* The largest number stands for "not given"; a help text that explains 0 or the default says enough. */
 static void print_default(const struct fth_cli_option *option)
 {
 	bool number = option->kind == FTH_CLI_U64 || option->kind == FTH_CLI_SIZE;
 	char size[FTH_CLI_BYTES_MAX];
 
 	if (number && *(uint64_t *)option->value == UINT64_MAX)
+		return;
+	if (number && *(uint64_t *)option->value == 0 &&
+	    (strstr(option->help, "0: ") || strstr(option->help, "default ")))
 		return;
 	if (option->kind == FTH_CLI_SIZE)
 		printf(" [%s]", fth_cli_size(size, *(uint64_t *)option->value));
