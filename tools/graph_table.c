@@ -116,9 +116,9 @@ static int look(uint64_t done, uint64_t total)
 
 static int write_failed(void)
 {
-	int err = errno ? errno : EIO;
-
-	return fth_fail(err, "cannot write the result: %s", strerror(err));
+	/* An earlier write failed if it is 0. */
+	return errno ? fth_fail(errno, "cannot write the result: %s", strerror(errno))
+		     : fth_fail(EIO, "cannot write the result");
 }
 
 /* What a vertex is called: its length, or a negative errno. "" for none. */
