@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * fathom bench flatredis: redis-server, unchanged, with four times as much data as memory: by `fathom flat run`, against the same
- * server in a memory cgroup of the same size with a swap file on the same disk. Ours is in such a group too, so
- * that the kernel enforces on both sides that all of it (program, data, tables) is not more.
+ * server in a memory cgroup of the same size, with a swap file on the same disk, and with an allocator on a mapped file there
+ * (file_heap.c). Ours is in such a group too, so that the kernel enforces on all sides that all of it (program, data, tables, page
+ * cache) is not more.
  */
 #include "app_options.h"
 #include "beside.h"
 #include "cgroup.h"
 #include "cli.h"
+#include "file_heap.h"
 #include "json.h"
 #include "median.h"
 #include "redis_load.h"
@@ -21,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,24 +34,61 @@
 
 #define RECORD_BESIDE 540u	  /* bytes of a record beside its value, as jemalloc rounds them */
 #define OURS_BESIDE   (24u << 20) /* the program, its tables and this process: not for the region */
+#define PAGE	      4096u
 #define END_MS	      20000
 
-enum side { OURS, PEER, SIDES };
+enum side { OURS, SWAP, SWAP_DEFAULT, MMAP_RANDOM, MMAP_DEFAULT, SIDES };
+
+static const char *const side_names[SIDES] = {"flat run", "swap, single pages", "swap",
+					      "mmap, MADV_RANDOM", "mmap"};
+static const char *const side_keys[SIDES] = {"ours", "swap", "swap_default", "mmap_random",
+					     "mmap_default"};
 
 static const char *const workload_names[REDIS_WORKLOADS] = {"b", "d"};
 static const char *const workload_texts[REDIS_WORKLOADS] = {
 	"95 % reads, 5 % updates, zipf", "95 % reads of the latest, 5 % inserts"};
 
+/* What the kernel counts of the server. */
+struct server_use {
+	uint64_t bytes_read, bytes_written, cpu_ns, major_faults;
+};
+
+struct outcome {
+	struct redis_result result;
+	struct server_use use;
+};
+
 struct bench {
 	uint64_t memory, times, value, ops, warm, clients, rounds, seed;
-	const char *folder, *redis, *policy;
+	const char *folder, *redis, *policy, *peer;
+	bool has[SIDES];
 	bool smallest, no_peer;
-	char fathom[PATH_MAX], place[4096], socket[100];
+	char fathom[PATH_MAX], file_heap[PATH_MAX]; /* a program and a library */
+	char place[4096], socket[100], heap[4200];
 	enum side side; /* of the run in progress */
 	uint64_t round;
-	struct redis_result results[SIDES][REDIS_WORKLOADS][FTH_ROUNDS_MAX];
+	struct outcome outcomes[SIDES][REDIS_WORKLOADS][FTH_ROUNDS_MAX];
 	struct fth_cgroup_usage usage[SIDES]; /* last round */
 };
+
+/* Ours always, and the peers that are wanted. */
+static int choose_sides(struct bench *b)
+{
+	bool known = !b->peer;
+
+	b->has[OURS] = true;
+	for (unsigned side = SWAP; side < SIDES; side++) {
+		bool named = b->peer && strcmp(b->peer, side_keys[side]) == 0;
+
+		b->has[side] = !b->no_peer && (!b->peer || named);
+		known |= named;
+	}
+	if (known)
+		return FTH_CLI_GO_ON;
+	fth_cli_error("--peer %s: expected swap, swap_default, mmap_random or mmap_default",
+		      b->peer);
+	return FTH_EXIT_USAGE;
+}
 
 static int parse(struct bench *b, int argc, char **argv)
 {
@@ -61,9 +101,11 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"warm", FTH_CLI_U64, &b->warm, 1, (uint64_t)1 << 32, "requests before"},
 		{"clients", FTH_CLI_U64, &b->clients, 1, 64, "connections"},
 		{"seed", FTH_CLI_U64, &b->seed, 0, UINT64_MAX, "of all random choices"},
-		{"dir", FTH_CLI_STRING, &b->folder, 0, 0, "for scratch file and swap file"},
+		{"dir", FTH_CLI_STRING, &b->folder, 0, 0, "for the files on disk"},
 		{"policy", FTH_CLI_STRING, &b->policy, 0, 0, "of `fathom flat run`"},
 		{"no-peer", FTH_CLI_FLAG, &b->no_peer, 0, 0, "ours alone"},
+		{"peer", FTH_CLI_STRING, &b->peer, 0, 0,
+		 "only swap, swap_default, mmap_random or mmap_default"},
 		{"redis", FTH_CLI_STRING, &b->redis, 0, 0, "the server"},
 		FTH_BENCH_ROUNDS(&b->rounds),
 		FTH_BENCH_SMALLEST(&b->smallest),
@@ -74,10 +116,11 @@ static int parse(struct bench *b, int argc, char **argv)
 		.text = "redis-server with more data than memory, by `fathom flat run`, against "
 			"the "
 			"same server\n"
-			"with a swap file, in memory cgroups of the same size. Loads like YCSB's B "
-			"and D. Every\n"
-			"value that is read is checked. The ratio is that of the 99th percentiles "
-			"of B.",
+			"with a swap file, and with an allocator on a mapped file, in memory "
+			"cgroups of the same\n"
+			"size. Loads like YCSB's B and D. Every value that is read is checked. The "
+			"ratio is that\n"
+			"of the 99th percentiles of B, swap's to ours.",
 		.options = options,
 	};
 	char **args;
@@ -89,10 +132,40 @@ static int parse(struct bench *b, int argc, char **argv)
 		b->ops = b->warm = 1000;
 		b->rounds = 1;
 	}
-	return status;
+	return status == FTH_CLI_GO_ON ? choose_sides(b) : status;
 }
 
 /* ---- the server ---- */
+
+static bool is_swap(enum side side)
+{
+	return side == SWAP || side == SWAP_DEFAULT;
+}
+
+static int add_flat_run(const struct bench *b, char *dram, char **argv)
+{
+	int n = 0;
+
+	argv[n++] = (char *)b->fathom;
+	argv[n++] = "flat";
+	argv[n++] = "run";
+	argv[n++] = "--dram";
+	argv[n++] = dram;
+	argv[n++] = "--policy";
+	argv[n++] = (char *)b->policy;
+	argv[n++] = "--file";
+	argv[n++] = (char *)b->place;
+	argv[n++] = "--";
+	return n;
+}
+
+static void set_file_heap(const struct bench *b)
+{
+	setenv("LD_PRELOAD", b->file_heap, 1);
+	setenv(FILE_HEAP_PATH, b->heap, 1);
+	if (b->side == MMAP_RANDOM)
+		setenv(FILE_HEAP_RANDOM, "1", 1);
+}
 
 __attribute__((noreturn)) static void become_server(const struct bench *b)
 {
@@ -100,18 +173,10 @@ __attribute__((noreturn)) static void become_server(const struct bench *b)
 	int n = 0, null = open("/dev/null", O_RDWR);
 
 	snprintf(dram, sizeof(dram), "%" PRIu64, b->memory - OURS_BESIDE);
-	if (b->side == OURS) {
-		argv[n++] = (char *)b->fathom;
-		argv[n++] = "flat";
-		argv[n++] = "run";
-		argv[n++] = "--dram";
-		argv[n++] = dram;
-		argv[n++] = "--policy";
-		argv[n++] = (char *)b->policy;
-		argv[n++] = "--file";
-		argv[n++] = (char *)b->place;
-		argv[n++] = "--";
-	}
+	if (b->side == OURS)
+		n = add_flat_run(b, dram, argv);
+	else if (!is_swap(b->side))
+		set_file_heap(b);
 	argv[n++] = (char *)b->redis;
 	argv[n++] = "--port";
 	argv[n++] = "0";
@@ -143,8 +208,80 @@ static void end_server(const struct redis_plan *plan, pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
+/* ---- what it uses ---- */
+
+static void read_file(pid_t pid, const char *name, char *text, size_t size)
+{
+	char path[64];
+	FILE *file;
+	size_t n = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	file = fopen(path, "re");
+	if (file) {
+		n = fread(text, 1, size - 1, file);
+		fclose(file);
+	}
+	text[n] = '\0';
+}
+
+static uint64_t number_after(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+/* Of all its threads. Fields of /proc/PID/stat: proc(5). */
+static struct server_use use_of(pid_t pid)
+{
+	char text[1024] = "\n";
+	unsigned long faults = 0, user = 0, system = 0;
+	struct server_use use = {0};
+	const char *after_name;
+
+	read_file(pid, "io", text + 1, sizeof(text) - 1);
+	use.bytes_read = number_after(text, "\nread_bytes: ");
+	use.bytes_written = number_after(text, "\nwrite_bytes: ");
+	read_file(pid, "stat", text, sizeof(text));
+	after_name = strrchr(text, ')');
+	if (after_name &&
+	    sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %lu %*u %lu %lu", &faults,
+		   &user, &system) == 3) {
+		use.major_faults = faults;
+		use.cpu_ns =
+			(uint64_t)(user + system) * 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+	}
+	return use;
+}
+
+static struct server_use difference(struct server_use after, struct server_use before)
+{
+	return (struct server_use){.bytes_read = after.bytes_read - before.bytes_read,
+				   .bytes_written = after.bytes_written - before.bytes_written,
+				   .cpu_ns = after.cpu_ns - before.cpu_ns,
+				   .major_faults = after.major_faults - before.major_faults};
+}
+
+/* ---- a run ---- */
+
+static int measure_load(const struct redis_plan *plan, struct redis_data *data,
+			enum redis_workload workload, struct outcome *out)
+{
+	pid_t pid = redis_pid(plan);
+	struct server_use before;
+	int rc;
+
+	if (pid < 0)
+		return (int)pid;
+	before = use_of(pid);
+	rc = redis_run(plan, data, workload, &out->result);
+	out->use = difference(use_of(pid), before);
+	return rc;
+}
+
 static int measure(const struct redis_plan *plan, struct redis_data *data,
-		   struct redis_result results[REDIS_WORKLOADS], uint64_t warm)
+		   struct outcome outcomes[REDIS_WORKLOADS], uint64_t warm)
 {
 	struct redis_plan before = *plan;
 	int rc = redis_wait(plan);
@@ -154,9 +291,9 @@ static int measure(const struct redis_plan *plan, struct redis_data *data,
 	if (rc == 0)
 		rc = redis_fill(plan, data);
 	for (int w = 0; w < REDIS_WORKLOADS && rc == 0; w++) {
-		rc = redis_run(&before, data, (enum redis_workload)w, &results[w]);
+		rc = redis_run(&before, data, (enum redis_workload)w, &outcomes[w].result);
 		if (rc == 0)
-			rc = redis_run(plan, data, (enum redis_workload)w, &results[w]);
+			rc = measure_load(plan, data, (enum redis_workload)w, &outcomes[w]);
 	}
 	return rc;
 }
@@ -191,30 +328,50 @@ static int run_side(void *context, void *result)
 	return rc;
 }
 
-/* ---- both sides ---- */
+/* ---- all sides ---- */
+
+/* More than the data: allocators leave gaps. */
+static uint64_t disk_space(const struct bench *b)
+{
+	return (b->memory * (b->times + 2)) & ~4095ull;
+}
+
+static int make_heap(const struct bench *b)
+{
+	int fd = open(b->heap, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600), rc;
+
+	if (fd < 0)
+		return fth_fail(errno, "%s: %s", b->heap, strerror(errno));
+	rc = posix_fallocate(fd, 0, (off_t)disk_space(b));
+	close(fd);
+	return rc ? fth_fail(rc, "%s: %s", b->heap, strerror(rc)) : 0;
+}
 
 static int measure_side(struct bench *b, uint64_t round, enum side side)
 {
-	struct redis_result results[REDIS_WORKLOADS];
+	struct outcome outcomes[REDIS_WORKLOADS];
 	struct fth_cgroup_job job = {.memory = b->memory,
 				     .fn = run_side,
 				     .context = b,
-				     .result = results,
-				     .result_size = sizeof(results),
-				     .swap = side == PEER,
+				     .result = outcomes,
+				     .result_size = sizeof(outcomes),
+				     .swap = is_swap(side),
 				     .stopped = fth_cli_stopped};
 	struct fth_swap_file swap = {0};
 	int rc = 0;
 
 	b->side = side;
 	b->round = round;
-	if (side == PEER)
-		rc = fth_swap_file_on(&swap, b->place, (b->memory * (b->times + 2)) & ~4095ull);
+	if (is_swap(side))
+		rc = fth_swap_file_on(&swap, b->place, disk_space(b), side == SWAP);
+	else if (side != OURS)
+		rc = make_heap(b);
 	if (rc == 0)
 		rc = fth_cgroup_run(&job, &b->usage[side]);
 	fth_swap_file_off(&swap);
+	unlink(b->heap);
 	for (int w = 0; w < REDIS_WORKLOADS && rc == 0; w++)
-		b->results[side][w][round] = results[w];
+		b->outcomes[side][w][round] = outcomes[w];
 	return rc;
 }
 
@@ -222,68 +379,85 @@ static int measure_all(struct bench *b)
 {
 	int rc = 0;
 
-	for (uint64_t round = 0; round < b->rounds && rc == 0; round++)
-		for (unsigned side = 0; side < (b->no_peer ? PEER : SIDES) && rc == 0; side++) {
-			fth_cli_progress("flatredis", round * SIDES + side, b->rounds * SIDES);
-			rc = measure_side(b, round, (enum side)side);
-		}
+	for (uint64_t i = 0; i < b->rounds * SIDES && rc == 0; i++) {
+		fth_cli_progress("flatredis", i, b->rounds * SIDES);
+		if (b->has[i % SIDES])
+			rc = measure_side(b, i / SIDES, (enum side)(i % SIDES));
+	}
 	fth_cli_progress_end();
 	return rc;
 }
 
 /* ---- results ---- */
 
-enum figure { OPS, P50, P99, P999, FIGURES };
+enum figure { OPS, P50, P99, P999, READS, WRITES, CPU, FIGURES };
 
 static double figure(const struct bench *b, enum side side, unsigned w, enum figure which)
 {
 	double values[FTH_ROUNDS_MAX];
 
+	if (!b->has[side])
+		return NAN;
 	for (uint64_t i = 0; i < b->rounds; i++) {
-		const struct redis_result *r = &b->results[side][w][i];
-		const double all[FIGURES] = {r->ops_per_s, (double)r->p50_ns / 1000,
-					     (double)r->p99_ns / 1000, (double)r->p999_ns / 1000};
+		const struct redis_result *r = &b->outcomes[side][w][i].result;
+		const struct server_use *use = &b->outcomes[side][w][i].use;
+		const double all[FIGURES] = {
+			[OPS] = r->ops_per_s,
+			[P50] = (double)r->p50_ns / 1000,
+			[P99] = (double)r->p99_ns / 1000,
+			[P999] = (double)r->p999_ns / 1000,
+			[READS] = (double)use->bytes_read / PAGE / (double)b->ops,
+			[WRITES] = (double)use->bytes_written / PAGE / (double)b->ops,
+			[CPU] = (double)use->cpu_ns / 1000 / (double)b->ops,
+		};
 
 		values[i] = all[which];
 	}
 	return fth_median(values, (unsigned)b->rounds);
 }
 
-static void print_table(const struct bench *b)
+/* How many times ours the 99th percentile of that side is; not a number without that side. */
+static double p99_ratio(const struct bench *b, enum side side, unsigned w)
 {
-	static const char *const names[SIDES] = {"flat run", "swap"};
-
-	printf("%-8s %-38s %-9s %10s %10s %10s %10s\n", "load", "", "", "ops/s", "p50 us", "p99 us",
-	       "p99.9 us");
-	for (unsigned w = 0; w < REDIS_WORKLOADS; w++)
-		for (unsigned side = 0; side < (b->no_peer ? PEER : SIDES); side++)
-			printf("%-8s %-38s %-9s %10.0f %10.0f %10.0f %10.0f\n",
-			       side ? "" : workload_names[w], side ? "" : workload_texts[w],
-			       names[side], figure(b, (enum side)side, w, OPS),
-			       figure(b, (enum side)side, w, P50),
-			       figure(b, (enum side)side, w, P99),
-			       figure(b, (enum side)side, w, P999));
+	return figure(b, side, w, P99) / figure(b, OURS, w, P99);
 }
 
-static void json_side(struct fth_json *j, const struct bench *b, const char *key, enum side side,
-		      unsigned w)
+static void print_side(const struct bench *b, enum side side, unsigned w)
 {
-	fth_json_object(j, key);
+	printf("%-4s %-19s %9.0f %8.0f %8.0f %8.0f %8.2f %8.2f %8.1f",
+	       side ? "" : workload_names[w], side_names[side], figure(b, side, w, OPS),
+	       figure(b, side, w, P50), figure(b, side, w, P99), figure(b, side, w, P999),
+	       figure(b, side, w, READS), figure(b, side, w, WRITES), figure(b, side, w, CPU));
+	if (side != OURS)
+		printf(" %10.2f", 1 / p99_ratio(b, side, w));
+	printf("\n");
+}
+
+static void print_table(const struct bench *b)
+{
+	for (unsigned w = 0; w < REDIS_WORKLOADS; w++)
+		printf("%s: %s\n", workload_names[w], workload_texts[w]);
+	printf("pages read and written, and the server's CPU time, are per request\n\n");
+	printf("%-4s %-19s %9s %8s %8s %8s %8s %8s %8s %10s\n", "load", "", "ops/s", "p50 us",
+	       "p99 us", "p99.9 us", "read", "written", "CPU us", "our p99 of");
+	for (unsigned w = 0; w < REDIS_WORKLOADS; w++)
+		for (unsigned side = 0; side < SIDES; side++)
+			if (b->has[side])
+				print_side(b, (enum side)side, w);
+}
+
+static void json_side(struct fth_json *j, const struct bench *b, enum side side, unsigned w)
+{
+	fth_json_object(j, side_keys[side]);
 	fth_json_double(j, "ops_per_s", figure(b, side, w, OPS));
 	fth_json_double(j, "p50_us", figure(b, side, w, P50));
 	fth_json_double(j, "p99_us", figure(b, side, w, P99));
 	fth_json_double(j, "p999_us", figure(b, side, w, P999));
-	fth_json_end(j);
-}
-
-/* Of the last round, with loading. */
-static void json_usage(struct fth_json *j, const char *key, const struct fth_cgroup_usage *usage)
-{
-	fth_json_object(j, key);
-	fth_json_u64(j, "peak", usage->peak);
-	fth_json_u64(j, "bytes_read", usage->bytes_read);
-	fth_json_u64(j, "bytes_written", usage->bytes_written);
-	fth_json_u64(j, "major_faults", usage->major_faults);
+	fth_json_double(j, "pages_read", figure(b, side, w, READS));
+	fth_json_double(j, "pages_written", figure(b, side, w, WRITES));
+	fth_json_double(j, "cpu_us", figure(b, side, w, CPU));
+	if (side != OURS)
+		fth_json_double(j, "p99_ratio", p99_ratio(b, side, w));
 	fth_json_end(j);
 }
 
@@ -292,10 +466,12 @@ static void print_json(const struct bench *b)
 	struct fth_json j;
 
 	fth_bench_json(&j, "flatredis", figure(b, OURS, REDIS_B, P99),
-		       figure(b, PEER, REDIS_B, P99),
-		       figure(b, PEER, REDIS_B, P99) / figure(b, OURS, REDIS_B, P99));
-	fth_json_string(&j, "peer_name", "redis-server with a swap file");
-	fth_json_string(&j, "unit", "us, 99th percentile; the ratio is the peer's to ours");
+		       figure(b, SWAP, REDIS_B, P99), p99_ratio(b, SWAP, REDIS_B));
+	fth_json_double(
+		&j, "mmap_ratio",
+		fmin(p99_ratio(b, MMAP_RANDOM, REDIS_B), p99_ratio(b, MMAP_DEFAULT, REDIS_B)));
+	fth_json_string(&j, "peer_name", "redis-server with a swap file, single pages read");
+	fth_json_string(&j, "unit", "us, 99th percentile; a ratio is the peer's to ours");
 	fth_json_u64(&j, "memory", b->memory);
 	fth_json_u64(&j, "times", b->times);
 	fth_json_u64(&j, "value", b->value);
@@ -304,13 +480,16 @@ static void print_json(const struct bench *b)
 	fth_json_u64(&j, "rounds", b->rounds);
 	for (unsigned w = 0; w < REDIS_WORKLOADS; w++) {
 		fth_json_object(&j, workload_names[w]);
-		json_side(&j, b, "ours", OURS, w);
-		json_side(&j, b, "peer", PEER, w);
-		fth_json_double(&j, "p99_ratio", figure(b, PEER, w, P99) / figure(b, OURS, w, P99));
+		for (unsigned side = 0; side < SIDES; side++)
+			if (b->has[side])
+				json_side(&j, b, (enum side)side, w);
 		fth_json_end(&j);
 	}
-	json_usage(&j, "usage_ours", &b->usage[OURS]);
-	json_usage(&j, "usage_peer", &b->usage[PEER]);
+	fth_json_object(&j, "peak_memory"); /* of the last round, with loading */
+	for (unsigned side = 0; side < SIDES; side++)
+		if (b->has[side])
+			fth_json_u64(&j, side_keys[side], b->usage[side].peak);
+	fth_json_end(&j);
 	fth_json_finish(&j);
 }
 
@@ -340,6 +519,9 @@ static int prepare(struct bench *b)
 	if ((size_t)snprintf(b->socket, sizeof(b->socket), "%s/socket", b->place) >=
 	    sizeof(b->socket))
 		return fth_fail(ENAMETOOLONG, "%s is too long for a socket path", b->place);
+	snprintf(b->heap, sizeof(b->heap), "%s/heap", b->place);
+	if (!bench_find_beside(FILE_HEAP_LIBRARY, b->file_heap))
+		return fth_fail(ENOENT, "%s is not beside this program", FILE_HEAP_LIBRARY);
 	return 0;
 }
 
@@ -348,8 +530,8 @@ static int run(int argc, char **argv)
 	static struct bench b = {.memory = 256u << 20,
 				 .times = 4,
 				 .value = 1024,
-				 .ops = 20000,
-				 .warm = 20000,
+				 .ops = 50000,
+				 .warm = 100000,
 				 .clients = 4,
 				 .rounds = 1,
 				 .seed = 1,
@@ -374,6 +556,6 @@ static int run(int argc, char **argv)
 
 const struct fth_command fth_bench_flatredis = {
 	.name = "flatredis",
-	.summary = "redis-server with more data than memory, against swapping",
+	.summary = "redis-server with more data than memory, against swap and a mapped file",
 	.run = run,
 };

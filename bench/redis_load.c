@@ -410,6 +410,19 @@ int redis_run(const struct redis_plan *plan, struct redis_data *data, enum redis
 	return rc;
 }
 
+pid_t redis_pid(const struct redis_plan *plan)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	struct link link;
+	int rc = link_open(&link, plan->socket);
+
+	if (rc == 0 && getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
+		rc = -errno;
+	link_close(&link);
+	return rc < 0 ? rc : peer.pid;
+}
+
 void redis_end(const struct redis_plan *plan)
 {
 	struct link link;

@@ -56,7 +56,7 @@ static void set_cluster(const char *text, char old[32])
 	fclose(file);
 }
 
-int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t size)
+int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t size, bool single)
 {
 	int rc = make_file(swap, folder, size);
 
@@ -67,7 +67,8 @@ int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t si
 		return fth_fail(ENOTSUP, "cannot use a swap file in %s: %s", folder, strerror(-rc));
 	}
 	swap->on = true;
-	set_cluster("0", swap->cluster);
+	if (single)
+		set_cluster("0", swap->cluster);
 	return 0;
 }
 

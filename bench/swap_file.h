@@ -14,10 +14,10 @@ struct fth_swap_file {
 };
 
 /*
- * Make one of so many bytes in `folder` and have the kernel use it. Pages are read one by one, as random accesses want
- * it. Returns 0, or -ENOTSUP with a reason.
+ * Make one of so many bytes in `folder` and have the kernel use it. `single`: pages are read one by one, as random accesses want
+ * it; otherwise as the machine is set up (vm.page-cluster). Returns 0, or -ENOTSUP with a reason.
  */
-int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t size);
+int fth_swap_file_on(struct fth_swap_file *swap, const char *folder, uint64_t size, bool single);
 
 /* Everything as it was. Accepts a zeroed one. */
 void fth_swap_file_off(struct fth_swap_file *swap);

@@ -7,6 +7,7 @@ if(TARGET fathom_flat_run)
   install(TARGETS fathom_flat_run LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
+install(TARGETS fathom_file_heap LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES bench/tpch_duckdb.mjs bench/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES contrib/completion/fathom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
@@ -54,7 +55,7 @@ configure_package_config_file(cmake/fathom-config.cmake.in
                               ${PROJECT_BINARY_DIR}/fathom-config.cmake
                               INSTALL_DESTINATION ${package})
 # What has to be built to be installed: no tests, no examples.
-add_custom_target(installed DEPENDS fathom fathom-bench ${libraries})
+add_custom_target(installed DEPENDS fathom fathom-bench fathom_file_heap ${libraries})
 if(TARGET fathom_flat_run)
   add_dependencies(installed fathom_flat_run)
 endif()
