@@ -228,6 +228,13 @@ int fth_dev_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned 
  */
 int fth_dev_chan_fd(struct fth_dev_chan *chan);
 
+/*
+ * Allocate now the memory that requests of the channel may need. fth_dev_submit() and fth_dev_reap() do not call malloc() then, so
+ * that they can be used while the calling thread is interrupted inside malloc(). Call it from the channel's thread. Returns 0 or
+ * -ENOMEM.
+ */
+int fth_dev_chan_prepare(struct fth_dev_chan *chan);
+
 /* ---- blocking use, where speed does not matter ---- */
 
 /* As the deadline of a blocking call: FTH_DEV_TIMEOUT_NS from now. */

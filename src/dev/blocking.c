@@ -378,8 +378,6 @@ static int run(const struct call *call, struct lane *lane)
 	return rc < 0 ? rc : lane->req.result;
 }
 
-/* ---- the calls ---- */
-
 static uint64_t chunk_of(const struct fth_dev_info *info, uint64_t length)
 {
 	uint64_t chunk = lesser(info->max_length, CHUNK_MAX / info->block * info->block);
@@ -388,6 +386,25 @@ static uint64_t chunk_of(const struct fth_dev_info *info, uint64_t length)
 		chunk = info->block;
 	return lesser(chunk, length);
 }
+
+int fth_blocking_prepare(struct fth_dev *dev)
+{
+	struct fth_dev_blocking *pool = dev->blocking;
+	const struct call call = {
+		.dev = dev, .op = FTH_DEV_FLUSH, .deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS)};
+	struct lane *lane;
+	int rc = take(&call, &lane);
+
+	if (rc < 0)
+		return rc;
+	rc = reserve(lane, chunk_of(&dev->info, CHUNK_MAX), dev->info.align);
+	if (rc == 0)
+		rc = fth_dev_chan_prepare(lane->chan);
+	put_back(pool, lane);
+	return rc;
+}
+
+/* ---- the calls ---- */
 
 static int move(const struct call *call, struct lane *lane, char *buf)
 {

@@ -10,7 +10,6 @@
 #include "fathom/base/rng.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define DATA_ALIGN   4096
@@ -53,6 +52,11 @@ static void place_remove(struct fth_crash_log *log, uint64_t i)
 	log->places[i].record = NULL;
 }
 
+static size_t index_bytes(const struct fth_crash_log *log)
+{
+	return log->place_count * sizeof(log->places[0]);
+}
+
 /* Room for n more sectors, so that adding them can not fail half-way. */
 static int reserve(struct fth_crash_log *log, uint64_t n)
 {
@@ -64,14 +68,16 @@ static int reserve(struct fth_crash_log *log, uint64_t n)
 		bigger.place_count *= 2;
 	if (bigger.place_count == log->place_count)
 		return 0;
-	bigger.places = calloc(bigger.place_count, sizeof(bigger.places[0]));
+	bigger.places = fth_dev_memory_take(&log->memory, index_bytes(&bigger));
 	if (!bigger.places)
 		return -ENOMEM;
+	memset(bigger.places, 0, index_bytes(&bigger));
 	for (uint64_t i = 0; i < log->place_count; i++)
 		if (log->places[i].record)
 			bigger.places[seek(&bigger, log->places[i].sector)] = log->places[i];
-	free(log->places);
-	*log = bigger;
+	fth_dev_memory_give(&log->memory, log->places, index_bytes(log));
+	log->places = bigger.places;
+	log->place_count = bigger.place_count;
 	return 0;
 }
 
@@ -128,29 +134,39 @@ static uint64_t cost(enum fth_dev_op op, uint64_t length)
 	return sizeof(struct fth_crash_record) + (op == FTH_DEV_WRITE ? length : 0) + length / 16;
 }
 
+/* Data is aligned as a device may need it. */
+static size_t data_bytes(uint64_t length)
+{
+	return length < DATA_ALIGN ? DATA_ALIGN : length;
+}
+
 uint64_t fth_crash_log_cost(const struct fth_dev_req *req)
 {
 	return cost(req->op, req->length);
 }
 
-static struct fth_crash_record *record_new(const struct fth_dev_req *req)
+static void record_free(struct fth_crash_log *log, struct fth_crash_record *record)
 {
-	struct fth_crash_record *record = calloc(1, sizeof(*record));
-	void *data = NULL;
+	fth_dev_memory_give(&log->memory, record->data, data_bytes(record->length));
+	fth_dev_memory_give(&log->memory, record, sizeof(*record));
+}
+
+static struct fth_crash_record *record_new(struct fth_crash_log *log, const struct fth_dev_req *req)
+{
+	struct fth_crash_record *record = fth_dev_memory_take(&log->memory, sizeof(*record));
 
 	if (!record)
 		return NULL;
-	if (req->op == FTH_DEV_WRITE) {
-		if (posix_memalign(&data, DATA_ALIGN, req->length) != 0) {
-			free(record);
-			return NULL;
-		}
-		fth_dev_req_gather(req, data);
+	*record = (struct fth_crash_record){
+		.op = req->op, .offset = req->offset, .length = req->length};
+	if (req->op != FTH_DEV_WRITE)
+		return record;
+	record->data = fth_dev_memory_take(&log->memory, data_bytes(req->length));
+	if (!record->data) {
+		record_free(log, record);
+		return NULL;
 	}
-	record->data = data;
-	record->op = req->op;
-	record->offset = req->offset;
-	record->length = req->length;
+	fth_dev_req_gather(req, record->data);
 	return record;
 }
 
@@ -162,7 +178,7 @@ int fth_crash_log_add(struct fth_crash_log *log, const struct fth_dev_req *req,
 
 	if (rc < 0)
 		return rc;
-	record = record_new(req);
+	record = record_new(log, req);
 	if (!record)
 		return -ENOMEM;
 	record->in_flight = owner;
@@ -200,15 +216,15 @@ static void forget(struct fth_crash_log *log, struct fth_crash_record *record)
 	log->bytes -= cost(record->op, record->length);
 	if (record->in_flight)
 		*record->in_flight = NULL;
-	free(record->data);
-	free(record);
+	record_free(log, record);
 }
 
 void fth_crash_log_release(struct fth_crash_log *log)
 {
 	while (log->oldest)
 		forget(log, log->oldest);
-	free(log->places);
+	fth_dev_memory_give(&log->memory, log->places, index_bytes(log));
+	fth_dev_memory_release(&log->memory);
 	memset(log, 0, sizeof(*log));
 }
 
@@ -298,15 +314,15 @@ static uint64_t tear_chunk(const struct fth_crash_record *record, uint64_t from,
 	return kept;
 }
 
-static int tear(const struct fth_crash_record *record, const struct fth_crash_inside *inside,
-		struct fth_rng *rng, uint64_t *kept)
+static int tear(struct fth_crash_log *log, const struct fth_crash_record *record,
+		const struct fth_crash_inside *inside, struct fth_rng *rng, uint64_t *kept)
 {
 	uint64_t step = record->length < TORN_CHUNK ? record->length : TORN_CHUNK;
-	void *chunk;
+	void *chunk = fth_dev_memory_take(&log->memory, data_bytes(step));
 	int rc = 0;
 
 	*kept = 0;
-	if (posix_memalign(&chunk, DATA_ALIGN, step) != 0)
+	if (!chunk)
 		return -ENOMEM;
 	for (uint64_t from = 0; rc == 0 && from < record->length; from += step) {
 		uint64_t n = record->length - from < step ? record->length - from : step;
@@ -318,13 +334,14 @@ static int tear(const struct fth_crash_record *record, const struct fth_crash_in
 		*kept += tear_chunk(record, from, n, chunk, rng);
 		rc = fth_dev_write(inside->dev, chunk, n, record->offset + from, inside->deadline);
 	}
-	free(chunk);
+	fth_dev_memory_give(&log->memory, chunk, data_bytes(step));
 	return rc;
 }
 
 /* One of three with equal chances: all of it, nothing of it, or some of its sectors. */
-static int strike(const struct fth_crash_record *record, const struct fth_crash_inside *inside,
-		  struct fth_rng *rng, struct fth_crash_toll *toll)
+static int strike(struct fth_crash_log *log, const struct fth_crash_record *record,
+		  const struct fth_crash_inside *inside, struct fth_rng *rng,
+		  struct fth_crash_toll *toll)
 {
 	uint64_t chance = fth_rng_below(rng, 3), kept = 0;
 	int rc = 0;
@@ -333,7 +350,7 @@ static int strike(const struct fth_crash_record *record, const struct fth_crash_
 		kept = sectors(record);
 		rc = apply(record, inside);
 	} else if (chance == 1) {
-		rc = tear(record, inside, rng, &kept);
+		rc = tear(log, record, inside, rng, &kept);
 	}
 	if (kept == 0)
 		toll->vanished++;
@@ -344,9 +361,10 @@ static int strike(const struct fth_crash_record *record, const struct fth_crash_
 	return rc;
 }
 
-static struct fth_crash_record **shuffled(const struct fth_crash_log *log, struct fth_rng *rng)
+static struct fth_crash_record **shuffled(struct fth_crash_log *log, struct fth_rng *rng)
 {
-	struct fth_crash_record **list = calloc(log->count, sizeof(list[0]));
+	struct fth_crash_record **list =
+		fth_dev_memory_take(&log->memory, log->count * sizeof(list[0]));
 	uint64_t n = 0;
 
 	if (!list)
@@ -373,8 +391,8 @@ int fth_crash_log_power_loss(struct fth_crash_log *log, const struct fth_crash_i
 			rc = -ENOMEM;
 	}
 	for (uint64_t i = 0; rc == 0 && i < log->count; i++)
-		rc = strike(list[i], inside, &rng, toll);
-	free(list);
+		rc = strike(log, list[i], inside, &rng, toll);
+	fth_dev_memory_give(&log->memory, list, log->count * sizeof(list[0]));
 	fth_crash_log_release(log);
 	/* What survived is on the medium: it must not be lost to a crash device further inside. */
 	return rc < 0 ? rc : fth_dev_flush(inside->dev, inside->deadline);

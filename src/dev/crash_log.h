@@ -2,10 +2,13 @@
 /*
  * What the crash device has accepted and not yet brought to the device inside: a list of
  * operations in the order of their submission, and an index from each sector to the newest of
- * them that touches it. Not thread-safe: the crash device's lock guards it.
+ * them that touches it. Not thread-safe: the crash device's lock guards it. Its memory is not malloc()'s, since a request may be
+ * made in a signal handler.
  */
 #ifndef FTH_DEV_CRASH_LOG_H
 #define FTH_DEV_CRASH_LOG_H
+
+#include "dev/memory.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
@@ -34,6 +37,8 @@ struct fth_crash_log {
 	struct fth_crash_place *places; /* the index: open addressing, at most half full */
 	uint64_t place_count;		/* a power of two, or 0 */
 	uint64_t used;
+
+	struct fth_dev_memory memory; /* of all this */
 };
 
 /* The device inside, and until when to wait for it: -ETIMEDOUT then. */

@@ -182,6 +182,11 @@ int fth_dev_chan_fd(struct fth_dev_chan *chan)
 	return fd;
 }
 
+int fth_dev_chan_prepare(struct fth_dev_chan *chan)
+{
+	return chan->dev->ops->chan_prepare ? chan->dev->ops->chan_prepare(chan) : 0;
+}
+
 /* ---- requests ---- */
 
 void fth_dev_req_init(struct fth_dev_req *req, enum fth_dev_op op, void *buf, uint64_t length,

@@ -209,19 +209,21 @@ static int read_mixed(const struct dev_crash *crash, const struct fth_dev_req *r
 }
 
 /* 1: the request must go inside; else its result. */
-static int read_pending(const struct dev_crash *crash, const struct fth_dev_req *req,
+static int read_pending(struct dev_crash *crash, const struct fth_dev_req *req,
 			const struct fth_crash_inside *inside)
 {
 	uint64_t count = count_pending(crash, req);
+	size_t bytes = req->length < DATA_ALIGN ? DATA_ALIGN : req->length;
 	void *flat;
 	int rc;
 
 	if (count == 0)
 		return 1;
-	if (posix_memalign(&flat, DATA_ALIGN, req->length) != 0)
+	flat = fth_dev_memory_take(&crash->log.memory, bytes);
+	if (!flat)
 		return -ENOMEM;
 	rc = read_mixed(crash, req, flat, count, inside);
-	free(flat);
+	fth_dev_memory_give(&crash->log.memory, flat, bytes);
 	return rc;
 }
 
@@ -358,6 +360,14 @@ static int crash_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_c
 	return 0;
 }
 
+/* What it does inside under its lock goes through one lane of the blocking calls. */
+static int crash_chan_prepare(struct fth_dev_chan *chan)
+{
+	int rc = fth_blocking_prepare(((struct fth_wrap_dev *)chan->dev)->inner);
+
+	return rc < 0 ? rc : fth_wrap_chan_prepare(chan);
+}
+
 /* ---- windows ---- */
 
 static struct dev_crash *crash_of(const struct fth_dev_window *window)
@@ -478,6 +488,7 @@ static const struct fth_dev_ops crash_ops = {
 	.submit = crash_submit,
 	.reap = crash_reap,
 	.chan_fd = fth_wrap_chan_fd,
+	.chan_prepare = crash_chan_prepare,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 	.window_open = crash_window_open,

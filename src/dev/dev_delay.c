@@ -137,6 +137,7 @@ static const struct fth_dev_ops delay_ops = {
 	.submit = delay_submit,
 	.reap = fth_wrap_reap,
 	.chan_fd = fth_wrap_chan_fd,
+	.chan_prepare = fth_wrap_chan_prepare,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 	.window_open = fth_wrap_window_open,

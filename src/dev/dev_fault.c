@@ -10,6 +10,7 @@
  */
 #include "dev/dev_wrap.h"
 #include "dev/fault_plan.h"
+#include "dev/memory.h"
 #include "dev/schemes.h"
 
 #include "fathom/base/error.h"
@@ -23,6 +24,7 @@ struct dev_fault {
 	pthread_mutex_t lock; /* guards all below */
 	struct fth_dev_fault_plan plan;
 	struct fth_dev_fault_counts counts;
+	struct fth_dev_memory memory; /* of operations that are doomed */
 	bool armed;
 };
 
@@ -40,6 +42,7 @@ struct doomed {
 	struct fate fate;
 	struct fth_dev_req *caller; /* the caller's request */
 	struct fth_dev_req part;    /* torn: what is done instead */
+	size_t bytes;		    /* of this */
 	struct iovec iov[];
 };
 
@@ -102,10 +105,30 @@ static void cut(struct doomed *doomed, uint64_t length)
 	}
 }
 
+static struct doomed *doomed_new(struct dev_fault *fault, unsigned iov_count)
+{
+	size_t bytes = sizeof(struct doomed) + iov_count * sizeof(struct iovec);
+	struct doomed *doomed;
+
+	pthread_mutex_lock(&fault->lock);
+	doomed = fth_dev_memory_take(&fault->memory, bytes);
+	pthread_mutex_unlock(&fault->lock);
+	if (doomed)
+		doomed->bytes = bytes;
+	return doomed;
+}
+
+static void doomed_free(struct dev_fault *fault, struct doomed *doomed)
+{
+	pthread_mutex_lock(&fault->lock);
+	fth_dev_memory_give(&fault->memory, doomed, doomed->bytes);
+	pthread_mutex_unlock(&fault->lock);
+}
+
 /* Let a request, or a part of it, be done inside, and fail when it comes back. */
 static void fail_after(struct fth_wrap_chan *chan, struct fth_dev_req *req, const struct fate *fate)
 {
-	struct doomed *doomed = malloc(sizeof(*doomed) + req->iov_count * sizeof(doomed->iov[0]));
+	struct doomed *doomed = doomed_new((struct dev_fault *)chan->chan.dev, req->iov_count);
 	struct fth_dev_req *inside = req;
 
 	if (!doomed) {
@@ -134,7 +157,7 @@ static void fault_inner_done(struct fth_wrap_chan *chan, struct fth_dev_req *req
 	}
 	doomed = (struct doomed *)(uintptr_t)tag;
 	fail_now(chan, doomed->caller, &doomed->fate);
-	free(doomed);
+	doomed_free((struct dev_fault *)chan->chan.dev, doomed);
 }
 
 static int fault_submit(struct fth_dev_chan *base, struct fth_dev_req *const *reqs, unsigned n)
@@ -253,6 +276,7 @@ static void fault_close(struct fth_dev *dev)
 
 	fth_dev_close(fault->wrap.inner);
 	pthread_mutex_destroy(&fault->lock);
+	fth_dev_memory_release(&fault->memory);
 	free(fault);
 }
 
@@ -263,6 +287,7 @@ static const struct fth_dev_ops fault_ops = {
 	.submit = fault_submit,
 	.reap = fth_wrap_reap,
 	.chan_fd = fth_wrap_chan_fd,
+	.chan_prepare = fth_wrap_chan_prepare,
 	.map = fth_wrap_map,
 	.unmap = fth_wrap_unmap,
 	.window_open = fault_window_open,

@@ -4,7 +4,7 @@
  *
  * The threads belong to the device, not to a channel: how many calls a medium can use at once does
  * not grow with the number of channels, and channels that are not in use cost no threads. They are
- * started when there is more to do than threads that wait, and end with the device.
+ * started when there is more to do than threads that wait, or by fth_dev_chan_prepare(), and end with the device.
  *
  *	submit --> queued (of its channel) --> a thread --> completed (of its channel) --> reap
  *
@@ -279,6 +279,19 @@ static int pool_chan_fd(struct fth_dev_chan *base)
 	return fd;
 }
 
+/* A thread that is started allocates: all of them start here, and none later. */
+static int pool_chan_prepare(struct fth_dev_chan *base)
+{
+	struct file_pool *pool = pool_of((struct chan_pool *)base);
+
+	pthread_mutex_lock(&pool->lock);
+	while (pool->count < pool->file->threads && add_thread(pool) == 0)
+		;
+	pool->file->threads = pool->count;
+	pthread_mutex_unlock(&pool->lock);
+	return 0;
+}
+
 /* ---- submitting ---- */
 
 /* Under the lock: all that is in `again` becomes queued. */
@@ -409,6 +422,7 @@ const struct file_engine dev_file_threads = {
 			.submit = pool_submit,
 			.reap = pool_reap,
 			.chan_fd = pool_chan_fd,
+			.chan_prepare = pool_chan_prepare,
 			.window_open = dev_file_window_open,
 		},
 };

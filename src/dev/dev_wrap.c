@@ -379,6 +379,11 @@ void fth_wrap_chan_close(struct fth_dev_chan *chan)
 	free(chan);
 }
 
+int fth_wrap_chan_prepare(struct fth_dev_chan *chan)
+{
+	return fth_dev_chan_prepare(((struct fth_wrap_chan *)chan)->inner);
+}
+
 int fth_wrap_map(struct fth_dev *dev, void *addr, size_t len)
 {
 	return fth_dev_map(((struct fth_wrap_dev *)dev)->inner, addr, len);

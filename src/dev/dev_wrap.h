@@ -93,6 +93,7 @@ void fth_wrap_chan_close(struct fth_dev_chan *chan);
 int fth_wrap_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		  uint64_t deadline);
 int fth_wrap_chan_fd(struct fth_dev_chan *chan);
+int fth_wrap_chan_prepare(struct fth_dev_chan *chan);
 int fth_wrap_map(struct fth_dev *dev, void *addr, size_t len);
 int fth_wrap_unmap(struct fth_dev *dev, void *addr, size_t len);
 /* The window of the device inside, as it is. */

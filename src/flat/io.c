@@ -67,6 +67,8 @@ int io_open(struct fth_flat *flat)
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
 		int rc = fth_dev_chan_open(flat->dev, FLAT_DEPTH, &flat->channels[i].chan);
 
+		if (rc == 0) /* a fault may come while the program's allocator works */
+			rc = fth_dev_chan_prepare(flat->channels[i].chan);
 		if (rc < 0)
 			return rc;
 	}

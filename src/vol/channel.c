@@ -366,6 +366,16 @@ int vol_chan_open(struct fth_dev *base, unsigned depth, struct fth_dev_chan **ou
 	return 0;
 }
 
+int vol_chan_prepare(struct fth_dev_chan *base)
+{
+	struct vol_chan *chan = (struct vol_chan *)base;
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < chan->lane_count; i++)
+		rc = fth_dev_chan_prepare(chan->lanes[i].inner);
+	return rc;
+}
+
 void vol_chan_close(struct fth_dev_chan *base)
 {
 	vol_worker_forget((struct vol_chan *)base);

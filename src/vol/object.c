@@ -235,6 +235,7 @@ const struct fth_dev_ops vol_object_ops = {
 	.submit = vol_chan_submit,
 	.reap = vol_chan_reap,
 	.chan_fd = vol_chan_fd,
+	.chan_prepare = vol_chan_prepare,
 	.map = object_map,
 	.unmap = object_unmap,
 };

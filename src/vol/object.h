@@ -178,5 +178,6 @@ int vol_chan_submit(struct fth_dev_chan *chan, struct fth_dev_req *const *reqs, 
 int vol_chan_reap(struct fth_dev_chan *chan, struct fth_dev_req **done, unsigned max, unsigned min,
 		  uint64_t deadline);
 int vol_chan_fd(struct fth_dev_chan *chan); /* chan_wait.c */
+int vol_chan_prepare(struct fth_dev_chan *chan);
 
 #endif

@@ -52,6 +52,9 @@ struct fth_dev_ops {
 	 */
 	int (*chan_fd)(struct fth_dev_chan *chan);
 
+	/* Optional; see fth_dev_chan_prepare(). */
+	int (*chan_prepare)(struct fth_dev_chan *chan);
+
 	/* Optional; see fth_dev_map(). Called under the device's lock. */
 	int (*map)(struct fth_dev *dev, void *addr, size_t len);
 	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);

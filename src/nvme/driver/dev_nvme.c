@@ -540,6 +540,11 @@ static int nvme_chan_fd(struct fth_dev_chan *base)
 	return nvme_wake_open((struct chan_nvme *)base);
 }
 
+static int nvme_chan_prepare(struct fth_dev_chan *base)
+{
+	return nvme_bounce_open((struct chan_nvme *)base);
+}
+
 /* ---- the device ---- */
 
 static void lane_release(struct dev_nvme *self, struct nvme_lane *lane)
@@ -573,6 +578,7 @@ static const struct fth_dev_ops nvme_ops = {
 	.submit = nvme_submit,
 	.reap = nvme_reap,
 	.chan_fd = nvme_chan_fd,
+	.chan_prepare = nvme_chan_prepare,
 	.map = nvme_map,
 	.unmap = nvme_unmap,
 	.window_open = nvme_window_open,

@@ -125,7 +125,8 @@ struct chan_nvme {
 	unsigned region_hit; /* where the last look-up ended */
 	struct nvme_region *regions;
 
-	struct fth_nvme_dma bounce; /* allocated by the first request that needs it */
+	struct fth_nvme_dma
+		bounce; /* allocated by the first request that needs it, or by nvme_bounce_open() */
 	unsigned free_chunks;
 	uint32_t chunks[NVME_BOUNCE_MAX]; /* a stack of free ones */
 };
@@ -200,6 +201,9 @@ int nvme_command_build(struct chan_nvme *chan, struct nvme_command *command,
 
 /* The command has ended: hand bounced data to the caller if it went well, free the chunk. */
 void nvme_command_end(struct chan_nvme *chan, const struct nvme_command *command, bool good);
+
+/* Allocate the bounce chunks, unless there are. 0 or a negative errno. */
+int nvme_bounce_open(struct chan_nvme *chan);
 
 /* Bytes of a request that commands must cover. */
 uint64_t nvme_request_bytes(const struct fth_dev_req *req);

@@ -140,21 +140,29 @@ static char *chunk_at(struct chan_nvme *chan, uint32_t chunk)
 	return (char *)chan->bounce.ptr + (size_t)chunk * NVME_BOUNCE_CHUNK;
 }
 
-static int chunk_take(struct chan_nvme *chan, uint32_t *chunk)
+int nvme_bounce_open(struct chan_nvme *chan)
 {
 	unsigned n = chan->chan.depth < NVME_BOUNCE_MAX ? chan->chan.depth : NVME_BOUNCE_MAX;
 	int rc;
 
-	if (!chan->bounce.ptr) {
-		rc = fth_nvme_dma_alloc(chan->owner->nvme, (size_t)n * NVME_BOUNCE_CHUNK,
-					&chan->bounce);
-		if (rc < 0)
-			return rc;
-		while (chan->free_chunks < n) {
-			chan->chunks[chan->free_chunks] = chan->free_chunks;
-			chan->free_chunks++;
-		}
+	if (chan->bounce.ptr)
+		return 0;
+	rc = fth_nvme_dma_alloc(chan->owner->nvme, (size_t)n * NVME_BOUNCE_CHUNK, &chan->bounce);
+	if (rc < 0)
+		return rc;
+	while (chan->free_chunks < n) {
+		chan->chunks[chan->free_chunks] = chan->free_chunks;
+		chan->free_chunks++;
 	}
+	return 0;
+}
+
+static int chunk_take(struct chan_nvme *chan, uint32_t *chunk)
+{
+	int rc = nvme_bounce_open(chan);
+
+	if (rc < 0)
+		return rc;
 	if (chan->free_chunks == 0)
 		return -EAGAIN;
 	*chunk = chan->chunks[--chan->free_chunks];
