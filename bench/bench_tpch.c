@@ -44,7 +44,7 @@ struct query {
 struct bench {
 	struct tpch_data data;
 	struct tpch_rival rival;
-	const char *rival_name, *queries_text, *answers;
+	const char *rival_name, *queries_text, *answers, *shuffle;
 	uint64_t budget, rival_memory, rounds;
 	bool smallest, soft;
 	char fathom[PATH_MAX];
@@ -74,6 +74,21 @@ static bool choose_queries(struct bench *b)
 	return true;
 }
 
+static bool choose_order(struct bench *b)
+{
+	if (!b->shuffle)
+		b->data.order = TPCH_GENERATED;
+	else if (strcmp(b->shuffle, "lineitem") == 0)
+		b->data.order = TPCH_SHUFFLED_LINEITEM;
+	else if (strcmp(b->shuffle, "both") == 0)
+		b->data.order = TPCH_SHUFFLED_BOTH;
+	else {
+		fth_cli_error("--shuffle %s: expected lineitem or both", b->shuffle);
+		return false;
+	}
+	return true;
+}
+
 static int check_options(struct bench *b)
 {
 	if (b->smallest) {
@@ -92,7 +107,7 @@ static int check_options(struct bench *b)
 		bench_find_fathom(b->fathom);
 		b->data.fathom = b->fathom;
 	}
-	return choose_queries(b) ? FTH_CLI_GO_ON : FTH_EXIT_USAGE;
+	return choose_queries(b) && choose_order(b) ? FTH_CLI_GO_ON : FTH_EXIT_USAGE;
 }
 
 static int parse(struct bench *b, int argc, char **argv)
@@ -109,8 +124,8 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"rival", FTH_CLI_STRING, &b->rival_name, 0, 0, "duckdb, postgres or none"},
 		{"rival-memory", FTH_CLI_SIZE, &b->rival_memory, 0, (uint64_t)1 << 44,
 		 "limit that the rival is told; 0: its default"},
-		{"shuffle", FTH_CLI_FLAG, &b->data.shuffled, 0, 0,
-		 "orders and lineitem in random order of rows, for both"},
+		{"shuffle", FTH_CLI_STRING, &b->shuffle, 0, 0,
+		 "rows in random order: lineitem, or both orders and lineitem"},
 		{"answers", FTH_CLI_STRING, &b->answers, 0, 0,
 		 "folder with q01.txt to q22.txt to compare with as well"},
 		FTH_BENCH_ROUNDS(&b->rounds),
@@ -344,12 +359,19 @@ static void print_storage(const struct bench *b)
 	putchar('\n');
 }
 
+static const char *order_text(enum tpch_order order)
+{
+	return order == TPCH_GENERATED		 ? ""
+	       : order == TPCH_SHUFFLED_LINEITEM ? ", rows of lineitem shuffled"
+						 : ", rows of orders and lineitem shuffled";
+}
+
 static void print_report(const struct bench *b)
 {
 	double ours = sum_of(b, OURS, 0, CPU);
 
 	printf("TPC-H at scale factor %g%s, %s %llu MiB, %llu threads, %s\n", b->data.scale,
-	       b->data.shuffled ? ", rows shuffled" : "", b->soft ? "budget" : "hard limit",
+	       order_text(b->data.order), b->soft ? "budget" : "hard limit",
 	       (unsigned long long)(b->budget >> 20), (unsigned long long)b->data.threads,
 	       b->data.rival ? b->rival.version : "no rival");
 	print_storage(b);
@@ -410,7 +432,8 @@ static void json_report(const struct bench *b)
 	fth_json_double(&j, "sf", b->data.scale);
 	fth_json_u64(&j, "budget", b->budget);
 	fth_json_bool(&j, "hard", !b->soft);
-	fth_json_bool(&j, "shuffled", b->data.shuffled);
+	fth_json_bool(&j, "shuffled", b->data.order != TPCH_GENERATED);
+	fth_json_string(&j, "shuffle", b->shuffle);
 	fth_json_u64(&j, "threads", b->data.threads);
 	fth_json_u64(&j, "peer_memory", b->rival_memory);
 	fth_json_u64(&j, "rounds", b->rounds);

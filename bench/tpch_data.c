@@ -104,7 +104,23 @@ static int make_text(const struct tpch_data *data, const char *folder)
 	return tpch_run_program(argv, NULL, NULL);
 }
 
-static int shuffle_text(const char *from, const char *to)
+/* What the names of files end with. */
+static const char *order_name(enum tpch_order order)
+{
+	static const char *const names[] = {[TPCH_GENERATED] = "",
+					    [TPCH_SHUFFLED_LINEITEM] = "-shuffled-lineitem",
+					    [TPCH_SHUFFLED_BOTH] = "-shuffled"};
+
+	return names[order];
+}
+
+static bool is_shuffled(enum tpch_order order, unsigned table)
+{
+	return table == FTH_TPCH_LINEITEM ||
+	       (table == FTH_TPCH_ORDERS && order == TPCH_SHUFFLED_BOTH);
+}
+
+static int shuffle_text(const char *from, const char *to, enum tpch_order order)
 {
 	int rc = make_folder(to);
 
@@ -116,7 +132,7 @@ static int shuffle_text(const char *from, const char *to)
 			rc = make_path(target, to, fth_tpch_table_name(t), ".tbl");
 		if (rc < 0 || exists(target))
 			continue;
-		if (t == FTH_TPCH_ORDERS || t == FTH_TPCH_LINEITEM)
+		if (is_shuffled(order, t))
 			rc = tpch_shuffle_lines(source, target, t);
 		else if (link(source, target) < 0)
 			rc = fth_fail(errno, "%s: %s", target, strerror(errno));
@@ -130,11 +146,11 @@ static int open_text(const struct tpch_data *data, char folder[PATH_MAX])
 	int rc = make_path(plain, data->root, "text", "");
 
 	if (rc == 0)
-		rc = make_path(folder, data->root, data->shuffled ? "text-shuffled" : "text", "");
+		rc = make_path(folder, data->root, "text", order_name(data->order));
 	if (rc == 0)
 		rc = make_text(data, plain);
-	if (rc == 0 && data->shuffled)
-		rc = shuffle_text(plain, folder);
+	if (rc == 0 && data->order != TPCH_GENERATED)
+		rc = shuffle_text(plain, folder, data->order);
 	return rc;
 }
 
@@ -226,9 +242,8 @@ static int load_tables(const struct tpch_data *data, const struct tpch_rival *ri
 static int open_tables(const struct tpch_data *data, const struct tpch_rival *rival, char *path,
 		       uint64_t *bytes, double *cpu, double *wall)
 {
-	const char *name = rival ? rival->name : "ours", *order = data->shuffled ? "-shuffled" : "";
 	char note[PATH_MAX];
-	int rc = make_path(path, data->root, name, order);
+	int rc = make_path(path, data->root, rival ? rival->name : "ours", order_name(data->order));
 
 	if (rc == 0 && snprintf(note, sizeof(note), "%s.load", path) >= PATH_MAX)
 		rc = -ENAMETOOLONG;

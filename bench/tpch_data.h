@@ -6,6 +6,8 @@
  *	schema.sql	the statements that create the tables
  *	ours		the tables of Fathom
  *	duckdb		the file of DuckDB, or another rival's folder
+ *	*-shuffled	the same of text with rows of orders and lineitem in random order
+ *	*-shuffled-lineitem	of lineitem alone
  *	NAME.load	what loading ours or a rival's tables took: processor seconds, seconds
  *
  * Tables have another name until they are complete, so that a benchmark that was interrupted makes them again.
@@ -19,12 +21,15 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* Tables whose rows are put into random order. */
+enum tpch_order { TPCH_GENERATED, TPCH_SHUFFLED_LINEITEM, TPCH_SHUFFLED_BOTH };
+
 /* Set the first part, zero the rest. */
 struct tpch_data {
 	double scale;
 	const char *folder; /* that is kept; NULL: a temporary one */
 	const char *fathom; /* program */
-	bool shuffled;	    /* orders and lineitem in random order of rows */
+	enum tpch_order order;
 	uint64_t threads;
 	const struct tpch_rival *rival; /* NULL: none */
 
