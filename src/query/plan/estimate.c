@@ -479,6 +479,24 @@ static double parts_of(const struct estimator *e, unsigned number)
 	return need <= (double)spec.room ? 1 : ceil(2 * need / (double)spec.room);
 }
 
+/* The rows of a structure that may be made by rank are read twice. */
+static double runs_of(const struct estimator *e, unsigned number)
+{
+	const struct task *t = &e->set->tasks[number];
+	double half = ((double)e->options->budget - (double)e->options->base) / 2;
+	struct task_slot columns[256];
+	struct index_spec spec;
+
+	if (t->nested || !reduces_to_index(t) || half <= 0)
+		return 1;
+	spec = result_index(t, columns);
+	spec.room = (uint64_t)(half / structures_with(e, number) / 2);
+	return build_runs_twice(&spec, t->estimate.rows_most,
+				exec_threads(e->options->threads, UINT32_MAX))
+		       ? 2
+		       : 1;
+}
+
 /* The product of the parts of everything that the task, or one nested in it, looks up in. */
 static double passes_of(const struct estimator *e, const struct task *t)
 {
@@ -541,5 +559,7 @@ int estimate_tasks(struct task_set *set, const struct estimate_options *options)
 	for (unsigned i = 0; i < set->task_count; i++)
 		if (!set->tasks[i].nested)
 			repeat_reads(&e, &set->tasks[i], passes_of(&e, &set->tasks[i]));
+	for (unsigned i = 0; i < set->task_count; i++)
+		repeat_build(&e, &set->tasks[i], runs_of(&e, i));
 	return 0;
 }

@@ -422,11 +422,15 @@ static double rank_child(struct planner *p, struct block *b, unsigned parent, un
 	return n == 0 || !unique ? INFINITY : rank(part_left(b, child), nested ? NESTED_COST : 1);
 }
 
+/*
+ * A right side with many rows is nested, or a structure that takes a scan, and perhaps groups, of its own: what is looked up
+ * before makes that smaller (keys.c).
+ */
 static double rank_semi(struct planner *p, const struct sql_rel *semi)
 {
-	bool nested = semi_sorted(p, semi) && rel_rows(p, semi->right) >= NESTED_ROWS;
+	bool large = rel_rows(p, semi->right) >= (semi_sorted(p, semi) ? NESTED_ROWS : LARGE_ROWS);
 
-	return rank(semi_part(p, semi), nested ? NESTED_COST : 1);
+	return rank(semi_part(p, semi), large ? NESTED_COST : 1);
 }
 
 /* The child or semi join that comes next; false: none is left. */

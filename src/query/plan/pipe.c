@@ -40,6 +40,7 @@ struct task_step *pipe_add_step(struct planner *p, struct pipe *pipe, enum task_
 	if (t->steps == NULL)
 		return NULL;
 	t->steps[t->step_count].kind = kind;
+	t->steps[t->step_count].rows = pipe->rows;
 	return &t->steps[t->step_count++];
 }
 

@@ -11,6 +11,7 @@
 #define BOOKS	7000
 #define SALES	(BOOKS * 20)
 #define AUTHORS 500
+#define REGIONS 5
 
 /*
  * books: id ascending, author = id % AUTHORS. shops: 50. sales in random order of books: none of every seventh book,
@@ -18,6 +19,7 @@
  */
 static int counts[BOOKS], sums[BOOKS];
 static int first_shop[BOOKS], last_shop[BOOKS]; /* the least and the largest */
+static int in_region[BOOKS][REGIONS]; /* sales in shops, whose number gives their region */
 
 static void open_books(struct table_fixture *f)
 {
@@ -40,6 +42,7 @@ static void open_books(struct table_fixture *f)
 	free(text);
 	memset(counts, 0, sizeof(counts));
 	memset(sums, 0, sizeof(sums));
+	memset(in_region, 0, sizeof(in_region));
 	out = open_memstream(&text, &length);
 	for (int i = 0; i < SALES; i++) {
 		int book = (int)fth_rng_below(&rng, BOOKS), amount = 1 + i % 9;
@@ -53,6 +56,7 @@ static void open_books(struct table_fixture *f)
 			last_shop[book] = i % 50;
 		counts[book]++;
 		sums[book] += amount;
+		in_region[book][i % 50 % REGIONS]++;
 		fprintf(out, "%d,%d,%d\n", book, i % 50, amount);
 	}
 	fclose(out);
@@ -278,6 +282,48 @@ static void groups_are_made_for_keys_that_are_looked_up(void **state)
 	fixture_close(&f);
 }
 
+/* Readers are found by their number, and not by their region, which 600 of them share. */
+static void keys_with_many_rows_are_expensive(void **state)
+{
+	enum { READERS = 3000, LOANS = 9000 };
+	struct table_fixture f;
+	int64_t want = 0;
+	char *text;
+	size_t length;
+	FILE *out;
+
+	(void)state;
+	open_books(&f);
+	out = open_memstream(&text, &length);
+	for (int i = 0; i < READERS; i++)
+		fprintf(out, "%d,%d\n", i, i % REGIONS);
+	fclose(out);
+	fixture_fill(&f, "readers", "reader int not null, home int not null", text);
+	free(text);
+	out = open_memstream(&text, &length);
+	for (int i = 0; i < 50; i++)
+		fprintf(out, "%d,%d\n", i, i % REGIONS);
+	fclose(out);
+	fixture_fill(&f, "places", "place int not null, region int not null", text);
+	free(text);
+	out = open_memstream(&text, &length);
+	for (int i = 0; i < LOANS; i++) {
+		int book = i * 13 % 6000, reader = i * 7 % READERS;
+
+		want += in_region[book][reader % REGIONS];
+		fprintf(out, "%d,%d\n", book, reader);
+	}
+	fclose(out);
+	fixture_fill(&f, "loans", "lent int not null, borrower int not null", text);
+	free(text);
+	assert_true(want > 0);
+	lacks(&f,
+	      "select count(*) from sales, places, loans, readers where book = lent and at = place "
+	      "and borrower = reader and home = region",
+	      want, "multimap by home");
+	fixture_close(&f);
+}
+
 /* How often sales are read. */
 static unsigned scans_of_sales(struct table_fixture *f, const char *sql, int64_t want)
 {
@@ -341,6 +387,7 @@ int main(void)
 		cmocka_unit_test(a_key_that_counts_rows_needs_no_structure),
 		cmocka_unit_test(groups_are_made_for_keys_that_are_looked_up),
 		cmocka_unit_test(equal_groups_are_made_once),
+		cmocka_unit_test(keys_with_many_rows_are_expensive),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,8 @@
 /*
  * Rows are kept in chunks, as a number and a packed record each, until all have come; then the best form is
  * known, and records move to their places. A set over a range that is dense enough needs no chunks: its bits
- * are set at once. Nor does a map whose keys are expected to be dense: each record is written where it stays.
+ * are set at once. Nor does a map whose keys are expected to be dense: each record is written where it stays. If chunks
+ * would not fit, a map's keys are counted in a first run over the rows (rank.c).
  *
  * Invariants:
  *  1. Rows in chunks have numbers in [from, to], except that rows above a `to` that has just become smaller
@@ -80,7 +81,8 @@ static void choose_at_once(struct build *b)
 	const struct index *x = b->index;
 	uint64_t last = b->to < x->numbering.last ? b->to : x->numbering.last;
 	uint64_t all = build_bitmap_bytes(b, x->from, last);
-	uint64_t most = x->spec.room / 2 * 7; /* bits, with room for more than the ranks */
+	/* A set has no ranks: bits are seven eighths of the room. */
+	uint64_t most = x->spec.room < UINT64_MAX / 8 ? x->spec.room * 7 : UINT64_MAX;
 
 	if (x->spec.kind != INDEX_SET || !build_prefers_bitmap(b, all, x->spec.rows * 2))
 		return;
@@ -215,6 +217,21 @@ static int open_index(struct build *b, const struct index_spec *spec)
 	return x->has_text ? pool_init(&x->pool, b->own) : 0;
 }
 
+static double need_of_chunks(const struct build *b, double rows, unsigned threads);
+
+static void choose_ranked(struct build *b)
+{
+	const struct index *x = b->index;
+	uint64_t last = b->to < x->numbering.last ? b->to : x->numbering.last;
+	double share = last < x->from
+			       ? 0
+			       : ((double)(last - x->from) + 1) / ((double)x->numbering.last + 1);
+	double rows = x->spec.rows * share;
+
+	if (!b->at_once && rank_chosen(b, x->from, last, rows, need_of_chunks(b, rows, 1)))
+		rank_open(b, last, rows);
+}
+
 int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build **out)
 {
 	struct build *b = fth_qmem_zalloc(mem, sizeof(*b));
@@ -237,6 +254,8 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 		choose_at_once(b);
 	if (rc == 0 && !spec->list)
 		choose_in_place(b);
+	if (rc == 0 && !spec->list && !b->in_place)
+		choose_ranked(b);
 	if (rc < 0) {
 		build_free(b);
 		*out = NULL;
@@ -260,7 +279,8 @@ static double need_of_chunks(const struct build *b, double rows, unsigned thread
 	return 65536 + (waiting > all ? waiting : all);
 }
 
-double build_need(const struct index_spec *spec, double rows, unsigned threads)
+/* The room that a structure needs, and whether its rows are appended twice. */
+static double need_of(const struct index_spec *spec, double rows, unsigned threads, bool *twice)
 {
 	struct index x = {.spec = *spec, .to = UINT64_MAX};
 	struct build b = {.index = &x, .to = UINT64_MAX};
@@ -269,6 +289,7 @@ double build_need(const struct index_spec *spec, double rows, unsigned threads)
 	unsigned skip;
 	double need;
 
+	*twice = false;
 	if (fields == NULL)
 		return (double)UINT64_MAX;
 	numbering_init(&x.numbering, spec->columns, spec->key_count);
@@ -277,14 +298,32 @@ double build_need(const struct index_spec *spec, double rows, unsigned threads)
 	b.strings = count_strings(spec);
 	pack_init(&b.pack, fields, spec->columns + skip, spec->column_count - skip, text_bits(&b));
 	bitmap = build_bitmap_bytes(&b, 0, x.numbering.last);
-	if (spec->kind == INDEX_SET && build_prefers_bitmap(&b, bitmap, spec->rows * 2))
+	if (spec->kind == INDEX_SET && build_prefers_bitmap(&b, bitmap, spec->rows * 2)) {
 		need = (double)bitmap / 7 * 8 + 4096;
-	else if (wants_places(&b, x.numbering.last))
+	} else if (wants_places(&b, x.numbering.last)) {
 		need = (double)place_bytes(&b, 0, x.numbering.last) + 65536;
-	else
+	} else {
 		need = need_of_chunks(&b, rows, threads);
+		*twice = rank_chosen(&b, 0, x.numbering.last, rows, need);
+		need = *twice ? rank_need(&b, rows) : need;
+	}
 	free(fields);
 	return need;
+}
+
+double build_need(const struct index_spec *spec, double rows, unsigned threads)
+{
+	bool twice;
+
+	return need_of(spec, rows, threads, &twice);
+}
+
+bool build_runs_twice(const struct index_spec *spec, double rows, unsigned threads)
+{
+	bool twice;
+
+	need_of(spec, rows, threads, &twice);
+	return twice;
 }
 
 void build_free_chunks(struct build *b, struct chunk *c)
@@ -311,7 +350,7 @@ void build_free(struct build *b)
 
 static size_t places_bytes(const struct build *b)
 {
-	return (b->in_place ? PLACE_ROWS * b->pack.stride : 0) + PACK_PAD;
+	return (b->in_place || b->ranked ? PLACE_ROWS * b->pack.stride : 0) + PACK_PAD;
 }
 
 int build_writer_open(struct build *b, struct build_writer **out)
@@ -667,6 +706,24 @@ static int put_all(struct build_writer *w, struct fth_vec *const *columns,
 	return 0;
 }
 
+static int duplicate_key(void)
+{
+	return fth_fail(EEXIST, "duplicate key in a column that the table statistics prove unique");
+}
+
+/* Set the bits of the rows' numbers that are in the range. */
+static int put_bits(struct build_writer *w, const struct fth_sel *sel)
+{
+	struct build *b = w->build;
+	uint64_t outside = 0, again[FTH_BATCH_WORDS] = {0};
+
+	for (unsigned i = 0; i < fth_bits_words(sel->n); i++)
+		w->none[i] = sel->bits[i] & ~w->none[i];
+	fth_keyset_add(&b->index->keys, (const int64_t *)w->numbers, sel->n, w->none, &outside,
+		       b->counting ? again : NULL);
+	return b->counting && fth_bits_any(again, sel->n) ? duplicate_key() : 0;
+}
+
 /* Whether the number's bit was set already. */
 static bool take_place(struct build *b, uint64_t at)
 {
@@ -680,12 +737,28 @@ static bool take_place(struct build *b, uint64_t at)
 	return old & bit;
 }
 
+/* Where the record of a number stays. */
+static int find_place(struct build *b, uint64_t number, uint64_t *at)
+{
+	const struct index *x = b->index;
+
+	if (b->ranked) {
+		*at = fth_keyset_rank(&x->keys, (int64_t)number);
+		return fth_keyset_has(&x->keys, (int64_t)number)
+			       ? 0
+			       : fth_fail(EIO, "a structure's second run found a new key");
+	}
+	*at = number - x->from;
+	return take_place(b, *at) ? duplicate_key() : 0;
+}
+
 static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 			const struct fth_sel *sel)
 {
 	struct build *b = w->build;
 	struct index *x = b->index;
-	unsigned stride = b->pack.stride, count = choose_rows(w, sel, x->keys.max);
+	uint64_t last = b->ranked && b->to < (uint64_t)x->keys.max ? b->to : (uint64_t)x->keys.max;
+	unsigned stride = b->pack.stride, count = choose_rows(w, sel, last);
 	int rc = 0;
 
 	for (unsigned from = 0; from < count && rc == 0; from += PLACE_ROWS) {
@@ -693,13 +766,12 @@ static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 
 		rc = pack_rows(w, columns, sel->n, w->rows + from, part, w->records);
 		for (unsigned i = 0; i < part && rc == 0; i++) {
-			uint64_t at = w->numbers[w->rows[from + i]] - x->from;
+			uint64_t at;
 
-			if (take_place(b, at))
-				return fth_fail(EEXIST, "duplicate key in a column that the table "
-							"statistics prove unique");
-			pack_copy(x->records + at * stride, w->records + (size_t)i * stride,
-				  stride);
+			rc = find_place(b, w->numbers[w->rows[from + i]], &at);
+			if (rc == 0)
+				pack_copy(x->records + at * stride, w->records + (size_t)i * stride,
+					  stride);
 		}
 	}
 	return rc;
@@ -738,21 +810,16 @@ static void note_nulls(struct build *b, struct fth_vec *const *columns, const st
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel)
 {
 	struct build *b = w->build;
-	uint64_t outside = 0, to = b->to;
+	uint64_t to = b->to;
 	int rc;
 
 	numbering_run(&b->index->numbering, columns, sel, w->numbers, w->none, w->work);
 	note_nulls(b, columns, sel);
-	if (b->at_once) {
-		for (unsigned i = 0; i < fth_bits_words(sel->n); i++)
-			w->none[i] = sel->bits[i] & ~w->none[i];
-		fth_keyset_add(&b->index->keys, (const int64_t *)w->numbers, sel->n, w->none,
-			       &outside, NULL);
-		return 0;
-	}
+	if (b->at_once || b->counting)
+		return put_bits(w, sel);
 	if (w->list != NULL)
 		return append_to_list(w, columns, sel);
-	if (b->in_place)
+	if (b->in_place || b->ranked)
 		return put_in_place(w, columns, sel);
 	rc = put_all(w, columns, sel);
 	/* -ENOMEM here comes from text, which narrowing does not free. */

@@ -36,6 +36,13 @@ void build_writer_close(struct build_writer *w); /* accepts NULL */
  */
 int build_append(struct build_writer *w, struct fth_vec *const *columns, struct fth_sel *sel);
 
+/*
+ * All rows were appended. Returns 1 if they have to be appended once more, 0 if not, or -ENOMEM. Writers may stay open.
+ */
+int build_second(struct build *b);
+/* Whether a structure of so many rows at most may ask for that. */
+bool build_runs_twice(const struct index_spec *spec, double rows, unsigned threads);
+
 /* The range of numbers that is being held now. */
 uint64_t build_to(const struct build *b);
 

@@ -32,6 +32,8 @@ struct build {
 	unsigned chunk_rows; /* rows of a chunk */
 	bool at_once;	     /* a set whose bits are set as rows come */
 	bool in_place;	     /* a map whose records are written where they stay */
+	bool ranked;	     /* likewise, after a first run over the rows ... */
+	bool counting;	     /* ... which this is: see rank.c */
 	pthread_mutex_t lock;
 	struct build_writer *writers; /* under lock */
 	struct chunk *chunks;	      /* of writers that are closed; under lock */
@@ -50,6 +52,13 @@ uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi);
 int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi);
 /* Hold a smaller range than up to `seen`, unless that was done already. Returns 0 or -ENOMEM. */
 int build_narrow(struct build *b, uint64_t seen);
+/*
+ * rank.c. Whether a map of the numbers [from, last] is made by rank, if chunks of its rows take so many bytes; the room that it needs; begin to
+ * make it: -ENOMEM leaves the build as it was.
+ */
+bool rank_chosen(const struct build *b, uint64_t from, uint64_t last, double rows, double chunks);
+double rank_need(const struct build *b, double rows);
+int rank_open(struct build *b, uint64_t last, double rows);
 /* Drop the rows of a list of chunks whose number is above `to`. */
 struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to);
 void build_free_chunks(struct build *b, struct chunk *c);

@@ -506,19 +506,31 @@ static void close_job(struct job *j)
 	fth_qmem_free(j->exec->mem, j, sizeof(*j));
 }
 
+static void sleep_all(struct job *j)
+{
+	for (unsigned i = 0; i < j->runner_count; i++)
+		runner_sleep(j->runners[i]);
+}
+
+static int wake_all(struct job *j)
+{
+	int rc = runner_wake(j->runners[0]);
+
+	for (unsigned i = 1; i < j->runner_count && rc == 0; i++)
+		rc = runner_wake(j->runners[i]);
+	return rc;
+}
+
 /* Structures that the task looks up in go on to their next parts. Meanwhile its sources give back memory. */
 static int next_parts(struct job *j)
 {
 	int rc, more;
 
-	for (unsigned i = 0; i < j->runner_count; i++)
-		runner_sleep(j->runners[i]);
+	sleep_all(j);
 	more = pass_next(j->exec, j->number);
 	if (more <= 0)
 		return more;
-	rc = runner_wake(j->runners[0]);
-	for (unsigned i = 1; i < j->runner_count && rc == 0; i++)
-		rc = runner_wake(j->runners[i]);
+	rc = wake_all(j);
 	return rc < 0 ? rc : more;
 }
 
@@ -532,6 +544,20 @@ static int run_passes(struct job *j)
 			more = next_parts(j);
 	} while (rc == 0 && more > 0);
 	return rc == 0 ? more : rc;
+}
+
+/* All rows; and all of them once more, if the structure that is built asks for it. */
+static int run_job(struct job *j)
+{
+	int rc = run_passes(j), again = rc == 0 && j->build != NULL ? build_second(j->build) : 0;
+
+	if (rc != 0 || again <= 0)
+		return rc != 0 ? rc : again;
+	sleep_all(j);
+	rc = pass_restart(j->exec, j->number);
+	if (rc == 0)
+		rc = wake_all(j);
+	return rc < 0 ? rc : run_passes(j);
 }
 
 /* Open the job. If the structures that it looks up in leave little memory for it, they are made smaller. */
@@ -564,14 +590,13 @@ static int try_task(struct exec *e, struct attempt *a)
 	int rc = start_job(e, a, &j);
 
 	if (rc == 0)
-		rc = run_passes(j);
+		rc = run_job(j);
 	a->had_threads = j != NULL && j->runner_count > 1;
 	if (j != NULL)
 		close_writers(j);
 	if (rc == 0 && a->number != e->last) {
 		/* Groups that are put together and structures can use the memory of the sources. */
-		for (unsigned i = 0; i < j->runner_count; i++)
-			runner_sleep(j->runners[i]);
+		sleep_all(j);
 		rc = finish(j, &e->results[a->number]);
 		e->results[a->number].done = rc == 0;
 		if (rc < 0)
@@ -664,9 +689,24 @@ static int run_all(struct exec *e)
 	return rc;
 }
 
+/* Halves that were split off have no figures of their own. */
+static void add_split(struct exec *e, unsigned count)
+{
+	for (unsigned i = e->task_count; i-- > count;) {
+		struct exec_stats *to = &e->stats[e->tasks[i].last_user];
+
+		to->bytes += e->stats[i].bytes;
+		to->chunks += e->stats[i].chunks;
+		to->cpu_ns += e->stats[i].cpu_ns;
+		to->groups_read += e->stats[i].groups_read;
+		to->groups_skipped += e->stats[i].groups_skipped;
+		to->chunks_skipped += e->stats[i].chunks_skipped;
+	}
+}
+
 static int open_exec(struct exec *e, const struct task_set *set)
 {
-	unsigned room = set->task_count * 2 + 4;
+	unsigned room = set->task_count * 3 + 4;
 	size_t each = sizeof(*e->tasks) + sizeof(*e->results) + sizeof(*e->columns) +
 		      sizeof(*e->stats) + sizeof(*e->limits);
 	char *memory;
@@ -706,6 +746,8 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 	rc = open_exec(&e, set);
 	if (rc == 0)
 		rc = run_all(&e);
+	if (stats != NULL && e.stats != NULL)
+		add_split(&e, set->task_count);
 	if (stats != NULL && e.stats != NULL)
 		memcpy(stats, e.stats, set->task_count * sizeof(*stats));
 	for (unsigned i = 0; i < e.task_count; i++)

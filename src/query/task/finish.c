@@ -310,7 +310,7 @@ static void seal_text(struct build *b)
 	if (!x->has_text || x->dict != NULL)
 		return;
 	x->dict = pool_seal(&x->pool);
-	if (b->in_place)
+	if (b->in_place || b->ranked)
 		return;
 	pack_init(&x->pack, x->fields, x->spec.columns + skip, x->spec.column_count - skip,
 		  text_bits(x->dict->count));
@@ -356,7 +356,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 	if (x->list != NULL) {
 		rc = rows_finish(x->list);
 		x->rows = rows_count(x->list);
-	} else if (!b->at_once && !b->in_place) {
+	} else if (!b->at_once && !b->in_place && !b->ranked) {
 		seal_text(b);
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);

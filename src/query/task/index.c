@@ -9,6 +9,7 @@
 #include "query/vec/kern.h"
 
 #include <errno.h>
+#include <math.h>
 
 struct index_scratch {
 	struct fth_qmem *mem;
@@ -62,6 +63,15 @@ uint64_t index_from(const struct index *x)
 uint64_t index_to(const struct index *x)
 {
 	return x->to;
+}
+
+double index_parts(const struct index *x)
+{
+	if (x == NULL || (x->from == 0 && x->to == UINT64_MAX))
+		return 1;
+	if (x->to >= x->numbering.last)
+		return 2;
+	return ceil(((double)x->numbering.last + 1) / ((double)(x->to - x->from) + 1));
 }
 
 uint64_t index_rows(const struct index *x)

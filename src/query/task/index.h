@@ -39,12 +39,15 @@ struct index_spec {
 	bool list;     /* a list of the rows with number `from`, of a multimap */
 	struct scratch *scratch; /* for lists; NULL: there are none */
 	bool alone;		 /* one thread fills it */
+	bool twice;		 /* rows can be appended once more, if the room is limited */
 };
 
 void index_free(struct index *index); /* accepts NULL */
 /* The numbers that it holds: [from, to]. */
 uint64_t index_from(const struct index *index);
 uint64_t index_to(const struct index *index);
+/* As many parts of this one's size have all numbers, about; 1: it is no part. Accepts NULL: 1. */
+double index_parts(const struct index *index);
 uint64_t index_rows(const struct index *index);
 unsigned index_key_count(const struct index *index);
 /* Whether a key in [lo, hi] may be there; true for structures with several keys or other types than integers. */

@@ -50,6 +50,7 @@ static const struct shape shapes[] = {
 	{"known strings", 1, true, 0, 1, 3000, true, 1, false, 3001},
 	{"known strings and numbers", 2, true, 0, 1, 70, true, 1, false, 71},
 	{"dense with few strings", 1, false, 1, 1, 4000, true, 1, false, 1},
+	{"spread numbers", 1, false, 7, 32, 4000, true, 1, true, 0},
 };
 
 struct side {
@@ -206,7 +207,8 @@ static void describe(const struct shape *shape, enum index_kind kind, struct tas
 				    .column_count = kind == INDEX_SET ? shape->key_count : n,
 				    .columns = columns,
 				    .to = UINT64_MAX,
-				    .rows = BUILT};
+				    .rows = BUILT,
+				    .twice = true};
 }
 
 /* ---- building ---- */
@@ -236,17 +238,13 @@ static void *fill(void *user)
 	return NULL;
 }
 
-/* One part, from spec->from on. */
-static int build_part(struct fth_qmem *mem, const struct shape *shape, const struct side *side,
-		      struct index_spec *spec, unsigned threads, struct index **out)
+/* All rows, by threads. */
+static int fill_all(struct build *b, const struct shape *shape, const struct side *side,
+		    unsigned threads)
 {
 	struct filler fillers[4];
-	struct build *b;
-	int rc = build_open(mem, spec, &b);
+	int rc = 0;
 
-	*out = NULL;
-	if (rc < 0)
-		return rc;
 	for (unsigned i = 0; i < threads; i++) {
 		fillers[i] = (struct filler){.build = b,
 					     .shape = shape,
@@ -265,6 +263,24 @@ static int build_part(struct fth_qmem *mem, const struct shape *shape, const str
 		if (fillers[i].rc < 0 && rc != -EAGAIN)
 			rc = fillers[i].rc;
 	}
+	return rc;
+}
+
+/* One part, from spec->from on. */
+static int build_part(struct fth_qmem *mem, const struct shape *shape, const struct side *side,
+		      struct index_spec *spec, unsigned threads, struct index **out)
+{
+	struct build *b;
+	int rc = build_open(mem, spec, &b);
+
+	*out = NULL;
+	if (rc < 0)
+		return rc;
+	rc = fill_all(b, shape, side, threads);
+	if (rc == 0)
+		rc = build_second(b);
+	if (rc > 0)
+		rc = fill_all(b, shape, side, threads);
 	if (rc == 0)
 		rc = build_finish(b, threads, out);
 	if (rc == -EAGAIN)
@@ -431,6 +447,47 @@ static void structures_equal_loops(void **state)
 	assert_int_equal(fth_qmem_close(mem), 0);
 }
 
+/* Chunks of 4000 rows would take 150 KB; the map takes 60 KB. */
+static void maps_by_rank_need_less_room(void **state)
+{
+	static const struct {
+		unsigned room;
+		int least, most; /* parts */
+	} cases[] = {{120 << 10, 1, 1}, {72 << 10, 1, 1}, {44 << 10, 2, 12}};
+	const struct shape *shape = &shapes[sizeof(shapes) / sizeof(*shapes) - 1];
+	struct fth_qmem *mem = fth_qmem_new(LARGE);
+	struct fth_rng rng = {5};
+	struct side built, probed;
+	struct found want;
+
+	(void)state;
+	fill_side(&built, BUILT, shape, &rng, true, true);
+	fill_side(&probed, PROBED, shape, &rng, true, false);
+	expect(shape, INDEX_MAP, &built, &probed, &want);
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		for (unsigned threads = 1; threads <= 4; threads *= 2) {
+			struct task_slot columns[KEYS + 2];
+			struct index_spec spec;
+
+			describe(shape, INDEX_MAP, columns, &spec);
+			spec.room = cases[i].room;
+			assert_true(build_runs_twice(&spec, BUILT, threads));
+			assert_in_range(check_structure(mem, shape, INDEX_MAP, &built, &probed,
+							&want, cases[i].room, threads),
+					cases[i].least, cases[i].most);
+			spec.twice = false;
+			assert_false(build_runs_twice(&spec, BUILT, threads));
+		}
+	free_side(&built);
+	fill_side(&built, BUILT, shape, &rng, false, false);
+	assert_int_equal(
+		check_structure(mem, shape, INDEX_MAP, &built, &probed, NULL, 120 << 10, 2),
+		-EEXIST);
+	free_side(&built);
+	free_side(&probed);
+	assert_int_equal(fth_qmem_close(mem), 0);
+}
+
 static void an_empty_structure_matches_nothing(void **state)
 {
 	struct fth_qmem *mem = fth_qmem_new(LARGE);
@@ -477,7 +534,7 @@ static void a_key_that_comes_twice_is_an_error(void **state)
 /* Each allocation fails once: the result is right, in more parts perhaps, or there is a clean error. */
 static void any_allocation_may_fail(void **state)
 {
-	static const unsigned some[] = {0, 2, 6, 9, 12};
+	static const unsigned some[] = {0, 2, 6, 9, 12, sizeof(shapes) / sizeof(*shapes) - 1};
 	struct fth_rng rng = {11};
 
 	(void)state;
@@ -496,7 +553,7 @@ static void any_allocation_may_fail(void **state)
 			int rc;
 
 			describe(shape, shape->plain ? INDEX_MAP : INDEX_MULTIMAP, columns, &spec);
-			spec.room = LARGE;
+			spec.room = some[s] > 12 ? 120 << 10 : LARGE;
 			fth_qmem_fail_nth(mem, nth);
 			rc = build_part(mem, shape, &built, &spec, 1, &x);
 			pending = fth_qmem_fail_pending(mem);
@@ -556,6 +613,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(structures_equal_loops),
+		cmocka_unit_test(maps_by_rank_need_less_room),
 		cmocka_unit_test(an_empty_structure_matches_nothing),
 		cmocka_unit_test(a_key_that_comes_twice_is_an_error),
 		cmocka_unit_test(any_allocation_may_fail),

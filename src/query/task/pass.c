@@ -361,6 +361,11 @@ static int make_inputs(struct exec *e, unsigned number)
 	return rc < 0 ? rc : keep_in_place(e, all, places, n);
 }
 
+int pass_restart(struct exec *e, unsigned number)
+{
+	return make_inputs(e, number);
+}
+
 int pass_prepare(struct exec *e, unsigned number)
 {
 	unsigned at;
@@ -371,6 +376,10 @@ int pass_prepare(struct exec *e, unsigned number)
 	if (rc == 0 && runs_after_parts(e, &e->tasks[number], &at)) {
 		rc = split_at(e, number, at);
 		return rc < 0 ? rc : pass_prepare(e, number);
+	}
+	if (rc == 0 && hold_wanted(e, number, &at)) {
+		rc = hold_split(e, number, at);
+		return rc <= 0 ? rc : pass_prepare(e, number);
 	}
 	return rc;
 }

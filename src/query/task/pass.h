@@ -17,6 +17,8 @@ void exec_release(struct exec *e, unsigned number);
  * their first part. If parts forbid what the task does, it is changed: see pass.c.
  */
 int pass_prepare(struct exec *e, unsigned number);
+/* Structures that the task looks up in go back to their first parts, so that it can run once more. */
+int pass_restart(struct exec *e, unsigned number);
 /* Go on to the next combination of parts. Returns 1, 0 if there is none, or a negative errno. */
 int pass_next(struct exec *e, unsigned number);
 /*
@@ -30,6 +32,13 @@ int pass_shrink(struct exec *e, unsigned number, uint64_t least);
  * -ENOMEM: nothing is nested.
  */
 int pass_unnest(struct exec *e, unsigned number);
+
+/*
+ * Whether rows are to be held in front of a step that looks up in parts: see hold.c. Then split the task there, and run the first half;
+ * returns 1, 0 if that is not possible after all, or a negative errno.
+ */
+bool hold_wanted(const struct exec *e, unsigned number, unsigned *at);
+int hold_split(struct exec *e, unsigned number, unsigned at);
 
 /* The bytes that the structure of a task may take. */
 uint64_t pass_room(const struct exec *e, unsigned number);

@@ -270,7 +270,8 @@ struct index_spec result_index(const struct task *t, struct task_slot *columns)
 				   .columns = columns,
 				   .to = UINT64_MAX,
 				   .room = UINT64_MAX,
-				   .rows = t->estimate.rows};
+				   .rows = t->estimate.rows,
+				   .twice = t->source.kind != TASK_GIVEN};
 }
 
 unsigned result_columns(const struct task *t, unsigned *slots)

@@ -151,6 +151,7 @@ struct task_runs {
 
 struct task_step {
 	enum task_step_kind kind;
+	double rows; /* that are expected to reach it; 0: not known. Not in the text form */
 	union {
 		struct fth_expr *predicate;
 		struct {
