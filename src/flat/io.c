@@ -14,6 +14,7 @@
 #include "fathom/hd/wait.h"
 
 #define POLL_NS	      400000u
+#define YIELD_LONG    100000u /* ns: other threads have work, and do not just poll */
 #define SLOW_REQUESTS 16u
 #define WRITE_FEW     4u /* at once, by a thread for which nobody waits */
 
@@ -123,23 +124,30 @@ static void prepare(const struct fth_flat *flat, struct fth_dev_req *req, enum f
 
 /*
  * Look for completed requests for a while and let other threads run in between: on a fast device that costs less than a sleep and the
- * interrupt that ends it. A device that took longer is not polled for the next requests.
+ * interrupt that ends it. The next requests are not polled for if the device took longer, or if another thread kept the processor: the
+ * end of a sleep preempts that thread, and the end of a yield does not.
  */
 static int poll_some(struct flat_channel *channel, struct fth_dev_req **done, unsigned n)
 {
 	int rc = fth_dev_reap(channel->chan, done, n, 0, 0);
-	uint64_t end;
+	uint64_t now, end;
+	bool busy = false;
 
 	if (rc != 0 || channel->slow > 0) {
 		channel->slow -= channel->slow > 0;
 		return rc;
 	}
-	end = fth_now_ns() + POLL_NS;
-	while (rc == 0 && fth_now_ns() < end) {
+	now = fth_now_ns();
+	end = now + POLL_NS;
+	while (rc == 0 && now < end && !busy) {
+		uint64_t before = now;
+
 		sched_yield();
 		rc = fth_dev_reap(channel->chan, done, n, 0, 0);
+		now = fth_now_ns();
+		busy = now - before > YIELD_LONG;
 	}
-	if (rc == 0)
+	if (rc == 0 || busy)
 		channel->slow = SLOW_REQUESTS;
 	return rc;
 }
