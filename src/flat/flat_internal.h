@@ -126,10 +126,13 @@ struct flat_policy {
 	uint64_t epoch_accesses;
 	uint32_t epoch;
 	struct flat_sample samples[FLAT_SAMPLES];
-	uint64_t next;		 /* sample to look at */
-	uint64_t reached, moves; /* pages that reached the threshold, and moved */
-	uint64_t counted;	 /* accesses */
-	uint64_t ended, saved;	 /* samples, and their accesses, since the threshold changed */
+	uint64_t next;		    /* sample to look at */
+	uint64_t reached, moves;    /* pages that reached the threshold, and moved */
+	uint64_t counted;	    /* accesses */
+	uint64_t ended, saved;	    /* samples, and their accesses, since the threshold changed */
+	uint64_t entered, returned; /* of the region, at that time */
+	uint64_t reached_seen;	    /* at the end of the last epoch, */
+	uint32_t epoch_seen;	    /* and its number */
 };
 
 struct flat_log;
@@ -190,6 +193,7 @@ struct fth_flat {
 	struct flat_ring ring;
 	struct flat_stay *stays; /* of each page */
 	uint64_t entered;	 /* pages that came to DRAM to stay; atomic */
+	uint64_t returned;	 /* those of them that had left soon before; atomic */
 	struct flat_channel channels[FLAT_CHANNELS];
 	struct flat_landings landings;
 	struct flat_policy policy;

@@ -9,7 +9,8 @@
  * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
  * The threshold follows the benefit, which is measured: some pages that reach it stay, as samples, until a page that moved
  * at the same time would have left DRAM again. The accesses that they got meanwhile are what moving them would have saved.
- * If that is less than moving costs, the threshold rises. Pages that are used one after the other (stream.c) move at once, and
+ * If that is less than moving costs, the threshold rises; and also if most pages that move had left DRAM soon before, since they take the
+ * places of one another, whatever each would save. If no page reached it in an epoch, it falls. Pages that are used one after the other (stream.c) move at once, and
  * so does every page while places in DRAM are free: nothing has to leave for it.
  */
 #include <string.h>
@@ -24,6 +25,7 @@
 #define EPOCH_FACTOR	   4u
 #define COUNTERS_THRESHOLD 3u
 #define COUNTERS_MAX	   64u
+#define THRASHING_MAX	   8u  /* the threshold does not rise above that because pages return */
 #define FREE_SHARE	   32u /* of DRAM, and */
 #define FREE_FEW	   4u  /* places: not free, but about to be used */
 #define SAMPLE_EVERY	   8u  /* of pages that reach the threshold */
@@ -113,6 +115,19 @@ static uint32_t break_even(const struct fth_flat *flat)
 	return (model->promote_ns + model->map_ns + MOVE_NS + cold - 1) / cold;
 }
 
+/* Most pages that came to DRAM since the last step had left it soon before: they take the places of one another. */
+static bool is_thrashing(struct fth_flat *flat)
+{
+	struct flat_policy *p = &flat->policy;
+	uint64_t entered = __atomic_load_n(&flat->entered, __ATOMIC_RELAXED),
+		 returned = __atomic_load_n(&flat->returned, __ATOMIC_RELAXED);
+	bool most = 2 * (returned - p->returned) > entered - p->entered;
+
+	p->entered = entered;
+	p->returned = returned;
+	return most;
+}
+
 static void end_sample(struct fth_flat *flat, struct flat_sample *sample)
 {
 	struct flat_policy *p = &flat->policy;
@@ -122,11 +137,26 @@ static void end_sample(struct fth_flat *flat, struct flat_sample *sample)
 	p->saved += sample->count;
 	if (p->ended < SAMPLES_PER_STEP)
 		return;
-	if (p->saved < p->ended * break_even(flat))
+	if (is_thrashing(flat) && p->threshold < THRASHING_MAX)
+		p->threshold++;
+	else if (p->saved < p->ended * break_even(flat))
 		p->threshold += p->threshold < COUNTERS_MAX;
 	else if (p->saved > 2 * p->ended * break_even(flat))
 		p->threshold -= p->threshold > 1;
 	p->ended = p->saved = 0;
+}
+
+/* Once in an epoch: a threshold that no page reaches is too high. */
+static void check_epoch(struct flat_policy *p)
+{
+	uint32_t epoch = __atomic_load_n(&p->epoch, __ATOMIC_RELAXED);
+
+	if (epoch == p->epoch_seen)
+		return;
+	p->epoch_seen = epoch;
+	if (p->reached == p->reached_seen)
+		p->threshold -= p->threshold > 1;
+	p->reached_seen = p->reached;
 }
 
 /* One sample is looked at with every access: has its time passed? */
@@ -186,6 +216,7 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool
 	(void)directory_touch(&flat->directory, page);
 	word_lock(&p->lock);
 	p->counted++;
+	check_epoch(p);
 	check_sample(flat);
 	stream = stream_note(flat, page, miss, ahead);
 	sample = find_sample(flat, page);

@@ -59,8 +59,11 @@ void stay_enter(struct fth_flat *flat, uint64_t page)
 	__atomic_fetch_add(&flat->entered, 1, __ATOMIC_RELAXED);
 	if (!is_remembered(flat, stay))
 		laps = 0;
-	else if (!stay->gone || laps == 0)
-		laps = 2 * laps + 1;
+	else {
+		__atomic_fetch_add(&flat->returned, 1, __ATOMIC_RELAXED);
+		if (!stay->gone || laps == 0)
+			laps = 2 * laps + 1;
+	}
 	stay->gone = 0;
 	stay->laps = laps < LAPS_MAX ? laps : LAPS_MAX;
 	stay->laps_left = stay->laps;
