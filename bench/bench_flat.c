@@ -136,6 +136,87 @@ static const struct flat_row *find_row(const struct flat_bench *b, const char *n
 	return NULL;
 }
 
+/* ---- how fast the disk lets it be ---- */
+
+static double disk_rate(const struct flat_bench *b, const struct flat_row *row, unsigned wait)
+{
+	double rates[FTH_ROUNDS_MAX];
+
+	for (uint64_t i = 0; i < b->rounds; i++)
+		rates[i] = row->limit.disk[wait][i].rate;
+	return fth_median(rates, (unsigned)b->rounds);
+}
+
+static double disk_cpu_us(const struct flat_bench *b, const struct flat_row *row, unsigned wait)
+{
+	double cpu[FTH_ROUNDS_MAX];
+
+	for (uint64_t i = 0; i < b->rounds; i++)
+		cpu[i] = row->limit.disk[wait][i].cpu_us;
+	return fth_median(cpu, (unsigned)b->rounds);
+}
+
+static double median_of(const struct flat_bench *b, const double values[FTH_ROUNDS_MAX])
+{
+	return fth_median(values, (unsigned)b->rounds);
+}
+
+/*
+ * Over the better peer: if the disk did nothing but read the pages that accesses miss, and write those that were changed, and
+ * nothing else took time.
+ */
+static double possible_ratio(const struct flat_bench *b, const struct flat_row *row, double reads)
+{
+	double peer = 0;
+
+	for (unsigned s = 1; s < FLAT_SIDES && row->side[s]; s++)
+		peer = fmax(peer, flat_row_rate(b, row, s));
+	return disk_rate(b, row, FLAT_WRITTEN) / reads / peer;
+}
+
+static void print_limit(const struct flat_bench *b, const struct flat_row *row)
+{
+	const struct flat_limit *limit = &row->limit;
+
+	for (unsigned s = 0; s < FLAT_SIDES && row->side[s]; s++)
+		printf("%13s %s, per access: %.3f pages read, %.3f written, %.1f us of CPU time\n",
+		       "", row->side[s], median_of(b, limit->reads[s]),
+		       median_of(b, limit->writes[s]), median_of(b, limit->cpu_us[s]));
+	printf("%13s the disk: %.0f reads/s (%.1f us of CPU time), polled %.0f (%.1f), and written "
+	       "back "
+	       "%.0f (%.1f)\n",
+	       "", disk_rate(b, row, FLAT_SLEPT), disk_cpu_us(b, row, FLAT_SLEPT),
+	       disk_rate(b, row, FLAT_POLLED), disk_cpu_us(b, row, FLAT_POLLED),
+	       disk_rate(b, row, FLAT_WRITTEN), disk_cpu_us(b, row, FLAT_WRITTEN));
+	printf("%13s at most %.2f of the better mmap is possible with these reads, %.2f with the "
+	       "fewest (%.3f)\n",
+	       "", possible_ratio(b, row, median_of(b, limit->reads[0])),
+	       possible_ratio(b, row, limit->least_reads), limit->least_reads);
+}
+
+static void add_limit(struct fth_json *j, const struct flat_bench *b, const struct flat_row *row)
+{
+	static const char *const waits[FLAT_WAITS] = {"slept", "polled", "written_back"};
+	const struct flat_limit *limit = &row->limit;
+
+	fth_json_object(j, "limit");
+	for (unsigned s = 0; s < FLAT_SIDES && row->side[s]; s++) {
+		fth_json_object(j, row->side[s]);
+		fth_json_double(j, "pages_read", median_of(b, limit->reads[s]));
+		fth_json_double(j, "pages_written", median_of(b, limit->writes[s]));
+		fth_json_double(j, "cpu_us", median_of(b, limit->cpu_us[s]));
+		fth_json_end(j);
+	}
+	fth_json_object(j, "disk_reads");
+	for (unsigned wait = 0; wait < FLAT_WAITS; wait++)
+		fth_json_double(j, waits[wait], disk_rate(b, row, wait));
+	fth_json_end(j);
+	fth_json_double(j, "least_pages_read", limit->least_reads);
+	fth_json_double(j, "possible_ratio", possible_ratio(b, row, median_of(b, limit->reads[0])));
+	fth_json_double(j, "possible_ratio_least", possible_ratio(b, row, limit->least_reads));
+	fth_json_end(j);
+}
+
 /* ---- results ---- */
 
 static void print_rows(const struct flat_bench *b)
@@ -154,6 +235,8 @@ static void print_rows(const struct flat_bench *b)
 		for (unsigned s = 0; s < FLAT_SIDES && row->amplification[s] > 0; s++)
 			printf("%s%.1f", s ? " / " : "; written per byte ", row->amplification[s]);
 		printf("\n");
+		if (row->limit.least_reads > 0)
+			print_limit(b, row);
 	}
 }
 
@@ -183,6 +266,8 @@ static void add_row(struct fth_json *j, const struct flat_bench *b, const struct
 			fth_json_double(j, row->side[s], row->amplification[s]);
 		fth_json_end(j);
 	}
+	if (row->limit.least_reads > 0)
+		add_limit(j, b, row);
 	fth_json_end(j);
 }
 

@@ -20,6 +20,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -62,6 +65,7 @@ static bool is_right(uint64_t i, uint64_t word)
 
 struct outcome {
 	uint64_t ops, ns, updates, written;
+	uint64_t bytes_read, bytes_written, cpu_ns; /* while ops were counted */
 };
 
 struct run {
@@ -76,7 +80,31 @@ struct run {
 	struct kv_zipf zipf;
 	uint64_t start, end;	      /* of what is counted */
 	uint64_t ops, updates, wrong; /* atomic */
+	/* noted by the first thread: when counting began, and then since */
+	uint64_t bytes_read, bytes_written, cpu_ns;
 };
+
+/* A line of /proc/self/io: of this process so far, page faults included. */
+static uint64_t io_bytes(const char *name)
+{
+	char text[512] = "";
+	FILE *file = fopen("/proc/self/io", "re");
+	const char *at;
+
+	if (file) {
+		text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+		fclose(file);
+	}
+	at = strstr(text, name);
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
+static void note_use(struct run *r)
+{
+	r->bytes_read = io_bytes("\nread_bytes: ") - r->bytes_read;
+	r->bytes_written = io_bytes("\nwrite_bytes: ") - r->bytes_written;
+	r->cpu_ns = flat_cpu_ns() - r->cpu_ns;
+}
 
 static uint64_t pick_page(const struct run *r, struct fth_rng *rng)
 {
@@ -135,6 +163,7 @@ static int access_until_end(void *context, unsigned thread)
 	struct run *r = context;
 	struct fth_rng rng = {r->seed * 1000 + thread};
 	uint64_t ops = 0, updates = 0, now;
+	bool noted = false;
 
 	do {
 		int done = r->task->gather ? gather_some(r, &rng)
@@ -145,7 +174,13 @@ static int access_until_end(void *context, unsigned thread)
 		now = fth_now_ns();
 		if (now >= r->start && now < r->end)
 			ops += (uint64_t)done;
+		if (thread == 0 && !noted && now >= r->start) {
+			noted = true;
+			note_use(r);
+		}
 	} while (now < r->end && !fth_cli_stopped());
+	if (thread == 0)
+		note_use(r);
 	__atomic_fetch_add(&r->ops, ops, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&r->updates, updates, __ATOMIC_RELAXED);
 	return fth_cli_stopped() ? -EINTR : 0;
@@ -162,7 +197,12 @@ static int access_all(struct run *r, struct outcome *out)
 	r->start = fth_now_ns() + length / 2; /* until then memory fills */
 	r->end = r->start + length;
 	rc = fth_team_run(r->task->threads, access_until_end, r);
-	*out = (struct outcome){.ops = r->ops, .ns = length, .updates = r->updates};
+	*out = (struct outcome){.ops = r->ops,
+				.ns = length,
+				.updates = r->updates,
+				.bytes_read = r->bytes_read,
+				.bytes_written = r->bytes_written,
+				.cpu_ns = r->cpu_ns};
 	return rc == 0 && r->wrong ? fth_fail(EILSEQ, "%s: %llu wrong words", r->task->name,
 					      (unsigned long long)r->wrong)
 				   : rc;
@@ -236,8 +276,42 @@ static int measure(struct run *r, struct flat_row *row, uint64_t round, uint64_t
 		return rc;
 	row->rate[r->side][round] = (double)out.ops * 1e9 / (double)out.ns;
 	row->written[r->side] = r->side == OURS ? out.written : usage.bytes_written / PAGE;
+	row->limit.reads[r->side][round] = (double)out.bytes_read / PAGE / (double)out.ops;
+	row->limit.writes[r->side][round] = (double)out.bytes_written / PAGE / (double)out.ops;
+	row->limit.cpu_us[r->side][round] = (double)out.cpu_ns / 1000 / (double)out.ops;
 	*updates += out.updates;
 	return 0;
+}
+
+/* What the disk gives in the same round. */
+static int measure_reads(const struct flat_bench *b, const struct fth_scratch *scratch,
+			 const struct disk_task *task, struct flat_row *row, uint64_t round)
+{
+	double writes = row->limit.writes[OURS][round] / row->limit.reads[OURS][round];
+	int rc = 0;
+
+	for (unsigned wait = 0; wait < FLAT_WAITS && rc == 0 && !task->gather; wait++)
+		rc = flat_reads_measure(b, scratch, task->threads, b->seed + round,
+					wait != FLAT_SLEPT, wait == FLAT_WRITTEN ? writes : 0,
+					&row->limit.disk[wait][round]);
+	return rc;
+}
+
+/* The share of accesses that miss if those pages are in memory that are used most. */
+static double least_reads(const struct flat_bench *b, const struct disk_task *task)
+{
+	uint64_t pages = b->disk_size / PAGE, in_memory = pages / b->times;
+	double all = 0, hits = 0;
+
+	if (task->gather)
+		return 0;
+	for (uint64_t i = 1; i <= pages; i++) {
+		double use = pow((double)i, -task->zipf);
+
+		all += use;
+		hits += i <= in_memory ? use : 0;
+	}
+	return 1 - hits / all;
 }
 
 /* Every word, and the updates of all. */
@@ -291,6 +365,8 @@ static int measure_all(struct flat_bench *b, const struct fth_scratch *scratch)
 		struct flat_row *row = flat_row_add(b, tasks[t].name, tasks[t].text, sides);
 
 		rc = row ? 0 : -ENOMEM;
+		if (row)
+			row->limit.least_reads = least_reads(b, &tasks[t]);
 		for (uint64_t i = 0; i < b->rounds * SIDES && rc == 0; i++) {
 			struct run r = {.b = b,
 					.scratch = scratch,
@@ -300,6 +376,8 @@ static int measure_all(struct flat_bench *b, const struct fth_scratch *scratch)
 
 			fth_cli_progress(tasks[t].name, i, b->rounds * SIDES);
 			rc = measure(&r, row, i / SIDES, &updates);
+			if (rc == 0 && r.side == MMAP_DEFAULT)
+				rc = measure_reads(b, scratch, &tasks[t], row, i / SIDES);
 		}
 		fth_cli_progress_end();
 		if (rc == 0)

@@ -23,7 +23,7 @@
 #define ZIPF	       0.99
 #define SMALLER	       4u /* the budget of the last pattern is so many times smaller */
 
-enum pattern { GUPS, READ, SKEWED, ZIPFIAN, CHASE, SCAN, GUPS_SMALLER, PATTERNS };
+enum pattern { GUPS, READ, SKEWED, SKEWED_WIDER, ZIPFIAN, CHASE, SCAN, GUPS_SMALLER, PATTERNS };
 
 static const struct {
 	const char *name, *text;
@@ -31,6 +31,7 @@ static const struct {
 	{"gups", "updates, uniform"},
 	{"read", "loads, uniform"},
 	{"skewed", "updates, 90 % to a tenth"},
+	{"skewed_wider", "updates, 90 % to a fifth"},
 	{"zipf", "updates, zipf of 0.99"},
 	{"chase", "loads, each decides on the next"},
 	{"scan", "loads, one after the other"},
@@ -95,6 +96,9 @@ static void access_once(struct table *t, enum pattern pattern, uint64_t k)
 		break;
 	case SKEWED:
 		update(t, fth_rng_below(&t->rng, fth_rng_below(&t->rng, 10) ? t->n / 10 : t->n), k);
+		break;
+	case SKEWED_WIDER:
+		update(t, fth_rng_below(&t->rng, fth_rng_below(&t->rng, 10) ? t->n / 5 : t->n), k);
 		break;
 	case ZIPFIAN:
 		update(t, pick_zipf(t), k);

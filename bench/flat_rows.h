@@ -8,6 +8,7 @@
  *	flat_stack.c	what the kernel's block path costs here
  *	flat_graph.c	graph_plain.c on a graph in a region
  *	flat_disk.c	a file on the disk, against mmap in the same memory
+ *	flat_reads.c	what that disk gives
  *	flat_hot.c	pages in DRAM, against plain memory
  *	flat_persist.c	small changes that are durable one by one, against blocks
  */
@@ -24,6 +25,26 @@
 #define FLAT_SIDES    4u /* ours is the first */
 #define FLAT_ROWS_MAX 32u
 
+/* Reads of single pages. */
+struct flat_reads {
+	double rate, cpu_us; /* per second; of a read */
+};
+enum {
+	FLAT_SLEPT,
+	FLAT_POLLED,
+	FLAT_WRITTEN,
+	FLAT_WAITS
+}; /* the last: polled, some written back */
+
+/* Rows of the disk: what the accesses of a side cost, and how fast they could be. */
+struct flat_limit {
+	double reads[FLAT_SIDES][FTH_ROUNDS_MAX];  /* pages, of an access */
+	double writes[FLAT_SIDES][FTH_ROUNDS_MAX]; /* mmap: pages that became dirty */
+	double cpu_us[FLAT_SIDES][FTH_ROUNDS_MAX]; /* of an access */
+	struct flat_reads disk[FLAT_WAITS][FTH_ROUNDS_MAX];
+	double least_reads; /* of an access, if the pages used most are always in memory; 0: not a row of the disk */
+};
+
 struct flat_row {
 	const char *name, *text;
 	const char *side[FLAT_SIDES];		 /* NULL: this row has no such side */
@@ -32,6 +53,7 @@ struct flat_row {
 		written[FLAT_SIDES]; /* pages to DRAM and to the device, last round */
 	double amplification
 		[FLAT_SIDES]; /* bytes written for each that had to be, last round; 0: not counted */
+	struct flat_limit limit;
 };
 
 struct flat_bench {
@@ -61,6 +83,17 @@ int flat_graph_rows(struct flat_bench *b);
 int flat_disk_rows(struct flat_bench *b);
 int flat_hot_rows(struct flat_bench *b);
 int flat_persist_rows(struct flat_bench *b);
+
+/*
+ * Reads of pages at random by so many threads, for half as long as a run on the disk. Polled: threads look for their completion instead
+ * of sleeping, and that share of the pages is written back.
+ */
+struct fth_scratch;
+int flat_reads_measure(const struct flat_bench *b, const struct fth_scratch *scratch,
+		       unsigned threads, uint64_t seed, bool polled, double write_share,
+		       struct flat_reads *out);
+/* CPU time of this process so far. */
+uint64_t flat_cpu_ns(void);
 
 /*
  * CPU time that the kernel takes for a page fault that reads a page of a file by its block layer, less a fault of a page that
