@@ -100,6 +100,19 @@ static void show_promises(FILE *out, const struct certificate *c)
 		c->least);
 }
 
+/* Figures of a query that was run again are sums over all runs. */
+static void show_thrift(FILE *out, const struct certificate *c)
+{
+	if (c->thrift == EXEC_CUT)
+		fputs("run again: rows were spilled between joins whose parts do not fit into "
+		      "memory\n",
+		      out);
+	if (c->thrift == EXEC_FRUGAL)
+		fputs("run again: memory was short, rows were spilled in front of each join, one "
+		      "thread\n",
+		      out);
+}
+
 static void show_facts(FILE *out, const struct certificate *c)
 {
 	fprintf(out, "%-20s %12s %12s %10s %10s %14s %14s %12s %9s %9s  %s\n", "measured",
@@ -116,6 +129,7 @@ static void show_facts(FILE *out, const struct certificate *c)
 			s->bytes, s->memory, s->spilled, (double)s->cpu_ns / 1e6,
 			(double)s->wall_ns / 1e6, certificate_kept(c, i) ? "kept" : "BROKEN");
 	}
+	show_thrift(out, c);
 	fprintf(out,
 		"result: %" PRIu64 " rows; read: %" PRIu64 " bytes; memory: at most %" PRIu64
 		" bytes; promises: %s\n",
@@ -173,7 +187,11 @@ void certificate_json(FILE *out, const struct certificate *c)
 	if (c->stats != NULL)
 		fprintf(out,
 			",\"actual\":{\"rows\":%" PRIu64 ",\"bytes\":%" PRIu64
-			",\"memory\":%" PRIu64 ",\"kept\":%s}",
-			c->rows, bytes_read(c), c->memory, all_kept(c) ? "true" : "false");
+			",\"memory\":%" PRIu64 ",\"run\":\"%s\",\"kept\":%s}",
+			c->rows, bytes_read(c), c->memory,
+			c->thrift == EXEC_PLAIN ? "plain"
+			: c->thrift == EXEC_CUT ? "cut"
+						: "frugal",
+			all_kept(c) ? "true" : "false");
 	fputs("}\n", out);
 }

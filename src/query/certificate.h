@@ -11,6 +11,7 @@ struct certificate {
 	const struct task_set *set;	/* with estimates */
 	uint64_t budget, least;		/* what there is; what the query needs in any case */
 	const struct exec_stats *stats; /* what happened; NULL: the query has not run */
+	enum exec_thrift thrift;	/* how it ended */
 	uint64_t rows, memory;		/* of the result; the most in use, of the whole query */
 };
 

@@ -35,6 +35,7 @@ static void show_all(FILE *out, const struct statement *s, const struct exec_sta
 				.budget = s->query->db->budget,
 				.least = s->least,
 				.stats = stats,
+				.thrift = s->thrift,
 				.rows = s->query->report.rows,
 				.memory = fth_qmem_peak(s->mem)};
 

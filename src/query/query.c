@@ -194,6 +194,7 @@ int statement_exec(struct statement *s, statement_emit emit, void *user, struct 
 		.cancel = &s->query->cancel,
 		.scratch = s->query->db->scratch,
 		.scratch_limit = s->query->db->scratch_limit,
+		.thrift = &s->thrift,
 	};
 	size_t bytes = s->set.task_count * sizeof(*stats);
 	struct exec_stats *own;

@@ -51,8 +51,9 @@ struct statement {
 	struct sql_statement *sql;
 	uint64_t sql_bytes; /* charged for it */
 	struct fth_arena arena;
-	struct task_set set; /* SELECT and INSERT, in the arena */
-	uint64_t least;	     /* EXPLAIN: bytes that it needs in any case */
+	struct task_set set;	 /* SELECT and INSERT, in the arena */
+	uint64_t least;		 /* EXPLAIN: bytes that it needs in any case */
+	enum exec_thrift thrift; /* in which it ended */
 	int (*rows)(const struct fth_query_batch *batch, void *user);
 	void *user;
 	struct offload_report offload; /* with a storage daemon; at_storage is NULL without */

@@ -151,7 +151,8 @@ static int run_set(struct run *r)
 				       .cancel = &r->session->cancel,
 				       .scratch = r->session->storage->scratch,
 				       .scratch_limit = r->session->storage->scratch_limit,
-				       .failed = &r->failed};
+				       .failed = &r->failed,
+				       .once = true};
 	int rc = task_read(&how, r->text, r->length, &r->arena, &r->set);
 
 	if (rc == -ENOENT && r->open_error < 0)

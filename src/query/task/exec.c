@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/task/exec.h"
+#include "query/task/cut.h"
 #include "query/task/fetch.h"
 #include "query/task/pass.h"
 
@@ -15,7 +16,9 @@
 #define CLAIM_MAX	8u
 #define ROW_GROUP_BYTES (1u << 20)
 #define SQUEEZE_MAX	3u
-#define ROWS_SHARE	(16u << 10) /* rows of an earlier result that are worth a thread */
+#define TRIES_MAX \
+	2u /* of a task that runs out of memory, where the query can be run in another way */
+#define ROWS_SHARE (16u << 10) /* rows of an earlier result that are worth a thread */
 
 /* One task on several threads. */
 struct job {
@@ -40,6 +43,7 @@ struct attempt {
 	bool list;	   /* the structure is one of rows with the number `from` */
 	bool one_thread;
 	bool had_threads; /* several worked */
+	unsigned tries;	  /* that ran out of memory */
 };
 
 struct worker {
@@ -89,6 +93,11 @@ static uint64_t thread_ns(void)
 
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+uint32_t exec_origin(const struct exec *e, uint32_t number)
+{
+	return e->origin == NULL ? number : e->origin[number];
 }
 
 static const struct rows_block *next_block(struct job *j)
@@ -267,7 +276,7 @@ static int run_given(struct job *j)
 
 	if (o->given == NULL)
 		return fth_fail(EINVAL, "task %u: no earlier task produces its input", j->number);
-	return o->given(o->given_user, j->number, take_batch, j->runners[0]);
+	return o->given(o->given_user, exec_origin(j->exec, j->number), take_batch, j->runners[0]);
 }
 
 static int run_sorted(struct runner *r, struct sorted *sorted)
@@ -435,7 +444,7 @@ static void gather_stats(struct exec *e, const struct runner *r)
 /* What the rows of one more result may take: all of them together an eighth of the budget. */
 static uint64_t rows_room(const struct exec *e)
 {
-	uint64_t all = e->structures / 4, used = 0;
+	uint64_t all = e->thrift == EXEC_FRUGAL ? 0 : e->structures / 4, used = 0;
 
 	for (unsigned i = 0; i < e->task_count; i++)
 		if (e->results[i].rows != NULL)
@@ -450,7 +459,10 @@ static int open_result(struct job *j, const struct attempt *a)
 
 	if (j->task->reduce.kind == TASK_GROUP)
 		return group_store_open(e->mem, &e->scratch, &e->store);
-	if (j->number == e->last || j->task->reduce.kind == TASK_SORT)
+	/* Rows that the client has cannot be taken back, so a task that may have to run again keeps them. */
+	if (j->number == e->last)
+		e->hold = e->thrift != EXEC_PLAIN || e->tight || pass_uses_parts(e, j->number);
+	if ((j->number == e->last && !e->hold) || j->task->reduce.kind == TASK_SORT)
 		return 0;
 	if (!reduces_to_index(j->task))
 		return rows_new(e->mem, j->columns, j->column_count, &e->scratch, rows_room(e),
@@ -478,7 +490,9 @@ static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 	rc = describe_columns(j);
 	if (rc == 0)
 		rc = open_result(j, a);
-	return rc < 0 ? rc : open_runners(j, a->one_thread ? 1 : thread_count(j));
+	return rc < 0 ? rc
+		      : open_runners(
+				j, a->one_thread || e->thrift == EXEC_FRUGAL ? 1 : thread_count(j));
 }
 
 /* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
@@ -561,7 +575,7 @@ static int run_job(struct job *j)
 }
 
 /* Open the job. If the structures that it looks up in leave little memory for it, they are made smaller. */
-static int start_job(struct exec *e, const struct attempt *a, struct job **out)
+static int open_smaller(struct exec *e, const struct attempt *a, struct job **out)
 {
 	bool smallest = false;
 	int rc = open_job(e, a, out);
@@ -584,6 +598,18 @@ static int start_job(struct exec *e, const struct attempt *a, struct job **out)
 	return rc;
 }
 
+static int start_job(struct exec *e, const struct attempt *a, struct job **out)
+{
+	int rc = open_smaller(e, a, out);
+
+	if (rc < 0 || a->number != e->last || e->hold || has_slack(*out, 8))
+		return rc;
+	close_job(*out);
+	*out = NULL;
+	e->tight = true;
+	return open_smaller(e, a, out);
+}
+
 static int try_task(struct exec *e, struct attempt *a)
 {
 	struct job *j;
@@ -594,7 +620,7 @@ static int try_task(struct exec *e, struct attempt *a)
 	a->had_threads = j != NULL && j->runner_count > 1;
 	if (j != NULL)
 		close_writers(j);
-	if (rc == 0 && a->number != e->last) {
+	if (rc == 0 && (a->number != e->last || e->hold)) {
 		/* Groups that are put together and structures can use the memory of the sources. */
 		sleep_all(j);
 		rc = finish(j, &e->results[a->number]);
@@ -608,6 +634,12 @@ static int try_task(struct exec *e, struct attempt *a)
 	return rc;
 }
 
+/* Whether the query can be run in another way. Then half of a structure that is small already is not worth a try. */
+static bool can_run_again(const struct exec *e)
+{
+	return !e->emitted && !e->options->once && e->thrift != EXEC_FRUGAL;
+}
+
 /* After a failure: whether another attempt with less may do. */
 static bool may_retry(struct exec *e, struct attempt *a, int rc)
 {
@@ -619,6 +651,8 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 		return true;
 	}
 	if (rc != -ENOMEM || e->emitted)
+		return false;
+	if (++a->tries > TRIES_MAX && can_run_again(e))
 		return false;
 	if (!a->one_thread && a->had_threads) {
 		a->one_thread = true;
@@ -636,7 +670,7 @@ static bool may_retry(struct exec *e, struct attempt *a, int rc)
 
 int exec_task(struct exec *e, unsigned number, uint64_t from)
 {
-	struct attempt a = {.number = number, .from = from, .to = UINT64_MAX};
+	struct attempt a = {.number = number, .from = from, .to = pass_to(e, number, from)};
 	struct group_store *outer = e->store; /* of a task that waits for this one */
 	unsigned squeeze = e->squeeze;
 	uint64_t start = fth_now_ns();
@@ -648,6 +682,9 @@ int exec_task(struct exec *e, unsigned number, uint64_t from)
 		rc = pass_prepare(e, number);
 		if (rc == 0)
 			rc = try_task(e, &a);
+		e->runs++;
+		if (rc == -EAGAIN)
+			e->spans[number] = a.to - a.from;
 		if (rc < 0)
 			atomic_store(&e->stop, false);
 		again = rc < 0 && may_retry(e, &a, rc);
@@ -681,7 +718,7 @@ static int run_all(struct exec *e)
 			continue;
 		rc = run_measured(e, t);
 		if (rc < 0 && e->options->failed != NULL)
-			*e->options->failed = t;
+			*e->options->failed = exec_origin(e, t);
 		for (unsigned i = 0; i < e->task_count; i++)
 			if (pass_last_user(e, i) <= t)
 				exec_release(e, i);
@@ -704,14 +741,42 @@ static void add_split(struct exec *e, unsigned count)
 	}
 }
 
+/* ---- rows that were kept ---- */
+
+static int emit_batch(void *user, const struct fth_vec *columns, unsigned n)
+{
+	struct exec *e = user;
+	struct fth_sel all;
+
+	if (n == 0)
+		return 0;
+	fth_sel_all(&all, n);
+	e->emitted = true;
+	return e->emit(e->user, columns, &all);
+}
+
+/* All other memory is free by now. */
+static int emit_held(struct exec *e)
+{
+	struct rows *rows = e->results[e->last].rows;
+	int rc = 0;
+
+	if (rows == NULL)
+		return 0;
+	for (const struct rows_block *b = rows_first(rows); b != NULL && rc == 0; b = b->next)
+		rc = emit_batch(e, b->columns, b->n);
+	return rc < 0 ? rc : rows_read_spilled(rows, emit_batch, e);
+}
+
+/* ---- the whole set ---- */
+
 static int open_exec(struct exec *e, const struct task_set *set)
 {
 	unsigned room = set->task_count * 3 + 4;
 	size_t each = sizeof(*e->tasks) + sizeof(*e->results) + sizeof(*e->columns) +
-		      sizeof(*e->stats) + sizeof(*e->limits);
+		      sizeof(*e->stats) + sizeof(*e->limits) + sizeof(*e->spans);
 	char *memory;
 
-	fth_arena_init(&e->arena, e->mem, 16u << 10);
 	memory = fth_arena_alloc(&e->arena, each * room, 16);
 	if (memory == NULL)
 		return -ENOMEM;
@@ -721,6 +786,7 @@ static int open_exec(struct exec *e, const struct task_set *set)
 	e->columns = (struct task_slot **)(e->results + room);
 	e->stats = (struct exec_stats *)(e->columns + room);
 	e->limits = (uint64_t *)(e->stats + room);
+	e->spans = e->limits + room;
 	memcpy(e->tasks, set->tasks, set->task_count * sizeof(*e->tasks));
 	e->task_count = set->task_count;
 	e->task_room = room;
@@ -730,30 +796,88 @@ static int open_exec(struct exec *e, const struct task_set *set)
 	return 0;
 }
 
+static void add_task_stats(const struct exec *e, struct exec_stats *stats, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct exec_stats *to = &stats[exec_origin(e, i)];
+		const struct exec_stats *from = &e->stats[i];
+
+		add_stats(to, from);
+		to->spilled += from->spilled;
+		to->wall_ns += from->wall_ns;
+		to->memory = from->memory > to->memory ? from->memory : to->memory;
+	}
+}
+
+/* One run of the query from its start. Nothing of it is left afterwards, except rows that the client has. */
+static int run_once(struct exec *e, const struct task_set *set, struct exec_stats *stats)
+{
+	const struct exec_options *o = e->options;
+	struct cut_set cut = {.set = *set};
+	int rc = 0;
+
+	pthread_mutex_init(&e->emit_lock, NULL);
+	scratch_init(&e->scratch, e->mem, o->scratch, o->scratch_limit);
+	e->scratch.dev = o->scratch_dev;
+	e->scratch.cancel[0] = &e->stop;
+	e->scratch.cancel[1] = o->cancel;
+	e->threads = e->thrift == EXEC_FRUGAL ? 1 : threads_wanted(e);
+	fth_arena_init(&e->arena, e->mem, 16u << 10);
+	if (e->thrift != EXEC_PLAIN)
+		rc = cut_tasks(set, e->thrift == EXEC_CUT ? e->large : NULL, &e->arena, &cut);
+	e->origin = cut.origin;
+	if (rc == 0)
+		rc = open_exec(e, &cut.set);
+	if (rc == 0)
+		rc = run_all(e);
+	if (rc == 0)
+		rc = emit_held(e);
+	if (stats != NULL && e->stats != NULL) {
+		add_split(e, cut.set.task_count);
+		add_task_stats(e, stats, cut.set.task_count);
+	}
+	for (unsigned i = 0; i < e->task_count; i++)
+		exec_release(e, i);
+	fth_arena_release(&e->arena);
+	scratch_release(&e->scratch);
+	pthread_mutex_destroy(&e->emit_lock);
+	return rc;
+}
+
+/* Whether a run that failed is to be followed by another; how that is to be done. */
+static bool may_run_again(const struct exec *e, int rc, enum exec_thrift *thrift)
+{
+	if ((rc != -ENOMEM && rc != PASS_TOO_MANY) || !can_run_again(e))
+		return false;
+	*thrift = rc == -ENOMEM || *thrift == EXEC_CUT ? EXEC_FRUGAL : EXEC_CUT;
+	return true;
+}
+
 int exec_run(const struct task_set *set, const struct exec_options *options,
 	     int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected),
 	     void *user, struct exec_stats *stats)
 {
-	struct exec e = {.options = options, .mem = options->mem, .emit = emit, .user = user};
+	bool *large = fth_qmem_zalloc(options->mem, set->task_count), again;
+	enum exec_thrift thrift = EXEC_PLAIN;
 	int rc;
 
-	pthread_mutex_init(&e.emit_lock, NULL);
-	scratch_init(&e.scratch, e.mem, options->scratch, options->scratch_limit);
-	e.scratch.dev = options->scratch_dev;
-	e.scratch.cancel[0] = &e.stop;
-	e.scratch.cancel[1] = options->cancel;
-	e.threads = threads_wanted(&e);
-	rc = open_exec(&e, set);
-	if (rc == 0)
-		rc = run_all(&e);
-	if (stats != NULL && e.stats != NULL)
-		add_split(&e, set->task_count);
-	if (stats != NULL && e.stats != NULL)
-		memcpy(stats, e.stats, set->task_count * sizeof(*stats));
-	for (unsigned i = 0; i < e.task_count; i++)
-		exec_release(&e, i);
-	fth_arena_release(&e.arena);
-	scratch_release(&e.scratch);
-	pthread_mutex_destroy(&e.emit_lock);
+	if (large == NULL)
+		return -ENOMEM;
+	if (stats != NULL)
+		memset(stats, 0, set->task_count * sizeof(*stats));
+	do {
+		struct exec e = {.options = options,
+				 .mem = options->mem,
+				 .emit = emit,
+				 .user = user,
+				 .thrift = thrift,
+				 .large = large};
+
+		rc = run_once(&e, set, stats);
+		again = may_run_again(&e, rc, &thrift);
+	} while (again);
+	if (options->thrift != NULL)
+		*options->thrift = thrift;
+	fth_qmem_free(options->mem, large, set->task_count);
 	return rc;
 }

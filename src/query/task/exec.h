@@ -7,6 +7,15 @@
 
 #include "query/task/task.h"
 
+/*
+ * A query that runs out of memory, or needs too many passes, before it has given rows to the client is run again in another way.
+ */
+enum exec_thrift {
+	EXEC_PLAIN, /* as planned */
+	EXEC_CUT,   /* tasks are cut between look-ups in structures that did not fit (cut.h) */
+	EXEC_FRUGAL, /* tasks are cut in front of each look-up, one thread works, batches are small */
+};
+
 struct exec_options {
 	struct fth_qmem *mem;	   /* everything is allocated there */
 	unsigned threads;	   /* 0: one for each processor */
@@ -22,6 +31,8 @@ struct exec_options {
 	const char *scratch;	     /* folder for what does not fit; NULL: TMPDIR, or /tmp */
 	uint64_t scratch_limit;	     /* bytes of it, at most; 0: what is free there */
 	struct fth_dev *scratch_dev; /* all of it is used instead of the folder; or NULL */
+	bool once;		     /* do not run the query again if memory runs out */
+	enum exec_thrift *thrift;    /* set to the way in which the query ended; or NULL */
 };
 
 /* What a task did. */

@@ -17,6 +17,8 @@
 
 #define STRUCTURES_MAX 128u
 #define ROOM_MIN       (128u << 10)
+/* Runs of tasks, beyond three for each, up to which passes that multiply are accepted. */
+#define RUNS_FEW 16u
 
 /* ---- what a task looks up in ---- */
 
@@ -50,7 +52,7 @@ static bool is_partial(const struct exec *e, uint32_t structure)
 	return x != NULL && (index_from(x) != 0 || index_to(x) != UINT64_MAX);
 }
 
-static bool uses_parts(const struct exec *e, unsigned number)
+bool pass_uses_parts(const struct exec *e, unsigned number)
 {
 	uint32_t all[STRUCTURES_MAX];
 	unsigned n = add_structures(e, number, all, 0);
@@ -66,7 +68,7 @@ static bool step_uses_parts(const struct exec *e, const struct task_step *s)
 {
 	if (s->kind != TASK_LOOKUP)
 		return false;
-	return e->tasks[s->lookup.task].nested ? uses_parts(e, s->lookup.task)
+	return e->tasks[s->lookup.task].nested ? pass_uses_parts(e, s->lookup.task)
 					       : is_partial(e, s->lookup.task);
 }
 
@@ -140,6 +142,13 @@ int pass_shrink(struct exec *e, unsigned number, uint64_t least)
 
 /* ---- parts ---- */
 
+uint64_t pass_to(const struct exec *e, unsigned number, uint64_t from)
+{
+	uint64_t span = e->spans[number];
+
+	return span == 0 || span > UINT64_MAX - from ? UINT64_MAX : from + span;
+}
+
 static int rebuild(struct exec *e, uint32_t structure, uint64_t from)
 {
 	exec_release(e, structure);
@@ -175,9 +184,50 @@ static int keep_in_place(struct exec *e, const uint32_t *all, const struct place
 			i++;
 		if (i == n)
 			return 0;
+		if (places[i].to != 0)
+			e->spans[all[i]] = places[i].to - places[i].from;
 		rc = rebuild(e, all[i], places[i].from);
 	}
 	return rc < 0 ? rc : -ENOMEM;
+}
+
+/* ---- too many passes ---- */
+
+static bool is_large(const struct exec *e, uint32_t structure)
+{
+	return e->large[exec_origin(e, structure)];
+}
+
+static void note_large(struct exec *e, const uint32_t *all, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (is_partial(e, all[i]))
+			e->large[exec_origin(e, all[i])] = true;
+}
+
+/* Whether a part of one structure is followed by all parts of another: there are two, or one is made from another. */
+static bool multiplies(const struct exec *e, const uint32_t *all, unsigned n)
+{
+	uint32_t below[STRUCTURES_MAX];
+	unsigned parts = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned k = add_structures(e, all[i], below, 0);
+
+		if (!is_partial(e, all[i]))
+			continue;
+		parts++;
+		while (k-- > 0)
+			parts += is_large(e, below[k]);
+	}
+	return parts > 1;
+}
+
+static bool is_too_many(struct exec *e, const uint32_t *all, unsigned n)
+{
+	note_large(e, all, n);
+	return e->runs > 3 * e->task_count + RUNS_FEW && e->thrift != EXEC_FRUGAL && !e->emitted &&
+	       !e->options->once && multiplies(e, all, n);
 }
 
 int pass_next(struct exec *e, unsigned number)
@@ -191,6 +241,8 @@ int pass_next(struct exec *e, unsigned number)
 		at++;
 	if (at == n)
 		return 0;
+	if (is_too_many(e, all, n))
+		return PASS_TOO_MANY;
 	for (unsigned i = 0; i < n; i++) {
 		const struct index *x = e->results[all[i]].index;
 
@@ -255,7 +307,7 @@ static int free_nested(struct exec *e, unsigned number)
 		if (t->steps[i].kind != TASK_LOOKUP || !e->tasks[l->task].nested)
 			continue;
 		if (t->source.kind != TASK_TABLE ||
-		    (uses_parts(e, l->task) &&
+		    (pass_uses_parts(e, l->task) &&
 		     (l->match != TASK_INNER || runs_after_parts(e, &e->tasks[l->task], &at))))
 			rc = own_nested(e, l->task);
 	}

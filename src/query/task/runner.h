@@ -48,8 +48,16 @@ struct exec {
 	struct task_slot **columns; /* by task: of the rows of its result */
 	struct exec_stats *stats;
 	uint64_t structures; /* bytes that all structures together may take */
-	unsigned squeeze;    /* groups and sorts get this many times half of their usual share */
+	enum exec_thrift thrift;
+	const uint32_t *origin; /* by task: of the set that the caller gave; NULL: the same */
+	bool *large;	  /* by task of that set: its structure did not fit at some time; or NULL */
+	unsigned runs;	  /* of tasks, so far */
+	bool hold;	  /* the last task's rows are kept until it is done */
+	bool tight;	  /* memory is short, so hold them */
+	unsigned squeeze; /* groups and sorts get this many times half of their usual share */
 	uint64_t *limits; /* by task: bytes of its structure, if it had to be made smaller; or 0 */
+	uint64_t *
+		spans; /* by task: numbers of keys in a part that fitted at the second attempt; or 0 */
 	int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected);
 	void *user;
 	pthread_mutex_t emit_lock; /* one thread emits at a time */
