@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * flat_run_fork TOPIC: children of fork() under `fathom flat run`, or without it. Each child has the memory as of the fork: it checks every word of
+ * flat_run_fork TOPIC [MIB]: children of fork() under `fathom flat run`, or without it. Each child has the memory as of the fork: it checks every word of
  * it, while its parent changes all of it. Prints "ok".
  */
 #include <errno.h>
@@ -482,6 +482,67 @@ static void descriptors(void)
 	}
 }
 
+/* A limit below the numbers of all descriptors that are open. */
+static void limit(void)
+{
+	struct rlimit limit;
+	pid_t pid;
+
+	start();
+	CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	limit.rlim_cur = 64;
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	for (uint64_t round = 1; round < 4; round++) {
+		pid = fork();
+		if (pid == 0)
+			_exit(has(round) && getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+					      limit.rlim_cur == 64
+				      ? CHILD_EXIT
+				      : 1);
+		CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur == 64);
+		fill(round + 1);
+		expect_child(pid);
+	}
+}
+
+/* The same, and it cannot be raised: a child without its memory is stopped with a message. */
+static void hard_limit(void)
+{
+	struct rlimit limit = {.rlim_cur = 64, .rlim_max = 64};
+	int status;
+	pid_t pid;
+
+	start();
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(has(1) ? CHILD_EXIT : 1);
+	CHECK(waitpid(pid, &status, 0) == pid);
+	printf("child: %s\n", WIFSIGNALED(status) ? "stopped" : "as of the fork");
+	CHECK(has(1));
+}
+
+/* What the program told the kernel about its children. */
+static void wiped(void)
+{
+	size_t first, end;
+	pid_t pid;
+
+	start();
+	first = (PAGE - (uintptr_t)heap % PAGE) % PAGE / 8 + 4 * MIB / 8;
+	end = first + 4 * MIB / 8;
+	CHECK(madvise(heap + first, 4 * MIB, MADV_WIPEONFORK) == 0);
+	pid = fork();
+	if (pid == 0) {
+		for (size_t i = first; i < end; i++)
+			CHECK(heap[i] == 0);
+		CHECK(heap[64] == value(64, 1));
+		_exit(CHILD_EXIT);
+	}
+	expect_child(pid);
+	CHECK(has(1));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -501,9 +562,14 @@ int main(int argc, char **argv)
 		{"code", code},
 		{"cancelled", cancelled},
 		{"descriptors", descriptors},
+		{"limit", limit},
+		{"hard-limit", hard_limit},
+		{"wiped", wiped},
 	};
 
-	for (unsigned i = 0; argc == 2 && i < sizeof(topics) / sizeof(topics[0]); i++)
+	if (argc == 3)
+		words = (size_t)atoi(argv[2]) * MIB / sizeof(uint64_t);
+	for (unsigned i = 0; argc >= 2 && i < sizeof(topics) / sizeof(topics[0]); i++)
 		if (strcmp(argv[1], topics[i].name) == 0) {
 			topics[i].run();
 			printf("ok\n");

@@ -11,7 +11,8 @@ import sys
 
 from flat_run_fixture import FATHOM, LONG, PROGRAM, Redis, device, expect, expect_ok, fail, flat, main, plain, say, work
 
-TOPICS = ["reads", "stores", "several", "grandchild", "uses", "allocates", "threads", "kills", "cancelled", "descriptors"]
+TOPICS = ["reads", "stores", "several", "grandchild", "uses", "allocates", "threads", "kills", "cancelled", "descriptors", "limit",
+          "wiped"]
 on_disk = ["--dram", "4M", "--size", "256M", "--file", work]
 # in memory if possible: it is the mechanism that is tested, and a disk takes long
 memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 512 << 20 else work
@@ -27,8 +28,13 @@ def test_topics():
     for policy in ["counters", "never"] if LONG else ["counters"]:
         expect_ok(f"stores, {policy}", flat([*scratch, "--policy", policy], [PROGRAM, "stores"]))
     expect_ok("code", flat([*scratch, "--policy", "never"], [PROGRAM, "code"]))
-    if LONG:
-        expect_ok("stores, pages of 64 KiB", flat([*scratch, "--page", "64K", "--dram", "8M"], [PROGRAM, "stores"]))
+    for page, dram, mib, topic in [("64K", "4M", "12", "stores"), ("2M", "128M", "200", "reads")]:
+        for topic in ["stores", "threads", "grandchild"] if LONG else [topic]:
+            options = [*scratch, "--page", page, "--dram", dram, "--size", "256M"]
+            expect_ok(f"{topic}, pages of {page}", flat(options, [PROGRAM, topic, mib]))
+    done = flat(scratch, [PROGRAM, "hard-limit"])
+    expect(done.returncode == 0 and done.stdout == b"child: stopped\nok\n", "a limit that cannot be raised", done)
+    expect(b"a child of fork() used a flat region of its parent" in done.stderr, "no explanation", done)
 
 
 def test_ends():

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * flat_run_hard TOPIC: as flat_run_program, with many threads at once: calls that wait, vectors with many parts, memory that is protected
- * while others use it, signals that are sent. It prints "ok" if all was as it should be.
+ * while others use it, signals that are sent; and with uses of memory that are rare: stacks, copies by process_vm_readv(), mremap(). It prints "ok" if all was as it should be.
  */
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -21,6 +22,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "flat_run_memory.h"
@@ -601,6 +603,152 @@ static void sent_by_default(void)
 		CHECK(is_filled(heap, SIZE));
 }
 
+/* ---- stacks ---- */
+
+#define STACK (2u * MIB)
+
+static void *use_stack(void *raw)
+{
+	volatile uint8_t below[100000];
+
+	for (size_t i = 0; i < sizeof(below); i++)
+		below[i] = (uint8_t)i;
+	CHECK(is_filled(heap, SIZE)); /* each page is a fault, on that stack */
+	for (size_t i = 0; i < sizeof(below); i++)
+		CHECK(below[i] == (uint8_t)i);
+	return raw;
+}
+
+static ucontext_t outside, coroutine;
+static int steps;
+
+static void run_coroutine(int a, int b, int c, int d, int e, int f, int g, int h)
+{
+	CHECK(a == 1 && b == 2 && c == 3 && d == 4 && e == 5 && f == 6 && g == 7 && h == 8);
+	use_stack(NULL);
+	steps++;
+	swapcontext(&coroutine, &outside);
+	use_stack(NULL);
+	steps++;
+}
+
+static int run_clone(void *raw)
+{
+	use_stack(raw);
+	return 5;
+}
+
+/* Stacks that the program allocates are in the region at first, and cold. */
+static void stacks(void)
+{
+	uint8_t *stack = malloc(STACK), *other = malloc(STACK), *third = malloc(STACK);
+	pthread_attr_t attr;
+	pthread_t thread;
+	int status;
+	pid_t child;
+	void *out;
+
+	CHECK(stack && other && third);
+	memset(stack, 1, STACK);
+	memset(other, 1, STACK);
+	memset(third, 1, STACK);
+	start();
+	CHECK(pthread_attr_init(&attr) == 0);
+	CHECK(pthread_attr_setstack(&attr, stack, STACK) == 0);
+	CHECK(pthread_create(&thread, &attr, use_stack, stack) == 0);
+	CHECK(pthread_join(thread, &out) == 0 && out == stack);
+	CHECK(getcontext(&coroutine) == 0);
+	coroutine.uc_stack.ss_sp = other;
+	coroutine.uc_stack.ss_size = STACK;
+	coroutine.uc_link = &outside;
+	makecontext(&coroutine, (void (*)(void))run_coroutine, 8, 1, 2, 3, 4, 5, 6, 7, 8);
+	CHECK(swapcontext(&outside, &coroutine) == 0 && steps == 1);
+	CHECK(is_filled(heap, SIZE));
+	CHECK(swapcontext(&outside, &coroutine) == 0 && steps == 2);
+	child = clone(run_clone, third + STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 5);
+	pthread_attr_destroy(&attr);
+	free(stack);
+	free(other);
+	free(third);
+}
+
+/* ---- copies within the process ---- */
+
+static void within(void)
+{
+	static uint8_t plain[100000];
+	struct iovec here, there[2];
+	pid_t self = getpid();
+
+	start();
+	there[0] = (struct iovec){cold(PAGE), 1000};
+	there[1] = (struct iovec){cold(sizeof(plain)), sizeof(plain) - 1000};
+	here = (struct iovec){plain, sizeof(plain)};
+	CHECK(process_vm_readv(self, &here, 1, there, 2, 0) == sizeof(plain));
+	CHECK(memcmp(plain, there[0].iov_base, 1000) == 0);
+	CHECK(memcmp(plain + 1000, there[1].iov_base, sizeof(plain) - 1000) == 0);
+	/* both sides in the region */
+	here.iov_base = cold(sizeof(plain));
+	there[0] = (struct iovec){cold(sizeof(plain)), sizeof(plain)};
+	CHECK(process_vm_readv(self, &here, 1, there, 1, 0) == sizeof(plain));
+	CHECK(memcmp(here.iov_base, there[0].iov_base, sizeof(plain)) == 0);
+	memset(plain, 3, sizeof(plain));
+	here = (struct iovec){plain, sizeof(plain)};
+	there[0] = (struct iovec){cold(sizeof(plain)), sizeof(plain)};
+	CHECK(process_vm_writev(self, &here, 1, there, 1, 0) == sizeof(plain));
+	CHECK(memcmp(plain, there[0].iov_base, sizeof(plain)) == 0);
+	/* what is wrong stays wrong */
+	there[0] = (struct iovec){NULL, 100};
+	here.iov_base = cold(PAGE);
+	CHECK(process_vm_readv(self, &here, 1, there, 1, 0) == -1 && errno == EFAULT);
+}
+
+/* ---- mappings that move ---- */
+
+static uint8_t *map_filled(size_t bytes, uint8_t first)
+{
+	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(at != MAP_FAILED);
+	for (size_t i = 0; i < bytes; i += PAGE)
+		at[i] = (uint8_t)(first + i / PAGE);
+	return at;
+}
+
+static int has_mapped(const uint8_t *at, size_t from, size_t end, uint8_t first)
+{
+	for (size_t i = from; i < end; i += PAGE)
+		if (at[i] != (uint8_t)(first + i / PAGE))
+			return 0;
+	return 1;
+}
+
+static void remaps(void)
+{
+	uint8_t *at = map_filled(8 * MIB, 3), *to, *old;
+
+	start(); /* all of it is cold now */
+	to = mmap(NULL, 16 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(to != MAP_FAILED);
+	CHECK(mremap(at, 8 * MIB, 16 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	CHECK(has_mapped(to, 0, 8 * MIB, 3) && to[16 * MIB - 1] == 0);
+	/* over a mapping of the region, and shorter */
+	at = map_filled(4 * MIB, 5);
+	old = map_filled(8 * MIB, 7);
+	CHECK(mremap(old, 8 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + MIB) == at + MIB);
+	CHECK(has_mapped(at, 0, MIB, 5) && has_mapped(at + MIB, 0, 2 * MIB, 7) &&
+	      has_mapped(at, 3 * MIB, 4 * MIB, 5));
+	CHECK(mremap(at, MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + MIB / 2) == MAP_FAILED &&
+	      errno == EINVAL);
+	/* the contents move, and the mapping stays */
+	old = map_filled(4 * MIB, 9);
+	to = mremap(old, 4 * MIB, 4 * MIB, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
+	CHECK(to != MAP_FAILED && has_mapped(to, 0, 4 * MIB, 9));
+	CHECK(old[0] == 0 && old[4 * MIB - PAGE] == 0);
+}
+
 static void calls_that_wait(void)
 {
 	waiting();
@@ -613,6 +761,7 @@ static const struct {
 } topics[] = {
 	{"waiting", calls_that_wait}, {"vectors", vectors}, {"messages", messages},
 	{"leaves", leaves},	      {"sent", sent},	    {"sent-by-default", sent_by_default},
+	{"stacks", stacks},	      {"within", within},   {"remaps", remaps},
 };
 
 int main(int argc, char **argv)

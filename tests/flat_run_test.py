@@ -307,8 +307,20 @@ def test_refusals():
     # not while somebody else has it; and the file of that name, not that of the name as a URI
     with open(existing, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for name in [[existing, "--force"], [f"file:{existing}"]]:
-            refuse("a locked file", ["--file", *name], ["true"], b"in use by another process")
+        for name in [existing, f"file:{existing}"]:
+            refuse("a locked file", ["--file", name, "--force"], ["true"], b"in use by another process")
+    # the same rule for a path and for a URI, however deep in it the file is
+    with open(existing, "r+b") as file:
+        file.write(b"precious")
+    for uri in [f"file:{existing}", f"fault(delay(file:{existing}))"]:
+        refuse("an existing file by URI", ["--file", uri], ["true"], b"exists; --force overwrites it")
+    with open(existing, "rb") as file:
+        expect(file.read(8) == b"precious", "an existing file by URI", done)
+    done = flat(["--file", f"file:{existing}", "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    expect(done.returncode == 42, "an existing file by URI, with --force", done)
+    done = flat(["--file", f"file:{existing}.new?create=on&size=64M", "--dram", "4M"], [PROGRAM, "exit"])
+    expect(done.returncode == 42, "a new file by URI", done)
+    os.remove(f"{existing}.new")
     odd, other = os.path.join(work, "odd%41?"), os.path.join(work, "oddA")
     os.rename(existing, odd)
     with open(other, "wb") as file:

@@ -62,8 +62,8 @@ static int parse(struct job *job, int argc, char **argv)
 		{"min-alloc", FTH_CLI_SIZE, &job->min_alloc, 4096, SIZE_MOST,
 		 "allocations of this size and larger are in the region"},
 		{"file", FTH_CLI_STRING, &job->file, 0, 0,
-		 "folder or new file for the scratch file, or URI of a device to overwrite"},
-		FTH_CLI_FORCE(&job->force, "overwrite an existing file, which stays"),
+		 "folder or new file for the scratch file, or URI of a device"},
+		FTH_CLI_FORCE(&job->force, "overwrite an existing file or device, which stays"),
 		{"size", FTH_CLI_SIZE, &job->size, 1u << 20, (uint64_t)1 << 44,
 		 "of the region; 0: most of what is free on the disk"},
 		{"page", FTH_CLI_SIZE, &job->page, FTH_FLAT_PAGE_MIN, FTH_FLAT_PAGE_MAX,
@@ -212,6 +212,8 @@ static int open_device(struct job *job)
 
 	if (rc < 0 && rc != -ENOENT) /* create=on makes it */
 		return rc;
+	if (job->lock >= 0 && !job->force)
+		return fth_fail(EEXIST, "%s exists; --force overwrites it", job->file);
 	rc = fth_dev_open(job->file, &dev);
 	if (rc < 0)
 		return rc;

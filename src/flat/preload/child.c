@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -106,26 +107,51 @@ static void begin_child(uint64_t end, bool has_region)
 	publish_forked();
 	calls_forked();
 	fault_forked();
-	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0)
+	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0) {
+		run.flat->owner = 0; /* so that an access is explained */
 		gate_forked();
+	}
 	gate_selector = GATE_ALLOW; /* until the handler returns */
+}
+
+/* The numbers of our descriptors may be above a limit that the program has set since. */
+static void lift_limit(struct rlimit *before)
+{
+	struct rlimit most;
+
+	if (getrlimit(RLIMIT_NOFILE, before) < 0) {
+		before->rlim_max = 0;
+		return;
+	}
+	most = (struct rlimit){.rlim_cur = before->rlim_max, .rlim_max = before->rlim_max};
+	if (before->rlim_cur < (rlim_t)run.fds_end)
+		(void)setrlimit(RLIMIT_NOFILE, &most);
+}
+
+static void restore_limit(const struct rlimit *before)
+{
+	if (before->rlim_max > 0 && before->rlim_cur < (rlim_t)run.fds_end)
+		(void)setrlimit(RLIMIT_NOFILE, before);
 }
 
 long child_make(long nr, const long a[6])
 {
-	uint64_t end;
+	struct rlimit limit;
 	bool quiet, has_region;
+	uint64_t end;
 	long rc;
 
 	signals_freeze();
 	end = heap_freeze();
 	quiet = fault_close_gate(fth_deadline_ns(CLOSE_GATE_NS));
+	lift_limit(&limit);
 	has_region = quiet && fork_begin(run.flat, end) == 0;
 	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (rc == 0)
 		begin_child(end, has_region);
 	else if (has_region)
 		fork_end(run.flat);
+	restore_limit(&limit); /* of each of the two */
 	if (quiet)
 		fault_open_gate();
 	heap_thaw();

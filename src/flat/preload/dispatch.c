@@ -113,6 +113,19 @@ static enum gate_kind kind_of_clone(const struct caught *c)
 	return (flags & (CLONE_SETTLS | CLONE_VFORK)) ? GATE_SHARE : GATE_PLAIN;
 }
 
+#define CLONE3_STACK_AT 40 /* in struct clone_args */
+
+/* The stack of a thread that is made may be memory of the region. */
+static void take_out_stack(const struct caught *c)
+{
+	uint64_t stack = c->nr == SYS_clone && c->a[1] ? (uint64_t)c->a[1] - 1 : 0;
+
+	if (c->nr == SYS_clone3)
+		(void)calls_get(&stack, (uintptr_t)c->a[0] + CLONE3_STACK_AT, sizeof(stack));
+	if (stack)
+		(void)memory_leave_around((uintptr_t)stack);
+}
+
 /* ---- one call ---- */
 
 static long protect(const long a[6])
@@ -243,6 +256,8 @@ static void handle_call(struct caught *c)
 {
 	long rc = carry_out(c);
 
+	if (c->nr == SYS_clone || c->nr == SYS_clone3)
+		take_out_stack(c);
 	if (rc == NOT_HERE && is_fork(c) && child_can_have_region(c->nr, c->a))
 		rc = child_make(c->nr, c->a);
 	if (rc == NOT_HERE && (c->nr == SYS_exit_group || c->nr == SYS_execve))

@@ -162,6 +162,16 @@ size_t heap_length(const void *at, enum heap_kind kind)
 	return (size_t)spans_length(&heap.spans, first) * run.page;
 }
 
+uintptr_t heap_around(uintptr_t at, size_t *length)
+{
+	struct run_before before = lock_heap();
+	uint32_t first = spans_find(&heap.spans, page_at(at));
+
+	*length = first == SPANS_NONE ? 0 : (size_t)spans_length(&heap.spans, first) * run.page;
+	unlock_heap(before);
+	return *length ? (uintptr_t)address_of(first) : 0;
+}
+
 void heap_free(void *at)
 {
 	uint32_t first = page_at((uintptr_t)at), pages;

@@ -19,6 +19,8 @@ void *heap_alloc(size_t bytes, size_t align, enum heap_kind kind);
  */
 size_t heap_length(const void *at, enum heap_kind kind);
 void heap_free(void *at);
+/* The allocation that has this address, and its bytes; 0 if there is none. */
+uintptr_t heap_around(uintptr_t at, size_t *length);
 /* Change the length in place; false if there is no room behind it. */
 bool heap_resize(void *at, size_t bytes);
 /* Free the pages of [at, at + length), wherever allocations begin. */

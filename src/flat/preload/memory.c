@@ -18,6 +18,12 @@
 #define PLAIN_FLAGS (MAP_PRIVATE | MAP_ANONYMOUS)
 #define ALSO_PLAIN  (MAP_NORESERVE | MAP_POPULATE)
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#define STACK_MOST ((uintptr_t)64 << 20) /* of an allocation that has stacks in it */
+#define MREMAP_ALL (MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)
+
 /* The part of a range that is in the region. */
 static bool clip(uintptr_t *at, size_t *length)
 {
@@ -42,6 +48,24 @@ int memory_leave(uintptr_t at, size_t length, bool keep)
 {
 	return clip(&at, &length) ? heap_leave(at & ~(run.page - 1), length + at % run.page, keep)
 				  : 0;
+}
+
+int memory_leave_around(uintptr_t at)
+{
+	uintptr_t first, end;
+	size_t length;
+
+	if (!run_active() || !run_touches(at, 1))
+		return 0;
+	first = heap_around(at, &length);
+	if (!first)
+		return 0;
+	end = first + length;
+	if (at - first > STACK_MOST)
+		first = (at - STACK_MOST) & ~(run.page - 1);
+	if (end - at > STACK_MOST)
+		end = at + STACK_MOST;
+	return heap_leave(first, end - first, true);
 }
 
 long memory_map(const long a[6], bool ours)
@@ -80,6 +104,35 @@ long memory_unmap(uintptr_t at, size_t length)
 	return 0;
 }
 
+/*
+ * A mapping moves to an address that the program chose (MREMAP_FIXED), which is ordinary memory then; or its contents move and it stays,
+ * empty (MREMAP_DONTUNMAP).
+ */
+static long move_mapping(uintptr_t at, size_t old, size_t new, int flags, uintptr_t wanted)
+{
+	const long fixed[6] = {
+		(long)wanted, (long)new, PROT_READ | PROT_WRITE, PLAIN_FLAGS | MAP_FIXED, -1, 0};
+	long to;
+
+	if (!(flags & MREMAP_MAYMOVE) || ((flags & MREMAP_DONTUNMAP) && old != new))
+		return -EINVAL;
+	if ((flags & MREMAP_FIXED) &&
+	    (wanted % run.page || (wanted < at + old && at < wanted + new)))
+		return -EINVAL;
+	if (flags & MREMAP_FIXED)
+		to = memory_map(fixed, false);
+	else
+		to = (long)(uintptr_t)heap_alloc(new, run.page, HEAP_MAPPING);
+	if (to <= 0)
+		return to ? to : -ENOMEM;
+	memcpy((void *)to, (void *)at, old < new ? old : new);
+	if (flags & MREMAP_DONTUNMAP)
+		heap_clear(at, old);
+	else
+		heap_unmap(at, old);
+	return to;
+}
+
 long memory_remap(const long a[6])
 {
 	uintptr_t at = (uintptr_t)a[0];
@@ -92,8 +145,10 @@ long memory_remap(const long a[6])
 			return -ENOMEM;
 		return kernel(SYS_mremap, a);
 	}
-	if (at % run.page || new == 0 || old == 0 || (a[3] & ~(long)MREMAP_MAYMOVE))
+	if (at % run.page || new == 0 || old == 0 || (a[3] & ~(long)MREMAP_ALL))
 		return -EINVAL;
+	if (a[3] & (MREMAP_FIXED | MREMAP_DONTUNMAP))
+		return move_mapping(at, old, new, (int)a[3], (uintptr_t)a[4]);
 	if (new <= old) {
 		if ((new + run.page - 1) / run.page < (old + run.page - 1) / run.page)
 			heap_unmap(at + (new + run.page - 1) / run.page * run.page,
@@ -120,7 +175,12 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (at % run.page)
 		return -EINVAL;
+	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK) {
+		if (memory_leave(inside, n, true) < 0)
+			return -ENOMEM;
+		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
+	}
 	if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
 		heap_clear(inside, n);
-	return 0; /* what is left is about huge pages, children and speed */
+	return 0; /* what is left is about huge pages and speed */
 }

@@ -202,6 +202,11 @@ long memory_remap(const long a[6]);
 long memory_advise(uintptr_t at, size_t length, int advice);
 /* The range is to be protected or locked: what of it is in the region leaves it. */
 int memory_leave(uintptr_t at, size_t length, bool keep);
+/*
+ * The same for the allocation that has this address, up to 64 MiB to both sides: a stack. The kernel stores the frame of a signal there,
+ * also that of a fault.
+ */
+int memory_leave_around(uintptr_t at);
 
 /* ---- dispatch.c ---- */
 void dispatch_call(int sig, siginfo_t *info, void *context);

@@ -97,6 +97,13 @@ static bool messages_touch(uintptr_t at, unsigned n)
 	return false;
 }
 
+/* Between two places of this process, by its own number. */
+static bool is_within(long nr, const long a[6])
+{
+	return (nr == SYS_process_vm_readv || nr == SYS_process_vm_writev) && a[5] == 0 &&
+	       a[0] == gate_call(SYS_getpid, 0, 0, 0, 0, 0, 0);
+}
+
 bool vectors_touch(long nr, const long a[6])
 {
 	if (nr == SYS_sendmsg || nr == SYS_recvmsg)
@@ -105,7 +112,8 @@ bool vectors_touch(long nr, const long a[6])
 		return messages_touch((uintptr_t)a[1], (unsigned)a[2]) ||
 		       run_touches((uintptr_t)a[4], 1);
 	return vector_touches((uintptr_t)a[1], (unsigned long)a[2]) ||
-	       run_touches((uintptr_t)a[3], 1);
+	       run_touches((uintptr_t)a[3], 1) ||
+	       (is_within(nr, a) && vector_touches((uintptr_t)a[3], (unsigned long)a[4]));
 }
 
 /* ---- vectors ---- */
@@ -234,6 +242,49 @@ static long held_part(const struct vector_call *call, const long a[6], uint64_t 
 	if (call->offset >= 0 && a[call->offset] >= 0)
 		b[call->offset] = a[call->offset] + (long)done;
 	return calls_kernel(call->nr, b, mask);
+}
+
+/* One part of a copy within this process. Returns the bytes, or a negative errno. */
+static long copy_within(const struct vector_call *call, const long a[6], uint64_t done,
+			struct calls_record *record)
+{
+	struct vector here, there;
+	uint64_t part;
+	void *between;
+	int rc = read_vector(record, (uintptr_t)a[1], (unsigned long)a[2], &here);
+
+	if (rc == 0)
+		rc = read_vector(record, (uintptr_t)a[3], (unsigned long)a[4], &there);
+	if (rc < 0)
+		return rc;
+	part = (here.bytes < there.bytes ? here.bytes : there.bytes) - done;
+	part = part < CALLS_STREAM ? part : CALLS_STREAM;
+	between = calls_room(record, part ? part : 1);
+	if (!between)
+		return -ENOMEM;
+	rc = copy_vector(call->writes ? &there : &here, done, between, part, true);
+	if (rc == 0)
+		rc = copy_vector(call->writes ? &here : &there, done, between, part, false);
+	return rc < 0 ? rc : (long)part;
+}
+
+/* process_vm_readv() and process_vm_writev() of this process: the kernel cannot reach cold pages of either side. */
+static long do_within(const struct vector_call *call, const long a[6])
+{
+	uint64_t done = 0;
+	long rc;
+
+	if ((unsigned long)a[2] > IOV_MAX || (unsigned long)a[4] > IOV_MAX)
+		return -EINVAL;
+	do {
+		struct calls_record *record = calls_begin();
+
+		rc = record ? copy_within(call, a, done, record) : -EFAULT;
+		if (record)
+			calls_end(record);
+		done += rc > 0 ? (uint64_t)rc : 0;
+	} while (rc > 0);
+	return done ? (long)done : rc;
 }
 
 static long do_vector(const struct vector_call *call, const long a[6], run_mask mask)
@@ -442,5 +493,7 @@ long vectors_do(long nr, const long a[6], run_mask mask)
 	if (nr == SYS_vmsplice &&
 	    (gate_call(SYS_fcntl, a[0], F_GETFL, 0, 0, 0, 0) & O_ACCMODE) == O_RDONLY)
 		return do_vector(&unsplice, a, mask);
+	if (is_within(nr, a))
+		return do_within(find_call(nr), a);
 	return do_vector(find_call(nr), a, mask);
 }

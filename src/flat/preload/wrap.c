@@ -3,6 +3,7 @@
  * The system calls that programs make most, in place of the C library's: they need no signal to find out whether a buffer is in the
  * region. Like the C library's they are points where a thread can be cancelled.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,6 +14,7 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include "flat/preload/run.h"
@@ -192,3 +194,48 @@ RUN_EXPORT void *mremap(void *at, size_t old, size_t new, int flags, ...)
 	va_end(args);
 	return (void *)result(run_program() ? memory_remap(a) : raw(SYS_mremap, a));
 }
+
+/* ---- stacks of coroutines ---- */
+
+void *wrap_makecontext(const ucontext_t *context) __attribute__((visibility("hidden")));
+
+/* The stack leaves the region: the kernel stores frames of signals there. Returns the C library's function. */
+void *wrap_makecontext(const ucontext_t *context)
+{
+	static void *next;
+	void *found = __atomic_load_n(&next, __ATOMIC_RELAXED);
+
+	if (!found) {
+		found = dlsym(RTLD_NEXT, "makecontext");
+		__atomic_store_n(&next, found, __ATOMIC_RELAXED);
+	}
+	if (run_program())
+		(void)memory_leave((uintptr_t)context->uc_stack.ss_sp, context->uc_stack.ss_size,
+				   true);
+	return found;
+}
+
+/* It has any number of arguments, in registers and on the stack: they stay where they are. */
+__asm__(".pushsection .text\n"
+	".globl makecontext\n"
+	".type makecontext, @function\n"
+	"makecontext:\n"
+	"	push %rdi\n"
+	"	push %rsi\n"
+	"	push %rdx\n"
+	"	push %rcx\n"
+	"	push %r8\n"
+	"	push %r9\n"
+	"	push %rax\n"
+	"	call wrap_makecontext\n"
+	"	mov %rax, %r11\n"
+	"	pop %rax\n"
+	"	pop %r9\n"
+	"	pop %r8\n"
+	"	pop %rcx\n"
+	"	pop %rdx\n"
+	"	pop %rsi\n"
+	"	pop %rdi\n"
+	"	jmp *%r11\n"
+	".size makecontext, . - makecontext\n"
+	".popsection\n");
