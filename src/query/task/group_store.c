@@ -580,15 +580,23 @@ static int write_deeper(struct incoming *in, struct group_parts *parts)
 	return rc;
 }
 
-/* Room for more: groups go to the parts, or, if there are none, less is added at a time. */
-static int make_way(struct incoming *in, struct group_parts *parts, bool *parted)
+/*
+ * Room for more: groups go to the parts. If there are none, or if the rows did not fit after that either
+ * (`again`: some of them were added before memory ran out, which must not go on for ever), less is added at a time.
+ */
+static int make_way(struct incoming *in, struct group_parts *parts, bool again, bool *parted)
 {
 	struct grouper *g = in->store->g;
+	bool empty = grouper_is_empty(g);
 	int rc;
 
-	if (grouper_is_empty(g)) {
+	if (empty || again) {
 		in->slice /= 2;
-		rc = in->slice < SLICE_MIN ? -ENOMEM : grouper_renew(g);
+		if (in->slice < SLICE_MIN)
+			return -ENOMEM;
+	}
+	if (empty) {
+		rc = grouper_renew(g);
 		g->states.added = in->store->added;
 		return rc;
 	}
@@ -601,6 +609,7 @@ static int make_way(struct incoming *in, struct group_parts *parts, bool *parted
 /* The records gathered so far into the grouper. */
 static int flush_batch(struct incoming *in, struct group_parts *parts, bool *parted)
 {
+	bool again = false, failed;
 	unsigned first = 0;
 	int rc = 0;
 
@@ -610,10 +619,12 @@ static int flush_batch(struct incoming *in, struct group_parts *parts, bool *par
 		unsigned left = in->batch.n - first, n = left < in->slice ? left : in->slice;
 
 		rc = add_slice(in, in->store->g, first, n);
+		failed = rc == -ENOMEM;
 		if (rc == 0)
 			first += n;
-		else if (rc == -ENOMEM)
-			rc = make_way(in, parts, parted);
+		else if (failed)
+			rc = make_way(in, parts, again, parted);
+		again = failed;
 	}
 	record_batch_reset(&in->batch);
 	return rc;
@@ -623,6 +634,7 @@ static int add_block(struct incoming *in, struct group_parts *parts, bool *parte
 		     const char *record, uint32_t size)
 {
 	struct group_store *s = in->store;
+	bool again = false, failed;
 	unsigned first = 0;
 	int rc = group_store_room(s, size);
 
@@ -634,10 +646,12 @@ static int add_block(struct incoming *in, struct group_parts *parts, bool *parte
 		unsigned left = in->block.n - first, n = left < in->slice ? left : in->slice;
 
 		rc = group_part_add(s->g, &in->block, first, n, &in->partial);
+		failed = rc == -ENOMEM;
 		if (rc == 0)
 			first += n;
-		else if (rc == -ENOMEM)
-			rc = make_way(in, parts, parted);
+		else if (failed)
+			rc = make_way(in, parts, again, parted);
+		again = failed;
 	}
 	return rc;
 }

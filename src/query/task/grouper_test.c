@@ -596,6 +596,22 @@ static void what_does_not_fit_is_spilled(void **state)
 		}
 }
 
+/* Shares that hold less than a batch of distinct values: they are added in smaller slices, and the work ends. */
+static void a_share_smaller_than_a_batch_of_values(void **state)
+{
+	unsigned right = 0;
+
+	(void)state;
+	for (uint64_t share = 64 << 10; share <= 192 << 10; share += 16 << 10) {
+		struct trial t = {.groupers = 1, .batches = 12, .values = 100000, .memory = share};
+		int rc = run_trial(&t, NULL);
+
+		assert_true(rc == 0 || rc == -ENOMEM);
+		right += rc == 0;
+	}
+	assert_true(right > 0);
+}
+
 /*
  * Keys and states of fixed width are spilled in blocks: ranges of keys if their arrays fit, else parts by hash; groups if
  * many rows belong to each, else rows; rows from the start on if a grouper expects too many groups.
@@ -718,6 +734,7 @@ int main(void)
 		cmocka_unit_test(groups_over_a_small_domain),
 		cmocka_unit_test(counts_grow),
 		cmocka_unit_test(what_does_not_fit_is_spilled),
+		cmocka_unit_test(a_share_smaller_than_a_batch_of_values),
 		cmocka_unit_test(fixed_widths_are_spilled_in_blocks),
 		cmocka_unit_test(every_allocation_may_fail),
 		cmocka_unit_test(a_full_scratch_file_is_a_clean_error),
