@@ -15,6 +15,8 @@ FUZZ_SECONDS ?= 60
 MUTANTS ?= 20
 MUTANTS_MODULES ?= array cache dev nvme vol
 MUTANTS_SEED ?= 1
+# which tests `make check-long` runs: a regular expression
+TESTS ?= .
 
 deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
 # $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
@@ -25,7 +27,7 @@ strict = { $(call configure,$(1),-DFTH_WERROR=ON $(2)); } && \
 	{ grep -q '^FTH_WERROR:BOOL=ON$$' $(1)/CMakeCache.txt || cmake -DFTH_WERROR=ON $(1); }
 compile = cmake --build $(1) --parallel $(JOBS)
 
-.PHONY: all build demo check check-plain check-asan check-tsan check-guest check-gpu check-format \
+.PHONY: all build demo check check-plain check-asan check-tsan check-long check-guest check-gpu check-format \
 	check-layers check-headers bench bench-gpu gpu plots site fuzz mutants \
 	format install uninstall clean help deps-build deps-check
 
@@ -70,6 +72,14 @@ check-tsan: deps-check ## the concurrent tests, under ThreadSanitizer
 	@$(call strict,build-tsan,-DFTH_SANITIZE=thread)
 	@$(call compile,build-tsan) --target concurrent_tests
 	@scripts/run-tests.sh build-tsan --parallel $(JOBS) --label-regex concurrent
+
+# CMake knows the time limits of tests: it is run again for others, which compiles nothing.
+check-long: deps-check ## the long versions of the tests, or of those that match TESTS=REGEX; takes hours
+	@$(call strict,build)
+	@$(call compile,build)
+	@cmake -DFTH_LONG_TESTS=ON build >/dev/null
+	@status=0; FTH_LONG_TESTS=1 scripts/run-tests.sh build --label-exclude once -R '$(TESTS)' || status=$$?; \
+		cmake -DFTH_LONG_TESTS=OFF build >/dev/null; exit $$status
 
 check-guest: deps-check ## only: our driver on the NVMe drives of a QEMU guest
 	@tests/guest/guest_test.sh

@@ -36,6 +36,8 @@ endfunction()
 # Builds all that `ctest --label-regex concurrent` runs, and nothing else.
 add_custom_target(concurrent_tests)
 
+option(FTH_LONG_TESTS "Give tests the time that their long versions need; make check-long sets it" OFF)
+
 # fth_test_properties(NAME SECONDS LABEL...): what all tests share. Sanitizers are slow: there a
 # test gets more time. Label `concurrent`: runs under ThreadSanitizer as well; `once`: looks at
 # files, not at code that runs, so the plain build's run is enough.
@@ -45,6 +47,9 @@ function(fth_test_properties name seconds)
   endif()
   if(FTH_SANITIZE)
     math(EXPR seconds "${seconds} * 4")
+  endif()
+  if(FTH_LONG_TESTS)
+    set(seconds 7200)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${seconds} SKIP_RETURN_CODE 77 LABELS "${ARGN}")
 endfunction()
