@@ -230,7 +230,8 @@ static int open_rest(struct cutter *c, uint32_t number, struct rest *r)
 	r->there = fth_arena_alloc(c->arena, t->slot_count + 1, 1);
 	if (r->task.steps == NULL || r->there == NULL)
 		return -ENOMEM;
-	memcpy(r->task.steps, t->steps, bytes);
+	if (bytes > 0)
+		memcpy(r->task.steps, t->steps, bytes);
 	memset(r->there, 0, t->slot_count);
 	make_slots(t->source.columns, t->source.column_count, r->there);
 	if (t->source.kind == TASK_TABLE && t->source.row_slot != TASK_NONE)
