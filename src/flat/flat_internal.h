@@ -98,6 +98,7 @@ struct flat_stay {
 struct flat_channel {
 	struct fth_dev_chan *chan;
 	uint32_t lock;
+	bool polls;
 	bool lost;     /* a request timed out on it: left alone until close */
 	uint32_t slow; /* waits that do not poll, since a request took long; under lock */
 	struct fth_dev_req reqs[FLAT_DEPTH];

@@ -454,6 +454,81 @@ static void stores_during_a_move_are_kept(void **unused)
 	assert_ok(fth_flat_close(flat));
 }
 
+static bool has_clean_page(const struct fth_flat *flat)
+{
+	for (uint64_t page = 0; page < flat->pages; page++) {
+		uint32_t word = word_get(&flat->words[page]);
+
+		if ((word & (WORD_STATE | WORD_DIRTY | WORD_LOCKED)) == WORD_CACHED)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Changed pages of the SSD-cache are written before their slots are needed. Each page that comes in is stored to, and there is no sync: one
+ * that is there and clean was cleaned.
+ */
+static void changed_pages_are_cleaned(void **unused)
+{
+	struct fth_flat *flat = open_region("mem:2M", BUDGET, FTH_FLAT_NEVER);
+	uint64_t *words = fth_flat_base(flat), shadow[512] = {0};
+	struct fth_rng rng = {9};
+	bool cleaned = false;
+
+	(void)unused;
+	assert_ok(fth_flat_advise(flat, words, fth_flat_size(flat), FTH_FLAT_RANDOM));
+	for (uint64_t i = 0; i < 100000 && !cleaned && fth_flat_emulates(); i++) {
+		uint64_t page = fth_rng_below(&rng, 512);
+
+		words[page * 512 + 5] = shadow[page] = i;
+		cleaned = i % 16 == 0 && has_clean_page(flat);
+	}
+	assert_true(cleaned || !fth_flat_emulates());
+	for (uint64_t page = 0; page < 512; page++)
+		assert_true(words[page * 512 + 5] == shadow[page]);
+	assert_ok(fth_flat_close(flat));
+}
+
+/* Buffers for pages on their way to DRAM: each belongs to one thread; without one a page takes a slot of the SSD-cache. */
+static void pages_arrive_without_a_landing(void **unused)
+{
+	struct fth_flat *flat = open_region("mem:2M", BUDGET, FTH_FLAT_ALWAYS);
+	uint64_t *words = fth_flat_base(flat), n = fth_flat_size(flat) / 8;
+	uint8_t *landings[FLAT_CHANNELS];
+
+	(void)unused;
+	for (uint64_t i = 0; i < n; i++)
+		words[i] = i * 5;
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
+		landings[i] = io_take_landing(flat);
+		assert_non_null(landings[i]);
+		for (unsigned k = 0; k < i; k++)
+			assert_true(landings[k] + PAGE <= landings[i] ||
+				    landings[i] + PAGE <= landings[k]);
+		memset(landings[i], 0xaa, PAGE);
+	}
+	assert_null(io_take_landing(flat));
+	for (uint64_t i = 0; i < n; i += 64)
+		assert_true(words[i] == i * 5);
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
+		for (unsigned k = 0; k < PAGE; k++)
+			assert_int_equal(landings[i][k], 0xaa);
+		io_give_landing(flat, landings[i]);
+	}
+	assert_ptr_equal(io_take_landing(flat), landings[0]);
+	io_give_landing(flat, landings[0]);
+	for (uint64_t i = 0; i < n; i += 64)
+		assert_true(words[i] == i * 5);
+	/* all of them are given back */
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
+		while (!word_try_lock(&flat->landings.locks[i]))
+			usleep(100);
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
+		word_unlock(&flat->landings.locks[i]);
+	assert_ok(fth_flat_close(flat));
+}
+
 static void streams_are_read_ahead(void **unused)
 {
 	struct fth_flat *flat = open_region("mem:8M", 512 * PAGE, FTH_FLAT_COUNTERS);
@@ -506,6 +581,28 @@ static void without_a_thread(void **unused)
 	for (uint64_t i = 0; i < (4u << 20) / 8; i++)
 		assert_true(words[i] == ~i);
 	assert_int_equal(fth_flat_stat(flat, FTH_FLAT_STAT_BACKGROUND), 0);
+	assert_ok(fth_flat_close(flat));
+}
+
+static void without_polling(void **unused)
+{
+	struct fth_flat *flat;
+	uint64_t *words;
+
+	(void)unused;
+	assert_int_equal(setenv("FTH_FLAT_POLL", "0", 1), 0);
+	flat = open_region("delay(mem:2M)?read_us=50", BUDGET, FTH_FLAT_ALWAYS);
+	unsetenv("FTH_FLAT_POLL");
+	words = fth_flat_base(flat);
+	for (unsigned i = 0; i < FLAT_CHANNELS; i++)
+		assert_false(flat->channels[i].polls);
+	for (unsigned i = 0; i < 512; i++)
+		words[i * 512] = i;
+	for (unsigned i = 0; i < 512; i++)
+		assert_true(words[i * 512] == i);
+	assert_ok(fth_flat_close(flat));
+	flat = open_region("mem:2M", BUDGET, FTH_FLAT_ALWAYS);
+	assert_true(flat->channels[0].polls);
 	assert_ok(fth_flat_close(flat));
 }
 
@@ -624,7 +721,10 @@ static void a_sync_writes_changed_pages_only(void **unused)
 	assert_ok(fth_flat_close(flat));
 }
 
-/* Threads that sync at the same time: each finds its bytes on the device afterwards. */
+/*
+ * Threads that sync at the same time: each finds its bytes on the device afterwards. The bytes are there as soon as a write is submitted,
+ * so this cannot see a sync that returns before the write of another one has completed (sync.c, 3): the test above does.
+ */
 struct syncer {
 	struct fth_flat *flat;
 	struct fth_dev *dev;
@@ -890,9 +990,12 @@ int main(void)
 		cmocka_unit_test(threads_lose_nothing),
 		cmocka_unit_test(failing_io_loses_nothing),
 		cmocka_unit_test(stores_during_a_move_are_kept),
+		cmocka_unit_test(changed_pages_are_cleaned),
+		cmocka_unit_test(pages_arrive_without_a_landing),
 		cmocka_unit_test(streams_are_read_ahead),
 		cmocka_unit_test(advice_about_streams),
 		cmocka_unit_test(without_a_thread),
+		cmocka_unit_test(without_polling),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
 		cmocka_unit_test(a_sync_writes_changed_pages_only),

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -59,6 +60,14 @@ void io_give_landing(struct fth_flat *flat, const uint8_t *landing)
 					  flat->options.page]);
 }
 
+/* FTH_FLAT_POLL=0: threads that wait for the device sleep at once, and leave the processor to others. */
+static bool wants_polling(void)
+{
+	const char *text = getenv("FTH_FLAT_POLL");
+
+	return !text || strcmp(text, "0") != 0;
+}
+
 int io_open(struct fth_flat *flat)
 {
 	int opened = open_landings(flat);
@@ -68,6 +77,7 @@ int io_open(struct fth_flat *flat)
 	for (unsigned i = 0; i < FLAT_CHANNELS; i++) {
 		int rc = fth_dev_chan_open(flat->dev, FLAT_DEPTH, &flat->channels[i].chan);
 
+		flat->channels[i].polls = wants_polling();
 		if (rc == 0) /* a fault may come while the program's allocator works */
 			rc = fth_dev_chan_prepare(flat->channels[i].chan);
 		if (rc < 0)
@@ -133,7 +143,7 @@ static int poll_some(struct flat_channel *channel, struct fth_dev_req **done, un
 	uint64_t now, end;
 	bool busy = false;
 
-	if (rc != 0 || channel->slow > 0) {
+	if (rc != 0 || channel->slow > 0 || !channel->polls) {
 		channel->slow -= channel->slow > 0;
 		return rc;
 	}
