@@ -609,6 +609,35 @@ static void without_polling(void **unused)
 /* More threads than pages of DRAM, and all want one at once: they wait for each other. */
 #define CROWD 64
 
+/* A hot set of four fifths of the budget and a few accesses elsewhere: hot pages do not push one another out for ever. */
+static void a_hot_set_comes_to_rest(void **unused)
+{
+	const uint64_t budget = 256, pages = 4 * budget, accesses = 50000;
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	struct fth_rng rng = {1};
+	uint64_t moved = 0;
+	struct fth_flat *flat;
+	volatile uint8_t *bytes;
+
+	(void)unused;
+	options.policy = FTH_FLAT_COUNTERS;
+	options.foreground = true;
+	assert_ok(fth_flat_open("mem:4M", budget * PAGE, &options, &flat));
+	take_signals();
+	bytes = fth_flat_base(flat);
+	for (unsigned i = 0; i < 4 * accesses; i++) {
+		uint64_t page = fth_rng_below(&rng, fth_rng_below(&rng, 10) ? pages / 5 : pages);
+
+		bytes[page * PAGE]++;
+		if (i == 3 * accesses)
+			moved = fth_flat_stat(flat, FTH_FLAT_STAT_PROMOTIONS);
+	}
+	moved = fth_flat_stat(flat, FTH_FLAT_STAT_PROMOTIONS) - moved;
+	/* were every cold page moved, there would be five times as many */
+	assert_true(!fth_flat_emulates() || moved < accesses / 50);
+	fth_flat_discard(flat);
+}
+
 static void *page_in_often(void *raw)
 {
 	uint8_t *bytes = raw;
@@ -996,6 +1025,7 @@ int main(void)
 		cmocka_unit_test(advice_about_streams),
 		cmocka_unit_test(without_a_thread),
 		cmocka_unit_test(without_polling),
+		cmocka_unit_test(a_hot_set_comes_to_rest),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
 		cmocka_unit_test(a_sync_writes_changed_pages_only),
