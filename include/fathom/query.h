@@ -31,8 +31,11 @@
  *
  * The budget bounds what the queries of a database allocate: page buffers, metadata of tables, intermediate
  * results and parsed statements, of all queries together. Outside of it are the memory of threads, that of
- * PostgreSQL's grammar while it parses, and that of INSERT and COPY for encoding rows. A query that does not fit
- * fails with -ENOMEM.
+ * PostgreSQL's grammar while it parses, and that of INSERT and COPY for encoding rows. What does not fit
+ * goes to temporary files. A query that runs out of memory before rows went to the caller starts again with shorter tasks, one
+ * thread and more temporary files. A query whose smallest form does not fit is refused with -ENOMEM before it starts; the
+ * error text says how much memory it needs. In less than 8 MiB, or beside other queries that use the budget, a query can also
+ * fail with -ENOMEM while it runs.
  *
  * Views are rows of the table fathom_views. Names that begin with "fathom_" are reserved.
  */
