@@ -121,6 +121,39 @@ static void little_memory_proves_less(void **state)
 	fixture_close(&f);
 }
 
+/* Keys of three times a column's memory are proved unique where another column needs none of its own. */
+static void columns_leave_memory_to_others(void **state)
+{
+	enum { ROWS = 1000, APART = 3001 };
+	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
+	int64_t keys[ROWS], others[ROWS];
+	const struct fth_table_vector vectors[] = {
+		{.values = keys}, {.values = others}, {.values = others}};
+	struct fth_table_writer *writer;
+	struct table_fixture f;
+
+	(void)state;
+	options.fact_memory = 150 << 10;
+	options.group_rows = 100;
+	for (int64_t i = 0; i < ROWS; i++) {
+		keys[i] = (ROWS - i) * APART; /* 92 pages of 4 KiB */
+		others[i] = i % 2;
+	}
+	for (int repeated = 0; repeated < 2; repeated++) {
+		uint32_t wanted = repeated ? 0 : FTH_TABLE_CLUSTERED | FTH_TABLE_UNIQUE;
+
+		fixture_open(&f);
+		fixture_create(&f, "t", "a bigint, b bigint, c bigint");
+		keys[ROWS - 1] = repeated ? keys[0] : keys[ROWS - 1];
+		assert_ok(fth_table_writer_open(f.db, "t", &options, &writer));
+		assert_ok(fth_table_writer_append(writer, vectors, ROWS));
+		assert_ok(fth_table_writer_commit(writer));
+		fth_table_writer_close(writer);
+		assert_int_equal(facts_of(&f, "t").flags & ORDER, wanted);
+		fixture_close(&f);
+	}
+}
+
 /* Runs of 1 to 7 equal keys, as orders have items. */
 static void groups_are_cut_between_keys(void **state)
 {
@@ -225,6 +258,7 @@ int main(void)
 		cmocka_unit_test(values_that_return_are_not_clustered),
 		cmocka_unit_test(nulls_end_all_order),
 		cmocka_unit_test(little_memory_proves_less),
+		cmocka_unit_test(columns_leave_memory_to_others),
 		cmocka_unit_test(groups_are_cut_between_keys),
 		cmocka_unit_test(long_keys_span_groups),
 		cmocka_unit_test(dictionaries_grow_until_they_are_full),

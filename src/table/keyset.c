@@ -16,20 +16,21 @@ struct keyset_page {
 };
 
 struct keyset {
-	size_t memory, used;
+	size_t memory, used, *spare;
 	uint32_t slots, pages; /* slots: a power of two */
 	bool full;
 	struct keyset_page *recent;
 	struct keyset_page **slot;
 };
 
-struct keyset *keyset_new(size_t memory)
+struct keyset *keyset_new(size_t memory, size_t *spare)
 {
 	struct keyset *set = calloc(1, sizeof(*set));
 
 	if (!set)
 		return NULL;
 	set->memory = memory;
+	set->spare = spare;
 	set->slots = 64;
 	set->slot = calloc(set->slots, sizeof(*set->slot));
 	if (!set->slot) {
@@ -46,6 +47,7 @@ void keyset_free(struct keyset *set)
 	for (uint32_t i = 0; i < set->slots; i++)
 		free(set->slot[i]);
 	free(set->slot);
+	*set->spare += set->memory;
 	free(set);
 }
 
@@ -74,6 +76,17 @@ static bool grow_slots(struct keyset *set)
 	return true;
 }
 
+static bool has_room(struct keyset *set)
+{
+	size_t wanted = set->used + sizeof(struct keyset_page);
+
+	if (wanted > set->memory && wanted - set->memory <= *set->spare) {
+		*set->spare -= wanted - set->memory;
+		set->memory = wanted;
+	}
+	return wanted <= set->memory;
+}
+
 /* The page of a number; NULL if there is no memory for it. */
 static struct keyset_page *find_page(struct keyset *set, int64_t number)
 {
@@ -81,8 +94,7 @@ static struct keyset_page *find_page(struct keyset *set, int64_t number)
 
 	if (*slot)
 		return *slot;
-	if (set->used + sizeof(**slot) > set->memory ||
-	    (set->pages * 2 >= set->slots && !grow_slots(set)))
+	if (!has_room(set) || (set->pages * 2 >= set->slots && !grow_slots(set)))
 		return NULL;
 	slot = find_slot(set->slot, set->slots, number);
 	*slot = calloc(1, sizeof(**slot));

@@ -8,7 +8,8 @@
 
 struct keyset;
 
-struct keyset *keyset_new(size_t memory);
+/* `memory` bytes are its own. It takes more from *spare, which several sets share, and leaves all of it there when it is freed. */
+struct keyset *keyset_new(size_t memory, size_t *spare);
 void keyset_free(struct keyset *set);
 
 /* 1 if the key is new, 0 if it was there, -1 if the set is full and says nothing any more. */

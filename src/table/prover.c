@@ -51,21 +51,23 @@ static int take_old(struct prover *p, enum fth_table_kind kind, const struct col
 }
 
 int prover_init(struct prover *p, enum fth_table_kind kind, const struct column_state *state,
-		uint64_t rows, size_t memory)
+		uint64_t rows, size_t memory, size_t *spare)
 {
 	int rc = 0;
 
-	*p = (struct prover){
-		.sorted = true, .clustered = true, .whole_runs = true, .memory = memory};
+	*p = (struct prover){.sorted = true, .clustered = true, .whole_runs = true};
 	if (rows)
 		rc = take_old(p, kind, state);
 	if (kind == FTH_TABLE_KIND_WIDE)
 		drop_all(p);
-	if (rc == 0 && p->clustered && kind != FTH_TABLE_KIND_STRING) {
-		p->seen = keyset_new(memory);
-		rc = p->seen ? 0 : -ENOMEM;
+	if (rc < 0)
+		return rc;
+	if (!p->clustered || kind == FTH_TABLE_KIND_STRING) {
+		*spare += memory;
+		return 0;
 	}
-	return rc;
+	p->seen = keyset_new(memory, spare);
+	return p->seen ? 0 : -ENOMEM;
 }
 
 void prover_release(struct prover *p)

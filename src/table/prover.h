@@ -6,7 +6,8 @@
  * 2. Rows of earlier batches are known by what the manifest says about them: facts, smallest, largest and last
  *    value. A value between the smallest and largest old one may be there already: the column is not clustered
  *    any more, unless it continues a sorted order.
- * 3. Values of this batch are in a keyset. If that is full only a sorted column stays clustered.
+ * 3. Values of this batch are in a keyset. If that is full only a sorted column stays clustered. Columns that
+ *    have none, or need it no longer, leave their memory to the others.
  */
 #ifndef TABLE_PROVER_H
 #define TABLE_PROVER_H
@@ -28,12 +29,11 @@ struct prover {
 	bool old;		     /* earlier batches have rows, from old_min to old_max */
 	int64_t old_min, old_max;
 	struct keyset *seen; /* NULL: none, or full */
-	size_t memory;
 };
 
-/* state and rows are those of earlier batches. -ENOMEM. */
+/* state and rows are those of earlier batches. memory and spare: see keyset_new(). -ENOMEM. */
 int prover_init(struct prover *p, enum fth_table_kind kind, const struct column_state *state,
-		uint64_t rows, size_t memory);
+		uint64_t rows, size_t memory, size_t *spare);
 void prover_release(struct prover *p);
 
 /* Look at the next group. -ENOMEM. */

@@ -56,7 +56,7 @@ static int init_columns(struct fth_table_writer *w, uint64_t fact_memory)
 	}
 	for (uint32_t c = 0; rc == 0 && c < m->schema.columns; c++) {
 		rc = prover_init(&w->column[c].prover, fth_table_kind(&m->schema.column[c]),
-				 &m->column[c], m->rows, fact_memory);
+				 &m->column[c], m->rows, fact_memory, &w->fact_spare);
 		if (rc == 0)
 			rc = load_dictionary(&w->column[c], &m->column[c]);
 	}

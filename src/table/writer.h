@@ -44,8 +44,9 @@ struct fth_table_writer {
 	bool declared;	/* cut_by is the schema's */
 	bool committed; /* or failed to */
 	uint32_t cut_by;
-	uint32_t numbers; /* of groups so far */
-	uint64_t rows;	  /* appended */
+	uint32_t numbers;  /* of groups so far */
+	uint64_t rows;	   /* appended */
+	size_t fact_spare; /* memory for proofs that no column needs now */
 	struct group *filling;
 
 	pthread_mutex_t lock;

@@ -35,7 +35,8 @@ struct fth_table_write_options {
 	unsigned group_rows;  /* rows of a group at most; default FTH_TABLE_GROUP_ROWS */
 	unsigned compression; /* of text: 1 fast, 2 to 12 LZ4 HC; default 2 */
 	bool plain;	      /* do not compress text */
-	uint64_t fact_memory; /* bytes for each column to prove uniqueness; default 64 MiB */
+	/* bytes for each column to prove uniqueness; columns share what others do not need; default 64 MiB */
+	uint64_t fact_memory;
 };
 
 #define FTH_TABLE_WRITE_OPTIONS_INIT                                      \
