@@ -229,7 +229,7 @@ static void choose_ranked(struct build *b)
 	double rows = x->spec.rows * share;
 
 	if (!b->at_once && rank_chosen(b, x->from, last, rows, need_of_chunks(b, rows, 1)))
-		rank_open(b, last, rows);
+		rank_open(b, last);
 }
 
 int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build **out)

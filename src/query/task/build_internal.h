@@ -43,6 +43,7 @@ struct build {
 	/* finishing */
 	_Atomic(struct chunk *) next; /* to be visited */
 	uint64_t least, most;	      /* of the numbers */
+	bool without_filter;	      /* of a hash table: there was no memory for all of it */
 };
 
 /* Whether a bitmap of so many bytes is better than a hash table of so many rows. */
@@ -58,7 +59,7 @@ int build_narrow(struct build *b, uint64_t seen);
  */
 bool rank_chosen(const struct build *b, uint64_t from, uint64_t last, double rows, double chunks);
 double rank_need(const struct build *b, double rows);
-int rank_open(struct build *b, uint64_t last, double rows);
+int rank_open(struct build *b, uint64_t last);
 /* Drop the rows of a list of chunks whose number is above `to`. */
 struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to);
 void build_free_chunks(struct build *b, struct chunk *c);

@@ -251,7 +251,8 @@ static int make_hash(struct build *b)
 	if (x->heads == NULL || x->numbers == NULL)
 		return -ENOMEM;
 	memset(x->heads, 0xff, heads);
-	make_filter(b);
+	if (!b->without_filter)
+		make_filter(b);
 	return for_chunks(b, 1, insert_numbers);
 }
 
@@ -361,12 +362,15 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);
 		while (rc == -ENOMEM) {
+			/* What only makes misses faster is given up before rows are. */
+			bool narrow = b->without_filter || x->filter == NULL;
+
+			b->without_filter = true;
 			index_forget(x);
-			rc = build_narrow(b, b->to);
-			if (rc == 0)
-				rc = make_structure(b, threads);
-			else
+			rc = narrow ? build_narrow(b, b->to) : 0;
+			if (rc < 0)
 				break;
+			rc = make_structure(b, threads);
 		}
 	} else {
 		seal_text(b);

@@ -453,7 +453,7 @@ static void maps_by_rank_need_less_room(void **state)
 	static const struct {
 		unsigned room;
 		int least, most; /* parts */
-	} cases[] = {{120 << 10, 1, 1}, {72 << 10, 1, 1}, {44 << 10, 2, 12}};
+	} cases[] = {{120 << 10, 1, 1}, {72 << 10, 1, 1}, {26 << 10, 2, 12}};
 	const struct shape *shape = &shapes[sizeof(shapes) / sizeof(*shapes) - 1];
 	struct fth_qmem *mem = fth_qmem_new(LARGE);
 	struct fth_rng rng = {5};

@@ -10,7 +10,8 @@
 #include <errno.h>
 
 #define WORTH_TIMES 2.0	  /* chunks take so many times the memory of the map */
-#define FILL	    0.95  /* of the room, if as many keys come as are expected */
+#define FILL	    0.95  /* of the room */
+#define BITMAP_PART 0.5	  /* of the room, at most, is the bitmap */
 #define CHUNK_KEYS  1024u /* fewer are no part */
 #define SPARE	    32768 /* bytes of the room for what is small */
 
@@ -34,12 +35,14 @@ double rank_need(const struct build *b, double rows)
 	return bytes_of(b, 0, b->index->numbering.last, rows) / FILL;
 }
 
-int rank_open(struct build *b, uint64_t last, double rows)
+int rank_open(struct build *b, uint64_t last)
 {
 	struct index *x = b->index;
-	double all = bytes_of(b, x->from, last, rows), room = (double)x->spec.room * FILL;
+	double all = (double)build_bitmap_bytes(b, x->from, last);
+	double room = (double)x->spec.room * BITMAP_PART;
 	int rc;
 
+	/* All keys, if they can be counted: there may be fewer than are expected. */
 	if (all > room)
 		last = x->from + (uint64_t)((double)(last - x->from) * (room / all));
 	rc = build_init_bitmap(b, x->from, last);
