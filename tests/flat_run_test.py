@@ -342,6 +342,14 @@ def test_refusals():
     expect(done.returncode == 1 and b"refused       1 allocations" in done.stderr, "a region that is full", done)
 
 
+def test_advice():
+    """A program that thrashes is told what would help; others are not."""
+    script = "b = bytearray(16 << 20)\nfor k in range(%d):\n  for i in range(0, len(b), 4096): b[i] = k\n"
+    for rounds, dram, wanted in [(12, "4M", True), (1, "4M", False), (12, "64M", False)]:
+        done = flat(["--dram", dram, "--file", device], [sys.executable, "-c", script % rounds])
+        expect(done.returncode == 0 and (b"times on average; a --dram" in done.stderr) == wanted, "advice", done)
+
+
 def test_errors():
     """Pages that cannot be written: a message and SIGBUS, not a hang."""
     done = flat(["--dram", "4M", "--file", "fault(mem:128M)?kind=write&nth=100&every=1"], [PROGRAM, "exit"])
@@ -360,5 +368,5 @@ def test_errors():
     expect(done.returncode == -signal.SIGBUS and b"No space left on device" in done.stderr, "full disk", done)
 
 
-main([test_topics, test_fork, test_endings, test_stat_and_signals, test_terminal, test_refusals, test_errors, test_sort,
+main([test_topics, test_fork, test_endings, test_stat_and_signals, test_terminal, test_refusals, test_errors, test_advice, test_sort,
       test_sqlite, test_python, test_redis])

@@ -29,6 +29,26 @@ static uint64_t in_memory(const struct run_shared *run)
 	       run->page;
 }
 
+#define READ_OFTEN 4 /* times that each page was read: more is thrashing */
+
+/* A program that reads its memory again and again is told what would help. */
+static void advise(FILE *out, const struct run_shared *run)
+{
+	uint64_t most = count(run, RUN_BYTES_MOST), read = figure(run, FTH_FLAT_STAT_MISSES);
+	uint64_t pages = most / (run->page ? run->page : 1);
+	char all[FTH_CLI_BYTES_MAX];
+
+	if (most <= run->dram || pages == 0 || read < READ_OFTEN * pages)
+		return;
+	fprintf(out,
+		"  advice        each page was read %llu times on average; a --dram well above %s "
+		"would hold them all%s\n",
+		(unsigned long long)(read / pages), fth_cli_bytes(all, most),
+		run->policy == FTH_FLAT_ALWAYS
+			? ", --policy counters uses rarely used ones in place"
+			: "");
+}
+
 void fth_flat_report(FILE *out, const struct run_shared *run)
 {
 	char a[FTH_CLI_BYTES_MAX], b[FTH_CLI_BYTES_MAX], c[FTH_CLI_BYTES_MAX], d[FTH_CLI_BYTES_MAX];
@@ -56,6 +76,7 @@ void fth_flat_report(FILE *out, const struct run_shared *run)
 		fprintf(out,
 			"  left          %s that the program protected, locked or mapped over\n",
 			fth_cli_bytes(d, count(run, RUN_LEFT)));
+	advise(out, run);
 }
 
 void fth_flat_report_json(FILE *out, const struct run_shared *run)
