@@ -11,9 +11,9 @@
  * A query that runs out of memory, or needs too many passes, before it has given rows to the client is run again in another way.
  */
 enum exec_thrift {
-	EXEC_PLAIN, /* as planned */
-	EXEC_CUT,   /* tasks are cut between look-ups in structures that did not fit (cut.h) */
-	EXEC_FRUGAL, /* tasks are cut in front of each look-up, one thread works, batches are small */
+	EXEC_PLAIN,  /* as planned */
+	EXEC_CUT,    /* tasks are cut between look-ups in structures that did not fit (cut.h) */
+	EXEC_FRUGAL, /* tasks are cut in front of each look-up, one thread works */
 };
 
 struct exec_options {
