@@ -6,7 +6,7 @@
  * held rows once for each part.
  *
  * The price of a row is that of reading it from its table; a held row is written and read back once for each pass. Both
- * prices were measured on two processors, and need to be right by a factor of two only: the choice is seldom close.
+ * prices are estimates, and need to be right by a factor of two only: the choice is seldom close.
  */
 #include "query/task/pass.h"
 
