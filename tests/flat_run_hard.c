@@ -679,7 +679,7 @@ static void stacks(void)
 static void within(void)
 {
 	static uint8_t plain[100000];
-	struct iovec here, there[2];
+	struct iovec here, there[2], *own;
 	pid_t self = getpid();
 
 	start();
@@ -699,6 +699,12 @@ static void within(void)
 	there[0] = (struct iovec){cold(sizeof(plain)), sizeof(plain)};
 	CHECK(process_vm_writev(self, &here, 1, there, 1, 0) == sizeof(plain));
 	CHECK(memcmp(plain, there[0].iov_base, sizeof(plain)) == 0);
+	/* over its own vector */
+	own = cold(sizeof(plain));
+	*own = (struct iovec){own, sizeof(plain)};
+	there[0] = (struct iovec){plain, sizeof(plain)};
+	CHECK(process_vm_readv(self, own, 1, there, 1, 0) == sizeof(plain));
+	CHECK(memcmp(plain, own, sizeof(plain)) == 0);
 	/* what is wrong stays wrong */
 	there[0] = (struct iovec){NULL, 100};
 	here.iov_base = cold(PAGE);

@@ -244,47 +244,48 @@ static long held_part(const struct vector_call *call, const long a[6], uint64_t 
 	return calls_kernel(call->nr, b, mask);
 }
 
-/* One part of a copy within this process. Returns the bytes, or a negative errno. */
-static long copy_within(const struct vector_call *call, const long a[6], uint64_t done,
+/* The vectors are read once, as the kernel does it: the copy may change them. Returns the bytes, or a negative errno. */
+static long copy_within(const struct vector_call *call, const long a[6],
 			struct calls_record *record)
 {
 	struct vector here, there;
-	uint64_t part;
-	void *between;
+	uint64_t all, part;
+	uint8_t *between;
 	int rc = read_vector(record, (uintptr_t)a[1], (unsigned long)a[2], &here);
 
 	if (rc == 0)
 		rc = read_vector(record, (uintptr_t)a[3], (unsigned long)a[4], &there);
 	if (rc < 0)
 		return rc;
-	part = (here.bytes < there.bytes ? here.bytes : there.bytes) - done;
-	part = part < CALLS_STREAM ? part : CALLS_STREAM;
-	between = calls_room(record, part ? part : 1);
+	all = here.bytes < there.bytes ? here.bytes : there.bytes;
+	between = calls_room(record, CALLS_STREAM);
 	if (!between)
 		return -ENOMEM;
-	rc = copy_vector(call->writes ? &there : &here, done, between, part, true);
-	if (rc == 0)
-		rc = copy_vector(call->writes ? &here : &there, done, between, part, false);
-	return rc < 0 ? rc : (long)part;
+	for (uint64_t done = 0; done < all; done += part) {
+		part = all - done < CALLS_STREAM ? all - done : CALLS_STREAM;
+		rc = copy_vector(call->writes ? &there : &here, done, between, part, true);
+		if (rc == 0)
+			rc = copy_vector(call->writes ? &here : &there, done, between, part, false);
+		if (rc < 0)
+			return done ? (long)done : rc;
+	}
+	return (long)all;
 }
 
 /* process_vm_readv() and process_vm_writev() of this process: the kernel cannot reach cold pages of either side. */
 static long do_within(const struct vector_call *call, const long a[6])
 {
-	uint64_t done = 0;
+	struct calls_record *record;
 	long rc;
 
 	if ((unsigned long)a[2] > IOV_MAX || (unsigned long)a[4] > IOV_MAX)
 		return -EINVAL;
-	do {
-		struct calls_record *record = calls_begin();
-
-		rc = record ? copy_within(call, a, done, record) : -EFAULT;
-		if (record)
-			calls_end(record);
-		done += rc > 0 ? (uint64_t)rc : 0;
-	} while (rc > 0);
-	return done ? (long)done : rc;
+	record = calls_begin();
+	if (!record)
+		return -EFAULT;
+	rc = copy_within(call, a, record);
+	calls_end(record);
+	return rc;
 }
 
 static long do_vector(const struct vector_call *call, const long a[6], run_mask mask)
