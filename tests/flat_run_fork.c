@@ -541,6 +541,15 @@ static void wiped(void)
 	}
 	expect_child(pid);
 	CHECK(has(1));
+	/* and that it told it otherwise */
+	CHECK(madvise(heap + first, 2 * MIB, MADV_KEEPONFORK) == 0);
+	CHECK(madvise(heap + first + 2 * MIB / 8, 2 * MIB, MADV_DONTFORK) == 0);
+	CHECK(madvise(heap + first, 7 * MIB, MADV_DOFORK) == 0);
+	CHECK(madvise(heap + first, 7 * MIB, MADV_KEEPONFORK) == 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(has(1) ? CHILD_EXIT : 1);
+	expect_child(pid);
 }
 
 int main(int argc, char **argv)

@@ -256,6 +256,24 @@ void heap_clear(uintptr_t at, size_t length)
 	unlock_heap(before);
 }
 
+int heap_advise_left(uintptr_t at, size_t length, int advice)
+{
+	uint64_t page = page_at(at), end = page + pages_of(length);
+	struct run_before before = lock_heap();
+	int rc = 0;
+
+	while (page < end && rc == 0) {
+		uint64_t foreign = heap_foreign(page, end, true);
+
+		page = heap_foreign(foreign, end, false);
+		if (foreign < page &&
+		    madvise(address_of(foreign), (page - foreign) * run.page, advice) < 0)
+			rc = -errno;
+	}
+	unlock_heap(before);
+	return rc;
+}
+
 /* New memory for pages from `first` on, in one piece: the kernel joins neighbours only if they come from neighbours. */
 static void drop_memory(uint8_t *memory, uint64_t first, uint64_t page, uint64_t end)
 {

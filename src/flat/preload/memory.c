@@ -180,6 +180,8 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 			return -ENOMEM;
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	}
+	if (advice == MADV_KEEPONFORK || advice == MADV_DOFORK)
+		return heap_advise_left(inside, n, advice);
 	if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
 		heap_clear(inside, n);
 	return 0; /* what is left is about huge pages and speed */
