@@ -753,6 +753,57 @@ static void remaps(void)
 	to = mremap(old, 4 * MIB, 4 * MIB, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
 	CHECK(to != MAP_FAILED && has_mapped(to, 0, 4 * MIB, 9));
 	CHECK(old[0] == 0 && old[4 * MIB - PAGE] == 0);
+	/* lengths are in whole pages, and so is what moves */
+	old = map_filled(MIB, 11);
+	old[MIB - 1] = 12;
+	to = mmap(NULL, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(mremap(old, MIB - 100, MIB - 100, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	CHECK(has_mapped(to, 0, MIB, 11) && to[MIB - 1] == 12);
+}
+
+static void die_of_store(volatile uint8_t *at)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		*at = 1;
+		_exit(0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+	CHECK(WTERMSIG(status) == SIGSEGV);
+}
+
+/* Files and memory that is protected, at addresses that were the region's, move as they are. */
+static void remaps_left(void)
+{
+	uint8_t *at = map_filled(8 * MIB, 3), *to, byte = 0;
+	int file = memfd_create("shared", MFD_CLOEXEC);
+
+	start();
+	CHECK(file >= 0 && ftruncate(file, MIB) == 0);
+	to = mmap(NULL, 8 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	CHECK(to != MAP_FAILED);
+	CHECK(mmap(at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at);
+	CHECK(mremap(at, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
+	to[5] = 77;
+	CHECK(pread(file, &byte, 1, 5) == 1 && byte == 77);
+	/* read-only, and without any access */
+	CHECK(mprotect(at + 2 * MIB, MIB, PROT_READ) == 0);
+	CHECK(mremap(at + 2 * MIB, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to + 2 * MIB) ==
+	      to + 2 * MIB);
+	CHECK(has_mapped(to + 2 * MIB, 0, MIB, 3));
+	die_of_store(to + 2 * MIB);
+	CHECK(mprotect(at + 4 * MIB, MIB, PROT_NONE) == 0);
+	to = mremap(at + 4 * MIB, MIB, 3 * MIB, MREMAP_MAYMOVE);
+	CHECK(to != MAP_FAILED);
+	die_of_store(to);
+	CHECK(mprotect(to, 3 * MIB, PROT_READ) == 0 && has_mapped(to, 0, MIB, 3));
+	/* the rest is where it was, and the gaps are free */
+	CHECK(has_mapped(at, MIB, 2 * MIB, 3) && has_mapped(at, 5 * MIB, 8 * MIB, 3));
+	for (int i = 0; i < 8; i++)
+		CHECK(has_mapped(map_filled(MIB, (uint8_t)i), 0, MIB, (uint8_t)i));
+	close(file);
 }
 
 static void calls_that_wait(void)
@@ -768,6 +819,7 @@ static const struct {
 	{"waiting", calls_that_wait}, {"vectors", vectors}, {"messages", messages},
 	{"leaves", leaves},	      {"sent", sent},	    {"sent-by-default", sent_by_default},
 	{"stacks", stacks},	      {"within", within},   {"remaps", remaps},
+	{"remaps-left", remaps_left},
 };
 
 int main(int argc, char **argv)

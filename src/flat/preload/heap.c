@@ -256,6 +256,16 @@ void heap_clear(uintptr_t at, size_t length)
 	unlock_heap(before);
 }
 
+bool heap_has_left(uintptr_t at, size_t length)
+{
+	uint64_t page = page_at(at), end = page + pages_of(length);
+	struct run_before before = lock_heap();
+	bool all = heap_foreign(page, end, false) == end;
+
+	unlock_heap(before);
+	return all;
+}
+
 int heap_advise_left(uintptr_t at, size_t length, int advice)
 {
 	uint64_t page = page_at(at), end = page + pages_of(length);

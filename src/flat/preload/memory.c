@@ -21,6 +21,8 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
 #endif
+#define PAGE	   ((size_t)4096)	 /* of the system */
+#define ADDRESSES  ((size_t)1 << 47)	 /* of a process */
 #define STACK_MOST ((uintptr_t)64 << 20) /* of an allocation that has stacks in it */
 #define MREMAP_ALL (MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP)
 
@@ -104,67 +106,131 @@ long memory_unmap(uintptr_t at, size_t length)
 	return 0;
 }
 
+/* ---- mappings that move ---- */
+
+struct remap {
+	uintptr_t at, wanted;
+	size_t old, new; /* in whole pages of the system: so is what the kernel moves */
+	int flags;
+};
+
+/* What the kernel refuses before it does anything. */
+static int check_remap(const struct remap *r)
+{
+	if (r->at % run.page || r->new == 0 || r->old == 0 || (r->flags & ~MREMAP_ALL))
+		return -EINVAL;
+	if (r->old > run.end - r->at)
+		return -EFAULT;
+	if (r->new > ADDRESSES)
+		return -ENOMEM;
+	if (!(r->flags & (MREMAP_FIXED | MREMAP_DONTUNMAP)))
+		return 0;
+	if (!(r->flags & MREMAP_MAYMOVE) || ((r->flags & MREMAP_DONTUNMAP) && r->old != r->new))
+		return -EINVAL;
+	if ((r->flags & MREMAP_FIXED) &&
+	    (r->wanted % run.page || r->wanted > ADDRESSES - r->new ||
+	     (r->wanted < r->at + r->old && r->at < r->wanted + r->new)))
+		return -EINVAL;
+	return 0;
+}
+
 /*
  * A mapping moves to an address that the program chose (MREMAP_FIXED), which is ordinary memory then; or its contents move and it stays,
  * empty (MREMAP_DONTUNMAP).
  */
-static long move_mapping(uintptr_t at, size_t old, size_t new, int flags, uintptr_t wanted)
+static long move_mapping(const struct remap *r)
 {
-	const long fixed[6] = {
-		(long)wanted, (long)new, PROT_READ | PROT_WRITE, PLAIN_FLAGS | MAP_FIXED, -1, 0};
+	const long fixed[6] = {(long)r->wanted,		(long)r->new, PROT_READ | PROT_WRITE,
+			       PLAIN_FLAGS | MAP_FIXED, -1,	      0};
 	long to;
 
-	if (!(flags & MREMAP_MAYMOVE) || ((flags & MREMAP_DONTUNMAP) && old != new))
-		return -EINVAL;
-	if ((flags & MREMAP_FIXED) &&
-	    (wanted % run.page || (wanted < at + old && at < wanted + new)))
-		return -EINVAL;
-	if (flags & MREMAP_FIXED)
+	if (r->flags & MREMAP_FIXED)
 		to = memory_map(fixed, false);
 	else
-		to = (long)(uintptr_t)heap_alloc(new, run.page, HEAP_MAPPING);
+		to = (long)(uintptr_t)heap_alloc(r->new, run.page, HEAP_MAPPING);
 	if (to <= 0)
 		return to ? to : -ENOMEM;
-	memcpy((void *)to, (void *)at, old < new ? old : new);
-	if (flags & MREMAP_DONTUNMAP)
-		heap_clear(at, old);
+	memcpy((void *)to, (void *)r->at, r->old < r->new ? r->old : r->new);
+	if (r->flags & MREMAP_DONTUNMAP)
+		heap_clear(r->at, r->old);
 	else
-		heap_unmap(at, old);
+		heap_unmap(r->at, r->old);
 	return to;
+}
+
+/*
+ * The same for what is not the region's any more: a file that the program mapped there, or memory that it protected. The kernel moves it
+ * as it is, and its addresses belong to the region again.
+ */
+static long move_left(const struct remap *r)
+{
+	long to;
+
+	if ((r->flags & MREMAP_FIXED) && memory_leave(r->wanted, r->new, false) < 0)
+		return -ENOMEM;
+	to = gate_call(SYS_mremap, (long)r->at, (long)r->old, (long)r->new, r->flags,
+		       (long)r->wanted, 0);
+	if (to > 0 && to != (long)r->at && !(r->flags & MREMAP_DONTUNMAP))
+		heap_unmap(r->at, r->old);
+	return to;
+}
+
+static long change_length(const struct remap *r)
+{
+	void *to;
+
+	if (r->new <= r->old) {
+		size_t kept = (r->new + run.page - 1) / run.page * run.page;
+
+		if (kept < (r->old + run.page - 1) / run.page * run.page)
+			heap_unmap(r->at + kept, r->old - kept);
+		return (long)r->at;
+	}
+	if (heap_length((void *)r->at, HEAP_MAPPING) ==
+		    (r->old + run.page - 1) / run.page * run.page &&
+	    heap_resize((void *)r->at, r->new))
+		return (long)r->at;
+	to = r->flags & MREMAP_MAYMOVE ? heap_alloc(r->new, run.page, HEAP_MAPPING) : NULL;
+	if (!to)
+		return -ENOMEM;
+	memcpy(to, (void *)r->at, r->old);
+	heap_unmap(r->at, r->old);
+	return (long)(uintptr_t)to;
+}
+
+static size_t whole_pages(size_t bytes)
+{
+	return bytes > ADDRESSES ? bytes : (bytes + PAGE - 1) & ~(PAGE - 1);
 }
 
 long memory_remap(const long a[6])
 {
-	uintptr_t at = (uintptr_t)a[0];
-	size_t old = (size_t)a[1], new = (size_t)a[2];
-	void *to;
+	struct remap r = {.at = (uintptr_t)a[0],
+			  .wanted = (uintptr_t)a[4],
+			  .old = whole_pages((size_t)a[1]),
+			  .new = whole_pages((size_t)a[2]),
+			  .flags = (int)a[3]};
+	bool moves = r.flags & (MREMAP_FIXED | MREMAP_DONTUNMAP);
+	long rc;
 
-	if (!run_active() || !run_touches(at, old ? old : 1)) {
-		if (run_active() && (a[3] & MREMAP_FIXED) &&
-		    memory_leave((uintptr_t)a[4], new, false) < 0)
+	if (!run_active() || !run_touches(r.at, r.old ? r.old : 1)) {
+		if (run_active() && (r.flags & MREMAP_FIXED) &&
+		    memory_leave(r.wanted, r.new, false) < 0)
 			return -ENOMEM;
 		return kernel(SYS_mremap, a);
 	}
-	if (at % run.page || new == 0 || old == 0 || (a[3] & ~(long)MREMAP_ALL))
-		return -EINVAL;
-	if (a[3] & (MREMAP_FIXED | MREMAP_DONTUNMAP))
-		return move_mapping(at, old, new, (int)a[3], (uintptr_t)a[4]);
-	if (new <= old) {
-		if ((new + run.page - 1) / run.page < (old + run.page - 1) / run.page)
-			heap_unmap(at + (new + run.page - 1) / run.page * run.page,
-				   old - (new + run.page - 1) / run.page * run.page);
-		return (long)at;
+	rc = check_remap(&r);
+	if (rc < 0)
+		return rc;
+	if ((moves || r.new > r.old) && heap_has_left(r.at, r.old)) {
+		rc = move_left(&r);
+		if (rc != -EFAULT) /* it is in pieces: they left one by one */
+			return rc;
 	}
-	if (heap_length((void *)at, HEAP_MAPPING) == (old + run.page - 1) / run.page * run.page &&
-	    heap_resize((void *)at, new))
-		return (long)at;
-	to = a[3] & MREMAP_MAYMOVE ? heap_alloc(new, run.page, HEAP_MAPPING) : NULL;
-	if (!to)
-		return -ENOMEM;
-	memcpy(to, (void *)at, old);
-	heap_unmap(at, old);
-	return (long)(uintptr_t)to;
+	return moves ? move_mapping(&r) : change_length(&r);
 }
+
+/* ---- advice ---- */
 
 long memory_advise(uintptr_t at, size_t length, int advice)
 {
