@@ -321,6 +321,16 @@ def test_refusals():
     done = flat(["--file", f"file:{existing}.new?create=on&size=64M", "--dram", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42, "a new file by URI", done)
     os.remove(f"{existing}.new")
+    # and for an object of a volume
+    disk = os.path.join(work, "disk")
+    with open(disk, "wb") as file:
+        file.truncate(96 << 20)
+    for command in [["create", f"file:{disk}"], ["new", f"file:{disk}", "heap", "64M"]]:
+        subprocess.run([FATHOM, "vol", *command], check=True, stdout=subprocess.DEVNULL)
+    refuse("an object", ["--file", f"vol(file:{disk})?object=heap"], ["true"], b"exists; --force overwrites it")
+    done = flat(["--file", f"vol(file:{disk})?object=heap", "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    expect(done.returncode == 42, "an object, with --force", done)
+    os.remove(disk)
     odd, other = os.path.join(work, "odd%41?"), os.path.join(work, "oddA")
     os.rename(existing, odd)
     with open(other, "wb") as file:

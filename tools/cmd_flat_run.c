@@ -205,12 +205,29 @@ static int prepare_children(struct job *job)
 	return 0;
 }
 
+/* Memory that is made for this run, with wrappers around it or not: nothing is lost there. */
+static bool is_memory(const char *text)
+{
+	struct fth_uri uri;
+	bool is = false;
+
+	if (fth_uri_parse(&uri, text) < 0)
+		return false;
+	if (uri.inner && strcmp(uri.scheme, "vol") != 0)
+		is = is_memory(uri.inner); /* ends: it is shorter */
+	else
+		is = strcmp(uri.scheme, "mem") == 0;
+	fth_uri_release(&uri);
+	return is;
+}
+
 static int open_device(struct job *job)
 {
 	struct fth_dev *dev;
 	int rc = fth_dev_lock_uri(job->file, true, &job->lock);
+	bool created = rc == -ENOENT; /* by create=on */
 
-	if (rc < 0 && rc != -ENOENT) /* create=on makes it */
+	if (rc < 0 && !created)
 		return rc;
 	if (job->lock >= 0 && !job->force)
 		return fth_fail(EEXIST, "%s exists; --force overwrites it", job->file);
@@ -219,6 +236,9 @@ static int open_device(struct job *job)
 		return rc;
 	job->size = fth_dev_info(dev)->size;
 	fth_dev_close(dev);
+	if (!created && !job->force &&
+	    !is_memory(job->file)) /* an object of a volume, or a drive */
+		return fth_fail(EEXIST, "%s exists; --force overwrites it", job->file);
 	if (job->lock < 0)
 		rc = fth_dev_lock_uri(job->file, true, &job->lock);
 	if (rc < 0)
