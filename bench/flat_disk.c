@@ -287,7 +287,8 @@ static int measure(struct run *r, struct flat_row *row, uint64_t round, uint64_t
 static int measure_reads(const struct flat_bench *b, const struct fth_scratch *scratch,
 			 const struct disk_task *task, struct flat_row *row, uint64_t round)
 {
-	double writes = row->limit.writes[OURS][round] / row->limit.reads[OURS][round];
+	double reads = row->limit.reads[OURS][round];
+	double writes = reads > 0 ? row->limit.writes[OURS][round] / reads : 0;
 	int rc = 0;
 
 	for (unsigned wait = 0; wait < FLAT_WAITS && rc == 0 && !task->gather; wait++)
