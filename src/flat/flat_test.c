@@ -638,6 +638,28 @@ static void a_hot_set_comes_to_rest(void **unused)
 	fth_flat_discard(flat);
 }
 
+/* No page is used so often that it would move: the threshold comes down until some do. */
+static void a_threshold_that_no_page_reaches_falls(void **unused)
+{
+	const uint64_t budget = 64, pages = 16 * budget;
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	struct fth_rng rng = {1};
+	struct fth_flat *flat;
+	volatile uint8_t *bytes;
+
+	(void)unused;
+	options.policy = FTH_FLAT_COUNTERS;
+	options.foreground = true;
+	assert_ok(fth_flat_open("mem:4M", budget * PAGE, &options, &flat));
+	take_signals();
+	bytes = fth_flat_base(flat);
+	flat->policy.threshold = 60;
+	for (unsigned i = 0; i < 20000; i++)
+		bytes[fth_rng_below(&rng, pages) * PAGE]++;
+	assert_true(!fth_flat_emulates() || flat->policy.threshold < 30);
+	fth_flat_discard(flat);
+}
+
 static void *page_in_often(void *raw)
 {
 	uint8_t *bytes = raw;
@@ -1026,6 +1048,7 @@ int main(void)
 		cmocka_unit_test(without_a_thread),
 		cmocka_unit_test(without_polling),
 		cmocka_unit_test(a_hot_set_comes_to_rest),
+		cmocka_unit_test(a_threshold_that_no_page_reaches_falls),
 		cmocka_unit_test(a_crowd_gets_no_bus_error),
 		cmocka_unit_test(synced_bytes_are_on_the_device),
 		cmocka_unit_test(a_sync_writes_changed_pages_only),
