@@ -788,6 +788,11 @@ static void remaps_left(void)
 	CHECK(mremap(at, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
 	to[5] = 77;
 	CHECK(pread(file, &byte, 1, 5) == 1 && byte == 77);
+	/* one that stays there: the kernel does what it is told about it */
+	CHECK(mmap(at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at);
+	CHECK(msync(at, MIB, MS_SYNC) == 0 && msync(at, MIB, MS_SYNC | MS_ASYNC) == -1);
+	CHECK(madvise(at, PAGE, MADV_REMOVE) == 0 && at[5] == 0 && to[5] == 0);
+	CHECK(munmap(at, MIB) == 0);
 	/* read-only, and without any access */
 	CHECK(mprotect(at + 2 * MIB, MIB, PROT_READ) == 0);
 	CHECK(mremap(at + 2 * MIB, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to + 2 * MIB) ==

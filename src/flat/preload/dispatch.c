@@ -130,8 +130,7 @@ static void take_out_stack(const struct caught *c)
 
 static long protect(const long a[6])
 {
-	if (a[2] == (PROT_READ | PROT_WRITE) && run_touches((uintptr_t)a[0], (uint64_t)a[1]) &&
-	    run.shared->counts[RUN_LEFT] == 0)
+	if (a[2] == (PROT_READ | PROT_WRITE) && memory_is_plain((uintptr_t)a[0], (size_t)a[1]))
 		return 0; /* that is what it is */
 	if (memory_leave((uintptr_t)a[0], (size_t)a[1], true) < 0)
 		return -ENOMEM;
@@ -182,7 +181,9 @@ static long carry_out(struct caught *c)
 	case SYS_mlockall: /* the region cannot be locked: that is what it is for */
 		return -ENOMEM;
 	case SYS_msync:
-		return run_touches((uintptr_t)a[0], (uint64_t)a[1]) ? 0 : NOT_HERE;
+		return run_touches((uintptr_t)a[0], (uint64_t)a[1])
+			       ? memory_sync((uintptr_t)a[0], (size_t)a[1], (int)a[2])
+			       : NOT_HERE;
 	case SYS_io_setup: /* the kernel would use buffers after the call */
 	case SYS_io_uring_setup:
 		return -ENOSYS;

@@ -256,14 +256,24 @@ void heap_clear(uintptr_t at, size_t length)
 	unlock_heap(before);
 }
 
-bool heap_has_left(uintptr_t at, size_t length)
+static bool are_all(uintptr_t at, size_t length, bool foreign)
 {
 	uint64_t page = page_at(at), end = page + pages_of(length);
 	struct run_before before = lock_heap();
-	bool all = heap_foreign(page, end, false) == end;
+	bool all = heap_foreign(page, end, !foreign) == end;
 
 	unlock_heap(before);
 	return all;
+}
+
+bool heap_has_left(uintptr_t at, size_t length)
+{
+	return are_all(at, length, true);
+}
+
+bool heap_has_all(uintptr_t at, size_t length)
+{
+	return are_all(at, length, false);
 }
 
 int heap_advise_left(uintptr_t at, size_t length, int advice)

@@ -23,6 +23,8 @@ void heap_free(void *at);
 uintptr_t heap_around(uintptr_t at, size_t *length);
 /* Have all pages of [at, at + length) left the region? */
 bool heap_has_left(uintptr_t at, size_t length);
+/* Has none of them left it? */
+bool heap_has_all(uintptr_t at, size_t length);
 /* The kernel's madvise() for those pages of [at, at + length) that have left the region. Returns 0 or a negative errno. */
 int heap_advise_left(uintptr_t at, size_t length, int advice);
 /* Change the length in place; false if there is no room behind it. */

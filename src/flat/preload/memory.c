@@ -70,6 +70,22 @@ int memory_leave_around(uintptr_t at)
 	return heap_leave(first, end - first, true);
 }
 
+bool memory_is_plain(uintptr_t at, size_t length)
+{
+	return at >= run.start && at < run.end && length <= run.end - at &&
+	       heap_has_all(at, length);
+}
+
+long memory_sync(uintptr_t at, size_t length, int flags)
+{
+	uintptr_t inside = at;
+	size_t n = length;
+
+	if (clip(&inside, &n) && !heap_has_left(inside, n))
+		return 0;
+	return gate_call(SYS_msync, (long)at, (long)length, flags, 0, 0, 0);
+}
+
 long memory_map(const long a[6], bool ours)
 {
 	size_t length = (size_t)a[1];
@@ -241,6 +257,8 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (at % run.page)
 		return -EINVAL;
+	if (heap_has_left(inside, n)) /* as the program made it: a file, perhaps */
+		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK) {
 		if (memory_leave(inside, n, true) < 0)
 			return -ENOMEM;

@@ -200,6 +200,9 @@ long memory_map(const long a[6], bool ours);
 long memory_unmap(uintptr_t at, size_t length);
 long memory_remap(const long a[6]);
 long memory_advise(uintptr_t at, size_t length, int advice);
+long memory_sync(uintptr_t at, size_t length, int flags);
+/* Is all of the range memory of the region, and nothing that has left it? */
+bool memory_is_plain(uintptr_t at, size_t length);
 /* The range is to be protected or locked: what of it is in the region leaves it. */
 int memory_leave(uintptr_t at, size_t length, bool keep);
 /*
