@@ -210,6 +210,30 @@ def check_shrunk(folder):
             fail("%s in %s: %s, expected %s" % (query, memory, got, want))
 
 
+def check_texts(folder):
+    """A map by rank takes as many records as fit; the text beside them needs memory too."""
+    rng, db, rows, texts = random.Random(23), folder + "/texts", 500000, 2500
+    keys = [6 * i + rng.randrange(6) for i in range(rows)]
+    rng.shuffle(keys)
+    with open(folder + "/n.tbl", "w") as file:
+        file.writelines("%d|%d\n" % (key, rng.randrange(texts)) for key in keys)
+    with open(folder + "/d.tbl", "w") as file:
+        file.writelines("%d|%d-%s\n" % (i, i, "x" * 180) for i in range(texts))
+    with open(folder + "/p.tbl", "w") as file:
+        file.writelines("%d\n" % rng.randrange(6 * rows) for i in range(100000))
+    must(db, "create table n (k int not null, d int not null); create table d (d int not null, s varchar(200) not null);"
+             "create table p (k int not null); create table m (k int not null, s varchar(200) not null);"
+             "copy n from '{0}/n.tbl' with (delimiter '|'); copy d from '{0}/d.tbl' with (delimiter '|'); copy p from '{0}/p.tbl';"
+             "insert into m select n.k, d.s from n join d on n.d = d.d".format(folder), "--create")
+    query = "select count(*), count(m.k), max(m.s), min(m.s), sum(length(m.s)) from p left join m on p.k = m.k and m.s <> 'x'"
+    want = must(db, query, "--memory", PLENTY)
+    for memory in "3500k", "4M", "5M":
+        for threads in "1", "2":
+            got = must(db, query, "--memory", memory, "--threads", threads)
+            if got != want:
+                fail("%s in %s, %s threads: %s, expected %s" % (query, memory, threads, got, want))
+
+
 def main():
     data = Data()
     with tempfile.TemporaryDirectory() as folder:
@@ -221,6 +245,7 @@ def main():
             check(db, query, want, LITTLE[:1])
         if not CONCURRENT:
             check_shrunk(folder)
+            check_texts(folder)
             check_explained(db)
     print("sql_memory_test: passed")
 

@@ -777,6 +777,21 @@ static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 	return rc;
 }
 
+/* Text found no memory beside records that took all they could: half of the range leaves some. -EAGAIN, or -ENOMEM. */
+static int halve_range(struct build *b, uint64_t seen)
+{
+	const struct index *x = b->index;
+	uint64_t last = seen < x->numbering.last ? seen : x->numbering.last;
+
+	if (x->spec.room == UINT64_MAX || last <= x->from)
+		return -ENOMEM;
+	pthread_mutex_lock(&b->lock);
+	if (b->to == seen)
+		b->to = x->from + (last - x->from) / 2;
+	pthread_mutex_unlock(&b->lock);
+	return -EAGAIN;
+}
+
 static int append_to_list(struct build_writer *w, struct fth_vec *const *columns,
 			  const struct fth_sel *sel)
 {
@@ -819,8 +834,10 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 		return put_bits(w, sel);
 	if (w->list != NULL)
 		return append_to_list(w, columns, sel);
-	if (b->in_place || b->ranked)
-		return put_in_place(w, columns, sel);
+	if (b->in_place || b->ranked) {
+		rc = put_in_place(w, columns, sel);
+		return rc == -ENOMEM ? halve_range(b, to) : rc;
+	}
 	rc = put_all(w, columns, sel);
 	/* -ENOMEM here comes from text, which narrowing does not free. */
 	if (rc == 0 && b->index->has_text && b->index->pool.total > b->index->spec.room / 2)
