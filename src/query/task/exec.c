@@ -461,7 +461,8 @@ static int open_result(struct job *j, const struct attempt *a)
 		return group_store_open(e->mem, &e->scratch, &e->store);
 	/* Rows that the client has cannot be taken back, so a task that may have to run again keeps them. */
 	if (j->number == e->last)
-		e->hold = e->thrift != EXEC_PLAIN || e->tight || pass_uses_parts(e, j->number);
+		e->hold = !e->streams &&
+			  (e->thrift != EXEC_PLAIN || e->tight || pass_uses_parts(e, j->number));
 	if ((j->number == e->last && !e->hold) || j->task->reduce.kind == TASK_SORT)
 		return 0;
 	if (!reduces_to_index(j->task))
@@ -479,6 +480,7 @@ static int open_result(struct job *j, const struct attempt *a)
 static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 {
 	struct job *j = fth_qmem_zalloc(e->mem, sizeof(*j));
+	bool one;
 	int rc;
 
 	*out = j;
@@ -490,9 +492,8 @@ static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 	rc = describe_columns(j);
 	if (rc == 0)
 		rc = open_result(j, a);
-	return rc < 0 ? rc
-		      : open_runners(
-				j, a->one_thread || e->thrift == EXEC_FRUGAL ? 1 : thread_count(j));
+	one = a->one_thread || e->thrift == EXEC_FRUGAL || (e->streams && a->number == e->last);
+	return rc < 0 ? rc : open_runners(j, one ? 1 : thread_count(j));
 }
 
 /* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
@@ -602,7 +603,7 @@ static int start_job(struct exec *e, const struct attempt *a, struct job **out)
 {
 	int rc = open_smaller(e, a, out);
 
-	if (rc < 0 || a->number != e->last || e->hold || has_slack(*out, 8))
+	if (rc < 0 || a->number != e->last || e->hold || e->streams || has_slack(*out, 8))
 		return rc;
 	close_job(*out);
 	*out = NULL;
@@ -845,8 +846,13 @@ static int run_once(struct exec *e, const struct task_set *set, struct exec_stat
 }
 
 /* Whether a run that failed is to be followed by another; how that is to be done. */
-static bool may_run_again(const struct exec *e, int rc, enum exec_thrift *thrift)
+static bool may_run_again(const struct exec *e, int rc, enum exec_thrift *thrift, bool *streams)
 {
+	/* A result that is larger than the scratch space is not kept, at the risk that memory runs out halfway. */
+	if (rc == -ENOSPC && e->hold && !e->emitted) {
+		*streams = true;
+		return true;
+	}
 	if ((rc != -ENOMEM && rc != PASS_TOO_MANY) || !can_run_again(e))
 		return false;
 	*thrift = rc == -ENOMEM || *thrift == EXEC_CUT ? EXEC_FRUGAL : EXEC_CUT;
@@ -857,7 +863,7 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 	     int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected),
 	     void *user, struct exec_stats *stats)
 {
-	bool *large = fth_qmem_zalloc(options->mem, set->task_count), again;
+	bool *large = fth_qmem_zalloc(options->mem, set->task_count), again, streams = false;
 	enum exec_thrift thrift = EXEC_PLAIN;
 	int rc;
 
@@ -871,10 +877,11 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 				 .emit = emit,
 				 .user = user,
 				 .thrift = thrift,
-				 .large = large};
+				 .large = large,
+				 .streams = streams};
 
 		rc = run_once(&e, set, stats);
-		again = may_run_again(&e, rc, &thrift);
+		again = may_run_again(&e, rc, &thrift, &streams);
 	} while (again);
 	if (options->thrift != NULL)
 		*options->thrift = thrift;

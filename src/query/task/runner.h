@@ -54,6 +54,7 @@ struct exec {
 	unsigned runs;	  /* of tasks, so far */
 	bool hold;	  /* the last task's rows are kept until it is done */
 	bool tight;	  /* memory is short, so hold them */
+	bool streams;	  /* there is no room to hold them: the client gets them at once */
 	unsigned squeeze; /* groups and sorts get this many times half of their usual share */
 	uint64_t *limits; /* by task: bytes of its structure, if it had to be made smaller; or 0 */
 	uint64_t *
