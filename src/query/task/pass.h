@@ -27,7 +27,7 @@ int pass_restart(struct exec *e, unsigned number);
  * Go on to the next combination of parts. Returns 1, 0 if there is none, or a negative errno: PASS_TOO_MANY if the parts of
  * several structures multiply and the query can still be run in another way.
  */
-#define PASS_TOO_MANY (-E2BIG)
+#define PASS_TOO_MANY (-ETOOMANYREFS) /* which nothing else returns */
 int pass_next(struct exec *e, unsigned number);
 /* Whether the task looks up in a structure of which only a part is there. */
 bool pass_uses_parts(const struct exec *e, unsigned number);
