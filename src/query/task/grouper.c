@@ -335,14 +335,19 @@ static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth
 int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		const struct fth_sel *sel)
 {
+	bool full;
 	int rc;
 
 	if (g->blocks != NULL)
 		return group_store_add_rows(g->store, g, keys, args, sel);
 	rc = sel->count == 0 ? 0 : add_selected(g, keys, args, sel);
+	full = rc == -ENOMEM && g->store != NULL && !grouper_is_empty(g);
 	if (emptied(g, &rc))
 		rc = g->blocks != NULL ? group_store_add_rows(g->store, g, keys, args, sel)
 				       : add_selected(g, keys, args, sel);
+	else if (
+		full) /* some groups may be written, and are here as well: going on would count them twice */
+		return rc;
 	return rc == -ENOMEM && g->store != NULL && g->blocks == NULL && sel->count > SLICE
 		       ? add_halves(g, keys, args, sel)
 		       : rc;
