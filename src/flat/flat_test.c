@@ -609,21 +609,30 @@ static void without_polling(void **unused)
 /* More threads than pages of DRAM, and all want one at once: they wait for each other. */
 #define CROWD 64
 
+/* 4 MiB, so many pages of them in DRAM, and a policy that works in the accesses themselves: the same each time. */
+static struct fth_flat *open_counting(uint64_t budget)
+{
+	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
+	struct fth_flat *flat;
+
+	options.policy = FTH_FLAT_COUNTERS;
+	options.foreground = true;
+	assert_ok(fth_flat_open("mem:4M", budget * PAGE, &options, &flat));
+	take_signals();
+	return flat;
+}
+
 /* A hot set of four fifths of the budget and a few accesses elsewhere: hot pages do not push one another out for ever. */
 static void a_hot_set_comes_to_rest(void **unused)
 {
 	const uint64_t budget = 256, pages = 4 * budget, accesses = 50000;
-	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
 	struct fth_rng rng = {1};
 	uint64_t moved = 0;
 	struct fth_flat *flat;
 	volatile uint8_t *bytes;
 
 	(void)unused;
-	options.policy = FTH_FLAT_COUNTERS;
-	options.foreground = true;
-	assert_ok(fth_flat_open("mem:4M", budget * PAGE, &options, &flat));
-	take_signals();
+	flat = open_counting(budget);
 	bytes = fth_flat_base(flat);
 	for (unsigned i = 0; i < 4 * accesses; i++) {
 		uint64_t page = fth_rng_below(&rng, fth_rng_below(&rng, 10) ? pages / 5 : pages);
@@ -642,16 +651,12 @@ static void a_hot_set_comes_to_rest(void **unused)
 static void a_threshold_that_no_page_reaches_falls(void **unused)
 {
 	const uint64_t budget = 64, pages = 16 * budget;
-	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
 	struct fth_rng rng = {1};
 	struct fth_flat *flat;
 	volatile uint8_t *bytes;
 
 	(void)unused;
-	options.policy = FTH_FLAT_COUNTERS;
-	options.foreground = true;
-	assert_ok(fth_flat_open("mem:4M", budget * PAGE, &options, &flat));
-	take_signals();
+	flat = open_counting(budget);
 	bytes = fth_flat_base(flat);
 	flat->policy.threshold = 60;
 	for (unsigned i = 0; i < 20000; i++)
