@@ -8,6 +8,7 @@ clients get right answers, and it says what went wrong.
 """
 import os
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -16,7 +17,7 @@ import sys
 import threading
 import time
 
-from kv_fixture import Client, Folder, Server, fail, until
+from kv_fixture import WAIT_S, Client, Folder, Server, fail, until
 
 FATHOM = sys.argv[1]
 with open(FATHOM, "rb") as program:
@@ -283,9 +284,9 @@ def test_full_disk():
 # ---- surroundings ----
 
 
-def run(arguments, **popen):
-    p = subprocess.run([FATHOM, "kv", "serve", "--listen", "127.0.0.1:0", *arguments],
-                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **popen)
+def run(arguments, program=FATHOM, **popen):
+    p = subprocess.run([program, "kv", "serve", "--listen", "127.0.0.1:0", *arguments],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=WAIT_S, **popen)
     return p.returncode, p.stderr.decode()
 
 
@@ -307,8 +308,13 @@ def test_no_start():
         os.chmod(path, 0)
         os.chmod(folder.path, 0o755)
         if os.getuid() == 0:
+            # That user may not be able to enter the folder of the build.
+            program = shutil.copy(FATHOM, folder.file("fathom"))
+            os.chmod(program, 0o755)
             expect_error(["--flash", "file:" + path], path + ": Permission denied",
-                         preexec_fn=other_user)
+                         program=program, preexec_fn=other_user)
+        else:
+            expect_error(["--flash", "file:" + path], path + ": Permission denied")
         expect_error(["--flash", "file:/nonexistent/x?create=on&size=64M"], "/nonexistent/x")
         expect_error(["--flash", folder.flash("small", "64K")], "too small")
         with open(folder.file("text"), "wb") as f:
@@ -344,7 +350,7 @@ def test_closed_descriptors():
             with Client(port) as c:
                 fill(c, 100)
             process.terminate()
-            process.communicate(timeout=60)
+            process.communicate(timeout=WAIT_S)
             with Server(FATHOM, "--flash", flash, "--persist", "write-back") as server:
                 if not server.report["clean"] or server.report["items"] != 100:
                     fail("closed descriptors %s: %s" % (fds, server.report))
