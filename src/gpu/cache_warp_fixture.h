@@ -156,7 +156,7 @@ static inline void make_cache(struct bed *bed)
 		cache->line_shift++;
 	cache->blocks_per_line = s->line >> s->block_shift;
 	cache->ahead = s->frames / 4;
-	cache->timeout_ns = 20000000000ull;
+	cache->timeout_ns = 200000000000ull;
 	cache->drive.qps = bed->qps;
 	cache->drive.block_shift = s->block_shift;
 	cache->drive.blocks = (uint64_t)LINES * s->line >> s->block_shift;

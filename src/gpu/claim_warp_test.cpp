@@ -293,7 +293,7 @@ static void test_no_frame(void **state)
 
 	(void)state;
 	claimed = 0;
-	bed->cache->timeout_ns = 50000000;
+	bed->cache->timeout_ns = 2000000000;
 	run_clients(bed, claim_without_frames);
 	all_well(bed);
 	check_frames(bed);

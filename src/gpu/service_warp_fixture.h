@@ -26,7 +26,7 @@ extern "C" {
 
 #define WARPS	 3u
 #define QUEUES	 2u
-#define PATIENCE 20000000000ull
+#define PATIENCE 200000000000ull
 #define BYTES	 (1u << 20)
 
 /* How warps use it. */

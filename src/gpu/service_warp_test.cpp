@@ -7,6 +7,10 @@
  */
 #include "service_warp_fixture.h"
 
+extern "C" {
+#include "dev/dev_gate.h"
+}
+
 #include <stdio.h>
 #include <unistd.h>
 
@@ -180,28 +184,27 @@ static void expect(struct client *me, uint32_t lane)
 }
 
 /*
- * The device holds commands for longer than kernels wait, and than a stop does: all are told in
- * time, and slots are not used again before the device has let go.
+ * The device answers nothing until the gate opens, which is longer than kernels wait, and than a stop
+ * does: every lane gets -ETIME, and slots are not used again before the device has let go.
  */
 static void test_stuck(void **state)
 {
 	static const struct shape shape = {64, 512, 1, ~0u, 1};
-	struct bed *bed = open_bed("fault(mem:1M)?nth=1&every=1&count=32&mode=timeout&hold_ms=400",
-				   &shape);
-	int rc;
+	struct bed *bed = open_bed("gate:1M", &shape);
 
 	(void)state;
 	assert_non_null(bed);
+	fth_gate_set(bed->service->dev, false);
 	bed->patience = 20000000;
 	bed->expected = -ETIME;
 	run(bed, 1, expect);
 	for (uint32_t w = 0; w < (bed->qps[0].ids + 31) / 32; w++)
 		assert_int_equal(bed->qps[0].free_ids[w].bits, 0); /* all 32 are held */
+	/* A controller that stops before it has fetched the commands has nothing to wait for. */
+	assert_true(fth_gate_wait(bed->service->dev, 32));
 	assert_int_equal(fth_gpu_service_stop(bed->service, fth_deadline_ns(1000000)), -ETIME);
-	do
-		rc = fth_gpu_service_stop(bed->service, fth_deadline_ns(100000000));
-	while (rc == -ETIME);
-	assert_int_equal(rc, 0);
+	fth_gate_set(bed->service->dev, true);
+	assert_int_equal(fth_gpu_service_stop(bed->service, fth_deadline_ns(PATIENCE)), 0);
 	/* It starts again, and all is well. */
 	assert_int_equal(fth_gpu_service_start(bed->service), 0);
 	make_queues(bed);
@@ -212,63 +215,28 @@ static void test_stuck(void **state)
 	close_bed(bed);
 }
 
-/* Late answers give ids back, with nobody waiting for them. */
+/* Late answers give ids back, although no lane waits for them. */
 static void test_late(void **state)
 {
 	static const struct shape shape = {64, 512, 1, ~0u, 1};
-	struct bed *bed = open_bed("fault(mem:1M)?nth=1&every=1&count=20&mode=timeout&hold_ms=100",
-				   &shape);
+	struct bed *bed = open_bed("gate:1M", &shape);
 	uint64_t deadline = fth_deadline_ns(PATIENCE);
 
 	(void)state;
 	assert_non_null(bed);
+	fth_gate_set(bed->service->dev, false);
 	bed->patience = 10000000;
-	bed->expected = -ETIME;
-	bed->shape = &shape;
 	run(bed, 1, [](struct client *me, uint32_t lane) {
 		struct fth_nvme_warp warp = fth_nvme_warp_of(~0u);
 		int rc = transfer(me, &warp, FTH_NVME_READ, lane, page_of(me, lane), lane < 20);
 
 		must(me->bed, rc == (lane < 20 ? -ETIME : 0), "told in time");
 	});
+	fth_gate_set(bed->service->dev, true);
 	while (bed->qps[0].cq_head != bed->qps[0].ticket && fth_now_ns() < deadline)
 		if (!fth_nvme_qp_poll(&bed->qps[0]))
 			usleep(1000);
 	check_end(bed);
-	close_bed(bed);
-}
-
-/* Element 0 is set, one line is flushed; lane 0 tells what the flush said. */
-static void set_and_flush(struct client *me, uint32_t lane)
-{
-	struct fth_gpu_value v =
-		fth_gpu_access_(me->bed->cache, 0, lane * 8, FTH_GPU_OP_ADD, 8, 1, 0);
-
-	must(me->bed, v.rc == 0, "adding");
-	must(me->bed, fth_gpu_flush_part(me->bed->cache, 0, 1) == me->bed->expected, "the flush");
-}
-
-/*
- * A write that was left behind may still happen, with data that has been changed since: the line
- * is never written again after it, and who flushes is told.
- */
-static void test_lost_write(void **state)
-{
-	static const struct shape shape = {64, LINE, 1, ~0u, 1};
-	struct bed *bed = open_bed("delay(mem:1M)?write_us=300000", &shape);
-
-	(void)state;
-	assert_non_null(bed);
-	make_cache(bed, 8, LINE, 0);
-	bed->cache->timeout_ns = 20000000;
-	bed->expected = -ETIME;
-	run(bed, 1, set_and_flush);
-	assert_true(bed->cache->failure.write && bed->cache->failure.error == -ETIME);
-	usleep(400000);
-	bed->expected = -ETIMEDOUT;
-	run(bed, 1, set_and_flush);
-	assert_int_equal(fth_dev_stat(bed->service->dev, FTH_DEV_STAT_WRITES), 1);
-	free_cache(bed);
 	close_bed(bed);
 }
 
@@ -288,11 +256,57 @@ static void flush_all(struct client *me, uint32_t lane)
 	must(me->bed, fth_gpu_flush_part(me->bed->cache, 0, 1) == me->bed->expected, "the flush");
 }
 
+/*
+ * Flush while the device answers nothing, which ends with -ETIME; then let it execute the n writes
+ * that it holds. The short timeout stays: what is flushed again waits for it.
+ */
+static void lose_writes(struct bed *bed, unsigned n)
+{
+	struct fth_dev *dev = bed->service->dev;
+	uint64_t deadline = fth_deadline_ns(PATIENCE);
+	struct fth_gate_counts counts;
+
+	fth_gate_set(dev, false);
+	bed->cache->timeout_ns = 10000000;
+	bed->expected = -ETIME;
+	run(bed, 1, flush_all);
+	assert_true(fth_gate_wait(dev, n));
+	fth_gate_set(dev, true);
+	do {
+		usleep(1000);
+		fth_gate_counts(dev, &counts);
+	} while (counts.in_flight && fth_now_ns() < deadline);
+	assert_int_equal(counts.in_flight, 0);
+}
+
+/*
+ * A write that was left behind may still happen, with data that has been changed since: the line
+ * is never written again after it, and who flushes is told.
+ */
+static void test_lost_write(void **state)
+{
+	static const struct shape shape = {64, LINE, 1, ~0u, 1};
+	struct bed *bed = open_bed("gate:1M", &shape);
+
+	(void)state;
+	assert_non_null(bed);
+	make_cache(bed, 8, LINE, 0);
+	run(bed, 1, dirty_line); /* reads the line */
+	lose_writes(bed, 1);
+	assert_true(bed->cache->failure.write && bed->cache->failure.error == -ETIME);
+	bed->expected = -ETIMEDOUT;
+	run(bed, 1, dirty_line);
+	run(bed, 1, flush_all);
+	assert_int_equal(fth_dev_stat(bed->service->dev, FTH_DEV_STAT_WRITES), 1);
+	free_cache(bed);
+	close_bed(bed);
+}
+
 /* A device that answers nothing is not asked for line after line: the flush has an end. */
 static void test_dead_flush(void **state)
 {
 	static const struct shape shape = {64, LINE, 1, ~0u, 1};
-	struct bed *bed = open_bed("delay(mem:1M)?write_us=200000", &shape);
+	struct bed *bed = open_bed("gate:1M", &shape);
 	uint64_t lost = 0;
 
 	(void)state;
@@ -302,10 +316,7 @@ static void test_dead_flush(void **state)
 		bed->cache->hand = 32 * i; /* each in frames that are flushed together */
 		run(bed, 1, dirty_line);
 	}
-	bed->cache->timeout_ns = 10000000;
-	bed->expected = -ETIME;
-	run(bed, 1, flush_all);
-	usleep(300000);
+	lose_writes(bed, 2);
 	assert_int_equal(fth_dev_stat(bed->service->dev, FTH_DEV_STAT_WRITES), 2);
 	for (uint32_t i = 0; i < FTH_GPU_STAT_SHARDS; i++)
 		lost += bed->cache->stats[i][FTH_GPU_LOST_FRAMES];
@@ -364,5 +375,7 @@ int main(void)
 		cmocka_unit_test(test_flush_fault),
 	};
 
+	if (fth_dev_scheme_register(&fth_dev_scheme_gate) < 0)
+		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

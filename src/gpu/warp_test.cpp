@@ -20,7 +20,7 @@ extern "C" {
 
 #define CLIENTS_MAX 4
 #define CTRL_MAX    3
-#define PATIENCE    30000000000ull
+#define PATIENCE    300000000000ull
 #define BYTES	    (4u << 20)
 
 struct shape {
