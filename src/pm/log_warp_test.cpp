@@ -19,6 +19,7 @@
 #define ENTRY	16u
 #define SLOTS	3u
 #define CONV_AT (256u << 10)
+#define TIMEOUT_MS 60000u
 
 static const struct fth_pm_log_shape shape = {WARPS, 32, ENTRY, SLOTS};
 
@@ -40,7 +41,7 @@ static struct fth_pm *map_pm(const char *name, uint64_t bytes)
 
 	options.size = sizeof(options);
 	options.flags = FTH_PM_CREATE;
-	options.timeout_ms = 20000;
+	options.timeout_ms = TIMEOUT_MS;
 	OK(fth_pm_map(name, bytes, &options, &pm));
 	return pm;
 }
@@ -212,7 +213,8 @@ static void persist_lanes(struct drain_client *me, uint32_t lane)
 	}
 }
 
-static void run_drain(struct drain_client *clients, struct fth_pm *pm, struct fth_pm_relay *relay)
+static void run_drain(struct drain_client *clients, struct fth_pm *pm, struct fth_pm_relay *relay,
+		      uint64_t timeout_ns)
 {
 	pthread_t threads[WARPS];
 
@@ -221,6 +223,7 @@ static void run_drain(struct drain_client *clients, struct fth_pm *pm, struct ft
 		clients[w].number = w;
 		clients[w].body = persist_lanes;
 		clients[w].view = as_gpu(pm, relay);
+		clients[w].view.timeout_ns = timeout_ns;
 		MUST(pthread_create(&threads[w], NULL, fixture_client_thread<struct drain_client>,
 				    &clients[w]) == 0);
 	}
@@ -236,7 +239,7 @@ static void test_drain(const char *name)
 	const uint64_t *base;
 
 	OK(fth_pm_serve(pm));
-	run_drain(clients, pm, &relay);
+	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == 0);
@@ -255,22 +258,17 @@ static void test_drain(const char *name)
 /* Without a server nobody drains: every lane gets -ETIMEDOUT, and so do all later persists. */
 static void test_timeout(const char *name)
 {
-	struct fth_pm_options options = {};
 	struct drain_client clients[WARPS];
 	struct fth_pm_relay relay = {};
-	struct fth_pm *pm;
+	struct fth_pm *pm = map_pm(name, 2 * BYTES);
 
-	options.size = sizeof(options);
-	options.flags = FTH_PM_CREATE;
-	options.timeout_ms = 50;
-	OK(fth_pm_map(name, 2 * BYTES, &options, &pm));
-	run_drain(clients, pm, &relay);
+	run_drain(clients, pm, &relay, 50000000); /* of the lanes only: the disk may be slower */
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -ETIMEDOUT);
 	/* For good: a server that comes too late changes nothing, on either processor. */
 	OK(fth_pm_serve(pm));
-	run_drain(clients, pm, &relay);
+	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -ETIMEDOUT);
@@ -288,7 +286,7 @@ static void test_failure(void)
 	struct fth_pm_view view = fth_pm_view(pm);
 
 	view.door->error = EIO; /* as the drain leaves it */
-	run_drain(clients, pm, &relay);
+	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -EIO);
