@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SOON fth_deadline_ns(20000000000u) /* a test that waits that long has found its bug */
+#define SOON fth_deadline_ns(200000000000u) /* a test that waits that long has found its bug */
 
 /* Requests that are submitted and left alone. */
 struct left {
@@ -114,8 +114,8 @@ static void a_command_that_nobody_waits_for_times_out(void **state)
 	struct left left;
 
 	(void)state;
-	assert_ok(fth_dev_open("softnvme(delay(mem:4M)?read_us=400000)?depth=8&queues=1&timeout_ms="
-			       "50",
+	assert_ok(fth_dev_open("softnvme(delay(mem:4M)?read_us=3000000)"
+			       "?depth=8&queues=1&timeout_ms=1000",
 			       &dev));
 	assert_ok(fth_dev_chan_open(dev, 1, &chan));
 	leave(&left, dev, FTH_DEV_READ, 7, 512); /* all ids */

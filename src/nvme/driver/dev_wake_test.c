@@ -279,7 +279,7 @@ static void a_free_id_wakes(void **state)
 static void timeouts_wake(void **state)
 {
 	struct fth_dev *dev =
-		open_dev("softnvme(delay(mem:1M)?read_us=300000)?queues=2&timeout_ms=30");
+		open_dev("softnvme(delay(mem:1M)?read_us=3000000)?queues=2&timeout_ms=1000");
 	struct fth_dev_chan *chan = open_chan(dev, 4);
 	struct fth_dev_req req;
 	char buf[512];

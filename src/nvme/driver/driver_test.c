@@ -228,8 +228,8 @@ static void a_timeout_resets_the_controller_and_the_device_goes_on(void **state)
 	char *buf;
 
 	(void)state;
-	assert_ok(fth_dev_open("softnvme(fault(mem:1M)?kind=write&nth=3&mode=timeout&hold_ms=1000)"
-			       "?queues=1&timeout_ms=30",
+	assert_ok(fth_dev_open("softnvme(fault(mem:1M)?kind=write&nth=3&mode=timeout&hold_ms=2000)"
+			       "?queues=1&timeout_ms=1000",
 			       &dev));
 	assert_ok(fth_dev_chan_open(dev, N, &chan));
 	buf = fth_dev_buf_alloc(dev, N * 4096);
@@ -239,7 +239,7 @@ static void a_timeout_resets_the_controller_and_the_device_goes_on(void **state)
 		list[i] = &reqs[i];
 	}
 	assert_int_equal(fth_dev_submit(chan, list, N), N);
-	assert_int_equal(fth_dev_reap(chan, done, N, N, fth_deadline_ns(20000000000u)), N);
+	assert_int_equal(fth_dev_reap(chan, done, N, N, fth_deadline_ns(200000000000u)), N);
 	for (unsigned i = 0; i < N; i++) {
 		assert_true(reqs[i].result == 0 || reqs[i].result == -ETIMEDOUT);
 		timed_out += reqs[i].result == -ETIMEDOUT;
@@ -249,7 +249,7 @@ static void a_timeout_resets_the_controller_and_the_device_goes_on(void **state)
 
 	/* the same again: the controller has come back */
 	assert_int_equal(fth_dev_submit(chan, list, N), N);
-	assert_int_equal(fth_dev_reap(chan, done, N, N, fth_deadline_ns(20000000000u)), N);
+	assert_int_equal(fth_dev_reap(chan, done, N, N, fth_deadline_ns(200000000000u)), N);
 	memset(buf, 0, N * 4096);
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(reqs[i].result, 0);
