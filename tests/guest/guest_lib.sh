@@ -28,14 +28,25 @@ bind_vfio() {
   bind_to vfio-pci "$1"
 }
 
+# eventually COMMAND...: wait until it succeeds. The host may be busy: the limit is for what never happens.
+eventually() {
+  for _ in $(seq 6000); do
+    "$@" && return 0
+    usleep 100000
+  done
+  echo "never: $*"
+  return 1
+}
+
 # bind_nvme BDF: back to the kernel's driver; waits until its block device is there
 bind_nvme() {
   bind_to nvme "$1" || return 1
-  for _ in $(seq 100); do
-    block_of "$1" >/dev/null && return 0
-    usleep 100000
-  done
-  return 1
+  eventually block_of "$1" >/dev/null
+}
+
+# has_a_drive PID: whether this process has a drive open
+has_a_drive() {
+  ls -l "/proc/$1/fd" | grep -q vfio-device
 }
 
 # block_of BDF: /dev/nvmeXnY of a function that the kernel's driver has
@@ -93,7 +104,7 @@ centiseconds() {
 
 # limited COMMAND...: nothing may take forever
 limited() {
-  timeout -s KILL 30 "$@"
+  timeout -s KILL 600 "$@"
 }
 
 # fails_with PATTERN COMMAND...: it exits with 1, as programs do that were told of an error: not by

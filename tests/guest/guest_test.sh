@@ -38,7 +38,7 @@ boot() {
 }
 
 window="--drive size=8M,pmr=1M,keep=window"
-boot "tool.sh drives.sh" --timeout 150 --drive size=8M --drive size=8M,block=4096 $window \
+boot "tool.sh drives.sh" --drive size=8M --drive size=8M,block=4096 $window \
   --drive size=8M,cmb=1 --drive size=8M,fail=read:2048,fail=write:4096 --drive size=8M \
   --drive size=8M
 boot after_reboot.sh $window

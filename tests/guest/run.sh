@@ -11,7 +11,7 @@
 #   --env NAME=VALUE set in the scripts
 #   --folder DIR     where files of the drives and the kernel's log go; default a temporary one
 #   --tools DIR      where our programs are built; default build-guest
-#   --timeout S      then QEMU is killed, and the exit status is 124; default 120
+#   --timeout S      then QEMU is killed, and the exit status is 124; default 900
 #   --append WORDS   for the kernel
 #   --cpus N, --memory MEGABYTES   default 2, 512
 #
@@ -26,7 +26,7 @@ usage() {
 }
 
 drives=() settings=() scripts=()
-folder='' tools=$root/build-guest timeout=120 append='' cpus=2 memory=512
+folder='' tools=$root/build-guest timeout=900 append='' cpus=2 memory=512
 while [ $# -gt 0 ]; do
   case $1 in
   --drive) drives+=("$2") ;;
