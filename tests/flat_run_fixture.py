@@ -93,7 +93,7 @@ class Redis:
     def end(self):
         """Returns what was printed on standard error."""
         self.send((b"SHUTDOWN", b"NOSAVE"))
-        error = self.process.communicate(timeout=60)[1]
+        error = self.process.communicate(timeout=600)[1]
         if self.process.returncode != 0:
             fail(f"redis-server: {self.process.returncode} {error}")
         return error

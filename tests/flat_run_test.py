@@ -210,7 +210,7 @@ def test_stat_and_signals():
     expect(other.returncode == 2, "flat stat nonsense", other)
     # a signal to the launcher reaches the program; figures are printed all the same
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     if process.returncode != -signal.SIGTERM or b"48.0 MiB at most" not in err:
         fail(f"SIGTERM: {process.returncode} {err}")
     # kill -9 of the program, and of both: nothing stays
@@ -218,7 +218,7 @@ def test_stat_and_signals():
     children = f"/proc/{process.pid}/task/{process.pid}/children"
     with open(children) as file:
         os.kill(int(file.read()), signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     if process.returncode != -signal.SIGKILL:
         fail(f"SIGKILL: {process.returncode}")
     process = start_waiting()
@@ -226,7 +226,7 @@ def test_stat_and_signals():
         child = int(file.read())
     os.kill(process.pid, signal.SIGKILL)
     os.kill(child, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=600)
     if [name for name in os.listdir(work) if name.startswith("fathom-flat")]:
         fail(f"a scratch file stays: {os.listdir(work)}")
 

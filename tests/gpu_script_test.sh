@@ -71,7 +71,7 @@ says "FAILED b_device_test (3)"
 rm "$work/pid"
 GPU_TIMEOUT=60 scripts/gpu.sh check "$work/build" >"$work/said" 2>&1 &
 script=$!
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
   [ -s "$work/pid" ] && break
   sleep 0.05
 done
@@ -80,7 +80,7 @@ status=0
 wait "$script" || status=$?
 [ $status = 143 ] || fail "ended by a signal: $status: $(cat "$work/said")"
 grep -q "gpuone" "$work/said" && fail "it went on: $(cat "$work/said")"
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
   kill -0 "$(cat "$work/pid")" 2>/dev/null || break
   sleep 0.05
 done

@@ -322,7 +322,7 @@ held[3].close()
 END
   python3 "$work/fake.py" >"$work/fake" &
   fake=$!
-  for ((i = 0; i < 100; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     [ ! -s "$work/fake" ] || break
     sleep 0.1
   done
@@ -340,7 +340,7 @@ fi
 if command -v memcached >/dev/null; then
   memcached -s "$work/socket" -U 0 -u "$(id -un)" &
   server=$!
-  for ((i = 0; i < 100; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     [ ! -S "$work/socket" ] || break
     sleep 0.1
   done

@@ -11,7 +11,7 @@ import threading
 import time
 import zlib
 
-from kv_fixture import Folder, Server, fail, skip, until
+from kv_fixture import WAIT_S, Folder, Server, fail, skip, until
 
 try:
     import pylibmc
@@ -116,7 +116,7 @@ def check_bytes(c):
 
 def check_pymemcache(server):
     for nodelay in (False, True):
-        c = PyClient(("127.0.0.1", server.port), timeout=60, no_delay=nodelay)
+        c = PyClient(("127.0.0.1", server.port), timeout=WAIT_S, no_delay=nodelay)
         for check in (check_stores, check_numbers, check_cas, check_times, check_noreply, check_bytes):
             check(c)
         c.close()

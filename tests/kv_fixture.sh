@@ -21,7 +21,7 @@ start() {
 
 wait_ready() {
   local i
-  for ((i = 0; i < 300; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     ready=$(cat "$work/ready")
     if [[ $ready == *'"port":'*'}' ]]; then
       port=$(number port)

@@ -26,7 +26,7 @@ echo 'ada:guessed' >"$work/wrong"
 serve() { # NAME: with this certificate
   launch --listen "127.0.0.1:0,unix:$work/socket" --flash none --auth "$work/users" \
     --tls-cert "$work/$1.pem" --tls-key "$work/$1.key"
-  for ((i = 0; i < 300; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     [ -s "$work/ready" ] || ! kill -0 $server 2>/dev/null || sleep 0.1
   done
   if ! kill -0 $server 2>/dev/null && grep -q OpenSSL "$work/log"; then

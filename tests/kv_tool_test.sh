@@ -184,7 +184,7 @@ for ((i = 1; i <= 400; i++)); do
 done
 ask "${text}set a 0 0 1"$'\r\nx\r\nget a'
 [ "$answer" = "STORED VALUE a 0 1 x END" ] || fail "failing flash: $answer"
-for ((i = 0; i < 50; i++)); do
+for ((i = 0; i < 2400; i++)); do
   ! grep -q '"event":"flash-error"' "$work/log" || break
   sleep 0.1
 done
@@ -240,7 +240,7 @@ if command -v python3 >/dev/null && command -v openssl >/dev/null; then
   openssl req -x509 -newkey rsa:2048 -nodes -keyout "$work/key.pem" -out "$work/cert.pem" \
     -subj /CN=localhost -days 2 2>/dev/null
   launch --listen 127.0.0.1:0 --flash none --tls-cert "$work/cert.pem" --tls-key "$work/key.pem"
-  for ((i = 0; i < 100; i++)); do
+  for ((i = 0; i < 2400; i++)); do
     [ -s "$work/ready" ] || ! kill -0 $server 2>/dev/null || sleep 0.1
   done
   if ! kill -0 $server 2>/dev/null; then

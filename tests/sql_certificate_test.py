@@ -22,7 +22,7 @@ MEBI = 1 << 20
 
 def explain(fathom, db, query, options, *arguments):
     run = subprocess.run([fathom, "sql", "--csv", "--no-header", *arguments, str(db), "-c",
-                          f"explain ({options}) {query}"], capture_output=True, text=True, timeout=120)
+                          f"explain ({options}) {query}"], capture_output=True, text=True, timeout=600)
     assert run.returncode == 0, run.stderr
     return "\n".join(row[0] for row in csv.reader(io.StringIO(run.stdout)) if row)
 

@@ -146,7 +146,7 @@ def start_and_wait_for_spill(db, scratch):
 def check_stopped(db, scratch):
     child = start_and_wait_for_spill(db, scratch)
     child.send_signal(signal.SIGINT)
-    errors = child.communicate(timeout=120)[1]
+    errors = child.communicate(timeout=600)[1]
     if child.returncode == 0 or "canceled" not in errors:
         fail("Ctrl-C during a spill: status %d: %s" % (child.returncode, errors))
     child = start_and_wait_for_spill(db, scratch)

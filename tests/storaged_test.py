@@ -77,7 +77,7 @@ def test_kill(fathom, db, folder):
     host.stdin.write("select count(*) from lineitem;\n")
     host.stdin.flush()
     daemon.stop(signal.SIGKILL)
-    output, error = host.communicate("select sum(l_tax) from lineitem;\n", timeout=60)
+    output, error = host.communicate("select sum(l_tax) from lineitem;\n", timeout=600)
     assert host.returncode != 0 and "storage daemon" in error, (output, error)
     result = run(fathom, where, "select 1;")
     assert result.returncode != 0 and "storage daemon at " in result.stderr, result.stderr

@@ -33,7 +33,7 @@ static inline bool model_in_place(uint64_t value, uint64_t element)
 
 /* A second, deadlines that should not pass are this far away. */
 #define SECOND	 ((uint64_t)1000000000)
-#define PATIENCE (20 * SECOND)
+#define PATIENCE (200 * SECOND)
 
 /* Every element of the device, generation 0. Goes to the device as it is: disarm faults before. */
 void model_fill(struct fth_dev *dev);

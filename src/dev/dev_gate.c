@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_NS 20000000000u
+#define WAIT_NS 200000000000u
 
 struct dev_gate {
 	struct fth_dev dev;

@@ -23,7 +23,7 @@ struct fth_gate_counts {
 /* All below: any thread. The gate of a new device is open. */
 void fth_gate_set(struct fth_dev *dev, bool open);
 void fth_gate_counts(struct fth_dev *dev, struct fth_gate_counts *counts);
-/* Wait until n requests are in flight, at most 20 seconds; whether they are. */
+/* Wait until n requests are in flight, at most 200 seconds; whether they are. */
 bool fth_gate_wait(struct fth_dev *dev, unsigned n);
 /* From now on at most n channels are open at the same time; another one is -EMFILE. */
 void fth_gate_limit(struct fth_dev *dev, unsigned n);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WAIT_NS 20000000000ull /* for controllers with workers; only a hang takes this long */
+#define WAIT_NS 200000000000ull /* for controllers with workers; only a hang takes this long */
 
 void host_open(struct host *host, struct fth_dev *dev, const struct fth_nvme_ctrl_options *opts)
 {

@@ -16,7 +16,7 @@
 #define REGION	 64u /* blocks that belong to one host */
 #define BLOCK	 512u
 #define COMMANDS 3000u
-#define WAIT_NS	 20000000000ull
+#define WAIT_NS	 200000000000ull
 
 static void write_then_read(struct host *host, uint16_t qid, char *page, uint64_t block)
 {
