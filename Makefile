@@ -19,8 +19,16 @@ MUTANTS_SEED ?= 1
 TESTS ?= .
 
 deps = $(if $(filter no,$(DEPS)),:,scripts/install-deps.sh $(1))
+# $(call cached,FOLDER,NAME): an entry of CMake's cache
+cached = $$(sed -n 's/^$(2):INTERNAL=//p' $(1)/CMakeCache.txt)
+# $(call forget,FOLDER): empty a build folder that came with a tree that was copied or moved. All paths in it are absolute:
+# it would build and install in the tree that it came from. installed.txt stays, for `make uninstall`.
+forget = if test -f $(1)/CMakeCache.txt && ! { test "$(call cached,$(1),CMAKE_HOME_DIRECTORY)" -ef . && \
+	test "$(call cached,$(1),CMAKE_CACHEFILE_DIR)" -ef $(1); }; then \
+	echo "$(1) was configured for $(call cached,$(1),CMAKE_HOME_DIRECTORY): configuring it anew" >&2; \
+	find $(1)/ -mindepth 1 -maxdepth 1 ! -name installed.txt -exec rm -rf {} +; fi
 # $(call configure,FOLDER,OPTIONS): once; CMake itself notices later changes
-configure = test -f $(1)/build.ninja || test -f $(1)/Makefile || \
+configure = $(call forget,$(1)); test -f $(1)/build.ninja || test -f $(1)/Makefile || \
 	cmake -S . -B $(1) $$(command -v ninja >/dev/null && echo -G Ninja) $(CMAKE_FLAGS) $(2)
 # $(call strict,FOLDER,OPTIONS): the same, for checks: a warning is an error
 strict = { $(call configure,$(1),-DFTH_WERROR=ON $(2)); } && \
