@@ -4,12 +4,13 @@
 
 The 22 queries of TPC-H at scale factor 0.01 through `fathom storaged`: in budgets of the daemon that hold them and in one
 that holds few, and as plain reads of columns, from two hosts at a time. Then a daemon that is killed, one that is stopped,
-and wrong options.
+addresses that other machines can reach, and wrong options.
 """
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,29 @@ def test_options(fathom, db, folder):
     assert "--listen" in help_text and "--memory" in help_text
 
 
+def test_listen(fathom, db):
+    """Clients are not authenticated: other machines are kept out, unless an option lets them in."""
+    reachable = socket.create_server(("0.0.0.0", 0))
+    bound = "fd:%d" % reachable.fileno()
+    for where in ("0.0.0.0:0", ":0", bound, "127.0.0.1:0,0.0.0.0:0"):
+        result = subprocess.run([fathom, "storaged", "--listen", where, db], capture_output=True, text=True, timeout=60,
+                                pass_fds=[reachable.fileno()])
+        assert result.returncode == 1 and not result.stdout, (where, result)
+        assert "%s: other machines can reach this address, and clients are not authenticated" % where.split(",")[-1] \
+            in result.stderr and "--insecure-listen" in result.stderr, (where, result)
+    for options in (["--insecure-listen", "--listen", "0.0.0.0:0"], ["--listen", "127.0.0.1:0"]):
+        daemon = subprocess.Popen([fathom, "storaged", *options, db], stdout=subprocess.PIPE, text=True)
+        try:
+            port = re.search(r"port (\d+)", daemon.stdout.readline()).group(1)
+            result = run(fathom, "127.0.0.1:" + port, "select count(*) from region;")
+            assert result.stdout == "5\n", result
+        finally:
+            daemon.terminate()
+            daemon.wait(60)
+            daemon.stdout.close()
+    reachable.close()
+
+
 def main():
     fathom = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
@@ -137,6 +161,7 @@ def main():
         wrong += test_answers(fathom, db, folder, "64M", "--plain")
         test_kill(fathom, db, folder)
         test_scratch(fathom, db, folder)
+        test_listen(fathom, db)
         test_options(fathom, db, folder)
     sys.exit(1 if wrong else 0)
 

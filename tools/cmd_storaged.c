@@ -20,6 +20,7 @@ struct storaged {
 	struct fth_daemon_sockets sockets;
 	uint64_t budget, threads, connections, timeout_ms, scratch_limit;
 	struct fth_storage *storage;
+	bool insecure;
 	atomic_bool ended;
 };
 
@@ -82,6 +83,7 @@ static int serve(struct storaged *s, const char *db)
 	options.listen = s->sockets.where;
 	options.scratch = s->scratch;
 	options.scratch_limit = s->scratch_limit;
+	options.insecure_listen = s->insecure;
 	options.log = log_event;
 	options.user = s;
 	rc = fth_storage_open(db, &options, &s->storage);
@@ -109,6 +111,9 @@ static int run(int argc, char **argv)
 		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default the sockets of "
 		 "systemd, or "
 		 "127.0.0.1:11212"},
+		{"insecure-listen", FTH_CLI_FLAG, &s.insecure, 0, 0,
+		 "allow --listen on addresses that other machines can reach, without "
+		 "authentication"},
 		{"memory", FTH_CLI_SIZE, &s.budget, FTH_QUERY_BUDGET_MIN, (uint64_t)1 << 44,
 		 "bytes that all task sets together may use"},
 		{"threads", FTH_CLI_U64, &s.threads, 0, 256,
@@ -132,7 +137,9 @@ static int run(int argc, char **argv)
 			"--storage), inside\n"
 			"a memory budget, and send back results only. SIGTERM and SIGINT end it. "
 			"Every client that\n"
-			"connects can read all tables; none can change them.\n" FTH_TABLE_DB_SYNTAX,
+			"connects can read all tables; none can change them. Only this machine can "
+			"connect, unless\n"
+			"--insecure-listen is given.\n" FTH_TABLE_DB_SYNTAX,
 		.options = options,
 		.min_args = 1,
 		.max_args = 1,

@@ -32,8 +32,31 @@ static unsigned port_of(int fd)
 	return bound.ss_family == AF_INET ? ntohs(((struct sockaddr_in *)&bound)->sin_port) : 0;
 }
 
+/* Only this machine can reach it: a Unix socket, or one that is bound to a loopback address. */
+static bool is_local(int fd)
+{
+	struct sockaddr_storage bound;
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)&bound;
+	const struct in6_addr *v6 = &((const struct sockaddr_in6 *)&bound)->sin6_addr;
+	socklen_t length = sizeof(bound);
+
+	if (getsockname(fd, (struct sockaddr *)&bound, &length) < 0)
+		return false;
+	if (bound.ss_family == AF_INET)
+		return ntohl(v4->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	if (bound.ss_family == AF_INET6)
+		return IN6_IS_ADDR_LOOPBACK(v6) ||
+		       (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == IN_LOOPBACKNET);
+	return bound.ss_family == AF_UNIX;
+}
+
 static int keep(struct fth_listen *l, int fd, const char *where)
 {
+	if (fd >= 0 && l->local_only && !is_local(fd)) {
+		close(fd);
+		return fth_fail(EACCES, "%s: other machines can reach this address%s", where,
+				l->local_only);
+	}
 	if (fd < 0 || listen(fd, BACKLOG) < 0) {
 		int err = errno;
 

@@ -13,8 +13,8 @@
  *		fth_storage_run(storage);
  *	fth_storage_close(storage);
  *
- * Every client that connects can read all tables of the database; none can change them. There is no encryption: use a Unix
- * socket, or TCP on the loopback interface, which is the default.
+ * Every client that connects can read all tables of the database; none can change them. Clients are not authenticated, and
+ * nothing is encrypted: the daemon listens on Unix sockets and loopback addresses only, unless insecure_listen is set.
  */
 #ifndef FATHOM_QUERY_STORAGE_H
 #define FATHOM_QUERY_STORAGE_H
@@ -46,16 +46,19 @@ struct fth_storage_options {
 	/* Directory for temporary files. Default: that of the database if it can be written, else $TMPDIR or /tmp. */
 	const char *scratch;
 	uint64_t scratch_limit; /* bytes of temporary files of a task set; default all free space */
+	/* Also listen on addresses that other machines can reach: everybody there can read all tables. */
+	bool insecure_listen;
 };
 
-#define FTH_STORAGE_OPTIONS_INIT                                                             \
-	{                                                                                    \
-		sizeof(struct fth_storage_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0 \
+#define FTH_STORAGE_OPTIONS_INIT                                                              \
+	{                                                                                     \
+		sizeof(struct fth_storage_options), 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, \
+			false                                                                 \
 	}
 
 /*
  * Open the database (see fth_query_open()) for reading and listen. Blocks. Returns 0, or a negative errno with a text;
- * *out is NULL then.
+ * *out is NULL then. -EACCES: other machines can reach an address, and insecure_listen is not set.
  */
 int fth_storage_open(const char *where, const struct fth_storage_options *options,
 		     struct fth_storage **out);

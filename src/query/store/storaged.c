@@ -53,6 +53,10 @@ static int listen_all(struct fth_storage *s, const struct fth_storage_options *o
 	char local[32];
 	int rc = 0;
 
+	if (!o->insecure_listen)
+		s->listen.local_only =
+			", and clients are not authenticated: use a loopback address or a Unix "
+			"socket, or allow it with insecure_listen (--insecure-listen)";
 	snprintf(local, sizeof(local), "127.0.0.1:%d", FTH_STORAGE_PORT);
 	if (o->listen_count == 0)
 		return fth_listen_open(&s->listen, local);
