@@ -39,6 +39,14 @@ if nm -D "$shared" | grep -q ' U pg_query_parse_protobuf'; then
 else
   sed -i -E '/^fth_(query|storage|tasks)_/d' "$work/declared-host"
 fi
+# The libraries that unpack text are optional as well.
+packed=()
+if nm -D "$shared" | grep -q ' U inflate$'; then
+  packed+=(-lz)
+fi
+if nm -D "$shared" | grep -q ' U ZSTD_decompressStream$'; then
+  packed+=(-lzstd)
+fi
 sed -n '/^FATHOM_PRIVATE {/,/^}/s/^\t\(fth_[a-z0-9_]*\);$/\1/p' src/fathom.map | sort >"$work/private"
 sort -u "$work/declared-host" "$work/private" >"$work/expected"
 
@@ -94,7 +102,7 @@ mapfile -t flags < <(cd "$build" && sed -n 's/^FTH_SANITIZE:STRING=address$/-fsa
   s/^FTH_SANITIZE:STRING=thread$/-fsanitize=thread/p' CMakeCache.txt)
 flags+=(-std=c11 -D_GNU_SOURCE -Iinclude -rdynamic)
 for program in array_histogram vol_array; do
-  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring $lz4 $pg_query -lm -pthread \
+  gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$archive" -luring $lz4 $pg_query "${packed[@]}" -lm -pthread \
     -o "$work/$program-static"
   gcc "${flags[@]}" "examples/$program.c" "$work/own.c" "$shared" -Wl,-rpath,"$(realpath "$build/src")" \
     -o "$work/$program-shared"

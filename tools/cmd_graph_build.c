@@ -2,7 +2,8 @@
 /* fathom graph generate, fathom graph import. */
 #include "cmd_graph.h"
 #include "output.h"
-#include "text_input.h"
+
+#include "base/text_input.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -207,22 +208,27 @@ static bool find_format(const char *name, const char *path, enum fth_graph_text 
 	return *format == FTH_GRAPH_MATRIX_MARKET || strcmp(name, "edges") == 0;
 }
 
+static bool is_stopped(void *user)
+{
+	(void)user;
+	return fth_cli_stopped();
+}
+
 static int import_file(struct how *how, struct fth_graph_import *what, const char *path)
 {
-	struct fth_text_input *input;
+	struct text_input *input;
 	struct fth_graph_info info;
-	int rc = fth_text_input_open(path, &input);
-	bool bad_input;
+	int rc = text_input_open(path, is_stopped, NULL, &input), bad;
 
 	if (rc < 0)
 		return graph_exit(NULL, rc);
-	what->in = fth_text_input_stream(input);
-	rc = fth_graph_import(what, &how->build, &how->job, &info);
-	bad_input = (rc == -EINVAL && !how->opened) || ferror(what->in);
-	if (bad_input)
-		fth_fail_in(rc, path);
-	rc = fth_text_input_close(input, rc);
-	return finish(how, bad_input ? NULL : how->target.uri, rc, &info);
+	what->in = text_input_stream(input);
+	rc = what->in ? fth_graph_import(what, &how->build, &how->job, &info) : -ENOMEM;
+	bad = text_input_error(input);
+	if (bad == 0 && rc == -EINVAL && !how->opened)
+		bad = fth_fail_in(rc, path);
+	text_input_close(input);
+	return finish(how, bad < 0 ? NULL : how->target.uri, bad < 0 ? bad : rc, &info);
 }
 
 /* One character, or "tab". */

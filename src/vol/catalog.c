@@ -2,6 +2,8 @@
 /* Entries and the catalog in memory. Sibling: catalog_media.c, its form on the media. */
 #include "vol/catalog.h"
 
+#include "base/utf8.h"
+
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -10,42 +12,19 @@
 
 /* ---- names ---- */
 
-/* The length of the UTF-8 character at s, of at most `left` bytes; 0 when it is none. */
-static unsigned utf8_length(const unsigned char *s, size_t left)
-{
-	unsigned n = s[0] < 0x80		   ? 1
-		     : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-		     : (s[0] & 0xf0) == 0xe0	   ? 3
-		     : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-						   : 0;
-
-	if (n == 0 || n > left)
-		return 0;
-	for (unsigned i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* Longer than need be, half of a surrogate pair, or beyond the last character. */
-	if ((n == 3 && s[0] == 0xe0 && s[1] < 0xa0) || (n == 3 && s[0] == 0xed && s[1] > 0x9f) ||
-	    (n == 4 && s[0] == 0xf0 && s[1] < 0x90) || (n == 4 && s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return n;
-}
-
 int vol_name_check(const char *name, size_t bytes)
 {
-	const unsigned char *s = (const unsigned char *)name;
-
 	if (bytes == 0)
 		return fth_fail(EINVAL, "the name of an object is empty");
 	if (bytes > FTH_VOL_NAME_MAX)
 		return fth_fail(EINVAL, "the name has %zu bytes, the limit is %u", bytes,
 				FTH_VOL_NAME_MAX);
 	for (size_t i = 0; i < bytes;) {
-		unsigned n = utf8_length(s + i, bytes - i);
+		unsigned n = utf8_length(name + i, bytes - i);
 
 		if (n == 0)
 			return fth_fail(EINVAL, "the name is not valid UTF-8");
-		if (s[i] < 0x20 || s[i] == 0x7f)
+		if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f)
 			return fth_fail(EINVAL, "the name contains a control character");
 		i += n;
 	}

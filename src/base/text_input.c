@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "text_input.h"
-
-#include "cli.h"
+#include "base/text_input.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -23,12 +21,15 @@
 
 #define IN_BYTES     (64u << 10)
 #define STREAM_BYTES (256u << 10)
+#define MAGIC_BYTES  10u /* what formats are recognised by */
 #define LOOK_MS	     200 /* how often a waiting read looks whether it should stop */
 
-struct fth_text_input {
+struct text_input {
 	const char *path;
 	int fd;
 	bool waits; /* a read may: it is no regular file */
+	bool (*stopped)(void *user);
+	void *user;
 	FILE *stream;
 	const struct format *format;
 	uint8_t in[IN_BYTES]; /* what was read and not unpacked */
@@ -36,7 +37,8 @@ struct fth_text_input {
 	bool ended;	 /* the file */
 	bool in_frame;	 /* the end of the packed data has not come */
 	uint64_t packed; /* bytes that were read */
-	char error[160]; /* why unpacking failed */
+	int rc;		 /* of a read of the stream that failed */
+	char error[FTH_ERROR_TEXT_MAX];
 #ifdef FTH_ZLIB
 	z_stream zlib;
 #endif
@@ -47,62 +49,72 @@ struct fth_text_input {
 
 struct format {
 	const char *name, *magic;
-	size_t magic_bytes;
+	size_t magic_at, magic_bytes;
 	const char *missing; /* why it cannot be read, or NULL */
-	int (*open)(struct fth_text_input *input);
-	/* Unpack some of in[] to `to`: the number of bytes, or -1 with input->error set. */
-	ssize_t (*unpack)(struct fth_text_input *input, char *to, size_t size);
-	void (*close)(struct fth_text_input *input);
+	int (*open)(struct text_input *input);
+	/* Unpack some of in[] to `to`: the number of bytes, or a negative errno with a text. */
+	ssize_t (*unpack)(struct text_input *input, char *to, size_t size);
+	void (*close)(struct text_input *input);
 };
 
 /* ---- the file ---- */
 
-static int wait_for_input(const struct fth_text_input *input)
+/* False if the reader should stop. */
+static bool wait_for_input(const struct text_input *input)
 {
-	struct pollfd ready = {.fd = input->fd, .events = POLLIN};
+	struct pollfd poll_fd = {.fd = input->fd, .events = POLLIN};
+	bool ready;
 
-	while (input->waits && poll(&ready, 1, LOOK_MS) == 0)
-		if (fth_cli_stopped())
-			break;
-	if (!fth_cli_stopped())
-		return 0;
-	errno = EINTR;
-	return -1;
+	do {
+		ready = !input->waits || poll(&poll_fd, 1, LOOK_MS) > 0;
+		if (input->stopped && input->stopped(input->user))
+			return false;
+	} while (!ready);
+	return true;
 }
 
-/* Add to in[], whose bytes are moved to its start. 0, or -1 with errno. */
-static int read_more(struct fth_text_input *input)
+/* As text_input_read(), of the file itself. */
+static ssize_t read_file(struct text_input *input, void *to, size_t size)
+{
+	ssize_t n;
+
+	do {
+		if (!wait_for_input(input))
+			return fth_fail(ECANCELED, "%s: canceled", input->path);
+		n = read(input->fd, to, size);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return fth_fail(errno, "%s: %s", input->path, strerror(errno));
+	input->ended = n == 0;
+	input->packed += (uint64_t)n;
+	return n;
+}
+
+/* Add to in[], whose bytes are moved to its start. */
+static int read_more(struct text_input *input)
 {
 	ssize_t n;
 
 	memmove(input->in, input->in + input->at, input->used - input->at);
 	input->used -= input->at;
 	input->at = 0;
-	do
-		n = wait_for_input(input) < 0
-			    ? -1
-			    : read(input->fd, input->in + input->used, IN_BYTES - input->used);
-	while (n < 0 && errno == EINTR && !fth_cli_stopped());
+	n = read_file(input, input->in + input->used, IN_BYTES - input->used);
 	if (n < 0)
-		return -1;
-	input->ended = n == 0;
+		return (int)n;
 	input->used += (size_t)n;
-	input->packed += (uint64_t)n;
 	return 0;
 }
 
-static ssize_t damaged(struct fth_text_input *input, const char *why)
+static ssize_t damaged(const struct text_input *input, const char *why)
 {
-	snprintf(input->error, sizeof(input->error), "damaged %s data before byte %llu: %s",
-		 input->format->name, (unsigned long long)(input->packed - input->used + input->at),
-		 why);
-	errno = EILSEQ;
-	return -1;
+	return fth_fail(EILSEQ, "%s: damaged %s data before byte %llu: %s", input->path,
+			input->format->name,
+			(unsigned long long)(input->packed - input->used + input->at), why);
 }
 
 /* ---- plain text ---- */
 
-static ssize_t copy_plain(struct fth_text_input *input, char *to, size_t size)
+static ssize_t copy_plain(struct text_input *input, char *to, size_t size)
 {
 	size_t n = input->used - input->at;
 
@@ -116,12 +128,12 @@ static ssize_t copy_plain(struct fth_text_input *input, char *to, size_t size)
 /* ---- gzip ---- */
 
 #ifdef FTH_ZLIB
-static int gzip_open(struct fth_text_input *input)
+static int gzip_open(struct text_input *input)
 {
 	return inflateInit2(&input->zlib, 15 + 16) == Z_OK ? 0 : -ENOMEM;
 }
 
-static ssize_t gzip_unpack(struct fth_text_input *input, char *to, size_t size)
+static ssize_t gzip_unpack(struct text_input *input, char *to, size_t size)
 {
 	z_stream *z = &input->zlib;
 	int status;
@@ -140,7 +152,7 @@ static ssize_t gzip_unpack(struct fth_text_input *input, char *to, size_t size)
 	return (ssize_t)(size - z->avail_out);
 }
 
-static void gzip_close(struct fth_text_input *input)
+static void gzip_close(struct text_input *input)
 {
 	inflateEnd(&input->zlib);
 }
@@ -152,13 +164,13 @@ static void gzip_close(struct fth_text_input *input)
 /* ---- zstd ---- */
 
 #ifdef FTH_ZSTD
-static int zstd_open(struct fth_text_input *input)
+static int zstd_open(struct text_input *input)
 {
 	input->zstd = ZSTD_createDStream();
 	return input->zstd ? 0 : -ENOMEM;
 }
 
-static ssize_t zstd_unpack(struct fth_text_input *input, char *to, size_t size)
+static ssize_t zstd_unpack(struct text_input *input, char *to, size_t size)
 {
 	ZSTD_inBuffer in = {input->in, input->used, input->at};
 	ZSTD_outBuffer out = {to, size, 0};
@@ -171,7 +183,7 @@ static ssize_t zstd_unpack(struct fth_text_input *input, char *to, size_t size)
 	return (ssize_t)out.pos;
 }
 
-static void zstd_close(struct fth_text_input *input)
+static void zstd_close(struct text_input *input)
 {
 	ZSTD_freeDStream(input->zstd);
 }
@@ -183,38 +195,48 @@ static void zstd_close(struct fth_text_input *input)
 /* ---- which it is ---- */
 
 static const struct format formats[] = {
-	{"gzip", "\x1f\x8b", 2, GZIP},
-	{"zstd", "\x28\xb5\x2f\xfd", 4, ZSTD},
-	{"xz", "\xfd\x37zXZ", 5, "xz", NULL, NULL, NULL},
-	{"bzip2", "BZh", 3, "bzip2", NULL, NULL, NULL},
+	{"gzip", "\x1f\x8b", 0, 2, GZIP},
+	{"zstd", "\x28\xb5\x2f\xfd", 0, 4, ZSTD},
+	{"xz", "\xfd\x37zXZ", 0, 5, "xz", NULL, NULL, NULL},
+	{"bzip2", "1AY&SY", 4, 6, "bzip2", NULL, NULL,
+	 NULL}, /* BZh9, as text may begin, stands before it */
 };
 static const struct format plain = {.name = "text", .unpack = copy_plain};
 
-static int find_format(struct fth_text_input *input)
+static int find_format(struct text_input *input)
 {
+	int rc = 0;
+
 	input->format = &plain;
-	while (!input->ended && input->used < 8)
-		if (read_more(input) < 0)
-			return fth_fail(errno, "%s: %s", input->path, strerror(errno));
+	while (rc == 0 && !input->ended && input->used < MAGIC_BYTES)
+		rc = read_more(input);
+	if (rc < 0)
+		return rc;
 	for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
-		if (input->used >= formats[i].magic_bytes &&
-		    memcmp(input->in, formats[i].magic, formats[i].magic_bytes) == 0)
+		if (input->used >= formats[i].magic_at + formats[i].magic_bytes &&
+		    memcmp(input->in + formats[i].magic_at, formats[i].magic,
+			   formats[i].magic_bytes) == 0)
 			input->format = &formats[i];
 	if (input->format->missing)
 		return fth_fail(EOPNOTSUPP,
 				"%s: %s data, but fathom was built without %s; decompress it to "
 				"standard input",
 				input->path, input->format->name, input->format->missing);
-	return input->format->open ? input->format->open(input) : 0;
+	rc = input->format->open ? input->format->open(input) : 0;
+	if (rc < 0)
+		input->format = NULL;
+	return rc;
 }
 
-/* ---- the stream ---- */
+/* ---- reading ---- */
 
-static ssize_t stream_read(void *cookie, char *to, size_t size)
+ssize_t text_input_read(struct text_input *input, char *to, size_t size)
 {
-	struct fth_text_input *input = cookie;
 	ssize_t n = 0;
+	int rc;
 
+	if (input->format == &plain && input->at == input->used)
+		return input->ended ? 0 : read_file(input, to, size);
 	while (n == 0) {
 		/* Packed input may hold back output without more input, so unpack first. */
 		if (input->at < input->used || input->in_frame)
@@ -223,13 +245,53 @@ static ssize_t stream_read(void *cookie, char *to, size_t size)
 			return n;
 		if (input->ended && input->at == input->used)
 			return input->in_frame ? damaged(input, "its end is missing") : 0;
-		if (read_more(input) < 0)
-			return -1;
+		rc = read_more(input);
+		if (rc < 0)
+			return rc;
 	}
 	return n;
 }
 
-static int open_file(struct fth_text_input *input)
+uint64_t text_input_position(const struct text_input *input)
+{
+	return input->packed;
+}
+
+/* ---- the stream ---- */
+
+static ssize_t stream_read(void *cookie, char *to, size_t size)
+{
+	struct text_input *input = cookie;
+	ssize_t n = text_input_read(input, to, size);
+
+	if (n >= 0)
+		return n;
+	input->rc = (int)n;
+	snprintf(input->error, sizeof(input->error), "%s", fth_error_text(input->rc));
+	errno = -input->rc;
+	return -1;
+}
+
+FILE *text_input_stream(struct text_input *input)
+{
+	const cookie_io_functions_t functions = {.read = stream_read};
+
+	if (!input->stream) {
+		input->stream = fopencookie(input, "r", functions);
+		if (input->stream)
+			setvbuf(input->stream, NULL, _IOFBF, STREAM_BYTES);
+	}
+	return input->stream;
+}
+
+int text_input_error(const struct text_input *input)
+{
+	return input->rc < 0 ? fth_fail(-input->rc, "%s", input->error) : 0;
+}
+
+/* ---- opening ---- */
+
+static int open_file(struct text_input *input)
 {
 	bool standard = strcmp(input->path, "-") == 0;
 	struct stat st;
@@ -243,13 +305,15 @@ static int open_file(struct fth_text_input *input)
 	if (S_ISDIR(st.st_mode))
 		return fth_fail(EISDIR, "%s: %s", input->path, strerror(EISDIR));
 	input->waits = !S_ISREG(st.st_mode);
+	if (!input->waits)
+		(void)posix_fadvise(input->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	return 0;
 }
 
-int fth_text_input_open(const char *path, struct fth_text_input **out)
+int text_input_open(const char *path, bool (*stopped)(void *user), void *user,
+		    struct text_input **out)
 {
-	const cookie_io_functions_t functions = {.read = stream_read};
-	struct fth_text_input *input = calloc(1, sizeof(*input));
+	struct text_input *input = calloc(1, sizeof(*input));
 	int rc;
 
 	*out = NULL;
@@ -257,31 +321,23 @@ int fth_text_input_open(const char *path, struct fth_text_input **out)
 		return -ENOMEM;
 	input->path = path;
 	input->fd = -1;
+	input->stopped = stopped;
+	input->user = user;
 	rc = open_file(input);
 	if (rc == 0)
 		rc = find_format(input);
-	if (rc == 0) {
-		input->stream = fopencookie(input, "r", functions);
-		rc = input->stream ? 0 : -ENOMEM;
+	if (rc < 0) {
+		text_input_close(input);
+		return rc;
 	}
-	if (rc < 0)
-		return fth_text_input_close(input, rc);
-	setvbuf(input->stream, NULL, _IOFBF, STREAM_BYTES);
 	*out = input;
 	return 0;
 }
 
-FILE *fth_text_input_stream(const struct fth_text_input *input)
-{
-	return input->stream;
-}
-
-int fth_text_input_close(struct fth_text_input *input, int rc)
+void text_input_close(struct text_input *input)
 {
 	if (!input)
-		return rc;
-	if (rc < 0 && input->error[0])
-		fth_fail(-rc, "%s: %s", input->path, input->error);
+		return;
 	if (input->stream)
 		fclose(input->stream);
 	if (input->format && input->format->close)
@@ -289,5 +345,4 @@ int fth_text_input_close(struct fth_text_input *input, int rc)
 	if (input->fd >= 0)
 		close(input->fd);
 	free(input);
-	return rc;
 }
