@@ -62,6 +62,15 @@ expect 0 "$db" -c "copy people from '$work/more.tbl' with (delimiter '|', null '
 same 'COPY 2'
 expect 0 --csv --no-header "$db" -c 'select count(*), count(name), sum(worth) from people'
 same '4,3,6.75'
+# As in PostgreSQL, a header is ignored unless its names are to match.
+printf 'y,x\n1,2\n' >pairs.csv
+for header in true match; do
+  expect 0 --csv --no-header -c "create table p (x int, y int); copy p from '$work/pairs.csv' with (format csv, header $header); select * from p"
+  [ "$(tail -n 1 <<<"$out")" = "$([ $header = true ] && echo 1,2 || echo 2,1)" ] || fail "header $header: $out"
+done
+printf 'z,x\n1,2\n' >pairs.csv
+expect 1 -c "create table p (x int, y int); copy p from '$work/pairs.csv' with (format csv, header match)"
+[[ $err == *'the header names "z", which is no column'* ]] || fail "header match: $err"
 expect 0 --threads 2 --memory 16M --timing "$db" -c 'select count(*) from people'
 [[ $out == *'time: '*' s, read '*', memory '* ]] || fail "no timing: $out"
 # A query that fails while it runs says so, and prints nothing that looks like a result.

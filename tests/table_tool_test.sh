@@ -56,6 +56,76 @@ expect 0 dump --csv --header "$db" notes
 cmp "$work/out" "$work/notes.csv"
 expect 2 load --delimiter xy "$db" notes "$work/notes.csv"
 
+# A header names the columns: in any order, some of them, and no others.
+printf 'NOTE|id\nx|4\n' >"$work/swapped"
+expect 0 load --header "$db" notes "$work/swapped"
+printf 'note\ny\n' >"$work/some"
+expect 0 load --header "$db" notes "$work/some"
+printf 'key|text\n5|z\n' >"$work/others"
+expect 1 load --header "$db" notes "$work/others"
+[[ $err == *"others:1: the header names \"key\", which is no column of the table"* ]] || fail "unknown names: $err"
+expect 0 load --skip-header "$db" notes "$work/others"
+expect 2 load --skip-header --header "$db" notes "$work/others"
+expect 0 dump --csv "$db" notes
+[[ $out == *$'\n4,x\n,y\n5,z' ]] || fail "by names: $out"
+
+# Compressed files, by their contents; half of one is an error, and so are bytes that are no text.
+expect 0 create "$db" packed "o int64 not null, part int not null, price decimal(15,2), day date, mode char(10), note varchar(44)"
+gzip -c "$work/items.tbl" >"$work/gz"
+(gzip -c "$work/items.tbl"; head -n 10 "$work/items.tbl" | gzip -c) >"$work/members.tbl"
+loaded=0
+if "$fathom" table load "$db" packed "$work/gz" >/dev/null 2>"$work/err"; then
+  expect 0 dump "$db" packed
+  cmp "$work/out" "$work/items.tbl"
+  out=$("$fathom" table load "$db" packed - <"$work/members.tbl")
+  [[ $out == "packed: 200010 rows loaded" ]] || fail "two members: $out"
+  head -c 100000 "$work/gz" >"$work/half.tbl"
+  expect 1 load "$db" packed "$work/items.tbl" "$work/half.tbl"
+  [[ $err == *"half.tbl: damaged gzip data before byte 100000: its end is missing"* ]] || fail "half of a file: $err"
+  loaded=400010
+else
+  grep -q "was built without zlib" "$work/err" || fail "gzip: $(cat "$work/err")"
+fi
+if command -v zstd >/dev/null; then
+  zstd -qc "$work/items.tbl" >"$work/zst"
+  if "$fathom" table load "$db" packed "$work/zst" >/dev/null 2>"$work/err"; then
+    head -c 100000 "$work/zst" >"$work/half.tbl"
+    expect 1 load "$db" packed "$work/half.tbl"
+    [[ $err == *"half.tbl: damaged zstd data"*"its end is missing"* ]] || fail "half of a file: $err"
+    loaded=$((loaded + 200000))
+  else
+    grep -q "was built without zstd" "$work/err" || fail "zstd: $(cat "$work/err")"
+  fi
+fi
+expect 0 --json ls "$db"
+[[ $out == *"{\"name\":\"packed\",\"rows\":$loaded,"* ]] || fail "rows: $out"
+printf 'fine\nb\xe4d\n' >"$work/latin1"
+expect 0 create "$db" words "word text"
+expect 1 load "$db" words "$work/latin1"
+[[ $err == *"latin1:2: word: invalid byte sequence for encoding \"UTF8\": 0xe4 0x64"* ]] || fail "no UTF-8: $err"
+head -c 3000 /dev/urandom >"$work/junk"
+for options in "" --csv; do
+  # shellcheck disable=SC2086
+  expect 1 load $options "$db" words "$work/junk"
+  [[ $err =~ junk:[0-9]+:\  ]] || fail "binary data: $err"
+done
+
+# Ctrl-C ends a load that waits for input, with nothing loaded.
+mkfifo "$work/pipe"
+exec 7<>"$work/pipe"
+echo one >&7
+"$fathom" table load "$db" words - <"$work/pipe" >"$work/out" 2>"$work/err" &
+job=$!
+until [ "$(cat /proc/$job/comm)" = fathom ] && grep -q '^SigCgt.*[2367abef]$' /proc/$job/status; do sleep 0.05; done
+kill -INT $job
+status=0
+wait $job || status=$?
+exec 7<&-
+[ $status -eq 130 ] || fail "Ctrl-C at an empty pipe: status $status: $(cat "$work/err")"
+expect 0 dump "$db" words
+[ -z "$out" ] || fail "words: $out"
+expect 0 rm "$db" packed words
+
 # Bytes that changed are found and named: more of them than lie unused between groups.
 offset=$(($(stat -c %s "$db/items/data") / 3))
 head -c 8192 /dev/urandom | dd of="$db/items/data" bs=1 seek=$offset conv=notrunc status=none

@@ -70,6 +70,8 @@ static int run_load(int argc, char **argv)
 	uint64_t threads = 0, compression = 0;
 	const struct fth_cli_option options[] = {
 		FTH_TABLE_LAYOUT_OPTIONS(layout),
+		{"skip-header", FTH_CLI_FLAG, &layout.skip_header, 0, 0,
+		 "ignore the first line of each file"},
 		{"threads", FTH_CLI_U64, &threads, 0, 1024, "threads; 0: one for each processor"},
 		{"compression", FTH_CLI_U64, &compression, 0, 12,
 		 "of text: 1 fast, up to 12 small; 0: the default, 2"},
@@ -79,7 +81,10 @@ static int run_load(int argc, char **argv)
 		.synopsis = "table load DB NAME FILE...",
 		.text = "Append the rows of text files to a table, all of them or none. - is "
 			"standard\n"
-			"input. Files of TPC-H need no option.\n" FTH_TABLE_DB_SYNTAX,
+			"input. Files of TPC-H need no option. Columns are in the order of the "
+			"table, unless\n"
+			"--header says that the first line names them. gzip and zstd are "
+			"unpacked.\n" FTH_TABLE_DB_SYNTAX,
 		.options = options,
 		.min_args = 3,
 		.max_args = 1000000,

@@ -19,7 +19,13 @@ bool fth_table_layout_text(const struct fth_table_layout *layout, struct fth_tab
 	static const struct fth_table_text csv = FTH_TABLE_TEXT_CSV, bar = FTH_TABLE_TEXT_BAR;
 
 	*text = layout->csv ? csv : bar;
-	text->header = layout->header;
+	if (layout->header && layout->skip_header) {
+		fth_cli_error("--header and --skip-header exclude each other");
+		return false;
+	}
+	text->header = layout->header	     ? FTH_TABLE_HEADER_NAMES
+		       : layout->skip_header ? FTH_TABLE_HEADER_SKIP
+					     : FTH_TABLE_HEADER_NONE;
 	text->trailing = layout->trailing;
 	if (layout->null)
 		text->null = layout->null;

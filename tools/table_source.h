@@ -10,7 +10,7 @@
 /* How text is laid out, by options. */
 struct fth_table_layout {
 	bool csv;
-	bool header;
+	bool header, skip_header;
 	bool trailing;
 	const char *delimiter;
 	const char *null;

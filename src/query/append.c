@@ -261,7 +261,9 @@ static int take_option(const struct sql_option *option, struct fth_table_text *t
 	if (strcmp(option->name, "quote") == 0)
 		return one_character(option, &text->quote);
 	if (strcmp(option->name, "header") == 0)
-		text->header = is_true(option->value);
+		text->header = strcasecmp(option->value, "match") == 0 ? FTH_TABLE_HEADER_NAMES
+			       : is_true(option->value)		       ? FTH_TABLE_HEADER_SKIP
+								       : FTH_TABLE_HEADER_NONE;
 	else if (strcmp(option->name, "null") == 0)
 		text->null = option->value;
 	else

@@ -7,18 +7,16 @@
 #include "table/writer.h"
 
 #include "base/options.h"
+#include "base/text_input.h"
 
 #include "fathom/base/error.h"
-#include "fathom/base/fd.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define BLOCK_BYTES    ((size_t)2 << 20)
 #define LINE_MAX_BYTES ((size_t)1 << 30)
@@ -32,11 +30,13 @@ struct load {
 	void *user;
 	uint64_t total; /* bytes of all files, 0: unknown */
 
-	pthread_mutex_t reading; /* for those below */
-	unsigned file;		 /* the present one */
-	int fd;			 /* -1: not open */
-	bool at_start;		 /* nothing of it was taken yet */
-	char *rest;		 /* read, but not of a whole line yet */
+	pthread_mutex_t reading;  /* for those below */
+	unsigned file;		  /* the present one */
+	struct text_input *input; /* NULL: not open */
+	uint64_t position;	  /* in it, of what was taken */
+	bool at_start;		  /* nothing of it was taken yet */
+	uint32_t *order, fields;  /* the columns of its fields */
+	char *rest;		  /* read, but not of a whole line yet */
 	size_t rest_length, rest_room;
 	uint64_t next_turn;
 
@@ -45,9 +45,11 @@ struct load {
 	uint64_t turn;
 	unsigned line_file; /* the file that `line` counts in */
 	uint64_t line;	    /* lines before the block whose turn it is */
-	uint64_t done;	    /* bytes */
 	int rc;
 	char error[FTH_ERROR_TEXT_MAX];
+
+	pthread_mutex_t telling; /* progress, for one thread at a time */
+	uint64_t done;		 /* bytes of the files */
 };
 
 struct text_block {
@@ -56,26 +58,39 @@ struct text_block {
 	uint64_t turn;
 	unsigned file;
 	unsigned skipped; /* lines of a header */
+	uint64_t packed;  /* bytes of the file that it was made of */
 };
 
 /* ---- reading ---- */
 
+static const char *name_input(const struct load *l, unsigned file)
+{
+	return strcmp(l->paths[file], "-") == 0 ? "standard input" : l->paths[file];
+}
+
+/* Whether a read should end: the load has failed, or progress says so. A thread that has rows to tell of hears it itself. */
+static bool is_canceled(void *user)
+{
+	struct load *l = user;
+	bool canceled;
+
+	pthread_mutex_lock(&l->lock);
+	canceled = l->rc < 0;
+	pthread_mutex_unlock(&l->lock);
+	if (!canceled && l->progress && pthread_mutex_trylock(&l->telling) == 0) {
+		canceled = l->progress(l->done, l->total, l->user) != 0;
+		pthread_mutex_unlock(&l->telling);
+	}
+	return canceled;
+}
+
 static int open_input(struct load *l)
 {
-	const char *path = l->paths[l->file];
+	int rc = text_input_open(l->paths[l->file], is_canceled, l, &l->input);
 
-	if (strcmp(path, "-") == 0) {
-		fth_fd_reserve();
-		l->fd = fth_fd_high(dup(STDIN_FILENO));
-		fth_fd_release();
-	} else {
-		l->fd = fth_fd_open(path, O_RDONLY | O_CLOEXEC, 0);
-	}
-	if (l->fd < 0)
-		return fth_fail(errno, "%s: %s", path, strerror(errno));
-	posix_fadvise(l->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 	l->at_start = true;
-	return 0;
+	l->position = 0;
+	return rc;
 }
 
 static int reserve_block(struct text_block *block, size_t room)
@@ -96,12 +111,11 @@ static int reserve_block(struct text_block *block, size_t room)
 static int fill_block(struct load *l, struct text_block *block, size_t length, bool *end)
 {
 	while (block->length < length) {
-		ssize_t n = read(l->fd, block->bytes + block->length, length - block->length);
+		ssize_t n = text_input_read(l->input, block->bytes + block->length,
+					    length - block->length);
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return fth_fail(errno, "%s: %s", l->paths[l->file], strerror(errno));
+			return (int)n;
 		*end = n == 0;
 		if (n == 0)
 			break;
@@ -138,7 +152,7 @@ static int read_lines(struct load *l, struct text_block *block, bool *end)
 			return fth_fail(
 				EINVAL,
 				"%s: a line is longer than %zu bytes, or a quote is not closed",
-				l->paths[l->file], LINE_MAX_BYTES);
+				name_input(l, l->file), LINE_MAX_BYTES);
 		rc = reserve_block(block, want + 1 + PARSE_PADDING);
 		if (rc == 0)
 			rc = fill_block(l, block, want, end);
@@ -152,6 +166,16 @@ static int read_lines(struct load *l, struct text_block *block, bool *end)
 	rc = keep_rest(l, block->bytes + whole, block->length - whole);
 	block->length = whole;
 	return rc;
+}
+
+/*
+ * What parsing relies on: a newline behind the text, and padding. The newline of the last line stays: an empty last line is
+ * a row of a file with one column.
+ */
+static void end_text(struct text_block *block)
+{
+	memset(block->bytes + block->length, '\n', 1);
+	memset(block->bytes + block->length + 1, 0, PARSE_PADDING);
 }
 
 static void drop_front(struct text_block *block, size_t length)
@@ -169,26 +193,54 @@ static void skip_byte_order_mark(struct text_block *block)
 		drop_front(block, sizeof(mark));
 }
 
-/* Remove the first record from a block. */
-static void skip_header(struct load *l, struct text_block *block)
+/* The length of the first record of a block, and the number of its lines. */
+static size_t measure_header(const struct load *l, const struct text_block *block, unsigned *lines)
 {
 	size_t n = 0;
 	bool inside = false;
 
+	*lines = 1;
 	while (n < block->length && (inside || block->bytes[n] != '\n')) {
 		inside ^= l->text->quote && block->bytes[n] == l->text->quote;
-		block->skipped += block->bytes[n] == '\n';
+		*lines += block->bytes[n] == '\n';
 		n++;
 	}
-	n += n < block->length;
-	block->skipped++;
-	drop_front(block, n);
+	return n;
+}
+
+/* Take the first record from a block, and the order of columns from it. */
+static int take_header(struct load *l, struct text_block *block, struct parser *p)
+{
+	unsigned lines;
+	size_t length = measure_header(l, block, &lines);
+	int rc = 0;
+
+	if (l->text->header == FTH_TABLE_HEADER_NAMES) {
+		end_text(block);
+		rc = text_parser_header(p, block->bytes, length, l->order, &l->fields);
+	}
+	if (rc == -EINVAL)
+		return fth_fail(EINVAL, "%s:1: %s", name_input(l, l->file), p->error);
+	block->skipped = lines;
+	drop_front(block, length + (length < block->length));
+	return rc;
+}
+
+/* What comes before the rows of a file. */
+static int take_start(struct load *l, struct text_block *block, struct parser *p)
+{
+	l->at_start = false;
+	skip_byte_order_mark(block);
+	l->fields = fth_table_writer_schema(l->writer)->columns;
+	for (uint32_t c = 0; c < l->fields; c++)
+		l->order[c] = c;
+	return l->text->header != FTH_TABLE_HEADER_NONE ? take_header(l, block, p) : 0;
 }
 
 /* The next block of the present file; *end: and it was the last one. */
-static int next_of_file(struct load *l, struct text_block *block, bool *end)
+static int next_of_file(struct load *l, struct text_block *block, struct parser *p, bool *end)
 {
-	int rc = l->fd < 0 ? open_input(l) : 0;
+	int rc = l->input ? 0 : open_input(l);
 
 	if (rc == 0)
 		rc = reserve_block(block, l->rest_length + BLOCK_BYTES + 1 + PARSE_PADDING);
@@ -197,47 +249,45 @@ static int next_of_file(struct load *l, struct text_block *block, bool *end)
 	if (l->rest_length)
 		memcpy(block->bytes, l->rest, l->rest_length);
 	block->length = l->rest_length;
+	if (l->at_start)
+		block->skipped = 0;
 	block->file = l->file;
-	block->skipped = 0;
 	rc = read_lines(l, block, end);
-	if (rc == 0 && l->at_start && block->length) {
-		l->at_start = false;
-		skip_byte_order_mark(block);
-		if (l->text->header)
-			skip_header(l, block);
-	}
-	if (rc == 0 && *end) {
-		close(l->fd);
-		l->fd = -1;
+	if (rc == 0 && l->at_start && block->length)
+		rc = take_start(l, block, p);
+	if (rc < 0)
+		return rc;
+	block->packed += text_input_position(l->input) - l->position;
+	l->position = text_input_position(l->input);
+	if (*end) {
+		text_input_close(l->input);
+		l->input = NULL;
 		l->file++;
 	}
-	return rc;
+	return 0;
 }
 
 /* 1 and the next block of lines, 0 at the end. */
-static int next_block(struct load *l, struct text_block *block)
+static int next_block(struct load *l, struct text_block *block, struct parser *p)
 {
 	int rc = 0;
 	bool end = false;
 
-	block->length = 0;
+	block->length = block->skipped = block->packed = 0;
 	pthread_mutex_lock(&l->reading);
 	while (rc == 0 && l->file < l->files && block->length == 0) {
 		end = false;
-		rc = next_of_file(l, block, &end);
+		rc = next_of_file(l, block, p, &end);
 	}
+	if (rc == 0 && block->length)
+		text_parser_fields(p, l->order, l->fields);
+	if (rc < 0)
+		l->file = l->files; /* nobody reads on */
 	block->turn = l->next_turn++;
 	pthread_mutex_unlock(&l->reading);
-	if (rc < 0)
+	if (rc < 0 || block->length == 0)
 		return rc;
-	if (block->length == 0)
-		return 0;
-	/*
-	 * What parsing relies on: a newline behind the text, and padding. The newline of the last line stays: an empty
-	 * last line is a row of a table with one column.
-	 */
-	memset(block->bytes + block->length, '\n', 1);
-	memset(block->bytes + block->length + 1, 0, PARSE_PADDING);
+	end_text(block);
 	return 1;
 }
 
@@ -266,10 +316,20 @@ static bool await_turn(struct load *l, const struct text_block *block)
 
 static int say_line(struct load *l, const struct text_block *block, const struct parser *p)
 {
-	const char *path = l->paths[block->file];
-
-	return fth_fail(EINVAL, "%s:%llu: %s", strcmp(path, "-") == 0 ? "standard input" : path,
+	return fth_fail(EINVAL, "%s:%llu: %s", name_input(l, block->file),
 			(unsigned long long)(l->line + block->skipped + p->lines + 1), p->error);
+}
+
+/* True if the load is to end. */
+static bool tell(struct load *l, uint64_t packed)
+{
+	bool canceled;
+
+	pthread_mutex_lock(&l->telling);
+	l->done += packed;
+	canceled = l->progress && l->progress(l->done, l->total, l->user) != 0;
+	pthread_mutex_unlock(&l->telling);
+	return canceled;
 }
 
 /* What a thread does with its block when it is its turn; no other thread does so now. */
@@ -282,12 +342,9 @@ static int take_turn(struct load *l, const struct text_block *block, const struc
 		return parsed == -EINVAL ? say_line(l, block, p) : parsed;
 	rc = fth_table_writer_append(l->writer, p->vector, p->rows);
 	if (rc < 0)
-		return fth_fail_in(rc, l->paths[block->file]);
+		return fth_fail_in(rc, name_input(l, block->file));
 	l->line += block->skipped + p->lines;
-	l->done += block->length;
-	if (l->progress && l->progress(l->done, l->total, l->user) != 0)
-		return fth_fail(ECANCELED, "canceled");
-	return 0;
+	return tell(l, block->packed) ? fth_fail(ECANCELED, "canceled") : 0;
 }
 
 static int load_block(struct load *l, const struct text_block *block, struct parser *p)
@@ -318,7 +375,7 @@ static void *load_blocks(void *argument)
 	int rc = text_parser_init(&parser, fth_table_writer_schema(l->writer), l->text);
 
 	while (rc == 0) {
-		rc = next_block(l, &block);
+		rc = next_block(l, &block, &parser);
 		if (rc <= 0)
 			break;
 		rc = load_block(l, &block, &parser);
@@ -375,7 +432,6 @@ int fth_table_load(struct fth_table_writer *writer, const char *const *paths, un
 		.files = n,
 		.progress = progress,
 		.user = user,
-		.fd = -1,
 	};
 	int rc = fth_options_check("table", text->size, sizeof(*text));
 
@@ -384,15 +440,20 @@ int fth_table_load(struct fth_table_writer *writer, const char *const *paths, un
 		rc = fth_fail(EINVAL, "table: invalid delimiter or quote");
 	if (rc < 0)
 		return rc;
+	l.order = calloc(fth_table_writer_schema(writer)->columns, sizeof(*l.order));
+	if (!l.order)
+		return -ENOMEM;
 	l.total = total_bytes(paths, n);
 	pthread_mutex_init(&l.reading, NULL);
 	pthread_mutex_init(&l.lock, NULL);
+	pthread_mutex_init(&l.telling, NULL);
 	pthread_cond_init(&l.turned, NULL);
 	rc = run_threads(&l, writer->threads);
-	if (l.fd >= 0)
-		close(l.fd);
+	text_input_close(l.input);
 	free(l.rest);
+	free(l.order);
 	pthread_cond_destroy(&l.turned);
+	pthread_mutex_destroy(&l.telling);
 	pthread_mutex_destroy(&l.lock);
 	pthread_mutex_destroy(&l.reading);
 	return rc < 0 ? writer_fail(writer, rc) : 0;

@@ -75,25 +75,24 @@ static void expect_error(struct table_fixture *f, const char *columns,
 
 static void layouts_are_read(void **state)
 {
-	struct fth_table_text header = csv, tab = bar;
+	struct fth_table_text skip = csv, tab = bar;
 	struct table_fixture f;
 
 	(void)state;
-	header.header = true;
+	skip.header = FTH_TABLE_HEADER_SKIP;
 	tab.delimiter = '\t';
 	tab.null = "\\N";
 	fixture_open(&f);
 	expect(&f, "a int, b text", &bar, "1|x\n2|y|\n-3|", "1,x\n2,y\n-3,\"\"\n");
 	expect(&f, "a int, b text", &csv, "1,x\r\n2,\"y, \"\"z\"\"\n!\"\n\n,\n3,\"\"",
 	       "1,x\n2,\"y, \"\"z\"\"\n!\"\n,\n3,\"\"\n");
-	expect(&f, "a int, b text", &header, "\"a\n,\"\"\",b\n7,8\n", "7,8\n");
+	expect(&f, "a int, b text", &skip, "\"a\n,\"\"\",b\n7,8\n", "7,8\n");
 	expect(&f, "a int, b text", &csv,
 	       "\xef\xbb\xbf"
 	       "1,x\n",
 	       "1,x\n");
 	expect(&f, "a text", &csv, "\xef\xbb\xbf\"x\"\n\xef\xbb\xbfy\n", "x\n\xef\xbb\xbfy\n");
-	expect(&f, "a int, b text", &header, "\xef\xbb\xbfhead\n7,8\n", "7,8\n");
-	expect(&f, "a text", &csv, "\xef\xbb", "\xef\xbb\n");
+	expect(&f, "a int, b text", &skip, "\xef\xbb\xbfhead\n7,8\n", "7,8\n");
 	expect(&f, "a int, b text", &tab, "\\N\tx\n5\t\\N\n", ",x\n5,\n");
 	expect(&f, "a text", &bar, "x\n\ny\n", "x\n\"\"\ny\n");
 	expect(&f, "a bool, b date, c double, d decimal(4,2), e decimal(30,3), f char(4)", &csv,
@@ -107,6 +106,151 @@ static void layouts_are_read(void **state)
 	       "9223372036854775807,999999999999999999\n-9223372036854775808,-"
 	       "999999999999999999\n12,1\n");
 	expect(&f, "a int", &bar, "", "");
+	fixture_close(&f);
+}
+
+static void a_header_names_the_columns(void **state)
+{
+	static const char columns[] = "a int not null, b text, c decimal(30,2), d date";
+	struct fth_table_text names = csv, bars = bar;
+	struct table_fixture f;
+
+	(void)state;
+	names.header = bars.header = FTH_TABLE_HEADER_NAMES;
+	fixture_open(&f);
+	expect(&f, columns, &names, "a,b,c,d\n1,x,2.5,2000-01-01\n", "1,x,2.50,2000-01-01\n");
+	expect(&f, columns, &names, "d,A,\"B\",c\r\n2000-01-01,1,x,2.5\r\n",
+	       "1,x,2.50,2000-01-01\n");
+	expect(&f, columns, &bars, "c|a|\n2.5|1|\n3|7\n", "1,,2.50,\n7,,3.00,\n");
+	/* Columns that it does not name are null, in each file and each block. */
+	expect(&f, columns, &names, "\xef\xbb\xbf\"a\"\n1\n2", "1,,,\n2,,,\n");
+	expect(&f, "a int, b text", &names, "b\n\nx\n", ",\n,x\n");
+	expect(&f, columns, &names, "a,b", "");
+	expect(&f, columns, &names, "", "");
+	expect_error(&f, columns, &names, "a,e\n1,2\n",
+		     "input:1: the header names \"e\", which is no column of the table");
+	expect_error(&f, columns, &names, "a, b\n1,2\n", "the header names \" b\", which is no");
+	expect_error(&f, columns, &names, "1,x,2.5,2000-01-01\n",
+		     "the header names \"1\", which is");
+	expect_error(&f, columns, &names, "a,b,A\n1,2,3\n", "the header names column A twice");
+	expect_error(&f, columns, &names, "b,c\n2,3\n",
+		     "input:1: the header lacks column a, which is NOT NULL");
+	expect_error(&f, columns, &names, "a,,b\n1,2,3\n", "a field of the header has no name");
+	expect_error(&f, columns, &names, "\na\n1\n", "a field of the header has no name");
+	expect_error(&f, columns, &names, "a,\"b\n1,2\n", "header: unterminated quoted field");
+	expect_error(&f, columns, &names, "a,\"b\"\rx\n", "header: unexpected text after a quoted");
+	expect_error(
+		&f, columns, &names, "a,\xff\n1,2\n",
+		"input:1: the header has an invalid byte sequence for encoding \"UTF8\": 0xff");
+	/* Fields are counted by the header, and lines with it. */
+	expect_error(&f, columns, &names, "b,a\n2,1\n2\n", "input:3: 1 fields, expected 2");
+	expect_error(&f, columns, &names, "b,a\n2,1,3\n",
+		     "input:2: more than 2 fields, expected 2");
+	expect_error(&f, columns, &names, "b,a\n2,x\n", "input:2: a: \"x\" is not a valid int32");
+	fixture_close(&f);
+}
+
+/* Many blocks, by several threads, with columns in another order and one missing. */
+static void a_header_holds_for_all_blocks(void **state)
+{
+	struct fth_table_text names = csv;
+	struct table_fixture f;
+	size_t length, out_length, want_length;
+	char *text, *out, *want;
+	FILE *in = open_memstream(&text, &length), *wanted = open_memstream(&want, &want_length);
+
+	(void)state;
+	names.header = FTH_TABLE_HEADER_NAMES;
+	fputs("c,a\n", in);
+	for (unsigned i = 0; i < 700000; i++) {
+		fprintf(in, "row %u,%u\n", i, i);
+		fprintf(wanted, "%u,,row %u\n", i, i);
+	}
+	fclose(in);
+	fclose(wanted);
+	fixture_open(&f);
+	assert_ok(load_text(&f, "a int, b date, c text", &names, text, length));
+	out = dump_text(&f, &csv, &out_length);
+	assert_int_equal(out_length, want_length);
+	assert_memory_equal(out, want, want_length);
+	free(out);
+	free(want);
+	free(text);
+	fixture_close(&f);
+}
+
+/* What is loaded is UTF-8 without zero bytes; what is not is named with line and column. */
+static void only_text_is_loaded(void **state)
+{
+	static const char *const bad[] = {
+		"\xff", "\x80", "\xc0\x80", "\xe4", "\xed\xa0\x80", "\xf5\x80\x80\x80", "\xef\xbb"};
+	static const char binary[] = "1,\0\n";
+	struct table_fixture f;
+	char text[64];
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		snprintf(text, sizeof(text), "1,fine \xc3\xa4\xf0\x9f\x98\x80\n2,it is %s\n",
+			 bad[i]);
+		expect_error(&f, "a int, b text", &csv, text,
+			     "input:2: b: invalid byte sequence for encoding \"UTF8\": 0x");
+		expect_error(&f, "a int, b char(80)", &csv, text, "input:2: b: invalid byte");
+	}
+	expect_error(&f, "a int", &bar, "1\n\xe4\xff\n",
+		     "input:2: a: invalid byte sequence for "
+		     "encoding \"UTF8\": 0xe4 0xff");
+	assert_int_equal(load_text(&f, "a int, b text", &csv, binary, sizeof(binary) - 1), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL), "input:1: b: invalid byte sequence for "
+							"encoding \"UTF8\": 0x00"));
+	/* A message has whole characters, and one line. */
+	expect_error(&f, "a int", &bar, "\tx\x01\n", "\"?x?\" is not a valid int32");
+	expect_error(&f, "a int", &bar,
+		     "12345678901234567890123456789012345678901234567890123456789\xc3\xa4\n",
+		     "\"12345678901234567890123456789012345678901234567890123456789...\" is out of "
+		     "range");
+	fixture_close(&f);
+}
+
+/* Compressed text is recognised by its contents. Without its end, wherever that is cut off, nothing is loaded. */
+static void compressed_text_is_unpacked(void **state)
+{
+	static const unsigned char gzip[] = {
+		0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x03, 0x33, 0xd4, 0xa9, 0xe0,
+		0x32, 0xd2, 0xa9, 0xe4, 0x02, 0x00, 0x60, 0xec, 0xc4, 0xfc, 0x08, 0x00, 0x00, 0x00};
+	static const unsigned char zstd[] = {0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x08, 0x41,
+					     0x00, 0x00, 0x31, 0x2c, 0x78, 0x0a, 0x32,
+					     0x2c, 0x79, 0x0a, 0xb3, 0x91, 0x63, 0x31};
+	static const struct {
+		const char *bytes;
+		size_t length;
+	} packed[] = {{(const char *)gzip, sizeof(gzip)}, {(const char *)zstd, sizeof(zstd)}};
+	struct table_fixture f;
+	size_t length;
+	char *text;
+
+	(void)state;
+	fixture_open(&f);
+	for (size_t i = 0; i < 2; i++) {
+		int rc = load_text(&f, "a int, b text", &csv, packed[i].bytes, packed[i].length);
+
+		if (rc == -EOPNOTSUPP)
+			continue; /* built without the library */
+		assert_ok(rc);
+		text = dump_text(&f, &csv, &length);
+		assert_string_equal(text, "1,x\n2,y\n");
+		free(text);
+		for (size_t n = 1; n < packed[i].length; n++) {
+			rc = load_text(&f, "a int, b text", &csv, packed[i].bytes, n);
+			assert_int_equal(rc, n < (i ? 4 : 2) ? -EINVAL : -EILSEQ);
+		}
+		assert_non_null(strstr(fth_error_text(-EILSEQ), "its end is missing"));
+		text = dump_text(&f, &csv, &length);
+		assert_string_equal(text, "");
+		free(text);
+	}
+	assert_int_equal(load_text(&f, "a text", &csv, "BZh91AY&SY", 10), -EOPNOTSUPP);
+	expect(&f, "a text", &csv, "BZh9 is a name\n", "BZh9 is a name\n");
 	fixture_close(&f);
 }
 
@@ -265,6 +409,9 @@ static void values_outside_their_type_are_refused(void **state)
 	static const uint8_t nulls[] = {0, 1, 0};
 	const struct fth_table_vector vector = {.values = large},
 				      with_null = {.values = large, .nulls = nulls};
+	static const uint32_t whole[] = {0, 3, 4, 5}, halves[] = {0, 2, 3};
+	struct fth_table_vector strings = {
+		.offsets = whole, .bytes = "x\xc3\xa4\xffy", .nulls = nulls};
 	struct fth_table_writer *writer;
 	struct table_fixture f;
 
@@ -280,6 +427,17 @@ static void values_outside_their_type_are_refused(void **state)
 	assert_ok(fth_table_writer_open(f.db, "t", NULL, &writer));
 	assert_int_equal(fth_table_writer_append(writer, &with_null, 2), -EINVAL);
 	fth_table_writer_close(writer);
+	fixture_create(&f, "s", "a text");
+	assert_ok(fth_table_writer_open(f.db, "s", NULL, &writer));
+	assert_ok(fth_table_writer_append(writer, &strings, 3));
+	/* Two halves of a character are none. */
+	strings.offsets = halves;
+	strings.nulls = NULL;
+	assert_int_equal(fth_table_writer_append(writer, &strings, 2), -EINVAL);
+	assert_non_null(strstr(fth_error_text(-EINVAL),
+			       "row 3, column a: invalid byte sequence for "
+			       "encoding \"UTF8\": 0xc3"));
+	fth_table_writer_close(writer);
 	fixture_close(&f);
 }
 
@@ -287,6 +445,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(layouts_are_read),
+		cmocka_unit_test(a_header_names_the_columns),
+		cmocka_unit_test(a_header_holds_for_all_blocks),
+		cmocka_unit_test(only_text_is_loaded),
+		cmocka_unit_test(compressed_text_is_unpacked),
 		cmocka_unit_test(bad_input_is_named_with_its_line),
 		cmocka_unit_test(utf8_is_counted_by_characters),
 		cmocka_unit_test(large_files_come_back),

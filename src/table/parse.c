@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "table/parse.h"
 
+#include "base/utf8.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -26,11 +28,14 @@ int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
 	p->ends[(unsigned char)text->delimiter] = p->ends['\n'] = p->ends['\r'] = true;
 	p->column = calloc(schema->columns, sizeof(*p->column));
 	p->vector = calloc(schema->columns, sizeof(*p->vector));
-	if (!p->column || !p->vector) {
+	p->order = calloc(schema->columns, sizeof(*p->order));
+	if (!p->column || !p->vector || !p->order) {
 		text_parser_release(p);
 		return -ENOMEM;
 	}
+	p->fields = schema->columns;
 	for (uint32_t c = 0; c < schema->columns; c++) {
+		p->order[c] = c;
 		p->column[c].column = &schema->column[c];
 		p->column[c].kind = fth_table_kind(&schema->column[c]);
 		p->column[c].limits = value_limits(&schema->column[c]);
@@ -54,6 +59,7 @@ void text_parser_release(struct parser *p)
 		release_column(&p->column[c]);
 	free(p->column);
 	free(p->vector);
+	free(p->order);
 	free(p->scratch);
 	*p = (struct parser){0};
 }
@@ -102,7 +108,15 @@ static int reserve(struct parser *p, uint32_t rows, size_t length)
 	return 0;
 }
 
+void text_parser_fields(struct parser *p, const uint32_t *order, uint32_t fields)
+{
+	memcpy(p->order, order, fields * sizeof(*order));
+	p->fields = fields;
+}
+
 /* ---- fields ---- */
+
+#define SHORT_TEXT 64u
 
 /* A field without quotes: [at, end). *next is the character that ended it. */
 struct field {
@@ -110,20 +124,46 @@ struct field {
 	bool quoted;
 };
 
-static int bad_field(struct parser *p, const struct parse_column *column, const struct field *f,
-		     const char *what)
+/* At most 60 bytes of a field for a message, on one line and in whole characters. */
+static const char *shorten(const struct field *f, char out[SHORT_TEXT])
 {
-	char type[FTH_TABLE_TYPE_TEXT];
-	int n = (int)(f->end - f->at < 60 ? f->end - f->at : 60);
+	size_t n = (size_t)(f->end - f->at), at = 0;
 
-	snprintf(p->error, sizeof(p->error), "%s: \"%.*s%s\" %s %s", column->column->name, n, f->at,
-		 f->end - f->at > n ? "..." : "", what, fth_table_type_text(column->column, type));
+	while (at < n && at + utf8_length(f->at + at, n - at) <= 60)
+		at += utf8_length(f->at + at, n - at);
+	for (size_t i = 0; i < at; i++)
+		out[i] = (unsigned char)f->at[i] < 0x20 || f->at[i] == 0x7f ? '?' : f->at[i];
+	snprintf(out + at, SHORT_TEXT - at, "%s", at < n ? "..." : "");
+	return out;
+}
+
+static int complain(struct parser *p, const struct parse_column *column, const char *what)
+{
+	snprintf(p->error, sizeof(p->error), "%s: %s", column->column->name, what);
 	return -EINVAL;
 }
 
-static int bad_quotes(struct parser *p, const struct parse_column *column, const char *what)
+/* 0 if the field is text. */
+static int check_text(struct parser *p, const struct parse_column *column, const struct field *f)
 {
-	snprintf(p->error, sizeof(p->error), "%s: %s", column->column->name, what);
+	size_t n = (size_t)(f->end - f->at);
+	char text[UTF8_COMPLAINT];
+
+	if (utf8_text(f->at, n) == n)
+		return 0;
+	return complain(p, column, utf8_complaint(f->at, n, text));
+}
+
+static int bad_field(struct parser *p, const struct parse_column *column, const struct field *f,
+		     const char *what)
+{
+	char type[FTH_TABLE_TYPE_TEXT], text[SHORT_TEXT];
+	int rc = check_text(p, column, f);
+
+	if (rc < 0)
+		return rc;
+	snprintf(p->error, sizeof(p->error), "%s: \"%s\" %s %s", column->column->name,
+		 shorten(f, text), what, fth_table_type_text(column->column, type));
 	return -EINVAL;
 }
 
@@ -139,7 +179,7 @@ static int quoted_field(struct parser *p, const struct parse_column *column, con
 		const char *end = memchr(at, quote, (size_t)(limit - at));
 
 		if (!end)
-			return bad_quotes(p, column, "unterminated quoted field");
+			return complain(p, column, "unterminated quoted field");
 		if (end + 1 < limit && end[1] == quote) {
 			memcpy(to, from, (size_t)(end + 1 - from));
 			to += end + 1 - from;
@@ -152,7 +192,7 @@ static int quoted_field(struct parser *p, const struct parse_column *column, con
 		*f = doubled ? (struct field){p->scratch, to, end + 1, true}
 			     : (struct field){from, end, end + 1, true};
 		if (!p->ends[(unsigned char)*f->next])
-			return bad_quotes(p, column, "unexpected text after a quoted field");
+			return complain(p, column, "unexpected text after a quoted field");
 		return 0;
 	}
 }
@@ -167,7 +207,7 @@ static int find_field(struct parser *p, const struct parse_column *column, const
 	while (!p->ends[(unsigned char)*end] || (*end == '\r' && end[1] != '\n'))
 		end++;
 	if (p->text->quote && memchr(at, p->text->quote, (size_t)(end - at)))
-		return bad_quotes(p, column, "a quote inside an unquoted field");
+		return complain(p, column, "a quote inside an unquoted field");
 	*f = (struct field){at, end, end, false};
 	return 0;
 }
@@ -326,12 +366,16 @@ static int take_string(struct parser *p, struct parse_column *column, const stru
 {
 	size_t n = (size_t)(f->end - f->at);
 	uint32_t limit = column->column->length;
+	int rc;
 
 	while (column->column->type == FTH_TABLE_CHAR && n && f->at[n - 1] == ' ')
 		n--;
 	if (n > FTH_TABLE_STRING_MAX ||
 	    (limit && n > limit && value_characters(f->at, (uint32_t)n) > limit))
 		return bad_field(p, column, f, "is too long for");
+	rc = check_text(p, column, f);
+	if (rc < 0)
+		return rc;
 	memcpy(column->bytes + column->used, f->at, n);
 	column->used += (uint32_t)n;
 	return 0;
@@ -370,7 +414,7 @@ static bool is_null(const struct parser *p, const struct field *f)
 static int take_null(struct parser *p, struct parse_column *column)
 {
 	if (column->column->not_null)
-		return bad_quotes(p, column, "null in a NOT NULL column");
+		return complain(p, column, "null in a NOT NULL column");
 	if (!column->any_nulls)
 		memset(column->nulls, 0, p->rows);
 	column->any_nulls = true;
@@ -437,8 +481,7 @@ static int any_field(struct parser *p, struct parse_column *column, const char *
 
 static int wrong_count(struct parser *p, const char *what, uint32_t n)
 {
-	snprintf(p->error, sizeof(p->error), "%s%u fields, expected %u", what, n,
-		 p->schema->columns);
+	snprintf(p->error, sizeof(p->error), "%s%u fields, expected %u", what, n, p->fields);
 	return -EINVAL;
 }
 
@@ -450,11 +493,11 @@ static bool at_line_end(const char *at)
 /* One row; *at moves to the newline that ends it. */
 static int parse_row(struct parser *p, const char **at, const char *limit)
 {
-	uint32_t columns = p->schema->columns;
+	uint32_t fields = p->fields;
 	char delimiter = p->text->delimiter;
 
-	for (uint32_t c = 0; c < columns; c++) {
-		struct parse_column *column = &p->column[c];
+	for (uint32_t i = 0; i < fields; i++) {
+		struct parse_column *column = &p->column[p->order[i]];
 		const char *next = NULL;
 		int rc;
 
@@ -468,17 +511,17 @@ static int parse_row(struct parser *p, const char **at, const char *limit)
 		if (column->offsets)
 			column->offsets[p->rows + 1] = column->used;
 		*at = next;
-		if (c + 1 == columns)
+		if (i + 1 == fields)
 			break;
 		if (**at != delimiter)
-			return wrong_count(p, "", c + 1);
+			return wrong_count(p, "", i + 1);
 		(*at)++;
 	}
 	/* A delimiter at the end is allowed. */
 	if (**at == delimiter && at_line_end(*at + 1))
 		(*at)++;
 	if (!at_line_end(*at))
-		return wrong_count(p, "more than ", columns);
+		return wrong_count(p, "more than ", fields);
 	*at += **at == '\r';
 	return 0;
 }
@@ -490,6 +533,29 @@ static uint32_t count_lines(const char *text, size_t length)
 	for (size_t i = 0; i < length; i++)
 		n += text[i] == '\n';
 	return n;
+}
+
+/* Columns that no field belongs to. */
+static void fill_absent(struct parser *p)
+{
+	bool present[FTH_TABLE_COLUMNS_MAX] = {false};
+	size_t size;
+
+	for (uint32_t i = 0; i < p->fields; i++)
+		present[p->order[i]] = true;
+	for (uint32_t c = 0; c < p->schema->columns; c++) {
+		struct parse_column *column = &p->column[c];
+
+		if (present[c])
+			continue;
+		size = column->kind == FTH_TABLE_KIND_WIDE ? sizeof(struct fth_table_wide) : 8;
+		column->any_nulls = true;
+		memset(column->nulls, 1, p->rows);
+		if (column->offsets)
+			memset(column->offsets, 0, ((size_t)p->rows + 1) * sizeof(uint32_t));
+		else
+			memset(column->values, 0, p->rows * size);
+	}
 }
 
 static void set_vectors(struct parser *p)
@@ -516,7 +582,7 @@ int text_parser_run(struct parser *p, const char *text, size_t length)
 	while (rc == 0 && at < limit) {
 		const char *line = at;
 
-		if (at_line_end(at) && p->schema->columns > 1) {
+		if (at_line_end(at) && p->fields > 1) {
 			at += 1 + (*at == '\r');
 			p->lines++;
 			continue;
@@ -529,8 +595,79 @@ int text_parser_run(struct parser *p, const char *text, size_t length)
 		/* A quoted field may have newlines. */
 		p->lines += p->text->quote ? count_lines(line, (size_t)(at - line)) : 1;
 	}
+	if (p->fields < p->schema->columns)
+		fill_absent(p);
 	set_vectors(p);
 	return rc;
+}
+
+/* ---- headers ---- */
+
+static int bad_header(struct parser *p, const char *format, const char *name)
+{
+	snprintf(p->error, sizeof(p->error), format, name);
+	return -EINVAL;
+}
+
+/* The column that a field of a header names. */
+static int find_column(struct parser *p, const struct field *f, const bool *named, uint32_t *out)
+{
+	size_t n = (size_t)(f->end - f->at);
+	char text[SHORT_TEXT], bad[UTF8_COMPLAINT], name[FTH_TABLE_NAME_MAX + 1];
+	uint32_t column;
+
+	if (utf8_text(f->at, n) < n)
+		return bad_header(p, "the header has an %s", utf8_complaint(f->at, n, bad));
+	if (n == 0)
+		return bad_header(p, "a field of the header has no name%s", "");
+	snprintf(name, sizeof(name), "%.*s", (int)n, f->at);
+	column = n < sizeof(name) ? fth_table_schema_find(p->schema, name) : FTH_TABLE_NO_COLUMN;
+	if (column == FTH_TABLE_NO_COLUMN)
+		return bad_header(p, "the header names \"%s\", which is no column of the table",
+				  shorten(f, text));
+	if (named[column])
+		return bad_header(p, "the header names column %s twice", name);
+	*out = column;
+	return 0;
+}
+
+static int check_absent(struct parser *p, const bool *named)
+{
+	for (uint32_t c = 0; c < p->schema->columns; c++)
+		if (!named[c] && p->schema->column[c].not_null)
+			return bad_header(p, "the header lacks column %s, which is NOT NULL",
+					  p->schema->column[c].name);
+	return 0;
+}
+
+int text_parser_header(struct parser *p, const char *text, size_t length, uint32_t *order,
+		       uint32_t *fields)
+{
+	static const struct fth_table_column header = {.name = "header"};
+	const struct parse_column of_header = {.column = &header};
+	const char *at = text, *limit = text + length;
+	bool named[FTH_TABLE_COLUMNS_MAX] = {false};
+	struct field f;
+	int rc = reserve(p, 1, length);
+
+	*fields = 0;
+	while (rc == 0) {
+		rc = find_field(p, &of_header, at, limit, &f);
+		/* A delimiter at the end is allowed. */
+		if (rc == 0 && *fields && !f.quoted && f.at == f.end && at_line_end(f.next))
+			break;
+		if (rc == 0)
+			rc = find_column(p, &f, named, &order[*fields]);
+		if (rc < 0)
+			break;
+		named[order[(*fields)++]] = true;
+		if (*f.next != p->text->delimiter)
+			break;
+		at = f.next + 1;
+	}
+	if (rc == 0 && !at_line_end(f.next))
+		rc = complain(p, &of_header, "unexpected text after a quoted field");
+	return rc < 0 ? rc : check_absent(p, named);
 }
 
 /* ---- records ---- */

@@ -31,6 +31,8 @@ struct parse_column {
 struct parser {
 	const struct fth_table_schema *schema;
 	const struct fth_table_text *text;
+	uint32_t *order; /* the columns of the fields of a line */
+	uint32_t fields;
 	size_t null_length;
 	bool ends[256]; /* characters that end an unquoted field */
 	struct parse_column *column;
@@ -47,6 +49,17 @@ struct parser {
 int text_parser_init(struct parser *p, const struct fth_table_schema *schema,
 		     const struct fth_table_text *text);
 void text_parser_release(struct parser *p);
+
+/* Which columns the fields of a line belong to; the others are null. By default all columns, in their order. */
+void text_parser_fields(struct parser *p, const uint32_t *order, uint32_t fields);
+
+/*
+ * The columns that a header names: into order, which has room for one entry per column of the schema, and *fields. It is the
+ * line [text, text + length), and text[length] a newline, followed by PARSE_PADDING readable bytes. -EINVAL: p->error.
+ * -ENOMEM.
+ */
+int text_parser_header(struct parser *p, const char *text, size_t length, uint32_t *order,
+		       uint32_t *fields);
 
 /*
  * Parse whole lines: text[length] is a newline, followed by PARSE_PADDING readable bytes. It ends the last line

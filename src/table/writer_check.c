@@ -2,6 +2,8 @@
 #include "table/value.h"
 #include "table/writer.h"
 
+#include "base/utf8.h"
+
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -98,10 +100,21 @@ uint32_t value_characters(const char *bytes, uint32_t n)
 	return count;
 }
 
+static int bad_text(const struct fth_table_column *column, uint64_t row, const char *bytes,
+		    uint32_t n)
+{
+	char text[UTF8_COMPLAINT];
+
+	return fth_fail(EINVAL, "row %llu, column %s: %s", (unsigned long long)row, column->name,
+			utf8_complaint(bytes, n, text));
+}
+
 static int check_strings(const struct fth_table_column *column, const struct fth_table_vector *in,
 			 uint32_t rows, uint64_t first)
 {
 	uint32_t limit = column->length ? column->length : FTH_TABLE_STRING_MAX;
+	uint32_t from = rows ? in->offsets[0] : 0, to = rows ? in->offsets[rows] : 0;
+	bool ascii = from == to || (from < to && utf8_ascii(in->bytes + from, to - from));
 
 	for (uint32_t i = 0; i < rows; i++) {
 		const char *bytes = in->bytes + in->offsets[i];
@@ -109,7 +122,11 @@ static int check_strings(const struct fth_table_column *column, const struct fth
 
 		if (in->offsets[i + 1] < in->offsets[i])
 			return bad_value(column, first + i, "descending offsets in a vector of");
-		if (n <= limit || (in->nulls && in->nulls[i]))
+		if (in->nulls && in->nulls[i])
+			continue;
+		if (!ascii && utf8_text(bytes, n) < n)
+			return bad_text(column, first + i, bytes, n);
+		if (n <= limit)
 			continue;
 		while (column->type == FTH_TABLE_CHAR && n && bytes[n - 1] == ' ')
 			n--;

@@ -177,6 +177,11 @@ static const struct wrong wrongs[] = {
 	{"select 1 from t full join u using (a)", -EOPNOTSUPP, 1, 27,
 	 "FULL JOIN with USING or NATURAL is not supported"},
 	{"select $1", -EOPNOTSUPP, 1, 8, "a parameter ($1) is not supported"},
+	{"select 1,\n'\xc3\xa4\xff'", -EINVAL, 2, 3,
+	 "invalid byte sequence for encoding \"UTF8\": 0xff"},
+	{"insert into t(s) values ('\xc3')", -EINVAL, 1, 27,
+	 "invalid byte sequence for encoding \"UTF8\": 0xc3 0x27"},
+	{"select E'\\xff'", -EINVAL, 0, 0, "invalid byte sequence for encoding \"UTF8\": 0xff"},
 };
 
 static void errors_name_the_thing_and_its_position(void **state)

@@ -10,6 +10,8 @@
  */
 #include "query/sql/parse.h"
 
+#include "base/utf8.h"
+
 #include <pg_query.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,12 +174,16 @@ PgQuery__ParseResult *sql_parse(struct sql_ctx *ctx, const char *text)
 	struct parser_error error = {0};
 	PgQueryProtobufParseResult parsed;
 	PgQuery__ParseResult *result;
+	char bad[UTF8_COMPLAINT];
 	size_t length;
 	uint8_t *bytes;
 
 	if (strlen(text) > SQL_TEXT_MAX)
 		sql_wrong(ctx, -1, "the statement has %zu bytes, the limit is %u", strlen(text),
 			  SQL_TEXT_MAX);
+	if (utf8_text(text, strlen(text)) < strlen(text))
+		sql_wrong(ctx, (int)utf8_text(text, strlen(text)), "%s",
+			  utf8_complaint(text, strlen(text), bad));
 	check_nesting(ctx, text, &allocator);
 	parsed = pg_query_parse_protobuf(text);
 	length = parsed.parse_tree.len;
