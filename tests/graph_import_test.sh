@@ -74,6 +74,29 @@ import_text '\xef\xbb\xbfbob;alice\nalice;carol\n' --delimiter ';' --relabel
 expect 0 bfs t --source bob --top 1
 [[ $out == *$'carol\talice\t2' ]] || fail "CSV with names: $out"
 expect 2 import --delimiter xy text u
+expect 2 import --delimiter '"' text u
+
+# A header that nobody mentioned is skipped, and said to be; it is an edge if it is said to be one.
+import_text 'source,target\n0,1\n1,2\n' --delimiter , --json
+[[ $out == *'"vertices":3,"edges":2,'*'"header_line":1'* && $err == *"note: line 1 names columns and was skipped; --no-header"* ]] ||
+  fail "a header: $out $err"
+import_text 'source,target\nbob,alice\n' --delimiter , --relabel --json
+[[ $out == *'"vertices":2,"edges":1,'* && $err == *"note: line 1 names columns"* ]] || fail "a header: $out $err"
+import_text 'source,target\nbob,alice\n' --delimiter , --relabel --no-header --json
+[[ $out == *'"vertices":4,"edges":2,'*'"header_line":0'* && -z $err ]] || fail "no header: $out $err"
+import_text 'bob,alice\nalice,carol\n' --delimiter , --relabel --json
+[[ $out == *'"vertices":3,"edges":2,'* && -z $err ]] || fail "names are no header: $out $err"
+refuse 'source,target\n0,1\n' "line 1: expected a vertex number" --delimiter , --no-header
+refuse 'source,target\n' "no vertices: its only line was taken for a header" --delimiter ,
+expect 2 import --header --no-header text u
+
+# Names with blanks.
+import_text '"New York" "Los Angeles"\n"Los Angeles" "a ""b"""\n' --relabel
+expect 0 bfs t --source 'New York' --top 1
+[[ $out == *$'a "b"\tLos Angeles\t2' ]] || fail "quoted names: $out"
+import_text 'New York,"York, New"\n' --relabel --delimiter ,
+expect 0 bfs t --source 'New York' --top 1
+[[ $out == *$'York, New\tNew York\t1' ]] || fail "names of CSV: $out"
 expect 2 import --delimiter , --format mtx text u
 
 # A target that is refused costs no reading: nothing comes out of this pipe.

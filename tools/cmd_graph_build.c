@@ -93,6 +93,7 @@ static void counts_json(struct fth_json *j, const struct fth_graph_counts *count
 	fth_json_u64(j, "edges_read", counts->edges);
 	fth_json_u64(j, "loops_dropped", counts->loops);
 	fth_json_u64(j, "duplicates_dropped", counts->duplicates);
+	fth_json_u64(j, "header_line", counts->header);
 }
 
 static void report(const struct how *how, const struct fth_graph_info *info)
@@ -116,13 +117,24 @@ static void report(const struct how *how, const struct fth_graph_info *info)
 	fth_json_finish(&j);
 }
 
+static void say_header(const struct how *how)
+{
+	if (how->counts.header)
+		fprintf(stderr,
+			"note: line %llu names columns and was skipped; --no-header reads it as an "
+			"edge\n",
+			(unsigned long long)how->counts.header);
+}
+
 /* `name`: of what an error belongs to; NULL if the error text says so. */
 static int finish(struct how *how, const char *name, int rc, const struct fth_graph_info *info)
 {
 	rc = fth_output_close(&how->target, rc < 0 ? 0 : info->bytes, rc);
 	fth_cli_progress_end();
-	if (rc == 0)
+	if (rc == 0) {
+		say_header(how);
 		report(how, info);
+	}
 	return graph_exit(name, rc);
 }
 
@@ -244,10 +256,24 @@ static bool find_delimiter(const char *text, char *out)
 	return false;
 }
 
+static bool find_header(bool skip, bool none, enum fth_graph_first_line *out)
+{
+	*out = skip   ? FTH_GRAPH_HEADER_SKIP
+	       : none ? FTH_GRAPH_HEADER_NONE
+		      : FTH_GRAPH_HEADER_DETECT;
+	if (skip && none)
+		fth_cli_error("--header and --no-header exclude each other");
+	return !skip || !none;
+}
+
 static bool check_options(const struct fth_graph_import *what)
 {
+	if (what->delimiter == '"') {
+		fth_cli_error("--delimiter \": fields may be quoted with it");
+		return false;
+	}
 	if (what->format == FTH_GRAPH_MATRIX_MARKET && (what->delimiter || what->header)) {
-		fth_cli_error("--delimiter and --header require an edge list");
+		fth_cli_error("--delimiter, --header and --no-header require an edge list");
 		return false;
 	}
 	if (!what->relabel)
@@ -267,14 +293,17 @@ static int run_import(int argc, char **argv)
 	struct how how = {.build.memory = 256 << 20, .imported = true};
 	struct fth_graph_import what = {.counts = &how.counts};
 	const char *format = NULL, *delimiter = NULL;
+	bool header = false, no_header = false;
 	const struct fth_cli_option options[] = {
 		{"format", FTH_CLI_STRING, &format, 0, 0, "edges or mtx; default by the name"},
 		{"delimiter", FTH_CLI_STRING, &delimiter, 0, 0,
-		 "separates fields, beside blanks; default , for names in .csv"},
-		{"header", FTH_CLI_FLAG, &what.header, 0, 0, "skip the first line"},
+		 "separates fields; default , for files in .csv, else blanks"},
+		{"header", FTH_CLI_FLAG, &header, 0, 0,
+		 "skip the first line; default: if it has words, and the others have numbers"},
+		{"no-header", FTH_CLI_FLAG, &no_header, 0, 0, "the first line is an edge"},
 		{"one-based", FTH_CLI_FLAG, &what.one_based, 0, 0, "the first vertex is 1"},
 		{"relabel", FTH_CLI_FLAG, &what.relabel, 0, 0,
-		 "vertices are any words or numbers; keep only those with edges"},
+		 "vertices are any names or numbers; keep only those with edges"},
 		{"undirected", FTH_CLI_FLAG, &what.undirected, 0, 0, "add the opposite edges"},
 		{"reversed", FTH_CLI_FLAG, &what.reversed, 0, 0,
 		 "reverse all edges: the graph for --transpose of graph bfs"},
@@ -292,6 +321,7 @@ static int run_import(int argc, char **argv)
 			"or\n"
 			"a Matrix Market file (coordinate) and write it as a graph to a new file,\n"
 			"or to a device. FILE - is standard input. gzip and zstd are unpacked.\n"
+			"Fields may be quoted as in CSV.\n"
 			"Loops and duplicates are dropped and counted.",
 		.options = options,
 		.min_args = 2,
@@ -308,7 +338,8 @@ static int run_import(int argc, char **argv)
 	}
 	if (!delimiter && what.format == FTH_GRAPH_EDGE_LIST && ends_in(args[0], ".csv"))
 		delimiter = ",";
-	if (!find_delimiter(delimiter, &what.delimiter) || !check_options(&what))
+	if (!find_delimiter(delimiter, &what.delimiter) ||
+	    !find_header(header, no_header, &what.header) || !check_options(&what))
 		return FTH_EXIT_USAGE;
 	how.relabelled = what.relabel;
 	rc = start(&how, args[1]);

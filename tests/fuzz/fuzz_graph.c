@@ -47,6 +47,7 @@ static void check_text(uint8_t how, uint8_t *text, size_t size)
 		.weighted = how & 4,
 		.scale_weights = how & 8 ? 10 : 0,
 		.relabel = how & 16 && !(how & 3),
+		.delimiter = how & 32 && !(how & 1) ? ',' : 0,
 	};
 	struct seen seen = {.weighted = what.weighted, .relabel = what.relabel};
 	int rc;

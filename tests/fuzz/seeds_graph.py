@@ -5,7 +5,7 @@ import pathlib
 import struct
 
 HERE = pathlib.Path(__file__).parent / "corpus" / "fuzz_graph"
-MATRIX, ONE_BASED, WEIGHTED, SCALED, RELABEL, HEADER = 1, 2, 4, 8, 16, 0x80
+MATRIX, ONE_BASED, WEIGHTED, SCALED, RELABEL, COMMAS, HEADER = 1, 2, 4, 8, 16, 32, 0x80
 SECTION = 65536
 
 
@@ -43,6 +43,8 @@ SEEDS = {
     "list-weights": bytes([WEIGHTED]) + b"0 1 5\n1 0 4294967294\n",
     "list-scaled": bytes([WEIGHTED | SCALED]) + b"0 1 0.25\n1 0 1e3\n",
     "list-names": bytes([RELABEL | WEIGHTED]) + b"bob alice 5\r\n\tcarol bob 4294967294\n",
+    "list-quoted": bytes([RELABEL | COMMAS]) + b'"New York",b,3\nc,"d, ""e"""\n',
+    "list-header": bytes([RELABEL]) + b"source target\n1 2\n",
     "header-labels": bytes([HEADER | 1]) + labelled(1000, 9000, 5000),
     "list-large": bytes([0]) + b"4294967294 99999999999999999999\n",
     "matrix": bytes([MATRIX]) + banner("pattern", "general") + b"3 4 2\n1 4\n3 1\n",

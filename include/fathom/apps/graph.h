@@ -113,6 +113,18 @@ struct fth_graph_counts {
 	uint64_t vertices;   /* of the graph */
 	uint64_t loops;	     /* edges from a vertex to itself; dropped */
 	uint64_t duplicates; /* edges that were there already; dropped */
+	uint64_t header;     /* the line that was taken for one and skipped; 0: none */
+};
+
+/* Whether the first line of an edge list names columns. */
+enum fth_graph_first_line {
+	/*
+	 * If it has words that begin with letters where all other lines have numbers; or, with `relabel`, if both names
+	 * are usual for columns, such as source and target, or the weight is no number. fth_graph_counts.header tells.
+	 */
+	FTH_GRAPH_HEADER_DETECT,
+	FTH_GRAPH_HEADER_SKIP, /* it does, whatever it is */
+	FTH_GRAPH_HEADER_NONE, /* it is an edge */
 };
 
 /*
@@ -121,9 +133,12 @@ struct fth_graph_counts {
  * the lightest stays. A line has at most 65536 bytes.
  *
  * Vertices are numbers, and a graph has all vertices from 0 to the largest. With `relabel` they are
- * any words, of up to FTH_GRAPH_LABEL_MAX bytes and without blanks: the graph has those that the list
- * names, numbered in ascending order, and keeps the words as labels. Numbers come first, by value;
- * then other words, byte by byte. That takes disk space for temporary files, not memory.
+ * any names, of up to FTH_GRAPH_LABEL_MAX bytes: the graph has those that the list
+ * names, numbered in ascending order, and keeps the names as labels. Numbers come first, by value;
+ * then other names, byte by byte. That takes disk space for temporary files, not memory.
+ *
+ * Fields may be quoted as in CSV: one that begins with " extends to the next single ", and "" stands for
+ * a quote. A name with blanks needs quotes, or a delimiter: with one, only that separates names.
  */
 struct fth_graph_import {
 	enum fth_graph_text format;
@@ -135,9 +150,9 @@ struct fth_graph_import {
 	uint64_t vertices;    /* edge lists: minimum number of vertices; 0: as many as occur */
 	bool relabel;	      /* edge lists: vertices are names; excludes one_based and vertices */
 	struct fth_graph_counts *counts; /* may be NULL */
-	char delimiter; /* edge lists: separates fields as blanks do, for CSV a comma; 0: none */
-	bool header;	/* edge lists: the first line has names of columns; skip it */
-	bool reversed;	/* store each edge in the opposite direction: the transpose */
+	char delimiter; /* edge lists: separates fields, for CSV a comma; 0: blanks do */
+	enum fth_graph_first_line header; /* edge lists */
+	bool reversed; /* store each edge in the opposite direction: the transpose */
 };
 
 /* Zero-initialise for the defaults. */

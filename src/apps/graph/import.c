@@ -136,12 +136,16 @@ static int describe(struct import *import, struct fth_graph_info *info)
 	if (info->vertices < import->header.vertices)
 		info->vertices = import->header.vertices;
 	import->counts.vertices = info->vertices;
+	import->counts.header = import->header.names;
 	snprintf(info->made_by, sizeof(info->made_by), "%s of %llu edges",
 		 what->format == FTH_GRAPH_MATRIX_MARKET ? "Matrix Market" : "edge list",
 		 (unsigned long long)import->counts.edges);
 	if (what->counts)
 		*what->counts = import->counts;
-	return info->vertices ? 0 : fth_fail(EINVAL, "the file contains no vertices");
+	if (info->vertices)
+		return 0;
+	return fth_fail(EINVAL, "the file contains no vertices%s",
+			import->header.names ? ": its only line was taken for a header" : "");
 }
 
 /* Of an undirected edge both directions are dropped together. */
@@ -179,6 +183,8 @@ static int check_import(const struct fth_graph_import *what)
 	if (!isfinite(what->scale_weights) || what->scale_weights < 0)
 		return fth_fail(EINVAL, "weight scale %g is not a number >= 0",
 				what->scale_weights);
+	if (what->delimiter == '"')
+		return fth_fail(EINVAL, "the delimiter is a quote");
 	if (what->relabel &&
 	    (what->format != FTH_GRAPH_EDGE_LIST || what->one_based || what->vertices))
 		return fth_fail(EINVAL,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "apps/graph/text.h"
 
+#include "base/utf8.h"
+
 #include "fathom/base/error.h"
 
 #include <ctype.h>
@@ -14,15 +16,18 @@
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* which some programs write before UTF-8 */
 #define RELABEL_HINT	"relabel accepts any names"
 #define SEPARATOR	'\v' /* stands for the delimiter in a line; isspace() knows it as a blank */
+#define QUOTE		'"'
 
 /* ---- lines ---- */
 
 struct reader {
 	const struct fth_graph_import *what;
 	char line[LINE_BYTES_MAX + 1]; /* without its end */
-	const char *at;
+	char *at;
 	uint64_t number;
-	int delimiter;	     /* 0: none */
+	int delimiter; /* 0: none */
+	/* The line that is being read: at the start of a field, inside quotes, right behind them. */
+	bool fresh, inside, closed;
 	bool weights_here;   /* lines have a weight, wanted or not */
 	bool weights_needed; /* and must have it */
 	bool one_based;
@@ -42,6 +47,27 @@ static int read_failed(const struct reader *r)
 			strerror(err));
 }
 
+/* A delimiter that is not inside quotes becomes a separator. Quotes begin where a field does. */
+static int mark_delimiter(struct reader *r, int c)
+{
+	bool opens = c == QUOTE && (r->fresh || r->closed);
+
+	r->closed = r->inside && c == QUOTE;
+	if (r->inside) {
+		r->inside = c != QUOTE;
+		return c;
+	}
+	r->inside = opens;
+	r->fresh = c == r->delimiter || (r->fresh && isspace(c));
+	return c == r->delimiter ? SEPARATOR : c;
+}
+
+static void start_line(struct reader *r)
+{
+	r->fresh = true;
+	r->inside = r->closed = false;
+}
+
 /* The next line: 1, or 0 at the end of the file, or a negative errno. */
 static int next_line(struct reader *r)
 {
@@ -50,17 +76,21 @@ static int next_line(struct reader *r)
 
 	errno = 0;
 	r->number++;
+	start_line(r);
 	while ((c = getc_unlocked(r->what->in)) != EOF && c != '\n') {
 		if (c == '\0')
 			return bad(r, "a zero byte: not a text file");
 		if (n == LINE_BYTES_MAX)
 			return bad(r, "the line is longer than 65536 bytes");
-		r->line[n++] = (char)(c == r->delimiter ? SEPARATOR : c);
+		r->line[n++] = (char)(r->delimiter ? mark_delimiter(r, c) : c);
+		if (r->number == 1 && n == strlen(BYTE_ORDER_MARK) &&
+		    memcmp(r->line, BYTE_ORDER_MARK, n) == 0) {
+			n = 0;
+			start_line(r);
+		}
 	}
 	r->line[n] = '\0';
 	r->at = r->line;
-	if (r->number == 1 && strncmp(r->at, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0)
-		r->at += strlen(BYTE_ORDER_MARK);
 	if (c != EOF || n > 0)
 		return ferror(r->what->in) ? read_failed(r) : 1;
 	r->number--;
@@ -82,7 +112,7 @@ static bool at_end(struct reader *r)
 /* The next line that is neither empty nor a comment, from its start on; as next_line(). */
 static int next_content(struct reader *r)
 {
-	const char *start;
+	char *start;
 	int rc;
 
 	do {
@@ -93,16 +123,57 @@ static int next_content(struct reader *r)
 	return rc;
 }
 
-/* A whole number up to max, followed by a blank or the end. */
+/* ---- fields ---- */
+
+/* A field in quotes, without them, and with a zero behind it. */
+static int take_quoted(struct reader *r, char **field, size_t *length)
+{
+	char *from = r->at + 1, *to = from;
+
+	for (*field = to; *from != QUOTE || from[1] == QUOTE; from++) {
+		if (!*from)
+			return bad(r, "a quote is not closed");
+		from += *from == QUOTE;
+		*to++ = *from;
+	}
+	*length = (size_t)(to - *field);
+	*to = '\0';
+	r->at = from + 1;
+	if (*r->at && !isspace((unsigned char)*r->at))
+		return bad(r, "unexpected text after a quoted field");
+	return 0;
+}
+
+/* The next field: a word, or in quotes; with_blanks: up to the delimiter if there is one. Empty at the end of the line. */
+static int take_field(struct reader *r, bool with_blanks, char **field, size_t *length)
+{
+	size_t n = 0;
+
+	skip_blanks(r);
+	if (*r->at == QUOTE)
+		return take_quoted(r, field, length);
+	with_blanks = with_blanks && r->delimiter;
+	while (r->at[n] &&
+	       (with_blanks ? r->at[n] != SEPARATOR : !isspace((unsigned char)r->at[n])))
+		n++;
+	*field = r->at;
+	r->at += n;
+	while (n > 0 && isspace((unsigned char)(*field)[n - 1]))
+		n--;
+	*length = n;
+	return 0;
+}
+
+/* A whole number up to max. */
 static int take_number(struct reader *r, uint64_t max, const char *what, uint64_t *out)
 {
 	uint64_t value = 0;
+	size_t length, i;
+	char *field;
+	int rc = take_field(r, false, &field, &length);
 
-	skip_blanks(r);
-	if (!isdigit((unsigned char)*r->at))
-		return bad(r, what);
-	for (; isdigit((unsigned char)*r->at); r->at++) {
-		unsigned digit = (unsigned)(*r->at - '0');
+	for (i = 0; rc == 0 && i < length && isdigit((unsigned char)field[i]); i++) {
+		unsigned digit = (unsigned)(field[i] - '0');
 
 		if (digit > max || value > (max - digit) / 10)
 			return fth_fail(EINVAL, "line %llu: the number exceeds %llu%s",
@@ -110,10 +181,10 @@ static int take_number(struct reader *r, uint64_t max, const char *what, uint64_
 					max >= FTH_GRAPH_VERTICES_MAX - 1 ? "; " RELABEL_HINT : "");
 		value = value * 10 + digit;
 	}
-	if (*r->at && !isspace((unsigned char)*r->at))
-		return bad(r, what);
 	*out = value;
-	return 0;
+	if (rc == 0 && (length == 0 || i < length))
+		rc = bad(r, what);
+	return rc;
 }
 
 /* ---- edges ---- */
@@ -160,7 +231,8 @@ static int round_weight(struct reader *r, double value, uint32_t *out)
 
 static int take_weight(struct reader *r, uint32_t *out)
 {
-	char *end;
+	char *field, *end;
+	size_t length;
 	double value;
 	int rc = check_field(r, 2);
 
@@ -168,29 +240,35 @@ static int take_weight(struct reader *r, uint32_t *out)
 		return rc;
 	if (at_end(r))
 		return r->weights_needed ? bad(r, "expected a weight") : 0;
-	value = strtod(r->at, &end);
-	if (end == r->at || (*end && !isspace((unsigned char)*end)))
+	rc = take_field(r, false, &field, &length);
+	if (rc < 0)
+		return rc;
+	value = strtod(field, &end);
+	if (length == 0 || end != field + length)
 		return bad(r, r->weights_needed ? "expected a weight"
 						: "expected a weight or the end of the line");
-	r->at = end;
 	return r->what->weighted ? round_weight(r, value, out) : 0;
 }
 
-/* A word. The line stays as it is until the edge was handed out. */
+/* A name. The line stays as it is until the edge was handed out. */
 static int take_label(struct reader *r, const char **label, uint32_t *length)
 {
-	size_t n = 0;
+	char *field;
+	size_t n;
+	int rc = take_field(r, true, &field, &n);
 
-	skip_blanks(r);
-	*label = r->at;
-	while (r->at[n] && !isspace((unsigned char)r->at[n]))
-		n++;
+	if (rc < 0)
+		return rc;
 	if (n == 0)
 		return bad(r, "expected a vertex name");
 	if (n > FTH_GRAPH_LABEL_MAX)
 		return bad(r, "the vertex name is longer than 1000 bytes");
+	/* Results are lines of text with a tab between fields. */
+	for (size_t i = 0; i < n; i++)
+		if (iscntrl((unsigned char)field[i]))
+			return bad(r, "a control character in a vertex name");
+	*label = field;
 	*length = (uint32_t)n;
-	r->at += n;
 	return 0;
 }
 
@@ -220,18 +298,24 @@ static int take_edge(struct reader *r, struct fth_graph_text_edge *edge)
 	return rc;
 }
 
-static int read_edges(struct reader *r, uint64_t most, fth_graph_text_fn fn, void *context)
+/* The edge of a line that was read. */
+static int tell_edge(struct reader *r, fth_graph_text_fn fn, void *context)
 {
 	struct fth_graph_text_edge edge;
+	int rc = take_edge(r, &edge);
+
+	return rc < 0 ? rc : fn(context, &edge);
+}
+
+static int read_edges(struct reader *r, uint64_t most, fth_graph_text_fn fn, void *context)
+{
 	uint64_t count = 0;
 	int rc;
 
 	while ((rc = next_content(r)) > 0) {
 		if (most && count == most)
 			return bad(r, "more entries than the header states");
-		rc = take_edge(r, &edge);
-		if (rc == 0)
-			rc = fn(context, &edge);
+		rc = tell_edge(r, fn, context);
 		if (rc < 0)
 			return rc;
 		count++;
@@ -323,7 +407,152 @@ static int read_matrix(struct reader *r, struct fth_graph_text_header *header, f
 	return rc > 0 ? bad(r, "more entries than the header states") : rc;
 }
 
+/* ---- edge lists ---- */
+
+/* An edge of the first line that may name columns, until another line decides. */
+struct held_edge {
+	struct fth_graph_text_edge edge;
+	char label[2][FTH_GRAPH_LABEL_MAX];
+	uint64_t line;
+};
+
+static bool ends_word(const struct reader *r, char c, bool quoted)
+{
+	if (quoted)
+		return c == QUOTE;
+	return r->delimiter && r->what->relabel ? c == SEPARATOR : isspace((unsigned char)c);
+}
+
+/* Do so many fields of a line begin with letters? The line is not changed. */
+static bool has_words(const struct reader *r, int fields)
+{
+	const char *at = r->at;
+
+	for (int field = 0; field < fields; field++) {
+		bool quoted;
+
+		while (isspace((unsigned char)*at))
+			at++;
+		quoted = *at == QUOTE;
+		at += quoted;
+		if (!isalpha((unsigned char)*at) && *at != '_' &&
+		    !(*at && utf8_length(at, strlen(at)) > 1))
+			return false;
+		while (*at && !ends_word(r, *at, quoted))
+			at++;
+		at += quoted && *at;
+		if (*at && !isspace((unsigned char)*at))
+			return false;
+	}
+	return true;
+}
+
+/* Is it a usual name of a column of edges? */
+static bool names_column(const char *label, size_t length)
+{
+	static const char *const usual[] = {
+		"from",	     "to",	    "source",	"target",   "src",	  "dst",
+		"dest",	     "destination", "from_id",	"to_id",    "fromid",	  "toid",
+		"from_node", "to_node",	    "fromnode", "tonode",   "fromnodeid", "tonodeid",
+		"source_id", "target_id",   "sourceid", "targetid", "node1",	  "node2",
+		"node_1",    "node_2",	    "vertex1",	"vertex2",
+	};
+
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+		if (strlen(usual[i]) == length && strncasecmp(usual[i], label, length) == 0)
+			return true;
+	return false;
+}
+
+static bool is_number(const char *label, size_t length)
+{
+	return strspn(label, "0123456789") >= length;
+}
+
+/*
+ * The first line, which has words. 1: it names columns. 0: it may, if all other lines have numbers, and is held. Or an error,
+ * of an edge.
+ */
+static int look_at_names(struct reader *r, struct held_edge *held)
+{
+	struct fth_graph_text_edge *edge = &held->edge;
+	bool no_edge = !r->what->relabel || (r->weights_here && has_words(r, 3));
+	int rc = no_edge ? 1 : take_edge(r, edge);
+
+	if (rc != 0)
+		return rc;
+	if (names_column(edge->label[0], edge->length[0]) &&
+	    names_column(edge->label[1], edge->length[1]))
+		return 1;
+	for (int end = 0; end < 2; end++) {
+		memcpy(held->label[end], edge->label[end], edge->length[end]);
+		edge->label[end] = held->label[end];
+	}
+	held->line = r->number;
+	return 0;
+}
+
+/* Lines behind one that is held, up to the first that has a word, or to the end: they decide what it is. */
+static int read_held(struct reader *r, struct held_edge *held, uint64_t *names,
+		     fth_graph_text_fn fn, void *context)
+{
+	struct fth_graph_text_edge edge;
+	bool any = false;
+	int rc;
+
+	while ((rc = next_content(r)) > 0) {
+		rc = take_edge(r, &edge);
+		if (rc < 0)
+			return rc;
+		if (!is_number(edge.label[0], edge.length[0]) ||
+		    !is_number(edge.label[1], edge.length[1])) {
+			rc = fn(context, &held->edge);
+			return rc < 0 ? rc : fn(context, &edge);
+		}
+		rc = fn(context, &edge);
+		if (rc < 0)
+			return rc;
+		any = true;
+	}
+	if (rc < 0 || !any)
+		return rc < 0 ? rc : fn(context, &held->edge);
+	*names = held->line;
+	return 0;
+}
+
+static int read_list(struct reader *r, uint64_t *names, fth_graph_text_fn fn, void *context)
+{
+	struct held_edge held;
+	int rc = next_content(r);
+
+	if (rc <= 0)
+		return rc;
+	if (has_words(r, 2)) {
+		rc = look_at_names(r, &held);
+		if (rc == 0)
+			rc = read_held(r, &held, names, fn, context);
+		else if (rc > 0)
+			*names = r->number;
+	} else {
+		rc = tell_edge(r, fn, context);
+	}
+	return rc < 0 ? rc : read_edges(r, 0, fn, context);
+}
+
 /* ---- either ---- */
+
+static int read_either(struct reader *r, struct fth_graph_text_header *header, fth_graph_text_fn fn,
+		       void *context)
+{
+	int rc;
+
+	if (r->what->format == FTH_GRAPH_MATRIX_MARKET)
+		return read_matrix(r, header, fn, context);
+	if (r->what->header == FTH_GRAPH_HEADER_DETECT)
+		return read_list(r, &header->names, fn, context);
+	rc = r->what->header == FTH_GRAPH_HEADER_SKIP ? next_line(r) : 1;
+	return rc > 0 ? read_edges(r, 0, fn, context) : rc;
+}
 
 int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_text_header *header,
 			fth_graph_text_fn fn, void *context)
@@ -341,10 +570,7 @@ int fth_graph_text_read(const struct fth_graph_import *what, struct fth_graph_te
 	r->vertices_max = FTH_GRAPH_VERTICES_MAX;
 	/* A blank is one anyway, and as many as there are. */
 	r->delimiter = isspace((unsigned char)what->delimiter) ? 0 : (unsigned char)what->delimiter;
-	if (what->format == FTH_GRAPH_MATRIX_MARKET)
-		rc = read_matrix(r, header, fn, context);
-	else if (!what->header || (rc = next_line(r)) > 0)
-		rc = read_edges(r, 0, fn, context);
+	rc = read_either(r, header, fn, context);
 	free(r);
 	return rc;
 }

@@ -17,6 +17,7 @@ struct fth_graph_text_header {
 	uint64_t vertices; /* 0: does not say */
 	uint64_t edges;	   /* 0: does not say */
 	bool symmetric;	   /* each is meant in both directions */
+	uint64_t names; /* the line of an edge list that names columns, 0: none; set at the end */
 };
 
 /* Called for each edge, loops included. Negative ends the reading. */

@@ -17,8 +17,13 @@ static int collect(void *context, const struct fth_graph_text_edge *edge)
 {
 	struct got *got = context;
 
-	got->used += (size_t)snprintf(got->text + got->used, sizeof(got->text) - got->used,
-				      "%u-%u:%u ", edge->from, edge->to, edge->weight);
+	if (edge->label[0])
+		got->used += (size_t)snprintf(got->text + got->used, sizeof(got->text) - got->used,
+					      "%.*s-%.*s:%u ", (int)edge->length[0], edge->label[0],
+					      (int)edge->length[1], edge->label[1], edge->weight);
+	else
+		got->used += (size_t)snprintf(got->text + got->used, sizeof(got->text) - got->used,
+					      "%u-%u:%u ", edge->from, edge->to, edge->weight);
 	return 0;
 }
 
@@ -74,7 +79,7 @@ static void edge_lists_are_read(void **state)
 
 static void other_delimiters_and_headers_are_read(void **state)
 {
-	const struct fth_graph_import csv = {.delimiter = ',', .header = true};
+	const struct fth_graph_import csv = {.delimiter = ',', .header = FTH_GRAPH_HEADER_SKIP};
 
 	(void)state;
 	assert_reads(csv, "from,to,weight\n0,1,5\r\n 2 , 3 \n", "0-1:0 2-3:0 ");
@@ -94,6 +99,75 @@ static void other_delimiters_and_headers_are_read(void **state)
 		       "1 2\n",
 		       "line 2: ");
 	assert_refused(list, "0 1 x\n", "line 1: expected a weight or the end of the line");
+}
+
+static void a_header_is_found(void **state)
+{
+	const struct fth_graph_import csv = {.delimiter = ','};
+	const struct fth_graph_import names = {.relabel = true},
+				      named_csv = {.relabel = true, .delimiter = ','};
+
+	(void)state;
+	assert_reads(list, "# c\n\nfrom to\n0 1\n", "0-1:0 ");
+	assert_int_equal(header.names, 3);
+	assert_reads(csv, "\"Source node\",Target,weight\n0,1,5\n", "0-1:0 ");
+	assert_int_equal(header.names, 1);
+	assert_reads(list, "0 1\n", "0-1:0 ");
+	assert_int_equal(header.names, 0);
+	assert_refused(list, "0 to\n", "line 1: expected a vertex number");
+	assert_refused(list, "from 0\n0 1\n", "line 1: expected a vertex number");
+	assert_refused(list, "0 1\nfrom to\n", "line 2: expected a vertex number");
+	assert_refused(list, "bob alice\ncarol bob\n", "line 2: expected a vertex number");
+	assert_refused(list, "\x89PNG x\n", "line 1: expected a vertex number");
+	assert_refused((struct fth_graph_import){.header = FTH_GRAPH_HEADER_NONE}, "from to\n0 1\n",
+		       "line 1: expected a vertex number");
+
+	/* Names: by what they are, by a weight that is none, or since all others are numbers. */
+	assert_reads(names, "Source\tTARGET\nbob alice\n", "bob-alice:0 ");
+	assert_int_equal(header.names, 1);
+	assert_reads(named_csv, "who,whom,how often\nbob,alice,3\n", "bob-alice:0 ");
+	assert_int_equal(header.names, 1);
+	assert_reads(names, "\nwho whom\n1 2\n2 3 7\n", "1-2:0 2-3:0 ");
+	assert_int_equal(header.names, 2);
+	assert_reads(names, "bob alice\ncarol dave\n", "bob-alice:0 carol-dave:0 ");
+	assert_int_equal(header.names, 0);
+	assert_reads(names, "bob alice\n1 2\n3 dave\n4 5\n", "1-2:0 bob-alice:0 3-dave:0 4-5:0 ");
+	assert_int_equal(header.names, 0);
+	assert_reads(names, "bob alice\n", "bob-alice:0 ");
+	assert_reads(names, "bob 1\n2 3\n", "bob-1:0 2-3:0 ");
+	assert_refused(names, "bob alice 3x\n1 2\n", "line 1: expected a weight");
+	assert_refused(names, "bob alice 3\n1 2 x\n", "line 2: expected a weight");
+	assert_reads((struct fth_graph_import){.relabel = true, .header = FTH_GRAPH_HEADER_NONE},
+		     "source target\n1 2\n", "source-target:0 1-2:0 ");
+	assert_int_equal(header.names, 0);
+}
+
+static void fields_may_be_quoted(void **state)
+{
+	const struct fth_graph_import names = {.relabel = true},
+				      csv = {.relabel = true, .delimiter = ','};
+	const struct fth_graph_import weights = {.delimiter = ',', .weighted = true};
+
+	(void)state;
+	assert_reads(names, "\"New York\" \"Los Angeles\" 3\n\"a \"\"b\"\"\" c\n",
+		     "New York-Los Angeles:0 a \"b\"-c:0 ");
+	assert_reads(csv, "\"York, New\" , \"x\"\n\"\"\",\"\"\",d\ne,\"#\"\n",
+		     "York, New-x:0 \",\"-d:0 e-#:0 ");
+	assert_reads(csv,
+		     "\xef\xbb\xbf\"a,b\",c\n"
+		     "f,g\n",
+		     "a,b-c:0 f-g:0 ");
+	/* With a delimiter only that separates names, and a quote inside one is a character. */
+	assert_reads(csv, " New York , Los Angeles ,3\nx 5\"y,z\n",
+		     "New York-Los Angeles:0 x 5\"y-z:0 ");
+	assert_refused(csv, "a b\n", "line 1: expected a vertex name");
+	assert_reads(weights, "\"1\",\"2\",\"7\"\n", "1-2:7 ");
+	assert_refused(names, "x \"a b\n", "line 1: a quote is not closed");
+	assert_refused(names, "x \"a\"b\n", "line 1: unexpected text after a quoted field");
+	assert_refused(names, "x \"\"\n", "line 1: expected a vertex name");
+	assert_refused(names, "x \"a\tb\"\n", "line 1: a control character in a vertex name");
+	assert_refused(weights, "1,2,\"\"\n", "line 1: expected a weight");
+	assert_refused(list, "0 \"\"\n", "line 1: expected a vertex number");
 }
 
 static void what_is_wrong_with_an_edge_list_is_told_by_line(void **state)
@@ -172,6 +246,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(edge_lists_are_read),
 		cmocka_unit_test(other_delimiters_and_headers_are_read),
+		cmocka_unit_test(a_header_is_found),
+		cmocka_unit_test(fields_may_be_quoted),
 		cmocka_unit_test(what_is_wrong_with_an_edge_list_is_told_by_line),
 		cmocka_unit_test(matrices_are_read),
 		cmocka_unit_test(what_is_wrong_with_a_matrix_is_told_by_line),
