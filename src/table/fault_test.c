@@ -315,6 +315,64 @@ static void memory_comes_from_the_hooks(void **state)
 	fixture_close(&f);
 }
 
+/* An allocator that knows what is allocated. */
+struct ledger {
+	size_t bytes;
+	unsigned allocs, releases;
+};
+
+static void *ledger_alloc(void *user, size_t bytes)
+{
+	struct ledger *ledger = user;
+
+	ledger->bytes += bytes;
+	ledger->allocs++;
+	return malloc(bytes);
+}
+
+static void ledger_release(void *user, void *memory, size_t bytes)
+{
+	struct ledger *ledger = user;
+
+	assert_true(bytes <= ledger->bytes);
+	ledger->bytes -= bytes;
+	ledger->releases++;
+	free(memory);
+}
+
+/* Whoever counts the memory of a snapshot gets back each byte, with the length that was asked for. */
+static void memory_is_given_back(void **state)
+{
+	struct ledger ledger = {0};
+	const struct fth_table_memory memory = {ledger_alloc, ledger_release, &ledger};
+	struct fth_table_page page;
+	struct table_fixture f;
+	struct fth_table *table;
+	unsigned releases;
+	size_t open;
+	void *image;
+
+	(void)state;
+	fixture_open(&f);
+	fixture_fill(&f, "t", "a int, b text", "1,one\n2,two\n,\n");
+	assert_ok(fth_table_open(f.db, "t", &memory, &table));
+	open = ledger.bytes;
+	for (uint32_t c = 0; c < 2; c++) {
+		assert_ok(fth_table_page_read(&page, table, c, 0, &image));
+		assert_true(ledger.bytes > open);
+		fth_table_page_free(table, c, 0, image);
+		assert_int_equal(ledger.bytes, open);
+	}
+	/* Nothing was read, and nothing is released. */
+	releases = ledger.releases;
+	fth_table_page_free(table, 0, 0, NULL);
+	assert_int_equal(ledger.releases, releases);
+	fth_table_close(table);
+	assert_int_equal(ledger.bytes, 0);
+	assert_int_equal(ledger.allocs, ledger.releases);
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -325,6 +383,7 @@ int main(void)
 		cmocka_unit_test(damaged_manifests_are_noticed),
 		cmocka_unit_test(killed_writers_leave_whole_batches),
 		cmocka_unit_test(memory_comes_from_the_hooks),
+		cmocka_unit_test(memory_is_given_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
