@@ -11,7 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fathom/base/error.h"
 #include "fathom/base/rng.h"
+#include "fathom/detail/pm/tx.h"
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
@@ -214,6 +216,69 @@ static const char *check_bank(void *memory, uint64_t note)
 		return "transactions are lost, or there are too many";
 	bank_model(&model, bank->done);
 	return memcmp(bank, &model, sizeof model) ? "a transaction is there in part" : NULL;
+}
+
+/* Whether a bank whose log has one flipped bit is refused, or recovers as if it had none. */
+static bool survives_damage(const uint8_t *memory, uint64_t at, unsigned bit, uint64_t note)
+{
+	static uint8_t copy[BYTES] __attribute__((aligned(4096)));
+	int rc;
+
+	memcpy(copy, memory, BYTES);
+	copy[at] ^= (uint8_t)(1u << bit);
+	rc = recover_bank(copy);
+	fth_error_clear();
+	return rc == -EBADMSG || (rc == 0 && !check_bank(copy, note));
+}
+
+/* One random bit of the entries that the lane says are persistent, and one of its sequence. */
+static bool lane_survives_damage(const uint8_t *memory, uint32_t lane, uint64_t note)
+{
+	uint64_t at = 4096 + TX_AREA + 64 + lane * 2048;
+	const struct fth_pm_tx_line *line =
+		(const struct fth_pm_tx_line *)(const void *)(memory + at);
+	uint64_t sequence = line->sequence / FTH_PM_TX_CODE;
+	uint64_t end = line->fenced % (UINT64_C(1) << 34) * 64;
+	struct fth_rng rng = {.state = note + seed};
+
+	if (!survives_damage(memory, at + fth_rng_below(&rng, 8), 3, note))
+		return false;
+	if (line->fenced != fth_pm_tx_fenced_(sequence, end))
+		return true;
+	for (unsigned i = 0; i < 8; i++)
+		if (!survives_damage(memory, at + 64 + fth_rng_below(&rng, end - 64), i, note))
+			return false;
+	return true;
+}
+
+/* The check recovers copies. */
+static int recover_damaged(void *memory)
+{
+	(void)memory;
+	return 0;
+}
+
+static const char *check_damaged(void *memory, uint64_t note)
+{
+	for (uint32_t lane = 0; lane < TX_LANES; lane++)
+		if (!lane_survives_damage(memory, lane, note))
+			return "a transaction was rolled back in part";
+	return NULL;
+}
+
+static void damaged_transactions(void **unused)
+{
+	const struct explore subject = {.name = "damaged transactions",
+					.bytes = BYTES,
+					.setup = setup_bank,
+					.run = run_bank,
+					.recover = recover_damaged,
+					.check = check_damaged,
+					.states = 20,
+					.long_factor = 12};
+
+	(void)unused;
+	explore_subject(&subject);
 }
 
 static void transactions(void **unused)
@@ -623,6 +688,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(creation),
 		cmocka_unit_test(transactions),
+		cmocka_unit_test(damaged_transactions),
 		cmocka_unit_test(transactions_made_again),
 		cmocka_unit_test(checkpoints),
 		cmocka_unit_test(coalesced_log),

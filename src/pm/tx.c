@@ -69,6 +69,7 @@ static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
 static int write_area(struct fth_pm *pm, uint64_t at, const struct fth_pm_tx_header *h)
 {
+	static const struct fth_pm_tx_line first = {.sequence = FTH_PM_TX_CODE};
 	struct fth_pm_tx_header *to = header_at(pm, at);
 	int rc;
 
@@ -77,10 +78,10 @@ static int write_area(struct fth_pm *pm, uint64_t at, const struct fth_pm_tx_hea
 	if (rc < 0)
 		return rc;
 	for (uint32_t i = 0; i < h->lanes; i++) {
-		uint64_t *sequence = (uint64_t *)(void *)((uint8_t *)(to + 1) + i * h->lane_bytes);
+		uint8_t *line = (uint8_t *)(to + 1) + i * h->lane_bytes;
 
-		fth_pm_put64(&pm->view, sequence, 1);
-		fth_pm_flush_range(&pm->view, sequence, sizeof *sequence);
+		fth_pm_put(&pm->view, line, &first, sizeof first);
+		fth_pm_flush_range(&pm->view, line, sizeof first);
 	}
 	fth_pm_put(&pm->view, &to->version, &h->version, sizeof *h - sizeof h->magic);
 	rc = fth_pm_persist_range(&pm->view, to, sizeof *to);
@@ -141,6 +142,28 @@ static int check_header(const struct fth_pm *pm, uint64_t at)
 	return 0;
 }
 
+/* The number of lanes with an open transaction, or -EBADMSG. */
+static int64_t scan_lanes(struct fth_pm *pm, uint64_t at)
+{
+	struct fth_pm_tx_lane lane;
+	int64_t open = 0;
+
+	for (uint32_t i = 0; i < header_at(pm, at)->lanes; i++) {
+		int64_t entries;
+
+		fth_pm_tx_lane_init(&lane, &pm->view, pm->view.base + at, i);
+		entries = fth_pm_tx_lane_scan(&lane);
+		if (entries < 0)
+			return fth_fail(EBADMSG,
+					"tx: lane %" PRIu32 " of the area at offset %" PRIu64
+					" is damaged at byte %" PRIu64
+					": it cannot be rolled back as a whole",
+					i, at, lane.sequence ? lane.used : 0);
+		open += entries > 0;
+	}
+	return open;
+}
+
 static int recover_lanes(struct fth_pm_tx *tx)
 {
 	for (uint32_t i = 0; i < tx->count; i++) {
@@ -153,6 +176,7 @@ static int recover_lanes(struct fth_pm_tx *tx)
 	return 0;
 }
 
+/* All lanes are checked before the first one is rolled back: damage leaves everything as it is. */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 {
 	int rc = check_header(pm, at);
@@ -160,6 +184,8 @@ int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 	*out = NULL;
 	if (rc == 0 && pm->readonly)
 		rc = fth_fail(EROFS, "tx: the memory is mapped read-only");
+	if (rc == 0 && scan_lanes(pm, at) < 0)
+		rc = -EBADMSG;
 	if (rc < 0)
 		return rc;
 	*out = tx_new(pm, at);
@@ -176,20 +202,12 @@ int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)
 {
 	int rc = check_header(pm, at);
-	struct fth_pm_tx *tx;
-	int64_t open = 0;
 
 	if (rc < 0)
 		return rc;
-	tx = tx_new(pm, at);
-	if (!tx)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < tx->count; i++)
-		open += fth_pm_tx_lane_scan(&tx->lanes[i]) > 0;
 	if (lanes)
-		*lanes = tx->count;
-	fth_pm_tx_close(tx);
-	return open;
+		*lanes = header_at(pm, at)->lanes;
+	return scan_lanes(pm, at);
 }
 
 uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at)
@@ -266,7 +284,7 @@ int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_r
 					lane, tx->lanes[lane].capacity - tx->lanes[lane].used,
 					ranges[i].length);
 	}
-	return rc < 0 ? rc : fth_pm_fence(&tx->pm->view);
+	return rc < 0 ? rc : fth_pm_tx_lane_fence(&tx->lanes[lane]);
 }
 
 int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t lane, const void *ptr, uint64_t length)

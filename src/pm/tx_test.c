@@ -150,19 +150,23 @@ static void misuse_is_refused(void **unused)
 	fth_pm_unmap(pm);
 }
 
-/* Every bit of the header, and every bit of an entry: an error, or a transaction that does not count; never a wrong byte elsewhere. */
-static void damage_is_found(void **unused)
+static void flip(uint8_t *at, unsigned bit)
+{
+	at[bit / 8] ^= (uint8_t)(1u << bit % 8);
+}
+
+/* Every bit of the header. */
+static void damaged_headers_are_found(void **unused)
 {
 	struct fth_pm *pm = map_again();
-	uint64_t *data = data_of(pm);
-	uint8_t *area = fth_pm_base(pm), *entry = area + 128;
+	uint8_t *area = fth_pm_base(pm);
 	struct fth_pm_tx *tx;
 
 	(void)unused;
 	for (unsigned bit = 0; bit < 64 * 8; bit++) {
 		int rc;
 
-		area[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		flip(area, bit);
 		rc = fth_pm_tx_open(pm, AREA, &tx);
 		/* 24 bytes of it are not used. */
 		if (rc == 0)
@@ -170,29 +174,62 @@ static void damage_is_found(void **unused)
 		else
 			assert_int_equal(rc, -EBADMSG);
 		fth_pm_tx_close(tx);
-		area[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		flip(area, bit);
 	}
-	for (unsigned bit = 0; bit < (sizeof(struct fth_pm_tx_entry) + 16) * 8; bit++) {
-		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
-		data[0] = data[1] = 7;
-		assert_ok(fth_pm_tx_begin(tx, 0));
-		assert_ok(fth_pm_tx_add(tx, 0, data, 16));
-		data[0] = data[1] = 8;
+	fth_pm_unmap(pm);
+}
+
+/* Transactions that a kill interrupts: data[3] in lane 0; data[0] and data[1], then data[2], in lane 1. All were 7 and become 8. */
+static void leave_open(struct fth_pm *pm)
+{
+	uint64_t *data = data_of(pm);
+	struct fth_pm_tx *tx;
+
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	data[0] = data[1] = data[2] = data[3] = 7;
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_add(tx, 0, &data[3], 8));
+	data[3] = 8;
+	assert_ok(fth_pm_tx_begin(tx, 1));
+	assert_ok(fth_pm_tx_add(tx, 1, data, 16));
+	data[0] = data[1] = 8;
+	assert_ok(fth_pm_tx_add(tx, 1, &data[2], 8));
+	data[2] = 8;
+	fth_pm_tx_close(tx);
+}
+
+static void expect_data(struct fth_pm *pm, uint64_t want)
+{
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(data_of(pm)[i], want);
+}
+
+/* Every bit of a lane's first line and of its entries: with damage nothing is rolled back, neither in this lane nor in others. */
+static void damaged_lanes_are_not_rolled_back(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	uint8_t *lane = (uint8_t *)fth_pm_base(pm) + 64 + LANE;
+	struct fth_pm_tx *tx;
+
+	(void)unused;
+	for (unsigned bit = 0; bit < 3 * 64 * 8; bit++) {
+		unsigned byte = bit / 8;
+		/* The sequence, and both entries; not the rest of their lines. */
+		bool used = byte < 8 || (byte >= 64 && byte < 64 + 40 + 16) ||
+			    (byte >= 128 && byte < 128 + 40 + 8);
+		int64_t found;
+
+		leave_open(pm);
+		flip(lane, bit);
+		found = fth_pm_tx_check(pm, AREA, NULL);
+		if (used)
+			assert_int_equal(found, -EBADMSG);
+		else if (byte >= sizeof(struct fth_pm_tx_line))
+			assert_int_equal(found, 2);
+		assert_int_equal(fth_pm_tx_open(pm, AREA, &tx), found < 0 ? found : 0);
+		expect_data(pm, found < 0 ? 8 : 7);
 		fth_pm_tx_close(tx);
-		entry[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
-		assert_int_equal(fth_pm_tx_rolled_back(tx), 0);
-		assert_int_equal(data[0], 8);
-		fth_pm_tx_close(tx);
-		entry[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		/* Whole again, it counts only if its sequence was what had been damaged: else the lane has gone on. */
-		assert_ok(fth_pm_tx_open(pm, AREA, &tx));
-		if (bit / 64 == offsetof(struct fth_pm_tx_entry, sequence) / 8)
-			assert_int_equal(data[0], 7);
-		else
-			assert_int_equal(data[0], 8);
-		assert_int_equal(data[1], data[0]);
-		fth_pm_tx_close(tx);
+		flip(lane, bit);
 	}
 	fth_pm_unmap(pm);
 }
@@ -278,6 +315,7 @@ static void entries_behind_a_torn_one_are_forgotten(void **state)
 		2));
 	/* The header of the area, that of the lane, the entry: its old bytes did not arrive. */
 	base[(64 + 64 + 40) / sizeof(*base)] = ~base[(64 + 64 + 40) / sizeof(*base)];
+	base[(64 + offsetof(struct fth_pm_tx_line, fenced)) / sizeof(*base)] = 0; /* no fence */
 	fth_pm_tx_close(tx);
 	assert_ok(fth_pm_tx_open(pm, 0, &tx));
 	assert_int_equal(fth_pm_tx_rolled_back(tx), 0);
@@ -304,7 +342,8 @@ int main(void)
 		cmocka_unit_test(commit_and_abort),
 		cmocka_unit_test(open_rolls_back),
 		cmocka_unit_test(misuse_is_refused),
-		cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(damaged_headers_are_found),
+		cmocka_unit_test(damaged_lanes_are_not_rolled_back),
 		cmocka_unit_test(lanes_are_independent),
 	};
 

@@ -15,7 +15,9 @@
  *
  * The old contents are logged before they are changed (an undo log). The log is an area of the memory itself, with a number of
  * lanes: each holds one transaction at a time. After a crash fth_pm_tx_open() puts back the old contents of all transactions
- * that were not committed.
+ * that were not committed. A logged range whose log was torn by the crash was not changed yet. A damaged log is told from a torn one by a mark that
+ * says how far the log is persistent; it is written after each add and becomes persistent with the next add or commit. Exception: if the power
+ * fails during the first write of a commit, and the newest entry of its log is damaged as well, the entry may count as torn.
  *
  * Thread safety: different lanes may be used by different threads at the same time; a lane by one thread at a time. The library does not
  * isolate transactions: two open transactions must not change the same bytes.
@@ -49,7 +51,8 @@ int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t la
 
 /*
  * Open an area and roll back the transactions that were open. Returns 0; -EBADMSG if there is no area at this offset or it is
- * damaged; -EROFS if the memory is mapped for reading; or the error of persist.
+ * damaged, and then nothing was changed; -EROFS if the memory is mapped for reading; or the error of persist. After damage
+ * fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
  */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out);
 
@@ -88,7 +91,7 @@ int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane);
 
 /*
  * Check an area without changing it; the memory may be mapped read-only. Sets *lanes, unless NULL, to the number of lanes.
- * Returns the number of lanes with an open transaction; -EBADMSG with an error text; or -ENOMEM.
+ * Returns the number of lanes with an open transaction; or -EBADMSG with an error text.
  */
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes);
 

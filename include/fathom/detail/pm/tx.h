@@ -3,16 +3,21 @@
  * Transactions: the layout of their area, and a lane's steps, for CPU and GPU. fathom/pm/tx.h is the interface.
  *
  *	area	header of 64 bytes, then lanes of lane_bytes each
- *	lane	a line with `sequence`, then the entries, one after the other
+ *	lane	a line with `sequence` and `fenced`, then the entries, one after the other
  *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a multiple of 64 in all
  *
  * Invariants:
  *
  *	1. The entries of a lane's open transaction are the longest run from the start of the lane whose entries have the lane's
- *	   sequence and a matching check. Anything after them is old or torn.
+ *	   sequence and a matching check. Anything after them is old or torn, unless `fenced` covers it: then it is damaged.
  *	2. Bytes are changed only after the entry with their old contents is persistent.
  *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort, recovery) are persistent. From then on the
- *	   entries are void. It is one word, so it is never torn.
+ *	   entries are void. It is one word, so it is never torn, and carries a check of its own.
+ *	4. `fenced` says up to where the entries of a sequence were persistent. It is stored after their fence, so it never covers a torn
+ *	   entry; and before the caller changes the bytes of these entries.
+ *
+ * `fenced` has no fence of its own: it is persistent after the lane's next one, at the latest when commit has written the new bytes. If
+ * the power fails before, a damaged entry of the last fence passes for a torn one. The end of a process does not lose it.
  *
  * Recovery restores the old bytes of open transactions, last entry first, and can itself be interrupted: until the sequence
  * is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
@@ -25,7 +30,9 @@
 #include "fathom/detail/pm/view.h"
 
 #define FTH_PM_TX_MAGIC	  0x317874706d687466u /* "fthmptx1" */
-#define FTH_PM_TX_VERSION 1u
+#define FTH_PM_TX_VERSION 2u
+/* Stored sequences are multiples of it. It is a prime with the primitive root 2: no one or two flipped bits make another multiple. */
+#define FTH_PM_TX_CODE 4093u
 
 struct fth_pm_tx_header {
 	uint64_t magic;
@@ -45,15 +52,21 @@ struct fth_pm_tx_entry {
 	uint64_t check;	   /* of the words before, the salt, the lane and the old bytes */
 };
 
+/* The first line of a lane. */
+struct fth_pm_tx_line {
+	uint64_t sequence; /* times FTH_PM_TX_CODE */
+	uint64_t fenced;   /* fth_pm_tx_fenced_() */
+};
+
 /* A lane in use; volatile. */
 struct fth_pm_tx_lane {
 	const struct fth_pm_view *view;
 	uint8_t *at;	   /* of the lane, as this processor sees it */
 	uint64_t capacity; /* lane_bytes */
 	uint64_t seed;	   /* of its checks */
-	uint64_t sequence;
-	uint64_t used; /* bytes, with the first line; 0: no transaction is open */
-	uint64_t last; /* offset of the last entry; 0: none */
+	uint64_t sequence; /* 0: the stored one is damaged */
+	uint64_t used;	   /* bytes, with the first line; 0: no transaction is open */
+	uint64_t last;	   /* offset of the last entry; 0: none */
 };
 
 FTH_HD uint64_t fth_pm_tx_mix_(uint64_t h, uint64_t word)
@@ -99,17 +112,30 @@ FTH_HD uint64_t fth_pm_tx_entry_bytes_(uint64_t length)
 	       ~(uint64_t)(FTH_PM_LINE - 1);
 }
 
+FTH_HD struct fth_pm_tx_line *fth_pm_tx_line_(const struct fth_pm_tx_lane *lane)
+{
+	return (struct fth_pm_tx_line *)(void *)lane->at;
+}
+
+/* The mark for entries up to byte `end` of a lane: their sequence, and the end in lines. A lane has 2^34 lines at most. */
+FTH_HD uint64_t fth_pm_tx_fenced_(uint64_t sequence, uint64_t end)
+{
+	return sequence << 34 | end / FTH_PM_LINE;
+}
+
 /* Lane `number` of an area at `area`; reads the header, which was checked. */
 FTH_HD void fth_pm_tx_lane_init(struct fth_pm_tx_lane *lane, const struct fth_pm_view *view,
 				uint8_t *area, uint32_t number)
 {
 	const struct fth_pm_tx_header *h = (const struct fth_pm_tx_header *)(const void *)area;
+	uint64_t word;
 
 	lane->view = view;
 	lane->at = area + sizeof *h + number * h->lane_bytes;
 	lane->capacity = h->lane_bytes;
 	lane->seed = fth_mix64(h->salt + number);
-	lane->sequence = *(const uint64_t *)(const void *)lane->at;
+	word = fth_pm_tx_line_(lane)->sequence;
+	lane->sequence = word % FTH_PM_TX_CODE == 0 ? word / FTH_PM_TX_CODE : 0;
 	lane->used = lane->last = 0;
 }
 
@@ -117,12 +143,14 @@ FTH_HD int fth_pm_tx_lane_begin(struct fth_pm_tx_lane *lane)
 {
 	if (lane->used)
 		return -EBUSY;
+	if (lane->sequence == 0)
+		return -EBADMSG;
 	lane->used = FTH_PM_LINE;
 	lane->last = 0;
 	return 0;
 }
 
-/* Log the old bytes; they may be changed after the next fence. -ENOSPC if the lane is full. */
+/* Log the old bytes; they may be changed after fth_pm_tx_lane_fence(). -ENOSPC if the lane is full. */
 FTH_HD int fth_pm_tx_lane_log(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
 {
 	const struct fth_pm_view *view = lane->view;
@@ -146,22 +174,35 @@ FTH_HD int fth_pm_tx_lane_log(struct fth_pm_tx_lane *lane, const void *ptr, uint
 	return 0;
 }
 
+/* Make all entries that were logged persistent, and say so: invariant 4. */
+FTH_HD int fth_pm_tx_lane_fence(const struct fth_pm_tx_lane *lane)
+{
+	uint64_t *fenced = &fth_pm_tx_line_(lane)->fenced;
+	int rc = fth_pm_fence(lane->view);
+
+	if (rc < 0)
+		return rc;
+	fth_pm_put64(lane->view, fenced, fth_pm_tx_fenced_(lane->sequence, lane->used));
+	fth_pm_flush_range(lane->view, fenced, sizeof *fenced);
+	return 0;
+}
+
 FTH_HD int fth_pm_tx_lane_add(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
 {
 	int rc = fth_pm_tx_lane_log(lane, ptr, length);
 
-	return rc < 0 ? rc : fth_pm_fence(lane->view);
+	return rc < 0 ? rc : fth_pm_tx_lane_fence(lane);
 }
 
 /* Invariant 3: what was flushed before becomes persistent, then the entries stop to count. */
 FTH_HD int fth_pm_tx_lane_end_(struct fth_pm_tx_lane *lane)
 {
-	uint64_t *sequence = (uint64_t *)(void *)lane->at;
+	uint64_t *sequence = &fth_pm_tx_line_(lane)->sequence;
 	int rc = fth_pm_fence(lane->view);
 
 	if (rc < 0)
 		return rc;
-	fth_pm_put64(lane->view, sequence, lane->sequence + 1);
+	fth_pm_put64(lane->view, sequence, (lane->sequence + 1) * FTH_PM_TX_CODE);
 	rc = fth_pm_persist_range(lane->view, sequence, sizeof *sequence);
 	if (rc < 0)
 		return rc;
@@ -206,10 +247,22 @@ FTH_HD int fth_pm_tx_lane_undo_(struct fth_pm_tx_lane *lane)
 	return fth_pm_tx_lane_end_(lane);
 }
 
-/* Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header. */
-FTH_HD uint64_t fth_pm_tx_lane_scan(struct fth_pm_tx_lane *lane)
+/* By invariant 1: whether a fence had made entries persistent that are not there now. */
+FTH_HD bool fth_pm_tx_lane_damaged_(const struct fth_pm_tx_lane *lane)
 {
-	uint64_t count = 0;
+	uint64_t fenced = fth_pm_tx_line_(lane)->fenced;
+	uint64_t found = fth_pm_tx_fenced_(lane->sequence, lane->used);
+
+	return lane->sequence == 0 || (fenced >> 34 == found >> 34 && fenced > found);
+}
+
+/*
+ * Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header. Returns their number, or -EBADMSG if the
+ * lane is damaged.
+ */
+FTH_HD int64_t fth_pm_tx_lane_scan(struct fth_pm_tx_lane *lane)
+{
+	int64_t count = 0;
 
 	lane->used = FTH_PM_LINE;
 	lane->last = 0;
@@ -226,7 +279,7 @@ FTH_HD uint64_t fth_pm_tx_lane_scan(struct fth_pm_tx_lane *lane)
 		lane->used += fth_pm_tx_entry_bytes_(e.length);
 		count++;
 	}
-	return count;
+	return fth_pm_tx_lane_damaged_(lane) ? -EBADMSG : count;
 }
 
 FTH_HD int fth_pm_tx_lane_abort(struct fth_pm_tx_lane *lane)
@@ -251,13 +304,13 @@ FTH_HD bool fth_pm_tx_lane_stale_(const struct fth_pm_tx_lane *lane)
 /* Roll an open transaction back. Returns the number of its entries, or a negative errno. */
 FTH_HD int64_t fth_pm_tx_lane_recover(struct fth_pm_tx_lane *lane)
 {
-	uint64_t count = fth_pm_tx_lane_scan(lane);
-	int rc = 0;
+	int64_t count = fth_pm_tx_lane_scan(lane);
+	int rc = count < 0 ? (int)count : 0;
 
-	if (count > 0 || fth_pm_tx_lane_stale_(lane))
+	if (count > 0 || (count == 0 && fth_pm_tx_lane_stale_(lane)))
 		rc = fth_pm_tx_lane_undo_(lane);
 	lane->used = lane->last = 0;
-	return rc < 0 ? rc : (int64_t)count;
+	return rc < 0 ? rc : count;
 }
 
 #endif
