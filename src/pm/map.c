@@ -139,6 +139,7 @@ static void pm_free(struct fth_pm *pm)
 {
 	pm_door_close(pm);
 	fth_stats_free(pm->stats);
+	pthread_mutex_destroy(&pm->lock);
 	free(pm->name);
 	free(pm);
 }
@@ -151,6 +152,7 @@ static struct fth_pm *pm_new(const char *name, const struct pm_kind *kind)
 		return NULL;
 	pm->kind = kind;
 	pm->fd = pm->lock_fd = -1;
+	pthread_mutex_init(&pm->lock, NULL);
 	pm->name = strdup(name);
 	pm->stats = fth_stats_new(FTH_PM_STAT_COUNT);
 	if (pm->name && pm->stats)

@@ -19,6 +19,7 @@ extern "C" {
 
 struct pm_drain;
 struct fth_gpu_pm;
+struct fth_pm_tx;
 
 struct fth_pm {
 	const struct pm_kind *kind;
@@ -33,6 +34,8 @@ struct fth_pm {
 	bool auto_flush; /* the processor's caches are durable */
 	uint32_t timeout_ms;
 	struct fth_stats *stats;
+	pthread_mutex_t lock;  /* guards txs */
+	struct fth_pm_tx *txs; /* that are open, a list */
 	/* By kind. */
 	int fd;	     /* what is mapped; -1 without */
 	int lock_fd; /* holds the lock; -1 without */

@@ -14,7 +14,8 @@ _Static_assert(sizeof(struct fth_pm_tx_header) == FTH_PM_LINE, "the header is on
 
 struct fth_pm_tx {
 	struct fth_pm *pm;
-	uint64_t at, bytes; /* of the area */
+	struct fth_pm_tx *next; /* in pm->txs */
+	uint64_t at, bytes;	/* of the area */
 	uint32_t count;
 	uint32_t rolled_back;
 	struct fth_pm_tx_lane lanes[];
@@ -34,20 +35,60 @@ static struct fth_pm_tx_header *header_at(const struct fth_pm *pm, uint64_t at)
 	return (struct fth_pm_tx_header *)(void *)(pm->view.base + at);
 }
 
-static struct fth_pm_tx *tx_new(struct fth_pm *pm, uint64_t at)
+static bool overlaps_open(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 {
-	const struct fth_pm_tx_header *h = header_at(pm, at);
-	struct fth_pm_tx *tx = calloc(1, sizeof *tx + h->lanes * sizeof tx->lanes[0]);
+	for (const struct fth_pm_tx *tx = pm->txs; tx; tx = tx->next)
+		if (at < tx->at + tx->bytes && tx->at < at + bytes)
+			return true;
+	return false;
+}
+
+/*
+ * An object for the area, whose lanes are not set up yet. -EBUSY if an open one has a part of it: its transactions may be under way. Other
+ * processes cannot map the memory for writing meanwhile.
+ */
+static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+		  struct fth_pm_tx **out)
+{
+	struct fth_pm_tx *tx = calloc(1, sizeof *tx + lanes * sizeof tx->lanes[0]);
+	bool busy;
 
 	if (!tx)
-		return NULL;
+		return -ENOMEM;
 	tx->pm = pm;
 	tx->at = at;
-	tx->count = h->lanes;
-	tx->bytes = fth_pm_tx_bytes(h->lanes, h->lane_bytes);
+	tx->count = lanes;
+	tx->bytes = fth_pm_tx_bytes(lanes, lane_bytes);
+	pthread_mutex_lock(&pm->lock);
+	busy = overlaps_open(pm, at, tx->bytes);
+	if (!busy) {
+		tx->next = pm->txs;
+		pm->txs = tx;
+	}
+	pthread_mutex_unlock(&pm->lock);
+	if (busy) {
+		free(tx);
+		return fth_fail(EBUSY, "tx: the transaction area at offset %" PRIu64 " is open",
+				at);
+	}
+	*out = tx;
+	return 0;
+}
+
+static void init_lanes(struct fth_pm_tx *tx)
+{
 	for (uint32_t i = 0; i < tx->count; i++)
-		fth_pm_tx_lane_init(&tx->lanes[i], &pm->view, pm->view.base + at, i);
-	return tx;
+		fth_pm_tx_lane_init(&tx->lanes[i], &tx->pm->view, tx->pm->view.base + tx->at, i);
+}
+
+/* The result of opening: the object, or nothing. */
+static int tx_finish(struct fth_pm_tx *tx, int rc, struct fth_pm_tx **out)
+{
+	if (rc < 0)
+		fth_pm_tx_close(tx);
+	else
+		*out = tx;
+	return rc;
 }
 
 static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
@@ -104,19 +145,21 @@ int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t la
 		     struct fth_pm_tx **out)
 {
 	struct fth_pm_tx_header h = {.version = FTH_PM_TX_VERSION, .lanes = lanes};
+	struct fth_pm_tx *tx;
 	int rc = check_place(pm, at, fth_pm_tx_bytes(lanes, lane_bytes));
 
 	*out = NULL;
+	if (rc == 0)
+		rc = tx_new(pm, at, lanes, lane_bytes, &tx);
 	if (rc < 0)
 		return rc;
 	h.lane_bytes = (lane_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
 	h.salt = new_salt(pm);
 	h.check = fth_pm_tx_header_check(&h);
 	rc = write_area(pm, at, &h);
-	if (rc < 0)
-		return rc;
-	*out = tx_new(pm, at);
-	return *out ? 0 : -ENOMEM;
+	if (rc == 0)
+		init_lanes(tx);
+	return tx_finish(tx, rc, out);
 }
 
 static int check_header(const struct fth_pm *pm, uint64_t at)
@@ -164,8 +207,12 @@ static int64_t scan_lanes(struct fth_pm *pm, uint64_t at)
 	return open;
 }
 
+/* All lanes are checked before the first one is rolled back: damage leaves everything as it is. */
 static int recover_lanes(struct fth_pm_tx *tx)
 {
+	if (scan_lanes(tx->pm, tx->at) < 0)
+		return -EBADMSG;
+	init_lanes(tx);
 	for (uint32_t i = 0; i < tx->count; i++) {
 		int64_t entries = fth_pm_tx_lane_recover(&tx->lanes[i]);
 
@@ -176,27 +223,20 @@ static int recover_lanes(struct fth_pm_tx *tx)
 	return 0;
 }
 
-/* All lanes are checked before the first one is rolled back: damage leaves everything as it is. */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 {
+	const struct fth_pm_tx_header *h;
+	struct fth_pm_tx *tx;
 	int rc = check_header(pm, at);
 
 	*out = NULL;
 	if (rc == 0 && pm->readonly)
 		rc = fth_fail(EROFS, "tx: the memory is mapped read-only");
-	if (rc == 0 && scan_lanes(pm, at) < 0)
-		rc = -EBADMSG;
 	if (rc < 0)
 		return rc;
-	*out = tx_new(pm, at);
-	if (!*out)
-		return -ENOMEM;
-	rc = recover_lanes(*out);
-	if (rc < 0) {
-		fth_pm_tx_close(*out);
-		*out = NULL;
-	}
-	return rc;
+	h = header_at(pm, at);
+	rc = tx_new(pm, at, h->lanes, h->lane_bytes, &tx);
+	return rc < 0 ? rc : tx_finish(tx, recover_lanes(tx), out);
 }
 
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)
@@ -219,6 +259,15 @@ uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at)
 
 void fth_pm_tx_close(struct fth_pm_tx *tx)
 {
+	struct fth_pm_tx **link;
+
+	if (!tx)
+		return;
+	pthread_mutex_lock(&tx->pm->lock);
+	for (link = &tx->pm->txs; *link != tx;)
+		link = &(*link)->next;
+	*link = tx->next;
+	pthread_mutex_unlock(&tx->pm->lock);
 	free(tx);
 }
 

@@ -119,6 +119,36 @@ static void open_rolls_back(void **unused)
 	fth_pm_unmap(pm);
 }
 
+/* A second object would roll back what the first one has under way. */
+static void an_open_area_is_not_opened_again(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_tx *tx, *second, *beside;
+	uint64_t *data = data_of(pm);
+
+	(void)unused;
+	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
+	data[0] = 1;
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_add(tx, 0, data, 8));
+	data[0] = 2;
+	assert_int_equal(fth_pm_tx_open(pm, AREA, &second), -EBUSY);
+	assert_null(second);
+	assert_int_equal(fth_pm_tx_create(pm, AREA, LANES, LANE, &second), -EBUSY);
+	assert_int_equal(fth_pm_tx_create(pm, AREA + LANE, 1, 128, &second), -EBUSY);
+	assert_int_equal(data[0], 2);
+	assert_ok(fth_pm_tx_create(pm, AREA + 64 + LANES * LANE, 1, 128, &beside));
+	assert_ok(fth_pm_tx_commit(tx, 0));
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
+	assert_int_equal(fth_pm_tx_rolled_back(tx), 0);
+	assert_int_equal(data[0], 2);
+	assert_int_equal(fth_pm_tx_open(pm, AREA, &second), -EBUSY);
+	fth_pm_tx_close(beside);
+	fth_pm_tx_close(tx);
+	fth_pm_unmap(pm);
+}
+
 static void misuse_is_refused(void **unused)
 {
 	struct fth_pm *pm = map_again();
@@ -341,6 +371,7 @@ int main(void)
 		cmocka_unit_test(entries_behind_a_torn_one_are_forgotten),
 		cmocka_unit_test(commit_and_abort),
 		cmocka_unit_test(open_rolls_back),
+		cmocka_unit_test(an_open_area_is_not_opened_again),
 		cmocka_unit_test(misuse_is_refused),
 		cmocka_unit_test(damaged_headers_are_found),
 		cmocka_unit_test(damaged_lanes_are_not_rolled_back),

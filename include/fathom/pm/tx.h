@@ -43,16 +43,16 @@ uint64_t fth_pm_tx_bytes(uint32_t lanes, uint64_t lane_bytes);
 
 /*
  * Make an area at offset `at` of the memory, a multiple of 64. A lane needs 64 bytes, and for each added
- * range 40 and the old bytes, rounded up to a multiple of 64. What was there before is lost. Blocks as fth_pm_persist() does. Returns 0; -EINVAL for invalid arguments; -ERANGE if the area does not fit; -ENOMEM;
- * or the error of persist.
+ * range 40 and the old bytes, rounded up to a multiple of 64. What was there before is lost. Blocks as fth_pm_persist() does. Returns 0; -EINVAL for invalid arguments; -ERANGE if the area does not fit; -EBUSY if
+ * an area that overlaps it is open; -ENOMEM; or the error of persist.
  */
 int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
 		     struct fth_pm_tx **out);
 
 /*
  * Open an area and roll back the transactions that were open. Returns 0; -EBADMSG if there is no area at this offset or it is
- * damaged, and then nothing was changed; -EROFS if the memory is mapped for reading; or the error of persist. After damage
- * fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
+ * damaged, and then nothing was changed; -EBUSY if it is open already; -EROFS if the memory is mapped for reading; -ENOMEM; or the error of
+ * persist. After damage fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
  */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out);
 
