@@ -36,18 +36,16 @@ static int fail(const char *what, int rc)
 	return 1;
 }
 
-/* The word `opened` is persistent last: before that, everything is done again. */
+/* The word `opened` is persistent last: before that, the accounts get their money again. */
 static int open_bank(struct fth_pm *pm, struct bank *bank, struct fth_pm_tx **tx)
 {
-	int rc;
+	int rc = fth_pm_tx_open_or_create(pm, LOG_AT, 1, 4096, tx);
 
-	if (bank->opened)
-		return fth_pm_tx_open(pm, LOG_AT, tx);
+	if (rc < 0 || bank->opened)
+		return rc;
 	for (unsigned i = 0; i < ACCOUNTS; i++)
 		bank->balance[i] = START;
 	rc = fth_pm_persist(pm, bank, sizeof(*bank));
-	if (rc == 0)
-		rc = fth_pm_tx_create(pm, LOG_AT, 1, 4096, tx);
 	if (rc < 0)
 		return rc;
 	bank->opened = 1;

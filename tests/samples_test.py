@@ -17,7 +17,13 @@ import subprocess
 import sys
 import tempfile
 
-CONTEXT = """
+CONTEXT_PM = """
+static struct fth_pm *pm;
+static uint64_t i, offset, *debit, *credit, amount;
+static uint32_t lane;
+static float weights[4], biases[4];
+"""
+CONTEXT = CONTEXT_PM + """
 static struct fth_dev *dev;
 static struct fth_cache *cache;
 static struct fth_kv *kv;
@@ -30,7 +36,7 @@ static struct { struct fth_array *base; uint64_t *type_of_element; } a;
 static const char *uri, *path, *name;
 static char buf[4096], record[64];
 static void *memory;
-static uint64_t i, n, v, w, line, offset, length, bus_address, source, *word, *frame;
+static uint64_t n, v, w, line, length, bus_address, source, *word, *frame;
 static uint64_t indices[4], values[4];
 static int rc, fd, group;
 static struct fth_table_db *db;
@@ -40,11 +46,7 @@ static uint32_t column, from, to, rows, offsets[4];
 static int64_t ids[4];
 static char names[64];
 static const void *image;
-static struct fth_pm *pm;
 static struct fth_durable *durable;
-static uint32_t lane;
-static uint64_t *debit, *credit, amount;
-static float weights[4], biases[4];
 """
 CONTEXT_CUDA = """
 template <typename... T> __global__ void my_kernel(T...) {}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Finding and verifying logs, checkpoints and transactions in persistent memory. */
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 #include "fathom/base/error.h"
@@ -13,6 +14,20 @@
 #include "pm/pm_internal.h"
 
 #define STEP 4096u
+
+int pm_area_missing(const struct fth_pm_view *pm, uint64_t offset, uint64_t header_bytes,
+		    const char *what)
+{
+	const uint8_t *header = pm->base + offset;
+	uint64_t magic = *(const volatile uint64_t *)(const void *)header;
+
+	if (magic == PM_AREA_CREATING || pm_all_zero(header, header_bytes))
+		return fth_fail(ENOENT, "%s at offset %" PRIu64, what, offset);
+	return fth_fail(EBADMSG,
+			"%s at offset %" PRIu64
+			", or a damaged one: the magic number is %016" PRIx64,
+			what, offset, magic);
+}
 
 /* Each fills the area; a negative errno is its damage, or -ENOMEM. */
 static int look_at_log(struct fth_pm *pm, struct fth_pm_area *area)

@@ -60,13 +60,8 @@ static uint8_t *area_of(const struct fth_pm_checkpoint *cp)
 
 /* ---- create and open ---- */
 
-static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
+static int check_range(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
 {
-	if (bytes == 0)
-		return fth_fail(EINVAL,
-				"checkpoint: invalid shape: expected 1 to %u groups of 1 to %u "
-				"buffers, at most 32 TiB in all",
-				FTH_PM_CHECKPOINT_GROUPS_MAX, FTH_PM_CHECKPOINT_BUFFERS_MAX);
 	if (offset % BLOCK)
 		return fth_fail(EINVAL, "checkpoint: offset %" PRIu64 " is not a multiple of 4096",
 				offset);
@@ -75,7 +70,22 @@ static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
 				"checkpoint: %" PRIu64 " bytes at offset %" PRIu64
 				" exceed the memory of %" PRIu64,
 				bytes, offset, pm->view.size);
-	return pm->readonly ? fth_fail(EROFS, "checkpoint: the memory is mapped read-only") : 0;
+	return 0;
+}
+
+static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
+{
+	int rc;
+
+	if (bytes == 0)
+		return fth_fail(EINVAL,
+				"checkpoint: invalid shape: expected 1 to %u groups of 1 to %u "
+				"buffers, at most 32 TiB in all",
+				FTH_PM_CHECKPOINT_GROUPS_MAX, FTH_PM_CHECKPOINT_BUFFERS_MAX);
+	rc = check_range(pm, offset, bytes);
+	if (rc == 0 && pm->readonly)
+		rc = fth_fail(EROFS, "checkpoint: the memory is mapped read-only");
+	return rc;
 }
 
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
@@ -86,7 +96,7 @@ static int write_area(struct fth_pm *pm, uint64_t offset, const struct fth_pm_cp
 	struct fth_pm_cp_header *to = (struct fth_pm_cp_header *)(void *)area;
 	int rc;
 
-	fth_pm_put64(&pm->view, &to->magic, 0);
+	fth_pm_put64(&pm->view, &to->magic, PM_AREA_CREATING);
 	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
 	if (rc < 0)
 		return rc;
@@ -151,8 +161,8 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 	uint64_t bytes;
 
 	if (h->magic != FTH_PM_CP_MAGIC)
-		return fth_fail(EBADMSG, "checkpoint: no checkpoint area at offset %" PRIu64,
-				offset);
+		return pm_area_missing(&pm->view, offset, sizeof *h,
+				       "checkpoint: no checkpoint area");
 	if (h->check != fth_pm_cp_header_check(h))
 		return fth_fail(EBADMSG, "checkpoint: the header of the area is damaged");
 	if (h->version != FTH_PM_CP_VERSION)
@@ -172,15 +182,40 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 int fth_pm_checkpoint_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_checkpoint **out)
 {
 	struct fth_pm_cp_header h;
-	int rc;
+	int rc = check_range(pm, offset, sizeof h);
 
 	*out = NULL;
-	if (offset % BLOCK || offset > pm->view.size || pm->view.size - offset < sizeof h)
-		return fth_fail(EBADMSG, "checkpoint: no checkpoint area at offset %" PRIu64,
-				offset);
+	if (rc < 0)
+		return rc;
 	memcpy(&h, pm->view.base + offset, sizeof h);
 	rc = check_header(pm, offset, &h);
 	return rc < 0 ? rc : cp_new(pm, offset, &h, out);
+}
+
+int fth_pm_checkpoint_open_or_create(struct fth_pm *pm, uint64_t offset,
+				     const struct fth_pm_checkpoint_shape *shape,
+				     struct fth_pm_checkpoint **out)
+{
+	const struct fth_pm_cp_header *h;
+	int rc = fth_pm_checkpoint_open(pm, offset, out);
+
+	if (rc == -ENOENT)
+		return fth_pm_checkpoint_create(pm, offset, shape, out);
+	if (rc < 0)
+		return rc;
+	h = &(*out)->header;
+	if (h->groups == shape->groups && h->buffers == shape->buffers &&
+	    h->capacity == whole_blocks(shape->bytes))
+		return 0;
+	rc = fth_fail(EINVAL,
+		      "checkpoint: the area at offset %" PRIu64 " has %" PRIu32
+		      " groups of %" PRIu64 " buffers and %" PRIu64 " bytes, requested are %" PRIu32
+		      " of %" PRIu32 " and %" PRIu64,
+		      offset, h->groups, h->buffers, h->capacity, shape->groups, shape->buffers,
+		      shape->bytes);
+	fth_pm_checkpoint_close(*out);
+	*out = NULL;
+	return rc;
 }
 
 void fth_pm_checkpoint_close(struct fth_pm_checkpoint *cp)

@@ -149,6 +149,37 @@ static void only_changes_are_written(void **unused)
 	fth_pm_unmap(pm);
 }
 
+static void open_or_create_keeps_what_is_there(void **unused)
+{
+	struct fth_pm_checkpoint_shape wider = shape;
+	struct fth_pm *pm = map_again();
+	uint64_t *magic = (uint64_t *)(void *)((uint8_t *)fth_pm_base(pm) + 4096);
+	struct fth_pm_checkpoint *cp;
+
+	(void)unused;
+	memset(magic, 0, sizeof(struct fth_pm_cp_header));
+	for (uint64_t run = 0; run < 2; run++) {
+		assert_ok(fth_pm_checkpoint_open_or_create(pm, 4096, &shape, &cp));
+		assert_int_equal(fth_pm_checkpoint_version(cp, 1), run);
+		assert_ok(fth_pm_checkpoint_register(cp, 1, first, FIRST));
+		assert_ok(fth_pm_checkpoint_save(cp, 1, 0));
+		fth_pm_checkpoint_close(cp);
+	}
+	for (unsigned bit = 0; bit < 64; bit++) {
+		*magic ^= UINT64_C(1) << bit;
+		assert_int_equal(fth_pm_checkpoint_open_or_create(pm, 4096, &shape, &cp), -EBADMSG);
+		assert_null(cp);
+		*magic ^= UINT64_C(1) << bit;
+	}
+	wider.groups++;
+	assert_int_equal(fth_pm_checkpoint_open_or_create(pm, 4096, &wider, &cp), -EINVAL);
+	assert_null(cp);
+	assert_ok(fth_pm_checkpoint_open(pm, 4096, &cp));
+	assert_int_equal(fth_pm_checkpoint_version(cp, 1), 2);
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+}
+
 /* Number, sizes and order of buffers are part of a checkpoint. */
 static void others_are_refused(void **unused)
 {
@@ -171,8 +202,9 @@ static void others_are_refused(void **unused)
 	assert_int_equal(fth_pm_checkpoint_save(cp, 0, 0), -EINVAL);
 	assert_int_equal(fth_pm_checkpoint_save(cp, 2, 8), -EINVAL);
 	fth_pm_checkpoint_close(cp);
-	assert_int_equal(fth_pm_checkpoint_open(pm, 0, &cp), -EBADMSG);
-	assert_int_equal(fth_pm_checkpoint_open(pm, 17, &cp), -EBADMSG);
+	assert_int_equal(fth_pm_checkpoint_open(pm, 0, &cp), -ENOENT);
+	assert_int_equal(fth_pm_checkpoint_open(pm, 17, &cp), -EINVAL);
+	assert_int_equal(fth_pm_checkpoint_open(pm, BYTES, &cp), -ERANGE);
 	assert_int_equal(fth_pm_checkpoint_create(pm, 17, &shape, &cp), -EINVAL);
 	assert_int_equal(fth_pm_checkpoint_create(pm, BYTES, &shape, &cp), -ERANGE);
 	assert_int_equal(fth_pm_checkpoint_create(pm, 0, &(struct fth_pm_checkpoint_shape){0}, &cp),
@@ -234,6 +266,7 @@ int main(void)
 		cmocka_unit_test(only_changes_are_written),
 		cmocka_unit_test(others_are_refused),
 		cmocka_unit_test(damage_is_found),
+		cmocka_unit_test(open_or_create_keeps_what_is_there),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -45,7 +45,7 @@ static void header_load(const struct fth_pm *pm, struct pm_header *h)
 	memcpy(h, words, sizeof *h);
 }
 
-static bool all_zero(const uint8_t *from, uint64_t length)
+bool pm_all_zero(const uint8_t *from, uint64_t length)
 {
 	const volatile uint64_t *word = (const volatile uint64_t *)(const void *)from;
 
@@ -61,8 +61,8 @@ bool pm_header_blank(const struct fth_pm *pm)
 
 	header_load(pm, &h);
 	if (h.magic == PM_HEADER_CREATING)
-		return all_zero(pm->memory + FTH_PM_HEADER, pm->length - FTH_PM_HEADER);
-	return h.magic == 0 && all_zero(pm->memory, pm->length);
+		return pm_all_zero(pm->memory + FTH_PM_HEADER, pm->length - FTH_PM_HEADER);
+	return h.magic == 0 && pm_all_zero(pm->memory, pm->length);
 }
 
 /* The header's place in the view is before base, where flush and marks reach as well. */
@@ -99,7 +99,7 @@ static int check_magic(const struct fth_pm *pm, const struct pm_header *h)
 		return 0;
 	if (h->magic == PM_HEADER_CREATING)
 		return fth_fail(ENOENT, "creation was interrupted; create it again");
-	if (h->magic == 0 && all_zero(pm->memory, FTH_PM_HEADER))
+	if (h->magic == 0 && pm_all_zero(pm->memory, FTH_PM_HEADER))
 		return fth_fail(ENOENT, "blank: no persistent memory has been created here");
 	return fth_fail(EBADMSG, "not a Fathom persistent memory: the magic number is %016" PRIx64,
 			h->magic);

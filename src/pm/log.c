@@ -104,10 +104,32 @@ static int create_log(struct fth_pm *pm, uint64_t offset, struct fth_pm_log_head
 	return rc < 0 ? rc : fth_pm_log_open(pm, offset, out);
 }
 
-int fth_pm_log_create_hcl(struct fth_pm *pm, uint64_t offset, const struct fth_pm_log_shape *shape,
-			  struct fth_pm_log **out)
+static bool same_shape(const struct fth_pm_log_header *a, const struct fth_pm_log_header *b)
 {
-	struct fth_pm_log_header header = {
+	return a->kind == b->kind && a->bytes == b->bytes && a->blocks == b->blocks &&
+	       a->threads == b->threads && a->entry_bytes == b->entry_bytes &&
+	       a->entries == b->entries && a->partitions == b->partitions &&
+	       a->partition_bytes == b->partition_bytes;
+}
+
+static int open_or_create_log(struct fth_pm *pm, uint64_t offset, struct fth_pm_log_header *header,
+			      struct fth_pm_log **out)
+{
+	int rc = fth_pm_log_open(pm, offset, out);
+
+	if (rc == -ENOENT)
+		return create_log(pm, offset, header, out);
+	if (rc < 0 || same_shape(&(*out)->header, header))
+		return rc;
+	fth_pm_log_close(*out);
+	*out = NULL;
+	return fth_fail(EINVAL, "log: the log at offset %llu has another kind or shape",
+			(unsigned long long)offset);
+}
+
+static struct fth_pm_log_header hcl_header(const struct fth_pm_log_shape *shape)
+{
+	return (struct fth_pm_log_header){
 		.kind = FTH_PM_LOG_HCL,
 		.bytes = fth_pm_log_hcl_bytes(shape),
 		.blocks = shape->blocks,
@@ -115,6 +137,22 @@ int fth_pm_log_create_hcl(struct fth_pm *pm, uint64_t offset, const struct fth_p
 		.entry_bytes = shape->entry_bytes,
 		.entries = shape->entries,
 	};
+}
+
+static struct fth_pm_log_header conv_header(uint32_t partitions, uint32_t partition_bytes)
+{
+	return (struct fth_pm_log_header){
+		.kind = FTH_PM_LOG_CONV,
+		.bytes = fth_pm_log_conv_bytes(partitions, partition_bytes),
+		.partitions = partitions,
+		.partition_bytes = partition_bytes,
+	};
+}
+
+int fth_pm_log_create_hcl(struct fth_pm *pm, uint64_t offset, const struct fth_pm_log_shape *shape,
+			  struct fth_pm_log **out)
+{
+	struct fth_pm_log_header header = hcl_header(shape);
 
 	return create_log(pm, offset, &header, out);
 }
@@ -122,14 +160,25 @@ int fth_pm_log_create_hcl(struct fth_pm *pm, uint64_t offset, const struct fth_p
 int fth_pm_log_create_conv(struct fth_pm *pm, uint64_t offset, uint32_t partitions,
 			   uint32_t partition_bytes, struct fth_pm_log **out)
 {
-	struct fth_pm_log_header header = {
-		.kind = FTH_PM_LOG_CONV,
-		.bytes = fth_pm_log_conv_bytes(partitions, partition_bytes),
-		.partitions = partitions,
-		.partition_bytes = partition_bytes,
-	};
+	struct fth_pm_log_header header = conv_header(partitions, partition_bytes);
 
 	return create_log(pm, offset, &header, out);
+}
+
+int fth_pm_log_open_or_create_hcl(struct fth_pm *pm, uint64_t offset,
+				  const struct fth_pm_log_shape *shape, struct fth_pm_log **out)
+{
+	struct fth_pm_log_header header = hcl_header(shape);
+
+	return open_or_create_log(pm, offset, &header, out);
+}
+
+int fth_pm_log_open_or_create_conv(struct fth_pm *pm, uint64_t offset, uint32_t partitions,
+				   uint32_t partition_bytes, struct fth_pm_log **out)
+{
+	struct fth_pm_log_header header = conv_header(partitions, partition_bytes);
+
+	return open_or_create_log(pm, offset, &header, out);
 }
 
 /* ---- asking ---- */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Making logs. The magic number is stored last: a crash before leaves no log. */
 #include "log_internal.h"
+#include "pm_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
@@ -63,7 +64,7 @@ static void blank_view(const struct fth_pm_view *pm, uint64_t offset,
 int pm_log_make(const struct fth_pm_view *pm, uint64_t offset, struct fth_pm_log_header *header)
 {
 	struct fth_pm_log_view view;
-	int rc = put_magic(pm, offset, 0);
+	int rc = put_magic(pm, offset, PM_AREA_CREATING);
 
 	header->magic = FTH_PM_LOG_MAGIC;
 	header->version = FTH_PM_LOG_VERSION;

@@ -17,7 +17,7 @@ extern "C" {
 
 /*
  * Copy the header of the log at `offset`, and check it: magic, version, checksum, shape, size.
- * Reads bytes of the memory only. -EINVAL, -ERANGE or -EBADMSG, with a text.
+ * Reads bytes of the memory only. -EINVAL, -ERANGE, -ENOENT or -EBADMSG, with a text.
  */
 FTH_PRIVATE int fth_pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
 				       struct fth_pm_log_header *header);

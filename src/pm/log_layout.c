@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Headers and epochs of logs: what they must say before anything behind them is used. */
 #include "log_internal.h"
+#include "pm_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
@@ -96,7 +97,7 @@ int fth_pm_log_header_read(const struct fth_pm_view *pm, uint64_t offset,
 		return rc;
 	memcpy(h, pm->base + offset, sizeof(*h));
 	if (h->magic != FTH_PM_LOG_MAGIC)
-		return fth_fail(EBADMSG, "log: no log at offset %llu", (unsigned long long)offset);
+		return pm_area_missing(pm, offset, sizeof(*h), "log: no log");
 	if (h->version != FTH_PM_LOG_VERSION)
 		return fth_fail(EBADMSG, "log: version %u, expected %u", h->version,
 				FTH_PM_LOG_VERSION);

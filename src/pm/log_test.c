@@ -299,7 +299,7 @@ static void test_places(void **state)
 	assert_int_equal(fth_pm_log_create_hcl(pm, BYTES * 4, &shape, &log), -ERANGE);
 	assert_int_equal(fth_pm_log_create_conv(pm, 0, 3, 100, &log), -EINVAL);
 	assert_null(log);
-	assert_int_equal(fth_pm_log_open(pm, 0, &log), -EBADMSG);
+	assert_int_equal(fth_pm_log_open(pm, 0, &log), -ENOENT);
 	assert_int_equal(fth_pm_log_open(pm, 8, &log), -EINVAL);
 	assert_int_equal(fth_pm_log_open(pm, BYTES, &log), -ERANGE);
 	/* Two of them, side by side. */
@@ -317,6 +317,49 @@ static void test_places(void **state)
 	fth_pm_log_close(log);
 	fth_pm_log_close(other);
 	fth_pm_log_close(NULL);
+	end_pm(pm, memory);
+}
+
+/* A log that is there is opened, a damaged one stays as it is, and only where none was created one is. */
+static void test_open_or_create(void **state)
+{
+	struct fth_pm_log_shape taller = shape;
+	struct fth_pm_log *log;
+	void *memory;
+	struct fth_pm *pm = new_pm(&memory);
+	uint64_t conv_at = LOG_AT + fth_pm_log_hcl_bytes(&shape), *magic;
+	uint8_t *before = malloc(BYTES);
+
+	(void)state;
+	for (unsigned run = 0; run < 2; run++) {
+		assert_ok(fth_pm_log_open_or_create_hcl(pm, LOG_AT, &shape, &log));
+		check_part(log, 7, 0, run, ENTRY);
+		insert_entries(log, 7, run, 1, ENTRY);
+		fth_pm_log_close(log);
+		assert_ok(fth_pm_log_open_or_create_conv(pm, conv_at, 3, PARTITION, &log));
+		check_part(log, 2, 0, run, 100);
+		insert_entries(log, 2, run, 1, 100);
+		fth_pm_log_close(log);
+	}
+	taller.entries++;
+	memcpy(before, memory, BYTES);
+	assert_int_equal(fth_pm_log_open_or_create_hcl(pm, LOG_AT, &taller, &log), -EINVAL);
+	assert_int_equal(fth_pm_log_open_or_create_hcl(pm, conv_at, &shape, &log), -EINVAL);
+	assert_int_equal(fth_pm_log_open_or_create_conv(pm, conv_at, 4, PARTITION, &log), -EINVAL);
+	assert_null(log);
+	magic = (uint64_t *)(void *)((uint8_t *)fth_pm_base(pm) + LOG_AT);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		*magic ^= UINT64_C(1) << bit;
+		assert_int_equal(fth_pm_log_open(pm, LOG_AT, &log), -EBADMSG);
+		assert_int_equal(fth_pm_log_open_or_create_hcl(pm, LOG_AT, &shape, &log), -EBADMSG);
+		*magic ^= UINT64_C(1) << bit;
+	}
+	/* Zeroes in place of the magic number only. */
+	*magic = 0;
+	assert_int_equal(fth_pm_log_open_or_create_hcl(pm, LOG_AT, &shape, &log), -EBADMSG);
+	*magic = FTH_PM_LOG_MAGIC;
+	assert_memory_equal(before, memory, BYTES);
+	free(before);
 	end_pm(pm, memory);
 }
 
@@ -420,10 +463,11 @@ static void test_threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),	   cmocka_unit_test(test_hcl),
-		cmocka_unit_test(test_conv),	   cmocka_unit_test(test_clear),
-		cmocka_unit_test(test_last_epoch), cmocka_unit_test(test_places),
-		cmocka_unit_test(test_named),	   cmocka_unit_test(test_threads),
+		cmocka_unit_test(test_sizes),	       cmocka_unit_test(test_hcl),
+		cmocka_unit_test(test_conv),	       cmocka_unit_test(test_clear),
+		cmocka_unit_test(test_last_epoch),     cmocka_unit_test(test_places),
+		cmocka_unit_test(test_open_or_create), cmocka_unit_test(test_named),
+		cmocka_unit_test(test_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -79,6 +79,8 @@ const struct pm_kind *pm_kind_of(const struct fth_uri *uri);
 
 /* ---- header.c ---- */
 
+/* Whether these bytes, whole words, are zeroes. */
+bool pm_all_zero(const uint8_t *from, uint64_t length);
 /* Whether the memory was never used: all of it is zero, or a creation of it was interrupted. */
 bool pm_header_blank(const struct fth_pm *pm);
 /* Make the header. The memory is blank. */
@@ -108,6 +110,18 @@ uint32_t pm_best_line(void);
 /* `memory` has `length` bytes, header and all, and outlives it. */
 int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *options,
 		  struct fth_pm **out);
+
+/* ---- area.c: logs, checkpoints and transactions ---- */
+
+/* In place of the magic number of an area while it is created: it is neither there nor damaged. */
+#define PM_AREA_CREATING 0x3061657261706674u /* "tfparea0" */
+
+/*
+ * Why the magic number at `offset` is not that of an area with a header of so many bytes: -ENOENT if none was created there, that is the header is zero or
+ * its creation was interrupted; else -EBADMSG. The text begins with `what`, "log: no log" for instance.
+ */
+int pm_area_missing(const struct fth_pm_view *pm, uint64_t offset, uint64_t header_bytes,
+		    const char *what);
 
 /* ---- tx.c, checkpoint.c: bytes of an area, which was checked ---- */
 

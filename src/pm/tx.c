@@ -91,12 +91,8 @@ static int tx_finish(struct fth_pm_tx *tx, int rc, struct fth_pm_tx **out)
 	return rc;
 }
 
-static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
+static int check_range(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 {
-	if (bytes == 0)
-		return fth_fail(EINVAL,
-				"tx: invalid size: expected 1 to %u lanes of 128 bytes to 1 TiB",
-				FTH_PM_TX_LANES_MAX);
 	if (at % FTH_PM_LINE)
 		return fth_fail(EINVAL, "tx: offset %" PRIu64 " is not a multiple of 64", at);
 	if (at > pm->view.size || bytes > pm->view.size - at)
@@ -104,7 +100,21 @@ static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 				"tx: %" PRIu64 " bytes at offset %" PRIu64
 				" exceed the memory of %" PRIu64,
 				bytes, at, pm->view.size);
-	return pm->readonly ? fth_fail(EROFS, "tx: the memory is mapped read-only") : 0;
+	return 0;
+}
+
+static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
+{
+	int rc;
+
+	if (bytes == 0)
+		return fth_fail(EINVAL,
+				"tx: invalid size: expected 1 to %u lanes of 128 bytes to 1 TiB",
+				FTH_PM_TX_LANES_MAX);
+	rc = check_range(pm, at, bytes);
+	if (rc == 0 && pm->readonly)
+		rc = fth_fail(EROFS, "tx: the memory is mapped read-only");
+	return rc;
 }
 
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
@@ -114,7 +124,7 @@ static int write_area(struct fth_pm *pm, uint64_t at, const struct fth_pm_tx_hea
 	struct fth_pm_tx_header *to = header_at(pm, at);
 	int rc;
 
-	fth_pm_put64(&pm->view, &to->magic, 0);
+	fth_pm_put64(&pm->view, &to->magic, PM_AREA_CREATING);
 	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
 	if (rc < 0)
 		return rc;
@@ -167,11 +177,13 @@ static int check_header(const struct fth_pm *pm, uint64_t at)
 	const struct fth_pm_tx_header *h;
 	uint64_t bytes;
 
-	if (at % FTH_PM_LINE || at > pm->view.size || pm->view.size - at < sizeof *h)
-		return fth_fail(EBADMSG, "tx: no transaction area at offset %" PRIu64, at);
+	int rc = check_range(pm, at, sizeof *h);
+
+	if (rc < 0)
+		return rc;
 	h = header_at(pm, at);
 	if (h->magic != FTH_PM_TX_MAGIC)
-		return fth_fail(EBADMSG, "tx: no transaction area at offset %" PRIu64, at);
+		return pm_area_missing(&pm->view, at, sizeof *h, "tx: no transaction area");
 	if (h->check != fth_pm_tx_header_check(h))
 		return fth_fail(EBADMSG, "tx: the header of the area is damaged");
 	if (h->version != FTH_PM_TX_VERSION)
@@ -237,6 +249,25 @@ int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 	h = header_at(pm, at);
 	rc = tx_new(pm, at, h->lanes, h->lane_bytes, &tx);
 	return rc < 0 ? rc : tx_finish(tx, recover_lanes(tx), out);
+}
+
+int fth_pm_tx_open_or_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+			     struct fth_pm_tx **out)
+{
+	int rc = fth_pm_tx_open(pm, at, out);
+
+	if (rc == -ENOENT)
+		return fth_pm_tx_create(pm, at, lanes, lane_bytes, out);
+	if (rc < 0 ||
+	    ((*out)->count == lanes && (*out)->bytes == fth_pm_tx_bytes(lanes, lane_bytes)))
+		return rc;
+	rc = fth_fail(EINVAL,
+		      "tx: the area at offset %" PRIu64 " has %" PRIu32 " lanes of %" PRIu64
+		      " bytes, requested are %" PRIu32 " of %" PRIu64,
+		      at, (*out)->count, (*out)->lanes[0].capacity, lanes, lane_bytes);
+	fth_pm_tx_close(*out);
+	*out = NULL;
+	return rc;
 }
 
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)

@@ -149,6 +149,37 @@ static void an_open_area_is_not_opened_again(void **unused)
 	fth_pm_unmap(pm);
 }
 
+static void open_or_create_keeps_what_is_there(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	uint64_t at = DATA_AT + 4096, *data = data_of(pm), *magic;
+	struct fth_pm_tx *tx;
+
+	(void)unused;
+	data[0] = 1;
+	for (unsigned run = 0; run < 2; run++) {
+		assert_ok(fth_pm_tx_open_or_create(pm, at, LANES, LANE - 1, &tx));
+		assert_int_equal(fth_pm_tx_rolled_back(tx), run);
+		assert_int_equal(data[0], 1);
+		assert_ok(fth_pm_tx_begin(tx, 0));
+		assert_ok(fth_pm_tx_add(tx, 0, data, 8));
+		data[0] = 2;
+		fth_pm_tx_close(tx);
+	}
+	magic = (uint64_t *)(void *)((uint8_t *)fth_pm_base(pm) + at);
+	for (unsigned bit = 0; bit < 64; bit++) {
+		*magic ^= UINT64_C(1) << bit;
+		assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES, LANE, &tx), -EBADMSG);
+		assert_null(tx);
+		*magic ^= UINT64_C(1) << bit;
+	}
+	assert_int_equal(fth_pm_tx_check(pm, at, NULL), 1);
+	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES + 1, LANE, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES, LANE * 2, &tx), -EINVAL);
+	assert_null(tx);
+	fth_pm_unmap(pm);
+}
+
 static void misuse_is_refused(void **unused)
 {
 	struct fth_pm *pm = map_again();
@@ -156,9 +187,10 @@ static void misuse_is_refused(void **unused)
 	uint64_t *data = data_of(pm);
 
 	(void)unused;
-	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG);
-	assert_int_equal(fth_pm_tx_open(pm, 1, &tx), -EBADMSG);
-	assert_int_equal(fth_pm_tx_open(pm, BYTES, &tx), -EBADMSG);
+	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG); /* a lane */
+	assert_int_equal(fth_pm_tx_open(pm, BYTES / 2, &tx), -ENOENT);
+	assert_int_equal(fth_pm_tx_open(pm, 1, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_open(pm, BYTES, &tx), -ERANGE);
 	assert_int_equal(fth_pm_tx_create(pm, 0, 0, LANE, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_create(pm, 0, 1, 64, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_create(pm, 8, 1, LANE, &tx), -EINVAL);
@@ -372,6 +404,7 @@ int main(void)
 		cmocka_unit_test(commit_and_abort),
 		cmocka_unit_test(open_rolls_back),
 		cmocka_unit_test(an_open_area_is_not_opened_again),
+		cmocka_unit_test(open_or_create_keeps_what_is_there),
 		cmocka_unit_test(misuse_is_refused),
 		cmocka_unit_test(damaged_headers_are_found),
 		cmocka_unit_test(damaged_lanes_are_not_rolled_back),

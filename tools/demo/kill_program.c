@@ -27,7 +27,6 @@
 
 /* Zero when the memory is new. */
 struct tally {
-	uint64_t made;	    /* the log is there */
 	uint64_t next;	    /* number */
 	uint64_t bin[BINS]; /* numbers by how many bits of their hash are set */
 };
@@ -43,19 +42,6 @@ static unsigned bin_of(uint64_t number)
 }
 
 /* ---- the program ---- */
-
-static int open_tally(struct fth_pm *pm, struct tally *t, struct fth_pm_tx **tx)
-{
-	int rc;
-
-	if (t->made)
-		return fth_pm_tx_open(pm, LOG_AT, tx);
-	rc = fth_pm_tx_create(pm, LOG_AT, 1, 4096, tx);
-	if (rc < 0)
-		return rc;
-	t->made = 1;
-	return fth_pm_persist(pm, &t->made, sizeof(t->made));
-}
 
 static int count_one(struct fth_pm_tx *tx, struct tally *t)
 {
@@ -86,7 +72,7 @@ static int program(const char *name, unsigned step, int tell)
 	if (rc < 0)
 		return rc;
 	t = fth_pm_base(pm);
-	rc = open_tally(pm, t, &tx);
+	rc = fth_pm_tx_open_or_create(pm, LOG_AT, 1, 4096, &tx);
 	while (rc == 0 && t->next < NUMBERS) {
 		rc = count_one(tx, t);
 		if (rc == 0 && t->next % step == 0 && write(tell, "x", 1) < 0)

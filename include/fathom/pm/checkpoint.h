@@ -5,7 +5,7 @@
  *	struct fth_pm_checkpoint_shape shape = {.groups = 1, .buffers = 2, .bytes = 1u << 20};
  *	struct fth_pm_checkpoint *cp;
  *
- *	fth_pm_checkpoint_create(pm, 0, &shape, &cp);
+ *	fth_pm_checkpoint_open_or_create(pm, 0, &shape, &cp);
  *	fth_pm_checkpoint_register(cp, 0, weights, sizeof weights);
  *	fth_pm_checkpoint_register(cp, 0, biases, sizeof biases);
  *	if (fth_pm_checkpoint_version(cp, 0) > 0)
@@ -53,8 +53,19 @@ int fth_pm_checkpoint_create(struct fth_pm *pm, uint64_t offset,
 			     const struct fth_pm_checkpoint_shape *shape,
 			     struct fth_pm_checkpoint **out);
 
-/* Open an area. Returns 0; -EBADMSG if there is none at this offset or it is damaged; -ENOMEM. */
+/*
+ * Open an area. Returns 0; -ENOENT if none was created at this offset: the header is zero, or a creation was interrupted; -EBADMSG if it is damaged, or
+ * something else is there; -EINVAL or -ERANGE for an invalid offset; -ENOMEM.
+ */
 int fth_pm_checkpoint_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_checkpoint **out);
+
+/*
+ * Open an area, or create it if none was created at this offset. A damaged one is left as it is. Returns the same values as open and create;
+ * -EINVAL also if the area there has another shape.
+ */
+int fth_pm_checkpoint_open_or_create(struct fth_pm *pm, uint64_t offset,
+				     const struct fth_pm_checkpoint_shape *shape,
+				     struct fth_pm_checkpoint **out);
 
 /* Close it, before the memory is unmapped. Saves nothing. Accepts NULL. */
 void fth_pm_checkpoint_close(struct fth_pm_checkpoint *cp);
@@ -89,7 +100,7 @@ int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group);
 
 /* The version of a group's checkpoint: the number of saves ever. 0 if nothing was saved or there is no such group. */
 uint64_t fth_pm_checkpoint_version(const struct fth_pm_checkpoint *cp, uint32_t group);
-/* The number of groups of the shape. */
+
 /* The number of groups of the shape. */
 uint32_t fth_pm_checkpoint_groups(const struct fth_pm_checkpoint *cp);
 

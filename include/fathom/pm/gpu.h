@@ -61,7 +61,7 @@ struct fth_gpu_pm_log;
 /*
  * Open the log at byte `offset` of the memory for kernels: they find its entries, in parallel, and
  * their number is kept in GPU memory. Do not change it by fth_pm_log_* functions of the host
- * meanwhile. 0; -EBADMSG if there is no log or it is damaged; -EINVAL; -ERANGE; -ENOMEM; or another
+ * meanwhile. 0; -ENOENT or -EBADMSG as fth_pm_log_open(); -EINVAL; -ERANGE; -ENOMEM; or another
  * error of CUDA.
  */
 int fth_gpu_pm_log_open(struct fth_gpu_pm *gpu, uint64_t offset, struct fth_gpu_pm_log **out);

@@ -21,7 +21,7 @@
  *
  *	shape.entry_bytes = sizeof(record);
  *	shape.entries = 4;
- *	fth_pm_log_create_hcl(pm, 0, &shape, &log);
+ *	fth_pm_log_open_or_create_hcl(pm, 0, &shape, &log);
  *	fth_pm_log_insert(log, 7, record, sizeof(record));
  *	...
  *	fth_pm_log_clear(log);
@@ -81,10 +81,21 @@ int fth_pm_log_create_conv(struct fth_pm *pm, uint64_t offset, uint32_t partitio
 			   uint32_t partition_bytes, struct fth_pm_log **out);
 
 /*
- * Open the log at byte `offset`, and find its entries: reads all of it, writes nothing. 0; -EBADMSG
- * if there is no log or it is damaged; -EINVAL; -ERANGE; -ENOMEM.
+ * Open the log at byte `offset`, and find its entries: reads all of it, writes nothing. 0; -ENOENT
+ * if none was created there: the header is zero, or a creation was interrupted; -EBADMSG if it is
+ * damaged, or something else is there; -EINVAL; -ERANGE; -ENOMEM.
  */
 int fth_pm_log_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_log **out);
+
+/*
+ * Open the log at byte `offset`, or create it if none was created there. A damaged log is left as it
+ * is. Returns the same values as open and create; -EINVAL also if the log there has another kind or
+ * shape.
+ */
+int fth_pm_log_open_or_create_hcl(struct fth_pm *pm, uint64_t offset,
+				  const struct fth_pm_log_shape *shape, struct fth_pm_log **out);
+int fth_pm_log_open_or_create_conv(struct fth_pm *pm, uint64_t offset, uint32_t partitions,
+				   uint32_t partition_bytes, struct fth_pm_log **out);
 
 /* Release it; the entries stay. Accepts NULL. */
 void fth_pm_log_close(struct fth_pm_log *log);

@@ -4,7 +4,7 @@
  *
  *	struct fth_pm_tx *tx;
  *
- *	fth_pm_tx_create(pm, offset, 4, 64u << 10, &tx);
+ *	fth_pm_tx_open_or_create(pm, offset, 4, 64u << 10, &tx);
  *	fth_pm_tx_begin(tx, lane);
  *	fth_pm_tx_add(tx, lane, &debit[i], sizeof debit[i]);
  *	fth_pm_tx_add(tx, lane, &credit[i], sizeof credit[i]);
@@ -50,11 +50,18 @@ int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t la
 		     struct fth_pm_tx **out);
 
 /*
- * Open an area and roll back the transactions that were open. Returns 0; -EBADMSG if there is no area at this offset or it is
- * damaged, and then nothing was changed; -EBUSY if it is open already; -EROFS if the memory is mapped for reading; -ENOMEM; or the error of
+ * Open an area and roll back the transactions that were open. Returns 0; -ENOENT if none was created at this offset: the header is
+ * zero, or a creation was interrupted; -EBADMSG if it is damaged, or something else is there, and then nothing was changed; -EINVAL or -ERANGE for an invalid offset; -EBUSY if it is open already; -EROFS if the memory is mapped for reading; -ENOMEM; or the error of
  * persist. After damage fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
  */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out);
+
+/*
+ * Open an area as fth_pm_tx_open() does, or create it if none was created at this offset. A damaged one is left as it is. Returns the same values
+ * as open and create; -EINVAL also if the area there has other lanes.
+ */
+int fth_pm_tx_open_or_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+			     struct fth_pm_tx **out);
 
 /* Close it, before the memory is unmapped. Open transactions stay as they are: the next open rolls them back. Accepts NULL. */
 void fth_pm_tx_close(struct fth_pm_tx *tx);
@@ -91,7 +98,7 @@ int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane);
 
 /*
  * Check an area without changing it; the memory may be mapped read-only. Sets *lanes, unless NULL, to the number of lanes.
- * Returns the number of lanes with an open transaction; or -EBADMSG with an error text.
+ * Returns the number of lanes with an open transaction; or -ENOENT, -EBADMSG, -EINVAL or -ERANGE as fth_pm_tx_open().
  */
 int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes);
 
