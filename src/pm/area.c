@@ -58,8 +58,8 @@ static int look_at_checkpoints(struct fth_pm *pm, struct fth_pm_area *area)
 	area->parts = fth_pm_checkpoint_groups(cp);
 	for (uint32_t g = 0; g < area->parts && rc == 0; g++) {
 		rc = fth_pm_checkpoint_verify(cp, g);
-		area->items += rc == 0;
-		rc = rc == -ENODATA ? 0 : rc;
+		area->items += rc >= 0;
+		rc = rc == -ENODATA || rc > 0 ? 0 : rc;
 	}
 	fth_pm_checkpoint_close(cp);
 	return rc;

@@ -88,10 +88,20 @@ static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
 	return rc;
 }
 
+static void clear_records(struct fth_pm *pm, uint8_t *area, const struct fth_pm_cp_header *h,
+			  uint32_t which)
+{
+	static const struct fth_pm_cp_record none;
+	uint8_t *first = area + fth_pm_cp_record_at(h, 0, 0, which);
+
+	for (uint32_t i = 0; i < 2 * h->groups; i++)
+		fth_pm_put(&pm->view, first + i * sizeof none, &none, sizeof none);
+	fth_pm_flush_range(&pm->view, first, 2 * h->groups * sizeof none);
+}
+
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
 static int write_area(struct fth_pm *pm, uint64_t offset, const struct fth_pm_cp_header *h)
 {
-	static const struct fth_pm_cp_record none;
 	uint8_t *area = pm->view.base + offset;
 	struct fth_pm_cp_header *to = (struct fth_pm_cp_header *)(void *)area;
 	int rc;
@@ -100,12 +110,10 @@ static int write_area(struct fth_pm *pm, uint64_t offset, const struct fth_pm_cp
 	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
 	if (rc < 0)
 		return rc;
-	for (uint32_t group = 0; group < h->groups; group++)
-		for (uint32_t copy = 0; copy < 2; copy++)
-			fth_pm_put(&pm->view, area + fth_pm_cp_record_at(group, copy), &none,
-				   sizeof none);
+	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++)
+		clear_records(pm, area, h, which);
 	fth_pm_put(&pm->view, &to->version, &h->version, sizeof *h - sizeof h->magic);
-	rc = fth_pm_persist_range(&pm->view, area, fth_pm_cp_record_at(h->groups, 0));
+	rc = fth_pm_persist_range(&pm->view, to, sizeof *to);
 	if (rc < 0)
 		return rc;
 	fth_pm_put64(&pm->view, &to->magic, FTH_PM_CP_MAGIC);
@@ -306,6 +314,30 @@ static bool record_valid(const struct fth_pm_checkpoint *cp, uint32_t group, uin
 	       r->check == fth_pm_cp_record_check(r, cp->header.salt, group, copy);
 }
 
+static uint8_t *record_at(const struct fth_pm_checkpoint *cp, uint32_t group, uint32_t copy,
+			  uint32_t which)
+{
+	return area_of(cp) + fth_pm_cp_record_at(&cp->header, group, copy, which);
+}
+
+/* The newest record of the copy that verifies; its version is 0 without one. The highest version in those that do not. */
+static uint64_t record_of(const struct fth_pm_checkpoint *cp, uint32_t group, uint32_t copy,
+			  struct fth_pm_cp_record *best)
+{
+	struct fth_pm_cp_record r;
+	uint64_t lost = 0;
+
+	*best = (struct fth_pm_cp_record){0};
+	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++) {
+		memcpy(&r, record_at(cp, group, copy, which), sizeof r);
+		if (!record_valid(cp, group, copy, &r))
+			lost = r.version > lost ? r.version : lost;
+		else if (r.version > best->version)
+			*best = r;
+	}
+	return lost;
+}
+
 /* Invariant 1. The copy, or -ENODATA. */
 static int newest(const struct fth_pm_checkpoint *cp, uint32_t group, struct fth_pm_cp_record *best)
 {
@@ -314,13 +346,22 @@ static int newest(const struct fth_pm_checkpoint *cp, uint32_t group, struct fth
 
 	*best = (struct fth_pm_cp_record){0};
 	for (uint32_t copy = 0; copy < 2; copy++) {
-		memcpy(&r, area_of(cp) + fth_pm_cp_record_at(group, copy), sizeof r);
-		if (record_valid(cp, group, copy, &r) && r.version > best->version) {
+		record_of(cp, group, copy, &r);
+		if (r.version > best->version) {
 			*best = r;
 			found = (int)copy;
 		}
 	}
 	return found;
+}
+
+/* By invariant 3: what a restore of `copy`, the newest one, returns. */
+static int result_of(const struct fth_pm_checkpoint *cp, uint32_t group, int copy, uint64_t version)
+{
+	struct fth_pm_cp_record r;
+	uint64_t lost = record_of(cp, group, !copy, &r);
+
+	return r.version == 0 && lost > version ? FTH_PM_CHECKPOINT_OLDER : 0;
 }
 
 static uint8_t *copy_at(const struct fth_pm_checkpoint *cp, uint32_t group, uint32_t copy)
@@ -421,7 +462,6 @@ int fth_pm_checkpoint_commit(struct fth_pm_checkpoint *cp, const struct fth_pm_c
 	struct cp_group *g = &cp->groups[plan->group];
 	struct fth_pm_cp_record r = {
 		.version = plan->version, .digest = group_digest(g), .bytes = plan->bytes};
-	uint8_t *to = area_of(cp) + fth_pm_cp_record_at(plan->group, plan->copy);
 	int rc = fth_pm_fence(&cp->pm->view);
 
 	if (rc < 0)
@@ -429,8 +469,13 @@ int fth_pm_checkpoint_commit(struct fth_pm_checkpoint *cp, const struct fth_pm_c
 	for (uint64_t i = 0; i < plan->bytes / BLOCK; i++)
 		r.sum += plan->sums[i];
 	r.check = fth_pm_cp_record_check(&r, cp->header.salt, plan->group, plan->copy);
-	fth_pm_put(&cp->pm->view, to, &r, sizeof r);
-	rc = fth_pm_persist_range(&cp->pm->view, to, sizeof r);
+	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++) {
+		uint8_t *to = record_at(cp, plan->group, plan->copy, which);
+
+		fth_pm_put(&cp->pm->view, to, &r, sizeof r);
+		fth_pm_flush_range(&cp->pm->view, to, sizeof r);
+	}
+	rc = fth_pm_fence(&cp->pm->view);
 	g->known[plan->copy] = rc == 0;
 	cp->written += written;
 	return rc;
@@ -459,6 +504,7 @@ int fth_pm_checkpoint_plan_restore(struct fth_pm_checkpoint *cp, uint32_t group,
 	fill_plan(cp, group, (uint32_t)copy, plan);
 	plan->version = r.version;
 	plan->sum = r.sum;
+	plan->result = result_of(cp, group, copy, r.version);
 	cp->groups[group].known[copy] = false;
 	return 0;
 }
@@ -552,7 +598,7 @@ int fth_pm_checkpoint_verify(struct fth_pm_checkpoint *cp, uint32_t group)
 				group);
 	if (sum_copy(copy_at(cp, group, (uint32_t)copy), r.bytes, NULL) != r.sum)
 		return fail_damaged(r.version, group);
-	return 0;
+	return result_of(cp, group, copy, r.version);
 }
 
 int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group)
@@ -569,5 +615,5 @@ int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group)
 	for (uint32_t i = 0; i < plan.count; i++)
 		memcpy(plan.buffers[i].address, data + plan.buffers[i].at, plan.buffers[i].bytes);
 	fth_pm_checkpoint_verified(cp, &plan);
-	return 0;
+	return plan.result;
 }

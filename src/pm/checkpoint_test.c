@@ -212,32 +212,73 @@ static void others_are_refused(void **unused)
 	fth_pm_unmap(pm);
 }
 
-/* A damaged record gives the version before; damaged data is an error. */
-static void damage_is_found(void **unused)
+/* Two checkpoints: of 1000, and of 2000. The version of the second. */
+static uint64_t save_two(struct fth_pm_checkpoint *cp)
 {
-	struct fth_pm *pm = map_again();
-	struct fth_pm_checkpoint *cp = open_registered(pm);
-	uint8_t *area = (uint8_t *)fth_pm_base(pm) + 4096, *record, *data;
-	const void *found;
-	uint64_t version;
-
-	(void)unused;
 	set(1000);
 	assert_ok(fth_pm_checkpoint_save(cp, 1, 0));
 	set(2000);
 	assert_ok(fth_pm_checkpoint_save(cp, 1, 0));
-	version = fth_pm_checkpoint_version(cp, 1);
-	record = area + fth_pm_cp_record_at(1, (uint32_t)(version - 1) % 2);
-	for (unsigned bit = 0; bit < 64 * 8; bit++) {
-		record[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		if (bit / 8 < 32 || bit / 8 >= 56) /* the rest is not used */
-			assert_int_equal(fth_pm_checkpoint_version(cp, 1), version - 1);
-		record[bit / 8] ^= (uint8_t)(1u << bit % 8);
+	return fth_pm_checkpoint_version(cp, 1);
+}
+
+/* A record of group 1. */
+static uint8_t *record_at(uint8_t *area, uint64_t copy, uint32_t which)
+{
+	return area + fth_pm_cp_record_at((const struct fth_pm_cp_header *)(const void *)area, 1,
+					  (uint32_t)copy, which);
+}
+
+/* One damaged record loses nothing. If both are, restore says that this is not the newest checkpoint. */
+static void a_lost_version_is_told(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_checkpoint *cp = open_registered(pm);
+	uint8_t *area = (uint8_t *)fth_pm_base(pm) + 4096;
+	uint64_t version = save_two(cp), copy = (version - 1) % 2;
+
+	(void)unused;
+	for (unsigned bit = 0; bit < 4 * 64 * 8; bit++) { /* of both copies */
+		uint8_t *at = record_at(area, bit / 1024, bit / 512 % 2) + bit / 8 % 64;
+
+		*at ^= (uint8_t)(1u << bit % 8);
+		set(3000);
+		assert_ok(fth_pm_checkpoint_restore(cp, 1));
+		expect(2000);
+		assert_int_equal(fth_pm_checkpoint_version(cp, 1), version);
+		*at ^= (uint8_t)(1u << bit % 8);
 	}
-	record[0] ^= 1;
+	/* An older one that is damaged is of no matter. */
+	for (uint32_t which = 0; which < 2; which++)
+		record_at(area, !copy, which)[8] ^= 1;
 	assert_ok(fth_pm_checkpoint_restore(cp, 1));
+	for (uint32_t which = 0; which < 2; which++)
+		record_at(area, !copy, which)[8] ^= 1;
+	record_at(area, copy, 0)[8] ^= 1;
+	record_at(area, copy, 1)[24] ^= 1;
+	assert_int_equal(fth_pm_checkpoint_verify(cp, 1), FTH_PM_CHECKPOINT_OLDER);
+	assert_int_equal(fth_pm_checkpoint_restore(cp, 1), FTH_PM_CHECKPOINT_OLDER);
 	expect(1000);
-	record[0] ^= 1;
+	assert_int_equal(fth_pm_checkpoint_version(cp, 1), version - 1);
+	/* The next save takes its place. */
+	set(4000);
+	assert_ok(fth_pm_checkpoint_save(cp, 1, 0));
+	assert_ok(fth_pm_checkpoint_restore(cp, 1));
+	expect(4000);
+	fth_pm_checkpoint_close(cp);
+	fth_pm_unmap(pm);
+}
+
+static void damage_is_found(void **unused)
+{
+	struct fth_pm *pm = map_again();
+	struct fth_pm_checkpoint *cp = open_registered(pm);
+	uint8_t *area = (uint8_t *)fth_pm_base(pm) + 4096, *data;
+	const void *found;
+
+	(void)unused;
+	save_two(cp);
+	set(1000);
 	assert_int_equal(fth_pm_checkpoint_data(cp, 1, &found), 7 * 4096);
 	data = area + ((const uint8_t *)found - area);
 	for (unsigned i = 0; i < 7 * 4096; i += 509) {
@@ -265,6 +306,7 @@ int main(void)
 		cmocka_unit_test(versions_come_back),
 		cmocka_unit_test(only_changes_are_written),
 		cmocka_unit_test(others_are_refused),
+		cmocka_unit_test(a_lost_version_is_told),
 		cmocka_unit_test(damage_is_found),
 		cmocka_unit_test(open_or_create_keeps_what_is_there),
 	};

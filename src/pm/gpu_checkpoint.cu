@@ -295,7 +295,8 @@ int fth_gpu_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group,
 		rc = verify_plan(gpu, &plan, stream);
 	if (rc == 0)
 		rc = copy_buffers(gpu, &plan, stream);
-	if (rc == 0)
-		fth_pm_checkpoint_verified(cp, &plan);
-	return rc;
+	if (rc < 0)
+		return rc;
+	fth_pm_checkpoint_verified(cp, &plan);
+	return plan.result;
 }

@@ -33,7 +33,7 @@
 #define HCL_AT	0u
 #define CONV_AT (32u << 10)
 #define CP_AT	(48u << 10)
-#define TX_AT	(88u << 10)
+#define TX_AT	(92u << 10)
 #define DATA_AT (100u << 10)
 #define ENTRY	16u
 #define BUFFER	6000u
@@ -180,8 +180,8 @@ static void fix_checks(unsigned fix)
 	}
 	for (uint32_t i = 0; i < 4 && (fix & FIX_RECORDS); i++) {
 		struct fth_pm_cp_record *r =
-			(struct fth_pm_cp_record *)(void *)(copy + 4096 + CP_AT +
-							    fth_pm_cp_record_at(i / 2, i % 2));
+			(struct fth_pm_cp_record *)(void *)(copy + 4096 + CP_AT + 4096 +
+							    i * sizeof(*r));
 
 		r->check = fth_pm_cp_record_check(r, cp->salt, i / 2, i % 2);
 	}
@@ -252,7 +252,7 @@ static void look_at_checkpoints(struct fth_pm *pm, bool fixed)
 	if (fth_pm_checkpoint_open(pm, CP_AT, &cp) < 0)
 		return;
 	if (fth_pm_checkpoint_register(cp, 1, buffer, BUFFER) == 0 &&
-	    fth_pm_checkpoint_restore(cp, 1) == 0 && !fixed) {
+	    fth_pm_checkpoint_restore(cp, 1) >= 0 && !fixed) {
 		fill(want, BUFFER, (unsigned)fth_pm_checkpoint_version(cp, 1));
 		require(memcmp(buffer, want, BUFFER) == 0, "a checkpoint is one that was saved");
 	}

@@ -16,8 +16,8 @@
  *
  * A group is a number of buffers that are saved and restored together. Each group has two copies in persistent memory: a save writes
  * the one that is not the present checkpoint, and then switches to it atomically. Groups are independent of each other. A checkpoint
- * has a version, 1 for the first, and checksums. Restore fails if the registered buffers differ from the saved ones in
- * number, sizes or order.
+ * has a version, 1 for the first, checksums, and a record of both, which is kept twice: one flipped bit does not lose a
+ * checkpoint. Restore fails if the registered buffers differ from the saved ones in number, sizes or order.
  *
  * Thread safety: one thread at a time for each object. Calls block as fth_pm_persist() does.
  */
@@ -92,9 +92,15 @@ int fth_pm_checkpoint_register(struct fth_pm_checkpoint *cp, uint32_t group, voi
 int fth_pm_checkpoint_save(struct fth_pm_checkpoint *cp, uint32_t group, uint32_t flags);
 
 /*
- * Copy the checkpoint of a group into its buffers. The data is verified before. Returns 0; -ENODATA if nothing was saved; -EINVAL if it was
- * saved from other buffers (number, sizes or order); -EBADMSG if the data is damaged; -ENOMEM. After an error the buffers
- * are unchanged.
+ * Result of a restore or verify: a newer checkpoint than this one was begun, and none of its records is whole. Either a crash
+ * interrupted its save, which had not returned, or both records are damaged.
+ */
+#define FTH_PM_CHECKPOINT_OLDER 1
+
+/*
+ * Copy the checkpoint of a group into its buffers. The data is verified before. Returns 0; FTH_PM_CHECKPOINT_OLDER, which is 1, if a newer
+ * one may be lost: the buffers have this one nevertheless; -ENODATA if nothing was saved; -EINVAL if it was saved from other buffers (number, sizes or
+ * order); -EBADMSG if the data is damaged; -ENOMEM. After an error the buffers are unchanged.
  */
 int fth_pm_checkpoint_restore(struct fth_pm_checkpoint *cp, uint32_t group);
 
@@ -104,7 +110,10 @@ uint64_t fth_pm_checkpoint_version(const struct fth_pm_checkpoint *cp, uint32_t 
 /* The number of groups of the shape. */
 uint32_t fth_pm_checkpoint_groups(const struct fth_pm_checkpoint *cp);
 
-/* Verify the data of a group, without buffers. Returns 0, -ENODATA if nothing was saved, -EBADMSG if it is damaged, or -EINVAL. */
+/*
+ * Verify the data of a group, without buffers. Returns 0, FTH_PM_CHECKPOINT_OLDER, -ENODATA if nothing was saved, -EBADMSG if it
+ * is damaged, or -EINVAL.
+ */
 int fth_pm_checkpoint_verify(struct fth_pm_checkpoint *cp, uint32_t group);
 
 /* Bytes of data that saves have written since open. */

@@ -4,13 +4,17 @@
  *
  *	page 0		header: magic, version, number of groups, capacity of a group
  *	from page 1	records, 64 bytes each, that of group g and copy c at (2 g + c) * 64; whole pages
+ *	then		the same records a second time
  *	then		for each group copy 0 and copy 1 of its data, each of the capacity, in whole pages
  *
  * Invariants:
  *
- *	1. The checkpoint of a group is the copy whose record has the highest version among those with a check that matches.
- *	2. A save writes the other copy, persists it, then writes that copy's record and persists it. So at any time the checkpoint's copy
- *	   and record are whole. A torn record does not verify, and the other one counts.
+ *	1. The checkpoint of a group is the copy whose record has the highest version among those with a check that matches. Of a copy's
+ *	   two records one is enough.
+ *	2. A save writes the other copy, persists it, then writes that copy's records and persists them, both with one fence. So at any time the
+ *	   checkpoint's copy and records are whole. A torn record does not verify; if both are torn, the other copy counts.
+ *	3. After a save has returned, damage to one record leaves the other. A copy with two records that do not verify, of which one
+ *	   has the version after the checkpoint's, was being saved when the program ended, or both of its records are damaged.
  *
  * The checksum of data is the sum over its words of 8 bytes of fth_pm_cp_word(number of the word, word): many threads can add their
  * parts in any order. The bytes of a group's buffers lie behind each other, each from a multiple of 4096 on (block by block); the rest of a
@@ -23,8 +27,9 @@
 #include "fathom/detail/pm/view.h"
 
 #define FTH_PM_CP_MAGIC	  0x31706b636d706674u /* "tfpmckp1" */
-#define FTH_PM_CP_VERSION 1u
+#define FTH_PM_CP_VERSION 2u
 #define FTH_PM_CP_BLOCK	  4096u
+#define FTH_PM_CP_RECORDS 2u /* of a copy, in different pages */
 
 struct fth_pm_cp_header {
 	uint64_t magic;
@@ -99,17 +104,25 @@ FTH_HD uint64_t fth_pm_cp_header_check(const struct fth_pm_cp_header *header)
 }
 
 /* Offsets in the area. */
-FTH_HD uint64_t fth_pm_cp_record_at(uint32_t group, uint32_t copy)
+FTH_HD uint64_t fth_pm_cp_record_pages(const struct fth_pm_cp_header *h)
 {
-	return FTH_PM_CP_BLOCK + ((uint64_t)group * 2 + copy) * sizeof(struct fth_pm_cp_record);
+	uint64_t records = (uint64_t)h->groups * 2 * sizeof(struct fth_pm_cp_record);
+
+	return (records + FTH_PM_CP_BLOCK - 1) / FTH_PM_CP_BLOCK;
+}
+
+/* `which` of the FTH_PM_CP_RECORDS records of a copy. */
+FTH_HD uint64_t fth_pm_cp_record_at(const struct fth_pm_cp_header *h, uint32_t group, uint32_t copy,
+				    uint32_t which)
+{
+	return (1 + which * fth_pm_cp_record_pages(h)) * FTH_PM_CP_BLOCK +
+	       ((uint64_t)group * 2 + copy) * sizeof(struct fth_pm_cp_record);
 }
 
 FTH_HD uint64_t fth_pm_cp_data_at(const struct fth_pm_cp_header *h, uint32_t group, uint32_t copy)
 {
-	uint64_t records = (uint64_t)h->groups * 2 * sizeof(struct fth_pm_cp_record);
-	uint64_t pages = (records + FTH_PM_CP_BLOCK - 1) / FTH_PM_CP_BLOCK;
-
-	return (1 + pages) * FTH_PM_CP_BLOCK + ((uint64_t)group * 2 + copy) * h->capacity;
+	return (1 + FTH_PM_CP_RECORDS * fth_pm_cp_record_pages(h)) * FTH_PM_CP_BLOCK +
+	       ((uint64_t)group * 2 + copy) * h->capacity;
 }
 
 /* ---- for the CPU: saving and restoring by other means than memcpy(), such as kernels ---- */
@@ -136,6 +149,7 @@ struct fth_pm_cp_plan {
 	uint64_t *sums;
 	uint32_t known;
 	uint64_t sum; /* of a restore: what the sums of all blocks have to add up to */
+	int result;   /* of a restore that succeeds: 0 or FTH_PM_CHECKPOINT_OLDER */
 };
 
 FTH_BEGIN_DECLS
@@ -151,8 +165,9 @@ int fth_pm_checkpoint_commit(struct fth_pm_checkpoint *cp, const struct fth_pm_c
 			     uint64_t written);
 
 /*
- * Begin a restore. The caller computes the sums of all blocks, compares their sum with plan->sum, and copies the data. It may set plan->sums, and says by
- * verified that it has set them and that they match, so that the next save into this copy is incremental.
+ * Begin a restore. The caller computes the sums of all blocks, compares their sum with plan->sum, copies the data, and returns
+ * plan->result. It may set plan->sums, and says by verified that it has set them and that they match, so that the next save into this
+ * copy is incremental.
  */
 int fth_pm_checkpoint_plan_restore(struct fth_pm_checkpoint *cp, uint32_t group,
 				   struct fth_pm_cp_plan *plan);
