@@ -38,6 +38,11 @@
  *
  * Thread safety: any number of threads may load, store and persist. A persist covers stores of other
  * threads that happened before it. Map and unmap while no other thread uses the same object.
+ *
+ * fork(): the memory belongs to the process that mapped it. A child may load, and may unmap it, which the parent does not notice. Stores of the
+ * child reach the parent's memory. In the child fth_pm_persist(), fth_pm_flush() and fth_pm_drain() return -EPERM for
+ * window() and drained memory, and work for the other kinds. Calls that change logs, transactions and checkpoints return -EPERM in the child
+ * for all kinds.
  */
 #ifndef FATHOM_PM_H
 #define FATHOM_PM_H
@@ -109,7 +114,7 @@ int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_opti
 /*
  * Unmap the memory. Does not persist stores. No other call on it may be in progress. If a device does not complete its
  * requests within 30 seconds, the memory that it may still read is leaked; everything else is always released. Returns 0, or the first error of a persist
- * since it was mapped. Accepts NULL.
+ * since it was mapped. In a child of fork() it returns 0, and the device stays open there. Accepts NULL.
  */
 int fth_pm_unmap(struct fth_pm *pm);
 
@@ -137,8 +142,8 @@ const char *fth_pm_name(const struct fth_pm *pm);
 
 /*
  * Make the stores to [ptr, ptr + length) that happened before the call persistent. Any thread. On drained memory it blocks
- * for up to two rounds of write and flush, each at most for options.timeout_ms. Returns 0; -ERANGE outside of the memory; -EROFS; -ETIMEDOUT; or
- * the error of the device. After an error of the device all persists return it, until the memory is
+ * for up to two rounds of write and flush, each at most for options.timeout_ms. Returns 0; -ERANGE outside of the memory; -EROFS; -EPERM in a child of
+ * fork(), see above; -ETIMEDOUT; or the error of the device. After an error of the device all persists return it, until the memory is
  * unmapped: no store since the last successful persist is certain to survive.
  */
 int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length);
@@ -168,7 +173,7 @@ struct fth_pm_view fth_pm_view(struct fth_pm *pm);
 
 /*
  * Start a thread that serves persists of a GPU on drained memory; without effect for other kinds. It ends
- * with fth_pm_unmap(). Returns 0 or a negative errno.
+ * with fth_pm_unmap(). Returns 0 or a negative errno, -EPERM in a child of fork().
  */
 int fth_pm_serve(struct fth_pm *pm);
 

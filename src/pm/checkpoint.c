@@ -85,7 +85,7 @@ static int check_place(const struct fth_pm *pm, uint64_t offset, uint64_t bytes)
 	rc = check_range(pm, offset, bytes);
 	if (rc == 0 && pm->readonly)
 		rc = fth_fail(EROFS, "checkpoint: the memory is mapped read-only");
-	return rc;
+	return rc < 0 ? rc : pm_process_check(pm);
 }
 
 static void clear_records(struct fth_pm *pm, uint8_t *area, const struct fth_pm_cp_header *h,
@@ -443,6 +443,8 @@ int fth_pm_checkpoint_plan_save(struct fth_pm_checkpoint *cp, uint32_t group, ui
 		rc = fth_fail(EROFS, "checkpoint: the memory is mapped read-only");
 	if (rc == 0 && cp->groups[group].count == 0)
 		rc = fth_fail(EINVAL, "checkpoint: group %" PRIu32 " has no buffers", group);
+	if (rc == 0)
+		rc = pm_process_check(cp->pm);
 	if (rc == 0)
 		rc = need_sums(cp, &cp->groups[group]);
 	if (rc < 0)

@@ -392,10 +392,10 @@ static void *serve(void *arg)
 int fth_pm_serve(struct fth_pm *pm)
 {
 	struct pm_drain *d = pm->drain;
-	int rc = 0;
+	int rc = pm_process_check(pm);
 
-	if (!d)
-		return 0;
+	if (rc < 0 || !d)
+		return rc;
 	pthread_mutex_lock(&d->lock);
 	if (!d->serving) {
 		rc = -pthread_create(&d->server, NULL, serve, pm);

@@ -14,7 +14,7 @@
 struct fth_pm_log {
 	struct fth_pm_log_view view;
 	struct fth_pm_log_header header;
-	bool readonly;
+	const struct fth_pm *pm; /* NULL: of a view, in tests */
 };
 
 /* ---- opening ---- */
@@ -73,7 +73,7 @@ int fth_pm_log_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_log **out)
 	int rc = pm_log_open_view(&pm->view, offset, out);
 
 	if (rc == 0)
-		(*out)->readonly = pm->readonly;
+		(*out)->pm = pm;
 	return rc;
 }
 
@@ -99,6 +99,8 @@ static int create_log(struct fth_pm *pm, uint64_t offset, struct fth_pm_log_head
 	if (pm->readonly)
 		return fth_fail(EROFS, "log: %s is mapped read-only", fth_pm_name(pm));
 	rc = pm_log_range_check(&pm->view, offset, header->bytes);
+	if (rc == 0)
+		rc = pm_process_check(pm);
 	if (rc == 0)
 		rc = pm_log_make(&pm->view, offset, header);
 	return rc < 0 ? rc : fth_pm_log_open(pm, offset, out);
@@ -224,7 +226,11 @@ struct fth_pm_log_view fth_pm_log_view(struct fth_pm_log *log)
 
 static int check_writable(const struct fth_pm_log *log)
 {
-	return log->readonly ? fth_fail(EROFS, "log: the memory is mapped read-only") : 0;
+	if (!log->pm)
+		return 0;
+	if (log->pm->readonly)
+		return fth_fail(EROFS, "log: the memory is mapped read-only");
+	return pm_process_check(log->pm);
 }
 
 int fth_pm_log_insert(struct fth_pm_log *log, uint32_t part, const void *data, uint32_t bytes)

@@ -7,6 +7,7 @@
  *	door.c		memory that persisting threads share with the drain
  *	drain.c		drained memory: rounds of writes and a flush
  *	persist.c	persist on the CPU; ddio.c: persist regions for devices
+ *	fork.c		the process that mapped it, and its children
  *	remove.c	removing by name
  *	memory.c	memory of the process, for tests
  */
@@ -153,6 +154,7 @@ static struct fth_pm *pm_new(const char *name, const struct pm_kind *kind)
 	pm->kind = kind;
 	pm->fd = pm->lock_fd = -1;
 	pthread_mutex_init(&pm->lock, NULL);
+	pm_process_note(pm);
 	pm->name = strdup(name);
 	pm->stats = fth_stats_new(FTH_PM_STAT_COUNT);
 	if (pm->name && pm->stats)
@@ -251,13 +253,24 @@ int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,
 	return map_new(pm, &request, options, out);
 }
 
+/* In a child of fork(): the device, with its channel, is the parent's, and so is the thread that serves. They are leaked here. */
+static void leave_device(struct fth_pm *pm)
+{
+	pm->drain = NULL;
+	pm->window = NULL;
+	pm->dev = NULL;
+	pm->owns_dev = false;
+}
+
 int fth_pm_unmap(struct fth_pm *pm)
 {
 	int rc = 0, closed;
 
 	if (!pm)
 		return 0;
-	if (pm->drain)
+	if (pm_process_is_other(pm))
+		leave_device(pm);
+	else if (pm->drain)
 		rc = pm_drain_close(pm);
 	else if (pm->view.door)
 		rc = -(int)fth_load_relaxed_sys64(&pm->view.door->error);

@@ -26,6 +26,12 @@ uint32_t pm_best_line(void)
 #endif
 }
 
+/* Elsewhere a persist concerns the processor alone, so children of fork() may. */
+static bool uses_device(const struct fth_pm *pm)
+{
+	return pm->view.mode == FTH_PM_MODE_DRAIN || pm->view.mode == FTH_PM_MODE_WINDOW;
+}
+
 static int check_range(const struct fth_pm *pm, const void *ptr, uint64_t length)
 {
 	uint64_t at = (uint64_t)((uintptr_t)ptr - (uintptr_t)pm->view.base);
@@ -35,7 +41,7 @@ static int check_range(const struct fth_pm *pm, const void *ptr, uint64_t length
 				length, ptr);
 	if (pm->readonly)
 		return fth_fail(EROFS, "mapped read-only");
-	return 0;
+	return uses_device(pm) ? pm_process_check(pm) : 0;
 }
 
 static int count_error(struct fth_pm *pm, int rc)
@@ -72,6 +78,10 @@ int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length)
 
 int fth_pm_view_drain(const struct fth_pm_view *view)
 {
+	int rc = pm_process_check(view->host);
+
+	if (rc < 0)
+		return rc;
 	if (view->mode == FTH_PM_MODE_DRAIN)
 		return pm_drain_wait(view->host);
 	return -(int)fth_load_acquire_sys64(&view->door->error);
@@ -84,7 +94,8 @@ void fth_pm_view_window(const struct fth_pm_view *view, const void *p, uint64_t 
 	uint64_t none = 0;
 	int rc;
 
-	if (fth_load_acquire_sys64(&view->door->error))
+	/* The door is shared with the process that mapped the memory. */
+	if (pm_process_is_other(pm) || fth_load_acquire_sys64(&view->door->error))
 		return;
 	rc = fth_dev_window_persist(pm->window, (uint64_t)((const uint8_t *)p - pm->memory), length,
 				    fth_deadline_ns(view->timeout_ns));

@@ -33,6 +33,8 @@ struct fth_pm {
 	bool readonly;
 	bool auto_flush; /* the processor's caches are durable */
 	uint32_t timeout_ms;
+	unsigned forks; /* fork.c: tells the process that mapped it from its children */
+	long pid;	/* of that process, for texts */
 	struct fth_stats *stats;
 	pthread_mutex_t lock;  /* guards txs */
 	struct fth_pm_tx *txs; /* that are open, a list */
@@ -100,6 +102,15 @@ int pm_drain_open(struct fth_pm *pm);
 int pm_drain_close(struct fth_pm *pm);
 /* Wait until what was marked before is durable. */
 int pm_drain_wait(struct fth_pm *pm);
+
+/* ---- fork.c ---- */
+
+/* This process maps the memory. */
+void pm_process_note(struct fth_pm *pm);
+/* Whether it was mapped before a fork() whose child this process is. */
+bool pm_process_is_other(const struct fth_pm *pm);
+/* 0, or -EPERM with a text in such a child. */
+int pm_process_check(const struct fth_pm *pm);
 
 /* ---- persist.c ---- */
 

@@ -50,9 +50,13 @@ static bool overlaps_open(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
 		  struct fth_pm_tx **out)
 {
-	struct fth_pm_tx *tx = calloc(1, sizeof *tx + lanes * sizeof tx->lanes[0]);
+	int rc = pm_process_check(pm);
+	struct fth_pm_tx *tx;
 	bool busy;
 
+	if (rc < 0)
+		return rc;
+	tx = calloc(1, sizeof *tx + lanes * sizeof tx->lanes[0]);
 	if (!tx)
 		return -ENOMEM;
 	tx->pm = pm;
@@ -319,7 +323,7 @@ static int check_lane(const struct fth_pm_tx *tx, uint32_t lane, bool open)
 				lane, tx->count);
 	if (open && !tx->lanes[lane].used)
 		return fth_fail(EINVAL, "tx: lane %" PRIu32 " has no open transaction", lane);
-	return 0;
+	return pm_process_check(tx->pm);
 }
 
 int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane)
