@@ -76,6 +76,13 @@ truncate -s 100K "$work/bank"
 refuses "truncated" "$fathom" pm check "file:$work/bank"
 refuses "No such file" "$fathom" pm stat "shm:$shm-none"
 
+# What a creation leaves that is killed: a file without contents, or without a header.
+truncate -s 0 "$work/empty"
+truncate -s 64K "$work/zeroes"
+refuses "interrupted" "$fathom" pm stat "file:$work/empty"
+"$fathom" pm rm "file:$work/empty" "file:$work/zeroes"
+[ ! -e "$work/empty" ] && [ ! -e "$work/zeroes" ] || fail "an interrupted creation is still there"
+
 "$fathom" pm rm "shm:$shm"
 refuses "No such file" "$fathom" pm stat "shm:$shm"
 echo "pm_tool_test: passed"

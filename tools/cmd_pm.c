@@ -166,7 +166,9 @@ static int run_rm(int argc, char **argv)
 		.synopsis = "pm rm NAME...",
 		.text = "Remove persistent memory. Shared memory and files are unlinked, other "
 			"devices\n"
-			"are zeroed. Memory that is mapped is not removed.\n" FTH_PM_NAMES,
+			"are zeroed. Memory that is mapped is not removed; what an interrupted "
+			"creation\n"
+			"left is.\n" FTH_PM_NAMES,
 		.min_args = 1,
 		.max_args = 1000000,
 	};

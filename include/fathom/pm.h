@@ -119,8 +119,9 @@ int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_opti
 int fth_pm_unmap(struct fth_pm *pm);
 
 /*
- * Remove memory by name: shared memory and files are unlinked; other devices are zeroed. Returns 0; -ENOENT; -EBUSY if
- * it is mapped; -EBADMSG if it is not persistent memory of this library; or the error of the device.
+ * Remove memory by name: shared memory and files are unlinked; other devices are zeroed. What a creation left that was interrupted is removed
+ * as well: also a segment or file that is empty, or has nothing but zeroes. Returns 0; -ENOENT; -EBUSY if it is mapped; -EBADMSG if it is not persistent
+ * memory of this library; or the error of the device.
  */
 int fth_pm_remove(const char *name);
 

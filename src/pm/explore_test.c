@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
@@ -62,6 +63,45 @@ static void creation(void **unused)
 					.states = 2000,
 					.recovery_states = 100,
 					.recovery_every = 7,
+					.long_factor = 4};
+
+	(void)unused;
+	explore_subject(&subject);
+}
+
+/* A file as the crash left it: it can be removed. */
+static int recover_by_removal(void *memory)
+{
+	char path[64], name[80];
+	FILE *file;
+	int rc;
+
+	snprintf(path, sizeof path, "pm-explore-test-%d", (int)getpid());
+	snprintf(name, sizeof name, "file:%s", path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(memory, 1, SMALL, file), SMALL);
+	fclose(file);
+	rc = fth_pm_remove(name);
+	unlink(path);
+	return rc;
+}
+
+static const char *check_nothing(void *memory, uint64_t note)
+{
+	(void)memory;
+	(void)note;
+	return NULL;
+}
+
+static void creation_that_is_removed(void **unused)
+{
+	const struct explore subject = {.name = "create, remove",
+					.bytes = SMALL,
+					.run = run_create,
+					.recover = recover_by_removal,
+					.check = check_nothing,
+					.states = 200,
 					.long_factor = 4};
 
 	(void)unused;
@@ -572,6 +612,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(creation),
+		cmocka_unit_test(creation_that_is_removed),
 		cmocka_unit_test(transactions),
 		cmocka_unit_test(damaged_transactions),
 		cmocka_unit_test(transactions_made_again),

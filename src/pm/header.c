@@ -55,6 +55,14 @@ bool pm_all_zero(const uint8_t *from, uint64_t length)
 	return true;
 }
 
+bool pm_header_creating(const struct fth_pm *pm)
+{
+	struct pm_header h;
+
+	header_load(pm, &h);
+	return h.magic == PM_HEADER_CREATING;
+}
+
 bool pm_header_blank(const struct fth_pm *pm)
 {
 	struct pm_header h;
@@ -98,8 +106,8 @@ static int check_magic(const struct fth_pm *pm, const struct pm_header *h)
 	if (h->magic == PM_HEADER_MAGIC)
 		return 0;
 	if (h->magic == PM_HEADER_CREATING)
-		return fth_fail(ENOENT, "creation was interrupted; create it again");
-	if (h->magic == 0 && pm_all_zero(pm->memory, FTH_PM_HEADER))
+		return fth_fail(ENOENT, "creation was interrupted; create it again, or remove it");
+	if (pm_header_blank(pm))
 		return fth_fail(ENOENT, "blank: no persistent memory has been created here");
 	return fth_fail(EBADMSG, "not a Fathom persistent memory: the magic number is %016" PRIx64,
 			h->magic);

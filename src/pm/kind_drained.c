@@ -228,7 +228,7 @@ static int check_device(const struct fth_dev_info *info)
 
 /*
  * As much as the header says, or is asked for, and not all of a large device: what is behind is neither
- * read nor written.
+ * read nor written. A creation that was interrupted has written to the header only.
  */
 static int drained_length(struct fth_pm *pm, const struct pm_request *request)
 {
@@ -247,6 +247,8 @@ static int drained_length(struct fth_pm *pm, const struct pm_request *request)
 		pm->length = h.length;
 	else if (h.magic != PM_HEADER_MAGIC && request->length > 0 && request->length < most)
 		pm->length = request->length;
+	else if (h.magic == PM_HEADER_CREATING && request->length == 0)
+		pm->length = FTH_PM_HEADER + FTH_PM_PAGE;
 	return 0;
 }
 
@@ -331,7 +333,7 @@ static int zero_device(const char *name)
 	struct fth_pm *pm;
 	struct fth_dev *dev;
 	uint64_t length;
-	int rc = fth_pm_map(name, 0, NULL, &pm);
+	int rc = pm_map_unfinished(name, &pm);
 
 	if (rc < 0)
 		return rc;
@@ -349,7 +351,7 @@ static int zero_device(const char *name)
 	return rc;
 }
 
-static int drained_remove(const char *name, struct fth_uri *uri)
+static int drained_remove(const char *name, struct fth_uri *uri, int looked)
 {
 	bool file = strcmp(uri->scheme, "file") == 0 && uri->path;
 	struct stat st;
@@ -362,6 +364,8 @@ static int drained_remove(const char *name, struct fth_uri *uri)
 	if (!file || !S_ISREG(st.st_mode))
 		return zero_device(name);
 	rc = fth_dev_lock_uri(name, true, &fd);
+	if (rc == 0)
+		rc = pm_remove_check(fd, looked);
 	if (rc == 0 && unlink(uri->path) < 0)
 		rc = fth_fail(errno, "%s: %s", uri->path, strerror(errno));
 	fth_dev_unlock(fd);

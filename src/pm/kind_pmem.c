@@ -205,11 +205,13 @@ static int pmem_close(struct fth_pm *pm)
 	return 0;
 }
 
-static int pmem_remove(const char *name, struct fth_uri *uri)
+static int pmem_remove(const char *name, struct fth_uri *uri, int looked)
 {
 	int fd, rc = pmem_open_locked(uri->path, O_RDWR, &fd);
 
 	(void)name;
+	if (rc == 0)
+		rc = pm_remove_check(fd, looked);
 	if (rc == 0 && unlink(uri->path) < 0)
 		rc = fth_fail(errno, "%s: %s", uri->path, strerror(errno));
 	if (fd >= 0)

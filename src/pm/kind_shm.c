@@ -153,7 +153,7 @@ static int shm_close(struct fth_pm *pm)
 	return 0;
 }
 
-static int shm_remove(const char *name, struct fth_uri *uri)
+static int shm_remove(const char *name, struct fth_uri *uri, int looked)
 {
 	char path[SHM_NAME_MAX + 2];
 	int rc = shm_path(uri, path), fd;
@@ -162,6 +162,8 @@ static int shm_remove(const char *name, struct fth_uri *uri)
 	if (rc < 0)
 		return rc;
 	rc = shm_open_locked(path, O_RDWR, &fd);
+	if (rc == 0)
+		rc = pm_remove_check(fd, looked);
 	if (rc == 0 && shm_unlink(path) < 0)
 		rc = fth_fail(errno, "shared memory \"%s\": %s", path + 1, strerror(errno));
 	if (fd >= 0)

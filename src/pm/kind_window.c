@@ -68,12 +68,13 @@ static int zero_range(struct fth_pm *pm, uint64_t from, uint64_t to)
 }
 
 /* The header last: until then the memory is there, and can be removed again. */
-static int window_remove(const char *name, struct fth_uri *uri)
+static int window_remove(const char *name, struct fth_uri *uri, int looked)
 {
 	struct fth_pm *pm;
-	int rc = fth_pm_map(name, 0, NULL, &pm);
+	int rc = pm_map_unfinished(name, &pm);
 
 	(void)uri;
+	(void)looked;
 	if (rc < 0)
 		return rc;
 	rc = zero_range(pm, FTH_PM_HEADER, FTH_PM_HEADER + pm->view.size);

@@ -90,6 +90,8 @@ static int settle_header(struct fth_pm *pm, const struct pm_request *request, ui
 			return fth_fail_in(rc, "writing the header");
 	} else if (request->exclusive) {
 		return fth_fail(EEXIST, "already exists, or is not blank");
+	} else if (request->unfinished && pm_header_creating(pm)) {
+		return 0;
 	}
 	rc = pm_header_check(pm, tag);
 	if (rc == 0 && request->length != 0 && request->length != pm->view.size + FTH_PM_HEADER)
@@ -198,23 +200,37 @@ static int check_arguments(uint64_t bytes, const struct fth_pm_options **options
 	return rc < 0 ? rc : check_size(bytes, length);
 }
 
+static int map_by_name(struct pm_request *request, const struct fth_pm_options *options,
+		       struct fth_pm **out)
+{
+	struct fth_uri uri;
+	int rc = fth_uri_parse(&uri, request->name);
+
+	if (rc < 0)
+		return rc;
+	request->uri = &uri;
+	rc = map_new(pm_new(request->name, pm_kind_of(&uri)), request, options, out);
+	fth_uri_release(&uri);
+	return rc;
+}
+
 int fth_pm_map(const char *name, uint64_t bytes, const struct fth_pm_options *options,
 	       struct fth_pm **out)
 {
 	struct pm_request request = {.name = name};
-	struct fth_uri uri;
 	int rc;
 
 	*out = NULL;
 	rc = check_arguments(bytes, &options, &request.length);
-	if (rc == 0)
-		rc = fth_uri_parse(&uri, name);
-	if (rc < 0)
-		return rc;
-	request.uri = &uri;
-	rc = map_new(pm_new(name, pm_kind_of(&uri)), &request, options, out);
-	fth_uri_release(&uri);
-	return rc;
+	return rc < 0 ? rc : map_by_name(&request, options, out);
+}
+
+int pm_map_unfinished(const char *name, struct fth_pm **out)
+{
+	struct pm_request request = {.name = name, .unfinished = true};
+
+	*out = NULL;
+	return map_by_name(&request, &defaults, out);
 }
 
 int fth_pm_map_dev(struct fth_dev *dev, uint64_t bytes, const struct fth_pm_options *options,

@@ -57,19 +57,21 @@ struct pm_request {
 	struct fth_uri *uri;
 	uint64_t length; /* with the header; 0: as it is */
 	bool create, exclusive, readonly;
+	bool unfinished; /* to remove it: accept a creation that was interrupted */
 	enum fth_pm_guarantee least;
 };
 
 /*
  * A kind opens what a name says and maps it: sets memory, length, guarantee, text, view.mode and view.line.
- * The header is not its business, nor is the door. close accepts what a failed open has left, and remove
- * is called after the header was checked and the memory unmapped.
+ * The header is not its business, nor is the door. close accepts what a failed open has left. remove
+ * is called after the memory was mapped and unmapped again with the result `looked`: 0; -ENOENT or -EBADMSG, which it returns unless a
+ * creation was interrupted.
  */
 struct pm_kind {
 	enum fth_pm_kind id;
 	int (*open)(struct fth_pm *pm, const struct pm_request *request);
 	int (*close)(struct fth_pm *pm);
-	int (*remove)(const char *name, struct fth_uri *uri);
+	int (*remove)(const char *name, struct fth_uri *uri, int looked);
 	/* Take back what open() made, before close(); may be NULL. */
 	void (*discard)(const struct pm_request *request);
 };
@@ -85,6 +87,8 @@ const struct pm_kind *pm_kind_of(const struct fth_uri *uri);
 bool pm_all_zero(const uint8_t *from, uint64_t length);
 /* Whether the memory was never used: all of it is zero, or a creation of it was interrupted. */
 bool pm_header_blank(const struct fth_pm *pm);
+/* Whether a creation was interrupted. */
+bool pm_header_creating(const struct fth_pm *pm);
 /* Make the header. The memory is blank. */
 int pm_header_make(struct fth_pm *pm, uint64_t tag);
 /* 0, or why it cannot be used; reads only. Sets pm->tag. */
@@ -140,7 +144,15 @@ struct fth_pm_checkpoint;
 uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at);
 uint64_t pm_checkpoint_area_bytes(const struct fth_pm_checkpoint *cp);
 
+/* ---- remove.c ---- */
+
+/* 0 if the file, which is locked, may be unlinked: it was looked at, or a creation of it was interrupted. Else `looked`. */
+int pm_remove_check(int fd, int looked);
+
 /* ---- map.c ---- */
+
+/* Map existing memory for writing, also if its creation was interrupted: then its size is that of its kind. */
+int pm_map_unfinished(const char *name, struct fth_pm **out);
 
 /* Map memory that the caller has, as a kind whose open takes it as it is. */
 int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,

@@ -17,6 +17,7 @@
 #include "fathom/base/error.h"
 #include "fathom/dev/fault.h"
 #include "fathom/pm.h"
+#include "pm/header.h"
 
 #define BYTES	    (256u << 10)
 #define RACE_ROUNDS 60u
@@ -333,10 +334,104 @@ static void damage_is_found_and_kept(void **unused)
 	memset(bad, 0, sizeof bad);
 	bad[sizeof bad - 1] = 1; /* something far behind: not blank */
 	write_file(bad, sizeof bad);
-	assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -ENOENT);
+	assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -EBADMSG);
+	assert_int_equal(fth_pm_remove(file_name), -EBADMSG);
 	read_file(after);
 	assert_memory_equal(bad, after, sizeof bad);
 	unlink(file_path);
+}
+
+/* ---- creations that were interrupted ---- */
+
+#define LEFT 5
+
+/* What a creation may leave: nothing in it, a part of its zeroes, all of them, the first word, and a part of the header. */
+static size_t make_left(unsigned what, uint8_t *to)
+{
+	static const uint64_t creating = PM_HEADER_CREATING;
+	static const size_t bytes[LEFT] = {0, 100, BYTES + FTH_PM_HEADER, BYTES + FTH_PM_HEADER,
+					   BYTES + FTH_PM_HEADER};
+
+	memset(to, 0, BYTES + FTH_PM_HEADER);
+	if (what >= 3)
+		memcpy(to, &creating, sizeof creating);
+	if (what == 4)
+		memset(to + 24, 0x5a, 16);
+	return bytes[what];
+}
+
+static void leave(const char *path, const uint8_t *from, size_t bytes)
+{
+	int fd = open(path, O_RDWR | O_TRUNC | O_CREAT, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, from, bytes), bytes);
+	close(fd);
+}
+
+static void check_left_is_removed(const char *name, const char *path)
+{
+	static uint8_t left[BYTES + FTH_PM_HEADER];
+	struct stat st;
+
+	for (unsigned what = 0; what < LEFT; what++) {
+		leave(path, left, make_left(what, left));
+		assert_ok(fth_pm_remove(name));
+		assert_int_equal(stat(path, &st), -1);
+		assert_int_equal(fth_pm_remove(name), -ENOENT);
+	}
+	/* Anything else is not ours. */
+	make_left(2, left);
+	left[BYTES] = 1;
+	leave(path, left, sizeof left);
+	assert_int_equal(fth_pm_remove(name), -EBADMSG);
+	leave(path, left + 1, BYTES);
+	assert_int_equal(fth_pm_remove(name), -EBADMSG);
+	leave(path, (const uint8_t *)"text", 4);
+	assert_int_equal(fth_pm_remove(name), -EBADMSG);
+	assert_int_equal(stat(path, &st), 0);
+	unlink(path);
+}
+
+static void interrupted_creations_are_removed(void **unused)
+{
+	char path[96];
+
+	(void)unused;
+	check_left_is_removed(file_name, file_path);
+	snprintf(path, sizeof path, "/dev/shm/%s", shm_name + strlen("shm:"));
+	check_left_is_removed(shm_name, path);
+	if (try_map(pmem_name, BYTES, FTH_PM_CREATE, 0) == 0)
+		check_left_is_removed(pmem_name, pmem_path);
+}
+
+/* A device keeps its name: it is blank then. One that was blank has nothing to remove. */
+static void check_device_is_blank(const char *name, const char *path)
+{
+	static uint8_t left[BYTES + FTH_PM_HEADER], after[BYTES + FTH_PM_HEADER];
+	int fd;
+
+	for (unsigned what = 3; what < LEFT; what++) {
+		leave(path, left, make_left(what, left));
+		assert_ok(fth_pm_remove(name));
+		fd = open(path, O_RDONLY);
+		assert_int_equal(read(fd, after, sizeof after), sizeof after);
+		close(fd);
+		memset(left, 0, sizeof left);
+		assert_memory_equal(left, after, sizeof left);
+		assert_int_equal(fth_pm_remove(name), -ENOENT);
+	}
+	unlink(path);
+}
+
+static void interrupted_creations_on_devices_are_removed(void **unused)
+{
+	char name[160];
+
+	(void)unused;
+	snprintf(name, sizeof name, "fault(%s)", file_name);
+	check_device_is_blank(name, file_path);
+	check_device_is_blank(window_name, window_path);
 }
 
 /* ---- threads and errors ---- */
@@ -456,6 +551,8 @@ int main(void)
 		cmocka_unit_test(full_disks_refuse),
 		cmocka_unit_test(refused_memory_leaves_no_file),
 		cmocka_unit_test(damage_is_found_and_kept),
+		cmocka_unit_test(interrupted_creations_are_removed),
+		cmocka_unit_test(interrupted_creations_on_devices_are_removed),
 		cmocka_unit_test(threads_share_rounds),
 		cmocka_unit_test(errors_reach_everybody),
 		cmocka_unit_test(silence_ends_at_the_timeout),
