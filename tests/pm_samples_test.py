@@ -79,7 +79,6 @@ def main():
         source, program = os.path.join(folder, "samples.c"), os.path.join(folder, "samples")
         with open(source, "w", encoding="utf-8") as file:
             file.write("#include <fathom.h>\n#include <stdio.h>\n")
-            file.writelines(f'#include "{path.removeprefix("include/")}"\n' for path in HEADERS)
             file.write(samples_test.CONTEXT_PM + "".join(sources) + text)
         subprocess.run([os.environ.get("CC", "cc"), *samples_test.C_FLAGS[:-1], source, "-o", program, f"-L{library}",
                         "-lfathom", f"-Wl,-rpath,{library}"], check=True)
