@@ -15,9 +15,10 @@
  *
  * The old contents are logged before they are changed (an undo log). The log is an area of the memory itself, with a number of
  * lanes: each holds one transaction at a time. After a crash fth_pm_tx_open() puts back the old contents of all transactions
- * that were not committed. A logged range whose log was torn by the crash was not changed yet. A damaged log is told from a torn one by a mark that
- * says how far the log is persistent; it is written after each add and becomes persistent with the next add or commit. Exception: if the power
- * fails during the first write of a commit, and the newest entry of its log is damaged as well, the entry may count as torn.
+ * that were not committed. If the crash tore the log entry of a range, the range was not changed yet, and the entry does not
+ * count. A damaged entry is told from a torn one by a mark that says how far the log is persistent; it is stored after each add
+ * and becomes persistent with the next add or commit. Exception: if the power fails before commit has written the changed
+ * ranges, damage to an entry of the last add may pass for a torn one.
  *
  * Thread safety: different lanes may be used by different threads at the same time; a lane by one thread at a time. The library does not
  * isolate transactions: two open transactions must not change the same bytes.
@@ -43,16 +44,18 @@ uint64_t fth_pm_tx_bytes(uint32_t lanes, uint64_t lane_bytes);
 
 /*
  * Make an area at offset `at` of the memory, a multiple of 64. A lane needs 64 bytes, and for each added
- * range 40 and the old bytes, rounded up to a multiple of 64. What was there before is lost. Blocks as fth_pm_persist() does. Returns 0; -EINVAL for invalid arguments; -ERANGE if the area does not fit; -EBUSY if
- * an area that overlaps it is open; -ENOMEM; or the error of persist.
+ * range 40 and the old bytes, rounded up to a multiple of 64. What was there before is lost. Blocks as fth_pm_persist() does.
+ * Returns 0; -EINVAL for invalid arguments; -ERANGE if the area does not fit; -EBUSY if an area that overlaps it is open;
+ * -EROFS if the memory is mapped for reading; -ENOMEM; or the error of persist.
  */
 int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
 		     struct fth_pm_tx **out);
 
 /*
- * Open an area and roll back the transactions that were open. Returns 0; -ENOENT if none was created at this offset: the header is
- * zero, or a creation was interrupted; -EBADMSG if it is damaged, or something else is there, and then nothing was changed; -EINVAL or -ERANGE for an invalid offset; -EBUSY if it is open already; -EROFS if the memory is mapped for reading; -ENOMEM; or the error of
- * persist. After damage fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
+ * Open an area and roll back the transactions that were open. Returns 0; -ENOENT if none was created at this offset: the header
+ * is zero, or a creation was interrupted; -EBADMSG if it is damaged, or something else is there, and then nothing was changed;
+ * -EINVAL or -ERANGE for an invalid offset; -EBUSY if it is open already; -EROFS if the memory is mapped for reading; -ENOMEM; or
+ * the error of persist. After damage fth_pm_tx_create() makes a new area; what the open transactions had changed stays.
  */
 int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out);
 

@@ -16,8 +16,8 @@
  *	4. `fenced` says up to where the entries of a sequence were persistent. It is stored after their fence, so it never covers a torn
  *	   entry; and before the caller changes the bytes of these entries.
  *
- * `fenced` has no fence of its own: it is persistent after the lane's next one, at the latest when commit has written the new bytes. If
- * the power fails before, a damaged entry of the last fence passes for a torn one. The end of a process does not lose it.
+ * `fenced` has no fence of its own: it becomes persistent with the lane's next one, at the latest with that of commit which writes the new
+ * bytes. A crash during that one may keep new bytes and lose `fenced`: then a damaged entry of the last fence passes for a torn one.
  *
  * Recovery restores the old bytes of open transactions, last entry first, and can itself be interrupted: until the sequence
  * is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
