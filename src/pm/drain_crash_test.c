@@ -214,11 +214,58 @@ static void no_transaction_is_there_in_part(void **unused)
 	lose_transactions("crash(mem:640K)?fua=off");
 }
 
+static void flip_on_device(struct fth_dev *dev, uint64_t at, unsigned bit)
+{
+	uint8_t page[4096];
+
+	assert_ok(fth_dev_read(dev, page, sizeof page, at / 4096 * 4096, FTH_DEV_TIMEOUT));
+	page[at % 4096] ^= (uint8_t)(1u << bit);
+	assert_ok(fth_dev_write(dev, page, sizeof page, at / 4096 * 4096, FTH_DEV_TIMEOUT));
+}
+
+/* The program ends inside a transaction, of which a changed range is on the device. A bit of its undo entry flips there. */
+static void damaged_undo_entries_are_found(void **unused)
+{
+	uint64_t entry = FTH_PM_HEADER + (sizeof(struct bank) + 4095) / 4096 * 4096 + 64 + 64;
+	struct fth_pm_tx *tx;
+	struct fth_dev *dev;
+	struct bank *bank;
+	struct fth_pm *pm;
+
+	(void)unused;
+	assert_ok(fth_dev_open("mem:640K", &dev));
+	pm = map_again(dev);
+	open_bank(pm, &bank, &tx, true);
+	assert_ok(fth_pm_tx_begin(tx, 0));
+	assert_ok(fth_pm_tx_add(tx, 0, bank->balance, 8));
+	bank->balance[0] = 1;
+	assert_ok(fth_pm_persist(pm, bank->balance, 8));
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_unmap(pm));
+	for (unsigned byte = 0; byte < 40 + 8; byte++) {
+		flip_on_device(dev, entry + byte, byte % 8);
+		pm = map_again(dev);
+		bank = fth_pm_base(pm);
+		assert_int_equal(fth_pm_tx_open(pm, entry - FTH_PM_HEADER - 128, &tx), -EBADMSG);
+		assert_int_equal(bank->balance[0], 1);
+		assert_ok(fth_pm_unmap(pm));
+		flip_on_device(dev, entry + byte, byte % 8);
+	}
+	pm = map_again(dev);
+	open_bank(pm, &bank, &tx, false);
+	assert_int_equal(fth_pm_tx_rolled_back(tx), 1);
+	assert_int_equal(bank->balance[0], START);
+	fth_pm_tx_close(tx);
+	assert_ok(fth_pm_unmap(pm));
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_persisted_is_lost),
 		cmocka_unit_test(no_transaction_is_there_in_part),
+		cmocka_unit_test(damaged_undo_entries_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
