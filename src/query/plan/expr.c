@@ -151,17 +151,6 @@ static bool same_op(enum sql_op op, enum fth_op *out)
 	return false;
 }
 
-/* IN of a list with something else than constants: equal to one of them. */
-static struct fth_expr *in_any(struct planner *p, struct fth_expr **args, unsigned n)
-{
-	struct fth_expr *any = fth_expr_call2(p->arena, FTH_OP_EQ, args[0], args[1]);
-
-	for (unsigned i = 2; i < n; i++)
-		any = fth_expr_call2(p->arena, FTH_OP_OR, any,
-				     fth_expr_call2(p->arena, FTH_OP_EQ, args[0], args[i]));
-	return any;
-}
-
 static struct fth_expr *chain(struct planner *p, enum fth_op op, struct fth_expr **args, unsigned n)
 {
 	struct fth_expr *all = args[0];
@@ -191,14 +180,6 @@ static struct fth_expr *extreme(struct planner *p, enum fth_op op, struct fth_ex
 	return fth_expr_call(p->arena, FTH_OP_CASE, 3, choice);
 }
 
-static bool all_constant(struct fth_expr **args, unsigned from, unsigned n)
-{
-	for (unsigned i = from; i < n; i++)
-		if (args[i] == NULL || args[i]->kind != FTH_EXPR_CONST)
-			return false;
-	return true;
-}
-
 static struct fth_expr *call(struct planner *p, const struct sql_expr *e, struct fth_expr **args)
 {
 	unsigned n = e->count;
@@ -206,8 +187,6 @@ static struct fth_expr *call(struct planner *p, const struct sql_expr *e, struct
 
 	if (e->op == SQL_AND || e->op == SQL_OR)
 		return chain(p, e->op == SQL_AND ? FTH_OP_AND : FTH_OP_OR, args, n);
-	if (e->op == SQL_IN && !all_constant(args, 1, n))
-		return in_any(p, args, n);
 	if (e->op == SQL_IS_NOT_NULL)
 		return not(p, fth_expr_call1(p->arena, FTH_OP_IS_NULL, args[0]));
 	if (e->op == SQL_IS_DISTINCT)

@@ -221,27 +221,46 @@ static struct sql_expr *bind_in_rows(struct sql_ctx *ctx, struct sql_scope *scop
 	return sql_or_list(ctx, &parts);
 }
 
-/* x IN (list). The list keeps its types if all are constants of x's kind. */
-static struct sql_expr *bind_in_list(struct sql_ctx *ctx, struct sql_scope *scope,
-				     const PgQuery__AExpr *x)
+/* x IN (constants): the first type decides for all. args[0] is x. */
+static struct sql_expr *in_constants(struct sql_ctx *ctx, unsigned n, struct sql_expr **args,
+				     int at)
 {
-	const PgQuery__List *list = x->rexpr->list;
-	struct sql_expr **args = SQL_ARRAY(ctx, struct sql_expr *, list->n_items + 1);
 	struct sql_type type = {.kind = SQL_UNKNOWN};
-	unsigned n = (unsigned)list->n_items + 1;
 
-	args[0] = sql_bind_expr(ctx, scope, x->lexpr);
-	for (unsigned i = 1; i < n; i++)
-		args[i] = sql_bind_expr(ctx, scope, list->items[i - 1]);
+	if (n == 2)
+		return sql_compare(ctx, SQL_EQ, args[0], args[1], at);
 	for (unsigned i = 0; i < n; i++)
 		type = sql_common_type(ctx, type, args[i]->type, "IN", args[i]->at);
 	if (type.kind == SQL_UNKNOWN)
 		type = SQL_TYPE_TEXT;
 	for (unsigned i = 0; i < n; i++)
-		args[i] = sql_coerce(ctx, args[i], type, "IN");
-	if (n == 2)
-		return sql_compare(ctx, SQL_EQ, args[0], args[1], x->location);
-	return sql_fold(ctx, sql_call(ctx, SQL_IN, SQL_TYPE_BOOL, n, args, x->location));
+		args[i] = sql_compared(ctx, args[i], type, "IN");
+	return sql_fold(ctx, sql_call(ctx, SQL_IN, SQL_TYPE_BOOL, n, args, at));
+}
+
+/* x IN (list): what is not constant in the list is compared by itself. */
+static struct sql_expr *bind_in_list(struct sql_ctx *ctx, struct sql_scope *scope,
+				     const PgQuery__AExpr *x)
+{
+	const PgQuery__List *list = x->rexpr->list;
+	struct sql_expr **args = SQL_ARRAY(ctx, struct sql_expr *, list->n_items + 1);
+	struct sql_expr *value = sql_bind_expr(ctx, scope, x->lexpr);
+	struct sql_list parts = {0};
+	unsigned n = 1;
+
+	args[0] = value;
+	for (size_t i = 0; i < list->n_items; i++) {
+		struct sql_expr *item = sql_bind_expr(ctx, scope, list->items[i]);
+
+		if (sql_is_const(item))
+			args[n++] = item;
+		else
+			sql_list_add(ctx, &parts,
+				     sql_compare(ctx, SQL_EQ, value, item, x->location));
+	}
+	if (n > 1)
+		sql_list_add(ctx, &parts, in_constants(ctx, n, args, x->location));
+	return sql_or_list(ctx, &parts);
 }
 
 static struct sql_expr *bind_in(struct sql_ctx *ctx, struct sql_scope *scope,
@@ -316,14 +335,10 @@ static struct sql_expr *bind_nullif(struct sql_ctx *ctx, struct sql_scope *scope
 				    const PgQuery__AExpr *x)
 {
 	struct sql_expr *args[2];
-	struct sql_expr *same;
 
 	args[0] = sql_bind_expr(ctx, scope, x->lexpr);
 	args[1] = sql_bind_expr(ctx, scope, x->rexpr);
-	same = sql_compare(ctx, SQL_IS_NOT_DISTINCT, args[0], args[1], x->location);
-	(void)same; /* for its checks of types */
-	args[0] = sql_settle(ctx, args[0]);
-	sql_unify(ctx, 2, args, "NULLIF");
+	sql_comparable(ctx, &args[0], &args[1], "NULLIF", x->location);
 	return sql_fold(ctx, sql_call(ctx, SQL_NULLIF, args[0]->type, 2, args, x->location));
 }
 
@@ -399,14 +414,15 @@ static struct sql_expr *bind_case(struct sql_ctx *ctx, struct sql_scope *scope,
 		if (value)
 			condition = sql_compare(ctx, SQL_EQ, value, condition, when->location);
 		args[2 * i] = sql_condition(ctx, condition, "WHEN");
-		results[i] = sql_bind_expr(ctx, scope, when->result);
+		results[i + 1] = sql_bind_expr(ctx, scope, when->result);
 	}
-	results[whens] = x->defresult ? sql_bind_expr(ctx, scope, x->defresult)
-				      : sql_null(ctx, (struct sql_type){.kind = SQL_UNKNOWN});
+	/* ELSE goes first: PostgreSQL lets its type decide */
+	results[0] = x->defresult ? sql_bind_expr(ctx, scope, x->defresult)
+				  : sql_null(ctx, (struct sql_type){.kind = SQL_UNKNOWN});
 	type = sql_unify(ctx, whens + 1, results, "CASE");
 	for (unsigned i = 0; i < whens; i++)
-		args[2 * i + 1] = results[i];
-	args[n - 1] = results[whens];
+		args[2 * i + 1] = results[i + 1];
+	args[n - 1] = results[0];
 	return sql_fold(ctx, sql_case_expr(ctx, type, n, args, x->location));
 }
 
@@ -528,11 +544,9 @@ static void match_any_types(struct sql_ctx *ctx, struct sql_bound *bound, struct
 
 	for (unsigned i = 0; i < bound->count; i++) {
 		struct sql_expr *column = sql_column_expr(ctx, bound->columns[i], at);
-		struct sql_type type =
-			sql_common_type(ctx, args[i]->type, column->type, "IN", args[i]->at);
 
-		args[i] = sql_coerce(ctx, args[i], type, "IN");
-		exprs[i] = sql_coerce(ctx, column, type, "IN");
+		exprs[i] = column;
+		sql_comparable(ctx, &args[i], &exprs[i], "IN", args[i]->at);
 		columns[i] = column->column;
 		if (exprs[i] != column) {
 			columns[i] = sql_new_column(ctx, "in", exprs[i]->type, exprs[i]->nullable);

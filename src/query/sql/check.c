@@ -43,9 +43,11 @@ static int check_kinds(const struct sql_expr *e)
 	for (unsigned i = 1; i < e->count; i++) {
 		enum sql_kind a = e->args[0]->type.kind, b = e->args[i]->type.kind;
 
-		if (a != b && !(sql_is_string(a) && sql_is_string(b)))
+		if (a != b)
 			return fth_fail(EINVAL, "arguments of %s have kinds %d and %d",
 					sql_op_name(e->op), a, b);
+		if (e->op == SQL_IN && e->args[i]->kind != SQL_CONST)
+			return fth_fail(EINVAL, "entry %u of an IN list is not a constant", i);
 	}
 	return 0;
 }

@@ -77,10 +77,32 @@ static int like_match(const struct sql_value *text, const struct sql_value *patt
 	}
 }
 
-static int eval_like(struct sql_env *env, const struct sql_value *pattern,
+/* LIKE sees a char(n) with all of its n characters. */
+static int pad_char(struct sql_env *env, struct sql_type type, struct sql_value *value)
+{
+	size_t chars = utf8_length(value->text, value->length);
+	size_t blanks = chars < (size_t)type.length ? (size_t)type.length - chars : 0;
+	char *text;
+
+	if (type.kind != SQL_CHAR || blanks == 0)
+		return 0;
+	text = sql_arena_alloc(env->arena, value->length + blanks);
+	if (!text)
+		return -ENOMEM;
+	memcpy(text, value->text, value->length);
+	memset(text + value->length, ' ', blanks);
+	value->text = text;
+	value->length += blanks;
+	return 0;
+}
+
+static int eval_like(struct sql_env *env, struct sql_type type, const struct sql_value *pattern,
 		     const struct sql_value *escape, struct sql_value *value)
 {
-	int matches;
+	int matches, rc = pad_char(env, type, value);
+
+	if (rc < 0)
+		return rc;
 
 	if (escape->length > 1)
 		return sql_eval_fail(env, EINVAL, "an escape string must be one ASCII character");
@@ -233,7 +255,7 @@ int sql_eval_string(struct sql_env *env, const struct sql_expr *e, struct sql_va
 	}
 	switch (e->op) {
 	case SQL_LIKE:
-		return eval_like(env, &second, &third, value);
+		return eval_like(env, e->args[0]->type, &second, &third, value);
 	case SQL_CONCAT:
 		return eval_concat(env, &second, value);
 	case SQL_SUBSTRING:

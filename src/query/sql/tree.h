@@ -16,8 +16,8 @@
  *     above LIKE, IN, columns, casts, CASE and COALESCE; comparisons are inverted instead. A constant is
  *     the right argument of a comparison. Constant expressions are folded, except those that would raise
  *     an error: that is left to the rows that reach them.
- *  5. Arguments of a comparison or IN have the same kind, where char and varchar count as one; so do those of
- *     arithmetic. Decimals may differ in scale: the value counts, not its representation. Results of CASE
+ *  5. Arguments of a comparison or IN have the same kind: a char that meets a varchar is cast, or the other way
+ *     round. So do those of arithmetic. An IN list has constants only. Decimals may differ in scale: the value counts, not its representation. Results of CASE
  *     and arguments of COALESCE, GREATEST and LEAST have the type of the whole.
  *  6. A filter's predicate lies as low as it may; a condition on one input of an inner join is a filter
  *     below it. Inner joins stand in the order of the text, connected inputs first: the planner
@@ -43,7 +43,7 @@ enum sql_op {
 	SQL_NOT,
 	SQL_IS_NULL,
 	SQL_IS_NOT_NULL,
-	/* comparisons; strings byte by byte */
+	/* comparisons of one kind, char and varchar being two; strings byte by byte */
 	SQL_EQ,
 	SQL_NE,
 	SQL_LT,
@@ -52,7 +52,7 @@ enum sql_op {
 	SQL_GE,
 	SQL_IS_DISTINCT,     /* never NULL: NULL is a value equal to itself */
 	SQL_IS_NOT_DISTINCT, /* likewise */
-	SQL_IN,	  /* x, then the list: true if equal to one; NULL if not and x or one is NULL */
+	SQL_IN,	  /* x, then constants: true if equal to one; NULL if not and x or one is NULL */
 	SQL_LIKE, /* string, pattern, escape character (empty: none) */
 	/* arithmetic: overflow and division by zero are errors */
 	SQL_ADD,

@@ -40,7 +40,7 @@ struct sql_type {
 	enum sql_kind kind;
 	int precision; /* decimal: digits in all, at most SQL_PRECISION_MAX */
 	int scale;     /* decimal: digits after the point */
-	int length;    /* char, varchar: characters at most; 0: no limit */
+	int length;    /* char, varchar: characters at most; 0: no limit, and a varchar is text */
 };
 
 struct sql_value {
@@ -61,6 +61,11 @@ struct sql_value {
 static inline bool sql_is_string(enum sql_kind kind)
 {
 	return kind == SQL_CHAR || kind == SQL_VARCHAR;
+}
+
+static inline bool sql_is_text(struct sql_type type)
+{
+	return type.kind == SQL_VARCHAR && type.length == 0;
 }
 
 static inline bool sql_is_number(enum sql_kind kind)

@@ -150,6 +150,16 @@ struct sql_expr *sql_cast(struct sql_ctx *ctx, struct sql_expr *e, struct sql_ty
 	return sql_fold(ctx, sql_cast_expr(ctx, e, type));
 }
 
+/* The first one decides, with room for both: as PostgreSQL does, since char, varchar and text cast to each other. */
+static struct sql_type common_string(struct sql_type a, struct sql_type b)
+{
+	if (a.length == 0 || b.length == 0)
+		a.length = 0;
+	else if (a.length < b.length)
+		a.length = b.length;
+	return a;
+}
+
 struct sql_type sql_common_type(struct sql_ctx *ctx, struct sql_type a, struct sql_type b,
 				const char *what, int at)
 {
@@ -172,15 +182,8 @@ struct sql_type sql_common_type(struct sql_ctx *ctx, struct sql_type a, struct s
 		scale = a.scale > b.scale ? a.scale : b.scale;
 		return decimal_type(whole + scale, scale);
 	}
-	if (sql_is_string(a.kind) && sql_is_string(b.kind)) {
-		if (a.kind == b.kind && a.length == b.length)
-			return a;
-		return a.kind == SQL_CHAR && b.kind == SQL_CHAR
-			       ? (struct sql_type){.kind = SQL_CHAR,
-						   .length = a.length > b.length ? a.length
-										 : b.length}
-			       : SQL_TYPE_TEXT;
-	}
+	if (sql_is_string(a.kind) && sql_is_string(b.kind))
+		return common_string(a, b);
 	if (a.kind != b.kind)
 		sql_wrong(ctx, at, "%s: types %s and %s do not match", what, sql_type_name(a, left),
 			  sql_type_name(b, right));
@@ -210,22 +213,53 @@ struct sql_type sql_unify(struct sql_ctx *ctx, unsigned count, struct sql_expr *
 	return type;
 }
 
-struct sql_expr *sql_compare(struct sql_ctx *ctx, enum sql_op op, struct sql_expr *a,
-			     struct sql_expr *b, int at)
+/*
+ * Trailing blanks do not count where char meets char or varchar(n), and do count where it meets text. Both sides become
+ * of one kind, so that a join by hash and a comparison row by row agree.
+ */
+static struct sql_type comparison_type(struct sql_ctx *ctx, struct sql_type a, struct sql_type b,
+				       const char *what, int at)
 {
-	struct sql_expr *args[2];
-	struct sql_type type;
-	char what[48] = "comparison";
+	struct sql_type type = sql_common_type(ctx, a, b, what, at);
 
-	if (op <= SQL_GE)
-		strcat(strcat(what, " with "), op_texts[op]);
-	type = sql_common_type(ctx, a->type, b->type, what, at);
+	if (!sql_is_string(a.kind) || !sql_is_string(b.kind) || a.kind == b.kind)
+		return type;
+	if (sql_is_text(a) || sql_is_text(b))
+		return SQL_TYPE_TEXT;
+	return (struct sql_type){.kind = SQL_CHAR};
+}
+
+struct sql_expr *sql_compared(struct sql_ctx *ctx, struct sql_expr *e, struct sql_type type,
+			      const char *what)
+{
+	e = sql_coerce(ctx, e, type, what);
+	return sql_is_string(type.kind) && e->type.kind != type.kind
+		       ? sql_fold(ctx, sql_cast_expr(ctx, e, type))
+		       : e;
+}
+
+void sql_comparable(struct sql_ctx *ctx, struct sql_expr **a, struct sql_expr **b, const char *what,
+		    int at)
+{
+	struct sql_type type = comparison_type(ctx, (*a)->type, (*b)->type, what, at);
+
 	if (type.kind == SQL_INTERVAL)
 		sql_unsupported(ctx, at, "comparing intervals");
 	if (type.kind == SQL_UNKNOWN)
 		type = SQL_TYPE_TEXT;
-	args[0] = sql_coerce(ctx, a, type, what);
-	args[1] = sql_coerce(ctx, b, type, what);
+	*a = sql_compared(ctx, *a, type, what);
+	*b = sql_compared(ctx, *b, type, what);
+}
+
+struct sql_expr *sql_compare(struct sql_ctx *ctx, enum sql_op op, struct sql_expr *a,
+			     struct sql_expr *b, int at)
+{
+	struct sql_expr *args[2] = {a, b};
+	char what[48] = "comparison";
+
+	if (op <= SQL_GE)
+		strcat(strcat(what, " with "), op_texts[op]);
+	sql_comparable(ctx, &args[0], &args[1], what, at);
 	if (sql_is_const(args[0]) && !sql_is_const(args[1])) {
 		struct sql_expr *constant = args[0];
 

@@ -25,6 +25,14 @@ struct sql_type sql_unify(struct sql_ctx *ctx, unsigned count, struct sql_expr *
 struct sql_type sql_common_type(struct sql_ctx *ctx, struct sql_type a, struct sql_type b,
 				const char *what, int at);
 
+/* sql_coerce() for an operand of a comparison: char and varchar are different types. */
+struct sql_expr *sql_compared(struct sql_ctx *ctx, struct sql_expr *e, struct sql_type type,
+			      const char *what);
+
+/* Casts *a and *b to the type in which they are compared. `what` names the place in the error. */
+void sql_comparable(struct sql_ctx *ctx, struct sql_expr **a, struct sql_expr **b, const char *what,
+		    int at);
+
 /* a op b, for SQL_EQ .. SQL_IS_NOT_DISTINCT, cast and folded. */
 struct sql_expr *sql_compare(struct sql_ctx *ctx, enum sql_op op, struct sql_expr *a,
 			     struct sql_expr *b, int at);

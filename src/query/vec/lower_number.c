@@ -440,14 +440,16 @@ static int cast_to_text(struct lower *l, int a, struct fth_type from, struct fth
 						    : I_TEXT_OF_DEC;
 		in.k = from.scale;
 		a = fth_emit(l, in, true, 0, 0);
-	} else {
+	} else if (to.kind != FTH_T_CHAR) {
 		a = fth_emit_as(l, a, from, fth_type(FTH_T_TEXT), scope);
 	}
-	if (a < 0 || to.length == 0)
-		return a;
-	in = fth_insn(I_CUT, FTH_STR, a, -1);
-	in.k = to.length;
-	return fth_emit(l, in, true, 0, 0);
+	if (a >= 0 && to.length > 0) {
+		in = fth_insn(I_CUT, FTH_STR, a, -1);
+		in.k = to.length;
+		a = fth_emit(l, in, true, 0, 0);
+	}
+	/* groups and keys compare the bytes of a char: they have no blanks at the end */
+	return to.kind == FTH_T_CHAR ? fth_emit_as(l, a, to, fth_type(FTH_T_TEXT), scope) : a;
 }
 
 static int cast_bool(struct lower *l, int a, struct fth_type from, int scope)

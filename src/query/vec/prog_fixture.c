@@ -682,6 +682,8 @@ static void eval_cast(const struct fth_expr *e, struct fix_value a, struct fix_v
 			trim_char(out);
 		if (to.length)
 			substring(out, 1, (fth_i128)to.length + 1);
+		if (to.kind == FTH_T_CHAR)
+			trim_char(out);
 		return;
 	}
 	if (to.kind == FTH_T_DOUBLE) {

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""sql_postgresql_test.py FATHOM SQL_REFERENCE: the engine and the reference interpreter against PostgreSQL, topic by topic.
+
+sql_differential.py tries random queries; here are all combinations of constructs whose rules are easy to get
+wrong. A query that PostgreSQL refuses must be refused, and all others must give its rows. Exits 77 without PostgreSQL.
+"""
+import itertools
+import subprocess
+import sys
+import tempfile
+
+from sql_differential import MARK, NULL, PostgreSQL, same_rows, split_answers
+
+JOINS = ("join", "left join", "right join", "full join")
+
+
+def strings_of_all_types():
+    """Trailing blanks count in text and varchar, and not where char meets char or varchar(n)."""
+    types = {"c4": "char(4)", "c9": "char(9)", "v": "varchar(12)", "w": "varchar(5)", "t": "text"}
+    words = ["'a'", "'a '", "'a  '", "'ab'", "'ab  '", "''", "' '", "'b'", "null", "'a b '"]
+    setup, queries = [], []
+    tables = {"s": 12, "l": 90}  # the planner builds the smaller side
+    for (size, rows), (name, kind) in itertools.product(tables.items(), types.items()):
+        values = ", ".join("(%d, %s)" % (i, words[(i * 7 + rows) % len(words)]) for i in range(rows))
+        setup += ["create table %s%s (i int not null, k %s)" % (size, name, kind), "insert into %s%s values %s" % (size, name, values)]
+    names = [size + name for size in tables for name in types]
+    for x, y in itertools.permutations(names, 2):
+        queries += ["select x.i, y.i from %s x %s %s y on x.k = y.k" % (x, join, y) for join in JOINS]
+        queries += [text.replace("X", x).replace("Y", y) for text in (
+            "select x.i from X x where exists (select 1 from Y y where x.k = y.k)",
+            "select x.i from X x where not exists (select 1 from Y y where x.k = y.k)",
+            "select x.i from X x where x.k in (select y.k from Y y where y.i < 50)",
+            "select x.i from X x where x.k not in (select y.k from Y y where y.k is not null)",
+            "select x.i from X x where x.k = all (select y.k from Y y where y.i = x.i)",
+            "select x.i, y.i from X x join Y y using (k)",
+            "select x.i, y.i from X x join Y y on (x.k, x.i) = (y.k, y.i)",
+            "select x.i from X x join Y y on x.k = y.k where y.k = 'a '",
+            "select x.i from X x join Y y on x.k = y.k and x.k = 'a'",
+            "select x.k, count(*) from X x join Y y on x.k = y.k group by x.k",
+            "select y.k, count(*), count(distinct x.k) from X x join Y y on x.k = y.k group by y.k",
+            "select count(*) from (select k from X union select k from Y) q",
+            "select k from X intersect select k from Y",
+            "select k from X except select k from Y",
+            "select x.i, (select count(*) from Y y where y.k = x.k) from X x",
+            "select x.i from X x where x.k = (select max(y.k) from Y y where y.i < 9)",
+            "select x.i, y.i, x.k = y.k, x.k < y.k, x.k is distinct from y.k, nullif(x.k, y.k) || '|', coalesce(x.k, y.k) = y.k,"
+            " greatest(x.k, y.k) || '|' from X x, Y y where x.i < 12 and y.i < 10",
+            "select x.i, y.i from X x, Y y where x.k in (y.k, 'b', 'a ') and x.i < 12 and y.i < 12",
+            "select x.i, case x.k when y.k then 1 else 0 end, case when x.i < 5 then x.k else y.k end || '|' from X x, Y y where x.i < 9 and y.i < 4",
+        )]
+    for name, word in itertools.product(names, ("'a'", "'a '", "'a '::char(3)", "'a '::varchar(5)", "'a '::text", "'a'::text")):
+        queries += ["select i from %s where k %s" % (name, test % word) for test in ("= %s", "<> %s", "< %s", ">= %s", "in (%s)", "in (%s, 'ab ')", "in ('b', %s)")]
+    for name in names:
+        queries += ["select k, count(*) from %s group by k" % name, "select count(distinct k), min(k), max(k) from %s" % name,
+                    "select i from %s order by k, i" % name, "select cast(k as char(3)), count(*) from %s group by 1" % name,
+                    "select i, k like 'ab', k like 'ab  ', k like 'a%%' from %s" % name]
+    queries += ["select cast('ab' as char(4)) like 'ab', cast('ab' as char(4)) like 'ab  ', cast('ab' as text) like 'ab'"]
+    return setup, queries
+
+
+def verdict(query, theirs, ours):
+    """None, or what is wrong."""
+    if ours is None:
+        return "no answer"
+    if theirs[1] or ours[1]:
+        return None if theirs[1] and ours[1] else "PostgreSQL: %s, ours: %s" % (theirs[1], ours[1])
+    if same_rows(theirs[0], ours[0], " order by " in query):
+        return None
+    return "%d rows of PostgreSQL, %d of ours; the first: %r, %r" % (len(theirs[0]), len(ours[0]), theirs[0][:5], ours[0][:5])
+
+
+def compare(server, programs, topic):
+    setup, queries = topic()
+    script = "".join(text + ";\n" for text in setup) + "".join("select '%s%d';\n%s;\n" % (MARK, i, query) for i, query in enumerate(queries))
+    theirs = split_answers(server.answer("set client_min_messages = error; drop schema public cascade; create schema public;\n" + script))
+    wrong = 0
+    for program in programs:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([folder if word == "{db}" else word for word in program], input=script, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        ours = split_answers(done.stdout)
+        for i, query in enumerate(queries):
+            what = verdict(query, theirs[i], ours.get(i))
+            if what:
+                wrong += 1
+                if wrong <= 10:
+                    print("%s: %s;\n  %s" % (program[0], query, what))
+        if done.returncode not in (0, 1):
+            print("%s ends with %d: %s" % (program[0], done.returncode, done.stdout[-500:]))
+            wrong += 1
+    print("%s: %d queries, %d wrong" % (topic.__name__, len(queries), wrong))
+    return wrong
+
+
+def main():
+    programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
+    server = PostgreSQL()
+    try:
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types,))
+    finally:
+        server.close()
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
