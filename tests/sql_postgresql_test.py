@@ -59,6 +59,27 @@ def strings_of_all_types():
     return setup, queries
 
 
+def with_queries():
+    """A WITH query is checked whether it is used or not, and sees what stands around the WITH."""
+    setup = ["create table t1 (a int, b int)", "create table t2 (a int, x int)", "insert into t1 values (1, 2), (3, 4), (5, 6)",
+             "insert into t2 values (1, 10), (3, 30), (3, 31)"]
+    return setup, [
+        "with w as (select nosuch from t1) select 1", "with w as (select * from nosuch) select 1", "with w as (select 1/0) select 2",
+        "with w as (select a from t1), v as (select b from w) select 1", "with w as (select a from t1), w as (select a from t2) select 1",
+        "with w(x, y, z) as (select a from t1) select 1", "with w as (select a from v), v as (select a from t1) select 1",
+        "with w as (select sum(a), b from t1) select 1", "with w as (select a from t1 union select a, b from t1) select 1",
+        "select (with w as (select nosuch) select 1)", "select a from t1 where exists (with w as (select nosuch from t2) select 1 from t2)",
+        "with w as (with v as (select nosuch from t1) select 1) select 2", "with w as (select nosuch from t1) values (1)",
+        "with w as (select nosuch from t1) select a from t2 union select a from t2", "with w as (select a from t1) select a from t2 union select a from t2",
+        "with w as (select a from t1 where b = x) select 1 from t2", "with w as (select a from t1 where b = x) select (select count(*) from w) from t2",
+        "with w as (select a from t1 where b = x) select * from t2 where exists (select 1 from w)",
+        "select x, (with w as (select a from t1 where t1.a = t2.a) select count(*) from w) from t2",
+        "select x, (with w as (select a from t1 where t1.a < t2.x) select count(*) from w where exists (select 1 from w v where v.a > w.a)) from t2",
+        "select x, (with w as (select a from t1 where t1.a = t2.a) select max(a) from t1 where a in (select a from w)) from t2",
+        "with w as (select a from t1) select * from w", "with w as (select a from t1), v as (select a + 1 from w) select * from w",
+        "with t1 as (select a from t1 where a > 1) select * from t1"]
+
+
 def verdict(query, theirs, ours):
     """None, or what is wrong."""
     if ours is None:
@@ -96,7 +117,7 @@ def main():
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types,))
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, with_queries))
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

@@ -20,8 +20,10 @@ struct sql_scope_column {
 struct sql_cte {
 	const char *name;
 	const PgQuery__CommonTableExpr *node;
-	const struct sql_cte *visible; /* those that its own query sees */
+	const struct sql_scope *parent; /* the columns around the WITH, and */
+	const struct sql_cte *visible;	/* the WITH queries that its own query sees */
 	const struct sql_cte *next;
+	bool *used; /* a FROM clause names it */
 };
 
 /* The select that is being bound, as expressions see it. */
@@ -73,6 +75,8 @@ int sql_node_location(const PgQuery__Node *node);
 struct sql_rel *sql_bind_from(struct sql_ctx *ctx, struct sql_scope *scope,
 			      const PgQuery__SelectStmt *select);
 const struct sql_table *sql_find_table(struct sql_ctx *ctx, const PgQuery__RangeVar *var);
+/* Binds the query of a WITH, for one of its uses. */
+struct sql_bound sql_bind_cte(struct sql_ctx *ctx, const struct sql_cte *cte);
 
 /* bind_select.c */
 struct sql_bound sql_bind_select(struct sql_ctx *ctx, const struct sql_scope *parent,

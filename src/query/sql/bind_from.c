@@ -140,16 +140,14 @@ static const struct sql_cte *find_cte(const struct sql_scope *scope, const char 
 }
 
 /* Each use of a WITH query is bound anew, so that its columns are its own. */
-static struct sql_rel *bind_cte(struct sql_ctx *ctx, struct sql_scope *scope,
-				const struct sql_cte *cte, const PgQuery__RangeVar *var)
+struct sql_bound sql_bind_cte(struct sql_ctx *ctx, const struct sql_cte *cte)
 {
 	const PgQuery__CommonTableExpr *node = cte->node;
 	struct sql_bound bound;
 
-	if (node->ctequery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
-		sql_unsupported(ctx, node->location, "WITH of a statement other than a query");
+	*cte->used = true;
 	sql_enter(ctx, node->location);
-	bound = sql_bind_select(ctx, scope->parent, cte->visible, node->ctequery->select_stmt);
+	bound = sql_bind_select(ctx, cte->parent, cte->visible, node->ctequery->select_stmt);
 	sql_leave(ctx);
 	if (node->n_aliascolnames > bound.count)
 		sql_wrong(ctx, node->location,
@@ -157,8 +155,7 @@ static struct sql_rel *bind_cte(struct sql_ctx *ctx, struct sql_scope *scope,
 			  bound.count, node->n_aliascolnames);
 	for (size_t i = 0; i < node->n_aliascolnames; i++)
 		bound.names[i] = sql_node_string(ctx, node->aliascolnames[i]);
-	return add_bound(ctx, scope, bound, var->alias ? var->alias->aliasname : var->relname,
-			 var->alias, var->location);
+	return bound;
 }
 
 static struct sql_rel *bind_range(struct sql_ctx *ctx, struct sql_scope *scope,
@@ -170,7 +167,9 @@ static struct sql_rel *bind_range(struct sql_ctx *ctx, struct sql_scope *scope,
 
 	check_range(ctx, var);
 	if (cte)
-		return bind_cte(ctx, scope, cte, var);
+		return add_bound(ctx, scope, sql_bind_cte(ctx, cte),
+				 var->alias ? var->alias->aliasname : var->relname, var->alias,
+				 var->location);
 	table = ctx->catalog->table(ctx->catalog->self, var->relname);
 	if (table)
 		return bind_table(ctx, scope, table, var->alias, var->location);

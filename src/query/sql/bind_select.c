@@ -587,9 +587,23 @@ static struct sql_bound bind_plain_select(struct sql_ctx *ctx, const struct sql_
 	return finish_select(&s);
 }
 
+static void check_cte(struct sql_ctx *ctx, const PgQuery__WithClause *with, size_t i)
+{
+	const PgQuery__CommonTableExpr *node = with->ctes[i]->common_table_expr;
+
+	if (node->ctequery->node_case != PG_QUERY__NODE__NODE_SELECT_STMT)
+		sql_unsupported(ctx, node->location, "INSERT, UPDATE or DELETE in WITH (\"%s\")",
+				node->ctename);
+	for (size_t j = 0; j < i; j++) {
+		if (!strcmp(with->ctes[j]->common_table_expr->ctename, node->ctename))
+			sql_wrong(ctx, node->location, "WITH has two queries named \"%s\"",
+				  node->ctename);
+	}
+}
+
 /* WITH: each query sees those before it. */
-static const struct sql_cte *bind_with(struct sql_ctx *ctx, const PgQuery__WithClause *with,
-				       const struct sql_cte *ctes)
+static const struct sql_cte *add_ctes(struct sql_ctx *ctx, const PgQuery__WithClause *with,
+				      const struct sql_scope *parent, const struct sql_cte *ctes)
 {
 	if (!with)
 		return ctes;
@@ -598,18 +612,32 @@ static const struct sql_cte *bind_with(struct sql_ctx *ctx, const PgQuery__WithC
 	for (size_t i = 0; i < with->n_ctes; i++) {
 		struct sql_cte *cte = sql_alloc(ctx, sizeof(*cte));
 
+		check_cte(ctx, with, i);
 		cte->node = with->ctes[i]->common_table_expr;
 		cte->name = cte->node->ctename;
+		cte->parent = parent;
 		cte->visible = cte->next = ctes;
+		cte->used = sql_alloc(ctx, sizeof(*cte->used));
 		ctes = cte;
 	}
 	return ctes;
+}
+
+/* A WITH query that nothing uses must be correct all the same. The last one goes first: it may use those before it. */
+static void check_unused(struct sql_ctx *ctx, const struct sql_cte *ctes,
+			 const struct sql_cte *outer)
+{
+	for (; ctes != outer; ctes = ctes->next) {
+		if (!*ctes->used)
+			sql_bind_cte(ctx, ctes);
+	}
 }
 
 struct sql_bound sql_bind_query(struct sql_ctx *ctx, const struct sql_scope *parent,
 				const struct sql_cte *ctes, const PgQuery__SelectStmt *select,
 				bool keep_unknown)
 {
+	const struct sql_cte *outer = ctes;
 	struct sql_bound bound;
 
 	if (++ctx->select_count > SQL_SELECTS_MAX)
@@ -617,7 +645,7 @@ struct sql_bound sql_bind_query(struct sql_ctx *ctx, const struct sql_scope *par
 			  "the statement has more than %d SELECTs, including those of views",
 			  SQL_SELECTS_MAX);
 	sql_enter(ctx, -1);
-	ctes = bind_with(ctx, select->with_clause, ctes);
+	ctes = add_ctes(ctx, select->with_clause, parent, outer);
 	if (select->op != PG_QUERY__SET_OPERATION__SETOP_NONE &&
 	    select->op != PG_QUERY__SET_OPERATION__SET_OPERATION_UNDEFINED)
 		bound = sql_bind_set(ctx, parent, ctes, select);
@@ -625,6 +653,7 @@ struct sql_bound sql_bind_query(struct sql_ctx *ctx, const struct sql_scope *par
 		bound = sql_bind_values(ctx, parent, ctes, select);
 	else
 		bound = bind_plain_select(ctx, parent, ctes, select, keep_unknown);
+	check_unused(ctx, ctes, outer);
 	sql_leave(ctx);
 	return bound;
 }
