@@ -59,6 +59,42 @@ def strings_of_all_types():
     return setup, queries
 
 
+def columns_of_joins():
+    """USING and NATURAL: the merged columns, then the rest of the left side, then that of the right side."""
+    setup = ["create table t1 (a int, b int, c int)", "create table t2 (b int, a bigint, d int)", "create table t3 (d int, a int, e int)",
+             "create table u1 (k char(4), p int)", "create table u2 (q int, k varchar(6))", "create table u3 (k text, r int)", "create table n (z int)",
+             "insert into t1 values (1, 2, 3), (4, 5, 6), (null, 1, 1), (7, 8, 10)", "insert into t2 values (2, 1, 9), (8, 7, 6), (null, 4, 11)",
+             "insert into t3 values (9, 1, 7), (6, 7, 8), (11, 40, 12)", "insert into u1 values ('a', 1), ('ab', 2), ('c', 3)",
+             "insert into u2 values (5, 'a '), (6, 'ab'), (7, 'x ')", "insert into u3 values ('a ', 8), ('ab', 9), ('y', 10)", "insert into n values (77)"]
+    queries = ["select * from t1 join t2 using (a, a)", "select * from t1 join t2 using (zz)", "select * from t1 join t3 using (b)",
+               "select b from t1 join t2 using (a)", "select a from t1 join t2 using (a), t3", "select t9.* from t1 join t2 using (a)",
+               "select * from t1 join t2 on t1.a = t2.a natural join t3", "select * from (t1 join t2 using (a)) join t3 using (d)",
+               "select * from t1 x natural join t1 y", "select x.*, y.* from t1 x join t1 y using (a, b, c)",
+               "select * from t1 x full join t1 y using (a) full join t2 using (a) order by 1, 2, 3, 4, 5, 6",
+               "with w as (select * from t1 join t2 using (a)) select x.d, y.c from w x(a, b, c, bb, d) join w y(a, b, c, bb, d) using (a)"]
+    for join in JOINS:
+        for columns, text in itertools.product(("a", "b", "a, b", "b, a"), (
+                "select * from t1 J t2 using (C)", "select t2.*, t1.* from t1 J t2 using (C)", "select *, t1.*, t2.* from t1 J t2 using (C)",
+                "select * from n, t1 J t2 using (C)", "select * from t1 J t2 using (C) cross join n", "select q.* from (select * from t1 J t2 using (C)) q(x, y)")):
+            queries.append(text.replace("J", join).replace("C", columns))
+        queries += [text.replace("J", join) for text in (
+            "select * from t1 natural J t2", "select * from t2 natural J t1", "select a, t1.a, t2.a from t1 J t2 using (a)",
+            "select a, count(*), count(t1.a), sum(d) from t1 J t2 using (a) group by a", "select a, t1.a from t1 J t2 using (a) group by a",
+            "select a, t2.a from t1 J t2 using (a) group by a", "select c, d from t1 J t2 using (a) where a > 3",
+            "select c, d from t1 J t2 using (a) order by a desc nulls first, c, d", "select (select max(e) from t3 join n on t3.a = t2.a) from t1 J t2 using (a)",
+            "select a from t1 J t2 using (a) where exists (select 1 from t3 where t3.a = t1.a)", "select * from t1 where a in (select a from t2 J t3 using (d))")]
+        for second, text in itertools.product(JOINS, (
+                "select * from t1 J t2 using (a) K t3 using (a)", "select * from t1 natural J t2 natural K t3", "select * from t1 J (t2 K t3 using (d)) on t1.a = t2.a",
+                "select t3.*, t1.* from t1 J (t2 K t3 using (a)) using (a)", "select * from t1 J (t2 K t3 using (a, d)) using (a)",
+                "select t1.b, t3.e, a from t1 J t2 using (a, b) K t3 using (a)")):
+            queries.append(text.replace("J", join).replace("K", second))
+        for x, y in itertools.permutations(("u1", "u2", "u3"), 2):
+            queries += [text.replace("J", join).replace("X", x).replace("Y", y) for text in (
+                "select * from X J Y using (k)", "select k || '|', X.k || '|', Y.k || '|' from X J Y using (k)",
+                "select k = 'a'::text, k = 'a '::varchar(3), k = 'a '::text from X J Y using (k)")]
+    return setup, queries
+
+
 def with_queries():
     """A WITH query is checked whether it is used or not, and sees what stands around the WITH."""
     setup = ["create table t1 (a int, b int)", "create table t2 (a int, x int)", "insert into t1 values (1, 2), (3, 4), (5, 6)",
@@ -117,7 +153,7 @@ def main():
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, with_queries))
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries))
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

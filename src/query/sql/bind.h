@@ -10,11 +10,11 @@
 #include "query/sql/parse.h"
 
 struct sql_scope_column {
-	const char *table; /* the name it may be qualified with */
+	const char *table; /* the name it may be qualified with; NULL: merged by USING */
 	const char *name;
 	int column;
 	bool nullable;
-	bool hidden; /* the second one of USING: only with its table's name */
+	bool hidden; /* merged by USING: found only with its table's name */
 };
 
 struct sql_cte {

@@ -232,21 +232,29 @@ static struct sql_scope_column *using_column(struct sql_ctx *ctx, struct sql_sco
 	return found;
 }
 
-static struct sql_expr *using_condition(struct sql_ctx *ctx, struct sql_scope *scope, unsigned from,
-					unsigned middle, const char *name, bool right_join)
-{
-	unsigned to = scope->columns.count;
-	struct sql_scope_column *left = using_column(ctx, scope, from, middle, name);
-	struct sql_scope_column *right = using_column(ctx, scope, middle, to, name);
+/* ---- USING and NATURAL ---- */
 
-	if (!left || !right)
+/* Two columns that a join makes one: `*` shows it once, in front. */
+struct merged {
+	const char *name;
+	struct sql_scope_column *left, *right;
+};
+
+static void add_merged(struct sql_ctx *ctx, struct sql_scope *scope, unsigned from, unsigned middle,
+		       const char *name, struct sql_list *merged)
+{
+	struct merged *m = sql_alloc(ctx, sizeof(*m));
+
+	for (unsigned i = 0; i < merged->count; i++) {
+		if (!strcmp(((struct merged *)merged->items[i])->name, name))
+			sql_wrong(ctx, -1, "USING: column \"%s\" is listed twice", name);
+	}
+	m->name = name;
+	m->left = using_column(ctx, scope, from, middle, name);
+	m->right = using_column(ctx, scope, middle, scope->columns.count, name);
+	if (!m->left || !m->right)
 		sql_wrong(ctx, -1, "USING: column \"%s\" is not on both sides of the join", name);
-	if (right_join)
-		left->hidden = true;
-	else
-		right->hidden = true;
-	return sql_compare(ctx, SQL_EQ, sql_column_expr(ctx, left->column, -1),
-			   sql_column_expr(ctx, right->column, -1), -1);
+	sql_list_add(ctx, merged, m);
 }
 
 static bool has_column(const struct sql_scope *scope, unsigned from, unsigned to, const char *name)
@@ -260,38 +268,100 @@ static bool has_column(const struct sql_scope *scope, unsigned from, unsigned to
 	return false;
 }
 
-static struct sql_expr *natural_condition(struct sql_ctx *ctx, struct sql_scope *scope,
-					  unsigned from, unsigned middle, bool right_join)
+static void find_merged(struct sql_ctx *ctx, struct sql_scope *scope, const PgQuery__JoinExpr *join,
+			unsigned from, unsigned middle, struct sql_list *merged)
 {
-	struct sql_expr *condition = NULL;
-
-	for (unsigned i = from; i < middle; i++) {
+	for (size_t i = 0; i < join->n_using_clause; i++)
+		add_merged(ctx, scope, from, middle, sql_node_string(ctx, join->using_clause[i]),
+			   merged);
+	for (unsigned i = from; join->is_natural && i < middle; i++) {
 		const struct sql_scope_column *entry = scope->columns.items[i];
 
 		if (!entry->hidden && has_column(scope, middle, scope->columns.count, entry->name))
-			condition = sql_and(
-				ctx, condition,
-				using_condition(ctx, scope, from, middle, entry->name, right_join));
+			add_merged(ctx, scope, from, middle, entry->name, merged);
 	}
-	return condition;
+}
+
+static struct sql_expr *scope_expr(struct sql_ctx *ctx, const struct sql_scope_column *entry)
+{
+	struct sql_expr *e = sql_column_expr(ctx, entry->column, -1);
+
+	e->nullable = entry->nullable;
+	return e;
+}
+
+/* The value of a merged column: that of the side whose rows are all there, in the type of both. */
+static struct sql_expr *merged_expr(struct sql_ctx *ctx, const struct merged *m,
+				    PgQuery__JoinType kind)
+{
+	struct sql_expr *args[2] = {scope_expr(ctx, m->left), scope_expr(ctx, m->right)};
+	struct sql_type type = sql_common_type(ctx, args[0]->type, args[1]->type, "USING", -1);
+
+	for (int side = 0; side < 2; side++) {
+		if (args[side]->type.kind != type.kind)
+			args[side] = sql_cast_expr(ctx, args[side], type);
+	}
+	if (kind == PG_QUERY__JOIN_TYPE__JOIN_FULL) {
+		sql_unify(ctx, 2, args, "USING");
+		return sql_call(ctx, SQL_COALESCE, args[0]->type, 2, args, -1);
+	}
+	if (kind == PG_QUERY__JOIN_TYPE__JOIN_INNER)
+		return args[args[0]->kind != SQL_COLUMN && args[1]->kind == SQL_COLUMN];
+	return args[kind == PG_QUERY__JOIN_TYPE__JOIN_RIGHT];
+}
+
+/* Puts an entry for each merged column in front of those of the join, and hides the two that it stands for. */
+static struct sql_rel *merge_columns(struct sql_ctx *ctx, struct sql_scope *scope,
+				     PgQuery__JoinType kind, unsigned from,
+				     const struct sql_list *merged, struct sql_rel *rel)
+{
+	unsigned n = rel->width, room = n + merged->count, old = scope->columns.count;
+	struct sql_expr **exprs = SQL_ARRAY(ctx, struct sql_expr *, room);
+	int *columns = SQL_ARRAY(ctx, int, room);
+	void **items;
+
+	for (unsigned i = 0; i < n; i++) {
+		columns[i] = rel->columns[i];
+		exprs[i] = sql_column_expr(ctx, columns[i], -1);
+	}
+	for (unsigned i = 0; i < merged->count; i++) {
+		struct merged *m = merged->items[i];
+		struct sql_expr *e = merged_expr(ctx, m, kind);
+		int column = e->kind == SQL_COLUMN
+				     ? e->column
+				     : sql_new_column(ctx, m->name, e->type, e->nullable);
+
+		if (e->kind != SQL_COLUMN) {
+			columns[n] = column;
+			exprs[n++] = e;
+		}
+		m->left->hidden = m->right->hidden = true;
+		sql_scope_add(ctx, scope, NULL, m->name, column, e->nullable);
+	}
+	items = SQL_ARRAY(ctx, void *, scope->columns.count);
+	memcpy(items, scope->columns.items, scope->columns.count * sizeof(*items));
+	memcpy(scope->columns.items + from, items + old, merged->count * sizeof(*items));
+	memcpy(scope->columns.items + from + merged->count, items + from,
+	       (old - from) * sizeof(*items));
+	return n > rel->width ? sql_project(ctx, rel, n, columns, exprs) : rel;
 }
 
 /* The condition of a join sees its own two sides, and the queries around. */
 static struct sql_expr *join_condition(struct sql_ctx *ctx, struct sql_scope *scope,
 				       const PgQuery__JoinExpr *join, unsigned from,
-				       unsigned middle)
+				       unsigned middle, struct sql_list *merged)
 {
-	bool right_join = join->jointype == PG_QUERY__JOIN_TYPE__JOIN_RIGHT;
 	struct sql_expr *condition = NULL;
 	struct sql_scope inner;
 
-	if (join->is_natural)
-		return natural_condition(ctx, scope, from, middle, right_join);
-	for (size_t i = 0; i < join->n_using_clause; i++)
+	find_merged(ctx, scope, join, from, middle, merged);
+	for (unsigned i = 0; i < merged->count; i++) {
+		const struct merged *m = merged->items[i];
+
 		condition = sql_and(ctx, condition,
-				    using_condition(ctx, scope, from, middle,
-						    sql_node_string(ctx, join->using_clause[i]),
-						    right_join));
+				    sql_compare(ctx, SQL_EQ, scope_expr(ctx, m->left),
+						scope_expr(ctx, m->right), -1));
+	}
 	if (!join->quals)
 		return condition;
 	inner = *scope;
@@ -353,6 +423,7 @@ static struct sql_rel *full_join(struct sql_ctx *ctx, struct sql_scope *scope,
 				 struct sql_rel *matched)
 {
 	struct sql_scope again = *scope;
+	struct sql_list merged = {0};
 	struct sql_rel *left, *right, *rel;
 	struct sql_expr *condition;
 
@@ -361,7 +432,7 @@ static struct sql_rel *full_join(struct sql_ctx *ctx, struct sql_scope *scope,
 		sql_list_add(ctx, &again.columns, scope->columns.items[i]);
 	left = bind_item(ctx, &again, join->larg);
 	right = bind_item(ctx, &again, join->rarg);
-	condition = join_condition(ctx, &again, join, from, middle);
+	condition = join_condition(ctx, &again, join, from, middle, &merged);
 	if (condition && sql_has_subquery(condition))
 		sql_unsupported(ctx, condition->at, "a subquery in the ON of a FULL JOIN");
 	matched = full_side(ctx, scope, from, middle, false, matched);
@@ -385,22 +456,16 @@ static struct sql_rel *bind_full(struct sql_ctx *ctx, struct sql_scope *scope,
 	return rel;
 }
 
-static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
-				 const PgQuery__JoinExpr *join)
+static struct sql_rel *join_sides(struct sql_ctx *ctx, struct sql_scope *scope,
+				  const PgQuery__JoinExpr *join, unsigned from,
+				  struct sql_list *merged)
 {
-	unsigned from = scope->columns.count, middle;
-	struct sql_rel *left, *right;
+	struct sql_rel *left = bind_item(ctx, scope, join->larg), *right;
+	unsigned middle = scope->columns.count;
 	struct sql_expr *condition;
 
-	if (join->jointype == PG_QUERY__JOIN_TYPE__JOIN_FULL &&
-	    (join->is_natural || join->n_using_clause > 0))
-		sql_unsupported(ctx, item_location(join->rarg), "FULL JOIN with USING or NATURAL");
-	if (join->alias || join->join_using_alias)
-		sql_unsupported(ctx, item_location(join->larg), "an alias of a join");
-	left = bind_item(ctx, scope, join->larg);
-	middle = scope->columns.count;
 	right = bind_item(ctx, scope, join->rarg);
-	condition = join_condition(ctx, scope, join, from, middle);
+	condition = join_condition(ctx, scope, join, from, middle, merged);
 	switch (join->jointype) {
 	case PG_QUERY__JOIN_TYPE__JOIN_INNER:
 		return sql_join_rel(ctx, SQL_INNER, left, right, condition);
@@ -416,6 +481,19 @@ static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
 	default:
 		sql_unsupported(ctx, -1, "this kind of join");
 	}
+}
+
+static struct sql_rel *bind_join(struct sql_ctx *ctx, struct sql_scope *scope,
+				 const PgQuery__JoinExpr *join)
+{
+	unsigned from = scope->columns.count;
+	struct sql_list merged = {0};
+	struct sql_rel *rel;
+
+	if (join->alias || join->join_using_alias)
+		sql_unsupported(ctx, item_location(join->larg), "an alias of a join");
+	rel = join_sides(ctx, scope, join, from, &merged);
+	return merged.count ? merge_columns(ctx, scope, join->jointype, from, &merged, rel) : rel;
 }
 
 static struct sql_rel *bind_item(struct sql_ctx *ctx, struct sql_scope *scope,

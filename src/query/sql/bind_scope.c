@@ -103,12 +103,13 @@ struct sql_expr *sql_resolve(struct sql_ctx *ctx, const struct sql_scope *scope,
 
 			if (!entry_matches(entry, table, name))
 				continue;
-			if (found)
+			if (found && found->table && entry->table)
 				sql_wrong(ctx, at,
 					  "column \"%s\" is ambiguous: both \"%s\" and \"%s\" have "
 					  "one",
-					  name, found->table ? found->table : "?",
-					  entry->table ? entry->table : "?");
+					  name, found->table, entry->table);
+			if (found)
+				sql_wrong(ctx, at, "column \"%s\" is ambiguous", name);
 			found = entry;
 		}
 		if (found) {

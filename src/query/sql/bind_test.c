@@ -174,8 +174,6 @@ static const struct wrong wrongs[] = {
 	{"select cast(1 as json)", -EOPNOTSUPP, 1, 18, "type json is not supported"},
 	{"select interval '3 hours' + d from t", -EINVAL, 1, 17,
 	 "interval \"3 hours\": only intervals of years, months, weeks and days are supported"},
-	{"select 1 from t full join u using (a)", -EOPNOTSUPP, 1, 27,
-	 "FULL JOIN with USING or NATURAL is not supported"},
 	{"with w as (insert into u values (1)) select 1", -EOPNOTSUPP, 1, 6,
 	 "INSERT, UPDATE or DELETE in WITH (\"w\") is not supported"},
 	{"with w as (select 1), v as (delete from t) select * from w", -EOPNOTSUPP, 1, 23,
