@@ -32,7 +32,7 @@ COLUMNS = [
     ("m", "decimal(6,4)", "n"), ("d", "date", "d"), ("s", "varchar(12)", "s"),
     ("f", "char(4)", "f"), ("g", "boolean", "b"), ("x", "double precision", "x"),
 ]
-WORDS = ["", "a", "ab", "abc", "b", "B", "ba%", "a_c", "\u00e4\u00f6", "zebra", "Zebra", "x y", "it''s"]
+WORDS = ["", "a", "ab", "abc", "b", "B", "ba%", "a_c", "\u00e4\u00f6", "zebra", "Zebra", "x y", "it''s", "a ", "ab  "]
 DATES = ["1992-01-01", "1995-12-31", "1996-02-29", "1998-08-02", "2000-01-31", "1970-01-01",
          "1969-12-31", "2001-03-30"]
 
@@ -187,7 +187,8 @@ class Generator:
         if r < 0.9:
             return "%s %s %s" % (self.date(scope), op, self.date(scope, 0))
         ref = self.column(scope, "f")
-        return "%s %s '%s'" % (ref, op, self.pick("a", "ab ", "b", "zz")) if ref else "1 = 1"
+        other = self.pick("'a'", "'ab '", "'b'", "'zz'", self.text(scope, 1), self.column(scope, "sf"))
+        return "%s %s %s" % (ref, op, other) if ref else "1 = 1"
 
     def condition(self, scope, depth=2):
         r = self.rng.random()
@@ -235,7 +236,7 @@ class Generator:
         return "(%s) %s" % (text, alias), [("%s.%s" % (alias, name), kind) for name, (_, kind) in zip(names, picked)]
 
     def join_on(self, left, right):
-        for kinds in self.rng.sample(["i", "i", "s", "d", "n"], 5):
+        for kinds in self.rng.sample(["i", "i", "s", "sf", "d", "n"], 6):
             a, b = self.column(left, kinds), self.column(right, kinds)
             if a and b:
                 text = "%s = %s" % (a, b)
@@ -317,7 +318,7 @@ class Generator:
                 return "%sexists (select 1 %s%s)" % (self.pick("", "not "), text, tail)
             return "%sexists (select * %s)" % (self.pick("", "not "), text)
         if r < 0.6:
-            kinds = self.rng.choice(["i", "i", "s"])
+            kinds = self.rng.choice(["i", "i", "s", "sf"])
             inner, value = self.column(columns, kinds), self.column(outer, kinds)
             if inner and value:
                 return "%s %sin (select %s%s %s)" % (value, self.pick("", "not "), self.pick("", "distinct "), inner, text)
