@@ -4,7 +4,7 @@
 
 The 22 queries of TPC-H with an address space that leaves 16 MiB beyond what the program takes by itself; COPY and
 INSERT on a volume that is full: the old rows are there, and the space is free again; COPY that is killed: all new
-rows or none. FTH_LONG_TESTS kills more often.
+rows or none. Long lists. FTH_LONG_TESTS kills more often.
 """
 import os
 import pathlib
@@ -133,6 +133,36 @@ def test_space(folder):
         fail("%d rows after an INSERT that failed" % count)
 
 
+# ---- long lists ----
+
+def test_lists(folder):
+    db = folder + "/lists"
+    must(db, "create table t (a int not null, s varchar(10), x double precision, f char(8), g boolean); " + "".join(
+        "insert into t values %s;" % ", ".join("(%d, 'v%d', %d.5, 'c%d', %s)" % (i, i, i, i, i % 2 == 0) for i in range(at, at + 1000))
+        for at in range(0, 10000, 1000)), "--create")
+
+    def count(condition, n, item, *options):
+        text = condition % ", ".join(item % (3 * i) for i in range(n))
+        return must(db, "select count(*) from t where %s" % text, "--memory", "64M", *options).strip()
+
+    for condition, n, item, found in (
+            ("a in (%s)", 100000, "%d", "3334"), ("a not in (%s)", 100000, "%d", "6666"), ("a + 0 in (%s, null)", 50000, "%d", "3334"),
+            ("a not in (%s, null)", 50000, "%d", "0"), ("s in (%s)", 50000, "'v%d'", "3334"), ("f in (%s)", 50000, "'c%d '", "3334"),
+            ("x in (%s)", 50000, "%d.5", "3334"), ("x not in (%s)", 4096, "%d.5", "6666"), ("g in (%s)", 4096, "%d <> 1", "5000")):
+        if count(condition, n, item) != found:
+            fail("%s with %d values: %s, not %s" % (condition, n, count(condition, n, item), found))
+    # as a storage daemon reads it
+    text = "select count(*) from t where a in (%s)" % ", ".join(str(i) for i in range(20000))
+    tasks = subprocess.run([FATHOM, "sql", db, "--show-tasks", "-c", text], capture_output=True, text=True)
+    if tasks.returncode or must(db, tasks.stdout, "--tasks", "-").strip() != "10000":
+        fail("tasks with 20000 values: %s" % tasks.stderr)
+    for condition, error in (("(a, s) in (%s)" % ", ".join("(%d, 'x%d')" % (i, i) for i in range(5000)), "or of 5000 operands is not supported, the limit is 4096"),
+                             ("a in (%s)" % ", ".join("%d" % i for i in range(200000)), "bytes, the limit is 1048576")):
+        status, _, err = sql(db, "select count(*) from t where %s" % condition)
+        if status != 1 or error not in err:
+            fail("expected %s: status %d: %s" % (error, status, err))
+
+
 # ---- kills ----
 
 def test_kills(folder):
@@ -167,6 +197,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         test_memory(folder)
         test_space(folder)
+        test_lists(folder)
         test_kills(folder)
     print("sql_limits_test: passed")
 

@@ -116,6 +116,23 @@ def with_queries():
         "with t1 as (select a from t1 where a > 1) select * from t1"]
 
 
+def lists():
+    """IN of few and of many values, of all types, with and without NULL."""
+    types = {"a": ("int", "%d"), "b": ("bigint", "%d"), "n": ("decimal(12,2)", "%d.50"), "d": ("date", "date '2000-01-01' + %d"), "x": ("double precision", "%d.25"),
+             "s": ("varchar(10)", "'v%d'"), "t": ("text", "'w%d '"), "f": ("char(6)", "'c%d'")}
+    rows = ["(%s, %s)" % (", ".join("null" if (i + len(name)) % 11 == 0 else item % i for name, (_, item) in types.items()), ("true", "false", "null")[i % 3]) for i in range(60)]
+    setup = ["create table t (%s, g boolean)" % ", ".join("%s %s" % (name, kind) for name, (kind, _) in types.items()), "insert into t values %s" % ", ".join(rows)]
+    queries = ["select a from t where g in (true, null)", "select a from t where g in (false, false, true)", "select a from t where g not in (false, 'f')",
+               "select a from t where a in (1.5, 2.0, 3)", "select a from t where a in (1.5e0, 2e0, 3, 4.25)", "select a from t where x in (1, 2.25, 3.25)",
+               "select a from t where n in (1, 2.5, 3.50, 4.5e0)", "select a from t where x in ('nan', '-0', '3.25')", "select a from t where 3 in (a, 5, b)",
+               "select a, a in (b, 4, n), a not in (b, null) from t", "select a from t where (a, s) in ((1, 'v1'), (2, 'v9'), (5, 'v5'))"]
+    for (name, (_, item)), n in itertools.product(types.items(), (1, 2, 5, 70, 4096, 5000)):
+        values = ", ".join(item % (3 * i) for i in range(n))
+        for test in ("in (%s)", "not in (%s)", "in (%s, null)", "not in (null, %s)"):
+            queries.append("select a, %s %s from t where %s %s or a < 9" % (name, test % values, name, test % values))
+    return setup, queries
+
+
 def verdict(query, theirs, ours):
     """None, or what is wrong."""
     if ours is None:
@@ -141,7 +158,7 @@ def compare(server, programs, topic):
             if what:
                 wrong += 1
                 if wrong <= 10:
-                    print("%s: %s;\n  %s" % (program[0], query, what))
+                    print("%s: %.400s;\n  %s" % (program[0], query, what))
         if done.returncode not in (0, 1):
             print("%s ends with %d: %s" % (program[0], done.returncode, done.stdout[-500:]))
             wrong += 1
@@ -153,7 +170,7 @@ def main():
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries))
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists))
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

@@ -17,8 +17,9 @@
 #include <string.h>
 
 #define ARENA_CHUNK (1u << 14)
-/* The part of the budget that the text of one statement may take. */
+/* The parts of the budget that the front end has for certain, and that it may take, for one statement. */
 #define PARSE_SHARE 8
+#define PARSE_MOST  2
 
 /* ---- databases ---- */
 
@@ -236,27 +237,30 @@ static enum fth_query_kind kind_of(const struct sql_statement *sql)
 	return sql->explain ? FTH_QUERY_EXPLAIN : kinds[sql->kind];
 }
 
-/*
- * The front end allocates by itself, up to a limit, which is reserved for it before and of which later parts of
- * the statement use what it left.
- */
+int query_charge(void *mem, ptrdiff_t bytes)
+{
+	if (bytes >= 0)
+		return fth_qmem_charge(mem, (uint64_t)bytes);
+	fth_qmem_discharge(mem, (uint64_t)-bytes);
+	return 0;
+}
+
+/* The front end allocates by itself. Later parts of the statement use what it left of its reserve. */
 int statement_compile(struct statement *s, const char *text)
 {
-	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_SHARE};
+	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_MOST,
+				    .charge = query_charge,
+				    .user = s->mem};
 	struct fth_query_report *report = &s->query->report;
 	struct sql_error error = {.at = -1};
-	uint64_t bytes;
-	int rc = fth_qmem_reserve(s->mem, limits.memory);
+	int rc = fth_qmem_reserve(s->mem, s->query->db->budget / PARSE_SHARE);
 
 	if (rc < 0)
 		return rc;
 	rc = sql_compile(catalog_sql(s->catalog), text, &limits, &s->sql, &error);
 	if (rc == 0) {
-		bytes = sql_arena_size(s->sql->arena);
-		rc = fth_qmem_charge(s->mem, bytes);
-		s->sql_bytes = rc == 0 ? bytes : 0;
 		report->kind = kind_of(s->sql);
-		return rc;
+		return 0;
 	}
 	report->line = error.line;
 	report->column = error.column;
@@ -303,7 +307,6 @@ void statement_close(struct statement *s)
 	if (s->mem == NULL)
 		return;
 	sql_free(s->sql);
-	fth_qmem_discharge(s->mem, s->sql_bytes);
 	fth_arena_release(&s->arena);
 	catalog_free(s->catalog);
 	fth_qmem_close(s->mem);

@@ -49,7 +49,6 @@ struct statement {
 	struct fth_qmem *mem; /* its account */
 	struct catalog *catalog;
 	struct sql_statement *sql;
-	uint64_t sql_bytes; /* charged for it */
 	struct fth_arena arena;
 	struct task_set set;	 /* SELECT and INSERT, in the arena */
 	uint64_t least;		 /* EXPLAIN: bytes that it needs in any case */
@@ -67,6 +66,8 @@ void statement_end(struct statement *s, uint64_t start);
 /* Returns 0 or -ENOMEM; close it in both cases. */
 int statement_open(struct statement *s, struct fth_query *query);
 void statement_close(struct statement *s);
+/* A sql_charge_fn: charges the account mem for the front end. */
+int query_charge(void *mem, ptrdiff_t bytes);
 /* Compile the text: s->sql, and the kind in the report. */
 int statement_compile(struct statement *s, const char *text);
 /* Plan the query of the statement; run it. stats may be NULL. */

@@ -71,11 +71,10 @@ static int run_text(struct fth_table_db *db, struct fth_qmem *mem, const char *s
 {
 	struct exec_options options = {.mem = mem, .threads = 1};
 	struct plan_options plan = {.mem = mem, .open = catalog_table};
-	struct sql_limits limits = {.memory = 1 << 20};
+	struct sql_limits limits = {.memory = 1 << 20, .charge = query_charge, .user = mem};
 	struct sql_statement *statement = NULL;
 	struct fth_arena arena = {0};
 	struct task_set set;
-	uint64_t charged = 0;
 	int rc = catalog_new(db, mem, (struct catalog **)&plan.self);
 
 	if (rc < 0)
@@ -83,15 +82,10 @@ static int run_text(struct fth_table_db *db, struct fth_qmem *mem, const char *s
 	fth_arena_init(&arena, mem, 1 << 14);
 	rc = sql_compile(catalog_sql(plan.self), sql, &limits, &statement, NULL);
 	if (rc == 0)
-		rc = fth_qmem_charge(mem, sql_arena_size(statement->arena));
-	if (rc == 0)
-		charged = sql_arena_size(statement->arena);
-	if (rc == 0)
 		rc = plan_query(&statement->query, &plan, &arena, &set);
 	if (rc == 0)
 		rc = exec_run(&set, &options, visit_rows, visitor, NULL);
 	sql_free(statement);
-	fth_qmem_discharge(mem, charged);
 	fth_arena_release(&arena);
 	catalog_free(plan.self);
 	return rc;

@@ -7,7 +7,7 @@
 
 #include <errno.h>
 
-#define ARGS_MAX 4096u
+#define ARGS_MAX 4096u /* of AND, OR and others that become a chain of calls */
 
 struct fth_type plan_type(struct sql_type type)
 {
@@ -207,9 +207,17 @@ static struct fth_expr *call(struct planner *p, const struct sql_expr *e, struct
 
 static struct fth_expr *with_args(struct planner *p, struct pipe *pipe, const struct sql_expr *e)
 {
-	struct fth_expr **args = plan_alloc(p, (e->count + 1) * sizeof(struct fth_expr *));
+	struct fth_expr **args;
 
-	if (args == NULL || e->count > ARGS_MAX)
+	if (e->count > ARGS_MAX && !(e->kind == SQL_CALL && e->op == SQL_IN)) {
+		plan_fail(p, fth_fail(EOPNOTSUPP,
+				      "%s of %u operands is not supported, the limit is %u",
+				      e->kind == SQL_CALL ? sql_op_name(e->op) : "CASE", e->count,
+				      ARGS_MAX));
+		return NULL;
+	}
+	args = plan_alloc(p, (e->count + 1) * sizeof(struct fth_expr *));
+	if (args == NULL)
 		return NULL;
 	if (e->kind == SQL_CALL && e->op == SQL_DATE_ADD)
 		return date_add(p, plan_expr(p, pipe, e->args[0]), &e->args[1]->value);

@@ -318,14 +318,40 @@ static void long_lists_are_not_deep(void **state)
 	free(text);
 }
 
+struct account {
+	ptrdiff_t used, limit;
+};
+
+static int charge_account(void *user, ptrdiff_t bytes)
+{
+	struct account *account = user;
+
+	if (account->used + bytes > account->limit)
+		return -ENOMEM;
+	account->used += bytes;
+	return 0;
+}
+
 static void memory_has_a_limit(void **state)
 {
-	struct sql_limits limits = {.memory = 100000};
+	struct account account = {.limit = PTRDIFF_MAX};
+	struct sql_limits limits = {.memory = 100000, .charge = charge_account, .user = &account};
 	char *text = repeated("select a from t where a in (0", ",1", ")", 20000);
 	struct sql_statement *st;
 
 	(void)state;
 	assert_int_equal(sql_compile(&db.catalog, text, &limits, &st, NULL), -ENOMEM);
+	assert_int_equal(account.used, 0);
+	limits.memory = 0;
+	account.limit = 1000000;
+	assert_int_equal(sql_compile(&db.catalog, text, &limits, &st, NULL), -ENOMEM);
+	assert_int_equal(account.used, 0);
+	/* tokens are freed, and so is the parser's work space: the two trees are left */
+	account.limit = 20000 * 400;
+	assert_ok(sql_compile(&db.catalog, text, &limits, &st, NULL));
+	assert_in_range(account.used, 1, 20000 * 330);
+	sql_free(st);
+	assert_int_equal(account.used, 0);
 	free(text);
 }
 

@@ -217,6 +217,9 @@ bool sql_equal(const struct sql_expr *a, const struct sql_expr *b)
 	return true;
 }
 
+/* Among so many an operand that occurs twice is found; more would take long, and it does no harm. */
+#define SAME_MAX 256
+
 /* Flattens e into list; false if it decides the whole. */
 static bool flatten_logic(struct sql_ctx *ctx, enum sql_op op, struct sql_expr *e,
 			  struct sql_list *list)
@@ -230,7 +233,7 @@ static bool flatten_logic(struct sql_ctx *ctx, enum sql_op op, struct sql_expr *
 	}
 	if (e->kind == SQL_CONST && !e->value.null)
 		return (e->value.integer != 0) == (op == SQL_AND);
-	for (unsigned i = 0; i < list->count; i++) {
+	for (unsigned i = 0; i < list->count && i < SAME_MAX; i++) {
 		if (sql_equal(list->items[i], e))
 			return true;
 	}
@@ -420,6 +423,18 @@ bool sql_may_fail(const struct sql_expr *e)
 	return false;
 }
 
+/* The list of an IN, which may be long, has constants only: copies share it as long as x stays. */
+static void map_in(struct sql_ctx *ctx, struct sql_expr *in, sql_replace_fn *replace, void *arg)
+{
+	struct sql_expr *x = sql_expr_map(ctx, in->args[0], replace, arg), **args = in->args;
+
+	if (x == args[0])
+		return;
+	in->args = SQL_ARRAY(ctx, struct sql_expr *, in->count);
+	memcpy(in->args, args, in->count * sizeof(*args));
+	in->args[0] = x;
+}
+
 struct sql_expr *sql_expr_map(struct sql_ctx *ctx, struct sql_expr *e, sql_replace_fn *replace,
 			      void *arg)
 {
@@ -433,9 +448,13 @@ struct sql_expr *sql_expr_map(struct sql_ctx *ctx, struct sql_expr *e, sql_repla
 		return e;
 	copy = sql_alloc(ctx, sizeof(*copy));
 	*copy = *e;
-	copy->args = SQL_ARRAY(ctx, struct sql_expr *, e->count);
-	for (unsigned i = 0; i < e->count; i++)
-		copy->args[i] = sql_expr_map(ctx, e->args[i], replace, arg);
+	if (sql_is_call(e, SQL_IN)) {
+		map_in(ctx, copy, replace, arg);
+	} else {
+		copy->args = SQL_ARRAY(ctx, struct sql_expr *, e->count);
+		for (unsigned i = 0; i < e->count; i++)
+			copy->args[i] = sql_expr_map(ctx, e->args[i], replace, arg);
+	}
 	if (copy->kind == SQL_CALL)
 		copy->nullable = call_nullable(copy);
 	return copy;

@@ -71,12 +71,17 @@ int sql_compile(const struct sql_catalog *catalog, const char *text,
 {
 	struct sql_arena *arena =
 		sql_arena_new(limits && limits->memory ? limits->memory : SQL_MEMORY_LIMIT);
-	struct sql_statement *st = arena ? sql_arena_alloc(arena, sizeof(*st)) : NULL;
-	struct sql_ctx *ctx = st ? sql_arena_alloc(arena, sizeof(*ctx)) : NULL;
-	char *copy = ctx ? sql_arena_alloc(arena, strlen(text) + 1) : NULL;
+	struct sql_statement *st;
+	struct sql_ctx *ctx;
 	size_t left;
+	char *copy;
 	int rc;
 
+	if (arena && limits)
+		sql_arena_charge(arena, limits->charge, limits->user);
+	st = arena ? sql_arena_alloc(arena, sizeof(*st)) : NULL;
+	ctx = st ? sql_arena_alloc(arena, sizeof(*ctx)) : NULL;
+	copy = ctx ? sql_arena_alloc(arena, strlen(text) + 1) : NULL;
 	if (!copy) {
 		sql_arena_free(arena);
 		if (error)

@@ -99,20 +99,9 @@ static void *arena_alloc(void *arena, size_t size)
 	return sql_arena_alloc(arena, size);
 }
 
-static void arena_keep(void *arena, void *pointer)
+static void arena_drop(void *arena, void *pointer)
 {
-	(void)arena;
-	(void)pointer;
-}
-
-/* A copy of a message in the arena; NULL if memory is short. */
-static uint8_t *keep_bytes(struct sql_ctx *ctx, const PgQueryProtobuf *buffer)
-{
-	uint8_t *copy = sql_arena_alloc(ctx->arena, buffer->len + 1);
-
-	if (copy && buffer->len)
-		memcpy(copy, buffer->data, buffer->len);
-	return copy;
+	sql_arena_drop(arena, pointer);
 }
 
 /* The parser counts characters from 1; we count bytes from 0. */
@@ -144,39 +133,48 @@ static void take_error(const char *text, const PgQueryError *from, struct parser
 		sizeof(error->text) - 1);
 }
 
-static void check_nesting(struct sql_ctx *ctx, const char *text, ProtobufCAllocator *allocator)
+static PgQuery__ScanResult *scan_tokens(struct sql_ctx *ctx, const char *text,
+					ProtobufCAllocator *allocator)
 {
 	PgQueryScanResult scan = pg_query_scan(text);
 	struct parser_error error = {0};
-	size_t length = scan.pbuf.len;
-	uint8_t *bytes = scan.error ? NULL : keep_bytes(ctx, &scan.pbuf);
-	struct nesting nesting = {.limit = levels_allowed()};
-	PgQuery__ScanResult *tokens;
+	PgQuery__ScanResult *tokens = NULL;
 
 	take_error(text, scan.error, &error);
+	if (!error.set)
+		tokens = pg_query__scan_result__unpack(allocator, scan.pbuf.len,
+						       (const uint8_t *)scan.pbuf.data);
 	pg_query_free_scan_result(scan);
 	if (error.set)
 		sql_wrong(ctx, error.at, "%s", error.text);
-	tokens = bytes ? pg_query__scan_result__unpack(allocator, length, bytes) : NULL;
 	if (!tokens)
 		sql_no_memory(ctx);
+	return tokens;
+}
+
+/* Tokens take as much memory as the tree, so they are freed before it is made. */
+static void check_nesting(struct sql_ctx *ctx, const char *text, ProtobufCAllocator *allocator)
+{
+	struct sql_arena_mark mark = sql_arena_mark(ctx->arena);
+	PgQuery__ScanResult *tokens = scan_tokens(ctx, text, allocator);
+	struct nesting nesting = {.limit = levels_allowed()};
+
 	nesting.levels = sql_alloc(ctx, (nesting.limit + 1) * sizeof(*nesting.levels));
 	for (size_t i = 0; i < tokens->n_tokens; i++) {
 		if (!count_token(&nesting, tokens->tokens[i]))
 			sql_wrong(ctx, tokens->tokens[i]->start, "the statement nests too deeply");
 	}
+	sql_arena_reset(ctx->arena, mark);
 }
 
 PgQuery__ParseResult *sql_parse(struct sql_ctx *ctx, const char *text)
 {
 	ProtobufCAllocator allocator = {
-		.alloc = arena_alloc, .free = arena_keep, .allocator_data = ctx->arena};
+		.alloc = arena_alloc, .free = arena_drop, .allocator_data = ctx->arena};
 	struct parser_error error = {0};
 	PgQueryProtobufParseResult parsed;
-	PgQuery__ParseResult *result;
+	PgQuery__ParseResult *result = NULL;
 	char bad[UTF8_COMPLAINT];
-	size_t length;
-	uint8_t *bytes;
 
 	if (strlen(text) > SQL_TEXT_MAX)
 		sql_wrong(ctx, -1, "the statement has %zu bytes, the limit is %u", strlen(text),
@@ -186,13 +184,13 @@ PgQuery__ParseResult *sql_parse(struct sql_ctx *ctx, const char *text)
 			  utf8_complaint(text, strlen(text), bad));
 	check_nesting(ctx, text, &allocator);
 	parsed = pg_query_parse_protobuf(text);
-	length = parsed.parse_tree.len;
-	bytes = parsed.error ? NULL : keep_bytes(ctx, &parsed.parse_tree);
 	take_error(text, parsed.error, &error);
+	if (!error.set)
+		result = pg_query__parse_result__unpack(&allocator, parsed.parse_tree.len,
+							(const uint8_t *)parsed.parse_tree.data);
 	pg_query_free_protobuf_parse_result(parsed);
 	if (error.set)
 		sql_wrong(ctx, error.at, "%s", error.text);
-	result = bytes ? pg_query__parse_result__unpack(&allocator, length, bytes) : NULL;
 	if (!result)
 		sql_no_memory(ctx);
 	return result;

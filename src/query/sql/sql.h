@@ -9,6 +9,7 @@
 #ifndef QUERY_SQL_SQL_H
 #define QUERY_SQL_SQL_H
 
+#include "query/sql/arena.h"
 #include "query/sql/catalog.h"
 #include "query/sql/tree.h"
 
@@ -58,7 +59,9 @@ struct sql_statement {
 };
 
 struct sql_limits {
-	size_t memory;	    /* bytes the statement may take; 0: SQL_MEMORY_LIMIT */
+	size_t memory;	       /* bytes the statement may take; 0: SQL_MEMORY_LIMIT */
+	sql_charge_fn *charge; /* accounts for these bytes until sql_free(); or NULL */
+	void *user;
 	bool keep_as_bound; /* for tests: leave out the simplifications, keep only what is needed */
 };
 

@@ -14,9 +14,9 @@
 #define READ_SLOTS_MAX	4096u
 #define READ_LIST_MAX	256u /* columns, keys, aggregates */
 #define READ_VALUES_MAX 65536u
-#define READ_ROWS_MAX	1e15   /* that a task expects */
-#define READ_DEPTH_MAX	500u   /* of an expression */
-#define READ_ARGS_MAX	16384u /* of a call */
+#define READ_ROWS_MAX	1e15	 /* that a task expects */
+#define READ_DEPTH_MAX	500u	 /* of an expression */
+#define READ_ARGS_MAX	1048576u /* of a call: as many as a statement of 1 MiB can list */
 
 struct reader {
 	const struct task_read *how;

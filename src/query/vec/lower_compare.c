@@ -208,10 +208,28 @@ static int compare_i128(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The constants in the units of `scale`; those that are no such number equal no value. */
-static unsigned list_values(const struct fth_expr *e, unsigned scale, fth_i128 *out)
+/* Doubles and bools are looked up as integers too: by their order, and as 0 and 1. */
+static int emit_integer(struct lower *l, const struct fth_expr *x, struct fth_type type, int scope)
 {
-	unsigned n = 0;
+	int a = fth_lower(l, x, scope);
+
+	if (type.kind == FTH_T_DOUBLE)
+		return emit_order(l, fth_emit_as(l, a, x->type, type, scope));
+	if (a < 0 || type.kind != FTH_T_BOOL)
+		return a;
+	return fth_emit(l, fth_insn(I_INT_OF_BOOL, FTH_I8, a, -1), true, 0, 1);
+}
+
+static int64_t double_order(const struct fth_expr *c)
+{
+	return fth_f64_order(c->type.kind == FTH_T_DOUBLE ? c->f
+							  : fth_dec_to_f64(c->i, c->type.scale));
+}
+
+/* The constants as integers of the type; those that are no such number equal no value. */
+static unsigned list_values(const struct fth_expr *e, struct fth_type type, fth_i128 *out)
+{
+	unsigned n = 0, scale = type.scale;
 
 	for (unsigned i = 1; i < e->nargs; i++) {
 		const struct fth_expr *c = e->args[i];
@@ -219,7 +237,9 @@ static unsigned list_values(const struct fth_expr *e, unsigned scale, fth_i128 *
 
 		if (c->is_null)
 			continue;
-		if (c->type.scale > scale) {
+		if (type.kind == FTH_T_DOUBLE) {
+			out[n++] = double_order(c);
+		} else if (c->type.scale > scale) {
 			unit = fth_pow10(c->type.scale - scale);
 			if (c->i % unit == 0)
 				out[n++] = c->i / unit;
@@ -271,7 +291,7 @@ static int lower_in_column(struct lower *l, const struct fth_expr *x,
 	return r;
 }
 
-static int lower_in_int(struct lower *l, const struct fth_expr *e, int scope)
+static int lower_in_int(struct lower *l, const struct fth_expr *e, struct fth_type type, int scope)
 {
 	struct member_list *list = fth_arena_alloc(&l->prog->arena, sizeof(*list), 16);
 	fth_i128 *values = fth_arena_alloc(&l->prog->arena, e->nargs * sizeof(*values), 16);
@@ -281,16 +301,16 @@ static int lower_in_int(struct lower *l, const struct fth_expr *e, int scope)
 	if (!list || !values)
 		return -ENOMEM;
 	*list = (struct member_list){.sorted = values};
-	list->count = list_values(e, x->type.scale, values);
+	list->count = list_values(e, type, values);
 	if (list->count > 0) {
 		list->lo = values[0];
 		list->hi = values[list->count - 1];
 	}
 	if (make_bitmap(l, list) < 0)
 		return -ENOMEM;
-	if (x->kind == FTH_EXPR_COLUMN)
+	if (x->kind == FTH_EXPR_COLUMN && fth_type_is_int(type))
 		return lower_in_column(l, x, list);
-	in.a = fth_lower(l, x, scope);
+	in.a = emit_integer(l, x, type, scope);
 	in.list = list;
 	return in.a < 0 ? in.a : fth_emit(l, in, true, 0, 1);
 }
@@ -332,28 +352,18 @@ static int lower_in_text(struct lower *l, const struct fth_expr *e, int scope)
 	return in.a < 0 ? in.a : fth_emit(l, in, true, 0, 1);
 }
 
-/* One comparison after the other: doubles and bools. */
-static int lower_in_each(struct lower *l, const struct fth_expr *e, int scope)
-{
-	int r = lower_pair(l, FTH_OP_EQ, e->args[0], e->args[1], scope);
-
-	for (unsigned i = 2; i < e->nargs; i++)
-		r = emit_and(l, I_OR, r, lower_pair(l, FTH_OP_EQ, e->args[0], e->args[i], scope));
-	return r;
-}
-
 static int lower_in(struct lower *l, const struct fth_expr *e, int scope)
 {
-	bool ints = fth_type_is_int(e->args[0]->type), null = false;
+	struct fth_type type = e->args[0]->type;
+	bool null = false;
 	int r;
 
 	for (unsigned i = 1; i < e->nargs; i++) {
-		ints = ints && fth_type_is_int(e->args[i]->type);
+		if (e->args[i]->type.kind == FTH_T_DOUBLE)
+			type = e->args[i]->type;
 		null |= e->args[i]->is_null;
 	}
-	if (!ints && !fth_type_is_text(e->args[0]->type))
-		return lower_in_each(l, e, scope);
-	r = ints ? lower_in_int(l, e, scope) : lower_in_text(l, e, scope);
+	r = fth_type_is_text(type) ? lower_in_text(l, e, scope) : lower_in_int(l, e, type, scope);
 	if (!null)
 		return r;
 	/* Not among the others: perhaps equal to the null. */
