@@ -133,6 +133,14 @@ def lists():
     return setup, queries
 
 
+def dates():
+    """Dates that both read, and dates that both refuse; the engine reads those of columns."""
+    words = ["1999-01-08", "1999-1-8", "0099-01-08", "099-01-08", "99-01-08", "19-1-1", "00-01-01", "19990108", "10000-01-01", "1999-02-29", "2000-02-29",
+             "1900-02-29", "1999-13-01", "1999-00-01", "1999-01-32", " 1999-01-08 ", "", "x", "1999-01", "1999", "-1999-01-08", "0000-01-01", "31-12-1999"]
+    setup = ["create table t (i int, s varchar(20))"] + ["insert into t values (%d, '%s')" % (i, word) for i, word in enumerate(words)]
+    return setup, ["select date '%s'" % word for word in words] + ["select cast(s as date) from t where i = %d" % i for i in range(len(words))]
+
+
 def verdict(query, theirs, ours):
     """None, or what is wrong."""
     if ours is None:
@@ -170,7 +178,7 @@ def main():
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists))
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists, dates))
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

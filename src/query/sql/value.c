@@ -213,7 +213,7 @@ static const char *parse_decimal(const char *text, size_t length, struct sql_typ
 	return NULL;
 }
 
-/* YYYY-MM-DD, or YYYYMMDD. */
+/* YYYY-MM-DD, or YYYYMMDD. PostgreSQL takes a first part of one or two digits for a month or a day. */
 static const char *parse_date(const char *text, size_t length, struct sql_value *value)
 {
 	int parts[3] = {0, 0, 0}, part = 0;
@@ -226,6 +226,8 @@ static const char *parse_date(const char *text, size_t length, struct sql_value 
 		if (text[i] == '-' && !compact) {
 			if (digits == 0 || ++part > 2)
 				return bad_syntax;
+			if (part == 1 && digits < 3)
+				return "invalid input syntax (a year has three digits or more)";
 			digits = 0;
 			continue;
 		}

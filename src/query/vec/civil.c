@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static const uint8_t month_days[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
 
@@ -82,10 +83,11 @@ static int read_field(struct fth_str s, unsigned *at, unsigned most, unsigned *o
 	return *at > from ? 0 : -EINVAL;
 }
 
-/* YYYY-MM-DD. */
+/* YYYY-MM-DD, or YYYYMMDD. PostgreSQL takes a first part of one or two digits for a month or a day. */
 int fth_date_parse(struct fth_str s, int32_t *out)
 {
 	unsigned at = 0, end = s.len, field[3];
+	bool compact;
 	int64_t days;
 
 	while (at < end && s.data[at] == ' ')
@@ -93,10 +95,16 @@ int fth_date_parse(struct fth_str s, int32_t *out)
 	while (end > at && s.data[end - 1] == ' ')
 		end--;
 	s.len = end;
+	compact = end - at == 8 && memchr(s.data + at, '-', 8) == NULL;
 	for (unsigned i = 0; i < 3; i++) {
-		if (i > 0 && (at >= end || s.data[at++] != '-'))
+		unsigned from;
+
+		if (i > 0 && !compact && (at >= end || s.data[at++] != '-'))
 			return -EINVAL;
-		if (read_field(s, &at, i == 0 ? 7 : 2, &field[i]) < 0)
+		from = at;
+		if (read_field(s, &at, i > 0 ? 2 : compact ? 4 : 7, &field[i]) < 0)
+			return -EINVAL;
+		if (i == 0 && at - from < 3)
 			return -EINVAL;
 	}
 	if (at != end)

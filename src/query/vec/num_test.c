@@ -175,6 +175,10 @@ static void dates_are_read_and_written(void **state)
 		assert_int_equal(fth_date_parse(fth_str_of(bad[i]), &day), -ERANGE);
 	assert_int_equal(fth_date_parse(fth_str_of("1995/01/01"), &day), -EINVAL);
 	assert_int_equal(fth_date_parse(fth_str_of("1995-01"), &day), -EINVAL);
+	assert_int_equal(fth_date_parse(fth_str_of("95-01-01"), &day), -EINVAL);
+	assert_int_equal(fth_date_parse(fth_str_of("199501"), &day), -EINVAL);
+	assert_ok(fth_date_parse(fth_str_of("20000229"), &day));
+	assert_int_equal(day, 11016);
 	for (int32_t d = -1000000; d < 1000000; d += 777) {
 		int64_t year;
 		unsigned month, dom;
