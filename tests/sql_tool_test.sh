@@ -55,7 +55,7 @@ expect 0 --json "$db" -c 'select name, town, worth, paid, born from people order
 same '{"name":"ann","town":"ulm","worth":1.50,"paid":true,"born":"1990-01-31"}
 {"name":"b\"ob, jr","town":null,"worth":-2.00,"paid":false,"born":null}'
 expect 0 --json "$db" -c "select cast('nan' as double precision) as n, E'tab\\tquote\"' as t"
-same '{"n":"NaN","t":"tab\u0009quote\""}'
+same '{"n":"NaN","t":"tab\tquote\""}'
 expect 2 --json --csv "$db" -c 'select 1'
 printf '3|cid|bonn|7.25|t|2000-02-29\n4|||||\n' >more.tbl
 expect 0 "$db" -c "copy people from '$work/more.tbl' with (delimiter '|', null '')"

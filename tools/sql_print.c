@@ -5,6 +5,8 @@
  */
 #include "sql_print.h"
 
+#include "json.h"
+
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -93,22 +95,6 @@ static void csv_batch(const struct fth_sql_printer *p, const struct fth_query_ba
 
 /* ---- JSON ---- */
 
-static void put_json(const char *text, size_t length)
-{
-	putchar('"');
-	for (size_t i = 0; i < length; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 0x20)
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
-}
-
 static void json_value(const struct fth_query_batch *b, unsigned row, unsigned column)
 {
 	enum fth_table_type type = fth_query_column(b, column)->type;
@@ -120,14 +106,14 @@ static void json_value(const struct fth_query_batch *b, unsigned row, unsigned c
 	} else if (is_string(type)) {
 		const char *s = fth_query_string(b, row, column, &length);
 
-		put_json(s, length);
+		fth_json_text(stdout, s, length);
 	} else if (type == FTH_TABLE_BOOL) {
 		fputs(fth_query_int(b, row, column) ? "true" : "false", stdout);
 	} else {
 		length = fth_query_text(b, row, column, text, sizeof(text));
 		/* Infinity and NaN are no numbers of JSON. */
 		if (type == FTH_TABLE_DATE || (type == FTH_TABLE_DOUBLE && strpbrk(text, "INin")))
-			put_json(text, length);
+			fth_json_text(stdout, text, length);
 		else
 			fwrite(text, 1, length, stdout);
 	}
@@ -140,7 +126,7 @@ static void json_batch(const struct fth_query_batch *b)
 			const char *name = fth_query_column(b, c)->name;
 
 			putchar(c == 0 ? '{' : ',');
-			put_json(name, strlen(name));
+			fth_json_text(stdout, name, strlen(name));
 			putchar(':');
 			json_value(b, r, c);
 		}

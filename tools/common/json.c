@@ -1,51 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Strings are taken to be UTF-8 and written through; only what JSON (RFC 8259, section 7) says
- * must be escaped is. Bytes that are no UTF-8 become U+FFFD, since file names may hold any.
+ * must be escaped is. Bytes that are no UTF-8 become U+FFFD, since file names and tables may hold any.
  */
 #include "json.h"
+
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* How many bytes the UTF-8 character at s takes; 0 if it is none. */
-static unsigned utf8_length(const unsigned char *s)
+void fth_json_text(FILE *out, const char *text, size_t length)
 {
-	unsigned n = s[0] < 0x80   ? 1
-		     : s[0] < 0xc2 ? 0
-		     : s[0] < 0xe0 ? 2
-		     : s[0] < 0xf0 ? 3
-		     : s[0] < 0xf5 ? 4
-				   : 0;
-
-	for (unsigned i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	/* too long a form, a surrogate, beyond U+10FFFF */
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))
-		return 0;
-	return n;
-}
-
-static void write_string(FILE *out, const char *text)
-{
-	const unsigned char *s = (const unsigned char *)text;
+	const char *s = text, *end = text + length;
 
 	putc('"', out);
-	while (*s) {
-		unsigned n = utf8_length(s);
+	while (s < end) {
+		unsigned n = utf8_length(s, (size_t)(end - s));
+		unsigned char c = (unsigned char)*s;
 
-		if (*s == '"' || *s == '\\')
-			fprintf(out, "\\%c", *s);
-		else if (*s == '\n')
+		if (c == '"' || c == '\\')
+			fprintf(out, "\\%c", c);
+		else if (c == '\n')
 			fputs("\\n", out);
-		else if (*s == '\t')
+		else if (c == '\t')
 			fputs("\\t", out);
-		else if (*s < 0x20 || *s == 0x7f)
-			fprintf(out, "\\u%04x", *s);
+		else if (c < 0x20 || c == 0x7f)
+			fprintf(out, "\\u%04x", c);
 		else if (n == 0)
 			fputs("\\ufffd", out);
 		else
@@ -53,6 +37,11 @@ static void write_string(FILE *out, const char *text)
 		s += n ? n : 1;
 	}
 	putc('"', out);
+}
+
+static void write_string(FILE *out, const char *text)
+{
+	fth_json_text(out, text, strlen(text));
 }
 
 /* What stands before a value: a comma, and its key. */

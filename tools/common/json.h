@@ -45,6 +45,9 @@ void fth_json_object(struct fth_json *j, const char *key);
 void fth_json_array(struct fth_json *j, const char *key);
 void fth_json_end(struct fth_json *j);
 
+/* Write a string of `length` bytes by itself, in quotes; bytes that are no UTF-8 become U+FFFD. */
+void fth_json_text(FILE *out, const char *text, size_t length);
+
 /* Close everything, end the line and flush it. */
 void fth_json_finish(struct fth_json *j);
 

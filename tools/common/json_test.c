@@ -68,6 +68,36 @@ static void finish_closes_all_that_is_open(void **state)
 	expect(&j, "{\"o\":{\"a\":[]}}\n");
 }
 
+static void text_of_any_bytes_is_a_string(void **state)
+{
+	static const struct {
+		const char *text;
+		size_t length;
+		const char *json;
+	} cases[] = {
+		{"a\xff", 2, "\"a\\ufffd\""},
+		{"\xc3\xa4", 2, "\"\xc3\xa4\""},
+		{"\xc3", 1, "\"\\ufffd\""},
+		{"\xc3\xa4", 1, "\"\\ufffd\""},
+		{"\0\n", 2, "\"\\u0000\\n\""},
+		{"\xed\xa0\x80", 3, "\"\\ufffd\\ufffd\\ufffd\""},
+		{"", 0, "\"\""},
+	};
+	char *text;
+	size_t size;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		FILE *out = open_memstream(&text, &size);
+
+		assert_non_null(out);
+		fth_json_text(out, cases[i].text, cases[i].length);
+		fclose(out);
+		assert_string_equal(text, cases[i].json);
+		free(text);
+	}
+}
+
 static void integers_keep_all_their_digits(void **state)
 {
 	struct fth_json j;
@@ -135,6 +165,7 @@ int main(void)
 		cmocka_unit_test(an_empty_object_is_two_braces),
 		cmocka_unit_test(values_have_keys_in_objects_and_none_in_arrays),
 		cmocka_unit_test(finish_closes_all_that_is_open),
+		cmocka_unit_test(text_of_any_bytes_is_a_string),
 		cmocka_unit_test(integers_keep_all_their_digits),
 		cmocka_unit_test(doubles_read_back_the_same),
 		cmocka_unit_test(what_is_no_number_is_null),
