@@ -17,7 +17,7 @@ static _Noreturn void no_such_table(struct sql_ctx *ctx, const struct sql_scope 
 	for (const struct sql_cte *cte = scope ? scope->ctes : NULL; cte; cte = cte->next)
 		sql_suggest(&s, cte->name);
 	for (unsigned i = 0; (name = ctx->catalog->name(ctx->catalog->self, i)); i++)
-		sql_suggest(&s, name);
+		sql_suggest(&s, sql_copy(ctx, name));
 	sql_wrong(ctx, var->location, "table \"%s\" does not exist%s", var->relname,
 		  sql_suggested(ctx, &s));
 }

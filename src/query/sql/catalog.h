@@ -38,7 +38,7 @@ struct sql_catalog {
 	const struct sql_table *(*table)(void *self, const char *name);
 	/* The query text of the view of this name, or NULL. */
 	const char *(*view)(void *self, const char *name);
-	/* The name of table or view i, or NULL after the last; for suggestions. */
+	/* The name of table or view i, valid until the next call, or NULL after the last; for suggestions. */
 	const char *(*name)(void *self, unsigned i);
 };
 
