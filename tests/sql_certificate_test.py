@@ -58,6 +58,18 @@ def check_text(fathom, db):
     assert "BROKEN" not in text, text
 
 
+def check_bounds(fathom, db):
+    """Figures that 64 bits do not hold: in words, and null in JSON."""
+    tables = ["l%d" % i for i in range(7)]
+    select = "select %s from %s where %s" % (", ".join(t + ".l_orderkey" for t in tables), ", ".join("lineitem " + t for t in tables),
+                                             " and ".join("%s.l_shipmode = l0.l_shipmode" % t for t in tables[1:]))
+    text = explain(fathom, db, select, "format text")
+    assert "no bound" in text and "18446744073709551615" not in text and "4294967295" not in text, text
+    tasks = json.loads(explain(fathom, db, select, "format json"))["tasks"]
+    assert any(task["rows_out"] is None for task in tasks), tasks
+    assert all(value is None or task[key] < 10**18 for task in tasks for key, value in task.items() if key in ("rows_in", "rows_out", "bytes")), tasks
+
+
 def main():
     fathom = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix="fathom-certificate-") as folder:
@@ -66,6 +78,7 @@ def main():
                        stdout=subprocess.DEVNULL)
         tpch.run([fathom, "sql", "--create", db], tpch.load(folder))
         check_text(fathom, db)
+        check_bounds(fathom, db)
         for memory, threads in ((64, 2), (16, 1)):
             for number in range(1, 23):
                 check_query(fathom, db, number, memory, threads)

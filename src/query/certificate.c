@@ -28,9 +28,22 @@ static unsigned fetches(const struct task *t)
 	return n;
 }
 
+/* UINT64_MAX is a figure that 64 bits do not hold. */
 static uint64_t whole(double x)
 {
 	return x < 0 ? 0 : x < 1e18 ? (uint64_t)(x + 0.5) : UINT64_MAX;
+}
+
+#define FIGURE_TEXT 24
+
+/* The figure, or `none` if there is none; returns to. */
+static const char *figure(uint64_t x, const char *none, char to[FIGURE_TEXT])
+{
+	if (x == UINT64_MAX)
+		snprintf(to, FIGURE_TEXT, "%s", none);
+	else
+		snprintf(to, FIGURE_TEXT, "%" PRIu64, x);
+	return to;
 }
 
 static uint64_t add(uint64_t a, uint64_t b)
@@ -75,8 +88,12 @@ static uint64_t bytes_read(const struct certificate *c)
 
 /* ---- text ---- */
 
+#define NO_BOUND "no bound"
+
 static void show_promises(FILE *out, const struct certificate *c)
 {
+	char rows_in[FIGURE_TEXT], rows_out[FIGURE_TEXT], bytes[FIGURE_TEXT], memory[FIGURE_TEXT],
+		spill[FIGURE_TEXT];
 	struct totals all = sum_up(c);
 
 	fprintf(out, "%-20s %12s %12s %14s %14s %12s\n", "certificate", "rows in", "rows out",
@@ -85,17 +102,20 @@ static void show_promises(FILE *out, const struct certificate *c)
 		const struct task *t = &c->set->tasks[i];
 		const struct task_estimate *e = &t->estimate;
 
-		fprintf(out,
-			"%4u %-15.15s %12" PRIu64 " %12" PRIu64 " %14" PRIu64 " %14" PRIu64
-			" %12" PRIu64,
-			i, source_name(t), whole(e->source_rows), whole(e->rows), e->bytes,
-			e->memory, e->spill);
-		if (e->passes > 1)
+		fprintf(out, "%4u %-15.15s %12s %12s %14s %14s %12s", i, source_name(t),
+			figure(whole(e->source_rows), NO_BOUND, rows_in),
+			figure(whole(e->rows), NO_BOUND, rows_out),
+			figure(e->bytes, NO_BOUND, bytes), figure(e->memory, NO_BOUND, memory),
+			figure(e->spill, NO_BOUND, spill));
+		if (e->passes == UINT32_MAX)
+			fputs("  in any number of passes", out);
+		else if (e->passes > 1)
 			fprintf(out, "  in at most %u passes", e->passes);
 		putc('\n', out);
 	}
-	fprintf(out, "%-20s %12s %12s %14" PRIu64 " %14" PRIu64 " %12" PRIu64 "\n", "total", "", "",
-		all.bytes, all.memory, all.spill);
+	fprintf(out, "%-20s %12s %12s %14s %14s %12s\n", "total", "", "",
+		figure(all.bytes, NO_BOUND, bytes), figure(all.memory, NO_BOUND, memory),
+		figure(all.spill, NO_BOUND, spill));
 	fprintf(out, "budget: %" PRIu64 " bytes; needs at least %" PRIu64 "\n", c->budget,
 		c->least);
 }
@@ -149,13 +169,17 @@ static void json_task(FILE *out, const struct certificate *c, unsigned i)
 {
 	const struct task *t = &c->set->tasks[i];
 	const struct task_estimate *e = &t->estimate;
+	char rows_in[FIGURE_TEXT], rows_out[FIGURE_TEXT], bytes[FIGURE_TEXT], memory[FIGURE_TEXT],
+		spill[FIGURE_TEXT], passes[FIGURE_TEXT];
 
 	fprintf(out,
-		"{\"task\":%u,\"source\":\"%s\",\"nested\":%s,\"fetches\":%u,\"rows_in\":%" PRIu64
-		",\"rows_out\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"memory\":%" PRIu64
-		",\"spill\":%" PRIu64 ",\"passes\":%u",
-		i, source_name(t), t->nested ? "true" : "false", fetches(t), whole(e->source_rows),
-		whole(e->rows), e->bytes, e->memory, e->spill, e->passes);
+		"{\"task\":%u,\"source\":\"%s\",\"nested\":%s,\"fetches\":%u,\"rows_in\":%s,"
+		"\"rows_out\":%s,\"bytes\":%s,\"memory\":%s,\"spill\":%s,\"passes\":%s",
+		i, source_name(t), t->nested ? "true" : "false", fetches(t),
+		figure(whole(e->source_rows), "null", rows_in),
+		figure(whole(e->rows), "null", rows_out), figure(e->bytes, "null", bytes),
+		figure(e->memory, "null", memory), figure(e->spill, "null", spill),
+		figure(e->passes == UINT32_MAX ? UINT64_MAX : e->passes, "null", passes));
 	if (c->stats != NULL) {
 		const struct exec_stats *s = &c->stats[i];
 
@@ -173,12 +197,14 @@ static void json_task(FILE *out, const struct certificate *c, unsigned i)
 
 void certificate_json(FILE *out, const struct certificate *c)
 {
+	char bytes[FIGURE_TEXT], memory[FIGURE_TEXT], spill[FIGURE_TEXT];
 	struct totals all = sum_up(c);
 
 	fprintf(out,
-		"{\"budget\":%" PRIu64 ",\"least\":%" PRIu64 ",\"bytes\":%" PRIu64
-		",\"memory\":%" PRIu64 ",\"spill\":%" PRIu64 ",\"tasks\":[",
-		c->budget, c->least, all.bytes, all.memory, all.spill);
+		"{\"budget\":%" PRIu64 ",\"least\":%" PRIu64
+		",\"bytes\":%s,\"memory\":%s,\"spill\":%s,\"tasks\":[",
+		c->budget, c->least, figure(all.bytes, "null", bytes),
+		figure(all.memory, "null", memory), figure(all.spill, "null", spill));
 	for (unsigned i = 0; i < c->set->task_count; i++) {
 		fputs(i == 0 ? "" : ",", out);
 		json_task(out, c, i);
