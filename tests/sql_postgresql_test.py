@@ -141,6 +141,25 @@ def dates():
     return setup, ["select date '%s'" % word for word in words] + ["select cast(s as date) from t where i = %d" % i for i in range(len(words))]
 
 
+def decimals_of_38_digits():
+    """Comparisons of decimals whose digits together are more than 38."""
+    columns = {"a": ("decimal(38,0)", ["9" * 38, "-" + "9" * 38, "12345678901234567890123456789012345678", "1", "0", "-1"]),
+               "b": ("decimal(38,10)", ["9" * 28 + "." + "9" * 10, "-" + "9" * 28 + "." + "9" * 10, "1", "0", "-1", "0.0000000001"]),
+               "c": ("decimal(38,38)", ["0." + "9" * 38, "-0." + "9" * 38, "0", "0." + "0" * 37 + "1", "-0.5", "0.5"]),
+               "e": ("decimal(20,4)", ["9" * 16 + ".9999", "-" + "9" * 16 + ".9999", "1", "0", "-1", "0.5"]),
+               "k": ("bigint", ["9223372036854775807", "-9223372036854775807", "1", "0", "-1", "5"]), "x": ("double precision", ["1", "0", "-1", "0.5", "1e30", "-1e30"])}
+    setup = ["create table d (i int, %s)" % ", ".join("%s %s" % (name, kind) for name, (kind, _) in columns.items())]
+    setup += ["insert into d values (%d, %s)" % (i, ", ".join(values[i] for _, values in columns.values())) for i in range(6)]
+    queries = []
+    for x, y in itertools.product(columns, columns):
+        queries += [text.replace("X", x).replace("Y", y) for text in (
+            "select p.i, q.i, p.X < q.Y, p.X = q.Y, p.X <> q.Y, p.X >= q.Y, nullif(p.X, q.Y) is null from d p, d q", "select p.i, q.i from d p join d q on p.X = q.Y",
+            "select p.i, q.i from d p left join d q on p.X = q.Y", "select p.i from d p where p.X in (select Y from d)", "select p.i from d p where p.X not in (select Y from d)")]
+    for name, word in itertools.product(columns, ("9" * 38, "-" + "9" * 38, "0." + "9" * 38, "1", "1.5", "-1", "0." + "0" * 37 + "1", "9" * 28 + "." + "9" * 10, "1e37", "-0.5")):
+        queries += ["select i from d where %s %s" % (name, test % word) for test in ("= %s", "< %s", ">= %s", "<> %s", "in (%s, 2)", "between %s and 2")]
+    return setup, queries
+
+
 def verdict(query, theirs, ours):
     """None, or what is wrong."""
     if ours is None:
@@ -178,7 +197,7 @@ def main():
     programs = [[sys.argv[1], "sql", "{db}", "--csv", "--no-header", "--null", NULL, "--keep-going"], [sys.argv[2], "--null", NULL]]
     server = PostgreSQL()
     try:
-        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists, dates))
+        wrong = sum(compare(server, programs, topic) for topic in (strings_of_all_types, columns_of_joins, with_queries, lists, dates, decimals_of_38_digits))
     finally:
         server.close()
     sys.exit(1 if wrong else 0)

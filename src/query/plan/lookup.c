@@ -2,6 +2,7 @@
 /* One join: the build side becomes a structure, the probing side looks rows up in it. */
 #include "query/plan/plan_internal.h"
 #include "query/task/slot.h"
+#include "query/vec/num.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,7 +20,7 @@ const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *e,
 		return e;
 	args[0] = (struct sql_expr *)e;
 	*cast = (struct sql_expr){.kind = SQL_CAST,
-				  .type = {SQL_DECIMAL, SQL_PRECISION_MAX, other->type.scale, 0},
+				  .type = {SQL_DECIMAL, FTH_DEC_COMPARED, other->type.scale, 0},
 				  .nullable = e->nullable,
 				  .at = -1,
 				  .count = 1,

@@ -12,7 +12,7 @@
 static void read_digits(struct reader *r, struct fth_type *type)
 {
 	reader_expect(r, "(");
-	type->precision = (uint8_t)reader_number(r, FTH_DEC_DIGITS);
+	type->precision = (uint8_t)reader_number(r, FTH_DEC_COMPARED);
 	reader_expect(r, ",");
 	type->scale = (uint8_t)reader_number(r, FTH_DEC_DIGITS);
 	reader_expect(r, ")");
@@ -37,14 +37,19 @@ bool read_type(struct reader *r, struct fth_type *out)
 	return true;
 }
 
+/* Up to 10^38, the bound of decimals that are only compared. */
 static fth_i128 read_int(struct reader *r)
 {
-	bool negative = reader_skip(r, "-");
-	struct fth_str digits = {r->token.text, (uint32_t)r->token.length, 0};
-	fth_i128 value = 0;
+	bool negative = reader_skip(r, "-"), valid = r->token.kind == LEX_NUMBER;
+	fth_i128 value = 0, most = fth_dec_max() + 1;
 
-	if (r->token.kind != LEX_NUMBER || digits.len > FTH_DEC_DIGITS ||
-	    fth_int_parse(digits, &value) < 0)
+	for (size_t i = 0; valid && i < r->token.length; i++) {
+		int digit = r->token.text[i] - '0';
+
+		valid = digit >= 0 && digit <= 9 && value <= (most - digit) / 10;
+		value = valid ? value * 10 + digit : 0;
+	}
+	if (!valid)
 		reader_fail(r, "expected an integer of at most %d digits", FTH_DEC_DIGITS);
 	reader_next(r);
 	return negative ? -value : value;
@@ -89,10 +94,11 @@ struct made read_made(struct reader *r)
 /* Digits bound the values of a decimal as a range does: they are believed if all values have no more. */
 static bool digits_hold(const struct task_slot *slot, unsigned digits)
 {
-	fth_i128 most = digits == 0 ? fth_dec_max() : fth_pow10(digits) - 1;
+	fth_i128 most;
 
-	if (digits == 0 || digits == FTH_DEC_DIGITS)
+	if (digits == 0 || digits >= FTH_DEC_DIGITS)
 		return true;
+	most = fth_pow10(digits) - 1;
 	return slot->lo <= slot->hi && slot->lo >= -most && slot->hi <= most;
 }
 

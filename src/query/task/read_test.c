@@ -137,6 +137,8 @@ static void all_parts(void **state)
 		"from sales",
 		"select cast(n as decimal(20,3)), cast(price as double precision), n::text from "
 		"sales where n < 5",
+		"select a.item from sales a join sales b on cast(a.n as decimal(38,0)) = "
+		"cast(b.n as decimal(38,10))",
 		"select count(*), count(item), count(distinct item), sum(n), avg(price), "
 		"min(born), max(pay)"
 		" from sales left join people on id = person",

@@ -50,7 +50,9 @@ void fth_type_range(struct fth_type type, fth_i128 *lo, fth_i128 *hi)
 		*lo = INT64_MIN;
 		*hi = INT64_MAX;
 	} else if (type.kind == FTH_T_DECIMAL) {
-		*hi = type.precision ? fth_pow10(type.precision) - 1 : fth_dec_max();
+		*hi = type.precision == FTH_DEC_COMPARED ? fth_dec_max() + 1
+		      : type.precision			 ? fth_pow10(type.precision) - 1
+							 : fth_dec_max();
 		*lo = -*hi;
 	} else if (type.kind == FTH_T_BOOL) {
 		*lo = 0;
@@ -429,7 +431,7 @@ struct fth_expr *fth_expr_cast(struct fth_arena *a, struct fth_expr *x, struct f
 	if (!x)
 		return NULL;
 	if (!can_cast(x->type, type) || type.scale > FTH_DEC_DIGITS ||
-	    type.precision > FTH_DEC_DIGITS) {
+	    type.precision > FTH_DEC_COMPARED) {
 		fth_fail(EINVAL, "cannot cast type %s to %s", fth_type_name(x->type),
 			 fth_type_name(type));
 		return NULL;

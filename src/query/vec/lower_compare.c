@@ -78,7 +78,7 @@ static int lower_column_const(struct lower *l, enum fth_op op, const struct fth_
 	if (sc > sx)
 		coarsen(&op, &c, sc - sx, &never);
 	else if (fth_dec_scale_up(c, sx - sc, &c) < 0)
-		c = c > 0 ? fth_dec_max() : -fth_dec_max(); /* beyond every value of the column */
+		c = c > 0 ? fth_dec_max() + 1 : -fth_dec_max() - 1; /* beyond every value */
 	if (never) /* beyond every value as well: = is false and <> is true */
 		c = fth_dec_max() + 1;
 	return emit_cmp_column(l, column, op, c);
@@ -155,6 +155,15 @@ static struct fth_type compare_type(struct fth_type a, struct fth_type b)
 	return fth_type_is_text(a) ? fth_type(FTH_T_TEXT) : fth_common_type(a, b);
 }
 
+static int emit_side(struct lower *l, const struct fth_expr *x, struct fth_type type, int scope)
+{
+	int a = fth_lower(l, x, scope);
+
+	if (fth_type_is_int(type) && type.scale > x->type.scale)
+		return fth_emit_compared(l, a, type.scale - x->type.scale, scope);
+	return fth_emit_as(l, a, x->type, type, scope);
+}
+
 static int lower_pair(struct lower *l, enum fth_op op, const struct fth_expr *x,
 		      const struct fth_expr *y, int scope)
 {
@@ -165,8 +174,8 @@ static int lower_pair(struct lower *l, enum fth_op op, const struct fth_expr *x,
 		return lower_column_const(l, op, x, y);
 	if (y->kind == FTH_EXPR_COLUMN && fth_type_is_int(y->type) && is_number_const(x))
 		return lower_column_const(l, swapped(op), y, x);
-	a = fth_emit_as(l, fth_lower(l, x, scope), x->type, type, scope);
-	b = fth_emit_as(l, fth_lower(l, y, scope), y->type, type, scope);
+	a = emit_side(l, x, type, scope);
+	b = emit_side(l, y, type, scope);
 	return emit_compare(l, op, a, b, type);
 }
 

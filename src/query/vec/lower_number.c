@@ -166,6 +166,21 @@ static int emit_scale_up(struct lower *l, int a, unsigned digits, int scope)
 			  fth_type_decimal(0, 0), scope);
 }
 
+int fth_emit_compared(struct lower *l, int a, unsigned digits, int scope)
+{
+	struct insn in = fth_insn(I_DEC_COMPARED, FTH_I128, a, -1);
+	fth_i128 most = fth_dec_max() + 1, lo, hi;
+
+	if (a < 0 || digits == 0 || is_null_reg(l, a))
+		return a;
+	if (fth_dec_scale_up(range_of(l, a).lo, digits, &lo) == 0 &&
+	    fth_dec_scale_up(range_of(l, a).hi, digits, &hi) == 0)
+		return emit_scale_up(l, a, digits, scope);
+	in.a = fth_emit_vector(l, a);
+	in.k = (fth_i128)digits;
+	return in.a < 0 ? in.a : fth_emit(l, in, true, -most, most);
+}
+
 static int emit_scale_down(struct lower *l, int a, unsigned digits)
 {
 	struct range r = range_of(l, a);
@@ -403,6 +418,8 @@ static int cast_number(struct lower *l, int a, struct fth_type from, struct fth_
 		in.scope = scope;
 		return fth_emit(l, in, true, lo, hi);
 	}
+	if (to.precision == FTH_DEC_COMPARED && to.scale >= from.scale)
+		return fth_emit_compared(l, a, to.scale - from.scale, scope);
 	a = fth_lower_scale(l, a, to.scale - from.scale, scope);
 	return emit_check(l, a, to, scope);
 }

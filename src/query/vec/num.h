@@ -10,6 +10,8 @@
 #include "query/vec/vec.h"
 
 #define FTH_DEC_DIGITS 38
+/* A decimal of so many digits is only compared: what 38 digits do not hold is 10^38 or -10^38. */
+#define FTH_DEC_COMPARED 39
 
 /* 10^n, n <= 38. */
 fth_i128 fth_pow10(unsigned n);

@@ -48,8 +48,9 @@ enum insn_op {
 	I_INT_MOD,
 	I_DEC_DIV,
 	I_DEC_ROUND,
-	I_DEC_FLOOR, /* by k digits; sub: 1 up */
-	I_ABS,	     /* at most y */
+	I_DEC_COMPARED, /* scaled up by k digits, as far as FTH_DEC_COMPARED says */
+	I_DEC_FLOOR,	/* by k digits; sub: 1 up */
+	I_ABS,		/* at most y */
 	I_F64_ARITH,
 	I_F64_NEG,
 	I_F64_ROUND, /* sub: fth_op */
@@ -186,6 +187,8 @@ int fth_emit_arith(struct lower *l, enum fth_kern_arith op, int a, int b, fth_i1
 		   enum row_error error, int scope);
 /* A value of type `from` as one of `to`, as operands of comparisons and branches of CASE are. */
 int fth_emit_as(struct lower *l, int r, struct fth_type from, struct fth_type to, int scope);
+/* The same for one side of a comparison, where it cannot fail: see FTH_DEC_COMPARED. */
+int fth_emit_compared(struct lower *l, int a, unsigned digits, int scope);
 /* A decimal with so many digits more after the point; fewer, rounded, if that is negative. */
 int fth_lower_scale(struct lower *l, int a, int digits, int scope);
 struct fth_type fth_common_type(struct fth_type a, struct fth_type b);

@@ -127,6 +127,19 @@ static int row_dec_round(struct fth_prog_run *x, const struct insn *in, void *ds
 	return 0;
 }
 
+static int row_dec_compared(struct fth_prog_run *x, const struct insn *in, void *dst)
+{
+	FOR_ROWS(x, i)
+	{
+		fth_i128 a = int_at(x, in->a, i), up;
+
+		if (fth_dec_scale_up(a, (unsigned)in->k, &up) < 0)
+			up = a < 0 ? -fth_dec_max() - 1 : fth_dec_max() + 1;
+		fth_run_put(dst, in->type, (unsigned)i, up);
+	}
+	return 0;
+}
+
 static int row_dec_floor(struct fth_prog_run *x, const struct insn *in, void *dst)
 {
 	FOR_ROWS(x, i)
@@ -617,6 +630,7 @@ static int (*const row_functions[I_COUNT])(struct fth_prog_run *, const struct i
 	[I_INT_MOD] = row_int_mod,
 	[I_DEC_DIV] = row_dec_div,
 	[I_DEC_ROUND] = row_dec_round,
+	[I_DEC_COMPARED] = row_dec_compared,
 	[I_DEC_FLOOR] = row_dec_floor,
 	[I_ABS] = row_abs,
 	[I_F64_ROUND] = row_f64_round,
