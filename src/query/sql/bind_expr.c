@@ -321,6 +321,8 @@ static struct sql_expr *bind_like(struct sql_ctx *ctx, struct sql_scope *scope,
 		if (!sql_is_string(args[i]->type.kind))
 			sql_wrong(ctx, x->location, "LIKE needs text operands");
 	}
+	if (!sql_is_const(args[1]))
+		sql_unsupported(ctx, args[1]->at, "a LIKE pattern that is not a constant");
 	if (!sql_is_const(args[2]))
 		sql_unsupported(ctx, args[2]->at, "an ESCAPE that is not a constant");
 	if (!args[2]->value.null && args[2]->value.length > 1)

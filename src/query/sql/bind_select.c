@@ -62,6 +62,7 @@ static void add_item(struct select_state *s, struct sql_expr *e, const char *nam
 {
 	struct select_item *item = sql_alloc(s->ctx, sizeof(*item));
 
+	sql_check_value(s->ctx, e);
 	if (s->items.count == SQL_LIST_MAX)
 		sql_wrong(s->ctx, e->at, "the select list has more than %d entries", SQL_LIST_MAX);
 	*item = (struct select_item){

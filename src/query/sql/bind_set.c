@@ -201,6 +201,7 @@ static struct sql_expr *bind_cell(struct sql_ctx *ctx, struct sql_scope *scope,
 	struct sql_expr *e = sql_bind_expr(ctx, scope, node);
 	struct sql_set used = {0};
 
+	sql_check_value(ctx, e);
 	sql_expr_columns(ctx, e, &used);
 	if (sql_has_subquery(e) || !sql_set_empty(&used))
 		sql_unsupported(ctx, sql_node_location(node), "a column or subquery in VALUES");

@@ -107,6 +107,12 @@ struct sql_expr *sql_coerce(struct sql_ctx *ctx, struct sql_expr *e, struct sql_
 		  sql_type_name(e->type, from));
 }
 
+void sql_check_value(struct sql_ctx *ctx, const struct sql_expr *e)
+{
+	if (e->type.kind == SQL_INTERVAL)
+		sql_unsupported(ctx, e->at, "an interval that is not added to a date");
+}
+
 struct sql_expr *sql_settle(struct sql_ctx *ctx, struct sql_expr *e)
 {
 	return e->type.kind == SQL_UNKNOWN ? sql_coerce(ctx, e, SQL_TYPE_TEXT, "a literal") : e;
@@ -195,8 +201,10 @@ struct sql_type sql_unify(struct sql_ctx *ctx, unsigned count, struct sql_expr *
 {
 	struct sql_type type = {.kind = SQL_UNKNOWN};
 
-	for (unsigned i = 0; i < count; i++)
+	for (unsigned i = 0; i < count; i++) {
+		sql_check_value(ctx, exprs[i]);
 		type = sql_common_type(ctx, type, exprs[i]->type, what, exprs[i]->at);
+	}
 	if (type.kind == SQL_UNKNOWN)
 		type = SQL_TYPE_TEXT;
 	/* Literals may have more digits than the rest. */

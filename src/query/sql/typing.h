@@ -15,6 +15,9 @@ struct sql_expr *sql_coerce(struct sql_ctx *ctx, struct sql_expr *e, struct sql_
 /* An explicit cast. */
 struct sql_expr *sql_cast(struct sql_ctx *ctx, struct sql_expr *e, struct sql_type type, int at);
 
+/* Refuses an interval: it is an operand of + and - only. */
+void sql_check_value(struct sql_ctx *ctx, const struct sql_expr *e);
+
 /* A quoted literal that nothing gave a type becomes text. */
 struct sql_expr *sql_settle(struct sql_ctx *ctx, struct sql_expr *e);
 
