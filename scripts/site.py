@@ -109,11 +109,13 @@ def add_guides(site):
     site.add_file("index.md", "README.md")
     text = read("README.md")
     site.add_file("guide/common.md", "doc/guide.md")
+    site.add_file("guide/postgresql.md", "doc/postgresql.md")
     entries = []
     for title, name in GUIDES:
         page = f"guide/{name}.md"
         site.add(page, section(text, title), "README.md")
         entries.append((title, page))
+    entries.append(("SQL beside PostgreSQL", "guide/postgresql.md"))
     entries.append(("Names, durability, words", "guide/common.md"))
     site.menu.append(("Guide", entries))
 
