@@ -178,7 +178,7 @@ expect 0 check --flash "file:$work/torn"
 [[ $out == *"live items        122"*"open ends         1"*sound ]] || fail "torn: $out"
 
 # Two areas for the index take turns, each a header of 4 KiB and pieces of 1 MiB and 4 KiB; then the log.
-area=$((4096 + 2 * (1048576 + 4096)))
+area=$((4096 + 1048576 + 4096))
 log_at=$((131072 + 2 * area))
 cp --sparse=always "$work/cache" "$work/header"
 poke "$work/header" $((log_at + 2 * 65536 + 16))

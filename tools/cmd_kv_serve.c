@@ -307,7 +307,8 @@ static int run_serve(int argc, char **argv)
 		{"idle", FTH_CLI_U64, &s.idle, 0, UINT32_MAX,
 		 "close a connection after so many seconds without traffic; 0: never"},
 		{"items", FTH_CLI_SIZE, &s.kv.items, 0, 0,
-		 "items that the index has room for; 0: one for each 1K of flash and memory"},
+		 "limit of the index, which grows; 0: as flash and memory need, half of RAM at "
+		 "most"},
 		{"value-max", FTH_CLI_SIZE, &s.value_max, 0, FTH_KV_VALUE_MAX,
 		 "largest value in bytes; 0: 1M"},
 		{"chunk", FTH_CLI_SIZE, &s.chunk, 0, 1 << 30,

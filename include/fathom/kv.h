@@ -17,8 +17,8 @@
  *	fth_kv_close(kv);
  *
  * An item is a key of 1 to 250 bytes, a value, 32 bits for the caller (flags), an
- * expiry time and a number that changes with every update (cas). The index takes 16 bytes per item;
- * keys are stored with the values. A get of an item on flash is one read.
+ * expiry time and a number that changes with every update (cas). The index takes 16 bytes per item
+ * and grows with their number, by 18 to 20 bytes of memory for each; keys are stored with the values. A get of an item on flash is one read.
  *
  * A cache is shared by all threads. A worker is a queue of operations on it: use each from one thread
  * at a time. Operations are submitted and reaped as requests of a device are (fathom/dev.h), and many
@@ -28,9 +28,9 @@
  * Times are seconds since 1970. The system clock is read once, when the process first uses a cache; from then on a
  * monotonic clock counts, so that setting the system clock neither expires items nor revives them.
  *
- * The oldest items are evicted when the log is full. A get never returns a wrong value. With
- * persistence nothing is evicted before the log is full; enum fth_kv_persistence says what survives
- * a restart.
+ * The oldest items are evicted when the log is full, or when the index is and cannot grow: a change is
+ * never refused for lack of space. A get never returns a wrong value. enum fth_kv_persistence says what
+ * survives a restart.
  */
 #ifndef FATHOM_KV_H
 #define FATHOM_KV_H
@@ -56,10 +56,14 @@ enum fth_kv_persistence {
 
 /* Start from FTH_KV_OPTIONS_INIT; 0 in any field but size means its default. */
 struct fth_kv_options {
-	size_t size;	    /* of this structure */
-	const char *flash;  /* URI of the device for the log; NULL: items live in memory only */
-	uint64_t memory;    /* bytes for items in memory; default 64 MiB, at least 4 MiB */
-	uint64_t items;	    /* room in the index; default: one for each 1 KiB of flash and memory */
+	size_t size;	   /* of this structure */
+	const char *flash; /* URI of the device for the log; NULL: items live in memory only */
+	uint64_t memory;   /* bytes for items in memory; default 64 MiB, at least 4 MiB */
+	uint64_t items; /* the index grows until it has room for so many; it may be another number
+			       each time that a cache is opened. Default: as many as flash and memory can
+			       hold, in at most half of the machine's memory. A new persistent cache
+			       reserves 32 bytes of flash for each of them, by default one for each 512
+			       bytes of flash; with more items opening it reads a part of the log */
 	uint32_t value_max; /* bytes of a value; default 1 MiB */
 	uint32_t chunk;	    /* bytes of the log written at once: a power of two, at least 64 KiB
 			       and value_max + 1 KiB; default 1 MiB, or 2 * value_max if more */
@@ -108,7 +112,8 @@ struct fth_kv_recovery {
 /*
  * Open a cache. A device that holds none is formatted if its first block is all zeroes or `format`
  * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else,
- * -EBUSY if another process, cache or volume uses the file, or the error of the device.
+ * -EPROTONOSUPPORT for a cache of another version of the layout, -EBUSY if another process, cache or volume
+ * uses the file, or the error of the device.
  */
 int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out);
 /*
@@ -290,7 +295,7 @@ enum fth_kv_stat {
 	FTH_KV_STAT_PROMOTED,	     /* items that came back from flash */
 	FTH_KV_STAT_RECLAIMED,	     /* chunks that were given up for new ones */
 	FTH_KV_STAT_READMITTED,	     /* hot items of these chunks, written again */
-	FTH_KV_STAT_INDEX_DROPPED,   /* items dropped: the index was full */
+	FTH_KV_STAT_INDEX_DROPPED,   /* items dropped one by one: the index was full */
 	FTH_KV_STAT_KICKS,	     /* entries moved to make room in the index */
 	FTH_KV_STAT_COMMITS,	     /* flushes of the device */
 	FTH_KV_STAT_WAITS,	     /* operations that waited for room in the log's buffers */
@@ -301,6 +306,10 @@ enum fth_kv_stat {
 					amplification is CHUNK_BYTES / (LOG_BYTES - this) */
 	FTH_KV_STAT_CHECKPOINTS,     /* that were written, by whichever call or thread */
 	FTH_KV_STAT_CHECKPOINT_ERRORS, /* those that failed; the one before stays in force */
+	FTH_KV_STAT_LOST, /* items lost for lack of space, whichever: dropped when they left memory,
+			     in chunks that were reclaimed, or because the index was full. Those in
+			     chunks count when their entries are cleared, some time after */
+	FTH_KV_STAT_INDEX_RECLAIMED, /* of RECLAIMED: because the index was full */
 	FTH_KV_STAT_COUNT
 };
 
@@ -310,8 +319,8 @@ const char *fth_kv_stat_name(enum fth_kv_stat which);
 
 struct fth_kv_usage {
 	uint64_t items;	       /* that the index has, those that have expired included */
-	uint64_t index_bytes;  /* memory for the index */
-	uint64_t index_items;  /* entries that it has room for */
+	uint64_t index_bytes;  /* memory of the index as it is now */
+	uint64_t index_items;  /* entries that it has room for when it has grown to its limit */
 	uint64_t memory_bytes; /* for items in memory, of options.memory */
 	uint64_t memory_items;
 	uint64_t flash_bytes;	/* of the log */

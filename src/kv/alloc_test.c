@@ -51,6 +51,19 @@ void *__wrap_mmap(void *addr, size_t len, int prot, int flags, int fd, off_t off
 	return fails() ? MAP_FAILED : __real_mmap(addr, len, prot, flags, fd, offset);
 }
 
+static bool short_of_memory; /* of one thread: only the one that grows the index asks for it */
+
+int __real_mprotect(void *addr, size_t len, int prot);
+int __wrap_mprotect(void *addr, size_t len, int prot);
+
+int __wrap_mprotect(void *addr, size_t len, int prot)
+{
+	if (!short_of_memory && !fails())
+		return __real_mprotect(addr, len, prot);
+	errno = ENOMEM;
+	return -1;
+}
+
 static void fail_nth(uint32_t n)
 {
 	fth_store_release_dev32(&countdown, n);
@@ -124,11 +137,55 @@ static void operations_without_memory(void **state)
 	fth_dev_close(dev);
 }
 
+#define READY 100000u /* entries for which there is memory from the beginning, at least */
+
+static unsigned stored_of(struct box *box, unsigned from, unsigned to)
+{
+	unsigned found = 0;
+
+	for (unsigned i = from; i < to; i++) {
+		struct fth_kv_op op = {.verb = FTH_KV_GET};
+
+		found += box_do(box, &op, i) == 0;
+		fth_kv_release(box->worker, &op);
+	}
+	return found;
+}
+
+/* An index that cannot grow makes room by dropping the oldest items; it grows when there is memory. */
+static void an_index_without_memory(void **state)
+{
+	struct fth_kv_options o = small_options();
+	struct fth_dev *dev;
+	struct box box;
+
+	(void)state;
+	assert_ok(fth_dev_open("mem:64M", &dev));
+	o.items = 0;
+	for (unsigned p = FTH_KV_VOLATILE; p <= FTH_KV_WRITE_BACK; p++) {
+		o.persistence = p;
+		o.format = true;
+		box_open(&box, &o, dev);
+		short_of_memory = true;
+		for (unsigned i = 0; i < 3 * READY; i++)
+			assert_ok(box_text(&box, FTH_KV_SET, i, "short"));
+		assert_true(box_stat(&box, FTH_KV_STAT_INDEX_RECLAIMED) > 0);
+		assert_int_equal(stored_of(&box, 2 * READY + READY / 4, 3 * READY), 3 * READY / 4);
+		short_of_memory = false;
+		for (unsigned i = 3 * READY; i < 6 * READY; i++)
+			assert_ok(box_text(&box, FTH_KV_SET, i, "short"));
+		assert_int_equal(stored_of(&box, 3 * READY, 6 * READY), 3 * READY);
+		assert_ok(box_close(&box));
+	}
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(opening_without_memory),
 		cmocka_unit_test(operations_without_memory),
+		cmocka_unit_test(an_index_without_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

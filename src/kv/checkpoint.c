@@ -5,13 +5,15 @@
  * Buckets are copied one after the other, each under its lock, so the copy is not a snapshot of one moment.
  * It is correct for these reasons:
  *
- * 1. replay_from is where the log ended before the first bucket was copied. A change whose record
- *    lies before it was made under the lock of its buckets, and is in the copy; all others are
- *    replayed.
- * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: it is
+ * 1. replay_from is not above where the log ended before the first bucket was copied. A change whose
+ *    record lies before it was made under the lock of its buckets, and is in the copy; all others are
+ *    replayed. It is below if the area has not enough room for all entries: those of the newest chunks
+ *    are left to the log.
+ * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: its tag is
  *    recorded in a list, and looked up in both of its buckets when these are written. Entries that are found
  *    are written after the buckets. One that moves the other way is copied twice; reading drops
- *    the second copy.
+ *    the second copy. A bucket that is split while the index is copied moves entries to the end, which is not
+ *    copied yet.
  * 3. The header is written after all that the copy points to is durable (a commit), and the
  *    superblock after the header. Two areas alternate, so the last one stays valid until then. If
  *    a write of the superblock fails, it is unknown which area it names: then it is written
@@ -28,25 +30,29 @@
 #include <time.h>
 
 #define COMMIT_NS     30000000000u /* to wait for a commit where the caller has no deadline */
-#define PIECE_BUCKETS (KV_PIECE_BYTES / sizeof(struct kv_bucket))
-#define PIECE_MOVED   (KV_PIECE_BYTES / sizeof(struct kv_moved))
+#define PIECE_ENTRIES (KV_PIECE_BYTES / sizeof(struct kv_entry))
+#define MOVED_PART    16u /* of the room of an area, one in so many is kept for entries that move */
+#define CANCEL_EVERY  4096u /* buckets */
 
-static uint64_t pieces(uint64_t count, uint64_t per_piece)
+uint64_t kv_checkpoint_bytes(uint64_t items)
 {
-	return (count + per_piece - 1) / per_piece;
-}
+	uint64_t entries = items + items / (MOVED_PART - 1) + MOVED_PART;
 
-/* How many entries there is room for that have moved meanwhile. */
-static uint64_t moved_max(uint64_t buckets)
-{
-	return pieces(buckets, PIECE_MOVED) * PIECE_MOVED;
-}
-
-uint64_t kv_checkpoint_bytes(uint64_t buckets)
-{
 	return sizeof(struct kv_index_header) +
-	       (pieces(buckets, PIECE_BUCKETS) + pieces(moved_max(buckets), PIECE_MOVED)) *
-		       (KV_PIECE_BYTES + KV_SUM_BYTES);
+	       (entries + PIECE_ENTRIES - 1) / PIECE_ENTRIES * (KV_PIECE_BYTES + KV_SUM_BYTES);
+}
+
+/* Entries that an area has room for. */
+static uint64_t area_room(const struct fth_kv *kv)
+{
+	return (kv->super.index_bytes - sizeof(struct kv_index_header)) /
+	       (KV_PIECE_BYTES + KV_SUM_BYTES) * PIECE_ENTRIES;
+}
+
+/* Of these, so many are for entries that move meanwhile. */
+static uint64_t moved_room(const struct fth_kv *kv)
+{
+	return area_room(kv) / MOVED_PART;
 }
 
 void kv_checkpoint_moved(struct fth_kv *kv, const struct kv_entry *e, uint32_t from, uint32_t to)
@@ -58,7 +64,7 @@ void kv_checkpoint_moved(struct fth_kv *kv, const struct kv_entry *e, uint32_t f
 		return;
 	pthread_mutex_lock(&kv->moved_lock);
 	if (kv->moved_count < kv->moved_room)
-		kv->moved[kv->moved_count] = (struct kv_moved){e->where, e->what, to, 0};
+		kv->moved[kv->moved_count] = e->what & KV_TAG_MASK;
 	kv->moved_count++; /* beyond the room: the attempt fails */
 	pthread_mutex_unlock(&kv->moved_lock);
 }
@@ -120,20 +126,35 @@ static int piece_read(struct area *area)
 	return 0;
 }
 
-/* As the log knows it. Under the lock of its bucket. */
-static struct kv_entry on_media(const struct fth_kv *kv, const struct kv_entry *e)
+/* As the log knows it; empty if it has nothing before `limit`. Under the lock of its bucket. */
+static struct kv_entry on_media(const struct fth_kv *kv, const struct kv_entry *e, uint64_t limit)
 {
 	struct kv_entry out = *e;
+	uint64_t position = kv_position(kv, kv_place(e));
 
 	if (kv_kind(e) == KV_MEMORY) {
 		const struct kv_slot *slot = kv_slot_at(kv, kv_place(e));
 
-		if (slot->position == KV_NOWHERE || !kv_position_valid(kv, slot->position))
-			return (struct kv_entry){0, 0};
-		out.where = kv_where(slot->position / KV_UNIT, kv_record_bytes(&slot->record));
+		position = slot->position;
+		out.where = kv_where(position / KV_UNIT, kv_record_bytes(&slot->record));
 		out.what = (e->what & ~KV_KIND_MASK) | KV_FLASH;
 	}
+	if (kv_kind(e) == KV_EMPTY || position == KV_NOWHERE || position >= limit ||
+	    !kv_position_valid(kv, position))
+		return (struct kv_entry){0, 0};
 	return out;
+}
+
+/* Entries of one bucket that go to the device. */
+static unsigned copy_bucket(struct fth_kv *kv, uint32_t b, uint64_t limit, struct kv_entry *out)
+{
+	unsigned n = 0;
+
+	for (unsigned w = 0; w < KV_WAYS; w++) {
+		out[n] = on_media(kv, &kv->buckets[b].way[w], limit);
+		n += kv_kind(&out[n]) != KV_EMPTY;
+	}
+	return n;
 }
 
 /* The cache is being closed, which writes its own. */
@@ -142,33 +163,10 @@ static bool canceled(const struct fth_kv *kv)
 	return fth_load_relaxed_dev32(&kv->ckpt_cancel);
 }
 
-static int write_buckets(struct area *area)
-{
-	struct fth_kv *kv = area->kv;
-	int rc = 0;
-
-	for (uint32_t b = 0; b < kv->bucket_count && rc == 0; b++) {
-		struct kv_bucket *to = (struct kv_bucket *)(void *)area->buf + b % PIECE_BUCKETS;
-
-		if (b % PIECE_BUCKETS == 0) {
-			if (canceled(kv))
-				return -ECANCELED;
-			memset(area->buf, 0, KV_PIECE_BYTES);
-		}
-		kv_lock_two(kv, b, b);
-		for (unsigned w = 0; w < KV_WAYS; w++)
-			to->way[w] = on_media(kv, &kv->buckets[b].way[w]);
-		fth_store_relaxed_dev32(&kv->ckpt_next, b + 1);
-		kv_unlock_two(kv, b, b);
-		if (b % PIECE_BUCKETS == PIECE_BUCKETS - 1 || b + 1 == kv->bucket_count)
-			rc = piece_write(area);
-	}
-	return rc;
-}
-
-/* Where entries that have moved go, a piece at a time. */
-struct moved_out {
+/* Where entries go, a piece at a time. */
+struct entries_out {
 	struct area *area;
+	uint64_t limit; /* those from this position on are in the log */
 	uint64_t count;
 };
 
@@ -178,60 +176,125 @@ static int too_many_moved(uint64_t count)
 			(unsigned long long)count);
 }
 
-static int put_moved(struct moved_out *out, const struct kv_moved *moved)
+static int put_entries(struct entries_out *out, const struct kv_entry *e, unsigned n)
 {
-	struct kv_moved *to = (struct kv_moved *)(void *)out->area->buf + out->count % PIECE_MOVED;
-
-	if (out->count == moved_max(out->area->kv->bucket_count))
-		return too_many_moved(out->count);
-	if (out->count % PIECE_MOVED == 0)
-		memset(out->area->buf, 0, KV_PIECE_BYTES);
-	*to = *moved;
-	return ++out->count % PIECE_MOVED == 0 ? piece_write(out->area) : 0;
-}
-
-/* What both buckets have now under the name of an entry that has moved: it may have moved again. */
-static int write_moved_to(struct moved_out *out, const struct kv_moved *m)
-{
-	struct fth_kv *kv = out->area->kv;
-	uint32_t b[2] = {(uint32_t)m->bucket, kv_other_bucket(kv, (uint32_t)m->bucket, m->what)};
-	struct kv_moved found[2 * KV_WAYS];
-	unsigned n = 0;
 	int rc = 0;
 
-	kv_lock_two(kv, b[0], b[1]);
-	for (unsigned i = 0; i < (b[0] == b[1] ? 1 : 2) * KV_WAYS; i++) {
-		const struct kv_entry *e = &kv->buckets[b[i / KV_WAYS]].way[i % KV_WAYS];
-		struct kv_entry out_entry = on_media(kv, e);
+	for (unsigned i = 0; i < n && rc == 0; i++) {
+		struct kv_entry *to =
+			(struct kv_entry *)(void *)out->area->buf + out->count % PIECE_ENTRIES;
 
-		if (((e->what ^ m->what) & KV_NAME_MASK) == 0 && kv_kind(&out_entry) == KV_FLASH)
-			found[n++] = (struct kv_moved){out_entry.where, out_entry.what,
-						       b[i / KV_WAYS], 0};
+		if (out->count == area_room(out->area->kv))
+			return too_many_moved(out->count);
+		if (out->count % PIECE_ENTRIES == 0)
+			memset(out->area->buf, 0, KV_PIECE_BYTES);
+		*to = e[i];
+		if (++out->count % PIECE_ENTRIES == 0)
+			rc = piece_write(out->area);
 	}
-	kv_unlock_two(kv, b[0], b[1]);
-	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = put_moved(out, &found[i]);
 	return rc;
 }
 
-static int write_moved(struct area *area, uint64_t *count)
+static uint32_t bucket_count(const struct fth_kv *kv)
 {
-	struct moved_out out = {.area = area};
-	struct fth_kv *kv = area->kv;
+	/* acquire: the memory of all these buckets is there */
+	return __atomic_load_n(&kv->bucket_count, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
+ * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
+ */
+static int choose_limit(struct fth_kv *kv, uint64_t *limit)
+{
+	uint64_t chunk = kv->super.chunk, room = area_room(kv) - moved_room(kv), sum = 0;
+	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
+	uint64_t first = fth_load_relaxed_dev64(&kv->log.tail) / chunk, last = head / chunk;
+	struct kv_entry e[KV_WAYS];
+	uint64_t *counts;
+
+	*limit = head;
+	if (fth_load_relaxed_dev64(&kv->items) <= room)
+		return 0;
+	counts = calloc(last - first + 1, sizeof(*counts));
+	if (!counts)
+		return -ENOMEM;
+	for (uint32_t b = 0; b < bucket_count(kv); b++) {
+		unsigned n;
+
+		kv_lock_two(kv, b, b);
+		n = copy_bucket(kv, b, head, e);
+		kv_unlock_two(kv, b, b);
+		while (n-- > 0)
+			counts[kv_position(kv, kv_place(&e[n])) / chunk - first]++;
+	}
+	for (uint64_t n = first; n <= last; n++) {
+		sum += counts[n - first];
+		if (sum > room) {
+			*limit = n * chunk;
+			break;
+		}
+	}
+	free(counts);
+	return 0;
+}
+
+static int write_buckets(struct entries_out *out)
+{
+	struct fth_kv *kv = out->area->kv;
+	int rc = 0;
+
+	for (uint32_t b = 0; b < bucket_count(kv) && rc == 0; b++) {
+		struct kv_entry e[KV_WAYS];
+		unsigned n;
+
+		if (b % CANCEL_EVERY == 0 && canceled(kv))
+			return -ECANCELED;
+		kv_lock_two(kv, b, b);
+		n = copy_bucket(kv, b, out->limit, e);
+		fth_store_relaxed_dev32(&kv->ckpt_next, b + 1);
+		kv_unlock_two(kv, b, b);
+		rc = put_entries(out, e, n);
+	}
+	return rc;
+}
+
+/* What both buckets have now under the tag of an entry that has moved: it may have moved again. */
+static int write_moved_to(struct entries_out *out, uint64_t tag)
+{
+	struct kv_entry found[2 * KV_WAYS], e[2 * KV_WAYS];
+	struct fth_kv *kv = out->area->kv;
+	struct kv_name name;
+	unsigned n, same = 0;
+
+	kv_name_of(kv, tag, &name);
+	kv_lock(kv, &name);
+	n = copy_bucket(kv, name.bucket[0], out->limit, found);
+	if (name.bucket[0] != name.bucket[1])
+		n += copy_bucket(kv, name.bucket[1], out->limit, found + n);
+	kv_unlock(kv, &name);
+	for (unsigned i = 0; i < n; i++)
+		if ((found[i].what & KV_TAG_MASK) == tag)
+			e[same++] = found[i];
+	return put_entries(out, e, same);
+}
+
+static int write_moved(struct entries_out *out)
+{
+	struct fth_kv *kv = out->area->kv;
 	size_t listed;
 	int rc = 0;
 
-	/* All buckets are copied: nothing is added any more by those who see that. */
+	/* All buckets are copied: nothing is added any more that matters. */
 	pthread_mutex_lock(&kv->moved_lock);
 	listed = kv->moved_count;
 	pthread_mutex_unlock(&kv->moved_lock);
 	if (listed > kv->moved_room)
 		return too_many_moved(listed);
 	for (size_t i = 0; i < listed && rc == 0; i++)
-		rc = write_moved_to(&out, &kv->moved[i]);
-	if (rc == 0 && out.count % PIECE_MOVED != 0)
-		rc = piece_write(area);
-	*count = out.count;
+		rc = write_moved_to(out, kv->moved[i]);
+	if (rc == 0 && out->count % PIECE_ENTRIES != 0)
+		rc = piece_write(out->area);
 	return rc;
 }
 
@@ -282,20 +345,25 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		.magic = KV_INDEX_MAGIC,
 		.id = kv->super.id,
 		.number = kv->super.index_number + 1,
-		.buckets = kv->bucket_count,
-		.replay_from = fth_load_relaxed_dev64(&kv->log.head),
-		.clean = clean,
 	};
 	struct area area;
+	struct entries_out out = {.area = &area};
 	int rc = area_open(&area, kv, which, h.number, deadline);
 
 	if (rc == 0)
-		rc = write_buckets(&area);
+		rc = choose_limit(kv, &out.limit);
 	if (rc == 0)
-		rc = write_moved(&area, &h.moved);
+		rc = write_buckets(&out);
+	if (rc == 0)
+		rc = write_moved(&out);
 	if (rc == 0)
 		rc = wait_committed(kv, deadline);
 	if (rc == 0) {
+		h.entries = out.count;
+		h.replay_from = out.limit;
+		h.clean = clean;
+		h.head = fth_load_relaxed_dev64(&kv->log.head);
+		h.dropped = fth_load_relaxed_dev32(&kv->index_dropped);
 		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;
 		h.tail = fth_load_relaxed_dev64(&kv->log.tail);
@@ -316,7 +384,7 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 
 static int write_locked(struct fth_kv *kv, bool clean, uint64_t deadline)
 {
-	size_t room = moved_max(kv->bucket_count) / KV_WAYS;
+	size_t room = moved_room(kv) / KV_WAYS;
 	uint64_t which;
 	int rc = 0;
 
@@ -377,27 +445,11 @@ static int read_header(struct fth_kv *kv, uint64_t which, uint64_t number,
 	if (h->checksum !=
 		    fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) ||
 	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id || h->number != number ||
-	    h->buckets != kv->bucket_count || h->moved > moved_max(h->buckets) ||
-	    h->replay_from > KV_POSITION_MAX || h->ends > KV_POSITION_MAX ||
-	    h->tail > KV_POSITION_MAX || h->next > KV_POSITION_MAX / kv->super.chunk)
+	    h->entries > area_room(kv) || h->replay_from > KV_POSITION_MAX ||
+	    h->ends > KV_POSITION_MAX || h->tail > KV_POSITION_MAX || h->head > KV_POSITION_MAX ||
+	    h->next > KV_POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;
-}
-
-static int read_buckets(struct area *area)
-{
-	struct fth_kv *kv = area->kv;
-	int rc = 0;
-
-	for (uint64_t b = 0; b < kv->bucket_count && rc == 0; b += PIECE_BUCKETS) {
-		uint64_t n =
-			kv->bucket_count - b < PIECE_BUCKETS ? kv->bucket_count - b : PIECE_BUCKETS;
-
-		rc = piece_read(area);
-		if (rc == 0)
-			memcpy(&kv->buckets[b], area->buf, n * sizeof(struct kv_bucket));
-	}
-	return rc;
 }
 
 static bool has_entry(const struct fth_kv *kv, uint32_t bucket, const struct kv_entry *e)
@@ -406,59 +458,10 @@ static bool has_entry(const struct fth_kv *kv, uint32_t bucket, const struct kv_
 		const struct kv_entry *other = &kv->buckets[bucket].way[w];
 
 		if (other != e && kv_kind(other) == KV_FLASH && other->where == e->where &&
-		    ((other->what ^ e->what) & KV_NAME_MASK) == 0)
+		    ((other->what ^ e->what) & KV_TAG_MASK) == 0)
 			return true;
 	}
 	return false;
-}
-
-static bool put_entry(struct fth_kv *kv, uint32_t bucket, const struct kv_entry *e)
-{
-	for (unsigned w = 0; w < KV_WAYS; w++)
-		if (kv_kind(&kv->buckets[bucket].way[w]) == KV_EMPTY) {
-			kv->buckets[bucket].way[w] = *e;
-			return true;
-		}
-	return false;
-}
-
-/*
- * The copies of the buckets are of different moments: there may be no room where it was, or none at
- * all, because an entry that had to go first is in the copy still. Then that one is a change that is
- * replayed, and this one goes where there is room.
- */
-static void add_moved(struct fth_kv *kv, uint32_t bucket, const struct kv_entry *e)
-{
-	uint32_t other = kv_other_bucket(kv, bucket, e->what);
-	struct kv_name name = {.bucket = {bucket, other}, .what = e->what & KV_NAME_MASK};
-
-	if (has_entry(kv, bucket, e) || has_entry(kv, other, e))
-		return;
-	while (!put_entry(kv, bucket, e) && !put_entry(kv, other, e))
-		if (!kv_make_room(kv, &name))
-			return;
-}
-
-static int read_moved(struct area *area, uint64_t count)
-{
-	struct fth_kv *kv = area->kv;
-	int rc = 0;
-
-	for (uint64_t i = 0; i < count && rc == 0; i++) {
-		const struct kv_moved *m =
-			(const struct kv_moved *)(void *)area->buf + i % PIECE_MOVED;
-		struct kv_entry e;
-
-		if (i % PIECE_MOVED == 0)
-			rc = piece_read(area);
-		if (rc < 0)
-			break;
-		e = (struct kv_entry){m->where, m->what};
-		if (kv_kind(&e) != KV_FLASH || m->bucket >= kv->bucket_count)
-			continue;
-		add_moved(kv, (uint32_t)m->bucket, &e);
-	}
-	return rc;
 }
 
 /* A record is within its chunk. */
@@ -470,22 +473,36 @@ static bool fits(const struct fth_kv *kv, const struct kv_entry *e)
 	       kv_length(e) <= kv->super.chunk - at;
 }
 
-/* What was copied from both of its buckets stays in one; what is no entry of a log goes. */
-static void tidy(struct fth_kv *kv)
+static void add_entry(struct fth_kv *kv, const struct kv_entry *e)
 {
-	for (uint32_t b = 0; b < kv->bucket_count; b++)
-		for (unsigned w = 0; w < KV_WAYS; w++) {
-			struct kv_entry *e = &kv->buckets[b].way[w];
-			uint32_t other = kv_other_bucket(kv, b, e->what);
+	struct kv_entry *to;
+	struct kv_name name;
 
-			if (kv_kind(e) == KV_EMPTY)
-				continue;
-			if (kv_kind(e) != KV_FLASH || !fits(kv, e) || has_entry(kv, b, e) ||
-			    (other != b && has_entry(kv, other, e)))
-				*e = (struct kv_entry){0, 0};
-			else
-				kv->items++;
-		}
+	kv_name_of(kv, e->what & KV_TAG_MASK, &name);
+	/* What is not valid is gone; what was copied from both of its buckets is there already. */
+	if (kv_kind(e) != KV_FLASH || !fits(kv, e) || kv_stale(kv, e) ||
+	    has_entry(kv, name.bucket[0], e) || has_entry(kv, name.bucket[1], e))
+		return;
+	to = kv_take_entry(kv, &name);
+	/* Making room may have given up the chunk of this very entry. */
+	if (kv_stale(kv, e))
+		return;
+	kv_entry_set(to, e->where, e->what);
+	kv->items++;
+}
+
+static int read_entries(struct area *area, uint64_t count)
+{
+	int rc = 0;
+
+	for (uint64_t i = 0; i < count && rc == 0; i++) {
+		if (i % PIECE_ENTRIES == 0)
+			rc = piece_read(area);
+		if (rc == 0)
+			add_entry(area->kv, (const struct kv_entry *)(const void *)area->buf +
+						    i % PIECE_ENTRIES);
+	}
+	return rc;
 }
 
 int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
@@ -499,14 +516,12 @@ int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 	/* Positions in the index are below this; those that are not are replayed. */
 	kv->log.head = header->replay_from;
 	kv->log.tail = kv_log_tail(kv, header->replay_from / kv->super.chunk + 1);
+	if (kv->log.tail < header->tail)
+		kv->log.tail = header->tail;
+	kv_index_expect(kv, header->entries);
 	rc = area_open(&area, kv, which, number, 0);
 	if (rc == 0)
-		rc = read_buckets(&area);
-	if (rc == 0)
-		rc = read_moved(&area, header->moved);
+		rc = read_entries(&area, header->entries);
 	free(area.buf);
-	if (rc < 0)
-		return rc;
-	tidy(kv);
-	return 0;
+	return rc;
 }

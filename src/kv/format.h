@@ -24,7 +24,7 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the medium is little-endian");
 
-#define KV_SUPER_MAGIC "FTHKVC01"
+#define KV_SUPER_MAGIC "FTHKVC02" /* the last two digits are the version of the layout */
 #define KV_SUPER_BYTES 4096u
 #define KV_SUPER_AGAIN 65536u
 #define KV_HEAD_BYTES  131072u /* before the index */
@@ -44,7 +44,7 @@ struct kv_super {
 	uint64_t id; /* random; in every checksum */
 	uint64_t chunk;
 	uint64_t chunks;
-	uint64_t buckets; /* of the index */
+	uint64_t index_items; /* entries that an area for the index has room for */
 	uint64_t index_at;
 	uint64_t index_bytes; /* of each of the two areas */
 	uint64_t log_at;
@@ -69,9 +69,10 @@ struct kv_chunk_header {
 _Static_assert(sizeof(struct kv_chunk_header) == 48 && 48 % KV_UNIT == 0, "the medium's layout");
 
 /*
- * An index on the device: this header, then pieces. A piece is up to KV_PIECE_BYTES of data and a
- * block of KV_SUM_BYTES that begins with the checksum of the data. First come all buckets, then
- * entries that were moved from a bucket that was not written yet to one that was.
+ * An index on the device: this header, then pieces. A piece is KV_PIECE_BYTES of struct kv_entry, in no
+ * order, and a block of KV_SUM_BYTES that begins with the checksum of the data. An entry says by itself
+ * where it belongs in an index of any size. All of them lie before replay_from: if an area has not
+ * enough room for all entries, replay_from is farther back, and the log has the others.
  */
 #define KV_PIECE_BYTES (1u << 20)
 #define KV_SUM_BYTES   4096u
@@ -80,8 +81,8 @@ struct kv_index_header {
 	uint64_t magic;
 	uint64_t id;
 	uint64_t number; /* as in the superblock that names it */
-	uint64_t buckets;
-	uint64_t moved;	      /* struct kv_moved that follow the buckets */
+	uint64_t entries;
+	uint64_t dropped;     /* the index has dropped items that the log still has */
 	uint64_t replay_from; /* position: what the log says from there on is not in here */
 	uint64_t next;	      /* number of the next chunk, if it was closed in good order */
 	uint64_t clean;
@@ -91,14 +92,11 @@ struct kv_index_header {
 	uint64_t flush_when;
 	uint64_t ends; /* position behind the last record of the log */
 	uint64_t tail; /* the oldest position that may be read */
-	uint8_t zero[4096 - 120];
+	uint64_t head; /* position where the log ends, if it was closed in good order */
+	uint8_t zero[4096 - 128];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");
-
-struct kv_moved {
-	uint64_t where, what, bucket, zero;
-};
 
 enum kv_type {
 	KV_ITEM = 1,  /* key and value */

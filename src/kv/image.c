@@ -43,7 +43,7 @@ static int open_image(struct fth_kv_image *image)
 	int rc = kv_media_find(kv);
 
 	if (rc == 0)
-		rc = kv_index_init(kv, kv->super.buckets);
+		rc = kv_index_init(kv, 0);
 	if (rc < 0)
 		return rc;
 	kv->recovery.found = true;

@@ -2,14 +2,21 @@
 /*
  * The index: buckets of four entries of 16 bytes. A key has two buckets and is in one of them.
  *
+ * It begins small and grows by one bucket at a time (linear hashing: W. Litwin, VLDB 1980): bucket n is
+ * made by splitting bucket n - 2^k, where 2^k is the largest power of two that is not above n. Nothing
+ * else moves, nobody waits, and address space for all buckets is reserved when the cache is opened.
+ *
  * Invariants
  * 1. Entries change under the locks of both of the key's buckets. So a key that is moved from one of
- *    its buckets to the other is seen in exactly one of them by whoever holds both locks.
- * 2. The other bucket of an entry follows from its bucket and its name (tag and key length) alone:
- *    entries are moved without reading their keys.
- * 3. A lock is held for moments: no I/O; under it log.lock, the lock of a size class and moved_lock
+ *    its buckets to the other is seen in exactly one of them by whoever holds both locks. An entry that
+ *    nobody can use any more, since it is stale or has expired, is cleared under the lock of its bucket.
+ * 2. Both buckets of an entry follow from its tag and the number of buckets alone: entries are moved
+ *    without reading their keys.
+ * 3. The buckets of a key change only when one of them is split, under its lock: who holds the locks of
+ *    both and has found them with the number of buckets of then or later holds the right ones.
+ * 4. A lock is held for moments: no I/O; under it log.lock, the lock of a size class and moved_lock
  *    are taken, no others.
- * 4. Entries are stored and loaded whole words at a time, since kv_make_room() looks for a way
+ * 5. Entries are stored and loaded whole words at a time, since kv_make_room() looks for a way
  *    without locks. What it finds is a hint: each step is checked again under locks.
  */
 #include "kv/kv_internal.h"
@@ -21,10 +28,20 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
-#define HASH_SEED 0x66617468u
-#define NODES	  512
+#define HASH_SEED    0x66617468u
+#define NODES	     64 /* buckets that one search for room looks at */
+#define CROWDED	     6	/* a search that looked at more of them lets the index grow */
+#define SPLITS	     64 /* buckets to add when a search found nothing */
+#define BUCKETS_MIN  256u
+#define READY_STEP   32768u /* buckets that get memory at once, or an eighth of the index if more */
+#define EXPIRY_S     2048u  /* seconds of a unit of expiry */
+#define EXPIRY_UNITS 255u   /* units have numbers modulo this; */
+#define EXPIRY_AHEAD 100u   /* those this far ahead are told from those */
+#define EXPIRY_PAST  128u   /* this far back */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -57,28 +74,47 @@ uint32_t kv_now(void)
 
 /* ---- names ---- */
 
+static uint32_t bucket_count(const struct fth_kv *kv)
+{
+	/* acquire: the memory of all these buckets is there */
+	return __atomic_load_n(&kv->bucket_count, __ATOMIC_ACQUIRE);
+}
+
+/* Linear hashing: as many low bits as give a bucket that is there. */
+static uint32_t bucket_of(uint32_t hash, uint32_t count)
+{
+	uint32_t mask = UINT32_MAX >> __builtin_clz(count), bucket = hash & mask;
+
+	return bucket < count ? bucket : bucket & mask >> 1;
+}
+
+static void find_buckets(uint64_t what, uint32_t count, uint32_t *out)
+{
+	uint64_t tag = what >> KV_TAG_SHIFT;
+
+	out[0] = bucket_of((uint32_t)tag, count);
+	out[1] = bucket_of((uint32_t)(fth_mix64(tag) >> 32), count);
+}
+
 uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what)
 {
-	/* Its own inverse: other(other(b)) = m - (m - b), modulo the number of buckets. */
-	uint32_t m = (uint32_t)(fth_mix64(what >> 20) % kv->bucket_count);
+	uint32_t both[2];
 
-	return m >= bucket ? m - bucket : m + kv->bucket_count - bucket;
+	find_buckets(what, bucket_count(kv), both);
+	if (both[0] == bucket)
+		return both[1];
+	return both[1] == bucket ? both[0] : bucket;
+}
+
+void kv_name_of(const struct fth_kv *kv, uint64_t tag, struct kv_name *out)
+{
+	out->tag = tag;
+	find_buckets(tag, bucket_count(kv), out->bucket);
 }
 
 void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out)
 {
-	uint64_t hash = fth_checksum(key, key_length, HASH_SEED);
-
-	kv_name_of(kv, hash, (hash & UINT64_C(0xfffffffff)) << 28 | (uint64_t)key_length << 20,
-		   out);
-}
-
-void kv_name_of(const struct fth_kv *kv, uint64_t hash, uint64_t what, struct kv_name *out)
-{
-	out->hash = hash;
-	out->what = what;
-	out->bucket[0] = (uint32_t)((hash >> 32) * kv->bucket_count >> 32);
-	out->bucket[1] = kv_other_bucket(kv, out->bucket[0], out->what);
+	kv_name_of(kv, fth_checksum(key, key_length, HASH_SEED) << KV_TAG_SHIFT, out);
 }
 
 /* ---- locks ---- */
@@ -114,9 +150,17 @@ void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b)
 		fth_store_release_dev32(&kv->locks[j], 0);
 }
 
-void kv_lock(struct fth_kv *kv, const struct kv_name *name)
+void kv_lock(struct fth_kv *kv, struct kv_name *name)
 {
-	kv_lock_two(kv, name->bucket[0], name->bucket[1]);
+	for (;;) {
+		uint32_t a = name->bucket[0], b = name->bucket[1];
+
+		kv_lock_two(kv, a, b);
+		kv_name_of(kv, name->tag, name);
+		if (name->bucket[0] == a && name->bucket[1] == b)
+			return;
+		kv_unlock_two(kv, a, b); /* one of them was split meanwhile */
+	}
 }
 
 void kv_unlock(struct fth_kv *kv, const struct kv_name *name)
@@ -148,12 +192,34 @@ void kv_entry_clear(struct fth_kv *kv, struct kv_entry *e)
 
 static uint64_t tick(void)
 {
-	return (uint64_t)(kv_now() / KV_TICK & 0xffff) << KV_TIME_SHIFT;
+	return (uint64_t)(kv_now() / KV_TICK) << KV_TIME_SHIFT & KV_TIME_MASK;
 }
 
-uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot)
+/* The unit in which a record is dead for sure, plus one; 0: never, or too far ahead to say. */
+static uint64_t expiry_of(uint32_t expires)
 {
-	return name->what | tick() | (uint64_t)hot << KV_HOT_SHIFT | kind;
+	uint32_t seconds = kv_now(), now = seconds / EXPIRY_S;
+	uint32_t unit = expires <= seconds ? now - 1 : expires / EXPIRY_S + 1;
+
+	if (!expires || (expires > seconds && unit - now > EXPIRY_AHEAD))
+		return 0;
+	return unit % EXPIRY_UNITS + 1;
+}
+
+static bool has_expired(const struct kv_entry *e)
+{
+	uint32_t expiry = (uint32_t)((e->what & KV_EXPIRY_MASK) >> KV_EXPIRY_SHIFT), now;
+
+	if (!expiry)
+		return false;
+	now = kv_now() / EXPIRY_S % EXPIRY_UNITS;
+	return (now + EXPIRY_UNITS - (expiry - 1)) % EXPIRY_UNITS < EXPIRY_PAST;
+}
+
+uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot, uint32_t expires)
+{
+	return name->tag | expiry_of(expires) << KV_EXPIRY_SHIFT | tick() |
+	       (uint64_t)hot << KV_HOT_SHIFT | kind;
 }
 
 uint64_t kv_where(uint64_t place, uint64_t bytes)
@@ -178,7 +244,19 @@ bool kv_stale(const struct fth_kv *kv, const struct kv_entry *e)
 
 static bool is_free(const struct fth_kv *kv, const struct kv_entry *e)
 {
-	return kv_kind(e) == KV_EMPTY || kv_stale(kv, e);
+	return kv_kind(e) == KV_EMPTY || has_expired(e) || kv_stale(kv, e);
+}
+
+/* An entry that has an item, or had one. */
+static void drop_entry(struct fth_kv *kv, struct kv_entry *e)
+{
+	if (kv_kind(e) == KV_EMPTY)
+		return;
+	if (!has_expired(e))
+		kv_count(kv, FTH_KV_STAT_LOST, 1);
+	if (kv_kind(e) == KV_MEMORY)
+		kv_slot_unlink(kv, kv_slot_at(kv, kv_place(e)));
+	kv_entry_clear(kv, e);
 }
 
 static struct kv_entry *find(struct fth_kv *kv, const struct kv_name *name, enum kv_kind kind,
@@ -189,7 +267,7 @@ static struct kv_entry *find(struct fth_kv *kv, const struct kv_name *name, enum
 			struct kv_entry *e = &kv->buckets[name->bucket[b]].way[w];
 
 			if (kv_kind(e) == kind && kv_place(e) == place &&
-			    (e->what & KV_NAME_MASK) == name->what)
+			    (e->what & KV_TAG_MASK) == name->tag && !kv_stale(kv, e))
 				return e;
 		}
 	return NULL;
@@ -213,7 +291,7 @@ static struct kv_entry *free_way(struct fth_kv *kv, uint32_t bucket)
 
 		if (!is_free(kv, e))
 			continue;
-		kv_entry_clear(kv, e);
+		drop_entry(kv, e);
 		return e;
 	}
 	return NULL;
@@ -226,25 +304,115 @@ struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_name *name)
 	return e ? e : free_way(kv, name->bucket[1]);
 }
 
-struct kv_entry *kv_find_oldest(struct fth_kv *kv, const struct kv_name *name)
+/* Those on flash before those in memory, and each in the order in which they were stored or used. */
+static bool is_older(const struct fth_kv *kv, const struct kv_entry *a, const struct kv_entry *b)
 {
-	uint64_t now = tick() >> KV_TIME_SHIFT, most = 0;
+	const struct kv_slot *x, *y;
+	uint32_t x_used, y_used;
+
+	if (kv_kind(a) != kv_kind(b))
+		return kv_kind(a) == KV_FLASH;
+	if (kv_kind(a) == KV_FLASH)
+		return kv_position(kv, kv_place(a)) < kv_position(kv, kv_place(b));
+	x = kv_slot_at(kv, kv_place(a));
+	y = kv_slot_at(kv, kv_place(b));
+	x_used = fth_load_relaxed_dev32(&x->used);
+	y_used = fth_load_relaxed_dev32(&y->used);
+	return x_used != y_used ? x_used < y_used : x->record.cas < y->record.cas;
+}
+
+struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_name *name)
+{
 	struct kv_entry *oldest = &kv->buckets[name->bucket[0]].way[0];
 
-	for (unsigned b = 0; b < 2; b++)
-		for (unsigned w = 0; w < KV_WAYS; w++) {
-			struct kv_entry *e = &kv->buckets[name->bucket[b]].way[w];
-			uint64_t used = (e->what & KV_TIME_MASK) >> KV_TIME_SHIFT;
-			uint64_t age = ((now - used) & 0xffff) + 1;
+	for (unsigned i = 1; i < 2 * KV_WAYS; i++) {
+		struct kv_entry *e = &kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
-			if (kv_kind(e) == KV_FLASH)
-				age += 0x10000;
-			if (age > most) {
-				most = age;
-				oldest = e;
-			}
-		}
+		if (is_older(kv, e, oldest))
+			oldest = e;
+	}
+	fth_store_relaxed_dev32(&kv->index_dropped, 1);
+	drop_entry(kv, oldest);
+	kv_count(kv, FTH_KV_STAT_INDEX_DROPPED, 1);
 	return oldest;
+}
+
+/* ---- growing ---- */
+
+/*
+ * Two choices of four ways fill to 80 % at least before there is no way to make room: buckets that
+ * are not split yet get twice as many keys as the others.
+ */
+static uint64_t buckets_for(uint64_t items)
+{
+	return items / KV_WAYS + items / (4 * KV_WAYS) + 2;
+}
+
+/* Memory for one more bucket, and more of them at once. */
+static bool bucket_is_ready(struct fth_kv *kv, uint32_t bucket)
+{
+	uint32_t ready = kv->bucket_ready, left = kv->bucket_limit - ready;
+	uint32_t more = ready / 8 > READY_STEP ? ready / 8 : READY_STEP;
+
+	if (bucket < ready)
+		return true;
+	if (kv->bucket_short)
+		return false;
+	if (more > left)
+		more = left;
+	/* From the beginning, which is on a page; what is ready already stays so. */
+	kv->bucket_short = mprotect(kv->buckets, ((size_t)ready + more) * sizeof(*kv->buckets),
+				    PROT_READ | PROT_WRITE) != 0;
+	if (!kv->bucket_short)
+		kv->bucket_ready = ready + more;
+	return !kv->bucket_short;
+}
+
+static bool can_grow(struct fth_kv *kv)
+{
+	return kv->bucket_count < kv->bucket_limit && bucket_is_ready(kv, kv->bucket_count);
+}
+
+/* Add a bucket. kick_lock is held. */
+static bool split_bucket(struct fth_kv *kv)
+{
+	uint32_t to = kv->bucket_count, from = to - (1u << (31 - __builtin_clz(to)));
+	struct kv_bucket *old = &kv->buckets[from], *new = &kv->buckets[to];
+
+	if (!can_grow(kv))
+		return false;
+	kv_lock_two(kv, from, to);
+	/* release: its memory is there; see invariant 3 for the rest */
+	fth_store_release_dev32(&kv->bucket_count, to + 1);
+	for (unsigned w = 0; w < KV_WAYS; w++) {
+		struct kv_entry *e = &old->way[w];
+		uint32_t both[2];
+
+		find_buckets(e->what, to + 1, both);
+		if (kv_kind(e) == KV_EMPTY || both[0] == from || both[1] == from)
+			continue;
+		kv_entry_set(&new->way[w], e->where, e->what);
+		kv_entry_set(e, 0, 0);
+	}
+	kv_unlock_two(kv, from, to);
+	return true;
+}
+
+static bool split_buckets(struct fth_kv *kv, unsigned count)
+{
+	bool grown = false;
+
+	while (count-- > 0 && split_bucket(kv))
+		grown = true;
+	return grown;
+}
+
+void kv_index_expect(struct fth_kv *kv, uint64_t items)
+{
+	uint64_t want = buckets_for(items);
+
+	while (kv->bucket_count < want && can_grow(kv))
+		kv->bucket_count = want < kv->bucket_ready ? (uint32_t)want : kv->bucket_ready;
 }
 
 /* ---- making room ---- */
@@ -300,16 +468,20 @@ static bool move_entry(struct fth_kv *kv, uint32_t from, unsigned way, uint32_t 
 	return moved;
 }
 
-bool kv_make_room(struct fth_kv *kv, const struct kv_name *name)
+bool kv_make_room(struct fth_kv *kv, struct kv_name *name)
 {
 	struct node nodes[NODES];
+	bool grown = false;
 	uint64_t kicks = 0;
 	int at;
 
 	pthread_mutex_lock(&kv->kick_lock);
+	kv_name_of(kv, name->tag, name);
 	nodes[0] = (struct node){name->bucket[0], -1, 0};
 	nodes[1] = (struct node){name->bucket[1], -1, 0};
 	at = search(kv, nodes, 2);
+	if (at < 0 || at > CROWDED)
+		grown = split_buckets(kv, at < 0 ? SPLITS : 1);
 	/* From the free end back: each move frees the way that the one before it goes to. */
 	for (; at >= 2; at = nodes[at].parent) {
 		if (!move_entry(kv, nodes[nodes[at].parent].bucket, nodes[at].way,
@@ -317,9 +489,24 @@ bool kv_make_room(struct fth_kv *kv, const struct kv_name *name)
 			break; /* somebody was faster: the caller looks again */
 		kicks++;
 	}
+	kv_name_of(kv, name->tag, name);
+	if (at < 0 && !grown)
+		kv->bucket_short = false; /* there may be memory again the next time */
 	pthread_mutex_unlock(&kv->kick_lock);
 	kv_count(kv, FTH_KV_STAT_KICKS, kicks);
-	return at >= 0;
+	return grown || at >= 0;
+}
+
+struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_name *name)
+{
+	unsigned given_up = 0;
+	struct kv_entry *e;
+
+	while (!(e = kv_find_free(kv, name)))
+		if (!kv_make_room(kv, name) &&
+		    (given_up++ == KV_GIVE_UP_MAX || !kv_log_give_up(kv)))
+			return kv_drop_oldest(kv, name);
+	return e;
 }
 
 void kv_sweep(struct fth_kv *kv, uint64_t buckets)
@@ -329,51 +516,78 @@ void kv_sweep(struct fth_kv *kv, uint64_t buckets)
 
 		kv_lock_two(kv, b, b);
 		for (unsigned w = 0; w < KV_WAYS; w++)
-			if (kv_stale(kv, &kv->buckets[b].way[w]))
-				kv_entry_clear(kv, &kv->buckets[b].way[w]);
+			if (is_free(kv, &kv->buckets[b].way[w]))
+				drop_entry(kv, &kv->buckets[b].way[w]);
 		kv_unlock_two(kv, b, b);
-		kv->sweep_at = b + 1 == kv->bucket_count ? 0 : b + 1;
+		kv->sweep_at = b + 1 == bucket_count(kv) ? 0 : b + 1;
 	}
 }
 
 /* ---- life ---- */
 
-uint64_t kv_index_buckets(uint64_t items)
+/* Half of the machine's memory, and a sixteenth of the address space if that is limited. */
+static uint64_t index_bytes_max(void)
 {
-	/* Two choices of four ways fill to 95 % and more before there is no way to make room. */
-	return items / KV_WAYS + items / (20 * KV_WAYS) + 2;
+	uint64_t bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur / 16 < bytes)
+		bytes = limit.rlim_cur / 16;
+	return bytes;
 }
 
-int kv_index_init(struct fth_kv *kv, uint64_t buckets)
+/* As many buckets as the smallest items that fill flash and memory can need, within this limit. */
+static uint64_t default_buckets(const struct fth_kv *kv)
 {
-	if (buckets == 0 || buckets > KV_BUCKETS_MAX)
+	uint64_t flash = kv->dev ? fth_dev_info(kv->dev)->size : 0;
+	uint64_t buckets = buckets_for(flash / kv_round(sizeof(struct kv_record) + 1) +
+				       kv->options.memory / sizeof(struct kv_slot));
+	uint64_t most = index_bytes_max() / sizeof(struct kv_bucket);
+
+	if (most > KV_BUCKETS_MAX)
+		most = KV_BUCKETS_MAX;
+	if (most < BUCKETS_MIN)
+		most = BUCKETS_MIN;
+	return buckets < most ? buckets : most;
+}
+
+int kv_index_init(struct fth_kv *kv, uint64_t items)
+{
+	uint64_t buckets = items ? buckets_for(items) : default_buckets(kv);
+	size_t bytes = (size_t)buckets * sizeof(*kv->buckets);
+
+	if (items > KV_ITEMS_MAX)
 		return fth_fail(EINVAL, "an index of %llu items is too large; the maximum is %llu",
-				(unsigned long long)buckets * KV_WAYS,
-				(unsigned long long)KV_BUCKETS_MAX * KV_WAYS);
-	kv->bucket_count = (uint32_t)buckets;
-	kv->bucket_bytes = (size_t)buckets * sizeof(struct kv_bucket);
-	kv->buckets = mmap(NULL, kv->bucket_bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+				(unsigned long long)items, (unsigned long long)KV_ITEMS_MAX);
+	kv->buckets =
+		mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (kv->buckets == MAP_FAILED) {
 		kv->buckets = NULL;
-		return fth_fail(ENOMEM, "no memory for an index of %llu items",
+		return fth_fail(ENOMEM, "no address space for an index of %llu items",
 				(unsigned long long)buckets * KV_WAYS);
 	}
-	(void)madvise(kv->buckets, kv->bucket_bytes, MADV_HUGEPAGE);
+	kv->bucket_limit = (uint32_t)buckets;
+	(void)madvise(kv->buckets, bytes, MADV_HUGEPAGE);
 	kv->locks = calloc(KV_LOCKS, sizeof(*kv->locks));
-	return kv->locks ? 0 : -ENOMEM;
+	if (!kv->locks)
+		return -ENOMEM;
+	if (!bucket_is_ready(kv, 0))
+		return fth_fail(ENOMEM, "no memory for an index");
+	kv->bucket_count = kv->bucket_limit < BUCKETS_MIN ? kv->bucket_limit : BUCKETS_MIN;
+	return 0;
 }
 
 void kv_index_clear(struct fth_kv *kv)
 {
-	memset(kv->buckets, 0, kv->bucket_bytes);
+	memset(kv->buckets, 0, (size_t)kv->bucket_count * sizeof(*kv->buckets));
 	kv->items = 0;
+	kv->log.given_up = 0; /* for entries that are gone now */
 }
 
 void kv_index_release(struct fth_kv *kv)
 {
 	if (kv->buckets)
-		munmap(kv->buckets, kv->bucket_bytes);
+		munmap(kv->buckets, (size_t)kv->bucket_limit * sizeof(*kv->buckets));
 	kv->buckets = NULL;
 	free(kv->locks);
 	kv->locks = NULL;

@@ -34,7 +34,9 @@
 
 /*
  * where: place (44 bits, in units of KV_UNIT) and length (20 bits, likewise: what a read moves);
- * what: tag (36), key length (8), time of use (16), hot (2), kind (2).
+ * what: tag (40 bits of the key's hash), expiry (8), time of use (12), hot (2), kind (2).
+ *
+ * The tag alone gives both buckets of a key, for any number of buckets.
  */
 struct kv_entry {
 	uint64_t where, what;
@@ -42,7 +44,8 @@ struct kv_entry {
 _Static_assert(sizeof(struct kv_entry) == 16, "16 bytes for an item");
 
 #define KV_WAYS	       4u
-#define KV_BUCKETS_MAX (UINT32_MAX - 1u)
+#define KV_BUCKETS_MAX (UINT32_MAX / 2)
+#define KV_ITEMS_MAX   ((uint64_t)KV_BUCKETS_MAX * KV_WAYS / 4 * 3)
 struct kv_bucket {
 	struct kv_entry way[KV_WAYS];
 };
@@ -50,17 +53,20 @@ _Static_assert(sizeof(struct kv_bucket) == 64, "a bucket is a line of the proces
 
 enum kv_kind { KV_EMPTY, KV_MEMORY, KV_FLASH };
 
-#define KV_LENGTH_BITS 20
-#define KV_LENGTH_MASK ((UINT64_C(1) << KV_LENGTH_BITS) - 1)
-#define KV_PLACE_BITS  44
-#define KV_PLACE_MASK  ((UINT64_C(1) << KV_PLACE_BITS) - 1)
-#define KV_NAME_MASK   (~UINT64_C(0) << 20) /* tag and key length */
-#define KV_TIME_SHIFT  4
-#define KV_TIME_MASK   (UINT64_C(0xffff) << KV_TIME_SHIFT)
-#define KV_HOT_SHIFT   2
-#define KV_HOT_MASK    (UINT64_C(3) << KV_HOT_SHIFT)
-#define KV_KIND_MASK   UINT64_C(3)
-#define KV_TICK	       16u /* seconds of a unit of time of use */
+#define KV_LENGTH_BITS	20
+#define KV_LENGTH_MASK	((UINT64_C(1) << KV_LENGTH_BITS) - 1)
+#define KV_PLACE_BITS	44
+#define KV_PLACE_MASK	((UINT64_C(1) << KV_PLACE_BITS) - 1)
+#define KV_TAG_SHIFT	24
+#define KV_TAG_MASK	(~UINT64_C(0) << KV_TAG_SHIFT)
+#define KV_EXPIRY_SHIFT 16
+#define KV_EXPIRY_MASK	(UINT64_C(0xff) << KV_EXPIRY_SHIFT)
+#define KV_TIME_SHIFT	4
+#define KV_TIME_MASK	(UINT64_C(0xfff) << KV_TIME_SHIFT)
+#define KV_HOT_SHIFT	2
+#define KV_HOT_MASK	(UINT64_C(3) << KV_HOT_SHIFT)
+#define KV_KIND_MASK	UINT64_C(3)
+#define KV_TICK		256u /* seconds of a unit of time of use */
 
 static inline enum kv_kind kv_kind(const struct kv_entry *e)
 {
@@ -79,9 +85,8 @@ static inline uint64_t kv_length(const struct kv_entry *e)
 
 /* Where a key is looked for, and what an entry for it says. */
 struct kv_name {
-	uint64_t hash;
-	uint32_t bucket[2];
-	uint64_t what; /* tag and key length, in their places */
+	uint64_t tag;	    /* in its place in an entry */
+	uint32_t bucket[2]; /* valid while they are locked: the index grows */
 };
 
 /* ---- items in memory ---- */
@@ -95,8 +100,7 @@ struct kv_name {
 struct kv_slot {
 	uint32_t refs; /* atomic */
 	uint32_t used; /* atomic: seconds since 1970 when it was last read; a hint */
-	uint64_t hash; /* atomic, as what: of its key; read while looking for a victim */
-	uint64_t what;
+	uint64_t tag;  /* atomic: of its key; read while looking for a victim */
 	union {
 		uint64_t position;    /* of the same record in the log, or KV_NOWHERE */
 		struct kv_slot *next; /* KV_FREE: in the class's list */
@@ -160,6 +164,7 @@ struct kv_log {
 	struct kv_buffer *open;
 	uint64_t head;		/* atomic: the next position */
 	uint64_t tail;		/* atomic: the oldest position that may be read */
+	uint64_t given_up;	/* what lies before was given up for a full index */
 	uint64_t committed;	/* atomic: all before it is durable */
 	uint64_t next;		/* number of the next chunk */
 	uint64_t flight;	/* so many chunks may be not durable yet */
@@ -190,12 +195,15 @@ struct fth_kv {
 	struct fth_kv_recovery recovery;
 
 	/* index.c */
-	struct kv_bucket *buckets;
-	uint32_t bucket_count;
-	size_t bucket_bytes;
+	struct kv_bucket *buckets; /* address space for bucket_limit */
+	uint32_t bucket_count;	   /* atomic: in use; grows under kick_lock */
+	uint32_t bucket_limit;
+	uint32_t bucket_ready;	/* under kick_lock: so many have memory */
+	bool bucket_short;	/* under kick_lock: there was no memory for more */
+	uint32_t index_dropped; /* atomic: it has dropped items that the log still has */
 	uint32_t *locks;
-	pthread_mutex_t kick_lock;
-	uint64_t items; /* atomic */
+	pthread_mutex_t kick_lock; /* moving entries and growing, one at a time */
+	uint64_t items;		   /* atomic */
 
 	struct kv_store store;
 	struct kv_log log;
@@ -230,7 +238,7 @@ struct fth_kv {
 	uint32_t ckpt_next;	    /* atomic: buckets below are written; 0: none is */
 	uint32_t ckpt_cancel;	    /* atomic: end the one under way */
 	pthread_mutex_t moved_lock; /* what follows */
-	struct kv_moved *moved;
+	uint64_t *moved;	    /* tags */
 	size_t moved_count, moved_room;
 
 	/* checkpointer.c */
@@ -269,19 +277,21 @@ void kv_free(struct fth_kv *kv);
 
 /* ---- index.c ---- */
 
-/* So many buckets have room for so many items. */
-uint64_t kv_index_buckets(uint64_t items);
-int kv_index_init(struct fth_kv *kv, uint64_t buckets);
+/* An index that grows to `items` entries and more; 0: as many as memory and flash can need. */
+int kv_index_init(struct fth_kv *kv, uint64_t items);
+/* Make an empty index large enough for so many items, as far as that is possible. */
+void kv_index_expect(struct fth_kv *kv, uint64_t items);
 /* Forget all; nobody else uses the cache. */
 void kv_index_clear(struct fth_kv *kv);
 void kv_index_release(struct fth_kv *kv);
-/* From what a slot keeps. */
-void kv_name_of(const struct fth_kv *kv, uint64_t hash, uint64_t what, struct kv_name *out);
+/* From what a slot or an entry keeps. */
+void kv_name_of(const struct fth_kv *kv, uint64_t tag, struct kv_name *out);
 void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out);
+/* The bucket of an entry that is not `bucket`; that one, if it has no other. */
 uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what);
 
-/* Both buckets of a name. Held for moments: nothing that waits is done meanwhile. */
-void kv_lock(struct fth_kv *kv, const struct kv_name *name);
+/* Both buckets of a name, found anew. Held for moments: nothing that waits is done meanwhile. */
+void kv_lock(struct fth_kv *kv, struct kv_name *name);
 void kv_unlock(struct fth_kv *kv, const struct kv_name *name);
 void kv_lock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
 void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
@@ -289,25 +299,33 @@ void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
 /* An entry is gone already when the log has overwritten its place. */
 bool kv_stale(const struct fth_kv *kv, const struct kv_entry *e);
 
-/* Under the lock: the entry of a slot, or of a place on flash; NULL if it is not there any more. */
+/* Under the lock: the entry of a slot, or of a place on flash; NULL if it is not valid any more. */
 struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_name *name,
 			      const struct kv_slot *slot);
 struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_name *name, uint64_t place);
 /* Under the lock: a free entry of either bucket, or NULL. */
 struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_name *name);
-/* Under the lock: the entry that was not used for longest, of those on flash if there is one. */
-struct kv_entry *kv_find_oldest(struct fth_kv *kv, const struct kv_name *name);
-/* Without the lock: move entries so that one of both buckets has room. False: there is no way. */
-bool kv_make_room(struct fth_kv *kv, const struct kv_name *name);
+/* Under the lock, of two buckets that are full: drop the oldest entry, one on flash if there is any. */
+struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_name *name);
+/*
+ * Without the lock: move entries or let the index grow, so that one of both buckets has room soon. False:
+ * neither is possible.
+ */
+bool kv_make_room(struct fth_kv *kv, struct kv_name *name);
+/* An entry for a new item. Nobody else uses the cache. */
+struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_name *name);
+/* Times that the oldest chunk is given up for one item before an entry of its buckets is dropped. */
+#define KV_GIVE_UP_MAX 4u
 
 void kv_entry_set(struct kv_entry *e, uint64_t where, uint64_t what);
 void kv_entry_clear(struct fth_kv *kv, struct kv_entry *e);
-uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot);
+/* expires: of the record; 0: never */
+uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot, uint32_t expires);
 uint64_t kv_where(uint64_t place, uint64_t bytes);
 /* It was read: time and hot. */
 void kv_entry_used(struct kv_entry *e);
 
-/* Clear stale entries of the next `buckets` buckets. */
+/* Clear entries of the next `buckets` buckets that are stale or have expired. */
 void kv_sweep(struct fth_kv *kv, uint64_t buckets);
 
 /* ---- store.c ---- */
@@ -362,8 +380,12 @@ uint64_t kv_position(const struct fth_kv *kv, uint64_t place);
 /* The oldest position that may be read when the chunk before `next` has been opened. */
 static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
 {
-	return next > kv->super.chunks ? (next - kv->super.chunks) * kv->super.chunk : 0;
+	uint64_t ring = next > kv->super.chunks ? (next - kv->super.chunks) * kv->super.chunk : 0;
+
+	return ring > kv->log.given_up ? ring : kv->log.given_up;
 }
+/* Give up the oldest chunk, because the index is full. False: there is none but the last one. */
+bool kv_log_give_up(struct fth_kv *kv);
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
 /* A record that was read from a position of the log, of whose chunk `room` bytes are left, is whole. */
 static inline bool kv_record_good(const struct fth_kv *kv, const struct kv_record *r, uint64_t room,
@@ -491,7 +513,7 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
 int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *header);
 /* Bytes of one area. */
-uint64_t kv_checkpoint_bytes(uint64_t buckets);
+uint64_t kv_checkpoint_bytes(uint64_t items);
 /* Start and stop the thread, if the options say so. The writer's thread runs meanwhile. */
 int kv_checkpointer_start(struct fth_kv *kv);
 void kv_checkpointer_stop(struct fth_kv *kv);

@@ -9,7 +9,7 @@
  *    of their changes, because the key's buckets are locked meanwhile.
  * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
  * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
- *    before the chunk that overwrites is opened.
+ *    before the chunk that overwrites is opened. It moves by a chunk as well when the index is full.
  * 4. The space after the last record of a chunk is zero: no record begins there. The header of the
  *    next chunk has the position at which that record ends, so that replay detects an incomplete
  *    chunk, and finds the chunk before one whose number follows a gap.
@@ -238,6 +238,33 @@ int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to)
 	}
 	pthread_mutex_unlock(&log->lock);
 	return found;
+}
+
+/* ---- giving up ---- */
+
+bool kv_log_give_up(struct fth_kv *kv)
+{
+	struct kv_log *log = &kv->log;
+	uint64_t chunk = kv->super.chunk, tail = 0;
+	bool more = false;
+
+	if (!kv->dev)
+		return false;
+	pthread_mutex_lock(&log->lock);
+	tail = (log->tail / chunk + 1) * chunk;
+	more = tail <= log->head / chunk * chunk;
+	if (more) {
+		log->given_up = tail;
+		fth_store_relaxed_dev32(&kv->index_dropped, 1);
+		/* release: as in open_chunk(), and index_dropped is set before */
+		fth_store_release_dev64(&log->tail, tail);
+	}
+	pthread_mutex_unlock(&log->lock);
+	if (more) {
+		kv_count(kv, FTH_KV_STAT_RECLAIMED, 1);
+		kv_count(kv, FTH_KV_STAT_INDEX_RECLAIMED, 1);
+	}
+	return more;
 }
 
 /* ---- life ---- */

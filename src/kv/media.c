@@ -10,7 +10,9 @@
 #include <sys/random.h>
 
 #define CHUNKS_MIN 4u
-#define FLIGHT	   4u /* times the number of buffers: chunks between two flushes */
+#define ITEM_BYTES 512u /* of flash for each entry that the areas for the index have room for */
+#define VERSION_AT 6u	/* of the magic number: two digits */
+#define FLIGHT	   4u	/* times the number of buffers: chunks between two flushes */
 
 static uint64_t super_sum(const struct kv_super *super)
 {
@@ -21,6 +23,13 @@ bool kv_super_good(const struct kv_super *super)
 {
 	return memcmp(super->magic, KV_SUPER_MAGIC, sizeof(super->magic)) == 0 &&
 	       super->checksum == super_sum(super);
+}
+
+/* A cache with another layout. */
+static bool is_other_version(const struct kv_super *super)
+{
+	return memcmp(super->magic, KV_SUPER_MAGIC, VERSION_AT) == 0 &&
+	       memcmp(super->magic, KV_SUPER_MAGIC, sizeof(super->magic)) != 0;
 }
 
 static bool all_zero(const void *data, size_t bytes)
@@ -56,11 +65,11 @@ static int check_super(const struct kv_super *s, uint64_t device)
 		    s->chunks >= CHUNKS_MIN && s->chunks <= UINT64_MAX / s->chunk &&
 		    s->log_at % 4096 == 0 && s->log_at <= device &&
 		    s->chunks * s->chunk <= device - s->log_at &&
-		    s->chunks * s->chunk <= KV_RING_MAX && s->buckets > 0 &&
-		    s->buckets <= KV_BUCKETS_MAX && s->index_at >= KV_HEAD_BYTES &&
+		    s->chunks * s->chunk <= KV_RING_MAX && s->index_items > 0 &&
+		    s->index_items <= KV_ITEMS_MAX && s->index_at >= KV_HEAD_BYTES &&
 		    s->index_at % 4096 == 0 && s->index_at <= s->log_at &&
 		    s->index_bytes % 4096 == 0 && s->index_bytes <= (s->log_at - s->index_at) / 2 &&
-		    s->index_bytes >= kv_checkpoint_bytes(s->buckets) && s->index_which < 2 &&
+		    s->index_bytes >= kv_checkpoint_bytes(s->index_items) && s->index_which < 2 &&
 		    s->flight > 0 && s->flight <= flight_max(s->chunks);
 
 	return good ? 0
@@ -95,9 +104,9 @@ static int format(struct fth_kv *kv)
 	if (getrandom(&s->id, sizeof(s->id), 0) != sizeof(s->id))
 		return fth_fail(errno, "cannot read random numbers: %s", strerror(errno));
 	s->chunk = kv->options.chunk;
-	s->buckets = kv->bucket_count;
+	s->index_items = kv->options.items ? kv->options.items : size / ITEM_BYTES + 1;
 	s->persistent = kv_persistent(kv);
-	index = s->persistent ? round_to(kv_checkpoint_bytes(s->buckets), 4096) : 0;
+	index = s->persistent ? round_to(kv_checkpoint_bytes(s->index_items), 4096) : 0;
 	s->index_at = KV_HEAD_BYTES;
 	s->index_bytes = index;
 	s->log_at = round_to(KV_HEAD_BYTES + 2 * index, 4096);
@@ -141,6 +150,13 @@ static int find_super(struct fth_kv *kv)
 		rc = 1;
 	} else if (rc == 0 && again < 0) {
 		rc = again;
+	} else if (rc == 0 && (is_other_version(&pair[0]) || is_other_version(&pair[1]))) {
+		const struct kv_super *s = &pair[!is_other_version(&pair[0])];
+
+		rc = fth_fail(EPROTONOSUPPORT,
+			      "the device contains a cache with layout version %.2s, this program "
+			      "reads version %s; kv serve --force (options.format) overwrites it",
+			      (const char *)s->magic + VERSION_AT, &KV_SUPER_MAGIC[VERSION_AT]);
 	} else if (rc == 0 && !all_zero(pair, 2 * sizeof(*pair))) {
 		rc = fth_fail(EBADMSG, "the device contains data that is not a cache; kv serve "
 				       "--force (options.format) overwrites it");

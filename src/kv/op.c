@@ -7,11 +7,15 @@
  *
  * Of several entries with the name of the key, the one in memory is compared; those on flash are
  * tried from the newest to the oldest. A SET of a volatile cache replaces an entry on flash by name
- * alone: if that was another key, which happens once in 10^10 or so, a cache has forgotten an item.
- * With persistence the key is read first.
+ * alone: if that was another key, which happens once in 10^4 sets with 10^8 items, and in 10^6 with a
+ * million, a cache has forgotten an item. With persistence the key is read first.
  *
  * A key has one entry at most. So a change takes out every entry of its name that may be the key's:
  * one that could not be read now may be readable later, and would bring back an old value.
+ *
+ * An item that the full index has dropped is still in the log, and a crash may bring it back: with its
+ * last value, unless the key is deleted meanwhile. So once the index has dropped something, a DELETE
+ * of a key that is not there puts a tombstone into the log too.
  */
 #include "kv/kv_internal.h"
 
@@ -104,7 +108,7 @@ static void look_up(struct fth_kv *kv, struct fth_kv_op *op, struct found *f)
 	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
 		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
-		if ((e->what & KV_NAME_MASK) != p->name.what || kv_kind(e) == KV_EMPTY)
+		if ((e->what & KV_TAG_MASK) != p->name.tag || kv_kind(e) == KV_EMPTY)
 			continue;
 		if (kv_kind(e) == KV_MEMORY) {
 			struct kv_slot *slot = kv_slot_at(kv, kv_place(e));
@@ -173,7 +177,7 @@ static bool has_unreadable(struct fth_kv *kv, struct fth_kv_op *op)
 	for (unsigned i = 0; i < 2 * KV_WAYS; i++) {
 		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
-		if (kv_kind(e) == KV_FLASH && (e->what & KV_NAME_MASK) == p->name.what &&
+		if (kv_kind(e) == KV_FLASH && (e->what & KV_TAG_MASK) == p->name.tag &&
 		    was_tried(p, kv_place(e)) == UNREADABLE)
 			return true;
 	}
@@ -190,7 +194,7 @@ static void drop_doubtful(struct fth_kv *kv, struct fth_kv_op *op, const struct 
 		struct kv_entry *e = &kv->buckets[p->name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
 		enum tried tried;
 
-		if (e == keep || kv_kind(e) != KV_FLASH || (e->what & KV_NAME_MASK) != p->name.what)
+		if (e == keep || kv_kind(e) != KV_FLASH || (e->what & KV_TAG_MASK) != p->name.tag)
 			continue;
 		tried = was_tried(p, kv_place(e));
 		if (tried == UNREADABLE || (tried == NOT_TRIED && by_name))
@@ -198,21 +202,14 @@ static void drop_doubtful(struct fth_kv *kv, struct fth_kv_op *op, const struct 
 	}
 }
 
-/* The entry that a new item gets. NULL: there is none yet, or with persistence none at all. */
+/* The entry that a new item gets. NULL: there is none yet. */
 static struct kv_entry *entry_for(struct fth_kv *kv, const struct fth_kv_op *op,
 				  const struct found *f, bool last_try)
 {
 	const struct kv_name *name = &kv_private((struct fth_kv_op *)(uintptr_t)op)->name;
 	struct kv_entry *e = f->entry ? f->entry : kv_find_free(kv, name);
 
-	if (e || !last_try || kv_persistent(kv))
-		return e;
-	e = kv_find_oldest(kv, name);
-	if (kv_kind(e) == KV_MEMORY)
-		kv_slot_unlink(kv, kv_slot_at(kv, kv_place(e)));
-	kv_entry_clear(kv, e);
-	kv_count(kv, FTH_KV_STAT_INDEX_DROPPED, 1);
-	return e;
+	return e || !last_try ? e : kv_drop_oldest(kv, name);
 }
 
 /* cas 0: a new number */
@@ -248,10 +245,8 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	unsigned hot = 0;
 	struct kv_room room;
 
-	if (!e && !last_try)
-		return GO_AGAIN;
 	if (!e)
-		return done(op, fth_fail(ENOMEM, "the index is full"));
+		return GO_AGAIN;
 	slot->position = KV_NOWHERE;
 	if (kv_persistent(kv)) {
 		int rc = kv_log_reserve(kv, kv_record_bytes(&slot->record), &room);
@@ -262,8 +257,7 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 		slot->position = room.position;
 		p->position = room.position + kv_round(kv_record_bytes(&slot->record));
 	}
-	fth_store_relaxed_dev64(&slot->hash, p->name.hash);
-	fth_store_relaxed_dev64(&slot->what, p->name.what);
+	fth_store_relaxed_dev64(&slot->tag, p->name.tag);
 	fth_store_relaxed_dev32(&slot->used, kv_now());
 	fth_add_relaxed_dev32(&slot->refs, KV_LINKED);
 	if (kv_kind(e) == KV_EMPTY)
@@ -273,7 +267,7 @@ static enum go link_slot(struct fth_kv *kv, struct fth_kv_op *op, const struct f
 	unlink_old(kv, f);
 	drop_doubtful(kv, op, e);
 	kv_entry_set(e, kv_where(kv_slot_place(kv, slot), kv_record_bytes(&slot->record)),
-		     kv_what(&p->name, KV_MEMORY, hot));
+		     kv_what(&p->name, KV_MEMORY, hot, slot->record.expires));
 	op->item_cas = slot->record.cas;
 	kv_count(kv, FTH_KV_STAT_SETS, 1);
 	return done(op, 0);
@@ -353,11 +347,12 @@ static void note_use(struct fth_kv_op *op, const struct found *f)
 		op->item_age = now - fth_load_relaxed_dev32(&f->slot->used);
 		fth_store_relaxed_dev32(&f->slot->used, now);
 	} else {
-		uint64_t ticks = ((now / KV_TICK & 0xffff) -
-				  ((f->entry->what & KV_TIME_MASK) >> KV_TIME_SHIFT)) &
-				 0xffff;
+		uint64_t used = (f->entry->what & KV_TIME_MASK) >> KV_TIME_SHIFT;
+		uint64_t ticks = (now / KV_TICK - used) & KV_TIME_MASK >> KV_TIME_SHIFT;
+		uint32_t stored = now - f->record->stored;
 
-		op->item_age = (uint32_t)ticks * KV_TICK;
+		op->item_age =
+			(uint32_t)ticks * KV_TICK < stored ? (uint32_t)ticks * KV_TICK : stored;
 	}
 	kv_entry_used(f->entry);
 }
@@ -399,8 +394,7 @@ static void promote(struct fth_kv *kv, struct fth_kv_op *op)
 		return;
 	memcpy(&slot->record, p->old, bytes);
 	slot->position = position;
-	fth_store_relaxed_dev64(&slot->hash, p->name.hash);
-	fth_store_relaxed_dev64(&slot->what, p->name.what);
+	fth_store_relaxed_dev64(&slot->tag, p->name.tag);
 	fth_store_relaxed_dev32(&slot->used, kv_now());
 	kv_lock(kv, &p->name);
 	e = kv_find_place(kv, &p->name, p->old_place);
@@ -515,7 +509,8 @@ static enum go touch(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	return go;
 }
 
-static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+/* Put a tombstone into the log, if it has to be there. */
+static int log_removal(struct fth_kv *kv, struct fth_kv_op *op)
 {
 	struct {
 		struct kv_record record;
@@ -528,14 +523,23 @@ static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct
 	struct kv_room room;
 	int rc;
 
-	if (kv_persistent(kv)) {
-		memcpy(gone.key, op->key, op->key_length);
-		rc = kv_log_reserve(kv, kv_record_bytes(&gone.record), &room);
-		if (rc < 0)
-			return no_room(op, rc);
-		kv_log_fill(kv, &room, &gone.record);
-		p->position = room.position + kv_round(kv_record_bytes(&gone.record));
-	}
+	if (!kv_persistent(kv))
+		return 0;
+	memcpy(gone.key, op->key, op->key_length);
+	rc = kv_log_reserve(kv, kv_record_bytes(&gone.record), &room);
+	if (rc < 0)
+		return rc;
+	kv_log_fill(kv, &room, &gone.record);
+	p->position = room.position + kv_round(kv_record_bytes(&gone.record));
+	return 0;
+}
+
+static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+{
+	int rc = log_removal(kv, op);
+
+	if (rc < 0)
+		return no_room(op, rc);
 	unlink_old(kv, f);
 	if (f->entry)
 		kv_entry_clear(kv, f->entry);
@@ -587,6 +591,26 @@ static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *
 	}
 }
 
+/* The item is not as the operation wants it. */
+static enum go refuse(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, int rc)
+{
+	bool removes = op->verb == FTH_KV_DELETE || op->verb == FTH_KV_INVALIDATE;
+
+	/* relaxed: whoever finds the item gone has seen the tail, or the entry, that was set after it */
+	if (rc == -ENOENT && removes && fth_load_relaxed_dev32(&kv->index_dropped)) {
+		int logged = log_removal(kv, op);
+
+		if (logged < 0)
+			return no_room(op, logged);
+	}
+	if (f->entry && f->readable && !f->record) {
+		/* Dead: nobody will miss it. */
+		unlink_old(kv, f);
+		kv_entry_clear(kv, f->entry);
+	}
+	return done(op, rc);
+}
+
 /* With both buckets locked. GO_AGAIN with *need set: a slot for so many bytes of value. */
 static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, bool last_try,
 		     uint64_t *need)
@@ -597,14 +621,8 @@ static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	/* What is deleted must not come back when it can be read again. */
 	if (rc == -ENOENT && op->verb == FTH_KV_DELETE && has_unreadable(kv, op))
 		rc = 0;
-	if (rc < 0) {
-		if (f->entry && f->readable && !f->record && !kv_persistent(kv)) {
-			/* Dead: nobody will miss it. */
-			unlink_old(kv, f);
-			kv_entry_clear(kv, f->entry);
-		}
-		return done(op, rc);
-	}
+	if (rc < 0)
+		return refuse(kv, op, f, rc);
 	bytes = value_bytes(op, f->record);
 	if (bytes != UINT64_MAX && bytes > kv->options.value_max)
 		return done(op, -EMSGSIZE);
@@ -724,7 +742,8 @@ static void finish(struct fth_kv *kv, struct fth_kv_op *op)
 enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 {
 	struct kv_private *p = kv_private(op);
-	unsigned full = 0; /* times that the index had no entry, or others took it */
+	unsigned full = 0;     /* times that the index had no entry, or others took it, */
+	unsigned given_up = 0; /* and that the oldest chunk was given up for one */
 	enum go go = GO_AGAIN;
 
 	p->position = 0;
@@ -735,8 +754,10 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 						  : once(kv, op, full >= FULL_MAX, &need);
 		if (go == GO_AGAIN && need != UINT64_MAX)
 			go = get_slot(kv, op, sizeof(struct kv_record) + op->key_length + need);
-		else if (go == GO_AGAIN)
-			full += kv_make_room(kv, &p->name) ? 1 : FULL_MAX;
+		else if (go == GO_AGAIN && kv_make_room(kv, &p->name))
+			full++;
+		else if (go == GO_AGAIN && (given_up++ == KV_GIVE_UP_MAX || !kv_log_give_up(kv)))
+			full = FULL_MAX;
 	}
 	if (go == GO_READ)
 		return KV_STEP_READING;
@@ -748,7 +769,7 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 	finish(kv, op);
 	if (p->position && kv_persistent(kv))
 		kv_commit_wanted(kv);
-	if (p->position && op->result == 0 &&
+	if (p->position && (op->result == 0 || op->result == -ENOENT) &&
 	    (kv->options.persistence == FTH_KV_WRITE_THROUGH || kv_commit_overdue(kv)))
 		return KV_STEP_COMMIT;
 	return KV_STEP_DONE;

@@ -43,6 +43,8 @@ static const char *const stat_names[FTH_KV_STAT_COUNT] = {
 	"rewritten_bytes",
 	"checkpoints",
 	"checkpoint_errors",
+	"lost",
+	"index_reclaimed",
 };
 
 static void set_defaults(struct fth_kv_options *o)
@@ -134,22 +136,10 @@ void kv_free(struct fth_kv *kv)
 	free(kv);
 }
 
-static uint64_t default_items(const struct fth_kv *kv)
-{
-	uint64_t flash = kv->dev ? fth_dev_info(kv->dev)->size : 0;
-
-	return (flash + kv->options.memory) / 1024;
-}
-
-/* The index of a cache that is there already has the size that it was made with. */
 static int open_flash(struct fth_kv *kv)
 {
 	int rc = kv_media_open(kv);
 
-	if (rc == 0 && kv->super.buckets != kv->bucket_count) {
-		kv_index_release(kv);
-		rc = kv_index_init(kv, kv->super.buckets);
-	}
 	if (rc == 0)
 		rc = kv_log_init(kv);
 	if (rc == 0 && kv->recovery.found)
@@ -195,7 +185,7 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	if (rc == 0 && !dev && o.flash)
 		rc = fth_dev_lock_uri(o.flash, true, &kv->lock);
 	if (rc == 0)
-		rc = kv_index_init(kv, kv_index_buckets(o.items ? o.items : default_items(kv)));
+		rc = kv_index_init(kv, o.items);
 	if (rc == 0)
 		rc = kv_store_init(kv);
 	if (rc == 0 && kv->dev)
@@ -266,8 +256,9 @@ void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 
 	memset(out, 0, sizeof(*out));
 	out->items = fth_load_relaxed_dev64(&kv->items);
-	out->index_bytes = kv->bucket_bytes;
-	out->index_items = (uint64_t)kv->bucket_count * KV_WAYS;
+	out->index_bytes =
+		(uint64_t)fth_load_relaxed_dev32(&kv->bucket_count) * sizeof(struct kv_bucket);
+	out->index_items = (uint64_t)kv->bucket_limit * KV_WAYS;
 	out->memory_bytes =
 		(uint64_t)__atomic_load_n(&store->pages_used, __ATOMIC_RELAXED) * store->page;
 	out->memory_items = fth_load_relaxed_dev64(&store->items);

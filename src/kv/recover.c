@@ -86,7 +86,7 @@ static int forget(struct replay *r, const struct kv_name *name, const struct kv_
 		struct kv_entry *e = &r->kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
 		const struct kv_record *record;
 
-		if (kv_kind(e) != KV_FLASH || (e->what & KV_NAME_MASK) != name->what)
+		if (kv_kind(e) != KV_FLASH || (e->what & KV_TAG_MASK) != name->tag)
 			continue;
 		/* One that is not valid is overwritten, or comes later in the log. */
 		record = kv_stale(r->kv, e) ? NULL : read_entry(r, e, &rc);
@@ -98,19 +98,14 @@ static int forget(struct replay *r, const struct kv_name *name, const struct kv_
 	return rc;
 }
 
-static void remember(struct replay *r, const struct kv_name *name, const struct kv_record *record,
+static void remember(struct replay *r, struct kv_name *name, const struct kv_record *record,
 		     uint64_t position)
 {
 	struct fth_kv *kv = r->kv;
-	struct kv_entry *e;
+	struct kv_entry *e = kv_take_entry(kv, name);
 
-	while (!(e = kv_find_free(kv, name)))
-		if (!kv_make_room(kv, name)) {
-			kv_count(kv, FTH_KV_STAT_INDEX_DROPPED, 1);
-			return;
-		}
 	kv_entry_set(e, kv_where(position / KV_UNIT, kv_record_bytes(record)),
-		     kv_what(name, KV_FLASH, 0));
+		     kv_what(name, KV_FLASH, 0, record->expires));
 	kv->items++;
 }
 
@@ -415,6 +410,7 @@ static int read_index(struct fth_kv *kv, struct kv_index_header *header, struct 
 		return rc < 0 ? rc : 1;
 	snprintf(out->damage, sizeof(out->damage), "%s", fth_error_text(rc));
 	kv->recovery.index_damaged = true;
+	kv->index_dropped = 1; /* nobody knows */
 	kv_index_clear(kv);
 	rc = kv_checkpoint_read(kv, !s->index_which, s->index_number - 1, header);
 	if (rc == 0) {
@@ -432,6 +428,7 @@ static void take_header(struct fth_kv *kv, const struct kv_index_header *header)
 	kv->flush_before = (uint32_t)header->flush_before;
 	kv->flush_when = (uint32_t)header->flush_when;
 	kv->log.end = header->ends;
+	kv->index_dropped |= header->dropped != 0;
 }
 
 int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
@@ -450,17 +447,20 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 	if (checkpoint)
 		take_header(kv, &header);
 	kv->recovery.clean = whole && header.clean;
+	if (!kv->recovery.clean || header.replay_from < header.head)
+		rc = replay(kv, whole, checkpoint, header.replay_from, &span);
+	if (rc < 0)
+		return rc;
+	/* What replay did not come to is damaged. */
+	kv->recovery.clean &= kv->log.end == header.ends;
 	if (kv->recovery.clean) {
 		span.end = header.next;
-		out->head = header.replay_from;
+		out->head = header.head;
 		kv->log.head = span.end * kv->super.chunk;
 	} else {
-		rc = replay(kv, whole, checkpoint, header.replay_from, &span);
 		/* Numbers of changes that were lost may be known to somebody: they are not given again. */
 		kv->cas += UINT32_MAX;
 	}
-	if (rc < 0)
-		return rc;
 	out->end = span.end;
 	out->stale = kv->recovery.clean ? span.end : span.end + kv->super.flight;
 	if (out->stale < span.unused)

@@ -92,7 +92,7 @@ static void spoil_index(struct fth_dev *dev, unsigned areas, unsigned place)
 
 /* ---- options ---- */
 
-/* Any number of buckets is found again as it was. */
+/* Any limit of the index: as many items come back. */
 static void an_index_of_any_size_comes_back(void **state)
 {
 	static const uint64_t items[] = {1, 8, 60, 100, 700, 744, 5000};
@@ -113,13 +113,31 @@ static void an_index_of_any_size_comes_back(void **state)
 		for (unsigned i = 0; i < want; i++)
 			assert_ok(box_set(&box, i, i + 1));
 		assert_ok(box_close(&box));
-		o.items = 10; /* as many as the device says, not these */
 		o.format = false;
 		box_open(&box, &o, dev);
+		assert_true(recovery_of(&box).clean);
 		for (unsigned i = 0; i < want; i++)
 			assert_int_equal(box_get(&box, i), i + 1);
 		assert_ok(box_close(&box));
 	}
+	fth_dev_close(dev);
+}
+
+static void another_layout_is_refused_by_its_version(void **state)
+{
+	struct fth_kv_options o = durable();
+	struct fth_dev *dev = open_dev("mem:16M");
+	struct kv_super super = {.magic = "FTHKVC0"};
+	struct box box;
+
+	(void)state;
+	super.magic[7] = '1';
+	assert_ok(fth_dev_write(dev, &super, sizeof(super), 0, FTH_DEV_TIMEOUT));
+	assert_int_equal(box_try(&box, &o, dev), -EPROTONOSUPPORT);
+	assert_non_null(strstr(fth_error_text(-EPROTONOSUPPORT), "layout version 01"));
+	o.format = true;
+	box_open(&box, &o, dev);
+	assert_ok(box_close(&box));
 	fth_dev_close(dev);
 }
 
@@ -344,7 +362,7 @@ static void check_unreadable(uint64_t from, uint64_t to, bool index, unsigned le
 	struct box box;
 
 	if (index)
-		spoil_index(dev, NEWEST | OLDER, BODY);
+		spoil_index(dev, NEWEST | OLDER, HEADER); /* of an index without entries */
 	plan.kinds = 1u << FTH_DEV_READ;
 	plan.every = 1;
 	plan.from = log_at(dev) + from;
@@ -681,7 +699,7 @@ static void a_ring_is_replayed_without_an_index(void **state)
 	for (unsigned i = 0; i < 200; i++)
 		latest[i] = box_get(&box, i);
 	end_box(&box, dev, true);
-	spoil_index(dev, NEWEST | OLDER, BODY);
+	spoil_index(dev, NEWEST | OLDER, HEADER);
 	box_open(&box, &o, dev);
 	assert_true(recovery_of(&box).index_damaged);
 	assert_int_equal(recovery_of(&box).damaged_chunks, 0);
@@ -934,6 +952,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(an_index_of_any_size_comes_back),
+		cmocka_unit_test(another_layout_is_refused_by_its_version),
 		cmocka_unit_test(values_must_fit_the_chunks_that_are_there),
 		cmocka_unit_test(a_crash_leaves_most_of_a_short_ring),
 		cmocka_unit_test(crashes_do_not_add_up),

@@ -7,7 +7,7 @@
  *    Only under the lock of its key's buckets is it linked or unlinked.
  * 2. A record in a slot does not change while the slot is linked, nor while somebody holds it: a
  *    change of an item makes a new slot.
- * 3. Looking for a victim reads hash and what of slots that others may be freeing, but only while
+ * 3. Looking for a victim reads the tags of slots that others may be freeing, but only while
  *    the page can not go to another class, where the same bytes mean something else. Only the entry
  *    that is found under the lock, and names this very slot, decides; without it the slot is not
  *    looked at again.
@@ -198,14 +198,13 @@ static int find_place(struct fth_kv *kv, struct kv_slot *slot, const struct kv_e
 /* A slot that is linked, and the key it had when it was looked at. */
 struct victim {
 	struct kv_slot *slot; /* NULL: none */
-	uint64_t hash, what;
+	uint64_t tag;
 };
 
 /* Invariant 3: its page stays with its class meanwhile. */
 static struct victim look_at(struct kv_slot *slot)
 {
-	return (struct victim){slot, fth_load_relaxed_dev64(&slot->hash),
-			       fth_load_relaxed_dev64(&slot->what)};
+	return (struct victim){slot, fth_load_relaxed_dev64(&slot->tag)};
 }
 
 /* 0: it is out of memory. 1: it was not to be had. -EAGAIN: wait for the log. */
@@ -216,7 +215,7 @@ static int evict_slot(struct fth_kv *kv, const struct victim *victim)
 	struct kv_entry *e;
 	int rc;
 
-	kv_name_of(kv, victim->hash, victim->what, &name);
+	kv_name_of(kv, victim->tag, &name);
 	kv_lock(kv, &name);
 	e = kv_find_slot(kv, &name, slot);
 	/* acquire: nobody reads it any more */
@@ -228,8 +227,10 @@ static int evict_slot(struct fth_kv *kv, const struct victim *victim)
 	if (rc == 0)
 		kv_entry_set(e, kv_where(slot->position / KV_UNIT, kv_record_bytes(&slot->record)),
 			     (e->what & ~KV_KIND_MASK) | KV_FLASH);
-	else if (rc == 1)
+	else if (rc == 1) {
 		kv_entry_clear(kv, e);
+		kv_count(kv, FTH_KV_STAT_LOST, !kv_dead(kv, &slot->record));
+	}
 	if (rc >= 0)
 		kv_slot_unlink(kv, slot);
 	kv_unlock(kv, &name);

@@ -165,7 +165,7 @@ static uint64_t area_at(unsigned area, unsigned which, uint64_t *bytes)
 	case INDEX_HEADER:
 		return index;
 	case BUCKETS:
-		*bytes = s.buckets * 64;
+		*bytes = KEYS * 16;
 		return index + 4096;
 	case MOVED:
 		return index + 4096 + KV_PIECE_BYTES + KV_SUM_BYTES;
