@@ -201,7 +201,7 @@ static void put_usage(struct fth_kv_server *server, const struct since *s, struc
 	put(out, "bytes", usage.memory_bytes);
 	put(out, "curr_items", usage.items);
 	put(out, "total_items", s->kv[FTH_KV_STAT_SETS]);
-	put(out, "evictions", s->kv[FTH_KV_STAT_INDEX_DROPPED]);
+	put(out, "evictions", s->kv[FTH_KV_STAT_LOST]);
 	put(out, "index_bytes", usage.index_bytes);
 	put(out, "index_items", usage.index_items);
 	put(out, "memory_items", usage.memory_items);
@@ -311,7 +311,7 @@ static void items(struct fth_kv_server *server, struct bytes *out)
 	put(out, "items:1:number_hot", usage.memory_items);
 	put(out, "items:1:number_cold",
 	    usage.items > usage.memory_items ? usage.items - usage.memory_items : 0);
-	put(out, "items:1:evicted", fth_kv_stat(server->kv, FTH_KV_STAT_INDEX_DROPPED));
+	put(out, "items:1:evicted", fth_kv_stat(server->kv, FTH_KV_STAT_LOST));
 }
 
 static void slabs(struct fth_kv_server *server, struct bytes *out)
