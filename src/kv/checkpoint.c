@@ -195,12 +195,6 @@ static int put_entries(struct entries_out *out, const struct kv_entry *e, unsign
 	return rc;
 }
 
-static uint32_t bucket_count(const struct fth_kv *kv)
-{
-	/* acquire: the memory of all these buckets is there */
-	return __atomic_load_n(&kv->bucket_count, __ATOMIC_ACQUIRE);
-}
-
 /*
  * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
  * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
@@ -219,7 +213,7 @@ static int choose_limit(struct fth_kv *kv, uint64_t *limit)
 	counts = calloc(last - first + 1, sizeof(*counts));
 	if (!counts)
 		return -ENOMEM;
-	for (uint32_t b = 0; b < bucket_count(kv); b++) {
+	for (uint32_t b = 0; b < kv_bucket_count(kv); b++) {
 		unsigned n;
 
 		kv_lock_two(kv, b, b);
@@ -244,7 +238,7 @@ static int write_buckets(struct entries_out *out)
 	struct fth_kv *kv = out->area->kv;
 	int rc = 0;
 
-	for (uint32_t b = 0; b < bucket_count(kv) && rc == 0; b++) {
+	for (uint32_t b = 0; b < kv_bucket_count(kv) && rc == 0; b++) {
 		struct kv_entry e[KV_WAYS];
 		unsigned n;
 

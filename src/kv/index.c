@@ -74,12 +74,6 @@ uint32_t kv_now(void)
 
 /* ---- names ---- */
 
-static uint32_t bucket_count(const struct fth_kv *kv)
-{
-	/* acquire: the memory of all these buckets is there */
-	return __atomic_load_n(&kv->bucket_count, __ATOMIC_ACQUIRE);
-}
-
 /* Linear hashing: as many low bits as give a bucket that is there. */
 static uint32_t bucket_of(uint32_t hash, uint32_t count)
 {
@@ -100,7 +94,7 @@ uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what
 {
 	uint32_t both[2];
 
-	find_buckets(what, bucket_count(kv), both);
+	find_buckets(what, kv_bucket_count(kv), both);
 	if (both[0] == bucket)
 		return both[1];
 	return both[1] == bucket ? both[0] : bucket;
@@ -109,7 +103,7 @@ uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what
 void kv_name_of(const struct fth_kv *kv, uint64_t tag, struct kv_name *out)
 {
 	out->tag = tag;
-	find_buckets(tag, bucket_count(kv), out->bucket);
+	find_buckets(tag, kv_bucket_count(kv), out->bucket);
 }
 
 void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out)
@@ -519,7 +513,7 @@ void kv_sweep(struct fth_kv *kv, uint64_t buckets)
 			if (is_free(kv, &kv->buckets[b].way[w]))
 				drop_entry(kv, &kv->buckets[b].way[w]);
 		kv_unlock_two(kv, b, b);
-		kv->sweep_at = b + 1 == bucket_count(kv) ? 0 : b + 1;
+		kv->sweep_at = b + 1 == kv_bucket_count(kv) ? 0 : b + 1;
 	}
 }
 

@@ -122,6 +122,29 @@ static void positions_survive_the_wrap_of_their_entries(void **state)
 	free(kv);
 }
 
+/* Neither readmission nor promotion may take an item for the latest whose chunk was given up: its key may
+ * have been set since. */
+static void an_entry_of_a_chunk_that_was_given_up_is_not_found(void **state)
+{
+	struct fth_kv *kv = new_index(100);
+	struct kv_name name;
+	struct kv_entry *e;
+
+	(void)state;
+	key_name(kv, 1, &name);
+	kv->log.head = 10 << 20;
+	e = kv_take_entry(kv, &name);
+	kv_entry_set(e, kv_where((1 << 20) / KV_UNIT, 100), kv_what(&name, KV_FLASH, 3, 0));
+	kv->items++;
+	assert_ptr_equal(kv_find_place(kv, &name, (1 << 20) / KV_UNIT), e);
+	kv->log.tail = 2 << 20;
+	assert_null(kv_find_place(kv, &name, (1 << 20) / KV_UNIT));
+	kv_sweep(kv, kv->bucket_count);
+	assert_int_equal(kv->items, 0);
+	assert_int_equal(fth_kv_stat(kv, FTH_KV_STAT_LOST), 1);
+	kv_free(kv);
+}
+
 /* ---- the store ---- */
 
 /* Slots of all sizes are apart from each other, and a class without a page takes one from others. */
@@ -189,6 +212,7 @@ int main(void)
 		cmocka_unit_test(an_index_grows_until_it_is_full),
 		cmocka_unit_test(the_other_bucket_is_its_own_inverse),
 		cmocka_unit_test(positions_survive_the_wrap_of_their_entries),
+		cmocka_unit_test(an_entry_of_a_chunk_that_was_given_up_is_not_found),
 		cmocka_unit_test(slots_of_any_size),
 		cmocka_unit_test(a_value_that_is_held_stays),
 	};

@@ -277,6 +277,12 @@ void kv_free(struct fth_kv *kv);
 
 /* ---- index.c ---- */
 
+static inline uint32_t kv_bucket_count(const struct fth_kv *kv)
+{
+	/* acquire: the memory of all these buckets is there */
+	return __atomic_load_n(&kv->bucket_count, __ATOMIC_ACQUIRE);
+}
+
 /* An index that grows to `items` entries and more; 0: as many as memory and flash can need. */
 int kv_index_init(struct fth_kv *kv, uint64_t items);
 /* Make an empty index large enough for so many items, as far as that is possible. */

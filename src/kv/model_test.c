@@ -234,6 +234,17 @@ static void a_short_log_that_keeps_hot_items(void **state)
 	run_model(&o, false, 100000);
 }
 
+/* Chunks are read again for their hot items after the index has given them up. */
+static void a_small_index_that_keeps_hot_items(void **state)
+{
+	struct fth_kv_options o = small("mem:2M");
+
+	(void)state;
+	o.items = KEYS / 4;
+	o.readmit = 50;
+	run_model(&o, false, 100000);
+}
+
 static void a_small_index(void **state)
 {
 	struct fth_kv_options o = small("mem:64M");
@@ -351,6 +362,7 @@ int main(void)
 		cmocka_unit_test(a_short_log),
 		cmocka_unit_test(a_short_log_that_keeps_hot_items),
 		cmocka_unit_test(a_small_index),
+		cmocka_unit_test(a_small_index_that_keeps_hot_items),
 		cmocka_unit_test(write_back_keeps_all_over_a_restart),
 		cmocka_unit_test(write_through_keeps_all_over_a_restart),
 		cmocka_unit_test(a_small_index_over_restarts),

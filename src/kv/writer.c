@@ -385,7 +385,7 @@ static bool keep_house(struct writer *w)
 	kv->swept++;
 	pthread_mutex_unlock(&log->lock);
 	/* All buckets twice in the time in which all chunks are replaced. */
-	kv_sweep(kv, 2 * (uint64_t)kv->bucket_count / chunks + 1);
+	kv_sweep(kv, 2 * (uint64_t)kv_bucket_count(kv) / chunks + 1);
 	pthread_mutex_lock(&log->lock);
 	return true;
 }
