@@ -95,13 +95,14 @@ struct fth_kv_options {
 
 /* What fth_kv_open() found on the device of a persistent cache. */
 struct fth_kv_recovery {
-	bool found;		 /* there was a cache on the device */
-	bool clean;		 /* it had been closed, and the index was read as it was then */
-	uint64_t items;		 /* that the index has now */
-	uint64_t chunks_read;	 /* of the log, after the last checkpoint */
-	uint64_t bad_items;	 /* records whose checksum is wrong; they are not in the index */
-	uint64_t damaged_chunks; /* of the log, before its end: all older items were forgotten */
-	bool went_round;	 /* the log has wrapped around past its position at the last
+	bool found;	      /* there was a cache on the device */
+	bool clean;	      /* it had been closed, and the index was read as it was then */
+	uint64_t items;	      /* that the index has now */
+	uint64_t chunks_read; /* of the log, after the last checkpoint */
+	uint64_t bad_items;   /* records whose checksum is wrong; they are not in the index */
+	uint64_t
+		damaged_chunks; /* of the log, known to have been durable: all older items were dropped */
+	bool went_round;	/* the log has wrapped around past its position at the last
 				    checkpoint, and was read completely */
 	bool index_damaged;  /* the last checkpoint did not verify: the index was rebuilt from the
 				    log, and no item was lost by it */

@@ -7,9 +7,9 @@
  *
  * 1. Each chunk has the number after that of the chunk that its link leads to. A number is used again
  *    only after what a crash left under it was zeroed (recover.c).
- * 2. Where the link of the newest chunks leads to a chunk that is not there, fewer than `flight` numbers
- *    away, a crash took that one before it was flushed: the log ends before it, and what lies behind
- *    it is no part of the log. Farther away, or if it cannot be read, it is damage: the chain begins behind it. It begins
+ * 2. Where the link of the newest chunks leads to a chunk that is not there, of which nothing is known to have
+ *    been durable (watermark.c), a crash took that one before it was flushed: the log ends before it, and what
+ *    lies behind it is no part of the log. Else, or if it cannot be read, it is damage: the chain begins behind it. It begins
  *    there as well, and nothing is damaged, if the place may have been overwritten or zeroed since:
  *    chunks up to `flight` numbers behind the newest one may have been opened.
  * 3. What a chain of chunks without a gap says of a key is right: the last change of the key is the
@@ -32,7 +32,7 @@ struct link {
 	bool unreadable;
 };
 
-static int read_links(struct fth_kv *kv, struct link *links)
+static int read_links(struct fth_kv *kv, struct link *links, struct kv_watermark *mark)
 {
 	struct kv_chunk_header h;
 	uint8_t *block;
@@ -49,8 +49,10 @@ static int read_links(struct fth_kv *kv, struct link *links)
 			break;
 		memcpy(&h, block, sizeof(h));
 		links[i] = (struct link){.number = NONE, .unreadable = holes};
-		if (kv_chunk_good(kv, &h) && h.number % kv->super.chunks == i)
+		if (kv_chunk_good(kv, &h) && h.number % kv->super.chunks == i) {
 			links[i] = (struct link){.number = h.number, .before = h.before};
+			kv_watermark_header(mark, &h);
+		}
 		kv->recovery.unreadable += holes;
 	}
 	free(block);
@@ -72,7 +74,7 @@ static uint64_t highest_below(const struct fth_kv *kv, const struct link *links,
  * numbers are filled in from the newest to the oldest.
  */
 static bool follow(const struct fth_kv *kv, const struct link *links, uint64_t tip,
-		   struct kv_chain *chain, uint64_t *missing)
+		   uint64_t durable, struct kv_chain *chain, uint64_t *missing)
 {
 	uint64_t chunks = kv->super.chunks, flight = kv->super.flight, n = tip;
 
@@ -89,7 +91,8 @@ static bool follow(const struct fth_kv *kv, const struct link *links, uint64_t t
 			*missing = previous;
 			/* Its place may have been written, and not flushed, when a crash came. */
 			chain->broken = previous + chunks > chain->newest + flight;
-			return tip >= previous + flight || links[previous % chunks].unreadable;
+			return durable > previous * kv->super.chunk ||
+			       links[previous % chunks].unreadable;
 		}
 		n = previous;
 	}
@@ -106,17 +109,24 @@ static void reverse(struct kv_chain *chain)
 	}
 }
 
-int kv_chain_find(struct fth_kv *kv, struct kv_chain *chain)
+int kv_chain_find(struct fth_kv *kv, uint8_t *chunk, struct kv_watermark *mark,
+		  struct kv_chain *chain)
 {
 	uint64_t chunks = kv->super.chunks, tip;
 	struct link *links = calloc(chunks, sizeof(*links));
 	int rc;
 
 	*chain = (struct kv_chain){.numbers = calloc(chunks, sizeof(uint64_t)), .newest = NONE};
-	rc = links && chain->numbers ? read_links(kv, links) : -ENOMEM;
+	rc = links && chain->numbers ? read_links(kv, links, mark) : -ENOMEM;
 	if (rc == 0) {
-		tip = chain->newest = highest_below(kv, links, NONE);
-		while (tip != NONE && !follow(kv, links, tip, chain, &tip))
+		chain->newest = highest_below(kv, links, NONE);
+		/* Chunks behind the newest one may have lost their headers. */
+		rc = kv_watermark_scan(kv, chain->newest == NONE ? 0 : chain->newest,
+				       kv->super.flight, chunk, mark);
+	}
+	if (rc == 0) {
+		tip = chain->newest;
+		while (tip != NONE && !follow(kv, links, tip, mark->position, chain, &tip))
 			tip = highest_below(kv, links, tip);
 		if (tip == NONE)
 			chain->count = 0;

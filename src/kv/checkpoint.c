@@ -361,6 +361,7 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;
 		h.tail = fth_load_relaxed_dev64(&kv->log.tail);
+		h.durable = kv->log.durable;
 		h.ends = kv->log.open ? kv->log.open->number * kv->super.chunk + kv->log.open->end
 				      : kv->log.end;
 		pthread_mutex_unlock(&kv->log.lock);
@@ -428,6 +429,25 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline)
 
 /* ---- reading ---- */
 
+static bool header_good(const struct fth_kv *kv, const struct kv_index_header *h)
+{
+	return h->checksum ==
+		       fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) &&
+	       h->magic == KV_INDEX_MAGIC && h->id == kv->super.id && h->durable <= KV_POSITION_MAX;
+}
+
+void kv_checkpoint_watermark(struct fth_kv *kv, struct kv_watermark *mark)
+{
+	struct kv_index_header h;
+
+	for (uint64_t which = 0; which < 2; which++)
+		if (fth_dev_read(kv->dev, &h, sizeof(h),
+				 kv->super.index_at + which * kv->super.index_bytes,
+				 FTH_DEV_TIMEOUT) == 0 &&
+		    header_good(kv, &h) && h.durable > mark->position)
+			mark->position = h.durable;
+}
+
 static int read_header(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *h)
 {
@@ -436,11 +456,9 @@ static int read_header(struct fth_kv *kv, uint64_t which, uint64_t number,
 
 	if (rc < 0)
 		return rc;
-	if (h->checksum !=
-		    fth_checksum(h, offsetof(struct kv_index_header, checksum), KV_INDEX_SEED) ||
-	    h->magic != KV_INDEX_MAGIC || h->id != kv->super.id || h->number != number ||
-	    h->entries > area_room(kv) || h->replay_from > KV_POSITION_MAX ||
-	    h->ends > KV_POSITION_MAX || h->tail > KV_POSITION_MAX || h->head > KV_POSITION_MAX ||
+	if (!header_good(kv, h) || h->number != number || h->entries > area_room(kv) ||
+	    h->replay_from > KV_POSITION_MAX || h->ends > KV_POSITION_MAX ||
+	    h->tail > KV_POSITION_MAX || h->head > KV_POSITION_MAX ||
 	    h->next > KV_POSITION_MAX / kv->super.chunk)
 		return fth_fail(EBADMSG, "the header of the index on the device is damaged");
 	return 0;

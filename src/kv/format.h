@@ -12,6 +12,9 @@
  * record that is all there is known by its checksum, which is seeded with its position and with a
  * number of the cache's own: an old one in the same place does not verify.
  *
+ * Headers of chunks, pads and the header of the index say how far the log was durable when they were
+ * written, so that damage can be distinguished from the end of a log that a crash has cut off.
+ *
  * Numbers are little-endian.
  */
 #ifndef FTH_KV_FORMAT_H
@@ -62,8 +65,8 @@ struct kv_chunk_header {
 	uint64_t magic;
 	uint64_t id;
 	uint64_t number;
-	uint64_t before; /* position where the log ends before this chunk; 0: it is the first */
-	uint64_t zero;
+	uint64_t before;  /* position where the log ends before this chunk; 0: it is the first */
+	uint64_t durable; /* position: all before it was durable when the chunk was opened */
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_chunk_header) == 48 && 48 % KV_UNIT == 0, "the medium's layout");
@@ -90,10 +93,11 @@ struct kv_index_header {
 	uint64_t flush_cas;
 	uint64_t flush_before;
 	uint64_t flush_when;
-	uint64_t ends; /* position behind the last record of the log */
-	uint64_t tail; /* the oldest position that may be read */
-	uint64_t head; /* position where the log ends, if it was closed in good order */
-	uint8_t zero[4096 - 128];
+	uint64_t ends;	  /* position behind the last record of the log */
+	uint64_t tail;	  /* the oldest position that may be read */
+	uint64_t head;	  /* position where the log ends, if it was closed in good order */
+	uint64_t durable; /* position: all before it was durable */
+	uint8_t zero[4096 - 136];
 	uint64_t checksum;
 };
 _Static_assert(sizeof(struct kv_index_header) == 4096, "the medium's layout");
@@ -103,7 +107,8 @@ enum kv_type {
 	KV_GONE = 2,  /* key: it was deleted */
 	KV_FLUSH = 3, /* no key: items with numbers up to `cas` are gone, and those stored before
 			 `stored`; and those stored before `expires` when that time has come */
-	KV_PAD = 4,   /* value_length bytes that mean nothing */
+	KV_PAD = 4, /* value_length bytes that mean nothing. `cas` is a position: all before it was
+			 durable when the pad was written */
 };
 
 /* A record of the log, and an item in memory. Key and value follow. */

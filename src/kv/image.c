@@ -6,9 +6,9 @@
  *    checkpoint that makes a cache usable.
  * 2. An item is live if an entry of the index names the place of its record. Entries whose record was
  *    found are marked by their hot bits, which mean nothing here; those without a mark are lost.
- * 3. That chunk n was written is known from the header of n + 1, which says where n ends, or from the
- *    index of a cache that was closed in good order. The same tells damage at the end of a chunk from
- *    what a crash leaves there.
+ * 3. That chunk n was written is known from the header of n + 1, which says where n ends, from the
+ *    index of a cache that was closed in good order, or because it was durable (watermark.c). The same
+ *    tells damage at the end of a chunk from what a crash leaves there.
  * 4. Behind a record that does not verify the next one is searched for, because the index may name
  *    it. Checksums are seeded with the position, so none is found by accident.
  */
@@ -174,6 +174,17 @@ static uint64_t known_end(const struct walk *w, const struct view *v, const stru
 	return head && head / chunk == v->number ? head % chunk : 0;
 }
 
+/* All before this offset of the chunk was durable; 0: that is not known of any of it. */
+static uint64_t known_durable(const struct walk *w, const struct view *v)
+{
+	uint64_t chunk = w->kv->super.chunk, begin = v->number * chunk;
+	uint64_t durable = w->image->log.durable;
+
+	if (durable <= begin || w->image->log.head)
+		return 0;
+	return durable - begin < chunk ? durable - begin : 0;
+}
+
 static bool is_good(const struct walk *w, const struct view *v, uint64_t at)
 {
 	const struct kv_record *r = (const struct kv_record *)(const void *)(v->data + at);
@@ -240,13 +251,14 @@ static int bad_place(struct walk *w, const struct view *v, uint64_t from, uint64
 }
 
 /*
- * All records of a chunk that verify. written: it is known to be a chunk of the log; else what the
- * index does not name means nothing.
+ * All records of a chunk that verify. All before `end`, or else before `durable`, must. written: it is
+ * known to be a chunk of the log; else what the index does not name means nothing.
  */
-static int walk_records(struct walk *w, const struct view *v, uint64_t end, bool written)
+static int walk_records(struct walk *w, const struct view *v, uint64_t end, uint64_t durable,
+			bool written)
 {
 	uint64_t chunk = w->kv->super.chunk, at = sizeof(struct kv_chunk_header);
-	uint64_t limit = end ? end : chunk;
+	uint64_t limit = end ? end : chunk, must = end ? end : durable;
 	bool open_end = false;
 	int rc = 0;
 
@@ -263,7 +275,7 @@ static int walk_records(struct walk *w, const struct view *v, uint64_t end, bool
 		}
 		open_end |= r->type != 0;
 		at = next_good(w, v, at, limit);
-		if (end)
+		if (from < must)
 			rc = bad_place(w, v, from, at);
 	}
 	w->counts.open_ends += written && !end && open_end;
@@ -272,13 +284,13 @@ static int walk_records(struct walk *w, const struct view *v, uint64_t end, bool
 
 static int walk_chunk(struct walk *w, const struct view *v, const struct view *next)
 {
-	uint64_t end = known_end(w, v, next);
+	uint64_t end = known_end(w, v, next), durable = known_durable(w, v);
 	int rc = 0;
 
 	if (!v->readable)
 		return 0;
 	w->counts.chunks += v->there;
-	if (!v->there && end) {
+	if (!v->there && (end || durable)) {
 		w->counts.bad_chunks++;
 		rc = find(w, false,
 			  "chunk %llu is missing: its header, at %llu of the device, does not "
@@ -287,7 +299,8 @@ static int walk_chunk(struct walk *w, const struct view *v, const struct view *n
 			  (unsigned long long)kv_log_offset(w->kv, v->number * w->kv->super.chunk));
 	}
 	/* Of a chunk that is not there only a few records may be left: the rest is one damage. */
-	return rc < 0 ? rc : walk_records(w, v, v->there ? end : 0, v->there);
+	return rc < 0 ? rc
+		      : walk_records(w, v, v->there ? end : 0, v->there ? durable : 0, v->there);
 }
 
 static int walk_log(struct walk *w, struct view *v, struct view *next)

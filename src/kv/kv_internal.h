@@ -6,6 +6,7 @@
  *	media.c		the superblock; formatting
  *	recover.c	from the log to an index
  *	chain.c		the order of the chunks, without an index
+ *	watermark.c	how far the log is known to have been durable
  *	salvage.c	reading a log of which parts cannot be read
  *	image.c		a cache on a device, read and checked while nobody uses it
  *	checkpoint.c	the index on the device
@@ -162,13 +163,16 @@ struct kv_log {
 	struct kv_buffer *buffers;
 	unsigned count;
 	struct kv_buffer *open;
-	uint64_t head;		/* atomic: the next position */
-	uint64_t tail;		/* atomic: the oldest position that may be read */
-	uint64_t given_up;	/* what lies before was given up for a full index */
-	uint64_t committed;	/* atomic: all before it is durable */
-	uint64_t next;		/* number of the next chunk */
-	uint64_t flight;	/* so many chunks may be not durable yet */
-	uint64_t end;		/* position behind the last record of the last chunk that is
+	uint64_t head;	    /* atomic: the next position */
+	uint64_t tail;	    /* atomic: the oldest position that may be read */
+	uint64_t given_up;  /* what lies before was given up for a full index */
+	uint64_t committed; /* atomic: all before it is durable */
+	uint64_t durable;   /* the end of the last commit, pads alone not counted: headers and pads
+			       say that all before it is durable */
+	uint64_t marked;    /* headers and pads that are durable say so of all before it */
+	uint64_t next;	    /* number of the next chunk */
+	uint64_t flight;    /* so many chunks may be not durable yet */
+	uint64_t end;	    /* position behind the last record of the last chunk that is
 			       sealed, or was there when opened; 0: there is none */
 	struct kv_record flush; /* the last flush_all; type 0: there is none */
 	uint64_t released;	/* chunks below this number may be overwritten: readmission has seen
@@ -377,6 +381,13 @@ void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_
  * on the device. -ESTALE: it is gone.
  */
 int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to);
+/*
+ * Fill the open chunk to the end of a block with a pad, which says how far the log is durable. Under
+ * log.lock, with a chunk open that is not full and into which nobody copies.
+ */
+void kv_log_pad(struct fth_kv *kv);
+/* Room for a pad, in the open chunk or in a new one. Under log.lock, for the writer's thread. -EAGAIN: later. */
+int kv_log_pad_room(struct fth_kv *kv);
 static inline uint64_t kv_log_offset(const struct fth_kv *kv, uint64_t position)
 {
 	return kv->super.log_at + position % kv->ring;
@@ -482,6 +493,7 @@ struct kv_recovered {
 	uint64_t end;	/* number of the chunk behind the last one of the log */
 	uint64_t stale; /* from `end` to before this number a crash may have left chunks */
 	uint64_t head; /* position behind the last record, if it was closed in good order; else 0 */
+	uint64_t durable; /* position: all before it was durable, as far as is known */
 	char damage[FTH_ERROR_TEXT_MAX]; /* of the index; empty: none */
 };
 
@@ -499,6 +511,19 @@ bool kv_medium_error(int rc);
 /* Read; what cannot be read is zero, and each such piece is counted in *holes. */
 int kv_salvage(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes);
 
+/* ---- watermark.c ---- */
+
+struct kv_watermark {
+	uint64_t position; /* all before it was durable */
+	uint64_t chunks;   /* numbers of chunks in which something was found are below this */
+};
+
+/* A header that verifies has been read. */
+void kv_watermark_header(struct kv_watermark *mark, const struct kv_chunk_header *h);
+/* Look through `count` chunks from `number` on, read into `chunk`, for all that verifies there. */
+int kv_watermark_scan(struct fth_kv *kv, uint64_t number, uint64_t count, uint8_t *chunk,
+		      struct kv_watermark *mark);
+
 /* ---- chain.c ---- */
 
 struct kv_chain {
@@ -508,8 +533,9 @@ struct kv_chain {
 	bool broken;	 /* a chunk that the oldest one follows is damaged */
 };
 
-/* Release it, also after an error. */
-int kv_chain_find(struct fth_kv *kv, struct kv_chain *chain);
+/* `chunk` has room for one; mark is raised. Release the chain, also after an error. */
+int kv_chain_find(struct fth_kv *kv, uint8_t *chunk, struct kv_watermark *mark,
+		  struct kv_chain *chain);
 void kv_chain_release(struct kv_chain *chain);
 
 /* ---- checkpoint.c ---- */
@@ -518,6 +544,8 @@ int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
 /* Fill the index, which is empty, from an area. -EBADMSG: this one is not there, or it is damaged. */
 int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *header);
+/* Raise the mark by what the headers of both areas say, whichever checkpoint is in force. */
+void kv_checkpoint_watermark(struct fth_kv *kv, struct kv_watermark *mark);
 /* Bytes of one area. */
 uint64_t kv_checkpoint_bytes(uint64_t items);
 /* Start and stop the thread, if the options say so. The writer's thread runs meanwhile. */

@@ -10,13 +10,16 @@
  * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
  * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
  *    before the chunk that overwrites is opened. It moves by a chunk as well when the index is full.
- * 4. The space after the last record of a chunk is zero: no record begins there. The header of the
+ * 4. The last record of a chunk is a pad, for which there is always room. The space after it is zero:
+ *    no record begins there. The header of the
  *    next chunk has the position at which that record ends, so that replay detects an incomplete
  *    chunk, and finds the chunk before one whose number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
  * 6. After `error` is set nothing is added. With persistence that is permanent: records after a hole
  *    in the log would be lost. Without persistence it ends when the device works again.
- * 7. With persistence every chunk begins with the last flush_all, if there was one: its first record
+ * 7. Headers and pads say how far the log was durable when they were written. A commit writes one of them
+ *    at least, which vouches for the commit before it.
+ * 8. With persistence every chunk begins with the last flush_all, if there was one: its first record
  *    may be overwritten before items that it covers are, those that are stored before its time comes.
  */
 #include "kv/kv_internal.h"
@@ -55,10 +58,29 @@ static struct kv_buffer *free_buffer(struct kv_log *log, unsigned keep)
 	return NULL;
 }
 
+/* Append a pad of so many bytes to the open chunk. */
+static void put_pad(struct fth_kv *kv, uint64_t bytes)
+{
+	struct kv_buffer *b = kv->log.open;
+	struct kv_record *pad = (struct kv_record *)(void *)(b->data + b->filled);
+	uint64_t position = b->number * kv->super.chunk + b->filled;
+
+	memset(pad, 0, bytes);
+	pad->type = KV_PAD;
+	pad->value_length = (uint32_t)(bytes - sizeof(*pad));
+	pad->cas = kv->log.durable;
+	pad->checksum = kv_record_sum(pad, kv->super.id, position);
+	b->filled += bytes;
+	b->end = b->filled;
+	fth_store_relaxed_dev64(&kv->log.head, position + bytes);
+}
+
 static void seal(struct fth_kv *kv)
 {
 	struct kv_buffer *b = kv->log.open;
 
+	if (b->filled < kv->super.chunk)
+		put_pad(kv, sizeof(struct kv_record));
 	memset(b->data + b->filled, 0, kv->super.chunk - b->filled);
 	b->state = KV_BUFFER_SEALED;
 	kv->log.open = NULL;
@@ -102,7 +124,12 @@ static int open_chunk(struct fth_kv *kv, bool writer)
 	struct kv_buffer *b = free_buffer(log, keep);
 	uint64_t chunk = kv->super.chunk, number = log->next;
 	struct kv_chunk_header header = {
-		.magic = KV_CHUNK_MAGIC, .id = kv->super.id, .number = number, .before = log->end};
+		.magic = KV_CHUNK_MAGIC,
+		.id = kv->super.id,
+		.number = number,
+		.before = log->end,
+		.durable = log->durable,
+	};
 
 	if (!flushed_enough(kv, number) || !b ||
 	    number + keep >= log->released + kv->super.chunks) {
@@ -129,6 +156,23 @@ static int open_chunk(struct fth_kv *kv, bool writer)
 	log->open = b;
 	kv_writer_kick(kv); /* it sweeps, and makes the next chunk's place ready */
 	return 0;
+}
+
+void kv_log_pad(struct fth_kv *kv)
+{
+	uint64_t filled = kv->log.open->filled, gap = kv->block - filled % kv->block;
+
+	/* The chunk ends with a block, and has room for a pad: the gap does not reach beyond it. */
+	if (gap < sizeof(struct kv_record))
+		gap += kv->block;
+	put_pad(kv, gap);
+}
+
+int kv_log_pad_room(struct fth_kv *kv)
+{
+	if (kv->log.open && kv->log.open->filled == kv->super.chunk)
+		seal(kv);
+	return kv->log.open ? 0 : open_chunk(kv, true);
 }
 
 /*
@@ -165,7 +209,8 @@ static int reserve(struct fth_kv *kv, uint64_t bytes, bool writer, const struct 
 		rc = -EIO;
 	else if (!in_budget(kv, rounded))
 		rc = -EDQUOT;
-	if (rc == 0 && log->open && log->open->filled + rounded > kv->super.chunk)
+	if (rc == 0 && log->open &&
+	    log->open->filled + rounded > kv->super.chunk - sizeof(struct kv_record))
 		seal(kv);
 	if (rc == 0 && !log->open)
 		rc = open_chunk(kv, writer);

@@ -25,7 +25,7 @@ bool kv_super_good(const struct kv_super *super)
 	       super->checksum == super_sum(super);
 }
 
-/* A cache with another layout. */
+/* A superblock of a cache with another layout. */
 static bool is_other_version(const struct kv_super *super)
 {
 	return memcmp(super->magic, KV_SUPER_MAGIC, VERSION_AT) == 0 &&

@@ -3,18 +3,19 @@
  * From the device to an index: the last checkpoint, then what the log says after it.
  *
  * Records are replayed in the order of their positions, which is that of the changes of each key.
- * The log ends at the first chunk that is missing or incomplete. Chunks after
- * it may have been written before a power loss, while it was not: nothing in them was acknowledged as
+ * The log ends at the first chunk that is missing or incomplete, if nothing says that it was durable
+ * farther than that (watermark.c). Chunks after it may have been written before a power loss, while it was not: nothing in them was acknowledged as
  * durable, but they verify. So that they are never taken for a continuation, the `flight` places in which
  * they can be are zeroed, and a checkpoint follows, whose flush makes that durable before the cache is
  * used. A crash during recovery changes nothing: the zeroed places are not part of the log. The numbers
  * are reused, so the numbers of chunks have no gaps. The previous contents of these places stay
  * lost: the cache may have reported their items as missing already.
  *
- * A chunk that is missing while the log continues farther than that is damage,
- * or the log wrapped around since the checkpoint. Then it is unknown which keys changed
- * in the missing part: all items found so far are dropped, and replay continues with the oldest chunk
- * that exists. A cache may lose items; it never returns an old value for a new one.
+ * If the log was durable farther than that, it is damaged, or it wrapped around since the checkpoint.
+ * Then it is unknown which keys changed in the missing part: all items found so far are dropped, and
+ * replay continues with the oldest chunk that exists. A cache may lose items; it never returns an old
+ * value for a new one. If no chunk follows, the next one that is written says that the log ended before it
+ * where it was durable, not where the damage is: whoever replays both finds the damage again.
  *
  * A damaged checkpoint costs time but no items, because every item is in the log. The
  * chunks of the log are found by their links (chain.c) and replayed from the checkpoint
@@ -42,12 +43,15 @@ struct replay {
 	bool torn;	 /* a record in it is bad */
 	bool holes;	 /* parts of it cannot be read */
 	bool new_holes;	 /* the same of the chunk that was read last */
+	struct kv_watermark mark;
+	uint64_t lost; /* the log ends with damage, and was durable up to here; 0: it does not */
 };
 
 /* Numbers of chunks. */
 struct span {
-	uint64_t end;	 /* behind the last one of the log */
-	uint64_t unused; /* this one and later ones are on no device, as far as is known */
+	uint64_t end;	  /* behind the last one of the log */
+	uint64_t unused;  /* this one and later ones are on no device, as far as is known */
+	uint64_t durable; /* position: all before it was durable */
 };
 
 /* The record of an entry; NULL with *rc 0: it is not whole. */
@@ -115,7 +119,7 @@ static int replay_record(struct replay *r, const struct kv_record *record, uint6
 	struct kv_name name;
 	int rc;
 
-	if (record->cas > kv->cas)
+	if (record->type != KV_PAD && record->cas > kv->cas)
 		kv->cas = record->cas;
 	if (record->type == KV_FLUSH)
 		kv_flush_set(kv, record);
@@ -189,38 +193,50 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 {
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
-	uint64_t holes = 0;
-	int rc = kv_salvage(kv, r->chunk, kv->super.chunk,
-			    kv_log_offset(kv, number * kv->super.chunk), &holes);
+	uint64_t holes = 0, at = kv_log_offset(kv, number * kv->super.chunk);
+	int rc = kv_salvage(kv, r->chunk, kv->super.chunk, at, &holes);
+	bool there;
 
 	if (rc < 0)
 		return rc;
-	r->new_holes = holes;
 	kv->recovery.unreadable += holes;
 	memcpy(&h, r->chunk, sizeof(h));
 	*before = h.before;
-	return kv_chunk_good(kv, &h) && h.number == number;
+	there = kv_chunk_good(kv, &h) && h.number == number;
+	if (there)
+		kv_watermark_header(&r->mark, &h);
+	/* Without its header nothing in it was durable: only that one has to be readable. */
+	if (!there && holes) {
+		holes = 0;
+		rc = kv_salvage(kv, r->other, kv->block, at, &holes);
+	}
+	r->new_holes = holes;
+	return rc < 0 ? rc : there;
+}
+
+/* The replay stopped at a position. Does the log end there, or is it damaged? */
+static int is_damaged(struct replay *r, uint64_t position, bool holes, bool *out)
+{
+	struct fth_kv *kv = r->kv;
+	int rc = kv_watermark_scan(kv, position / kv->super.chunk,
+				   LOOK_AHEAD * kv->super.flight + 1, r->other, &r->mark);
+
+	*out = holes || r->mark.position > position;
+	return rc;
 }
 
 /*
- * The chunk `number` is not there, or not whole. Does the log go on behind it? Then *next is the
- * oldest chunk that is there, and *newest the newest; else *next is UINT64_MAX. holes: a part of the
- * chunk cannot be read. What follows it at once is then taken for the rest of the log.
+ * The chunk `number` is damaged, or overwritten. *next is the oldest chunk behind it that is there, and
+ * *newest the newest; UINT64_MAX: there is none.
  */
-static int find_rest(struct replay *r, uint64_t number, bool holes, uint64_t *next,
-		     uint64_t *newest)
+static int find_rest(struct replay *r, uint64_t number, uint64_t *next, uint64_t *newest)
 {
-	uint64_t chunks = r->kv->super.chunks, flight = r->kv->super.flight, found;
-	bool goes_on = false;
+	uint64_t chunks = r->kv->super.chunks, found;
 	int rc = 0;
 
 	*next = UINT64_MAX;
 	*newest = 0;
-	for (uint64_t i = 0; i < chunks && i <= LOOK_AHEAD * flight && rc == 0; i++) {
-		rc = read_number(r, number + i, &found);
-		goes_on |= found != UINT64_MAX && found >= number + (holes ? 1 : flight);
-	}
-	for (uint64_t i = 0; i < chunks && goes_on && rc == 0; i++) {
+	for (uint64_t i = 0; i < chunks && rc == 0; i++) {
 		rc = read_number(r, number + i, &found);
 		if (found > number && found < *next)
 			*next = found;
@@ -254,11 +270,44 @@ static uint64_t replayed_to(const struct replay *r)
 	return r->number * r->kv->super.chunk + r->end;
 }
 
+/* The log ends with damage: the numbers of all chunks that were found are used up. */
+static void end_damaged(struct replay *r, uint64_t position, uint64_t *next)
+{
+	/* No record ends at this position: even if the damage has gone, the chunk does not verify. */
+	r->lost = (r->mark.position > position ? r->mark.position : position) + 1;
+	if (*next < r->mark.chunks)
+		*next = r->mark.chunks;
+	if (*next <= (r->lost - 1) / r->kv->super.chunk)
+		*next = (r->lost - 1) / r->kv->super.chunk + 1;
+}
+
+/*
+ * The replay stopped at `position`, at chunk `number`. 1: the log is damaged there, or wrapped around, and
+ * goes on with *rest. 0: it ends, and *next is the number of the next chunk.
+ */
+static int stopped(struct replay *r, uint64_t position, uint64_t number, bool holes, uint64_t *rest,
+		   uint64_t *next)
+{
+	uint64_t newest;
+	bool damaged;
+	int rc = is_damaged(r, position, holes, &damaged);
+
+	if (rc < 0 || !damaged)
+		return rc;
+	rc = find_rest(r, number, rest, &newest);
+	if (rc < 0)
+		return rc;
+	forget_older(r, !overwritten(r->kv, number, newest));
+	if (*rest != UINT64_MAX)
+		return 1;
+	end_damaged(r, position, next);
+	return 0;
+}
+
 /* Replay from chunk `number` to the end, which is *next. */
 static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_t *next)
 {
-	struct fth_kv *kv = r->kv;
-	uint64_t before = 0, rest, newest;
+	uint64_t before = 0;
 	bool first = true, holes;
 	int rc;
 
@@ -285,14 +334,14 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 			at = 0;
 			continue;
 		}
-		rc = find_rest(r, number, holes, &rest, &newest);
+		holes |= !first && r->holes; /* nothing says that the last chunk is whole */
 		/* A chunk of which a part was replayed, or is in the checkpoint, is not written again. */
 		*next = (first ? at != 0 : number == r->number) ? number + 1 : number;
-		if (rc < 0 || rest == UINT64_MAX)
+		rc = stopped(r, first ? number * r->kv->super.chunk + at : replayed_to(r), number,
+			     holes, &number, next);
+		if (rc <= 0)
 			return rc;
-		forget_older(r, !overwritten(kv, number, newest));
 		first = true;
-		number = rest;
 		at = 0;
 	}
 }
@@ -301,7 +350,7 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 static int replay_chain(struct replay *r, const struct kv_chain *chain, uint64_t i, uint64_t at,
 			uint64_t *next)
 {
-	uint64_t tip = chain->count ? chain->numbers[chain->count - 1] : 0, before = 0;
+	uint64_t before = 0;
 	bool first = true;
 	int rc;
 
@@ -320,7 +369,7 @@ static int replay_chain(struct replay *r, const struct kv_chain *chain, uint64_t
 		if (!first && before != replayed_to(r)) {
 			/* The one before it is not whole. See chain.c: was that a crash? */
 			if (number == r->number + 1 && !r->holes &&
-			    tip < r->number + r->kv->super.flight)
+			    r->mark.position <= replayed_to(r))
 				return 0;
 			forget_older(r, !overwritten(r->kv, r->number, chain->newest));
 		}
@@ -354,9 +403,9 @@ static bool find_start(const struct kv_chain *chain, uint64_t number, uint64_t *
 static int rebuild(struct replay *r, bool checkpoint, uint64_t from, struct span *span)
 {
 	struct fth_kv *kv = r->kv;
-	uint64_t chunk = kv->super.chunk, start = 0, at = from % chunk;
+	uint64_t chunk = kv->super.chunk, start = 0, at = from % chunk, stop;
 	struct kv_chain chain;
-	int rc = kv_chain_find(kv, &chain);
+	int rc = kv_chain_find(kv, r->other, &r->mark, &chain);
 
 	if (rc == 0 && checkpoint && find_start(&chain, from / chunk, &start)) {
 		span->end = from / chunk + (at != 0);
@@ -368,6 +417,11 @@ static int rebuild(struct replay *r, bool checkpoint, uint64_t from, struct span
 	}
 	if (rc == 0)
 		rc = replay_chain(r, &chain, start, at, &span->end);
+	stop = r->number == UINT64_MAX ? from : replayed_to(r);
+	if (rc == 0 && (r->mark.position > stop || (r->number != UINT64_MAX && r->holes))) {
+		forget_older(r, true);
+		end_damaged(r, stop, &span->end);
+	}
 	if (chain.newest != UINT64_MAX)
 		span->unused = chain.newest + 1;
 	kv_chain_release(&chain);
@@ -387,11 +441,15 @@ static int replay(struct fth_kv *kv, bool whole, bool checkpoint, uint64_t from,
 	if (posix_memalign((void **)&r.chunk, 4096, chunk) != 0 ||
 	    posix_memalign((void **)&r.other, 4096, chunk + 4096) != 0)
 		rc = -ENOMEM;
+	kv_checkpoint_watermark(kv, &r.mark);
 	if (rc == 0)
 		rc = whole ? replay_chunks(&r, from / chunk, from % chunk, &span->end)
 			   : rebuild(&r, checkpoint, from, span);
 	if (rc == 0 && r.number != UINT64_MAX)
 		kv->log.end = replayed_to(&r);
+	if (rc == 0 && r.lost)
+		kv->log.end = r.lost;
+	span->durable = r.mark.position;
 	free(r.chunk);
 	free(r.other);
 	return rc;
@@ -462,6 +520,7 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 		kv->cas += UINT32_MAX;
 	}
 	out->end = span.end;
+	out->durable = span.durable;
 	out->stale = kv->recovery.clean ? span.end : span.end + kv->super.flight;
 	if (out->stale < span.unused)
 		out->stale = span.unused;
@@ -521,6 +580,7 @@ int kv_recover(struct fth_kv *kv)
 		return rc;
 	kv->log.flush = flush_in_force(kv);
 	kv->log.committed = kv->log.head;
+	kv->log.durable = kv->log.marked = kv->log.end;
 	kv->log.released = kv->log.tail / kv->super.chunk;
 	rc = erase_stale(kv, &recovered);
 	if (rc == 0)

@@ -9,8 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define PIECE 4096u
-
 bool kv_medium_error(int rc)
 {
 	/* The last three are what Linux makes of errors of the medium, of protection and of the target. */
@@ -25,7 +23,7 @@ int kv_salvage(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_
 		return rc;
 	rc = 0;
 	for (uint64_t done = 0, piece; done < bytes && rc == 0; done += piece) {
-		piece = bytes - done < PIECE ? bytes - done : PIECE;
+		piece = bytes - done < kv->block ? bytes - done : kv->block;
 		rc = fth_dev_read(kv->dev, (uint8_t *)to + done, piece, at + done, FTH_DEV_TIMEOUT);
 		if (!kv_medium_error(rc))
 			continue;

@@ -4,6 +4,9 @@
  *
  *	commit:  IDLE --due--> WRITING (all before target) --> FLUSHING --> IDLE, committed = target
  *
+ * The pad of a commit vouches for the commit before it. When no commit follows for a while, one that
+ * consists of a pad, a mark, vouches for the last one.
+ *
  * Invariants
  * 1. Only this thread has writes of the log in flight, and only it frees buffers.
  * 2. A block that was written is not written again with other contents: a commit pads the open
@@ -26,8 +29,9 @@
 #define IDLE_NS	   1000000000u
 #define POLL_NS	   1000000u /* while writes are in flight: how soon to look for new work */
 #define TIMEOUT_NS 30000000000u
-#define AHEAD	   3u /* chunks that are made ready to be overwritten */
-#define TRIES	   3u /* of a write */
+#define AHEAD	   3u	     /* chunks that are made ready to be overwritten */
+#define TRIES	   3u	     /* of a write */
+#define MARK_NS	   20000000u /* without a change, until the last commit gets its mark */
 #define TIMEOUTS   6u /* times options.timeout_ns, for something to come back from the device */
 
 enum commit { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FLUSHING };
@@ -39,7 +43,10 @@ struct writer {
 	uint64_t since; /* when something was last submitted or came back */
 	enum commit commit;
 	uint64_t target;
-	bool wake; /* there is news for workers that wait */
+	bool news;	   /* the commit under way has records, not a pad alone */
+	uint64_t vouched;  /* its pad says that all before this position is durable */
+	uint64_t mark_due; /* when to write a mark, unless the last commit has one */
+	bool wake;	   /* there is news for workers that wait */
 	struct fth_dev_req flush;
 	uint8_t *old; /* a chunk, for readmission */
 };
@@ -185,49 +192,68 @@ static void buffer_written(struct writer *w, struct kv_buffer *b)
 
 /* ---- commits ---- */
 
+static bool has_news(const struct fth_kv *kv)
+{
+	return fth_load_relaxed_dev64(&kv->log.head) > fth_load_relaxed_dev64(&kv->log.committed);
+}
+
 /*
  * Fill the open chunk to the end of a block, so that all of it can be written. False: somebody is
  * still copying.
  */
-static bool pad_open(struct fth_kv *kv)
+static bool pad_open(struct writer *w)
 {
+	struct fth_kv *kv = w->kv;
 	struct kv_buffer *b = kv->log.open;
-	uint64_t gap, position;
-	struct kv_record *pad;
 
-	if (!b || b->filled == whole_blocks(kv, b->filled))
-		return !b || b->copying == 0;
-	if (b->copying)
+	if (b && b->copying)
 		return false;
-	gap = whole_blocks(kv, b->filled) - b->filled;
-	if (gap < sizeof(*pad))
-		gap += kv->block;
-	if (b->filled + gap > kv->super.chunk) {
-		/* Nothing fits behind it any more, a pad neither: zeroes end the chunk. */
-		memset(b->data + b->filled, 0, kv->super.chunk - b->filled);
-		b->filled = kv->super.chunk;
-	} else {
-		pad = (struct kv_record *)(void *)(b->data + b->filled);
-		position = b->number * kv->super.chunk + b->filled;
-		memset(pad, 0, gap);
-		pad->type = KV_PAD;
-		pad->value_length = (uint32_t)(gap - sizeof(*pad));
-		pad->checksum = kv_record_sum(pad, kv->super.id, position);
-		b->filled += gap;
-		b->end = b->filled;
-	}
-	fth_store_relaxed_dev64(&kv->log.head, b->number * kv->super.chunk + b->filled);
+	if (!b || !has_news(kv) || b->filled == kv->super.chunk)
+		return true;
+	kv_log_pad(kv);
+	w->vouched = kv->log.durable;
 	return true;
+}
+
+static bool put_mark(struct writer *w)
+{
+	struct fth_kv *kv = w->kv;
+
+	if (kv_log_pad_room(kv) < 0)
+		return false;
+	kv_log_pad(kv);
+	w->vouched = kv->log.durable;
+	return true;
+}
+
+static bool wants_mark(const struct fth_kv *kv)
+{
+	return kv->log.marked < kv->log.durable && kv->commit_due == 0 && !has_news(kv) &&
+	       kv_persistent(kv) && !kv->stop;
+}
+
+/* The pad for the next commit, if one is due. False: none is due, or it has to wait. */
+static bool begin_commit(struct writer *w, uint64_t now)
+{
+	struct fth_kv *kv = w->kv;
+
+	w->news = has_news(kv);
+	if (kv->commit_due)
+		return now >= kv->commit_due && pad_open(w);
+	if (!wants_mark(kv) || now < w->mark_due)
+		return false;
+	if (put_mark(w))
+		return true;
+	w->mark_due = now + MARK_NS;
+	return false;
 }
 
 static void start_commit(struct writer *w, uint64_t now)
 {
 	struct fth_kv *kv = w->kv;
 
-	if (w->commit != COMMIT_IDLE || kv->commit_due == 0 || now < kv->commit_due)
+	if (w->commit != COMMIT_IDLE || !begin_commit(w, now))
 		return;
-	if (!pad_open(kv))
-		return; /* kv_log_fill() wakes us */
 	kv->commit_due = 0;
 	kv->committing = true;
 	w->commit = COMMIT_WRITING;
@@ -269,6 +295,10 @@ static void end_commit(struct writer *w, int rc)
 	}
 	/* release: who reads it finds all that was written before */
 	fth_store_release_dev64(&kv->log.committed, w->target);
+	if (w->news)
+		kv->log.durable = w->target;
+	kv->log.marked = w->vouched;
+	w->mark_due = fth_deadline_ns(MARK_NS);
 	fth_store_relaxed_dev64(&kv->overdue, kv->overdue_next);
 	kv->overdue_next = 0;
 	kv_count(kv, FTH_KV_STAT_COMMITS, 1);
@@ -412,6 +442,8 @@ static void sleep_locked(struct writer *w, uint64_t now)
 
 	if (kv->commit_due && kv->commit_due > now && kv->commit_due < until)
 		until = kv->commit_due;
+	if (wants_mark(kv) && w->mark_due > now && w->mark_due < until)
+		until = w->mark_due;
 	ts.tv_sec = (time_t)(until / 1000000000u);
 	ts.tv_nsec = (long)(until % 1000000000u);
 	pthread_cond_timedwait(&kv->work, &kv->log.lock, &ts);

@@ -32,7 +32,8 @@ struct fth_kv_image;
  * Open the cache on a device, for reading only. Files are opened without permission to write, and
  * create= has no effect. Several may read one cache. Blocks. Returns 0 or a negative errno: -EBUSY if
  * a server or another cache uses it, -ENODATA if there is no cache or one without persistence,
- * -EBADMSG if the device holds something else. If the index is damaged, it is rebuilt in memory.
+ * -EBADMSG if the device holds something else, -EPROTONOSUPPORT if it holds a cache in another
+ * version of the format. If the index is damaged, it is rebuilt in memory.
  */
 int fth_kv_image_open(const char *uri, struct fth_kv_image **out);
 /*

@@ -90,8 +90,13 @@ static void put_histogram(struct bytes *out, const struct kvs_counts *sum)
 
 static void put_usage(struct bytes *out, struct fth_kv *kv)
 {
+	struct fth_kv_recovery recovery;
 	struct fth_kv_usage usage;
 
+	fth_kv_recovery(kv, &recovery);
+	put(out, "recovery_damaged_chunks", "gauge", recovery.damaged_chunks);
+	put(out, "recovery_bad_items", "gauge", recovery.bad_items);
+	put(out, "recovery_unreadable", "gauge", recovery.unreadable);
 	fth_kv_usage(kv, &usage);
 	put(out, "items", "gauge", usage.items);
 	put(out, "memory_items", "gauge", usage.memory_items);

@@ -191,6 +191,16 @@ static void put_commands(const struct since *s, struct bytes *out)
 	put(out, "auth_errors", c->closed_auth);
 }
 
+static void put_recovery(const struct fth_kv *kv, struct bytes *out)
+{
+	struct fth_kv_recovery recovery;
+
+	fth_kv_recovery(kv, &recovery);
+	put(out, "recovery_damaged_chunks", recovery.damaged_chunks);
+	put(out, "recovery_bad_items", recovery.bad_items);
+	put(out, "recovery_unreadable", recovery.unreadable);
+}
+
 static void put_usage(struct fth_kv_server *server, const struct since *s, struct bytes *out)
 {
 	struct fth_kv_usage usage;
@@ -272,6 +282,7 @@ static void general(struct fth_kv_server *server, struct bytes *out)
 	put(out, "bytes_read", s.counts.bytes_read);
 	put(out, "bytes_written", s.counts.bytes_written);
 	put_usage(server, &s, out);
+	put_recovery(server->kv, out);
 	for (unsigned i = 0; i < FTH_KV_STAT_COUNT; i++)
 		bytes_printf(out, "STAT kv_%s %" PRIu64 "\r\n", fth_kv_stat_name(i), s.kv[i]);
 	put_latency(&s, out);
