@@ -205,7 +205,8 @@ struct fth_kv_op {
 	/*
 	 * Set when it is complete. result is 0 or a negative errno: the verb's, or -ENOENT (no such
 	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory
-	 * for the item), -EIO (with persistence: the log has failed. The change could not be
+	 * for the item; like memcached, a SET without cas that fails with one of these removes
+	 * the item that is there), -EIO (with persistence: the log has failed. The change could not be
 	 * made durable, and may or may not survive. Later changes fail as well, without effect,
 	 * until the cache is closed and opened again; gets still work).
 	 */

@@ -23,7 +23,7 @@
 #define BATCH  6u /* changes at once, which share commits */
 #define URI    "crash(mem:6M)"
 #define ROUNDS 200u
-#define LONG   6000u
+#define LONG   3000u
 
 #ifdef __SANITIZE_THREAD__
 #define SHORT (ROUNDS / 6)

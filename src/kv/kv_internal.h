@@ -17,6 +17,7 @@
  *	writer.c	the thread that writes the log
  *	worker.c	operations in flight, reads of the device
  *	op.c		what each verb does
+ *	flush.c		flush_all, and items that are dead
  */
 #ifndef FTH_KV_INTERNAL_H
 #define FTH_KV_INTERNAL_H
@@ -269,10 +270,15 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 
 /* Seconds since 1970; they do not jump when the system's clock is set. */
 uint32_t kv_now(void);
+
+/* ---- flush.c ---- */
+
 /* It has expired, or a flush_all came after it. */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
 /* What a record of type KV_FLUSH says is in force. */
 void kv_flush_set(struct fth_kv *kv, const struct kv_record *record);
+/* *position: where its record in the log ends, if there is one. Errors are those of kv_log_reserve(). */
+int kv_flush_all(struct fth_kv *kv, uint32_t when, uint64_t *position);
 
 /* ---- open.c ---- */
 
@@ -449,15 +455,16 @@ enum kv_step {
 struct kv_private {
 	struct kv_name name;
 	uint32_t step;
-	uint32_t tried_count;
-	struct fth_kv_op *next;	      /* in a list of the worker */
-	struct kv_slot *held;	      /* whose value data points to */
-	struct kv_read *read;	      /* the same for flash; also the one in flight */
-	struct kv_slot *fresh;	      /* allocated for what will be stored */
-	struct kv_record *old;	      /* the item that was read from flash, in read */
-	uint64_t old_place;	      /* of it */
-	uint64_t position;	      /* to be committed: the end of its record */
-	uint64_t deadline;	      /* for a request while the device takes none; 0: not set */
+	uint16_t tried_count;
+	int16_t refused;	/* the error with which the change was refused; 0: it was not */
+	struct fth_kv_op *next; /* in a list of the worker */
+	struct kv_slot *held;	/* whose value data points to */
+	struct kv_read *read;	/* the same for flash; also the one in flight */
+	struct kv_slot *fresh;	/* allocated for what will be stored */
+	struct kv_record *old;	/* the item that was read from flash, in read */
+	uint64_t old_place;	/* of it */
+	uint64_t position;	/* to be committed: the end of its record */
+	uint64_t deadline;	/* for a request while the device takes none; 0: not set */
 	uint64_t tried[KV_TRIED_MAX]; /* places that held another key, or nothing good */
 };
 _Static_assert(sizeof(struct kv_private) <= sizeof(((struct fth_kv_op *)0)->private_),
@@ -476,6 +483,8 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op);
  */
 void kv_op_read_done(struct fth_kv_op *op, struct kv_record *record, bool readable);
 int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
+/* With this result the change is refused, and the item that is there goes. */
+bool kv_op_refused(const struct fth_kv_op *op, int result);
 
 /* ---- media.c ---- */
 

@@ -16,6 +16,9 @@
  * An item that the full index has dropped is still in the log, and a crash may bring it back: with its
  * last value, unless the key is deleted meanwhile. So once the index has dropped something, a DELETE
  * of a key that is not there puts a tombstone into the log too.
+ *
+ * A change that is refused for want of memory or of a working log goes round once more, to take the item
+ * out: its caller has a later value, so what is there is out of date.
  */
 #include "kv/kv_internal.h"
 
@@ -40,19 +43,6 @@ struct found {
 
 enum go { GO_DONE, GO_AGAIN, GO_READ, GO_ROOM };
 
-/* One flush_all of each kind counts: that of a number, that of a time, and one that is to come. */
-bool kv_dead(const struct fth_kv *kv, const struct kv_record *record)
-{
-	uint32_t now = kv_now(), when = fth_load_relaxed_dev32(&kv->flush_when);
-
-	if (record->expires && record->expires <= now)
-		return true;
-	/* relaxed: whoever was told of a flush_all has synchronised with us */
-	return record->cas <= fth_load_relaxed_dev64(&kv->flush_cas) ||
-	       record->stored < fth_load_relaxed_dev32(&kv->flush_before) ||
-	       (when && now >= when && record->stored < when);
-}
-
 int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op)
 {
 	if ((unsigned)op->verb >= FTH_KV_VERB_COUNT)
@@ -66,6 +56,24 @@ int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op)
 		return fth_fail(EMSGSIZE, "values have at most %u bytes, this one has %u",
 				kv->options.value_max, op->value_length);
 	return 0;
+}
+
+bool kv_op_refused(const struct fth_kv_op *op, int result)
+{
+	switch (op->verb) {
+	case FTH_KV_SET: /* has no condition: each error is a refusal */
+		return result < 0 && (!op->cas || result == -EIO);
+	case FTH_KV_REPLACE:
+	case FTH_KV_APPEND:
+	case FTH_KV_PREPEND:
+	case FTH_KV_INCREMENT:
+	case FTH_KV_DECREMENT:
+	case FTH_KV_INVALIDATE:
+	case FTH_KV_DELETE:
+		return result == -EIO; /* else the item is as before, as in memcached */
+	default:
+		return false;
+	}
 }
 
 static enum go done(struct fth_kv_op *op, int result)
@@ -534,18 +542,34 @@ static int log_removal(struct fth_kv *kv, struct fth_kv_op *op)
 	return 0;
 }
 
+static void unlink_item(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+{
+	unlink_old(kv, f);
+	if (f->entry)
+		kv_entry_clear(kv, f->entry);
+	drop_doubtful(kv, op, NULL);
+}
+
 static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
 {
 	int rc = log_removal(kv, op);
 
 	if (rc < 0)
 		return no_room(op, rc);
-	unlink_old(kv, f);
-	if (f->entry)
-		kv_entry_clear(kv, f->entry);
-	drop_doubtful(kv, op, NULL);
+	unlink_item(kv, op, f);
 	kv_count(kv, FTH_KV_STAT_DELETES, 1);
 	return done(op, 0);
+}
+
+/* The change was refused. If the log has failed, the removal holds until the cache is closed. */
+static enum go remove_refused(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
+{
+	if (f->entry || has_unreadable(kv, op) || fth_load_relaxed_dev32(&kv->index_dropped)) {
+		if (log_removal(kv, op) == -EAGAIN)
+			return GO_ROOM;
+		unlink_item(kv, op, f);
+	}
+	return done(op, kv_private(op)->refused);
 }
 
 /* ---- all of it ---- */
@@ -618,6 +642,8 @@ static enum go apply(struct fth_kv *kv, struct fth_kv_op *op, const struct found
 	int rc = check_condition(op, f->record);
 	uint64_t bytes;
 
+	if (kv_private(op)->refused)
+		return remove_refused(kv, op, f);
 	/* What is deleted must not come back when it can be read again. */
 	if (rc == -ENOENT && op->verb == FTH_KV_DELETE && has_unreadable(kv, op))
 		rc = 0;
@@ -679,49 +705,10 @@ static enum go once(struct fth_kv *kv, struct fth_kv_op *op, bool last_try, uint
 	return go;
 }
 
-/* What a flush_all makes of those before it; flush_lock is held. */
-static void merge_flush(const struct fth_kv *kv, uint32_t when, struct kv_record *record)
-{
-	uint32_t now = kv_now(), set = kv->flush_when;
-
-	record->type = KV_FLUSH;
-	record->cas = kv->flush_cas;
-	record->stored = kv->flush_before;
-	if (set && set <= now && record->stored < set)
-		record->stored = set; /* its time has come: it stays in force */
-	if (when > now)
-		record->expires = when;
-	else
-		record->cas = fth_load_relaxed_dev64(&kv->cas);
-}
-
-void kv_flush_set(struct fth_kv *kv, const struct kv_record *record)
-{
-	fth_store_relaxed_dev64(&kv->flush_cas, record->cas);
-	fth_store_relaxed_dev32(&kv->flush_before, record->stored);
-	fth_store_relaxed_dev32(&kv->flush_when, record->expires);
-}
-
 static enum go flush_all(struct fth_kv *kv, struct fth_kv_op *op)
 {
-	struct kv_private *p = kv_private(op);
-	struct kv_record record = {0};
-	struct kv_room room;
-	int rc = 0;
+	int rc = kv_flush_all(kv, op->expires, &kv_private(op)->position);
 
-	/* Their order in the log is the order in which they take effect. */
-	pthread_mutex_lock(&kv->flush_lock);
-	merge_flush(kv, op->expires, &record);
-	if (kv_persistent(kv))
-		rc = kv_log_reserve_flush(kv, &record, &room);
-	if (rc == 0) {
-		if (kv_persistent(kv)) {
-			kv_log_fill(kv, &room, &record);
-			p->position = room.position + kv_round(kv_record_bytes(&record));
-		}
-		kv_flush_set(kv, &record);
-	}
-	pthread_mutex_unlock(&kv->flush_lock);
 	return rc < 0 ? no_room(op, rc) : done(op, 0);
 }
 
@@ -758,6 +745,10 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 			full++;
 		else if (go == GO_AGAIN && (given_up++ == KV_GIVE_UP_MAX || !kv_log_give_up(kv)))
 			full = FULL_MAX;
+		if (go == GO_DONE && !p->refused && kv_op_refused(op, op->result)) {
+			p->refused = (int16_t)op->result;
+			go = GO_AGAIN;
+		}
 	}
 	if (go == GO_READ)
 		return KV_STEP_READING;
@@ -769,7 +760,7 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 	finish(kv, op);
 	if (p->position && kv_persistent(kv))
 		kv_commit_wanted(kv);
-	if (p->position && (op->result == 0 || op->result == -ENOENT) &&
+	if (p->position && (op->result == 0 || op->result == -ENOENT || p->refused) &&
 	    (kv->options.persistence == FTH_KV_WRITE_THROUGH || kv_commit_overdue(kv)))
 		return KV_STEP_COMMIT;
 	return KV_STEP_DONE;

@@ -392,7 +392,9 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 	op->item_state = 0;
 	op->item_cas = 0;
 	op->item_age = op->item_flags = op->item_expires = 0;
-	if (rc < 0) {
+	if (rc == -EMSGSIZE && kv_op_refused(op, rc)) {
+		kv_private(op)->refused = (int16_t)rc;
+	} else if (rc < 0) {
 		op->result = rc;
 		return 1;
 	}
