@@ -193,8 +193,48 @@ kill -TERM "$server"
 wait "$server" || true
 server=
 
+# A log that cannot be written: with persistence changes are refused until the device works again.
+start --flash 'fault(mem:64M)?kind=flush&nth=8&every=1&count=3' --persist write-through --log json --metrics 127.0.0.1:0
+for ((i = 1; i <= 40; i++)); do
+  ask $'set a 0 0 1\r\nx\r\nget a'
+  [ "$answer" != "SERVER_ERROR the change could not be made durable END" ] || break
+  [ "$answer" = "STORED VALUE a 0 1 x END" ] || [[ $answer == "SERVER_ERROR"* ]] || fail "failing log: $answer"
+done
+[ "$answer" = "SERVER_ERROR the change could not be made durable END" ] || fail "an old value: $answer"
+for ((i = 0; i < 300; i++)); do
+  ask $'set a 0 0 1\r\ny\r\nget a'
+  [ "$answer" != "STORED VALUE a 0 1 y END" ] || break
+  sleep 0.1
+done
+[ "$answer" = "STORED VALUE a 0 1 y END" ] || fail "the log does not go on: $answer"
+exec 5<>"/dev/tcp/127.0.0.1/$(number metrics_port)"
+printf 'GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n' >&5
+metrics=$(timeout 20 cat <&5)
+exec 5<&- 5>&-
+[[ $metrics == *"fathom_kv_log_failed 0"*"fathom_kv_engine_log_failures_total 1"*"fathom_kv_engine_log_restarts_total 1"* ]] ||
+  fail "metrics: $metrics"
+for event in log-failed log-works; do
+  for ((i = 0; i < 50; i++)); do
+    ! grep -q "\"event\":\"$event\"" "$work/log" || break
+    sleep 0.1
+  done
+  [ "$(grep -c "\"event\":\"$event\"" "$work/log")" = 1 ] || fail "log: $(cat "$work/log")"
+done
+stop TERM
+
+# The same with --on-failure exit.
+start --flash 'fault(mem:64M)?kind=flush&nth=8&every=1' --persist write-through --on-failure exit
+for ((i = 1; i <= 40; i++)); do
+  ask $'set a 0 0 1\r\nx'
+  [[ $answer == STORED ]] || break
+done
+status=0
+wait "$server" || status=$?
+server=
+[ $status = 1 ] || fail "--on-failure exit: status $status"
+
 # Passwords.
-echo 'ann:secret' >"$work/users"
+echo 'ann:secret'  >"$work/users"
 start --flash none --auth "$work/users"
 ask 'get a'
 [ "$answer" = "CLIENT_ERROR unauthenticated" ] || fail "no password: $answer"

@@ -27,7 +27,8 @@
 struct serve {
 	struct fth_kv_options kv;
 	struct fth_kv_server_options server;
-	const char *listen, *persist, *log;
+	const char *listen, *persist, *log, *on_failure;
+	bool exits; /* when the log fails */
 	struct fth_daemon_sockets sockets;
 	enum fth_log_format log_format;
 	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
@@ -43,6 +44,15 @@ struct serve {
 static void log_event(const struct serve *s, const char *event, const char *text)
 {
 	fth_daemon_log(s->log_format, event, text);
+}
+
+/* What the user must know even without a log. */
+static void tell(const struct serve *s, const char *event, const char *text)
+{
+	if (s->log_format == FTH_LOG_OFF)
+		fth_cli_error("%s", text);
+	else
+		log_event(s, event, text);
 }
 
 static const char *stopped_by(const struct fth_kv_recovery *r)
@@ -101,6 +111,25 @@ static void log_flash_errors(const struct serve *s, const struct fth_kv *kv)
 	log_event(s, "flash-error", text);
 }
 
+/* One line when the log fails, one when it works again. True: the server is to end. */
+static bool watch_log(const struct serve *s, const struct fth_kv *kv)
+{
+	static uint64_t failures, restarts;
+	uint64_t failed = fth_kv_stat(kv, FTH_KV_STAT_LOG_FAILURES);
+	uint64_t works = fth_kv_stat(kv, FTH_KV_STAT_LOG_RESTARTS);
+
+	if (failed != failures)
+		tell(s, "log-failed",
+		     s->exits ? "the log cannot be written: the server ends"
+			      : "the log cannot be written: changes are refused until the device "
+				"works again");
+	if (works != restarts)
+		tell(s, "log-works", "the log can be written again: changes are accepted");
+	failures = failed;
+	restarts = works;
+	return s->exits && failed;
+}
+
 /* ---- options ---- */
 
 static bool find_persistence(const char *name, enum fth_kv_persistence *out)
@@ -113,6 +142,15 @@ static bool find_persistence(const char *name, enum fth_kv_persistence *out)
 			return true;
 		}
 	fth_cli_error("--persist %s: expected off, write-back or write-through", name);
+	return false;
+}
+
+static bool find_on_failure(struct serve *s)
+{
+	s->exits = strcmp(s->on_failure, "exit") == 0;
+	if (s->exits || strcmp(s->on_failure, "wait") == 0)
+		return true;
+	fth_cli_error("--on-failure %s: expected wait or exit", s->on_failure);
 	return false;
 }
 
@@ -230,7 +268,7 @@ static void run_until_stopped(const struct serve *s, const struct fth_kv *kv)
 {
 	struct timespec nap = {.tv_nsec = 50000000};
 
-	while (!fth_cli_stopped()) {
+	while (!fth_cli_stopped() && !watch_log(s, kv)) {
 		nanosleep(&nap, NULL);
 		log_flash_errors(s, kv);
 	}
@@ -252,6 +290,7 @@ static int serve(struct serve *s)
 {
 	struct fth_kv_server *server;
 	struct fth_kv *kv;
+	bool failed = false;
 	int rc = find_flash(s);
 
 	if (rc == 0)
@@ -267,6 +306,7 @@ static int serve(struct serve *s)
 		log_event(s, "start", first_address(s));
 		report(s, kv, server);
 		run_until_stopped(s, kv);
+		failed = watch_log(s, kv);
 		log_event(s, "stop", "connections are closed, then the index is written");
 		fth_kv_server_stop(server, fth_deadline_ns(STOP_NS));
 	}
@@ -274,6 +314,8 @@ static int serve(struct serve *s)
 		(void)fth_kv_close(kv);
 	else
 		rc = fth_kv_close(kv);
+	if (failed)
+		rc = fth_fail(EIO, "the log on %s could not be written", flash_name(s));
 	log_event(s, rc < 0 ? "failed" : "stopped", rc < 0 ? fth_error_text(rc) : "");
 	return rc;
 }
@@ -284,6 +326,7 @@ static int run_serve(int argc, char **argv)
 			  .server = FTH_KV_SERVER_OPTIONS_INIT,
 			  .persist = "off",
 			  .log = "off",
+			  .on_failure = "wait",
 			  .checkpoint_s = 60};
 	const struct fth_cli_option options[] = {
 		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "bytes for items in memory; 0: 64M"},
@@ -318,6 +361,8 @@ static int run_serve(int argc, char **argv)
 		 "off: a restart discards all items; write-back or write-through keep them"},
 		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
 		 "milliseconds of changes that write-back may lose in a crash; 0: 100"},
+		{"on-failure", FTH_CLI_STRING, &s.on_failure, 0, 0,
+		 "when the log cannot be written: wait for the device, refusing changes, or exit"},
 		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX / 1000,
 		 "seconds between checkpoints of the index; 0: only at shutdown"},
 		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
@@ -341,7 +386,7 @@ static int run_serve(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
-	if (!find_persistence(s.persist, &s.kv.persistence) ||
+	if (!find_persistence(s.persist, &s.kv.persistence) || !find_on_failure(&s) ||
 	    !fth_daemon_log_format(s.log, &s.log_format) || !find_sockets(&s))
 		return FTH_EXIT_USAGE;
 	if (!s.server.tls_certificate != !s.server.tls_key) {

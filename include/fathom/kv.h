@@ -207,8 +207,9 @@ struct fth_kv_op {
 	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory
 	 * for the item; like memcached, a SET without cas that fails with one of these removes
 	 * the item that is there), -EIO (with persistence: the log has failed. The change could not be
-	 * made durable, and may or may not survive. Later changes fail as well, without effect,
-	 * until the cache is closed and opened again; gets still work).
+	 * made durable, and may or may not survive. Later changes fail as well, and remove the
+	 * item that they would have replaced, changed or deleted, until the device works again;
+	 * gets still work).
 	 */
 	int result;
 	/*
@@ -312,6 +313,8 @@ enum fth_kv_stat {
 			     in chunks that were reclaimed, or because the index was full. Those in
 			     chunks count when their entries are cleared, some time after */
 	FTH_KV_STAT_INDEX_RECLAIMED, /* of RECLAIMED: because the index was full */
+	FTH_KV_STAT_LOG_FAILURES,      /* times that the log failed, with persistence */
+	FTH_KV_STAT_LOG_RESTARTS,      /* times that it went on, when the device worked again */
 	FTH_KV_STAT_COUNT
 };
 
@@ -328,6 +331,7 @@ struct fth_kv_usage {
 	uint64_t flash_bytes;	/* of the log */
 	uint64_t flash_used;	/* bytes of it that hold chunks not reclaimed */
 	uint64_t flash_reading; /* reads of the device in flight */
+	bool log_failed; /* with persistence: changes are refused until the device works again */
 };
 /* What the cache holds now. Any thread. */
 void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out);

@@ -66,3 +66,9 @@ void chan_file_flush_end(struct chan_file *chan, int result)
 	if (chan->flush.active)
 		begin_next(chan);
 }
+
+void dev_file_flush_forgive(struct fth_dev *dev)
+{
+	/* relaxed: as for the error itself, a flush that races with this may go either way */
+	fth_store_relaxed_dev32(&((struct dev_file *)dev)->flush_error, 0);
+}

@@ -423,6 +423,7 @@ const struct file_engine dev_file_threads = {
 			.reap = pool_reap,
 			.chan_fd = pool_chan_fd,
 			.chan_prepare = pool_chan_prepare,
+			.flush_forgive = dev_file_flush_forgive,
 			.window_open = dev_file_window_open,
 		},
 };

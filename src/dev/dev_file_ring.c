@@ -388,6 +388,7 @@ const struct file_engine dev_file_uring = {
 			.submit = ring_submit,
 			.reap = ring_reap,
 			.chan_fd = ring_chan_fd,
+			.flush_forgive = dev_file_flush_forgive,
 			.window_open = dev_file_window_open,
 			.map = dev_file_map,
 			.unmap = dev_file_unmap,

@@ -340,6 +340,7 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		.id = kv->super.id,
 		.number = kv->super.index_number + 1,
 	};
+	uint32_t restarts = __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED);
 	struct area area;
 	struct entries_out out = {.area = &area};
 	int rc = area_open(&area, kv, which, h.number, deadline);
@@ -352,6 +353,8 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		rc = write_moved(&out);
 	if (rc == 0)
 		rc = wait_committed(kv, deadline);
+	if (rc == 0 && restarts != __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED))
+		rc = fth_fail(EIO, "the log has failed while the index was being written");
 	if (rc == 0) {
 		h.entries = out.count;
 		h.replay_from = out.limit;

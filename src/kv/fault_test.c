@@ -4,11 +4,15 @@
  * end; with persistence nothing that was acknowledged is lost.
  */
 #include "kv_fixture.h"
+#include "spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
 #include "fathom/dev/fault.h"
 #include "fathom/dev/wrap.h"
+
+#include "dev/dev_file.h"
+#include "kv/kv_internal.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -361,6 +365,12 @@ static void set_batch(struct box *box, unsigned first, uint32_t version, uint32_
 	}
 }
 
+/* A change that failed has taken effect or not, or has removed the item. */
+static bool allowed(uint32_t got, uint32_t acked, uint32_t tried)
+{
+	return got == acked || (tried > acked && (got == 0 || (got > acked && got <= tried)));
+}
+
 /*
  * Errors of writes and flushes, then a power loss: what was acknowledged is there, and a change that
  * failed has taken effect or not. A chunk that could not be written must not hide those behind it.
@@ -392,7 +402,7 @@ static void check_errors(uint64_t seed, bool flushes)
 	for (unsigned i = 0; i < 50; i++) {
 		uint32_t got = box_get(&box, i);
 
-		if (got != acked[i] && !(got > acked[i] && got <= tried[i]))
+		if (!allowed(got, acked[i], tried[i]))
 			fail_msg("seed %llu: key %u has version %u, acknowledged %u, tried %u",
 				 (unsigned long long)seed, i, got, acked[i], tried[i]);
 	}
@@ -405,6 +415,173 @@ static void errors_and_a_power_loss_lose_nothing(void **state)
 	(void)state;
 	for (uint64_t seed = 1; seed <= 30; seed++)
 		check_errors(seed, seed % 2);
+}
+
+/* ---- a log that goes on ---- */
+
+static bool log_failed(struct box *box)
+{
+	struct fth_kv_usage usage;
+
+	fth_kv_usage(box->kv, &usage);
+	return usage.log_failed;
+}
+
+static void wait_for_log(struct box *box)
+{
+	for (unsigned n = 0; n < 60000 && log_failed(box); n++)
+		usleep(1000);
+	assert_false(log_failed(box));
+}
+
+/* All items but those of a refused change are there when the device works again, and after a crash. */
+static void check_going_on(uint32_t kinds, enum fth_kv_persistence persistence, bool no_index)
+{
+	struct fth_dev *dev = open_dev("fault(crash(mem:16M))"), *inner = fth_dev_inner(dev);
+	struct fth_dev_fault_plan plan = plan_of(kinds);
+	struct fth_kv_options o = small_options();
+	struct kv_super super;
+	struct box box;
+	uint64_t at;
+
+	o.persistence = persistence;
+	o.window_ms = 1;
+	o.memory = 16 << 20; /* nothing leaves it */
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 50; i++)
+		assert_ok(box_set(&box, i, 1));
+	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	arm(dev, &plan);
+	/* Acknowledged by write-back: it stays, and is durable when the device works again. */
+	if (persistence == FTH_KV_WRITE_BACK)
+		assert_ok(box_set(&box, 20, 2));
+	for (uint32_t version = 2; box_set(&box, 0, version) == 0; version++)
+		; /* write-back notices it late */
+	assert_true(log_failed(&box));
+	assert_int_equal(box_set(&box, 5, 2), -EIO);
+	assert_int_equal(box_delete(&box, 6), -EIO);
+	assert_int_equal(box_get(&box, 5), 0);
+	assert_int_equal(box_get(&box, 6), 0);
+	assert_int_equal(box_get(&box, 7), 1);
+	assert_ok(fth_dev_fault_disarm(dev));
+	wait_for_log(&box);
+	assert_int_equal(box_stat(&box, FTH_KV_STAT_LOG_FAILURES), 1);
+	assert_int_equal(box_stat(&box, FTH_KV_STAT_LOG_RESTARTS), 1);
+	assert_int_equal(box_get(&box, 20), persistence == FTH_KV_WRITE_BACK ? 2 : 1);
+	assert_ok(box_set(&box, 8, 3));
+	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	assert_ok(box_set(&box, 9, 3));
+	assert_ok(box_set(&box, 10, 3));
+	while (persistence == FTH_KV_WRITE_BACK && box_set(&box, 11, 3) == 0 &&
+	       box_stat(&box, FTH_KV_STAT_COMMITS) < 100)
+		usleep(1000);
+	assert_ok(fth_dev_crash_power_loss(inner, 1));
+	fth_kv_worker_close(box.worker);
+	(void)fth_kv_close(box.kv);
+	assert_ok(fth_dev_crash_restart(inner));
+	if (no_index) {
+		assert_int_equal(find_super(inner, &super, &at), 2);
+		for (unsigned older = 0; older < 2; older++)
+			flip(inner, index_area(&super, older) + 4096 + 700);
+	}
+	box_open(&box, &o, dev);
+	assert_int_equal(box_get(&box, 5), 0);
+	assert_int_equal(box_get(&box, 6), 0);
+	for (unsigned i = 8; i < 11; i++)
+		assert_int_equal(box_get(&box, i), 3);
+	assert_int_equal(box_get(&box, 7), no_index ? 0 : 1);
+	if (persistence == FTH_KV_WRITE_BACK && (!no_index || kinds == KIND(FTH_DEV_FLUSH)))
+		assert_int_equal(box_get(&box, 20), 2);
+	else
+		assert_int_equal(box_get(&box, 20), no_index ? 0 : 1);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void a_log_goes_on_when_the_device_works(void **state)
+{
+	(void)state;
+	for (unsigned no_index = 0; no_index < 2; no_index++)
+		for (unsigned p = FTH_KV_WRITE_BACK; p <= FTH_KV_WRITE_THROUGH; p++) {
+			check_going_on(KIND(FTH_DEV_WRITE), p, no_index);
+			check_going_on(KIND(FTH_DEV_FLUSH), p, no_index);
+		}
+}
+
+/* A file keeps the error of a failed flush; the cache knows what it may have lost, and goes on. */
+static void a_file_is_forgiven_a_failed_flush(void **state)
+{
+	char path[] = "/tmp/fathom-kv-XXXXXX", uri[128];
+	struct fth_kv_options o = small_options();
+	struct dev_file *file;
+	struct box box;
+
+	(void)state;
+	close(mkstemp(path));
+	assert_ok(truncate(path, 16 << 20));
+	snprintf(uri, sizeof(uri), "file:%s?direct=off", path);
+	o.flash = uri;
+	o.persistence = FTH_KV_WRITE_THROUGH;
+	box_open(&box, &o, NULL);
+	assert_ok(box_set(&box, 1, 1));
+	assert_ok(box_set(&box, 2, 1));
+	file = (struct dev_file *)box.kv->dev;
+	fth_store_relaxed_dev32(&file->flush_error, EIO);
+	assert_int_equal(box_set(&box, 1, 2), -EIO);
+	wait_for_log(&box);
+	assert_ok(box_set(&box, 3, 1));
+	assert_ok(box_close(&box));
+	box_open(&box, &o, NULL);
+	assert_true(box_get(&box, 1) != 1);
+	assert_int_equal(box_get(&box, 2), 1);
+	assert_int_equal(box_get(&box, 3), 1);
+	assert_ok(box_close(&box));
+	unlink(path);
+}
+
+/* The device fails and works again, several times, and then the power goes. */
+static void check_often(uint64_t seed)
+{
+	struct fth_dev *dev = open_dev("fault(crash(mem:16M))"), *inner = fth_dev_inner(dev);
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+	struct fth_kv_options o = small_options();
+	uint32_t acked[50] = {0}, tried[50] = {0}, version = 0;
+	struct fth_rng rng = {seed};
+	struct box box;
+
+	o.persistence = FTH_KV_WRITE_THROUGH;
+	o.memory = 4 << 20;
+	plan.rate = 0.3;
+	box_open(&box, &o, dev);
+	for (unsigned round = 0; round < 4; round++) {
+		plan.kinds = KIND(round % 2 ? FTH_DEV_WRITE : FTH_DEV_FLUSH);
+		plan.seed = seed * 10 + round;
+		arm(dev, &plan);
+		for (unsigned n = 0; n < 20; n++)
+			set_batch(&box, (unsigned)fth_rng_below(&rng, 50 - BATCH), ++version, acked,
+				  tried);
+		assert_ok(fth_dev_fault_disarm(dev));
+		wait_for_log(&box);
+		set_batch(&box, (unsigned)fth_rng_below(&rng, 50 - BATCH), ++version, acked, tried);
+		for (unsigned i = 0; i < 50; i++)
+			assert_true(allowed(box_get(&box, i), acked[i], tried[i]));
+	}
+	assert_ok(fth_dev_crash_power_loss(inner, seed));
+	fth_kv_worker_close(box.worker);
+	(void)fth_kv_close(box.kv);
+	assert_ok(fth_dev_crash_restart(inner));
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < 50; i++)
+		assert_true(allowed(box_get(&box, i), acked[i], tried[i]));
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void failures_that_come_and_go_bring_back_nothing_old(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 8; seed++)
+		check_often(seed);
 }
 
 /* ---- opening ---- */
@@ -545,6 +722,9 @@ int main(void)
 		cmocka_unit_test(writes_that_hang_do_not_stop_a_cache),
 		cmocka_unit_test(writes_that_hang_fail_the_log),
 		cmocka_unit_test(errors_and_a_power_loss_lose_nothing),
+		cmocka_unit_test(a_log_goes_on_when_the_device_works),
+		cmocka_unit_test(a_file_is_forgiven_a_failed_flush),
+		cmocka_unit_test(failures_that_come_and_go_bring_back_nothing_old),
 		cmocka_unit_test(opening_fails_at_each_point),
 		cmocka_unit_test(waiting_needs_no_descriptor),
 		cmocka_unit_test(workers_close_with_operations_in_flight),

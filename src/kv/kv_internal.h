@@ -15,6 +15,7 @@
  *	store.c		items in memory
  *	log.c		places in the log, and its buffers
  *	writer.c	the thread that writes the log
+ *	restart.c	from a log that has failed to one that works
  *	worker.c	operations in flight, reads of the device
  *	op.c		what each verb does
  *	flush.c		flush_all, and items that are dead
@@ -179,6 +180,8 @@ struct kv_log {
 	uint64_t released;	/* chunks below this number may be overwritten: readmission has seen
 			       them */
 	int error;		/* atomic: the log has failed, invariant 6 in log.c; else 0 */
+	uint32_t restarts;	/* atomic: times that it went on after it had failed */
+	bool broken_off;	/* it has failed, and a restart has begun */
 	double budget;		/* bytes that may be written, of options.daily_bytes */
 	uint64_t budget_at;	/* when it was last filled */
 };
@@ -430,6 +433,20 @@ void kv_commit_wanted(struct fth_kv *kv);
 /* WRITE_BACK: the device does not keep up, so a change is acknowledged only when it is durable. */
 bool kv_commit_overdue(const struct fth_kv *kv);
 
+/* ---- restart.c ---- */
+
+/*
+ * Let a log that has failed go on. Under log.lock, which is released meanwhile; for the writer's thread,
+ * with nothing in flight. *unknown: a flush has failed, so all that was written since the last commit may
+ * be lost; is set when another one fails. Returns 0, -EAGAIN or the error of the device: then try again later.
+ */
+int kv_log_restart(struct fth_kv *kv, bool *unknown);
+/*
+ * Give items in memory whose places were given up new ones, from *bucket on. For the writer's thread,
+ * without log.lock. True: some buckets were looked through. False: wait for the log.
+ */
+bool kv_log_place_again(struct fth_kv *kv, uint32_t *bucket);
+
 /* ---- worker.c ---- */
 
 /* Buffers became free, or something was committed: those who wait look again. Any thread. */
@@ -464,6 +481,7 @@ struct kv_private {
 	struct kv_record *old;	/* the item that was read from flash, in read */
 	uint64_t old_place;	/* of it */
 	uint64_t position;	/* to be committed: the end of its record */
+	uint32_t restarts;	/* of the log, before the record was added */
 	uint64_t deadline;	/* for a request while the device takes none; 0: not set */
 	uint64_t tried[KV_TRIED_MAX]; /* places that held another key, or nothing good */
 };

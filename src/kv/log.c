@@ -15,8 +15,8 @@
  *    next chunk has the position at which that record ends, so that replay detects an incomplete
  *    chunk, and finds the chunk before one whose number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
- * 6. After `error` is set nothing is added. With persistence that is permanent: records after a hole
- *    in the log would be lost. Without persistence it ends when the device works again.
+ * 6. After `error` is set nothing is added, until the device works again. With persistence the log then
+ *    begins anew (restart.c): records after a hole in it would be lost.
  * 7. Headers and pads say how far the log was durable when they were written. A commit writes one of them
  *    at least, which vouches for the commit before it.
  * 8. With persistence every chunk begins with the last flush_all, if there was one: its first record

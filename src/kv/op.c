@@ -734,6 +734,8 @@ enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op)
 	enum go go = GO_AGAIN;
 
 	p->position = 0;
+	/* relaxed: a restart in between makes an error of a success, not the other way */
+	p->restarts = __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED);
 	while (go == GO_AGAIN) {
 		uint64_t need = UINT64_MAX;
 

@@ -45,6 +45,8 @@ static const char *const stat_names[FTH_KV_STAT_COUNT] = {
 	"checkpoint_errors",
 	"lost",
 	"index_reclaimed",
+	"log_failures",
+	"log_restarts",
 };
 
 static void set_defaults(struct fth_kv_options *o)
@@ -266,4 +268,6 @@ void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 	out->flash_used =
 		fth_load_relaxed_dev64(&kv->log.head) - fth_load_relaxed_dev64(&kv->log.tail);
 	out->flash_reading = kv_workers_reading(kv);
+	out->log_failed =
+		kv_persistent(kv) && __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED) != 0;
 }

@@ -306,26 +306,26 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 /* ---- operations ---- */
 
 /* Is what the operation put into the log durable? 1, -EIO if it will never be, 0 not yet. */
-static int committed(const struct fth_kv *kv, uint64_t position)
+static int committed(const struct fth_kv *kv, const struct kv_private *p)
 {
 	/* acquire: what was committed before it failed is seen below */
 	int error = __atomic_load_n(&kv->log.error, __ATOMIC_ACQUIRE);
 
-	/* acquire: the flush that covers it has completed */
-	if (position <= fth_load_acquire_dev64(&kv->log.committed))
-		return 1;
-	return error ? -EIO : 0;
+	/* acquire: the flush that covers it has completed, or a restart is seen below */
+	bool covered = p->position <= fth_load_acquire_dev64(&kv->log.committed);
+
+	if (p->restarts != __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED))
+		return -EIO;
+	return covered ? 1 : error ? -EIO : 0;
 }
 
 static bool wait_commit(struct fth_kv_worker *w, struct fth_kv_op *op)
 {
-	int rc = committed(w->kv, kv_private(op)->position);
+	int rc = committed(w->kv, kv_private(op));
 
-	if (rc == 0)
-		return true;
 	if (rc < 0)
 		op->result = rc;
-	return false;
+	return rc == 0;
 }
 
 static void set_waiting(struct fth_kv_worker *w)

@@ -13,8 +13,8 @@
  *    chunk to a whole block first. Durable data cannot be torn by a later write.
  * 3. committed moves only over records whose writes and whose flush have succeeded. A write is tried
  *    a few times. When it still fails, a flush fails, or no request completes for a long time, the
- *    log has failed: with persistence nothing is added or written any more, and buffers are
- *    kept, so that their records can still be read.
+ *    log has failed: with persistence nothing is added or written, and buffers are kept, so that their
+ *    records can still be read, until the device works again (restart.c).
  * 4. log.lock is held except while waiting, reading or sweeping; never across I/O.
  */
 #include "kv/kv_internal.h"
@@ -29,9 +29,11 @@
 #define IDLE_NS	   1000000000u
 #define POLL_NS	   1000000u /* while writes are in flight: how soon to look for new work */
 #define TIMEOUT_NS 30000000000u
-#define AHEAD	   3u	     /* chunks that are made ready to be overwritten */
-#define TRIES	   3u	     /* of a write */
-#define MARK_NS	   20000000u /* without a change, until the last commit gets its mark */
+#define AHEAD	   3u		/* chunks that are made ready to be overwritten */
+#define TRIES	   3u		/* of a write */
+#define MARK_NS	   20000000u	/* without a change, until the last commit gets its mark */
+#define RETRY_NS   200000000u	/* after a failure, until the first attempt to go on; */
+#define RETRY_MAX  10000000000u /* then twice as long each time, up to this */
 #define TIMEOUTS   6u /* times options.timeout_ns, for something to come back from the device */
 
 enum commit { COMMIT_IDLE, COMMIT_WRITING, COMMIT_FLUSHING };
@@ -43,10 +45,13 @@ struct writer {
 	uint64_t since; /* when something was last submitted or came back */
 	enum commit commit;
 	uint64_t target;
-	bool news;	   /* the commit under way has records, not a pad alone */
-	uint64_t vouched;  /* its pad says that all before this position is durable */
-	uint64_t mark_due; /* when to write a mark, unless the last commit has one */
-	bool wake;	   /* there is news for workers that wait */
+	bool news;		     /* the commit under way has records, not a pad alone */
+	uint64_t vouched;	     /* its pad says that all before this position is durable */
+	uint64_t mark_due;	     /* when to write a mark, unless the last commit has one */
+	bool flush_failed;	     /* since the log last worked */
+	uint64_t retry_at, retry_ns; /* of a log that has failed */
+	uint32_t again_at;	     /* bucket: kv_log_place_again() is to go on there */
+	bool wake;		     /* there is news for workers that wait */
 	struct fth_dev_req flush;
 	uint8_t *old; /* a chunk, for readmission */
 };
@@ -111,8 +116,12 @@ static bool stuck(const struct writer *w)
 static void fail_log(struct writer *w, int rc)
 {
 	/* release: who sees it sees what was committed before */
-	if (w->kv->log.error == 0)
+	if (w->kv->log.error == 0) {
 		__atomic_store_n(&w->kv->log.error, rc, __ATOMIC_RELEASE);
+		kv_count(w->kv, FTH_KV_STAT_LOG_FAILURES, kv_persistent(w->kv));
+		w->retry_ns = RETRY_NS;
+		w->retry_at = fth_deadline_ns(RETRY_NS);
+	}
 	w->commit = COMMIT_IDLE;
 	w->wake = true;
 }
@@ -289,6 +298,7 @@ static void end_commit(struct writer *w, int rc)
 	kv->committing = false;
 	if (rc < 0) {
 		/* What the device has of all that was written since the last one, nobody knows. */
+		w->flush_failed = true;
 		kv_count(kv, FTH_KV_STAT_WRITE_ERRORS, 1);
 		fail_log(w, rc);
 		return;
@@ -335,6 +345,7 @@ static void take_back(struct writer *w, struct fth_dev_req *req)
 	if (!kv_persistent(w->kv))
 		__atomic_store_n(&w->kv->log.error, 0, __ATOMIC_RELAXED); /* it works again */
 	if (req == &w->flush) {
+		w->flush_failed |= req->result < 0; /* also after the log has failed */
 		if (w->commit == COMMIT_FLUSHING)
 			end_commit(w, req->result);
 		return;
@@ -410,6 +421,16 @@ static bool keep_house(struct writer *w)
 		log->released = number + 1;
 		return true;
 	}
+	if (w->again_at < kv->bucket_count) {
+		bool more;
+
+		pthread_mutex_unlock(&log->lock);
+		more = kv_log_place_again(kv, &w->again_at);
+		kv_commit_wanted(kv);
+		pthread_mutex_lock(&log->lock);
+		if (more)
+			return true;
+	}
 	if (kv->swept >= log->next)
 		return false;
 	kv->swept++;
@@ -418,6 +439,28 @@ static bool keep_house(struct writer *w)
 	kv_sweep(kv, 2 * (uint64_t)kv_bucket_count(kv) / chunks + 1);
 	pthread_mutex_lock(&log->lock);
 	return true;
+}
+
+/* ---- going on after a failure ---- */
+
+/* Under log.lock, which is released meanwhile. */
+static void restart(struct writer *w, uint64_t now)
+{
+	struct fth_kv *kv = w->kv;
+
+	if (kv->stop || w->in_flight || now < w->retry_at)
+		return;
+	if (kv_log_restart(kv, &w->flush_failed) < 0) {
+		w->retry_ns = 2 * w->retry_ns < RETRY_MAX ? 2 * w->retry_ns : RETRY_MAX;
+		w->retry_at = fth_deadline_ns(w->retry_ns);
+		return;
+	}
+	kv_count(kv, FTH_KV_STAT_LOG_RESTARTS, 1);
+	if (w->flush_failed)
+		w->again_at = 0;
+	w->flush_failed = false;
+	w->vouched = kv->log.durable;
+	w->wake = true;
 }
 
 /* ---- the thread ---- */
@@ -442,6 +485,8 @@ static void sleep_locked(struct writer *w, uint64_t now)
 
 	if (kv->commit_due && kv->commit_due > now && kv->commit_due < until)
 		until = kv->commit_due;
+	if (failed(kv))
+		until = w->retry_at < until ? w->retry_at : until;
 	if (wants_mark(kv) && w->mark_due > now && w->mark_due < until)
 		until = w->mark_due;
 	ts.tv_sec = (time_t)(until / 1000000000u);
@@ -467,8 +512,10 @@ static void *writer_main(void *context)
 			write_sealed(w);
 			start_commit(w, now);
 			go_on_with_commit(w);
+		} else {
+			restart(w, now);
 		}
-		if (!w->wake && keep_house(w)) {
+		if (!w->wake && !failed(kv) && keep_house(w)) {
 			w->wake = true;
 		} else if (!w->wake && w->in_flight) {
 			pthread_mutex_unlock(&log->lock);
@@ -504,6 +551,7 @@ int kv_writer_start(struct fth_kv *kv)
 
 	if (rc == 0) {
 		w->kv = kv;
+		w->again_at = UINT32_MAX;
 		rc = fth_dev_chan_open(kv->dev, kv->options.buffers + 2, &w->chan);
 	}
 	if (rc == 0 && kv->options.readmit &&

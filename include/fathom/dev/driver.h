@@ -60,6 +60,12 @@ struct fth_dev_ops {
 	int (*unmap)(struct fth_dev *dev, void *addr, size_t len);
 
 	/*
+	 * Optional, for a device whose flushes fail once one has failed: let them succeed again. The
+	 * caller counts all that was written since the last good flush as lost. Called from any thread.
+	 */
+	void (*flush_forgive)(struct fth_dev *dev);
+
+	/*
 	 * Optional: allocate and open a window; see fth_dev_window_open(). Fill info, ops and text;
 	 * the caller fills dev, and checks the guarantee. `kind` is a valid one. -EOPNOTSUPP for a
 	 * kind that the device does not have.

@@ -106,6 +106,7 @@ static void put_usage(struct bytes *out, struct fth_kv *kv)
 	put(out, "flash_bytes", "gauge", usage.flash_bytes);
 	put(out, "flash_used_bytes", "gauge", usage.flash_used);
 	put(out, "flash_reads_in_flight", "gauge", usage.flash_reading);
+	put(out, "log_failed", "gauge", usage.log_failed);
 }
 
 static void put_all(const struct fth_kv_server *server, struct bytes *out)

@@ -218,6 +218,7 @@ static void put_usage(struct fth_kv_server *server, const struct since *s, struc
 	put(out, "flash_bytes", usage.flash_bytes);
 	put(out, "flash_used", usage.flash_used);
 	put(out, "flash_reads_in_flight", usage.flash_reading);
+	put(out, "log_failed", usage.log_failed);
 	put(out, "resident_bytes", stats_resident());
 }
 
