@@ -313,8 +313,8 @@ enum fth_kv_stat {
 			     in chunks that were reclaimed, or because the index was full. Those in
 			     chunks count when their entries are cleared, some time after */
 	FTH_KV_STAT_INDEX_RECLAIMED, /* of RECLAIMED: because the index was full */
-	FTH_KV_STAT_LOG_FAILURES,      /* times that the log failed, with persistence */
-	FTH_KV_STAT_LOG_RESTARTS,      /* times that it went on, when the device worked again */
+	FTH_KV_STAT_LOG_FAILURES,    /* times that the log failed, with persistence */
+	FTH_KV_STAT_LOG_RESTARTS,    /* times that it went on, when the device worked again */
 	FTH_KV_STAT_COUNT
 };
 

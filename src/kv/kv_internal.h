@@ -169,8 +169,8 @@ struct kv_log {
 	uint64_t tail;	    /* atomic: the oldest position that may be read */
 	uint64_t given_up;  /* what lies before was given up for a full index */
 	uint64_t committed; /* atomic: all before it is durable */
-	uint64_t durable;   /* the end of the last commit, pads alone not counted: headers and pads
-			       say that all before it is durable */
+	uint64_t durable;   /* the end of the last commit that was not a mark: what is written next
+			       says that all before it is durable */
 	uint64_t marked;    /* headers and pads that are durable say so of all before it */
 	uint64_t next;	    /* number of the next chunk */
 	uint64_t flight;    /* so many chunks may be not durable yet */

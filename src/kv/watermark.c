@@ -43,6 +43,14 @@ static void scan_chunk(const struct fth_kv *kv, uint64_t number, const uint8_t *
 	}
 }
 
+/* The place of chunk `number` has an older one: nothing of the new one is durable, its header neither. */
+static bool is_older(const struct fth_kv *kv, uint64_t number, const uint8_t *block)
+{
+	const struct kv_chunk_header *h = (const struct kv_chunk_header *)(const void *)block;
+
+	return kv_chunk_good(kv, h) && h->number < number;
+}
+
 int kv_watermark_scan(struct fth_kv *kv, uint64_t number, uint64_t count, uint8_t *chunk,
 		      struct kv_watermark *mark)
 {
@@ -52,7 +60,11 @@ int kv_watermark_scan(struct fth_kv *kv, uint64_t number, uint64_t count, uint8_
 	if (count > kv->super.chunks)
 		count = kv->super.chunks;
 	for (uint64_t n = number; n < number + count && rc == 0; n++) {
-		rc = kv_salvage(kv, chunk, bytes, kv_log_offset(kv, n * bytes), &holes);
+		rc = kv_salvage(kv, chunk, kv->block, kv_log_offset(kv, n * bytes), &holes);
+		if (rc == 0 && is_older(kv, n, chunk))
+			continue;
+		if (rc == 0)
+			rc = kv_salvage(kv, chunk, bytes, kv_log_offset(kv, n * bytes), &holes);
 		if (rc == 0)
 			scan_chunk(kv, n, chunk, mark);
 	}
