@@ -260,6 +260,7 @@ static void forget_older(struct replay *r, bool damage)
 	kv->recovery.damaged_chunks += damage;
 	kv->recovery.bad_items += damage && r->torn;
 	kv->recovery.went_round |= !damage;
+	kv->index_dropped |= damage; /* the log still has what is dropped here */
 	kv_index_clear(kv);
 	r->torn = false;
 }

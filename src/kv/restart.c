@@ -62,7 +62,7 @@ static int write_held(struct fth_kv *kv, bool *unknown, uint64_t deadline)
 /* Entries whose records are in [from, to) of the log. */
 static void give_up(struct fth_kv *kv, uint64_t from, uint64_t to)
 {
-	for (uint32_t b = 0; b < kv->bucket_count; b++) {
+	for (uint32_t b = 0; b < kv_bucket_count(kv); b++) {
 		kv_lock_two(kv, b, b);
 		for (unsigned w = 0; w < KV_WAYS; w++) {
 			struct kv_entry *e = &kv->buckets[b].way[w];
@@ -161,7 +161,8 @@ static int place_again(struct fth_kv *kv, struct kv_slot *slot)
 
 bool kv_log_place_again(struct fth_kv *kv, uint32_t *bucket)
 {
-	uint32_t end = kv->bucket_count - *bucket < BUCKETS ? kv->bucket_count : *bucket + BUCKETS;
+	uint32_t count = kv_bucket_count(kv);
+	uint32_t end = count - *bucket < BUCKETS ? count : *bucket + BUCKETS;
 	int rc = 0;
 
 	for (; *bucket < end; ++*bucket) {
@@ -176,5 +177,7 @@ bool kv_log_place_again(struct fth_kv *kv, uint32_t *bucket)
 		if (rc < 0)
 			return false; /* wait for the log */
 	}
+	if (*bucket == count)
+		*bucket = UINT32_MAX; /* buckets that are added later hold nothing of that kind */
 	return true;
 }

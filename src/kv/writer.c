@@ -421,7 +421,7 @@ static bool keep_house(struct writer *w)
 		log->released = number + 1;
 		return true;
 	}
-	if (w->again_at < kv->bucket_count) {
+	if (w->again_at < kv_bucket_count(kv)) {
 		bool more;
 
 		pthread_mutex_unlock(&log->lock);
