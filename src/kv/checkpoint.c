@@ -199,11 +199,10 @@ static int put_entries(struct entries_out *out, const struct kv_entry *e, unsign
  * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
  * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
  */
-static int choose_limit(struct fth_kv *kv, uint64_t *limit)
+static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_t *limit)
 {
 	uint64_t chunk = kv->super.chunk, room = area_room(kv) - moved_room(kv), sum = 0;
-	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
-	uint64_t first = fth_load_relaxed_dev64(&kv->log.tail) / chunk, last = head / chunk;
+	uint64_t first = tail / chunk, last = head / chunk;
 	struct kv_entry e[KV_WAYS];
 	uint64_t *counts;
 
@@ -343,10 +342,15 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 	uint32_t restarts = __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED);
 	struct area area;
 	struct entries_out out = {.area = &area};
+	uint64_t tail;
 	int rc = area_open(&area, kv, which, h.number, deadline);
 
+	pthread_mutex_lock(&kv->log.lock);
+	h.head = fth_load_relaxed_dev64(&kv->log.head);
+	tail = fth_load_relaxed_dev64(&kv->log.tail);
+	pthread_mutex_unlock(&kv->log.lock);
 	if (rc == 0)
-		rc = choose_limit(kv, &out.limit);
+		rc = choose_limit(kv, h.head, tail, &out.limit);
 	if (rc == 0)
 		rc = write_buckets(&out);
 	if (rc == 0)
@@ -359,7 +363,6 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		h.entries = out.count;
 		h.replay_from = out.limit;
 		h.clean = clean;
-		h.head = fth_load_relaxed_dev64(&kv->log.head);
 		h.dropped = fth_load_relaxed_dev32(&kv->index_dropped);
 		pthread_mutex_lock(&kv->log.lock);
 		h.next = kv->log.next;

@@ -95,7 +95,7 @@ struct kv_index_header {
 	uint64_t flush_when;
 	uint64_t ends;	  /* position behind the last record of the log */
 	uint64_t tail;	  /* the oldest position that may be read */
-	uint64_t head;	  /* position where the log ends, if it was closed in good order */
+	uint64_t head;	  /* position where the log ended before the first entry was copied */
 	uint64_t durable; /* position: all before it was durable */
 	uint8_t zero[4096 - 136];
 	uint64_t checksum;

@@ -4,6 +4,7 @@
  * first, and none comes back with an older value.
  */
 #include "kv_fixture.h"
+#include "spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 
@@ -243,6 +244,52 @@ static void an_area_that_is_too_small_costs_no_item(void **state)
 	fth_dev_close(dev);
 }
 
+/*
+ * What the index on the device leaves to the log was durable. If the end of that is damaged, it is no crash:
+ * deletes in it must not be undone.
+ */
+static void damage_to_what_is_left_to_the_log(void **state)
+{
+	struct fth_kv_options o = durable();
+
+	(void)state;
+	for (unsigned crash = 0; crash < 2; crash++) {
+		struct fth_dev *dev = open_dev("crash(mem:64M)");
+		struct fth_kv_usage usage;
+		struct kv_super super;
+		struct box box;
+		uint64_t at;
+
+		o.items = 100;
+		box_open(&box, &o, dev);
+		assert_ok(box_close(&box));
+		o.items = 0;
+		box_open(&box, &o, dev);
+		set_short(&box, 0, 100000);
+		for (unsigned i = 0; i < 500; i++)
+			assert_ok(box_delete(&box, i));
+		fth_kv_usage(box.kv, &usage);
+		assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+		if (crash)
+			lose_power_and_close(&box, dev);
+		else
+			assert_ok(box_close(&box));
+		assert_int_equal(find_super(dev, &super, &at), 2);
+		flip(dev, super.log_at + usage.flash_used / o.chunk * o.chunk + 16);
+		box_open(&box, &o, dev);
+		assert_int_equal(recovery_of(&box).damaged_chunks, 1);
+		assert_false(recovery_of(&box).clean);
+		assert_int_equal(count_short(&box, 0, 500), 0);
+		set_short(&box, 0, 100000);
+		assert_ok(box_close(&box));
+		box_open(&box, &o, dev);
+		assert_true(recovery_of(&box).clean);
+		assert_int_equal(count_short(&box, 0, 100000), 100000);
+		assert_ok(box_close(&box));
+		fth_dev_close(dev);
+	}
+}
+
 /* Items that have expired make room in the index for others, in memory, on flash and after a restart. */
 static void expired_items_release_their_entries(void **state)
 {
@@ -350,6 +397,7 @@ int main(void)
 		cmocka_unit_test(an_index_that_is_smaller_than_memory),
 		cmocka_unit_test(what_the_index_dropped_stays_deleted),
 		cmocka_unit_test(an_area_that_is_too_small_costs_no_item),
+		cmocka_unit_test(damage_to_what_is_left_to_the_log),
 		cmocka_unit_test(expired_items_release_their_entries),
 		cmocka_unit_test(an_index_grows_beside_threads_and_checkpoints),
 	};
