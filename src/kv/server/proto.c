@@ -550,6 +550,20 @@ static void parse_words(struct kvp_text line, uint64_t value_max, struct kvp_lin
 	}
 }
 
+/*
+ * A web page can make a browser send a request to any port, with commands in its body: the connection ends at
+ * the request line, METHOD TARGET HTTP/1.1.
+ */
+static bool is_http(struct kvp_text line)
+{
+	static const char http[] = "HTTP/";
+	struct kvp_text word, last = {NULL, 0};
+
+	while ((word = kvp_word(&line)).length)
+		last = word;
+	return last.length >= sizeof(http) - 1 && memcmp(last.at, http, sizeof(http) - 1) == 0;
+}
+
 void kvp_parse(const char *line, size_t length, uint64_t value_max, struct kvp_line *out)
 {
 	struct kvp_text text = {line, length}, rest = text, name = kvp_word(&rest);
@@ -559,7 +573,10 @@ void kvp_parse(const char *line, size_t length, uint64_t value_max, struct kvp_l
 	while (i < COUNT(commands) && !kvp_is(name, commands[i].name))
 		i++;
 	if (i == COUNT(commands)) {
-		fail(out, unknown);
+		if (is_http(text))
+			out->command = KVP_QUIT;
+		else
+			fail(out, unknown);
 		return;
 	}
 	out->command = commands[i].command;

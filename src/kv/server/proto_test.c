@@ -237,6 +237,27 @@ static void test_meta(void **state)
 	assert_true(line.delta == 1 && line.initial == 0);
 }
 
+/* The request line of HTTP ends the connection, and no command of memcached is taken for one. */
+static void test_http(void **state)
+{
+	static const char *const requests[] = {"GET / HTTP/1.1", "POST /a b HTTP/1.0 ",
+					       "PRI * HTTP/2.0", "OPTIONS * HTTP/1.1"};
+	static const char *const others[] = {"GET a", "POST HTTP/1.1 a", "GET /HTTP/1.1",
+					     "GET / HTTP"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
+		struct kvp_line line = parse(requests[i]);
+
+		assert_int_equal(line.command, KVP_QUIT);
+		assert_null(line.error);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_string_equal(parse(others[i]).error, "ERROR");
+	assert_int_equal(parse("get a HTTP/1.1").command, KVP_GET);
+	assert_int_equal(parse("set HTTP/1.1 0 0 1").command, KVP_STORE);
+}
+
 static void test_numbers(void **state)
 {
 	uint64_t u;
@@ -292,7 +313,7 @@ int main(void)
 		cmocka_unit_test(test_errors),	cmocka_unit_test(test_long_keys),
 		cmocka_unit_test(test_classic), cmocka_unit_test(test_skips),
 		cmocka_unit_test(test_meta),	cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_base64),
+		cmocka_unit_test(test_base64),	cmocka_unit_test(test_http),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -517,6 +517,29 @@ static void test_binary_protocol(void **state)
 	stop(&f);
 }
 
+/* A web page makes a browser send commands in the body of a request. */
+static void test_http_request(void **state)
+{
+	static const char request[] = "mn\r\nPOST / HTTP/1.1\r\nHost: cache\r\n"
+				      "Content-Length: 22\r\n\r\nset page 0 0 1\r\nx\r\nmn\r\n";
+	struct fixture f;
+	char *text;
+	int fd;
+
+	(void)state;
+	start(&f, NULL, NULL);
+	fd = dial(&f);
+	put(fd, request, strlen(request));
+	text = take_until(fd, NULL);
+	assert_string_equal(text, "MN\r\n");
+	free(text);
+	close(fd);
+	fd = dial(&f);
+	ask(fd, "get page\r\n", "END\r\n");
+	close(fd);
+	stop(&f);
+}
+
 static void test_long_line(void **state)
 {
 	char line[5000];
@@ -1160,6 +1183,7 @@ int main(void)
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_half_closed),
 		cmocka_unit_test(test_binary_protocol),
+		cmocka_unit_test(test_http_request),
 		cmocka_unit_test(test_long_line),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_no_busy_loops),
