@@ -74,7 +74,7 @@ ask "$text"
 
 # Figures of a server.
 expect 0 stat --server "127.0.0.1:$port"
-[[ $out == "127.0.0.1:$port: fathom-"*"items         20"*"sets          207"*"latency "*"set: half below"*"write amplification"* ]] ||
+[[ $out == "127.0.0.1:$port: 1.6.18 fathom-"*"items         20"*"sets          207"*"latency "*"set: half below"*"write amplification"* ]] ||
   fail "stat: $out"
 expect 0 --json stat --server "localhost:$port"
 [[ $out == '{"server":"localhost:'*'"sets":207,'*'"flash_queue_depth":0,'*'"write_amplification":'*'"latency_us":{"set":{"mean":'* ]] ||
@@ -82,7 +82,7 @@ expect 0 --json stat --server "localhost:$port"
 expect 0 stat --all --server "127.0.0.1:$port"
 [[ $out == "pid "*"flash_reads_in_flight "*"kv_flash_reads "*"latency_get_p99_ns "* ]] || fail "stat: $out"
 expect 0 --json stat --all --server "127.0.0.1:$port"
-[[ $out == '{"pid":'*'"version":"fathom-'*'"kv_sets":'* ]] || fail "stat: $out"
+[[ $out == '{"pid":'*'"version":"1.6.18 fathom-'*'"kv_sets":'* ]] || fail "stat: $out"
 expect 1 stat --server 127.0.0.1:1
 [[ $err == *"cannot connect to 127.0.0.1:1: Connection refused"* ]] || fail "stat of nothing: $err"
 expect 1 stat --server "unix:$work/nosuch"

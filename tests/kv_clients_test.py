@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""kv_clients_test.py FATHOM: clients of memcached that are in use: pymemcache, pylibmc, memcaslap."""
+"""kv_clients_test.py FATHOM: clients of memcached that are in use: pymemcache, pylibmc, memcaslap
+and other tools of libmemcached."""
 import os
 import re
 import shutil
@@ -106,7 +107,7 @@ def check_bytes(c):
     assert c.get("size") is None  # what is there would be old
     assert c.set("k" * 250, b"1", noreply=False) and c.get("k" * 250) == b"1"
     assert raises(MemcacheIllegalInputError, c.set, "k" * 251, b"1")
-    assert c.version().startswith(b"fathom")
+    assert c.version().startswith(b"1.6.18 fathom-")
     stats = c.stats()
     assert int(stats[b"cmd_set"]) > 2000 and b"limit_maxbytes" in stats
     assert c.stats("settings") and c.stats("items") is not None
@@ -244,13 +245,27 @@ def check_memcaslap(server):
     print("memcaslap: %d gets verified; of changed values it noticed %d" % (gets, seen))
 
 
+# ---- memcping, memcstat ----
+
+
+def check_tools(server):
+    """They parse the version, as libmemcached does, before anything else."""
+    for tool, wanted in (("memcping", ""), ("memcstat", "\tversion: 1.6.18")):
+        p = subprocess.run([tool, "--servers=127.0.0.1:%d" % server.port], timeout=60,
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        text = p.stdout.decode()
+        if p.returncode or wanted not in text:
+            fail("%s: status %d: %s" % (tool, p.returncode, text[-1000:]))
+
+
 def main():
     if not shutil.which("memcaslap"):
         skip("memcaslap is not installed (libmemcached-tools)")
     with Folder() as folder:
         # Little memory, so that much comes from flash.
         with Server(FATHOM, "--memory", "8M", "--flash", folder.flash("c", "256M")) as server:
-            for check in (check_pymemcache, check_pylibmc, check_threads, check_memcaslap):
+            for check in (check_pymemcache, check_pylibmc, check_threads, check_memcaslap,
+                          check_tools):
                 begin = time.monotonic()
                 check(server)
                 print("%s: %.1f s" % (check.__name__, time.monotonic() - begin), flush=True)

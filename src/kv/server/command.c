@@ -2,8 +2,6 @@
 /* From commands to operations of the cache, and from their results to answers. */
 #include "kv/server/server.h"
 
-#include "fathom/base/version.h"
-
 #include "kv/kv_internal.h"
 
 #include <errno.h>
@@ -327,7 +325,7 @@ void command_start(struct conn *conn, const char *text, size_t length)
 		start_flush_all(conn, &line);
 		return;
 	case KVP_VERSION:
-		command_say(conn, "VERSION fathom-" FTH_VERSION_STRING);
+		command_say(conn, "VERSION " KVS_VERSION);
 		return;
 	case KVP_VERBOSITY:
 		command_say(conn, line.noreply ? "" : "OK");

@@ -25,7 +25,7 @@ enum kvp_command {
 	KVP_VERBOSITY,
 	KVP_STATS,
 	KVP_SHUTDOWN,
-	KVP_QUIT, /* or the request line of HTTP */
+	KVP_QUIT,     /* or the request line of HTTP */
 	KVP_META_GET, /* from here on: meta commands */
 	KVP_META_SET,
 	KVP_META_DELETE,

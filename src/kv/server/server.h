@@ -16,6 +16,7 @@
 #define FTH_KV_SERVER_INTERNAL_H
 
 #include "base/listen.h"
+#include "fathom/base/version.h"
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
@@ -24,6 +25,12 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/types.h>
+
+/*
+ * Clients read the first number as the version of memcached, and libmemcached accepts none below 1: it is the
+ * version whose protocol is served (proto.h). Distributions put a name behind it, too.
+ */
+#define KVS_VERSION "1.6.18 fathom-" FTH_VERSION_STRING
 
 #define LINE_MAX_BYTES 2048u	    /* of a command line; the keys of a get do not count */
 #define TASKS_MAX      128u	    /* commands of one connection under way */

@@ -7,7 +7,6 @@
  */
 #include "kv/server/server.h"
 
-#include "fathom/base/version.h"
 #include "fathom/hd/wait.h"
 
 #include "kv/kv_internal.h"
@@ -155,7 +154,7 @@ static void put_process(struct fth_kv_server *server, struct bytes *out)
 	put(out, "pid", (uint64_t)getpid());
 	put(out, "uptime", (fth_now_ns() - server->started_ns) / 1000000000u);
 	put(out, "time", kv_now());
-	bytes_printf(out, "STAT version fathom-%s\r\n", FTH_VERSION_STRING);
+	bytes_printf(out, "STAT version %s\r\n", KVS_VERSION);
 	put(out, "pointer_size", 8 * sizeof(void *));
 	bytes_printf(out, "STAT rusage_user %ld.%06ld\r\n", (long)self.ru_utime.tv_sec,
 		     (long)self.ru_utime.tv_usec);
