@@ -1,28 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * A server over real sockets: every command, clients that behave badly, flash that fails or is slow.
- * Clients wait at most WAIT_S for anything, so that a test fails instead of hanging.
- */
-#include "fathom/kv/server.h"
+/* A server over real sockets: every command, clients that behave badly, flash that fails or is slow. */
+#include "server_fixture.h"
 
-#include "fathom/hd/wait.h"
-
-#include "fth_test.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 /* ThreadSanitizer has several bytes for each byte that is touched. */
 #ifdef __SANITIZE_THREAD__
@@ -30,150 +13,6 @@
 #else
 #define SHADOW 1u
 #endif
-
-#define WAIT_S 30
-
-struct fixture {
-	struct fth_kv *kv;
-	struct fth_kv_server *server;
-	unsigned port;
-};
-
-static void start(struct fixture *f, const char *flash, struct fth_kv_server_options *server)
-{
-	struct fth_kv_server_options none = FTH_KV_SERVER_OPTIONS_INIT;
-	struct fth_kv_options kv = FTH_KV_OPTIONS_INIT;
-	const char *where = "127.0.0.1:0";
-
-	server = server ? server : &none;
-	kv.flash = flash;
-	kv.memory = flash ? 8u << 20 : 32u << 20;
-	kv.items = 200000;
-	kv.timeout_ns = 500000000u;
-	if (!server->listen) {
-		server->listen = &where;
-		server->listen_count = 1;
-	}
-	server->workers = server->workers ? server->workers : 2;
-	assert_ok(fth_kv_open(&kv, &f->kv));
-	assert_ok(fth_kv_server_start(f->kv, server, &f->server));
-	f->port = fth_kv_server_port(f->server);
-}
-
-static void stop(struct fixture *f)
-{
-	fth_kv_server_stop(f->server, fth_deadline_ns(2000000000u));
-	assert_ok(fth_kv_close(f->kv));
-}
-
-/* ---- clients ---- */
-
-static int dial_port(unsigned port)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons((uint16_t)port),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	struct timeval wait = {.tv_sec = WAIT_S};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_true(fd >= 0);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait)), 0);
-	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)), 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	return fd;
-}
-
-static int dial(const struct fixture *f)
-{
-	return dial_port(f->port);
-}
-
-static void put(int fd, const void *data, size_t n)
-{
-	const char *at = data;
-
-	while (n) {
-		ssize_t sent = send(fd, at, n, MSG_NOSIGNAL);
-
-		if (sent <= 0)
-			fail_msg("send: %s", strerror(errno));
-		at += sent;
-		n -= (size_t)sent;
-	}
-}
-
-static void take(int fd, void *data, size_t n)
-{
-	char *at = data;
-
-	while (n) {
-		ssize_t got = recv(fd, at, n, 0);
-
-		if (got <= 0)
-			fail_msg("recv: %s", got ? strerror(errno) : "the server closed");
-		at += got;
-		n -= (size_t)got;
-	}
-}
-
-static void expect_text(int fd, const char *text)
-{
-	char *got = calloc(1, strlen(text) + 1);
-
-	take(fd, got, strlen(text));
-	assert_string_equal(got, text);
-	free(got);
-}
-
-static void ask(int fd, const char *say, const char *answer)
-{
-	put(fd, say, strlen(say));
-	expect_text(fd, answer);
-}
-
-static void expect_closed(int fd)
-{
-	char byte;
-	ssize_t n = recv(fd, &byte, 1, 0);
-
-	assert_true(n == 0 || (n < 0 && errno == ECONNRESET));
-	close(fd);
-}
-
-/* Everything up to the end of the connection, or up to `end`. */
-static char *take_until(int fd, const char *end)
-{
-	size_t have = 0, room = 1 << 20;
-	char *text = malloc(room + 1);
-
-	assert_non_null(text);
-	for (;;) {
-		ssize_t n = recv(fd, text + have, room - have, 0);
-
-		assert_true(n >= 0);
-		have += (size_t)n;
-		text[have] = '\0';
-		assert_true(have < room);
-		if (n == 0 || (end && strstr(text, end)))
-			return text;
-	}
-}
-
-static uint64_t stat_of(int fd, const char *name)
-{
-	char wanted[64], *text, *at;
-	uint64_t value;
-
-	put(fd, "stats\r\n", 7);
-	text = take_until(fd, "\r\nEND\r\n");
-	snprintf(wanted, sizeof(wanted), "STAT %s ", name);
-	at = strstr(text, wanted);
-	if (!at)
-		fail_msg("no %s in stats", name);
-	value = strtoull(at + strlen(wanted), NULL, 10);
-	free(text);
-	return value;
-}
 
 /* ---- dialogs ---- */
 
@@ -978,17 +817,6 @@ static void test_stats(void **state)
 	stop(&f);
 }
 
-static char *http(unsigned port, const char *request)
-{
-	int fd = dial_port(port);
-	char *text;
-
-	put(fd, request, strlen(request));
-	text = take_until(fd, NULL);
-	close(fd);
-	return text;
-}
-
 static void test_metrics(void **state)
 {
 	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
@@ -1133,30 +961,24 @@ static void test_bad_options(void **state)
 static void test_unix_socket(void **state)
 {
 	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT, again;
-	struct sockaddr_un to = {.sun_family = AF_UNIX};
 	struct fth_kv_server *second;
-	char where[64] = "unix:/tmp/fathom-kv-test-";
-	const char *list = where;
+	const char *where = unix_place();
 	struct fixture f;
 	int fd;
 
 	(void)state;
-	snprintf(where + strlen(where), 16, "%d", (int)getpid());
-	strcpy(to.sun_path, where + 5);
-	o.listen = &list;
+	o.listen = &where;
 	o.listen_count = 1;
 	again = o;
 	start(&f, NULL, &o);
 	assert_int_equal(f.port, 0);
 	assert_int_equal(fth_kv_server_start(f.kv, &again, &second), -EADDRINUSE);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	fd = dial_unix(where);
 	ask(fd, "set a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
 	/* A client that asks for nothing in return and goes. */
 	put(fd, "set b 0 0 1 noreply\r\ny\r\n", 24);
 	close(fd);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	fd = dial_unix(where);
 	for (unsigned i = 0; i < 1000; i++) {
 		char got[5] = "";
 
@@ -1169,7 +991,7 @@ static void test_unix_socket(void **state)
 	}
 	close(fd);
 	stop(&f);
-	assert_int_equal(access(to.sun_path, F_OK), -1);
+	assert_int_equal(access(where + strlen("unix:"), F_OK), -1);
 }
 
 int main(void)
