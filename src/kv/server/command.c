@@ -49,7 +49,7 @@ static bool memory_is_short(const struct task *task)
 
 	if (task->op.verb != FTH_KV_GET && task->op.verb != FTH_KV_TOUCH)
 		return false;
-	return w->held + w->expected + task->conn->guess > w->server->held_max;
+	return w->held + w->expected + task->conn->guess > conn_held_max(task->conn);
 }
 
 /* `more`: a further operation of its command, which cannot wait: another task may do so already. */
@@ -59,6 +59,7 @@ static void launch(struct task *task, bool more)
 	int rc;
 
 	if (!more && memory_is_short(task)) {
+		conn->worker->crowded = true;
 		conn->waiting = task;
 		conn_starve(conn);
 		return;

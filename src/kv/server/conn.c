@@ -15,7 +15,9 @@
  *    value is known when the cache returns it: until then it is estimated from earlier values
  *    (`guess`). If all connections of a worker hold and expect WORKER_HELD bytes, each has one
  *    command at a time, and those that read no replies are closed. Above held_max no value is read
- *    from the cache or received, and the connections that have held a reply or a part of a value for longest
+ *    from the cache or received. A quarter of that is for connections that have read their replies so far:
+ *    any number of others that do not read delay these no more than by their share of the worker's time.
+ *    While a connection waits for memory, those that make no progress with a reply or a value
  *    are closed, so that the others can continue.
  * 4. A closed connection exists until its last operation has returned from the cache: a reply cannot
  *    reach the next owner of its descriptor.
@@ -27,11 +29,14 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -246,10 +251,17 @@ static unsigned tasks_max(const struct conn *conn)
 	return n < TASKS_MAX ? (unsigned)n : TASKS_MAX;
 }
 
+uint64_t conn_held_max(const struct conn *conn)
+{
+	uint64_t most = conn->worker->server->held_max;
+
+	return conn->reads ? most : most / 4 * 3;
+}
+
 /* There is no room for more of the value that comes in. */
 static bool value_waits(const struct conn *conn)
 {
-	return conn->state == CONN_VALUE && conn->worker->held > conn->worker->server->held_max;
+	return conn->state == CONN_VALUE && conn->worker->held > conn_held_max(conn);
 }
 
 static bool may_go_on(const struct conn *conn)
@@ -501,6 +513,14 @@ static ssize_t receive(struct conn *conn, void *to, size_t n)
 	return conn->tls ? tls_read(conn->tls, to, n) : recv(conn->fd, to, n, 0);
 }
 
+/* The peer's system has all that was sent: its buffers do not hold a long reply that nobody reads. */
+static bool all_is_taken(const struct conn *conn)
+{
+	int left = 0;
+
+	return !bytes_count(&conn->out) && ioctl(conn->fd, SIOCOUTQ, &left) == 0 && left == 0;
+}
+
 /* Read what is there; notes the end. False: the connection is broken. */
 static bool fill(struct conn *conn)
 {
@@ -528,6 +548,8 @@ static bool fill(struct conn *conn)
 	if (n > 0) {
 		kvs_add(&conn->worker->counts.bytes_read, (uint64_t)n);
 		conn->active_ns = conn->worker->now;
+		if (!conn->reads && conn->sent)
+			conn->reads = all_is_taken(conn);
 		return true;
 	}
 	conn->eof = n == 0;
@@ -587,6 +609,7 @@ static bool drain(struct conn *conn)
 		if (n <= 0)
 			return n < 0 && errno == EAGAIN;
 		conn->out.from += (size_t)n;
+		conn->sent = true;
 		kvs_add(&conn->worker->counts.bytes_written, (uint64_t)n);
 		conn->active_ns = conn->worker->now;
 	}
@@ -600,6 +623,8 @@ static void unlink_starved(struct conn *conn)
 	for (struct conn **link = &conn->worker->starved; *link; link = &(*link)->next_starved)
 		if (*link == conn) {
 			*link = conn->next_starved;
+			if (!*link)
+				conn->worker->starved_end = link;
 			return;
 		}
 }
@@ -725,8 +750,20 @@ void conn_starve(struct conn *conn)
 	if (conn->starved)
 		return;
 	conn->starved = true;
-	conn->next_starved = conn->worker->starved;
-	conn->worker->starved = conn;
+	conn->next_starved = NULL;
+	*conn->worker->starved_end = conn;
+	conn->worker->starved_end = &conn->next_starved;
+}
+
+bool conn_is_stuck(const struct conn *conn)
+{
+	struct pollfd p = {.fd = conn->fd};
+
+	if (conn->wants_write)
+		p.events |= POLLOUT;
+	if (conn->storing && !conn->blocked)
+		p.events |= POLLIN;
+	return p.events && poll(&p, 1, 0) == 0;
 }
 
 /* What is left is waited for, and empty buffers go back. */
@@ -747,8 +784,12 @@ static void settle(struct conn *conn)
 	wants = bytes_count(&conn->out) > 0 && !conn->sending && !is_held_back(conn);
 	if (!wants && !conn->storing)
 		conn->holds_ns = w->now;
-	if (value_waits(conn))
+	if (value_waits(conn)) {
+		w->crowded = true;
 		conn_starve(conn);
+	}
+	if (conn->blocked && !blocked)
+		conn->active_ns = w->now; /* the peer could send nothing */
 	if (blocked != conn->blocked || wants != conn->wants_write) {
 		conn->blocked = blocked;
 		conn->wants_write = wants;

@@ -25,6 +25,7 @@
 #define EVENTS	   128
 #define TICK_MS	   100 /* how often timeouts are looked at */
 #define ACCEPT_MAX 16  /* connections taken in one go */
+#define FEED_MAX   16  /* connections that waited for room, the same */
 
 /* What an event is for, where it is not a connection. */
 static char for_flash, for_wake;
@@ -56,7 +57,7 @@ static void take_connection(struct kvs_worker *w, int fd)
 {
 	static const char full[] = "SERVER_ERROR too many connections\r\n";
 	struct fth_kv_server *server = w->server;
-	int one = 1;
+	int one = 1, unsent = OUT_MAX;
 
 	if (__atomic_add_fetch(&server->connections, 1, __ATOMIC_RELAXED) >
 	    server->connections_max) {
@@ -68,6 +69,8 @@ static void take_connection(struct kvs_worker *w, int fd)
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix ones */
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	/* Or the system takes several MB for a peer that does not read, and the time to copy them. */
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	kvs_add(&w->counts.accepted, 1);
 	if (conn_open(w, fd) < 0) {
 		__atomic_fetch_sub(&server->connections, 1, __ATOMIC_RELAXED);
@@ -162,18 +165,39 @@ static void collect(struct kvs_worker *w)
 	} while (n == EVENTS || w->submitted);
 }
 
-/* Connections whose command the cache had no room for. */
-static void feed_starved(struct kvs_worker *w)
+/*
+ * Connections whose command the cache had no room for, first those that have waited for longest. No more than
+ * FEED_MAX go on, so that the sockets of others are looked at in between. True: there may be more.
+ */
+static bool feed_starved(struct kvs_worker *w)
 {
-	struct conn *conn = w->starved, *next;
+	struct conn *conn, *list = w->starved, **end;
+	unsigned fed = 0;
 
 	w->starved = NULL;
-	for (struct conn *c = conn; c; c = c->next_starved)
-		c->starved = false;
-	for (; conn; conn = next) {
-		next = conn->next_starved; /* it may get into the list again */
-		conn_advance(conn);
+	w->starved_end = &w->starved;
+	while ((conn = list) && fed < FEED_MAX) {
+		list = conn->next_starved;
+		conn->starved = false;
+		end = w->starved_end;
+		conn_advance(conn); /* may free it, or put it into the list again */
+		fed += w->starved_end == end;
 	}
+	if (!list)
+		return false;
+	for (conn = list; conn->next_starved; conn = conn->next_starved)
+		;
+	conn->next_starved = w->starved;
+	if (!w->starved)
+		w->starved_end = &conn->next_starved;
+	w->starved = list;
+	return true;
+}
+
+static void close_slow(struct kvs_worker *w, struct conn *conn)
+{
+	kvs_add(&w->counts.closed_slow, 1);
+	conn_close(conn);
 }
 
 static void close_idle(struct kvs_worker *w)
@@ -195,8 +219,7 @@ static void close_idle(struct kvs_worker *w)
 			conn_close(conn);
 		} else if (w->held > WORKER_HELD && bytes_count(&conn->out) &&
 			   now > conn->active_ns && quiet > STALL_NS) {
-			kvs_add(&w->counts.closed_slow, 1);
-			conn_close(conn);
+			close_slow(w, conn);
 		}
 	}
 }
@@ -214,14 +237,24 @@ static struct conn *find_hoarder(const struct kvs_worker *w)
 	return found;
 }
 
+/*
+ * Connections wait for memory. Those go that never took an answer and do not take this one, then those that
+ * have had an answer to take, or a value to send, for longest.
+ */
 static void close_hoarders(struct kvs_worker *w)
 {
-	struct conn *conn;
+	struct conn *conn, *next;
 
-	while (w->held > w->server->held_max / 4 * 3 && (conn = find_hoarder(w)) != NULL) {
-		kvs_add(&w->counts.closed_slow, 1);
-		conn_close(conn);
+	if (!w->crowded)
+		return;
+	w->crowded = false;
+	for (conn = w->conns; conn; conn = next) {
+		next = conn->next;
+		if (!conn->reads && w->now > conn->active_ns + STUCK_NS && conn_is_stuck(conn))
+			close_slow(w, conn);
 	}
+	while (w->held > w->server->held_max / 2 && (conn = find_hoarder(w)) != NULL)
+		close_slow(w, conn);
 }
 
 static void tick(struct kvs_worker *w, bool *stopping)
@@ -244,11 +277,11 @@ static void *loop_main(void *context)
 	struct kvs_worker *w = context;
 	struct epoll_event events[EVENTS];
 	uint64_t ticked = fth_now_ns();
-	bool stopping = false;
+	bool stopping = false, hurry = false;
 
 	/* Closed connections have operations in the cache, which end by its timeout. */
 	while (!stopping || w->conns || w->dying) {
-		int n = epoll_wait(w->epoll, events, EVENTS, TICK_MS);
+		int n = epoll_wait(w->epoll, events, EVENTS, hurry ? 0 : TICK_MS);
 		uint64_t count;
 
 		w->now = fth_now_ns();
@@ -263,8 +296,9 @@ static void *loop_main(void *context)
 		}
 		collect(w);
 		close_hoarders(w);
+		hurry = false;
 		if (w->starved) {
-			feed_starved(w);
+			hurry = feed_starved(w);
 			collect(w);
 		}
 		if (w->now - ticked > TICK_MS * 1000000u / 2) {
@@ -313,6 +347,7 @@ int loop_start(struct kvs_worker *w)
 		rc = watch(w, fth_kv_worker_fd(w->kv), EPOLLIN, &for_flash);
 	if (rc == 0)
 		watch_listening(w, true);
+	w->starved_end = &w->starved;
 	w->sending_end = &w->sending;
 	w->now = fth_now_ns();
 	w->guess = GUESS_BYTES;

@@ -45,7 +45,8 @@
 #define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
 #define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
 #define WORKER_MAX     (128u << 20) /* no value is read above this, or 16 of the longest values */
-#define HOARD_NS       1000000000u /* near it, who holds one answer or value for so long is closed */
+#define HOARD_NS       1000000000u /* while others wait for it, who holds memory so long is closed */
+#define STUCK_NS       100000000u  /* the same without any progress, if it never read its answers */
 
 #define LATENCY_BUCKETS 36u /* bucket i: below 2^i ns */
 enum kvs_kind { KIND_GET, KIND_SET, KIND_DELETE, KIND_COUNT, KIND_TOUCH, KIND_OTHER, KIND_NUMBER };
@@ -112,6 +113,8 @@ struct conn {
 	bool sending;	/* in the worker's list: conn_flush() */
 	bool spoke;	/* its first line has come */
 	bool trusted;	/* it has given a password, or needs none */
+	bool sent;	/* it was sent an answer */
+	bool reads;	/* a request came when it had taken all that was sent */
 	void *tls;
 	struct bytes in, out;
 	size_t out_counted;  /* bytes of out in the worker's `held` */
@@ -125,7 +128,7 @@ struct conn {
 	unsigned mutating;	    /* of these, changes */
 	uint64_t held;		    /* bytes of values of complete tasks */
 	uint64_t guess;		    /* bytes of a value, from those before */
-	uint64_t active_ns;	    /* when something last came or went */
+	uint64_t active_ns;	    /* when something last came or went, or could come again */
 	uint64_t holds_ns;	    /* since then it has an answer to take, or a value to send */
 };
 
@@ -148,10 +151,11 @@ struct kvs_worker {
 	bool runs;
 	bool submitted; /* an operation, after the last fth_kv_reap() */
 	bool deaf;	/* does not listen until the next tick: no descriptors were left */
+	bool crowded;	/* a connection waits for memory that others hold */
 	struct fth_kv_worker *kv;
 	int epoll, wake;
 	struct conn *conns;
-	struct conn *starved;
+	struct conn *starved, **starved_end;
 	struct conn *sending, **sending_end; /* answers are sent at the end of the round */
 	size_t put_off;			     /* bytes of them */
 	unsigned dying;			     /* closed connections with operations in the cache */
@@ -231,6 +235,10 @@ void conn_flush(struct conn *conn);
 void conn_close(struct conn *conn);
 /* It waits for the cache or for memory: the worker calls conn_advance() soon. */
 void conn_starve(struct conn *conn);
+/* The bytes that the worker may hold before this connection waits for memory. */
+uint64_t conn_held_max(const struct conn *conn);
+/* The socket is not ready for what the connection waits for: the peer is slow, not the worker. */
+bool conn_is_stuck(const struct conn *conn);
 
 struct task *task_new(struct conn *conn);
 void task_free(struct task *task);
