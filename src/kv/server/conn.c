@@ -31,8 +31,6 @@
 #include <errno.h>
 #include <linux/sockios.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -44,87 +42,6 @@
 #define POOLED_MAX  1024u
 #define BINARY	    0x80 /* first byte of a request of the binary protocol */
 #define BINARY_HEAD 24u
-
-/* ---- bytes ---- */
-
-char *bytes_room(struct bytes *b, size_t n)
-{
-	if (b->from == b->to)
-		b->from = b->to = 0;
-	if (b->room - b->to < n && b->from > 0) {
-		memmove(b->data, b->data + b->from, b->to - b->from);
-		b->to -= b->from;
-		b->from = 0;
-	}
-	if (b->room - b->to < n) {
-		size_t room = b->room ? b->room : 2048;
-		char *data;
-
-		while (room - b->to < n)
-			room *= 2;
-		data = realloc(b->data, room);
-		if (!data) {
-			b->failed = true;
-			return NULL;
-		}
-		b->data = data;
-		b->room = room;
-	}
-	return b->data + b->to;
-}
-
-void bytes_put(struct bytes *b, const void *data, size_t n)
-{
-	char *to = bytes_room(b, n);
-
-	if (!to || n == 0) /* an empty value has no address */
-		return;
-	memcpy(to, data, n);
-	b->to += n;
-}
-
-void bytes_printf(struct bytes *b, const char *format, ...)
-{
-	char text[512];
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(text, sizeof(text), format, args);
-	va_end(args);
-	if (n > 0)
-		bytes_put(b, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
-}
-
-void bytes_release(struct bytes *b)
-{
-	free(b->data);
-	memset(b, 0, sizeof(*b));
-}
-
-/* Lend a buffer of the worker to a connection that has nothing in its own. */
-static void bytes_lend(struct bytes *to, struct kvs_worker *w)
-{
-	if (to->data || !w->spares)
-		return;
-	*to = w->spare[--w->spares];
-	w->spare_bytes -= to->room;
-}
-
-/* Give it back if it is empty. */
-static void bytes_return(struct bytes *from, struct kvs_worker *w)
-{
-	if (bytes_count(from) || !from->data)
-		return;
-	from->from = from->to = 0;
-	if (w->spares == SPARES || w->spare_bytes + from->room > SPARE_BYTES) {
-		bytes_release(from);
-	} else {
-		w->spare_bytes += from->room;
-		w->spare[w->spares++] = *from;
-	}
-	memset(from, 0, sizeof(*from));
-}
 
 /* ---- tasks ---- */
 

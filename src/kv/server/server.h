@@ -3,6 +3,7 @@
  * Inside the server.
  *
  *	proto.c		lines to commands
+ *	bytes.c		buffers
  *	conn.c		a connection: bytes in, tasks, bytes out
  *	command.c	from a command to an operation, from its result to an answer
  *	loop.c		a worker: sockets and flash in one epoll set
@@ -204,13 +205,17 @@ static inline void kvs_add(uint64_t *counter, uint64_t n)
 	__atomic_store_n(counter, *counter + n, __ATOMIC_RELAXED);
 }
 
-/* ---- bytes ---- */
+/* ---- bytes.c ---- */
 
 /* Room for n more; NULL when memory is short. */
 char *bytes_room(struct bytes *b, size_t n);
 void bytes_put(struct bytes *b, const void *data, size_t n);
 void bytes_printf(struct bytes *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void bytes_release(struct bytes *b);
+/* Lend a buffer of the worker to a connection that has nothing in its own. */
+void bytes_lend(struct bytes *to, struct kvs_worker *w);
+/* Give it back if it is empty. */
+void bytes_return(struct bytes *from, struct kvs_worker *w);
 static inline size_t bytes_count(const struct bytes *b)
 {
 	return b->to - b->from;
