@@ -75,6 +75,45 @@ expect 1 stat "${to[@]}" --auth "$work/users"
   fail "a folder is left in /tmp"
 stop TERM
 
+# SIGHUP: other files for later connections; bad ones change nothing.
+live() { # NAME: its certificate and key are those of the server
+  cp "$work/$1.pem" "$work/live.pem"
+  cp "$work/$1.key" "$work/live.key"
+}
+with_live() { # CERTIFICATE PASSWORD-FILE: a client
+  "$fathom" kv stat --server "127.0.0.1:$port" --auth "$work/$2" --tls-ca "$work/$1.pem" >/dev/null 2>&1
+}
+reloads() { # EVENT COUNT: wait until the log has so many
+  local i
+  kill -HUP $server
+  for ((i = 0; i < 600; i++)); do
+    [ "$(grep -c " $1: " "$work/log")" = "$2" ] && return 0
+    sleep 0.1
+  done
+  fail "no $1 after SIGHUP: $(cat "$work/log")"
+}
+live good
+cp "$work/users" "$work/secrets"
+launch --listen 127.0.0.1:0 --flash none --auth "$work/secrets" --log text \
+  --tls-cert "$work/live.pem" --tls-key "$work/live.key"
+wait_ready
+with_live good users || fail "the first files: $(cat "$work/log")"
+live other
+cp "$work/wrong" "$work/secrets"
+with_live good users || fail "new files before SIGHUP"
+reloads reload 1
+with_live other wrong || fail "new files are not in use"
+! with_live good wrong || fail "the old certificate is in use"
+! with_live other users || fail "the old password is in use"
+cp "$work/good.pem" "$work/live.pem" # not the one of the key
+cp "$work/users" "$work/secrets"
+reloads reload-failed 1
+[[ $(cat "$work/log") == *"live.key is not the key of"* || $(cat "$work/log") == *"live.key: cannot read"* ]] ||
+  fail "a bad file: $(cat "$work/log")"
+with_live other wrong || fail "bad files replaced the good ones"
+! with_live other users || fail "a bad certificate, and passwords changed"
+stop TERM
+
 # It verifies, but names another host.
 serve elsewhere
 expect 1 stat --server "127.0.0.1:$port" --auth "$work/users" --tls-ca "$work/elsewhere.pem"

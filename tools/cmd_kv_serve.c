@@ -264,13 +264,49 @@ static void report(const struct serve *s, const struct fth_kv *kv,
 	fflush(stdout);
 }
 
-static void run_until_stopped(const struct serve *s, const struct fth_kv *kv)
+/* ---- reading files again ---- */
+
+static volatile sig_atomic_t reload_wanted;
+
+static void on_reload(int signal)
+{
+	(void)signal;
+	reload_wanted = 1;
+}
+
+/* As daemons have it: SIGHUP does not end the server. */
+static void catch_reload(void)
+{
+	struct sigaction action = {.sa_handler = on_reload};
+
+	sigaction(SIGHUP, &action, NULL);
+}
+
+static void reload(const struct serve *s, struct fth_kv_server *server)
+{
+	int rc;
+
+	reload_wanted = 0;
+	rc = fth_kv_server_reload(server);
+	if (rc < 0 && s->log_format == FTH_LOG_OFF)
+		fth_cli_error("%s; certificate and passwords stay as they were",
+			      fth_error_text(rc));
+	else if (rc < 0)
+		log_event(s, "reload-failed", fth_error_text(rc));
+	else
+		log_event(s, "reload", "certificate and passwords were read again");
+}
+
+static void run_until_stopped(const struct serve *s, const struct fth_kv *kv,
+			      struct fth_kv_server *server)
 {
 	struct timespec nap = {.tv_nsec = 50000000};
 
 	while (!fth_cli_stopped() && !watch_log(s, kv)) {
 		nanosleep(&nap, NULL);
 		log_flash_errors(s, kv);
+		if (reload_wanted)
+			reload(s, server);
 	}
 }
 
@@ -305,7 +341,7 @@ static int serve(struct serve *s)
 		log_recovery(s, kv);
 		log_event(s, "start", first_address(s));
 		report(s, kv, server);
-		run_until_stopped(s, kv);
+		run_until_stopped(s, kv, server);
 		failed = watch_log(s, kv);
 		log_event(s, "stop", "connections are closed, then the index is written");
 		fth_kv_server_stop(server, fth_deadline_ns(STOP_NS));
@@ -404,6 +440,7 @@ static int run_serve(int argc, char **argv)
 	s.server.workers = (unsigned)s.workers;
 	s.server.connections = (unsigned)s.connections;
 	s.server.idle_s = (uint32_t)s.idle;
+	catch_reload();
 	raise_limit(s.connections);
 	/* Long values go back to the system when they are freed, so that memory is what is in use. */
 	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);

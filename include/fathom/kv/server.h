@@ -67,6 +67,13 @@ int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *o
  */
 void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline);
 
+/*
+ * Read auth_file, tls_certificate and tls_key of the options again, from the same paths. Connections that exist keep
+ * their TLS sessions and need no new password; later ones use the new files. Any thread; blocks while it reads. Returns
+ * 0, also without such files, or the error of a file: all of the old ones then stay in use.
+ */
+int fth_kv_server_reload(struct fth_kv_server *server);
+
 /* The port that the first TCP socket listens on; 0 if there is none. For "127.0.0.1:0". */
 unsigned fth_kv_server_port(const struct fth_kv_server *server);
 

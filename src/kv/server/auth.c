@@ -16,7 +16,7 @@ struct auth_entry {
 	uint32_t length;
 };
 
-static int add_line(struct fth_kv_server *server, const char *path, unsigned number, char *line)
+static int add_line(struct auth *auth, const char *path, unsigned number, char *line)
 {
 	size_t length = strcspn(line, "\r\n");
 	struct auth_entry *entries, *entry;
@@ -28,13 +28,13 @@ static int add_line(struct fth_kv_server *server, const char *path, unsigned num
 	colon = strchr(line, ':');
 	if (!colon || colon == line || !colon[1])
 		return fth_fail(EINVAL, "%s: line %u is not user:password", path, number);
-	if (server->auth_count == AUTH_MAX)
+	if (auth->count == AUTH_MAX)
 		return fth_fail(EINVAL, "%s: more than %u users", path, AUTH_MAX);
-	entries = realloc(server->auth, (server->auth_count + 1) * sizeof(*entries));
+	entries = realloc(auth->entries, (auth->count + 1) * sizeof(*entries));
 	if (!entries)
 		return -ENOMEM;
-	server->auth = entries;
-	entry = &entries[server->auth_count++];
+	auth->entries = entries;
+	entry = &entries[auth->count++];
 	memset(entry, 0, sizeof(*entry));
 	*colon = ' ';
 	memcpy(entry->text, line, length);
@@ -42,7 +42,7 @@ static int add_line(struct fth_kv_server *server, const char *path, unsigned num
 	return 0;
 }
 
-int auth_load(struct fth_kv_server *server, const char *path)
+int auth_load(struct auth *auth, const char *path)
 {
 	FILE *file = fopen(path, "re");
 	char line[AUTH_LINE + 1];
@@ -57,27 +57,27 @@ int auth_load(struct fth_kv_server *server, const char *path)
 			rc = fth_fail(EINVAL, "%s: line %u has more than %u bytes", path, number,
 				      AUTH_LINE - 1);
 		else
-			rc = add_line(server, path, number, line);
+			rc = add_line(auth, path, number, line);
 	}
 	if (rc == 0 && ferror(file))
 		rc = fth_fail(EIO, "%s: read error", path);
-	if (rc == 0 && server->auth_count == 0)
+	if (rc == 0 && auth->count == 0)
 		rc = fth_fail(EINVAL, "%s: no user:password line", path);
 	fclose(file);
 	explicit_bzero(line, sizeof(line));
 	return rc;
 }
 
-void auth_release(struct fth_kv_server *server)
+void auth_release(struct auth *auth)
 {
-	if (server->auth)
-		explicit_bzero(server->auth, server->auth_count * sizeof(*server->auth));
-	free(server->auth);
-	server->auth = NULL;
+	if (auth->entries)
+		explicit_bzero(auth->entries, auth->count * sizeof(*auth->entries));
+	free(auth->entries);
+	memset(auth, 0, sizeof(*auth));
 }
 
 /* Takes the same time wherever the first difference is. */
-bool auth_check(const struct fth_kv_server *server, const char *text, size_t length)
+bool auth_check(const struct auth *auth, const char *text, size_t length)
 {
 	char given[AUTH_LINE] = {0};
 	bool found = false;
@@ -85,8 +85,8 @@ bool auth_check(const struct fth_kv_server *server, const char *text, size_t len
 	if (length == 0 || length >= sizeof(given))
 		return false;
 	memcpy(given, text, length);
-	for (unsigned i = 0; i < server->auth_count; i++) {
-		const struct auth_entry *entry = &server->auth[i];
+	for (unsigned i = 0; i < auth->count; i++) {
+		const struct auth_entry *entry = &auth->entries[i];
 		volatile unsigned differ = entry->length != length;
 
 		for (unsigned j = 0; j < AUTH_LINE; j++)

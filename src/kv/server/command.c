@@ -281,7 +281,7 @@ static void start_secret(struct conn *conn, const struct kvp_line *line)
 
 static void take_secret(struct conn *conn, struct task *task, const char *value, bool good)
 {
-	if (good && auth_check(conn->worker->server, value, (size_t)task->line.bytes)) {
+	if (good && access_check(conn->worker->server->access, value, (size_t)task->line.bytes)) {
 		conn->trusted = true;
 		finish(task, "STORED");
 		return;

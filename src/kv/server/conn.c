@@ -758,8 +758,8 @@ int conn_open(struct kvs_worker *worker, int fd)
 
 	if (!conn)
 		return -ENOMEM;
-	if (server->tls) {
-		conn->tls = tls_attach(server->tls, fd);
+	if (access_has_tls(server->access)) {
+		conn->tls = access_attach(server->access, fd);
 		if (!conn->tls) {
 			free(conn);
 			return -ENOMEM;
@@ -769,7 +769,7 @@ int conn_open(struct kvs_worker *worker, int fd)
 	conn->fd = fd;
 	conn->last = &conn->first;
 	conn->guess = worker->guess;
-	conn->trusted = !server->auth;
+	conn->trusted = !access_has_users(server->access);
 	conn->active_ns = conn->holds_ns = worker->now;
 	conn->next = worker->conns;
 	conn->link = &worker->conns;

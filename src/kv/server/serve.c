@@ -66,8 +66,7 @@ static void server_free(struct fth_kv_server *server)
 	for (unsigned i = 0; server->workers && i < server->workers_count; i++)
 		loop_stop(&server->workers[i]);
 	fth_listen_close(&server->listen);
-	tls_close(server->tls);
-	auth_release(server);
+	access_close(server->access);
 	pthread_mutex_destroy(&server->reset_lock);
 	free(server->workers);
 	free(server);
@@ -77,10 +76,8 @@ static int start(struct fth_kv_server *server, const struct fth_kv_server_option
 {
 	int rc = init_workers(server);
 
-	if (rc == 0 && o->auth_file)
-		rc = auth_load(server, o->auth_file);
-	if (rc == 0 && o->tls_certificate)
-		rc = tls_open(o->tls_certificate, o->tls_key, &server->tls);
+	if (rc == 0)
+		rc = access_open(o, &server->access);
 	if (rc == 0)
 		rc = open_sockets(server, o);
 	for (unsigned i = 0; i < server->workers_count && rc == 0; i++)
@@ -132,6 +129,11 @@ void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline)
 	__atomic_store_n(&server->stop_by, deadline, __ATOMIC_RELAXED);
 	__atomic_store_n(&server->stopping, 1, __ATOMIC_RELEASE);
 	server_free(server);
+}
+
+int fth_kv_server_reload(struct fth_kv_server *server)
+{
+	return access_reload(server->access);
 }
 
 unsigned fth_kv_server_port(const struct fth_kv_server *server)

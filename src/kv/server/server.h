@@ -10,6 +10,7 @@
  *	serve.c		options, threads, start and stop
  *	stats.c		`stats`
  *	metrics.c	the same figures for Prometheus, over HTTP
+ *	access.c	certificate and passwords, and reading them again
  *	auth.c		users and passwords
  *	tls.c		OpenSSL, if the build has it
  */
@@ -185,12 +186,10 @@ struct fth_kv_server {
 	unsigned connections; /* atomic */
 	uint64_t idle_ns;     /* 0: never */
 	uint64_t started_ns;
-	uint64_t refused;	 /* atomic */
-	uint32_t stopping;	 /* atomic: no new connections, close those that are idle */
-	uint64_t stop_by;	 /* atomic: then close all */
-	struct auth_entry *auth; /* NULL: everybody may */
-	unsigned auth_count;
-	void *tls; /* NULL: none */
+	uint64_t refused;  /* atomic */
+	uint32_t stopping; /* atomic: no new connections, close those that are idle */
+	uint64_t stop_by;  /* atomic: then close all */
+	struct access *access;
 	struct metrics *metrics;
 
 	pthread_mutex_t reset_lock; /* what follows: figures when they were last reset */
@@ -293,11 +292,29 @@ int metrics_start(struct fth_kv_server *server, const char *where);
 void metrics_stop(struct metrics *metrics);
 unsigned metrics_port(const struct metrics *metrics);
 
+/* ---- access.c ---- */
+
+/* Read the files of the options. After an error, too, *out is to be closed. */
+int access_open(const struct fth_kv_server_options *o, struct access **out);
+void access_close(struct access *access);
+/* Read them again; after an error the old ones stay. Any thread, as what follows. */
+int access_reload(struct access *access);
+bool access_has_users(const struct access *access);
+bool access_has_tls(const struct access *access);
+/* "user password" */
+bool access_check(struct access *access, const char *text, size_t length);
+/* A TLS session; NULL: no memory. */
+void *access_attach(struct access *access, int fd);
+
 /* ---- auth.c ---- */
 
-int auth_load(struct fth_kv_server *server, const char *path);
-void auth_release(struct fth_kv_server *server);
-/* "user password" */
-bool auth_check(const struct fth_kv_server *server, const char *text, size_t length);
+struct auth {
+	struct auth_entry *entries;
+	unsigned count;
+};
+
+int auth_load(struct auth *auth, const char *path);
+void auth_release(struct auth *auth);
+bool auth_check(const struct auth *auth, const char *text, size_t length);
 
 #endif

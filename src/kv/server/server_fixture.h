@@ -205,4 +205,14 @@ static inline char *http(unsigned port, const char *request)
 	return text;
 }
 
+/* A file with a new name. path: as of mkstemp() */
+static inline void write_file(char *path, const char *text)
+{
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
 #endif

@@ -865,57 +865,6 @@ static void test_metrics(void **state)
 
 /* ---- passwords ---- */
 
-static void write_file(char *path, const char *text)
-{
-	int fd = mkstemp(path);
-
-	assert_true(fd >= 0);
-	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
-	close(fd);
-}
-
-static void test_auth(void **state)
-{
-	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;
-	static const char *const wrong[] = {"set x 0 0 9\r\nann wrong\r\n",
-					    "set x 0 0 3\r\nann\r\n",
-					    "set x 0 0 10\r\nann secre1\r\n", "set x 0 0 0\r\n\r\n",
-					    "set x 0 0 10\r\nann secretx\r\n"};
-	static const char *const others[] = {
-		"get a\r\n",	       "version\r\n", "mn\r\n", "add x 0 0 10\r\nann secret\r\n",
-		"set x 0 0 99999\r\n", "\r\n"};
-	char path[] = "/tmp/fathom-kv-auth-XXXXXX";
-	struct fixture f;
-	int fd;
-
-	(void)state;
-	write_file(path, "ann:secret\n\nbob:two:words\r\n");
-	o.auth_file = path;
-	start(&f, NULL, &o);
-	fd = dial(&f);
-	ask(fd, "set x 0 0 10\r\nann secret\r\n", "STORED\r\n");
-	ask(fd, "get x\r\nset a 0 0 1\r\n1\r\n", "END\r\nSTORED\r\n");
-	close(fd);
-	fd = dial(&f);
-	ask(fd, "set x 0 0 13\r\nbob two:words\r\nget a\r\n",
-	    "STORED\r\nVALUE a 0 1\r\n1\r\nEND\r\n");
-	close(fd);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		fd = dial(&f);
-		put(fd, wrong[i], strlen(wrong[i]));
-		expect_text(fd, "CLIENT_ERROR authentication failure\r\n");
-		expect_closed(fd);
-	}
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		fd = dial(&f);
-		put(fd, others[i], strlen(others[i]));
-		expect_text(fd, "CLIENT_ERROR unauthenticated\r\n");
-		expect_closed(fd);
-	}
-	stop(&f);
-	unlink(path);
-}
-
 static void test_bad_options(void **state)
 {
 	static const char *const where[] = {"nocolon", "fd:0", "fd:x", "unix:/nonexistent/x",
@@ -1017,7 +966,6 @@ int main(void)
 		cmocka_unit_test(test_slow_readers),
 		cmocka_unit_test(test_stats),
 		cmocka_unit_test(test_metrics),
-		cmocka_unit_test(test_auth),
 		cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_unix_socket),
 	};

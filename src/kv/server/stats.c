@@ -304,8 +304,9 @@ static void settings(struct fth_kv_server *server, struct bytes *out)
 	put(out, "window_ms", o->window_ms);
 	bytes_printf(out, "STAT persistence %s\r\n", persistence[o->persistence]);
 	put(out, "idle_timeout", server->idle_ns / 1000000000u);
-	bytes_printf(out, "STAT auth_enabled_ascii %s\r\n", server->auth ? "yes" : "no");
-	bytes_printf(out, "STAT ssl_enabled %s\r\n", server->tls ? "yes" : "no");
+	bytes_printf(out, "STAT auth_enabled_ascii %s\r\n",
+		     access_has_users(server->access) ? "yes" : "no");
+	bytes_printf(out, "STAT ssl_enabled %s\r\n", access_has_tls(server->access) ? "yes" : "no");
 	bytes_printf(out, "STAT binding_protocol ascii\r\n");
 	bytes_printf(out, "STAT cas_enabled yes\r\nSTAT flush_enabled yes\r\n");
 }
