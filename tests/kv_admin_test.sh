@@ -88,6 +88,10 @@ expect 1 stat --server 127.0.0.1:1
 expect 1 stat --server "unix:$work/nosuch"
 [[ $err == *"cannot connect to unix:$work/nosuch: No such file"* ]] || fail "stat of nothing: $err"
 expect 1 stat --server no:such:host
+expect 1 stat --server "127.0.0.1:$((port + 65536))" # getaddrinfo() takes the lower 16 bits
+[[ $err == *"port $((port + 65536)) is above 65535"* ]] || fail "stat of a port that is none: $err"
+expect 1 bench --server "127.0.0.1:$((port + 65536))" --items 10 --seconds 0.1
+[[ $err == *"port $((port + 65536)) is above 65535"* ]] || fail "bench of a port that is none: $err"
 
 # While a server uses it, nobody looks at it.
 for command in dump check; do

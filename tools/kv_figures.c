@@ -3,6 +3,8 @@
 
 #include "cli.h"
 
+#include "base/port.h"
+
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
@@ -112,11 +114,15 @@ static int connect_tcp(const struct fth_kv_link *link, uint64_t deadline)
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
 	struct addrinfo *list = NULL;
 	const char *host, *port;
-	char *copy = split_server(address_of(link), &host, &port);
-	int rc = copy ? getaddrinfo(*host ? host : NULL, port, &hints, &list) : 0, fd;
+	int rc = fth_port_check(address_of(link)), fd;
+	char *copy;
 
+	if (rc < 0)
+		return rc;
+	copy = split_server(address_of(link), &host, &port);
 	if (!copy)
 		return -ENOMEM;
+	rc = getaddrinfo(*host ? host : NULL, port, &hints, &list);
 	free(copy);
 	if (rc != 0)
 		return fth_fail(EADDRNOTAVAIL, "%s: %s; expected HOST:PORT or unix:PATH",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/listen.h"
+#include "base/port.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -132,6 +133,9 @@ static int look_up(const char *where, struct addrinfo **found)
 
 	if (!colon)
 		return fth_fail(EINVAL, "%s: expected HOST:PORT, unix:PATH or fd:N", where);
+	rc = fth_port_check(where);
+	if (rc < 0)
+		return rc;
 	length = (size_t)(colon - where);
 	if (length >= 2 && where[0] == '[' && where[length - 1] == ']') {
 		name++;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "kv_load_internal.h"
 
+#include "base/port.h"
+
 #include "fathom/base/error.h"
 
 #include <errno.h>
@@ -93,9 +95,12 @@ static int connect_tcp(const char *server)
 int kv_load_connect(const char *server)
 {
 	size_t prefix = sizeof(UNIX_PREFIX) - 1;
-	int fd = strncmp(server, UNIX_PREFIX, prefix) == 0 ? connect_unix(server + prefix)
-							   : connect_tcp(server);
+	bool local = strncmp(server, UNIX_PREFIX, prefix) == 0;
+	int fd = local ? 0 : fth_port_check(server);
 
+	if (fd < 0)
+		return fd;
+	fd = local ? connect_unix(server + prefix) : connect_tcp(server);
 	return fd < 0 ? fth_fail(-fd, "cannot connect to %s: %s", server, strerror(-fd)) : fd;
 }
 

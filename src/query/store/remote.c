@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/store/remote.h"
 
+#include "base/port.h"
+
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 #include "fathom/hd/wait.h"
@@ -70,8 +72,12 @@ static int connect_tcp(const char *where)
 
 static int dial(const char *where)
 {
-	int fd = strncmp(where, "unix:", 5) == 0 ? connect_unix(where + 5) : connect_tcp(where);
+	bool local = strncmp(where, "unix:", 5) == 0;
+	int fd = local ? 0 : fth_port_check(where);
 
+	if (fd < 0)
+		return fd;
+	fd = local ? connect_unix(where + 5) : connect_tcp(where);
 	return fd < 0 ? fth_fail(-fd, "storage daemon at %s: %s", where, strerror(-fd)) : fd;
 }
 
