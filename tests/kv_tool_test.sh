@@ -9,6 +9,24 @@ subcommand=kv needs_io_uring=yes
 # shellcheck source=tests/kv_fixture.sh
 . "$(dirname "$0")/kv_fixture.sh"
 
+# launch_next TEXT ARGUMENT...: a second server, $next, on the port of the first, which waits because of TEXT
+launch_next() {
+  local text=$1 i
+  shift
+  : >"$work/next.log"
+  "$fathom" kv serve --json --listen "127.0.0.1:$port" --wait 600 "$@" >"$work/next" 2>"$work/next.log" &
+  next=$!
+  for ((i = 0; i < 600; i++)); do
+    if grep -qF "$text; waiting for up to 600 s" "$work/next.log" && [ ! -s "$work/next" ]; then
+      return
+    fi
+    kill -0 $next 2>/dev/null || break
+    sleep 0.1
+  done
+  kill -9 $next 2>/dev/null || true
+  fail "it does not wait: $(cat "$work/next" "$work/next.log")"
+}
+
 # Options.
 expect 2 serve --persist sometimes
 expect 2 serve --log loud
@@ -16,6 +34,12 @@ expect 2 serve --tls-cert x
 [[ $err == *"--tls-cert and --tls-key must be given together"* ]] || fail "half of TLS: $err"
 expect 1 serve --listen nowhere
 [[ $err == *"nowhere: expected HOST:PORT, unix:PATH or fd:N"* ]] || fail "listen: $err"
+for where in --listen --metrics; do
+  expect 1 serve --flash none $where 127.0.0.1:85948
+  [[ $err == *"127.0.0.1:85948: port 85948 is above 65535"* ]] || fail "$where: $err"
+done
+expect 2 serve --persist write-back
+[[ $err == *"--persist write-back requires --flash"* ]] || fail "no device: $err"
 expect 1 serve --flash none --persist write-back
 [[ $err == *"persistence requires a flash device"* ]] || fail "no flash: $err"
 
@@ -125,9 +149,43 @@ for mode in write-back write-through; do
   check 1 600 "kill -9, $mode"
 
   # Another server must not touch this file.
-  expect 1 serve --listen 127.0.0.1:0 --flash "file:$work/$mode" --persist $mode
+  expect 1 serve --listen 127.0.0.1:0 --flash "file:$work/$mode" --persist $mode --wait 0
   [[ $err == *"$work/$mode is in use by another process, volume or cache"* ]] || fail "two servers: $err"
   check 1 10 "a second server"
+
+  # One that comes to replace it waits for the device and for the port.
+  launch_next "$work/$mode is in use by another process, volume or cache" --flash "file:$work/$mode" --persist $mode
+  stop KILL
+  server=$next
+  mv "$work/next" "$work/ready"
+  wait_ready
+  check 1 600 "the next server, $mode"
+  stop TERM
+done
+
+# The port of a server that still has it, and a signal that ends the wait.
+start --flash none
+launch_next "127.0.0.1:$port: Address already in use" --flash none
+kill -TERM $next
+status=0
+wait $next || status=$?
+[ $status = 130 ] || fail "a server that was stopped while it waited: $status"
+expect 1 serve --flash none --listen "127.0.0.1:$port" --wait 0
+[[ $err == *"Address already in use"* && $err != *waiting* ]] || fail "no wait: $err"
+stop TERM
+
+# Fewer descriptors than connections.
+for connections in 100 2000; do
+  (ulimit -n 1024 && exec "$fathom" kv serve --json --listen 127.0.0.1:0 --flash none --connections $connections) \
+    >"$work/ready" 2>"$work/log" &
+  server=$!
+  wait_ready
+  if [ $connections = 100 ]; then
+    [ ! -s "$work/log" ] || fail "descriptors: $(cat "$work/log")"
+  else
+    grep -q "RLIMIT_NOFILE is 1024, too low for --connections 2000 and 256 other files" "$work/log" ||
+      fail "no word of the limit: $(cat "$work/log")"
+  fi
   stop TERM
 done
 

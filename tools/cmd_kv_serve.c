@@ -21,6 +21,7 @@
 
 #define SCRATCH_BYTES ((uint64_t)1 << 30)
 #define STOP_NS	      5000000000u
+#define OTHER_FILES   256u /* descriptors that are no connections: of threads, devices, the log */
 
 #define ERROR_NS 1000000000u /* at most one line about the flash in this time */
 
@@ -33,6 +34,8 @@ struct serve {
 	enum fth_log_format log_format;
 	uint64_t value_max, chunk, buffers, window_ms, readmit, admit, workers, connections, idle;
 	uint64_t checkpoint_s;
+	uint64_t wait, wait_by; /* seconds; ns */
+	bool waits;		/* said so */
 	struct fth_cli_list flash;
 	char *volume;	    /* URI of the object that several devices hold */
 	char scratch[4096]; /* path of the file that was made because none was named */
@@ -154,6 +157,20 @@ static bool find_on_failure(struct serve *s)
 	return false;
 }
 
+static bool fits_together(const struct serve *s)
+{
+	/* The next server has another scratch file. */
+	if (s->kv.persistence != FTH_KV_VOLATILE && s->flash.count == 0)
+		fth_cli_error(
+			"--persist %s requires --flash: items are kept on a device with a name",
+			s->persist);
+	else if (!s->server.tls_certificate != !s->server.tls_key)
+		fth_cli_error("--tls-cert and --tls-key must be given together");
+	else
+		return true;
+	return false;
+}
+
 static bool find_sockets(struct serve *s)
 {
 	if (!fth_daemon_sockets(s->listen, &s->sockets))
@@ -196,6 +213,8 @@ static int find_flash(struct serve *s)
 					"--flash none cannot be combined with other devices");
 	if (s->flash.count == 0)
 		return make_scratch(s);
+	free(s->volume); /* of a try before */
+	s->volume = NULL;
 	if (s->flash.count > 1)
 		rc = kv_flash_join(&s->flash, s->kv.format, &s->volume);
 	s->kv.flash = s->volume ? s->volume : s->flash.items[0];
@@ -284,17 +303,18 @@ static void catch_reload(void)
 
 static void reload(const struct serve *s, struct fth_kv_server *server)
 {
+	char text[FTH_ERROR_TEXT_MAX + 64];
 	int rc;
 
 	reload_wanted = 0;
 	rc = fth_kv_server_reload(server);
-	if (rc < 0 && s->log_format == FTH_LOG_OFF)
-		fth_cli_error("%s; certificate and passwords stay as they were",
-			      fth_error_text(rc));
-	else if (rc < 0)
-		log_event(s, "reload-failed", fth_error_text(rc));
-	else
+	if (rc == 0) {
 		log_event(s, "reload", "certificate and passwords were read again");
+		return;
+	}
+	snprintf(text, sizeof(text), "%s; certificate and passwords stay as they were",
+		 fth_error_text(rc));
+	tell(s, "reload-failed", text);
 }
 
 static void run_until_stopped(const struct serve *s, const struct fth_kv *kv,
@@ -311,15 +331,60 @@ static void run_until_stopped(const struct serve *s, const struct fth_kv *kv,
 }
 
 /* Each connection is a descriptor; the usual limit of 1024 is a soft one. */
-static void raise_limit(uint64_t connections)
+static void raise_limit(const struct serve *s)
 {
+	uint64_t connections = s->connections ? s->connections : 1024;
+	rlim_t want = (rlim_t)connections + OTHER_FILES;
 	struct rlimit limit;
-	rlim_t want = (rlim_t)(connections ? connections : 1024) + 256;
+	char text[256];
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= want)
 		return;
 	limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
 	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_max >= want)
+		return;
+	snprintf(
+		text, sizeof(text),
+		"RLIMIT_NOFILE is %llu, too low for --connections %llu and %u other files: further "
+		"clients will wait",
+		(unsigned long long)limit.rlim_max, (unsigned long long)connections, OTHER_FILES);
+	tell(s, "limit", text);
+}
+
+/* ---- starting ---- */
+
+/*
+ * The device or the port is in use, maybe by a server that was killed and whose memory the system is still freeing,
+ * while a supervisor starts the next one: is it to be tried again?
+ */
+static bool wait_for_other(struct serve *s, int rc)
+{
+	const struct timespec nap = {.tv_nsec = 50000000};
+	char text[FTH_ERROR_TEXT_MAX + 64];
+
+	if ((rc != -EBUSY && rc != -EADDRINUSE) || fth_cli_stopped() || fth_now_ns() >= s->wait_by)
+		return false;
+	if (!s->waits) {
+		snprintf(text, sizeof(text), "%s; waiting for up to %llu s", fth_error_text(rc),
+			 (unsigned long long)s->wait);
+		tell(s, "wait", text);
+	}
+	s->waits = true;
+	nanosleep(&nap, NULL);
+	return true;
+}
+
+static int open_cache(struct serve *s, struct fth_kv **kv)
+{
+	int rc = find_flash(s);
+
+	if (rc == 0)
+		rc = fth_kv_open(&s->kv, kv);
+	/* The cache has it open: now nothing is left of it even after a kill. */
+	if (*s->scratch)
+		unlink(s->scratch);
+	return rc;
 }
 
 static int serve(struct serve *s)
@@ -327,16 +392,17 @@ static int serve(struct serve *s)
 	struct fth_kv_server *server;
 	struct fth_kv *kv;
 	bool failed = false;
-	int rc = find_flash(s);
+	int rc;
 
-	if (rc == 0)
-		rc = fth_kv_open(&s->kv, &kv);
-	/* The cache has it open: now nothing is left of it even after a kill. */
-	if (*s->scratch)
-		unlink(s->scratch);
+	s->wait_by = fth_deadline_ns(s->wait * 1000000000u);
+	do
+		rc = open_cache(s, &kv);
+	while (wait_for_other(s, rc));
 	if (rc < 0)
 		return rc;
-	rc = fth_kv_server_start(kv, &s->server, &server);
+	do
+		rc = fth_kv_server_start(kv, &s->server, &server);
+	while (wait_for_other(s, rc));
 	if (rc == 0) {
 		log_recovery(s, kv);
 		log_event(s, "start", first_address(s));
@@ -363,7 +429,8 @@ static int run_serve(int argc, char **argv)
 			  .persist = "off",
 			  .log = "off",
 			  .on_failure = "wait",
-			  .checkpoint_s = 60};
+			  .checkpoint_s = 60,
+			  .wait = 10};
 	const struct fth_cli_option options[] = {
 		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "bytes for items in memory; 0: 64M"},
 		{"flash", FTH_CLI_LIST, &s.flash, 0, 0,
@@ -407,6 +474,8 @@ static int run_serve(int argc, char **argv)
 		 "percent of evicted items, never read in memory, that go to flash; 0: all"},
 		{"daily", FTH_CLI_SIZE, &s.kv.daily_bytes, 0, 0,
 		 "write budget: bytes of items written to flash per day; 0: no limit"},
+		{"wait", FTH_CLI_U64, &s.wait, 0, 3600,
+		 "seconds to wait for a device or port that another process still uses"},
 		FTH_CLI_FORCE(&s.kv.format, "create a new cache; discards what the device holds"),
 		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "the old name of --force"},
 		{0},
@@ -423,12 +492,8 @@ static int run_serve(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	if (!find_persistence(s.persist, &s.kv.persistence) || !find_on_failure(&s) ||
-	    !fth_daemon_log_format(s.log, &s.log_format) || !find_sockets(&s))
+	    !fth_daemon_log_format(s.log, &s.log_format) || !fits_together(&s) || !find_sockets(&s))
 		return FTH_EXIT_USAGE;
-	if (!s.server.tls_certificate != !s.server.tls_key) {
-		fth_cli_error("--tls-cert and --tls-key must be given together");
-		return FTH_EXIT_USAGE;
-	}
 	s.kv.value_max = (uint32_t)s.value_max;
 	s.kv.chunk = (uint32_t)s.chunk;
 	s.kv.buffers = (uint32_t)s.buffers;
@@ -441,13 +506,15 @@ static int run_serve(int argc, char **argv)
 	s.server.connections = (unsigned)s.connections;
 	s.server.idle_s = (uint32_t)s.idle;
 	catch_reload();
-	raise_limit(s.connections);
+	raise_limit(&s);
 	/* Long values go back to the system when they are freed, so that memory is what is in use. */
 	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow is an error, and is reported */
 	rc = serve(&s);
 	fth_daemon_sockets_free(&s.sockets);
 	free(s.volume);
+	if (rc < 0 && s.waits && fth_cli_stopped())
+		return FTH_EXIT_INTERRUPTED;
 	if (rc < 0)
 		fth_cli_error("%s", fth_error_text(rc));
 	return rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
