@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """kv_clients_test.py FATHOM: clients of memcached that are in use: pymemcache, pylibmc, memcaslap
 and other tools of libmemcached."""
+import json
 import os
 import re
 import shutil
@@ -258,6 +259,24 @@ def check_tools(server):
             fail("%s: status %d: %s" % (tool, p.returncode, text[-1000:]))
 
 
+def check_share(server):
+    """Items that touch finds on flash are no part of the gets that do."""
+    with server.dial() as c:
+        assert c.ask(b"stats reset\r\n") == b"RESET"
+        for i in range(5000):
+            assert c.set(b"s%d" % i, b"%04d" % i * 1000) == b"STORED"
+        for i in range(100):
+            assert c.ask(b"touch s%d 0\r\n" % i) == b"TOUCHED"
+        for i in range(1000, 1050):
+            assert c.get(b"s%d" % i) == b"%04d" % i * 1000
+        assert c.stat("kv_hits_flash") > 50
+    text = subprocess.run([FATHOM, "--json", "kv", "stat", "--server", "127.0.0.1:%d" % server.port],
+                          timeout=60, stdout=subprocess.PIPE, check=True).stdout
+    share = json.loads(text)["flash_share_of_hits"]
+    if not 0 < share <= 1:
+        fail("kv stat: %s of the hits are from flash" % share)
+
+
 def main():
     if not shutil.which("memcaslap"):
         skip("memcaslap is not installed (libmemcached-tools)")
@@ -271,6 +290,7 @@ def main():
                 print("%s: %.1f s" % (check.__name__, time.monotonic() - begin), flush=True)
             if server.stat("get_extstore") == 0:
                 fail("nothing was read from flash")
+            check_share(server)
             server.stop()
 
 

@@ -28,6 +28,7 @@ static const struct source counters[] = {
 	{"deletes", FIELD(deletes), "delete_hits", NULL},
 	{"hits_memory", FIELD(hits_memory), "kv_hits_memory", NULL},
 	{"hits_flash", FIELD(hits_flash), "kv_hits_flash", "get_extstore"},
+	{NULL, FIELD(flash_gets), "get_extstore", NULL},
 	{"flash_reads", FIELD(flash_reads), "kv_flash_reads", "extstore_objects_read"},
 	{"flash_read_bytes", FIELD(flash_read_bytes), "kv_flash_read_bytes", "extstore_bytes_read"},
 	{"flash_write_bytes", FIELD(flash_write_bytes), "kv_chunk_bytes", "extstore_bytes_written"},
@@ -210,7 +211,7 @@ void fth_kv_summarize(const struct fth_kv_figures *before, const struct fth_kv_f
 	for (unsigned i = 0; i < COUNT(gauges); i++)
 		*field(out, &gauges[i]) = gauge(now, &gauges[i]);
 	out->hit_rate = ratio(out->hits, out->gets);
-	out->flash_share = ratio(out->hits_flash, out->hits);
+	out->flash_share = ratio(out->flash_gets, out->hits);
 	out->reads_per_hit = ratio(out->flash_reads, out->hits_flash);
 	out->write_amplification =
 		ratio(out->flash_write_bytes, out->log_bytes - out->rewritten_bytes);

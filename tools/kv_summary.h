@@ -23,7 +23,8 @@ struct fth_kv_summary {
 
 	/* In the interval. */
 	double gets, hits, misses, sets, deletes;
-	double hits_memory, hits_flash;
+	double hits_memory, hits_flash; /* of all commands */
+	double flash_gets;		/* of `hits`, those that were read from flash */
 	double flash_reads, flash_read_bytes, flash_write_bytes, log_bytes, rewritten_bytes;
 	double bytes_read, bytes_written;
 	double evictions, dropped, rejected, over_budget;

@@ -140,6 +140,8 @@ struct kvs_counts {
 	uint64_t bytes_read, bytes_written;
 	uint64_t rounds; /* of the loop */
 	uint64_t accepted, closed_idle, closed_slow, closed_auth;
+	uint64_t
+		flash_gets; /* hits of gets that needed a read; before hits: never more than these */
 	uint64_t hits[KIND_NUMBER], misses[KIND_NUMBER];
 	uint64_t cas_hits, cas_badval, cas_misses;
 	uint64_t latency[KIND_NUMBER][LATENCY_BUCKETS];

@@ -628,6 +628,30 @@ static void fill_cache(int fd, unsigned items)
 	ask(fd, "mn\r\n", "MN\r\n");
 }
 
+/* get_extstore counts gets, as memcached's does: other commands that find items on flash do not count. */
+static void test_gets_from_flash(void **state)
+{
+	struct fixture f;
+	char text[64];
+	int fd;
+
+	(void)state;
+	start(&f, "mem:64M", NULL);
+	fd = dial(&f);
+	fill_cache(fd, 6000); /* 24 MB through 8 MiB of memory */
+	for (unsigned i = 0; i < 100; i++) {
+		snprintf(text, sizeof(text), "touch f%u 0\r\n", i);
+		ask(fd, text, "TOUCHED\r\n");
+	}
+	assert_true(stat_of(fd, "kv_hits_flash") > 0);
+	assert_int_equal(stat_of(fd, "get_extstore"), 0);
+	ask(fd, "mg f5999\r\nmg f500\r\nmg none\r\n", "HD\r\nHD\r\nEN\r\n");
+	assert_int_equal(stat_of(fd, "get_hits"), 2);
+	assert_int_equal(stat_of(fd, "get_extstore"), 1);
+	close(fd);
+	stop(&f);
+}
+
 static void check_failing(const char *flash)
 {
 	struct fixture f;
@@ -946,27 +970,17 @@ static void test_unix_socket(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_dialogs),
-		cmocka_unit_test(test_split_dialogs),
-		cmocka_unit_test(test_binary_values),
-		cmocka_unit_test(test_pipeline),
-		cmocka_unit_test(test_long_get),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_half_closed),
-		cmocka_unit_test(test_binary_protocol),
-		cmocka_unit_test(test_http_request),
-		cmocka_unit_test(test_long_line),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_no_busy_loops),
-		cmocka_unit_test(test_crowd),
-		cmocka_unit_test(test_crowd_slow_flash),
-		cmocka_unit_test(test_failing_reads),
-		cmocka_unit_test(test_failing_writes),
-		cmocka_unit_test(test_stop_with_slow_flash),
-		cmocka_unit_test(test_slow_readers),
-		cmocka_unit_test(test_stats),
-		cmocka_unit_test(test_metrics),
-		cmocka_unit_test(test_bad_options),
+		cmocka_unit_test(test_dialogs),		cmocka_unit_test(test_split_dialogs),
+		cmocka_unit_test(test_binary_values),	cmocka_unit_test(test_pipeline),
+		cmocka_unit_test(test_long_get),	cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_half_closed),	cmocka_unit_test(test_binary_protocol),
+		cmocka_unit_test(test_http_request),	cmocka_unit_test(test_long_line),
+		cmocka_unit_test(test_limits),		cmocka_unit_test(test_no_busy_loops),
+		cmocka_unit_test(test_crowd),		cmocka_unit_test(test_crowd_slow_flash),
+		cmocka_unit_test(test_gets_from_flash), cmocka_unit_test(test_failing_reads),
+		cmocka_unit_test(test_failing_writes),	cmocka_unit_test(test_stop_with_slow_flash),
+		cmocka_unit_test(test_slow_readers),	cmocka_unit_test(test_stats),
+		cmocka_unit_test(test_metrics),		cmocka_unit_test(test_bad_options),
 		cmocka_unit_test(test_unix_socket),
 	};
 

@@ -69,7 +69,9 @@ void stats_latency(struct kvs_worker *worker, const struct task *task)
 	kvs_add(&counts->latency_ns[kind], ns);
 	if (task->op.result == 0)
 		kvs_add(&counts->hits[kind], 1);
-	else if (task->op.result == -ENOENT)
+	if (task->op.result == 0 && kind == KIND_GET && task->op.from_flash)
+		kvs_add(&counts->flash_gets, 1);
+	if (task->op.result == -ENOENT)
 		kvs_add(&counts->misses[kind], 1);
 	if (task->line.has_cas)
 		count_cas(counts, task->op.result);
@@ -177,7 +179,7 @@ static void put_commands(const struct since *s, struct bytes *out)
 	put(out, "get_hits", c->hits[KIND_GET]);
 	put(out, "get_misses", c->misses[KIND_GET]);
 	put(out, "get_expired", s->kv[FTH_KV_STAT_EXPIRED]);
-	put(out, "get_extstore", s->kv[FTH_KV_STAT_HITS_FLASH]);
+	put(out, "get_extstore", c->flash_gets);
 	put(out, "delete_misses", c->misses[KIND_DELETE]);
 	put(out, "delete_hits", c->hits[KIND_DELETE]);
 	put(out, "incr_misses", c->misses[KIND_COUNT]); /* decrements are counted with these */
