@@ -246,12 +246,15 @@ def check_memcaslap(server):
     print("memcaslap: %d gets verified; of changed values it noticed %d" % (gets, seen))
 
 
-# ---- memcping, memcstat ----
+# ---- memcping, memcstat, memcdump ----
 
 
 def check_tools(server):
     """They parse the version, as libmemcached does, before anything else."""
-    for tool, wanted in (("memcping", ""), ("memcstat", "\tversion: 1.6.18")):
+    with server.dial() as c:
+        assert c.set(b"for-memcdump", b"x") == b"STORED"
+    for tool, wanted in (("memcping", ""), ("memcstat", "\tversion: 1.6.18"),
+                         ("memcdump", "for-memcdump\n")):
         p = subprocess.run([tool, "--servers=127.0.0.1:%d" % server.port], timeout=60,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         text = p.stdout.decode()

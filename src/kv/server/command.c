@@ -196,14 +196,25 @@ static void start_flush_all(struct conn *conn, const struct kvp_line *line)
 
 static void start_stats(struct conn *conn, const struct kvp_line *line)
 {
+	static const char no_memory[] = "SERVER_ERROR out of memory writing stats";
+	struct kvs_worker *w = conn->worker;
+	struct kvp_text rest = line->rest;
 	struct task *task = new_task(conn);
 
 	if (!task)
 		return;
 	finish(task, NULL);
-	stats_answer(conn->worker->server, line->rest, &task->long_text);
+	/* It may be as long as several values. */
+	if (kvp_is(kvp_word(&rest), "cachedump") && w->held > conn_held_max(conn)) {
+		finish(task, no_memory);
+		return;
+	}
+	stats_answer(w->server, line->rest, &task->long_text);
 	if (task->long_text.failed)
-		finish(task, "SERVER_ERROR out of memory writing stats");
+		finish(task, no_memory);
+	task->held = (uint32_t)task->long_text.room;
+	conn->held += task->held;
+	w->held += task->held;
 }
 
 static const char *decode_key(struct task *task)

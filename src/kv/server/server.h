@@ -9,6 +9,7 @@
  *	loop.c		a worker: sockets and flash in one epoll set
  *	serve.c		options, threads, start and stop
  *	stats.c		`stats`
+ *	cachedump.c	`stats cachedump`: keys in memory
  *	metrics.c	the same figures for Prometheus, over HTTP
  *	access.c	certificate and passwords, and reading them again
  *	auth.c		users and passwords
@@ -287,6 +288,11 @@ void stats_sum(const struct fth_kv_server *server, struct kvs_counts *out); /* o
 void stats_latency(struct kvs_worker *worker, const struct task *task);
 uint64_t stats_resident(void); /* bytes of memory of the process; 0: not known */
 extern const char *const kvs_kind_names[KIND_NUMBER];
+
+/* ---- cachedump.c ---- */
+
+/* The lines of `stats cachedump` but the last, which is returned: END, or what is wrong. */
+const char *cachedump(struct fth_kv *kv, struct kvp_text arguments, struct bytes *out);
 
 /* ---- metrics.c ---- */
 

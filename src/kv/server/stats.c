@@ -370,6 +370,9 @@ void stats_answer(struct fth_kv_server *server, struct kvp_text what, struct byt
 		bytes_printf(out, "STAT sizes_status disabled\r\n");
 	} else if (kvp_is(word, "conns")) {
 		conns(server, out);
+	} else if (kvp_is(word, "cachedump")) {
+		bytes_printf(out, "%s", cachedump(server->kv, what, out));
+		return;
 	} else if (kvp_is(word, "reset")) {
 		reset(server);
 		bytes_printf(out, "RESET\r\n");
