@@ -678,7 +678,7 @@ bool conn_is_stuck(const struct conn *conn)
 
 	if (conn->wants_write)
 		p.events |= POLLOUT;
-	if (conn->storing && !conn->blocked)
+	if (conn->storing && conn->storing->came && !conn->blocked)
 		p.events |= POLLIN;
 	return p.events && poll(&p, 1, 0) == 0;
 }

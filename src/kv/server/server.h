@@ -244,7 +244,7 @@ void conn_close(struct conn *conn);
 void conn_starve(struct conn *conn);
 /* The bytes that the worker may hold before this connection waits for memory. */
 uint64_t conn_held_max(const struct conn *conn);
-/* The socket is not ready for what the connection waits for: the peer is slow, not the worker. */
+/* It holds memory, and the socket is not ready for more: the peer is slow, not the worker. */
 bool conn_is_stuck(const struct conn *conn);
 
 struct task *task_new(struct conn *conn);
