@@ -18,7 +18,8 @@
  *
  * An item is a key of 1 to 250 bytes, a value, 32 bits for the caller (flags), an
  * expiry time and a number that changes with every update (cas). The index takes 16 bytes per item
- * and grows with their number, by 18 to 20 bytes of memory for each; keys are stored with the values. A get of an item on flash is one read.
+ * and grows with their number, by 18 to 20 bytes of memory for each; keys are stored with the values.
+ * A get of an item on flash is one read.
  *
  * A cache is shared by all threads. A worker is a queue of operations on it: use each from one thread
  * at a time. Operations are submitted and reaped as requests of a device are (fathom/dev.h), and many
@@ -28,8 +29,8 @@
  * Times are seconds since 1970. The system clock is read once, when the process first uses a cache; from then on a
  * monotonic clock counts, so that setting the system clock neither expires items nor revives them.
  *
- * The oldest items are evicted when the log is full, or when the index is and cannot grow: a change is
- * never refused for lack of space. A get never returns a wrong value. enum fth_kv_persistence says what
+ * The oldest items are evicted when the log is full, or when the index is and cannot grow: no
+ * change is refused because the index is full. A get never returns a wrong value. enum fth_kv_persistence says what
  * survives a restart.
  */
 #ifndef FATHOM_KV_H
