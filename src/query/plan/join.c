@@ -56,6 +56,10 @@ struct block {
 	unsigned condition_count, condition_room;
 	const int *outputs;
 	unsigned output_count;
+	/* Memory for questions about one edge, which the search for a tree asks very often. */
+	struct join_key *edge; /* as many as conditions */
+	int *edge_columns;
+	double *edge_costs; /* by parent and child; negative: not computed yet */
 };
 
 /* ---- flattening ---- */
@@ -197,14 +201,25 @@ static void classify(struct block *b)
 
 /* ---- the tree ---- */
 
-/* The keys that join leaf `child` to leaf `parent`; returns their number. */
-static unsigned edge_keys(struct planner *p, struct block *b, unsigned parent, unsigned child,
-			  struct join_key **out)
+static int open_edges(struct planner *p, struct block *b)
 {
-	struct join_key *keys = plan_alloc(p, (b->condition_count + 1) * sizeof(*keys));
+	unsigned n = b->leaf_count * b->leaf_count;
+
+	b->edge = plan_alloc(p, (b->condition_count + 1) * sizeof(*b->edge));
+	b->edge_columns = plan_alloc(p, (b->condition_count + 1) * sizeof(*b->edge_columns));
+	b->edge_costs = plan_alloc(p, n * sizeof(*b->edge_costs));
+	for (unsigned i = 0; i < n && p->error == 0; i++)
+		b->edge_costs[i] = -1;
+	return p->error;
+}
+
+/* The keys that join leaf `child` to leaf `parent`, in b->edge; returns their number. */
+static unsigned edge_keys(struct block *b, unsigned parent, unsigned child)
+{
+	struct join_key *keys = b->edge;
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < b->condition_count && keys != NULL; i++) {
+	for (unsigned i = 0; i < b->condition_count; i++) {
 		struct condition *c = &b->conditions[i];
 
 		if (!c->is_equality || c->leaves != ((uint64_t)1 << parent | (uint64_t)1 << child))
@@ -212,20 +227,18 @@ static unsigned edge_keys(struct planner *p, struct block *b, unsigned parent, u
 		keys[n].probe = c->expr->args[c->sides[0] == (uint64_t)1 << parent ? 0 : 1];
 		keys[n++].build = c->expr->args[c->sides[0] == (uint64_t)1 << child ? 0 : 1];
 	}
-	*out = keys;
 	return n;
 }
 
-static bool keys_unique(struct planner *p, const struct sql_rel *rel, const struct join_key *keys,
-			unsigned n)
+/* Whether a leaf has at most one row for each value of the keys in b->edge. */
+static bool edge_unique(struct block *b, unsigned child, unsigned n)
 {
-	int *columns = plan_alloc(p, (n + 1) * sizeof(*columns));
 	unsigned count = 0;
 
-	for (unsigned i = 0; i < n && columns != NULL; i++)
-		if (keys[i].build->kind == SQL_COLUMN)
-			columns[count++] = keys[i].build->column;
-	return columns != NULL && rel_unique(rel, columns, count);
+	for (unsigned i = 0; i < n; i++)
+		if (b->edge[i].build->kind == SQL_COLUMN)
+			b->edge_columns[count++] = b->edge[i].build->column;
+	return rel_unique(b->leaves[child].rel, b->edge_columns, count);
 }
 
 /* The rows that a leaf is expected to have for one value of the keys. */
@@ -244,19 +257,27 @@ static double rows_of_key(struct planner *p, const struct leaf *leaf, const stru
 	return distinct < leaf->rows ? leaf->rows / distinct : 1;
 }
 
-/* How good it is to attach `child` to `parent` next; smaller is better, infinite without an equality. */
-static double edge_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
+static double compute_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
 {
-	struct join_key *keys;
-	unsigned n = edge_keys(p, b, parent, child, &keys);
+	unsigned n = edge_keys(b, parent, child);
 
 	if (n == 0)
 		return INFINITY;
-	if (keys_unique(p, b->leaves[child].rel, keys, n))
+	if (edge_unique(b, child, n))
 		return b->leaves[child].rows;
 	/* A row that finds many is many rows for all that follows. */
 	return b->leaves[child].rows * MANY_COST * MANY_COST *
-	       rows_of_key(p, &b->leaves[child], keys, n);
+	       rows_of_key(p, &b->leaves[child], b->edge, n);
+}
+
+/* How good it is to attach `child` to `parent` next; smaller is better, infinite without an equality. */
+static double edge_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
+{
+	double *cost = &b->edge_costs[parent * b->leaf_count + child];
+
+	if (*cost < 0)
+		*cost = compute_cost(p, b, parent, child);
+	return *cost;
 }
 
 /* Attach every leaf to a parent, beginning at root, cheapest first. Returns the cost of the tree. */
@@ -376,9 +397,12 @@ static int attach(struct planner *p, struct block *b, struct pipe *pipe, unsigne
 	struct pipe *build;
 	int *payload;
 
-	spec.key_count = edge_keys(p, b, parent, child, &keys);
-	spec.keys = keys;
-	spec.unique = keys_unique(p, b->leaves[child].rel, keys, spec.key_count);
+	spec.key_count = edge_keys(b, parent, child);
+	spec.unique = edge_unique(b, child, spec.key_count);
+	spec.keys = keys = plan_alloc(p, (spec.key_count + 1) * sizeof(*keys));
+	if (keys == NULL)
+		return p->error;
+	memcpy(keys, b->edge, spec.key_count * sizeof(*keys)); /* planning the child asks again */
 	use_edge(b, parent, child);
 	build = plan_leaf(p, b, child, &below);
 	if (build == NULL)
@@ -413,10 +437,9 @@ static double rank(double left, double cost)
 
 static double rank_child(struct planner *p, struct block *b, unsigned parent, unsigned child)
 {
-	struct join_key *keys;
-	unsigned n = edge_keys(p, b, parent, child, &keys);
-	bool unique = keys_unique(p, b->leaves[child].rel, keys, n);
-	bool nested = keys_sorted(p, keys, n) && b->leaves[child].rows >= NESTED_ROWS;
+	unsigned n = edge_keys(b, parent, child);
+	bool unique = edge_unique(b, child, n);
+	bool nested = keys_sorted(p, b->edge, n) && b->leaves[child].rows >= NESTED_ROWS;
 
 	/* Several rows for a key: whatever follows has more to do. */
 	return n == 0 || !unique ? INFINITY : rank(part_left(b, child), nested ? NESTED_COST : 1);
@@ -620,6 +643,8 @@ struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel)
 	for (unsigned i = 0; i < b->leaf_count; i++)
 		estimate_leaf(p, &b->leaves[i]);
 	classify(b);
+	if (open_edges(p, b) < 0)
+		return NULL;
 	root = choose_root(p, b);
 	reduce_leaves(p, b, root);
 	for (unsigned i = 0; i < b->leaf_count; i++)

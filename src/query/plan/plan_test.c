@@ -74,10 +74,15 @@ static int take_first(void *user, const struct fth_vec *columns, const struct ft
 	return 0;
 }
 
+/* The memory of the planner for the latest query. */
+static uint64_t planned_bytes;
+
 /* The tasks of a query as text, to be freed; *answer is its first value. */
-static char *plan_and_run(struct table_fixture *f, const char *sql, int64_t *answer)
+static char *plan_and_run_in(struct table_fixture *f, uint64_t budget, const char *sql,
+			     int64_t *answer)
 {
-	struct fth_qmem *mem = fth_qmem_new(64 << 20);
+	struct sql_limits limits = {.memory = budget / 8};
+	struct fth_qmem *mem = fth_qmem_new(budget);
 	struct exec_options options = {.mem = mem, .threads = 2};
 	struct plan_options plan = {.mem = mem, .open = catalog_table};
 	struct sql_statement *statement = NULL;
@@ -91,8 +96,10 @@ static char *plan_and_run(struct table_fixture *f, const char *sql, int64_t *ans
 	assert_ok(catalog_new(f->db, mem, &catalog));
 	plan.self = catalog;
 	fth_arena_init(&arena, mem, 1 << 14);
-	assert_ok(sql_compile(catalog_sql(catalog), sql, NULL, &statement, NULL));
+	assert_ok(sql_compile(catalog_sql(catalog), sql, &limits, &statement, NULL));
+	planned_bytes = fth_qmem_used(mem);
 	assert_ok(plan_query(&statement->query, &plan, &arena, &set));
+	planned_bytes = fth_qmem_used(mem) - planned_bytes;
 	for (unsigned i = 0; i < set.task_count; i++)
 		task_show_task(out, &set, i);
 	fclose(out);
@@ -102,6 +109,11 @@ static char *plan_and_run(struct table_fixture *f, const char *sql, int64_t *ans
 	catalog_free(catalog);
 	assert_int_equal(fth_qmem_close(mem), 0);
 	return text;
+}
+
+static char *plan_and_run(struct table_fixture *f, const char *sql, int64_t *answer)
+{
+	return plan_and_run_in(f, 64 << 20, sql, answer);
 }
 
 /* The answer, and pieces of the plan that come in this order; the last one is NULL. */
@@ -378,6 +390,41 @@ static void equal_groups_are_made_once(void **state)
 	fixture_close(&f);
 }
 
+/* All of 64 shops are the same: each is joined with the one before it, or with the first. */
+static char *join_of_shops(unsigned count, bool star)
+{
+	char *text;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	fprintf(out, "select count(*) from shops s0");
+	for (unsigned i = 1; i < count; i++)
+		fprintf(out, ", shops s%u", i);
+	for (unsigned i = 1; i < count; i++)
+		fprintf(out, " %s s%u.town = s%u.town", i == 1 ? "where" : "and", star ? 0 : i - 1,
+			i);
+	fclose(out);
+	return text;
+}
+
+static void joins_of_many_tables_are_planned_in_little_memory(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_books(&f);
+	for (unsigned star = 0; star < 2; star++) {
+		char *sql = join_of_shops(64, star != 0);
+		int64_t answer = -1;
+
+		free(plan_and_run_in(&f, 8 << 20, sql, &answer));
+		assert_int_equal(answer, 50);
+		assert_in_range(planned_bytes, 0, 1 << 20);
+		free(sql);
+	}
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -388,6 +435,7 @@ int main(void)
 		cmocka_unit_test(groups_are_made_for_keys_that_are_looked_up),
 		cmocka_unit_test(equal_groups_are_made_once),
 		cmocka_unit_test(keys_with_many_rows_are_expensive),
+		cmocka_unit_test(joins_of_many_tables_are_planned_in_little_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -157,6 +157,12 @@ void sql_set_add(struct sql_ctx *ctx, struct sql_set *set, int column)
 	set->bits[word] |= UINT64_C(1) << (column % 64);
 }
 
+void sql_set_clear(struct sql_set *set)
+{
+	if (set->words)
+		memset(set->bits, 0, set->words * sizeof(*set->bits));
+}
+
 void sql_set_remove(struct sql_set *set, int column)
 {
 	if ((unsigned)column / 64 < set->words)

@@ -86,6 +86,7 @@ struct sql_set {
 	uint64_t *bits;
 };
 void sql_set_add(struct sql_ctx *ctx, struct sql_set *set, int column);
+void sql_set_clear(struct sql_set *set);
 void sql_set_remove(struct sql_set *set, int column);
 bool sql_set_has(const struct sql_set *set, int column);
 bool sql_set_within(const struct sql_set *part, const struct sql_set *whole);

@@ -17,6 +17,7 @@ struct cluster {
 	struct sql_list *filters;  /* for each leaf */
 	int *parent;		   /* equality classes, by column: union-find */
 	bool empty;		   /* a conjunct is never true */
+	struct sql_set used, both; /* of one question each, which are asked very often */
 };
 
 static void gather(struct cluster *c, struct sql_rel *rel)
@@ -103,16 +104,23 @@ static void spread_constants(struct cluster *c)
 	}
 }
 
+/* The columns of e; valid until the next call. */
+static const struct sql_set *columns_of(struct cluster *c, const struct sql_expr *e)
+{
+	sql_set_clear(&c->used);
+	sql_expr_columns(c->ctx, e, &c->used);
+	return &c->used;
+}
+
 /* The leaf that has all columns of e; -1: several, -2: it uses none. */
 static int only_leaf(struct cluster *c, const struct sql_expr *e)
 {
-	struct sql_set used = {0};
+	const struct sql_set *used = columns_of(c, e);
 
-	sql_expr_columns(c->ctx, e, &used);
-	if (sql_set_empty(&used))
+	if (sql_set_empty(used))
 		return -2;
 	for (unsigned i = 0; i < c->leaves.count; i++) {
-		if (sql_set_within(&used, &c->columns[i]))
+		if (sql_set_within(used, &c->columns[i]))
 			return (int)i;
 	}
 	return -1;
@@ -169,35 +177,36 @@ static void distribute(struct cluster *c)
 /* The conjuncts that can be checked once `seen` is there, taken out of the list. */
 static struct sql_expr *take_ready(struct cluster *c, const struct sql_set *seen)
 {
-	struct sql_list ready = {0}, rest = {0};
+	struct sql_list ready = {0};
+	unsigned left = 0;
 
 	for (unsigned i = 0; i < c->conjuncts.count; i++) {
-		struct sql_set used = {0};
+		struct sql_expr *e = c->conjuncts.items[i];
 
-		sql_expr_columns(c->ctx, c->conjuncts.items[i], &used);
-		sql_list_add(c->ctx, sql_set_within(&used, seen) ? &ready : &rest,
-			     c->conjuncts.items[i]);
+		if (sql_set_within(columns_of(c, e), seen))
+			sql_list_add(c->ctx, &ready, e);
+		else
+			c->conjuncts.items[left++] = e;
 	}
-	c->conjuncts = rest;
+	c->conjuncts.count = left;
 	return sql_and_list(c->ctx, &ready);
 }
 
 /* Whether an equality (or any conjunct) ties the leaf to what has been seen, and to nothing else. */
 static bool connects(struct cluster *c, unsigned leaf, const struct sql_set *seen, bool equality)
 {
-	struct sql_set both = {0};
-
-	sql_set_join(c->ctx, &both, seen);
-	sql_set_join(c->ctx, &both, &c->columns[leaf]);
+	sql_set_clear(&c->both);
+	sql_set_join(c->ctx, &c->both, seen);
+	sql_set_join(c->ctx, &c->both, &c->columns[leaf]);
 	for (unsigned i = 0; i < c->conjuncts.count; i++) {
-		struct sql_expr *e = c->conjuncts.items[i];
-		struct sql_set used = {0};
+		const struct sql_expr *e = c->conjuncts.items[i];
+		const struct sql_set *used;
 
 		if (equality && !sql_is_call(e, SQL_EQ) && !sql_is_call(e, SQL_IS_NOT_DISTINCT))
 			continue;
-		sql_expr_columns(c->ctx, e, &used);
-		if (sql_set_within(&used, &both) && sql_set_meets(&used, &c->columns[leaf]) &&
-		    sql_set_meets(&used, seen))
+		used = columns_of(c, e);
+		if (sql_set_within(used, &c->both) && sql_set_meets(used, &c->columns[leaf]) &&
+		    sql_set_meets(used, seen))
 			return true;
 	}
 	return false;
