@@ -234,6 +234,26 @@ def check_texts(folder):
                 fail("%s in %s, %s threads: %s, expected %s" % (query, memory, threads, got, want))
 
 
+def check_many(folder):
+    """A task that looks up in more than a hundred structures, of which the last is built part by part."""
+    rng, db, rows, joins = random.Random(29), folder + "/many", 250000, 135
+    with open(folder + "/l.tbl", "w") as file:
+        file.writelines("%d|%d-%060x\n" % (key, key, rng.getrandbits(240)) for key in rng.sample(range(rows), rows))
+    with open(folder + "/q.tbl", "w") as file:
+        file.writelines("%d|%d\n" % (rng.randrange(2 * rows), i % 20) for i in range(20000))
+    must(db, "create table l (k int not null, s varchar(80) not null); create table q (k int not null, v int not null);"
+             "create table e (v int not null, w int not null);"
+             "copy l from '{0}/l.tbl' with (delimiter '|'); copy q from '{0}/q.tbl' with (delimiter '|');"
+             "insert into e values (1, 1), (2, 2), (3, 30)".format(folder), "--create")
+    query = ("select count(*), count(l.k), sum(length(l.s)), min(l.s), sum(%s) from q " % " + ".join("e%d.w" % i for i in range(joins)) +
+             "".join("left join e e%d on q.v = e%d.v " % (i, i) for i in range(joins)) + "left join l on q.k = l.k and l.s <> 'x'")
+    want = must(db, query, "--memory", PLENTY)
+    for memory in "32M", "40M":
+        got = must(db, query, "--memory", memory, "--threads", "1")
+        if got != want:
+            fail("%d joins in %s: %s, expected %s" % (joins + 1, memory, got, want))
+
+
 def main():
     data = Data()
     with tempfile.TemporaryDirectory() as folder:
@@ -246,6 +266,7 @@ def main():
         if not CONCURRENT:
             check_shrunk(folder)
             check_texts(folder)
+            check_many(folder)
             check_explained(db)
     print("sql_memory_test: passed")
 

@@ -15,15 +15,53 @@
 
 #include <errno.h>
 
-#define STRUCTURES_MAX 128u
-#define ROOM_MIN       (128u << 10)
+#define ROOM_MIN (128u << 10)
 /* Runs of tasks, beyond three for each, up to which passes that multiply are accepted. */
 #define RUNS_FEW 16u
 
 /* ---- what a task looks up in ---- */
 
-/* The structures of a task and of tasks nested in it, each once, behind the first n of out[]. */
-static unsigned add_structures(const struct exec *e, unsigned number, uint32_t *out, unsigned n)
+/* Whether a task, or one that is nested in it, looks up in a structure. */
+static bool looks_up(const struct exec *e, unsigned number, uint32_t structure)
+{
+	const struct task *t = &e->tasks[number];
+
+	for (unsigned i = 0; i < t->step_count; i++) {
+		uint32_t d = t->steps[i].lookup.task;
+
+		if (t->steps[i].kind == TASK_LOOKUP &&
+		    (e->tasks[d].nested ? looks_up(e, d, structure) : d == structure))
+			return true;
+	}
+	return false;
+}
+
+/* The part of a structure that a task expects. */
+struct place {
+	uint32_t structure;
+	uint64_t from, to; /* to: 0 if any is right */
+};
+
+/* All structures of a task and of tasks nested in it, each once, in the order of their first look-ups. */
+struct places {
+	unsigned count, room;
+	struct place *at;
+};
+
+static unsigned count_lookups(const struct exec *e, unsigned number)
+{
+	const struct task *t = &e->tasks[number];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < t->step_count; i++)
+		if (t->steps[i].kind == TASK_LOOKUP)
+			n += e->tasks[t->steps[i].lookup.task].nested
+				     ? count_lookups(e, t->steps[i].lookup.task)
+				     : 1;
+	return n;
+}
+
+static void add_places(const struct exec *e, unsigned number, struct places *p)
 {
 	const struct task *t = &e->tasks[number];
 
@@ -34,15 +72,31 @@ static unsigned add_structures(const struct exec *e, unsigned number, uint32_t *
 		if (t->steps[i].kind != TASK_LOOKUP)
 			continue;
 		if (e->tasks[d].nested) {
-			n = add_structures(e, d, out, n);
+			add_places(e, d, p);
 			continue;
 		}
-		for (unsigned k = 0; k < n && !known; k++)
-			known = out[k] == d;
-		if (!known && n < STRUCTURES_MAX)
-			out[n++] = d;
+		for (unsigned k = 0; k < p->count && !known; k++)
+			known = p->at[k].structure == d;
+		if (!known)
+			p->at[p->count++] = (struct place){.structure = d};
 	}
-	return n;
+}
+
+static int places_open(const struct exec *e, unsigned number, struct places *p)
+{
+	*p = (struct places){.room = count_lookups(e, number)};
+	if (p->room == 0)
+		return 0;
+	p->at = fth_qmem_alloc(e->mem, p->room * sizeof(*p->at));
+	if (p->at == NULL)
+		return -ENOMEM;
+	add_places(e, number, p);
+	return 0;
+}
+
+static void places_close(const struct exec *e, struct places *p)
+{
+	fth_qmem_free(e->mem, p->at, p->room * sizeof(*p->at));
 }
 
 static bool is_partial(const struct exec *e, uint32_t structure)
@@ -52,17 +106,6 @@ static bool is_partial(const struct exec *e, uint32_t structure)
 	return x != NULL && (index_from(x) != 0 || index_to(x) != UINT64_MAX);
 }
 
-bool pass_uses_parts(const struct exec *e, unsigned number)
-{
-	uint32_t all[STRUCTURES_MAX];
-	unsigned n = add_structures(e, number, all, 0);
-
-	for (unsigned i = 0; i < n; i++)
-		if (is_partial(e, all[i]))
-			return true;
-	return false;
-}
-
 /* Whether a step looks up in parts, by itself or in the task nested there. */
 static bool step_uses_parts(const struct exec *e, const struct task_step *s)
 {
@@ -70,6 +113,16 @@ static bool step_uses_parts(const struct exec *e, const struct task_step *s)
 		return false;
 	return e->tasks[s->lookup.task].nested ? pass_uses_parts(e, s->lookup.task)
 					       : is_partial(e, s->lookup.task);
+}
+
+bool pass_uses_parts(const struct exec *e, unsigned number)
+{
+	const struct task *t = &e->tasks[number];
+
+	for (unsigned i = 0; i < t->step_count; i++)
+		if (step_uses_parts(e, &t->steps[i]))
+			return true;
+	return false;
 }
 
 /* ---- memory ---- */
@@ -98,16 +151,15 @@ static uint64_t expected_bytes(const struct task *t)
 
 uint64_t pass_room(const struct exec *e, unsigned number)
 {
-	uint32_t user = pass_last_user(e, number), all[STRUCTURES_MAX];
-	unsigned n = user == TASK_NONE ? 0 : add_structures(e, user, all, 0), unbuilt = 1;
+	uint32_t user = pass_last_user(e, number);
 	uint64_t used = 0, expected = 0, left, room;
+	unsigned unbuilt = 1;
 
 	for (unsigned i = 0; i < e->task_count; i++)
-		if (e->results[i].index != NULL)
+		if (e->results[i].index != NULL) {
 			used += index_bytes(e->results[i].index);
-	for (unsigned i = 0; i < n; i++)
-		if (all[i] != number && e->results[all[i]].index == NULL) {
-			expected += expected_bytes(&e->tasks[all[i]]);
+		} else if (i != number && user != TASK_NONE && looks_up(e, user, i)) {
+			expected += expected_bytes(&e->tasks[i]);
 			unbuilt++;
 		}
 	left = used < e->structures ? e->structures - used : 0;
@@ -121,16 +173,15 @@ uint64_t pass_room(const struct exec *e, unsigned number)
 
 int pass_shrink(struct exec *e, unsigned number, uint64_t least)
 {
-	uint32_t all[STRUCTURES_MAX], largest = TASK_NONE;
-	unsigned n = add_structures(e, number, all, 0);
 	uint64_t most = least > ROOM_MIN ? least : ROOM_MIN;
+	uint32_t largest = TASK_NONE;
 
-	for (unsigned i = 0; i < n; i++) {
-		const struct index *x = e->results[all[i]].index;
+	for (unsigned i = 0; i < e->task_count; i++) {
+		const struct index *x = e->results[i].index;
 
-		if (x != NULL && index_bytes(x) > most) {
+		if (x != NULL && index_bytes(x) > most && looks_up(e, number, i)) {
 			most = index_bytes(x);
-			largest = all[i];
+			largest = i;
 		}
 	}
 	if (largest == TASK_NONE)
@@ -155,14 +206,9 @@ static int rebuild(struct exec *e, uint32_t structure, uint64_t from)
 	return exec_task(e, structure, from);
 }
 
-/* The part of a structure that a task expects. */
-struct place {
-	uint64_t from, to; /* to: 0 if any is right */
-};
-
-static bool is_in_place(const struct exec *e, uint32_t structure, const struct place *place)
+static bool is_in_place(const struct exec *e, const struct place *place)
 {
-	const struct index *x = e->results[structure].index;
+	const struct index *x = e->results[place->structure].index;
 
 	return x != NULL && index_from(x) == place->from &&
 	       (place->to == 0 || index_to(x) == place->to);
@@ -172,21 +218,22 @@ static bool is_in_place(const struct exec *e, uint32_t structure, const struct p
  * What was built last may have been built from others of these structures, and has moved them through their parts: bring them
  * back. -ENOMEM if that is not possible: passes over other parts would lose rows.
  */
-static int keep_in_place(struct exec *e, const uint32_t *all, const struct place *places,
-			 unsigned n)
+static int keep_in_place(struct exec *e, const struct places *p)
 {
 	int rc = 0;
 
-	for (unsigned tries = 0; tries <= n && rc == 0; tries++) {
+	for (unsigned tries = 0; tries <= p->count && rc == 0; tries++) {
+		const struct place *x;
 		unsigned i = 0;
 
-		while (i < n && is_in_place(e, all[i], &places[i]))
+		while (i < p->count && is_in_place(e, &p->at[i]))
 			i++;
-		if (i == n)
+		if (i == p->count)
 			return 0;
-		if (places[i].to != 0)
-			e->spans[all[i]] = places[i].to - places[i].from;
-		rc = rebuild(e, all[i], places[i].from);
+		x = &p->at[i];
+		if (x->to != 0)
+			e->spans[x->structure] = x->to - x->from;
+		rc = rebuild(e, x->structure, x->from);
 	}
 	return rc < 0 ? rc : -ENOMEM;
 }
@@ -198,67 +245,71 @@ static bool is_large(const struct exec *e, uint32_t structure)
 	return e->large[exec_origin(e, structure)];
 }
 
-static void note_large(struct exec *e, const uint32_t *all, unsigned n)
+static void note_large(struct exec *e, const struct places *p)
 {
-	for (unsigned i = 0; i < n; i++)
-		if (is_partial(e, all[i]))
-			e->large[exec_origin(e, all[i])] = true;
+	for (unsigned i = 0; i < p->count; i++)
+		if (is_partial(e, p->at[i].structure))
+			e->large[exec_origin(e, p->at[i].structure)] = true;
 }
 
 /* Whether a part of one structure is followed by all parts of another: there are two, or one is made from another. */
-static bool multiplies(const struct exec *e, const uint32_t *all, unsigned n)
+static bool multiplies(const struct exec *e, const struct places *p)
 {
-	uint32_t below[STRUCTURES_MAX];
 	unsigned parts = 0;
 
-	for (unsigned i = 0; i < n; i++) {
-		unsigned k = add_structures(e, all[i], below, 0);
+	for (unsigned i = 0; i < p->count; i++) {
+		uint32_t structure = p->at[i].structure;
 
-		if (!is_partial(e, all[i]))
+		if (!is_partial(e, structure))
 			continue;
 		parts++;
-		while (k-- > 0)
-			parts += is_large(e, below[k]);
+		for (unsigned k = 0; k < e->task_count; k++)
+			parts += looks_up(e, structure, k) && is_large(e, k);
 	}
 	return parts > 1;
 }
 
-static bool is_too_many(struct exec *e, const uint32_t *all, unsigned n)
+static bool is_too_many(struct exec *e, const struct places *p)
 {
-	note_large(e, all, n);
+	note_large(e, p);
 	return e->runs > 3 * e->task_count + RUNS_FEW && e->thrift != EXEC_FRUGAL && !e->emitted &&
-	       !e->options->once && multiplies(e, all, n);
+	       !e->options->once && multiplies(e, p);
+}
+
+/* Structure `at` goes on to its next part; those before it begin again, those behind it stay where they are. */
+static int next_parts(struct exec *e, const struct places *p, unsigned at)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; i < p->count; i++) {
+		struct place *x = &p->at[i];
+		const struct index *index = e->results[x->structure].index;
+
+		x->from = i < at ? 0 : i == at ? index_to(index) + 1 : index_from(index);
+		x->to = i > at ? index_to(index) : 0;
+	}
+	for (unsigned i = 0; i < at && rc == 0; i++)
+		if (index_from(e->results[p->at[i].structure].index) != 0)
+			rc = rebuild(e, p->at[i].structure, 0);
+	if (rc == 0)
+		rc = rebuild(e, p->at[at].structure, p->at[at].from);
+	return rc < 0 ? rc : keep_in_place(e, p);
 }
 
 int pass_next(struct exec *e, unsigned number)
 {
-	uint32_t all[STRUCTURES_MAX];
-	struct place places[STRUCTURES_MAX];
-	unsigned n = add_structures(e, number, all, 0), at = 0;
-	int rc = 0;
+	struct places p;
+	unsigned at = 0;
+	int rc = places_open(e, number, &p);
 
-	while (at < n && index_to(e->results[all[at]].index) == UINT64_MAX)
+	if (rc < 0)
+		return rc;
+	while (at < p.count && index_to(e->results[p.at[at].structure].index) == UINT64_MAX)
 		at++;
-	if (at == n)
-		return 0;
-	if (is_too_many(e, all, n))
-		return PASS_TOO_MANY;
-	for (unsigned i = 0; i < n; i++) {
-		const struct index *x = e->results[all[i]].index;
-
-		places[i] = (struct place){.from = i < at    ? 0
-						   : i == at ? index_to(x) + 1
-							     : index_from(x),
-					   .to = i > at ? index_to(x) : 0};
-	}
-	for (unsigned i = 0; i < at && rc == 0; i++)
-		if (index_from(e->results[all[i]].index) != 0)
-			rc = rebuild(e, all[i], 0);
-	if (rc == 0)
-		rc = rebuild(e, all[at], places[at].from);
-	if (rc == 0)
-		rc = keep_in_place(e, all, places, n);
-	return rc < 0 ? rc : 1;
+	if (at < p.count)
+		rc = is_too_many(e, &p) ? PASS_TOO_MANY : next_parts(e, &p, at);
+	places_close(e, &p);
+	return rc < 0 ? rc : at < p.count;
 }
 
 /* ---- changing a task ---- */
@@ -396,21 +447,26 @@ static int split_at(struct exec *e, unsigned number, unsigned at)
 static int make_inputs(struct exec *e, unsigned number)
 {
 	const struct task_source *s = &e->tasks[number].source;
-	struct place places[STRUCTURES_MAX] = {0};
-	uint32_t all[STRUCTURES_MAX];
-	unsigned n = add_structures(e, number, all, 0);
-	int rc = 0;
+	struct places p;
+	int rc = places_open(e, number, &p);
 
+	if (rc < 0)
+		return rc;
 	for (unsigned i = 0; i < s->input_count && rc == 0; i++)
 		if (!e->results[s->inputs[i]].done)
 			rc = exec_task(e, s->inputs[i], 0);
-	for (unsigned i = 0; i < n && rc == 0; i++) {
-		if (e->results[all[i]].index == NULL)
-			rc = exec_task(e, all[i], 0);
-		else if (index_from(e->results[all[i]].index) != 0)
-			rc = rebuild(e, all[i], 0);
+	for (unsigned i = 0; i < p.count && rc == 0; i++) {
+		uint32_t structure = p.at[i].structure;
+
+		if (e->results[structure].index == NULL)
+			rc = exec_task(e, structure, 0);
+		else if (index_from(e->results[structure].index) != 0)
+			rc = rebuild(e, structure, 0);
 	}
-	return rc < 0 ? rc : keep_in_place(e, all, places, n);
+	if (rc == 0)
+		rc = keep_in_place(e, &p);
+	places_close(e, &p);
+	return rc;
 }
 
 int pass_restart(struct exec *e, unsigned number)
