@@ -2,39 +2,21 @@
 #include "query/task/exec.h"
 #include "query/task/cut.h"
 #include "query/task/fetch.h"
+#include "query/task/job.h"
 #include "query/task/pass.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
-#define THREADS_MAX	64u
-#define COLUMNS_MAX	256u
 #define CLAIM_MAX	8u
 #define ROW_GROUP_BYTES (1u << 20)
 #define SQUEEZE_MAX	3u
 #define TRIES_MAX \
 	2u /* of a task that runs out of memory, where the query can be run in another way */
 #define ROWS_SHARE (16u << 10) /* rows of an earlier result that are worth a thread */
-
-/* One task on several threads. */
-struct job {
-	struct exec *exec;
-	unsigned number;
-	const struct task *task;
-	struct rows *rows;
-	struct build *build;
-	struct task_slot *columns; /* of rows */
-	unsigned column_count;
-	_Atomic uint32_t next_group;
-	uint32_t claim; /* groups that a worker takes at a time */
-	_Atomic(const struct rows_block *) next_block;
-	struct runner *runners[THREADS_MAX];
-	unsigned runner_count;
-};
 
 /* How a task is run. */
 struct attempt {
@@ -45,31 +27,6 @@ struct attempt {
 	bool had_threads; /* several worked */
 	unsigned tries;	  /* that ran out of memory */
 };
-
-struct worker {
-	struct job *job;
-	struct runner *runner;
-	uint32_t group, group_end; /* taken and not begun */
-	bool helper;		   /* a thread of its own */
-	pthread_t thread;
-	int rc;
-	char text[FTH_ERROR_TEXT_MAX];
-};
-
-/* Neighbours go to one worker: structures of nested tasks are then built of the same row groups again. */
-static uint32_t next_group(void *user)
-{
-	struct worker *w = user;
-	struct job *j = w->job;
-	uint32_t groups = fth_table_groups(j->task->source.table);
-
-	if (w->group == w->group_end) {
-		w->group =
-			atomic_fetch_add_explicit(&j->next_group, j->claim, memory_order_relaxed);
-		w->group_end = w->group + j->claim;
-	}
-	return w->group < groups ? w->group++ : UINT32_MAX;
-}
 
 uint32_t exec_claim(unsigned threads, uint32_t groups)
 {
@@ -82,72 +39,13 @@ unsigned exec_threads(unsigned wanted, uint32_t groups)
 {
 	unsigned n = wanted == 0 ? (unsigned)sysconf(_SC_NPROCESSORS_ONLN) : wanted;
 
-	n = n > THREADS_MAX ? THREADS_MAX : n;
+	n = n > JOB_THREADS_MAX ? JOB_THREADS_MAX : n;
 	return groups < n ? (groups == 0 ? 1 : groups) : n;
-}
-
-/* Processor time of the thread. */
-static uint64_t thread_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
 uint32_t exec_origin(const struct exec *e, uint32_t number)
 {
 	return e->origin == NULL ? number : e->origin[number];
-}
-
-static const struct rows_block *next_block(struct job *j)
-{
-	const struct rows_block *b = j->next_block;
-
-	/* Blocks are constant; who moves the pointer has the block to itself. */
-	while (b != NULL && !atomic_compare_exchange_weak(&j->next_block, &b, b->next))
-		;
-	return b;
-}
-
-static int run_blocks(struct worker *w)
-{
-	const struct rows_block *b;
-	int rc = 0;
-
-	while (rc == 0 && (b = next_block(w->job)) != NULL) {
-		rc = runner_stopped(w->runner);
-		if (rc == 0 && b->n > 0)
-			rc = runner_block(w->runner, b->columns, b->n);
-	}
-	return rc;
-}
-
-static void *run_worker(void *user)
-{
-	struct worker *w = user;
-
-	w->rc = w->job->task->source.kind == TASK_TABLE ? runner_table(w->runner, next_group, w)
-							: run_blocks(w);
-	if (w->rc < 0) {
-		/* The text is this thread's; it goes with it. */
-		strncpy(w->text, fth_error_text(w->rc), sizeof(w->text) - 1);
-		atomic_store(&w->job->exec->stop, true);
-	}
-	if (w->helper)
-		w->runner->stats.cpu_ns += thread_ns();
-	return NULL;
-}
-
-/* The error that counts: not that of threads that were told to stop. */
-static int first_error(const struct worker *w, unsigned n)
-{
-	const struct worker *found = NULL;
-
-	for (unsigned i = 0; i < n; i++)
-		if (w[i].rc < 0 && (found == NULL || found->rc == -ECANCELED))
-			found = &w[i];
-	return found == NULL ? 0 : fth_fail(-found->rc, "%s", found->text);
 }
 
 static unsigned threads_wanted(const struct exec *e)
@@ -164,7 +62,7 @@ static unsigned thread_count(const struct job *j)
 		if (j->exec->results[s->inputs[i]].rows != NULL)
 			parts += rows_count(j->exec->results[s->inputs[i]].rows) / ROWS_SHARE;
 	return exec_threads(j->exec->options->threads,
-			    parts > THREADS_MAX ? THREADS_MAX : (uint32_t)parts);
+			    parts > JOB_THREADS_MAX ? JOB_THREADS_MAX : (uint32_t)parts);
 }
 
 /* What a runner takes while it works: structures of nested tasks and groups of runs, for a row group each. */
@@ -215,132 +113,13 @@ static int open_runners(struct job *j, unsigned n)
 	return 0;
 }
 
-/* One worker for each of n runners. */
-static int run_workers(struct job *j, unsigned n)
-{
-	struct worker workers[THREADS_MAX];
-	unsigned started = 0;
-
-	for (; started < n; started++) {
-		struct worker *w = &workers[started];
-
-		memset(w, 0, sizeof(*w));
-		w->job = j;
-		w->runner = j->runners[started];
-		w->helper = started > 0;
-		if (started > 0 && pthread_create(&w->thread, NULL, run_worker, w) != 0)
-			break;
-	}
-	run_worker(&workers[0]);
-	for (unsigned i = 1; i < started; i++)
-		pthread_join(workers[i].thread, NULL);
-	return first_error(workers, started);
-}
-
-static int run_table(struct job *j)
-{
-	j->claim = exec_claim(j->runner_count, fth_table_groups(j->task->source.table));
-	j->next_group = 0;
-	return run_workers(j, j->runner_count);
-}
-
-/* ---- rows of earlier results ---- */
-
-static int run_groups(struct runner *r, struct group_store *groups)
-{
-	struct fth_vec *columns = fth_qmem_alloc(r->mem, COLUMNS_MAX * sizeof(*columns));
-	int rc = columns == NULL ? -ENOMEM : 1;
-
-	group_store_rewind(groups);
-	while (rc > 0) {
-		int n = rc = group_store_next(groups, columns);
-
-		if (n > 0)
-			rc = runner_block(r, columns, (unsigned)n);
-		if (n > 0 && rc == 0)
-			rc = 1;
-	}
-	fth_qmem_free(r->mem, columns, COLUMNS_MAX * sizeof(*columns));
-	return rc;
-}
-
-/* A batch of rows into a runner. */
-static int take_batch(void *to, const struct fth_vec *columns, unsigned n)
-{
-	return n == 0 ? 0 : runner_block(to, columns, n);
-}
-
-static int run_given(struct job *j)
-{
-	const struct exec_options *o = j->exec->options;
-
-	if (o->given == NULL)
-		return fth_fail(EINVAL, "task %u: no earlier task produces its input", j->number);
-	return o->given(o->given_user, exec_origin(j->exec, j->number), take_batch, j->runners[0]);
-}
-
-static int run_sorted(struct runner *r, struct sorted *sorted)
-{
-	int n, rc = sorted_rewind(sorted);
-
-	if (rc < 0)
-		return rc;
-	do {
-		const struct fth_vec *columns;
-
-		n = sorted_next(sorted, &columns);
-		if (n > 0)
-			rc = runner_block(r, columns, (unsigned)n);
-	} while (n > 0 && rc == 0);
-	return n < 0 ? n : rc;
-}
-
-static int run_result(struct runner *r, const struct result *from)
-{
-	return from->groups != NULL ? run_groups(r, from->groups) : run_sorted(r, from->sorted);
-}
-
-static int run_rows(struct job *j)
-{
-	const struct task_source *s = &j->task->source;
-	int rc = 0;
-
-	for (unsigned i = 0; i < s->input_count && rc == 0; i++) {
-		const struct result *from = &j->exec->results[s->inputs[i]];
-
-		if (from->rows == NULL) {
-			rc = run_result(j->runners[0], from);
-		} else {
-			j->next_block = rows_first(from->rows);
-			rc = run_workers(j, j->runner_count);
-			if (rc == 0)
-				rc = rows_read_spilled(from->rows, take_batch, j->runners[0]);
-		}
-	}
-	return rc;
-}
-
-static int run_source(struct job *j)
-{
-	switch (j->task->source.kind) {
-	case TASK_TABLE:
-		return run_table(j);
-	case TASK_ROWS:
-		return run_rows(j);
-	case TASK_GIVEN:
-		return run_given(j);
-	default:
-		return runner_values(j->runners[0]);
-	}
-}
-
 /* ---- results ---- */
 
 /* The threads' groups become one result. */
 static int finish_groups(struct job *j, struct result *result)
 {
 	const struct task_reduce *d = &j->task->reduce;
-	struct grouper *groupers[THREADS_MAX];
+	struct grouper *groupers[JOB_THREADS_MAX];
 
 	result->groups = j->exec->store;
 	j->exec->store = NULL;
@@ -354,7 +133,7 @@ static int finish_groups(struct job *j, struct result *result)
 
 static int finish_sort(struct job *j, struct result *result)
 {
-	struct sorter *sorters[THREADS_MAX];
+	struct sorter *sorters[JOB_THREADS_MAX];
 
 	for (unsigned i = 0; i < j->runner_count; i++) {
 		sorters[i] = j->runners[i]->sorter;
@@ -394,12 +173,12 @@ void exec_release(struct exec *e, unsigned number)
 
 static int describe_columns(struct job *j)
 {
-	unsigned slots[COLUMNS_MAX];
+	unsigned slots[JOB_COLUMNS_MAX];
 	const struct task_reduce *d = &j->task->reduce;
 
-	if (d->key_count + d->column_count + d->order_count + d->aggregate_count > COLUMNS_MAX)
+	if (d->key_count + d->column_count + d->order_count + d->aggregate_count > JOB_COLUMNS_MAX)
 		return fth_fail(EOPNOTSUPP, "a result with more than %u columns is not supported",
-				COLUMNS_MAX);
+				JOB_COLUMNS_MAX);
 	j->column_count = result_columns(j->task, slots);
 	j->columns = j->exec->columns[j->number];
 	if (j->columns == NULL)
@@ -554,7 +333,7 @@ static int run_passes(struct job *j)
 	int rc, more = 0;
 
 	do {
-		rc = run_source(j);
+		rc = job_run_source(j);
 		if (rc == 0)
 			more = next_parts(j);
 	} while (rc == 0 && more > 0);
@@ -699,14 +478,14 @@ int exec_task(struct exec *e, unsigned number, uint64_t from)
 static int run_measured(struct exec *e, unsigned number)
 {
 	struct exec_stats *s = &e->stats[number];
-	uint64_t cpu = thread_ns(), written = scratch_written(&e->scratch);
+	uint64_t cpu = job_thread_ns(), written = scratch_written(&e->scratch);
 	int rc;
 
 	fth_qmem_take_peak(e->mem);
 	rc = exec_task(e, number, 0);
 	s->spilled = scratch_written(&e->scratch) - written;
 	s->memory = fth_qmem_take_peak(e->mem);
-	s->cpu_ns += thread_ns() - cpu;
+	s->cpu_ns += job_thread_ns() - cpu;
 	return rc;
 }
 
