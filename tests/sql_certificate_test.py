@@ -56,6 +56,11 @@ def check_text(fathom, db):
     for word in ("task 0: table lineitem", "certificate", "bytes at most", "measured", "promise", "kept"):
         assert word in text, text
     assert "BROKEN" not in text, text
+    # Rows before the offset take memory too.
+    for query in ("select l_orderkey, l_comment from lineitem limit 3 offset 50000",
+                  "select l_orderkey from lineitem order by l_comment limit 3 offset 50000"):
+        text = explain(fathom, db, query, "analyze")
+        assert "kept" in text and "BROKEN" not in text, text
 
 
 def check_bounds(fathom, db):

@@ -397,6 +397,64 @@ static void damaged_chunks_are_named(void **state)
 	fixture_close(&f);
 }
 
+/* A limit without an order: rows of the result, and row groups that are read for them at most. */
+static const struct {
+	const char *sql;
+	uint64_t rows, groups;
+	int64_t first;
+} limits[] = {
+	{"select k from t limit 10", 10, 1, 0},
+	{"select k, comment from t limit 1", 1, 1, 0},
+	{"select k from t limit 0", 0, 0, 0},
+	{"select k from t limit 0 offset 5", 0, 0, 0},
+	{"select count(*) from (select k from t limit 0) x", 1, 0, 0},
+	/* The second round has four groups. */
+	{"select 7 from t limit 10 offset 995", 10, 5, 7},
+	{"select 7 from t limit 4000", 4000, 5, 7},
+	{"select k from t where k + 0 >= 4000 limit 3", 3, 5, 4000},
+	{"select 7 from t limit 20000", ROWS, GROUPS, 7},
+	{"select 7 from t limit 30000", ROWS, GROUPS, 7},
+	{"select 7 from t limit 9223372036854775807 offset 9223372036854775807", 0, GROUPS, 0},
+	{"select count(*) from (select k from t limit 1500) x", 1, 5, 1500},
+	{"select count(*) from t where k in (select k from t limit 3)", 1, 2, 3},
+	{"select k from t union all select mix from t limit 7", 7, 2, 0},
+	{"select k + 1 from (select k from t union all select mix from t union all select k from "
+	 "t) x "
+	 "limit 3 offset 2",
+	 3, 3, 3},
+	/* One side is read as a whole. */
+	{"select 7 from t a join t b on a.mix = b.mix limit 5", 5, GROUPS + 1, 7},
+	{"select 7 from t a, t b limit 5", 5, GROUPS + 1, 7},
+	{"select 7 from t a, t b where a.mix = b.k and a.s > b.comment limit 5", 5, GROUPS + 1, 7},
+	/* The error is in a row group that nobody reads. */
+	{"select k / (k - 15000) from t limit 10", 10, 1, 0},
+};
+
+static void limits_end_scans(void **state)
+{
+	struct table_fixture f;
+
+	(void)state;
+	open_table(&f);
+	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		for (unsigned threads = 1; threads <= 3; threads++) {
+			struct answer a;
+
+			assert_ok(ask(f.db, limits[i].sql, threads, NULL, &a));
+			if (a.rows != limits[i].rows || a.first != limits[i].first ||
+			    a.total.groups_read > limits[i].groups)
+				fail_msg("%s, %u threads: %llu rows, the first %lld, %llu groups",
+					 limits[i].sql, threads, (unsigned long long)a.rows,
+					 (long long)a.first,
+					 (unsigned long long)a.total.groups_read);
+			/* Nothing was read ahead: the chunks of one group, and the text of one row. */
+			if (limits[i].groups <= 1)
+				assert_in_range(a.total.chunks, limits[i].groups,
+						2 * limits[i].groups);
+		}
+	fixture_close(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -405,6 +463,7 @@ int main(void)
 		cmocka_unit_test(columns_of_masked_groups_are_not_read),
 		cmocka_unit_test(text_of_few_rows_is_fetched),
 		cmocka_unit_test(keys_before_structures),
+		cmocka_unit_test(limits_end_scans),
 		cmocka_unit_test(canceled_queries_end),
 		cmocka_unit_test(failed_reads_end_the_query),
 		cmocka_unit_test(damaged_chunks_are_named),

@@ -11,6 +11,7 @@
  * the budget is spilled or made in passes, so the bound never is above the budget.
  */
 #include "query/plan/estimate.h"
+#include "query/set/sort.h"
 #include "query/task/decode.h"
 #include "query/task/runner.h"
 #include "query/task/skip.h"
@@ -296,7 +297,27 @@ static double structure_bytes(const struct task *t, double rows)
 	return BUILD_FIXED + 2 * rows * (record + 16);
 }
 
-static double result_bytes(const struct task *t)
+static unsigned threads_of(const struct estimator *e, const struct task *t)
+{
+	return t->source.kind != TASK_TABLE
+		       ? 1
+		       : exec_threads(e->options->threads, fth_table_groups(t->source.table));
+}
+
+/* Rows in order; with a small limit each thread keeps as many as that. */
+static double sort_bytes(const struct estimator *e, const struct task *t)
+{
+	const struct task_reduce *r = &t->reduce;
+	double rows = t->estimate.rows_most, first = (double)r->limit + (double)r->offset;
+	double record = slots_width(t, r->columns, r->column_count) + 16.0 * r->order_count;
+
+	if (r->limit != UINT64_MAX && first <= SORTER_TOP_ROWS)
+		return BUILD_FIXED +
+		       threads_of(e, t) * (double)fth_topk_bound((uint32_t)first, (uint32_t)record);
+	return BUILD_FIXED + 3 * (first < rows ? first : rows) * (record + 16);
+}
+
+static double result_bytes(const struct estimator *e, const struct task *t)
 {
 	const struct task_reduce *r = &t->reduce;
 	double rows = t->estimate.rows_most;
@@ -306,11 +327,7 @@ static double result_bytes(const struct task *t)
 		return groups_bytes(t, r->aggregates, r->aggregate_count, r->keys, r->key_count,
 				    rows);
 	case TASK_SORT:
-		if (r->limit != UINT64_MAX && (double)(r->limit + r->offset) < rows)
-			rows = (double)(r->limit + r->offset);
-		return BUILD_FIXED + 3 * rows *
-					     (slots_width(t, r->columns, r->column_count) +
-					      16.0 * r->order_count + 16);
+		return sort_bytes(e, t);
 	case TASK_OUTPUT:
 		return BUILD_FIXED + rows * slots_width(t, r->columns, r->column_count);
 	default:
@@ -354,7 +371,7 @@ static double kept_bytes(const struct estimator *e, unsigned number)
 		const struct task *t = &e->set->tasks[i];
 
 		if (!t->nested && (t->last_user == TASK_NONE || t->last_user >= number))
-			bytes += result_bytes(t);
+			bytes += result_bytes(e, t);
 	}
 	return bytes;
 }
@@ -362,11 +379,8 @@ static double kept_bytes(const struct estimator *e, unsigned number)
 static void estimate_memory(const struct estimator *e, unsigned number)
 {
 	struct task *t = &e->set->tasks[number];
-	unsigned threads =
-		t->source.kind != TASK_TABLE
-			? 1
-			: exec_threads(e->options->threads, fth_table_groups(t->source.table));
-	double result = result_bytes(t), bytes;
+	unsigned threads = threads_of(e, t);
+	double result = result_bytes(e, t), bytes;
 	double rows = t->estimate.rows / (t->estimate.rows_most > 0 ? t->estimate.rows_most : 1);
 
 	if (t->nested)

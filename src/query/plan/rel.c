@@ -54,6 +54,15 @@ static int add_order(struct planner *p, struct pipe *pipe, const struct sql_rel 
 	return p->error;
 }
 
+/* No more rows than a limit allows; a sort keeps those before the offset too. */
+static void limit_rows(struct pipe *pipe, int64_t count, int64_t offset)
+{
+	double most = (double)count + (double)offset;
+
+	if (count >= 0 && pipe->rows > most)
+		pipe->rows = pipe->rows_most = most;
+}
+
 static struct pipe *plan_sorted(struct planner *p, const struct sql_rel *rel,
 				const struct sql_rel *sort, const struct sql_rel *limit)
 {
@@ -75,14 +84,15 @@ static struct pipe *plan_sorted(struct planner *p, const struct sql_rel *rel,
 	if (limit != NULL) {
 		r->offset = (uint64_t)limit->limit.offset;
 		r->limit = limit->limit.count < 0 ? UINT64_MAX : (uint64_t)limit->limit.count;
-		if (limit->limit.count >= 0 && pipe->rows > (double)limit->limit.count)
-			pipe->rows = pipe->rows_most = (double)limit->limit.count;
+		limit_rows(pipe, limit->limit.count, limit->limit.offset);
 	}
 	task = pipe_close(p, pipe);
 	next = task == TASK_NONE ? NULL : pipe_of_results(p, &task, 1, cargo.in, cargo.count);
 	if (next != NULL) {
 		next->rows = pipe->rows;
 		next->rows_most = pipe->rows_most;
+		if (limit != NULL)
+			limit_rows(next, limit->limit.count, 0);
 	}
 	return next;
 }

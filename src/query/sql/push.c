@@ -184,11 +184,49 @@ static bool contradict(const struct sql_list *conjuncts)
 	return false;
 }
 
-static struct sql_rel *push_into(struct sql_ctx *ctx, struct sql_rel *rel,
-				 struct sql_list *predicates)
+/* A branch of a union with no more rows than the limit above the union wants. */
+static struct sql_rel *limit_branch(struct sql_ctx *ctx, struct sql_rel *rel, int64_t count)
+{
+	struct sql_rel *limit;
+
+	if (rel->kind == SQL_LIMIT && rel->limit.count >= 0 && rel->limit.count <= count)
+		return rel;
+	limit = sql_new_rel(ctx, SQL_LIMIT, rel, NULL, rel->width);
+	memcpy(limit->columns, rel->columns, rel->width * sizeof(int));
+	limit->limit.count = count;
+	return limit;
+}
+
+/* Each branch of a union below the limit is made by itself, so each must know when to stop. */
+static void limit_union(struct sql_ctx *ctx, const struct sql_rel *limit)
+{
+	struct sql_rel *rel = limit->left;
+	int64_t count;
+
+	while (rel->kind == SQL_PROJECT)
+		rel = rel->left;
+	if (rel->kind != SQL_UNION || limit->limit.count < 0 ||
+	    __builtin_add_overflow(limit->limit.count, limit->limit.offset, &count))
+		return;
+	rel->left = limit_branch(ctx, rel->left, count);
+	rel->right = limit_branch(ctx, rel->right, count);
+}
+
+static struct sql_rel *push_limit(struct sql_ctx *ctx, struct sql_rel *rel,
+				  struct sql_list *predicates)
 {
 	struct sql_list none = {0};
 
+	if (rel->limit.count == 0)
+		return sql_no_rows(ctx, rel->width, rel->columns);
+	limit_union(ctx, rel);
+	rel->left = sql_push(ctx, rel->left, &none);
+	return sql_filter(ctx, rel, sql_and_list(ctx, predicates));
+}
+
+static struct sql_rel *push_into(struct sql_ctx *ctx, struct sql_rel *rel,
+				 struct sql_list *predicates)
+{
 	switch (rel->kind) {
 	case SQL_FILTER:
 		sql_conjuncts(ctx, sql_simplify(ctx, rel->predicate), predicates);
@@ -205,8 +243,7 @@ static struct sql_rel *push_into(struct sql_ctx *ctx, struct sql_rel *rel,
 		rel->left = sql_push(ctx, rel->left, predicates);
 		return rel;
 	case SQL_LIMIT:
-		rel->left = sql_push(ctx, rel->left, &none);
-		/* fall through */
+		return push_limit(ctx, rel, predicates);
 	default:
 		return sql_filter(ctx, rel, sql_and_list(ctx, predicates));
 	}

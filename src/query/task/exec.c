@@ -272,7 +272,10 @@ static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 	if (rc == 0)
 		rc = open_result(j, a);
 	one = a->one_thread || e->thrift == EXEC_FRUGAL || (e->streams && a->number == e->last);
-	return rc < 0 ? rc : open_runners(j, one ? 1 : thread_count(j));
+	if (rc == 0)
+		rc = open_runners(j, one ? 1 : thread_count(j));
+	job_limit(j);
+	return rc;
 }
 
 /* Writers hand over their rows when they are closed; groupers are needed for one moment more. */
@@ -334,8 +337,7 @@ static int run_passes(struct job *j)
 
 	do {
 		rc = job_run_source(j);
-		if (rc == 0)
-			more = next_parts(j);
+		more = rc == 0 && !job_has_enough(j) ? next_parts(j) : 0;
 	} while (rc == 0 && more > 0);
 	return rc == 0 ? more : rc;
 }

@@ -7,6 +7,27 @@
 #include <errno.h>
 #include <time.h>
 
+/* A task with a limit begins with one row group. Each round has so many times the groups of the one before. */
+#define ROUND_GROWTH 4u
+
+/* ---- limits ---- */
+
+void job_limit(struct job *j)
+{
+	const struct task_reduce *d = &j->task->reduce;
+
+	if (!runner_limited(j->task))
+		return;
+	j->limit.wanted = d->offset > UINT64_MAX - d->limit ? UINT64_MAX : d->offset + d->limit;
+	for (unsigned i = 0; i < j->runner_count; i++)
+		j->runners[i]->limit = &j->limit;
+}
+
+bool job_has_enough(const struct job *j)
+{
+	return runner_limited(j->task) && atomic_load(&j->limit.taken) >= j->limit.wanted;
+}
+
 /* ---- threads ---- */
 
 struct worker {
@@ -24,14 +45,13 @@ static uint32_t next_group(void *user)
 {
 	struct worker *w = user;
 	struct job *j = w->job;
-	uint32_t groups = fth_table_groups(j->task->source.table);
 
 	if (w->group == w->group_end) {
 		w->group =
 			atomic_fetch_add_explicit(&j->next_group, j->claim, memory_order_relaxed);
 		w->group_end = w->group + j->claim;
 	}
-	return w->group < groups ? w->group++ : UINT32_MAX;
+	return w->group < j->end ? w->group++ : UINT32_MAX;
 }
 
 /* Processor time of the thread. */
@@ -72,6 +92,8 @@ static void *run_worker(void *user)
 
 	w->rc = w->job->task->source.kind == TASK_TABLE ? runner_table(w->runner, next_group, w)
 							: run_blocks(w);
+	if (w->rc == RUNNER_ENOUGH)
+		w->rc = 0;
 	if (w->rc < 0) {
 		/* The text is this thread's; it goes with it. */
 		strncpy(w->text, fth_error_text(w->rc), sizeof(w->text) - 1);
@@ -115,11 +137,37 @@ static int run_workers(struct job *j, unsigned n)
 	return first_error(workers, started);
 }
 
+/* Groups [next_group, end), on up to n threads. */
+static int run_round(struct job *j, uint32_t from, uint32_t end, unsigned n)
+{
+	j->claim = exec_claim(n, end - from);
+	j->next_group = from;
+	j->end = end;
+	return run_workers(j, n);
+}
+
+/* Most limits are reached within the first row group, and then no other should have been read. */
+static int run_limited(struct job *j, uint32_t groups)
+{
+	uint32_t from = 0, round = 1;
+	int rc = 0;
+
+	while (rc == 0 && from < groups && !job_has_enough(j)) {
+		uint32_t end = groups - from < round ? groups : from + round;
+
+		rc = run_round(j, from, end, round < j->runner_count ? round : j->runner_count);
+		from = end;
+		round *= ROUND_GROWTH;
+	}
+	return rc;
+}
+
 static int run_table(struct job *j)
 {
-	j->claim = exec_claim(j->runner_count, fth_table_groups(j->task->source.table));
-	j->next_group = 0;
-	return run_workers(j, j->runner_count);
+	uint32_t groups = fth_table_groups(j->task->source.table);
+
+	return runner_limited(j->task) ? run_limited(j, groups)
+				       : run_round(j, 0, groups, j->runner_count);
 }
 
 /* ---- rows of earlier results ---- */
@@ -148,13 +196,21 @@ static int take_batch(void *to, const struct fth_vec *columns, unsigned n)
 	return n == 0 ? 0 : runner_block(to, columns, n);
 }
 
+/* Rows behind a limit are dropped: who gives rows does not know how to stop without an error. */
+static int take_given(void *to, const struct fth_vec *columns, unsigned n)
+{
+	int rc = take_batch(to, columns, n);
+
+	return rc == RUNNER_ENOUGH ? 0 : rc;
+}
+
 static int run_given(struct job *j)
 {
 	const struct exec_options *o = j->exec->options;
 
 	if (o->given == NULL)
 		return fth_fail(EINVAL, "task %u: no earlier task produces its input", j->number);
-	return o->given(o->given_user, exec_origin(j->exec, j->number), take_batch, j->runners[0]);
+	return o->given(o->given_user, exec_origin(j->exec, j->number), take_given, j->runners[0]);
 }
 
 static int run_sorted(struct runner *r, struct sorted *sorted)
@@ -183,7 +239,7 @@ static int run_rows(struct job *j)
 	const struct task_source *s = &j->task->source;
 	int rc = 0;
 
-	for (unsigned i = 0; i < s->input_count && rc == 0; i++) {
+	for (unsigned i = 0; i < s->input_count && rc == 0 && !job_has_enough(j); i++) {
 		const struct result *from = &j->exec->results[s->inputs[i]];
 
 		if (from->rows == NULL) {
@@ -198,7 +254,7 @@ static int run_rows(struct job *j)
 	return rc;
 }
 
-int job_run_source(struct job *j)
+static int run_source(struct job *j)
 {
 	switch (j->task->source.kind) {
 	case TASK_TABLE:
@@ -210,4 +266,11 @@ int job_run_source(struct job *j)
 	default:
 		return runner_values(j->runners[0]);
 	}
+}
+
+int job_run_source(struct job *j)
+{
+	int rc = job_has_enough(j) ? 0 : run_source(j);
+
+	return rc == RUNNER_ENOUGH ? 0 : rc;
 }

@@ -405,7 +405,8 @@ static void read_values_source(struct reader *r, struct task *t)
 			reader_fail(r, "the type of %s is not known", made[i].name);
 		else
 			proved.type = s->value_rows == 0 ? made[i].facts.type : s->values[i]->type;
-		proved.type.precision = 0;
+		if (s->value_rows > 0)
+			proved.type.precision = 0;
 		settle(r, &made[i], &proved);
 		s->columns[i] = (struct task_source_column){i, made[i].slot};
 	}

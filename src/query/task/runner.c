@@ -600,6 +600,17 @@ static int emit(struct runner *r, unsigned n, const struct fth_sel *sel)
 	return rc;
 }
 
+static int sort_rows(struct runner *r, struct fth_sel *sel)
+{
+	unsigned n = sel->count; /* of which the sorter may drop some */
+	int rc = sorter_add(r->sorter, r->columns, sel);
+
+	if (rc < 0 || r->limit == NULL)
+		return rc;
+	atomic_fetch_add_explicit(&r->limit->taken, n, memory_order_relaxed);
+	return runner_stopped(r);
+}
+
 static int reduce(struct runner *r, struct frame *f)
 {
 	const struct task_reduce *d = &r->task->reduce;
@@ -624,7 +635,7 @@ static int reduce(struct runner *r, struct frame *f)
 	if (r->builder != NULL)
 		return build_append(r->builder, r->columns, &f->sel);
 	if (r->sorter != NULL)
-		return sorter_add(r->sorter, r->columns, &f->sel);
+		return sort_rows(r, &f->sel);
 	return r->writer != NULL ? rows_append(r->writer, r->columns, &f->sel)
 				 : emit(r, n, &f->sel);
 }

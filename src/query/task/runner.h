@@ -16,6 +16,7 @@
 #ifndef FTH_QUERY_RUNNER_H
 #define FTH_QUERY_RUNNER_H
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "query/task/build.h"
@@ -65,6 +66,14 @@ struct exec {
 	bool emitted;		   /* rows; under that lock while threads run */
 	atomic_bool stop;	   /* another thread failed, or the query is canceled */
 };
+
+/* The rows that a LIMIT without an order wants: any so many. All threads of the task count what they have. */
+struct row_limit {
+	uint64_t wanted;
+	_Atomic uint64_t taken;
+};
+#define RUNNER_ENOUGH \
+	(-EALREADY) /* which nothing else returns: the rows that the task wants are there */
 
 struct frame {
 	struct fth_vec *vecs; /* by slot */
@@ -133,6 +142,7 @@ struct runner {
 	struct task_slot *key_slots, *column_slots;
 	struct grouper *grouper;
 	struct sorter *sorter;
+	struct row_limit *limit; /* shared; NULL: the task wants all rows */
 	struct fth_vec **columns;
 	struct fth_vec *emitted; /* of the last task: the same, side by side */
 	struct exec_stats stats;
@@ -154,8 +164,10 @@ int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n);
 /* Run the task on rows of constants. */
 int runner_values(struct runner *r);
 
-/* -ECANCELED if another thread failed or the query is canceled. */
+/* -ECANCELED if another thread failed or the query is canceled, RUNNER_ENOUGH if the task has its rows. */
 int runner_stopped(const struct runner *r);
+/* Whether the task wants only so many rows, of which any do. */
+bool runner_limited(const struct task *t);
 /* Readers and decoders of the source. */
 int runner_open_source(struct runner *r);
 /* Decode a column of the source for the present batch. */

@@ -234,9 +234,13 @@ static void show_table_columns(const struct show *s, const struct fth_table *tab
 
 static void show_values(const struct show *s, const struct task_source *v)
 {
+	struct show typed = *s;
+
+	/* Without a row nothing else tells the types. */
+	typed.full = s->full || v->value_rows == 0;
 	for (unsigned i = 0; i < v->column_count; i++) {
 		fputs(i == 0 ? " " : ", ", s->out);
-		show_made(s, v->columns[i].slot);
+		show_made(&typed, v->columns[i].slot);
 	}
 	fputs(" of", s->out);
 	for (unsigned row = 0; row < v->value_rows; row++) {

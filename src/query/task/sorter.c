@@ -9,8 +9,6 @@
 
 #include <errno.h>
 
-/* With so few rows wanted only these are kept. */
-#define TOP_ROWS   65536u
 #define FIRST_ROOM 1024u
 
 struct sorter {
@@ -83,7 +81,7 @@ int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scr
 	s->parent = mem;
 	s->spec = *spec;
 	s->scratch = scratch;
-	s->top = spec->limit <= TOP_ROWS && spec->offset <= TOP_ROWS - spec->limit;
+	s->top = spec->limit <= SORTER_TOP_ROWS && spec->offset <= SORTER_TOP_ROWS - spec->limit;
 	s->mem = fth_qmem_child(mem, "sort", spec->memory > 0 ? spec->memory : FTH_QMEM_NO_LIMIT);
 	rc = s->mem == NULL ? -ENOMEM : describe(s);
 	if (rc == 0)
@@ -335,9 +333,10 @@ static int finish_lane(struct lane *l)
 {
 	int rc = 0;
 
-	if (l->sorter->top)
+	/* Without an order the rows stay as they came. */
+	if (l->sorter->top && l->sorter->spec.order_count > 0)
 		fth_topk_finish(&l->sorter->topk);
-	else
+	else if (!l->sorter->top)
 		rc = fth_sort_finish(&l->sorter->sort);
 	return rc < 0 ? rc : advance(l);
 }

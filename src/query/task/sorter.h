@@ -9,6 +9,9 @@
 #include "query/task/scratch.h"
 #include "query/task/task.h"
 
+/* With so few rows wanted a sorter keeps only these. */
+#define SORTER_TOP_ROWS 65536u
+
 struct sorter;
 struct sorted;
 

@@ -11,10 +11,20 @@ int runner_stopped(const struct runner *r)
 {
 	const atomic_bool *cancel = r->exec->options->cancel;
 
-	if (!atomic_load_explicit(&r->exec->stop, memory_order_relaxed) &&
-	    (cancel == NULL || !atomic_load_explicit(cancel, memory_order_relaxed)))
-		return 0;
-	return fth_fail(ECANCELED, "the query was canceled");
+	if (atomic_load_explicit(&r->exec->stop, memory_order_relaxed) ||
+	    (cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)))
+		return fth_fail(ECANCELED, "the query was canceled");
+	/* relaxed: the count orders nothing; a thread that sees it late gives a few rows more. */
+	return r->limit != NULL && atomic_load_explicit(&r->limit->taken, memory_order_relaxed) >=
+					   r->limit->wanted
+		       ? RUNNER_ENOUGH
+		       : 0;
+}
+
+bool runner_limited(const struct task *t)
+{
+	return t->reduce.kind == TASK_SORT && t->reduce.order_count == 0 &&
+	       t->reduce.limit != UINT64_MAX;
 }
 
 /* ---- opening ---- */
@@ -437,6 +447,7 @@ int runner_table(struct runner *r, uint32_t (*next)(void *user), void *user)
 int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n)
 {
 	const struct task_source *s = &r->task->source;
+	int rc;
 
 	memset(r->frame.have, 0, r->task->slot_count * sizeof(bool));
 	for (unsigned i = 0; i < s->column_count; i++) {
@@ -445,7 +456,8 @@ int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n)
 	}
 	fth_sel_all(&r->frame.sel, n);
 	r->stats.source_rows += n;
-	return runner_stopped(r) < 0 ? -ECANCELED : runner_steps(r, &r->frame, 0);
+	rc = runner_stopped(r);
+	return rc < 0 ? rc : runner_steps(r, &r->frame, 0);
 }
 
 /* One row: each cell is computed by itself. */

@@ -181,7 +181,9 @@ int wait_open(struct runner *r)
 
 	while (at < r->task->step_count && r->task->steps[at].kind != TASK_FETCH)
 		at++;
-	if (at == 0 || at == r->task->step_count || r->task->source.kind != TASK_TABLE)
+	/* Rows that wait are not counted: a limit would be reached late. */
+	if (at == 0 || at == r->task->step_count || r->task->source.kind != TASK_TABLE ||
+	    runner_limited(r->task))
 		return 0;
 	slots = slots_at(r, at);
 	if (slots == NULL)
