@@ -67,7 +67,7 @@ static int run_load(int argc, char **argv)
 {
 	struct fth_table_write_options how = FTH_TABLE_WRITE_OPTIONS_INIT;
 	struct fth_table_layout layout = {0};
-	uint64_t threads = 0, compression = 0;
+	uint64_t threads = 0, compression = 0, memory = 0;
 	const struct fth_cli_option options[] = {
 		FTH_TABLE_LAYOUT_OPTIONS(layout),
 		{"skip-header", FTH_CLI_FLAG, &layout.skip_header, 0, 0,
@@ -75,6 +75,8 @@ static int run_load(int argc, char **argv)
 		{"threads", FTH_CLI_U64, &threads, 0, 1024, "threads; 0: one for each processor"},
 		{"compression", FTH_CLI_U64, &compression, 0, 12,
 		 "of text: 1 fast, up to 12 small; 0: the default, 2"},
+		{"memory", FTH_CLI_SIZE, &memory, 0, (uint64_t)1 << 44,
+		 "bytes to load with; 0: 256M for each thread"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -100,6 +102,7 @@ static int run_load(int argc, char **argv)
 		return FTH_EXIT_USAGE;
 	how.threads = (unsigned)threads;
 	how.compression = (unsigned)compression;
+	how.memory = memory;
 	rc = fth_table_db_open(args[0], 0, &db);
 	if (rc < 0)
 		return fth_table_complain(args[0], rc);

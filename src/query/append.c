@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* INSERT and COPY: rows become one batch of the table, all of them or none. */
 #include "query/query.h"
+#include "query/plan/estimate.h"
 #include "query/task/rows.h"
+#include "table/writer.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+
+#define SLICE 512u /* rows: their text is copied, and is to take little memory */
 
 bool append_same_columns(const struct fth_table_schema *a, const struct fth_table_schema *b)
 {
@@ -34,23 +38,54 @@ static int check_writer(struct statement *s, struct fth_table_writer *writer)
 	return fth_fail(EBUSY, "table \"%s\" was replaced by one with other columns", s->sql->name);
 }
 
-static int open_writer(struct statement *s, struct fth_table_writer **out)
+static void close_writer(struct statement *s, struct fth_table_writer *writer)
+{
+	fth_table_writer_close(writer);
+	fth_qmem_discharge(s->mem, s->writer_bytes);
+	s->writer_bytes = 0;
+}
+
+/* What the writer gets of the memory that is free: half beside a query, or less if that needs more; most without one. */
+static uint64_t writer_memory(struct statement *s, const struct task_set *query)
+{
+	const struct fth_table *table = catalog_table(s->catalog, s->sql->table);
+	uint64_t least = writer_least(fth_table_schema(table)), free = fth_qmem_available(s->mem);
+	uint64_t needed = query == NULL ? 0 : 2 * estimate_least(query, 0);
+	uint64_t half = free / 2, left = free > needed ? free - needed : 0;
+
+	if (query == NULL)
+		return free - free / 8;
+	half = half < left ? half : left;
+	least = least < free / 2 ? least : free / 2;
+	return half > least ? half : least;
+}
+
+/* The writer allocates by itself, within memory that is charged for it before. */
+static int open_writer(struct statement *s, const struct task_set *query,
+		       struct fth_table_writer **out)
 {
 	struct fth_table_write_options options = FTH_TABLE_WRITE_OPTIONS_INIT;
-	unsigned columns = s->sql->table->column_count;
+	char budget[64];
 	int rc = name_reserved(s->sql->name);
 
+	*out = NULL;
 	if (rc < 0)
 		return rc;
 	options.threads = s->query->db->threads;
-	/* Proofs of uniqueness, of all columns together, take no more than the budget. */
-	options.fact_memory = s->query->db->budget / columns;
-	rc = fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+	options.memory = writer_memory(s, query);
+	rc = fth_qmem_charge(s->mem, options.memory);
 	if (rc < 0)
 		return rc;
-	rc = check_writer(s, *out);
+	s->writer_bytes = options.memory;
+	rc = fth_table_writer_open(s->query->db->tables, s->sql->name, &options, out);
+	if (rc == 0)
+		rc = check_writer(s, *out);
+	snprintf(budget, sizeof(budget), "of a budget of %llu KiB",
+		 (unsigned long long)(s->query->db->budget >> 10));
+	if (rc == -ENOMEM)
+		fth_fail_in(rc, budget);
 	if (rc < 0)
-		fth_table_writer_close(*out);
+		close_writer(s, *out);
 	return rc;
 }
 
@@ -67,28 +102,58 @@ static int commit(struct statement *s, struct fth_table_writer *writer)
 
 /* ---- INSERT ---- */
 
+/* One column of the rows, with memory for a slice. */
+struct insertion_column {
+	enum fth_table_kind kind;
+	void *values; /* or offsets */
+	uint8_t *nulls;
+};
+
 /* Rows on their way from vectors of the engine to those of the writer. */
 struct insertion {
 	struct statement *statement;
 	struct fth_table_writer *writer;
 	const struct fth_table_schema *schema;
+	struct insertion_column *buffers;
 	struct fth_table_vector *columns;
-	struct fth_arena arena; /* of one batch */
-	uint16_t rows[FTH_BATCH + 64];
+	struct fth_arena arena; /* of the text of one slice */
+	uint16_t selected[FTH_BATCH + 64];
+	/* the slice: rows of a batch that are appended at a time */
+	const uint16_t *rows;
 	unsigned n;
 };
 
-/* A column that gets no value. */
-static int all_null(struct insertion *in, unsigned column)
+static size_t value_bytes(enum fth_table_kind kind)
 {
-	uint8_t *nulls = fth_arena_alloc(&in->arena, FTH_BATCH, 64);
-	void *zeroes = fth_arena_alloc(&in->arena, (FTH_BATCH + 1) * 16, 64);
+	return kind == FTH_TABLE_KIND_STRING ? sizeof(uint32_t)
+	       : kind == FTH_TABLE_KIND_WIDE ? sizeof(struct fth_table_wide)
+					     : sizeof(int64_t);
+}
 
-	if (nulls == NULL || zeroes == NULL)
+/* Buffers of all columns; null in all rows until a column gets values. */
+static int open_buffers(struct insertion *in)
+{
+	struct fth_arena *arena = &in->statement->arena;
+	unsigned n = in->schema->columns;
+
+	in->buffers = fth_arena_alloc(arena, n * sizeof(*in->buffers), 64);
+	in->columns = fth_arena_alloc(arena, n * sizeof(*in->columns), 64);
+	if (in->buffers == NULL || in->columns == NULL)
 		return -ENOMEM;
-	memset(nulls, 1, FTH_BATCH);
-	memset(zeroes, 0, (FTH_BATCH + 1) * 16);
-	in->columns[column] = (struct fth_table_vector){zeroes, zeroes, "", nulls};
+	for (unsigned i = 0; i < n; i++) {
+		struct insertion_column *b = &in->buffers[i];
+		size_t bytes;
+
+		b->kind = fth_table_kind(&in->schema->column[i]);
+		bytes = (SLICE + 1) * value_bytes(b->kind);
+		b->values = fth_arena_alloc(arena, bytes, 64);
+		b->nulls = fth_arena_alloc(arena, SLICE, 64);
+		if (b->values == NULL || b->nulls == NULL)
+			return -ENOMEM;
+		memset(b->values, 0, bytes);
+		memset(b->nulls, 1, SLICE);
+		in->columns[i] = (struct fth_table_vector){b->values, b->values, "", b->nulls};
+	}
 	return 0;
 }
 
@@ -104,7 +169,6 @@ static struct fth_table_wide wide_of(const struct fth_vec *v, unsigned row)
 	return (struct fth_table_wide){(uint64_t)value, (int64_t)(value >> 64)};
 }
 
-/* values[] has room for 16 bytes a row. */
 static void fill_numbers(const struct insertion *in, enum fth_table_kind kind,
 			 const struct fth_vec *v, const uint8_t *nulls, void *values)
 {
@@ -152,40 +216,41 @@ static int fill_strings(struct insertion *in, const struct fth_vec *v, const uin
 
 static int fill_column(struct insertion *in, unsigned column, const struct fth_vec *v)
 {
-	enum fth_table_kind kind = fth_table_kind(&in->schema->column[column]);
-	struct fth_arena *arena = &in->arena;
-	void *values = fth_arena_alloc(arena, (in->n + 1) * 16, 64);
-	uint8_t *nulls = fth_arena_alloc(arena, in->n, 64);
-	struct fth_table_vector *to = &in->columns[column];
+	const struct insertion_column *to = &in->buffers[column];
 
-	if (values == NULL || nulls == NULL)
-		return -ENOMEM;
 	for (unsigned i = 0; i < in->n; i++)
-		nulls[i] = v->nulls != NULL && fth_bit(v->nulls, in->rows[i]);
-	*to = (struct fth_table_vector){.values = values, .offsets = values, .nulls = nulls};
-	if (kind == FTH_TABLE_KIND_STRING)
-		return fill_strings(in, v, nulls, values, &to->bytes);
-	fill_numbers(in, kind, v, nulls, values);
+		to->nulls[i] = v->nulls != NULL && fth_bit(v->nulls, in->rows[i]);
+	if (to->kind == FTH_TABLE_KIND_STRING)
+		return fill_strings(in, v, to->nulls, to->values, &in->columns[column].bytes);
+	fill_numbers(in, to->kind, v, to->nulls, to->values);
 	return 0;
 }
 
-static int insert_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+static int insert_slice(struct insertion *in, const struct fth_vec *columns)
 {
-	struct insertion *in = user;
 	const struct sql_statement *sql = in->statement->sql;
-	int rc = statement_canceled(in->statement);
+	int rc = 0;
 
-	in->n = fth_bits_rows(sel->bits, sel->n, in->rows);
-	if (rc < 0 || in->n == 0)
-		return rc;
-	fth_arena_init(&in->arena, in->statement->mem, 1 << 16);
-	for (unsigned i = 0; i < in->schema->columns && rc == 0; i++)
-		rc = all_null(in, i);
+	fth_arena_init(&in->arena, in->statement->mem, 1 << 14);
 	for (unsigned i = 0; i < sql->target_count && rc == 0; i++)
 		rc = fill_column(in, sql->targets[i], &columns[i]);
 	if (rc == 0)
 		rc = fth_table_writer_append(in->writer, in->columns, in->n);
 	fth_arena_release(&in->arena);
+	return rc;
+}
+
+static int insert_rows(void *user, const struct fth_vec *columns, const struct fth_sel *sel)
+{
+	struct insertion *in = user;
+	unsigned n = fth_bits_rows(sel->bits, sel->n, in->selected);
+	int rc = statement_canceled(in->statement);
+
+	for (unsigned from = 0; from < n && rc == 0; from += SLICE) {
+		in->rows = in->selected + from;
+		in->n = n - from < SLICE ? n - from : SLICE;
+		rc = insert_slice(in, columns);
+	}
 	return rc;
 }
 
@@ -200,18 +265,16 @@ int statement_insert(struct statement *s)
 	if (in == NULL)
 		return -ENOMEM;
 	in->statement = s;
-	in->columns =
-		fth_arena_alloc(&s->arena, s->sql->table->column_count * sizeof(*in->columns), 64);
-	if (in->columns == NULL)
-		return -ENOMEM;
-	rc = open_writer(s, &in->writer);
+	rc = open_writer(s, &s->set, &in->writer);
 	if (rc < 0)
 		return rc;
 	in->schema = fth_table_writer_schema(in->writer);
-	rc = statement_exec(s, insert_rows, in, NULL);
+	rc = open_buffers(in);
+	if (rc == 0)
+		rc = statement_exec(s, insert_rows, in, NULL);
 	if (rc == 0)
 		rc = commit(s, in->writer);
-	fth_table_writer_close(in->writer);
+	close_writer(s, in->writer);
 	return rc;
 }
 
@@ -314,12 +377,12 @@ int statement_copy(struct statement *s)
 	if (rc == 0)
 		rc = copy_layout(s->sql, &text);
 	if (rc == 0)
-		rc = open_writer(s, &writer);
+		rc = open_writer(s, NULL, &writer);
 	if (rc < 0)
 		return rc;
 	rc = fth_table_load(writer, &s->sql->file, 1, &text, watch, s);
 	if (rc == 0)
 		rc = commit(s, writer);
-	fth_table_writer_close(writer);
+	close_writer(s, writer);
 	return rc;
 }

@@ -49,6 +49,7 @@ struct statement {
 	struct fth_qmem *mem; /* its account */
 	struct catalog *catalog;
 	struct sql_statement *sql;
+	uint64_t writer_bytes; /* charged for the writer of INSERT and COPY */
 	struct fth_arena arena;
 	struct task_set set;	 /* SELECT and INSERT, in the arena */
 	uint64_t least;		 /* EXPLAIN: bytes that it needs in any case */

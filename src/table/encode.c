@@ -33,9 +33,8 @@ unsigned char *image_add(struct image *image, size_t n, size_t align)
 	return image->bytes + at;
 }
 
-int encoder_init(struct encoder *e, unsigned compression)
+int encoder_init(struct encoder *e, unsigned compression, uint32_t rows)
 {
-	size_t rows = FTH_TABLE_GROUP_ROWS;
 	int state = compression > 1 ? LZ4_sizeofStateHC() : LZ4_sizeofState();
 
 	*e = (struct encoder){.compression = compression};
@@ -43,7 +42,7 @@ int encoder_init(struct encoder *e, unsigned compression)
 	e->lengths = malloc(rows * sizeof(*e->lengths));
 	e->order = malloc(rows * sizeof(*e->order));
 	e->lz4 = malloc((size_t)state);
-	dict_init(&e->local, FTH_TABLE_GROUP_ROWS, GROUP_TEXT_MAX);
+	dict_init(&e->local, rows, GROUP_TEXT_MAX);
 	if (e->numbers && e->lengths && e->order && e->lz4)
 		return 0;
 	encoder_release(e);

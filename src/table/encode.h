@@ -32,7 +32,7 @@ struct shared_dict {
 /* What a thread needs to encode. */
 struct encoder {
 	struct image image; /* of the group */
-	int64_t *numbers;   /* FTH_TABLE_GROUP_ROWS each */
+	int64_t *numbers;   /* as many as a group has rows, each */
 	int64_t *lengths;
 	struct dict local;
 	uint32_t *order;      /* codes of the local dictionary, sorted */
@@ -42,7 +42,7 @@ struct encoder {
 };
 
 /* compression: 0 none, 1 fast, more LZ4 HC. -ENOMEM. */
-int encoder_init(struct encoder *e, unsigned compression);
+int encoder_init(struct encoder *e, unsigned compression, uint32_t rows);
 void encoder_release(struct encoder *e);
 
 /* What is learned about a column of a group. */

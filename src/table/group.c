@@ -5,14 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct group *group_new(const struct fth_table_schema *schema)
+#define TEXT_FIRST (64u << 10) /* bytes that a column of strings begins with */
+
+struct group *group_new(const struct fth_table_schema *schema, uint32_t rows, uint64_t text)
 {
 	struct group *group =
 		calloc(1, sizeof(*group) + schema->columns * sizeof(group->column[0]));
-	size_t rows = FTH_TABLE_GROUP_ROWS;
 
 	if (!group)
 		return NULL;
+	group->row_max = rows;
+	group->text_max = text;
 	group->columns = schema->columns;
 	for (uint32_t c = 0; c < schema->columns; c++) {
 		struct group_column *column = &group->column[c];
@@ -21,7 +24,7 @@ struct group *group_new(const struct fth_table_schema *schema)
 		column->trim = schema->column[c].type == FTH_TABLE_CHAR;
 		column->null = malloc(rows);
 		if (column->kind == FTH_TABLE_KIND_STRING)
-			column->offsets = malloc((rows + 1) * sizeof(uint32_t));
+			column->offsets = malloc(((size_t)rows + 1) * sizeof(uint32_t));
 		else if (column->kind == FTH_TABLE_KIND_WIDE)
 			column->wides = malloc(rows * sizeof(struct fth_table_wide));
 		else
@@ -78,20 +81,61 @@ static uint32_t string_room(const struct group *group, const struct group_column
 	return low;
 }
 
-uint32_t group_room(const struct group *group, const struct fth_table_vector *columns,
-		    uint32_t from, uint32_t rows, uint32_t limit)
+/* Bytes of all strings of n rows. */
+static uint64_t text_of(const struct group *group, const struct fth_table_vector *columns,
+			uint32_t from, uint32_t n)
 {
-	uint32_t n = limit - group->rows < rows ? limit - group->rows : rows;
+	uint64_t bytes = 0;
+
+	for (uint32_t c = 0; c < group->columns; c++)
+		if (group->column[c].kind == FTH_TABLE_KIND_STRING)
+			bytes += columns[c].offsets[from + n] - columns[c].offsets[from];
+	return bytes;
+}
+
+static uint64_t text_used(const struct group *group)
+{
+	uint64_t bytes = 0;
+
+	for (uint32_t c = 0; c < group->columns; c++)
+		if (group->column[c].kind == FTH_TABLE_KIND_STRING)
+			bytes += group->column[c].offsets[group->rows];
+	return bytes;
+}
+
+/* The rows whose text fits beside that of the group. At least one if the group is empty. */
+static uint32_t text_room(const struct group *group, const struct fth_table_vector *columns,
+			  uint32_t from, uint32_t n)
+{
+	uint64_t used = text_used(group),
+		 left = used < group->text_max ? group->text_max - used : 0;
+	uint32_t low = group->rows == 0, high = n;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low + 1) / 2;
+
+		if (text_of(group, columns, from, middle) <= left)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+uint32_t group_room(const struct group *group, const struct fth_table_vector *columns,
+		    uint32_t from, uint32_t rows)
+{
+	uint32_t n = group->row_max - group->rows < rows ? group->row_max - group->rows : rows;
 
 	for (uint32_t c = 0; n && c < group->columns; c++)
 		if (group->column[c].kind == FTH_TABLE_KIND_STRING)
 			n = string_room(group, &group->column[c], &columns[c], from, n);
-	return n;
+	return n ? text_room(group, columns, from, n) : 0;
 }
 
 static int reserve_text(struct group_column *column, uint32_t bytes)
 {
-	uint32_t room = column->room ? column->room : 1u << 20;
+	uint32_t room = column->room ? column->room : TEXT_FIRST;
 	char *grown;
 
 	if (bytes <= column->room)

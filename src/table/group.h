@@ -28,17 +28,19 @@ struct group_column {
 struct group {
 	struct group *next;
 	uint32_t number, rows;
+	uint32_t row_max;  /* rows, at most */
+	uint64_t text_max; /* bytes of all strings; a single row may have more */
 	uint32_t columns;
 	struct group_column column[];
 };
 
-struct group *group_new(const struct fth_table_schema *schema);
+struct group *group_new(const struct fth_table_schema *schema, uint32_t rows, uint64_t text);
 void group_free(struct group *group);
 void group_clear(struct group *group);
 
-/* How many of `rows` rows from `from` on fit, at most `limit` rows in all; 0: the group is full. */
+/* How many of `rows` rows from `from` on fit; 0: the group is full. */
 uint32_t group_room(const struct group *group, const struct fth_table_vector *columns,
-		    uint32_t from, uint32_t rows, uint32_t limit);
+		    uint32_t from, uint32_t rows);
 
 /* Copy n rows that fit. -ENOMEM. */
 int group_append(struct group *group, const struct fth_table_vector *columns, uint32_t from,

@@ -18,7 +18,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BLOCK_BYTES    ((size_t)2 << 20)
 #define LINE_MAX_BYTES ((size_t)1 << 30)
 
 struct load {
@@ -143,7 +142,7 @@ static int keep_rest(struct load *l, const char *rest, size_t length)
 /* Whole lines of the present file, as many as fit; more memory if one does not. */
 static int read_lines(struct load *l, struct text_block *block, bool *end)
 {
-	size_t want = BLOCK_BYTES, whole = 0;
+	size_t want = l->writer->block_bytes, whole = 0;
 	int rc = 0;
 
 	while (rc == 0 && !*end && whole == 0) {
@@ -243,7 +242,8 @@ static int next_of_file(struct load *l, struct text_block *block, struct parser 
 	int rc = l->input ? 0 : open_input(l);
 
 	if (rc == 0)
-		rc = reserve_block(block, l->rest_length + BLOCK_BYTES + 1 + PARSE_PADDING);
+		rc = reserve_block(block,
+				   l->rest_length + l->writer->block_bytes + 1 + PARSE_PADDING);
 	if (rc < 0)
 		return rc;
 	if (l->rest_length)

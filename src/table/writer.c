@@ -18,6 +18,7 @@
 
 #define DEFAULT_COMPRESSION 2
 #define DEFAULT_FACT_MEMORY ((uint64_t)64 << 20)
+#define DICT_VALUE_BYTES    32u /* of a dictionary, for each of its values */
 /* A dictionary that any column gets, however few rows it has. */
 #define SMALL_VALUES 256u
 #define SMALL_BYTES  (32u << 10)
@@ -38,7 +39,17 @@ static int load_dictionary(struct writer_column *column, const struct column_sta
 	return rc;
 }
 
-static int init_columns(struct fth_table_writer *w, uint64_t fact_memory)
+/* A dictionary of earlier batches stays, however large it is. */
+static void init_dictionary(const struct fth_table_writer *w, struct dict *dict,
+			    const struct column_state *state)
+{
+	uint32_t old = state->facts.dictionary, bytes = old ? state->dict_offsets[old] : 0;
+	uint32_t values = w->dict_bytes / DICT_VALUE_BYTES;
+
+	dict_init(dict, old > values ? old : values, bytes > w->dict_bytes ? bytes : w->dict_bytes);
+}
+
+static int init_columns(struct fth_table_writer *w)
 {
 	struct manifest *m = &w->manifest;
 	int rc = 0;
@@ -50,13 +61,13 @@ static int init_columns(struct fth_table_writer *w, uint64_t fact_memory)
 		struct writer_column *column = &w->column[c];
 
 		pthread_rwlock_init(&column->dict.lock, NULL);
-		dict_init(&column->dict.dict, DICT_VALUES_MAX, DICT_BYTES_MAX);
+		init_dictionary(w, &column->dict.dict, &m->column[c]);
 		column->all_codes =
 			m->rows == 0 || (m->column[c].facts.flags & FTH_TABLE_ALL_CODES);
 	}
 	for (uint32_t c = 0; rc == 0 && c < m->schema.columns; c++) {
 		rc = prover_init(&w->column[c].prover, fth_table_kind(&m->schema.column[c]),
-				 &m->column[c], m->rows, fact_memory, &w->fact_spare);
+				 &m->column[c], m->rows, w->fact_memory, &w->fact_spare);
 		if (rc == 0)
 			rc = load_dictionary(&w->column[c], &m->column[c]);
 	}
@@ -113,9 +124,12 @@ static int open_writer(struct fth_table_writer *w, struct fth_table_db *db, cons
 	w->declared = w->manifest.schema.cluster_by != FTH_TABLE_NO_COLUMN;
 	/* Later batches keep to what the first one decided. */
 	w->decided = w->manifest.rows > 0;
-	rc = init_columns(w, options->fact_memory ? options->fact_memory : DEFAULT_FACT_MEMORY);
-	if (rc == 0 && !(w->filling = group_new(&w->manifest.schema)))
-		rc = -ENOMEM;
+	rc = writer_plan(w, name, options->memory,
+			 options->fact_memory ? options->fact_memory : DEFAULT_FACT_MEMORY);
+	if (rc == 0)
+		rc = init_columns(w);
+	if (rc == 0)
+		rc = writer_take_group(w, &w->filling);
 	return rc < 0 ? rc : writer_start(w);
 }
 
@@ -253,10 +267,9 @@ static int send_group(struct fth_table_writer *w, bool last)
 	if (rc < 0)
 		return rc;
 	cut = last ? group->rows : find_cut(w, group);
-	rest = writer_free_group(w);
-	if (!rest)
-		return -ENOMEM;
-	group_clear(rest);
+	rc = writer_take_group(w, &rest);
+	if (rc < 0)
+		return rc;
 	rc = group_split(group, cut, rest);
 	for (uint32_t c = 0; rc == 0 && c < group->columns; c++)
 		rc = prover_feed(&w->column[c].prover, &group->column[c], cut);
@@ -275,7 +288,7 @@ static int append_rows(struct fth_table_writer *w, const struct fth_table_vector
 	int rc = 0;
 
 	while (rc == 0 && from < rows) {
-		uint32_t n = group_room(w->filling, columns, from, rows - from, w->group_rows);
+		uint32_t n = group_room(w->filling, columns, from, rows - from);
 
 		if (n == 0) {
 			rc = send_group(w, false);

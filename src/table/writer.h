@@ -38,7 +38,13 @@ struct fth_table_writer {
 	struct manifest
 		manifest; /* of the table as it was, with what this batch adds to its columns */
 	struct writer_column *column;
+	/* writer_memory.c */
 	uint32_t group_rows;
+	uint64_t group_text; /* bytes of all strings of a group */
+	unsigned group_max;  /* groups at a time */
+	uint64_t fact_memory;
+	uint32_t dict_bytes;
+	size_t block_bytes; /* of text that a thread loads at a time */
 	unsigned threads, compression;
 	bool decided;	/* the first group was looked at: cut_by and dictionaries */
 	bool declared;	/* cut_by is the schema's */
@@ -54,6 +60,7 @@ struct fth_table_writer {
 	struct group *queue, **queue_end;
 	struct group *free;
 	unsigned queued, busy;
+	unsigned groups; /* all of them */
 	bool stop;
 	struct written_group *written;
 	uint32_t written_room;
@@ -68,14 +75,22 @@ struct fth_table_writer {
 int writer_check(const struct fth_table_schema *schema, const struct fth_table_vector *columns,
 		 uint32_t rows, uint64_t first);
 
+/*
+ * writer_memory.c: the least memory of a writer of such a table. Divide the memory, 0 for the default, of which facts get up to so much for each column. Changes
+ * threads and group_rows. -ENOMEM, with a text that names the least.
+ */
+uint64_t writer_least(const struct fth_table_schema *schema);
+int writer_plan(struct fth_table_writer *w, const char *name, uint64_t memory, uint64_t facts);
+
 /* writer_pool.c: threads that encode and write groups. */
 int writer_start(struct fth_table_writer *w);
 void writer_stop(struct fth_table_writer *w);
-/* Hand a group over; waits while too many wait. Takes it in any case. */
+/* Hand a group over. Takes it in any case. */
 int writer_push(struct fth_table_writer *w, struct group *group);
 /* Wait until all groups are written. */
 int writer_drain(struct fth_table_writer *w);
-struct group *writer_free_group(struct fth_table_writer *w);
+/* An empty group; waits while there are as many as there may be, unless the writer has failed. Returns 0 or -ENOMEM. */
+int writer_take_group(struct fth_table_writer *w, struct group **out);
 /* Remember the first error; returns rc. */
 int writer_fail(struct fth_table_writer *w, int rc);
 int writer_failed(struct fth_table_writer *w);

@@ -150,7 +150,7 @@ static void *encode_groups(void *argument)
 	struct fth_table_writer *w = argument;
 	struct encoder e;
 	struct group *group;
-	int rc = encoder_init(&e, w->compression);
+	int rc = encoder_init(&e, w->compression, w->group_rows);
 
 	pthread_mutex_lock(&w->lock);
 	fail_locked(w, rc);
@@ -219,8 +219,6 @@ int writer_push(struct fth_table_writer *w, struct group *group)
 	group->number = w->numbers++;
 	group->next = NULL;
 	pthread_mutex_lock(&w->lock);
-	while (w->rc == 0 && w->queued > w->threads)
-		pthread_cond_wait(&w->idle, &w->lock);
 	rc = w->rc < 0 ? w->rc : fail_locked(w, make_written(w, group->number));
 	if (rc < 0) {
 		group->next = w->free;
@@ -244,14 +242,21 @@ int writer_drain(struct fth_table_writer *w)
 	return writer_failed(w);
 }
 
-struct group *writer_free_group(struct fth_table_writer *w)
+int writer_take_group(struct fth_table_writer *w, struct group **out)
 {
-	struct group *group;
-
 	pthread_mutex_lock(&w->lock);
-	group = w->free;
-	if (group)
-		w->free = group->next;
+	while (w->rc == 0 && !w->free && w->groups == w->group_max)
+		pthread_cond_wait(&w->idle, &w->lock);
+	*out = w->free;
+	if (*out)
+		w->free = (*out)->next;
+	else
+		w->groups++;
 	pthread_mutex_unlock(&w->lock);
-	return group ? group : group_new(&w->manifest.schema);
+	if (!*out)
+		*out = group_new(&w->manifest.schema, w->group_rows, w->group_text);
+	if (!*out)
+		return -ENOMEM;
+	group_clear(*out);
+	return 0;
 }

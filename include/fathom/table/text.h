@@ -59,8 +59,8 @@ typedef int (*fth_table_progress)(uint64_t done, uint64_t total, void *user);
 /*
  * Append the rows of files to a writer, in parallel on as many threads as options of the writer say. A path
  * "-" is standard input. Files that gzip or zstd compressed are recognised by their contents and unpacked. Does not commit.
- * progress may be NULL. Uses a few MiB of memory for each thread, and more only for long lines and for the window of zstd.
- * Blocks. Returns 0 or a negative errno; for bad input -EINVAL with a text that names file, line and column:
+ * progress may be NULL. Keeps to the memory of the writer's options, except for lines of more than a few KiB and for the window
+ * of zstd. Blocks. Returns 0 or a negative errno; for bad input -EINVAL with a text that names file, line and column:
  * "orders.tbl:17: o_totalprice: "12.345" has more than 2 digits behind the point"; -EILSEQ if compressed data is damaged or
  * its end is missing.
  */

@@ -35,13 +35,22 @@ struct fth_table_write_options {
 	unsigned group_rows;  /* rows of a group at most; default FTH_TABLE_GROUP_ROWS */
 	unsigned compression; /* of text: 1 fast, 2 to 12 LZ4 HC; default 2 */
 	bool plain;	      /* do not compress text */
-	/* bytes for each column to prove uniqueness; columns share what others do not need; default 64 MiB */
+	/*
+	 * bytes for each column to prove uniqueness, no more than a sixteenth of the memory together; columns share what
+	 * others do not need; default 64 MiB
+	 */
 	uint64_t fact_memory;
+	/*
+	 * bytes for rows on their way, proofs and text that is loaded; with little, threads are fewer, groups
+	 * smaller and text is compressed fast; the directory of chunks, about 50 bytes for each column of a group,
+	 * and single rows of long text are beyond it; default 256 MiB for each thread
+	 */
+	uint64_t memory;
 };
 
-#define FTH_TABLE_WRITE_OPTIONS_INIT                                      \
-	{                                                                 \
-		sizeof(struct fth_table_write_options), 0, 0, 0, false, 0 \
+#define FTH_TABLE_WRITE_OPTIONS_INIT                                         \
+	{                                                                    \
+		sizeof(struct fth_table_write_options), 0, 0, 0, false, 0, 0 \
 	}
 
 /*
@@ -58,7 +67,8 @@ struct fth_table_vector {
 
 /*
  * Open a table for appending, and remove what an interrupted writer left behind. Blocks. Returns 0 or a
- * negative errno: -ENOENT; -EBUSY if it has a writer, in this or another process; -EROFS.
+ * negative errno: -ENOENT; -EBUSY if it has a writer, in this or another process; -EROFS; -ENOMEM, with a text
+ * that names the least, if options.memory is too little for the table's columns.
  */
 int fth_table_writer_open(struct fth_table_db *db, const char *name,
 			  const struct fth_table_write_options *options,

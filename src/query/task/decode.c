@@ -43,6 +43,7 @@ struct decoder {
 };
 
 #define VALUES_BYTES (FTH_BATCH * 16u)
+#define TEXT_BLOCK   (256u << 10)
 
 uint64_t dict_next_id(void)
 {
@@ -57,6 +58,19 @@ uint64_t decoder_memory(const struct fth_table *table, unsigned column)
 
 	return fth_qmem_cost(sizeof(struct decoder)) + fth_qmem_cost(VALUES_BYTES) +
 	       fth_qmem_cost(entries * sizeof(struct fth_str));
+}
+
+uint64_t decoder_growth(const struct fth_table *table, unsigned column)
+{
+	const struct fth_table_facts *f = fth_table_facts(table, column);
+	uint64_t rows = fth_table_rows(table), batch;
+
+	if (fth_table_kind(&fth_table_schema(table)->column[column]) != FTH_TABLE_KIND_STRING ||
+	    (f->flags & FTH_TABLE_ALL_CODES) != 0 || rows == 0)
+		return 0;
+	batch = f->string_bytes / rows * FTH_BATCH;
+	/* The buffer is there twice while it grows. */
+	return 2 * (TEXT_BLOCK + (batch < f->string_bytes ? batch : f->string_bytes));
 }
 
 /* The entries of a dictionary as views. */

@@ -19,6 +19,8 @@ void decoder_close(struct decoder *d); /* accepts NULL */
 
 /* The memory of a decoder, without text that is unpacked. */
 uint64_t decoder_memory(const struct fth_table *table, unsigned column);
+/* What it is expected to take beyond that while it works: text of a batch, in blocks. */
+uint64_t decoder_growth(const struct fth_table *table, unsigned column);
 
 /*
  * Rows from to before `to` of the page's group, at most FTH_BATCH. image is the whole chunk. The vector

@@ -65,11 +65,13 @@ static unsigned thread_count(const struct job *j)
 			    parts > JOB_THREADS_MAX ? JOB_THREADS_MAX : (uint32_t)parts);
 }
 
-/* What a runner takes while it works: structures of nested tasks and groups of runs, for a row group each. */
+/* What a runner takes while it works: text, and structures of nested tasks and groups of runs, for a row group each. */
 static uint64_t growth_of(const struct exec *e, const struct task *t)
 {
 	uint64_t bytes = 0;
 
+	for (unsigned i = 0; i < t->source.column_count && t->source.kind == TASK_TABLE; i++)
+		bytes += decoder_growth(t->source.table, t->source.columns[i].column);
 	for (unsigned i = 0; i < t->step_count; i++) {
 		if (t->steps[i].kind == TASK_RUNS)
 			bytes += ROW_GROUP_BYTES;
