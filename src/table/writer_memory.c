@@ -4,7 +4,7 @@
  * the rest is for groups: those that are filled, wait or are encoded, and the image of each that is encoded. The bytes of a
  * group are those of its rows and of their text, for which a group has so much room and is cut before it is exceeded.
  *
- * With less memory a writer has fewer groups that wait, then smaller groups, then fewer threads, and at last small groups.
+ * With less memory a writer has fewer groups that wait, then smaller groups, then fewer threads, and at last groups of few rows.
  */
 #include "table/writer.h"
 
@@ -28,9 +28,11 @@
 #define ROWS_MIN       256u
 #define ROWS_GOOD      16384u /* of a group: rather fewer threads than smaller groups */
 
-/* Bytes of a row, without and with text, of a group; and of a thread that encodes it: its image, a dictionary, numbers. */
+/* Bytes of a row. */
 struct row_cost {
-	uint64_t group, encoder, text;
+	uint64_t group;	  /* in a group, without text */
+	uint64_t encoder; /* of a thread that encodes it: its image, numbers, a dictionary */
+	uint64_t text;	  /* of its strings */
 };
 
 static struct row_cost cost_of_row(const struct fth_table_schema *schema)
