@@ -16,7 +16,7 @@
  *
  * Invariant: `occupied` has bit n set exactly when this file opened descriptor n, and it is 0 while
  * `holders` is 0. Both are guarded by `lock`. A count, not the lock, is held while somebody opens,
- * since opening a device may take long.
+ * since opening a device may take long. A child of fork() begins with neither.
  */
 #include "fathom/base/fd.h"
 
@@ -94,6 +94,19 @@ void fth_fd_release(void)
 		release_low();
 	pthread_mutex_unlock(&lock);
 	errno = err;
+}
+
+/* In a child, without the threads that opened something during fork(). */
+static void fd_forked(void)
+{
+	pthread_mutex_init(&lock, NULL);
+	holders = 0;
+	release_low();
+}
+
+__attribute__((constructor)) static void fd_watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, fd_forked);
 }
 
 int fth_fd_open(const char *path, int flags, unsigned mode)

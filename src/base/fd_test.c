@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* ---- a process without stdin, stdout and stderr, for a while ---- */
@@ -192,6 +193,33 @@ static void nobody_can_print_into_a_file_that_is_being_opened(void **state)
 	close(fd);
 }
 
+/* ---- fork ---- */
+
+/* A thread that opens something during fork() does not go on in the child. */
+static void a_child_keeps_nothing_reserved(void **state)
+{
+	unsigned open_ones;
+	int status = -1;
+	pid_t child;
+
+	(void)state;
+	close_low();
+	fth_fd_reserve();
+	child = fork();
+	if (child == 0) {
+		fth_fd_reserve();
+		fth_fd_release();
+		_exit(fcntl(0, F_GETFD) < 0 && fcntl(1, F_GETFD) < 0 && fcntl(2, F_GETFD) < 0 ? 0
+											      : 1);
+	}
+	(void)waitpid(child, &status, 0);
+	open_ones = fcntl(0, F_GETFD) >= 0;
+	fth_fd_release();
+	open_ones += restore_low();
+	assert_int_equal(status, 0);
+	assert_int_equal(open_ones, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +229,7 @@ int main(void)
 		cmocka_unit_test(reserved_descriptors_refuse_all_data),
 		cmocka_unit_test(what_the_program_put_there_stays),
 		cmocka_unit_test(nobody_can_print_into_a_file_that_is_being_opened),
+		cmocka_unit_test(a_child_keeps_nothing_reserved),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -199,6 +199,26 @@ static void forget(const struct fth_stats *stats)
 	pthread_mutex_unlock(&threads_lock);
 }
 
+/* ---- children of fork() ---- */
+
+/* A child has one thread, whatever its parent has: the shards and tallies of all others belong to nobody. */
+static void stats_forked(void)
+{
+	pthread_mutex_init(&threads_lock, NULL);
+	threads = self.joined ? &self : NULL;
+	self.next = NULL;
+	self.link = &threads;
+	if (taken != UINT64_MAX) /* there is a key */
+		taken = fth_stats_place < FTH_STATS_PRIVATE
+				? (uint64_t)1 << fth_stats_place / FTH_STATS_STEP
+				: 0;
+}
+
+__attribute__((constructor)) static void stats_watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, stats_forked);
+}
+
 /* ---- sets ---- */
 
 void fth_stats_free(struct fth_stats *stats)

@@ -4,6 +4,8 @@
 #include "fathom/base/stats.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* More threads than shards at once, in several generations: some share, some inherit. */
 #define THREADS	    80
@@ -134,6 +136,71 @@ static void a_freed_set_leaves_nothing_to_the_next(void **state)
 	}
 }
 
+/* ---- fork ---- */
+
+static pthread_barrier_t forking;
+
+static void *tally_some(void *set)
+{
+	for (unsigned i = 0; i < 200; i++)
+		fth_stats_tally(0, set, fth_stats_counter(set, 0));
+	return NULL;
+}
+
+static void *tally_around_a_fork(void *set)
+{
+	tally_some(set);
+	pthread_barrier_wait(&forking);
+	pthread_barrier_wait(&forking);
+	return NULL;
+}
+
+/* Threads of the child get the memory of those that its parent has. */
+static int count_in_a_child(void)
+{
+	struct fth_stats *set = fth_stats_new(1);
+
+	for (unsigned round = 1; round <= 4; round++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, tally_some, set) != 0)
+			return 1;
+		pthread_join(thread, NULL);
+		(void)tally_some(set);
+		if (fth_stats_read(set, 0) != round * 400)
+			return 2;
+	}
+	fth_stats_free(set);
+	return 0;
+}
+
+static void a_child_counts_without_the_threads_of_its_parent(void **state)
+{
+	enum { OTHERS = 4 };
+	pthread_t others[OTHERS];
+	struct fth_stats *set = fth_stats_new(1);
+	int status;
+	pid_t child;
+
+	(void)state;
+	pthread_barrier_init(&forking, NULL, OTHERS + 1);
+	for (unsigned i = 0; i < OTHERS; i++)
+		assert_int_equal(pthread_create(&others[i], NULL, tally_around_a_fork, set), 0);
+	(void)tally_some(set);
+	pthread_barrier_wait(&forking);
+	child = fork();
+	if (child == 0)
+		_exit(count_in_a_child());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	pthread_barrier_wait(&forking);
+	for (unsigned i = 0; i < OTHERS; i++)
+		pthread_join(others[i], NULL);
+	assert_int_equal(fth_stats_read(set, 0), (OTHERS + 1) * 200);
+	pthread_barrier_destroy(&forking);
+	fth_stats_free(set);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -141,6 +208,7 @@ int main(void)
 		cmocka_unit_test(counters_out_of_range_are_ignored),
 		cmocka_unit_test(tallies_are_seen_while_threads_run_and_after),
 		cmocka_unit_test(a_freed_set_leaves_nothing_to_the_next),
+		cmocka_unit_test(a_child_counts_without_the_threads_of_its_parent),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,6 +40,17 @@
  */
 static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* A thread that had the mutex during fork() is not in the child. */
+static void rings_forked(void)
+{
+	pthread_mutex_init(&life_lock, NULL);
+}
+
+__attribute__((constructor)) static void rings_watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, rings_forked);
+}
+
 /* Not 0 to 2 even if the program closed one of these while the ring was made. */
 static int ring_fd_high(struct io_uring *ring)
 {

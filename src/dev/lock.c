@@ -103,6 +103,17 @@ int fth_dev_lock_of(int file_fd)
 	return fd;
 }
 
+/* A thread that had the mutex during fork() is not in the child. The list is complete at any time. */
+static void locks_forked(void)
+{
+	pthread_mutex_init(&held_lock, NULL);
+}
+
+__attribute__((constructor)) static void locks_watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, locks_forked);
+}
+
 /* ---- locking ---- */
 
 /* As flock() with LOCK_NB, but waits a moment for the requests of a process that has just ended. */

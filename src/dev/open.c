@@ -44,6 +44,17 @@ static const struct fth_dev_scheme *find_scheme(const char *name)
 	return scheme;
 }
 
+/* A thread that had the mutex during fork() is not in the child. */
+static void registry_forked(void)
+{
+	pthread_mutex_init(&registry_lock, NULL);
+}
+
+__attribute__((constructor)) static void registry_watch_forks(void)
+{
+	(void)pthread_atfork(NULL, NULL, registry_forked);
+}
+
 int fth_dev_scheme_register(const struct fth_dev_scheme *scheme)
 {
 	int rc = 0;
