@@ -33,8 +33,9 @@
  * System calls cannot use a page that is not in DRAM: they fail with EFAULT. Hold the buffer with
  * fth_flat_hold() during the call.
  *
- * After fork() the child must not use the region: an access ends it with a message. fork() followed by
- * exec() works.
+ * After fork() the child cannot use the region: its addresses stay reserved, an access ends the child with a message, calls on
+ * the region return -EPERM, and fth_flat_discard() and fth_flat_release() do nothing. The child can open regions of its own. fork()
+ * followed by exec() works.
  *
  * Linux with userfaultfd() is required (kernel 5.19 or later; as an unprivileged user too). Without it open
  * returns -ENOTSUP.

@@ -7,19 +7,14 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-static int check_range(const struct fth_flat *flat, const void *at, uint64_t length,
+static int check_range(const struct fth_flat *flat, const void *at, uint64_t length, bool store,
 		       uint64_t *first, uint64_t *end)
 {
 	uint64_t offset = (uint64_t)((uintptr_t)at - (uintptr_t)flat->map.user);
 
-	if (offset > flat->size || length > flat->size - offset)
-		return fth_fail(ERANGE,
-				"flat: %llu bytes at offset %llu exceed the region of %llu bytes",
-				(unsigned long long)length, (unsigned long long)offset,
-				(unsigned long long)flat->size);
 	*first = offset / flat->map.page;
 	*end = length ? (offset + length - 1) / flat->map.page + 1 : *first;
-	return 0;
+	return flat_check_bytes(flat, at, length, store);
 }
 
 /* To CACHED at least; to DRAM if `up`. The page is locked. */
@@ -57,7 +52,7 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 {
 	uint64_t first, end, room;
 	sigset_t before;
-	int rc = check_range(flat, at, length, &first, &end);
+	int rc = check_range(flat, at, length, false, &first, &end);
 
 	if (rc == 0 && (unsigned)advice > FTH_FLAT_RANDOM)
 		rc = fth_fail(EINVAL, "flat: unknown advice %d", (int)advice);
@@ -119,11 +114,9 @@ static void release_page(struct fth_flat *flat, uint64_t page)
 int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
 {
 	uint64_t first, end, page;
-	int rc = check_range(flat, at, length, &first, &end);
+	int rc = check_range(flat, at, length, write, &first, &end);
 	sigset_t before;
 
-	if (rc == 0 && write && flat->options.readonly)
-		rc = fth_fail(EROFS, "flat: the region is read-only");
 	fault_quiet(&before);
 	for (page = first; rc == 0 && page < end; page++) {
 		rc = hold_page(flat, page, write);
@@ -145,7 +138,7 @@ void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length)
 	uint64_t first, end;
 	sigset_t before;
 
-	if (check_range(flat, at, length, &first, &end) < 0)
+	if (check_range(flat, at, length, false, &first, &end) < 0)
 		return;
 	fault_quiet(&before);
 	while (first < end)
@@ -160,8 +153,10 @@ int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 	uint64_t cached = flat->window_slots ? 0 : flat->directory.sets * flat->directory.ways,
 		 pages = budget / flat->map.page;
 	sigset_t before;
-	int rc = 0;
+	int rc = registry_check_owner(flat);
 
+	if (rc < 0)
+		return rc;
 	if (pages < cached + FLAT_WAYS)
 		return fth_fail(EINVAL,
 				"flat: budget %llu is below the minimum of %llu bytes, the "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Signals. The kernel raises SIGBUS where the program accesses a page that is not mapped, or stores to one that is
- * write-protected. Everything here runs in the signal handler of the thread that needs the page.
+ * write-protected. Everything here runs in the signal handler of the thread that needs the page. registry.c has the regions.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -17,13 +17,8 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#define REGIONS 64
-
-static struct fth_flat *regions[REGIONS]; /* atomic */
 static struct sigaction old_bus, old_segv;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool installed,
-	emulates; /* under lock; the latter is set before the first region is there */
+static bool installed, emulates; /* set before the first region is registered */
 
 /* ---- signals that were sent ---- */
 
@@ -152,19 +147,6 @@ void fault_leave(void)
 	end_locks();
 }
 
-/* ---- where ---- */
-
-struct fth_flat *fault_region(uintptr_t address)
-{
-	for (unsigned i = 0; i < REGIONS; i++) {
-		struct fth_flat *flat = __atomic_load_n(&regions[i], __ATOMIC_ACQUIRE);
-
-		if (flat && address - (uintptr_t)flat->map.user < flat->map.size)
-			return flat;
-	}
-	return NULL;
-}
-
 /* ---- what an instruction needs: up to two operands, of up to two pages each ---- */
 
 struct need {
@@ -206,7 +188,7 @@ static bool find_needs(const struct emul_use *use, struct needs *needs)
 	needs->n = 0;
 	for (unsigned i = 0; i < use->operands; i++) {
 		const struct emul_operand *op = &use->op[i];
-		struct fth_flat *flat = fault_region(op->address);
+		struct fth_flat *flat = registry_find(op->address);
 		uint64_t offset;
 
 		if (!flat)
@@ -352,7 +334,7 @@ static void copy_crossing(struct crossing *c, bool back)
 /* Where an operand is. Returns -ENOTSUP for one in two pages that is accessed atomically. */
 static int place_operand(const struct emul_operand *op, bool locked, struct crossing *c, void **at)
 {
-	struct fth_flat *flat = fault_region(op->address);
+	struct fth_flat *flat = registry_find(op->address);
 	uint64_t offset, page;
 
 	c->length = 0;
@@ -376,7 +358,7 @@ static int place_operand(const struct emul_operand *op, bool locked, struct cros
 
 static void note_store(const struct emul_operand *op)
 {
-	struct fth_flat *flat = fault_region(op->address);
+	struct fth_flat *flat = registry_find(op->address);
 
 	if (flat)
 		mover_note_store(flat, op->address - (uintptr_t)flat->map.user, op->length);
@@ -475,13 +457,13 @@ void fault_delay(uint64_t start, uint32_t ns)
 			fth_cpu_relax();
 }
 
-/* A child of fork() has no mapping: say so, since it looks like a wild pointer otherwise. */
-static void explain_fork(struct fth_flat *flat)
+/* It looks like a wild pointer otherwise. */
+static void explain_fork(uintptr_t address)
 {
 	static const char text[] = "fathom: a child of fork() used a flat region of its parent; "
 				   "only the process that opened a region can use it\n";
 
-	if (flat->owner != getpid())
+	if (registry_is_parents(address))
 		(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
 }
 
@@ -497,13 +479,11 @@ int fault_try(int sig, siginfo_t *info, void *raw)
 		return 0;
 	if (emul_fixup(context))
 		return 1;
-	flat = fault_region(address);
-	if (!flat)
+	flat = registry_find(address);
+	if (!flat && sig == SIGSEGV)
+		explain_fork(address);
+	if (!flat || sig == SIGSEGV)
 		return 0;
-	if (sig == SIGSEGV) {
-		explain_fork(flat);
-		return 0;
-	}
 #if defined(__x86_64__)
 	store = context->uc_mcontext.gregs[REG_ERR] & 2;
 #endif
@@ -563,47 +543,37 @@ static void all_but_faults(sigset_t *set)
 	sigdelset(set, SIGSEGV);
 }
 
-static int install(void)
+/* The old action is known before ours is in force. */
+static int install_one(int sig, const struct sigaction *action, struct sigaction *old)
+{
+	struct sigaction now;
+
+	if (sigaction(sig, NULL, &now) < 0)
+		return fth_fail(errno, "flat: sigaction: %s", strerror(errno));
+	if (now.sa_sigaction ==
+	    on_signal) /* another thread was here when this process was forked */
+		return 0;
+	*old = now;
+	return sigaction(sig, action, NULL) < 0
+		       ? fth_fail(errno, "flat: sigaction: %s", strerror(errno))
+		       : 0;
+}
+
+int fault_install(void)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	int rc;
 
+	if (installed)
+		return 0;
 	emulates = emul_setup() == 0;
 	all_but_faults(&action.sa_mask);
-	if (sigaction(SIGBUS, &action, &old_bus) < 0)
-		return fth_fail(errno, "flat: sigaction: %s", strerror(errno));
+	rc = install_one(SIGBUS, &action, &old_bus);
 	action.sa_flags |= SA_ONSTACK; /* a stack overflow of the program ends up here too */
-	if (sigaction(SIGSEGV, &action, &old_segv) < 0)
-		return fth_fail(errno, "flat: sigaction: %s", strerror(errno));
-	installed = true; /* and never removed: others may have chained theirs to it */
-	return 0;
-}
-
-int fault_watch(struct fth_flat *flat)
-{
-	int rc = 0;
-	unsigned i = 0;
-
-	pthread_mutex_lock(&lock);
-	if (!installed)
-		rc = install();
-	while (rc == 0 && i < REGIONS && regions[i])
-		i++;
-	if (rc == 0 && i == REGIONS)
-		rc = fth_fail(EMFILE, "flat: too many open regions, the limit is %d", REGIONS);
-	/* release: a fault of any thread sees the region complete */
 	if (rc == 0)
-		__atomic_store_n(&regions[i], flat, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&lock);
+		rc = install_one(SIGSEGV, &action, &old_segv);
+	installed = rc == 0; /* and never removed: others may have chained theirs to it */
 	return rc;
-}
-
-void fault_unwatch(struct fth_flat *flat)
-{
-	pthread_mutex_lock(&lock);
-	for (unsigned i = 0; i < REGIONS; i++)
-		if (regions[i] == flat)
-			__atomic_store_n(&regions[i], NULL, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&lock);
 }
 
 bool fth_flat_emulates(void)

@@ -15,6 +15,7 @@
  *	policy.c	when a page moves to DRAM
  *	mover.c		the background thread
  *	fault.c		signals
+ *	registry.c	the regions of this process
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
  *	log*.c		the log that it uses; recover.c replays it at open
@@ -212,7 +213,7 @@ struct fth_flat {
 	struct flat_log *log;  /* or NULL; in the window if there is one */
 	uint64_t marked_first, marked_end; /* pages; marked ones are between them; atomic */
 	int failed; /* a write timed out and may still happen: no page is written any more; atomic */
-	pid_t owner;
+	uint32_t owner;		/* the process that may use it, as registry.c counts them */
 	struct flat_fork *fork; /* or NULL: children cannot use the region */
 };
 
@@ -421,11 +422,26 @@ enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
 /* A page with this many accesses left the SSD-cache. */
 void policy_evicted(struct fth_flat *flat, uint32_t count);
 
-/* ---- fault.c ---- */
+/* ---- registry.c: the regions of this process; a child of fork() begins without any ---- */
 /* The region of an address, or NULL. */
-struct fth_flat *fault_region(uintptr_t address);
-int fault_watch(struct fth_flat *flat);
-void fault_unwatch(struct fth_flat *flat);
+struct fth_flat *registry_find(uintptr_t address);
+/* Faults in the region are handled from now on, and it belongs to this process. Returns 0 or a negative errno. */
+int registry_add(struct fth_flat *flat);
+void registry_remove(struct fth_flat *flat);
+/*
+ * Reserve the addresses of the parent's regions, in a child that has no region yet. Called after fork(), and before the first region for
+ * children that are made by a system call.
+ */
+void registry_forked(void);
+/* Is a region of an ancestor of this process there? */
+bool registry_is_parents(uintptr_t address);
+/* Returns 0, or -EPERM if the region is the parent's. */
+int registry_check_owner(const struct fth_flat *flat);
+int registry_refuse(void); /* that error */
+
+/* ---- fault.c ---- */
+/* Install the handlers, once. Called by one thread at a time. Returns 0 or a negative errno. */
+int fault_install(void);
 /* As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of the device. */
 int fault_try(int sig, siginfo_t *info, void *context);
 /* Was it sent by the program, or another? Then it is no fault. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Regions: bytes are those of the device, whatever moves; errors, holds, the budget, signals, fork. */
+/* Regions: bytes are those of the device, whatever moves; errors, holds, the budget, signals. */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "flat/flat_internal.h"
@@ -942,44 +941,6 @@ static void buffers_of_system_calls(void **unused)
 	assert_ok(fth_flat_close(flat));
 }
 
-/* ---- fork ---- */
-
-static void a_child_is_stopped_with_a_message(void **unused)
-{
-	struct fth_flat *flat = open_region("mem:2M", BUDGET, FTH_FLAT_COUNTERS);
-	volatile uint8_t *bytes = fth_flat_base(flat);
-	char text[300] = "";
-	int ends[2], status;
-	pid_t child;
-
-	(void)unused;
-	bytes[0] = 1;
-	assert_int_equal(pipe(ends), 0);
-	child = fork();
-	if (child == 0) {
-		dup2(ends[1], 2);
-		if (sigsetjmp(jump, 1) != 0)
-			_exit(9);
-		bytes[0] = 2;
-		_exit(0);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 9);
-	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
-	assert_non_null(strstr(text, "child of fork()"));
-	assert_int_equal(bytes[0], 1);
-	child = fork(); /* fork and exec */
-	if (child == 0) {
-		execl("/bin/true", "true", (char *)NULL);
-		_exit(1);
-	}
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	close(ends[0]);
-	close(ends[1]);
-	assert_ok(fth_flat_close(flat));
-}
-
 /* ---- copies ---- */
 
 static void gather_and_scatter(void **unused)
@@ -1063,7 +1024,6 @@ int main(void)
 		cmocka_unit_test(wild_pointers_are_not_ours),
 		cmocka_unit_test(a_read_only_region),
 		cmocka_unit_test(buffers_of_system_calls),
-		cmocka_unit_test(a_child_is_stopped_with_a_message),
 		cmocka_unit_test(gather_and_scatter),
 		cmocka_unit_test(bad_options_are_refused),
 	};

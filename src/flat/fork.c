@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "flat/emul/emul.h"
 #include "flat/flat_internal.h"
 
 #include "fathom/hd/wait.h"
@@ -452,15 +451,16 @@ int fork_become(struct fth_flat *flat, uint64_t end)
 	f->child_fd = -1;
 	f->slot = f->child_slot;
 	f->live_at = 0;
-	flat->owner = getpid();
 	forget_others(flat, end);
 	let_inherit(flat, false);
 	if (rc == 0)
-		rc = emul_forked();
-	if (rc == 0)
 		rc = map_forked(&flat->map);
-	renew_spare(f, number, false);
 	if (rc == 0)
 		rc = watch_pages(flat, end);
-	return rc < 0 ? rc : protect_clean(flat, end);
+	if (rc == 0)
+		rc = protect_clean(flat, end);
+	if (rc == 0)
+		rc = registry_add(flat);
+	renew_spare(f, number, false); /* last: the others need the number for a moment */
+	return rc;
 }

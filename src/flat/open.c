@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/options.h"
 #include "flat/flat_internal.h"
@@ -158,7 +157,6 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 	if (rc < 0)
 		return rc;
 	flat->budget = dram + (flat->window_slots ? 0 : cache);
-	flat->owner = getpid();
 	flat->stats = fth_stats_new(FTH_FLAT_STAT_PAGES_DRAM);
 	rc = flat->stats ? open_words(flat) : -ENOMEM;
 	if (rc == 0)
@@ -180,12 +178,12 @@ static int open_parts(struct fth_flat *flat, uint64_t budget)
 		rc = stream_open(flat);
 	if (rc == 0)
 		rc = mover_open(flat);
-	return rc < 0 ? rc : fault_watch(flat);
+	return rc < 0 ? rc : registry_add(flat);
 }
 
 static void release(struct fth_flat *flat)
 {
-	fault_unwatch(flat);
+	registry_remove(flat);
 	mover_stop(flat);
 	io_close(flat); /* waits for requests that timed out: they use the memory */
 	persist_close(flat);
@@ -215,6 +213,7 @@ static int open_region(const char *uri, struct fth_dev *dev, uint64_t budget,
 	*out = NULL;
 	if (rc < 0)
 		return rc;
+	registry_forked();
 	flat = calloc(1, sizeof(*flat));
 	if (!flat)
 		return fth_fail(ENOMEM, "flat: no memory for a region");
@@ -254,7 +253,7 @@ int fth_flat_close(struct fth_flat *flat)
 
 	if (!flat)
 		return 0;
-	rc = flat->options.readonly ? 0 : fth_flat_sync(flat, FTH_DEV_TIMEOUT);
+	rc = fth_flat_sync(flat, FTH_DEV_TIMEOUT);
 	if (rc == 0)
 		release(flat);
 	return rc;
@@ -262,7 +261,7 @@ int fth_flat_close(struct fth_flat *flat)
 
 void fth_flat_discard(struct fth_flat *flat)
 {
-	if (flat)
+	if (flat && registry_check_owner(flat) == 0)
 		release(flat);
 }
 

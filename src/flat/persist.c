@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "flat/flat_internal.h"
 
@@ -217,16 +216,15 @@ static int check_marks(const struct fth_flat *flat, uint64_t at, uint64_t length
 
 int fth_flat_persist(const void *at, uint64_t length)
 {
-	struct fth_flat *flat = fault_region((uintptr_t)at);
+	struct fth_flat *flat = registry_find((uintptr_t)at);
 	uint64_t offset, deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
 	sigset_t before;
 	int rc;
 
+	if (!flat && registry_is_parents((uintptr_t)at))
+		return registry_refuse();
 	if (!flat)
 		return fth_fail(EINVAL, "flat: address %p is not in an open region", at);
-	if (flat->owner != getpid())
-		return fth_fail(EPERM,
-				"flat: a child of fork() cannot persist its parent's region");
 	rc = flat_check_bytes(flat, at, length, true);
 	if (rc < 0 || length == 0)
 		return rc < 0 ? rc : (int)guarantee_of(flat);
@@ -266,7 +264,7 @@ uint64_t persist_stat(const struct fth_flat *flat, enum fth_flat_stat which)
 {
 	uint64_t count;
 
-	if (!flat->log)
+	if (!flat->log || registry_check_owner(flat) < 0) /* a child: the lock may never be free */
 		return 0;
 	pthread_mutex_lock(&flat->log->lock);
 	count = which == FTH_FLAT_STAT_LOG_BYTES ? flat->log->bytes : flat->log->commits;

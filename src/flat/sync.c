@@ -178,8 +178,10 @@ int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 
 int fth_flat_sync(struct fth_flat *flat, uint64_t deadline)
 {
-	if (flat->options.readonly)
-		return 0;
+	int rc = registry_check_owner(flat);
+
+	if (rc < 0 || flat->options.readonly)
+		return rc;
 	if (deadline == FTH_DEV_TIMEOUT)
 		deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
 	return sync_all(flat, 0, flat->pages, 0, deadline);

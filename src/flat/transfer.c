@@ -19,7 +19,7 @@ int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t lengt
 				(unsigned long long)flat->size);
 	if (store && flat->options.readonly)
 		return fth_fail(EROFS, "flat: the region is read-only");
-	return 0;
+	return registry_check_owner(flat);
 }
 
 /* The part of one page, which is locked and in memory. */

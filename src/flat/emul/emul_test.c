@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <Zydis/Zydis.h>
 
 #include "fathom/base/rng.h"
+#include "fathom/flat.h"
 #include "flat/emul/compile.h"
 #include "flat/emul/copy.h"
 #include "flat/emul/emul.h"
@@ -572,6 +574,40 @@ static void no_byte_behind_the_page_is_read(void **unused)
 	assert_true(state.gregs[REG_RAX] == (long long)value);
 }
 
+/* A child of fork() that opens a region compiles to memory of its own: what it keeps at a slot is not its parent's. */
+static void a_child_does_not_change_the_code_of_its_parent(void **unused)
+{
+	struct emul_copy made = {.rip = 0x7000, .length = 1};
+	uint8_t ours[EMUL_CODE_MAX], theirs[EMUL_CODE_MAX], byte = 0;
+	struct fth_flat *flat;
+	int go[2], status;
+	pid_t child;
+
+	(void)unused;
+	memset(ours, 0x90, sizeof(ours));
+	memset(theirs, 0xcc, sizeof(theirs));
+	if (fth_flat_open("mem:2M", 1u << 20, NULL, &flat) == -ENOTSUP)
+		skip();
+	copy_reset();
+	assert_int_equal(pipe(go), 0);
+	child = fork();
+	if (child == 0) {
+		struct fth_flat *own;
+
+		if (read(go[0], &byte, 1) != 1 || fth_flat_open("mem:2M", 1u << 20, NULL, &own) < 0)
+			_exit(1);
+		_exit(copy_keep(&made, theirs, sizeof(theirs)) ? 0 : 2);
+	}
+	assert_non_null(copy_keep(&made, ours, sizeof(ours)));
+	assert_int_equal(write(go[1], &byte, 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_memory_equal(copy_find(made.rip, made.bytes, 1)->code, ours, sizeof(ours));
+	fth_flat_discard(flat);
+	close(go[0]);
+	close(go[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +615,7 @@ int main(void)
 		cmocka_unit_test(strings_give_the_same_as_natively),
 		cmocka_unit_test(other_instructions_are_refused),
 		cmocka_unit_test(no_byte_behind_the_page_is_read),
+		cmocka_unit_test(a_child_does_not_change_the_code_of_its_parent),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, NULL);

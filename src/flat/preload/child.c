@@ -107,10 +107,8 @@ static void begin_child(uint64_t end, bool has_region)
 	publish_forked();
 	calls_forked();
 	fault_forked();
-	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0) {
-		run.flat->owner = 0; /* so that an access is explained */
+	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0)
 		gate_forked();
-	}
 	gate_selector = GATE_ALLOW; /* until the handler returns */
 }
 
