@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * flat_run_hard TOPIC: as flat_run_program, with many threads at once: calls that wait, vectors with many parts, memory that is protected
- * while others use it, signals that are sent; and with uses of memory that are rare: stacks, copies by process_vm_readv(), mremap(). It prints "ok" if all was as it should be.
+ * while others use it, signals that are sent; and with uses of memory that are rare: stacks, copies by process_vm_readv(). It prints "ok" if all was
+ * as it should be.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -711,106 +712,6 @@ static void within(void)
 	CHECK(process_vm_readv(self, &here, 1, there, 1, 0) == -1 && errno == EFAULT);
 }
 
-/* ---- mappings that move ---- */
-
-static uint8_t *map_filled(size_t bytes, uint8_t first)
-{
-	uint8_t *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(at != MAP_FAILED);
-	for (size_t i = 0; i < bytes; i += PAGE)
-		at[i] = (uint8_t)(first + i / PAGE);
-	return at;
-}
-
-static int has_mapped(const uint8_t *at, size_t from, size_t end, uint8_t first)
-{
-	for (size_t i = from; i < end; i += PAGE)
-		if (at[i] != (uint8_t)(first + i / PAGE))
-			return 0;
-	return 1;
-}
-
-static void remaps(void)
-{
-	uint8_t *at = map_filled(8 * MIB, 3), *to, *old;
-
-	start(); /* all of it is cold now */
-	to = mmap(NULL, 16 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(to != MAP_FAILED);
-	CHECK(mremap(at, 8 * MIB, 16 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
-	CHECK(has_mapped(to, 0, 8 * MIB, 3) && to[16 * MIB - 1] == 0);
-	/* over a mapping of the region, and shorter */
-	at = map_filled(4 * MIB, 5);
-	old = map_filled(8 * MIB, 7);
-	CHECK(mremap(old, 8 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + MIB) == at + MIB);
-	CHECK(has_mapped(at, 0, MIB, 5) && has_mapped(at + MIB, 0, 2 * MIB, 7) &&
-	      has_mapped(at, 3 * MIB, 4 * MIB, 5));
-	CHECK(mremap(at, MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, at + MIB / 2) == MAP_FAILED &&
-	      errno == EINVAL);
-	/* the contents move, and the mapping stays */
-	old = map_filled(4 * MIB, 9);
-	to = mremap(old, 4 * MIB, 4 * MIB, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, NULL);
-	CHECK(to != MAP_FAILED && has_mapped(to, 0, 4 * MIB, 9));
-	CHECK(old[0] == 0 && old[4 * MIB - PAGE] == 0);
-	/* lengths are in whole pages, and so is what moves */
-	old = map_filled(MIB, 11);
-	old[MIB - 1] = 12;
-	to = mmap(NULL, MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(mremap(old, MIB - 100, MIB - 100, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
-	CHECK(has_mapped(to, 0, MIB, 11) && to[MIB - 1] == 12);
-}
-
-static void die_of_store(volatile uint8_t *at)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid == 0) {
-		*at = 1;
-		_exit(0);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
-	CHECK(WTERMSIG(status) == SIGSEGV);
-}
-
-/* Files and memory that is protected, at addresses that were the region's, move as they are. */
-static void remaps_left(void)
-{
-	uint8_t *at = map_filled(8 * MIB, 3), *to, byte = 0;
-	int file = memfd_create("shared", MFD_CLOEXEC);
-
-	start();
-	CHECK(file >= 0 && ftruncate(file, MIB) == 0);
-	to = mmap(NULL, 8 * MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	CHECK(to != MAP_FAILED);
-	CHECK(mmap(at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at);
-	CHECK(mremap(at, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to);
-	to[5] = 77;
-	CHECK(pread(file, &byte, 1, 5) == 1 && byte == 77);
-	/* one that stays there: the kernel does what it is told about it */
-	CHECK(mmap(at, MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == at);
-	CHECK(msync(at, MIB, MS_SYNC) == 0 && msync(at, MIB, MS_SYNC | MS_ASYNC) == -1);
-	CHECK(madvise(at, PAGE, MADV_REMOVE) == 0 && at[5] == 0 && to[5] == 0);
-	CHECK(munmap(at, MIB) == 0);
-	/* read-only, and without any access */
-	CHECK(mprotect(at + 2 * MIB, MIB, PROT_READ) == 0);
-	CHECK(mremap(at + 2 * MIB, MIB, MIB, MREMAP_MAYMOVE | MREMAP_FIXED, to + 2 * MIB) ==
-	      to + 2 * MIB);
-	CHECK(has_mapped(to + 2 * MIB, 0, MIB, 3));
-	die_of_store(to + 2 * MIB);
-	CHECK(mprotect(at + 4 * MIB, MIB, PROT_NONE) == 0);
-	to = mremap(at + 4 * MIB, MIB, 3 * MIB, MREMAP_MAYMOVE);
-	CHECK(to != MAP_FAILED);
-	die_of_store(to);
-	CHECK(mprotect(to, 3 * MIB, PROT_READ) == 0 && has_mapped(to, 0, MIB, 3));
-	/* the rest is where it was, and the gaps are free */
-	CHECK(has_mapped(at, MIB, 2 * MIB, 3) && has_mapped(at, 5 * MIB, 8 * MIB, 3));
-	for (int i = 0; i < 8; i++)
-		CHECK(has_mapped(map_filled(MIB, (uint8_t)i), 0, MIB, (uint8_t)i));
-	close(file);
-}
-
 static void calls_that_wait(void)
 {
 	waiting();
@@ -823,8 +724,7 @@ static const struct {
 } topics[] = {
 	{"waiting", calls_that_wait}, {"vectors", vectors}, {"messages", messages},
 	{"leaves", leaves},	      {"sent", sent},	    {"sent-by-default", sent_by_default},
-	{"stacks", stacks},	      {"within", within},   {"remaps", remaps},
-	{"remaps-left", remaps_left},
+	{"stacks", stacks},	      {"within", within},
 };
 
 int main(int argc, char **argv)

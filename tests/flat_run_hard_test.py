@@ -9,7 +9,7 @@ from flat_run_fixture import PROGRAM, device, expect, expect_ok, flat, main, pla
 
 
 def test_topics():
-    for topic in ["waiting", "vectors", "messages", "leaves", "sent", "stacks", "within", "remaps", "remaps-left"]:
+    for topic in ["waiting", "vectors", "messages", "leaves", "sent", "stacks", "within"]:
         expect_ok(f"{topic}, without Fathom", plain([PROGRAM, topic]))
         for policy in ["always", "counters"]:
             dram = "4M" if topic == "messages" else "6M"

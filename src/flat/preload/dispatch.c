@@ -21,6 +21,12 @@
 #ifndef SYS_USER_DISPATCH
 #define SYS_USER_DISPATCH 2
 #endif
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+#ifndef SYS_process_madvise
+#define SYS_process_madvise 440
+#endif
 #ifndef SYS_epoll_pwait2
 #define SYS_epoll_pwait2 441
 #endif
@@ -175,8 +181,14 @@ static long carry_out(struct caught *c)
 	case SYS_mprotect:
 	case SYS_pkey_mprotect:
 		return protect(a);
+	case SYS_shmat:
+		return memory_attach((int)a[0], (uintptr_t)a[1], (int)a[2]) < 0 ? -ENOMEM
+										: NOT_HERE;
+	case SYS_shmdt:
+		return run_touches((uintptr_t)a[0], 1) ? memory_detach((uintptr_t)a[0]) : NOT_HERE;
 	case SYS_mlock:
 	case SYS_mlock2:
+	case SYS_mseal:
 		return memory_leave((uintptr_t)a[0], (size_t)a[1], true) < 0 ? -ENOMEM : NOT_HERE;
 	case SYS_mlockall: /* the region cannot be locked: that is what it is for */
 		return -ENOMEM;
@@ -186,6 +198,7 @@ static long carry_out(struct caught *c)
 			       : NOT_HERE;
 	case SYS_io_setup: /* the kernel would use buffers after the call */
 	case SYS_io_uring_setup:
+	case SYS_process_madvise: /* it may be advice on this process, and pages would go unnoticed */
 		return -ENOSYS;
 	case SYS_prctl:
 		return a[0] == PR_SET_SYSCALL_USER_DISPATCH_ ? -EINVAL : NOT_HERE;
@@ -221,6 +234,10 @@ static bool takes_no_buffer(long nr)
 	case SYS_mlock2:
 	case SYS_munlock:
 	case SYS_madvise:
+	case SYS_shmat:
+	case SYS_shmdt:
+	case SYS_remap_file_pages:
+	case SYS_mseal:
 	case SYS_brk:
 	case SYS_set_robust_list:
 	case SYS_set_tid_address:

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/shm.h>
 #include <sys/syscall.h>
 
 #include "flat/preload/heap.h"
@@ -20,6 +21,15 @@
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
 #endif
 #define PAGE	   ((size_t)4096)	 /* of the system */
 #define ADDRESSES  ((size_t)1 << 47)	 /* of a process */
@@ -119,6 +129,55 @@ long memory_unmap(uintptr_t at, size_t length)
 	if (inside + n < at + length)
 		(void)gate_call(SYS_munmap, (long)(inside + n), (long)(at + length - inside - n), 0,
 				0, 0, 0);
+	return 0;
+}
+
+/* ---- segments of shared memory ---- */
+
+/* With its contents: the kernel may still refuse. */
+int memory_attach(int id, uintptr_t at, int flags)
+{
+	struct shmid_ds segment;
+
+	if (flags & SHM_RND)
+		at &= ~(PAGE - 1);
+	if (!(flags & SHM_REMAP) || at % PAGE ||
+	    gate_call(SYS_shmctl, id, IPC_STAT, (long)(uintptr_t)&segment, 0, 0, 0) < 0)
+		return 0;
+	return memory_leave(at, segment.shm_segsz, true);
+}
+
+/* Reserve addresses from `at` on where nothing is mapped; returns their end. What another thread maps there meanwhile stays. */
+static uintptr_t reserve_gap(uintptr_t at, uintptr_t end)
+{
+	size_t step = end - at;
+
+	while (step >= PAGE) {
+		if (gate_call(SYS_mmap, (long)at, (long)step, PROT_NONE,
+			      PLAIN_FLAGS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == (long)at)
+			at += step;
+		else
+			step = step / 2 & ~(PAGE - 1);
+		step = step < end - at ? step : end - at;
+	}
+	return at;
+}
+
+/* The addresses belong to the region again. */
+long memory_detach(uintptr_t at)
+{
+	long rc = gate_call(SYS_shmdt, (long)at, 0, 0, 0, 0, 0);
+	uintptr_t end;
+
+	if (rc < 0)
+		return rc;
+	end = run.start +
+	      heap_foreign((at - run.start) / run.page, (run.end - run.start) / run.page, false) *
+		      run.page;
+	end = reserve_gap(at, end) & ~(run.page - 1);
+	at = (at + run.page - 1) & ~(run.page - 1);
+	if (at < end)
+		heap_unmap(at, end - at);
 	return 0;
 }
 
@@ -259,14 +318,15 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 		return -EINVAL;
 	if (heap_has_left(inside, n)) /* as the program made it: a file, perhaps */
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
-	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK) {
+	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK || advice == MADV_GUARD_INSTALL) {
 		if (memory_leave(inside, n, true) < 0)
 			return -ENOMEM;
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	}
 	if (advice == MADV_KEEPONFORK || advice == MADV_DOFORK)
 		return heap_advise_left(inside, n, advice);
-	if (advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE)
+	if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
+	    advice == MADV_REMOVE)
 		heap_clear(inside, n);
 	return 0; /* what is left is about huge pages and speed */
 }

@@ -199,6 +199,10 @@ int calls_put(uintptr_t to, const void *from, size_t length);
 long memory_map(const long a[6], bool ours);
 long memory_unmap(uintptr_t at, size_t length);
 long memory_remap(const long a[6]);
+/* shmat() is about to attach a segment there: what of the range is in the region leaves it. Returns 0 or a negative errno. */
+int memory_attach(int id, uintptr_t at, int flags);
+/* shmdt(), for an address of the region. */
+long memory_detach(uintptr_t at);
 long memory_advise(uintptr_t at, size_t length, int advice);
 long memory_sync(uintptr_t at, size_t length, int flags);
 /* Is all of the range memory of the region, and nothing that has left it? */
