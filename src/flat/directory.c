@@ -89,9 +89,16 @@ uint32_t directory_touch(struct flat_directory *directory, uint64_t page)
 	if (slot) {
 		slot->rrpv = 0;
 		count = ++slot->count;
+		__atomic_fetch_add(&directory->counts, 1, __ATOMIC_RELAXED);
 	}
 	word_unlock(&directory->locks[set]);
 	return count;
+}
+
+/* A page takes its count along when it leaves, whether it is evicted, promoted or discarded. */
+static void drop_count(struct flat_directory *directory, const struct flat_slot *slot)
+{
+	__atomic_fetch_sub(&directory->counts, slot->count, __ATOMIC_RELAXED);
 }
 
 static void fill(struct flat_slot *slot, uint64_t page)
@@ -161,15 +168,14 @@ uint64_t directory_enter(struct fth_flat *flat, uint64_t page)
 	return victim;
 }
 
-uint32_t directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page)
+void directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page)
 {
 	uint64_t set;
 	struct flat_slot *slot = find_locked(directory, old, &set);
-	uint32_t count = slot->count;
 
+	drop_count(directory, slot);
 	fill(slot, page);
 	word_unlock(&directory->locks[set]);
-	return count;
 }
 
 void directory_remove(struct flat_directory *directory, uint64_t page)
@@ -178,6 +184,7 @@ void directory_remove(struct flat_directory *directory, uint64_t page)
 	struct flat_slot *slot = find_locked(directory, page, &set);
 
 	if (slot) {
+		drop_count(directory, slot);
 		slot->page = FLAT_NONE;
 		__atomic_fetch_sub(&directory->used, 1, __ATOMIC_RELAXED);
 	}

@@ -72,6 +72,7 @@ struct flat_directory {
 	uint64_t sets;
 	uint32_t ways;
 	uint64_t used;	 /* slots; atomic */
+	uint64_t counts; /* the sum of the counts of the pages in it; atomic */
 	uint8_t *frames; /* one a slot */
 	uint64_t page;	 /* bytes of a frame */
 	bool lent;	 /* the frames are the window's */
@@ -123,7 +124,7 @@ struct flat_policy {
 	uint32_t lock; /* of all but epoch and epoch_accesses, which are atomic */
 	uint32_t threshold;
 	/* Algorithm 1 */
-	uint64_t net, accesses, promoted;
+	uint64_t accesses, promoted;
 	/* counters */
 	uint64_t epoch_accesses;
 	uint32_t epoch;
@@ -290,8 +291,7 @@ uint32_t directory_touch(struct flat_directory *directory, uint64_t page);
  */
 #define DIRECTORY_BUSY (FLAT_NONE - 1)
 uint64_t directory_enter(struct fth_flat *flat, uint64_t page);
-/* Returns the accesses to the old page. */
-uint32_t directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page);
+void directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page);
 /*
  * Up to n pages that are CACHED and DIRTY and likely to go soon, locked, from the sets behind *hand on, which is set. Returns
  * how many, in any order.
@@ -419,8 +419,6 @@ void policy_open(struct fth_flat *flat);
 enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING, POLICY_FILL };
 enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
 			      struct stream_ahead *ahead);
-/* A page with this many accesses left the SSD-cache. */
-void policy_evicted(struct fth_flat *flat, uint32_t count);
 
 /* ---- registry.c: the regions of this process; a child of fork() begins without any ---- */
 /* The region of an address, or NULL. */

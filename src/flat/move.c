@@ -77,7 +77,7 @@ void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
 {
 	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
 	stay_end(flat, old);
-	policy_evicted(flat, directory_replace(&flat->directory, old, page));
+	directory_replace(&flat->directory, old, page);
 	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
 }
 

@@ -3,7 +3,8 @@
  * When does a page move to DRAM?
  *
  * PAPER is Algorithm 1 of FlatFlash with its constants: counters of pages are in the SSD-cache and lost with the
- * slot; the threshold falls while most accesses lead to promotions, and rises while few do.
+ * slot; the threshold falls while most accesses lead to promotions, and rises while few do. NetAggCnt is directory.counts: the
+ * sum for the pages that are in the SSD-cache now. A page that is promoted is no longer one of them.
  *
  * COUNTERS keeps the count of a page in its word, so that it survives eviction; counts are halved in every epoch, of
  * as many accesses as EPOCH_FACTOR times the pages of the budget. A page moves when its count reaches the threshold.
@@ -52,7 +53,6 @@ static bool paper_wants(struct fth_flat *flat, uint64_t page)
 	bool promote;
 
 	word_lock(&p->lock);
-	p->net++;
 	p->accesses++;
 	promote = count == p->threshold;
 	if (promote)
@@ -65,25 +65,14 @@ static bool paper_wants(struct fth_flat *flat, uint64_t page)
 		if (p->threshold > 1 && promote)
 			p->threshold--;
 	}
-	if (p->accesses >= PAPER_EPOCH) {
-		p->accesses = p->net;
+	/* Equal, as in the paper: pages of a large SSD-cache have more accesses than an epoch, and each access would end one. */
+	if (p->accesses == PAPER_EPOCH) {
+		p->accesses = __atomic_load_n(&flat->directory.counts, __ATOMIC_RELAXED);
 		p->promoted = 0;
 		p->threshold = PAPER_THRESHOLD;
 	}
 	word_unlock(&p->lock);
 	return promote;
-}
-
-/* A page that left the SSD-cache, also by promotion, takes its count along. */
-void policy_evicted(struct fth_flat *flat, uint32_t count)
-{
-	struct flat_policy *p = &flat->policy;
-
-	if (flat->options.policy != FTH_FLAT_PAPER)
-		return;
-	word_lock(&p->lock);
-	p->net -= count < p->net ? count : p->net;
-	word_unlock(&p->lock);
 }
 
 static uint32_t count_access(struct fth_flat *flat, uint64_t page)
