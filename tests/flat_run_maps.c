@@ -248,14 +248,43 @@ static void changes(void)
 	close(self);
 }
 
+/* ---- pages of the system in longer pages of the region ---- */
+
+static void pieces(void)
+{
+	uint8_t *at = map_filled(8 * MIB, 3);
+
+	start();
+	CHECK(mmap(at + MIB + PAGE, PAGE, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at + MIB + PAGE);
+	CHECK(at[MIB + PAGE] == 0 && has_mapped(at, 0, MIB + PAGE, 3));
+	CHECK(madvise(at + 2 * MIB, PAGE, MADV_DONTNEED) == 0 && at[2 * MIB] == 0);
+	CHECK(madvise(at + 3 * MIB - PAGE, 1, MADV_DONTNEED) == 0 && at[3 * MIB - PAGE] == 0);
+	CHECK(madvise(at + 3 * MIB + PAGE, MIB, MADV_DONTNEED) == 0);
+	CHECK(at[3 * MIB + PAGE] == 0 && at[4 * MIB] == 0);
+	CHECK(munmap(at + 5 * MIB, PAGE) == 0 && munmap(at + 6 * MIB - PAGE, PAGE) == 0);
+	CHECK(mprotect(at + 6 * MIB + PAGE, PAGE, PROT_READ) == 0);
+	CHECK(madvise(at + 6 * MIB, 2 * PAGE, MADV_DONTNEED) == 0 && at[6 * MIB] == 0);
+	CHECK(has_mapped(at, MIB + 2 * PAGE, 2 * MIB, 3));
+	CHECK(has_mapped(at, 2 * MIB + PAGE, 3 * MIB - PAGE, 3));
+	CHECK(has_mapped(at, 3 * MIB, 3 * MIB + PAGE, 3));
+	CHECK(has_mapped(at, 4 * MIB + PAGE, 5 * MIB, 3));
+	CHECK(has_mapped(at, 5 * MIB + PAGE, 6 * MIB - PAGE, 3));
+	CHECK(has_mapped(at, 6 * MIB + 2 * PAGE, 8 * MIB, 3));
+	CHECK(munmap(at, 8 * MIB) == 0);
+	for (int i = 0; i < 100; i++) { /* more than there is, if some were not given back */
+		at = map_filled(3 * MIB + PAGE, 5);
+		CHECK(munmap(at, MIB - 1) == 0 && has_mapped(at, MIB, 3 * MIB + PAGE, 5));
+		CHECK(munmap(at + MIB, 2 * MIB + PAGE) == 0);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
 } topics[] = {
-	{"remaps", remaps},
-	{"remaps-left", remaps_left},
-	{"segments", segments},
-	{"changes", changes},
+	{"remaps", remaps},   {"remaps-left", remaps_left}, {"segments", segments},
+	{"changes", changes}, {"pieces", pieces},
 };
 
 int main(int argc, char **argv)

@@ -7,11 +7,13 @@ from flat_run_fixture import PROGRAM, device, expect_ok, flat, main, plain
 
 
 def test_topics():
-    for topic in ["remaps", "remaps-left", "segments", "changes"]:
+    for topic in ["remaps", "remaps-left", "segments", "changes", "pieces"]:
         expect_ok(f"{topic}, without Fathom", plain([PROGRAM, topic]))
         for policy in ["always", "counters"]:
             expect_ok(f"{topic}, {policy}",
                       flat(["--dram", "6M", "--file", device, "--policy", policy], [PROGRAM, topic]))
+        expect_ok(f"{topic}, long pages",
+                  flat(["--dram", "24M", "--file", "mem:128M", "--page", "64K"], [PROGRAM, topic]))
 
 
 main([test_topics])

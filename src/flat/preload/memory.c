@@ -56,10 +56,19 @@ static long kernel(long nr, const long a[6])
 	return gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
+static size_t whole_pages(size_t bytes)
+{
+	return bytes > ADDRESSES ? bytes : (bytes + PAGE - 1) & ~(PAGE - 1);
+}
+
+/* A page of the region may be longer than one of the system: then the range has neighbours in it, which keep their contents. */
 int memory_leave(uintptr_t at, size_t length, bool keep)
 {
-	return clip(&at, &length) ? heap_leave(at & ~(run.page - 1), length + at % run.page, keep)
-				  : 0;
+	length = whole_pages(length);
+	if (!clip(&at, &length))
+		return 0;
+	keep |= at % run.page || (at + length) % run.page;
+	return heap_leave(at & ~(run.page - 1), length + at % run.page, keep);
 }
 
 int memory_leave_around(uintptr_t at)
@@ -114,22 +123,62 @@ long memory_map(const long a[6], bool ours)
 	return at ? (long)(uintptr_t)at : -ENOMEM;
 }
 
+/* Whole pages of the region. What is behind the end of an allocation is nobody's. */
+static void unmap_inside(uintptr_t at, uintptr_t end)
+{
+	size_t length = 0;
+	uintptr_t first = end % run.page ? heap_around(end, &length) : 0;
+
+	if (first + length > ((end + run.page - 1) & ~(run.page - 1)))
+		end &= ~(run.page - 1);
+	at = (at + run.page - 1) & ~(run.page - 1);
+	if (at < end)
+		heap_unmap(at, end - at);
+}
+
 long memory_unmap(uintptr_t at, size_t length)
 {
 	uintptr_t inside = at;
-	size_t n = length;
+	size_t n = length = whole_pages(length);
 
 	if (!clip(&inside, &n))
 		return gate_call(SYS_munmap, (long)at, (long)length, 0, 0, 0, 0);
-	if (at % run.page || length == 0)
+	if (at % PAGE || length == 0)
 		return -EINVAL;
-	heap_unmap(inside, n);
+	unmap_inside(inside, inside + n);
 	if (at < inside)
 		(void)gate_call(SYS_munmap, (long)at, (long)(inside - at), 0, 0, 0, 0);
 	if (inside + n < at + length)
 		(void)gate_call(SYS_munmap, (long)(inside + n), (long)(at + length - inside - n), 0,
 				0, 0, 0);
 	return 0;
+}
+
+/* ---- contents that are dropped ---- */
+
+/* A part of a page of the region, or of one that has left it. */
+static void clear_part(uintptr_t at, uintptr_t end)
+{
+	if (at >= end)
+		return;
+	if (heap_has_left(at & ~(run.page - 1), 1))
+		(void)gate_call(SYS_madvise, (long)at, (long)(end - at), MADV_DONTNEED, 0, 0, 0);
+	else
+		memset((void *)at, 0, end - at);
+}
+
+static void clear_inside(uintptr_t at, uintptr_t end)
+{
+	uintptr_t first = (at + run.page - 1) & ~(run.page - 1), last = end & ~(run.page - 1);
+
+	if (first > last) {
+		clear_part(at, end);
+		return;
+	}
+	clear_part(at, first);
+	if (first < last)
+		heap_clear(first, last - first);
+	clear_part(last, end);
 }
 
 /* ---- segments of shared memory ---- */
@@ -203,7 +252,7 @@ static int check_remap(const struct remap *r)
 	if (!(r->flags & MREMAP_MAYMOVE) || ((r->flags & MREMAP_DONTUNMAP) && r->old != r->new))
 		return -EINVAL;
 	if ((r->flags & MREMAP_FIXED) &&
-	    (r->wanted % run.page || r->wanted > ADDRESSES - r->new ||
+	    (r->wanted % PAGE || r->wanted > ADDRESSES - r->new ||
 	     (r->wanted < r->at + r->old && r->at < r->wanted + r->new)))
 		return -EINVAL;
 	return 0;
@@ -227,9 +276,9 @@ static long move_mapping(const struct remap *r)
 		return to ? to : -ENOMEM;
 	memcpy((void *)to, (void *)r->at, r->old < r->new ? r->old : r->new);
 	if (r->flags & MREMAP_DONTUNMAP)
-		heap_clear(r->at, r->old);
+		clear_inside(r->at, r->at + r->old);
 	else
-		heap_unmap(r->at, r->old);
+		unmap_inside(r->at, r->at + r->old);
 	return to;
 }
 
@@ -246,7 +295,7 @@ static long move_left(const struct remap *r)
 	to = gate_call(SYS_mremap, (long)r->at, (long)r->old, (long)r->new, r->flags,
 		       (long)r->wanted, 0);
 	if (to > 0 && to != (long)r->at && !(r->flags & MREMAP_DONTUNMAP))
-		heap_unmap(r->at, r->old);
+		unmap_inside(r->at, r->at + r->old);
 	return to;
 }
 
@@ -258,7 +307,7 @@ static long change_length(const struct remap *r)
 		size_t kept = (r->new + run.page - 1) / run.page * run.page;
 
 		if (kept < (r->old + run.page - 1) / run.page * run.page)
-			heap_unmap(r->at + kept, r->old - kept);
+			unmap_inside(r->at + kept, r->at + r->old);
 		return (long)r->at;
 	}
 	if (heap_length((void *)r->at, HEAP_MAPPING) ==
@@ -269,13 +318,8 @@ static long change_length(const struct remap *r)
 	if (!to)
 		return -ENOMEM;
 	memcpy(to, (void *)r->at, r->old);
-	heap_unmap(r->at, r->old);
+	unmap_inside(r->at, r->at + r->old);
 	return (long)(uintptr_t)to;
-}
-
-static size_t whole_pages(size_t bytes)
-{
-	return bytes > ADDRESSES ? bytes : (bytes + PAGE - 1) & ~(PAGE - 1);
 }
 
 long memory_remap(const long a[6])
@@ -314,8 +358,9 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 
 	if (!clip(&inside, &n))
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
-	if (at % run.page)
+	if (at % PAGE)
 		return -EINVAL;
+	n = whole_pages(n);
 	if (heap_has_left(inside, n)) /* as the program made it: a file, perhaps */
 		return gate_call(SYS_madvise, (long)at, (long)length, advice, 0, 0, 0);
 	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK || advice == MADV_GUARD_INSTALL) {
@@ -327,6 +372,6 @@ long memory_advise(uintptr_t at, size_t length, int advice)
 		return heap_advise_left(inside, n, advice);
 	if (advice == MADV_DONTNEED || advice == MADV_DONTNEED_LOCKED || advice == MADV_FREE ||
 	    advice == MADV_REMOVE)
-		heap_clear(inside, n);
+		clear_inside(inside, inside + n);
 	return 0; /* what is left is about huge pages and speed */
 }
