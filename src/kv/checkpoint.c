@@ -195,24 +195,20 @@ static int put_entries(struct entries_out *out, const struct kv_entry *e, unsign
 	return rc;
 }
 
-/*
- * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
- * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
- */
-static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_t *limit)
+/* So many entries fit into an area, whatever moves while they are written. */
+static uint64_t fitting_entries(const struct fth_kv *kv)
 {
-	uint64_t chunk = kv->super.chunk, room = area_room(kv) - moved_room(kv), sum = 0;
-	uint64_t first = tail / chunk, last = head / chunk;
-	struct kv_entry e[KV_WAYS];
-	uint64_t *counts;
+	return area_room(kv) - moved_room(kv);
+}
 
-	*limit = head;
-	if (fth_load_relaxed_dev64(&kv->items) <= room)
-		return 0;
-	counts = calloc(last - first + 1, sizeof(*counts));
-	if (!counts)
-		return -ENOMEM;
-	for (uint32_t b = 0; b < kv_bucket_count(kv); b++) {
+/* How many entries each chunk from `tail` up to `head` has; NULL: no memory. */
+static uint64_t *count_entries(struct fth_kv *kv, uint64_t tail, uint64_t head)
+{
+	uint64_t chunk = kv->super.chunk, first = tail / chunk;
+	uint64_t *counts = calloc(head / chunk - first + 1, sizeof(*counts));
+	struct kv_entry e[KV_WAYS];
+
+	for (uint32_t b = 0; counts && b < kv_bucket_count(kv); b++) {
 		unsigned n;
 
 		kv_lock_two(kv, b, b);
@@ -221,6 +217,25 @@ static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_
 		while (n-- > 0)
 			counts[kv_position(kv, kv_place(&e[n])) / chunk - first]++;
 	}
+	return counts;
+}
+
+/*
+ * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
+ * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
+ */
+static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_t *limit)
+{
+	uint64_t chunk = kv->super.chunk, room = fitting_entries(kv), sum = 0;
+	uint64_t first = tail / chunk, last = head / chunk;
+	uint64_t *counts;
+
+	*limit = head;
+	if (fth_load_relaxed_dev64(&kv->items) <= room)
+		return 0;
+	counts = count_entries(kv, tail, head);
+	if (!counts)
+		return -ENOMEM;
 	for (uint64_t n = first; n <= last; n++) {
 		sum += counts[n - first];
 		if (sum > room) {
@@ -229,6 +244,30 @@ static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_
 		}
 	}
 	free(counts);
+	return 0;
+}
+
+int kv_checkpoint_make_fit(struct fth_kv *kv)
+{
+	uint64_t chunk = kv->super.chunk, room = fitting_entries(kv), sum = 0;
+	uint64_t head, tail, first, n;
+	uint64_t *counts;
+
+	if (fth_load_relaxed_dev64(&kv->items) <= room)
+		return 0;
+	pthread_mutex_lock(&kv->log.lock);
+	head = fth_load_relaxed_dev64(&kv->log.head);
+	tail = fth_load_relaxed_dev64(&kv->log.tail);
+	pthread_mutex_unlock(&kv->log.lock);
+	counts = count_entries(kv, tail, head);
+	if (!counts)
+		return -ENOMEM;
+	first = tail / chunk;
+	for (n = head / chunk + 1; n > first && sum + counts[n - 1 - first] <= room; n--)
+		sum += counts[n - 1 - first];
+	free(counts);
+	while (fth_load_relaxed_dev64(&kv->log.tail) < n * chunk && kv_log_give_up(kv))
+		;
 	return 0;
 }
 

@@ -568,6 +568,11 @@ void kv_chain_release(struct kv_chain *chain);
 /* ---- checkpoint.c ---- */
 
 int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
+/*
+ * Give up the oldest chunks until the next checkpoint has room for the entries of all others. Nothing is
+ * added to the log meanwhile.
+ */
+int kv_checkpoint_make_fit(struct fth_kv *kv);
 /* Fill the index, which is empty, from an area. -EBADMSG: this one is not there, or it is damaged. */
 int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *header);

@@ -9,7 +9,8 @@
  *    another copy in memory get a new place, the others are dropped. None of these changes was acknowledged
  *    as durable.
  * 3. The log goes on with a new chunk. Changes that were refused meanwhile have removed items from the
- *    index, but not from the log, so a checkpoint comes first, from which a crash is recovered. The new chunk
+ *    index, but not from the log, so a checkpoint comes first, from which a crash is recovered. It leaves nothing
+ *    to the log: if it has not room for all entries, the oldest chunks are given up. The new chunk
  *    says that the log ended before it at a position where no record ends: whoever has to do without a
  *    checkpoint drops what is older (recover.c).
  * 4. Nothing is added until the checkpoint is durable. If it fails, it is tried again later.
@@ -130,7 +131,9 @@ int kv_log_restart(struct fth_kv *kv, bool *unknown)
 	}
 	if (rc == 0) {
 		pthread_mutex_unlock(&log->lock);
-		rc = kv_checkpoint_write(kv, false, deadline);
+		rc = kv_checkpoint_make_fit(kv);
+		if (rc == 0)
+			rc = kv_checkpoint_write(kv, false, deadline);
 		pthread_mutex_lock(&log->lock);
 		/* It may have been a flush: all that the log has was flushed before. */
 		*unknown |= rc < 0;

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * All that can go wrong, together: an index that is too small, areas for it that are too small, a device that
+ * fails and works again or loses what it has not flushed, crashes and damage. Whatever a key has then is its
+ * last acknowledged value, that of a change that failed after it, or nothing.
+ */
+#include "kv_fixture.h"
+
+#include "fathom/dev/crash.h"
+#include "fathom/dev/fault.h"
+#include "fathom/dev/wrap.h"
+
+#include <unistd.h>
+
+#define KIND(op) (1u << (op))
+#define SHORTS	 70000u /* short items: more than the smallest area has room for */
+
+static struct fth_dev *open_dev(const char *uri)
+{
+	struct fth_dev *dev;
+
+	assert_ok(fth_dev_open(uri, &dev));
+	return dev;
+}
+
+static struct fth_kv_options durable(enum fth_kv_persistence persistence)
+{
+	struct fth_kv_options o = small_options();
+
+	o.persistence = persistence;
+	o.window_ms = 1;
+	o.items = 0;
+	return o;
+}
+
+static void arm(struct fth_dev *dev, uint32_t kinds)
+{
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+
+	plan.kinds = kinds;
+	plan.every = 1;
+	assert_ok(fth_dev_fault_set(dev, &plan));
+}
+
+static bool log_failed(struct box *box)
+{
+	struct fth_kv_usage usage;
+
+	fth_kv_usage(box->kv, &usage);
+	return usage.log_failed;
+}
+
+static void wait_for_log(struct box *box)
+{
+	for (unsigned n = 0; n < 60000 && log_failed(box); n++)
+		usleep(1000);
+	assert_false(log_failed(box));
+}
+
+static void lose_power_and_close(struct box *box, struct fth_dev *crash, uint64_t seed)
+{
+	assert_ok(fth_dev_crash_power_loss(crash, seed));
+	fth_kv_worker_close(box->worker);
+	(void)fth_kv_close(box->kv);
+	assert_ok(fth_dev_crash_restart(crash));
+}
+
+/* A cache whose areas for the index have the smallest size, and any number of items. */
+static void format_small_areas(struct fth_dev *dev)
+{
+	struct fth_kv_options o = durable(FTH_KV_WRITE_BACK);
+	struct box box;
+
+	o.items = 100;
+	o.format = true;
+	box_open(&box, &o, dev);
+	assert_ok(box_close(&box));
+}
+
+static void set_shorts(struct box *box, unsigned from, unsigned to)
+{
+	for (unsigned i = from; i < to; i++)
+		assert_ok(box_text(box, FTH_KV_SET, i, "short"));
+}
+
+static unsigned count_shorts(struct box *box, unsigned from, unsigned to)
+{
+	unsigned found = 0;
+
+	for (unsigned i = from; i < to; i++) {
+		struct fth_kv_op op = {.verb = FTH_KV_GET};
+
+		found += box_do(box, &op, i) == 0;
+		fth_kv_release(box->worker, &op);
+	}
+	return found;
+}
+
+/* ---- a log that goes on, with areas that are too small ---- */
+
+/* Only the oldest items go that an area has no room for; those of refused changes do not come back. */
+static void check_going_on_with_small_areas(uint32_t kind, bool crash)
+{
+	struct fth_dev *dev = open_dev("fault(crash(mem:32M))");
+	struct fth_kv_options o = durable(FTH_KV_WRITE_BACK);
+	struct fth_kv_recovery recovery;
+	struct box box;
+
+	format_small_areas(dev);
+	box_open(&box, &o, dev);
+	set_shorts(&box, 0, SHORTS);
+	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	arm(dev, KIND(kind));
+	while (box_text(&box, FTH_KV_SET, 0, "short") == 0)
+		; /* write-back notices it late */
+	for (unsigned i = SHORTS - 100; i < SHORTS; i++)
+		assert_int_equal(box_delete(&box, i), -EIO);
+	assert_ok(fth_dev_fault_disarm(dev));
+	wait_for_log(&box);
+	assert_ok(box_text(&box, FTH_KV_SET, SHORTS, "short"));
+	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	if (crash)
+		lose_power_and_close(&box, fth_dev_inner(dev), 1);
+	else
+		assert_ok(box_close(&box));
+	box_open(&box, &o, dev);
+	fth_kv_recovery(box.kv, &recovery);
+	assert_int_equal(recovery.damaged_chunks, 0);
+	assert_int_equal(count_shorts(&box, SHORTS - 100, SHORTS), 0);
+	assert_int_equal(count_shorts(&box, SHORTS - 50000, SHORTS - 100), 49900);
+	assert_int_equal(count_shorts(&box, SHORTS, SHORTS + 1), 1);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void a_log_goes_on_with_areas_that_are_too_small(void **state)
+{
+	(void)state;
+	for (unsigned crash = 0; crash < 2; crash++) {
+		check_going_on_with_small_areas(FTH_DEV_WRITE, crash);
+		check_going_on_with_small_areas(FTH_DEV_FLUSH, crash);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_log_goes_on_with_areas_that_are_too_small),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
