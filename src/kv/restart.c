@@ -107,6 +107,8 @@ static void break_off(struct fth_kv *kv)
 	fth_store_relaxed_dev64(&kv->overdue, 0);
 	kv->committing = false;
 	log->broken_off = true;
+	/* What refused changes have removed, and what is given up, is in the log still. */
+	fth_store_relaxed_dev32(&kv->index_dropped, 1);
 }
 
 int kv_log_restart(struct fth_kv *kv, bool *unknown)

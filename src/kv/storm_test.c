@@ -5,6 +5,7 @@
  * last acknowledged value, that of a change that failed after it, or nothing.
  */
 #include "kv_fixture.h"
+#include "spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/fault.h"
@@ -142,10 +143,39 @@ static void a_log_goes_on_with_areas_that_are_too_small(void **state)
 	}
 }
 
+/* A refused change has removed the item, and a delete finds nothing: it must be in the log all the same. */
+static void a_delete_after_a_failure_stays(void **state)
+{
+	struct fth_dev *dev = open_dev("fault(crash(mem:16M))"), *crash = fth_dev_inner(dev);
+	struct fth_kv_options o = durable(FTH_KV_WRITE_THROUGH);
+	struct kv_super super;
+	struct box box;
+	uint64_t at;
+
+	(void)state;
+	box_open(&box, &o, dev);
+	assert_ok(box_set(&box, 1, 1));
+	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
+	arm(dev, KIND(FTH_DEV_WRITE));
+	assert_int_equal(box_set(&box, 2, 1), -EIO);
+	assert_int_equal(box_set(&box, 1, 2), -EIO);
+	assert_ok(fth_dev_fault_disarm(dev));
+	wait_for_log(&box);
+	assert_int_equal(box_delete(&box, 1), -ENOENT);
+	lose_power_and_close(&box, crash, 1);
+	assert_int_equal(find_super(crash, &super, &at), 2);
+	flip(crash, index_area(&super, 0) + 40);
+	box_open(&box, &o, dev);
+	assert_int_equal(box_get(&box, 1), 0);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_goes_on_with_areas_that_are_too_small),
+		cmocka_unit_test(a_delete_after_a_failure_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
