@@ -402,8 +402,9 @@ static int write_all(struct fth_kv *kv, bool clean, uint64_t which, uint64_t dea
 		h.entries = out.count;
 		h.replay_from = out.limit;
 		h.clean = clean;
-		h.dropped = fth_load_relaxed_dev32(&kv->index_dropped);
 		pthread_mutex_lock(&kv->log.lock);
+		/* under the lock, as tail: chunks that are given up count as dropped */
+		h.dropped = fth_load_relaxed_dev32(&kv->index_dropped);
 		h.next = kv->log.next;
 		h.tail = fth_load_relaxed_dev64(&kv->log.tail);
 		h.durable = kv->log.durable;
