@@ -182,8 +182,10 @@ struct kv_log {
 	int error;		/* atomic: the log has failed, invariant 6 in log.c; else 0 */
 	uint32_t restarts;	/* atomic: times that it went on after it had failed */
 	bool broken_off;	/* it has failed, and a restart has begun */
-	double budget;		/* bytes that may be written, of options.daily_bytes */
-	uint64_t budget_at;	/* when it was last filled */
+	uint64_t *again; /* the writer's: tags of items in memory whose places were given up, */
+	size_t again_at, again_count; /* from again_at on they are to get new ones */
+	double budget;		      /* bytes that may be written, of options.daily_bytes */
+	uint64_t budget_at;	      /* when it was last filled */
 };
 
 /* ---- the cache ---- */
@@ -442,10 +444,10 @@ bool kv_commit_overdue(const struct fth_kv *kv);
  */
 int kv_log_restart(struct fth_kv *kv, bool *unknown);
 /*
- * Give items in memory whose places were given up new ones, from *bucket on. For the writer's thread,
- * without log.lock. True: some buckets were looked through. False: wait for the log.
+ * Give items in memory whose places were given up new ones, some at a time. For the writer's thread,
+ * without log.lock. False: wait for the log.
  */
-bool kv_log_place_again(struct fth_kv *kv, uint32_t *bucket);
+bool kv_log_place_again(struct fth_kv *kv);
 
 /* ---- worker.c ---- */
 

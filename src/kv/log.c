@@ -340,4 +340,5 @@ void kv_log_release(struct fth_kv *kv)
 	for (unsigned i = 0; log->buffers && i < log->count; i++)
 		fth_dev_buf_free(kv->dev, log->buffers[i].data, kv->super.chunk);
 	free(log->buffers);
+	free(log->again);
 }

@@ -20,10 +20,11 @@
 #include "dev/forgive.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WRITE_NS 30000000000u /* for all that one attempt writes */
-#define BUCKETS	 4096u	      /* of the index, in one go */
+#define ITEMS	 4096u	      /* that get new places in one go */
 
 static bool anybody_copies(const struct kv_log *log)
 {
@@ -60,28 +61,46 @@ static int write_held(struct fth_kv *kv, bool *unknown, uint64_t deadline)
 	return rc;
 }
 
+/* Room to note all items in memory whose records are in `bytes` bytes of the log, beside those noted already. */
+static int expect_again(struct kv_log *log, uint64_t bytes)
+{
+	size_t more = (size_t)(bytes / kv_round(sizeof(struct kv_record) + 1)) + 1;
+	uint64_t *again = realloc(log->again, (log->again_count + more) * sizeof(*again));
+
+	if (!again)
+		return -ENOMEM;
+	log->again = again;
+	return 0;
+}
+
+static void give_up_entry(struct fth_kv *kv, struct kv_entry *e, uint64_t from, uint64_t to)
+{
+	struct kv_slot *slot = kv_kind(e) == KV_MEMORY ? kv_slot_at(kv, kv_place(e)) : NULL;
+	uint64_t position = slot ? slot->position : kv_position(kv, kv_place(e));
+
+	if (kv_kind(e) == KV_EMPTY || position < from || position >= to)
+		return;
+	if (slot) {
+		slot->position = KV_NOWHERE;
+		kv->log.again[kv->log.again_count++] = e->what & KV_TAG_MASK;
+		return;
+	}
+	kv_entry_clear(kv, e);
+	kv_count(kv, FTH_KV_STAT_DROPPED, 1);
+}
+
 /* Entries whose records are in [from, to) of the log. */
 static void give_up(struct fth_kv *kv, uint64_t from, uint64_t to)
 {
+	/* No entry moves to a bucket that was looked through already. */
+	pthread_mutex_lock(&kv->kick_lock);
 	for (uint32_t b = 0; b < kv_bucket_count(kv); b++) {
 		kv_lock_two(kv, b, b);
-		for (unsigned w = 0; w < KV_WAYS; w++) {
-			struct kv_entry *e = &kv->buckets[b].way[w];
-			struct kv_slot *slot =
-				kv_kind(e) == KV_MEMORY ? kv_slot_at(kv, kv_place(e)) : NULL;
-			uint64_t position = slot ? slot->position : kv_position(kv, kv_place(e));
-
-			if (kv_kind(e) == KV_EMPTY || position < from || position >= to)
-				continue;
-			if (slot) {
-				slot->position = KV_NOWHERE;
-				continue;
-			}
-			kv_entry_clear(kv, e);
-			kv_count(kv, FTH_KV_STAT_DROPPED, 1);
-		}
+		for (unsigned w = 0; w < KV_WAYS; w++)
+			give_up_entry(kv, &kv->buckets[b].way[w], from, to);
 		kv_unlock_two(kv, b, b);
 	}
+	pthread_mutex_unlock(&kv->kick_lock);
 }
 
 /* Under log.lock: a new chunk comes next, which has no link to those before it. */
@@ -122,9 +141,11 @@ int kv_log_restart(struct fth_kv *kv, bool *unknown)
 	pthread_mutex_unlock(&log->lock);
 	rc = write_held(kv, unknown, deadline);
 	pthread_mutex_lock(&log->lock);
+	from = fth_load_relaxed_dev64(&log->committed);
+	to = fth_load_relaxed_dev64(&log->head);
+	if (rc == 0 && !log->broken_off)
+		rc = expect_again(log, to - from);
 	if (rc == 0 && !log->broken_off) {
-		from = fth_load_relaxed_dev64(&log->committed);
-		to = fth_load_relaxed_dev64(&log->head);
 		break_off(kv);
 		pthread_mutex_unlock(&log->lock);
 		if (*unknown)
@@ -148,7 +169,7 @@ int kv_log_restart(struct fth_kv *kv, bool *unknown)
 	return 0;
 }
 
-/* An item in memory whose place was given up. Its bucket is locked. */
+/* An item in memory whose place was given up. Its buckets are locked. */
 static int place_again(struct fth_kv *kv, struct kv_slot *slot)
 {
 	struct kv_room room;
@@ -164,25 +185,37 @@ static int place_again(struct fth_kv *kv, struct kv_slot *slot)
 	return 0;
 }
 
-bool kv_log_place_again(struct fth_kv *kv, uint32_t *bucket)
+/* Whatever is in memory under a tag. */
+static int place_tag_again(struct fth_kv *kv, uint64_t tag)
 {
-	uint32_t count = kv_bucket_count(kv);
-	uint32_t end = count - *bucket < BUCKETS ? count : *bucket + BUCKETS;
+	struct kv_name name;
 	int rc = 0;
 
-	for (; *bucket < end; ++*bucket) {
-		kv_lock_two(kv, *bucket, *bucket);
-		for (unsigned w = 0; w < KV_WAYS && rc == 0; w++) {
-			struct kv_entry *e = &kv->buckets[*bucket].way[w];
+	kv_name_of(kv, tag, &name);
+	kv_lock(kv, &name);
+	for (unsigned i = 0; i < 2 * KV_WAYS && rc == 0; i++) {
+		struct kv_entry *e = &kv->buckets[name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
-			if (kv_kind(e) == KV_MEMORY)
-				rc = place_again(kv, kv_slot_at(kv, kv_place(e)));
-		}
-		kv_unlock_two(kv, *bucket, *bucket);
-		if (rc < 0)
-			return false; /* wait for the log */
+		if (kv_kind(e) == KV_MEMORY && (e->what & KV_TAG_MASK) == tag)
+			rc = place_again(kv, kv_slot_at(kv, kv_place(e)));
 	}
-	if (*bucket == count)
-		*bucket = UINT32_MAX; /* buckets that are added later hold nothing of that kind */
+	kv_unlock(kv, &name);
+	return rc;
+}
+
+bool kv_log_place_again(struct fth_kv *kv)
+{
+	struct kv_log *log = &kv->log;
+
+	for (unsigned n = 0; n < ITEMS && log->again_at < log->again_count; n++) {
+		if (place_tag_again(kv, log->again[log->again_at]) < 0)
+			return false;
+		log->again_at++;
+	}
+	if (log->again_at == log->again_count) {
+		free(log->again);
+		log->again = NULL;
+		log->again_at = log->again_count = 0;
+	}
 	return true;
 }

@@ -11,6 +11,9 @@
 #include "fathom/dev/fault.h"
 #include "fathom/dev/wrap.h"
 
+#include "kv/kv_internal.h"
+
+#include <pthread.h>
 #include <unistd.h>
 
 #define KIND(op) (1u << (op))
@@ -171,11 +174,97 @@ static void a_delete_after_a_failure_stays(void **state)
 	fth_dev_close(dev);
 }
 
+/* ---- a log that goes on, beside an index that grows ---- */
+
+#define LOST	5000u
+#define THREADS 3u
+#define OF_EACH 20000u
+
+struct grower {
+	struct box box;
+	unsigned first;
+};
+
+static void *grow(void *context)
+{
+	struct grower *g = context;
+
+	for (unsigned i = g->first; i < g->first + OF_EACH;) {
+		int rc = box_text(&g->box, FTH_KV_SET, i, "short");
+
+		assert_true(rc == 0 || rc == -EIO); /* until the log goes on */
+		i += rc == 0;
+	}
+	return NULL;
+}
+
+static unsigned count_without_place(struct fth_kv *kv)
+{
+	unsigned count = 0;
+
+	for (uint32_t b = 0; b < kv_bucket_count(kv); b++) {
+		kv_lock_two(kv, b, b);
+		for (unsigned w = 0; w < KV_WAYS; w++) {
+			const struct kv_entry *e = &kv->buckets[b].way[w];
+
+			if (kv_kind(e) == KV_MEMORY)
+				count += kv_slot_at(kv, kv_place(e))->position == KV_NOWHERE;
+		}
+		kv_unlock_two(kv, b, b);
+	}
+	return count;
+}
+
+/* Entries move while items whose places a failed flush has cost get new ones: none is left out. */
+static void check_places(void)
+{
+	struct fth_dev *dev = open_dev("fault(crash(mem:64M))");
+	struct fth_kv_options o = durable(FTH_KV_WRITE_BACK);
+	struct grower growers[THREADS];
+	pthread_t threads[THREADS];
+	unsigned left = 1;
+	struct box box;
+
+	o.memory = 64 << 20; /* nothing leaves it */
+	o.window_ms = 60000; /* nothing is committed until the checkpoint */
+	box_open(&box, &o, dev);
+	set_shorts(&box, 0, LOST);
+	arm(dev, KIND(FTH_DEV_FLUSH));
+	assert_int_equal(fth_kv_checkpoint(box.kv, KV_SECONDS(20)), -EIO);
+	for (unsigned t = 0; t < THREADS; t++) {
+		growers[t] = (struct grower){{.kv = box.kv}, 1000000 * (t + 1)};
+		assert_ok(fth_kv_worker_open(box.kv, &growers[t].box.worker));
+		assert_int_equal(pthread_create(&threads[t], NULL, grow, &growers[t]), 0);
+	}
+	assert_ok(fth_dev_fault_disarm(dev));
+	wait_for_log(&box);
+	for (unsigned t = 0; t < THREADS; t++) {
+		assert_int_equal(pthread_join(threads[t], NULL), 0);
+		fth_kv_worker_close(growers[t].box.worker);
+	}
+	for (unsigned n = 0; n < 3000 && left; n++) {
+		left = count_without_place(box.kv);
+		if (left)
+			usleep(1000);
+	}
+	assert_int_equal(left, 0);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
+static void items_get_places_beside_an_index_that_grows(void **state)
+{
+	(void)state;
+	for (unsigned n = 0; n < 4; n++)
+		check_places();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_goes_on_with_areas_that_are_too_small),
 		cmocka_unit_test(a_delete_after_a_failure_stays),
+		cmocka_unit_test(items_get_places_beside_an_index_that_grows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

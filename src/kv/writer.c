@@ -50,7 +50,6 @@ struct writer {
 	uint64_t mark_due;	     /* when to write a mark, unless the last commit has one */
 	bool flush_failed;	     /* since the log last worked */
 	uint64_t retry_at, retry_ns; /* of a log that has failed */
-	uint32_t again_at;	     /* bucket: kv_log_place_again() is to go on there */
 	bool wake;		     /* there is news for workers that wait */
 	struct fth_dev_req flush;
 	uint8_t *old; /* a chunk, for readmission */
@@ -421,11 +420,11 @@ static bool keep_house(struct writer *w)
 		log->released = number + 1;
 		return true;
 	}
-	if (w->again_at < kv_bucket_count(kv)) {
+	if (log->again_at < log->again_count) {
 		bool more;
 
 		pthread_mutex_unlock(&log->lock);
-		more = kv_log_place_again(kv, &w->again_at);
+		more = kv_log_place_again(kv);
 		kv_commit_wanted(kv);
 		pthread_mutex_lock(&log->lock);
 		if (more)
@@ -456,8 +455,6 @@ static void restart(struct writer *w, uint64_t now)
 		return;
 	}
 	kv_count(kv, FTH_KV_STAT_LOG_RESTARTS, 1);
-	if (w->flush_failed)
-		w->again_at = 0;
 	w->flush_failed = false;
 	w->vouched = kv->log.durable;
 	w->wake = true;
@@ -551,7 +548,6 @@ int kv_writer_start(struct fth_kv *kv)
 
 	if (rc == 0) {
 		w->kv = kv;
-		w->again_at = UINT32_MAX;
 		rc = fth_dev_chan_open(kv->dev, kv->options.buffers + 2, &w->chan);
 	}
 	if (rc == 0 && kv->options.readmit &&
