@@ -259,12 +259,40 @@ static void items_get_places_beside_an_index_that_grows(void **state)
 		check_places();
 }
 
+#define FEW 200u /* more than the buffers hold */
+
+/* A cache is closed before all of them have new places: they get them first. */
+static void items_get_places_before_a_close(void **state)
+{
+	struct fth_dev *dev = open_dev("fault(delay(mem:16M)?write_us=20000)");
+	struct fth_kv_options o = durable(FTH_KV_WRITE_BACK);
+	struct box box;
+
+	(void)state;
+	o.memory = 16 << 20;
+	o.window_ms = UINT32_MAX; /* closing does not wait for its end */
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < FEW; i++)
+		assert_ok(box_set(&box, i, 1));
+	arm(dev, KIND(FTH_DEV_FLUSH));
+	assert_int_equal(fth_kv_checkpoint(box.kv, KV_SECONDS(20)), -EIO);
+	assert_ok(fth_dev_fault_disarm(dev));
+	wait_for_log(&box);
+	assert_ok(box_close(&box));
+	box_open(&box, &o, dev);
+	for (unsigned i = 0; i < FEW; i++)
+		assert_int_equal(box_get(&box, i), 1);
+	assert_ok(box_close(&box));
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_goes_on_with_areas_that_are_too_small),
 		cmocka_unit_test(a_delete_after_a_failure_stays),
 		cmocka_unit_test(items_get_places_beside_an_index_that_grows),
+		cmocka_unit_test(items_get_places_before_a_close),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

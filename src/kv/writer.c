@@ -427,6 +427,8 @@ static bool keep_house(struct writer *w)
 		more = kv_log_place_again(kv);
 		kv_commit_wanted(kv);
 		pthread_mutex_lock(&log->lock);
+		if (kv->stop && kv->commit_due)
+			kv->commit_due = 1; /* closing waits for it */
 		if (more)
 			return true;
 	}
@@ -471,7 +473,8 @@ static bool nothing_left(const struct writer *w)
 	for (unsigned i = 0; i < log->count; i++)
 		if (log->buffers[i].state == KV_BUFFER_SEALED)
 			return false;
-	return w->commit == COMMIT_IDLE && w->kv->commit_due == 0;
+	return w->commit == COMMIT_IDLE && w->kv->commit_due == 0 &&
+	       log->again_at == log->again_count;
 }
 
 static void sleep_locked(struct writer *w, uint64_t now)
