@@ -16,7 +16,7 @@
  * The old contents are logged before they are changed (an undo log). The log is an area of the memory itself, with a number of
  * lanes: each holds one transaction at a time. After a crash fth_pm_tx_open() puts back the old contents of all transactions
  * that were not committed. If the crash tore the log entry of a range, the range was not changed yet, and the entry does not
- * count. A damaged entry is told from a torn one by a mark that says how far the log is persistent; it is stored after each add
+ * count. A mark that says how far the log is persistent distinguishes a damaged entry from a torn one; it is stored after each add
  * and becomes persistent with the next add or commit. Exception: if the power fails before commit has written the changed
  * ranges, damage to an entry of the last add may pass for a torn one.
  *
