@@ -17,6 +17,9 @@
  * last value, unless the key is deleted meanwhile. So once the index has dropped something, a DELETE
  * of a key that is not there puts a tombstone into the log too.
  *
+ * A DELETE that finds nothing has removed nothing, but its caller relies on it as on any other: it is durable
+ * when the removal that came before it is.
+ *
  * A change that is refused for want of memory or of a working log goes round once more, to take the item
  * out: its caller has a later value, so what is there is out of date.
  */
@@ -565,8 +568,12 @@ static enum go remove_item(struct fth_kv *kv, struct fth_kv_op *op, const struct
 static enum go remove_refused(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f)
 {
 	if (f->entry || has_unreadable(kv, op) || fth_load_relaxed_dev32(&kv->index_dropped)) {
-		if (log_removal(kv, op) == -EAGAIN)
+		int rc = log_removal(kv, op);
+
+		if (rc == -EAGAIN)
 			return GO_ROOM;
+		if (rc < 0) /* the log still has it: a delete that finds nothing is refused, too */
+			fth_store_relaxed_dev32(&kv->index_dropped, 1);
 		unlink_item(kv, op, f);
 	}
 	return done(op, kv_private(op)->refused);
@@ -615,14 +622,31 @@ static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *
 	}
 }
 
+/*
+ * There is nothing to remove. That is so after a crash as well: the log gets a tombstone if it may have the item
+ * still, and the removal by somebody else that is not durable yet is waited for.
+ */
+static int note_absence(struct fth_kv *kv, struct fth_kv_op *op)
+{
+	uint64_t head;
+
+	/* relaxed: whoever finds the item gone has seen the tail, or the entry, that was set after it */
+	if (fth_load_relaxed_dev32(&kv->index_dropped))
+		return log_removal(kv, op);
+	/* relaxed: its buckets are locked, as they were when it was removed */
+	head = fth_load_relaxed_dev64(&kv->log.head);
+	if (head > fth_load_acquire_dev64(&kv->log.committed))
+		kv_private(op)->position = head;
+	return 0;
+}
+
 /* The item is not as the operation wants it. */
 static enum go refuse(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, int rc)
 {
 	bool removes = op->verb == FTH_KV_DELETE || op->verb == FTH_KV_INVALIDATE;
 
-	/* relaxed: whoever finds the item gone has seen the tail, or the entry, that was set after it */
-	if (rc == -ENOENT && removes && fth_load_relaxed_dev32(&kv->index_dropped)) {
-		int logged = log_removal(kv, op);
+	if (rc == -ENOENT && removes) {
+		int logged = note_absence(kv, op);
 
 		if (logged < 0)
 			return no_room(op, logged);

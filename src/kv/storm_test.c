@@ -174,6 +174,36 @@ static void a_delete_after_a_failure_stays(void **state)
 	fth_dev_close(dev);
 }
 
+/* That nothing is there is no success while the log may still have it. */
+static void a_delete_that_finds_nothing_is_refused_too(void **state)
+{
+	struct fth_kv_options o = durable(FTH_KV_WRITE_THROUGH);
+
+	(void)state;
+	for (unsigned flush = 0; flush < 2; flush++) {
+		struct fth_dev *dev = open_dev("fault(crash(mem:16M))");
+		struct box box;
+
+		box_open(&box, &o, dev);
+		assert_ok(box_set(&box, 1, 1));
+		arm(dev, KIND(flush ? FTH_DEV_FLUSH : FTH_DEV_WRITE));
+		if (!flush)
+			assert_int_equal(box_set(&box, 2, 1), -EIO);
+		/* The first is refused, or is in the log and does not become durable. */
+		for (unsigned n = 0; n < 3; n++)
+			assert_int_equal(box_delete(&box, 1), -EIO);
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_ok(fth_dev_fault_disarm(dev));
+		wait_for_log(&box);
+		assert_int_equal(box_delete(&box, 1), -ENOENT);
+		lose_power_and_close(&box, fth_dev_inner(dev), 1);
+		box_open(&box, &o, dev);
+		assert_int_equal(box_get(&box, 1), 0);
+		assert_ok(box_close(&box));
+		fth_dev_close(dev);
+	}
+}
+
 /* ---- a log that goes on, beside an index that grows ---- */
 
 #define LOST	5000u
@@ -291,6 +321,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_log_goes_on_with_areas_that_are_too_small),
 		cmocka_unit_test(a_delete_after_a_failure_stays),
+		cmocka_unit_test(a_delete_that_finds_nothing_is_refused_too),
 		cmocka_unit_test(items_get_places_beside_an_index_that_grows),
 		cmocka_unit_test(items_get_places_before_a_close),
 	};
