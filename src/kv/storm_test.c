@@ -2,7 +2,7 @@
 /*
  * All that can go wrong, together: an index that is too small, areas for it that are too small, a device that
  * fails and works again or loses what it has not flushed, crashes and damage. Whatever a key has then is its
- * last acknowledged value, that of a change that failed after it, or nothing.
+ * last acknowledged value, that of a change that failed after it, or nothing. FTH_LONG_TESTS=1 runs many more.
  */
 #include "kv_fixture.h"
 #include "spoil_fixture.h"
@@ -316,6 +316,310 @@ static void items_get_places_before_a_close(void **state)
 	fth_dev_close(dev);
 }
 
+/* ---- all of it, at random ---- */
+
+#define SIZE   (16u << 20)
+#define KEYS   80u
+#define BATCH  8u
+#define FAILED 64u /* changes of a key since the last one that was acknowledged */
+#define ROUNDS 1u  /* of each thread: most of the time they wait for a log to go on */
+#define LONG   100u
+#define STORMS 8u
+
+struct model {
+	uint32_t acked; /* version; 0: it was deleted, or never there */
+	unsigned failed;
+	uint32_t maybe[FAILED]; /* versions of changes that failed since */
+};
+
+struct change {
+	struct fth_kv_op op;
+	char key[16];
+	uint8_t value[KV_VALUE_MAX];
+	unsigned i;
+};
+
+struct storm {
+	struct fth_rng rng;
+	uint64_t seed;
+	struct fth_dev *dev, *crash;
+	struct fth_kv_options options;
+	struct box box;
+	struct model keys[KEYS];
+	uint32_t version;
+	unsigned filler;
+	struct change changes[BATCH];
+	uint64_t vouched; /* position: what is before it may be damaged */
+};
+
+static uint64_t below(struct storm *s, uint64_t n)
+{
+	return fth_rng_below(&s->rng, n);
+}
+
+static void submit_change(struct storm *s, struct change *c, unsigned i)
+{
+	bool remove = below(s, 3) == 0;
+
+	c->i = i;
+	c->op = (struct fth_kv_op){.verb = remove ? FTH_KV_DELETE : FTH_KV_SET, .key = c->key};
+	c->op.key_length = (uint32_t)snprintf(c->key, sizeof(c->key), "k%u", i);
+	if (!remove) {
+		c->op.flags = ++s->version;
+		c->op.value = c->value;
+		c->op.value_length = value_length(i, c->op.flags);
+		fill_value(i, c->op.flags, c->op.value_length, c->value);
+	}
+	assert_true(fth_kv_submit(s->box.worker, &c->op) >= 0);
+}
+
+static void note_change(struct storm *s, const struct change *c)
+{
+	struct model *m = &s->keys[c->i];
+	uint32_t version = c->op.verb == FTH_KV_SET ? c->op.flags : 0;
+	int rc = c->op.result;
+
+	if (rc == 0 || (rc == -ENOENT && version == 0)) {
+		m->acked = version;
+		m->failed = 0;
+		return;
+	}
+	if (rc != -EIO && rc != -ENODEV)
+		fail_msg("seed %llu: a change ended with %d", (unsigned long long)s->seed, rc);
+	if (version)
+		m->maybe[m->failed++] = version;
+}
+
+/* Changes of different keys at once. */
+static void change_some(struct storm *s)
+{
+	unsigned count = 1 + (unsigned)below(s, BATCH), first = (unsigned)below(s, KEYS), n = 0;
+	struct fth_kv_op *done;
+
+	for (unsigned k = 0; k < count; k++)
+		if (s->keys[(first + k * 7) % KEYS].failed < FAILED)
+			submit_change(s, &s->changes[n++], (first + k * 7) % KEYS);
+	while (fth_kv_reap(s->box.worker, &done, 1, 1, KV_SECONDS(30)) == 1)
+		;
+	while (n-- > 0) {
+		note_change(s, &s->changes[n]);
+		fth_kv_release(s->box.worker, &s->changes[n].op);
+	}
+}
+
+static void check_key(struct storm *s, unsigned i, const char *when)
+{
+	const struct model *m = &s->keys[i];
+	uint32_t got = box_get(&s->box, i);
+	bool good = got == 0 || got == m->acked;
+
+	for (unsigned n = 0; n < m->failed; n++)
+		good |= got == m->maybe[n];
+	if (!good)
+		fail_msg("seed %llu, %s: key %u has version %u, acknowledged is %u",
+			 (unsigned long long)s->seed, when, i, got, m->acked);
+}
+
+static void check_keys(struct storm *s, const char *when)
+{
+	for (unsigned i = 0; i < KEYS; i++)
+		check_key(s, i, when);
+}
+
+/* Other items, so that the index and the log have something to do. */
+static void fill(struct storm *s, unsigned count)
+{
+	while (count-- > 0) {
+		int rc = box_text(&s->box, FTH_KV_SET, 1000 + s->filler++ % 200000, "short");
+
+		assert_true(rc == 0 || rc == -EIO);
+	}
+}
+
+/* The device fails for a while, or loses all that it has not flushed. */
+static void fail_for_a_while(struct storm *s)
+{
+	static const uint32_t kinds[] = {KIND(FTH_DEV_WRITE), KIND(FTH_DEV_FLUSH),
+					 KIND(FTH_DEV_WRITE) | KIND(FTH_DEV_FLUSH)};
+	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;
+	bool cycle = below(s, 4) == 0;
+
+	plan.kinds = kinds[below(s, 3)];
+	plan.rate = below(s, 2) ? 1 : 0.4;
+	plan.seed = fth_rng_next(&s->rng);
+	plan.mode = (enum fth_dev_fault_mode)below(s, FTH_DEV_FAULT_TIMEOUT);
+	if (cycle)
+		assert_ok(fth_dev_crash_power_loss(s->crash, plan.seed));
+	else
+		assert_ok(fth_dev_fault_set(s->dev, &plan));
+	for (unsigned n = 4 + (unsigned)below(s, 8); n > 0; n--)
+		change_some(s);
+	if (below(s, 3) == 0)
+		fill(s, 50);
+	if (!cycle)
+		check_keys(s, "while the device fails");
+	else
+		assert_ok(fth_dev_crash_restart(s->crash));
+	assert_ok(fth_dev_fault_disarm(s->dev));
+	if (below(s, 3))
+		wait_for_log(&s->box);
+}
+
+static void act(struct storm *s)
+{
+	switch (below(s, 12)) {
+	case 0:
+		fail_for_a_while(s);
+		break;
+	case 1:
+		(void)fth_kv_checkpoint(s->box.kv, KV_SECONDS(20));
+		break;
+	case 2:
+		if (!log_failed(&s->box))
+			fill(s, (unsigned)below(s, 100));
+		break;
+	case 3:
+		check_keys(s, "in between");
+		break;
+	default:
+		change_some(s);
+	}
+}
+
+/* What the log vouches for by itself: a commit has followed the last restart. */
+static uint64_t vouched(struct storm *s)
+{
+	struct kv_log *log = &s->box.kv->log;
+	uint64_t position = 0;
+
+	if (log_failed(&s->box))
+		return 0;
+	change_some(s);
+	change_some(s);
+	pthread_mutex_lock(&log->lock);
+	if (!log->error)
+		position = log->marked < log->durable ? log->marked : log->durable;
+	pthread_mutex_unlock(&log->lock);
+	return position;
+}
+
+static void end_life(struct storm *s)
+{
+	s->vouched = vouched(s);
+	if (below(s, 2)) {
+		lose_power_and_close(&s->box, s->crash, fth_rng_next(&s->rng));
+		return;
+	}
+	fth_kv_worker_close(s->box.worker);
+	(void)fth_kv_close(s->box.kv);
+}
+
+static void damage(struct storm *s)
+{
+	uint64_t at, ring, back, what = below(s, 6);
+	struct kv_super super;
+	unsigned good = find_super(s->crash, &super, &at);
+
+	if (what == 0)
+		flip(s->crash,
+		     index_area(&super, (unsigned)below(s, 2)) + (below(s, 2) ? 40 : 4096 + 700));
+	for (unsigned older = 0; what == 1 && older < 2; older++)
+		flip(s->crash, index_area(&super, older) + 4096 + 700);
+	if (what == 2 && good == 2)
+		flip(s->crash, (below(s, 2) ? at : KV_SUPER_AGAIN - at) + 80);
+	if ((what != 1 && what != 3) || s->vouched == 0)
+		return;
+	ring = super.chunks * super.chunk;
+	back = below(s, 2) ? 4 * super.chunk : ring;
+	if (back > s->vouched)
+		back = s->vouched;
+	at = super.log_at + (s->vouched - 1 - below(s, back)) % ring;
+	if (below(s, 2))
+		flip(s->crash, at);
+	else
+		assert_ok(fth_dev_zero(s->crash, 512, at / 512 * 512, FTH_DEV_TIMEOUT));
+}
+
+static void open_again(struct storm *s)
+{
+	static const uint64_t items[] = {20, 400, 61000, 0};
+
+	s->options.items = items[below(s, 4)];
+	s->options.readmit = below(s, 3) ? 0 : 30;
+	s->options.checkpoint_ms = (uint32_t)below(s, 3) * 2;
+	s->options.memory = below(s, 2) ? 512 << 10 : 4 << 20;
+	box_open(&s->box, &s->options, s->dev);
+}
+
+static void one_storm(uint64_t seed, const uint8_t *image)
+{
+	struct storm *s = calloc(1, sizeof(*s));
+
+	assert_non_null(s);
+	s->rng.state = s->seed = seed;
+	s->dev = open_dev("fault(crash(mem:16M))");
+	s->crash = fth_dev_inner(s->dev);
+	if (seed % 2) {
+		assert_ok(fth_dev_write(s->dev, image, SIZE, 0, FTH_DEV_TIMEOUT));
+		assert_ok(fth_dev_flush(s->dev, FTH_DEV_TIMEOUT));
+	}
+	s->options = durable(FTH_KV_WRITE_THROUGH);
+	for (unsigned life = 0; life < 5; life++) {
+		open_again(s);
+		check_keys(s, "after opening");
+		for (unsigned n = (unsigned)below(s, 60); n > 0; n--)
+			act(s);
+		end_life(s);
+		damage(s);
+	}
+	open_again(s);
+	check_keys(s, "at the end");
+	assert_ok(box_close(&s->box));
+	fth_dev_close(s->dev);
+	free(s);
+}
+
+struct series {
+	uint64_t first, end; /* seeds */
+	const uint8_t *image;
+};
+
+static void *storms(void *context)
+{
+	struct series *series = context;
+
+	for (uint64_t seed = series->first; seed < series->end; seed++)
+		one_storm(seed, series->image);
+	return NULL;
+}
+
+static void whatever_happens_no_old_value_comes_back(void **state)
+{
+	uint64_t rounds = getenv("FTH_LONG_TESTS") ? LONG : ROUNDS;
+	struct fth_kv_options o = durable(FTH_KV_WRITE_BACK);
+	struct fth_dev *dev = open_dev("mem:16M");
+	struct series series[STORMS];
+	pthread_t threads[STORMS];
+	uint8_t *image = malloc(SIZE);
+	struct box box;
+
+	(void)state;
+	assert_non_null(image);
+	format_small_areas(dev);
+	box_open(&box, &o, dev);
+	set_shorts(&box, 1000, 1000 + SHORTS);
+	assert_ok(box_close(&box));
+	assert_ok(fth_dev_read(dev, image, SIZE, 0, FTH_DEV_TIMEOUT));
+	for (unsigned t = 0; t < STORMS; t++) {
+		series[t] = (struct series){1 + t * rounds, 1 + (t + 1) * rounds, image};
+		assert_int_equal(pthread_create(&threads[t], NULL, storms, &series[t]), 0);
+	}
+	for (unsigned t = 0; t < STORMS; t++)
+		assert_int_equal(pthread_join(threads[t], NULL), 0);
+	free(image);
+	fth_dev_close(dev);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +628,7 @@ int main(void)
 		cmocka_unit_test(a_delete_that_finds_nothing_is_refused_too),
 		cmocka_unit_test(items_get_places_beside_an_index_that_grows),
 		cmocka_unit_test(items_get_places_before_a_close),
+		cmocka_unit_test(whatever_happens_no_old_value_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
