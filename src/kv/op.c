@@ -17,9 +17,6 @@
  * last value, unless the key is deleted meanwhile. So once the index has dropped something, a DELETE
  * of a key that is not there puts a tombstone into the log too.
  *
- * A DELETE that finds nothing has removed nothing, but its caller relies on it as on any other: it is durable
- * when the removal that came before it is.
- *
  * A change that is refused for want of memory or of a working log goes round once more, to take the item
  * out: its caller has a later value, so what is there is out of date.
  */
@@ -623,18 +620,17 @@ static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *
 }
 
 /*
- * There is nothing to remove. That is so after a crash as well: the log gets a tombstone if it may have the item
- * still, and the removal by somebody else that is not durable yet is waited for.
+ * There is nothing to remove, and the caller relies on it, after a crash too: the log gets a tombstone if it
+ * may have the item still, and a removal that came before and is not durable yet is waited for.
  */
 static int note_absence(struct fth_kv *kv, struct fth_kv_op *op)
 {
-	uint64_t head;
+	/* relaxed: its buckets are locked, as they were when it was removed */
+	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
 
 	/* relaxed: whoever finds the item gone has seen the tail, or the entry, that was set after it */
 	if (fth_load_relaxed_dev32(&kv->index_dropped))
 		return log_removal(kv, op);
-	/* relaxed: its buckets are locked, as they were when it was removed */
-	head = fth_load_relaxed_dev64(&kv->log.head);
 	if (head > fth_load_acquire_dev64(&kv->log.committed))
 		kv_private(op)->position = head;
 	return 0;
@@ -644,13 +640,10 @@ static int note_absence(struct fth_kv *kv, struct fth_kv_op *op)
 static enum go refuse(struct fth_kv *kv, struct fth_kv_op *op, const struct found *f, int rc)
 {
 	bool removes = op->verb == FTH_KV_DELETE || op->verb == FTH_KV_INVALIDATE;
+	int logged = rc == -ENOENT && removes ? note_absence(kv, op) : 0;
 
-	if (rc == -ENOENT && removes) {
-		int logged = note_absence(kv, op);
-
-		if (logged < 0)
-			return no_room(op, logged);
-	}
+	if (logged < 0)
+		return no_room(op, logged);
 	if (f->entry && f->readable && !f->record) {
 		/* Dead: nobody will miss it. */
 		unlink_old(kv, f);
