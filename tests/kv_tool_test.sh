@@ -176,6 +176,7 @@ stop TERM
 
 # Fewer descriptors than connections.
 for connections in 100 2000; do
+  : >"$work/ready" # as launch() does
   (ulimit -n 1024 && exec "$fathom" kv serve --json --listen 127.0.0.1:0 --flash none --connections $connections) \
     >"$work/ready" 2>"$work/log" &
   server=$!
