@@ -65,9 +65,11 @@ static inline int remove_places(void **state)
 /* A new file "a" of that size, no longer sparse. */
 static inline void make_file(unsigned place, size_t size)
 {
-	int fd = open(path_in(place, "a"), O_RDWR | O_CREAT | O_TRUNC, 0600);
 	char *bytes = malloc(size ? size : 1);
+	int fd;
 
+	unlink(path_in(place, "a")); /* the test before may have made it read-only */
+	fd = open(path_in(place, "a"), O_RDWR | O_CREAT | O_TRUNC, 0600);
 	assert_true(fd >= 0);
 	assert_non_null(bytes);
 	memset(bytes, 0xee, size);
