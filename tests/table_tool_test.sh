@@ -110,20 +110,23 @@ for options in "" --csv; do
   [[ $err =~ junk:[0-9]+:\  ]] || fail "binary data: $err"
 done
 
-# Ctrl-C ends a load that waits for input, with nothing loaded.
-mkfifo "$work/pipe"
-exec 7<>"$work/pipe"
-echo one >&7
-"$fathom" table load "$db" words - <"$work/pipe" >"$work/out" 2>"$work/err" &
-job=$!
-until [ "$(cat /proc/$job/comm)" = fathom ] && grep -q '^SigCgt.*[2367abef]$' /proc/$job/status; do sleep 0.05; done
-kill -INT $job
-status=0
-wait $job || status=$?
-exec 7<&-
-[ $status -eq 130 ] || fail "Ctrl-C at an empty pipe: status $status: $(cat "$work/err")"
-expect 0 dump "$db" words
-[ -z "$out" ] || fail "words: $out"
+# Ctrl-C ends a load that waits for input, with nothing loaded. ThreadSanitizer delays the signal while the main thread
+# waits for its turn to read.
+if ! grep -q __tsan_init "$fathom"; then
+  mkfifo "$work/pipe"
+  exec 7<>"$work/pipe"
+  echo one >&7
+  "$fathom" table load "$db" words - <"$work/pipe" >"$work/out" 2>"$work/err" &
+  job=$!
+  until [ "$(cat /proc/$job/comm)" = fathom ] && grep -q '^SigCgt.*[2367abef]$' /proc/$job/status; do sleep 0.05; done
+  kill -INT $job
+  status=0
+  wait $job || status=$?
+  exec 7<&-
+  [ $status -eq 130 ] || fail "Ctrl-C at an empty pipe: status $status: $(cat "$work/err")"
+  expect 0 dump "$db" words
+  [ -z "$out" ] || fail "words: $out"
+fi
 expect 0 rm "$db" packed words
 
 # Bytes that changed are found and named: more of them than lie unused between groups.
