@@ -3,6 +3,7 @@
 #include "dev/dev_file_fixture.h"
 #include "dev/no_uring_fixture.h"
 
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 static void refuse(const char *options, int expected, const char *words)
@@ -204,6 +205,44 @@ static void the_error_says_that_write_permission_is_missing(void **state)
 	chmod(path_in(0, "a"), 0600);
 }
 
+/* In a child, which must not be root: root's memory is not limited. */
+static int use_many_rings(struct fth_dev *dev)
+{
+	const struct rlimit limit = {1 << 20, 1 << 20};
+	struct fth_dev_chan *chan;
+
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) < 0 || (getuid() == 0 && setuid(65534) < 0))
+		return 1;
+	for (unsigned i = 0; i < 500; i++) {
+		if (fth_dev_chan_open(dev, 1024, &chan) < 0)
+			return 2;
+		fth_dev_chan_close(chan);
+	}
+	return 0;
+}
+
+/* One ring at a time, in memory for a few: the kernel is late to return that of closed ones. */
+static void rings_wait_for_memory_of_closed_ones(void **state)
+{
+	struct fth_dev *dev;
+	char uri[1024];
+	int status;
+	pid_t child;
+
+	(void)state;
+	make_file(0, 8192);
+	snprintf(uri, sizeof(uri), "file:%s?engine=uring", path_in(0, "a"));
+	if (fth_dev_open(uri, &dev) < 0)
+		skip();
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(use_many_rings(dev));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	fth_dev_close(dev);
+}
+
 static void write_is_refused(struct fth_dev *dev)
 {
 	char *buf = fth_dev_buf_alloc(dev, 4096);
@@ -320,6 +359,7 @@ int main(void)
 		cmocka_unit_test(block_and_alignment_follow_the_medium),
 		cmocka_unit_test(readonly_refuses_what_would_change_the_file),
 		cmocka_unit_test(the_error_says_that_write_permission_is_missing),
+		cmocka_unit_test(rings_wait_for_memory_of_closed_ones),
 		cmocka_unit_test(the_flag_reaches_files_inside),
 		cmocka_unit_test(the_flag_makes_nothing),
 		cmocka_unit_test(without_io_uring_threads_are_used),

@@ -27,9 +27,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ENTRIES_MAX 4096 /* of a submission ring; a larger batch takes more system calls */
+#define FREED_NS    2000000000u
 
 /* ---- opening and closing ---- */
 
@@ -111,6 +113,21 @@ static int setup(struct io_uring *ring, unsigned depth)
 	return ring_init(ring, entries, &params);
 }
 
+/*
+ * The memory of rings counts towards the user's RLIMIT_MEMLOCK, and the kernel returns that of a closed
+ * ring some time after its descriptor was closed. Where memory is short, this waits for rings of before.
+ */
+static int setup_when_freed(struct io_uring *ring, unsigned depth)
+{
+	uint64_t deadline = fth_deadline_ns(FREED_NS);
+	struct timespec nap = {.tv_nsec = 5000000};
+	int rc;
+
+	while ((rc = setup(ring, depth)) == -ENOMEM && fth_now_ns() < deadline)
+		nanosleep(&nap, NULL);
+	return rc;
+}
+
 static int explain(int rc)
 {
 	switch (rc) {
@@ -176,7 +193,7 @@ static int ring_chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_ch
 
 	if (!chan)
 		return -ENOMEM;
-	rc = setup(&chan->ring, depth);
+	rc = setup_when_freed(&chan->ring, depth);
 	if (rc < 0) {
 		free(chan);
 		return explain(rc);
