@@ -205,13 +205,13 @@ static void the_error_says_that_write_permission_is_missing(void **state)
 	chmod(path_in(0, "a"), 0600);
 }
 
-/* In a child, which must not be root: root's memory is not limited. */
+/* In a child, which must not be root, whose memory is not limited; nor a user that other tests become. */
 static int use_many_rings(struct fth_dev *dev)
 {
 	const struct rlimit limit = {1 << 20, 1 << 20};
 	struct fth_dev_chan *chan;
 
-	if (setrlimit(RLIMIT_MEMLOCK, &limit) < 0 || (getuid() == 0 && setuid(65534) < 0))
+	if (setrlimit(RLIMIT_MEMLOCK, &limit) < 0 || (getuid() == 0 && setuid(65533) < 0))
 		return 1;
 	for (unsigned i = 0; i < 500; i++) {
 		if (fth_dev_chan_open(dev, 1024, &chan) < 0)
