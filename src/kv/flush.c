@@ -9,7 +9,7 @@ bool kv_dead(const struct fth_kv *kv, const struct kv_record *record)
 
 	if (record->expires && record->expires <= now)
 		return true;
-	/* relaxed: whoever was told of a flush_all has synchronised with us */
+	/* relaxed: a client that has the reply to a flush_all has synchronised with us */
 	return record->cas <= fth_load_relaxed_dev64(&kv->flush_cas) ||
 	       record->stored < fth_load_relaxed_dev32(&kv->flush_before) ||
 	       (when && now >= when && record->stored < when);

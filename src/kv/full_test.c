@@ -176,7 +176,7 @@ static void an_index_that_is_smaller_than_memory(void **state)
 	fth_dev_close(dev);
 }
 
-/* Nobody is told that a key is gone which a crash then brings back. */
+/* A crash does not bring back a key after a delete of it was answered with "not found". */
 static void what_the_index_dropped_stays_deleted(void **state)
 {
 	struct fth_kv_options o = durable();

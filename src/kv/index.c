@@ -8,7 +8,7 @@
  *
  * Invariants
  * 1. Entries change under the locks of both of the key's buckets. So a key that is moved from one of
- *    its buckets to the other is seen in exactly one of them by whoever holds both locks. An entry that
+ *    its buckets to the other is in exactly one of them for a thread that holds both locks. An entry that
  *    nobody can use any more, since it is stale or has expired, is cleared under the lock of its bucket.
  * 2. Both buckets of an entry follow from its tag and the number of buckets alone: entries are moved
  *    without reading their keys.
@@ -40,8 +40,8 @@
 #define READY_STEP   32768u /* buckets that get memory at once, or an eighth of the index if more */
 #define EXPIRY_S     2048u  /* seconds of a unit of expiry */
 #define EXPIRY_UNITS 255u   /* units have numbers modulo this; */
-#define EXPIRY_AHEAD 100u   /* those this far ahead are told from those */
-#define EXPIRY_PAST  128u   /* this far back */
+#define EXPIRY_AHEAD 100u   /* units ahead that are distinguished from */
+#define EXPIRY_PAST  128u   /* units that have passed */
 
 static uint64_t clock_ns(clockid_t clock)
 {

@@ -628,7 +628,7 @@ static int note_absence(struct fth_kv *kv, struct fth_kv_op *op)
 	/* relaxed: its buckets are locked, as they were when it was removed */
 	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
 
-	/* relaxed: whoever finds the item gone has seen the tail, or the entry, that was set after it */
+	/* relaxed: a thread that finds the item gone has seen the tail, or the entry, that was set after it */
 	if (fth_load_relaxed_dev32(&kv->index_dropped))
 		return log_removal(kv, op);
 	if (head > fth_load_acquire_dev64(&kv->log.committed))

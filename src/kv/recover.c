@@ -15,7 +15,7 @@
  * Then it is unknown which keys changed in the missing part: all items found so far are dropped, and
  * replay continues with the oldest chunk that exists. A cache may lose items; it never returns an old
  * value for a new one. If no chunk follows, the next one that is written says that the log ended before it
- * where it was durable, not where the damage is: whoever replays both finds the damage again.
+ * where it was durable, not where the damage is: a replay of both finds the damage again.
  *
  * A damaged checkpoint costs time but no items, because every item is in the log. The
  * chunks of the log are found by their links (chain.c) and replayed from the checkpoint

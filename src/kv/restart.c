@@ -11,8 +11,8 @@
  * 3. The log goes on with a new chunk. Changes that were refused meanwhile have removed items from the
  *    index, but not from the log, so a checkpoint comes first, from which a crash is recovered. It leaves nothing
  *    to the log: if it has not room for all entries, the oldest chunks are given up. The new chunk
- *    says that the log ended before it at a position where no record ends: whoever has to do without a
- *    checkpoint drops what is older (recover.c).
+ *    says that the log ended before it at a position where no record ends: recovery without a
+ *    checkpoint drops the items before it (recover.c).
  * 4. Nothing is added until the checkpoint is durable. If it fails, it is tried again later.
  */
 #include "kv/kv_internal.h"
@@ -119,7 +119,7 @@ static void break_off(struct fth_kv *kv)
 	log->end = log->durable = log->marked = head + 1;
 	__atomic_store_n(&log->restarts, log->restarts + 1, __ATOMIC_RELAXED);
 	fth_store_relaxed_dev64(&log->head, log->next * chunk);
-	/* release: whoever sees it sees the restart, and that its own records are not meant */
+	/* release: a thread that sees it sees the restart, and that its own records are not among those committed */
 	fth_store_release_dev64(&log->committed, log->next * chunk);
 	kv->commit_due = 0;
 	kv->overdue_next = 0;

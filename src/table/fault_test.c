@@ -340,7 +340,7 @@ static void ledger_release(void *user, void *memory, size_t bytes)
 	free(memory);
 }
 
-/* Whoever counts the memory of a snapshot gets back each byte, with the length that was asked for. */
+/* A snapshot returns every byte that it charged, with the length that was charged. */
 static void memory_is_given_back(void **state)
 {
 	struct ledger ledger = {0};
