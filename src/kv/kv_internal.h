@@ -2,23 +2,23 @@
 /*
  * Inside the cache. README.md says how the parts work together and who may touch what.
  *
- *	open.c		options, opening, closing, statistics
- *	media.c		the superblock; formatting
- *	recover.c	from the log to an index
- *	chain.c		the order of the chunks, without an index
- *	watermark.c	how far the log is known to have been durable
- *	salvage.c	reading a log of which parts cannot be read
- *	image.c		a cache on a device, read and checked while nobody uses it
- *	checkpoint.c	the index on the device
- *	checkpointer.c	the thread that writes it now and then
- *	index.c		from a key's hash to an entry
- *	store.c		items in memory
- *	log.c		places in the log, and its buffers
- *	writer.c	the thread that writes the log
- *	restart.c	from a log that has failed to one that works
- *	worker.c	operations in flight, reads of the device
- *	op.c		what each verb does
- *	flush.c		flush_all, and items that are dead
+ *	open.c			options, opening, closing, statistics
+ *	ops/op.c		what each verb does
+ *	ops/worker.c		operations in flight, reads of the device
+ *	ops/flush_all.c		flush_all, and items that are dead
+ *	memory/index.c		from a key's hash to an entry
+ *	memory/slots.c		items in memory
+ *	log/log.c		places in the log, and its buffers
+ *	log/writer.c		the thread that writes the log
+ *	log/log_restart.c	from a log that has failed to one that works
+ *	media/superblock.c	the superblock; formatting
+ *	media/checkpoint.c	the index on the device
+ *	media/checkpointer.c	the thread that writes it now and then
+ *	media/image.c		a cache on a device, read and checked while nobody uses it
+ *	recover/recover.c	from the log to an index
+ *	recover/chain.c		the order of the chunks, without an index
+ *	recover/watermark.c	how far the log is known to have been durable
+ *	recover/read_with_holes.c	reading a log of which parts cannot be read
  */
 #ifndef FTH_KV_INTERNAL_H
 #define FTH_KV_INTERNAL_H
@@ -29,7 +29,7 @@
 #include "fathom/hd/wait.h"
 #include "fathom/kv.h"
 
-#include "kv/format.h"
+#include "kv/media/format.h"
 
 #include <pthread.h>
 
@@ -123,7 +123,7 @@ struct kv_class {
 	struct fth_rng random;
 };
 
-struct kv_store {
+struct kv_slots {
 	uint8_t *arena;
 	uint64_t bytes;
 	uint32_t page; /* bytes */
@@ -132,7 +132,7 @@ struct kv_store {
 	pthread_mutex_t steal; /* for moving a page to another class; outside a class's */
 	uint32_t turn;	       /* under steal: where to begin to look for a page */
 	uint8_t *owner;	       /* [page] its class */
-	uint8_t *draining;     /* [page] under its class's lock: its slots are not given out */
+	uint8_t *emptying;     /* [page] under its class's lock: its slots are not given out */
 	unsigned classes;
 	struct kv_class class[KV_CLASSES_MAX];
 	uint64_t items; /* atomic */
@@ -204,7 +204,7 @@ struct fth_kv {
 	struct fth_stats *stats;
 	struct fth_kv_recovery recovery;
 
-	/* index.c */
+	/* memory/index.c */
 	struct kv_bucket *buckets; /* address space for bucket_limit */
 	uint32_t bucket_count;	   /* atomic: in use; grows under kick_lock */
 	uint32_t bucket_limit;
@@ -215,7 +215,7 @@ struct fth_kv {
 	pthread_mutex_t kick_lock; /* moving entries and growing, one at a time */
 	uint64_t items;		   /* atomic */
 
-	struct kv_store store;
+	struct kv_slots slots;
 	struct kv_log log;
 
 	uint64_t cas;	  /* atomic: the last that was given */
@@ -227,7 +227,7 @@ struct fth_kv {
 	uint32_t flush_before; /* atomic: and those stored before this time, */
 	uint32_t flush_when;   /* atomic: and before this one when it has come; 0: none is set */
 
-	/* writer.c */
+	/* log/writer.c */
 	pthread_t writer;
 	bool writer_runs;
 	pthread_cond_t work; /* with log.lock: something to write or commit, or stop */
@@ -241,7 +241,7 @@ struct fth_kv {
 	uint64_t swept;	       /* chunks for which the index was swept */
 	uint64_t sweep_at;     /* bucket */
 
-	/* checkpoint.c */
+	/* media/checkpoint.c */
 	pthread_mutex_t ckpt_lock;  /* one at a time; super */
 	bool super_alone;	    /* when opened, only one of the two superblocks was good */
 	bool super_doubtful;	    /* the device may have this superblock or the one before it */
@@ -251,7 +251,7 @@ struct fth_kv {
 	uint64_t *moved;	    /* tags */
 	size_t moved_count, moved_room;
 
-	/* checkpointer.c */
+	/* media/checkpointer.c */
 	pthread_t timer;
 	bool timer_runs;
 	pthread_mutex_t timer_lock; /* timer_stop */
@@ -276,7 +276,7 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 /* Seconds since 1970; they do not jump when the system's clock is set. */
 uint32_t kv_now(void);
 
-/* ---- flush.c ---- */
+/* ---- ops/flush_all.c ---- */
 
 /* It has expired, or a flush_all came after it. */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
@@ -290,7 +290,7 @@ int kv_flush_all(struct fth_kv *kv, uint32_t when, uint64_t *position);
 int kv_init(struct fth_kv *kv); /* locks and statistics */
 void kv_free(struct fth_kv *kv);
 
-/* ---- index.c ---- */
+/* ---- memory/index.c ---- */
 
 static inline uint32_t kv_bucket_count(const struct fth_kv *kv)
 {
@@ -349,14 +349,14 @@ void kv_entry_used(struct kv_entry *e);
 /* Clear entries of the next `buckets` buckets that are stale or have expired. */
 void kv_sweep(struct fth_kv *kv, uint64_t buckets);
 
-/* ---- store.c ---- */
+/* ---- memory/slots.c ---- */
 
-int kv_store_init(struct fth_kv *kv);
-void kv_store_release(struct fth_kv *kv);
+int kv_slots_init(struct fth_kv *kv);
+void kv_slots_release(struct fth_kv *kv);
 /* A slot for so many bytes of record, if one is free; refs is 1. */
 struct kv_slot *kv_slot_try(struct fth_kv *kv, uint64_t record_bytes);
 /* Make room in the class for so many bytes: 0 try again, -EAGAIN wait for the log, -ENOMEM. */
-int kv_store_evict(struct fth_kv *kv, uint64_t record_bytes);
+int kv_slots_evict(struct fth_kv *kv, uint64_t record_bytes);
 uint64_t kv_slot_place(const struct fth_kv *kv, const struct kv_slot *slot); /* for an entry */
 struct kv_slot *kv_slot_at(const struct fth_kv *kv, uint64_t place);
 void kv_slot_ref(struct kv_slot *slot);
@@ -364,7 +364,7 @@ void kv_slot_unref(struct fth_kv *kv, struct kv_slot *slot);
 /* The index names it no longer. */
 void kv_slot_unlink(struct fth_kv *kv, struct kv_slot *slot);
 
-/* ---- log.c ---- */
+/* ---- log/log.c ---- */
 
 struct kv_room {
 	struct kv_buffer *buffer;
@@ -424,7 +424,7 @@ static inline bool kv_record_good(const struct fth_kv *kv, const struct kv_recor
 	       r->checksum == kv_record_sum(r, kv->super.id, position);
 }
 
-/* ---- writer.c ---- */
+/* ---- log/writer.c ---- */
 
 int kv_writer_start(struct fth_kv *kv);
 void kv_writer_stop(struct fth_kv *kv);
@@ -435,7 +435,7 @@ void kv_commit_wanted(struct fth_kv *kv);
 /* WRITE_BACK: the device does not keep up, so a change is acknowledged only when it is durable. */
 bool kv_commit_overdue(const struct fth_kv *kv);
 
-/* ---- restart.c ---- */
+/* ---- log/log_restart.c ---- */
 
 /*
  * Let a log that has failed go on. Under log.lock, which is released meanwhile; for the writer's thread,
@@ -449,16 +449,16 @@ int kv_log_restart(struct fth_kv *kv, bool *unknown);
  */
 bool kv_log_place_again(struct fth_kv *kv);
 
-/* ---- worker.c ---- */
+/* ---- ops/worker.c ---- */
 
 /* Buffers became free, or something was committed: those who wait look again. Any thread. */
 void kv_wake_workers(struct fth_kv *kv);
 /* Wait for reads of closed workers, a while; sets left_behind if they do not end. */
-void kv_workers_drain(struct fth_kv *kv);
+void kv_workers_wait(struct fth_kv *kv);
 /* Reads of the device in flight. Any thread. */
 uint64_t kv_workers_reading(struct fth_kv *kv);
 
-/* ---- op.c ---- */
+/* ---- ops/op.c ---- */
 
 /* How far an operation is; in private_ of struct fth_kv_op. */
 enum kv_step {
@@ -506,7 +506,7 @@ int kv_op_check(const struct fth_kv *kv, const struct fth_kv_op *op);
 /* With this result the change is refused, and the item that is there goes. */
 bool kv_op_refused(const struct fth_kv_op *op, int result);
 
-/* ---- media.c ---- */
+/* ---- media/superblock.c ---- */
 
 /* Find a cache on the device, or make one. */
 int kv_media_open(struct fth_kv *kv);
@@ -515,7 +515,7 @@ int kv_media_find(struct fth_kv *kv);
 bool kv_super_good(const struct kv_super *super);
 int kv_super_write(struct fth_kv *kv, uint64_t deadline);
 
-/* ---- recover.c ---- */
+/* ---- recover/recover.c ---- */
 
 /* What recovery found beside the index. */
 struct kv_recovered {
@@ -533,14 +533,14 @@ int kv_recover(struct fth_kv *kv);
 /* A header of a chunk of this cache, with any number. */
 bool kv_chunk_good(const struct fth_kv *kv, const struct kv_chunk_header *h);
 
-/* ---- salvage.c ---- */
+/* ---- recover/read_with_holes.c ---- */
 
 /* A part of the device cannot be read; others may be. */
 bool kv_medium_error(int rc);
 /* Read; what cannot be read is zero, and each such piece is counted in *holes. */
-int kv_salvage(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes);
+int kv_read_with_holes(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes);
 
-/* ---- watermark.c ---- */
+/* ---- recover/watermark.c ---- */
 
 struct kv_watermark {
 	uint64_t position; /* all before it was durable */
@@ -553,7 +553,7 @@ void kv_watermark_header(struct kv_watermark *mark, const struct kv_chunk_header
 int kv_watermark_scan(struct fth_kv *kv, uint64_t number, uint64_t count, uint8_t *chunk,
 		      struct kv_watermark *mark);
 
-/* ---- chain.c ---- */
+/* ---- recover/chain.c ---- */
 
 struct kv_chain {
 	uint64_t *numbers; /* of the chunks of the log, the oldest one first */
@@ -567,7 +567,7 @@ int kv_chain_find(struct fth_kv *kv, uint8_t *chunk, struct kv_watermark *mark,
 		  struct kv_chain *chain);
 void kv_chain_release(struct kv_chain *chain);
 
-/* ---- checkpoint.c ---- */
+/* ---- media/checkpoint.c ---- */
 
 int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
 /*

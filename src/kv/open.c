@@ -120,7 +120,7 @@ void kv_free(struct fth_kv *kv)
 {
 	if (kv->dev)
 		kv_log_release(kv);
-	kv_store_release(kv);
+	kv_slots_release(kv);
 	kv_index_release(kv);
 	if (kv->owns_dev)
 		fth_dev_close(kv->dev);
@@ -189,7 +189,7 @@ static int open_on(const struct fth_kv_options *options, struct fth_dev *dev, st
 	if (rc == 0)
 		rc = kv_index_init(kv, o.items);
 	if (rc == 0)
-		rc = kv_store_init(kv);
+		rc = kv_slots_init(kv);
 	if (rc == 0 && kv->dev)
 		rc = open_flash(kv);
 	if (rc < 0)
@@ -222,7 +222,7 @@ int fth_kv_close(struct fth_kv *kv)
 		if (rc == 0)
 			rc = kv_checkpoint_write(kv, true, FTH_DEV_TIMEOUT);
 	}
-	kv_workers_drain(kv);
+	kv_workers_wait(kv);
 	if (kv->left_behind)
 		return fth_fail(ETIMEDOUT, "kv: requests of the device did not complete; the "
 					   "device and its buffers are not released");
@@ -254,7 +254,7 @@ const char *fth_kv_stat_name(enum fth_kv_stat which)
 
 void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 {
-	const struct kv_store *store = &kv->store;
+	const struct kv_slots *slots = &kv->slots;
 
 	memset(out, 0, sizeof(*out));
 	out->items = fth_load_relaxed_dev64(&kv->items);
@@ -262,8 +262,8 @@ void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 		(uint64_t)fth_load_relaxed_dev32(&kv->bucket_count) * sizeof(struct kv_bucket);
 	out->index_items = (uint64_t)kv->bucket_limit * KV_WAYS;
 	out->memory_bytes =
-		(uint64_t)__atomic_load_n(&store->pages_used, __ATOMIC_RELAXED) * store->page;
-	out->memory_items = fth_load_relaxed_dev64(&store->items);
+		(uint64_t)__atomic_load_n(&slots->pages_used, __ATOMIC_RELAXED) * slots->page;
+	out->memory_items = fth_load_relaxed_dev64(&slots->items);
 	out->flash_bytes = kv->ring;
 	out->flash_used =
 		fth_load_relaxed_dev64(&kv->log.head) - fth_load_relaxed_dev64(&kv->log.tail);

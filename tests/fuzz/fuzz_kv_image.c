@@ -20,7 +20,7 @@
 #include "fathom/hd/wait.h"
 #include "fathom/kv/image.h"
 
-#include "kv/format.h"
+#include "kv/media/format.h"
 
 #include <errno.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *
  *	client.c	options, opening and closing, calls, statistics
  *	route.c		servers: addresses, which of them are down
- *	ring.c, md5.c	from a key to a server
- *	conn.c		a connection: who sends, who receives, who sleeps
+ *	hash_ring.c, md5.c	from a key to a server
+ *	kvc_conn.c	a connection: who sends, who receives, who sleeps
  *	flight.c	requests to bytes, answers to requests
  *	reply.c		answers, parsed
  */
@@ -15,7 +15,7 @@
 #include "fathom/kv/client.h"
 
 #include "kv/client/flight.h"
-#include "kv/client/ring.h"
+#include "kv/client/hash_ring.h"
 
 #include <pthread.h>
 #include <sys/socket.h>

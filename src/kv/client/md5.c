@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* MD5 as RFC 1321 describes it; not for secrets. The ring of servers is made with it. */
-#include "kv/client/ring.h"
+#include "kv/client/hash_ring.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
 #define DUMP_BYTES (2u << 20)
 #define DUMP_SLOTS (1u << 20) /* slots that are looked at, so that a worker is not kept for long */
 
-/* A slot, and the key that it had when it was looked at: store.c, invariant 3. */
+/* A slot, and the key that it had when it was looked at: slots.c, invariant 3. */
 struct seen {
 	struct kv_slot *slot;
 	uint64_t tag;
@@ -27,7 +27,7 @@ struct dump {
 };
 
 /* The linked slots of a page of a class. SIZE_MAX: it has no such page. */
-static size_t look_at_page(const struct kv_store *store, struct kv_class *class, uint32_t i,
+static size_t look_at_page(const struct kv_slots *slots, struct kv_class *class, uint32_t i,
 			   struct seen *seen)
 {
 	size_t n = 0;
@@ -38,7 +38,7 @@ static size_t look_at_page(const struct kv_store *store, struct kv_class *class,
 		pthread_mutex_unlock(&class->lock);
 		return SIZE_MAX;
 	}
-	page = store->arena + (uint64_t) class->pages[i] * store->page;
+	page = slots->arena + (uint64_t) class->pages[i] * slots->page;
 	for (uint32_t s = 0; s < class->per_page; s++) {
 		struct kv_slot *slot =
 			(struct kv_slot *)(void *)(page + (uint64_t)s * class->bytes);
@@ -86,7 +86,7 @@ static void dump_class(struct dump *d, struct kv_class *class, struct seen *seen
 	size_t n;
 
 	for (uint32_t page = 0; d->slots < DUMP_SLOTS; page++) {
-		n = look_at_page(&d->kv->store, class, page, seen);
+		n = look_at_page(&d->kv->slots, class, page, seen);
 		if (n == SIZE_MAX)
 			return;
 		d->slots += class->per_page;
@@ -98,13 +98,13 @@ static void dump_class(struct dump *d, struct kv_class *class, struct seen *seen
 	}
 }
 
-static uint32_t most_per_page(const struct kv_store *store)
+static uint32_t most_per_page(const struct kv_slots *slots)
 {
 	uint32_t most = 0;
 
-	for (unsigned c = 0; c < store->classes; c++)
-		if (store->class[c].per_page > most)
-			most = store->class[c].per_page;
+	for (unsigned c = 0; c < slots->classes; c++)
+		if (slots->class[c].per_page > most)
+			most = slots->class[c].per_page;
 	return most;
 }
 
@@ -123,13 +123,13 @@ const char *cachedump(struct fth_kv *kv, struct kvp_text arguments, struct bytes
 		return "END\r\n";
 	if (!d.left)
 		d.left = UINT64_MAX;
-	seen = calloc(most_per_page(&kv->store), sizeof(*seen));
+	seen = calloc(most_per_page(&kv->slots), sizeof(*seen));
 	if (!seen) {
 		out->failed = true;
 		return "";
 	}
-	for (unsigned c = 0; c < kv->store.classes; c++)
-		dump_class(&d, &kv->store.class[c], seen);
+	for (unsigned c = 0; c < kv->slots.classes; c++)
+		dump_class(&d, &kv->slots.class[c], seen);
 	free(seen);
 	return "END\r\n";
 }

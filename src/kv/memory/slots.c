@@ -31,47 +31,47 @@
 static struct kv_class *class_of(struct fth_kv *kv, uint64_t record_bytes)
 {
 	uint64_t bytes = offsetof(struct kv_slot, record) + record_bytes;
-	struct kv_store *store = &kv->store;
+	struct kv_slots *slots = &kv->slots;
 
-	for (unsigned c = 0; c < store->classes; c++)
-		if (bytes <= store->class[c].bytes)
-			return &store->class[c];
+	for (unsigned c = 0; c < slots->classes; c++)
+		if (bytes <= slots->class[c].bytes)
+			return &slots->class[c];
 	return NULL;
 }
 
-static struct kv_slot *slot_of_page(const struct kv_store *store, const struct kv_class *class,
+static struct kv_slot *slot_of_page(const struct kv_slots *slots, const struct kv_class *class,
 				    uint32_t page, uint32_t i)
 {
-	return (struct kv_slot *)(void *)(store->arena + (uint64_t)page * store->page +
+	return (struct kv_slot *)(void *)(slots->arena + (uint64_t)page * slots->page +
 					  (uint64_t)i * class->bytes);
 }
 
-static uint32_t page_of(const struct kv_store *store, const struct kv_slot *slot)
+static uint32_t page_of(const struct kv_slots *slots, const struct kv_slot *slot)
 {
-	return (uint32_t)((uint64_t)((const uint8_t *)slot - store->arena) / store->page);
+	return (uint32_t)((uint64_t)((const uint8_t *)slot - slots->arena) / slots->page);
 }
 
 uint64_t kv_slot_place(const struct fth_kv *kv, const struct kv_slot *slot)
 {
-	return (uint64_t)((const uint8_t *)slot - kv->store.arena) / KV_UNIT;
+	return (uint64_t)((const uint8_t *)slot - kv->slots.arena) / KV_UNIT;
 }
 
 struct kv_slot *kv_slot_at(const struct fth_kv *kv, uint64_t place)
 {
-	return (struct kv_slot *)(void *)(kv->store.arena + place * KV_UNIT);
+	return (struct kv_slot *)(void *)(kv->slots.arena + place * KV_UNIT);
 }
 
 /* ---- references ---- */
 
 static void slot_free(struct fth_kv *kv, struct kv_slot *slot)
 {
-	uint32_t page = page_of(&kv->store, slot);
-	struct kv_class *class = &kv->store.class[kv->store.owner[page]];
+	uint32_t page = page_of(&kv->slots, slot);
+	struct kv_class *class = &kv->slots.class[kv->slots.owner[page]];
 
-	fth_add_relaxed_dev64(&kv->store.items, UINT64_MAX);
+	fth_add_relaxed_dev64(&kv->slots.items, UINT64_MAX);
 	pthread_mutex_lock(&class->lock);
 	fth_store_relaxed_dev32(&slot->refs, KV_FREE);
-	if (!kv->store.draining[page]) {
+	if (!kv->slots.emptying[page]) {
 		slot->next = class->free;
 		class->free = slot;
 	}
@@ -104,22 +104,22 @@ void kv_slot_unlink(struct fth_kv *kv, struct kv_slot *slot)
 /* ---- taking ---- */
 
 /* A page that no class has yet. Under the class's lock. */
-static bool add_page(struct kv_store *store, struct kv_class *class)
+static bool add_page(struct kv_slots *slots, struct kv_class *class)
 {
 	uint32_t page;
 
-	pthread_mutex_lock(&store->lock);
-	page = store->pages_used;
-	if (page < store->pages)
-		__atomic_store_n(&store->pages_used, page + 1,
+	pthread_mutex_lock(&slots->lock);
+	page = slots->pages_used;
+	if (page < slots->pages)
+		__atomic_store_n(&slots->pages_used, page + 1,
 				 __ATOMIC_RELAXED); /* read by usage */
-	pthread_mutex_unlock(&store->lock);
-	if (page == store->pages)
+	pthread_mutex_unlock(&slots->lock);
+	if (page == slots->pages)
 		return false;
 	class->pages[class->page_count++] = page;
-	store->owner[page] = (uint8_t)(class - store->class);
+	slots->owner[page] = (uint8_t)(class - slots->class);
 	for (uint32_t i = class->per_page; i-- > 0;) {
-		struct kv_slot *slot = slot_of_page(store, class, page, i);
+		struct kv_slot *slot = slot_of_page(slots, class, page, i);
 
 		fth_store_relaxed_dev32(&slot->refs, KV_FREE);
 		slot->next = class->free;
@@ -136,14 +136,14 @@ struct kv_slot *kv_slot_try(struct fth_kv *kv, uint64_t record_bytes)
 	if (!class)
 		return NULL;
 	pthread_mutex_lock(&class->lock);
-	if (class->free || add_page(&kv->store, class)) {
+	if (class->free || add_page(&kv->slots, class)) {
 		slot = class->free;
 		class->free = slot->next;
 		fth_store_relaxed_dev32(&slot->refs, 1);
 	}
 	pthread_mutex_unlock(&class->lock);
 	if (slot)
-		fth_add_relaxed_dev64(&kv->store.items, 1);
+		fth_add_relaxed_dev64(&kv->slots.items, 1);
 	return slot;
 }
 
@@ -245,7 +245,7 @@ static struct kv_slot *draw_slot(const struct fth_kv *kv, struct kv_class *class
 	uint64_t dice = fth_rng_next(&class->random);
 	uint32_t page = class->pages[(dice >> 32) % class->page_count];
 
-	return slot_of_page(&kv->store, class, page, (uint32_t)dice % class->per_page);
+	return slot_of_page(&kv->slots, class, page, (uint32_t)dice % class->per_page);
 }
 
 /* The oldest of a few linked slots of a class. They are drawn together, to be fetched together. */
@@ -280,13 +280,13 @@ static struct victim draw_victim(struct fth_kv *kv, struct kv_class *class)
 /* ---- pages from one class to another ---- */
 
 /* The class that has most pages; of several each in turn, since a page of one may be in use. */
-static struct kv_class *richest(struct kv_store *store, const struct kv_class *but)
+static struct kv_class *richest(struct kv_slots *slots, const struct kv_class *but)
 {
 	struct kv_class *rich = NULL;
-	uint32_t most = 0, first = store->turn++;
+	uint32_t most = 0, first = slots->turn++;
 
-	for (unsigned c = 0; c < store->classes; c++) {
-		struct kv_class *class = &store->class[(first + c) % store->classes];
+	for (unsigned c = 0; c < slots->classes; c++) {
+		struct kv_class *class = &slots->class[(first + c) % slots->classes];
 		uint32_t pages;
 
 		pthread_mutex_lock(&class->lock);
@@ -301,16 +301,16 @@ static struct kv_class *richest(struct kv_store *store, const struct kv_class *b
 }
 
 /* Take a page's free slots out of the list; from here on what is freed there stays out of it. */
-static uint32_t start_draining(struct kv_store *store, struct kv_class *class)
+static uint32_t start_emptying(struct kv_slots *slots, struct kv_class *class)
 {
 	struct kv_slot **link;
 	uint32_t page;
 
 	pthread_mutex_lock(&class->lock);
 	page = class->pages[fth_rng_below(&class->random, class->page_count)];
-	store->draining[page] = 1;
+	slots->emptying[page] = 1;
 	for (link = &class->free; *link;)
-		if (page_of(store, *link) == page)
+		if (page_of(slots, *link) == page)
 			*link = (*link)->next;
 		else
 			link = &(*link)->next;
@@ -318,42 +318,42 @@ static uint32_t start_draining(struct kv_store *store, struct kv_class *class)
 	return page;
 }
 
-static bool all_free(const struct kv_store *store, const struct kv_class *class, uint32_t page)
+static bool all_free(const struct kv_slots *slots, const struct kv_class *class, uint32_t page)
 {
 	for (uint32_t i = 0; i < class->per_page; i++)
-		if (fth_load_relaxed_dev32(&slot_of_page(store, class, page, i)->refs) != KV_FREE)
+		if (fth_load_relaxed_dev32(&slot_of_page(slots, class, page, i)->refs) != KV_FREE)
 			return false;
 	return true;
 }
 
 /* Give the page to the other class, or if slots of it are in use back to its own. */
-static bool end_draining(struct kv_store *store, struct kv_class *class, uint32_t page,
+static bool end_emptying(struct kv_slots *slots, struct kv_class *class, uint32_t page,
 			 struct kv_class *to)
 {
 	bool empty;
 
 	pthread_mutex_lock(&class->lock);
-	empty = all_free(store, class, page);
+	empty = all_free(slots, class, page);
 	for (uint32_t i = 0; empty && i < class->page_count; i++)
 		if (class->pages[i] == page)
 			class->pages[i] = class->pages[--class->page_count];
 	for (uint32_t i = 0; !empty && i < class->per_page; i++) {
-		struct kv_slot *slot = slot_of_page(store, class, page, i);
+		struct kv_slot *slot = slot_of_page(slots, class, page, i);
 
 		if (fth_load_relaxed_dev32(&slot->refs) == KV_FREE) {
 			slot->next = class->free;
 			class->free = slot;
 		}
 	}
-	store->draining[page] = 0;
+	slots->emptying[page] = 0;
 	pthread_mutex_unlock(&class->lock);
 	if (!empty)
 		return false;
 	pthread_mutex_lock(&to->lock);
 	to->pages[to->page_count++] = page;
-	store->owner[page] = (uint8_t)(to - store->class);
+	slots->owner[page] = (uint8_t)(to - slots->class);
 	for (uint32_t i = 0; i < to->per_page; i++) {
-		struct kv_slot *slot = slot_of_page(store, to, page, i);
+		struct kv_slot *slot = slot_of_page(slots, to, page, i);
 
 		fth_store_relaxed_dev32(&slot->refs, KV_FREE);
 		slot->next = to->free;
@@ -366,31 +366,31 @@ static bool end_draining(struct kv_store *store, struct kv_class *class, uint32_
 /* A class without a page takes one from the class that has most. */
 static int steal_page(struct fth_kv *kv, struct kv_class *to)
 {
-	struct kv_store *store = &kv->store;
+	struct kv_slots *slots = &kv->slots;
 	struct kv_class *from;
 	uint32_t page;
 	int rc = -ENOMEM;
 
-	pthread_mutex_lock(&store->steal);
-	from = richest(store, to);
+	pthread_mutex_lock(&slots->steal);
+	from = richest(slots, to);
 	if (from) {
-		page = start_draining(store, from);
+		page = start_emptying(slots, from);
 		rc = 0;
 		for (uint32_t i = 0; i < from->per_page && rc >= 0; i++) {
-			struct kv_slot *slot = slot_of_page(store, from, page, i);
+			struct kv_slot *slot = slot_of_page(slots, from, page, i);
 			struct victim victim = look_at(slot);
 
 			if (fth_load_relaxed_dev32(&slot->refs) == KV_LINKED)
 				rc = evict_slot(kv, &victim);
 		}
-		if (!end_draining(store, from, page, to) && rc >= 0)
+		if (!end_emptying(slots, from, page, to) && rc >= 0)
 			rc = -ENOMEM;
 	}
-	pthread_mutex_unlock(&store->steal);
+	pthread_mutex_unlock(&slots->steal);
 	return rc < 0 ? rc : 0;
 }
 
-int kv_store_evict(struct fth_kv *kv, uint64_t record_bytes)
+int kv_slots_evict(struct fth_kv *kv, uint64_t record_bytes)
 {
 	struct kv_class *class = class_of(kv, record_bytes);
 	struct fth_backoff backoff = {0};
@@ -412,19 +412,19 @@ int kv_store_evict(struct fth_kv *kv, uint64_t record_bytes)
 
 static int make_classes(struct fth_kv *kv, uint64_t slot_max)
 {
-	struct kv_store *store = &kv->store;
+	struct kv_slots *slots = &kv->slots;
 	uint64_t bytes = SLOT_MIN;
 
 	for (;;) {
-		struct kv_class *class = &store->class[store->classes++];
+		struct kv_class *class = &slots->class[slots->classes++];
 
-		if (bytes > slot_max || store->classes == KV_CLASSES_MAX)
+		if (bytes > slot_max || slots->classes == KV_CLASSES_MAX)
 			bytes = slot_max;
 		pthread_mutex_init(&class->lock, NULL);
 		class->bytes = (uint32_t)bytes;
-		class->per_page = store->page / class->bytes;
-		class->random.state = store->classes;
-		class->pages = calloc(store->pages, sizeof(*class->pages));
+		class->per_page = slots->page / class->bytes;
+		class->random.state = slots->classes;
+		class->pages = calloc(slots->pages, sizeof(*class->pages));
 		if (!class->pages)
 			return -ENOMEM;
 		if (bytes == slot_max)
@@ -433,52 +433,52 @@ static int make_classes(struct fth_kv *kv, uint64_t slot_max)
 	}
 }
 
-int kv_store_init(struct fth_kv *kv)
+int kv_slots_init(struct fth_kv *kv)
 {
-	struct kv_store *store = &kv->store;
+	struct kv_slots *slots = &kv->slots;
 	uint64_t slot_max =
 		kv_round(sizeof(struct kv_slot) + FTH_KV_KEY_MAX + (uint64_t)kv->options.value_max);
 
 	/* Small pages for little memory: each class that is used has one at least. */
-	for (store->page = PAGE_MIN;
-	     store->page < PAGE_MAX && store->page < kv->options.memory / 256;)
-		store->page *= 2;
-	if (store->page < slot_max)
-		store->page = (uint32_t)((slot_max + 4095) / 4096 * 4096);
-	store->pages = (uint32_t)(kv->options.memory / store->page);
-	if (store->pages < 3)
+	for (slots->page = PAGE_MIN;
+	     slots->page < PAGE_MAX && slots->page < kv->options.memory / 256;)
+		slots->page *= 2;
+	if (slots->page < slot_max)
+		slots->page = (uint32_t)((slot_max + 4095) / 4096 * 4096);
+	slots->pages = (uint32_t)(kv->options.memory / slots->page);
+	if (slots->pages < 3)
 		return fth_fail(EINVAL, "memory is %llu bytes; values of up to %u bytes need %llu",
 				(unsigned long long)kv->options.memory, kv->options.value_max,
-				(unsigned long long)store->page * 3);
-	store->bytes = (uint64_t)store->pages * store->page;
-	store->arena = mmap(NULL, store->bytes, PROT_READ | PROT_WRITE,
+				(unsigned long long)slots->page * 3);
+	slots->bytes = (uint64_t)slots->pages * slots->page;
+	slots->arena = mmap(NULL, slots->bytes, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (store->arena == MAP_FAILED) {
-		store->arena = NULL;
+	if (slots->arena == MAP_FAILED) {
+		slots->arena = NULL;
 		return fth_fail(ENOMEM, "no memory for %llu bytes of items",
-				(unsigned long long)store->bytes);
+				(unsigned long long)slots->bytes);
 	}
-	(void)madvise(store->arena, store->bytes, MADV_HUGEPAGE);
-	pthread_mutex_init(&store->lock, NULL);
-	pthread_mutex_init(&store->steal, NULL);
-	store->draining = calloc(store->pages, 1);
-	store->owner = calloc(store->pages, 1);
-	return store->draining && store->owner ? make_classes(kv, slot_max) : -ENOMEM;
+	(void)madvise(slots->arena, slots->bytes, MADV_HUGEPAGE);
+	pthread_mutex_init(&slots->lock, NULL);
+	pthread_mutex_init(&slots->steal, NULL);
+	slots->emptying = calloc(slots->pages, 1);
+	slots->owner = calloc(slots->pages, 1);
+	return slots->emptying && slots->owner ? make_classes(kv, slot_max) : -ENOMEM;
 }
 
-void kv_store_release(struct fth_kv *kv)
+void kv_slots_release(struct fth_kv *kv)
 {
-	struct kv_store *store = &kv->store;
+	struct kv_slots *slots = &kv->slots;
 
-	for (unsigned c = 0; c < store->classes; c++) {
-		pthread_mutex_destroy(&store->class[c].lock);
-		free(store->class[c].pages);
+	for (unsigned c = 0; c < slots->classes; c++) {
+		pthread_mutex_destroy(&slots->class[c].lock);
+		free(slots->class[c].pages);
 	}
-	free(store->draining);
-	free(store->owner);
-	if (store->arena) {
-		munmap(store->arena, store->bytes);
-		pthread_mutex_destroy(&store->lock);
-		pthread_mutex_destroy(&store->steal);
+	free(slots->emptying);
+	free(slots->owner);
+	if (slots->arena) {
+		munmap(slots->arena, slots->bytes);
+		pthread_mutex_destroy(&slots->lock);
+		pthread_mutex_destroy(&slots->steal);
 	}
 }

@@ -784,7 +784,7 @@ uint64_t kv_workers_reading(struct fth_kv *kv)
 	return reads;
 }
 
-void kv_workers_drain(struct fth_kv *kv)
+void kv_workers_wait(struct fth_kv *kv)
 {
 	struct fth_kv_worker *w;
 

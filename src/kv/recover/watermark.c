@@ -60,11 +60,12 @@ int kv_watermark_scan(struct fth_kv *kv, uint64_t number, uint64_t count, uint8_
 	if (count > kv->super.chunks)
 		count = kv->super.chunks;
 	for (uint64_t n = number; n < number + count && rc == 0; n++) {
-		rc = kv_salvage(kv, chunk, kv->block, kv_log_offset(kv, n * bytes), &holes);
+		rc = kv_read_with_holes(kv, chunk, kv->block, kv_log_offset(kv, n * bytes), &holes);
 		if (rc == 0 && is_older(kv, n, chunk))
 			continue;
 		if (rc == 0)
-			rc = kv_salvage(kv, chunk, bytes, kv_log_offset(kv, n * bytes), &holes);
+			rc = kv_read_with_holes(kv, chunk, bytes, kv_log_offset(kv, n * bytes),
+						&holes);
 		if (rc == 0)
 			scan_chunk(kv, n, chunk, mark);
 	}

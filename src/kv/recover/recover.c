@@ -70,7 +70,7 @@ static const struct kv_record *read_entry(struct replay *r, const struct kv_entr
 	} else {
 		uint64_t length = (skip + bytes + kv->block - 1) / kv->block * kv->block;
 
-		*rc = kv_salvage(kv, r->other, length, at - skip, &kv->recovery.unreadable);
+		*rc = kv_read_with_holes(kv, r->other, length, at - skip, &kv->recovery.unreadable);
 		if (*rc < 0)
 			return NULL;
 		record = (const struct kv_record *)(void *)(r->other + skip);
@@ -176,8 +176,8 @@ static int read_number(struct replay *r, uint64_t number, uint64_t *out)
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
 	uint64_t holes = 0; /* those that matter are found again */
-	int rc = kv_salvage(kv, r->other, kv->block, kv_log_offset(kv, number * kv->super.chunk),
-			    &holes);
+	int rc = kv_read_with_holes(kv, r->other, kv->block,
+				    kv_log_offset(kv, number * kv->super.chunk), &holes);
 
 	*out = UINT64_MAX;
 	if (rc < 0)
@@ -194,7 +194,7 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 	struct fth_kv *kv = r->kv;
 	struct kv_chunk_header h;
 	uint64_t holes = 0, at = kv_log_offset(kv, number * kv->super.chunk);
-	int rc = kv_salvage(kv, r->chunk, kv->super.chunk, at, &holes);
+	int rc = kv_read_with_holes(kv, r->chunk, kv->super.chunk, at, &holes);
 	bool there;
 
 	if (rc < 0)
@@ -208,7 +208,7 @@ static int read_chunk(struct replay *r, uint64_t number, uint64_t *before)
 	/* Without its header nothing in it was durable: only that one has to be readable. */
 	if (!there && holes) {
 		holes = 0;
-		rc = kv_salvage(kv, r->other, kv->block, at, &holes);
+		rc = kv_read_with_holes(kv, r->other, kv->block, at, &holes);
 	}
 	r->new_holes = holes;
 	return rc < 0 ? rc : there;

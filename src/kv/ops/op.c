@@ -151,7 +151,7 @@ static enum go get_slot(struct fth_kv *kv, struct fth_kv_op *op, uint64_t bytes)
 		p->fresh = NULL;
 	}
 	while (!(p->fresh = kv_slot_try(kv, bytes))) {
-		int rc = kv_store_evict(kv, bytes);
+		int rc = kv_slots_evict(kv, bytes);
 
 		if (rc == -EAGAIN)
 			return GO_ROOM;
@@ -396,7 +396,7 @@ static void promote(struct fth_kv *kv, struct fth_kv_op *op)
 	struct kv_slot *slot = kv_slot_try(kv, bytes);
 	struct kv_entry *e;
 
-	if (!slot && kv_store_evict(kv, bytes) == 0)
+	if (!slot && kv_slots_evict(kv, bytes) == 0)
 		slot = kv_slot_try(kv, bytes);
 	if (!slot)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "kv/client/ring.h"
+#include "kv/client/hash_ring.h"
 
 #include <errno.h>
 #include <stdio.h>

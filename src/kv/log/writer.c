@@ -14,7 +14,7 @@
  * 3. committed moves only over records whose writes and whose flush have succeeded. A write is tried
  *    a few times. When it still fails, a flush fails, or no request completes for a long time, the
  *    log has failed: with persistence nothing is added or written, and buffers are kept, so that their
- *    records can still be read, until the device works again (restart.c).
+ *    records can still be read, until the device works again (log_restart.c).
  * 4. log.lock is held except while waiting, reading or sweeping; never across I/O.
  */
 #include "kv/kv_internal.h"

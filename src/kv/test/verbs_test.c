@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What each verb does, for items in memory and on flash, and when many threads use the same keys. */
-#include "kv_fixture.h"
+#include "kv/test/kv_fixture.h"
 
 #include "fathom/dev/driver.h"
 

@@ -3,8 +3,8 @@
  * What a crash leaves behind the end of the log is never taken for a part of it, and what the cache has
  * said to be gone does not come back.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/kv/image.h"

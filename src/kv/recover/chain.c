@@ -43,8 +43,8 @@ static int read_links(struct fth_kv *kv, struct link *links, struct kv_watermark
 	for (uint64_t i = 0; i < kv->super.chunks && rc == 0; i++) {
 		uint64_t holes = 0;
 
-		rc = kv_salvage(kv, block, kv->block, kv_log_offset(kv, i * kv->super.chunk),
-				&holes);
+		rc = kv_read_with_holes(kv, block, kv->block,
+					kv_log_offset(kv, i * kv->super.chunk), &holes);
 		if (rc < 0)
 			break;
 		memcpy(&h, block, sizeof(h));

@@ -4,7 +4,7 @@
  * opened whole or not at all, and an operation that lacks memory is a miss or fails; nothing is lost,
  * which the build with the address sanitizer sees.
  */
-#include "kv_fixture.h"
+#include "kv/test/kv_fixture.h"
 
 #include "fathom/hd/atomic.h"
 

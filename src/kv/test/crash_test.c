@@ -15,7 +15,7 @@
 #include "fathom/hd/wait.h"
 
 #include "fth_test.h"
-#include "spoil_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A change that is refused leaves no old value behind: too long a value, no memory, a log that has
  * failed. With persistence not after a restart either, unless the log has failed.
  */
-#include "kv_fixture.h"
+#include "kv/test/kv_fixture.h"
 
 #include "fathom/dev/fault.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The index and the store by themselves: how full they become, and that nothing in them gets lost. */
-#include "kv_fixture.h"
+#include "kv/test/kv_fixture.h"
 
 #include "kv/kv_internal.h"
 
@@ -164,7 +164,7 @@ static void slots_of_any_size(void **state)
 		struct kv_slot *slot;
 
 		while (!(slot = kv_slot_try(box.kv, bytes)))
-			if (kv_store_evict(box.kv, bytes) < 0)
+			if (kv_slots_evict(box.kv, bytes) < 0)
 				break;
 		if (!slot)
 			break; /* each page has a slot that is held */

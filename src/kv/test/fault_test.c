@@ -3,8 +3,8 @@
  * A device that fails, is slow or never answers, at each point. No wrong value, no wait without an
  * end; with persistence nothing that was acknowledged is lost.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The thread that writes checkpoints. restart_test.c looks at what they are good for. */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/fault.h"

@@ -6,7 +6,7 @@
 #include "fathom/dev.h"
 
 #include "fth_test.h"
-#include "kv/format.h"
+#include "kv/media/format.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@ bool kv_medium_error(int rc)
 	return rc == -EIO || rc == -EBADMSG || rc == -ENODATA || rc == -EILSEQ || rc == -EREMOTEIO;
 }
 
-int kv_salvage(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes)
+int kv_read_with_holes(struct fth_kv *kv, void *to, uint64_t bytes, uint64_t at, uint64_t *holes)
 {
 	int rc = fth_dev_read(kv->dev, to, bytes, at, FTH_DEV_TIMEOUT);
 

@@ -6,8 +6,8 @@
  * nothing: an older value or a deleted item never comes back, not after another crash either. A loss is reported.
  * FTH_LONG_TESTS=1 runs many more.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/crash.h"

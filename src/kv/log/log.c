@@ -16,7 +16,7 @@
  *    chunk, and finds the chunk before one whose number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
  * 6. After `error` is set nothing is added, until the device works again. With persistence the log then
- *    begins anew (restart.c): records after a hole in it would be lost.
+ *    begins anew (log_restart.c): records after a hole in it would be lost.
  * 7. Headers and pads say how far the log was durable when they were written. A commit writes one of them
  *    at least, which vouches for the commit before it.
  * 8. With persistence every chunk begins with the last flush_all, if there was one: its first record

@@ -3,15 +3,15 @@
  * What comes back after a restart, a crash, and on a medium that was damaged: all that must, and
  * never a value that is not the latest, unless nobody can know of a later one.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/crash.h"
 #include "fathom/dev/driver.h"
 #include "fathom/dev/fault.h"
 
-#include "kv/format.h"
+#include "kv/media/format.h"
 
 #include <pthread.h>
 #include <time.h>

@@ -4,8 +4,8 @@
  * fails and works again or loses what it has not flushed, crashes and damage. Whatever a key has then is its
  * last acknowledged value, that of a change that failed after it, or nothing. FTH_LONG_TESTS=1 runs many more.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 #include "fathom/dev/fault.h"

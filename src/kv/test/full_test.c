@@ -3,8 +3,8 @@
  * The index grows, is full, and gets another size with a restart: no change is refused, the oldest items go
  * first, and none comes back with an older value.
  */
-#include "kv_fixture.h"
-#include "spoil_fixture.h"
+#include "kv/test/kv_fixture.h"
+#include "kv/test/spoil_fixture.h"
 
 #include "fathom/dev/crash.h"
 
