@@ -4,7 +4,7 @@
  * says how benchmarks behave.
  */
 #include "cli.h"
-#include "gpu/driver.h"
+#include "gpu/gpu_driver.h"
 
 /* One line per benchmark: its declaration here, its address in the table. Those of GPU threads are in a
  * table of their own. */

@@ -3,7 +3,7 @@
 #ifndef FTH_BENCH_GPU_CUB_ERROR_H
 #define FTH_BENCH_GPU_CUB_ERROR_H
 
-#include "rig.h"
+#include "gpu_setup.h"
 
 #include <exception>
 

@@ -6,7 +6,7 @@
  * which is the peer. gpublock_kernels.h has the kernels.
  */
 #include "gpublock_kernels.h"
-#include "rig.h"
+#include "gpu_setup.h"
 
 #include "fathom/dev/delay.h"
 

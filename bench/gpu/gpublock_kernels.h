@@ -7,7 +7,7 @@
 #ifndef FTH_BENCH_GPUBLOCK_KERNELS_H
 #define FTH_BENCH_GPUBLOCK_KERNELS_H
 
-#include "data.h"
+#include "gpu_data.h"
 #include "gpublock_lock.h"
 
 #include "fathom/gpu/io.h"

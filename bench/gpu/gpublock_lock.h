@@ -3,7 +3,7 @@
 #ifndef FTH_BENCH_GPUBLOCK_LOCK_H
 #define FTH_BENCH_GPUBLOCK_LOCK_H
 
-#include "one_lock.h"
+#include "queue/one_lock.h"
 
 struct gpublock_lock {
 	FTH_NVME_ALIGNED uint32_t lock;

@@ -5,7 +5,7 @@
  * gpucache_kernels.h has the kernels.
  */
 #include "gpucache_kernels.h"
-#include "rig.h"
+#include "gpu_setup.h"
 
 #include <stdlib.h>
 #include <string.h>

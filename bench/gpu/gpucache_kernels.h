@@ -6,7 +6,7 @@
 #ifndef FTH_BENCH_GPUCACHE_KERNELS_H
 #define FTH_BENCH_GPUCACHE_KERNELS_H
 
-#include "data.h"
+#include "gpu_data.h"
 
 #include "fathom/gpu/array.h"
 

@@ -4,7 +4,7 @@
  * stride, anywhere, and some much more often than others; cold and hot, through a cache in GPU
  * memory, against reading host memory directly, and against blocks that are copied with no cache.
  */
-#include "rig.h"
+#include "gpu_setup.h"
 
 #include "apps/team.h"
 

@@ -4,7 +4,7 @@
  * ways: through caches; with whole columns moved to the GPU; with whole columns that the CPU copies
  * into pinned memory first, as one does who reads them from files; and straight from host memory.
  */
-#include "rig.h"
+#include "gpu_setup.h"
 
 #include "apps/team.h"
 #include "apps/taxi/gpu.h"
