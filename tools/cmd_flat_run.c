@@ -9,7 +9,7 @@
 #include "flat_report.h"
 
 #include "dev/lock.h"
-#include "flat/fork.h"
+#include "flat/region/fork.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
@@ -190,7 +190,7 @@ static int size_scratch(struct job *job)
 	return 0;
 }
 
-/* The memory that the program and its children share; see src/flat/fork.h. */
+/* The memory that the program and its children share; see src/flat/region/fork.h. */
 static int prepare_children(struct job *job)
 {
 	uint64_t blocks = job->size / job->page * FORK_FACTOR;

@@ -6,7 +6,7 @@
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
-#include "pm/header.h"
+#include "pm/map/header.h"
 #include "pm/pm_internal.h"
 
 #include <dirent.h>

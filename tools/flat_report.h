@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "flat/preload/shared.h"
+#include "flat/preload/run_shared.h"
 
 /* For people, or one line of JSON. */
 void fth_flat_report(FILE *out, const struct run_shared *run);

@@ -2,30 +2,35 @@
 /*
  * A region, and the files that implement it:
  *
- *	open.c		opening, closing, options, statistics
+ * region/: the region and what it stands on
+ *	region.c	opening, closing, options, statistics
+ *	registry.c	the regions of this process
  *	map.c		the addresses that the program sees
- *	word.c		the lock of a page
- *	io.c		pages from and to the device
+ *	page_io.c	pages from and to the device
+ *	device_window.c	the window of the device: log and SSD-cache in it
+ *	fork.c		children of fork() that have the region too
+ * paging/: where a page is, and when it moves
+ *	page_word.c	state and lock of a page
  *	directory.c	which pages are in the SSD-cache, and which is evicted next (RRIP)
  *	ring.c		which pages are in DRAM, oldest first
- *	stay.c		which of the oldest stay longer
- *	stream.c	which pages are used one after the other
+ *	readmission.c	which of the oldest stay longer
  *	move.c		transitions of a page between states
- *	leave.c		eviction of many pages from DRAM
+ *	evict_batch.c	eviction of many pages from DRAM
  *	policy.c	when a page moves to DRAM
+ *	stream.c	which pages are used one after the other
  *	mover.c		the background thread
+ * access/: what programs ask for
  *	fault.c		signals
- *	registry.c	the regions of this process
+ *	load_store.c	load, store, gather and scatter
+ *	advise.c	advice, holds
+ *	discard.c	pages whose contents are no longer needed
+ *	donate.c	pages whose addresses are given to other mappings
+ * durable/: what survives
  *	sync.c		durability of everything
  *	persist.c	durability byte by byte
- *	log*.c		the log that it uses; recover.c replays it at open
- *	window.c	the window of the device: log and SSD-cache in it
- *	advise.c	advice, holds
- *	forget.c	pages whose contents are no longer needed
- *	lend.c		pages whose addresses are lent to other mappings
- *	fork.c		children of fork() that have the region too
- *	transfer.c	load, store, gather and scatter
- *	emul/		instructions on memory at another address
+ *	persist_log.c	the log that it uses, with log_medium.c, log_replay.c; recover.c replays it at open
+ * emul/: instructions on memory at another address
+ * preload/: unmodified programs (`fathom flat run`)
  *
  * Invariants, for pages that are not locked:
  *  1. FLASH: no memory. CACHED: a slot in the directory, whose frame holds the page. DRAM: a place in the
@@ -35,8 +40,8 @@
  *  4. Locks are taken in this order: pages, ascending; then a set of the directory, the ring or the policy. The latter
  *     are held for a few instructions, never while a thread waits for a page or for I/O.
  */
-#ifndef FATHOM_SRC_FLAT_INTERNAL_H
-#define FATHOM_SRC_FLAT_INTERNAL_H
+#ifndef FATHOM_SRC_FLAT_FLAT_INTERNAL_H
+#define FATHOM_SRC_FLAT_FLAT_INTERNAL_H
 
 #include <pthread.h>
 #include <signal.h>
@@ -44,9 +49,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "flat/fork.h"
-#include "flat/map.h"
-#include "flat/word.h"
+#include "flat/region/fork.h"
+#include "flat/region/map.h"
+#include "flat/paging/page_word.h"
 
 #include "fathom/base/stats.h"
 #include "fathom/flat.h"
@@ -90,7 +95,7 @@ struct flat_ring {
 	uint32_t lock;
 };
 
-/* See stay.c. */
+/* See readmission.c. */
 struct flat_stay {
 	uint8_t left_at : 7; /* generation in which it left DRAM; 0: never */
 	uint8_t gone : 1;    /* it left the SSD-cache, too */
@@ -223,7 +228,7 @@ static inline void flat_count(struct fth_flat *flat, enum fth_flat_stat which)
 	fth_stats_add(flat->stats, which, 1);
 }
 
-/* ---- io.c ---- */
+/* ---- page_io.c ---- */
 int io_open(struct fth_flat *flat);
 void io_close(struct fth_flat *flat);
 /* One page between memory and the device; its lock is held. Blocks. */
@@ -241,7 +246,7 @@ void io_give_landing(struct fth_flat *flat, const uint8_t *landing);
 int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
 	    unsigned n, int *results, uint64_t deadline);
 
-/* ---- window.c ---- */
+/* ---- device_window.c ---- */
 /* Open the window and decide what it is used for. Sets window, window_log, window_slots. */
 int window_open(struct fth_flat *flat);
 void window_close(struct fth_flat *flat);
@@ -262,7 +267,7 @@ int recover_open(struct fth_flat *flat, bool window, uint64_t at, uint64_t size,
 int recover_guard(struct fth_flat *flat);
 int recover_has_records(struct flat_log *log, bool *has);
 
-/* ---- transfer.c ---- */
+/* ---- load_store.c ---- */
 /* Returns 0, -ERANGE or, for a store, -EROFS. */
 int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t length, bool store);
 
@@ -315,7 +320,7 @@ uint64_t ring_pop(struct fth_flat *flat, bool *passing);
 /* Returns 0 or -ENOMEM. More pages than that may be in DRAM afterwards. */
 int ring_set_limit(struct flat_ring *ring, uint64_t limit);
 
-/* ---- stay.c: a page that is locked ---- */
+/* ---- readmission.c: a page that is locked ---- */
 int stay_open(struct fth_flat *flat);
 void stay_close(struct fth_flat *flat);
 /* It comes to DRAM, and not as one of those used one after the other. */
@@ -353,7 +358,7 @@ int move_straight(struct fth_flat *flat, uint64_t page, bool store);
 /* CACHED or DRAM to FLASH. */
 int move_out(struct fth_flat *flat, uint64_t page);
 
-/* ---- leave.c ---- */
+/* ---- evict_batch.c ---- */
 /*
  * Free up to n places in DRAM, at least one: the oldest pages go to the SSD-cache, or to flash if they were passing and are
  * clean. Returns 0, -EBUSY or the error of the device.
@@ -363,14 +368,14 @@ int move_oldest_down(struct fth_flat *flat, unsigned n);
 /* One page, which goes to flash. */
 int move_oldest_out(struct fth_flat *flat);
 
-/* ---- forget.c ---- */
+/* ---- discard.c ---- */
 /*
  * The contents of pages [first, end) are not needed any more: they become FRESH, and their memory is released. What the device
  * holds there is undefined until they are written again.
  */
 void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end);
 
-/* ---- lend.c ---- */
+/* ---- donate.c ---- */
 /*
  * Pages [first, end), some hundreds at most, become ordinary memory, with their contents if `keep`: `memory`, which is zero and as long
  * as they are, moves to their addresses. The caller may map or protect what it likes there. Returns 0, or a negative errno: then the pages
@@ -447,7 +452,7 @@ bool fault_was_sent(const siginfo_t *info);
 /* True if this thread has locks of pages: it is sent again when it has none. */
 bool fault_defer(const siginfo_t *info);
 void fault_send_again(const siginfo_t *info); /* to this thread */
-/* Block signals while page locks are held (word.h, 3). */
+/* Block signals while page locks are held (page_word.h, 3). */
 void fault_quiet(sigset_t *before);
 void fault_loud(const sigset_t *before);
 /*

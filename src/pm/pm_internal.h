@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the files of this folder share. map.c says which file does what. */
-#ifndef FATHOM_SRC_PM_INTERNAL_H
-#define FATHOM_SRC_PM_INTERNAL_H
+#ifndef FATHOM_SRC_PM_PM_INTERNAL_H
+#define FATHOM_SRC_PM_PM_INTERNAL_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -33,7 +33,7 @@ struct fth_pm {
 	bool readonly;
 	bool auto_flush; /* the processor's caches are durable */
 	uint32_t timeout_ms;
-	unsigned forks; /* fork.c: tells the process that mapped it from its children */
+	unsigned forks; /* owner.c: tells the process that mapped it from its children */
 	long pid;	/* of that process, for texts */
 	struct fth_stats *stats;
 	pthread_mutex_t lock;  /* guards txs */
@@ -94,12 +94,12 @@ int pm_header_make(struct fth_pm *pm, uint64_t tag);
 /* 0, or why it cannot be used; reads only. Sets pm->tag. */
 int pm_header_check(struct fth_pm *pm, uint64_t tag);
 
-/* ---- door.c: what persisting threads and the drain share ---- */
+/* ---- doorbell.c: what persisting threads and the drain share ---- */
 
 int pm_door_open(struct fth_pm *pm);
 void pm_door_close(struct fth_pm *pm);
 
-/* ---- drain.c ---- */
+/* ---- write_back.c ---- */
 
 int pm_drain_open(struct fth_pm *pm);
 /* Ends the server; waits for requests. Returns the sticky error. */
@@ -107,7 +107,7 @@ int pm_drain_close(struct fth_pm *pm);
 /* Wait until what was marked before is durable. */
 int pm_drain_wait(struct fth_pm *pm);
 
-/* ---- fork.c ---- */
+/* ---- owner.c ---- */
 
 /* This process maps the memory. */
 void pm_process_note(struct fth_pm *pm);
@@ -120,7 +120,7 @@ int pm_process_check(const struct fth_pm *pm);
 
 uint32_t pm_best_line(void);
 
-/* ---- memory.c: memory of the process as persistent memory, for tests ---- */
+/* ---- kind_memory.c: memory of the process as persistent memory, for tests ---- */
 
 /* `memory` has `length` bytes, header and all, and outlives it. */
 int pm_map_memory(void *memory, uint64_t length, const struct fth_pm_options *options,

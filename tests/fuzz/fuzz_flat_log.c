@@ -16,7 +16,7 @@
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 #include "fathom/flat.h"
-#include "flat/log.h"
+#include "flat/durable/persist_log.h"
 
 #include <errno.h>
 #include <string.h>

@@ -22,8 +22,8 @@
 #include "fathom/pm/checkpoint.h"
 #include "fathom/pm/log.h"
 #include "fathom/pm/tx.h"
-#include "pm/header.h"
-#include "pm/log_internal.h"
+#include "pm/map/header.h"
+#include "pm/areas/log_internal.h"
 #include "pm/pm_internal.h"
 
 #include <errno.h>

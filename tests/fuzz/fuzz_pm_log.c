@@ -15,7 +15,7 @@
 #include "fuzz_input.h"
 
 #include "fathom/base/error.h"
-#include "pm/log_internal.h"
+#include "pm/areas/log_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>

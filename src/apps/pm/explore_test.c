@@ -7,7 +7,7 @@
 
 #include "fathom/base/error.h"
 #include "fth_test.h"
-#include "pm/explore.h"
+#include "pm/explore/explore.h"
 #include "pm/pm_internal.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Instructions that fault, executed elsewhere. compile_x86.c makes copies, copy.c keeps them,
+ * Instructions that fault, executed elsewhere. translate_x86.c makes copies, translated.c keeps them,
  * enter_x86.c runs them; without Zydis or on other processors refuse.c takes the place of all.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "flat/emul/compile.h"
-#include "flat/emul/copy.h"
+#include "flat/emul/translate.h"
+#include "flat/emul/translated.h"
 #include "flat/emul/emul.h"
 #include "flat/emul/enter.h"
 

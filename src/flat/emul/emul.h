@@ -18,8 +18,8 @@
  *     emul_run() with -EFAULT: the handlers of SIGSEGV and SIGBUS call emul_fixup() first. The
  *     caller maps the page and the instruction faults again where the program can see it.
  */
-#ifndef FATHOM_SRC_FLAT_EMUL_H
-#define FATHOM_SRC_FLAT_EMUL_H
+#ifndef FATHOM_SRC_FLAT_EMUL_EMUL_H
+#define FATHOM_SRC_FLAT_EMUL_EMUL_H
 
 #include <stdbool.h>
 #include <stddef.h>

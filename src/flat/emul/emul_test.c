@@ -20,8 +20,8 @@
 
 #include "fathom/base/rng.h"
 #include "fathom/flat.h"
-#include "flat/emul/compile.h"
-#include "flat/emul/copy.h"
+#include "flat/emul/translate.h"
+#include "flat/emul/translated.h"
 #include "flat/emul/emul.h"
 #include "flat/emul/enter.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The way into and out of a copy. */
-#ifndef FATHOM_SRC_FLAT_ENTER_H
-#define FATHOM_SRC_FLAT_ENTER_H
+#ifndef FATHOM_SRC_FLAT_EMUL_ENTER_H
+#define FATHOM_SRC_FLAT_EMUL_ENTER_H
 
 #include <stdint.h>
 

@@ -4,10 +4,10 @@
  *
  *	calls.c		which call has which buffers; calls with one buffer
  *	vectors.c	calls with vectors of buffers, and messages
- *	small.c		calls that wait, and point to small things: times, addresses, masks
+ *	small_args.c	calls that wait, and point to small things: times, addresses, masks
  *	exec.c		strings of a new program
- *	hold.c		memory of the region for the time of a call
- *	copy.c		the program's memory, which may be wrong
+ *	hold_pages.c	memory of the region for the time of a call
+ *	user_copy.c	the program's memory, which may be wrong
  *
  * A call has the memory of the region in one of two ways:
  *  1. Held: the pages are in DRAM and stay there. For calls that do not wait for anybody: regular files and disks.
@@ -47,7 +47,7 @@ struct calls_record {
 	bool referenced; /* the kernel may use the copies after the call (MSG_ZEROCOPY) */
 };
 
-/* ---- hold.c ---- */
+/* ---- hold_pages.c ---- */
 /* NULL if too many calls of this thread are interrupted. */
 struct calls_record *calls_begin(void);
 void calls_end(struct calls_record *record);
@@ -87,7 +87,7 @@ bool vectors_has(long nr);
 bool vectors_touch(long nr, const long a[6]);
 long vectors_do(long nr, const long a[6], run_mask mask);
 
-/* ---- small.c ---- */
+/* ---- small_args.c ---- */
 /* Small things that a call points to, copied; at most one an argument. */
 struct small {
 	unsigned n;

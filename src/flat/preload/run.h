@@ -6,13 +6,14 @@
  *	child.c		fork()
  *	spans.c, heap.c	which pages of it are allocated
  *	alloc.c		malloc() and its family
- *	memory.c	mmap() and its family
- *	gate_x86.c	system calls that are not caught
+ *	mappings.c	mmap() and its family
+ *	syscall_gate_x86.c  system calls that are not caught
  *	dispatch.c	system calls that are
- *	calls.c		system calls whose buffers are in the region, with copy.c, exec.c, hold.c, small.c, vectors.c
- *	wrap.c		the common calls, without a signal
+ *	calls.c		system calls whose buffers are in the region, with user_copy.c, exec.c,
+ *			hold_pages.c, small_args.c, vectors.c
+ *	wrappers.c	the common calls, without a signal
  *	signals.c	the program's own handlers, masks and stacks for signals
- *	shared.h	statistics
+ *	run_shared.h	statistics
  *
  * Invariants
  *  1. Nothing here allocates memory by malloc() after start: a fault may come while the program's allocator holds its locks.
@@ -25,8 +26,8 @@
 #ifndef FATHOM_SRC_FLAT_PRELOAD_RUN_H
 #define FATHOM_SRC_FLAT_PRELOAD_RUN_H
 
-#include "flat/preload/gate.h"
-#include "flat/preload/shared.h"
+#include "flat/preload/syscall_gate.h"
+#include "flat/preload/run_shared.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -195,7 +196,7 @@ long calls_do(long nr, const long a[6], run_mask mask);
 int calls_get(void *to, uintptr_t from, size_t length);
 int calls_put(uintptr_t to, const void *from, size_t length);
 
-/* ---- memory.c: results are the kernel's ---- */
+/* ---- mappings.c: results are the kernel's ---- */
 long memory_map(const long a[6], bool ours);
 long memory_unmap(uintptr_t at, size_t length);
 long memory_remap(const long a[6]);

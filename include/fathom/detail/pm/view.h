@@ -28,7 +28,7 @@
  *
  * CPU and GPU never do a read-modify-write on the same word: over PCIe these are not atomic.
  *
- * With FTH_PM_TRACE defined, stores, flushes and fences of the CPU go to a recorder (src/pm/trace.h), from which the
+ * With FTH_PM_TRACE defined, stores, flushes and fences of the CPU go to a recorder (src/pm/explore/trace.h), from which the
  * crash explorer makes all states that a crash could leave. With FTH_PM_STOP (or FTH_PM_TRACE) defined, the
  * process or the kernel is stopped at a fence of choice: door->stop_after.
  */

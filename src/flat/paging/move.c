@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Transitions of a page between states. The caller holds the lock of the page; other pages that have to make room are locked with
+ * a try-lock, never by waiting.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "flat/flat_internal.h"
+#include "flat/paging/race.h"
+
+#include "fathom/base/error.h"
+#include "fathom/hd/wait.h"
+
+#define DOWN_MANY   8u
+#define DOWN_SHARE  64u
+#define WRITE_TRIES 4 /* victims whose write may fail before the access fails */
+
+uint8_t *move_find(struct fth_flat *flat, uint64_t page)
+{
+	return word_state(&flat->words[page]) == WORD_DRAM
+		       ? map_at(&flat->map, page)
+		       : directory_frame(&flat->directory, page);
+}
+
+/* First, and then stores are allowed: another thread that stores, and syncs, must find it so. */
+static void set_dirty(struct fth_flat *flat, uint64_t page)
+{
+	word_set(&flat->words[page], WORD_DIRTY, WORD_DIRTY);
+	sync_note_dirty(flat, page);
+}
+
+int move_allow_store(struct fth_flat *flat, uint64_t page)
+{
+	uint32_t *word = &flat->words[page];
+	int rc = 0;
+
+	if (word_get(word) & WORD_DIRTY)
+		return 0;
+	set_dirty(flat, page);
+	if (word_state(word) == WORD_DRAM)
+		rc = map_allow_stores(&flat->map, page);
+	if (rc < 0) {
+		word_set(word, WORD_DIRTY, 0);
+		return rc;
+	}
+	if (word_state(word) == WORD_CACHED)
+		mover_note_dirty(flat);
+	return 0;
+}
+
+int move_stop_stores(struct fth_flat *flat, uint64_t page)
+{
+	bool writable = word_get(&flat->words[page]) & WORD_DIRTY;
+
+	return writable ? map_forbid_stores(&flat->map, page) : 0;
+}
+
+static int clean(struct fth_flat *flat, uint64_t page)
+{
+	uint64_t start = flat->options.model.stack_write_ns ? fth_now_ns() : 0;
+	int rc;
+
+	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
+		return 0;
+	FLAT_READS_BEGIN();
+	rc = io_write(flat, page, move_find(flat, page));
+	FLAT_READS_END();
+	fault_delay(start, flat->options.model.stack_write_ns);
+	if (rc == 0)
+		word_set(&flat->words[page], WORD_DIRTY, 0);
+	return rc;
+}
+
+void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
+{
+	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
+	stay_end(flat, old);
+	directory_replace(&flat->directory, old, page);
+	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
+}
+
+/* Write `old`, which is locked, if it was changed, and give its slot to `page`. */
+static int take_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
+{
+	int rc;
+
+	if (word_get(&flat->words[old]) & WORD_DIRTY)
+		mover_ask_clean(flat);
+	rc = clean(flat, old);
+
+	if (rc < 0) { /* the next try finds another */
+		(void)directory_touch(&flat->directory, old);
+		return rc;
+	}
+	move_give_slot(flat, old, page);
+	return 0;
+}
+
+/* A slot in the SSD-cache. -EBUSY if all pages of the set are locked, at once or, if it may wait, after a while. */
+static int find_slot(struct fth_flat *flat, uint64_t page, bool wait)
+{
+	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
+	unsigned tries = 0;
+
+	for (;;) {
+		uint64_t old = directory_enter(flat, page);
+		int rc;
+
+		if (old == FLAT_NONE)
+			return 0;
+		if (old == DIRECTORY_BUSY) {
+			if (!wait || fth_now_ns() >= deadline)
+				return -EBUSY;
+			sched_yield();
+			continue;
+		}
+		rc = take_slot(flat, old, page);
+		word_unlock(&flat->words[old]);
+		if (rc == 0 || ++tries == WRITE_TRIES)
+			return rc;
+	}
+}
+
+int move_in_begin(struct fth_flat *flat, uint64_t page)
+{
+	return find_slot(flat, page, true);
+}
+
+int move_in_try(struct fth_flat *flat, uint64_t page)
+{
+	return find_slot(flat, page, false);
+}
+
+void move_in_end(struct fth_flat *flat, uint64_t page, int result)
+{
+	if (result == 0)
+		word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
+	else if (word_state(&flat->words[page]) !=
+		 WORD_BROKEN) /* else its frame may still be written to */
+		directory_remove(&flat->directory, page);
+}
+
+int move_in(struct fth_flat *flat, uint64_t page)
+{
+	uint64_t start = 0;
+	int rc;
+
+	if (word_state(&flat->words[page]) == WORD_BROKEN)
+		return -ETIMEDOUT;
+	rc = move_in_begin(flat, page);
+	if (rc < 0)
+		return rc;
+	if (flat->options.model.stack_read_ns)
+		start = fth_now_ns();
+	rc = io_read(flat, page, directory_frame(&flat->directory, page));
+	fault_delay(start, flat->options.model.stack_read_ns);
+	move_in_end(flat, page, rc);
+	return rc;
+}
+
+/* Pages that leave DRAM together when it is full: their release costs less than that of each alone. */
+static unsigned down_many(const struct fth_flat *flat)
+{
+	uint64_t many = __atomic_load_n(&flat->ring.limit, __ATOMIC_RELAXED) / DOWN_SHARE;
+
+	return many < 1 ? 1 : many < DOWN_MANY ? (unsigned)many : DOWN_MANY;
+}
+
+/* A place in DRAM. */
+static int take_place(struct fth_flat *flat)
+{
+	int rc;
+
+	while (!ring_reserve(&flat->ring)) {
+		rc = move_oldest_down(flat, down_many(flat));
+		if (rc < 0)
+			return rc;
+	}
+	mover_keep_room(flat);
+	return 0;
+}
+
+int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing)
+{
+	uint32_t *word = &flat->words[page];
+	bool writable = word_get(word) & WORD_DIRTY;
+	uint64_t start = flat->options.model.map_ns ? fth_now_ns() : 0;
+	int rc = map_put(&flat->map, page, copy, writable);
+
+	if (rc < 0)
+		return rc;
+	fault_delay(start, flat->options.model.map_ns);
+	directory_remove(&flat->directory, page);
+	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
+	if (!passing)
+		stay_enter(flat, page);
+	ring_push(flat, page, passing);
+	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
+	return 0;
+}
+
+int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
+{
+	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
+	int rc = take_place(flat);
+
+	if (rc < 0)
+		return rc;
+	fault_delay(start, flat->options.model.promote_ns);
+	if (store)
+		set_dirty(flat, page);
+	rc = move_up_from(flat, page, directory_frame(&flat->directory, page), passing);
+	if (rc < 0)
+		ring_unreserve(&flat->ring);
+	return rc;
+}
+
+int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
+{
+	static uint8_t zeroes[FTH_FLAT_PAGE_MAX];
+	int rc = take_place(flat);
+
+	if (rc < 0)
+		return rc;
+	if (store)
+		set_dirty(flat, page);
+	rc = map_put(&flat->map, page, zeroes, store);
+	if (rc < 0) {
+		word_set(&flat->words[page], WORD_DIRTY, 0);
+		ring_unreserve(&flat->ring);
+		return rc;
+	}
+	word_set(&flat->words[page], WORD_STATE | WORD_DIRTY, WORD_DRAM | (store ? WORD_DIRTY : 0));
+	stay_enter(flat, page);
+	ring_push(flat, page, false);
+	flat_count(flat, FTH_FLAT_STAT_PROMOTIONS);
+	return 0;
+}
+
+/* The page has a place in DRAM; its bytes come to `landing`. */
+static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8_t *landing,
+			 uint64_t start)
+{
+	const struct fth_flat_model *model = &flat->options.model;
+	int rc = io_read(flat, page, landing);
+
+	if (rc < 0)
+		return rc;
+	fault_delay(start, model->stack_read_ns + model->promote_ns);
+	if (store)
+		set_dirty(flat, page);
+	rc = move_up_from(flat, page, landing, false);
+	if (rc < 0)
+		word_set(&flat->words[page], WORD_DIRTY, 0);
+	return rc;
+}
+
+int move_straight(struct fth_flat *flat, uint64_t page, bool store)
+{
+	uint64_t start = fth_now_ns();
+	uint8_t *landing;
+	int rc;
+
+	if (word_state(&flat->words[page]) == WORD_BROKEN)
+		return -ETIMEDOUT;
+	landing = io_take_landing(flat);
+	if (!landing) {
+		rc = move_in(flat, page);
+		return rc < 0 ? rc : move_up(flat, page, store, false);
+	}
+	rc = take_place(flat);
+	if (rc == 0) {
+		rc = read_straight(flat, page, store, landing, start);
+		if (rc < 0)
+			ring_unreserve(&flat->ring);
+	}
+	if (word_state(&flat->words[page]) != WORD_BROKEN) /* else it may still be written to */
+		io_give_landing(flat, landing);
+	return rc;
+}
+
+int move_out(struct fth_flat *flat, uint64_t page)
+{
+	bool dram = word_state(&flat->words[page]) == WORD_DRAM;
+	int rc = dram ? move_stop_stores(flat, page) : 0;
+
+	if (rc == 0)
+		rc = clean(flat, page);
+	if (rc == 0 && dram)
+		rc = map_take(&flat->map, page);
+	if (rc < 0) {
+		if (dram && (word_get(&flat->words[page]) & WORD_DIRTY))
+			(void)map_allow_stores(&flat->map, page);
+		return rc;
+	}
+	if (dram)
+		ring_unreserve(&flat->ring);
+	else
+		directory_remove(&flat->directory, page);
+	word_set(&flat->words[page], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
+	return 0;
+}
