@@ -5,8 +5,8 @@
  * Each statement is run in turn. Rows are printed as CSV without a header, failures as a line that begins
  * with "ERROR: ", and EXPLAIN prints the logical tree. Every table is in memory.
  */
-#include "query/sql/reference_fixture.h"
-#include "query/sql/value.h"
+#include "query/sql/test/reference_fixture.h"
+#include "query/sql/value/value.h"
 
 #include "fathom/base/error.h"
 

@@ -12,8 +12,8 @@
 
 #include "query/set/group.h"
 #include "query/vec/agg.h"
-#include "query/vec/kern.h"
-#include "query/vec/prog.h"
+#include "query/vec/kern/kern.h"
+#include "query/vec/prog/prog.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"

@@ -3,7 +3,7 @@
 #include "query/query.h"
 #include "query/plan/estimate.h"
 #include "query/task/rows.h"
-#include "table/writer.h"
+#include "table/write/writer.h"
 
 #include "fathom/base/error.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Results as Arrow streams: types, values, nulls, errors, and ends at any time. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "fathom/base/error.h"
 #include "fathom/query/arrow.h"

@@ -5,7 +5,7 @@
 
 #include "fathom/table.h"
 #include "query/mem/qmem.h"
-#include "query/sql/catalog.h"
+#include "query/sql/sql_catalog.h"
 
 struct catalog;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* From SQL text to rows: front end, planner and executor on small tables, in several budgets and threads. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "query/catalog.h"
 #include "query/plan/plan.h"
@@ -8,7 +8,7 @@
 #include "query/sql/sql.h"
 #include "query/task/exec.h"
 #include "query/task/rows.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 struct answer {
 	const struct task *last;

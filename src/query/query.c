@@ -5,7 +5,7 @@
 #include "base/options.h"
 #include "query/plan/estimate.h"
 #include "query/plan/plan.h"
-#include "query/sql/arena.h"
+#include "query/sql/sql_arena.h"
 #include "query/task/scratch.h"
 #include "query/views.h"
 

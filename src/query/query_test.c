@@ -5,7 +5,7 @@
  */
 #include "fathom/base/error.h"
 #include "fathom/query.h"
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

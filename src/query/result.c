@@ -2,7 +2,7 @@
 /* Results for the caller: batches of rows, read value by value. */
 #include "query/query.h"
 #include "query/task/rows.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include "fathom/base/error.h"
 

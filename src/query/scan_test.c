@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What scans read and what they leave out; reads that fail, damaged chunks, queries that are canceled. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "fathom/vol.h"
 #include "query/catalog.h"

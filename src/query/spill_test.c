@@ -4,7 +4,7 @@
  * spills ends with the error, and gives back its memory and all blocks. FTH_LONG_TESTS fails every operation of the
  * device and tries every size of it, not a few of them, and each with one thread and with two.
  */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "dev/dev_wrap.h"
 #include "fathom/dev/fault.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fathom/table/schema.h"
 
-#include "table/names.h"
+#include "table/place/names.h"
 
 #include "fathom/base/error.h"
 

@@ -2,7 +2,7 @@
 /* Snapshots. */
 #include "table/table.h"
 
-#include "table/db.h"
+#include "table/place/db.h"
 
 #include "fathom/base/error.h"
 

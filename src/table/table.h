@@ -3,7 +3,7 @@
 #ifndef TABLE_TABLE_H
 #define TABLE_TABLE_H
 
-#include "table/manifest.h"
+#include "table/place/manifest.h"
 
 #include "fathom/table/read.h"
 

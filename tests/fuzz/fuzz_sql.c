@@ -3,7 +3,7 @@
  * SQL text: whatever it says, compiling ends with a tree whose invariants hold or with an error that has a
  * text. Seeds: statements over the tables below.
  */
-#include "query/sql/arena.h"
+#include "query/sql/sql_arena.h"
 #include "query/sql/sql.h"
 
 #include "fathom/base/error.h"

@@ -3,8 +3,8 @@
  * A text to be loaded. The first byte picks the layout, the rest is the text, whose first line may be a header. What is
  * parsed is inside its types: writing it fails nowhere.
  */
-#include "table/parse.h"
-#include "table/writer.h"
+#include "table/text/parse.h"
+#include "table/write/writer.h"
 
 #include "fathom/table.h"
 

@@ -15,7 +15,7 @@
 #include "query/task/decode.h"
 #include "query/task/runner.h"
 #include "query/task/skip.h"
-#include "query/vec/prog.h"
+#include "query/vec/prog/prog.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef FTH_QUERY_PLAN_H
 #define FTH_QUERY_PLAN_H
 
-#include "query/sql/tree.h"
+#include "query/sql/tree/tree.h"
 #include "query/task/task.h"
 
 struct plan_options {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Rules of the planner on a schema of books: which tasks a query becomes, and that its answer is right. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "query/catalog.h"
 #include "query/plan/plan.h"

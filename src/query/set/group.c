@@ -6,7 +6,7 @@
 #include "query/set/group.h"
 #include "query/set/rows.h"
 
-#include "query/vec/text.h"
+#include "query/vec/scalar/text.h"
 
 #include "fathom/base/rng.h"
 

@@ -2,7 +2,7 @@
 /* Composite keys. */
 #include "query/set/key.h"
 #include "query/set/rows.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include "fathom/base/error.h"
 

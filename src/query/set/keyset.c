@@ -7,7 +7,7 @@
  */
 #include "query/set/keyset.h"
 #include "query/set/rows.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/atomic.h"

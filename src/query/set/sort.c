@@ -7,8 +7,8 @@
  */
 #include "query/set/sort.h"
 
-#include "query/vec/num.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/num.h"
+#include "query/vec/scalar/text.h"
 
 #include "fathom/base/error.h"
 

@@ -5,7 +5,7 @@
  */
 #include "query/set/sort.h"
 
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include <errno.h>
 

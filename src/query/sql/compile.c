@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The front end as a whole. Its files, in the order in which a text passes them:
+ * The front end as a whole. Its folders, in the order in which a text passes them:
  *
- *  parse.c                     text to PostgreSQL's parse tree, nesting bounded
- *  bind_statement.c            statements; bind_select.c, bind_set.c, bind_from.c: queries;
- *  bind_expr.c, bind_call.c    expressions; bind_scope.c: names; typing.c: types
- *  rewrite.c                   the order of the rewrites: unnest*.c (subqueries), push.c and join.c
- *                              (predicates), simplify.c (expressions), facts.c and reduce.c
- *                              (uniqueness), prune.c (columns), annotate.c (NULLs)
- *  dump.c, check.c, same.c     the tree as text; its invariants; equal parts of it
+ *  bind/     parse.c: text to PostgreSQL's parse tree, nesting bounded; bind_statement.c: statements;
+ *            bind_select.c, bind_set.c, bind_from.c: queries; bind_expr.c, bind_call.c: expressions;
+ *            bind_scope.c: names; typing.c: types; script.c: a script cut into statements
+ *  rewrite/  rewrite.c: the order of the rewrites; unnest*.c: subqueries; push_predicates.c and
+ *            inner_joins.c: predicates; simplify.c: expressions; dependencies.c and
+ *            use_uniqueness.c: uniqueness; prune_columns.c: columns; mark_nullable.c: NULLs
+ *  tree/     nodes of the logical tree: making, walking, comparing
+ *  value/    values: text, calendar; eval*.c: what operators do
  *
- * Below them: build*.c (nodes), context.c (errors, memory, sets), arena.c, value.c, eval*.c.
+ * context.c has errors, memory and sets; sql_arena.c the memory of a statement.
  */
-#include "query/sql/bind.h"
+#include "query/sql/bind/bind.h"
 
 #include "fathom/base/error.h"
 

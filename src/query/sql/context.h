@@ -9,9 +9,9 @@
 #ifndef QUERY_SQL_CONTEXT_H
 #define QUERY_SQL_CONTEXT_H
 
-#include "query/sql/arena.h"
+#include "query/sql/sql_arena.h"
 #include "query/sql/sql.h"
-#include "query/sql/tree.h"
+#include "query/sql/tree/tree.h"
 
 #include <setjmp.h>
 

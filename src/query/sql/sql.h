@@ -9,9 +9,9 @@
 #ifndef QUERY_SQL_SQL_H
 #define QUERY_SQL_SQL_H
 
-#include "query/sql/arena.h"
-#include "query/sql/catalog.h"
-#include "query/sql/tree.h"
+#include "query/sql/sql_arena.h"
+#include "query/sql/sql_catalog.h"
+#include "query/sql/tree/tree.h"
 
 #define SQL_TEXT_MAX	 (1u << 20)  /* bytes of one statement */
 #define SQL_MEMORY_LIMIT (64u << 20) /* default limit of a statement's arena */

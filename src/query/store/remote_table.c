@@ -5,7 +5,7 @@
 #include "fathom/base/error.h"
 #include "fathom/dev/driver.h"
 #include "fathom/hd/wait.h"
-#include "table/db.h"
+#include "table/place/db.h"
 
 #include <errno.h>
 #include <stdio.h>

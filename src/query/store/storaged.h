@@ -13,7 +13,7 @@
 #include "fathom/query/storage.h"
 #include "query/mem/qmem.h"
 #include "query/store/wire.h"
-#include "table/db.h"
+#include "table/place/db.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The storage daemon and its hosts, in one process: answers, suspensions, hostile and stuck clients, ends. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"

@@ -12,7 +12,7 @@
 #include "query/task/decode.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include <errno.h>
 #include <stdatomic.h>

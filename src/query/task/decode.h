@@ -5,7 +5,7 @@
 
 #include "fathom/table.h"
 #include "query/mem/qmem.h"
-#include "query/vec/expr.h"
+#include "query/vec/prog/expression.h"
 
 struct decoder;
 

@@ -11,7 +11,7 @@
 #include "query/task/rows.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include <errno.h>
 

@@ -5,8 +5,8 @@
 
 #include "fathom/base/error.h"
 #include "query/set/rows.h"
-#include "query/vec/num.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/num.h"
+#include "query/vec/scalar/text.h"
 
 #include <errno.h>
 

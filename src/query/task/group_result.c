@@ -4,8 +4,8 @@
 #include "query/task/rows.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/kern.h"
-#include "query/vec/num.h"
+#include "query/vec/kern/kern.h"
+#include "query/vec/scalar/num.h"
 
 #include <errno.h>
 

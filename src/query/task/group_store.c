@@ -24,7 +24,7 @@
 #include "query/task/rows.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/text.h"
 
 #include <errno.h>
 

@@ -3,7 +3,7 @@
 #include "query/task/group_internal.h"
 #include "query/set/rows.h"
 #include "query/task/rows.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include <errno.h>
 

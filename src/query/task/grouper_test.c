@@ -7,8 +7,8 @@
 
 #include "query/task/grouper.h"
 #include "query/task/rows.h"
-#include "query/vec/num.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/num.h"
+#include "query/vec/scalar/text.h"
 
 #include "fathom/base/rng.h"
 

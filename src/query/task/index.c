@@ -6,7 +6,7 @@
 #include "query/task/index_internal.h"
 
 #include "query/set/rows.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include <errno.h>
 #include <math.h>

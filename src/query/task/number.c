@@ -6,7 +6,7 @@
 #include "fathom/base/rng.h"
 
 #include "query/set/rows.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 static unsigned bits_of(fth_u128 span)
 {

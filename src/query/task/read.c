@@ -6,7 +6,7 @@
 #include "query/task/names.h"
 #include "query/task/reader.h"
 #include "query/task/slot.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 /* Task text: expressions and constants. */
 #include "query/task/names.h"
 #include "query/task/reader.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include "fathom/base/error.h"
 

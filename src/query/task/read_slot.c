@@ -3,7 +3,7 @@
 #include "query/task/names.h"
 #include "query/task/reader.h"
 #include "query/task/slot.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include <string.h>
 

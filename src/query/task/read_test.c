@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Task text: what is printed is read back as it was; wrong text is refused with its place. */
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #include "fathom/base/error.h"
 #include "fathom/query/task.h"

@@ -25,7 +25,7 @@
 #include "query/task/grouper.h"
 #include "query/task/scan.h"
 #include "query/task/sorter.h"
-#include "query/vec/prog.h"
+#include "query/vec/prog/prog.h"
 
 struct result {
 	struct rows *rows;	    /* OUTPUT */

@@ -2,7 +2,7 @@
 #include "query/task/show.h"
 
 #include "query/task/names.h"
-#include "query/vec/num.h"
+#include "query/vec/scalar/num.h"
 
 #include <inttypes.h>
 #include <string.h>

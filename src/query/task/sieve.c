@@ -13,7 +13,7 @@
  */
 #include "query/task/runner.h"
 
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include <errno.h>
 

@@ -2,8 +2,8 @@
 #include "query/task/slot.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/num.h"
-#include "query/vec/prog.h"
+#include "query/vec/scalar/num.h"
+#include "query/vec/prog/prog.h"
 
 #include <errno.h>
 

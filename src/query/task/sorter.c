@@ -5,7 +5,7 @@
 
 #include "fathom/base/error.h"
 #include "query/set/sort.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/text.h"
 
 #include <errno.h>
 

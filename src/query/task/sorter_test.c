@@ -7,7 +7,7 @@
 
 #include "query/task/rows.h"
 #include "query/task/sorter.h"
-#include "query/vec/text.h"
+#include "query/vec/scalar/text.h"
 
 #include "fathom/base/rng.h"
 

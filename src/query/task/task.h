@@ -34,7 +34,7 @@
 #define FTH_QUERY_TASK_H
 
 #include "fathom/table.h"
-#include "query/vec/expr.h"
+#include "query/vec/prog/expression.h"
 
 #define TASK_NONE UINT32_MAX
 

@@ -3,7 +3,7 @@
 #include "fathom/base/error.h"
 #include "fathom/query.h"
 #include "query/task/runner.h"
-#include "table/table_fixture.h"
+#include "table/test/table_fixture.h"
 
 #define SLOTS 3u
 #define ROWS  6000u

@@ -4,9 +4,9 @@
  * they do without groups. With many, each row adds to its group.
  */
 #include "query/vec/agg.h"
-#include "query/vec/kern.h"
-#include "query/vec/num.h"
-#include "query/vec/text.h"
+#include "query/vec/kern/kern.h"
+#include "query/vec/scalar/num.h"
+#include "query/vec/scalar/text.h"
 
 bool fth_agg_fits_i64(fth_i128 lo, fth_i128 hi, uint64_t rows)
 {

@@ -3,7 +3,7 @@
 #include "fth_test.h"
 
 #include "query/vec/agg.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 #include "fathom/base/rng.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bitmaps, selections and plain access to vectors. Beside it: kern*.c the loops, expr.c expression trees,
- * lower*.c their compilation into programs, run*.c the execution, agg.c aggregates, num.c, civil.c, text.c
- * and like.c values of single rows.
+ * Bitmaps, selections and plain access to vectors. Beside it: agg.c aggregates; kern/ the loops; prog/
+ * expression trees (expression.c), their compilation into programs (lower*.c) and the execution
+ * (prog_run*.c); scalar/ values of single rows.
  */
 #include "query/vec/vec.h"
-#include "query/vec/kern.h"
+#include "query/vec/kern/kern.h"
 
 enum fth_phys fth_phys_for(fth_i128 lo, fth_i128 hi)
 {
