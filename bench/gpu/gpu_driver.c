@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The front of all benchmarks of GPU threads. Siblings: workloads.c has the table of them, rig.cu
+/* The front of all benchmarks of GPU threads. Siblings: workloads.c has the table of them, setup.cu
  * what they share on the GPU. */
 #include "gpu_driver.h"
 

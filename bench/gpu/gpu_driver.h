@@ -2,7 +2,7 @@
 /*
  * Benchmarks of GPU threads. Each is a row of the table in workloads.c: a name, options, and a
  * function in a .cu file that measures. driver.c does the rest for all of them: it reads the options,
- * prints cases as they come, and ends with the line of JSON. rig.h has what the functions share.
+ * prints cases as they come, and ends with the line of JSON. setup.h has what the functions share.
  */
 #ifndef FTH_BENCH_GPU_DRIVER_H
 #define FTH_BENCH_GPU_DRIVER_H
@@ -79,10 +79,10 @@ void gpu_progress(const char *what, uint64_t done, uint64_t total);
 
 /* ---- workloads ---- */
 
-struct gpu_rig;
+struct gpu_setup;
 
 /* Measure and check; 0, -EILSEQ for wrong data, -EINTR, or another error with a text. */
-typedef int gpu_run_function(const struct gpu_settings *s, struct gpu_rig *rig,
+typedef int gpu_run_function(const struct gpu_settings *s, struct gpu_setup *setup,
 			     struct gpu_report *report);
 
 /* In .cu files, so only where CUDA is. */

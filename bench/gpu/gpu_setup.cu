@@ -7,7 +7,7 @@
 
 /* ---- the GPU ---- */
 
-int gpu_rig_open(struct gpu_rig *rig)
+int gpu_setup_open(struct gpu_setup *setup)
 {
 	int devices = 0, rc;
 
@@ -15,88 +15,88 @@ int gpu_rig_open(struct gpu_rig *rig)
 	rc = fth_gpu_check(cudaGetDeviceCount(&devices), "looking for a GPU");
 	if (rc == 0 && devices == 0)
 		rc = fth_fail(EOPNOTSUPP, "no GPU found");
-	TRY(rc, cudaGetDeviceProperties(&rig->gpu, 0));
+	TRY(rc, cudaGetDeviceProperties(&setup->gpu, 0));
 	for (unsigned t = 0; t < GPU_TILES; t++) {
-		TRY(rc, cudaStreamCreateWithFlags(&rig->streams[t], cudaStreamNonBlocking));
-		TRY(rc, cudaEventCreateWithFlags(&rig->events[t], cudaEventDisableTiming));
+		TRY(rc, cudaStreamCreateWithFlags(&setup->streams[t], cudaStreamNonBlocking));
+		TRY(rc, cudaEventCreateWithFlags(&setup->events[t], cudaEventDisableTiming));
 	}
-	TRY(rc, cudaEventCreate(&rig->begin));
-	TRY(rc, cudaEventCreate(&rig->end));
-	rig->stream = rig->streams[0];
+	TRY(rc, cudaEventCreate(&setup->begin));
+	TRY(rc, cudaEventCreate(&setup->end));
+	setup->stream = setup->streams[0];
 	return rc;
 }
 
-static void destroy_events(struct gpu_rig *rig)
+static void destroy_events(struct gpu_setup *setup)
 {
 	for (unsigned t = 0; t < GPU_TILES; t++) {
-		if (rig->streams[t])
-			(void)cudaStreamDestroy(rig->streams[t]);
-		if (rig->events[t])
-			(void)cudaEventDestroy(rig->events[t]);
+		if (setup->streams[t])
+			(void)cudaStreamDestroy(setup->streams[t]);
+		if (setup->events[t])
+			(void)cudaEventDestroy(setup->events[t]);
 	}
-	if (rig->begin)
-		(void)cudaEventDestroy(rig->begin);
-	if (rig->end)
-		(void)cudaEventDestroy(rig->end);
+	if (setup->begin)
+		(void)cudaEventDestroy(setup->begin);
+	if (setup->end)
+		(void)cudaEventDestroy(setup->end);
 }
 
-int gpu_rig_close(struct gpu_rig *rig)
+int gpu_setup_close(struct gpu_setup *setup)
 {
-	int rc = gpu_rig_close_drive(rig), closed;
+	int rc = gpu_setup_close_drive(setup), closed;
 
 	/* A controller that does not end: cudaFree() would wait for it, for ever. */
 	if (rc == -ETIME)
 		return rc;
-	closed = fth_gpu_work_close(rig->work);
+	closed = fth_gpu_work_close(setup->work);
 	/* What fails from here on fails because the GPU has, and that was told. */
-	while (rig->memories > 0) {
-		rig->memories--;
-		if (rig->memory[rig->memories].host)
-			(void)cudaFreeHost(rig->memory[rig->memories].at);
+	while (setup->memories > 0) {
+		setup->memories--;
+		if (setup->memory[setup->memories].host)
+			(void)cudaFreeHost(setup->memory[setup->memories].at);
 		else
-			(void)cudaFree(rig->memory[rig->memories].at);
+			(void)cudaFree(setup->memory[setup->memories].at);
 	}
-	destroy_events(rig);
-	if (rig->medium.pinned)
-		(void)cudaHostUnregister(rig->medium.host);
-	if (rig->medium.host)
-		(void)munmap(rig->medium.host, rig->medium.bytes);
-	*rig = gpu_rig();
+	destroy_events(setup);
+	if (setup->medium.pinned)
+		(void)cudaHostUnregister(setup->medium.host);
+	if (setup->medium.host)
+		(void)munmap(setup->medium.host, setup->medium.bytes);
+	*setup = gpu_setup();
 	return rc < 0 ? rc : closed;
 }
 
 int gpu_run(gpu_run_function *run, const struct gpu_settings *s, struct gpu_report *report)
 {
-	struct gpu_rig rig = {};
+	struct gpu_setup setup = {};
 	struct fth_gpu_kept kept;
-	int rc = gpu_rig_open(&rig), closed;
+	int rc = gpu_setup_open(&setup), closed;
 
 	if (rc == 0) {
-		gpu_name(report, rig.gpu.name);
-		rc = run(s, &rig, report);
+		gpu_name(report, setup.gpu.name);
+		rc = run(s, &setup, report);
 	}
 	kept = fth_gpu_keep(rc);
-	closed = gpu_rig_close(&rig);
+	closed = gpu_setup_close(&setup);
 	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }
 
 /* ---- memory ---- */
 
-int gpu_rig_map(struct gpu_rig *rig, size_t bytes)
+int gpu_setup_map(struct gpu_setup *setup, size_t bytes)
 {
 	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (at == MAP_FAILED)
 		return fth_fail(errno, "cannot allocate %zu bytes of host memory", bytes);
-	rig->medium.host = (char *)at;
-	rig->medium.bytes = bytes;
+	setup->medium.host = (char *)at;
+	setup->medium.bytes = bytes;
 	(void)madvise(at, bytes, MADV_HUGEPAGE); /* a wish */
 	return 0;
 }
 
-int gpu_rig_pin(struct gpu_rig *rig)
+int gpu_setup_pin(struct gpu_setup *setup)
 {
-	struct gpu_medium *m = &rig->medium;
+	struct gpu_medium *m = &setup->medium;
 	uint64_t begin = fth_now_ns();
 	int rc = fth_gpu_check(cudaHostRegister(m->host, m->bytes, cudaHostRegisterMapped),
 			       "pinning memory");
@@ -109,79 +109,80 @@ int gpu_rig_pin(struct gpu_rig *rig)
 			     "its GPU address");
 }
 
-int gpu_rig_alloc_bytes(struct gpu_rig *rig, void **at, size_t bytes, bool host)
+int gpu_setup_alloc_bytes(struct gpu_setup *setup, void **at, size_t bytes, bool host)
 {
 	int rc;
 
-	if (rig->memories == GPU_MEMORY_MAX)
+	if (setup->memories == GPU_MEMORY_MAX)
 		return fth_fail(ENOMEM, "more than %d memory allocations", GPU_MEMORY_MAX);
 	rc = fth_gpu_check(host ? cudaMallocHost(at, bytes) : cudaMalloc(at, bytes),
 			   "taking memory");
 	if (rc < 0)
 		return rc;
-	rig->memory[rig->memories].at = *at;
-	rig->memory[rig->memories++].host = host;
+	setup->memory[setup->memories].at = *at;
+	setup->memory[setup->memories++].host = host;
 	return 0;
 }
 
 /* ---- drives and caches ---- */
 
-int gpu_rig_drive(struct gpu_rig *rig, uint64_t queues, uint64_t warps)
+int gpu_setup_drive(struct gpu_setup *setup, uint64_t queues, uint64_t warps)
 {
 	struct fth_gpu_drive_options opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 
-	opts.bytes = rig->medium.bytes;
-	opts.memory = rig->medium.host;
+	opts.bytes = setup->medium.bytes;
+	opts.memory = setup->medium.host;
 	opts.queues = (uint32_t)queues;
 	opts.warps = (uint32_t)warps;
-	return fth_gpu_drive_open(&opts, &rig->drive);
+	return fth_gpu_drive_open(&opts, &setup->drive);
 }
 
-int gpu_rig_cache(struct gpu_rig *rig, uint64_t bytes, uint64_t line, struct fth_gpu_cache **cache)
+int gpu_setup_cache(struct gpu_setup *setup, uint64_t bytes, uint64_t line,
+		    struct fth_gpu_cache **cache)
 {
 	struct fth_gpu_cache_options opts = FTH_GPU_CACHE_OPTIONS_INIT;
-	unsigned i = rig->caches[0] ? 1 : 0;
+	unsigned i = setup->caches[0] ? 1 : 0;
 	int rc;
 
 	opts.bytes = bytes;
 	opts.line = (uint32_t)line;
-	rc = fth_gpu_cache_open(rig->drive, &opts, &rig->caches[i]);
-	*cache = rig->caches[i];
+	rc = fth_gpu_cache_open(setup->drive, &opts, &setup->caches[i]);
+	*cache = setup->caches[i];
 	return rc;
 }
 
-int gpu_rig_close_caches(struct gpu_rig *rig)
+int gpu_setup_close_caches(struct gpu_setup *setup)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < GPU_CACHES_MAX; i++) {
-		int closed = fth_gpu_cache_close(rig->caches[i]);
+		int closed = fth_gpu_cache_close(setup->caches[i]);
 
 		rc = rc < 0 ? rc : closed;
-		rig->caches[i] = NULL;
+		setup->caches[i] = NULL;
 	}
 	return rc;
 }
 
-int gpu_rig_close_drive(struct gpu_rig *rig)
+int gpu_setup_close_drive(struct gpu_setup *setup)
 {
-	int rc = gpu_rig_close_caches(rig), closed = fth_gpu_drive_close(rig->drive);
+	int rc = gpu_setup_close_caches(setup), closed = fth_gpu_drive_close(setup->drive);
 
-	rig->drive = NULL;
+	setup->drive = NULL;
 	return rc < 0 && closed != -ETIME ? rc : closed;
 }
 
-int gpu_rig_work(struct gpu_rig *rig, const struct gpu_settings *s)
+int gpu_setup_work(struct gpu_setup *setup, const struct gpu_settings *s)
 {
 	struct fth_gpu_work_options opts = FTH_GPU_WORK_OPTIONS_INIT;
 
 	opts.blocks = (uint32_t)s->blocks;
 	opts.ahead = (uint32_t)s->ahead;
-	return fth_gpu_work_open(&opts, &rig->work);
+	return fth_gpu_work_open(&opts, &setup->work);
 }
 
-int gpu_rig_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count, bool readonly,
-		   struct fth_gpu_source *out)
+int gpu_setup_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count, bool readonly,
+		     struct fth_gpu_source *out)
 {
 	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
 	struct fth_gpu_array_base array;
@@ -198,24 +199,24 @@ int gpu_rig_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count,
 
 /* ---- time ---- */
 
-int gpu_rig_elapsed(struct gpu_rig *rig, double *seconds)
+int gpu_setup_elapsed(struct gpu_setup *setup, double *seconds)
 {
 	float ms = 0;
 	int rc = 0;
 
-	TRY(rc, cudaEventRecord(rig->end, rig->stream));
-	TRY(rc, cudaEventSynchronize(rig->end));
-	TRY(rc, cudaEventElapsedTime(&ms, rig->begin, rig->end));
+	TRY(rc, cudaEventRecord(setup->end, setup->stream));
+	TRY(rc, cudaEventSynchronize(setup->end));
+	TRY(rc, cudaEventElapsedTime(&ms, setup->begin, setup->end));
 	*seconds = ms * 1e-3;
 	return rc;
 }
 
-int gpu_rig_finish(struct gpu_rig *rig)
+int gpu_setup_finish(struct gpu_setup *setup)
 {
 	int rc = 0;
 
 	for (unsigned t = 0; t < GPU_TILES; t++)
-		TRY(rc, cudaStreamSynchronize(rig->streams[t]));
+		TRY(rc, cudaStreamSynchronize(setup->streams[t]));
 	return rc;
 }
 

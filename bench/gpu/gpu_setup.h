@@ -2,7 +2,7 @@
 /*
  * What the benchmarks of GPU threads stand on: the GPU, pinned host memory as the medium of a drive,
  * GPU memory, streams, a clock, a drive, caches on it. Whatever is taken here is given back by
- * gpu_rig_close(), in the right order, however far a benchmark came: caches, then the drive, then
+ * gpu_setup_close(), in the right order, however far a benchmark came: caches, then the drive, then
  * memory, since no memory can be freed while the controller of a drive runs.
  */
 #ifndef FTH_BENCH_GPU_RIG_H
@@ -47,7 +47,7 @@ struct gpu_medium {
 	double seconds; /* that pinning took */
 };
 
-struct gpu_rig {
+struct gpu_setup {
 	struct cudaDeviceProp gpu;
 	struct gpu_medium medium;
 	cudaStream_t stream, streams[GPU_TILES]; /* the first of them is `stream` */
@@ -64,49 +64,50 @@ struct gpu_rig {
 
 /* Zeroed before. A GPU, streams and events; -EOPNOTSUPP where there is none. All kernels are loaded:
  * that can not be done while a drive's controller runs. */
-int gpu_rig_open(struct gpu_rig *rig);
-int gpu_rig_close(struct gpu_rig *rig);
+int gpu_setup_open(struct gpu_setup *setup);
+int gpu_setup_close(struct gpu_setup *setup);
 
 /* Host memory as the medium, and pin it: what CPU threads fill is filled between the two. */
-int gpu_rig_map(struct gpu_rig *rig, size_t bytes);
-int gpu_rig_pin(struct gpu_rig *rig);
+int gpu_setup_map(struct gpu_setup *setup, size_t bytes);
+int gpu_setup_pin(struct gpu_setup *setup);
 
-/* GPU memory, or pinned host memory, until the rig is closed. */
-int gpu_rig_alloc_bytes(struct gpu_rig *rig, void **at, size_t bytes, bool host);
+/* GPU memory, or pinned host memory, until the setup is closed. */
+int gpu_setup_alloc_bytes(struct gpu_setup *setup, void **at, size_t bytes, bool host);
 
-template <typename T> static int gpu_rig_alloc(struct gpu_rig *rig, T **at, size_t count)
+template <typename T> static int gpu_setup_alloc(struct gpu_setup *setup, T **at, size_t count)
 {
-	return gpu_rig_alloc_bytes(rig, (void **)at, count * sizeof(T), false);
+	return gpu_setup_alloc_bytes(setup, (void **)at, count * sizeof(T), false);
 }
 
-template <typename T> static int gpu_rig_alloc_host(struct gpu_rig *rig, T **at, size_t count)
+template <typename T> static int gpu_setup_alloc_host(struct gpu_setup *setup, T **at, size_t count)
 {
-	return gpu_rig_alloc_bytes(rig, (void **)at, count * sizeof(T), true);
+	return gpu_setup_alloc_bytes(setup, (void **)at, count * sizeof(T), true);
 }
 
 /* A drive on the medium with so many queue pairs; `warps` of its controller for each, 0: its choice.
  * Take all memory before. */
-int gpu_rig_drive(struct gpu_rig *rig, uint64_t queues, uint64_t warps);
+int gpu_setup_drive(struct gpu_setup *setup, uint64_t queues, uint64_t warps);
 
 /* A cache on the drive. */
-int gpu_rig_cache(struct gpu_rig *rig, uint64_t bytes, uint64_t line, struct fth_gpu_cache **cache);
+int gpu_setup_cache(struct gpu_setup *setup, uint64_t bytes, uint64_t line,
+		    struct fth_gpu_cache **cache);
 
 /* Close what is open of these: before others are opened. */
-int gpu_rig_close_caches(struct gpu_rig *rig);
-int gpu_rig_close_drive(struct gpu_rig *rig);
+int gpu_setup_close_caches(struct gpu_setup *setup);
+int gpu_setup_close_drive(struct gpu_setup *setup);
 
-/* rig->work, with the settings' blocks and ahead. */
-int gpu_rig_work(struct gpu_rig *rig, const struct gpu_settings *s);
+/* setup->work, with the settings' blocks and ahead. */
+int gpu_setup_work(struct gpu_setup *setup, const struct gpu_settings *s);
 
-/* An array of elements of 8 bytes, `offset` bytes into the medium, for rig->work. */
-int gpu_rig_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count, bool readonly,
-		   struct fth_gpu_source *out);
+/* An array of elements of 8 bytes, `offset` bytes into the medium, for setup->work. */
+int gpu_setup_source(struct fth_gpu_cache *cache, uint64_t offset, uint64_t count, bool readonly,
+		     struct fth_gpu_source *out);
 
 /* Wait for what was launched on the stream since `begin` was recorded, and say how long it took. */
-int gpu_rig_elapsed(struct gpu_rig *rig, double *seconds);
+int gpu_setup_elapsed(struct gpu_setup *setup, double *seconds);
 
 /* Wait for all streams of tiles. */
-int gpu_rig_finish(struct gpu_rig *rig);
+int gpu_setup_finish(struct gpu_setup *setup);
 
 /*
  * `run` measures way 0, 1, ... in turn, as often as the settings say; medians of what it says. -EINTR

@@ -50,7 +50,7 @@ struct result {
 
 struct gpublock {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	struct gpublock_job job; /* what all runs share */
 	unsigned long long *wrong;
 	uint64_t next; /* command: fresh blocks for every run */
@@ -80,25 +80,25 @@ static int fill_medium(struct gpublock *b)
 	set_block(b, 512, false);
 	b->job.first = 0;
 	b->job.stamp = 0;
-	gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig->stream>>>(
+	gpublock_fill<<<FILL_BLOCKS, 256, 0, b->setup->stream>>>(
 		b->job, (b->job.mask + 1) * b->s->ssds, true);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	return rc;
 }
 
 static int open_all(struct gpublock *b)
 {
 	struct gpublock_job *job = &b->job;
-	int rc = gpu_rig_map(b->rig, b->s->medium);
+	int rc = gpu_setup_map(b->setup, b->s->medium);
 
-	DO(rc, gpu_rig_pin(b->rig));
-	job->medium = b->rig->medium.mapped;
-	DO(rc, gpu_rig_alloc(b->rig, &job->data, b->s->data));
-	DO(rc, gpu_rig_alloc(b->rig, &job->done, THREADS_MAX));
-	DO(rc, gpu_rig_alloc(b->rig, &job->failed, 2));
-	DO(rc, gpu_rig_alloc(b->rig, &job->locks, QUEUES_MAX));
-	DO(rc, gpu_rig_alloc(b->rig, &b->wrong, 1));
+	DO(rc, gpu_setup_pin(b->setup));
+	job->medium = b->setup->medium.mapped;
+	DO(rc, gpu_setup_alloc(b->setup, &job->data, b->s->data));
+	DO(rc, gpu_setup_alloc(b->setup, &job->done, THREADS_MAX));
+	DO(rc, gpu_setup_alloc(b->setup, &job->failed, 2));
+	DO(rc, gpu_setup_alloc(b->setup, &job->locks, QUEUES_MAX));
+	DO(rc, gpu_setup_alloc(b->setup, &b->wrong, 1));
 	return rc < 0 ? rc : fill_medium(b);
 }
 
@@ -113,15 +113,15 @@ static int prepare(struct gpublock *b, uint64_t n)
 	job->first = b->next;
 	job->stamp = job->write ? ++b->stamps : 0;
 	b->next += n;
-	TRY(rc, cudaMemsetAsync(job->failed, 0, 2 * sizeof(uint32_t), b->rig->stream));
-	TRY(rc, cudaMemsetAsync(b->wrong, 0, sizeof(*b->wrong), b->rig->stream));
+	TRY(rc, cudaMemsetAsync(job->failed, 0, 2 * sizeof(uint32_t), b->setup->stream));
+	TRY(rc, cudaMemsetAsync(b->wrong, 0, sizeof(*b->wrong), b->setup->stream));
 	if (!job->write) {
-		TRY(rc, cudaMemsetAsync(job->data, 0xa5, n * job->block, b->rig->stream));
+		TRY(rc, cudaMemsetAsync(job->data, 0xa5, n * job->block, b->setup->stream));
 	} else {
-		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig->stream>>>(*job, n, false);
+		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->setup->stream>>>(*job, n, false);
 		TRY(rc, cudaGetLastError());
 	}
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	return rc;
 }
 
@@ -132,16 +132,17 @@ static int verify(struct gpublock *b, uint64_t n)
 	unsigned long long wrong = 0;
 	int rc = 0;
 
-	gpublock_check<<<FILL_BLOCKS, 256, 0, b->rig->stream>>>(b->job, n, b->job.write, b->wrong);
+	gpublock_check<<<FILL_BLOCKS, 256, 0, b->setup->stream>>>(b->job, n, b->job.write,
+								  b->wrong);
 	TRY(rc, cudaGetLastError());
 	if (b->job.write) {
 		restore.stamp = 0;
-		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->rig->stream>>>(restore, n, true);
+		gpublock_fill<<<FILL_BLOCKS, 256, 0, b->setup->stream>>>(restore, n, true);
 		TRY(rc, cudaGetLastError());
 	}
 	TRY(rc, cudaMemcpyAsync(&wrong, b->wrong, sizeof(wrong), cudaMemcpyDeviceToHost,
-				b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+				b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	if (rc == 0 && wrong)
 		rc = fth_fail(EILSEQ, "%llu 16-byte words of %llu blocks are wrong", wrong,
 			      (unsigned long long)n);
@@ -152,20 +153,20 @@ static int verify(struct gpublock *b, uint64_t n)
 
 static void launch_copy(struct gpublock *b, unsigned way, uint64_t n)
 {
-	unsigned processors = (unsigned)b->rig->gpu.multiProcessorCount;
+	unsigned processors = (unsigned)b->setup->gpu.multiProcessorCount;
 
 	switch (way) {
 	case 0:
-		gpublock_copy<1><<<8 * processors, 256, 0, b->rig->stream>>>(b->job, n);
+		gpublock_copy<1><<<8 * processors, 256, 0, b->setup->stream>>>(b->job, n);
 		break;
 	case 1:
-		gpublock_copy<8><<<2 * processors, 256, 0, b->rig->stream>>>(b->job, n);
+		gpublock_copy<8><<<2 * processors, 256, 0, b->setup->stream>>>(b->job, n);
 		break;
 	case 2:
-		gpublock_copy<4><<<4 * processors, 256, 0, b->rig->stream>>>(b->job, n);
+		gpublock_copy<4><<<4 * processors, 256, 0, b->setup->stream>>>(b->job, n);
 		break;
 	default:
-		gpublock_copy<8><<<8 * processors, 256, 0, b->rig->stream>>>(b->job, n);
+		gpublock_copy<8><<<8 * processors, 256, 0, b->setup->stream>>>(b->job, n);
 	}
 }
 
@@ -182,13 +183,13 @@ static int measure_raw(struct gpublock *b, uint32_t block, bool write, double *r
 		double seconds = 0;
 
 		rc = prepare(b, n);
-		TRY(rc, cudaEventRecord(b->rig->begin, b->rig->stream));
+		TRY(rc, cudaEventRecord(b->setup->begin, b->setup->stream));
 		if (rc < 0)
 			break;
 		launch_copy(b, way, n);
 		TRY(rc, cudaGetLastError());
 		if (rc == 0)
-			rc = gpu_rig_elapsed(b->rig, &seconds);
+			rc = gpu_setup_elapsed(b->setup, &seconds);
 		if (rc == 0)
 			rc = verify(b, n);
 		if (rc == 0 && (double)n / seconds > *rate)
@@ -207,14 +208,14 @@ static int open_drive(struct gpublock *b, const struct point *p)
 	opts.medium = p->nothing ? FTH_GPU_MEDIUM_NONE : FTH_GPU_MEDIUM_HOST;
 	opts.ssds = (uint32_t)b->s->ssds;
 	opts.bytes = b->s->medium / opts.ssds;
-	opts.memory = b->rig->medium.host;
+	opts.memory = b->setup->medium.host;
 	opts.queues = p->queues;
 	opts.entries = (uint32_t)b->s->entries;
 	opts.warps = (uint32_t)b->s->warps;
 	opts.batch = (uint32_t)b->s->batch;
 	opts.model = b->s->model ? fth_dev_model(b->s->model) : NULL;
 	opts.ordered = b->s->ordered;
-	return fth_gpu_drive_open(&opts, &b->rig->drive);
+	return fth_gpu_drive_open(&opts, &b->setup->drive);
 }
 
 static int launch(struct gpublock *b, const struct point *p)
@@ -224,14 +225,14 @@ static int launch(struct gpublock *b, const struct point *p)
 	int rc = 0;
 
 	if (p->design == LOCK)
-		gpublock_init_locks<<<p->queues, 1, 0, b->rig->stream>>>(b->job);
-	TRY(rc, cudaEventRecord(b->rig->begin, b->rig->stream));
+		gpublock_init_locks<<<p->queues, 1, 0, b->setup->stream>>>(b->job);
+	TRY(rc, cudaEventRecord(b->setup->begin, b->setup->stream));
 	if (p->design == WARP)
-		gpublock_warp<<<blocks, per_block, 0, b->rig->stream>>>(b->job);
+		gpublock_warp<<<blocks, per_block, 0, b->setup->stream>>>(b->job);
 	else if (p->design == THREAD)
-		gpublock_thread<<<blocks, per_block, 0, b->rig->stream>>>(b->job);
+		gpublock_thread<<<blocks, per_block, 0, b->setup->stream>>>(b->job);
 	else
-		gpublock_one_lock<<<blocks, per_block, 0, b->rig->stream>>>(b->job);
+		gpublock_one_lock<<<blocks, per_block, 0, b->setup->stream>>>(b->job);
 	TRY(rc, cudaGetLastError());
 	return rc;
 }
@@ -243,10 +244,10 @@ static int collect(struct gpublock *b, const struct point *p, uint64_t *commands
 	int rc = done ? 0 : -ENOMEM;
 
 	TRY(rc, cudaMemcpyAsync(done, b->job.done, p->threads * sizeof(*done),
-				cudaMemcpyDeviceToHost, b->rig->stream));
+				cudaMemcpyDeviceToHost, b->setup->stream));
 	TRY(rc, cudaMemcpyAsync(failed, b->job.failed, sizeof(failed), cudaMemcpyDeviceToHost,
-				b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+				b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	*commands = 0;
 	for (uint32_t i = 0; rc == 0 && i < p->threads; i++)
 		*commands += done[i];
@@ -269,7 +270,7 @@ static int run_on(struct gpublock *b, const struct point *p, struct fth_gpu_driv
 	if (rc == 0)
 		rc = launch(b, p);
 	if (rc == 0)
-		rc = gpu_rig_elapsed(b->rig, &seconds);
+		rc = gpu_setup_elapsed(b->setup, &seconds);
 	if (rc == 0)
 		rc = collect(b, p, &result->commands);
 	if (rc == 0 && !p->nothing)
@@ -308,8 +309,8 @@ static int run_point(struct gpublock *b, const struct point *p, struct result *r
 	rc = open_drive(b, p);
 	if (rc < 0)
 		return rc;
-	kept = fth_gpu_keep(run_on(b, p, b->rig->drive, result));
-	closed = gpu_rig_close_drive(b->rig);
+	kept = fth_gpu_keep(run_on(b, p, b->setup->drive, result));
+	closed = gpu_setup_close_drive(b->setup);
 	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }
 
@@ -448,20 +449,20 @@ static int measure_ours(struct gpublock *b, struct gpu_report *report)
 	return rc;
 }
 
-int gpublock_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpublock_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gpublock b = {};
 	int rc;
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	rc = open_all(&b);
 	DO(rc, measure_limits(&b, report));
 	DO(rc, measure_ours(&b, report));
 	DO(rc, measure_peers(&b, report));
 	if (rc < 0)
 		return rc;
-	gpu_number(report, "pin_seconds", rig->medium.seconds);
+	gpu_number(report, "pin_seconds", setup->medium.seconds);
 	gpu_count(report, "ratio_at_threads", b.best[WARP].what.threads);
 	gpu_count(report, "ratio_at_queues", b.best[WARP].what.queues);
 	gpu_sum(report, b.best[WARP].rate, b.best[LOCK].rate);
@@ -471,20 +472,20 @@ int gpublock_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_r
 int gpublock_limits(uint64_t medium, uint64_t data, double rates[2])
 {
 	struct gpu_settings s = {};
-	struct gpu_rig rig = {};
+	struct gpu_setup setup = {};
 	struct gpublock b = {};
 	struct fth_gpu_kept kept;
-	int rc = gpu_rig_open(&rig), closed;
+	int rc = gpu_setup_open(&setup), closed;
 
 	s.medium = medium;
 	s.data = data;
 	s.ssds = 1;
 	b.s = &s;
-	b.rig = &rig;
+	b.setup = &setup;
 	DO(rc, open_all(&b));
 	DO(rc, measure_raw(&b, 512, false, &rates[0]));
 	DO(rc, measure_raw(&b, 4096, false, &rates[1]));
 	kept = fth_gpu_keep(rc);
-	closed = gpu_rig_close(&rig);
+	closed = gpu_setup_close(&setup);
 	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }

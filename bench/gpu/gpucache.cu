@@ -20,7 +20,7 @@ static const uint64_t line_sizes[LINES] = {4096, 512};
 
 struct gpucache {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	uint64_t *plain; /* s->hot bytes of GPU memory with the same values */
 	struct gpucache_report *report;
 	uint64_t next; /* line: fresh ones for every run */
@@ -31,25 +31,25 @@ struct gpucache {
 /* More than fit at once, so that the last ones to start are few beside all. */
 static unsigned many_blocks(const struct gpucache *b)
 {
-	return 64 * (unsigned)b->rig->gpu.multiProcessorCount;
+	return 64 * (unsigned)b->setup->gpu.multiProcessorCount;
 }
 
 static int open_all(struct gpucache *b)
 {
-	int rc = gpu_rig_map(b->rig, b->s->medium);
+	int rc = gpu_setup_map(b->setup, b->s->medium);
 
-	DO(rc, gpu_rig_pin(b->rig));
-	DO(rc, gpu_rig_alloc(b->rig, &b->plain, b->s->hot / 8));
-	DO(rc, gpu_rig_alloc(b->rig, &b->report, 1));
+	DO(rc, gpu_setup_pin(b->setup));
+	DO(rc, gpu_setup_alloc(b->setup, &b->plain, b->s->hot / 8));
+	DO(rc, gpu_setup_alloc(b->setup, &b->report, 1));
 	if (rc < 0)
 		return rc;
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig->stream>>>(
-		(uint64_t *)b->rig->medium.mapped, b->s->medium / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->setup->stream>>>(
+		(uint64_t *)b->setup->medium.mapped, b->s->medium / 8);
 	TRY(rc, cudaGetLastError());
-	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->rig->stream>>>(b->plain, b->s->hot / 8);
+	gpucache_fill<<<many_blocks(b), PER_BLOCK, 0, b->setup->stream>>>(b->plain, b->s->hot / 8);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
-	DO(rc, gpu_rig_drive(b->rig, b->s->queues, 0));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
+	DO(rc, gpu_setup_drive(b->setup, b->s->queues, 0));
 	return rc;
 }
 
@@ -79,17 +79,17 @@ static int timed(struct gpucache *b, const std::function<void()> &launch, double
 	struct gpucache_report report;
 	int rc = 0;
 
-	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig->stream));
-	TRY(rc, cudaEventRecord(b->rig->begin, b->rig->stream));
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->setup->stream));
+	TRY(rc, cudaEventRecord(b->setup->begin, b->setup->stream));
 	if (rc < 0)
 		return rc;
 	launch();
 	TRY(rc, cudaGetLastError());
 	if (rc == 0)
-		rc = gpu_rig_elapsed(b->rig, seconds);
+		rc = gpu_setup_elapsed(b->setup, seconds);
 	TRY(rc, cudaMemcpyAsync(&report, b->report, sizeof(report), cudaMemcpyDeviceToHost,
-				b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+				b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	if (rc == 0 && report.failed)
 		rc = fth_fail(-report.rc, "%llu threads failed, one with %s", report.failed,
 			      strerror(-report.rc));
@@ -115,7 +115,7 @@ static int run_hot(struct gpucache *b, const fth_gpu_array<uint64_t> &a, uint64_
 {
 	unsigned blocks = many_blocks(b), gathering = (unsigned)(a.count / 4 / EACH / PER_BLOCK);
 	struct gpucache_report *report = b->report;
-	cudaStream_t s = b->rig->stream;
+	cudaStream_t s = b->setup->stream;
 	const std::function<void()> runs[HOT_RUNS] = {
 		[&] { gpucache_sequential<<<blocks, PER_BLOCK, 0, s>>>(a, report); },
 		[&] {
@@ -191,7 +191,8 @@ static int run_cold(struct gpucache *b, struct fth_gpu_cache *cache,
 		       b,
 		       [&] {
 			       gpucache_cold_lines<<<(unsigned)b->s->threads / PER_BLOCK, PER_BLOCK,
-						     0, b->rig->stream>>>(a, b->next, n, b->report);
+						     0, b->setup->stream>>>(a, b->next, n,
+									    b->report);
 		       },
 		       &seconds));
 	DO(rc, misses(cache, &after));
@@ -237,7 +238,7 @@ static int open_array(struct gpucache *b, uint64_t bytes, uint64_t line, uint64_
 		      struct fth_gpu_cache **cache, fth_gpu_array<uint64_t> *a)
 {
 	struct fth_gpu_array_options opts = FTH_GPU_ARRAY_OPTIONS_INIT;
-	int rc = gpu_rig_cache(b->rig, bytes, line, cache);
+	int rc = gpu_setup_cache(b->setup, bytes, line, cache);
 
 	opts.count = count;
 	opts.readonly = true;
@@ -252,16 +253,16 @@ static int measure_line(struct gpucache *b, uint64_t line, double limit, struct 
 	int rc = open_array(b, b->s->cold, line, 0, &cache, &a);
 
 	DO(rc, measure_cold(b, cache, a, limit, report, cold));
-	DO(rc, gpu_rig_close_caches(b->rig));
+	DO(rc, gpu_setup_close_caches(b->setup));
 	DO(rc, open_array(b, b->s->hot, line, b->s->hot / 8, &cache, &a));
 	DO(rc, measure_hot(b, cache, a, report));
-	DO(rc, gpu_rig_close_caches(b->rig));
+	DO(rc, gpu_setup_close_caches(b->setup));
 	return rc;
 }
 
-int gpucache_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpucache_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
-	struct gpucache b = {s, rig};
+	struct gpucache b = {s, setup};
 	double limits[2], cold[LINES];
 	int rc = gpublock_limits(s->medium, s->cold, limits);
 

@@ -12,7 +12,7 @@
 
 struct gpupattern {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	double raw; /* lines a second that are copied with no cache */
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_source cached, zero_copy, plain;
@@ -34,7 +34,7 @@ static __global__ void expected_kernel(struct fth_gpu_accesses accesses, unsigne
 
 static int expected(struct gpupattern *b, const struct fth_gpu_accesses *accesses, uint64_t *sum)
 {
-	cudaStream_t s = b->rig->stream;
+	cudaStream_t s = b->setup->stream;
 	int rc = 0;
 
 	TRY(rc, cudaMemsetAsync(b->sum, 0, sizeof(*b->sum), s));
@@ -51,7 +51,7 @@ static int expected(struct gpupattern *b, const struct fth_gpu_accesses *accesse
 static int fill_part(void *context, unsigned thread)
 {
 	struct gpupattern *b = (struct gpupattern *)context;
-	uint64_t *data = (uint64_t *)b->rig->medium.host, first, end;
+	uint64_t *data = (uint64_t *)b->setup->medium.host, first, end;
 
 	fth_team_part(b->s->medium / 8, 1, (unsigned)b->s->threads, thread, &first, &end);
 	for (uint64_t i = first; i < end; i++)
@@ -65,7 +65,7 @@ static int measure(struct gpupattern *b, const struct fth_gpu_source *from,
 		   const struct fth_gpu_accesses *accesses, uint64_t known, double *seconds)
 {
 	uint64_t sum = 0;
-	int rc = gpu_timed([&] { return fth_gpu_access_run(b->rig->work, from, accesses, &sum); },
+	int rc = gpu_timed([&] { return fth_gpu_access_run(b->setup->work, from, accesses, &sum); },
 			   seconds);
 
 	if (rc == 0 && sum != known)
@@ -82,7 +82,7 @@ static int prepare(struct gpupattern *b, bool hot)
 	uint64_t sum;
 
 	for (unsigned i = 0; rc == 0 && hot && i < 2; i++)
-		rc = fth_gpu_access_run(b->rig->work, &b->cached, &all, &sum);
+		rc = fth_gpu_access_run(b->setup->work, &b->cached, &all, &sum);
 	return rc;
 }
 
@@ -150,35 +150,35 @@ static int open_all(struct gpupattern *b)
 {
 	const struct gpu_settings *s = b->s;
 	char *hot = NULL;
-	int rc = gpu_rig_map(b->rig, s->medium);
+	int rc = gpu_setup_map(b->setup, s->medium);
 
 	DO(rc, fth_team_run((unsigned)s->threads, fill_part, b));
-	DO(rc, gpu_rig_alloc(b->rig, &b->sum, 1));
-	DO(rc, gpu_rig_alloc_host(b->rig, &b->staged, 1));
-	DO(rc, gpu_rig_pin(b->rig));
+	DO(rc, gpu_setup_alloc(b->setup, &b->sum, 1));
+	DO(rc, gpu_setup_alloc_host(b->setup, &b->staged, 1));
+	DO(rc, gpu_setup_pin(b->setup));
 	/* The hot part once more, plainly. */
-	DO(rc, gpu_rig_alloc(b->rig, &hot, s->hot));
-	TRY(rc, cudaMemcpyAsync(hot, b->rig->medium.host, s->hot, cudaMemcpyHostToDevice,
-				b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
-	DO(rc, gpu_rig_work(b->rig, s));
-	DO(rc, gpu_rig_drive(b->rig, s->queues, 0));
-	DO(rc, gpu_rig_cache(b->rig, s->cache, s->line, &b->cache));
-	DO(rc, gpu_rig_source(b->cache, 0, s->medium / 8, true, &b->cached));
+	DO(rc, gpu_setup_alloc(b->setup, &hot, s->hot));
+	TRY(rc, cudaMemcpyAsync(hot, b->setup->medium.host, s->hot, cudaMemcpyHostToDevice,
+				b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
+	DO(rc, gpu_setup_work(b->setup, s));
+	DO(rc, gpu_setup_drive(b->setup, s->queues, 0));
+	DO(rc, gpu_setup_cache(b->setup, s->cache, s->line, &b->cache));
+	DO(rc, gpu_setup_source(b->cache, 0, s->medium / 8, true, &b->cached));
 	b->zero_copy =
-		fth_gpu_source_plain(b->rig->medium.mapped, s->medium / 8, 8, (uint32_t)s->line);
+		fth_gpu_source_plain(b->setup->medium.mapped, s->medium / 8, 8, (uint32_t)s->line);
 	b->plain = fth_gpu_source_plain(hot, s->hot / 8, 8, (uint32_t)s->line);
 	return rc;
 }
 
-int gpupattern_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpupattern_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gpupattern b = {};
 	double raw[2];
 	int rc = gpublock_limits(s->medium, s->cache, raw);
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	/* Longer lines take as long as their 4 KiB do. */
 	b.raw = s->line > 512 ? raw[1] * 4096 / (double)s->line : raw[0];
 	DO(rc, open_all(&b));

@@ -18,7 +18,7 @@ static const double bounds[BOUNDS] = {FTH_TAXI_LONG, FTH_TAXI_VERY_LONG};
 
 struct gputaxi {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	struct fth_taxi_table table;
 	struct fth_gpu_taxi taxi;
 	char *tiles[GPU_TILES];
@@ -34,7 +34,7 @@ struct gputaxi {
 
 static double *column_of(struct gputaxi *b, unsigned column)
 {
-	return (double *)(b->rig->medium.host +
+	return (double *)(b->setup->medium.host +
 			  fth_taxi_offset(&b->table, (enum fth_taxi_column)column));
 }
 
@@ -75,7 +75,7 @@ static int make_table(struct gputaxi *b)
 	int rc = 0;
 
 	for (unsigned i = 0; i < BOUNDS; i++) {
-		DO(rc, gpu_rig_alloc_host(b->rig, &b->known[i], b->s->threads));
+		DO(rc, gpu_setup_alloc_host(b->setup, &b->known[i], b->s->threads));
 		if (rc == 0)
 			memset(b->known[i], 0, b->s->threads * sizeof(*b->known[i]));
 	}
@@ -103,24 +103,24 @@ typedef int way(struct gputaxi *b, const struct fth_taxi_query *query,
 static int through_caches(struct gputaxi *b, const struct fth_taxi_query *query,
 			  struct fth_taxi_answer *answer)
 {
-	int rc = fth_gpu_taxi_launch(b->rig->work, &b->taxi.part, query, 0, NULL);
+	int rc = fth_gpu_taxi_launch(b->setup->work, &b->taxi.part, query, 0, NULL);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->setup->work, &b->table, query, answer);
 }
 
 static int by_zero_copy(struct gputaxi *b, const struct fth_taxi_query *query,
 			struct fth_taxi_answer *answer)
 {
 	struct fth_gpu_taxi_part part = b->taxi.part;
-	char *at = b->rig->medium.mapped;
+	char *at = b->setup->medium.mapped;
 	int rc;
 
 	part.miles = fth_gpu_source_plain(at + fth_taxi_offset(&b->table, FTH_TAXI_DISTANCE),
 					  b->table.rows, 8, (uint32_t)b->s->scan_line);
 	part.values = fth_gpu_source_plain(at + fth_taxi_offset(&b->table, FTH_TAXI_TOTAL),
 					   b->taxi.part.values.count, 8, (uint32_t)b->s->line);
-	rc = fth_gpu_taxi_launch(b->rig->work, &part, query, 0, NULL);
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
+	rc = fth_gpu_taxi_launch(b->setup->work, &part, query, 0, NULL);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->setup->work, &b->table, query, answer);
 }
 
 /* Query a tile whose columns lie one after the other in GPU memory. */
@@ -134,7 +134,7 @@ static int query_tile(struct gputaxi *b, const struct fth_taxi_query *query, uns
 	part.miles = fth_gpu_source_plain(tile, rows, 8, 4096);
 	part.values = fth_gpu_source_plain(tile + part.stride,
 					   (FTH_TAXI_COLUMNS - 2) * part.stride + rows, 8, 512);
-	return fth_gpu_taxi_launch(b->rig->work, &part, query, t, b->rig->streams[t]);
+	return fth_gpu_taxi_launch(b->setup->work, &part, query, t, b->setup->streams[t]);
 }
 
 static int copy_rows(void *context, unsigned thread)
@@ -153,7 +153,7 @@ static int copy_rows(void *context, unsigned thread)
 static int fill_bounce(struct gputaxi *b, unsigned t, uint64_t first, uint64_t rows,
 		       unsigned columns)
 {
-	int rc = fth_gpu_check(cudaEventSynchronize(b->rig->events[t]), "waiting for a tile");
+	int rc = fth_gpu_check(cudaEventSynchronize(b->setup->events[t]), "waiting for a tile");
 
 	b->first = first;
 	b->rows = rows;
@@ -172,7 +172,7 @@ static int move_columns(struct gputaxi *b, const struct fth_taxi_query *query, b
 	     first += b->s->tile, t = (t + 1) % GPU_TILES) {
 		uint64_t left = b->table.rows - first;
 		uint64_t rows = left < b->s->tile ? left : b->s->tile;
-		cudaStream_t s = b->rig->streams[t];
+		cudaStream_t s = b->setup->streams[t];
 
 		if (staged)
 			rc = fill_bounce(b, t, first, rows, query->query + 1);
@@ -184,11 +184,11 @@ static int move_columns(struct gputaxi *b, const struct fth_taxi_query *query, b
 			TRY(rc, cudaMemcpyAsync(b->tiles[t] + at, from, rows * 8,
 						cudaMemcpyHostToDevice, s));
 		}
-		TRY(rc, cudaEventRecord(b->rig->events[t], s));
+		TRY(rc, cudaEventRecord(b->setup->events[t], s));
 		if (rc == 0)
 			rc = query_tile(b, query, t, rows);
 	}
-	return rc < 0 ? rc : gpu_rig_finish(b->rig);
+	return rc < 0 ? rc : gpu_setup_finish(b->setup);
 }
 
 static int by_whole_columns(struct gputaxi *b, const struct fth_taxi_query *query,
@@ -196,7 +196,7 @@ static int by_whole_columns(struct gputaxi *b, const struct fth_taxi_query *quer
 {
 	int rc = move_columns(b, query, false);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->setup->work, &b->table, query, answer);
 }
 
 static int by_staged_columns(struct gputaxi *b, const struct fth_taxi_query *query,
@@ -204,7 +204,7 @@ static int by_staged_columns(struct gputaxi *b, const struct fth_taxi_query *que
 {
 	int rc = move_columns(b, query, true);
 
-	return rc < 0 ? rc : fth_gpu_taxi_end(b->rig->work, &b->table, query, answer);
+	return rc < 0 ? rc : fth_gpu_taxi_end(b->setup->work, &b->table, query, answer);
 }
 
 /* ---- measuring ---- */
@@ -231,7 +231,7 @@ static int measure(struct gputaxi *b, way *how, unsigned bound, unsigned q, doub
 		   struct fth_taxi_answer *answer)
 {
 	struct fth_taxi_query query = {q, bounds[bound]};
-	int rc = fth_gpu_taxi_begin(b->rig->work);
+	int rc = fth_gpu_taxi_begin(b->setup->work);
 
 	DO(rc, gpu_timed([&] { return how(b, &query, answer); }, seconds));
 	return rc < 0 ? rc : check_answer(b, bound, q, answer);
@@ -319,21 +319,21 @@ static int open_all(struct gputaxi *b)
 {
 	struct fth_gpu_taxi_options opts = FTH_GPU_TAXI_OPTIONS_INIT;
 	size_t tile = FTH_TAXI_COLUMNS * b->s->tile * 8;
-	int rc = gpu_rig_map(b->rig, fth_taxi_size(b->s->rows));
+	int rc = gpu_setup_map(b->setup, fth_taxi_size(b->s->rows));
 
 	DO(rc, make_table(b));
 	for (unsigned t = 0; t < GPU_TILES; t++) {
-		DO(rc, gpu_rig_alloc_host(b->rig, &b->bounce[t], tile));
-		DO(rc, gpu_rig_alloc(b->rig, &b->tiles[t], tile));
+		DO(rc, gpu_setup_alloc_host(b->setup, &b->bounce[t], tile));
+		DO(rc, gpu_setup_alloc(b->setup, &b->tiles[t], tile));
 	}
-	DO(rc, gpu_rig_pin(b->rig));
-	DO(rc, gpu_rig_work(b->rig, b->s));
-	DO(rc, gpu_rig_drive(b->rig, b->s->queues, 0));
+	DO(rc, gpu_setup_pin(b->setup));
+	DO(rc, gpu_setup_work(b->setup, b->s));
+	DO(rc, gpu_setup_drive(b->setup, b->s->queues, 0));
 	opts.scan_bytes = b->s->scan_cache;
 	opts.scan_line = (uint32_t)b->s->scan_line;
 	opts.bytes = b->s->cache;
 	opts.line = (uint32_t)b->s->line;
-	return rc < 0 ? rc : fth_gpu_taxi_open(b->rig->drive, &b->table, &opts, &b->taxi);
+	return rc < 0 ? rc : fth_gpu_taxi_open(b->setup->drive, &b->table, &opts, &b->taxi);
 }
 
 static int measure_all(struct gputaxi *b, struct gpu_report *report)
@@ -353,14 +353,14 @@ static int measure_all(struct gputaxi *b, struct gpu_report *report)
 	return rc;
 }
 
-int gputaxi_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gputaxi_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gputaxi b = {};
 	struct fth_gpu_kept kept;
 	int rc, closed;
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	b.table.rows = s->rows;
 	b.table.stride = (fth_taxi_size(s->rows) - fth_taxi_offset(&b.table, FTH_TAXI_DISTANCE)) /
 			 FTH_TAXI_COLUMNS;

@@ -21,7 +21,7 @@ enum job { ADD, REDUCE, SCAN, JOBS };
 
 struct gpuvector {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	char *tiles[GPU_TILES];
 	struct fth_gpu_cache *cache;
 	struct fth_gpu_source cached[VECTORS], plain[VECTORS];
@@ -53,7 +53,7 @@ FTH_HD uint64_t bits_of(unsigned vector, uint64_t i)
 
 static double *vector_of(const struct gpuvector *b, unsigned vector)
 {
-	return (double *)(b->rig->medium.host + vector * b->s->vector);
+	return (double *)(b->setup->medium.host + vector * b->s->vector);
 }
 
 static int fill_part(void *context, unsigned thread)
@@ -119,7 +119,7 @@ static int check_sum(const struct gpuvector *b, uint64_t sum)
 static int run_kernels(struct gpuvector *b, enum job job, const struct fth_gpu_source *from,
 		       uint64_t *sum)
 {
-	struct fth_gpu_work *work = b->rig->work;
+	struct fth_gpu_work *work = b->setup->work;
 
 	switch (job) {
 	case ADD:
@@ -232,19 +232,19 @@ static int tile_scan(struct gpuvector *b, const struct tile *t)
 						  (const uint64_t *)t->memory, to, (int)t->n,
 						  t->stream));
 	if (t->number > 0)
-		TRY(rc, cudaStreamWaitEvent(t->stream, b->rig->events[before], 0));
+		TRY(rc, cudaStreamWaitEvent(t->stream, b->setup->events[before], 0));
 	if (rc < 0)
 		return rc;
 	add_carry<<<1024, PER_BLOCK, 0, t->stream>>>(to, t->n, t->number ? b->carry + before : NULL,
 						     b->carry + t->slot);
 	TRY(rc, cudaGetLastError());
-	TRY(rc, cudaEventRecord(b->rig->events[t->slot], t->stream));
+	TRY(rc, cudaEventRecord(b->setup->events[t->slot], t->stream));
 	return rc < 0 ? rc : copy_out(b, t);
 }
 
 static int add_sums(struct gpuvector *b, uint64_t tiles, uint64_t *sum)
 {
-	cudaStream_t s = b->rig->streams[0];
+	cudaStream_t s = b->setup->streams[0];
 	int rc = 0;
 
 	TRY(rc, cudaMemcpyAsync(b->staged, b->sums, tiles * 8, cudaMemcpyDeviceToHost, s));
@@ -266,12 +266,12 @@ static int run_tiled(struct gpuvector *b, enum job job, uint64_t *sum)
 	for (; rc == 0 && t.first < b->n; t.first += each, t.number++) {
 		t.slot = t.number % GPU_TILES;
 		t.n = b->n - t.first < each ? b->n - t.first : each;
-		t.stream = b->rig->streams[t.slot];
+		t.stream = b->setup->streams[t.slot];
 		t.memory = b->tiles[t.slot];
 		rc = jobs[job](b, &t);
 	}
 	if (rc == 0)
-		rc = gpu_rig_finish(b->rig);
+		rc = gpu_setup_finish(b->setup);
 	return rc == 0 && job == REDUCE ? add_sums(b, t.number, sum) : rc;
 }
 
@@ -363,42 +363,42 @@ static int alloc_tiled(struct gpuvector *b)
 	TRY_CUB(rc, cub::DeviceReduce::Sum(NULL, reduce, none, none, each));
 	TRY_CUB(rc, cub::DeviceScan::InclusiveSum(NULL, scan, none, none, each));
 	b->temporary_bytes = ((reduce > scan ? reduce : scan) + 255) / 256 * 256;
-	DO(rc, gpu_rig_alloc(b->rig, &b->temporary, GPU_TILES * b->temporary_bytes));
-	DO(rc, gpu_rig_alloc(b->rig, &b->carry, GPU_TILES));
-	DO(rc, gpu_rig_alloc(b->rig, &b->sums, tiles));
-	DO(rc, gpu_rig_alloc_host(b->rig, &b->staged, tiles));
+	DO(rc, gpu_setup_alloc(b->setup, &b->temporary, GPU_TILES * b->temporary_bytes));
+	DO(rc, gpu_setup_alloc(b->setup, &b->carry, GPU_TILES));
+	DO(rc, gpu_setup_alloc(b->setup, &b->sums, tiles));
+	DO(rc, gpu_setup_alloc_host(b->setup, &b->staged, tiles));
 	for (unsigned t = 0; t < GPU_TILES; t++)
-		DO(rc, gpu_rig_alloc(b->rig, &b->tiles[t], VECTORS * b->s->tile));
+		DO(rc, gpu_setup_alloc(b->setup, &b->tiles[t], VECTORS * b->s->tile));
 	return rc;
 }
 
 static int open_all(struct gpuvector *b)
 {
 	const struct gpu_settings *s = b->s;
-	int rc = gpu_rig_map(b->rig, VECTORS * s->vector);
+	int rc = gpu_setup_map(b->setup, VECTORS * s->vector);
 
-	DO(rc, gpu_rig_alloc_host(b->rig, &b->checked, s->threads));
+	DO(rc, gpu_setup_alloc_host(b->setup, &b->checked, s->threads));
 	DO(rc, fth_team_run((unsigned)s->threads, fill_part, b));
 	DO(rc, alloc_tiled(b));
-	DO(rc, gpu_rig_pin(b->rig));
-	DO(rc, gpu_rig_work(b->rig, s));
-	DO(rc, gpu_rig_drive(b->rig, s->queues, 0));
-	DO(rc, gpu_rig_cache(b->rig, s->cache, s->line, &b->cache));
+	DO(rc, gpu_setup_pin(b->setup));
+	DO(rc, gpu_setup_work(b->setup, s));
+	DO(rc, gpu_setup_drive(b->setup, s->queues, 0));
+	DO(rc, gpu_setup_cache(b->setup, s->cache, s->line, &b->cache));
 	for (unsigned i = 0; rc == 0 && i < VECTORS; i++) {
-		b->plain[i] = fth_gpu_source_plain(b->rig->medium.mapped + i * s->vector, b->n, 8,
+		b->plain[i] = fth_gpu_source_plain(b->setup->medium.mapped + i * s->vector, b->n, 8,
 						   (uint32_t)s->line);
-		rc = gpu_rig_source(b->cache, i * s->vector, b->n, i < 2, &b->cached[i]);
+		rc = gpu_setup_source(b->cache, i * s->vector, b->n, i < 2, &b->cached[i]);
 	}
 	return rc;
 }
 
-int gpuvector_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpuvector_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gpuvector b = {};
 	int rc;
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	b.n = s->vector / 8;
 	rc = open_all(&b);
 	for (int job = 0; rc == 0 && job < JOBS; job++)

@@ -53,13 +53,13 @@ static int open_drive(struct gpufile *b, const char *uri)
 	opts.entries = (uint32_t)b->s->entries;
 	opts.threads = (uint32_t)b->s->cpu_threads;
 	opts.slot = GPUFILE_LINE;
-	rc = fth_gpu_drive_open_uri(uri, &opts, &b->rig->drive);
+	rc = fth_gpu_drive_open_uri(uri, &opts, &b->setup->drive);
 	if (rc < 0)
 		return rc;
-	b->dev = fth_gpu_drive_dev(b->rig->drive);
+	b->dev = fth_gpu_drive_dev(b->setup->drive);
 	if (!b->dev)
 		return fth_fail(EINVAL, "%s is not served by CPU threads", uri);
-	view = fth_gpu_drive_view(b->rig->drive);
+	view = fth_gpu_drive_view(b->setup->drive);
 	bytes = view.blocks << view.block_shift;
 	b->size = power_of_two_below(bytes < b->s->size ? bytes : b->s->size);
 	bytes = fth_dev_info(b->dev)->max_length;
@@ -91,7 +91,7 @@ static int check_sizes(const struct gpufile *b)
 static int open_array(struct gpufile *b)
 {
 	struct fth_gpu_array_options array = FTH_GPU_ARRAY_OPTIONS_INIT;
-	int rc = gpu_rig_cache(b->rig, b->cache_bytes, GPUFILE_LINE, &b->cache);
+	int rc = gpu_setup_cache(b->setup, b->cache_bytes, GPUFILE_LINE, &b->cache);
 
 	array.count = b->size / 8;
 	array.readonly = true;
@@ -115,13 +115,13 @@ static struct gpufile_order order_of(const struct gpufile *b, uint32_t bytes, bo
 static int open_memory(struct gpufile *b)
 {
 	uint64_t data = 2ull * GPUFILE_LINE * b->s->threads;
-	int rc = gpu_rig_map(b->rig, b->s->cpu_threads * GPUFILE_BUFFERS * gpufile_tile(b));
+	int rc = gpu_setup_map(b->setup, b->s->cpu_threads * GPUFILE_BUFFERS * gpufile_tile(b));
 
-	DO(rc, gpu_rig_pin(b->rig));
-	DO(rc, gpu_rig_alloc(b->rig, &b->report, 1));
-	DO(rc, gpu_rig_alloc(b->rig, &b->data, data));
-	TRY(rc, cudaMemsetAsync(b->data, 0xa5, data, b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	DO(rc, gpu_setup_pin(b->setup));
+	DO(rc, gpu_setup_alloc(b->setup, &b->report, 1));
+	DO(rc, gpu_setup_alloc(b->setup, &b->data, data));
+	TRY(rc, cudaMemsetAsync(b->data, 0xa5, data, b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	DO(rc, gpufile_peer_open(b));
 	return rc;
 }
@@ -158,8 +158,8 @@ static int clear_report(struct gpufile *b)
 {
 	int rc = gpu_stopped();
 
-	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+	TRY(rc, cudaMemsetAsync(b->report, 0, sizeof(*b->report), b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	return rc;
 }
 
@@ -169,8 +169,8 @@ static int judge(struct gpufile *b, struct gpufile_report *told)
 	int rc = 0;
 
 	TRY(rc, cudaMemcpyAsync(told, b->report, sizeof(*told), cudaMemcpyDeviceToHost,
-				b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
+				b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
 	if (rc == 0 && told->work.failed)
 		rc = fth_fail(-told->work.rc, "%llu warps failed, one with %s", told->work.failed,
 			      strerror(-told->work.rc));
@@ -200,7 +200,7 @@ static int launch_blocks(struct gpufile *b, const struct gpufile_order *order, b
 
 	if (rc < 0)
 		return rc;
-	job.view = fth_gpu_drive_view(b->rig->drive);
+	job.view = fth_gpu_drive_view(b->setup->drive);
 	job.order = *order;
 	job.data = b->data;
 	job.report = b->report;
@@ -213,12 +213,13 @@ static int launch_blocks(struct gpufile *b, const struct gpufile_order *order, b
 			int rc = 0;
 
 			if (write)
-				gpufile_blocks<true><<<blocks, PER_BLOCK, 0, b->rig->stream>>>(job);
+				gpufile_blocks<true>
+					<<<blocks, PER_BLOCK, 0, b->setup->stream>>>(job);
 			else
 				gpufile_blocks<false>
-					<<<blocks, PER_BLOCK, 0, b->rig->stream>>>(job);
+					<<<blocks, PER_BLOCK, 0, b->setup->stream>>>(job);
 			TRY(rc, cudaGetLastError());
-			TRY(rc, cudaStreamSynchronize(b->rig->stream));
+			TRY(rc, cudaStreamSynchronize(b->setup->stream));
 			return rc;
 		},
 		seconds);
@@ -231,14 +232,14 @@ static int run_blocks(struct gpufile *b, const struct gpufile_order *order, bool
 	struct fth_gpu_drive_stats before, after;
 	struct gpufile_report told;
 	uint64_t commands;
-	int rc = fth_gpu_drive_stats(b->rig->drive, &before);
+	int rc = fth_gpu_drive_stats(b->setup->drive, &before);
 
 	if (rc == 0)
 		rc = launch_blocks(b, order, write, seconds);
 	if (rc == 0)
 		rc = judge(b, &told);
 	if (rc == 0)
-		rc = fth_gpu_drive_stats(b->rig->drive, &after);
+		rc = fth_gpu_drive_stats(b->setup->drive, &after);
 	if (rc < 0)
 		return rc;
 	*pieces = told.rounds * 32;
@@ -287,10 +288,10 @@ static int launch_lines(struct gpufile *b, const struct gpufile_order *order, ui
 		       [&] {
 			       int rc = 0;
 
-			       gpufile_lines<<<blocks, PER_BLOCK, 0, b->rig->stream>>>(
+			       gpufile_lines<<<blocks, PER_BLOCK, 0, b->setup->stream>>>(
 				       b->array, *order, n, ahead, b->report);
 			       TRY(rc, cudaGetLastError());
-			       TRY(rc, cudaStreamSynchronize(b->rig->stream));
+			       TRY(rc, cudaStreamSynchronize(b->setup->stream));
 			       return rc;
 		       },
 		       seconds));
@@ -388,7 +389,7 @@ static int measure_all(struct gpufile *b, const char *uri, struct gpu_report *re
 
 	if (rc < 0)
 		return rc;
-	view = fth_gpu_drive_view(b->rig->drive);
+	view = fth_gpu_drive_view(b->setup->drive);
 	for (int what = 0; rc == 0 && what < CASES; what++)
 		/* Some devices have no blocks of 512 bytes. */
 		if (what != READ_512 || view.block_shift == 9)
@@ -404,7 +405,7 @@ static int measure_all(struct gpufile *b, const char *uri, struct gpu_report *re
 	return rc;
 }
 
-int gpufile_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpufile_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct fth_scratch scratch = {};
 	struct gpufile b = {};
@@ -412,7 +413,7 @@ int gpufile_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_re
 	int rc, closed;
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	rc = open_memory(&b);
 	if (!s->device)
 		DO(rc, fth_scratch_open(&scratch, s->folder, "gpufile", s->size, s->file_options));
@@ -421,7 +422,7 @@ int gpufile_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_re
 	DO(rc, measure_all(&b, s->device ? s->device : scratch.uri, report));
 	kept = fth_gpu_keep(rc);
 	gpufile_peer_close(&b);
-	closed = gpu_rig_close_drive(rig);
+	closed = gpu_setup_close_drive(setup);
 	fth_scratch_remove(&scratch);
 	return kept.rc < 0 ? fth_gpu_tell(&kept) : closed;
 }

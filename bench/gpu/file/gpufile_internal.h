@@ -22,15 +22,15 @@ struct gpufile_report {
 /* A thread of the peer: its way to the device, and from there to the GPU. */
 struct gpufile_lane {
 	struct gpufile_mover mover;
-	char *pinned[GPUFILE_BUFFERS]; /* in rig.medium */
+	char *pinned[GPUFILE_BUFFERS]; /* in setup.medium */
 	char *gpu[GPUFILE_BUFFERS];
 	cudaStream_t streams[GPUFILE_BUFFERS];
 };
 
 struct gpufile {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig; /* its medium is the peer's pinned memory */
-	struct fth_dev *dev; /* the drive's */
+	struct gpu_setup *setup; /* its medium is the peer's pinned memory */
+	struct fth_dev *dev;	 /* the drive's */
 	struct fth_gpu_cache *cache;
 	fth_gpu_array<uint64_t> array;
 	char *data; /* of GPU memory: two blocks of 4096 bytes for each thread */

@@ -155,7 +155,7 @@ static int open_lane(struct gpufile *b, struct gpufile_lane *lane, char *pinned)
 
 	for (unsigned k = 0; k < GPUFILE_BUFFERS; k++) {
 		lane->pinned[k] = pinned + k * gpufile_tile(b);
-		DO(rc, gpu_rig_alloc(b->rig, &lane->gpu[k], gpufile_tile(b)));
+		DO(rc, gpu_setup_alloc(b->setup, &lane->gpu[k], gpufile_tile(b)));
 		TRY(rc, cudaStreamCreateWithFlags(&lane->streams[k], cudaStreamNonBlocking));
 	}
 	return rc;
@@ -170,7 +170,7 @@ int gpufile_peer_open(struct gpufile *b)
 		return -ENOMEM;
 	for (uint32_t i = 0; rc == 0 && i < b->s->cpu_threads; i++)
 		rc = open_lane(b, &b->lanes[i],
-			       b->rig->medium.host + i * GPUFILE_BUFFERS * gpufile_tile(b));
+			       b->setup->medium.host + i * GPUFILE_BUFFERS * gpufile_tile(b));
 	return rc;
 }
 
@@ -179,7 +179,7 @@ int gpufile_peer_start(struct gpufile *b)
 	int rc = 0;
 
 	/* A matter of speed only; not every device takes so much. */
-	b->mapped = fth_dev_map(b->dev, b->rig->medium.host, b->rig->medium.bytes) == 0;
+	b->mapped = fth_dev_map(b->dev, b->setup->medium.host, b->setup->medium.bytes) == 0;
 	for (uint32_t i = 0; rc == 0 && i < b->s->cpu_threads; i++)
 		rc = gpufile_mover_open(b->dev, (unsigned)b->s->depth, &b->lanes[i].mover);
 	return rc;
@@ -197,7 +197,7 @@ void gpufile_peer_close(struct gpufile *b)
 				(void)cudaStreamDestroy(lane->streams[k]);
 	}
 	if (b->mapped)
-		(void)fth_dev_unmap(b->dev, b->rig->medium.host, b->rig->medium.bytes);
+		(void)fth_dev_unmap(b->dev, b->setup->medium.host, b->setup->medium.bytes);
 	free(b->lanes);
 	b->lanes = NULL;
 }

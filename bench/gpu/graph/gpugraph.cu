@@ -36,8 +36,8 @@ struct result {
 
 struct gpugraph {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
-	cudaStream_t stream; /* the rig's */
+	struct gpu_setup *setup;
+	cudaStream_t stream; /* the setup's */
 	uint64_t section;    /* bytes of the edges on the medium, and of the weights after them */
 	struct gpugraph_lists lists; /* in GPU memory: made here, and used as the reference */
 	uint64_t source;
@@ -83,15 +83,16 @@ static int open_memory(struct gpugraph *b)
 {
 	uint64_t n = b->lists.vertices;
 	bool weighted = !b->s->unweighted;
-	int rc = gpu_rig_map(b->rig, b->section * (weighted ? 2 : 1));
+	int rc = gpu_setup_map(b->setup, b->section * (weighted ? 2 : 1));
 
-	DO(rc, gpu_rig_pin(b->rig));
-	DO(rc, gpu_rig_alloc(b->rig, &b->lists.offsets, n + 1));
-	DO(rc, gpu_rig_alloc(b->rig, &b->lists.edges_at, b->section / sizeof(uint32_t)));
+	DO(rc, gpu_setup_pin(b->setup));
+	DO(rc, gpu_setup_alloc(b->setup, &b->lists.offsets, n + 1));
+	DO(rc, gpu_setup_alloc(b->setup, &b->lists.edges_at, b->section / sizeof(uint32_t)));
 	if (weighted)
-		DO(rc, gpu_rig_alloc(b->rig, &b->lists.weights_at, b->section / sizeof(uint32_t)));
-	DO(rc, gpu_rig_alloc(b->rig, &b->reference, n * 8));
-	DO(rc, gpu_rig_alloc(b->rig, &b->differ, 1));
+		DO(rc,
+		   gpu_setup_alloc(b->setup, &b->lists.weights_at, b->section / sizeof(uint32_t)));
+	DO(rc, gpu_setup_alloc(b->setup, &b->reference, n * 8));
+	DO(rc, gpu_setup_alloc(b->setup, &b->differ, 1));
 	return rc;
 }
 
@@ -104,7 +105,7 @@ static uint64_t bytes_of(const struct gpugraph *b, bool weights)
 
 static int close_graph(struct gpugraph *b)
 {
-	int rc = gpu_rig_close_drive(b->rig);
+	int rc = gpu_setup_close_drive(b->setup);
 
 	fth_gpu_graph_close(b->graph);
 	b->graph = NULL;
@@ -121,10 +122,10 @@ static int generate(struct gpugraph *b, unsigned kind)
 			   (unsigned)b->s->scale, SEED);
 	rc = gpugraph_make_lists(&gen, b->lists.vertices * b->s->degree, SEED, &b->lists,
 				 b->stream);
-	TRY(rc, cudaMemcpyAsync(b->rig->medium.host, b->lists.edges_at, bytes_of(b, false),
+	TRY(rc, cudaMemcpyAsync(b->setup->medium.host, b->lists.edges_at, bytes_of(b, false),
 				cudaMemcpyDeviceToHost, b->stream));
 	if (!b->s->unweighted)
-		TRY(rc, cudaMemcpyAsync(b->rig->medium.host + b->section, b->lists.weights_at,
+		TRY(rc, cudaMemcpyAsync(b->setup->medium.host + b->section, b->lists.weights_at,
 					bytes_of(b, false), cudaMemcpyDeviceToHost, b->stream));
 	TRY(rc, cudaStreamSynchronize(b->stream));
 	return rc;
@@ -165,7 +166,7 @@ static uint32_t line_of(const struct gpugraph *b, enum gpugraph_algorithm algori
 static int open_cache(struct gpugraph *b, uint64_t bytes, struct fth_gpu_cache **cache,
 		      struct fth_gpu_graph_source *source)
 {
-	int rc = gpu_rig_cache(b->rig, bytes / b->line * b->line, b->line, cache);
+	int rc = gpu_setup_cache(b->setup, bytes / b->line * b->line, b->line, cache);
 
 	return rc < 0 ? rc : fth_gpu_graph_in_cache(b->graph, *cache, source);
 }
@@ -180,7 +181,7 @@ static int open_caches(struct gpugraph *b, enum gpugraph_algorithm algorithm)
 
 	if (b->small && b->line == line && b->weights == weights)
 		return 0;
-	rc = gpu_rig_close_caches(b->rig);
+	rc = gpu_setup_close_caches(b->setup);
 	b->line = line;
 	b->weights = weights;
 	DO(rc, open_cache(b, bytes / b->s->share, &b->small, &b->from_small));
@@ -192,7 +193,7 @@ static int open_caches(struct gpugraph *b, enum gpugraph_algorithm algorithm)
 static int open_graph(struct gpugraph *b, unsigned kind)
 {
 	struct fth_gpu_graph_shape shape = {};
-	char *at = b->rig->medium.mapped;
+	char *at = b->setup->medium.mapped;
 	int rc = generate(b, kind);
 
 	DO(rc, choose_source(b));
@@ -203,7 +204,7 @@ static int open_graph(struct gpugraph *b, unsigned kind)
 	shape.offsets = b->lists.offsets;
 	shape.weights_at = b->section;
 	DO(rc, fth_gpu_graph_open(&shape, &b->graph));
-	DO(rc, gpu_rig_drive(b->rig, b->s->queues, b->s->warps));
+	DO(rc, gpu_setup_drive(b->setup, b->s->queues, b->s->warps));
 	b->from_host = fth_gpu_graph_in_memory((uint32_t *)at, (uint32_t *)(at + b->section));
 	b->from_hbm = fth_gpu_graph_in_memory(b->lists.edges_at, b->lists.weights_at);
 	return rc;
@@ -256,7 +257,7 @@ static int run_once(struct gpugraph *b, enum gpugraph_algorithm algorithm,
 /* Is it what the reference is? */
 static int check_same(struct gpugraph *b, enum gpugraph_algorithm algorithm, const struct run *run)
 {
-	unsigned blocks = 8 * (unsigned)b->rig->gpu.multiProcessorCount;
+	unsigned blocks = 8 * (unsigned)b->setup->gpu.multiProcessorCount;
 	uint64_t n = b->lists.vertices;
 	unsigned long long differ = 0;
 	int rc = 0;
@@ -443,14 +444,14 @@ static int measure_graph(struct gpugraph *b, unsigned kind, struct gpu_report *r
 	return rc;
 }
 
-int gpugraph_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpugraph_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gpugraph b = {};
 	int rc;
 
 	b.s = s;
-	b.rig = rig;
-	b.stream = rig->stream;
+	b.setup = setup;
+	b.stream = setup->stream;
 	b.lists.vertices = (uint64_t)1 << s->scale;
 	b.section = b.lists.vertices * s->degree * 2 * sizeof(uint32_t);
 	b.section = (b.section + 65535) / 65536 * 65536;

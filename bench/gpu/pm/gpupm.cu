@@ -11,7 +11,7 @@
 
 /* ---- memory ---- */
 
-static int map_process_memory(struct gpupm_memory *m, struct gpu_rig *rig, uint64_t bytes)
+static int map_process_memory(struct gpupm_memory *m, struct gpu_setup *setup, uint64_t bytes)
 {
 	struct fth_pm_options options = {};
 	int rc = 0;
@@ -19,13 +19,13 @@ static int map_process_memory(struct gpupm_memory *m, struct gpu_rig *rig, uint6
 	options.size = sizeof(options);
 	options.flags = FTH_PM_CREATE;
 	m->name[0] = '\0';
-	if (!rig->medium.host)
-		rc = gpu_rig_map(rig, bytes);
-	DO(rc, pm_map_memory(rig->medium.host, bytes, &options, &m->pm));
+	if (!setup->medium.host)
+		rc = gpu_setup_map(setup, bytes);
+	DO(rc, pm_map_memory(setup->medium.host, bytes, &options, &m->pm));
 	return rc;
 }
 
-int gpupm_map(struct gpupm_memory *m, const struct gpu_settings *s, struct gpu_rig *rig,
+int gpupm_map(struct gpupm_memory *m, const struct gpu_settings *s, struct gpu_setup *setup,
 	      uint64_t bytes)
 {
 	bool process = s->device && strcmp(s->device, "process") == 0;
@@ -39,7 +39,7 @@ int gpupm_map(struct gpupm_memory *m, const struct gpu_settings *s, struct gpu_r
 	if (!process)
 		rc = fth_pm_map(m->name, bytes, &options, &m->pm);
 	if (rc == -ENOSPC)
-		rc = map_process_memory(m, rig, bytes + FTH_PM_HEADER);
+		rc = map_process_memory(m, setup, bytes + FTH_PM_HEADER);
 	return rc < 0 ? rc : fth_gpu_pm_register(m->pm, &m->gpu);
 }
 
@@ -68,20 +68,20 @@ void gpupm_note(struct gpupm_worst *worst, double ours, double peer)
 
 static const struct {
 	const char *name;
-	int (*run)(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report,
+	int (*run)(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report,
 		   struct gpupm_worst *worst);
 } parts[] = {
 	{"log", gpupm_log_part},
 };
 
-int gpupm_run(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report)
+int gpupm_run(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report)
 {
 	struct gpupm_worst worst = {};
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (!s->only || strcmp(s->only, parts[i].name) == 0)
-			rc = parts[i].run(s, rig, report, &worst);
+			rc = parts[i].run(s, setup, report, &worst);
 	if (rc == 0 && worst.peer == 0)
 		rc = fth_fail(EINVAL, "--only: unknown part %s", s->only);
 	if (rc == 0)

@@ -19,9 +19,9 @@ struct gpupm_memory {
 
 /*
  * So many bytes, registered: shared memory, or, where that is too small, memory of the process (the
- * rig's medium), which is the same to a GPU. Release it also after a failure.
+ * setup's medium), which is the same to a GPU. Release it also after a failure.
  */
-int gpupm_map(struct gpupm_memory *m, const struct gpu_settings *s, struct gpu_rig *rig,
+int gpupm_map(struct gpupm_memory *m, const struct gpu_settings *s, struct gpu_setup *setup,
 	      uint64_t bytes);
 int gpupm_unmap(struct gpupm_memory *m);
 
@@ -36,7 +36,7 @@ void gpupm_note(struct gpupm_worst *worst, double ours, double peer);
  * Logs: plain stores, HCL and conventional. Sums up to the worst ratio of HCL to conventional
  * logging as GPM has it.
  */
-int gpupm_log_part(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report,
+int gpupm_log_part(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report,
 		   struct gpupm_worst *worst);
 
 #endif

@@ -19,7 +19,7 @@ enum way { RAW4, RAW16, HCL, CONV };
 
 struct gpupm_log {
 	const struct gpu_settings *s;
-	struct gpu_rig *rig;
+	struct gpu_setup *setup;
 	struct gpupm_memory memory;
 	uint32_t *failed; /* GPU memory: insertions */
 	uint32_t *locks;  /* GPU memory, of `tail` */
@@ -218,9 +218,9 @@ static int begin_run(struct gpupm_log *b)
 	int rc = 0;
 
 	b->stamp++;
-	TRY(rc, cudaMemsetAsync(b->failed, 0, sizeof(*b->failed), b->rig->stream));
-	TRY(rc, cudaStreamSynchronize(b->rig->stream));
-	TRY(rc, cudaEventRecord(b->rig->begin, b->rig->stream));
+	TRY(rc, cudaMemsetAsync(b->failed, 0, sizeof(*b->failed), b->setup->stream));
+	TRY(rc, cudaStreamSynchronize(b->setup->stream));
+	TRY(rc, cudaEventRecord(b->setup->begin, b->setup->stream));
 	return rc;
 }
 
@@ -231,7 +231,7 @@ static int end_run(struct gpupm_log *b, double *rate)
 	int rc = 0;
 
 	TRY(rc, cudaGetLastError());
-	DO(rc, gpu_rig_elapsed(b->rig, &seconds));
+	DO(rc, gpu_setup_elapsed(b->setup, &seconds));
 	*rate = (double)b->bytes * b->threads * b->entries / seconds;
 	return rc;
 }
@@ -256,10 +256,10 @@ template <uint32_t BYTES> static int run_raw(struct gpupm_log *b, enum way way, 
 	if (rc < 0)
 		return rc;
 	if (way == RAW4)
-		gpupm_raw4<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>((uint32_t *)base,
-									      b->entries, b->stamp);
+		gpupm_raw4<BYTES><<<blocks, GPUPM_BLOCK, 0, b->setup->stream>>>(
+			(uint32_t *)base, b->entries, b->stamp);
 	else
-		gpupm_raw16<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>(
+		gpupm_raw16<BYTES><<<blocks, GPUPM_BLOCK, 0, b->setup->stream>>>(
 			(uint4 *)base, b->entries, b->stamp);
 	rc = end_run(b, rate);
 	b->conventional = false;
@@ -287,7 +287,7 @@ template <uint32_t BYTES> static int run_tail(struct gpupm_log *b, unsigned way,
 	rc = begin_run(b);
 	if (rc < 0)
 		return rc;
-	gpupm_tail<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>(log, b->entries, b->stamp);
+	gpupm_tail<BYTES><<<blocks, GPUPM_BLOCK, 0, b->setup->stream>>>(log, b->entries, b->stamp);
 	rc = end_run(b, rate);
 	memset(b->seen, 0, b->threads);
 	memset(&b->view, 0, sizeof(b->view));
@@ -310,11 +310,11 @@ static int run_open(struct gpupm_log *b, struct fth_gpu_pm_log *on_gpu, double *
 	if (rc < 0)
 		return rc;
 	if (view.kind == FTH_PM_LOG_HCL)
-		gpupm_hcl<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>(view, b->entries,
-									     b->stamp, b->failed);
+		gpupm_hcl<BYTES><<<blocks, GPUPM_BLOCK, 0, b->setup->stream>>>(view, b->entries,
+									       b->stamp, b->failed);
 	else
-		gpupm_conv<BYTES><<<blocks, GPUPM_BLOCK, 0, b->rig->stream>>>(view, b->entries,
-									      b->stamp, b->failed);
+		gpupm_conv<BYTES><<<blocks, GPUPM_BLOCK, 0, b->setup->stream>>>(
+			view, b->entries, b->stamp, b->failed);
 	rc = end_run(b, rate);
 	DO(rc, count_failed(b));
 	return rc;
@@ -447,14 +447,14 @@ static int run_cases(struct gpupm_log *b, struct gpu_report *report, struct verd
 {
 	const struct gpu_settings *s = b->s;
 	uint32_t partitions = 0;
-	int rc = gpu_rig_alloc(b->rig, &b->failed, 1);
+	int rc = gpu_setup_alloc(b->setup, &b->failed, 1);
 
 	for (unsigned p = 0; p < s->partition_list.n; p++)
 		partitions = s->partition_list.values[p] > partitions ? s->partition_list.values[p]
 								      : partitions;
-	DO(rc, gpu_rig_alloc(b->rig, &b->locks, partitions));
+	DO(rc, gpu_setup_alloc(b->setup, &b->locks, partitions));
 	TRY(rc, cudaMemset(b->locks, 0, partitions * sizeof(*b->locks)));
-	DO(rc, gpupm_map(&b->memory, s, b->rig, bytes_needed(b)));
+	DO(rc, gpupm_map(&b->memory, s, b->setup, bytes_needed(b)));
 	for (unsigned i = 0; rc == 0 && i < s->size_list.n; i++)
 		for (unsigned t = 0; rc == 0 && t < s->thread_list.n; t++) {
 			set_case(b, s->size_list.values[i], s->thread_list.values[t]);
@@ -463,7 +463,7 @@ static int run_cases(struct gpupm_log *b, struct gpu_report *report, struct verd
 	return rc;
 }
 
-int gpupm_log_part(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu_report *report,
+int gpupm_log_part(const struct gpu_settings *s, struct gpu_setup *setup, struct gpu_report *report,
 		   struct gpupm_worst *worst)
 {
 	struct gpupm_log b = {};
@@ -473,7 +473,7 @@ int gpupm_log_part(const struct gpu_settings *s, struct gpu_rig *rig, struct gpu
 	int rc, closed;
 
 	b.s = s;
-	b.rig = rig;
+	b.setup = setup;
 	for (unsigned t = 0; t < s->thread_list.n; t++)
 		most = s->thread_list.values[t] > most ? s->thread_list.values[t] : most;
 	b.seen = (uint8_t *)calloc(most, 1);
