@@ -19,7 +19,6 @@ extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_kv;
 extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_pm;
-extern const struct fth_command fth_bench_policy;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
 extern const struct fth_command fth_bench_tpch;
@@ -48,7 +47,6 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_kv,
 	&fth_bench_kvclient,
 	&fth_bench_pm,
-	&fth_bench_policy,
 	&fth_bench_queue,
 	&fth_bench_taxi,
 #ifdef FTH_SQL

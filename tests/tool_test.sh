@@ -36,8 +36,8 @@ expect 2 bench quue
 [[ $err == *"did you mean: fathom bench queue"* ]] || fail "no hint: $err"
 expect 0 bench help queue
 [[ $out == "usage: fathom bench queue "* ]] || fail "help: $out"
-expect 0 bench policy --smallest --json
-[[ $out == '{"bench":"policy",'*'}' ]] || fail "bench --json: $out"
+expect 0 bench queue --smallest --json
+[[ $out == '{"bench":"queue",'*'}' ]] || fail "bench --json: $out"
 cp "$fathom" "$work/fathom"
 mkdir "$work/path"
 printf '#!/bin/sh\necho "$0 $*"; exit 42\n' >"$work/path/fathom-bench"

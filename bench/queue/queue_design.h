@@ -5,11 +5,8 @@
  *
  *	ours	fathom/detail/nvme/queue.h
  *	lock	one lock around everything: submission, completion, both doorbells
- *	bam	the queue of BaM (Qureshi, dissertation, 5.1 to 5.4): tickets, turns and marks,
- *		and every waiter searches the completion ring for its own command
  *
- * lock and bam are here to be measured, not to be used: they have no deadlines and trust the
- * controller.
+ * The lock is here to be measured, not to be used: it has no deadlines and trusts the controller.
  */
 #ifndef FTH_BENCH_QUEUE_DESIGN_H
 #define FTH_BENCH_QUEUE_DESIGN_H
@@ -29,6 +26,5 @@ struct queue_design {
 
 extern const struct queue_design queue_design_ours;
 extern const struct queue_design queue_design_lock;
-extern const struct queue_design queue_design_bam;
 
 #endif
