@@ -6,7 +6,7 @@
 #include "demo.h"
 
 #include "cli.h"
-#include "workload.h"
+#include "dev/workload.h"
 
 #include "fathom/base/error.h"
 #include "fathom/dev/crash.h"

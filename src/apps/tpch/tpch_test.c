@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Cursors, text and threads. That the text is right, tests/tpch_tool_test.sh knows. */
+/* Cursors, text and threads. That the text is right, tests/tools/tpch_tool_test.sh knows. */
 #include "fathom/apps/tpch.h"
 
 #include "prose.h"
