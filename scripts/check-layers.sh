@@ -25,7 +25,16 @@ declare -A level=(
   [tools]=9 [bench]=9 [examples]=9 [tests]=9
 )
 # Inside src/query, folders are layers as well; files straight in it tie them together.
-declare -A query_level=([mem]=0 [vec]=1 [set]=2 [sql]=3 [task]=3 [plan]=4 [store]=5)
+declare -A query_level=(
+  [mem]=0
+  [vec]=1
+  [keys]=2
+  [sql]=3 [task]=3
+  [spill]=4 [plan]=4
+  [join]=5 [group]=5
+  [exec]=6
+  [remote]=7
+)
 # Who may include whom all the same.
 allowed=" tests:tools tests:bench "
 

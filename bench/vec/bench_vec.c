@@ -10,7 +10,7 @@
 #include "common/rounds.h"
 #include "vec_plain.h"
 
-#include "query/set/group.h"
+#include "query/keys/group_table.h"
 #include "query/vec/agg.h"
 #include "query/vec/kern/kern.h"
 #include "query/vec/prog/prog.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* INSERT and COPY: rows become one batch of the table, all of them or none. */
 #include "query/query.h"
-#include "query/plan/estimate.h"
-#include "query/task/rows.h"
+#include "query/exec/estimate.h"
+#include "query/spill/result_rows.h"
 #include "table/write/writer.h"
 
 #include "fathom/base/error.h"

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "query/task/exec.h"
+#include "query/exec/exec.h"
 
 struct certificate {
 	const struct task_set *set;	/* with estimates */

@@ -2,12 +2,12 @@
 /* From SQL text to rows: front end, planner and executor on small tables, in several budgets and threads. */
 #include "table/test/table_fixture.h"
 
-#include "query/catalog.h"
+#include "query/db_catalog.h"
 #include "query/plan/plan.h"
 #include "query/query.h"
 #include "query/sql/sql.h"
-#include "query/task/exec.h"
-#include "query/task/rows.h"
+#include "query/exec/exec.h"
+#include "query/spill/result_rows.h"
 #include "query/vec/scalar/num.h"
 
 struct answer {

@@ -2,8 +2,8 @@
 /* EXPLAIN: the tasks of a query and their certificate; EXPLAIN ANALYZE: with what happened. */
 #include "query/query.h"
 #include "query/certificate.h"
-#include "query/plan/estimate.h"
-#include "query/task/show.h"
+#include "query/exec/estimate.h"
+#include "query/task/task_show.h"
 
 #include "fathom/base/error.h"
 

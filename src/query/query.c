@@ -3,10 +3,10 @@
 #include "query/query.h"
 
 #include "base/options.h"
-#include "query/plan/estimate.h"
+#include "query/exec/estimate.h"
 #include "query/plan/plan.h"
 #include "query/sql/sql_arena.h"
-#include "query/task/scratch.h"
+#include "query/spill/scratch.h"
 #include "query/views.h"
 
 #include "fathom/base/error.h"

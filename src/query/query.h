@@ -10,18 +10,18 @@
  *	append.c	INSERT and COPY
  *	define.c	CREATE and DROP
  *	views.c		views, kept in a table
- *	catalog.c	tables and views for the front end
+ *	db_catalog.c	tables and views for the front end
  */
 #ifndef FTH_QUERY_QUERY_H
 #define FTH_QUERY_QUERY_H
 
 #include "fathom/query.h"
 
-#include "query/catalog.h"
+#include "query/db_catalog.h"
 #include "query/reserved.h"
 #include "query/sql/sql.h"
-#include "query/store/offload.h"
-#include "query/task/exec.h"
+#include "query/remote/offload.h"
+#include "query/exec/exec.h"
 
 #include <stdatomic.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Results for the caller: batches of rows, read value by value. */
 #include "query/query.h"
-#include "query/task/rows.h"
+#include "query/spill/result_rows.h"
 #include "query/vec/scalar/num.h"
 
 #include "fathom/base/error.h"

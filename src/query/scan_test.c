@@ -3,11 +3,11 @@
 #include "table/test/table_fixture.h"
 
 #include "fathom/vol.h"
-#include "query/catalog.h"
+#include "query/db_catalog.h"
 #include "query/plan/plan.h"
 #include "query/sql/sql.h"
-#include "query/task/exec.h"
-#include "query/task/rows.h"
+#include "query/exec/exec.h"
+#include "query/spill/result_rows.h"
 
 #include <fcntl.h>
 

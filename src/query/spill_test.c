@@ -8,10 +8,10 @@
 
 #include "dev/dev_wrap.h"
 #include "fathom/dev/fault.h"
-#include "query/catalog.h"
+#include "query/db_catalog.h"
 #include "query/plan/plan.h"
 #include "query/sql/sql.h"
-#include "query/task/exec.h"
+#include "query/exec/exec.h"
 
 #define ROWS	   50000u
 #define GROUP_ROWS 4096u

@@ -3,8 +3,8 @@
 #include "fathom/query/task.h"
 
 #include "query/query.h"
-#include "query/task/read.h"
-#include "query/task/show.h"
+#include "query/task/task_read.h"
+#include "query/task/task_show.h"
 
 #include "fathom/base/error.h"
 

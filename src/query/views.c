@@ -8,7 +8,7 @@
 #include "query/plan/plan.h"
 #include "query/query.h"
 #include "query/sql/sql_arena.h"
-#include "query/task/rows.h"
+#include "query/spill/result_rows.h"
 
 #include "fathom/base/error.h"
 

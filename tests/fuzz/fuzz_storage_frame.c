@@ -5,9 +5,9 @@
  *
  * Input: a header, then the payload of a frame with rows of five columns.
  */
-#include "query/store/batch.h"
-#include "query/store/wire.h"
-#include "query/task/rows.h"
+#include "query/remote/wire_batch.h"
+#include "query/remote/wire.h"
+#include "query/spill/result_rows.h"
 
 #include <stdlib.h>
 

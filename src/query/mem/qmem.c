@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The accounts of a tree. arena.c hands out small pieces of larger allocations.
+ * The accounts of a tree. qmem_arena.c hands out small pieces of larger allocations.
  *
  * 1. granted >= reserved, and granted = free + used. The root's granted is its budget and never changes.
  * 2. `free` is changed by compare-and-swap, by any thread. It never covers bytes that are in use, so a

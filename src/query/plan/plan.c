@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "query/plan/plan_internal.h"
-#include "query/task/runner.h"
 #include "query/task/slot.h"
+#include "query/task/slot_use.h"
 
 #include <errno.h>
 #include <string.h>
@@ -45,9 +45,9 @@ static int prune_source(struct planner *p, struct task *t)
 
 	if (used == NULL)
 		return p->error;
-	runner_mark_reduce(&t->reduce, used);
+	reduce_uses(&t->reduce, used);
 	for (unsigned i = 0; i < t->step_count; i++)
-		runner_mark_step(&t->steps[i], used);
+		step_uses(&t->steps[i], used);
 	for (unsigned i = 0; i < t->source.column_count; i++) {
 		struct task_source_column *c = &t->source.columns[i];
 

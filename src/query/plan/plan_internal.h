@@ -88,7 +88,7 @@ int pipe_pack(struct planner *p, struct pipe *pipe, const int *columns, unsigned
 /* Close the pipe: its task becomes the next in order. Returns its number, or TASK_NONE. */
 uint32_t pipe_close(struct planner *p, struct pipe *pipe);
 
-/* ---- expr.c ---- */
+/* ---- plan_expr.c ---- */
 
 struct fth_type plan_type(struct sql_type type);
 /* The expression over the pipe's slots, which may fetch columns first. NULL and p->error on failure. */
@@ -96,7 +96,7 @@ struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sq
 /* Type, nullability and range of an expression. */
 int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot);
 
-/* ---- rel.c, join.c, outer.c, group.c, lookup.c, keys.c ---- */
+/* ---- plan_rel.c, inner_join.c, outer_join.c, plan_group.c, plan_lookup.c, wanted_keys.c ---- */
 
 struct pipe *plan_rel(struct planner *p, const struct sql_rel *rel);
 /* A block of inner joins, with filters, semi and anti joins above. */
@@ -136,7 +136,7 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 const struct sql_rel *plan_reduce(struct planner *p, const struct sql_rel *rel, int key,
 				  const struct sql_rel *by, int by_key);
 
-/* Remove rows of `build` whose key no row of `probe` has, if that is worth it: see keys.c. */
+/* Remove rows of `build` whose key no row of `probe` has, if that is worth it: see wanted_keys.c. */
 int plan_wanted_keys(struct planner *p, struct pipe *probe, struct pipe *build,
 		     const struct join_key *key);
 
@@ -168,12 +168,12 @@ void plan_aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_
 struct task_aggregate plan_aggregate_of(const struct pipe *pipe, enum task_aggregate_op op,
 					bool distinct, uint32_t slot, struct fth_type type);
 
-/* ---- share.c ---- */
+/* ---- shared_tasks.c ---- */
 
 /* Equal tasks from a table to groups become one. Returns 0 or an error. */
 int plan_share(struct planner *p, struct task_set *set);
 
-/* ---- facts.c ---- */
+/* ---- rel_facts.c ---- */
 
 /* No two rows of the relation agree in all of these columns. */
 bool rel_unique(const struct sql_rel *rel, const int *columns, unsigned count);

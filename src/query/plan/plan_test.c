@@ -2,11 +2,11 @@
 /* Rules of the planner on a schema of books: which tasks a query becomes, and that its answer is right. */
 #include "table/test/table_fixture.h"
 
-#include "query/catalog.h"
+#include "query/db_catalog.h"
 #include "query/plan/plan.h"
 #include "query/sql/sql.h"
-#include "query/task/exec.h"
-#include "query/task/show.h"
+#include "query/exec/exec.h"
+#include "query/task/task_show.h"
 
 #define BOOKS	7000
 #define SALES	(BOOKS * 20)

@@ -237,6 +237,13 @@ struct task_set {
 	const char **names; /* of the result's columns */
 };
 
+/* Whether the result is a structure that later tasks look rows up in. */
+static inline bool task_builds_structure(const struct task *t)
+{
+	return t->reduce.kind == TASK_SET || t->reduce.kind == TASK_MAP ||
+	       t->reduce.kind == TASK_MULTIMAP;
+}
+
 /* 0, or -EINVAL with a text that names the task and the first invariant that does not hold. */
 int task_check(const struct task_set *set);
 

@@ -7,6 +7,15 @@
 #include "query/vec/vec.h"
 #include "query/vec/kern/kern.h"
 
+#include <stdatomic.h>
+
+uint64_t fth_dict_next_id(void)
+{
+	static _Atomic uint64_t last;
+
+	return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
 enum fth_phys fth_phys_for(fth_i128 lo, fth_i128 hi)
 {
 	if (lo >= INT8_MIN && hi <= INT8_MAX)

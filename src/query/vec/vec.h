@@ -63,6 +63,9 @@ struct fth_dict {
 	const struct fth_str *entries;
 };
 
+/* An id for a new dictionary, unique in the process. */
+uint64_t fth_dict_next_id(void);
+
 /*
  * Row i of an integer type has the value base + data[i]: values that are stored with a frame of reference
  * stay narrow. With a dictionary, base + data[i] is the code of row i. A null row may hold any integer;
