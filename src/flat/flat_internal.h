@@ -9,6 +9,7 @@
  *	page_io.c	pages from and to the device
  *	device_window.c	the window of the device: log and SSD-cache in it
  *	fork.c		children of fork() that have the region too
+ *	fork_barrier.c	no thread uses pages while the process forks
  * paging/: where a page is, and when it moves
  *	page_word.c	state and lock of a page
  *	directory.c	which pages are in the SSD-cache, and which is evicted next (RRIP)
@@ -20,7 +21,7 @@
  *	stream.c	which pages are used one after the other
  *	mover.c		the background thread
  * access/: what programs ask for
- *	fault.c		signals
+ *	fault.c		an access to a page that is not mapped; fault_signals.c: its signals
  *	load_store.c	load, store, gather and scatter
  *	advise.c	advice, holds
  *	discard.c	pages whose contents are no longer needed
@@ -285,24 +286,33 @@ int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 int directory_open(struct flat_directory *directory, uint64_t slots, uint64_t page,
 		   uint8_t *frames);
 void directory_close(struct flat_directory *directory);
-/* The frame of a page that is in it. */
-uint8_t *directory_frame(struct flat_directory *directory, uint64_t page);
-/* Note an access to a page that is in it; returns how many there were since it came in. */
-uint32_t directory_touch(struct flat_directory *directory, uint64_t page);
 /*
- * Enter a page. Returns FLAT_NONE if a slot was empty. Otherwise nothing was entered, and the result is a page to
- * evict, which is CACHED and locked: directory_replace() enters the new page in its place. DIRECTORY_BUSY: all
- * pages of the set are locked.
+ * The slot of a page, or NULL. Only a thread that holds the lock of a page gives it a slot or takes
+ * it away: the slot found under that lock remains the page's until the lock is released.
  */
-#define DIRECTORY_BUSY (FLAT_NONE - 1)
-uint64_t directory_enter(struct fth_flat *flat, uint64_t page);
-void directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page);
+struct flat_slot *directory_find(struct flat_directory *directory, uint64_t page);
+static inline uint8_t *directory_frame(const struct flat_directory *directory,
+				       const struct flat_slot *slot)
+{
+	return directory->frames + (uint64_t)(slot - directory->slots) * directory->page;
+}
+/* Note an access to the page of a slot; returns how many there were since it came in. */
+uint32_t directory_touch(struct flat_directory *directory, struct flat_slot *slot);
 /*
- * Up to n pages that are CACHED and DIRTY and likely to go soon, locked, from the sets behind *hand on, which is set. Returns
- * how many, in any order.
+ * Enter a page. Returns its slot, and *victim is FLAT_NONE, if one was empty. Otherwise nothing was
+ * entered: *victim is a page to evict, which is CACHED and now locked, the result its slot, which
+ * directory_replace() gives to the new page. NULL: all pages of the set are locked.
  */
-unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, uint64_t *pages, unsigned n);
-void directory_remove(struct flat_directory *directory, uint64_t page);
+struct flat_slot *directory_enter(struct fth_flat *flat, uint64_t page, uint64_t *victim);
+void directory_replace(struct flat_directory *directory, struct flat_slot *slot, uint64_t page);
+/*
+ * Slots of up to n pages that are CACHED and DIRTY and likely to go soon, now locked, from the sets
+ * behind *hand on, which is set. Returns how many, in any order.
+ */
+unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, struct flat_slot **dirty,
+			      unsigned n);
+/* Empty a slot, whose page is locked. */
+void directory_remove(struct flat_directory *directory, struct flat_slot *slot);
 
 /* ---- ring.c ---- */
 int ring_open(struct flat_ring *ring, uint64_t limit);
@@ -340,20 +350,29 @@ int move_allow_store(struct fth_flat *flat, uint64_t page);
 /* Stores of the program to a page in DRAM fault from now on, and wait for its lock. */
 int move_stop_stores(struct fth_flat *flat, uint64_t page);
 /* Evict `old`, which is CACHED, locked and clean; its slot belongs to `page` then. */
-void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page);
-/* FLASH to CACHED. Returns 0, or the error of the device. */
-int move_in(struct fth_flat *flat, uint64_t page);
-/* The same in two steps, for many pages at once: a slot for the page; then, after reading it, its state. */
-int move_in_begin(struct fth_flat *flat, uint64_t page);
-int move_in_try(struct fth_flat *flat, uint64_t page); /* -EBUSY at once if no slot is free */
-void move_in_end(struct fth_flat *flat, uint64_t page, int result);
-/* CACHED to DRAM. -EBUSY if no place in DRAM can be made. passing: as one of those used one after the other. */
-int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing);
-/* The same from a copy of it, for a page that has a place in DRAM. */
-int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing);
+void move_give_slot(struct fth_flat *flat, uint64_t old, struct flat_slot *slot, uint64_t page);
+/* FLASH to CACHED. Sets *slot. Returns 0, or the error of the device. */
+int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot);
+/*
+ * The same in two steps, for many pages at once: a slot for the page; then, after reading it, its
+ * state. Without a free slot -EBUSY at once or, with `wait`, after FLAT_TIMEOUT.
+ */
+int move_find_slot(struct fth_flat *flat, uint64_t page, bool wait, struct flat_slot **slot);
+void move_in_end(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, int result);
+/*
+ * CACHED to DRAM; the slot is empty then. -EBUSY if no place in DRAM can be made. passing: as one of
+ * those used one after the other.
+ */
+int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store, bool passing);
+/* A copy of the page goes to DRAM, where it has a place; from CACHED, or from FLASH if slot is NULL. */
+int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, const void *copy,
+		 bool passing);
 /* FLASH and FRESH to DRAM, without the SSD-cache: there is nothing to read. -EBUSY as move_up(). */
 int move_fresh(struct fth_flat *flat, uint64_t page, bool store);
-/* FLASH to DRAM, without a slot of the SSD-cache unless there is no other memory for it. -EBUSY as move_up(). */
+/*
+ * FLASH to DRAM, without a slot of the SSD-cache unless there is no other memory for it. -EBUSY as
+ * move_up().
+ */
 int move_straight(struct fth_flat *flat, uint64_t page, bool store);
 /* CACHED or DRAM to FLASH. */
 int move_out(struct fth_flat *flat, uint64_t page);
@@ -420,10 +439,13 @@ void mover_note_store(struct fth_flat *flat, uint64_t offset, uint64_t length);
 
 /* ---- policy.c ---- */
 void policy_open(struct fth_flat *flat);
-/* An access to a page that is CACHED and locked; miss: it was on flash. Should it move to DRAM? *ahead: pages to read ahead. */
+/*
+ * An access to a page that is CACHED, in this slot, and locked; miss: it was on flash. Should it move
+ * to DRAM? *ahead: pages to read ahead.
+ */
 enum policy_wish { POLICY_STAY, POLICY_UP, POLICY_UP_PASSING, POLICY_FILL };
-enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
-			      struct stream_ahead *ahead);
+enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, struct flat_slot *slot,
+			      bool miss, struct stream_ahead *ahead);
 
 /* ---- registry.c: the regions of this process; a child of fork() begins without any ---- */
 /* The region of an address, or NULL. */
@@ -443,30 +465,42 @@ int registry_check_owner(const struct fth_flat *flat);
 int registry_refuse(void); /* that error */
 
 /* ---- fault.c ---- */
+/*
+ * As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of
+ * the device.
+ */
+int fault_try(int sig, siginfo_t *info, void *context);
+/* Before the handlers are installed: can instructions be executed on other addresses? */
+void fault_prepare(void);
+/* Spin until `ns` have passed since `start`. */
+void fault_delay(uint64_t start, uint32_t ns);
+
+/* ---- fault_signals.c ---- */
 /* Install the handlers, once. Called by one thread at a time. Returns 0 or a negative errno. */
 int fault_install(void);
-/* As fth_flat_fault(): 1 if the program goes on, 0 if the signal is not of a region, or the error of the device. */
-int fault_try(int sig, siginfo_t *info, void *context);
 /* Was it sent by the program, or another? Then it is no fault. */
 bool fault_was_sent(const siginfo_t *info);
 /* True if this thread has locks of pages: it is sent again when it has none. */
 bool fault_defer(const siginfo_t *info);
 void fault_send_again(const siginfo_t *info); /* to this thread */
-/* Block signals while page locks are held (page_word.h, 3). */
-void fault_quiet(sigset_t *before);
-void fault_loud(const sigset_t *before);
-/*
- * The gate: once fault_use_gate() was called, threads that use pages are counted. fault_close_gate() waits until there are none, and others
- * wait until fault_open_gate(); false if the deadline passes first.
- */
-void fault_use_gate(void);
-bool fault_close_gate(uint64_t deadline);
-void fault_open_gate(void);
-void fault_forked(void); /* in a child that was made while it was closed; it still is */
-/* A thread of the library works on pages in between. */
+/* This thread takes locks of pages in between, with its signals blocked (page_word.h, 3). */
 void fault_enter(void);
 void fault_leave(void);
-/* Spin until `ns` have passed since `start`. */
-void fault_delay(uint64_t start, uint32_t ns);
+/* Block signals, and fault_enter(). */
+void fault_block_signals(sigset_t *before);
+void fault_restore_signals(const sigset_t *before);
+
+/* ---- fork_barrier.c ---- */
+/*
+ * Once fork_barrier_use() was called, threads that use pages are counted. fork_barrier_close() waits
+ * until there are none, and others wait in fork_barrier_enter() until fork_barrier_open(); false if the
+ * deadline passes first.
+ */
+void fork_barrier_use(void);
+bool fork_barrier_close(uint64_t deadline);
+void fork_barrier_open(void);
+void fork_barrier_forked(void); /* in a child that was made while it was closed; it still is */
+bool fork_barrier_enter(void);	/* false: it is not used, and the thread is not counted */
+void fork_barrier_exit(void);
 
 #endif

@@ -21,12 +21,14 @@ static int check_range(const struct fth_flat *flat, const void *at, uint64_t len
 static int bring(struct fth_flat *flat, uint64_t page, bool up, bool store)
 {
 	uint32_t *word = &flat->words[page];
+	struct flat_slot *slot = NULL;
 	int rc = 0;
 
 	if (word_state(word) == WORD_FLASH || word_state(word) == WORD_BROKEN)
-		rc = move_in(flat, page);
+		rc = move_in(flat, page, &slot);
 	if (rc == 0 && up && word_state(word) == WORD_CACHED)
-		rc = move_up(flat, page, store, false);
+		rc = move_up(flat, page, slot ? slot : directory_find(&flat->directory, page),
+			     store, false);
 	return rc == 0 && store ? move_allow_store(flat, page) : rc;
 }
 
@@ -36,7 +38,7 @@ static int advise_page(struct fth_flat *flat, uint64_t page, enum fth_flat_advic
 	sigset_t before;
 	int rc = 0;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	word_lock(word);
 	if (advice != FTH_FLAT_COLD)
 		rc = bring(flat, page, advice == FTH_FLAT_HOT, false);
@@ -44,7 +46,7 @@ static int advise_page(struct fth_flat *flat, uint64_t page, enum fth_flat_advic
 		 !(word_get(word) & WORD_HOLDS))
 		rc = move_out(flat, page);
 	word_unlock(word);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 
@@ -59,9 +61,9 @@ int fth_flat_advise(struct fth_flat *flat, void *at, uint64_t length, enum fth_f
 	if (rc < 0)
 		return rc;
 	if (advice == FTH_FLAT_SEQUENTIAL || advice == FTH_FLAT_RANDOM) {
-		fault_quiet(&before);
+		fault_block_signals(&before);
 		stream_advise(flat, first, end, advice == FTH_FLAT_SEQUENTIAL);
-		fault_loud(&before);
+		fault_restore_signals(&before);
 		return 0;
 	}
 	/* more than that would only push out what was brought in before */
@@ -117,14 +119,14 @@ int fth_flat_hold(struct fth_flat *flat, void *at, uint64_t length, bool write)
 	int rc = check_range(flat, at, length, write, &first, &end);
 	sigset_t before;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	for (page = first; rc == 0 && page < end; page++) {
 		rc = hold_page(flat, page, write);
 		if (rc < 0)
 			while (page-- > first)
 				release_page(flat, page);
 	}
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	if (rc == -ENOMEM)
 		return fth_fail(
 			ENOMEM,
@@ -140,10 +142,10 @@ void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length)
 
 	if (check_range(flat, at, length, false, &first, &end) < 0)
 		return;
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	while (first < end)
 		release_page(flat, first++);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 }
 
 /* ---- the budget ---- */
@@ -164,13 +166,13 @@ int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget)
 				(unsigned long long)budget,
 				(unsigned long long)((cached + FLAT_WAYS) * flat->map.page),
 				FLAT_WAYS);
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	rc = ring_set_limit(&flat->ring, pages - cached);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	while (rc == 0 && __atomic_load_n(&flat->ring.taken, __ATOMIC_RELAXED) > flat->ring.limit) {
-		fault_quiet(&before);
+		fault_block_signals(&before);
 		rc = move_oldest_out(flat);
-		fault_loud(&before);
+		fault_restore_signals(&before);
 	}
 	if (rc == 0)
 		__atomic_store_n(&flat->budget, pages, __ATOMIC_RELAXED);

@@ -30,7 +30,7 @@ static bool forget_one(struct fth_flat *flat, uint64_t page)
 
 	switch (word_state(word)) {
 	case WORD_CACHED:
-		directory_remove(&flat->directory, page);
+		directory_remove(&flat->directory, directory_find(&flat->directory, page));
 		word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT | WORD_ASKED | WORD_MOVING,
 			 WORD_FLASH | WORD_FRESH);
 		return false;
@@ -70,8 +70,8 @@ void forget_pages(struct fth_flat *flat, uint64_t first, uint64_t end)
 	sigset_t before;
 
 	for (; first < end; first += FORGET_MANY) {
-		fault_quiet(&before);
+		fault_block_signals(&before);
 		forget_some(flat, first, end - first < FORGET_MANY ? end : first + FORGET_MANY);
-		fault_loud(&before);
+		fault_restore_signals(&before);
 	}
 }

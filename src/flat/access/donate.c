@@ -80,7 +80,7 @@ static void set_lent(struct fth_flat *flat, uint64_t page)
 	if (word_state(word) == WORD_DRAM)
 		ring_unreserve(&flat->ring);
 	else if (word_state(word) == WORD_CACHED)
-		directory_remove(&flat->directory, page);
+		directory_remove(&flat->directory, directory_find(&flat->directory, page));
 	word_set(word, WORD_STATE | WORD_DIRTY | WORD_COUNT | WORD_ASKED | WORD_MOVING, WORD_LENT);
 }
 
@@ -109,13 +109,13 @@ int lend_pages(struct fth_flat *flat, uint64_t first, uint64_t end, bool keep, u
 	sigset_t before;
 	int rc;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	rc = lock_unheld(flat, first, end);
 	if (rc == 0) {
 		rc = exchange(flat, first, end, keep, memory);
 		unlock_pages(flat, first, end);
 	}
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 
@@ -124,7 +124,7 @@ int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end)
 	sigset_t before;
 	int rc;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	for (uint64_t page = first; page < end; page++)
 		word_lock(&flat->words[page]);
 	rc = map_renew(&flat->map, first, end - first);
@@ -133,6 +133,6 @@ int lend_end(struct fth_flat *flat, uint64_t first, uint64_t end)
 			word_set(&flat->words[page], WORD_STATE, WORD_FLASH | WORD_FRESH);
 		word_unlock(&flat->words[page]);
 	}
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }

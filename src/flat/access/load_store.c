@@ -22,13 +22,12 @@ int flat_check_bytes(const struct fth_flat *flat, const void *at, uint64_t lengt
 	return registry_check_owner(flat);
 }
 
-/* The part of one page, which is locked and in memory. */
-static int copy_part(struct fth_flat *flat, uint64_t offset, void *to, const void *from,
-		     uint64_t length)
+/* The part of one page, which is locked and in memory, at `bytes`. */
+static int copy_part(struct fth_flat *flat, uint64_t offset, uint8_t *bytes, void *to,
+		     const void *from, uint64_t length)
 {
-	uint64_t page = offset / flat->map.page;
-	uint8_t *at = move_find(flat, page) + offset % flat->map.page;
-	int rc = to ? 0 : move_allow_store(flat, page);
+	uint8_t *at = bytes + offset % flat->map.page;
+	int rc = to ? 0 : move_allow_store(flat, offset / flat->map.page);
 
 	if (rc < 0)
 		return rc;
@@ -38,22 +37,38 @@ static int copy_part(struct fth_flat *flat, uint64_t offset, void *to, const voi
 	return 0;
 }
 
-static int ensure(struct fth_flat *flat, uint64_t page)
+/* A page that is CACHED moves to DRAM if the policy wants it; slot is NULL then. */
+static int follow_policy(struct fth_flat *flat, uint64_t page, bool miss, struct flat_slot **slot)
 {
-	enum word_state state = word_state(&flat->words[page]);
-	int rc = state == WORD_CACHED || state == WORD_DRAM ? 0 : move_in(flat, page);
 	struct stream_ahead ahead;
-	enum policy_wish wish;
+	enum policy_wish wish = policy_wants(flat, page, *slot, miss, &ahead);
+	int rc;
 
-	if (rc < 0 || word_state(&flat->words[page]) != WORD_CACHED)
-		return rc;
-	wish = policy_wants(flat, page, state != WORD_CACHED, &ahead);
 	if (ahead.pages > 0)
 		mover_ahead(flat, &ahead);
 	if (wish == POLICY_STAY || (wish != POLICY_FILL && mover_ask_up(flat, page)))
 		return 0;
-	rc = move_up(flat, page, false, wish == POLICY_UP_PASSING);
+	rc = move_up(flat, page, *slot, false, wish == POLICY_UP_PASSING);
+	if (rc == 0)
+		*slot = NULL;
 	return rc == -EBUSY ? 0 : rc;
+}
+
+/* Bring a page that is locked into memory; *bytes: where it is. */
+static int ensure(struct fth_flat *flat, uint64_t page, uint8_t **bytes)
+{
+	enum word_state state = word_state(&flat->words[page]);
+	struct flat_slot *slot = NULL;
+	int rc = 0;
+
+	if (state == WORD_CACHED)
+		slot = directory_find(&flat->directory, page);
+	else if (state != WORD_DRAM)
+		rc = move_in(flat, page, &slot);
+	if (rc == 0 && slot)
+		rc = follow_policy(flat, page, state != WORD_CACHED, &slot);
+	*bytes = slot ? directory_frame(&flat->directory, slot) : map_at(&flat->map, page);
+	return rc;
 }
 
 static int copy_bytes(struct fth_flat *flat, uint64_t offset, void *to, const void *from,
@@ -62,17 +77,18 @@ static int copy_bytes(struct fth_flat *flat, uint64_t offset, void *to, const vo
 	while (length > 0) {
 		uint64_t page = offset / flat->map.page;
 		uint64_t part = flat->map.page - offset % flat->map.page;
+		uint8_t *bytes;
 		sigset_t before;
 		int rc;
 
 		part = part < length ? part : length;
-		fault_quiet(&before);
+		fault_block_signals(&before);
 		word_lock(&flat->words[page]);
-		rc = ensure(flat, page);
+		rc = ensure(flat, page, &bytes);
 		if (rc == 0)
-			rc = copy_part(flat, offset, to, from, part);
+			rc = copy_part(flat, offset, bytes, to, from, part);
 		word_unlock(&flat->words[page]);
-		fault_loud(&before);
+		fault_restore_signals(&before);
 		if (rc < 0)
 			return rc;
 		to = to ? (char *)to + part : NULL;
@@ -129,6 +145,7 @@ static void add_page(struct batch *batch, uint64_t page)
 static int read_missing(struct fth_flat *flat, const struct batch *batch)
 {
 	uint64_t missing[BATCH];
+	struct flat_slot *slots[BATCH];
 	void *frames[BATCH];
 	int results[BATCH], rc = 0;
 	unsigned n = 0;
@@ -138,10 +155,11 @@ static int read_missing(struct fth_flat *flat, const struct batch *batch)
 			rc = -ETIMEDOUT;
 		if (word_state(&flat->words[batch->pages[i]]) != WORD_FLASH || rc < 0)
 			continue;
-		rc = move_in_begin(flat, batch->pages[i]);
+		rc = move_find_slot(flat, batch->pages[i], true, &slots[n]);
 		if (rc == 0) {
 			missing[n] = batch->pages[i];
-			frames[n++] = directory_frame(&flat->directory, batch->pages[i]);
+			frames[n] = directory_frame(&flat->directory, slots[n]);
+			n++;
 		}
 	}
 	if (n > 0) {
@@ -151,16 +169,17 @@ static int read_missing(struct fth_flat *flat, const struct batch *batch)
 		rc = rc < 0 ? rc : read;
 	}
 	for (unsigned i = 0; i < n; i++)
-		move_in_end(flat, missing[i], results[i]);
+		move_in_end(flat, missing[i], slots[i], results[i]);
 	return rc;
 }
 
 static int prepare_batch(struct fth_flat *flat, const struct batch *batch)
 {
+	uint8_t *bytes;
 	int rc = read_missing(flat, batch);
 
 	for (unsigned i = 0; i < batch->n && rc == 0; i++)
-		rc = ensure(flat, batch->pages[i]);
+		rc = ensure(flat, batch->pages[i], &bytes);
 	return rc;
 }
 
@@ -174,16 +193,18 @@ static int copy_batch(struct fth_flat *flat, void *const *at, unsigned n, uint32
 
 	for (unsigned i = 0; i < n; i++)
 		add_page(&batch, offset_of(flat, at[i]) / flat->map.page);
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	for (unsigned i = 0; i < batch.n; i++)
 		word_lock(&flat->words[batch.pages[i]]);
 	rc = prepare_batch(flat, &batch);
 	for (unsigned i = 0; i < n && rc == 0; i++)
-		rc = copy_part(flat, offset_of(flat, at[i]), to ? to + (size_t)i * width : NULL,
+		rc = copy_part(flat, offset_of(flat, at[i]),
+			       move_find(flat, offset_of(flat, at[i]) / flat->map.page),
+			       to ? to + (size_t)i * width : NULL,
 			       from ? from + (size_t)i * width : NULL, width);
 	for (unsigned i = 0; i < batch.n; i++)
 		word_unlock(&flat->words[batch.pages[i]]);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 

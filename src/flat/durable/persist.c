@@ -72,13 +72,13 @@ int fth_flat_persistent(struct fth_flat *flat, void *at, uint64_t length)
 	if (length > 0)
 		widen_marks(flat, first,
 			    end); /* before the marks: a checkpoint looks between these */
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	for (uint64_t page = first; length > 0 && page < end; page++) {
 		word_lock(&flat->words[page]);
 		word_set(&flat->words[page], WORD_PERSIST, WORD_PERSIST);
 		word_unlock(&flat->words[page]);
 	}
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return guarantee_of(flat);
 }
 
@@ -105,8 +105,9 @@ static struct piece cut_piece(const struct fth_flat *flat, uint64_t at, uint64_t
 static int bring_in(struct fth_flat *flat, uint64_t page)
 {
 	enum word_state state = word_state(&flat->words[page]);
+	struct flat_slot *slot;
 
-	return state == WORD_CACHED || state == WORD_DRAM ? 0 : move_in(flat, page);
+	return state == WORD_CACHED || state == WORD_DRAM ? 0 : move_in(flat, page, &slot);
 }
 
 /* Its pages are locked and in memory. */
@@ -129,7 +130,7 @@ static int append_piece(struct fth_flat *flat, const struct piece *piece, uint64
 	sigset_t before;
 	int rc = 0;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	for (unsigned i = 0; i < piece->n; i++)
 		word_lock(&flat->words[piece->pages[i]]);
 	for (unsigned i = 0; i < piece->n && rc == 0; i++)
@@ -138,7 +139,7 @@ static int append_piece(struct fth_flat *flat, const struct piece *piece, uint64
 		rc = log_piece_bytes(flat, piece, position);
 	for (unsigned i = 0; i < piece->n; i++)
 		word_unlock(&flat->words[piece->pages[i]]);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 
@@ -233,10 +234,10 @@ int fth_flat_persist(const void *at, uint64_t length)
 	if (rc < 0)
 		return rc;
 	flat_count(flat, FTH_FLAT_STAT_PERSISTS);
-	fault_quiet(&before); /* while the log is locked, too */
+	fault_block_signals(&before); /* while the log is locked, too */
 	rc = flat->log ? persist_in_log(flat, offset, length, deadline)
 		       : persist_in_place(flat, offset, length, deadline);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc < 0 ? rc : (int)guarantee_of(flat);
 }
 

@@ -100,7 +100,7 @@ static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t end, uint3
 	unsigned n = 0;
 	sigset_t before;
 
-	fault_quiet(&before);
+	fault_block_signals(&before);
 	while (n < FLAT_DEPTH) {
 		if (how != FIND_ALL && *next % FLAT_GROUP == 0)
 			*next = next_changed(flat, *next, end, how == FIND_CLEAR);
@@ -118,7 +118,7 @@ static int write_some(struct fth_flat *flat, uint64_t *next, uint64_t end, uint3
 	FLAT_READS_END();
 	for (unsigned i = 0; i < n; i++)
 		give_back(flat, pages[i], results[i]);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 
@@ -170,9 +170,9 @@ int sync_all(struct fth_flat *flat, uint64_t first, uint64_t end, uint32_t bits,
 
 	if (!flat->log)
 		return write_and_flush(flat, first, end, bits, deadline);
-	fault_quiet(&before); /* no handler of the program runs while the log is locked */
+	fault_block_signals(&before); /* no handler of the program runs while the log is locked */
 	rc = sync_with_log(flat, first, end, bits, deadline);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	return rc;
 }
 

@@ -56,42 +56,34 @@ static uint64_t set_of(const struct flat_directory *directory, uint64_t page)
 	return fth_mix64(page) % directory->sets;
 }
 
-/* Locks the set; the slot of `page`, or NULL. */
-static struct flat_slot *find_locked(struct flat_directory *directory, uint64_t page, uint64_t *set)
+struct flat_slot *directory_find(struct flat_directory *directory, uint64_t page)
 {
-	struct flat_slot *slots;
+	uint64_t set = set_of(directory, page);
+	struct flat_slot *slots = directory->slots + set * directory->ways, *found = NULL;
 
-	*set = set_of(directory, page);
-	slots = directory->slots + *set * directory->ways;
-	word_lock(&directory->locks[*set]);
-	for (uint32_t way = 0; way < directory->ways; way++)
+	word_lock(&directory->locks[set]);
+	for (uint32_t way = 0; way < directory->ways && !found; way++)
 		if (slots[way].page == page)
-			return &slots[way];
-	return NULL;
+			found = &slots[way];
+	word_unlock(&directory->locks[set]);
+	return found;
 }
 
-uint8_t *directory_frame(struct flat_directory *directory, uint64_t page)
+/* The lock of the set that a slot is in. */
+static uint32_t *lock_of(struct flat_directory *directory, const struct flat_slot *slot)
 {
-	uint64_t set;
-	struct flat_slot *slot = find_locked(directory, page, &set);
-
-	word_unlock(&directory->locks[set]);
-	return slot ? directory->frames + (uint64_t)(slot - directory->slots) * directory->page
-		    : NULL;
+	return &directory->locks[(uint64_t)(slot - directory->slots) / directory->ways];
 }
 
-uint32_t directory_touch(struct flat_directory *directory, uint64_t page)
+uint32_t directory_touch(struct flat_directory *directory, struct flat_slot *slot)
 {
-	uint64_t set;
-	struct flat_slot *slot = find_locked(directory, page, &set);
-	uint32_t count = 0;
+	uint32_t count;
 
-	if (slot) {
-		slot->rrpv = 0;
-		count = ++slot->count;
-		__atomic_fetch_add(&directory->counts, 1, __ATOMIC_RELAXED);
-	}
-	word_unlock(&directory->locks[set]);
+	word_lock(lock_of(directory, slot));
+	slot->rrpv = 0;
+	count = ++slot->count;
+	__atomic_fetch_add(&directory->counts, 1, __ATOMIC_RELAXED);
+	word_unlock(lock_of(directory, slot));
 	return count;
 }
 
@@ -118,7 +110,7 @@ static uint32_t rank_of(const struct fth_flat *flat, const struct flat_slot *slo
 }
 #define RANK_MAX (2 * FLAT_RRPV_MAX + 3)
 
-/* As if the intervals of all had become longer, step by step, until that of the page to evict was distant. */
+/* Age the set as SRRIP does: add to every RRPV what the victim lacked to FLAT_RRPV_MAX. */
 static void age_set(const struct flat_directory *directory, struct flat_slot *slots, uint32_t steps)
 {
 	for (uint32_t way = 0; way < directory->ways; way++)
@@ -126,8 +118,8 @@ static void age_set(const struct flat_directory *directory, struct flat_slot *sl
 									  : FLAT_RRPV_MAX;
 }
 
-/* A page to evict, locked. */
-static uint64_t choose(struct fth_flat *flat, struct flat_slot *slots)
+/* The slot of a page to evict, which is now locked; NULL if all are in use. */
+static struct flat_slot *choose_victim(struct fth_flat *flat, struct flat_slot *slots)
 {
 	uint32_t ranks[FLAT_WAYS];
 
@@ -141,59 +133,56 @@ static uint64_t choose(struct fth_flat *flat, struct flat_slot *slots)
 				continue;
 			if (word_state(word) == WORD_CACHED) {
 				age_set(&flat->directory, slots, FLAT_RRPV_MAX - slots[way].rrpv);
-				return slots[way].page;
+				return &slots[way];
 			}
 			word_unlock(word); /* it is on its way in, or up */
 		}
-	return DIRECTORY_BUSY;
+	return NULL;
 }
 
-uint64_t directory_enter(struct fth_flat *flat, uint64_t page)
+struct flat_slot *directory_enter(struct fth_flat *flat, uint64_t page, uint64_t *victim)
 {
 	struct flat_directory *directory = &flat->directory;
-	uint64_t set = set_of(directory, page), victim = FLAT_NONE;
-	struct flat_slot *slots = directory->slots + set * directory->ways, *empty = NULL;
+	uint64_t set = set_of(directory, page);
+	struct flat_slot *slots = directory->slots + set * directory->ways, *slot = NULL;
 
+	*victim = FLAT_NONE;
 	word_lock(&directory->locks[set]);
-	for (uint32_t way = 0; way < directory->ways && !empty; way++)
+	for (uint32_t way = 0; way < directory->ways && !slot; way++)
 		if (slots[way].page == FLAT_NONE)
-			empty = &slots[way];
-	if (empty) {
-		fill(empty, page);
+			slot = &slots[way];
+	if (slot) {
+		fill(slot, page);
 		__atomic_fetch_add(&directory->used, 1, __ATOMIC_RELAXED);
 	} else {
-		victim = choose(flat, slots);
+		slot = choose_victim(flat, slots);
+		if (slot)
+			*victim = slot->page;
 	}
 	word_unlock(&directory->locks[set]);
-	return victim;
+	return slot;
 }
 
-void directory_replace(struct flat_directory *directory, uint64_t old, uint64_t page)
+void directory_replace(struct flat_directory *directory, struct flat_slot *slot, uint64_t page)
 {
-	uint64_t set;
-	struct flat_slot *slot = find_locked(directory, old, &set);
-
+	word_lock(lock_of(directory, slot));
 	drop_count(directory, slot);
 	fill(slot, page);
-	word_unlock(&directory->locks[set]);
+	word_unlock(lock_of(directory, slot));
 }
 
-void directory_remove(struct flat_directory *directory, uint64_t page)
+void directory_remove(struct flat_directory *directory, struct flat_slot *slot)
 {
-	uint64_t set;
-	struct flat_slot *slot = find_locked(directory, page, &set);
-
-	if (slot) {
-		drop_count(directory, slot);
-		slot->page = FLAT_NONE;
-		__atomic_fetch_sub(&directory->used, 1, __ATOMIC_RELAXED);
-	}
-	word_unlock(&directory->locks[set]);
+	word_lock(lock_of(directory, slot));
+	drop_count(directory, slot);
+	slot->page = FLAT_NONE;
+	__atomic_fetch_sub(&directory->used, 1, __ATOMIC_RELAXED);
+	word_unlock(lock_of(directory, slot));
 }
 
 /* Those of one set; under its lock. */
-static unsigned find_dirty_in(struct fth_flat *flat, const struct flat_slot *slots, uint64_t *pages,
-			      unsigned n)
+static unsigned find_dirty_in(struct fth_flat *flat, struct flat_slot *slots,
+			      struct flat_slot **dirty, unsigned n)
 {
 	unsigned found = 0;
 
@@ -206,14 +195,15 @@ static unsigned find_dirty_in(struct fth_flat *flat, const struct flat_slot *slo
 		if (!(word_get(word) & WORD_DIRTY) || !word_try_lock(word))
 			continue;
 		if (word_state(word) == WORD_CACHED && (word_get(word) & WORD_DIRTY))
-			pages[found++] = slots[way].page;
+			dirty[found++] = &slots[way];
 		else
 			word_unlock(word);
 	}
 	return found;
 }
 
-unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, uint64_t *pages, unsigned n)
+unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, struct flat_slot **dirty,
+			      unsigned n)
 {
 	struct flat_directory *directory = &flat->directory;
 	unsigned found = 0;
@@ -223,7 +213,7 @@ unsigned directory_find_dirty(struct fth_flat *flat, uint64_t *hand, uint64_t *p
 
 		word_lock(&directory->locks[set]);
 		found += find_dirty_in(flat, directory->slots + set * directory->ways,
-				       pages + found, n - found);
+				       dirty + found, n - found);
 		word_unlock(&directory->locks[set]);
 		*hand = set + 1;
 	}

@@ -23,7 +23,8 @@
 
 struct leaving {
 	uint64_t page;
-	uint64_t evicted; /* the page whose slot it takes; FLAT_NONE: none */
+	struct flat_slot *slot; /* of the SSD-cache, if it goes there */
+	uint64_t evicted;	/* the page that has that slot until then; FLAT_NONE: none */
 	bool passing;
 	enum word_state to;
 	int result;
@@ -86,17 +87,13 @@ static bool is_dirty(const struct fth_flat *flat, uint64_t page)
 /* Step 1. A page that was passing and is clean needs no slot: it is not used again soon. */
 static void choose_place(struct fth_flat *flat, struct leaving *l)
 {
-	uint64_t evicted;
-
 	l->to = WORD_FLASH;
 	l->evicted = FLAT_NONE;
 	if (l->passing && !is_dirty(flat, l->page))
 		return;
-	evicted = directory_enter(flat, l->page);
-	if (evicted == DIRECTORY_BUSY)
-		return;
-	l->evicted = evicted;
-	l->to = WORD_CACHED;
+	l->slot = directory_enter(flat, l->page, &l->evicted);
+	if (l->slot)
+		l->to = WORD_CACHED;
 }
 
 /* Steps 1 and 2. */
@@ -114,12 +111,16 @@ static void collect_oldest(struct fth_flat *flat, struct batch *batch, unsigned 
 	}
 }
 
-/* What has to be written before the page can leave; FLAT_NONE if nothing. */
-static uint64_t to_write(const struct fth_flat *flat, const struct leaving *l)
+/* The page that has to be written before this one can leave, and its bytes; FLAT_NONE if none. */
+static uint64_t to_write(const struct fth_flat *flat, const struct leaving *l, void **memory)
 {
 	uint64_t page = l->to == WORD_FLASH ? l->page : l->evicted;
 
-	return l->result == 0 && page != FLAT_NONE && is_dirty(flat, page) ? page : FLAT_NONE;
+	if (l->result != 0 || page == FLAT_NONE || !is_dirty(flat, page))
+		return FLAT_NONE;
+	*memory = page == l->page ? map_at(&flat->map, page)
+				  : directory_frame(&flat->directory, l->slot);
+	return page;
 }
 
 /* Step 3. */
@@ -132,11 +133,9 @@ static void write_batch(struct fth_flat *flat, struct batch *batch)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < batch->n; i++) {
-		pages[n] = to_write(flat, &batch->list[i]);
-		if (pages[n] == FLAT_NONE)
-			continue;
-		memory[n] = move_find(flat, pages[n]);
-		of[n++] = &batch->list[i];
+		pages[n] = to_write(flat, &batch->list[i], &memory[n]);
+		if (pages[n] != FLAT_NONE)
+			of[n++] = &batch->list[i];
 	}
 	if (n == 0)
 		return;
@@ -157,15 +156,15 @@ static void copy_down(struct fth_flat *flat, struct leaving *l)
 {
 	if (l->evicted != FLAT_NONE) {
 		if (l->result == 0)
-			move_give_slot(flat, l->evicted, l->page);
+			move_give_slot(flat, l->evicted, l->slot, l->page);
 		else /* the next try finds another */
-			(void)directory_touch(&flat->directory, l->evicted);
+			(void)directory_touch(&flat->directory, l->slot);
 		word_unlock(&flat->words[l->evicted]);
 	}
 	if (l->result < 0 || l->to != WORD_CACHED)
 		return;
 	FLAT_READS_BEGIN();
-	memcpy(directory_frame(&flat->directory, l->page), map_at(&flat->map, l->page),
+	memcpy(directory_frame(&flat->directory, l->slot), map_at(&flat->map, l->page),
 	       flat->map.page);
 	FLAT_READS_END();
 }
@@ -174,7 +173,7 @@ static void copy_down(struct fth_flat *flat, struct leaving *l)
 static void stay(struct fth_flat *flat, const struct leaving *l)
 {
 	if (l->to == WORD_CACHED && (l->result == 0 || l->evicted == FLAT_NONE))
-		directory_remove(&flat->directory, l->page);
+		directory_remove(&flat->directory, l->slot);
 	if (is_dirty(flat, l->page))
 		(void)map_allow_stores(&flat->map, l->page);
 	ring_push(flat, l->page, l->passing);

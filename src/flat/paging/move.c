@@ -21,7 +21,7 @@ uint8_t *move_find(struct fth_flat *flat, uint64_t page)
 {
 	return word_state(&flat->words[page]) == WORD_DRAM
 		       ? map_at(&flat->map, page)
-		       : directory_frame(&flat->directory, page);
+		       : directory_frame(&flat->directory, directory_find(&flat->directory, page));
 }
 
 /* First, and then stores are allowed: another thread that stores, and syncs, must find it so. */
@@ -57,7 +57,8 @@ int move_stop_stores(struct fth_flat *flat, uint64_t page)
 	return writable ? map_forbid_stores(&flat->map, page) : 0;
 }
 
-static int clean(struct fth_flat *flat, uint64_t page)
+/* Write a page that was changed; its bytes are at `from`. */
+static int clean(struct fth_flat *flat, uint64_t page, const uint8_t *from)
 {
 	uint64_t start = flat->options.model.stack_write_ns ? fth_now_ns() : 0;
 	int rc;
@@ -65,7 +66,7 @@ static int clean(struct fth_flat *flat, uint64_t page)
 	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
 		return 0;
 	FLAT_READS_BEGIN();
-	rc = io_write(flat, page, move_find(flat, page));
+	rc = io_write(flat, page, from);
 	FLAT_READS_END();
 	fault_delay(start, flat->options.model.stack_write_ns);
 	if (rc == 0)
@@ -73,90 +74,79 @@ static int clean(struct fth_flat *flat, uint64_t page)
 	return rc;
 }
 
-void move_give_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
+void move_give_slot(struct fth_flat *flat, uint64_t old, struct flat_slot *slot, uint64_t page)
 {
 	word_set(&flat->words[old], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
 	stay_end(flat, old);
-	directory_replace(&flat->directory, old, page);
+	directory_replace(&flat->directory, slot, page);
 	flat_count(flat, FTH_FLAT_STAT_EVICTIONS);
 }
 
 /* Write `old`, which is locked, if it was changed, and give its slot to `page`. */
-static int take_slot(struct fth_flat *flat, uint64_t old, uint64_t page)
+static int take_slot(struct fth_flat *flat, uint64_t old, struct flat_slot *slot, uint64_t page)
 {
 	int rc;
 
 	if (word_get(&flat->words[old]) & WORD_DIRTY)
 		mover_ask_clean(flat);
-	rc = clean(flat, old);
-
+	rc = clean(flat, old, directory_frame(&flat->directory, slot));
 	if (rc < 0) { /* the next try finds another */
-		(void)directory_touch(&flat->directory, old);
+		(void)directory_touch(&flat->directory, slot);
 		return rc;
 	}
-	move_give_slot(flat, old, page);
+	move_give_slot(flat, old, slot, page);
 	return 0;
 }
 
-/* A slot in the SSD-cache. -EBUSY if all pages of the set are locked, at once or, if it may wait, after a while. */
-static int find_slot(struct fth_flat *flat, uint64_t page, bool wait)
+int move_find_slot(struct fth_flat *flat, uint64_t page, bool wait, struct flat_slot **slot)
 {
 	uint64_t deadline = fth_deadline_ns(FLAT_TIMEOUT);
 	unsigned tries = 0;
 
 	for (;;) {
-		uint64_t old = directory_enter(flat, page);
+		uint64_t old;
 		int rc;
 
-		if (old == FLAT_NONE)
-			return 0;
-		if (old == DIRECTORY_BUSY) {
+		*slot = directory_enter(flat, page, &old);
+		if (!*slot) {
 			if (!wait || fth_now_ns() >= deadline)
 				return -EBUSY;
 			sched_yield();
 			continue;
 		}
-		rc = take_slot(flat, old, page);
+		if (old == FLAT_NONE)
+			return 0;
+		rc = take_slot(flat, old, *slot, page);
 		word_unlock(&flat->words[old]);
 		if (rc == 0 || ++tries == WRITE_TRIES)
 			return rc;
 	}
 }
 
-int move_in_begin(struct fth_flat *flat, uint64_t page)
-{
-	return find_slot(flat, page, true);
-}
-
-int move_in_try(struct fth_flat *flat, uint64_t page)
-{
-	return find_slot(flat, page, false);
-}
-
-void move_in_end(struct fth_flat *flat, uint64_t page, int result)
+void move_in_end(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, int result)
 {
 	if (result == 0)
 		word_set(&flat->words[page], WORD_STATE, WORD_CACHED);
 	else if (word_state(&flat->words[page]) !=
 		 WORD_BROKEN) /* else its frame may still be written to */
-		directory_remove(&flat->directory, page);
+		directory_remove(&flat->directory, slot);
 }
 
-int move_in(struct fth_flat *flat, uint64_t page)
+int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot)
 {
 	uint64_t start = 0;
 	int rc;
 
 	if (word_state(&flat->words[page]) == WORD_BROKEN)
 		return -ETIMEDOUT;
-	rc = move_in_begin(flat, page);
+	rc = move_find_slot(flat, page, true, slot);
 	if (rc < 0)
 		return rc;
 	if (flat->options.model.stack_read_ns)
 		start = fth_now_ns();
-	rc = io_read(flat, page, directory_frame(&flat->directory, page));
+	rc = io_read(flat, page, directory_frame(&flat->directory, *slot));
 	fault_delay(start, flat->options.model.stack_read_ns);
-	move_in_end(flat, page, rc);
+	move_in_end(flat, page, *slot, rc);
 	return rc;
 }
 
@@ -182,7 +172,8 @@ static int take_place(struct fth_flat *flat)
 	return 0;
 }
 
-int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool passing)
+int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, const void *copy,
+		 bool passing)
 {
 	uint32_t *word = &flat->words[page];
 	bool writable = word_get(word) & WORD_DIRTY;
@@ -192,7 +183,8 @@ int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool pa
 	if (rc < 0)
 		return rc;
 	fault_delay(start, flat->options.model.map_ns);
-	directory_remove(&flat->directory, page);
+	if (slot)
+		directory_remove(&flat->directory, slot);
 	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
 	if (!passing)
 		stay_enter(flat, page);
@@ -201,7 +193,7 @@ int move_up_from(struct fth_flat *flat, uint64_t page, const void *copy, bool pa
 	return 0;
 }
 
-int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
+int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store, bool passing)
 {
 	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
 	int rc = take_place(flat);
@@ -211,7 +203,7 @@ int move_up(struct fth_flat *flat, uint64_t page, bool store, bool passing)
 	fault_delay(start, flat->options.model.promote_ns);
 	if (store)
 		set_dirty(flat, page);
-	rc = move_up_from(flat, page, directory_frame(&flat->directory, page), passing);
+	rc = move_up_from(flat, page, slot, directory_frame(&flat->directory, slot), passing);
 	if (rc < 0)
 		ring_unreserve(&flat->ring);
 	return rc;
@@ -251,7 +243,7 @@ static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8
 	fault_delay(start, model->stack_read_ns + model->promote_ns);
 	if (store)
 		set_dirty(flat, page);
-	rc = move_up_from(flat, page, landing, false);
+	rc = move_up_from(flat, page, NULL, landing, false);
 	if (rc < 0)
 		word_set(&flat->words[page], WORD_DIRTY, 0);
 	return rc;
@@ -260,6 +252,7 @@ static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8
 int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 {
 	uint64_t start = fth_now_ns();
+	struct flat_slot *slot;
 	uint8_t *landing;
 	int rc;
 
@@ -267,8 +260,8 @@ int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 		return -ETIMEDOUT;
 	landing = io_take_landing(flat);
 	if (!landing) {
-		rc = move_in(flat, page);
-		return rc < 0 ? rc : move_up(flat, page, store, false);
+		rc = move_in(flat, page, &slot);
+		return rc < 0 ? rc : move_up(flat, page, slot, store, false);
 	}
 	rc = take_place(flat);
 	if (rc == 0) {
@@ -284,10 +277,13 @@ int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 int move_out(struct fth_flat *flat, uint64_t page)
 {
 	bool dram = word_state(&flat->words[page]) == WORD_DRAM;
+	struct flat_slot *slot = dram ? NULL : directory_find(&flat->directory, page);
 	int rc = dram ? move_stop_stores(flat, page) : 0;
 
 	if (rc == 0)
-		rc = clean(flat, page);
+		rc = clean(flat, page,
+			   dram ? map_at(&flat->map, page)
+				: directory_frame(&flat->directory, slot));
 	if (rc == 0 && dram)
 		rc = map_take(&flat->map, page);
 	if (rc < 0) {
@@ -298,7 +294,7 @@ int move_out(struct fth_flat *flat, uint64_t page)
 	if (dram)
 		ring_unreserve(&flat->ring);
 	else
-		directory_remove(&flat->directory, page);
+		directory_remove(&flat->directory, slot);
 	word_set(&flat->words[page], WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_FLASH);
 	return 0;
 }

@@ -171,7 +171,7 @@ static bool copy_aside(struct fth_flat *flat, uint64_t page)
 	}
 	word_set(word, WORD_MOVING, WORD_MOVING);
 	flat->mover.stored = 0;
-	frame = directory_frame(&flat->directory, page);
+	frame = directory_frame(&flat->directory, directory_find(&flat->directory, page));
 	word_unlock(word);
 	FLAT_READS_BEGIN();
 	memcpy(aside_of(flat), frame, flat->map.page);
@@ -183,13 +183,14 @@ static bool copy_aside(struct fth_flat *flat, uint64_t page)
 /* Step 3; the page is locked and still MOVING. */
 static int map_aside(struct fth_flat *flat, uint64_t page)
 {
-	const uint8_t *frame = directory_frame(&flat->directory, page);
+	struct flat_slot *slot = directory_find(&flat->directory, page);
+	const uint8_t *frame = directory_frame(&flat->directory, slot);
 	uint64_t part = flat->map.page / PARTS;
 
 	for (unsigned i = 0; i < PARTS; i++)
 		if (flat->mover.stored >> i & 1)
 			memcpy(aside_of(flat) + i * part, frame + i * part, part);
-	return move_up_from(flat, page, aside_of(flat), false);
+	return move_up_from(flat, page, slot, aside_of(flat), false);
 }
 
 static void move_aside(struct fth_flat *flat, uint64_t page)
@@ -264,10 +265,12 @@ static void enter_dram(struct fth_flat *flat, uint64_t page)
 /* It was read and stays in the SSD-cache, or on flash if that has no slot: its fault says how far the program is. */
 static void leave_tripwire(struct fth_flat *flat, uint64_t page, const void *from, int result)
 {
+	struct flat_slot *slot;
+
 	ring_unreserve(&flat->ring);
-	if (result == 0 && move_in_try(flat, page) == 0) {
-		memcpy(directory_frame(&flat->directory, page), from, flat->map.page);
-		move_in_end(flat, page, 0);
+	if (result == 0 && move_find_slot(flat, page, false, &slot) == 0) {
+		memcpy(directory_frame(&flat->directory, slot), from, flat->map.page);
+		move_in_end(flat, page, slot, 0);
 	}
 	word_unlock(&flat->words[page]);
 }
@@ -339,17 +342,20 @@ void mover_ahead(struct fth_flat *flat, const struct stream_ahead *ahead)
 
 static void clean_some(struct fth_flat *flat)
 {
+	struct flat_slot *slots[CLEAN_MANY];
 	uint64_t pages[CLEAN_MANY];
 	void *memory[CLEAN_MANY];
 	int results[CLEAN_MANY];
 	unsigned n;
 
 	__atomic_store_n(&flat->mover.cleaning, false, __ATOMIC_RELAXED);
-	n = directory_find_dirty(flat, &flat->mover.hand, pages, CLEAN_MANY);
+	n = directory_find_dirty(flat, &flat->mover.hand, slots, CLEAN_MANY);
 	if (n == 0)
 		return;
-	for (unsigned i = 0; i < n; i++)
-		memory[i] = directory_frame(&flat->directory, pages[i]);
+	for (unsigned i = 0; i < n; i++) {
+		pages[i] = slots[i]->page;
+		memory[i] = directory_frame(&flat->directory, slots[i]);
+	}
 	(void)io_many(flat, FTH_DEV_WRITE, pages, memory, n, results,
 		      fth_deadline_ns(FLAT_TIMEOUT));
 	for (unsigned i = 0; i < n; i++) {
@@ -455,9 +461,9 @@ int mover_open(struct fth_flat *flat)
 	(void)madvise(mover->buffer, size, MADV_DONTFORK);
 	if (flat->options.foreground)
 		return 0;
-	fault_quiet(&before); /* the thread takes no signals of the program */
+	fault_block_signals(&before); /* the thread takes no signals of the program */
 	rc = pthread_create(&mover->thread, NULL, serve, flat);
-	fault_loud(&before);
+	fault_restore_signals(&before);
 	if (rc != 0)
 		return fth_fail(rc, "flat: cannot start the background thread: %s", strerror(rc));
 	mover->running = true;

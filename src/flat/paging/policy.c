@@ -45,10 +45,10 @@ void policy_open(struct fth_flat *flat)
 		flat->policy.samples[i].page = FLAT_NONE;
 }
 
-static bool paper_wants(struct fth_flat *flat, uint64_t page)
+static bool paper_wants(struct fth_flat *flat, struct flat_slot *slot)
 {
 	struct flat_policy *p = &flat->policy;
-	uint32_t count = directory_touch(&flat->directory, page);
+	uint32_t count = directory_touch(&flat->directory, slot);
 	double ratio;
 	bool promote;
 
@@ -193,8 +193,8 @@ static bool dram_is_free(const struct fth_flat *flat)
 	       limit;
 }
 
-static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool miss,
-				      struct stream_ahead *ahead)
+static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, struct flat_slot *slot,
+				      bool miss, struct stream_ahead *ahead)
 {
 	struct flat_policy *p = &flat->policy;
 	uint32_t count = count_access(flat, page);
@@ -202,7 +202,7 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool
 	enum policy_wish wish = POLICY_STAY;
 	struct flat_sample *sample;
 
-	(void)directory_touch(&flat->directory, page);
+	(void)directory_touch(&flat->directory, slot);
 	word_lock(&p->lock);
 	p->counted++;
 	check_epoch(p);
@@ -225,19 +225,19 @@ static enum policy_wish counters_want(struct fth_flat *flat, uint64_t page, bool
 	return wish;
 }
 
-enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, bool miss,
-			      struct stream_ahead *ahead)
+enum policy_wish policy_wants(struct fth_flat *flat, uint64_t page, struct flat_slot *slot,
+			      bool miss, struct stream_ahead *ahead)
 {
 	ahead->pages = 0;
 	switch (flat->options.policy) {
 	case FTH_FLAT_ALWAYS:
 		return POLICY_UP;
 	case FTH_FLAT_NEVER:
-		(void)directory_touch(&flat->directory, page);
+		(void)directory_touch(&flat->directory, slot);
 		return POLICY_STAY;
 	case FTH_FLAT_PAPER:
-		return paper_wants(flat, page) ? POLICY_UP : POLICY_STAY;
+		return paper_wants(flat, slot) ? POLICY_UP : POLICY_STAY;
 	default:
-		return counters_want(flat, page, miss, ahead);
+		return counters_want(flat, page, slot, miss, ahead);
 	}
 }

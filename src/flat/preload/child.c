@@ -52,7 +52,7 @@ int child_open(void)
 	rc = fork_open(run.flat, &family, shared, file, run.flat->pages * FORK_FACTOR);
 	if (rc < 0)
 		return fth_fail(-rc, "cannot prepare the region for fork(): %s", strerror(-rc));
-	fault_use_gate();
+	fork_barrier_use();
 	return 0;
 }
 
@@ -106,7 +106,7 @@ static void begin_child(uint64_t end, bool has_region)
 	figures.pid = run.pid;
 	publish_forked();
 	calls_forked();
-	fault_forked();
+	fork_barrier_forked();
 	if (!has_region || fork_become(run.flat, end) < 0 || gate_enable() < 0)
 		gate_forked();
 	gate_selector = GATE_ALLOW; /* until the handler returns */
@@ -141,7 +141,7 @@ long child_make(long nr, const long a[6])
 
 	signals_freeze();
 	end = heap_freeze();
-	quiet = fault_close_gate(fth_deadline_ns(CLOSE_GATE_NS));
+	quiet = fork_barrier_close(fth_deadline_ns(CLOSE_GATE_NS));
 	lift_limit(&limit);
 	has_region = quiet && fork_begin(run.flat, end) == 0;
 	rc = gate_call(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -151,7 +151,7 @@ long child_make(long nr, const long a[6])
 		fork_end(run.flat);
 	restore_limit(&limit); /* of each of the two */
 	if (quiet)
-		fault_open_gate();
+		fork_barrier_open();
 	heap_thaw();
 	signals_thaw();
 	return rc;

@@ -120,18 +120,6 @@ static struct flat_channel *take_channel(struct fth_flat *flat, uint64_t deadlin
 	}
 }
 
-/* `at` is the page, or the block where it is after a fork. */
-static void prepare(const struct fth_flat *flat, struct fth_dev_req *req, enum fth_dev_op op,
-		    uint64_t at, void *memory)
-{
-	uint64_t length = flat->map.page;
-
-	at *= length;
-	if (at < flat->size && length > flat->size - at)
-		length = flat->size - at;
-	fth_dev_req_init(req, op, memory, length, flat->options.offset + at);
-}
-
 /*
  * Look for completed requests for a while and let other threads run in between: on a fast device that costs less than a sleep and the
  * interrupt that ends it. The next requests are not polled for if the device took longer, or if another thread kept the processor: the
@@ -192,20 +180,13 @@ static void lose(struct fth_flat *flat, struct flat_channel *channel, enum fth_d
 		word_set(&flat->words[pages[i]], WORD_STATE, WORD_BROKEN);
 }
 
-/* As transfer_blocks(), in a child of fork(), which has no channels. */
-static int transfer_here(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *blocks,
-			 void *const *memory, unsigned n, int *results)
-{
-	for (unsigned i = 0; i < n; i++)
-		results[i] = op == FTH_DEV_READ ? fork_read(flat, blocks[i], memory[i])
-						: fork_write(flat, blocks[i], memory[i]);
-	return (int)n;
-}
-
-/* Up to FLAT_DEPTH pages. Returns how many were transferred, with their results; or a negative errno. */
-static int transfer_blocks(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
-			   const uint64_t *blocks, void *const *memory, unsigned n, int *results,
-			   uint64_t deadline)
+/*
+ * Transfer up to FLAT_DEPTH pages. blocks[i] is where page i is on the device: its number unless the
+ * process has forked. Returns how many were transferred, with their results; or a negative errno.
+ */
+static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+		    const uint64_t *blocks, void *const *memory, unsigned n, int *results,
+		    uint64_t deadline)
 {
 	struct flat_channel *channel = take_channel(flat, deadline);
 	struct fth_dev_req *list[FLAT_DEPTH];
@@ -214,8 +195,12 @@ static int transfer_blocks(struct fth_flat *flat, enum fth_dev_op op, const uint
 	if (!channel)
 		return -ETIMEDOUT;
 	for (unsigned i = 0; i < n; i++) {
+		uint64_t at = blocks[i] * flat->map.page, length = flat->map.page;
+
+		if (at < flat->size && length > flat->size - at)
+			length = flat->size - at;
 		list[i] = &channel->reqs[i];
-		prepare(flat, list[i], op, blocks[i], memory[i]);
+		fth_dev_req_init(list[i], op, memory[i], length, flat->options.offset + at);
 	}
 	sent = fth_dev_submit(channel->chan, list, n);
 	if (sent > 0 && !collect(channel, (unsigned)sent, deadline)) {
@@ -228,16 +213,24 @@ static int transfer_blocks(struct fth_flat *flat, enum fth_dev_op op, const uint
 	return sent;
 }
 
-/* The same, where the pages are; or, if they are written, where they have to be. */
-static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
-		    void *const *memory, unsigned n, int *results, uint64_t deadline)
+/* As transfer(), in a child of fork(), which has no channels. */
+static int transfer_in_child(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *blocks,
+			     void *const *memory, unsigned n, int *results)
+{
+	for (unsigned i = 0; i < n; i++)
+		results[i] = op == FTH_DEV_READ ? fork_read(flat, blocks[i], memory[i])
+						: fork_write(flat, blocks[i], memory[i]);
+	return (int)n;
+}
+
+/* As transfer(), if pages have blocks (fork.h): where they are read or, if written, have to go. */
+static int transfer_forked(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+			   void *const *memory, unsigned n, int *results, uint64_t deadline)
 {
 	uint64_t blocks[FLAT_DEPTH];
 	unsigned have = 0;
 	int rc;
 
-	if (!flat->fork)
-		return transfer_blocks(flat, op, pages, pages, memory, n, results, deadline);
 	for (; have < n; have++) {
 		blocks[have] = op == FTH_DEV_READ ? fork_place(flat, pages[have])
 						  : fork_target(flat, pages[have]);
@@ -247,8 +240,8 @@ static int transfer(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *p
 	if (have == 0)
 		return -ENOSPC;
 	rc = fork_is_child(flat)
-		     ? transfer_here(flat, op, blocks, memory, have, results)
-		     : transfer_blocks(flat, op, pages, blocks, memory, have, results, deadline);
+		     ? transfer_in_child(flat, op, blocks, memory, have, results)
+		     : transfer(flat, op, pages, blocks, memory, have, results, deadline);
 	/* after a timeout they may still be written: nobody else may have these blocks */
 	for (unsigned i = 0; i < have && op == FTH_DEV_WRITE && rc != -ETIMEDOUT; i++)
 		fork_settle(flat, pages[i], blocks[i], (int)i < rc && results[i] == 0);
@@ -265,63 +258,73 @@ static bool made_room(struct fth_flat *flat, enum fth_dev_op op, int rc, const i
 	return full && op == FTH_DEV_WRITE && fork_give_up(flat);
 }
 
-static int io_device(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
-		     void *const *memory, unsigned n, int *results, uint64_t deadline)
+/* Note the results of n pages; returns the first error. */
+static int note_results(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+			const int *results, int n)
 {
 	int first = 0;
 
-	for (unsigned done = 0; done < n;) {
-		unsigned most = most_at_once(op), part = n - done < most ? n - done : most;
-		int rc = op == FTH_DEV_WRITE ? __atomic_load_n(&flat->failed, __ATOMIC_RELAXED) : 0;
-
-		if (rc == 0)
-			rc = transfer(flat, op, pages + done, memory + done, part, results + done,
-				      deadline);
-		if (flat->fork && made_room(flat, op, rc, results + done))
+	for (int i = 0; i < n; i++) {
+		if (results[i] < 0) {
+			flat_count(flat, FTH_FLAT_STAT_ERRORS);
+			first = first ? first : results[i];
 			continue;
-		if (rc <= 0) {
-			for (; done < n; done++)
-				results[done] = rc < 0 ? rc : -EIO;
-			return rc < 0 ? rc : -EIO;
 		}
-		for (int i = 0; i < rc; i++)
-			if (results[done + (unsigned)i] < 0) {
-				flat_count(flat, FTH_FLAT_STAT_ERRORS);
-				first = first ? first : results[done + (unsigned)i];
-			} else {
-				flat_count(flat, op == FTH_DEV_READ ? FTH_FLAT_STAT_MISSES
-								    : FTH_FLAT_STAT_WRITE_BACKS);
-				if (op == FTH_DEV_WRITE)
-					word_set(&flat->words[pages[done + (unsigned)i]],
-						 WORD_FRESH, 0);
-			}
-		done += (unsigned)rc;
+		flat_count(flat,
+			   op == FTH_DEV_READ ? FTH_FLAT_STAT_MISSES : FTH_FLAT_STAT_WRITE_BACKS);
+		if (op == FTH_DEV_WRITE)
+			word_set(&flat->words[pages[i]], WORD_FRESH, 0);
 	}
 	return first;
 }
 
-static bool is_fresh(const struct fth_flat *flat, enum fth_dev_op op, uint64_t page)
+/* Pages from the first on that are transferred: a page that is FRESH is not read. */
+static unsigned count_stored(const struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages,
+			     unsigned n)
 {
-	return op == FTH_DEV_READ && (word_get(&flat->words[page]) & WORD_FRESH);
+	unsigned run = 0;
+
+	while (run < n &&
+	       (op != FTH_DEV_READ || !(word_get(&flat->words[pages[run]]) & WORD_FRESH)))
+		run++;
+	return run;
 }
 
 int io_many(struct fth_flat *flat, enum fth_dev_op op, const uint64_t *pages, void *const *memory,
 	    unsigned n, int *results, uint64_t deadline)
 {
-	unsigned end;
+	unsigned most = most_at_once(op), run;
 	int first = 0, rc;
 
-	for (unsigned i = 0; i < n; i = end) {
-		end = i;
-		while (end < n && is_fresh(flat, op, pages[end])) {
-			memset(memory[end], 0, flat->map.page);
-			results[end++] = 0;
-		}
-		if (end > i)
+	for (unsigned i = 0; i < n; i += run) {
+		run = count_stored(flat, op, pages + i, n - i);
+		if (run == 0) {
+			memset(memory[i], 0, flat->map.page);
+			results[i] = 0;
+			run = 1;
 			continue;
-		while (end < n && !is_fresh(flat, op, pages[end]))
-			end++;
-		rc = io_device(flat, op, pages + i, memory + i, end - i, results + i, deadline);
+		}
+		rc = op == FTH_DEV_WRITE ? __atomic_load_n(&flat->failed, __ATOMIC_RELAXED) : 0;
+		if (rc == 0) {
+			unsigned part = run < most ? run : most;
+
+			rc = flat->fork ? transfer_forked(flat, op, pages + i, memory + i, part,
+							  results + i, deadline)
+					: transfer(flat, op, pages + i, pages + i, memory + i, part,
+						   results + i, deadline);
+		}
+		if (flat->fork && made_room(flat, op, rc, results + i)) {
+			run = 0;
+			continue;
+		}
+		if (rc > 0) {
+			run = (unsigned)rc;
+			rc = note_results(flat, op, pages + i, results + i, rc);
+		} else {
+			rc = rc < 0 ? rc : -EIO;
+			for (unsigned k = 0; k < run; k++)
+				results[i + k] = rc;
+		}
 		first = first ? first : rc;
 	}
 	return first;
