@@ -141,12 +141,12 @@ if(FTH_LIBFUZZER)
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
-# fth_fuzz(NAME SOURCES FILE... CORPUS DIRECTORY [RUNS N] [TIMEOUT SECONDS]): a fuzz target, that is
+# fth_fuzz(NAME SOURCES FILE... [LIBS LIB...] CORPUS DIRECTORY [RUNS N] [TIMEOUT SECONDS]): a fuzz target, that is
 # a program around LLVMFuzzerTestOneInput(), and a ctest that runs its corpus and a few mutations
 # of it. With -DFTH_LIBFUZZER=ON run it by hand for as long as you like:
 # tests/fuzz/NAME -max_total_time=600 NEW_CORPUS_DIRECTORY ../tests/fuzz/corpus/NAME
 function(fth_fuzz name)
-  cmake_parse_arguments(F "" "CORPUS;RUNS;TIMEOUT" "SOURCES" ${ARGN})
+  cmake_parse_arguments(F "" "CORPUS;RUNS;TIMEOUT" "SOURCES;LIBS" ${ARGN})
   if(NOT BUILD_TESTING)
     return()
   endif()
@@ -160,7 +160,7 @@ function(fth_fuzz name)
   add_executable(${name} ${F_SOURCES})
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src
                              ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(${name} PRIVATE fathom_internal)
+  target_link_libraries(${name} PRIVATE ${F_LIBS} fathom_internal)
   if(FTH_LIBFUZZER)
     target_link_options(${name} PRIVATE -fsanitize=fuzzer)
     add_test(NAME ${name} COMMAND ${name} -runs=${F_RUNS} ${corpus})

@@ -1,5 +1,6 @@
 # A module that includes a higher one fails the build, before anything is compiled.
-file(GLOB_RECURSE layered CONFIGURE_DEPENDS include/*.h src/*.[ch] src/*.cu src/*.cuh tools/*.[ch]
+file(GLOB_RECURSE layered CONFIGURE_DEPENDS include/*.h src/*.[ch] src/*.cu src/*.cuh workloads/*.[ch] workloads/*.cu
+     tools/*.[ch]
      bench/*.[ch] examples/*.[ch] tests/*.[ch])
 add_custom_command(
   OUTPUT ${PROJECT_BINARY_DIR}/layers.stamp

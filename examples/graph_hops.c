@@ -8,7 +8,7 @@
  * Shows how a graph is built on a device (here memory; a file or a drive does as well), opened
  * through a cache that holds a part of it, and searched.
  */
-#include <fathom/apps/graph.h>
+#include <fathom/graph.h>
 #include <fathom/base.h>
 
 #include <errno.h>

@@ -7,7 +7,8 @@
 # include/fathom/NAME/, and its inner ones include/fathom/detail/NAME/. Files straight in src/ tie
 # the modules together and may include all of them; so may include/fathom.h, *_test.c and
 # *_fixture.[ch], what tests share. Public headers include public headers only, and so do examples.
-# The programs in tools/ and bench/ share tools/common and nothing else.
+# The programs in tools/ and bench/ share tools/common and nothing else. Files of workloads/ are no module: the
+# library does not have them.
 set -u
 cd "${1:-$(dirname "$0")/..}" || exit 2
 
@@ -19,8 +20,9 @@ declare -A level=(
   [nvme]=3 [vol]=3
   [cache]=4
   [array]=5 [flat]=5 [pm]=5 [gpu]=5 [table]=5
-  [kv]=6 [query]=6 [apps]=6
+  [kv]=6 [query]=6 [graph]=6
   [top]=7
+  [workloads]=8
   [common]=8
   [tools]=9 [bench]=9 [examples]=9 [tests]=9
 )
@@ -70,7 +72,7 @@ module_of() {
 resolve() {
   local folder=${1%/*} name=$2 candidate
   found=
-  for candidate in "$folder/$name" "include/$name" "src/$name" "tests/$name" "tools/$name" \
+  for candidate in "$folder/$name" "$name" "include/$name" "src/$name" "tests/$name" "tools/$name" \
     "tools/common/$name" "bench/$name"; do
     if [ -f "$candidate" ]; then
       found=$candidate
@@ -117,7 +119,7 @@ check_include() {
     complain "$file:$line" "includes $name: \"$from\" or \"$to\" has no layer here"
   elif [[ $file == include/* && $found != include/* ]]; then
     complain "$file:$line" "a public header includes $name, which is not installed"
-  elif [[ $from == examples && $found == src/* ]]; then
+  elif [[ $from == examples && $found != include/* && $found != examples/* ]]; then
     complain "$file:$line" "an example includes $name, which is not public"
   elif [ "$from" != "$to" ] && [ "${level[$to]}" -ge "${level[$from]}" ] &&
     [[ $allowed != *" $from:$to "* ]]; then
@@ -128,7 +130,7 @@ check_include() {
 }
 
 folders=()
-for folder in include src tools bench examples tests; do
+for folder in include src workloads tools bench examples tests; do
   [ ! -d $folder ] || folders+=($folder)
 done
 includes=0

@@ -140,7 +140,7 @@ table() {
 
 # Tests that take --service: their drive is served by CPU threads.
 on_services="gpu_cache_device_test gpu_cache_write_device_test gpu_cache_fault_device_test
-  gpu_graph_device_test apps_gpu_taxi_device_test apps_gpu_work_device_test"
+  graph_gpu_device_test workloads_gpu_taxi_device_test workloads_gpu_work_device_test"
 
 # sanitize_all TOOL: all kinds of device code. compute-sanitizer serialises kernels: beside a drive's
 # controller, which does not end, none would run. So gpu_drive_device_test and gpu_fault_device_test

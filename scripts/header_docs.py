@@ -272,7 +272,7 @@ def tidy(lines):
 
 
 def of_gpu(header):
-    return bool(re.match(r"fathom/(gpu|apps/gpu_|pm/gpu)", header.path))
+    return bool(re.match(r"fathom/(gpu|graph/gpu|pm/gpu)", header.path))
 
 
 def read(path):

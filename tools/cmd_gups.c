@@ -3,7 +3,7 @@
 #include "app_options.h"
 #include "commands.h"
 
-#include "apps/micro/gups.h"
+#include "workloads/micro/gups.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"

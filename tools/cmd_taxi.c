@@ -4,7 +4,7 @@
 #include "cmd_taxi.h"
 #include "commands.h"
 
-#include "fathom/apps/taxi.h"
+#include "workloads/taxi/taxi.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>

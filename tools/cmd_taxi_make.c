@@ -5,7 +5,7 @@
 #include "commands.h"
 #include "output.h"
 
-#include "fathom/apps/taxi.h"
+#include "workloads/taxi/taxi.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "output.h"
 #include "tpch_tables.h"
 
-#include "fathom/apps/tpch.h"
+#include "workloads/tpch/tpch.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

@@ -3,7 +3,7 @@
 #include "app_options.h"
 #include "commands.h"
 
-#include "apps/micro/vectoradd.h"
+#include "workloads/micro/vectoradd.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

@@ -3,7 +3,7 @@
 #ifndef FTH_TOOLS_TPCH_TABLES_H
 #define FTH_TOOLS_TPCH_TABLES_H
 
-#include "fathom/apps/tpch.h"
+#include "workloads/tpch/tpch.h"
 
 #define FTH_TPCH_TYPE_TEXT 32
 

@@ -13,7 +13,7 @@
 #include "kv_load_internal.h"
 #include "common/scratch.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"

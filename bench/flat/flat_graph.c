@@ -2,14 +2,14 @@
 /*
  * graph_plain.c, which knows nothing of regions, on a Kronecker graph that lies in one together with everything known about the
  * vertices: our policy, FlatFlash's and always paging in, with the latencies of FlatFlash's Table 2. Results are
- * compared with those of the checks of fathom/apps/graph.h, which share no code with it.
+ * compared with those of the checks of fathom/graph.h, which share no code with it.
  */
 #include "flat_rows.h"
 #include "graph_plain.h"
 
 #include "cli.h"
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

@@ -15,9 +15,9 @@
 #include "flat_rows.h"
 #include "common/scratch.h"
 
-#include "apps/team.h"
-#include "fathom/apps/bank.h"
-#include "fathom/apps/names.h"
+#include "base/team.h"
+#include "workloads/ledger/bank.h"
+#include "workloads/ledger/names.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"

@@ -10,7 +10,7 @@
 #include "cli.h"
 #include "common/scratch.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"

@@ -12,7 +12,7 @@
 #include "gpu_driver.h"
 #include "common/median.h"
 
-#include "apps/micro/gpu_work.h"
+#include "workloads/micro/gpu_work.h"
 #include "base/cuda_error.h"
 
 #include "fathom/hd/wait.h"

@@ -6,7 +6,7 @@
  */
 #include "gpu_setup.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 
 #define PATTERNS 4
 

@@ -6,8 +6,8 @@
  */
 #include "gpu_setup.h"
 
-#include "apps/team.h"
-#include "apps/taxi/gpu.h"
+#include "base/team.h"
+#include "workloads/taxi/gpu.h"
 
 #include <string.h>
 

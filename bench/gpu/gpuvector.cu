@@ -6,7 +6,7 @@
  */
 #include "cub_error.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 #include "fathom/base/rng.h"
 
 #include <cub/cub.cuh>

@@ -6,7 +6,7 @@
 #ifndef FTH_BENCH_GAPBS_H
 #define FTH_BENCH_GAPBS_H
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 struct gapbs {
 	const char *folder; /* NULL: there is none */

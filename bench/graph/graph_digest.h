@@ -3,7 +3,7 @@
 #ifndef FTH_BENCH_GRAPH_DIGEST_H
 #define FTH_BENCH_GRAPH_DIGEST_H
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 #define GRAPH_DIGEST_SAMPLES 1024
 

@@ -3,7 +3,7 @@
 #ifndef FTH_BENCH_GRAPH_FILE_H
 #define FTH_BENCH_GRAPH_FILE_H
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 struct graph_file {
 	/* Set before graph_file_open(). */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The peer of `fathom bench graph`: breadth-first search and PageRank over a plain pointer, which
- * leads into a mapped file. The algorithms are those of src/apps: the same sets of vertices, taken
+ * leads into a mapped file. The algorithms are those of src/graph: the same sets of vertices, taken
  * in the same order by as many threads, the same sums.
  */
 #ifndef FTH_BENCH_GRAPH_PEER_H
 #define FTH_BENCH_GRAPH_PEER_H
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 struct graph_peer {
 	uint64_t vertices, edges;

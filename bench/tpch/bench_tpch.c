@@ -14,7 +14,7 @@
 #include "tpch_data.h"
 #include "tpch_ours.h"
 
-#include "fathom/apps/tpch.h"
+#include "workloads/tpch/tpch.h"
 #include "fathom/query.h"
 
 #include <errno.h>

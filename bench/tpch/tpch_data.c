@@ -5,7 +5,7 @@
 #include "common/scratch.h"
 #include "tpch_shuffle.h"
 
-#include "fathom/apps/tpch.h"
+#include "workloads/tpch/tpch.h"
 
 #include <errno.h>
 #include <fcntl.h>

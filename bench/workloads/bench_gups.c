@@ -11,11 +11,11 @@
 #include "common/report.h"
 #include "common/scratch.h"
 
-#include "apps/micro/gups.h"
+#include "workloads/micro/gups.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,7 +10,7 @@
 #include "common/rounds.h"
 #include "common/scratch.h"
 
-#include "fathom/apps/taxi.h"
+#include "workloads/taxi/taxi.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "common/scratch.h"
 #include "vectoradd_tiled.h"
 
-#include "apps/micro/vectoradd.h"
+#include "workloads/micro/vectoradd.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

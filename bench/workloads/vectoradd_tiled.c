@@ -4,7 +4,7 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 
 #include <errno.h>
 #include <stdlib.h>

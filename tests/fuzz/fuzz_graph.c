@@ -3,8 +3,8 @@
  * Graphs from elsewhere: text that is imported, and headers of devices. The first byte says which;
  * the rest is the text or the header. Seeds: made by seeds_graph.py.
  */
-#include "apps/graph/format.h"
-#include "apps/graph/text.h"
+#include "graph/format.h"
+#include "graph/build/text.h"
 
 #include "fuzz_input.h"
 

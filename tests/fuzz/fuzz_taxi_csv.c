@@ -3,7 +3,7 @@
  * CSV files of taxi trips: any bytes are parsed or refused with a reason, and the same whether they
  * come at once or one by one, leniently or not. Seeds: a file each.
  */
-#include "fathom/apps/taxi.h"
+#include "workloads/taxi/taxi.h"
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 

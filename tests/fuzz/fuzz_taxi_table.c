@@ -4,7 +4,7 @@
  * can be read to its end. The input is laid over a good header by exclusive or, byte by byte; if
  * its first bit is set the checksum is put right again. Seeds: written by hand.
  */
-#include "fathom/apps/taxi.h"
+#include "workloads/taxi/taxi.h"
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 

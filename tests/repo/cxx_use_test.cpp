@@ -3,9 +3,8 @@
 // Public headers used from C++: every macro and every inline function of theirs, called and checked.
 // Built as C++17 with -Wall -Wextra -Werror -pedantic. scripts/check-headers.sh only includes them.
 #include "fathom.h"
-#include "fathom/apps/gpu_graph.h"
-#include "fathom/apps/graph.h"
-#include "fathom/apps/taxi.h"
+#include "fathom/graph/gpu.h"
+#include "fathom/graph.h"
 #include "fathom/array.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
@@ -273,15 +272,13 @@ static void use_options()
 	fth_array_options array = FTH_ARRAY_OPTIONS_INIT;
 	fth_graph_options graph = FTH_GRAPH_OPTIONS_INIT;
 	fth_graph_pagerank_options ranks = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
-	fth_taxi_options taxi = FTH_TAXI_OPTIONS_INIT;
-	fth_taxi_csv_options csv = FTH_TAXI_CSV_OPTIONS_INIT;
 	fth_gpu_drive_options drive = FTH_GPU_DRIVE_OPTIONS_INIT;
 	fth_gpu_cache_options gpu_cache = FTH_GPU_CACHE_OPTIONS_INIT;
 	fth_gpu_array_options gpu_array = FTH_GPU_ARRAY_OPTIONS_INIT;
 	fth_gpu_graph_bfs_options bfs = FTH_GPU_GRAPH_BFS_OPTIONS_INIT;
 
 	CHECK(array.size == sizeof(array) && graph.size == sizeof(graph));
-	CHECK(ranks.size == sizeof(ranks) && taxi.size == sizeof(taxi) && csv.size == sizeof(csv));
+	CHECK(ranks.size == sizeof(ranks));
 	CHECK(drive.size == sizeof(drive) && gpu_cache.size == sizeof(gpu_cache));
 	CHECK(gpu_array.size == sizeof(gpu_array) && bfs.size == sizeof(bfs));
 }

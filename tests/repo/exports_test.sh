@@ -22,7 +22,7 @@ sed -n 's|^/\* include/\(fathom/[^:]*\):[0-9]*:NC \*/ extern .*\b\(fth_[a-z0-9_]
 (cd include && grep -r '^extern ' fathom) |
   sed -n 's/ __attribute__.*//; s/^\([^:]*\):extern [^(]*\b\(fth_[a-z0-9_]*\)\b[^(]*$/\1 \2/p' \
     >>"$work/declared"
-of_gpu='^fathom/(detail/)?(gpu|apps/gpu_|pm/gpu)'
+of_gpu='^fathom/(detail/)?(gpu|graph/gpu|pm/gpu)'
 grep -E "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-cuda"
 grep -vE "$of_gpu" "$work/declared" | cut -d' ' -f2 | sort -u >"$work/declared-host"
 [ -s "$work/declared-host" ]

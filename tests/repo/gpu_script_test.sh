@@ -110,11 +110,11 @@ expect_pack "$work/real" "$work/packed" || fail "pack: $(cat "$work/said")"
 "$work/packed/a_device_test" || fail "a packed program does not run"
 
 # Tests that take it also run on a drive of CPU threads.
-stand_in gpu_graph_device_test 'echo "graph: $*"'
+stand_in graph_gpu_device_test 'echo "graph: $*"'
 expect 1 check
 says "  graph: --service"
-says "gpu_graph_device_test --service: passed"
-rm "$work/build/gpu_graph_device_test"
+says "graph_gpu_device_test --service: passed"
+rm "$work/build/graph_gpu_device_test"
 
 # A benchmark that fails leaves its last good file as it was, and is not in the table.
 echo old >"$work/build/gpu-two.json"
@@ -133,12 +133,12 @@ says "not built"
 stand_in gpu_drive_device_test 'exit 1'
 expect 77 memcheck
 [[ $said != *gpu_drive* ]] || fail "a controller on the GPU, which does not end, is sanitized: $said"
-for name in gpu_ctrl gpu_cache apps_gpu_work; do
+for name in gpu_ctrl gpu_cache workloads_gpu_work; do
   stand_in ${name}_device_test 'exit 1'
 done
 for tool in memcheck racecheck; do
   expect 0 $tool
-  for name in gpu_ctrl gpu_cache apps_gpu_work; do
+  for name in gpu_ctrl gpu_cache workloads_gpu_work; do
     says "sanitized: --tool $tool --error-exitcode 1 $work/build/${name}_device_test --service --small"
   done
   says "$tool: 3 passed"

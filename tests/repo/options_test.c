@@ -3,9 +3,9 @@
 #include "fth_test.h"
 
 #include "fathom.h"
-#include "fathom/apps/graph.h"
-#include "fathom/apps/taxi.h"
-#include "fathom/apps/tpch.h"
+#include "fathom/graph.h"
+#include "workloads/taxi/taxi.h"
+#include "workloads/tpch/tpch.h"
 #include "fathom/dev/fault.h"
 #include "fathom/kv/client.h"
 #include "nvme/ctrl.h"
@@ -108,7 +108,7 @@ static void nvme(void **state)
 	assert_null(ctrl);
 }
 
-static void apps(void **state)
+static void graph_and_workloads(void **state)
 {
 	struct fth_graph_pagerank_options ranks = FTH_GRAPH_PAGERANK_OPTIONS_INIT;
 	struct fth_taxi_csv_options lines = FTH_TAXI_CSV_OPTIONS_INIT;
@@ -150,12 +150,9 @@ static void fault_plan(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(cache_and_array),
-		cmocka_unit_test(vol),
-		cmocka_unit_test(kv_client),
-		cmocka_unit_test(nvme),
-		cmocka_unit_test(apps),
-		cmocka_unit_test(fault_plan),
+		cmocka_unit_test(cache_and_array),     cmocka_unit_test(vol),
+		cmocka_unit_test(kv_client),	       cmocka_unit_test(nvme),
+		cmocka_unit_test(graph_and_workloads), cmocka_unit_test(fault_plan),
 	};
 	return cmocka_run_group_tests(tests, open_all, close_all);
 }

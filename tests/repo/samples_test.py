@@ -71,7 +71,7 @@ fth_gpu_array<uint64_t> a; uint64_t first, line, v; uint32_t n, k; uint64_t *dat
 """
 C_FLAGS = ["-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-Wno-shadow",
            "-Wno-return-type", "-Wno-maybe-uninitialized", "-Iinclude", "-fsyntax-only"]
-OF_GPU = re.compile(r"include/fathom/(gpu|apps/gpu_|pm/gpu)")
+OF_GPU = re.compile(r"include/fathom/(gpu|graph/gpu|pm/gpu)")
 KERNEL_HEADERS = ("gpu/claim.h", "gpu/look.h")  # their samples are inside a kernel
 
 
@@ -188,7 +188,7 @@ def main():
             cuda = bool(OF_GPU.match(path)) or any("__global__" in text for text in block)
             (device if cuda else host).append(wrap(path, number, block, cuda))
     # the CPU's headers; those of the GPU are C++
-    for_c = [h for h in headers if not re.match(r"include/fathom/(detail/)?(gpu|apps/gpu_|pm/gpu)", h)]
+    for_c = [h for h in headers if not re.match(r"include/fathom/(detail/)?(gpu|graph/gpu|pm/gpu)", h)]
     ok = compile_all(host, for_c, CONTEXT, [os.environ.get("CC", "cc"), *C_FLAGS], ".c")
     said = f"{len(host)} samples compile"
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"

@@ -8,8 +8,8 @@
 #include "cgroup.h"
 #include "cli.h"
 
-#include "apps/team.h"
-#include "fathom/apps/graph.h"
+#include "base/team.h"
+#include "fathom/graph.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

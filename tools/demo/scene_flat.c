@@ -9,7 +9,7 @@
 #include "cgroup.h"
 #include "cli.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/flat.h"

@@ -8,7 +8,7 @@
 
 #include "cli.h"
 
-#include "fathom/apps/tpch.h"
+#include "workloads/tpch/tpch.h"
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 #include "fathom/query.h"

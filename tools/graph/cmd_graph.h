@@ -6,7 +6,7 @@
 #include "commands.h"
 #include "json.h"
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 extern const struct fth_command fth_cmd_graph_bfs;
 extern const struct fth_command fth_cmd_graph_cc;

@@ -17,7 +17,7 @@
 
 #include "json.h"
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 #define GRAPH_COLUMNS_MAX 3u
 

@@ -3,8 +3,8 @@
 #include "commands.h"
 #include "json.h"
 
-#include "apps/pm/machine.h"
-#include "apps/pm/work.h"
+#include "workloads/pm/machine.h"
+#include "workloads/pm/work.h"
 #include "fathom/base/error.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
  */
 #include "gpufile_host.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 

@@ -7,7 +7,7 @@
 #include "gpufile_host.h"
 #include "gpu/gpu_setup.h"
 
-#include "apps/gpu_lines.h"
+#include "workloads/gpu_lines.h"
 
 #define GPUFILE_LINE	4096u
 #define GPUFILE_BUFFERS 2 /* of each thread of the peer */

@@ -7,7 +7,7 @@
 #include "gpufile_internal.h"
 #include "gpufile_warp.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 
 #include <stdlib.h>
 

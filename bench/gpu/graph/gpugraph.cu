@@ -11,7 +11,7 @@
  */
 #include "gpugraph.h"
 
-#include "fathom/apps/gpu_graph.h"
+#include "fathom/graph/gpu.h"
 
 #include <string.h>
 

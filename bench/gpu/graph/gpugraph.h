@@ -6,7 +6,7 @@
 
 #include "gpu/gpu_setup.h"
 
-#include "apps/graph/gen.h"
+#include "graph/build/gen.h"
 
 enum gpugraph_algorithm {
 	GPUGRAPH_BFS_PUSH, /* as EMOGI and BaM */

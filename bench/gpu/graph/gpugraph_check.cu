@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "gpugraph.h"
 
-#include "fathom/apps/graph.h"
+#include "fathom/graph.h"
 
 #define THREADS 256u
 #define BLOCKS	4096u

@@ -2,7 +2,7 @@
 #include "gpu/cub_error.h"
 #include "gpugraph.h"
 
-#include "apps/graph/gen_edge.h"
+#include "graph/build/gen_edge.h"
 
 #include <cub/device/device_scan.cuh>
 

@@ -8,7 +8,7 @@
 #include "gpupm.h"
 #include "gpupm_kernels.h"
 
-#include "apps/team.h"
+#include "base/team.h"
 
 #include <errno.h>
 #include <stdlib.h>
