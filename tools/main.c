@@ -19,6 +19,10 @@ static const struct fth_command *const commands[] = {
 	&fth_cmd_taxi,	&fth_cmd_tpch,	   &fth_cmd_vectoradd, &fth_cmd_vol,  NULL,
 };
 
+static const struct fth_moved moved[] = {
+	{0},
+};
+
 static int help(void)
 {
 	printf("usage: fathom [--json] COMMAND [ARGUMENTS]\n\n"
@@ -49,6 +53,8 @@ static int run(int argc, char **argv)
 	if (argc == 2 &&
 	    (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0))
 		return help();
+	if (fth_cli_moved(moved, argc, argv))
+		return FTH_EXIT_USAGE;
 	return fth_cli_dispatch("fathom", commands, argc, argv);
 }
 

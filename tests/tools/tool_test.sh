@@ -116,11 +116,13 @@ fi
 out=$(TERM=xterm "$fathom" --help; TERM=xterm "$fathom" nosuch 2>&1) || true
 [[ $out != *$'\033'* ]] || fail "colour in a pipe: $out"
 
-# --force is the one option to overwrite; earlier names of it still work.
+# --force is the one option to overwrite; earlier names of it are refused, and it is named.
 expect 2 dev check mem:1M
 [[ $err == *"--force"* ]] || fail "check does not ask: $err"
-expect 0 dev check --overwrite --ops 500 mem:1M
-expect 0 dev check --replace --ops 500 mem:1M
+for old in --overwrite --replace; do
+  expect 2 dev check $old --ops 500 mem:1M
+  [[ $err == *"$old is --force now"* ]] || fail "$old: $err"
+done
 expect 0 dev check --force --ops 500 "crash(mem:1M)"
 [[ $out == *"passes all checks"* ]] || fail "check: $out"
 expect 1 --json dev check --force "fault(mem:1M)?kind=read&nth=9"

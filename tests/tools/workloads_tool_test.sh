@@ -35,7 +35,7 @@ expect 1 taxi generate --rows 100000 "file:$work/trips"
 [[ $err == *"the file exists; --force replaces it"* ]] || fail "a file is overwritten without a word: $err"
 expect 1 taxi generate --rows 1000 mem:1M
 [[ $err == *--force* ]] || fail "a device is overwritten without a word: $err"
-expect 0 taxi generate --overwrite --create --rows 90000 --seed 2 "$work/trips"
+expect 0 taxi generate --force --create --rows 90000 --seed 2 "$work/trips"
 expect 0 taxi generate --force --rows 200000 "file:$work/trips"
 expect 1 taxi generate --force --rows 900000 mem:1M
 [[ $err == *"need a device of"* ]] || fail "too many rows: $err"

@@ -37,18 +37,33 @@ int fth_cli_dispatch(const char *prefix, const struct fth_command *const *table,
 int fth_cli_dispatch_text(const char *prefix, const char *text,
 			  const struct fth_command *const *table, int argc, char **argv);
 
+/* The command of that name, or NULL. */
+const struct fth_command *fth_cli_find(const struct fth_command *const *table, const char *name);
+
+/*
+ * A command that has another name now. `was` and `is` are its words behind "fathom": {"table load",
+ * "sql load"}; a `was` of one word stands for all below it. A table is ended by {0}.
+ */
+struct fth_moved {
+	const char *was, *is;
+};
+
+/* Does argv begin with a command that moved? Then say what it is now, and return true. */
+bool fth_cli_moved(const struct fth_moved *table, int argc, char **argv);
+
 /* Print names and summaries, a line each. */
 void fth_cli_list(const struct fth_command *const *table);
 
 /* ---- options ---- */
 
 enum fth_cli_kind {
-	FTH_CLI_FLAG,	/* bool: set when given */
-	FTH_CLI_STRING, /* const char * */
-	FTH_CLI_U64,	/* uint64_t */
-	FTH_CLI_SIZE,	/* uint64_t, as fth_parse_size() reads it: 64K, 4G, 1.5G, 4GB */
-	FTH_CLI_DOUBLE, /* double */
-	FTH_CLI_LIST,	/* struct fth_cli_list: may be given several times */
+	FTH_CLI_FLAG,	 /* bool: set when given */
+	FTH_CLI_STRING,	 /* const char * */
+	FTH_CLI_U64,	 /* uint64_t */
+	FTH_CLI_SIZE,	 /* uint64_t, as fth_parse_size() reads it: 64K, 4G, 1.5G, 4GB */
+	FTH_CLI_DOUBLE,	 /* double */
+	FTH_CLI_LIST,	 /* struct fth_cli_list: may be given several times */
+	FTH_CLI_RENAMED, /* refused; value is the name it has now, by FTH_CLI_WAS */
 };
 
 #define FTH_CLI_LIST_MAX 64u
@@ -66,20 +81,27 @@ struct fth_cli_option {
 	const char *help;  /* NULL: accepted, but not shown */
 };
 
+/* An earlier spelling of an option: refused, with the new one named. */
+#define FTH_CLI_WAS(old, new_name)                                   \
+	{                                                            \
+		old, FTH_CLI_RENAMED, (void *)(new_name), 0, 0, NULL \
+	}
+
 /*
  * The one rule for overwriting: a command creates what it writes, and needs --force to replace what
  * exists. Every such command has this option, and no other for the purpose.
  */
-#define FTH_CLI_FORCE(value, help)                       \
-	{                                                \
-		"force", FTH_CLI_FLAG, value, 0, 0, help \
-	}
+#define FTH_CLI_FORCE(value, help)                                                     \
+	{"force", FTH_CLI_FLAG, value, 0, 0, help}, FTH_CLI_WAS("overwrite", "force"), \
+		FTH_CLI_WAS("replace", "force")
 
 struct fth_cli_usage {
-	const char *synopsis; /* "dev info URI" */
+	const char *synopsis; /* "dev stat URI" */
 	const char *text;     /* a sentence or more, for --help */
 	const struct fth_cli_option *options;
 	int min_args, max_args; /* how many arguments beside options */
+	/* Commands that a first argument may name instead, as in `sql load`; ended by NULL. NULL: none. */
+	const struct fth_command *const *commands;
 };
 
 #define FTH_CLI_GO_ON (-1)

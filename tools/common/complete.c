@@ -60,6 +60,8 @@ void fth_complete_option(const struct fth_cli_usage *usage, int argc, char **arg
 	for (int i = 1; i < argc; i++)
 		if (strcmp(argv[i], "--") == 0)
 			return;
+	if (usage->commands && argc == 1)
+		fth_complete_command(usage->commands);
 	if (word[0] != '-' || is_value(usage->options, argv[argc - 1]))
 		return;
 	for (const struct fth_cli_option *o = usage->options; o && o->name; o++)

@@ -54,7 +54,7 @@ static const char *nearest(const struct fth_command *const *table, const char *n
 	return best;
 }
 
-static const struct fth_command *find(const struct fth_command *const *table, const char *name)
+const struct fth_command *fth_cli_find(const struct fth_command *const *table, const char *name)
 {
 	for (; *table; table++)
 		if (strcmp((*table)->name, name) == 0)
@@ -87,6 +87,31 @@ static int unknown(const char *prefix, const struct fth_command *const *table, c
 static bool asks_for_help(const char *word)
 {
 	return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* Do the words of argv begin with those of `text`? */
+static bool begins_with_words(const char *text, int argc, char **argv)
+{
+	size_t length;
+
+	for (int i = 0; *text; i++, text += length + (text[length] == ' ')) {
+		length = strcspn(text, " ");
+		if (i >= argc || strlen(argv[i]) != length || strncmp(argv[i], text, length) != 0)
+			return false;
+	}
+	return true;
+}
+
+bool fth_cli_moved(const struct fth_moved *table, int argc, char **argv)
+{
+	bool help = argc > 1 && asks_for_help(argv[1]);
+
+	for (; table->was; table++)
+		if (begins_with_words(table->was, argc - 1 - help, argv + 1 + help)) {
+			fth_cli_error("`fathom %s` is `fathom %s` now", table->was, table->is);
+			return true;
+		}
+	return false;
 }
 
 static int help_of(const struct fth_command *command)
@@ -126,7 +151,7 @@ int fth_cli_dispatch_text(const char *prefix, const char *text,
 	}
 	if (!name)
 		return list(prefix, text, table);
-	command = find(table, name);
+	command = fth_cli_find(table, name);
 	if (fth_complete_word()) /* `help NAME` is followed by nothing */
 		return command && !help ? command->run(argc - 1, argv + 1) : FTH_EXIT_OK;
 	if (!command)

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPTIONS_MAX 32
+#define OPTIONS_MAX 40
 #define HELP_COLUMN 28
 #define HELP_CODE   'h'
 /* getopt_long() returns this plus the option's place in the table. */
@@ -21,6 +21,7 @@ static const char *argument_name(enum fth_cli_kind kind)
 {
 	switch (kind) {
 	case FTH_CLI_FLAG:
+	case FTH_CLI_RENAMED:
 		return NULL;
 	case FTH_CLI_STRING:
 	case FTH_CLI_LIST:
@@ -74,6 +75,10 @@ static void print_option(const struct fth_cli_option *option)
 static void print_help(const struct fth_cli_usage *usage)
 {
 	printf("usage: fathom %s\n\n%s\n", usage->synopsis, usage->text);
+	if (usage->commands) {
+		printf("\ncommands:\n");
+		fth_cli_list(usage->commands);
+	}
 	if (!usage->options || !usage->options[0].name)
 		return;
 	printf("\noptions:\n");
@@ -143,6 +148,8 @@ static bool set_value(const struct fth_cli_option *option, const char *text)
 		return set_double(option, text);
 	case FTH_CLI_LIST:
 		return add_to_list(option->value, text);
+	case FTH_CLI_RENAMED:
+		break;
 	}
 	return false;
 }
@@ -175,29 +182,23 @@ static void say_bad_value(const struct fth_cli_option *option, const char *text)
 		fth_cli_error("--%s %s: expected a %s", option->name, text, what);
 }
 
-static struct option long_option(const struct fth_cli_option *option, const char *name, int code)
+static int argument_use(enum fth_cli_kind kind)
 {
-	return (struct option){
-		.name = name,
-		.has_arg = option->kind == FTH_CLI_FLAG ? no_argument : required_argument,
-		.val = code,
-	};
+	if (kind == FTH_CLI_RENAMED)
+		return optional_argument; /* --old, --old=VALUE: both are refused */
+	return kind == FTH_CLI_FLAG ? no_argument : required_argument;
 }
 
-/* --overwrite and --replace are earlier names of --force. */
 static void fill_long_options(const struct fth_cli_option *options, struct option *out)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; options && options[i].name && i < OPTIONS_MAX; i++) {
-		int code = FIRST_CODE + (int)i;
-
-		out[n++] = long_option(&options[i], options[i].name, code);
-		if (strcmp(options[i].name, "force") == 0) {
-			out[n++] = long_option(&options[i], "overwrite", code);
-			out[n++] = long_option(&options[i], "replace", code);
-		}
-	}
+	for (unsigned i = 0; options && options[i].name && i < OPTIONS_MAX; i++)
+		out[n++] = (struct option){
+			.name = options[i].name,
+			.has_arg = argument_use(options[i].kind),
+			.val = FIRST_CODE + (int)i,
+		};
 	out[n++] = (struct option){.name = "help", .has_arg = no_argument, .val = HELP_CODE};
 	out[n] = (struct option){0};
 }
@@ -213,6 +214,10 @@ static int take_option(const struct fth_cli_usage *usage, int code)
 	if (code < FIRST_CODE) /* getopt_long() has said what is wrong */
 		return complain(usage);
 	option = &usage->options[code - FIRST_CODE];
+	if (option->kind == FTH_CLI_RENAMED) {
+		fth_cli_error("--%s is --%s now", option->name, (const char *)option->value);
+		return complain(usage);
+	}
 	if (set_value(option, optarg))
 		return FTH_CLI_GO_ON;
 	say_bad_value(option, optarg);
@@ -221,9 +226,12 @@ static int take_option(const struct fth_cli_usage *usage, int code)
 
 int fth_cli_parse(const struct fth_cli_usage *usage, int argc, char **argv, char ***args)
 {
-	struct option long_options[OPTIONS_MAX + 4];
+	struct option long_options[OPTIONS_MAX + 2];
 	char *name = argv[0], prefix[] = "fathom";
 	int code, status = FTH_CLI_GO_ON;
+
+	if (usage->commands && argc > 1 && fth_cli_find(usage->commands, argv[1]))
+		return fth_cli_find(usage->commands, argv[1])->run(argc - 1, argv + 1);
 
 	if (fth_complete_word()) {
 		fth_complete_option(usage, argc, argv);
