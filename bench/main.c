@@ -4,7 +4,10 @@
  * says how benchmarks behave.
  */
 #include "cli.h"
+#include "common/script.h"
 #include "gpu/gpu_driver.h"
+
+#include <string.h>
 
 /* One line per benchmark: its declaration here, its address in the table. Those of GPU threads are in a
  * table of their own. */
@@ -21,7 +24,6 @@ extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_pm;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
-extern const struct fth_command fth_bench_tpch;
 extern const struct fth_command fth_bench_vec;
 extern const struct fth_command fth_bench_vectoradd;
 
@@ -50,15 +52,28 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_queue,
 	&fth_bench_taxi,
 #ifdef FTH_SQL
-	&fth_bench_tpch,
+	BENCH_SCRIPT("tpch", "the queries of TPC-H in little memory, against DuckDB or PostgreSQL"),
 #endif
 	&fth_bench_vec,
 	&fth_bench_vectoradd,
 	NULL,
 };
 
+/* Parts of benchmarks that are scripts. */
+extern const struct fth_command fth_driver_tpch;
+
+static const struct fth_command *const drivers[] = {
+#ifdef FTH_SQL
+	&fth_driver_tpch,
+#endif
+	NULL,
+};
+
 int main(int argc, char **argv)
 {
 	argc = fth_cli_start(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "driver") == 0)
+		return fth_cli_finish(
+			fth_cli_dispatch("fathom-bench driver", drivers, argc - 1, argv + 1));
 	return fth_cli_finish(fth_cli_dispatch("fathom bench", benches, argc, argv));
 }

@@ -8,7 +8,6 @@ if(TARGET fathom_flat_run)
 endif()
 install(TARGETS fathom-bench RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(TARGETS fathom_file_heap LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
-install(FILES bench/tpch/tpch_duckdb.mjs bench/tpch/tpch_postgres.py DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/fathom)
 install(FILES man/fathom.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES contrib/completion/fathom.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
         RENAME fathom)

@@ -5,7 +5,7 @@
 //   tpch_duckdb.mjs load DATABASE THREADS MEMORY SCHEMA FOLDER
 //   tpch_duckdb.mjs run DATABASE THREADS MEMORY RUNS QUERY ANSWER
 //
-// tpch_rival.h says what these do and print. The package is found as node finds packages, or in the folder that the environment
+// tpch_rival.py says what these do and print. The package is found as node finds packages, or in the folder that the environment
 // variable FTH_DUCKDB names. Figures are differences: processor seconds of the whole process, and bytes that it moved.
 import {createRequire} from 'node:module';
 import {readFileSync, writeFileSync} from 'node:fs';

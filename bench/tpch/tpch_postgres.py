@@ -6,7 +6,7 @@
     tpch_postgres.py load DATABASE THREADS MEMORY SCHEMA FOLDER
     tpch_postgres.py run DATABASE THREADS MEMORY RUNS QUERY ANSWER
 
-tpch_rival.h says what these do and print. DATABASE is a folder. Tables get primary keys, indexes on the columns that refer to
+tpch_rival.py says what these do and print. DATABASE is a folder. Tables get primary keys, indexes on the columns that refer to
 others, and statistics. MEMORY is shared_buffers, 0 a quarter of the machine's. Processor seconds are those of
 the server and of all its processes; the resident memory is that of the session, shared buffers included.
 """
