@@ -25,22 +25,10 @@
 #define EVENTS	   128
 #define TICK_MS	   100 /* how often timeouts are looked at */
 #define ACCEPT_MAX 16  /* connections taken in one go */
-#define FEED_MAX   16  /* connections that waited for room, the same */
+#define RETRY_MAX  16  /* connections that waited for memory or the cache, the same */
 
 /* What an event is for, where it is not a connection. */
 static char for_flash, for_wake;
-
-void loop_watch(struct conn *conn, bool add)
-{
-	struct epoll_event event = {.data.ptr = conn};
-
-	/* While it is not read from, the end of what it sends would be reported all the time. */
-	if (!conn->blocked)
-		event.events = EPOLLIN | EPOLLRDHUP;
-	if (conn->wants_write)
-		event.events |= EPOLLOUT;
-	(void)epoll_ctl(conn->worker->epoll, add ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, conn->fd, &event);
-}
 
 static void watch_listening(struct kvs_worker *w, bool on)
 {
@@ -89,7 +77,7 @@ static void take_connections(struct kvs_worker *w, int listening)
 		}
 		/* It stays in the queue, and would be reported again at once. */
 		if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM || fd == -ENOBUFS) {
-			w->deaf = true;
+			w->not_accepting = true;
 			watch_listening(w, false);
 		}
 		return;
@@ -124,7 +112,7 @@ static void send_answers(struct kvs_worker *w)
 		conn->sending = false;
 		conn_flush(conn);
 	}
-	w->put_off = 0;
+	w->deferred = 0;
 }
 
 /*
@@ -143,7 +131,7 @@ static void collect(struct kvs_worker *w)
 		n = fth_kv_reap(w->kv, done, EVENTS, 0, 0);
 		for (int i = 0; i < n; i++) {
 			conns[i] = ((struct task *)done[i])->conn;
-			conn_op_done((struct task *)done[i]);
+			command_done((struct task *)done[i]);
 		}
 		for (int i = 0; i < n; i++) {
 			if (!conns[i]->advancing)
@@ -166,31 +154,31 @@ static void collect(struct kvs_worker *w)
 }
 
 /*
- * Connections whose command the cache had no room for, first those that have waited for longest. No more than
- * FEED_MAX go on, so that the sockets of others are looked at in between. True: there may be more.
+ * Connections of conn_retry_later() try again, first those that have waited for longest. No more than
+ * RETRY_MAX go on, so that the sockets of others are looked at in between. True: there may be more.
  */
-static bool feed_starved(struct kvs_worker *w)
+static bool retry_connections(struct kvs_worker *w)
 {
-	struct conn *conn, *list = w->starved, **end;
-	unsigned fed = 0;
+	struct conn *conn, *list = w->retry, **end;
+	unsigned went_on = 0;
 
-	w->starved = NULL;
-	w->starved_end = &w->starved;
-	while ((conn = list) && fed < FEED_MAX) {
-		list = conn->next_starved;
-		conn->starved = false;
-		end = w->starved_end;
+	w->retry = NULL;
+	w->retry_end = &w->retry;
+	while ((conn = list) && went_on < RETRY_MAX) {
+		list = conn->next_retry;
+		conn->retrying = false;
+		end = w->retry_end;
 		conn_advance(conn); /* may free it, or put it into the list again */
-		fed += w->starved_end == end;
+		went_on += w->retry_end == end;
 	}
 	if (!list)
 		return false;
-	for (conn = list; conn->next_starved; conn = conn->next_starved)
+	for (conn = list; conn->next_retry; conn = conn->next_retry)
 		;
-	conn->next_starved = w->starved;
-	if (!w->starved)
-		w->starved_end = &conn->next_starved;
-	w->starved = list;
+	conn->next_retry = w->retry;
+	if (!w->retry)
+		w->retry_end = &conn->next_retry;
+	w->retry = list;
 	return true;
 }
 
@@ -224,36 +212,36 @@ static void close_idle(struct kvs_worker *w)
 	}
 }
 
-/* Who has had an answer to take, or a value to send, for longest? NULL: none for long. */
-static struct conn *find_hoarder(const struct kvs_worker *w)
+/* The connection that has had an answer to read, or a value to send, for longest. NULL: none for long. */
+static struct conn *find_slow_reader(const struct kvs_worker *w)
 {
 	struct conn *found = NULL;
 
 	for (struct conn *conn = w->conns; conn; conn = conn->next)
 		if ((bytes_count(&conn->out) || conn->storing) &&
-		    w->now > conn->holds_ns + HOARD_NS &&
+		    w->now > conn->holds_ns + SLOW_NS &&
 		    (!found || conn->holds_ns < found->holds_ns))
 			found = conn;
 	return found;
 }
 
 /*
- * Connections wait for memory. Those go that never took an answer and do not take this one, then those that
- * have had an answer to take, or a value to send, for longest.
+ * If a connection waits for memory: close connections that never read an answer and do not read this one, then
+ * those that have had an answer to read, or a value to send, for longest.
  */
-static void close_hoarders(struct kvs_worker *w)
+static void close_slow_readers(struct kvs_worker *w)
 {
 	struct conn *conn, *next;
 
-	if (!w->crowded)
+	if (!w->memory_short)
 		return;
-	w->crowded = false;
+	w->memory_short = false;
 	for (conn = w->conns; conn; conn = next) {
 		next = conn->next;
 		if (!conn->reads && w->now > conn->active_ns + STUCK_NS && conn_is_stuck(conn))
 			close_slow(w, conn);
 	}
-	while (w->held > w->server->held_max / 2 && (conn = find_hoarder(w)) != NULL)
+	while (w->held > w->server->held_max / 2 && (conn = find_slow_reader(w)) != NULL)
 		close_slow(w, conn);
 }
 
@@ -261,12 +249,12 @@ static void tick(struct kvs_worker *w, bool *stopping)
 {
 	if (!*stopping && __atomic_load_n(&w->server->stopping, __ATOMIC_ACQUIRE)) {
 		*stopping = true;
-		if (!w->deaf)
+		if (!w->not_accepting)
 			watch_listening(w, false);
-		w->deaf = false;
+		w->not_accepting = false;
 	}
-	if (w->deaf) {
-		w->deaf = false;
+	if (w->not_accepting) {
+		w->not_accepting = false;
 		watch_listening(w, true);
 	}
 	close_idle(w);
@@ -295,10 +283,10 @@ static void *loop_main(void *context)
 				conn_event(what, events[i].events);
 		}
 		collect(w);
-		close_hoarders(w);
+		close_slow_readers(w);
 		hurry = false;
-		if (w->starved) {
-			hurry = feed_starved(w);
+		if (w->retry) {
+			hurry = retry_connections(w);
 			collect(w);
 		}
 		if (w->now - ticked > TICK_MS * 1000000u / 2) {
@@ -347,10 +335,10 @@ int loop_start(struct kvs_worker *w)
 		rc = watch(w, fth_kv_worker_fd(w->kv), EPOLLIN, &for_flash);
 	if (rc == 0)
 		watch_listening(w, true);
-	w->starved_end = &w->starved;
+	w->retry_end = &w->retry;
 	w->sending_end = &w->sending;
 	w->now = fth_now_ns();
-	w->guess = GUESS_BYTES;
+	w->value_estimate = ESTIMATE_BYTES;
 	if (rc == 0) {
 		rc = -loop_thread(&w->thread, loop_main, w);
 		if (rc < 0)

@@ -2,12 +2,15 @@
 /*
  * Inside the server.
  *
- *	proto.c		lines to commands
- *	bytes.c		buffers
- *	conn.c		a connection: bytes in, tasks, bytes out
- *	command.c	from a command to an operation, from its result to an answer
- *	loop.c		a worker: sockets and flash in one epoll set
  *	serve.c		options, threads, start and stop
+ *	loop.c		a worker: sockets and flash in one epoll set
+ *	conn.c		a connection: the state machine of its input, its answers, its socket
+ *	input.c		bytes to requests, a function for each state
+ *	proto.c		lines to commands
+ *	command.c	requests to operations of the cache
+ *	task.c		tasks, and the memory that they hold
+ *	answer.c	results of operations to answers
+ *	bytes.c		buffers
  *	stats.c		`stats`
  *	cachedump.c	`stats cachedump`: keys in memory
  *	metrics.c	the same figures for Prometheus, over HTTP
@@ -35,21 +38,31 @@
  */
 #define KVS_VERSION "1.6.18 fathom-" FTH_VERSION_STRING
 
-#define LINE_MAX_BYTES 2048u	    /* of a command line; the keys of a get do not count */
-#define TASKS_MAX      128u	    /* commands of one connection under way */
-#define OUT_MAX	       (256u << 10) /* bytes to send above which no more commands are taken */
-#define HOLD_MAX       (64u << 10)  /* bytes of a get's answers that wait for the rest of them */
-#define HELD_MAX       (1u << 20)   /* the same for bytes of values that are not answered yet */
-#define PUT_OFF_MAX    (16u << 10)  /* bytes of a connection that are sent at the end of a round */
-#define PUT_OFF_ALL    (256u << 10) /* the same of all connections of a worker */
-#define SPARES	       256u	    /* empty buffers that a worker keeps */
-#define SPARE_BYTES    (1u << 20)   /* of all of them */
-#define WORKER_HELD    (64u << 20)  /* of all connections: above, each gets one command at a time */
-#define GUESS_BYTES    (64u << 10)  /* a value of which nothing is known yet */
-#define STALL_NS       10000000000u /* and those that take nothing for so long are closed */
-#define WORKER_MAX     (128u << 20) /* no value is read above this, or 16 of the longest values */
-#define HOARD_NS       1000000000u /* while others wait for it, who holds memory so long is closed */
-#define STUCK_NS       100000000u  /* the same without any progress, if it never read its answers */
+/* Of one connection. */
+#define LINE_MAX_BYTES 2048u	    /* bytes of a command line; the keys of a get do not count */
+#define TASKS_MAX      128u	    /* tasks in its list */
+#define OUT_MAX	       (256u << 10) /* bytes of answers above which it takes no requests */
+#define HOLD_MAX       (64u << 10)  /* bytes of a get's answers that wait for its other keys */
+#define HELD_MAX       (1u << 20)   /* bytes of values above which it takes no requests */
+#define DEFER_MAX      (16u << 10)  /* bytes of answers that it sends at the end of a round only */
+
+/* Of one worker. */
+#define DEFER_ALL      (256u << 10) /* the sum of what its connections defer */
+#define SPARES	       256u	    /* empty buffers that it keeps, */
+#define SPARE_BYTES    (1u << 20)   /* and the bytes of all of them */
+#define ESTIMATE_BYTES (64u << 10)  /* value_estimate before the first value */
+#define WORKER_HELD    (64u << 20)  /* bytes held above which each connection has one task */
+#define WORKER_MAX \
+	(128u << 20) /* bytes held above which no value is read or received; it is
+				       16 of the longest values if these are more */
+
+/* When connections are closed. */
+#define STALL_NS 10000000000u /* above WORKER_HELD: the peer has read no answer for so long */
+#define SLOW_NS	 1000000000u  /* others wait for memory: it has held some for so long */
+#define STUCK_NS 100000000u   /* others wait for memory: no progress, and it never read answers */
+
+#define KVS_BAD_FORMAT "CLIENT_ERROR bad command line format"
+#define KVS_NO_MEMORY  "SERVER_ERROR out of memory storing object"
 
 #define LATENCY_BUCKETS 36u /* bucket i: below 2^i ns */
 enum kvs_kind { KIND_GET, KIND_SET, KIND_DELETE, KIND_COUNT, KIND_TOUCH, KIND_OTHER, KIND_NUMBER };
@@ -85,36 +98,37 @@ struct task {
 	uint64_t started_ns;
 	uint32_t held;	   /* bytes of its value, as counted in conn and worker */
 	uint32_t came;	   /* bytes of `value`, as counted in worker */
-	uint32_t expected; /* the same while it is in the cache, by conn->guess */
+	uint32_t expected; /* the same while it is in the cache, by conn->value_estimate */
 	uint32_t age;
 	uint8_t key[FTH_KV_KEY_MAX];
 };
 
+/* States of a connection's input: conn.c has the diagram. */
 enum conn_state {
-	CONN_LINE,
-	CONN_KEYS,    /* keys of a get */
-	CONN_VALUE,   /* the value of `storing` is coming */
-	CONN_SKIP,    /* `skip` bytes of a value that nobody wants */
-	CONN_DISCARD, /* up to the end of the line */
-	CONN_CLOSING, /* answer what is under way, then close */
+	CONN_FIRST,   /* nothing has come yet */
+	CONN_LINE,    /* a command line comes */
+	CONN_KEYS,    /* keys of `get` come */
+	CONN_VALUE,   /* the value of `storing` comes */
+	CONN_SKIP,    /* `skip` bytes of a value that is not stored come */
+	CONN_DISCARD, /* the rest of a line comes, and is ignored */
+	CONN_CLOSING, /* no more is taken: answer the tasks, then close */
+	CONN_CLOSED,  /* freed when its last task is back */
 };
 
 struct conn {
 	struct kvs_worker *worker;
 	struct conn *next, **link; /* all of the worker's */
-	struct conn *next_starved;
+	struct conn *next_retry;
 	struct conn *next_sending;
 	int fd;
 	enum conn_state state;
-	bool dead;    /* closed; freed when its last task is back */
 	bool eof;     /* the peer sends no more */
 	bool blocked; /* not read from: too much is under way */
 	bool wants_write;
 	bool mid_get;	/* the last answer was one of a get, but not its last */
 	bool advancing; /* loop.c: it has operations that are complete */
-	bool starved;	/* in the worker's list: conn_starve() */
+	bool retrying;	/* in the worker's list: conn_retry_later() */
 	bool sending;	/* in the worker's list: conn_flush() */
-	bool spoke;	/* its first line has come */
 	bool trusted;	/* it has given a password, or needs none */
 	bool sent;	/* it was sent an answer */
 	bool reads;	/* a request came when it had taken all that was sent */
@@ -130,7 +144,7 @@ struct conn {
 	unsigned flying;	    /* in the cache */
 	unsigned mutating;	    /* of these, changes */
 	uint64_t held;		    /* bytes of values of complete tasks */
-	uint64_t guess;		    /* bytes of a value, from those before */
+	uint64_t value_estimate;    /* bytes of the next value, from those before */
 	uint64_t active_ns;	    /* when something last came or went, or could come again */
 	uint64_t holds_ns;	    /* since then it has an answer to take, or a value to send */
 };
@@ -154,15 +168,15 @@ struct kvs_worker {
 	unsigned number;
 	pthread_t thread;
 	bool runs;
-	bool submitted; /* an operation, after the last fth_kv_reap() */
-	bool deaf;	/* does not listen until the next tick: no descriptors were left */
-	bool crowded;	/* a connection waits for memory that others hold */
+	bool submitted;	    /* an operation, after the last fth_kv_reap() */
+	bool not_accepting; /* until the next tick: no descriptors were left */
+	bool memory_short;  /* a connection waits for memory that others hold */
 	struct fth_kv_worker *kv;
 	int epoll, wake;
 	struct conn *conns;
-	struct conn *starved, **starved_end;
+	struct conn *retry, **retry_end;     /* they wait for memory or for the cache */
 	struct conn *sending, **sending_end; /* answers are sent at the end of the round */
-	size_t put_off;			     /* bytes of them */
+	size_t deferred;		     /* bytes of them */
 	unsigned dying;			     /* closed connections with operations in the cache */
 	unsigned conn_count;		     /* atomic */
 	struct task *pool;
@@ -173,7 +187,7 @@ struct kvs_worker {
 	uint64_t held;		  /* bytes of values and answers of all connections, and of
 					     values that come in */
 	uint64_t expected;	  /* bytes of values that the cache has not returned yet */
-	uint64_t guess;		  /* of a value, for new connections */
+	uint64_t value_estimate;  /* the first one of new connections */
 	uint64_t now;		  /* ns, of this round */
 	struct kvs_counts counts; /* atomic */
 };
@@ -226,36 +240,38 @@ static inline size_t bytes_count(const struct bytes *b)
 /* ---- conn.c ---- */
 
 int conn_open(struct kvs_worker *worker, int fd);
-/* The socket has something to say. */
+/* The socket is ready: events of epoll. */
 void conn_event(struct conn *conn, unsigned events);
-/* An operation goes to the cache; it was not taken, or its command is over for another reason. */
-void conn_op_begins(struct task *task);
-void conn_op_ends(struct task *task);
-/* An operation is back from the cache, or was complete at once. */
-void conn_op_done(struct task *task);
-/* Write the answers of complete commands and release their items. Does not send, and frees nothing. */
+/* Write the answers of complete tasks and release their items. Does not send, and frees nothing. */
 void conn_answer(struct conn *conn);
-/* Send answers and go on with what was held back. May free the connection. */
+/* Take requests, answer and send as far as possible. May free the connection. */
 void conn_advance(struct conn *conn);
-/* Send the answers that conn_advance() has put off. May free the connection. */
+/* Send the answers that conn_advance() has deferred. May free the connection. */
 void conn_flush(struct conn *conn);
 void conn_close(struct conn *conn);
-/* It waits for the cache or for memory: the worker calls conn_advance() soon. */
-void conn_starve(struct conn *conn);
-/* The bytes that the worker may hold before this connection waits for memory. */
-uint64_t conn_held_max(const struct conn *conn);
 /* It holds memory, and the socket is not ready for more: the peer is slow, not the worker. */
 bool conn_is_stuck(const struct conn *conn);
 
-struct task *task_new(struct conn *conn);
-void task_free(struct task *task);
+/* ---- input.c ---- */
+
+/* One for each state. True: go on with the function of the state that it is in now. */
+bool input_first(struct conn *conn);
+bool input_line(struct conn *conn);
+bool input_key(struct conn *conn);
+bool input_value(struct conn *conn);
+bool input_skip(struct conn *conn);
+bool input_discard(struct conn *conn);
+/* Where to receive bytes, and how many at most. NULL: no memory. */
+char *input_room(struct conn *conn, size_t *room);
+/* n bytes were received there. */
+void input_came(struct conn *conn, size_t n);
 
 /* ---- command.c ---- */
 
-/* Start the command of a line. The value of a store has not come yet, nor have the keys of a get. */
-void command_start(struct conn *conn, const char *line, size_t length);
+/* Start the command of a line, which is no get. The value of a store has not come yet. */
+void command_start(struct conn *conn, const struct kvp_line *line);
 /* A key of the get that conn->get describes. */
-void command_key(struct conn *conn, const char *key, size_t length, bool last);
+void command_get_key(struct conn *conn, struct kvp_text key, bool last);
 /* An answer without an operation. */
 void command_say(struct conn *conn, const char *text);
 /*
@@ -265,12 +281,43 @@ void command_say(struct conn *conn, const char *text);
 void command_value(struct conn *conn, struct task *task, const char *value, bool good);
 /* There is no memory for the value: it is skipped. */
 void command_no_memory(struct conn *conn, struct task *task);
-/* Start the task that waits, if nothing is in its way any more. */
+/* Start the task that waits, if there is one and nothing is in its way any more. */
 void command_retry(struct conn *conn);
-/* The operation of a task has ended: true if the command needs another one, which is set up. */
-bool command_more(struct task *task);
-/* Write the answer. */
-void command_answer(struct task *task, struct bytes *out);
+/* The operation of a task has ended: start the next one of its command, or complete the task. */
+void command_done(struct task *task);
+
+/* ---- task.c ---- */
+
+/* The last task of its connection. NULL: no memory, and the connection is closing. */
+struct task *task_new(struct conn *conn);
+/* Free the first task of its connection. */
+void task_free(struct task *task);
+/* Its operation goes to the cache, and comes back or was not taken. */
+void task_enters_cache(struct task *task);
+void task_leaves_cache(struct task *task);
+/* The last operation of its command is back. */
+void task_complete(struct task *task);
+/* Count bytes that its answer needs. */
+void task_hold(struct task *task, uint64_t bytes);
+/*
+ * The answer has to wait: give it a copy of the value, so that the item does not stay in the cache's memory for
+ * it, which new items need. If memory is short it keeps the item.
+ */
+void task_detach_value(struct task *task);
+/* The bytes that the worker may hold before this connection waits for memory. */
+static inline uint64_t conn_held_max(const struct conn *conn)
+{
+	uint64_t most = conn->worker->server->held_max;
+
+	return conn->reads ? most : most / 4 * 3;
+}
+/* The connection waits for the cache or for memory: the worker calls conn_advance() soon. */
+void conn_retry_later(struct conn *conn);
+
+/* ---- answer.c ---- */
+
+/* Write the answer of a complete task. */
+void answer_write(struct task *task, struct bytes *out);
 
 /* ---- loop.c ---- */
 
@@ -279,7 +326,6 @@ int loop_thread(pthread_t *thread, void *(*run)(void *), void *context);
 int loop_start(struct kvs_worker *worker);
 /* After server->stopping was set: wait for its end. */
 void loop_stop(struct kvs_worker *worker);
-void loop_watch(struct conn *conn, bool add);
 
 /* ---- stats.c ---- */
 
