@@ -53,8 +53,8 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_taxi,
 #ifdef FTH_SQL
 	BENCH_SCRIPT("tpch", "the queries of TPC-H in little memory, against DuckDB or PostgreSQL"),
-#endif
 	&fth_bench_vec,
+#endif
 	&fth_bench_vectoradd,
 	NULL,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench vec: filters, expressions and group-by like those of TPC-H Q1 and Q6, by the query engine's
- * interpreted vector programs, against plain loops in C over the same columns (vec_plain.c). One thread.
+ * fathom bench vec: filters, expressions and group-by like those of TPC-H Q1 and Q6, by the vector programs
+ * and the grouper that queries run, against plain loops in C over the same columns (vec_plain.c). One thread.
  */
 #include "app_options.h"
 #include "cli.h"
@@ -10,8 +10,7 @@
 #include "common/rounds.h"
 #include "vec_plain.h"
 
-#include "query/keys/group_table.h"
-#include "query/vec/agg.h"
+#include "query/group/grouper.h"
 #include "query/vec/kern/kern.h"
 #include "query/vec/prog/prog.h"
 
@@ -221,104 +220,146 @@ static void batch_at(const struct vec_columns *c, size_t at, struct fth_vec *v)
 	v[PRICE] = (struct fth_vec){.type = FTH_I32, .data = c->price + at};
 }
 
-struct q1_sums {
-	int64_t quantity[VEC_GROUPS], price[VEC_GROUPS], discount[VEC_GROUPS],
-		discounted[VEC_GROUPS], charge[VEC_GROUPS];
-	uint64_t count[VEC_GROUPS];
+/* ---- groups ---- */
+
+/* The slots that aggregates add up: columns first, then what programs compute. */
+enum { DISCOUNTED = COLUMNS, CHARGE, REVENUE, SLOTS };
+
+static const struct task_slot slots[SLOTS] = {
+	[QUANTITY] = {.type = {.kind = FTH_T_INT32}, .lo = 1, .hi = 50},
+	[DISCOUNT] = {.type = {FTH_T_DECIMAL, 15, 2, 0}, .lo = 0, .hi = 10},
+	[FLAG] = {.type = {.kind = FTH_T_INT32}, .lo = 0, .hi = 2},
+	[STATE] = {.type = {.kind = FTH_T_INT32}, .lo = 0, .hi = 1},
+	[PRICE] = {.type = {FTH_T_DECIMAL, 15, 2, 0}, .lo = 90000, .hi = 10495000},
+	[DISCOUNTED] = {.type = {FTH_T_DECIMAL, 38, 4, 0}, .lo = 0, .hi = 1049500000},
+	[CHARGE] = {.type = {FTH_T_DECIMAL, 38, 6, 0}, .lo = 0, .hi = 113346000000},
+	[REVENUE] = {.type = {FTH_T_DECIMAL, 38, 4, 0}, .lo = 0, .hi = 104950000},
 };
 
-static int q1_batch(struct bench *b, const struct fth_key *key, struct fth_groups *table,
-		    struct fth_vec *v, unsigned n, struct q1_sums *s)
+#define SUM(SLOT)                                          \
+	{                                                  \
+		.op = TASK_SUM, .slot = SLOT, .result = {  \
+			.type = {FTH_T_DECIMAL, 38, 0, 0}, \
+			.lo = 1,                           \
+			.hi = 0                            \
+		}                                          \
+	}
+
+static const struct task_aggregate aggregates1[] = {
+	{.op = TASK_COUNT_ROWS,
+	 .slot = TASK_NONE,
+	 .result = {.type = {.kind = FTH_T_INT64}, .lo = 1}},
+	SUM(QUANTITY),
+	SUM(PRICE),
+	SUM(DISCOUNT),
+	SUM(DISCOUNTED),
+	SUM(CHARGE),
+};
+static const struct task_aggregate aggregates6[] = {SUM(REVENUE)};
+
+#define Q1_RESULTS (sizeof(aggregates1) / sizeof(*aggregates1))
+
+static int q1_batch(struct bench *b, struct grouper *grouper, struct fth_vec *v, unsigned n)
 {
-	static struct fth_agg_groups groups;
 	static struct fth_sel sel;
-	static uint64_t keys[FTH_BATCH];
-	static uint32_t numbers[FTH_BATCH];
 	struct fth_vec values[2];
+	struct fth_vec *keys[] = {&v[FLAG], &v[STATE]};
+	struct fth_vec *args[] = {NULL,		&v[QUANTITY], &v[PRICE],
+				  &v[DISCOUNT], &values[0],   &values[1]};
 	int rc;
 
 	fth_sel_all(&sel, n);
 	rc = fth_prog_filter(b->run_filter1, v, &sel);
 	if (rc == 0)
 		rc = fth_prog_exec(b->run_values1, v, n, sel.bits, values);
-	if (rc == 0)
-		rc = fth_key_pack64(key, v + FLAG, n, sel.bits, keys);
-	if (rc == 0)
-		rc = fth_groups_find(table, keys, n, sel.bits, numbers, NULL);
-	if (rc < 0)
-		return rc;
-	fth_agg_groups(&groups, n, sel.bits, numbers, table->count);
-	fth_agg_group_count(&groups, NULL, s->count);
-	fth_agg_group_sum_i64(&groups, &v[QUANTITY], s->quantity);
-	fth_agg_group_sum_i64(&groups, &v[PRICE], s->price);
-	fth_agg_group_sum_i64(&groups, &v[DISCOUNT], s->discount);
-	fth_agg_group_sum_i64(&groups, &values[0], s->discounted);
-	fth_agg_group_sum_i64(&groups, &values[1], s->charge);
-	return 0;
+	return rc < 0 ? rc : grouper_add(grouper, keys, args, &sel);
 }
 
-static void q1_result(const struct fth_key *key, const struct fth_groups *table,
-		      const struct q1_sums *s, struct vec_group *out)
+static int q1_result(struct grouper *grouper, struct vec_group *out)
 {
-	memset(out, 0, VEC_GROUPS * sizeof(*out));
-	for (uint32_t g = 0; g < table->count; g++) {
-		fth_i128 flag = 0, state = 0;
+	struct fth_vec c[2 + Q1_RESULTS];
+	uint32_t at = 0;
+	int n;
 
-		fth_key_int(key, fth_groups_key(table, g), 0, &flag);
-		fth_key_int(key, fth_groups_key(table, g), 1, &state);
-		out[flag * 2 + state] =
-			(struct vec_group){s->count[g],	   s->quantity[g],   s->price[g],
-					   s->discount[g], s->discounted[g], s->charge[g]};
-	}
+	memset(out, 0, VEC_GROUPS * sizeof(*out));
+	while ((n = grouper_batch(grouper, &at, c)) > 0)
+		for (unsigned i = 0; i < (unsigned)n; i++) {
+			unsigned group =
+				(unsigned)(fth_vec_int(&c[0], i) * 2 + fth_vec_int(&c[1], i));
+
+			out[group] = (struct vec_group){
+				(uint64_t)fth_vec_int(&c[2], i), (int64_t)fth_vec_int(&c[3], i),
+				(int64_t)fth_vec_int(&c[4], i),	 (int64_t)fth_vec_int(&c[5], i),
+				(int64_t)fth_vec_int(&c[6], i),	 (int64_t)fth_vec_int(&c[7], i)};
+		}
+	return n;
+}
+
+static unsigned batch_rows(const struct bench *b, size_t at)
+{
+	return (unsigned)(b->rows - at < FTH_BATCH ? b->rows - at : FTH_BATCH);
 }
 
 static int run_q1(struct bench *b, struct vec_group *out)
 {
-	const struct fth_key_column columns[2] = {{.min = 0, .max = 2}, {.min = 0, .max = 1}};
-	struct fth_groups table;
-	struct fth_key key;
-	struct q1_sums sums = {0};
-	int rc = fth_key_init(&key, columns, 2);
+	const struct task_slot keys[] = {slots[FLAG], slots[STATE]};
+	const struct grouper_spec spec = {.key_count = 2,
+					  .keys = keys,
+					  .aggregate_count = Q1_RESULTS,
+					  .aggregates = aggregates1,
+					  .slots = slots};
+	struct grouper *grouper;
+	int rc = grouper_open(b->mem, &spec, &grouper);
 
-	if (rc == 0)
-		rc = fth_groups_init(&table, b->mem, &key);
 	if (rc < 0)
 		return rc;
 	for (size_t at = 0; at < b->rows && rc == 0; at += FTH_BATCH) {
 		struct fth_vec v[COLUMNS];
 
 		batch_at(&b->data, at, v);
-		rc = q1_batch(b, &key, &table, v,
-			      (unsigned)(b->rows - at < FTH_BATCH ? b->rows - at : FTH_BATCH),
-			      &sums);
+		rc = q1_batch(b, grouper, v, batch_rows(b, at));
 	}
-	q1_result(&key, &table, &sums, out);
-	fth_groups_release(&table);
+	if (rc == 0)
+		rc = q1_result(grouper, out);
+	grouper_close(grouper);
 	return rc;
+}
+
+static int q6_batch(struct bench *b, struct grouper *grouper, struct fth_vec *v, unsigned n)
+{
+	static struct fth_sel sel;
+	struct fth_vec value, *args[] = {&value};
+	int rc;
+
+	fth_sel_all(&sel, n);
+	rc = fth_prog_filter(b->run_filter6, v, &sel);
+	if (rc == 0)
+		rc = fth_prog_exec(b->run_value6, v, n, sel.bits, &value);
+	return rc < 0 ? rc : grouper_add(grouper, NULL, args, &sel);
 }
 
 static int run_q6(struct bench *b, int64_t *out)
 {
-	static struct fth_sel sel;
-	fth_i128 sum = 0;
-	uint64_t count = 0;
+	const struct grouper_spec spec = {
+		.aggregate_count = 1, .aggregates = aggregates6, .slots = slots};
+	struct fth_vec result;
+	struct grouper *grouper;
+	uint32_t from = 0;
+	int rc = grouper_open(b->mem, &spec, &grouper);
 
-	for (size_t at = 0; at < b->rows; at += FTH_BATCH) {
-		unsigned n = (unsigned)(b->rows - at < FTH_BATCH ? b->rows - at : FTH_BATCH);
-		struct fth_vec v[COLUMNS], value;
-		int rc;
+	if (rc < 0)
+		return rc;
+	for (size_t at = 0; at < b->rows && rc == 0; at += FTH_BATCH) {
+		struct fth_vec v[COLUMNS];
 
 		batch_at(&b->data, at, v);
-		fth_sel_all(&sel, n);
-		rc = fth_prog_filter(b->run_filter6, v, &sel);
-		if (rc == 0)
-			rc = fth_prog_exec(b->run_value6, v, n, sel.bits, &value);
-		if (rc < 0)
-			return rc;
-		fth_agg_sum(&value, n, sel.bits, true, &sum, &count);
+		rc = q6_batch(b, grouper, v, batch_rows(b, at));
 	}
-	*out = (int64_t)sum;
-	return 0;
+	if (rc == 0)
+		rc = grouper_batch(grouper, &from, &result);
+	*out = rc > 0 ? (int64_t)fth_vec_int(&result, 0) : 0;
+	grouper_close(grouper);
+	return rc < 0 ? rc : 0;
 }
 
 /* ---- measuring ---- */

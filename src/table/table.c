@@ -172,11 +172,6 @@ size_t fth_table_memory_used(const struct fth_table *table)
 	       (table->manifest.files + 1) * sizeof(struct fth_dev *);
 }
 
-uint32_t fth_table_files(const struct fth_table *table)
-{
-	return table->manifest.files;
-}
-
 struct fth_dev *fth_table_dev(const struct fth_table *table, uint32_t file)
 {
 	assert(file < table->manifest.files);

@@ -5,6 +5,7 @@
  */
 #include "query/sql/sql_arena.h"
 #include "query/sql/sql.h"
+#include "query/sql/test/tree_fixture.h"
 
 #include "fathom/base/error.h"
 

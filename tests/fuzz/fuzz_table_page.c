@@ -164,11 +164,7 @@ static void decode_everything(const struct fth_table_page *page, const unsigned 
 {
 	static uint64_t bits[ROWS / 64 + 1];
 	static int64_t values[ROWS];
-	static uint32_t lengths[ROWS];
 	static struct fth_table_wide wides[ROWS];
-	uint64_t factor;
-	int64_t base;
-	unsigned size;
 
 	must(fth_table_page_nulls(page, 1, page->rows, bits));
 	if (fth_table_page_ints(page, 0, page->rows, values, 8) == 0)
@@ -176,11 +172,7 @@ static void decode_everything(const struct fth_table_page *page, const unsigned 
 			if (fth_table_page_int_at(page, i) != values[i])
 				abort();
 	fth_table_page_ints(page, 1000, 1030, values, 4);
-	fth_table_page_offsets(page, 3, page->rows, values, &size, &base, &factor);
 	fth_table_page_wides(page, 0, page->rows, wides);
-	if (fth_table_page_run_count(page) <= ROWS)
-		fth_table_page_runs(page, values, lengths);
-	fth_table_page_lengths(page, 0, page->rows, lengths);
 	decode_strings(page, image);
 }
 

@@ -6,6 +6,7 @@
  * with "ERROR: ", and EXPLAIN prints the logical tree. Every table is in memory.
  */
 #include "query/sql/test/reference_fixture.h"
+#include "query/sql/test/tree_fixture.h"
 #include "query/sql/value/value.h"
 
 #include "fathom/base/error.h"

@@ -59,8 +59,7 @@ uint64_t fth_table_version(const struct fth_table *table); /* grows with every b
 uint64_t fth_table_bytes(const struct fth_table *table);   /* on all devices, garbage included */
 size_t fth_table_memory_used(const struct fth_table *table);
 
-/* The files of a table: devices to read from. A directory has one, a volume one for each batch. */
-uint32_t fth_table_files(const struct fth_table *table);
+/* A file of a table, by the number that its row groups name: the device to read from. */
 struct fth_dev *fth_table_dev(const struct fth_table *table, uint32_t file);
 
 struct fth_table_group {
@@ -195,21 +194,6 @@ int fth_table_page_ints(const struct fth_table_page *page, uint32_t from, uint32
 			unsigned size);
 
 /*
- * The same as unsigned offsets from the chunk's base, divided by its factor: value = base + factor *
- * offset. *size is set to the bytes of an offset, 1, 2, 4 or 8: the smallest that holds them. `values`
- * has room for 8 bytes for each row. Only for FTH_TABLE_PACKED; -ENOTSUP otherwise.
- */
-int fth_table_page_offsets(const struct fth_table_page *page, uint32_t from, uint32_t to,
-			   void *values, unsigned *size, int64_t *base, uint64_t *factor);
-
-/*
- * The runs of a page with encoding FTH_TABLE_RUNS: their number, and the value and length of each, into
- * arrays of fth_table_page_run_count() elements. -ENOTSUP for other encodings.
- */
-uint32_t fth_table_page_run_count(const struct fth_table_page *page);
-int fth_table_page_runs(const struct fth_table_page *page, int64_t *values, uint32_t *lengths);
-
-/*
  * Doubles, of columns of kind DOUBLE (else -ENOTSUP); 128-bit integers, of columns of kind WIDE or INT.
  * Nulls have any value.
  */
@@ -259,10 +243,6 @@ uint32_t fth_table_page_block_of(const struct fth_table_page *page, uint32_t row
  */
 int fth_table_page_unpack(const struct fth_table_page *page, uint32_t block, const void *stored,
 			  char *text, uint32_t *offsets);
-
-/* Only the lengths of strings of FTH_TABLE_BLOCKS, of any range of rows; the head is enough. */
-int fth_table_page_lengths(const struct fth_table_page *page, uint32_t from, uint32_t to,
-			   uint32_t *lengths);
 
 /* ---- simple reading ---- */
 

@@ -1,23 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Aggregates. With few groups each has a mask of its rows, and the loops over whole vectors do the work, as
- * they do without groups. With many, each row adds to its group.
+ * Aggregates. With few groups each has a mask of its rows, and the loops over whole vectors do the work. With
+ * many, each row adds to its group.
  */
 #include "query/vec/agg.h"
 #include "query/vec/kern/kern.h"
 #include "query/vec/scalar/num.h"
-#include "query/vec/scalar/text.h"
-
-bool fth_agg_fits_i64(fth_i128 lo, fth_i128 hi, uint64_t rows)
-{
-	fth_i128 low, high;
-
-	if (rows < FTH_BATCH)
-		rows = FTH_BATCH;
-	return !__builtin_mul_overflow(lo, (fth_i128)rows, &low) &&
-	       !__builtin_mul_overflow(hi, (fth_i128)rows, &high) && low >= INT64_MIN &&
-	       high <= INT64_MAX;
-}
 
 /* rows without nulls; into `buffer` if there are any. */
 static const uint64_t *live_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows,
@@ -35,8 +23,6 @@ static const uint64_t *live_rows(const struct fth_vec *v, unsigned n, const uint
 		for (uint64_t bits_ = (bits)[w_], i = 0;                                \
 		     bits_ && ((i = w_ * 64 + (unsigned)__builtin_ctzll(bits_)), true); \
 		     bits_ &= bits_ - 1)
-
-/* ---- all selected rows ---- */
 
 static fth_i128 sum_wide(const struct fth_vec *v, unsigned n, const uint64_t *rows)
 {
@@ -66,118 +52,6 @@ static fth_i128 sum_rows(const struct fth_vec *v, unsigned n, const uint64_t *ro
 		sum = sum_wide(v, n, rows);
 	return v->base ? sum + (fth_i128)v->base * fth_bits_count(rows, n) : sum;
 }
-
-uint64_t fth_agg_count(const struct fth_vec *v, unsigned n, const uint64_t *rows)
-{
-	uint64_t buffer[FTH_BATCH_WORDS];
-
-	return fth_bits_count(live_rows(v, n, rows, buffer), n);
-}
-
-void fth_agg_sum(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64,
-		 fth_i128 *sum, uint64_t *count)
-{
-	uint64_t buffer[FTH_BATCH_WORDS], live;
-
-	rows = live_rows(v, n, rows, buffer);
-	live = fth_bits_count(rows, n);
-	*sum += sum_rows(v, n, rows, in_64);
-	*count += live;
-}
-
-static void extremes(const struct fth_vec *v, unsigned n, const uint64_t *rows, fth_i128 *min,
-		     fth_i128 *max)
-{
-	const fth_i128 *x = v->data;
-	int64_t lo, hi;
-
-	if (v->type < FTH_I128) {
-		fth_kern()->min_max[v->type](v->data, rows, n, &lo, &hi);
-		*min = (fth_i128)lo + v->base;
-		*max = (fth_i128)hi + v->base;
-		return;
-	}
-	*min = fth_dec_max() + 1;
-	*max = -*min;
-	FOR_BITS(rows, n, i)
-	{
-		*min = x[i] + v->base < *min ? x[i] + v->base : *min;
-		*max = x[i] + v->base > *max ? x[i] + v->base : *max;
-	}
-}
-
-void fth_agg_min_max(const struct fth_vec *v, unsigned n, const uint64_t *rows, fth_i128 *min,
-		     fth_i128 *max, uint64_t *count)
-{
-	uint64_t buffer[FTH_BATCH_WORDS], live;
-	fth_i128 lo, hi;
-
-	rows = live_rows(v, n, rows, buffer);
-	live = fth_bits_count(rows, n);
-	if (live == 0)
-		return;
-	extremes(v, n, rows, &lo, &hi);
-	if (*count == 0 || lo < *min)
-		*min = lo;
-	if (*count == 0 || hi > *max)
-		*max = hi;
-	*count += live;
-}
-
-void fth_agg_sum_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *sum,
-		     uint64_t *count)
-{
-	uint64_t buffer[FTH_BATCH_WORDS];
-	const double *x = v->data;
-
-	rows = live_rows(v, n, rows, buffer);
-	FOR_BITS(rows, n, i)
-	*sum += x[i];
-	*count += fth_bits_count(rows, n);
-}
-
-void fth_agg_min_max_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *min,
-			 double *max, uint64_t *count)
-{
-	uint64_t buffer[FTH_BATCH_WORDS];
-	const double *x = v->data;
-
-	rows = live_rows(v, n, rows, buffer);
-	FOR_BITS(rows, n, i)
-	{
-		if (*count == 0 || fth_f64_order(x[i]) < fth_f64_order(*min))
-			*min = x[i];
-		if (*count == 0 || fth_f64_order(x[i]) > fth_f64_order(*max))
-			*max = x[i];
-		++*count;
-	}
-}
-
-static struct fth_str text_at(const struct fth_vec *v, uint64_t i)
-{
-	return v->dict ? v->dict->entries[fth_vec_int(v, (unsigned)i)]
-		       : ((const struct fth_str *)v->data)[i];
-}
-
-void fth_agg_min_max_str(const struct fth_vec *v, unsigned n, const uint64_t *rows,
-			 struct fth_str *min, struct fth_str *max, uint64_t *count)
-{
-	uint64_t buffer[FTH_BATCH_WORDS];
-
-	rows = live_rows(v, n, rows, buffer);
-	FOR_BITS(rows, n, i)
-	{
-		struct fth_str s = text_at(v, i);
-
-		if (*count == 0 || fth_str_cmp(s, *min) < 0)
-			*min = s;
-		if (*count == 0 || fth_str_cmp(s, *max) > 0)
-			*max = s;
-		++*count;
-	}
-}
-
-/* ---- by group ---- */
 
 void fth_agg_groups(struct fth_agg_groups *g, unsigned n, const uint64_t *rows,
 		    const uint32_t *groups, unsigned ngroups)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Aggregates over vectors: of all selected rows, or by group. Null rows do not count. The states are plain
- * arrays of the caller: counts, sums in 64 or 128 bits, least and greatest values.
+ * Aggregates over vectors, by group; without GROUP BY there is one group. Null rows do not count. The
+ * states are plain arrays of the caller: counts, sums in 64 or 128 bits, least and greatest values.
  */
 #ifndef FTH_QUERY_AGG_H
 #define FTH_QUERY_AGG_H
@@ -10,33 +10,6 @@
 
 /* Up to so many groups, sums are made group by group over whole vectors. */
 #define FTH_AGG_FEW 8u
-
-/*
- * The sum of `rows` values in [lo, hi] fits into 64 bits. If it does not, add in 128 bits. FTH_BATCH rows
- * must fit for the 64-bit loops to be used inside a batch.
- */
-bool fth_agg_fits_i64(fth_i128 lo, fth_i128 hi, uint64_t rows);
-
-/* ---- all selected rows ---- */
-
-/* Add selected values to *sum and their number to *count. in_64: the sum of a batch fits into 64 bits. */
-void fth_agg_sum(const struct fth_vec *v, unsigned n, const uint64_t *rows, bool in_64,
-		 fth_i128 *sum, uint64_t *count);
-/* Lower *min and raise *max; they need no start value if *count is 0, and *count grows. */
-void fth_agg_min_max(const struct fth_vec *v, unsigned n, const uint64_t *rows, fth_i128 *min,
-		     fth_i128 *max, uint64_t *count);
-void fth_agg_sum_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *sum,
-		     uint64_t *count);
-/* PostgreSQL's order: NaN is the greatest. */
-void fth_agg_min_max_f64(const struct fth_vec *v, unsigned n, const uint64_t *rows, double *min,
-			 double *max, uint64_t *count);
-/* Views of the least and greatest text, of the vector or as they were. */
-void fth_agg_min_max_str(const struct fth_vec *v, unsigned n, const uint64_t *rows,
-			 struct fth_str *min, struct fth_str *max, uint64_t *count);
-/* Selected rows that are not null. */
-uint64_t fth_agg_count(const struct fth_vec *v, unsigned n, const uint64_t *rows);
-
-/* ---- by group ---- */
 
 /* The groups of a batch; made once and used for every aggregate. */
 struct fth_agg_groups {

@@ -53,13 +53,6 @@ unsigned fth_bits_rows(const uint64_t *bits, unsigned n, uint16_t *rows)
 	return fth_kern()->rows(bits, n, rows);
 }
 
-void fth_bits_from_rows(uint64_t *bits, unsigned n, const uint16_t *rows, unsigned count)
-{
-	memset(bits, 0, fth_bits_words(n) * sizeof(*bits));
-	for (unsigned i = 0; i < count; i++)
-		fth_bit_set(bits, rows[i]);
-}
-
 void fth_sel_all(struct fth_sel *s, unsigned n)
 {
 	s->n = s->count = n;

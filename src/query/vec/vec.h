@@ -109,8 +109,6 @@ unsigned fth_bits_count(const uint64_t *bits, unsigned n);
 bool fth_bits_any(const uint64_t *bits, unsigned n);
 /* The rows of a bitmap as a list, in order; returns how many. `rows` has room for n + 64. */
 unsigned fth_bits_rows(const uint64_t *bits, unsigned n, uint16_t *rows);
-/* And back. */
-void fth_bits_from_rows(uint64_t *bits, unsigned n, const uint16_t *rows, unsigned count);
 
 /*
  * A selection: some rows of a batch. The bitmap always holds; the list is made when it is asked for and few

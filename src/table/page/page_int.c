@@ -125,20 +125,6 @@ static int64_t run_value_at(const struct fth_table_page *page, uint32_t row)
 	return value;
 }
 
-uint32_t fth_table_page_run_count(const struct fth_table_page *page)
-{
-	return page->chunk->encoding == FTH_TABLE_RUNS ? page->lengths.count : 0;
-}
-
-int fth_table_page_runs(const struct fth_table_page *page, int64_t *values, uint32_t *lengths)
-{
-	if (page->chunk->encoding != FTH_TABLE_RUNS)
-		return not_encoded(page, "runs");
-	sequence_get(&page->values, 0, page->values.count, values, sizeof(*values));
-	sequence_get(&page->lengths, 0, page->lengths.count, lengths, sizeof(*lengths));
-	return 0;
-}
-
 /* ---- integers ---- */
 
 static bool fits(const struct fth_table_chunk *chunk, unsigned size)
@@ -175,22 +161,6 @@ int fth_table_page_ints(const struct fth_table_page *page, uint32_t from, uint32
 		get_runs(page, from, to, values, size);
 	else
 		sequence_get(&page->values, from, to, values, size);
-	return 0;
-}
-
-int fth_table_page_offsets(const struct fth_table_page *page, uint32_t from, uint32_t to,
-			   void *values, unsigned *size, int64_t *base, uint64_t *factor)
-{
-	int rc = page_range(page, from, to);
-
-	if (rc == 0 && page->chunk->encoding != FTH_TABLE_PACKED)
-		rc = not_encoded(page, "offsets from a base");
-	if (rc < 0)
-		return rc;
-	sequence_get_packed(&page->values, from, to, values);
-	*size = bits_size(page->values.width);
-	*base = page->values.base;
-	*factor = page->values.factor;
 	return 0;
 }
 

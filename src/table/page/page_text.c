@@ -174,15 +174,3 @@ int fth_table_page_unpack(const struct fth_table_page *page, uint32_t block, con
 		fault = "the lengths of strings do not add up to their block";
 	return fault ? page_bad(page, fault) : 0;
 }
-
-int fth_table_page_lengths(const struct fth_table_page *page, uint32_t from, uint32_t to,
-			   uint32_t *lengths)
-{
-	int rc = page_range(page, from, to);
-
-	if (rc == 0 && page->chunk->encoding != FTH_TABLE_BLOCKS)
-		rc = wrong_encoding(page, "lengths");
-	if (rc == 0)
-		sequence_get(&page->lengths, from, to, lengths, sizeof(*lengths));
-	return rc;
-}

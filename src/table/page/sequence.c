@@ -326,16 +326,6 @@ void sequence_get(const struct fth_table_sequence *s, uint32_t from, uint32_t to
 	}
 }
 
-void sequence_get_packed(const struct fth_table_sequence *s, uint32_t from, uint32_t to,
-			 void *values)
-{
-	struct fth_table_sequence plain = *s;
-
-	plain.base = 0;
-	plain.factor = 1;
-	sequence_get(&plain, from, to, values, bits_size(s->width));
-}
-
 int64_t sequence_at(const struct fth_table_sequence *s, uint32_t i)
 {
 	uint32_t block = i / BITS_BLOCK;

@@ -47,9 +47,6 @@ bool sequence_find(const unsigned char *head, uint64_t length, uint64_t *at, uin
 /* Values [from, to) into signed or unsigned integers of `size` bytes, truncated to that size. */
 void sequence_get(const struct fth_table_sequence *sequence, uint32_t from, uint32_t to,
 		  void *values, unsigned size);
-/* The packed numbers themselves, of bits_size(width) bytes. */
-void sequence_get_packed(const struct fth_table_sequence *sequence, uint32_t from, uint32_t to,
-			 void *values);
 int64_t sequence_at(const struct fth_table_sequence *sequence, uint32_t i);
 
 #endif

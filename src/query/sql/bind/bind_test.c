@@ -3,6 +3,7 @@
 #include "fth_test.h"
 
 #include "query/sql/test/reference_fixture.h"
+#include "query/sql/test/tree_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables, views and statements of the reference interpreter. */
 #include "query/sql/test/reference_fixture.h"
+#include "query/sql/test/tree_fixture.h"
 
 #include "query/sql/value/value.h"
 

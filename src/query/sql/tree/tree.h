@@ -2,7 +2,7 @@
 /*
  * The logical tree: what the SQL front end makes of a query and the planner reads.
  *
- * Invariants of the tree that sql_compile() returns (sql_tree_check() verifies them):
+ * Invariants of the tree that sql_compile() returns (sql_tree_check() of the tests verifies them):
  *
  *  1. A column has a number, unique in the query: an index into sql_query.columns. A relation lists the
  *     numbers of its output columns. Relations that pass a column on (filter, sort, limit, join, the keys
@@ -224,22 +224,7 @@ struct sql_query {
 	int *outputs;
 };
 
-struct sql_arena;
-
-/* A readable text of the tree, one relation a line; in the arena. */
-const char *sql_tree_dump(const struct sql_query *query, struct sql_arena *arena);
-
-/* 0, or -EINVAL with a text for the first invariant that does not hold. */
-int sql_tree_check(const struct sql_query *query);
-
-/*
- * Whether two relations of a query compute the same rows, up to the numbers of their columns: each use of a view
- * or a WITH query is a tree of its own. map has room for all columns of the query; on success map[column of b]
- * is the column of a with the same values.
- */
-bool sql_rel_same(const struct sql_query *query, const struct sql_rel *a, const struct sql_rel *b,
-		  int *map);
-
+/* How SQL writes an operator or a function. */
 const char *sql_op_name(enum sql_op op);
 
 #endif

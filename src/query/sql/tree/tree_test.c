@@ -3,6 +3,7 @@
 #include "fth_test.h"
 
 #include "query/sql/test/reference_fixture.h"
+#include "query/sql/test/tree_fixture.h"
 
 #include <string.h>
 
@@ -194,42 +195,10 @@ static void trees_are_as_expected(void **state)
 	}
 }
 
-/* The two uses of a WITH query, below the join that is the root. */
-static bool both_uses_same(const char *query)
-{
-	struct sql_statement *st;
-	int map[200];
-	bool same;
-
-	assert_ok(sql_compile(&db.catalog, query, NULL, &st, NULL));
-	assert_int_equal(st->query.root->kind, SQL_JOIN);
-	assert_true(st->query.column_count < 200);
-	same = sql_rel_same(&st->query, st->query.root->left, st->query.root->right, map);
-	if (same)
-		assert_int_equal(map[st->query.root->right->columns[0]],
-				 st->query.root->left->columns[0]);
-	sql_free(st);
-	return same;
-}
-
-static void uses_of_one_query_are_recognised(void **state)
-{
-	(void)state;
-	assert_true(
-		both_uses_same("with q as (select b, sum(c) as x from t where s <> 'a' group by b)"
-			       " select m.x, n.x from q m join q n on m.b = n.b"));
-	assert_false(both_uses_same(
-		"select m.x, n.x from (select b, sum(c) as x from t group by b) m join"
-		" (select b, max(c) as x from t group by b) n on m.b = n.b"));
-	assert_false(both_uses_same(
-		"select m.a, n.a from t m join p n2 on m.b = n2.id join t n on n.a = m.a"));
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(trees_are_as_expected),
-		cmocka_unit_test(uses_of_one_query_are_recognised),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

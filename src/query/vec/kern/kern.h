@@ -43,9 +43,6 @@ struct fth_kern {
 	void (*blend[5])(void *dst, const uint64_t *mask, const void *a, const void *b, unsigned n);
 	/* The sum of a[i] where bit i of mask is set. The sum of FTH_I64 wraps. */
 	int64_t (*sum[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n);
-	/* The least and greatest of these; mask has at least one bit. */
-	void (*min_max[FTH_KERN_TYPES])(const void *a, const uint64_t *mask, unsigned n,
-					int64_t *min, int64_t *max);
 	/* Set bits among the first n. */
 	unsigned (*count)(const uint64_t *bits, unsigned n);
 	/*

@@ -175,36 +175,6 @@
 		return (int64_t)sum;                                             \
 	}
 
-#define DEFINE_MIN_MAX(T, LO, HI)                                                                \
-	static void min_max_##T(const void *a_, const uint64_t *mask, unsigned n,                \
-				int64_t *min_out, int64_t *max_out)                              \
-	{                                                                                        \
-		const T *a = a_;                                                                 \
-		T min = HI, max = LO;                                                            \
-                                                                                                 \
-		for (unsigned i = 0; i < n; i += 64) {                                           \
-			uint64_t w = mask[i / 64];                                               \
-			unsigned end = n - i < 64 ? n - i : 64;                                  \
-                                                                                                 \
-			if (w == ~(uint64_t)0) {                                                 \
-				for (unsigned j = 0; j < 64; j++) {                              \
-					min = a[i + j] < min ? a[i + j] : min;                   \
-					max = a[i + j] > max ? a[i + j] : max;                   \
-				}                                                                \
-			} else if (w) {                                                          \
-				for (unsigned j = 0; j < end; j++) {                             \
-					T x = a[i + j];                                          \
-					T low = w >> j & 1 ? x : HI, high = w >> j & 1 ? x : LO; \
-                                                                                                 \
-					min = low < min ? low : min;                             \
-					max = high > max ? high : max;                           \
-				}                                                                \
-			}                                                                        \
-		}                                                                                \
-		*min_out = min;                                                                  \
-		*max_out = max;                                                                  \
-	}
-
 /* Where a[i] has to be for a[i] + add to be in [0, size); false if it never is. */
 static bool member_range(int64_t add, uint64_t size, int32_t *lo, int32_t *hi)
 {
@@ -240,7 +210,7 @@ static bool member_range(int64_t add, uint64_t size, int32_t *lo, int32_t *hi)
 			out[i / 64] = w;                                                        \
 	}
 
-#define DEFINE_ALL(T, LO, HI)   \
+#define DEFINE_ALL(T)           \
 	DEFINE_CMP(T, eq, ==)   \
 	DEFINE_CMP(T, lt, <)    \
 	DEFINE_CMP(T, gt, >)    \
@@ -252,13 +222,12 @@ static bool member_range(int64_t add, uint64_t size, int32_t *lo, int32_t *hi)
 	DEFINE_CONVERTS(T)      \
 	DEFINE_BLEND(T)         \
 	DEFINE_GATHER(T)        \
-	DEFINE_SUM(T)           \
-	DEFINE_MIN_MAX(T, LO, HI)
+	DEFINE_SUM(T)
 
-DEFINE_ALL(int8_t, INT8_MIN, INT8_MAX)
-DEFINE_ALL(int16_t, INT16_MIN, INT16_MAX)
-DEFINE_ALL(int32_t, INT32_MIN, INT32_MAX)
-DEFINE_ALL(int64_t, INT64_MIN, INT64_MAX)
+DEFINE_ALL(int8_t)
+DEFINE_ALL(int16_t)
+DEFINE_ALL(int32_t)
+DEFINE_ALL(int64_t)
 DEFINE_MUL_WIDE(int8_t, int16_t)
 DEFINE_MUL_WIDE(int16_t, int32_t)
 DEFINE_MUL_WIDE(int32_t, int64_t)
@@ -416,7 +385,6 @@ const struct fth_kern KERN_SET = {
 		    ALL4(convert_int64_t_)},
 	.blend = {blend_int8_t, blend_int16_t, blend_int32_t, blend_int64_t, blend_fth_i128},
 	.sum = ALL4(sum_),
-	.min_max = ALL4(min_max_),
 	.count = kern_count,
 	.ranks = kern_ranks,
 	.filter = kern_filter,

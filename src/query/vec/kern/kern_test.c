@@ -156,25 +156,13 @@ static void check_moves(const struct fth_kern *k, struct fth_rng *rng, unsigned 
 
 static void check_sums(const struct fth_kern *k, unsigned t, unsigned n)
 {
-	int64_t min = INT64_MAX, max = INT64_MIN, low, high;
 	uint64_t sum = 0;
-	bool any = false;
 
 	for (unsigned i = 0; i < n; i++) {
-		int64_t x = get(in_a, t, i);
-
-		if (!fth_bit(mask, i))
-			continue;
-		sum += (uint64_t)x;
-		min = x < min ? x : min;
-		max = x > max ? x : max;
-		any = true;
+		if (fth_bit(mask, i))
+			sum += (uint64_t)get(in_a, t, i);
 	}
 	assert_true(k->sum[t](in_a, mask, n) == (int64_t)sum);
-	if (!any)
-		return;
-	k->min_max[t](in_a, mask, n, &low, &high);
-	assert_true(low == min && high == max);
 }
 
 static void every_set_agrees_with_plain_c(void **state)
@@ -427,7 +415,9 @@ static void selections_follow_their_bits(void **state)
 				assert_int_equal(rows[count++], i);
 		assert_int_equal(count, s->count);
 		assert_int_equal(count, fth_bits_count(s->bits, n));
-		fth_bits_from_rows(back, n, rows, count);
+		memset(back, 0, sizeof(back));
+		for (unsigned i = 0; i < count; i++)
+			fth_bit_set(back, rows[i]);
 		assert_memory_equal(back, s->bits, fth_bits_words(n) * 8);
 		fth_bits_gather(back, a, rows, count);
 		for (unsigned i = 0; i < count; i++)

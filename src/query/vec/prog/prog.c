@@ -5,7 +5,6 @@
 #include "fathom/base/error.h"
 
 #include <errno.h>
-#include <stdio.h>
 
 /* ---- liveness ---- */
 
@@ -195,42 +194,4 @@ const struct fth_prog_out *fth_prog_output(const struct fth_prog *prog, unsigned
 unsigned fth_prog_length(const struct fth_prog *prog)
 {
 	return prog->ninsns;
-}
-
-/* ---- text ---- */
-
-static const char *const insn_names[I_COUNT] = {
-	[I_LOAD] = "load",
-	[I_CMP_COLUMN] = "compare column",
-	[I_BETWEEN_COLUMN] = "between column",
-	[I_MEMBER_COLUMN] = "member column",
-	[I_COLUMN_NULL] = "column is null",
-	[I_DICT] = "dictionary",
-	[I_SPLAT] = "splat",
-	[I_NULLS] = "nulls",
-	[I_BOOL] = "bool",
-	[I_CONVERT] = "convert",
-	[I_ARITH] = "arith",
-	[I_MUL_WIDE] = "multiply wide",
-	[I_CMP] = "compare",
-	[I_AND] = "and",
-	[I_OR] = "or",
-	[I_NOT] = "not",
-	[I_IS_NULL] = "is null",
-	[I_BLEND] = "blend",
-	[I_NULL_IF] = "null if",
-	[I_SCOPE] = "scope",
-	[I_CIVIL] = "date part",
-	[I_CHECKED] = "checked arith",
-};
-
-void fth_prog_show(const struct fth_prog *prog, unsigned i, char *out, size_t size)
-{
-	static const char *const types[FTH_PHYS_COUNT] = {"i8",	  "i16", "i32", "i64",
-							  "i128", "f64", "str", "bits"};
-	const struct insn *in = &prog->insns[i];
-	const char *name = in->op < I_COUNT && insn_names[in->op] ? insn_names[in->op] : "rowwise";
-
-	snprintf(out, size, "r%d = %s %s r%d r%d r%d%s", in->dst, name, types[in->type], in->a,
-		 in->b, in->c, in->check ? " checked" : "");
 }

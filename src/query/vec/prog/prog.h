@@ -39,9 +39,8 @@ int fth_prog_compile(struct fth_qmem *mem, struct fth_expr *const *roots, unsign
 void fth_prog_free(struct fth_prog *prog);
 
 const struct fth_prog_out *fth_prog_output(const struct fth_prog *prog, unsigned root);
-/* Instructions, for tests and for EXPLAIN; and one of them as text. */
+/* The number of instructions. */
 unsigned fth_prog_length(const struct fth_prog *prog);
-void fth_prog_show(const struct fth_prog *prog, unsigned i, char *out, size_t size);
 
 /* The memory of a run, without texts that it computes and tables for dictionaries. */
 size_t fth_prog_run_bound(const struct fth_prog *prog);

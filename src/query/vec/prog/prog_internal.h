@@ -157,7 +157,6 @@ struct lower {
 	struct fth_prog *prog;
 	bool no_fold; /* inside folding */
 	bool in_dict; /* the program is that of a dictionary */
-	unsigned dict_column;
 };
 
 /* All return a register or a negative errno. */

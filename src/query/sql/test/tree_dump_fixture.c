@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tree as text: one relation a line, inputs indented below. Columns are name#number. */
+#include "query/sql/test/tree_fixture.h"
+
 #include "query/sql/sql_arena.h"
-#include "query/sql/tree/tree.h"
 #include "query/sql/value/value.h"
 
 #include <stdarg.h>
@@ -15,61 +16,6 @@ struct dump {
 	size_t length, room;
 	bool failed;
 };
-
-const char *sql_op_name(enum sql_op op)
-{
-	static const char *const names[SQL_OP_COUNT] = {
-		[SQL_AND] = "and",
-		[SQL_OR] = "or",
-		[SQL_NOT] = "not",
-		[SQL_IS_NULL] = "is null",
-		[SQL_IS_NOT_NULL] = "is not null",
-		[SQL_EQ] = "=",
-		[SQL_NE] = "<>",
-		[SQL_LT] = "<",
-		[SQL_LE] = "<=",
-		[SQL_GT] = ">",
-		[SQL_GE] = ">=",
-		[SQL_IS_DISTINCT] = "is distinct from",
-		[SQL_IS_NOT_DISTINCT] = "is not distinct from",
-		[SQL_IN] = "in",
-		[SQL_LIKE] = "like",
-		[SQL_ADD] = "+",
-		[SQL_SUB] = "-",
-		[SQL_MUL] = "*",
-		[SQL_DIV] = "/",
-		[SQL_MOD] = "%",
-		[SQL_NEG] = "neg",
-		[SQL_ABS] = "abs",
-		[SQL_ROUND] = "round",
-		[SQL_FLOOR] = "floor",
-		[SQL_CEIL] = "ceil",
-		[SQL_DATE_ADD] = "date_add",
-		[SQL_DATE_ADD_DAYS] = "date_add_days",
-		[SQL_DATE_DIFF] = "date_diff",
-		[SQL_YEAR] = "year",
-		[SQL_QUARTER] = "quarter",
-		[SQL_MONTH] = "month",
-		[SQL_DAY] = "day",
-		[SQL_CONCAT] = "||",
-		[SQL_SUBSTRING] = "substring",
-		[SQL_UPPER] = "upper",
-		[SQL_LOWER] = "lower",
-		[SQL_LENGTH] = "length",
-		[SQL_TRIM] = "trim",
-		[SQL_LTRIM] = "ltrim",
-		[SQL_RTRIM] = "rtrim",
-		[SQL_POSITION] = "position",
-		[SQL_LEFT] = "left",
-		[SQL_RIGHT] = "right",
-		[SQL_COALESCE] = "coalesce",
-		[SQL_NULLIF] = "nullif",
-		[SQL_GREATEST] = "greatest",
-		[SQL_LEAST] = "least",
-	};
-
-	return op < SQL_OP_COUNT ? names[op] : "?";
-}
 
 static void put_bytes(struct dump *d, const char *bytes, size_t n)
 {

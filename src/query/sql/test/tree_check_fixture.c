@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The invariants of tree.h, checked. */
-#include "query/sql/tree/tree.h"
+#include "query/sql/test/tree_fixture.h"
 
 #include "fathom/base/error.h"
 
