@@ -7,12 +7,12 @@
  *	dir.c		from a line to its word: a table, or a hash in a compact cache
  *	frame.c		free frames
  *	policy.c	which line is evicted if no frame is free
- *	lane.c		channels that threads borrow, requests, and those left in flight
+ *	loan.c		channels that threads borrow, requests, and those left in flight
  *	miss.c		misses: finding a frame, waiting, completing a fetch
  *	visit.c		visits: many misses at once
  *	pin.c		pins
  *	prefetch.c	misses without a waiter
- *	write.c		writing dirty lines: in batches, sorted and merged
+ *	write_back.c	writing dirty lines: in batches, sorted and merged
  *	flush.c		flush, evict, and emptying a range
  *	worker.c	the background thread
  */
@@ -46,7 +46,7 @@ struct cache_frame {
 	uint32_t next;	  /* next free frame, or next in the hash chain of a compact cache */
 };
 
-struct cache_port; /* lane.c */
+struct cache_port; /* loan.c */
 
 struct fth_cache_range {
 	struct fth_cache *cache;
@@ -96,7 +96,7 @@ struct fth_cache {
 	uint32_t kicked;      /* worker.c: someone waits for clean frames */
 	uint32_t write_error; /* errno of the latest write-back if it failed, else 0 */
 
-	uint64_t epoch; /* lane.c: raised when a range has been hidden */
+	uint64_t epoch; /* loan.c: raised when a range has been hidden */
 
 	/* Atomic pointers: the range of each number as tags lead to it; NULL while it is hidden. */
 	struct fth_cache_range *ranges[CACHE_RANGES_MAX];
@@ -288,7 +288,7 @@ uint32_t cache_policy_take(struct fth_cache *cache, bool *dirty);
 /* The i-th of trial_count frames whose lines are judged next; may be CACHE_NO_FRAME. */
 uint32_t cache_policy_next(const struct fth_cache *cache, uint32_t i);
 
-/* ---- lane.c ---- */
+/* ---- loan.c ---- */
 
 /* One request for one or more neighbouring lines of one range. */
 struct cache_io {
@@ -317,7 +317,7 @@ struct cache_lane {
 	uint32_t batched, in_flight; /* requests */
 	uint32_t lines;		     /* in requests that have not ended */
 	struct cache_visit *visit;   /* whom arrivals are told to; NULL: nobody waits for them */
-	uint64_t epoch;		     /* atomic; invariant 4 of lane.c */
+	uint64_t epoch;		     /* atomic; invariant 4 of loan.c */
 	int error;		     /* of its flush, or of the first of its writes that failed */
 	bool ahead;		     /* what it fetches are prefetches */
 	bool borrowed;		     /* under the port's lock */
@@ -365,7 +365,7 @@ bool cache_lanes_help(struct fth_cache *cache, uint64_t wait_ns);
 /* Wait until no borrower of a lane looks at what it found before now. 0 or -ETIMEDOUT. */
 int cache_lanes_quiesce(struct fth_cache *cache, uint64_t deadline);
 
-/* ---- miss.c, write.c ---- */
+/* ---- miss.c, write_back.c ---- */
 
 /* A lane's read, or write, of one line has ended. */
 void cache_fetch_done(struct cache_lane *lane, struct fth_cache_range *range,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Replacement in the cache itself: what stays, and that the ring of trials keeps its frames. */
-#include "model_fixture.h"
+#include "cache/test/model_fixture.h"
 
 #include "cache/cache_internal.h"
 

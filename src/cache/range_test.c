@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Ranges come and go while other threads use the cache. */
-#include "model_fixture.h"
+#include "cache/test/model_fixture.h"
 
 #include <errno.h>
 #include <pthread.h>

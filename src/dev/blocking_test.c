@@ -6,7 +6,7 @@
 #include "fth_test.h"
 
 #include "dev/blocking.h"
-#include "dev/dev_gate.h"
+#include "dev/testkit/dev_gate.h"
 
 #include "fathom/hd/wait.h"
 

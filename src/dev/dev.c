@@ -2,8 +2,9 @@
 /*
  * The common part of every device: checks, counting, channels.
  *
- * Siblings: open.c finds the scheme of a URI; blocking.c has the blocking calls; dev_mem.c holds
- * blocks.
+ * Siblings: open.c finds the scheme of a URI; blocking.c has the blocking calls; wake.c the
+ * descriptors of channels; window.c the windows; dev_mem.c is mem:. file/ has file:, wrap/ the
+ * devices around others: fault(), delay(), crash(); testkit/ what tests need.
  *
  * Invariants
  * 1. An operation of struct fth_dev_ops never sees a malformed request (check_request()).

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Locks on the files of devices: who is kept out, and until when. */
-#include "dev/dev_file_fixture.h"
+#include "dev/file/dev_file_fixture.h"
 
 #include "dev/lock.h"
 

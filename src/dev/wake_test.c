@@ -5,8 +5,8 @@
  */
 #include "fth_test.h"
 
-#include "dev/dev_gate.h"
-#include "dev/dev_narrow.h"
+#include "dev/testkit/dev_gate.h"
+#include "dev/testkit/dev_narrow.h"
 #include "dev/wake.h"
 
 #include "fathom/dev/wrap.h"

@@ -3,7 +3,7 @@
  * fathom/gpu/array.h on CPU threads: elements, atomics, cursors and runs through a cache that is
  * smaller than the array, by typed handles.
  */
-#include "cache_warp_fixture.h"
+#include "gpu/cache/cache_warp_fixture.h"
 
 #include "fathom/gpu/array.h"
 

@@ -3,7 +3,7 @@
  * One kernel, a template over its array: on a cache and on plain memory it finds the same.
  * Skipped (77) without a GPU.
  */
-#include "cache_fixture.h"
+#include "gpu/cache/cache_fixture.h"
 #include "fathom/gpu/direct.h"
 
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake_cuda_fixture.h"
 
-#include "ctrl.h"
+#include "gpu/drive/ctrl.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>

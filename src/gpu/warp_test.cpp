@@ -5,7 +5,7 @@
  */
 #include "warp_fixture.h"
 
-#include "ctrl_work.h"
+#include "gpu/drive/ctrl_work.h"
 #include "fathom/base/rng.h"
 #include "fathom/gpu/io.h"
 

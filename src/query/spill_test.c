@@ -6,7 +6,7 @@
  */
 #include "table/test/table_fixture.h"
 
-#include "dev/dev_wrap.h"
+#include "dev/wrap/dev_wrap.h"
 #include "fathom/dev/fault.h"
 #include "query/db_catalog.h"
 #include "query/plan/plan.h"

@@ -3,7 +3,7 @@
  * Changing the catalog: create, remove, rename, resize; and looking at it. Each change is one
  * commit: it happens, durably, or it does not.
  */
-#include "vol/object.h"
+#include "vol/open_object.h"
 #include "base/options.h"
 
 #include "fathom/base/error.h"

@@ -3,9 +3,9 @@
  * Opening a volume: from a heap of devices to members in order. Nothing here writes, but an update
  * that was cut short is completed.
  *
- * Siblings: label.c and catalog*.c know the media, slots.c keeps the catalog on them, alloc.c finds
- * space, objects.c changes the catalog, object.c, channel.c and replicas.c are open objects,
- * format.c makes volumes, check.c and sync.c examine and mend them, lock.c opens devices by URI,
+ * Siblings: catalog/ has the labels, the catalog and its slots on the media, and finds space;
+ * objects.c changes the catalog; open_object.c and channel/ are open objects; format.c makes
+ * volumes; vol_check.c and replica_sync.c examine and mend them; lock.c opens devices by URI;
  * scheme.c is vol(...).
  */
 #include "vol/vol.h"

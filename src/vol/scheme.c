@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* vol(URI,URI,...)?object=NAME: an object together with its volume, as one device. */
 #include "dev/schemes.h"
-#include "vol/object.h"
+#include "vol/open_object.h"
 
 #include "fathom/base/error.h"
 

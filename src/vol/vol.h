@@ -6,12 +6,12 @@
 #include "fathom/base/stats.h"
 #include "fathom/vol.h"
 
-#include "vol/catalog.h"
-#include "vol/label.h"
+#include "vol/catalog/catalog.h"
+#include "vol/catalog/label.h"
 
 #include <pthread.h>
 
-struct vol_object; /* object.h */
+struct vol_object; /* open_object.h */
 
 struct vol_chan; /* channel.h */
 
@@ -88,7 +88,7 @@ void vol_worker_gate_opened(struct vol_object *obj);
 /* For tests: wait until it has nothing to do. */
 void vol_worker_drain(struct fth_vol *vol);
 
-/* ---- slots.c ---- */
+/* ---- catalog_slots.c ---- */
 
 struct vol_slot {
 	enum vol_found state;

@@ -2,7 +2,7 @@
 /* fth_vol_check(): each kind of damage is called by its name, and mended where that is possible. */
 #include "vol/vol_fixture.h"
 
-#include "vol/catalog.h"
+#include "vol/catalog/catalog.h"
 
 #define DEVICES 2
 #define SLOT	16384u

@@ -2,8 +2,8 @@
 /* An object is a device: it keeps all that fathom/dev.h promises, whatever its shape. */
 #include "fth_test.h"
 
-#include "dev/dev_conformance.h"
-#include "dev/dev_narrow.h"
+#include "dev/testkit/dev_conformance.h"
+#include "dev/testkit/dev_narrow.h"
 
 #include "fathom/dev/driver.h"
 

@@ -9,7 +9,7 @@
 #include "fathom/dev/fault.h"
 #include "fathom/vol.h"
 
-#include "vol/label.h"
+#include "vol/catalog/label.h"
 
 #include <errno.h>
 #include <stdio.h>

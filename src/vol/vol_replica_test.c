@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Replicas: who is read, who is written, and what becomes of one that fails. */
-#include "vol/object.h"
+#include "vol/open_object.h"
 #include "vol/vol_fixture.h"
 
 #include "fathom/dev/wrap.h"

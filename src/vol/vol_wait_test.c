@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reaping does not wait for the catalog, nor for repairs; and what it waits for wakes it. */
-#include "vol/channel.h"
+#include "vol/channel/channel.h"
 #include "vol/vol_fixture.h"
 
-#include "dev/dev_gate.h"
+#include "dev/testkit/dev_gate.h"
 #include "fathom/dev/wrap.h"
 #include "fathom/hd/wait.h"
 

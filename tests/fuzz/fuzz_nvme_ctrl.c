@@ -21,8 +21,8 @@
  */
 #include "fuzz_input.h"
 
-#include "nvme/ctrl/internal.h"
-#include "nvme/ctrl/held_fixture.h"
+#include "nvme/ctrl/ctrl_internal.h"
+#include "nvme/ctrl/test/held_fixture.h"
 
 #include "fathom/hd/wait.h"
 #include "fathom/base/error.h"

@@ -20,8 +20,8 @@
 #include "fathom/base/error.h"
 #include "fathom/vol.h"
 
-#include "vol/catalog.h"
-#include "vol/label.h"
+#include "vol/catalog/catalog.h"
+#include "vol/catalog/label.h"
 
 #include <errno.h>
 #include <string.h>

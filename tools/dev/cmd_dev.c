@@ -6,7 +6,7 @@
 #include "fathom/base/error.h"
 #include "fathom/dev/delay.h"
 
-#include "dev/dev_conformance.h"
+#include "dev/testkit/dev_conformance.h"
 #include "dev/schemes.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * memory: what they tell and write is what the CPU's modules and plain loops come to. Skipped (77)
  * without a GPU.
  */
-#include "gpu/medium_fixture.h"
+#include "gpu/drive/medium_fixture.h"
 
 #include "workloads/micro/gpu_work.h"
 #include "workloads/micro/vectoradd.h"

@@ -3,7 +3,7 @@
  * Taxi queries on a GPU: the answers are those of the CPU's module over the same table, through
  * caches that are much smaller than it, and over plain memory in parts. Skipped (77) without a GPU.
  */
-#include "gpu/medium_fixture.h"
+#include "gpu/drive/medium_fixture.h"
 
 #include "workloads/taxi/gpu.h"
 

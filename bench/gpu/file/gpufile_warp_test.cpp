@@ -3,7 +3,7 @@
  * What a warp of `fathom bench gpufile` does (gpufile_warp.h), on CPU threads, with the service that
  * a GPU would use: every block and line is found right, and what is not right is noticed.
  */
-#include "gpu/service_warp_fixture.h"
+#include "gpu/drive/service_warp_fixture.h"
 
 #include "gpufile_host.h"
 #include "gpufile_warp.h"

@@ -6,7 +6,7 @@
 #include "graph/gpu/gpu_fixture.h"
 
 #include "fathom/graph/gpu.h"
-#include "gpu/medium_fixture.h"
+#include "gpu/drive/medium_fixture.h"
 
 struct side {
 	struct graph_bed bed;

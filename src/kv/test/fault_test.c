@@ -11,7 +11,7 @@
 #include "fathom/dev/fault.h"
 #include "fathom/dev/wrap.h"
 
-#include "dev/dev_file.h"
+#include "dev/file/dev_file.h"
 #include "kv/kv_internal.h"
 
 #include <fcntl.h>

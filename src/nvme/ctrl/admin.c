@@ -9,7 +9,7 @@
  *	delete submission queue		until the queue's last command in flight has completed
  *	abort				until the entry it found in a ring is fetched
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Admin commands, good and bad. */
 #include "fth_test.h"
 
-#include "nvme/ctrl/fixture.h"
+#include "nvme/ctrl/test/ctrl_fixture.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
  *    a host that sees RDY = 0 has its memory for itself.
  * 3. CSTS changes only in here, under exclusive world.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include <errno.h>
 

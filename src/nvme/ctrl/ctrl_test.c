@@ -2,8 +2,8 @@
 /* The controller's life: options, grants, registers, enable, reset and shutdown. */
 #include "fth_test.h"
 
-#include "nvme/ctrl/held_fixture.h"
-#include "nvme/ctrl/fixture.h"
+#include "nvme/ctrl/test/held_fixture.h"
+#include "nvme/ctrl/test/ctrl_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>

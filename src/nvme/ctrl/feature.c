@@ -3,7 +3,7 @@
  * Get and set features (5.9, 5.21). Nothing is saved over a reset, so that "saved" and "default"
  * are one.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include <string.h>
 

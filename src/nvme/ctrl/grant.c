@@ -8,7 +8,7 @@
  *    used while world is held since, or is listed where revoke looks: a command's pieces, or a
  *    queue's ring.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include "fathom/base/error.h"
 

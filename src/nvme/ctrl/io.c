@@ -8,7 +8,7 @@
  * device can not take where it lies (alignment, a block that straddles two pages) and what has to
  * be compared goes through one of the worker's bounce buffers, a part at a time.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* I/O commands: what they do to the medium, and what is refused. ctrl/prp_test.c moves the data. */
 #include "fth_test.h"
 
-#include "nvme/ctrl/held_fixture.h"
-#include "nvme/ctrl/fixture.h"
+#include "nvme/ctrl/test/held_fixture.h"
+#include "nvme/ctrl/test/ctrl_fixture.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -18,7 +18,7 @@
  * 4. Memory is read and written by words, relaxed: a host may be storing at the same time, and
  *    what it stores then is not covered by the barrier, whichever half of it is taken over.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"

@@ -12,7 +12,7 @@
  * 1. Every entry is read once, and only if its own address was granted.
  * 2. A walk ends: each list page hands out data, save a first one that begins at its last entry.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include <string.h>
 

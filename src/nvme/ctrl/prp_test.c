@@ -6,8 +6,8 @@
  */
 #include "fth_test.h"
 
-#include "nvme/ctrl/held_fixture.h"
-#include "nvme/ctrl/fixture.h"
+#include "nvme/ctrl/test/held_fixture.h"
+#include "nvme/ctrl/test/ctrl_fixture.h"
 
 #include "fathom/base/rng.h"
 

@@ -10,7 +10,7 @@
  * 3. A command id leaves sq->cids before its completion is posted: the host may use it again at
  *    once. sq->in_flight goes down after it.
  */
-#include "nvme/ctrl/internal.h"
+#include "nvme/ctrl/ctrl_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"

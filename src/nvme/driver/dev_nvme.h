@@ -5,16 +5,16 @@
  * PRPs can name it, else through a bounce chunk. Commands of one channel all go to one queue
  * pair, which channels of other threads may share.
  *
- *	dev_nvme.c	the device and its channels: submit, reap; the invariants
- *	dev_nvme_lane.c	a queue pair that channels share: delivery, failure, timeouts
- *	dev_nvme_wake.c	the descriptor of a channel, for poll and epoll
+ *	dev_nvme.c		the device and its channels: submit, reap; the invariants
+ *	dev_nvme_share.c	a queue pair that channels share: delivery, failure, timeouts
+ *	dev_nvme_wake.c		the descriptor of a channel, for poll and epoll
  *	dev_nvme_window.c	the byte-addressable windows
- *	dev_nvme_cmd.c	one command: memory, PRPs, bounce, opcode
+ *	dev_nvme_cmd.c		one command: memory, PRPs, bounce, opcode
  */
 #ifndef FTH_NVME_DEV_NVME_H
 #define FTH_NVME_DEV_NVME_H
 
-#include "internal.h"
+#include "driver_internal.h"
 
 #include "fathom/dev/driver.h"
 
@@ -136,7 +136,7 @@ static inline struct nvme_progress *nvme_progress(struct fth_dev_req *req)
 	return (struct nvme_progress *)(void *)req->scratch;
 }
 
-/* ---- dev_nvme_lane.c ---- */
+/* ---- dev_nvme_share.c ---- */
 
 /*
  * Deliver every completion that has arrived to its channel; `self` is the calling one, or NULL.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory that the controller reaches. */
-#include "internal.h"
+#include "driver_internal.h"
 
 #include "fathom/base/error.h"
 

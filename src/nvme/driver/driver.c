@@ -2,7 +2,7 @@
 /*
  * The host driver: from a controller in any state to I/O queue pairs, and back.
  *
- * Siblings: registers.c has the registers, dma.c the memory; identify.c reads identify data;
+ * Siblings: registers.c has the registers, dma.c the memory; driver_identify.c reads identify data;
  * dev_nvme.c makes a device of the queue pairs; soft.c is the transport to the software controller,
  * ctrl*.c that controller; vfio*.c is the transport to a real drive.
  *
@@ -11,7 +11,7 @@
  *    disabled, and seen not ready, before any of them is freed or a wait on it is cancelled.
  * 2. failed is set and cleared under the lock. While it is set every queue pair is cancelled.
  */
-#include "internal.h"
+#include "driver_internal.h"
 #include "base/options.h"
 
 #include "fathom/base/error.h"

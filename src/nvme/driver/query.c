@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a controller can be asked once it is up: registers, identify pages, log pages. */
-#include "internal.h"
+#include "driver_internal.h"
 
 #include "fathom/base/error.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The controller's registers: enabling, disabling, shutting down, and what its status says. */
-#include "internal.h"
+#include "driver_internal.h"
 
 #include "fathom/base/error.h"
 

@@ -6,7 +6,7 @@
  */
 #include "nvme/soft.h"
 
-#include "internal.h"
+#include "driver_internal.h"
 #include "dev/schemes.h"
 
 #include "fathom/base/error.h"

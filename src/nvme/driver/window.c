@@ -11,7 +11,7 @@
  */
 #include "nvme/window.h"
 
-#include "internal.h"
+#include "driver_internal.h"
 #include "dev/mmio.h"
 
 #include "fathom/base/error.h"

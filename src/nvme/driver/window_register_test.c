@@ -2,7 +2,7 @@
 /* The window against registers played by hand: where it is, what it says, and what is refused. */
 #include "fth_test.h"
 
-#include "internal.h"
+#include "driver_internal.h"
 #include "dev/mmio.h"
 
 #include "fathom/hd/wait.h"

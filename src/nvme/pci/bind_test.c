@@ -2,7 +2,7 @@
 /* Drives that may be taken from the kernel and drives that may not; taking and giving back. */
 #include "fth_test.h"
 
-#include "nvme/pci/fixture.h"
+#include "nvme/pci/pci_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /* What is seen of drives in trees that look like sysfs, whole and broken. */
 #include "fth_test.h"
 
-#include "nvme/pci/fixture.h"
+#include "nvme/pci/pci_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A VFIO device however it was opened: BARs, configuration space, reset, interrupts. */
-#include "internal.h"
+#include "vfio_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"

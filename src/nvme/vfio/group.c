@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* DMA through an IOMMU group and a container of its own, type 1 version 2. */
-#include "internal.h"
+#include "vfio_internal.h"
 
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"

@@ -6,7 +6,7 @@
  *
  * UNTESTED: written after that interface, and never run on a kernel that has it.
  */
-#include "internal.h"
+#include "vfio_internal.h"
 
 #include "fathom/base/error.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* nvme:BDF[/NSID]: a device on the driver on VFIO. */
-#include "internal.h"
+#include "vfio_internal.h"
 #include "dev/schemes.h"
 
 #include "fathom/base/error.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The transport to a real drive. vfio/internal.h names the siblings.
+ * The transport to a real drive. vfio/vfio_internal.h names the siblings.
  *
  * Registers are reached by 32-bit accesses of the mapped BAR; atomic ones, so that the compiler
  * does each of them once and in order. A 64-bit register is two of them, low half first: not every
  * function takes 8 bytes at once, and the specification lets the host do this.
  */
-#include "internal.h"
+#include "vfio_internal.h"
 #include "base/options.h"
 
 #include "fathom/base/error.h"

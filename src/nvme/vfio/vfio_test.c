@@ -5,7 +5,7 @@
  */
 #include "fth_test.h"
 
-#include "nvme/vfio/internal.h"
+#include "nvme/vfio/vfio_internal.h"
 
 #include <errno.h>
 #include <linux/vfio.h>
