@@ -24,6 +24,7 @@ extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_pm;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
+extern const struct fth_command fth_bench_tpch;
 extern const struct fth_command fth_bench_vec;
 extern const struct fth_command fth_bench_vectoradd;
 
@@ -51,8 +52,8 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_pm,
 	&fth_bench_queue,
 	&fth_bench_taxi,
+	&fth_bench_tpch,
 #ifdef FTH_SQL
-	BENCH_SCRIPT("tpch", "the queries of TPC-H in little memory, against DuckDB or PostgreSQL"),
 	&fth_bench_vec,
 #endif
 	&fth_bench_vectoradd,

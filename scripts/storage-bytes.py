@@ -35,7 +35,7 @@ def main():
         print("| Q | over the wire, tasks at the daemon | columns read there | over the wire, plain reads | suspended |")
         print("|---|---|---|---|---|")
         for n in range(1, 23):
-            query = subprocess.run([fathom, "tpch", "query", str(n)], capture_output=True, text=True, check=True).stdout
+            query = subprocess.run([fathom, "bench", "tpch", "query", str(n)], capture_output=True, text=True, check=True).stdout
             text = explain(fathom, where, query)
             sent, received, columns = map(int, re.search(r"wire: (\d+) bytes sent, (\d+) received; .* would be (\d+)",
                                                          text).groups())

@@ -3,7 +3,7 @@
 #
 # tool_fixture.sh: what tests of the command share. They source it with FATHOM as $1, and say before
 #
-#   subcommand=NAME	what they test of it, if it is not all
+#   subcommand=WORDS	what they test of it, if it is not all
 #   needs_io_uring=yes	that they are skipped where a machine does not allow it
 set -eu
 fathom=$1
@@ -19,7 +19,8 @@ fail() {
 expect() {
   local wanted=$1 status=0
   shift
-  set -- ${subcommand:+"$subcommand"} "$@"
+  # shellcheck disable=SC2086
+  set -- ${subcommand:-} "$@"
   "$fathom" "$@" >"$work/out" 2>"$work/err" </dev/null || status=$?
   out=$(cat "$work/out")
   err=$(cat "$work/err")

@@ -15,7 +15,6 @@ extern const struct fth_command fth_cmd_flat_stat;
 extern const struct fth_command fth_cmd_gpu;
 extern const struct fth_command fth_cmd_gpu_read; /* under gpu */
 extern const struct fth_command fth_cmd_graph;
-extern const struct fth_command fth_cmd_gups;
 extern const struct fth_command fth_cmd_kv;
 extern const struct fth_command fth_cmd_nvme;
 extern const struct fth_command fth_cmd_nvme_bind; /* under nvme, as those below */
@@ -33,11 +32,6 @@ extern const struct fth_command fth_cmd_table_check; /* under table, as those be
 extern const struct fth_command fth_cmd_table_dump;
 extern const struct fth_command fth_cmd_table_load;
 extern const struct fth_command fth_cmd_table_stat;
-extern const struct fth_command fth_cmd_taxi;
-extern const struct fth_command fth_cmd_taxi_generate; /* under taxi, as the one below */
-extern const struct fth_command fth_cmd_taxi_load;
-extern const struct fth_command fth_cmd_tpch;
-extern const struct fth_command fth_cmd_vectoradd;
 extern const struct fth_command fth_cmd_vol;
 extern const struct fth_command fth_cmd_vol_check; /* under vol, as those below */
 extern const struct fth_command fth_cmd_vol_export;

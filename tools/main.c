@@ -8,19 +8,24 @@
 #include <string.h>
 
 static const struct fth_command *const commands[] = {
-	&fth_cmd_bench, &fth_cmd_demo,	   &fth_cmd_dev,       &fth_cmd_flat, &fth_cmd_gpu,
-	&fth_cmd_graph, &fth_cmd_gups,	   &fth_cmd_kv,	       &fth_cmd_nvme, &fth_cmd_pm,
+	&fth_cmd_bench, &fth_cmd_demo,
+	&fth_cmd_dev,	&fth_cmd_flat,
+	&fth_cmd_gpu,	&fth_cmd_graph,
+	&fth_cmd_kv,	&fth_cmd_nvme,
+	&fth_cmd_pm,
 #ifdef FTH_SQL
 	&fth_cmd_sql,	&fth_cmd_storaged,
 #endif
 #ifdef FTH_TABLE
 	&fth_cmd_table,
 #endif
-	&fth_cmd_taxi,	&fth_cmd_tpch,	   &fth_cmd_vectoradd, &fth_cmd_vol,  NULL,
+	&fth_cmd_vol,	NULL,
 };
 
 static const struct fth_moved moved[] = {
-	{0},
+	{"gups", "bench gups run"},	      {"taxi", "bench taxi"},
+	{"tpch gen", "bench tpch generate"},  {"tpch", "bench tpch"},
+	{"vectoradd", "bench vectoradd run"}, {0},
 };
 
 static int help(void)

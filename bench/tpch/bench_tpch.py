@@ -25,7 +25,12 @@ TEXT = """The 22 queries of TPC-H in a memory budget, against DuckDB (node's pac
 the same text, each query in a process of its own. Tables that are missing
 in --dir are made first: 1.6 GB for each GB of text. Answers are compared.
 Without the rival ours runs alone, and answers are compared with those of
---answers or, at scale factors 0.01, 1 and 10, with digests of known ones."""
+--answers or, at scale factors 0.01, 1 and 10, with digests of known ones.
+
+commands:
+  generate      make the tables, as the reference generator does
+  query         print one of the 22 queries
+  schema        print the statements that create the tables"""
 OPTIONS = [
     Option("sf", "double", 1.0, "scale factor; 1 is 1 GB of text"),
     Option("budget", "size", 64 << 20, "memory of a query of ours, which the kernel enforces", 1 << 20, 1 << 44),

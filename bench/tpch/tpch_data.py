@@ -70,13 +70,14 @@ class Data:
         return tables
 
     def open_schema(self):
-        bench_process.run([self.fathom, "tpch", "schema"], output=self.path("schema.sql"))
+        bench_process.run([self.fathom, "bench", "tpch", "schema"], output=self.path("schema.sql"))
         return self.path("schema.sql")
 
     def open_text(self):
         plain, folder = self.path("text"), self.path("text" + self.suffix)
         if not os.path.exists(plain + "/lineitem.tbl"):
-            bench_process.run([self.fathom, "tpch", "gen", "--sf", "%g" % self.scale, "--output", plain, "--force"])
+            bench_process.run([self.fathom, "bench", "tpch", "generate", "--sf", "%g" % self.scale, "--output", plain,
+                               "--force"])
         if self.shuffled:
             self.shuffle_text(plain, folder)
         return folder

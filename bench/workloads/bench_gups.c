@@ -10,6 +10,7 @@
 #include "common/median.h"
 #include "common/report.h"
 #include "common/scratch.h"
+#include "workload_commands.h"
 
 #include "workloads/micro/gups.h"
 #include "fathom/base/error.h"
@@ -45,6 +46,11 @@ struct bench {
 	uint64_t limit; /* of a child's memory */
 };
 
+static const struct fth_command *const commands[] = {
+	&gups_run_command,
+	NULL,
+};
+
 static int parse(struct bench *b, int argc, char **argv)
 {
 	bool readahead = false;
@@ -70,6 +76,7 @@ static int parse(struct bench *b, int argc, char **argv)
 			"every\n"
 			"word is checked.",
 		.options = options,
+		.commands = commands,
 	};
 	char **args;
 	int status = fth_cli_parse(&usage, argc, argv, &args);

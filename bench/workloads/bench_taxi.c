@@ -9,6 +9,7 @@
 #include "common/report.h"
 #include "common/rounds.h"
 #include "common/scratch.h"
+#include "workload_commands.h"
 
 #include "workloads/taxi/taxi.h"
 #include "fathom/base/error.h"
@@ -40,6 +41,10 @@ struct bench {
 	struct cell cells[CELLS];
 };
 
+static const struct fth_command *const commands[] = {
+	&taxi_check_command, &taxi_generate_command, &taxi_load_command, &taxi_query_command, NULL,
+};
+
 static int parse(struct bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
@@ -59,6 +64,7 @@ static int parse(struct bench *b, int argc, char **argv)
 			"the cache, against reading whole columns with large reads. Runs\n"
 			"alternate; medians are compared. Both must give the same answer.",
 		.options = options,
+		.commands = commands,
 	};
 	char **args;
 	int status = fth_cli_parse(&usage, argc, argv, &args);

@@ -9,6 +9,7 @@
 #include "common/median.h"
 #include "common/report.h"
 #include "common/scratch.h"
+#include "workload_commands.h"
 #include "vectoradd_tiled.h"
 
 #include "workloads/micro/vectoradd.h"
@@ -34,6 +35,11 @@ struct bench {
 	uint64_t verified; /* elements */
 };
 
+static const struct fth_command *const commands[] = {
+	&vectoradd_run_command,
+	NULL,
+};
+
 static int parse(struct bench *b, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
@@ -56,6 +62,7 @@ static int parse(struct bench *b, int argc, char **argv)
 			"compared.\n"
 			"Every element is checked after every run.",
 		.options = options,
+		.commands = commands,
 	};
 	char **args;
 	int status = fth_cli_parse(&usage, argc, argv, &args);

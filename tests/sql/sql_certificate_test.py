@@ -38,7 +38,7 @@ def check_task(task, budget, where):
 
 
 def check_query(fathom, db, number, memory, threads):
-    select = tpch.run([fathom, "tpch", "query", str(number)], None)
+    select = tpch.run([fathom, "bench", "tpch", "query", str(number)], None)
     arguments = ["--memory", f"{memory}M", "--threads", str(threads)]
     before = json.loads(explain(fathom, db, select, "format json", *arguments))
     after = json.loads(explain(fathom, db, select, "analyze, format json", *arguments))
@@ -79,7 +79,7 @@ def main():
     fathom = sys.argv[1]
     with tempfile.TemporaryDirectory(prefix="fathom-certificate-") as folder:
         db = folder + "/db"
-        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
+        subprocess.run([fathom, "bench", "tpch", "generate", "--sf", "0.01", "--output", folder], check=True,
                        stdout=subprocess.DEVNULL)
         tpch.run([fathom, "sql", "--create", db], tpch.load(folder))
         check_text(fathom, db)

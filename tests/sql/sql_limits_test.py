@@ -55,13 +55,13 @@ def is_sanitized():
 # ---- memory ----
 
 def schema():
-    text = subprocess.run([FATHOM, "tpch", "schema"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([FATHOM, "bench", "tpch", "schema"], check=True, capture_output=True, text=True).stdout
     return text if text.rstrip().endswith(";") else text + ";"
 
 
 def load_tpch(folder):
     db = folder + "/tpch"
-    subprocess.run([FATHOM, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([FATHOM, "bench", "tpch", "generate", "--sf", "0.01", "--output", folder], check=True, stdout=subprocess.DEVNULL)
     must(db, schema() + "".join("copy %s from '%s/%s.tbl' with (delimiter '|');\n" % (t, folder, t) for t in TABLES),
          "--create")
     return db
@@ -82,7 +82,7 @@ def smallest_limit(db):
 
 def test_memory(folder):
     db = load_tpch(folder)
-    script = "".join(subprocess.run([FATHOM, "tpch", "query", str(n)], check=True, capture_output=True,
+    script = "".join(subprocess.run([FATHOM, "bench", "tpch", "query", str(n)], check=True, capture_output=True,
                                     text=True).stdout + "\n" for n in range(1, 23))
     plenty = must(db, script, "--memory", "1G", "--threads", "2")
     if is_sanitized():

@@ -74,7 +74,7 @@ def answers(text):
 def queries(fathom):
     script = ""
     for n in range(1, 23):
-        query = subprocess.run([fathom, "tpch", "query", str(n)], check=True, capture_output=True, text=True)
+        query = subprocess.run([fathom, "bench", "tpch", "query", str(n)], check=True, capture_output=True, text=True)
         script += "select '@@%d';\n%s\n" % (n, query.stdout)
     return script
 
@@ -115,7 +115,7 @@ def test_tasks(fathom, db):
     sql = [fathom, "sql", "--csv", "--no-header", db]
     text, wrong = "", 0
     for n in range(1, 23):
-        query = run([fathom, "tpch", "query", str(n)], None)
+        query = run([fathom, "bench", "tpch", "query", str(n)], None)
         tasks = run(sql + ["--show-tasks"], query)
         if run(sql + ["--show-tasks", "--tasks", "-"], tasks) != tasks:
             wrong += 1
@@ -140,7 +140,7 @@ def test_engine(fathom, folder, order):
 def main():
     fathom, program = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
+        subprocess.run([fathom, "bench", "tpch", "generate", "--sf", "0.01", "--output", folder], check=True,
                        stdout=subprocess.DEVNULL)
         if program:
             wrong = compare(program[0], run(program, load(folder) + queries(fathom)))

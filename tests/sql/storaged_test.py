@@ -152,7 +152,7 @@ def test_listen(fathom, db):
 def main():
     fathom = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([fathom, "tpch", "gen", "--sf", "0.01", "--output", folder], check=True,
+        subprocess.run([fathom, "bench", "tpch", "generate", "--sf", "0.01", "--output", folder], check=True,
                        stdout=subprocess.DEVNULL)
         db = folder + "/db"
         tpch.run([fathom, "sql", "--create", db], tpch.load(folder))

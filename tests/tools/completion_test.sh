@@ -26,7 +26,12 @@ compare() {
 walk() {
   local help name
   help=$("$fathom" "$@" --help </dev/null)
-  if [[ $help == *"NAME --help\` says more."* ]]; then
+  if [[ $help == *$'\ncommands:\n'* ]]; then
+    compare "$help" '[a-z]' "$@" ''
+    compare "$help" -- "$@" -
+    for name in $(candidates "$@" ''); do walk "$@" "$name"; done
+    walked=$((walked + 1))
+  elif [[ $help == *"NAME --help\` says more."* ]]; then
     compare "$help" '[a-z]' "$@" ''
     for name in $(candidates "$@" ''); do walk "$@" "$name"; done
   else

@@ -13,7 +13,7 @@ truncate -s 4M "$work/disk"
 expect 0 vol create "file:$work/disk"
 head -c 200000 /dev/urandom >"$work/data"
 expect 0 vol import "file:$work/disk" "$work/data" obj
-expect 0 taxi generate --rows 1000 "file:$work/taxi"
+expect 0 bench taxi generate --rows 1000 "file:$work/taxi"
 expect 0 graph generate --scale 8 "file:$work/graph"
 for name in disk taxi graph; do
   cp "$work/$name" "$work/$name.before"
@@ -30,7 +30,7 @@ each() {
   local direct=$1
   local v=file:$work/disk?direct=$direct
   local commands=("vol ls $v" "vol stat $v" "vol export $v obj -" "vol check $v" "dev info $v"
-    "--json vol ls $v" "taxi check file:$work/taxi?direct=$direct"
+    "--json vol ls $v" "bench taxi check file:$work/taxi?direct=$direct"
     "graph info --check file:$work/graph?direct=$direct"
     "graph bfs --trials 1 file:$work/graph?direct=$direct")
   local command
@@ -60,18 +60,18 @@ expect 0 vol ls "file:$work/disk"
 expect 0 vol export "file:$work/disk" obj "$work/again"
 cmp "$work/again" "$work/data" || fail "the object has changed"
 
-# Reading needs permission to read, and no more. The program is copied, because another user may not be
+# Reading needs permission to read, and no more. The programs are copied, because another user may not be
 # able to enter the folder of the build.
 as_other=()
 if [ "$(id -u)" = 0 ]; then
   as_other=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 fi
-cp "$fathom" "$work/fathom"
-chmod 755 "$work" "$work/fathom"
+cp "$fathom" "$(dirname "$fathom")/fathom-bench" "$work"
+chmod 755 "$work" "$work"/fathom*
 chmod 444 "$work"/{disk,taxi,graph}
 readers=("vol ls file:$work/disk" "vol stat file:$work/disk" "vol export file:$work/disk obj -"
   "vol check file:$work/disk" "dev info file:$work/disk" "dev info vol(file:$work/disk)?object=obj"
-  "taxi check file:$work/taxi" "taxi query --query 0 file:$work/taxi"
+  "bench taxi check file:$work/taxi" "bench taxi query --query 0 file:$work/taxi"
   "graph info --check file:$work/graph" "graph bfs --trials 1 file:$work/graph")
 for command in "${readers[@]}"; do
   # shellcheck disable=SC2086

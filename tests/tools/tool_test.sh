@@ -93,9 +93,9 @@ for size in 1.5 1,5M 4Q 4GBs -4K '4 K'; do
   expect 2 dev stress --force --span "$size" mem:1M
   [[ $err == *"--span $size: expected a size"* || $err == *"--span"* ]] || fail "$size: $err"
 done
-expect 2 gups --force --cache 1K mem:1M
+expect 2 bench gups run --force --cache 1K mem:1M
 [[ $err == *"expected a size from 64K to 16T"* ]] || fail "limits: $err"
-expect 0 gups --help
+expect 0 bench gups run --help
 [[ $out == *"memory for lines [64M]"* ]] || fail "default: $out"
 expect 0 pm dump --help
 [[ $out != *18446744073709551615* ]] || fail "default: $out"

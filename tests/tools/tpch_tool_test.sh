@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# tpch_tool_test.sh FATHOM: fathom tpch. The tables are those of the reference generator, version 2.14,
+# tpch_tool_test.sh FATHOM: fathom bench tpch. The tables are those of the reference generator, version 2.14,
 # at scale factor 0.01; with FTH_LONG_TESTS=1 also at 1.
-subcommand=tpch
+subcommand="bench tpch"
 # shellcheck source=tests/tool_fixture.sh
 . tests/tool_fixture.sh
 
@@ -40,16 +40,16 @@ END
 }
 
 # ---- the tables ----
-expect 0 gen --sf 0.01 --threads 1 --output "$work/one"
+expect 0 generate --sf 0.01 --threads 1 --output "$work/one"
 small | check_tables "$work/one"
-expect 0 --json gen --sf 0.01 --threads 3 --output "$work/three"
+expect 0 --json generate --sf 0.01 --threads 3 --output "$work/three"
 small | check_tables "$work/three"
 [[ $out == *'"table":"lineitem","rows":60175,"bytes":7204075,'* ]] || fail "$out"
 [[ $out == *'],"rows":86805,"bytes":10492819,"seconds":'* ]] || fail "$out"
 
 # ---- straight into tables ----
 if "$fathom" --help | grep -q '^  table '; then
-  expect 0 gen --sf 0.01 --db "$work/db"
+  expect 0 generate --sf 0.01 --db "$work/db"
   [[ $out == *"lineitem           60175 rows"* ]] || fail "$out"
   for table in region nation supplier customer part partsupp orders lineitem; do
     "$fathom" table check "$work/db" $table >/dev/null || fail "$table in the database"
@@ -60,48 +60,48 @@ if "$fathom" --help | grep -q '^  table '; then
   done
   "$fathom" table dump "$work/db" lineitem | sed -E 's/^(([^|]*\|){4}[0-9]+)\.00\|/\1|/' | cmp - "$work/one/lineitem.tbl" ||
     fail "lineitem is another one in the database"
-  expect 1 gen --sf 0.01 --table part --db "$work/db"
+  expect 1 generate --sf 0.01 --table part --db "$work/db"
   [[ $err == *"part: the table already exists"* ]] || fail "$err"
-  expect 2 gen --sf 0.01 --db "$work/db" --output "$work/one"
+  expect 2 generate --sf 0.01 --db "$work/db" --output "$work/one"
 fi
 
 if [ -n "${FTH_LONG_TESTS:-}" ]; then
-  expect 0 gen --sf 1 --output "$work/large"
+  expect 0 generate --sf 1 --output "$work/large"
   large | check_tables "$work/large"
   rm -r "$work/large"
 fi
 
 # ---- one table, to standard output and to a file that is there ----
-"$fathom" tpch gen --sf 0.01 --table orders --threads 3 | cmp - "$work/one/orders.tbl" ||
+"$fathom" bench tpch generate --sf 0.01 --table orders --threads 3 | cmp - "$work/one/orders.tbl" ||
   fail "standard output is not orders.tbl"
-expect 1 gen --sf 0.01 --table part --output "$work/one"
+expect 1 generate --sf 0.01 --table part --output "$work/one"
 [[ $err == *part.tbl\ exists* ]] || fail "$err"
 echo old >"$work/three/part.tbl"
-expect 0 gen --sf 0.01 --table part --output "$work/three" --force
+expect 0 generate --sf 0.01 --table part --output "$work/three" --force
 cmp "$work/three/part.tbl" "$work/one/part.tbl" || fail "part.tbl was not replaced"
 
 # ---- what cannot be ----
-expect 2 gen
+expect 2 generate
 [[ $err == *--output* ]] || fail "$err"
-expect 2 gen --table nosuch
+expect 2 generate --table nosuch
 [[ $err == *"table nosuch: expected region"* ]] || fail "$err"
-expect 2 --json gen --table region
-expect 1 gen --sf 0.0001 --table region
+expect 2 --json generate --table region
+expect 1 generate --sf 0.0001 --table region
 [[ $err == *"multiple of 0.001"* ]] || fail "$err"
-expect 2 gen --sf many --table region
-expect 1 gen --sf 0.01 --output "$work/no/such/folder"
+expect 2 generate --sf many --table region
+expect 1 generate --sf 0.01 --output "$work/no/such/folder"
 [[ $err == *"No such file"* ]] || fail "$err"
-expect 1 gen --sf 0.01 --output "$work/one/part.tbl"
+expect 1 generate --sf 0.01 --output "$work/one/part.tbl"
 [[ $err == *"Not a directory"* ]] || fail "$err"
 if [ -w /dev/full ]; then
-  "$fathom" tpch gen --sf 0.01 --table part >/dev/full 2>"$work/err" && fail "/dev/full took it"
+  "$fathom" bench tpch generate --sf 0.01 --table part >/dev/full 2>"$work/err" && fail "/dev/full took it"
   grep -q "No space left" "$work/err" || fail "$(cat "$work/err")"
 fi
 status=0
 (
   ulimit -f 1000
   trap '' XFSZ
-  exec "$fathom" tpch gen --sf 0.01 --table lineitem --output "$work/full"
+  exec "$fathom" bench tpch generate --sf 0.01 --table lineitem --output "$work/full"
 ) 2>"$work/err" || status=$?
 [ $status -eq 1 ] || fail "a file that may not grow: status $status"
 grep -q "lineitem.tbl: File too large" "$work/err" || fail "$(cat "$work/err")"
@@ -114,7 +114,7 @@ stop() {
   wait "$1" || status=$?
   [ $status -eq 130 ] || fail "stopped: status $status"
 }
-"$fathom" tpch gen --sf 10000 --table lineitem --output "$work/stopped" &
+"$fathom" bench tpch generate --sf 10000 --table lineitem --output "$work/stopped" &
 pid=$!
 # The file has no name before it is complete.
 until find "/proc/$pid/fd" -lname "$work/stopped/*" 2>/dev/null | grep -q .; do sleep 0.05; done
@@ -122,7 +122,7 @@ stop $pid
 [ -z "$(ls "$work/stopped")" ] || fail "a stop left $(ls "$work/stopped")"
 mkfifo "$work/pipe"
 exec 9<>"$work/pipe"
-"$fathom" tpch gen --sf 10000 --table lineitem >"$work/pipe" &
+"$fathom" bench tpch generate --sf 10000 --table lineitem >"$work/pipe" &
 pid=$!
 head -c 1000 <&9 >/dev/null
 stop $pid

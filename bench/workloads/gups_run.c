@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom gups: random updates of a table on flash that is larger than the cache. */
+/* fathom bench gups run: random updates of a table on a device that is larger than the cache. */
+#include "workload_commands.h"
+
 #include "app_options.h"
-#include "commands.h"
 
 #include "workloads/micro/gups.h"
 #include "fathom/base/error.h"
@@ -33,7 +34,7 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "gups --force [options] URI",
+		.synopsis = "bench gups run --force [options] URI",
 		.text = "Fill a device with 8-byte words, change random ones by exclusive or, and\n"
 			"flush; then do the same again, which takes every change back, and check\n"
 			"every word. This OVERWRITES the device. Example of one:\n"
@@ -147,8 +148,8 @@ static int run(int argc, char **argv)
 	return status == FTH_EXIT_OK ? fth_app_exit(args[0], closed) : status;
 }
 
-const struct fth_command fth_cmd_gups = {
-	.name = "gups",
-	.summary = "benchmark: random updates, as in HPC Challenge",
+const struct fth_command gups_run_command = {
+	.name = "run",
+	.summary = "update a device, undo it and check every word",
 	.run = run,
 };

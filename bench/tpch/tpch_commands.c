@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom tpch: the tables and queries of the TPC-H benchmark. */
+/*
+ * fathom bench tpch generate, query and schema: the tables of TPC-H and its queries as text. The benchmark itself is
+ * bench_tpch.py.
+ */
 #include "app_options.h"
-#include "commands.h"
+#include "common/script.h"
+#include "complete.h"
 #include "output.h"
 #include "tpch_tables.h"
 
@@ -21,7 +25,7 @@
 #define POLL_MS	    100 /* between two looks at whether to stop */
 #define THREADS_MAX 1024
 
-/* ---- gen ---- */
+/* ---- generate ---- */
 
 struct made {
 	struct fth_tpch_totals totals;
@@ -286,7 +290,7 @@ static bool plan(struct gen *gen)
 	return false;
 }
 
-static int run_gen(int argc, char **argv)
+static int run_generate(int argc, char **argv)
 {
 	struct gen gen = {.scale = 1};
 	const struct fth_cli_option options[] = {
@@ -300,7 +304,7 @@ static int run_gen(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "tpch gen [options]",
+		.synopsis = "bench tpch generate [options]",
 		.text = "Make the tables of the TPC-H benchmark, byte for byte as the reference\n"
 			"generator (version 2.14) makes them. They go to TABLE.tbl in the folder\n"
 			"--output, which is made if needed; a single --table goes to standard\n"
@@ -318,13 +322,13 @@ static int run_gen(int argc, char **argv)
 	rc = make_all(&gen);
 	if (rc == 0 && (gen.folder || gen.db))
 		print_gen(&gen);
-	return fth_app_exit("tpch gen", rc);
+	return fth_app_exit("bench tpch generate", rc);
 }
 
-static const struct fth_command gen_command = {
-	.name = "gen",
+static const struct fth_command generate_command = {
+	.name = "generate",
 	.summary = "make the tables, as the reference generator does",
-	.run = run_gen,
+	.run = run_generate,
 };
 
 /* ---- query ---- */
@@ -332,7 +336,7 @@ static const struct fth_command gen_command = {
 static int run_query(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "tpch query NUMBER",
+		.synopsis = "bench tpch query NUMBER",
 		.text = "Print query 1 to 22 of TPC-H as SQL, with the substitution values that "
 			"the\n"
 			"specification gives for validation.",
@@ -389,7 +393,7 @@ static void print_create(enum fth_tpch_table table)
 static int run_schema(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "tpch schema",
+		.synopsis = "bench tpch schema",
 		.text = "Print the statements in SQL that create the tables.",
 	};
 	char **args;
@@ -408,22 +412,31 @@ static const struct fth_command schema_command = {
 	.run = run_schema,
 };
 
-/* ---- the command ---- */
+/* ---- the benchmark ---- */
 
-static const struct fth_command *const subcommands[] = {
-	&gen_command,
+static const struct fth_command *const commands[] = {
+	&generate_command,
 	&query_command,
 	&schema_command,
 	NULL,
 };
 
+/* These commands, or the benchmark itself, which needs SQL. */
 static int run(int argc, char **argv)
 {
-	return fth_cli_dispatch("fathom tpch", subcommands, argc, argv);
+#ifdef FTH_SQL
+	if (argc < 2 || !fth_cli_find(commands, argv[1])) {
+		if (fth_complete_word() && argc < 2)
+			fth_complete_command(commands);
+		fflush(stdout);
+		return bench_script_run(argc, argv);
+	}
+#endif
+	return fth_cli_dispatch("fathom bench tpch", commands, argc, argv);
 }
 
-const struct fth_command fth_cmd_tpch = {
+const struct fth_command fth_bench_tpch = {
 	.name = "tpch",
-	.summary = "benchmark: tables and queries of TPC-H",
+	.summary = "the queries of TPC-H in little memory, against DuckDB or PostgreSQL",
 	.run = run,
 };

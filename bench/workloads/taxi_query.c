@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom taxi: queries over a table of taxi trips. cmd_taxi_make.c makes such tables. */
+/* fathom bench taxi query and check: queries over a table of taxi trips. taxi_make.c makes such tables. */
+#include "workload_commands.h"
+
 #include "app_options.h"
-#include "cmd_taxi.h"
-#include "commands.h"
 
 #include "workloads/taxi/taxi.h"
 #include "fathom/base/error.h"
@@ -163,7 +163,7 @@ static int parse_query(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "taxi query [options] URI",
+		.synopsis = "bench taxi query [options] URI",
 		.text = "Ask what taxi trips of at least so many miles cost, and what the driver\n"
 			"makes of a mile. Q0 only scans the distances; Q1 adds the total, Q2\n"
 			"surcharges, Q3 hail fee, Q4 tolls, Q5 taxes, each read only for the "
@@ -205,7 +205,7 @@ static int run_query(int argc, char **argv)
 	return status;
 }
 
-static const struct fth_command query_command = {
+const struct fth_command taxi_query_command = {
 	.name = "query",
 	.summary = "run the queries over long trips",
 	.run = run_query,
@@ -234,7 +234,7 @@ static void print_check(const char *uri, const struct fth_taxi_table *table, int
 static int run_check(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "taxi check URI",
+		.synopsis = "bench taxi check URI",
 		.text = "Read a whole table and compare it with its checksums.",
 		.min_args = 1,
 		.max_args = 1,
@@ -255,29 +255,8 @@ static int run_check(int argc, char **argv)
 	return status;
 }
 
-static const struct fth_command check_command = {
+const struct fth_command taxi_check_command = {
 	.name = "check",
 	.summary = "verify the checksums of a table",
 	.run = run_check,
-};
-
-/* ---- the command ---- */
-
-static const struct fth_command *const subcommands[] = {
-	&check_command, &fth_cmd_taxi_generate, &fth_cmd_taxi_load, &query_command, NULL,
-};
-
-static int run(int argc, char **argv)
-{
-	static const char text[] =
-		"The benchmark of the BaM paper: six fixed queries over one fixed table of taxi\n"
-		"trips. For data of your own use `fathom sql`.";
-
-	return fth_cli_dispatch_text("fathom taxi", text, subcommands, argc, argv);
-}
-
-const struct fth_command fth_cmd_taxi = {
-	.name = "taxi",
-	.summary = "benchmark: the taxi queries of the BaM paper",
-	.run = run,
 };

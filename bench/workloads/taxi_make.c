@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom taxi generate and load: tables of taxi trips, made up or out of CSV files. */
+/* fathom bench taxi generate and load: tables of taxi trips, made up or out of CSV files. */
+#include "workload_commands.h"
+
 #include "app_options.h"
-#include "cmd_taxi.h"
-#include "commands.h"
 #include "output.h"
 
 #include "workloads/taxi/taxi.h"
@@ -19,7 +19,6 @@
 /* Where a table goes to. */
 struct target {
 	struct fth_output out;
-	bool create;	   /* an earlier option: it is what happens without */
 	uint64_t expected; /* trips, at most */
 	uint64_t done;
 	struct fth_taxi_writer *writer;
@@ -102,11 +101,10 @@ static int run_generate(int argc, char **argv)
 		{"rows", FTH_CLI_SIZE, &target.expected, 0, (uint64_t)1 << 40, "trips"},
 		{"seed", FTH_CLI_U64, &seed, 0, UINT64_MAX, "of all random choices"},
 		FTH_CLI_FORCE(&target.out.force, "replace a file, overwrite a device"),
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, NULL},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "taxi generate [options] URI",
+		.synopsis = "bench taxi generate [options] URI",
 		.text = "Write a table of made-up taxi trips: of all trips 0.47 % are at least 20\n"
 			"miles long and 0.03 % at least 30, as among the published "
 			"ones.\n" TAXI_NOTE,
@@ -126,7 +124,7 @@ static int run_generate(int argc, char **argv)
 	return fth_app_exit(target.out.uri, rc);
 }
 
-const struct fth_command fth_cmd_taxi_generate = {
+const struct fth_command taxi_generate_command = {
 	.name = "generate",
 	.summary = "make up a table of trips",
 	.run = run_generate,
@@ -265,13 +263,12 @@ static int run_load(int argc, char **argv)
 	bool lenient = false;
 	const struct fth_cli_option options[] = {
 		FTH_CLI_FORCE(&target.out.force, "replace a file, overwrite a device"),
-		{"create", FTH_CLI_FLAG, &target.create, 0, 0, NULL},
 		{"lenient", FTH_CLI_FLAG, &lenient, 0, 0,
 		 "skip lines with a value that is no number"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "taxi load [options] URI CSV...",
+		.synopsis = "bench taxi load [options] URI CSV...",
 		.text = "Write a table out of CSV files in the layouts of the New York City Taxi\n"
 			"and Limousine Commission, yellow or green cabs, of any year. Columns are\n"
 			"found by name. A file is read twice: first its lines are "
@@ -292,7 +289,7 @@ static int run_load(int argc, char **argv)
 	return fth_app_exit(target.out.uri, rc);
 }
 
-const struct fth_command fth_cmd_taxi_load = {
+const struct fth_command taxi_load_command = {
 	.name = "load",
 	.summary = "make a table out of CSV files",
 	.run = run_load,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Tables of TPC-H straight into a database, without text in between. */
-#ifndef FTH_TOOLS_TPCH_TABLES_H
-#define FTH_TOOLS_TPCH_TABLES_H
+#ifndef FTH_BENCH_TPCH_TABLES_H
+#define FTH_BENCH_TPCH_TABLES_H
 
 #include "workloads/tpch/tpch.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom vectoradd: c = a + b over arrays on flash. */
+/* fathom bench vectoradd run: c = a + b over three devices. */
+#include "workload_commands.h"
+
 #include "app_options.h"
-#include "commands.h"
 
 #include "workloads/micro/vectoradd.h"
 #include "fathom/base/error.h"
@@ -33,7 +34,7 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "vectoradd --force [options] A B C",
+		.synopsis = "bench vectoradd run --force [options] A B C",
 		.text = "Add two devices full of 8-byte floating-point numbers into a third, and\n"
 			"flush. This OVERWRITES C, and with --fill also A and B. Example of one:\n"
 			"'file:/data/a?create=on&size=1G'.",
@@ -166,13 +167,13 @@ static int run(int argc, char **argv)
 		print_json(&asked);
 	else if (rc == 0)
 		print(&asked);
-	status = fth_app_exit("vectoradd", rc);
+	status = fth_app_exit("bench vectoradd run", rc);
 	closed = close_all(&asked);
-	return status == FTH_EXIT_OK ? fth_app_exit("vectoradd", closed) : status;
+	return status == FTH_EXIT_OK ? fth_app_exit("bench vectoradd run", closed) : status;
 }
 
-const struct fth_command fth_cmd_vectoradd = {
-	.name = "vectoradd",
-	.summary = "benchmark: c = a + b, as in the BaM paper",
+const struct fth_command vectoradd_run_command = {
+	.name = "run",
+	.summary = "add two devices into a third",
 	.run = run,
 };
