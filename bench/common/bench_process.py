@@ -76,10 +76,15 @@ def finish(process, seconds=None):
         kill(process)
 
 
-def kill(process, signal_number=signal.SIGKILL):
-    """End a process that may have ended."""
-    if process and process.returncode is None:
-        process.send_signal(signal_number)
+def kill(process, grace=5):
+    """End a process that may have ended: first in good order, so that it can remove its files."""
+    if not process or process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(grace)
+    except subprocess.TimeoutExpired:
+        process.kill()
         process.wait()
 
 
@@ -151,15 +156,22 @@ def bytes_of(path):
 
 
 def drop_cache(path):
-    """Drop a file, or all files of a folder, from the page cache."""
+    """Drop a file, or all files of a folder, from the page cache, so that the next to read them pays for it: pages that are
+    there are charged to the process that brought them in."""
     for name in files_of(path):
         with open(name, "rb") as file:
+            os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def temporary_folder(prefix):
-    """In TMPDIR or /tmp. As tempfile.TemporaryDirectory."""
-    return tempfile.TemporaryDirectory(prefix=prefix, dir=os.environ.get("TMPDIR") or "/tmp", ignore_cleanup_errors=True)
+def scratch_folder(folder=None):
+    """`folder`, or where files that nobody keeps are made."""
+    return folder or os.environ.get("TMPDIR") or "/tmp"
+
+
+def temporary_folder(prefix, folder=None):
+    """As tempfile.TemporaryDirectory."""
+    return tempfile.TemporaryDirectory(prefix=prefix, dir=scratch_folder(folder), ignore_cleanup_errors=True)
 
 
 def remove(path):

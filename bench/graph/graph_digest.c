@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "graph_digest.h"
 
-#include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define RANK_TOLERANCE 1e-6
 
 /*
  * The depth of v: as many steps up as lead to a vertex whose depth is known. A second walk writes
@@ -69,27 +65,4 @@ void graph_digest_ranks(struct graph_digest *digest, uint64_t vertices,
 	}
 	for (uint64_t i = 0; i < GRAPH_DIGEST_SAMPLES; i++)
 		digest->sample[i] = ranks->rank[fth_mix64(i) % vertices];
-}
-
-static bool near(double a, double b)
-{
-	return fabs(a - b) <= RANK_TOLERANCE * (fabs(a) + fabs(b));
-}
-
-int graph_digest_compare(const struct graph_digest *a, const struct graph_digest *b)
-{
-	if (a->bad_parents || b->bad_parents)
-		return fth_fail(EILSEQ, "a BFS tree does not lead to its source");
-	if (a->reached != b->reached)
-		return fth_fail(EILSEQ, "the searches reached %llu and %llu vertices",
-				(unsigned long long)a->reached, (unsigned long long)b->reached);
-	if (a->depths != b->depths)
-		return fth_fail(EILSEQ, "the depths of the searches differ");
-	if (!near(a->sum, b->sum) || !near(a->weighted, b->weighted))
-		return fth_fail(EILSEQ, "the ranks differ");
-	for (int i = 0; i < GRAPH_DIGEST_SAMPLES; i++)
-		if (!near(a->sample[i], b->sample[i]))
-			return fth_fail(EILSEQ, "a rank differs: %g and %g", a->sample[i],
-					b->sample[i]);
-	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Results in a few numbers, so that those of two processes can be compared. */
+/* Results in a few numbers, so that those of two processes can be compared, by bench_graph.py. */
 #ifndef FTH_BENCH_GRAPH_DIGEST_H
 #define FTH_BENCH_GRAPH_DIGEST_H
 
@@ -21,8 +21,5 @@ int graph_digest_bfs(struct graph_digest *digest, uint64_t vertices,
 		     const struct fth_graph_bfs *tree);
 void graph_digest_ranks(struct graph_digest *digest, uint64_t vertices,
 			const struct fth_graph_pagerank *ranks);
-
-/* 0, or -EILSEQ with a text that says what differs. */
-int graph_digest_compare(const struct graph_digest *a, const struct graph_digest *b);
 
 #endif
