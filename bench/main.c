@@ -12,7 +12,6 @@
 /* One line per benchmark: its declaration here, its address in the table. Those of GPU threads are in a
  * table of their own. */
 extern const struct fth_command fth_bench_cache;
-extern const struct fth_command fth_bench_dev;
 extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_flatredis;
 extern const struct fth_command fth_bench_gpupmwork;
@@ -30,7 +29,7 @@ extern const struct fth_command fth_bench_vectoradd;
 
 static const struct fth_command *const benches[] = {
 	&fth_bench_cache,
-	&fth_bench_dev,
+	BENCH_SCRIPT("dev", "random reads and writes of a file, against fio"),
 	&fth_bench_flat,
 	&fth_bench_flatredis,
 	GPU(BLOCK),
@@ -61,11 +60,13 @@ static const struct fth_command *const benches[] = {
 };
 
 /* Parts of benchmarks that are scripts. */
+extern const struct fth_command fth_driver_dev;
 extern const struct fth_command fth_driver_graph;
 extern const struct fth_command fth_driver_graphmem;
 extern const struct fth_command fth_driver_tpch;
 
 static const struct fth_command *const drivers[] = {
+	&fth_driver_dev,
 	&fth_driver_graph,
 	&fth_driver_graphmem,
 #ifdef FTH_SQL

@@ -2,12 +2,11 @@
 """Processes of the benchmarks that are scripts: programs with a deadline, what the kernel counted of them, memory
 cgroups, files and folders that are removed."""
 import ctypes
-import glob
+import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import types
@@ -114,6 +113,43 @@ def fail(name, status, errors):
         raise bench_cli.Skipped("%s is not installed" % name)
     text = lines[-1] or "%s exited with status %d" % (name, status)
     raise (bench_cli.Skipped if status == NOT_HERE else bench_cli.Failed)(text.removeprefix("fathom: "))
+
+
+class Conversation:
+    """A program that answers each line on its standard input with a line of JSON, until that is closed."""
+
+    def __init__(self, command, **how):
+        self.errors, self.name = tempfile.TemporaryFile(), os.path.basename(str(command[0]))
+        self.process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, **how)
+
+    def answer(self):
+        """Its next line. A program that has ended raises its error."""
+        line = self.process.stdout.readline()
+        if line.endswith("\n"):
+            return json.loads(line)
+        self.process.wait()
+        fail(self.name, self.process.returncode, self.errors)
+
+    def ask(self, *words):
+        try:
+            print(*words, file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            pass
+        return self.answer()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        """It ends by itself, and removes its files."""
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass
+        if kind:
+            kill(self.process)
+        elif self.process.wait(60):
+            fail(self.name, self.process.returncode, self.errors)
 
 
 # ---- /proc ----

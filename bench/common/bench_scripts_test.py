@@ -69,6 +69,13 @@ class Processes(unittest.TestCase):
         with self.assertRaisesRegex(bench_cli.Failed, "does not end"):
             bench_process.run(["sleep", "60"], seconds=0.1)
 
+    def test_conversation(self):
+        with bench_process.Conversation(["sh", "-c", 'while read a b; do echo "[\\"$b $a\\"]"; done']) as program:
+            self.assertEqual(program.ask("x", 1), ["1 x"])
+        with self.assertRaisesRegex(bench_cli.Failed, "^why$"):
+            with bench_process.Conversation(["sh", "-c", "read a; echo why >&2; exit 1"]) as program:
+                program.ask("x")
+
     def test_own_figures(self):
         self.assertGreater(bench_process.peak_bytes(os.getpid()), 1 << 20)
         self.assertGreaterEqual(bench_process.cpu_seconds(os.getpid()), 0)
