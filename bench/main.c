@@ -14,11 +14,11 @@
 extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_flatredis;
-extern const struct fth_command fth_bench_gpupmwork;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_kv;
 extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_pm;
+extern const struct fth_command fth_bench_pmwork;
 extern const struct fth_command fth_bench_queue;
 extern const struct fth_command fth_bench_taxi;
 extern const struct fth_command fth_bench_tpch;
@@ -38,7 +38,6 @@ static const struct fth_command *const benches[] = {
 	GPU(GRAPH),
 	GPU(PATTERN),
 	GPU(PM),
-	&fth_bench_gpupmwork,
 	GPU(TAXI),
 	GPU(VECTOR),
 	BENCH_SCRIPT("graph", "search and PageRank on a graph, against mmap in as much memory"),
@@ -49,6 +48,7 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_kv,
 	&fth_bench_kvclient,
 	&fth_bench_pm,
+	&fth_bench_pmwork,
 	&fth_bench_queue,
 	&fth_bench_taxi,
 	&fth_bench_tpch,

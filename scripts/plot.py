@@ -8,7 +8,7 @@ figure folder (doc/figures) those figures that there is data for:
   gpu-iops.svg  IOPS over threads and queue pairs, from `fathom bench gpublock --sweep`
   gpu-time.svg  compute, cache and storage of each workload, from `fathom bench gpugraph`
   pm-logs.svg   logs of GPU threads by size of entry, from `fathom bench gpupm`
-  pm-work.svg   GPM's workloads against persistence by the CPU, from `fathom bench gpupmwork`
+  pm-work.svg   GPM's workloads against persistence by the CPU, from `fathom bench pmwork`
   pm-cpu.svg    logs and transactions of the CPU against peers, from `fathom bench pm`
 
 Lines of other benchmarks are passed over. A line that cannot be read ends it with exit status 1,
@@ -147,7 +147,7 @@ def read(folder):
             read_cases(where, line, bars)
         elif line["bench"] == "gpupm" and "entry" in line:
             read_groups(where, line, "entry", LOGS, logs)
-        elif line["bench"] == "gpupmwork" and "workload" in line:
+        elif line["bench"] == "pmwork" and "workload" in line:
             read_groups(where, line, "workload", WORK, work)
         elif line["bench"] == "pm" and "cases" in line:
             read_ratios(where, line, ratios)

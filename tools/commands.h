@@ -24,7 +24,6 @@ extern const struct fth_command fth_cmd_nvme_unbind;
 extern const struct fth_command fth_cmd_pm;
 extern const struct fth_command fth_cmd_pm_dump; /* under pm, as those below */
 extern const struct fth_command fth_cmd_pm_ls;
-extern const struct fth_command fth_cmd_pm_run;
 extern const struct fth_command fth_cmd_sql;
 extern const struct fth_command fth_cmd_storaged;
 extern const struct fth_command fth_cmd_table;

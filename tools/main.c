@@ -23,9 +23,13 @@ static const struct fth_command *const commands[] = {
 };
 
 static const struct fth_moved moved[] = {
-	{"gups", "bench gups run"},	      {"taxi", "bench taxi"},
-	{"tpch gen", "bench tpch generate"},  {"tpch", "bench tpch"},
-	{"vectoradd", "bench vectoradd run"}, {0},
+	{"pm run", "bench pmwork run"},
+	{"gups", "bench gups run"},
+	{"taxi", "bench taxi"},
+	{"tpch gen", "bench tpch generate"},
+	{"tpch", "bench tpch"},
+	{"vectoradd", "bench vectoradd run"},
+	{0},
 };
 
 static int help(void)

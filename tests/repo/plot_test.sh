@@ -117,7 +117,7 @@ refuses 'parts of 3 s do not add up to 1 s' \
 log='{"bench":"gpupm","entry":16,"plain_gbs":1,"hcl_gbs":1,"gpm_gbs":1'
 refuses '"conventional_gbs" is missing' "$log}"
 refuses '"entry" is neither a number nor a name' '{"bench":"gpupm","entry":[1]}'
-refuses '"file" is missing' '{"bench":"gpupmwork","workload":"kvs","mapped":1,"cpu_threads":1}'
+refuses '"file" is missing' '{"bench":"pmwork","workload":"kvs","mapped":1,"cpu_threads":1}'
 refuses '"ratio" is missing' '{"bench":"pm","cases":[{"what":"log"}]}'
 
 refuses "no UTF-8" $'\xff'

@@ -193,8 +193,7 @@ static const struct fth_command rm_command = {
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&check_command,	 &fth_cmd_pm_dump, &fth_cmd_pm_ls, &rm_command,
-	&fth_cmd_pm_run, &stat_command,	   NULL,
+	&check_command, &fth_cmd_pm_dump, &fth_cmd_pm_ls, &rm_command, &stat_command, NULL,
 };
 
 static int run(int argc, char **argv)

@@ -5,12 +5,8 @@
 #include "workloads/pm/bfs_kernels.h"
 #include "workloads/pm/cfd_kernels.h"
 #include "workloads/pm/db_kernels.h"
-#include "workloads/pm/dnn_kernels.h"
-#include "workloads/pm/hotspot_kernels.h"
 #include "workloads/pm/kernels.h"
 #include "workloads/pm/kvs_kernels.h"
-#include "workloads/pm/options_kernels.h"
 #include "workloads/pm/prefix_kernels.h"
-#include "workloads/pm/srad_kernels.h"
 
 #endif

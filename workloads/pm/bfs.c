@@ -251,7 +251,6 @@ static void bfs_close(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_bfs_workload = {
 	.name = "bfs",
-	.about = "breadth-first search with persistent distances and queues",
 	.kind = FTH_PMW_NATIVE,
 	.items = 200,
 	.steps = 2000,

@@ -122,7 +122,6 @@ static int cfd_finish(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_cfd_workload = {
 	.name = "cfd",
-	.about = "an Euler solver on a mesh, with checkpoints",
 	.kind = FTH_PMW_CHECKPOINTED,
 	.items = 2048,
 	.steps = 200,

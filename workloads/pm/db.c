@@ -131,7 +131,6 @@ static int insert_finish(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_db_insert_workload = {
 	.name = "insert",
-	.about = "a table of columns, rows inserted by statements",
 	.kind = FTH_PMW_TRANSACTIONAL,
 	.items = 1000,
 	.steps = 10,
@@ -246,7 +245,6 @@ static int update_finish(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_db_update_workload = {
 	.name = "update",
-	.about = "a table of columns, one row of twenty updated by each statement",
 	.kind = FTH_PMW_TRANSACTIONAL,
 	.items = 20000,
 	.steps = 10,

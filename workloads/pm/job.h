@@ -54,7 +54,7 @@ struct pmw_job {
 };
 
 struct fth_pmw_workload {
-	const char *name, *about;
+	const char *name;
 	enum fth_pmw_kind kind;
 	uint64_t items, steps; /* small */
 	uint64_t paper_items, paper_steps;
@@ -75,9 +75,7 @@ struct fth_pmw_workload {
 };
 
 extern const struct fth_pmw_workload pmw_kvs_workload, pmw_kvs_mixed_workload,
-	pmw_db_insert_workload, pmw_db_update_workload, pmw_dnn_workload, pmw_cfd_workload,
-	pmw_options_workload, pmw_hotspot_workload, pmw_bfs_workload, pmw_srad_workload,
-	pmw_prefix_workload;
+	pmw_db_insert_workload, pmw_db_update_workload, pmw_cfd_workload, pmw_bfs_workload, pmw_prefix_workload;
 
 /* Memory of the machine, released with the job. */
 int pmw_take(struct pmw_job *job, uint64_t bytes, void *memory);

@@ -16,35 +16,15 @@
 	K(DB_INSERT, pmw_db_insert, pmw_db)                 \
 	K(DB_UPDATE, pmw_db_update, pmw_db)                 \
 	K(DB_UNDO, pmw_db_undo_update, pmw_db)              \
-	K(DNN_START, pmw_dnn_start, pmw_dnn)                \
-	K(DNN_PICTURE, pmw_dnn_picture, pmw_dnn)            \
-	K(DNN_FORWARD1, pmw_dnn_forward1, pmw_dnn)          \
-	K(DNN_FORWARD2, pmw_dnn_forward2, pmw_dnn)          \
-	K(DNN_FORWARD3, pmw_dnn_forward3, pmw_dnn)          \
-	K(DNN_FORWARD4, pmw_dnn_forward4, pmw_dnn)          \
-	K(DNN_JUDGE, pmw_dnn_judge, pmw_dnn)                \
-	K(DNN_BACKWARD3, pmw_dnn_backward3, pmw_dnn)        \
-	K(DNN_BACKWARD2, pmw_dnn_backward2, pmw_dnn)        \
-	K(DNN_BACKWARD1, pmw_dnn_backward1, pmw_dnn)        \
-	K(DNN_LEARN, pmw_dnn_learn, pmw_dnn)                \
 	K(CFD_MESH, pmw_cfd_mesh, pmw_cfd)                  \
 	K(CFD_FILL, pmw_cfd_fill, pmw_cfd)                  \
 	K(CFD_BEGIN, pmw_cfd_begin, pmw_cfd)                \
 	K(CFD_FLUX, pmw_cfd_flux, pmw_cfd)                  \
 	K(CFD_ADVANCE, pmw_cfd_advance, pmw_cfd)            \
-	K(OPTIONS_STEP, pmw_options_step, pmw_options_work) \
-	K(HOTSPOT_FILL, pmw_hotspot_fill, pmw_hotspot)      \
-	K(HOTSPOT_STEP, pmw_hotspot_step, pmw_hotspot)      \
 	K(BFS_MAP, pmw_bfs_map, pmw_bfs)                    \
 	K(BFS_FORGET, pmw_bfs_forget, pmw_bfs)              \
 	K(BFS_REMEMBER, pmw_bfs_remember, pmw_bfs)          \
 	K(BFS_LEVEL, pmw_bfs_level, pmw_bfs)                \
-	K(SRAD_FILL, pmw_srad_fill, pmw_srad)               \
-	K(SRAD_LOAD, pmw_srad_load, pmw_srad)               \
-	K(SRAD_SUMS, pmw_srad_sums, pmw_srad)               \
-	K(SRAD_NOISE, pmw_srad_noise, pmw_srad)             \
-	K(SRAD_DIFFUSE, pmw_srad_diffuse, pmw_srad)         \
-	K(SRAD_UPDATE, pmw_srad_update, pmw_srad)           \
 	K(PREFIX_FILL, pmw_prefix_fill, pmw_prefix)         \
 	K(PREFIX_WITHIN, pmw_prefix_within, pmw_prefix)     \
 	K(PREFIX_BEFORE, pmw_prefix_before, pmw_prefix)     \

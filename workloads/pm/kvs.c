@@ -261,7 +261,6 @@ static int kvs_finish(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_kvs_workload = {
 	.name = "kvs",
-	.about = "a key-value store of 8-way sets, batches of SETs",
 	.kind = FTH_PMW_TRANSACTIONAL,
 	.items = 2000,
 	.steps = 10,
@@ -278,7 +277,6 @@ const struct fth_pmw_workload pmw_kvs_workload = {
 
 const struct fth_pmw_workload pmw_kvs_mixed_workload = {
 	.name = "kvs95",
-	.about = "the same store, 95 % GETs",
 	.kind = FTH_PMW_TRANSACTIONAL,
 	.items = 20000,
 	.steps = 10,

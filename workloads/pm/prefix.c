@@ -137,7 +137,6 @@ static int prefix_finish(struct pmw_job *job)
 
 const struct fth_pmw_workload pmw_prefix_workload = {
 	.name = "prefix",
-	.about = "prefix sums of many arrays, resumed by pieces",
 	.kind = FTH_PMW_NATIVE,
 	.items = 16 << 10,
 	.steps = 2,

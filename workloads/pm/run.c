@@ -17,9 +17,7 @@
 
 static const struct fth_pmw_workload *const workloads[] = {
 	&pmw_kvs_workload,	 &pmw_kvs_mixed_workload, &pmw_db_insert_workload,
-	&pmw_db_update_workload, &pmw_dnn_workload,	  &pmw_cfd_workload,
-	&pmw_options_workload,	 &pmw_hotspot_workload,	  &pmw_bfs_workload,
-	&pmw_srad_workload,	 &pmw_prefix_workload,
+	&pmw_db_update_workload, &pmw_cfd_workload, &pmw_bfs_workload, &pmw_prefix_workload,
 };
 #define COUNT (sizeof(workloads) / sizeof(workloads[0]))
 
@@ -45,11 +43,6 @@ const struct fth_pmw_workload *fth_pmw_next(const struct fth_pmw_workload *workl
 const char *fth_pmw_name(const struct fth_pmw_workload *workload)
 {
 	return workload->name;
-}
-
-const char *fth_pmw_about(const struct fth_pmw_workload *workload)
-{
-	return workload->about;
 }
 
 enum fth_pmw_kind fth_pmw_kind(const struct fth_pmw_workload *workload)

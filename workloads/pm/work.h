@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The nine workloads of GPM (Pandey et al., ASPLOS 2022, table 1), on the CPU or a GPU. A run finds out from the
+ * Five workloads of GPM (Pandey et al., ASPLOS 2022, table 1), on the CPU or a GPU. A run finds out from the
  * persistent memory how far an earlier run came, recovers what it left, and does the rest:
  *
  *	struct fth_pmw_options options = FTH_PMW_OPTIONS_INIT;
  *	struct fth_pmw_result result;
  *
- *	options.memory = "shm:prices";
- *	rc = fth_pmw_run(fth_pmw_find("options"), &options, &result);
+ *	options.memory = "shm:store";
+ *	rc = fth_pmw_run(fth_pmw_find("kvs"), &options, &result);
  *
  * Three ways to persist (enum fth_pmw_style): the kernels themselves do it (DIRECT), or they compute in memory that does
  * not survive and the CPU persists their results, into the mapped memory or into a file (GPM, section 3: CAP-mm, CAP-fs).
@@ -72,7 +72,6 @@ struct fth_pmw_result {
 	double seconds;		/* of the steps, persistence included */
 	double persist_seconds; /* of it, what the CPU or checkpoints took to persist */
 	double restore_seconds; /* to undo, or to restore a checkpoint, after an interrupted run */
-	double quality;		/* of the DNN: share of the test pictures that it knows; else 0 */
 	enum fth_pm_guarantee guarantee;
 };
 
@@ -83,7 +82,6 @@ const struct fth_pmw_workload *fth_pmw_find(const char *name);
 /* One after the other, from NULL to NULL. */
 const struct fth_pmw_workload *fth_pmw_next(const struct fth_pmw_workload *workload);
 const char *fth_pmw_name(const struct fth_pmw_workload *workload);
-const char *fth_pmw_about(const struct fth_pmw_workload *workload);
 enum fth_pmw_kind fth_pmw_kind(const struct fth_pmw_workload *workload);
 uint64_t
 fth_pmw_every(const struct fth_pmw_workload *workload); /* steps between checkpoints; 0: none */

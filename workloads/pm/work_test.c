@@ -28,9 +28,8 @@ static struct fth_pmw_options small(const struct fth_pmw_workload *workload)
 		uint64_t items, steps, every;
 	} sizes[] = {
 		{"kvs", 300, 6, 0},	 {"kvs95", 2000, 4, 0},	 {"insert", 100, 6, 0},
-		{"update", 2000, 6, 0},	 {"dnn", 2, 6, 2},	 {"cfd", 256, 40, 10},
-		{"options", 3000, 8, 2}, {"hotspot", 40, 12, 4}, {"bfs", 24, 200, 0},
-		{"srad", 6, 5, 0},	 {"prefix", 2048, 2, 0},
+		{"update", 2000, 6, 0},	 {"cfd", 256, 40, 10}, {"bfs", 24, 200, 0},
+ {"prefix", 2048, 2, 0},
 	};
 	struct fth_pmw_options options = FTH_PMW_OPTIONS_INIT;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom pm run: the workloads of GPM, which go on where they were killed. */
-#include "commands.h"
+/* fathom bench pmwork run: a workload of GPM, which goes on where it was killed. */
+#include "pmwork_run.h"
+
 #include "json.h"
 
 #include "workloads/pm/machine.h"
@@ -49,7 +50,7 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "pm run [options] WORKLOAD",
+		.synopsis = "bench pmwork run [options] WORKLOAD",
 		.text = "Run a workload whose state is in persistent memory. A run that was "
 			"stopped, by\n"
 			"Ctrl-C, kill -9 or, with memory that survives it, a power loss, goes on "
@@ -61,12 +62,8 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 			"  insert   a table of columns, rows inserted by statements\n"
 			"  update   a table of columns, one row of twenty updated by each "
 			"statement\n"
-			"  dnn      training of LeNet, with checkpoints\n"
 			"  cfd      an Euler solver on a mesh, with checkpoints\n"
-			"  options  prices of options by Black and Scholes, with checkpoints\n"
-			"  hotspot  the temperature of a chip, with checkpoints\n"
 			"  bfs      breadth-first search with persistent distances and queues\n"
-			"  srad     speckle-reducing diffusion of an image, in persistent memory\n"
 			"  prefix   prefix sums of many arrays, resumed by pieces",
 		.options = options,
 		.min_args = 1,
@@ -89,7 +86,7 @@ static int choose(struct asked *asked, const char *name)
 		work->style = FTH_PMW_ASSISTED_FILE;
 	else if (strcmp(asked->style, "direct") != 0)
 		return fth_fail(EINVAL, "--style %s: expected direct, map or file", asked->style);
-#ifdef FTH_PM_GPU
+#ifdef FTH_BENCH_CUDA
 	if (asked->gpu)
 		work->machine = pmw_machine_gpu;
 #else
@@ -132,8 +129,6 @@ static void print_result(const struct asked *asked, const struct fth_pmw_result 
 		       (unsigned long long)r->resumed, (unsigned long long)r->undone);
 	printf(": %.3f s, %.3f s to restore, %s persisted\n", r->seconds, r->restore_seconds,
 	       fth_cli_bytes(bytes, r->persisted));
-	if (r->quality > 0)
-		printf("classifies %.1f %% of unseen images correctly\n", 100 * r->quality);
 	printf("the result is correct; digest %016llx; persisted data survives %s\n",
 	       (unsigned long long)r->digest, guarantee_name(r->guarantee));
 }
@@ -196,7 +191,7 @@ static int run(int argc, char **argv)
 	return status;
 }
 
-const struct fth_command fth_cmd_pm_run = {
+const struct fth_command pmwork_run_command = {
 	.name = "run",
 	.summary = "run a workload that survives being killed",
 	.run = run,
