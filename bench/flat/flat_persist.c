@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Small changes that are durable one by one (FlatFlash, sections 5.5 and 5.6): records of 96 bytes, a journal of names, and
- * transactions like those of TPC-B. The same code runs on
+ * Small changes that are durable one by one (FlatFlash, section 5.5): records of 96 bytes, and a journal of names. The
+ * same code runs on
  *
  *	window	a region whose log is in the window of a drive, with the latencies of FlatFlash's Table 2
  *	log	a region on the disk with a log and group commit
@@ -16,8 +16,7 @@
 #include "common/scratch.h"
 
 #include "base/team.h"
-#include "workloads/ledger/bank.h"
-#include "workloads/ledger/names.h"
+#include "workloads/names/names.h"
 #include "fathom/base/error.h"
 #include "fathom/base/rng.h"
 #include "fathom/hd/wait.h"
@@ -46,7 +45,7 @@
 enum medium { WINDOW, LOG_ON_DISK, BLOCK, DISK };
 static const char *const medium_names[] = {"ours", "ours", "block", "disk"};
 
-enum work { RECORDS, NAMES, BANK };
+enum work { RECORDS, NAMES };
 
 static const struct task {
 	const char *name, *text;
@@ -57,11 +56,9 @@ static const struct task {
 } tasks[] = {
 	{"persist_window", "96 bytes durable, window", RECORDS, WINDOW, 1, true},
 	{"journal_window", "create, rename, remove; window", NAMES, WINDOW, 1, true},
-	{"tpcb_window", "TPC-B, 16 threads, window", BANK, WINDOW, 16, true},
 	{"persist_log", "96 bytes durable, log on the disk", RECORDS, LOG_ON_DISK, 1, false},
 	{"persist_log16", "the same, 16 threads", RECORDS, LOG_ON_DISK, 16, false},
 	{"journal_log", "create, rename, remove; 16 threads, log", NAMES, LOG_ON_DISK, 16, false},
-	{"tpcb_log", "TPC-B, 16 threads, log on the disk", BANK, LOG_ON_DISK, 16, false},
 };
 #define TASKS (sizeof(tasks) / sizeof(tasks[0]))
 
@@ -141,7 +138,6 @@ struct run {
 	const struct task *task;
 	struct rig rig;
 	struct fth_names *names;
-	struct fth_bank *bank;
 	uint64_t end, kernel_ns;
 	uint64_t done[THREADS_MAX];
 };
@@ -194,33 +190,9 @@ static int change_names(struct run *r, unsigned thread, uint64_t k)
 	}
 }
 
-static void bank_options(struct fth_bank_options *options)
-{
-	*options = (struct fth_bank_options)FTH_BANK_OPTIONS_INIT;
-	options->branches = 64;
-	options->workers = THREADS_MAX;
-	options->log = 1 << 20;
-}
-
-static int transact(struct run *r, unsigned thread, uint64_t k)
-{
-	uint64_t random = fth_mix64((uint64_t)thread << 48 ^ k);
-
-	return fth_bank_transact(r->bank, thread, random % (64 * 1000),
-				 (uint32_t)(random >> 32) % (64 * FTH_BANK_TELLERS),
-				 (int64_t)(random >> 20 & 0xffff) - 0x8000, NULL);
-}
-
 static int work_once(struct run *r, unsigned thread, uint64_t k)
 {
-	switch (r->task->work) {
-	case RECORDS:
-		return write_record(r, thread, k);
-	case NAMES:
-		return change_names(r, thread, k);
-	default:
-		return transact(r, thread, k);
-	}
+	return r->task->work == RECORDS ? write_record(r, thread, k) : change_names(r, thread, k);
 }
 
 /* The time of the kernel, in which this thread computes, and of the drive, in which others can. */
@@ -256,20 +228,13 @@ static int work(void *context, unsigned thread)
 
 static int open_work(struct run *r)
 {
-	struct fth_bank_options options;
-
-	bank_options(&options);
-	if (r->task->work == NAMES)
-		return fth_names_open(r->rig.durable, &r->names);
-	return r->task->work == BANK ? fth_bank_open(r->rig.durable, &options, &r->bank) : 0;
+	return r->task->work == NAMES ? fth_names_open(r->rig.durable, &r->names) : 0;
 }
 
 static void close_work(struct run *r)
 {
 	fth_names_close(r->names);
-	fth_bank_close(r->bank);
 	r->names = NULL;
-	r->bank = NULL;
 }
 
 static uint64_t total(const struct run *r)
@@ -300,22 +265,13 @@ static uint64_t wrong_records(struct run *r)
 
 static bool is_right(struct run *r)
 {
-	struct fth_bank_totals totals;
 	uint64_t names = 0;
 
-	switch (r->task->work) {
-	case RECORDS:
+	if (r->task->work == RECORDS)
 		return wrong_records(r) == 0;
-	case NAMES:
-		for (unsigned t = 0; t < r->task->threads; t++)
-			names += r->done[t] % 3 != 0;
-		return fth_names_count(r->names) == names &&
-		       fth_names_operations(r->names) == total(r);
-	default:
-		fth_bank_totals(r->bank, &totals);
-		return totals.transactions == total(r) && totals.accounts == totals.history &&
-		       totals.tellers == totals.history && totals.branches == totals.history;
-	}
+	for (unsigned t = 0; t < r->task->threads; t++)
+		names += r->done[t] % 3 != 0;
+	return fth_names_count(r->names) == names && fth_names_operations(r->names) == total(r);
 }
 
 /* ---- one run ---- */

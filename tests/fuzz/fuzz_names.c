@@ -12,7 +12,7 @@
  */
 #include "fuzz_input.h"
 
-#include "workloads/ledger/names.h"
+#include "workloads/names/names.h"
 #include "fathom/base/checksum.h"
 #include "fathom/base/error.h"
 

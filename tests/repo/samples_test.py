@@ -46,13 +46,11 @@ static uint32_t column, from, to, rows, offsets[4];
 static int64_t ids[4];
 static char names[64];
 static const void *image;
-static struct fth_durable *durable;
 """
 CONTEXT_CUDA = """
 template <typename... T> __global__ void my_kernel(T...) {}
 static struct fth_dev *dev;
 static struct fth_pm *pm;
-static struct fth_durable *durable;
 static struct fth_gpu_pm *gpu;
 static struct fth_gpu_drive *drive;
 static struct fth_gpu_cache *cache;

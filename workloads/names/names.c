@@ -14,7 +14,7 @@
  *     earlier one.
  *  3. A half is written, and durable, before the header names it.
  */
-#include "workloads/ledger/names.h"
+#include "workloads/names/names.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,8 +2,8 @@
 /*
  * Bytes with a durable copy, for programs that make small changes durable: a region of plain pointers
  * (fathom/flat.h), whose changes are made durable byte by byte; or its twin, a copy of a device in memory, whose
- * changes are made durable by writing whole blocks of 4096 bytes and a flush. The names (workloads/ledger/names.h) and the bank
- * (workloads/ledger/bank.h) run on either, so that the two ways can be compared.
+ * changes are made durable by writing whole blocks of 4096 bytes and a flush. The names (names.h) run on either, so
+ * that the two ways can be compared.
  */
 #ifndef FTH_WORKLOADS_DURABLE_H
 #define FTH_WORKLOADS_DURABLE_H
@@ -48,12 +48,8 @@ int fth_durable_store(struct fth_durable *durable, uint64_t at, const void *from
  */
 int fth_durable_persist(struct fth_durable *durable, uint64_t at, uint64_t length);
 
-/*
- * Bytes passed to fth_durable_persist(), and bytes of blocks written for them. The latter is 0 for a region: use the
- * statistics of its device. Any thread.
- */
+/* Bytes passed to fth_durable_persist(). Any thread. */
 uint64_t fth_durable_asked(const struct fth_durable *durable);
-uint64_t fth_durable_written(const struct fth_durable *durable);
 
 FTH_END_DECLS
 #endif

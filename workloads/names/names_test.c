@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The names and the bank: what they do, and what is left of them after power losses, on regions with a log on blocks and in the
- * window, and on their twin, blocks of 4096 bytes. FTH_LONG_TESTS runs more than 10,000 losses of each.
+ * The names: what their operations do, and which names are there after power losses, on regions with a log on
+ * blocks and in the window, and on blocks of 4096 bytes. FTH_LONG_TESTS runs more than 10,000 losses of each.
  */
 #include "fth_test.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "workloads/ledger/bank.h"
-#include "workloads/ledger/names.h"
+#include "workloads/names/names.h"
 #include "fathom/base/rng.h"
 #include "fathom/dev/crash.h"
 
@@ -239,157 +237,12 @@ static void names_are_a_prefix_after_a_power_loss(void **unused)
 	}
 }
 
-/* ---- the bank ---- */
-
-#define WORKERS 4u
-
-static void bank_options(struct fth_bank_options *options)
-{
-	*options = (struct fth_bank_options)FTH_BANK_OPTIONS_INIT;
-	options->branches = 3;
-	options->accounts = 50;
-	options->workers = WORKERS;
-	options->log = 4096;
-}
-
-struct bank_run {
-	struct rig rig;
-	struct fth_bank *bank;
-	uint64_t done[WORKERS], seed;
-	unsigned errors; /* atomic */
-	unsigned each;	 /* transactions of a worker; 0: until the power goes */
-};
-
-struct teller {
-	struct bank_run *run;
-	unsigned index;
-};
-
-static void *work(void *arg)
-{
-	struct teller *t = arg;
-	struct bank_run *r = t->run;
-	struct fth_rng rng = {r->seed * WORKERS + t->index + 1};
-
-	for (unsigned i = 0; r->each ? i < r->each : fth_dev_crash_powered(r->rig.dev); i++) {
-		int rc = fth_bank_transact(r->bank, t->index, fth_rng_below(&rng, 150),
-					   (uint32_t)fth_rng_below(&rng, 30),
-					   (int64_t)fth_rng_below(&rng, 2000) - 1000, NULL);
-
-		if (rc == 0)
-			r->done[t->index]++;
-		else
-			__atomic_fetch_add(&r->errors, 1, __ATOMIC_RELAXED);
-	}
-	return NULL;
-}
-
-static void run_workers(struct bank_run *r, unsigned workers)
-{
-	struct teller tellers[WORKERS];
-	pthread_t threads[WORKERS];
-
-	for (unsigned i = 0; i < workers; i++) {
-		tellers[i] = (struct teller){r, i};
-		assert_int_equal(pthread_create(&threads[i], NULL, work, &tellers[i]), 0);
-	}
-	for (unsigned i = 0; i < workers; i++)
-		pthread_join(threads[i], NULL);
-}
-
-static void check_bank(struct bank_run *r, unsigned more)
-{
-	struct fth_bank_totals totals;
-
-	fth_bank_totals(r->bank, &totals);
-	assert_int_equal(totals.accounts, totals.history);
-	assert_int_equal(totals.tellers, totals.history);
-	assert_int_equal(totals.branches, totals.history);
-	for (unsigned i = 0; i < WORKERS; i++) {
-		uint64_t found = fth_bank_transactions(r->bank, i);
-
-		assert_true(found >= r->done[i] && found <= r->done[i] + more);
-		r->done[i] = found;
-	}
-}
-
-static void balances_add_up(void **unused)
-{
-	(void)unused;
-	for (unsigned m = 0; m < MEDIA; m++) {
-		struct bank_run r = {.rig = {.medium = &media[m]}, .each = 200};
-		struct fth_bank_options options;
-		struct fth_bank *bank;
-		int64_t balance;
-
-		bank_options(&options);
-		assert_ok(fth_dev_open(media[m].uri, &r.rig.dev));
-		open_rig(&r.rig);
-		assert_ok(fth_bank_open(r.rig.durable, &options, &r.bank));
-		assert_ok(fth_bank_transact(r.bank, 0, 7, 3, 50, &balance));
-		assert_ok(fth_bank_transact(r.bank, 0, 7, 4, -8, &balance));
-		assert_int_equal(balance, 42);
-		r.done[0] = 2;
-		assert_int_equal(fth_bank_transact(r.bank, WORKERS, 0, 0, 1, NULL), -EINVAL);
-		assert_int_equal(fth_bank_transact(r.bank, 0, 150, 0, 1, NULL), -EINVAL);
-		assert_int_equal(fth_bank_transact(r.bank, 0, 0, 30, 1, NULL), -EINVAL);
-		run_workers(&r, WORKERS); /* logs of 42 records: many images */
-		check_bank(&r, 0);
-		assert_ok(fth_bank_checkpoint(r.bank));
-		fth_bank_close(r.bank);
-		shut_rig(&r.rig);
-		open_rig(&r.rig);
-		options.workers++;
-		assert_int_equal(fth_bank_open(r.rig.durable, &options, &bank), -EINVAL);
-		options.workers--;
-		assert_ok(fth_bank_open(r.rig.durable, &options, &r.bank));
-		check_bank(&r, 0);
-		fth_bank_close(r.bank);
-		options.log = 1 << 20;
-		assert_int_equal(fth_bank_open(r.rig.durable, &options, &bank), -EINVAL);
-		shut_rig(&r.rig);
-		fth_dev_close(r.rig.dev);
-	}
-}
-
-static void transactions_survive_power_losses(void **unused)
-{
-	(void)unused;
-	for (unsigned m = 0; m < MEDIA; m++) {
-		struct bank_run r = {.rig = {.medium = &media[m]}};
-		struct fth_bank_options options;
-		struct fth_rng rng = {m + 5};
-
-		bank_options(&options);
-		assert_ok(fth_dev_open(media[m].uri, &r.rig.dev));
-		open_rig(&r.rig);
-		assert_ok(fth_bank_open(r.rig.durable, &options, &r.bank));
-		for (unsigned i = 0; i < losses(40); i++) {
-			r.seed = i;
-			assert_ok(fth_dev_crash_at(r.rig.dev, 1 + i % 97, fth_rng_next(&rng)));
-			run_workers(&r, WORKERS);
-			fth_bank_close(r.bank);
-			shut_rig(&r.rig);
-			assert_ok(fth_dev_crash_restart(r.rig.dev));
-			open_rig(&r.rig);
-			assert_ok(fth_bank_open(r.rig.durable, &options, &r.bank));
-			check_bank(&r, 1);
-		}
-		assert_true(r.errors > 0);
-		fth_bank_close(r.bank);
-		shut_rig(&r.rig);
-		fth_dev_close(r.rig.dev);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names_are_made_moved_and_removed),
 		cmocka_unit_test(too_many_names_are_refused),
 		cmocka_unit_test(names_are_a_prefix_after_a_power_loss),
-		cmocka_unit_test(balances_add_up),
-		cmocka_unit_test(transactions_survive_power_losses),
 	};
 	struct fth_flat *flat;
 	int rc = fth_flat_open("mem:1M", BUDGET, NULL, &flat);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names of small files with a metadata journal, the first of the two users of byte-granular durability in FlatFlash (Abulila et
- * al., ASPLOS 2019, section 3.5): each operation is one small entry in a journal, made durable before the call returns.
+ * Names of small files with a metadata journal, a user of byte-granular durability in FlatFlash (Abulila et al., ASPLOS
+ * 2019, section 3.5): each operation is one small entry in a journal, made durable before the call returns.
  *
  *	struct fth_names *names;
  *	uint64_t inode;
@@ -23,7 +23,7 @@
 
 #include <stdint.h>
 
-#include "workloads/ledger/durable.h"
+#include "workloads/names/durable.h"
 #include "fathom/base/decls.h"
 
 FTH_BEGIN_DECLS

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "workloads/ledger/durable.h"
+#include "workloads/names/durable.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ struct fth_durable {
 	uint64_t size;
 	struct fth_flat *flat; /* or */
 	struct fth_dev *dev;
-	uint64_t asked, written; /* atomic */
+	uint64_t asked; /* bytes, atomic */
 	/* of block n % STRIPES, while it is written: two writes of a block end in the order in which they took its bytes */
 	pthread_mutex_t stripes[STRIPES];
 };
@@ -128,7 +128,6 @@ static int write_blocks(struct fth_durable *durable, uint64_t at, uint64_t lengt
 	rc = fth_dev_write(durable->dev, durable->base + first * FTH_DURABLE_BLOCK, bytes,
 			   first * FTH_DURABLE_BLOCK, FTH_DEV_TIMEOUT);
 	unlock_blocks(durable, stripes);
-	__atomic_fetch_add(&durable->written, bytes, __ATOMIC_RELAXED);
 	return rc < 0 ? rc : fth_dev_flush(durable->dev, FTH_DEV_TIMEOUT);
 }
 
@@ -186,9 +185,4 @@ int fth_durable_persist(struct fth_durable *durable, uint64_t at, uint64_t lengt
 uint64_t fth_durable_asked(const struct fth_durable *durable)
 {
 	return __atomic_load_n(&durable->asked, __ATOMIC_RELAXED);
-}
-
-uint64_t fth_durable_written(const struct fth_durable *durable)
-{
-	return __atomic_load_n(&durable->written, __ATOMIC_RELAXED);
 }
