@@ -12,7 +12,7 @@
  *  - No row waits when the source has ended: structures may change then.
  *  - Waiting is optional: where memory is short no row waits, and the task goes on without.
  */
-#include "query/exec/runner.h"
+#include "query/exec/gathered_rows.h"
 #include "query/task/slot_use.h"
 
 #include <errno.h>
@@ -22,11 +22,8 @@
 
 struct waiting {
 	const bool *slots; /* that have to be copied */
-	unsigned count;
-	struct frame frame;
-	void **values;	  /* by slot */
-	uint64_t **nulls; /* likewise */
-	char *buffers;	  /* of values and nulls */
+	struct gathered_rows rows;
+	char *buffers; /* of values and nulls */
 	size_t bytes;
 };
 
@@ -107,32 +104,16 @@ size_t wait_bytes(const struct task *t)
 	return buffer_bytes(t, NULL);
 }
 
-static int alloc_slots(struct runner *r, struct waiting *w)
-{
-	size_t slots = r->task->slot_count;
-
-	w->values = fth_arena_alloc(&r->arena, slots * sizeof(void *) + 1, 16);
-	w->nulls = fth_arena_alloc(&r->arena, slots * sizeof(uint64_t *) + 1, 16);
-	w->frame.vecs = fth_arena_alloc(&r->arena, slots * sizeof(*w->frame.vecs) + 1, 16);
-	w->frame.have = fth_arena_alloc(&r->arena, slots + 1, 1);
-	if (w->values == NULL || w->nulls == NULL || w->frame.vecs == NULL || w->frame.have == NULL)
-		return -ENOMEM;
-	memset(w->frame.have, 0, slots);
-	return 0;
-}
-
 static void divide_buffers(const struct task *t, struct waiting *w)
 {
 	char *at = w->buffers;
 
 	for (unsigned i = 0; i < t->slot_count; i++) {
-		w->values[i] = NULL;
-		w->nulls[i] = NULL;
 		if (!w->slots[i])
 			continue;
-		w->values[i] = at;
+		w->rows.values[i] = at;
 		at += FTH_BATCH * value_width(&t->slots[i]);
-		w->nulls[i] = (uint64_t *)at;
+		w->rows.nulls[i] = (uint64_t *)at;
 		at += FTH_BATCH / 8;
 	}
 }
@@ -157,7 +138,7 @@ static void open_waiting(struct runner *r, unsigned at, const bool *slots)
 	w->slots = slots;
 	w->buffers = fth_qmem_alloc(r->mem, bytes);
 	w->bytes = w->buffers == NULL ? 0 : bytes;
-	if (w->buffers == NULL || alloc_slots(r, w) < 0) {
+	if (w->buffers == NULL || gathered_init(&w->rows, r) < 0) {
 		free_waiting(r, w);
 		return;
 	}
@@ -201,56 +182,31 @@ static bool can_wait(const struct waiting *w, const struct task_slot *of, const 
 {
 	return v->type != FTH_STR &&
 	       (v->type != FTH_I128 || (v->base == 0 && value_width(of) == 16)) &&
-	       (w->count == 0 || v->dict == w->frame.vecs[slot].dict) &&
-	       (w->count == 0 ||
-		(v->type < FTH_I128 ? FTH_I64 : v->type) == w->frame.vecs[slot].type);
+	       (w->rows.count == 0 || v->dict == w->rows.frame.vecs[slot].dict) &&
+	       (w->rows.count == 0 ||
+		(v->type < FTH_I128 ? FTH_I64 : v->type) == w->rows.frame.vecs[slot].type);
 }
 
-static void copy_bits(uint64_t *to, unsigned at, const uint64_t *from, const uint16_t *rows,
-		      unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t bit = from != NULL && fth_bit(from, rows[i]);
-
-		to[(at + i) / 64] &= ~((uint64_t)1 << (at + i) % 64);
-		to[(at + i) / 64] |= bit << (at + i) % 64;
-	}
-}
-
-static void copy_slot(struct waiting *w, const struct fth_vec *v, unsigned slot,
+static void copy_slot(struct gathered_rows *g, const struct fth_vec *v, unsigned slot,
 		      const uint16_t *rows, unsigned n)
 {
-	struct fth_vec *to = &w->frame.vecs[slot];
-
-	*to = (struct fth_vec){.type = v->type < FTH_I128 ? FTH_I64 : v->type,
-			       .data = w->values[slot],
-			       .nulls = w->nulls[slot],
-			       .dict = v->dict};
-	copy_bits(w->nulls[slot], w->count, v->nulls, rows, n);
-	if (v->type == FTH_BITS) {
-		copy_bits(w->values[slot], w->count, v->data, rows, n);
-		return;
-	}
-	if (v->type >= FTH_I128) {
-		fth_vec_gather(v->type,
-			       (char *)w->values[slot] + w->count * fth_phys_width(v->type),
-			       v->data, rows, n);
-		return;
-	}
-	for (unsigned i = 0; i < n; i++)
-		((int64_t *)w->values[slot])[w->count + i] = (int64_t)fth_vec_int(v, rows[i]);
+	g->frame.vecs[slot] = (struct fth_vec){.type = v->type < FTH_I128 ? FTH_I64 : v->type,
+					       .data = g->values[slot],
+					       .nulls = g->nulls[slot],
+					       .dict = v->dict};
+	gathered_copy(g, slot, v, rows, n);
 }
 
 static int run_waiting(struct runner *r, unsigned at)
 {
 	struct waiting *w = r->steps[at].waiting;
-	unsigned n = w->count;
+	unsigned n = w->rows.count;
 
 	if (n == 0)
 		return 0;
-	fth_sel_all(&w->frame.sel, n);
-	w->count = 0;
-	return runner_steps(r, &w->frame, at);
+	fth_sel_all(&w->rows.frame.sel, n);
+	w->rows.count = 0;
+	return runner_steps(r, &w->rows.frame, at);
 }
 
 int wait_rows(struct runner *r, struct frame *f, unsigned at)
@@ -261,7 +217,7 @@ int wait_rows(struct runner *r, struct frame *f, unsigned at)
 	const bool *carried;
 	int rc = 0;
 
-	if (w == NULL || f == &w->frame)
+	if (w == NULL || f == &w->rows.frame)
 		return 0;
 	carried = w->slots;
 	for (unsigned i = 0; i < r->task->slot_count && rc == 0; i++)
@@ -270,18 +226,18 @@ int wait_rows(struct runner *r, struct frame *f, unsigned at)
 	for (unsigned i = 0; i < r->task->slot_count && rc == 0; i++)
 		possible = possible && (!carried[i] || !f->have[i] ||
 					can_wait(w, &r->task->slots[i], &f->vecs[i], i));
-	if (rc == 0 && (!possible || w->count + f->sel.count > FTH_BATCH))
+	if (rc == 0 && (!possible || w->rows.count + f->sel.count > FTH_BATCH))
 		rc = run_waiting(r, at);
 	if (rc < 0 || !possible)
 		return rc;
 	rows = fth_sel_rows(&f->sel);
-	memset(w->frame.have, 0, r->task->slot_count);
+	memset(w->rows.frame.have, 0, r->task->slot_count);
 	for (unsigned i = 0; i < r->task->slot_count; i++)
 		if (carried[i] && f->have[i]) {
-			copy_slot(w, &f->vecs[i], i, rows, f->sel.count);
-			w->frame.have[i] = true;
+			copy_slot(&w->rows, &f->vecs[i], i, rows, f->sel.count);
+			w->rows.frame.have[i] = true;
 		}
-	w->count += f->sel.count;
+	w->rows.count += f->sel.count;
 	return 1;
 }
 

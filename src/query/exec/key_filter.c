@@ -11,7 +11,7 @@
  *  - The bitmap holds a bit for every key of a gathered row; one bit may stand for several keys, so that
  *    it stays small. Rows of nested tasks without their bit have a key that nobody looks up.
  */
-#include "query/exec/runner.h"
+#include "query/exec/gathered_rows.h"
 
 #include "query/vec/kern/kern.h"
 
@@ -26,10 +26,7 @@ struct sieve {
 	unsigned parent_column, slot; /* whose keys they are */
 	unsigned useless;
 	bool full; /* more rows are left than there is room for, or they cannot be gathered */
-	unsigned count;
-	struct frame frame;
-	void **values;	  /* by slot */
-	uint64_t **nulls; /* likewise */
+	struct gathered_rows rows;
 	int64_t min;
 	unsigned shift; /* keys for each bit */
 	uint64_t last;	/* bit */
@@ -75,26 +72,14 @@ static uint32_t carried_slot(const struct runner *r, unsigned column, unsigned s
 
 static int alloc_sieve(struct runner *r, unsigned end)
 {
-	unsigned slots = r->task->slot_count;
 	struct sieve *s = fth_qmem_alloc(r->mem, sizeof(*s));
 
 	r->sieve = s;
-	if (s == NULL)
+	if (!s)
 		return -ENOMEM;
 	s->end = end;
 	s->useless = 0;
-	s->values = fth_arena_alloc(&r->arena, slots * sizeof(void *) + 1, 16);
-	s->nulls = fth_arena_alloc(&r->arena, slots * sizeof(uint64_t *) + 1, 16);
-	s->frame.vecs = fth_arena_alloc(&r->arena, slots * sizeof(*s->frame.vecs) + 1, 16);
-	s->frame.have = fth_arena_alloc(&r->arena, slots + 1, 1);
-	if (s->values != NULL)
-		memset(s->values, 0, slots * sizeof(void *));
-	if (s->nulls != NULL)
-		memset(s->nulls, 0, slots * sizeof(uint64_t *));
-	return s->values == NULL || s->nulls == NULL || s->frame.vecs == NULL ||
-			       s->frame.have == NULL
-		       ? -ENOMEM
-		       : 0;
+	return gathered_init(&s->rows, r);
 }
 
 int sieve_open(struct runner *r)
@@ -113,9 +98,9 @@ int sieve_open(struct runner *r)
 	for (unsigned i = 0; i < r->task->slot_count && rc == 0; i++) {
 		if (!r->steps[end - 1].carried[i])
 			continue;
-		r->sieve->values[i] = fth_qmem_alloc(r->mem, FTH_BATCH * 16);
-		r->sieve->nulls[i] = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
-		rc = r->sieve->values[i] == NULL || r->sieve->nulls[i] == NULL ? -ENOMEM : 0;
+		r->sieve->rows.values[i] = fth_qmem_alloc(r->mem, FTH_BATCH * 16);
+		r->sieve->rows.nulls[i] = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
+		rc = r->sieve->rows.values[i] && r->sieve->rows.nulls[i] ? 0 : -ENOMEM;
 	}
 	if (rc < 0)
 		return rc;
@@ -127,13 +112,14 @@ int sieve_open(struct runner *r)
 void sieve_close(struct runner *r)
 {
 	struct sieve *s = r->sieve;
+	struct gathered_rows *g;
 
-	if (s == NULL)
+	if (!s)
 		return;
-	for (unsigned i = 0; i < r->task->slot_count && s->values != NULL && s->nulls != NULL;
-	     i++) {
-		fth_qmem_free(r->mem, s->values[i], FTH_BATCH * 16);
-		fth_qmem_free(r->mem, s->nulls[i], FTH_BATCH / 8);
+	g = &s->rows;
+	for (unsigned i = 0; i < r->task->slot_count && g->values && g->nulls; i++) {
+		fth_qmem_free(r->mem, g->values[i], FTH_BATCH * 16);
+		fth_qmem_free(r->mem, g->nulls[i], FTH_BATCH / 8);
 	}
 	fth_qmem_free(r->mem, s, sizeof(*s));
 	r->sieve = NULL;
@@ -141,44 +127,27 @@ void sieve_close(struct runner *r)
 
 /* ---- gathering ---- */
 
-static void gather_bits(uint64_t *to, unsigned at, const uint64_t *from, const uint16_t *rows,
-			unsigned n)
-{
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t bit = from != NULL && fth_bit(from, rows[i]);
-
-		to[(at + i) / 64] &= ~((uint64_t)1 << (at + i) % 64);
-		to[(at + i) / 64] |= bit << (at + i) % 64;
-	}
-}
-
 /* Behind the rows that are there. Returns false for a vector that is of another kind than theirs. */
 static bool gather_slot(struct runner *r, unsigned slot, const uint16_t *rows, unsigned n)
 {
-	struct sieve *s = r->sieve;
+	struct gathered_rows *g = &r->sieve->rows;
 	const struct fth_vec *from = &r->frame.vecs[slot];
-	struct fth_vec *to = &s->frame.vecs[slot];
+	struct fth_vec *to = &g->frame.vecs[slot];
 
 	if (from->type == FTH_STR)
 		return false; /* its bytes go with the batch */
-	if (!s->frame.have[slot]) {
+	if (!g->frame.have[slot]) {
 		*to = *from;
-		to->data = s->values[slot];
+		to->data = g->values[slot];
 		to->nulls = NULL;
-		s->frame.have[slot] = true;
-		gather_bits(s->nulls[slot], 0, NULL, rows, s->count);
+		g->frame.have[slot] = true;
+		gathered_clear_nulls(g, slot);
 	}
 	if (to->type != from->type || to->base != from->base || to->dict != from->dict)
 		return false;
-	if (from->type == FTH_BITS)
-		gather_bits(s->values[slot], s->count, from->data, rows, n);
-	else
-		fth_vec_gather(from->type,
-			       (char *)s->values[slot] + s->count * fth_phys_width(from->type),
-			       from->data, rows, n);
-	gather_bits(s->nulls[slot], s->count, from->nulls, rows, n);
-	if (from->nulls != NULL)
-		to->nulls = s->nulls[slot];
+	gathered_copy(g, slot, from, rows, n);
+	if (from->nulls)
+		to->nulls = g->nulls[slot];
 	return true;
 }
 
@@ -196,7 +165,7 @@ static int gather_rows(struct runner *r)
 		if (rc == 0 && !gather_slot(r, i, rows, n))
 			s->full = true;
 	}
-	s->count += n;
+	s->rows.count += n;
 	return rc;
 }
 
@@ -207,9 +176,9 @@ bool sieve_wanted(const struct runner *r)
 
 void sieve_begin(struct runner *r)
 {
-	r->sieve->count = 0;
+	r->sieve->rows.count = 0;
 	r->sieve->full = false;
-	memset(r->sieve->frame.have, 0, r->task->slot_count);
+	memset(r->sieve->rows.frame.have, 0, r->task->slot_count);
 }
 
 int sieve_batch(struct runner *r)
@@ -219,7 +188,7 @@ int sieve_batch(struct runner *r)
 
 	if (rc < 0 || s->full || r->frame.sel.count == 0)
 		return rc;
-	if (s->count + r->frame.sel.count > FTH_BATCH) {
+	if (s->rows.count + r->frame.sel.count > FTH_BATCH) {
 		s->full = true;
 		return 0;
 	}
@@ -239,8 +208,8 @@ static void set_bits(struct runner *r)
 		s->shift++;
 	s->last = span >> s->shift;
 	memset(s->bits, 0, (s->last / 64 + 1) * sizeof(uint64_t));
-	fth_vec_to_i64(s->keys, &s->frame.vecs[s->slot], s->count);
-	for (unsigned i = 0; i < s->count; i++) {
+	fth_vec_to_i64(s->keys, &s->rows.frame.vecs[s->slot], s->rows.count);
+	for (unsigned i = 0; i < s->rows.count; i++) {
 		uint64_t at = ((uint64_t)s->keys[i] - (uint64_t)s->min) >> s->shift;
 
 		s->bits[at / 64] |= (uint64_t)1 << at % 64;
@@ -254,20 +223,20 @@ bool sieve_end(struct runner *r)
 	s->useless = s->full ? s->useless + 1 : 0;
 	if (s->full)
 		return false;
-	if (s->count > 0)
+	if (s->rows.count > 0)
 		set_bits(r);
 	return true;
 }
 
 unsigned sieve_count(const struct runner *r)
 {
-	return r->sieve->count;
+	return r->sieve->rows.count;
 }
 
 int sieve_run(struct runner *r)
 {
-	fth_sel_all(&r->sieve->frame.sel, r->sieve->count);
-	return runner_steps(r, &r->sieve->frame, r->sieve->end);
+	fth_sel_all(&r->sieve->rows.frame.sel, r->sieve->rows.count);
+	return runner_steps(r, &r->sieve->rows.frame, r->sieve->end);
 }
 
 /* ---- in the nested task ---- */

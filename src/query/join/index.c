@@ -74,11 +74,6 @@ double index_parts(const struct index *x)
 	return ceil(((double)x->numbering.last + 1) / ((double)(x->to - x->from) + 1));
 }
 
-uint64_t index_rows(const struct index *x)
-{
-	return x->rows;
-}
-
 unsigned index_key_count(const struct index *x)
 {
 	return x->spec.key_count;

@@ -48,7 +48,6 @@ uint64_t index_from(const struct index *index);
 uint64_t index_to(const struct index *index);
 /* As many parts of this one's size have all numbers, about; 1: it is no part. Accepts NULL: 1. */
 double index_parts(const struct index *index);
-uint64_t index_rows(const struct index *index);
 unsigned index_key_count(const struct index *index);
 /* Whether a key in [lo, hi] may be there; true for structures with several keys or other types than integers. */
 bool index_meets(const struct index *index, int64_t lo, int64_t hi);

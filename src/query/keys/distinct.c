@@ -22,16 +22,6 @@ static bool is_full(uint64_t count, uint64_t slots)
 	return count * 4 > slots * 3;
 }
 
-uint64_t fth_distinct_bound(unsigned bits, uint64_t count)
-{
-	uint64_t slots = FIRST_SLOTS;
-
-	while (is_full(count, slots))
-		slots *= 2;
-	/* The smaller table is there while the larger one is filled. */
-	return fth_qmem_cost(slots * width_for(bits)) + fth_qmem_cost(slots / 2 * width_for(bits));
-}
-
 int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bits)
 {
 	*d = (struct fth_distinct){.mem = mem, .width = width_for(bits), .slots = FIRST_SLOTS};

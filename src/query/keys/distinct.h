@@ -18,9 +18,6 @@ struct fth_distinct {
 	bool zero;   /* the number whose successor is 0 is there */
 };
 
-/* The bytes of a set with `count` numbers of `bits` bits. */
-uint64_t fth_distinct_bound(unsigned bits, uint64_t count);
-
 /* Numbers of up to `bits` bits are expected. Returns 0 or -ENOMEM. */
 int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bits);
 void fth_distinct_release(struct fth_distinct *d);

@@ -20,26 +20,6 @@ static size_t key_width(const struct fth_groups *g)
 	return g->form == FTH_KEY_64 ? 8 : 16;
 }
 
-uint64_t fth_groups_bound(const struct fth_key *key, uint64_t groups)
-{
-	uint64_t room = FIRST_ROOM, width = key->form == FTH_KEY_64 ? 8 : 16, slots;
-
-	while (room < groups)
-		room *= 2;
-	if (room > (uint64_t)1 << 30)
-		return UINT64_MAX;
-	slots = 2 * room;
-	/* An array over the domain is at most twice as large as the table in whose place it comes. */
-	if (key->form == FTH_KEY_64 && key->bits < 32) {
-		uint64_t domain = (uint64_t)1 << key->bits;
-
-		if (domain <= FTH_GROUP_DIRECT || domain <= 2 * slots)
-			slots = domain;
-	}
-	return fth_qmem_cost(room * width) + fth_qmem_cost(slots * 4) +
-	       (key->form == FTH_KEY_BYTES ? fth_qmem_cost(room * 8) : 0);
-}
-
 static int alloc_table(struct fth_groups *g)
 {
 	g->slots = g->direct ? (uint32_t)g->domain : 2 * FIRST_ROOM;
@@ -398,14 +378,5 @@ int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const ui
 		if (left)
 			fth_bit_set(left, (unsigned)i);
 	}
-	return rc;
-}
-
-int fth_groups_merge(struct fth_groups *g, const struct fth_groups *other, uint32_t *numbers)
-{
-	int rc = 0;
-
-	for (uint32_t i = 0; i < other->count && rc == 0; i++)
-		rc = find_one(g, other->keys, i, &numbers[i]);
 	return rc;
 }

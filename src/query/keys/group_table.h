@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Group tables: from key to group number, 0, 1, 2, ... in the order in which keys come. States of aggregates
- * are arrays indexed by group number. A table belongs to one thread; partial ones are merged.
+ * are arrays indexed by group number. A table belongs to one thread.
  *
  *	direct	an array over the domain of a 64-bit key, for small domains
  *	64, 128	hash tables of packed keys
@@ -35,9 +35,6 @@ struct fth_groups {
 	struct fth_arena bytes;
 };
 
-/* The memory of a table with `groups` groups, without the bytes of encoded keys. */
-uint64_t fth_groups_bound(const struct fth_key *key, uint64_t groups);
-
 int fth_groups_init(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key);
 /* Never a direct array. */
 int fth_groups_init_hashed(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key);
@@ -61,9 +58,6 @@ int fth_groups_reserve_append(struct fth_groups *g, uint32_t more);
 int fth_groups_enter(struct fth_groups *g);
 /* Forget the groups and keep the memory. */
 void fth_groups_clear(struct fth_groups *g);
-
-/* Group numbers here of the groups of `other`; numbers[i] is that of its group i. */
-int fth_groups_merge(struct fth_groups *g, const struct fth_groups *other, uint32_t *numbers);
 
 static inline fth_u128 fth_groups_key(const struct fth_groups *g, uint32_t group)
 {

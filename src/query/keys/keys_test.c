@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Key sets, packed arrays, maps, composite keys, groups and runs against simple models, and built by threads. */
+/* Key sets, composite keys, tables of groups and sets of numbers against simple models. */
 #include "fth_test.h"
 
 #include "query/keys/distinct.h"
 #include "query/keys/group_table.h"
-#include "query/keys/multimap.h"
-#include "query/keys/runs.h"
+#include "query/keys/keyset.h"
 
 #include "fathom/base/rng.h"
 
@@ -51,9 +50,9 @@ static void a_key_set_knows_members_and_ranks(void **state)
 	for (unsigned round = 0; round < 40; round++) {
 		int64_t min = mins[round % 4], max = min + 1 + (int64_t)fth_rng_below(&rng, 4999);
 		unsigned span = (unsigned)(max - min) + 1, rank = 0, n = 1000;
-		uint64_t rows[16], hits[16], again[16] = {0}, outside = 0, at = 0;
+		uint64_t rows[16], hits[16], again[16] = {0}, outside = 0;
 		bool *model = calloc(span, 1);
-		int64_t keys[1000], listed[100];
+		int64_t keys[1000];
 		uint32_t ranks[1000];
 		struct fth_keyset s;
 
@@ -94,273 +93,66 @@ static void a_key_set_knows_members_and_ranks(void **state)
 			if (fth_bit(hits, i))
 				assert_int_equal(ranks[i], fth_keyset_rank(&s, keys[i]));
 		}
-		rank = 0;
-		for (unsigned got; (got = fth_keyset_next(&s, &at, listed, 100)) > 0;)
-			for (unsigned i = 0; i < got; i++)
-				assert_int_equal(fth_keyset_rank(&s, listed[i]), rank++);
-		assert_int_equal(rank, s.count);
 		fth_keyset_release(&s);
 		free(model);
 	}
 	assert_true(fth_keyset_bound(INT64_MIN, INT64_MAX, true) == UINT64_MAX);
 }
 
-static void packed_values_are_those_put_there(void **state)
-{
-	struct fth_rng rng = {2};
-
-	(void)state;
-	for (unsigned width = 0; width <= 64; width++) {
-		uint64_t span = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
-		int64_t min = (int64_t)(fth_rng_next(&rng) & ~span),
-			max = (int64_t)((uint64_t)min + span);
-		int64_t values[500], got[500];
-		uint64_t rows[8];
-		uint32_t slots[500];
-		struct fth_packed p;
-
-		assert_int_equal(fth_packed_width(min, max), width);
-		assert_ok(fth_packed_init(&p, mem, 500, min, max));
-		assert_true(fth_qmem_used(mem) <= fth_packed_bound(500, min, max));
-		for (unsigned i = 0; i < 500; i++) {
-			slots[i] = (i * 7) % 500;
-			values[i] = (int64_t)((uint64_t)min + (fth_rng_next(&rng) & span));
-		}
-		fth_bits_fill(rows, 500);
-		fth_packed_scatter(&p, slots, values, 500, rows);
-		fth_packed_gather(&p, slots, 500, rows, got);
-		assert_memory_equal(got, values, sizeof(values));
-		for (unsigned i = 0; i < 500; i++)
-			assert_true(fth_packed_get(&p, slots[i]) == values[i]);
-		fth_packed_release(&p);
-	}
-}
-
-/* ---- maps ---- */
-
-static int64_t key_number(uint64_t i, const struct fth_map_facts *f, enum fth_map_kind kind)
-{
-	if (kind == FTH_MAP_HASH)
-		return i == 0 ? 0 : (int64_t)fth_mix64(i);
-	return f->min + (int64_t)(i * 3);
-}
-
-static void a_map_finds_its_keys_and_payload(void **state)
-{
-	struct fth_map_facts facts = {
-		.count = 5000, .min = -7000, .max = 20000, .payload_bits = 13};
-	struct fth_rng rng = {3};
-
-	(void)state;
-	for (unsigned kind = 0; kind < FTH_MAP_KINDS; kind++) {
-		struct fth_map m;
-		struct fth_packed payload;
-		uint64_t rows[FTH_BATCH_WORDS], hits[FTH_BATCH_WORDS];
-		static int64_t keys[FTH_BATCH], values[FTH_BATCH];
-		static uint32_t slots[FTH_BATCH];
-
-		assert_ok(fth_map_init(&m, mem, kind, &facts));
-		assert_ok(fth_packed_init(&payload, mem, m.slots, 0, 8191));
-		for (unsigned pass = 0; pass < 2; pass++) {
-			for (uint64_t first = 0; first < 5000; first += 1000) {
-				for (unsigned i = 0; i < 1000; i++) {
-					keys[i] = key_number(first + i, &facts, kind);
-					values[i] = (int64_t)(first + i);
-				}
-				fth_bits_fill(rows, 1000);
-				if (pass == 0) {
-					assert_ok(fth_map_add(&m, keys, 1000, rows));
-					continue;
-				}
-				fth_map_find(&m, keys, 1000, rows, hits, slots);
-				assert_memory_equal(hits, rows, fth_bits_words(1000) * 8);
-				fth_packed_scatter(&payload, slots, values, 1000, hits);
-			}
-			if (pass == 0)
-				assert_ok(fth_map_seal(&m, true));
-		}
-		assert_int_equal(fth_map_count(&m), 5000);
-		assert_true(fth_qmem_used(mem) <= fth_map_cost(kind, &facts).bytes);
-		for (unsigned i = 0; i < FTH_BATCH; i++) { /* half of them strangers */
-			uint64_t number = fth_rng_below(&rng, 10000);
-
-			values[i] = (int64_t)number;
-			keys[i] = number < 5000 ? key_number(number, &facts, kind)
-						: -8000 - (int64_t)number;
-		}
-		random_rows(&rng, FTH_BATCH, rows);
-		fth_map_find(&m, keys, FTH_BATCH, rows, hits, slots);
-		for (unsigned i = 0; i < FTH_BATCH; i++) {
-			assert_int_equal(fth_bit(hits, i), fth_bit(rows, i) && values[i] < 5000);
-			if (fth_bit(hits, i))
-				assert_true(fth_packed_get(&payload, slots[i]) == values[i]);
-		}
-		fth_map_probe(&m, keys, FTH_BATCH, rows, rows);
-		assert_memory_equal(rows, hits, sizeof(hits));
-		fth_packed_release(&payload);
-		fth_map_release(&m);
-	}
-}
-
-static void a_map_refuses_what_it_was_not_made_for(void **state)
-{
-	struct fth_map_facts facts = {.count = 2, .min = 0, .max = 99};
-	int64_t keys[3] = {1, 2, 3}, outside[1] = {100}, twice[2] = {5, 5};
-	uint64_t three = 7, one = 1, two = 3;
-	struct fth_map m;
-
-	(void)state;
-	assert_ok(fth_map_init(&m, mem, FTH_MAP_HASH, &facts));
-	assert_int_equal(fth_map_add(&m, keys, 3, &three), -ENOSPC);
-	fth_map_release(&m);
-	assert_ok(fth_map_init(&m, mem, FTH_MAP_RANKED, &facts));
-	assert_int_equal(fth_map_add(&m, outside, 1, &one), -ERANGE);
-	assert_ok(fth_map_add(&m, twice, 2, &two));
-	assert_int_equal(fth_map_seal(&m, true), -EEXIST);
-	assert_ok(fth_map_seal(&m, false));
-	fth_map_release(&m);
-}
-
-static void the_choice_follows_count_range_and_memory(void **state)
-{
-	struct fth_map_facts dense = {1000000, 1, 1000000, 20}, holes = {1000000, 1, 60000000, 20};
-	struct fth_map_facts sparse = {1000, INT64_MIN, INT64_MAX, 20};
-	struct fth_map_choice c;
-
-	(void)state;
-	c = fth_map_choose(&dense, 64 << 20);
-	assert_int_equal(c.kind, FTH_MAP_DENSE);
-	assert_true(c.bytes < 3 << 20);
-	c = fth_map_choose(&holes, 64 << 20);
-	assert_int_equal(c.kind, FTH_MAP_RANKED);
-	assert_true(c.bytes < 12 << 20 && c.slots == 1000000);
-	assert_int_equal(fth_map_choose(&sparse, 64 << 20).kind, FTH_MAP_HASH);
-	c = fth_map_choose(&holes, 1 << 20);
-	assert_true(c.bytes > 1 << 20);
-}
-
-/* ---- threads ---- */
-
-struct build {
-	struct fth_map *map;
-	struct fth_multimap *multi;
-	struct fth_packed *payload;
-	struct fth_map_facts facts;
-	enum fth_map_kind kind;
-	unsigned thread, step;
-};
-
-#define THREADS 4
+#define THREADS 4u
 #define SHARE	4000u
 
-static void *build_share(void *arg)
+struct adder {
+	struct fth_keyset *set;
+	unsigned thread;
+};
+
+/* Every second number of the range, each by two threads. */
+static int64_t number_of(unsigned thread, unsigned i)
 {
-	struct build *b = arg;
-	int64_t keys[500], values[500];
-	uint32_t slots[500], numbers[500];
-	uint64_t rows[8], hits[8];
+	return -5 + 2 * (int64_t)(i * (THREADS / 2) + thread % (THREADS / 2));
+}
+
+static void *add_share(void *arg)
+{
+	struct adder *a = arg;
+	uint64_t rows[8], outside = 0;
+	int64_t keys[500];
 
 	fth_bits_fill(rows, 500);
 	for (unsigned first = 0; first < SHARE; first += 500) {
-		for (unsigned i = 0; i < 500; i++) {
-			uint64_t number = (first + i) * THREADS + b->thread;
-
-			if (b->multi) /* four threads have values for each key */
-				number = first + i;
-			keys[i] = key_number(number, &b->facts, b->kind);
-			values[i] = (int64_t)number;
-			numbers[i] = (uint32_t)(number * THREADS + b->thread);
-		}
-		if (b->step == 0) {
-			assert_int_equal(fth_map_add(b->map, keys, 500, rows), 0);
-		} else if (b->step == 1 && b->payload) {
-			fth_map_find(b->map, keys, 500, rows, hits, slots);
-			fth_packed_scatter(b->payload, slots, values, 500, hits);
-		} else if (b->step == 1) {
-			fth_multimap_count(b->multi, keys, 500, rows);
-		} else {
-			fth_multimap_put(b->multi, keys, numbers, 500, rows);
-		}
+		for (unsigned i = 0; i < 500; i++)
+			keys[i] = number_of(a->thread, first + i);
+		fth_keyset_add(a->set, keys, 500, rows, &outside, NULL);
 	}
+	assert_int_equal(outside, 0);
 	return NULL;
 }
 
-static void run_step(const struct build *proto, unsigned step)
+static void threads_fill_a_key_set_together(void **state)
 {
-	struct build all[THREADS];
+	int64_t last = number_of(THREADS / 2 - 1, SHARE - 1);
+	struct adder adders[THREADS];
 	pthread_t threads[THREADS];
+	struct fth_keyset s;
+	uint32_t rank = 0;
 
+	(void)state;
+	assert_ok(fth_keyset_init(&s, mem, -5, last));
 	for (unsigned t = 0; t < THREADS; t++) {
-		all[t] = *proto;
-		all[t].thread = t;
-		all[t].step = step;
-		assert_int_equal(pthread_create(&threads[t], NULL, build_share, &all[t]), 0);
+		adders[t] = (struct adder){&s, t};
+		assert_int_equal(pthread_create(&threads[t], NULL, add_share, &adders[t]), 0);
 	}
 	for (unsigned t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
-}
-
-static void threads_build_a_map_together(void **state)
-{
-	(void)state;
-	for (unsigned kind = 0; kind < FTH_MAP_KINDS; kind++) {
-		struct fth_map_facts facts = {THREADS * SHARE, -5, 3 * THREADS * SHARE, 14};
-		struct fth_packed payload;
-		struct fth_map m;
-		struct build proto = {.map = &m, .payload = &payload, .facts = facts, .kind = kind};
-
-		assert_ok(fth_map_init(&m, mem, kind, &facts));
-		assert_ok(fth_packed_init(&payload, mem, m.slots, 0, 16383));
-		run_step(&proto, 0);
-		assert_ok(fth_map_seal(&m, true));
-		run_step(&proto, 1);
-		assert_int_equal(fth_map_count(&m), THREADS * SHARE);
-		for (uint64_t i = 0; i < THREADS * SHARE; i++) {
-			int64_t key = key_number(i, &facts, kind);
-			uint64_t one = 1, hit;
-			uint32_t slot;
-
-			fth_map_find(&m, &key, 1, &one, &hit, &slot);
-			assert_true(hit == 1 && fth_packed_get(&payload, slot) == (int64_t)i);
-		}
-		fth_packed_release(&payload);
-		fth_map_release(&m);
+	assert_ok(fth_keyset_seal(&s));
+	assert_int_equal(s.count, THREADS / 2 * SHARE);
+	for (int64_t key = -5; key <= last; key++) {
+		assert_int_equal(fth_keyset_has(&s, key), (key + 5) % 2 == 0);
+		assert_int_equal(fth_keyset_rank(&s, key), rank);
+		rank += fth_keyset_has(&s, key);
 	}
-}
-
-static void threads_build_a_multimap_together(void **state)
-{
-	(void)state;
-	for (unsigned kind = 0; kind < FTH_MAP_KINDS; kind++) {
-		struct fth_map_facts facts = {SHARE, -5, 3 * SHARE, 0};
-		struct fth_multimap m;
-		struct build proto = {.map = &m.map, .multi = &m, .facts = facts, .kind = kind};
-
-		assert_ok(fth_multimap_init(&m, mem, kind, &facts));
-		run_step(&proto, 0);
-		assert_ok(fth_multimap_seal_keys(&m));
-		run_step(&proto, 1);
-		assert_ok(fth_multimap_seal_counts(&m));
-		run_step(&proto, 2);
-		assert_int_equal(m.rows, THREADS * SHARE);
-		assert_true(fth_qmem_used(mem) <= fth_multimap_bound(kind, &facts, m.rows));
-		for (uint64_t i = 0; i < SHARE; i++) {
-			int64_t key = key_number(i, &facts, kind);
-			uint64_t one = 1, hit, seen = 0;
-			const uint32_t *values;
-			uint32_t slot;
-
-			fth_map_find(&m.map, &key, 1, &one, &hit, &slot);
-			assert_int_equal(hit, 1);
-			assert_int_equal(fth_multimap_values(&m, slot, &values), THREADS);
-			for (unsigned t = 0; t < THREADS; t++) {
-				assert_int_equal(values[t] / THREADS, i);
-				seen |= (uint64_t)1 << values[t] % THREADS;
-			}
-			assert_int_equal(seen, 15);
-		}
-		fth_multimap_release(&m);
-	}
+	fth_keyset_release(&s);
 }
 
 /* ---- composite keys and groups ---- */
@@ -431,17 +223,16 @@ static void composite_keys_come_apart_again(void **state)
 	}
 }
 
-/* Numbers in the order of first appearance, found again, and merged. */
+/* Numbers in the order of first appearance, and found again. */
 static void check_groups(const struct fth_key *k, const void *keys, const unsigned *number,
 			 unsigned n, unsigned distinct)
 {
 	uint64_t rows[FTH_BATCH_WORDS], left[FTH_BATCH_WORDS];
-	static uint32_t groups[FTH_BATCH], of_number[FTH_BATCH], numbers[FTH_BATCH];
-	struct fth_groups g, other;
+	static uint32_t groups[FTH_BATCH], of_number[FTH_BATCH];
+	struct fth_groups g;
 
 	memset(of_number, 0xff, sizeof(of_number));
 	assert_ok(fth_groups_init(&g, mem, k));
-	assert_ok(fth_groups_init(&other, mem, k));
 	fth_bits_fill(rows, n);
 	for (unsigned pass = 0; pass < 2; pass++) {
 		assert_ok(fth_groups_find(&g, keys, n, rows, groups, left));
@@ -455,16 +246,7 @@ static void check_groups(const struct fth_key *k, const void *keys, const unsign
 	if (k->form == FTH_KEY_64)
 		for (unsigned i = 0; i < n; i++)
 			assert_true(fth_groups_key(&g, groups[i]) == ((const uint64_t *)keys)[i]);
-	memset(rows, 0x55, sizeof(rows));
-	for (unsigned w = fth_bits_words(n); w-- > n / 64;)
-		rows[w] &= ((uint64_t)1 << n % 64) - 1;
-	assert_ok(fth_groups_find(&other, keys, n, rows, numbers, NULL));
-	assert_ok(fth_groups_merge(&other, &g, numbers));
-	assert_int_equal(other.count, distinct);
-	assert_ok(fth_groups_merge(&g, &other, numbers));
-	assert_int_equal(g.count, distinct);
 	fth_groups_release(&g);
-	fth_groups_release(&other);
 }
 
 static void groups_are_numbered_as_they_come(void **state)
@@ -520,7 +302,7 @@ static void groups_report_what_did_not_fit(void **state)
 	assert_ok(fth_groups_init(&g, small, &k64));
 	assert_int_equal(fth_groups_find(&g, keys, FTH_BATCH, rows, groups, left), -ENOMEM);
 	assert_true(g.count >= 256 && g.count < FTH_BATCH);
-	assert_true(fth_groups_bound(&k64, g.count) <= 16384);
+	assert_true(fth_qmem_used(small) <= 16384);
 	assert_int_equal(fth_bits_count(left, FTH_BATCH), FTH_BATCH - g.count);
 	for (unsigned i = 0; i < FTH_BATCH; i++)
 		if (!fth_bit(left, i))
@@ -553,7 +335,6 @@ static void groups_become_direct(void **state)
 				assert_int_equal(groups[i], batch * FTH_BATCH + i);
 		}
 		assert_true(g.direct);
-		assert_true(fth_groups_bound(&key, g.count) >= 4u << 17);
 		assert_ok(fth_groups_init_hashed(&other, mem, &key));
 		for (unsigned batch = 0; batch < 16; batch++) {
 			assert_ok(fth_groups_reserve_append(&other, FTH_BATCH));
@@ -605,24 +386,6 @@ static void every_failing_charge_leaves_a_good_table(void **state)
 		}
 		assert_int_equal(fth_qmem_used(mem), 0);
 	}
-}
-
-static void runs_go_on_over_batches(void **state)
-{
-	int64_t first[6] = {5, 5, 7, 7, 8, 9}, second[3] = {9, 9, 2}, keys[6];
-	uint64_t some = 0x37, all = 7, none = 0; /* without the 7 and the 8 between */
-	struct fth_runs r = {0};
-	uint32_t runs[6];
-	bool continues;
-
-	(void)state;
-	assert_int_equal(fth_runs_next(&r, first, 6, &some, runs, keys, &continues), 4);
-	assert_false(continues);
-	assert_true(keys[0] == 5 && keys[1] == 7 && keys[2] == 8 && keys[3] == 9);
-	assert_true(runs[0] == 0 && runs[1] == 0 && runs[2] == 1 && runs[4] == 2 && runs[5] == 3);
-	assert_int_equal(fth_runs_next(&r, second, 3, &none, runs, keys, &continues), 0);
-	assert_int_equal(fth_runs_next(&r, second, 3, &all, runs, keys, &continues), 2);
-	assert_true(continues && runs[0] == 0 && runs[1] == 0 && runs[2] == 1);
 }
 
 /* ---- distinct numbers ---- */
@@ -685,19 +448,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_key_set_knows_members_and_ranks),
-		cmocka_unit_test(packed_values_are_those_put_there),
-		cmocka_unit_test(a_map_finds_its_keys_and_payload),
-		cmocka_unit_test(a_map_refuses_what_it_was_not_made_for),
-		cmocka_unit_test(the_choice_follows_count_range_and_memory),
-		cmocka_unit_test(threads_build_a_map_together),
-		cmocka_unit_test(threads_build_a_multimap_together),
+		cmocka_unit_test(threads_fill_a_key_set_together),
 		cmocka_unit_test(composite_keys_come_apart_again),
 		cmocka_unit_test(groups_are_numbered_as_they_come),
 		cmocka_unit_test(groups_report_what_did_not_fit),
 		cmocka_unit_test(groups_become_direct),
 		cmocka_unit_test(every_failing_charge_leaves_a_good_table),
 		cmocka_unit_test(a_set_tells_which_numbers_are_new),
-		cmocka_unit_test(runs_go_on_over_batches),
 	};
 	return cmocka_run_group_tests(tests, open_mem, close_mem);
 }

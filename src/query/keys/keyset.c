@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Key sets as bitmaps with rank. Beside it: packed.c arrays of packed values, hash.c a hash table of keys that
- * threads fill together, map.c from key to slot by whichever structure fits, multimap.c from key to rows,
- * key.c several columns as one key, group.c group numbers, runs.c groups of clustered keys, sort.c, topk.c and
- * spill.c.
+ * Key sets as bitmaps with rank. Beside it: composite_key.c several columns as one key, group_table.c
+ * numbers of groups, distinct.c sets of wide numbers.
  */
 #include "query/keys/keyset.h"
 #include "query/keys/bit_rows.h"
@@ -77,12 +75,6 @@ void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const
 	}
 }
 
-void fth_keyset_merge(struct fth_keyset *s, const struct fth_keyset *other)
-{
-	for (uint64_t w = 0; w < words_of(s->min, s->max); w++)
-		s->bits[w] |= other->bits[w];
-}
-
 /* How many bits a kernel can count at once. */
 #define COUNT_WORDS ((uint64_t)1 << 20)
 
@@ -144,22 +136,4 @@ void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned 
 		      const uint64_t *hits, uint32_t *ranks)
 {
 	fth_kern()->ranks(s->bits, s->before, s->min, keys, n, hits, ranks);
-}
-
-unsigned fth_keyset_next(const struct fth_keyset *s, uint64_t *at, int64_t *keys, unsigned max)
-{
-	unsigned n = 0;
-
-	while (n < max && *at < s->nbits) {
-		uint64_t w = s->bits[*at / 64] >> *at % 64;
-
-		if (w == 0) {
-			*at = (*at / 64 + 1) * 64;
-			continue;
-		}
-		*at += (uint64_t)__builtin_ctzll(w);
-		keys[n++] = (int64_t)((uint64_t)s->min + *at);
-		++*at;
-	}
-	return n;
 }

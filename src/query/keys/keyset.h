@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Key sets: a bitmap over [min, max]. After sealing, the rank of a key, its place among the keys in the set,
- * takes constant time: counts per block of 128 bits. Ranks index packed arrays (packed.h).
+ * takes constant time: counts per block of 128 bits. Ranks index records (record_pack.h).
  *
  * Adding is thread-safe. Sealing is one thread's, after all have added; then the set is constant.
  */
@@ -33,8 +33,6 @@ void fth_keyset_release(struct fth_keyset *s);
  */
 void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const uint64_t *rows,
 		    uint64_t *outside, uint64_t *again);
-/* s = s or other; both over the same range. */
-void fth_keyset_merge(struct fth_keyset *s, const struct fth_keyset *other);
 
 /* Make ranks; without, only membership can be asked. Returns 0, -ENOMEM, or -ERANGE above 2^32 keys. */
 int fth_keyset_seal(struct fth_keyset *s);
@@ -66,7 +64,5 @@ void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned 
 /* Ranks of the rows in `hits`, which are in the set. */
 void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned n,
 		      const uint64_t *hits, uint32_t *ranks);
-/* Keys in order: up to max of them from *at on, which starts at 0; returns how many. */
-unsigned fth_keyset_next(const struct fth_keyset *s, uint64_t *at, int64_t *keys, unsigned max);
 
 #endif

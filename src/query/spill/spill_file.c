@@ -50,7 +50,6 @@ struct fth_stream {
 	uint32_t used;
 	uint64_t *blocks;
 	uint32_t count, room;
-	uint64_t records;
 	int error;
 };
 
@@ -68,11 +67,6 @@ struct fth_reader {
 static size_t bitmap_bytes(uint64_t blocks)
 {
 	return (blocks + 63) / 64 * sizeof(uint64_t);
-}
-
-int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out)
-{
-	return fth_spill_open_blocks(mem, dev, FTH_SPILL_BLOCK, out);
 }
 
 int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
@@ -255,12 +249,6 @@ static void give_block(struct fth_spill *s, uint64_t block)
 
 /* ---- writing ---- */
 
-uint64_t fth_stream_bound(const struct fth_spill *spill)
-{
-	return fth_qmem_cost(sizeof(struct fth_stream)) + fth_qmem_cost(spill->block) +
-	       fth_qmem_cost(4096);
-}
-
 int fth_stream_open(struct fth_spill *spill, struct fth_stream **out)
 {
 	struct fth_stream *s = fth_qmem_zalloc(spill->mem, sizeof(*s));
@@ -360,7 +348,6 @@ int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
 	s->error = put_bytes(s, &size, sizeof(size));
 	if (s->error == 0)
 		s->error = put_bytes(s, record, size);
-	s->records += s->error == 0;
 	return s->error;
 }
 
@@ -371,11 +358,6 @@ int fth_stream_finish(struct fth_stream *s)
 	fth_qmem_free(s->spill->mem, s->buffer, s->spill->block);
 	s->buffer = NULL;
 	return s->error;
-}
-
-uint64_t fth_stream_records(const struct fth_stream *s)
-{
-	return s->records;
 }
 
 void fth_stream_drop(struct fth_stream *s)

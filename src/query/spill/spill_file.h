@@ -38,7 +38,6 @@ struct fth_reader;
  * `limit` bytes that is removed at once, with blocks whose size suits the memory that is available, at most 2^19 of
  * them. Returns 0 or a negative errno.
  */
-int fth_spill_open(struct fth_qmem *mem, struct fth_dev *dev, struct fth_spill **out);
 int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
 			  struct fth_spill **out);
 int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
@@ -60,8 +59,7 @@ uint64_t fth_spill_written(struct fth_spill *spill);
 uint32_t fth_spill_block(const struct fth_spill *spill);
 struct fth_qmem *fth_spill_mem(const struct fth_spill *spill);
 
-/* The memory of a stream that is being written, and of a reader. */
-uint64_t fth_stream_bound(const struct fth_spill *spill);
+/* The memory of a reader. */
 uint64_t fth_reader_bound(const struct fth_spill *spill);
 
 int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
@@ -72,7 +70,6 @@ int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
 int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size);
 /* Write what is left and give back the buffer. Nothing can be appended any more. */
 int fth_stream_finish(struct fth_stream *s);
-uint64_t fth_stream_records(const struct fth_stream *s);
 /* Give back its blocks. Accepts NULL. */
 void fth_stream_drop(struct fth_stream *s);
 
