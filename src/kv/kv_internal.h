@@ -3,11 +3,13 @@
  * Inside the cache. README.md says how the parts work together and who may touch what.
  *
  *	open.c			options, opening, closing, statistics
- *	ops/op.c		what each verb does
+ *	ops/op.c		the steps of an operation
+ *	ops/verbs.c		what each verb does to the item
  *	ops/worker.c		operations in flight, reads of the device
  *	ops/flush_all.c		flush_all, and items that are dead
  *	memory/index.c		from a key's hash to an entry
  *	memory/slots.c		items in memory
+ *	memory/visit.c		visiting the items in memory
  *	log/log.c		places in the log, and its buffers
  *	log/writer.c		the thread that writes the log
  *	log/log_restart.c	from a log that has failed to one that works
@@ -29,6 +31,7 @@
 #include "fathom/hd/wait.h"
 #include "fathom/kv.h"
 
+#include "kv/kv_access.h"
 #include "kv/media/format.h"
 
 #include <pthread.h>
@@ -36,13 +39,13 @@
 /* ---- index entries ---- */
 
 /*
- * where: place (44 bits, in units of KV_UNIT) and length (20 bits, likewise: what a read moves);
- * what: tag (40 bits of the key's hash), expiry (8), time of use (12), hot (2), kind (2).
+ * extent: place (44 bits, in units of KV_UNIT) and length (20 bits, likewise: what a read moves);
+ * traits: tag (40 bits of the key's hash), expiry (8), time of use (12), hot (2), kind (2).
  *
  * The tag alone gives both buckets of a key, for any number of buckets.
  */
 struct kv_entry {
-	uint64_t where, what;
+	uint64_t extent, traits;
 };
 _Static_assert(sizeof(struct kv_entry) == 16, "16 bytes for an item");
 
@@ -73,21 +76,21 @@ enum kv_kind { KV_EMPTY, KV_MEMORY, KV_FLASH };
 
 static inline enum kv_kind kv_kind(const struct kv_entry *e)
 {
-	return (enum kv_kind)(e->what & KV_KIND_MASK);
+	return (enum kv_kind)(e->traits & KV_KIND_MASK);
 }
 
 static inline uint64_t kv_place(const struct kv_entry *e)
 {
-	return e->where >> KV_LENGTH_BITS;
+	return e->extent >> KV_LENGTH_BITS;
 }
 
 static inline uint64_t kv_length(const struct kv_entry *e)
 {
-	return (e->where & KV_LENGTH_MASK) * KV_UNIT;
+	return (e->extent & KV_LENGTH_MASK) * KV_UNIT;
 }
 
-/* Where a key is looked for, and what an entry for it says. */
-struct kv_name {
+/* A key as the index knows it: its hash, and where an entry for it may be. */
+struct kv_key_id {
 	uint64_t tag;	    /* in its place in an entry */
 	uint32_t bucket[2]; /* valid while they are locked: the index grows */
 };
@@ -151,7 +154,6 @@ struct kv_buffer {
 	enum kv_buffer_state state;
 	uint64_t number;   /* of the chunk */
 	uint32_t copying;  /* reservations not filled yet */
-	uint32_t readers;  /* gets that copy from it */
 	uint64_t filled;   /* bytes reserved, the header included */
 	uint64_t end;	   /* of the last record in it */
 	uint32_t failures; /* of writes, one after the other */
@@ -273,9 +275,6 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 	fth_stats_add(kv->stats, which, n);
 }
 
-/* Seconds since 1970; they do not jump when the system's clock is set. */
-uint32_t kv_now(void);
-
 /* ---- ops/flush_all.c ---- */
 
 /* It has expired, or a flush_all came after it. */
@@ -306,14 +305,15 @@ void kv_index_expect(struct fth_kv *kv, uint64_t items);
 void kv_index_clear(struct fth_kv *kv);
 void kv_index_release(struct fth_kv *kv);
 /* From what a slot or an entry keeps. */
-void kv_name_of(const struct fth_kv *kv, uint64_t tag, struct kv_name *out);
-void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out);
+void kv_key_id_of(const struct fth_kv *kv, uint64_t tag, struct kv_key_id *out);
+void kv_key_id(const struct fth_kv *kv, const void *key, uint32_t key_length,
+	       struct kv_key_id *out);
 /* The bucket of an entry that is not `bucket`; that one, if it has no other. */
-uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what);
+uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t traits);
 
-/* Both buckets of a name, found anew. Held for moments: nothing that waits is done meanwhile. */
-void kv_lock(struct fth_kv *kv, struct kv_name *name);
-void kv_unlock(struct fth_kv *kv, const struct kv_name *name);
+/* Lock both buckets of a key, found anew. Held briefly: the holder does nothing that waits. */
+void kv_lock(struct fth_kv *kv, struct kv_key_id *id);
+void kv_unlock(struct fth_kv *kv, const struct kv_key_id *id);
 void kv_lock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
 void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
 
@@ -321,28 +321,29 @@ void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b);
 bool kv_stale(const struct fth_kv *kv, const struct kv_entry *e);
 
 /* Under the lock: the entry of a slot, or of a place on flash; NULL if it is not valid any more. */
-struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_name *name,
+struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_key_id *id,
 			      const struct kv_slot *slot);
-struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_name *name, uint64_t place);
+struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_key_id *id, uint64_t place);
 /* Under the lock: a free entry of either bucket, or NULL. */
-struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_name *name);
+struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_key_id *id);
 /* Under the lock, of two buckets that are full: drop the oldest entry, one on flash if there is any. */
-struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_name *name);
+struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_key_id *id);
 /*
  * Without the lock: move entries or let the index grow, so that one of both buckets has room soon. False:
  * neither is possible.
  */
-bool kv_make_room(struct fth_kv *kv, struct kv_name *name);
+bool kv_make_room(struct fth_kv *kv, struct kv_key_id *id);
 /* An entry for a new item. Nobody else uses the cache. */
-struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_name *name);
+struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_key_id *id);
 /* Times that the oldest chunk is given up for one item before an entry of its buckets is dropped. */
 #define KV_GIVE_UP_MAX 4u
 
-void kv_entry_set(struct kv_entry *e, uint64_t where, uint64_t what);
+void kv_entry_set(struct kv_entry *e, uint64_t extent, uint64_t traits);
 void kv_entry_clear(struct fth_kv *kv, struct kv_entry *e);
 /* expires: of the record; 0: never */
-uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot, uint32_t expires);
-uint64_t kv_where(uint64_t place, uint64_t bytes);
+uint64_t kv_entry_traits(const struct kv_key_id *id, enum kv_kind kind, unsigned hot,
+			 uint32_t expires);
+uint64_t kv_entry_extent(uint64_t place, uint64_t bytes);
 /* It was read: time and hot. */
 void kv_entry_used(struct kv_entry *e);
 
@@ -377,8 +378,8 @@ void kv_log_release(struct fth_kv *kv);
 /*
  * A place for a record of so many bytes. -EAGAIN: all buffers are full. -EIO: the log has failed.
  * -EDQUOT: the write budget is used up. May be called with buckets
- * locked, so that records of one key are in the log in the order of their changes. Fill it, then
- * call kv_log_filled().
+ * locked, so that records of one key are in the log in the order of their changes. kv_log_fill() must
+ * follow.
  */
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
 /* The same for a flush_all: from its place on, each chunk begins with a copy of the record. */
@@ -460,20 +461,19 @@ uint64_t kv_workers_reading(struct fth_kv *kv);
 
 /* ---- ops/op.c ---- */
 
-/* How far an operation is; in private_ of struct fth_kv_op. */
+/* What an operation waits for next. */
 enum kv_step {
-	KV_STEP_START,
-	KV_STEP_READING, /* a read of the device is in flight */
-	KV_STEP_ROOM,	 /* waits for the log */
-	KV_STEP_COMMIT,	 /* waits until `position` is durable */
-	KV_STEP_DONE,
+	KV_STEP_READING, /* `read_bytes` bytes at `old_place` of the log are to be read */
+	KV_STEP_ROOM,	 /* the log has no room */
+	KV_STEP_COMMIT,	 /* the log before `commit_at` is to become durable */
+	KV_STEP_DONE,	 /* nothing: it is complete */
 };
 
 #define KV_TRIED_MAX  (2 * KV_WAYS)
 #define KV_UNREADABLE (UINT64_C(1) << 63) /* beside a place */
 struct kv_private {
-	struct kv_name name;
-	uint32_t step;
+	struct kv_key_id id;
+	bool committing; /* its change is made, and waits to be durable */
 	uint16_t tried_count;
 	int16_t refused;	/* the error with which the change was refused; 0: it was not */
 	struct fth_kv_op *next; /* in a list of the worker */
@@ -482,7 +482,8 @@ struct kv_private {
 	struct kv_slot *fresh;	/* allocated for what will be stored */
 	struct kv_record *old;	/* the item that was read from flash, in read */
 	uint64_t old_place;	/* of it */
-	uint64_t position;	/* to be committed: the end of its record */
+	uint64_t read_bytes;	/* bytes to read at old_place */
+	uint64_t commit_at;	/* position where its record in the log ends; 0: it has none */
 	uint32_t restarts;	/* of the log, before the record was added */
 	uint64_t deadline;	/* for a request while the device takes none; 0: not set */
 	uint64_t tried[KV_TRIED_MAX]; /* places that held another key, or nothing good */
@@ -495,7 +496,7 @@ static inline struct kv_private *kv_private(struct fth_kv_op *op)
 	return (struct kv_private *)op->private_;
 }
 
-/* Go on as far as possible: KV_STEP_READING means that the item at old_place is to be read. */
+/* Try the operation, as far as it goes without waiting. */
 enum kv_step kv_op_go(struct fth_kv *kv, struct fth_kv_op *op);
 /*
  * The read has ended: record is the item, checked, or NULL. readable: the place holds the item of

@@ -271,3 +271,8 @@ void fth_kv_usage(struct fth_kv *kv, struct fth_kv_usage *out)
 	out->log_failed =
 		kv_persistent(kv) && __atomic_load_n(&kv->log.error, __ATOMIC_RELAXED) != 0;
 }
+
+const struct fth_kv_options *kv_options(const struct fth_kv *kv)
+{
+	return &kv->options;
+}

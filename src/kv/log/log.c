@@ -43,7 +43,7 @@ uint64_t kv_position(const struct fth_kv *kv, uint64_t place)
 
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
 {
-	/* acquire: of head, which is read after: a tail that is newer than it would not matter */
+	/* acquire: tail is loaded before head, so a position between them was valid at the first load */
 	return position >= fth_load_acquire_dev64(&kv->log.tail) &&
 	       position < fth_load_relaxed_dev64(&kv->log.head);
 }

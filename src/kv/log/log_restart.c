@@ -82,7 +82,7 @@ static void give_up_entry(struct fth_kv *kv, struct kv_entry *e, uint64_t from, 
 		return;
 	if (slot) {
 		slot->position = KV_NOWHERE;
-		kv->log.again[kv->log.again_count++] = e->what & KV_TAG_MASK;
+		kv->log.again[kv->log.again_count++] = e->traits & KV_TAG_MASK;
 		return;
 	}
 	kv_entry_clear(kv, e);
@@ -188,18 +188,18 @@ static int place_again(struct fth_kv *kv, struct kv_slot *slot)
 /* Whatever is in memory under a tag. */
 static int place_tag_again(struct fth_kv *kv, uint64_t tag)
 {
-	struct kv_name name;
+	struct kv_key_id id;
 	int rc = 0;
 
-	kv_name_of(kv, tag, &name);
-	kv_lock(kv, &name);
+	kv_key_id_of(kv, tag, &id);
+	kv_lock(kv, &id);
 	for (unsigned i = 0; i < 2 * KV_WAYS && rc == 0; i++) {
-		struct kv_entry *e = &kv->buckets[name.bucket[i / KV_WAYS]].way[i % KV_WAYS];
+		struct kv_entry *e = &kv->buckets[id.bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
-		if (kv_kind(e) == KV_MEMORY && (e->what & KV_TAG_MASK) == tag)
+		if (kv_kind(e) == KV_MEMORY && (e->traits & KV_TAG_MASK) == tag)
 			rc = place_again(kv, kv_slot_at(kv, kv_place(e)));
 	}
-	kv_unlock(kv, &name);
+	kv_unlock(kv, &id);
 	return rc;
 }
 

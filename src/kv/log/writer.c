@@ -296,7 +296,7 @@ static void end_commit(struct writer *w, int rc)
 
 	kv->committing = false;
 	if (rc < 0) {
-		/* What the device has of all that was written since the last one, nobody knows. */
+		/* Any of the writes since the last commit may be missing on the device. */
 		w->flush_failed = true;
 		kv_count(kv, FTH_KV_STAT_WRITE_ERRORS, 1);
 		fail_log(w, rc);
@@ -357,25 +357,25 @@ static void take_back(struct writer *w, struct fth_dev_req *req)
 /* A record of a chunk that goes: write it again if it is hot and still the item of its key. */
 static bool readmit_record(struct fth_kv *kv, const struct kv_record *record, uint64_t position)
 {
-	struct kv_name name;
+	struct kv_key_id id;
 	struct kv_entry *e;
 	struct kv_room room;
 	bool again = false;
 
 	if (record->type != KV_ITEM || kv_dead(kv, record))
 		return false;
-	kv_name(kv, kv_record_key(record), record->key_length, &name);
-	kv_lock(kv, &name);
-	e = kv_find_place(kv, &name, position / KV_UNIT);
-	if (e && e->what & KV_HOT_MASK &&
+	kv_key_id(kv, kv_record_key(record), record->key_length, &id);
+	kv_lock(kv, &id);
+	e = kv_find_place(kv, &id, position / KV_UNIT);
+	if (e && e->traits & KV_HOT_MASK &&
 	    kv_log_reserve_again(kv, kv_record_bytes(record), &room) == 0) {
 		kv_log_fill(kv, &room, record);
 		kv_count(kv, FTH_KV_STAT_REWRITTEN_BYTES, kv_round(kv_record_bytes(record)));
-		kv_entry_set(e, kv_where(room.position / KV_UNIT, kv_record_bytes(record)),
-			     e->what & ~KV_HOT_MASK);
+		kv_entry_set(e, kv_entry_extent(room.position / KV_UNIT, kv_record_bytes(record)),
+			     e->traits & ~KV_HOT_MASK);
 		again = true;
 	}
-	kv_unlock(kv, &name);
+	kv_unlock(kv, &id);
 	return again;
 }
 

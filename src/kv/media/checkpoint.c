@@ -64,7 +64,7 @@ void kv_checkpoint_moved(struct fth_kv *kv, const struct kv_entry *e, uint32_t f
 		return;
 	pthread_mutex_lock(&kv->moved_lock);
 	if (kv->moved_count < kv->moved_room)
-		kv->moved[kv->moved_count] = e->what & KV_TAG_MASK;
+		kv->moved[kv->moved_count] = e->traits & KV_TAG_MASK;
 	kv->moved_count++; /* beyond the room: the attempt fails */
 	pthread_mutex_unlock(&kv->moved_lock);
 }
@@ -136,8 +136,8 @@ static struct kv_entry on_media(const struct fth_kv *kv, const struct kv_entry *
 		const struct kv_slot *slot = kv_slot_at(kv, kv_place(e));
 
 		position = slot->position;
-		out.where = kv_where(position / KV_UNIT, kv_record_bytes(&slot->record));
-		out.what = (e->what & ~KV_KIND_MASK) | KV_FLASH;
+		out.extent = kv_entry_extent(position / KV_UNIT, kv_record_bytes(&slot->record));
+		out.traits = (e->traits & ~KV_KIND_MASK) | KV_FLASH;
 	}
 	if (kv_kind(e) == KV_EMPTY || position == KV_NOWHERE || position >= limit ||
 	    !kv_position_valid(kv, position))
@@ -296,17 +296,17 @@ static int write_moved_to(struct entries_out *out, uint64_t tag)
 {
 	struct kv_entry found[2 * KV_WAYS], e[2 * KV_WAYS];
 	struct fth_kv *kv = out->area->kv;
-	struct kv_name name;
+	struct kv_key_id id;
 	unsigned n, same = 0;
 
-	kv_name_of(kv, tag, &name);
-	kv_lock(kv, &name);
-	n = copy_bucket(kv, name.bucket[0], out->limit, found);
-	if (name.bucket[0] != name.bucket[1])
-		n += copy_bucket(kv, name.bucket[1], out->limit, found + n);
-	kv_unlock(kv, &name);
+	kv_key_id_of(kv, tag, &id);
+	kv_lock(kv, &id);
+	n = copy_bucket(kv, id.bucket[0], out->limit, found);
+	if (id.bucket[0] != id.bucket[1])
+		n += copy_bucket(kv, id.bucket[1], out->limit, found + n);
+	kv_unlock(kv, &id);
 	for (unsigned i = 0; i < n; i++)
-		if ((found[i].what & KV_TAG_MASK) == tag)
+		if ((found[i].traits & KV_TAG_MASK) == tag)
 			e[same++] = found[i];
 	return put_entries(out, e, same);
 }
@@ -515,8 +515,8 @@ static bool has_entry(const struct fth_kv *kv, uint32_t bucket, const struct kv_
 	for (unsigned w = 0; w < KV_WAYS; w++) {
 		const struct kv_entry *other = &kv->buckets[bucket].way[w];
 
-		if (other != e && kv_kind(other) == KV_FLASH && other->where == e->where &&
-		    ((other->what ^ e->what) & KV_TAG_MASK) == 0)
+		if (other != e && kv_kind(other) == KV_FLASH && other->extent == e->extent &&
+		    ((other->traits ^ e->traits) & KV_TAG_MASK) == 0)
 			return true;
 	}
 	return false;
@@ -534,18 +534,18 @@ static bool fits(const struct fth_kv *kv, const struct kv_entry *e)
 static void add_entry(struct fth_kv *kv, const struct kv_entry *e)
 {
 	struct kv_entry *to;
-	struct kv_name name;
+	struct kv_key_id id;
 
-	kv_name_of(kv, e->what & KV_TAG_MASK, &name);
+	kv_key_id_of(kv, e->traits & KV_TAG_MASK, &id);
 	/* What is not valid is gone; what was copied from both of its buckets is there already. */
 	if (kv_kind(e) != KV_FLASH || !fits(kv, e) || kv_stale(kv, e) ||
-	    has_entry(kv, name.bucket[0], e) || has_entry(kv, name.bucket[1], e))
+	    has_entry(kv, id.bucket[0], e) || has_entry(kv, id.bucket[1], e))
 		return;
-	to = kv_take_entry(kv, &name);
+	to = kv_take_entry(kv, &id);
 	/* Making room may have given up the chunk of this very entry. */
 	if (kv_stale(kv, e))
 		return;
-	kv_entry_set(to, e->where, e->what);
+	kv_entry_set(to, e->extent, e->traits);
 	kv->items++;
 }
 

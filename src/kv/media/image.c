@@ -215,15 +215,15 @@ static int visit_item(struct walk *w, const struct kv_record *r)
 static int take_item(struct walk *w, const struct kv_record *r, uint64_t position, bool counts)
 {
 	struct kv_entry *e;
-	struct kv_name name;
+	struct kv_key_id id;
 
-	kv_name(w->kv, kv_record_key(r), r->key_length, &name);
-	e = kv_find_place(w->kv, &name, position / KV_UNIT);
+	kv_key_id(w->kv, kv_record_key(r), r->key_length, &id);
+	e = kv_find_place(w->kv, &id, position / KV_UNIT);
 	if (!e) {
 		w->counts.superseded += counts;
 		return 0;
 	}
-	e->what |= KV_HOT_MASK;
+	e->traits |= KV_HOT_MASK;
 	if (kv_dead(w->kv, r)) {
 		w->counts.expired++;
 		return 0;
@@ -331,7 +331,7 @@ static void clear_marks(struct fth_kv *kv)
 {
 	for (uint32_t b = 0; b < kv->bucket_count; b++)
 		for (unsigned i = 0; i < KV_WAYS; i++)
-			kv->buckets[b].way[i].what &= ~KV_HOT_MASK;
+			kv->buckets[b].way[i].traits &= ~KV_HOT_MASK;
 }
 
 static int find_lost(struct walk *w)
@@ -344,7 +344,7 @@ static int find_lost(struct walk *w)
 			const struct kv_entry *e = &kv->buckets[b].way[i];
 			uint64_t position = kv_position(kv, kv_place(e));
 
-			if (kv_kind(e) != KV_FLASH || e->what & KV_HOT_MASK)
+			if (kv_kind(e) != KV_FLASH || e->traits & KV_HOT_MASK)
 				continue;
 			w->counts.lost_items++;
 			rc = find(w, false,

@@ -72,7 +72,7 @@ uint32_t kv_now(void)
 	return (uint32_t)((steady + began) / 1000000000u);
 }
 
-/* ---- names ---- */
+/* ---- ids of keys ---- */
 
 /* Linear hashing: as many low bits as give a bucket that is there. */
 static uint32_t bucket_of(uint32_t hash, uint32_t count)
@@ -82,33 +82,33 @@ static uint32_t bucket_of(uint32_t hash, uint32_t count)
 	return bucket < count ? bucket : bucket & mask >> 1;
 }
 
-static void find_buckets(uint64_t what, uint32_t count, uint32_t *out)
+static void find_buckets(uint64_t traits, uint32_t count, uint32_t *out)
 {
-	uint64_t tag = what >> KV_TAG_SHIFT;
+	uint64_t tag = traits >> KV_TAG_SHIFT;
 
 	out[0] = bucket_of((uint32_t)tag, count);
 	out[1] = bucket_of((uint32_t)(fth_mix64(tag) >> 32), count);
 }
 
-uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t what)
+uint32_t kv_other_bucket(const struct fth_kv *kv, uint32_t bucket, uint64_t traits)
 {
 	uint32_t both[2];
 
-	find_buckets(what, kv_bucket_count(kv), both);
+	find_buckets(traits, kv_bucket_count(kv), both);
 	if (both[0] == bucket)
 		return both[1];
 	return both[1] == bucket ? both[0] : bucket;
 }
 
-void kv_name_of(const struct fth_kv *kv, uint64_t tag, struct kv_name *out)
+void kv_key_id_of(const struct fth_kv *kv, uint64_t tag, struct kv_key_id *out)
 {
 	out->tag = tag;
 	find_buckets(tag, kv_bucket_count(kv), out->bucket);
 }
 
-void kv_name(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_name *out)
+void kv_key_id(const struct fth_kv *kv, const void *key, uint32_t key_length, struct kv_key_id *out)
 {
-	kv_name_of(kv, fth_checksum(key, key_length, HASH_SEED) << KV_TAG_SHIFT, out);
+	kv_key_id_of(kv, fth_checksum(key, key_length, HASH_SEED) << KV_TAG_SHIFT, out);
 }
 
 /* ---- locks ---- */
@@ -144,22 +144,22 @@ void kv_unlock_two(struct fth_kv *kv, uint32_t a, uint32_t b)
 		fth_store_release_dev32(&kv->locks[j], 0);
 }
 
-void kv_lock(struct fth_kv *kv, struct kv_name *name)
+void kv_lock(struct fth_kv *kv, struct kv_key_id *id)
 {
 	for (;;) {
-		uint32_t a = name->bucket[0], b = name->bucket[1];
+		uint32_t a = id->bucket[0], b = id->bucket[1];
 
 		kv_lock_two(kv, a, b);
-		kv_name_of(kv, name->tag, name);
-		if (name->bucket[0] == a && name->bucket[1] == b)
+		kv_key_id_of(kv, id->tag, id);
+		if (id->bucket[0] == a && id->bucket[1] == b)
 			return;
 		kv_unlock_two(kv, a, b); /* one of them was split meanwhile */
 	}
 }
 
-void kv_unlock(struct fth_kv *kv, const struct kv_name *name)
+void kv_unlock(struct fth_kv *kv, const struct kv_key_id *id)
 {
-	kv_unlock_two(kv, name->bucket[0], name->bucket[1]);
+	kv_unlock_two(kv, id->bucket[0], id->bucket[1]);
 }
 
 /* ---- entries ---- */
@@ -167,14 +167,14 @@ void kv_unlock(struct fth_kv *kv, const struct kv_name *name)
 /* relaxed: see invariants 1 and 4 */
 static struct kv_entry load_entry(const struct kv_entry *e)
 {
-	return (struct kv_entry){fth_load_relaxed_dev64(&e->where),
-				 fth_load_relaxed_dev64(&e->what)};
+	return (struct kv_entry){fth_load_relaxed_dev64(&e->extent),
+				 fth_load_relaxed_dev64(&e->traits)};
 }
 
-void kv_entry_set(struct kv_entry *e, uint64_t where, uint64_t what)
+void kv_entry_set(struct kv_entry *e, uint64_t extent, uint64_t traits)
 {
-	fth_store_relaxed_dev64(&e->where, where);
-	fth_store_relaxed_dev64(&e->what, what);
+	fth_store_relaxed_dev64(&e->extent, extent);
+	fth_store_relaxed_dev64(&e->traits, traits);
 }
 
 void kv_entry_clear(struct fth_kv *kv, struct kv_entry *e)
@@ -202,7 +202,7 @@ static uint64_t expiry_of(uint32_t expires)
 
 static bool has_expired(const struct kv_entry *e)
 {
-	uint32_t expiry = (uint32_t)((e->what & KV_EXPIRY_MASK) >> KV_EXPIRY_SHIFT), now;
+	uint32_t expiry = (uint32_t)((e->traits & KV_EXPIRY_MASK) >> KV_EXPIRY_SHIFT), now;
 
 	if (!expiry)
 		return false;
@@ -210,25 +210,26 @@ static bool has_expired(const struct kv_entry *e)
 	return (now + EXPIRY_UNITS - (expiry - 1)) % EXPIRY_UNITS < EXPIRY_PAST;
 }
 
-uint64_t kv_what(const struct kv_name *name, enum kv_kind kind, unsigned hot, uint32_t expires)
+uint64_t kv_entry_traits(const struct kv_key_id *id, enum kv_kind kind, unsigned hot,
+			 uint32_t expires)
 {
-	return name->tag | expiry_of(expires) << KV_EXPIRY_SHIFT | tick() |
+	return id->tag | expiry_of(expires) << KV_EXPIRY_SHIFT | tick() |
 	       (uint64_t)hot << KV_HOT_SHIFT | kind;
 }
 
-uint64_t kv_where(uint64_t place, uint64_t bytes)
+uint64_t kv_entry_extent(uint64_t place, uint64_t bytes)
 {
 	return (place & KV_PLACE_MASK) << KV_LENGTH_BITS | kv_round(bytes) / KV_UNIT;
 }
 
 void kv_entry_used(struct kv_entry *e)
 {
-	uint64_t hot = (e->what & KV_HOT_MASK) >> KV_HOT_SHIFT;
-	uint64_t what = (e->what & ~(KV_HOT_MASK | KV_TIME_MASK)) | tick() |
-			(hot < 3 ? hot + 1 : 3) << KV_HOT_SHIFT;
+	uint64_t hot = (e->traits & KV_HOT_MASK) >> KV_HOT_SHIFT;
+	uint64_t traits = (e->traits & ~(KV_HOT_MASK | KV_TIME_MASK)) | tick() |
+			  (hot < 3 ? hot + 1 : 3) << KV_HOT_SHIFT;
 
-	if (what != e->what)
-		fth_store_relaxed_dev64(&e->what, what);
+	if (traits != e->traits)
+		fth_store_relaxed_dev64(&e->traits, traits);
 }
 
 bool kv_stale(const struct fth_kv *kv, const struct kv_entry *e)
@@ -253,29 +254,29 @@ static void drop_entry(struct fth_kv *kv, struct kv_entry *e)
 	kv_entry_clear(kv, e);
 }
 
-static struct kv_entry *find(struct fth_kv *kv, const struct kv_name *name, enum kv_kind kind,
+static struct kv_entry *find(struct fth_kv *kv, const struct kv_key_id *id, enum kv_kind kind,
 			     uint64_t place)
 {
 	for (unsigned b = 0; b < 2; b++)
 		for (unsigned w = 0; w < KV_WAYS; w++) {
-			struct kv_entry *e = &kv->buckets[name->bucket[b]].way[w];
+			struct kv_entry *e = &kv->buckets[id->bucket[b]].way[w];
 
 			if (kv_kind(e) == kind && kv_place(e) == place &&
-			    (e->what & KV_TAG_MASK) == name->tag && !kv_stale(kv, e))
+			    (e->traits & KV_TAG_MASK) == id->tag && !kv_stale(kv, e))
 				return e;
 		}
 	return NULL;
 }
 
-struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_name *name,
+struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_key_id *id,
 			      const struct kv_slot *slot)
 {
-	return find(kv, name, KV_MEMORY, kv_slot_place(kv, slot));
+	return find(kv, id, KV_MEMORY, kv_slot_place(kv, slot));
 }
 
-struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_name *name, uint64_t place)
+struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_key_id *id, uint64_t place)
 {
-	return find(kv, name, KV_FLASH, place & KV_PLACE_MASK);
+	return find(kv, id, KV_FLASH, place & KV_PLACE_MASK);
 }
 
 static struct kv_entry *free_way(struct fth_kv *kv, uint32_t bucket)
@@ -291,11 +292,11 @@ static struct kv_entry *free_way(struct fth_kv *kv, uint32_t bucket)
 	return NULL;
 }
 
-struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_name *name)
+struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_key_id *id)
 {
-	struct kv_entry *e = free_way(kv, name->bucket[0]);
+	struct kv_entry *e = free_way(kv, id->bucket[0]);
 
-	return e ? e : free_way(kv, name->bucket[1]);
+	return e ? e : free_way(kv, id->bucket[1]);
 }
 
 /* Those on flash before those in memory, and each in the order in which they were stored or used. */
@@ -315,12 +316,12 @@ static bool is_older(const struct fth_kv *kv, const struct kv_entry *a, const st
 	return x_used != y_used ? x_used < y_used : x->record.cas < y->record.cas;
 }
 
-struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_name *name)
+struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_key_id *id)
 {
-	struct kv_entry *oldest = &kv->buckets[name->bucket[0]].way[0];
+	struct kv_entry *oldest = &kv->buckets[id->bucket[0]].way[0];
 
 	for (unsigned i = 1; i < 2 * KV_WAYS; i++) {
-		struct kv_entry *e = &kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
+		struct kv_entry *e = &kv->buckets[id->bucket[i / KV_WAYS]].way[i % KV_WAYS];
 
 		if (is_older(kv, e, oldest))
 			oldest = e;
@@ -382,10 +383,10 @@ static bool split_bucket(struct fth_kv *kv)
 		struct kv_entry *e = &old->way[w];
 		uint32_t both[2];
 
-		find_buckets(e->what, to + 1, both);
+		find_buckets(e->traits, to + 1, both);
 		if (kv_kind(e) == KV_EMPTY || both[0] == from || both[1] == from)
 			continue;
-		kv_entry_set(&new->way[w], e->where, e->what);
+		kv_entry_set(&new->way[w], e->extent, e->traits);
 		kv_entry_set(e, 0, 0);
 	}
 	kv_unlock_two(kv, from, to);
@@ -434,7 +435,7 @@ static int search(const struct fth_kv *kv, struct node *nodes, unsigned count)
 	for (unsigned at = 0; at < count; at++) {
 		for (unsigned w = 0; w < KV_WAYS && count < NODES; w++) {
 			struct kv_entry e = load_entry(&kv->buckets[nodes[at].bucket].way[w]);
-			uint32_t other = kv_other_bucket(kv, nodes[at].bucket, e.what);
+			uint32_t other = kv_other_bucket(kv, nodes[at].bucket, e.traits);
 
 			nodes[count] = (struct node){other, (int16_t)at, (uint8_t)w};
 			if (has_room(kv, other))
@@ -451,10 +452,10 @@ static bool move_entry(struct fth_kv *kv, uint32_t from, unsigned way, uint32_t 
 	bool moved = false;
 
 	kv_lock_two(kv, from, to);
-	if (kv_kind(e) != KV_EMPTY && kv_other_bucket(kv, from, e->what) == to && from != to &&
+	if (kv_kind(e) != KV_EMPTY && kv_other_bucket(kv, from, e->traits) == to && from != to &&
 	    (free_entry = free_way(kv, to))) {
 		kv_checkpoint_moved(kv, e, from, to);
-		kv_entry_set(free_entry, e->where, e->what);
+		kv_entry_set(free_entry, e->extent, e->traits);
 		kv_entry_set(e, 0, 0);
 		moved = true;
 	}
@@ -462,7 +463,7 @@ static bool move_entry(struct fth_kv *kv, uint32_t from, unsigned way, uint32_t 
 	return moved;
 }
 
-bool kv_make_room(struct fth_kv *kv, struct kv_name *name)
+bool kv_make_room(struct fth_kv *kv, struct kv_key_id *id)
 {
 	struct node nodes[NODES];
 	bool grown = false;
@@ -470,9 +471,9 @@ bool kv_make_room(struct fth_kv *kv, struct kv_name *name)
 	int at;
 
 	pthread_mutex_lock(&kv->kick_lock);
-	kv_name_of(kv, name->tag, name);
-	nodes[0] = (struct node){name->bucket[0], -1, 0};
-	nodes[1] = (struct node){name->bucket[1], -1, 0};
+	kv_key_id_of(kv, id->tag, id);
+	nodes[0] = (struct node){id->bucket[0], -1, 0};
+	nodes[1] = (struct node){id->bucket[1], -1, 0};
 	at = search(kv, nodes, 2);
 	if (at < 0 || at > CROWDED)
 		grown = split_buckets(kv, at < 0 ? SPLITS : 1);
@@ -483,7 +484,7 @@ bool kv_make_room(struct fth_kv *kv, struct kv_name *name)
 			break; /* somebody was faster: the caller looks again */
 		kicks++;
 	}
-	kv_name_of(kv, name->tag, name);
+	kv_key_id_of(kv, id->tag, id);
 	if (at < 0 && !grown)
 		kv->bucket_short = false; /* there may be memory again the next time */
 	pthread_mutex_unlock(&kv->kick_lock);
@@ -491,15 +492,14 @@ bool kv_make_room(struct fth_kv *kv, struct kv_name *name)
 	return grown || at >= 0;
 }
 
-struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_name *name)
+struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_key_id *id)
 {
 	unsigned given_up = 0;
 	struct kv_entry *e;
 
-	while (!(e = kv_find_free(kv, name)))
-		if (!kv_make_room(kv, name) &&
-		    (given_up++ == KV_GIVE_UP_MAX || !kv_log_give_up(kv)))
-			return kv_drop_oldest(kv, name);
+	while (!(e = kv_find_free(kv, id)))
+		if (!kv_make_room(kv, id) && (given_up++ == KV_GIVE_UP_MAX || !kv_log_give_up(kv)))
+			return kv_drop_oldest(kv, id);
 	return e;
 }
 

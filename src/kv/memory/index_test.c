@@ -4,38 +4,38 @@
 
 #include "kv/kv_internal.h"
 
-static void key_name(const struct fth_kv *kv, uint64_t i, struct kv_name *name)
+static void id_of_number(const struct fth_kv *kv, uint64_t i, struct kv_key_id *id)
 {
-	kv_name(kv, &i, sizeof(i), name);
+	kv_key_id(kv, &i, sizeof(i), id);
 }
 
 static bool insert(struct fth_kv *kv, uint64_t i)
 {
-	struct kv_name name;
+	struct kv_key_id id;
 	struct kv_entry *e;
 
-	key_name(kv, i, &name);
-	while (!(e = kv_find_free(kv, &name)))
-		if (!kv_make_room(kv, &name))
+	id_of_number(kv, i, &id);
+	while (!(e = kv_find_free(kv, &id)))
+		if (!kv_make_room(kv, &id))
 			return false;
 	/* In memory, so that no position makes it stale. */
-	kv_entry_set(e, kv_where(i + 1, 16), kv_what(&name, KV_MEMORY, 0, 0));
+	kv_entry_set(e, kv_entry_extent(i + 1, 16), kv_entry_traits(&id, KV_MEMORY, 0, 0));
 	kv->items++;
 	return true;
 }
 
 static unsigned times_found(struct fth_kv *kv, uint64_t i)
 {
-	struct kv_name name;
+	struct kv_key_id id;
 	unsigned n = 0;
 
-	key_name(kv, i, &name);
-	for (unsigned b = 0; b < (name.bucket[0] == name.bucket[1] ? 1 : 2); b++)
+	id_of_number(kv, i, &id);
+	for (unsigned b = 0; b < (id.bucket[0] == id.bucket[1] ? 1 : 2); b++)
 		for (unsigned w = 0; w < KV_WAYS; w++) {
-			const struct kv_entry *e = &kv->buckets[name.bucket[b]].way[w];
+			const struct kv_entry *e = &kv->buckets[id.bucket[b]].way[w];
 
 			n += kv_kind(e) == KV_MEMORY && kv_place(e) == i + 1 &&
-			     (e->what & KV_TAG_MASK) == name.tag;
+			     (e->traits & KV_TAG_MASK) == id.tag;
 		}
 	return n;
 }
@@ -89,14 +89,13 @@ static void the_other_bucket_is_its_own_inverse(void **state)
 
 	(void)state;
 	for (unsigned n = 0; n < 100000; n++) {
-		struct kv_name name;
+		struct kv_key_id id;
 
 		kv->bucket_count = (uint32_t)fth_rng_below(&rng, n % 2 ? 20 : UINT32_MAX - 2) + 1;
-		kv_name_of(kv, fth_rng_next(&rng) & KV_TAG_MASK, &name);
+		kv_key_id_of(kv, fth_rng_next(&rng) & KV_TAG_MASK, &id);
 		for (unsigned i = 0; i < 2; i++) {
-			assert_true(name.bucket[i] < kv->bucket_count);
-			assert_int_equal(kv_other_bucket(kv, name.bucket[i], name.tag),
-					 name.bucket[!i]);
+			assert_true(id.bucket[i] < kv->bucket_count);
+			assert_int_equal(kv_other_bucket(kv, id.bucket[i], id.tag), id.bucket[!i]);
 		}
 	}
 	free(kv);
@@ -127,18 +126,19 @@ static void positions_survive_the_wrap_of_their_entries(void **state)
 static void an_entry_of_a_chunk_that_was_given_up_is_not_found(void **state)
 {
 	struct fth_kv *kv = new_index(100);
-	struct kv_name name;
+	struct kv_key_id id;
 	struct kv_entry *e;
 
 	(void)state;
-	key_name(kv, 1, &name);
+	id_of_number(kv, 1, &id);
 	kv->log.head = 10 << 20;
-	e = kv_take_entry(kv, &name);
-	kv_entry_set(e, kv_where((1 << 20) / KV_UNIT, 100), kv_what(&name, KV_FLASH, 3, 0));
+	e = kv_take_entry(kv, &id);
+	kv_entry_set(e, kv_entry_extent((1 << 20) / KV_UNIT, 100),
+		     kv_entry_traits(&id, KV_FLASH, 3, 0));
 	kv->items++;
-	assert_ptr_equal(kv_find_place(kv, &name, (1 << 20) / KV_UNIT), e);
+	assert_ptr_equal(kv_find_place(kv, &id, (1 << 20) / KV_UNIT), e);
 	kv->log.tail = 2 << 20;
-	assert_null(kv_find_place(kv, &name, (1 << 20) / KV_UNIT));
+	assert_null(kv_find_place(kv, &id, (1 << 20) / KV_UNIT));
 	kv_sweep(kv, kv->bucket_count);
 	assert_int_equal(kv->items, 0);
 	assert_int_equal(fth_kv_stat(kv, FTH_KV_STAT_LOST), 1);

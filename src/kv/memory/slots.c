@@ -152,7 +152,7 @@ struct kv_slot *kv_slot_try(struct fth_kv *kv, uint64_t record_bytes)
 /* Is an item that has no place in the log worth one? The same answer each time it is asked. */
 static bool admitted(const struct fth_kv *kv, const struct kv_slot *slot, const struct kv_entry *e)
 {
-	if (kv_persistent(kv) || kv->options.admit == 100 || e->what & KV_HOT_MASK)
+	if (kv_persistent(kv) || kv->options.admit == 100 || e->traits & KV_HOT_MASK)
 		return true;
 	return fth_mix64(slot->record.cas) % 100 < kv->options.admit;
 }
@@ -211,29 +211,31 @@ static struct victim look_at(struct kv_slot *slot)
 static int evict_slot(struct fth_kv *kv, const struct victim *victim)
 {
 	struct kv_slot *slot = victim->slot;
-	struct kv_name name;
+	struct kv_key_id id;
 	struct kv_entry *e;
 	int rc;
 
-	kv_name_of(kv, victim->tag, &name);
-	kv_lock(kv, &name);
-	e = kv_find_slot(kv, &name, slot);
+	kv_key_id_of(kv, victim->tag, &id);
+	kv_lock(kv, &id);
+	e = kv_find_slot(kv, &id, slot);
 	/* acquire: nobody reads it any more */
 	if (!e || fth_load_acquire_dev32(&slot->refs) != KV_LINKED) {
-		kv_unlock(kv, &name);
+		kv_unlock(kv, &id);
 		return 1;
 	}
 	rc = find_place(kv, slot, e);
 	if (rc == 0)
-		kv_entry_set(e, kv_where(slot->position / KV_UNIT, kv_record_bytes(&slot->record)),
-			     (e->what & ~KV_KIND_MASK) | KV_FLASH);
+		kv_entry_set(
+			e,
+			kv_entry_extent(slot->position / KV_UNIT, kv_record_bytes(&slot->record)),
+			(e->traits & ~KV_KIND_MASK) | KV_FLASH);
 	else if (rc == 1) {
 		kv_entry_clear(kv, e);
 		kv_count(kv, FTH_KV_STAT_LOST, !kv_dead(kv, &slot->record));
 	}
 	if (rc >= 0)
 		kv_slot_unlink(kv, slot);
-	kv_unlock(kv, &name);
+	kv_unlock(kv, &id);
 	if (rc >= 0)
 		kv_count(kv, FTH_KV_STAT_EVICTED, 1);
 	return rc < 0 ? rc : 0;

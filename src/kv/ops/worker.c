@@ -35,7 +35,7 @@
 #define BUFFER_MIN 4096u /* bytes of the buffers that are kept, two blocks at least */
 #define ARENA	   DEPTH /* buffers that the device knows */
 #define KEPT_MAX   256u	 /* other buffers */
-#define DRAIN_NS   30000000000u /* for reads that ran out of time, when a cache is closed */
+#define CLOSE_NS   30000000000u /* for reads that ran out of time, when a cache is closed */
 
 struct kv_read {
 	struct fth_dev_req req; /* first: what the device hands back is a read */
@@ -263,7 +263,7 @@ static bool start_read(struct fth_kv_worker *w, struct fth_kv_op *op)
 {
 	struct kv_private *p = kv_private(op);
 	struct fth_kv *kv = w->kv;
-	uint64_t position = kv_position(kv, p->old_place), bytes = p->position;
+	uint64_t position = kv_position(kv, p->old_place), bytes = p->read_bytes;
 	uint64_t at = kv_log_offset(kv, position), skip = at % kv->block;
 	uint64_t length = (skip + bytes + kv->block - 1) / kv->block * kv->block;
 	struct kv_read *read;
@@ -312,7 +312,7 @@ static int committed(const struct fth_kv *kv, const struct kv_private *p)
 	int error = __atomic_load_n(&kv->log.error, __ATOMIC_ACQUIRE);
 
 	/* acquire: the flush that covers it has completed, or a restart is seen below */
-	bool covered = p->position <= fth_load_acquire_dev64(&kv->log.committed);
+	bool covered = p->commit_at <= fth_load_acquire_dev64(&kv->log.committed);
 
 	if (p->restarts != __atomic_load_n(&kv->log.restarts, __ATOMIC_RELAXED))
 		return -EIO;
@@ -341,7 +341,7 @@ static bool run(struct fth_kv_worker *w, struct fth_kv_op *op)
 	bool second = false;
 
 	for (;;) {
-		switch (p->step == KV_STEP_COMMIT ? KV_STEP_COMMIT : kv_op_go(w->kv, op)) {
+		switch (p->committing ? KV_STEP_COMMIT : kv_op_go(w->kv, op)) {
 		case KV_STEP_READING:
 			if (!start_read(w, op))
 				return false;
@@ -356,7 +356,7 @@ static bool run(struct fth_kv_worker *w, struct fth_kv_op *op)
 			second = true;
 			break;
 		case KV_STEP_COMMIT:
-			p->step = KV_STEP_COMMIT;
+			p->committing = true;
 			set_waiting(w);
 			if (!wait_commit(w, op))
 				return true;
@@ -399,12 +399,12 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 		return 1;
 	}
 	if (op->verb != FTH_KV_FLUSH_ALL) {
-		struct kv_name *name = &kv_private(op)->name;
+		struct kv_key_id *id = &kv_private(op)->id;
 
-		kv_name(worker->kv, op->key, op->key_length, name);
+		kv_key_id(worker->kv, op->key, op->key_length, id);
 		/* Both at once: taking the lock would let the processor fetch only one at a time. */
-		__builtin_prefetch(&worker->kv->buckets[name->bucket[0]]);
-		__builtin_prefetch(&worker->kv->buckets[name->bucket[1]]);
+		__builtin_prefetch(&worker->kv->buckets[id->bucket[0]]);
+		__builtin_prefetch(&worker->kv->buckets[id->bucket[1]]);
 	}
 	if (run(worker, op)) {
 		complete(worker, op);
@@ -789,7 +789,7 @@ void kv_workers_wait(struct fth_kv *kv)
 	struct fth_kv_worker *w;
 
 	while ((w = kv->left_workers)) {
-		if (!drain(w, fth_deadline_ns(DRAIN_NS))) {
+		if (!drain(w, fth_deadline_ns(CLOSE_NS))) {
 			kv->left_behind = true;
 			return;
 		}

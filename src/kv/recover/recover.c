@@ -82,15 +82,15 @@ static const struct kv_record *read_entry(struct replay *r, const struct kv_entr
 }
 
 /* Take out whatever the index has of this key, or may have: what is not whole is no loss. */
-static int forget(struct replay *r, const struct kv_name *name, const struct kv_record *key)
+static int forget(struct replay *r, const struct kv_key_id *id, const struct kv_record *key)
 {
 	int rc = 0;
 
 	for (unsigned i = 0; i < 2 * KV_WAYS && rc == 0; i++) {
-		struct kv_entry *e = &r->kv->buckets[name->bucket[i / KV_WAYS]].way[i % KV_WAYS];
+		struct kv_entry *e = &r->kv->buckets[id->bucket[i / KV_WAYS]].way[i % KV_WAYS];
 		const struct kv_record *record;
 
-		if (kv_kind(e) != KV_FLASH || (e->what & KV_TAG_MASK) != name->tag)
+		if (kv_kind(e) != KV_FLASH || (e->traits & KV_TAG_MASK) != id->tag)
 			continue;
 		/* One that is not valid is overwritten, or comes later in the log. */
 		record = kv_stale(r->kv, e) ? NULL : read_entry(r, e, &rc);
@@ -102,21 +102,21 @@ static int forget(struct replay *r, const struct kv_name *name, const struct kv_
 	return rc;
 }
 
-static void remember(struct replay *r, struct kv_name *name, const struct kv_record *record,
+static void remember(struct replay *r, struct kv_key_id *id, const struct kv_record *record,
 		     uint64_t position)
 {
 	struct fth_kv *kv = r->kv;
-	struct kv_entry *e = kv_take_entry(kv, name);
+	struct kv_entry *e = kv_take_entry(kv, id);
 
-	kv_entry_set(e, kv_where(position / KV_UNIT, kv_record_bytes(record)),
-		     kv_what(name, KV_FLASH, 0, record->expires));
+	kv_entry_set(e, kv_entry_extent(position / KV_UNIT, kv_record_bytes(record)),
+		     kv_entry_traits(id, KV_FLASH, 0, record->expires));
 	kv->items++;
 }
 
 static int replay_record(struct replay *r, const struct kv_record *record, uint64_t position)
 {
 	struct fth_kv *kv = r->kv;
-	struct kv_name name;
+	struct kv_key_id id;
 	int rc;
 
 	if (record->type != KV_PAD && record->cas > kv->cas)
@@ -125,10 +125,10 @@ static int replay_record(struct replay *r, const struct kv_record *record, uint6
 		kv_flush_set(kv, record);
 	if ((record->type != KV_ITEM && record->type != KV_GONE) || record->key_length == 0)
 		return 0;
-	kv_name(kv, kv_record_key(record), record->key_length, &name);
-	rc = forget(r, &name, record);
+	kv_key_id(kv, kv_record_key(record), record->key_length, &id);
+	rc = forget(r, &id, record);
 	if (rc == 0 && record->type == KV_ITEM)
-		remember(r, &name, record, position);
+		remember(r, &id, record, position);
 	return rc;
 }
 

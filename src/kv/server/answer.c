@@ -2,7 +2,7 @@
 /* From the result of an operation to the answer of its command. */
 #include "kv/server/server.h"
 
-#include "kv/kv_internal.h"
+#include "kv/kv_access.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,7 +5,7 @@
  */
 #include "kv/server/server.h"
 
-#include "kv/kv_internal.h"
+#include "kv/kv_access.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -5,13 +5,15 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#include "kv/kv_internal.h"
+#include "kv/kv_access.h"
 
 #include "base/options.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+_Static_assert(FTH_KV_LISTEN_MAX == FTH_LISTEN_MAX, "what the manual says holds");
 
 static int check_options(const struct fth_kv_server_options *o)
 {
@@ -105,7 +107,7 @@ int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *o
 		return -ENOMEM;
 	pthread_mutex_init(&server->reset_lock, NULL);
 	server->kv = kv;
-	server->value_max = kv->options.value_max;
+	server->value_max = kv_options(kv)->value_max;
 	server->held_max =
 		16 * server->value_max > WORKER_MAX ? 16 * server->value_max : WORKER_MAX;
 	server->workers_count = o.workers ? o.workers : default_workers();

@@ -9,7 +9,7 @@
 
 #include "fathom/hd/wait.h"
 
-#include "kv/kv_internal.h"
+#include "kv/kv_access.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -207,7 +207,7 @@ static void put_usage(struct fth_kv_server *server, const struct since *s, struc
 	struct fth_kv_usage usage;
 
 	fth_kv_usage(server->kv, &usage);
-	put(out, "limit_maxbytes", server->kv->options.memory);
+	put(out, "limit_maxbytes", kv_options(server->kv)->memory);
 	put(out, "threads", server->workers_count);
 	put(out, "bytes", usage.memory_bytes);
 	put(out, "curr_items", usage.items);
@@ -293,7 +293,7 @@ static void general(struct fth_kv_server *server, struct bytes *out)
 static void settings(struct fth_kv_server *server, struct bytes *out)
 {
 	static const char *const persistence[] = {"volatile", "write-back", "write-through"};
-	const struct fth_kv_options *o = &server->kv->options;
+	const struct fth_kv_options *o = kv_options(server->kv);
 
 	put(out, "maxbytes", o->memory);
 	put(out, "maxconns", server->connections_max);
