@@ -162,13 +162,13 @@ do_check() {
       run "$name --service" "$test" --service
     done < <(find "$build" -name "$name" -type f)
   done
-  run "gpu info" "$build/fathom" gpu info
+  run "gpu ls" "$build/fathom" gpu ls
   head -c 16M /dev/urandom >"$build/gpu-read.bin"
   for name in "file:$build/gpu-read.bin?direct=off" "file:$build/gpu-read.bin?block=4096" \
     "gpu:host?bytes=16M" "gpu:hbm?bytes=16M&ssds=2" "gpu:hbm?bytes=16M&block=4096"; do
-    run "gpu read $name" "$build/fathom" gpu read --cache 1M "$name"
+    run "gpu read $name" "$build/fathom" gpu read --memory 1M "$name"
   done
-  run "gpu read, random" "$build/fathom" gpu read --cache 1M --line 512 --pattern random \
+  run "gpu read, random" "$build/fathom" gpu read --memory 1M --line 512 --pattern random \
     "file:$build/gpu-read.bin?direct=off"
   for name in $(benchmarks); do
     run "bench $name --smallest" "$build/fathom" bench "$name" --smallest

@@ -18,19 +18,19 @@ extern const struct fth_command fth_cmd_graph;
 extern const struct fth_command fth_cmd_kv;
 extern const struct fth_command fth_cmd_nvme;
 extern const struct fth_command fth_cmd_nvme_bind; /* under nvme, as those below */
-extern const struct fth_command fth_cmd_nvme_info;
 extern const struct fth_command fth_cmd_nvme_smart;
+extern const struct fth_command fth_cmd_nvme_stat;
 extern const struct fth_command fth_cmd_nvme_unbind;
 extern const struct fth_command fth_cmd_pm;
 extern const struct fth_command fth_cmd_pm_dump; /* under pm, as those below */
 extern const struct fth_command fth_cmd_pm_ls;
 extern const struct fth_command fth_cmd_sql;
-extern const struct fth_command fth_cmd_storaged;
-extern const struct fth_command fth_cmd_table;
-extern const struct fth_command fth_cmd_table_check; /* under table, as those below */
-extern const struct fth_command fth_cmd_table_dump;
-extern const struct fth_command fth_cmd_table_load;
-extern const struct fth_command fth_cmd_table_stat;
+extern const struct fth_command fth_cmd_sql_check; /* under sql, as those below */
+extern const struct fth_command fth_cmd_sql_dump;
+extern const struct fth_command fth_cmd_sql_load;
+extern const struct fth_command fth_cmd_sql_serve;
+extern const struct fth_command fth_cmd_sql_stat;
+extern const struct fth_command *const fth_sql_commands[]; /* all under sql */
 extern const struct fth_command fth_cmd_vol;
 extern const struct fth_command fth_cmd_vol_check; /* under vol, as those below */
 extern const struct fth_command fth_cmd_vol_export;

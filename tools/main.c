@@ -8,23 +8,25 @@
 #include <string.h>
 
 static const struct fth_command *const commands[] = {
-	&fth_cmd_bench, &fth_cmd_demo,
-	&fth_cmd_dev,	&fth_cmd_flat,
-	&fth_cmd_gpu,	&fth_cmd_graph,
-	&fth_cmd_kv,	&fth_cmd_nvme,
-	&fth_cmd_pm,
-#ifdef FTH_SQL
-	&fth_cmd_sql,	&fth_cmd_storaged,
-#endif
+	&fth_cmd_bench, &fth_cmd_demo, &fth_cmd_dev,  &fth_cmd_flat, &fth_cmd_gpu,
+	&fth_cmd_graph, &fth_cmd_kv,   &fth_cmd_nvme, &fth_cmd_pm,
 #ifdef FTH_TABLE
-	&fth_cmd_table,
+	&fth_cmd_sql,
 #endif
 	&fth_cmd_vol,	NULL,
 };
 
 static const struct fth_moved moved[] = {
-	{"pm run", "bench pmwork run"},
+	{"dev info", "dev stat"},
+	{"flat bench", "bench flat"},
+	{"gpu info", "gpu ls"},
+	{"graph info", "graph stat"},
 	{"gups", "bench gups run"},
+	{"nvme info", "nvme stat"},
+	{"nvme list", "nvme ls"},
+	{"pm run", "bench pmwork run"},
+	{"storaged", "sql serve"},
+	{"table", "sql"},
 	{"taxi", "bench taxi"},
 	{"tpch gen", "bench tpch generate"},
 	{"tpch", "bench tpch"},

@@ -149,11 +149,11 @@ static int add_flat_run(const struct bench *b, char *dram, char **argv)
 	argv[n++] = (char *)b->fathom;
 	argv[n++] = "flat";
 	argv[n++] = "run";
-	argv[n++] = "--dram";
+	argv[n++] = "--memory";
 	argv[n++] = dram;
 	argv[n++] = "--policy";
 	argv[n++] = (char *)b->policy;
-	argv[n++] = "--file";
+	argv[n++] = "--flash";
 	argv[n++] = (char *)b->place;
 	argv[n++] = "--";
 	return n;

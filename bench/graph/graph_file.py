@@ -32,7 +32,7 @@ class GraphFile:
         try:
             if not os.path.exists(self.path):
                 self.draw()
-            command = [bench_process.find_fathom(), "--json", "graph", "info", self.path]
+            command = [bench_process.find_fathom(), "--json", "graph", "stat", self.path]
             self.info = json.loads(bench_process.run(command).text)
             if not self.info["undirected"]:
                 raise Failed("%s: the graph must be undirected" % self.path)
@@ -47,7 +47,7 @@ class GraphFile:
     def draw(self):
         options, self.made = self.options, True
         bench_process.run([bench_process.find_fathom(), "graph", "generate", "--scale", options.scale, "--degree",
-                           options.degree, "--seed", options.seed, "--threads", options.threads, "--memory", "1G", "--tmp",
+                           options.degree, "--seed", options.seed, "--threads", options.threads, "--memory", "1G", "--scratch",
                            self.folder, self.path])
 
     def remove(self, failed):

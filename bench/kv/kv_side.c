@@ -134,9 +134,9 @@ static int make_file(const char *path, uint64_t bytes)
 static int start_ours(struct fth_kv_side *side, const struct fth_kv_side_plan *plan)
 {
 	char flash[8192] = "none", memory[32], items[32], threads[16], program[4096];
-	char *argv[] = {program,	 "kv",	     "serve",	 "--json",    "--listen",
-			"127.0.0.1:0",	 "--memory", memory,	 "--items",   items,
-			"--flash",	 flash,	     "--format", "--workers", threads,
+	char *argv[] = {program,	 "kv",	     "serve",	"--json",    "--listen",
+			"127.0.0.1:0",	 "--memory", memory,	"--items",   items,
+			"--flash",	 flash,	     "--force", "--workers", threads,
 			"--connections", "4096",     NULL};
 	int ends[2], rc;
 

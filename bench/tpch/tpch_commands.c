@@ -309,7 +309,7 @@ static int run_generate(int argc, char **argv)
 			"generator (version 2.14) makes them. They go to TABLE.tbl in the folder\n"
 			"--output, which is made if needed; a single --table goes to standard\n"
 			"output without it. With --db they become new tables of a database, a\n"
-			"directory or 'vol(URI,...)', as `fathom table load` would make them.",
+			"directory or 'vol(URI,...)', as `fathom sql load` would make them.",
 		.options = options,
 	};
 	char **args;

@@ -101,7 +101,7 @@ class Redis:
 
 def main(tests):
     try:
-        probe = flat(["--file", "mem:16M"], ["true"])
+        probe = flat(["--flash", "mem:16M"], ["true"])
         if probe.returncode == 77 or b"is not in" in probe.stderr:
             say(f"skipped: {probe.stderr.decode().strip()}")
             sys.exit(77)

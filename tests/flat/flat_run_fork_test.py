@@ -13,7 +13,7 @@ from flat_run_fixture import FATHOM, LONG, PROGRAM, Redis, device, expect, expec
 
 TOPICS = ["reads", "stores", "several", "grandchild", "uses", "allocates", "threads", "kills", "cancelled", "descriptors", "limit",
           "wiped"]
-on_disk = ["--dram", "4M", "--size", "256M", "--file", work]
+on_disk = ["--memory", "4M", "--size", "256M", "--flash", work]
 # in memory if possible: it is the mechanism that is tested, and a disk takes long
 memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 512 << 20 else work
 scratch = on_disk[:-1] + [memory]
@@ -30,7 +30,7 @@ def test_topics():
     expect_ok("code", flat([*scratch, "--policy", "never"], [PROGRAM, "code"]))
     for page, dram, mib, topic in [("64K", "4M", "12", "stores"), ("2M", "128M", "200", "reads")]:
         for topic in ["stores", "threads", "grandchild"] if LONG else [topic]:
-            options = [*scratch, "--page", page, "--dram", dram, "--size", "256M"]
+            options = [*scratch, "--page", page, "--memory", dram, "--size", "256M"]
             expect_ok(f"{topic}, pages of {page}", flat(options, [PROGRAM, topic, mib]))
     done = flat(scratch, [PROGRAM, "hard-limit"])
     expect(done.returncode == 0 and done.stdout == b"child: stopped\nok\n", "a limit that cannot be raised", done)
@@ -47,12 +47,12 @@ def test_ends():
 
 def test_stop():
     """Where the region is no scratch file, or if it is wanted so, such a child is stopped."""
-    for options in [["--dram", "4M", "--file", device], [*scratch, "--fork", "stop"]]:
+    for options in [["--memory", "4M", "--flash", device], [*scratch, "--fork", "stop"]]:
         done = flat(options, [PROGRAM, "full"])
         expect(done.returncode == 0 and done.stdout == b"child: stopped\nok\n", f"stop: {options}", done)
         expect(b"a child of fork() used a flat region of its parent" in done.stderr, "no explanation", done)
     for options, text in [(["--fork", "share"], b"--fork share is neither copy nor stop"),
-                          (["--fork", "copy", "--file", device], b"--fork copy needs a scratch file")]:
+                          (["--fork", "copy", "--flash", device], b"--fork copy needs a scratch file")]:
         done = flat(options, ["true"])
         expect(done.returncode == 1 and text in done.stderr, f"{options}", done)
 
@@ -66,12 +66,12 @@ def test_full():
         say("no small file system to be had: a full disk is left out")
         return
     try:
-        done = flat(["--dram", "4M", "--file", small, "--size", "64M"], [PROGRAM, "full"])
+        done = flat(["--memory", "4M", "--flash", small, "--size", "64M"], [PROGRAM, "full"])
     finally:
         subprocess.run(["umount", "-l", small])
     expect(done.returncode == 0 and done.stdout == b"child: stopped\nok\n", "full disk", done)
     expect(b"the disk of the scratch file is full: a child of fork() is stopped" in done.stderr, "full disk", done)
-    done = flat(["--dram", "4M", "--file", work, "--size", "64M"], [PROGRAM, "full"])
+    done = flat(["--memory", "4M", "--flash", work, "--size", "64M"], [PROGRAM, "full"])
     expect(done.returncode == 0 and done.stdout == b"child: as of the fork\nok\n", "a disk with room", done)
 
 
@@ -109,7 +109,7 @@ def test_redis():
         return
     records = 20000 if LONG else 6000
     debug = ["--enable-debug-command", "yes"]
-    server = Redis(["--dram", "5M", "--size", "512M", "--file", memory], debug)
+    server = Redis(["--memory", "5M", "--size", "512M", "--flash", memory], debug)
     if b"ERR" in server.ask(b"DEBUG", b"DIGEST"):
         fail("redis-server has no DEBUG DIGEST")
     server.fill(records, lambda i: b"%07d " % i * 128)
@@ -124,7 +124,7 @@ def test_redis():
             fail("nothing changed during BGSAVE")
     server.end()
     # what was saved is what was there when BGSAVE began
-    server = Redis(["--dram", "16M", "--size", "512M", "--file", memory], debug)
+    server = Redis(["--memory", "16M", "--size", "512M", "--flash", memory], debug)
     if server.ask(b"DEBUG", b"DIGEST") != digest or server.ask(b"DBSIZE") != b":%d" % records:
         fail("the dump of redis-server is not its data as of the fork")
     server.end()

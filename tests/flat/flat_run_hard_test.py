@@ -14,8 +14,8 @@ def test_topics():
         for policy in ["always", "counters"]:
             dram = "4M" if topic == "messages" else "6M"
             expect_ok(f"{topic}, {policy}",
-                      flat(["--dram", dram, "--file", device, "--policy", policy], [PROGRAM, topic]))
-    done = flat(["--dram", "6M", "--file", device], [PROGRAM, "sent-by-default"])
+                      flat(["--memory", dram, "--flash", device, "--policy", policy], [PROGRAM, topic]))
+    done = flat(["--memory", "6M", "--flash", device], [PROGRAM, "sent-by-default"])
     expect(done.returncode == -signal.SIGSEGV, "SIGSEGV that is sent", done)
 
 

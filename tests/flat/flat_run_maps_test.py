@@ -11,9 +11,9 @@ def test_topics():
         expect_ok(f"{topic}, without Fathom", plain([PROGRAM, topic]))
         for policy in ["always", "counters"]:
             expect_ok(f"{topic}, {policy}",
-                      flat(["--dram", "6M", "--file", device, "--policy", policy], [PROGRAM, topic]))
+                      flat(["--memory", "6M", "--flash", device, "--policy", policy], [PROGRAM, topic]))
         expect_ok(f"{topic}, long pages",
-                  flat(["--dram", "24M", "--file", "mem:128M", "--page", "64K"], [PROGRAM, topic]))
+                  flat(["--memory", "24M", "--flash", "mem:128M", "--page", "64K"], [PROGRAM, topic]))
 
 
 main([test_topics])

@@ -44,8 +44,8 @@ def same(name, program, options, stdin=b"", least=None):
 def test_sort():
     rng = random.Random(1)
     lines = b"".join(b"%032x %d\n" % (rng.getrandbits(128), i) for i in range(400000 if LONG else 60000))
-    same("sort", ["sort", "-S", "16M"], ["--dram", "4M", "--file", device], lines, 16 * MIB)
-    same("sort, on a file", ["sort", "-S", "16M", "--parallel=1"], ["--dram", "8M", "--file", work],
+    same("sort", ["sort", "-S", "16M"], ["--memory", "4M", "--flash", device], lines, 16 * MIB)
+    same("sort, on a file", ["sort", "-S", "16M", "--parallel=1"], ["--memory", "8M", "--flash", work],
          lines[:len(lines) // 3])
 
 
@@ -68,7 +68,7 @@ def test_sqlite():
         PRAGMA integrity_check;
     """.encode()
     # its pages are single allocations of a page and a bit
-    same("sqlite3", ["sqlite3", ":memory:"], ["--dram", "4M", "--min-alloc", "4K", "--file", device], script, 12 * MIB)
+    same("sqlite3", ["sqlite3", ":memory:"], ["--memory", "4M", "--min-alloc", "4K", "--flash", device], script, 12 * MIB)
 
 
 def python_with_numpy():
@@ -91,7 +91,7 @@ print(subprocess.run(['echo', 'a child'], capture_output=True).stdout)
 print(subprocess.run('echo another', shell=True, capture_output=True).stdout)
 """
     same("python3", ["/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable, "-c", script],
-         ["--dram", "5M", "--file", device], least=16 * MIB)
+         ["--memory", "5M", "--flash", device], least=16 * MIB)
     name = python_with_numpy()
     if not name:
         say("numpy is not here: left out")
@@ -107,7 +107,7 @@ print(np.unique(a.astype(np.float32)).size, np.where(a == 7)[0].sum())
 m = rng.random((400, 400))
 print(np.linalg.norm(m @ m))
 """ % (2 << 20 if LONG else 256 << 10)
-    same("numpy", [name, "-c", script], ["--dram", "4M", "--file", device], least=14 * MIB)
+    same("numpy", [name, "-c", script], ["--memory", "4M", "--flash", device], least=14 * MIB)
 
 
 def test_redis():
@@ -119,7 +119,7 @@ def test_redis():
     def value(i):
         return b"%07d " % i * 128
 
-    server = Redis(["--dram", "6M", "--file", device])
+    server = Redis(["--memory", "6M", "--flash", device])
     server.fill(records, value)
     for i in random.Random(2).sample(range(records), 2000):
         if server.ask(b"GET", b"key%d" % i) != value(i):
@@ -141,48 +141,48 @@ def test_redis():
 def test_topics():
     for topic in ["calls", "allocation", "threads", "signals", "children", "other-uses", "closes"]:
         expect_ok(f"{topic}, without Fathom", plain([PROGRAM, topic]))
-        done = flat(["--json", "--dram", "8M", "--file", device], [PROGRAM, topic])
+        done = flat(["--json", "--memory", "8M", "--flash", device], [PROGRAM, topic])
         expect_ok(topic, done)
         expect(figures(done)["bytes_most"] > 0, f"{topic}: nothing in the region", done)
     for policy in ["counters", "paper"] + (["never"] if LONG else []):
-        expect_ok(f"policy {policy}", flat(["--dram", "8M", "--file", device, "--policy", policy], [PROGRAM, "calls"]))
+        expect_ok(f"policy {policy}", flat(["--memory", "8M", "--flash", device, "--policy", policy], [PROGRAM, "calls"]))
     say("system calls, threads, signals, children")
 
 
 def test_fork():
-    done = flat(["--dram", "8M", "--file", device], [PROGRAM, "child-access"])
+    done = flat(["--memory", "8M", "--flash", device], [PROGRAM, "child-access"])
     expect(done.returncode == 0 and done.stdout == b"child: stopped\nok\n", "a child's access", done)
     expect(b"a child of fork() used a flat region of its parent" in done.stderr, "no explanation", done)
 
 
 def test_endings():
-    done = flat(["--file", device], [PROGRAM, "exit"])
+    done = flat(["--flash", device], [PROGRAM, "exit"])
     expect(done.returncode == 42, "exit status", done)
-    done = flat(["--file", device], [PROGRAM, "raise"])
+    done = flat(["--flash", device], [PROGRAM, "raise"])
     expect(done.returncode == -signal.SIGTERM, "death by a signal", done)
-    done = flat(["--file", device], [PROGRAM, "wild"])
+    done = flat(["--flash", device], [PROGRAM, "wild"])
     expect(done.returncode == -signal.SIGSEGV, "death by a wild pointer", done)
     expect(b"fork" not in done.stderr, "a wild pointer is explained by a fork", done)
-    done = flat(["--file", device], ["sh", "-c", "kill -BUS $$"])
+    done = flat(["--flash", device], ["sh", "-c", "kill -BUS $$"])
     expect(done.returncode == -signal.SIGBUS, "SIGBUS from outside", done)
-    done = flat(["--file", device, "--output", "figures", "--json"], [PROGRAM, "exit"])
+    done = flat(["--flash", device, "--output", "figures", "--json"], [PROGRAM, "exit"])
     expect(done.stderr == b"", "figures in two places", done)
     with open(os.path.join(work, "figures")) as file:
         if json.load(file)["bytes_most"] < 48 * MIB:
             fail("--output has no figures")
     # without standard input and output
-    done = subprocess.run(["sh", "-c", '"$0" flat run --file mem:64M -- "$1" exit <&- >&-', FATHOM, PROGRAM],
+    done = subprocess.run(["sh", "-c", '"$0" flat run --flash mem:64M -- "$1" exit <&- >&-', FATHOM, PROGRAM],
                           stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=work)
     if done.returncode != 42:
         fail(f"closed streams: {done.returncode} {done.stderr}")
-    done = subprocess.run(["sh", "-c", '"$0" flat run --file mem:64M -- cat <&- >&-', FATHOM],
+    done = subprocess.run(["sh", "-c", '"$0" flat run --flash mem:64M -- cat <&- >&-', FATHOM],
                           stderr=subprocess.PIPE, cwd=work)
     if done.returncode != 1 or b"Bad file descriptor" not in done.stderr:
         fail(f"cat with closed streams: {done.returncode} {done.stderr}")
 
 
 def start_waiting(**kwargs):
-    process = subprocess.Popen([FATHOM, "flat", "run", "--dram", "8M", "--file", work, "--", PROGRAM, "waits"],
+    process = subprocess.Popen([FATHOM, "flat", "run", "--memory", "8M", "--flash", work, "--", PROGRAM, "waits"],
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=work, **kwargs)
     if process.stdout.readline() != b"ready\n":
         fail(f"it does not start: {process.communicate()}")
@@ -236,7 +236,7 @@ def test_terminal():
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(work)
-        os.execv(FATHOM, [FATHOM, "flat", "run", "--dram", "8M", "--progress", "--file", device, "--", PROGRAM, "waits"])
+        os.execv(FATHOM, [FATHOM, "flat", "run", "--memory", "8M", "--progress", "--flash", device, "--", PROGRAM, "waits"])
     text = b""
     deadline = time.time() + 120
     while b"faults," not in text or b"ready" not in text:
@@ -297,28 +297,28 @@ def test_refusals():
         os.chown(path, 1, 1)
         os.chmod(path, 0o4755)
         refuse("setuid", [], [path], b"is setuid or setgid", 77)
-    refuse("missing folder", ["--file", "/nonexistent/scratch"], ["true"], b"/nonexistent/scratch: No such file")
-    refuse("existing file", ["--file", script], ["true"], b"exists; --force overwrites it")
+    refuse("missing folder", ["--flash", "/nonexistent/scratch"], ["true"], b"/nonexistent/scratch: No such file")
+    refuse("existing file", ["--flash", script], ["true"], b"exists; --force overwrites it")
     existing = os.path.join(work, "existing")
     with open(existing, "wb") as file:
         file.truncate(64 * MIB)
-    done = flat(["--file", existing, "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    done = flat(["--flash", existing, "--force", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42 and os.path.getsize(existing) == 64 * MIB, "an existing file", done)
     # not while somebody else has it; and the file of that name, not that of the name as a URI
     with open(existing, "rb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         for name in [existing, f"file:{existing}"]:
-            refuse("a locked file", ["--file", name, "--force"], ["true"], b"in use by another process")
+            refuse("a locked file", ["--flash", name, "--force"], ["true"], b"in use by another process")
     # the same rule for a path and for a URI, however deep in it the file is
     with open(existing, "r+b") as file:
         file.write(b"precious")
     for uri in [f"file:{existing}", f"fault(delay(file:{existing}))"]:
-        refuse("an existing file by URI", ["--file", uri], ["true"], b"exists; --force overwrites it")
+        refuse("an existing file by URI", ["--flash", uri], ["true"], b"exists; --force overwrites it")
     with open(existing, "rb") as file:
         expect(file.read(8) == b"precious", "an existing file by URI", done)
-    done = flat(["--file", f"file:{existing}", "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    done = flat(["--flash", f"file:{existing}", "--force", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42, "an existing file by URI, with --force", done)
-    done = flat(["--file", f"file:{existing}.new?create=on&size=64M", "--dram", "4M"], [PROGRAM, "exit"])
+    done = flat(["--flash", f"file:{existing}.new?create=on&size=64M", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42, "a new file by URI", done)
     os.remove(f"{existing}.new")
     # and for an object of a volume
@@ -327,28 +327,28 @@ def test_refusals():
         file.truncate(96 << 20)
     for command in [["create", f"file:{disk}"], ["new", f"file:{disk}", "heap", "64M"]]:
         subprocess.run([FATHOM, "vol", *command], check=True, stdout=subprocess.DEVNULL)
-    refuse("an object", ["--file", f"vol(file:{disk})?object=heap"], ["true"], b"exists; --force overwrites it")
-    done = flat(["--file", f"vol(file:{disk})?object=heap", "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    refuse("an object", ["--flash", f"vol(file:{disk})?object=heap"], ["true"], b"exists; --force overwrites it")
+    done = flat(["--flash", f"vol(file:{disk})?object=heap", "--force", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42, "an object, with --force", done)
     os.remove(disk)
     odd, other = os.path.join(work, "odd%41?"), os.path.join(work, "oddA")
     os.rename(existing, odd)
     with open(other, "wb") as file:
         file.write(b"other" * MIB)
-    done = flat(["--file", odd, "--force", "--dram", "4M"], [PROGRAM, "exit"])
+    done = flat(["--flash", odd, "--force", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 42 and os.path.getsize(odd) == 64 * MIB, "a name with %", done)
     with open(other, "rb") as file:
         expect(file.read() == b"other" * MIB, "another file", done)
     os.remove(odd)
     os.remove(other)
-    refuse("missing device", ["--file", "file:/nonexistent"], ["true"], b"/nonexistent")
+    refuse("missing device", ["--flash", "file:/nonexistent"], ["true"], b"/nonexistent")
     refuse("policy", ["--policy", "best"], ["true"], b"--policy best: expected counters, paper, always or never")
-    refuse("too little address space", ["--file", "mem:64M", "--dram", "32M"], ["true"], b"flat run: ",
+    refuse("too little address space", ["--flash", "mem:64M", "--memory", "32M"], ["true"], b"flat run: ",
            preexec_fn=lambda: __import__("resource").setrlimit(__import__("resource").RLIMIT_AS, (80 * MIB, 80 * MIB)))
-    done = flat(["--dram", "1K"], ["true"])
-    expect(done.returncode == 2, "--dram 1K", done)
+    done = flat(["--memory", "1K"], ["true"])
+    expect(done.returncode == 2, "--memory 1K", done)
     # a region that is too small: the program is told so
-    done = flat(["--file", work, "--size", "8M", "--dram", "4M"], [PROGRAM, "exit"])
+    done = flat(["--flash", work, "--size", "8M", "--memory", "4M"], [PROGRAM, "exit"])
     expect(done.returncode == 1 and b"refused       1 allocations" in done.stderr, "a region that is full", done)
 
 
@@ -356,13 +356,13 @@ def test_advice():
     """A program that thrashes is told what would help; others are not."""
     script = "b = bytearray(16 << 20)\nfor k in range(%d):\n  for i in range(0, len(b), 4096): b[i] = k\n"
     for rounds, dram, wanted in [(12, "4M", True), (1, "4M", False), (12, "64M", False)]:
-        done = flat(["--dram", dram, "--file", device], [sys.executable, "-c", script % rounds])
-        expect(done.returncode == 0 and (b"times on average; a --dram" in done.stderr) == wanted, "advice", done)
+        done = flat(["--memory", dram, "--flash", device], [sys.executable, "-c", script % rounds])
+        expect(done.returncode == 0 and (b"times on average; a --memory" in done.stderr) == wanted, "advice", done)
 
 
 def test_errors():
     """Pages that cannot be written: a message and SIGBUS, not a hang."""
-    done = flat(["--dram", "4M", "--file", "fault(mem:128M)?kind=write&nth=100&every=1"], [PROGRAM, "exit"])
+    done = flat(["--memory", "4M", "--flash", "fault(mem:128M)?kind=write&nth=100&every=1"], [PROGRAM, "exit"])
     expect(done.returncode == -signal.SIGBUS, "failing writes", done)
     expect(b"cannot read or write a page of fault(mem:128M)" in done.stderr, "failing writes", done)
     small = os.path.join(work, "small")
@@ -372,7 +372,7 @@ def test_errors():
         say("no small file system to be had: a full disk is left out")
         return
     try:
-        done = flat(["--dram", "4M", "--file", small, "--size", "128M"], [PROGRAM, "exit"])
+        done = flat(["--memory", "4M", "--flash", small, "--size", "128M"], [PROGRAM, "exit"])
     finally:
         subprocess.run(["umount", "-l", small])
     expect(done.returncode == -signal.SIGBUS and b"No space left on device" in done.stderr, "full disk", done)

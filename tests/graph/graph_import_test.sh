@@ -114,7 +114,7 @@ exec 6<&-
 printf 'bob alice\nalice carol\ncarol 1000000000\nbob bob\nbob alice\n10 bob\n' >names
 expect 0 import --relabel names l
 [[ $out == *"vertices   5"*"labels     words, up to 10 bytes"*"dropped 1 loops and 1 duplicates"* ]] || fail "$out"
-expect 0 info --check l
+expect 0 check l
 expect 0 bfs l --source bob --output -
 [ "$out" = "$(printf 'vertex\tparent\tdepth\n1000000000\tcarol\t3\nalice\tbob\t1\nbob\tbob\t0\ncarol\talice\t2')" ] ||
   fail "names: $out"

@@ -10,10 +10,10 @@ export TMPDIR=$work
 g=file:$work/g
 expect 0 generate --scale 12 --weighted --memory 1M --seed 7 "$g"
 [[ $out == *"Kronecker, scale 12, degree 16, seed 7"* ]] || fail "generate: $out"
-expect 0 info --check "$g"
-[[ $out == *"checksum   right"* && $out == *"undirected, weighted"* ]] || fail "info: $out"
-expect 0 info "$g" --json
-[[ $out == '{"graph":'*'"vertices":4096,'*'"checked":false}' ]] || fail "info: $out"
+expect 0 check "$g"
+[[ $out == *"checksum   right"* && $out == *"undirected, weighted"* ]] || fail "stat: $out"
+expect 0 stat "$g" --json
+[[ $out == '{"graph":'*'"vertices":4096,'*'"checked":false}' ]] || fail "stat: $out"
 size=$(stat -c %s "$work/g")
 [[ $out == *"\"bytes\":$size,"* ]] || fail "the file has $size bytes: $out"
 expect 1 generate --scale 12 "$g"
@@ -22,7 +22,7 @@ expect 1 generate --scale 12 "$g"
 
 # Each algorithm, with little cache, verified.
 for algorithm in bfs cc pagerank sssp; do
-  expect 0 $algorithm "$g" --verify --trials 2 --cache 32K --threads 3
+  expect 0 $algorithm "$g" --verify --trials 2 --memory 32K --threads 3
   [[ $out == *"results verified"* ]] || fail "$algorithm: $out"
   expect 0 $algorithm "$g" --verify --trials 1 --line 512 --compact --offsets flash --policy clock --json
   [[ $out == *"\"algorithm\":\"$algorithm\""*'"verified":true'*'"hit_rate":'* ]] ||
@@ -50,7 +50,7 @@ expect 0 cc --verify --trials 1 "file:$work/m" --json
 expect 1 import "$work/nothere" "file:$work/u"
 expect 1 sssp "file:$work/m"
 [[ $err == *"no weights"* ]] || fail "no weights: $err"
-expect 1 info "file:$work/edges"
+expect 1 stat "file:$work/edges"
 expect 0 generate --scale 4 --force mem:1M
 expect 1 generate --scale 12 --force mem:128K
 [[ $err == *"does not fit"* ]] || fail "too small: $err"
@@ -64,11 +64,11 @@ ln -s kept "$work/link"
 chmod 640 "$work/kept"
 printf '1 x\n' >"$work/bad"
 expect 1 import --force "$work/bad" "file:$work/link"
-expect 1 generate --scale 12 --force --tmp "$work/nosuch" --memory 1M "file:$work/link"
+expect 1 generate --scale 12 --force --scratch "$work/nosuch" --memory 1M "file:$work/link"
 cmp "$work/g" "$work/kept" || fail "a failed import changed what was there"
 expect 0 import --force --one-based "$work/edges" "file:$work/link"
 [ -L "$work/link" ] && [ "$(stat -c %a "$work/kept")" = 640 ] || fail "the link or its mode is gone"
-expect 0 info --check "file:$work/kept"
+expect 0 check "file:$work/kept"
 "$fathom" graph import --force - "file:$work/kept" < <(yes '1 2') >"$work/out" 2>&1 &
 job=$!
 sleep 0.3
@@ -76,7 +76,7 @@ kill -INT $job
 status=0
 wait $job || status=$?
 [ $status -eq 130 ] || fail "interrupted import: status $status: $(cat "$work/out")"
-expect 0 info --check "file:$work/kept"
+expect 0 check "file:$work/kept"
 if [ -e /dev/full ]; then
   expect 1 import --force "$work/edges" file:/dev/full
   [ -c /dev/full ] || fail "a device node was replaced"

@@ -44,7 +44,7 @@ a_drive_is_opened_once() {
   fathom dev stress --force --commands 10000000 "$first" >/dev/null 2>&1 &
   holder=$!
   eventually has_a_drive $holder
-  fails_with 'busy|in use' fathom dev info "$first" || status=$?
+  fails_with 'busy|in use' fathom dev stat "$first" || status=$?
   kill -9 $holder
   wait $holder || true
   return $status
@@ -183,7 +183,7 @@ waits_end_when_a_drive_is_asked_back() {
 
 waits_end_when_a_drive_is_pulled_out() {
   ends_when 7 pull_out 7
-  fails_with . fathom dev info "nvme:$(drive 7)"
+  fails_with . fathom dev stat "nvme:$(drive 7)"
 }
 
 worst=0

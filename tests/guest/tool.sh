@@ -9,10 +9,10 @@ drives_change_hands() {
   second=$(drive 2)
   bind_nvme "$first"
   bind_nvme "$second"
-  fathom nvme list
+  fathom nvme ls
   fathom nvme bind "$first" "$second"
   [ "$(driver_of "$first") $(driver_of "$second")" = "vfio-pci vfio-pci" ]
-  limited fathom dev info "nvme:$first"
+  limited fathom dev stat "nvme:$first"
   fathom nvme unbind "$first" "$second"
   [ "$(driver_of "$first") $(driver_of "$second")" = "nvme nvme" ]
   bind_nvme "$first"
@@ -58,12 +58,12 @@ a_drive_with_swap_is_refused() {
 # Under our driver and under the kernel's.
 info_and_smart_know_the_drive() {
   bind_vfio "$(drive 2)"
-  limited fathom nvme info "$(drive 2)"
-  limited fathom nvme info "$(drive 2)" | grep -q 'QEMU NVMe Ctrl'
-  limited fathom nvme info "$(drive 2)" | grep -q fathom2
+  limited fathom nvme stat "$(drive 2)"
+  limited fathom nvme stat "$(drive 2)" | grep -q 'QEMU NVMe Ctrl'
+  limited fathom nvme stat "$(drive 2)" | grep -q fathom2
   limited fathom nvme smart "$(drive 2)"
   bind_nvme "$(drive 2)"
-  fathom nvme list | grep "$(drive 2)" | grep -q nvme
+  fathom nvme ls | grep "$(drive 2)" | grep -q nvme
 }
 
 worst=0

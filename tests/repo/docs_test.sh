@@ -28,8 +28,8 @@ done
 for command in $("$fathom" --help | names); do
   grep -Eq "^\.(Ss|It|Cm|Ic|Nm).*\b$command\b" man/fathom.1 || fail "man/fathom.1 lacks $command"
 done
-for group in bench dev flat gpu graph kv nvme pm table vol; do
-  for command in $("$fathom" $group | names); do
+for group in bench dev flat gpu graph kv nvme pm sql vol; do
+  for command in $("$fathom" $group --help | names); do
     grep -Eq "^\.It .*\b$group $command\b" man/fathom.1 ||
       fail "man/fathom.1 lacks $group $command"
   done

@@ -34,7 +34,7 @@ fi
 # The library that `fathom flat run` preloads is found from where the tool is.
 if [ -e "$libdir/libfathom_flat_run.so" ]; then
   rc=0
-  "$at/bin/fathom" flat run --file mem:16M -- true 2>"$root/flat" || rc=$?
+  "$at/bin/fathom" flat run --flash mem:16M -- true 2>"$root/flat" || rc=$?
   [ $rc = 0 ] || [ $rc = 77 ] || { cat "$root/flat"; exit 1; }
 fi
 # Nothing of this machine's source or build folder is in it.

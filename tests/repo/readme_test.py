@@ -83,7 +83,7 @@ def run_program(text, folder, env):
 
 
 def may_use_flat(env, folder):
-    return run(["fathom", "flat", "run", "--dram", "16M", "--", "true"], folder, env)[0] == 0
+    return run(["fathom", "flat", "run", "--memory", "16M", "--", "true"], folder, env)[0] == 0
 
 
 def main():

@@ -158,12 +158,12 @@ if [ -e /dev/full ]; then
   "$fathom" sql -c 'select 1' >/dev/full 2>err || status=$?
   [ $status -eq 1 ] || fail "a full device: status $status"
 fi
-# A table is cut at the values of a column that CREATE TABLE names, as by `table create`.
+# A table is cut at the values of a column that CREATE TABLE names, as by `sql create`.
 "$fathom" sql --create clustered -c "create table by_sql (a int, b int) with (cluster_by = b)" >/dev/null || fail "cluster_by"
-"$fathom" table create clustered by_tool "a int, b int cluster by (b)" || fail "cluster by"
+"$fathom" sql create clustered by_tool "a int, b int cluster by (b)" || fail "cluster by"
 for name in by_sql by_tool; do
-  printf '1|1\n2|1\n3|2\n' | "$fathom" table load clustered $name - >/dev/null
-  "$fathom" table stat clustered $name | sed "s/$name//" >stat.$name
+  printf '1|1\n2|1\n3|2\n' | "$fathom" sql load clustered $name - >/dev/null
+  "$fathom" sql stat clustered $name | sed "s/$name//" >stat.$name
 done
 cmp stat.by_sql stat.by_tool || fail "cluster_by is not cluster by: $(cat stat.by_sql)"
 # A zero byte does not end a script in silence.

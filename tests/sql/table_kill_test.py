@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""table_kill_test.py FATHOM: kill -9 of `fathom table load`, at any time.
+"""table_kill_test.py FATHOM: kill -9 of `fathom sql load`, at any time.
 
 A table has all rows of a load or none, in a directory and in a volume. Every page and every fact of it is right afterwards,
 and the next load works and takes back the space that the killed one had. FTH_LONG_TESTS=1: 150 kills of each.
@@ -25,7 +25,7 @@ def fail(text):
 
 
 def run(*arguments):
-    done = subprocess.run([FATHOM, "table", *arguments], capture_output=True, text=True)
+    done = subprocess.run([FATHOM, "sql", *arguments], capture_output=True, text=True)
     if done.returncode:
         fail("table %s: %s%s" % (" ".join(arguments), done.stdout, done.stderr))
     return done.stdout
@@ -47,7 +47,7 @@ def rows_of(db):
 
 def kill_load(db, text, seconds):
     """Start a load and kill it after a while. Was it in time?"""
-    load = subprocess.Popen([FATHOM, "table", "load", db, "t", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    load = subprocess.Popen([FATHOM, "sql", "load", db, "t", text], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     load.kill()
     return load.wait() < 0
@@ -80,7 +80,7 @@ def loads_that_are_killed(name, db, text):
 
 
 def main():
-    if "  table " not in subprocess.run([FATHOM, "--help"], capture_output=True, text=True).stdout:
+    if "  sql " not in subprocess.run([FATHOM, "--help"], capture_output=True, text=True).stdout:
         print("skipped: built without LZ4")
         sys.exit(77)
     folder = tempfile.mkdtemp(prefix="fathom-table-kill-")

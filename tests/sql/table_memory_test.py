@@ -70,7 +70,7 @@ class Bench:
         # In a process of its own, since this one's memory counts for those that it starts.
         subprocess.run([sys.executable, __file__, FATHOM, self.text], check=True)
         sql(self.db, "create table t (%s); create table u (%s)" % (COLUMNS, COLUMNS), "--create")
-        self.base = None if is_sanitized() else max(run("table", "ls", self.db)[3], sql(self.db, "select 1")[1])
+        self.base = None if is_sanitized() else max(run("sql", "ls", self.db)[3], sql(self.db, "select 1")[1])
 
     def check_peak(self, what, peak, budget):
         if self.base and peak - self.base > budget + SLACK:
@@ -88,11 +88,11 @@ class Bench:
 
     def load(self, memory, threads):
         what = "load with %d MiB and %d threads" % (memory, threads)
-        status, _, err, peak = run("table", "load", "--memory", "%dM" % memory, "--threads", str(threads), self.db, "t", self.text)
+        status, _, err, peak = run("sql", "load", "--memory", "%dM" % memory, "--threads", str(threads), self.db, "t", self.text)
         if status:
             fail("%s: %s" % (what, err))
         self.check_peak(what, peak, memory * MIB)
-        status, _, err, _ = run("table", "check", self.db, "t")
+        status, _, err, _ = run("sql", "check", self.db, "t")
         if status:
             fail("%s: the table is damaged: %s" % (what, err))
 
@@ -122,7 +122,7 @@ class Bench:
 
 def check_too_little(bench):
     """Memory for nothing is refused before a row is read."""
-    status, _, err, _ = run("table", "load", "--memory", "64k", bench.db, "t", "/nonexistent")
+    status, _, err, _ = run("sql", "load", "--memory", "64k", bench.db, "t", "/nonexistent")
     if status != 1 or "t: appending needs at least" not in err or "the limit is 64 KiB" not in err:
         fail("load with 64 KiB: status %d: %s" % (status, err))
     sql(bench.db, "create table wide (%s)" % ", ".join("c%d text" % i for i in range(80)))

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # table_tool_test.sh FATHOM: tables from the command line.
-subcommand=table
+subcommand=sql
 # shellcheck source=tests/tool_fixture.sh
 . "$(dirname "$0")/../tool_fixture.sh"
-if ! "$fathom" --help | grep -q '^  table '; then
+if ! "$fathom" --help | grep -q '^  sql '; then
   echo "skipped: built without LZ4"
   exit 77
 fi
@@ -46,7 +46,7 @@ expect 0 ls "$db"
 [[ $out == *"200000 rows    6 columns"*" items" ]] || fail "ls: $out"
 
 # From standard input, and CSV with nulls there and back.
-head -n 10 "$work/items.tbl" | "$fathom" table load "$db" items - >/dev/null
+head -n 10 "$work/items.tbl" | "$fathom" sql load "$db" items - >/dev/null
 expect 0 --json ls "$db"
 [[ $out == '{"tables":[{"name":"items","rows":200010,'* ]] || fail "$out"
 expect 0 create "$db" notes "id int, note text"
@@ -74,10 +74,10 @@ expect 0 create "$db" packed "o int64 not null, part int not null, price decimal
 gzip -c "$work/items.tbl" >"$work/gz"
 (gzip -c "$work/items.tbl"; head -n 10 "$work/items.tbl" | gzip -c) >"$work/members.tbl"
 loaded=0
-if "$fathom" table load "$db" packed "$work/gz" >/dev/null 2>"$work/err"; then
+if "$fathom" sql load "$db" packed "$work/gz" >/dev/null 2>"$work/err"; then
   expect 0 dump "$db" packed
   cmp "$work/out" "$work/items.tbl"
-  out=$("$fathom" table load "$db" packed - <"$work/members.tbl")
+  out=$("$fathom" sql load "$db" packed - <"$work/members.tbl")
   [[ $out == "packed: 200010 rows loaded" ]] || fail "two members: $out"
   head -c 100000 "$work/gz" >"$work/half.tbl"
   expect 1 load "$db" packed "$work/items.tbl" "$work/half.tbl"
@@ -88,7 +88,7 @@ else
 fi
 if command -v zstd >/dev/null; then
   zstd -qc "$work/items.tbl" >"$work/zst"
-  if "$fathom" table load "$db" packed "$work/zst" >/dev/null 2>"$work/err"; then
+  if "$fathom" sql load "$db" packed "$work/zst" >/dev/null 2>"$work/err"; then
     head -c 100000 "$work/zst" >"$work/half.tbl"
     expect 1 load "$db" packed "$work/half.tbl"
     [[ $err == *"half.tbl: damaged zstd data"*"its end is missing"* ]] || fail "half of a file: $err"
@@ -116,7 +116,7 @@ if ! grep -q __tsan_init "$fathom"; then
   mkfifo "$work/pipe"
   exec 7<>"$work/pipe"
   echo one >&7
-  "$fathom" table load "$db" words - <"$work/pipe" >"$work/out" 2>"$work/err" &
+  "$fathom" sql load "$db" words - <"$work/pipe" >"$work/out" 2>"$work/err" &
   job=$!
   until [ "$(cat /proc/$job/comm)" = fathom ] && grep -q '^SigCgt.*[2367abef]$' /proc/$job/status; do sleep 0.05; done
   kill -INT $job
@@ -155,7 +155,7 @@ done
 expect 0 create "$work/limited" t "s varchar(100)"
 seq 100000 | sed 's/$/ of many lines/' >"$work/many"
 status=0
-(ulimit -f 16 && "$fathom" table load "$work/limited" t "$work/many" >/dev/null 2>"$work/err") || status=$?
+(ulimit -f 16 && "$fathom" sql load "$work/limited" t "$work/many" >/dev/null 2>"$work/err") || status=$?
 if [ $status -ne 1 ] || ! grep -q 'too large' "$work/err"; then
   fail "a limit of file sizes: $status $(cat "$work/err")"
 fi

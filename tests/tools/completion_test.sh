@@ -69,7 +69,7 @@ in_bash() {
     _fathom
     printf "%s\n" "${COMPREPLY[@]}"' bash "$(dirname "$fathom")" "$root" "$@"
 }
-[ "$(in_bash fathom graph s)" = sssp ] || fail "bash: $(in_bash fathom graph s)"
+[ "$(in_bash fathom graph ss)" = sssp ] || fail "bash: $(in_bash fathom graph ss)"
 [ "$(in_bash fathom graph pagerank --t | sort | tr '\n' ' ')" = "--threads --tolerance --top --trials " ] ||
   fail "bash: $(in_bash fathom graph pagerank --t)"
 [ "$(in_bash "$fathom" kv 'to')" = top ] || fail "bash, by path: $(in_bash "$fathom" kv to)"
@@ -83,7 +83,7 @@ if command -v zsh >/dev/null; then
       script=$1; shift; words=("$@") CURRENT=$#
       . "$script"' zsh "$root/contrib/completion/_fathom" "$@"
   }
-  [ "$(in_zsh fathom graph s)" = "sssp:shortest paths by weight" ] || fail "zsh: $(in_zsh fathom graph s)"
+  [ "$(in_zsh fathom graph ss)" = "sssp:shortest paths by weight" ] || fail "zsh: $(in_zsh fathom graph ss)"
   [ "$(in_zsh fathom graph cc '')" = files ] || fail "zsh: $(in_zsh fathom graph cc '')"
 fi
 echo "completion_test: passed"

@@ -14,12 +14,12 @@ refuses() {
 }
 
 expect 0 gpu --help
-[[ $out == *"info "* && $out == *"read "* ]] || fail "help: $out"
+[[ $out == *"ls "* && $out == *"read "* ]] || fail "help: $out"
 expect 0 gpu read --help
-[[ $out == *--cache*--line*--pattern*--check* ]] || fail "help: $out"
+[[ $out == *--memory*--line*--pattern*--check* ]] || fail "help: $out"
 expect 2 gpu raed
 [[ $err == *"did you mean: fathom gpu read"* ]] || fail "no hint: $err"
-expect 2 gpu info something
+expect 2 gpu ls something
 refuses "an argument is missing"
 refuses "too many arguments" mem:1M mem:1M
 refuses "--pattern zigzag: expected seq or random" --pattern zigzag mem:1M
@@ -29,7 +29,7 @@ refuses "16 hexadecimal digits" --check 0x123456789abcde mem:1M
 refuses "--line 1000: expected a power of two" --line 1000 mem:1M
 refuses "from 512 to 8K" --line 256 mem:1M
 refuses "from 512 to 8K" --line 16K mem:1M
-refuses "--cache is smaller than a line" --cache 2K mem:1M
+refuses "--memory is smaller than a line" --memory 2K mem:1M
 refuses "expected a number" --queues many mem:1M
 
 # What a benchmark would overwrite, or can not use, is not touched.
@@ -44,10 +44,10 @@ expect 2 bench gpufile --size 3M
 expect 2 bench gpufile --threads 300
 [[ $err == *"--threads: expected a multiple of 256"* ]] || fail "gpufile: $err"
 
-if ! "$fathom" gpu info >/dev/null 2>&1; then
-  expect 77 gpu info
+if ! "$fathom" gpu ls >/dev/null 2>&1; then
+  expect 77 gpu ls
   [[ $err == "fathom: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
-  expect 77 gpu info --json
+  expect 77 gpu ls --json
   [[ $out == '{"gpus":[],"reason":"'*'"}' ]] || fail "no reason: $out"
   expect 77 gpu read mem:1M
   [[ $err == "fathom: mem:1M: "*[[:alpha:]]* && -z $out ]] || fail "no reason: $err"
@@ -59,29 +59,29 @@ if ! "$fathom" gpu info >/dev/null 2>&1; then
   exit 0
 fi
 
-expect 0 gpu info --json
+expect 0 gpu ls --json
 [[ $out == '{"gpus":[{"name":"'*'"usable":'*']}' ]] || fail "info: $out"
-expect 0 gpu read --cache 1M --json mem:4M
+expect 0 gpu read --memory 1M --json mem:4M
 [[ $out == *'"bytes":4194304,"pattern":"seq"'*'"checksum":"'* ]] || fail "read: $out"
 sum=${out##*'"checksum":"'}
 sum=${sum%%'"'*}
-expect 0 gpu read --cache 64K --line 512 --pattern random --check "$sum" mem:4M
+expect 0 gpu read --memory 64K --line 512 --pattern random --check "$sum" mem:4M
 [[ $out == *"$sum, as given"* ]] || fail "read: $out"
-expect 0 gpu read --cache 1M --json "mem:4M?block=4096"
+expect 0 gpu read --memory 1M --json "mem:4M?block=4096"
 [[ $out == *'"block":4096,"bytes":4194304'*'"line":4096'*"$sum"* ]] || fail "4 KiB blocks: $out"
-expect 0 gpu read --cache 1M --check "$sum" "mem:4M?block=8192"
+expect 0 gpu read --memory 1M --check "$sum" "mem:4M?block=8192"
 [[ $out == *"blocks of 8192 bytes"*"in lines of 8192 bytes"* ]] || fail "8 KiB blocks: $out"
-expect 1 gpu read --cache 1M --line 512 "mem:4M?block=4096"
+expect 1 gpu read --memory 1M --line 512 "mem:4M?block=4096"
 [[ $err == *"smaller than the drive's blocks, 4096"* ]] || fail "a line below a block: $err"
-expect 77 gpu read --cache 1M "mem:4M?block=16384"
+expect 77 gpu read --memory 1M "mem:4M?block=16384"
 [[ $err == *"larger than 8192"* ]] || fail "a large block: $err"
-expect 1 gpu read --cache 1M --check 0123456789abcdef mem:4M
+expect 1 gpu read --memory 1M --check 0123456789abcdef mem:4M
 [[ $err == *"--check gives 0123456789abcdef"* ]] || fail "a wrong checksum: $err"
 expect 1 gpu read "file:$work/nosuch"
 expect 1 gpu read "gpu:nosuch"
 expect 1 gpu read --gpu 63 mem:4M
 [[ $err == *"GPU 63 does not exist"* ]] || fail "no such GPU: $err"
-expect 1 gpu read --cache 1M "fault(mem:4M)?kind=read&nth=9"
+expect 1 gpu read --memory 1M "fault(mem:4M)?kind=read&nth=9"
 [[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
 expect 0 bench gpufile --smallest --device mem:16M --json
 [[ $out == '{"bench":"gpufile","ours":'*'"case":"read_512"'*'"case":"sequential"'*'"case":"write_read_4096"'* ]] ||

@@ -25,10 +25,10 @@ complains() {
 
 # ---- our driver, on a software controller ----
 
-expect 0 info 'softnvme(mem:16M)?lba=4096&mdts=3&queues=2'
+expect 0 stat 'softnvme(mem:16M)?lba=4096&mdts=3&queues=2'
 says "Fathom software NVMe controller" "NVMe 1.4" "4096 blocks (16.0 MiB)" "per command      32.0 KiB" \
   "2 pairs created" "volatile"
-expect 0 info --json 'softnvme(mem:16M)?queues=1&depth=16'
+expect 0 stat --json 'softnvme(mem:16M)?queues=1&depth=16'
 says '{"device":"softnvme(mem:16M)?queues=1&depth=16"' '"serial":"FATHOM-SOFT"' '"blocks":32768' \
   '"pairs":1,"commands_each":15,' '"cmb":{"present":' '"pmr":{"present":'
 expect 0 smart 'softnvme(mem:1M)'
@@ -36,16 +36,16 @@ says "warnings          none" "30 C" "100 %" "media errors      0"
 expect 0 smart --json 'softnvme(mem:1M)'
 says '"temperature_kelvin":303' '"media_errors":0,'
 
-expect 1 info mem:1M
+expect 1 stat mem:1M
 complains "not an NVMe device"
 expect 1 smart 'delay(softnvme(mem:1M))'
 complains "not an NVMe device"
-expect 1 info nosuch:thing
+expect 1 stat nosuch:thing
 complains "nosuch:thing"
-expect 2 info
+expect 2 stat
 expect 2 smart a b
 expect 2 bind
-expect 2 list --nosuch
+expect 2 ls --nosuch
 
 # ---- a system made of files ----
 
@@ -56,9 +56,9 @@ mkdir -p "$pci/devices" "$pci/drivers/nvme" "$pci/drivers/vfio-pci" "$root/proc/
 : >"$root/proc/self/mountinfo" >"$root/proc/swaps" >"$pci/drivers_probe"
 : >"$pci/drivers/nvme/unbind" >"$pci/drivers/vfio-pci/unbind"
 
-expect 0 list
+expect 0 ls
 says "No NVMe drive found"
-expect 0 list --json
+expect 0 ls --json
 [ "$out" = '{"drives":[]}' ] || fail "no drives: $out"
 
 # drive BDF N GROUP
@@ -82,15 +82,15 @@ drive 0000:01:00.0 0 5
 drive 0000:02:00.0 1 6
 drive 0000:03:00.0 2 6
 
-expect 0 list
+expect 0 ls
 says "0000:01:00.0  nvme          5  Model 0" "nvme2n1"
-expect 0 list --json
+expect 0 ls --json
 says '"bdf":"0000:02:00.0","vendor":6966' '"iommu_group":6' \
   '"blocks":[{"name":"nvme1n1","size":1048576,"partition":false}],"uses":[]'
 
 # what is in use stays where it is
 echo "30 22 259:0 / /data rw - ext4 /dev/nvme0n1 rw" >"$root/proc/self/mountinfo"
-expect 0 list
+expect 0 ls
 says "nvme0n1 is mounted at /data"
 expect 1 bind 01:00.0
 complains "01:00.0: nvme0n1 is mounted at /data"
@@ -131,7 +131,7 @@ kernel=$!
 expect 0 bind 01:00.0
 says "0000:01:00.0 now belongs to vfio-pci" "to undo: fathom nvme unbind 0000:01:00.0"
 rm -r "$pci/devices/0000:01:00.0/nvme" # as it goes with the kernel's driver
-expect 0 list
+expect 0 ls
 says "0000:01:00.0  vfio-pci "
 expect 0 bind 01:00.0
 says "already belongs to vfio-pci"

@@ -29,9 +29,9 @@ unchanged() {
 each() {
   local direct=$1
   local v=file:$work/disk?direct=$direct
-  local commands=("vol ls $v" "vol stat $v" "vol export $v obj -" "vol check $v" "dev info $v"
+  local commands=("vol ls $v" "vol stat $v" "vol export $v obj -" "vol check $v" "dev stat $v"
     "--json vol ls $v" "bench taxi check file:$work/taxi?direct=$direct"
-    "graph info --check file:$work/graph?direct=$direct"
+    "graph check file:$work/graph?direct=$direct"
     "graph bfs --trials 1 file:$work/graph?direct=$direct")
   local command
   for command in "${commands[@]}"; do
@@ -70,9 +70,9 @@ cp "$fathom" "$(dirname "$fathom")/fathom-bench" "$work"
 chmod 755 "$work" "$work"/fathom*
 chmod 444 "$work"/{disk,taxi,graph}
 readers=("vol ls file:$work/disk" "vol stat file:$work/disk" "vol export file:$work/disk obj -"
-  "vol check file:$work/disk" "dev info file:$work/disk" "dev info vol(file:$work/disk)?object=obj"
+  "vol check file:$work/disk" "dev stat file:$work/disk" "dev stat vol(file:$work/disk)?object=obj"
   "bench taxi check file:$work/taxi" "bench taxi query --query 0 file:$work/taxi"
-  "graph info --check file:$work/graph" "graph bfs --trials 1 file:$work/graph")
+  "graph check file:$work/graph" "graph bfs --trials 1 file:$work/graph")
 for command in "${readers[@]}"; do
   # shellcheck disable=SC2086
   "${as_other[@]}" "$work/fathom" $command >"$work/out" 2>"$work/err" ||

@@ -25,9 +25,9 @@ expect 2 dve
 [[ $err == *"did you mean: fathom dev"* ]] || fail "no hint: $err"
 expect 2 quite-another-word
 [[ $err == *"try: fathom --help"* ]] || fail "no way out: $err"
-expect 2 dev info
-expect 2 dev info mem:1M mem:1M
-expect 2 dev info --nosuch mem:1M
+expect 2 dev stat
+expect 2 dev stat mem:1M mem:1M
+expect 2 dev stat --nosuch mem:1M
 
 # `fathom bench` is another program, which says and returns what one would expect of this one.
 expect 2 bench nosuch
@@ -53,47 +53,47 @@ out=$(PATH="$work/path:$PATH" "$work/fathom" bench dev --json -- --json) || stat
 out=$(PATH="$work/path:$PATH" "$work/fathom" --json bench) && fail "a status is lost"
 [[ $out == *"/fathom-bench --json" ]] || fail "--json bench: $out"
 
-expect 0 dev info mem:4G
+expect 0 dev stat mem:4G
 [[ $out == *"4.0 GiB (4294967296 bytes)"* ]] || fail "info: $out"
-expect 0 dev info mem:4G --json
+expect 0 dev stat mem:4G --json
 [[ $out == '{"uri":"mem:4G","size":4294967296,"block":512,'*'"engine":"memory"}' ]] || fail "info: $out"
 truncate -s 64K "$work/file"
-expect 0 dev info "file:$work/file?engine=threads"
+expect 0 dev stat "file:$work/file?engine=threads"
 [[ $out == *"engine       threads"* ]] || fail "engine: $out"
-expect 0 dev info "fault(file:$work/file?engine=threads)" --json
+expect 0 dev stat "fault(file:$work/file?engine=threads)" --json
 [[ $out == *'"engine":"threads"}' ]] || fail "engine: $out"
 expect 0 --json dev schemes
 [[ $out == '{"schemes":[{"name":"mem","wrapper":false}'* ]] || fail "schemes: $out"
-expect 1 dev info mem:nonsense
+expect 1 dev stat mem:nonsense
 [[ $err == "fathom: "*"mem:nonsense"* && -z $out ]] || fail "bad device: $err"
-expect 1 dev info -- --json
+expect 1 dev stat -- --json
 [[ $err == *"--json"* ]] || fail "-- does not end options: $err"
 
 # A plain path is a file, in wrappers too.
-expect 0 dev info "$work/file"
+expect 0 dev stat "$work/file"
 [[ $out == *"64.0 KiB"* ]] || fail "plain path: $out"
 (
   cd "$work"
-  expect 0 dev info file --json
+  expect 0 dev stat file --json
   [[ $out == '{"uri":"file","size":65536,'* ]] || fail "plain path: $out"
-  expect 0 dev info 'fault(./file?direct=off)' --json
+  expect 0 dev stat 'fault(./file?direct=off)' --json
   [[ $out == *'"size":65536,'* ]] || fail "plain path in a wrapper: $out"
-  expect 1 dev info nosuch
+  expect 1 dev stat nosuch
   [ "$err" = "fathom: nosuch: No such file or directory" ] || fail "no such file: $err"
 )
 
 # Sizes, as options and in URIs; defaults and limits are shown as sizes.
 for size in 1.5M 1.5MiB 1536K 1572864 0x180000 1.5mib; do
-  expect 0 --json dev info mem:$size
+  expect 0 --json dev stat mem:$size
   [[ $out == *'"size":1572864,'* ]] || fail "mem:$size: $out"
 done
-expect 0 --json dev info mem:1.536MB
+expect 0 --json dev stat mem:1.536MB
 [[ $out == *'"size":1536000,'* ]] || fail "mem:1.536MB: $out"
 for size in 1.5 1,5M 4Q 4GBs -4K '4 K'; do
   expect 2 dev stress --force --span "$size" mem:1M
   [[ $err == *"--span $size: expected a size"* || $err == *"--span"* ]] || fail "$size: $err"
 done
-expect 2 bench gups run --force --cache 1K mem:1M
+expect 2 bench gups run --force --memory 1K mem:1M
 [[ $err == *"expected a size from 64K to 16T"* ]] || fail "limits: $err"
 expect 0 bench gups run --help
 [[ $out == *"memory for lines [64M]"* ]] || fail "default: $out"
@@ -115,6 +115,26 @@ if command -v python3 >/dev/null; then
 fi
 out=$(TERM=xterm "$fathom" --help; TERM=xterm "$fathom" nosuch 2>&1) || true
 [[ $out != *$'\033'* ]] || fail "colour in a pipe: $out"
+
+# Earlier spellings are refused, and the present ones named.
+while IFS=: read -r old new; do
+  # shellcheck disable=SC2086
+  expect 2 $old
+  [[ $err == *"\`fathom $new\` now"* ]] || fail "$old: $err"
+done <<END
+dev info x:dev stat
+flat bench:bench flat
+gpu info:gpu ls
+graph info x:graph stat
+gups x:bench gups run
+nvme info x:nvme stat
+nvme list:nvme ls
+help storaged:sql serve
+table load x:sql
+tpch gen:bench tpch generate
+END
+expect 2 graph bfs --cache=4M x
+[[ $err == *"--cache is --memory now"* ]] || fail "--cache: $err"
 
 # --force is the one option to overwrite; earlier names of it are refused, and it is named.
 expect 2 dev check mem:1M

@@ -48,17 +48,17 @@ small | check_tables "$work/three"
 [[ $out == *'],"rows":86805,"bytes":10492819,"seconds":'* ]] || fail "$out"
 
 # ---- straight into tables ----
-if "$fathom" --help | grep -q '^  table '; then
+if "$fathom" --help | grep -q '^  sql '; then
   expect 0 generate --sf 0.01 --db "$work/db"
   [[ $out == *"lineitem           60175 rows"* ]] || fail "$out"
   for table in region nation supplier customer part partsupp orders lineitem; do
-    "$fathom" table check "$work/db" $table >/dev/null || fail "$table in the database"
+    "$fathom" sql check "$work/db" $table >/dev/null || fail "$table in the database"
   done
   # l_quantity has two places in SQL.
   for table in region nation supplier customer part partsupp orders; do
-    "$fathom" table dump "$work/db" $table | cmp - "$work/one/$table.tbl" || fail "$table is another one in the database"
+    "$fathom" sql dump "$work/db" $table | cmp - "$work/one/$table.tbl" || fail "$table is another one in the database"
   done
-  "$fathom" table dump "$work/db" lineitem | sed -E 's/^(([^|]*\|){4}[0-9]+)\.00\|/\1|/' | cmp - "$work/one/lineitem.tbl" ||
+  "$fathom" sql dump "$work/db" lineitem | sed -E 's/^(([^|]*\|){4}[0-9]+)\.00\|/\1|/' | cmp - "$work/one/lineitem.tbl" ||
     fail "lineitem is another one in the database"
   expect 1 generate --sf 0.01 --table part --db "$work/db"
   [[ $err == *"part: the table already exists"* ]] || fail "$err"

@@ -105,7 +105,7 @@ expect 0 check "$volume" --data
 [[ $out == *"is sound"* ]] || fail "check: $out"
 
 # An object is a device.
-"$fathom" dev info "vol($a,$b,$c)?object=plain&readonly=on" | grep -q 3000320 ||
+"$fathom" dev stat "vol($a,$b,$c)?object=plain&readonly=on" | grep -q 3000320 ||
   fail "the object as a device"
 expect 0 new "$volume" device 1M
 "$fathom" dev check --force --ops 300 "vol($a,$b,$c)?object=device" >/dev/null ||

@@ -107,7 +107,7 @@ expect 0 bench taxi generate --rows 1000 "file:$work/long"
 new="create=on&size=1M"
 expect 2 bench vectoradd run "file:$work/a?$new" "file:$work/b?$new" "file:$work/c?$new"
 [[ $err == *--force* ]] || fail "vectoradd does not ask: $err"
-expect 0 bench vectoradd run --force --fill --cache 512K --line 4K --threads 2 "file:$work/a?$new" \
+expect 0 bench vectoradd run --force --fill --memory 512K --line 4K --threads 2 "file:$work/a?$new" \
   "file:$work/b?$new" "file:$work/c?$new"
 [[ $out == *"wrong          0"* ]] || fail "vectoradd: $out"
 expect 0 --json bench vectoradd run --force "file:$work/a" "file:$work/b" "file:$work/c"
@@ -117,16 +117,16 @@ expect 1 bench vectoradd run --force "file:$work/a" "file:$work/b" mem:2M
 
 # ---- gups ----
 expect 2 bench gups run mem:1M
-expect 0 bench gups run --force --updates 20000 --cache 256K --threads 2 "file:$work/gups?$new"
+expect 0 bench gups run --force --updates 20000 --memory 256K --threads 2 "file:$work/gups?$new"
 [[ $out == *"wrong words    0"*"amplification"* ]] || fail "gups: $out"
-expect 0 --json bench gups run --force --updates 5000 --cache 256K --line 512 mem:1M
+expect 0 --json bench gups run --force --updates 5000 --memory 256K --line 512 mem:1M
 [[ $out == *'"wrong":0,"line":512,"cache":{"hits":'* ]] || fail "gups: $out"
-expect 1 bench gups run --force --updates 5000 --cache 256K "fault(mem:1M)?kind=read&nth=9&every=1"
+expect 1 bench gups run --force --updates 5000 --memory 256K "fault(mem:1M)?kind=read&nth=9&every=1"
 [[ $err == *"fault("* ]] || fail "gups: $err"
 
 # A signal stops a long run in good order.
 status=0
 timeout --foreground --preserve-status -s INT -k 60 1 \
-  "$fathom" bench gups run --force --updates 4000000000 --cache 256K mem:1M >/dev/null || status=$?
+  "$fathom" bench gups run --force --updates 4000000000 --memory 256K mem:1M >/dev/null || status=$?
 [ $status -eq 130 ] || fail "SIGINT: status $status"
 echo "workloads_tool_test: passed"

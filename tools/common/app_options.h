@@ -24,18 +24,19 @@ struct fth_app_options {
 
 #define FTH_APP_POLICIES "replacement policy: default, fifo, clock, trial"
 
-#define FTH_APP_OPTIONS(app)                                                                  \
-	{"cache", FTH_CLI_SIZE, &(app)->cache, 65536, (uint64_t)1 << 44, "memory for lines"}, \
-		{"line",                                                                      \
-		 FTH_CLI_SIZE,                                                                \
-		 &(app)->line,                                                                \
-		 FTH_CACHE_LINE_MIN,                                                          \
-		 FTH_CACHE_LINE_MAX,                                                          \
-		 "bytes of a line, a power of two; 0: chosen for the program"},               \
-		{"policy", FTH_CLI_STRING, &(app)->policy, 0, 0, FTH_APP_POLICIES},           \
-		{"threads", FTH_CLI_U64, &(app)->threads, 1, 256, "threads"},                 \
-	{                                                                                     \
-		"seed", FTH_CLI_U64, &(app)->seed, 0, UINT64_MAX, "of all random choices"     \
+#define FTH_APP_OPTIONS(app)                                                               \
+	FTH_CLI_WAS("cache", "memory"), {"memory", FTH_CLI_SIZE,      &(app)->cache,       \
+					 65536,	   (uint64_t)1 << 44, "memory for lines"}, \
+		{"line",                                                                   \
+		 FTH_CLI_SIZE,                                                             \
+		 &(app)->line,                                                             \
+		 FTH_CACHE_LINE_MIN,                                                       \
+		 FTH_CACHE_LINE_MAX,                                                       \
+		 "bytes of a line, a power of two; 0: chosen for the program"},            \
+		{"policy", FTH_CLI_STRING, &(app)->policy, 0, 0, FTH_APP_POLICIES},        \
+		{"threads", FTH_CLI_U64, &(app)->threads, 1, 256, "threads"},              \
+	{                                                                                  \
+		"seed", FTH_CLI_U64, &(app)->seed, 0, UINT64_MAX, "of all random choices"  \
 	}
 
 /* A cache as the options say; `line` is the default. 0 or a negative errno. */

@@ -11,9 +11,9 @@
 
 #include <stdio.h>
 
-/* ---- info ---- */
+/* ---- stat ---- */
 
-static void print_info(struct fth_dev *dev)
+static void print_stat(struct fth_dev *dev)
 {
 	const struct fth_dev_info *info = fth_dev_info(dev);
 	char size[FTH_CLI_BYTES_MAX], most[FTH_CLI_BYTES_MAX];
@@ -28,7 +28,7 @@ static void print_info(struct fth_dev *dev)
 	       info->max_iov);
 }
 
-static void print_info_json(struct fth_dev *dev)
+static void print_stat_json(struct fth_dev *dev)
 {
 	const struct fth_dev_info *info = fth_dev_info(dev);
 	struct fth_json j;
@@ -45,10 +45,10 @@ static void print_info_json(struct fth_dev *dev)
 	fth_json_finish(&j);
 }
 
-static int run_info(int argc, char **argv)
+static int run_stat(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "dev info URI",
+		.synopsis = "dev stat URI",
 		.text = "Open a device and print its size, its limits and its engine: how "
 			"requests\n"
 			"reach it.",
@@ -67,17 +67,17 @@ static int run_info(int argc, char **argv)
 		return FTH_EXIT_FAILED;
 	}
 	if (fth_cli_json())
-		print_info_json(dev);
+		print_stat_json(dev);
 	else
-		print_info(dev);
+		print_stat(dev);
 	fth_dev_close(dev);
 	return FTH_EXIT_OK;
 }
 
-static const struct fth_command info_command = {
-	.name = "info",
+static const struct fth_command stat_command = {
+	.name = "stat",
 	.summary = "print the size and limits of a device",
-	.run = run_info,
+	.run = run_stat,
 };
 
 /* ---- schemes ---- */
@@ -273,7 +273,7 @@ static const struct fth_command check_command = {
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&check_command, &info_command, &models_command, &schemes_command, &fth_cmd_dev_stress, NULL,
+	&check_command, &models_command, &schemes_command, &stat_command, &fth_cmd_dev_stress, NULL,
 };
 
 static int run(int argc, char **argv)

@@ -57,11 +57,13 @@ struct job {
 static int parse(struct job *job, int argc, char **argv)
 {
 	const struct fth_cli_option options[] = {
-		{"dram", FTH_CLI_SIZE, &job->dram, DRAM_MIN, SIZE_MOST,
+		FTH_CLI_WAS("dram", "memory"),
+		{"memory", FTH_CLI_SIZE, &job->dram, DRAM_MIN, SIZE_MOST,
 		 "memory that the region holds at most"},
 		{"min-alloc", FTH_CLI_SIZE, &job->min_alloc, 4096, SIZE_MOST,
 		 "allocations of this size and larger are in the region"},
-		{"file", FTH_CLI_STRING, &job->file, 0, 0,
+		FTH_CLI_WAS("file", "flash"),
+		{"flash", FTH_CLI_STRING, &job->file, 0, 0,
 		 "folder or new file for the scratch file, or URI of a device"},
 		FTH_CLI_FORCE(&job->force, "overwrite an existing file or device, which stays"),
 		{"size", FTH_CLI_SIZE, &job->size, 1u << 20, (uint64_t)1 << 44,
@@ -83,7 +85,8 @@ static int parse(struct job *job, int argc, char **argv)
 		.text = "Run a program with its large allocations on flash: they are in a region "
 			"on "
 			"a scratch\n"
-			"file, of which at most --dram is in memory. The program is unchanged; it "
+			"file, of which at most --memory is in memory. The program is unchanged; "
+			"it "
 			"must be\n"
 			"dynamically linked. Figures are printed on standard error when it ends, "
 			"and the exit\n"

@@ -41,7 +41,8 @@ static void advise(FILE *out, const struct run_shared *run)
 	if (most <= run->dram || pages == 0 || read < READ_OFTEN * pages)
 		return;
 	fprintf(out,
-		"  advice        each page was read %llu times on average; a --dram well above %s "
+		"  advice        each page was read %llu times on average; a --memory well above "
+		"%s "
 		"would hold them all%s\n",
 		(unsigned long long)(read / pages), fth_cli_bytes(all, most),
 		run->policy == FTH_FLAT_ALWAYS

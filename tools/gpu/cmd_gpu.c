@@ -13,7 +13,7 @@
 
 #define LINK_MAX 64
 
-/* ---- info ---- */
+/* ---- ls ---- */
 
 /* What sysfs says of a PCI function, without the newline; "" if nothing. */
 static void read_link(const char *pci, const char *name, char text[LINK_MAX])
@@ -106,10 +106,10 @@ static void print_json(const struct gpu_engine_device *devices, int n, const cha
 	fth_json_finish(&j);
 }
 
-static int run_info(int argc, char **argv)
+static int run_ls(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "gpu info",
+		.synopsis = "gpu ls",
 		.text = "List the GPUs, and what of Fathom their threads can use.",
 	};
 	static struct gpu_engine_device devices[GPU_ENGINE_DEVICES_MAX];
@@ -130,15 +130,15 @@ static int run_info(int argc, char **argv)
 	return FTH_EXIT_OK;
 }
 
-static const struct fth_command info_command = {
-	.name = "info",
+static const struct fth_command ls_command = {
+	.name = "ls",
 	.summary = "list the GPUs and what their threads can use",
-	.run = run_info,
+	.run = run_ls,
 };
 
 /* ---- the command ---- */
 
-static const struct fth_command *const subcommands[] = {&info_command, &fth_cmd_gpu_read, NULL};
+static const struct fth_command *const subcommands[] = {&ls_command, &fth_cmd_gpu_read, NULL};
 
 static int run(int argc, char **argv)
 {

@@ -252,7 +252,8 @@ static int run(int argc, char **argv)
 	uint64_t line = 0, queues = 0, device = 0;
 	const char *pattern = "seq", *checksum = NULL;
 	const struct fth_cli_option options[] = {
-		{"cache", FTH_CLI_SIZE, &job.setup.cache, 512, (uint64_t)1 << 44,
+		FTH_CLI_WAS("cache", "memory"),
+		{"memory", FTH_CLI_SIZE, &job.setup.cache, 512, (uint64_t)1 << 44,
 		 "bytes of GPU memory for the cache"},
 		{"line", FTH_CLI_SIZE, &line, 512, 8192,
 		 "bytes of a cache line, a power of two; default 4096, or a larger block size"},
@@ -260,7 +261,7 @@ static int run(int argc, char **argv)
 		{"check", FTH_CLI_STRING, &checksum, 0, 0,
 		 "expected checksum; default: the CPU reads the device and computes it"},
 		{"queues", FTH_CLI_U64, &queues, 0, 1024, "queue pairs; 0: chosen for the GPU"},
-		{"gpu", FTH_CLI_U64, &device, 0, 63, "number of the GPU in `fathom gpu info`"},
+		{"gpu", FTH_CLI_U64, &device, 0, 63, "number of the GPU in `fathom gpu ls`"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -286,7 +287,7 @@ static int run(int argc, char **argv)
 		rc = fth_fail(EINVAL, "--line %llu: expected a power of two",
 			      (unsigned long long)line);
 	if (rc == 0 && job.setup.cache < (line ? line : GPU_READER_LINE))
-		rc = fth_fail(EINVAL, "--cache is smaller than a line of %llu bytes",
+		rc = fth_fail(EINVAL, "--memory is smaller than a line of %llu bytes",
 			      (unsigned long long)(line ? line : GPU_READER_LINE));
 	if (rc < 0) {
 		fth_cli_error("%s", fth_error_text(rc));

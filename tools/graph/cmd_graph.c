@@ -41,7 +41,7 @@ int graph_exit(const char *uri, int rc)
 	return FTH_EXIT_FAILED;
 }
 
-/* ---- info ---- */
+/* ---- stat and check ---- */
 
 static const char *kind(const struct fth_graph_info *info)
 {
@@ -96,25 +96,14 @@ static void report(const char *uri, const struct fth_graph_info *info, bool chec
 	fth_json_finish(&j);
 }
 
-static int run_info(int argc, char **argv)
+/* Read what a graph says of itself; `check`: and compare checksums of all of it. */
+static int look_at(const struct fth_cli_usage *usage, bool check, int argc, char **argv)
 {
-	bool check = false;
-	const struct fth_cli_option options[] = {
-		{"check", FTH_CLI_FLAG, &check, 0, 0, "read all of it and compare checksums"},
-		{0},
-	};
-	const struct fth_cli_usage usage = {
-		.synopsis = "graph info [--check] URI",
-		.text = "Print what a graph is, and perhaps whether it is whole.",
-		.options = options,
-		.min_args = 1,
-		.max_args = 1,
-	};
 	const struct fth_graph_job job = {.progress = graph_progress};
 	struct fth_graph_info info;
 	struct fth_dev *dev;
 	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
+	int status = fth_cli_parse(usage, argc, argv, &args), rc;
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
@@ -130,17 +119,48 @@ static int run_info(int argc, char **argv)
 	return graph_exit(args[0], rc);
 }
 
-static const struct fth_command info_command = {
-	.name = "info",
+static int run_stat(int argc, char **argv)
+{
+	static const struct fth_cli_usage usage = {
+		.synopsis = "graph stat URI",
+		.text = "Print what a graph is. `fathom graph check` says whether it is whole.",
+		.min_args = 1,
+		.max_args = 1,
+	};
+
+	return look_at(&usage, false, argc, argv);
+}
+
+static const struct fth_command stat_command = {
+	.name = "stat",
 	.summary = "print size and properties of a graph",
-	.run = run_info,
+	.run = run_stat,
+};
+
+static int run_check(int argc, char **argv)
+{
+	static const struct fth_cli_usage usage = {
+		.synopsis = "graph check URI",
+		.text = "Read all of a graph and compare checksums; print what it is.",
+		.min_args = 1,
+		.max_args = 1,
+	};
+
+	return look_at(&usage, true, argc, argv);
+}
+
+static const struct fth_command check_command = {
+	.name = "check",
+	.summary = "verify the checksums of a graph",
+	.run = run_check,
 };
 
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&fth_cmd_graph_bfs, &fth_cmd_graph_cc,	     &fth_cmd_graph_generate, &fth_cmd_graph_import,
-	&info_command,	    &fth_cmd_graph_pagerank, &fth_cmd_graph_sssp,     NULL,
+	&fth_cmd_graph_bfs,	 &fth_cmd_graph_cc,	&check_command,
+	&fth_cmd_graph_generate, &fth_cmd_graph_import, &fth_cmd_graph_pagerank,
+	&fth_cmd_graph_sssp,	 &stat_command,		NULL,
 };
 
 static int run(int argc, char **argv)

@@ -29,7 +29,8 @@ struct how {
 
 #define BUILD_OPTIONS(how)                                                                         \
 	{"memory", FTH_CLI_SIZE, &(how).build.memory, 1 << 20, (uint64_t)1 << 44, "to sort with"}, \
-		{"tmp",                                                                            \
+		FTH_CLI_WAS("tmp", "scratch"),                                                     \
+		{"scratch",                                                                        \
 		 FTH_CLI_STRING,                                                                   \
 		 &(how).build.directory,                                                           \
 		 0,                                                                                \

@@ -394,7 +394,9 @@ static bool check_session(struct session *s)
 }
 
 #define COMMON_OPTIONS                                                                               \
-	{"cache", FTH_CLI_SIZE, &p->cache, 0, 0, "memory for lines; 0: a quarter of the edges"},     \
+	FTH_CLI_WAS("cache", "memory"), {"memory",  FTH_CLI_SIZE,                                    \
+					 &p->cache, 0,                                               \
+					 0,	    "for the cache; 0: a quarter of the edges"},     \
 		{"line", FTH_CLI_SIZE, &p->line, 512, 65536, "bytes of a line"},                     \
 		{"depth", FTH_CLI_U64, &p->depth, 1, 65535, "requests in flight per thread"},        \
 		{"policy", FTH_CLI_STRING, &p->policy, 0, 0, FTH_APP_POLICIES},                      \

@@ -477,7 +477,7 @@ static int run_serve(int argc, char **argv)
 		{"wait", FTH_CLI_U64, &s.wait, 0, 3600,
 		 "seconds to wait for a device or port that another process still uses"},
 		FTH_CLI_FORCE(&s.kv.format, "create a new cache; discards what the device holds"),
-		{"format", FTH_CLI_FLAG, &s.kv.format, 0, 0, "the old name of --force"},
+		FTH_CLI_WAS("format", "force"),
 		{0},
 	};
 	const struct fth_cli_usage usage = {

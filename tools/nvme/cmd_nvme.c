@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom nvme: NVMe drives of this machine. Here: list. Siblings: cmd_nvme_bind.c,
- * cmd_nvme_info.c, cmd_nvme_smart.c, and nvme_source.c, which reaches a controller for them.
+ * fathom nvme: NVMe drives of this machine. Here: ls. Siblings: cmd_nvme_bind.c,
+ * cmd_nvme_stat.c, cmd_nvme_smart.c, and nvme_source.c, which reaches a controller for them.
  */
 #include "commands.h"
 #include "json.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- list ---- */
+/* ---- ls ---- */
 
 /* The names of the namespaces' block devices, "nvme0n1 nvme0n2". */
 static const char *disk_names(const struct fth_nvme_pci *pci, char text[FTH_NVME_PCI_TEXT])
@@ -119,10 +119,10 @@ static void print_list_json(const struct fth_nvme_pci *list, int n)
 	fth_json_finish(&j);
 }
 
-static int run_list(int argc, char **argv)
+static int run_ls(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "nvme list",
+		.synopsis = "nvme ls",
 		.text = "List the NVMe drives on the PCI bus: which driver has each, its IOMMU "
 			"group, its\n"
 			"block devices, and who uses them. Only root sees all who do.",
@@ -146,17 +146,17 @@ static int run_list(int argc, char **argv)
 	return FTH_EXIT_OK;
 }
 
-static const struct fth_command list_command = {
-	.name = "list",
+static const struct fth_command ls_command = {
+	.name = "ls",
 	.summary = "list the NVMe drives of this machine",
-	.run = run_list,
+	.run = run_ls,
 };
 
 /* ---- the command ---- */
 
 static const struct fth_command *const subcommands[] = {
-	&fth_cmd_nvme_bind,  &fth_cmd_nvme_info,   &list_command,
-	&fth_cmd_nvme_smart, &fth_cmd_nvme_unbind, NULL,
+	&fth_cmd_nvme_bind, &ls_command,	  &fth_cmd_nvme_smart,
+	&fth_cmd_nvme_stat, &fth_cmd_nvme_unbind, NULL,
 };
 
 static int run(int argc, char **argv)

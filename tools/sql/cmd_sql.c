@@ -384,17 +384,20 @@ static int run(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "sql [OPTIONS] [DB [FILE]]",
+		.synopsis = "sql [OPTIONS] [DB [FILE]]\n"
+			    "       fathom sql COMMAND [ARGUMENTS]",
 		.text = "Run SQL over the tables of a database: the statements of -c, of FILE, or "
 			"of\n"
 			"standard input (FILE - too); on a terminal, a shell. Statements end with "
 			"a\n"
 			"semicolon. --json prints one object for each row.\n" FTH_TABLE_DB_SYNTAX
+			"One with the name of a command below is written ./NAME.\n"
 			"Without DB, an empty temporary database is used; with --storage, that of "
 			"the\n"
 			"daemon.\n",
 		.options = options,
 		.max_args = 2,
+		.commands = fth_sql_commands,
 	};
 	char **args;
 	int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom storaged: the tables of a database for hosts that send Table Tasks. */
+/* fathom sql serve: the tables of a database for hosts that send Table Tasks. */
 #include "commands.h"
 #include "daemon.h"
 #include "table_source.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-struct storaged {
+struct server {
 	const char *listen, *log, *scratch;
 	enum fth_log_format log_format;
 	struct fth_daemon_sockets sockets;
@@ -26,13 +26,13 @@ struct storaged {
 
 static void log_event(void *user, const char *event, const char *text)
 {
-	fth_daemon_log(((struct storaged *)user)->log_format, event, text);
+	fth_daemon_log(((struct server *)user)->log_format, event, text);
 }
 
 /* fth_cli_stopped() is asked now and then: signals do not reach the library. */
 static void *watch_signals(void *user)
 {
-	struct storaged *s = user;
+	struct server *s = user;
 	struct timespec nap = {.tv_nsec = 50000000};
 
 	while (!fth_cli_stopped() && !atomic_load(&s->ended))
@@ -41,18 +41,18 @@ static void *watch_signals(void *user)
 	return NULL;
 }
 
-static void say_where(const struct storaged *s, const struct fth_storage *storage, const char *db)
+static void say_where(const struct server *s, const struct fth_storage *storage, const char *db)
 {
 	const char *where = s->sockets.count > 0 ? s->sockets.where[0] : "127.0.0.1";
 
-	printf("storaged: %s at %s", db, where);
+	printf("sql serve: %s at %s", db, where);
 	if (strncmp(where, "unix:", 5) != 0)
 		printf(", port %u", fth_storage_port(storage));
 	putchar('\n');
 	fflush(stdout);
 }
 
-static void log_totals(struct storaged *s, struct fth_storage *storage)
+static void log_totals(struct server *s, struct fth_storage *storage)
 {
 	struct fth_storage_stats x;
 	char text[256];
@@ -69,7 +69,7 @@ static void log_totals(struct storaged *s, struct fth_storage *storage)
 	log_event(s, "stopped", text);
 }
 
-static int serve(struct storaged *s, const char *db)
+static int serve(struct server *s, const char *db)
 {
 	struct fth_storage_options options = FTH_STORAGE_OPTIONS_INIT;
 	pthread_t watcher;
@@ -105,7 +105,7 @@ static int serve(struct storaged *s, const char *db)
 
 static int run(int argc, char **argv)
 {
-	struct storaged s = {.log = "off", .budget = FTH_QUERY_BUDGET};
+	struct server s = {.log = "off", .budget = FTH_QUERY_BUDGET};
 	const struct fth_cli_option options[] = {
 		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
 		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default the sockets of "
@@ -120,7 +120,8 @@ static int run(int argc, char **argv)
 		 "threads of a task set, at most; 0: one for each processor"},
 		{"connections", FTH_CLI_U64, &s.connections, 0, 65536,
 		 "connections at most; 0: 64"},
-		{"timeout", FTH_CLI_U64, &s.timeout_ms, 0, 86400000,
+		FTH_CLI_WAS("timeout", "timeout-ms"),
+		{"timeout-ms", FTH_CLI_U64, &s.timeout_ms, 0, 86400000,
 		 "milliseconds after which a client that stalls in a frame or reads no results is "
 		 "dropped; 0: 30000"},
 		{"scratch", FTH_CLI_STRING, &s.scratch, 0, 0,
@@ -132,7 +133,7 @@ static int run(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "storaged [OPTIONS] DB",
+		.synopsis = "sql serve [OPTIONS] DB",
 		.text = "Own the tables of a database, run Table Tasks that hosts send (fathom sql "
 			"--storage), inside\n"
 			"a memory budget, and send back results only. SIGTERM and SIGINT end it. "
@@ -160,5 +161,5 @@ static int run(int argc, char **argv)
 	return status != FTH_CLI_GO_ON ? status : rc < 0 ? FTH_EXIT_FAILED : FTH_EXIT_OK;
 }
 
-const struct fth_command fth_cmd_storaged = {
-	.name = "storaged", .summary = "serve tables to `fathom sql --storage`", .run = run};
+const struct fth_command fth_cmd_sql_serve = {
+	.name = "serve", .summary = "serve tables to `fathom sql --storage`", .run = run};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the commands of `fathom table` share. */
+/* What the commands of `fathom sql` about tables share. */
 #ifndef FTH_TOOLS_TABLE_SOURCE_H
 #define FTH_TOOLS_TABLE_SOURCE_H
 

@@ -4,7 +4,7 @@
  * memory budget of its own, and sends only results to its clients. Clients open it with fth_query_options.storage.
  *
  *	struct fth_storage_options options = FTH_STORAGE_OPTIONS_INIT;
- *	const char *where[] = {"unix:/run/fathom-storaged"};
+ *	const char *where[] = {"unix:/run/fathom-sql"};
  *	struct fth_storage *storage;
  *
  *	options.listen = where;

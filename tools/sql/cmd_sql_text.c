@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom table load and dump. */
+/* fathom sql load and dump. */
 #include "commands.h"
 #include "json.h"
 #include "table_source.h"
@@ -80,7 +80,7 @@ static int run_load(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "table load DB NAME FILE...",
+		.synopsis = "sql load DB NAME FILE...",
 		.text = "Append the rows of text files to a table, all of them or none. - is "
 			"standard\n"
 			"input. Files of TPC-H need no option. Columns are in the order of the "
@@ -111,7 +111,7 @@ static int run_load(int argc, char **argv)
 	return status;
 }
 
-const struct fth_command fth_cmd_table_load = {
+const struct fth_command fth_cmd_sql_load = {
 	.name = "load", .summary = "append the rows of text files", .run = run_load};
 
 /* ---- dump ---- */
@@ -126,7 +126,7 @@ static int run_dump(int argc, char **argv)
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "table dump DB NAME",
+		.synopsis = "sql dump DB NAME",
 		.text = "Write all rows of a table as text.\n" FTH_TABLE_DB_SYNTAX,
 		.options = options,
 		.min_args = 2,
@@ -152,5 +152,5 @@ static int run_dump(int argc, char **argv)
 	return status;
 }
 
-const struct fth_command fth_cmd_table_dump = {
+const struct fth_command fth_cmd_sql_dump = {
 	.name = "dump", .summary = "write all rows as text", .run = run_dump};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What `fathom nvme info` has found out, and its two ways to print it. */
+/* What `fathom nvme stat` has found out, and its two ways to print it. */
 #ifndef FTH_TOOLS_NVME_INFO_H
 #define FTH_TOOLS_NVME_INFO_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a controller is, for people. */
 #include "cli.h"
-#include "nvme_info.h"
+#include "nvme_stat.h"
 #include "u128.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom table stat and check. */
+/* fathom sql stat and check. */
 #include "commands.h"
 #include "json.h"
 #include "table_source.h"
@@ -142,7 +142,7 @@ static void print_table(const struct fth_table *table)
 {
 	char bytes[FTH_CLI_BYTES_MAX], memory[FTH_CLI_BYTES_MAX];
 
-	printf("table     %s, version %" PRIu64 "\n", fth_table_name(table),
+	printf("sql     %s, version %" PRIu64 "\n", fth_table_name(table),
 	       fth_table_version(table));
 	printf("rows      %" PRIu64 " in %u groups\n", fth_table_rows(table),
 	       fth_table_groups(table));
@@ -220,7 +220,7 @@ static int stat_table(struct fth_table *table)
 static int run_stat(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "table stat DB NAME",
+		.synopsis = "sql stat DB NAME",
 		.text = "Print how the columns of a table are stored and what is proved about "
 			"them.\n"
 			"~ before a number of distinct values: it is an "
@@ -232,7 +232,7 @@ static int run_stat(int argc, char **argv)
 	return with_table(&usage, argc, argv, stat_table);
 }
 
-const struct fth_command fth_cmd_table_stat = {
+const struct fth_command fth_cmd_sql_stat = {
 	.name = "stat", .summary = "print how columns are stored", .run = run_stat};
 
 /* ---- check ---- */
@@ -280,7 +280,7 @@ static int check_table(struct fth_table *table)
 static int run_check(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "table check DB NAME",
+		.synopsis = "sql check DB NAME",
 		.text = "Read and verify every page of a table, its statistics and all facts. "
 			"Needs 8 bytes\n"
 			"of memory for each row. Exit status 1 if anything is "
@@ -292,5 +292,5 @@ static int run_check(int argc, char **argv)
 	return with_table(&usage, argc, argv, check_table);
 }
 
-const struct fth_command fth_cmd_table_check = {
+const struct fth_command fth_cmd_sql_check = {
 	.name = "check", .summary = "verify pages, statistics and facts", .run = run_check};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom nvme info: what a controller says of itself. nvme_info_*.c print it. */
+/* fathom nvme stat: what a controller says of itself. nvme_info_*.c print it. */
 #include "commands.h"
-#include "nvme_info.h"
+#include "nvme_stat.h"
 #include "nvme_source.h"
 
 #include "fathom/base/error.h"
@@ -117,7 +117,7 @@ static int ask(struct nvme_source *source, struct nvme_info *info)
 static int run(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "nvme info URI|BDF",
+		.synopsis = "nvme stat URI|BDF",
 		.text = "Print what a controller and its namespace say of themselves: by URI "
 			"(nvme:BDF,\n"
 			"softnvme(URI)), or by the PCI address of a drive. While the kernel's "
@@ -149,8 +149,8 @@ static int run(int argc, char **argv)
 	return FTH_EXIT_OK;
 }
 
-const struct fth_command fth_cmd_nvme_info = {
-	.name = "info",
+const struct fth_command fth_cmd_nvme_stat = {
+	.name = "stat",
 	.summary = "print identity and limits of a controller and its namespace",
 	.run = run,
 };

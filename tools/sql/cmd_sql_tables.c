@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom table: tables of columns. Siblings: cmd_table_text.c loads and dumps, cmd_table_stat.c shows what is stored
- * and checks it, table_source.c has what they share.
+ * fathom sql create, ls, rm: tables of columns. Siblings: cmd_sql_text.c loads and dumps, cmd_sql_stat.c
+ * shows what is stored and checks it, table_source.c has what they share.
  */
 #include "commands.h"
 #include "json.h"
@@ -39,7 +39,7 @@ static int create(const char *db_name, const char *name, const char *columns)
 static int run_create(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "table create DB NAME COLUMNS",
+		.synopsis = "sql create DB NAME COLUMNS",
 		.text = "Make a new, empty table. COLUMNS is a list as in SQL:\n"
 			"\"id bigint not null, price decimal(15,2), day date, note varchar(80)\"\n"
 			"and may end with \"cluster by (id)\". Types: bool, int32, int64, "
@@ -94,7 +94,7 @@ static int list_table(const char *name, void *user)
 static int run_ls(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "table ls DB",
+		.synopsis = "sql ls DB",
 		.text = "List the tables of a database: rows, columns, bytes, "
 			"name.\n" FTH_TABLE_DB_SYNTAX,
 		.min_args = 1,
@@ -130,7 +130,7 @@ static const struct fth_command ls_command = {
 static int run_rm(int argc, char **argv)
 {
 	static const struct fth_cli_usage usage = {
-		.synopsis = "table rm DB NAME...",
+		.synopsis = "sql rm DB NAME...",
 		.text = "Remove tables, one after the other.\n" FTH_TABLE_DB_SYNTAX,
 		.min_args = 2,
 		.max_args = 1000000,
@@ -159,20 +159,28 @@ static int run_rm(int argc, char **argv)
 static const struct fth_command rm_command = {
 	.name = "rm", .summary = "remove tables", .run = run_rm};
 
-/* ---- the command ---- */
+/* ---- the commands ---- */
 
-static const struct fth_command *const subcommands[] = {
-	&fth_cmd_table_check, &create_command, &fth_cmd_table_dump, &fth_cmd_table_load,
-	&ls_command,	      &rm_command,     &fth_cmd_table_stat, NULL,
+const struct fth_command *const fth_sql_commands[] = {
+	&fth_cmd_sql_check, &create_command,
+	&fth_cmd_sql_dump,  &fth_cmd_sql_load,
+	&ls_command,	    &rm_command,
+#ifdef FTH_SQL
+	&fth_cmd_sql_serve,
+#endif
+	&fth_cmd_sql_stat,  NULL,
 };
 
+#ifndef FTH_SQL
 static int run(int argc, char **argv)
 {
-	return fth_cli_dispatch("fathom table", subcommands, argc, argv);
+	return fth_cli_dispatch_text("fathom sql", "This build has tables, but cannot run SQL.",
+				     fth_sql_commands, argc, argv);
 }
 
-const struct fth_command fth_cmd_table = {
-	.name = "table",
+const struct fth_command fth_cmd_sql = {
+	.name = "sql",
 	.summary = "column-store tables: create, load, inspect, check",
 	.run = run,
 };
+#endif
