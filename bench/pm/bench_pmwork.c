@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `fathom bench pmwork`: the workloads of GPM on a GPU whose kernels persist their results themselves; against
- * the same kernels with the CPU persisting after them, into mapped memory or into a file, and against CPU threads.
- * Each run checks its result. Times are of a step, persistence included; of checkpointed workloads, of a
- * checkpoint.
+ * `fathom bench pmwork`: the workloads of GPM on a GPU whose kernels persist their results
+ * themselves; against the same kernels with the CPU persisting after them, into mapped memory or
+ * into a file, and against CPU threads. Each run checks its result. Times are of a step,
+ * persistence included; of checkpointed workloads, of a checkpoint.
  */
 #include "common/report.h"
 #include "pmwork_run.h"

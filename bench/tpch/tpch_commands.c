@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench tpch generate, query and schema: the tables of TPC-H and its queries as text. The benchmark itself is
- * bench_tpch.py.
+ * fathom bench tpch generate, query and schema: the tables of TPC-H and its queries as text. The
+ * benchmark itself is bench_tpch.py.
  */
 #include "app_options.h"
 #include "common/script.h"

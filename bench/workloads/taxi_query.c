@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* fathom bench taxi query and check: queries over a table of taxi trips. taxi_make.c makes such tables. */
+/*
+ * fathom bench taxi query and check: queries over a table of taxi trips. taxi_make.c makes such
+ * tables.
+ */
 #include "workload_commands.h"
 
 #include "app_options.h"

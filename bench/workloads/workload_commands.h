@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Commands below the benchmarks gups, taxi and vectoradd: they make data, or run a workload once on given devices. */
+/*
+ * Commands below the benchmarks gups, taxi and vectoradd: they make data, or run a workload once on
+ * given devices.
+ */
 #ifndef FTH_BENCH_WORKLOAD_COMMANDS_H
 #define FTH_BENCH_WORKLOAD_COMMANDS_H
 

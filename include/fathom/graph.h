@@ -13,10 +13,10 @@
  *	fth_graph_bfs_release(&tree);
  *	fth_graph_close(graph);
  *
- * The device holds the neighbours (4 bytes each), the weights (4 bytes each, optional) and the offset of
- * each vertex's neighbours (8 bytes per vertex); src/graph/README.md has the layout. The state that an
- * algorithm keeps for each vertex is in memory. Neighbours are read in the order of the device, with
- * many requests in flight.
+ * The device holds the neighbours (4 bytes each), the weights (4 bytes each, optional) and the
+ * offset of each vertex's neighbours (8 bytes per vertex); src/graph/README.md has the layout. The
+ * state that an algorithm keeps for each vertex is in memory. Neighbours are read in the order of
+ * the device, with many requests in flight.
  *
  * An open graph may be used by several threads at once; each call also uses threads of its own.
  * Calls block until done, return 0 or a negative errno, and leave no result behind after an error.
@@ -41,8 +41,8 @@ FTH_BEGIN_DECLS
 /* ---- how work is done ---- */
 
 /*
- * A progress callback, called from time to time in the calling thread: the name of the phase, and the
- * work done of its total. A negative result ends the call, which returns it.
+ * A progress callback, called from time to time in the calling thread: the name of the phase, and
+ * the work done of its total. A negative result ends the call, which returns it.
  */
 typedef int (*fth_graph_progress_fn)(void *context, const char *what, uint64_t done,
 				     uint64_t total);
@@ -119,8 +119,9 @@ struct fth_graph_counts {
 /* Whether the first line of an edge list names columns. */
 enum fth_graph_first_line {
 	/*
-	 * If it has words that begin with letters where all other lines have numbers; or, with `relabel`, if both names
-	 * are usual for columns, such as source and target, or the weight is no number. fth_graph_counts.header tells.
+	 * If it has words that begin with letters where all other lines have numbers; or, with
+	 * `relabel`, if both names are usual for columns, such as source and target, or the weight
+	 * is no number. fth_graph_counts.header tells.
 	 */
 	FTH_GRAPH_HEADER_DETECT,
 	FTH_GRAPH_HEADER_SKIP, /* it does, whatever it is */
@@ -137,8 +138,9 @@ enum fth_graph_first_line {
  * names, numbered in ascending order, and keeps the names as labels. Numbers come first, by value;
  * then other names, byte by byte. That takes disk space for temporary files, not memory.
  *
- * Fields may be quoted as in CSV: one that begins with " extends to the next single ", and "" stands for
- * a quote. A name with blanks needs quotes, or a delimiter: with one, only that separates names.
+ * Fields may be quoted as in CSV: one that begins with " extends to the next single ", and ""
+ * stands for a quote. A name with blanks needs quotes, or a delimiter: with one, only that
+ * separates names.
  */
 struct fth_graph_import {
 	enum fth_graph_text format;
@@ -208,11 +210,8 @@ int fth_graph_open_dev(struct fth_cache *cache, struct fth_dev *dev,
  */
 int fth_graph_close(struct fth_graph *graph);
 
-/* Properties and cache of an open graph. Any thread. */
+/* The properties of an open graph. Any thread. */
 const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph);
-struct fth_cache *fth_graph_cache(const struct fth_graph *graph);
-/* The neighbours as an array, which the graph owns; NULL if the graph has no edges. */
-struct fth_array *fth_graph_edges(const struct fth_graph *graph);
 
 /*
  * The name of a vertex as in the imported text, zero-terminated; in a graph without
@@ -222,8 +221,8 @@ struct fth_array *fth_graph_edges(const struct fth_graph *graph);
 int fth_graph_label(struct fth_graph *graph, uint64_t vertex, char *text, size_t size);
 /*
  * Load all labels into memory, 8 bytes and the text for each vertex, so that
- * fth_graph_label() is fast in any order. Call it before other threads use labels. Returns 0, also for
- * a graph without labels; -ENOMEM leaves the graph unchanged.
+ * fth_graph_label() is fast in any order. Call it before other threads use labels. Returns 0, also
+ * for a graph without labels; -ENOMEM leaves the graph unchanged.
  */
 int fth_graph_load_labels(struct fth_graph *graph);
 /* Find the vertex with a label. Blocks for a few reads of the device. Returns 0 or -ENOENT. */
@@ -233,8 +232,8 @@ int fth_graph_find(struct fth_graph *graph, const char *label, uint64_t *out);
 int fth_graph_degree(struct fth_graph *graph, uint64_t vertex, uint64_t *out);
 
 /*
- * Pick a pseudorandom vertex with neighbours, a source for a search. Returns 0, or -ENOENT if no vertex has
- * neighbours.
+ * Pick a pseudorandom vertex with neighbours, a source for a search. Returns 0, or -ENOENT if no
+ * vertex has neighbours.
  */
 int fth_graph_pick(struct fth_graph *graph, uint64_t seed, uint32_t *out);
 
@@ -250,10 +249,10 @@ struct fth_graph_bfs {
 };
 
 /*
- * How a level is searched. Top-down: its vertices look at their neighbours. Bottom-up: vertices that
- * were not reached look for a neighbour in the level, and stop at the first; this needs the incoming
- * edges. FTH_GRAPH_ANY_DIRECTION chooses for each level by the expected numbers of edges and bytes
- * (Beamer, Asanovic, Patterson, Direction-Optimizing Breadth-First Search, SC 2012).
+ * How a level is searched. Top-down: its vertices look at their neighbours. Bottom-up: vertices
+ * that were not reached look for a neighbour in the level, and stop at the first; this needs the
+ * incoming edges. FTH_GRAPH_ANY_DIRECTION chooses for each level by the expected numbers of edges
+ * and bytes (Beamer, Asanovic, Patterson, Direction-Optimizing Breadth-First Search, SC 2012).
  */
 enum fth_graph_direction { FTH_GRAPH_ANY_DIRECTION, FTH_GRAPH_TOP_DOWN, FTH_GRAPH_BOTTOM_UP };
 
@@ -262,9 +261,9 @@ struct fth_graph_bfs_options {
 	size_t size; /* of this struct */
 	enum fth_graph_direction direction;
 	/*
-	 * The same graph with all edges reversed, in the same cache or another one; the caller keeps it
-	 * open during the call. NULL: levels of a directed graph are searched top-down. Ignored for an
-	 * undirected graph.
+	 * The same graph with all edges reversed, in the same cache or another one; the caller
+	 * keeps it open during the call. NULL: levels of a directed graph are searched top-down.
+	 * Ignored for an undirected graph.
 	 */
 	struct fth_graph *transpose;
 };
@@ -276,7 +275,8 @@ struct fth_graph_bfs_options {
 /*
  * Search from `source`. options may be NULL. -ERANGE if there is no such vertex; -EINVAL if the
  * transpose has another number of vertices or edges or another edge (a few are tried), or if a
- * bottom-up search has none. Memory beside the offsets: 4.4 bytes a vertex, and up to 4 bytes a vertex for edges that bottom-up levels keep.
+ * bottom-up search has none. Memory beside the offsets: 4.4 bytes a vertex, and up to 4 bytes a
+ * vertex for edges that bottom-up levels keep.
  */
 int fth_graph_bfs_with(struct fth_graph *graph, uint64_t source,
 		       const struct fth_graph_bfs_options *options, const struct fth_graph_job *job,
@@ -297,7 +297,10 @@ int fth_graph_cc(struct fth_graph *graph, const struct fth_graph_job *job,
 		 struct fth_graph_cc *out);
 void fth_graph_cc_release(struct fth_graph_cc *cc);
 
-/* PageRank. The rank of vertices without neighbours is spread over all vertices, so that ranks sum to 1. */
+/*
+ * PageRank. The rank of vertices without neighbours is spread over all vertices, so that ranks sum
+ * to 1.
+ */
 struct fth_graph_pagerank_options {
 	size_t size;	     /* of this struct; start from FTH_GRAPH_PAGERANK_OPTIONS_INIT */
 	unsigned iterations; /* at most; 0: 20 */
@@ -324,7 +327,10 @@ struct fth_graph_sssp {
 	uint64_t reached;
 	struct fth_graph_work work;
 };
-/* delta: the bucket width of delta-stepping; 0: chosen by the weights. -ERANGE for an unknown source. */
+/*
+ * delta: the bucket width of delta-stepping; 0: chosen by the weights. -ERANGE for an unknown
+ * source.
+ */
 int fth_graph_sssp(struct fth_graph *graph, uint64_t source, uint64_t delta,
 		   const struct fth_graph_job *job, struct fth_graph_sssp *out);
 void fth_graph_sssp_release(struct fth_graph_sssp *paths);
@@ -344,7 +350,10 @@ int fth_graph_load(struct fth_graph *graph, struct fth_graph_memory *out);
 /* Free it. Accepts a zeroed object. */
 void fth_graph_unload(struct fth_graph_memory *memory);
 
-/* Verify a result. Return 0, -EILSEQ with an error text that names the first difference, or -ENOMEM. */
+/*
+ * Verify a result. Return 0, -EILSEQ with an error text that names the first difference, or
+ * -ENOMEM.
+ */
 int fth_graph_check_bfs(const struct fth_graph_memory *memory, uint64_t source,
 			const struct fth_graph_bfs *tree);
 int fth_graph_check_cc(const struct fth_graph_memory *memory, const struct fth_graph_cc *cc);

@@ -62,8 +62,8 @@ static inline uint64_t fth_graph_align(uint64_t bytes)
 }
 
 /*
- * Where sections lie when there may be up to edges_max edges. Sets all but counts of edges; vertices,
- * flags and label_bytes are set before.
+ * Where sections lie when there may be up to edges_max edges. Sets all but counts of edges;
+ * vertices, flags and label_bytes are set before.
  */
 void fth_graph_lay_out(struct fth_graph_info *info, uint64_t edges_max);
 

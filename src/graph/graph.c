@@ -162,16 +162,6 @@ const struct fth_graph_info *fth_graph_info(const struct fth_graph *graph)
 	return &graph->info;
 }
 
-struct fth_cache *fth_graph_cache(const struct fth_graph *graph)
-{
-	return graph->cache;
-}
-
-struct fth_array *fth_graph_edges(const struct fth_graph *graph)
-{
-	return graph->edges;
-}
-
 /* ---- memory ---- */
 
 void *fth_graph_alloc(uint64_t count, size_t size)

@@ -123,11 +123,6 @@ int fth_gpu_work_tune(struct fth_gpu_work *work, uint32_t blocks, uint32_t ahead
 	return 0;
 }
 
-struct CUstream_st *fth_gpu_work_stream(struct fth_gpu_work *work)
-{
-	return work->stream;
-}
-
 const char *fth_gpu_work_kernel_name(enum fth_gpu_work_kernel kernel)
 {
 	static const char *const names[FTH_GPU_WORK_KERNELS] = {"add", "reduce", "scan", "pattern",

@@ -93,9 +93,6 @@ int fth_gpu_work_close(struct fth_gpu_work *work);
 /* Other numbers for the next kernels; zeros leave what was. */
 int fth_gpu_work_tune(struct fth_gpu_work *work, uint32_t blocks, uint32_t ahead);
 
-/* The stream on which kernels run. */
-struct CUstream_st *fth_gpu_work_stream(struct fth_gpu_work *work);
-
 /* Kernels that use arrays through a cache, for their registers. */
 enum fth_gpu_work_kernel {
 	FTH_GPU_WORK_ADD,
@@ -116,7 +113,8 @@ int fth_gpu_work_registers(enum fth_gpu_work_kernel kernel);
 /*
  * c = a + b, doubles, as fth_vectoradd_run(). All have as many elements and the same line; through
  * caches, a and b are in one, and c is neither of them. No line of c is read that is overwritten
- * whole. Much of c may still be dirty: flush its cache. After an error, what is in c has no meaning.
+ * whole. Much of c may still be dirty: flush its cache. After an error, what is in c has no
+ * meaning.
  */
 int fth_gpu_vector_add(struct fth_gpu_work *work, const struct fth_gpu_source *a,
 		       const struct fth_gpu_source *b, const struct fth_gpu_source *c);

@@ -17,7 +17,10 @@ struct fth_durable {
 	struct fth_flat *flat; /* or */
 	struct fth_dev *dev;
 	uint64_t asked; /* bytes, atomic */
-	/* of block n % STRIPES, while it is written: two writes of a block end in the order in which they took its bytes */
+	/*
+	 * of block n % STRIPES, while it is written: two writes of a block end in the order in
+	 * which they took its bytes
+	 */
 	pthread_mutex_t stripes[STRIPES];
 };
 

@@ -255,7 +255,10 @@ static int append(struct fth_names *names, enum entry_op op, uint64_t inode, con
 	return 0;
 }
 
-/* Make everything up to here durable. The lock is held, and released meanwhile: others append, and persist together with this. */
+/*
+ * Make everything up to here durable. The lock is held, and released meanwhile: others append, and
+ * persist together with this.
+ */
 static int commit(struct fth_names *names)
 {
 	uint64_t generation = names->header.generation, from = names->durable_end, to = names->used;
@@ -303,7 +306,10 @@ static int apply(struct fth_names *names, enum entry_op op, uint64_t inode, cons
 	return 0;
 }
 
-/* A name fits if all of them leave room for one more operation in half of the journal: a remove is always possible. */
+/*
+ * A name fits if all of them leave room for one more operation in half of the journal: a remove is
+ * always possible.
+ */
 static int fits(const struct fth_names *names, const char *name)
 {
 	if (names->live + round8(sizeof(struct entry) + strlen(name)) + ENTRY_MAX + 8 <=

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The names: what their operations do, and which names are there after power losses, on regions with a log on
- * blocks and in the window, and on blocks of 4096 bytes. FTH_LONG_TESTS runs more than 10,000 losses of each.
+ * The names: what their operations do, and which names are there after power losses, on regions
+ * with a log on blocks and in the window, and on blocks of 4096 bytes. FTH_LONG_TESTS runs more
+ * than 10,000 losses of each.
  */
 #include "fth_test.h"
 
@@ -144,8 +145,8 @@ struct names_run {
 	struct rig rig;
 	struct fth_names *names;
 	struct fth_rng rng;
-	uint64_t state,
-		next; /* bits of the files that are there, after the operations that returned, and after the next */
+	/* bits of the files that are there, after the operations that returned and after the next */
+	uint64_t state, next;
 	uint64_t done; /* operations */
 	unsigned errors, ahead;
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Breadth-first search from a corner of the map: items is the length of its side; a step is a level. */
+/*
+ * Breadth-first search from a corner of the map: items is the length of its side; a step is a
+ * level.
+ */
 #include "workloads/pm/bfs_kernels.h"
 
 #include "workloads/pm/job.h"
@@ -8,7 +11,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* state->done: the complete level in the upper half, the length of its queue in the lower. 0: nothing, not even level 0. */
+/*
+ * state->done: the complete level in the upper half, the length of its queue in the lower. 0:
+ * nothing, not even level 0.
+ */
 #define LENGTH_BITS 36
 #define LENGTH_MASK ((UINT64_C(1) << LENGTH_BITS) - 1)
 
@@ -217,7 +223,10 @@ static int check_distances(const struct pmw_bfs *p, const uint32_t *distance, ui
 	return 0;
 }
 
-/* Distances are right if 0 has 0, neighbours differ by one at most, and each vertex has one that is nearer. */
+/*
+ * Distances are right if 0 has 0, neighbours differ by one at most, and each vertex has one that is
+ * nearer.
+ */
 static int bfs_finish(struct pmw_job *job)
 {
 	struct bfs *w = job->own;

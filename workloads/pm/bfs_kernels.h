@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Breadth-first search whose distances and queues are persistent. A level reads one queue and fills
- * the other; when all of it is durable, one word says which level is complete and how long its queue is. A
- * search that stopped within a level does that level again, with the distances beyond it forgotten.
+ * the other; when all of it is durable, one word says which level is complete and how long its
+ * queue is. A search that stopped within a level does that level again, with the distances beyond
+ * it forgotten.
  */
 #ifndef FTH_WORKLOADS_PM_BFS_KERNELS_H
 #define FTH_WORKLOADS_PM_BFS_KERNELS_H

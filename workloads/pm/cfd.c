@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The Euler solver: items is cells of the channel, whose rows are a power of two long, about as long as it is high. */
+/*
+ * The Euler solver: items is cells of the channel, whose rows are a power of two long, about as
+ * long as it is high.
+ */
 #include "workloads/pm/cfd_kernels.h"
 
 #include "workloads/pm/job.h"

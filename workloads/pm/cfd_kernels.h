@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Euler equations of an inviscid, compressible gas by finite volumes, as in the solver of Corrigan et al. (AIAA
- * 2009-4001) that Rodinia has: fluxes through the faces of each cell with artificial viscosity, three
- * Runge-Kutta stages a step, local time steps. The mesh is given by neighbours and normals of each cell; ours is a
- * bent channel that a generator makes. The conserved variables are saved by checkpoints.
+ * The Euler equations of an inviscid, compressible gas by finite volumes, as in the solver of
+ * Corrigan et al. (AIAA 2009-4001) that Rodinia has: fluxes through the faces of each cell with
+ * artificial viscosity, three Runge-Kutta stages a step, local time steps. The mesh is given by
+ * neighbours and normals of each cell; ours is a bent channel that a generator makes. The conserved
+ * variables are saved by checkpoints.
  */
 #ifndef FTH_WORKLOADS_PM_CFD_KERNELS_H
 #define FTH_WORKLOADS_PM_CFD_KERNELS_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Checkpoints of the workloads' buffers. DIRECT: the library's. ASSISTED: the CPU copies all buffers to one of two places in
- * the mapped memory or in the file, and persists them there.
+ * Checkpoints of the workloads' buffers. DIRECT: the library's. ASSISTED: the CPU copies all
+ * buffers to one of two places in the mapped memory or in the file, and persists them there.
  */
 #include "workloads/pm/job.h"
 

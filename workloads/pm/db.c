@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* gpDB: a step is a statement. Inserting: items is rows of a statement. Updating: items is rows of the table. */
+/*
+ * gpDB: a step is a statement. Inserting: items is rows of a statement. Updating: items is rows of
+ * the table.
+ */
 #include "workloads/pm/db_kernels.h"
 
 #include "workloads/pm/job.h"

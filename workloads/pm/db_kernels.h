@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gpDB: a persistent table of columns, after Virginian (Bakkum and Chakradhar, 2012). Inserting writes rows behind the
- * last one and then one word, the number of rows, so that nothing has to be undone. Updating overwrites two
- * columns of one row of twenty, whose old values are logged first; an update that did not commit is undone.
+ * gpDB: a persistent table of columns, after Virginian (Bakkum and Chakradhar, 2012). Inserting
+ * writes rows behind the last one and then one word, the number of rows, so that nothing has to be
+ * undone. Updating overwrites two columns of one row of twenty, whose old values are logged first;
+ * an update that did not commit is undone.
  */
 #ifndef FTH_WORKLOADS_PM_DB_KERNELS_H
 #define FTH_WORKLOADS_PM_DB_KERNELS_H
@@ -80,7 +81,9 @@ FTH_HD void pmw_db_write(const struct pmw_db *p, const struct pmw_db_undo *value
 	fth_pm_fence(&p->view);
 }
 
-/* Item: 32 rows to update: the first column grows by what the row is worth, the second says when. */
+/*
+ * Item: 32 rows to update: the first column grows by what the row is worth, the second says when.
+ */
 FTH_HD void pmw_db_update(const struct pmw_db *p, uint64_t item, uint32_t lane)
 {
 	for (uint64_t i = item * PMW_DB_ITEM + lane; i < p->change && i < (item + 1) * PMW_DB_ITEM;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every state of persistent memory that a crash of a workload, or of its recovery, could leave, as far as there is time: the
- * workload goes on from it, and ends with the right result. Compiled with FTH_PM_TRACE.
+ * Every state of persistent memory that a crash of a workload, or of its recovery, could leave, as
+ * far as there is time: the workload goes on from it, and ends with the right result. Compiled with
+ * FTH_PM_TRACE.
  */
 #include "workloads/pm/work.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every workload on a GPU, in a process that ends in the middle: a kernel, or the host between two kernels, is stopped at a fence
- * of choice (FTH_PM_STOP), or the process is killed. The next process recovers, at times to be stopped again, and the last
- * one finishes. Its result is that of a run without interruption. In shared memory, where all stores survive, and in
- * drained memory, where those survive that were drained. This file and the sources that it runs are compiled with
+ * Every workload on a GPU, in a process that ends in the middle: a kernel, or the host between two
+ * kernels, is stopped at a fence of choice (FTH_PM_STOP), or the process is killed. The next
+ * process recovers, at times to be stopped again, and the last one finishes. Its result is that of
+ * a run without interruption. In shared memory, where all stores survive, and in drained memory,
+ * where those survive that were drained. This file and the sources that it runs are compiled with
  * FTH_PM_STOP. Skipped (77) without a GPU.
  *
  * workloads_pm_crash_device_test [--rounds N] [--seed N] [--only WORKLOAD]
@@ -103,7 +104,9 @@ static void pause_for(uint64_t ns)
 	nanosleep(&wait, NULL);
 }
 
-/* A run that is stopped at a fence (0: not), or killed so many nanoseconds after it began (0: not). */
+/*
+ * A run that is stopped at a fence (0: not), or killed so many nanoseconds after it began (0: not).
+ */
 static struct outcome run_child(const char *name, const char *memory, uint64_t stop,
 				uint64_t kill_ns)
 {

@@ -61,7 +61,10 @@ struct flush_job {
 	unsigned threads;
 };
 
-/* Cache lines are written back even where the guarantee does not need it, as they would be for persistent memory. */
+/*
+ * Cache lines are written back even where the guarantee does not need it, as they would be for
+ * persistent memory.
+ */
 static int flush_part(void *context, unsigned thread)
 {
 	struct flush_job *flush = context;

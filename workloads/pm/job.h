@@ -34,8 +34,8 @@ struct pmw_job {
 	uint64_t items, steps, every;
 	struct pmw_machine *machine;
 	struct fth_pm *pm;
-	struct fth_pm_view
-		view; /* for kernels: of the persistent memory, or of memory that is not */
+	/* for kernels: of the persistent memory, or of memory that is not */
+	struct fth_pm_view view;
 	struct fth_pm_view host_view; /* for the CPU */
 	struct pmw_state *state;      /* at the CPU's address */
 	bool fresh;		      /* nothing was done before this run */
@@ -60,9 +60,8 @@ struct fth_pmw_workload {
 	uint64_t paper_items, paper_steps;
 	uint64_t every; /* checkpoints; 0: none */
 	size_t own;	/* bytes of job->own */
-	uint64_t (*bytes)(
-		uint64_t items,
-		uint64_t steps);      /* of persistent memory, without the first page and logs */
+	/* of persistent memory, without the first page and logs */
+	uint64_t (*bytes)(uint64_t items, uint64_t steps);
 	int (*check)(uint64_t items); /* NULL, or -EINVAL with a text */
 	/* Take memory; recover, or begin; set job->state->done or its like. */
 	int (*open)(struct pmw_job *job);
@@ -81,7 +80,10 @@ extern const struct fth_pmw_workload pmw_kvs_workload, pmw_kvs_mixed_workload,
 int pmw_take(struct pmw_job *job, uint64_t bytes, void *memory);
 /* The next part of the persistent memory. */
 int pmw_area(struct pmw_job *job, uint64_t bytes, struct pmw_area *area);
-/* ASSISTED: the CPU persists a part of an area; DIRECT: nothing, kernels did. Counts bytes in both cases. */
+/*
+ * ASSISTED: the CPU persists a part of an area; DIRECT: nothing, kernels did. Counts bytes in both
+ * cases.
+ */
 int pmw_persist_area(struct pmw_job *job, const struct pmw_area *area, uint64_t offset,
 		     uint64_t bytes, uint64_t direct_bytes);
 /* Store a word of the state and persist it. */

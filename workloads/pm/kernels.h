@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All kernels of the persistent workloads, by number: what machine_cpu.c and machine.cu make their tables of. */
+/*
+ * All kernels of the persistent workloads, by number: what machine_cpu.c and machine.cu make their
+ * tables of.
+ */
 #ifndef FTH_WORKLOADS_PM_KERNELS_H
 #define FTH_WORKLOADS_PM_KERNELS_H
 

@@ -16,7 +16,10 @@ struct kvs {
 	uint64_t ways;
 };
 
-/* The paper's store has 16 sets for each operation of a batch; a small one is so small that sets overflow. */
+/*
+ * The paper's store has 16 sets for each operation of a batch; a small one is so small that sets
+ * overflow.
+ */
 static uint64_t sets_of(uint64_t items)
 {
 	return items >= 1u << 15 ? items * 16 : items / 2 + 1;

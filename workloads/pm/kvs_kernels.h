@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * gpKVS: a persistent key-value store of sets with 8 ways, after MegaKV (Zhang et al., PVLDB 2015). A batch of SETs is a
- * transaction: each thread logs the pair that it is about to overwrite; then the new ones are written. A batch that
- * did not commit is undone from the log.
+ * gpKVS: a persistent key-value store of sets with 8 ways, after MegaKV (Zhang et al., PVLDB 2015).
+ * A batch of SETs is a transaction: each thread logs the pair that it is about to overwrite; then
+ * the new ones are written. A batch that did not commit is undone from the log.
  *
- * Pairs are written in the order of their place, by ranges of ways. In the order of the operations, each of these
- * 16-byte stores over the bus needs a translation that no other store nearby uses.
+ * Pairs are written in the order of their place, by ranges of ways. In the order of the operations,
+ * each of these 16-byte stores over the bus needs a translation that no other store nearby uses.
  *
  * Invariants
- * - A way is written at most once in a batch: who writes it has claimed it, by changing its stamp to the
- *   number of the batch. So the log has one entry for a way, and the order of undoing does not matter.
- * - A way is emptied by no one. A SET takes the way of its key, else an empty way, else one that no SET
- *   of this batch has claimed; if there is none it is dropped. So how many ways of a set are in use does not depend
- *   on the order of threads.
+ * - A way is written at most once in a batch: who writes it has claimed it, by changing its stamp
+ *   to the number of the batch. So the log has one entry for a way, and the order of undoing does
+ *   not matter.
+ * - A way is emptied by no one. A SET takes the way of its key, else an empty way, else one that no
+ *   SET of this batch has claimed; if there is none it is dropped. So how many ways of a set are in
+ *   use does not depend on the order of threads.
  * - Keys are not 0, and a batch sets a key at most once.
  * - All entries of a batch are durable before its first pair is written.
  */
@@ -136,7 +137,9 @@ FTH_HD void pmw_kvs_write(const struct pmw_kvs *p, uint64_t way, const struct pm
 	fth_pm_persist_range(&p->view, &p->pairs[way], sizeof(*pair));
 }
 
-/* Find the way of a SET and log what is there. Returns 1 + the way, or 0: nothing is to be written. */
+/*
+ * Find the way of a SET and log what is there. Returns 1 + the way, or 0: nothing is to be written.
+ */
 FTH_HD uint64_t pmw_kvs_choose(const struct pmw_kvs *p, uint64_t i)
 {
 	struct pmw_kvs_undo entry;
@@ -175,7 +178,10 @@ FTH_HD void pmw_kvs_batch(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
 	}
 }
 
-/* Item: 32 ranges. Give each its places in `order`; ranges that are next to each other mostly stay so. */
+/*
+ * Item: 32 ranges. Give each its places in `order`; ranges that are next to each other mostly stay
+ * so.
+ */
 FTH_HD void pmw_kvs_place(const struct pmw_kvs *p, uint64_t item, uint32_t lane)
 {
 	for (uint64_t range = item * PMW_WARP + lane;

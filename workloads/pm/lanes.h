@@ -2,9 +2,10 @@
 /*
  * How the kernels of the persistent workloads are written: once, for both processors.
  *
- * A kernel is a function of (parameters, item, lane). An item is a piece of work of a warp; the warp's
- * PMW_LANES lanes share it, each taking every PMW_LANES-th element. A CPU thread is a warp of one lane, so
- * the loops over elements are plain loops there. What lanes tell each other goes through the functions below.
+ * A kernel is a function of (parameters, item, lane). An item is a piece of work of a warp; the
+ * warp's PMW_LANES lanes share it, each taking every PMW_LANES-th element. A CPU thread is a warp
+ * of one lane, so the loops over elements are plain loops there. What lanes tell each other goes
+ * through the functions below.
  */
 #ifndef FTH_WORKLOADS_PM_LANES_H
 #define FTH_WORKLOADS_PM_LANES_H

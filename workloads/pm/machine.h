@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the persistent workloads compute on: threads of the CPU, or a GPU. A machine has memory that its
- * kernels use and that does not survive, launches kernels, and makes persistent memory usable for them.
- * One thread at a time uses a machine. Functions return 0 or a negative errno with a text.
+ * What the persistent workloads compute on: threads of the CPU, or a GPU. A machine has memory that
+ * its kernels use and that does not survive, launches kernels, and makes persistent memory usable
+ * for them. One thread at a time uses a machine. Functions return 0 or a negative errno with a
+ * text.
  */
 #ifndef FTH_WORKLOADS_PM_MACHINE_H
 #define FTH_WORKLOADS_PM_MACHINE_H
@@ -35,7 +36,10 @@ struct pmw_machine_ops {
 	int (*attach)(struct pmw_machine *machine, struct fth_pm *pm, struct fth_pm_view *view);
 	/* Close the log, if there is one, and undo attach. */
 	void (*detach)(struct pmw_machine *machine);
-	/* Open the log at `offset` of that memory, one at a time. Its view changes when it is cleared. */
+	/*
+	 * Open the log at `offset` of that memory, one at a time. Its view changes when it is
+	 * cleared.
+	 */
 	int (*log_open)(struct pmw_machine *machine, uint64_t offset);
 	struct fth_pm_log_view (*log_view)(struct pmw_machine *machine);
 	int (*log_clear)(struct pmw_machine *machine);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Prefix sums: items are arrays of 2^20 elements, or less if they are few; one step for each half of the work. */
+/*
+ * Prefix sums: items are arrays of 2^20 elements, or less if they are few; one step for each half
+ * of the work.
+ */
 #include "workloads/pm/prefix_kernels.h"
 
 #include "workloads/pm/job.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Prefix sums of many arrays, resumed where they stopped (GPM, section 5.4). An array is cut into pieces.
- * First each piece gets the sums within it, then the sums of the pieces before it are added. Both
- * results are persistent, and so is a word for each piece that says that its sums are: a piece whose word is
- * there is not computed again.
+ * Prefix sums of many arrays, resumed where they stopped (GPM, section 5.4). An array is cut into
+ * pieces. First each piece gets the sums within it, then the sums of the pieces before it are
+ * added. Both results are persistent, and so is a word for each piece that says that its sums are:
+ * a piece whose word is there is not computed again.
  */
 #ifndef FTH_WORKLOADS_PM_PREFIX_KERNELS_H
 #define FTH_WORKLOADS_PM_PREFIX_KERNELS_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A step as a transaction: each thread logs what it overwrites, and a step that was not committed is undone at the next
- * start (GPM, section 5.2).
+ * A step as a transaction: each thread logs what it overwrites, and a step that was not committed
+ * is undone at the next start (GPM, section 5.2).
  *
  * Invariants
- * - state->active = step + 1 is durable before a step changes anything, and the log is empty at that time.
+ * - state->active = step + 1 is durable before a step changes anything, and the log is empty at
+ *   that time.
  * - state->done = step + 1 is durable after all that the step stored. Then the log is cleared.
- * - active > done: the log has what must be undone. Undoing leaves the log alone; it is cleared after all of it
- *   is durable, so a crash while undoing does no harm.
+ * - active > done: the log has what must be undone. Undoing leaves the log alone; it is cleared
+ *   after all of it is durable, so a crash while undoing does no harm.
  */
 #ifndef FTH_WORKLOADS_PM_TRANSACTION_H
 #define FTH_WORKLOADS_PM_TRANSACTION_H

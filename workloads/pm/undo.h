@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The undo log of a transaction in which each thread overwrites one thing: an HCL log with one entry a thread. */
+/*
+ * The undo log of a transaction in which each thread overwrites one thing: an HCL log with one
+ * entry a thread.
+ */
 #ifndef FTH_WORKLOADS_PM_UNDO_H
 #define FTH_WORKLOADS_PM_UNDO_H
 
@@ -9,8 +12,8 @@
 
 struct pmw_undo {
 	struct fth_pm_log_view log;
-	uint32_t *
-		failed; /* set when an entry could not be made durable; the transaction must not commit then */
+	/* set when an entry could not be made durable: the transaction must not commit */
+	uint32_t *failed;
 	uint32_t on; /* 0: nothing is logged */
 };
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernels as a GPU runs them, with contexts that play the lanes: each workload has the result that it has on the CPU. */
+/*
+ * The kernels as a GPU runs them, with contexts that play the lanes: each workload has the result
+ * that it has on the CPU.
+ */
 #include "gpu/warp_fixture.h"
 
 #include "workloads/pm/all_kernels.h"

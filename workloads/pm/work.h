@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Five workloads of GPM (Pandey et al., ASPLOS 2022, table 1), on the CPU or a GPU. A run finds out from the
- * persistent memory how far an earlier run came, recovers what it left, and does the rest:
+ * Five workloads of GPM (Pandey et al., ASPLOS 2022, table 1), on the CPU or a GPU. A run finds out
+ * from the persistent memory how far an earlier run came, recovers what it left, and does the rest:
  *
  *	struct fth_pmw_options options = FTH_PMW_OPTIONS_INIT;
  *	struct fth_pmw_result result;
@@ -9,9 +9,9 @@
  *	options.memory = "shm:store";
  *	rc = fth_pmw_run(fth_pmw_find("kvs"), &options, &result);
  *
- * Three ways to persist (enum fth_pmw_style): the kernels themselves do it (DIRECT), or they compute in memory that does
- * not survive and the CPU persists their results, into the mapped memory or into a file (GPM, section 3: CAP-mm, CAP-fs).
- * Only DIRECT runs recover.
+ * Three ways to persist (enum fth_pmw_style): the kernels themselves do it (DIRECT), or they
+ * compute in memory that does not survive and the CPU persists their results, into the mapped
+ * memory or into a file (GPM, section 3: CAP-mm, CAP-fs). Only DIRECT runs recover.
  */
 #ifndef FTH_WORKLOADS_PM_WORK_H
 #define FTH_WORKLOADS_PM_WORK_H
@@ -46,7 +46,8 @@ struct fth_pmw_options {
 	bool paper;
 	uint64_t every;	     /* steps between checkpoints; 0: the workload's */
 	uint64_t stop_steps; /* end after so many steps of this run, as if killed; 0: do not */
-	bool stop_before_end; /* end when the last step, or checkpoint, has done its work and has not been committed */
+	/* end when the last step, or checkpoint, has done its work and has not been committed */
+	bool stop_before_end;
 	bool flush;	      /* write cache lines back even where the guarantee does not need it */
 	uint64_t stop_fences; /* die at this fence, in builds with FTH_PM_STOP; 0: do not */
 	bool incremental;     /* checkpoints write changed blocks only */
@@ -66,8 +67,8 @@ struct fth_pmw_result {
 	uint64_t resumed;      /* steps that earlier runs had done */
 	uint64_t ran;	       /* steps of this run that did something */
 	uint64_t undone;       /* transactions that were rolled back */
-	uint64_t
-		digest; /* of the result; equal for equal items, steps and seed on one kind of machine */
+	/* of the result; equal for equal items, steps and seed on one kind of machine */
+	uint64_t digest;
 	uint64_t persisted;	/* bytes that had to be made persistent */
 	double seconds;		/* of the steps, persistence included */
 	double persist_seconds; /* of it, what the CPU or checkpoints took to persist */
@@ -83,17 +84,17 @@ const struct fth_pmw_workload *fth_pmw_find(const char *name);
 const struct fth_pmw_workload *fth_pmw_next(const struct fth_pmw_workload *workload);
 const char *fth_pmw_name(const struct fth_pmw_workload *workload);
 enum fth_pmw_kind fth_pmw_kind(const struct fth_pmw_workload *workload);
-uint64_t
-fth_pmw_every(const struct fth_pmw_workload *workload); /* steps between checkpoints; 0: none */
+/* Steps between checkpoints; 0: none. */
+uint64_t fth_pmw_every(const struct fth_pmw_workload *workload);
 
 /* Bytes of persistent memory that a run with these options needs. */
 uint64_t fth_pmw_bytes(const struct fth_pmw_workload *workload,
 		       const struct fth_pmw_options *options);
 
 /*
- * Run it to its end, or go on where an earlier run stopped, and check the result. The memory is made if it is not there.
- * -EINVAL if it belongs to something else; -EILSEQ if the result is wrong; -EINTR if it was stopped; -ECANCELED after
- * stop_steps.
+ * Run it to its end, or go on where an earlier run stopped, and check the result. The memory is
+ * made if it is not there. -EINVAL if it belongs to something else; -EILSEQ if the result is wrong;
+ * -EINTR if it was stopped; -ECANCELED after stop_steps.
  */
 int fth_pmw_run(const struct fth_pmw_workload *workload, const struct fth_pmw_options *options,
 		struct fth_pmw_result *result);

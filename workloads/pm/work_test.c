@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every workload, stopped wherever it can be, ends with the result of a run that was not. This file is
- * compiled with FTH_PM_STOP, and so are the sources that it runs.
+ * Every workload, stopped wherever it can be, ends with the result of a run that was not. This file
+ * is compiled with FTH_PM_STOP, and so are the sources that it runs.
  */
 #include "workloads/pm/work.h"
 

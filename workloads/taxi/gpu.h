@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The taxi queries of workloads/taxi/taxi.h on a GPU: the distances are scanned in long lines, and the
- * other columns are touched, in short ones, for the trips that are long enough.
+ * The taxi queries of workloads/taxi/taxi.h on a GPU: the distances are scanned in long lines, and
+ * the other columns are touched, in short ones, for the trips that are long enough.
  *
  *	fth_gpu_taxi_open(drive, &table, &opts, &taxi);
  *	fth_gpu_taxi_begin(work);

@@ -4,8 +4,8 @@
  *
  * A query scans one column, the distance of each trip, and looks at up to five more columns for
  * the few trips that are long enough: 0.47 % of them at 20 miles, 0.03 % at 30. Which values
- * are needed depends on the data, so a system that cannot fetch single values must read whole columns
- * (Z. Qureshi et al., ASPLOS 2023, section 5.3; dissertation, 2022, section 9.1.2).
+ * are needed depends on the data, so a system that cannot fetch single values must read whole
+ * columns (Z. Qureshi et al., ASPLOS 2023, section 5.3; dissertation, 2022, section 9.1.2).
  *
  * A table is one device (a file, a volume's object): a header and six sections of 8-byte doubles.
  * fth_taxi_writer makes one, out of fth_taxi_generate() or of the CSV files that the city of New
@@ -62,17 +62,23 @@ int fth_taxi_open(struct fth_dev *dev, struct fth_taxi_table *out);
 int fth_taxi_check(struct fth_dev *dev, const struct fth_taxi_table *table, bool (*stopped)(void));
 
 /*
- * Writes a table from its first row to its last. Until fth_taxi_writer_finish() has returned 0, the device has
- * no table, not even the previous one; from then on the table is durable. One
- * thread at a time.
+ * Writes a table from its first row to its last. Until fth_taxi_writer_finish() has returned 0, the
+ * device has no table, not even the previous one; from then on the table is durable. One thread at
+ * a time.
  */
 struct fth_taxi_writer;
 
 /* `capacity`: the most rows that will be added. -ENOSPC if they do not fit. */
 int fth_taxi_writer_open(struct fth_dev *dev, uint64_t capacity, struct fth_taxi_writer **out);
-/* Append a trip. May block on the device. Returns 0, -ENOSPC beyond the capacity, or the device's error. */
+/*
+ * Append a trip. May block on the device. Returns 0, -ENOSPC beyond the capacity, or the device's
+ * error.
+ */
 int fth_taxi_writer_add(struct fth_taxi_writer *writer, const struct fth_taxi_trip *trip);
-/* Write the remaining rows and the header, and flush the device: the table is durable. Blocks. Returns as add. */
+/*
+ * Write the remaining rows and the header, and flush the device: the table is durable. Blocks.
+ * Returns as add.
+ */
 int fth_taxi_writer_finish(struct fth_taxi_writer *writer, struct fth_taxi_table *out);
 /* Free the writer. Without a finish the device has no table. Accepts NULL. */
 void fth_taxi_writer_free(struct fth_taxi_writer *writer);
@@ -102,16 +108,17 @@ void fth_taxi_generator_init(struct fth_taxi_generator *generator, uint64_t rows
 void fth_taxi_generate(struct fth_taxi_generator *generator, struct fth_taxi_trip *out);
 
 /*
- * A parser of the published CSV files: a header line with the names of columns, in any order, case and quoting;
- * then one trip per line. Older and newer column names are accepted. trip_distance and total_amount are
- * required. An empty value, or one missing in a short line, is 0 and is counted.
+ * A parser of the published CSV files: a header line with the names of columns, in any order, case
+ * and quoting; then one trip per line. Older and newer column names are accepted. trip_distance and
+ * total_amount are required. An empty value, or one missing in a short line, is 0 and is counted.
  */
 struct fth_taxi_csv;
 
 /* Start from FTH_TAXI_CSV_OPTIONS_INIT. */
 struct fth_taxi_csv_options {
 	size_t size; /* of this struct */
-	bool lenient; /* skip and count lines with a value that is not a number, instead of failing */
+	/* skip and count lines with a value that is not a number, instead of failing */
+	bool lenient;
 };
 
 #define FTH_TAXI_CSV_OPTIONS_INIT                          \

@@ -2,8 +2,8 @@
 /*
  * A cursor and the random sequences that it draws from.
  *
- * A unit takes a fixed number of draws from each sequence of its table, whether it needs them or not.
- * seed[] is where the next unit begins; draw[] is the present unit's own copy.
+ * A unit takes a fixed number of draws from each sequence of its table, whether it needs them or
+ * not. seed[] is where the next unit begins; draw[] is the present unit's own copy.
  */
 #ifndef FTH_WORKLOADS_TPCH_CURSOR_H
 #define FTH_WORKLOADS_TPCH_CURSOR_H

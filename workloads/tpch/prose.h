@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The text that comments are pieces of: 300 MiB of sentences, written by a grammar from one sequence
- * of random numbers (TPC-H specification, clause 4.2.2.10).
+ * The text that comments are pieces of: 300 MiB of sentences, written by a grammar from one
+ * sequence of random numbers (TPC-H specification, clause 4.2.2.10).
  *
- * The text is not stored. An index has, for every multiple of 256 bytes, the seed of the sentence at
- * that place and where that sentence begins; a comment is made by writing the few sentences around
- * it again. This takes 0.3 microseconds, and 6 MiB instead of 300.
+ * The text is not stored. An index has, for every multiple of 256 bytes, the seed of the sentence
+ * at that place and where that sentence begins; a comment is made by writing the few sentences
+ * around it again. This takes 0.3 microseconds, and 6 MiB instead of 300.
  */
 #ifndef FTH_WORKLOADS_TPCH_PROSE_H
 #define FTH_WORKLOADS_TPCH_PROSE_H

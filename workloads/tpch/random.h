@@ -2,10 +2,10 @@
 /*
  * The random numbers of the reference generator.
  *
- * Each column draws from a sequence of its own: seed = 16807 * seed mod 2^31 - 1 (Lehmer's generator
- * with the constants of S. Park and K. Miller, "Random number generators: good ones are hard to
- * find", CACM 31(10), 1988). A row takes a fixed number of draws from each, used or not, so that row
- * n of a column begins at a seed that one modular power finds.
+ * Each column draws from a sequence of its own: seed = 16807 * seed mod 2^31 - 1 (Lehmer's
+ * generator with the constants of S. Park and K. Miller, "Random number generators: good ones are
+ * hard to find", CACM 31(10), 1988). A row takes a fixed number of draws from each, used or not, so
+ * that row n of a column begins at a seed that one modular power finds.
  *
  * Keys of tables with more than 2^31 rows come from another sequence: seed = 6364136223846793005 *
  * seed + 1 mod 2^64.
@@ -49,8 +49,8 @@ static inline uint32_t tpch_power(uint64_t steps)
 /*
  * Draw a number from low to high. The reference generator computes seed / modulus * range in double
  * and truncates. For a range below 2^20 this is the exact quotient: the modulus is a prime, so the
- * exact value is at least 1 / modulus away from every integer, and the error of the two roundings is
- * smaller. Then integers do, which takes a quarter of the time.
+ * exact value is at least 1 / modulus away from every integer, and the error of the two roundings
+ * is smaller. Then integers do, which takes a quarter of the time.
  */
 TPCH_PRIVATE static inline int64_t tpch_draw(uint32_t *seed, int64_t low, int64_t high)
 {
@@ -93,8 +93,8 @@ static inline uint64_t tpch_advance64(uint64_t seed, uint64_t steps)
 }
 
 /*
- * Leave out `steps` draws of a 64-bit sequence at the end of a row. The reference generator uses the
- * arithmetic of 31 bits here, on 64-bit numbers with a sign that overflow.
+ * Leave out `steps` draws of a 64-bit sequence at the end of a row. The reference generator uses
+ * the arithmetic of 31 bits here, on 64-bit numbers with a sign that overflow.
  */
 static inline uint64_t tpch_leave_out64(uint64_t seed, uint64_t steps)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The rows of each table (TPC-H specification, clause 4.2.3; the draws, their ranges and the order of
- * roundings are those of the reference generator, as its public sources and the Java implementation
- * in https://github.com/trinodb/tpch show them).
+ * The rows of each table (TPC-H specification, clause 4.2.3; the draws, their ranges and the order
+ * of roundings are those of the reference generator, as its public sources and the Java
+ * implementation in https://github.com/trinodb/tpch show them).
  */
 #include "cursor.h"
 

@@ -4,9 +4,10 @@
  * 1.4, 2.4 and 4.2).
  *
  * The generator makes the same rows as the reference generator, version 2.14, and the same files,
- * byte for byte. It gives rows one by one as typed values (struct fth_tpch_cursor), or a whole table
- * as blocks of text, made by all cores (fth_tpch_write()). A cursor can begin at any row: every
- * column has its own sequence of random numbers, which can skip any number of rows in one step.
+ * byte for byte. It gives rows one by one as typed values (struct fth_tpch_cursor), or a whole
+ * table as blocks of text, made by all cores (fth_tpch_write()). A cursor can begin at any row:
+ * every column has its own sequence of random numbers, which can skip any number of rows in one
+ * step.
  *
  *	struct fth_tpch *tpch;
  *	struct fth_tpch_cursor *cursor;
@@ -48,8 +49,8 @@ enum fth_tpch_table {
 };
 
 /*
- * Scale factors are multiples of 0.001. The reference generator drops the fraction of a scale factor
- * above 1; here 1.5 gives one and a half times the rows of 1.
+ * Scale factors are multiples of 0.001. The reference generator drops the fraction of a scale
+ * factor above 1; here 1.5 gives one and a half times the rows of 1.
  */
 #define FTH_TPCH_SCALE_MIN 0.001
 #define FTH_TPCH_SCALE_MAX 100000.0
@@ -168,17 +169,17 @@ const struct fth_tpch_column *fth_tpch_columns(enum fth_tpch_table table, unsign
 struct fth_tpch;
 
 /*
- * Make a generator. This takes 6 MiB of memory and about 0.3 s: comments are substrings of a text of
- * 300 MiB, for which the generator builds an index, so that it can make any part of it again. Any
- * number of threads may use one generator at the same time. 0, -EINVAL with a text for an invalid
- * scale factor, or -ENOMEM.
+ * Make a generator. This takes 6 MiB of memory and about 0.3 s: comments are substrings of a text
+ * of 300 MiB, for which the generator builds an index, so that it can make any part of it again.
+ * Any number of threads may use one generator at the same time. 0, -EINVAL with a text for an
+ * invalid scale factor, or -ENOMEM.
  */
 int fth_tpch_open(double scale, struct fth_tpch **out);
 void fth_tpch_close(struct fth_tpch *tpch); /* accepts NULL; cursors are closed before */
 
 /*
- * The number of units of a table. A unit of lineitem is an order (1 to 7 rows), a unit of partsupp is
- * a part (4 rows), a unit of any other table is a row. Cursors begin and end at units.
+ * The number of units of a table. A unit of lineitem is an order (1 to 7 rows), a unit of partsupp
+ * is a part (4 rows), a unit of any other table is a row. Cursors begin and end at units.
  */
 uint64_t fth_tpch_units(const struct fth_tpch *tpch, enum fth_tpch_table table);
 
@@ -187,10 +188,10 @@ uint64_t fth_tpch_units(const struct fth_tpch *tpch, enum fth_tpch_table table);
 struct fth_tpch_cursor;
 
 /*
- * Open a cursor over the units [first, first + count), cut off at the end of the table. The time does
- * not depend on `first`, with one exception: from scale factor 30,000 on, the reference generator's
- * part keys cannot skip rows, so that opening orders or lineitem takes about 40 ns for each unit
- * before `first`. A cursor belongs to one thread at a time. 0 or -ENOMEM.
+ * Open a cursor over the units [first, first + count), cut off at the end of the table. The time
+ * does not depend on `first`, with one exception: from scale factor 30,000 on, the reference
+ * generator's part keys cannot skip rows, so that opening orders or lineitem takes about 40 ns for
+ * each unit before `first`. A cursor belongs to one thread at a time. 0 or -ENOMEM.
  */
 int fth_tpch_cursor_open(const struct fth_tpch *tpch, enum fth_tpch_table table, uint64_t first,
 			 uint64_t count, struct fth_tpch_cursor **out);
@@ -226,7 +227,9 @@ struct fth_tpch_write_options {
 	 */
 	int (*block)(void *context, const struct fth_tpch_block *block);
 	bool in_order;
-	/* Called by the calling thread, many times; a negative result ends the write. May be NULL. */
+	/*
+	 * Called by the calling thread, many times; a negative result ends the write. May be NULL.
+	 */
 	int (*progress)(void *context, uint64_t units, uint64_t total);
 	void *context; /* of both */
 };

@@ -3,9 +3,9 @@
  * A whole table as text, by many threads.
  *
  * A table is cut into chunks of units. A thread takes the next chunk, makes its text in a buffer of
- * its own, and waits for its turn: chunk n has its turn when all chunks before it have told how long
- * they are, so that its offset is known. What the turn covers is this addition, and with in_order
- * the callback as well.
+ * its own, and waits for its turn: chunk n has its turn when all chunks before it have told how
+ * long they are, so that its offset is known. What the turn covers is this addition, and with
+ * in_order the callback as well.
  *
  * Invariants, under `lock`:
  *

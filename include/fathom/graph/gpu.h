@@ -20,8 +20,8 @@
  * of the medium, and a warp takes a few pieces after the other, so that long lists are shared by
  * many warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
- * A line has several lists: where one is read, a search that only pushes also uses those of vertices
- * whose level it knows by then, so that most lines are read once (graph/gpu_steps.h).
+ * A line has several lists: where one is read, a search that only pushes also uses those of
+ * vertices whose level it knows by then, so that most lines are read once (graph/gpu_steps.h).
  *
  * Lines of 512 bytes suit shortest paths and a search in either direction, which want a few lists
  * here and there: the wanted ones of a piece are brought in together. Lines of 1024 or 2048 bytes
@@ -93,8 +93,8 @@ struct fth_gpu_graph_work {
 struct fth_gpu_graph_bfs_options {
 	size_t size; /* of this struct */
 	/*
-	 * Search top-down (push) only, as EMOGI and BaM do. By default levels of an undirected graph
-	 * are searched bottom-up (pull) where that is less work (S. Beamer et al., SC 2012).
+	 * Search top-down (push) only, as EMOGI and BaM do. By default levels of an undirected
+	 * graph are searched bottom-up (pull) where that is less work (S. Beamer et al., SC 2012).
 	 */
 	bool push_only;
 };

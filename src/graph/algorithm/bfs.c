@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Breadth-first search, level by level, each in the direction that costs less. bfs.h says how levels
- * are searched; bfs_down.c and bfs_up.c do so, bfs_choose.c chooses.
+ * Breadth-first search, level by level, each in the direction that costs less. bfs.h says how
+ * levels are searched; bfs_down.c and bfs_up.c do so, bfs_choose.c chooses.
  */
 #include "graph/algorithm/bfs.h"
 #include "base/options.h"

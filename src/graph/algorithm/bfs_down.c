@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A level, top-down. Its vertices are taken in order, many at a time, and their neighbours looked at
- * as they come from the device. Most neighbours have been visited, and a branch predictor cannot
+ * A level, top-down. Its vertices are taken in order, many at a time, and their neighbours looked
+ * at as they come from the device. Most neighbours have been visited, and a branch predictor cannot
  * know which: those that have not are picked out without a branch first.
  */
 #include "graph/algorithm/bfs.h"

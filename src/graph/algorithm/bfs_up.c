@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A level, bottom-up. Threads take chunks of vertices, and read the edges of those that are not
- * visited, in the order of the device, while the next chunks are on their way. Runs of lines that hold
- * edges of visited vertices only are left out.
+ * visited, in the order of the device, while the next chunks are on their way. Runs of lines that
+ * hold edges of visited vertices only are left out.
  *
  * Vertices that found no parent are few, and have few edges: the others have too many for none to
  * lead into the level. Their edges are kept, so that the next level reads nothing again. All
@@ -131,7 +131,9 @@ static uint64_t unvisited(const struct fth_bfs_worker *worker, uint64_t w, uint6
 	return bits;
 }
 
-/* Edges `first` to `end` of the array are at `elements`: let vertex i of the chunk look at its own. */
+/*
+ * Edges `first` to `end` of the array are at `elements`: let vertex i of the chunk look at its own.
+ */
 static int look_at_own(struct fth_bfs_worker *worker, uint64_t i, uint64_t first, uint64_t end,
 		       const uint32_t *elements)
 {
@@ -238,7 +240,10 @@ static uint64_t take_open(struct fth_bfs *bfs)
 	}
 }
 
-/* Have the edges of an open chunk fetched, from those of the first unvisited vertex on to the last's. */
+/*
+ * Have the edges of an open chunk fetched, from those of the first unvisited vertex on to the
+ * last's.
+ */
 static void fetch_ahead(const struct fth_bfs *bfs, uint64_t chunk)
 {
 	const uint64_t *offsets = bfs->in->offsets;

@@ -343,7 +343,7 @@ static double collect(struct pagerank *pr)
 	return change;
 }
 
-/* What is given next is given now. */
+/* The shares computed in this iteration become the input of the next. */
 static void turn_over(struct pagerank *pr)
 {
 	float *swap = pr->give;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Edges by number, for those who call; graph/gen_edge.h says how each comes about. */
+/* The functions of gen_edge.h as calls, for the CPU. */
 #include "graph/build/gen_edge.h"
 
 void fth_graph_gen_init(struct fth_graph_gen *gen, enum fth_graph_kind kind, unsigned scale,
@@ -13,11 +13,6 @@ void fth_graph_gen_init(struct fth_graph_gen *gen, enum fth_graph_kind kind, uns
 	gen->seed = fth_rng_next(&rng);
 	for (int i = 0; i < 3; i++)
 		gen->odd[i] = fth_rng_next(&rng) | 1;
-}
-
-uint32_t fth_graph_gen_rename(const struct fth_graph_gen *gen, uint32_t vertex)
-{
-	return fth_graph_gen_rename_(gen, vertex);
 }
 
 void fth_graph_gen_edge(const struct fth_graph_gen *gen, uint64_t e, uint32_t *from, uint32_t *to)

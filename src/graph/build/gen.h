@@ -23,9 +23,6 @@ void fth_graph_gen_init(struct fth_graph_gen *gen, enum fth_graph_kind kind, uns
 /* Edge number e. */
 void fth_graph_gen_edge(const struct fth_graph_gen *gen, uint64_t e, uint32_t *from, uint32_t *to);
 
-/* The new name of a vertex: a bijection of [0, 2^scale). */
-uint32_t fth_graph_gen_rename(const struct fth_graph_gen *gen, uint32_t vertex);
-
 /* The weight of an edge, 1 to 255, the same in both directions. */
 uint32_t fth_graph_gen_weight(uint64_t seed, uint32_t from, uint32_t to);
 

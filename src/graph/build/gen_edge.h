@@ -22,6 +22,7 @@
 #define FTH_GRAPH_GEN_AB  ((uint32_t)(0.76 * 4294967296.0))
 #define FTH_GRAPH_GEN_ABC ((uint32_t)(0.95 * 4294967296.0))
 
+/* The new name of a vertex: a bijection of [0, 2^scale). */
 FTH_HD uint32_t fth_graph_gen_rename_(const struct fth_graph_gen *gen, uint32_t vertex)
 {
 	unsigned shift = gen->scale / 2 + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "graph/build/gen.h"
+#include "graph/build/gen_edge.h"
 
 #include "fth_test.h"
 
@@ -15,7 +15,7 @@ static void renaming_is_a_bijection(void **state)
 
 		fth_graph_gen_init(&gen, FTH_GRAPH_KRONECKER, scale, scale * 77);
 		for (uint32_t v = 0; v < n; v++) {
-			uint32_t name = fth_graph_gen_rename(&gen, v);
+			uint32_t name = fth_graph_gen_rename_(&gen, v);
 
 			assert_in_range(name, 0, n - 1);
 			assert_int_equal(seen[name], 0);

@@ -2,8 +2,8 @@
 /*
  * Numbers the names of vertices, in a bounded amount of memory.
  *
- * Edges between names are added; their names are sorted, numbered in that order and listed; then the
- * same edges come out between numbers, in the order in which they were added.
+ * Edges between names are added; their names are sorted, numbered in that order and listed; then
+ * the same edges come out between numbers, in the order in which they were added.
  */
 #ifndef FTH_GRAPH_RELABEL_H
 #define FTH_GRAPH_RELABEL_H

@@ -26,7 +26,9 @@ struct reader {
 	char *at;
 	uint64_t number;
 	int delimiter; /* 0: none */
-	/* The line that is being read: at the start of a field, inside quotes, right behind them. */
+	/*
+	 * The line that is being read: at the start of a field, inside quotes, right behind them.
+	 */
 	bool fresh, inside, closed;
 	bool weights_here;   /* lines have a weight, wanted or not */
 	bool weights_needed; /* and must have it */
@@ -144,7 +146,10 @@ static int take_quoted(struct reader *r, char **field, size_t *length)
 	return 0;
 }
 
-/* The next field: a word, or in quotes; with_blanks: up to the delimiter if there is one. Empty at the end of the line. */
+/*
+ * The next field: a word, or in quotes; with_blanks: up to the delimiter if there is one. Empty at
+ * the end of the line.
+ */
 static int take_field(struct reader *r, bool with_blanks, char **field, size_t *length)
 {
 	size_t n = 0;
@@ -470,8 +475,8 @@ static bool is_number(const char *label, size_t length)
 }
 
 /*
- * The first line, which has words. 1: it names columns. 0: it may, if all other lines have numbers, and is held. Or an error,
- * of an edge.
+ * The first line, which has words. 1: it names columns. 0: it may, if all other lines have numbers,
+ * and is held. Or an error, of an edge.
  */
 static int look_at_names(struct reader *r, struct held_edge *held)
 {
@@ -492,7 +497,10 @@ static int look_at_names(struct reader *r, struct held_edge *held)
 	return 0;
 }
 
-/* Lines behind one that is held, up to the first that has a word, or to the end: they decide what it is. */
+/*
+ * Lines behind one that is held, up to the first that has a word, or to the end: they decide what
+ * it is.
+ */
 static int read_held(struct reader *r, struct held_edge *held, uint64_t *names,
 		     fth_graph_text_fn fn, void *context)
 {

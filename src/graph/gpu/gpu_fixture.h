@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small graphs, and what the algorithms on the CPU say about them: for tests of those on the GPU. */
+/*
+ * Small graphs, and what the algorithms on the CPU say about them: for tests of those on the GPU.
+ */
 #ifndef FTH_GRAPH_GPU_FIXTURE_H
 #define FTH_GRAPH_GPU_FIXTURE_H
 

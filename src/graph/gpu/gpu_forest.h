@@ -23,8 +23,8 @@
  * All accesses are relaxed. Each word is all there is to know about its vertex, and nothing else is
  * published through it. A value that is old is above x still, by 3; so is one that an older store
  * put over a newer one: the way is longer then, but it leads to the same root. Only that a root is
- * a root must be true at the moment it is hung up, and that is asked of one word by one atomic. What
- * comes after the sweep is ordered by the end of the kernel.
+ * a root must be true at the moment it is hung up, and that is asked of one word by one atomic.
+ * What comes after the sweep is ordered by the end of the kernel.
  */
 #ifndef FTH_GRAPH_GPU_FOREST_H
 #define FTH_GRAPH_GPU_FOREST_H

@@ -103,8 +103,8 @@ struct graph_bfs {
  * bits for each line are enough to tell which are spent.
  *
  * What is told early is marked as spent after it went to `later`; nobody looks at either before the
- * next sweep. A list may be told twice, where two warps find its vertex at the same time: it reaches
- * the same vertices then, at the same level.
+ * next sweep. A list may be told twice, where two warps find its vertex at the same time: it
+ * reaches the same vertices then, at the same level.
  */
 struct graph_bfs_push : graph_bfs {
 	static const bool weighted = false, can_end = false, looks_ahead = true;
@@ -308,11 +308,12 @@ struct graph_sssp : graph_spread {
 /* ---- connected components ---- */
 
 /*
- * One sweep: the neighbours of a vertex, and the vertex, come into one tree (graph/gpu_forest.h). In
- * an undirected graph an edge is in two lists, and that of the larger vertex does it. So vertices
- * join what those before them have become, of whom nearly all hang under the same root soon: a lane
- * loads the parent of a neighbour, finds the one it knows, and is done. What lanes know apart is put
- * together at the end of the list, and only there the vertex itself is hung up, by one lane.
+ * One sweep: the neighbours of a vertex, and the vertex, come into one tree (graph/gpu_forest.h).
+ * In an undirected graph an edge is in two lists, and that of the larger vertex does it. So
+ * vertices join what those before them have become, of whom nearly all hang under the same root
+ * soon: a lane loads the parent of a neighbour, finds the one it knows, and is done. What lanes
+ * know apart is put together at the end of the list, and only there the vertex itself is hung up,
+ * by one lane.
  */
 struct graph_cc {
 	static const bool weighted = false, can_end = false, looks_ahead = false;

@@ -2,12 +2,13 @@
 /*
  * The external sort of labels.
  *
- * 1. A record is its prefix, its place, the length of its text and the text. Records are added to an
- *    arena; an entry for each, a prefix and where it is, is what is sorted.
+ * 1. A record is its prefix, its place, the length of its text and the text. Records are added to
+ *    an arena; an entry for each, a prefix and where it is, is what is sorted.
  * 2. A full arena is written to a temporary file without a name, in order, as a run. What fits into
  *    one arena never goes to a file.
- * 3. Otherwise finish() writes the last run too, and merges the first runs into one until few enough
- *    are left for one merge. A cursor always has a whole record in its buffer, or is at its end.
+ * 3. Otherwise finish() writes the last run too, and merges the first runs into one until few
+ *    enough are left for one merge. A cursor always has a whole record in its buffer, or is at its
+ *    end.
  */
 #include "graph/label/label.h"
 
@@ -116,8 +117,8 @@ static uint32_t shared_bytes(const struct fth_label_sort *sort)
 }
 
 /*
- * Words often begin alike, as addresses do. Their entries get a prefix of what follows, so that most
- * comparisons are of entries alone; the order stays the same.
+ * Words often begin alike, as addresses do. Their entries get a prefix of what follows, so that
+ * most comparisons are of entries alone; the order stays the same.
  */
 static void skip_shared(struct fth_label_sort *sort)
 {
