@@ -16,7 +16,7 @@ cd "${1:-$(dirname "$0")/..}" || exit 2
 declare -A level=(
   [hd]=0
   [base]=1
-  [dev]=2
+  [dev]=2 [scalar]=2
   [nvme]=3 [vol]=3
   [cache]=4
   [array]=5 [flat]=5 [pm]=5 [gpu]=5 [table]=5

@@ -8,7 +8,9 @@
 #include "query/sql/sql.h"
 #include "query/exec/exec.h"
 #include "query/spill/result_rows.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
 
 struct answer {
 	const struct task *last;

@@ -2,7 +2,9 @@
 /* Results for the caller: batches of rows, read value by value. */
 #include "query/query.h"
 #include "query/spill/result_rows.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
 
 #include "fathom/base/error.h"
 

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Keys of values, and dates. */
+/* Limits and keys of values, and dates. */
+#include "table/value.h"
+
+#include "scalar/calendar.h"
+#include "scalar/num.h"
+
 #include "fathom/base/error.h"
-#include "fathom/table/schema.h"
 
 #include <errno.h>
 #include <math.h>
@@ -42,41 +46,52 @@ int64_t fth_table_string_key(const char *bytes, size_t length)
 	return (int64_t)(__builtin_bswap64(key) ^ (uint64_t)INT64_MIN);
 }
 
-/*
- * Days from civil dates and back, by eras of 400 years that begin in March: H. Hinnant, "chrono-Compatible
- * Low-Level Date Algorithms", 2013.
- */
-static int32_t days_of(unsigned year, unsigned month, unsigned day)
-{
-	unsigned y = month <= 2 ? year - 1 : year, era = y / 400, of_era = y % 400;
-	unsigned of_year = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1;
-	unsigned days = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-
-	return (int32_t)(era * 146097 + days) - 719468;
-}
-
 void fth_table_date_split(int32_t days, unsigned *year, unsigned *month, unsigned *day)
 {
-	int64_t shifted = (int64_t)days + 719468;
-	int64_t era = (shifted >= 0 ? shifted : shifted - 146096) / 146097;
-	unsigned of_era = (unsigned)(shifted - era * 146097);
-	unsigned years = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
-	unsigned of_year = of_era - (365 * years + years / 4 - years / 100);
-	unsigned from_march = (5 * of_year + 2) / 153;
+	int64_t of_era;
 
-	*day = of_year - (153 * from_march + 2) / 5 + 1;
-	*month = from_march < 10 ? from_march + 3 : from_march - 9;
-	*year = (unsigned)((int64_t)years + era * 400 + (*month <= 2));
+	fth_civil(days, &of_era, month, day);
+	*year = (unsigned)of_era;
 }
 
 int fth_table_date_days(unsigned year, unsigned month, unsigned day, int32_t *days)
 {
-	static const uint8_t lengths[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-	bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-
 	if (year < 1 || year > 9999 || month < 1 || month > 12 || day < 1 ||
-	    day > lengths[month - 1] + (unsigned)(month == 2 && leap))
+	    day > fth_month_days(year, month))
 		return -EINVAL;
-	*days = days_of(year, month, day);
+	*days = (int32_t)fth_days(year, month, day);
 	return 0;
+}
+
+struct value_limits value_limits(const struct fth_table_column *column)
+{
+	struct value_limits limits = {INT64_MIN, INT64_MAX};
+
+	switch (column->type) {
+	case FTH_TABLE_BOOL:
+		limits = (struct value_limits){0, 1};
+		break;
+	case FTH_TABLE_INT32:
+		limits = (struct value_limits){INT32_MIN, INT32_MAX};
+		break;
+	case FTH_TABLE_DATE:
+		limits = (struct value_limits){-719162, 2932896}; /* 0001-01-01 to 9999-12-31 */
+		break;
+	case FTH_TABLE_DECIMAL:
+		if (fth_table_kind(column) == FTH_TABLE_KIND_INT) {
+			limits.max = (int64_t)fth_pow10(column->precision) - 1;
+			limits.min = -limits.max;
+		}
+		break;
+	default:
+		break;
+	}
+	return limits;
+}
+
+bool value_wide_fits(const struct fth_table_wide *value, unsigned precision)
+{
+	fth_u128 size = (fth_u128)(uint64_t)value->high << 64 | value->low;
+
+	return (value->high < 0 ? -size : size) < (fth_u128)fth_pow10(precision);
 }

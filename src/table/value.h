@@ -18,7 +18,4 @@ struct value_limits value_limits(const struct fth_table_column *column);
 /* Whether a wide decimal has at most `precision` digits. */
 bool value_wide_fits(const struct fth_table_wide *value, unsigned precision);
 
-/* UTF-8 characters of a string. */
-uint32_t value_characters(const char *bytes, uint32_t n);
-
 #endif

@@ -11,7 +11,7 @@
 #include "query/spill/result_rows.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include <errno.h>
 

@@ -5,7 +5,7 @@
 
 #include "fathom/base/error.h"
 #include "query/vec/kern/kern.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include <errno.h>
 

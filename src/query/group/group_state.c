@@ -6,8 +6,8 @@
 #include "fathom/base/error.h"
 #include "query/keys/bit_rows.h"
 #include "query/vec/kern/kern.h"
-#include "query/vec/scalar/num.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/num.h"
+#include "scalar/text.h"
 
 #include <errno.h>
 #include <math.h>

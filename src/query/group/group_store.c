@@ -24,7 +24,7 @@
 #include "query/spill/result_rows.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include <errno.h>
 

@@ -7,8 +7,8 @@
 
 #include "query/group/grouper.h"
 #include "query/spill/result_rows.h"
-#include "query/vec/scalar/num.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/num.h"
+#include "scalar/text.h"
 
 #include "fathom/base/rng.h"
 

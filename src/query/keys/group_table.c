@@ -6,7 +6,7 @@
 #include "query/keys/group_table.h"
 #include "query/keys/bit_rows.h"
 
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include "fathom/base/rng.h"
 

@@ -2,7 +2,7 @@
 /* One join: the build side becomes a structure, the probing side looks rows up in it. */
 #include "query/plan/plan_internal.h"
 #include "query/task/slot.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include <errno.h>
 #include <string.h>

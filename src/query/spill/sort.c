@@ -7,8 +7,8 @@
  */
 #include "query/spill/sort.h"
 
-#include "query/vec/scalar/num.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/num.h"
+#include "scalar/text.h"
 
 #include "fathom/base/error.h"
 

@@ -3,7 +3,7 @@
 #include "fth_test.h"
 
 #include "query/spill/sort.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include "fathom/base/rng.h"
 #include "fathom/dev/fault.h"

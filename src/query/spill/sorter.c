@@ -5,7 +5,7 @@
 
 #include "fathom/base/error.h"
 #include "query/spill/sort.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include <errno.h>
 

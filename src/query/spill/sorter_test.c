@@ -7,7 +7,7 @@
 
 #include "query/spill/result_rows.h"
 #include "query/spill/sorter.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include "fathom/base/rng.h"
 

@@ -10,14 +10,9 @@
 #ifndef QUERY_SQL_TYPE_H
 #define QUERY_SQL_TYPE_H
 
+#include "scalar/scalar.h"
+
 #include "fathom/table/schema.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-__extension__ typedef __int128 sql_int128;
-__extension__ typedef unsigned __int128 sql_uint128;
 
 #define SQL_PRECISION_MAX  38
 #define SQL_DIVISION_SCALE 16 /* a quotient of decimals has at least this scale */
@@ -46,7 +41,7 @@ struct sql_type {
 struct sql_value {
 	bool null;
 	union {
-		sql_int128 integer;
+		fth_i128 integer;
 		double real;
 		struct {
 			const char *text;

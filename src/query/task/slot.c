@@ -2,7 +2,7 @@
 #include "query/task/slot.h"
 
 #include "fathom/base/error.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 #include "query/vec/prog/prog.h"
 
 #include <errno.h>

@@ -2,7 +2,9 @@
 /* Task text: expressions and constants. */
 #include "query/task/task_names.h"
 #include "query/task/task_read_internal.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
 
 #include "fathom/base/error.h"
 

@@ -3,7 +3,7 @@
 #include "query/task/task_names.h"
 #include "query/task/task_read_internal.h"
 #include "query/task/slot.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include <string.h>
 

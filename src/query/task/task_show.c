@@ -2,7 +2,9 @@
 #include "query/task/task_show.h"
 
 #include "query/task/task_names.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
 
 #include <inttypes.h>
 #include <string.h>

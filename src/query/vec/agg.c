@@ -5,7 +5,7 @@
  */
 #include "query/vec/agg.h"
 #include "query/vec/kern/kern.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 /* rows without nulls; into `buffer` if there are any. */
 static const uint64_t *live_rows(const struct fth_vec *v, unsigned n, const uint64_t *rows,

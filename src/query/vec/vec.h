@@ -9,6 +9,8 @@
 #ifndef FTH_QUERY_VEC_H
 #define FTH_QUERY_VEC_H
 
+#include "scalar/scalar.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,9 +18,6 @@
 
 #define FTH_BATCH	4096u
 #define FTH_BATCH_WORDS (FTH_BATCH / 64)
-
-__extension__ typedef __int128 fth_i128;
-__extension__ typedef unsigned __int128 fth_u128;
 
 /* Physical types. The integers come first, in order of width. */
 enum fth_phys {
@@ -43,18 +42,6 @@ static inline unsigned fth_phys_width(enum fth_phys type)
 
 /* The narrowest integer type for values in [lo, hi]. */
 enum fth_phys fth_phys_for(fth_i128 lo, fth_i128 hi);
-
-/* A view of bytes that somebody else owns. */
-struct fth_str {
-	const char *data;
-	uint32_t len;
-	uint32_t unused;
-};
-
-static inline struct fth_str fth_str_of(const char *text)
-{
-	return (struct fth_str){text, (uint32_t)strlen(text), 0};
-}
 
 /* The distinct values of a column, or of a part of it. Two with the same id hold the same entries. */
 struct fth_dict {

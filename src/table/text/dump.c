@@ -3,6 +3,7 @@
 #include "table/page/decode.h"
 
 #include "base/options.h"
+#include "scalar/num.h"
 
 #include "fathom/base/error.h"
 #include "fathom/table/text.h"
@@ -11,30 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-__extension__ typedef unsigned __int128 u128;
-
 struct dump {
 	const struct fth_table_schema *schema;
 	const struct fth_table_text *text;
 	FILE *out;
 };
 
-/* A number with `scale` digits behind the point. */
-static void put_decimal(FILE *out, u128 size, bool negative, unsigned scale)
+static void put_decimal(FILE *out, fth_i128 value, unsigned scale)
 {
-	char digits[64], *at = digits + sizeof(digits);
-	unsigned n = 0;
+	char text[FTH_NUM_TEXT];
 
-	do {
-		if (n == scale && scale)
-			*--at = '.';
-		*--at = (char)('0' + (unsigned)(size % 10));
-		size /= 10;
-		n++;
-	} while (size || n <= scale);
-	if (negative)
-		*--at = '-';
-	fwrite(at, 1, (size_t)(digits + sizeof(digits) - at), out);
+	fwrite(text, 1, fth_dec_text(value, scale, text), out);
 }
 
 static void put_int(FILE *out, const struct fth_table_column *column, int64_t value)
@@ -50,16 +38,15 @@ static void put_int(FILE *out, const struct fth_table_column *column, int64_t va
 		fprintf(out, "%04u-%02u-%02u", year, month, day);
 		break;
 	default:
-		put_decimal(out, value < 0 ? 0 - (uint64_t)value : (uint64_t)value, value < 0,
-			    column->scale);
+		put_decimal(out, value, column->scale);
 	}
 }
 
 static void put_wide(FILE *out, const struct fth_table_column *column, struct fth_table_wide value)
 {
-	u128 size = (u128)(uint64_t)value.high << 64 | value.low;
+	fth_u128 bits = (fth_u128)(uint64_t)value.high << 64 | value.low;
 
-	put_decimal(out, value.high < 0 ? -size : size, value.high < 0, column->scale);
+	put_decimal(out, (fth_i128)bits, column->scale);
 }
 
 /* The shortest text that reads back as the same number. */

@@ -2,6 +2,7 @@
 #include "table/text/parse.h"
 
 #include "base/utf8.h"
+#include "scalar/text.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-
-__extension__ typedef unsigned __int128 u128;
 
 /* ---- memory ---- */
 
@@ -220,7 +219,7 @@ static bool is_digit(char c)
 }
 
 /* Digits, at most 38 of them; false if there are none or more. */
-static bool take_digits(const char **at, const char *end, u128 *value, unsigned *digits)
+static bool take_digits(const char **at, const char *end, fth_u128 *value, unsigned *digits)
 {
 	const char *from = *at;
 	uint64_t low = 0;
@@ -240,7 +239,8 @@ static bool take_digits(const char **at, const char *end, u128 *value, unsigned 
 }
 
 /* [+-]digits[.digits], scaled. NULL, or what is wrong with it. */
-static const char *parse_decimal(const struct field *f, unsigned scale, u128 *value, bool *negative)
+static const char *parse_decimal(const struct field *f, unsigned scale, fth_u128 *value,
+				 bool *negative)
 {
 	const char *at = f->at;
 	unsigned digits, behind = 0;
@@ -261,14 +261,14 @@ static const char *parse_decimal(const struct field *f, unsigned scale, u128 *va
 					return "has too many digits after the decimal point for";
 				continue;
 			}
-			if (*value > ~(u128)0 / 10 - 10)
+			if (*value > ~(fth_u128)0 / 10 - 10)
 				return "is out of range for";
 			*value = *value * 10 + (unsigned)(*at - '0');
 			behind++;
 		}
 	}
 	for (; behind < scale; behind++) {
-		if (*value > ~(u128)0 / 10)
+		if (*value > ~(fth_u128)0 / 10)
 			return "is out of range for";
 		*value *= 10;
 	}
@@ -278,14 +278,14 @@ static const char *parse_decimal(const struct field *f, unsigned scale, u128 *va
 static int parse_int(struct parser *p, struct parse_column *column, const struct field *f,
 		     int64_t *out)
 {
-	u128 value;
+	fth_u128 value;
 	bool negative;
 	const char *fault = parse_decimal(f, column->column->scale, &value, &negative);
 	int64_t result;
 
 	if (fault)
 		return bad_field(p, column, f, fault);
-	if (value > (u128)INT64_MAX + negative)
+	if (value > (fth_u128)INT64_MAX + negative)
 		return bad_field(p, column, f, "is out of range for");
 	result = negative ? (int64_t)(0 - (uint64_t)value) : (int64_t)value;
 	if (result < column->limits.min || result > column->limits.max)
@@ -297,7 +297,7 @@ static int parse_int(struct parser *p, struct parse_column *column, const struct
 static int parse_wide(struct parser *p, struct parse_column *column, const struct field *f,
 		      struct fth_table_wide *out)
 {
-	u128 value;
+	fth_u128 value;
 	bool negative;
 	const char *fault = parse_decimal(f, column->column->scale, &value, &negative);
 
@@ -371,7 +371,7 @@ static int take_string(struct parser *p, struct parse_column *column, const stru
 	while (column->column->type == FTH_TABLE_CHAR && n && f->at[n - 1] == ' ')
 		n--;
 	if (n > FTH_TABLE_STRING_MAX ||
-	    (limit && n > limit && value_characters(f->at, (uint32_t)n) > limit))
+	    (limit && n > limit && fth_str_chars((struct fth_str){f->at, (uint32_t)n, 0}) > limit))
 		return bad_field(p, column, f, "is too long for");
 	rc = check_text(p, column, f);
 	if (rc < 0)

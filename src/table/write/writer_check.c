@@ -1,48 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "table/value.h"
 #include "table/write/writer.h"
 
+#include "table/value.h"
+
 #include "base/utf8.h"
+#include "scalar/text.h"
 
 #include "fathom/base/error.h"
 
 #include <errno.h>
 #include <string.h>
-
-static int64_t power_of_ten(unsigned n)
-{
-	int64_t power = 1;
-
-	while (n--)
-		power *= 10;
-	return power;
-}
-
-struct value_limits value_limits(const struct fth_table_column *column)
-{
-	struct value_limits limits = {INT64_MIN, INT64_MAX};
-
-	switch (column->type) {
-	case FTH_TABLE_BOOL:
-		limits = (struct value_limits){0, 1};
-		break;
-	case FTH_TABLE_INT32:
-		limits = (struct value_limits){INT32_MIN, INT32_MAX};
-		break;
-	case FTH_TABLE_DATE:
-		limits = (struct value_limits){-719162, 2932896}; /* 0001-01-01 to 9999-12-31 */
-		break;
-	case FTH_TABLE_DECIMAL:
-		if (fth_table_kind(column) == FTH_TABLE_KIND_INT) {
-			limits.max = power_of_ten(column->precision) - 1;
-			limits.min = -limits.max;
-		}
-		break;
-	default:
-		break;
-	}
-	return limits;
-}
 
 static int bad_value(const struct fth_table_column *column, uint64_t row, const char *what)
 {
@@ -68,18 +35,6 @@ static int check_ints(const struct fth_table_column *column, const struct fth_ta
 	return 0;
 }
 
-bool value_wide_fits(const struct fth_table_wide *value, unsigned precision)
-{
-	__extension__ typedef unsigned __int128 u128;
-	u128 limit = 1, size = (u128)(uint64_t)value->high << 64 | value->low;
-
-	for (unsigned i = 0; i < precision; i++)
-		limit *= 10;
-	if (value->high < 0)
-		size = -size;
-	return size < limit;
-}
-
 static int check_wides(const struct fth_table_column *column, const struct fth_table_vector *in,
 		       uint32_t rows, uint64_t first)
 {
@@ -89,15 +44,6 @@ static int check_wides(const struct fth_table_column *column, const struct fth_t
 		if (!(in->nulls && in->nulls[i]) && !value_wide_fits(&values[i], column->precision))
 			return bad_value(column, first + i, "a value is out of range for");
 	return 0;
-}
-
-uint32_t value_characters(const char *bytes, uint32_t n)
-{
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		count += ((unsigned char)bytes[i] & 0xc0) != 0x80;
-	return count;
 }
 
 static int bad_text(const struct fth_table_column *column, uint64_t row, const char *bytes,
@@ -130,7 +76,8 @@ static int check_strings(const struct fth_table_column *column, const struct fth
 			continue;
 		while (column->type == FTH_TABLE_CHAR && n && bytes[n - 1] == ' ')
 			n--;
-		if (n > FTH_TABLE_STRING_MAX || value_characters(bytes, n) > limit)
+		if (n > FTH_TABLE_STRING_MAX ||
+		    fth_str_chars((struct fth_str){bytes, n, 0}) > limit)
 			return bad_value(column, first + i, "a string is too long for");
 	}
 	return 0;

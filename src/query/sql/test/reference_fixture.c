@@ -148,7 +148,7 @@ static int run_project(struct ref_exec *x, const struct sql_rel *rel, const stru
 /* A hash that equal values share, whatever their scale. */
 static uint64_t hash_value(struct sql_type type, const struct sql_value *value, uint64_t seed)
 {
-	sql_int128 integer = value->integer;
+	fth_i128 integer = value->integer;
 	int scale = type.kind == SQL_DECIMAL ? type.scale : 0;
 	double zero = 0;
 
@@ -344,7 +344,7 @@ static int run_join(struct ref_exec *x, const struct sql_rel *rel, const struct 
 /* One aggregate of one group. */
 struct ref_agg {
 	int64_t count;
-	sql_int128 sum;
+	fth_i128 sum;
 	double real;
 	struct sql_value best;
 	size_t value_count, value_room;

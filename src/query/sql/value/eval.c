@@ -5,6 +5,9 @@
  */
 #include "query/sql/value/eval_internal.h"
 
+#include "scalar/calendar.h"
+#include "scalar/num.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -29,7 +32,7 @@ int sql_eval_range(struct sql_env *env, enum sql_kind kind)
 	return sql_eval_fail(env, ERANGE, texts[kind]);
 }
 
-static int set_integer(struct sql_env *env, enum sql_kind kind, sql_int128 integer,
+static int set_integer(struct sql_env *env, enum sql_kind kind, fth_i128 integer,
 		       struct sql_value *value)
 {
 	if (kind == SQL_INT32 || kind == SQL_DATE) {
@@ -203,13 +206,13 @@ static int eval_nullif(struct sql_env *env, const struct sql_expr *e, struct sql
 	return rc;
 }
 
-int sql_eval_divide(struct sql_env *env, sql_int128 a, int a_scale, sql_int128 b, int b_scale,
-		    int scale, sql_int128 *result)
+int sql_eval_divide(struct sql_env *env, fth_i128 a, int a_scale, fth_i128 b, int b_scale,
+		    int scale, fth_i128 *result)
 {
 	bool negative = (a < 0) != (b < 0);
-	sql_uint128 dividend = a < 0 ? -(sql_uint128)a : (sql_uint128)a;
-	sql_uint128 divisor = b < 0 ? -(sql_uint128)b : (sql_uint128)b;
-	sql_uint128 quotient, rest;
+	fth_u128 dividend = a < 0 ? -(fth_u128)a : (fth_u128)a;
+	fth_u128 divisor = b < 0 ? -(fth_u128)b : (fth_u128)b;
+	fth_u128 quotient, rest;
 
 	if (b == 0)
 		return sql_eval_fail(env, EINVAL, "division by zero");
@@ -217,17 +220,17 @@ int sql_eval_divide(struct sql_env *env, sql_int128 a, int a_scale, sql_int128 b
 	rest = dividend % divisor;
 	/* Long division, one decimal digit at a time. */
 	for (int i = scale - a_scale + b_scale; i > 0; i--) {
-		if (__builtin_mul_overflow(rest, (sql_uint128)10, &rest) ||
-		    __builtin_mul_overflow(quotient, (sql_uint128)10, &quotient))
+		if (__builtin_mul_overflow(rest, (fth_u128)10, &rest) ||
+		    __builtin_mul_overflow(quotient, (fth_u128)10, &quotient))
 			return sql_eval_range(env, SQL_DECIMAL);
 		quotient += rest / divisor;
 		rest %= divisor;
 	}
 	if (rest >= divisor - rest)
 		quotient++;
-	if (quotient > (~(sql_uint128)0 >> 1))
+	if (quotient > (~(fth_u128)0 >> 1))
 		return sql_eval_range(env, SQL_DECIMAL);
-	*result = negative ? -(sql_int128)quotient : (sql_int128)quotient;
+	*result = negative ? -(fth_i128)quotient : (fth_i128)quotient;
 	return 0;
 }
 
@@ -261,10 +264,10 @@ static int eval_real(struct sql_env *env, enum sql_op op, double a, double b,
 }
 
 /* On integers, and on decimals where both sides have been brought to the scale of the result. */
-static int eval_integer(struct sql_env *env, const struct sql_expr *e, sql_int128 a, sql_int128 b,
+static int eval_integer(struct sql_env *env, const struct sql_expr *e, fth_i128 a, fth_i128 b,
 			struct sql_value *value)
 {
-	sql_int128 result = 0;
+	fth_i128 result = 0;
 	bool overflow = false;
 
 	if ((e->op == SQL_DIV || e->op == SQL_MOD) && b == 0)
@@ -290,7 +293,7 @@ static int eval_integer(struct sql_env *env, const struct sql_expr *e, sql_int12
 	return set_integer(env, e->type.kind, result, value);
 }
 
-static int eval_decimal(struct sql_env *env, const struct sql_expr *e, sql_int128 a, sql_int128 b,
+static int eval_decimal(struct sql_env *env, const struct sql_expr *e, fth_i128 a, fth_i128 b,
 			struct sql_value *value)
 {
 	int a_scale = e->args[0]->type.scale, b_scale = e->args[1]->type.scale;
@@ -327,9 +330,9 @@ static int eval_arithmetic(struct sql_env *env, const struct sql_expr *e, struct
 static int eval_date_part(enum sql_op op, struct sql_value *value)
 {
 	int64_t year;
-	int month, day;
+	unsigned month, day;
 
-	sql_date_of((int32_t)value->integer, &year, &month, &day);
+	fth_civil((int64_t)value->integer, &year, &month, &day);
 	if (op == SQL_YEAR)
 		value->integer = year > 0 ? year : year - 1;
 	else if (op == SQL_QUARTER)
@@ -347,8 +350,8 @@ static void round_towards(const struct sql_expr *e, struct sql_value *value)
 	if (e->type.kind == SQL_DOUBLE) {
 		value->real = up ? ceil(value->real) : floor(value->real);
 	} else if (e->args[0]->type.kind == SQL_DECIMAL) {
-		sql_int128 power = sql_power10(e->args[0]->type.scale);
-		sql_int128 rest = value->integer % power;
+		fth_i128 power = fth_pow10((unsigned)(e->args[0]->type.scale));
+		fth_i128 rest = value->integer % power;
 
 		value->integer /= power;
 		if (up && rest > 0)
@@ -360,7 +363,7 @@ static void round_towards(const struct sql_expr *e, struct sql_value *value)
 
 static int eval_negated(struct sql_env *env, const struct sql_expr *e, struct sql_value *value)
 {
-	sql_int128 negated;
+	fth_i128 negated;
 
 	if (e->type.kind == SQL_DOUBLE) {
 		value->real = e->op == SQL_ABS ? fabs(value->real) : -value->real;
@@ -368,7 +371,7 @@ static int eval_negated(struct sql_env *env, const struct sql_expr *e, struct sq
 	}
 	if (e->op == SQL_ABS && value->integer >= 0)
 		return 0;
-	if (__builtin_sub_overflow((sql_int128)0, value->integer, &negated))
+	if (__builtin_sub_overflow((fth_i128)0, value->integer, &negated))
 		return sql_eval_range(env, e->type.kind);
 	return set_integer(env, e->type.kind, negated, value);
 }

@@ -24,7 +24,7 @@ int sql_eval_cast(struct sql_env *env, struct sql_type from, const struct sql_va
 		  struct sql_type to, struct sql_value *result);
 
 /* a / b for decimals, at scale, rounded half away from zero. */
-int sql_eval_divide(struct sql_env *env, sql_int128 a, int a_scale, sql_int128 b, int b_scale,
-		    int scale, sql_int128 *result);
+int sql_eval_divide(struct sql_env *env, fth_i128 a, int a_scale, fth_i128 b, int b_scale,
+		    int scale, fth_i128 *result);
 
 #endif

@@ -2,6 +2,8 @@
 /* Casts between types, as PostgreSQL's explicit casts. */
 #include "query/sql/value/eval_internal.h"
 
+#include "scalar/num.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -86,14 +88,14 @@ static int double_to_integer(struct sql_env *env, double real, enum sql_kind kin
 	return 0;
 }
 
-static int cast_decimal(struct sql_env *env, int scale, sql_int128 integer, struct sql_type to,
+static int cast_decimal(struct sql_env *env, int scale, fth_i128 integer, struct sql_type to,
 			struct sql_value *result)
 {
-	sql_int128 limit;
+	fth_i128 limit;
 
 	if (!sql_rescale(integer, scale, to.scale, &integer))
 		return sql_eval_range(env, SQL_DECIMAL);
-	limit = sql_power10(to.precision);
+	limit = fth_pow10((unsigned)to.precision);
 	if (to.precision < SQL_PRECISION_MAX && (integer >= limit || integer <= -limit))
 		return sql_eval_fail(env, ERANGE, "numeric field overflow");
 	result->integer = integer;
@@ -101,7 +103,7 @@ static int cast_decimal(struct sql_env *env, int scale, sql_int128 integer, stru
 }
 
 /* From an integer-like value to another. */
-static int cast_integer(struct sql_env *env, struct sql_type from, sql_int128 integer,
+static int cast_integer(struct sql_env *env, struct sql_type from, fth_i128 integer,
 			struct sql_type to, struct sql_value *result)
 {
 	int scale = from.kind == SQL_DECIMAL ? from.scale : 0;

@@ -213,7 +213,7 @@ static void eval_position(const struct sql_value *what, struct sql_value *value)
 					: 0;
 
 	memset(value, 0, sizeof(*value));
-	value->integer = (sql_int128)position;
+	value->integer = (fth_i128)position;
 }
 
 /* LEFT and RIGHT; a negative count leaves that many out at the other end. */
@@ -267,7 +267,7 @@ int sql_eval_string(struct sql_env *env, const struct sql_expr *e, struct sql_va
 	case SQL_LENGTH:
 		length = utf8_length(value->text, value->length);
 		memset(value, 0, sizeof(*value));
-		value->integer = (sql_int128)length;
+		value->integer = (fth_i128)length;
 		return 0;
 	case SQL_TRIM:
 	case SQL_LTRIM:

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Values: reading and writing them as text, and the calendar. Nothing here allocates except by the arena. */
+/* Values: their text, order and scale. Nothing here allocates. */
 #ifndef QUERY_SQL_VALUE_H
 #define QUERY_SQL_VALUE_H
 
-#include "query/sql/sql_arena.h"
 #include "query/sql/type.h"
 
 #define SQL_VALUE_TEXT 64 /* bytes that the text of any value but a string takes */
-
-/* 10^n for 0 <= n <= 38. */
-sql_int128 sql_power10(int n);
-
-/* Days since 1970-01-01 of a date of the proleptic Gregorian calendar, and back. */
-int32_t sql_days_of(int64_t year, int month, int day);
-void sql_date_of(int32_t days, int64_t *year, int *month, int *day);
 
 /* days plus an interval: months first, clamping the day. False if the result is out of range. */
 bool sql_date_add(int32_t days, int32_t months, int32_t add_days, int32_t *result);
@@ -38,6 +30,6 @@ int sql_value_compare(struct sql_type a_type, const struct sql_value *a, struct 
 		      const struct sql_value *b);
 
 /* Multiplies by 10^(to - from), rounding half away from zero; false if it does not fit. */
-bool sql_rescale(sql_int128 value, int from, int to, sql_int128 *result);
+bool sql_rescale(fth_i128 value, int from, int to, fth_i128 *result);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Expression trees: constructors, and the types of results. */
 #include "query/vec/prog/expression.h"
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include "fathom/base/error.h"
 

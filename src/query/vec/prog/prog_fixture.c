@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "prog_fixture.h"
 
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -13,9 +13,11 @@
 #define FTH_QUERY_PROG_INTERNAL_H
 
 #include "query/vec/kern/kern.h"
-#include "query/vec/scalar/num.h"
+#include "query/vec/like.h"
 #include "query/vec/prog/prog.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
+#include "scalar/text.h"
 
 enum insn_op {
 	/* of an input column, in the space of its codes where it has them */

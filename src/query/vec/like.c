@@ -4,7 +4,8 @@
  * one to the end, and those between are found one after the other: the earliest place of each is as good
  * as any. So matching never goes back.
  */
-#include "query/vec/scalar/text.h"
+#include "query/vec/like.h"
+
 #include "query/vec/kern/kern.h"
 
 #include "fathom/base/error.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The calendar, by H. Hinnant, "chrono-compatible low-level date algorithms" (2013). */
-#include "query/vec/scalar/num.h"
+#include "scalar/calendar.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ int64_t fth_days(int64_t year, unsigned month, unsigned day)
 	return era * 146097 + (int64_t)doe - 719468;
 }
 
-static unsigned days_of_month(int64_t year, unsigned month)
+unsigned fth_month_days(int64_t year, unsigned month)
 {
 	bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
 
@@ -54,7 +54,7 @@ int fth_add_months(int32_t days, int64_t months, int32_t *out)
 	total = year * 12 + (month - 1) + months;
 	year = floor_div(total, 12);
 	month = (unsigned)(total - year * 12) + 1;
-	last = days_of_month(year, month);
+	last = fth_month_days(year, month);
 	result = fth_days(year, month, day < last ? day : last);
 	if (result < INT32_MIN || result > INT32_MAX)
 		return -ERANGE;
@@ -68,7 +68,7 @@ unsigned fth_date_text(int32_t days, char *out)
 	unsigned month, day;
 
 	fth_civil(days, &year, &month, &day);
-	return (unsigned)snprintf(out, FTH_NUM_TEXT, "%04lld-%02u-%02u%s",
+	return (unsigned)snprintf(out, FTH_DATE_TEXT, "%04lld-%02u-%02u%s",
 				  (long long)(year > 0 ? year : 1 - year), month, day,
 				  year > 0 ? "" : " BC");
 }
@@ -95,7 +95,7 @@ int fth_date_parse(struct fth_str s, int32_t *out)
 	while (end > at && s.data[end - 1] == ' ')
 		end--;
 	s.len = end;
-	compact = end - at == 8 && memchr(s.data + at, '-', 8) == NULL;
+	compact = end - at == 8 && !memchr(s.data + at, '-', 8);
 	for (unsigned i = 0; i < 3; i++) {
 		unsigned from;
 
@@ -110,7 +110,7 @@ int fth_date_parse(struct fth_str s, int32_t *out)
 	if (at != end)
 		return -EINVAL;
 	if (field[0] < 1 || field[1] < 1 || field[1] > 12 || field[2] < 1 ||
-	    field[2] > days_of_month(field[0], field[1]))
+	    field[2] > fth_month_days(field[0], field[1]))
 		return -ERANGE;
 	days = fth_days(field[0], field[1], field[2]);
 	if (days > INT32_MAX)

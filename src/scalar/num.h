@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Numbers and dates of single rows. A decimal is an integer that counts units of 10^-scale, at most 38
+ * Numbers, one at a time, and their text. A decimal is an integer that counts units of 10^-scale, at most 38
  * digits. Functions that can fail return 0 or a negative errno without a text: -ERANGE for a result that
  * does not fit, -EDOM for a division by zero, -EINVAL for text that is no number.
  */
-#ifndef FTH_QUERY_NUM_H
-#define FTH_QUERY_NUM_H
+#ifndef SCALAR_NUM_H
+#define SCALAR_NUM_H
 
-#include "query/vec/vec.h"
+#include "scalar/scalar.h"
 
 #define FTH_DEC_DIGITS 38
 /* A decimal of so many digits is only compared: what 38 digits do not hold is 10^38 or -10^38. */
@@ -42,18 +42,12 @@ int64_t fth_f64_order(double x);
 #define FTH_NUM_TEXT 64
 unsigned fth_dec_text(fth_i128 a, unsigned scale, char *out);
 unsigned fth_f64_text(double x, char *out);
-unsigned fth_date_text(int32_t days, char *out);
 /* And back; blanks around a value are ignored. */
 int fth_dec_parse(struct fth_str s, unsigned scale, fth_i128 *out);
+/* The digits behind the point that a number in text has, its exponent applied; below 0: zeroes in front of it. */
+int fth_dec_places(struct fth_str s, int *places);
 int fth_int_parse(struct fth_str s, fth_i128 *out);
 int fth_f64_parse(struct fth_str s, double *out);
-int fth_date_parse(struct fth_str s, int32_t *out);
 int fth_bool_parse(struct fth_str s, bool *out);
-
-/* Days since 1970-01-01 and the civil calendar (proleptic Gregorian; year 0 is 1 BC). */
-void fth_civil(int64_t days, int64_t *year, unsigned *month, unsigned *day);
-int64_t fth_days(int64_t year, unsigned month, unsigned day);
-/* The same day of the month so many months later, or the month's last day. */
-int fth_add_months(int32_t days, int64_t months, int32_t *out);
 
 #endif

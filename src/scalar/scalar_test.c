@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decimals, doubles, dates and text of single rows. */
+/* Decimals, doubles, dates and strings. */
 #include "fth_test.h"
 
-#include "query/vec/scalar/num.h"
-#include "query/vec/scalar/text.h"
+#include "scalar/calendar.h"
+#include "scalar/num.h"
+#include "scalar/text.h"
 
 #include "fathom/base/rng.h"
 
@@ -243,76 +244,6 @@ static void bools_are_read(void **state)
 	assert_int_equal(fth_bool_parse(fth_str_of("truth"), &b), -EINVAL);
 }
 
-/* Hits across two rows do not count, and every row that holds the text does. */
-static void a_block_is_searched_as_a_whole(void **state)
-{
-	struct fth_qmem *mem = fth_qmem_new(1 << 20);
-	struct fth_rng rng = {3};
-	struct fth_arena arena;
-	struct fth_like like;
-
-	(void)state;
-	fth_arena_init(&arena, mem, 4096);
-	assert_ok(fth_like_compile(&arena, fth_str_of("%aba%"), '\\', &like));
-	assert_true(fth_like_is_contains(&like));
-	for (unsigned round = 0; round < 2000; round++) {
-		struct fth_str rows[100];
-		uint64_t bits[2];
-		char block[1000];
-		size_t at = 0;
-
-		for (unsigned i = 0; i < 100; i++) {
-			uint32_t len = (uint32_t)fth_rng_below(&rng, 9);
-
-			rows[i] = (struct fth_str){block + at, len, 0};
-			for (uint32_t j = 0; j < len; j++)
-				block[at++] = (char)('a' + fth_rng_below(&rng, 2));
-		}
-		fth_like_search(fth_like_needle(&like), rows, 100, block, at, bits);
-		for (unsigned i = 0; i < 100; i++)
-			assert_int_equal(fth_bit(bits, i), fth_like_match(&like, rows[i]));
-	}
-	fth_arena_release(&arena);
-	assert_int_equal(fth_qmem_close(mem), 0);
-}
-
-/* The longest text that is tied neither to the start nor to the end, and has no wildcard. */
-static void patterns_have_a_needle(void **state)
-{
-	static const char *const cases[][2] = {
-		{"%special%requests%", "requests"},
-		{"a%bcd%e", "bcd"},
-		{"%ab_cde%f%", "f"},
-		{"abc%", NULL},
-		{"%abc", NULL},
-		{"abc", NULL},
-		{"%", NULL},
-		{"", NULL},
-		{"%a_b%", NULL},
-		{"abc%de", NULL},
-		{"%ab%cd", "ab"},
-	};
-	struct fth_qmem *mem = fth_qmem_new(1 << 20);
-	struct fth_arena arena;
-
-	(void)state;
-	fth_arena_init(&arena, mem, 4096);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct fth_like_piece *needle;
-		struct fth_like like;
-
-		assert_ok(fth_like_compile(&arena, fth_str_of(cases[i][0]), '\\', &like));
-		needle = fth_like_needle(&like);
-		assert_int_equal(needle != NULL, cases[i][1] != NULL);
-		if (needle == NULL)
-			continue;
-		assert_int_equal(needle->len, strlen(cases[i][1]));
-		assert_memory_equal(needle->text, cases[i][1], needle->len);
-	}
-	fth_arena_release(&arena);
-	assert_int_equal(fth_qmem_close(mem), 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,8 +255,6 @@ int main(void)
 		cmocka_unit_test(months_end_with_the_month),
 		cmocka_unit_test(substrings_count_characters),
 		cmocka_unit_test(bools_are_read),
-		cmocka_unit_test(patterns_have_a_needle),
-		cmocka_unit_test(a_block_is_searched_as_a_whole),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

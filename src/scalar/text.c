@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text of single rows. like.c matches patterns. */
-#include "query/vec/scalar/text.h"
+#include "scalar/text.h"
 
 #include "fathom/base/checksum.h"
 

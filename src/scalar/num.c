@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Decimals and doubles of single rows. */
-#include "query/vec/scalar/num.h"
+#include "scalar/num.h"
 
 #include <errno.h>
 #include <math.h>
@@ -283,6 +282,15 @@ static int split_number(struct fth_str s, struct number_text *out)
 		out->exponent = minus ? -e : e;
 	}
 	return i == s.len ? 0 : -EINVAL;
+}
+
+int fth_dec_places(struct fth_str s, int *places)
+{
+	struct number_text t;
+	int rc = split_number(s, &t);
+
+	*places = t.places - t.exponent;
+	return rc;
 }
 
 /* The digits of value * 10^scale are taken one by one; the first that is left out rounds. */
