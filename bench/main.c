@@ -15,8 +15,6 @@ extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_flat;
 extern const struct fth_command fth_bench_flatredis;
 extern const struct fth_command fth_bench_gups;
-extern const struct fth_command fth_bench_kv;
-extern const struct fth_command fth_bench_kvclient;
 extern const struct fth_command fth_bench_pm;
 extern const struct fth_command fth_bench_pmwork;
 extern const struct fth_command fth_bench_queue;
@@ -45,8 +43,9 @@ static const struct fth_command *const benches[] = {
 		"graphmem",
 		"graph algorithms with all and with a quarter cached, against GAPBS in memory"),
 	&fth_bench_gups,
-	&fth_bench_kv,
-	&fth_bench_kvclient,
+	BENCH_SCRIPT("kv", "a cache server on flash, against memcached with extstore"),
+	BENCH_SCRIPT("kvclient",
+		     "requests of many threads: batched by our client, or one at a time"),
 	&fth_bench_pm,
 	&fth_bench_pmwork,
 	&fth_bench_queue,
@@ -63,12 +62,16 @@ static const struct fth_command *const benches[] = {
 extern const struct fth_command fth_driver_dev;
 extern const struct fth_command fth_driver_graph;
 extern const struct fth_command fth_driver_graphmem;
+extern const struct fth_command fth_driver_kvclient;
+extern const struct fth_command fth_driver_kvload;
 extern const struct fth_command fth_driver_tpch;
 
 static const struct fth_command *const drivers[] = {
 	&fth_driver_dev,
 	&fth_driver_graph,
 	&fth_driver_graphmem,
+	&fth_driver_kvclient,
+	&fth_driver_kvload,
 #ifdef FTH_SQL
 	&fth_driver_tpch,
 #endif

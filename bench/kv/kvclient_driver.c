@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom bench kvclient: many threads get random keys. Ours: they share one client, which batches their
- * requests over a few connections. The peer: each has a connection of its own and one request in
- * flight. Both against our server and against memcached, with all items in memory.
+ * fathom-bench driver kvclient: `fathom bench kvclient` on one server, which runs. Many threads get random keys. Ours: they share one
+ * client, which batches their requests over a few connections. The peer: each has a connection of its own and one request in
+ * flight. Prints the gets in a second of each round as a line of JSON.
  */
-#include "kv_child.h"
-#include "common/report.h"
 #include "common/rounds.h"
 
 #include "app_options.h"
@@ -31,11 +29,8 @@
 #define LOAD_AT_ONCE 500u
 #define WAIT_NS	     UINT64_C(30000000000)
 
-enum { FATHOM, MEMCACHED, SERVERS };
-static const char *const server_names[SERVERS] = {"fathom", "memcached"};
-
 struct options {
-	uint64_t threads, keys, value, ms, rounds, workers;
+	uint64_t port, threads, keys, value, ms, rounds;
 	uint64_t connections, segment, flush_us;
 };
 
@@ -175,7 +170,7 @@ static void *work(void *arg)
 		w->gets++;
 	}
 	if (w->result < 0)
-		fth_cli_error("bench kvclient: %s", fth_error_text(w->result));
+		fth_cli_error("%s", fth_error_text(w->result));
 	if (fd >= 0)
 		close(fd);
 	free(buf);
@@ -289,108 +284,36 @@ static int measure_server(const struct options *o, unsigned port, struct outcome
 
 /* ---- the command ---- */
 
-static void print_json(const struct options *o, const struct outcome *outcomes)
+static void print_outcome(const struct outcome *outcome)
 {
-	const struct outcome *worst = &outcomes[FATHOM];
 	struct fth_json j;
 
-	if (outcomes[MEMCACHED].rounds.n &&
-	    fth_rounds_ratio(&outcomes[MEMCACHED].rounds) < fth_rounds_ratio(&worst->rounds))
-		worst = &outcomes[MEMCACHED];
-	fth_bench_json(&j, "kvclient", fth_rounds_ours(&worst->rounds),
-		       fth_rounds_peer(&worst->rounds), fth_rounds_ratio(&worst->rounds));
-	fth_json_string(&j, "peer_name", "one request at a time");
-	fth_json_string(&j, "unit", "gets/s");
-	fth_json_u64(&j, "threads", o->threads);
-	fth_json_u64(&j, "keys", o->keys);
-	fth_json_u64(&j, "value", o->value);
-	fth_json_u64(&j, "ms", o->ms);
-	fth_json_u64(&j, "workers", o->workers);
-	fth_json_u64(&j, "connections", o->connections);
-	fth_json_u64(&j, "segment", o->segment);
-	fth_json_u64(&j, "flush_us", o->flush_us);
-	for (unsigned i = 0; i < SERVERS; i++) {
-		if (!outcomes[i].rounds.n)
-			continue;
-		fth_json_object(&j, server_names[i]);
-		fth_rounds_members(&j, &outcomes[i].rounds);
-		fth_json_double(&j, "batch", outcomes[i].batch);
-		fth_json_end(&j);
-	}
+	fth_json_begin(&j, stdout);
+	fth_rounds_members(&j, &outcome->rounds);
+	fth_json_double(&j, "batch", outcome->batch);
 	fth_json_finish(&j);
-}
-
-static void print_outcome(unsigned server, const struct outcome *outcome)
-{
-	if (fth_cli_json())
-		return;
-	if (server == 0)
-		printf("%-10s %12s %16s %8s %14s\n", "server", "batched/s", "one at a time/s",
-		       "ratio", "requests/send");
-	printf("%-10s %12.0f %16.0f %8.2f %14.1f\n", server_names[server],
-	       fth_rounds_ours(&outcome->rounds), fth_rounds_peer(&outcome->rounds),
-	       fth_rounds_ratio(&outcome->rounds), outcome->batch);
-}
-
-static int run_all(const struct options *o)
-{
-	struct outcome outcomes[SERVERS] = {0};
-	uint64_t memory = o->keys * (o->value + 256) * 2 + (64u << 20);
-	int rc = 0;
-
-	for (unsigned i = 0; rc == 0 && i < SERVERS; i++) {
-		struct kv_child child;
-
-		fth_cli_progress("kvclient", i, SERVERS);
-		rc = i == FATHOM ? kv_child_fathom(&child, memory, (unsigned)o->workers)
-				 : kv_child_memcached(&child, memory, (unsigned)o->workers);
-		if (rc == -ENOENT && i == MEMCACHED) {
-			fth_cli_error("bench kvclient: %s: skipping its row", fth_error_text(rc));
-			rc = 0;
-			continue;
-		}
-		if (rc == 0)
-			rc = measure_server(o, child.port, &outcomes[i]);
-		kv_child_stop(&child);
-		fth_cli_progress_end();
-		if (rc == 0)
-			print_outcome(i, &outcomes[i]);
-	}
-	if (rc == 0)
-		print_json(o, outcomes);
-	return rc;
 }
 
 static int run(int argc, char **argv)
 {
-	struct options o = {.threads = 128,
-			    .keys = 100000,
-			    .value = 1024,
-			    .ms = 1000,
-			    .rounds = 5,
-			    .workers = 1};
-	bool smallest = false;
+	struct options o = {.threads = 1, .keys = 1, .value = 1024, .ms = 1000, .rounds = 1};
+	struct outcome outcome = {0};
 	const struct fth_cli_option table[] = {
+		{"port", FTH_CLI_U64, &o.port, 1, 65535, "of the server, on 127.0.0.1"},
 		{"threads", FTH_CLI_U64, &o.threads, 1, THREADS_MAX, "that get"},
 		{"keys", FTH_CLI_U64, &o.keys, 1, 10000000, "items"},
-		{"value", FTH_CLI_SIZE, &o.value, 1, VALUE_MAX, "bytes of a value"},
+		{"value", FTH_CLI_U64, &o.value, 1, VALUE_MAX, "bytes of a value"},
 		{"ms", FTH_CLI_U64, &o.ms, 1, 60000, "per measurement"},
-		{"workers", FTH_CLI_U64, &o.workers, 1, 64, "threads of the server"},
 		{"connections", FTH_CLI_U64, &o.connections, 0, FTH_KVC_CONNECTIONS_MAX,
 		 "of ours; 0: default"},
-		{"segment", FTH_CLI_SIZE, &o.segment, 0, 16u << 20, "of ours; 0: default"},
+		{"segment", FTH_CLI_U64, &o.segment, 0, 16u << 20, "of ours; 0: default"},
 		{"flush-us", FTH_CLI_U64, &o.flush_us, 0, 1000000, "of ours; 0: default"},
-		FTH_BENCH_ROUNDS(&o.rounds),
-		FTH_BENCH_SMALLEST(&smallest),
+		{"rounds", FTH_CLI_U64, &o.rounds, 1, FTH_ROUNDS_MAX, "runs of each side"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
-		.synopsis = "bench kvclient [OPTION]...",
-		.text = "Threads that share a client, which batches their requests, against "
-			"threads "
-			"with a\nconnection each and one request at a time; our server and "
-			"memcached, "
-			"all in memory.",
+		.synopsis = "bench driver kvclient [options]",
+		.text = "Gets of many threads from a server, batched and one at a time.",
 		.options = table,
 	};
 	char **args;
@@ -398,17 +321,14 @@ static int run(int argc, char **argv)
 
 	if (rc != FTH_CLI_GO_ON)
 		return rc;
-	if (smallest) {
-		o.threads = 16;
-		o.keys = 1000;
-		o.ms = 100;
-		o.rounds = 1;
-	}
-	return fth_app_exit("bench kvclient", run_all(&o));
+	rc = measure_server(&o, (unsigned)o.port, &outcome);
+	if (rc == 0)
+		print_outcome(&outcome);
+	return fth_app_exit("kvclient", rc);
 }
 
-const struct fth_command fth_bench_kvclient = {
+const struct fth_command fth_driver_kvclient = {
 	.name = "kvclient",
-	.summary = "requests of many threads: batched by our client, or one at a time",
+	.summary = "a server's part of the benchmark kvclient",
 	.run = run,
 };
