@@ -50,6 +50,8 @@ enum fth_kv_load_mode {
 	FTH_KV_LOAD_SWEEP, /* get every key once, in order */
 };
 
+struct fth_kv_tls; /* kv_wire.h */
+
 struct fth_kv_load {
 	const char *server; /* HOST:PORT or unix:PATH */
 	struct fth_kv_data *data;
@@ -63,12 +65,15 @@ struct fth_kv_load {
 	uint64_t rate;	     /* keys in a second, of all connections; 0: as fast as possible */
 	uint64_t timeout_ns; /* of a request: then its connection is closed */
 	uint64_t seed;
-	const char *label; /* what a terminal shows as progress; NULL: nothing */
+	const char *label;	      /* what a terminal shows as progress; NULL: nothing */
+	const struct fth_kv_tls *tls; /* NULL: none */
+	const char *auth; /* "user password" that each connection begins with; NULL: none */
 };
 
-#define FTH_KV_LOAD_INIT                                                                   \
-	{                                                                                  \
-		NULL, NULL, FTH_KV_LOAD_MIX, 32, 1, 1, 0, 0, 5, 0, 0, 5000000000u, 1, NULL \
+#define FTH_KV_LOAD_INIT                                                                          \
+	{                                                                                         \
+		NULL, NULL, FTH_KV_LOAD_MIX, 32, 1, 1, 0, 0, 5, 0, 0, 5000000000u, 1, NULL, NULL, \
+			NULL                                                                      \
 	}
 
 struct fth_kv_load_result {

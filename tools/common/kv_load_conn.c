@@ -13,14 +13,12 @@
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define LINE_BYTES 96u /* of a command or an answer, without value; more than any of ours has */
+#define CONNECT_NS 10000000000u
 #define PICKS_MAX  64u /* times that a key is picked for a set while others set it */
 
 /* ---- life ---- */
@@ -31,13 +29,14 @@ static void watch(struct load_conn *conn, int how)
 
 	if (conn->wants_write)
 		event.events |= EPOLLOUT;
-	(void)epoll_ctl(conn->thread->epoll, how, conn->fd, &event);
+	(void)epoll_ctl(conn->thread->epoll, how, conn->wire.fd, &event);
 }
 
 int load_conn_init(struct load_conn *conn, struct load_thread *thread, unsigned number)
 {
 	const struct fth_kv_load *load = thread->run->load;
 	size_t item = load->data->value_bytes + LINE_BYTES;
+	int rc;
 
 	conn->thread = thread;
 	conn->rng.state = fth_mix64(load->seed + 0x1000 + number);
@@ -46,11 +45,9 @@ int load_conn_init(struct load_conn *conn, struct load_thread *thread, unsigned 
 	conn->out = malloc(conn->out_room);
 	if (!conn->in || !conn->out)
 		return -ENOMEM;
-	conn->fd = kv_load_connect(load->server);
-	if (conn->fd < 0)
-		return conn->fd;
-	if (fcntl(conn->fd, F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
+	rc = fth_kv_wire_open(&conn->wire, load->server, load->tls, load->auth, CONNECT_NS);
+	if (rc < 0)
+		return rc;
 	watch(conn, EPOLL_CTL_ADD);
 	load_add_idle(thread, conn);
 	return 0;
@@ -58,16 +55,14 @@ int load_conn_init(struct load_conn *conn, struct load_thread *thread, unsigned 
 
 void load_conn_release(struct load_conn *conn)
 {
-	if (conn->fd >= 0)
-		close(conn->fd);
+	fth_kv_wire_close(&conn->wire);
 	free(conn->in);
 	free(conn->out);
 }
 
 static void close_conn(struct load_conn *conn)
 {
-	close(conn->fd);
-	conn->fd = -1;
+	fth_kv_wire_close(&conn->wire);
 	conn->state = CONN_CLOSED;
 	conn->thread->busy--;
 	conn->thread->closed++;
@@ -217,8 +212,8 @@ static bool send_rest(struct load_conn *conn)
 	bool wants;
 
 	while (conn->out_from < conn->out_to) {
-		ssize_t n = send(conn->fd, conn->out + conn->out_from,
-				 conn->out_to - conn->out_from, MSG_NOSIGNAL);
+		ssize_t n = fth_kv_wire_send(&conn->wire, conn->out + conn->out_from,
+					     conn->out_to - conn->out_from);
 
 		if (n < 0 && errno == EAGAIN)
 			break;
@@ -407,22 +402,16 @@ static void take_answers(struct load_conn *conn)
 	}
 }
 
-void load_conn_event(struct load_conn *conn, unsigned events)
+static void receive(struct load_conn *conn)
 {
 	ssize_t n;
 
-	if (conn->state == CONN_CLOSED)
-		return;
-	if (events & EPOLLOUT && !send_rest(conn))
-		return;
-	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
-		return;
 	if (conn->in_from && conn->in_to == conn->in_room) {
 		memmove(conn->in, conn->in + conn->in_from, conn->in_to - conn->in_from);
 		conn->in_to -= conn->in_from;
 		conn->in_from = 0;
 	}
-	n = recv(conn->fd, conn->in + conn->in_to, conn->in_room - conn->in_to, 0);
+	n = fth_kv_wire_read(&conn->wire, conn->in + conn->in_to, conn->in_room - conn->in_to);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0 || conn->state != CONN_BUSY) {
@@ -435,4 +424,17 @@ void load_conn_event(struct load_conn *conn, unsigned events)
 	}
 	conn->in_to += (size_t)n;
 	take_answers(conn);
+}
+
+void load_conn_event(struct load_conn *conn, unsigned events)
+{
+	if (conn->state == CONN_CLOSED)
+		return;
+	if (events & EPOLLOUT && !send_rest(conn))
+		return;
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return;
+	do
+		receive(conn);
+	while (conn->state != CONN_CLOSED && fth_kv_wire_pending(&conn->wire));
 }

@@ -5,12 +5,13 @@
  *	kv_load.c	threads, pace, figures
  *	kv_load_conn.c	a connection: requests and answers
  *	kv_load_data.c	keys, values and which are picked
- *	kv_load_net.c	addresses, `stats`
+ *	kv_wire.c	connecting, TLS, passwords
  */
 #ifndef FTH_TOOLS_KV_LOAD_INTERNAL_H
 #define FTH_TOOLS_KV_LOAD_INTERNAL_H
 
 #include "kv_load.h"
+#include "kv_wire.h"
 
 #include "fathom/base/rng.h"
 
@@ -43,11 +44,6 @@ enum kv_verdict { KV_RIGHT, KV_WRONG, KV_STALE };
 enum kv_verdict kv_data_check(const struct fth_kv_data *data, uint64_t index, uint32_t before,
 			      const char *value, size_t length);
 
-/* ---- kv_load_net.c ---- */
-
-/* A connected socket; blocks. A negative errno with a text. */
-int kv_load_connect(const char *server);
-
 /* ---- kv_load_conn.c ---- */
 
 enum load_conn_state { CONN_IDLE, CONN_BUSY, CONN_CLOSED };
@@ -55,7 +51,7 @@ enum load_conn_state { CONN_IDLE, CONN_BUSY, CONN_CLOSED };
 struct load_conn {
 	struct load_thread *thread;
 	struct load_conn *next_idle;
-	int fd;
+	struct fth_kv_wire wire;
 	enum load_conn_state state;
 	bool wants_write;
 	bool is_set;

@@ -6,10 +6,10 @@
 #include "fathom/hd/wait.h"
 #include "fathom/kv/server.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define ITEMS 2000
 #define VALUE 300
@@ -109,9 +109,12 @@ static void test_mix(void **state)
 static void store(struct rig *rig, uint64_t index, const char *value)
 {
 	char line[64], key[FTH_KV_LOAD_KEY + 1] = "", answer[64];
-	int fd = kv_load_connect(rig->address), n;
+	struct fth_kv_wire wire;
+	int n, fd;
 
-	assert_true(fd >= 0);
+	assert_ok(fth_kv_wire_open(&wire, rig->address, NULL, NULL, 10000000000u));
+	fd = wire.fd;
+	assert_int_equal(fcntl(fd, F_SETFL, 0), 0);
 	kv_data_key(index, key);
 	n = snprintf(line, sizeof(line), "set %s 0 0 %u\r\n", key, VALUE);
 	assert_int_equal(send(fd, line, (size_t)n, 0), n);
@@ -119,7 +122,7 @@ static void store(struct rig *rig, uint64_t index, const char *value)
 	assert_int_equal(send(fd, "\r\n", 2, 0), 2);
 	assert_true(recv(fd, answer, sizeof(answer), 0) >= 8);
 	assert_memory_equal(answer, "STORED\r\n", 8);
-	close(fd);
+	fth_kv_wire_close(&wire);
 }
 
 static void test_wrong(void **state)

@@ -8,7 +8,7 @@
 #include "json.h"
 #include "kv_load.h"
 #include "kv_stats_view.h"
-#include "kv_tunnel.h"
+#include "kv_wire.h"
 
 #include <stdio.h>
 
@@ -16,8 +16,8 @@
 
 struct bench {
 	struct fth_kv_load load;
-	const char *server, *auth_file;
-	struct fth_kv_tunnel_options tunnel;
+	const char *auth_file;
+	struct fth_kv_tls tls;
 	uint64_t items, value, connections, threads, keys, timeout_ms;
 	double sets; /* percent */
 	bool no_fill, fill_only;
@@ -109,9 +109,9 @@ static int parse(struct bench *b, int argc, char **argv)
 		{"server", FTH_CLI_STRING, &b->load.server, 0, 0, "HOST:PORT or unix:PATH"},
 		{"auth", FTH_CLI_STRING, &b->auth_file, 0, 0,
 		 "file whose first line is user:password"},
-		{"tls", FTH_CLI_FLAG, &b->tunnel.tls, 0, 0,
+		{"tls", FTH_CLI_FLAG, &b->tls.on, 0, 0,
 		 "speak TLS; verify the server by the certificates of the system"},
-		{"tls-ca", FTH_CLI_STRING, &b->tunnel.ca, 0, 0,
+		{"tls-ca", FTH_CLI_STRING, &b->tls.ca, 0, 0,
 		 "PEM file to verify it by instead; implies --tls"},
 		{"items", FTH_CLI_SIZE, &b->items, 1, (uint64_t)1 << 36,
 		 "number of items to store"},
@@ -171,7 +171,7 @@ static void report(const struct bench *b, const struct fth_kv_load_result *fille
 		return;
 	}
 	fth_json_begin(&j, stdout);
-	fth_json_string(&j, "server", b->server);
+	fth_json_string(&j, "server", b->load.server);
 	fth_json_u64(&j, "items", b->items);
 	fth_json_u64(&j, "value", b->value);
 	fth_json_u64(&j, "connections", b->connections);
@@ -189,20 +189,19 @@ static int execute(struct bench *b)
 {
 	struct fth_kv_load_result filled = {0}, ran = {0};
 	char password[FTH_KV_PASSWORD_MAX];
-	struct fth_kv_tunnel *tunnel = NULL;
 	int rc = fth_kv_data_init(&b->data, b->items, (uint32_t)b->value), status;
 
 	if (rc == 0 && b->auth_file)
 		rc = fth_kv_read_password(b->auth_file, password);
-	b->tunnel.auth = b->auth_file ? password : NULL;
-	b->server = b->load.server;
+	b->load.auth = b->auth_file ? password : NULL;
+	b->load.tls = &b->tls;
 	if (rc == 0)
-		rc = fth_kv_tunnel_open(&b->tunnel, &b->load.server, &tunnel);
+		rc = fth_kv_tls_open(&b->tls);
 	if (rc == 0 && !b->no_fill)
 		rc = fill(b, &filled);
 	if (rc == 0 && !b->fill_only && !fth_cli_stopped())
 		rc = fth_kv_load_run(&b->load, &ran);
-	fth_kv_tunnel_close(tunnel);
+	fth_kv_tls_close(&b->tls);
 	status = fth_app_exit("kv bench", rc);
 	if (status != FTH_EXIT_FAILED)
 		report(b, &filled, &ran);

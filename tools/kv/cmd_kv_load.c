@@ -9,7 +9,6 @@
 #include "json.h"
 #include "kv_stats_view.h"
 #include "kv_items.h"
-#include "kv_tunnel.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -45,8 +44,8 @@ struct load {
 	uint64_t size; /* of the file; 0: not known */
 
 	/* to a server */
-	struct fth_kv_tunnel_options tls;
-	struct fth_kv_tunnel *tunnel;
+	bool tls;
+	const char *tls_ca;
 	struct fth_kvc *client;
 	struct slot *slots;
 	uint64_t next;	/* its slot is next % WINDOW */
@@ -196,8 +195,8 @@ static int open_server(struct load *load)
 		rc = fth_kv_read_password(load->auth_file, password);
 	options.auth = load->auth_file ? password : NULL;
 	options.timeout_ms = 10000;
-	if (rc == 0)
-		rc = fth_kv_tunnel_open(&load->tls, &load->server, &load->tunnel);
+	options.tls = load->tls;
+	options.tls_ca = load->tls_ca;
 	return rc < 0 ? rc : fth_kvc_open(&load->server, 1, &options, &load->client);
 }
 
@@ -210,7 +209,6 @@ static int close_server(struct load *load, int rc)
 		rc = rc < 0 ? rc : end;
 	}
 	fth_kvc_close(load->client);
-	fth_kv_tunnel_close(load->tunnel);
 	for (unsigned i = 0; load->slots && i < WINDOW; i++)
 		free(load->slots[i].value);
 	free(load->slots);
@@ -366,9 +364,9 @@ static int run(int argc, char **argv)
 		 "HOST:PORT or unix:PATH; default " FTH_KV_SERVER_DEFAULT},
 		{"auth", FTH_CLI_STRING, &load.auth_file, 0, 0,
 		 "file whose first line is user:password"},
-		{"tls", FTH_CLI_FLAG, &load.tls.tls, 0, 0,
+		{"tls", FTH_CLI_FLAG, &load.tls, 0, 0,
 		 "speak TLS; verify the server by the certificates of the system"},
-		{"tls-ca", FTH_CLI_STRING, &load.tls.ca, 0, 0,
+		{"tls-ca", FTH_CLI_STRING, &load.tls_ca, 0, 0,
 		 "PEM file to verify it by instead; implies --tls"},
 		{"flash", FTH_CLI_STRING, &load.flash, 0, 0,
 		 "URI of a device: into a cache there that no server uses"},

@@ -2,7 +2,6 @@
 /* fathom kv stat: the figures of a running server. */
 #include "cmd_kv.h"
 #include "kv_summary.h"
-#include "kv_tunnel.h"
 
 #include "fathom/base/error.h"
 
@@ -187,9 +186,7 @@ static void print_summary(const struct stat_job *job)
 
 static int run(int argc, char **argv)
 {
-	struct stat_job job = {.link = {.server = FTH_KV_SERVER_DEFAULT, .fd = -1}};
-	struct fth_kv_tunnel_options tls = {0};
-	struct fth_kv_tunnel *tunnel;
+	struct stat_job job = {.link = {.server = FTH_KV_SERVER_DEFAULT, .wire.fd = -1}};
 	uint64_t timeout_ms = 5000;
 	const struct fth_cli_option options[] = {
 		{"server", FTH_CLI_STRING, &job.link.server, 0, 0,
@@ -197,9 +194,9 @@ static int run(int argc, char **argv)
 		{"all", FTH_CLI_FLAG, &job.all, 0, 0, "all figures, as the server names them"},
 		{"auth", FTH_CLI_STRING, &job.link.auth_file, 0, 0,
 		 "file whose first line is user:password"},
-		{"tls", FTH_CLI_FLAG, &tls.tls, 0, 0,
+		{"tls", FTH_CLI_FLAG, &job.link.tls.on, 0, 0,
 		 "speak TLS; verify the server by the certificates of the system"},
-		{"tls-ca", FTH_CLI_STRING, &tls.ca, 0, 0,
+		{"tls-ca", FTH_CLI_STRING, &job.link.tls.ca, 0, 0,
 		 "PEM file to verify it by instead; implies --tls"},
 		{"timeout-ms", FTH_CLI_U64, &timeout_ms, 1, 3600000, "to wait for the server"},
 		{0},
@@ -219,8 +216,7 @@ static int run(int argc, char **argv)
 	if (status != FTH_CLI_GO_ON)
 		return status;
 	job.link.timeout_ns = timeout_ms * 1000000;
-	job.link.via = job.link.server;
-	rc = fth_kv_tunnel_open(&tls, &job.link.via, &tunnel);
+	rc = fth_kv_tls_open(&job.link.tls);
 	if (rc == 0)
 		rc = fth_kv_link_stats(&job.link, "", &job.figures);
 	if (rc == 0 && !job.all)
@@ -232,7 +228,7 @@ static int run(int argc, char **argv)
 	else if (rc == 0)
 		print_summary(&job);
 	fth_kv_link_close(&job.link);
-	fth_kv_tunnel_close(tunnel);
+	fth_kv_tls_close(&job.link.tls);
 	fth_kv_figures_release(&job.figures);
 	fth_kv_figures_release(&job.histogram);
 	if (rc < 0 && fth_cli_stopped())

@@ -7,7 +7,6 @@
 #include "cmd_kv.h"
 #include "kv_screen.h"
 #include "kv_summary.h"
-#include "kv_tunnel.h"
 
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
@@ -329,10 +328,8 @@ static int run_screen(struct top *top)
 static int run(int argc, char **argv)
 {
 	struct top top = {
-		.link = {.server = FTH_KV_SERVER_DEFAULT, .fd = -1, .timeout_ns = 2000000000},
+		.link = {.server = FTH_KV_SERVER_DEFAULT, .wire.fd = -1, .timeout_ns = 2000000000},
 		.interval_s = 1};
-	struct fth_kv_tunnel_options tls = {0};
-	struct fth_kv_tunnel *tunnel;
 	const struct fth_cli_option options[] = {
 		{"server", FTH_CLI_STRING, &top.link.server, 0, 0,
 		 "HOST:PORT or unix:PATH; default " FTH_KV_SERVER_DEFAULT},
@@ -341,9 +338,9 @@ static int run(int argc, char **argv)
 		{"once", FTH_CLI_FLAG, &top.once, 0, 0, "one interval, to standard output"},
 		{"auth", FTH_CLI_STRING, &top.link.auth_file, 0, 0,
 		 "file whose first line is user:password"},
-		{"tls", FTH_CLI_FLAG, &tls.tls, 0, 0,
+		{"tls", FTH_CLI_FLAG, &top.link.tls.on, 0, 0,
 		 "speak TLS; verify the server by the certificates of the system"},
-		{"tls-ca", FTH_CLI_STRING, &tls.ca, 0, 0,
+		{"tls-ca", FTH_CLI_STRING, &top.link.tls.ca, 0, 0,
 		 "PEM file to verify it by instead; implies --tls"},
 		{0},
 	};
@@ -367,10 +364,12 @@ static int run(int argc, char **argv)
 		fth_cli_error("--interval %g: expected 0.1 to 3600", top.interval_s);
 		return FTH_EXIT_USAGE;
 	}
-	top.link.via = top.link.server;
-	rc = fth_kv_tunnel_open(&tls, &top.link.via, &tunnel);
+	rc = fth_kv_tls_open(&top.link.tls);
+	if (rc == 0 && top.link.tls.context) /* a certificate that does not verify ends it now */
+		rc = fth_kv_link_open(&top.link);
 	if (rc < 0) {
 		fth_cli_error("%s", fth_error_text(rc));
+		fth_kv_tls_close(&top.link.tls);
 		return FTH_EXIT_FAILED;
 	}
 	if (top.once || fth_cli_json() || !isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
@@ -378,7 +377,7 @@ static int run(int argc, char **argv)
 	else
 		status = run_screen(&top);
 	fth_kv_link_close(&top.link);
-	fth_kv_tunnel_close(tunnel);
+	fth_kv_tls_close(&top.link.tls);
 	for (unsigned i = 0; i < 2; i++) {
 		fth_kv_figures_release(&top.figures[i]);
 		fth_kv_figures_release(&top.histograms[i]);

@@ -3,6 +3,8 @@
 #ifndef FTH_TOOLS_KV_STATS_VIEW_H
 #define FTH_TOOLS_KV_STATS_VIEW_H
 
+#include "kv_wire.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,13 +22,13 @@ struct fth_kv_figures {
 	uint64_t taken_ns;
 };
 
-/* A connection that is made when it is needed. Zero-initialise but for fd, which is -1. */
+/* A connection that is made when it is needed. Zero-initialise but for wire.fd, which is -1. */
 struct fth_kv_link {
 	const char *server;    /* HOST:PORT, HOST or unix:PATH */
-	const char *via;       /* where to connect to instead, of a tunnel; NULL: nowhere else */
 	const char *auth_file; /* its first line is "user:password"; NULL: none is needed */
-	uint64_t timeout_ns;   /* of each call */
-	int fd;
+	struct fth_kv_tls tls;
+	uint64_t timeout_ns; /* of each call */
+	struct fth_kv_wire wire;
 };
 
 /*
@@ -35,6 +37,8 @@ struct fth_kv_link {
  * -EOPNOTSUPP if the server knows no such statistics, -ECANCELED if fth_cli_stopped().
  */
 int fth_kv_link_stats(struct fth_kv_link *link, const char *what, struct fth_kv_figures *out);
+/* Connect, unless it is connected. 0 or a negative errno with a text. */
+int fth_kv_link_open(struct fth_kv_link *link);
 void fth_kv_link_close(struct fth_kv_link *link);
 
 /* The first line of a file, "user:password", with a blank instead of the colon. */

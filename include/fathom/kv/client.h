@@ -29,7 +29,8 @@
  * as options.down says, and other keys are not affected. It is tried again after a pause that doubles
  * with each failure.
  *
- * The client does not support TLS: connect through a local TLS proxy such as stunnel.
+ * With options.tls the client speaks TLS 1.2 or later, if the build has OpenSSL. A server whose certificate
+ * does not verify, has expired or names another host is down.
  */
 #ifndef FATHOM_KV_CLIENT_H
 #define FATHOM_KV_CLIENT_H
@@ -81,19 +82,26 @@ struct fth_kvc_options {
 	uint32_t retry_max_ms; /* longest pause; default 5000 */
 	uint32_t value_max;    /* bytes of a value that a server may send; default 16 MiB */
 	const char *auth;      /* "user password", for servers that ask for it; NULL: none */
+	bool tls;	       /* speak TLS */
+	const char
+		*tls_ca; /* PEM file of certificates that verify those of the servers; implies tls.
+				  NULL: those of the system */
+	const char *tls_name; /* name or address that the servers' certificates must have; NULL: the
+				  host of each server, any of a Unix socket */
 };
 
 #define FTH_KVC_OPTIONS_INIT                                                                       \
 	{                                                                                          \
 		sizeof(struct fth_kvc_options), FTH_KVC_KETAMA, FTH_KVC_DOWN_FAILS, 0, 0, 0, 0, 0, \
-			0, 0, NULL                                                                 \
+			0, 0, NULL, false, NULL, NULL                                              \
 	}
 
 /*
  * Open a client. Each server is "HOST", "HOST:PORT", "[::1]:PORT" or "unix:PATH", optionally followed by
  * "/?WEIGHT" (1 to 65535). Host names are resolved now, which may block; connections are made when they
  * are needed, so that a server may be down. NULL options are the defaults. Returns -EINVAL for invalid
- * options or servers, -EADDRNOTAVAIL for a host without address, -ENOMEM; fth_error_text() explains.
+ * options or servers, -EADDRNOTAVAIL for a host without address, -ENOTSUP for TLS in a build without it,
+ * -ENOMEM; fth_error_text() explains.
  */
 int fth_kvc_open(const char *const *servers, unsigned count, const struct fth_kvc_options *options,
 		 struct fth_kvc **out);

@@ -2,6 +2,8 @@
 /* The client: options, which connection an operation takes, and the calls. */
 #include "kv/client/client.h"
 
+#include "kv/tls.h"
+
 #include "base/options.h"
 
 #include <errno.h>
@@ -70,14 +72,25 @@ static int open_servers(struct fth_kvc *client, const char *const *servers)
 		int failed = kvc_server_init(&client->servers[i], servers[i], &client->options);
 
 		for (unsigned j = 0; j < per_server; j++) {
-			int none = kvc_conn_init(&client->conns[i * per_server + j],
-						 &client->servers[i], &client->options);
+			int none =
+				kvc_conn_init(&client->conns[i * per_server + j],
+					      &client->servers[i], &client->options, client->tls);
 
 			failed = failed < 0 ? failed : none;
 		}
 		rc = rc < 0 ? rc : failed;
 	}
 	return rc < 0 ? rc : open_ring(client);
+}
+
+/* A text of the options is the caller's: keep a copy. */
+static int keep_text(const char **option, char **copy)
+{
+	if (!*option)
+		return 0;
+	*copy = strdup(*option);
+	*option = *copy;
+	return *copy ? 0 : -ENOMEM;
 }
 
 int fth_kvc_open(const char *const *servers, unsigned count, const struct fth_kvc_options *options,
@@ -100,11 +113,12 @@ int fth_kvc_open(const char *const *servers, unsigned count, const struct fth_kv
 	client->count = count;
 	client->options = options ? *options : defaults;
 	rc = take_options(&client->options);
-	if (rc == 0 && client->options.auth) {
-		client->auth = strdup(client->options.auth);
-		client->options.auth = client->auth;
-		rc = client->auth ? 0 : -ENOMEM;
-	}
+	if (rc == 0)
+		rc = keep_text(&client->options.auth, &client->auth);
+	if (rc == 0)
+		rc = keep_text(&client->options.tls_name, &client->tls_name);
+	if (rc == 0 && (client->options.tls || client->options.tls_ca))
+		rc = tls_open_client(client->options.tls_ca, &client->tls);
 	if (rc == 0)
 		rc = open_servers(client, servers);
 	if (rc < 0)
@@ -127,7 +141,9 @@ void fth_kvc_close(struct fth_kvc *client)
 	kvc_ring_release(&client->ring);
 	free(client->conns);
 	free(client->servers);
+	tls_close(client->tls);
 	free(client->auth);
+	free(client->tls_name);
 	free(client);
 }
 
@@ -139,21 +155,21 @@ void fth_kvc_close(struct fth_kvc *client)
  *
  * Operations that a thread starts for one key take effect in their order since they use one connection. A
  * thread may change to another one only when none of its operations is on the way, which is certain only for
- * a thread that makes blocking calls, none of which has timed out. Others keep their lane.
+ * a thread that makes blocking calls, none of which has timed out. Others keep their number.
  */
-struct lane {
+struct thread_conn {
 	unsigned number;
 	bool fixed;
 };
-static __thread struct lane lane;
+static __thread struct thread_conn mine;
 
 /* A blocking call begins. */
-static void choose_lane(void)
+static void choose_connection(void)
 {
-	int cpu = lane.fixed ? -1 : sched_getcpu();
+	int cpu = mine.fixed ? -1 : sched_getcpu();
 
 	if (cpu >= 0)
-		lane.number = (unsigned)cpu;
+		mine.number = (unsigned)cpu;
 }
 
 /* The connection for a key; NULL if its server is down, and no other may take the key. */
@@ -166,7 +182,7 @@ static struct kvc_conn *route(struct fth_kvc *client, const struct fth_kvc_op *o
 
 		if (kvc_server_admits(&client->servers[server]))
 			return &client->conns[server * client->options.connections +
-					      lane.number % client->options.connections];
+					      mine.number % client->options.connections];
 		if (client->options.down != FTH_KVC_DOWN_REHASHES)
 			return NULL;
 		at = kvc_ring_next(&client->ring, at);
@@ -218,8 +234,8 @@ static void begin(struct fth_kvc *client, struct fth_kvc_op *op, bool push)
 
 void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op)
 {
-	choose_lane();
-	lane.fixed = true; /* nobody knows when it will be complete */
+	choose_connection();
+	mine.fixed = true; /* nobody knows when it will be complete */
 	begin(client, op, true);
 }
 
@@ -228,6 +244,7 @@ static int explain(struct fth_kvc *client, const struct fth_kvc_op *op)
 {
 	const struct kvc_call *call = (const struct kvc_call *)op->private_;
 	struct kvc_server *server = call->conn ? call->conn->server : NULL;
+	char reason[KVC_REASON_MAX];
 
 	switch (op->result) {
 	case -EINVAL:
@@ -239,8 +256,9 @@ static int explain(struct fth_kvc *client, const struct fth_kvc_op *op)
 		if (!server)
 			server = &client->servers[fth_kvc_server_of(client, op->key,
 								    op->key_length)];
+		kvc_server_reason(server, reason);
 		return fth_fail(EHOSTDOWN, "kv client: server %s is down: %s", server->name,
-				strerror(kvc_server_error(server)));
+				reason);
 	case -ETIMEDOUT:
 		return fth_fail(ETIMEDOUT, "kv client: timed out waiting for server %s",
 				server->name);
@@ -282,11 +300,11 @@ int fth_kvc_do(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadline)
 {
 	int rc;
 
-	choose_lane();
+	choose_connection();
 	begin(client, op, true);
 	rc = fth_kvc_wait(client, op, deadline);
 	if (rc == -ETIMEDOUT)
-		lane.fixed = true;
+		mine.fixed = true;
 	return rc;
 }
 
@@ -296,7 +314,7 @@ unsigned fth_kvc_do_many(struct fth_kvc *client, struct fth_kvc_op *ops, unsigne
 	unsigned good = 0;
 	bool late = false;
 
-	choose_lane();
+	choose_connection();
 	for (unsigned i = 0; i < count; i++)
 		begin(client, &ops[i], false);
 	/* Those of each connection are gathered, and sent together. */
@@ -310,7 +328,7 @@ unsigned fth_kvc_do_many(struct fth_kvc *client, struct fth_kvc_op *ops, unsigne
 		late |= rc == -ETIMEDOUT;
 	}
 	if (late)
-		lane.fixed = true;
+		mine.fixed = true;
 	return good;
 }
 

@@ -23,6 +23,7 @@
 /* ---- servers ---- */
 
 #define KVC_ADDRESSES_MAX 8u
+#define KVC_REASON_MAX	  128u
 
 struct kvc_server {
 	char *name;    /* as it was given */
@@ -37,10 +38,10 @@ struct kvc_server {
 	const struct fth_kvc_options *options;
 
 	pthread_mutex_t lock;
-	unsigned failures;    /* in a row; atomic, 0: it is up */
-	uint64_t retry_at;    /* may be tried again then */
-	uint64_t probe_until; /* somebody tries it */
-	int error;	      /* the latest */
+	unsigned failures;	     /* in a row; atomic, 0: it is up */
+	uint64_t retry_at;	     /* may be tried again then */
+	uint64_t probe_until;	     /* somebody tries it */
+	char reason[KVC_REASON_MAX]; /* of the latest failure */
 };
 
 int kvc_server_init(struct kvc_server *server, const char *name,
@@ -48,18 +49,22 @@ int kvc_server_init(struct kvc_server *server, const char *name,
 void kvc_server_release(struct kvc_server *server);
 /* Whether a request may be sent to it: it is up, or this request is the one that tries it again. */
 bool kvc_server_admits(struct kvc_server *server);
-void kvc_server_failed(struct kvc_server *server, int error);
+/* reason: NULL for the text of the error */
+void kvc_server_failed(struct kvc_server *server, int error, const char *reason);
 void kvc_server_answered(struct kvc_server *server);
 /* The request that tried it was given up before anything came of it: another may try. */
 void kvc_server_untried(struct kvc_server *server);
-/* The latest error that made it go down. */
-int kvc_server_error(struct kvc_server *server);
+/* The latest error that made it go down, as a text. */
+void kvc_server_reason(struct kvc_server *server, char out[KVC_REASON_MAX]);
+/* The name that its certificate must have; NULL: any. */
+const char *kvc_server_tls_name(const struct kvc_server *server);
 
 /* ---- connections ---- */
 
 enum kvc_conn_state {
 	KVC_CLOSED,
 	KVC_CONNECTING,
+	KVC_HANDSHAKE, /* of TLS; only the leader uses the session */
 	KVC_OPEN,
 	KVC_BROKEN, /* shut down; closed when nobody uses the descriptor any more */
 };
@@ -76,9 +81,14 @@ struct kvc_conn {
 	pthread_mutex_t lock; /* all that follows */
 	enum kvc_conn_state state;
 	int fd, nudge;
-	bool leading; /* somebody receives, or was asked to */
-	bool sending; /* somebody sends */
-	bool blocked; /* the socket takes no more for now */
+	void *tls;		      /* the client's; NULL: no TLS */
+	void *session;		      /* NULL: none */
+	pthread_mutex_t session_lock; /* an open session: the sender and the leader use it */
+	short awaits;		      /* KVC_HANDSHAKE: events of poll() */
+	bool pending;		      /* the session has received more than was read */
+	bool leading;		      /* somebody receives, or was asked to */
+	bool sending;		      /* somebody sends */
+	bool blocked;		      /* the socket takes no more for now */
 	bool polling; /* the leader waits, without looking whether the socket takes more */
 	bool heard;   /* the server has answered on this connection */
 	unsigned address, tried;
@@ -98,8 +108,9 @@ struct kvc_conn {
 	uint64_t groups;	    /* those that have such bits */
 };
 
+/* tls: what sessions share; NULL: no TLS. */
 int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
-		  const struct fth_kvc_options *options);
+		  const struct fth_kvc_options *options, void *tls);
 void kvc_conn_release(struct kvc_conn *conn);
 /* Gather an operation; `push`: and send what is gathered if it is time. */
 void kvc_conn_add(struct kvc_conn *conn, struct fth_kvc_op *op, bool push);
@@ -137,7 +148,8 @@ static inline struct kvc_call *kvc_call(struct fth_kvc_op *op)
 
 struct fth_kvc {
 	struct fth_kvc_options options;
-	char *auth;
+	char *auth, *tls_name;
+	void *tls;
 	struct kvc_ring ring;
 	unsigned count;
 	struct kvc_server *servers;

@@ -14,12 +14,17 @@
  * 4. Answers are matched with requests by their order. An operation that is given up keeps its place
  *    until its answer has come, or the connection is broken.
  * 5. The descriptor is closed when nobody sends or receives, so that it is never another file's.
+ * 6. With TLS the leader makes the handshake. Afterwards the sender and the leader use the session by turns
+ *    (session_lock), for calls that do not wait.
  *
  * Gathered operations are sent when nothing is in flight, when they fill a segment, or when the oldest
  * has waited for flush_us; those that are gathered while others are sent wait for the next time. The first sleeper whose operation is gathered has the timer for that.
  */
 #include "kv/client/client.h"
 
+#include "kv/tls.h"
+
+#include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 
 #include <errno.h>
@@ -212,21 +217,28 @@ static void fail_gathered(struct kvc_conn *conn, int result)
 
 /* ---- opening and breaking ---- */
 
-static void conn_close(struct kvc_conn *conn)
+static void close_socket(struct kvc_conn *conn)
 {
+	tls_detach(conn->session);
+	conn->session = NULL;
 	if (conn->fd >= 0)
 		close(conn->fd);
 	conn->fd = -1;
 	conn->state = KVC_CLOSED;
-	conn->blocked = false;
+}
+
+static void conn_close(struct kvc_conn *conn)
+{
+	close_socket(conn);
+	conn->blocked = conn->pending = false;
 	conn->in.from = conn->in.to = conn->out.from = conn->out.to = 0;
 }
 
 /* The server is down: nothing can be sent. */
-static void conn_refused(struct kvc_conn *conn, int error)
+static void conn_refused(struct kvc_conn *conn, int error, const char *reason)
 {
 	conn->stats.breaks++;
-	kvc_server_failed(conn->server, error);
+	kvc_server_failed(conn->server, error, reason);
 	conn_close(conn);
 	conn->tried = 0;
 	fail_gathered(conn, -EHOSTDOWN);
@@ -250,7 +262,7 @@ static void conn_fail(struct kvc_conn *conn, int error)
 			complete(conn, op, -error);
 	}
 	if (down) {
-		kvc_server_failed(conn->server, error);
+		kvc_server_failed(conn->server, error, NULL);
 		fail_gathered(conn, -EHOSTDOWN);
 	} else {
 		kvc_server_untried(conn->server);
@@ -294,15 +306,12 @@ static int conn_try(struct kvc_conn *conn)
 }
 
 /* The attempt with this address has failed: another, or none is left. */
-static void conn_next_address(struct kvc_conn *conn, int error)
+static void conn_next_address(struct kvc_conn *conn, int error, const char *reason)
 {
-	if (conn->fd >= 0)
-		close(conn->fd);
-	conn->fd = -1;
-	conn->state = KVC_CLOSED;
+	close_socket(conn);
 	conn->address = (conn->address + 1) % conn->server->addresses;
 	if (++conn->tried == conn->server->addresses)
-		conn_refused(conn, error);
+		conn_refused(conn, error, reason);
 }
 
 static void conn_dial(struct kvc_conn *conn)
@@ -315,8 +324,34 @@ static void conn_dial(struct kvc_conn *conn)
 			conn->heard_ns = fth_now_ns();
 			return;
 		}
-		conn_next_address(conn, -rc);
+		conn_next_address(conn, -rc, NULL);
 	} while (conn->tried);
+}
+
+static void begin_handshake(struct kvc_conn *conn)
+{
+	conn->session = tls_attach_client(conn->tls, conn->fd, kvc_server_tls_name(conn->server));
+	if (!conn->session) {
+		conn_next_address(conn, ENOMEM, NULL);
+		return;
+	}
+	conn->state = KVC_HANDSHAKE;
+	conn->awaits = POLLOUT;
+	conn->heard_ns = fth_now_ns(); /* the whole handshake has timeout_ms */
+}
+
+/* Without the lock meanwhile: in this state only the leader changes the connection. */
+static void go_on_with_handshake(struct kvc_conn *conn)
+{
+	int rc;
+
+	conn_unlock(conn);
+	rc = tls_handshake(conn->session, &conn->awaits);
+	pthread_mutex_lock(&conn->lock);
+	if (rc == 0)
+		conn_opened(conn);
+	else if (rc != -EAGAIN)
+		conn_next_address(conn, -rc, fth_error_text(rc));
 }
 
 /* The socket of a connection that is being made has become writable. */
@@ -328,7 +363,9 @@ static void conn_connected(struct kvc_conn *conn)
 	if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
 		error = errno;
 	if (error)
-		conn_next_address(conn, error);
+		conn_next_address(conn, error, NULL);
+	else if (conn->tls)
+		begin_handshake(conn);
 	else
 		conn_opened(conn);
 }
@@ -379,8 +416,16 @@ static bool send_some(struct kvc_conn *conn)
 	int err;
 
 	conn_unlock(conn);
-	sent = send(conn->fd, conn->out.data + conn->out.from, n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	err = errno;
+	if (conn->session) {
+		pthread_mutex_lock(&conn->session_lock);
+		sent = tls_send(conn->session, conn->out.data + conn->out.from, n);
+		err = errno;
+		pthread_mutex_unlock(&conn->session_lock);
+	} else {
+		sent = send(conn->fd, conn->out.data + conn->out.from, n,
+			    MSG_DONTWAIT | MSG_NOSIGNAL);
+		err = errno;
+	}
 	pthread_mutex_lock(&conn->lock);
 	if (conn->state != KVC_OPEN)
 		return false;
@@ -457,6 +502,7 @@ static void flush(struct kvc_conn *conn)
 static void receive(struct kvc_conn *conn)
 {
 	struct kvc_bytes *in = &conn->in;
+	bool pending = false;
 	size_t need;
 	ssize_t n;
 	int err;
@@ -466,9 +512,18 @@ static void receive(struct kvc_conn *conn)
 		return;
 	}
 	conn_unlock(conn);
-	n = recv(conn->fd, in->data + in->to, in->room - in->to, MSG_DONTWAIT);
-	err = errno;
+	if (conn->session) {
+		pthread_mutex_lock(&conn->session_lock);
+		n = tls_read(conn->session, in->data + in->to, in->room - in->to);
+		err = errno;
+		pending = n > 0 && tls_pending(conn->session);
+		pthread_mutex_unlock(&conn->session_lock);
+	} else {
+		n = recv(conn->fd, in->data + in->to, in->room - in->to, MSG_DONTWAIT);
+		err = errno;
+	}
 	pthread_mutex_lock(&conn->lock);
+	conn->pending = pending;
 	if (conn->state != KVC_OPEN || (n < 0 && (err == EAGAIN || err == EINTR)))
 		return;
 	if (n <= 0) {
@@ -496,12 +551,17 @@ static void receive(struct kvc_conn *conn)
 		conn_fail(conn, ENOMEM);
 }
 
+static bool is_dialling(const struct kvc_conn *conn)
+{
+	return conn->state == KVC_CONNECTING || conn->state == KVC_HANDSHAKE;
+}
+
 /* The latest time at which the leader has to look again. */
 static uint64_t look_again_at(const struct kvc_conn *conn, uint64_t deadline)
 {
 	uint64_t until = deadline, silence;
 
-	if (kvc_flight_count(&conn->flight) || conn->state == KVC_CONNECTING || conn->blocked) {
+	if (kvc_flight_count(&conn->flight) || is_dialling(conn) || conn->blocked) {
 		silence = conn->heard_ns + (uint64_t)conn->options->timeout_ms * 1000000;
 		until = silence < until ? silence : until;
 	}
@@ -516,7 +576,10 @@ static int conn_poll(struct kvc_conn *conn, uint64_t until)
 {
 	bool wants_room = conn->blocked || conn->state == KVC_CONNECTING;
 	struct pollfd fds[2] = {
-		{.fd = conn->fd, .events = (short)(POLLIN | (wants_room ? POLLOUT : 0))},
+		{.fd = conn->fd,
+		 .events = conn->state == KVC_HANDSHAKE
+				   ? conn->awaits
+				   : (short)(POLLIN | (wants_room ? POLLOUT : 0))},
 		{.fd = conn->nudge, .events = POLLIN},
 	};
 	uint64_t now = fth_now_ns(), ns = until > now ? until - now : 0, count;
@@ -524,6 +587,8 @@ static int conn_poll(struct kvc_conn *conn, uint64_t until)
 			      .tv_nsec = (long)(ns % 1000000000u)};
 	int rc;
 
+	if (conn->pending) /* poll() does not know of it */
+		return POLLIN;
 	conn->polling = !wants_room;
 	conn_unlock(conn);
 	rc = ppoll(fds, 2, until == FTH_NEVER ? NULL : &ts, NULL);
@@ -536,8 +601,7 @@ static int conn_poll(struct kvc_conn *conn, uint64_t until)
 
 static bool is_silent(const struct kvc_conn *conn)
 {
-	return (kvc_flight_count(&conn->flight) || conn->blocked ||
-		conn->state == KVC_CONNECTING) &&
+	return (kvc_flight_count(&conn->flight) || conn->blocked || is_dialling(conn)) &&
 	       fth_now_ns() >= conn->heard_ns + (uint64_t)conn->options->timeout_ms * 1000000;
 }
 
@@ -545,11 +609,13 @@ static void conn_look(struct kvc_conn *conn, uint64_t until)
 {
 	int events = conn_poll(conn, until);
 
-	if (conn->state == KVC_CONNECTING) {
-		if (events)
+	if (is_dialling(conn)) {
+		if (events && conn->state == KVC_CONNECTING)
 			conn_connected(conn);
 		else if (is_silent(conn))
-			conn_next_address(conn, ETIMEDOUT);
+			conn_next_address(conn, ETIMEDOUT, NULL);
+		else if (events)
+			go_on_with_handshake(conn);
 		return;
 	}
 	if (conn->state != KVC_OPEN)
@@ -723,8 +789,10 @@ void kvc_conn_push(struct kvc_conn *conn)
 }
 
 int kvc_conn_init(struct kvc_conn *conn, struct kvc_server *server,
-		  const struct fth_kvc_options *options)
+		  const struct fth_kvc_options *options, void *tls)
 {
+	conn->tls = tls;
+	pthread_mutex_init(&conn->session_lock, NULL);
 	conn->server = server;
 	conn->options = options;
 	conn->fd = -1;
@@ -745,6 +813,7 @@ void kvc_conn_release(struct kvc_conn *conn)
 		close(conn->nudge);
 	kvc_bytes_release(&conn->in);
 	kvc_bytes_release(&conn->out);
+	pthread_mutex_destroy(&conn->session_lock);
 	pthread_mutex_destroy(&conn->lock);
 }
 

@@ -168,12 +168,12 @@ static uint64_t pause_ns(const struct kvc_server *server, uint64_t now)
 	return ms * 750000 + fth_mix64(now) % (ms * 250000 + 1);
 }
 
-void kvc_server_failed(struct kvc_server *server, int error)
+void kvc_server_failed(struct kvc_server *server, int error, const char *reason)
 {
 	uint64_t now = fth_now_ns();
 
 	pthread_mutex_lock(&server->lock);
-	server->error = error;
+	snprintf(server->reason, sizeof(server->reason), "%s", reason ? reason : strerror(error));
 	server->probe_until = 0;
 	/* Connections that fail together are one failure. */
 	if (server->failures == 0 || now >= server->retry_at) {
@@ -202,12 +202,16 @@ void kvc_server_untried(struct kvc_server *server)
 	pthread_mutex_unlock(&server->lock);
 }
 
-int kvc_server_error(struct kvc_server *server)
+void kvc_server_reason(struct kvc_server *server, char out[KVC_REASON_MAX])
 {
-	int error;
-
 	pthread_mutex_lock(&server->lock);
-	error = server->error;
+	memcpy(out, server->reason, KVC_REASON_MAX);
 	pthread_mutex_unlock(&server->lock);
-	return error;
+}
+
+const char *kvc_server_tls_name(const struct kvc_server *server)
+{
+	if (server->options->tls_name)
+		return server->options->tls_name;
+	return server->port ? server->host : NULL;
 }

@@ -16,7 +16,6 @@
  *	metrics.c	the same figures for Prometheus, over HTTP
  *	access.c	certificate and passwords, and reading them again
  *	auth.c		users and passwords
- *	tls.c		OpenSSL, if the build has it
  */
 #ifndef FTH_KV_SERVER_INTERNAL_H
 #define FTH_KV_SERVER_INTERNAL_H
@@ -26,7 +25,7 @@
 #include "fathom/kv/server.h"
 
 #include "kv/server/proto.h"
-#include "kv/server/tls.h"
+#include "kv/tls.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -2,10 +2,13 @@
 /*
  * TLS by OpenSSL, if the build has its headers. A session reads and writes as a socket does.
  *
+ * Sessions use a BIO of this file: that of OpenSSL raises SIGPIPE, which would end the program that uses the
+ * client.
+ *
  * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
  * otherwise.
  */
-#include "kv/server/tls.h"
+#include "kv/tls.h"
 
 #include "fathom/base/error.h"
 
@@ -17,10 +20,23 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sys/socket.h>
 
 /* All of OpenSSL that is used. The macros of its headers end in SSL_CTX_ctrl(). */
 #define FUNCTIONS(X)                          \
+	X(BIO_clear_flags)                    \
+	X(BIO_get_data)                       \
+	X(BIO_get_new_index)                  \
+	X(BIO_meth_new)                       \
+	X(BIO_meth_set_ctrl)                  \
+	X(BIO_meth_set_read)                  \
+	X(BIO_meth_set_write)                 \
+	X(BIO_new)                            \
+	X(BIO_set_data)                       \
+	X(BIO_set_flags)                      \
+	X(BIO_set_init)                       \
 	X(ERR_clear_error)                    \
 	X(ERR_peek_last_error)                \
 	X(ERR_reason_error_string)            \
@@ -34,7 +50,7 @@
 	X(SSL_CTX_set_verify)                 \
 	X(SSL_CTX_use_PrivateKey_file)        \
 	X(SSL_CTX_use_certificate_chain_file) \
-	X(SSL_connect)                        \
+	X(SSL_do_handshake)                   \
 	X(SSL_ctrl)                           \
 	X(SSL_free)                           \
 	X(SSL_get0_param)                     \
@@ -45,7 +61,8 @@
 	X(SSL_pending)                        \
 	X(SSL_read)                           \
 	X(SSL_set_accept_state)               \
-	X(SSL_set_fd)                         \
+	X(SSL_set_bio)                        \
+	X(SSL_set_connect_state)              \
 	X(SSL_shutdown)                       \
 	X(SSL_write)                          \
 	X(TLS_client_method)                  \
@@ -60,11 +77,57 @@ static struct {
 } ssl;
 static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool loaded; /* under load_lock */
+static BIO_METHOD *method;
+
+/* ---- a BIO over a socket ---- */
+
+static int bio_result(BIO *bio, ssize_t n, int flag)
+{
+	ssl.BIO_clear_flags_(bio, BIO_FLAGS_RWS | BIO_FLAGS_SHOULD_RETRY);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		ssl.BIO_set_flags_(bio, flag | BIO_FLAGS_SHOULD_RETRY);
+	return (int)n;
+}
+
+static int bio_read(BIO *bio, char *to, int n)
+{
+	int fd = (int)(intptr_t)ssl.BIO_get_data_(bio);
+
+	return bio_result(bio, recv(fd, to, (size_t)n, 0), BIO_FLAGS_READ);
+}
+
+static int bio_write(BIO *bio, const char *from, int n)
+{
+	int fd = (int)(intptr_t)ssl.BIO_get_data_(bio);
+
+	return bio_result(bio, send(fd, from, (size_t)n, MSG_NOSIGNAL), BIO_FLAGS_WRITE);
+}
+
+static long bio_ctrl(BIO *bio, int command, long number, void *pointer)
+{
+	(void)bio;
+	(void)number;
+	(void)pointer;
+	return command == BIO_CTRL_FLUSH;
+}
+
+static int make_method(void)
+{
+	method = ssl.BIO_meth_new_(ssl.BIO_get_new_index_() | BIO_TYPE_SOURCE_SINK, "socket");
+	if (!method || !ssl.BIO_meth_set_read_(method, bio_read) ||
+	    !ssl.BIO_meth_set_write_(method, bio_write) ||
+	    !ssl.BIO_meth_set_ctrl_(method, bio_ctrl))
+		return fth_fail(ENOMEM, "TLS: no memory");
+	return 0;
+}
+
+/* ---- loading ---- */
 
 /* libssl brings libcrypto along; dlsym() on its handle finds the functions of both. */
 static int load_all(void)
 {
 	void *library = dlopen("libssl.so.3", RTLD_NOW | RTLD_LOCAL);
+	int rc;
 
 	if (!library)
 		return fth_fail(ENOTSUP, "TLS requires OpenSSL 3: %s", dlerror());
@@ -73,8 +136,9 @@ static int load_all(void)
 	if (!ssl.name##_)                               \
 		return fth_fail(ENOTSUP, "TLS: libssl.so.3 has no " #name);
 	FUNCTIONS(LOAD)
-	loaded = true; /* and never unloaded */
-	return 0;
+	rc = make_method();
+	loaded = rc == 0; /* and never unloaded */
+	return rc;
 }
 
 static int load(void)
@@ -93,6 +157,8 @@ static const char *reason(void)
 
 	return text ? text : "unknown error";
 }
+
+/* ---- contexts ---- */
 
 int tls_open(const char *certificate, const char *key, void **out)
 {
@@ -151,6 +217,7 @@ int tls_open_client(const char *authorities, void **out)
 		return rc;
 	}
 	ssl.SSL_CTX_set_verify_(context, SSL_VERIFY_PEER, NULL);
+	ssl.SSL_CTX_set_options_(context, SSL_OP_NO_RENEGOTIATION);
 	(void)ssl.SSL_CTX_ctrl_(context, SSL_CTRL_MODE,
 				SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER,
 				NULL);
@@ -170,30 +237,6 @@ static bool expect_host(SSL *session, const char *host)
 			     (void *)(uintptr_t)host) == 1;
 }
 
-int tls_connect(void *tls, int fd, const char *host, void **out)
-{
-	SSL *session = ssl.SSL_new_(tls);
-	long verdict;
-	int rc = 0;
-
-	ssl.ERR_clear_error_();
-	if (!session || ssl.SSL_set_fd_(session, fd) != 1 || (host && !expect_host(session, host)))
-		rc = fth_fail(ENOMEM, "TLS: %s", reason());
-	if (rc == 0 && ssl.SSL_connect_(session) != 1) {
-		verdict = ssl.SSL_get_verify_result_(session);
-		rc = fth_fail(EPROTO, "TLS: %s",
-			      verdict != X509_V_OK ? ssl.X509_verify_cert_error_string_(verdict)
-						   : reason());
-	}
-	if (rc == 0) {
-		*out = session;
-		return 0;
-	}
-	if (session)
-		ssl.SSL_free_(session);
-	return rc;
-}
-
 void tls_close(void *tls)
 {
 	if (!tls)
@@ -201,17 +244,65 @@ void tls_close(void *tls)
 	ssl.SSL_CTX_free_(tls);
 }
 
-void *tls_attach(void *tls, int fd)
+/* ---- sessions ---- */
+
+static SSL *new_session(void *tls, int fd)
 {
 	SSL *session = ssl.SSL_new_(tls);
+	BIO *bio = session ? ssl.BIO_new_(method) : NULL;
 
-	if (session && ssl.SSL_set_fd_(session, fd) == 1) {
+	if (!bio) {
+		ssl.SSL_free_(session); /* accepts NULL */
+		return NULL;
+	}
+	ssl.BIO_set_data_(bio, (void *)(intptr_t)fd);
+	ssl.BIO_set_init_(bio, 1);
+	ssl.SSL_set_bio_(session, bio, bio);
+	return session;
+}
+
+void *tls_attach(void *tls, int fd)
+{
+	SSL *session = new_session(tls, fd);
+
+	if (session)
 		ssl.SSL_set_accept_state_(session); /* the handshake is part of the first read */
-		return session;
+	return session;
+}
+
+void *tls_attach_client(void *tls, int fd, const char *host)
+{
+	SSL *session = new_session(tls, fd);
+
+	if (session && host && !expect_host(session, host)) {
+		ssl.SSL_free_(session);
+		session = NULL;
 	}
 	if (session)
-		ssl.SSL_free_(session);
-	return NULL;
+		ssl.SSL_set_connect_state_(session);
+	return session;
+}
+
+int tls_handshake(void *session, short *events)
+{
+	long verdict;
+	int rc, error;
+
+	ssl.ERR_clear_error_();
+	errno = 0;
+	rc = ssl.SSL_do_handshake_(session);
+	if (rc == 1)
+		return 0;
+	error = ssl.SSL_get_error_(session, rc);
+	*events = error == SSL_ERROR_WANT_READ ? POLLIN : POLLOUT;
+	if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
+		return -EAGAIN;
+	verdict = ssl.SSL_get_verify_result_(session);
+	if (verdict != X509_V_OK)
+		return fth_fail(EPROTO, "TLS: %s", ssl.X509_verify_cert_error_string_(verdict));
+	if (!ssl.ERR_peek_last_error_())
+		return fth_fail(EPROTO, "TLS: the server closed the connection");
+	return fth_fail(EPROTO, "TLS: %s", reason());
 }
 
 void tls_detach(void *session)
@@ -290,15 +381,6 @@ int tls_open_client(const char *authorities, void **out)
 	return fth_fail(ENOTSUP, "this build has no TLS support: OpenSSL was not found");
 }
 
-int tls_connect(void *tls, int fd, const char *host, void **out)
-{
-	(void)tls;
-	(void)fd;
-	(void)host;
-	(void)out;
-	return -ENOTSUP;
-}
-
 void tls_close(void *tls)
 {
 	(void)tls;
@@ -309,6 +391,19 @@ void *tls_attach(void *tls, int fd)
 	(void)tls;
 	(void)fd;
 	return NULL;
+}
+
+void *tls_attach_client(void *tls, int fd, const char *host)
+{
+	(void)host;
+	return tls_attach(tls, fd);
+}
+
+int tls_handshake(void *session, short *events)
+{
+	(void)session;
+	(void)events;
+	return -ENOTSUP;
 }
 
 void tls_detach(void *session)

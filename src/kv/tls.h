@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TLS over a socket, for the server and for the tools that connect to one. */
+/* TLS over a socket that does not block, for the server, the client and the tools. One thread at a time uses a session. */
 #ifndef FTH_KV_TLS_H
 #define FTH_KV_TLS_H
 
@@ -18,10 +18,15 @@ void tls_close(void *tls);
 /* A session; the handshake is part of the first read or write. NULL: no memory. */
 void *tls_attach(void *tls, int fd);
 /*
- * A session with a server, after the handshake, which blocks. host: the name or address that its
- * certificate must have; NULL: any. 0 or a negative errno with a text.
+ * A session of a client; tls_handshake() must follow. host: the name or address that the server's certificate
+ * must have; NULL: any. NULL: no memory.
  */
-int tls_connect(void *tls, int fd, const char *host, void **out);
+void *tls_attach_client(void *tls, int fd, const char *host);
+/*
+ * Go on with the handshake. Returns 0: it is complete; -EAGAIN: call again when the socket has *events of poll();
+ * or another negative errno with a text, which says why the certificate does not verify.
+ */
+int tls_handshake(void *session, short *events);
 void tls_detach(void *session);
 /* As read() and send(): -1 and errno, EAGAIN if the socket has to be waited for. */
 ssize_t tls_read(void *session, void *to, size_t n);
