@@ -17,9 +17,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define BOUNDS	   2u
-#define CELLS	   (BOUNDS * FTH_TAXI_QUERIES)
-#define SHOW_EVERY 65536u
+#define BOUNDS 2u
+#define CELLS  (BOUNDS * FTH_TAXI_QUERIES)
 
 static const double bounds[BOUNDS] = {FTH_TAXI_LONG, FTH_TAXI_VERY_LONG};
 
@@ -77,39 +76,9 @@ static int parse(struct bench *b, int argc, char **argv)
 	return status;
 }
 
-static int make_table(struct bench *b)
-{
-	struct fth_taxi_generator generator;
-	struct fth_taxi_writer *writer;
-	struct fth_taxi_trip trip;
-	int rc = fth_taxi_writer_open(b->scratch.dev, b->rows, &writer);
-
-	fth_taxi_generator_init(&generator, b->rows, b->app.seed);
-	for (uint64_t i = 0; i < b->rows && rc == 0; i++) {
-		if (i % SHOW_EVERY == 0) {
-			fth_cli_progress("making trips", i, b->rows);
-			if (fth_cli_stopped())
-				rc = -EINTR;
-		}
-		fth_taxi_generate(&generator, &trip);
-		if (rc == 0)
-			rc = fth_taxi_writer_add(writer, &trip);
-	}
-	if (rc == 0)
-		rc = fth_taxi_writer_finish(writer, &b->table);
-	fth_cli_progress_end();
-	fth_taxi_writer_free(writer);
-	return rc;
-}
-
 static double rate(const struct bench *b, const struct fth_taxi_answer *answer)
 {
 	return (double)b->rows * 1e9 / (double)(answer->ns ? answer->ns : 1);
-}
-
-static double amplification(const struct fth_taxi_answer *answer)
-{
-	return (double)answer->bytes_read / (double)answer->bytes_useful;
 }
 
 /* Answers of two programs may agree and be wrong: the generator knows how many trips there are. */
@@ -155,8 +124,8 @@ static void print_cell(const struct cell *cell)
 	       cell->query.miles, fth_rounds_ours(&cell->rows) / 1e6,
 	       fth_rounds_peer(&cell->rows) / 1e6, fth_rounds_ratio(&cell->rows),
 	       fth_cli_bytes(ours, cell->ours_last.bytes_read),
-	       fth_cli_bytes(peer, cell->peer_last.bytes_read), amplification(&cell->ours_last),
-	       amplification(&cell->peer_last));
+	       fth_cli_bytes(peer, cell->peer_last.bytes_read),
+	       taxi_amplification(&cell->ours_last), taxi_amplification(&cell->peer_last));
 	fflush(stdout);
 }
 
@@ -192,8 +161,8 @@ static void report_cell(struct fth_json *j, const struct cell *cell)
 	fth_json_u64(j, "bytes_useful", cell->ours_last.bytes_useful);
 	fth_json_u64(j, "bytes_read", cell->ours_last.bytes_read);
 	fth_json_u64(j, "peer_bytes_read", cell->peer_last.bytes_read);
-	fth_json_double(j, "amplification", amplification(&cell->ours_last));
-	fth_json_double(j, "peer_amplification", amplification(&cell->peer_last));
+	fth_json_double(j, "amplification", taxi_amplification(&cell->ours_last));
+	fth_json_double(j, "peer_amplification", taxi_amplification(&cell->peer_last));
 	fth_json_end(j);
 }
 
@@ -204,8 +173,8 @@ static void report(const struct bench *b)
 
 	fth_bench_json(&j, "taxi", fth_rounds_ours(&last->rows), fth_rounds_peer(&last->rows),
 		       fth_rounds_ratio(&last->rows));
-	fth_json_double(&j, "amplification", amplification(&last->ours_last));
-	fth_json_double(&j, "peer_amplification", amplification(&last->peer_last));
+	fth_json_double(&j, "amplification", taxi_amplification(&last->ours_last));
+	fth_json_double(&j, "peer_amplification", taxi_amplification(&last->peer_last));
 	fth_json_string(&j, "unit", "trips/s of Q5 at 0.03 %");
 	fth_json_string(&j, "device", b->scratch.uri);
 	fth_json_u64(&j, "rows", b->rows);
@@ -245,7 +214,7 @@ static int execute(struct bench *b)
 		printf("%s: %llu trips, memory %s, %llu threads\n", b->scratch.path,
 		       (unsigned long long)b->rows, fth_cli_bytes(memory, b->app.cache),
 		       (unsigned long long)b->app.threads);
-	rc = make_table(b);
+	rc = taxi_write_generated(b->scratch.dev, b->rows, b->app.seed, &b->table);
 	if (rc == 0)
 		rc = measure(b);
 	if (rc == 0)

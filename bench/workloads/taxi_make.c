@@ -46,30 +46,43 @@ static int target_add(void *context, const struct fth_taxi_trip *trip)
 	return fth_taxi_writer_add(target->writer, trip);
 }
 
-static int target_close(struct target *target, int rc)
+static int target_finish(struct target *target, int rc)
 {
 	if (rc == 0)
 		rc = fth_taxi_writer_finish(target->writer, &target->table);
 	fth_cli_progress_end();
 	fth_taxi_writer_free(target->writer);
-	/* Its room is that of the most trips; a reader wants all of it. */
-	return fth_output_close(&target->out, fth_taxi_size(target->expected), rc);
+	return rc;
 }
 
 /* ---- generate ---- */
 
-static int generate(struct target *target, uint64_t seed)
+int taxi_write_generated(struct fth_dev *dev, uint64_t rows, uint64_t seed,
+			 struct fth_taxi_table *table)
 {
+	struct target target = {.out = {.dev = dev}, .expected = rows};
 	struct fth_taxi_generator generator;
 	struct fth_taxi_trip trip;
-	int rc = target_open(target);
+	int rc = fth_taxi_writer_open(dev, rows, &target.writer);
 
-	fth_taxi_generator_init(&generator, target->expected, seed);
-	for (uint64_t i = 0; i < target->expected && rc == 0; i++) {
+	fth_taxi_generator_init(&generator, rows, seed);
+	for (uint64_t i = 0; i < rows && rc == 0; i++) {
 		fth_taxi_generate(&generator, &trip);
-		rc = target_add(target, &trip);
+		rc = target_add(&target, &trip);
 	}
-	return target_close(target, rc);
+	rc = target_finish(&target, rc);
+	*table = target.table;
+	return rc;
+}
+
+static int generate(struct target *target, uint64_t seed)
+{
+	uint64_t bytes = fth_taxi_size(target->expected);
+	int rc = fth_output_open(&target->out, bytes);
+
+	if (rc == 0)
+		rc = taxi_write_generated(target->out.dev, target->expected, seed, &target->table);
+	return fth_output_close(&target->out, bytes, rc);
 }
 
 static void print_generated(const struct target *target, uint64_t seed)
@@ -216,7 +229,9 @@ static int load(struct target *target, char **paths, bool lenient,
 		rc = target_open(target);
 	for (char **path = paths; *path && rc == 0; path++)
 		rc = load_file(target, *path, lenient, counts);
-	return target_close(target, rc);
+	rc = target_finish(target, rc);
+	/* Its room is that of the most trips; a reader wants all of it. */
+	return fth_output_close(&target->out, fth_taxi_size(target->expected), rc);
 }
 
 static void print_loaded_json(const struct target *target, const struct fth_taxi_csv_counts *counts)

@@ -33,7 +33,7 @@ struct asked {
 	struct fth_taxi_options how;
 };
 
-static double amplification(const struct fth_taxi_answer *answer)
+double taxi_amplification(const struct fth_taxi_answer *answer)
 {
 	return answer->bytes_useful ? (double)answer->bytes_read / (double)answer->bytes_useful : 0;
 }
@@ -65,7 +65,7 @@ static void print_answer(unsigned query, const struct fth_taxi_answer *answer)
 	printf("Q%-4u %12llu %12.4f %9.3f %12s %14.3f %8.2f%%\n", query,
 	       (unsigned long long)answer->trips, answer->dollars_per_mile,
 	       (double)answer->ns / 1e9, fth_cli_bytes(bytes, answer->bytes_read),
-	       amplification(answer), 100 * hit_rate(answer));
+	       taxi_amplification(answer), 100 * hit_rate(answer));
 	fflush(stdout);
 }
 
@@ -82,7 +82,7 @@ static void json_answer(struct fth_json *j, unsigned query, const struct fth_tax
 	fth_json_double(j, "seconds", (double)answer->ns / 1e9);
 	fth_json_u64(j, "bytes_read", answer->bytes_read);
 	fth_json_u64(j, "bytes_useful", answer->bytes_useful);
-	fth_json_double(j, "amplification", amplification(answer));
+	fth_json_double(j, "amplification", taxi_amplification(answer));
 	fth_json_u64(j, "requests", answer->requests);
 	fth_json_double(j, "hit_rate", hit_rate(answer));
 	fth_json_end(j);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "fake_cuda_fixture.h"
 
+#include "fathom/base/error.h"
 #include "gpu/drive/ctrl.h"
 
 #include <cuda_runtime_api.h>
+#include <setjmp.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #define STREAMS 64u
 
@@ -402,4 +407,27 @@ void __cudaRegisterVar(void **handle, char *host, char *device, const char *name
 	(void)size;
 	(void)constant;
 	(void)global;
+}
+
+/* ---- for tests ---- */
+
+void fake_cuda_fail_each(int (*use)(void), unsigned closing)
+{
+	unsigned n = 0, all;
+	int rc;
+
+	fake_cuda_reset(0);
+	assert_int_equal(use(), 0);
+	all = fake_cuda.calls;
+	do {
+		fake_cuda_reset(++n);
+		rc = use();
+		if (!fake_cuda_clean())
+			fail_msg("call %u of CUDA: %s; %u pieces of memory, %u pinned, %u streams, "
+				 "%u hangs",
+				 n, fth_error_text(rc), fake_cuda.memory, fake_cuda.pinned,
+				 fake_cuda.streams, fake_cuda.hangs);
+		if (n <= all - closing)
+			assert_true(rc < 0);
+	} while (n < all);
 }

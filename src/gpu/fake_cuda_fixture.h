@@ -32,4 +32,10 @@ void fake_cuda_reset(unsigned fail_at);
 /* Everything was given back, and nothing waited for ever. */
 bool fake_cuda_clean(void);
 
+/*
+ * Call use() with each of its calls of CUDA failing in turn: it returns an error then, and gives everything back.
+ * `closing`: failures of these last calls need not be told.
+ */
+void fake_cuda_fail_each(int (*use)(void), unsigned closing);
+
 #endif

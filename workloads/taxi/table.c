@@ -3,7 +3,7 @@
  * Tables of taxi trips on a device: the header, the writer and the check.
  *
  * Siblings: taxi/generate.c and taxi/csv.c make trips, taxi/query.c answers queries through a
- * cache, taxi/whole.c by reading whole columns, taxi/answer.c holds what both share.
+ * cache, taxi/whole_columns.c by reading whole columns, taxi/answer.c holds what both share.
  *
  * 1. The header is block 0 of 4096 bytes; column c begins at HEADER_AREA + c * stride. Both are
  *    multiples of the longest line, so that a line never spans two columns.

@@ -8,7 +8,7 @@
 #ifndef FTH_WORKLOADS_TPCH_CURSOR_H
 #define FTH_WORKLOADS_TPCH_CURSOR_H
 
-#include "internal.h"
+#include "tpch_internal.h"
 
 #define TPCH_SUPPLIERS_PER_PART 4
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A row as a line of text, column by column as the tables of columns in tpch.c say. */
-#include "internal.h"
+#include "tpch_internal.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
  *	write.c		a whole table as text, by many threads
  *	queries.c	the 22 queries
  */
-#include "internal.h"
+#include "tpch_internal.h"
 
 #include "prose.h"
 

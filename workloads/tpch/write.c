@@ -13,7 +13,7 @@
  *     told never waits for another, so that turns go on.
  *  2. `rc` is 0 or the first error; once it is set nobody takes a chunk or waits for a turn.
  */
-#include "internal.h"
+#include "tpch_internal.h"
 
 #include "base/team.h"
 #include "base/options.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "fixture.h"
+#include "taxi_fixture.h"
 
 #include <errno.h>
 #include <stdio.h>
