@@ -2,15 +2,18 @@
 /*
  * Inside the files that tie the engine together.
  *
- *	query.c		databases; statements: compile, plan, run
- *	result.c	batches of rows for the caller
+ *	query.c		databases; runs a statement by its kind, with the files below
+ *	result.c	SELECT: batches of rows for the caller
  *	tasks.c		task sets without SQL
  *	explain.c	EXPLAIN and EXPLAIN ANALYZE
  *	certificate.c	what tasks promise and what they did, as text and JSON
  *	append.c	INSERT and COPY
  *	define.c	CREATE and DROP
  *	views.c		views, kept in a table
+ *	statement.c	the parts of a statement: open, compile, plan, execute
  *	db_catalog.c	tables and views for the front end
+ *
+ * Calls go downward: query.c and tasks.c, result.c to define.c, statement.c.
  */
 #ifndef FTH_QUERY_QUERY_H
 #define FTH_QUERY_QUERY_H
@@ -59,6 +62,8 @@ struct statement {
 	struct offload_report offload; /* with a storage daemon; at_storage is NULL without */
 };
 
+/* ---- statement.c ---- */
+
 typedef int (*statement_emit)(void *user, const struct fth_vec *columns, const struct fth_sel *sel);
 
 /* Begin and end a run: the query's report and its time. Returns when it began. */
@@ -90,8 +95,7 @@ struct fth_query_batch {
 	uint16_t rows[FTH_BATCH + 64];
 };
 
-/* Plan and run SELECT, and hand over its rows; likewise with the task set that is there. */
-int statement_select(struct statement *s);
+/* Run the task set that was planned, and hand over its rows. */
 int statement_rows(struct statement *s);
 /* Hand over lines of text as a result with one column. */
 int statement_lines(struct statement *s, const char *name, const char *text);

@@ -179,13 +179,6 @@ int statement_rows(struct statement *s)
 	return rc < 0 ? rc : statement_exec(s, emit_rows, b, NULL);
 }
 
-int statement_select(struct statement *s)
-{
-	int rc = statement_plan(s);
-
-	return rc < 0 ? rc : statement_rows(s);
-}
-
 /* Up to a batch of lines, from *at on. */
 static unsigned take_lines(const char **at, struct fth_str *lines)
 {

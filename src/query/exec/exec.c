@@ -479,28 +479,20 @@ int exec_task(struct exec *e, unsigned number, uint64_t from)
 	return rc;
 }
 
-static int run_measured(struct exec *e, unsigned number)
-{
-	struct exec_stats *s = &e->stats[number];
-	uint64_t cpu = job_thread_ns(), written = scratch_written(&e->scratch);
-	int rc;
-
-	fth_qmem_take_peak(e->mem);
-	rc = exec_task(e, number, 0);
-	s->spilled = scratch_written(&e->scratch) - written;
-	s->memory = fth_qmem_take_peak(e->mem);
-	s->cpu_ns += job_thread_ns() - cpu;
-	return rc;
-}
-
 static int run_all(struct exec *e)
 {
 	int rc = 0;
 
 	for (unsigned t = 0; t <= e->last && rc == 0; t++) {
+		uint64_t cpu = job_thread_ns(), written = scratch_written(&e->scratch);
+
 		if (e->tasks[t].nested || e->results[t].done)
 			continue;
-		rc = run_measured(e, t);
+		fth_qmem_take_peak(e->mem);
+		rc = exec_task(e, t, 0);
+		e->stats[t].spilled = scratch_written(&e->scratch) - written;
+		e->stats[t].memory = fth_qmem_take_peak(e->mem);
+		e->stats[t].cpu_ns += job_thread_ns() - cpu;
 		if (rc < 0 && e->options->failed != NULL)
 			*e->options->failed = exec_origin(e, t);
 		for (unsigned i = 0; i < e->task_count; i++)

@@ -229,11 +229,6 @@ static int run_sorted(struct runner *r, struct sorted *sorted)
 	return n < 0 ? n : rc;
 }
 
-static int run_result(struct runner *r, const struct result *from)
-{
-	return from->groups != NULL ? run_groups(r, from->groups) : run_sorted(r, from->sorted);
-}
-
 static int run_rows(struct job *j)
 {
 	const struct task_source *s = &j->task->source;
@@ -242,8 +237,10 @@ static int run_rows(struct job *j)
 	for (unsigned i = 0; i < s->input_count && rc == 0 && !job_has_enough(j); i++) {
 		const struct result *from = &j->exec->results[s->inputs[i]];
 
-		if (from->rows == NULL) {
-			rc = run_result(j->runners[0], from);
+		if (from->groups) {
+			rc = run_groups(j->runners[0], from->groups);
+		} else if (from->sorted) {
+			rc = run_sorted(j->runners[0], from->sorted);
 		} else {
 			j->next_block = rows_first(from->rows);
 			rc = run_workers(j, j->runner_count);
@@ -254,23 +251,24 @@ static int run_rows(struct job *j)
 	return rc;
 }
 
-static int run_source(struct job *j)
-{
-	switch (j->task->source.kind) {
-	case TASK_TABLE:
-		return run_table(j);
-	case TASK_ROWS:
-		return run_rows(j);
-	case TASK_GIVEN:
-		return run_given(j);
-	default:
-		return runner_values(j->runners[0]);
-	}
-}
-
 int job_run_source(struct job *j)
 {
-	int rc = job_has_enough(j) ? 0 : run_source(j);
+	int rc;
 
+	if (job_has_enough(j))
+		return 0;
+	switch (j->task->source.kind) {
+	case TASK_TABLE:
+		rc = run_table(j);
+		break;
+	case TASK_ROWS:
+		rc = run_rows(j);
+		break;
+	case TASK_GIVEN:
+		rc = run_given(j);
+		break;
+	default:
+		rc = runner_values(j->runners[0]);
+	}
 	return rc == RUNNER_ENOUGH ? 0 : rc;
 }
