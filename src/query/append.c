@@ -50,10 +50,10 @@ static uint64_t writer_memory(struct statement *s, const struct task_set *query)
 {
 	const struct fth_table *table = catalog_table(s->catalog, s->sql->table);
 	uint64_t least = writer_least(fth_table_schema(table)), free = fth_qmem_available(s->mem);
-	uint64_t needed = query == NULL ? 0 : 2 * estimate_least(query, 0);
+	uint64_t needed = query ? 2 * estimate_least(query, 0) : 0;
 	uint64_t half = free / 2, left = free > needed ? free - needed : 0;
 
-	if (query == NULL)
+	if (!query)
 		return free - free / 8;
 	half = half < left ? half : left;
 	least = least < free / 2 ? least : free / 2;
@@ -138,7 +138,7 @@ static int open_buffers(struct insertion *in)
 
 	in->buffers = fth_arena_alloc(arena, n * sizeof(*in->buffers), 64);
 	in->columns = fth_arena_alloc(arena, n * sizeof(*in->columns), 64);
-	if (in->buffers == NULL || in->columns == NULL)
+	if (!in->buffers || !in->columns)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
 		struct insertion_column *b = &in->buffers[i];
@@ -148,7 +148,7 @@ static int open_buffers(struct insertion *in)
 		bytes = (SLICE + 1) * value_bytes(b->kind);
 		b->values = fth_arena_alloc(arena, bytes, 64);
 		b->nulls = fth_arena_alloc(arena, SLICE, 64);
-		if (b->values == NULL || b->nulls == NULL)
+		if (!b->values || !b->nulls)
 			return -ENOMEM;
 		memset(b->values, 0, bytes);
 		memset(b->nulls, 1, SLICE);
@@ -197,7 +197,7 @@ static int fill_strings(struct insertion *in, const struct fth_vec *v, const uin
 		return fth_fail(EOPNOTSUPP, "a batch of %u rows has more than 4 GiB of text",
 				in->n);
 	to = fth_arena_alloc(&in->arena, total + 1, 1);
-	if (to == NULL)
+	if (!to)
 		return -ENOMEM;
 	*bytes = to;
 	total = 0;
@@ -219,7 +219,7 @@ static int fill_column(struct insertion *in, unsigned column, const struct fth_v
 	const struct insertion_column *to = &in->buffers[column];
 
 	for (unsigned i = 0; i < in->n; i++)
-		to->nulls[i] = v->nulls != NULL && fth_bit(v->nulls, in->rows[i]);
+		to->nulls[i] = v->nulls && fth_bit(v->nulls, in->rows[i]);
 	if (to->kind == FTH_TABLE_KIND_STRING)
 		return fill_strings(in, v, to->nulls, to->values, &in->columns[column].bytes);
 	fill_numbers(in, to->kind, v, to->nulls, to->values);
@@ -262,7 +262,7 @@ int statement_insert(struct statement *s)
 	if (rc < 0)
 		return rc;
 	in = fth_arena_alloc(&s->arena, sizeof(*in), 64);
-	if (in == NULL)
+	if (!in)
 		return -ENOMEM;
 	in->statement = s;
 	rc = open_writer(s, &s->set, &in->writer);
@@ -356,7 +356,7 @@ static int check_copy(const struct sql_statement *sql)
 	if (!whole)
 		return fth_fail(EOPNOTSUPP,
 				"COPY: the column list must name all columns, in table order");
-	if (sql->file == NULL)
+	if (!sql->file)
 		return fth_fail(EOPNOTSUPP, "COPY FROM STDIN is not supported");
 	return 0;
 }

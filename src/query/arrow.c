@@ -14,7 +14,7 @@
 static void release_schema(struct ArrowSchema *schema)
 {
 	for (int64_t i = 0; i < schema->n_children; i++) {
-		if (schema->children[i]->release != NULL)
+		if (schema->children[i]->release)
 			schema->children[i]->release(schema->children[i]);
 		free(schema->children[i]);
 	}
@@ -46,7 +46,7 @@ static int fill_schema(struct ArrowSchema *schema, char *format, const char *nam
 	schema->name = strdup(name);
 	schema->release = release_schema;
 	schema->children = calloc(children + 1, sizeof(struct ArrowSchema *));
-	return format == NULL || schema->name == NULL || schema->children == NULL ? -ENOMEM : 0;
+	return !format || !schema->name || !schema->children ? -ENOMEM : 0;
 }
 
 int arrow_schema(const struct fth_query_column *columns, unsigned count, struct ArrowSchema *out)
@@ -56,7 +56,7 @@ int arrow_schema(const struct fth_query_column *columns, unsigned count, struct 
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		struct ArrowSchema *child = calloc(1, sizeof(*child));
 
-		if (child == NULL) {
+		if (!child) {
 			rc = -ENOMEM;
 			break;
 		}
@@ -76,7 +76,7 @@ static void release_array(struct ArrowArray *array)
 	for (int64_t i = 0; i < array->n_buffers; i++)
 		free((void *)array->buffers[i]);
 	for (int64_t i = 0; i < array->n_children; i++) {
-		if (array->children[i]->release != NULL)
+		if (array->children[i]->release)
 			array->children[i]->release(array->children[i]);
 		free(array->children[i]);
 	}
@@ -93,9 +93,9 @@ static int new_array(struct ArrowArray *array, int64_t length, unsigned buffers,
 	array->release = release_array;
 	array->buffers = calloc(buffers + 1, sizeof(void *));
 	array->children = calloc(children + 1, sizeof(struct ArrowArray *));
-	if (array->buffers != NULL && array->children != NULL)
+	if (array->buffers && array->children)
 		return 0;
-	array->n_buffers = array->buffers == NULL ? 0 : buffers;
+	array->n_buffers = array->buffers ? buffers : 0;
 	return -ENOMEM;
 }
 
@@ -114,7 +114,7 @@ static int fill_validity(const struct fth_query_batch *b, unsigned column, struc
 	unsigned rows = fth_query_rows(b);
 	uint8_t *bits = new_buffer(array, 0, rows / 8 + 1);
 
-	if (bits == NULL)
+	if (!bits)
 		return -ENOMEM;
 	for (unsigned i = 0; i < rows; i++) {
 		if (fth_query_null(b, i, column))
@@ -155,7 +155,7 @@ static int fill_values(const struct fth_query_batch *b, unsigned column, struct 
 	unsigned rows = fth_query_rows(b);
 	void *values = new_buffer(array, 1, (size_t)rows * 16);
 
-	if (values == NULL)
+	if (!values)
 		return -ENOMEM;
 	for (unsigned i = 0; i < rows; i++)
 		if (!fth_query_null(b, i, column))
@@ -170,7 +170,7 @@ static int fill_strings(const struct fth_query_batch *b, unsigned column, struct
 	size_t total = 0, length;
 	char *bytes;
 
-	for (unsigned i = 0; i < rows && offsets != NULL; i++) {
+	for (unsigned i = 0; i < rows && offsets; i++) {
 		if (!fth_query_null(b, i, column)) {
 			(void)fth_query_string(b, i, column, &length);
 			total += length;
@@ -181,7 +181,7 @@ static int fill_strings(const struct fth_query_batch *b, unsigned column, struct
 		offsets[i + 1] = (int32_t)total;
 	}
 	bytes = new_buffer(array, 2, total);
-	if (offsets == NULL || bytes == NULL)
+	if (!offsets || !bytes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < rows; i++) {
 		if (fth_query_null(b, i, column))
@@ -213,7 +213,7 @@ int arrow_array(const struct fth_query_batch *b, struct ArrowArray *out)
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		struct ArrowArray *child = calloc(1, sizeof(*child));
 
-		if (child == NULL) {
+		if (!child) {
 			rc = -ENOMEM;
 			break;
 		}

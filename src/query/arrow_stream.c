@@ -38,7 +38,7 @@ static int keep_columns(struct stream *s, const struct fth_query_batch *batch)
 	unsigned count = fth_query_columns(batch);
 	struct fth_query_column *columns = calloc(count + 1, sizeof(*columns));
 
-	if (columns == NULL)
+	if (!columns)
 		return -ENOMEM;
 	for (unsigned i = 0; i < count; i++) {
 		columns[i] = *fth_query_column(batch, i);
@@ -50,7 +50,7 @@ static int keep_columns(struct stream *s, const struct fth_query_batch *batch)
 	pthread_cond_broadcast(&s->changed);
 	pthread_mutex_unlock(&s->lock);
 	for (unsigned i = 0; i < count; i++)
-		if (columns[i].name == NULL)
+		if (!columns[i].name)
 			return -ENOMEM;
 	return 0;
 }
@@ -62,13 +62,13 @@ static int put_batch(const struct fth_query_batch *batch, void *user)
 	bool closing;
 	int rc;
 
-	if (s->columns == NULL)
+	if (!s->columns)
 		return keep_columns(s, batch);
 	rc = arrow_array(batch, &array);
 	if (rc < 0)
 		return rc;
 	pthread_mutex_lock(&s->lock);
-	while (s->waiting.release != NULL && !s->closing)
+	while (s->waiting.release && !s->closing)
 		pthread_cond_wait(&s->changed, &s->lock);
 	closing = s->closing;
 	if (!closing)
@@ -111,9 +111,9 @@ static int stream_next(struct ArrowArrayStream *stream, struct ArrowArray *out)
 
 	memset(out, 0, sizeof(*out));
 	pthread_mutex_lock(&s->lock);
-	while (s->waiting.release == NULL && !s->done)
+	while (!s->waiting.release && !s->done)
 		pthread_cond_wait(&s->changed, &s->lock);
-	if (s->waiting.release != NULL) {
+	if (s->waiting.release) {
 		*out = s->waiting;
 		s->waiting.release = NULL;
 		pthread_cond_broadcast(&s->changed);
@@ -133,7 +133,7 @@ static const char *stream_error(struct ArrowArrayStream *stream)
 
 static void free_stream(struct stream *s)
 {
-	if (s->waiting.release != NULL)
+	if (s->waiting.release)
 		s->waiting.release(&s->waiting);
 	for (unsigned i = 0; i < s->column_count; i++)
 		free((char *)s->columns[i].name);
@@ -167,9 +167,9 @@ static int wait_for_columns(struct stream *s)
 	int rc;
 
 	pthread_mutex_lock(&s->lock);
-	while (s->columns == NULL && !s->done)
+	while (!s->columns && !s->done)
 		pthread_cond_wait(&s->changed, &s->lock);
-	rc = s->columns != NULL ? 0 : s->rc < 0 ? s->rc : -EINVAL;
+	rc = s->columns ? 0 : s->rc < 0 ? s->rc : -EINVAL;
 	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
@@ -181,13 +181,13 @@ int fth_query_arrow(struct fth_query *query, const char *sql, struct ArrowArrayS
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (s == NULL)
+	if (!s)
 		return -ENOMEM;
 	s->query = query;
 	s->sql = strdup(sql);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
-	if (s->sql == NULL || pthread_create(&s->thread, NULL, produce, s) != 0) {
+	if (!s->sql || pthread_create(&s->thread, NULL, produce, s) != 0) {
 		free_stream(s);
 		return -ENOMEM;
 	}

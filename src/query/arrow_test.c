@@ -129,7 +129,7 @@ static void many_batches(void **state)
 	open_db(&d);
 	fill_numbers(&d);
 	assert_ok(fth_query_arrow(d.query, "select n from numbers where n % 3 = 0", &stream));
-	while (stream.get_next(&stream, &a) == 0 && a.release != NULL) {
+	while (stream.get_next(&stream, &a) == 0 && a.release) {
 		rows += a.length;
 		for (int64_t i = 0; i < a.length; i++)
 			sum += ((const int64_t *)a.children[0]->buffers[1])[i];
@@ -166,7 +166,7 @@ static void errors(void **state)
 	assert_null(stream.release);
 	assert_int_equal(fth_query_arrow(d.query, "create table x (a int)", &stream), -EINVAL);
 	assert_ok(fth_query_arrow(d.query, "select 1 / (n - 200000) from numbers", &stream));
-	while ((rc = stream.get_next(&stream, &a)) == 0 && a.release != NULL)
+	while ((rc = stream.get_next(&stream, &a)) == 0 && a.release)
 		a.release(&a);
 	assert_int_equal(rc, EDOM);
 	assert_string_equal(stream.get_last_error(&stream), "division by zero");

@@ -159,7 +159,7 @@ static void show_facts(FILE *out, const struct certificate *c)
 void certificate_text(FILE *out, const struct certificate *c)
 {
 	show_promises(out, c);
-	if (c->stats != NULL)
+	if (c->stats)
 		show_facts(out, c);
 }
 
@@ -180,7 +180,7 @@ static void json_task(FILE *out, const struct certificate *c, unsigned i)
 		figure(whole(e->rows), "null", rows_out), figure(e->bytes, "null", bytes),
 		figure(e->memory, "null", memory), figure(e->spill, "null", spill),
 		figure(e->passes == UINT32_MAX ? UINT64_MAX : e->passes, "null", passes));
-	if (c->stats != NULL) {
+	if (c->stats) {
 		const struct exec_stats *s = &c->stats[i];
 
 		fprintf(out,
@@ -210,7 +210,7 @@ void certificate_json(FILE *out, const struct certificate *c)
 		json_task(out, c, i);
 	}
 	putc(']', out);
-	if (c->stats != NULL)
+	if (c->stats)
 		fprintf(out,
 			",\"actual\":{\"rows\":%" PRIu64 ",\"bytes\":%" PRIu64
 			",\"memory\":%" PRIu64 ",\"run\":\"%s\",\"kept\":%s}",

@@ -89,7 +89,7 @@ static int describe(struct catalog *c, struct entry *e)
 	e->columns = fth_qmem_zalloc(c->mem, e->column_bytes);
 	e->keys = fth_qmem_zalloc(c->mem, e->key_bytes);
 	e->ordinals = fth_qmem_zalloc(c->mem, e->ordinal_bytes);
-	if (e->columns == NULL || e->keys == NULL || e->ordinals == NULL)
+	if (!e->columns || !e->keys || !e->ordinals)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
 		const struct fth_table_facts *facts = fth_table_facts(e->table, i);
@@ -117,11 +117,11 @@ static const struct sql_table *find_table(void *self, const char *name)
 	struct entry *e;
 	int rc;
 
-	for (e = c->entries; e != NULL; e = e->next)
+	for (e = c->entries; e; e = e->next)
 		if (strcmp(e->sql.name, name) == 0)
 			return &e->sql;
 	e = fth_qmem_zalloc(c->mem, sizeof(*e));
-	if (e == NULL)
+	if (!e)
 		return NULL;
 	rc = fth_table_open(c->db, name, &memory, &e->table);
 	if (rc == 0)
@@ -146,7 +146,7 @@ static int keep_view(const char *name, const char *text, void *user)
 	struct view *v = fth_qmem_alloc(c->mem, bytes);
 
 	(void)name;
-	if (v == NULL)
+	if (!v)
 		return -ENOMEM;
 	v->bytes = bytes;
 	v->next = c->views;
@@ -194,7 +194,7 @@ int catalog_new(struct fth_table_db *db, struct fth_qmem *mem, struct catalog **
 	struct catalog *c = fth_qmem_zalloc(mem, sizeof(*c));
 
 	*out = c;
-	if (c == NULL)
+	if (!c)
 		return -ENOMEM;
 	c->db = db;
 	c->mem = mem;
@@ -204,15 +204,15 @@ int catalog_new(struct fth_table_db *db, struct fth_qmem *mem, struct catalog **
 
 void catalog_free(struct catalog *c)
 {
-	if (c == NULL)
+	if (!c)
 		return;
-	while (c->entries != NULL) {
+	while (c->entries) {
 		struct entry *next = c->entries->next;
 
 		free_entry(c, c->entries);
 		c->entries = next;
 	}
-	while (c->views != NULL) {
+	while (c->views) {
 		struct view *next = c->views->next;
 
 		fth_qmem_free(c->mem, c->views, c->views->bytes);

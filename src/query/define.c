@@ -100,7 +100,7 @@ int statement_create_table(struct statement *s)
 			      : fth_fail(EEXIST, "a view named \"%s\" already exists",
 					 s->sql->name);
 	columns = fth_qmem_zalloc(s->mem, bytes);
-	if (columns == NULL)
+	if (!columns)
 		return -ENOMEM;
 	rc = create_declared(s, columns);
 	fth_qmem_free(s->mem, columns, bytes);

@@ -22,7 +22,7 @@ static void print_value(FILE *out, struct fth_type type, const struct fth_vec *v
 	char text[FTH_NUM_TEXT];
 	struct fth_str s;
 
-	if (v->nulls != NULL && fth_bit(v->nulls, i)) {
+	if (v->nulls && fth_bit(v->nulls, i)) {
 		fputs("null", out);
 	} else if (fth_type_is_text(type)) {
 		s = rows_text(v, i);

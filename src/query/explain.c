@@ -18,7 +18,7 @@ static void show_storage(FILE *out, const struct statement *s, bool analyze)
 
 	fprintf(out, "storage daemon: %s, budget %" PRIu64 " bytes\n", s->query->db->remote->where,
 		s->query->db->remote->budget);
-	if (!analyze || o->at_storage == NULL)
+	if (!analyze || !o->at_storage)
 		return;
 	fprintf(out,
 		"wire: %" PRIu64 " bytes sent, %" PRIu64
@@ -45,12 +45,12 @@ static void show_all(FILE *out, const struct statement *s, const struct exec_sta
 	}
 	for (unsigned i = 0; i < s->set.task_count; i++) {
 		task_show_task(out, &s->set, i);
-		if (s->offload.at_storage != NULL)
+		if (s->offload.at_storage)
 			fprintf(out, "    -> runs %s\n",
 				s->offload.at_storage[i] ? "at the storage daemon" : "on the host");
 	}
-	if (s->query->db->remote != NULL)
-		show_storage(out, s, stats != NULL);
+	if (s->query->db->remote)
+		show_storage(out, s, stats);
 	certificate_text(out, &c);
 }
 
@@ -88,12 +88,12 @@ int statement_explain(struct statement *s)
 		rc = estimate(s);
 	if (rc == 0 && s->sql->analyze) {
 		stats = fth_arena_alloc(&s->arena, s->set.task_count * sizeof(*stats), 64);
-		rc = stats == NULL ? -ENOMEM : statement_exec(s, count_rows, s, stats);
+		rc = stats ? statement_exec(s, count_rows, s, stats) : -ENOMEM;
 	}
 	if (rc < 0)
 		return rc;
 	out = open_memstream(&text, &length);
-	if (out == NULL)
+	if (!out)
 		return -ENOMEM;
 	show_all(out, s, stats);
 	s->query->report.rows = 0;

@@ -33,9 +33,9 @@ static int open_tables(struct fth_query_db *db, const char *where, const char *s
 {
 	int rc;
 
-	if (storage == NULL)
-		return where == NULL ? fth_fail(EINVAL, "query: no database given")
-				     : fth_table_db_open(where, flags, &db->tables);
+	if (!storage)
+		return !where ? fth_fail(EINVAL, "query: no database given")
+			      : fth_table_db_open(where, flags, &db->tables);
 	rc = remote_open(storage, &db->remote);
 	return rc < 0 ? rc : remote_tables(db->remote, &db->tables);
 }
@@ -49,13 +49,13 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 	int rc;
 
 	*out = NULL;
-	if (options == NULL)
+	if (!options)
 		options = &defaults;
 	rc = check_options(options);
 	if (rc < 0)
 		return rc;
 	db = calloc(1, sizeof(*db));
-	if (db == NULL)
+	if (!db)
 		return -ENOMEM;
 	db->budget = options->budget != 0 ? options->budget : FTH_QUERY_BUDGET;
 	db->threads = options->threads;
@@ -63,10 +63,10 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 	flags = (options->create ? FTH_TABLE_DB_CREATE : 0) |
 		(options->readonly ? FTH_TABLE_DB_READONLY : 0);
 	db->plain = options->plain;
-	rc = db->mem == NULL ? -ENOMEM : open_tables(db, where, options->storage, flags);
+	rc = db->mem ? open_tables(db, where, options->storage, flags) : -ENOMEM;
 	db->scratch_limit = options->scratch_limit;
 	if (rc == 0)
-		rc = scratch_choose(options->scratch, options->storage == NULL ? where : NULL,
+		rc = scratch_choose(options->scratch, options->storage ? NULL : where,
 				    &db->scratch);
 	if (rc < 0) {
 		fth_query_close(db);
@@ -78,7 +78,7 @@ int fth_query_open(const char *where, const struct fth_query_options *options,
 
 void fth_query_close(struct fth_query_db *db)
 {
-	if (db == NULL)
+	if (!db)
 		return;
 	fth_table_db_close(db->tables);
 	remote_close(db->remote);
@@ -103,7 +103,7 @@ int fth_query_new(struct fth_query_db *db, struct fth_query **out)
 	struct fth_query *query = calloc(1, sizeof(*query));
 
 	*out = query;
-	if (query == NULL)
+	if (!query)
 		return -ENOMEM;
 	query->db = db;
 	return 0;

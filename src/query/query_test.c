@@ -83,7 +83,7 @@ static void expect(struct db *d, const char *sql, const char *want)
 	int rc;
 	char *got = ask_in(d->query, sql, &rc);
 
-	if (got == NULL)
+	if (!got)
 		fail_msg("%s: %s", sql, fth_error_text(rc));
 	assert_string_equal(got, want);
 	free(got);
@@ -93,7 +93,7 @@ static void expect_error(struct db *d, const char *sql, int error, const char *t
 {
 	int rc = fth_query_run(d->query, sql, NULL, NULL);
 
-	if (rc != error || strstr(fth_error_text(rc), text) == NULL)
+	if (rc != error || !strstr(fth_error_text(rc), text))
 		fail_msg("%s: %d, %s", sql, rc, fth_error_text(rc));
 }
 
@@ -246,9 +246,9 @@ static void *ask_again_and_again(void *self)
 		int rc;
 		char *got = ask_in(query, q[0], &rc);
 
-		if (got == NULL && rc == -ENOMEM)
+		if (!got && rc == -ENOMEM)
 			atomic_fetch_add(a->refused, 1);
-		else if (got == NULL || strcmp(got, q[1]) != 0)
+		else if (!got || strcmp(got, q[1]) != 0)
 			atomic_fetch_add(a->wrong, 1);
 		free(got);
 	}
@@ -355,7 +355,7 @@ static void every_budget(void **state)
 			int rc;
 			char *got = ask_in(d.query, questions[i][0], &rc);
 
-			if (got == NULL)
+			if (!got)
 				assert_int_equal(rc, -ENOMEM);
 			else
 				assert_string_equal(got, questions[i][1]);

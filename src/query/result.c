@@ -33,7 +33,7 @@ bool fth_query_null(const struct fth_query_batch *b, unsigned row, unsigned colu
 {
 	const uint64_t *nulls = b->vectors[column].nulls;
 
-	return nulls != NULL && fth_bit(nulls, b->rows[row]);
+	return nulls && fth_bit(nulls, b->rows[row]);
 }
 
 static fth_i128 integer_at(const struct fth_query_batch *b, unsigned row, unsigned column)
@@ -134,20 +134,20 @@ static int batch_new(struct statement *s, unsigned columns, struct fth_query_bat
 	struct fth_query_batch *b = fth_arena_alloc(&s->arena, sizeof(*b), 64);
 
 	*out = b;
-	if (b == NULL)
+	if (!b)
 		return -ENOMEM;
 	b->statement = s;
 	b->column_count = columns;
 	b->row_count = 0;
 	b->vectors = NULL;
 	b->columns = fth_arena_alloc(&s->arena, (columns + 1) * sizeof(*b->columns), 64);
-	return b->columns == NULL ? -ENOMEM : 0;
+	return b->columns ? 0 : -ENOMEM;
 }
 
 static int hand_over(struct fth_query_batch *b)
 {
 	struct statement *s = b->statement;
-	int rc = s->rows == NULL ? 0 : s->rows(b, s->user);
+	int rc = s->rows ? s->rows(b, s->user) : 0;
 
 	s->query->report.rows += b->row_count;
 	return rc;
@@ -198,7 +198,7 @@ int statement_lines(struct statement *s, const char *name, const char *text)
 	struct fth_str *lines = fth_arena_alloc(&s->arena, FTH_BATCH * sizeof(*lines), 64);
 	struct fth_vec vector = {.type = FTH_STR, .data = lines};
 	struct fth_query_batch *b;
-	int rc = lines == NULL ? -ENOMEM : batch_new(s, 1, &b);
+	int rc = lines ? batch_new(s, 1, &b) : -ENOMEM;
 
 	if (rc < 0)
 		return rc;

@@ -25,7 +25,7 @@ int statement_open(struct statement *s, struct fth_query *query)
 {
 	*s = (struct statement){.query = query};
 	s->mem = fth_qmem_child(query->db->mem, "query", FTH_QMEM_NO_LIMIT);
-	if (s->mem == NULL)
+	if (!s->mem)
 		return -ENOMEM;
 	fth_arena_init(&s->arena, s->mem, ARENA_CHUNK);
 	return catalog_new(query->db->tables, s->mem, &s->catalog);
@@ -33,7 +33,7 @@ int statement_open(struct statement *s, struct fth_query *query)
 
 void statement_close(struct statement *s)
 {
-	if (s->mem == NULL)
+	if (!s->mem)
 		return;
 	sql_free(s->sql);
 	fth_arena_release(&s->arena);
@@ -45,7 +45,7 @@ uint64_t statement_begin(struct fth_query *query)
 {
 	memset(&query->report, 0, sizeof(query->report));
 	atomic_store_explicit(&query->cancel, false, memory_order_relaxed);
-	if (query->db->remote != NULL) {
+	if (query->db->remote) {
 		query->wire_sent = atomic_load(&query->db->remote->sent);
 		query->wire_received = atomic_load(&query->db->remote->received);
 	}
@@ -54,9 +54,9 @@ uint64_t statement_begin(struct fth_query *query)
 
 void statement_end(struct statement *s, uint64_t start)
 {
-	s->query->report.memory = s->mem == NULL ? 0 : fth_qmem_peak(s->mem);
+	s->query->report.memory = s->mem ? fth_qmem_peak(s->mem) : 0;
 	s->query->report.wall_ns = fth_now_ns() - start;
-	if (s->query->db->remote != NULL) {
+	if (s->query->db->remote) {
 		const struct remote *r = s->query->db->remote;
 
 		s->query->report.wire_sent = atomic_load(&r->sent) - s->query->wire_sent;
@@ -133,10 +133,10 @@ int statement_place(struct statement *s)
 {
 	size_t bytes = s->set.task_count * sizeof(bool);
 
-	if (s->query->db->remote == NULL || s->query->db->plain)
+	if (!s->query->db->remote || s->query->db->plain)
 		return 0;
 	s->offload = (struct offload_report){.at_storage = fth_arena_alloc(&s->arena, bytes, 16)};
-	if (s->offload.at_storage == NULL)
+	if (!s->offload.at_storage)
 		return -ENOMEM;
 	memset(s->offload.at_storage, true, bytes);
 	return 0;
@@ -152,7 +152,7 @@ static int check_budget(const struct statement *s)
 {
 	uint64_t least = estimate_least(&s->set, fth_qmem_used(s->mem));
 
-	if (s->query->db->remote != NULL || least <= s->query->db->budget)
+	if (s->query->db->remote || least <= s->query->db->budget)
 		return 0;
 	return fth_fail(ENOMEM,
 			"this query needs at least %llu MiB of memory, the budget is %llu MiB",
@@ -176,21 +176,20 @@ int statement_exec(struct statement *s, statement_emit emit, void *user, struct 
 
 	if (rc < 0)
 		return rc;
-	own = stats != NULL ? NULL : fth_qmem_zalloc(s->mem, bytes);
-	if (stats == NULL && own == NULL)
+	own = stats ? NULL : fth_qmem_zalloc(s->mem, bytes);
+	if (!stats && !own)
 		return -ENOMEM;
-	if (stats == NULL)
+	if (!stats)
 		stats = own;
 	rc = statement_place(s);
 	if (rc == 0)
-		rc = s->offload.at_storage != NULL
-			     ? offload_run(s->query->db->remote, &s->set, &options, emit, user,
-					   stats, &s->offload)
-			     : exec_run(&s->set, &options, emit, user, stats);
+		rc = s->offload.at_storage ? offload_run(s->query->db->remote, &s->set, &options,
+							 emit, user, stats, &s->offload)
+					   : exec_run(&s->set, &options, emit, user, stats);
 	s->query->report.storage_bytes += s->offload.storage_bytes;
 	s->query->report.suspensions += s->offload.suspensions;
 	for (unsigned i = 0; i < s->set.task_count; i++)
 		s->query->report.bytes += stats[i].bytes;
-	fth_qmem_free(s->mem, own, own == NULL ? 0 : bytes);
+	fth_qmem_free(s->mem, own, own ? bytes : 0);
 	return rc;
 }

@@ -22,7 +22,7 @@ static struct fth_table *open_table(void *self, const char *name)
 	const struct sql_catalog *sql = catalog_sql(self);
 	const struct sql_table *table = sql->table(sql->self, name);
 
-	return table == NULL ? NULL : catalog_table(self, table);
+	return table ? catalog_table(self, table) : NULL;
 }
 
 static int read_text(struct statement *s, const char *text)
@@ -51,7 +51,7 @@ static int tasks_new(struct fth_query *query, int (*fill)(struct statement *s, c
 	int rc;
 
 	*out = NULL;
-	if (tasks == NULL)
+	if (!tasks)
 		return -ENOMEM;
 	rc = statement_open(&tasks->statement, query);
 	if (rc == 0)
@@ -76,7 +76,7 @@ int fth_tasks_plan(struct fth_query *query, const char *sql, struct fth_tasks **
 
 void fth_tasks_free(struct fth_tasks *tasks)
 {
-	if (tasks == NULL)
+	if (!tasks)
 		return;
 	statement_close(&tasks->statement);
 	free(tasks);
@@ -88,7 +88,7 @@ char *fth_tasks_text(const struct fth_tasks *tasks, bool full)
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
-	if (out == NULL)
+	if (!out)
 		return NULL;
 	if (full)
 		task_print(out, &tasks->statement.set);

@@ -39,7 +39,7 @@ static char *copy_string(struct fth_qmem *mem, struct fth_str s)
 {
 	char *copy = fth_qmem_alloc(mem, (size_t)s.len + 1);
 
-	if (copy == NULL)
+	if (!copy)
 		return NULL;
 	memcpy(copy, s.data, s.len);
 	copy[s.len] = '\0';
@@ -49,7 +49,7 @@ static char *copy_string(struct fth_qmem *mem, struct fth_str s)
 static int visit_row(struct visitor *v, struct fth_str name, struct fth_str text)
 {
 	char *n = copy_string(v->mem, name), *t = copy_string(v->mem, text);
-	int rc = n == NULL || t == NULL ? -ENOMEM : v->visit(n, t, v->user);
+	int rc = !n || !t ? -ENOMEM : v->visit(n, t, v->user);
 
 	fth_qmem_free(v->mem, n, (size_t)name.len + 1);
 	fth_qmem_free(v->mem, t, (size_t)text.len + 1);
@@ -110,10 +110,10 @@ int views_visit(struct fth_table_db *db, struct fth_qmem *mem, const char *name,
 
 	if (rc <= 0)
 		return rc;
-	if (name == NULL)
+	if (!name)
 		return run_text(db, mem, NEWEST, &visitor);
 	/* A name that no view can have, and that would not be a word in the text. */
-	if (strlen(name) > FTH_TABLE_NAME_MAX || strpbrk(name, "'\\") != NULL)
+	if (strlen(name) > FTH_TABLE_NAME_MAX || strpbrk(name, "'\\"))
 		return 0;
 	snprintf(sql, sizeof(sql), NEWEST_OF, name);
 	return run_text(db, mem, sql, &visitor);
@@ -149,8 +149,8 @@ static int next_number(struct fth_table_db *db, int64_t *number)
 int views_write(struct fth_table_db *db, const char *name, const char *text)
 {
 	uint32_t name_offsets[] = {0, (uint32_t)strlen(name)};
-	uint32_t text_offsets[] = {0, text == NULL ? 0 : (uint32_t)strlen(text)};
-	uint8_t dropped = text == NULL;
+	uint32_t text_offsets[] = {0, !text ? 0 : (uint32_t)strlen(text)};
+	uint8_t dropped = !text;
 	int64_t number;
 	struct fth_table_vector columns[] = {
 		{.values = &number},

@@ -47,7 +47,7 @@ static bool is_lasting_payload(const struct runner *r, unsigned slot, unsigned e
 			continue;
 		for (unsigned k = 0; k < l->payload_count; k++)
 			if (l->slots[k] == slot)
-				return r->steps[i].nested == NULL;
+				return !r->steps[i].nested;
 	}
 	return false;
 }
@@ -94,7 +94,7 @@ static size_t buffer_bytes(const struct task *t, const bool *slots)
 	size_t bytes = 0;
 
 	for (unsigned i = 0; i < t->slot_count; i++)
-		if (slots == NULL || slots[i])
+		if (!slots || slots[i])
 			bytes += FTH_BATCH * value_width(&t->slots[i]) + FTH_BATCH / 8;
 	return bytes;
 }
@@ -133,12 +133,12 @@ static void open_waiting(struct runner *r, unsigned at, const bool *slots)
 	if (bytes > fth_qmem_available(r->mem) / WAIT_PART)
 		return;
 	w = fth_qmem_zalloc(r->mem, sizeof(*w));
-	if (w == NULL)
+	if (!w)
 		return;
 	w->slots = slots;
 	w->buffers = fth_qmem_alloc(r->mem, bytes);
-	w->bytes = w->buffers == NULL ? 0 : bytes;
-	if (w->buffers == NULL || gathered_init(&w->rows, r) < 0) {
+	w->bytes = w->buffers ? bytes : 0;
+	if (!w->buffers || gathered_init(&w->rows, r) < 0) {
 		free_waiting(r, w);
 		return;
 	}
@@ -158,7 +158,7 @@ int wait_open(struct runner *r)
 	    runner_limited(r->task))
 		return 0;
 	slots = slots_at(r, at);
-	if (slots == NULL)
+	if (!slots)
 		return -ENOMEM;
 	if (is_possible(r, at, slots))
 		open_waiting(r, at, slots);
@@ -167,8 +167,8 @@ int wait_open(struct runner *r)
 
 void wait_close(struct runner *r)
 {
-	for (unsigned i = 0; i < r->task->step_count && r->steps != NULL; i++) {
-		if (r->steps[i].waiting != NULL)
+	for (unsigned i = 0; i < r->task->step_count && r->steps; i++) {
+		if (r->steps[i].waiting)
 			free_waiting(r, r->steps[i].waiting);
 		r->steps[i].waiting = NULL;
 	}
@@ -217,7 +217,7 @@ int wait_rows(struct runner *r, struct frame *f, unsigned at)
 	const bool *carried;
 	int rc = 0;
 
-	if (w == NULL || f == &w->rows.frame)
+	if (!w || f == &w->rows.frame)
 		return 0;
 	carried = w->slots;
 	for (unsigned i = 0; i < r->task->slot_count && rc == 0; i++)
@@ -246,7 +246,7 @@ int wait_end(struct runner *r)
 	int rc = 0;
 
 	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
-		if (r->steps[i].waiting != NULL)
+		if (r->steps[i].waiting)
 			rc = run_waiting(r, i);
 	return rc;
 }

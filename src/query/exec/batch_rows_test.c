@@ -50,7 +50,7 @@ static bool opens(const struct plain_task *p, uint64_t budget, uint64_t *bytes)
 	r.mem = fth_qmem_new(budget);
 	fth_arena_init(&r.arena, r.mem, 1024);
 	assert_ok(wait_open(&r));
-	waits = steps[1].waiting != NULL;
+	waits = steps[1].waiting;
 	*bytes = fth_qmem_used(r.mem);
 	wait_close(&r);
 	assert_null(steps[1].waiting);

@@ -78,14 +78,14 @@ static int cut_at(struct cutter *c, struct rest *r, unsigned at)
 	struct task first = r->task;
 	struct task *t = &r->task;
 	bool *used = fth_arena_alloc(c->arena, t->slot_count + 1, 1);
-	unsigned n = used == NULL ? 0 : find_used(r, at, used), k = 0;
+	unsigned n = used ? find_used(r, at, used) : 0, k = 0;
 	unsigned *slots = fth_arena_alloc(c->arena, (n + 1) * sizeof(*slots), 16);
 	struct task_slot *result = fth_arena_alloc(c->arena, (n + 1) * sizeof(*result), 16);
 	struct task_source_column *columns =
 		fth_arena_alloc(c->arena, (n + 1) * sizeof(*columns), 16);
 	uint32_t *input = fth_arena_alloc(c->arena, sizeof(*input), 16);
 
-	if (used == NULL || slots == NULL || result == NULL || columns == NULL || input == NULL)
+	if (!used || !slots || !result || !columns || !input)
 		return -ENOMEM;
 	for (unsigned i = 0; i < t->slot_count; i++)
 		if (used[i]) {
@@ -124,7 +124,7 @@ static bool is_large(const struct cutter *c, uint32_t number)
 {
 	const struct task *t = &c->set->tasks[number];
 
-	if (c->large == NULL || c->large[number])
+	if (!c->large || c->large[number])
 		return true;
 	for (unsigned i = 0; i < t->step_count && t->nested; i++)
 		if (t->steps[i].kind == TASK_LOOKUP && is_large(c, t->steps[i].lookup.task))
@@ -137,12 +137,12 @@ static bool is_heavy(const struct cutter *c, const struct task_step *step)
 {
 	if (step->kind == TASK_LOOKUP)
 		return is_large(c, step->lookup.task);
-	return c->large == NULL && (step->kind == TASK_FETCH || step->kind == TASK_RUNS);
+	return !c->large && (step->kind == TASK_FETCH || step->kind == TASK_RUNS);
 }
 
 static bool may_cut(const struct cutter *c, const struct task *t)
 {
-	return c->large == NULL || t->source.kind != TASK_ROWS || t->source.input_count != 1 ||
+	return !c->large || t->source.kind != TASK_ROWS || t->source.input_count != 1 ||
 	       c->set->tasks[t->source.inputs[0]].reduce.kind != TASK_SORT;
 }
 
@@ -160,7 +160,7 @@ static bool cuts_step(const struct cutter *c, const struct rest *r, const struct
 {
 	if (!is_heavy(c, step))
 		return false;
-	return r->heavy || (c->large == NULL && !r->was_cut);
+	return r->heavy || (!c->large && !r->was_cut);
 }
 
 /* Whether the reducer gets a task of its own: a structure, since it is made once for each of its parts. */
@@ -170,7 +170,7 @@ static bool cuts_reducer(const struct cutter *c, const struct rest *r)
 
 	if (!r->heavy || t->reduce.kind == TASK_OUTPUT)
 		return false;
-	return c->large == NULL || task_builds_structure(t);
+	return !c->large || task_builds_structure(t);
 }
 
 /* ---- one task ---- */
@@ -179,7 +179,7 @@ static int take_inputs(struct cutter *c, struct task *t)
 {
 	uint32_t *inputs = fth_arena_alloc(c->arena, (t->source.input_count + 1) * sizeof(*inputs),
 					   sizeof(*inputs));
-	int rc = inputs == NULL ? -ENOMEM : 0;
+	int rc = inputs ? 0 : -ENOMEM;
 
 	for (unsigned i = 0; i < t->source.input_count && rc == 0; i++) {
 		rc = cut_one(c, t->source.inputs[i], false);
@@ -197,7 +197,7 @@ static int open_rest(struct cutter *c, uint32_t number, struct rest *r)
 	*r = (struct rest){.number = number, .task = *t};
 	r->task.steps = fth_arena_alloc(c->arena, bytes + 1, 16);
 	r->there = fth_arena_alloc(c->arena, t->slot_count + 1, 1);
-	if (r->task.steps == NULL || r->there == NULL)
+	if (!r->task.steps || !r->there)
 		return -ENOMEM;
 	if (bytes > 0)
 		memcpy(r->task.steps, t->steps, bytes);
@@ -230,7 +230,7 @@ static int cut_one(struct cutter *c, uint32_t number, bool nested)
 		if (rc == 0 && step->kind == TASK_LOOKUP) {
 			rc = cut_one(c, step->lookup.task,
 				     c->set->tasks[step->lookup.task].nested && !r.was_cut &&
-					     c->large != NULL);
+					     c->large);
 			step->lookup.task = c->made[step->lookup.task];
 		}
 		r.heavy = r.heavy || is_heavy(c, &t->steps[i]);
@@ -261,7 +261,7 @@ int cut_tasks(const struct task_set *set, const bool *large, struct fth_arena *a
 	out->set.tasks = fth_arena_alloc(arena, c.room * sizeof(*out->set.tasks), 16);
 	out->origin = fth_arena_alloc(arena, c.room * sizeof(*out->origin), 16);
 	c.made = fth_arena_alloc(arena, set->task_count * sizeof(*c.made), 16);
-	if (out->set.tasks == NULL || out->origin == NULL || c.made == NULL)
+	if (!out->set.tasks || !out->origin || !c.made)
 		return -ENOMEM;
 	memset(c.made, 0xff, set->task_count * sizeof(*c.made));
 	rc = cut_one(&c, set->task_count - 1, false);

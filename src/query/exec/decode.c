@@ -76,7 +76,7 @@ static int fill_dict(struct decoder *d, struct fth_dict *dict, uint32_t *room,
 		*room = 0;
 		dict->entries = NULL;
 		entries = fth_qmem_alloc(d->mem, strings->count * sizeof(*entries));
-		if (entries == NULL)
+		if (!entries)
 			return -ENOMEM;
 		*room = strings->count;
 	}
@@ -97,7 +97,7 @@ int decoder_open(struct fth_qmem *mem, const struct fth_table *table, unsigned c
 	int rc = 0;
 
 	*out = NULL;
-	if (d == NULL)
+	if (!d)
 		return -ENOMEM;
 	d->mem = mem;
 	d->table = table;
@@ -105,7 +105,7 @@ int decoder_open(struct fth_qmem *mem, const struct fth_table *table, unsigned c
 	d->type = type;
 	d->kind = fth_table_kind(&fth_table_schema(table)->column[column]);
 	d->values = fth_qmem_alloc(mem, VALUES_BYTES);
-	if (d->values == NULL)
+	if (!d->values)
 		rc = -ENOMEM;
 	if (rc == 0 && d->kind == FTH_TABLE_KIND_STRING) {
 		fth_table_dictionary(table, column, &strings);
@@ -122,7 +122,7 @@ int decoder_open(struct fth_qmem *mem, const struct fth_table *table, unsigned c
 
 void decoder_close(struct decoder *d)
 {
-	if (d == NULL)
+	if (!d)
 		return;
 	fth_qmem_free(d->mem, d->text.bytes, d->text.room);
 	fth_qmem_free(d->mem, d->text.offsets, d->text.row_room * sizeof(uint32_t));
@@ -145,7 +145,7 @@ static int decode_bool(struct decoder *d, const struct fth_table_page *page, uin
 		return rc;
 	fth_kern()->cmp_const[FTH_I8][FTH_KERN_EQ](bits, d->values, 0, to - from, ~(uint64_t)0);
 	/* A bool that is null is false. */
-	for (unsigned i = 0; i < fth_bits_words(to - from) && out->nulls != NULL; i++)
+	for (unsigned i = 0; i < fth_bits_words(to - from) && out->nulls; i++)
 		bits[i] &= ~out->nulls[i];
 	out->type = FTH_BITS;
 	out->data = bits;
@@ -181,7 +181,7 @@ static int grow(struct fth_qmem *mem, void **p, size_t *room, size_t need)
 	if (need <= *room)
 		return 0;
 	q = fth_qmem_realloc(mem, *p, *room, larger);
-	if (q == NULL)
+	if (!q)
 		return -ENOMEM;
 	*p = q;
 	*room = larger;

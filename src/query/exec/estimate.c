@@ -225,7 +225,7 @@ static double reader_bytes(struct fth_table *table, const struct task_source_col
 	unsigned *ordinals = malloc((n + 1) * sizeof(*ordinals));
 	double bytes;
 
-	if (ordinals == NULL)
+	if (!ordinals)
 		return INFINITY;
 	for (unsigned i = 0; i < n; i++)
 		ordinals[i] = columns[i].column;
@@ -242,7 +242,7 @@ static double program_bytes(const struct estimator *e, struct fth_expr *expr)
 	struct fth_prog *prog;
 	double bytes;
 
-	if (expr == NULL)
+	if (!expr)
 		return 0;
 	if (fth_prog_compile(e->options->mem, &expr, 1, &prog) < 0)
 		return INFINITY;
@@ -411,7 +411,7 @@ static double reader_least(struct fth_table *table, const struct task_source_col
 	unsigned *ordinals = malloc((n + 1) * sizeof(*ordinals));
 	double bytes;
 
-	if (ordinals == NULL)
+	if (!ordinals)
 		return 0;
 	for (unsigned i = 0; i < n; i++)
 		ordinals[i] = columns[i].column;

@@ -45,7 +45,7 @@ unsigned exec_threads(unsigned wanted, uint32_t groups)
 
 uint32_t exec_origin(const struct exec *e, uint32_t number)
 {
-	return e->origin == NULL ? number : e->origin[number];
+	return e->origin ? e->origin[number] : number;
 }
 
 static unsigned threads_wanted(const struct exec *e)
@@ -59,7 +59,7 @@ static unsigned thread_count(const struct job *j)
 	uint64_t parts = s->kind == TASK_TABLE ? fth_table_groups(s->table) : 1;
 
 	for (unsigned i = 0; i < s->input_count; i++)
-		if (j->exec->results[s->inputs[i]].rows != NULL)
+		if (j->exec->results[s->inputs[i]].rows)
 			parts += rows_count(j->exec->results[s->inputs[i]].rows) / ROWS_SHARE;
 	return exec_threads(j->exec->options->threads,
 			    parts > JOB_THREADS_MAX ? JOB_THREADS_MAX : (uint32_t)parts);
@@ -183,10 +183,10 @@ static int describe_columns(struct job *j)
 				JOB_COLUMNS_MAX);
 	j->column_count = result_columns(j->task, slots);
 	j->columns = j->exec->columns[j->number];
-	if (j->columns == NULL)
+	if (!j->columns)
 		j->columns = fth_arena_alloc(&j->exec->arena,
 					     (j->column_count + 1) * sizeof(*j->columns), 16);
-	if (j->columns == NULL)
+	if (!j->columns)
 		return -ENOMEM;
 	j->exec->columns[j->number] = j->columns;
 	for (unsigned i = 0; i < j->column_count; i++)
@@ -213,9 +213,9 @@ static void gather_stats(struct exec *e, const struct runner *r)
 	for (unsigned i = 0; i < r->task->step_count; i++) {
 		const struct step_state *s = &r->steps[i];
 
-		if (s->nested != NULL)
+		if (s->nested)
 			gather_stats(e, s->nested);
-		if (s->fetcher != NULL) {
+		if (s->fetcher) {
 			e->stats[r->number].bytes += fetcher_bytes(s->fetcher);
 			e->stats[r->number].chunks += fetcher_chunks(s->fetcher);
 		}
@@ -228,7 +228,7 @@ static uint64_t rows_room(const struct exec *e)
 	uint64_t all = e->thrift == EXEC_FRUGAL ? 0 : e->structures / 4, used = 0;
 
 	for (unsigned i = 0; i < e->task_count; i++)
-		if (e->results[i].rows != NULL)
+		if (e->results[i].rows)
 			used += rows_bytes(e->results[i].rows);
 	return used < all ? all - used : 0;
 }
@@ -265,7 +265,7 @@ static int open_job(struct exec *e, const struct attempt *a, struct job **out)
 	int rc;
 
 	*out = j;
-	if (j == NULL)
+	if (!j)
 		return -ENOMEM;
 	j->exec = e;
 	j->number = a->number;
@@ -294,7 +294,7 @@ static void close_writers(struct job *j)
 
 static void close_job(struct job *j)
 {
-	if (j == NULL)
+	if (!j)
 		return;
 	for (unsigned i = 0; i < j->runner_count; i++)
 		runner_close(j->runners[i]);
@@ -347,7 +347,7 @@ static int run_passes(struct job *j)
 /* All rows; and all of them once more, if the structure that is built asks for it. */
 static int run_job(struct job *j)
 {
-	int rc = run_passes(j), again = rc == 0 && j->build != NULL ? build_second(j->build) : 0;
+	int rc = run_passes(j), again = rc == 0 && j->build ? build_second(j->build) : 0;
 
 	if (rc != 0 || again <= 0)
 		return rc != 0 ? rc : again;
@@ -401,8 +401,8 @@ static int try_task(struct exec *e, struct attempt *a)
 
 	if (rc == 0)
 		rc = run_job(j);
-	a->had_threads = j != NULL && j->runner_count > 1;
-	if (j != NULL)
+	a->had_threads = j && j->runner_count > 1;
+	if (j)
 		close_writers(j);
 	if (rc == 0 && (a->number != e->last || e->hold)) {
 		/* Groups that are put together and structures can use the memory of the sources. */
@@ -493,7 +493,7 @@ static int run_all(struct exec *e)
 		e->stats[t].spilled = scratch_written(&e->scratch) - written;
 		e->stats[t].memory = fth_qmem_take_peak(e->mem);
 		e->stats[t].cpu_ns += job_thread_ns() - cpu;
-		if (rc < 0 && e->options->failed != NULL)
+		if (rc < 0 && e->options->failed)
 			*e->options->failed = exec_origin(e, t);
 		for (unsigned i = 0; i < e->task_count; i++)
 			if (pass_last_user(e, i) <= t)
@@ -537,9 +537,9 @@ static int emit_held(struct exec *e)
 	struct rows *rows = e->results[e->last].rows;
 	int rc = 0;
 
-	if (rows == NULL)
+	if (!rows)
 		return 0;
-	for (const struct rows_block *b = rows_first(rows); b != NULL && rc == 0; b = b->next)
+	for (const struct rows_block *b = rows_first(rows); b && rc == 0; b = b->next)
 		rc = emit_batch(e, b->columns, b->n);
 	return rc < 0 ? rc : rows_read_spilled(rows, emit_batch, e);
 }
@@ -554,7 +554,7 @@ static int open_exec(struct exec *e, const struct task_set *set)
 	char *memory;
 
 	memory = fth_arena_alloc(&e->arena, each * room, 16);
-	if (memory == NULL)
+	if (!memory)
 		return -ENOMEM;
 	memset(memory, 0, each * room);
 	e->tasks = (struct task *)memory;
@@ -608,7 +608,7 @@ static int run_once(struct exec *e, const struct task_set *set, struct exec_stat
 		rc = run_all(e);
 	if (rc == 0)
 		rc = emit_held(e);
-	if (stats != NULL && e->stats != NULL) {
+	if (stats && e->stats) {
 		add_split(e, cut.set.task_count);
 		add_task_stats(e, stats, cut.set.task_count);
 	}
@@ -642,9 +642,9 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 	enum exec_thrift thrift = EXEC_PLAIN;
 	int rc;
 
-	if (large == NULL)
+	if (!large)
 		return -ENOMEM;
-	if (stats != NULL)
+	if (stats)
 		memset(stats, 0, set->task_count * sizeof(*stats));
 	do {
 		struct exec e = {.options = options,
@@ -658,7 +658,7 @@ int exec_run(const struct task_set *set, const struct exec_options *options,
 		rc = run_once(&e, set, stats);
 		again = may_run_again(&e, rc, &thrift, &streams);
 	} while (again);
-	if (options->thrift != NULL)
+	if (options->thrift)
 		*options->thrift = thrift;
 	fth_qmem_free(options->mem, large, set->task_count);
 	return rc;

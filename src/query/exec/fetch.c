@@ -65,7 +65,7 @@ int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
 	int rc = 0;
 
 	*out = NULL;
-	if (f == NULL)
+	if (!f)
 		return -ENOMEM;
 	f->mem = mem;
 	f->fetch = fetch;
@@ -75,13 +75,13 @@ int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
 	f->wanted = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*f->wanted));
 	f->rows = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*f->rows));
 	f->ordinals = fth_qmem_alloc(mem, fetch->column_count * sizeof(*f->ordinals));
-	if (f->columns == NULL || f->wanted == NULL || f->rows == NULL || f->ordinals == NULL)
+	if (!f->columns || !f->wanted || !f->rows || !f->ordinals)
 		rc = -ENOMEM;
 	for (unsigned i = 0; i < fetch->column_count && rc == 0; i++) {
 		rc = decoder_open(mem, fetch->table, fetch->columns[i].column,
 				  slots[fetch->columns[i].slot].type, &f->columns[i].decoder);
 		f->columns[i].values = fth_qmem_alloc(mem, FTH_BATCH * 16);
-		if (f->columns[i].values == NULL)
+		if (!f->columns[i].values)
 			rc = -ENOMEM;
 	}
 	if (rc == 0)
@@ -96,9 +96,9 @@ int fetcher_open(struct fth_qmem *mem, const struct task_fetch *fetch,
 
 void fetcher_close(struct fetcher *f)
 {
-	if (f == NULL)
+	if (!f)
 		return;
-	for (unsigned i = 0; i < f->fetch->column_count && f->columns != NULL; i++) {
+	for (unsigned i = 0; i < f->fetch->column_count && f->columns; i++) {
 		decoder_close(f->columns[i].decoder);
 		fth_qmem_free(f->mem, f->columns[i].values, FTH_BATCH * 16);
 	}
@@ -125,7 +125,7 @@ static unsigned list_wanted(struct fetcher *f, const struct fth_vec *numbers, st
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < sel->count; i++)
-		if (numbers->nulls == NULL || !fth_bit(numbers->nulls, rows[i]))
+		if (!numbers->nulls || !fth_bit(numbers->nulls, rows[i]))
 			f->wanted[n++] =
 				(struct wanted){(uint64_t)fth_vec_int(numbers, rows[i]), rows[i]};
 	qsort(f->wanted, n, sizeof(*f->wanted), by_row);
@@ -155,7 +155,7 @@ static int put(struct fetcher *f, struct column *c, const struct fth_vec *v, enu
 	struct fth_str s;
 	char *copy;
 
-	if (v->nulls != NULL && fth_bit(v->nulls, k))
+	if (v->nulls && fth_bit(v->nulls, k))
 		return 0; /* null already */
 	c->nulls[at / 64] &= ~((uint64_t)1 << at % 64);
 	if (type == FTH_BITS) {
@@ -172,7 +172,7 @@ static int put(struct fetcher *f, struct column *c, const struct fth_vec *v, enu
 	}
 	s = rows_text(v, k);
 	copy = fth_arena_alloc(&f->text, s.len + 1, 1);
-	if (copy == NULL)
+	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, s.data, s.len);
 	((struct fth_str *)c->values)[at] = (struct fth_str){copy, s.len, 0};

@@ -30,7 +30,7 @@ static int find_held(struct exec *e, const struct task *t, unsigned at, unsigned
 	unsigned *held = fth_arena_alloc(&e->arena, (t->slot_count + 1) * sizeof(*held), 16);
 	int n = 0;
 
-	if (there == NULL || held == NULL)
+	if (!there || !held)
 		return -ENOMEM;
 	memset(there, 0, 2 * (t->slot_count + 1));
 	source_makes(&t->source, there);
@@ -119,7 +119,7 @@ static int read_held(struct exec *e, struct task *rest, const unsigned *held, un
 		fth_arena_alloc(&e->arena, (n + 1) * sizeof(*columns), 16);
 	uint32_t *inputs = fth_arena_alloc(&e->arena, sizeof(*inputs), 16);
 
-	if (columns == NULL || inputs == NULL)
+	if (!columns || !inputs)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		columns[i] = (struct task_source_column){i, held[i]};
@@ -138,7 +138,7 @@ static int write_held(struct exec *e, struct task *first, unsigned *held, unsign
 {
 	struct task_slot *result = fth_arena_alloc(&e->arena, (n + 1) * sizeof(*result), 16);
 
-	if (result == NULL)
+	if (!result)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		result[i] = first->slots[held[i]];

@@ -68,7 +68,7 @@ static const struct rows_block *next_block(struct job *j)
 	const struct rows_block *b = j->next_block;
 
 	/* Blocks are constant; who moves the pointer has the block to itself. */
-	while (b != NULL && !atomic_compare_exchange_weak(&j->next_block, &b, b->next))
+	while (b && !atomic_compare_exchange_weak(&j->next_block, &b, b->next))
 		;
 	return b;
 }
@@ -78,7 +78,7 @@ static int run_blocks(struct worker *w)
 	const struct rows_block *b;
 	int rc = 0;
 
-	while (rc == 0 && (b = next_block(w->job)) != NULL) {
+	while (rc == 0 && (b = next_block(w->job))) {
 		rc = runner_stopped(w->runner);
 		if (rc == 0 && b->n > 0)
 			rc = runner_block(w->runner, b->columns, b->n);
@@ -110,9 +110,9 @@ static int first_error(const struct worker *w, unsigned n)
 	const struct worker *found = NULL;
 
 	for (unsigned i = 0; i < n; i++)
-		if (w[i].rc < 0 && (found == NULL || found->rc == -ECANCELED))
+		if (w[i].rc < 0 && (!found || found->rc == -ECANCELED))
 			found = &w[i];
-	return found == NULL ? 0 : fth_fail(-found->rc, "%s", found->text);
+	return found ? fth_fail(-found->rc, "%s", found->text) : 0;
 }
 
 /* One worker for each of n runners. */
@@ -175,7 +175,7 @@ static int run_table(struct job *j)
 static int run_groups(struct runner *r, struct group_store *groups)
 {
 	struct fth_vec *columns = fth_qmem_alloc(r->mem, JOB_COLUMNS_MAX * sizeof(*columns));
-	int rc = columns == NULL ? -ENOMEM : 1;
+	int rc = columns ? 1 : -ENOMEM;
 
 	group_store_rewind(groups);
 	while (rc > 0) {
@@ -208,7 +208,7 @@ static int run_given(struct job *j)
 {
 	const struct exec_options *o = j->exec->options;
 
-	if (o->given == NULL)
+	if (!o->given)
 		return fth_fail(EINVAL, "task %u: no earlier task produces its input", j->number);
 	return o->given(o->given_user, exec_origin(j->exec, j->number), take_given, j->runners[0]);
 }

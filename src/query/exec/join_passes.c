@@ -88,7 +88,7 @@ static int places_open(const struct exec *e, unsigned number, struct places *p)
 	if (p->room == 0)
 		return 0;
 	p->at = fth_qmem_alloc(e->mem, p->room * sizeof(*p->at));
-	if (p->at == NULL)
+	if (!p->at)
 		return -ENOMEM;
 	add_places(e, number, p);
 	return 0;
@@ -103,7 +103,7 @@ static bool is_partial(const struct exec *e, uint32_t structure)
 {
 	const struct index *x = e->results[structure].index;
 
-	return x != NULL && (index_from(x) != 0 || index_to(x) != UINT64_MAX);
+	return x && (index_from(x) != 0 || index_to(x) != UINT64_MAX);
 }
 
 /* Whether a step looks up in parts, by itself or in the task nested there. */
@@ -156,7 +156,7 @@ uint64_t pass_room(const struct exec *e, unsigned number)
 	unsigned unbuilt = 1;
 
 	for (unsigned i = 0; i < e->task_count; i++)
-		if (e->results[i].index != NULL) {
+		if (e->results[i].index) {
 			used += index_bytes(e->results[i].index);
 		} else if (i != number && user != TASK_NONE && looks_up(e, user, i)) {
 			expected += expected_bytes(&e->tasks[i]);
@@ -179,7 +179,7 @@ int pass_shrink(struct exec *e, unsigned number, uint64_t least)
 	for (unsigned i = 0; i < e->task_count; i++) {
 		const struct index *x = e->results[i].index;
 
-		if (x != NULL && index_bytes(x) > most && looks_up(e, number, i)) {
+		if (x && index_bytes(x) > most && looks_up(e, number, i)) {
 			most = index_bytes(x);
 			largest = i;
 		}
@@ -210,8 +210,7 @@ static bool is_in_place(const struct exec *e, const struct place *place)
 {
 	const struct index *x = e->results[place->structure].index;
 
-	return x != NULL && index_from(x) == place->from &&
-	       (place->to == 0 || index_to(x) == place->to);
+	return x && index_from(x) == place->from && (place->to == 0 || index_to(x) == place->to);
 }
 
 /*
@@ -371,7 +370,7 @@ static int make_grouping(struct exec *e, struct task *first, const struct task_r
 	unsigned n = runs->key_count + runs->aggregate_count;
 	struct task_slot *result = fth_arena_alloc(&e->arena, (n + 1) * sizeof(*result), 16);
 
-	if (result == NULL)
+	if (!result)
 		return -ENOMEM;
 	first->reduce = (struct task_reduce){.kind = TASK_GROUP,
 					     .key_count = runs->key_count,
@@ -398,7 +397,7 @@ static int make_rest(struct exec *e, struct task *rest, const struct task_runs *
 		fth_arena_alloc(&e->arena, (n + 1) * sizeof(*columns), 16);
 	uint32_t *inputs = fth_arena_alloc(&e->arena, sizeof(*inputs), 16);
 
-	if (columns == NULL || inputs == NULL)
+	if (!columns || !inputs)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		columns[i] = (struct task_source_column){
@@ -458,7 +457,7 @@ static int make_inputs(struct exec *e, unsigned number)
 	for (unsigned i = 0; i < p.count && rc == 0; i++) {
 		uint32_t structure = p.at[i].structure;
 
-		if (e->results[structure].index == NULL)
+		if (!e->results[structure].index)
 			rc = exec_task(e, structure, 0);
 		else if (index_from(e->results[structure].index) != 0)
 			rc = rebuild(e, structure, 0);

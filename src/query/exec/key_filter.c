@@ -50,9 +50,9 @@ static bool is_useful(const struct runner *r, unsigned *end)
 	for (*end = 0; *end < r->task->step_count; ++*end) {
 		const struct task_step *s = &r->task->steps[*end];
 
-		if (r->steps[*end].nested != NULL)
+		if (r->steps[*end].nested)
 			return removes;
-		if (r->steps[*end].next != NULL || s->kind == TASK_RUNS || s->kind == TASK_FETCH)
+		if (r->steps[*end].next || s->kind == TASK_RUNS || s->kind == TASK_FETCH)
 			return false;
 		removes |= removes_rows(s);
 	}
@@ -171,7 +171,7 @@ static int gather_rows(struct runner *r)
 
 bool sieve_wanted(const struct runner *r)
 {
-	return r->sieve != NULL && r->sieve->useless < SIEVE_USELESS;
+	return r->sieve && r->sieve->useless < SIEVE_USELESS;
 }
 
 void sieve_begin(struct runner *r)
@@ -243,8 +243,7 @@ int sieve_run(struct runner *r)
 
 const struct sieve *sieve_for(const struct runner *r, const struct task *nested)
 {
-	return r->sieve != NULL && r->sieve->parent_column == nested->parent_column ? r->sieve
-										    : NULL;
+	return r->sieve && r->sieve->parent_column == nested->parent_column ? r->sieve : NULL;
 }
 
 int sieve_keys(struct runner *r)

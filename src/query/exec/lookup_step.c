@@ -36,7 +36,7 @@ static void remove_nulls(struct lookup *x)
 
 	if (index_has_nulls(x->s->index))
 		fth_sel_and(&x->f->sel, none);
-	else if (index_has_rows(x->s->index) && x->s->keys[0]->nulls != NULL)
+	else if (index_has_rows(x->s->index) && x->s->keys[0]->nulls)
 		fth_sel_and_not(&x->f->sel, x->s->keys[0]->nulls);
 }
 
@@ -81,7 +81,7 @@ static void carry_slot(struct lookup *x, unsigned slot)
 		fth_bits_gather(x->s->values[slot], from->data, x->s->pair_rows, n);
 	else
 		fth_vec_gather(from->type, x->s->values[slot], from->data, x->s->pair_rows, n);
-	if (from->nulls != NULL) {
+	if (from->nulls) {
 		fth_bits_gather(x->s->nulls[slot], from->nulls, x->s->pair_rows, n);
 		to->nulls = x->s->nulls[slot];
 	}
@@ -105,7 +105,7 @@ static void gather_listed(struct lookup *x, unsigned i, const uint64_t *missing)
 	void *values = x->s->values[slot];
 	uint16_t rows[FTH_BATCH + 64];
 
-	if (missing == NULL) {
+	if (!missing) {
 		const struct fth_vec *from =
 			&x->listed[index_key_count(x->s->index) + x->l->payload[i]];
 
@@ -144,7 +144,7 @@ static void fill_next(struct lookup *x, const uint64_t *missing)
 	for (unsigned i = 0; i < x->l->payload_count; i++) {
 		unsigned slot = x->l->slots[i];
 
-		if (index_list(x->s->index) != NULL)
+		if (index_list(x->s->index))
 			gather_listed(x, i, missing);
 		else
 			index_gather(x->s->index, x->l->payload[i], x->s->pair_matches, x->s->pairs,
@@ -177,7 +177,7 @@ static int flush_pairs(struct lookup *x)
 	if (rc < 0)
 		return rc;
 	fill_next(x, NULL);
-	if (x->l->condition != NULL)
+	if (x->l->condition)
 		rc = fth_prog_filter(x->s->run, next->vecs, &next->sel);
 	for (unsigned i = 0; i < x->s->pairs && rc == 0; i++)
 		if (fth_bit(next->sel.bits, i))
@@ -237,7 +237,7 @@ static int pair_list(struct lookup *x)
 
 	if (!fth_bits_any(x->s->found->hits, x->f->sel.n))
 		return 0;
-	for (const struct rows_block *b = rows_first(list); b != NULL && rc == 0; b = b->next)
+	for (const struct rows_block *b = rows_first(list); b && rc == 0; b = b->next)
 		rc = pair_listed(x, b->columns, b->n);
 	return rc < 0 ? rc : rows_read_spilled(list, pair_listed, x);
 }
@@ -274,7 +274,7 @@ static int by_pairs(struct lookup *x)
 	memset(x->s->matched, 0, FTH_BATCH / 8);
 	memset(x->s->counts, 0, FTH_BATCH * sizeof(*x->s->counts));
 	x->s->pairs = 0;
-	if (rc == 0 && index_list(x->s->index) != NULL) {
+	if (rc == 0 && index_list(x->s->index)) {
 		rc = pair_list(x);
 	} else {
 		FTH_FOR_ROWS(x->s->found->hits, x->f->sel.n, i)
@@ -308,6 +308,6 @@ int runner_lookup(struct runner *r, struct frame *f, unsigned at)
 	if (rc < 0)
 		return rc;
 	index_find(x.s->index, x.s->scratch, x.s->keys, &f->sel,
-		   x.s->next == NULL && x.l->payload_count == 0, x.s->found);
-	return x.s->next != NULL ? by_pairs(&x) : beside(&x);
+		   !x.s->next && x.l->payload_count == 0, x.s->found);
+	return x.s->next ? by_pairs(&x) : beside(&x);
 }

@@ -16,13 +16,13 @@ static int find_live(struct runner *r)
 	size_t bytes = t->slot_count + 1;
 	bool *live = fth_arena_alloc(&r->arena, bytes, 1);
 
-	if (live == NULL)
+	if (!live)
 		return -ENOMEM;
 	memset(live, 0, bytes);
 	reduce_uses(&t->reduce, live);
 	for (unsigned i = t->step_count; i-- > 0;) {
 		r->steps[i].carried = fth_arena_alloc(&r->arena, bytes, 1);
-		if (r->steps[i].carried == NULL)
+		if (!r->steps[i].carried)
 			return -ENOMEM;
 		memcpy(r->steps[i].carried, live, bytes);
 		step_uses(&t->steps[i], live);
@@ -36,20 +36,20 @@ static void *arena_zero(struct runner *r, size_t bytes)
 {
 	void *p = fth_arena_alloc(&r->arena, bytes + 1, 16);
 
-	return p == NULL ? NULL : memset(p, 0, bytes);
+	return p ? memset(p, 0, bytes) : NULL;
 }
 
 static int init_frame(struct runner *r, struct frame *f)
 {
 	f->vecs = arena_zero(r, r->task->slot_count * sizeof(*f->vecs));
 	f->have = arena_zero(r, r->task->slot_count * sizeof(*f->have));
-	return f->vecs == NULL || f->have == NULL ? -ENOMEM : 0;
+	return !f->vecs || !f->have ? -ENOMEM : 0;
 }
 
 static int new_frame(struct runner *r, struct frame **out)
 {
 	*out = fth_qmem_zalloc(r->mem, sizeof(**out));
-	return *out == NULL ? -ENOMEM : init_frame(r, *out);
+	return *out ? init_frame(r, *out) : -ENOMEM;
 }
 
 static int open_program(struct runner *r, struct step_state *s, struct fth_expr *e)
@@ -69,16 +69,16 @@ static size_t slot_bytes(const struct task_slot *slot)
 
 static int open_slot(struct runner *r, struct step_state *s, unsigned slot)
 {
-	if (s->values[slot] != NULL)
+	if (s->values[slot])
 		return 0;
 	s->values[slot] = fth_qmem_alloc(r->mem, slot_bytes(&r->task->slots[slot]));
 	s->nulls[slot] = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
-	return s->values[slot] == NULL || s->nulls[slot] == NULL ? -ENOMEM : 0;
+	return !s->values[slot] || !s->nulls[slot] ? -ENOMEM : 0;
 }
 
 static bool fills_frame(const struct task_lookup *l, const struct task *built)
 {
-	if (l->condition != NULL)
+	if (l->condition)
 		return true;
 	if (l->match == TASK_SEMI || l->match == TASK_ANTI)
 		return false;
@@ -102,15 +102,14 @@ static int open_lookup(struct runner *r, unsigned at)
 	s->pair_matches = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->pair_matches));
 	s->matched = fth_qmem_alloc(r->mem, FTH_BATCH / 8);
 	s->counts = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*s->counts));
-	if (rc < 0 || s->keys == NULL || s->values == NULL || s->nulls == NULL ||
-	    s->found == NULL || s->pair_rows == NULL || s->pair_matches == NULL ||
-	    s->matched == NULL || s->counts == NULL)
+	if (rc < 0 || !s->keys || !s->values || !s->nulls || !s->found || !s->pair_rows ||
+	    !s->pair_matches || !s->matched || !s->counts)
 		return -ENOMEM;
-	if (l->condition != NULL)
+	if (l->condition)
 		rc = open_program(r, s, l->condition);
 	if (rc == 0 && fills_frame(l, built)) {
 		rc = new_frame(r, &s->next);
-		if (l->condition != NULL)
+		if (l->condition)
 			expr_uses(l->condition, s->carried);
 		for (unsigned i = 0; i < slots && rc == 0; i++)
 			if (s->carried[i])
@@ -147,7 +146,7 @@ static int open_runs(struct runner *r, unsigned at)
 	s->key_slots = arena_zero(r, runs->key_count * sizeof(*s->key_slots));
 	s->keys =
 		arena_zero(r, (runs->key_count + runs->aggregate_count) * sizeof(struct fth_vec *));
-	if (s->key_slots == NULL || s->keys == NULL)
+	if (!s->key_slots || !s->keys)
 		return -ENOMEM;
 	for (unsigned i = 0; i < runs->key_count; i++)
 		s->key_slots[i] = r->task->slots[runs->keys[i]];
@@ -268,15 +267,15 @@ static int open_reduce(struct runner *r)
 	r->columns = arena_zero(r, n * sizeof(struct fth_vec *));
 	r->key_slots = arena_zero(r, d->key_count * sizeof(*r->key_slots));
 	r->emitted = arena_zero(r, n * sizeof(*r->emitted));
-	if (r->columns == NULL || r->key_slots == NULL || r->emitted == NULL)
+	if (!r->columns || !r->key_slots || !r->emitted)
 		return -ENOMEM;
 	if (d->kind == TASK_GROUP)
 		return open_group(r);
 	if (d->kind == TASK_SORT)
 		return open_sort(r);
-	if (r->build != NULL)
+	if (r->build)
 		return build_writer_open(r->build, &r->builder);
-	return r->rows == NULL ? 0 : rows_writer_open(r->rows, &r->writer);
+	return r->rows ? rows_writer_open(r->rows, &r->writer) : 0;
 }
 
 int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct build *build,
@@ -286,7 +285,7 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct bu
 	int rc;
 
 	*out = NULL;
-	if (r == NULL)
+	if (!r)
 		return -ENOMEM;
 	r->exec = exec;
 	r->number = number;
@@ -296,7 +295,7 @@ int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct bu
 	r->build = build;
 	fth_arena_init(&r->arena, r->mem, 16u << 10);
 	r->steps = arena_zero(r, r->task->step_count * sizeof(*r->steps));
-	rc = r->steps == NULL ? -ENOMEM : init_frame(r, &r->frame);
+	rc = r->steps ? init_frame(r, &r->frame) : -ENOMEM;
 	if (rc == 0)
 		rc = find_live(r);
 	if (rc == 0)
@@ -321,7 +320,7 @@ static void close_step(struct runner *r, struct step_state *s)
 {
 	fth_prog_run_free(s->run);
 	fth_prog_free(s->prog);
-	if (s->next != NULL)
+	if (s->next)
 		fth_qmem_free(r->mem, s->next, sizeof(*s->next));
 	index_scratch_close(s->scratch);
 	fth_qmem_free(r->mem, s->found, sizeof(*s->found));
@@ -329,11 +328,11 @@ static void close_step(struct runner *r, struct step_state *s)
 	fth_qmem_free(r->mem, s->pair_matches, FTH_BATCH * sizeof(*s->pair_matches));
 	fth_qmem_free(r->mem, s->matched, FTH_BATCH / 8);
 	fth_qmem_free(r->mem, s->counts, FTH_BATCH * sizeof(*s->counts));
-	for (unsigned i = 0; i < r->task->slot_count && s->values != NULL; i++) {
+	for (unsigned i = 0; i < r->task->slot_count && s->values; i++) {
 		fth_qmem_free(r->mem, s->values[i], slot_bytes(&r->task->slots[i]));
 		fth_qmem_free(r->mem, s->nulls[i], FTH_BATCH / 8);
 	}
-	if (s->nested != NULL) {
+	if (s->nested) {
 		index_free((struct index *)s->index);
 		runner_close(s->nested);
 	}
@@ -346,7 +345,7 @@ static void close_source(struct runner *r)
 {
 	scan_close(r->reader);
 	r->reader = NULL;
-	for (unsigned i = 0; i < r->task->source.column_count && r->decoders != NULL; i++)
+	for (unsigned i = 0; i < r->task->source.column_count && r->decoders; i++)
 		decoder_close(r->decoders[i]);
 	r->decoders = NULL;
 	fth_qmem_free(r->mem, r->row_numbers, FTH_BATCH * sizeof(*r->row_numbers));
@@ -361,7 +360,7 @@ void runner_sleep(struct runner *r)
 	r->slept_chunks = r->stats.chunks;
 	close_source(r);
 	for (unsigned i = 0; i < r->task->step_count; i++)
-		if (r->steps[i].nested != NULL)
+		if (r->steps[i].nested)
 			runner_sleep(r->steps[i].nested);
 }
 
@@ -372,7 +371,7 @@ int runner_wake(struct runner *r)
 	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++) {
 		const struct task_step *step = &r->task->steps[i];
 
-		if (r->steps[i].nested != NULL)
+		if (r->steps[i].nested)
 			rc = runner_wake(r->steps[i].nested);
 		else if (step->kind == TASK_LOOKUP)
 			r->steps[i].index = r->exec->results[step->lookup.task].index;
@@ -382,9 +381,9 @@ int runner_wake(struct runner *r)
 
 void runner_close(struct runner *r)
 {
-	if (r == NULL)
+	if (!r)
 		return;
-	for (unsigned i = 0; i < r->task->step_count && r->steps != NULL; i++)
+	for (unsigned i = 0; i < r->task->step_count && r->steps; i++)
 		close_step(r, &r->steps[i]);
 	rows_writer_close(r->writer);
 	build_writer_close(r->builder);
@@ -544,7 +543,7 @@ static int sort_rows(struct runner *r, struct fth_sel *sel)
 	unsigned n = sel->count; /* of which the sorter may drop some */
 	int rc = sorter_add(r->sorter, r->columns, sel);
 
-	if (rc < 0 || r->limit == NULL)
+	if (rc < 0 || !r->limit)
 		return rc;
 	atomic_fetch_add_explicit(&r->limit->taken, n, memory_order_relaxed);
 	return runner_stopped(r);
@@ -571,12 +570,11 @@ static int reduce(struct runner *r, struct frame *f)
 	rc = gather_slots(r, f, slots, n, r->columns);
 	if (rc < 0)
 		return rc;
-	if (r->builder != NULL)
+	if (r->builder)
 		return build_append(r->builder, r->columns, &f->sel);
-	if (r->sorter != NULL)
+	if (r->sorter)
 		return sort_rows(r, &f->sel);
-	return r->writer != NULL ? rows_append(r->writer, r->columns, &f->sel)
-				 : emit(r, n, &f->sel);
+	return r->writer ? rows_append(r->writer, r->columns, &f->sel) : emit(r, n, &f->sel);
 }
 
 /* Returns 1 if the steps behind this one run in another frame, or later. */
@@ -592,7 +590,7 @@ static int run_step(struct runner *r, struct frame *f, unsigned at)
 		return run_compute(r, f, at);
 	case TASK_LOOKUP:
 		rc = runner_lookup(r, f, at);
-		return rc < 0 || r->steps[at].next == NULL || s->lookup.match == TASK_SEMI ||
+		return rc < 0 || !r->steps[at].next || s->lookup.match == TASK_SEMI ||
 				       s->lookup.match == TASK_ANTI
 			       ? rc
 			       : 1;

@@ -13,11 +13,11 @@ int runner_stopped(const struct runner *r)
 	const atomic_bool *cancel = r->exec->options->cancel;
 
 	if (atomic_load_explicit(&r->exec->stop, memory_order_relaxed) ||
-	    (cancel != NULL && atomic_load_explicit(cancel, memory_order_relaxed)))
+	    (cancel && atomic_load_explicit(cancel, memory_order_relaxed)))
 		return fth_fail(ECANCELED, "the query was canceled");
 	/* relaxed: the count orders nothing; a thread that sees it late gives a few rows more. */
-	return r->limit != NULL && atomic_load_explicit(&r->limit->taken, memory_order_relaxed) >=
-					   r->limit->wanted
+	return r->limit && atomic_load_explicit(&r->limit->taken, memory_order_relaxed) >=
+				       r->limit->wanted
 		       ? RUNNER_ENOUGH
 		       : 0;
 }
@@ -62,7 +62,7 @@ static int place_columns(struct runner *r, unsigned *columns)
 	bool *early = fth_arena_alloc(&r->arena, r->task->slot_count + 1, 1);
 	unsigned n = 0;
 
-	if (early == NULL)
+	if (!early)
 		return -ENOMEM;
 	mark_early(r->task, early);
 	for (unsigned pass = 0; pass < 2; pass++) {
@@ -91,7 +91,7 @@ int runner_open_source(struct runner *r)
 
 	r->positions = fth_arena_alloc(&r->arena, (count + 1) * sizeof(*r->positions), 16);
 	r->decoders = fth_arena_alloc(&r->arena, (count + 1) * sizeof(struct decoder *), 16);
-	if (columns == NULL || r->positions == NULL || r->decoders == NULL)
+	if (!columns || !r->positions || !r->decoders)
 		return -ENOMEM;
 	memset(r->decoders, 0, (count + 1) * sizeof(struct decoder *));
 	if (s->kind != TASK_TABLE)
@@ -107,11 +107,11 @@ int runner_open_source(struct runner *r)
 				  r->task->slots[s->columns[i].slot].type, &r->decoders[i]);
 	if (rc == 0 && r->task->nested) {
 		r->nested_keys = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->nested_keys));
-		rc = r->nested_keys == NULL ? -ENOMEM : 0;
+		rc = r->nested_keys ? 0 : -ENOMEM;
 	}
 	if (rc == 0 && s->row_slot != TASK_NONE) {
 		r->row_numbers = fth_qmem_alloc(r->mem, FTH_BATCH * sizeof(*r->row_numbers));
-		rc = r->row_numbers == NULL ? -ENOMEM : 0;
+		rc = r->row_numbers ? 0 : -ENOMEM;
 	}
 	/* Reading far ahead is worth no more than a part of the memory. */
 	while (rc == 0 && r->scan.depth > 1 && scan_memory(&r->scan) > r->exec->structures / 6)
@@ -213,9 +213,9 @@ static int build_nested(struct runner *r, unsigned at, bool sieved)
 
 	index_free((struct index *)s->index);
 	s->index = NULL;
-	if (n->column_slots == NULL) {
+	if (!n->column_slots) {
 		n->column_slots = fth_arena_alloc(&n->arena, 256 * sizeof(*n->column_slots), 16);
-		if (n->column_slots == NULL)
+		if (!n->column_slots)
 			return -ENOMEM;
 	}
 	spec = result_index(n->task, n->column_slots);
@@ -245,7 +245,7 @@ static int build_all_nested(struct runner *r, bool sieved)
 	int rc = 0;
 
 	for (unsigned i = 0; i < r->task->step_count && rc == 0; i++)
-		if (r->steps[i].nested != NULL)
+		if (r->steps[i].nested)
 			rc = build_nested(r, i, sieved);
 	return rc;
 }
@@ -324,7 +324,7 @@ static int run_batch(struct runner *r)
 {
 	int rc = 0;
 
-	if (r->keys_of != NULL)
+	if (r->keys_of)
 		rc = sieve_keys(r);
 	return rc < 0 ? rc : runner_steps(r, &r->frame, 0);
 }
@@ -354,7 +354,7 @@ static int run_group(struct runner *r)
 	find_rows(r, &begin, &end);
 	r->stats.groups_read++;
 	r->stats.source_rows += end - begin;
-	if (r->grouper != NULL)
+	if (r->grouper)
 		grouper_progress(r->grouper, (uint32_t)r->stats.groups_read,
 				 fth_table_groups(r->task->source.table) / r->exec->threads);
 	r->late_used = false;
@@ -382,9 +382,8 @@ static bool skip_by_keys(const struct runner *r, uint32_t group)
 		uint32_t column;
 
 		if (t->steps[i].kind != TASK_LOOKUP || l->key_count != 1 ||
-		    (l->match != TASK_SEMI && l->match != TASK_INNER) ||
-		    r->steps[i].nested != NULL || r->steps[i].index == NULL ||
-		    !fth_type_is_int(t->slots[l->keys[0]].type))
+		    (l->match != TASK_SEMI && l->match != TASK_INNER) || r->steps[i].nested ||
+		    !r->steps[i].index || !fth_type_is_int(t->slots[l->keys[0]].type))
 			continue;
 		column = skip_column(t, l->keys[0]);
 		if (column == TASK_NONE ||
@@ -468,14 +467,14 @@ static int run_row(struct runner *r, unsigned row)
 	struct fth_prog *prog = NULL;
 	struct fth_prog_run *run = NULL;
 	struct fth_vec *columns = fth_qmem_zalloc(r->mem, (s->column_count + 1) * sizeof(*columns));
-	int rc = columns == NULL ? -ENOMEM : 0;
+	int rc = columns ? 0 : -ENOMEM;
 
 	if (rc == 0 && s->column_count > 0)
 		rc = fth_prog_compile(r->mem, s->values + (size_t)row * s->column_count,
 				      s->column_count, &prog);
-	if (rc == 0 && prog != NULL)
+	if (rc == 0 && prog)
 		rc = fth_prog_run_new(prog, r->mem, &run);
-	if (rc == 0 && run != NULL)
+	if (rc == 0 && run)
 		rc = fth_prog_exec(run, NULL, 1, NULL, columns);
 	if (rc == 0)
 		rc = runner_block(r, columns, 1);

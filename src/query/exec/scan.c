@@ -132,7 +132,7 @@ static int alloc_slots(struct scan_reader *r)
 		s->group.pages = fth_qmem_alloc(r->mem, pages_bytes(r->spec));
 		s->group.images = fth_qmem_alloc(r->mem, images_bytes(r->spec));
 		s->blocks = fth_qmem_alloc(r->mem, blocks_bytes(r->spec));
-		if (s->group.pages == NULL || s->group.images == NULL || s->blocks == NULL)
+		if (!s->group.pages || !s->group.images || !s->blocks)
 			return -ENOMEM;
 	}
 	return 0;
@@ -144,7 +144,7 @@ int scan_open(const struct scan_spec *spec, struct fth_qmem *mem, struct scan_re
 	int rc;
 
 	*out = NULL;
-	if (r == NULL)
+	if (!r)
 		return -ENOMEM;
 	r->spec = spec;
 	r->mem = mem;
@@ -152,7 +152,7 @@ int scan_open(const struct scan_spec *spec, struct fth_qmem *mem, struct scan_re
 	r->memory_bytes = buffers_bytes(spec);
 	r->memory_base = fth_qmem_alloc(mem, r->memory_bytes);
 	r->reqs = fth_qmem_alloc(mem, reqs_bytes(spec));
-	if (r->memory_base == NULL || r->reqs == NULL) {
+	if (!r->memory_base || !r->reqs) {
 		scan_close(r);
 		return -ENOMEM;
 	}
@@ -175,7 +175,7 @@ static void close_channel(struct scan_reader *r, struct channel *c)
 {
 	struct fth_dev *dev;
 
-	if (c->chan == NULL)
+	if (!c->chan)
 		return;
 	dev = fth_dev_chan_dev(c->chan);
 	fth_dev_chan_close(c->chan);
@@ -188,7 +188,7 @@ void scan_close(struct scan_reader *r)
 {
 	struct fth_qmem *mem;
 
-	if (r == NULL)
+	if (!r)
 		return;
 	mem = r->mem;
 	for (unsigned i = 0; i < CHANNELS_MAX; i++)
@@ -214,10 +214,9 @@ static struct channel *free_channel(struct scan_reader *r)
 	for (unsigned i = 0; i < CHANNELS_MAX; i++) {
 		struct channel *c = &r->channels[i];
 
-		if (c->chan == NULL)
+		if (!c->chan)
 			return c;
-		if (fth_dev_chan_in_flight(c->chan) == 0 &&
-		    (oldest == NULL || c->used < oldest->used))
+		if (fth_dev_chan_in_flight(c->chan) == 0 && (!oldest || c->used < oldest->used))
 			oldest = c;
 	}
 	close_channel(r, oldest);
@@ -232,7 +231,7 @@ static int find_channel(struct scan_reader *r, uint32_t file, struct channel **o
 
 	for (unsigned i = 0; i < CHANNELS_MAX; i++) {
 		c = &r->channels[i];
-		if (c->chan != NULL && c->file == file) {
+		if (c->chan && c->file == file) {
 			*out = c;
 			return 0;
 		}
@@ -360,7 +359,7 @@ static int start_columns(struct scan_reader *r, struct slot *s, unsigned end)
 static bool canceled(const struct scan_reader *r)
 {
 	for (unsigned i = 0; i < 2; i++)
-		if (r->spec->cancel[i] != NULL &&
+		if (r->spec->cancel[i] &&
 		    atomic_load_explicit(r->spec->cancel[i], memory_order_relaxed))
 			return true;
 	return false;
@@ -422,7 +421,7 @@ static int finish_columns(struct scan_reader *r, struct slot *s)
 
 bool scan_room(const struct scan_reader *r)
 {
-	return r->begun - r->taken + (r->taken_slot != NULL) < r->spec->depth;
+	return r->begun - r->taken + !!r->taken_slot < r->spec->depth;
 }
 
 /* A free slot: the one that has the group already, or that was not used for longest. */
@@ -437,7 +436,7 @@ static struct slot *free_slot(struct scan_reader *r, uint32_t group)
 			continue;
 		if (s->group.group == group)
 			return s;
-		if (oldest == NULL || s->used < oldest->used)
+		if (!oldest || s->used < oldest->used)
 			oldest = s;
 	}
 	return oldest;

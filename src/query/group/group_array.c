@@ -38,7 +38,7 @@ uint64_t grouper_table_bytes(const struct grouper *g, uint64_t groups)
 
 size_t grouper_array_width(const struct grouper *g)
 {
-	size_t count_rows = g->states.rows.counts == NULL ? sizeof(uint16_t) : 0;
+	size_t count_rows = !g->states.rows.counts ? sizeof(uint16_t) : 0;
 
 	return state_bytes(&g->states) + count_rows;
 }
@@ -75,7 +75,7 @@ static int alloc_counts(struct grouper *g, struct group_counts *to, const struct
 	*to = *from;
 	to->room = g->key.domain;
 	to->counts = fth_qmem_alloc(g->mem, to->room * group_counts_width(from));
-	return to->counts == NULL ? -ENOMEM : 0;
+	return to->counts ? 0 : -ENOMEM;
 }
 
 static int alloc_moved(struct grouper *g, struct moved *to)
@@ -88,9 +88,9 @@ static int alloc_moved(struct grouper *g, struct moved *to)
 
 		if (state->width > 0) {
 			to[i].values = fth_qmem_alloc(g->mem, (size_t)g->key.domain * state->width);
-			rc = to[i].values == NULL ? -ENOMEM : 0;
+			rc = to[i].values ? 0 : -ENOMEM;
 		}
-		if (rc == 0 && state->seen.counts != NULL)
+		if (rc == 0 && state->seen.counts)
 			rc = alloc_counts(g, &to[i].counts, &state->seen);
 	}
 	return rc;
@@ -125,7 +125,7 @@ static void swap_arrays(struct grouper *g, struct moved *m, uint32_t *rooms)
 		uint32_t room = state->value_room;
 
 		state->values = m[i].values;
-		state->value_room = state->values == NULL ? 0 : g->key.domain;
+		state->value_room = state->values ? g->key.domain : 0;
 		m[i].values = values;
 		rooms[i] = room;
 		swap_counts(&state->seen, &m[i].counts);
@@ -148,7 +148,7 @@ static void scatter(void *to, const void *from, size_t width, const uint64_t *ke
 static void scatter_counts(struct group_counts *to, const struct group_counts *from,
 			   const uint64_t *keys, uint32_t count)
 {
-	if (from->counts == NULL)
+	if (!from->counts)
 		return;
 	scatter(to->counts, from->counts, group_counts_width(from), keys, count);
 	to->most = from->most;
@@ -176,7 +176,7 @@ static int count_rows(struct grouper *g)
 	struct group_counts *rows = &g->states.rows;
 	uint16_t *counts;
 
-	if (rows->counts != NULL)
+	if (rows->counts)
 		return 0;
 	if (group_counts_init(rows, g->mem) < 0 ||
 	    group_counts_grow(rows, g->mem, g->states.room) < 0) {
@@ -197,9 +197,9 @@ static int become_array(struct grouper *g)
 	size_t room_bytes = (s->count + 1) * sizeof(uint32_t);
 	struct moved *m = fth_qmem_zalloc(g->mem, moved_bytes);
 	uint32_t *rooms = fth_qmem_alloc(g->mem, room_bytes);
-	int rc = m == NULL || rooms == NULL ? -ENOMEM : count_rows(g);
+	int rc = !m || !rooms ? -ENOMEM : count_rows(g);
 
-	for (unsigned i = 0; i <= s->count && rooms != NULL; i++)
+	for (unsigned i = 0; i <= s->count && rooms; i++)
 		rooms[i] = g->key.domain;
 	if (rc == 0)
 		rc = alloc_moved(g, m);
@@ -212,7 +212,7 @@ static int become_array(struct grouper *g)
 		g->key.groups = (struct fth_groups){0};
 		g->key.array = true;
 	}
-	if (m != NULL && rooms != NULL)
+	if (m && rooms)
 		free_moved(g, m, rooms);
 	fth_qmem_free(g->mem, rooms, room_bytes);
 	fth_qmem_free(g->mem, m, moved_bytes);

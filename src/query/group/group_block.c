@@ -24,7 +24,7 @@ int group_blocks_new(struct fth_qmem *mem, struct group_blocks **out)
 	struct group_blocks *b = fth_qmem_zalloc(mem, sizeof(*b));
 
 	*out = b;
-	if (b == NULL)
+	if (!b)
 		return -ENOMEM;
 	b->mem = mem;
 	return 0;
@@ -32,7 +32,7 @@ int group_blocks_new(struct fth_qmem *mem, struct group_blocks **out)
 
 void group_blocks_free(struct group_blocks *b)
 {
-	if (b == NULL)
+	if (!b)
 		return;
 	fth_qmem_free(b->mem, b->bytes, b->room);
 	fth_qmem_free(b->mem, b, sizeof(*b));
@@ -60,7 +60,7 @@ static size_t block_size(bool wide_keys, const struct fth_vec *columns, unsigned
 	size_t size = sizeof(struct block_header) + column_size(wide_keys ? 8 : 4, false, n);
 
 	for (unsigned i = 0; i < count; i++)
-		size += column_size(fth_phys_width(columns[i].type), columns[i].nulls != NULL, n);
+		size += column_size(fth_phys_width(columns[i].type), columns[i].nulls, n);
 	return n == 0 ? 0 : size;
 }
 
@@ -77,7 +77,7 @@ static void order_rows(struct group_blocks *b, const struct group_parting *by, c
 
 	memset(b->counts, 0, sizeof(b->counts));
 	for (unsigned i = 0; i < n; i++) {
-		unsigned part = part_of(by, keys[list != NULL ? list[i] : i]);
+		unsigned part = part_of(by, keys[list ? list[i] : i]);
 
 		b->parts[i] = (uint8_t)part;
 		b->counts[part]++;
@@ -87,7 +87,7 @@ static void order_rows(struct group_blocks *b, const struct group_parting *by, c
 		sum += b->counts[p];
 	}
 	for (unsigned i = 0; i < n; i++)
-		b->order[at[b->parts[i]]++] = list != NULL ? list[i] : (uint16_t)i;
+		b->order[at[b->parts[i]]++] = list ? list[i] : (uint16_t)i;
 }
 
 static int reserve_bytes(struct group_blocks *b, size_t bytes)
@@ -97,7 +97,7 @@ static int reserve_bytes(struct group_blocks *b, size_t bytes)
 	if (bytes <= b->room)
 		return 0;
 	larger = fth_qmem_alloc(b->mem, bytes);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	fth_qmem_free(b->mem, b->bytes, b->room);
 	b->bytes = larger;
@@ -130,10 +130,10 @@ static char *put_keys(char *out, const uint64_t *keys, bool wide, const uint16_t
 
 static char *put_column(char *out, const struct fth_vec *v, const uint16_t *order, unsigned n)
 {
-	out = put_header(out, v->type, v->nulls != NULL, v->base);
+	out = put_header(out, v->type, v->nulls, v->base);
 	fth_vec_gather(v->type, out, v->data, order, n);
 	out += aligned(n * fth_phys_width(v->type));
-	if (v->nulls == NULL)
+	if (!v->nulls)
 		return out;
 	fth_bits_gather((uint64_t *)out, v->nulls, order, n);
 	return out + null_bytes(n);
@@ -172,7 +172,7 @@ static const char *get_column(const char *at, const char *end, unsigned n, struc
 {
 	struct column_header h;
 
-	if (at == NULL || (size_t)(end - at) < sizeof(h))
+	if (!at || (size_t)(end - at) < sizeof(h))
 		return NULL;
 	memcpy(&h, at, sizeof(h));
 	if (h.type >= FTH_STR ||

@@ -12,7 +12,7 @@ static size_t count_width(const struct group_counts *c)
 int group_counts_init(struct group_counts *c, struct fth_qmem *mem)
 {
 	*c = (struct group_counts){.counts = fth_qmem_alloc(mem, sizeof(uint16_t)), .room = 1};
-	return c->counts == NULL ? -ENOMEM : 0;
+	return c->counts ? 0 : -ENOMEM;
 }
 
 void group_counts_release(struct group_counts *c, struct fth_qmem *mem)
@@ -23,17 +23,17 @@ void group_counts_release(struct group_counts *c, struct fth_qmem *mem)
 
 size_t group_counts_width(const struct group_counts *c)
 {
-	return c->counts == NULL ? 0 : count_width(c);
+	return c->counts ? count_width(c) : 0;
 }
 
 int group_counts_grow(struct group_counts *c, struct fth_qmem *mem, uint32_t room)
 {
 	void *larger;
 
-	if (c->counts == NULL || c->room >= room)
+	if (!c->counts || c->room >= room)
 		return 0;
 	larger = fth_qmem_realloc(mem, c->counts, c->room * count_width(c), room * count_width(c));
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	c->counts = larger;
 	c->room = room;
@@ -44,7 +44,7 @@ void group_counts_start(struct group_counts *c, uint32_t from, uint32_t to)
 {
 	size_t width = count_width(c);
 
-	if (c->counts != NULL)
+	if (c->counts)
 		memset((char *)c->counts + from * width, 0, (to - from) * width);
 	if (from == 0)
 		c->most = 0;
@@ -55,10 +55,10 @@ int group_counts_widen(struct group_counts *c, struct fth_qmem *mem, uint32_t co
 	const uint16_t *narrow = c->counts;
 	uint64_t *wide;
 
-	if (c->counts == NULL || c->wide || (more <= UINT16_MAX && c->most + more <= UINT16_MAX))
+	if (!c->counts || c->wide || (more <= UINT16_MAX && c->most + more <= UINT16_MAX))
 		return 0;
 	wide = fth_qmem_alloc(mem, c->room * sizeof(*wide));
-	if (wide == NULL)
+	if (!wide)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		wide[i] = narrow[i];
@@ -89,7 +89,7 @@ static void count_runs(struct group_counts *c, const struct group_runs *runs)
 
 void group_counts_add(struct group_counts *c, const struct group_batch *b, const struct fth_vec *v)
 {
-	if (b->runs != NULL && (v == NULL || v->nulls == NULL))
+	if (b->runs && (!v || !v->nulls))
 		count_runs(c, b->runs);
 	else if (c->wide)
 		fth_agg_group_count(&b->groups, v, c->counts);
@@ -104,9 +104,9 @@ void group_counts_merge(struct group_counts *c, const uint64_t *from, unsigned n
 	uint64_t *wide = c->counts, most = 0;
 
 	for (unsigned i = 0; i < n && c->wide; i++)
-		wide[numbers[i]] += from == NULL ? 1 : from[i];
+		wide[numbers[i]] += from ? from[i] : 1;
 	for (unsigned i = 0; i < n && !c->wide; i++) {
-		narrow[numbers[i]] = (uint16_t)(narrow[numbers[i]] + (from == NULL ? 1 : from[i]));
+		narrow[numbers[i]] = (uint16_t)(narrow[numbers[i]] + (from ? from[i] : 1));
 		most = narrow[numbers[i]] > most ? narrow[numbers[i]] : most;
 	}
 	raise_most(c, most);
@@ -119,9 +119,9 @@ void group_counts_get(const struct group_counts *c, uint32_t first, unsigned n,
 	const uint64_t *wide = (const uint64_t *)c->counts + first;
 
 	for (unsigned i = 0; i < n && c->wide; i++)
-		out[i] = wide[list != NULL ? list[i] : i];
+		out[i] = wide[list ? list[i] : i];
 	for (unsigned i = 0; i < n && !c->wide; i++)
-		out[i] = narrow[list != NULL ? list[i] : i];
+		out[i] = narrow[list ? list[i] : i];
 }
 
 unsigned group_counts_list(const struct group_counts *c, uint32_t first, unsigned n, uint16_t *list)

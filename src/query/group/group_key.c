@@ -65,7 +65,7 @@ static int layout_key(const struct group_key *k, struct fth_key *key)
 
 	for (unsigned i = 0; i < k->count; i++) {
 		columns[i] = group_key_column(&k->slots[i]);
-		if (k->words[i] == NULL)
+		if (!k->words[i])
 			continue;
 		columns[i].text = false;
 		columns[i].max = ((int64_t)1 << k->bits[i]) - 1;
@@ -76,7 +76,7 @@ static int layout_key(const struct group_key *k, struct fth_key *key)
 static int init_words(struct group_key *k, unsigned column)
 {
 	struct group_words *w = fth_qmem_zalloc(k->mem, sizeof(*w));
-	int rc = w == NULL ? -ENOMEM : group_words_init(w, k->mem);
+	int rc = w ? group_words_init(w, k->mem) : -ENOMEM;
 
 	k->bits[column] = WORD_BITS;
 	if (rc < 0) {
@@ -117,14 +117,13 @@ static int alloc_key(struct group_key *k)
 	k->ints = alloc_array(k, k->count, sizeof(int64_t *));
 	k->out = alloc_array(k, k->count, sizeof(void *));
 	k->nulls = alloc_array(k, k->count, sizeof(*k->nulls));
-	if (k->words == NULL || k->bits == NULL || k->vecs == NULL || k->ints == NULL ||
-	    k->out == NULL || k->nulls == NULL)
+	if (!k->words || !k->bits || !k->vecs || !k->ints || !k->out || !k->nulls)
 		return -ENOMEM;
 	for (unsigned i = 0; i < k->count; i++) {
 		if (!is_converted(&k->slots[i]))
 			continue;
 		k->ints[i] = fth_qmem_alloc(k->mem, FTH_BATCH * sizeof(int64_t));
-		if (k->ints[i] == NULL)
+		if (!k->ints[i])
 			return -ENOMEM;
 	}
 	return 0;
@@ -138,7 +137,7 @@ static int grow_keys(struct group_key *k, const struct fth_key *key)
 	if (key_bytes(key) <= k->key_bytes)
 		return 0;
 	larger = fth_qmem_alloc(k->mem, key_bytes(key));
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	fth_qmem_free(k->mem, k->keys, k->key_bytes);
 	k->keys = larger;
@@ -154,7 +153,7 @@ static uint32_t domain_of(const struct group_key *k)
 	if (k->count == 0 || k->key.form != FTH_KEY_64 || k->key.bits > DOMAIN_BITS)
 		return 0;
 	for (unsigned i = 0; i < k->count; i++)
-		if (k->words[i] != NULL)
+		if (k->words[i])
 			return 0;
 	return k->count == 1 ? (uint32_t)(c->max - c->min) + 1 + c->nullable
 			     : (uint32_t)1 << k->key.bits;
@@ -183,7 +182,7 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 			  : fth_groups_init(&k->groups, mem, &k->key);
 	if (rc < 0)
 		return rc;
-	k->ordered = runs && count == 1 && k->words[0] == NULL && k->key.form == FTH_KEY_64;
+	k->ordered = runs && count == 1 && !k->words[0] && k->key.form == FTH_KEY_64;
 	k->whole = runs ? 0 : domain_of(k);
 	k->domain = k->whole;
 	return 0;
@@ -198,9 +197,9 @@ int group_key_open_out(struct group_key *k, struct fth_qmem *mem)
 {
 	k->out_mem = mem;
 	for (unsigned i = 0; i < k->count; i++) {
-		if (k->out[i] == NULL)
+		if (!k->out[i])
 			k->out[i] = fth_qmem_alloc(mem, out_bytes(&k->slots[i]));
-		if (k->out[i] == NULL)
+		if (!k->out[i])
 			return -ENOMEM;
 	}
 	return 0;
@@ -208,12 +207,12 @@ int group_key_open_out(struct group_key *k, struct fth_qmem *mem)
 
 void group_key_release(struct group_key *k)
 {
-	for (unsigned i = 0; i < k->count && k->out != NULL; i++)
+	for (unsigned i = 0; i < k->count && k->out; i++)
 		fth_qmem_free(k->out_mem, k->out[i], out_bytes(&k->slots[i]));
-	for (unsigned i = 0; i < k->count && k->ints != NULL; i++)
+	for (unsigned i = 0; i < k->count && k->ints; i++)
 		fth_qmem_free(k->mem, k->ints[i], FTH_BATCH * sizeof(int64_t));
-	for (unsigned i = 0; i < k->count && k->words != NULL; i++)
-		if (k->words[i] != NULL) {
+	for (unsigned i = 0; i < k->count && k->words; i++)
+		if (k->words[i]) {
 			group_words_release(k->words[i]);
 			fth_qmem_free(k->mem, k->words[i], sizeof(struct group_words));
 		}
@@ -224,7 +223,7 @@ void group_key_release(struct group_key *k)
 	fth_qmem_free(k->mem, k->out, (k->count + 1) * sizeof(void *));
 	fth_qmem_free(k->mem, k->nulls, (k->count + 1) * sizeof(*k->nulls));
 	fth_qmem_free(k->mem, k->keys, k->key_bytes);
-	if (k->groups.mem != NULL)
+	if (k->groups.mem)
 		fth_groups_release(&k->groups);
 	fth_arena_release(&k->encoded);
 }
@@ -235,9 +234,9 @@ void group_key_clear(struct group_key *k, bool runs)
 		return;
 	fth_groups_clear(&k->groups);
 	for (unsigned i = 0; i < k->count; i++)
-		if (k->words[i] != NULL)
+		if (k->words[i])
 			group_words_clear(k->words[i]);
-	k->ordered = runs && k->count == 1 && k->words[0] == NULL && k->key.form == FTH_KEY_64;
+	k->ordered = runs && k->count == 1 && !k->words[0] && k->key.form == FTH_KEY_64;
 }
 
 /* ---- packing ---- */
@@ -285,7 +284,7 @@ static int repack_groups(struct group_key *k, const struct fth_key *key, struct 
 	fth_i128 *values = fth_qmem_alloc(k->mem, bytes);
 	uint64_t rows[FTH_BATCH_WORDS];
 	struct fth_vec vecs[FTH_KEY_COLUMNS];
-	int rc = values == NULL ? -ENOMEM : 0;
+	int rc = values ? 0 : -ENOMEM;
 
 	for (uint32_t first = 0; first < k->groups.count && rc == 0; first += FTH_BATCH) {
 		unsigned n =
@@ -307,8 +306,7 @@ static int repack_groups(struct group_key *k, const struct fth_key *key, struct 
 static void restore_bits(struct group_key *k)
 {
 	for (unsigned i = 0; i < k->count; i++)
-		while (k->words[i] != NULL &&
-		       ((int64_t)1 << k->bits[i]) - 1 > k->key.columns[i].max)
+		while (k->words[i] && ((int64_t)1 << k->bits[i]) - 1 > k->key.columns[i].max)
 			k->bits[i] -= WORD_BITS;
 }
 
@@ -321,8 +319,7 @@ static int widen_words(struct group_key *k)
 	int rc;
 
 	for (unsigned i = 0; i < k->count; i++)
-		while (k->words[i] != NULL && k->words[i]->texts.count > (uint64_t)1
-										 << k->bits[i]) {
+		while (k->words[i] && k->words[i]->texts.count > (uint64_t)1 << k->bits[i]) {
 			k->bits[i] += WORD_BITS;
 			full = true;
 		}
@@ -357,7 +354,7 @@ static int convert_columns(struct group_key *k, struct fth_vec *const *vecs, uns
 	int rc = 0;
 
 	for (unsigned i = 0; i < k->count && rc == 0; i++)
-		if (k->words[i] != NULL)
+		if (k->words[i])
 			rc = group_words_number(k->words[i], vecs[i], n, rows, &k->vecs[i]);
 		else
 			k->vecs[i] = group_as_int(&k->slots[i], vecs[i], n, k->ints[i]);
@@ -556,7 +553,7 @@ static void put_any(struct group_key *k, unsigned column, const uint32_t *groups
 		memset(k->out[column], 0, FTH_BATCH / 8);
 	for (unsigned i = 0; i < n; i++) {
 		fth_i128 x;
-		bool valid = key_value(k, column, groups != NULL ? groups[i] : first + i, &x);
+		bool valid = key_value(k, column, groups ? groups[i] : first + i, &x);
 
 		if (!valid)
 			fth_bit_set(k->nulls[column], i);
@@ -592,7 +589,7 @@ void group_key_batch(struct group_key *k, uint32_t first, unsigned n, const uint
 		     struct fth_vec *out)
 {
 	for (unsigned i = 0; i < n && k->array; i++)
-		((uint64_t *)k->keys)[i] = k->base + first + (list != NULL ? list[i] : i);
+		((uint64_t *)k->keys)[i] = k->base + first + (list ? list[i] : i);
 	if (k->array)
 		first = 0;
 	for (unsigned c = 0; c < k->count; c++) {

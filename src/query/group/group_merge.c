@@ -42,7 +42,7 @@ static void merge_any(struct group_state *s, const char *from, const uint64_t *s
 		      const uint32_t *numbers)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (seen == NULL || seen[i] > 0)
+		if (!seen || seen[i] > 0)
 			memcpy((char *)s->values + (size_t)numbers[i] * s->width,
 			       from + (size_t)i * s->width, s->width);
 }
@@ -99,10 +99,10 @@ static int merge_texts(struct group_states *g, struct group_state *s, const stru
 		struct fth_str *kept = &to[numbers[i]];
 		int c;
 
-		if (from[i].data == NULL || (kept->data != NULL && s->kind == GROUP_ANY_TEXT))
+		if (!from[i].data || (kept->data && s->kind == GROUP_ANY_TEXT))
 			continue;
-		c = kept->data == NULL ? 0 : fth_str_cmp(from[i], *kept);
-		if (kept->data != NULL && (s->kind == GROUP_MIN_TEXT ? c >= 0 : c <= 0))
+		c = kept->data ? fth_str_cmp(from[i], *kept) : 0;
+		if (kept->data && (s->kind == GROUP_MIN_TEXT ? c >= 0 : c <= 0))
 			continue;
 		if (group_keep_text(g, kept, from[i]) < 0)
 			return -ENOMEM;
@@ -117,10 +117,10 @@ static bool fits_narrow(const struct group_counts *c, const uint64_t *from, unsi
 	uint16_t *narrow = c->counts;
 	unsigned i = 0;
 
-	for (; i < n && narrow[numbers[i]] + (from == NULL ? 1 : from[i]) <= UINT16_MAX; i++)
-		narrow[numbers[i]] = (uint16_t)(narrow[numbers[i]] + (from == NULL ? 1 : from[i]));
+	for (; i < n && narrow[numbers[i]] + (from ? from[i] : 1) <= UINT16_MAX; i++)
+		narrow[numbers[i]] = (uint16_t)(narrow[numbers[i]] + (from ? from[i] : 1));
 	for (unsigned k = 0; k < i; k++)
-		narrow[numbers[k]] = (uint16_t)(narrow[numbers[k]] - (from == NULL ? 1 : from[k]));
+		narrow[numbers[k]] = (uint16_t)(narrow[numbers[k]] - (from ? from[k] : 1));
 	return i == n;
 }
 
@@ -128,7 +128,7 @@ static bool fits_narrow(const struct group_counts *c, const uint64_t *from, unsi
 static int widen_for(struct group_states *g, struct group_counts *c, const uint64_t *from,
 		     unsigned n, const uint32_t *numbers)
 {
-	if (c->counts == NULL || c->wide || fits_narrow(c, from, n, numbers))
+	if (!c->counts || c->wide || fits_narrow(c, from, n, numbers))
 		return 0;
 	return group_counts_widen(c, g->mem, g->started, (uint64_t)UINT16_MAX + 1);
 }
@@ -165,14 +165,14 @@ int group_states_merge(struct group_states *g, const struct group_partial *from,
 	if (rc < 0)
 		return rc;
 	g->added += from->added;
-	if (g->rows.counts != NULL && !from->distinct)
+	if (g->rows.counts && !from->distinct)
 		group_counts_merge(&g->rows, from->rows, from->n, numbers);
 	for (unsigned i = 0; i < g->count && rc == 0; i++) {
 		struct group_state *s = &g->states[i];
 
 		if (s->distinct != from->distinct)
 			continue;
-		if (s->seen.counts != NULL)
+		if (s->seen.counts)
 			group_counts_merge(&s->seen, from->states[i].seen, from->n, numbers);
 		rc = merge_values(s, from->states[i].values, from->states[i].wide,
 				  from->states[i].seen, from->n, numbers);

@@ -31,7 +31,7 @@ static bool has_fixed_width(const struct group_states *s)
 
 		if (s->states[i].distinct || s->states[i].kind >= GROUP_MIN_TEXT)
 			return false;
-		if (arg != NULL && (fth_type_is_text(arg->type) || rows_phys(arg) == FTH_BITS))
+		if (arg && (fth_type_is_text(arg->type) || rows_phys(arg) == FTH_BITS))
 			return false;
 	}
 	return true;
@@ -40,7 +40,7 @@ static bool has_fixed_width(const struct group_states *s)
 static bool has_packed_key(const struct group_key *k)
 {
 	for (unsigned i = 0; i < k->count; i++)
-		if (k->words[i] != NULL)
+		if (k->words[i])
 			return false;
 	return k->count > 0 && k->key.form == FTH_KEY_64;
 }
@@ -119,7 +119,7 @@ bool group_part_is_due(const struct grouper *g, unsigned more)
 	const struct fth_groups *groups = &g->key.groups;
 
 	return groups->count >= SAMPLE && (uint64_t)groups->count + more > groups->room &&
-	       g->store != NULL && g->progress > 0 && g->spec.memory > 0 &&
+	       g->store && g->progress > 0 && g->spec.memory > 0 &&
 	       g->states.added < (uint64_t)WORTH * groups->count && fits_blocks(g) &&
 	       is_too_large(g);
 }
@@ -162,10 +162,10 @@ static unsigned group_columns(const struct grouper *g, const struct group_partia
 	for (unsigned i = 0; i < g->states.count; i++) {
 		const struct group_state *s = &g->states.states[i];
 
-		if (from->states[i].values != NULL)
+		if (from->states[i].values)
 			out[n++] = (struct fth_vec){.type = group_state_type(s, s->wide),
 						    .data = from->states[i].values};
-		if (from->states[i].seen != NULL)
+		if (from->states[i].seen)
 			out[n++] = counts_column(from->states[i].seen);
 	}
 	return n;
@@ -202,9 +202,9 @@ static int write_batches(struct group_store *s, struct group_parts *parts, struc
 int group_part_write(struct group_store *s, struct group_parts *parts, struct grouper *g)
 {
 	struct part_writer *w = fth_qmem_alloc(s->mem, sizeof(*w));
-	int rc = w == NULL ? -ENOMEM : 0;
+	int rc = w ? 0 : -ENOMEM;
 
-	if (rc == 0 && s->blocks == NULL)
+	if (rc == 0 && !s->blocks)
 		rc = group_blocks_new(s->mem, &s->blocks);
 	if (rc == 0)
 		rc = write_batches(s, parts, g, w);
@@ -216,7 +216,7 @@ int group_part_write(struct group_store *s, struct group_parts *parts, struct gr
 
 bool group_part_wants_rows(const struct group_store *s, const struct grouper *g)
 {
-	return s->in_blocks && g->blocks == NULL && !g->key.array &&
+	return s->in_blocks && !g->blocks && !g->key.array &&
 	       g->states.added < (uint64_t)WORTH * g->key.groups.count;
 }
 
@@ -238,7 +238,7 @@ int group_store_add_rows(struct group_store *s, struct grouper *g, struct fth_ve
 	int rc = group_key_pack(&g->key, keys, sel->n, sel->bits);
 
 	for (unsigned i = 0; i < g->spec.aggregate_count; i++)
-		if (args[i] != NULL && first_with(g, i) == i)
+		if (args[i] && first_with(g, i) == i)
 			columns[count++] = *args[i];
 	if (rc == 0)
 		rc = group_blocks_make(g->blocks, &s->by, GROUP_BLOCK | GROUP_ROWS,
@@ -289,8 +289,7 @@ static unsigned state_columns(const struct grouper *g)
 	unsigned count = g->states.keeps_rows;
 
 	for (unsigned i = 0; i < g->states.count; i++)
-		count += (g->states.states[i].values != NULL) +
-			 (g->states.states[i].seen.counts != NULL);
+		count += !!g->states.states[i].values + !!g->states.states[i].seen.counts;
 	return count;
 }
 
@@ -311,7 +310,7 @@ static struct fth_vec slice_of(const struct fth_vec *v, unsigned first)
 	struct fth_vec slice = *v;
 
 	slice.data = (const char *)v->data + (size_t)first * fth_phys_width(v->type);
-	if (v->nulls != NULL)
+	if (v->nulls)
 		slice.nulls = v->nulls + first / 64;
 	return slice;
 }
@@ -350,8 +349,8 @@ static int merge_groups(struct grouper *g, const struct group_block *b, const st
 		const struct group_state *s = &g->states.states[i];
 
 		p->states[i].wide = (b->kind & GROUP_WIDE) != 0;
-		p->states[i].values = s->values == NULL ? NULL : slice_of(column++, first).data;
-		p->states[i].seen = s->seen.counts == NULL ? NULL : slice_of(column++, first).data;
+		p->states[i].values = s->values ? slice_of(column++, first).data : NULL;
+		p->states[i].seen = s->seen.counts ? slice_of(column++, first).data : NULL;
 	}
 	return grouper_merge_packed(g, keys, p);
 }

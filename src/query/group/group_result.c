@@ -17,7 +17,7 @@ static int value_overflow(void)
 /* Of the groups of a view. */
 static const uint64_t *counts_of(const struct group_partial *from, unsigned i)
 {
-	return from->states[i].seen != NULL ? from->states[i].seen : from->rows;
+	return from->states[i].seen ? from->states[i].seen : from->rows;
 }
 
 /* Integers of 64 bits in the type of the result. */
@@ -101,7 +101,7 @@ static void put_texts(struct group_state *s, const struct fth_str *x, unsigned n
 	struct fth_str *out = s->out;
 
 	for (unsigned i = 0; i < n; i++)
-		out[i] = x[i].data != NULL ? x[i] : (struct fth_str){"", 0, 0};
+		out[i] = x[i].data ? x[i] : (struct fth_str){"", 0, 0};
 }
 
 static void put_any(struct group_state *s, const char *x, unsigned n, enum fth_phys type)
@@ -125,8 +125,7 @@ static bool find_nulls(struct group_state *s, const struct fth_str *texts, const
 	if (s->kind == GROUP_COUNT)
 		return false;
 	for (unsigned i = 0; i < n; i++) {
-		bool null = s->kind >= GROUP_MIN_TEXT ? texts[i].data == NULL
-						      : counts != NULL && counts[i] == 0;
+		bool null = s->kind >= GROUP_MIN_TEXT ? !texts[i].data : counts && counts[i] == 0;
 
 		if (null)
 			fth_bit_set(s->nulls, i);

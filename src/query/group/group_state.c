@@ -19,12 +19,12 @@
 
 static bool is_real(const struct group_state *s)
 {
-	return s->arg != NULL && s->arg->type.kind == FTH_T_DOUBLE;
+	return s->arg && s->arg->type.kind == FTH_T_DOUBLE;
 }
 
 static bool is_text(const struct group_state *s)
 {
-	return s->arg != NULL && fth_type_is_text(s->arg->type);
+	return s->arg && fth_type_is_text(s->arg->type);
 }
 
 static enum group_state_kind kind_of(const struct group_state *s)
@@ -97,7 +97,7 @@ static int init_pairs(struct group_states *g, struct group_state *s)
 	/* Values of more than 64 bits are numbered as texts are. */
 	if (c.text || c.min < INT64_MIN || c.max > INT64_MAX) {
 		s->words = fth_qmem_zalloc(g->mem, sizeof(*s->words));
-		if (s->words == NULL || group_words_init(s->words, g->mem) < 0)
+		if (!s->words || group_words_init(s->words, g->mem) < 0)
 			return -ENOMEM;
 		c.min = 0;
 		c.max = UINT32_MAX;
@@ -114,7 +114,7 @@ static int init_state(struct group_states *g, struct group_state *s)
 	s->kind = kind_of(s);
 	s->distinct = s->aggregate->distinct &&
 		      (s->kind == GROUP_COUNT || s->kind == GROUP_SUM || s->kind == GROUP_SUM_REAL);
-	if (s->arg != NULL && !is_text(s) && !is_real(s))
+	if (s->arg && !is_text(s) && !is_real(s))
 		slot_range(s->arg, &lo, &hi);
 	s->most = lo < 0 && -(fth_u128)lo > (fth_u128)hi ? -(fth_u128)lo : (fth_u128)hi;
 	s->wide = (s->kind == GROUP_MIN || s->kind == GROUP_MAX) &&
@@ -130,7 +130,7 @@ static bool counts_values(const struct group_state *s)
 {
 	if (s->distinct)
 		return true;
-	return s->arg != NULL && s->arg->nullable && s->kind < GROUP_MIN_TEXT;
+	return s->arg && s->arg->nullable && s->kind < GROUP_MIN_TEXT;
 }
 
 static bool needs_rows(const struct group_state *s)
@@ -155,8 +155,8 @@ static int alloc_first(struct group_states *g, bool keyed)
 		if (rc < 0 || s->width == 0)
 			continue;
 		s->values = fth_qmem_alloc(g->mem, s->width);
-		s->value_room = s->values != NULL;
-		rc = s->values == NULL ? -ENOMEM : 0;
+		s->value_room = !!s->values;
+		rc = s->values ? 0 : -ENOMEM;
 	}
 	return rc < 0 || !g->keeps_rows ? rc : group_counts_init(&g->rows, g->mem);
 }
@@ -173,7 +173,7 @@ static bool any_distinct(const struct group_states *g)
 static bool any_wide_distinct(const struct group_states *g)
 {
 	for (unsigned i = 0; i < g->count; i++)
-		if (g->states[i].words != NULL && !is_text(&g->states[i]))
+		if (g->states[i].words && !is_text(&g->states[i]))
 			return true;
 	return false;
 }
@@ -183,17 +183,17 @@ static int alloc_buffers(struct group_states *g)
 {
 	g->ints = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->ints));
 	g->sums = fth_qmem_alloc(g->out_mem, (FTH_BATCH + 1) * sizeof(*g->sums));
-	if (g->ints == NULL || g->sums == NULL)
+	if (!g->ints || !g->sums)
 		return -ENOMEM;
 	if (!any_distinct(g))
 		return 0;
 	g->pairs = fth_qmem_alloc(g->out_mem, FTH_BATCH * sizeof(*g->pairs));
-	if (g->pairs == NULL)
+	if (!g->pairs)
 		return -ENOMEM;
 	if (!any_wide_distinct(g))
 		return 0;
 	g->wide = fth_qmem_alloc(g->out_mem, sizeof(*g->wide));
-	return g->wide == NULL ? -ENOMEM : 0;
+	return g->wide ? 0 : -ENOMEM;
 }
 
 int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_qmem *out_mem,
@@ -205,7 +205,7 @@ int group_states_init(struct group_states *g, struct fth_qmem *mem, struct fth_q
 	*g = (struct group_states){.mem = mem, .out_mem = out_mem, .count = count};
 	fth_arena_init(&g->text, mem, TEXT_CHUNK);
 	g->states = fth_qmem_zalloc(mem, (count + 1) * sizeof(*g->states));
-	if (g->states == NULL)
+	if (!g->states)
 		return -ENOMEM;
 	rc = 0;
 	for (unsigned i = 0; i < count && rc == 0; i++) {
@@ -228,17 +228,17 @@ static int make_buffer(struct group_states *g, void *buffer_at, size_t *has, siz
 		return 0;
 	fth_qmem_free(g->out_mem, *buffer, *has);
 	*buffer = fth_qmem_alloc(g->out_mem, bytes);
-	*has = *buffer == NULL ? 0 : bytes;
-	return *buffer == NULL ? -ENOMEM : 0;
+	*has = *buffer ? bytes : 0;
+	return *buffer ? 0 : -ENOMEM;
 }
 
 static int open_state_out(struct group_states *g, struct group_state *s, bool array)
 {
-	size_t has = s->out == NULL ? 0 : FTH_BATCH * s->out_width;
-	size_t has_seen = s->seen_out == NULL ? 0 : FTH_BATCH * sizeof(*s->seen_out);
+	size_t has = s->out ? FTH_BATCH * s->out_width : 0;
+	size_t has_seen = s->seen_out ? FTH_BATCH * sizeof(*s->seen_out) : 0;
 	int rc = make_buffer(g, &s->out, &has, FTH_BATCH * s->out_width);
 
-	if (rc == 0 && s->seen.counts != NULL)
+	if (rc == 0 && s->seen.counts)
 		rc = make_buffer(g, &s->seen_out, &has_seen, FTH_BATCH * sizeof(*s->seen_out));
 	if (rc == 0 && array)
 		rc = make_buffer(g, &s->values_out, &s->values_out_bytes, FTH_BATCH * s->width);
@@ -247,10 +247,10 @@ static int open_state_out(struct group_states *g, struct group_state *s, bool ar
 
 int group_states_open_out(struct group_states *g, bool array)
 {
-	size_t has = g->rows_out == NULL ? 0 : FTH_BATCH * sizeof(*g->rows_out);
+	size_t has = g->rows_out ? FTH_BATCH * sizeof(*g->rows_out) : 0;
 	int rc = 0;
 
-	if (g->rows.counts != NULL)
+	if (g->rows.counts)
 		rc = make_buffer(g, &g->rows_out, &has, FTH_BATCH * sizeof(*g->rows_out));
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		rc = open_state_out(g, &g->states[i], array);
@@ -265,7 +265,7 @@ static void release_state(struct group_states *g, struct group_state *s)
 	fth_qmem_free(g->out_mem, s->seen_out, FTH_BATCH * sizeof(*s->seen_out));
 	fth_qmem_free(g->out_mem, s->values_out, s->values_out_bytes);
 	fth_distinct_release(&s->pairs);
-	if (s->words != NULL) {
+	if (s->words) {
 		group_words_release(s->words);
 		fth_qmem_free(g->mem, s->words, sizeof(*s->words));
 	}
@@ -273,7 +273,7 @@ static void release_state(struct group_states *g, struct group_state *s)
 
 void group_states_release(struct group_states *g)
 {
-	for (unsigned i = 0; i < g->count && g->states != NULL; i++)
+	for (unsigned i = 0; i < g->count && g->states; i++)
 		release_state(g, &g->states[i]);
 	fth_qmem_free(g->mem, g->states, (g->count + 1) * sizeof(*g->states));
 	group_counts_release(&g->rows, g->mem);
@@ -292,7 +292,7 @@ void group_states_clear(struct group_states *g)
 	for (unsigned i = 0; i < g->count; i++) {
 		if (g->states[i].distinct)
 			fth_distinct_clear(&g->states[i].pairs);
-		if (g->states[i].words != NULL)
+		if (g->states[i].words)
 			group_words_clear(g->states[i].words);
 	}
 }
@@ -305,7 +305,7 @@ static int grow_array(struct group_states *g, void *array_at, size_t width, size
 	void *larger;
 
 	larger = fth_qmem_realloc(g->mem, *array, old * width, room * width);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	*array = larger;
 	return 0;
@@ -417,12 +417,12 @@ static int widen_all(struct group_states *g)
 		if (!is_narrow_sum(&g->states[i]))
 			continue;
 		wide[i] = fth_qmem_alloc(g->mem, (size_t)g->states[i].value_room * sizeof(**wide));
-		rc = wide[i] == NULL ? -ENOMEM : 0;
+		rc = wide[i] ? 0 : -ENOMEM;
 	}
 	for (unsigned i = 0; i < g->count; i++) {
 		struct group_state *s = &g->states[i];
 
-		if (wide[i] != NULL && rc == 0)
+		if (wide[i] && rc == 0)
 			widen_sum(g, s, wide[i]);
 		else
 			fth_qmem_free(g->mem, wide[i], (size_t)s->value_room * sizeof(**wide));
@@ -450,7 +450,7 @@ int group_keep_text(struct group_states *g, struct fth_str *to, struct fth_str s
 {
 	char *copy = fth_arena_alloc(&g->text, s.len + 1, 1);
 
-	if (copy == NULL)
+	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, s.data, s.len);
 	*to = (struct fth_str){copy, s.len, 0};
@@ -466,12 +466,12 @@ static int keep_texts(struct group_states *g, struct group_state *s, const struc
 	{
 		struct fth_str *kept = &texts[b->numbers[i]], text;
 
-		if (kept->data != NULL && s->kind == GROUP_ANY_TEXT)
+		if (kept->data && s->kind == GROUP_ANY_TEXT)
 			continue;
-		if (v->nulls != NULL && fth_bit(v->nulls, (unsigned)i))
+		if (v->nulls && fth_bit(v->nulls, (unsigned)i))
 			continue;
 		text = rows_text(v, (unsigned)i);
-		if (kept->data != NULL) {
+		if (kept->data) {
 			int c = fth_str_cmp(text, *kept);
 
 			if (s->kind == GROUP_MIN_TEXT ? c >= 0 : c <= 0)
@@ -499,7 +499,7 @@ static int number_wide(struct group_states *g, struct group_state *s, const stru
 static int number_values(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 			 const struct group_batch *b, struct fth_vec *out)
 {
-	if (s->words == NULL) {
+	if (!s->words) {
 		*out = group_as_int(s->arg, v, b->n, g->ints);
 		return 0;
 	}
@@ -586,7 +586,7 @@ static int sum_checked(struct group_state *s, const struct fth_vec *v, const str
 	{
 		fth_i128 *sum = &sums[b->numbers[i]];
 
-		if (v->nulls != NULL && fth_bit(v->nulls, (unsigned)i))
+		if (v->nulls && fth_bit(v->nulls, (unsigned)i))
 			continue;
 		if (__builtin_add_overflow(*sum, fth_vec_int(v, (unsigned)i), sum))
 			return sum_overflow();
@@ -601,7 +601,7 @@ static int add_sum(struct group_states *g, struct group_state *s, const struct f
 
 	if (v->type == FTH_I128 && exceeds(s->most, g->added, MOST_128))
 		return sum_checked(s, v, b);
-	if (b->runs != NULL && v->nulls == NULL && in_64 && v->type <= FTH_I64)
+	if (b->runs && !v->nulls && in_64 && v->type <= FTH_I64)
 		sum_runs(g, s, v, b);
 	else if (s->wide)
 		fth_agg_group_sum_i128(&b->groups, v, in_64, s->values);
@@ -659,7 +659,7 @@ static void add_any(struct group_states *g, struct group_state *s, const struct 
 	uint64_t live[FTH_BATCH_WORDS];
 
 	for (unsigned w = 0; w < fth_bits_words(b->n); w++)
-		live[w] = b->rows[w] & ~(v->nulls != NULL ? v->nulls[w] : 0);
+		live[w] = b->rows[w] & ~(v->nulls ? v->nulls[w] : 0);
 	scatter_any(g, s, v, b, live);
 }
 
@@ -682,7 +682,7 @@ static void add_extreme(struct group_states *g, struct group_state *s, const str
 static int add_values(struct group_states *g, struct group_state *s, const struct fth_vec *v,
 		      const struct group_batch *b)
 {
-	if (s->seen.counts != NULL)
+	if (s->seen.counts)
 		group_counts_add(&s->seen, b, v);
 	switch (s->kind) {
 	case GROUP_SUM:
@@ -736,7 +736,7 @@ static int first_times(struct group_states *g, struct group_state *s, const stru
 	int rc = number_values(g, s, v, b, &values);
 
 	for (unsigned w = 0; w < fth_bits_words(b->n); w++)
-		g->fresh[w] = b->rows[w] & ~(v->nulls != NULL ? v->nulls[w] : 0);
+		g->fresh[w] = b->rows[w] & ~(v->nulls ? v->nulls[w] : 0);
 	if (rc == 0)
 		rc = make_pairs(g, s, &values, b, g->fresh);
 	if (rc == 0)
@@ -762,7 +762,7 @@ int group_states_add(struct group_states *g, struct fth_vec *const *args,
 	int rc = 0;
 
 	g->added += b->count;
-	if (g->rows.counts != NULL)
+	if (g->rows.counts)
 		group_counts_add(&g->rows, b, NULL);
 	for (unsigned i = 0; i < g->count && rc == 0; i++)
 		rc = g->states[i].distinct ? add_distinct(g, &g->states[i], args[i], b)
@@ -777,8 +777,8 @@ static const void *view_values(struct group_state *s, uint32_t first, unsigned n
 {
 	const char *values = (const char *)s->values + (size_t)first * s->width;
 
-	if (s->values == NULL || list == NULL)
-		return s->values == NULL ? NULL : values;
+	if (!s->values || !list)
+		return s->values ? values : NULL;
 	fth_kern()->gather[__builtin_ctz(s->width)](s->values_out, values, list, n);
 	return s->values_out;
 }
@@ -787,16 +787,16 @@ void group_states_view(struct group_states *g, uint32_t first, unsigned n, const
 		       struct group_partial *out)
 {
 	out->n = n;
-	out->rows = g->rows.counts == NULL ? NULL : g->rows_out;
-	if (out->rows != NULL)
+	out->rows = g->rows.counts ? g->rows_out : NULL;
+	if (out->rows)
 		group_counts_get(&g->rows, first, n, list, g->rows_out);
 	for (unsigned i = 0; i < g->count; i++) {
 		struct group_state *s = &g->states[i];
 
 		out->states[i].values = view_values(s, first, n, list);
 		out->states[i].wide = s->wide;
-		out->states[i].seen = s->seen.counts == NULL ? NULL : s->seen_out;
-		if (s->seen.counts != NULL)
+		out->states[i].seen = s->seen.counts ? s->seen_out : NULL;
+		if (s->seen.counts)
 			group_counts_get(&s->seen, first, n, list, s->seen_out);
 	}
 }
@@ -828,7 +828,7 @@ static void put_value(struct group_state *s, enum fth_phys type, unsigned k, fth
 {
 	if (type == FTH_STR)
 		((struct fth_str *)s->out)[k] = fth_groups_bytes(&s->words->texts, (uint32_t)x);
-	else if (s->words != NULL)
+	else if (s->words)
 		memcpy((fth_i128 *)s->out + k, fth_groups_bytes(&s->words->texts, (uint32_t)x).data,
 		       16);
 	else if (type == FTH_F64)
@@ -855,7 +855,7 @@ unsigned group_states_values(struct group_states *g, unsigned i, uint64_t *at,
 		groups[k] = (uint32_t)(g->pairs[k] >> s->value_bits);
 		put_value(s, type, k, (fth_i128)value + s->value_min);
 	}
-	if (type < FTH_I64 || (type == FTH_I128 && s->words == NULL))
+	if (type < FTH_I64 || (type == FTH_I128 && !s->words))
 		values->type = FTH_I64;
 	return n;
 }

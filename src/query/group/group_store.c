@@ -43,7 +43,7 @@ int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group
 	struct group_store *s = fth_qmem_zalloc(mem, sizeof(*s));
 
 	*out = s;
-	if (s == NULL)
+	if (!s)
 		return -ENOMEM;
 	s->mem = mem;
 	s->scratch = scratch;
@@ -72,7 +72,7 @@ static void drop_pending(struct group_store *s)
 
 void group_store_close(struct group_store *s)
 {
-	if (s == NULL)
+	if (!s)
 		return;
 	drop_pending(s);
 	drop_parts(&s->top);
@@ -139,10 +139,10 @@ static unsigned group_fields(const struct grouper *g, bool wide, struct record_f
 
 		if (s->distinct)
 			continue;
-		if (s->values != NULL)
+		if (s->values)
 			out[n++] = (struct record_field){group_state_type(s, wide),
 							 s->kind >= GROUP_MIN_TEXT};
-		if (s->seen.counts != NULL)
+		if (s->seen.counts)
 			out[n++] = (struct record_field){FTH_I64, false};
 	}
 	return n;
@@ -158,7 +158,7 @@ static unsigned resolved_fields(const struct grouper *g, bool wide, struct recor
 
 		if (!s->distinct)
 			continue;
-		if (s->values != NULL)
+		if (s->values)
 			out[n++] = (struct record_field){group_state_type(s, wide), false};
 		out[n++] = (struct record_field){FTH_I64, false};
 	}
@@ -206,7 +206,7 @@ int group_store_room(struct group_store *s, size_t size)
 	if (size <= s->buffer_room)
 		return 0;
 	larger = fth_qmem_alloc(s->mem, 2 * size);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	fth_qmem_free(s->mem, s->buffer, s->buffer_room);
 	s->buffer = larger;
@@ -227,7 +227,7 @@ int group_part_stream(struct group_store *s, struct group_parts *p, unsigned par
 	struct fth_spill *spill;
 	int rc = 0;
 
-	if (p->streams[part] == NULL) {
+	if (!p->streams[part]) {
 		rc = scratch_get(s->scratch, &spill);
 		if (rc == 0)
 			rc = fth_stream_open(spill, &p->streams[part]);
@@ -280,9 +280,9 @@ static unsigned view_groups(struct outgoing *o, struct grouper *g, uint32_t *fro
 	for (unsigned i = 0; i < g->states.count; i++) {
 		if (g->states.states[i].distinct != resolved)
 			continue;
-		if (view->states[i].values != NULL)
+		if (view->states[i].values)
 			view_column(o, at++, view->states[i].values);
-		if (view->states[i].seen != NULL)
+		if (view->states[i].seen)
 			view_column(o, at++, view->states[i].seen);
 	}
 	return n;
@@ -297,7 +297,7 @@ static void find_text_nulls(struct outgoing *o, unsigned i)
 
 		if (!o->fields[c].nullable)
 			continue;
-		o->vecs[c].nulls = texts[i].data == NULL ? nulls : NULL;
+		o->vecs[c].nulls = texts[i].data ? NULL : nulls;
 	}
 }
 
@@ -376,7 +376,7 @@ static int write_records(struct group_store *s, struct group_parts *keyed,
 	struct outgoing *o = fth_qmem_alloc(s->mem, sizeof(*o));
 	int rc = 0;
 
-	if (o == NULL)
+	if (!o)
 		return -ENOMEM;
 	o->store = s;
 	for (unsigned i = 0; i < GROUP_FIELDS; i++)
@@ -420,7 +420,7 @@ static int finish_streams(struct group_parts *p)
 	int rc = 0;
 
 	for (unsigned i = 0; i < GROUP_PARTS && rc == 0; i++)
-		if (p->streams[i] != NULL)
+		if (p->streams[i])
 			rc = fth_stream_finish(p->streams[i]);
 	return rc;
 }
@@ -489,7 +489,7 @@ void group_store_rewind(struct group_store *s)
 	drop_pending(s);
 	s->at = 0;
 	for (unsigned i = GROUP_PARTS; i-- > 0 && s->spilled;)
-		if (s->top.streams[i] != NULL)
+		if (s->top.streams[i])
 			s->pending[s->pending_count++] =
 				(struct group_pending){s->top.streams[i], 0, false, i};
 	if (s->spilled)
@@ -503,7 +503,7 @@ static struct fth_vec slice_of(const struct record_batch *b, unsigned column, un
 
 	v.data = (const char *)v.data +
 		 (v.type == FTH_BITS ? first / 8 : first * fth_phys_width(v.type));
-	if (v.nulls != NULL)
+	if (v.nulls)
 		v.nulls += first / 64;
 	return v;
 }
@@ -539,10 +539,10 @@ static void partial_of(struct incoming *in, const struct grouper *g, unsigned fi
 		p->states[i].values = NULL;
 		if (s->kind >= GROUP_MIN_TEXT)
 			p->states[i].values = texts_of(&in->batch, at++, first, n);
-		else if (s->values != NULL)
+		else if (s->values)
 			p->states[i].values = slice_of(&in->batch, at++, first).data;
 		p->states[i].seen = NULL;
-		if (s->seen.counts != NULL)
+		if (s->seen.counts)
 			p->states[i].seen = slice_of(&in->batch, at++, first).data;
 	}
 }
@@ -723,7 +723,7 @@ static int push_parts(struct incoming *in, struct group_parts *parts)
 	if (rc < 0)
 		return rc;
 	for (unsigned i = 0; i < GROUP_PARTS; i++)
-		if (parts->streams[i] != NULL) {
+		if (parts->streams[i]) {
 			s->pending[s->pending_count++] =
 				(struct group_pending){parts->streams[i], parts->level, true, i};
 			parts->streams[i] = NULL;
@@ -747,7 +747,7 @@ static int load_part(struct group_store *s, const struct group_pending *from, bo
 	bool parted = false;
 	int rc;
 
-	if (in == NULL)
+	if (!in)
 		return -ENOMEM;
 	in->store = s;
 	in->values = values;
@@ -771,7 +771,7 @@ static int resolve_values(struct group_store *s)
 	int rc = 0;
 
 	for (unsigned i = 0; i < GROUP_PARTS; i++) {
-		if (s->values.streams[i] != NULL)
+		if (s->values.streams[i])
 			s->pending[s->pending_count++] =
 				(struct group_pending){s->values.streams[i], 0, true, i};
 		s->values.streams[i] = NULL;

@@ -15,7 +15,7 @@ int group_words_init(struct group_words *w, struct fth_qmem *mem)
 	*w = (struct group_words){.mem = mem};
 	rc = fth_groups_init(&w->texts, mem, &key);
 	w->numbers = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*w->numbers));
-	if (rc == 0 && w->numbers != NULL)
+	if (rc == 0 && w->numbers)
 		return 0;
 	group_words_release(w);
 	return -ENOMEM;
@@ -23,7 +23,7 @@ int group_words_init(struct group_words *w, struct fth_qmem *mem)
 
 void group_words_release(struct group_words *w)
 {
-	if (w->mem == NULL)
+	if (!w->mem)
 		return;
 	fth_groups_release(&w->texts);
 	fth_qmem_free(w->mem, w->codes, w->code_room * sizeof(*w->codes));
@@ -54,7 +54,7 @@ static int begin_dict(struct group_words *w, const struct fth_dict *dict)
 		while (room < dict->count)
 			room *= 2;
 		larger = fth_qmem_alloc(w->mem, room * sizeof(*larger));
-		if (larger == NULL)
+		if (!larger)
 			return -ENOMEM;
 		fth_qmem_free(w->mem, w->codes, w->code_room * sizeof(*w->codes));
 		w->codes = larger;
@@ -132,10 +132,10 @@ int group_words_number(struct group_words *w, const struct fth_vec *v, unsigned 
 {
 	uint64_t live[FTH_BATCH_WORDS];
 
-	for (unsigned i = 0; i < fth_bits_words(n) && v->nulls != NULL; i++)
+	for (unsigned i = 0; i < fth_bits_words(n) && v->nulls; i++)
 		live[i] = rows[i] & ~v->nulls[i];
-	if (v->nulls != NULL)
+	if (v->nulls)
 		rows = live;
 	*out = (struct fth_vec){.type = FTH_I32, .data = w->numbers, .nulls = v->nulls};
-	return v->dict != NULL ? number_codes(w, v, n, rows) : number_plain(w, v->data, n, rows);
+	return v->dict ? number_codes(w, v, n, rows) : number_plain(w, v->data, n, rows);
 }

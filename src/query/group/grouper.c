@@ -31,15 +31,13 @@ static int alloc_grouper(struct grouper *g)
 	g->list = fth_qmem_alloc(g->mem, (FTH_BATCH + 64) * sizeof(*g->list));
 	g->dense = fth_qmem_zalloc(g->mem, n * sizeof(*g->dense));
 	g->columns = fth_qmem_zalloc(g->mem, n * sizeof(struct fth_vec *));
-	return g->numbers == NULL || g->list == NULL || g->dense == NULL || g->columns == NULL
-		       ? -ENOMEM
-		       : 0;
+	return !g->numbers || !g->list || !g->dense || !g->columns ? -ENOMEM : 0;
 }
 
 static int copy_keys(struct grouper *g, const struct grouper_spec *spec)
 {
 	g->key_slots = fth_qmem_alloc(g->mem, (spec->key_count + 1) * sizeof(*g->key_slots));
-	if (g->key_slots == NULL)
+	if (!g->key_slots)
 		return -ENOMEM;
 	if (spec->key_count > 0)
 		memcpy(g->key_slots, spec->keys, spec->key_count * sizeof(*g->key_slots));
@@ -63,12 +61,12 @@ int grouper_open(struct fth_qmem *mem, const struct grouper_spec *spec, struct g
 	int rc;
 
 	*out = NULL;
-	if (g == NULL)
+	if (!g)
 		return -ENOMEM;
 	g->parent = mem;
 	g->spec = *spec;
 	g->mem = fth_qmem_child(mem, "groups", spec->memory > 0 ? spec->memory : FTH_QMEM_NO_LIMIT);
-	rc = g->mem == NULL ? -ENOMEM : copy_keys(g, spec);
+	rc = g->mem ? copy_keys(g, spec) : -ENOMEM;
 	if (rc == 0 && spec->aggregate_count > GROUP_STATES)
 		rc = fth_fail(EOPNOTSUPP, "more than %u aggregates are not supported",
 			      GROUP_STATES);
@@ -88,20 +86,20 @@ void grouper_close(struct grouper *g)
 {
 	size_t n;
 
-	if (g == NULL)
+	if (!g)
 		return;
-	if (g->mem == NULL) {
+	if (!g->mem) {
 		fth_qmem_free(g->parent, g, sizeof(*g));
 		return;
 	}
 	n = column_count(g) + 1;
 	fth_qmem_free(g->parent, g->view, sizeof(*g->view));
 	group_blocks_free(g->blocks);
-	if (g->states.mem != NULL)
+	if (g->states.mem)
 		group_states_release(&g->states);
-	if (g->key.mem != NULL)
+	if (g->key.mem)
 		group_key_release(&g->key);
-	for (unsigned i = 0; i < n && g->dense != NULL; i++) {
+	for (unsigned i = 0; i < n && g->dense; i++) {
 		fth_qmem_free(g->parent, g->dense[i].values, g->dense[i].bytes);
 		fth_qmem_free(g->parent, g->dense[i].nulls, FTH_BATCH / 8);
 	}
@@ -156,14 +154,14 @@ static int dense_room(struct grouper *g, struct group_dense *d, enum fth_phys ty
 {
 	size_t bytes = type == FTH_BITS ? FTH_BATCH / 8 : (size_t)FTH_BATCH * fth_phys_width(type);
 
-	if (d->nulls == NULL)
+	if (!d->nulls)
 		d->nulls = fth_qmem_alloc(g->parent, FTH_BATCH / 8);
 	if (d->bytes < bytes) {
 		fth_qmem_free(g->parent, d->values, d->bytes);
 		d->values = fth_qmem_alloc(g->parent, bytes);
-		d->bytes = d->values == NULL ? 0 : bytes;
+		d->bytes = d->values ? bytes : 0;
 	}
-	return d->nulls == NULL || d->values == NULL ? -ENOMEM : 0;
+	return !d->nulls || !d->values ? -ENOMEM : 0;
 }
 
 static int make_dense(struct grouper *g, unsigned column, const struct fth_vec *from, unsigned n)
@@ -179,7 +177,7 @@ static int make_dense(struct grouper *g, unsigned column, const struct fth_vec *
 		fth_bits_gather(d->values, from->data, g->list, n);
 	else
 		fth_vec_gather(from->type, d->values, from->data, g->list, n);
-	if (from->nulls != NULL) {
+	if (from->nulls) {
 		fth_bits_gather(d->nulls, from->nulls, g->list, n);
 		d->vec.nulls = d->nulls;
 	}
@@ -197,7 +195,7 @@ static int dense_columns(struct grouper *g, struct fth_vec *const *keys,
 		unsigned same = key_count;
 
 		g->columns[i] = NULL;
-		if (from == NULL)
+		if (!from)
 			continue;
 		while (i >= key_count && same < i && args[same - key_count] != from)
 			same++;
@@ -298,7 +296,7 @@ static int add_selected(struct grouper *g, struct fth_vec *const *keys, struct f
 /* Whether the grouper had no room and was emptied, so that the same can be tried again. */
 static bool emptied(struct grouper *g, int *rc)
 {
-	if (*rc != -ENOMEM || g->store == NULL || grouper_is_empty(g))
+	if (*rc != -ENOMEM || !g->store || grouper_is_empty(g))
 		return false;
 	*rc = group_store_take(g->store, g);
 	return *rc == 0;
@@ -310,7 +308,7 @@ static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth
 {
 	struct fth_sel *half = fth_qmem_alloc(g->parent, sizeof(*half));
 	unsigned first = 0;
-	int rc = half == NULL ? -ENOMEM : 0;
+	int rc = half ? 0 : -ENOMEM;
 
 	/* Some arrays may have grown for the whole batch. */
 	if (rc == 0 && grouper_is_empty(g))
@@ -338,17 +336,17 @@ int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *
 	bool full;
 	int rc;
 
-	if (g->blocks != NULL)
+	if (g->blocks)
 		return group_store_add_rows(g->store, g, keys, args, sel);
 	rc = sel->count == 0 ? 0 : add_selected(g, keys, args, sel);
-	full = rc == -ENOMEM && g->store != NULL && !grouper_is_empty(g);
+	full = rc == -ENOMEM && g->store && !grouper_is_empty(g);
 	if (emptied(g, &rc))
-		rc = g->blocks != NULL ? group_store_add_rows(g->store, g, keys, args, sel)
-				       : add_selected(g, keys, args, sel);
+		rc = g->blocks ? group_store_add_rows(g->store, g, keys, args, sel)
+			       : add_selected(g, keys, args, sel);
 	else if (
 		full) /* some groups may be written, and are here as well: going on would count them twice */
 		return rc;
-	return rc == -ENOMEM && g->store != NULL && g->blocks == NULL && sel->count > SLICE
+	return rc == -ENOMEM && g->store && !g->blocks && sel->count > SLICE
 		       ? add_halves(g, keys, args, sel)
 		       : rc;
 }
@@ -435,7 +433,7 @@ static int merge_groups(struct grouper *g, struct grouper *other, struct fth_vec
 {
 	struct group_partial *from = fth_qmem_alloc(g->parent, sizeof(*from));
 	uint32_t at = 0;
-	int rc = from == NULL ? -ENOMEM : 0;
+	int rc = from ? 0 : -ENOMEM;
 
 	while (rc == 0 && grouper_view(other, &at, vecs, from) > 0) {
 		rc = grouper_merge_batch(g, keys, from, g->numbers);
@@ -486,9 +484,9 @@ int grouper_batch(struct grouper *g, uint32_t *at, struct fth_vec *columns)
 {
 	int rc = grouper_open_out(g);
 
-	if (rc == 0 && g->view == NULL) {
+	if (rc == 0 && !g->view) {
 		g->view = fth_qmem_alloc(g->parent, sizeof(*g->view));
-		rc = g->view == NULL ? -ENOMEM : 0;
+		rc = g->view ? 0 : -ENOMEM;
 	}
 	if (rc < 0)
 		return rc;

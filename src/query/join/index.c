@@ -22,14 +22,14 @@ struct index_scratch {
 void index_forget(struct index *x)
 {
 	fth_keyset_release(&x->keys);
-	if (x->heads != NULL)
+	if (x->heads)
 		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
-	if (x->filter != NULL)
+	if (x->filter)
 		fth_qmem_free(x->mem, x->filter, ((size_t)1 << x->filter_bits) / 8);
 	fth_qmem_free(x->mem, x->numbers, x->number_room * sizeof(*x->numbers));
-	if (x->start != NULL)
+	if (x->start)
 		fth_qmem_free(x->mem, x->start, (x->slot_room + 1) * sizeof(*x->start));
-	if (x->records != NULL)
+	if (x->records)
 		fth_qmem_free(x->mem, x->records, x->record_room * x->pack.stride + PACK_PAD);
 	x->heads = NULL;
 	x->filter = NULL;
@@ -43,12 +43,12 @@ void index_forget(struct index *x)
 
 void index_free(struct index *x)
 {
-	if (x == NULL)
+	if (!x)
 		return;
 	index_forget(x);
 	rows_free(x->list);
 	pool_release(&x->pool);
-	if (x->fields != NULL)
+	if (x->fields)
 		fth_qmem_free(x->mem, x->fields, x->spec.column_count * sizeof(*x->fields));
 	if (x->limited)
 		fth_qmem_close(x->mem);
@@ -67,7 +67,7 @@ uint64_t index_to(const struct index *x)
 
 double index_parts(const struct index *x)
 {
-	if (x == NULL || (x->from == 0 && x->to == UINT64_MAX))
+	if (!x || (x->from == 0 && x->to == UINT64_MAX))
 		return 1;
 	if (x->to >= x->numbering.last)
 		return 2;
@@ -91,8 +91,7 @@ bool index_has_nulls(const struct index *x)
 
 uint64_t index_bytes(const struct index *x)
 {
-	return (x->limited ? fth_qmem_used(x->mem) : 0) +
-	       (x->list != NULL ? rows_bytes(x->list) : 0);
+	return (x->limited ? fth_qmem_used(x->mem) : 0) + (x->list ? rows_bytes(x->list) : 0);
 }
 
 /* ---- lists ---- */
@@ -163,7 +162,7 @@ bool index_meets(const struct index *x, int64_t lo, int64_t hi)
 int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out)
 {
 	*out = fth_qmem_alloc(mem, sizeof(**out));
-	if (*out == NULL)
+	if (!*out)
 		return -ENOMEM;
 	(*out)->mem = mem;
 	return 0;
@@ -171,7 +170,7 @@ int index_scratch_open(struct fth_qmem *mem, struct index_scratch **out)
 
 void index_scratch_close(struct index_scratch *s)
 {
-	if (s != NULL)
+	if (s)
 		fth_qmem_free(s->mem, s, sizeof(*s));
 }
 
@@ -227,7 +226,7 @@ static void find_by_hash(const struct index *x, struct index_scratch *s, unsigne
 	unsigned count = 0;
 
 	memset(out->hits, 0, fth_bits_words(n) * sizeof(uint64_t));
-	if (x->filter != NULL)
+	if (x->filter)
 		filter_rows(x, s, n);
 	FTH_FOR_ROWS(s->rows, n, i)
 	{
@@ -371,7 +370,7 @@ static bool prepare(const struct index *x, struct index_scratch *s, struct fth_v
 	if (!single) {
 		numbering_run(&x->numbering, keys, sel, s->numbers, s->none, s->work);
 	} else {
-		if (keys[0]->nulls == NULL)
+		if (!keys[0]->nulls)
 			memset(s->none, 0, words * sizeof(*s->none));
 		else
 			memcpy(s->none, keys[0]->nulls, words * sizeof(*s->none));
@@ -425,7 +424,7 @@ void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *
 	unsigned n = sel->n;
 	bool known;
 
-	if (x->list != NULL) {
+	if (x->list) {
 		find_in_list(x, s, keys, sel, out);
 		return;
 	}
@@ -442,7 +441,7 @@ void index_find(const struct index *x, struct index_scratch *s, struct fth_vec *
 		find_by_hash(x, s, n, out);
 	else if (!known)
 		find_by_bitmap(x, s, n, hits_only, out);
-	if (x->start != NULL && !hits_only)
+	if (x->start && !hits_only)
 		find_records(x, keys, n, out);
 }
 
@@ -457,9 +456,9 @@ void index_gather(const struct index *x, unsigned column, const uint32_t *places
 	if (f->kind == PACK_TEXT)
 		out->dict = x->dict;
 	pack_gather(&x->pack, field, x->records, places, n, rows, count, values, nulls);
-	if (f->nullable || missing != NULL)
+	if (f->nullable || missing)
 		out->nulls = nulls;
-	if (missing == NULL)
+	if (!missing)
 		return;
 	for (unsigned w = 0; w < fth_bits_words(n); w++) {
 		nulls[w] = (f->nullable ? nulls[w] : 0) | missing[w];

@@ -114,7 +114,7 @@ static int open_places(struct build *b, uint64_t from, uint64_t to)
 	x->direct = true;
 	x->slots = x->record_room = to - from + 1;
 	x->records = fth_qmem_alloc(b->own, x->record_room * x->pack.stride + PACK_PAD);
-	if (x->records == NULL)
+	if (!x->records)
 		return -ENOMEM;
 	/* Rows without a match are gathered from the first one. */
 	memset(x->records, 0, x->pack.stride + PACK_PAD);
@@ -185,17 +185,17 @@ static int open_index(struct build *b, const struct index_spec *spec)
 	unsigned skip;
 
 	b->index = x;
-	if (x == NULL)
+	if (!x)
 		return -ENOMEM;
 	x->parent = b->mem;
 	x->mem = b->mem;
 	x->spec = *spec;
 	if (spec->room != UINT64_MAX) {
 		x->mem = fth_qmem_child(b->mem, "structure of a join", spec->room);
-		x->limited = x->mem != NULL;
+		x->limited = x->mem;
 	}
 	b->own = x->mem;
-	if (x->mem == NULL)
+	if (!x->mem)
 		return -ENOMEM;
 	x->from = spec->from;
 	x->to = UINT64_MAX;
@@ -203,7 +203,7 @@ static int open_index(struct build *b, const struct index_spec *spec)
 	x->first_payload = x->numbering.exact ? 0 : spec->key_count;
 	skip = spec->key_count - x->first_payload;
 	x->fields = fth_qmem_zalloc(b->own, spec->column_count * sizeof(*x->fields));
-	if (x->fields == NULL)
+	if (!x->fields)
 		return -ENOMEM;
 	b->strings = count_strings(spec);
 	x->has_text = b->strings > 0;
@@ -238,14 +238,14 @@ int build_open(struct fth_qmem *mem, const struct index_spec *spec, struct build
 	int rc = -ENOMEM;
 
 	*out = b;
-	if (b == NULL)
+	if (!b)
 		return rc;
 	b->mem = mem;
 	pthread_mutex_init(&b->lock, NULL);
 	b->to = spec->to;
 	b->columns = spec->column_count;
 	b->fields = fth_qmem_zalloc(mem, spec->column_count * sizeof(*b->fields));
-	if (b->fields != NULL)
+	if (b->fields)
 		rc = open_index(b, spec);
 	if (rc == 0 && spec->list)
 		rc = rows_new(mem, spec->columns, spec->column_count, spec->scratch, spec->room / 2,
@@ -290,7 +290,7 @@ static double need_of(const struct index_spec *spec, double rows, unsigned threa
 	double need;
 
 	*twice = false;
-	if (fields == NULL)
+	if (!fields)
 		return (double)UINT64_MAX;
 	numbering_init(&x.numbering, spec->columns, spec->key_count);
 	x.first_payload = x.numbering.exact ? 0 : spec->key_count;
@@ -328,7 +328,7 @@ bool build_runs_twice(const struct index_spec *spec, double rows, unsigned threa
 
 void build_free_chunks(struct build *b, struct chunk *c)
 {
-	while (c != NULL) {
+	while (c) {
 		struct chunk *next = c->next;
 
 		fth_qmem_free(b->own, c, chunk_bytes(b));
@@ -339,7 +339,7 @@ void build_free_chunks(struct build *b, struct chunk *c)
 
 void build_free(struct build *b)
 {
-	if (b == NULL)
+	if (!b)
 		return;
 	build_free_chunks(b, b->chunks);
 	index_free(b->index);
@@ -358,12 +358,12 @@ int build_writer_open(struct build *b, struct build_writer **out)
 	struct build_writer *w = fth_qmem_zalloc(b->mem, sizeof(*w));
 
 	*out = NULL;
-	if (w == NULL)
+	if (!w)
 		return -ENOMEM;
 	w->codes = fth_qmem_zalloc(b->mem, (b->pack.count + 1) * sizeof(*w->codes));
 	w->records = fth_qmem_alloc(b->mem, places_bytes(b));
-	if (w->codes == NULL || w->records == NULL ||
-	    (b->index->list != NULL && rows_writer_open(b->index->list, &w->list) < 0)) {
+	if (!w->codes || !w->records ||
+	    (b->index->list && rows_writer_open(b->index->list, &w->list) < 0)) {
 		fth_qmem_free(b->mem, w->codes, (b->pack.count + 1) * sizeof(*w->codes));
 		fth_qmem_free(b->mem, w->records, places_bytes(b));
 		fth_qmem_free(b->mem, w, sizeof(*w));
@@ -386,7 +386,7 @@ void build_writer_close(struct build_writer *w)
 	struct build_writer **at;
 	struct build *b;
 
-	if (w == NULL)
+	if (!w)
 		return;
 	b = w->build;
 	rows_writer_close(w->list);
@@ -394,7 +394,7 @@ void build_writer_close(struct build_writer *w)
 	for (at = &b->writers; *at != w;)
 		at = &(*at)->next;
 	*at = w->next;
-	while (w->chunks != NULL) {
+	while (w->chunks) {
 		struct chunk *c = w->chunks;
 
 		w->chunks = c->next;
@@ -443,14 +443,14 @@ static bool is_repeated(const struct build *b, const struct chunk *to, const str
 struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to)
 {
 	struct chunk *full = NULL, *out = list, *at = list;
-	unsigned n = list == NULL ? 0 : list->n;
+	unsigned n = list ? list->n : 0;
 
-	if (list == NULL)
+	if (!list)
 		return NULL;
 	out->n = 0;
-	while (at != NULL) {
+	while (at) {
 		struct chunk *next = at->next;
-		unsigned next_n = next == NULL ? 0 : next->n;
+		unsigned next_n = next ? next->n : 0;
 
 		for (unsigned i = 0; i < n; i++) {
 			if (at->numbers[i] > to || is_repeated(b, out, at, i))
@@ -484,7 +484,7 @@ static unsigned sample_chunks(const struct chunk *c, uint64_t to, uint64_t *samp
 {
 	unsigned step = 61;
 
-	for (; c != NULL; c = c->next)
+	for (; c; c = c->next)
 		for (unsigned i = 0; i < c->n && n < SAMPLE_MAX; i += step)
 			if (c->numbers[i] <= to)
 				sample[n++] = c->numbers[i];
@@ -511,7 +511,7 @@ static int narrow_range(struct build *b, uint64_t seen)
 	if (b->to != seen)
 		return 0;
 	n = sample_chunks(b->chunks, seen, sample, 0);
-	for (struct build_writer *w = b->writers; w != NULL; w = w->next) {
+	for (struct build_writer *w = b->writers; w; w = w->next) {
 		pthread_mutex_lock(&w->lock);
 		n = sample_chunks(w->chunks, seen, sample, n);
 		pthread_mutex_unlock(&w->lock);
@@ -525,8 +525,8 @@ static int narrow_range(struct build *b, uint64_t seen)
 	}
 	if (b->index->spec.kind == INDEX_SET) /* repeated keys are dropped */
 		return 0;
-	return b->index->spec.kind == INDEX_MULTIMAP && b->index->spec.scratch != NULL ? -EOVERFLOW
-										       : -ENOMEM;
+	return b->index->spec.kind == INDEX_MULTIMAP && b->index->spec.scratch ? -EOVERFLOW
+									       : -ENOMEM;
 }
 
 static void compact_writer(struct build_writer *w)
@@ -552,7 +552,7 @@ int build_narrow(struct build *b, uint64_t seen)
 	rc = narrow_range(b, seen);
 	if (rc == 0)
 		b->chunks = build_compact(b, b->chunks, b->to);
-	for (struct build_writer *w = b->writers; w != NULL && rc == 0; w = w->next) {
+	for (struct build_writer *w = b->writers; w && rc == 0; w = w->next) {
 		pthread_mutex_lock(&w->lock);
 		compact_writer(w);
 		pthread_mutex_unlock(&w->lock);
@@ -606,12 +606,12 @@ static int reserve_row(struct build_writer *w)
 	struct build *b = w->build;
 	struct chunk *c = w->chunks;
 
-	if (c != NULL && c->n < b->chunk_rows)
+	if (c && c->n < b->chunk_rows)
 		return 0;
 	if (b->bytes + chunk_bytes(b) > b->index->spec.room / 2)
 		return -ENOMEM;
 	c = fth_qmem_alloc(b->own, chunk_bytes(b));
-	if (c == NULL)
+	if (!c)
 		return -ENOMEM;
 	b->bytes += chunk_bytes(b);
 	c->n = 0;
@@ -816,7 +816,7 @@ static void note_nulls(struct build *b, struct fth_vec *const *columns, const st
 	if (sel->count > 0 && !atomic_load_explicit(&b->any, memory_order_relaxed))
 		atomic_store_explicit(&b->any, true, memory_order_relaxed);
 	for (unsigned k = 0; k < b->index->spec.key_count; k++)
-		for (unsigned i = 0; i < fth_bits_words(sel->n) && columns[k]->nulls != NULL; i++)
+		for (unsigned i = 0; i < fth_bits_words(sel->n) && columns[k]->nulls; i++)
 			nulls |= columns[k]->nulls[i] & sel->bits[i];
 	if (nulls != 0 && !atomic_load_explicit(&b->nulls, memory_order_relaxed))
 		atomic_store_explicit(&b->nulls, true, memory_order_relaxed);
@@ -832,7 +832,7 @@ int build_append(struct build_writer *w, struct fth_vec *const *columns, struct 
 	note_nulls(b, columns, sel);
 	if (b->at_once || b->counting)
 		return put_bits(w, sel);
-	if (w->list != NULL)
+	if (w->list)
 		return append_to_list(w, columns, sel);
 	if (b->in_place || b->ranked) {
 		rc = put_in_place(w, columns, sel);

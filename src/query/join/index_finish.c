@@ -28,9 +28,9 @@ static void *visit_chunks(void *user)
 	struct chunk *c = h->build->next;
 
 	while (h->rc == 0) {
-		while (c != NULL && !atomic_compare_exchange_weak(&h->build->next, &c, c->next))
+		while (c && !atomic_compare_exchange_weak(&h->build->next, &c, c->next))
 			;
-		if (c == NULL)
+		if (!c)
 			break;
 		h->rc = h->visit(h->build, c);
 		c = h->build->next;
@@ -117,7 +117,7 @@ static int insert_numbers(struct build *b, const struct chunk *c)
 				return -EEXIST;
 			continue;
 		}
-		if (x->filter != NULL) {
+		if (x->filter) {
 			uint64_t at = (c->numbers[i] * INDEX_FACTOR) >> (64 - x->filter_bits);
 
 			x->filter[at / 64] |= (uint64_t)1 << at % 64;
@@ -180,7 +180,7 @@ static int place_records(struct build *b, const struct chunk *c)
 		uint64_t at = slots[i];
 
 		/* Relaxed: each thread needs a place of its own, and nothing else. */
-		if (x->start != NULL)
+		if (x->start)
 			at = fth_add_relaxed_dev32(&x->start[slots[i]], 1);
 		if (!same) {
 			memset(changed, 0, x->pack.stride + PACK_PAD);
@@ -246,9 +246,9 @@ static int make_hash(struct build *b)
 	heads = ((size_t)1 << x->head_bits) * sizeof(*x->heads);
 	x->heads = fth_qmem_alloc(b->own, heads);
 	x->numbers = fth_qmem_alloc(b->own, x->rows * sizeof(*x->numbers));
-	if (x->numbers != NULL)
+	if (x->numbers)
 		x->number_room = x->rows;
-	if (x->heads == NULL || x->numbers == NULL)
+	if (!x->heads || !x->numbers)
 		return -ENOMEM;
 	memset(x->heads, 0xff, heads);
 	if (!b->without_filter)
@@ -280,12 +280,12 @@ static int make_records(struct build *b, unsigned threads)
 	x->record_room = several ? x->rows : x->slots;
 	x->record_room += x->record_room == 0;
 	x->records = fth_qmem_zalloc(b->own, x->record_room * x->pack.stride + PACK_PAD);
-	if (x->records == NULL)
+	if (!x->records)
 		return -ENOMEM;
 	if (several) {
 		x->slot_room = x->slots;
 		x->start = fth_qmem_zalloc(b->own, (x->slots + 1) * sizeof(*x->start));
-		if (x->start == NULL)
+		if (!x->start)
 			return -ENOMEM;
 		rc = for_chunks(b, threads, count_rows);
 		sum_counts(x);
@@ -308,7 +308,7 @@ static void seal_text(struct build *b)
 	struct index *x = b->index;
 	unsigned skip = x->spec.key_count - x->first_payload;
 
-	if (!x->has_text || x->dict != NULL)
+	if (!x->has_text || x->dict)
 		return;
 	x->dict = pool_seal(&x->pool);
 	if (b->in_place || b->ranked)
@@ -322,7 +322,7 @@ static void measure(struct build *b)
 {
 	uint64_t least = UINT64_MAX, most = 0, rows = 0;
 
-	for (const struct chunk *c = b->chunks; c != NULL; c = c->next) {
+	for (const struct chunk *c = b->chunks; c; c = c->next) {
 		rows += c->n;
 		for (unsigned i = 0; i < c->n; i++) {
 			least = c->numbers[i] < least ? c->numbers[i] : least;
@@ -354,7 +354,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 	int rc = 0;
 
 	*out = NULL;
-	if (x->list != NULL) {
+	if (x->list) {
 		rc = rows_finish(x->list);
 		x->rows = rows_count(x->list);
 	} else if (!b->at_once && !b->in_place && !b->ranked) {
@@ -363,7 +363,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 		rc = make_structure(b, threads);
 		while (rc == -ENOMEM) {
 			/* What only makes misses faster is given up before rows are. */
-			bool narrow = b->without_filter || x->filter == NULL;
+			bool narrow = b->without_filter || !x->filter;
 
 			b->without_filter = true;
 			index_forget(x);

@@ -307,7 +307,7 @@ static int64_t payload_of(const struct index *x, uint32_t record, bool plain)
 	int64_t got;
 
 	index_gather(x, 0, &record, 1, NULL, 0, NULL, &number, value, nulls);
-	if (number.nulls != NULL && fth_bit(nulls, 0))
+	if (number.nulls && fth_bit(nulls, 0))
 		return 12345;
 	got = (int64_t)fth_vec_int(&number, 0);
 	if (plain)

@@ -175,7 +175,7 @@ void numbering_run(const struct numbering *k, struct fth_vec *const *keys,
 	if (!k->exact || k->count == 0)
 		memset(numbers, 0, sel->n * sizeof(*numbers));
 	for (unsigned i = 0; i < k->count; i++)
-		for (unsigned w = 0; w < words && keys[i]->nulls != NULL; w++)
+		for (unsigned w = 0; w < words && keys[i]->nulls; w++)
 			none[w] |= keys[i]->nulls[w];
 	for (unsigned i = 0; i < k->count; i++) {
 		if (k->exact)

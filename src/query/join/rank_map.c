@@ -89,7 +89,7 @@ static int open_records(struct build *b, uint64_t keys)
 	uint64_t room = keys + (keys == 0);
 
 	x->records = fth_qmem_alloc(b->own, room * x->pack.stride + PACK_PAD);
-	if (x->records == NULL)
+	if (!x->records)
 		return -ENOMEM;
 	x->record_room = room;
 	x->slots = keys;

@@ -122,7 +122,7 @@ static int begin_dict(struct pack_codes *c, const struct fth_dict *dict, struct 
 	if (c->room < dict->count) {
 		pack_codes_release(c, mem);
 		c->numbers = fth_qmem_alloc(mem, dict->count * sizeof(*c->numbers));
-		if (c->numbers == NULL)
+		if (!c->numbers)
 			return -ENOMEM;
 		c->room = dict->count;
 	}
@@ -133,7 +133,7 @@ static int begin_dict(struct pack_codes *c, const struct fth_dict *dict, struct 
 
 static bool is_null(const struct fth_vec *v, unsigned row)
 {
-	return v->nulls != NULL && fth_bit(v->nulls, row);
+	return v->nulls && fth_bit(v->nulls, row);
 }
 
 static int number_of(struct pool *pool, struct pack_codes *codes, const struct fth_vec *v,
@@ -141,7 +141,7 @@ static int number_of(struct pool *pool, struct pack_codes *codes, const struct f
 {
 	uint32_t *known;
 
-	if (v->dict == NULL)
+	if (!v->dict)
 		return pool_add(pool, ((const struct fth_str *)v->data)[row], number);
 	known = &codes->numbers[(size_t)fth_vec_int(v, row)];
 	if (*known == NO_NUMBER) {
@@ -158,7 +158,7 @@ static int put_text(const struct pack *p, const struct pack_field *f, const stru
 		    const uint16_t *rows, unsigned count, char *records, struct pool *pool,
 		    struct pack_codes *codes)
 {
-	int rc = v->dict == NULL ? 0 : begin_dict(codes, v->dict, pool->mem);
+	int rc = v->dict ? begin_dict(codes, v->dict, pool->mem) : 0;
 
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		uint32_t number = 0;
@@ -217,7 +217,7 @@ int pack_put(const struct pack *p, unsigned field, const struct fth_vec *v, unsi
 		put_ints(p, f, v, n, rows, count, records, work);
 	else if (f->kind != PACK_INT)
 		put_others(p, f, v, rows, count, records);
-	for (unsigned i = 0; i < count && f->nullable && v->nulls != NULL; i++)
+	for (unsigned i = 0; i < count && f->nullable && v->nulls; i++)
 		put_bits(records + (size_t)i * p->stride, f->null_bit, fth_bit(v->nulls, rows[i]));
 	return rc;
 }
@@ -251,7 +251,7 @@ struct gather {
 #define GATHER(type, get)                                                                 \
 	do {                                                                              \
 		type *out_ = values;                                                      \
-		if (g->rows == NULL)                                                      \
+		if (!g->rows)                                                             \
 			for (unsigned i = 0; i < g->n; i++)                               \
 				out_[i] = (type)(get);                                    \
 		else                                                                      \
@@ -296,7 +296,7 @@ static fth_i128 load_wide(const char *at)
 static void gather_bits(const struct gather *g, unsigned bit, uint64_t *out)
 {
 	memset(out, 0, fth_bits_words(g->n) * sizeof(*out));
-	if (g->rows == NULL)
+	if (!g->rows)
 		for (unsigned i = 0; i < g->n; i++)
 			out[i / 64] |= get_bits(RECORD, bit, 1) << i % 64;
 	else
@@ -311,7 +311,7 @@ void pack_gather(const struct pack *p, unsigned field, const char *records, cons
 	struct gather all = {f, records, p->stride, places, n, count, rows}, *g = &all;
 
 	/* Programs look up every row's string. */
-	if (f->kind == PACK_TEXT && rows != NULL)
+	if (f->kind == PACK_TEXT && rows)
 		memset(values, 0, n * sizeof(int32_t));
 	switch (f->kind) {
 	case PACK_INT:

@@ -22,14 +22,14 @@ int pool_init(struct pool *p, struct fth_qmem *mem)
 	pthread_mutex_init(&p->lock, NULL);
 	fth_arena_init(&p->bytes, mem, POOL_CHUNK);
 	p->table = fth_qmem_zalloc(mem, table_bytes(p->bits));
-	return p->table == NULL ? -ENOMEM : pool_add(p, fth_str_of(""), &empty);
+	return p->table ? pool_add(p, fth_str_of(""), &empty) : -ENOMEM;
 }
 
 void pool_release(struct pool *p)
 {
-	if (p->mem == NULL)
+	if (!p->mem)
 		return;
-	if (p->table != NULL)
+	if (p->table)
 		fth_qmem_free(p->mem, p->table, table_bytes(p->bits));
 	fth_qmem_free(p->mem, p->entries, p->room * sizeof(*p->entries));
 	fth_arena_release(&p->bytes);
@@ -59,7 +59,7 @@ static int grow_table(struct pool *p)
 	if ((uint64_t)p->count * 2 < (uint64_t)1 << p->bits)
 		return 0;
 	p->table = fth_qmem_zalloc(p->mem, table_bytes(p->bits + 1));
-	if (p->table == NULL) {
+	if (!p->table) {
 		p->table = old;
 		return -ENOMEM;
 	}
@@ -81,7 +81,7 @@ static int grow_entries(struct pool *p)
 		return -ENOMEM;
 	larger = fth_qmem_realloc(p->mem, p->entries, p->room * sizeof(*larger),
 				  room * sizeof(*larger));
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	p->entries = larger;
 	p->room = room;
@@ -100,7 +100,7 @@ static int add_string(struct pool *p, struct fth_str s, uint32_t *number)
 	if (grow_entries(p) < 0 || grow_table(p) < 0)
 		return -ENOMEM;
 	copy = fth_arena_alloc(&p->bytes, s.len + 1, 1);
-	if (copy == NULL)
+	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, s.data, s.len);
 	p->entries[p->count] = (struct fth_str){copy, s.len, 0};
@@ -122,7 +122,7 @@ int pool_add(struct pool *p, struct fth_str s, uint32_t *number)
 
 const struct fth_dict *pool_seal(struct pool *p)
 {
-	if (p->table != NULL)
+	if (p->table)
 		fth_qmem_free(p->mem, p->table, table_bytes(p->bits));
 	p->table = NULL;
 	p->dict = (struct fth_dict){fth_dict_next_id(), p->count, p->entries};

@@ -26,12 +26,12 @@ int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bit
 {
 	*d = (struct fth_distinct){.mem = mem, .width = width_for(bits), .slots = FIRST_SLOTS};
 	d->table = fth_qmem_zalloc(mem, (size_t)d->slots * d->width);
-	return d->table == NULL ? -ENOMEM : 0;
+	return d->table ? 0 : -ENOMEM;
 }
 
 void fth_distinct_release(struct fth_distinct *d)
 {
-	if (d->mem != NULL)
+	if (d->mem)
 		fth_qmem_free(d->mem, d->table, (size_t)d->slots * d->width);
 	*d = (struct fth_distinct){0};
 }
@@ -124,7 +124,7 @@ int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more)
 	larger.count = 0;
 	larger.zero = false;
 	larger.table = fth_qmem_zalloc(d->mem, slots * larger.width);
-	if (larger.table == NULL)
+	if (!larger.table)
 		return -ENOMEM;
 	while ((n = fth_distinct_next(d, &at, numbers, 64)) > 0)
 		add_word(&larger, numbers, UINT64_MAX >> (64 - n));

@@ -419,8 +419,8 @@ static void a_set_tells_which_numbers_are_new(void **state)
 		assert_ok(fth_distinct_reserve(&d, bits, FTH_BATCH));
 		fth_distinct_add(&d, numbers, FTH_BATCH, rows, fresh);
 		for (unsigned i = 0; i < FTH_BATCH; i++) {
-			bool known = count > 0 && bsearch(&numbers[i], all, listed, sizeof(*all),
-							  compare_wide) != NULL;
+			bool known = count > 0 &&
+				     bsearch(&numbers[i], all, listed, sizeof(*all), compare_wide);
 
 			for (unsigned k = listed; k < count && !known; k++)
 				known = all[k] == numbers[i];

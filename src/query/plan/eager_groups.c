@@ -84,7 +84,7 @@ static bool is_eager(struct planner *p, struct eager *x)
 		if (!rel_has(join->left, rel->columns[i]))
 			return false;
 	for (unsigned i = 0; i < rel->agg.agg_count; i++)
-		if (rel->agg.aggs[i].arg == NULL || !is_strict(rel->agg.aggs[i].arg) ||
+		if (!rel->agg.aggs[i].arg || !is_strict(rel->agg.aggs[i].arg) ||
 		    !expr_within(rel->agg.aggs[i].arg, join->right))
 			return false;
 	x->join = join;
@@ -110,7 +110,7 @@ static uint32_t build_groups(struct planner *p, struct pipe *probe, const struct
 	for (unsigned i = 0; i < g.aggregate_count && p->error == 0; i++)
 		plan_aggregate_from(p, build, &x->rel->agg.aggs[i], &g.aggregates[i]);
 	groups = p->error != 0 ? NULL : plan_group(p, build, &g);
-	if (groups == NULL)
+	if (!groups)
 		return TASK_NONE;
 	r = &groups->task->reduce;
 	r->kind = TASK_MAP;
@@ -135,7 +135,7 @@ static uint32_t zero_if_null(struct planner *p, struct pipe *pipe, uint32_t slot
 	struct task_step *step;
 	uint32_t to;
 
-	if (value == NULL) {
+	if (!value) {
 		plan_fail(p, -ENOMEM);
 		return TASK_NONE;
 	}
@@ -143,7 +143,7 @@ static uint32_t zero_if_null(struct planner *p, struct pipe *pipe, uint32_t slot
 		return TASK_NONE;
 	to = pipe_add_slot(p, pipe, &made);
 	step = pipe_add_step(p, pipe, TASK_COMPUTE);
-	if (step == NULL || to == TASK_NONE)
+	if (!step || to == TASK_NONE)
 		return TASK_NONE;
 	step->compute.slot = to;
 	step->compute.value = value;
@@ -171,7 +171,7 @@ static int look_up_groups(struct planner *p, struct pipe *probe, const struct ea
 		lookup.slots[i] = pipe_add_slot(p, probe, &slot);
 	}
 	step = p->error != 0 ? NULL : pipe_add_step(p, probe, TASK_LOOKUP);
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->lookup = lookup;
 	for (unsigned i = 0; i < n && p->error == 0; i++) {
@@ -194,6 +194,6 @@ struct pipe *plan_eager(struct planner *p, const struct sql_rel *rel)
 	if (!is_eager(p, &x))
 		return NULL;
 	probe = plan_rel(p, x.join->left);
-	task = probe == NULL ? TASK_NONE : build_groups(p, probe, &x);
+	task = probe ? build_groups(p, probe, &x) : TASK_NONE;
 	return task == TASK_NONE || look_up_groups(p, probe, &x, task) < 0 ? NULL : probe;
 }

@@ -72,7 +72,7 @@ static int add_condition(struct planner *p, struct block *b, const struct sql_ex
 	for (unsigned i = 0; i < n; i++) {
 		b->conditions = plan_grow(p, b->conditions, b->condition_count, &b->condition_room,
 					  sizeof(*b->conditions));
-		if (b->conditions == NULL)
+		if (!b->conditions)
 			return p->error;
 		memset(&b->conditions[b->condition_count], 0, sizeof(*b->conditions));
 		b->conditions[b->condition_count++].expr = parts[i];
@@ -109,9 +109,9 @@ static bool part_of_side(const struct sql_expr *e, const struct sql_rel *leaf,
 static bool is_on_leaf(const struct sql_rel *semi, const struct leaf *leaf)
 {
 	return leaf->semi_count < SEMIS_MAX &&
-	       (semi->join.condition == NULL ||
+	       (!semi->join.condition ||
 		part_of_side(semi->join.condition, leaf->rel, semi->right)) &&
-	       (semi->join.null_condition == NULL ||
+	       (!semi->join.null_condition ||
 		part_of_side(semi->join.null_condition, leaf->rel, semi->right));
 }
 
@@ -121,7 +121,7 @@ static const struct sql_rel *on_leaf(struct planner *p, const struct sql_rel *se
 {
 	struct sql_rel *moved = plan_alloc(p, sizeof(*moved));
 
-	if (moved == NULL)
+	if (!moved)
 		return NULL;
 	*moved = *semi;
 	moved->left = (struct sql_rel *)leaf;
@@ -252,7 +252,7 @@ static double rows_of_key(struct planner *p, const struct leaf *leaf, const stru
 							  ? column_facts(p, keys[i].build->column)
 							  : NULL;
 
-		distinct *= f != NULL && f->distinct > 0 ? (double)f->distinct : leaf->rows;
+		distinct *= f && f->distinct > 0 ? (double)f->distinct : leaf->rows;
 	}
 	return distinct < leaf->rows ? leaf->rows / distinct : 1;
 }
@@ -352,7 +352,7 @@ static unsigned wanted_columns(struct planner *p, struct block *b, struct pipe *
 	unsigned n = 0;
 
 	*out = plan_alloc(p, (build->binding_count + 1) * sizeof(**out));
-	if (wanted == NULL || *out == NULL)
+	if (!wanted || !*out)
 		return 0;
 	for (unsigned i = 0; i < b->output_count; i++)
 		wanted[b->outputs[i]] = true;
@@ -400,12 +400,12 @@ static int attach(struct planner *p, struct block *b, struct pipe *pipe, unsigne
 	spec.key_count = edge_keys(b, parent, child);
 	spec.unique = edge_unique(b, child, spec.key_count);
 	spec.keys = keys = plan_alloc(p, (spec.key_count + 1) * sizeof(*keys));
-	if (keys == NULL)
+	if (!keys)
 		return p->error;
 	memcpy(keys, b->edge, spec.key_count * sizeof(*keys)); /* planning the child asks again */
 	use_edge(b, parent, child);
 	build = plan_leaf(p, b, child, &below);
-	if (build == NULL)
+	if (!build)
 		return p->error;
 	spec.unique = spec.unique && !build->multiplied;
 	spec.payload_count = wanted_columns(p, b, build, &payload);
@@ -494,7 +494,7 @@ static struct pipe *plan_leaf(struct planner *p, struct block *b, unsigned leaf,
 	int child, semi;
 
 	*leaves |= (uint64_t)1 << leaf;
-	if (pipe == NULL || test_conditions(p, b, pipe, *leaves) < 0)
+	if (!pipe || test_conditions(p, b, pipe, *leaves) < 0)
 		return NULL;
 	pipe->multiplied = false; /* rel_unique() knows of joins inside the leaf */
 	while (choose_next(p, b, leaf, &child, &semi)) {
@@ -556,7 +556,7 @@ static const struct sql_rel *with_semis(struct planner *p, const struct leaf *le
 {
 	const struct sql_rel *rel = leaf->rel;
 
-	for (unsigned i = 0; i < leaf->semi_count && rel != NULL; i++)
+	for (unsigned i = 0; i < leaf->semi_count && rel; i++)
 		rel = on_leaf(p, leaf->semis[i], rel);
 	return rel;
 }
@@ -565,7 +565,7 @@ static const struct sql_rel *with_semis(struct planner *p, const struct leaf *le
 static double keys_left(struct planner *p, const struct leaf *leaf, int column)
 {
 	const struct fth_table_facts *f = column_facts(p, column);
-	double distinct = f != NULL && f->distinct > 0 ? (double)f->distinct : leaf->base;
+	double distinct = f && f->distinct > 0 ? (double)f->distinct : leaf->base;
 
 	if (leaf->base <= 0 || distinct <= 0 || leaf->rows >= leaf->base)
 		return 1;
@@ -634,7 +634,7 @@ struct pipe *plan_inner(struct planner *p, const struct sql_rel *rel)
 	uint64_t leaves = 0;
 	unsigned root;
 
-	if (b == NULL || flatten(p, b, rel) < 0)
+	if (!b || flatten(p, b, rel) < 0)
 		return NULL;
 	if (b->leaf_count == 1 && b->leaves[0].rel == rel)
 		return plan_outer(p, rel);

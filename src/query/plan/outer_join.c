@@ -62,7 +62,7 @@ static struct sql_expr *make_call(struct planner *p, enum sql_op op, const struc
 {
 	struct sql_expr *e = plan_alloc(p, sizeof(*e));
 
-	if (e == NULL)
+	if (!e)
 		return NULL;
 	*e = (struct sql_expr){.kind = SQL_CALL,
 			       .type = {.kind = SQL_BOOL},
@@ -83,7 +83,7 @@ static int add_null_condition(struct planner *p, const struct sql_rel *rel, stru
 	const struct sql_expr *e = rel->join.null_condition;
 	const struct sql_expr **args;
 
-	if (e == NULL)
+	if (!e)
 		return 0;
 	if (!e->nullable && is_key(e, rel, &s->keys[s->key_count])) {
 		s->key_count++;
@@ -96,7 +96,7 @@ static int add_null_condition(struct planner *p, const struct sql_rel *rel, stru
 		return 0;
 	}
 	args = plan_alloc(p, 3 * sizeof(*args));
-	if (args == NULL)
+	if (!args)
 		return p->error;
 	args[0] = e;
 	args[2] = e;
@@ -113,10 +113,10 @@ static const struct sql_expr *residual(struct planner *p, const struct split *s,
 		plan_alloc(p, (s->rest_count + s->left_count + 1) * sizeof(*all));
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < s->rest_count && all != NULL; i++)
+	for (unsigned i = 0; i < s->rest_count && all; i++)
 		all[n++] = s->rest[i];
 	/* On the left side alone: filters a semi join, but a left join keeps the row. */
-	for (unsigned i = 0; i < s->left_count && all != NULL && kind != SQL_SEMI; i++)
+	for (unsigned i = 0; i < s->left_count && all && kind != SQL_SEMI; i++)
 		all[n++] = s->left[i];
 	if (n == 0)
 		return NULL;
@@ -125,7 +125,7 @@ static const struct sql_expr *residual(struct planner *p, const struct split *s,
 
 static bool in_expr(const struct sql_expr *e, int column)
 {
-	if (e == NULL)
+	if (!e)
 		return false;
 	if (e->kind == SQL_COLUMN)
 		return e->column == column;
@@ -141,7 +141,7 @@ static unsigned payload_of(struct planner *p, const struct sql_rel *rel,
 	unsigned n = 0;
 
 	*out = plan_alloc(p, (rel->right->width + 1) * sizeof(**out));
-	for (unsigned i = 0; i < rel->right->width && *out != NULL; i++) {
+	for (unsigned i = 0; i < rel->right->width && *out; i++) {
 		int c = rel->right->columns[i];
 
 		if (rel_has(rel, c) || in_expr(condition, c))
@@ -155,7 +155,7 @@ static unsigned payload_of(struct planner *p, const struct sql_rel *rel,
 static bool is_other_value(const struct split *s, const struct sql_expr *condition,
 			   const struct sql_rel *rel, unsigned *right)
 {
-	if (condition == NULL || condition->kind != SQL_CALL || condition->op != SQL_NE ||
+	if (!condition || condition->kind != SQL_CALL || condition->op != SQL_NE ||
 	    s->key_count == 0 || sql_is_string(condition->args[0]->type.kind) ||
 	    condition->args[0]->type.kind == SQL_DOUBLE)
 		return false;
@@ -213,7 +213,7 @@ static int look_up_ends(struct planner *p, struct pipe *probe, struct pipe *ends
 		lookup.slots[i] = pipe_add_slot(p, probe, &made);
 	}
 	step = p->error != 0 ? NULL : pipe_add_step(p, probe, TASK_LOOKUP);
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->lookup = lookup;
 	x = slot_expr(p, probe, slot);
@@ -225,10 +225,10 @@ static int look_up_ends(struct planner *p, struct pipe *probe, struct pipe *ends
 	args[1] = fth_expr_bool(p->arena, false);
 	args[2] = fth_expr_bool(p->arena, true);
 	step = pipe_add_step(p, probe, TASK_SELECT);
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->predicate = anti ? fth_expr_call(p->arena, FTH_OP_CASE, 3, args) : differs;
-	if (step->predicate == NULL)
+	if (!step->predicate)
 		return plan_fail(p, -ENOMEM);
 	probe->rows *= 0.5;
 	return 0;
@@ -256,7 +256,7 @@ static int other_value(struct planner *p, struct pipe *probe, struct pipe *build
 	g.aggregates[1] =
 		plan_aggregate_of(build, TASK_MAX, false, value, build->task->slots[value].type);
 	ends = plan_group(p, build, &g);
-	if (ends == NULL)
+	if (!ends)
 		return p->error;
 	return look_up_ends(p, probe, ends, &g, s, condition->args[1 - right], anti);
 }
@@ -268,10 +268,10 @@ static bool build_unique(struct planner *p, const struct sql_rel *rel, const str
 	int *columns = plan_alloc(p, (s->key_count + 1) * sizeof(*columns));
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < s->key_count && columns != NULL; i++)
+	for (unsigned i = 0; i < s->key_count && columns; i++)
 		if (s->keys[i].build->kind == SQL_COLUMN)
 			columns[n++] = s->keys[i].build->column;
-	return columns != NULL && rel_unique(rel->right, columns, n);
+	return columns && rel_unique(rel->right, columns, n);
 }
 
 int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *rel)
@@ -287,7 +287,7 @@ int plan_outer_on(struct planner *p, struct pipe *probe, const struct sql_rel *r
 	unsigned right;
 	int *payload;
 
-	if (build == NULL || split_condition(p, rel, &s) < 0 || add_null_condition(p, rel, &s) < 0)
+	if (!build || split_condition(p, rel, &s) < 0 || add_null_condition(p, rel, &s) < 0)
 		return p->error;
 	for (unsigned i = 0; i < s.right_count; i++)
 		pipe_select(p, build, s.right[i]);
@@ -310,5 +310,5 @@ struct pipe *plan_outer(struct planner *p, const struct sql_rel *rel)
 {
 	struct pipe *probe = plan_rel(p, rel->left);
 
-	return probe == NULL || plan_outer_on(p, probe, rel) < 0 ? NULL : probe;
+	return !probe || plan_outer_on(p, probe, rel) < 0 ? NULL : probe;
 }

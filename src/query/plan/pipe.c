@@ -10,7 +10,7 @@ struct pipe *pipe_new(struct planner *p, const char *name)
 	struct pipe *pipe = plan_alloc(p, sizeof(*pipe));
 	struct task *task = plan_alloc(p, sizeof(*task));
 
-	if (pipe == NULL || task == NULL)
+	if (!pipe || !task)
 		return NULL;
 	task->name = name;
 	task->source.row_slot = TASK_NONE;
@@ -26,7 +26,7 @@ uint32_t pipe_add_slot(struct planner *p, struct pipe *pipe, const struct task_s
 	struct task *t = pipe->task;
 
 	t->slots = plan_grow(p, t->slots, t->slot_count, &pipe->slot_room, sizeof(*t->slots));
-	if (t->slots == NULL)
+	if (!t->slots)
 		return TASK_NONE;
 	t->slots[t->slot_count] = *slot;
 	return t->slot_count++;
@@ -37,7 +37,7 @@ struct task_step *pipe_add_step(struct planner *p, struct pipe *pipe, enum task_
 	struct task *t = pipe->task;
 
 	t->steps = plan_grow(p, t->steps, t->step_count, &pipe->step_room, sizeof(*t->steps));
-	if (t->steps == NULL)
+	if (!t->steps)
 		return NULL;
 	t->steps[t->step_count].kind = kind;
 	t->steps[t->step_count].rows = pipe->rows;
@@ -48,13 +48,13 @@ int pipe_bind(struct planner *p, struct pipe *pipe, const struct binding *bindin
 {
 	struct binding *old = pipe_find(pipe, binding->column);
 
-	if (old != NULL) {
+	if (old) {
 		*old = *binding;
 		return 0;
 	}
 	pipe->bindings = plan_grow(p, pipe->bindings, pipe->binding_count, &pipe->binding_room,
 				   sizeof(*pipe->bindings));
-	if (pipe->bindings == NULL)
+	if (!pipe->bindings)
 		return p->error;
 	pipe->bindings[pipe->binding_count++] = *binding;
 	return 0;
@@ -76,7 +76,7 @@ static int add_source_column(struct planner *p, struct pipe *pipe, unsigned colu
 
 	s->columns =
 		plan_grow(p, s->columns, s->column_count, &pipe->column_room, sizeof(*s->columns));
-	if (s->columns == NULL || slot == TASK_NONE)
+	if (!s->columns || slot == TASK_NONE)
 		return p->error;
 	s->columns[s->column_count++] = (struct task_source_column){column, slot};
 	return 0;
@@ -122,12 +122,12 @@ struct pipe *pipe_of_table(struct planner *p, const struct sql_rel *scan)
 	struct fth_table *table = p->options->open(p->options->self, scan->scan.table);
 	struct pipe *pipe;
 
-	if (table == NULL) {
+	if (!table) {
 		plan_fail(p, -ENOENT);
 		return NULL;
 	}
 	pipe = pipe_new(p, scan->scan.table->name);
-	if (pipe == NULL)
+	if (!pipe)
 		return NULL;
 	pipe->task->source.kind = TASK_TABLE;
 	pipe->task->source.table = table;
@@ -159,7 +159,7 @@ struct pipe *pipe_of_results(struct planner *p, const uint32_t *tasks, unsigned 
 	uint32_t *inputs = plan_alloc(p, count * sizeof(*inputs));
 	uint32_t *slots = plan_alloc(p, (first->result_count + 1) * sizeof(*slots));
 
-	if (pipe == NULL || inputs == NULL || slots == NULL)
+	if (!pipe || !inputs || !slots)
 		return NULL;
 	memcpy(inputs, tasks, count * sizeof(*inputs));
 	pipe->task->source.kind = TASK_ROWS;
@@ -199,7 +199,7 @@ static int fetch(struct planner *p, struct pipe *pipe, struct binding *b)
 	slot.nullable |= pipe->task->slots[b->row_slot].nullable;
 	b->slot = pipe_add_slot(p, pipe, &slot);
 	step = pipe_add_step(p, pipe, TASK_FETCH);
-	if (step == NULL || column == NULL || b->slot == TASK_NONE)
+	if (!step || !column || b->slot == TASK_NONE)
 		return p->error;
 	*column = (struct task_source_column){b->ordinal, b->slot};
 	step->fetch = (struct task_fetch){b->table, b->row_slot, 1, column};
@@ -210,7 +210,7 @@ uint32_t pipe_slot(struct planner *p, struct pipe *pipe, int column)
 {
 	struct binding *b = pipe_find(pipe, column);
 
-	if (b == NULL) {
+	if (!b) {
 		plan_fail(p, -EINVAL);
 		return TASK_NONE;
 	}
@@ -237,11 +237,11 @@ uint32_t pipe_compute(struct planner *p, struct pipe *pipe, const struct sql_exp
 	if (expr->kind == SQL_COLUMN)
 		return pipe_slot(p, pipe, expr->column);
 	value = plan_expr(p, pipe, expr);
-	if (value == NULL || plan_range(p, value, &slot) < 0)
+	if (!value || plan_range(p, value, &slot) < 0)
 		return TASK_NONE;
 	made = pipe_add_slot(p, pipe, &slot);
 	step = pipe_add_step(p, pipe, TASK_COMPUTE);
-	if (step == NULL || made == TASK_NONE)
+	if (!step || made == TASK_NONE)
 		return TASK_NONE;
 	step->compute.slot = made;
 	step->compute.value = value;
@@ -251,9 +251,9 @@ uint32_t pipe_compute(struct planner *p, struct pipe *pipe, const struct sql_exp
 int pipe_select(struct planner *p, struct pipe *pipe, const struct sql_expr *predicate)
 {
 	struct fth_expr *value = plan_expr(p, pipe, predicate);
-	struct task_step *step = value == NULL ? NULL : pipe_add_step(p, pipe, TASK_SELECT);
+	struct task_step *step = value ? pipe_add_step(p, pipe, TASK_SELECT) : NULL;
 
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->predicate = value;
 	pipe->rows *= expr_selectivity(p, predicate);
@@ -271,7 +271,7 @@ static int pack_slot(struct planner *p, struct cargo *cargo, uint32_t slot, uint
 		}
 	cargo->slots = plan_grow(p, cargo->slots, cargo->slot_count, &cargo->slot_room,
 				 sizeof(*cargo->slots));
-	if (cargo->slots == NULL)
+	if (!cargo->slots)
 		return p->error;
 	*index = cargo->slot_count;
 	cargo->slots[cargo->slot_count++] = slot;
@@ -287,7 +287,7 @@ int pipe_pack(struct planner *p, struct pipe *pipe, const int *columns, unsigned
 	for (unsigned i = 0; i < count && p->error == 0; i++) {
 		struct binding *b = pipe_find(pipe, columns[i]);
 
-		if (b == NULL)
+		if (!b)
 			return plan_fail(p, -EINVAL);
 		if (b->slot == TASK_NONE && is_of_source(pipe, b))
 			b->row_slot = row_number_slot(p, pipe);
@@ -315,7 +315,7 @@ uint32_t pipe_close(struct planner *p, struct pipe *pipe)
 		return TASK_NONE;
 	}
 	p->tasks = plan_grow(p, p->tasks, p->task_count, &p->task_room, sizeof(*p->tasks));
-	if (p->tasks == NULL)
+	if (!p->tasks)
 		return TASK_NONE;
 	pipe->task->estimate.rows = pipe->rows;
 	pipe->task->estimate.rows_most = pipe->rows_most;

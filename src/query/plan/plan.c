@@ -17,7 +17,7 @@ void *plan_alloc(struct planner *p, size_t size)
 {
 	void *memory = p->error != 0 ? NULL : fth_arena_alloc(p->arena, size, 16);
 
-	if (memory == NULL) {
+	if (!memory) {
 		plan_fail(p, -ENOMEM);
 		return NULL;
 	}
@@ -32,7 +32,7 @@ void *plan_grow(struct planner *p, void *array, unsigned count, unsigned *room, 
 		return array;
 	*room = *room == 0 ? 8 : *room * 2;
 	larger = plan_alloc(p, *room * size);
-	if (larger != NULL && count > 0)
+	if (larger && count > 0)
 		memcpy(larger, array, count * size);
 	return larger;
 }
@@ -43,7 +43,7 @@ static int prune_source(struct planner *p, struct task *t)
 	bool *used = plan_alloc(p, t->slot_count + 1);
 	unsigned n = 0;
 
-	if (used == NULL)
+	if (!used)
 		return p->error;
 	reduce_uses(&t->reduce, used);
 	for (unsigned i = 0; i < t->step_count; i++)
@@ -62,7 +62,7 @@ static int gather_tasks(struct planner *p, struct task_set *out)
 {
 	out->task_count = p->task_count;
 	out->tasks = plan_alloc(p, p->task_count * sizeof(*out->tasks));
-	if (out->tasks == NULL)
+	if (!out->tasks)
 		return p->error;
 	for (unsigned t = 0; t < p->task_count; t++) {
 		out->tasks[t] = *p->tasks[t];
@@ -84,7 +84,7 @@ static int close_result(struct planner *p, struct pipe *pipe)
 	struct task_reduce *reduce;
 	unsigned *slots = plan_alloc(p, (q->output_count + 1) * sizeof(*slots));
 
-	if (slots == NULL)
+	if (!slots)
 		return p->error;
 	for (unsigned i = 0; i < q->output_count; i++)
 		slots[i] = pipe_slot(p, pipe, q->outputs[i]);
@@ -103,7 +103,7 @@ int plan_query(const struct sql_query *query, const struct plan_options *options
 	struct pipe *pipe = plan_rel(&p, query->root);
 
 	memset(out, 0, sizeof(*out));
-	if (pipe == NULL || close_result(&p, pipe) < 0 || gather_tasks(&p, out) < 0)
+	if (!pipe || close_result(&p, pipe) < 0 || gather_tasks(&p, out) < 0)
 		return p.error;
 	return task_check(out);
 }

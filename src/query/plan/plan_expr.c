@@ -217,7 +217,7 @@ static struct fth_expr *with_args(struct planner *p, struct pipe *pipe, const st
 		return NULL;
 	}
 	args = plan_alloc(p, (e->count + 1) * sizeof(struct fth_expr *));
-	if (args == NULL)
+	if (!args)
 		return NULL;
 	if (e->kind == SQL_CALL && e->op == SQL_DATE_ADD)
 		return date_add(p, plan_expr(p, pipe, e->args[0]), &e->args[1]->value);
@@ -245,7 +245,7 @@ struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sq
 	else
 		made = with_args(p, pipe, e);
 	/* The constructors do not say why: short of memory, or a type that an operator does not take. */
-	if (made == NULL)
-		plan_fail(p, fth_arena_alloc(p->arena, 16, 16) == NULL ? -ENOMEM : -EINVAL);
+	if (!made)
+		plan_fail(p, !fth_arena_alloc(p->arena, 16, 16) ? -ENOMEM : -EINVAL);
 	return made;
 }

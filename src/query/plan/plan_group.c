@@ -72,7 +72,7 @@ static struct pipe *group_runs(struct planner *p, struct pipe *pipe, struct grou
 	for (unsigned i = 0; i < g->aggregate_count && p->error == 0; i++)
 		g->slots[i] = pipe_add_slot(p, pipe, &g->aggregates[i].result);
 	step = p->error != 0 ? NULL : pipe_add_step(p, pipe, TASK_RUNS);
-	if (step == NULL)
+	if (!step)
 		return NULL;
 	step->runs = runs;
 	pipe->binding_count = 0;
@@ -102,7 +102,7 @@ struct pipe *plan_group(struct planner *p, struct pipe *pipe, struct grouping *g
 	pipe->rows = g->key_count == 0 ? 1 : pipe->rows / 3;
 	task = pipe_close(p, pipe);
 	next = task == TASK_NONE ? NULL : pipe_of_results(p, &task, 1, NULL, 0);
-	if (next == NULL)
+	if (!next)
 		return NULL;
 	next->rows = pipe->rows;
 	next->rows_most = g->key_count == 0 ? 1 : pipe->rows_most;
@@ -132,7 +132,7 @@ static enum task_aggregate_op op_of(enum sql_agg_op op)
 void plan_aggregate_from(struct planner *p, struct pipe *pipe, const struct sql_agg *a,
 			 struct task_aggregate *out)
 {
-	uint32_t slot = a->arg == NULL ? TASK_NONE : pipe_compute(p, pipe, a->arg);
+	uint32_t slot = a->arg ? pipe_compute(p, pipe, a->arg) : TASK_NONE;
 	struct fth_type type = plan_type(p->query->columns[a->column].type);
 
 	if (p->error == 0)
@@ -183,11 +183,11 @@ struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel)
 	struct grouping g = {.key_count = determinants, .grouped = rel->agg.grouped};
 	struct cargo cargo;
 
-	if (pipe != NULL || p->error != 0)
+	if (pipe || p->error != 0)
 		return pipe;
 	pipe = plan_rel(p, rel->left);
-	if (pipe == NULL || pipe_pack(p, pipe, rel->columns + determinants,
-				      rel->agg.key_count - determinants, &cargo) < 0)
+	if (!pipe || pipe_pack(p, pipe, rel->columns + determinants,
+			       rel->agg.key_count - determinants, &cargo) < 0)
 		return NULL;
 	g.keys = plan_alloc(p, (determinants + 1) * sizeof(*g.keys));
 	g.aggregates =
@@ -199,5 +199,5 @@ struct pipe *plan_aggregate(struct planner *p, const struct sql_rel *rel)
 	if (p->error != 0 || carry(p, pipe, &cargo, &g) < 0)
 		return NULL;
 	pipe = plan_group(p, pipe, &g);
-	return pipe == NULL || bind_results(p, pipe, rel, &g, &cargo) < 0 ? NULL : pipe;
+	return !pipe || bind_results(p, pipe, rel, &g, &cargo) < 0 ? NULL : pipe;
 }

@@ -16,7 +16,7 @@ const struct sql_expr *plan_key(struct planner *p, const struct sql_expr *e,
 		return e;
 	cast = plan_alloc(p, sizeof(*cast));
 	args = plan_alloc(p, sizeof(*args));
-	if (cast == NULL || args == NULL)
+	if (!cast || !args)
 		return e;
 	args[0] = (struct sql_expr *)e;
 	*cast = (struct sql_expr){.kind = SQL_CAST,
@@ -50,11 +50,11 @@ static bool sorted_column(struct planner *p, const struct pipe *pipe, const stru
 {
 	const struct fth_table_facts *facts;
 
-	if (pipe->scan == NULL || key->kind != SQL_COLUMN || !rel_has(pipe->scan, key->column))
+	if (!pipe->scan || key->kind != SQL_COLUMN || !rel_has(pipe->scan, key->column))
 		return false;
 	facts = column_facts(p, key->column);
 	*ordinal = p->query->columns[key->column].ordinal;
-	return facts != NULL && (facts->flags & FTH_TABLE_SORTED) != 0 &&
+	return facts && (facts->flags & FTH_TABLE_SORTED) != 0 &&
 	       fth_table_kind(&fth_table_schema(pipe->task->source.table)->column[*ordinal]) ==
 		       FTH_TABLE_KIND_INT;
 }
@@ -70,7 +70,7 @@ bool keys_sorted(struct planner *p, const struct join_key *keys, unsigned count)
 				sides[k]->kind == SQL_COLUMN ? column_facts(p, sides[k]->column)
 							     : NULL;
 
-			sorted += f != NULL && (f->flags & FTH_TABLE_SORTED) != 0;
+			sorted += f && (f->flags & FTH_TABLE_SORTED) != 0;
 		}
 		if (sorted == 2)
 			return true;
@@ -119,7 +119,7 @@ static uint32_t close_build(struct planner *p, struct pipe *build, const struct 
 	r->columns = cargo->slots;
 	/* A set knows no matches, of which a condition could be asked. */
 	if (cargo->slot_count == 0 && spec->key_count > 0 && (only_exists || spec->unique) &&
-	    spec->condition == NULL)
+	    !spec->condition)
 		r->kind = TASK_SET;
 	else
 		r->kind = spec->unique && spec->key_count > 0 ? TASK_MAP : TASK_MULTIMAP;
@@ -168,7 +168,7 @@ static unsigned carried_columns(struct planner *p, const struct join_spec *spec,
 	unsigned n = 0;
 
 	*out = plan_alloc(p, (spec->payload_count + 1) * sizeof(**out));
-	for (unsigned i = 0; i < spec->payload_count && *out != NULL; i++)
+	for (unsigned i = 0; i < spec->payload_count && *out; i++)
 		if (!is_bound_key(spec, spec->payload[i]))
 			(*out)[n++] = spec->payload[i];
 	return n;
@@ -216,7 +216,7 @@ static int row_key(struct planner *p, const struct pipe *build, const struct joi
 {
 	const uint32_t needed = FTH_TABLE_STRICT | FTH_TABLE_DENSE | FTH_TABLE_NO_NULLS;
 
-	for (unsigned i = 0; i < spec->key_count && build->scan != NULL; i++) {
+	for (unsigned i = 0; i < spec->key_count && build->scan; i++) {
 		const struct join_key *k = &spec->keys[i];
 		const struct fth_table_facts *f;
 
@@ -225,7 +225,7 @@ static int row_key(struct planner *p, const struct pipe *build, const struct joi
 		    (k->probe->type.kind != SQL_INT32 && k->probe->type.kind != SQL_INT64))
 			continue;
 		f = column_facts(p, k->build->column);
-		if (f != NULL && (f->flags & needed) == needed)
+		if (f && (f->flags & needed) == needed)
 			return (int)i;
 	}
 	return -1;
@@ -262,7 +262,7 @@ static int row_from_key(struct planner *p, struct pipe *probe, const struct sql_
 	const struct task_slot *s = &probe->task->slots[key];
 	struct task_step *step = pipe_add_step(p, probe, TASK_COMPUTE);
 
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->compute.slot = row;
 	step->compute.value =
@@ -270,7 +270,7 @@ static int row_from_key(struct planner *p, struct pipe *probe, const struct sql_
 			       fth_expr_column(p->arena, key, s->type, s->lo, s->hi, s->nullable),
 			       fth_expr_int(p->arena, fth_type(FTH_T_INT64),
 					    column_facts(p, column->column)->min));
-	return step->compute.value == NULL ? plan_fail(p, -ENOMEM) : 0;
+	return !step->compute.value ? plan_fail(p, -ENOMEM) : 0;
 }
 
 /* Every row of the probing side has exactly one match, of which nothing is wanted. */
@@ -281,7 +281,7 @@ static bool is_total(struct planner *p, const struct pipe *probe, const struct p
 	const struct task_slot *s;
 	const struct fth_table_facts *f;
 
-	if (row < 0 || spec->key_count != 1 || cargo->slot_count > 0 || spec->condition != NULL ||
+	if (row < 0 || spec->key_count != 1 || cargo->slot_count > 0 || spec->condition ||
 	    build->task->step_count > 0 || build->task->source.kind != TASK_TABLE ||
 	    (spec->match != TASK_INNER && spec->match != TASK_SEMI))
 		return false;
@@ -303,7 +303,7 @@ static double matches_expected(struct planner *p, const struct pipe *build,
 		const struct fth_table_facts *f =
 			key->kind == SQL_COLUMN ? column_facts(p, key->column) : NULL;
 
-		domain *= f != NULL && f->distinct > 0 ? (double)f->distinct : 100;
+		domain *= f && f->distinct > 0 ? (double)f->distinct : 100;
 	}
 	return build->rows / domain;
 }
@@ -313,7 +313,7 @@ static void estimate(struct pipe *probe, const struct pipe *build, const struct 
 {
 	double hit = matches < 1 ? matches : 1;
 
-	if (spec->condition != NULL)
+	if (spec->condition)
 		matches *= 0.5;
 	if (spec->match == TASK_SEMI)
 		probe->rows *= hit;
@@ -332,7 +332,7 @@ static void estimate(struct pipe *probe, const struct pipe *build, const struct 
 /* The condition sees matches inside the look-up, where nothing can be fetched: the build side carries its columns. */
 static int read_condition(struct planner *p, struct pipe *build, const struct sql_expr *e)
 {
-	if (e->kind == SQL_COLUMN && pipe_find(build, e->column) != NULL)
+	if (e->kind == SQL_COLUMN && pipe_find(build, e->column))
 		pipe_slot(p, build, e->column);
 	for (unsigned i = 0; i < e->count && p->error == 0; i++)
 		read_condition(p, build, e->args[i]);
@@ -345,14 +345,14 @@ static int add_lookup(struct planner *p, struct pipe *probe, const struct join_s
 {
 	struct task_step *step;
 
-	if (spec->condition != NULL) {
+	if (spec->condition) {
 		/* Whatever it needs of the probing side must be there before the look-up. */
 		lookup->condition = plan_expr(p, probe, spec->condition);
-		if (lookup->condition == NULL)
+		if (!lookup->condition)
 			return p->error;
 	}
 	step = pipe_add_step(p, probe, TASK_LOOKUP);
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->lookup = *lookup;
 	return 0;
@@ -371,15 +371,14 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 	struct cargo cargo;
 	bool total;
 
-	if (p->error == 0 && spec->condition != NULL)
+	if (p->error == 0 && spec->condition)
 		read_condition(p, build, spec->condition);
 	if (p->error != 0 || pipe_pack(p, build, carried, count, &cargo) < 0)
 		return p->error;
 	lookup.keys = key_slots(p, probe, spec, false);
 	if (p->error != 0)
 		return p->error;
-	if (key >= 0 && spec->match == TASK_INNER && spec->condition == NULL &&
-	    drop_row(build, &cargo)) {
+	if (key >= 0 && spec->match == TASK_INNER && !spec->condition && drop_row(build, &cargo)) {
 		struct task_slot slot = task_slot_of_row(build->task->source.table);
 
 		row = pipe_add_slot(p, probe, &slot);

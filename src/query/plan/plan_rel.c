@@ -14,7 +14,7 @@ static struct pipe *plan_filter(struct planner *p, const struct sql_rel *rel)
 	unsigned n = expr_conjuncts(p, rel->predicate, &parts);
 	struct pipe *pipe = plan_rel(p, rel->left);
 
-	for (unsigned i = 0; i < n && pipe != NULL; i++)
+	for (unsigned i = 0; i < n && pipe; i++)
 		if (pipe_select(p, pipe, parts[i]) < 0)
 			return NULL;
 	return pipe;
@@ -24,7 +24,7 @@ static struct pipe *plan_project(struct planner *p, const struct sql_rel *rel)
 {
 	struct pipe *pipe = plan_rel(p, rel->left);
 
-	for (unsigned i = 0; i < rel->width && pipe != NULL; i++) {
+	for (unsigned i = 0; i < rel->width && pipe; i++) {
 		const struct sql_expr *e = rel->exprs[i];
 		struct binding b = {.column = rel->columns[i]};
 
@@ -43,7 +43,7 @@ static int add_order(struct planner *p, struct pipe *pipe, const struct sql_rel 
 {
 	struct task_reduce *r = &pipe->task->reduce;
 
-	r->order_count = sort == NULL ? 0 : sort->sort.key_count;
+	r->order_count = sort ? sort->sort.key_count : 0;
 	r->order = plan_alloc(p, (r->order_count + 1) * sizeof(*r->order));
 	for (unsigned i = 0; i < r->order_count && p->error == 0; i++) {
 		const struct sql_sort_key *k = &sort->sort.keys[i];
@@ -66,14 +66,14 @@ static void limit_rows(struct pipe *pipe, int64_t count, int64_t offset)
 static struct pipe *plan_sorted(struct planner *p, const struct sql_rel *rel,
 				const struct sql_rel *sort, const struct sql_rel *limit)
 {
-	struct pipe *pipe = plan_rel(p, sort != NULL ? sort->left : limit->left), *next;
+	struct pipe *pipe = plan_rel(p, sort ? sort->left : limit->left), *next;
 	struct task_reduce *r;
 	struct cargo cargo;
 	uint32_t task;
 
-	if (pipe == NULL || add_order(p, pipe, sort) < 0)
+	if (!pipe || add_order(p, pipe, sort) < 0)
 		return NULL;
-	for (unsigned i = 0; i < rel->width && limit == NULL && pipe->rows > FETCH_ROWS; i++)
+	for (unsigned i = 0; i < rel->width && !limit && pipe->rows > FETCH_ROWS; i++)
 		pipe_slot(p, pipe, rel->columns[i]);
 	if (pipe_pack(p, pipe, rel->columns, rel->width, &cargo) < 0)
 		return NULL;
@@ -81,17 +81,17 @@ static struct pipe *plan_sorted(struct planner *p, const struct sql_rel *rel,
 	r->kind = TASK_SORT;
 	r->column_count = cargo.slot_count;
 	r->columns = cargo.slots;
-	if (limit != NULL) {
+	if (limit) {
 		r->offset = (uint64_t)limit->limit.offset;
 		r->limit = limit->limit.count < 0 ? UINT64_MAX : (uint64_t)limit->limit.count;
 		limit_rows(pipe, limit->limit.count, limit->limit.offset);
 	}
 	task = pipe_close(p, pipe);
 	next = task == TASK_NONE ? NULL : pipe_of_results(p, &task, 1, cargo.in, cargo.count);
-	if (next != NULL) {
+	if (next) {
 		next->rows = pipe->rows;
 		next->rows_most = pipe->rows_most;
-		if (limit != NULL)
+		if (limit)
 			limit_rows(next, limit->limit.count, 0);
 	}
 	return next;
@@ -136,11 +136,11 @@ static struct pipe *plan_union(struct planner *p, const struct sql_rel *rel)
 	struct binding *bindings = plan_alloc(p, (rel->width + 1) * sizeof(*bindings));
 	uint32_t tasks[2];
 
-	if (left == NULL || bindings == NULL)
+	if (!left || !bindings)
 		return NULL;
 	tasks[0] = close_as(p, left, rel->set.left_columns, rel->width);
 	right = p->error != 0 ? NULL : plan_rel(p, rel->right);
-	if (right == NULL)
+	if (!right)
 		return NULL;
 	tasks[1] = close_as(p, right, rel->set.right_columns, rel->width);
 	if (p->error != 0)
@@ -149,7 +149,7 @@ static struct pipe *plan_union(struct planner *p, const struct sql_rel *rel)
 	for (unsigned i = 0; i < rel->width; i++)
 		bindings[i] = (struct binding){.column = rel->columns[i], .slot = i};
 	pipe = pipe_of_results(p, tasks, 2, bindings, rel->width);
-	if (pipe != NULL) {
+	if (pipe) {
 		pipe->rows = left->rows + right->rows;
 		pipe->rows_most = left->rows_most + right->rows_most;
 	}
@@ -163,7 +163,7 @@ static struct pipe *plan_values(struct planner *p, const struct sql_rel *rel)
 	struct fth_expr **cells = plan_alloc(p, (n + 1) * sizeof(struct fth_expr *));
 	struct task_source_column *columns = plan_alloc(p, (rel->width + 1) * sizeof(*columns));
 
-	if (pipe == NULL || cells == NULL || columns == NULL)
+	if (!pipe || !cells || !columns)
 		return NULL;
 	for (unsigned i = 0; i < n && p->error == 0; i++)
 		cells[i] = plan_expr(p, pipe, rel->values.cells[i]);

@@ -124,10 +124,10 @@ static void expect_plan(struct table_fixture *f, const char *sql, int64_t want,
 	char *text = plan_and_run(f, sql, &answer);
 	const char *at = text;
 
-	for (; *pieces != NULL; pieces++) {
+	for (; *pieces; pieces++) {
 		const char *found = strstr(at, *pieces);
 
-		if (found == NULL)
+		if (!found)
 			fail_msg("%s\n%s\nlacks: %s", sql, text, *pieces);
 		at = found + 1;
 	}
@@ -215,7 +215,7 @@ static void lacks(struct table_fixture *f, const char *sql, int64_t want, const 
 	int64_t answer = -1;
 	char *text = plan_and_run(f, sql, &answer);
 
-	if (strstr(text, piece) != NULL)
+	if (strstr(text, piece))
 		fail_msg("%s\n%s\nhas: %s", sql, text, piece);
 	assert_int_equal(answer, want);
 	free(text);
@@ -343,7 +343,7 @@ static unsigned scans_of_sales(struct table_fixture *f, const char *sql, int64_t
 	char *text = plan_and_run(f, sql, &answer);
 	unsigned scans = 0;
 
-	for (const char *at = text; (at = strstr(at, "table sales")) != NULL; at++)
+	for (const char *at = text; (at = strstr(at, "table sales")); at++)
 		scans++;
 	assert_int_equal(answer, want);
 	free(text);

@@ -27,7 +27,7 @@ bool expr_within(const struct sql_expr *e, const struct sql_rel *rel)
 unsigned expr_conjuncts(struct planner *p, const struct sql_expr *expr,
 			const struct sql_expr ***out)
 {
-	if (expr == NULL) {
+	if (!expr) {
 		*out = NULL;
 		return 0;
 	}
@@ -36,7 +36,7 @@ unsigned expr_conjuncts(struct planner *p, const struct sql_expr *expr,
 		return expr->count;
 	}
 	*out = plan_alloc(p, sizeof(**out));
-	if (*out == NULL)
+	if (!*out)
 		return 0;
 	(*out)[0] = expr;
 	return 1;
@@ -50,7 +50,7 @@ static struct sql_expr *call_of(struct planner *p, enum sql_op op, struct sql_ty
 	struct sql_expr *e = plan_alloc(p, sizeof(*e));
 	struct sql_expr **args = plan_alloc(p, 2 * sizeof(*args));
 
-	if (e == NULL || args == NULL)
+	if (!e || !args)
 		return NULL;
 	args[0] = (struct sql_expr *)a;
 	args[1] = (struct sql_expr *)b;
@@ -58,7 +58,7 @@ static struct sql_expr *call_of(struct planner *p, enum sql_op op, struct sql_ty
 			       .type = type,
 			       .at = -1,
 			       .op = op,
-			       .count = b == NULL ? 1 : 2,
+			       .count = b ? 2 : 1,
 			       .args = args};
 	return e;
 }
@@ -68,7 +68,7 @@ static struct sql_expr *without_null(struct planner *p, const struct sql_expr *e
 {
 	struct sql_expr *zero = plan_alloc(p, sizeof(*zero));
 
-	if (zero == NULL)
+	if (!zero)
 		return NULL;
 	*zero = (struct sql_expr){.kind = SQL_CONST, .type = e->type, .at = -1};
 	if (sql_is_string(e->type.kind))
@@ -89,7 +89,7 @@ static unsigned equalities_of(struct planner *p, const struct sql_expr *e,
 	if (!l->nullable || !r->nullable) {
 		struct sql_expr *equal = call_of(p, SQL_EQ, boolean, l, r);
 
-		if (equal != NULL)
+		if (equal)
 			equal->nullable = l->nullable || r->nullable;
 		out[0] = equal;
 		return 1;
@@ -107,7 +107,7 @@ unsigned join_conjuncts(struct planner *p, const struct sql_expr *expr,
 	unsigned n = expr_conjuncts(p, expr, &parts), count = 0;
 
 	*out = plan_alloc(p, (2 * n + 1) * sizeof(**out));
-	for (unsigned i = 0; i < n && *out != NULL; i++) {
+	for (unsigned i = 0; i < n && *out; i++) {
 		if (parts[i]->kind == SQL_CALL && parts[i]->op == SQL_IS_NOT_DISTINCT)
 			count += equalities_of(p, parts[i], *out + count);
 		else
@@ -120,14 +120,14 @@ static struct fth_table *table_of(struct planner *p, int column)
 {
 	const struct sql_column *c = &p->query->columns[column];
 
-	return c->table == NULL ? NULL : p->options->open(p->options->self, c->table);
+	return c->table ? p->options->open(p->options->self, c->table) : NULL;
 }
 
 const struct fth_table_facts *column_facts(struct planner *p, int column)
 {
 	struct fth_table *table = table_of(p, column);
 
-	return table == NULL ? NULL : fth_table_facts(table, p->query->columns[column].ordinal);
+	return table ? fth_table_facts(table, p->query->columns[column].ordinal) : NULL;
 }
 
 /* ---- uniqueness ---- */
@@ -184,7 +184,7 @@ static bool matches_once(const struct sql_rel *join)
 	int keys[CONJUNCTS_MAX] = {0};
 	unsigned n = 0;
 
-	if (c == NULL)
+	if (!c)
 		return rel_unique(join->right, keys, 0);
 	if (c->kind != SQL_CALL || c->op != SQL_AND) {
 		keys[n] = right_key(c, join->right);
@@ -238,7 +238,7 @@ static double distinct_of(struct planner *p, const struct sql_expr *e, double ot
 {
 	const struct fth_table_facts *f = e->kind == SQL_COLUMN ? column_facts(p, e->column) : NULL;
 
-	return f != NULL && f->distinct > 0 ? (double)f->distinct : otherwise;
+	return f && f->distinct > 0 ? (double)f->distinct : otherwise;
 }
 
 /* The part of [min, max] below a constant. */
@@ -249,7 +249,7 @@ static double part_below(struct planner *p, const struct sql_expr *column,
 		column->kind == SQL_COLUMN ? column_facts(p, column->column) : NULL;
 	double part;
 
-	if (f == NULL || constant->kind != SQL_CONST || constant->value.null ||
+	if (!f || constant->kind != SQL_CONST || constant->value.null ||
 	    sql_is_string(constant->type.kind) || constant->type.kind == SQL_DOUBLE ||
 	    f->max <= f->min)
 		return 1.0 / 3;
@@ -316,7 +316,7 @@ static unsigned equal_columns(const struct sql_rel *join, const struct sql_expr 
 			      const struct sql_expr **right, unsigned room)
 {
 	const struct sql_expr *c = join->join.condition;
-	unsigned n = c == NULL ? 0 : c->kind == SQL_CALL && c->op == SQL_AND ? c->count : 1;
+	unsigned n = !c ? 0 : c->kind == SQL_CALL && c->op == SQL_AND ? c->count : 1;
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < n && found < room; i++) {
@@ -389,7 +389,7 @@ static double join_rows(struct planner *p, const struct sql_rel *rel)
 		return left * semi_part(p, rel);
 	if (rel->join.kind == SQL_SINGLE || matches_once(rel))
 		return left;
-	if (rel->join.condition == NULL)
+	if (!rel->join.condition)
 		return left * right;
 	return left > right ? left : right;
 }

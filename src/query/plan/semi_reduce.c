@@ -9,7 +9,7 @@ static struct sql_expr *column_of(struct planner *p, int column)
 {
 	struct sql_expr *e = plan_alloc(p, sizeof(*e));
 
-	if (e != NULL)
+	if (e)
 		*e = (struct sql_expr){.kind = SQL_COLUMN,
 				       .type = p->query->columns[column].type,
 				       .nullable = true,
@@ -23,7 +23,7 @@ static struct sql_expr *equality(struct planner *p, int a, int b)
 	struct sql_expr *e = plan_alloc(p, sizeof(*e));
 	struct sql_expr **args = plan_alloc(p, 2 * sizeof(struct sql_expr *));
 
-	if (e == NULL || args == NULL)
+	if (!e || !args)
 		return NULL;
 	args[0] = column_of(p, a);
 	args[1] = column_of(p, b);
@@ -42,7 +42,7 @@ static const struct sql_rel *semi_join(struct planner *p, const struct sql_rel *
 {
 	struct sql_rel *semi = plan_alloc(p, sizeof(*semi));
 
-	if (semi == NULL)
+	if (!semi)
 		return rel;
 	*semi = (struct sql_rel){.kind = SQL_JOIN,
 				 .left = (struct sql_rel *)rel,
@@ -90,7 +90,7 @@ const struct sql_rel *plan_reduce(struct planner *p, const struct sql_rel *rel, 
 	}
 	below = plan_reduce(p, rel->left, key, by, by_key);
 	copy = below == rel->left ? NULL : plan_alloc(p, sizeof(*copy));
-	if (copy == NULL)
+	if (!copy)
 		return rel;
 	*copy = *rel;
 	copy->left = (struct sql_rel *)below;

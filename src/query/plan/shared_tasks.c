@@ -33,10 +33,10 @@ static char *text_of(const struct task_set *set, unsigned number)
 	char *text = NULL, *colon;
 	FILE *out = open_memstream(&text, &length);
 
-	if (out == NULL)
+	if (!out)
 		return NULL;
 	task_show_task(out, set, number);
-	if (fclose(out) != 0 || (colon = strchr(text, ':')) == NULL) {
+	if (fclose(out) != 0 || !(colon = strchr(text, ':'))) {
 		free(text);
 		return NULL;
 	}
@@ -47,7 +47,7 @@ static char *text_of(const struct task_set *set, unsigned number)
 static bool are_equal(const struct task_set *set, unsigned a, unsigned b)
 {
 	char *one = text_of(set, a), *other = text_of(set, b);
-	bool equal = one != NULL && other != NULL && strcmp(one, other) == 0;
+	bool equal = one && other && strcmp(one, other) == 0;
 
 	free(one);
 	free(other);
@@ -66,7 +66,7 @@ static void *copy_of(struct planner *p, const void *array, unsigned count, size_
 {
 	void *copy = plan_alloc(p, (count + 1) * size);
 
-	if (copy != NULL && count > 0)
+	if (copy && count > 0)
 		memcpy(copy, array, count * size);
 	return copy;
 }
@@ -94,12 +94,12 @@ int plan_share(struct planner *p, struct task_set *set)
 	uint32_t *numbers = plan_alloc(p, (set->task_count + 1) * sizeof(*numbers));
 	unsigned n = 0;
 
-	for (unsigned t = 0; t < set->task_count && numbers != NULL; t++) {
+	for (unsigned t = 0; t < set->task_count && numbers; t++) {
 		unsigned same = first_equal(set, t);
 
 		numbers[t] = same < t ? numbers[same] : n++;
 	}
-	if (numbers == NULL || n == set->task_count)
+	if (!numbers || n == set->task_count)
 		return p->error;
 	for (unsigned t = 0; t < set->task_count; t++)
 		if (renumber(p, &set->tasks[t], numbers) < 0)

@@ -23,7 +23,7 @@ static void *copy_of(struct planner *p, const void *array, unsigned count, size_
 {
 	void *copy = plan_alloc(p, (count + 1) * size);
 
-	if (copy != NULL && count > 0)
+	if (copy && count > 0)
 		memcpy(copy, array, count * size);
 	return copy;
 }
@@ -38,7 +38,7 @@ static uint32_t close_keys(struct planner *p, const struct pipe *pipe, unsigned 
 	struct task *c;
 	unsigned n = 0;
 
-	if (used == NULL || keys == NULL || copy == NULL)
+	if (!used || !keys || !copy)
 		return TASK_NONE;
 	used[key] = true;
 	for (unsigned i = 0; i < t->step_count; i++) {
@@ -92,7 +92,7 @@ int plan_wanted_keys(struct planner *p, struct pipe *probe, struct pipe *build,
 		return p->error;
 	slot = pipe_compute(p, build, plan_key(p, key->build, key->probe));
 	step = p->error != 0 ? NULL : pipe_add_step(p, build, TASK_LOOKUP);
-	if (step == NULL)
+	if (!step)
 		return p->error;
 	step->lookup = (struct task_lookup){.task = wanted, .match = TASK_SEMI, .key_count = 1};
 	step->lookup.keys = plan_alloc(p, sizeof(*step->lookup.keys));

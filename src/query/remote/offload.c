@@ -117,10 +117,10 @@ static int give(void *user, unsigned task,
 	struct task_set part;
 	uint32_t *numbers =
 		fth_arena_alloc(&o->arena, (o->set->task_count + 1) * sizeof(*numbers), 16);
-	int rc = numbers == NULL ? -ENOMEM : split_part(o->set, task, &o->arena, &part, numbers);
+	int rc = numbers ? split_part(o->set, task, &o->arena, &part, numbers) : -ENOMEM;
 
 	stats = rc < 0 ? NULL : fth_arena_alloc(&o->arena, part.task_count * sizeof(*stats), 16);
-	if (stats == NULL)
+	if (!stats)
 		return -ENOMEM;
 	memset(stats, 0, part.task_count * sizeof(*stats));
 	rc = remote_run(o->remote, &part, o->options, pass_on, &taking, stats, &end);
@@ -205,9 +205,9 @@ int offload_run(struct remote *r, const struct task_set *set, const struct exec_
 	memset(stats, 0, bytes);
 	o.all = fth_qmem_alloc(options->mem, sizeof(*o.all));
 	o.stats = fth_qmem_zalloc(options->mem, bytes);
-	if (o.all != NULL && o.stats != NULL)
+	if (o.all && o.stats)
 		rc = run(&o, stats);
-	for (unsigned t = 0; t < set->task_count && o.stats != NULL; t++) {
+	for (unsigned t = 0; t < set->task_count && o.stats; t++) {
 		report->storage_bytes += o.stats[t].bytes;
 		add_stats(&stats[t], &o.stats[t]);
 	}

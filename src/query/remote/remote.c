@@ -52,11 +52,11 @@ static int connect_tcp(const char *where)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
 	const char *colon = strrchr(where, ':');
-	size_t length = colon == NULL ? 0 : (size_t)(colon - where);
+	size_t length = colon ? (size_t)(colon - where) : 0;
 	char host[256] = "";
 	int fd = -EINVAL;
 
-	if (colon == NULL || length >= sizeof(host))
+	if (!colon || length >= sizeof(host))
 		return -EINVAL;
 	if (length >= 2 && where[0] == '[' && where[length - 1] == ']')
 		memcpy(host, where + 1, length - 2);
@@ -64,7 +64,7 @@ static int connect_tcp(const char *where)
 		memcpy(host, where, length);
 	if (getaddrinfo(host[0] == '\0' ? "localhost" : host, colon + 1, &hints, &found) != 0)
 		return -EADDRNOTAVAIL;
-	for (const struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
+	for (const struct addrinfo *a = found; a && fd < 0; a = a->ai_next)
 		fd = connect_to(a->ai_addr, a->ai_addrlen, a->ai_family);
 	freeaddrinfo(found);
 	return fd;
@@ -126,14 +126,14 @@ static int take_payload(struct remote_conn *c, const unsigned char *header, uint
 	if (length > c->in_room) {
 		unsigned char *larger = realloc(c->in, length);
 
-		if (larger == NULL)
+		if (!larger)
 			return -ENOMEM;
 		c->in = larger;
 		c->in_room = length;
 	}
 	rc = wire_receive(&c->socket, c->in, length, deadline);
 	if (rc == 0)
-		rc = wire_verify(header, c->in == NULL ? (void *)c : c->in, length);
+		rc = wire_verify(header, !c->in ? (void *)c : c->in, length);
 	c->payload = (struct wire_in){c->in, length, 0, false};
 	return rc;
 }
@@ -206,7 +206,7 @@ static int conn_new(struct remote *r, struct remote_conn **out)
 	int rc;
 
 	*out = NULL;
-	if (c == NULL)
+	if (!c)
 		return -ENOMEM;
 	c->remote = r;
 	c->out.grow = grow;
@@ -235,26 +235,26 @@ int remote_take(struct remote *r, struct remote_conn **out)
 	do {
 		pthread_mutex_lock(&r->lock);
 		c = r->idle;
-		if (c != NULL) {
+		if (c) {
 			r->idle = c->next;
 			r->idle_count--;
 		}
 		pthread_mutex_unlock(&r->lock);
-		if (c != NULL && !is_alive(c)) {
+		if (c && !is_alive(c)) {
 			conn_free(c);
 			continue;
 		}
 		break;
 	} while (true);
 	*out = c;
-	return c != NULL ? 0 : conn_new(r, out);
+	return c ? 0 : conn_new(r, out);
 }
 
 void remote_give(struct remote_conn *c)
 {
 	struct remote *r;
 
-	if (c == NULL)
+	if (!c)
 		return;
 	r = c->remote;
 	count_bytes(c);
@@ -266,7 +266,7 @@ void remote_give(struct remote_conn *c)
 		c = NULL;
 	}
 	pthread_mutex_unlock(&r->lock);
-	if (c != NULL)
+	if (c)
 		conn_free(c);
 }
 
@@ -277,11 +277,11 @@ int remote_open(const char *where, struct remote **out)
 	int rc = -ENOMEM;
 
 	*out = NULL;
-	if (r == NULL)
+	if (!r)
 		return -ENOMEM;
 	pthread_mutex_init(&r->lock, NULL);
 	r->where = strdup(where);
-	if (r->where != NULL)
+	if (r->where)
 		rc = remote_take(r, &c);
 	remote_give(c);
 	if (rc < 0) {
@@ -294,9 +294,9 @@ int remote_open(const char *where, struct remote **out)
 
 void remote_close(struct remote *r)
 {
-	if (r == NULL)
+	if (!r)
 		return;
-	while (r->idle != NULL) {
+	while (r->idle) {
 		struct remote_conn *next = r->idle->next;
 
 		conn_free(r->idle);

@@ -53,7 +53,7 @@ static int put_run(struct remote_conn *c, const struct task_set *set,
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
 
-	if (out == NULL)
+	if (!out)
 		return -ENOMEM;
 	task_print(out, set);
 	if (fclose(out) != 0) {
@@ -150,7 +150,7 @@ static int next_frame(struct remote_conn *c, const struct exec_options *options,
 	for (;;) {
 		int rc;
 
-		if (options->cancel != NULL && !*canceled &&
+		if (options->cancel && !*canceled &&
 		    atomic_load_explicit(options->cancel, memory_order_relaxed)) {
 			wire_begin(&c->out, WIRE_CANCEL);
 			rc = remote_send(c);

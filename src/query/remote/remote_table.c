@@ -66,7 +66,7 @@ static int chan_open(struct fth_dev *dev, unsigned depth, struct fth_dev_chan **
 	uint32_t block;
 	int rc;
 
-	if (chan == NULL)
+	if (!chan)
 		return -ENOMEM;
 	chan->capacity = depth;
 	rc = remote_take(d->remote, &chan->conn);
@@ -86,7 +86,7 @@ static void chan_close(struct fth_dev_chan *base)
 	struct remote_chan *chan = (struct remote_chan *)base;
 
 	/* The daemon closes the files of a connection with it. */
-	if (chan->conn != NULL)
+	if (chan->conn)
 		chan->conn->broken = true;
 	remote_give(chan->conn);
 	free(chan);
@@ -107,7 +107,7 @@ static int read_piece(struct remote_chan *chan, uint64_t offset, uint32_t length
 	if (rc < 0)
 		return rc;
 	bytes = wire_get(&c->payload, length);
-	if (bytes == NULL || !wire_get_end(&c->payload))
+	if (!bytes || !wire_get_end(&c->payload))
 		return fth_fail(EBADMSG, "the storage daemon sent a reply to a different request");
 	memcpy(to, bytes, length);
 	atomic_fetch_add_explicit(&c->remote->column_bytes, length, memory_order_relaxed);
@@ -117,7 +117,7 @@ static int read_piece(struct remote_chan *chan, uint64_t offset, uint32_t length
 static int read_request(struct remote_chan *chan, struct fth_dev_req *req)
 {
 	char *whole = malloc(req->length == 0 ? 1 : req->length);
-	int rc = whole == NULL ? -ENOMEM : 0;
+	int rc = whole ? 0 : -ENOMEM;
 
 	for (uint64_t at = 0; at < req->length && rc == 0; at += WIRE_READ_MAX) {
 		uint64_t left = req->length - at;
@@ -237,7 +237,7 @@ static int receive_manifest(struct remote_conn *c, const struct fth_table_memory
 		return fth_fail(EBADMSG, "the storage daemon sent a manifest of more than 4 GiB");
 	blob->length = (size_t)total;
 	blob->bytes = memory->alloc(memory->user, blob->length + 1);
-	if (blob->bytes == NULL)
+	if (!blob->bytes)
 		return -ENOMEM;
 	while (rc == 0) {
 		size_t n = c->payload.length - c->payload.at;
@@ -288,7 +288,7 @@ static int store_open_file(struct store *store, const char *name, uint64_t id, u
 	uint64_t size;
 	int rc;
 
-	if (d == NULL)
+	if (!d)
 		return -ENOMEM;
 	d->remote = remote_of(store);
 	d->id = id;
@@ -361,7 +361,7 @@ int remote_tables(struct remote *r, struct fth_table_db **out)
 	struct fth_table_db *db = calloc(1, sizeof(*db));
 
 	*out = NULL;
-	if (s == NULL || db == NULL) {
+	if (!s || !db) {
 		free(s);
 		free(db);
 		return -ENOMEM;

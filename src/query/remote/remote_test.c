@@ -155,7 +155,7 @@ static int take(const struct fth_query_batch *b, void *user)
 			h->length += (size_t)sprintf(h->answer + h->length, "%s|", text);
 		}
 	}
-	return h->each == NULL ? 0 : h->each(h);
+	return h->each ? h->each(h) : 0;
 }
 
 static int ask(struct host *h, const char *sql)
@@ -208,7 +208,7 @@ static void answers(void **state)
 		assert_int_equal(ask(&h, "insert into people values (9)"), -EROFS);
 		assert_int_equal(ask(&h, "select nothing from people"), -EINVAL);
 		assert_ok(ask(&h, "explain select count(*) from numbers"));
-		assert_true(plain == (strstr(h.answer, "runs at the storage daemon") == NULL));
+		assert_true(plain == (!strstr(h.answer, "runs at the storage daemon")));
 		close_host(&h);
 	}
 	end(&d);

@@ -64,8 +64,8 @@ static int make_room(struct session *s, size_t length)
 		return 0;
 	do
 		larger = fth_qmem_realloc(s->mem, s->in, s->in_room, length);
-	while (larger == NULL && session_wait(s, deadline));
-	if (larger == NULL)
+	while (!larger && session_wait(s, deadline));
+	if (!larger)
 		return -ENOMEM;
 	s->in = larger;
 	s->in_room = length;
@@ -276,8 +276,7 @@ static int read_into(struct session *s, struct fth_dev *dev, uint64_t offset, ui
 	if (rc < 0)
 		return rc;
 	buffer = aligned_alloc(BUFFER_ALIGN, room);
-	rc = buffer == NULL ? -ENOMEM
-			    : fth_dev_read(dev, buffer, length, offset, session_deadline(s));
+	rc = buffer ? fth_dev_read(dev, buffer, length, offset, session_deadline(s)) : -ENOMEM;
 	if (rc == 0) {
 		wire_begin(&s->out, WIRE_BYTES);
 		wire_put(&s->out, buffer, length);
@@ -345,7 +344,7 @@ static void end_session(struct session *s, int rc)
 		storage_log(storage, "disconnected", "a client: %s", fth_error_text(rc));
 	for (unsigned i = 0; i < s->file_count; i++)
 		fth_dev_close(s->files[i]);
-	if (s->mem == NULL)
+	if (!s->mem)
 		return;
 	fth_qmem_free(s->mem, s->out.bytes, s->out.room);
 	fth_qmem_free(s->mem, s->in, s->in_room);
@@ -360,13 +359,13 @@ void session_serve(struct session *s)
 
 	do
 		s->mem = fth_qmem_child(s->storage->mem, "client", FTH_QMEM_NO_LIMIT);
-	while (s->mem == NULL && session_wait(s, deadline));
+	while (!s->mem && session_wait(s, deadline));
 	s->out.grow = grow;
 	s->out.user = s->mem;
 	/* Small frames always fit. */
 	do
-		rc = s->mem == NULL ? -ENOMEM : fth_qmem_reserve(s->mem, RESERVED);
-	while (rc == -ENOMEM && s->mem != NULL && session_wait(s, deadline));
+		rc = s->mem ? fth_qmem_reserve(s->mem, RESERVED) : -ENOMEM;
+	while (rc == -ENOMEM && s->mem && session_wait(s, deadline));
 	if (rc == 0)
 		rc = greet(s);
 	while (rc == 0) {

@@ -69,10 +69,10 @@ static struct fth_table *open_table(void *self, const char *name)
 
 		if (strcmp(t->name, name) != 0)
 			continue;
-		if (t->table == NULL)
+		if (!t->table)
 			r->open_error =
 				fth_table_open(r->session->storage->db, name, &memory, &t->table);
-		if (t->table != NULL && fth_table_version(t->table) != t->version)
+		if (t->table && fth_table_version(t->table) != t->version)
 			r->open_error = fth_fail(
 				ESTALE, "table %s has changed since the query was planned", name);
 		return r->open_error < 0 ? NULL : t->table;
@@ -88,7 +88,7 @@ static int read_tables(struct run *r, struct wire_in *in)
 		r->table_count = 0;
 	}
 	r->tables = fth_arena_alloc(&r->arena, (r->table_count + 1) * sizeof(*r->tables), 16);
-	if (r->tables == NULL) {
+	if (!r->tables) {
 		r->table_count = 0;
 		return -ENOMEM;
 	}
@@ -160,7 +160,7 @@ static int run_set(struct run *r)
 	if (rc < 0)
 		return rc;
 	r->stats = fth_arena_alloc(&r->arena, r->set.task_count * sizeof(*r->stats), 16);
-	if (r->stats == NULL)
+	if (!r->stats)
 		return -ENOMEM;
 	memset(r->stats, 0, r->set.task_count * sizeof(*r->stats));
 	return exec_run(&r->set, &options, emit, r, r->stats);
@@ -233,7 +233,7 @@ static int watch(struct run *r)
 static int send_done(struct run *r)
 {
 	struct wire_out *out = &r->session->out;
-	unsigned n = r->stats == NULL ? 0 : r->set.task_count;
+	unsigned n = r->stats ? r->set.task_count : 0;
 
 	wire_begin(out, WIRE_DONE);
 	wire_u32(out, (uint32_t)r->rc);
@@ -263,7 +263,7 @@ static void keep_books(struct run *r, uint64_t start)
 	struct fth_storage *storage = r->session->storage;
 	uint64_t read = 0, spilled = 0;
 
-	for (unsigned i = 0; r->stats != NULL && i < r->set.task_count; i++) {
+	for (unsigned i = 0; r->stats && i < r->set.task_count; i++) {
 		read += r->stats[i].bytes;
 		spilled += r->stats[i].spilled;
 	}
@@ -301,7 +301,7 @@ static int start(struct run *r)
 	if (rc == 0) {
 		char *copy = fth_arena_alloc(&r->arena, r->length + 1, 1);
 
-		if (copy == NULL)
+		if (!copy)
 			return -ENOMEM;
 		memcpy(copy, text, r->length);
 		r->text = copy;
@@ -331,7 +331,7 @@ int session_run(struct session *s)
 	fth_arena_init(&r.arena, r.mem, ARENA_CHUNK);
 	pthread_mutex_init(&r.sending, NULL);
 	r.done = fth_fd_high(eventfd(0, EFD_CLOEXEC));
-	rc = r.mem == NULL || r.done < 0 ? -ENOMEM : start(&r);
+	rc = !r.mem || r.done < 0 ? -ENOMEM : start(&r);
 	if (rc == 0 && pthread_create(&r.thread, NULL, run_thread, &r) != 0)
 		rc = -ENOMEM;
 	if (rc == 0) {

@@ -10,7 +10,7 @@ static void *take(struct fth_arena *arena, size_t count, size_t size)
 {
 	void *memory = fth_arena_alloc(arena, (count + 1) * size, 16);
 
-	return memory == NULL ? NULL : memset(memory, 0, (count + 1) * size);
+	return memory ? memset(memory, 0, (count + 1) * size) : NULL;
 }
 
 /* Whether `user` reads the result of task t. */
@@ -44,7 +44,7 @@ static int copy_task(const struct task *from, const uint32_t *renumbered, struct
 		to->parent = renumbered[from->parent];
 	to->source.inputs = take(arena, from->source.input_count, sizeof(*to->source.inputs));
 	to->steps = take(arena, from->step_count, sizeof(*to->steps));
-	if (to->source.inputs == NULL || to->steps == NULL)
+	if (!to->source.inputs || !to->steps)
 		return -ENOMEM;
 	for (unsigned i = 0; i < from->source.input_count; i++)
 		to->source.inputs[i] = renumbered[from->source.inputs[i]];
@@ -63,7 +63,7 @@ static int unbuild(struct task *t, struct fth_arena *arena)
 	unsigned n = r->key_count + r->column_count;
 	unsigned *columns = take(arena, n, sizeof(*columns));
 
-	if (columns == NULL)
+	if (!columns)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		columns[i] = i < r->key_count ? r->keys[i] : r->columns[i - r->key_count];
@@ -81,7 +81,7 @@ static int make_slots(struct task *t, const struct task_slot *slots, unsigned n,
 	t->source.column_count = t->slot_count = n;
 	t->source.columns = take(arena, n, sizeof(*t->source.columns));
 	t->slots = take(arena, n, sizeof(*t->slots));
-	if (t->source.columns == NULL || t->slots == NULL)
+	if (!t->source.columns || !t->slots)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++) {
 		t->source.columns[i] = (struct task_source_column){i, i};
@@ -95,9 +95,9 @@ static int all_columns(struct task *t, unsigned from, unsigned n, struct fth_are
 	t->reduce.limit = UINT64_MAX;
 	t->reduce.column_count = n;
 	t->reduce.columns = take(arena, n, sizeof(*t->reduce.columns));
-	for (unsigned i = 0; i < n && t->reduce.columns != NULL; i++)
+	for (unsigned i = 0; i < n && t->reduce.columns; i++)
 		t->reduce.columns[i] = from + i;
-	return t->reduce.columns == NULL ? -ENOMEM : 0;
+	return t->reduce.columns ? 0 : -ENOMEM;
 }
 
 /* A task that puts out the rows of task `input`. */
@@ -108,7 +108,7 @@ static int put_out(const struct task *made, uint32_t input, struct fth_arena *ar
 	*t = (struct task){.name = "rows"};
 	t->source.kind = TASK_ROWS;
 	t->source.inputs = take(arena, 1, sizeof(*t->source.inputs));
-	if (t->source.inputs == NULL)
+	if (!t->source.inputs)
 		return -ENOMEM;
 	t->source.inputs[0] = input;
 	t->source.input_count = 1;
@@ -132,9 +132,9 @@ static int name_columns(struct task_set *set, struct fth_arena *arena)
 
 	set->output_count = last->result_count;
 	set->names = take(arena, last->result_count, sizeof(char *));
-	for (unsigned i = 0; i < last->result_count && set->names != NULL; i++)
-		set->names[i] = last->result[i].name == NULL ? "value" : last->result[i].name;
-	return set->names == NULL ? -ENOMEM : 0;
+	for (unsigned i = 0; i < last->result_count && set->names; i++)
+		set->names[i] = last->result[i].name ? last->result[i].name : "value";
+	return set->names ? 0 : -ENOMEM;
 }
 
 int split_part(const struct task_set *set, unsigned t, struct fth_arena *arena,
@@ -146,7 +146,7 @@ int split_part(const struct task_set *set, unsigned t, struct fth_arena *arena,
 	int rc = 0;
 
 	*out = (struct task_set){.tasks = take(arena, t + 2, sizeof(*out->tasks))};
-	if (wanted == NULL || renumbered == NULL || out->tasks == NULL)
+	if (!wanted || !renumbered || !out->tasks)
 		return -ENOMEM;
 	mark(set, t, wanted);
 	for (unsigned i = 0; i <= t; i++)
@@ -181,7 +181,7 @@ static int make_given(const struct task *from, struct fth_arena *arena, struct t
 	int rc;
 
 	*t = (struct task){.name = from->name, .estimate = from->estimate};
-	if (slots == NULL)
+	if (!slots)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		slots[i] = !task_builds_structure(from) ? from->result[i]
@@ -194,7 +194,7 @@ static int make_given(const struct task *from, struct fth_arena *arena, struct t
 		rc = all_columns(t, keys, n - keys, arena);
 	t->reduce.key_count = keys;
 	t->reduce.keys = take(arena, keys, sizeof(*t->reduce.keys));
-	if (rc < 0 || t->reduce.keys == NULL)
+	if (rc < 0 || !t->reduce.keys)
 		return -ENOMEM;
 	for (unsigned i = 0; i < keys; i++)
 		t->reduce.keys[i] = i;
@@ -208,7 +208,7 @@ static int make_empty(const struct task *from, struct fth_arena *arena, struct t
 	t->source.row_slot = TASK_NONE;
 	t->reduce.limit = UINT64_MAX;
 	t->slots = take(arena, 1, sizeof(*t->slots));
-	return t->slots == NULL ? -ENOMEM : task_describe_result(arena, t);
+	return t->slots ? task_describe_result(arena, t) : -ENOMEM;
 }
 
 int split_rest(const struct task_set *set, const bool *at_storage, struct fth_arena *arena,
@@ -218,7 +218,7 @@ int split_rest(const struct task_set *set, const bool *at_storage, struct fth_ar
 
 	*out = *set;
 	out->tasks = take(arena, set->task_count, sizeof(*out->tasks));
-	if (out->tasks == NULL)
+	if (!out->tasks)
 		return -ENOMEM;
 	for (unsigned i = 0; i < set->task_count && rc == 0; i++) {
 		out->tasks[i] = set->tasks[i];

@@ -23,7 +23,7 @@ void storage_log(struct fth_storage *s, const char *event, const char *format, .
 	char text[FTH_ERROR_TEXT_MAX + 64];
 	va_list args;
 
-	if (s->log == NULL)
+	if (!s->log)
 		return;
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
@@ -42,7 +42,7 @@ static int check_options(const struct fth_storage_options *o)
 		return fth_fail(EINVAL, "storage: opts.budget is %llu bytes, the minimum is %llu",
 				(unsigned long long)o->budget,
 				(unsigned long long)FTH_QUERY_BUDGET_MIN);
-	if (o->listen_count > 0 && o->listen == NULL)
+	if (o->listen_count > 0 && !o->listen)
 		return fth_fail(EINVAL, "storage: listen_count is %u, but listen is NULL",
 				o->listen_count);
 	return 0;
@@ -69,7 +69,7 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 		     struct fth_storage **out)
 {
 	static const struct fth_storage_options defaults = FTH_STORAGE_OPTIONS_INIT;
-	const struct fth_storage_options *o = options == NULL ? &defaults : options;
+	const struct fth_storage_options *o = options ? options : &defaults;
 	struct fth_storage *s;
 	int rc = check_options(o);
 
@@ -77,7 +77,7 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 	if (rc < 0)
 		return rc;
 	s = calloc(1, sizeof(*s));
-	if (s == NULL)
+	if (!s)
 		return -ENOMEM;
 	pthread_mutex_init(&s->lock, NULL);
 	s->budget = o->budget != 0 ? o->budget : FTH_QUERY_BUDGET;
@@ -90,7 +90,7 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 	s->user = o->user;
 	s->mem = fth_qmem_new(s->budget);
 	s->wake = fth_fd_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	rc = s->mem == NULL ? -ENOMEM : s->wake < 0 ? -errno : 0;
+	rc = !s->mem ? -ENOMEM : s->wake < 0 ? -errno : 0;
 	if (rc == 0)
 		rc = fth_table_db_open(where, FTH_TABLE_DB_READONLY, &s->db);
 	if (rc == 0)
@@ -107,7 +107,7 @@ int fth_storage_open(const char *where, const struct fth_storage_options *option
 
 void fth_storage_close(struct fth_storage *s)
 {
-	if (s == NULL)
+	if (!s)
 		return;
 	fth_listen_close(&s->listen);
 	if (s->wake >= 0)
@@ -171,7 +171,7 @@ static void bury(struct fth_storage *s)
 	struct session *ended = NULL, **at;
 
 	pthread_mutex_lock(&s->lock);
-	for (at = &s->sessions; *at != NULL;) {
+	for (at = &s->sessions; *at;) {
 		struct session *x = *at;
 
 		if (!x->ended) {
@@ -184,7 +184,7 @@ static void bury(struct fth_storage *s)
 		s->session_count--;
 	}
 	pthread_mutex_unlock(&s->lock);
-	while (ended != NULL) {
+	while (ended) {
 		struct session *next = ended->next;
 
 		pthread_join(ended->thread, NULL);
@@ -199,7 +199,7 @@ static int begin_session(struct fth_storage *s, int fd)
 	struct session *x = calloc(1, sizeof(*x));
 	int one = 1;
 
-	if (x == NULL)
+	if (!x)
 		return -ENOMEM;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	x->storage = s;
@@ -240,7 +240,7 @@ static void accept_one(struct fth_storage *s, int listening)
 static void end_sessions(struct fth_storage *s)
 {
 	pthread_mutex_lock(&s->lock);
-	for (struct session *x = s->sessions; x != NULL; x = x->next) {
+	for (struct session *x = s->sessions; x; x = x->next) {
 		atomic_store_explicit(&x->cancel, true, memory_order_relaxed);
 		shutdown(x->socket.fd, SHUT_RDWR);
 	}

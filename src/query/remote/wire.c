@@ -49,8 +49,8 @@ static bool make_room(struct wire_out *o, size_t n)
 		room *= 2;
 	if (room == o->room)
 		return true;
-	larger = o->grow == NULL ? NULL : o->grow(o->user, o->bytes, o->room, room);
-	if (larger == NULL) {
+	larger = o->grow ? o->grow(o->user, o->bytes, o->room, room) : NULL;
+	if (!larger) {
 		o->error = -ENOMEM;
 		return false;
 	}
@@ -77,7 +77,7 @@ void wire_begin(struct wire_out *o, enum wire_type type)
 	o->used = 0;
 	o->error = 0;
 	header = wire_room(o, WIRE_HEADER);
-	if (header == NULL)
+	if (!header)
 		return;
 	memset(header, 0, WIRE_HEADER);
 	store_le(header, WIRE_MAGIC, 4);
@@ -88,7 +88,7 @@ void wire_put(struct wire_out *o, const void *bytes, size_t n)
 {
 	void *at = wire_room(o, n);
 
-	if (at != NULL && n > 0)
+	if (at && n > 0)
 		memcpy(at, bytes, n);
 }
 
@@ -96,7 +96,7 @@ static void put_le(struct wire_out *o, uint64_t value, unsigned bytes)
 {
 	unsigned char *at = wire_room(o, bytes);
 
-	if (at != NULL)
+	if (at)
 		store_le(at, value, bytes);
 }
 
@@ -154,7 +154,7 @@ static uint64_t get_le(struct wire_in *in, unsigned bytes)
 {
 	const unsigned char *at = wire_get(in, bytes);
 
-	return at == NULL ? 0 : load_le(at, bytes);
+	return at ? load_le(at, bytes) : 0;
 }
 
 uint8_t wire_get_u8(struct wire_in *in)
@@ -178,9 +178,9 @@ void wire_get_string(struct wire_in *in, char *to, size_t room)
 	const char *bytes = wire_get(in, n);
 
 	to[0] = '\0';
-	if (bytes == NULL)
+	if (!bytes)
 		return;
-	if (n >= room || memchr(bytes, '\0', n) != NULL) {
+	if (n >= room || memchr(bytes, '\0', n)) {
 		in->bad = true;
 		return;
 	}

@@ -22,7 +22,7 @@ static unsigned kind_of(const struct task_slot *slot)
 
 static bool is_null(const struct fth_vec *v, unsigned row)
 {
-	return v->nulls != NULL && fth_bit(v->nulls, row);
+	return v->nulls && fth_bit(v->nulls, row);
 }
 
 static fth_i128 int_at(const struct fth_vec *v, unsigned kind, unsigned row)
@@ -36,7 +36,7 @@ static void put_bits(struct wire_out *out, const uint64_t *bits, const uint16_t 
 {
 	unsigned char *to = wire_room(out, (n + 7) / 8);
 
-	if (to == NULL)
+	if (!to)
 		return;
 	memset(to, 0, (n + 7) / 8);
 	for (unsigned i = 0; i < n; i++)
@@ -71,7 +71,7 @@ static void put_ints(struct wire_out *out, const struct fth_vec *v, unsigned kin
 	wire_u64(out, (uint64_t)(lo >> 64));
 	wire_u8(out, (uint8_t)width);
 	to = wire_room(out, (size_t)n * width);
-	for (unsigned i = 0; i < n && to != NULL; i++) {
+	for (unsigned i = 0; i < n && to; i++) {
 		fth_u128 x = (fth_u128)int_at(v, kind, rows[i]) - (fth_u128)lo;
 
 		for (unsigned k = 0; k < width; k++)
@@ -83,8 +83,8 @@ static void put_column(struct wire_out *out, const struct fth_vec *v, unsigned k
 		       const uint16_t *rows, unsigned n)
 {
 	wire_u8(out, (uint8_t)kind);
-	wire_u8(out, v->nulls != NULL);
-	if (v->nulls != NULL)
+	wire_u8(out, !!v->nulls);
+	if (v->nulls)
 		put_bits(out, v->nulls, rows, n);
 	if (kind == KIND_BOOL)
 		put_bits(out, v->data, rows, n);
@@ -130,18 +130,18 @@ int batch_open(struct fth_qmem *mem, const struct task_slot *slots, unsigned cou
 	int rc = 0;
 
 	*out = NULL;
-	if (b == NULL)
+	if (!b)
 		return -ENOMEM;
 	b->mem = mem;
 	b->slots = slots;
 	b->count = count;
 	b->vecs = fth_qmem_zalloc(mem, (count + 1) * sizeof(*b->vecs));
 	b->columns = fth_qmem_zalloc(mem, (count + 1) * sizeof(*b->columns));
-	if (b->vecs == NULL || b->columns == NULL)
+	if (!b->vecs || !b->columns)
 		rc = -ENOMEM;
 	for (unsigned i = 0; i < count && rc == 0; i++) {
 		b->columns[i].values = fth_qmem_alloc(mem, FTH_BATCH * 16);
-		rc = b->columns[i].values == NULL ? -ENOMEM : 0;
+		rc = b->columns[i].values ? 0 : -ENOMEM;
 	}
 	if (rc < 0)
 		batch_close(b);
@@ -152,9 +152,9 @@ int batch_open(struct fth_qmem *mem, const struct task_slot *slots, unsigned cou
 
 void batch_close(struct batch *b)
 {
-	if (b == NULL)
+	if (!b)
 		return;
-	for (unsigned i = 0; i < b->count && b->columns != NULL; i++)
+	for (unsigned i = 0; i < b->count && b->columns; i++)
 		fth_qmem_free(b->mem, b->columns[i].values, FTH_BATCH * 16);
 	fth_qmem_free(b->mem, b->columns, (b->count + 1) * sizeof(*b->columns));
 	fth_qmem_free(b->mem, b->vecs, (b->count + 1) * sizeof(*b->vecs));
@@ -166,7 +166,7 @@ static void get_bits(struct wire_in *in, uint64_t *bits, unsigned n)
 	const unsigned char *from = wire_get(in, (n + 7) / 8);
 
 	memset(bits, 0, FTH_BATCH / 8);
-	for (unsigned i = 0; i < n && from != NULL; i++)
+	for (unsigned i = 0; i < n && from; i++)
 		if (from[i / 8] >> i % 8 & 1)
 			fth_bit_set(bits, i);
 }
@@ -200,7 +200,7 @@ static void get_ints(struct wire_in *in, enum fth_phys type, fth_i128 lo, fth_i1
 	unsigned width = wire_get_u8(in);
 	const unsigned char *from = wire_get(in, (size_t)n * width);
 
-	if (from == NULL || width > 16) {
+	if (!from || width > 16) {
 		in->bad = true;
 		return;
 	}
@@ -211,7 +211,7 @@ static void get_ints(struct wire_in *in, enum fth_phys type, fth_i128 lo, fth_i1
 		for (unsigned k = 0; k < width; k++)
 			offset |= (fth_u128)*from++ << (8 * k);
 		x = (fth_i128)(base + offset);
-		if (nulls != NULL && fth_bit(nulls, i))
+		if (nulls && fth_bit(nulls, i))
 			x = lo;
 		else if (x < lo || x > hi)
 			in->bad = true;
@@ -228,7 +228,7 @@ static void get_texts(struct wire_in *in, const uint64_t *nulls, struct fth_str 
 	for (unsigned i = 0; i < n && !in->bad; i++) {
 		const char *bytes = wire_get(in, lengths[i]);
 
-		values[i] = (struct fth_str){bytes == NULL ? "" : bytes, lengths[i], 0};
+		values[i] = (struct fth_str){bytes ? bytes : "", lengths[i], 0};
 	}
 }
 
@@ -264,7 +264,7 @@ static void get_column(struct batch *b, struct wire_in *in, unsigned i, unsigned
 	} else if (kind == KIND_DOUBLE) {
 		const void *from = wire_get(in, (size_t)n * sizeof(double));
 
-		if (from != NULL)
+		if (from)
 			memcpy(c->values, from, (size_t)n * sizeof(double));
 	} else if (kind == KIND_TEXT) {
 		get_texts(in, v->nulls, c->values, n);

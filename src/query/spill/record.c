@@ -13,7 +13,7 @@ static size_t value_width(enum fth_phys type)
 
 static bool is_null(const struct fth_vec *v, unsigned i)
 {
-	return v->nulls != NULL && fth_bit(v->nulls, i);
+	return v->nulls && fth_bit(v->nulls, i);
 }
 
 size_t record_size(const struct record_field *fields, unsigned count,
@@ -83,12 +83,12 @@ int record_batch_init(struct record_batch *b, struct fth_qmem *mem,
 	b->columns = fth_qmem_zalloc(mem, (count + 1) * sizeof(*b->columns));
 	b->values = fth_qmem_zalloc(mem, (count + 1) * sizeof(void *));
 	b->nulls = fth_qmem_zalloc(mem, (count + 1) * sizeof(uint64_t *));
-	if (b->columns == NULL || b->values == NULL || b->nulls == NULL)
+	if (!b->columns || !b->values || !b->nulls)
 		return -ENOMEM;
 	for (unsigned c = 0; c < count; c++) {
 		b->values[c] = fth_qmem_alloc(mem, column_bytes(fields[c].type));
 		b->nulls[c] = fth_qmem_alloc(mem, FTH_BATCH / 8);
-		if (b->values[c] == NULL || b->nulls[c] == NULL)
+		if (!b->values[c] || !b->nulls[c])
 			return -ENOMEM;
 		b->columns[c] = (struct fth_vec){.type = fields[c].type, .data = b->values[c]};
 		if (fields[c].nullable)
@@ -100,11 +100,11 @@ int record_batch_init(struct record_batch *b, struct fth_qmem *mem,
 
 void record_batch_release(struct record_batch *b)
 {
-	if (b->mem == NULL)
+	if (!b->mem)
 		return;
-	for (unsigned c = 0; c < b->count && b->values != NULL; c++)
+	for (unsigned c = 0; c < b->count && b->values; c++)
 		fth_qmem_free(b->mem, b->values[c], column_bytes(b->fields[c].type));
-	for (unsigned c = 0; c < b->count && b->nulls != NULL; c++)
+	for (unsigned c = 0; c < b->count && b->nulls; c++)
 		fth_qmem_free(b->mem, b->nulls[c], FTH_BATCH / 8);
 	fth_qmem_free(b->mem, b->columns, (b->count + 1) * sizeof(*b->columns));
 	fth_qmem_free(b->mem, b->values, (b->count + 1) * sizeof(void *));
@@ -152,13 +152,13 @@ static int get_text(struct record_batch *b, unsigned column, struct cursor *from
 	uint32_t len = 0;
 	char *copy;
 
-	if (p != NULL)
+	if (p)
 		memcpy(&len, p, 4);
-	p = p == NULL ? NULL : take(from, len);
-	if (p == NULL)
+	p = p ? take(from, len) : NULL;
+	if (!p)
 		return cut_off();
 	copy = fth_arena_alloc(&b->text, len + 1, 1);
-	if (copy == NULL)
+	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, p, len);
 	b->text_bytes += len;
@@ -172,7 +172,7 @@ static int get_value(struct record_batch *b, unsigned column, struct cursor *fro
 	size_t width = value_width(type);
 	const char *p = take(from, width);
 
-	if (p == NULL)
+	if (!p)
 		return cut_off();
 	if (type != FTH_BITS)
 		memcpy((char *)b->values[column] + b->n * width, p, width);
@@ -201,7 +201,7 @@ int record_batch_add(struct record_batch *b, const char *record, size_t size)
 	for (unsigned c = 0; c < b->count && rc == 0; c++) {
 		const char *null = b->fields[c].nullable ? take(&from, 1) : "";
 
-		if (null == NULL)
+		if (!null)
 			return cut_off();
 		if (*null != 0)
 			put_null(b, c);

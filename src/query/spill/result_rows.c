@@ -62,7 +62,7 @@ int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned cou
 	struct rows *r = fth_qmem_zalloc(mem, sizeof(*r));
 
 	*out = r;
-	if (r == NULL)
+	if (!r)
 		return -ENOMEM;
 	r->mem = mem;
 	r->columns = columns;
@@ -71,7 +71,7 @@ int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned cou
 	r->room = room;
 	pthread_mutex_init(&r->lock, NULL);
 	r->fields = fth_qmem_alloc(mem, (count + 1) * sizeof(*r->fields));
-	if (r->fields == NULL) {
+	if (!r->fields) {
 		rows_free(r);
 		*out = NULL;
 		return -ENOMEM;
@@ -110,7 +110,7 @@ static struct rows_block *new_block(struct rows *r)
 	size_t head = sizeof(struct rows_block) + r->count * sizeof(struct fth_vec);
 	char *at;
 
-	if (b == NULL)
+	if (!b)
 		return NULL;
 	b->columns = (struct fth_vec *)(b + 1);
 	at = (char *)b + (head + 63) / 64 * 64;
@@ -127,9 +127,9 @@ static struct rows_block *new_block(struct rows *r)
 
 void rows_free(struct rows *r)
 {
-	if (r == NULL)
+	if (!r)
 		return;
-	while (r->first != NULL) {
+	while (r->first) {
 		struct rows_block *next = r->first->next;
 
 		fth_qmem_free(r->mem, r->first, block_bytes(r));
@@ -158,7 +158,7 @@ static int reserve_text(struct rows *r)
 	room = r->text_room == 0 ? 8 : r->text_room * 2;
 	larger = fth_qmem_realloc(r->mem, r->texts, r->text_room * sizeof(*larger),
 				  room * sizeof(*larger));
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	r->texts = larger;
 	r->text_room = room;
@@ -171,7 +171,7 @@ int rows_writer_open(struct rows *r, struct rows_writer **out)
 	int rc;
 
 	*out = NULL;
-	if (w == NULL)
+	if (!w)
 		return -ENOMEM;
 	w->rows = r;
 	fth_arena_init(&w->text, r->mem, TEXT_CHUNK);
@@ -192,7 +192,7 @@ int rows_writer_open(struct rows *r, struct rows_writer **out)
 
 static bool in_block(const struct rows_block *b)
 {
-	return b != NULL && b->n < FTH_BATCH;
+	return b && b->n < FTH_BATCH;
 }
 
 static int next_block(struct rows_writer *w)
@@ -204,10 +204,10 @@ static int next_block(struct rows_writer *w)
 	if (w->rows->bytes >= w->rows->room)
 		return -ENOMEM;
 	b = new_block(w->rows);
-	if (b == NULL)
+	if (!b)
 		return -ENOMEM;
 	w->rows->bytes += block_bytes(w->rows);
-	if (w->last == NULL)
+	if (!w->last)
 		w->first = b;
 	else
 		w->last->next = b;
@@ -241,7 +241,7 @@ static int put_text(struct rows_writer *w, struct fth_vec *to, unsigned at, stru
 {
 	char *copy = fth_arena_alloc(&w->text, s.len + 1, 1);
 
-	if (copy == NULL)
+	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, s.data, s.len);
 	w->rows->bytes += s.len;
@@ -253,9 +253,9 @@ static int put_text(struct rows_writer *w, struct fth_vec *to, unsigned at, stru
 static int put_column(struct rows_writer *w, struct fth_vec *to, unsigned at,
 		      const struct fth_vec *from, const uint16_t *rows, unsigned count)
 {
-	bool narrow = to->type == from->type && from->base == 0 && from->dict == NULL;
+	bool narrow = to->type == from->type && from->base == 0 && !from->dict;
 
-	for (unsigned i = 0; i < count && from->nulls != NULL; i++)
+	for (unsigned i = 0; i < count && from->nulls; i++)
 		if (fth_bit(from->nulls, rows[i]))
 			fth_bit_set((uint64_t *)to->nulls, at + i);
 	if (to->type == FTH_BITS) {
@@ -270,7 +270,7 @@ static int put_column(struct rows_writer *w, struct fth_vec *to, unsigned at,
 
 		for (unsigned i = 0; i < count && rc == 0; i++)
 			rc = put_text(w, to, at + i,
-				      from->nulls != NULL && fth_bit(from->nulls, rows[i])
+				      from->nulls && fth_bit(from->nulls, rows[i])
 					      ? none
 					      : rows_text(from, rows[i]));
 		return rc;
@@ -313,9 +313,9 @@ static unsigned append_to_blocks(struct rows_writer *w, struct fth_vec *const *c
 static int open_stream(struct rows *r)
 {
 	struct fth_spill *spill;
-	int rc = r->stream != NULL ? 0 : scratch_get(r->scratch, &spill);
+	int rc = r->stream ? 0 : scratch_get(r->scratch, &spill);
 
-	return rc < 0 || r->stream != NULL ? rc : fth_stream_open(spill, &r->stream);
+	return rc < 0 || r->stream ? rc : fth_stream_open(spill, &r->stream);
 }
 
 static int write_record(struct rows *r, const struct fth_vec *const *columns, unsigned row)
@@ -325,7 +325,7 @@ static int write_record(struct rows *r, const struct fth_vec *const *columns, un
 	if (size > r->buffer_room) {
 		char *larger = fth_qmem_alloc(r->mem, 2 * size);
 
-		if (larger == NULL)
+		if (!larger)
 			return -ENOMEM;
 		fth_qmem_free(r->mem, r->buffer, r->buffer_room);
 		r->buffer = larger;
@@ -367,7 +367,7 @@ int rows_finish(struct rows *r)
 	fth_qmem_free(r->mem, r->buffer, r->buffer_room);
 	r->buffer = NULL;
 	r->buffer_room = 0;
-	return r->stream == NULL ? 0 : fth_stream_finish(r->stream);
+	return r->stream ? fth_stream_finish(r->stream) : 0;
 }
 
 /* Records to batches of columns, until the reader ends. */
@@ -405,7 +405,7 @@ int rows_read_spilled(struct rows *r,
 	struct fth_reader *reader;
 	int rc;
 
-	if (r->stream == NULL)
+	if (!r->stream)
 		return 0;
 	rc = record_batch_init(&batch, r->mem, r->fields, r->count);
 	if (rc == 0)
@@ -424,12 +424,12 @@ void rows_writer_close(struct rows_writer *w)
 {
 	struct rows *r;
 
-	if (w == NULL)
+	if (!w)
 		return;
 	r = w->rows;
 	pthread_mutex_lock(&r->lock);
-	if (w->first != NULL) {
-		if (r->last == NULL)
+	if (w->first) {
+		if (!r->last)
 			r->first = w->first;
 		else
 			r->last->next = w->first;
@@ -437,7 +437,7 @@ void rows_writer_close(struct rows_writer *w)
 	}
 	r->total += w->total;
 	for (unsigned i = 0; i < r->text_count; i++)
-		if (r->texts[i].mem == NULL) {
+		if (!r->texts[i].mem) {
 			r->texts[i] = w->text;
 			break;
 		}

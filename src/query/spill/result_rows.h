@@ -54,8 +54,8 @@ enum fth_phys rows_phys(const struct task_slot *slot);
 /* Row i of a column of text, whether it has a dictionary or not. */
 static inline struct fth_str rows_text(const struct fth_vec *v, unsigned i)
 {
-	return v->dict != NULL ? v->dict->entries[(size_t)fth_vec_int(v, i)]
-			       : ((const struct fth_str *)v->data)[i];
+	return v->dict ? v->dict->entries[(size_t)fth_vec_int(v, i)]
+		       : ((const struct fth_str *)v->data)[i];
 }
 
 #endif

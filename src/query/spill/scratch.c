@@ -35,14 +35,14 @@ static int free_bytes(const char *folder, uint64_t *out)
 
 static int open_file(struct scratch *s)
 {
-	const char *folder = s->folder != NULL ? s->folder : getenv("TMPDIR");
+	const char *folder = s->folder ? s->folder : getenv("TMPDIR");
 	uint64_t limit = s->limit;
 	int rc = 0;
 
-	if (s->dev != NULL)
+	if (s->dev)
 		return fth_spill_open_blocks(s->mem, s->dev, fth_spill_block_for(s->mem),
 					     &s->spill);
-	if (folder == NULL || *folder == 0)
+	if (!folder || *folder == 0)
 		folder = "/tmp";
 	if (limit == 0)
 		rc = free_bytes(folder, &limit);
@@ -56,7 +56,7 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
-	if (s->spill == NULL) {
+	if (!s->spill) {
 		rc = open_file(s);
 		if (rc == 0)
 			fth_spill_cancel_by(s->spill, s->cancel);
@@ -68,7 +68,7 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 
 uint64_t scratch_written(struct scratch *s)
 {
-	return s->spill == NULL ? 0 : fth_spill_written(s->spill);
+	return s->spill ? fth_spill_written(s->spill) : 0;
 }
 
 static bool is_folder(const char *path)
@@ -83,13 +83,12 @@ int scratch_choose(const char *asked, const char *database, char **out)
 	const char *folder = asked;
 
 	*out = NULL;
-	if (asked != NULL && !is_folder(asked))
+	if (asked && !is_folder(asked))
 		return fth_fail(ENOTDIR, "query: scratch '%s' is not a directory", asked);
-	if (asked == NULL && database != NULL && is_folder(database) &&
-	    access(database, W_OK | X_OK) == 0)
+	if (!asked && database && is_folder(database) && access(database, W_OK | X_OK) == 0)
 		folder = database;
-	if (folder == NULL)
+	if (!folder)
 		return 0;
 	*out = strdup(folder);
-	return *out == NULL ? -ENOMEM : 0;
+	return *out ? 0 : -ENOMEM;
 }

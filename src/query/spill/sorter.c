@@ -36,8 +36,7 @@ static int describe(struct sorter *s)
 	s->vecs = fth_qmem_zalloc(s->mem, (n + 1) * sizeof(struct fth_vec *));
 	s->key = fth_qmem_alloc(s->mem, FIRST_ROOM);
 	s->record = fth_qmem_alloc(s->mem, FIRST_ROOM);
-	if (s->fields == NULL || s->order == NULL || s->vecs == NULL || s->key == NULL ||
-	    s->record == NULL)
+	if (!s->fields || !s->order || !s->vecs || !s->key || !s->record)
 		return -ENOMEM;
 	s->key_room = s->record_room = FIRST_ROOM;
 	for (unsigned i = 0; i < n; i++)
@@ -62,7 +61,7 @@ static int open_top(struct sorter *s)
 	uint64_t limit = s->spec.memory > 0 ? s->spec.memory / 2 : FTH_QMEM_NO_LIMIT;
 
 	s->top_mem = fth_qmem_child(s->mem, "top", limit);
-	if (s->top_mem == NULL)
+	if (!s->top_mem)
 		return -ENOMEM;
 	if (fth_topk_init(&s->topk, s->top_mem, (uint32_t)(s->spec.offset + s->spec.limit)) < 0)
 		s->top = false;
@@ -76,14 +75,14 @@ int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scr
 	int rc;
 
 	*out = NULL;
-	if (s == NULL)
+	if (!s)
 		return -ENOMEM;
 	s->parent = mem;
 	s->spec = *spec;
 	s->scratch = scratch;
 	s->top = spec->limit <= SORTER_TOP_ROWS && spec->offset <= SORTER_TOP_ROWS - spec->limit;
 	s->mem = fth_qmem_child(mem, "sort", spec->memory > 0 ? spec->memory : FTH_QMEM_NO_LIMIT);
-	rc = s->mem == NULL ? -ENOMEM : describe(s);
+	rc = s->mem ? describe(s) : -ENOMEM;
 	if (rc == 0)
 		fth_sort_init(&s->sort, s->mem, NULL);
 	if (rc == 0 && s->top)
@@ -100,11 +99,11 @@ void sorter_close(struct sorter *s)
 {
 	unsigned n;
 
-	if (s == NULL)
+	if (!s)
 		return;
 	n = s->spec.column_count;
-	if (s->mem != NULL) {
-		if (s->topk.mem != NULL)
+	if (s->mem) {
+		if (s->topk.mem)
 			fth_topk_release(&s->topk);
 		fth_qmem_close(s->top_mem);
 		fth_sort_release(&s->sort);
@@ -127,7 +126,7 @@ static int grow_buffer(struct sorter *s, char **buffer, size_t *room, size_t siz
 	if (size <= *room)
 		return 0;
 	larger = fth_qmem_realloc(s->mem, *buffer, *room, 2 * size);
-	if (larger == NULL)
+	if (!larger)
 		return -ENOMEM;
 	*buffer = larger;
 	*room = 2 * size;
@@ -145,7 +144,7 @@ struct order_value {
 
 static bool is_null(const struct fth_vec *v, unsigned i)
 {
-	return v->nulls != NULL && fth_bit(v->nulls, i);
+	return v->nulls && fth_bit(v->nulls, i);
 }
 
 /*
@@ -230,7 +229,7 @@ static int sort_record(struct sorter *s, const void *key, uint32_t key_size, con
 {
 	int rc = fth_sort_add(&s->sort, key, key_size, record, size);
 
-	if (rc != -ENOMEM || s->sort.spill != NULL)
+	if (rc != -ENOMEM || s->sort.spill)
 		return rc;
 	rc = scratch_get(s->scratch, &s->sort.spill);
 	return rc < 0 ? rc : fth_sort_add(&s->sort, key, key_size, record, size);
@@ -260,8 +259,7 @@ static int add_top(struct sorter *s, struct fth_vec *const *columns, unsigned i,
 {
 	const struct fth_vec *first =
 		s->spec.order_count > 0 ? columns[s->spec.column_count] : NULL;
-	bool number =
-		first != NULL && first->type <= FTH_I128 && !s->order[0].text && !is_null(first, i);
+	bool number = first && first->type <= FTH_I128 && !s->order[0].text && !is_null(first, i);
 	fth_i128 value = number ? fth_vec_int(first, i) : 0;
 	int size;
 
@@ -348,9 +346,9 @@ int sorted_open(struct fth_qmem *mem, struct sorter **sorters, unsigned count, s
 	int rc = -ENOMEM;
 
 	*out = NULL;
-	if (s != NULL)
+	if (s)
 		s->lanes = fth_qmem_zalloc(mem, count * sizeof(*s->lanes));
-	if (s == NULL || s->lanes == NULL) {
+	if (!s || !s->lanes) {
 		for (unsigned i = 0; i < count; i++)
 			sorter_close(sorters[i]);
 		fth_qmem_free(mem, s, sizeof(*s));
@@ -374,7 +372,7 @@ int sorted_open(struct fth_qmem *mem, struct sorter **sorters, unsigned count, s
 
 void sorted_close(struct sorted *s)
 {
-	if (s == NULL)
+	if (!s)
 		return;
 	record_batch_release(&s->batch);
 	for (unsigned i = 0; i < s->count; i++)
@@ -396,7 +394,7 @@ static struct lane *least_lane(struct sorted *s)
 
 	for (unsigned i = 0; i < s->count; i++)
 		if (s->lanes[i].more &&
-		    (least == NULL || compare(&s->lanes[i].record, &least->record) < 0))
+		    (!least || compare(&s->lanes[i].record, &least->record) < 0))
 			least = &s->lanes[i];
 	return least;
 }
@@ -409,7 +407,7 @@ int sorted_next(struct sorted *s, const struct fth_vec **columns)
 	while (rc == 0 && s->left > 0 && s->batch.n < FTH_BATCH) {
 		struct lane *l = least_lane(s);
 
-		if (l == NULL)
+		if (!l)
 			break;
 		if (s->skip > 0) {
 			s->skip--;

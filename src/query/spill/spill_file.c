@@ -175,8 +175,7 @@ void fth_spill_cancel_by(struct fth_spill *s, const atomic_bool *const flags[2])
 static int check_canceled(const struct fth_spill *s)
 {
 	for (unsigned i = 0; i < 2; i++)
-		if (s->cancel[i] != NULL &&
-		    atomic_load_explicit(s->cancel[i], memory_order_relaxed))
+		if (s->cancel[i] && atomic_load_explicit(s->cancel[i], memory_order_relaxed))
 			return fth_fail(ECANCELED, "the query was canceled");
 	return 0;
 }
@@ -453,8 +452,8 @@ static int get_long(struct fth_reader *r, const void **record, uint32_t size)
 	if (r->record_room < size) {
 		fth_qmem_free(r->stream->spill->mem, r->record, r->record_room);
 		r->record = fth_qmem_alloc(r->stream->spill->mem, size);
-		r->record_room = r->record == NULL ? 0 : size;
-		if (r->record == NULL)
+		r->record_room = r->record ? size : 0;
+		if (!r->record)
 			return -ENOMEM;
 	}
 	rc = get_bytes(r, r->record, size);

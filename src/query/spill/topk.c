@@ -101,7 +101,7 @@ bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len)
 int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const void *payload,
 		 uint32_t payload_len, const fth_i128 *first)
 {
-	struct topk_item item = {NULL, key_len, payload_len, first != NULL, first ? *first : 0};
+	struct topk_item item = {NULL, key_len, payload_len, first, first ? *first : 0};
 
 	if (!fth_topk_takes(t, key, key_len))
 		return 0;

@@ -153,7 +153,7 @@ int task_describe_result(struct fth_arena *arena, struct task *t)
 
 	t->result_count = keys + (r->kind == TASK_GROUP ? r->aggregate_count : r->column_count);
 	t->result = fth_arena_alloc(arena, (t->result_count + 1) * sizeof(*t->result), 16);
-	if (t->result == NULL)
+	if (!t->result)
 		return -ENOMEM;
 	for (unsigned i = 0; i < keys; i++)
 		t->result[i] = t->slots[r->keys[i]];

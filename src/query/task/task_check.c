@@ -55,7 +55,7 @@ static int use_expr(struct check *c, const struct fth_expr *e)
 {
 	int rc = 0;
 
-	if (e == NULL)
+	if (!e)
 		return broken(c, "an expression is missing");
 	if (e->kind == FTH_EXPR_COLUMN)
 		return use(c, e->column);
@@ -113,10 +113,10 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 		return broken(c, "it looks up in a result that is not a set or map");
 	if (built->reduce.key_count != l->key_count)
 		return broken(c, "a look-up has a different number of keys than its structure");
-	if (built->reduce.kind == TASK_SET && l->condition != NULL)
+	if (built->reduce.kind == TASK_SET && l->condition)
 		return broken(c, "a look-up in a set has a condition");
 	if (l->null_aware &&
-	    (l->match != TASK_ANTI || l->key_count != 1 || l->condition != NULL || built->nested))
+	    (l->match != TASK_ANTI || l->key_count != 1 || l->condition || built->nested))
 		return broken(c, "a look-up other than NOT IN matches nulls");
 	if (built->nested && built->parent != c->number)
 		return broken(c, "it looks up in a task that is nested in another task");
@@ -132,7 +132,7 @@ static int check_lookup(struct check *c, const struct task_lookup *l)
 					 "not have");
 		rc = make(c, l->slots[i]);
 	}
-	return rc < 0 || l->condition == NULL ? rc : use_expr(c, l->condition);
+	return rc < 0 || !l->condition ? rc : use_expr(c, l->condition);
 }
 
 static int check_aggregates(struct check *c, const struct task_aggregate *a, unsigned n)
@@ -297,7 +297,7 @@ int task_check(const struct task_set *set)
 		struct check c = {set, t, &set->tasks[t], NULL, NULL};
 
 		c.made = calloc(2 * (size_t)c.task->slot_count + 2, sizeof(*c.made));
-		if (c.made == NULL)
+		if (!c.made)
 			return -ENOMEM;
 		c.there = c.made + c.task->slot_count + 1;
 		rc = check_task(&c);

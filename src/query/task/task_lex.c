@@ -69,7 +69,7 @@ static size_t mark_length(const struct lex *l)
 	for (size_t i = 0; i < sizeof(two) / sizeof(two[0]); i++)
 		if (c == two[i][0] && peek(l, 1) == two[i][1])
 			return 2;
-	return c > 0 && strchr("#()[],:;=+-*/%<>", c) != NULL ? 1 : 0;
+	return c > 0 && strchr("#()[],:;=+-*/%<>", c) ? 1 : 0;
 }
 
 static size_t number_length(const struct lex *l)

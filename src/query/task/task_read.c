@@ -114,7 +114,7 @@ static char *copy_token(struct reader *r, size_t *length)
 	char *copy = reader_alloc(r, t->length + 1);
 	size_t n = 0;
 
-	for (size_t i = 0; i < t->length && copy != NULL; i++) {
+	for (size_t i = 0; i < t->length && copy; i++) {
 		copy[n++] = t->text[i];
 		i += t->text[i] == quote && quote != '\0';
 	}
@@ -130,7 +130,7 @@ char *reader_name(struct reader *r)
 	if (r->token.kind != LEX_WORD && r->token.kind != LEX_NAME)
 		expected(r, "a name");
 	name = copy_token(r, &length);
-	if (name != NULL && strlen(name) != length)
+	if (name && strlen(name) != length)
 		reader_fail(r, "the name contains a zero byte");
 	reader_next(r);
 	return name;
@@ -147,7 +147,7 @@ struct fth_str reader_string(struct reader *r)
 	if (length > UINT32_MAX)
 		reader_fail(r, "the string is longer than 4 GiB");
 	reader_next(r);
-	return (struct fth_str){text == NULL ? "" : text, text == NULL ? 0 : (uint32_t)length, 0};
+	return (struct fth_str){text ? text : "", text ? (uint32_t)length : 0, 0};
 }
 
 /* ---- memory ---- */
@@ -156,9 +156,9 @@ void *reader_alloc(struct reader *r, size_t size)
 {
 	void *memory = r->error != 0 ? NULL : fth_arena_alloc(r->arena, size + 1, 16);
 
-	if (memory == NULL && r->error == 0)
+	if (!memory && r->error == 0)
 		stop(r, -ENOMEM);
-	return memory == NULL ? NULL : memset(memory, 0, size + 1);
+	return memory ? memset(memory, 0, size + 1) : NULL;
 }
 
 void *reader_grow(struct reader *r, void *array, unsigned count, unsigned *room, size_t size)
@@ -171,7 +171,7 @@ void *reader_grow(struct reader *r, void *array, unsigned count, unsigned *room,
 		return array;
 	*room = *room == 0 ? 8 : *room * 2;
 	larger = reader_alloc(r, *room * size);
-	if (larger != NULL && count > 0)
+	if (larger && count > 0)
 		memcpy(larger, array, count * size);
 	return larger;
 }
@@ -184,7 +184,7 @@ static struct fth_table *read_table(struct reader *r)
 	const char *name = reader_name(r);
 	struct fth_table *table = r->error != 0 ? NULL : r->how->open(r->how->self, name);
 
-	if (table == NULL && r->error == 0)
+	if (!table && r->error == 0)
 		stop(r, fth_fail(ENOENT, "line %u, column %u: table %s does not exist", at.line,
 				 at.column, name));
 	return table;
@@ -216,7 +216,7 @@ static unsigned read_table_columns(struct reader *r, const struct fth_table *tab
 		if (n == READ_LIST_MAX)
 			reader_fail(r, "more than %u columns", READ_LIST_MAX);
 		*out = reader_grow(r, *out, n, &room, sizeof(**out));
-		if (*out == NULL)
+		if (!*out)
 			return 0;
 		proved = task_slot_of_column(table, column);
 		proved.nullable |= nullable;
@@ -329,7 +329,7 @@ static void read_rows_source(struct reader *r, struct task *t)
 	r->rows_most = 0;
 	do {
 		s->inputs = reader_grow(r, s->inputs, s->input_count, &room, sizeof(*s->inputs));
-		if (s->inputs == NULL || s->input_count == READ_LIST_MAX)
+		if (!s->inputs || s->input_count == READ_LIST_MAX)
 			return;
 		s->inputs[s->input_count] = read_earlier(r);
 		if (r->error == 0)
@@ -346,7 +346,7 @@ static void read_rows_source(struct reader *r, struct task *t)
 		proved = input_slot(r, s, column);
 		settle(r, &made, &proved);
 		s->columns = reader_grow(r, s->columns, i, &room, sizeof(*s->columns));
-		if (s->columns == NULL)
+		if (!s->columns)
 			return;
 		s->columns[s->column_count++] = (struct task_source_column){column, made.slot};
 		if (!reader_skip(r, ","))
@@ -363,12 +363,12 @@ static void read_value_row(struct reader *r, struct task_source *s, unsigned *co
 		if (i > 0)
 			reader_expect(r, ",");
 		e = read_constant(r);
-		if (e != NULL && s->value_rows > 0 && !task_same_type(e->type, s->values[i]->type))
+		if (e && s->value_rows > 0 && !task_same_type(e->type, s->values[i]->type))
 			reader_fail(r, "constants of one column have different types");
 		s->values = reader_grow(r, s->values, *count, room, sizeof(struct fth_expr *));
-		if (s->values == NULL)
+		if (!s->values)
 			return;
-		if (e == NULL)
+		if (!e)
 			reader_error(r, -ENOMEM);
 		s->values[(*count)++] = e;
 	}
@@ -472,7 +472,7 @@ static unsigned read_aggregates(struct reader *r, struct task_aggregate **out)
 		struct made made = {0};
 
 		*out = reader_grow(r, *out, n, &room, sizeof(**out));
-		if (*out == NULL || n == READ_LIST_MAX)
+		if (!*out || n == READ_LIST_MAX)
 			return n;
 		read_aggregate(r, &(*out)[n]);
 		if (reader_skip(r, "as")) {
@@ -613,7 +613,7 @@ static void read_runs(struct reader *r, struct task_step *step)
 	for (unsigned i = 0; i < runs->key_count + runs->aggregate_count && r->error == 0; i++) {
 		struct task_aggregate *a =
 			i < runs->key_count ? NULL : &runs->aggregates[i - runs->key_count];
-		struct task_slot proved = a == NULL ? r->task->slots[runs->keys[i]] : a->result;
+		struct task_slot proved = !a ? r->task->slots[runs->keys[i]] : a->result;
 		struct made made;
 
 		if (i > 0)
@@ -622,7 +622,7 @@ static void read_runs(struct reader *r, struct task_step *step)
 		settle(r, &made, &proved);
 		if (r->error != 0)
 			return;
-		if (a == NULL) {
+		if (!a) {
 			runs->key_slots[i] = made.slot;
 			continue;
 		}
@@ -652,7 +652,7 @@ static bool read_step(struct reader *r, struct task *t)
 		return false;
 	}
 	t->steps = reader_grow(r, t->steps, t->step_count, &r->step_room, sizeof(*t->steps));
-	if (t->steps != NULL)
+	if (t->steps)
 		t->steps[t->step_count++] = step;
 	return r->error == 0;
 }
@@ -669,7 +669,7 @@ static void read_order(struct reader *r, struct task_reduce *d)
 		    !lex_is(&r->ahead, LEX_MARK, "#"))
 			return;
 		d->order = reader_grow(r, d->order, d->order_count, &room, sizeof(*d->order));
-		if (d->order == NULL || d->order_count == READ_LIST_MAX)
+		if (!d->order || d->order_count == READ_LIST_MAX)
 			return;
 		d->order[d->order_count].slot = read_slot(r);
 		d->order[d->order_count].descending = reader_skip(r, "desc");
@@ -873,7 +873,7 @@ int task_read(const struct task_read *how, const char *text, size_t length, stru
 	int rc;
 
 	memset(out, 0, sizeof(*out));
-	if (r == NULL)
+	if (!r)
 		return -ENOMEM;
 	memset(r, 0, sizeof(*r));
 	r->how = how;

@@ -20,8 +20,8 @@ static struct deep read_loose(struct reader *r, unsigned loosest);
 
 static struct deep checked(struct reader *r, struct fth_expr *e, unsigned depth)
 {
-	if (e == NULL && r->error == 0)
-		reader_error(r, fth_arena_alloc(r->arena, 16, 16) == NULL ? -ENOMEM : -EINVAL);
+	if (!e && r->error == 0)
+		reader_error(r, !fth_arena_alloc(r->arena, 16, 16) ? -ENOMEM : -EINVAL);
 	if (depth > READ_DEPTH_MAX)
 		reader_fail(r, "the expression nests deeper than %u levels", READ_DEPTH_MAX);
 	return (struct deep){r->error == 0 ? e : NULL, depth};
@@ -158,7 +158,7 @@ static struct deep read_call(struct reader *r, enum fth_op op)
 		if (n == READ_ARGS_MAX)
 			reader_fail(r, "more than %u arguments", READ_ARGS_MAX);
 		args = reader_grow(r, args, n, &room, sizeof(struct fth_expr *));
-		if (args == NULL)
+		if (!args)
 			return arg;
 		args[n++] = arg.expr;
 		depth = arg.depth > depth ? arg.depth : depth;

@@ -155,7 +155,7 @@ void settle(struct reader *r, const struct made *made, const struct task_slot *p
 	while (t->slot_count <= made->slot) {
 		t->slots =
 			reader_grow(r, t->slots, t->slot_count, &r->slot_room, sizeof(*t->slots));
-		if (t->slots == NULL)
+		if (!t->slots)
 			return;
 		t->slots[t->slot_count++] = (struct task_slot){.lo = 1, .hi = 0};
 	}
@@ -191,7 +191,7 @@ unsigned read_slots(struct reader *r, unsigned **out)
 		if (n == READ_LIST_MAX)
 			reader_fail(r, "more than %u slots in a list", READ_LIST_MAX);
 		*out = reader_grow(r, *out, n, &room, sizeof(**out));
-		if (*out == NULL)
+		if (!*out)
 			return 0;
 		(*out)[n++] = read_slot(r);
 	} while (reader_skip(r, ","));

@@ -215,7 +215,7 @@ static void random_sets(void **state)
 			snprintf(text, sizeof(text),
 				 "select %s, %s%s%s), count(*) from %s where %s and %s group by %s "
 				 "order by 1",
-				 group, a, strchr(a, '(') == NULL ? "(" : "", PICK(number), tables,
+				 group, a, strchr(a, '(') ? "" : "(", PICK(number), tables,
 				 PICK(where), PICK(where), group);
 		round_trip(&s, text);
 	}
@@ -231,7 +231,7 @@ static void refuse(struct shop *s, const char *text, const char *want)
 
 	assert_true(rc < 0);
 	assert_null(tasks);
-	if (strstr(fth_error_text(rc), want) == NULL)
+	if (!strstr(fth_error_text(rc), want))
 		fail_msg("%s\nwant %s\ngot  %s", text, want, fth_error_text(rc));
 }
 

@@ -32,7 +32,7 @@ static bool is_word(const char *name)
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
 	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
 
-	return name[0] != '\0' && strchr(letters, name[0]) != NULL && name[n] == '\0';
+	return name[0] != '\0' && strchr(letters, name[0]) && name[n] == '\0';
 }
 
 static void show_name(FILE *out, const char *name)
@@ -45,7 +45,7 @@ static void show_name(FILE *out, const char *name)
 
 static const char *slot_name(const struct task *t, uint32_t slot)
 {
-	return t->slots[slot].name == NULL ? "slot" : t->slots[slot].name;
+	return t->slots[slot].name ? t->slots[slot].name : "slot";
 }
 
 static void show_slot(FILE *out, const struct task *t, uint32_t slot)
@@ -212,7 +212,7 @@ static void show_aggregates(const struct show *s, const struct task_aggregate *a
 		show_aggregate(s, &a[i]);
 		if (named && s->full) {
 			fputs(" as ", s->out);
-			show_name(s->out, a[i].result.name == NULL ? "value" : a[i].result.name);
+			show_name(s->out, a[i].result.name ? a[i].result.name : "value");
 			show_facts(s, &a[i].result);
 		}
 	}
@@ -317,7 +317,7 @@ static void show_lookup(const struct show *s, const struct task_lookup *l)
 		for (unsigned i = 0; i < l->payload_count; i++)
 			show_numbered(s, l->payload[i], l->slots[i], i);
 	}
-	if (l->condition != NULL) {
+	if (l->condition) {
 		fputs(" where ", s->out);
 		task_show_expr(s->out, s->task, l->condition);
 	}
