@@ -101,7 +101,7 @@ sanitize() {
 }
 
 benchmarks() {
-  "$build/fathom" bench | sed -n 's/^  \(gpu[a-z0-9]*\) .*/\1/p'
+  "$build/fathom" bench | sed -nE 's/^  (gpu[a-z0-9]*|pmwork) .*/\1/p'
 }
 
 # bench FILE ARGUMENT...: a benchmark's lines of JSON, into $build/gpu-FILE.json if it passed

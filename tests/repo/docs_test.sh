@@ -41,7 +41,7 @@ for scheme in $("$fathom" dev schemes | sed 's/[:(].*//'); do
 done
 
 # Links between our own pages lead somewhere.
-for page in *.md doc/*.md $(find src bench tests -name README.md); do
+for page in *.md doc/*.md $(find src workloads bench tests -name README.md); do
   for link in $(grep -ohE '\]\([^):# ]+' "$page" | cut -c3-); do
     [[ $link == http* ]] || [ -e "$(dirname "$page")/$link" ] ||
       fail "$page links to $link, which is not there"

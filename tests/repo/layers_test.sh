@@ -39,6 +39,9 @@ fresh_tree() {
   put src/query/plan/plan.c query/sql/tree.h
   put src/query/plan/plan.c query/task/task.h
   put src/query/open.c query/task/task.h
+  put workloads/taxi/taxi.h dev/inside.h
+  put bench/bench.c workloads/taxi/taxi.h
+  put src/dev/dev_test.c workloads/taxi/taxi.h
   put tests/fth_test.h ""
   put tools/common/cli.h ""
   put tools/tool.h cli.h
@@ -63,6 +66,8 @@ refuses include/fathom/base/error.h fathom/dev.h
 refuses src/nvme/queue.c vol/label.h          # sideways
 refuses src/vol/vol.c ../nvme/../nvme/queue.c # sideways, by a winding path
 refuses src/dev/dev.c fth_test.h              # the library includes the tests
+refuses src/schemes.c workloads/taxi/taxi.h   # the library includes a workload
+refuses examples/example.c workloads/taxi/taxi.h # an example does, too
 refuses src/dev/dev.c dev_fixture.h           # or what they share
 refuses src/dev/dev.c cli.h                   # the library includes the tool
 refuses bench/bench.c tool.h                  # a benchmark includes the tool

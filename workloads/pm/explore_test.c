@@ -19,8 +19,8 @@ static const struct subject {
 	const char *name;
 	uint64_t items, steps, every;
 } subjects[] = {
-	{"kvs", 24, 3, 0},   {"kvs95", 60, 2, 0},    {"insert", 33, 3, 0}, {"update", 400, 3, 0},
-	{"cfd", 64, 30, 10}, {"bfs", 5, 40, 0}, {"prefix", 1024, 2, 0},
+	{"kvs", 24, 3, 0},   {"kvs95", 60, 2, 0}, {"insert", 33, 3, 0},	  {"update", 400, 3, 0},
+	{"cfd", 64, 30, 10}, {"bfs", 5, 40, 0},	  {"prefix", 1024, 2, 0},
 };
 #define LONG_FACTOR 20 /* the long version takes minutes */
 #define SUBJECTS    (sizeof(subjects) / sizeof(subjects[0]))

@@ -74,7 +74,8 @@ struct fth_pmw_workload {
 };
 
 extern const struct fth_pmw_workload pmw_kvs_workload, pmw_kvs_mixed_workload,
-	pmw_db_insert_workload, pmw_db_update_workload, pmw_cfd_workload, pmw_bfs_workload, pmw_prefix_workload;
+	pmw_db_insert_workload, pmw_db_update_workload, pmw_cfd_workload, pmw_bfs_workload,
+	pmw_prefix_workload;
 
 /* Memory of the machine, released with the job. */
 int pmw_take(struct pmw_job *job, uint64_t bytes, void *memory);

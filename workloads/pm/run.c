@@ -17,7 +17,8 @@
 
 static const struct fth_pmw_workload *const workloads[] = {
 	&pmw_kvs_workload,	 &pmw_kvs_mixed_workload, &pmw_db_insert_workload,
-	&pmw_db_update_workload, &pmw_cfd_workload, &pmw_bfs_workload, &pmw_prefix_workload,
+	&pmw_db_update_workload, &pmw_cfd_workload,	  &pmw_bfs_workload,
+	&pmw_prefix_workload,
 };
 #define COUNT (sizeof(workloads) / sizeof(workloads[0]))
 

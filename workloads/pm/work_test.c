@@ -27,9 +27,9 @@ static struct fth_pmw_options small(const struct fth_pmw_workload *workload)
 		const char *name;
 		uint64_t items, steps, every;
 	} sizes[] = {
-		{"kvs", 300, 6, 0},	 {"kvs95", 2000, 4, 0},	 {"insert", 100, 6, 0},
-		{"update", 2000, 6, 0},	 {"cfd", 256, 40, 10}, {"bfs", 24, 200, 0},
- {"prefix", 2048, 2, 0},
+		{"kvs", 300, 6, 0},	{"kvs95", 2000, 4, 0}, {"insert", 100, 6, 0},
+		{"update", 2000, 6, 0}, {"cfd", 256, 40, 10},  {"bfs", 24, 200, 0},
+		{"prefix", 2048, 2, 0},
 	};
 	struct fth_pmw_options options = FTH_PMW_OPTIONS_INIT;
 
