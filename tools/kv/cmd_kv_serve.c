@@ -422,61 +422,55 @@ static int serve(struct serve *s)
 	return rc;
 }
 
-static int run_serve(int argc, char **argv)
+/* FTH_CLI_GO_ON, or how to exit. */
+static int parse_options(struct serve *s, int argc, char **argv)
 {
-	struct serve s = {.kv = FTH_KV_OPTIONS_INIT,
-			  .server = FTH_KV_SERVER_OPTIONS_INIT,
-			  .persist = "off",
-			  .log = "off",
-			  .on_failure = "wait",
-			  .checkpoint_s = 60,
-			  .wait = 10};
 	const struct fth_cli_option options[] = {
-		{"memory", FTH_CLI_SIZE, &s.kv.memory, 0, 0, "bytes for items in memory; 0: 64M"},
-		{"flash", FTH_CLI_LIST, &s.flash, 0, 0,
+		{"memory", FTH_CLI_SIZE, &s->kv.memory, 0, 0, "bytes for items in memory; 0: 64M"},
+		{"flash", FTH_CLI_LIST, &s->flash, 0, 0,
 		 "URI of the device; repeat it to stripe over several devices; none: memory only;"
 		 " default a scratch file of 1G"},
-		{"listen", FTH_CLI_STRING, &s.listen, 0, 0,
+		{"listen", FTH_CLI_STRING, &s->listen, 0, 0,
 		 "HOST:PORT, unix:PATH or fd:N, separated by commas; default"
 		 " the sockets of systemd, or 127.0.0.1:11211"},
-		{"metrics", FTH_CLI_STRING, &s.server.metrics, 0, 0,
+		{"metrics", FTH_CLI_STRING, &s->server.metrics, 0, 0,
 		 "HOST:PORT for GET /metrics (Prometheus)"},
-		{"log", FTH_CLI_STRING, &s.log, 0, 0,
+		{"log", FTH_CLI_STRING, &s->log, 0, 0,
 		 "events on standard error: off, text or json"},
-		{"auth", FTH_CLI_STRING, &s.server.auth_file, 0, 0,
+		{"auth", FTH_CLI_STRING, &s->server.auth_file, 0, 0,
 		 "file of user:password lines; clients have to give one"},
-		{"tls-cert", FTH_CLI_STRING, &s.server.tls_certificate, 0, 0,
+		{"tls-cert", FTH_CLI_STRING, &s->server.tls_certificate, 0, 0,
 		 "PEM file: speak TLS, with this certificate"},
-		{"tls-key", FTH_CLI_STRING, &s.server.tls_key, 0, 0, "PEM file: its key"},
-		{"workers", FTH_CLI_U64, &s.workers, 0, 256, "threads; 0: half of the CPUs"},
-		{"connections", FTH_CLI_U64, &s.connections, 0, 1000000, "at most; 0: 1024"},
-		{"idle", FTH_CLI_U64, &s.idle, 0, UINT32_MAX,
+		{"tls-key", FTH_CLI_STRING, &s->server.tls_key, 0, 0, "PEM file: its key"},
+		{"workers", FTH_CLI_U64, &s->workers, 0, 256, "threads; 0: half of the CPUs"},
+		{"connections", FTH_CLI_U64, &s->connections, 0, 1000000, "at most; 0: 1024"},
+		{"idle", FTH_CLI_U64, &s->idle, 0, UINT32_MAX,
 		 "close a connection after so many seconds without traffic; 0: never"},
-		{"items", FTH_CLI_SIZE, &s.kv.items, 0, 0,
+		{"items", FTH_CLI_SIZE, &s->kv.items, 0, 0,
 		 "limit of the index, which grows; 0: as flash and memory need, half of RAM at "
 		 "most"},
-		{"value-max", FTH_CLI_SIZE, &s.value_max, 0, FTH_KV_VALUE_MAX,
+		{"value-max", FTH_CLI_SIZE, &s->value_max, 0, FTH_KV_VALUE_MAX,
 		 "largest value in bytes; 0: 1M"},
-		{"chunk", FTH_CLI_SIZE, &s.chunk, 0, 1 << 30,
+		{"chunk", FTH_CLI_SIZE, &s->chunk, 0, 1 << 30,
 		 "bytes of the log written at once; 0: by value-max"},
-		{"buffers", FTH_CLI_U64, &s.buffers, 0, 1024, "chunks in memory; 0: 8"},
-		{"persist", FTH_CLI_STRING, &s.persist, 0, 0,
+		{"buffers", FTH_CLI_U64, &s->buffers, 0, 1024, "chunks in memory; 0: 8"},
+		{"persist", FTH_CLI_STRING, &s->persist, 0, 0,
 		 "off: a restart discards all items; write-back or write-through keep them"},
-		{"window-ms", FTH_CLI_U64, &s.window_ms, 0, 3600000,
+		{"window-ms", FTH_CLI_U64, &s->window_ms, 0, 3600000,
 		 "milliseconds of changes that write-back may lose in a crash; 0: 100"},
-		{"on-failure", FTH_CLI_STRING, &s.on_failure, 0, 0,
+		{"on-failure", FTH_CLI_STRING, &s->on_failure, 0, 0,
 		 "when the log cannot be written: wait for the device, refusing changes, or exit"},
-		{"checkpoint", FTH_CLI_U64, &s.checkpoint_s, 0, UINT32_MAX / 1000,
+		{"checkpoint", FTH_CLI_U64, &s->checkpoint_s, 0, UINT32_MAX / 1000,
 		 "seconds between checkpoints of the index; 0: only at shutdown"},
-		{"readmit", FTH_CLI_U64, &s.readmit, 0, 90,
+		{"readmit", FTH_CLI_U64, &s->readmit, 0, 90,
 		 "percent of a reclaimed chunk that may be rewritten to keep its hot items"},
-		{"admit", FTH_CLI_U64, &s.admit, 0, 100,
+		{"admit", FTH_CLI_U64, &s->admit, 0, 100,
 		 "percent of evicted items, never read in memory, that go to flash; 0: all"},
-		{"daily", FTH_CLI_SIZE, &s.kv.daily_bytes, 0, 0,
+		{"daily", FTH_CLI_SIZE, &s->kv.daily_bytes, 0, 0,
 		 "write budget: bytes of items written to flash per day; 0: no limit"},
-		{"wait", FTH_CLI_U64, &s.wait, 0, 3600,
+		{"wait", FTH_CLI_U64, &s->wait, 0, 3600,
 		 "seconds to wait for a device or port that another process still uses"},
-		FTH_CLI_FORCE(&s.kv.format, "create a new cache; discards what the device holds"),
+		FTH_CLI_FORCE(&s->kv.format, "create a new cache; discards what the device holds"),
 		FTH_CLI_WAS("format", "force"),
 		{0},
 	};
@@ -487,29 +481,55 @@ static int run_serve(int argc, char **argv)
 		.options = options,
 	};
 	char **args;
-	int status = fth_cli_parse(&usage, argc, argv, &args), rc;
 
-	if (status != FTH_CLI_GO_ON)
-		return status;
-	if (!find_persistence(s.persist, &s.kv.persistence) || !find_on_failure(&s) ||
-	    !fth_daemon_log_format(s.log, &s.log_format) || !fits_together(&s) || !find_sockets(&s))
-		return FTH_EXIT_USAGE;
-	s.kv.value_max = (uint32_t)s.value_max;
-	s.kv.chunk = (uint32_t)s.chunk;
-	s.kv.buffers = (uint32_t)s.buffers;
-	s.kv.window_ms = (uint32_t)s.window_ms;
-	if (s.kv.persistence != FTH_KV_VOLATILE)
-		s.kv.checkpoint_ms = (uint32_t)s.checkpoint_s * 1000;
-	s.kv.readmit = (uint32_t)s.readmit;
-	s.kv.admit = (uint32_t)s.admit;
-	s.server.workers = (unsigned)s.workers;
-	s.server.connections = (unsigned)s.connections;
-	s.server.idle_s = (uint32_t)s.idle;
+	return fth_cli_parse(&usage, argc, argv, &args);
+}
+
+/* The options as the cache and the server want them. False: they do not fit together, and the user knows. */
+static bool take_options(struct serve *s)
+{
+	if (!find_persistence(s->persist, &s->kv.persistence) || !find_on_failure(s) ||
+	    !fth_daemon_log_format(s->log, &s->log_format) || !fits_together(s) || !find_sockets(s))
+		return false;
+	s->kv.value_max = (uint32_t)s->value_max;
+	s->kv.chunk = (uint32_t)s->chunk;
+	s->kv.buffers = (uint32_t)s->buffers;
+	s->kv.window_ms = (uint32_t)s->window_ms;
+	if (s->kv.persistence != FTH_KV_VOLATILE)
+		s->kv.checkpoint_ms = (uint32_t)s->checkpoint_s * 1000;
+	s->kv.readmit = (uint32_t)s->readmit;
+	s->kv.admit = (uint32_t)s->admit;
+	s->server.workers = (unsigned)s->workers;
+	s->server.connections = (unsigned)s->connections;
+	s->server.idle_s = (uint32_t)s->idle;
+	return true;
+}
+
+static void prepare_process(const struct serve *s)
+{
 	catch_reload();
-	raise_limit(&s);
+	raise_limit(s);
 	/* Long values go back to the system when they are freed, so that memory is what is in use. */
 	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow is an error, and is reported */
+}
+
+static int run_serve(int argc, char **argv)
+{
+	struct serve s = {.kv = FTH_KV_OPTIONS_INIT,
+			  .server = FTH_KV_SERVER_OPTIONS_INIT,
+			  .persist = "off",
+			  .log = "off",
+			  .on_failure = "wait",
+			  .checkpoint_s = 60,
+			  .wait = 10};
+	int status = parse_options(&s, argc, argv), rc;
+
+	if (status != FTH_CLI_GO_ON)
+		return status;
+	if (!take_options(&s))
+		return FTH_EXIT_USAGE;
+	prepare_process(&s);
 	rc = serve(&s);
 	fth_daemon_sockets_free(&s.sockets);
 	free(s.volume);
