@@ -8,14 +8,6 @@
 
 #include <unistd.h>
 
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
-
 static struct fth_kv_options every_ms(uint32_t ms)
 {
 	struct fth_kv_options o = small_options();

@@ -40,14 +40,6 @@ struct round {
 	uint64_t unreadable; /* block of the device; 0: none */
 };
 
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
-
 static uint64_t below(struct round *r, uint64_t n)
 {
 	return fth_rng_below(&r->rng, n);

@@ -21,14 +21,6 @@
 
 #define KIND(op) (1u << (op))
 
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
-
 static struct fth_dev_fault_plan plan_of(uint32_t kinds)
 {
 	struct fth_dev_fault_plan plan = FTH_DEV_FAULT_PLAN_INIT;

@@ -6,18 +6,8 @@
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
 
-#include "fathom/dev/crash.h"
-
 #include <pthread.h>
 #include <unistd.h>
-
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
 
 static struct fth_kv_options durable(void)
 {
@@ -26,34 +16,6 @@ static struct fth_kv_options durable(void)
 	o.persistence = FTH_KV_WRITE_BACK;
 	o.window_ms = 1;
 	return o;
-}
-
-static struct fth_kv_recovery recovery_of(const struct box *box)
-{
-	struct fth_kv_recovery recovery;
-
-	fth_kv_recovery(box->kv, &recovery);
-	return recovery;
-}
-
-static void lose_power_and_close(struct box *box, struct fth_dev *dev)
-{
-	assert_ok(fth_dev_crash_power_loss(dev, 1));
-	fth_kv_worker_close(box->worker);
-	(void)fth_kv_close(box->kv);
-	assert_ok(fth_dev_crash_restart(dev));
-}
-
-/* The second commit from now on has begun after all that was changed before. */
-static void wait_durable(struct box *box)
-{
-	for (unsigned n = 0; n < 2; n++) {
-		uint64_t commits = box_stat(box, FTH_KV_STAT_COMMITS);
-
-		assert_ok(box_set(box, 900000 + n, 1));
-		while (box_stat(box, FTH_KV_STAT_COMMITS) == commits)
-			usleep(1000);
-	}
 }
 
 /* Items with short values, one after the other. */
@@ -106,7 +68,7 @@ static void the_size_of_the_index_changes_with_a_restart(void **state)
 		wait_durable(&box);
 		assert_int_equal(count_short(&box, 0, 20000), 20000);
 		if (crash)
-			lose_power_and_close(&box, dev);
+			lose_power_and_close(&box, dev, 1);
 		else
 			assert_ok(box_close(&box));
 		o.items = 8000;
@@ -195,7 +157,7 @@ static void what_the_index_dropped_stays_deleted(void **state)
 	}
 	wait_durable(&box);
 	o.items = 0; /* so that nothing is dropped when the log is replayed */
-	lose_power_and_close(&box, dev);
+	lose_power_and_close(&box, dev, 1);
 	box_open(&box, &o, dev);
 	for (unsigned i = 0; i < 20000; i++) {
 		bool there = has_short(&box, i);
@@ -228,7 +190,7 @@ static void an_area_that_is_too_small_costs_no_item(void **state)
 		wait_durable(&box);
 		assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
 		if (crash)
-			lose_power_and_close(&box, dev);
+			lose_power_and_close(&box, dev, 1);
 		else
 			assert_ok(box_close(&box));
 		box_open(&box, &o, dev);
@@ -271,7 +233,7 @@ static void damage_to_what_is_left_to_the_log(void **state)
 		fth_kv_usage(box.kv, &usage);
 		assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
 		if (crash)
-			lose_power_and_close(&box, dev);
+			lose_power_and_close(&box, dev, 1);
 		else
 			assert_ok(box_close(&box));
 		assert_int_equal(find_super(dev, &super, &at), 2);
@@ -378,7 +340,7 @@ static void an_index_grows_beside_threads_and_checkpoints(void **state)
 	for (unsigned i = 0; i < THREADS * OF_EACH; i++)
 		assert_int_equal(has_short(&box, i), !DELETED(i));
 	wait_durable(&box);
-	lose_power_and_close(&box, dev);
+	lose_power_and_close(&box, dev, 1);
 	o.checkpoint_ms = 0;
 	box_open(&box, &o, dev);
 	assert_int_equal(recovery_of(&box).damaged_chunks, 0);

@@ -6,6 +6,7 @@
 #include "fathom/kv.h"
 
 #include "fathom/base/rng.h"
+#include "fathom/dev/crash.h"
 #include "fathom/hd/wait.h"
 
 #include "fth_test.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KV_VALUE_MAX  3000u
 #define KV_SECONDS(s) fth_deadline_ns((s)*UINT64_C(1000000000))
@@ -33,6 +35,14 @@ static inline struct fth_kv_options small_options(void)
 	o.buffers = 3;
 	o.items = 4000;
 	return o;
+}
+
+static inline struct fth_dev *open_dev(const char *uri)
+{
+	struct fth_dev *dev;
+
+	assert_ok(fth_dev_open(uri, &dev));
+	return dev;
 }
 
 static inline int box_try(struct box *box, const struct fth_kv_options *o, struct fth_dev *dev)
@@ -59,6 +69,23 @@ static inline int box_close(struct box *box)
 {
 	fth_kv_worker_close(box->worker);
 	return fth_kv_close(box->kv);
+}
+
+/* The power of a crash device goes; the cache is closed, and the device has what is left. */
+static inline void lose_power_and_close(struct box *box, struct fth_dev *crash, uint64_t seed)
+{
+	assert_ok(fth_dev_crash_power_loss(crash, seed));
+	fth_kv_worker_close(box->worker);
+	(void)fth_kv_close(box->kv);
+	assert_ok(fth_dev_crash_restart(crash));
+}
+
+static inline struct fth_kv_recovery recovery_of(const struct box *box)
+{
+	struct fth_kv_recovery recovery;
+
+	fth_kv_recovery(box->kv, &recovery);
+	return recovery;
 }
 
 static inline uint32_t value_length(unsigned i, uint32_t version)
@@ -151,6 +178,18 @@ static inline void push_out(struct box *box)
 static inline uint64_t box_stat(const struct box *box, enum fth_kv_stat which)
 {
 	return fth_kv_stat(box->kv, which);
+}
+
+/* The second commit from now on has begun after all that was changed before. */
+static inline void wait_durable(struct box *box)
+{
+	for (unsigned n = 0; n < 2; n++) {
+		uint64_t commits = box_stat(box, FTH_KV_STAT_COMMITS);
+
+		assert_ok(box_set(box, 900000 + n, 1));
+		while (box_stat(box, FTH_KV_STAT_COMMITS) == commits)
+			usleep(1000);
+	}
 }
 
 #endif

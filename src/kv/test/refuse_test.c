@@ -11,14 +11,6 @@
 #define LARGE	 3500u /* bytes of values that fill the memory */
 #define HELD	 400u  /* more of them than the memory has room for */
 
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
-
 static struct fth_kv_options options_for(enum fth_kv_persistence persistence)
 {
 	struct fth_kv_options o = small_options();

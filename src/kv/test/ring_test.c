@@ -6,7 +6,6 @@
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
 
-#include "fathom/dev/crash.h"
 #include "fathom/kv/image.h"
 
 #include <unistd.h>
@@ -18,14 +17,6 @@
 #define SEEDS(n) (n)
 #endif
 
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
-
 /* Nothing is flushed by itself. */
 static struct fth_kv_options lazy(void)
 {
@@ -34,14 +25,6 @@ static struct fth_kv_options lazy(void)
 	o.persistence = FTH_KV_WRITE_BACK;
 	o.window_ms = 600000;
 	return o;
-}
-
-static void lose_power(struct box *box, struct fth_dev *dev, uint64_t seed)
-{
-	assert_ok(fth_dev_crash_power_loss(dev, seed));
-	fth_kv_worker_close(box->worker);
-	(void)fth_kv_close(box->kv);
-	assert_ok(fth_dev_crash_restart(dev));
 }
 
 /* The same items, until so many chunks are full and written, but not flushed. */
@@ -75,12 +58,12 @@ static void what_was_lost_stays_lost(void **state)
 		fill_chunks(&box, &next, 1);
 		assert_ok(box_set(&box, 5, 99));
 		fill_chunks(&box, &next, 2);
-		lose_power(&box, dev, seed);
+		lose_power_and_close(&box, dev, seed);
 		box_open(&box, &o, dev);
 		if (box_get(&box, 5) == 1) {
 			next = 0;
 			fill_chunks(&box, &next, 1);
-			lose_power(&box, dev, seed + 1000);
+			lose_power_and_close(&box, dev, seed + 1000);
 			box_open(&box, &o, dev);
 			assert_int_equal(box_get(&box, 5), 1);
 			tried++;
@@ -120,7 +103,7 @@ static void what_was_gone_stays_gone(void **state)
 		while (box_get(&box, first) == 1)
 			assert_ok(box_set(&box, items++, 1));
 		assert_int_equal(box_delete(&box, first), -ENOENT);
-		lose_power(&box, dev, seed);
+		lose_power_and_close(&box, dev, seed);
 		box_open(&box, &o, dev);
 		assert_int_equal(box_get(&box, first), 0);
 		assert_ok(box_close(&box));
@@ -143,7 +126,7 @@ static void a_crash_is_no_damage(void **state)
 
 		box_open(&box, &o, dev);
 		(void)fill_ring(&box, &items);
-		lose_power(&box, dev, seed);
+		lose_power_and_close(&box, dev, seed);
 		for (unsigned closed = 0; closed < 2; closed++) {
 			assert_ok(fth_kv_image_open_dev(dev, &image));
 			assert_int_equal(fth_kv_image_walk(image, &visit, NULL), 0);
@@ -174,7 +157,7 @@ static void a_torn_chunk_is_the_end_of_the_ring(void **state)
 		assert_ok(box_close(&box));
 		box_open(&box, &o, dev);
 		fill_chunks(&box, &next, 1);
-		lose_power(&box, dev, seed);
+		lose_power_and_close(&box, dev, seed);
 		assert_int_equal(find_super(dev, &super, &at), 2);
 		flip(dev, index_area(&super, 0) + 4096 + 700);
 		flip(dev, index_area(&super, 1) + 4096 + 700);
@@ -203,7 +186,7 @@ static void an_older_checkpoint_saves_time(void **state)
 	box_open(&box, &o, dev);
 	(void)fill_ring(&box, &items);
 	assert_ok(fth_kv_checkpoint(box.kv, KV_SECONDS(20)));
-	lose_power(&box, dev, 1);
+	lose_power_and_close(&box, dev, 1);
 	assert_int_equal(find_super(dev, &super, &at), 2);
 	flip(dev, index_area(&super, 0) + 4096 + 700);
 	box_open(&box, &o, dev);

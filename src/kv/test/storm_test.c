@@ -7,7 +7,6 @@
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
 
-#include "fathom/dev/crash.h"
 #include "fathom/dev/fault.h"
 #include "fathom/dev/wrap.h"
 
@@ -18,14 +17,6 @@
 
 #define KIND(op) (1u << (op))
 #define SHORTS	 70000u /* short items: more than the smallest area has room for */
-
-static struct fth_dev *open_dev(const char *uri)
-{
-	struct fth_dev *dev;
-
-	assert_ok(fth_dev_open(uri, &dev));
-	return dev;
-}
 
 static struct fth_kv_options durable(enum fth_kv_persistence persistence)
 {
@@ -59,14 +50,6 @@ static void wait_for_log(struct box *box)
 	for (unsigned n = 0; n < 60000 && log_failed(box); n++)
 		usleep(1000);
 	assert_false(log_failed(box));
-}
-
-static void lose_power_and_close(struct box *box, struct fth_dev *crash, uint64_t seed)
-{
-	assert_ok(fth_dev_crash_power_loss(crash, seed));
-	fth_kv_worker_close(box->worker);
-	(void)fth_kv_close(box->kv);
-	assert_ok(fth_dev_crash_restart(crash));
 }
 
 /* A cache whose areas for the index have the smallest size, and any number of items. */
