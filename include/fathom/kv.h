@@ -16,22 +16,23 @@
  *	fth_kv_worker_close(worker);
  *	fth_kv_close(kv);
  *
- * An item is a key of 1 to 250 bytes, a value, 32 bits for the caller (flags), an
- * expiry time and a number that changes with every update (cas). The index takes 16 bytes per item
- * and grows with their number, by 18 to 20 bytes of memory for each; keys are stored with the values.
- * A get of an item on flash is one read.
+ * An item is a key of 1 to 250 bytes, a value, 32 bits for the caller (flags), an expiry time and a
+ * number that changes with every update (cas). The index takes 16 bytes per item and grows with
+ * their number, by 18 to 20 bytes of memory for each; keys are stored with the values. A get of an
+ * item on flash is one read.
  *
- * A cache is shared by all threads. A worker is a queue of operations on it: use each from one thread
- * at a time. Operations are submitted and reaped as requests of a device are (fathom/dev.h), and many
- * can be in flight. Operations on one key take effect one after the other, in the order
- * in which they complete; an operation that was started after another one completed sees its effect.
+ * A cache is shared by all threads. A worker is a queue of operations on it: use each from one
+ * thread at a time. Operations are submitted and reaped as requests of a device are (fathom/dev.h),
+ * and many can be in flight. Operations on one key take effect one after the other, in the order in
+ * which they complete; an operation that was started after another one completed sees its effect.
  *
- * Times are seconds since 1970. The system clock is read once, when the process first uses a cache; from then on a
- * monotonic clock counts, so that setting the system clock neither expires items nor revives them.
+ * Times are seconds since 1970. The system clock is read once, when the process first uses a cache;
+ * from then on a monotonic clock counts, so that setting the system clock neither expires items nor
+ * revives them.
  *
  * The oldest items are evicted when the log is full, or when the index is and cannot grow: no
- * change is refused because the index is full. A get never returns a wrong value. enum fth_kv_persistence says what
- * survives a restart.
+ * change is refused because the index is full. A get never returns a wrong value. enum
+ * fth_kv_persistence says what survives a restart.
  */
 #ifndef FATHOM_KV_H
 #define FATHOM_KV_H
@@ -114,30 +115,30 @@ struct fth_kv_recovery {
 /*
  * Open a cache. A device that holds none is formatted if its first block is all zeroes or `format`
  * is set. Returns -EINVAL for invalid options, -EBADMSG for a device that holds something else,
- * -EPROTONOSUPPORT for a cache of another version of the layout, -EBUSY if another process, cache or volume
- * uses the file, or the error of the device.
+ * -EPROTONOSUPPORT for a cache of another version of the layout, -EBUSY if another process, cache
+ * or volume uses the file, or the error of the device.
  */
 int fth_kv_open(const struct fth_kv_options *options, struct fth_kv **out);
 /*
- * The same on a device that is open already, and stays open after the cache is closed. Keeping others
- * out of it is the caller's task.
+ * The same on a device that is open already, and stays open after the cache is closed. Keeping
+ * others out of it is the caller's task.
  */
 int fth_kv_open_dev(const struct fth_kv_options *options, struct fth_dev *dev, struct fth_kv **out);
 
 /*
  * Close a cache; all workers must be closed before. With persistence everything is made durable and
  * the index is written, so that the next open is quick. Returns the error of that; the cache is
- * closed all the same, and what was acknowledged as durable still is. Returns -ETIMEDOUT if requests
- * of the device did not complete: the device, which may still use their memory, is left open and the
- * memory is not freed. Accepts NULL.
+ * closed all the same, and what was acknowledged as durable still is. Returns -ETIMEDOUT if
+ * requests of the device did not complete: the device, which may still use their memory, is left
+ * open and the memory is not freed. Accepts NULL.
  */
 int fth_kv_close(struct fth_kv *kv);
 
 /*
- * Write the index now, while the cache is in use, so that less of the log is read after a crash. Any
- * thread; concurrent calls run one after the other. Returns -EOPNOTSUPP without persistence,
- * -EAGAIN if too many entries were moved meanwhile, -ETIMEDOUT, or the error of the device; after an error
- * the previous checkpoint stays valid.
+ * Write the index now, while the cache is in use, so that less of the log is read after a crash.
+ * Any thread; concurrent calls run one after the other. Returns -EOPNOTSUPP without persistence,
+ * -EAGAIN if too many entries were moved meanwhile, -ETIMEDOUT, or the error of the device; after
+ * an error the previous checkpoint stays valid.
  */
 int fth_kv_checkpoint(struct fth_kv *kv, uint64_t deadline);
 
@@ -166,9 +167,9 @@ enum fth_kv_verb {
 };
 
 /*
- * An item can be marked stale: gets still return it, with FTH_KV_ITEM_STALE in item_state. Each item
- * has a token, so that only one of several callers recomputes a value: the one whose FTH_KV_CLAIM
- * takes the token. A store clears the stale mark and makes the token available again.
+ * An item can be marked stale: gets still return it, with FTH_KV_ITEM_STALE in item_state. Each
+ * item has a token, so that only one of several callers recomputes a value: the one whose
+ * FTH_KV_CLAIM takes the token. A store clears the stale mark and makes the token available again.
  */
 enum fth_kv_item_state {
 	FTH_KV_ITEM_STALE = 1,
@@ -180,8 +181,8 @@ enum fth_kv_op_option {
 	FTH_KV_KEEP_EXPIRES = 1,  /* INVALIDATE: do not set the time when it expires */
 	FTH_KV_STORE_CLAIMED = 2, /* ADD: the caller takes the token of the new item */
 	/*
-	 * SET and REPLACE with cas: if the item has a higher number, replace its value only, and mark
-	 * it stale. Its token and the time when it expires stay.
+	 * SET and REPLACE with cas: if the item has a higher number, replace its value only, and
+	 * mark it stale. Its token and the time when it expires stay.
 	 */
 	FTH_KV_STORE_STALE = 4,
 };
@@ -205,12 +206,12 @@ struct fth_kv_op {
 
 	/*
 	 * Set when it is complete. result is 0 or a negative errno: the verb's, or -ENOENT (no such
-	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory
-	 * for the item; like memcached, a SET without cas that fails with one of these removes
-	 * the item that is there), -EIO (with persistence: the log has failed. The change could not be
-	 * made durable, and may or may not survive. Later changes fail as well, and remove the
-	 * item that they would have replaced, changed or deleted, until the device works again;
-	 * gets still work).
+	 * item), -EMSGSIZE (too long a value), -EINVAL (bad key length), -ENOMEM (no memory for the
+	 * item; like memcached, a SET without cas that fails with one of these removes the item
+	 * that is there), -EIO (with persistence: the log has failed. The change could not be made
+	 * durable, and may or may not survive. Later changes fail as well, and remove the item that
+	 * they would have replaced, changed or deleted, until the device works again; gets still
+	 * work).
 	 */
 	int result;
 	/*
@@ -247,18 +248,19 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op);
 
 /*
  * Process operations in flight and collect up to max complete ones. Waits until at least min are
- * complete (or all, if fewer are in flight) or the deadline, a time of fth_now_ns(), has passed (0: do
- * not wait). Returns their number; -ETIME if the deadline has passed and none is complete.
+ * complete (or all, if fewer are in flight) or the deadline, a time of fth_now_ns(), has passed (0:
+ * do not wait). Returns their number; -ETIME if the deadline has passed and none is complete.
  */
 int fth_kv_reap(struct fth_kv_worker *worker, struct fth_kv_op **done, unsigned max, unsigned min,
 		uint64_t deadline);
 
 /*
- * With `on`, reads of the device wait until the next fth_kv_reap() and go to the device together, which
- * costs less than one by one. The caller calls fth_kv_reap() after it has submitted operations, and again while
- * that returns max; only then does it wait for the descriptor below. One call collects at most half
- * of the reads in flight, or eight, so that the caller can submit new reads before it processes the
- * rest; the descriptor stays readable until then. Off when a worker is opened.
+ * With `on`, reads of the device wait until the next fth_kv_reap() and go to the device together,
+ * which costs less than one by one. The caller calls fth_kv_reap() after it has submitted
+ * operations, and again while that returns max; only then does it wait for the descriptor below.
+ * One call collects at most half of the reads in flight, or eight, so that the caller can submit
+ * new reads before it processes the rest; the descriptor stays readable until then. Off when a
+ * worker is opened.
  */
 void fth_kv_worker_batch(struct fth_kv_worker *worker, bool on);
 
@@ -266,8 +268,8 @@ void fth_kv_worker_batch(struct fth_kv_worker *worker, bool on);
 int fth_kv_worker_fd(struct fth_kv_worker *worker);
 
 /*
- * Release the data of a complete operation. Does nothing if it has none, as after all verbs but GET,
- * TOUCH, CLAIM, INCREMENT and DECREMENT. The op may be used again.
+ * Release the data of a complete operation. Does nothing if it has none, as after all verbs but
+ * GET, TOUCH, CLAIM, INCREMENT and DECREMENT. The op may be used again.
  */
 void fth_kv_release(struct fth_kv_worker *worker, struct fth_kv_op *op);
 

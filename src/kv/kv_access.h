@@ -19,8 +19,8 @@ struct kv_memory_item {
 };
 
 /*
- * Visit live items in memory until `visit` returns false or `slots` slots were looked at. Items that other threads
- * move meanwhile may be missing or visited twice. -ENOMEM: none was visited.
+ * Visit live items in memory until `visit` returns false or `slots` slots were looked at. Items
+ * that other threads move meanwhile may be missing or visited twice. -ENOMEM: none was visited.
  */
 int kv_visit_memory(struct fth_kv *kv, uint64_t slots,
 		    bool (*visit)(void *context, const struct kv_memory_item *item), void *context);

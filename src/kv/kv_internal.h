@@ -98,8 +98,9 @@ struct kv_key_id {
 /* ---- items in memory ---- */
 
 /*
- * A slot of a size class. The low bits of refs count readers; KV_LINKED is set while the index names
- * the slot. The one that takes the last of these away frees it. KV_FREE: it belongs to its class.
+ * A slot of a size class. The low bits of refs count readers; KV_LINKED is set while the index
+ * names the slot. The one that takes the last of these away frees it. KV_FREE: it belongs to its
+ * class.
  */
 #define KV_LINKED 0x80000000u
 #define KV_FREE	  0x40000000u
@@ -281,7 +282,10 @@ static inline void kv_count(const struct fth_kv *kv, enum fth_kv_stat which, uin
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record);
 /* What a record of type KV_FLUSH says is in force. */
 void kv_flush_set(struct fth_kv *kv, const struct kv_record *record);
-/* *position: where its record in the log ends, if there is one. Errors are those of kv_log_reserve(). */
+/*
+ * *position: where its record in the log ends, if there is one. Errors are those of
+ * kv_log_reserve().
+ */
 int kv_flush_all(struct fth_kv *kv, uint32_t when, uint64_t *position);
 
 /* ---- open.c ---- */
@@ -326,16 +330,21 @@ struct kv_entry *kv_find_slot(struct fth_kv *kv, const struct kv_key_id *id,
 struct kv_entry *kv_find_place(struct fth_kv *kv, const struct kv_key_id *id, uint64_t place);
 /* Under the lock: a free entry of either bucket, or NULL. */
 struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_key_id *id);
-/* Under the lock, of two buckets that are full: drop the oldest entry, one on flash if there is any. */
+/*
+ * Under the lock, of two buckets that are full: drop the oldest entry, one on flash if there is
+ * any.
+ */
 struct kv_entry *kv_drop_oldest(struct fth_kv *kv, const struct kv_key_id *id);
 /*
- * Without the lock: move entries or let the index grow, so that one of both buckets has room soon. False:
- * neither is possible.
+ * Without the lock: move entries or let the index grow, so that one of both buckets has room soon.
+ * False: neither is possible.
  */
 bool kv_make_room(struct fth_kv *kv, struct kv_key_id *id);
 /* An entry for a new item. Nobody else uses the cache. */
 struct kv_entry *kv_take_entry(struct fth_kv *kv, struct kv_key_id *id);
-/* Times that the oldest chunk is given up for one item before an entry of its buckets is dropped. */
+/*
+ * Times that the oldest chunk is given up for one item before an entry of its buckets is dropped.
+ */
 #define KV_GIVE_UP_MAX 4u
 
 void kv_entry_set(struct kv_entry *e, uint64_t extent, uint64_t traits);
@@ -377,9 +386,8 @@ int kv_log_init(struct fth_kv *kv);
 void kv_log_release(struct fth_kv *kv);
 /*
  * A place for a record of so many bytes. -EAGAIN: all buffers are full. -EIO: the log has failed.
- * -EDQUOT: the write budget is used up. May be called with buckets
- * locked, so that records of one key are in the log in the order of their changes. kv_log_fill() must
- * follow.
+ * -EDQUOT: the write budget is used up. May be called with buckets locked, so that records of one
+ * key are in the log in the order of their changes. kv_log_fill() must follow.
  */
 int kv_log_reserve(struct fth_kv *kv, uint64_t bytes, struct kv_room *out);
 /* The same for a flush_all: from its place on, each chunk begins with a copy of the record. */
@@ -389,16 +397,19 @@ int kv_log_reserve_again(struct fth_kv *kv, uint64_t bytes, struct kv_room *out)
 /* Copy a record there and give it its checksum. */
 void kv_log_fill(struct fth_kv *kv, const struct kv_room *room, const struct kv_record *record);
 /*
- * If the record at `position` is in a buffer, copy `bytes` bytes of it to `to` and return 1. 0: it is
- * on the device. -ESTALE: it is gone.
+ * If the record at `position` is in a buffer, copy `bytes` bytes of it to `to` and return 1. 0: it
+ * is on the device. -ESTALE: it is gone.
  */
 int kv_log_copy(struct fth_kv *kv, uint64_t position, uint64_t bytes, void *to);
 /*
- * Fill the open chunk to the end of a block with a pad, which says how far the log is durable. Under
- * log.lock, with a chunk open that is not full and into which nobody copies.
+ * Fill the open chunk to the end of a block with a pad, which says how far the log is durable.
+ * Under log.lock, with a chunk open that is not full and into which nobody copies.
  */
 void kv_log_pad(struct fth_kv *kv);
-/* Room for a pad, in the open chunk or in a new one. Under log.lock, for the writer's thread. -EAGAIN: later. */
+/*
+ * Room for a pad, in the open chunk or in a new one. Under log.lock, for the writer's thread.
+ * -EAGAIN: later.
+ */
 int kv_log_pad_room(struct fth_kv *kv);
 static inline uint64_t kv_log_offset(const struct fth_kv *kv, uint64_t position)
 {
@@ -416,7 +427,10 @@ static inline uint64_t kv_log_tail(const struct fth_kv *kv, uint64_t next)
 /* Give up the oldest chunk, because the index is full. False: there is none but the last one. */
 bool kv_log_give_up(struct fth_kv *kv);
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position);
-/* A record that was read from a position of the log, of whose chunk `room` bytes are left, is whole. */
+/*
+ * A record that was read from a position of the log, of whose chunk `room` bytes are left, is
+ * whole.
+ */
 static inline bool kv_record_good(const struct fth_kv *kv, const struct kv_record *r, uint64_t room,
 				  uint64_t position)
 {
@@ -439,14 +453,15 @@ bool kv_commit_overdue(const struct fth_kv *kv);
 /* ---- log/log_restart.c ---- */
 
 /*
- * Let a log that has failed go on. Under log.lock, which is released meanwhile; for the writer's thread,
- * with nothing in flight. *unknown: a flush has failed, so all that was written since the last commit may
- * be lost; is set when another one fails. Returns 0, -EAGAIN or the error of the device: then try again later.
+ * Let a log that has failed go on. Under log.lock, which is released meanwhile; for the writer's
+ * thread, with nothing in flight. *unknown: a flush has failed, so all that was written since the
+ * last commit may be lost; is set when another one fails. Returns 0, -EAGAIN or the error of the
+ * device: then try again later.
  */
 int kv_log_restart(struct fth_kv *kv, bool *unknown);
 /*
- * Give items in memory whose places were given up new ones, some at a time. For the writer's thread,
- * without log.lock. False: wait for the log.
+ * Give items in memory whose places were given up new ones, some at a time. For the writer's
+ * thread, without log.lock. False: wait for the log.
  */
 bool kv_log_place_again(struct fth_kv *kv);
 
@@ -572,11 +587,13 @@ void kv_chain_release(struct kv_chain *chain);
 
 int kv_checkpoint_write(struct fth_kv *kv, bool clean, uint64_t deadline);
 /*
- * Give up the oldest chunks until the next checkpoint has room for the entries of all others. Nothing is
- * added to the log meanwhile.
+ * Give up the oldest chunks until the next checkpoint has room for the entries of all others.
+ * Nothing is added to the log meanwhile.
  */
 int kv_checkpoint_make_fit(struct fth_kv *kv);
-/* Fill the index, which is empty, from an area. -EBADMSG: this one is not there, or it is damaged. */
+/*
+ * Fill the index, which is empty, from an area. -EBADMSG: this one is not there, or it is damaged.
+ */
 int kv_checkpoint_read(struct fth_kv *kv, uint64_t which, uint64_t number,
 		       struct kv_index_header *header);
 /* Raise the mark by what the headers of both areas say, whichever checkpoint is in force. */

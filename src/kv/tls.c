@@ -2,8 +2,8 @@
 /*
  * TLS by OpenSSL, if the build has its headers. A session reads and writes as a socket does.
  *
- * Sessions use a BIO of this file: that of OpenSSL raises SIGPIPE, which would end the program that uses the
- * client.
+ * Sessions use a BIO of this file: that of OpenSSL raises SIGPIPE, which would end the program that
+ * uses the client.
  *
  * The library is loaded when TLS is first asked for: neither libfathom nor the tool depends on it
  * otherwise.

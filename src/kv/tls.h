@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* TLS over a socket that does not block, for the server, the client and the tools. One thread at a time uses a session. */
+/*
+ * TLS over a socket that does not block, for the server, the client and the tools. One thread at a
+ * time uses a session.
+ */
 #ifndef FTH_KV_TLS_H
 #define FTH_KV_TLS_H
 
@@ -10,21 +13,22 @@
 /* What sessions of a server share. 0 or a negative errno with a text. */
 int tls_open(const char *certificate, const char *key, void **out);
 /*
- * The same of a client. authorities: PEM file of the certificates that a server's is verified by; NULL:
- * those of the system.
+ * The same of a client. authorities: PEM file of the certificates that a server's is verified by;
+ * NULL: those of the system.
  */
 int tls_open_client(const char *authorities, void **out);
 void tls_close(void *tls);
 /* A session; the handshake is part of the first read or write. NULL: no memory. */
 void *tls_attach(void *tls, int fd);
 /*
- * A session of a client; tls_handshake() must follow. host: the name or address that the server's certificate
- * must have; NULL: any. NULL: no memory.
+ * A session of a client; tls_handshake() must follow. host: the name or address that the server's
+ * certificate must have; NULL: any. NULL: no memory.
  */
 void *tls_attach_client(void *tls, int fd, const char *host);
 /*
- * Go on with the handshake. Returns 0: it is complete; -EAGAIN: call again when the socket has *events of poll();
- * or another negative errno with a text, which says why the certificate does not verify.
+ * Go on with the handshake. Returns 0: it is complete; -EAGAIN: call again when the socket has
+ * *events of poll(); or another negative errno with a text, which says why the certificate does not
+ * verify.
  */
 int tls_handshake(void *session, short *events);
 void tls_detach(void *session);

@@ -107,7 +107,10 @@ static int connect_unix(struct fth_kv_wire *wire, const char *path, const struct
 	return connect_to(wire, (const struct sockaddr *)&address, sizeof(address), limit);
 }
 
-/* "HOST:PORT", "[ADDRESS]:PORT" or "HOST" to its parts. The caller frees the result; NULL: no memory. */
+/*
+ * "HOST:PORT", "[ADDRESS]:PORT" or "HOST" to its parts. The caller frees the result; NULL: no
+ * memory.
+ */
 static char *split_server(const char *server, const char **host, const char **port)
 {
 	char *copy = strdup(server), *colon, *end;

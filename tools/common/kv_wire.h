@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A connection to a server that speaks memcached's protocol, with TLS and a password if it asks for them. Every wait
- * has a timeout, and ends with -ECANCELED when fth_cli_stopped().
+ * A connection to a server that speaks memcached's protocol, with TLS and a password if it asks for
+ * them. Every wait has a timeout, and ends with -ECANCELED when fth_cli_stopped().
  */
 #ifndef FTH_TOOLS_KV_WIRE_H
 #define FTH_TOOLS_KV_WIRE_H
@@ -30,8 +30,8 @@ struct fth_kv_wire {
 };
 
 /*
- * Connect, make TLS's handshake and give the password. tls, auth ("user password"): NULL for none. 0 or a negative errno
- * with a text; the wire is closed then.
+ * Connect, make TLS's handshake and give the password. tls, auth ("user password"): NULL for none.
+ * 0 or a negative errno with a text; the wire is closed then.
  */
 int fth_kv_wire_open(struct fth_kv_wire *wire, const char *server, const struct fth_kv_tls *tls,
 		     const char *auth, uint64_t timeout_ns);
@@ -39,8 +39,8 @@ int fth_kv_wire_open(struct fth_kv_wire *wire, const char *server, const struct 
 void fth_kv_wire_close(struct fth_kv_wire *wire);
 
 /*
- * Send a request and wait for its answer: lines up to END, or one line that is no STAT. The caller frees *answer. 0 or a
- * negative errno with a text.
+ * Send a request and wait for its answer: lines up to END, or one line that is no STAT. The caller
+ * frees *answer. 0 or a negative errno with a text.
  */
 int fth_kv_wire_ask(struct fth_kv_wire *wire, const char *request, size_t length,
 		    uint64_t timeout_ns, char **answer);

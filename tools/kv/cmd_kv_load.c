@@ -2,8 +2,8 @@
 /*
  * fathom kv load: items of a dump into a server or into a cache on flash.
  *
- * A server gets many at a time: a ring of operations of the client, each with a copy of its item. The
- * oldest is waited for before its place is used again, or when too many bytes are under way.
+ * A server gets many at a time: a ring of operations of the client, each with a copy of its item.
+ * The oldest is waited for before its place is used again, or when too many bytes are under way.
  */
 #include "cmd_kv.h"
 #include "json.h"

@@ -355,8 +355,8 @@ static void raise_limit(const struct serve *s)
 /* ---- starting ---- */
 
 /*
- * The device or the port is in use, maybe by a server that was killed and whose memory the system is still freeing,
- * while a supervisor starts the next one: is it to be tried again?
+ * The device or the port is in use, maybe by a server that was killed and whose memory the system
+ * is still freeing, while a supervisor starts the next one: is it to be tried again?
  */
 static bool wait_for_other(struct serve *s, int rc)
 {
@@ -485,7 +485,10 @@ static int parse_options(struct serve *s, int argc, char **argv)
 	return fth_cli_parse(&usage, argc, argv, &args);
 }
 
-/* The options as the cache and the server want them. False: they do not fit together, and the user knows. */
+/*
+ * The options as the cache and the server want them. False: they do not fit together, and the user
+ * knows.
+ */
 static bool take_options(struct serve *s)
 {
 	if (!find_persistence(s->persist, &s->kv.persistence) || !find_on_failure(s) ||
@@ -509,7 +512,9 @@ static void prepare_process(const struct serve *s)
 {
 	catch_reload();
 	raise_limit(s);
-	/* Long values go back to the system when they are freed, so that memory is what is in use. */
+	/*
+	 * Long values go back to the system when they are freed, so that memory is what is in use.
+	 */
 	(void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	signal(SIGXFSZ, SIG_IGN); /* a file that cannot grow is an error, and is reported */
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fathom kv top: a live view of a server. This file asks the server and makes lines of text; kv_screen.c
- * shows them on a terminal, by ncurses. Without a terminal, or with --once, lines go to standard
- * output, and with --json one object for each interval.
+ * fathom kv top: a live view of a server. This file asks the server and makes lines of text;
+ * kv_screen.c shows them on a terminal, by ncurses. Without a terminal, or with --once, lines go to
+ * standard output, and with --json one object for each interval.
  */
 #include "cmd_kv.h"
 #include "kv_screen.h"

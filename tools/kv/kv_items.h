@@ -45,7 +45,8 @@ struct fth_kv_items_reader {
 
 /*
  * Read the next item of a text; it is valid until the next call. 1: there is one. 0: the text has
- * ended. -EBADMSG: a line is bad, and fth_error_text() names it. `set`, `add` and `ms` are accepted.
+ * ended. -EBADMSG: a line is bad, and fth_error_text() names it. `set`, `add` and `ms` are
+ * accepted.
  */
 int fth_kv_items_next(struct fth_kv_items_reader *reader, struct fth_kv_image_item *item);
 void fth_kv_items_release(struct fth_kv_items_reader *reader);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tool needs nothing but the C library, so ncurses is loaded when a screen is first asked for. Its
- * header is needed to build this; without it, opening a screen says so.
+ * The tool needs nothing but the C library, so ncurses is loaded when a screen is first asked for.
+ * Its header is needed to build this; without it, opening a screen says so.
  */
 #include "kv_screen.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lines of text on a terminal, drawn again and again; by ncurses, which is loaded when it is needed. */
+/*
+ * Lines of text on a terminal, drawn again and again; by ncurses, which is loaded when it is
+ * needed.
+ */
 #ifndef FTH_TOOLS_KV_SCREEN_H
 #define FTH_TOOLS_KV_SCREEN_H
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The figures of a running server, by memcached's command `stats`; for `fathom kv stat` and `top`. */
+/*
+ * The figures of a running server, by memcached's command `stats`; for `fathom kv stat` and `top`.
+ */
 #ifndef FTH_TOOLS_KV_STATS_VIEW_H
 #define FTH_TOOLS_KV_STATS_VIEW_H
 
@@ -32,8 +34,8 @@ struct fth_kv_link {
 };
 
 /*
- * Ask for `stats WHAT`; the figures that were there before go. Connects if need be. After an error the
- * connection is closed, and the next call makes a new one. 0 or a negative errno with a text:
+ * Ask for `stats WHAT`; the figures that were there before go. Connects if need be. After an error
+ * the connection is closed, and the next call makes a new one. 0 or a negative errno with a text:
  * -EOPNOTSUPP if the server knows no such statistics, -ECANCELED if fth_cli_stopped().
  */
 int fth_kv_link_stats(struct fth_kv_link *link, const char *what, struct fth_kv_figures *out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What matters of a server's figures, for `fathom kv stat` and `top`: since the server started (or its
- * statistics were reset), or between two answers. A figure that the server does not have is NAN; names
- * of memcached with extstore are understood.
+ * What matters of a server's figures, for `fathom kv stat` and `top`: since the server started (or
+ * its statistics were reset), or between two answers. A figure that the server does not have is
+ * NAN; names of memcached with extstore are understood.
  */
 #ifndef FTH_TOOLS_KV_SUMMARY_H
 #define FTH_TOOLS_KV_SUMMARY_H
@@ -45,8 +45,8 @@ struct fth_kv_summary {
 };
 
 /*
- * `before` and its histogram may be NULL: since the start. `histogram` is the answer to stats latency;
- * NULL or empty: percentiles are those that `now` has, since the start.
+ * `before` and its histogram may be NULL: since the start. `histogram` is the answer to stats
+ * latency; NULL or empty: percentiles are those that `now` has, since the start.
  */
 void fth_kv_summarize(const struct fth_kv_figures *before, const struct fth_kv_figures *now,
 		      const struct fth_kv_figures *before_histogram,

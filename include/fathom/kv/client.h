@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client of `fathom kv serve`, of memcached and of proxies in front of them (classic text protocol,
- * TCP and Unix sockets).
+ * A client of `fathom kv serve`, of memcached and of proxies in front of them (classic text
+ * protocol, TCP and Unix sockets).
  *
  *	const char *servers[] = {"10.0.0.1:11211", "10.0.0.2:11211"};
  *	struct fth_kvc *client;
@@ -14,23 +14,23 @@
  *		fwrite(value, 1, (size_t)rc, stdout);
  *	fth_kvc_close(client);
  *
- * Many threads share one client. Requests of all threads to one server travel over a few connections
- * and are batched automatically: a request that finds its connection idle is sent at once; requests
- * that arrive while answers are outstanding are gathered and sent together, when the answers have
- * arrived, when a segment is full, or when the flush timer expires. Gets that are sent together become
- * one get with many keys. The client has no threads of its own: the calling threads send, and one
- * of those that wait receives the answers for all.
+ * Many threads share one client. Requests of all threads to one server travel over a few
+ * connections and are batched automatically: a request that finds its connection idle is sent at
+ * once; requests that arrive while answers are outstanding are gathered and sent together, when the
+ * answers have arrived, when a segment is full, or when the flush timer expires. Gets that are sent
+ * together become one get with many keys. The client has no threads of its own: the calling threads
+ * send, and one of those that wait receives the answers for all.
  *
- * A key is 1 to 250 bytes without spaces and control characters. It belongs to one server, which is the
- * one that libmemcached chooses for it with the same list of servers and the same distribution.
+ * A key is 1 to 250 bytes without spaces and control characters. It belongs to one server, which is
+ * the one that libmemcached chooses for it with the same list of servers and the same distribution.
  *
  * Every wait ends at its deadline (fth_now_ns()'s clock; FTH_NEVER: none). A server that does not
- * accept connections, closes them or stops answering is down: its keys fail at once with -EHOSTDOWN, or
- * as options.down says, and other keys are not affected. It is tried again after a pause that doubles
- * with each failure.
+ * accept connections, closes them or stops answering is down: its keys fail at once with
+ * -EHOSTDOWN, or as options.down says, and other keys are not affected. It is tried again after a
+ * pause that doubles with each failure.
  *
- * With options.tls the client speaks TLS 1.2 or later, if the build has OpenSSL. A server whose certificate
- * does not verify, has expired or names another host is down.
+ * With options.tls the client speaks TLS 1.2 or later, if the build has OpenSSL. A server whose
+ * certificate does not verify, has expired or names another host is down.
  */
 #ifndef FATHOM_KV_CLIENT_H
 #define FATHOM_KV_CLIENT_H
@@ -48,7 +48,9 @@ struct fth_kvc;
 
 /* Which server a key belongs to; as in libmemcached. */
 enum fth_kvc_distribution {
-	/* MEMCACHED_BEHAVIOR_KETAMA: consistent hashing with one_at_a_time, 100 points per server */
+	/*
+	 * MEMCACHED_BEHAVIOR_KETAMA: consistent hashing with one_at_a_time, 100 points per server
+	 */
 	FTH_KVC_KETAMA,
 	/* MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED: with MD5 and weights, 160 points per server on average;
 	   with equal weights also that of libketama and twemproxy */
@@ -97,11 +99,11 @@ struct fth_kvc_options {
 	}
 
 /*
- * Open a client. Each server is "HOST", "HOST:PORT", "[::1]:PORT" or "unix:PATH", optionally followed by
- * "/?WEIGHT" (1 to 65535). Host names are resolved now, which may block; connections are made when they
- * are needed, so that a server may be down. NULL options are the defaults. Returns -EINVAL for invalid
- * options or servers, -EADDRNOTAVAIL for a host without address, -ENOTSUP for TLS in a build without it,
- * -ENOMEM; fth_error_text() explains.
+ * Open a client. Each server is "HOST", "HOST:PORT", "[::1]:PORT" or "unix:PATH", optionally
+ * followed by "/?WEIGHT" (1 to 65535). Host names are resolved now, which may block; connections
+ * are made when they are needed, so that a server may be down. NULL options are the defaults.
+ * Returns -EINVAL for invalid options or servers, -EADDRNOTAVAIL for a host without address,
+ * -ENOTSUP for TLS in a build without it, -ENOMEM; fth_error_text() explains.
  */
 int fth_kvc_open(const char *const *servers, unsigned count, const struct fth_kvc_options *options,
 		 struct fth_kvc **out);
@@ -112,9 +114,9 @@ void fth_kvc_close(struct fth_kvc *client);
 /* ---- blocking calls; from any thread ---- */
 
 /*
- * Get a value into buffer. Returns its length, -ENOENT (no such item), -EMSGSIZE (longer than room), or
- * an error of fth_kvc_wait(). If the deadline has passed, the request is still sent, and an answer that
- * has arrived already is returned.
+ * Get a value into buffer. Returns its length, -ENOENT (no such item), -EMSGSIZE (longer than
+ * room), or an error of fth_kvc_wait(). If the deadline has passed, the request is still sent, and
+ * an answer that has arrived already is returned.
  */
 int fth_kvc_get(struct fth_kvc *client, const void *key, uint32_t key_length, void *buffer,
 		uint32_t room, uint64_t deadline);
@@ -133,8 +135,9 @@ int fth_kvc_delete(struct fth_kvc *client, const void *key, uint32_t key_length,
 /* ---- operations ---- */
 
 /*
- * One operation, of any verb but FTH_KV_FLUSH_ALL. Zero-initialise, then set what the verb needs. The
- * caller owns it, its key, value and buffer, and leaves them alone from start to the end of wait.
+ * One operation, of any verb but FTH_KV_FLUSH_ALL. Zero-initialise, then set what the verb needs.
+ * The caller owns it, its key, value and buffer, and leaves them alone from start to the end of
+ * wait.
  */
 struct fth_kvc_op {
 	enum fth_kv_verb verb;
@@ -167,16 +170,17 @@ struct fth_kvc_op {
 };
 
 /*
- * Start an operation without waiting. Each started operation needs an fth_kvc_wait() by any thread, which
- * also reports what went wrong here. Operations that one thread starts for one key take effect in that
- * order; behind a proxy only if that keeps the order of a connection's requests, as twemproxy does with
- * server_connections: 1. Any thread. Does not block.
+ * Start an operation without waiting. Each started operation needs an fth_kvc_wait() by any thread,
+ * which also reports what went wrong here. Operations that one thread starts for one key take
+ * effect in that order; behind a proxy only if that keeps the order of a connection's requests, as
+ * twemproxy does with server_connections: 1. Any thread. Does not block.
  */
 void fth_kvc_start(struct fth_kvc *client, struct fth_kvc_op *op);
 
 /*
- * Wait for an operation. When it returns, the operation is over and belongs to the caller again. Returns
- * op->result: 0, an error of the verb (enum fth_kv_verb; -ENOENT, -EEXIST, -EBUSY, -EDOM, -EMSGSIZE), or
+ * Wait for an operation. When it returns, the operation is over and belongs to the caller again.
+ * Returns op->result: 0, an error of the verb (enum fth_kv_verb; -ENOENT, -EEXIST, -EBUSY, -EDOM,
+ * -EMSGSIZE), or
  *
  *	-EINVAL		invalid key or verb
  *	-EHOSTDOWN	the server is down; nothing was sent
@@ -195,8 +199,8 @@ int fth_kvc_wait(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadlin
 int fth_kvc_do(struct fth_kvc *client, struct fth_kvc_op *op, uint64_t deadline);
 
 /*
- * Start operations, those of all servers in flight together, and wait for all of them: a multi-get, for
- * example. Each has its own result. Returns how many have the result 0.
+ * Start operations, those of all servers in flight together, and wait for all of them: a multi-get,
+ * for example. Each has its own result. Returns how many have the result 0.
  */
 unsigned fth_kvc_do_many(struct fth_kvc *client, struct fth_kvc_op *ops, unsigned count,
 			 uint64_t deadline);

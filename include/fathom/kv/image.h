@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Offline access to a persistent cache (fathom/kv.h): reads and checks the cache on a device that no
- * server uses. Never writes.
+ * Offline access to a persistent cache (fathom/kv.h): reads and checks the cache on a device that
+ * no server uses. Never writes.
  *
  *	int print_key(const struct fth_kv_image_item *item, void *user)
  *	{
@@ -30,15 +30,15 @@ struct fth_kv_image;
 
 /*
  * Open the cache on a device, for reading only. Files are opened without permission to write, and
- * create= has no effect. Several may read one cache. Blocks. Returns 0 or a negative errno: -EBUSY if
- * a server or another cache uses it, -ENODATA if there is no cache or one without persistence,
+ * create= has no effect. Several may read one cache. Blocks. Returns 0 or a negative errno: -EBUSY
+ * if a server or another cache uses it, -ENODATA if there is no cache or one without persistence,
  * -EBADMSG if the device holds something else, -EPROTONOSUPPORT if it holds a cache in another
  * version of the format. If the index is damaged, it is rebuilt in memory.
  */
 int fth_kv_image_open(const char *uri, struct fth_kv_image **out);
 /*
- * The same on a device that is open already, and stays open. Keeping others out of it is the caller's
- * task.
+ * The same on a device that is open already, and stays open. Keeping others out of it is the
+ * caller's task.
  */
 int fth_kv_image_open_dev(struct fth_dev *dev, struct fth_kv_image **out);
 
@@ -91,10 +91,10 @@ struct fth_kv_image_counts {
 
 /*
  * Read the whole log from the oldest chunk to the newest, verify every checksum and compare it with
- * the index. Live items are visited in the order in which they were stored. Nothing else may use the
- * image meanwhile. counts may be NULL. Blocks. Returns the number of findings that are not harmless,
- * or a negative errno: -ECANCELED if a function of `visit` returned non-zero, -EINVAL for another
- * visit->size.
+ * the index. Live items are visited in the order in which they were stored. Nothing else may use
+ * the image meanwhile. counts may be NULL. Blocks. Returns the number of findings that are not
+ * harmless, or a negative errno: -ECANCELED if a function of `visit` returned non-zero, -EINVAL for
+ * another visit->size.
  */
 int fth_kv_image_walk(struct fth_kv_image *image, const struct fth_kv_image_visit *visit,
 		      struct fth_kv_image_counts *counts);

@@ -38,8 +38,9 @@ struct fth_kv_server_options {
 	uint32_t idle_s;      /* seconds without traffic before a connection is closed; 0: never */
 	const char *metrics;  /* HOST:PORT for metrics in Prometheus' text format; NULL: none */
 	/*
-	 * A file with a line "user:password" for each user. A client must then begin each connection
-	 * with a set of any key whose value is "user password", as with memcached's option -Y.
+	 * A file with a line "user:password" for each user. A client must then begin each
+	 * connection with a set of any key whose value is "user password", as with memcached's
+	 * option -Y.
 	 */
 	const char *auth_file;
 	/* PEM files; both or none. -ENOTSUP if the library was built without OpenSSL. */
@@ -53,24 +54,25 @@ struct fth_kv_server_options {
 	}
 
 /*
- * Start to listen. The cache must outlive the server. Returns -EINVAL for invalid options, or the error
- * of a socket, a thread or a file; fth_error_text() says which.
+ * Start to listen. The cache must outlive the server. Returns -EINVAL for invalid options, or the
+ * error of a socket, a thread or a file; fth_error_text() says which.
  */
 int fth_kv_server_start(struct fth_kv *kv, const struct fth_kv_server_options *options,
 			struct fth_kv_server **out);
 
 /*
- * Stop and free the server: no new connections, commands in progress are completed until the deadline,
- * then all connections are closed. Returns when the last operation of the cache has completed, which
- * takes as long as one read of the device may take (fth_kv_options.timeout_ns) after the deadline.
- * Accepts NULL.
+ * Stop and free the server: no new connections, commands in progress are completed until the
+ * deadline, then all connections are closed. Returns when the last operation of the cache has
+ * completed, which takes as long as one read of the device may take (fth_kv_options.timeout_ns)
+ * after the deadline. Accepts NULL.
  */
 void fth_kv_server_stop(struct fth_kv_server *server, uint64_t deadline);
 
 /*
- * Read auth_file, tls_certificate and tls_key of the options again, from the same paths. Connections that exist keep
- * their TLS sessions and need no new password; later ones use the new files. Any thread; blocks while it reads. Returns
- * 0, also without such files, or the error of a file: all of the old ones then stay in use.
+ * Read auth_file, tls_certificate and tls_key of the options again, from the same paths.
+ * Connections that exist keep their TLS sessions and need no new password; later ones use the new
+ * files. Any thread; blocks while it reads. Returns 0, also without such files, or the error of a
+ * file: all of the old ones then stay in use.
  */
 int fth_kv_server_reload(struct fth_kv_server *server);
 

@@ -150,12 +150,13 @@ void fth_kvc_close(struct fth_kvc *client)
 /* ---- routes ---- */
 
 /*
- * Each processor has its connection to every server: threads that wait for the same connection have mostly
- * run on the same processor, and waking a thread that last ran on the waker's costs less.
+ * Each processor has its connection to every server: threads that wait for the same connection have
+ * mostly run on the same processor, and waking a thread that last ran on the waker's costs less.
  *
- * Operations that a thread starts for one key take effect in their order since they use one connection. A
- * thread may change to another one only when none of its operations is on the way, which is certain only for
- * a thread that makes blocking calls, none of which has timed out. Others keep their number.
+ * Operations that a thread starts for one key take effect in their order since they use one
+ * connection. A thread may change to another one only when none of its operations is on the way,
+ * which is certain only for a thread that makes blocking calls, none of which has timed out. Others
+ * keep their number.
  */
 struct thread_conn {
 	unsigned number;

@@ -4,10 +4,10 @@
  * socket or a lock; the connection's lock is held around every call.
  *
  * 1. Answers come in the order of the requests. The slots from head to tail are those that wait.
- * 2. Adjacent gets are one command. Its slots end with one that has `last` set; each VALUE names the key
- *    that it answers, and END answers the rest. A proxy may send the values in any order.
- * 3. A slot whose operation was given up (`op` is NULL) stays until its answer has come. It has a copy
- *    of the key, to tell which values are for others.
+ * 2. Adjacent gets are one command. Its slots end with one that has `last` set; each VALUE names
+ *    the key that it answers, and END answers the rest. A proxy may send the values in any order.
+ * 3. A slot whose operation was given up (`op` is NULL) stays until its answer has come. It has a
+ *    copy of the key, to tell which values are for others.
  */
 #ifndef FTH_KVC_FLIGHT_H
 #define FTH_KVC_FLIGHT_H
@@ -71,10 +71,10 @@ int kvc_flight_password(struct kvc_flight *f, const char *auth, struct kvc_bytes
 void kvc_flight_end(struct kvc_flight *f, struct kvc_bytes *out);
 
 /*
- * Take the answers in n bytes and report each operation that is complete by f->done. Returns how many
- * bytes were consumed; then *need is how many the next answer has at least. -EPROTO: not an answer to the
- * requests, or one after which the next cannot be told; -EACCES: the password was refused. The connection
- * is of no use then.
+ * Take the answers in n bytes and report each operation that is complete by f->done. Returns how
+ * many bytes were consumed; then *need is how many the next answer has at least. -EPROTO: not an
+ * answer to the requests, or one after which the next cannot be told; -EACCES: the password was
+ * refused. The connection is of no use then.
  */
 ssize_t kvc_flight_take(struct kvc_flight *f, const char *data, size_t n, size_t *need);
 

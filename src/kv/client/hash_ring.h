@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From a key to a server, as libmemcached 1.1 does it, key for key: ketama (R. Jones, "libketama: a
- * consistent hashing algorithm", 2007), ketama with weights, and a hash modulo the number of servers.
+ * consistent hashing algorithm", 2007), ketama with weights, and a hash modulo the number of
+ * servers.
  */
 #ifndef FTH_KVC_RING_H
 #define FTH_KVC_RING_H

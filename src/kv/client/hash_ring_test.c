@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* MD5 against RFC 1321's examples; the servers of keys against known ones, and against libmemcached. */
+/*
+ * MD5 against RFC 1321's examples; the servers of keys against known ones, and against
+ * libmemcached.
+ */
 #include "kv/client/hash_ring.h"
 
 #include "fathom/base/rng.h"

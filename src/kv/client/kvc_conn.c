@@ -5,20 +5,21 @@
  *	gathered --(encoded by the sender)--> in flight --(answer read by the leader)--> done
  *	    \------------------ given up by its caller, or the connection failed ---------^
  *
- * 1. One thread at a time sends, one at a time receives (the leader). Neither holds the lock while it
- *    is in a system call on the socket. `out` belongs to the sender, `in` to the leader.
- * 2. A thread sleeps only while another leads or was appointed to. A leader that leaves appoints the
- *    newest sleeper, whose answer is the last to come; if nobody sleeps, nobody leads.
- * 3. An operation leaves the client once: by its answer, by the failure of the connection, or by its
- *    caller's deadline. After KVC_DONE was stored its memory belongs to the caller.
- * 4. Answers are matched with requests by their order. An operation that is given up keeps its place
- *    until its answer has come, or the connection is broken.
+ * 1. One thread at a time sends, one at a time receives (the leader). Neither holds the lock while
+ *    it is in a system call on the socket. `out` belongs to the sender, `in` to the leader.
+ * 2. A thread sleeps only while another leads or was appointed to. A leader that leaves appoints
+ *    the newest sleeper, whose answer is the last to come; if nobody sleeps, nobody leads.
+ * 3. An operation leaves the client once: by its answer, by the failure of the connection, or by
+ *    its caller's deadline. After KVC_DONE was stored its memory belongs to the caller.
+ * 4. Answers are matched with requests by their order. An operation that is given up keeps its
+ *    place until its answer has come, or the connection is broken.
  * 5. The descriptor is closed when nobody sends or receives, so that it is never another file's.
- * 6. With TLS the leader makes the handshake. Afterwards the sender and the leader use the session by turns
- *    (session_lock), for calls that do not wait.
+ * 6. With TLS the leader makes the handshake. Afterwards the sender and the leader use the session
+ *    by turns (session_lock), for calls that do not wait.
  *
- * Gathered operations are sent when nothing is in flight, when they fill a segment, or when the oldest
- * has waited for flush_us; those that are gathered while others are sent wait for the next time. The first sleeper whose operation is gathered has the timer for that.
+ * Gathered operations are sent when nothing is in flight, when they fill a segment, or when the
+ * oldest has waited for flush_us; those that are gathered while others are sent wait for the next
+ * time. The first sleeper whose operation is gathered has the timer for that.
  */
 #include "kv/client/client.h"
 
@@ -463,8 +464,8 @@ static bool is_time_to_send(const struct kvc_conn *conn, uint64_t now)
 }
 
 /*
- * Send all that is gathered, unless somebody does. The lock is released meanwhile. Requests that are
- * gathered later wait for their time: each segment costs both sides system calls.
+ * Send all that is gathered, unless somebody does. The lock is released meanwhile. Requests that
+ * are gathered later wait for their time: each segment costs both sides system calls.
  */
 static void flush(struct kvc_conn *conn)
 {
@@ -492,7 +493,10 @@ static void flush(struct kvc_conn *conn)
 	if (conn->blocked && conn->polling) {
 		uint64_t one = 1;
 
-		/* The leader has to watch for room in the socket. It cannot fail: the count is small. */
+		/*
+		 * The leader has to watch for room in the socket. It cannot fail: the count is
+		 * small.
+		 */
 		(void)!write(conn->nudge, &one, sizeof(one));
 	}
 }
@@ -700,7 +704,9 @@ static void abandon(struct kvc_conn *conn, struct fth_kvc_op *op)
 		flush(conn);
 }
 
-/* Sleep until somebody has completed the operation or left the lead to it, or until the deadline. */
+/*
+ * Sleep until somebody has completed the operation or left the lead to it, or until the deadline.
+ */
 static void conn_sleep(struct kvc_conn *conn, struct fth_kvc_op *op, uint64_t deadline)
 {
 	struct kvc_call *call = kvc_call(op);

@@ -38,9 +38,9 @@ struct kvc_reply {
 #define KVC_LINE_MAX 2048u
 
 /*
- * Parse the answer at the beginning of n bytes. Returns its length; 0 if it is not complete, then *need
- * is how many bytes it has at least; -EPROTO if it is none, or a value of more than value_max bytes. What
- * *out points to is inside data.
+ * Parse the answer at the beginning of n bytes. Returns its length; 0 if it is not complete, then
+ * *need is how many bytes it has at least; -EPROTO if it is none, or a value of more than value_max
+ * bytes. What *out points to is inside data.
  */
 ssize_t kvc_reply_parse(const char *data, size_t n, uint32_t value_max, struct kvc_reply *out,
 			size_t *need);

@@ -157,7 +157,9 @@ bool kvc_server_admits(struct kvc_server *server)
 	return admits;
 }
 
-/* The pause doubles with each failure, and varies by a quarter so that clients do not come in step. */
+/*
+ * The pause doubles with each failure, and varies by a quarter so that clients do not come in step.
+ */
 static uint64_t pause_ns(const struct kvc_server *server, uint64_t now)
 {
 	uint64_t ms = server->options->retry_ms, max = server->options->retry_max_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The client over TLS: values of any size by many threads, and servers that it must not talk to. Certificates are made by
- * the program openssl; without it the test is skipped.
+ * The client over TLS: values of any size by many threads, and servers that it must not talk to.
+ * Certificates are made by the program openssl; without it the test is skipped.
  */
 #include "fathom/kv/client.h"
 

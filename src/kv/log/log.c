@@ -9,18 +9,20 @@
  *    of their changes, because the key's buckets are locked meanwhile.
  * 2. A record is found in a buffer from kv_log_fill() until its chunk is on the device.
  * 3. tail is above every position whose place in the ring is, or may be, overwritten; it moves
- *    before the chunk that overwrites is opened. It moves by a chunk as well when the index is full.
- * 4. The last record of a chunk is a pad, for which there is always room. The space after it is zero:
- *    no record begins there. The header of the
- *    next chunk has the position at which that record ends, so that replay detects an incomplete
- *    chunk, and finds the chunk before one whose number follows a gap.
+ *    before the chunk that overwrites is opened. It moves by a chunk as well when the index is
+ *    full.
+ * 4. The last record of a chunk is a pad, for which there is always room. The space after it is
+ *    zero: no record begins there. The header of the next chunk has the position at which that
+ *    record ends, so that replay detects an incomplete chunk, and finds the chunk before one whose
+ *    number follows a gap.
  * 5. With persistence chunk n is opened only when all before n - flight is flushed.
- * 6. After `error` is set nothing is added, until the device works again. With persistence the log then
- *    begins anew (log_restart.c): records after a hole in it would be lost.
- * 7. Headers and pads say how far the log was durable when they were written. A commit writes one of them
- *    at least, which vouches for the commit before it.
- * 8. With persistence every chunk begins with the last flush_all, if there was one: its first record
- *    may be overwritten before items that it covers are, those that are stored before its time comes.
+ * 6. After `error` is set nothing is added, until the device works again. With persistence the log
+ *    then begins anew (log_restart.c): records after a hole in it would be lost.
+ * 7. Headers and pads say how far the log was durable when they were written. A commit writes one
+ *    of them at least, which vouches for the commit before it.
+ * 8. With persistence every chunk begins with the last flush_all, if there was one: its first
+ *    record may be overwritten before items that it covers are, those that are stored before its
+ *    time comes.
  */
 #include "kv/kv_internal.h"
 
@@ -43,7 +45,10 @@ uint64_t kv_position(const struct fth_kv *kv, uint64_t place)
 
 bool kv_position_valid(const struct fth_kv *kv, uint64_t position)
 {
-	/* acquire: tail is loaded before head, so a position between them was valid at the first load */
+	/*
+	 * acquire: tail is loaded before head, so a position between them was valid at the first
+	 * load
+	 */
 	return position >= fth_load_acquire_dev64(&kv->log.tail) &&
 	       position < fth_load_relaxed_dev64(&kv->log.head);
 }

@@ -2,17 +2,17 @@
 /*
  * A log that has failed goes on when the device works again. The writer's thread does that.
  *
- * 1. The chunks that are still in buffers are written, and the device is flushed: only a device that takes
- *    what it refused before works again.
- * 2. If a flush has failed before, nobody knows what became of all that was written after the last commit,
- *    though the device reported those writes as successful. Its places are given up: items of which there is
- *    another copy in memory get a new place, the others are dropped. None of these changes was acknowledged
- *    as durable.
- * 3. The log goes on with a new chunk. Changes that were refused meanwhile have removed items from the
- *    index, but not from the log, so a checkpoint comes first, from which a crash is recovered. It leaves nothing
- *    to the log: if it has not room for all entries, the oldest chunks are given up. The new chunk
- *    says that the log ended before it at a position where no record ends: recovery without a
- *    checkpoint drops the items before it (recover.c).
+ * 1. The chunks that are still in buffers are written, and the device is flushed: only a device
+ *    that takes what it refused before works again.
+ * 2. If a flush has failed before, nobody knows what became of all that was written after the last
+ *    commit, though the device reported those writes as successful. Its places are given up: items
+ *    of which there is another copy in memory get a new place, the others are dropped. None of
+ *    these changes was acknowledged as durable.
+ * 3. The log goes on with a new chunk. Changes that were refused meanwhile have removed items from
+ *    the index, but not from the log, so a checkpoint comes first, from which a crash is recovered.
+ *    It leaves nothing to the log: if it has not room for all entries, the oldest chunks are given
+ *    up. The new chunk says that the log ended before it at a position where no record ends:
+ *    recovery without a checkpoint drops the items before it (recover.c).
  * 4. Nothing is added until the checkpoint is durable. If it fails, it is tried again later.
  */
 #include "kv/kv_internal.h"
@@ -61,7 +61,10 @@ static int write_held(struct fth_kv *kv, bool *unknown, uint64_t deadline)
 	return rc;
 }
 
-/* Room to note all items in memory whose records are in `bytes` bytes of the log, beside those noted already. */
+/*
+ * Room to note all items in memory whose records are in `bytes` bytes of the log, beside those
+ * noted already.
+ */
 static int expect_again(struct kv_log *log, uint64_t bytes)
 {
 	size_t more = (size_t)(bytes / kv_round(sizeof(struct kv_record) + 1)) + 1;
@@ -119,7 +122,10 @@ static void break_off(struct fth_kv *kv)
 	log->end = log->durable = log->marked = head + 1;
 	__atomic_store_n(&log->restarts, log->restarts + 1, __ATOMIC_RELAXED);
 	fth_store_relaxed_dev64(&log->head, log->next * chunk);
-	/* release: a thread that sees it sees the restart, and that its own records are not among those committed */
+	/*
+	 * release: a thread that sees it sees the restart, and that its own records are not among
+	 * those committed
+	 */
 	fth_store_release_dev64(&log->committed, log->next * chunk);
 	kv->commit_due = 0;
 	kv->overdue_next = 0;

@@ -4,17 +4,17 @@
  *
  *	commit:  IDLE --due--> WRITING (all before target) --> FLUSHING --> IDLE, committed = target
  *
- * The pad of a commit vouches for the commit before it. When no commit follows for a while, one that
- * consists of a pad, a mark, vouches for the last one.
+ * The pad of a commit vouches for the commit before it. When no commit follows for a while, one
+ * that consists of a pad, a mark, vouches for the last one.
  *
  * Invariants
  * 1. Only this thread has writes of the log in flight, and only it frees buffers.
  * 2. A block that was written is not written again with other contents: a commit pads the open
  *    chunk to a whole block first. Durable data cannot be torn by a later write.
- * 3. committed moves only over records whose writes and whose flush have succeeded. A write is tried
- *    a few times. When it still fails, a flush fails, or no request completes for a long time, the
- *    log has failed: with persistence nothing is added or written, and buffers are kept, so that their
- *    records can still be read, until the device works again (log_restart.c).
+ * 3. committed moves only over records whose writes and whose flush have succeeded. A write is
+ *    tried a few times. When it still fails, a flush fails, or no request completes for a long
+ *    time, the log has failed: with persistence nothing is added or written, and buffers are kept,
+ *    so that their records can still be read, until the device works again (log_restart.c).
  * 4. log.lock is held except while waiting, reading or sweeping; never across I/O.
  */
 #include "kv/kv_internal.h"

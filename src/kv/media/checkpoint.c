@@ -2,18 +2,18 @@
 /*
  * The index on the device, written while the cache is in use.
  *
- * Buckets are copied one after the other, each under its lock, so the copy is not a snapshot of one moment.
- * It is correct for these reasons:
+ * Buckets are copied one after the other, each under its lock, so the copy is not a snapshot of one
+ * moment. It is correct for these reasons:
  *
- * 1. replay_from is not above where the log ended before the first bucket was copied. A change whose
- *    record lies before it was made under the lock of its buckets, and is in the copy; all others are
- *    replayed. It is below if the area has not enough room for all entries: those of the newest chunks
- *    are left to the log.
- * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: its tag is
- *    recorded in a list, and looked up in both of its buckets when these are written. Entries that are found
- *    are written after the buckets. One that moves the other way is copied twice; reading drops
- *    the second copy. A bucket that is split while the index is copied moves entries to the end, which is not
- *    copied yet.
+ * 1. replay_from is not above where the log ended before the first bucket was copied. A change
+ *    whose record lies before it was made under the lock of its buckets, and is in the copy; all
+ *    others are replayed. It is below if the area has not enough room for all entries: those of the
+ *    newest chunks are left to the log.
+ * 2. An entry that moves from a bucket that is not copied yet to one that is would be missed: its
+ *    tag is recorded in a list, and looked up in both of its buckets when these are written.
+ *    Entries that are found are written after the buckets. One that moves the other way is copied
+ *    twice; reading drops the second copy. A bucket that is split while the index is copied moves
+ *    entries to the end, which is not copied yet.
  * 3. The header is written after all that the copy points to is durable (a commit), and the
  *    superblock after the header. Two areas alternate, so the last one stays valid until then. If
  *    a write of the superblock fails, it is unknown which area it names: then it is written
@@ -221,8 +221,9 @@ static uint64_t *count_entries(struct fth_kv *kv, uint64_t tail, uint64_t head)
 }
 
 /*
- * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of all
- * that is before do not fit. Entries go from older chunks to the newest meanwhile, not the other way.
+ * Where replay has to begin: where the log ends now, or farther back, with a chunk, if entries of
+ * all that is before do not fit. Entries go from older chunks to the newest meanwhile, not the
+ * other way.
  */
 static int choose_limit(struct fth_kv *kv, uint64_t head, uint64_t tail, uint64_t *limit)
 {

@@ -2,11 +2,12 @@
 /*
  * The thread that writes checkpoints, every options.checkpoint_ms while the log goes on.
  *
- * 1. It runs between kv_writer_start() and kv_writer_stop(), because a checkpoint waits for a commit.
- * 2. ckpt_cancel ends the checkpoint under way at its next piece. The one before it stays in force, since
- *    the superblock is written last.
- * 3. One that fails is counted, and the next one is written in its turn. When the log has failed, nothing
- *    is written any more.
+ * 1. It runs between kv_writer_start() and kv_writer_stop(), because a checkpoint waits for a
+ *    commit.
+ * 2. ckpt_cancel ends the checkpoint under way at its next piece. The one before it stays in force,
+ *    since the superblock is written last.
+ * 3. One that fails is counted, and the next one is written in its turn. When the log has failed,
+ *    nothing is written any more.
  */
 #include "kv/kv_internal.h"
 

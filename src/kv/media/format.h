@@ -12,8 +12,8 @@
  * record that is all there is known by its checksum, which is seeded with its position and with a
  * number of the cache's own: an old one in the same place does not verify.
  *
- * Headers of chunks, pads and the header of the index say how far the log was durable when they were
- * written, so that damage can be distinguished from the end of a log that a crash has cut off.
+ * Headers of chunks, pads and the header of the index say how far the log was durable when they
+ * were written, so that damage can be distinguished from the end of a log that a crash has cut off.
  *
  * Numbers are little-endian.
  */
@@ -72,10 +72,11 @@ struct kv_chunk_header {
 _Static_assert(sizeof(struct kv_chunk_header) == 48 && 48 % KV_UNIT == 0, "the medium's layout");
 
 /*
- * An index on the device: this header, then pieces. A piece is KV_PIECE_BYTES of struct kv_entry, in no
- * order, and a block of KV_SUM_BYTES that begins with the checksum of the data. An entry says by itself
- * where it belongs in an index of any size. All of them lie before replay_from: if an area has not
- * enough room for all entries, replay_from is farther back, and the log has the others.
+ * An index on the device: this header, then pieces. A piece is KV_PIECE_BYTES of struct kv_entry,
+ * in no order, and a block of KV_SUM_BYTES that begins with the checksum of the data. An entry says
+ * by itself where it belongs in an index of any size. All of them lie before replay_from: if an
+ * area has not enough room for all entries, replay_from is farther back, and the log has the
+ * others.
  */
 #define KV_PIECE_BYTES (1u << 20)
 #define KV_SUM_BYTES   4096u

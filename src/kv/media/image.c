@@ -2,13 +2,14 @@
 /*
  * A cache on a device, read and checked while nobody uses it.
  *
- * 1. Nothing is written: the device is open for reading only, and kv_recover_read() stops before the
- *    checkpoint that makes a cache usable.
- * 2. An item is live if an entry of the index names the place of its record. Entries whose record was
- *    found are marked by their hot bits, which mean nothing here; those without a mark are lost.
+ * 1. Nothing is written: the device is open for reading only, and kv_recover_read() stops before
+ *    the checkpoint that makes a cache usable.
+ * 2. An item is live if an entry of the index names the place of its record. Entries whose record
+ *    was found are marked by their hot bits, which mean nothing here; those without a mark are
+ *    lost.
  * 3. That chunk n was written is known from the header of n + 1, which says where n ends, from the
- *    index of a cache that was closed in good order, or because it was durable (watermark.c). The same
- *    tells damage at the end of a chunk from what a crash leaves there.
+ *    index of a cache that was closed in good order, or because it was durable (watermark.c). The
+ *    same tells damage at the end of a chunk from what a crash leaves there.
  * 4. Behind a record that does not verify the next one is searched for, because the index may name
  *    it. Checksums are seeded with the position, so none is found by accident.
  */
@@ -251,8 +252,8 @@ static int bad_place(struct walk *w, const struct view *v, uint64_t from, uint64
 }
 
 /*
- * All records of a chunk that verify. All before `end`, or else before `durable`, must. written: it is
- * known to be a chunk of the log; else what the index does not name means nothing.
+ * All records of a chunk that verify. All before `end`, or else before `durable`, must. written: it
+ * is known to be a chunk of the log; else what the index does not name means nothing.
  */
 static int walk_records(struct walk *w, const struct view *v, uint64_t end, uint64_t durable,
 			bool written)

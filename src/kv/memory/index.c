@@ -2,18 +2,21 @@
 /*
  * The index: buckets of four entries of 16 bytes. A key has two buckets and is in one of them.
  *
- * It begins small and grows by one bucket at a time (linear hashing: W. Litwin, VLDB 1980): bucket n is
- * made by splitting bucket n - 2^k, where 2^k is the largest power of two that is not above n. Nothing
- * else moves, nobody waits, and address space for all buckets is reserved when the cache is opened.
+ * It begins small and grows by one bucket at a time (linear hashing: W. Litwin, VLDB 1980): bucket
+ * n is made by splitting bucket n - 2^k, where 2^k is the largest power of two that is not above n.
+ * Nothing else moves, nobody waits, and address space for all buckets is reserved when the cache is
+ * opened.
  *
  * Invariants
- * 1. Entries change under the locks of both of the key's buckets. So a key that is moved from one of
- *    its buckets to the other is in exactly one of them for a thread that holds both locks. An entry that
- *    nobody can use any more, since it is stale or has expired, is cleared under the lock of its bucket.
- * 2. Both buckets of an entry follow from its tag and the number of buckets alone: entries are moved
- *    without reading their keys.
- * 3. The buckets of a key change only when one of them is split, under its lock: who holds the locks of
- *    both and has found them with the number of buckets of then or later holds the right ones.
+ * 1. Entries change under the locks of both of the key's buckets. So a key that is moved from one
+ *    of its buckets to the other is in exactly one of them for a thread that holds both locks. An
+ *    entry that nobody can use any more, since it is stale or has expired, is cleared under the
+ *    lock of its bucket.
+ * 2. Both buckets of an entry follow from its tag and the number of buckets alone: entries are
+ *    moved without reading their keys.
+ * 3. The buckets of a key change only when one of them is split, under its lock: who holds the
+ *    locks of both and has found them with the number of buckets of then or later holds the right
+ *    ones.
  * 4. A lock is held for moments: no I/O; under it log.lock, the lock of a size class and moved_lock
  *    are taken, no others.
  * 5. Entries are stored and loaded whole words at a time, since kv_make_room() looks for a way
@@ -52,8 +55,8 @@ static uint64_t clock_ns(clockid_t clock)
 }
 
 /*
- * When the system's clock is set back, what has expired would come back, after a client was told that it is
- * gone. So it is looked at once, and from then on the steady clock counts.
+ * When the system's clock is set back, what has expired would come back, after a client was told
+ * that it is gone. So it is looked at once, and from then on the steady clock counts.
  */
 uint32_t kv_now(void)
 {
@@ -299,7 +302,9 @@ struct kv_entry *kv_find_free(struct fth_kv *kv, const struct kv_key_id *id)
 	return e ? e : free_way(kv, id->bucket[1]);
 }
 
-/* Those on flash before those in memory, and each in the order in which they were stored or used. */
+/*
+ * Those on flash before those in memory, and each in the order in which they were stored or used.
+ */
 static bool is_older(const struct fth_kv *kv, const struct kv_entry *a, const struct kv_entry *b)
 {
 	const struct kv_slot *x, *y;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The index and the store by themselves: how full they become, and that nothing in them gets lost. */
+/*
+ * The index and the store by themselves: how full they become, and that nothing in them gets lost.
+ */
 #include "kv/test/kv_fixture.h"
 
 #include "kv/kv_internal.h"
@@ -51,8 +53,9 @@ static struct fth_kv *new_index(uint64_t items)
 }
 
 /*
- * Until it is at its limit and there is no way to make room: all that went in is found once, and it is
- * as many as it was made for at least. On its way there it is never much larger than it has to be.
+ * Until it is at its limit and there is no way to make room: all that went in is found once, and it
+ * is as many as it was made for at least. On its way there it is never much larger than it has to
+ * be.
  */
 static void an_index_grows_until_it_is_full(void **state)
 {
@@ -147,7 +150,9 @@ static void an_entry_of_a_chunk_that_was_given_up_is_not_found(void **state)
 
 /* ---- the store ---- */
 
-/* Slots of all sizes are apart from each other, and a class without a page takes one from others. */
+/*
+ * Slots of all sizes are apart from each other, and a class without a page takes one from others.
+ */
 static void slots_of_any_size(void **state)
 {
 	struct fth_kv_options o = small_options();

@@ -3,8 +3,8 @@
  * Items in memory: slots in size classes, a page of slots at a time.
  *
  * Invariants
- * 1. A slot is free (KV_FREE), held by the thread that took it, or linked: named by one index entry.
- *    Only under the lock of its key's buckets is it linked or unlinked.
+ * 1. A slot is free (KV_FREE), held by the thread that took it, or linked: named by one index
+ *    entry. Only under the lock of its key's buckets is it linked or unlinked.
  * 2. A record in a slot does not change while the slot is linked, nor while somebody holds it: a
  *    change of an item makes a new slot.
  * 3. Looking for a victim reads the tags of slots that others may be freeing, but only while
@@ -400,7 +400,9 @@ int kv_slots_evict(struct fth_kv *kv, uint64_t record_bytes)
 
 	if (!class)
 		return -EMSGSIZE;
-	/* Slots are held for moments, by readers longer: with little memory it takes a few looks. */
+	/*
+	 * Slots are held for moments, by readers longer: with little memory it takes a few looks.
+	 */
 	do {
 		struct victim victim = draw_victim(kv, class);
 

@@ -2,7 +2,10 @@
 /* flush_all, and which items are dead because of it or because they have expired. */
 #include "kv/kv_internal.h"
 
-/* flush_cas, flush_before and flush_when each hold the last flush_all of their kind: now, past, future. */
+/*
+ * flush_cas, flush_before and flush_when each hold the last flush_all of their kind: now, past,
+ * future.
+ */
 bool kv_dead(const struct fth_kv *kv, const struct kv_record *record)
 {
 	uint32_t now = kv_now(), when = fth_load_relaxed_dev32(&kv->flush_when);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The steps of an operation, which is tried until it is done: try_op() looks its key up with both buckets
- * locked, and either applies the verb (verbs.c) or unlocks and says what the operation lacks: the item on
- * flash (KV_STEP_READING), a slot, room in the log (KV_STEP_ROOM). The next try looks the key up again: an
- * item that was read counts only while the entry still names its place.
+ * The steps of an operation, which is tried until it is done: try_op() looks its key up with both
+ * buckets locked, and either applies the verb (verbs.c) or unlocks and says what the operation
+ * lacks: the item on flash (KV_STEP_READING), a slot, room in the log (KV_STEP_ROOM). The next try
+ * looks the key up again: an item that was read counts only while the entry still names its place.
  *
  * Of several entries with the tag of the key, the one in memory is compared; those on flash are
  * tried from the newest to the oldest. A SET of a volatile cache replaces an entry on flash by tag
- * alone: if that was another key, which happens once in 10^4 sets with 10^8 items, and in 10^6 with a
- * million, a cache has forgotten an item. With persistence the key is read first.
+ * alone: if that was another key, which happens once in 10^4 sets with 10^8 items, and in 10^6 with
+ * a million, a cache has forgotten an item. With persistence the key is read first.
  *
- * A change that is refused for want of memory or of a working log goes round once more, to take the item
- * out: its caller has a later value, so what is there is out of date.
+ * A change that is refused for want of memory or of a working log goes round once more, to take the
+ * item out: its caller has a later value, so what is there is out of date.
  */
 #include "kv/ops/op.h"
 
@@ -156,8 +156,8 @@ static enum verdict flush_all(struct fth_kv *kv, struct fth_kv_op *op)
 }
 
 /*
- * Not every read of an item that was read before brings it to memory: items that are popular come soon
- * all the same, and the others do not take turns.
+ * Not every read of an item that was read before brings it to memory: items that are popular come
+ * soon all the same, and the others do not take turns.
  */
 static bool is_promoted(struct fth_kv *kv)
 {
@@ -218,7 +218,10 @@ static bool slot_known(struct fth_kv_op *op)
 	       !has_slot(op, op->value_length);
 }
 
-/* The index has no entry for the item. `full`: times that it had none; FULL_MAX: the oldest entry goes. */
+/*
+ * The index has no entry for the item. `full`: times that it had none; FULL_MAX: the oldest entry
+ * goes.
+ */
 static void make_room(struct fth_kv *kv, struct kv_private *p, unsigned *full, unsigned *given_up)
 {
 	if (kv_make_room(kv, &p->id))

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What each verb does to the item that was found. All of it happens with both buckets of the key locked.
+ * What each verb does to the item that was found. All of it happens with both buckets of the key
+ * locked.
  *
  * A key has one entry at most. So a change takes out every entry of its tag that may be the key's:
  * one that could not be read now may be readable later, and would bring back an old value.
  *
- * An item that the full index has dropped is still in the log, and a crash may bring it back: with its
- * last value, unless the key is deleted meanwhile. So once the index has dropped something, a DELETE
- * of a key that is not there puts a tombstone into the log too.
+ * An item that the full index has dropped is still in the log, and a crash may bring it back: with
+ * its last value, unless the key is deleted meanwhile. So once the index has dropped something, a
+ * DELETE of a key that is not there puts a tombstone into the log too.
  */
 #include "kv/ops/op.h"
 
@@ -270,7 +271,9 @@ static enum verdict add_to_counter(struct fth_kv *kv, struct fth_kv_op *op, cons
 	else
 		n = n > op->delta ? n - op->delta : 0;
 	length = (uint32_t)snprintf(text, sizeof(text), "%" PRIu64, n);
-	/* A number that became shorter keeps its length, and the item its state, as in memcached. */
+	/*
+	 * A number that became shorter keeps its length, and the item its state, as in memcached.
+	 */
 	if (!has_slot(op, length > old ? length : old)) {
 		*need = length > old ? length : old;
 		return OP_AGAIN;
@@ -429,15 +432,19 @@ static uint64_t value_bytes(const struct fth_kv_op *op, const struct kv_record *
 }
 
 /*
- * There is nothing to remove, and the caller relies on it, after a crash too: the log gets a tombstone if it
- * may have the item still, and a removal that came before and is not durable yet is waited for.
+ * There is nothing to remove, and the caller relies on it, after a crash too: the log gets a
+ * tombstone if it may have the item still, and a removal that came before and is not durable yet is
+ * waited for.
  */
 static int note_absence(struct fth_kv *kv, struct fth_kv_op *op)
 {
 	/* relaxed: its buckets are locked, as they were when it was removed */
 	uint64_t head = fth_load_relaxed_dev64(&kv->log.head);
 
-	/* relaxed: a thread that finds the item gone has seen the tail, or the entry, that was set after it */
+	/*
+	 * relaxed: a thread that finds the item gone has seen the tail, or the entry, that was set
+	 * after it
+	 */
 	if (fth_load_relaxed_dev32(&kv->index_dropped))
 		return log_removal(kv, op);
 	if (head > fth_load_acquire_dev64(&kv->log.committed))

@@ -3,12 +3,12 @@
  * A worker: operations in flight, and reads of the device.
  *
  * Invariants
- * 1. An operation that is in flight is in exactly one place: in a read, in `queued`, `failed`, `room`
- *    or `commit`, or in `done`.
+ * 1. An operation that is in flight is in exactly one place: in a read, in `queued`, `failed`,
+ *    `room` or `commit`, or in `done`.
  * 2. A read belongs to one operation until that is released, or to none any more: then it has run
  *    out of time and goes back to the pool when the device returns it.
- * 3. `reading` has the reads that are on the device, in the order of their deadlines. With batching,
- *    reads wait in `batch` until fth_kv_reap() and go to the device together.
+ * 3. `reading` has the reads that are on the device, in the order of their deadlines. With
+ *    batching, reads wait in `batch` until fth_kv_reap() and go to the device together.
  * 4. A worker that waits for another thread (room, commit) sets `waiting` before it looks a last
  *    time; kv_wake_workers() looks at `waiting` after the change. Both do so with a
  *    read-modify-write, so that one of them sees what the other did.
@@ -211,7 +211,9 @@ static void queue_op(struct fth_kv_worker *w, struct fth_kv_op *op)
 	push(&w->queued, op);
 }
 
-/* Hand the reads that wait to the device. Those that it does not take go to `failed` or `queued`. */
+/*
+ * Hand the reads that wait to the device. Those that it does not take go to `failed` or `queued`.
+ */
 static void push_batch(struct fth_kv_worker *w)
 {
 	unsigned n = w->batched, i = 0;
@@ -402,7 +404,9 @@ int fth_kv_submit(struct fth_kv_worker *worker, struct fth_kv_op *op)
 		struct kv_key_id *id = &kv_private(op)->id;
 
 		kv_key_id(worker->kv, op->key, op->key_length, id);
-		/* Both at once: taking the lock would let the processor fetch only one at a time. */
+		/*
+		 * Both at once: taking the lock would let the processor fetch only one at a time.
+		 */
 		__builtin_prefetch(&worker->kv->buckets[id->bucket[0]]);
 		__builtin_prefetch(&worker->kv->buckets[id->bucket[1]]);
 	}
@@ -456,9 +460,9 @@ static void read_ended(struct fth_kv_worker *w, struct kv_read *read)
 }
 
 /*
- * How many reads to collect in one go. Some devices report most of their reads at once, and would idle
- * while all of these are processed. With batching the caller gets a part of them, and submits new reads
- * before it asks for the rest.
+ * How many reads to collect in one go. Some devices report most of their reads at once, and would
+ * idle while all of these are processed. With batching the caller gets a part of them, and submits
+ * new reads before it asks for the rest.
  */
 static unsigned reads_wanted(const struct fth_kv_worker *w)
 {
@@ -649,7 +653,9 @@ void kv_wake_workers(struct fth_kv *kv)
 
 	pthread_mutex_lock(&kv->workers_lock);
 	for (struct fth_kv_worker *w = kv->workers; w; w = w->next)
-		/* A read-modify-write: if it comes before set_waiting(), that one sees the change. */
+		/*
+		 * A read-modify-write: if it comes before set_waiting(), that one sees the change.
+		 */
 		if (fth_add_acqrel_dev32(&w->waiting, 0))
 			(void)!write(w->event, &one, sizeof(one));
 	pthread_mutex_unlock(&kv->workers_lock);

@@ -5,18 +5,19 @@
  * The header of a chunk says where the log ended before it, so from the newest chunk a chain of
  * links leads back to the oldest one.
  *
- * 1. Each chunk has the number after that of the chunk that its link leads to. A number is used again
- *    only after what a crash left under it was zeroed (recover.c).
- * 2. Where the link of the newest chunks leads to a chunk that is not there, of which nothing is known to have
- *    been durable (watermark.c), a crash took that one before it was flushed: the log ends before it, and what
- *    lies behind it is no part of the log. Else, or if it cannot be read, it is damage: the chain begins behind it. It begins
- *    there as well, and nothing is damaged, if the place may have been overwritten or zeroed since:
- *    chunks up to `flight` numbers behind the newest one may have been opened.
+ * 1. Each chunk has the number after that of the chunk that its link leads to. A number is used
+ *    again only after what a crash left under it was zeroed (recover.c).
+ * 2. Where the link of the newest chunks leads to a chunk that is not there, of which nothing is
+ *    known to have been durable (watermark.c), a crash took that one before it was flushed: the log
+ *    ends before it, and what lies behind it is no part of the log. Else, or if it cannot be read,
+ *    it is damage: the chain begins behind it. It begins there as well, and nothing is damaged, if
+ *    the place may have been overwritten or zeroed since: chunks up to `flight` numbers behind the
+ *    newest one may have been opened.
  * 3. What a chain of chunks without a gap says of a key is right: the last change of the key is the
  *    last in the chain, or older than all of it. Then the item is older too, and is forgotten. A
- *    delete that the ring has overwritten brings nothing back: the item that it deleted lay
- *    before it. An item that is written again when its chunk is reclaimed is the latest of its key, and
- *    a later change lies behind it. A flush_all is repeated at the beginning of each chunk.
+ *    delete that the ring has overwritten brings nothing back: the item that it deleted lay before
+ *    it. An item that is written again when its chunk is reclaimed is the latest of its key, and a
+ *    later change lies behind it. A flush_all is repeated at the beginning of each chunk.
  */
 #include "kv/kv_internal.h"
 
@@ -70,8 +71,8 @@ static uint64_t highest_below(const struct fth_kv *kv, const struct link *links,
 }
 
 /*
- * Follow the links from `tip`. False: it is behind the end of the log, which is before *missing. The
- * numbers are filled in from the newest to the oldest.
+ * Follow the links from `tip`. False: it is behind the end of the log, which is before *missing.
+ * The numbers are filled in from the newest to the oldest.
  */
 static bool follow(const struct fth_kv *kv, const struct link *links, uint64_t tip,
 		   uint64_t durable, struct kv_chain *chain, uint64_t *missing)

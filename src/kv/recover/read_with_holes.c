@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reading the log where parts of it cannot be read: what the device does not give reads as zeroes, which
- * verify as nothing, so recovery goes on as it does after other damage. Errors that are not those of
- * the medium, of a device that hangs or has gone for instance, are returned.
+ * Reading the log where parts of it cannot be read: what the device does not give reads as zeroes,
+ * which verify as nothing, so recovery goes on as it does after other damage. Errors that are not
+ * those of the medium, of a device that hangs or has gone for instance, are returned.
  */
 #include "kv/kv_internal.h"
 
@@ -11,7 +11,10 @@
 
 bool kv_medium_error(int rc)
 {
-	/* The last three are what Linux makes of errors of the medium, of protection and of the target. */
+	/*
+	 * The last three are what Linux makes of errors of the medium, of protection and of the
+	 * target.
+	 */
 	return rc == -EIO || rc == -EBADMSG || rc == -ENODATA || rc == -EILSEQ || rc == -EREMOTEIO;
 }
 

@@ -3,25 +3,27 @@
  * From the device to an index: the last checkpoint, then what the log says after it.
  *
  * Records are replayed in the order of their positions, which is that of the changes of each key.
- * The log ends at the first chunk that is missing or incomplete, if nothing says that it was durable
- * farther than that (watermark.c). Chunks after it may have been written before a power loss, while it was not: nothing in them was acknowledged as
- * durable, but they verify. So that they are never taken for a continuation, the `flight` places in which
- * they can be are zeroed, and a checkpoint follows, whose flush makes that durable before the cache is
- * used. A crash during recovery changes nothing: the zeroed places are not part of the log. The numbers
- * are reused, so the numbers of chunks have no gaps. The previous contents of these places stay
- * lost: the cache may have reported their items as missing already.
+ * The log ends at the first chunk that is missing or incomplete, if nothing says that it was
+ * durable farther than that (watermark.c). Chunks after it may have been written before a power
+ * loss, while it was not: nothing in them was acknowledged as durable, but they verify. So that
+ * they are never taken for a continuation, the `flight` places in which they can be are zeroed, and
+ * a checkpoint follows, whose flush makes that durable before the cache is used. A crash during
+ * recovery changes nothing: the zeroed places are not part of the log. The numbers are reused, so
+ * the numbers of chunks have no gaps. The previous contents of these places stay lost: the cache
+ * may have reported their items as missing already.
  *
- * If the log was durable farther than that, it is damaged, or it wrapped around since the checkpoint.
- * Then it is unknown which keys changed in the missing part: all items found so far are dropped, and
- * replay continues with the oldest chunk that exists. A cache may lose items; it never returns an old
- * value for a new one. If no chunk follows, the next one that is written says that the log ended before it
- * where it was durable, not where the damage is: a replay of both finds the damage again.
+ * If the log was durable farther than that, it is damaged, or it wrapped around since the
+ * checkpoint. Then it is unknown which keys changed in the missing part: all items found so far are
+ * dropped, and replay continues with the oldest chunk that exists. A cache may lose items; it never
+ * returns an old value for a new one. If no chunk follows, the next one that is written says that
+ * the log ended before it where it was durable, not where the damage is: a replay of both finds the
+ * damage again.
  *
- * A damaged checkpoint costs time but no items, because every item is in the log. The
- * chunks of the log are found by their links (chain.c) and replayed from the checkpoint
- * before it, if that one is whole and the chain reaches back to it, else from the oldest chunk. The same if one
- * superblock is bad. The other one may be the older of the two: then the checkpoint that it names is
- * good to begin with, but that the cache was closed with it may be out of date.
+ * A damaged checkpoint costs time but no items, because every item is in the log. The chunks of the
+ * log are found by their links (chain.c) and replayed from the checkpoint before it, if that one is
+ * whole and the chain reaches back to it, else from the oldest chunk. The same if one superblock is
+ * bad. The other one may be the older of the two: then the checkpoint that it names is good to
+ * begin with, but that the cache was closed with it may be out of date.
  */
 #include "kv/kv_internal.h"
 
@@ -226,8 +228,8 @@ static int is_damaged(struct replay *r, uint64_t position, bool holes, bool *out
 }
 
 /*
- * The chunk `number` is damaged, or overwritten. *next is the oldest chunk behind it that is there, and
- * *newest the newest; UINT64_MAX: there is none.
+ * The chunk `number` is damaged, or overwritten. *next is the oldest chunk behind it that is there,
+ * and *newest the newest; UINT64_MAX: there is none.
  */
 static int find_rest(struct replay *r, uint64_t number, uint64_t *next, uint64_t *newest)
 {
@@ -274,7 +276,9 @@ static uint64_t replayed_to(const struct replay *r)
 /* The log ends with damage: the numbers of all chunks that were found are used up. */
 static void end_damaged(struct replay *r, uint64_t position, uint64_t *next)
 {
-	/* No record ends at this position: even if the damage has gone, the chunk does not verify. */
+	/*
+	 * No record ends at this position: even if the damage has gone, the chunk does not verify.
+	 */
 	r->lost = (r->mark.position > position ? r->mark.position : position) + 1;
 	if (*next < r->mark.chunks)
 		*next = r->mark.chunks;
@@ -283,8 +287,8 @@ static void end_damaged(struct replay *r, uint64_t position, uint64_t *next)
 }
 
 /*
- * The replay stopped at `position`, at chunk `number`. 1: the log is damaged there, or wrapped around, and
- * goes on with *rest. 0: it ends, and *next is the number of the next chunk.
+ * The replay stopped at `position`, at chunk `number`. 1: the log is damaged there, or wrapped
+ * around, and goes on with *rest. 0: it ends, and *next is the number of the next chunk.
  */
 static int stopped(struct replay *r, uint64_t position, uint64_t number, bool holes, uint64_t *rest,
 		   uint64_t *next)
@@ -318,8 +322,8 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 		if (rc < 0)
 			return rc;
 		/*
-		 * Is the one before it whole? That one is still the end of all that was replayed. Behind
-		 * its last block may be what was there before: only this header knows.
+		 * Is the one before it whole? That one is still the end of all that was replayed.
+		 * Behind its last block may be what was there before: only this header knows.
 		 */
 		if (rc == 1 && !first && before != replayed_to(r)) {
 			number--;
@@ -336,7 +340,10 @@ static int replay_chunks(struct replay *r, uint64_t number, uint64_t at, uint64_
 			continue;
 		}
 		holes |= !first && r->holes; /* nothing says that the last chunk is whole */
-		/* A chunk of which a part was replayed, or is in the checkpoint, is not written again. */
+		/*
+		 * A chunk of which a part was replayed, or is in the checkpoint, is not written
+		 * again.
+		 */
 		*next = (first ? at != 0 : number == r->number) ? number + 1 : number;
 		rc = stopped(r, first ? number * r->kv->super.chunk + at : replayed_to(r), number,
 			     holes, &number, next);
@@ -430,8 +437,8 @@ static int rebuild(struct replay *r, bool checkpoint, uint64_t from, struct span
 }
 
 /*
- * whole: the checkpoint is the newest, or there has been none yet. checkpoint: there is one, and the log
- * from position `from` on is not in it.
+ * whole: the checkpoint is the newest, or there has been none yet. checkpoint: there is one, and
+ * the log from position `from` on is not in it.
  */
 static int replay(struct fth_kv *kv, bool whole, bool checkpoint, uint64_t from, struct span *span)
 {
@@ -517,7 +524,10 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 		out->head = header.head;
 		kv->log.head = span.end * kv->super.chunk;
 	} else {
-		/* Numbers of changes that were lost may be known to somebody: they are not given again. */
+		/*
+		 * Numbers of changes that were lost may be known to somebody: they are not given
+		 * again.
+		 */
 		kv->cas += UINT32_MAX;
 	}
 	out->end = span.end;
@@ -539,8 +549,9 @@ int kv_recover_read(struct fth_kv *kv, struct kv_recovered *out)
 }
 
 /*
- * Chunks that were not durable when an earlier user of the cache ended may be on the device still: what is
- * said of their number never gets less, and is in both superblocks before more of them are written.
+ * Chunks that were not durable when an earlier user of the cache ended may be on the device still:
+ * what is said of their number never gets less, and is in both superblocks before more of them are
+ * written.
  */
 static int grow_flight(struct fth_kv *kv)
 {
@@ -550,7 +561,9 @@ static int grow_flight(struct fth_kv *kv)
 	return kv_super_write(kv, FTH_DEV_TIMEOUT);
 }
 
-/* Whatever a crash may have left behind the end of the log. The checkpoint that follows flushes it. */
+/*
+ * Whatever a crash may have left behind the end of the log. The checkpoint that follows flushes it.
+ */
 static int erase_stale(struct fth_kv *kv, const struct kv_recovered *recovered)
 {
 	uint64_t chunk = kv->super.chunk;

@@ -2,12 +2,12 @@
 /*
  * How far the log is known to have been durable.
  *
- * Records that were written and not flushed may be lost in a crash, also while later ones survive. So a
- * record that does not verify may be the end of the log, or damage to what was acknowledged. Headers of
- * chunks and pads tell the two apart: each says up to which position all was durable when it was
- * written. That stays true whatever becomes of the rest, so the highest such position counts, wherever
- * it is found: behind the gap, or in a chunk whose header is lost. Positions that were durable are not
- * assigned again.
+ * Records that were written and not flushed may be lost in a crash, also while later ones survive.
+ * So a record that does not verify may be the end of the log, or damage to what was acknowledged.
+ * Headers of chunks and pads tell the two apart: each says up to which position all was durable
+ * when it was written. That stays true whatever becomes of the rest, so the highest such position
+ * counts, wherever it is found: behind the gap, or in a chunk whose header is lost. Positions that
+ * were durable are not assigned again.
  */
 #include "kv/kv_internal.h"
 
@@ -43,7 +43,10 @@ static void scan_chunk(const struct fth_kv *kv, uint64_t number, const uint8_t *
 	}
 }
 
-/* The place of chunk `number` has an older one: nothing of the new one is durable, its header neither. */
+/*
+ * The place of chunk `number` has an older one: nothing of the new one is durable, its header
+ * neither.
+ */
 static bool is_older(const struct fth_kv *kv, uint64_t number, const uint8_t *block)
 {
 	const struct kv_chunk_header *h = (const struct kv_chunk_header *)(const void *)block;

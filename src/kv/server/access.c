@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What lets a client in: the server's certificate, and the passwords of users. Both are read again while the server
- * runs. A TLS session holds a reference to the certificate it began with, and a connection that has given a password
- * is not asked again.
+ * What lets a client in: the server's certificate, and the passwords of users. Both are read again
+ * while the server runs. A TLS session holds a reference to the certificate it began with, and a
+ * connection that has given a password is not asked again.
  */
 #include "kv/server/server.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Passwords, and files of them that change. tests/kv/kv_tls_test.sh does the same with certificates. */
+/*
+ * Passwords, and files of them that change. tests/kv/kv_tls_test.sh does the same with
+ * certificates.
+ */
 #include "server_fixture.h"
 
 static void test_auth(void **state)

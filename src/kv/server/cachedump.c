@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * `stats cachedump CLASS LIMIT`: keys of items in memory, for memcdump and the like. As memcached's it lists a part of
- * the items: those that are only on flash have no key in memory, and the answer is bounded.
+ * `stats cachedump CLASS LIMIT`: keys of items in memory, for memcdump and the like. As memcached's
+ * it lists a part of the items: those that are only on flash have no key in memory, and the answer
+ * is bounded.
  */
 #include "kv/server/server.h"
 

@@ -41,8 +41,8 @@ static bool memory_is_short(const struct task *task)
 }
 
 /*
- * Give the operation to the cache. `further`: it is not the first one of its command, and cannot wait, since
- * another task may wait already.
+ * Give the operation to the cache. `further`: it is not the first one of its command, and cannot
+ * wait, since another task may wait already.
  */
 static void launch(struct task *task, bool further)
 {

@@ -5,10 +5,12 @@
  *	bytes in --> requests --> operations of the cache --> answers --> bytes out
  *	conn.c       input.c      command.c, task.c           answer.c    conn.c
  *
- * The calls go from left to right. loop.c calls conn_event() when the socket is ready, and when operations have
- * ended command_done() for each, then conn_answer() and conn_advance(). All of these end in drive().
+ * The calls go from left to right. loop.c calls conn_event() when the socket is ready, and when
+ * operations have ended command_done() for each, then conn_answer() and conn_advance(). All of
+ * these end in drive().
  *
- * States of the input (enum conn_state; the switch is in take_input(), a function for each is in input.c):
+ * States of the input (enum conn_state; the switch is in take_input(), a function for each is in
+ * input.c):
  *
  *	FIRST --text--> LINE --get--> KEYS --end of the line--> LINE
  *	  |              |             `----key is too long---> DISCARD --end of the line--> LINE
@@ -21,27 +23,29 @@
  *	  v protocol     v
  *	CLOSING ---all is answered and sent---> CLOSED <---peer is gone, slow or idle--- any state
  *
- * Operations are in progress beside that: the tasks of a connection (server.h) are in a list, in the order of
- * their commands.
+ * Operations are in progress beside that: the tasks of a connection (server.h) are in a list, in
+ * the order of their commands.
  *
  * Invariants
  * 1. Tasks are in the list in the order of their commands, and replies are written in that order.
  * 2. A command does not start while another one of the same connection for the same key is in
- *    progress, unless both are gets; flush_all waits for all. So a connection sees its own changes, and
- *    changes of different keys overlap. The task that has to wait is the last of the list, and no
- *    line is parsed until it has started.
- * 3. Memory is bounded. A connection has at most TASKS_MAX tasks, OUT_MAX bytes of replies and one more
- *    reply, HELD_MAX bytes of values and one more value, a line, and a value that is being received. The length of a
- *    value is known when the cache returns it: until then it is estimated from earlier values
- *    (`value_estimate`). If all connections of a worker hold and expect WORKER_HELD bytes, each has one
- *    command at a time, and those that read no replies are closed. Above held_max no value is read
- *    from the cache or received. A quarter of that is for connections that have read their replies so far:
- *    any number of others that do not read delay these no more than by their share of the worker's time.
- *    While a connection waits for memory, those that make no progress with a reply or a value
- *    are closed, so that the others can continue.
- * 4. A closed connection exists until its last operation has returned from the cache: a reply cannot
- *    reach the next owner of its descriptor.
- * 5. A reply that waits, for those before it or for the peer, does not hold an item in the cache's memory.
+ *    progress, unless both are gets; flush_all waits for all. So a connection sees its own changes,
+ *    and changes of different keys overlap. The task that has to wait is the last of the list, and
+ *    no line is parsed until it has started.
+ * 3. Memory is bounded. A connection has at most TASKS_MAX tasks, OUT_MAX bytes of replies and one
+ *    more reply, HELD_MAX bytes of values and one more value, a line, and a value that is being
+ *    received. The length of a value is known when the cache returns it: until then it is estimated
+ *    from earlier values (`value_estimate`). If all connections of a worker hold and expect
+ *    WORKER_HELD bytes, each has one command at a time, and those that read no replies are closed.
+ *    Above held_max no value is read from the cache or received. A quarter of that is for
+ *    connections that have read their replies so far: any number of others that do not read delay
+ *    these no more than by their share of the worker's time. While a connection waits for memory,
+ *    those that make no progress with a reply or a value are closed, so that the others can
+ *    continue.
+ * 4. A closed connection exists until its last operation has returned from the cache: a reply
+ *    cannot reach the next owner of its descriptor.
+ * 5. A reply that waits, for those before it or for the peer, does not hold an item in the cache's
+ *    memory.
  * 6. Buffers belong to the worker while nothing is in them, so that an idle connection has none.
  */
 #include "kv/server/server.h"
@@ -105,7 +109,9 @@ static bool take_input(struct conn *conn)
 	return false;
 }
 
-/* The peer's system has all that was sent: its buffers do not hold a long reply that nobody reads. */
+/*
+ * The peer's system has all that was sent: its buffers do not hold a long reply that nobody reads.
+ */
 static bool all_is_taken(const struct conn *conn)
 {
 	int left = 0;
@@ -161,8 +167,8 @@ void conn_answer(struct conn *conn)
 }
 
 /*
- * Answers of a get wait for those of its other keys, since each send costs as much as several of them.
- * Some are under way, so that the connection is looked at again.
+ * Answers of a get wait for those of its other keys, since each send costs as much as several of
+ * them. Some are under way, so that the connection is looked at again.
  */
 static bool is_held_back(const struct conn *conn)
 {

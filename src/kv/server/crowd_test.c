@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A server with many clients of which half behave badly, flash that fails or is slow, and clients that do not read. */
+/*
+ * A server with many clients of which half behave badly, flash that fails or is slow, and clients
+ * that do not read.
+ */
 #include "server_fixture.h"
 
 #include <pthread.h>
@@ -156,7 +159,10 @@ static void fill_cache(int fd, unsigned items)
 	ask(fd, "mn\r\n", "MN\r\n");
 }
 
-/* get_extstore counts gets, as memcached's does: other commands that find items on flash do not count. */
+/*
+ * get_extstore counts gets, as memcached's does: other commands that find items on flash do not
+ * count.
+ */
 static void test_gets_from_flash(void **state)
 {
 	struct fixture f;

@@ -3,8 +3,8 @@
  * From bytes that have come to requests: a function for each state of a connection's input. conn.c
  * has the diagram of the states, and calls the functions.
  *
- * Each returns true if it has consumed what it takes, so that the function of the (perhaps new) state
- * can go on, and false if it needs bytes that have not come yet.
+ * Each returns true if it has consumed what it takes, so that the function of the (perhaps new)
+ * state can go on, and false if it needs bytes that have not come yet.
  */
 #include "kv/server/server.h"
 
@@ -42,8 +42,8 @@ bool input_first(struct conn *conn)
 }
 
 /*
- * The keys of a get are taken one by one while they come, so that its line may have any length; other lines are
- * taken when their end has come.
+ * The keys of a get are taken one by one while they come, so that its line may have any length;
+ * other lines are taken when their end has come.
  */
 bool input_line(struct conn *conn)
 {
@@ -154,8 +154,9 @@ static void value_came(struct task *task, size_t n)
 }
 
 /*
- * The operation is not complete, and its value is in the connection's buffer: copy it. If memory is short the
- * task takes the buffer, and the connection ends, since the requests that follow are in it.
+ * The operation is not complete, and its value is in the connection's buffer: copy it. If memory is
+ * short the task takes the buffer, and the connection ends, since the requests that follow are in
+ * it.
  */
 static void keep_value(struct conn *conn, struct task *task)
 {

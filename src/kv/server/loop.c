@@ -57,7 +57,9 @@ static void take_connection(struct kvs_worker *w, int fd)
 	}
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)); /* fails on Unix ones */
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-	/* Or the system takes several MB for a peer that does not read, and the time to copy them. */
+	/*
+	 * Or the system takes several MB for a peer that does not read, and the time to copy them.
+	 */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent));
 	kvs_add(&w->counts.accepted, 1);
 	if (conn_open(w, fd) < 0) {
@@ -98,8 +100,8 @@ static bool take_listening(struct kvs_worker *w, const void *what)
 }
 
 /*
- * Send the answers of this round. They are sent one after the other, when all requests have been dealt
- * with, so that a client on the same machine is woken once and not for each.
+ * Send the answers of this round. They are sent one after the other, when all requests have been
+ * dealt with, so that a client on the same machine is woken once and not for each.
  */
 static void send_answers(struct kvs_worker *w)
 {
@@ -116,9 +118,10 @@ static void send_answers(struct kvs_worker *w)
 }
 
 /*
- * Operations that are complete: note all of them, then let each connection go on once. Its tasks may
- * be gone after that, and so may the connection. If the device reports many reads at once, only a part of
- * them is collected: the requests that these answers cause start reads before the next part.
+ * Operations that are complete: note all of them, then let each connection go on once. Its tasks
+ * may be gone after that, and so may the connection. If the device reports many reads at once, only
+ * a part of them is collected: the requests that these answers cause start reads before the next
+ * part.
  */
 static void collect(struct kvs_worker *w)
 {
@@ -149,13 +152,16 @@ static void collect(struct kvs_worker *w)
 				conn_advance(conns[i]);
 			}
 		send_answers(w);
-		/* What they went on with may need reads, which go to the device in the next reap. */
+		/*
+		 * What they went on with may need reads, which go to the device in the next reap.
+		 */
 	} while (n == EVENTS || w->submitted);
 }
 
 /*
- * Connections of conn_retry_later() try again, first those that have waited for longest. No more than
- * RETRY_MAX go on, so that the sockets of others are looked at in between. True: there may be more.
+ * Connections of conn_retry_later() try again, first those that have waited for longest. No more
+ * than RETRY_MAX go on, so that the sockets of others are looked at in between. True: there may be
+ * more.
  */
 static bool retry_connections(struct kvs_worker *w)
 {
@@ -212,7 +218,10 @@ static void close_idle(struct kvs_worker *w)
 	}
 }
 
-/* The connection that has had an answer to read, or a value to send, for longest. NULL: none for long. */
+/*
+ * The connection that has had an answer to read, or a value to send, for longest. NULL: none for
+ * long.
+ */
 static struct conn *find_slow_reader(const struct kvs_worker *w)
 {
 	struct conn *found = NULL;
@@ -226,8 +235,8 @@ static struct conn *find_slow_reader(const struct kvs_worker *w)
 }
 
 /*
- * If a connection waits for memory: close connections that never read an answer and do not read this one, then
- * those that have had an answer to read, or a value to send, for longest.
+ * If a connection waits for memory: close connections that never read an answer and do not read
+ * this one, then those that have had an answer to read, or a value to send, for longest.
  */
 static void close_slow_readers(struct kvs_worker *w)
 {
@@ -309,7 +318,9 @@ int loop_thread(pthread_t *thread, void *(*run)(void *), void *context)
 	sigset_t all, before;
 	int rc;
 
-	/* Signals are the program's; SIGPIPE would end it when OpenSSL writes to a closed socket. */
+	/*
+	 * Signals are the program's; SIGPIPE would end it when OpenSSL writes to a closed socket.
+	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = pthread_create(thread, NULL, run, context);

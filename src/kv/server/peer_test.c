@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers that take replies in parts or not at all. The clock stands still unless the test moves it, and send() takes
- * as much as the test allows, so that nothing here depends on how fast the machine is.
+ * Peers that take replies in parts or not at all. The clock stands still unless the test moves it,
+ * and send() takes as much as the test allows, so that nothing here depends on how fast the machine
+ * is.
  */
 #include "server_fixture.h"
 
@@ -82,7 +83,10 @@ static uint64_t commands(const struct crowd *c)
 	return counts.commands;
 }
 
-/* A server with one worker, a client of it that reads, and then, at a time that stands still, many that do not. */
+/*
+ * A server with one worker, a client of it that reads, and then, at a time that stands still, many
+ * that do not.
+ */
 static int start_crowd(struct crowd *c)
 {
 	struct fth_kv_server_options o = FTH_KV_SERVER_OPTIONS_INIT;

@@ -551,8 +551,8 @@ static void parse_words(struct kvp_text line, uint64_t value_max, struct kvp_lin
 }
 
 /*
- * A web page can make a browser send a request to any port, with commands in its body: the connection ends at
- * the request line, METHOD TARGET HTTP/1.1.
+ * A web page can make a browser send a request to any port, with commands in its body: the
+ * connection ends at the request line, METHOD TARGET HTTP/1.1.
  */
 static bool is_http(struct kvp_text line)
 {

@@ -32,8 +32,8 @@
 #include <sys/types.h>
 
 /*
- * Clients read the first number as the version of memcached, and libmemcached accepts none below 1: it is the
- * version whose protocol is served (proto.h). Distributions put a name behind it, too.
+ * Clients read the first number as the version of memcached, and libmemcached accepts none below 1:
+ * it is the version whose protocol is served (proto.h). Distributions put a name behind it, too.
  */
 #define KVS_VERSION "1.6.18 fathom-" FTH_VERSION_STRING
 
@@ -274,8 +274,8 @@ void command_get_key(struct conn *conn, struct kvp_text key, bool last);
 /* An answer without an operation. */
 void command_say(struct conn *conn, const char *text);
 /*
- * The value has come, with its end of line: `good` says whether that was right. `value` is needed until
- * the task is complete.
+ * The value has come, with its end of line: `good` says whether that was right. `value` is needed
+ * until the task is complete.
  */
 void command_value(struct conn *conn, struct task *task, const char *value, bool good);
 /* There is no memory for the value: it is skipped. */
@@ -299,8 +299,8 @@ void task_complete(struct task *task);
 /* Count bytes that its answer needs. */
 void task_hold(struct task *task, uint64_t bytes);
 /*
- * The answer has to wait: give it a copy of the value, so that the item does not stay in the cache's memory for
- * it, which new items need. If memory is short it keeps the item.
+ * The answer has to wait: give it a copy of the value, so that the item does not stay in the
+ * cache's memory for it, which new items need. If memory is short it keeps the item.
  */
 void task_detach_value(struct task *task);
 /* The bytes that the worker may hold before this connection waits for memory. */

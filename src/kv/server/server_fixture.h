@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What tests of the server share: a server, and plain clients of it. Clients wait at most WAIT_S for anything, so that
- * a test fails instead of hanging.
+ * What tests of the server share: a server, and plain clients of it. Clients wait at most WAIT_S
+ * for anything, so that a test fails instead of hanging.
  */
 #ifndef KV_SERVER_FIXTURE_H
 #define KV_SERVER_FIXTURE_H

@@ -463,7 +463,9 @@ static void test_no_busy_loops(void **state)
 	usleep(1000000);
 	rounds = stat_of(one, "event_rounds") - rounds;
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-	/* Two workers look ten times per second. What wakes them up all the time does so for ever. */
+	/*
+	 * Two workers look ten times per second. What wakes them up all the time does so for ever.
+	 */
 	if (rounds > 500)
 		fail_msg("%llu rounds in a second of waiting", (unsigned long long)rounds);
 	ask(spare[0], "mn\r\n", "MN\r\n"); /* the queue is taken later */

@@ -250,7 +250,9 @@ static void put_latency(const struct since *s, struct bytes *out)
 	}
 }
 
-/* The histogram: how many commands took less than so many nanoseconds, and at least half of that. */
+/*
+ * The histogram: how many commands took less than so many nanoseconds, and at least half of that.
+ */
 static void latency(struct fth_kv_server *server, struct bytes *out)
 {
 	struct since s;

@@ -77,7 +77,9 @@ void task_leaves_cache(struct task *task)
 	conn->mutating -= task->mutates;
 }
 
-/* A longer value raises the estimate at once, shorter ones lower it by an eighth of the difference. */
+/*
+ * A longer value raises the estimate at once, shorter ones lower it by an eighth of the difference.
+ */
 static void learn(uint64_t *estimate, uint64_t length)
 {
 	*estimate = length > *estimate ? length : *estimate - (*estimate - length) / 8;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory that runs out: the Nth allocation fails, for N = 1, 2, ... until all goes well. A cache is
- * opened whole or not at all, and an operation that lacks memory is a miss or fails; nothing is lost,
- * which the build with the address sanitizer sees.
+ * opened whole or not at all, and an operation that lacks memory is a miss or fails; nothing is
+ * lost, which the build with the address sanitizer sees.
  */
 #include "kv/test/kv_fixture.h"
 
@@ -152,7 +152,9 @@ static unsigned stored_of(struct box *box, unsigned from, unsigned to)
 	return found;
 }
 
-/* An index that cannot grow makes room by dropping the oldest items; it grows when there is memory. */
+/*
+ * An index that cannot grow makes room by dropping the oldest items; it grows when there is memory.
+ */
 static void an_index_without_memory(void **state)
 {
 	struct fth_kv_options o = small_options();

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The system's clock is set, back and forth: what has expired stays away, and what has not stays. */
+/*
+ * The system's clock is set, back and forth: what has expired stays away, and what has not stays.
+ */
 #include "kv/test/kv_fixture.h"
 
 #include <time.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Power losses. A cache runs on a device that loses its power at a random operation; what was written
- * and not flushed survives, vanishes or is torn. The cache is opened again on what is left, and each
- * key must have the value of its last acknowledged change, or of one that was under way then; never
- * anything else. With write-back it may have that of an earlier change, but of none that was followed by
- * one acknowledged more than the window before the last. The same must hold if a checkpoint or one of the
- * superblocks is damaged then. With an index that has too little room a key may be gone at any time, but
- * never have an older value. FTH_LONG_TESTS=1 runs many more.
+ * Power losses. A cache runs on a device that loses its power at a random operation; what was
+ * written and not flushed survives, vanishes or is torn. The cache is opened again on what is left,
+ * and each key must have the value of its last acknowledged change, or of one that was under way
+ * then; never anything else. With write-back it may have that of an earlier change, but of none
+ * that was followed by one acknowledged more than the window before the last. The same must hold if
+ * a checkpoint or one of the superblocks is damaged then. With an index that has too little room a
+ * key may be gone at any time, but never have an older value. FTH_LONG_TESTS=1 runs many more.
  */
 #include "fathom/kv.h"
 
@@ -115,8 +115,8 @@ static unsigned first_allowed(const struct run *r, const struct key *k)
 }
 
 /*
- * The index has dropped the item, or it was deleted: nobody knows. The log may have it still, with the value
- * that it had to have or with that of a later change, until one is acknowledged again.
+ * The index has dropped the item, or it was deleted: nobody knows. The log may have it still, with
+ * the value that it had to have or with that of a later change, until one is acknowledged again.
  */
 static void forget_older(struct key *k, unsigned first)
 {

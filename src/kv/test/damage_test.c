@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Damage to a log that a crash has cut off. A cache with write-through runs until the power goes. Then a bit
- * of its log is flipped, a block is zeroed or cannot be read any more, anywhere before the end of what the log
- * vouches for; the checkpoints may be damaged, too. Whatever a key has then is its last acknowledged value, or
- * nothing: an older value or a deleted item never comes back, not after another crash either. A loss is reported.
- * FTH_LONG_TESTS=1 runs many more.
+ * Damage to a log that a crash has cut off. A cache with write-through runs until the power goes.
+ * Then a bit of its log is flipped, a block is zeroed or cannot be read any more, anywhere before
+ * the end of what the log vouches for; the checkpoints may be damaged, too. Whatever a key has then
+ * is its last acknowledged value, or nothing: an older value or a deleted item never comes back,
+ * not after another crash either. A loss is reported. FTH_LONG_TESTS=1 runs many more.
  */
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
@@ -105,7 +105,9 @@ static uint64_t vouched(struct round *r, bool *all)
 	return marked;
 }
 
-/* Some changes, then the power goes. Returns the position up to which the log vouches for itself. */
+/*
+ * Some changes, then the power goes. Returns the position up to which the log vouches for itself.
+ */
 static uint64_t live(struct round *r, struct fth_dev *dev, unsigned batches, bool idle)
 {
 	uint64_t marked;

@@ -325,7 +325,9 @@ static void writes_that_hang_fail_the_log(void **state)
 
 #define BATCH 12u
 
-/* Changes that are in flight together: one commit covers several, and chunks become full between. */
+/*
+ * Changes that are in flight together: one commit covers several, and chunks become full between.
+ */
 static void set_batch(struct box *box, unsigned first, uint32_t version, uint32_t *acked,
 		      uint32_t *tried)
 {
@@ -364,8 +366,9 @@ static bool allowed(uint32_t got, uint32_t acked, uint32_t tried)
 }
 
 /*
- * Errors of writes and flushes, then a power loss: what was acknowledged is there, and a change that
- * failed has taken effect or not. A chunk that could not be written must not hide those behind it.
+ * Errors of writes and flushes, then a power loss: what was acknowledged is there, and a change
+ * that failed has taken effect or not. A chunk that could not be written must not hide those behind
+ * it.
  */
 static void check_errors(uint64_t seed, bool flushes)
 {
@@ -426,7 +429,9 @@ static void wait_for_log(struct box *box)
 	assert_false(log_failed(box));
 }
 
-/* All items but those of a refused change are there when the device works again, and after a crash. */
+/*
+ * All items but those of a refused change are there when the device works again, and after a crash.
+ */
 static void check_going_on(uint32_t kinds, enum fth_kv_persistence persistence, bool no_index)
 {
 	struct fth_dev *dev = open_dev("fault(crash(mem:16M))"), *inner = fth_dev_inner(dev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The index grows, is full, and gets another size with a restart: no change is refused, the oldest items go
- * first, and none comes back with an older value.
+ * The index grows, is full, and gets another size with a restart: no change is refused, the oldest
+ * items go first, and none comes back with an older value.
  */
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
@@ -207,8 +207,8 @@ static void an_area_that_is_too_small_costs_no_item(void **state)
 }
 
 /*
- * What the index on the device leaves to the log was durable. If the end of that is damaged, it is no crash:
- * deletes in it must not be undone.
+ * What the index on the device leaves to the log was durable. If the end of that is damaged, it is
+ * no crash: deletes in it must not be undone.
  */
 static void damage_to_what_is_left_to_the_log(void **state)
 {
@@ -252,7 +252,10 @@ static void damage_to_what_is_left_to_the_log(void **state)
 	}
 }
 
-/* Items that have expired make room in the index for others, in memory, on flash and after a restart. */
+/*
+ * Items that have expired make room in the index for others, in memory, on flash and after a
+ * restart.
+ */
 static void expired_items_release_their_entries(void **state)
 {
 	struct fth_kv_options o = durable();

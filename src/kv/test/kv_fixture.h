@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tests of the engine share: one cache, one worker, and items that tell their key and version. */
+/*
+ * What tests of the engine share: one cache, one worker, and items that tell their key and version.
+ */
 #ifndef FTH_KV_FIXTURE_H
 #define FTH_KV_FIXTURE_H
 

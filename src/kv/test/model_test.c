@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The cache against a plain table: random operations on few keys, with little memory and a short
- * log, so that items are evicted, promoted, reclaimed and overwritten all the time. A value tells its
- * key and its version; what a get returns must be the latest version, or, where a cache may forget,
- * nothing. With persistence the cache is closed and opened in between, and may forget nothing that
- * still fits into the log.
+ * log, so that items are evicted, promoted, reclaimed and overwritten all the time. A value tells
+ * its key and its version; what a get returns must be the latest version, or, where a cache may
+ * forget, nothing. With persistence the cache is closed and opened in between, and may forget
+ * nothing that still fits into the log.
  */
 #include "fathom/kv.h"
 

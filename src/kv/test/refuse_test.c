@@ -82,7 +82,10 @@ static void too_long_a_value_removes_the_old_one(void **state)
 
 /* ---- no memory ---- */
 
-/* Items of one size fill the memory, and readers hold all of them: there is no page for another size. */
+/*
+ * Items of one size fill the memory, and readers hold all of them: there is no page for another
+ * size.
+ */
 static void check_no_memory(enum fth_kv_persistence persistence)
 {
 	struct fth_dev *dev = open_dev("mem:32M");

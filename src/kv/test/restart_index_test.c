@@ -303,8 +303,8 @@ static void a_ring_is_replayed_without_an_index(void **state)
 }
 
 /*
- * Power is lost twice, and a chunk that was written in between is not flushed: it may have overwritten a part
- * of the oldest chunk. That is the end of the ring, and no damage to it.
+ * Power is lost twice, and a chunk that was written in between is not flushed: it may have
+ * overwritten a part of the oldest chunk. That is the end of the ring, and no damage to it.
  */
 static void check_two_crashes(uint64_t seed)
 {

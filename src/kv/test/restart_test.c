@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the log brings back after a restart, a crash, and on a medium that was damaged: all that must, and never a
- * value that is not the latest, unless nobody can know of a later one.
+ * What the log brings back after a restart, a crash, and on a medium that was damaged: all that
+ * must, and never a value that is not the latest, unless nobody can know of a later one.
  */
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
@@ -131,7 +131,10 @@ static void a_crash_leaves_most_of_a_short_ring(void **state)
 	fth_dev_close(dev);
 }
 
-/* A crash may take the oldest chunks of a ring that is full; the crashes after it take nothing more. */
+/*
+ * A crash may take the oldest chunks of a ring that is full; the crashes after it take nothing
+ * more.
+ */
 static void crashes_do_not_add_up(void **state)
 {
 	struct fth_dev *dev = open_dev("crash(mem:8M)");

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Expiry, flush_all and numbers of items after a restart, and what the window of write-back may lose. */
+/*
+ * Expiry, flush_all and numbers of items after a restart, and what the window of write-back may
+ * lose.
+ */
 #include "kv/test/kv_fixture.h"
 
 #include "kv/media/format.h"

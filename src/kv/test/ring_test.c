@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a crash leaves behind the end of the log is never taken for a part of it, and what the cache has
- * said to be gone does not come back.
+ * What a crash leaves behind the end of the log is never taken for a part of it, and what the cache
+ * has said to be gone does not come back.
  */
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
@@ -37,8 +37,8 @@ static void fill_chunks(struct box *box, unsigned *next, uint64_t chunks)
 }
 
 /*
- * The first chunk is lost, the second one survives and is no part of the log. Then the first one is written
- * again, byte for byte, and survives another crash: the second one still is none.
+ * The first chunk is lost, the second one survives and is no part of the log. Then the first one is
+ * written again, byte for byte, and survives another crash: the second one still is none.
  */
 static void what_was_lost_stays_lost(void **state)
 {
@@ -87,7 +87,10 @@ static unsigned fill_ring(struct box *box, unsigned *items)
 	return first;
 }
 
-/* A chunk was opened in the place of the oldest one. That it was lost in a crash brings nothing back. */
+/*
+ * A chunk was opened in the place of the oldest one. That it was lost in a crash brings nothing
+ * back.
+ */
 static void what_was_gone_stays_gone(void **state)
 {
 	struct fth_kv_options o = lazy();

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All that can go wrong, together: an index that is too small, areas for it that are too small, a device that
- * fails and works again or loses what it has not flushed, crashes and damage. Whatever a key has then is its
- * last acknowledged value, that of a change that failed after it, or nothing. FTH_LONG_TESTS=1 runs many more.
+ * All that can go wrong, together: an index that is too small, areas for it that are too small, a
+ * device that fails and works again or loses what it has not flushed, crashes and damage. Whatever
+ * a key has then is its last acknowledged value, that of a change that failed after it, or nothing.
+ * FTH_LONG_TESTS=1 runs many more.
  */
 #include "kv/test/kv_fixture.h"
 #include "kv/test/spoil_fixture.h"
@@ -85,7 +86,9 @@ static unsigned count_shorts(struct box *box, unsigned from, unsigned to)
 
 /* ---- a log that goes on, with areas that are too small ---- */
 
-/* Only the oldest items go that an area has no room for; those of refused changes do not come back. */
+/*
+ * Only the oldest items go that an area has no room for; those of refused changes do not come back.
+ */
 static void check_going_on_with_small_areas(uint32_t kind, bool crash)
 {
 	struct fth_dev *dev = open_dev("fault(crash(mem:32M))");
@@ -129,7 +132,10 @@ static void a_log_goes_on_with_areas_that_are_too_small(void **state)
 	}
 }
 
-/* A refused change has removed the item, and a delete finds nothing: it must be in the log all the same. */
+/*
+ * A refused change has removed the item, and a delete finds nothing: it must be in the log all the
+ * same.
+ */
 static void a_delete_after_a_failure_stays(void **state)
 {
 	struct fth_dev *dev = open_dev("fault(crash(mem:16M))"), *crash = fth_dev_inner(dev);

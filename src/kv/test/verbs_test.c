@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What each verb does, for items in memory and on flash, and when many threads use the same keys. */
+/*
+ * What each verb does, for items in memory and on flash, and when many threads use the same keys.
+ */
 #include "kv/test/kv_fixture.h"
 
 #include "fathom/dev/driver.h"
