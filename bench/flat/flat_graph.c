@@ -8,6 +8,7 @@
 #include "graph_plain.h"
 
 #include "cli.h"
+#include "flat/paging/latency_model.h"
 
 #include "fathom/graph.h"
 #include "fathom/base/error.h"
@@ -159,7 +160,7 @@ static int check_labels(const struct fth_graph_memory *m, const uint32_t *label)
 
 /* Run one task in the region and check its result; *ns: how long it took. */
 static int run_task(uint8_t *base, const struct layout *l, const struct fth_graph_memory *m,
-		    enum task task, struct fth_flat *flat, const struct fth_flat_model *model,
+		    enum task task, struct fth_flat *flat, const struct flat_latency_model *model,
 		    uint64_t *ns)
 {
 	struct graph_plain graph = {.vertices = m->vertices,
@@ -167,7 +168,7 @@ static int run_task(uint8_t *base, const struct layout *l, const struct fth_grap
 				    .neighbours = (uint32_t *)(base + l->neighbours)};
 	uint64_t start;
 
-	fth_flat_set_model(flat, model);
+	latency_set(flat, model);
 	start = fth_now_ns();
 	if (task == PAGERANK)
 		graph_plain_pagerank(&graph, ITERATIONS, DAMPING, (double *)(base + l->rank),
@@ -175,7 +176,7 @@ static int run_task(uint8_t *base, const struct layout *l, const struct fth_grap
 	else
 		(void)graph_plain_components(&graph, (uint32_t *)(base + l->label));
 	*ns = fth_now_ns() - start;
-	fth_flat_set_model(flat, &(struct fth_flat_model){0});
+	latency_set(flat, NULL);
 	return task == PAGERANK ? check_ranks(m, (double *)(base + l->rank))
 				: check_labels(m, (uint32_t *)(base + l->label));
 }
@@ -184,7 +185,7 @@ static int measure(const struct flat_bench *b, const struct fth_graph_memory *m,
 		   struct flat_row *row, unsigned side, uint64_t round)
 {
 	struct fth_flat_options options = FTH_FLAT_OPTIONS_INIT;
-	struct fth_flat_model model = FTH_FLAT_MODEL_PAPER, none = {0};
+	struct flat_latency_model model = FLAT_LATENCY_PAPER;
 	struct layout l = lay_out(m);
 	uint64_t ns = 1, moved, written;
 	struct fth_flat *flat;
@@ -205,7 +206,7 @@ static int measure(const struct flat_bench *b, const struct fth_graph_memory *m,
 	moved = fth_flat_stat(flat, FTH_FLAT_STAT_PROMOTIONS);
 	written = fth_flat_stat(flat, FTH_FLAT_STAT_WRITE_BACKS);
 	if (rc == 0)
-		rc = run_task(base, &l, m, task, flat, b->no_model ? &none : &model, &ns);
+		rc = run_task(base, &l, m, task, flat, b->no_model ? NULL : &model, &ns);
 	row->rate[side][round] =
 		(double)m->edges * (task == PAGERANK ? ITERATIONS : 1) * 1e9 / (double)ns;
 	row->moved[side] = fth_flat_stat(flat, FTH_FLAT_STAT_PROMOTIONS) - moved;

@@ -7,6 +7,7 @@
 #include "flat_rows.h"
 
 #include "cli.h"
+#include "flat/paging/latency_model.h"
 #include "kv_load_internal.h"
 
 #include "fathom/base/error.h"
@@ -151,12 +152,12 @@ static int verify(struct table *t, enum pattern pattern, uint64_t seed, uint64_t
 
 /* ---- one run ---- */
 
-static struct fth_flat_model model_of(const struct flat_bench *b, enum side side)
+static struct flat_latency_model model_of(const struct flat_bench *b, enum side side)
 {
-	struct fth_flat_model model = FTH_FLAT_MODEL_PAPER;
+	struct flat_latency_model model = FLAT_LATENCY_PAPER;
 
 	if (b->no_model)
-		model = (struct fth_flat_model){0};
+		model = (struct flat_latency_model){0};
 	if (side == STACK) {
 		model.stack_read_ns = (uint32_t)b->stack_read_ns;
 		model.stack_write_ns = (uint32_t)b->stack_write_ns;
@@ -202,7 +203,7 @@ static int measure(const struct flat_bench *b, enum pattern pattern, struct flat
 {
 	struct table t = {.n = b->size / sizeof(uint64_t) / STRIDE};
 	uint64_t seed = b->seed + round * 97 + (uint64_t)pattern;
-	struct fth_flat_model model = model_of(b, side);
+	struct flat_latency_model model = model_of(b, side);
 	struct fth_flat *flat;
 	int rc = open_region(b, pattern, side, &flat);
 
@@ -213,10 +214,10 @@ static int measure(const struct flat_bench *b, enum pattern pattern, struct flat
 	if (pattern == ZIPFIAN)
 		kv_zipf_init(&t.zipf, t.n / WORDS_PER_PAGE, ZIPF);
 	rc = fill(&t, pattern);
-	fth_flat_set_model(flat, &model);
+	latency_set(flat, &model);
 	if (rc == 0)
 		rc = measure_accesses(b, flat, &t, pattern, row, side, round);
-	fth_flat_set_model(flat, &(struct fth_flat_model){0});
+	latency_set(flat, NULL);
 	if (rc == 0)
 		rc = verify(&t, pattern, seed, b->ops / 2 + b->ops);
 	fth_flat_discard(flat);

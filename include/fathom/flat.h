@@ -69,22 +69,6 @@ enum fth_flat_policy {
 	FTH_FLAT_POLICY_COUNT
 };
 
-/*
- * Emulated latencies in nanoseconds, for experiments: each access, promotion or mapping takes at least that long.
- * FTH_FLAT_MODEL_PAPER has those of Table 2 of the paper. All zero: none.
- */
-struct fth_flat_model {
-	uint32_t load_ns, store_ns; /* of a page in the SSD-cache */
-	uint32_t promote_ns;	    /* copy of a page to DRAM */
-	uint32_t map_ns;	    /* update of the page table, and of the TLB */
-	/* software between the program and the device, for each page read and written */
-	uint32_t stack_read_ns, stack_write_ns;
-};
-#define FTH_FLAT_MODEL_PAPER                                                                \
-	{                                                                                   \
-		.load_ns = 4800, .store_ns = 600, .promote_ns = 12100, .map_ns = 1400 + 700 \
-	}
-
 /* Whether the byte-addressable window of the device is used (fathom/dev/window.h; PMR or CMB of an NVMe drive). */
 enum fth_flat_window {
 	/*
@@ -108,7 +92,6 @@ struct fth_flat_options {
 	bool readonly; /* stores raise SIGSEGV */
 	/* no background thread: pages are moved by the threads that access them */
 	bool foreground;
-	struct fth_flat_model model;
 	/*
 	 * Bytes of the log of persistent ranges, taken from the end of the region, 64 KiB to 1 GiB; 0: none. A device with such a
 	 * log must be opened with the same offset, length and log.
@@ -230,9 +213,6 @@ void fth_flat_release(struct fth_flat *flat, void *at, uint64_t length);
  * pages; or the error of the device: the region may hold more than the budget then.
  */
 int fth_flat_set_budget(struct fth_flat *flat, uint64_t budget);
-
-/* Change the emulated latencies. No other thread may use the region during the call. */
-void fth_flat_set_model(struct fth_flat *flat, const struct fth_flat_model *model);
 
 /*
  * Copy between the region and a buffer without a fault, for programs that know what they access. `at` is an

@@ -20,6 +20,7 @@
  *	policy.c	when a page moves to DRAM
  *	stream.c	which pages are used one after the other
  *	mover.c		the background thread
+ *	latency_model.c	latencies of another machine, for benchmarks
  * access/: what programs ask for
  *	fault.c		an access to a page that is not mapped; fault_signals.c: its signals
  *	load_store.c	load, store, gather and scatter
@@ -52,6 +53,7 @@
 
 #include "flat/region/fork.h"
 #include "flat/region/map.h"
+#include "flat/paging/latency_model.h"
 #include "flat/paging/page_word.h"
 
 #include "fathom/base/stats.h"
@@ -194,6 +196,7 @@ struct fth_flat {
 	struct fth_dev *dev;
 	bool owns_dev; /* closes it */
 	struct fth_flat_options options;
+	struct flat_latency_model model;
 	uint64_t pages, size; /* of the region; size is what the program sees */
 	uint32_t *words;
 	uint64_t *dirty_groups; /* bits, see sync.c; atomic */
@@ -472,8 +475,6 @@ int registry_refuse(void); /* that error */
 int fault_try(int sig, siginfo_t *info, void *context);
 /* Before the handlers are installed: can instructions be executed on other addresses? */
 void fault_prepare(void);
-/* Spin until `ns` have passed since `start`. */
-void fault_delay(uint64_t start, uint32_t ns);
 
 /* ---- fault_signals.c ---- */
 /* Install the handlers, once. Called by one thread at a time. Returns 0 or a negative errno. */

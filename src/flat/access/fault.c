@@ -286,13 +286,13 @@ static int run(ucontext_t *context, const struct emul_use *use, const struct nee
 
 static void model_delay(const struct needs *needs, const struct emul_use *use, uint64_t start)
 {
-	const struct fth_flat_model *model = &needs->need[0].flat->options.model;
+	const struct flat_latency_model *model = &needs->need[0].flat->model;
 	uint32_t ns = 0;
 
 	for (unsigned i = 0; i < use->operands; i++)
 		ns += (use->op[i].read ? model->load_ns : 0) +
 		      (use->op[i].write ? model->store_ns : 0);
-	fault_delay(start, ns);
+	latency_wait(start, ns);
 }
 
 /*
@@ -318,7 +318,7 @@ static int page_in(struct fth_flat *flat, uintptr_t address, bool store)
 
 static int handle(struct fth_flat *flat, uintptr_t address, bool store, ucontext_t *context)
 {
-	uint64_t start = flat->options.model.load_ns ? fth_now_ns() : 0;
+	uint64_t start = latency_start(flat);
 	struct emul_use use;
 	struct needs needs;
 	bool native = false;
@@ -345,13 +345,6 @@ static int handle(struct fth_flat *flat, uintptr_t address, bool store, ucontext
 		return rc;
 	flat_count(flat, FTH_FLAT_STAT_REFUSED);
 	return page_in(flat, address, store);
-}
-
-void fault_delay(uint64_t start, uint32_t ns)
-{
-	if (ns)
-		while (fth_now_ns() - start < ns)
-			fth_cpu_relax();
 }
 
 /* It looks like a wild pointer otherwise. */

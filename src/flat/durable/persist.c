@@ -20,8 +20,6 @@
 #include "fathom/base/error.h"
 #include "fathom/hd/wait.h"
 
-#define LINE 64u /* bytes of a store to a window */
-
 static const char *const guarantee_names[FTH_FLAT_GUARANTEES] = {
 	"nothing", "exit", "power, by flush", "power, by window"};
 
@@ -175,8 +173,7 @@ static int put_piece(struct fth_flat *flat, const struct piece *piece, uint64_t 
 
 static int persist_in_log(struct fth_flat *flat, uint64_t at, uint64_t length, uint64_t deadline)
 {
-	uint64_t start = flat->log->window && flat->options.model.load_ns ? fth_now_ns() : 0,
-		 lines = (length + sizeof(struct log_record) + LINE - 1) / LINE, position = 0;
+	uint64_t position = 0;
 	int rc = 0;
 
 	while (length > 0 && rc == 0) {
@@ -188,9 +185,6 @@ static int persist_in_log(struct fth_flat *flat, uint64_t at, uint64_t length, u
 	}
 	if (rc == 0)
 		rc = log_commit(flat->log, position, deadline);
-	if (start)
-		fault_delay(start, (uint32_t)lines * flat->options.model.store_ns +
-					   flat->options.model.load_ns);
 	return rc;
 }
 

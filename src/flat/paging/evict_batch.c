@@ -126,7 +126,7 @@ static uint64_t to_write(const struct fth_flat *flat, const struct leaving *l, v
 /* Step 3. */
 static void write_batch(struct fth_flat *flat, struct batch *batch)
 {
-	uint64_t pages[FLAT_DOWN_MAX], start = fth_now_ns();
+	uint64_t pages[FLAT_DOWN_MAX], start = latency_start(flat);
 	struct leaving *of[FLAT_DOWN_MAX];
 	void *memory[FLAT_DOWN_MAX];
 	int results[FLAT_DOWN_MAX];
@@ -143,7 +143,7 @@ static void write_batch(struct fth_flat *flat, struct batch *batch)
 	(void)io_many(flat, FTH_DEV_WRITE, pages, memory, n, results,
 		      fth_deadline_ns(FLAT_TIMEOUT));
 	FLAT_READS_END();
-	fault_delay(start, n * flat->options.model.stack_write_ns);
+	latency_wait(start, n * flat->model.stack_write_ns);
 	for (unsigned i = 0; i < n; i++) {
 		of[i]->result = results[i];
 		if (results[i] == 0)

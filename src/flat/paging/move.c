@@ -60,7 +60,7 @@ int move_stop_stores(struct fth_flat *flat, uint64_t page)
 /* Write a page that was changed; its bytes are at `from`. */
 static int clean(struct fth_flat *flat, uint64_t page, const uint8_t *from)
 {
-	uint64_t start = flat->options.model.stack_write_ns ? fth_now_ns() : 0;
+	uint64_t start = latency_start(flat);
 	int rc;
 
 	if (!(word_get(&flat->words[page]) & WORD_DIRTY))
@@ -68,7 +68,7 @@ static int clean(struct fth_flat *flat, uint64_t page, const uint8_t *from)
 	FLAT_READS_BEGIN();
 	rc = io_write(flat, page, from);
 	FLAT_READS_END();
-	fault_delay(start, flat->options.model.stack_write_ns);
+	latency_wait(start, flat->model.stack_write_ns);
 	if (rc == 0)
 		word_set(&flat->words[page], WORD_DIRTY, 0);
 	return rc;
@@ -134,7 +134,7 @@ void move_in_end(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, i
 
 int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot)
 {
-	uint64_t start = 0;
+	uint64_t start;
 	int rc;
 
 	if (word_state(&flat->words[page]) == WORD_BROKEN)
@@ -142,10 +142,9 @@ int move_in(struct fth_flat *flat, uint64_t page, struct flat_slot **slot)
 	rc = move_find_slot(flat, page, true, slot);
 	if (rc < 0)
 		return rc;
-	if (flat->options.model.stack_read_ns)
-		start = fth_now_ns();
+	start = latency_start(flat);
 	rc = io_read(flat, page, directory_frame(&flat->directory, *slot));
-	fault_delay(start, flat->options.model.stack_read_ns);
+	latency_wait(start, flat->model.stack_read_ns);
 	move_in_end(flat, page, *slot, rc);
 	return rc;
 }
@@ -177,12 +176,12 @@ int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, c
 {
 	uint32_t *word = &flat->words[page];
 	bool writable = word_get(word) & WORD_DIRTY;
-	uint64_t start = flat->options.model.map_ns ? fth_now_ns() : 0;
+	uint64_t start = latency_start(flat);
 	int rc = map_put(&flat->map, page, copy, writable);
 
 	if (rc < 0)
 		return rc;
-	fault_delay(start, flat->options.model.map_ns);
+	latency_wait(start, flat->model.map_ns);
 	if (slot)
 		directory_remove(&flat->directory, slot);
 	word_set(word, WORD_STATE | WORD_ASKED | WORD_MOVING, WORD_DRAM);
@@ -195,12 +194,12 @@ int move_up_from(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, c
 
 int move_up(struct fth_flat *flat, uint64_t page, struct flat_slot *slot, bool store, bool passing)
 {
-	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
+	uint64_t start = latency_start(flat);
 	int rc = take_place(flat);
 
 	if (rc < 0)
 		return rc;
-	fault_delay(start, flat->options.model.promote_ns);
+	latency_wait(start, flat->model.promote_ns);
 	if (store)
 		set_dirty(flat, page);
 	rc = move_up_from(flat, page, slot, directory_frame(&flat->directory, slot), passing);
@@ -235,12 +234,12 @@ int move_fresh(struct fth_flat *flat, uint64_t page, bool store)
 static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8_t *landing,
 			 uint64_t start)
 {
-	const struct fth_flat_model *model = &flat->options.model;
+	const struct flat_latency_model *model = &flat->model;
 	int rc = io_read(flat, page, landing);
 
 	if (rc < 0)
 		return rc;
-	fault_delay(start, model->stack_read_ns + model->promote_ns);
+	latency_wait(start, model->stack_read_ns + model->promote_ns);
 	if (store)
 		set_dirty(flat, page);
 	rc = move_up_from(flat, page, NULL, landing, false);
@@ -251,7 +250,7 @@ static int read_straight(struct fth_flat *flat, uint64_t page, bool store, uint8
 
 int move_straight(struct fth_flat *flat, uint64_t page, bool store)
 {
-	uint64_t start = fth_now_ns();
+	uint64_t start = latency_start(flat);
 	struct flat_slot *slot;
 	uint8_t *landing;
 	int rc;

@@ -161,7 +161,7 @@ static uint8_t *aside_of(const struct fth_flat *flat)
 static bool copy_aside(struct fth_flat *flat, uint64_t page)
 {
 	uint32_t *word = &flat->words[page];
-	uint64_t start = flat->options.model.promote_ns ? fth_now_ns() : 0;
+	uint64_t start = latency_start(flat);
 	const uint8_t *frame;
 
 	word_lock(word);
@@ -176,7 +176,7 @@ static bool copy_aside(struct fth_flat *flat, uint64_t page)
 	FLAT_READS_BEGIN();
 	memcpy(aside_of(flat), frame, flat->map.page);
 	FLAT_READS_END();
-	fault_delay(start, flat->options.model.promote_ns);
+	latency_wait(start, flat->model.promote_ns);
 	return true;
 }
 
@@ -299,8 +299,8 @@ static void map_window(struct fth_flat *flat, struct window *w, uint64_t tripwir
  */
 static void read_locked(struct fth_flat *flat, uint64_t first, uint64_t pages)
 {
-	const struct fth_flat_model *model = &flat->options.model;
-	uint64_t start = model->promote_ns ? fth_now_ns() : 0;
+	const struct flat_latency_model *model = &flat->model;
+	uint64_t start = latency_start(flat);
 	struct window w = {.n = 0};
 
 	make_room(flat, pages);
@@ -312,7 +312,7 @@ static void read_locked(struct fth_flat *flat, uint64_t first, uint64_t pages)
 	for (unsigned i = 0; i < w.n; i++)
 		if (w.results[i] == -ETIMEDOUT)
 			__atomic_store_n(&flat->mover.lost, true, __ATOMIC_RELAXED);
-	fault_delay(start, model->promote_ns + w.n * (model->map_ns + model->stack_read_ns));
+	latency_wait(start, model->promote_ns + w.n * (model->map_ns + model->stack_read_ns));
 	map_window(flat, &w, stream_tripwire(first, pages));
 }
 

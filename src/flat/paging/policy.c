@@ -98,7 +98,7 @@ static uint32_t count_access(struct fth_flat *flat, uint64_t page)
 /* Accesses that pay for a move. */
 static uint32_t break_even(const struct fth_flat *flat)
 {
-	const struct fth_flat_model *model = &flat->options.model;
+	const struct flat_latency_model *model = &flat->model;
 	uint32_t cold = model->load_ns > ACCESS_NS ? model->load_ns : ACCESS_NS;
 
 	return (model->promote_ns + model->map_ns + MOVE_NS + cold - 1) / cold;

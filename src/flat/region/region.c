@@ -275,11 +275,6 @@ uint64_t fth_flat_size(const struct fth_flat *flat)
 	return flat->size;
 }
 
-void fth_flat_set_model(struct fth_flat *flat, const struct fth_flat_model *model)
-{
-	flat->options.model = *model;
-}
-
 uint64_t fth_flat_stat(const struct fth_flat *flat, enum fth_flat_stat which)
 {
 	if (which == FTH_FLAT_STAT_PAGES_DRAM)

@@ -431,7 +431,7 @@ static void stores_during_a_move_are_kept(void **unused)
 	/* while DRAM has room, pages would move at once, in the threads that use them */
 	assert_ok(fth_flat_advise(flat, (uint8_t *)fth_flat_base(flat) + (1u << 20), BUDGET,
 				  FTH_FLAT_HOT));
-	fth_flat_set_model(flat, &(struct fth_flat_model){.promote_ns = 500000});
+	latency_set(flat, &(struct flat_latency_model){.promote_ns = 500000});
 	for (unsigned i = 0; i < STORERS; i++) {
 		storers[i] = (struct storer){.page = (uint64_t *)fth_flat_base(flat) + 512 * 9,
 					     .number = i,
