@@ -10,7 +10,7 @@
  *	fth_pm_map("shm:counter", 1u << 20, &options, &pm);
  *	counter = fth_pm_base(pm);
  *	*counter += 1;
- *	fth_pm_persist(pm, counter, sizeof *counter);
+ *	fth_pm_persist(pm, counter, sizeof(*counter));
  *	fth_pm_unmap(pm);
  *
  * Names of memory:
@@ -156,19 +156,6 @@ int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length);
 int fth_pm_flush(struct fth_pm *pm, const void *ptr, uint64_t length);
 int fth_pm_drain(struct fth_pm *pm);
 
-/*
- * Enclose a region in which a device, such as a GPU, persists its own stores. Stores of devices may stay in the
- * processor's caches (Intel's Data Direct I/O). fth_pm_begin() returns FTH_PM_DDIO_NOT_NEEDED if such stores are durable
- * on this memory, or -ENOTSUP if they are not: then persist from the CPU. This version never switches DDIO off.
- * fth_pm_end() ends the region and returns FTH_PM_DDIO_NOT_NEEDED.
- */
-enum fth_pm_ddio {
-	FTH_PM_DDIO_NOT_NEEDED, /* stores of devices are covered without it */
-	FTH_PM_DDIO_OFF		/* reserved: DDIO was switched off */
-};
-int fth_pm_begin(struct fth_pm *pm);
-int fth_pm_end(struct fth_pm *pm);
-
 /* For code that is shared with GPUs: fathom/detail/pm/view.h. Valid until unmap. Any thread. */
 struct fth_pm_view fth_pm_view(struct fth_pm *pm);
 
@@ -190,7 +177,6 @@ enum fth_pm_stat {
 
 /* A count since the memory was mapped. Any thread. */
 uint64_t fth_pm_stat(const struct fth_pm *pm, enum fth_pm_stat which);
-const char *fth_pm_stat_name(enum fth_pm_stat which);
 
 /* "volatile", "exit", "power"; "shm", "pmem", "window", "drained"; "unknown" for other values. */
 const char *fth_pm_guarantee_name(enum fth_pm_guarantee guarantee);

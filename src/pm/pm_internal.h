@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct pm_drain;
+struct pm_write_back;
 struct fth_gpu_pm;
 struct fth_pm_tx;
 
@@ -45,7 +45,7 @@ struct fth_pm {
 	bool owns_dev;
 	bool made; /* open() has made the file or segment */
 	struct fth_dev_window *window;
-	struct pm_drain *drain;
+	struct pm_write_back *write_back;
 	struct fth_gpu_pm *gpu; /* the registration with CUDA, while there is one */
 	uint64_t map_length;	/* of what was mapped, which may be more than length */
 	int (*pmem_unmap)(void *at, size_t length); /* of libpmem */
@@ -63,7 +63,7 @@ struct pm_request {
 
 /*
  * A kind opens what a name says and maps it: sets memory, length, guarantee, text, view.mode and view.line.
- * The header is not its business, nor is the door. close accepts what a failed open has left. remove
+ * The header is not its business, nor is the control block. close accepts what a failed open has left. remove
  * is called after the memory was mapped and unmapped again with the result `looked`: 0; -ENOENT or -EBADMSG, which it returns unless a
  * creation was interrupted.
  */
@@ -94,18 +94,18 @@ int pm_header_make(struct fth_pm *pm, uint64_t tag);
 /* 0, or why it cannot be used; reads only. Sets pm->tag. */
 int pm_header_check(struct fth_pm *pm, uint64_t tag);
 
-/* ---- doorbell.c: what persisting threads and the drain share ---- */
+/* ---- control_block.c: what persisting threads and write-back share ---- */
 
-int pm_door_open(struct fth_pm *pm);
-void pm_door_close(struct fth_pm *pm);
+/* Bytes of the control block with the marks behind it, whole pages. */
+uint64_t pm_control_bytes(const struct fth_pm *pm);
+int pm_control_open(struct fth_pm *pm);
+void pm_control_close(struct fth_pm *pm);
 
 /* ---- write_back.c ---- */
 
-int pm_drain_open(struct fth_pm *pm);
+int pm_write_back_open(struct fth_pm *pm);
 /* Ends the server; waits for requests. Returns the sticky error. */
-int pm_drain_close(struct fth_pm *pm);
-/* Wait until what was marked before is durable. */
-int pm_drain_wait(struct fth_pm *pm);
+int pm_write_back_close(struct fth_pm *pm);
 
 /* ---- owner.c ---- */
 

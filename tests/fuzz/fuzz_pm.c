@@ -187,20 +187,20 @@ static void fix_checks(unsigned fix)
 	}
 }
 
-/* The first entry of lane 0: offset, length and place may be anything. */
+/* The first entry of log 0: offset, length and place may be anything. */
 static void fix_entry(struct fth_pm *pm)
 {
 	struct fth_pm_tx_header *h = (struct fth_pm_tx_header *)(void *)(copy + 4096 + TX_AT);
 	struct fth_pm_tx_entry *e = (struct fth_pm_tx_entry *)(void *)(copy + 4096 + TX_AT + 128);
 	struct fth_pm_view view = fth_pm_view(pm);
-	struct fth_pm_tx_lane lane;
+	struct fth_pm_undo log;
 
-	if (h->check != fth_pm_tx_header_check(h) || h->lanes == 0 || h->lane_bytes > 8192)
+	if (h->check != fth_pm_tx_header_check(h) || h->logs == 0 || h->log_bytes > 8192)
 		return;
-	fth_pm_tx_lane_init(&lane, &view, copy + 4096 + TX_AT, 0);
-	e->sequence = lane.sequence;
+	fth_pm_undo_init(&log, &view, copy + 4096 + TX_AT, 0);
+	e->sequence = log.sequence;
 	if (e->length < 4096)
-		e->check = fth_pm_tx_check_(&lane, e, (const uint8_t *)(e + 1));
+		e->check = fth_pm_tx_check_(&log, e, (const uint8_t *)(e + 1));
 }
 
 /* ---- what must hold ---- */

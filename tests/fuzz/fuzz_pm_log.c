@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static uint8_t images[2][SIZE], before[SIZE];
 static uint8_t *memory; /* aligned */
-static struct fth_pm_door door;
+static struct fth_pm_control control;
 static struct fth_pm_view view;
 
 /* ---- the images ---- */
@@ -79,7 +79,7 @@ static void make_images(void)
 	require(memory, "memory");
 	view = (struct fth_pm_view){.base = memory,
 				    .size = SIZE,
-				    .door = &door,
+				    .control = &control,
 				    .mode = FTH_PM_MODE_FENCE,
 				    .timeout_ns = TIMEOUT_NS};
 	make_image(&hcl, images[0]);

@@ -20,7 +20,6 @@ import tempfile
 CONTEXT_PM = """
 static struct fth_pm *pm;
 static uint64_t i, offset, *debit, *credit, amount;
-static uint32_t lane;
 static float weights[4], biases[4];
 """
 CONTEXT = CONTEXT_PM + """

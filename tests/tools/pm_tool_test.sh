@@ -38,7 +38,7 @@ says "shm:$shm" "$fathom" pm ls
 says "file:$work/bank" "$fathom" pm ls "$work"
 says '"tag":1802396002' "$fathom" --json pm ls "$work"
 says "survive the end of the process" "$fathom" pm stat "shm:$shm"
-says "transactions: 1 lanes, 0 open" "$fathom" pm stat "shm:$shm"
+says "transactions: 1 undo logs, 0 open" "$fathom" pm stat "shm:$shm"
 says '"guarantee":"exit"' "$fathom" --json pm stat "shm:$shm"
 says '"areas":[{"offset":524288,"kind":"transactions"' "$fathom" --json pm stat "file:$work/bank"
 says "areas" "$fathom" pm check "file:$work/bank"

@@ -35,7 +35,7 @@ struct report {
 
 /* What the counts of an area are of. */
 static const char *const part_names[FTH_PM_AREA_KINDS] = {"threads", "partitions", "groups",
-							  "lanes"};
+							  "undo logs"};
 static const char *const item_names[FTH_PM_AREA_KINDS] = {"entries", "entries", "saved", "open"};
 
 static int show_area(const struct fth_pm_area *area, void *user)

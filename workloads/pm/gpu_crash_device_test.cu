@@ -67,7 +67,7 @@ static int child(const char *name, const char *memory, uint64_t stop)
 		_exit(rc == -EILSEQ || rc == -EINVAL || rc == -EBADMSG ? 1 : STOPPED);
 	}
 	printf("%llx %llu\n", (unsigned long long)result.digest,
-	       (unsigned long long)fth_pm_view(options.pm).door->fences);
+	       (unsigned long long)fth_pm_view(options.pm).control->fences);
 	OK(fth_pm_unmap(options.pm));
 	return 0;
 }

@@ -112,7 +112,7 @@ static int arm_stop(struct pmw_job *job)
 	if (!job->options->stop_fences)
 		return 0;
 #if defined(FTH_PM_STOP) || defined(FTH_PM_TRACE)
-	job->host_view.door->stop_after = job->options->stop_fences;
+	job->host_view.control->stop_after = job->options->stop_fences;
 	return 0;
 #else
 	return fth_fail(EOPNOTSUPP, "this build cannot stop at a fence");

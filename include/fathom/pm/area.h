@@ -25,7 +25,7 @@ struct fth_pm_area {
 	enum fth_pm_area_kind kind;
 	uint64_t offset;  /* from fth_pm_base() */
 	uint64_t bytes;	  /* 0 if it is damaged */
-	uint64_t parts;	  /* parts of a log, groups of checkpoints, lanes of transactions */
+	uint64_t parts;	  /* parts of a log, groups of checkpoints, undo logs of transactions */
 	uint64_t items;	  /* entries of a log, groups that were saved, open transactions */
 	int damage;	  /* 0, or -EBADMSG */
 	const char *text; /* of the damage; valid during the call */

@@ -6,8 +6,8 @@
  *	struct fth_pm_checkpoint *cp;
  *
  *	fth_pm_checkpoint_open_or_create(pm, 0, &shape, &cp);
- *	fth_pm_checkpoint_register(cp, 0, weights, sizeof weights);
- *	fth_pm_checkpoint_register(cp, 0, biases, sizeof biases);
+ *	fth_pm_checkpoint_register(cp, 0, weights, sizeof(weights));
+ *	fth_pm_checkpoint_register(cp, 0, biases, sizeof(biases));
  *	if (fth_pm_checkpoint_version(cp, 0) > 0)
  *		fth_pm_checkpoint_restore(cp, 0);
  *	...

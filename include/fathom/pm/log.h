@@ -31,7 +31,7 @@
  * a multiple of 32) + thread in the block; or a partition of a conventional log.
  *
  * Thread safety: threads may use different parts at the same time, and the same partition of a
- * conventional log for insertions, removals and clear_part. All other calls need exclusive access to
+ * conventional log for insertions and removals. All other calls need exclusive access to
  * the log.
  */
 #ifndef FATHOM_PM_LOG_H
@@ -130,11 +130,7 @@ int64_t fth_pm_log_read(const struct fth_pm_log *log, uint32_t part, uint64_t *c
  */
 int fth_pm_log_remove(struct fth_pm_log *log, uint32_t part);
 
-/*
- * Remove all entries of a part, persistently, or of the log. A crash leaves a prefix of a part's
- * entries.
- */
-int fth_pm_log_clear_part(struct fth_pm_log *log, uint32_t part);
+/* Remove all entries, persistently. A crash leaves a prefix of a part's entries. */
 int fth_pm_log_clear(struct fth_pm_log *log);
 
 /* For the functions below, on the CPU. Valid until the log is cleared or closed. */

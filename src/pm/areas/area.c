@@ -67,12 +67,12 @@ static int look_at_checkpoints(struct fth_pm *pm, struct fth_pm_area *area)
 
 static int look_at_transactions(struct fth_pm *pm, struct fth_pm_area *area)
 {
-	uint32_t lanes = 0;
-	int64_t open = fth_pm_tx_check(pm, area->offset, &lanes);
+	uint32_t logs = 0;
+	int64_t open = fth_pm_tx_check(pm, area->offset, &logs);
 
 	if (open < 0)
 		return (int)open;
-	area->parts = lanes;
+	area->parts = logs;
 	area->items = (uint64_t)open;
 	area->bytes = pm_tx_area_bytes(pm, area->offset);
 	return 0;
@@ -99,7 +99,7 @@ static int look_at(struct fth_pm *pm, uint64_t *offset,
 {
 	uint64_t magic = *(const volatile uint64_t *)(const void *)(pm->view.base + *offset);
 
-	for (unsigned i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+	for (unsigned i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
 		struct fth_pm_area area = {.kind = formats[i].kind, .offset = *offset};
 
 		if (magic != formats[i].magic)

@@ -51,12 +51,12 @@ static int setup(void **unused)
 	options.flags = FTH_PM_CREATE;
 	assert_ok(pm_map_memory(memory, BYTES, &options, &pm));
 	assert_ok(fth_pm_log_create_conv(pm, CONV_AT, 3, 1024, &log));
-	assert_ok(fth_pm_log_insert(log, 2, &word, sizeof word));
+	assert_ok(fth_pm_log_insert(log, 2, &word, sizeof(word)));
 	fth_pm_log_close(log);
 	assert_ok(fth_pm_log_create_hcl(pm, HCL_AT, &hcl, &log));
 	fth_pm_log_close(log);
 	assert_ok(fth_pm_checkpoint_create(pm, CP_AT, &shape, &cp));
-	assert_ok(fth_pm_checkpoint_register(cp, 1, &word, sizeof word));
+	assert_ok(fth_pm_checkpoint_register(cp, 1, &word, sizeof(word)));
 	assert_ok(fth_pm_checkpoint_save(cp, 1, 0));
 	fth_pm_checkpoint_close(cp);
 	assert_ok(fth_pm_tx_create(pm, TX_AT, 5, 1024, &tx));

@@ -95,8 +95,8 @@ static void clear_records(struct fth_pm *pm, uint8_t *area, const struct fth_pm_
 	uint8_t *first = area + fth_pm_cp_record_at(h, 0, 0, which);
 
 	for (uint32_t i = 0; i < 2 * h->groups; i++)
-		fth_pm_put(&pm->view, first + i * sizeof none, &none, sizeof none);
-	fth_pm_flush_range(&pm->view, first, 2 * h->groups * sizeof none);
+		fth_pm_put(&pm->view, first + i * sizeof(none), &none, sizeof(none));
+	fth_pm_flush_range(&pm->view, first, 2 * h->groups * sizeof(none));
 }
 
 /* The magic is taken away first and comes back last: a crash leaves no area, or a whole one. */
@@ -107,31 +107,31 @@ static int write_area(struct fth_pm *pm, uint64_t offset, const struct fth_pm_cp
 	int rc;
 
 	fth_pm_put64(&pm->view, &to->magic, PM_AREA_CREATING);
-	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+	rc = fth_pm_persist_range(&pm->view, to, sizeof(to->magic));
 	if (rc < 0)
 		return rc;
 	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++)
 		clear_records(pm, area, h, which);
-	fth_pm_put(&pm->view, &to->version, &h->version, sizeof *h - sizeof h->magic);
-	rc = fth_pm_persist_range(&pm->view, to, sizeof *to);
+	fth_pm_put(&pm->view, &to->version, &h->version, sizeof(*h) - sizeof(h->magic));
+	rc = fth_pm_persist_range(&pm->view, to, sizeof(*to));
 	if (rc < 0)
 		return rc;
 	fth_pm_put64(&pm->view, &to->magic, FTH_PM_CP_MAGIC);
-	return fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+	return fth_pm_persist_range(&pm->view, to, sizeof(to->magic));
 }
 
 /* The header was checked. */
 static int cp_new(struct fth_pm *pm, uint64_t offset, const struct fth_pm_cp_header *h,
 		  struct fth_pm_checkpoint **out)
 {
-	struct fth_pm_checkpoint *cp = calloc(1, sizeof *cp);
+	struct fth_pm_checkpoint *cp = calloc(1, sizeof(*cp));
 
 	if (!cp)
 		return -ENOMEM;
 	cp->pm = pm;
 	cp->offset = offset;
 	cp->header = *h;
-	cp->groups = calloc(h->groups, sizeof *cp->groups);
+	cp->groups = calloc(h->groups, sizeof(*cp->groups));
 	if (!cp->groups) {
 		free(cp);
 		return -ENOMEM;
@@ -169,7 +169,7 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 	uint64_t bytes;
 
 	if (h->magic != FTH_PM_CP_MAGIC)
-		return pm_area_missing(&pm->view, offset, sizeof *h,
+		return pm_area_missing(&pm->view, offset, sizeof(*h),
 				       "checkpoint: no checkpoint area");
 	if (h->check != fth_pm_cp_header_check(h))
 		return fth_fail(EBADMSG, "checkpoint: the header of the area is damaged");
@@ -190,12 +190,12 @@ static int check_header(const struct fth_pm *pm, uint64_t offset, const struct f
 int fth_pm_checkpoint_open(struct fth_pm *pm, uint64_t offset, struct fth_pm_checkpoint **out)
 {
 	struct fth_pm_cp_header h;
-	int rc = check_range(pm, offset, sizeof h);
+	int rc = check_range(pm, offset, sizeof(h));
 
 	*out = NULL;
 	if (rc < 0)
 		return rc;
-	memcpy(&h, pm->view.base + offset, sizeof h);
+	memcpy(&h, pm->view.base + offset, sizeof(h));
 	rc = check_header(pm, offset, &h);
 	return rc < 0 ? rc : cp_new(pm, offset, &h, out);
 }
@@ -284,7 +284,7 @@ int fth_pm_checkpoint_register(struct fth_pm_checkpoint *cp, uint32_t group, voi
 	if (rc < 0)
 		return rc;
 	g = &cp->groups[group];
-	grown = realloc(g->buffers, (g->count + 1) * sizeof *grown);
+	grown = realloc(g->buffers, (g->count + 1) * sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	g->buffers = grown;
@@ -329,7 +329,7 @@ static uint64_t record_of(const struct fth_pm_checkpoint *cp, uint32_t group, ui
 
 	*best = (struct fth_pm_cp_record){0};
 	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++) {
-		memcpy(&r, record_at(cp, group, copy, which), sizeof r);
+		memcpy(&r, record_at(cp, group, copy, which), sizeof(r));
 		if (!record_valid(cp, group, copy, &r))
 			lost = r.version > lost ? r.version : lost;
 		else if (r.version > best->version)
@@ -474,8 +474,8 @@ int fth_pm_checkpoint_commit(struct fth_pm_checkpoint *cp, const struct fth_pm_c
 	for (uint32_t which = 0; which < FTH_PM_CP_RECORDS; which++) {
 		uint8_t *to = record_at(cp, plan->group, plan->copy, which);
 
-		fth_pm_put(&cp->pm->view, to, &r, sizeof r);
-		fth_pm_flush_range(&cp->pm->view, to, sizeof r);
+		fth_pm_put(&cp->pm->view, to, &r, sizeof(r));
+		fth_pm_flush_range(&cp->pm->view, to, sizeof(r));
 	}
 	rc = fth_pm_fence(&cp->pm->view);
 	g->known[plan->copy] = rc == 0;

@@ -253,21 +253,6 @@ int fth_pm_log_remove(struct fth_pm_log *log, uint32_t part)
 	return rc < 0 ? rc : fth_pm_log_remove_hd(&log->view, part);
 }
 
-int fth_pm_log_clear_part(struct fth_pm_log *log, uint32_t part)
-{
-	int rc = check_writable(log);
-
-	if (rc < 0)
-		return rc;
-	if (log->view.kind == FTH_PM_LOG_CONV)
-		return fth_pm_conv_clear(&log->view, part);
-	if (part >= log->view.parts)
-		return -EINVAL;
-	while (rc == 0 && log->view.counts[part] > 0)
-		rc = fth_pm_hcl_remove(&log->view, part);
-	return rc;
-}
-
 int fth_pm_log_clear(struct fth_pm_log *log)
 {
 	int rc = check_writable(log);

@@ -19,7 +19,7 @@
 struct bed {
 	uint8_t *memory;
 	struct fth_pm_view pm;
-	struct fth_pm_door door;
+	struct fth_pm_control control;
 	struct fth_pm_log *log;
 };
 
@@ -31,7 +31,7 @@ static void bed_open(struct bed *bed, struct fth_pm_log_header *header)
 	memset(bed->memory, 0, BYTES);
 	bed->pm = (struct fth_pm_view){.base = bed->memory,
 				       .size = BYTES,
-				       .door = &bed->door,
+				       .control = &bed->control,
 				       .mode = FTH_PM_MODE_FENCE,
 				       .timeout_ns = 1000000000};
 	header->salt = 4711;

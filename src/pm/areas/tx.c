@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions: areas, and checks around the lanes of fathom/detail/pm/tx.h, which has the invariants. */
+/* Transactions: areas, and checks around the undo logs of fathom/detail/pm/tx.h, which has the invariants. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,16 +18,16 @@ struct fth_pm_tx {
 	uint64_t at, bytes;	/* of the area */
 	uint32_t count;
 	uint32_t rolled_back;
-	struct fth_pm_tx_lane lanes[];
+	struct fth_pm_undo logs[];
 };
 
-uint64_t fth_pm_tx_bytes(uint32_t lanes, uint64_t lane_bytes)
+uint64_t fth_pm_tx_bytes(uint32_t logs, uint64_t log_bytes)
 {
-	if (lanes == 0 || lanes > FTH_PM_TX_LANES_MAX || lane_bytes < 2 * FTH_PM_LINE ||
-	    lane_bytes > UINT64_C(1) << 40)
+	if (logs == 0 || logs > FTH_PM_TX_LOGS_MAX || log_bytes < 2 * FTH_PM_LINE ||
+	    log_bytes > UINT64_C(1) << 40)
 		return 0;
-	lane_bytes = (lane_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
-	return sizeof(struct fth_pm_tx_header) + lanes * lane_bytes;
+	log_bytes = (log_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
+	return sizeof(struct fth_pm_tx_header) + logs * log_bytes;
 }
 
 static struct fth_pm_tx_header *header_at(const struct fth_pm *pm, uint64_t at)
@@ -44,10 +44,10 @@ static bool overlaps_open(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 }
 
 /*
- * An object for the area, whose lanes are not set up yet. -EBUSY if an open one has a part of it: its transactions may be under way. Other
+ * An object for the area, whose undo logs are not set up yet. -EBUSY if an open one has a part of it: its transactions may be under way. Other
  * processes cannot map the memory for writing meanwhile.
  */
-static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t logs, uint64_t log_bytes,
 		  struct fth_pm_tx **out)
 {
 	int rc = pm_process_check(pm);
@@ -56,13 +56,13 @@ static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_
 
 	if (rc < 0)
 		return rc;
-	tx = calloc(1, sizeof *tx + lanes * sizeof tx->lanes[0]);
+	tx = calloc(1, sizeof(*tx) + logs * sizeof(tx->logs[0]));
 	if (!tx)
 		return -ENOMEM;
 	tx->pm = pm;
 	tx->at = at;
-	tx->count = lanes;
-	tx->bytes = fth_pm_tx_bytes(lanes, lane_bytes);
+	tx->count = logs;
+	tx->bytes = fth_pm_tx_bytes(logs, log_bytes);
 	pthread_mutex_lock(&pm->lock);
 	busy = overlaps_open(pm, at, tx->bytes);
 	if (!busy) {
@@ -79,10 +79,10 @@ static int tx_new(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_
 	return 0;
 }
 
-static void init_lanes(struct fth_pm_tx *tx)
+static void init_logs(struct fth_pm_tx *tx)
 {
 	for (uint32_t i = 0; i < tx->count; i++)
-		fth_pm_tx_lane_init(&tx->lanes[i], &tx->pm->view, tx->pm->view.base + tx->at, i);
+		fth_pm_undo_init(&tx->logs[i], &tx->pm->view, tx->pm->view.base + tx->at, i);
 }
 
 /* The result of opening: the object, or nothing. */
@@ -113,8 +113,8 @@ static int check_place(const struct fth_pm *pm, uint64_t at, uint64_t bytes)
 
 	if (bytes == 0)
 		return fth_fail(EINVAL,
-				"tx: invalid size: expected 1 to %u lanes of 128 bytes to 1 TiB",
-				FTH_PM_TX_LANES_MAX);
+				"tx: invalid size: expected 1 to %u logs of 128 bytes to 1 TiB",
+				FTH_PM_TX_LOGS_MAX);
 	rc = check_range(pm, at, bytes);
 	if (rc == 0 && pm->readonly)
 		rc = fth_fail(EROFS, "tx: the memory is mapped read-only");
@@ -129,21 +129,21 @@ static int write_area(struct fth_pm *pm, uint64_t at, const struct fth_pm_tx_hea
 	int rc;
 
 	fth_pm_put64(&pm->view, &to->magic, PM_AREA_CREATING);
-	rc = fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+	rc = fth_pm_persist_range(&pm->view, to, sizeof(to->magic));
 	if (rc < 0)
 		return rc;
-	for (uint32_t i = 0; i < h->lanes; i++) {
-		uint8_t *line = (uint8_t *)(to + 1) + i * h->lane_bytes;
+	for (uint32_t i = 0; i < h->logs; i++) {
+		uint8_t *line = (uint8_t *)(to + 1) + i * h->log_bytes;
 
-		fth_pm_put(&pm->view, line, &first, sizeof first);
-		fth_pm_flush_range(&pm->view, line, sizeof first);
+		fth_pm_put(&pm->view, line, &first, sizeof(first));
+		fth_pm_flush_range(&pm->view, line, sizeof(first));
 	}
-	fth_pm_put(&pm->view, &to->version, &h->version, sizeof *h - sizeof h->magic);
-	rc = fth_pm_persist_range(&pm->view, to, sizeof *to);
+	fth_pm_put(&pm->view, &to->version, &h->version, sizeof(*h) - sizeof(h->magic));
+	rc = fth_pm_persist_range(&pm->view, to, sizeof(*to));
 	if (rc < 0)
 		return rc;
 	fth_pm_put64(&pm->view, &to->magic, FTH_PM_TX_MAGIC);
-	return fth_pm_persist_range(&pm->view, to, sizeof to->magic);
+	return fth_pm_persist_range(&pm->view, to, sizeof(to->magic));
 }
 
 static uint64_t new_salt(const struct fth_pm *pm)
@@ -155,24 +155,24 @@ static uint64_t new_salt(const struct fth_pm *pm)
 	       fth_mix64((uintptr_t)pm);
 }
 
-int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+int fth_pm_tx_create(struct fth_pm *pm, uint64_t at, uint32_t logs, uint64_t log_bytes,
 		     struct fth_pm_tx **out)
 {
-	struct fth_pm_tx_header h = {.version = FTH_PM_TX_VERSION, .lanes = lanes};
+	struct fth_pm_tx_header h = {.version = FTH_PM_TX_VERSION, .logs = logs};
 	struct fth_pm_tx *tx;
-	int rc = check_place(pm, at, fth_pm_tx_bytes(lanes, lane_bytes));
+	int rc = check_place(pm, at, fth_pm_tx_bytes(logs, log_bytes));
 
 	*out = NULL;
 	if (rc == 0)
-		rc = tx_new(pm, at, lanes, lane_bytes, &tx);
+		rc = tx_new(pm, at, logs, log_bytes, &tx);
 	if (rc < 0)
 		return rc;
-	h.lane_bytes = (lane_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
+	h.log_bytes = (log_bytes + FTH_PM_LINE - 1) / FTH_PM_LINE * FTH_PM_LINE;
 	h.salt = new_salt(pm);
 	h.check = fth_pm_tx_header_check(&h);
 	rc = write_area(pm, at, &h);
 	if (rc == 0)
-		init_lanes(tx);
+		init_logs(tx);
 	return tx_finish(tx, rc, out);
 }
 
@@ -181,56 +181,56 @@ static int check_header(const struct fth_pm *pm, uint64_t at)
 	const struct fth_pm_tx_header *h;
 	uint64_t bytes;
 
-	int rc = check_range(pm, at, sizeof *h);
+	int rc = check_range(pm, at, sizeof(*h));
 
 	if (rc < 0)
 		return rc;
 	h = header_at(pm, at);
 	if (h->magic != FTH_PM_TX_MAGIC)
-		return pm_area_missing(&pm->view, at, sizeof *h, "tx: no transaction area");
+		return pm_area_missing(&pm->view, at, sizeof(*h), "tx: no transaction area");
 	if (h->check != fth_pm_tx_header_check(h))
 		return fth_fail(EBADMSG, "tx: the header of the area is damaged");
 	if (h->version != FTH_PM_TX_VERSION)
 		return fth_fail(EBADMSG, "tx: the area has version %" PRIu32 ", expected %u",
 				h->version, FTH_PM_TX_VERSION);
-	bytes = fth_pm_tx_bytes(h->lanes, h->lane_bytes);
-	if (bytes == 0 || h->lane_bytes % FTH_PM_LINE || bytes > pm->view.size - at)
+	bytes = fth_pm_tx_bytes(h->logs, h->log_bytes);
+	if (bytes == 0 || h->log_bytes % FTH_PM_LINE || bytes > pm->view.size - at)
 		return fth_fail(EBADMSG,
-				"tx: %" PRIu32 " lanes of %" PRIu64 " bytes exceed the memory",
-				h->lanes, h->lane_bytes);
+				"tx: %" PRIu32 " logs of %" PRIu64 " bytes exceed the memory",
+				h->logs, h->log_bytes);
 	return 0;
 }
 
-/* The number of lanes with an open transaction, or -EBADMSG. */
-static int64_t scan_lanes(struct fth_pm *pm, uint64_t at)
+/* The number of logs with an open transaction, or -EBADMSG. */
+static int64_t scan_logs(struct fth_pm *pm, uint64_t at)
 {
-	struct fth_pm_tx_lane lane;
+	struct fth_pm_undo log;
 	int64_t open = 0;
 
-	for (uint32_t i = 0; i < header_at(pm, at)->lanes; i++) {
+	for (uint32_t i = 0; i < header_at(pm, at)->logs; i++) {
 		int64_t entries;
 
-		fth_pm_tx_lane_init(&lane, &pm->view, pm->view.base + at, i);
-		entries = fth_pm_tx_lane_scan(&lane);
+		fth_pm_undo_init(&log, &pm->view, pm->view.base + at, i);
+		entries = fth_pm_undo_scan(&log);
 		if (entries < 0)
 			return fth_fail(EBADMSG,
-					"tx: lane %" PRIu32 " of the area at offset %" PRIu64
+					"tx: undo log %" PRIu32 " of the area at offset %" PRIu64
 					" is damaged at byte %" PRIu64
 					": it cannot be rolled back as a whole",
-					i, at, lane.sequence ? lane.used : 0);
+					i, at, log.sequence ? log.used : 0);
 		open += entries > 0;
 	}
 	return open;
 }
 
-/* All lanes are checked before the first one is rolled back: damage leaves everything as it is. */
-static int recover_lanes(struct fth_pm_tx *tx)
+/* All logs are checked before the first one is rolled back: damage leaves everything as it is. */
+static int recover_logs(struct fth_pm_tx *tx)
 {
-	if (scan_lanes(tx->pm, tx->at) < 0)
+	if (scan_logs(tx->pm, tx->at) < 0)
 		return -EBADMSG;
-	init_lanes(tx);
+	init_logs(tx);
 	for (uint32_t i = 0; i < tx->count; i++) {
-		int64_t entries = fth_pm_tx_lane_recover(&tx->lanes[i]);
+		int64_t entries = fth_pm_undo_recover(&tx->logs[i]);
 
 		if (entries < 0)
 			return (int)entries;
@@ -251,45 +251,44 @@ int fth_pm_tx_open(struct fth_pm *pm, uint64_t at, struct fth_pm_tx **out)
 	if (rc < 0)
 		return rc;
 	h = header_at(pm, at);
-	rc = tx_new(pm, at, h->lanes, h->lane_bytes, &tx);
-	return rc < 0 ? rc : tx_finish(tx, recover_lanes(tx), out);
+	rc = tx_new(pm, at, h->logs, h->log_bytes, &tx);
+	return rc < 0 ? rc : tx_finish(tx, recover_logs(tx), out);
 }
 
-int fth_pm_tx_open_or_create(struct fth_pm *pm, uint64_t at, uint32_t lanes, uint64_t lane_bytes,
+int fth_pm_tx_open_or_create(struct fth_pm *pm, uint64_t at, uint32_t logs, uint64_t log_bytes,
 			     struct fth_pm_tx **out)
 {
 	int rc = fth_pm_tx_open(pm, at, out);
 
 	if (rc == -ENOENT)
-		return fth_pm_tx_create(pm, at, lanes, lane_bytes, out);
-	if (rc < 0 ||
-	    ((*out)->count == lanes && (*out)->bytes == fth_pm_tx_bytes(lanes, lane_bytes)))
+		return fth_pm_tx_create(pm, at, logs, log_bytes, out);
+	if (rc < 0 || ((*out)->count == logs && (*out)->bytes == fth_pm_tx_bytes(logs, log_bytes)))
 		return rc;
 	rc = fth_fail(EINVAL,
-		      "tx: the area at offset %" PRIu64 " has %" PRIu32 " lanes of %" PRIu64
+		      "tx: the area at offset %" PRIu64 " has %" PRIu32 " logs of %" PRIu64
 		      " bytes, requested are %" PRIu32 " of %" PRIu64,
-		      at, (*out)->count, (*out)->lanes[0].capacity, lanes, lane_bytes);
+		      at, (*out)->count, (*out)->logs[0].capacity, logs, log_bytes);
 	fth_pm_tx_close(*out);
 	*out = NULL;
 	return rc;
 }
 
-int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *lanes)
+int64_t fth_pm_tx_check(struct fth_pm *pm, uint64_t at, uint32_t *logs)
 {
 	int rc = check_header(pm, at);
 
 	if (rc < 0)
 		return rc;
-	if (lanes)
-		*lanes = header_at(pm, at)->lanes;
-	return scan_lanes(pm, at);
+	if (logs)
+		*logs = header_at(pm, at)->logs;
+	return scan_logs(pm, at);
 }
 
 uint64_t pm_tx_area_bytes(const struct fth_pm *pm, uint64_t at)
 {
 	const struct fth_pm_tx_header *h = header_at(pm, at);
 
-	return fth_pm_tx_bytes(h->lanes, h->lane_bytes);
+	return fth_pm_tx_bytes(h->logs, h->log_bytes);
 }
 
 void fth_pm_tx_close(struct fth_pm_tx *tx)
@@ -306,7 +305,7 @@ void fth_pm_tx_close(struct fth_pm_tx *tx)
 	free(tx);
 }
 
-uint32_t fth_pm_tx_lanes(const struct fth_pm_tx *tx)
+uint32_t fth_pm_tx_logs(const struct fth_pm_tx *tx)
 {
 	return tx->count;
 }
@@ -316,24 +315,26 @@ uint32_t fth_pm_tx_rolled_back(const struct fth_pm_tx *tx)
 	return tx->rolled_back;
 }
 
-static int check_lane(const struct fth_pm_tx *tx, uint32_t lane, bool open)
+static int check_log(const struct fth_pm_tx *tx, uint32_t log, bool open)
 {
-	if (lane >= tx->count)
-		return fth_fail(EINVAL, "tx: lane %" PRIu32 " does not exist, there are %" PRIu32,
-				lane, tx->count);
-	if (open && !tx->lanes[lane].used)
-		return fth_fail(EINVAL, "tx: lane %" PRIu32 " has no open transaction", lane);
+	if (log >= tx->count)
+		return fth_fail(EINVAL,
+				"tx: undo log %" PRIu32 " does not exist, there are %" PRIu32, log,
+				tx->count);
+	if (open && !tx->logs[log].used)
+		return fth_fail(EINVAL, "tx: undo log %" PRIu32 " has no open transaction", log);
 	return pm_process_check(tx->pm);
 }
 
-int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t lane)
+int fth_pm_tx_begin(struct fth_pm_tx *tx, uint32_t log)
 {
-	int rc = check_lane(tx, lane, false);
+	int rc = check_log(tx, log, false);
 
 	if (rc < 0)
 		return rc;
-	rc = fth_pm_tx_lane_begin(&tx->lanes[lane]);
-	return rc < 0 ? fth_fail(-rc, "tx: lane %" PRIu32 " already has an open transaction", lane)
+	rc = fth_pm_undo_begin(&tx->logs[log]);
+	return rc < 0 ? fth_fail(-rc, "tx: undo log %" PRIu32 " already has an open transaction",
+				 log)
 		      : 0;
 }
 
@@ -347,45 +348,45 @@ static int check_added(const struct fth_pm_tx *tx, const void *ptr, uint64_t len
 		return fth_fail(ERANGE, "tx: %" PRIu64 " bytes at %p are outside the mapped memory",
 				length, ptr);
 	if (at < tx->at + tx->bytes && at + length > tx->at)
-		return fth_fail(ERANGE, "tx: the range overlaps the transaction log");
+		return fth_fail(ERANGE, "tx: the range overlaps the undo logs");
 	return 0;
 }
 
-int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t lane, const struct fth_pm_range *ranges,
+int fth_pm_tx_add_all(struct fth_pm_tx *tx, uint32_t log, const struct fth_pm_range *ranges,
 		      unsigned n)
 {
-	int rc = check_lane(tx, lane, true);
+	int rc = check_log(tx, log, true);
 
 	for (unsigned i = 0; i < n && rc == 0; i++)
 		rc = check_added(tx, ranges[i].ptr, ranges[i].length);
 	for (unsigned i = 0; i < n && rc == 0; i++) {
-		rc = fth_pm_tx_lane_log(&tx->lanes[lane], ranges[i].ptr, ranges[i].length);
+		rc = fth_pm_undo_append(&tx->logs[log], ranges[i].ptr, ranges[i].length);
 		if (rc == -ENOSPC)
 			return fth_fail(ENOSPC,
-					"tx: lane %" PRIu32 " has %" PRIu64
+					"tx: undo log %" PRIu32 " has %" PRIu64
 					" bytes left; a range of %" PRIu64
 					" bytes also needs 40 bytes of header",
-					lane, tx->lanes[lane].capacity - tx->lanes[lane].used,
+					log, tx->logs[log].capacity - tx->logs[log].used,
 					ranges[i].length);
 	}
-	return rc < 0 ? rc : fth_pm_tx_lane_fence(&tx->lanes[lane]);
+	return rc < 0 ? rc : fth_pm_undo_fence(&tx->logs[log]);
 }
 
-int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t lane, const void *ptr, uint64_t length)
+int fth_pm_tx_add(struct fth_pm_tx *tx, uint32_t log, const void *ptr, uint64_t length)
 {
-	return fth_pm_tx_add_all(tx, lane, &(struct fth_pm_range){.ptr = ptr, .length = length}, 1);
+	return fth_pm_tx_add_all(tx, log, &(struct fth_pm_range){.ptr = ptr, .length = length}, 1);
 }
 
-int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t lane)
+int fth_pm_tx_commit(struct fth_pm_tx *tx, uint32_t log)
 {
-	int rc = check_lane(tx, lane, true);
+	int rc = check_log(tx, log, true);
 
-	return rc < 0 ? rc : fth_pm_tx_lane_commit(&tx->lanes[lane]);
+	return rc < 0 ? rc : fth_pm_undo_commit(&tx->logs[log]);
 }
 
-int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t lane)
+int fth_pm_tx_abort(struct fth_pm_tx *tx, uint32_t log)
 {
-	int rc = check_lane(tx, lane, true);
+	int rc = check_log(tx, log, true);
 
-	return rc < 0 ? rc : fth_pm_tx_lane_abort(&tx->lanes[lane]);
+	return rc < 0 ? rc : fth_pm_undo_abort(&tx->logs[log]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Transactions: commit, abort, roll back at open, lanes of several threads, and what is refused. */
+/* Transactions: commit, abort, roll back at open, logs of several threads, and what is refused. */
 #include "fth_test.h"
 
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "pm/pm_internal.h"
 
 #define BYTES	(256u << 10)
-#define LANES	4u
-#define LANE	4096u
+#define LOGS	4u
+#define LOG	4096u
 #define AREA	0u
 #define DATA_AT (64u << 10)
 
@@ -58,8 +58,8 @@ static void commit_and_abort(void **unused)
 	uint64_t *data = data_of(pm);
 
 	(void)unused;
-	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
-	assert_int_equal(fth_pm_tx_lanes(tx), LANES);
+	assert_ok(fth_pm_tx_create(pm, AREA, LOGS, LOG, &tx));
+	assert_int_equal(fth_pm_tx_logs(tx), LOGS);
 	assert_ok(fth_pm_tx_begin(tx, 0));
 	assert_int_equal(fth_pm_tx_begin(tx, 0), -EBUSY);
 	assert_ok(fth_pm_tx_add(tx, 0, &data[1], 16));
@@ -88,29 +88,29 @@ static void open_rolls_back(void **unused)
 	struct fth_pm *pm = map_again();
 	struct fth_pm_tx *tx;
 	uint64_t *data = data_of(pm);
-	uint32_t lanes;
+	uint32_t logs;
 
 	(void)unused;
 	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
-	for (uint32_t lane = 0; lane < 3; lane++) {
-		struct fth_pm_range ranges[] = {{&data[lane * 10], 8}, {&data[lane * 10 + 5], 24}};
+	for (uint32_t log = 0; log < 3; log++) {
+		struct fth_pm_range ranges[] = {{&data[log * 10], 8}, {&data[log * 10 + 5], 24}};
 
-		data[lane * 10] = lane + 100;
-		data[lane * 10 + 7] = lane + 200;
-		assert_ok(fth_pm_tx_begin(tx, lane));
-		assert_ok(fth_pm_tx_add_all(tx, lane, ranges, 2));
-		data[lane * 10] = 1;
-		data[lane * 10 + 7] = 2;
+		data[log * 10] = log + 100;
+		data[log * 10 + 7] = log + 200;
+		assert_ok(fth_pm_tx_begin(tx, log));
+		assert_ok(fth_pm_tx_add_all(tx, log, ranges, 2));
+		data[log * 10] = 1;
+		data[log * 10 + 7] = 2;
 	}
 	assert_ok(fth_pm_tx_commit(tx, 1));
-	assert_int_equal(fth_pm_tx_check(pm, AREA, &lanes), 2);
-	assert_int_equal(lanes, LANES);
+	assert_int_equal(fth_pm_tx_check(pm, AREA, &logs), 2);
+	assert_int_equal(logs, LOGS);
 	fth_pm_tx_close(tx);
 	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
 	assert_int_equal(fth_pm_tx_rolled_back(tx), 2);
-	for (uint32_t lane = 0; lane < 3; lane++) {
-		assert_int_equal(data[lane * 10], lane == 1 ? 1 : lane + 100);
-		assert_int_equal(data[lane * 10 + 7], lane == 1 ? 2 : lane + 200);
+	for (uint32_t log = 0; log < 3; log++) {
+		assert_int_equal(data[log * 10], log == 1 ? 1 : log + 100);
+		assert_int_equal(data[log * 10 + 7], log == 1 ? 2 : log + 200);
 	}
 	fth_pm_tx_close(tx);
 	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
@@ -127,17 +127,17 @@ static void an_open_area_is_not_opened_again(void **unused)
 	uint64_t *data = data_of(pm);
 
 	(void)unused;
-	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
+	assert_ok(fth_pm_tx_create(pm, AREA, LOGS, LOG, &tx));
 	data[0] = 1;
 	assert_ok(fth_pm_tx_begin(tx, 0));
 	assert_ok(fth_pm_tx_add(tx, 0, data, 8));
 	data[0] = 2;
 	assert_int_equal(fth_pm_tx_open(pm, AREA, &second), -EBUSY);
 	assert_null(second);
-	assert_int_equal(fth_pm_tx_create(pm, AREA, LANES, LANE, &second), -EBUSY);
-	assert_int_equal(fth_pm_tx_create(pm, AREA + LANE, 1, 128, &second), -EBUSY);
+	assert_int_equal(fth_pm_tx_create(pm, AREA, LOGS, LOG, &second), -EBUSY);
+	assert_int_equal(fth_pm_tx_create(pm, AREA + LOG, 1, 128, &second), -EBUSY);
 	assert_int_equal(data[0], 2);
-	assert_ok(fth_pm_tx_create(pm, AREA + 64 + LANES * LANE, 1, 128, &beside));
+	assert_ok(fth_pm_tx_create(pm, AREA + 64 + LOGS * LOG, 1, 128, &beside));
 	assert_ok(fth_pm_tx_commit(tx, 0));
 	fth_pm_tx_close(tx);
 	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
@@ -158,7 +158,7 @@ static void open_or_create_keeps_what_is_there(void **unused)
 	(void)unused;
 	data[0] = 1;
 	for (unsigned run = 0; run < 2; run++) {
-		assert_ok(fth_pm_tx_open_or_create(pm, at, LANES, LANE - 1, &tx));
+		assert_ok(fth_pm_tx_open_or_create(pm, at, LOGS, LOG - 1, &tx));
 		assert_int_equal(fth_pm_tx_rolled_back(tx), run);
 		assert_int_equal(data[0], 1);
 		assert_ok(fth_pm_tx_begin(tx, 0));
@@ -169,13 +169,13 @@ static void open_or_create_keeps_what_is_there(void **unused)
 	magic = (uint64_t *)(void *)((uint8_t *)fth_pm_base(pm) + at);
 	for (unsigned bit = 0; bit < 64; bit++) {
 		*magic ^= UINT64_C(1) << bit;
-		assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES, LANE, &tx), -EBADMSG);
+		assert_int_equal(fth_pm_tx_open_or_create(pm, at, LOGS, LOG, &tx), -EBADMSG);
 		assert_null(tx);
 		*magic ^= UINT64_C(1) << bit;
 	}
 	assert_int_equal(fth_pm_tx_check(pm, at, NULL), 1);
-	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES + 1, LANE, &tx), -EINVAL);
-	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LANES, LANE * 2, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LOGS + 1, LOG, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_open_or_create(pm, at, LOGS, LOG * 2, &tx), -EINVAL);
 	assert_null(tx);
 	fth_pm_unmap(pm);
 }
@@ -187,25 +187,25 @@ static void misuse_is_refused(void **unused)
 	uint64_t *data = data_of(pm);
 
 	(void)unused;
-	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG); /* a lane */
+	assert_int_equal(fth_pm_tx_open(pm, 64, &tx), -EBADMSG); /* a log */
 	assert_int_equal(fth_pm_tx_open(pm, BYTES / 2, &tx), -ENOENT);
 	assert_int_equal(fth_pm_tx_open(pm, 1, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_open(pm, BYTES, &tx), -ERANGE);
-	assert_int_equal(fth_pm_tx_create(pm, 0, 0, LANE, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_create(pm, 0, 0, LOG, &tx), -EINVAL);
 	assert_int_equal(fth_pm_tx_create(pm, 0, 1, 64, &tx), -EINVAL);
-	assert_int_equal(fth_pm_tx_create(pm, 8, 1, LANE, &tx), -EINVAL);
-	assert_int_equal(fth_pm_tx_create(pm, 0, 1000, LANE, &tx), -ERANGE);
+	assert_int_equal(fth_pm_tx_create(pm, 8, 1, LOG, &tx), -EINVAL);
+	assert_int_equal(fth_pm_tx_create(pm, 0, 1000, LOG, &tx), -ERANGE);
 	assert_ok(fth_pm_tx_open(pm, AREA, &tx));
-	assert_int_equal(fth_pm_tx_begin(tx, LANES), -EINVAL);
+	assert_int_equal(fth_pm_tx_begin(tx, LOGS), -EINVAL);
 	assert_int_equal(fth_pm_tx_add(tx, 0, data, 8), -EINVAL);
 	assert_int_equal(fth_pm_tx_abort(tx, 0), -EINVAL);
 	assert_ok(fth_pm_tx_begin(tx, 0));
 	assert_int_equal(fth_pm_tx_add(tx, 0, memory, 8), -ERANGE);
 	assert_int_equal(fth_pm_tx_add(tx, 0, data, UINT64_MAX), -ERANGE);
 	assert_int_equal(fth_pm_tx_add(tx, 0, fth_pm_base(pm), 8), -ERANGE);
-	assert_int_equal(fth_pm_tx_add(tx, 0, data, LANE), -ENOSPC);
-	assert_int_equal(fth_pm_tx_add(tx, 0, data, LANE - 100), -ENOSPC);
-	assert_ok(fth_pm_tx_add(tx, 0, data, LANE - 104));
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, LOG), -ENOSPC);
+	assert_int_equal(fth_pm_tx_add(tx, 0, data, LOG - 100), -ENOSPC);
+	assert_ok(fth_pm_tx_add(tx, 0, data, LOG - 104));
 	assert_int_equal(fth_pm_tx_add(tx, 0, data, 8), -ENOSPC);
 	assert_ok(fth_pm_tx_abort(tx, 0));
 	fth_pm_tx_close(tx);
@@ -241,7 +241,7 @@ static void damaged_headers_are_found(void **unused)
 	fth_pm_unmap(pm);
 }
 
-/* Transactions that a kill interrupts: data[3] in lane 0; data[0] and data[1], then data[2], in lane 1. All were 7 and become 8. */
+/* Transactions that a kill interrupts: data[3] in log 0; data[0] and data[1], then data[2], in log 1. All were 7 and become 8. */
 static void leave_open(struct fth_pm *pm)
 {
 	uint64_t *data = data_of(pm);
@@ -266,11 +266,11 @@ static void expect_data(struct fth_pm *pm, uint64_t want)
 		assert_int_equal(data_of(pm)[i], want);
 }
 
-/* Every bit of a lane's first line and of its entries: with damage nothing is rolled back, neither in this lane nor in others. */
-static void damaged_lanes_are_not_rolled_back(void **unused)
+/* Every bit of a log's first line and of its entries: with damage nothing is rolled back, neither in this log nor in others. */
+static void damaged_logs_are_not_rolled_back(void **unused)
 {
 	struct fth_pm *pm = map_again();
-	uint8_t *lane = (uint8_t *)fth_pm_base(pm) + 64 + LANE;
+	uint8_t *log = (uint8_t *)fth_pm_base(pm) + 64 + LOG;
 	struct fth_pm_tx *tx;
 
 	(void)unused;
@@ -282,7 +282,7 @@ static void damaged_lanes_are_not_rolled_back(void **unused)
 		int64_t found;
 
 		leave_open(pm);
-		flip(lane, bit);
+		flip(log, bit);
 		found = fth_pm_tx_check(pm, AREA, NULL);
 		if (used)
 			assert_int_equal(found, -EBADMSG);
@@ -291,7 +291,7 @@ static void damaged_lanes_are_not_rolled_back(void **unused)
 		assert_int_equal(fth_pm_tx_open(pm, AREA, &tx), found < 0 ? found : 0);
 		expect_data(pm, found < 0 ? 8 : 7);
 		fth_pm_tx_close(tx);
-		flip(lane, bit);
+		flip(log, bit);
 	}
 	fth_pm_unmap(pm);
 }
@@ -301,45 +301,45 @@ static void damaged_lanes_are_not_rolled_back(void **unused)
 struct worker {
 	struct fth_pm_tx *tx;
 	uint64_t *data;
-	uint32_t lane;
+	uint32_t log;
 	int rc;
 };
 
 static void *transfer(void *arg)
 {
 	struct worker *w = arg;
-	uint64_t *mine = w->data + w->lane * 4;
+	uint64_t *mine = w->data + w->log * 4;
 
 	for (unsigned i = 0; i < 2000 && w->rc == 0; i++) {
-		w->rc = fth_pm_tx_begin(w->tx, w->lane);
+		w->rc = fth_pm_tx_begin(w->tx, w->log);
 		if (w->rc == 0)
-			w->rc = fth_pm_tx_add(w->tx, w->lane, mine, 32);
+			w->rc = fth_pm_tx_add(w->tx, w->log, mine, 32);
 		mine[0]++;
 		mine[3]--;
 		if (w->rc == 0)
-			w->rc = i % 3 ? fth_pm_tx_commit(w->tx, w->lane)
-				      : fth_pm_tx_abort(w->tx, w->lane);
+			w->rc = i % 3 ? fth_pm_tx_commit(w->tx, w->log)
+				      : fth_pm_tx_abort(w->tx, w->log);
 	}
 	return NULL;
 }
 
-static void lanes_are_independent(void **unused)
+static void logs_are_independent(void **unused)
 {
 	struct fth_pm_options options = FTH_PM_OPTIONS_INIT;
-	struct worker workers[LANES];
-	pthread_t threads[LANES];
+	struct worker workers[LOGS];
+	pthread_t threads[LOGS];
 	struct fth_pm *pm;
 	struct fth_pm_tx *tx;
 
 	(void)unused;
 	options.flags = FTH_PM_CREATE;
 	assert_ok(fth_pm_map("mem:1M", BYTES, &options, &pm)); /* drained */
-	assert_ok(fth_pm_tx_create(pm, AREA, LANES, LANE, &tx));
-	for (uint32_t i = 0; i < LANES; i++) {
-		workers[i] = (struct worker){.tx = tx, .data = data_of(pm), .lane = i};
+	assert_ok(fth_pm_tx_create(pm, AREA, LOGS, LOG, &tx));
+	for (uint32_t i = 0; i < LOGS; i++) {
+		workers[i] = (struct worker){.tx = tx, .data = data_of(pm), .log = i};
 		assert_int_equal(pthread_create(&threads[i], NULL, transfer, &workers[i]), 0);
 	}
-	for (uint32_t i = 0; i < LANES; i++) {
+	for (uint32_t i = 0; i < LOGS; i++) {
 		pthread_join(threads[i], NULL);
 		assert_ok(workers[i].rc);
 		assert_int_equal(data_of(pm)[i * 4], 1333);
@@ -350,8 +350,8 @@ static void lanes_are_independent(void **unused)
 }
 
 /*
- * A crash before the fence of two entries can tear the first and keep the second. The next transaction of that lane must not
- * take the second for its own: what it would undo was committed by another lane meanwhile.
+ * A crash before the fence of two entries can tear the first and keep the second. The next transaction of that log must not
+ * take the second for its own: what it would undo was committed by another log meanwhile.
  */
 static void entries_behind_a_torn_one_are_forgotten(void **state)
 {
@@ -375,7 +375,7 @@ static void entries_behind_a_torn_one_are_forgotten(void **state)
 		tx, 0,
 		(const struct fth_pm_range[]){{first, sizeof(*first)}, {second, sizeof(*second)}},
 		2));
-	/* The header of the area, that of the lane, the entry: its old bytes did not arrive. */
+	/* The header of the area, that of the log, the entry: its old bytes did not arrive. */
 	base[(64 + 64 + 40) / sizeof(*base)] = ~base[(64 + 64 + 40) / sizeof(*base)];
 	base[(64 + offsetof(struct fth_pm_tx_line, fenced)) / sizeof(*base)] = 0; /* no fence */
 	fth_pm_tx_close(tx);
@@ -407,8 +407,8 @@ int main(void)
 		cmocka_unit_test(open_or_create_keeps_what_is_there),
 		cmocka_unit_test(misuse_is_refused),
 		cmocka_unit_test(damaged_headers_are_found),
-		cmocka_unit_test(damaged_lanes_are_not_rolled_back),
-		cmocka_unit_test(lanes_are_independent),
+		cmocka_unit_test(damaged_logs_are_not_rolled_back),
+		cmocka_unit_test(logs_are_independent),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -163,7 +163,7 @@ uint64_t explore_try(const struct explore *subject, char *text, size_t size)
 uint64_t explore(const struct explore *subject)
 {
 	char text[512];
-	uint64_t states = explore_try(subject, text, sizeof text);
+	uint64_t states = explore_try(subject, text, sizeof(text));
 
 	if (text[0]) {
 		fprintf(stderr, "%s\n", text);

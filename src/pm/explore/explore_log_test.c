@@ -33,7 +33,7 @@ static enum log_op log_op(uint64_t n, uint32_t *part)
 
 static void log_model(struct log_model *m, uint64_t n)
 {
-	memset(m, 0, sizeof *m);
+	memset(m, 0, sizeof(*m));
 	for (uint64_t i = 1; i <= n; i++) {
 		uint32_t part;
 

@@ -76,8 +76,8 @@ static int recover_by_removal(void *memory)
 	FILE *file;
 	int rc;
 
-	snprintf(path, sizeof path, "pm-explore-test-%d", (int)getpid());
-	snprintf(name, sizeof name, "file:%s", path);
+	snprintf(path, sizeof(path), "pm-explore-test-%d", (int)getpid());
+	snprintf(name, sizeof(name), "file:%s", path);
 	file = fopen(path, "w");
 	assert_non_null(file);
 	assert_int_equal(fwrite(memory, 1, SMALL, file), SMALL);
@@ -113,7 +113,7 @@ static void creation_that_is_removed(void **unused)
 #define ACCOUNTS 16u
 #define TX_AREA	 (16u << 10)
 #define TX_OPS	 14u
-#define TX_LANES 2u
+#define TX_LOGS	 2u
 
 struct bank {
 	uint64_t balance[ACCOUNTS];
@@ -136,7 +136,7 @@ static void bank_step(struct bank *bank, uint64_t n)
 
 static void bank_model(struct bank *bank, uint64_t n)
 {
-	memset(bank, 0, sizeof *bank);
+	memset(bank, 0, sizeof(*bank));
 	for (unsigned i = 0; i < ACCOUNTS; i++)
 		bank->balance[i] = 1000;
 	for (uint64_t i = 1; i <= n; i++)
@@ -149,7 +149,7 @@ static void store_bank(const struct fth_pm_view *v, struct bank *to, const struc
 	const uint64_t *word = (const uint64_t *)from;
 	uint64_t *at = (uint64_t *)to;
 
-	for (unsigned i = 0; i < sizeof *to / 8; i++)
+	for (unsigned i = 0; i < sizeof(*to) / 8; i++)
 		if (at[i] != word[i])
 			fth_pm_put64(v, &at[i], word[i]);
 }
@@ -162,21 +162,21 @@ static void setup_bank(void *memory)
 	create_memory(memory);
 	pm = map_memory(memory, BYTES, 0);
 	bank_model(fth_pm_base(pm), 0);
-	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LANES, 2048, &tx));
+	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LOGS, 2048, &tx));
 	fth_pm_tx_close(tx);
 	fth_pm_unmap(pm);
 }
 
-static void bank_abort(struct fth_pm *pm, struct fth_pm_tx *tx, uint32_t lane)
+static void bank_abort(struct fth_pm *pm, struct fth_pm_tx *tx, uint32_t log)
 {
 	struct bank *bank = fth_pm_base(pm), next;
 
-	assert_ok(fth_pm_tx_begin(tx, lane));
-	assert_ok(fth_pm_tx_add(tx, lane, bank, 24));
-	memcpy(&next, bank, sizeof next);
+	assert_ok(fth_pm_tx_begin(tx, log));
+	assert_ok(fth_pm_tx_add(tx, log, bank, 24));
+	memcpy(&next, bank, sizeof(next));
 	next.balance[0] = next.balance[1] = 666;
 	store_bank(&pm->view, bank, &next);
-	assert_ok(fth_pm_tx_abort(tx, lane));
+	assert_ok(fth_pm_tx_abort(tx, log));
 }
 
 static void run_bank(void *memory)
@@ -187,18 +187,18 @@ static void run_bank(void *memory)
 
 	assert_ok(fth_pm_tx_open(pm, TX_AREA, &tx));
 	for (uint64_t n = 1; n <= TX_OPS; n++) {
-		struct fth_pm_range ranges[] = {{bank->log, sizeof bank->log}, {&bank->done, 8}};
-		uint32_t lane = n % TX_LANES;
+		struct fth_pm_range ranges[] = {{bank->log, sizeof(bank)->log}, {&bank->done, 8}};
+		uint32_t log = n % TX_LOGS;
 
 		if (n % 4 == 0)
-			bank_abort(pm, tx, lane);
-		memcpy(&next, bank, sizeof next);
+			bank_abort(pm, tx, log);
+		memcpy(&next, bank, sizeof(next));
 		bank_step(&next, n);
-		assert_ok(fth_pm_tx_begin(tx, lane));
-		assert_ok(fth_pm_tx_add(tx, lane, bank->balance, sizeof bank->balance));
-		assert_ok(fth_pm_tx_add_all(tx, lane, ranges, 2));
+		assert_ok(fth_pm_tx_begin(tx, log));
+		assert_ok(fth_pm_tx_add(tx, log, bank->balance, sizeof(bank->balance)));
+		assert_ok(fth_pm_tx_add_all(tx, log, ranges, 2));
 		store_bank(&pm->view, bank, &next);
-		assert_ok(fth_pm_tx_commit(tx, lane));
+		assert_ok(fth_pm_tx_commit(tx, log));
 		explore_note(n);
 	}
 	fth_pm_tx_close(tx);
@@ -224,7 +224,7 @@ static const char *check_bank(void *memory, uint64_t note)
 	if (bank->done < note || bank->done > note + 1)
 		return "transactions are lost, or there are too many";
 	bank_model(&model, bank->done);
-	return memcmp(bank, &model, sizeof model) ? "a transaction is there in part" : NULL;
+	return memcmp(bank, &model, sizeof(model)) ? "a transaction is there in part" : NULL;
 }
 
 /* Whether a bank whose log has one flipped bit is refused, or recovers as if it had none. */
@@ -240,10 +240,10 @@ static bool survives_damage(const uint8_t *memory, uint64_t at, unsigned bit, ui
 	return rc == -EBADMSG || (rc == 0 && !check_bank(copy, note));
 }
 
-/* One random bit of the entries that the lane says are persistent, and one of its sequence. */
-static bool lane_survives_damage(const uint8_t *memory, uint32_t lane, uint64_t note)
+/* One random bit of the entries that the log says are persistent, and one of its sequence. */
+static bool log_survives_damage(const uint8_t *memory, uint32_t log, uint64_t note)
 {
-	uint64_t at = 4096 + TX_AREA + 64 + lane * 2048;
+	uint64_t at = 4096 + TX_AREA + 64 + log * 2048;
 	const struct fth_pm_tx_line *line =
 		(const struct fth_pm_tx_line *)(const void *)(memory + at);
 	uint64_t sequence = line->sequence / FTH_PM_TX_CODE;
@@ -269,8 +269,8 @@ static int recover_damaged(void *memory)
 
 static const char *check_damaged(void *memory, uint64_t note)
 {
-	for (uint32_t lane = 0; lane < TX_LANES; lane++)
-		if (!lane_survives_damage(memory, lane, note))
+	for (uint32_t log = 0; log < TX_LOGS; log++)
+		if (!log_survives_damage(memory, log, note))
 			return "a transaction was rolled back in part";
 	return NULL;
 }
@@ -331,7 +331,7 @@ static void run_remake(void *memory)
 	struct fth_pm *pm = map_memory(memory, BYTES, 0);
 	struct fth_pm_tx *tx;
 
-	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LANES, 2048, &tx));
+	assert_ok(fth_pm_tx_create(pm, TX_AREA, TX_LOGS, 2048, &tx));
 	explore_note(1);
 	fth_pm_tx_close(tx);
 	fth_pm_unmap(pm);
@@ -479,7 +479,7 @@ static struct fth_pm_checkpoint *open_checkpoint(struct fth_pm *pm, uint8_t *fir
 
 	assert_ok(fth_pm_checkpoint_open(pm, 4096, &cp));
 	assert_ok(fth_pm_checkpoint_register(cp, 1, first, CP_BUFFER));
-	assert_ok(fth_pm_checkpoint_register(cp, 1, second, sizeof *second));
+	assert_ok(fth_pm_checkpoint_register(cp, 1, second, sizeof(*second)));
 	return cp;
 }
 

@@ -36,7 +36,7 @@ static struct pm_trace *active;
 
 struct pm_trace *pm_trace_begin(void *memory, uint64_t bytes)
 {
-	struct pm_trace *trace = calloc(1, sizeof *trace);
+	struct pm_trace *trace = calloc(1, sizeof(*trace));
 
 	if (!trace)
 		return NULL;
@@ -86,7 +86,7 @@ static void add_event(struct pm_trace *trace, struct pm_event event)
 {
 	if (trace->count == trace->space) {
 		trace->space = trace->space ? trace->space * 2 : 1024;
-		trace->events = realloc(trace->events, trace->space * sizeof event);
+		trace->events = realloc(trace->events, trace->space * sizeof(event));
 		if (!trace->events)
 			abort();
 	}
@@ -250,8 +250,8 @@ static int collect_choices(struct replay *r, uint64_t until, struct pm_states *s
 		states->count += r->mark[w] > 0;
 		pool += r->mark[w] ? (unsigned)r->mark[w] + 1 : 0;
 	}
-	states->choices = calloc(states->count + 1, sizeof *states->choices);
-	states->pool = calloc(pool + 1, sizeof *states->pool);
+	states->choices = calloc(states->count + 1, sizeof(*states->choices));
+	states->pool = calloc(pool + 1, sizeof(*states->pool));
 	if (!states->choices || !states->pool)
 		return -1;
 	states->count = 0;

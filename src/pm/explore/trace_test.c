@@ -11,11 +11,11 @@
 
 #define WORDS 8u
 
-static struct fth_pm_door door;
+static struct fth_pm_control control;
 
 static struct fth_pm_view view_of(void *memory)
 {
-	return (struct fth_pm_view){.base = memory, .size = 4096, .door = &door};
+	return (struct fth_pm_view){.base = memory, .size = 4096, .control = &control};
 }
 
 /* Each word of a state as a decimal digit, in a set. */
@@ -25,7 +25,7 @@ static unsigned states_at(const struct pm_trace *trace, unsigned moment, uint64_
 	uint64_t memory[WORDS];
 	unsigned n = 0;
 
-	memset(set, 0, 1000 * sizeof *set);
+	memset(set, 0, 1000 * sizeof(*set));
 	assert_int_equal(pm_states_begin(&states, trace, moment, limit, 1), 0);
 	for (; pm_states_next(&states, memory); n++)
 		set[memory[0] * 100 + memory[1] * 10 + memory[2]] = true;
@@ -38,7 +38,7 @@ static void states_follow_the_model(void **unused)
 	static bool set[1000];
 	uint64_t memory[WORDS] = {0};
 	struct fth_pm_view v = view_of(memory);
-	struct pm_trace *trace = pm_trace_begin(memory, sizeof memory);
+	struct pm_trace *trace = pm_trace_begin(memory, sizeof(memory));
 
 	(void)unused;
 	fth_pm_put64(&v, &memory[0], 1);
@@ -49,7 +49,7 @@ static void states_follow_the_model(void **unused)
 	fth_pm_fence(&v);
 	fth_pm_put64(&v, &memory[2], 5);
 	fth_pm_fence(&v); /* without a flush */
-	fth_pm_flush_range(&v, memory, sizeof memory);
+	fth_pm_flush_range(&v, memory, sizeof(memory));
 	fth_pm_fence(&v);
 	pm_trace_pause(trace);
 
@@ -133,18 +133,18 @@ static void faults_are_found(void **unused)
 	char text[256];
 
 	(void)unused;
-	explore_try(&subject, text, sizeof text);
+	explore_try(&subject, text, sizeof(text));
 	assert_string_equal(text, "");
 	leave_out_fence = true;
-	explore_try(&subject, text, sizeof text);
+	explore_try(&subject, text, sizeof(text));
 	assert_non_null(strstr(text, "announced and not there"));
 	leave_out_fence = false;
 	leave_out_flush = true;
-	explore_try(&subject, text, sizeof text);
+	explore_try(&subject, text, sizeof(text));
 	assert_non_null(strstr(text, "announced and not there"));
 	leave_out_flush = false;
 	in_recovery = true;
-	explore_try(&subject, text, sizeof text);
+	explore_try(&subject, text, sizeof(text));
 	assert_non_null(strstr(text, "crash in the recovery"));
 	in_recovery = false;
 }

@@ -69,27 +69,21 @@ static int pin_memory(struct fth_gpu_pm *gpu)
 			 whole_pages(view->size + FTH_PM_HEADER), flags);
 }
 
-/* The door, and the marks behind it. */
-static int pin_door(struct fth_gpu_pm *gpu)
+/* The control block, and the marks behind it. */
+static int pin_control(struct fth_gpu_pm *gpu)
 {
-	const struct fth_pm_view *view = &gpu->pm->view;
-	uint64_t bytes = FTH_PM_PAGE, marks;
-
-	if (view->mode == FTH_PM_MODE_DRAIN) {
-		marks = (uint64_t)(view->coarse - view->marks);
-		bytes = (uint64_t)(view->coarse - (uint8_t *)view->door) +
-			(marks >> FTH_PM_COARSE_SHIFT) + 1;
-	}
-	return pin_range(&gpu->door, view->door, whole_pages(bytes),
+	return pin_range(&gpu->control, gpu->pm->view.control, pm_control_bytes(gpu->pm),
 			 cudaHostRegisterPortable | cudaHostRegisterMapped);
 }
 
-static int make_relay(struct fth_gpu_pm *gpu)
+static int make_mirror(struct fth_gpu_pm *gpu)
 {
-	int rc = fth_gpu_check(cudaMalloc((void **)&gpu->relay, sizeof(*gpu->relay)), "GPU memory");
+	int rc = fth_gpu_check(cudaMalloc((void **)&gpu->mirror, sizeof(*gpu->mirror)),
+			       "GPU memory");
 
 	return rc < 0 ? rc
-		      : fth_gpu_check(cudaMemset(gpu->relay, 0, sizeof(*gpu->relay)), "GPU memory");
+		      : fth_gpu_check(cudaMemset(gpu->mirror, 0, sizeof(*gpu->mirror)),
+				      "GPU memory");
 }
 
 static void make_view(struct fth_gpu_pm *gpu)
@@ -98,12 +92,12 @@ static void make_view(struct fth_gpu_pm *gpu)
 
 	*view = gpu->pm->view;
 	view->base = (uint8_t *)to_device(&gpu->memory, view->base);
-	if (view->mode == FTH_PM_MODE_DRAIN) {
-		view->marks = (uint8_t *)to_device(&gpu->door, view->marks);
-		view->coarse = (uint8_t *)to_device(&gpu->door, view->coarse);
+	if (view->mode == FTH_PM_MODE_WRITE_BACK) {
+		view->marks = (uint8_t *)to_device(&gpu->control, view->marks);
+		view->coarse = (uint8_t *)to_device(&gpu->control, view->coarse);
 	}
-	view->door = (struct fth_pm_door *)to_device(&gpu->door, view->door);
-	view->host = gpu->relay;
+	view->control = (struct fth_pm_control *)to_device(&gpu->control, view->control);
+	view->host = gpu->mirror;
 }
 
 int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out)
@@ -127,9 +121,9 @@ int fth_gpu_pm_register(struct fth_pm *pm, struct fth_gpu_pm **out)
 	if (rc < 0)
 		rc = explain(pm, rc);
 	if (rc == 0)
-		rc = pin_door(gpu);
+		rc = pin_control(gpu);
 	if (rc == 0)
-		rc = make_relay(gpu);
+		rc = make_mirror(gpu);
 	if (rc == 0 && !pm->readonly)
 		rc = fth_pm_serve(pm);
 	if (rc < 0) {
@@ -151,10 +145,10 @@ int fth_gpu_pm_unregister(struct fth_gpu_pm *gpu)
 		return 0;
 	if (gpu->pm->gpu == gpu)
 		gpu->pm->gpu = NULL;
-	rc = fth_gpu_check(cudaFree(gpu->relay), "GPU memory");
+	rc = fth_gpu_check(cudaFree(gpu->mirror), "GPU memory");
 	next = pm_gpu_scratch_free(gpu);
 	rc = rc < 0 ? rc : next;
-	next = unpin_range(&gpu->door);
+	next = unpin_range(&gpu->control);
 	rc = rc < 0 ? rc : next;
 	next = unpin_range(&gpu->memory);
 	pthread_mutex_destroy(&gpu->lock);

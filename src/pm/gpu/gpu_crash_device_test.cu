@@ -94,8 +94,8 @@ static int child(const char *name, uint64_t stop)
 	OK(fth_gpu_pm_register(pm, &gpu));
 	OK(fth_gpu_pm_register(acks, &gpu_acks));
 	OK(fth_gpu_pm_log_open(gpu, 0, &log));
-	fth_pm_view(pm).door->fences = 0;
-	fth_pm_view(pm).door->stop_after = stop;
+	fth_pm_view(pm).control->fences = 0;
+	fth_pm_view(pm).control->stop_after = stop;
 	if (write(STDOUT_FILENO, "g", 1) != 1)
 		return 1;
 	log_on<<<BLOCKS, PER>>>(fth_gpu_pm_log_view(log), (volatile uint32_t *)fth_gpu_pm_address(

@@ -114,7 +114,7 @@ static void test_failures(void **state)
 	fail_in_turn(file_name);
 }
 
-/* Addresses are those of the same bytes; the relay is not the host's object. */
+/* Addresses are those of the same bytes; the mirror is not the host's object. */
 static void test_view(void **state)
 {
 	struct fth_pm *pm = map_pm(file_name);
@@ -128,8 +128,8 @@ static void test_view(void **state)
 	assert_ptr_equal(view.base, host.base); /* the stand-in's addresses are the host's */
 	assert_ptr_equal(view.marks, host.marks);
 	assert_ptr_equal(view.coarse, host.coarse);
-	assert_ptr_equal(view.door, host.door);
-	assert_int_equal(view.mode, FTH_PM_MODE_DRAIN);
+	assert_ptr_equal(view.control, host.control);
+	assert_int_equal(view.mode, FTH_PM_MODE_WRITE_BACK);
 	assert_ptr_not_equal(view.host, host.host);
 	assert_ptr_equal(fth_gpu_pm_address(gpu, host.base + 100), host.base + 100);
 	assert_ok(fth_gpu_pm_unregister(gpu));

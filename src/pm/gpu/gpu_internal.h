@@ -17,8 +17,8 @@ struct pm_gpu_range {
 struct fth_gpu_pm {
 	struct fth_pm *pm;
 	struct pm_gpu_range memory;	/* header and all */
-	struct pm_gpu_range door;	/* and marks */
-	struct fth_pm_relay *relay;	/* GPU memory */
+	struct pm_gpu_range control;	/* and marks */
+	struct fth_pm_mirror *mirror;	/* GPU memory */
 	struct fth_pm_view view;	/* for kernels */
 	pthread_mutex_t lock;		/* guards scratch */
 	struct pm_gpu_scratch *scratch; /* that no checkpoint uses now */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What kernels do with persistent memory, by warps that are CPU threads: logs, and waiting for the
- * drain of a device. The host's functions then read what the lanes have written.
+ * What kernels do with persistent memory, by warps that are CPU threads: logs, and waiting for
+ * write-back to a device. The host's functions then read what the lanes have written.
  */
 #include "gpu/warp_fixture.h"
 
@@ -46,12 +46,12 @@ static struct fth_pm *map_pm(const char *name, uint64_t bytes)
 	return pm;
 }
 
-/* What a GPU's view is: the relay in place of the host's object. */
-static struct fth_pm_view as_gpu(struct fth_pm *pm, struct fth_pm_relay *relay)
+/* What a GPU's view is: the mirror in place of the host's object. */
+static struct fth_pm_view as_gpu(struct fth_pm *pm, struct fth_pm_mirror *mirror)
 {
 	struct fth_pm_view view = fth_pm_view(pm);
 
-	view.host = relay;
+	view.host = mirror;
 	return view;
 }
 
@@ -151,7 +151,7 @@ static void check_hcl(struct fth_pm_log *hcl, uint32_t entries)
 static void test_logs(const char *name, uint32_t entries)
 {
 	struct client clients[WARPS] = {};
-	struct fth_pm_relay relay = {};
+	struct fth_pm_mirror mirror = {};
 	struct fth_pm_log *hcl, *conv;
 	struct fth_pm *pm = map_pm(name, BYTES);
 
@@ -162,7 +162,7 @@ static void test_logs(const char *name, uint32_t entries)
 		clients[w].entries = entries;
 		clients[w].hcl = fth_pm_log_view(hcl);
 		clients[w].conv = fth_pm_log_view(conv);
-		clients[w].hcl.pm = clients[w].conv.pm = as_gpu(pm, &relay);
+		clients[w].hcl.pm = clients[w].conv.pm = as_gpu(pm, &mirror);
 	}
 	run_warps(clients, log_lanes);
 	fth_pm_log_close(hcl);
@@ -175,10 +175,10 @@ static void test_logs(const char *name, uint32_t entries)
 	OK(fth_pm_log_open(pm, CONV_AT, &conv));
 	check_hcl(hcl, entries);
 	check_conv(conv, entries);
-	memset(&relay, 0, sizeof(relay));
+	memset(&mirror, 0, sizeof(mirror));
 	for (uint32_t w = 0; w < WARPS; w++) {
 		clients[w].hcl = fth_pm_log_view(hcl);
-		clients[w].hcl.pm = as_gpu(pm, &relay);
+		clients[w].hcl.pm = as_gpu(pm, &mirror);
 	}
 	run_warps(clients, recover_lanes);
 	OK(fth_pm_log_rescan(hcl));
@@ -191,17 +191,17 @@ static void test_logs(const char *name, uint32_t entries)
 	printf("%s: written by lanes, read by the host\n", name);
 }
 
-/* ---- the drain ---- */
+/* ---- write-back ---- */
 
-struct drain_client {
+struct persist_client {
 	uint32_t number;
-	void (*body)(struct drain_client *me, uint32_t lane);
+	void (*body)(struct persist_client *me, uint32_t lane);
 	struct fth_pm_view view;
 	int rc[32];
 };
 
 /* Lanes that call together, and lanes that went apart; each has a page. */
-static void persist_lanes(struct drain_client *me, uint32_t lane)
+static void persist_lanes(struct persist_client *me, uint32_t lane)
 {
 	uint64_t *word =
 		(uint64_t *)(void *)(me->view.base + (me->number * 32 + lane) * FTH_PM_PAGE);
@@ -213,7 +213,7 @@ static void persist_lanes(struct drain_client *me, uint32_t lane)
 	}
 }
 
-static void run_drain(struct drain_client *clients, struct fth_pm *pm, struct fth_pm_relay *relay,
+static void run_persists(struct persist_client *clients, struct fth_pm *pm, struct fth_pm_mirror *mirror,
 		      uint64_t timeout_ns)
 {
 	pthread_t threads[WARPS];
@@ -222,24 +222,24 @@ static void run_drain(struct drain_client *clients, struct fth_pm *pm, struct ft
 		memset(&clients[w], 0, sizeof(clients[w]));
 		clients[w].number = w;
 		clients[w].body = persist_lanes;
-		clients[w].view = as_gpu(pm, relay);
+		clients[w].view = as_gpu(pm, mirror);
 		clients[w].view.timeout_ns = timeout_ns;
-		MUST(pthread_create(&threads[w], NULL, fixture_client_thread<struct drain_client>,
+		MUST(pthread_create(&threads[w], NULL, fixture_client_thread<struct persist_client>,
 				    &clients[w]) == 0);
 	}
 	for (uint32_t w = 0; w < WARPS; w++)
 		MUST(pthread_join(threads[w], NULL) == 0);
 }
 
-static void test_drain(const char *name)
+static void test_persist(const char *name)
 {
 	struct fth_pm *pm = map_pm(name, 2 * BYTES);
-	struct drain_client clients[WARPS];
-	struct fth_pm_relay relay = {};
+	struct persist_client clients[WARPS];
+	struct fth_pm_mirror mirror = {};
 	const uint64_t *base;
 
 	OK(fth_pm_serve(pm));
-	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
+	run_persists(clients, pm, &mirror, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == 0);
@@ -255,20 +255,20 @@ static void test_drain(const char *name)
 	printf("%s: drained for lanes\n", name);
 }
 
-/* Without a server nobody drains: every lane gets -ETIMEDOUT, and so do all later persists. */
+/* Without a server nobody writes back: every lane gets -ETIMEDOUT, and so do all later persists. */
 static void test_timeout(const char *name)
 {
-	struct drain_client clients[WARPS];
-	struct fth_pm_relay relay = {};
+	struct persist_client clients[WARPS];
+	struct fth_pm_mirror mirror = {};
 	struct fth_pm *pm = map_pm(name, 2 * BYTES);
 
-	run_drain(clients, pm, &relay, 50000000); /* of the lanes only: the disk may be slower */
+	run_persists(clients, pm, &mirror, 50000000); /* of the lanes only: the disk may be slower */
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -ETIMEDOUT);
 	/* For good: a server that comes too late changes nothing, on either processor. */
 	OK(fth_pm_serve(pm));
-	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
+	run_persists(clients, pm, &mirror, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -ETIMEDOUT);
@@ -280,13 +280,13 @@ static void test_timeout(const char *name)
 /* A device that fails: lanes get its error. */
 static void test_failure(void)
 {
-	struct drain_client clients[WARPS];
-	struct fth_pm_relay relay = {};
+	struct persist_client clients[WARPS];
+	struct fth_pm_mirror mirror = {};
 	struct fth_pm *pm = map_pm("mem:3M", 2 * BYTES);
 	struct fth_pm_view view = fth_pm_view(pm);
 
-	view.door->error = EIO; /* as the drain leaves it */
-	run_drain(clients, pm, &relay, TIMEOUT_MS * 1000000ull);
+	view.control->error = EIO; /* as a failed round leaves it */
+	run_persists(clients, pm, &mirror, TIMEOUT_MS * 1000000ull);
 	for (uint32_t w = 0; w < WARPS; w++)
 		for (uint32_t l = 0; l < 32; l++)
 			MUST(clients[w].rc[l] == -EIO);
@@ -301,7 +301,7 @@ int main(void)
 	snprintf(file, sizeof(file), "file:/tmp/fathom_warp_%d?direct=off", (int)getpid());
 	test_logs(shm, 3);
 	test_logs(file, 2);
-	test_drain(file);
+	test_persist(file);
 	test_timeout(file);
 	test_failure();
 	return 0;

@@ -38,11 +38,11 @@ bool pm_header_matches(const struct pm_header *h)
 static void header_load(const struct fth_pm *pm, struct pm_header *h)
 {
 	const volatile uint64_t *from = (const volatile uint64_t *)(const void *)pm->memory;
-	uint64_t words[sizeof *h / 8];
+	uint64_t words[sizeof(*h) / 8];
 
-	for (unsigned i = 0; i < sizeof *h / 8; i++)
+	for (unsigned i = 0; i < sizeof(*h) / 8; i++)
 		words[i] = from[i];
-	memcpy(h, words, sizeof *h);
+	memcpy(h, words, sizeof(*h));
 }
 
 bool pm_all_zero(const uint8_t *from, uint64_t length)
@@ -77,7 +77,7 @@ bool pm_header_blank(const struct fth_pm *pm)
 static int put_word(struct fth_pm *pm, uint64_t *to, uint64_t value)
 {
 	fth_pm_put64(&pm->view, to, value);
-	return fth_pm_persist_range(&pm->view, to, sizeof *to);
+	return fth_pm_persist_range(&pm->view, to, sizeof(*to));
 }
 
 int pm_header_make(struct fth_pm *pm, uint64_t tag)
@@ -95,8 +95,8 @@ int pm_header_make(struct fth_pm *pm, uint64_t tag)
 	rc = put_word(pm, &at->magic, PM_HEADER_CREATING);
 	if (rc == 0) {
 		fth_pm_put(&pm->view, &at->version, &h.version,
-			   sizeof h - offsetof(struct pm_header, version));
-		rc = fth_pm_persist_range(&pm->view, pm->memory, sizeof h);
+			   sizeof(h) - offsetof(struct pm_header, version));
+		rc = fth_pm_persist_range(&pm->view, pm->memory, sizeof(h));
 	}
 	return rc < 0 ? rc : put_word(pm, &at->magic, PM_HEADER_MAGIC);
 }

@@ -99,7 +99,7 @@ static void describe(struct fth_pm *pm)
 	pm->guarantee = guarantee_of(fth_dev_uri(pm->dev));
 	if (keeps < pm->guarantee)
 		pm->guarantee = keeps;
-	snprintf(pm->text, sizeof pm->text, "%s", texts[pm->guarantee]);
+	snprintf(pm->text, sizeof(pm->text), "%s", texts[pm->guarantee]);
 }
 
 /* ---- opening ---- */
@@ -236,11 +236,11 @@ static int drained_length(struct fth_pm *pm, const struct pm_request *request)
 	uint64_t deadline = fth_deadline_ns(pm->timeout_ms * UINT64_C(1000000));
 	uint8_t page[FTH_PM_HEADER];
 	struct pm_header h;
-	int rc = fth_dev_read(pm->dev, page, sizeof page, 0, deadline);
+	int rc = fth_dev_read(pm->dev, page, sizeof(page), 0, deadline);
 
 	if (rc < 0)
 		return fth_fail_in(rc, "reading the header");
-	memcpy(&h, page, sizeof h);
+	memcpy(&h, page, sizeof(h));
 	pm->length = most;
 	if (h.magic == PM_HEADER_MAGIC && h.length % FTH_PM_PAGE == 0 && h.length > FTH_PM_HEADER &&
 	    h.length < most)
@@ -303,7 +303,7 @@ static int drained_open(struct fth_pm *pm, const struct pm_request *request)
 		rc = drained_read(pm);
 	if (rc < 0)
 		return rc;
-	pm->view.mode = FTH_PM_MODE_DRAIN;
+	pm->view.mode = FTH_PM_MODE_WRITE_BACK;
 	describe(pm);
 	return 0;
 }

@@ -12,7 +12,7 @@ static int memory_open(struct fth_pm *pm, const struct pm_request *request)
 	(void)request;
 	pm->guarantee = FTH_PM_VOLATILE;
 	pm->view.mode = FTH_PM_MODE_FENCE;
-	snprintf(pm->text, sizeof pm->text, "Memory of the process: nothing survives.");
+	snprintf(pm->text, sizeof(pm->text), "Memory of the process: nothing survives.");
 	return 0;
 }
 

@@ -155,13 +155,13 @@ static void pmem_describe(struct fth_pm *pm, bool force)
 	pm->view.line = pm->auto_flush && !force ? FTH_PM_LINE_NONE : pm_best_line();
 	if (force) {
 		pm->guarantee = FTH_PM_EXIT;
-		snprintf(pm->text, sizeof pm->text,
+		snprintf(pm->text, sizeof(pm->text),
 			 "Forced: the processor's caches are written back, but the file is in the "
 			 "page cache. Stores survive the end of the process, not a power loss.");
 		return;
 	}
 	pm->guarantee = FTH_PM_POWER;
-	snprintf(pm->text, sizeof pm->text,
+	snprintf(pm->text, sizeof(pm->text),
 		 "Persistent memory (DAX): persisted data survives a power loss. %s",
 		 pm->auto_flush ? "The processor's caches are durable too (eADR)."
 				: "Persist writes the processor's caches back.");

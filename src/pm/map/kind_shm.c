@@ -130,7 +130,7 @@ static int shm_open_kind(struct fth_pm *pm, const struct pm_request *request)
 		rc = shm_map(pm);
 	pm->guarantee = FTH_PM_EXIT;
 	pm->view.mode = FTH_PM_MODE_FENCE;
-	snprintf(pm->text, sizeof pm->text,
+	snprintf(pm->text, sizeof(pm->text),
 		 "Stores survive the end of the process, however it ends. They do not survive a "
 		 "restart of the machine: this is shared memory (tmpfs).");
 	return rc;

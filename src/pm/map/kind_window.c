@@ -30,7 +30,7 @@ static int window_map(struct fth_pm *pm, const struct pm_request *request)
 	pm->length = info->size & ~(uint64_t)(FTH_PM_PAGE - 1);
 	pm->guarantee = of_window[info->guarantee];
 	pm->view.mode = FTH_PM_MODE_WINDOW;
-	snprintf(pm->text, sizeof pm->text, "%s", fth_dev_window_text(pm->window));
+	snprintf(pm->text, sizeof(pm->text), "%s", fth_dev_window_text(pm->window));
 	return 0;
 }
 

@@ -8,7 +8,7 @@
  *	remove.c	removing by name
  *
  * The other folders: persist/ makes stores durable (persist.c on the CPU; write_back.c writes drained
- * memory to its device; doorbell.c has the memory that both share), areas/ has logs, transactions and
+ * memory to its device; control_block.c has the memory that both share), areas/ has logs, transactions and
  * checkpoints in such memory, gpu/ the same for kernels, explore/ the crash explorer.
  */
 #include <errno.h>
@@ -37,8 +37,8 @@ const struct pm_kind *pm_kind_of(const struct fth_uri *uri)
 
 static int check_options(const struct fth_pm_options *o)
 {
-	if (o->size != sizeof *o)
-		return fth_fail(EINVAL, "options.size is %zu, expected %zu", o->size, sizeof *o);
+	if (o->size != sizeof(*o))
+		return fth_fail(EINVAL, "options.size is %zu, expected %zu", o->size, sizeof(*o));
 	if (o->flags & ~(FTH_PM_CREATE | FTH_PM_EXCLUSIVE | FTH_PM_READ_ONLY))
 		return fth_fail(EINVAL, "options.flags %#x has unknown flags", o->flags);
 	if ((o->flags & FTH_PM_CREATE) && (o->flags & FTH_PM_READ_ONLY))
@@ -108,7 +108,7 @@ static int settle_memory(struct fth_pm *pm)
 {
 	if (pm->readonly)
 		return 0;
-	if (pm->view.mode == FTH_PM_MODE_DRAIN)
+	if (pm->view.mode == FTH_PM_MODE_WRITE_BACK)
 		return fth_dev_flush(pm->dev, fth_deadline_ns(pm->view.timeout_ns));
 	if (pm->view.mode == FTH_PM_MODE_FLUSH || pm->view.mode == FTH_PM_MODE_WINDOW)
 		return fth_pm_persist_range(&pm->view, pm->memory, pm->length);
@@ -130,9 +130,9 @@ static int map_parts(struct fth_pm *pm, const struct pm_request *request, uint64
 	pm->view.size = pm->length - FTH_PM_HEADER;
 	pm->view.timeout_ns = pm->timeout_ms * UINT64_C(1000000);
 	pm->view.host = pm;
-	rc = pm_door_open(pm);
-	if (rc == 0 && pm->view.mode == FTH_PM_MODE_DRAIN && !pm->readonly)
-		rc = pm_drain_open(pm);
+	rc = pm_control_open(pm);
+	if (rc == 0 && pm->view.mode == FTH_PM_MODE_WRITE_BACK && !pm->readonly)
+		rc = pm_write_back_open(pm);
 	if (rc == 0)
 		rc = settle_memory(pm);
 	return rc < 0 ? rc : settle_header(pm, request, tag);
@@ -140,7 +140,7 @@ static int map_parts(struct fth_pm *pm, const struct pm_request *request, uint64
 
 static void pm_free(struct fth_pm *pm)
 {
-	pm_door_close(pm);
+	pm_control_close(pm);
 	fth_stats_free(pm->stats);
 	pthread_mutex_destroy(&pm->lock);
 	free(pm->name);
@@ -149,7 +149,7 @@ static void pm_free(struct fth_pm *pm)
 
 static struct fth_pm *pm_new(const char *name, const struct pm_kind *kind)
 {
-	struct fth_pm *pm = calloc(1, sizeof *pm);
+	struct fth_pm *pm = calloc(1, sizeof(*pm));
 
 	if (!pm)
 		return NULL;
@@ -272,7 +272,7 @@ int pm_map_kind(const struct pm_kind *kind, void *memory, uint64_t length,
 /* In a child of fork(): the device, with its channel, is the parent's, and so is the thread that serves. They are leaked here. */
 static void leave_device(struct fth_pm *pm)
 {
-	pm->drain = NULL;
+	pm->write_back = NULL;
 	pm->window = NULL;
 	pm->dev = NULL;
 	pm->owns_dev = false;
@@ -286,10 +286,10 @@ int fth_pm_unmap(struct fth_pm *pm)
 		return 0;
 	if (pm_process_is_other(pm))
 		leave_device(pm);
-	else if (pm->drain)
-		rc = pm_drain_close(pm);
-	else if (pm->view.door)
-		rc = -(int)fth_load_relaxed_sys64(&pm->view.door->error);
+	else if (pm->write_back)
+		rc = pm_write_back_close(pm);
+	else if (pm->view.control)
+		rc = -(int)fth_load_relaxed_sys64(&pm->view.control->error);
 	closed = pm->kind->close(pm);
 	pm_free(pm);
 	return rc < 0 ? rc : closed;
@@ -343,14 +343,6 @@ uint64_t fth_pm_stat(const struct fth_pm *pm, enum fth_pm_stat which)
 static const char *name_of(const char *const *names, unsigned count, unsigned i)
 {
 	return i < count ? names[i] : "unknown";
-}
-
-const char *fth_pm_stat_name(enum fth_pm_stat which)
-{
-	static const char *const names[FTH_PM_STAT_COUNT] = {"persists", "bytes",  "rounds",
-							     "pages",	 "writes", "errors"};
-
-	return name_of(names, FTH_PM_STAT_COUNT, which);
 }
 
 const char *fth_pm_guarantee_name(enum fth_pm_guarantee guarantee)

@@ -28,8 +28,8 @@ static bool is_unfinished(int fd)
 	uint64_t words[512];
 	ssize_t n;
 
-	for (off_t at = 0; (n = pread(fd, words, sizeof words, at)) > 0; at += n) {
-		if (at == 0 && n >= (ssize_t)sizeof words[0] && words[0] == PM_HEADER_CREATING)
+	for (off_t at = 0; (n = pread(fd, words, sizeof(words), at)) > 0; at += n) {
+		if (at == 0 && n >= (ssize_t)sizeof(words[0]) && words[0] == PM_HEADER_CREATING)
 			return true;
 		for (ssize_t i = 0; i < n; i++)
 			if (((const uint8_t *)words)[i] != 0)

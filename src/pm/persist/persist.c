@@ -29,7 +29,7 @@ uint32_t pm_best_line(void)
 /* Elsewhere a persist concerns the processor alone, so children of fork() may. */
 static bool uses_device(const struct fth_pm *pm)
 {
-	return pm->view.mode == FTH_PM_MODE_DRAIN || pm->view.mode == FTH_PM_MODE_WINDOW;
+	return pm->view.mode == FTH_PM_MODE_WRITE_BACK || pm->view.mode == FTH_PM_MODE_WINDOW;
 }
 
 static int check_range(const struct fth_pm *pm, const void *ptr, uint64_t length)
@@ -76,29 +76,18 @@ int fth_pm_persist(struct fth_pm *pm, const void *ptr, uint64_t length)
 	return rc < 0 ? rc : fth_pm_drain(pm);
 }
 
-int fth_pm_view_drain(const struct fth_pm_view *view)
-{
-	int rc = pm_process_check(view->host);
-
-	if (rc < 0)
-		return rc;
-	if (view->mode == FTH_PM_MODE_DRAIN)
-		return pm_drain_wait(view->host);
-	return -(int)fth_load_acquire_sys64(&view->door->error);
-}
-
 /* A window has no flush without a wait: it persists at once, and fences return the error. */
-void fth_pm_view_window(const struct fth_pm_view *view, const void *p, uint64_t length)
+void fth_pm_flush_window(const struct fth_pm_view *view, const void *p, uint64_t length)
 {
 	struct fth_pm *pm = view->host;
 	uint64_t none = 0;
 	int rc;
 
-	/* The door is shared with the process that mapped the memory. */
-	if (pm_process_is_other(pm) || fth_load_acquire_sys64(&view->door->error))
+	/* The control block is shared with the process that mapped the memory. */
+	if (pm_process_is_other(pm) || fth_load_acquire_sys64(&view->control->error))
 		return;
 	rc = fth_dev_window_persist(pm->window, (uint64_t)((const uint8_t *)p - pm->memory), length,
 				    fth_deadline_ns(view->timeout_ns));
 	if (rc < 0)
-		fth_cas_acqrel_sys64(&view->door->error, &none, (uint64_t)-rc);
+		fth_cas_acqrel_sys64(&view->control->error, &none, (uint64_t)-rc);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rounds of drained memory: take the marks, copy their pages, write them, flush the device.
+ * Write-back of drained memory, in rounds: take the marks, copy their pages, write them, flush the
+ * device.
  *
- * Invariants, beside those of the door (fathom/detail/pm/view.h):
+ * Invariants, beside those of the control block (fathom/detail/pm/view.h):
  *
  *	1. At most one thread is in a round (`busy`, under `lock`): it alone uses the channel, the slots and
  *	   the fields that begin with round_. The lock is not held while it waits for the device.
@@ -34,7 +35,7 @@
 #define SLOTS	   16u
 #define COARSE	   (1u << FTH_PM_COARSE_SHIFT)
 
-struct pm_drain {
+struct pm_write_back {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a round has ended, or stop was set */
 	bool busy;
@@ -59,16 +60,16 @@ struct pm_drain {
 /* ---- requests ---- */
 
 /* Collect at least `min` requests; the first error. */
-static int reap_requests(struct pm_drain *d, unsigned min)
+static int reap_requests(struct pm_write_back *w, unsigned min)
 {
 	struct fth_dev_req *done[SLOTS + 1];
-	int n = fth_dev_reap(d->chan, done, SLOTS + 1, min, d->round_deadline), rc = 0;
+	int n = fth_dev_reap(w->chan, done, SLOTS + 1, min, w->round_deadline), rc = 0;
 
 	if (n < 0)
 		return n == -ETIME ? -ETIMEDOUT : n;
 	for (int i = 0; i < n; i++) {
-		if (done[i] != &d->flush)
-			d->free[d->free_count++] = (unsigned)(done[i] - d->reqs);
+		if (done[i] != &w->flush)
+			w->free[w->free_count++] = (unsigned)(done[i] - w->reqs);
 		if (done[i]->result < 0 && rc == 0)
 			rc = done[i]->result;
 	}
@@ -76,20 +77,20 @@ static int reap_requests(struct pm_drain *d, unsigned min)
 }
 
 /* Hand all queued requests to the device, at once if it takes so many. */
-static int submit_queued(struct pm_drain *d)
+static int submit_queued(struct pm_write_back *w)
 {
 	unsigned taken = 0;
 	int rc = 0;
 
-	while (taken < d->queued && rc == 0) {
-		int n = fth_dev_submit(d->chan, d->queue + taken, d->queued - taken);
+	while (taken < w->queued && rc == 0) {
+		int n = fth_dev_submit(w->chan, w->queue + taken, w->queued - taken);
 
 		if (n > 0)
 			taken += (unsigned)n;
 		else
 			rc = n < 0 ? n : -EIO;
 	}
-	d->queued = 0;
+	w->queued = 0;
 	return rc;
 }
 
@@ -109,28 +110,28 @@ __attribute__((no_sanitize("thread"), noinline)) static void copy_words(void *to
 
 static int write_run(struct fth_pm *pm, uint64_t page, uint64_t count, bool alone)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	struct fth_dev_req *req;
 	unsigned slot;
 	int rc = 0;
 
-	if (d->free_count == 0)
-		rc = submit_queued(d);
-	while (d->free_count == 0 && rc == 0)
-		rc = reap_requests(d, 1);
+	if (w->free_count == 0)
+		rc = submit_queued(w);
+	while (w->free_count == 0 && rc == 0)
+		rc = reap_requests(w, 1);
 	if (rc < 0)
 		return rc;
-	slot = d->free[--d->free_count];
-	req = &d->reqs[slot];
-	copy_words(d->buffer + slot * SLOT_BYTES, pm->memory + page * FTH_PM_PAGE,
+	slot = w->free[--w->free_count];
+	req = &w->reqs[slot];
+	copy_words(w->buffer + slot * SLOT_BYTES, pm->memory + page * FTH_PM_PAGE,
 		   count * FTH_PM_PAGE);
-	fth_dev_req_init(req, FTH_DEV_WRITE, d->buffer + slot * SLOT_BYTES, count * FTH_PM_PAGE,
+	fth_dev_req_init(req, FTH_DEV_WRITE, w->buffer + slot * SLOT_BYTES, count * FTH_PM_PAGE,
 			 page * FTH_PM_PAGE);
 	if (alone)
 		req->flags = FTH_DEV_FUA;
-	d->queue[d->queued++] = req;
-	d->round_writes++;
-	d->round_pages += count;
+	w->queue[w->queued++] = req;
+	w->round_writes++;
+	w->round_pages += count;
 	return 0;
 }
 
@@ -138,23 +139,23 @@ static int write_run(struct fth_pm *pm, uint64_t page, uint64_t count, bool alon
 
 static int write_pending(struct fth_pm *pm, bool alone)
 {
-	struct pm_drain *d = pm->drain;
-	int rc = d->round_count ? write_run(pm, d->round_first, d->round_count, alone) : 0;
+	struct pm_write_back *w = pm->write_back;
+	int rc = w->round_count ? write_run(pm, w->round_first, w->round_count, alone) : 0;
 
-	d->round_count = 0;
+	w->round_count = 0;
 	return rc;
 }
 
 static int add_page(struct fth_pm *pm, uint64_t page)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	int rc = 0;
 
-	if (d->round_count == SLOT_PAGES || page != d->round_first + d->round_count)
+	if (w->round_count == SLOT_PAGES || page != w->round_first + w->round_count)
 		rc = write_pending(pm, false);
-	if (d->round_count == 0)
-		d->round_first = page;
-	d->round_count++;
+	if (w->round_count == 0)
+		w->round_first = page;
+	w->round_count++;
 	return rc;
 }
 
@@ -203,44 +204,44 @@ static int take_all(struct fth_pm *pm)
 	return 0;
 }
 
-static int reap_all(struct pm_drain *d)
+static int reap_all(struct pm_write_back *w)
 {
 	int rc = 0;
 
-	while (rc == 0 && fth_dev_chan_in_flight(d->chan) > 0)
-		rc = reap_requests(d, fth_dev_chan_in_flight(d->chan));
+	while (rc == 0 && fth_dev_chan_in_flight(w->chan) > 0)
+		rc = reap_requests(w, fth_dev_chan_in_flight(w->chan));
 	return rc;
 }
 
-static int flush_device(struct pm_drain *d)
+static int flush_device(struct pm_write_back *w)
 {
 	int rc;
 
-	fth_dev_req_init(&d->flush, FTH_DEV_FLUSH, NULL, 0, 0);
-	d->queue[d->queued++] = &d->flush;
-	rc = submit_queued(d);
-	return rc < 0 ? rc : reap_all(d);
+	fth_dev_req_init(&w->flush, FTH_DEV_FLUSH, NULL, 0, 0);
+	w->queue[w->queued++] = &w->flush;
+	rc = submit_queued(w);
+	return rc < 0 ? rc : reap_all(w);
 }
 
 /* A single write needs no flush behind it where the device has FUA. */
 static int write_round(struct fth_pm *pm)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	bool alone;
 	int rc;
 
-	d->round_count = d->round_pages = d->round_writes = 0;
-	d->round_deadline = fth_deadline_ns(pm->view.timeout_ns);
+	w->round_count = w->round_pages = w->round_writes = 0;
+	w->round_deadline = fth_deadline_ns(pm->view.timeout_ns);
 	rc = take_all(pm);
 	if (rc < 0)
 		return rc;
-	alone = d->round_writes == 0 && fth_dev_info(pm->dev)->has_fua;
+	alone = w->round_writes == 0 && fth_dev_info(pm->dev)->has_fua;
 	rc = write_pending(pm, alone);
 	if (rc == 0)
-		rc = submit_queued(d);
+		rc = submit_queued(w);
 	if (rc == 0)
-		rc = reap_all(d);
-	return rc < 0 || alone || d->round_pages == 0 ? rc : flush_device(d);
+		rc = reap_all(w);
+	return rc < 0 || alone || w->round_pages == 0 ? rc : flush_device(w);
 }
 
 static void full_barrier(void)
@@ -255,51 +256,51 @@ static void full_barrier(void)
 #define LINGER_NS 200000u /* at most */
 
 /* With the lock held and busy set; releases the lock meanwhile. */
-static void linger(struct pm_drain *d)
+static void linger(struct pm_write_back *w)
 {
-	uint64_t patience = d->round_ns / 2 < LINGER_NS ? d->round_ns / 2 : LINGER_NS;
+	uint64_t patience = w->round_ns / 2 < LINGER_NS ? w->round_ns / 2 : LINGER_NS;
 	uint64_t deadline = fth_deadline_ns(patience);
 
-	while (d->inside < d->expected && fth_now_ns() < deadline) {
-		pthread_mutex_unlock(&d->lock);
+	while (w->inside < w->expected && fth_now_ns() < deadline) {
+		pthread_mutex_unlock(&w->lock);
 		sched_yield();
-		pthread_mutex_lock(&d->lock);
+		pthread_mutex_lock(&w->lock);
 	}
 }
 
 /* Called with the lock held and busy set; releases the lock meanwhile. */
 static void make_round(struct fth_pm *pm)
 {
-	struct fth_pm_door *door = pm->view.door;
-	struct pm_drain *d = pm->drain;
-	uint64_t begun = door->begun + 1, start;
+	struct fth_pm_control *control = pm->view.control;
+	struct pm_write_back *w = pm->write_back;
+	uint64_t begun = control->begun + 1, start;
 	int rc;
 
-	linger(d);
+	linger(w);
 	start = fth_now_ns();
 
-	fth_store_release_sys64(&door->begun, begun);
-	full_barrier(); /* the door's invariant 3: no mark is looked at before begun is stored */
-	pthread_mutex_unlock(&d->lock);
+	fth_store_release_sys64(&control->begun, begun);
+	full_barrier(); /* invariant 3 of the control block: no mark is looked at before begun is stored */
+	pthread_mutex_unlock(&w->lock);
 	rc = write_round(pm);
 	fth_stats_add(pm->stats, FTH_PM_STAT_ROUNDS, 1);
-	fth_stats_add(pm->stats, FTH_PM_STAT_PAGES, d->round_pages);
-	fth_stats_add(pm->stats, FTH_PM_STAT_WRITES, d->round_writes);
-	pthread_mutex_lock(&d->lock);
-	d->round_ns = fth_now_ns() - start;
-	d->expected = d->inside;
+	fth_stats_add(pm->stats, FTH_PM_STAT_PAGES, w->round_pages);
+	fth_stats_add(pm->stats, FTH_PM_STAT_WRITES, w->round_writes);
+	pthread_mutex_lock(&w->lock);
+	w->round_ns = fth_now_ns() - start;
+	w->expected = w->inside;
 	/* release: a thread that sees done also sees the effects of the round. */
 	if (rc < 0)
-		fth_store_release_sys64(&door->error, (uint64_t)-rc);
+		fth_store_release_sys64(&control->error, (uint64_t)-rc);
 	else
-		fth_store_release_sys64(&door->done, begun);
-	d->busy = false;
-	pthread_cond_broadcast(&d->changed);
+		fth_store_release_sys64(&control->done, begun);
+	w->busy = false;
+	pthread_cond_broadcast(&w->changed);
 }
 
-static int drain_error(const struct fth_pm *pm)
+static int sticky_error(const struct fth_pm *pm)
 {
-	uint64_t error = fth_load_acquire_sys64(&pm->view.door->error);
+	uint64_t error = fth_load_acquire_sys64(&pm->view.control->error);
 
 	return error ? fth_fail((int)error, "%s: an earlier write to the device failed: %s",
 				pm->name, strerror((int)error))
@@ -315,21 +316,21 @@ static struct timespec to_timespec(uint64_t ns)
 /* With the lock held. */
 static int wait_served(struct fth_pm *pm, uint64_t begun)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	/* The round under way and the next one, each of which the timeout bounds. */
 	struct timespec until = to_timespec(fth_deadline_ns(3 * pm->view.timeout_ns));
 
-	while (pm->view.door->done <= begun) {
-		int rc = drain_error(pm);
+	while (pm->view.control->done <= begun) {
+		int rc = sticky_error(pm);
 
 		if (rc < 0)
 			return rc;
-		if (!d->busy) {
-			d->busy = true;
+		if (!w->busy) {
+			w->busy = true;
 			make_round(pm);
-		} else if (pthread_cond_timedwait(&d->changed, &d->lock, &until) == ETIMEDOUT) {
+		} else if (pthread_cond_timedwait(&w->changed, &w->lock, &until) == ETIMEDOUT) {
 			/* For good: what this thread stored may become durable later. */
-			fth_store_release_sys64(&pm->view.door->error, ETIMEDOUT);
+			fth_store_release_sys64(&pm->view.control->error, ETIMEDOUT);
 			return fth_fail(ETIMEDOUT,
 					"%s: timed out after %u ms waiting for the device",
 					pm->name, pm->timeout_ms);
@@ -338,19 +339,24 @@ static int wait_served(struct fth_pm *pm, uint64_t begun)
 	return 0;
 }
 
-int pm_drain_wait(struct fth_pm *pm)
+int fth_pm_fence_device(const struct fth_pm_view *view)
 {
-	struct pm_drain *d = pm->drain;
-	int rc;
+	struct fth_pm *pm = view->host;
+	struct pm_write_back *w = pm->write_back;
+	int rc = pm_process_check(pm);
 
-	if (!d)
+	if (rc < 0)
+		return rc;
+	if (view->mode != FTH_PM_MODE_WRITE_BACK) /* a window: its flush has waited */
+		return -(int)fth_load_acquire_sys64(&view->control->error);
+	if (!w)
 		return -EROFS;
-	/* The lock is the full barrier of the door's invariant 3. */
-	pthread_mutex_lock(&d->lock);
-	d->inside++;
-	rc = wait_served(pm, pm->view.door->begun);
-	d->inside--;
-	pthread_mutex_unlock(&d->lock);
+	/* The lock is the full barrier of the control block's invariant 3. */
+	pthread_mutex_lock(&w->lock);
+	w->inside++;
+	rc = wait_served(pm, pm->view.control->begun);
+	w->inside--;
+	pthread_mutex_unlock(&w->lock);
 	return rc;
 }
 
@@ -361,23 +367,23 @@ int pm_drain_wait(struct fth_pm *pm)
 
 static void serve_once(struct fth_pm *pm)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 
-	/* Invariant 4 of the door: cleared before the round begins. acqrel: what was marked before. */
-	fth_xchg_acqrel_sys64(&pm->view.door->wanted, 0);
-	pthread_mutex_lock(&d->lock);
-	wait_served(pm, pm->view.door->begun);
-	pthread_mutex_unlock(&d->lock);
+	/* Invariant 4 of the control block: cleared before the round begins. acqrel: what was marked before. */
+	fth_xchg_acqrel_sys64(&pm->view.control->wanted, 0);
+	pthread_mutex_lock(&w->lock);
+	wait_served(pm, pm->view.control->begun);
+	pthread_mutex_unlock(&w->lock);
 }
 
 static void *serve(void *arg)
 {
 	struct fth_pm *pm = arg;
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	unsigned idle = 0;
 
-	while (!__atomic_load_n(&d->stop, __ATOMIC_ACQUIRE)) {
-		if (fth_load_acquire_sys64(&pm->view.door->wanted)) {
+	while (!__atomic_load_n(&w->stop, __ATOMIC_ACQUIRE)) {
+		if (fth_load_acquire_sys64(&pm->view.control->wanted)) {
 			serve_once(pm);
 			idle = 0;
 		} else if (++idle < IDLE_SPINS) {
@@ -391,83 +397,83 @@ static void *serve(void *arg)
 
 int fth_pm_serve(struct fth_pm *pm)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 	int rc = pm_process_check(pm);
 
-	if (rc < 0 || !d)
+	if (rc < 0 || !w)
 		return rc;
-	pthread_mutex_lock(&d->lock);
-	if (!d->serving) {
-		rc = -pthread_create(&d->server, NULL, serve, pm);
-		d->serving = rc == 0;
+	pthread_mutex_lock(&w->lock);
+	if (!w->serving) {
+		rc = -pthread_create(&w->server, NULL, serve, pm);
+		w->serving = rc == 0;
 	}
-	pthread_mutex_unlock(&d->lock);
-	return rc < 0 ? fth_fail(-rc, "cannot start the drain thread: %s", strerror(-rc)) : 0;
+	pthread_mutex_unlock(&w->lock);
+	return rc < 0 ? fth_fail(-rc, "cannot start the write-back thread: %s", strerror(-rc)) : 0;
 }
 
 /* ---- open and close ---- */
 
-static void init_lock(struct pm_drain *d)
+static void init_lock(struct pm_write_back *w)
 {
 	pthread_condattr_t attr;
 
-	pthread_mutex_init(&d->lock, NULL);
+	pthread_mutex_init(&w->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&d->changed, &attr);
+	pthread_cond_init(&w->changed, &attr);
 	pthread_condattr_destroy(&attr);
 }
 
-static void free_drain(struct fth_pm *pm)
+static void free_write_back(struct fth_pm *pm)
 {
-	struct pm_drain *d = pm->drain;
+	struct pm_write_back *w = pm->write_back;
 
-	fth_dev_chan_close(d->chan);
-	if (d->buffer)
-		fth_dev_buf_free(pm->dev, d->buffer, (size_t)SLOTS * SLOT_BYTES);
-	pthread_cond_destroy(&d->changed);
-	pthread_mutex_destroy(&d->lock);
-	free(d);
-	pm->drain = NULL;
+	fth_dev_chan_close(w->chan);
+	if (w->buffer)
+		fth_dev_buf_free(pm->dev, w->buffer, (size_t)SLOTS * SLOT_BYTES);
+	pthread_cond_destroy(&w->changed);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+	pm->write_back = NULL;
 }
 
-int pm_drain_open(struct fth_pm *pm)
+int pm_write_back_open(struct fth_pm *pm)
 {
-	struct pm_drain *d = calloc(1, sizeof *d);
+	struct pm_write_back *w = calloc(1, sizeof(*w));
 	int rc;
 
-	if (!d)
+	if (!w)
 		return -ENOMEM;
-	init_lock(d);
-	pm->drain = d;
+	init_lock(w);
+	pm->write_back = w;
 	for (unsigned i = 0; i < SLOTS; i++)
-		d->free[d->free_count++] = i;
-	d->buffer = fth_dev_buf_alloc(pm->dev, (size_t)SLOTS * SLOT_BYTES);
-	rc = d->buffer ? fth_dev_chan_open(pm->dev, SLOTS + 1, &d->chan) : -ENOMEM;
+		w->free[w->free_count++] = i;
+	w->buffer = fth_dev_buf_alloc(pm->dev, (size_t)SLOTS * SLOT_BYTES);
+	rc = w->buffer ? fth_dev_chan_open(pm->dev, SLOTS + 1, &w->chan) : -ENOMEM;
 	if (rc < 0)
-		free_drain(pm);
+		free_write_back(pm);
 	return rc;
 }
 
-int pm_drain_close(struct fth_pm *pm)
+int pm_write_back_close(struct fth_pm *pm)
 {
-	struct pm_drain *d = pm->drain;
-	int rc = -(int)fth_load_acquire_sys64(&pm->view.door->error);
+	struct pm_write_back *w = pm->write_back;
+	int rc = -(int)fth_load_acquire_sys64(&pm->view.control->error);
 
-	if (d->serving) {
-		__atomic_store_n(&d->stop, true, __ATOMIC_RELEASE);
-		pthread_join(d->server, NULL);
+	if (w->serving) {
+		__atomic_store_n(&w->stop, true, __ATOMIC_RELEASE);
+		pthread_join(w->server, NULL);
 	}
-	d->round_deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
-	while (fth_dev_chan_in_flight(d->chan) > 0)
-		if (reap_requests(d, 1) == -ETIMEDOUT)
+	w->round_deadline = fth_deadline_ns(FTH_DEV_TIMEOUT_NS);
+	while (fth_dev_chan_in_flight(w->chan) > 0)
+		if (reap_requests(w, 1) == -ETIMEDOUT)
 			break;
-	if (fth_dev_chan_in_flight(d->chan) > 0) {
+	if (fth_dev_chan_in_flight(w->chan) > 0) {
 		/* The device may still read the slots: they, the channel and the device are leaked. */
-		pm->drain = NULL;
+		pm->write_back = NULL;
 		pm->owns_dev = false;
 		return rc < 0 ? rc : -ETIMEDOUT;
 	}
-	free_drain(pm);
+	free_write_back(pm);
 	return rc;
 }

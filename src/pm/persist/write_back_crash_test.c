@@ -146,7 +146,7 @@ struct bank {
 
 static void open_bank(struct fth_pm *pm, struct bank **bank, struct fth_pm_tx **tx, bool fresh)
 {
-	uint64_t area = (sizeof **bank + 4095) / 4096 * 4096;
+	uint64_t area = (sizeof(**bank) + 4095) / 4096 * 4096;
 
 	*bank = fth_pm_base(pm);
 	if (!fresh) {
@@ -155,7 +155,7 @@ static void open_bank(struct fth_pm *pm, struct bank **bank, struct fth_pm_tx **
 	}
 	for (unsigned i = 0; i < ACCOUNTS; i++)
 		(*bank)->balance[i * 100] = START;
-	assert_ok(fth_pm_persist(pm, *bank, sizeof **bank));
+	assert_ok(fth_pm_persist(pm, *bank, sizeof(**bank)));
 	assert_ok(fth_pm_tx_create(pm, area, 1, 1024, tx));
 }
 
@@ -218,9 +218,9 @@ static void flip_on_device(struct fth_dev *dev, uint64_t at, unsigned bit)
 {
 	uint8_t page[4096];
 
-	assert_ok(fth_dev_read(dev, page, sizeof page, at / 4096 * 4096, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_read(dev, page, sizeof(page), at / 4096 * 4096, FTH_DEV_TIMEOUT));
 	page[at % 4096] ^= (uint8_t)(1u << bit);
-	assert_ok(fth_dev_write(dev, page, sizeof page, at / 4096 * 4096, FTH_DEV_TIMEOUT));
+	assert_ok(fth_dev_write(dev, page, sizeof(page), at / 4096 * 4096, FTH_DEV_TIMEOUT));
 }
 
 /* The program ends inside a transaction, of which a changed range is on the device. A bit of its undo entry flips there. */

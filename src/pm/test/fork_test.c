@@ -44,7 +44,7 @@ static void bed_open(struct bed *bed, const char *memory)
 	assert_ok(fth_pm_log_open_or_create_conv(bed->pm, LOG_AT, 1, 4096, &bed->log));
 	assert_ok(fth_pm_tx_open_or_create(bed->pm, TX_AT, 1, 4096, &bed->tx));
 	assert_ok(fth_pm_checkpoint_open_or_create(bed->pm, CP_AT, &shape, &bed->cp));
-	assert_ok(fth_pm_checkpoint_register(bed->cp, 0, &buffer, sizeof buffer));
+	assert_ok(fth_pm_checkpoint_register(bed->cp, 0, &buffer, sizeof(buffer)));
 }
 
 static void bed_close(struct bed *bed)
@@ -156,7 +156,7 @@ static void check_parent(const char *memory, int (*story)(struct bed *bed))
 static void drained_memory_stays_the_parents(void **unused)
 {
 	(void)unused;
-	snprintf(name, sizeof name, "file:pm-fork-test-%d", (int)getpid());
+	snprintf(name, sizeof(name), "file:pm-fork-test-%d", (int)getpid());
 	check_parent(name, device_is_refused);
 }
 
@@ -166,12 +166,12 @@ static void a_window_stays_the_parents(void **unused)
 	FILE *file;
 
 	(void)unused;
-	snprintf(path, sizeof path, "pm-fork-test-window-%d", (int)getpid());
+	snprintf(path, sizeof(path), "pm-fork-test-window-%d", (int)getpid());
 	file = fopen(path, "w");
 	assert_non_null(file);
 	assert_int_equal(ftruncate(fileno(file), 2 * BYTES), 0);
 	fclose(file);
-	snprintf(name, sizeof name, "window(file:%s?window=map)", path);
+	snprintf(name, sizeof(name), "window(file:%s?window=map)", path);
 	check_parent(name, device_is_refused);
 	unlink(path);
 }
@@ -179,7 +179,7 @@ static void a_window_stays_the_parents(void **unused)
 static void shared_memory_is_shared(void **unused)
 {
 	(void)unused;
-	snprintf(name, sizeof name, "shm:fathom-pm-fork-test-%d", (int)getpid());
+	snprintf(name, sizeof(name), "shm:fathom-pm-fork-test-%d", (int)getpid());
 	check_parent(name, shared_memory_works);
 }
 
@@ -218,7 +218,7 @@ static void forks_in_the_middle_of_rounds(void **unused)
 	pthread_t thread;
 
 	(void)unused;
-	snprintf(name, sizeof name, "file:pm-fork-test-%d", (int)getpid());
+	snprintf(name, sizeof(name), "file:pm-fork-test-%d", (int)getpid());
 	bed_open(&bed, name);
 	p.pm = bed.pm;
 	p.word = &bed.word[512];

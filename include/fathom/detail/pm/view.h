@@ -6,15 +6,15 @@
  *	mode	CPU: flush / fence			GPU: flush / fence
  *	FENCE	- / stores are made			- / system-scope fence
  *	FLUSH	write cache lines back / sfence		- / system-scope fence
- *	DRAIN	mark pages / write and flush		mark pages / fence, wait for the drain
+ *	WRITE_BACK mark pages / write and flush		mark pages / fence, wait for that
  *	WINDOW	persist of the window / -		not available
  *	NONE	- / -					- / -
  *
  * What may be lost before the fence: of each aligned word of 8 bytes any value since its last fence
  * survives, independent of other words. Code must not rely on more: a processor with persistent
- * memory keeps the order inside a line, but a GPU and the drain do not.
+ * memory keeps the order inside a line, but a GPU and write-back do not.
  *
- * Drained memory, invariants of the door and the marks:
+ * Drained memory, invariants of the control block and the marks:
  *
  *	1. A page whose bytes were flushed and are not durable has its mark set, or belongs to the round
  *	   that is under way. `coarse` has a mark for each 512 pages and is set after the page's.
@@ -28,9 +28,9 @@
  *
  * CPU and GPU never do a read-modify-write on the same word: over PCIe these are not atomic.
  *
- * With FTH_PM_TRACE defined, stores, flushes and fences of the CPU go to a recorder (src/pm/explore/trace.h), from which the
- * crash explorer makes all states that a crash could leave. With FTH_PM_STOP (or FTH_PM_TRACE) defined, the
- * process or the kernel is stopped at a fence of choice: door->stop_after.
+ * With FTH_PM_TRACE defined, stores, flushes and fences of the CPU go to a recorder
+ * (src/pm/explore/trace.h), from which the crash explorer makes all states that a crash could leave. With FTH_PM_STOP (or FTH_PM_TRACE) defined, the
+ * process or the kernel is stopped at a fence of choice: control->stop_after.
  */
 #ifndef FATHOM_DETAIL_PM_VIEW_H
 #define FATHOM_DETAIL_PM_VIEW_H
@@ -44,13 +44,13 @@
 #include "fathom/hd/wait.h"
 
 #define FTH_PM_LINE	    64u	  /* bytes that the processor writes back at once */
-#define FTH_PM_PAGE	    4096u /* bytes that a drain writes at once */
+#define FTH_PM_PAGE	    4096u /* bytes that write-back writes at once */
 #define FTH_PM_COARSE_SHIFT 9u	  /* pages of a coarse mark: 512 */
 
 enum fth_pm_mode {
 	FTH_PM_MODE_FENCE,
 	FTH_PM_MODE_FLUSH,
-	FTH_PM_MODE_DRAIN,
+	FTH_PM_MODE_WRITE_BACK,
 	FTH_PM_MODE_WINDOW,
 	FTH_PM_MODE_NONE /* memory that is not persistent, used like it */
 };
@@ -64,8 +64,8 @@ enum fth_pm_line {
 };
 
 /* In memory that a GPU can reach. Each group of fields has one writer and its own line. */
-struct fth_pm_door {
-	/* Written by the thread that drains. */
+struct fth_pm_control {
+	/* Written by the thread that runs the round. */
 	uint64_t begun;
 	uint64_t done;
 	uint64_t error; /* a positive errno, for good; a thread that timed out stores ETIMEDOUT */
@@ -82,13 +82,13 @@ struct fth_pm_door {
 struct fth_pm_view {
 	uint8_t *base; /* the first byte after the header, at this processor's address */
 	uint64_t size;
-	struct fth_pm_door *door;
-	uint8_t *marks;	 /* DRAIN: a byte for each page; page 0 is the header */
-	uint8_t *coarse; /* DRAIN: a byte for each 512 pages */
+	struct fth_pm_control *control;
+	uint8_t *marks;	 /* WRITE_BACK: a byte for each page; page 0 is the header */
+	uint8_t *coarse; /* WRITE_BACK: a byte for each 512 pages */
 	uint32_t mode;	 /* of enum fth_pm_mode */
 	uint32_t line;	 /* of enum fth_pm_line */
 	uint64_t timeout_ns;
-	void *host; /* for the CPU: struct fth_pm; for a GPU: struct fth_pm_relay, in its memory */
+	void *host; /* for the CPU: struct fth_pm; for a GPU: struct fth_pm_mirror, in its memory */
 };
 
 /* FTH_WARP_ON_HOST: a test plays the threads of a GPU. */
@@ -101,9 +101,12 @@ struct fth_pm_view {
 
 FTH_BEGIN_DECLS
 
-/* The CPU's fence of drained memory, and flush of a window, whose error the next fence returns. */
-int fth_pm_view_drain(const struct fth_pm_view *view);
-void fth_pm_view_window(const struct fth_pm_view *view, const void *p, uint64_t length);
+/*
+ * The CPU's fence of memory behind a device, which waits until flushed bytes are durable; and the flush
+ * of a window, whose error the next fence returns.
+ */
+int fth_pm_fence_device(const struct fth_pm_view *view);
+void fth_pm_flush_window(const struct fth_pm_view *view, const void *p, uint64_t length);
 
 #ifdef FTH_PM_TRACE
 /* The recorder. `to` was stored; the range was flushed; a fence comes next. */
@@ -130,7 +133,7 @@ FTH_HD void fth_pm_put32(const struct fth_pm_view *v, uint32_t *to, uint32_t val
 #else
 	fth_store_relaxed_sys32(to, value);
 #endif
-	FTH_PM_STORED_(v, to, sizeof *to);
+	FTH_PM_STORED_(v, to, sizeof(*to));
 }
 
 FTH_HD void fth_pm_put64(const struct fth_pm_view *v, uint64_t *to, uint64_t value)
@@ -140,7 +143,7 @@ FTH_HD void fth_pm_put64(const struct fth_pm_view *v, uint64_t *to, uint64_t val
 #else
 	fth_store_relaxed_sys64(to, value);
 #endif
-	FTH_PM_STORED_(v, to, sizeof *to);
+	FTH_PM_STORED_(v, to, sizeof(*to));
 }
 
 /* Copy in aligned stores of up to 8 bytes, as device memory needs it. */
@@ -182,7 +185,7 @@ FTH_HD void fth_pm_put(const struct fth_pm_view *v, void *to, const void *from, 
 /* ---- flush and fence ---- */
 
 #if !defined(__CUDA_ARCH__)
-FTH_HD void fth_pm_write_back_(uint32_t line, const void *p, uint64_t length)
+FTH_HD void fth_pm_flush_lines_(uint32_t line, const void *p, uint64_t length)
 {
 	uintptr_t at = (uintptr_t)p & ~(uintptr_t)(FTH_PM_LINE - 1), end = (uintptr_t)p + length;
 
@@ -236,7 +239,7 @@ FTH_HD void fth_pm_mark_(const struct fth_pm_view *v, const void *p, uint64_t le
 	for (uint64_t c = from >> FTH_PM_COARSE_SHIFT; c <= coarse_to; c++)
 		*(volatile uint8_t *)&v->coarse[c] = 1;
 #else
-	/* release: the drain that takes the mark sees the data. */
+	/* release: the round that takes the mark sees the data. */
 	for (uint64_t page = from; page <= to; page++)
 		__atomic_store_n(&v->marks[page], 1, __ATOMIC_RELEASE);
 	for (uint64_t c = from >> FTH_PM_COARSE_SHIFT; c <= coarse_to; c++)
@@ -252,13 +255,13 @@ FTH_HD void fth_pm_flush_range(const struct fth_pm_view *v, const void *p, uint6
 #if defined(FTH_PM_TRACE) && !defined(__CUDA_ARCH__)
 	fth_pm_trace_flush(v, p, length);
 #endif
-	if (v->mode == FTH_PM_MODE_DRAIN)
+	if (v->mode == FTH_PM_MODE_WRITE_BACK)
 		fth_pm_mark_(v, p, length);
 #ifndef __CUDA_ARCH__
 	else if (v->mode == FTH_PM_MODE_FLUSH)
-		fth_pm_write_back_(v->line, p, length);
+		fth_pm_flush_lines_(v->line, p, length);
 	else if (v->mode == FTH_PM_MODE_WINDOW)
-		fth_pm_view_window(v, p, length);
+		fth_pm_flush_window(v, p, length);
 #endif
 }
 
@@ -266,9 +269,9 @@ FTH_HD void fth_pm_flush_range(const struct fth_pm_view *v, const void *p, uint6
 /* Before the fence: what it would persist is lost. */
 FTH_HD void fth_pm_stop_(const struct fth_pm_view *v)
 {
-	uint64_t stop = fth_load_relaxed_sys64(&v->door->stop_after);
+	uint64_t stop = fth_load_relaxed_sys64(&v->control->stop_after);
 
-	if (stop != 0 && fth_add_relaxed_sys64(&v->door->fences, 1) + 1 >= stop) {
+	if (stop != 0 && fth_add_relaxed_sys64(&v->control->fences, 1) + 1 >= stop) {
 #ifdef __CUDA_ARCH__
 		__trap();
 #else
@@ -287,8 +290,8 @@ FTH_HD int fth_pm_fence(const struct fth_pm_view *v)
 	fth_pm_stop_(v);
 #endif
 #ifdef FTH_PM_ON_GPU_
-	if (v->mode == FTH_PM_MODE_DRAIN)
-		return fth_pm_device_drain_(v);
+	if (v->mode == FTH_PM_MODE_WRITE_BACK)
+		return fth_pm_gpu_fence_(v);
 	__threadfence_system();
 	return 0;
 #else
@@ -299,7 +302,7 @@ FTH_HD int fth_pm_fence(const struct fth_pm_view *v)
 		fth_pm_store_fence_(v->mode);
 		return 0;
 	}
-	return fth_pm_view_drain(v);
+	return fth_pm_fence_device(v);
 #endif
 }
 
