@@ -112,16 +112,9 @@ int fth_array_finish(struct fth_array **array);
 /* The number of elements, and the bytes of an element. Any thread. */
 uint64_t fth_array_count(const struct fth_array *array);
 size_t fth_array_element(const struct fth_array *array);
-/*
- * Whether a single get from a hot line is inlined: for elements of up to 8 bytes, in a cache that is
- * not compact and has less than 32 GiB. Otherwise it makes a call, and random gets of hot elements
- * take about 2.5 times as long (src/array/README.md); gather is as fast in caches of any size.
- */
-bool fth_array_gets_inline(const struct fth_array *array);
-/* The cache, the range in it and the device of the array; not the caller's. Any thread. */
+/* The cache of the array and the range in it; not the caller's. Any thread. */
 struct fth_cache *fth_array_cache(const struct fth_array *array);
 struct fth_cache_range *fth_array_range(const struct fth_array *array);
-struct fth_dev *fth_array_dev(const struct fth_array *array);
 
 /* For fth_open() and fth_wrap(): open, or take an open array, into the parts of a typed handle. wrap
  * returns -EINVAL if `element` is not the array's element size. */
@@ -146,10 +139,11 @@ int fth_array_wrap(struct fth_array *array, size_t element, struct fth_array **o
 /*
  * fth_get(typed, i, &value)   fth_set(typed, i, value)
  *
- * Get or set one element. A get from a hot line takes no reference and, where
- * fth_array_gets_inline(), makes no call. After an error *value is 0 or unchanged. A value
- * of a struct type is given by its members in C (fth_set(points, i, 1, 2)), and in C++ by its
- * members, a braced list or an object.
+ * Get or set one element. A get from a hot line takes no reference. It makes no call for elements
+ * of up to 8 bytes in a cache that is not compact and has less than 32 GiB; otherwise random gets of
+ * hot elements take about 2.5 times as long (gather is as fast in caches of any size). After an
+ * error *value is 0 or unchanged. A value of a struct type is given by its members in C
+ * (fth_set(points, i, 1, 2)), and in C++ by its members, a braced list or an object.
  */
 #define fth_get(typed, i, out)                                                              \
 	fth_array_look_get((typed).base, (typed).look, (i), FTH_ARRAY_CHECKED_(typed, out), \

@@ -316,9 +316,8 @@ enum fth_vol_counter {
 	FTH_VOL_COUNTERS
 };
 
-/* The value of a counter since the volume was opened, and its name. Any thread. */
+/* The value of a counter since the volume was opened. Any thread. */
 uint64_t fth_vol_counter(const struct fth_vol *vol, enum fth_vol_counter which);
-const char *fth_vol_counter_name(enum fth_vol_counter which);
 
 FTH_END_DECLS
 #endif

@@ -277,11 +277,6 @@ size_t fth_array_element(const struct fth_array *array)
 	return fth_array_size(array);
 }
 
-bool fth_array_gets_inline(const struct fth_array *array)
-{
-	return array->look.words == array->words && array->words;
-}
-
 struct fth_cache *fth_array_cache(const struct fth_array *array)
 {
 	return array->cache;
@@ -290,9 +285,4 @@ struct fth_cache *fth_array_cache(const struct fth_array *array)
 struct fth_cache_range *fth_array_range(const struct fth_array *array)
 {
 	return array->range;
-}
-
-struct fth_dev *fth_array_dev(const struct fth_array *array)
-{
-	return fth_cache_dev(array->range);
 }

@@ -6,8 +6,6 @@
 #include "gpu/cache/cache_fixture.h"
 #include "fathom/gpu/direct.h"
 
-#include <unistd.h>
-
 #define RUN 600u
 
 /* Everything that both kinds of array offer for reading. */
@@ -78,15 +76,13 @@ static void fill(uint64_t *words, uint64_t count)
 static void test_memory(struct bed *bed)
 {
 	uint64_t bytes = bed->opts.bytes, *words;
-	struct fth_gpu_pinned *pinned;
 	fth_gpu_direct<uint64_t> a;
 	struct report report;
 
-	OK(fth_gpu_pinned_open(NULL, bytes, &pinned));
-	words = (uint64_t *)fth_gpu_pinned_memory(pinned);
+	CHECK(cudaHostAlloc((void **)&words, bytes, cudaHostAllocMapped));
 	fill(words, bytes / 8);
-	a = fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 4096);
-	MUST(a.count == bytes / 8 && fth_gpu_pinned_bytes(pinned) == bytes);
+	a = fth_gpu_direct_of<uint64_t>(words, bytes, 4096);
+	MUST(a.count == bytes / 8);
 	check_reads(bed, a, "pinned memory");
 	bed_clear(bed);
 	change<<<2, 64, 0, bed->stream>>>(a, bed->report);
@@ -99,49 +95,20 @@ static void test_memory(struct bed *bed)
 	change<<<1, 32, 0, bed->stream>>>(a, bed->report);
 	report = bed_finish(bed);
 	MUST(report.failed == a.count - 200 + 32 && report.rc == -EROFS);
-	OK(fth_gpu_pinned_close(pinned));
+	CHECK(cudaFreeHost(words));
 }
 
-/* Memory of ours, not on a page of its own; and GPU memory. */
-static void test_others(struct bed *bed)
+static void test_gpu_memory(struct bed *bed)
 {
 	uint64_t bytes = 1u << 20;
-	char *memory = (char *)malloc(bytes + 64);
-	uint64_t *words = (uint64_t *)(memory + (16 - (uintptr_t)memory % 16));
-	struct fth_gpu_pinned *pinned;
+	uint64_t *words = (uint64_t *)malloc(bytes);
 	void *hbm;
 
 	fill(words, bytes / 8);
-	OK(fth_gpu_pinned_open(words, bytes, &pinned));
-	MUST(fth_gpu_pinned_memory(pinned) == words);
-	check_reads(bed, fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 512),
-		    "memory of the caller");
-	OK(fth_gpu_pinned_close(pinned));
 	CHECK(cudaMalloc(&hbm, bytes));
 	CHECK(cudaMemcpy(hbm, words, bytes, cudaMemcpyHostToDevice));
 	check_reads(bed, fth_gpu_direct_of<uint64_t>(hbm, bytes, 8192), "GPU memory");
 	CHECK(cudaFree(hbm));
-	free(memory);
-}
-
-static void test_file(struct bed *bed)
-{
-	char path[] = "/tmp/fathom_direct_XXXXXX";
-	uint64_t bytes = (1u << 20) + 8, *words = (uint64_t *)malloc(bytes);
-	struct fth_gpu_pinned *pinned;
-	int fd = mkstemp(path);
-
-	fill(words, bytes / 8);
-	MUST(fd >= 0 && write(fd, words, bytes) == (ssize_t)bytes);
-	close(fd);
-	OK(fth_gpu_pinned_open_file(path, true, &pinned));
-	MUST(fth_gpu_pinned_bytes(pinned) == bytes);
-	check_reads(bed,
-		    fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes - 8, 4096),
-		    "a file");
-	OK(fth_gpu_pinned_close(pinned));
-	MUST(unlink(path) == 0);
-	MUST(fth_gpu_pinned_open_file(path, true, &pinned) == -ENOENT);
 	free(words);
 }
 
@@ -156,8 +123,7 @@ int main(void)
 	bed = bed_open(&opts);
 	check_reads(&bed, bed.a, "a cache");
 	test_memory(&bed);
-	test_others(&bed);
-	test_file(&bed);
+	test_gpu_memory(&bed);
 	bed_close(&bed);
 	return 0;
 }

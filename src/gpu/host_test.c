@@ -8,7 +8,6 @@
 
 #include "fathom/base/error.h"
 #include "fathom/gpu/cache.h"
-#include "fathom/gpu/direct.h"
 #include "fathom/hd/wait.h"
 
 #include <errno.h>
@@ -135,15 +134,6 @@ static int use_cache(const char *uri)
 	return first_error(rc, fth_gpu_drive_close(drive));
 }
 
-static int use_pinned(const char *name)
-{
-	struct fth_gpu_pinned *pinned = NULL;
-	int rc = fth_gpu_pinned_open(NULL, 10000, &pinned);
-
-	(void)name;
-	return first_error(rc, fth_gpu_pinned_close(pinned));
-}
-
 static void fail_each(int (*use)(const char *), const char *uri)
 {
 	unsigned n = 0;
@@ -182,15 +172,6 @@ static void test_caches(void **state)
 	fail_each(use_cache, "mem:1M");
 }
 
-static void test_pinned(void **state)
-{
-	(void)state;
-	fail_each(use_pinned, "memory");
-}
-
-/* ---- controllers that do not start, or not end ---- */
-
-/* What such a controller uses is lost, rather than freed under it. */
 static void test_start(void **state)
 {
 	struct fth_gpu_drive_options opts = small();
@@ -383,11 +364,11 @@ static void test_options(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_drives),	    cmocka_unit_test(test_caches),
-		cmocka_unit_test(test_pinned),	    cmocka_unit_test(test_start),
-		cmocka_unit_test(test_full),	    cmocka_unit_test(test_end),
-		cmocka_unit_test(test_cache_start), cmocka_unit_test(test_options),
-		cmocka_unit_test(test_flush),	    cmocka_unit_test(test_empty),
+		cmocka_unit_test(test_drives),	cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_start),	cmocka_unit_test(test_full),
+		cmocka_unit_test(test_end),	cmocka_unit_test(test_cache_start),
+		cmocka_unit_test(test_options), cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_empty),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

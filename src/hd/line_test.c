@@ -147,8 +147,8 @@ static void another_line_in_the_same_frame_is_noticed(void **state)
 	fth_line_try_own(&word);
 	fth_line_publish(&word, 9, 1, 0);
 	before = word;
-	fth_line_ref(&word, 1); /* users and marks do not matter */
-	fth_line_mark_dirty(&word);
+	fth_line_ref(&word, 2); /* users and marks do not matter */
+	fth_line_unref_dirty(&word);
 	assert_true(fth_line_same_place(before, word));
 	word = 0;
 	assert_false(fth_line_same_place(before, word));

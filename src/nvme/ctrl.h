@@ -116,7 +116,6 @@ void fth_nvme_ctrl_write64(struct fth_nvme_ctrl *ctrl, uint32_t offset, uint64_t
  * polls it. The memory lives as long as the controller; its size is whole pages of 4 KiB.
  */
 void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl);
-size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl);
 
 /*
  * Interrupts: a vector for each queue, 0 to io_queues, 0 being that of the admin queue. When

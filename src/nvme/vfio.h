@@ -3,7 +3,7 @@
  * Real drives: the transport from the host driver to a PCI function through Linux VFIO, and the
  * device scheme
  *
- *	nvme:BDF[/NSID]?queues=N&depth=N&timeout_ms=N&irq=on|off&iommu=auto|group|iommufd
+ *	nvme:BDF[/NSID]?queues=N&depth=N&timeout_ms=N&irq=on|off
  *
  *	BDF		PCI address, [DOMAIN:]BUS:DEVICE.FUNCTION in hexadecimal: 0000:03:00.0
  *	NSID		namespace; default 1
@@ -13,10 +13,6 @@
  *	irq		sleep until an interrupt comes instead of polling; default off. The
  *			descriptor of a channel (fth_dev_chan_fd()) uses the interrupt of its
  *			queue in any case, which is off until the first such call
- *	iommu		how the kernel is asked for DMA: through the function's IOMMU group and a
- *			container (group), or through /dev/iommu (iommufd); by default the former
- *			where there is one. iommufd needs Linux 6.6, and is UNTESTED: no such
- *			kernel runs under the QEMU that the guest tests use.
  *
  * The function must be bound to the kernel's vfio-pci (`fathom nvme bind BDF`), and its IOMMU must
  * be on: the drive reaches mapped memory and nothing else. One process uses a function at a time;
@@ -42,22 +38,15 @@
 extern "C" {
 #endif
 
-enum fth_nvme_vfio_iommu {
-	FTH_NVME_VFIO_AUTO,
-	FTH_NVME_VFIO_GROUP,
-	FTH_NVME_VFIO_IOMMUFD,
-};
-
 struct fth_nvme_vfio_options {
 	size_t size;	  /* of this struct; set by the initialiser */
 	uint32_t vectors; /* interrupt vectors wanted, the first for the admin queue; 0: none */
 	bool sleep;	  /* waits sleep until an interrupt comes: all vectors are turned on */
-	enum fth_nvme_vfio_iommu iommu;
 };
 
-#define FTH_NVME_VFIO_OPTIONS_INIT                                                  \
-	{                                                                           \
-		sizeof(struct fth_nvme_vfio_options), 0, false, FTH_NVME_VFIO_AUTO, \
+#define FTH_NVME_VFIO_OPTIONS_INIT                              \
+	{                                                       \
+		sizeof(struct fth_nvme_vfio_options), 0, false, \
 	}
 
 /*

@@ -28,16 +28,6 @@ const char *fth_vol_uuid_text(const uint8_t u[16], char text[FTH_VOL_UUID_TEXT])
 	return text;
 }
 
-const char *fth_vol_counter_name(enum fth_vol_counter which)
-{
-	static const char *const names[FTH_VOL_COUNTERS] = {
-		"commits",	   "commit_failures", "failovers",	"repairs",
-		"repair_failures", "degraded_writes", "split_requests",
-	};
-
-	return which < FTH_VOL_COUNTERS ? names[which] : "unknown";
-}
-
 uint64_t fth_vol_counter(const struct fth_vol *vol, enum fth_vol_counter which)
 {
 	return fth_stats_read(vol->stats, which);

@@ -85,8 +85,6 @@ void vol_worker_repair(struct vol_object *obj);
 void vol_worker_withdraw(struct vol_object *obj);
 /* The gate of obj is open: let channels know that wait for it. */
 void vol_worker_gate_opened(struct vol_object *obj);
-/* For tests: wait until it has nothing to do. */
-void vol_worker_drain(struct fth_vol *vol);
 
 /* ---- catalog_slots.c ---- */
 

@@ -10,6 +10,7 @@
 #include "fathom/vol.h"
 
 #include "vol/catalog/label.h"
+#include "vol/vol.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -169,6 +170,17 @@ static inline void fail_on(struct fth_dev *dev, uint32_t kinds, uint64_t nth, ui
 	plan.nth = nth;
 	plan.every = every;
 	assert_ok(fth_dev_fault_set(dev, &plan));
+}
+
+/* Wait until the worker of the volume has nothing to do: repairs that were noted are done. */
+static inline void wait_for_worker(struct fth_vol *vol)
+{
+	struct vol_worker *worker = &vol->worker;
+
+	pthread_mutex_lock(&worker->lock);
+	while (worker->started && worker->busy)
+		pthread_cond_wait(&worker->idle, &worker->lock);
+	pthread_mutex_unlock(&worker->lock);
 }
 
 #endif

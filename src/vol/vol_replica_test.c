@@ -56,7 +56,7 @@ static void make_unreadable(struct fth_dev *dev, uint64_t from, uint64_t bytes, 
 /* Repairs that were noted are done. */
 static void settle(struct fth_dev *dev)
 {
-	vol_worker_drain(((struct vol_dev *)dev)->obj->vol);
+	wait_for_worker(((struct vol_dev *)dev)->obj->vol);
 }
 
 static void every_device_serves_reads(void **state)

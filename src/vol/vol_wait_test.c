@@ -134,7 +134,7 @@ static void reap_does_not_wait_for_repairs(void **state)
 		assert_int_equal(reap_now(&s), 0);
 	set_gate(&s, 1, true);
 	reap_one(&s, 1, 0);
-	vol_worker_drain(s.rack.vol);
+	wait_for_worker(s.rack.vol);
 	assert_true(fth_vol_counter(s.rack.vol, FTH_VOL_REPAIRS) > 0);
 	assert_ok(fth_dev_fault_disarm(s.rack.devs[1]));
 	assert_ok(fth_dev_read(s.dev, s.buf[0], BLOCK, 8192, FTH_DEV_TIMEOUT));

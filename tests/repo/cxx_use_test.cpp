@@ -217,7 +217,8 @@ static void use_hd()
 	CHECK(!fth_line_unref_still_dirty(&word) && fth_line_unref_dirty(&word));
 	CHECK(fth_line_same_place(seen, word) && !fth_line_evictable(word));
 	CHECK(fth_line_start_write(&word) && !fth_line_end_write(&word, true));
-	CHECK(fth_line_mark_dirty(&word) && fth_line_start_write(&word));
+	fth_line_ref(&word, 1);
+	CHECK(fth_line_unref_dirty(&word) && fth_line_start_write(&word));
 	fth_line_end_write(&word, true);
 	fth_line_unref(&word, 1);
 	CHECK(fth_line_evict(&word, word) && word == 0);

@@ -53,7 +53,7 @@ static struct fth_pm *pm;
 static struct fth_gpu_pm *gpu;
 static struct fth_gpu_drive *drive;
 static struct fth_gpu_cache *cache;
-static struct fth_gpu_pinned *pinned;
+static void *memory;
 static struct fth_gpu_drive_options drive_opts = FTH_GPU_DRIVE_OPTIONS_INIT;
 static struct fth_gpu_cache_options cache_opts = FTH_GPU_CACHE_OPTIONS_INIT;
 static fth_gpu_array<uint64_t> a;

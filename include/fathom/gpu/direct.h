@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Plain memory that kernels use like an array: pinned host memory, which every access reads over PCIe
- * (zero copy), or GPU memory. It is the baseline for arrays in a cache: a kernel that is a template
+ * Plain memory that kernels use like an array: pinned host memory, which every access reads over
+ * PCIe (zero copy), or GPU memory. It is the baseline for arrays in a cache: a kernel that is a template
  * over the type of its array runs on both.
  *
  *	template <typename A> __global__ void sum(A a, uint64_t *total)
@@ -10,8 +10,8 @@
  *		int rc = fth_gpu_get(a, i, &v);
  *		...
  *
- *	fth_gpu_pinned_open_file("/data/a", true, &pinned);
- *	sum<<<...>>>(fth_gpu_direct_of<uint64_t>(fth_gpu_pinned_mapped(pinned), bytes, 4096), total);
+ *	cudaHostAlloc(&memory, bytes, cudaHostAllocMapped);
+ *	sum<<<...>>>(fth_gpu_direct_of<uint64_t>(memory, bytes, 4096), total);
  *
  * The functions for kernels have the names and meanings of fathom/gpu/array.h. There is nothing to
  * fetch, so prefetch does nothing and lines keep their place. There are no atomics: over PCIe they
@@ -20,37 +20,7 @@
 #ifndef FATHOM_GPU_DIRECT_H
 #define FATHOM_GPU_DIRECT_H
 
-#include "fathom/base/decls.h"
 #include "fathom/gpu/cache.h"
-
-FTH_BEGIN_DECLS
-
-struct fth_gpu_pinned;
-
-/*
- * Pin memory of the caller, which must stay valid until close; NULL: allocate zeroed memory. -ENOMEM;
- * -EBUSY if CUDA has pinned it already; -EOPNOTSUPP without a GPU.
- */
-int fth_gpu_pinned_open(void *memory, uint64_t bytes, struct fth_gpu_pinned **out);
-
-/*
- * Pin a whole file: its pages, or, if the system does not let CUDA pin them, a copy for reading only;
- * then -EOPNOTSUPP unless `readonly`.
- */
-int fth_gpu_pinned_open_file(const char *path, bool readonly, struct fth_gpu_pinned **out);
-
-/* The address for the host, the address for kernels, and the size. */
-void *fth_gpu_pinned_memory(const struct fth_gpu_pinned *pinned);
-void *fth_gpu_pinned_mapped(const struct fth_gpu_pinned *pinned);
-uint64_t fth_gpu_pinned_bytes(const struct fth_gpu_pinned *pinned);
-
-/*
- * Unpin and release. Accepts NULL. No kernel may use the memory any more. Returns the first error;
- * everything is released nevertheless.
- */
-int fth_gpu_pinned_close(struct fth_gpu_pinned *pinned);
-
-FTH_END_DECLS
 
 #ifdef __cplusplus
 /* A typed handle of plain memory, which kernels take by value. Valid as long as the memory. */

@@ -9,8 +9,14 @@
 
 #include "ctrl.h"
 #include "fathom/gpu.h"
-#include "nvme/driver/gpu_map.h"
 #include "service.h"
+
+/* A range of this process that CUDA knows, and where the GPU sees it. Zeroed: none. */
+struct fth_gpu_range {
+	void *host; /* page-aligned */
+	size_t len;
+	void *device;
+};
 
 /* Everything in GPU memory but the medium, in one piece. */
 struct fth_gpu_arena {
@@ -67,12 +73,12 @@ struct fth_gpu_drive {
 	cudaStream_t side_stream; /* all else */
 	char *host;		  /* the medium in host memory, */
 	size_t host_bytes;
-	bool registered;		   /* known to CUDA, */
-	char *mapped;			   /* and as kernels see it; or the medium in GPU memory */
-	struct fth_gpu_service *service;   /* NULL: on GPU blocks */
-	struct fth_nvme_gpu_range *ranges; /* of the service's memory that CUDA knows */
+	bool registered;		 /* known to CUDA, */
+	char *mapped;			 /* and as kernels see it; or the medium in GPU memory */
+	struct fth_gpu_service *service; /* NULL: on GPU blocks */
+	struct fth_gpu_range *ranges;	 /* of the service's memory that CUDA knows */
 	uint32_t range_count;
-	struct fth_nvme_gpu_range slots;
+	struct fth_gpu_range slots;
 };
 
 /* ---- drive.cu ---- */

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #define THREADS 32u
+#define PAGE	4096u
 
 static int first_error(int rc, int next)
 {
@@ -24,10 +25,52 @@ static int first_error(int rc, int next)
 
 /* ---- what the GPU sees ---- */
 
+/*
+ * Make memory (`io` false: rings, slots) or registers (`io` true: the doorbells of a mapped BAR)
+ * reachable by the GPU, in whole pages; range->device stands for `addr` itself. -EOPNOTSUPP if the
+ * GPU, its driver or the IOMMU does not support it.
+ */
+static int map_range(void *addr, size_t len, bool io, struct fth_gpu_range *range)
+{
+	uintptr_t first = (uintptr_t)addr / PAGE * PAGE;
+	uintptr_t end = ((uintptr_t)addr + len + PAGE - 1) / PAGE * PAGE;
+	unsigned flags = cudaHostRegisterPortable | cudaHostRegisterMapped;
+	void *device = NULL;
+	int rc;
+
+	if (io)
+		flags |= cudaHostRegisterIoMemory;
+	rc = fth_gpu_check(cudaHostRegister((void *)first, end - first, flags),
+			   io ? "registering doorbells" : "registering memory");
+	if (rc < 0)
+		return rc;
+	rc = fth_gpu_check(cudaHostGetDevicePointer(&device, (void *)first, 0),
+			   "a pointer for the GPU");
+	if (rc < 0) {
+		(void)cudaHostUnregister((void *)first);
+		return rc;
+	}
+	range->host = (void *)first;
+	range->len = end - first;
+	range->device = (char *)device + ((uintptr_t)addr - first);
+	return 0;
+}
+
+/* Accepts a zeroed range. */
+static int unmap_range(struct fth_gpu_range *range)
+{
+	int rc = 0;
+
+	if (range->host)
+		rc = fth_gpu_check(cudaHostUnregister(range->host), "unregistering");
+	memset(range, 0, sizeof(*range));
+	return rc;
+}
+
 static int map(struct fth_gpu_drive *drive, void *at, size_t bytes, bool io)
 {
-	struct fth_nvme_gpu_range *range = &drive->ranges[drive->range_count];
-	int rc = fth_nvme_gpu_map(at, bytes, io, range);
+	struct fth_gpu_range *range = &drive->ranges[drive->range_count];
+	int rc = map_range(at, bytes, io, range);
 
 	if (rc == 0)
 		drive->range_count++;
@@ -38,12 +81,12 @@ static int map(struct fth_gpu_drive *drive, void *at, size_t bytes, bool io)
 static void *seen(const struct fth_gpu_drive *drive, const void *at)
 {
 	for (uint32_t i = 0; i < drive->range_count; i++) {
-		const struct fth_nvme_gpu_range *range = &drive->ranges[i];
-		uintptr_t first = (uintptr_t)range->host, page = (uintptr_t)at / 4096 * 4096;
+		const struct fth_gpu_range *range = &drive->ranges[i];
+		uintptr_t first = (uintptr_t)range->host, page = (uintptr_t)at / PAGE * PAGE;
 
 		/* range->device stands for what was asked for, which is in the first page. */
 		if (page >= first && page < first + range->len)
-			return (char *)((uintptr_t)range->device / 4096 * 4096) +
+			return (char *)((uintptr_t)range->device / PAGE * PAGE) +
 			       ((uintptr_t)at - first);
 	}
 	return NULL;
@@ -76,16 +119,16 @@ static int map_all(struct fth_gpu_drive *drive)
 				 false);
 	}
 	if (rc == 0)
-		rc = fth_nvme_gpu_map(s->bounce.ptr, s->bounce.len, false, &drive->slots);
+		rc = map_range(s->bounce.ptr, s->bounce.len, false, &drive->slots);
 	return rc;
 }
 
 int fth_gpu_drive_release_service(struct fth_gpu_drive *drive)
 {
-	int rc = fth_nvme_gpu_unmap(&drive->slots);
+	int rc = unmap_range(&drive->slots);
 
 	for (uint32_t i = 0; i < drive->range_count; i++)
-		rc = first_error(rc, fth_nvme_gpu_unmap(&drive->ranges[i]));
+		rc = first_error(rc, unmap_range(&drive->ranges[i]));
 	free(drive->ranges);
 	fth_gpu_service_close(drive->service);
 	return rc;
@@ -163,8 +206,8 @@ static int set_up(struct fth_gpu_drive *drive)
 	drive->block_shift = s->block_shift;
 	drive->shift = s->shift;
 	drive->ids = s->ids;
-	drive->ranges = (struct fth_nvme_gpu_range *)calloc(2 * (size_t)s->queues + 1,
-							    sizeof(drive->ranges[0]));
+	drive->ranges =
+		(struct fth_gpu_range *)calloc(2 * (size_t)s->queues + 1, sizeof(drive->ranges[0]));
 	if (rc == 0 && !drive->ranges)
 		rc = -ENOMEM;
 	if (rc == 0)

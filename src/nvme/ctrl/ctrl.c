@@ -318,11 +318,6 @@ void *fth_nvme_ctrl_doorbells(struct fth_nvme_ctrl *ctrl)
 	return ctrl->doorbells;
 }
 
-size_t fth_nvme_ctrl_doorbells_size(const struct fth_nvme_ctrl *ctrl)
-{
-	return ctrl->doorbells_size;
-}
-
 void fth_ctrl_registers_init(struct fth_nvme_ctrl *ctrl)
 {
 	uint64_t cap = (ctrl->queue_entries - 1) | FTH_NVME_CAP_CQR |

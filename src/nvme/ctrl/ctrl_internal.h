@@ -15,7 +15,7 @@
  *	log_page.c		get log page, and the error log behind it
  *	ctrl_window.c		the windows: their registers, and the CMB
  *	pmr.c			the persistent memory region
- *	ctrl_invariants.c	the invariants as code, for tests
+ *	test/ctrl_invariants.c	the invariants as code, for tests
  */
 #ifndef FTH_SRC_NVME_CTRL_H
 #define FTH_SRC_NVME_CTRL_H
@@ -304,7 +304,7 @@ unsigned fth_ctrl_service(struct ctrl_worker *w);
 void fth_ctrl_registers_init(struct fth_nvme_ctrl *ctrl);
 bool fth_ctrl_in_transition(const struct fth_nvme_ctrl *ctrl);
 
-/* ctrl_invariants.c: 0, or -EFAULT with a text that says what does not hold. Stops the world. */
+/* test/ctrl_invariants.c: 0, or -EFAULT with a text that says what does not hold. Stops the world. */
 int fth_ctrl_check(struct fth_nvme_ctrl *ctrl);
 
 /* The status as it goes into a completion: with "do not retry" where retrying is no use. */

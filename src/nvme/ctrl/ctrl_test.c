@@ -3,6 +3,7 @@
 #include "fth_test.h"
 
 #include "nvme/ctrl/test/held_fixture.h"
+#include "nvme/ctrl/ctrl_internal.h"
 #include "nvme/ctrl/test/ctrl_fixture.h"
 
 #include <errno.h>
@@ -69,13 +70,13 @@ static void zero_is_the_default_where_it_makes_no_sense(void **state)
 	assert_ok(fth_dev_open("mem:64K", &dev));
 	assert_ok(fth_nvme_ctrl_new(dev, &opts, &ctrl));
 	assert_int_equal(fth_nvme_cap_mqes(fth_nvme_ctrl_read64(ctrl, FTH_NVME_REG_CAP)), 4095);
-	assert_int_equal(fth_nvme_ctrl_doorbells_size(ctrl), HOST_PAGE);
+	assert_int_equal(ctrl->doorbells_size, HOST_PAGE);
 	assert_int_equal((uintptr_t)fth_nvme_ctrl_doorbells(ctrl) % HOST_PAGE, 0);
 	fth_nvme_ctrl_free(ctrl);
 	opts.io_queues = 1024;
 	opts.depth = 65535;
 	assert_ok(fth_nvme_ctrl_new(dev, &opts, &ctrl));
-	assert_int_equal(fth_nvme_ctrl_doorbells_size(ctrl), 3 * HOST_PAGE);
+	assert_int_equal(ctrl->doorbells_size, 3 * HOST_PAGE);
 	fth_nvme_ctrl_free(ctrl);
 	opts.depth = 65536;
 	assert_int_equal(fth_nvme_ctrl_new(dev, &opts, &ctrl), -EINVAL);

@@ -3,7 +3,7 @@
  * Reading sysfs and proc, for the files that look at PCI functions:
  *
  *	pci.c		what functions there are
- *	pci/use.c	who uses the blocks of one
+ *	pci/users.c	who uses the blocks of one
  *	pci/bind.c	from one driver to another
  *	pci/sysfs.c	files, links and folders
  */

@@ -17,7 +17,7 @@
 
 /* ---- what both ways of DMA share ---- */
 
-int vfio_open_file(const char *devfs, const char *name, const char *bdf)
+static int open_file(const char *devfs, const char *name, const char *bdf)
 {
 	char path[VFIO_PATH_MAX];
 	int fd;
@@ -151,7 +151,7 @@ static int read_ranges(struct vfio_dma *dma)
 	struct vfio_iommu_type1_info head = {.argsz = sizeof(head)}, *info;
 	int rc;
 
-	if (ioctl(dma->iommu, VFIO_IOMMU_GET_INFO, &head) < 0)
+	if (ioctl(dma->container, VFIO_IOMMU_GET_INFO, &head) < 0)
 		return fth_fail(errno, "cannot read the description of the IOMMU: %s",
 				strerror(errno));
 	if (head.argsz < sizeof(head))
@@ -160,7 +160,7 @@ static int read_ranges(struct vfio_dma *dma)
 	if (!info)
 		return -ENOMEM;
 	info->argsz = head.argsz;
-	rc = ioctl(dma->iommu, VFIO_IOMMU_GET_INFO, info) < 0
+	rc = ioctl(dma->container, VFIO_IOMMU_GET_INFO, info) < 0
 		     ? fth_fail(errno, "cannot read the description of the IOMMU: %s",
 				strerror(errno))
 		     : vfio_group_ranges(dma, info, head.argsz);
@@ -172,11 +172,11 @@ static int read_ranges(struct vfio_dma *dma)
 
 static int open_container(struct vfio_dma *dma, const char *devfs, const char *bdf)
 {
-	int fd = vfio_open_file(devfs, "vfio/vfio", bdf);
+	int fd = open_file(devfs, "vfio/vfio", bdf);
 
 	if (fd < 0)
 		return fd;
-	dma->iommu = fd;
+	dma->container = fd;
 	if (ioctl(fd, VFIO_GET_API_VERSION) != VFIO_API_VERSION)
 		return fth_fail(EOPNOTSUPP, "unsupported VFIO API version");
 	if (ioctl(fd, VFIO_CHECK_EXTENSION, VFIO_TYPE1v2_IOMMU) != 1)
@@ -192,7 +192,7 @@ static int open_group(struct vfio_dma *dma, const char *devfs, const struct vfio
 	int fd;
 
 	snprintf(name, sizeof(name), "vfio/%s", pci->group);
-	fd = vfio_open_file(devfs, name, pci->bdf);
+	fd = open_file(devfs, name, pci->bdf);
 	if (fd < 0)
 		return fd;
 	dma->group = fd;
@@ -203,7 +203,7 @@ static int open_group(struct vfio_dma *dma, const char *devfs, const struct vfio
 				"IOMMU group %s is not viable: other devices in it have other "
 				"drivers (see /sys/kernel/iommu_groups/%s/devices)",
 				pci->group, pci->group);
-	if (ioctl(fd, VFIO_GROUP_SET_CONTAINER, &dma->iommu) < 0)
+	if (ioctl(fd, VFIO_GROUP_SET_CONTAINER, &dma->container) < 0)
 		return fth_fail(errno, "IOMMU group %s: %s", pci->group, strerror(errno));
 	return 0;
 }
@@ -212,7 +212,7 @@ static int open_device(struct vfio_dma *dma, const char *bdf)
 {
 	int fd;
 
-	if (ioctl(dma->iommu, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) < 0)
+	if (ioctl(dma->container, VFIO_SET_IOMMU, VFIO_TYPE1v2_IOMMU) < 0)
 		return fth_fail(errno, "the IOMMU of %s: %s", bdf, strerror(errno));
 	fth_fd_reserve();
 	fd = fth_fd_high(ioctl(dma->group, VFIO_GROUP_GET_DEVICE_FD, bdf));
@@ -223,19 +223,19 @@ static int open_device(struct vfio_dma *dma, const char *bdf)
 	return 0;
 }
 
-static void group_close(struct vfio_dma *dma)
+void vfio_group_close(struct vfio_dma *dma)
 {
 	if (dma->device >= 0)
 		close(dma->device);
 	if (dma->group >= 0)
 		close(dma->group);
-	if (dma->iommu >= 0)
-		close(dma->iommu);
-	dma->device = dma->group = dma->iommu = -1;
+	if (dma->container >= 0)
+		close(dma->container);
+	dma->device = dma->group = dma->container = -1;
 	iova_release(&dma->space);
 }
 
-static int group_open(struct vfio_dma *dma, const char *devfs, const struct vfio_pci *pci)
+int vfio_group_open(struct vfio_dma *dma, const char *devfs, const struct vfio_pci *pci)
 {
 	int rc = open_container(dma, devfs, pci->bdf);
 
@@ -246,13 +246,13 @@ static int group_open(struct vfio_dma *dma, const char *devfs, const struct vfio
 	if (rc == 0)
 		rc = read_ranges(dma);
 	if (rc < 0)
-		group_close(dma);
+		vfio_group_close(dma);
 	return rc;
 }
 
 /* ---- mapping ---- */
 
-static int group_map(struct vfio_dma *dma, void *addr, uint64_t len, uint64_t iova)
+int vfio_group_map(struct vfio_dma *dma, void *addr, uint64_t len, uint64_t iova)
 {
 	struct vfio_iommu_type1_dma_map map = {
 		.argsz = sizeof(map),
@@ -262,10 +262,10 @@ static int group_map(struct vfio_dma *dma, void *addr, uint64_t len, uint64_t io
 		.size = len,
 	};
 
-	return ioctl(dma->iommu, VFIO_IOMMU_MAP_DMA, &map) < 0 ? vfio_dma_why(errno, len) : 0;
+	return ioctl(dma->container, VFIO_IOMMU_MAP_DMA, &map) < 0 ? vfio_dma_why(errno, len) : 0;
 }
 
-static int group_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len)
+int vfio_group_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len)
 {
 	struct vfio_iommu_type1_dma_unmap unmap = {
 		.argsz = sizeof(unmap),
@@ -273,16 +273,9 @@ static int group_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len)
 		.size = len,
 	};
 
-	if (ioctl(dma->iommu, VFIO_IOMMU_UNMAP_DMA, &unmap) < 0)
+	if (ioctl(dma->container, VFIO_IOMMU_UNMAP_DMA, &unmap) < 0)
 		return fth_fail(errno, "cannot unmap from the IOMMU: %s", strerror(errno));
 	return unmap.size == len
 		       ? 0
 		       : fth_fail(EINVAL, "the IOMMU unmapped a different number of bytes");
 }
-
-const struct vfio_dma_ops vfio_group_ops = {
-	.open = group_open,
-	.close = group_close,
-	.map = group_map,
-	.unmap = group_unmap,
-};

@@ -36,23 +36,6 @@ static int parse_path(const char *path, struct options *options)
 	return fth_nvme_pci_bdf(bdf, options->bdf);
 }
 
-static int parse_iommu(struct fth_uri *uri, enum fth_nvme_vfio_iommu *iommu)
-{
-	static const char *const names[] = {"auto", "group", "iommufd"};
-	const char *name = names[0];
-	int rc = fth_uri_take_string(uri, "iommu", &name);
-
-	if (rc < 0)
-		return rc;
-	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (strcmp(name, names[i]) == 0) {
-			*iommu = (enum fth_nvme_vfio_iommu)i;
-			return 0;
-		}
-	}
-	return fth_fail(EINVAL, "iommu=%s is not one of auto, group and iommufd", name);
-}
-
 static int parse(struct fth_uri *uri, struct options *options)
 {
 	uint64_t queues = 0, depth = 256, timeout_ms = 30000;
@@ -67,8 +50,6 @@ static int parse(struct fth_uri *uri, struct options *options)
 		rc = fth_uri_take_u64(uri, "timeout_ms", 1, 3600000, &timeout_ms);
 	if (rc >= 0)
 		rc = fth_uri_take_bool(uri, "irq", &irq);
-	if (rc >= 0)
-		rc = parse_iommu(uri, &options->vfio.iommu);
 	if (rc >= 0)
 		rc = fth_uri_finish(uri);
 	if (rc >= 0)

@@ -85,7 +85,7 @@ static int vfio_map(struct fth_nvme_transport *t, void *addr, size_t len, uint64
 	if (rc < 0)
 		return rc;
 	/* Without the lock: this pins every page, which takes its time. */
-	rc = vfio->dma.ops->map(&vfio->dma, addr, len, *iova);
+	rc = vfio_group_map(&vfio->dma, addr, len, *iova);
 	if (rc == 0)
 		return 0;
 	pthread_mutex_lock(&vfio->lock);
@@ -100,7 +100,7 @@ static void vfio_unmap(struct fth_nvme_transport *t, void *addr, size_t len, uin
 
 	(void)addr;
 	/* An address the IOMMU may still translate is not handed out again. */
-	if (vfio->dma.ops->unmap(&vfio->dma, iova, len) < 0)
+	if (vfio_group_unmap(&vfio->dma, iova, len) < 0)
 		return;
 	pthread_mutex_lock(&vfio->lock);
 	iova_free(&vfio->dma.space, iova, len);
@@ -182,7 +182,7 @@ static void vfio_close(struct fth_nvme_transport *t)
 	if (vfio->bar0)
 		munmap(vfio->bar0, vfio->bar0_size);
 	if (vfio->dma.device >= 0)
-		vfio->dma.ops->close(&vfio->dma);
+		vfio_group_close(&vfio->dma);
 	vfio_irqs_close(&vfio->irqs);
 	pthread_mutex_destroy(&vfio->lock);
 	free(vfio);
@@ -259,16 +259,6 @@ static int open_device(struct vfio *vfio, const struct fth_nvme_vfio_options *op
 	return rc < 0 ? rc : open_irqs(vfio, opts);
 }
 
-static const struct vfio_dma_ops *choose(enum fth_nvme_vfio_iommu iommu, const struct vfio_pci *pci)
-{
-	if (iommu == FTH_NVME_VFIO_IOMMUFD)
-		return &vfio_iommufd_ops;
-	if (iommu == FTH_NVME_VFIO_AUTO && pci->cdev[0] && access("/dev/vfio/vfio", F_OK) < 0 &&
-	    access("/dev/iommu", F_OK) == 0)
-		return &vfio_iommufd_ops;
-	return &vfio_group_ops;
-}
-
 int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_options *opts,
 		       struct fth_nvme_transport **out)
 {
@@ -290,9 +280,8 @@ int fth_nvme_vfio_open(const char *bdf, const struct fth_nvme_vfio_options *opts
 	pthread_mutex_init(&vfio->lock, NULL);
 	vfio->transport.ops = &vfio_ops;
 	vfio->irqs.request = -1;
-	vfio->dma = (struct vfio_dma){
-		.ops = choose(opts->iommu, &pci), .device = -1, .iommu = -1, .group = -1};
-	rc = vfio->dma.ops->open(&vfio->dma, "/dev", &pci);
+	vfio->dma = (struct vfio_dma){.device = -1, .container = -1, .group = -1};
+	rc = vfio_group_open(&vfio->dma, "/dev", &pci);
 	if (rc == 0)
 		rc = open_device(vfio, opts);
 	if (rc < 0) {

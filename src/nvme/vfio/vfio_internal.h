@@ -3,10 +3,9 @@
  * What the files of the VFIO transport share. From a PCI address to a transport:
  *
  *	vfio_pci.c	what sysfs says: is it an NVMe controller, who has it, its IOMMU group
- *	group.c		DMA the old way: container, group, device        } one struct of
- *	iommufd.c	DMA the new way: /dev/iommu, the device's file   } operations
+ *	group.c		DMA through an IOMMU group: container, group, device
  *	iova.c		which bus addresses are free
- *	device.c	BARs, configuration space, reset, interrupts: the same for both ways
+ *	device.c	BARs, configuration space, reset, interrupts
  *	vfio.c		the transport made of these
  *	scheme.c	nvme:BDF
  */
@@ -25,7 +24,6 @@
 struct vfio_pci {
 	char bdf[FTH_NVME_PCI_NAME]; /* as sysfs spells it */
 	char group[VFIO_NAME_MAX];   /* a number */
-	char cdev[VFIO_NAME_MAX];    /* vfioN, or "" where the kernel has no such files */
 };
 
 /* Look at a function below `sysfs` ("/sys"); 0 if it can be opened, or why not. */
@@ -33,30 +31,18 @@ int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci);
 
 /* ---- DMA ---- */
 
-struct vfio_dma;
-
-struct vfio_dma_ops {
-	/* Files below `devfs` ("/dev"). Sets dma->device and the address space. */
-	int (*open)(struct vfio_dma *dma, const char *devfs, const struct vfio_pci *pci);
-	void (*close)(struct vfio_dma *dma);
-	int (*map)(struct vfio_dma *dma, void *addr, uint64_t len, uint64_t iova);
-	int (*unmap)(struct vfio_dma *dma, uint64_t iova, uint64_t len);
-};
-
 struct vfio_dma {
-	const struct vfio_dma_ops *ops;
-	int device;		 /* the VFIO device; all three -1 while closed */
-	int iommu;		 /* container, or /dev/iommu */
-	int group;		 /* old way only */
-	uint32_t ioas;		 /* new way only */
+	int device; /* the VFIO device; all three -1 while closed */
+	int container;
+	int group;
 	struct iova_space space; /* guarded by the transport's lock */
 };
 
-extern const struct vfio_dma_ops vfio_group_ops;
-extern const struct vfio_dma_ops vfio_iommufd_ops;
-
-/* Open DEVFS/NAME, with a text that says what to do about a failure. A descriptor or -errno. */
-int vfio_open_file(const char *devfs, const char *name, const char *bdf);
+/* Files below `devfs` ("/dev"). Sets dma->device and the address space. 0 or a negative errno. */
+int vfio_group_open(struct vfio_dma *dma, const char *devfs, const struct vfio_pci *pci);
+void vfio_group_close(struct vfio_dma *dma);
+int vfio_group_map(struct vfio_dma *dma, void *addr, uint64_t len, uint64_t iova);
+int vfio_group_unmap(struct vfio_dma *dma, uint64_t iova, uint64_t len);
 
 /* A range the IOMMU allows: add what of it we use. 0 or what iova_add() returns. */
 int vfio_dma_allow(struct vfio_dma *dma, uint64_t start, uint64_t last);

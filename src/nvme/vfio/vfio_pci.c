@@ -5,7 +5,6 @@
 #include "fathom/base/error.h"
 #include "fathom/base/fd.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,29 +91,6 @@ static int check_driver(const char *sysfs, const char *bdf)
 	return 0;
 }
 
-/* The function's own VFIO file, vfioN, which kernels have that know iommufd; else "". */
-static int find_cdev(const char *sysfs, const char *bdf, char out[VFIO_NAME_MAX])
-{
-	char path[VFIO_PATH_MAX];
-	struct dirent *entry;
-	DIR *dir;
-	int rc = attribute_path(path, sysfs, bdf, "vfio-dev");
-
-	out[0] = '\0';
-	if (rc < 0)
-		return rc;
-	fth_fd_reserve();
-	dir = opendir(path);
-	fth_fd_release();
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir)) != NULL)
-		if (strncmp(entry->d_name, "vfio", 4) == 0 && strlen(entry->d_name) < VFIO_NAME_MAX)
-			strcpy(out, entry->d_name);
-	closedir(dir);
-	return 0;
-}
-
 int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci)
 {
 	int rc;
@@ -132,5 +108,5 @@ int vfio_pci_look(const char *sysfs, const char *bdf, struct vfio_pci *pci)
 			      "%s is not in an IOMMU group: enable the IOMMU in the firmware setup "
 			      "and with intel_iommu=on or amd_iommu=on on the kernel command line",
 			      pci->bdf);
-	return rc < 0 ? rc : find_cdev(sysfs, pci->bdf, pci->cdev);
+	return rc;
 }

@@ -41,8 +41,7 @@ static void bad_uris_are_refused(void **state)
 		if (fth_dev_open(bad[i], &dev) != -EINVAL)
 			fail_msg("\"%s\" is not refused", bad[i]);
 	/* A good one gets as far as sysfs, where no machine has this device. */
-	assert_int_equal(fth_dev_open("nvme:ffff:ff:1f.7/1?queues=2&irq=on&iommu=group", &dev),
-			 -ENODEV);
+	assert_int_equal(fth_dev_open("nvme:ffff:ff:1f.7/1?queues=2&irq=on", &dev), -ENODEV);
 	assert_string_equal(fth_error_text(-ENODEV), "PCI device ffff:ff:1f.7 does not exist");
 }
 
@@ -113,21 +112,16 @@ static void sysfs_is_asked_before_anything_is_opened(void **state)
 	assert_ok(vfio_pci_look(root, "03:00.0", &pci));
 	assert_string_equal(pci.bdf, "0000:03:00.0");
 	assert_string_equal(pci.group, "14");
-	assert_string_equal(pci.cdev, "");
-	run("mkdir -p %s/bus/pci/devices/0000:03:00.0/vfio-dev/vfio%s", "7");
-	assert_ok(vfio_pci_look(root, "03:00.0", &pci));
-	assert_string_equal(pci.cdev, "vfio7");
 }
 
 /* ---- /dev ---- */
 
-static int try_open(const struct vfio_dma_ops *ops, const char *cdev)
+static int try_open(void)
 {
-	struct vfio_dma dma = {.ops = ops, .device = -1, .iommu = -1, .group = -1};
+	struct vfio_dma dma = {.device = -1, .container = -1, .group = -1};
 	struct vfio_pci pci = {.bdf = "0000:03:00.0", .group = "14"};
 
-	snprintf(pci.cdev, sizeof(pci.cdev), "%s", cdev);
-	return ops->open(&dma, root, &pci);
+	return vfio_group_open(&dma, root, &pci);
 }
 
 /* Plain files in the place of VFIO's: they open, and know nothing. */
@@ -136,22 +130,16 @@ static void files_that_are_missing_or_something_else(void **state)
 	int rc;
 
 	(void)state;
-	rc = try_open(&vfio_group_ops, "");
+	rc = try_open();
 	assert_int_equal(rc, -ENOENT);
 	assert_non_null(strstr(fth_error_text(rc), "load the kernel module vfio-pci"));
-	run("mkdir -p %s/vfio/devices && cd %s && touch vfio/vfio vfio/14 iommu vfio/devices/vfio0",
-	    root);
-	rc = try_open(&vfio_group_ops, "");
+	run("mkdir -p %s/vfio && cd %s && touch vfio/vfio vfio/14", root);
+	rc = try_open();
 	assert_int_equal(rc, -EOPNOTSUPP);
-	rc = try_open(&vfio_iommufd_ops, "");
-	assert_int_equal(rc, -EOPNOTSUPP);
-	assert_non_null(strstr(fth_error_text(rc), "iommu=group"));
-	assert_int_equal(try_open(&vfio_iommufd_ops, "vfio0"), -ENOTTY);
-	assert_int_equal(try_open(&vfio_iommufd_ops, "vfio1"), -ENOENT);
 	if (getuid() == 0)
 		return; /* root may open anything */
 	run("chmod 0 %s/vfio/vfio", "");
-	rc = try_open(&vfio_group_ops, "");
+	rc = try_open();
 	assert_int_equal(rc, -EACCES);
 	assert_non_null(strstr(fth_error_text(rc), "run as root, or change its owner"));
 }

@@ -259,13 +259,3 @@ void vol_worker_forget(struct vol_chan *chan)
 		pthread_cond_wait(&worker->idle, &worker->lock);
 	pthread_mutex_unlock(&worker->lock);
 }
-
-void vol_worker_drain(struct fth_vol *vol)
-{
-	struct vol_worker *worker = &vol->worker;
-
-	pthread_mutex_lock(&worker->lock);
-	while (worker->started && worker->busy)
-		pthread_cond_wait(&worker->idle, &worker->lock);
-	pthread_mutex_unlock(&worker->lock);
-}

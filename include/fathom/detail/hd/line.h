@@ -71,7 +71,6 @@
 #define FTH_LINE_COUNT_BITS    18
 
 #define FTH_LINE_ONE	    ((uint64_t)1 << FTH_LINE_COUNT_SHIFT) /* one reference */
-#define FTH_LINE_COUNT_MASK ((((uint64_t)1 << FTH_LINE_COUNT_BITS) - 1) << FTH_LINE_COUNT_SHIFT)
 #define FTH_LINE_FRAME_MASK ((((uint64_t)1 << FTH_LINE_FRAME_BITS) - 1) << FTH_LINE_FRAME_SHIFT)
 #define FTH_LINE_VERSION_MASK \
 	((((uint64_t)1 << FTH_LINE_VERSION_BITS) - 1) << FTH_LINE_VERSION_SHIFT)
@@ -168,12 +167,6 @@ FTH_HD void fth_line_use(uint64_t *word, uint64_t seen)
 		fth_and_relaxed_dev64(word, ~FTH_LINE_AHEAD);
 	else if (!(seen & FTH_LINE_HOT))
 		fth_or_relaxed_dev64(word, FTH_LINE_HOT);
-}
-
-/* Mark dirty and keep the reference. Returns whether the line was clean before. */
-FTH_HD bool fth_line_mark_dirty(uint64_t *word)
-{
-	return !(fth_or_acqrel_dev64(word, FTH_LINE_DIRTY) & FTH_LINE_DIRTY);
 }
 
 /*
