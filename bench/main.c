@@ -13,7 +13,6 @@
  * table of their own. */
 extern const struct fth_command fth_bench_cache;
 extern const struct fth_command fth_bench_flat;
-extern const struct fth_command fth_bench_flatredis;
 extern const struct fth_command fth_bench_gups;
 extern const struct fth_command fth_bench_pm;
 extern const struct fth_command fth_bench_pmwork;
@@ -29,7 +28,8 @@ static const struct fth_command *const benches[] = {
 	&fth_bench_cache,
 	BENCH_SCRIPT("dev", "random reads and writes of a file, against fio"),
 	&fth_bench_flat,
-	&fth_bench_flatredis,
+	BENCH_SCRIPT("flatredis",
+		     "redis-server with more data than memory, against swap and a mapped file"),
 	GPU(BLOCK),
 	GPU(CACHE),
 	GPU(FILE),
@@ -64,6 +64,7 @@ extern const struct fth_command fth_driver_graph;
 extern const struct fth_command fth_driver_graphmem;
 extern const struct fth_command fth_driver_kvclient;
 extern const struct fth_command fth_driver_kvload;
+extern const struct fth_command fth_driver_redisload;
 extern const struct fth_command fth_driver_tpch;
 
 static const struct fth_command *const drivers[] = {
@@ -72,6 +73,7 @@ static const struct fth_command *const drivers[] = {
 	&fth_driver_graphmem,
 	&fth_driver_kvclient,
 	&fth_driver_kvload,
+	&fth_driver_redisload,
 #ifdef FTH_SQL
 	&fth_driver_tpch,
 #endif

@@ -22,7 +22,6 @@
 #define THETA	   0.99
 #define PIPELINE   64u
 #define BUFFER	   (256u << 10)
-#define WAIT_MS	   60000
 #define TIMEOUT_MS 60000
 #define KEY_MAX	   32
 #define CLIENTS	   64u
@@ -249,22 +248,6 @@ static int set(struct link *link, const struct redis_plan *plan, struct redis_da
 	return rc;
 }
 
-int redis_wait(const struct redis_plan *plan)
-{
-	uint64_t deadline = fth_deadline_ns((uint64_t)WAIT_MS * 1000000);
-	struct link link;
-	int rc;
-
-	do {
-		rc = link_open(&link, plan->socket);
-		link_close(&link);
-		if (rc == 0)
-			return 0;
-		poll(NULL, 0, 20);
-	} while (fth_now_ns() < deadline && !(plan->stopped && plan->stopped()));
-	return fth_fail(ETIMEDOUT, "redis-server did not start: %s", strerror(-rc));
-}
-
 int redis_fill(const struct redis_plan *plan, struct redis_data *data)
 {
 	struct link link;
@@ -408,28 +391,4 @@ int redis_run(const struct redis_plan *plan, struct redis_data *data, enum redis
 		.p999_ns = fth_latency_quantile(&all, 0.999),
 	};
 	return rc;
-}
-
-pid_t redis_pid(const struct redis_plan *plan)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-	struct link link;
-	int rc = link_open(&link, plan->socket);
-
-	if (rc == 0 && getsockopt(link.fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
-		rc = -errno;
-	link_close(&link);
-	return rc < 0 ? rc : peer.pid;
-}
-
-void redis_end(const struct redis_plan *plan)
-{
-	struct link link;
-
-	if (link_open(&link, plan->socket) == 0) {
-		link.used = (size_t)sprintf(link.out, "*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nNOSAVE\r\n");
-		(void)link_send(&link);
-	}
-	link_close(&link);
 }

@@ -10,7 +10,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 enum redis_workload {
 	REDIS_B, /* 95 % reads, 5 % updates, zipf */
@@ -39,15 +38,9 @@ struct redis_data;
 struct redis_data *redis_data_new(const struct redis_plan *plan);
 void redis_data_free(struct redis_data *data);
 
-/* Wait until the server answers, for a minute at most. */
-int redis_wait(const struct redis_plan *plan);
 /* Write all records. */
 int redis_fill(const struct redis_plan *plan, struct redis_data *data);
 int redis_run(const struct redis_plan *plan, struct redis_data *data, enum redis_workload workload,
 	      struct redis_result *result);
-/* The process that listens; negative: an error. */
-pid_t redis_pid(const struct redis_plan *plan);
-/* Tell the server to end, without saving. */
-void redis_end(const struct redis_plan *plan);
 
 #endif

@@ -89,7 +89,7 @@ class Bench:
 
     def run_peer(self, number, side, answer):
         path = self.data.path("query.sql")
-        bench_process.run(bench_process.driver("tpch", "--text", "--query", number), output=path)
+        bench_process.run([self.data.fathom, "bench", "tpch", "query", number], output=path)
         side.rounds.append(self.rival.run(self.data.peer.path, path, answer))
 
     def compare(self, number, ours, peer):

@@ -43,7 +43,7 @@ struct figures {
 struct driver {
 	const char *database, *answer;
 	uint64_t query, budget, threads;
-	bool soft, text;
+	bool soft;
 	struct figures took[RUNS];
 	uint64_t charged; /* bytes, the most that the engine counted at a time */
 	uint64_t rows, digest;
@@ -264,7 +264,6 @@ static int run(int argc, char **argv)
 		 "memory"},
 		{"threads", FTH_CLI_U64, &d.threads, 1, 256, "threads"},
 		{"soft", FTH_CLI_FLAG, &d.soft, 0, 0, "the engine alone keeps the budget"},
-		{"text", FTH_CLI_FLAG, &d.text, 0, 0, "print the query instead of running it"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
@@ -277,10 +276,6 @@ static int run(int argc, char **argv)
 
 	if (rc != FTH_CLI_GO_ON)
 		return rc;
-	if (d.text) {
-		fputs(fth_tpch_query((unsigned)d.query), stdout);
-		return FTH_EXIT_OK;
-	}
 	if (!d.database || !d.answer) {
 		fth_cli_error("--database and --answer are required");
 		return FTH_EXIT_USAGE;
