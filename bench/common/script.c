@@ -53,6 +53,7 @@ static char **script_arguments(char *script, int argc, char **argv)
 int bench_script_run(int argc, char **argv)
 {
 	char name[64], path[PATH_MAX], **arguments;
+	int error;
 
 	snprintf(name, sizeof(name), "bench_%s.py", argv[0]);
 	if (!bench_find_beside(name, path)) {
@@ -67,7 +68,8 @@ int bench_script_run(int argc, char **argv)
 	fth_cli_restore_signals();
 	if (arguments)
 		execvp(INTERPRETER, arguments);
-	fth_cli_error("bench %s: cannot start " INTERPRETER ": %s", argv[0], strerror(errno));
+	error = errno; /* messages change it */
+	fth_cli_error("bench %s: cannot start " INTERPRETER ": %s", argv[0], strerror(error));
 	free(arguments);
-	return errno == ENOENT ? FTH_EXIT_IMPOSSIBLE : FTH_EXIT_FAILED;
+	return error == ENOENT ? FTH_EXIT_IMPOSSIBLE : FTH_EXIT_FAILED;
 }
