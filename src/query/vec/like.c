@@ -34,18 +34,24 @@ static void add_char(struct fth_like *like, struct like_scan *scan, char c, bool
 	scan->piece->wild |= any;
 }
 
-int fth_like_compile(struct fth_arena *arena, struct fth_str pattern, char escape,
-		     struct fth_like *out)
+static size_t piece_bytes(uint32_t length)
+{
+	return (length / 2 + 1) * sizeof(struct fth_like_piece);
+}
+
+size_t fth_like_bytes(uint32_t length)
+{
+	return piece_bytes(length) + 2 * ((size_t)length + 1);
+}
+
+int fth_like_compile(struct fth_str pattern, char escape, void *memory, struct fth_like *out)
 {
 	struct like_scan scan = {0};
 	bool percent = false;
 
-	*out = (struct fth_like){0};
-	out->piece = fth_arena_alloc(arena, (pattern.len / 2 + 1) * sizeof(*out->piece), 8);
-	scan.text = fth_arena_alloc(arena, pattern.len + 1, 1);
-	scan.any = fth_arena_alloc(arena, pattern.len + 1, 1);
-	if (!out->piece || !scan.text || !scan.any)
-		return -ENOMEM;
+	*out = (struct fth_like){.piece = memory};
+	scan.text = (char *)memory + piece_bytes(pattern.len);
+	scan.any = (bool *)scan.text + pattern.len + 1;
 	for (uint32_t i = 0; i < pattern.len; i++) {
 		char c = pattern.data[i];
 

@@ -3,7 +3,6 @@
 #ifndef FTH_QUERY_LIKE_H
 #define FTH_QUERY_LIKE_H
 
-#include "query/mem/qmem.h"
 #include "query/vec/vec.h"
 
 /*
@@ -23,12 +22,13 @@ struct fth_like {
 	struct fth_like_piece *piece;
 };
 
+/* The bytes that a pattern of `length` bytes takes compiled, aligned for pointers. */
+size_t fth_like_bytes(uint32_t length);
 /*
- * Compile; memory comes from the arena and lives as long as it. escape: a character, or 0 for none.
- * Returns 0, -ENOMEM, or -EINVAL with a text if the pattern ends with the escape character.
+ * Compile into `memory` of fth_like_bytes(pattern.len) bytes, which must live as long as *out. escape: a
+ * character, or 0 for none. Returns 0, or -EINVAL with a text if the pattern ends with the escape character.
  */
-int fth_like_compile(struct fth_arena *arena, struct fth_str pattern, char escape,
-		     struct fth_like *out);
+int fth_like_compile(struct fth_str pattern, char escape, void *memory, struct fth_like *out);
 bool fth_like_match(const struct fth_like *like, struct fth_str s);
 /*
  * A text that all rows hold which match, at no fixed place, so that it can be searched for in many rows at once.

@@ -209,29 +209,11 @@ static int eval_nullif(struct sql_env *env, const struct sql_expr *e, struct sql
 int sql_eval_divide(struct sql_env *env, fth_i128 a, int a_scale, fth_i128 b, int b_scale,
 		    int scale, fth_i128 *result)
 {
-	bool negative = (a < 0) != (b < 0);
-	fth_u128 dividend = a < 0 ? -(fth_u128)a : (fth_u128)a;
-	fth_u128 divisor = b < 0 ? -(fth_u128)b : (fth_u128)b;
-	fth_u128 quotient, rest;
+	int rc = fth_dec_div(a, (unsigned)a_scale, b, (unsigned)b_scale, (unsigned)scale, result);
 
-	if (b == 0)
+	if (rc == -EDOM)
 		return sql_eval_fail(env, EINVAL, "division by zero");
-	quotient = dividend / divisor;
-	rest = dividend % divisor;
-	/* Long division, one decimal digit at a time. */
-	for (int i = scale - a_scale + b_scale; i > 0; i--) {
-		if (__builtin_mul_overflow(rest, (fth_u128)10, &rest) ||
-		    __builtin_mul_overflow(quotient, (fth_u128)10, &quotient))
-			return sql_eval_range(env, SQL_DECIMAL);
-		quotient += rest / divisor;
-		rest %= divisor;
-	}
-	if (rest >= divisor - rest)
-		quotient++;
-	if (quotient > (~(fth_u128)0 >> 1))
-		return sql_eval_range(env, SQL_DECIMAL);
-	*result = negative ? -(fth_i128)quotient : (fth_i128)quotient;
-	return 0;
+	return rc < 0 ? sql_eval_range(env, SQL_DECIMAL) : 0;
 }
 
 static int eval_real(struct sql_env *env, enum sql_op op, double a, double b,
@@ -350,14 +332,8 @@ static void round_towards(const struct sql_expr *e, struct sql_value *value)
 	if (e->type.kind == SQL_DOUBLE) {
 		value->real = up ? ceil(value->real) : floor(value->real);
 	} else if (e->args[0]->type.kind == SQL_DECIMAL) {
-		fth_i128 power = fth_pow10((unsigned)(e->args[0]->type.scale));
-		fth_i128 rest = value->integer % power;
-
-		value->integer /= power;
-		if (up && rest > 0)
-			value->integer++;
-		else if (!up && rest < 0)
-			value->integer--;
+		value->integer =
+			fth_dec_floor(value->integer, (unsigned)e->args[0]->type.scale, up);
 	}
 }
 

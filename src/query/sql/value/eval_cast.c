@@ -6,9 +6,7 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int parse_text(struct sql_env *env, const struct sql_value *value, struct sql_type to,
@@ -49,57 +47,52 @@ static int cast_string(struct sql_env *env, struct sql_type from, struct sql_val
 		value.length = strlen(text);
 	}
 	if (to.length)
-		value.length = sql_utf8_prefix(value.text, value.length, (size_t)to.length);
+		sql_eval_substring(&value, 1, to.length);
 	while (to.kind == SQL_CHAR && value.length && value.text[value.length - 1] == ' ')
 		value.length--;
 	*result = value;
 	return 0;
 }
 
-static double decimal_to_double(struct sql_type from, const struct sql_value *value)
+/* Whether a decimal has the digits of its type. */
+static int check_digits(struct sql_env *env, struct sql_type to, fth_i128 integer,
+			struct sql_value *result)
 {
-	char text[SQL_VALUE_TEXT];
+	fth_i128 limit = fth_pow10((unsigned)to.precision);
 
-	sql_value_print(from, value, text);
-	return strtod(text, NULL);
+	if (to.precision < SQL_PRECISION_MAX && (integer >= limit || integer <= -limit))
+		return sql_eval_fail(env, ERANGE, "numeric field overflow");
+	result->integer = integer;
+	return 0;
 }
 
-/* By the 15 digits that a double holds for certain, as PostgreSQL does. */
 static int double_to_decimal(struct sql_env *env, double real, struct sql_type to,
 			     struct sql_value *result)
 {
-	char text[40];
-	struct sql_value value = {.text = text};
+	fth_i128 integer;
 
-	if (isnan(real) || isinf(real))
+	if (fth_f64_to_dec(real, (unsigned)to.scale, &integer) < 0)
 		return sql_eval_range(env, SQL_DECIMAL);
-	value.length = (size_t)snprintf(text, sizeof(text), "%.15g", real);
-	return parse_text(env, &value, to, result);
+	return check_digits(env, to, integer, result);
 }
 
 static int double_to_integer(struct sql_env *env, double real, enum sql_kind kind,
 			     struct sql_value *result)
 {
-	double rounded = rint(real), limit = kind == SQL_INT32 ? 2147483648.0 : 0x1p63;
+	bool narrow = kind == SQL_INT32;
 
-	if (isnan(real) || rounded < -limit || rounded >= limit)
+	if (fth_f64_to_int(real, narrow ? INT32_MIN : INT64_MIN, narrow ? INT32_MAX : INT64_MAX,
+			   &result->integer) < 0)
 		return sql_eval_range(env, kind);
-	result->integer = (int64_t)rounded;
 	return 0;
 }
 
 static int cast_decimal(struct sql_env *env, int scale, fth_i128 integer, struct sql_type to,
 			struct sql_value *result)
 {
-	fth_i128 limit;
-
 	if (!sql_rescale(integer, scale, to.scale, &integer))
 		return sql_eval_range(env, SQL_DECIMAL);
-	limit = fth_pow10((unsigned)to.precision);
-	if (to.precision < SQL_PRECISION_MAX && (integer >= limit || integer <= -limit))
-		return sql_eval_fail(env, ERANGE, "numeric field overflow");
-	result->integer = integer;
-	return 0;
+	return check_digits(env, to, integer, result);
 }
 
 /* From an integer-like value to another. */
@@ -140,8 +133,9 @@ int sql_eval_cast(struct sql_env *env, struct sql_type from, const struct sql_va
 		return 0;
 	}
 	if (to.kind == SQL_DOUBLE) {
-		result->real = from.kind == SQL_DECIMAL ? decimal_to_double(from, &in)
-							: (double)in.integer;
+		result->real = from.kind == SQL_DECIMAL
+				       ? fth_dec_to_f64(in.integer, (unsigned)from.scale)
+				       : (double)in.integer;
 		return 0;
 	}
 	if (from.kind == SQL_DOUBLE)

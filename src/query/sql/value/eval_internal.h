@@ -15,7 +15,7 @@ int sql_eval_range(struct sql_env *env, enum sql_kind kind);
 /* A string function whose first argument, not NULL, is in *value. */
 int sql_eval_string(struct sql_env *env, const struct sql_expr *e, struct sql_value *value);
 
-/* Bytes of the first `count` characters of UTF-8, or of all. */
-size_t sql_utf8_prefix(const char *text, size_t length, size_t count);
+/* Characters of a string, `count` of them (>= 0) from number `from` on. */
+void sql_eval_substring(struct sql_value *value, int64_t from, int64_t count);
 
 #endif

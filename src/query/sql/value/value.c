@@ -246,26 +246,9 @@ const char *sql_interval_parse(const char *text, size_t length, const char *unit
 
 bool sql_rescale(fth_i128 value, int from, int to, fth_i128 *result)
 {
-	fth_i128 power, half;
-
-	if (to >= from) {
-		if (to - from > SQL_PRECISION_MAX) {
-			*result = 0;
-			return value == 0;
-		}
-		return !__builtin_mul_overflow(value, fth_pow10((unsigned)(to - from)), result);
-	}
-	if (from - to > SQL_PRECISION_MAX) {
-		*result = 0;
-		return true;
-	}
-	power = fth_pow10((unsigned)(from - to));
-	half = value % power;
-	*result = value / power;
-	if (half >= power - half)
-		(*result)++;
-	else if (-half >= power + half)
-		(*result)--;
+	if (to >= from)
+		return fth_dec_scale_up(value, (unsigned)(to - from), result) == 0;
+	*result = fth_dec_round(value, (unsigned)(from - to));
 	return true;
 }
 

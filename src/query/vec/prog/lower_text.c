@@ -38,19 +38,21 @@ static int lower_substring(struct lower *l, const struct fth_expr *e, int scope)
 
 static int lower_like(struct lower *l, const struct fth_expr *e, int scope)
 {
-	struct fth_like *like = fth_arena_alloc(&l->prog->arena, sizeof(*like), 8);
+	struct fth_arena *arena = &l->prog->arena;
+	struct fth_like *like = fth_arena_alloc(arena, sizeof(*like), 8);
+	void *memory = fth_arena_alloc(arena, fth_like_bytes(e->args[1]->s.len), 8);
 	const struct fth_expr *x = e->args[0];
 	struct insn in = fth_insn(I_LIKE, FTH_BITS, 0, -1), pad = fth_insn(I_PAD, FTH_STR, 0, -1);
 	char escape = '\\';
 	int rc;
 
-	if (!like)
+	if (!like || !memory)
 		return -ENOMEM;
 	if (e->args[1]->is_null || (e->nargs == 3 && e->args[2]->is_null))
 		return fth_emit_null(l, FTH_BITS);
 	if (e->nargs == 3)
 		escape = e->args[2]->s.len ? e->args[2]->s.data[0] : 0;
-	rc = fth_like_compile(&l->prog->arena, e->args[1]->s, escape, like);
+	rc = fth_like_compile(e->args[1]->s, escape, memory, like);
 	if (rc < 0)
 		return rc;
 	in.like = like;
