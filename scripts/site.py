@@ -170,6 +170,8 @@ def add_internals(site):
             page = f"internals/src/{module}.md"
             site.add_file(page, f"src/{module}/README.md")
             entries.append((f"src/{module}", page))
+    site.add_file("internals/workloads.md", "workloads/README.md")
+    entries.append(("workloads", "internals/workloads.md"))
     site.menu.append(("Internals", entries))
 
 

@@ -2,11 +2,9 @@
 /*
  * Graphs, opened through a cache.
  *
- * Siblings: graph/format.c is the header on the medium; graph/build.c and what it names make
- * graphs; graph/bfs.c, graph/cc.c, graph/pagerank.c and graph/sssp.c work on them with the threads
- * of graph/team.c and the sets of graph/frontier.c; graph/label.c knows the names of vertices;
- * graph/check*.c hold the plain algorithms that
- * results are compared with.
+ * format.c is the header on the medium; build/ makes graphs; algorithm/ works on them, with the
+ * threads of team.c, and has the plain algorithms that results are compared with; label/ knows the
+ * names of vertices; gpu/ does the same on a GPU.
  */
 #include "graph/format.h"
 #include "base/options.h"

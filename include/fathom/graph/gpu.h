@@ -21,7 +21,8 @@
  * many warps and lines are read in order. Pieces in which no vertex has work are not read.
  *
  * A line has several lists: where one is read, a search that only pushes also uses those of
- * vertices whose level it knows by then, so that most lines are read once (graph/gpu_steps.h).
+ * vertices whose level it knows by then, so that most lines are read once
+ * (src/graph/gpu/gpu_steps.h).
  *
  * Lines of 512 bytes suit shortest paths and a search in either direction, which want a few lists
  * here and there: the wanted ones of a piece are brought in together. Lines of 1024 or 2048 bytes

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Checking results: the plain algorithms, in memory and by one thread. They share nothing with the
- * ones they check. Shortest paths are in graph/check_paths.c.
+ * ones they check. Shortest paths are in check_paths.c.
  */
 #include "graph/graph_internal.h"
 

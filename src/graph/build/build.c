@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Building graphs. Siblings: graph/gen.c draws edges, graph/text.c reads them, graph/sort.c and
- * graph/merge.c sort them, graph/writer.c writes them.
+ * Building graphs. Siblings: gen.c draws edges, text.c reads them, sort.c and
+ * merge.c sort them, writer.c writes them.
  */
 #include "graph/build/build.h"
 

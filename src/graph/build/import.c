@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From text to a graph: graph/text.c reads, graph/relabel.c numbers names, graph/sort.c sorts,
+ * From text to a graph: text.c reads, relabel.c numbers names, sort.c sorts,
  * graph/build.c writes.
  */
 #include "graph/build/build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Merging sorted runs of edges, from memory and from a file. For graph/sort.c. */
+/* Merging sorted runs of edges, from memory and from a file. For sort.c. */
 #ifndef FTH_GRAPH_MERGE_H
 #define FTH_GRAPH_MERGE_H
 

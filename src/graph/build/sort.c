@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The external sort: buffers, runs, and when to merge. graph/merge.c merges.
+ * The external sort: buffers, runs, and when to merge. merge.c merges.
  *
  * 1. A buffer belongs to its worker until finish().
  * 2. Runs lie in one temporary file that has no name; `tail` is where the next one goes. A worker

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Connected components on a GPU: one sweep over the edges joins trees of vertices, which lie in GPU
- * memory (graph/gpu_forest.h), and then each vertex takes its root for a label. A root is the
+ * memory (gpu_forest.h), and then each vertex takes its root for a label. A root is the
  * smallest vertex of its tree.
  */
 #include "graph/gpu/gpu_internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Trees that threads join at once: graph/gpu_forest.h as CPU threads see it. */
+/* Trees that threads join at once: gpu_forest.h as CPU threads see it. */
 #include "graph/gpu/gpu_forest.h"
 
 #include "base/team.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Graphs on a GPU: opening, memory, where edges come from, what failed. The algorithms are in
- * graph/gpu_bfs.cu, graph/gpu_cc.cu, graph/gpu_pagerank.cu and graph/gpu_sssp.cu; what their
- * kernels share in graph/gpu_sweep.h and graph/gpu_steps.h.
+ * gpu_bfs.cu, gpu_cc.cu, gpu_pagerank.cu and gpu_sssp.cu; what their
+ * kernels share in gpu_sweep.h and gpu_steps.h.
  */
 #include "graph/gpu/gpu_internal.h"
 

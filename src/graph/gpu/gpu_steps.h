@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the algorithms do in a sweep (graph/gpu_sweep.h). Device code. A step has
+ * What the algorithms do in a sweep (gpu_sweep.h). Device code. A step has
  *
  *	wants(v, whole)	is there work for v? One lane asks for one vertex. `whole`: this warp will
  *			look at all of its list
@@ -308,7 +308,7 @@ struct graph_sssp : graph_spread {
 /* ---- connected components ---- */
 
 /*
- * One sweep: the neighbours of a vertex, and the vertex, come into one tree (graph/gpu_forest.h).
+ * One sweep: the neighbours of a vertex, and the vertex, come into one tree (gpu_forest.h).
  * In an undirected graph an edge is in two lists, and that of the larger vertex does it. So
  * vertices join what those before them have become, of whom nearly all hang under the same root
  * soon: a lane loads the parent of a neighbour, finds the one it knows, and is done. What lanes

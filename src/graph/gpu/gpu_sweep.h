@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A sweep over the edges of a graph by warps, for any source of edges and any algorithm. Device
- * code; graph/gpu_steps.h has the algorithms.
+ * code; gpu_steps.h has the algorithms.
  *
  * The edges are cut into pieces, in the order of the medium. A warp takes a few at a time, so that
  * all warps together move through the edges in one direction. Which vertices' neighbours a piece
