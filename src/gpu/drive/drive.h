@@ -12,7 +12,7 @@
 #include "service.h"
 
 /* A range of this process that CUDA knows, and where the GPU sees it. Zeroed: none. */
-struct fth_gpu_range {
+struct drive_range {
 	void *host; /* page-aligned */
 	size_t len;
 	void *device;
@@ -76,9 +76,9 @@ struct fth_gpu_drive {
 	bool registered;		 /* known to CUDA, */
 	char *mapped;			 /* and as kernels see it; or the medium in GPU memory */
 	struct fth_gpu_service *service; /* NULL: on GPU blocks */
-	struct fth_gpu_range *ranges;	 /* of the service's memory that CUDA knows */
+	struct drive_range *ranges;	 /* of the service's memory that CUDA knows */
 	uint32_t range_count;
-	struct fth_gpu_range slots;
+	struct drive_range slots;
 };
 
 /* ---- drive.cu ---- */

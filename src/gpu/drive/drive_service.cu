@@ -30,7 +30,7 @@ static int first_error(int rc, int next)
  * reachable by the GPU, in whole pages; range->device stands for `addr` itself. -EOPNOTSUPP if the
  * GPU, its driver or the IOMMU does not support it.
  */
-static int map_range(void *addr, size_t len, bool io, struct fth_gpu_range *range)
+static int map_range(void *addr, size_t len, bool io, struct drive_range *range)
 {
 	uintptr_t first = (uintptr_t)addr / PAGE * PAGE;
 	uintptr_t end = ((uintptr_t)addr + len + PAGE - 1) / PAGE * PAGE;
@@ -57,7 +57,7 @@ static int map_range(void *addr, size_t len, bool io, struct fth_gpu_range *rang
 }
 
 /* Accepts a zeroed range. */
-static int unmap_range(struct fth_gpu_range *range)
+static int unmap_range(struct drive_range *range)
 {
 	int rc = 0;
 
@@ -69,7 +69,7 @@ static int unmap_range(struct fth_gpu_range *range)
 
 static int map(struct fth_gpu_drive *drive, void *at, size_t bytes, bool io)
 {
-	struct fth_gpu_range *range = &drive->ranges[drive->range_count];
+	struct drive_range *range = &drive->ranges[drive->range_count];
 	int rc = map_range(at, bytes, io, range);
 
 	if (rc == 0)
@@ -81,7 +81,7 @@ static int map(struct fth_gpu_drive *drive, void *at, size_t bytes, bool io)
 static void *seen(const struct fth_gpu_drive *drive, const void *at)
 {
 	for (uint32_t i = 0; i < drive->range_count; i++) {
-		const struct fth_gpu_range *range = &drive->ranges[i];
+		const struct drive_range *range = &drive->ranges[i];
 		uintptr_t first = (uintptr_t)range->host, page = (uintptr_t)at / PAGE * PAGE;
 
 		/* range->device stands for what was asked for, which is in the first page. */
@@ -207,7 +207,7 @@ static int set_up(struct fth_gpu_drive *drive)
 	drive->shift = s->shift;
 	drive->ids = s->ids;
 	drive->ranges =
-		(struct fth_gpu_range *)calloc(2 * (size_t)s->queues + 1, sizeof(drive->ranges[0]));
+		(struct drive_range *)calloc(2 * (size_t)s->queues + 1, sizeof(drive->ranges[0]));
 	if (rc == 0 && !drive->ranges)
 		rc = -ENOMEM;
 	if (rc == 0)
