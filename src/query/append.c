@@ -45,7 +45,10 @@ static void close_writer(struct statement *s, struct fth_table_writer *writer)
 	s->writer_bytes = 0;
 }
 
-/* What the writer gets of the memory that is free: half beside a query, or less if that needs more; most without one. */
+/*
+ * The writer's part of the free memory: half beside a query, or less if the query needs more; most
+ * without a query.
+ */
 static uint64_t writer_memory(struct statement *s, const struct task_set *query)
 {
 	const struct fth_table *table = catalog_table(s->catalog, s->sql->table);

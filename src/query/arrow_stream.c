@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A result as an Arrow stream. The statement runs in a thread of its own and pushes batches; the consumer pulls them. One
- * batch waits in between.
+ * A result as an Arrow stream. The statement runs in a thread of its own and pushes batches; the
+ * consumer pulls them. One batch waits in between.
  *
  * Invariants, under the lock:
- *  - `waiting.release` is not NULL while a batch waits; the producer sets it, the consumer takes it.
+ *  - `waiting.release` is not NULL while a batch waits; the producer sets it, the consumer takes
+ *    it.
  *  - `done` is set last; `rc` and `error` do not change after it.
  *  - After `closing` the producer puts nothing more, and its next call ends the statement.
  */

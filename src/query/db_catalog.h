@@ -10,8 +10,8 @@
 struct catalog;
 
 /*
- * A view of the database for one statement: a table is opened when it is first named and does not change
- * until the catalog is freed. What snapshots keep is charged to `mem`. Returns 0 or -ENOMEM.
+ * A view of the database for one statement: a table is opened when it is first named and does not
+ * change until the catalog is freed. What snapshots keep is charged to `mem`. Returns 0 or -ENOMEM.
  */
 int catalog_new(struct fth_table_db *db, struct fth_qmem *mem, struct catalog **out);
 void catalog_free(struct catalog *c); /* accepts NULL */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From SQL text to rows: front end, planner and executor on small tables, in several budgets and threads. */
+/*
+ * From SQL text to rows: front end, planner and executor on small tables, in several budgets and
+ * threads.
+ */
 #include "table/test/table_fixture.h"
 
 #include "query/db_catalog.h"
@@ -57,7 +60,10 @@ static int print_rows(void *user, const struct fth_vec *columns, const struct ft
 	return 0;
 }
 
-/* Rows as text, "a|b c|d ", or "error: ..."; to be freed. Everything that was allocated is given back. */
+/*
+ * Rows as text, "a|b c|d ", or "error: ..."; to be freed. Everything that was allocated is given
+ * back.
+ */
 static char *ask(struct table_fixture *f, const char *sql, uint64_t budget, unsigned threads)
 {
 	struct fth_qmem *mem = fth_qmem_new(budget);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The public interface: options, statements and their reports, views, batches that do not arrive; queries of many
- * threads in one budget; cancellation; the Nth allocation that fails.
+ * The public interface: options, statements and their reports, views, batches that do not arrive;
+ * queries of many threads in one budget; cancellation; the Nth allocation that fails.
  */
 #include "fathom/base/error.h"
 #include "fathom/query.h"
@@ -285,7 +285,10 @@ static void run_askers(struct db *d, unsigned turns, unsigned *wrong, unsigned *
 	*refused = none;
 }
 
-/* Each answer is right; in a small budget a query may be refused, and alone each of them fits again. */
+/*
+ * Each answer is right; in a small budget a query may be refused, and alone each of them fits
+ * again.
+ */
 static void queries_share_a_budget(void **state)
 {
 	unsigned wrong, refused;
@@ -340,7 +343,10 @@ static void a_query_is_canceled(void **state)
 
 /* ---- budgets ---- */
 
-/* From too little to enough: each statement fails with a text or gives its answer, and the next one works. */
+/*
+ * From too little to enough: each statement fails with a text or gives its answer, and the next one
+ * works.
+ */
 static void every_budget(void **state)
 {
 	struct db d;

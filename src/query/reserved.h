@@ -3,7 +3,10 @@
 #ifndef FTH_QUERY_RESERVED_H
 #define FTH_QUERY_RESERVED_H
 
-/* -EINVAL for the name of a table of the engine itself, which statements and commands do not change. */
+/*
+ * -EINVAL for the name of a table of the engine itself, which statements and commands do not
+ * change.
+ */
 int name_reserved(const char *name);
 
 #endif

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What scans read and what they leave out; reads that fail, damaged chunks, queries that are canceled. */
+/*
+ * What scans read and what they leave out; reads that fail, damaged chunks, queries that are
+ * canceled.
+ */
 #include "table/test/table_fixture.h"
 
 #include "fathom/vol.h"
@@ -16,8 +19,8 @@
 #define ROWS	   (GROUPS * GROUP_ROWS)
 
 /*
- * t: k and s ascending; price = k / 100; mix has all of 0 to 99 but 50 in each group, and 50 in group 3 alone; part
- * is null in all groups but 5; comment is text in blocks.
+ * t: k and s ascending; price = k / 100; mix has all of 0 to 99 but 50 in each group, and 50 in
+ * group 3 alone; part is null in all groups but 5; comment is text in blocks.
  */
 static const char columns[] = "k int not null, price decimal(10,2) not null, mix int not null, "
 			      "part int, s varchar(10) not null, comment varchar(100) not null";
@@ -447,7 +450,9 @@ static void limits_end_scans(void **state)
 					 limits[i].sql, threads, (unsigned long long)a.rows,
 					 (long long)a.first,
 					 (unsigned long long)a.total.groups_read);
-			/* Nothing was read ahead: the chunks of one group, and the text of one row. */
+			/*
+			 * Nothing was read ahead: the chunks of one group, and the text of one row.
+			 */
 			if (limits[i].groups <= 1)
 				assert_in_range(a.total.chunks, limits[i].groups,
 						2 * limits[i].groups);

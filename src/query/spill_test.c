@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Storage that fails, or is full, and queries that are canceled while they use temporary space: every operator that
- * spills ends with the error, and gives back its memory and all blocks. FTH_LONG_TESTS fails every operation of the
- * device and tries every size of it, not a few of them, and each with one thread and with two.
+ * Storage that fails, or is full, and queries that are canceled while they use temporary space:
+ * every operator that spills ends with the error, and gives back its memory and all blocks.
+ * FTH_LONG_TESTS fails every operation of the device and tries every size of it, not a few of them,
+ * and each with one thread and with two.
  */
 #include "table/test/table_fixture.h"
 
@@ -17,14 +18,20 @@
 #define GROUP_ROWS 4096u
 #define BUDGET	   (3u << 20)
 #define DEVICE	   "mem:32M"
-/* Points of failure for a query and a kind of failure. ThreadSanitizer makes queries twenty times slower. */
+/*
+ * Points of failure for a query and a kind of failure. ThreadSanitizer makes queries twenty times
+ * slower.
+ */
 #ifdef __SANITIZE_THREAD__
 #define POINTS 1u
 #else
 #define POINTS 4u
 #endif
 
-/* k: all different, sparse; one: the same in nine of ten rows; g: 50 values; d: 20 digits; s: text, all different. */
+/*
+ * k: all different, sparse; one: the same in nine of ten rows; g: 50 values; d: 20 digits; s: text,
+ * all different.
+ */
 static const char columns[] = "k bigint not null, one int not null, g int not null, "
 			      "d decimal(38,0) not null, s varchar(48) not null";
 
@@ -282,7 +289,10 @@ static uint64_t next_point(uint64_t at, uint64_t of)
 	return at + (step == 0 ? 1 : step);
 }
 
-/* A short run takes one number of threads for each query, and every other query under ThreadSanitizer. */
+/*
+ * A short run takes one number of threads for each query, and every other query under
+ * ThreadSanitizer.
+ */
 static bool is_tried(unsigned query, unsigned threads)
 {
 #ifdef __SANITIZE_THREAD__

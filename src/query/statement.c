@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A statement: its account, and its way through the front end, the planner and the executor. The files that run
- * statements of one kind (result.c, explain.c, append.c, define.c) call these parts; nothing here calls them.
+ * A statement: its account, and its way through the front end, the planner and the executor. The
+ * files that run statements of one kind (result.c, explain.c, append.c, define.c) call these parts;
+ * nothing here calls them.
  */
 #include "query/query.h"
 
@@ -15,7 +16,10 @@
 #include <string.h>
 
 #define ARENA_CHUNK (1u << 14)
-/* The parts of the budget that the front end has for certain, and that it may take, for one statement. */
+/*
+ * The parts of the budget that the front end has for certain, and that it may take, for one
+ * statement.
+ */
 #define PARSE_SHARE 8
 #define PARSE_MOST  2
 
@@ -90,7 +94,9 @@ int query_charge(void *mem, ptrdiff_t bytes)
 	return 0;
 }
 
-/* The front end allocates by itself. Later parts of the statement use what it left of its reserve. */
+/*
+ * The front end allocates by itself. Later parts of the statement use what it left of its reserve.
+ */
 int statement_compile(struct statement *s, const char *text)
 {
 	struct sql_limits limits = {.memory = s->query->db->budget / PARSE_MOST,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Views are rows of a table, so that they are atomic, durable and checked as tables are, in directories and volumes
- * alike. The latest row of a name counts; a null text says that the view was dropped.
+ * Views are rows of a table, so that they are atomic, durable and checked as tables are, in
+ * directories and volumes alike. The latest row of a name counts; a null text says that the view
+ * was dropped.
  */
 #include "query/views.h"
 

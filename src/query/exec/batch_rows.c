@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows that wait for others. To fetch columns at a few rows costs almost as much as at many: whole blocks of text are
- * unpacked. So where selections and look-ups leave few rows of a batch, these wait in front of the first FETCH step
- * until a batch is full or the source has ended.
+ * Rows that wait for others. To fetch columns at a few rows costs almost as much as at many: whole
+ * blocks of text are unpacked. So where selections and look-ups leave few rows of a batch, these
+ * wait in front of the first FETCH step until a batch is full or the source has ended.
  *
  * Invariants:
  *  - Rows wait in their order, and those that do not wait go after those that do: order is kept.
- *  - Of each slot that is used from the step on, the value is copied: integers in 64 bits with base 0, those whose
- *    range needs it in 128. Dictionaries stay where they are, so only those of the whole table or of a structure of
- *    the whole task may be behind a slot.
+ *  - Of each slot that is used from the step on, the value is copied: integers in 64 bits with base
+ *    0, those whose range needs it in 128. Dictionaries stay where they are, so only those of the
+ *    whole table or of a structure of the whole task may be behind a slot.
  *  - No row waits when the source has ended: structures may change then.
  *  - Waiting is optional: where memory is short no row waits, and the task goes on without.
  */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows that wait for others: what that takes, that it is left out where memory is short, and that values survive it. */
+/*
+ * Rows that wait for others: what that takes, that it is left out where memory is short, and that
+ * values survive it.
+ */
 #include "fathom/base/error.h"
 #include "fathom/query.h"
 #include "query/exec/runner.h"

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tasks are put into the new set in the order in which they are needed: a structure right before the task that looks up
- * in it, behind those that make the rows which are looked up. So no structure is kept while other tasks run.
+ * Tasks are put into the new set in the order in which they are needed: a structure right before
+ * the task that looks up in it, behind those that make the rows which are looked up. So no
+ * structure is kept while other tasks run.
  *
- * Slots keep their numbers. At a cut all slots that a later step or the reducer uses, and that are there, become
- * columns of the rows. The rows of a sorted result keep their order through a cut as long as one thread works and each look-up needs
- * one pass only; where several threads work (large != NULL), tasks that read such a result are not cut.
+ * Slots keep their numbers. At a cut all slots that a later step or the reducer uses, and that are
+ * there, become columns of the rows. The rows of a sorted result keep their order through a cut as
+ * long as one thread works and each look-up needs one pass only; where several threads work
+ * (`large` is set), tasks that read such a result are not cut.
  */
 #include "query/exec/cut_tasks.h"
 #include "query/task/slot.h"
@@ -29,14 +31,18 @@ struct rest {
 	struct task task;
 	bool *there;  /* slots that have a value now */
 	bool was_cut; /* its source are rows of its first part */
-	bool heavy; /* the source, or a step that is not cut off yet, needs memory, or time in each pass */
+	/* The source, or a step that is not cut off yet, needs memory, or time in each pass. */
+	bool heavy;
 };
 
 static int cut_one(struct cutter *c, uint32_t number, bool nested);
 
 /* ---- slots ---- */
 
-/* The slots that the steps from `at` on and the reducer use, of those that are there. Returns how many. */
+/*
+ * The slots that the steps from `at` on and the reducer use, of those that are there. Returns how
+ * many.
+ */
 static unsigned find_used(const struct rest *r, unsigned at, bool *used)
 {
 	const struct task *t = &r->task;
@@ -163,7 +169,10 @@ static bool cuts_step(const struct cutter *c, const struct rest *r, const struct
 	return r->heavy || (!c->large && !r->was_cut);
 }
 
-/* Whether the reducer gets a task of its own: a structure, since it is made once for each of its parts. */
+/*
+ * Whether the reducer gets a task of its own: a structure, since it is made once for each of its
+ * parts.
+ */
 static bool cuts_reducer(const struct cutter *c, const struct rest *r)
 {
 	const struct task *t = &r->task;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Text of a chunk without a dictionary is unpacked block by block into one buffer, so that the strings of
- * a batch lie one after the other and a search can run over all of them at once.
+ * Text of a chunk without a dictionary is unpacked block by block into one buffer, so that the
+ * strings of a batch lie one after the other and a search can run over all of them at once.
  *
  * Invariants of the text buffer:
- *  - It holds the unpacked blocks first_block to before end_block of `page`, adjacent, from `start` on.
- *  - offsets[i] is where string i begins, counted from the first row of first_block; one more ends the
- *    last string.
- *  - Batches come in ascending order; strings before a batch are dropped when another block is needed.
+ *  - It holds the unpacked blocks first_block to before end_block of `page`, adjacent, from `start`
+ *    on.
+ *  - offsets[i] is where string i begins, counted from the first row of first_block; one more ends
+ *    the last string.
+ *  - Batches come in ascending order; strings before a batch are dropped when another block is
+ *    needed.
  */
 #include "query/exec/decode.h"
 

@@ -16,12 +16,12 @@ void decoder_close(struct decoder *d); /* accepts NULL */
 
 /* The memory of a decoder, without text that is unpacked. */
 uint64_t decoder_memory(const struct fth_table *table, unsigned column);
-/* What it is expected to take beyond that while it works: text of a batch, in blocks. */
+/* The memory that a decoder is expected to take beyond that: text of a batch, in blocks. */
 uint64_t decoder_growth(const struct fth_table *table, unsigned column);
 
 /*
- * Rows from to before `to` of the page's group, at most FTH_BATCH. image is the whole chunk. The vector
- * is valid until the next call. Returns 0, -ENOMEM, or -EBADMSG with a text.
+ * Rows from to before `to` of the page's group, at most FTH_BATCH. image is the whole chunk. The
+ * vector is valid until the next call. Returns 0, -ENOMEM, or -EBADMSG with a text.
  */
 int decoder_run(struct decoder *d, const struct fth_table_page *page, const unsigned char *image,
 		uint32_t from, uint32_t to, struct fth_vec *out);

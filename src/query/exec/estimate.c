@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bytes. A task over a table reads the chunks of its columns in the row groups that skip_group() leaves, once.
- * A nested task reads those that meet row groups of its parent, and the first one again in each range of groups
- * that a thread takes (exec_claim()). A fetch reads chunks of its columns for each batch, unless its reader
- * holds all of them. Where a structure may not fit its share of the budget, all that is read as often as there may be
- * passes.
+ * Bytes. A task over a table reads the chunks of its columns in the row groups that skip_group()
+ * leaves, once. A nested task reads those that meet row groups of its parent, and the first one
+ * again in each range of groups that a thread takes (exec_claim()). A fetch reads chunks of its
+ * columns for each batch, unless its reader holds all of them. Where a structure may not fit its
+ * share of the budget, all that is read as often as there may be passes.
  *
- * Memory is a sum of upper bounds: readers, decoders and registers of each thread, the structure that the task
- * makes from as many rows as there can be, and the results that are still needed. What does not fit
- * the budget is spilled or made in passes, so the bound never is above the budget.
+ * Memory is a sum of upper bounds: readers, decoders and registers of each thread, the structure
+ * that the task makes from as many rows as there can be, and the results that are still needed.
+ * What does not fit the budget is spilled or made in passes, so the bound never is above the
+ * budget.
  */
 #include "query/exec/estimate.h"
 #include "query/spill/sort.h"
@@ -401,7 +402,7 @@ static void estimate_memory(const struct estimator *e, unsigned number)
 
 /* ---- the least memory ---- */
 
-/* What a look-up allocates when it is opened: numbers of keys, places of matches, pairs. */
+/* The bytes that a look-up allocates when it opens: numbers of keys, places, pairs. */
 #define LOOKUP_LEAST (FTH_BATCH * (8.0 + 8 + 4 + 4 + 2 + 4 + 4))
 
 static double reader_least(struct fth_table *table, const struct task_source_column *columns,
@@ -423,7 +424,7 @@ static double reader_least(struct fth_table *table, const struct task_source_col
 	return bytes;
 }
 
-/* What one thread allocates before it takes the first row, with what is nested in the task. */
+/* The bytes that one thread allocates before the first row, nested tasks included. */
 static double task_least(const struct estimator *e, const struct task *t)
 {
 	double bytes = 0;
@@ -476,7 +477,9 @@ static unsigned structures_with(const struct estimator *e, unsigned number)
 	return n == 0 ? 1 : n;
 }
 
-/* The parts in which a structure is built, at most: each is at least half of what its room allows. */
+/*
+ * The parts in which a structure is built, at most: each is at least half of what its room allows.
+ */
 static double parts_of(const struct estimator *e, unsigned number)
 {
 	const struct task *t = &e->set->tasks[number];
@@ -543,7 +546,9 @@ static void repeat_build(const struct estimator *e, struct task *t, double passe
 			repeat_build(e, &e->set->tasks[t->steps[i].lookup.task], passes);
 }
 
-/* A task reads everything once for each pass, and so do nested ones and those that build the parts. */
+/*
+ * A task reads everything once for each pass, and so do nested ones and those that build the parts.
+ */
 static void repeat_reads(const struct estimator *e, struct task *t, double passes)
 {
 	t->estimate.bytes = times(t->estimate.bytes, passes);

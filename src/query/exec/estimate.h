@@ -13,15 +13,15 @@ struct estimate_options {
 };
 
 /*
- * Set the estimates of all tasks. `rows` and `rows_most` are there already. Bytes and memory are bounds: bytes
- * are those of all chunks that the statistics of row groups do not exclude, and memory includes the results of
- * earlier tasks that are still needed. Returns 0 or -ENOMEM.
+ * Set the estimates of all tasks. `rows` and `rows_most` are there already. Bytes and memory are
+ * bounds: bytes are those of all chunks that the statistics of row groups do not exclude, and
+ * memory includes the results of earlier tasks that are still needed. Returns 0 or -ENOMEM.
  */
 int estimate_tasks(struct task_set *set, const struct estimate_options *options);
 
 /*
- * The bytes without which the set cannot run: for each task the buffers that one thread has before the first row, for
- * its largest row group. `base` is in use before.
+ * The bytes without which the set cannot run: for each task the buffers that one thread has before
+ * the first row, for its largest row group. `base` is in use before.
  */
 uint64_t estimate_least(const struct task_set *set, uint64_t base);
 

@@ -65,7 +65,10 @@ static unsigned thread_count(const struct job *j)
 			    parts > JOB_THREADS_MAX ? JOB_THREADS_MAX : (uint32_t)parts);
 }
 
-/* What a runner takes while it works: text, and structures of nested tasks and groups of runs, for a row group each. */
+/*
+ * The bytes that a runner takes while it works: text; for a row group, structures of nested tasks
+ * and groups of RUNS steps.
+ */
 static uint64_t growth_of(const struct exec *e, const struct task *t)
 {
 	uint64_t bytes = 0;
@@ -222,7 +225,10 @@ static void gather_stats(struct exec *e, const struct runner *r)
 	}
 }
 
-/* What the rows of one more result may take: all of them together an eighth of the budget. */
+/*
+ * The bytes that rows of one more result may take; all results together get an eighth of the
+ * budget.
+ */
 static uint64_t rows_room(const struct exec *e)
 {
 	uint64_t all = e->thrift == EXEC_FRUGAL ? 0 : e->structures / 4, used = 0;
@@ -240,7 +246,10 @@ static int open_result(struct job *j, const struct attempt *a)
 
 	if (j->task->reduce.kind == TASK_GROUP)
 		return group_store_open(e->mem, &e->scratch, &e->store);
-	/* Rows that the client has cannot be taken back, so a task that may have to run again keeps them. */
+	/*
+	 * Rows that the client has cannot be taken back, so a task that may have to run again keeps
+	 * them.
+	 */
 	if (j->number == e->last)
 		e->hold = !e->streams &&
 			  (e->thrift != EXEC_PLAIN || e->tight || pass_uses_parts(e, j->number));
@@ -320,7 +329,10 @@ static int wake_all(struct job *j)
 	return rc;
 }
 
-/* Structures that the task looks up in go on to their next parts. Meanwhile its sources give back memory. */
+/*
+ * Structures that the task looks up in go on to their next parts. Meanwhile its sources give back
+ * memory.
+ */
 static int next_parts(struct job *j)
 {
 	int rc, more;
@@ -358,7 +370,10 @@ static int run_job(struct job *j)
 	return rc < 0 ? rc : run_passes(j);
 }
 
-/* Open the job. If the structures that it looks up in leave little memory for it, they are made smaller. */
+/*
+ * Open the job. If the structures that it looks up in leave little memory for it, they are made
+ * smaller.
+ */
 static int open_smaller(struct exec *e, const struct attempt *a, struct job **out)
 {
 	bool smallest = false;
@@ -369,12 +384,18 @@ static int open_smaller(struct exec *e, const struct attempt *a, struct job **ou
 
 		close_job(*out);
 		*out = NULL;
-		/* Half of a small structure does not help a task that has begun. */
+		/*
+		 * Structures below this size are not shrunk while the job can run: that would add
+		 * passes and free too little.
+		 */
 		shrunk = pass_shrink(e, a->number, rc < 0 ? 0 : e->structures / 8);
 		if (shrunk < 0 && (rc < 0 || shrunk != -ENOMEM))
 			return shrunk;
 		smallest = shrunk < 0;
-		/* A structure that has parts now changes the task; one that failed is missing; others may be at a later part. */
+		/*
+		 * Prepare again: a structure that now has parts may split the task, one that failed
+		 * must be built, others must return to their first part.
+		 */
 		rc = pass_prepare(e, a->number);
 		if (rc == 0)
 			rc = open_job(e, a, out);
@@ -418,7 +439,10 @@ static int try_task(struct exec *e, struct attempt *a)
 	return rc;
 }
 
-/* Whether the query can be run in another way. Then half of a structure that is small already is not worth a try. */
+/*
+ * Whether the query can start again with another exec_thrift. Then a task gives up after TRIES_MAX
+ * attempts instead of shrinking structures further.
+ */
 static bool can_run_again(const struct exec *e)
 {
 	return !e->emitted && !e->options->once && e->thrift != EXEC_FRUGAL;
@@ -585,7 +609,10 @@ static void add_task_stats(const struct exec *e, struct exec_stats *stats, unsig
 	}
 }
 
-/* One run of the query from its start. Nothing of it is left afterwards, except rows that the client has. */
+/*
+ * One run of the query from its start. Nothing of it is left afterwards, except rows that the
+ * client has.
+ */
 static int run_once(struct exec *e, const struct task_set *set, struct exec_stats *stats)
 {
 	const struct exec_options *o = e->options;
@@ -623,7 +650,10 @@ static int run_once(struct exec *e, const struct task_set *set, struct exec_stat
 /* Whether a run that failed is to be followed by another; how that is to be done. */
 static bool may_run_again(const struct exec *e, int rc, enum exec_thrift *thrift, bool *streams)
 {
-	/* A result that is larger than the scratch space is not kept, at the risk that memory runs out halfway. */
+	/*
+	 * A result that is larger than the scratch space is not kept, at the risk that memory runs
+	 * out halfway.
+	 */
 	if (rc == -ENOSPC && e->hold && !e->emitted) {
 		*streams = true;
 		return true;

@@ -8,7 +8,8 @@
 #include "query/task/task.h"
 
 /*
- * A query that runs out of memory, or needs too many passes, before it has given rows to the client is run again in another way.
+ * A query that runs out of memory, or needs too many passes, before it has given rows to the client
+ * is run again in another way.
  */
 enum exec_thrift {
 	EXEC_PLAIN, /* as planned */
@@ -22,8 +23,9 @@ struct exec_options {
 	const atomic_bool *cancel; /* becomes true when the query is to end; or NULL */
 	uint32_t *failed;	   /* set to the task that failed; or NULL */
 	/*
-	 * TASK_GIVEN: give all rows of the source of this task to take(), at most FTH_BATCH at a time, in vectors
-	 * that have the types of its slots (rows_phys()) and base 0. Returns 0 or a negative errno.
+	 * TASK_GIVEN: give all rows of the source of this task to take(), at most FTH_BATCH at a
+	 * time, in vectors that have the types of its slots (rows_phys()) and base 0. Returns 0 or
+	 * a negative errno.
 	 */
 	int (*given)(void *user, unsigned task,
 		     int (*take)(void *to, const struct fth_vec *columns, unsigned n), void *to);
@@ -35,7 +37,7 @@ struct exec_options {
 	enum exec_thrift *thrift;    /* set to the way in which the query ended; or NULL */
 };
 
-/* What a task did. */
+/* The figures of a task that ran. */
 struct exec_stats {
 	uint64_t source_rows, rows; /* read; that reached the reducer */
 	uint64_t groups_read, groups_skipped;
@@ -51,9 +53,9 @@ unsigned exec_threads(unsigned wanted, uint32_t groups);
 uint32_t exec_claim(unsigned threads, uint32_t groups);
 
 /*
- * Run. `emit` gets the result batch by batch, in order if it is sorted, from one thread at a time: n rows,
- * of which those of `selected` count. It stops the query by returning a negative errno. stats, with one
- * element for each task, may be NULL. Returns 0 or the first error, with a text.
+ * Run. `emit` gets the result batch by batch, in order if it is sorted, from one thread at a time:
+ * n rows, of which those of `selected` count. It stops the query by returning a negative errno.
+ * stats, with one element for each task, may be NULL. Returns 0 or the first error, with a text.
  */
 int exec_run(const struct task_set *set, const struct exec_options *options,
 	     int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected),

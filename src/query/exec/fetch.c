@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Row numbers of a batch are sorted, so that every chunk is read once and in order, with the next groups on
- * their way. Of text in blocks only the head and the blocks of wanted rows are read.
+ * Row numbers of a batch are sorted, so that every chunk is read once and in order, with the next
+ * groups on their way. Of text in blocks only the head and the blocks of wanted rows are read.
  */
 #include "query/exec/fetch.h"
 #include "query/exec/decode.h"

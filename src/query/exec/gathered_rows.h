@@ -16,8 +16,9 @@ struct gathered_rows {
 /* Arrays by slot, in the arena of the runner, without buffers. Returns 0 or -ENOMEM. */
 int gathered_init(struct gathered_rows *g, struct runner *r);
 /*
- * Copy rows[0..n) of a vector behind the gathered values of a slot. The vector of the slot has the type and base
- * of `from`, or has 64-bit integers of base 0 where `from` has narrower ones. The caller adds n to the count.
+ * Copy rows[0..n) of a vector behind the gathered values of a slot. The vector of the slot has the
+ * type and base of `from`, or has 64-bit integers of base 0 where `from` has narrower ones. The
+ * caller adds n to the count.
  */
 void gathered_copy(struct gathered_rows *g, unsigned slot, const struct fth_vec *from,
 		   const uint16_t *rows, unsigned n);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows before parts. A task that looks up in structures with parts runs once for each combination of them, and would
- * read its table each time. Where few rows reach the first such look-up, the task is split there: the first
- * half reads the table once and holds these rows, in memory and in the scratch file, and the second half goes through the
- * held rows once for each part.
+ * Rows before parts. A task that looks up in structures with parts runs once for each combination
+ * of them, and would read its table each time. Where few rows reach the first such look-up, the
+ * task is split there: the first half reads the table once and holds these rows, in memory and in
+ * the scratch file, and the second half goes through the held rows once for each part.
  *
- * The price of a row is that of reading it from its table; a held row is written and read back once for each pass. Both
- * prices are estimates, and need to be right by a factor of two only: the choice is seldom close.
+ * The price of a row is that of reading it from its table; a held row is written and read back once
+ * for each pass. Both prices are estimates, and need to be right by a factor of two only: the
+ * choice is seldom close.
  */
 #include "query/exec/join_passes.h"
 #include "query/task/slot_use.h"
@@ -22,7 +23,10 @@
 
 /* ---- which slots ---- */
 
-/* The slots that are there before step `at` and that it, a later one or the reducer uses. Returns how many, or -ENOMEM. */
+/*
+ * The slots that are there before step `at` and that it, a later one or the reducer uses. Returns
+ * how many, or -ENOMEM.
+ */
 static int find_held(struct exec *e, const struct task *t, unsigned at, unsigned **out)
 {
 	bool *there = fth_arena_alloc(&e->arena, 2 * (t->slot_count + 1), 1);
@@ -53,7 +57,10 @@ static bool is_nested(const struct exec *e, const struct task_step *s)
 	return s->kind == TASK_LOOKUP && e->tasks[s->lookup.task].nested;
 }
 
-/* The passes over all combinations of the parts that a task looks up in; *first is the first such look-up. */
+/*
+ * The passes over all combinations of the parts that a task looks up in; *first is the first such
+ * look-up.
+ */
 static double passes_ahead(const struct exec *e, const struct task *t, unsigned *first)
 {
 	double passes = 1;
@@ -158,8 +165,8 @@ static bool looks_up(const struct task *t, uint32_t structure)
 }
 
 /*
- * Structures that the other half does not look up in, and no later task, leave their memory to it. Those of the second half
- * are built again when its turn comes, in fewer parts.
+ * Structures that the other half does not look up in, and no later task, leave their memory to it.
+ * Those of the second half are built again when its turn comes, in fewer parts.
  */
 static void release_unused(struct exec *e, const struct task *half, const struct task *other,
 			   uint32_t user)

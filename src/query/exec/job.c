@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <time.h>
 
-/* A task with a limit begins with one row group. Each round has so many times the groups of the one before. */
+/*
+ * A task with a limit begins with one row group. Each round has so many times the groups of the one
+ * before.
+ */
 #define ROUND_GROWTH 4u
 
 /* ---- limits ---- */
@@ -40,7 +43,10 @@ struct worker {
 	char text[FTH_ERROR_TEXT_MAX];
 };
 
-/* Neighbours go to one worker: structures of nested tasks are then built of the same row groups again. */
+/*
+ * Neighbours go to one worker: structures of nested tasks are then built of the same row groups
+ * again.
+ */
 static uint32_t next_group(void *user)
 {
 	struct worker *w = user;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A row that is looked up belongs to one part of a structure, so rows, groups and sums need not know of parts.
- * Two things do, and are changed before the task runs:
+ * A row that is looked up belongs to one part of a structure, so rows, groups and sums need not
+ * know of parts. Two things do, and are changed before the task runs:
  *
- *  - Groups of a RUNS step are complete when a row group is done, but with parts a group's rows come in
- *    several passes. The task is split there: the first half groups, the second goes on with the groups.
- *  - A nested task that looks up in parts builds only a part of its rows at a time. That is right for an inner
- *    join, where each pair of rows comes in one pass, but not where the absence of rows counts. Such a
- *    task is not nested any more: it is built before its parent runs.
+ *  - Groups of a RUNS step are complete when a row group is done, but with parts a group's rows
+ *    come in several passes. The task is split there: the first half groups, the second goes on
+ *    with the groups.
+ *  - A nested task that looks up in parts builds only a part of its rows at a time. That is right
+ *    for an inner join, where each pair of rows comes in one pass, but not where the absence of
+ *    rows counts. Such a task is not nested any more: it is built before its parent runs.
  */
 #include "query/exec/join_passes.h"
 
@@ -42,7 +43,10 @@ struct place {
 	uint64_t from, to; /* to: 0 if any is right */
 };
 
-/* All structures of a task and of tasks nested in it, each once, in the order of their first look-ups. */
+/*
+ * All structures of a task and of tasks nested in it, each once, in the order of their first
+ * look-ups.
+ */
 struct places {
 	unsigned count, room;
 	struct place *at;
@@ -133,13 +137,13 @@ uint32_t pass_last_user(const struct exec *e, unsigned number)
 
 	while (user != TASK_NONE && (e->tasks[user].nested || user > e->last))
 		user = e->tasks[user].nested ? e->tasks[user].parent : e->tasks[user].last_user;
-	/* What a structure with parts is built from is needed for the next part. */
+	/* The inputs of a structure with parts are needed again for its next part. */
 	if (user != TASK_NONE && is_partial(e, user))
 		return pass_last_user(e, user);
 	return user;
 }
 
-/* What a structure will take, by the planner's estimate. */
+/* The bytes that a structure will take, by the planner's estimate. */
 static uint64_t expected_bytes(const struct task *t)
 {
 	double bytes = 4096;
@@ -214,8 +218,9 @@ static bool is_in_place(const struct exec *e, const struct place *place)
 }
 
 /*
- * What was built last may have been built from others of these structures, and has moved them through their parts: bring them
- * back. -ENOMEM if that is not possible: passes over other parts would lose rows.
+ * What was built last may have been built from others of these structures, and has moved them
+ * through their parts: bring them back. -ENOMEM if that is not possible: passes over other parts
+ * would lose rows.
  */
 static int keep_in_place(struct exec *e, const struct places *p)
 {
@@ -251,7 +256,10 @@ static void note_large(struct exec *e, const struct places *p)
 			e->large[exec_origin(e, p->at[i].structure)] = true;
 }
 
-/* Whether a part of one structure is followed by all parts of another: there are two, or one is made from another. */
+/*
+ * Whether a part of one structure is followed by all parts of another: there are two, or one is
+ * made from another.
+ */
 static bool multiplies(const struct exec *e, const struct places *p)
 {
 	unsigned parts = 0;
@@ -275,7 +283,10 @@ static bool is_too_many(struct exec *e, const struct places *p)
 	       !e->options->once && multiplies(e, p);
 }
 
-/* Structure `at` goes on to its next part; those before it begin again, those behind it stay where they are. */
+/*
+ * Structure `at` goes on to its next part; those before it begin again, those behind it stay where
+ * they are.
+ */
 static int next_parts(struct exec *e, const struct places *p, unsigned at)
 {
 	int rc = 0;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys before structures. The steps in front of the first look-up in a nested structure may remove most rows of a
- * row group. They run for the whole group first, and the rows that are left are gathered into one batch. The
- * keys of these are a bitmap, and the nested tasks leave out all other keys. Then the batch goes on.
+ * Keys before structures. The steps in front of the first look-up in a nested structure may remove
+ * most rows of a row group. They run for the whole group first, and the rows that are left are
+ * gathered into one batch. The keys of these are a bitmap, and the nested tasks leave out all other
+ * keys. Then the batch goes on.
  *
  * A row group with more rows than one batch takes runs as if there was no sieve.
  *
  * Invariants:
- *  - The steps before `end` work in frame 0. Behind them only carried slots are used, and all are gathered.
- *  - The bitmap holds a bit for every key of a gathered row; one bit may stand for several keys, so that
- *    it stays small. Rows of nested tasks without their bit have a key that nobody looks up.
+ *  - The steps before `end` work in frame 0. Behind them only carried slots are used, and all are
+ *    gathered.
+ *  - The bitmap holds a bit for every key of a gathered row; one bit may stand for several keys, so
+ *    that it stays small. Rows of nested tasks without their bit have a key that nobody looks up.
  */
 #include "query/exec/gathered_rows.h"
 
@@ -127,7 +129,9 @@ void sieve_close(struct runner *r)
 
 /* ---- gathering ---- */
 
-/* Behind the rows that are there. Returns false for a vector that is of another kind than theirs. */
+/*
+ * Behind the rows that are there. Returns false for a vector that is of another kind than theirs.
+ */
 static bool gather_slot(struct runner *r, unsigned slot, const uint16_t *rows, unsigned n)
 {
 	struct gathered_rows *g = &r->sieve->rows;

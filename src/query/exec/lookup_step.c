@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Look-ups. Where a row has at most one match and nothing is to be tested, the payload is put beside the
- * rows. Otherwise pairs of a row and a match are collected and become the rows of the next frame. Where the structure is
- * a list, pairs are made with some of its rows at a time, and those are the matches.
+ * Look-ups. Where a row has at most one match and nothing is to be tested, the payload is put
+ * beside the rows. Otherwise pairs of a row and a match are collected and become the rows of the
+ * next frame. Where the structure is a list, pairs are made with some of its rows at a time, and
+ * those are the matches.
  */
 #include "query/exec/runner.h"
 
@@ -29,7 +30,10 @@ static void missing_of(const struct fth_sel *sel, const uint64_t *hits, uint64_t
 		missing[w] = sel->bits[w] & ~hits[w];
 }
 
-/* NOT IN: rows whose comparison with some row of the structure is null are removed as those with a match are. */
+/*
+ * NOT IN: rows whose comparison with some row of the structure is null are removed as those with a
+ * match are.
+ */
 static void remove_nulls(struct lookup *x)
 {
 	uint64_t none[FTH_BATCH_WORDS] = {0};
@@ -172,7 +176,7 @@ static int flush_pairs(struct lookup *x)
 
 	if (x->s->pairs == 0)
 		return 0;
-	/* A batch may have more matches than a person waits for. */
+	/* Cancellation is checked here, since one batch can make millions of pairs. */
 	rc = runner_stopped(x->r);
 	if (rc < 0)
 		return rc;

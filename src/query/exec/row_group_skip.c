@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A predicate is evaluated over intervals. `may_hold()` asks whether it can be true for a row of the group,
- * `may_fail()` whether it can be false; both answer yes to all that they do not understand.
+ * A predicate is evaluated over intervals. `may_hold()` asks whether it can be true for a row of
+ * the group, `may_fail()` whether it can be false; both answer yes to all that they do not
+ * understand.
  *
- * Bounds of integers are numbers of the scale of their type, with all others scaled to the larger one. Bounds of
- * text are keys of the first bytes (fth_table_string_key()): equal keys prove nothing, so every comparison of
- * text includes equality.
+ * Bounds of integers are numbers of the scale of their type, with all others scaled to the larger
+ * one. Bounds of text are keys of the first bytes (fth_table_string_key()): equal keys prove
+ * nothing, so every comparison of text includes equality.
  */
 #include "query/exec/row_group_skip.h"
 
@@ -240,7 +241,9 @@ bool skip_group(const struct task *t, uint32_t group)
 {
 	struct view v = {t, group};
 
-	/* Behind RUNS the slots of the source are gone; before, selections of any step remove rows. */
+	/*
+	 * Behind RUNS the slots of the source are gone; before, selections of any step remove rows.
+	 */
 	for (unsigned i = 0; i < t->step_count && t->steps[i].kind != TASK_RUNS; i++)
 		if (t->steps[i].kind == TASK_SELECT && !may_hold(&v, t->steps[i].predicate))
 			return true;

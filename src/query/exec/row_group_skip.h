@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which row groups need not be read: the smallest and largest values of their columns show that a predicate is
- * false or null for all their rows.
+ * Which row groups need not be read: the smallest and largest values of their columns show that a
+ * predicate is false or null for all their rows.
  */
 #ifndef FTH_QUERY_ROW_GROUP_SKIP_H
 #define FTH_QUERY_ROW_GROUP_SKIP_H

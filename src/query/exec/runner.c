@@ -124,7 +124,9 @@ static int open_lookup(struct runner *r, unsigned at)
 	return rc;
 }
 
-/* What a thread may use for groups or rows to be sorted: five eighths of what there is for all. */
+/*
+ * The memory of one thread for groups or rows to sort; all threads share five eighths of the free.
+ */
 static uint64_t reducer_share(const struct runner *r)
 {
 	uint64_t share = fth_qmem_available(r->mem) / 8 * 5 / r->exec->threads;

@@ -3,14 +3,14 @@
  * A runner is one thread's execution of one task.
  *
  * Batches pass through frames: a frame has the vectors of the assigned slots and the remaining
- * rows. The source fills frame 0. A step whose output rows differ from its input rows (a look-up with several
- * matches, the groups of a RUNS step) fills the next frame from the current one and runs the following steps
- * on that; a step that only removes rows or adds slots works in its frame.
+ * rows. The source fills frame 0. A step whose output rows differ from its input rows (a look-up
+ * with several matches, the groups of a RUNS step) fills the next frame from the current one and
+ * runs the following steps on that; a step that only removes rows or adds slots works in its frame.
  *
  * Invariants:
  *  - A slot's vector is valid in one frame until that frame's next batch.
- *  - Columns of a table are decoded when the first step needs them: `needed` requests them, in frame 0 only. Columns that
- *    later frames need are decoded before they are filled.
+ *  - Columns of a table are decoded when the first step needs them: `needed` requests them, in
+ *    frame 0 only. Columns that later frames need are decoded before they are filled.
  *  - Only slots that a later step or the reducer uses are carried into the next frame.
  */
 #ifndef FTH_QUERY_RUNNER_H
@@ -57,10 +57,10 @@ struct exec {
 	bool hold;	  /* the last task's rows are kept until it is done */
 	bool tight;	  /* memory is short, so hold them */
 	bool streams;	  /* there is no room to hold them: the client gets them at once */
-	unsigned squeeze; /* groups and sorts get this many times half of their usual share */
+	unsigned squeeze; /* the share of groups and sorts is divided by 2^squeeze */
 	uint64_t *limits; /* by task: bytes of its structure, if it had to be made smaller; or 0 */
-	uint64_t *
-		spans; /* by task: numbers of keys in a part that fitted at the second attempt; or 0 */
+	/* By task: the numbers of keys in a part that fitted at the second attempt; or 0. */
+	uint64_t *spans;
 	int (*emit)(void *user, const struct fth_vec *columns, const struct fth_sel *selected);
 	void *user;
 	pthread_mutex_t emit_lock; /* one thread emits at a time */
@@ -68,7 +68,10 @@ struct exec {
 	atomic_bool stop;	   /* another thread failed, or the query is canceled */
 };
 
-/* The rows that a LIMIT without an order wants: any so many. All threads of the task count what they have. */
+/*
+ * The rows that a LIMIT without an order wants: any so many. All threads of the task count what
+ * they have.
+ */
 struct row_limit {
 	uint64_t wanted;
 	_Atomic uint64_t taken;
@@ -107,7 +110,7 @@ struct step_state {
 	struct task_slot *key_slots;
 	struct grouper *grouper;
 	struct group_store *groups_left; /* of a RUNS step: groups that did not fit */
-	bool *carried; /* by slot: used by a later step or the reducer, or by a look-up's condition */
+	bool *carried; /* by slot: a later step, the reducer or the look-up's condition uses it */
 };
 
 struct runner {
@@ -154,7 +157,9 @@ struct runner {
 int runner_open(struct exec *exec, unsigned number, struct rows *rows, struct build *build,
 		struct runner **out);
 void runner_close(struct runner *r); /* accepts NULL */
-/* Give back the memory of the source until runner_wake(), which also finds the present structures. */
+/*
+ * Give back the memory of the source until runner_wake(), which also finds the present structures.
+ */
 void runner_sleep(struct runner *r);
 int runner_wake(struct runner *r);
 
@@ -165,7 +170,10 @@ int runner_block(struct runner *r, const struct fth_vec *columns, unsigned n);
 /* Run the task on rows of constants. */
 int runner_values(struct runner *r);
 
-/* -ECANCELED if another thread failed or the query is canceled, RUNNER_ENOUGH if the task has its rows. */
+/*
+ * -ECANCELED if another thread failed or the query is canceled, RUNNER_ENOUGH if the task has its
+ * rows.
+ */
 int runner_stopped(const struct runner *r);
 /* Whether the task wants only so many rows, of which any do. */
 bool runner_limited(const struct task *t);
@@ -180,7 +188,10 @@ int runner_decode(struct runner *r, unsigned column);
 int sieve_open(struct runner *r);
 void sieve_close(struct runner *r);
 bool sieve_wanted(const struct runner *r);
-/* For a row group: begin; all its batches; end, which returns false if the group has to run without. */
+/*
+ * For a row group: begin; all its batches; end, which returns false if the group has to run
+ * without.
+ */
 void sieve_begin(struct runner *r);
 int sieve_batch(struct runner *r);
 bool sieve_end(struct runner *r);

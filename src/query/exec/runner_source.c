@@ -30,7 +30,9 @@ bool runner_limited(const struct task *t)
 
 /* ---- opening ---- */
 
-/* In so many row groups one after the other the late columns were used: the next is read at once. */
+/*
+ * In so many row groups one after the other the late columns were used: the next is read at once.
+ */
 #define LATE_STREAK 3u
 
 static bool removes_rows(const struct task_step *s)
@@ -39,7 +41,10 @@ static bool removes_rows(const struct task_step *s)
 					  s->lookup.match != TASK_SINGLE);
 }
 
-/* The slots that the first steps use, up to the last of those that remove rows; all without such steps. */
+/*
+ * The slots that the first steps use, up to the last of those that remove rows; all without such
+ * steps.
+ */
 static void mark_early(const struct task *t, bool *early)
 {
 	unsigned end = 0;
@@ -185,8 +190,8 @@ static void narrow_slot(struct task_slot *slot, int64_t lo, int64_t hi)
 }
 
 /*
- * Only keys of [lo, hi] are built, so a bitmap need not be larger. A key outside of it finds nothing, as its number is
- * out of range.
+ * Only keys of [lo, hi] are built, so a bitmap need not be larger. A key outside of it finds
+ * nothing, as its number is out of range.
  */
 static void narrow_keys(const struct task *t, struct task_slot *columns, int64_t lo, int64_t hi)
 {
@@ -274,7 +279,9 @@ static uint32_t first_above(const struct runner *r, int64_t x, bool or_equal)
 	return from;
 }
 
-/* The rows of the group that are to be looked at: of a nested task those whose key is in the range. */
+/*
+ * The rows of the group that are to be looked at: of a nested task those whose key is in the range.
+ */
 static void find_rows(const struct runner *r, uint32_t *begin, uint32_t *end)
 {
 	const struct fth_table_chunk *chunk;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Invariants:
- *  - A slot is free, queued (begun and not taken) or taken. Groups are taken in the order in which they were
- *    begun: queue[taken % depth] to before queue[begun % depth].
- *  - Columns from 0 to before `ready` of a slot's group are in its buffer and verified; those from there to
- *    before `asked` are on their way. A free slot keeps them: its group may be begun again.
- *  - `pending` counts the slot's requests in flight, `error` is the first failure. Nobody looks into a
- *    buffer while pending is not 0. A slot with an error holds no group.
+ *  - A slot is free, queued (begun and not taken) or taken. Groups are taken in the order in which
+ *    they were begun: queue[taken % depth] to before queue[begun % depth].
+ *  - Columns from 0 to before `ready` of a slot's group are in its buffer and verified; those from
+ *    there to before `asked` are on their way. A free slot keeps them: its group may be begun
+ *    again.
+ *  - `pending` counts the slot's requests in flight, `error` is the first failure. Nobody looks
+ *    into a buffer while pending is not 0. A slot with an error holds no group.
  */
 #include "query/exec/scan.h"
 
@@ -205,8 +206,10 @@ void scan_close(struct scan_reader *r)
 
 /* ---- channels ---- */
 
-/* An unused entry, or that of the channel that was idle for longest; some are idle, since there are more
- * channels than groups on their way. */
+/*
+ * An unused entry, or that of the channel that was idle for longest; some are idle, since there are
+ * more channels than groups on their way.
+ */
 static struct channel *free_channel(struct scan_reader *r)
 {
 	struct channel *oldest = NULL;
@@ -266,8 +269,8 @@ static uint32_t first_bytes(const struct scan_reader *r, const struct fth_table_
 }
 
 /*
- * The request for `bytes` bytes from `at` on of the chunk of column i, with the device's blocks around them.
- * The chunk's image begins at images[i] if all of it is read.
+ * The request for `bytes` bytes from `at` on of the chunk of column i, with the device's blocks
+ * around them. The chunk's image begins at images[i] if all of it is read.
  */
 static struct fth_dev_req *make_request(struct scan_reader *r, struct slot *s, unsigned i,
 					uint32_t at, uint32_t bytes, uint64_t block)

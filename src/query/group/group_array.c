@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From a table of groups to arrays over the domain of their key. Nothing changes before all memory is there; so
- * the table goes on if it is not.
+ * From a table of groups to arrays over the domain of their key. Nothing changes before all memory
+ * is there; so the table goes on if it is not.
  */
 #include "query/group/group_internal.h"
 
@@ -9,7 +9,7 @@
 
 #define ROOM_LEFT (64u << 10)
 
-/* What a group takes in the arrays. */
+/* The bytes of a group in the arrays. */
 static size_t state_bytes(const struct group_states *s)
 {
 	size_t bytes = group_counts_width(&s->rows);
@@ -49,8 +49,9 @@ static uint64_t array_bytes(const struct grouper *g)
 }
 
 /*
- * Arrays are better if they take no more than the table for `wanted` groups would; or if they fit while the table would not if
- * all keys came. They have to be made then before the table has taken their place.
+ * Arrays are better if they take no more than the table for `wanted` groups would; or if they fit
+ * while the table would not if all keys came. They have to be made then before the table has taken
+ * their place.
  */
 static bool is_better(const struct grouper *g, uint64_t wanted)
 {
@@ -170,7 +171,9 @@ static void scatter_all(struct grouper *g, const struct moved *from)
 	scatter_counts(&s->rows, &from[s->count].counts, keys, count);
 }
 
-/* If no state needed it, rows are counted from now on: at least one for each group that is there. */
+/*
+ * If no state needed it, rows are counted from now on: at least one for each group that is there.
+ */
 static int count_rows(struct grouper *g)
 {
 	struct group_counts *rows = &g->states.rows;

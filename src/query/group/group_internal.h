@@ -1,27 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The parts of a grouper: group_key.c gives rows the numbers of their groups, group_state.c keeps the aggregates
- * by number, grouper.c drives both. Groups have one of two forms:
+ * The parts of a grouper: group_key.c gives rows the numbers of their groups, group_state.c keeps
+ * the aggregates by number, grouper.c drives both. Groups have one of two forms:
  *
- *	table	groups are numbered in the order in which their keys come; a table finds the number of a key
- *	array	the packed key is the number, and the arrays of states have room for the whole domain of the key, or
- *		for a range of it when a spilled part is read. There is no table and no array of keys; a group
- *		whose count of rows is 0 is not there.
+ *	table	groups are numbered in the order in which their keys come; a table finds the number
+ *		of a key
+ *	array	the packed key is the number, and the arrays of states have room for the whole
+ *		domain of the key, or for a range of it when a spilled part is read. There is no
+ *		table and no array of keys; a group whose count of rows is 0 is not there.
  *
- * All begin as tables. When one has to grow and the arrays over the domain would not take more memory than
- * what it would become, it is turned into arrays (group_array.c).
+ * All begin as tables. When one has to grow and the arrays over the domain would not take more
+ * memory than what it would become, it is turned into arrays (group_array.c).
  *
- * Rows of a batch are processed column by column: first the numbers of all rows, then one loop for each
- * aggregate. A batch in which few rows are selected, and every batch of runs, is made dense before.
+ * Rows of a batch are processed column by column: first the numbers of all rows, then one loop for
+ * each aggregate. A batch in which few rows are selected, and every batch of runs, is made dense
+ * before.
  *
  * Invariants:
- *  1. Everything that can run out of memory comes before the first change that cannot be repeated: room for
- *     groups, states and pairs is reserved, texts are kept (repeating that changes nothing), then values are
- *     added. So a batch that returned -ENOMEM can be added again.
- *  2. State arrays have room for all groups that the batch could make; groups [0, started) have start values.
- *  3. Groups in the form of an array have neither texts in their key nor distinct aggregates, and count rows.
- *  4. Counts are of 16 bits until one of them might not fit after the next batch. Sums are of 64 bits until the number of rows times the largest value might not fit; then all of a
- *     grouper are widened to 128 bits.
+ *  1. Everything that can run out of memory comes before the first change that cannot be repeated:
+ *     room for groups, states and pairs is reserved, texts are kept (repeating that changes
+ *     nothing), then values are added. So a batch that returned -ENOMEM can be added again.
+ *  2. State arrays have room for all groups that the batch could make; groups [0, started) have
+ *     start values.
+ *  3. Groups in the form of an array have neither texts in their key nor distinct aggregates, and
+ *     count rows.
+ *  4. Counts are of 16 bits until one of them might not fit after the next batch. Sums are of 64
+ *     bits until the number of rows times the largest value might not fit; then all of a grouper
+ *     are widened to 128 bits.
  */
 #ifndef FTH_QUERY_GROUP_INTERNAL_H
 #define FTH_QUERY_GROUP_INTERNAL_H
@@ -54,7 +59,9 @@ int group_words_number(struct group_words *w, const struct fth_vec *v, unsigned 
 
 /* ---- keys ---- */
 
-/* A run of rows with equal keys in a batch: it begins at starts[i] and ends where the next begins. */
+/*
+ * A run of rows with equal keys in a batch: it begins at starts[i] and ends where the next begins.
+ */
 struct group_runs {
 	unsigned count;
 	uint32_t first; /* group of run 0 */
@@ -73,7 +80,7 @@ struct group_key {
 	uint32_t domain; /* of keys, if it may become an array; or 0 */
 	uint32_t whole;	 /* the same, unless the array is one for a range of keys from `base` on */
 	uint64_t base;
-	bool ordered; /* may come in runs: nothing was out of order so far, and no table is needed */
+	bool ordered;  /* keys came in order so far, so that runs need no table */
 	uint64_t last; /* key of the last row */
 	struct fth_arena encoded;
 	struct fth_vec *vecs;
@@ -90,8 +97,9 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 void group_key_release(struct group_key *k);
 void group_key_clear(struct group_key *k, bool runs);
 /*
- * Group numbers of the selected rows, of which there are `count`. runs->count is not 0 if the rows are in runs; then all rows are selected.
- * Returns 0 or -ENOMEM, and then the groups are as they were.
+ * Group numbers of the selected rows, of which there are `count`. runs->count is not 0 if the rows
+ * are in runs; then all rows are selected. Returns 0 or -ENOMEM, and then the groups are as they
+ * were.
  */
 int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
 		     const uint64_t *rows, unsigned count, uint32_t *numbers,
@@ -100,21 +108,27 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 int group_key_pack(struct group_key *k, struct fth_vec *const *vecs, unsigned n,
 		   const uint64_t *rows);
 /*
- * Group numbers of n keys that a grouper with the same key of integers has packed. Returns 0, -ENOMEM, or -EILSEQ
- * for a key that is out of the range of an array.
+ * Group numbers of n keys that a grouper with the same key of integers has packed. Returns 0,
+ * -ENOMEM, or -EILSEQ for a key that is out of the range of an array.
  */
 int group_key_number_packed(struct group_key *k, const struct fth_vec *keys, unsigned n,
 			    const uint64_t *rows, uint32_t *numbers);
 /* Groups so far; of an array the whole domain. */
 uint32_t group_key_count(const struct group_key *k);
-/* Buffers for what comes out, from an account that is not that of the groups. Before the first batch. */
+/*
+ * Buffers for what comes out, from an account that is not that of the groups. Before the first
+ * batch.
+ */
 int group_key_open_out(struct group_key *k, struct fth_qmem *mem);
 /* Key columns of groups [first, first + n), or of n groups in list[], counted from `first`. */
 void group_key_batch(struct group_key *k, uint32_t first, unsigned n, const uint16_t *list,
 		     struct fth_vec *out);
 /* Key columns of these groups. */
 void group_key_gather(struct group_key *k, const uint32_t *groups, unsigned n, struct fth_vec *out);
-/* A value of the column as an integer: doubles by their order, bools as 0 and 1. `room` has n values. */
+/*
+ * A value of the column as an integer: doubles by their order, bools as 0 and 1. `room` has n
+ * values.
+ */
 struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *v, unsigned n,
 			    int64_t *room);
 struct fth_key_column group_key_column(const struct task_slot *slot);
@@ -154,7 +168,10 @@ struct group_state {
 	unsigned width;
 	uint32_t value_room;
 	struct group_counts seen; /* values that are not null. None: as many as rows */
-	/* distinct: pairs of group and value that have come, as one number: the value is in its low bits */
+	/*
+	 * distinct: pairs of group and value that have come, as one number: the value is in its low
+	 * bits
+	 */
 	bool distinct;
 	fth_i128 value_min;
 	unsigned value_bits;
@@ -233,7 +250,7 @@ void group_states_clear(struct group_states *s);
 int group_states_reserve(struct group_states *s, uint64_t groups);
 /* Start values for groups up to `count`. */
 void group_states_start(struct group_states *s, uint32_t count);
-/* What can fail for want of memory, for the rows of the batch: repeating it is harmless. */
+/* Everything that can fail with -ENOMEM for the rows of a batch. It may be called again. */
 int group_states_prepare(struct group_states *s, struct fth_vec *const *args,
 			 const struct group_batch *b);
 /* Add the values. Returns 0, or -ERANGE with a text. */
@@ -261,7 +278,10 @@ int group_states_merge(struct group_states *s, const struct group_partial *from,
 /* Values of distinct aggregate i: value j belongs to group numbers[j]. */
 int group_states_merge_values(struct group_states *s, unsigned i, const struct fth_vec *values,
 			      unsigned n, const uint32_t *numbers);
-/* The next values of distinct aggregate i from *at on, and their groups. Returns how many, 0 at the end. */
+/*
+ * The next values of distinct aggregate i from *at on, and their groups. Returns how many, 0 at the
+ * end.
+ */
 unsigned group_states_values(struct group_states *s, unsigned i, uint64_t *at,
 			     struct fth_vec *values, uint32_t *groups);
 int group_states_open_out(struct group_states *s, bool array);
@@ -307,21 +327,24 @@ bool grouper_is_empty(const struct grouper *g);
 /* Buffers for keys and results. */
 int grouper_open_out(struct grouper *g);
 /*
- * The next groups from *at on, which moves on: their keys and states, valid until the next call. Returns their number, 0 at
- * the end. The buffers must be open.
+ * The next groups from *at on, which moves on: their keys and states, valid until the next call.
+ * Returns their number, 0 at the end. The buffers must be open.
  */
 unsigned grouper_view(struct grouper *g, uint32_t *at, struct fth_vec *keys,
 		      struct group_partial *out);
-/* Turn a table that has to grow for `more` groups into an array, if that is not larger and there is room for it. */
+/*
+ * Turn a table that has to grow for `more` groups into an array, if that is not larger and there is
+ * room for it.
+ */
 void grouper_may_become_array(struct grouper *g, uint32_t more);
 /*
- * Forget all groups and take those with packed keys from `base` on, `width` of them, from now on: as an array, if
- * there is memory for it. Returns 0 or -ENOMEM; then it can only be closed.
+ * Forget all groups and take those with packed keys from `base` on, `width` of them, from now on:
+ * as an array, if there is memory for it. Returns 0 or -ENOMEM; then it can only be closed.
  */
 int grouper_take_range(struct grouper *g, uint64_t base, uint32_t width);
-/* What a table with its arrays takes for so many groups. */
+/* The bytes of a table and its arrays with so many groups. */
 uint64_t grouper_table_bytes(const struct grouper *g, uint64_t groups);
-/* What a group takes in an array. */
+/* The bytes of a group in an array. */
 size_t grouper_array_width(const struct grouper *g);
 /* Add groups of key columns and their states. numbers[] gets their numbers here. */
 int grouper_merge_batch(struct grouper *g, struct fth_vec *const *keys,
@@ -337,11 +360,14 @@ int grouper_merge_values(struct grouper *g, struct fth_vec *const *keys, unsigne
 /* Forget all groups and give back the memory. Returns 0 or -ENOMEM; then it can only be closed. */
 int grouper_renew(struct grouper *g);
 /*
- * Empty the grouper into its store. If that had hardly fewer groups than rows, the grouper gets blocks, and rows are to be
- * given to the store from then on.
+ * Empty the grouper into its store. If that had hardly fewer groups than rows, the grouper gets
+ * blocks, and rows are to be given to the store from then on.
  */
 int group_store_take(struct group_store *s, struct grouper *g);
-/* Whether a table with room for `more` groups would have to grow, and is expected to end up larger than the memory. */
+/*
+ * Whether a table with room for `more` groups would have to grow, and is expected to end up larger
+ * than the memory.
+ */
 bool group_part_is_due(const struct grouper *g, unsigned more);
 /* The selected rows of a grouper that has blocks. After an error the store can only be closed. */
 int group_store_add_rows(struct group_store *s, struct grouper *g, struct fth_vec *const *keys,

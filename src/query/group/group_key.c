@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys of groups. The columns of a key are integers here, texts by their numbers, so that most keys are packed into
- * 64 bits. Numbers of texts have few bits at first; when there are more texts than those can tell apart, the keys
- * of all groups are packed anew.
+ * Keys of groups. The columns of a key are integers here, texts by their numbers, so that most keys
+ * are packed into 64 bits. Numbers of texts have few bits at first; when there are more texts than
+ * those can tell apart, the keys of all groups are packed anew.
  *
- * Keys that come in order need no table: a group ends where the key changes. With the first row that is out of order
- * the groups so far are entered into the table, which is used from then on.
+ * Keys that come in order need no table: a group ends where the key changes. With the first row
+ * that is out of order the groups so far are entered into the table, which is used from then on.
  */
 #include "query/group/group_internal.h"
 #include "query/spill/result_rows.h"

@@ -110,7 +110,10 @@ static int merge_texts(struct group_states *g, struct group_state *s, const stru
 	return 0;
 }
 
-/* Whether all sums fit 16 bits: a group may come several times, if it was spilled several times. Leaves counts as they were. */
+/*
+ * Whether all sums fit 16 bits: a group may come several times, if it was spilled several times.
+ * Leaves counts as they were.
+ */
 static bool fits_narrow(const struct group_counts *c, const uint64_t *from, unsigned n,
 			const uint32_t *numbers)
 {

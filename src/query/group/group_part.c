@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Spilled groups in blocks of columns: for keys that are packed into 64 bits and hold no texts, and states of fixed
- * width. Packed keys are the same in all groupers of a task, so that they are written as they are.
+ * Spilled groups in blocks of columns: for keys that are packed into 64 bits and hold no texts, and
+ * states of fixed width. Packed keys are the same in all groupers of a task, so that they are
+ * written as they are.
  *
- * If arrays over a range of keys fit into memory, at most GROUP_PARTS ranges being needed, the parts of the first level are such
- * ranges, and each is read into arrays. Else parts are by the hash of the key.
+ * If arrays over a range of keys fit into memory, at most GROUP_PARTS ranges being needed, the
+ * parts of the first level are such ranges, and each is read into arrays. Else parts are by the
+ * hash of the key.
  *
- * A grouper that was full with hardly fewer groups than rows would gain nothing from grouping the rest: its rows
- * go to the parts at once, with their arguments in the narrow form that they have in memory.
+ * A grouper that was full with hardly fewer groups than rows would gain nothing from grouping the
+ * rest: its rows go to the parts at once, with their arguments in the narrow form that they have in
+ * memory.
  */
 #include "query/group/group_store_internal.h"
 #include "query/spill/result_rows.h"
@@ -52,7 +55,10 @@ static struct group_parting by_hash(unsigned level)
 				      .mask = GROUP_HASHED - 1};
 }
 
-/* Ranges whose arrays lie in the processor's cache, as far as there are not more than GROUP_PARTS of them. */
+/*
+ * Ranges whose arrays lie in the processor's cache, as far as there are not more than GROUP_PARTS
+ * of them.
+ */
 static struct group_parting by_range(const struct grouper *g)
 {
 	uint64_t most = g->key.whole - 1, room = CACHE / grouper_array_width(g);
@@ -64,7 +70,10 @@ static struct group_parting by_range(const struct grouper *g)
 	return by;
 }
 
-/* The arrays of a part may take a half of the memory: the rest is for buffers, and for sums that grow. */
+/*
+ * The arrays of a part may take a half of the memory: the rest is for buffers, and for sums that
+ * grow.
+ */
 static bool range_fits(const struct grouper *g, const struct group_parting *by)
 {
 	uint64_t memory = g->spec.memory > 0 ? g->spec.memory : fth_qmem_available(g->parent);
@@ -92,9 +101,9 @@ void group_part_begin(struct group_store *s, const struct grouper *g)
 }
 
 /*
- * How many groups there will be, from the first rows, if these are a random sample: of N keys, n rows hit
- * d = N (1 - e^-x) with x = n / N. d / n = 1 - x / 2 + x^2 / 6 - ... is solved for x. Rows are not more than what is to
- * come at the same rate.
+ * How many groups there will be, from the first rows, if these are a random sample: of N keys, n
+ * rows hit d = N (1 - e^-x) with x = n / N. d / n = 1 - x / 2 + x^2 / 6 - ... is solved for x. Rows
+ * are not more than what is to come at the same rate.
  */
 static double expected_groups(const struct grouper *g)
 {
@@ -171,7 +180,7 @@ static unsigned group_columns(const struct grouper *g, const struct group_partia
 	return n;
 }
 
-/* What writing needs. */
+/* The state of writing a part. */
 struct part_writer {
 	struct fth_vec keys[FTH_KEY_COLUMNS], columns[GROUP_BLOCK_COLUMNS];
 	struct group_partial partial;

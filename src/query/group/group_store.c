@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups that do not fit into memory. A grouper without room writes all its groups with their states so far
- * into the parts of the store by key, each of them a stream, and starts anew. When all rows are there, the
- * streams are read one after the other, and the states of a group, all of which are in one stream, are put together
- * again. A stream whose groups do not fit is parted once more, by other bits of the hash of the key.
+ * Groups that do not fit into memory. A grouper without room writes all its groups with their
+ * states so far into the parts of the store by key, each of them a stream, and starts anew. When
+ * all rows are there, the streams are read one after the other, and the states of a group, all of
+ * which are in one stream, are put together again. A stream whose groups do not fit is parted once
+ * more, by other bits of the hash of the key.
  *
- * The values of distinct aggregates go to streams of their own, by the hash of key and value, so that those of one
- * group may be more than fit. Before groups are read, each of these streams is: what it holds of a group is counted and
- * summed up, and that is written as a record of the group. A value is in one stream, so the sum of such records is right.
+ * The values of distinct aggregates go to streams of their own, by the hash of key and value, so
+ * that those of one group may be more than fit. Before groups are read, each of these streams is:
+ * what it holds of a group is counted and summed up, and that is written as a record of the group.
+ * A value is in one stream, so the sum of such records is right.
  *
- * Groups with keys and states of fixed width are written in blocks (group_part.c), all others as records: a record is 4 bytes
- * for its kind (0: a group with its states; i + 1: a value of distinct aggregate i; GROUP_RESOLVED: counts and sums of
- * distinct values; and GROUP_WIDE for sums of 128 bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
+ * Groups with keys and states of fixed width are written in blocks (group_part.c), all others as
+ * records: a record is 4 bytes for its kind (0: a group with its states; i + 1: a value of distinct
+ * aggregate i; GROUP_RESOLVED: counts and sums of distinct values; and GROUP_WIDE for sums of 128
+ * bits), the length of its key in 4 bytes, and the fields: those of the key, then states or value.
  *
  * Invariants:
- *  1. Streams of the first level stay until the store is closed, so that the result can be read again. Those of
- *     deeper levels, and those of values, are dropped when they have been read.
- *  2. `lock` guards the streams of the first level while rows are added. After finish only one thread is left.
+ *  1. Streams of the first level stay until the store is closed, so that the result can be read
+ *     again. Those of deeper levels, and those of values, are dropped when they have been read.
+ *  2. `lock` guards the streams of the first level while rows are added. After finish only one
+ *     thread is left.
  *  3. After finish no stream of the first level has values.
  */
 #include "query/group/group_store_internal.h"
@@ -31,7 +35,7 @@
 #define SLICE_MIN 64u
 #define HEADER	  8u
 
-/* What is written of a grouper. */
+/* The states of a grouper that are written. */
 enum {
 	WRITE_GROUPS = 1,   /* states that are not of distinct aggregates */
 	WRITE_VALUES = 2,   /* of distinct aggregates */
@@ -267,7 +271,10 @@ static void view_column(struct outgoing *o, unsigned at, const void *values)
 		o->vecs[at].nulls = o->text_nulls;
 }
 
-/* The columns of the next groups, in the order of group_fields() or resolved_fields(). Returns how many. */
+/*
+ * The columns of the next groups, in the order of group_fields() or resolved_fields(). Returns how
+ * many.
+ */
 static unsigned view_groups(struct outgoing *o, struct grouper *g, uint32_t *from)
 {
 	struct group_partial *view = &o->partial;
@@ -581,8 +588,9 @@ static int write_deeper(struct incoming *in, struct group_parts *parts)
 }
 
 /*
- * Room for more: groups go to the parts. If there are none, or if the rows did not fit after that either
- * (`again`: some of them were added before memory ran out, which must not go on for ever), less is added at a time.
+ * Room for more: groups go to the parts. If there are none, or if the rows did not fit after that
+ * either (`again`: some of them were added before memory ran out, which must not go on for ever),
+ * less is added at a time.
  */
 static int make_way(struct incoming *in, struct group_parts *parts, bool again, bool *parted)
 {
@@ -712,7 +720,7 @@ static int read_stream(struct incoming *in, struct fth_stream *stream, struct gr
 	return rc < 0 ? rc : flush_batch(in, parts, parted);
 }
 
-/* What did not fit is read again, in smaller parts. */
+/* A part that did not fit is read again, in smaller parts. */
 static int push_parts(struct incoming *in, struct group_parts *parts)
 {
 	struct group_store *s = in->store;
@@ -739,7 +747,9 @@ static int prepare_grouper(struct group_store *s, const struct group_pending *fr
 	return 0;
 }
 
-/* Read a stream into the grouper, or, if that does not hold it, into streams that are pending then. */
+/*
+ * Read a stream into the grouper, or, if that does not hold it, into streams that are pending then.
+ */
 static int load_part(struct group_store *s, const struct group_pending *from, bool values)
 {
 	struct incoming *in = fth_qmem_zalloc(s->mem, sizeof(*in));

@@ -22,7 +22,7 @@ struct group_parts {
 	unsigned level;
 };
 
-/* What is still to be read. */
+/* A part that is still to be read. */
 struct group_pending {
 	struct fth_stream *stream;
 	unsigned level;
@@ -59,7 +59,10 @@ bool group_sums_are_wide(const struct grouper *g);
 
 /* ---- blocks ---- */
 
-/* With the first grouper that is emptied: whether its groups are written in blocks, and in which parts. */
+/*
+ * With the first grouper that is emptied: whether its groups are written in blocks, and in which
+ * parts.
+ */
 void group_part_begin(struct group_store *s, const struct grouper *g);
 /* Write all groups. Its buffers for what comes out are open. */
 int group_part_write(struct group_store *s, struct group_parts *parts, struct grouper *g);

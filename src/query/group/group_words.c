@@ -77,8 +77,8 @@ static int number_code(struct group_words *w, struct fth_str text, uint32_t *cod
 }
 
 /*
- * Numbers of all rows, as far as their codes have one; rows that are not selected may have any code, which the mask keeps
- * inside the table. Returns whether all selected rows have one.
+ * Numbers of all rows, as far as their codes have one; rows that are not selected may have any
+ * code, which the mask keeps inside the table. Returns whether all selected rows have one.
  */
 static bool translate_codes(struct group_words *w, const int32_t *codes, unsigned n,
 			    const uint64_t *rows)

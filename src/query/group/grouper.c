@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Grouping. Beside it: group_key.c and group_words.c the numbers of groups, group_state.c the aggregates,
- * group_merge.c groups of several threads, group_result.c what comes out. group_internal.h has the invariants.
+ * Grouping. Beside it: group_key.c and group_words.c the numbers of groups, group_state.c the
+ * aggregates, group_merge.c groups of several threads, group_result.c what comes out.
+ * group_internal.h has the invariants.
  */
 #include "query/group/group_block.h"
 #include "query/group/group_internal.h"
@@ -302,7 +303,7 @@ static bool emptied(struct grouper *g, int *rc)
 	return *rc == 0;
 }
 
-/* Not even the groups of one batch fit: half of its rows, then the others. */
+/* Add the rows of a batch in two halves, since the groups of the whole batch do not fit. */
 static int add_halves(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *const *args,
 		      const struct fth_sel *sel)
 {
@@ -343,8 +344,7 @@ int grouper_add(struct grouper *g, struct fth_vec *const *keys, struct fth_vec *
 	if (emptied(g, &rc))
 		rc = g->blocks ? group_store_add_rows(g->store, g, keys, args, sel)
 			       : add_selected(g, keys, args, sel);
-	else if (
-		full) /* some groups may be written, and are here as well: going on would count them twice */
+	else if (full) /* groups that were written are here as well, and would count twice */
 		return rc;
 	return rc == -ENOMEM && g->store && !g->blocks && sel->count > SLICE
 		       ? add_halves(g, keys, args, sel)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups against a model that adds row by row: keys and arguments of all types, in little memory and in plenty, of
- * one grouper and of several; allocations that fail, and a scratch file that is full.
+ * Groups against a model that adds row by row: keys and arguments of all types, in little memory
+ * and in plenty, of one grouper and of several; allocations that fail, and a scratch file that is
+ * full.
  */
 #include "fth_test.h"
 
@@ -363,8 +364,8 @@ struct trial {
 	bool runs, no_model;
 	bool dense; /* the key has a small range, and no aggregate is distinct */
 	bool fixed; /* the aggregates are of fixed width */
-	unsigned
-		progress; /* the batches are a hundredth of the input, as far as this many groupers know */
+	/* So many groupers are told that the batches are a hundredth of the input. */
+	unsigned progress;
 };
 
 static struct fth_qmem *mem;
@@ -533,7 +534,10 @@ static void groups_are_as_the_model_says(void **state)
 			}
 }
 
-/* Keys of a small domain, most of which come: arrays instead of tables, for one grouper or for several. */
+/*
+ * Keys of a small domain, most of which come: arrays instead of tables, for one grouper or for
+ * several.
+ */
 static void groups_over_a_small_domain(void **state)
 {
 	static const uint64_t shares[] = {0, 2 << 20};
@@ -596,7 +600,10 @@ static void what_does_not_fit_is_spilled(void **state)
 		}
 }
 
-/* Shares that hold less than a batch of distinct values: they are added in smaller slices, and the work ends. */
+/*
+ * Shares that hold less than a batch of distinct values: they are added in smaller slices, and the
+ * work ends.
+ */
 static void a_share_smaller_than_a_batch_of_values(void **state)
 {
 	unsigned right = 0;
@@ -613,8 +620,9 @@ static void a_share_smaller_than_a_batch_of_values(void **state)
 }
 
 /*
- * Keys and states of fixed width are spilled in blocks: ranges of keys if their arrays fit, else parts by hash; groups if
- * many rows belong to each, else rows; rows from the start on if a grouper expects too many groups.
+ * Keys and states of fixed width are spilled in blocks: ranges of keys if their arrays fit, else
+ * parts by hash; groups if many rows belong to each, else rows; rows from the start on if a grouper
+ * expects too many groups.
  */
 static void fixed_widths_are_spilled_in_blocks(void **state)
 {

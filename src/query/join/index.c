@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Looking up. A whole batch takes each step together: numbers of the keys, bits or homes, slots, records. So
- * the loads of many rows are on their way at a time. Building is in index_build.c.
+ * Looking up. A whole batch takes each step together: numbers of the keys, bits or homes, slots,
+ * records. So the loads of many rows are on their way at a time. Building is in index_build.c.
  */
 #include "query/join/index_internal.h"
 
@@ -266,8 +266,8 @@ static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsig
 /* ---- one key in 64 bits ---- */
 
 /*
- * Its number is a difference. A key out of the range of keys wraps to a number that no row of the structure has: nothing
- * has to be tested.
+ * Its number is a difference. A key out of the range of keys wraps to a number that no row of the
+ * structure has: nothing has to be tested.
  */
 static bool is_single(const struct index *x, struct fth_vec *const *keys)
 {
@@ -277,7 +277,7 @@ static bool is_single(const struct index *x, struct fth_vec *const *keys)
 	       k->hi[0] <= INT64_MAX;
 }
 
-/* What has to be added to the values of a vector. */
+/* The number to add to the values of a vector. */
 static int64_t offset_of(const struct index *x, const struct fth_vec *v)
 {
 	return (int64_t)((uint64_t)v->base - (uint64_t)x->numbering.lo[0]);
@@ -311,7 +311,10 @@ static bool is_part(const struct index *x)
 	return x->from != 0 || x->to != UINT64_MAX;
 }
 
-/* Keep the rows whose number is in the index's range. Rows without a number belong to the first part. */
+/*
+ * Keep the rows whose number is in the index's range. Rows without a number belong to the first
+ * part.
+ */
 static void keep_own(const struct index *x, struct index_scratch *s, struct fth_sel *sel)
 {
 	uint64_t last = x->to < x->numbering.last ? x->to : x->numbering.last;
@@ -360,7 +363,9 @@ static void verify(const struct index *x, struct fth_vec *const *keys, unsigned 
 	}
 }
 
-/* Numbers of the rows, and which of them are looked up. Returns true if the hits are known as well. */
+/*
+ * Numbers of the rows, and which of them are looked up. Returns true if the hits are known as well.
+ */
 static bool prepare(const struct index *x, struct index_scratch *s, struct fth_vec *const *keys,
 		    struct fth_sel *sel, struct index_matches *out)
 {

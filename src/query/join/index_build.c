@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows are kept in chunks, as a number and a packed record each, until all have come; then the best form is
- * known, and records move to their places. A set over a range that is dense enough needs no chunks: its bits
- * are set at once. Nor does a map whose keys are expected to be dense: each record is written where it stays. If chunks
- * would not fit, a map's keys are counted in a first run over the rows (rank_map.c).
+ * Rows are kept in chunks, as a number and a packed record each, until all have come; then the best
+ * form is known, and records move to their places. A set over a range that is dense enough needs no
+ * chunks: its bits are set at once. Nor does a map whose keys are expected to be dense: each record
+ * is written where it stays. If chunks would not fit, a map's keys are counted in a first run over
+ * the rows (rank_map.c).
  *
  * Invariants:
- *  1. Rows in chunks have numbers in [from, to], except that rows above a `to` that has just become smaller
- *     stay until their writer's next compaction.
- *  2. `to` only becomes smaller. Every row with a number in [from, to] that was appended is in a chunk.
- *  3. A writer's chunks are changed under its lock: by its thread, or by one that makes room (narrow()).
- *  4. Bytes of all chunks are counted in `bytes`, and are at most a half of the room, since the finished
- *     structure takes about as much again.
+ *  1. Rows in chunks have numbers in [from, to], except that rows above a `to` that has just become
+ *     smaller stay until their writer's next compaction.
+ *  2. `to` only becomes smaller. Every row with a number in [from, to] that was appended is in a
+ *     chunk.
+ *  3. A writer's chunks are changed under its lock: by its thread, or by one that makes room
+ *     (narrow()).
+ *  4. Bytes of all chunks are counted in `bytes`, and are at most a half of the room, since the
+ *     finished structure takes about as much again.
  */
 #include "query/join/index_build_internal.h"
 
@@ -73,8 +76,8 @@ int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi)
 }
 
 /*
- * A set is a bitmap from the start if that is not much more than a table of the keys that are expected. What
- * does not fit is left for the next range.
+ * A set is a bitmap from the start if that is not much more than a table of the keys that are
+ * expected. What does not fit is left for the next range.
  */
 static void choose_at_once(struct build *b)
 {
@@ -122,8 +125,9 @@ static int open_places(struct build *b, uint64_t from, uint64_t to)
 }
 
 /*
- * A record for every number must not take much more than chunks and the finished map. If it does not fit, a part is
- * begun only where the keys are surely dense: chunks find out by themselves how many parts they need.
+ * A record for every number must not take much more than chunks and the finished map. If it does
+ * not fit, a part is begun only where the keys are surely dense: chunks find out by themselves how
+ * many parts they need.
  */
 static bool wants_places(const struct build *b, uint64_t last)
 {
@@ -153,7 +157,10 @@ static void choose_in_place(struct build *b)
 		b->to = last;
 }
 
-/* How many different strings the columns have, the empty one included; 0: no text; UINT64_MAX: not known. */
+/*
+ * How many different strings the columns have, the empty one included; 0: no text; UINT64_MAX: not
+ * known.
+ */
 static uint64_t count_strings(const struct index_spec *s)
 {
 	uint64_t count = 0;
@@ -437,8 +444,8 @@ static bool is_repeated(const struct build *b, const struct chunk *to, const str
 }
 
 /*
- * Drop the rows of a list of chunks whose number is above `to`, and those that repeat a key of a set; the first
- * chunk has room then, if any has.
+ * Drop the rows of a list of chunks whose number is above `to`, and those that repeat a key of a
+ * set; the first chunk has room then, if any has.
  */
 struct chunk *build_compact(struct build *b, struct chunk *list, uint64_t to)
 {
@@ -491,7 +498,10 @@ static unsigned sample_chunks(const struct chunk *c, uint64_t to, uint64_t *samp
 	return n;
 }
 
-/* The median of a sample, or less: something below the largest. If all are equal, what is below them. */
+/*
+ * The median of a sample, or less: something below the largest. If all are equal, what is below
+ * them.
+ */
 static uint64_t choose_middle(uint64_t *sample, unsigned n)
 {
 	unsigned at = n / 2;
@@ -649,7 +659,10 @@ static int put_rows(struct build_writer *w, struct chunk *c, struct fth_vec *con
 	return rc;
 }
 
-/* Put as many of w->rows[from..count) as the newest chunk holds; returns how many, or a negative errno. */
+/*
+ * Put as many of w->rows[from..count) as the newest chunk holds; returns how many, or a negative
+ * errno.
+ */
 static int put_some(struct build_writer *w, struct fth_vec *const *columns, unsigned n,
 		    unsigned from, unsigned count)
 {
@@ -777,7 +790,10 @@ static int put_in_place(struct build_writer *w, struct fth_vec *const *columns,
 	return rc;
 }
 
-/* Text found no memory beside records that took all they could: half of the range leaves some. -EAGAIN, or -ENOMEM. */
+/*
+ * Text found no memory beside records that took all they could: half of the range leaves some.
+ * -EAGAIN, or -ENOMEM.
+ */
 static int halve_range(struct build *b, uint64_t seen)
 {
 	const struct index *x = b->index;
@@ -807,7 +823,7 @@ static int append_to_list(struct build_writer *w, struct fth_vec *const *columns
 	return w->listed.count == 0 ? 0 : rows_append(w->list, columns, &w->listed);
 }
 
-/* What null-aware look-ups ask for. Rows of all parts count. */
+/* Note rows and null keys, which null-aware look-ups ask for. Rows of all parts count. */
 static void note_nulls(struct build *b, struct fth_vec *const *columns, const struct fth_sel *sel)
 {
 	uint64_t nulls = 0;

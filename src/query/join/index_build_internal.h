@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What taking rows in (index_build.c) and making the structure (index_finish.c) share. */
+/*
+ * The builder, shared by taking rows in (index_build.c) and making the structure (index_finish.c).
+ */
 #ifndef FTH_QUERY_INDEX_BUILD_INTERNAL_H
 #define FTH_QUERY_INDEX_BUILD_INTERNAL_H
 
@@ -54,8 +56,8 @@ int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi);
 /* Hold a smaller range than up to `seen`, unless that was done already. Returns 0 or -ENOMEM. */
 int build_narrow(struct build *b, uint64_t seen);
 /*
- * rank_map.c. Whether a map of the numbers [from, last] is made by rank, if chunks of its rows take so many bytes; the room that it needs; begin to
- * make it: -ENOMEM leaves the build as it was.
+ * rank_map.c. Whether a map of the numbers [from, last] is made by rank, if chunks of its rows take
+ * so many bytes; the room that it needs; begin to make it: -ENOMEM leaves the build as it was.
  */
 bool rank_chosen(const struct build *b, uint64_t from, uint64_t last, double rows, double chunks);
 double rank_need(const struct build *b, double rows);

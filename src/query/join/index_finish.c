@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From chunks of rows to the structure. All rows are known: their number and the range of their keys' numbers
- * choose the form. Each step visits all chunks, on several threads if there are many.
+ * From chunks of rows to the structure. All rows are known: their number and the range of their
+ * keys' numbers choose the form. Each step visits all chunks, on several threads if there are many.
  */
 #include "query/join/index_build_internal.h"
 
@@ -223,7 +223,9 @@ static int make_bitmap(struct build *b, unsigned threads)
 	return rc;
 }
 
-/* Sixteen bits for each row, so that a number that is not there has one clear in 94 of 100 cases. */
+/*
+ * Sixteen bits for each row, so that a number that is not there has one clear in 94 of 100 cases.
+ */
 static void make_filter(struct build *b)
 {
 	struct index *x = b->index;
@@ -362,7 +364,9 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 		b->chunks = build_compact(b, b->chunks, b->to);
 		rc = make_structure(b, threads);
 		while (rc == -ENOMEM) {
-			/* What only makes misses faster is given up before rows are. */
+			/*
+			 * The filter only makes misses faster, so it is given up before rows are.
+			 */
 			bool narrow = b->without_filter || !x->filter;
 
 			b->without_filter = true;

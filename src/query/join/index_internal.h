@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What building (index_build.c) and looking up (index.c) share. */
+/* The structure, shared by building (index_build.c) and looking up (index.c). */
 #ifndef FTH_QUERY_INDEX_INTERNAL_H
 #define FTH_QUERY_INDEX_INTERNAL_H
 
@@ -10,7 +10,8 @@
 #define INDEX_FREE UINT32_MAX
 
 enum index_form {
-	INDEX_BITMAP, /* of the numbers; a key's slot is its number minus the least (direct) or its rank */
+	/* Of the numbers; the slot of a key is its number minus the least (direct), or its rank. */
+	INDEX_BITMAP,
 	INDEX_HASH, /* of the numbers; slots in the order in which keys came */
 };
 
@@ -30,7 +31,10 @@ struct index {
 	struct fth_keyset keys; /* bitmap: of the numbers */
 	uint32_t *heads;	/* hash: slots by home, or INDEX_FREE */
 	unsigned head_bits;
-	/* hash: a bit for each number's hash, of which most are clear; or NULL. Most misses end here. */
+	/*
+	 * hash: a bit for each number's hash, of which most are clear; or NULL. Most misses end
+	 * here.
+	 */
 	uint64_t *filter;
 	unsigned filter_bits;
 	uint64_t *numbers; /* hash: by slot */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Structures of joins against loops over all pairs of rows: dense, sparse, negative, composite, wide and text
- * keys, nulls, duplicates; filled by threads; whole, and in parts that fit little memory.
+ * Structures of joins against loops over all pairs of rows: dense, sparse, negative, composite,
+ * wide and text keys, nulls, duplicates; filled by threads; whole, and in parts that fit little
+ * memory.
  */
 #include "fth_test.h"
 
@@ -114,7 +115,10 @@ struct vectors {
 	struct fth_sel sel;
 };
 
-/* Values as columns have them: in fewer bits, less a base. How many is as narrow as they allow, and `turn` decides. */
+/*
+ * Values as columns have them: in fewer bits, less a base. How many is as narrow as they allow, and
+ * `turn` decides.
+ */
 static void make_narrow(struct vectors *v, unsigned k, unsigned n, unsigned turn)
 {
 	fth_i128 lo = v->wide[k][0], hi = lo;
@@ -531,7 +535,10 @@ static void a_key_that_comes_twice_is_an_error(void **state)
 	assert_int_equal(fth_qmem_close(mem), 0);
 }
 
-/* Each allocation fails once: the result is right, in more parts perhaps, or there is a clean error. */
+/*
+ * Each allocation fails once: the result is right, in more parts perhaps, or there is a clean
+ * error.
+ */
 static void any_allocation_may_fail(void **state)
 {
 	static const unsigned some[] = {0, 2, 6, 9, 12, sizeof(shapes) / sizeof(*shapes) - 1};

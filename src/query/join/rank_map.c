@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Maps by rank. Rows that wait in chunks take several times the memory of the finished map. So a map whose chunks would not fit
- * is made in two runs over its rows: the first one sets a bit for each key, and the second one writes each record
- * to the place that the rank of its key gives. Where that does not fit either, the map holds as many keys as do, and
- * the others are left for the next part.
+ * Maps by rank. Rows that wait in chunks take several times the memory of the finished map. So a
+ * map whose chunks would not fit is made in two runs over its rows: the first one sets a bit for
+ * each key, and the second one writes each record to the place that the rank of its key gives.
+ * Where that does not fit either, the map holds as many keys as do, and the others are left for the
+ * next part.
  */
 #include "query/join/index_build_internal.h"
 
@@ -15,7 +16,7 @@
 #define CHUNK_KEYS  1024u /* fewer are no part */
 #define SPARE	    32768 /* bytes of the room for what is small */
 
-/* What a map of the numbers [from, last] takes, if it has so many rows. */
+/* The bytes of a map of the numbers [from, last] with so many rows. */
 static double bytes_of(const struct build *b, uint64_t from, uint64_t last, double rows)
 {
 	return (double)build_bitmap_bytes(b, from, last) + rows * b->pack.stride + SPARE;

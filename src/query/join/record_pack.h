@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packed records: the columns of a row side by side, each with as many bits as its range needs. Text is the
- * number of a string in a pool. A record is a whole number of bytes, so that threads may write neighbours.
+ * Packed records: the columns of a row side by side, each with as many bits as its range needs.
+ * Text is the number of a string in a pool. A record is a whole number of bytes, so that threads
+ * may write neighbours.
  *
- * A field of up to 57 bits begins at any bit, a wider one at a byte: one load of 8 bytes has all of it. So
- * arrays of records end with PACK_PAD more bytes.
+ * A field of up to 57 bits begins at any bit, a wider one at a byte: one load of 8 bytes has all of
+ * it. So arrays of records end with PACK_PAD more bytes.
  */
 #ifndef FTH_QUERY_RECORD_PACK_H
 #define FTH_QUERY_RECORD_PACK_H
@@ -32,11 +33,13 @@ struct pack {
 	unsigned text_bits;
 };
 
-/* Lay out records of `count` columns; `fields` has room for them. text_bits: of a string's number. */
+/*
+ * Lay out records of `count` columns; `fields` has room for them. text_bits: of a string's number.
+ */
 void pack_init(struct pack *p, struct pack_field *fields, const struct task_slot *columns,
 	       unsigned count, unsigned text_bits);
 
-/* What one thread needs to put text: which numbers the strings of a column's dictionary have. */
+/* One thread's translation of dictionary codes of a column to numbers of strings. */
 struct pack_codes {
 	uint64_t dict; /* id */
 	uint32_t *numbers;
@@ -45,8 +48,8 @@ struct pack_codes {
 void pack_codes_release(struct pack_codes *c, struct fth_qmem *mem);
 
 /*
- * Put the values of rows[0..count) into records[0..count), which are zeroes in this field. work has room for
- * FTH_BATCH. Returns 0, or -ENOMEM from the pool.
+ * Put the values of rows[0..count) into records[0..count), which are zeroes in this field. work has
+ * room for FTH_BATCH. Returns 0, or -ENOMEM from the pool.
  */
 int pack_put(const struct pack *p, unsigned field, const struct fth_vec *v, unsigned n,
 	     const uint16_t *rows, unsigned count, char *records, struct pool *pool,
@@ -56,8 +59,8 @@ int pack_put(const struct pack *p, unsigned field, const struct fth_vec *v, unsi
 void pack_convert(const struct pack *from, const char *record, const struct pack *to, char *out);
 
 /*
- * values[i] = the field of record places[i]; nulls[] likewise. rows: NULL for all i < n, or the only ones that
- * are wanted, `count` of them. All places must be records.
+ * values[i] = the field of record places[i]; nulls[] likewise. rows: NULL for all i < n, or the
+ * only ones that are wanted, `count` of them. All places must be records.
  */
 void pack_gather(const struct pack *p, unsigned field, const char *records, const uint32_t *places,
 		 unsigned n, const uint16_t *rows, unsigned count, void *values, uint64_t *nulls);

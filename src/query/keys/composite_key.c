@@ -172,7 +172,10 @@ bool fth_key_int(const struct fth_key *k, fth_u128 key, unsigned column, fth_i12
 	return true;
 }
 
-/* ---- bytes: for each column a byte, 1 if not null; then 16 bytes, or a length of 4 and the text ---- */
+/*
+ * ---- bytes: for each column a byte, 1 if not null; then 16 bytes, or a length of 4 and the text
+ * ----
+ */
 
 static struct fth_str text_of(const struct fth_vec *v, uint64_t i)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several columns as one key: packed into 64 or 128 bits where the ranges allow, else encoded as bytes that
- * are equal if and only if all columns are. Nulls are equal to each other, as in GROUP BY.
+ * Several columns as one key: packed into 64 or 128 bits where the ranges allow, else encoded as
+ * bytes that are equal if and only if all columns are. Nulls are equal to each other, as in GROUP
+ * BY.
  */
 #ifndef FTH_QUERY_COMPOSITE_KEY_H
 #define FTH_QUERY_COMPOSITE_KEY_H
@@ -27,7 +28,10 @@ struct fth_key {
 	struct fth_key_column columns[FTH_KEY_COLUMNS];
 };
 
-/* Chooses the form. The caller sets text, nullable, min and max. -EINVAL if there are too many columns. */
+/*
+ * Chooses the form. The caller sets text, nullable, min and max. -EINVAL if there are too many
+ * columns.
+ */
 int fth_key_init(struct fth_key *k, const struct fth_key_column *columns, unsigned count);
 
 /* Keys of selected rows. A value out of its range gives -ERANGE. */

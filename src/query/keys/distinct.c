@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sets of distinct numbers. A slot holds the number plus one, so that 0 is free; the one number for which that wraps
- * is kept beside the table. At most three quarters of the slots are used.
+ * Sets of distinct numbers. A slot holds the number plus one, so that 0 is free; the one number for
+ * which that wraps is kept beside the table. At most three quarters of the slots are used.
  */
 #include "query/keys/distinct.h"
 
@@ -58,7 +58,10 @@ static fth_u128 slot_at(const struct fth_distinct *d, uint64_t at)
 			       : ((const fth_u128 *)d->table)[at];
 }
 
-/* Enter up to 64 numbers; which of them were new. First their places are fetched, so that the waits for memory overlap. */
+/*
+ * Enter up to 64 numbers; which of them were new. First their places are fetched, so that the waits
+ * for memory overlap.
+ */
 #define DEFINE_ADD(T)                                                                           \
 	static uint64_t add_##T(struct fth_distinct *d, const fth_u128 *numbers, uint64_t rows, \
 				bool far)                                                       \

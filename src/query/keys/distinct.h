@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A set of numbers of up to 128 bits: the values that distinct aggregates have seen. An open hash table of the
- * numbers themselves, in the narrowest of 4, 8 and 16 bytes that holds them. It belongs to one thread.
+ * A set of numbers of up to 128 bits: the values that distinct aggregates have seen. An open hash
+ * table of the numbers themselves, in the narrowest of 4, 8 and 16 bytes that holds them. It
+ * belongs to one thread.
  */
 #ifndef FTH_QUERY_DISTINCT_H
 #define FTH_QUERY_DISTINCT_H
@@ -27,12 +28,15 @@ void fth_distinct_clear(struct fth_distinct *d);
 /* Room for `more` numbers of up to `bits` bits. Returns 0, or -ENOMEM with nothing lost. */
 int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more);
 /*
- * Enter the numbers of selected rows; bit i of `fresh` is set if row i is selected and its number was not there. Room
- * must have been reserved. `fresh` may be `rows`.
+ * Enter the numbers of selected rows; bit i of `fresh` is set if row i is selected and its number
+ * was not there. Room must have been reserved. `fresh` may be `rows`.
  */
 void fth_distinct_add(struct fth_distinct *d, const fth_u128 *numbers, unsigned n,
 		      const uint64_t *rows, uint64_t *fresh);
-/* The next numbers from *at on, which is 0 at first and moves on; at most n. Returns how many, 0 at the end. */
+/*
+ * The next numbers from *at on, which is 0 at first and moves on; at most n. Returns how many, 0 at
+ * the end.
+ */
 unsigned fth_distinct_next(const struct fth_distinct *d, uint64_t *at, fth_u128 *numbers,
 			   unsigned n);
 

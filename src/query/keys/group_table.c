@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group tables. Keys lie in an array by group number, and the table holds numbers: so it is small, is made
- * anew from the keys when it grows, and the keys come out in order.
+ * Group tables. Keys lie in an array by group number, and the table holds numbers: so it is small,
+ * is made anew from the keys when it grows, and the keys come out in order.
  */
 #include "query/keys/group_table.h"
 #include "query/keys/bit_rows.h"
@@ -289,8 +289,8 @@ static int find_one(struct fth_groups *g, const void *keys, uint64_t i, uint32_t
 }
 
 /*
- * All rows of a batch in a small domain; bits of `fresh` are selected rows whose key is new. Keys of rows that
- * are not selected may be anything: the mask keeps them inside the table.
+ * All rows of a batch in a small domain; bits of `fresh` are selected rows whose key is new. Keys
+ * of rows that are not selected may be anything: the mask keeps them inside the table.
  */
 static bool look_up_direct(const struct fth_groups *g, const uint64_t *keys, unsigned n,
 			   const uint64_t *rows, uint32_t *groups, uint64_t *fresh)
@@ -314,8 +314,8 @@ static bool look_up_direct(const struct fth_groups *g, const uint64_t *keys, uns
 }
 
 /*
- * Rows of a word: first the places of their keys are fetched, then the keys that are there, so that the waits for
- * memory overlap.
+ * Rows of a word: first the places of their keys are fetched, then the keys that are there, so that
+ * the waits for memory overlap.
  */
 static void prefetch_64(const struct fth_groups *g, const uint64_t *keys, uint64_t rows)
 {

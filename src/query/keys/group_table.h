@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Group tables: from key to group number, 0, 1, 2, ... in the order in which keys come. States of aggregates
- * are arrays indexed by group number. A table belongs to one thread.
+ * Group tables: from key to group number, 0, 1, 2, ... in the order in which keys come. States of
+ * aggregates are arrays indexed by group number. A table belongs to one thread.
  *
  *	direct	an array over the domain of a 64-bit key, for small domains
  *	64, 128	hash tables of packed keys
  *	bytes	a hash table of encoded keys
  *
  * A table grows until its account refuses. Then the rows that found no group are reported, and the
- * operator writes them elsewhere; groups that are there keep working. Packed keys find their groups without
- * fail if room for them was reserved.
+ * operator writes them elsewhere; groups that are there keep working. Packed keys find their groups
+ * without fail if room for them was reserved.
  */
 #ifndef FTH_QUERY_GROUP_TABLE_H
 #define FTH_QUERY_GROUP_TABLE_H
 
 #include "query/keys/composite_key.h"
 
-/* Domains up to this are direct from the start, larger ones when the hash table is nearly as large. */
+/*
+ * Domains up to this are direct from the start, larger ones when the hash table is nearly as large.
+ */
 #define FTH_GROUP_DIRECT ((uint64_t)1 << 14)
 
 struct fth_groups {
@@ -41,17 +43,18 @@ int fth_groups_init_hashed(struct fth_groups *g, struct fth_qmem *mem, const str
 void fth_groups_release(struct fth_groups *g);
 
 /*
- * Group numbers of selected rows; new keys get new numbers. keys: uint64_t, fth_u128 or struct fth_str, by
- * the key's form; encoded ones are copied. Returns 0, or -ENOMEM: then `left` has the rows that found no
- * group, and all other rows have theirs.
+ * Group numbers of selected rows; new keys get new numbers. keys: uint64_t, fth_u128 or struct
+ * fth_str, by the key's form; encoded ones are copied. Returns 0, or -ENOMEM: then `left` has the
+ * rows that found no group, and all other rows have theirs.
  */
 int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const uint64_t *rows,
 		    uint32_t *groups, uint64_t *left);
 /* Room for so many groups more. Returns 0 or -ENOMEM with nothing lost. */
 int fth_groups_reserve(struct fth_groups *g, uint32_t more);
 /*
- * Groups of keys that are known to be new, without a place in the table; the key has 64 bits. Nothing can be found
- * until they are entered. Room must have been reserved, with reserve_append() if nothing but that is done.
+ * Groups of keys that are known to be new, without a place in the table; the key has 64 bits.
+ * Nothing can be found until they are entered. Room must have been reserved, with reserve_append()
+ * if nothing but that is done.
  */
 void fth_groups_append(struct fth_groups *g, const uint64_t *keys, uint32_t n);
 int fth_groups_reserve_append(struct fth_groups *g, uint32_t more);

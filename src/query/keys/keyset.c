@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Key sets as bitmaps with rank. Beside it: composite_key.c several columns as one key, group_table.c
- * numbers of groups, distinct.c sets of wide numbers.
+ * Key sets as bitmaps with rank. Beside it: composite_key.c several columns as one key,
+ * group_table.c numbers of groups, distinct.c sets of wide numbers.
  */
 #include "query/keys/keyset.h"
 #include "query/keys/bit_rows.h"
@@ -66,7 +66,10 @@ void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const
 			++*outside;
 			continue;
 		}
-		/* Relaxed: readers look after the threads were joined. Looking first keeps lines shared. */
+		/*
+		 * Relaxed: readers look after the threads were joined. Looking first keeps lines
+		 * shared.
+		 */
 		old = fth_load_relaxed_dev64(&s->bits[at / 64]);
 		if (!(old & bit))
 			old = fth_or_relaxed_dev64(&s->bits[at / 64], bit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Key sets: a bitmap over [min, max]. After sealing, the rank of a key, its place among the keys in the set,
- * takes constant time: counts per block of 128 bits. Ranks index records (record_pack.h).
+ * Key sets: a bitmap over [min, max]. After sealing, the rank of a key, its place among the keys in
+ * the set, takes constant time: counts per block of 128 bits. Ranks index records (record_pack.h).
  *
  * Adding is thread-safe. Sealing is one thread's, after all have added; then the set is constant.
  */
@@ -28,13 +28,16 @@ int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int
 void fth_keyset_release(struct fth_keyset *s);
 
 /*
- * Add the keys of selected rows. Keys out of [min, max] are ignored and counted in *outside. With `again`,
- * bit i is set there if the key was in the set already (or came twice). Thread-safe.
+ * Add the keys of selected rows. Keys out of [min, max] are ignored and counted in *outside. With
+ * `again`, bit i is set there if the key was in the set already (or came twice). Thread-safe.
  */
 void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const uint64_t *rows,
 		    uint64_t *outside, uint64_t *again);
 
-/* Make ranks; without, only membership can be asked. Returns 0, -ENOMEM, or -ERANGE above 2^32 keys. */
+/*
+ * Make ranks; without, only membership can be asked. Returns 0, -ENOMEM, or -ERANGE above 2^32
+ * keys.
+ */
 int fth_keyset_seal(struct fth_keyset *s);
 /* Keys in the set, without ranks. */
 uint64_t fth_keyset_count(const struct fth_keyset *s);

@@ -2,12 +2,13 @@
 /*
  * The accounts of a tree. qmem_arena.c hands out small pieces of larger allocations.
  *
- * 1. granted >= reserved, and granted = free + used. The root's granted is its budget and never changes.
- * 2. `free` is changed by compare-and-swap, by any thread. It never covers bytes that are in use, so a
- *    thread that lowered it owns what it took.
+ * 1. granted >= reserved, and granted = free + used. The root's granted is its budget and never
+ *    changes.
+ * 2. `free` is changed by compare-and-swap, by any thread. It never covers bytes that are in use,
+ *    so a thread that lowered it owns what it took.
  * 3. `granted`, `reserved` and the list of children are changed under the tree's lock only.
- * 4. The sum of the children's grants and what is charged to an account itself is its used. So a leaf's
- *    slack counts as used by all accounts above, until it is returned or collected.
+ * 4. The sum of the children's grants and what is charged to an account itself is its used. So a
+ *    leaf's slack counts as used by all accounts above, until it is returned or collected.
  *
  * No lock is held while memory is allocated.
  */
@@ -98,7 +99,9 @@ static void collect_slack(struct fth_qmem *m)
 
 static bool grow_grant(struct fth_qmem *m, uint64_t least, uint64_t wish);
 
-/* Take `least` bytes of m, or up to `wish`; 0 if that is impossible even after asking its parent. */
+/*
+ * Take `least` bytes of m, or up to `wish`; 0 if that is impossible even after asking its parent.
+ */
 static uint64_t take_with_parent(struct fth_qmem *m, uint64_t least, uint64_t wish)
 {
 	for (;;) {
@@ -374,7 +377,7 @@ static size_t round_up(size_t size, size_t unit)
 	return (size + unit - 1) / unit * unit;
 }
 
-/* What malloc() needs beside the bytes themselves is charged as well. */
+/* The overhead of malloc() is charged as well. */
 uint64_t fth_qmem_cost(size_t size)
 {
 	return size >= MMAP_FROM ? round_up(size, PAGE)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The memory budget of queries. Every byte that a query allocates is charged to an account here before
- * it exists. Accounts form a tree: the root holds the budget, its children are queries, theirs are
- * operators or threads. A charge that does not fit fails, and the operator uses its overflow plan.
+ * The memory budget of queries. Every byte that a query allocates is charged to an account here
+ * before it exists. Accounts form a tree: the root holds the budget, its children are queries,
+ * theirs are operators or threads. A charge that does not fit fails, and the operator uses its
+ * overflow plan.
  *
  *	struct fth_qmem *root = fth_qmem_new(64 << 20);
  *	struct fth_qmem *query = fth_qmem_child(root, "query", FTH_QMEM_NO_LIMIT);
  *	uint64_t *words = fth_qmem_alloc(query, n * sizeof(*words));
  *
- * An account holds a grant of its parent and charges against it without a lock. It keeps a little of
- * what is given back (FTH_QMEM_UNIT), so that threads with accounts of their own seldom meet; the slack
- * is collected from all accounts before a charge fails. All functions are thread-safe, except that
- * close must be the last call on an account.
+ * An account holds a grant of its parent and charges against it without a lock. It keeps a little
+ * of what is given back (FTH_QMEM_UNIT), so that threads with accounts of their own seldom meet;
+ * the slack is collected from all accounts before a charge fails. All functions are thread-safe,
+ * except that close must be the last call on an account.
  */
 #ifndef FTH_QUERY_QMEM_H
 #define FTH_QUERY_QMEM_H
@@ -22,7 +23,9 @@
 
 #define FTH_QMEM_NO_LIMIT UINT64_MAX
 #define FTH_QMEM_UNIT	  (64u << 10)
-/* Every allocation is aligned to this: a line of the processor's cache, the widest vector register. */
+/*
+ * Every allocation is aligned to this: a line of the processor's cache, the widest vector register.
+ */
 #define FTH_QMEM_ALIGN 64u
 
 struct fth_qmem;
@@ -31,20 +34,21 @@ struct fth_qmem;
 struct fth_qmem *fth_qmem_new(uint64_t budget);
 
 /*
- * An account below `parent` that may hold at most `limit` bytes. `name` is shown in error texts and must
- * outlive the account. Close it before its parent. Returns NULL if the budget does not hold the account.
+ * An account below `parent` that may hold at most `limit` bytes. `name` is shown in error texts and
+ * must outlive the account. Close it before its parent. Returns NULL if the budget does not hold
+ * the account.
  */
 struct fth_qmem *fth_qmem_child(struct fth_qmem *parent, const char *name, uint64_t limit);
 
 /*
- * Close an account without children. Returns the bytes that were still charged to it: 0 unless somebody
- * leaked. The parent gets them back in any case. Accepts NULL.
+ * Close an account without children. Returns the bytes that were still charged to it: 0 unless
+ * somebody leaked. The parent gets them back in any case. Accepts NULL.
  */
 uint64_t fth_qmem_close(struct fth_qmem *m);
 
 /*
- * Take `bytes` from the parent and keep them for this account until it is closed: charges up to that
- * amount cannot fail. A second call adds. Returns 0 or -ENOMEM with nothing changed.
+ * Take `bytes` from the parent and keep them for this account until it is closed: charges up to
+ * that amount cannot fail. A second call adds. Returns 0 or -ENOMEM with nothing changed.
  */
 int fth_qmem_reserve(struct fth_qmem *m, uint64_t bytes);
 
@@ -53,9 +57,9 @@ int fth_qmem_charge(struct fth_qmem *m, uint64_t bytes);
 void fth_qmem_discharge(struct fth_qmem *m, uint64_t bytes);
 
 /*
- * Memory of `size` bytes, aligned to FTH_QMEM_ALIGN; zalloc gives zeroes. The caller passes the same size
- * when it frees; NULL is accepted. Returns NULL, with a text for -ENOMEM, if it does not fit. A size of 0
- * gives a valid pointer.
+ * Memory of `size` bytes, aligned to FTH_QMEM_ALIGN; zalloc gives zeroes. The caller passes the
+ * same size when it frees; NULL is accepted. Returns NULL, with a text for -ENOMEM, if it does not
+ * fit. A size of 0 gives a valid pointer.
  */
 void *fth_qmem_alloc(struct fth_qmem *m, size_t size);
 void *fth_qmem_zalloc(struct fth_qmem *m, size_t size);
@@ -67,7 +71,10 @@ void *fth_qmem_realloc(struct fth_qmem *m, void *p, size_t old_size, size_t new_
 /* The bytes that an allocation of `size` is charged with. */
 uint64_t fth_qmem_cost(size_t size);
 
-/* What is charged now; the most that ever was; what a charge could get now, slack of others included. */
+/*
+ * Bytes charged now; the most that ever was; bytes that a charge could get now, slack of others
+ * included.
+ */
 uint64_t fth_qmem_used(struct fth_qmem *m);
 uint64_t fth_qmem_peak(struct fth_qmem *m);
 uint64_t fth_qmem_available(struct fth_qmem *m);
@@ -80,7 +87,8 @@ void fth_qmem_fail_nth(struct fth_qmem *m, uint64_t n);
 bool fth_qmem_fail_pending(struct fth_qmem *m);
 
 /*
- * An arena: many small pieces that are released together. Zero-initialise, then init. Not thread-safe.
+ * An arena: many small pieces that are released together. Zero-initialise, then init. Not
+ * thread-safe.
  */
 struct fth_arena_chunk;
 struct fth_arena {

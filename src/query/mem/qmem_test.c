@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Accounts never hold more than the budget, give everything back, and lose nothing between threads. */
+/*
+ * Accounts never hold more than the budget, give everything back, and lose nothing between threads.
+ */
 #include "fth_test.h"
 
 #include "query/mem/qmem.h"

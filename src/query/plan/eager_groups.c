@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Aggregates before a left join. "For each row of A, count (sum, ...) its rows of B": where a group is one row of
- * A and all aggregates are over B, B is grouped by the key of the join first, and A looks its groups up. A key then
- * has one row in the structure instead of many, and nothing is grouped afterwards. A row of A without rows of
- * B gets null, or 0 for a count.
+ * Aggregates before a left join. "For each row of A, count (sum, ...) its rows of B": where a group
+ * is one row of A and all aggregates are over B, B is grouped by the key of the join first, and A
+ * looks its groups up. A key then has one row in the structure instead of many, and nothing is
+ * grouped afterwards. A row of A without rows of B gets null, or 0 for a count.
  */
 #include "query/plan/plan_internal.h"
 

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inner joins. A block of them is flattened into its inputs (leaves) and conditions. The leaves become a
- * tree: the root's rows stream, each other leaf is built into a structure which its parent looks up, after
- * its own children reduced it. An equality between a leaf and its parent is a key; other conditions are
- * tested in the first pipe that has all their columns. Semi and anti joins above the block move to the
- * leaf that has their columns.
+ * Inner joins. A block of them is flattened into its inputs (leaves) and conditions. The leaves
+ * become a tree: the root's rows stream, each other leaf is built into a structure which its parent
+ * looks up, after its own children reduced it. An equality between a leaf and its parent is a key;
+ * other conditions are tested in the first pipe that has all their columns. Semi and anti joins
+ * above the block move to the leaf that has their columns.
  *
- * The root is the leaf for which the structures are smallest; a leaf with several rows for a key is a much
- * larger structure than one whose key is unique, the more so the more rows a key has. A pipe looks up first what removes most rows for its
- * price, by the part of the keys that is expected in the structure.
+ * The root is the leaf for which the structures are smallest; a leaf with several rows for a key is
+ * a much larger structure than one whose key is unique, the more so the more rows a key has. A pipe
+ * looks up first what removes most rows for its price, by the part of the keys that is expected in
+ * the structure.
  *
- * A leaf that is built and has a key in common with a leaf of which few rows are left is reduced before: only
- * rows with one of these keys are built, or grouped if the leaf is an aggregate by the key.
+ * A leaf that is built and has a key in common with a leaf of which few rows are left is reduced
+ * before: only rows with one of these keys are built, or grouped if the leaf is an aggregate by the
+ * key.
  */
 #include "query/plan/plan_internal.h"
 
@@ -270,7 +272,10 @@ static double compute_cost(struct planner *p, struct block *b, unsigned parent, 
 	       rows_of_key(p, &b->leaves[child], b->edge, n);
 }
 
-/* How good it is to attach `child` to `parent` next; smaller is better, infinite without an equality. */
+/*
+ * How good it is to attach `child` to `parent` next; smaller is better, infinite without an
+ * equality.
+ */
 static double edge_cost(struct planner *p, struct block *b, unsigned parent, unsigned child)
 {
 	double *cost = &b->edge_costs[parent * b->leaf_count + child];
@@ -280,7 +285,9 @@ static double edge_cost(struct planner *p, struct block *b, unsigned parent, uns
 	return *cost;
 }
 
-/* Attach every leaf to a parent, beginning at root, cheapest first. Returns the cost of the tree. */
+/*
+ * Attach every leaf to a parent, beginning at root, cheapest first. Returns the cost of the tree.
+ */
 static double make_tree(struct planner *p, struct block *b, unsigned root)
 {
 	double cost = b->leaves[root].rows * 0.5;
@@ -446,8 +453,8 @@ static double rank_child(struct planner *p, struct block *b, unsigned parent, un
 }
 
 /*
- * A right side with many rows is nested, or a structure that takes a scan, and perhaps groups, of its own: what is looked up
- * before makes that smaller (wanted_keys.c).
+ * A right side with many rows is nested, or a structure that takes a scan, and perhaps groups, of
+ * its own: what is looked up before makes that smaller (wanted_keys.c).
  */
 static double rank_semi(struct planner *p, const struct sql_rel *semi)
 {
@@ -609,7 +616,7 @@ static void reduce_leaves(struct planner *p, struct block *b, unsigned root)
 		double rows = input_rows(p, b->leaves[y].rel);
 
 		for (unsigned x = 0; x < b->leaf_count && y != root && rows >= LARGE_ROWS; x++)
-			/* What is below y reduces it anyway. */
+			/* The relations below y reduce it anyway. */
 			if (!is_below(b, x, y) && rows >= LARGE * b->leaves[x].rows &&
 			    rows >= b->leaves[x].base)
 				consider(p, b, y, x, &best);

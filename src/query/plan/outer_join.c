@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Left, semi, anti and single joins: the left side streams, the right side is built into a structure.
+ * Left, semi, anti and single joins: the left side streams, the right side is built into a
+ * structure.
  *
- * "There is a row with the same key and another value" (EXISTS with a <> besides equalities) needs no
- * search among the rows of the key: it is so if the smallest or the largest value of the key differs.
+ * "There is a row with the same key and another value" (EXISTS with a <> besides equalities) needs
+ * no search among the rows of the key: it is so if the smallest or the largest value of the key
+ * differs.
  */
 #include "query/plan/plan_internal.h"
 
@@ -75,8 +77,8 @@ static struct sql_expr *make_call(struct planner *p, enum sql_op op, const struc
 }
 
 /*
- * NOT IN: a match is also where the comparison is null. As a key if neither side can be; as a null-aware key if there is
- * nothing else that a match depends on.
+ * NOT IN: a match is also where the comparison is null. As a key if neither side can be; as a
+ * null-aware key if there is nothing else that a match depends on.
  */
 static int add_null_condition(struct planner *p, const struct sql_rel *rel, struct split *s)
 {
@@ -105,7 +107,7 @@ static int add_null_condition(struct planner *p, const struct sql_rel *rel, stru
 	return p->error;
 }
 
-/* What is left to be tested on each match. */
+/* The predicates that are left to be tested on each match. */
 static const struct sql_expr *residual(struct planner *p, const struct split *s,
 				       enum sql_join_kind kind)
 {
@@ -173,7 +175,10 @@ static struct fth_expr *slot_expr(struct planner *p, const struct pipe *pipe, ui
 	return fth_expr_column(p->arena, slot, s->type, s->lo, s->hi, s->nullable);
 }
 
-/* Look up smallest and largest, and keep the rows for which one of them differs (or, for anti, not). */
+/*
+ * Look up smallest and largest, and keep the rows for which one of them differs (or, for anti,
+ * not).
+ */
 static int look_up_ends(struct planner *p, struct pipe *probe, struct pipe *ends,
 			const struct grouping *g, const struct split *s,
 			const struct sql_expr *value, bool anti)

@@ -106,8 +106,8 @@ static uint32_t row_number_slot(struct planner *p, struct pipe *pipe)
 }
 
 /*
- * Strings that have no dictionary for the whole table are bound deferred: what needs them at once gets them
- * from the source (pipe_slot()), what only carries them along carries the row number.
+ * Strings that have no dictionary for the whole table are bound deferred: what needs them at once
+ * gets them from the source (pipe_slot()), what only carries them along carries the row number.
  */
 static bool is_wide(struct fth_table *table, unsigned ordinal)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The planner: from a logical tree (sql/tree.h) and the facts of its tables to a set of Table Tasks. */
+/*
+ * The planner: from a logical tree (sql/tree.h) and the facts of its tables to a set of Table
+ * Tasks.
+ */
 #ifndef FTH_QUERY_PLAN_H
 #define FTH_QUERY_PLAN_H
 
@@ -14,8 +17,8 @@ struct plan_options {
 };
 
 /*
- * Plan a query. The task set lives in the arena. Returns 0; -ENOMEM; -EOPNOTSUPP, with a text, for what
- * the executor cannot do; an error of a constant expression.
+ * Plan a query. The task set lives in the arena. Returns 0; -ENOMEM; -EOPNOTSUPP, with a text, for
+ * what the executor cannot do; an error of a constant expression.
  */
 int plan_query(const struct sql_query *query, const struct plan_options *options,
 	       struct fth_arena *arena, struct task_set *out);

@@ -161,8 +161,8 @@ static struct fth_expr *chain(struct planner *p, enum fth_op op, struct fth_expr
 }
 
 /*
- * GREATEST and LEAST pass over nulls: of two, the second if the first is null or the second goes before it. Halves
- * are combined, since each level names both of its arguments more than once.
+ * GREATEST and LEAST pass over nulls: of two, the second if the first is null or the second goes
+ * before it. Halves are combined, since each level names both of its arguments more than once.
  */
 static struct fth_expr *extreme(struct planner *p, enum fth_op op, struct fth_expr **args,
 				unsigned n)
@@ -244,7 +244,10 @@ struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sq
 		made = column(p, pipe, e->column);
 	else
 		made = with_args(p, pipe, e);
-	/* The constructors do not say why: short of memory, or a type that an operator does not take. */
+	/*
+	 * The constructors do not say why: short of memory, or a type that an operator does not
+	 * take.
+	 */
 	if (!made)
 		plan_fail(p, !fth_arena_alloc(p->arena, 16, 16) ? -ENOMEM : -EINVAL);
 	return made;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A pipe is a task that is still open: rows come out of its source and of the steps so far. Relations
- * become pipes from the leaves up. Filters, projections and joins add steps to the pipe of their (left)
- * input; what needs all rows at once (an aggregate, a sort, the build side of a join) closes the pipe with
- * a reducer, and what follows begins a new one.
+ * A pipe is a task that is still open: rows come out of its source and of the steps so far.
+ * Relations become pipes from the leaves up. Filters, projections and joins add steps to the pipe
+ * of their (left) input; what needs all rows at once (an aggregate, a sort, the build side of a
+ * join) closes the pipe with a reducer, and what follows begins a new one.
  *
- * A binding says where a column of the query is in a pipe: in a slot, or deferred, which means that the pipe
- * carries the number of a table's row instead and the column is fetched when something needs it. Wide
- * strings travel deferred through joins, groups and sorts.
+ * A binding says where a column of the query is in a pipe: in a slot, or deferred, which means that
+ * the pipe carries the number of a table's row instead and the column is fetched when something
+ * needs it. Wide strings travel deferred through joins, groups and sorts.
  */
 #ifndef FTH_QUERY_PLAN_INTERNAL_H
 #define FTH_QUERY_PLAN_INTERNAL_H
@@ -42,7 +42,10 @@ struct pipe {
 	double rows;		    /* expected here */
 	bool multiplied;	    /* a look-up may have given several rows for one */
 	double rows_most;	    /* cannot be exceeded; infinite if nothing is known */
-	/* A task that made a set of the values that keys_slot had in some step before; or TASK_NONE. */
+	/*
+	 * A task that made a set of the values that keys_slot had in some step before; or
+	 * TASK_NONE.
+	 */
 	uint32_t keys_task, keys_slot;
 };
 
@@ -73,8 +76,9 @@ uint32_t pipe_compute(struct planner *p, struct pipe *pipe, const struct sql_exp
 int pipe_select(struct planner *p, struct pipe *pipe, const struct sql_expr *predicate);
 
 /*
- * What carries a set of columns out of a pipe: slots, with one slot for the row number of deferred ones.
- * in[i] tells how column i is found among carried[]: its slot is then an index into carried[].
+ * The slots that carry a set of columns out of a pipe, with one slot for the row number of deferred
+ * ones. in[i] tells how column i is found among carried[]: its slot is then an index into
+ * carried[].
  */
 struct cargo {
 	unsigned slot_count, slot_room;
@@ -91,7 +95,10 @@ uint32_t pipe_close(struct planner *p, struct pipe *pipe);
 /* ---- plan_expr.c ---- */
 
 struct fth_type plan_type(struct sql_type type);
-/* The expression over the pipe's slots, which may fetch columns first. NULL and p->error on failure. */
+/*
+ * The expression over the pipe's slots, which may fetch columns first. NULL and p->error on
+ * failure.
+ */
 struct fth_expr *plan_expr(struct planner *p, struct pipe *pipe, const struct sql_expr *expr);
 /* Type, nullability and range of an expression. */
 int plan_range(struct planner *p, struct fth_expr *expr, struct task_slot *slot);
@@ -130,13 +137,16 @@ int plan_lookup(struct planner *p, struct pipe *probe, struct pipe *build,
 		const struct join_spec *spec);
 
 /*
- * The relation with only those rows whose column `key` is among the values of column by_key of `by`; the rows are
- * removed below aggregates by the key. Returns the relation itself where that is not possible.
+ * The relation with only those rows whose column `key` is among the values of column by_key of
+ * `by`; the rows are removed below aggregates by the key. Returns the relation itself where that is
+ * not possible.
  */
 const struct sql_rel *plan_reduce(struct planner *p, const struct sql_rel *rel, int key,
 				  const struct sql_rel *by, int by_key);
 
-/* Remove rows of `build` whose key no row of `probe` has, if that is worth it: see wanted_keys.c. */
+/*
+ * Remove rows of `build` whose key no row of `probe` has, if that is worth it: see wanted_keys.c.
+ */
 int plan_wanted_keys(struct planner *p, struct pipe *probe, struct pipe *build,
 		     const struct join_key *key);
 
@@ -147,8 +157,8 @@ void plan_nest(struct planner *p, const struct pipe *probe, const struct pipe *b
 	       const struct join_key *keys, unsigned key_count);
 
 /*
- * Group the rows of a pipe. keys are slots. Returns the pipe that goes on, in which the keys are key_slots[]
- * and the results slots[].
+ * Group the rows of a pipe. keys are slots. Returns the pipe that goes on, in which the keys are
+ * key_slots[] and the results slots[].
  */
 struct grouping {
 	unsigned key_count;
@@ -181,7 +191,9 @@ double rel_rows(struct planner *p, const struct sql_rel *rel);
 /* Without its filters, semi and anti joins; before an aggregate. */
 double base_rows(struct planner *p, const struct sql_rel *rel);
 double input_rows(struct planner *p, const struct sql_rel *rel);
-/* The part of its left rows that a semi or anti join keeps; whether a key of both sides is sorted. */
+/*
+ * The part of its left rows that a semi or anti join keeps; whether a key of both sides is sorted.
+ */
 double semi_part(struct planner *p, const struct sql_rel *semi);
 bool semi_sorted(struct planner *p, const struct sql_rel *semi);
 /* The part of rows for which a predicate is true. */
@@ -192,7 +204,7 @@ bool expr_within(const struct sql_expr *expr, const struct sql_rel *rel);
 /* The top-level conjuncts of an expression; returns how many, into an array of the arena. */
 unsigned expr_conjuncts(struct planner *p, const struct sql_expr *expr,
 			const struct sql_expr ***out);
-/* Those of a join's condition, IS NOT DISTINCT FROM as equalities. */
+/* The conjuncts of a join's condition, IS NOT DISTINCT FROM as equalities. */
 unsigned join_conjuncts(struct planner *p, const struct sql_expr *expr,
 			const struct sql_expr ***out);
 /* The facts of a plain column of a table, or NULL; *ordinal is set. */

@@ -127,8 +127,8 @@ static uint32_t close_build(struct planner *p, struct pipe *build, const struct 
 }
 
 /*
- * Whether the build side's column has the value of the probing side's key wherever they are equal. Not so doubles: -0
- * equals 0.
+ * Whether the build side's column has the value of the probing side's key wherever they are equal.
+ * Not so doubles: -0 equals 0.
  */
 static bool is_same_value(const struct join_key *k)
 {
@@ -174,8 +174,10 @@ static unsigned carried_columns(struct planner *p, const struct join_spec *spec,
 	return n;
 }
 
-/* Slots of the probing pipe for the payload, and bindings for the columns in it. `row` is the slot of the row number,
- * if that is not in the payload. */
+/*
+ * Slots of the probing pipe for the payload, and bindings for the columns in it. `row` is the slot
+ * of the row number, if that is not in the payload.
+ */
 static int bind_payload(struct planner *p, struct pipe *probe, const struct join_spec *spec,
 			const struct cargo *cargo, const struct task *built, uint32_t row,
 			struct task_lookup *lookup)
@@ -205,10 +207,10 @@ static int bind_payload(struct planner *p, struct pipe *probe, const struct join
 /* ---- keys that are row numbers ---- */
 
 /*
- * A column of integers that grows by one with each row gives the number of its row: the key less the smallest. So a
- * structure by such a key need not hold row numbers, from which deferred columns are fetched. If then nothing is to be
- * carried, no row of the build side was removed and the probing key is always one of its keys, the join does
- * nothing.
+ * A column of integers that grows by one with each row gives the number of its row: the key less
+ * the smallest. So a structure by such a key need not hold row numbers, from which deferred columns
+ * are fetched. If then nothing is to be carried, no row of the build side was removed and the
+ * probing key is always one of its keys, the join does nothing.
  */
 
 /* The key whose build side is such a column; -1: none. */
@@ -329,7 +331,10 @@ static void estimate(struct pipe *probe, const struct pipe *build, const struct 
 	}
 }
 
-/* The condition sees matches inside the look-up, where nothing can be fetched: the build side carries its columns. */
+/*
+ * The condition sees matches inside the look-up, where nothing can be fetched: the build side
+ * carries its columns.
+ */
 static int read_condition(struct planner *p, struct pipe *build, const struct sql_expr *e)
 {
 	if (e->kind == SQL_COLUMN && pipe_find(build, e->column))

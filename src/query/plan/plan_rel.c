@@ -116,7 +116,7 @@ static uint32_t close_as(struct planner *p, struct pipe *pipe, const int *column
 	return pipe_close(p, pipe);
 }
 
-/* Both results get what holds for the rows of either. */
+/* The result slots of both tasks get the ranges and nullability that hold for rows of either. */
 static void join_ranges(struct task *a, struct task *b)
 {
 	for (unsigned i = 0; i < a->result_count; i++) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rules of the planner on a schema of books: which tasks a query becomes, and that its answer is right. */
+/*
+ * Rules of the planner on a schema of books: which tasks a query becomes, and that its answer is
+ * right.
+ */
 #include "table/test/table_fixture.h"
 
 #include "query/db_catalog.h"
@@ -14,8 +17,8 @@
 #define REGIONS 5
 
 /*
- * books: id ascending, author = id % AUTHORS. shops: 50. sales in random order of books: none of every seventh book,
- * amount = 1 to 9.
+ * books: id ascending, author = id % AUTHORS. shops: 50. sales in random order of books: none of
+ * every seventh book, amount = 1 to 9.
  */
 static int counts[BOOKS], sums[BOOKS];
 static int first_shop[BOOKS], last_shop[BOOKS]; /* the least and the largest */
@@ -265,7 +268,10 @@ static void a_key_that_counts_rows_needs_no_structure(void **state)
 	fixture_close(&f);
 }
 
-/* Sales of one shop are few: only their books are grouped, to find sales of the same book elsewhere. */
+/*
+ * Sales of one shop are few: only their books are grouped, to find sales of the same book
+ * elsewhere.
+ */
 static void groups_are_made_for_keys_that_are_looked_up(void **state)
 {
 	const char *const pieces[] = {"table shops", "table sales", "set by book",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is known of relations: which columns are unique, how many rows there may be. */
+/* Facts of relations: which columns are unique, how many rows there may be. */
 #include "query/plan/plan_internal.h"
 
 #include <math.h>
@@ -77,8 +77,9 @@ static struct sql_expr *without_null(struct planner *p, const struct sql_expr *e
 }
 
 /*
- * l IS NOT DISTINCT FROM r as equalities, which can be keys. If one side is never null it is l = r. Otherwise both have
- * to be null or not, and to be equal with nulls replaced. Returns how many there are.
+ * l IS NOT DISTINCT FROM r as equalities, which can be keys. If one side is never null it is l = r.
+ * Otherwise both have to be null or not, and to be equal with nulls replaced. Returns how many
+ * there are.
  */
 static unsigned equalities_of(struct planner *p, const struct sql_expr *e,
 			      const struct sql_expr **out)

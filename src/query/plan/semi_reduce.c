@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Semi-join reduction: rows that cannot find a partner are removed before they are grouped or built into a
- * structure. In a block of inner joins that changes no result.
+ * Semi-join reduction: rows that cannot find a partner are removed before they are grouped or built
+ * into a structure. In a block of inner joins that changes no result.
  */
 #include "query/plan/plan_internal.h"
 

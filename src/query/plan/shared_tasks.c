@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groups that a query asks for twice are made once. A WITH query or a view that is named twice has been planned twice; where
- * that gave two equal tasks from a table to groups, the readers of the second one read the first one's result.
- * Two tasks are equal if their texts are: the text form of a task says all that it does.
+ * Groups that a query asks for twice are made once. A WITH query or a view that is named twice has
+ * been planned twice; where that gave two equal tasks from a table to groups, the readers of the
+ * second one read the first one's result. Two tasks are equal if their texts are: the text form of
+ * a task says all that it does.
  */
 #include "query/plan/plan_internal.h"
 #include "query/task/task_show.h"
@@ -26,7 +27,7 @@ static bool looks_alike(const struct task *a, const struct task *b)
 	       a->reduce.grouped == b->reduce.grouped;
 }
 
-/* What follows the number of the task; malloc()ed, or NULL. */
+/* The text of a task behind its number; malloc()ed, or NULL. */
 static char *text_of(const struct task_set *set, unsigned number)
 {
 	size_t length;

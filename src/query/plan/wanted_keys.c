@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keys before groups. A structure of groups that few rows look up in is made of wanted keys only: the pipe that looks up
- * runs twice, once for a set of its keys, and rows with other keys are not grouped. That costs another scan and saves
- * groups that do not fit, which would be spilled, built in parts and looked up part by part.
+ * Keys before groups. A structure of groups that few rows look up in is made of wanted keys only:
+ * the pipe that looks up runs twice, once for a set of its keys, and rows with other keys are not
+ * grouped. That costs another scan and saves groups that do not fit, which would be spilled, built
+ * in parts and looked up part by part.
  */
 #include "query/plan/plan_internal.h"
 #include "query/task/slot_use.h"
@@ -28,7 +29,10 @@ static void *copy_of(struct planner *p, const void *array, unsigned count, size_
 	return copy;
 }
 
-/* The pipe once more, as a set of its keys; TASK_NONE, perhaps without an error, if that is not possible. */
+/*
+ * The pipe once more, as a set of its keys; TASK_NONE, perhaps without an error, if that is not
+ * possible.
+ */
 static uint32_t close_keys(struct planner *p, const struct pipe *pipe, unsigned key)
 {
 	const struct task *t = pipe->task;

@@ -39,7 +39,7 @@ static void take_over(struct offload *o, uint32_t from, int rc)
 	}
 }
 
-/* What was needed only by tasks that the host has now and cannot be had alone. */
+/* A nested task has no result of its own, so the daemon cannot send its rows. */
 static bool can_be_given(const struct offload *o, unsigned t)
 {
 	return !o->set->tasks[t].nested;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Task sets between host and storage daemon. After S. Xu, *Computing Big-Data Applications Near Flash*, dissertation, MIT,
- * 2021, section 8.5: everything is offloaded; a task that the daemon suspends, and those behind it, are taken over by the
- * host, which gets the results of the tasks before. What cannot be offloaded any more reads columns over the wire.
+ * Task sets between host and storage daemon. After S. Xu, *Computing Big-Data Applications Near
+ * Flash*, dissertation, MIT, 2021, section 8.5: everything is offloaded; a task that the daemon
+ * suspends, and those behind it, are taken over by the host, which gets the results of the tasks
+ * before. What cannot be offloaded any more reads columns over the wire.
  */
 #ifndef FTH_QUERY_OFFLOAD_H
 #define FTH_QUERY_OFFLOAD_H
@@ -11,12 +12,12 @@
 
 #define OFFLOAD_TEXT 320
 
-/* What happened. */
+/* Where tasks ran, and why the daemon suspended some. */
 struct offload_report {
 	bool *at_storage;	 /* by task: where it ran; memory of the caller */
 	uint64_t sent, received; /* bytes over the wire, of all queries of the remote meanwhile */
-	uint64_t
-		storage_bytes; /* read from devices by tasks at the daemon: reading columns would have sent these */
+	/* Read from devices by tasks at the daemon; reading columns would have sent these bytes. */
+	uint64_t storage_bytes;
 	unsigned suspensions;	   /* how often the daemon suspended a task */
 	char reason[OFFLOAD_TEXT]; /* of the last one */
 };

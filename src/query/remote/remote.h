@@ -40,7 +40,10 @@ struct remote_conn {
 	bool broken; /* not to be used again */
 };
 
-/* `where` is unix:PATH or HOST:PORT. Connects once, to learn what the daemon is. Returns 0 or an error with a text. */
+/*
+ * `where` is unix:PATH or HOST:PORT. Connects once, to learn what the daemon is. Returns 0 or an
+ * error with a text.
+ */
 int remote_open(const char *where, struct remote **out);
 void remote_close(struct remote *r); /* accepts NULL */
 
@@ -65,8 +68,8 @@ struct remote_end {
 };
 
 /*
- * Run a task set at the daemon. take gets the rows of its result; it may return a negative errno. stats, by task, are
- * added to. Returns 0 or an error with a text.
+ * Run a task set at the daemon. take gets the rows of its result; it may return a negative errno.
+ * stats, by task, are added to. Returns 0 or an error with a text.
  */
 int remote_run(struct remote *r, const struct task_set *set, const struct exec_options *options,
 	       int (*take)(void *user, const struct fth_vec *columns, unsigned n), void *user,

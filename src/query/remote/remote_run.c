@@ -141,7 +141,10 @@ static int take_done(struct remote_conn *c, unsigned tasks, struct exec_stats *s
 	return rc == 0 ? 0 : fth_fail(-rc, "%s", text);
 }
 
-/* The next frame of a run. If the query is canceled, the wait ends and the daemon gets a cancel frame. */
+/*
+ * The next frame of a run. If the query is canceled, the wait ends and the daemon gets a cancel
+ * frame.
+ */
 static int next_frame(struct remote_conn *c, const struct exec_options *options, bool *canceled,
 		      enum wire_type *type)
 {
@@ -193,7 +196,7 @@ static int receive_all(struct remote_conn *c, const struct task_set *set,
 		if (rc < 0)
 			break;
 	}
-	/* What the daemon still sends is not read: it stops when the connection closes. */
+	/* Rows that the daemon still sends are not read: it stops when the connection closes. */
 	c->broken = true;
 	return rc;
 }

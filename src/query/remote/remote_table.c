@@ -225,7 +225,10 @@ static int store_list(struct store *store, int (*visit)(const char *name, void *
 	return rc;
 }
 
-/* The parts of a manifest: each has the length of the whole. The blob has one byte more, as those of others. */
+/*
+ * The parts of a manifest: each has the length of the whole. The blob has one byte more, as those
+ * of others.
+ */
 static int receive_manifest(struct remote_conn *c, const struct fth_table_memory *memory,
 			    struct blob *blob)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The storage daemon and its hosts, in one process: answers, suspensions, hostile and stuck clients, ends. */
+/*
+ * The storage daemon and its hosts, in one process: answers, suspensions, hostile and stuck
+ * clients, ends.
+ */
 #include "table/test/table_fixture.h"
 
 #include "fathom/base/error.h"
@@ -408,7 +411,10 @@ static void hostile(void **state)
 	wire_u32(&out, 77);
 	assert_ok(wire_send_frame(&s, &out, fth_now_ns() + 10000000000u));
 	expect_closed(s.fd);
-	/* Requests of every type with random payloads, some behind a valid greeting, some with a wrong checksum. */
+	/*
+	 * Requests of every type with random payloads, some behind a valid greeting, some with a
+	 * wrong checksum.
+	 */
 	for (int i = 0; i < 200; i++) {
 		unsigned n = (unsigned)((seed = fth_mix64(seed)) % 60);
 
@@ -434,7 +440,9 @@ static void hostile(void **state)
 	end(&d);
 }
 
-/* Clients that take no rows, or connect and say nothing, are dropped and cost the others nothing. */
+/*
+ * Clients that take no rows, or connect and say nothing, are dropped and cost the others nothing.
+ */
 static void stuck_clients(void **state)
 {
 	static const char text[] =

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A task set of a client: read, checked and run inside the daemon's budget; rows are sent as they come. */
+/*
+ * A task set of a client: read, checked and run inside the daemon's budget; rows are sent as they
+ * come.
+ */
 #include "query/remote/storaged.h"
 
 #include "fathom/base/error.h"
@@ -180,7 +183,7 @@ static void *run_thread(void *user)
 	return NULL;
 }
 
-/* What the client says while its set runs: that it is to end, or nothing. */
+/* Messages of the client while its set runs: only a cancellation is valid. */
 static int hear_client(struct session *s)
 {
 	enum wire_type type;
@@ -206,7 +209,10 @@ static void send_alive(struct run *r)
 	pthread_mutex_unlock(&r->sending);
 }
 
-/* Watch the socket until the set is done. The text is in the buffer of requests, so that is copied before. */
+/*
+ * Watch the socket until the set is done. The text is in the buffer of requests, so that is copied
+ * before.
+ */
 static int watch(struct run *r)
 {
 	struct session *s = r->session;

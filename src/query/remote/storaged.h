@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside the storage daemon: storaged.c accepts connections and keeps the books, session.c serves one of them,
- * session_run.c runs its task sets.
+ * Inside the storage daemon: storaged.c accepts connections and keeps the books, session.c serves
+ * one of them, session_run.c runs its task sets.
  *
- * A session is a thread. While it runs a task set, that has a thread of its own which sends rows, and the session's
- * thread watches the socket. They send one at a time: the session's thread sends nothing until the other one is done.
+ * A session is a thread. While it runs a task set, that has a thread of its own which sends rows,
+ * and the session's thread watches the socket. They send one at a time: the session's thread sends
+ * nothing until the other one is done.
  */
 #ifndef FTH_QUERY_STORAGED_H
 #define FTH_QUERY_STORAGED_H
@@ -58,8 +59,8 @@ void storage_log(struct fth_storage *s, const char *event, const char *format, .
 	__attribute__((format(printf, 3, 4)));
 uint64_t session_deadline(const struct session *s);
 /*
- * After -ENOMEM: wait a moment for memory of task sets that run, so that a host that takes over is served. False if the
- * deadline has passed or the daemon stops.
+ * After -ENOMEM: wait a moment for memory of task sets that run, so that a host that takes over is
+ * served. False if the deadline has passed or the daemon stops.
  */
 bool session_wait(const struct session *s, uint64_t deadline);
 /* The next frame, into s->request. Returns 0 or an error that ends the session. */

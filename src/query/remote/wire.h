@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What host and storage daemon say to each other: frames over a stream socket.
+ * The protocol of host and storage daemon: frames over a stream socket.
  *
- * A frame is a header of WIRE_HEADER bytes and a payload. The header has, little-endian: magic (4 bytes), type (2), zero
- * (2), length of the payload (4), zero (4), and a checksum (8) over the header before it and the payload. Integers in a
- * payload are little-endian; a string is its length (4 bytes) and its bytes.
+ * A frame is a header of WIRE_HEADER bytes and a payload. The header has, little-endian: magic (4
+ * bytes), type (2), zero (2), length of the payload (4), zero (4), and a checksum (8) over the
+ * header before it and the payload. Integers in a payload are little-endian; a string is its length
+ * (4 bytes) and its bytes.
  *
  *	host -> daemon				daemon -> host
  *	HELLO version				WELCOME version, budget
@@ -16,7 +17,8 @@
  *	CANCEL, while RUN runs			(DONE with -ECANCELED)
  *						ERROR, in place of any answer
  *
- * A connection has one request at a time. HELLO is the first. Whatever is wrong with a frame ends the connection.
+ * A connection has one request at a time. HELLO is the first. Whatever is wrong with a frame ends
+ * the connection.
  */
 #ifndef FTH_QUERY_WIRE_H
 #define FTH_QUERY_WIRE_H
@@ -97,7 +99,10 @@ struct wire_frame {
 	uint32_t length; /* of the payload */
 };
 
-/* Verify a header. Returns 0, or -EBADMSG with a text for a frame that is none or has a payload of more than `most`. */
+/*
+ * Verify a header. Returns 0, or -EBADMSG with a text for a frame that is none or has a payload of
+ * more than `most`.
+ */
 int wire_header(const unsigned char header[WIRE_HEADER], uint32_t most, struct wire_frame *out);
 /* Verify the checksum. Returns 0 or -EBADMSG with a text. */
 int wire_verify(const unsigned char header[WIRE_HEADER], const void *payload, uint32_t length);
@@ -111,8 +116,8 @@ struct wire_socket {
 };
 
 /*
- * Send or receive exactly n bytes until the deadline (fth_now_ns()). Returns 0, -ETIMEDOUT, -ECONNRESET if the other side
- * closed the connection, or another error of the socket.
+ * Send or receive exactly n bytes until the deadline (fth_now_ns()). Returns 0, -ETIMEDOUT,
+ * -ECONNRESET if the other side closed the connection, or another error of the socket.
  */
 int wire_send(struct wire_socket *s, const void *bytes, size_t n, uint64_t deadline);
 int wire_receive(struct wire_socket *s, void *bytes, size_t n, uint64_t deadline);

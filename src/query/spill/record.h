@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rows as bytes, for spill files and sorts: each value in the width of its column, text with its length. */
+/*
+ * Rows as bytes, for spill files and sorts: each value in the width of its column, text with its
+ * length.
+ */
 #ifndef FTH_QUERY_RECORD_H
 #define FTH_QUERY_RECORD_H
 
@@ -11,7 +14,10 @@ struct record_field {
 	bool nullable; /* a byte says whether the value is null */
 };
 
-/* The bytes of row i. The vectors may have other integer types, frames of reference and dictionaries. */
+/*
+ * The bytes of row i. The vectors may have other integer types, frames of reference and
+ * dictionaries.
+ */
 size_t record_size(const struct record_field *fields, unsigned count,
 		   const struct fth_vec *const *columns, unsigned i);
 /* Write them; returns the end. */

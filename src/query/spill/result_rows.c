@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows are in blocks of memory or, when those have reached their room or no block can be had, in one stream of
- * records. A writer that has begun to write to the stream stays with it.
+ * Rows are in blocks of memory or, when those have reached their room or no block can be had, in
+ * one stream of records. A writer that has begun to write to the stream stays with it.
  */
 #include "query/spill/record.h"
 #include "query/spill/result_rows.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rows: the results of tasks that later tasks read. Columns have the narrowest type that holds the range of their
- * slot. Each thread appends with a writer of its own. Rows beyond the memory that they may take go to the
- * scratch file of the query.
+ * Rows: the results of tasks that later tasks read. Columns have the narrowest type that holds the
+ * range of their slot. Each thread appends with a writer of its own. Rows beyond the memory that
+ * they may take go to the scratch file of the query.
  */
 #ifndef FTH_QUERY_RESULT_ROWS_H
 #define FTH_QUERY_RESULT_ROWS_H
@@ -21,15 +21,18 @@ struct rows_block {
 };
 
 /*
- * Up to about `room` bytes are kept in memory, the others in the scratch file. The columns must outlive the rows. Returns 0
- * or -ENOMEM.
+ * Up to about `room` bytes are kept in memory, the others in the scratch file. The columns must
+ * outlive the rows. Returns 0 or -ENOMEM.
  */
 int rows_new(struct fth_qmem *mem, const struct task_slot *columns, unsigned count,
 	     struct scratch *scratch, uint64_t room, struct rows **out);
 void rows_free(struct rows *rows); /* accepts NULL */
 
 int rows_writer_open(struct rows *rows, struct rows_writer **out);
-/* Append the selected rows; columns[i] is the vector of column i. Returns 0, -ENOMEM or an error of the scratch file. */
+/*
+ * Append the selected rows; columns[i] is the vector of column i. Returns 0, -ENOMEM or an error of
+ * the scratch file.
+ */
 int rows_append(struct rows_writer *w, struct fth_vec *const *columns, struct fth_sel *sel);
 /* Hand over what was appended. Accepts NULL. */
 void rows_writer_close(struct rows_writer *w);
@@ -42,8 +45,9 @@ uint64_t rows_count(const struct rows *rows);
 uint64_t rows_bytes(const struct rows *rows);
 const struct rows_block *rows_first(const struct rows *rows);
 /*
- * Read the rows in the scratch file, which can be done more than once: `take` gets up to FTH_BATCH of them at a time, valid until it
- * returns, and ends the reading with a negative errno. Returns 0, that errno, -ENOMEM or an error of the scratch file.
+ * Read the rows in the scratch file, which can be done more than once: `take` gets up to FTH_BATCH
+ * of them at a time, valid until it returns, and ends the reading with a negative errno. Returns 0,
+ * that errno, -ENOMEM or an error of the scratch file.
  */
 int rows_read_spilled(struct rows *rows,
 		      int (*take)(void *user, const struct fth_vec *columns, unsigned n),

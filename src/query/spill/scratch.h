@@ -26,8 +26,9 @@ int scratch_get(struct scratch *s, struct fth_spill **out);
 uint64_t scratch_written(struct scratch *s);
 
 /*
- * The directory for temporary files, a copy: the one that was asked for, else that of a database if it can be written, else NULL,
- * which stands for $TMPDIR or /tmp. Both arguments may be NULL. Returns 0, -ENOMEM, or -ENOTDIR with a text.
+ * The directory for temporary files, a copy: the one that was asked for, else that of a database if
+ * it can be written, else NULL, which stands for $TMPDIR or /tmp. Both arguments may be NULL.
+ * Returns 0, -ENOMEM, or -ENOTDIR with a text.
  */
 int scratch_choose(const char *asked, const char *database, char **out);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Groupers and sorters of several threads that spill into one scratch file at the same time: every group and every row
- * comes back, whichever thread wrote beside it. If the file is full, threads end with -ENOSPC and give back its space.
+ * Groupers and sorters of several threads that spill into one scratch file at the same time: every
+ * group and every row comes back, whichever thread wrote beside it. If the file is full, threads
+ * end with -ENOSPC and give back its space.
  */
 #include "fth_test.h"
 
@@ -169,7 +170,10 @@ static void threads_share_a_scratch_file(void **state)
 	assert_int_equal(fth_qmem_close(mem), 0);
 }
 
-/* The file is too small for all: some threads may end well, the others with -ENOSPC, and all space comes back. */
+/*
+ * The file is too small for all: some threads may end well, the others with -ENOSPC, and all space
+ * comes back.
+ */
 static void threads_fill_a_scratch_file(void **state)
 {
 	struct fth_qmem *mem = fth_qmem_new(64 << 20);

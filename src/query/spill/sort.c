@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sorting. Items have the first eight bytes of the key as a number, so that most comparisons touch the item only.
+ * Sorting. Items have the first eight bytes of the key as a number, so that most comparisons touch
+ * the item only.
  *
- * Growing is what fails when memory is short: then the records so far become a run, and the memory is used
- * again. Merging takes as many runs at a time as readers fit; if that is not all, their merge is a new run.
+ * Growing is what fails when memory is short: then the records so far become a run, and the memory
+ * is used again. Merging takes as many runs at a time as readers fit; if that is not all, their
+ * merge is a new run.
  */
 #include "query/spill/sort.h"
 
@@ -103,7 +105,10 @@ static int put_text(struct fth_str s, bool invert, uint8_t **out, size_t *room)
 	return rc < 0 ? rc : put_bytes(end, 2, invert, out, room);
 }
 
-/* Big-endian with the sign flipped; 8 bytes, or 16 for wide ones: the same for all rows of a column. */
+/*
+ * Big-endian with the sign flipped; 8 bytes, or 16 for wide ones: the same for all rows of a
+ * column.
+ */
 static int put_int(fth_i128 value, unsigned width, bool invert, uint8_t **out, size_t *room)
 {
 	uint8_t bytes[16];
@@ -299,8 +304,8 @@ static uint8_t *record_room(struct fth_sort *s, size_t size)
 }
 
 /*
- * A stream needs a buffer when memory is short: it is kept from the start, unless buffers come from another
- * account.
+ * A stream needs a buffer when memory is short: it is kept from the start, unless buffers come from
+ * another account.
  */
 static int keep_reserve(struct fth_sort *s)
 {
@@ -419,7 +424,10 @@ static int open_runs(struct fth_sort *s, uint32_t n)
 	return 0;
 }
 
-/* Past the least record. A run that ended goes behind the live ones; its stream stays, to be read again. */
+/*
+ * Past the least record. A run that ended goes behind the live ones; its stream stays, to be read
+ * again.
+ */
 static int pass_least(struct fth_sort *s)
 {
 	int rc = advance_run(&s->runs[0]);

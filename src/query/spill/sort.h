@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sorting by normalised keys: the columns of ORDER BY as bytes whose order, compared by memcmp(), is the order of
- * rows. A record is a key and a payload that is carried along. Records that do not fit into memory are sorted and
- * spilled as runs, and the runs are merged.
+ * Sorting by normalised keys: the columns of ORDER BY as bytes whose order, compared by memcmp(),
+ * is the order of rows. A record is a key and a payload that is carried along. Records that do not
+ * fit into memory are sorted and spilled as runs, and the runs are merged.
  *
  *	fth_sort_init(&sort, mem, spill);
  *	fth_sort_add(&sort, key, key_len, payload, payload_len);	... for each row
@@ -24,7 +24,9 @@ struct fth_sort_column {
 	bool descending, nulls_first;
 };
 
-/* Append the normalised bytes of row i to out, which has *room left; -ENOBUFS if they do not fit. */
+/*
+ * Append the normalised bytes of row i to out, which has *room left; -ENOBUFS if they do not fit.
+ */
 int fth_sort_encode(const struct fth_sort_column *column, const struct fth_vec *v, unsigned i,
 		    uint8_t **out, size_t *room);
 
@@ -87,8 +89,8 @@ int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const vo
 /* Whether a record with this key would be among the first so far. */
 bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len);
 /*
- * Drop rows from the selection that cannot be among the first k: integers of the first column that lie behind
- * that of the greatest key kept. Null rows stay. A no-op until k rows are there.
+ * Drop rows from the selection that cannot be among the first k: integers of the first column that
+ * lie behind that of the greatest key kept. Null rows stay. A no-op until k rows are there.
  */
 void fth_topk_filter(const struct fth_topk *t, const struct fth_sort_column *column,
 		     const struct fth_vec *first, struct fth_sel *sel);

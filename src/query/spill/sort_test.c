@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sorting, top-k and spill files against simple models; with little memory, failing devices and full ones. */
+/*
+ * Sorting, top-k and spill files against simple models; with little memory, failing devices and
+ * full ones.
+ */
 #include "fth_test.h"
 
 #include "query/spill/sort.h"

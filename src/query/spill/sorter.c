@@ -55,7 +55,9 @@ static int describe(struct sorter *s)
 	return 0;
 }
 
-/* The first rows may have half of the memory: if that is not enough, the sort has the other half. */
+/*
+ * The first rows may have half of the memory: if that is not enough, the sort has the other half.
+ */
 static int open_top(struct sorter *s)
 {
 	uint64_t limit = s->spec.memory > 0 ? s->spec.memory / 2 : FTH_QMEM_NO_LIMIT;
@@ -148,8 +150,8 @@ static bool is_null(const struct fth_vec *v, unsigned i)
 }
 
 /*
- * A char is compared without its trailing blanks, and a bool is a number. Integers have the width of the slot, as
- * all keys of a column must: batches may come with others.
+ * A char is compared without its trailing blanks, and a bool is a number. Integers have the width
+ * of the slot, as all keys of a column must: batches may come with others.
  */
 static void take_value(const struct task_slot *slot, const struct fth_vec *v, unsigned i,
 		       struct order_value *out)

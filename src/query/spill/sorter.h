@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sorting the rows of a task. Each thread has a sorter; then one of them gives the rows of all in order. With a
- * small limit a sorter keeps only the first rows; otherwise what does not fit into memory is spilled.
+ * Sorting the rows of a task. Each thread has a sorter; then one of them gives the rows of all in
+ * order. With a small limit a sorter keeps only the first rows; otherwise what does not fit into
+ * memory is spilled.
  */
 #ifndef FTH_QUERY_SORTER_H
 #define FTH_QUERY_SORTER_H
@@ -28,8 +29,8 @@ int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scr
 		struct sorter **out);
 void sorter_close(struct sorter *s); /* accepts NULL */
 /*
- * Add the selected rows, of which some may be dropped from the selection; columns[i] is the vector of column i.
- * Returns 0, -ENOMEM, or the error of the spill file.
+ * Add the selected rows, of which some may be dropped from the selection; columns[i] is the vector
+ * of column i. Returns 0, -ENOMEM, or the error of the spill file.
  */
 int sorter_add(struct sorter *s, struct fth_vec *const *columns, struct fth_sel *sel);
 
@@ -37,8 +38,8 @@ int sorter_add(struct sorter *s, struct fth_vec *const *columns, struct fth_sel 
 int sorted_open(struct fth_qmem *mem, struct sorter **sorters, unsigned count, struct sorted **out);
 void sorted_close(struct sorted *s); /* accepts NULL */
 /*
- * The next rows in order, between offset and limit: their number, at most FTH_BATCH, 0 at the end, or a
- * negative errno. columns[] is valid until the next call.
+ * The next rows in order, between offset and limit: their number, at most FTH_BATCH, 0 at the end,
+ * or a negative errno. columns[] is valid until the next call.
  */
 int sorted_next(struct sorted *s, const struct fth_vec **columns);
 /* Read from the start again. Returns 0 or a negative errno. */

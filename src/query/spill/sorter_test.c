@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sorted rows against qsort(): by numbers, text and doubles, with nulls, offset and limit, of several sorters, in
- * little memory; allocations that fail, and a scratch file that is full.
+ * Sorted rows against qsort(): by numbers, text and doubles, with nulls, offset and limit, of
+ * several sorters, in little memory; allocations that fail, and a scratch file that is full.
  */
 #include "fth_test.h"
 

@@ -2,10 +2,10 @@
 /*
  * Spill files.
  *
- * 1. A block belongs to one stream or is free. Which are free is a bitmap under the lock; no I/O happens
- *    while it is held.
- * 2. A block's checksum covers its header and records and is seeded with its address and its place in the stream:
- *    a block that lies elsewhere, or is older, does not verify.
+ * 1. A block belongs to one stream or is free. Which are free is a bitmap under the lock; no I/O
+ *    happens while it is held.
+ * 2. A block's checksum covers its header and records and is seeded with its address and its place
+ *    in the stream: a block that lies elsewhere, or is older, does not verify.
  * 3. The blocks of a stream are listed in memory; 8 bytes for 128 KiB.
  */
 #include "query/spill/spill_file.h"
@@ -103,8 +103,8 @@ uint32_t fth_spill_block_for(struct fth_qmem *mem)
 }
 
 /*
- * A file without a name where the file system has that, or one that loses its name at once. Its path is valid as long
- * as it is open. Returns a descriptor or a negative errno.
+ * A file without a name where the file system has that, or one that loses its name at once. Its
+ * path is valid as long as it is open. Returns a descriptor or a negative errno.
  */
 static int nameless_file(const char *folder, char *path, size_t room)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Spill files: streams of records on a scratch device, for what does not fit into memory. A stream is written
- * once, in blocks with a checksum each, read any number of times, and dropped; its blocks are free then and
- * discarded on the device. Records may be longer than a block.
+ * Spill files: streams of records on a scratch device, for what does not fit into memory. A stream
+ * is written once, in blocks with a checksum each, read any number of times, and dropped; its
+ * blocks are free then and discarded on the device. Records may be longer than a block.
  *
  *	fth_spill_open_folder(mem, "/var/tmp", limit, &spill);
  *	fth_stream_open(spill, &stream);
@@ -11,8 +11,9 @@
  *	fth_reader_open(stream, &reader);
  *	while ((rc = fth_reader_next(reader, &record, &size)) > 0) ...
  *
- * The scratch file has no name once it is open: its space is released when the process ends, however it ends. A
- * spill is shared by threads; a stream and a reader belong to one thread at a time. All calls may block.
+ * The scratch file has no name once it is open: its space is released when the process ends,
+ * however it ends. A spill is shared by threads; a stream and a reader belong to one thread at a
+ * time. All calls may block.
  */
 #ifndef FTH_QUERY_SPILL_FILE_H
 #define FTH_QUERY_SPILL_FILE_H
@@ -34,9 +35,9 @@ struct fth_stream;
 struct fth_reader;
 
 /*
- * On a device, all of it from now on; the caller closes it after the spill. On a folder: a file of at most
- * `limit` bytes that is removed at once, with blocks whose size suits the memory that is available, at most 2^19 of
- * them. Returns 0 or a negative errno.
+ * On a device, all of it from now on; the caller closes it after the spill. On a folder: a file of
+ * at most `limit` bytes that is removed at once, with blocks whose size suits the memory that is
+ * available, at most 2^19 of them. Returns 0 or a negative errno.
  */
 int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
 			  struct fth_spill **out);
@@ -47,8 +48,8 @@ uint32_t fth_spill_block_for(struct fth_qmem *mem);
 /* All streams must be dropped before. Accepts NULL. */
 void fth_spill_close(struct fth_spill *spill);
 /*
- * Reads and writes of blocks return -ECANCELED once one of these flags is true; either may be NULL. Call it before the
- * first stream is opened.
+ * Reads and writes of blocks return -ECANCELED once one of these flags is true; either may be NULL.
+ * Call it before the first stream is opened.
  */
 void fth_spill_cancel_by(struct fth_spill *spill, const atomic_bool *const flags[2]);
 /* Blocks in use now, and bytes ever written. */
@@ -64,8 +65,8 @@ uint64_t fth_reader_bound(const struct fth_spill *spill);
 
 int fth_stream_open(struct fth_spill *spill, struct fth_stream **out);
 /*
- * Returns 0; -ENOSPC if the device or the limit is full, -EMSGSIZE for a record that is too long, -ECANCELED, or
- * the error of the device. After an error the stream can only be dropped.
+ * Returns 0; -ENOSPC if the device or the limit is full, -EMSGSIZE for a record that is too long,
+ * -ECANCELED, or the error of the device. After an error the stream can only be dropped.
  */
 int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size);
 /* Write what is left and give back the buffer. Nothing can be appended any more. */
@@ -75,8 +76,10 @@ void fth_stream_drop(struct fth_stream *s);
 
 /* Read a finished stream from its start. Close readers before the stream is dropped. */
 int fth_reader_open(struct fth_stream *s, struct fth_reader **out);
-/* Returns 1 and a record, valid until the next call; 0 at the end; -EILSEQ if a block is not as it was
- * written; -ECANCELED; or the error of the device. */
+/*
+ * Returns 1 and a record, valid until the next call; 0 at the end; -EILSEQ if a block is not as it
+ * was written; -ECANCELED; or the error of the device.
+ */
 int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size);
 void fth_reader_close(struct fth_reader *r);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The first k of an order: a heap of the least keys so far, the greatest at its root. A row that is not before the
- * root is dropped, most of them by one comparison over the whole vector.
+ * The first k of an order: a heap of the least keys so far, the greatest at its root. A row that is
+ * not before the root is dropped, most of them by one comparison over the whole vector.
  */
 #include "query/spill/sort.h"
 

@@ -9,12 +9,16 @@
 struct task_slot task_slot_of_column(const struct fth_table *table, unsigned column);
 struct task_slot task_slot_of_row(const struct fth_table *table);
 
-/* Type, nullability and range of an expression. Returns 0, -ENOMEM or the error of a constant in it. */
+/*
+ * Type, nullability and range of an expression. Returns 0, -ENOMEM or the error of a constant in
+ * it.
+ */
 int task_slot_of_expr(struct fth_qmem *mem, struct fth_expr *expr, struct task_slot *out);
 
 /*
- * The result of an aggregate over at most `rows` values (infinite if nothing is known) of the slot `arg`, which is
- * NULL for TASK_COUNT_ROWS. Returns 0, or -EINVAL with a text if the aggregate does not take the type.
+ * The result of an aggregate over at most `rows` values (infinite if nothing is known) of the slot
+ * `arg`, which is NULL for TASK_COUNT_ROWS. Returns 0, or -EINVAL with a text if the aggregate does
+ * not take the type.
  */
 int task_slot_of_aggregate(enum task_aggregate_op op, const struct task_slot *arg, double rows,
 			   struct task_slot *out);

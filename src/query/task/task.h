@@ -2,33 +2,36 @@
 /*
  * Table Tasks: the output of the planner, which the executor runs.
  *
- * A task is one pipeline: rows come from a source, pass the steps in order and end in the reducer, whose
- * result later tasks read or look rows up in. After S. Xu, *Computing Big-Data Applications Near Flash*,
- * dissertation, MIT, 2021, chapters 6 to 8; new are look-ups as steps, so that a chain of joins is one
- * pipeline, results that later tasks group again, and key ranges (below).
+ * A task is one pipeline: rows come from a source, pass the steps in order and end in the reducer,
+ * whose result later tasks read or look rows up in. After S. Xu, *Computing Big-Data Applications
+ * Near Flash*, dissertation, MIT, 2021, chapters 6 to 8; new are look-ups as steps, so that a chain
+ * of joins is one pipeline, results that later tasks group again, and key ranges (below).
  *
- * Values flow through a task in slots: columns of the source, payload of look-ups, computed values. The
- * columns of an expression (fth_expr.column) are slots of its task. A slot has its value from the step on
- * that makes it.
+ * Values flow through a task in slots: columns of the source, payload of look-ups, computed values.
+ * The columns of an expression (fth_expr.column) are slots of its task. A slot has its value from
+ * the step on that makes it.
  *
  * Invariants of a task set (task_check() verifies them):
  *
  *  1. A task reads only results of tasks with smaller numbers.
- *  2. Each slot is assigned once: by the source, by a payload of a look-up or by a compute step; and no step uses
- *     it before that.
- *  3. A range [lo, hi] holds for every value of the slot that is not null, in rows that reach it. The
- *     executor relies on it for types and sizes: a wrong range is a wrong result.
+ *  2. Each slot is assigned once: by the source, by a payload of a look-up or by a compute step;
+ *     and no step uses it before that.
+ *  3. A range [lo, hi] holds for every value of the slot that is not null, in rows that reach it.
+ *     The executor relies on it for types and sizes: a wrong range is a wrong result.
  *  4. Keys of a look-up have the types and order of the keys that the structure was built with.
- *  5. A nested task (`nested`) builds a structure and is used by exactly one look-up, that of its parent.
+ *  5. A nested task (`nested`) builds a structure and is used by exactly one look-up, that of its
+ *     parent.
  *
- * Key ranges are one mechanism for two things. The build of a structure can be restricted to the rows whose
- * first key is in [a, b]:
+ * Key ranges are one mechanism for two things. The build of a structure can be restricted to the
+ * rows whose first key is in [a, b]:
  *
- *  - Nested: source tables of parent and nested task are both sorted by the key. For each row group of the
- *    parent the thread builds a structure of its own from those row groups of the nested task's table whose
- *    ranges meet that of the parent's group, uses it and drops it. Memory for one row group is enough.
- *  - Passes: a structure that does not fit is built for one range after the other. The task that looks up
- *    runs once for each, on the rows whose key is in the range; its reducer continues from pass to pass.
+ *  - Nested: source tables of parent and nested task are both sorted by the key. For each row group
+ *    of the parent the thread builds a structure of its own from those row groups of the nested
+ *    task's table whose ranges meet that of the parent's group, uses it and drops it. Memory for
+ *    one row group is enough.
+ *  - Passes: a structure that does not fit is built for one range after the other. The task that
+ *    looks up runs once for each, on the rows whose key is in the range; its reducer continues from
+ *    pass to pass.
  */
 #ifndef FTH_QUERY_TASK_H
 #define FTH_QUERY_TASK_H
@@ -41,9 +44,8 @@
 struct task_slot {
 	struct fth_type type;
 	bool nullable;
-	fth_i128 lo, hi; /* integer-like types; lo > hi: nothing is known */
-	uint32_t
-		strings; /* text: at most so many different ones; 0: not known. Not in the text form */
+	fth_i128 lo, hi;  /* integer-like types; lo > hi: nothing is known */
+	uint32_t strings; /* text: the most different ones, 0 if not known. Not in the text form */
 	const char *name; /* for people */
 };
 
@@ -64,8 +66,10 @@ struct task_source_column {
 struct task_source {
 	enum task_source_kind kind;
 	struct fth_table *table;
-	/* ROWS: one after the other; their results have the same types. Rows of a single sorted input keep
-	 * their order up to the reducer. */
+	/*
+	 * ROWS: one after the other; their results have the same types. Rows of a single sorted
+	 * input keep their order up to the reducer.
+	 */
 	unsigned input_count;
 	uint32_t *inputs;
 	unsigned column_count;
@@ -122,8 +126,8 @@ struct task_lookup {
 	/* A match counts only if this is true, over all slots and the payload. Or NULL. */
 	struct fth_expr *condition;
 	/*
-	 * NOT IN: an ANTI look-up with one key, no condition and a structure that is not nested. A null key of either side
-	 * matches every row of the other.
+	 * NOT IN: an ANTI look-up with one key, no condition and a structure that is not nested. A
+	 * null key of either side matches every row of the other.
 	 */
 	bool null_aware;
 };
@@ -136,9 +140,10 @@ struct task_fetch {
 };
 
 /*
- * Group the rows of each row group of the source by keys of which the first is a column of the source with
- * whole runs in its row groups: all rows of a group of rows with equal keys come from one row group, and
- * the result is final when that is done. After this step only the slots that it makes are there.
+ * Group the rows of each row group of the source by keys of which the first is a column of the
+ * source with whole runs in its row groups: all rows of a group of rows with equal keys come from
+ * one row group, and the result is final when that is done. After this step only the slots that it
+ * makes are there.
  */
 struct task_runs {
 	unsigned key_count;
@@ -181,9 +186,10 @@ struct task_order {
 };
 
 /*
- * The result's columns are: for OUTPUT and SORT the slots in columns[]; for GROUP the keys, then the
- * aggregates; for MAP and MULTIMAP the payload in columns[] (keys are not among them unless listed). Rows
- * with a null in a key are left out of SET, MAP and MULTIMAP, and are groups as others in GROUP.
+ * The result's columns are: for OUTPUT and SORT the slots in columns[]; for GROUP the keys, then
+ * the aggregates; for MAP and MULTIMAP the payload in columns[] (keys are not among them unless
+ * listed). Rows with a null in a key are left out of SET, MAP and MULTIMAP, and are groups as
+ * others in GROUP.
  */
 struct task_reduce {
 	enum task_reduce_kind kind;
@@ -201,7 +207,7 @@ struct task_reduce {
 
 /* ---- tasks ---- */
 
-/* What the planner expects and promises; EXPLAIN shows it, EXPLAIN ANALYZE compares. */
+/* Expectations and bounds of the planner; EXPLAIN shows them, EXPLAIN ANALYZE compares. */
 struct task_estimate {
 	double source_rows, rows; /* read; that reach the reducer */
 	double rows_most;	  /* of the result; infinite if nothing is known */
@@ -226,7 +232,10 @@ struct task {
 	unsigned parent_column; /* of the parent's table, sorted: its range in a row group ... */
 	unsigned key_column;	/* ... restricts this sorted column of this task's table */
 	struct task_estimate estimate;
-	/* The task is run again on demand: its result is released after this task. TASK_NONE: the last. */
+	/*
+	 * The task is run again on demand: its result is released after this task. TASK_NONE: the
+	 * last.
+	 */
 	uint32_t last_user;
 };
 

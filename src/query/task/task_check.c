@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the executor has room for. */
+/* Limits of the executor. */
 #define KEYS_MAX    64u
 #define COLUMNS_MAX 256u
 
@@ -167,7 +167,7 @@ static int check_runs(struct check *c, const struct task_runs *r)
 			return broken(c, "DISTINCT aggregates over runs are not supported");
 	if (rc == 0)
 		rc = check_aggregates(c, r->aggregates, r->aggregate_count);
-	/* What was there before is gone, but its slots stay used up. */
+	/* Slots from before the RUNS step have no value any more, but stay assigned. */
 	memset(c->there, 0, c->task->slot_count * sizeof(*c->there));
 	for (unsigned i = 0; i < r->key_count && rc == 0; i++)
 		rc = make(c, r->key_slots[i]);

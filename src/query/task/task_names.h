@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The words that task text (task_show.h, task_read.h) has for the parts of tasks, by their numbers. */
+/*
+ * The words that task text (task_show.h, task_read.h) has for the parts of tasks, by their numbers.
+ */
 #ifndef FTH_QUERY_TASK_NAMES_H
 #define FTH_QUERY_TASK_NAMES_H
 

@@ -277,7 +277,7 @@ static void read_table_source(struct reader *r, struct task *t)
 		read_nested(r, t);
 }
 
-/* What holds for the column in the rows of all inputs. */
+/* Type, nullability and range of a column that hold for the rows of all inputs. */
 static struct task_slot input_slot(struct reader *r, const struct task_source *s, unsigned column)
 {
 	struct task_slot slot = {.lo = 1, .hi = 0};

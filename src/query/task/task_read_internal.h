@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Inside the reader of task text: task_read.c reads tasks, task_read_expr.c expressions and constants, task_read_slot.c slots and
- * types. Errors are sticky: after the first one the present word is LEX_END, so that every loop ends, and what
- * functions return does not matter.
+ * Inside the reader of task text: task_read.c reads tasks, task_read_expr.c expressions and
+ * constants, task_read_slot.c slots and types. Errors are sticky: after the first one the present
+ * word is LEX_END, so that every loop ends, and what functions return does not matter.
  */
 #ifndef FTH_QUERY_TASK_READ_INTERNAL_H
 #define FTH_QUERY_TASK_READ_INTERNAL_H

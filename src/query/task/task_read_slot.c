@@ -91,7 +91,10 @@ struct made read_made(struct reader *r)
 	return made;
 }
 
-/* Digits bound the values of a decimal as a range does: they are believed if all values have no more. */
+/*
+ * Digits bound the values of a decimal as a range does: they are believed if all values have no
+ * more.
+ */
 static bool digits_hold(const struct task_slot *slot, unsigned digits)
 {
 	fth_i128 most;

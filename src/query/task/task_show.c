@@ -78,7 +78,7 @@ static void show_type(FILE *out, struct fth_type type)
 		fprintf(out, "(%" PRIu32 ")", type.length);
 }
 
-/* What is known of a slot, behind its name. */
+/* Type, nullability and range of a slot, behind its name. */
 static void show_facts(const struct show *s, const struct task_slot *slot)
 {
 	if (!s->full)

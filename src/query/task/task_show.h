@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Task sets as text: task_read.h reads it back, and has the grammar. In brief, as EXPLAIN prints them, types and ranges of
- * slots and what the planner expects are left out; the reader finds types and ranges in the tables.
+ * Task sets as text: task_read.h reads it back, and has the grammar. In brief, as EXPLAIN prints
+ * them, types and ranges of slots and what the planner expects are left out; the reader finds types
+ * and ranges in the tables.
  */
 #ifndef FTH_QUERY_TASK_SHOW_H
 #define FTH_QUERY_TASK_SHOW_H
