@@ -56,7 +56,7 @@ has_nvcc = $(shell PATH=$$PATH:/usr/local/cuda/bin command -v nvcc)
 demo_in = $(if $(and $(has_nvcc),$(if $(wildcard build/fathom),,none)),build-demo,build)
 demo: deps-build ## build what is needed and show it at work
 	@$(call configure,$(demo_in),$(if $(has_nvcc),-DFTH_CUDA=OFF))
-	@$(call compile,$(demo_in)) --target fathom
+	@$(call compile,$(demo_in)) --target fathom fathom-bench
 	@$(demo_in)/fathom demo
 
 check: ## build and run all tests, plain and under sanitizers

@@ -83,6 +83,8 @@ static const struct fth_command *const drivers[] = {
 int main(int argc, char **argv)
 {
 	argc = fth_cli_start(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "demo") == 0) /* of `fathom demo`, which users see */
+		return fth_cli_finish(bench_script_run(argc - 1, argv + 1));
 	if (argc > 1 && strcmp(argv[1], "driver") == 0)
 		return fth_cli_finish(
 			fth_cli_dispatch("fathom-bench driver", drivers, argc - 1, argv + 1));

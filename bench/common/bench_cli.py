@@ -18,6 +18,7 @@ import types
 EXIT_FAILED, EXIT_USAGE, EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 1, 2, 77, 130
 ROUNDS_MAX = 99
 U64_MAX = 2**64 - 1
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 HELP_COLUMN = 28
 ARGUMENT_NAMES = {"flag": "", "string": " TEXT", "size": " SIZE", "number": " N", "double": " N"}
 
@@ -157,7 +158,7 @@ def progress_end():
 # ---- the command line ----
 
 def print_help(name, text, options):
-    print("usage: fathom bench %s [options]\n\n%s\n\noptions:" % (name, text))
+    print("usage: fathom %s [options]\n\n%s\n\noptions:" % (name, text))
     for option in options:
         argument = ARGUMENT_NAMES[option.kind]
         width = len(option.name) + 4 + len(argument)
@@ -216,7 +217,7 @@ def parse_words(options, words):
 
 def stop(number, frame):
     """The first signal stops the benchmark in good order; a second one has its usual effect."""
-    for caught in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for caught in SIGNALS:
         signal.signal(caught, signal.SIG_DFL if caught == number else signal.SIG_IGN)
     raise Stopped
 
@@ -231,10 +232,10 @@ def call(name, run, options):
         error(usage)
         return EXIT_USAGE
     except Skipped as skipped:
-        error("bench %s: %s" % (name, skipped))
+        error("%s: %s" % (name, skipped))
         return EXIT_IMPOSSIBLE
     except (Failed, OSError) as failed:
-        error("bench %s: %s" % (name, failed))
+        error("%s: %s" % (name, failed))
         return EXIT_FAILED
     except Stopped:
         return EXIT_INTERRUPTED
@@ -242,21 +243,23 @@ def call(name, run, options):
         progress_end()
 
 
-def main(name, text, options, run):
+def main(name, text, options, run, group="bench "):
     """Parse sys.argv, run, and exit."""
+    name = group + name
     words = sys.argv[1:]
     if words and words[0] == "--complete":
         complete(options, words[1:-1], words[-1])
         sys.exit(0)
     json = "--json" in words
     words = [word for word in words if word != "--json"]
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, stop)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # which script.c holds back
     try:
         values = parse_words(options, words)
     except Usage as usage:
         error(usage)
-        print("try: fathom bench %s --help" % name, file=sys.stderr)
+        print("try: fathom %s --help" % name, file=sys.stderr)
         sys.exit(EXIT_USAGE)
     if values is None:
         print_help(name, text, options)

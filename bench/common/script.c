@@ -6,6 +6,7 @@
 #include "complete.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,18 @@ static char **script_arguments(char *script, int argc, char **argv)
 	return out;
 }
 
+/* Signals wait until bench_cli.py catches them: Python would die of one while it starts. */
+static void hold_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int bench_script_run(int argc, char **argv)
 {
 	char name[64], path[PATH_MAX], **arguments;
@@ -65,6 +78,7 @@ int bench_script_run(int argc, char **argv)
 	if (fth_cli_stopped()) /* by a signal that the script would not know of */
 		return FTH_EXIT_INTERRUPTED;
 	tell_paths();
+	hold_signals();
 	fth_cli_restore_signals();
 	if (arguments)
 		execvp(INTERPRETER, arguments);

@@ -43,6 +43,7 @@ struct bench {
 	struct pm_peer_obj obj;
 	uint64_t wrong;
 	struct fth_rounds memory[SIZES], disk[SIZES], shared[SIZES], tx[2];
+	const char *only; /* memory or disk; NULL: both */
 };
 
 /* ---- data ---- */
@@ -454,17 +455,23 @@ static int tx_round(struct bench *b, unsigned which)
 	return rc;
 }
 
+static bool is_wanted(const struct bench *b, const char *part)
+{
+	return !b->only || strcmp(b->only, part) == 0;
+}
+
 static int run_round(struct bench *b)
 {
+	unsigned in_memory = is_wanted(b, "memory"), on_disk = is_wanted(b, "disk");
 	int rc = 0;
 
-	for (unsigned i = 0; i < SIZES && rc == 0 && !fth_cli_stopped(); i++)
+	for (unsigned i = 0; i < in_memory * SIZES && rc == 0 && !fth_cli_stopped(); i++)
 		rc = memory_round(b, i);
-	for (unsigned i = 0; i < SIZES && rc == 0 && !fth_cli_stopped(); i++)
+	for (unsigned i = 0; i < on_disk * SIZES && rc == 0 && !fth_cli_stopped(); i++)
 		rc = disk_round(b, i, 1, &b->disk[i]);
-	for (unsigned i = 0; i < SIZES && rc == 0 && !fth_cli_stopped(); i++)
+	for (unsigned i = 0; i < on_disk * SIZES && rc == 0 && !fth_cli_stopped(); i++)
 		rc = disk_round(b, i, (unsigned)b->threads, &b->shared[i]);
-	for (unsigned i = 0; i < 2 && rc == 0 && !fth_cli_stopped(); i++)
+	for (unsigned i = 0; i < in_memory * 2 && rc == 0 && !fth_cli_stopped(); i++)
 		rc = tx_round(b, i);
 	return rc;
 }
@@ -477,10 +484,13 @@ struct row {
 	const struct fth_rounds *rounds;
 };
 
-#define ROWS (3 * SIZES + 2)
+#define ROWS_MAX (3 * SIZES + 2)
 
-static void make_rows(const struct bench *b, struct row *rows)
+/* Returns how many were measured. */
+static unsigned make_rows(const struct bench *b, struct row *rows)
 {
+	unsigned count = 0;
+
 	for (unsigned i = 0; i < SIZES; i++) {
 		snprintf(rows[i].what, sizeof rows[i].what, "log, %u B", sizes[i]);
 		snprintf(rows[SIZES + i].what, sizeof rows[i].what, "log on a disk, %u B",
@@ -499,22 +509,26 @@ static void make_rows(const struct bench *b, struct row *rows)
 		rows[3 * SIZES + i].rounds = &b->tx[i];
 		rows[3 * SIZES + i].peer = "libpmemobj";
 	}
+	for (unsigned i = 0; i < ROWS_MAX; i++)
+		if (rows[i].rounds->n > 0)
+			rows[count++] = rows[i];
+	return count;
 }
 
-static void print_rows(const struct row *rows)
+static void print_rows(const struct row *rows, unsigned count)
 {
 	printf("  %-34s %12s %12s  %-12s %6s\n", "per second", "ours", "peer", "", "ratio");
-	for (unsigned i = 0; i < ROWS; i++)
+	for (unsigned i = 0; i < count; i++)
 		printf("  %-34s %12.0f %12.0f  %-12s %6.2f\n", rows[i].what,
 		       fth_rounds_ours(rows[i].rounds), fth_rounds_peer(rows[i].rounds),
 		       rows[i].peer, fth_rounds_ratio(rows[i].rounds));
 }
 
-static unsigned worst_row(const struct row *rows)
+static unsigned worst_row(const struct row *rows, unsigned count)
 {
 	unsigned worst = 0;
 
-	for (unsigned i = 1; i < ROWS; i++)
+	for (unsigned i = 1; i < count; i++)
 		if (fth_rounds_ratio(rows[i].rounds) < fth_rounds_ratio(rows[worst].rounds))
 			worst = i;
 	return worst;
@@ -522,14 +536,12 @@ static unsigned worst_row(const struct row *rows)
 
 static void report(const struct bench *b)
 {
-	struct row rows[ROWS];
+	struct row rows[ROWS_MAX];
+	unsigned count = make_rows(b, rows), worst = worst_row(rows, count);
 	struct fth_json j;
-	unsigned worst;
 
-	make_rows(b, rows);
-	worst = worst_row(rows);
 	if (!fth_cli_json())
-		print_rows(rows);
+		print_rows(rows, count);
 	fth_bench_json(&j, "pm", fth_rounds_ours(rows[worst].rounds),
 		       fth_rounds_peer(rows[worst].rounds), fth_rounds_ratio(rows[worst].rounds));
 	fth_json_string(&j, "peer_name", rows[worst].peer);
@@ -543,7 +555,7 @@ static void report(const struct bench *b)
 	fth_json_string(&j, "memory_dir", b->memory_dir);
 	fth_json_string(&j, "disk_dir", b->disk_dir);
 	fth_json_array(&j, "cases");
-	for (unsigned i = 0; i < ROWS; i++) {
+	for (unsigned i = 0; i < count; i++) {
 		fth_json_object(&j, NULL);
 		fth_json_string(&j, "what", rows[i].what);
 		fth_json_string(&j, "peer_name", rows[i].peer);
@@ -555,9 +567,10 @@ static void report(const struct bench *b)
 
 static int measure(struct bench *b)
 {
-	int rc = pm_peer_log_load(&b->log);
+	bool needs_pmdk = is_wanted(b, "memory");
+	int rc = needs_pmdk ? pm_peer_log_load(&b->log) : 0;
 
-	if (rc == 0)
+	if (rc == 0 && needs_pmdk)
 		rc = pm_peer_obj_load(&b->obj);
 	for (uint64_t i = 0; i < b->rounds && rc == 0 && !fth_cli_stopped(); i++)
 		rc = run_round(b);
@@ -585,6 +598,8 @@ static int run(int argc, char **argv)
 				 .threads = 8,
 				 .rounds = 5};
 	const struct fth_cli_option options[] = {
+		{"only", FTH_CLI_STRING, &b.only, 0, 0,
+		 "memory, beside PMDK; or disk, beside fdatasync"},
 		{"dir", FTH_CLI_STRING, &b.disk_dir, 0, 0,
 		 "where files on a disk are; default TMPDIR or /tmp"},
 		{"memory", FTH_CLI_STRING, &b.memory_dir, 0, 0,
@@ -603,7 +618,7 @@ static int run(int argc, char **argv)
 			"write\n"
 			"and fdatasync, transactions against libpmemobj. Needs libpmem1, "
 			"libpmemlog1 and\n"
-			"libpmemobj1.",
+			"libpmemobj1, unless --only disk is given.",
 		.options = options,
 	};
 	char **args;
@@ -611,6 +626,10 @@ static int run(int argc, char **argv)
 
 	if (status != FTH_CLI_GO_ON)
 		return status;
+	if (!is_wanted(&b, "memory") && !is_wanted(&b, "disk")) {
+		fth_cli_error("--only %s: expected memory or disk", b.only);
+		return FTH_EXIT_USAGE;
+	}
 	b.disk_dir = fth_scratch_folder(b.disk_dir);
 	if (b.smallest) {
 		b.entries = b.transactions = 2000;

@@ -152,7 +152,7 @@ expect 0 --json dev models
 
 # A signal stops a long job in good order: the line of JSON is whole. -k only in case it is not so.
 status=0
-out=$(timeout --foreground --preserve-status -s INT -k 60 1 \
+out=$(timeout --foreground --preserve-status -s INT -k 60 3 \
   "$fathom" --json demo) || status=$?
 [ $status -eq 130 ] || fail "SIGINT: status $status"
 [[ $out == '{'*'"ok":false}' ]] || fail "SIGINT: $out"

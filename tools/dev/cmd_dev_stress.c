@@ -5,16 +5,18 @@
 #include "workload.h"
 
 #include "fathom/base/error.h"
+#include "fathom/dev/crash.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define URIS_MAX 64
 
 struct stress {
-	uint64_t threads, depth, commands, block, run_max, span, seed;
+	uint64_t threads, depth, commands, block, run_max, span, seed, power_losses;
 	double write_share;
 	bool errors_allowed, force;
 };
@@ -65,6 +67,7 @@ static void print_json(const struct stress *stress, char **uris,
 	fth_json_u64(&j, "depth", stress->depth);
 	fth_json_u64(&j, "block", stress->block);
 	fth_json_u64(&j, "run_max", stress->run_max);
+	fth_json_u64(&j, "power_losses", stress->power_losses);
 	fth_json_u64(&j, "reads", r->reads);
 	fth_json_u64(&j, "writes", r->writes);
 	fth_json_u64(&j, "errors", r->errors);
@@ -94,26 +97,6 @@ static int plan(struct target *target)
 	return w->generations ? 0 : -ENOMEM;
 }
 
-static void *stress_device(void *arg)
-{
-	struct target *target = arg;
-	struct fth_workload *w = &target->workload;
-	int rc = fth_dev_open(target->uri, &w->dev);
-
-	if (rc == 0)
-		rc = plan(target);
-	if (rc == 0)
-		rc = fth_workload_run(w, &target->result);
-	if (rc == 0)
-		rc = fth_workload_verify(w, &target->result);
-	target->rc = rc;
-	if (rc < 0)
-		snprintf(target->error, sizeof(target->error), "%s", fth_error_text(rc));
-	free(w->generations);
-	fth_dev_close(w->dev);
-	return NULL;
-}
-
 static void add_result(struct fth_workload_result *sum, const struct fth_workload_result *r)
 {
 	sum->reads += r->reads;
@@ -123,6 +106,74 @@ static void add_result(struct fth_workload_result *sum, const struct fth_workloa
 	sum->wrong += r->wrong;
 	if (sum->elapsed_ns < r->elapsed_ns)
 		sum->elapsed_ns = r->elapsed_ns;
+}
+
+/*
+ * Write, flush, write more, lose the power: all that was flushed and not written again must be
+ * there. flushed[] is room for a copy of the generations.
+ */
+static int lose_power_once(const struct fth_workload *workload, uint32_t *flushed,
+			   struct fth_workload_result *result)
+{
+	struct fth_workload unflushed = *workload;
+	struct fth_workload_result more = {0};
+	int rc = fth_workload_run(workload, result);
+
+	unflushed.ops = workload->ops / 4 + 1;
+	unflushed.round = ~workload->round;
+	if (rc == 0)
+		rc = fth_dev_flush(workload->dev, FTH_DEV_TIMEOUT);
+	memcpy(flushed, workload->generations, workload->blocks * sizeof(*flushed));
+	if (rc == 0)
+		rc = fth_workload_run(&unflushed, &more);
+	if (rc == 0)
+		rc = fth_dev_crash_power_loss(workload->dev, workload->seed + workload->round);
+	if (rc == 0)
+		rc = fth_dev_crash_restart(workload->dev);
+	fth_workload_doubt(workload, flushed);
+	add_result(result, &more);
+	return rc < 0 ? rc : fth_workload_verify(workload, result);
+}
+
+static int lose_power(const struct fth_workload *workload, uint64_t times,
+		      struct fth_workload_result *result)
+{
+	struct fth_workload part = *workload;
+	uint32_t *flushed = malloc(workload->blocks * sizeof(*flushed));
+	int rc = flushed ? 0 : -ENOMEM;
+
+	part.ops = workload->ops / times + 1;
+	for (; part.round < times && rc == 0 && !fth_cli_stopped(); part.round++) {
+		struct fth_workload_result once = {0};
+
+		rc = lose_power_once(&part, flushed, &once);
+		once.elapsed_ns += result->elapsed_ns; /* one after the other */
+		add_result(result, &once);
+	}
+	free(flushed);
+	return rc;
+}
+
+static void *stress_device(void *arg)
+{
+	struct target *target = arg;
+	struct fth_workload *w = &target->workload;
+	int rc = fth_dev_open(target->uri, &w->dev);
+
+	if (rc == 0)
+		rc = plan(target);
+	if (rc == 0 && target->stress->power_losses > 0)
+		rc = lose_power(w, target->stress->power_losses, &target->result);
+	else if (rc == 0)
+		rc = fth_workload_run(w, &target->result);
+	if (rc == 0)
+		rc = fth_workload_verify(w, &target->result);
+	target->rc = rc;
+	if (rc < 0)
+		snprintf(target->error, sizeof(target->error), "%s", fth_error_text(rc));
+	free(w->generations);
+	fth_dev_close(w->dev);
+	return NULL;
 }
 
 /* All devices at once. Complains about those that could not be used; how many were those? */
@@ -201,6 +252,9 @@ static int run(int argc, char **argv)
 		{"seed", FTH_CLI_U64, &stress.seed, 0, UINT64_MAX, "seed of the random numbers"},
 		{"errors-allowed", FTH_CLI_FLAG, &stress.errors_allowed, 0, 0,
 		 "tolerate failed requests; wrong data is still an error"},
+		{"power-losses", FTH_CLI_U64, &stress.power_losses, 0, 1000000,
+		 "of devices crash(...): drop, tear and reorder what was not flushed, so many "
+		 "times"},
 		{0},
 	};
 	const struct fth_cli_usage usage = {
