@@ -22,9 +22,8 @@ declare -A level=(
   [array]=5 [flat]=5 [pm]=5 [gpu]=5 [table]=5
   [kv]=6 [query]=6 [graph]=6
   [top]=7
-  [workloads]=8
   [common]=8
-  [tools]=9 [bench]=9 [examples]=9 [tests]=9
+  [tools]=9 [workloads]=9 [bench]=9 [examples]=9 [tests]=9
 )
 # Inside src/query, folders are layers as well; files straight in it tie them together.
 declare -A query_level=(
@@ -38,7 +37,7 @@ declare -A query_level=(
   [remote]=7
 )
 # Who may include whom all the same.
-allowed=" tests:tools tests:bench "
+allowed=" tests:tools tests:bench tests:workloads bench:workloads "
 
 violations=0
 complain() {

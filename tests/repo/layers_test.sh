@@ -68,6 +68,8 @@ refuses src/vol/vol.c ../nvme/../nvme/queue.c # sideways, by a winding path
 refuses src/dev/dev.c fth_test.h              # the library includes the tests
 refuses src/schemes.c workloads/taxi/taxi.h   # the library includes a workload
 refuses examples/example.c workloads/taxi/taxi.h # an example does, too
+refuses tools/tool.h workloads/taxi/taxi.h    # the tool does
+refuses workloads/taxi/taxi.h tool.h          # a workload includes the tool
 refuses src/dev/dev.c dev_fixture.h           # or what they share
 refuses src/dev/dev.c cli.h                   # the library includes the tool
 refuses bench/bench.c tool.h                  # a benchmark includes the tool
