@@ -189,7 +189,7 @@ do_bench() {
     bench "${name#gpu}" "$name"
   done
   bench block-sweep gpublock --sweep
-  bench file-mem gpufile --device mem:1G
+  bench file-mem gpufile --flash mem:1G
   [ ${#written[@]} = 0 ] || table
 }
 

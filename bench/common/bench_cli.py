@@ -40,7 +40,7 @@ class Stopped(BaseException):
 
 
 class Option:
-    """kind: flag, string, number, size or double. low and high: the allowed range of numbers; high 0: any."""
+    """kind: flag, string, number, size or double; or renamed: refused, and the default is the present name. low and high: the allowed range of numbers; high 0: any."""
 
     def __init__(self, name, kind, default, help_text, low=0, high=0):
         self.name, self.kind, self.default, self.help, self.low, self.high = name, kind, default, help_text, low, high
@@ -159,7 +159,7 @@ def progress_end():
 
 def print_help(name, text, options):
     print("usage: fathom %s [options]\n\n%s\n\noptions:" % (name, text))
-    for option in options:
+    for option in [option for option in options if option.kind != "renamed"]:
         argument = ARGUMENT_NAMES[option.kind]
         width = len(option.name) + 4 + len(argument)
         print("  %s--%s%s%s%s%s%s" % (style(sys.stdout, "1"), option.name, style(sys.stdout, "0"), argument,
@@ -171,7 +171,7 @@ def complete(options, words, word):
     valued = ["--" + option.name for option in options if option.kind != "flag"]
     if not word.startswith("-") or "--" in words or (words and words[-1] in valued):
         return
-    pairs = [("--" + option.name, option.help) for option in options]
+    pairs = [("--" + option.name, option.help) for option in options if option.kind != "renamed"]
     for name, help_text in pairs + [("--help", "explain the command"), ("--json", "print one line of JSON")]:
         if name.startswith(word):
             print("%s\t%s" % (name, help_text))
@@ -201,6 +201,8 @@ def parse_words(options, words):
         option = find_option(options + [help_option], name)
         if option is help_option:
             return None
+        if option.kind == "renamed":
+            raise Usage("--%s is --%s now" % (option.name, option.default))
         if option.kind == "flag":
             if given:
                 raise Usage("option '--%s' doesn't allow an argument" % option.name)
@@ -225,6 +227,7 @@ def stop(number, frame):
 def call(name, run, options):
     """Run it; the exit status."""
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # which script.c holds back
         run(options)
         sys.stdout.flush()
         return 0
@@ -254,7 +257,6 @@ def main(name, text, options, run, group="bench "):
     words = [word for word in words if word != "--json"]
     for number in SIGNALS:
         signal.signal(number, stop)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # which script.c holds back
     try:
         values = parse_words(options, words)
     except Usage as usage:

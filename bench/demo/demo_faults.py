@@ -19,7 +19,7 @@ def stress(tell, uri, *options):
 
 
 def work(name, items, *options):
-    return [FATHOM, "--json", "bench", "pmwork", "run", "--memory", name, "--items", str(items), *options, "kvs"]
+    return [FATHOM, "--json", "bench", "pmwork", "run", "--name", name, "--items", str(items), *options, "kvs"]
 
 
 def killed_program(tell):

@@ -21,7 +21,8 @@ is made and removed unless it exists."""
 DEPTHS_MAX, DEPTH_LIMIT = 16, 1024
 SIZE_MIN = 16 << 20
 OPTIONS = [
-    Option("file", "string", None, "file or block device; default: a new file in TMPDIR or /tmp"),
+    Option("file", "renamed", "flash", ""),
+    Option("flash", "string", None, "file or block device; default: a new file in TMPDIR or /tmp"),
     Option("size", "size", 1 << 30, "size of a new file", SIZE_MIN, 1 << 44),
     Option("seconds", "double", 1.0, "duration of one run"),
     Option("rounds", "number", 5, "runs of each side", 1, bench_cli.ROUNDS_MAX),
@@ -76,7 +77,7 @@ class Cell:
     def measure(self, ours, file, options):
         for _ in range(options.rounds):
             iops = ours.ask(self.kind, self.depth, self.batch, options.seconds)["iops"]
-            command = fio_command(options.file, self.kind, file, self.depth, self.batch, options.seconds)
+            command = fio_command(options.flash, self.kind, file, self.depth, self.batch, options.seconds)
             self.iops.add(iops, parse_fio(bench_process.run(command).text, self.kind))
 
     def print_row(self):
@@ -126,16 +127,16 @@ def run(options):
     if options.smallest:
         options.size, options.seconds, options.rounds, options.depths = SIZE_MIN, 0.1, 1, "1,32"
     depths = parse_depths(options.depths)
-    options.file = options.file or "%s/fathom-bench-%d.data" % (bench_process.scratch_folder(), os.getpid())
-    if os.path.exists(options.file) and not options.force:
-        raise Usage("%s exists; --force overwrites it" % options.file)
+    options.flash = options.file or "%s/fathom-bench-%d.data" % (bench_process.scratch_folder(), os.getpid())
+    if os.path.exists(options.flash) and not options.force:
+        raise Usage("%s exists; --force overwrites it" % options.flash)
     version = fio_version()
-    command = bench_process.driver("dev", "--file", options.file, "--size", options.size)
+    command = bench_process.driver("dev", "--file", options.flash, "--size", options.size)
     with bench_process.Conversation(command + (["--options", options.options] if options.options else [])) as ours:
         file = ours.answer()
         if not options.json:
             print("%s, %s, %s; %s; %g s each, median of %d" % (
-                options.file, bench_cli.bytes_text(file["size"]), "direct" if file["direct"] else "buffered", version,
+                options.flash, bench_cli.bytes_text(file["size"]), "direct" if file["direct"] else "buffered", version,
                 options.seconds, options.rounds))
         report(options, version, file, *measure(options, depths, ours, file))
 

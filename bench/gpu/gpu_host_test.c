@@ -101,7 +101,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 /* What a benchmark at its smallest returns when call number `fail_at` fails. */
 static int run(const char *name, unsigned fail_at)
 {
-	char words[4][16] = {"", "--smallest", "--device", "mem:16M"};
+	char words[4][16] = {"", "--smallest", "--flash", "mem:16M"};
 	char *argv[] = {words[0], words[1], words[2], words[3], NULL};
 	int argc = strcmp(name, "gpufile") == 0 ? 4 : 2;
 

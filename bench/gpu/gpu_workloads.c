@@ -25,7 +25,7 @@
 #define FLAG(name, field, help) OPTION(name, FTH_CLI_FLAG, field, 0, 0, 0, 0, help)
 #define ROUNDS			U64("rounds", rounds, 3, 1, 1, GPU_ROUNDS_MAX, "medians are of")
 #define MEDIUM(bytes, smallest) SIZE("medium", medium, bytes, smallest, M, 64 * G, "of host memory")
-#define CACHE(bytes)		SIZE("cache", cache, bytes, 2 * M, M, 64 * G, "bytes of GPU memory")
+#define CACHE(bytes)		SIZE("memory", cache, bytes, 2 * M, M, 64 * G, "bytes of GPU memory")
 #define LINE(bytes)		SIZE("line", line, bytes, 0, 512, 8192, "bytes of a line")
 #define QUEUES(n, smallest)	U64("queues", queues, n, smallest, 1, 1024, "queue pairs")
 #define BLOCKS(n)		U64("blocks", blocks, n, 4, 0, 1056, "of the kernels; 0: two for each processor")
@@ -164,12 +164,12 @@ static int check_cache(struct gpu_settings *s)
 #define SEED_MAX	  65535 /* 24 bits are for seeds and runs that write */
 
 static const struct gpu_option file_options[] = {
-	TEXT("device", device, "URI; default: a file of our own, removed afterwards"),
+	TEXT("flash", device, "URI; default: a file of our own, removed afterwards"),
 	FLAG("force", force, "overwrite the device"),
 	TEXT("dir", folder, "where the file is; default TMPDIR or /tmp"),
 	TEXT("options", file_options, "of the device, as in its URI"),
 	SIZE("size", size, G, 16 * M, M, G << 10, "of the device, at most"),
-	SIZE("cache", cache, 0, 2 * M, 0, 64 * G, "bytes of GPU memory; 0: an eighth of the size"),
+	SIZE("memory", cache, 0, 2 * M, 0, 64 * G, "bytes of GPU memory; 0: an eighth of the size"),
 	U64("queues", queues, 0, 2, 0, 1024, "queue pairs; 0: four for each CPU thread"),
 	U64("entries", entries, 256, 64, 64, 4096, "of their rings"),
 	U64("cpu-threads", cpu_threads, 0, 2, 0, 64,
@@ -264,8 +264,9 @@ static int check_pattern(struct gpu_settings *s)
 	    check_power("stride", s->stride) < 0)
 		return -EINVAL;
 	if (s->hot > s->cache || s->hot > s->medium || s->stride > s->hot)
-		return fth_fail(EINVAL,
-				"--hot must be at least --stride and at most --cache and --medium");
+		return fth_fail(
+			EINVAL,
+			"--hot must be at least --stride and at most --memory and --medium");
 	return 0;
 }
 
@@ -283,7 +284,7 @@ static const struct gpu_option pm_options[] = {
 	TEXT("partitions", partition_text,
 	     "of the conventional log, a list; default " PM_PARTITIONS),
 	SIZE("data", data, 256 * M, M, M, 16 * G, "payload that a run logs"),
-	TEXT("memory", device, "shm, or process: memory of the process; default: shm if it fits"),
+	TEXT("kind", device, "shm, or process: memory of the process; default: shm if it fits"),
 	TEXT("only", only, "one part: log"),
 	U64("cpu-threads", cpu_threads, 16, 2, 1, 256, "of the CPU, that check entries"),
 	ROUNDS,
@@ -317,8 +318,8 @@ static int check_pm(struct gpu_settings *s)
  * up by what it has under way. */
 static const struct gpu_option taxi_options[] = {
 	SIZE("rows", rows, 256000000, 200000, 1000, 2 * G, "trips"),
-	SIZE("scan-cache", scan_cache, G, 2 * M, M, 64 * G,
-	     "as --cache, for the column that is scanned"),
+	SIZE("scan-memory", scan_cache, G, 2 * M, M, 64 * G,
+	     "as --memory, for the column that is scanned"),
 	SIZE("scan-line", scan_line, 4096, 0, 512, 8192, "as --line, likewise"),
 	SIZE("tile", tile, 4 * M, 32 * K, 4096, 64 * M, "rows that the peer moves at once"),
 	U64("seed", seed, 1, 0, 0, UINT64_MAX / 2, "of the trips"),

@@ -25,7 +25,8 @@ OPTIONS = FILE_OPTIONS + [
     bench_cli.ROUNDS,
     Option("sources", "number", 2, "searches per run", 1, 64),
     Option("iterations", "number", 5, "of PageRank", 1, 10000),
-    Option("cache", "size", 0, "0: a quarter of the edges"),
+    Option("cache", "renamed", "memory", ""),
+    Option("memory", "size", 0, "of the cache; 0: a quarter of the edges"),
     # Large lines cost less, and both tasks read most of the edges.
     Option("line", "size", 65536, "bytes of a line", 512, 65536),
     Option("policy", "string", "clock", "replacement policy: " + ", ".join(POLICIES)),
@@ -64,7 +65,7 @@ class Bench:
     def __init__(self, options, graph):
         self.options, self.graph = options, graph
         line = options.line
-        self.cache = max(options.cache or graph.edge_bytes() // CACHE_SHARE // line * line, 4 * line)
+        self.cache = max(options.memory or graph.edge_bytes() // CACHE_SHARE // line * line, 4 * line)
         self.sources = ",".join(map(str, graph.pick(options.sources)))
         self.memory, self.cells = {}, {}
 

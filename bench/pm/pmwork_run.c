@@ -25,7 +25,8 @@ static int parse(struct asked *asked, int argc, char **argv, char ***args)
 {
 	struct fth_pmw_options *work = &asked->work;
 	const struct fth_cli_option options[] = {
-		{"memory", FTH_CLI_STRING, &work->memory, 0, 0,
+		FTH_CLI_WAS("memory", "name"),
+		{"name", FTH_CLI_STRING, &work->memory, 0, 0,
 		 "persistent memory; default shm:fathom-WORKLOAD"},
 		{"fresh", FTH_CLI_FLAG, &asked->fresh, 0, 0,
 		 "remove the memory first, and begin again"},

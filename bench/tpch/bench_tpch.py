@@ -33,7 +33,8 @@ commands:
   schema        print the statements that create the tables"""
 OPTIONS = [
     Option("sf", "double", 1.0, "scale factor; 1 is 1 GB of text"),
-    Option("budget", "size", 64 << 20, "memory of a query of ours, which the kernel enforces", 1 << 20, 1 << 44),
+    Option("budget", "renamed", "memory", ""),
+    Option("memory", "size", 64 << 20, "memory of a query of ours, which the kernel enforces", 1 << 20, 1 << 44),
     Option("soft", "flag", False, "the engine alone keeps the budget"),
     Option("threads", "number", 0, "of both sides; 0: one for each processor", 0, 256),
     Option("queries", "string", None, "those to run, as 1,6; default all"),
@@ -81,7 +82,7 @@ class Bench:
     def run_ours(self, number, side, answer):
         options = self.options
         command = bench_process.driver("tpch", "--query", number, "--database", self.data.ours.path, "--answer", answer,
-                                       "--budget", options.budget, "--threads", options.threads)
+                                       "--budget", options.memory, "--threads", options.threads)
         result = json.loads(bench_process.run(command + ["--soft"] * options.soft).text)
         side.rounds.append(result["runs"])
         side.charged = max(side.charged, result["charged_bytes"])
@@ -170,7 +171,7 @@ class Bench:
         order = {None: "", "lineitem": ", rows of lineitem shuffled",
                  "both": ", rows of orders and lineitem shuffled"}[options.shuffle]
         print("TPC-H at scale factor %g%s, %s %d MiB, %d threads, %s" % (
-            options.sf, order, "budget" if options.soft else "hard limit", options.budget // MIB, options.threads,
+            options.sf, order, "budget" if options.soft else "hard limit", options.memory // MIB, options.threads,
             self.rival.version if self.rival else "no rival"))
         self.print_storage()
         reference = self.reference()
@@ -209,7 +210,7 @@ class Bench:
         # Without a peer there is nothing to compare with: the seconds alone.
         print_json("tpch", ours, peer, over(peer, ours) if self.rival else ours,
                    peer_version=self.rival.version if self.rival else None, reference=self.reference(), sf=options.sf,
-                   budget=options.budget, hard=not options.soft, shuffled=options.shuffle is not None,
+                   budget=options.memory, hard=not options.soft, shuffled=options.shuffle is not None,
                    shuffle=options.shuffle, threads=options.threads, peer_memory=options.rival_memory,
                    rounds=options.rounds, failed=self.failed("ours"), peer_failed=self.failed("peer"),
                    peer_warm=self.sum("peer", 1, "cpu_s"), **storage,

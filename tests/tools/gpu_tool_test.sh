@@ -34,10 +34,10 @@ refuses "expected a number" --queues many mem:1M
 
 # What a benchmark would overwrite, or can not use, is not touched.
 echo precious >"$work/file"
-expect 2 bench gpufile --device "file:$work/file"
+expect 2 bench gpufile --flash "file:$work/file"
 [[ $err == *"file:$work/file would be overwritten; use --force to allow it"* && -z $out ]] || fail "gpufile: $err"
 [ "$(cat "$work/file")" = precious ] || fail "gpufile has overwritten a file"
-expect 2 bench gpufile --device mem:1M --dir "$work"
+expect 2 bench gpufile --flash mem:1M --dir "$work"
 [[ $err == *"--dir and --options apply only without a device"* ]] || fail "gpufile: $err"
 expect 2 bench gpufile --size 3M
 [[ $err == *"--size 3145728: expected a power of two"* ]] || fail "gpufile: $err"
@@ -83,15 +83,15 @@ expect 1 gpu read --gpu 63 mem:4M
 [[ $err == *"GPU 63 does not exist"* ]] || fail "no such GPU: $err"
 expect 1 gpu read --memory 1M "fault(mem:4M)?kind=read&nth=9"
 [[ $err == *"reading byte"* ]] || fail "an error of the device: $err"
-expect 0 bench gpufile --smallest --device mem:16M --json
+expect 0 bench gpufile --smallest --flash mem:16M --json
 [[ $out == '{"bench":"gpufile","ours":'*'"case":"read_512"'*'"case":"sequential"'*'"case":"write_read_4096"'* ]] ||
   fail "gpufile: $out"
-expect 0 bench gpufile --smallest --device "mem:16M?block=4096" --json
+expect 0 bench gpufile --smallest --flash "mem:16M?block=4096" --json
 [[ $out == *'"case":"read_4096"'* && $out != *read_512* ]] || fail "4 KiB blocks: $out"
-expect 1 bench gpufile --smallest --force --device "gpu:host?bytes=16M"
+expect 1 bench gpufile --smallest --force --flash "gpu:host?bytes=16M"
 [[ $err == *"not served by CPU threads"* ]] || fail "a drive on GPU blocks: $err"
-expect 1 bench gpufile --smallest --device mem:1M
+expect 1 bench gpufile --smallest --flash mem:1M
 [[ $err == *"too many for 256 blocks"* ]] || fail "a small device: $err"
-expect 1 bench gpufile --smallest --force --device "fault(mem:16M)?kind=read&nth=900"
+expect 1 bench gpufile --smallest --force --flash "fault(mem:16M)?kind=read&nth=900"
 [[ $err == *"bench gpufile: "*[[:alpha:]]* ]] || fail "an error of the device: $err"
 echo "gpu_tool_test: passed"
