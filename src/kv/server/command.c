@@ -103,7 +103,7 @@ void command_retry(struct conn *conn)
 {
 	struct task *task = conn->waiting;
 
-	if (!task || conflicts(task))
+	if (conflicts(task))
 		return;
 	conn->waiting = NULL;
 	launch(task, false);

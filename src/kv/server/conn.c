@@ -86,6 +86,12 @@ static bool may_take_input(const struct conn *conn)
 	       conn->tasks - (conn->storing != NULL) < tasks_max(conn);
 }
 
+/* A step may be possible. A value gets its memory before its first byte has come. */
+static bool has_input(const struct conn *conn)
+{
+	return bytes_count(&conn->in) || conn->state == CONN_VALUE;
+}
+
 /* One step. False: it needs more bytes than have come. */
 static bool take_input(struct conn *conn)
 {
@@ -222,12 +228,12 @@ static bool defer_send(struct conn *conn)
 static bool drive(struct conn *conn)
 {
 	for (;;) {
-		bool full;
+		bool full = false;
 
-		command_retry(conn);
-		while (may_take_input(conn) && take_input(conn))
+		if (conn->waiting)
+			command_retry(conn);
+		while (has_input(conn) && !(full = !may_take_input(conn)) && take_input(conn))
 			;
-		full = !may_take_input(conn);
 		answer_tasks(conn);
 		if (!is_held_back(conn) && !defer_send(conn) && !send_out(conn))
 			return false;

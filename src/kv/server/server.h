@@ -280,7 +280,7 @@ void command_say(struct conn *conn, const char *text);
 void command_value(struct conn *conn, struct task *task, const char *value, bool good);
 /* There is no memory for the value: it is skipped. */
 void command_no_memory(struct conn *conn, struct task *task);
-/* Start the task that waits, if there is one and nothing is in its way any more. */
+/* Start the task that waits, if nothing is in its way any more. */
 void command_retry(struct conn *conn);
 /* The operation of a task has ended: start the next one of its command, or complete the task. */
 void command_done(struct task *task);
