@@ -314,7 +314,7 @@ static double sort_bytes(const struct estimator *e, const struct task *t)
 
 	if (r->limit != UINT64_MAX && first <= SORTER_TOP_ROWS)
 		return BUILD_FIXED +
-		       threads_of(e, t) * (double)fth_topk_bound((uint32_t)first, (uint32_t)record);
+		       threads_of(e, t) * (double)topk_bound((uint32_t)first, (uint32_t)record);
 	return BUILD_FIXED + 3 * (first < rows ? first : rows) * (record + 16);
 }
 

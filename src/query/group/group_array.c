@@ -211,8 +211,8 @@ static int become_array(struct grouper *g)
 		s->started = 0;
 		group_states_start(s, g->key.domain);
 		scatter_all(g, m);
-		fth_groups_release(&g->key.groups);
-		g->key.groups = (struct fth_groups){0};
+		group_table_release(&g->key.groups);
+		g->key.groups = (struct group_table){0};
 		g->key.array = true;
 	}
 	if (m && rooms)
@@ -224,7 +224,7 @@ static int become_array(struct grouper *g)
 
 void grouper_may_become_array(struct grouper *g, uint32_t more)
 {
-	struct fth_groups *groups = &g->key.groups;
+	struct group_table *groups = &g->key.groups;
 	uint64_t wanted = (uint64_t)groups->count + more;
 
 	if (g->key.array || g->key.domain == 0 || wanted <= groups->room ||

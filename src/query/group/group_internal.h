@@ -43,7 +43,7 @@
 /* The texts of a column, numbered in the order in which they come. */
 struct group_words {
 	struct fth_qmem *mem;
-	struct fth_groups texts;
+	struct group_table texts;
 	uint64_t dict;	 /* id of the dictionary whose codes are translated */
 	uint32_t *codes; /* by code: number + 1, or 0 */
 	uint32_t code_room;
@@ -72,10 +72,10 @@ struct group_key {
 	struct fth_qmem *mem;
 	unsigned count;
 	const struct task_slot *slots;
-	struct fth_key key;	    /* texts are their numbers here */
+	struct composite_key key;   /* texts are their numbers here */
 	struct group_words **words; /* by column; NULL: no text */
 	unsigned *bits;		    /* by column: of numbers of texts */
-	struct fth_groups groups;
+	struct group_table groups;
 	bool array;	 /* the key less `base` is the number; `groups` is empty */
 	uint32_t domain; /* of keys, if it may become an array; or 0 */
 	uint32_t whole;	 /* the same, unless the array is one for a range of keys from `base` on */
@@ -131,7 +131,7 @@ void group_key_gather(struct group_key *k, const uint32_t *groups, unsigned n, s
  */
 struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *v, unsigned n,
 			    int64_t *room);
-struct fth_key_column group_key_column(const struct task_slot *slot);
+struct composite_key_column group_key_column(const struct task_slot *slot);
 
 /* ---- counts ---- */
 
@@ -175,7 +175,7 @@ struct group_state {
 	bool distinct;
 	fth_i128 value_min;
 	unsigned value_bits;
-	struct fth_distinct pairs;
+	struct distinct_set pairs;
 	struct group_words *words;
 	void *out; /* values of a batch of results */
 	size_t out_width;

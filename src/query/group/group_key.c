@@ -18,9 +18,10 @@
 #define WORD_BITS   4u
 #define DOMAIN_BITS 28u /* of keys of an array, at most */
 
-struct fth_key_column group_key_column(const struct task_slot *s)
+struct composite_key_column group_key_column(const struct task_slot *s)
 {
-	struct fth_key_column c = {.text = fth_type_is_text(s->type), .nullable = s->nullable};
+	struct composite_key_column c = {.text = fth_type_is_text(s->type),
+					 .nullable = s->nullable};
 
 	if (c.text)
 		return c;
@@ -59,9 +60,9 @@ struct fth_vec group_as_int(const struct task_slot *slot, const struct fth_vec *
 
 /* ---- opening ---- */
 
-static int layout_key(const struct group_key *k, struct fth_key *key)
+static int layout_key(const struct group_key *k, struct composite_key *key)
 {
-	struct fth_key_column columns[FTH_KEY_COLUMNS];
+	struct composite_key_column columns[FTH_KEY_COLUMNS];
 
 	for (unsigned i = 0; i < k->count; i++) {
 		columns[i] = group_key_column(&k->slots[i]);
@@ -70,7 +71,7 @@ static int layout_key(const struct group_key *k, struct fth_key *key)
 		columns[i].text = false;
 		columns[i].max = ((int64_t)1 << k->bits[i]) - 1;
 	}
-	return fth_key_init(key, columns, k->count);
+	return composite_key_init(key, columns, k->count);
 }
 
 static int init_words(struct group_key *k, unsigned column)
@@ -99,7 +100,7 @@ static size_t out_bytes(const struct task_slot *s)
 	return type == FTH_BITS ? FTH_BATCH / 8 : (size_t)FTH_BATCH * fth_phys_width(type);
 }
 
-static size_t key_bytes(const struct fth_key *key)
+static size_t key_bytes(const struct composite_key *key)
 {
 	return FTH_BATCH * (key->form == FTH_KEY_64 ? sizeof(uint64_t) : sizeof(fth_u128));
 }
@@ -130,7 +131,7 @@ static int alloc_key(struct group_key *k)
 }
 
 /* Room for a batch of keys of this form. */
-static int grow_keys(struct group_key *k, const struct fth_key *key)
+static int grow_keys(struct group_key *k, const struct composite_key *key)
 {
 	void *larger;
 
@@ -148,7 +149,7 @@ static int grow_keys(struct group_key *k, const struct fth_key *key)
 /* Keys are below it. 0: too large, or texts, which get new numbers while rows come. */
 static uint32_t domain_of(const struct group_key *k)
 {
-	const struct fth_key_column *c = &k->key.columns[0];
+	const struct composite_key_column *c = &k->key.columns[0];
 
 	if (k->count == 0 || k->key.form != FTH_KEY_64 || k->key.bits > DOMAIN_BITS)
 		return 0;
@@ -178,8 +179,8 @@ int group_key_init(struct group_key *k, struct fth_qmem *mem, const struct task_
 	if (rc == 0)
 		rc = grow_keys(k, &k->key);
 	if (rc == 0)
-		rc = runs ? fth_groups_init_hashed(&k->groups, mem, &k->key)
-			  : fth_groups_init(&k->groups, mem, &k->key);
+		rc = runs ? group_table_init_hashed(&k->groups, mem, &k->key)
+			  : group_table_init(&k->groups, mem, &k->key);
 	if (rc < 0)
 		return rc;
 	k->ordered = runs && count == 1 && !k->words[0] && k->key.form == FTH_KEY_64;
@@ -224,7 +225,7 @@ void group_key_release(struct group_key *k)
 	fth_qmem_free(k->mem, k->nulls, (k->count + 1) * sizeof(*k->nulls));
 	fth_qmem_free(k->mem, k->keys, k->key_bytes);
 	if (k->groups.mem)
-		fth_groups_release(&k->groups);
+		group_table_release(&k->groups);
 	fth_arena_release(&k->encoded);
 }
 
@@ -232,7 +233,7 @@ void group_key_clear(struct group_key *k, bool runs)
 {
 	if (k->array)
 		return;
-	fth_groups_clear(&k->groups);
+	group_table_clear(&k->groups);
 	for (unsigned i = 0; i < k->count; i++)
 		if (k->words[i])
 			group_words_clear(k->words[i]);
@@ -241,15 +242,15 @@ void group_key_clear(struct group_key *k, bool runs)
 
 /* ---- packing ---- */
 
-static int pack_keys(struct group_key *k, const struct fth_key *key, const struct fth_vec *vecs,
-		     unsigned n, const uint64_t *rows)
+static int pack_keys(struct group_key *k, const struct composite_key *key,
+		     const struct fth_vec *vecs, unsigned n, const uint64_t *rows)
 {
 	if (key->form == FTH_KEY_64)
-		return fth_key_pack64(key, vecs, n, rows, (uint64_t *)k->keys);
+		return composite_key_pack64(key, vecs, n, rows, (uint64_t *)k->keys);
 	if (key->form == FTH_KEY_128)
-		return fth_key_pack128(key, vecs, n, rows, k->keys);
+		return composite_key_pack128(key, vecs, n, rows, k->keys);
 	fth_arena_reset(&k->encoded);
-	return fth_key_encode(key, vecs, n, rows, &k->encoded, (struct fth_str *)k->keys);
+	return composite_key_encode(key, vecs, n, rows, &k->encoded, (struct fth_str *)k->keys);
 }
 
 /* The value of a column; `group` is the place in k->keys if groups are an array. */
@@ -259,11 +260,11 @@ static bool key_value(const struct group_key *k, unsigned column, uint32_t group
 
 	*x = 0;
 	if (k->array)
-		return fth_key_int(&k->key, ((const uint64_t *)k->keys)[group], column, x);
+		return composite_key_int(&k->key, ((const uint64_t *)k->keys)[group], column, x);
 	if (k->key.form == FTH_KEY_BYTES)
-		return fth_key_decode(&k->key, fth_groups_bytes(&k->groups, group), column, x,
-				      &none);
-	return fth_key_int(&k->key, fth_groups_key(&k->groups, group), column, x);
+		return composite_key_decode(&k->key, group_table_bytes(&k->groups, group), column,
+					    x, &none);
+	return composite_key_int(&k->key, group_table_key(&k->groups, group), column, x);
 }
 
 /* The values of a column of packed keys as integers of 128 bits. */
@@ -278,7 +279,8 @@ static struct fth_vec unpack_column(struct group_key *k, unsigned column, uint32
 }
 
 /* All groups into another table, by the keys of another layout; their numbers stay. */
-static int repack_groups(struct group_key *k, const struct fth_key *key, struct fth_groups *to)
+static int repack_groups(struct group_key *k, const struct composite_key *key,
+			 struct group_table *to)
 {
 	size_t bytes = ((size_t)k->count + 1) * FTH_BATCH * sizeof(fth_i128);
 	fth_i128 *values = fth_qmem_alloc(k->mem, bytes);
@@ -296,7 +298,7 @@ static int repack_groups(struct group_key *k, const struct fth_key *key, struct 
 				unpack_column(k, c, first, n, values + (size_t)(c + 1) * FTH_BATCH);
 		rc = pack_keys(k, key, vecs, n, rows);
 		if (rc == 0)
-			rc = fth_groups_find(to, k->keys, n, rows, (uint32_t *)values, NULL);
+			rc = group_table_find(to, k->keys, n, rows, (uint32_t *)values, NULL);
 	}
 	fth_qmem_free(k->mem, values, bytes);
 	return rc;
@@ -313,8 +315,8 @@ static void restore_bits(struct group_key *k)
 /* More bits for the numbers of texts, where there are more texts than fit. */
 static int widen_words(struct group_key *k)
 {
-	struct fth_groups groups;
-	struct fth_key key;
+	struct group_table groups;
+	struct composite_key key;
 	bool full = false;
 	int rc;
 
@@ -329,18 +331,18 @@ static int widen_words(struct group_key *k)
 	if (rc == 0)
 		rc = grow_keys(k, &key);
 	if (rc == 0)
-		rc = fth_groups_init(&groups, k->mem, &key);
+		rc = group_table_init(&groups, k->mem, &key);
 	if (rc < 0) {
 		restore_bits(k);
 		return rc;
 	}
 	rc = repack_groups(k, &key, &groups);
 	if (rc < 0) {
-		fth_groups_release(&groups);
+		group_table_release(&groups);
 		restore_bits(k);
 		return rc;
 	}
-	fth_groups_release(&k->groups);
+	group_table_release(&k->groups);
 	k->groups = groups;
 	k->key = key;
 	return 0;
@@ -393,7 +395,7 @@ static void number_runs(struct group_key *k, unsigned n, uint32_t *numbers, stru
 	runs->starts[count] = (uint16_t)n;
 	runs->count = count;
 	for (unsigned r = goes_on; r < count; r++)
-		fth_groups_append(&k->groups, &keys[runs->starts[r]], 1);
+		group_table_append(&k->groups, &keys[runs->starts[r]], 1);
 	k->last = keys[n - 1];
 }
 
@@ -428,8 +430,8 @@ int group_key_number_packed(struct group_key *k, const struct fth_vec *keys, uns
 	if (keys->type == FTH_I64)
 		memcpy(packed, keys->data, n * sizeof(*packed));
 	if (!k->array) {
-		rc = fth_groups_reserve(&k->groups, n);
-		return rc < 0 ? rc : fth_groups_find(&k->groups, packed, n, rows, numbers, NULL);
+		rc = group_table_reserve(&k->groups, n);
+		return rc < 0 ? rc : group_table_find(&k->groups, packed, n, rows, numbers, NULL);
 	}
 	for (unsigned i = 0; i < n; i++)
 		outside |= packed[i] - k->base >= k->domain;
@@ -452,19 +454,19 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 		return 0;
 	}
 	if (rc == 0 && k->ordered) {
-		rc = fth_groups_reserve_append(&k->groups, count);
+		rc = group_table_reserve_append(&k->groups, count);
 		if (rc < 0)
 			return rc;
 		if (is_ascending(keys, n) && (k->groups.count == 0 || keys[0] >= k->last)) {
 			number_runs(k, n, numbers, runs);
 			return 0;
 		}
-		rc = fth_groups_enter(&k->groups);
+		rc = group_table_enter(&k->groups);
 		k->ordered = rc < 0;
 	}
 	if (rc == 0)
-		rc = fth_groups_reserve(&k->groups, count);
-	return rc < 0 ? rc : fth_groups_find(&k->groups, k->keys, n, rows, numbers, NULL);
+		rc = group_table_reserve(&k->groups, count);
+	return rc < 0 ? rc : group_table_find(&k->groups, k->keys, n, rows, numbers, NULL);
 }
 
 /* ---- results ---- */
@@ -477,7 +479,7 @@ int group_key_number(struct group_key *k, struct fth_vec *const *vecs, unsigned 
 	} while (0)
 
 /* A column of keys of 64 bits, without a branch. */
-static void put_codes(const uint64_t *keys, unsigned n, const struct fth_key_column *c,
+static void put_codes(const uint64_t *keys, unsigned n, const struct composite_key_column *c,
 		      enum fth_phys type, void *out)
 {
 	uint64_t mask = c->bits == 64 ? UINT64_MAX : ((uint64_t)1 << c->bits) - 1;
@@ -499,7 +501,7 @@ static void put_codes(const uint64_t *keys, unsigned n, const struct fth_key_col
 	}
 }
 
-static void put_code_nulls(const uint64_t *keys, unsigned n, const struct fth_key_column *c,
+static void put_code_nulls(const uint64_t *keys, unsigned n, const struct composite_key_column *c,
 			   uint64_t *nulls)
 {
 	uint64_t mask = c->bits == 64 ? UINT64_MAX : ((uint64_t)1 << c->bits) - 1;
@@ -517,7 +519,7 @@ static void put_key(struct group_key *k, unsigned column, enum fth_phys type, un
 	switch (type) {
 	case FTH_STR:
 		((struct fth_str *)out)[at] =
-			valid ? fth_groups_bytes(&k->words[column]->texts, (uint32_t)x)
+			valid ? group_table_bytes(&k->words[column]->texts, (uint32_t)x)
 			      : (struct fth_str){"", 0, 0};
 		break;
 	case FTH_F64:

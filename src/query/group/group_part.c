@@ -125,7 +125,7 @@ static bool is_too_large(const struct grouper *g)
 
 bool group_part_is_due(const struct grouper *g, unsigned more)
 {
-	const struct fth_groups *groups = &g->key.groups;
+	const struct group_table *groups = &g->key.groups;
 
 	return groups->count >= SAMPLE && (uint64_t)groups->count + more > groups->room &&
 	       g->store && g->progress > 0 && g->spec.memory > 0 &&
@@ -143,13 +143,13 @@ static int append_blocks(struct group_store *s, struct group_parts *parts,
 
 	for (unsigned p = 0; p < count && rc == 0; p++) {
 		size_t size = b->ends[p + 1] - b->ends[p];
-		struct fth_stream *stream;
+		struct spill_stream *stream;
 
 		if (size == 0)
 			continue;
 		rc = group_part_stream(s, parts, p, &stream);
 		if (rc == 0)
-			rc = fth_stream_append(stream, b->bytes + b->ends[p], (uint32_t)size);
+			rc = spill_stream_append(stream, b->bytes + b->ends[p], (uint32_t)size);
 		parts->items[p] += b->counts[p];
 	}
 	return rc;

@@ -92,7 +92,7 @@ static unsigned bits_of(fth_u128 most)
 
 static int init_pairs(struct group_states *g, struct group_state *s)
 {
-	struct fth_key_column c = group_key_column(s->arg);
+	struct composite_key_column c = group_key_column(s->arg);
 
 	/* Values of more than 64 bits are numbered as texts are. */
 	if (c.text || c.min < INT64_MIN || c.max > INT64_MAX) {
@@ -104,7 +104,7 @@ static int init_pairs(struct group_states *g, struct group_state *s)
 	}
 	s->value_min = c.min;
 	s->value_bits = bits_of((fth_u128)c.max - (fth_u128)c.min);
-	return fth_distinct_init(&s->pairs, g->mem, s->value_bits);
+	return distinct_set_init(&s->pairs, g->mem, s->value_bits);
 }
 
 static int init_state(struct group_states *g, struct group_state *s)
@@ -264,7 +264,7 @@ static void release_state(struct group_states *g, struct group_state *s)
 	fth_qmem_free(g->out_mem, s->out, FTH_BATCH * s->out_width);
 	fth_qmem_free(g->out_mem, s->seen_out, FTH_BATCH * sizeof(*s->seen_out));
 	fth_qmem_free(g->out_mem, s->values_out, s->values_out_bytes);
-	fth_distinct_release(&s->pairs);
+	distinct_set_release(&s->pairs);
 	if (s->words) {
 		group_words_release(s->words);
 		fth_qmem_free(g->mem, s->words, sizeof(*s->words));
@@ -291,7 +291,7 @@ void group_states_clear(struct group_states *g)
 	fth_arena_reset(&g->text);
 	for (unsigned i = 0; i < g->count; i++) {
 		if (g->states[i].distinct)
-			fth_distinct_clear(&g->states[i].pairs);
+			distinct_set_clear(&g->states[i].pairs);
 		if (g->states[i].words)
 			group_words_clear(g->states[i].words);
 	}
@@ -509,7 +509,7 @@ static int number_values(struct group_states *g, struct group_state *s, const st
 
 static int reserve_pairs(struct group_states *g, struct group_state *s, unsigned more)
 {
-	return fth_distinct_reserve(
+	return distinct_set_reserve(
 		&s->pairs, s->value_bits + bits_of(g->started == 0 ? 0 : g->started - 1), more);
 }
 
@@ -740,7 +740,7 @@ static int first_times(struct group_states *g, struct group_state *s, const stru
 	if (rc == 0)
 		rc = make_pairs(g, s, &values, b, g->fresh);
 	if (rc == 0)
-		fth_distinct_add(&s->pairs, g->pairs, b->n, g->fresh, g->fresh);
+		distinct_set_add(&s->pairs, g->pairs, b->n, g->fresh, g->fresh);
 	return rc;
 }
 
@@ -827,10 +827,10 @@ int group_states_merge_values(struct group_states *g, unsigned i, const struct f
 static void put_value(struct group_state *s, enum fth_phys type, unsigned k, fth_i128 x)
 {
 	if (type == FTH_STR)
-		((struct fth_str *)s->out)[k] = fth_groups_bytes(&s->words->texts, (uint32_t)x);
+		((struct fth_str *)s->out)[k] = group_table_bytes(&s->words->texts, (uint32_t)x);
 	else if (s->words)
-		memcpy((fth_i128 *)s->out + k, fth_groups_bytes(&s->words->texts, (uint32_t)x).data,
-		       16);
+		memcpy((fth_i128 *)s->out + k,
+		       group_table_bytes(&s->words->texts, (uint32_t)x).data, 16);
 	else if (type == FTH_F64)
 		((double *)s->out)[k] = fth_table_double_of_key((int64_t)x);
 	else if (type == FTH_BITS)
@@ -844,7 +844,7 @@ unsigned group_states_values(struct group_states *g, unsigned i, uint64_t *at,
 {
 	struct group_state *s = &g->states[i];
 	enum fth_phys type = rows_phys(s->arg);
-	unsigned n = fth_distinct_next(&s->pairs, at, g->pairs, FTH_BATCH);
+	unsigned n = distinct_set_next(&s->pairs, at, g->pairs, FTH_BATCH);
 
 	*values = (struct fth_vec){.type = type, .data = s->out};
 	if (type == FTH_BITS)

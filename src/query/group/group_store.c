@@ -58,7 +58,7 @@ int group_store_open(struct fth_qmem *mem, struct scratch *scratch, struct group
 static void drop_parts(struct group_parts *p)
 {
 	for (unsigned i = 0; i < GROUP_PARTS; i++) {
-		fth_stream_drop(p->streams[i]);
+		spill_stream_drop(p->streams[i]);
 		p->streams[i] = NULL;
 		p->items[i] = 0;
 	}
@@ -70,7 +70,7 @@ static void drop_pending(struct group_store *s)
 		struct group_pending *p = &s->pending[--s->pending_count];
 
 		if (p->own)
-			fth_stream_drop(p->stream);
+			spill_stream_drop(p->stream);
 	}
 }
 
@@ -226,15 +226,15 @@ static unsigned part_of(const char *key, size_t size, unsigned level)
 }
 
 int group_part_stream(struct group_store *s, struct group_parts *p, unsigned part,
-		      struct fth_stream **out)
+		      struct spill_stream **out)
 {
-	struct fth_spill *spill;
+	struct spill_file *spill;
 	int rc = 0;
 
 	if (!p->streams[part]) {
 		rc = scratch_get(s->scratch, &spill);
 		if (rc == 0)
-			rc = fth_stream_open(spill, &p->streams[part]);
+			rc = spill_stream_open(spill, &p->streams[part]);
 	}
 	*out = p->streams[part];
 	return rc;
@@ -244,7 +244,7 @@ static int write_row(struct outgoing *o, unsigned i)
 {
 	struct group_store *s = o->store;
 	size_t size = HEADER + record_size(o->fields, o->count, o->columns, i);
-	struct fth_stream *stream;
+	struct spill_stream *stream;
 	uint32_t key_size;
 	char *end;
 	int rc = group_store_room(s, size);
@@ -261,7 +261,7 @@ static int write_row(struct outgoing *o, unsigned i)
 			       part_of(s->buffer + HEADER, o->by_value ? size - HEADER : key_size,
 				       o->parts->level),
 			       &stream);
-	return rc < 0 ? rc : fth_stream_append(stream, s->buffer, (uint32_t)size);
+	return rc < 0 ? rc : spill_stream_append(stream, s->buffer, (uint32_t)size);
 }
 
 static void view_column(struct outgoing *o, unsigned at, const void *values)
@@ -428,7 +428,7 @@ static int finish_streams(struct group_parts *p)
 
 	for (unsigned i = 0; i < GROUP_PARTS && rc == 0; i++)
 		if (p->streams[i])
-			rc = fth_stream_finish(p->streams[i]);
+			rc = spill_stream_finish(p->streams[i]);
 	return rc;
 }
 
@@ -701,22 +701,22 @@ static int add_record(struct incoming *in, struct group_parts *parts, bool *part
 	return rc < 0 ? rc : record_batch_add(&in->batch, record + HEADER, size - HEADER);
 }
 
-static int read_stream(struct incoming *in, struct fth_stream *stream, struct group_parts *parts,
+static int read_stream(struct incoming *in, struct spill_stream *stream, struct group_parts *parts,
 		       bool *parted)
 {
-	struct fth_reader *reader;
+	struct spill_reader *reader;
 	const void *record;
 	uint32_t size;
-	int rc = fth_reader_open(stream, &reader);
+	int rc = spill_reader_open(stream, &reader);
 
 	if (rc < 0)
 		return rc;
-	while ((rc = fth_reader_next(reader, &record, &size)) > 0) {
+	while ((rc = spill_reader_next(reader, &record, &size)) > 0) {
 		rc = add_record(in, parts, parted, record, size);
 		if (rc < 0)
 			break;
 	}
-	fth_reader_close(reader);
+	spill_reader_close(reader);
 	return rc < 0 ? rc : flush_batch(in, parts, parted);
 }
 
@@ -790,7 +790,7 @@ static int resolve_values(struct group_store *s)
 		struct group_pending next = s->pending[--s->pending_count];
 
 		rc = load_part(s, &next, true);
-		fth_stream_drop(next.stream);
+		spill_stream_drop(next.stream);
 	}
 	return rc;
 }
@@ -809,7 +809,7 @@ int group_store_next(struct group_store *s, struct fth_vec *columns)
 		s->at = 0;
 		rc = load_part(s, &next, false);
 		if (next.own)
-			fth_stream_drop(next.stream);
+			spill_stream_drop(next.stream);
 		if (rc < 0)
 			return rc;
 	}

@@ -17,14 +17,14 @@
 #define GROUP_RESOLVED 0x10000000u /* counts and sums of distinct values */
 
 struct group_parts {
-	struct fth_stream *streams[GROUP_PARTS]; /* NULL: nothing was written */
-	uint64_t items[GROUP_PARTS];		 /* rows and groups in blocks */
+	struct spill_stream *streams[GROUP_PARTS]; /* NULL: nothing was written */
+	uint64_t items[GROUP_PARTS];		   /* rows and groups in blocks */
 	unsigned level;
 };
 
 /* A part that is still to be read. */
 struct group_pending {
-	struct fth_stream *stream;
+	struct spill_stream *stream;
 	unsigned level;
 	bool own; /* of a deeper level */
 	unsigned part;
@@ -50,7 +50,7 @@ struct group_store {
 };
 
 int group_part_stream(struct group_store *s, struct group_parts *p, unsigned part,
-		      struct fth_stream **out);
+		      struct spill_stream **out);
 /* Room in s->buffer. Returns 0 or -ENOMEM. */
 int group_store_room(struct group_store *s, size_t size);
 /* The physical type of a state's values in a file. */

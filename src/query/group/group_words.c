@@ -9,11 +9,11 @@
 
 int group_words_init(struct group_words *w, struct fth_qmem *mem)
 {
-	static const struct fth_key key = {.form = FTH_KEY_BYTES, .count = 1, .bits = 1000};
+	static const struct composite_key key = {.form = FTH_KEY_BYTES, .count = 1, .bits = 1000};
 	int rc;
 
 	*w = (struct group_words){.mem = mem};
-	rc = fth_groups_init(&w->texts, mem, &key);
+	rc = group_table_init(&w->texts, mem, &key);
 	w->numbers = fth_qmem_alloc(mem, FTH_BATCH * sizeof(*w->numbers));
 	if (rc == 0 && w->numbers)
 		return 0;
@@ -25,7 +25,7 @@ void group_words_release(struct group_words *w)
 {
 	if (!w->mem)
 		return;
-	fth_groups_release(&w->texts);
+	group_table_release(&w->texts);
 	fth_qmem_free(w->mem, w->codes, w->code_room * sizeof(*w->codes));
 	fth_qmem_free(w->mem, w->numbers, FTH_BATCH * sizeof(*w->numbers));
 	*w = (struct group_words){0};
@@ -33,14 +33,14 @@ void group_words_release(struct group_words *w)
 
 void group_words_clear(struct group_words *w)
 {
-	fth_groups_clear(&w->texts);
+	group_table_clear(&w->texts);
 	w->dict = 0;
 }
 
 static int number_plain(struct group_words *w, const struct fth_str *texts, unsigned n,
 			const uint64_t *rows)
 {
-	return fth_groups_find(&w->texts, texts, n, rows, (uint32_t *)w->numbers, NULL);
+	return group_table_find(&w->texts, texts, n, rows, (uint32_t *)w->numbers, NULL);
 }
 
 /* An empty translation for another dictionary. */
@@ -69,7 +69,7 @@ static int number_code(struct group_words *w, struct fth_str text, uint32_t *cod
 {
 	uint64_t one = 1;
 	uint32_t number;
-	int rc = fth_groups_find(&w->texts, &text, 1, &one, &number, NULL);
+	int rc = group_table_find(&w->texts, &text, 1, &one, &number, NULL);
 
 	if (rc == 0)
 		*code = number + 1;

@@ -368,7 +368,7 @@ int grouper_one(struct grouper *g)
 		return 0;
 	rc = group_states_reserve(&g->states, 1);
 	if (rc == 0)
-		rc = fth_groups_find(&g->key.groups, &key, 1, &one, &number, NULL);
+		rc = group_table_find(&g->key.groups, &key, 1, &one, &number, NULL);
 	if (rc == 0)
 		group_states_start(&g->states, 1);
 	return rc;

@@ -487,7 +487,7 @@ static int run_trial(struct trial *t, bool *spilled)
 		grouper_close(groupers[i]);
 	group_store_close(store);
 	if (scratch.spill)
-		assert_int_equal(fth_spill_blocks(scratch.spill), 0);
+		assert_int_equal(spill_file_blocks(scratch.spill), 0);
 	scratch_release(&scratch);
 	if (m)
 		model_free(m);

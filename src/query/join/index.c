@@ -21,7 +21,7 @@ struct index_scratch {
 
 void index_forget(struct index *x)
 {
-	fth_keyset_release(&x->keys);
+	key_bitmap_release(&x->keys);
 	if (x->heads)
 		fth_qmem_free(x->mem, x->heads, ((size_t)1 << x->head_bits) * sizeof(*x->heads));
 	if (x->filter)
@@ -246,7 +246,7 @@ static void slots_of_hits(const struct index *x, const struct index_scratch *s, 
 			  struct index_matches *out)
 {
 	if (!x->direct) {
-		fth_keyset_ranks(&x->keys, (const int64_t *)s->numbers, n, out->hits, out->first);
+		key_bitmap_ranks(&x->keys, (const int64_t *)s->numbers, n, out->hits, out->first);
 		return;
 	}
 	FTH_FOR_ROWS(out->hits, n, i)
@@ -258,7 +258,7 @@ static void slots_of_hits(const struct index *x, const struct index_scratch *s, 
 static void find_by_bitmap(const struct index *x, struct index_scratch *s, unsigned n,
 			   bool hits_only, struct index_matches *out)
 {
-	fth_keyset_probe(&x->keys, (const int64_t *)s->numbers, n, s->rows, out->hits);
+	key_bitmap_probe(&x->keys, (const int64_t *)s->numbers, n, s->rows, out->hits);
 	if (!hits_only)
 		slots_of_hits(x, s, n, out);
 }

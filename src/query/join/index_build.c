@@ -53,7 +53,7 @@ uint64_t build_bitmap_bytes(const struct build *b, uint64_t lo, uint64_t hi)
 {
 	if (!b->index->numbering.exact || hi >= (uint64_t)1 << 62)
 		return UINT64_MAX;
-	return fth_keyset_bound((int64_t)lo, (int64_t)hi, true);
+	return key_bitmap_bound((int64_t)lo, (int64_t)hi, true);
 }
 
 bool build_prefers_bitmap(const struct build *b, uint64_t bytes, double rows)
@@ -71,8 +71,8 @@ int build_init_bitmap(struct build *b, uint64_t lo, uint64_t hi)
 	struct index *x = b->index;
 
 	x->form = INDEX_BITMAP;
-	fth_keyset_release(&x->keys);
-	return fth_keyset_init(&x->keys, b->own, (int64_t)lo, (int64_t)hi);
+	key_bitmap_release(&x->keys);
+	return key_bitmap_init(&x->keys, b->own, (int64_t)lo, (int64_t)hi);
 }
 
 /*
@@ -732,7 +732,7 @@ static int put_bits(struct build_writer *w, const struct fth_sel *sel)
 
 	for (unsigned i = 0; i < fth_bits_words(sel->n); i++)
 		w->none[i] = sel->bits[i] & ~w->none[i];
-	fth_keyset_add(&b->index->keys, (const int64_t *)w->numbers, sel->n, w->none, &outside,
+	key_bitmap_add(&b->index->keys, (const int64_t *)w->numbers, sel->n, w->none, &outside,
 		       b->counting ? again : NULL);
 	return b->counting && fth_bits_any(again, sel->n) ? duplicate_key() : 0;
 }
@@ -756,8 +756,8 @@ static int find_place(struct build *b, uint64_t number, uint64_t *at)
 	const struct index *x = b->index;
 
 	if (b->ranked) {
-		*at = fth_keyset_rank(&x->keys, (int64_t)number);
-		return fth_keyset_has(&x->keys, (int64_t)number)
+		*at = key_bitmap_rank(&x->keys, (int64_t)number);
+		return key_bitmap_has(&x->keys, (int64_t)number)
 			       ? 0
 			       : fth_fail(EIO, "a structure's second run found a new key");
 	}

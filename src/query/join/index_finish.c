@@ -74,7 +74,7 @@ static int mark_numbers(struct build *b, const struct chunk *c)
 	uint64_t all[FTH_BATCH_WORDS], again[FTH_BATCH_WORDS] = {0}, outside = 0;
 
 	fth_bits_fill(all, c->n);
-	fth_keyset_add(&b->index->keys, (const int64_t *)c->numbers, c->n, all, &outside, again);
+	key_bitmap_add(&b->index->keys, (const int64_t *)c->numbers, c->n, all, &outside, again);
 	return b->index->spec.kind == INDEX_MAP && fth_bits_any(again, c->n) ? -EEXIST : 0;
 }
 
@@ -88,7 +88,7 @@ static void slots_by_bitmap(const struct index *x, const struct chunk *c, uint32
 		return;
 	}
 	fth_bits_fill(all, c->n);
-	fth_keyset_ranks(&x->keys, (const int64_t *)c->numbers, c->n, all, slots);
+	key_bitmap_ranks(&x->keys, (const int64_t *)c->numbers, c->n, all, slots);
 }
 
 /* ---- slots of a hash table ---- */
@@ -214,11 +214,11 @@ static int make_bitmap(struct build *b, unsigned threads)
 	/* A slot for every number: no ranks, and at most four times the records. */
 	x->direct = span / 4 <= x->rows && span < UINT32_MAX;
 	if (x->spec.kind == INDEX_SET) {
-		x->rows = fth_keyset_count(&x->keys);
+		x->rows = key_bitmap_count(&x->keys);
 		return 0;
 	}
 	if (!x->direct)
-		rc = fth_keyset_seal(&x->keys);
+		rc = key_bitmap_seal(&x->keys);
 	x->slots = x->direct ? span : x->keys.count;
 	return rc;
 }
@@ -378,7 +378,7 @@ int build_finish(struct build *b, unsigned threads, struct index **out)
 		}
 	} else {
 		seal_text(b);
-		x->rows = fth_keyset_count(&x->keys);
+		x->rows = key_bitmap_count(&x->keys);
 	}
 	build_free_chunks(b, b->chunks);
 	b->chunks = NULL;

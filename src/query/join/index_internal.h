@@ -3,7 +3,7 @@
 #ifndef FTH_QUERY_INDEX_INTERNAL_H
 #define FTH_QUERY_INDEX_INTERNAL_H
 
-#include "query/keys/keyset.h"
+#include "query/keys/key_bitmap.h"
 #include "query/join/index.h"
 #include "query/join/record_pack.h"
 
@@ -28,7 +28,7 @@ struct index {
 	uint64_t from, to;
 	enum index_form form;
 	bool direct;
-	struct fth_keyset keys; /* bitmap: of the numbers */
+	struct key_bitmap keys; /* bitmap: of the numbers */
 	uint32_t *heads;	/* hash: slots by home, or INDEX_FREE */
 	unsigned head_bits;
 	/*

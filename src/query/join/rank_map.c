@@ -58,14 +58,14 @@ int rank_open(struct build *b, uint64_t last)
 }
 
 /* The largest number such that at most so many keys of the set are not above it. */
-static uint64_t number_at(const struct fth_keyset *s, uint64_t keys)
+static uint64_t number_at(const struct key_bitmap *s, uint64_t keys)
 {
 	uint64_t lo = 0, hi = s->nbits; /* rank(lo) <= keys < rank(hi) */
 
 	while (hi - lo > 1) {
 		uint64_t middle = lo + (hi - lo) / 2;
 
-		if (fth_keyset_rank(s, s->min + (int64_t)middle) <= keys)
+		if (key_bitmap_rank(s, s->min + (int64_t)middle) <= keys)
 			lo = middle;
 		else
 			hi = middle;
@@ -73,7 +73,7 @@ static uint64_t number_at(const struct fth_keyset *s, uint64_t keys)
 	return (uint64_t)s->min + lo - 1;
 }
 
-static void clear_above(struct fth_keyset *s, uint64_t last)
+static void clear_above(struct key_bitmap *s, uint64_t last)
 {
 	for (uint64_t at = last + 1 - (uint64_t)s->min; at < s->nbits; at++) {
 		if (at % 64 == 0) {
@@ -108,7 +108,7 @@ int build_second(struct build *b)
 	if (!b->counting)
 		return 0;
 	b->counting = false;
-	rc = fth_keyset_seal(&x->keys);
+	rc = key_bitmap_seal(&x->keys);
 	if (rc < 0)
 		return -ENOMEM;
 	keys = x->keys.count;

@@ -9,7 +9,7 @@
 #include <errno.h>
 
 /* Codes: 0 for null if there are any, then the values from min on. */
-static unsigned column_bits(const struct fth_key_column *c)
+static unsigned column_bits(const struct composite_key_column *c)
 {
 	fth_u128 most = (fth_u128)c->max - (fth_u128)c->min;
 	unsigned bits = 0;
@@ -21,14 +21,15 @@ static unsigned column_bits(const struct fth_key_column *c)
 	return bits;
 }
 
-int fth_key_init(struct fth_key *k, const struct fth_key_column *columns, unsigned count)
+int composite_key_init(struct composite_key *k, const struct composite_key_column *columns,
+		       unsigned count)
 {
-	*k = (struct fth_key){.count = count};
+	*k = (struct composite_key){.count = count};
 	if (count > FTH_KEY_COLUMNS)
 		return fth_fail(EINVAL, "a key has %u columns, the limit is %u", count,
 				FTH_KEY_COLUMNS);
 	for (unsigned i = 0; i < count; i++) {
-		struct fth_key_column *c = &k->columns[i];
+		struct composite_key_column *c = &k->columns[i];
 
 		*c = columns[i];
 		c->bits = column_bits(c);
@@ -52,7 +53,7 @@ static int out_of_range(unsigned column)
 }
 
 /* Selected rows out of [min, max], null ones apart. */
-static bool any_outside(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+static bool any_outside(const struct composite_key_column *col, const struct fth_vec *v, unsigned n,
 			const uint64_t *rows)
 {
 	fth_i128 most = (fth_i128)1 << (8 * fth_phys_width(v->type) - 1), lo = col->min - v->base,
@@ -72,7 +73,7 @@ static bool any_outside(const struct fth_key_column *col, const struct fth_vec *
 }
 
 /* Codes of selected rows with values of 128 bits, whose range is narrower. */
-static int wide_codes(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+static int wide_codes(const struct composite_key_column *col, const struct fth_vec *v, unsigned n,
 		      const uint64_t *rows, int64_t *codes)
 {
 	memset(codes, 0, n * sizeof(*codes));
@@ -89,7 +90,7 @@ static int wide_codes(const struct fth_key_column *col, const struct fth_vec *v,
 	return 0;
 }
 
-static int column_codes(const struct fth_key_column *col, const struct fth_vec *v, unsigned n,
+static int column_codes(const struct composite_key_column *col, const struct fth_vec *v, unsigned n,
 			const uint64_t *rows, int64_t *codes)
 {
 	if (v->type == FTH_I128)
@@ -108,15 +109,15 @@ static int column_codes(const struct fth_key_column *col, const struct fth_vec *
 }
 
 /* All rows at once: those that are not selected get a key that nobody looks at. */
-int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		   const uint64_t *rows, uint64_t *keys)
+int composite_key_pack64(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			 const uint64_t *rows, uint64_t *keys)
 {
 	const struct fth_kern *kern = fth_kern();
 	int64_t codes[FTH_BATCH];
 	bool first = true;
 
 	for (unsigned c = 0; c < k->count; c++) {
-		const struct fth_key_column *col = &k->columns[c];
+		const struct composite_key_column *col = &k->columns[c];
 		const struct fth_vec *v = &vecs[c];
 		int64_t *to = first ? (int64_t *)keys : codes;
 
@@ -136,12 +137,12 @@ int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned
 	return 0;
 }
 
-int fth_key_pack128(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		    const uint64_t *rows, fth_u128 *keys)
+int composite_key_pack128(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			  const uint64_t *rows, fth_u128 *keys)
 {
 	memset(keys, 0, n * sizeof(*keys));
 	for (unsigned c = 0; c < k->count; c++) {
-		const struct fth_key_column *col = &k->columns[c];
+		const struct composite_key_column *col = &k->columns[c];
 
 		FTH_FOR_ROWS(rows, n, i)
 		{
@@ -159,9 +160,10 @@ int fth_key_pack128(const struct fth_key *k, const struct fth_vec *vecs, unsigne
 	return 0;
 }
 
-bool fth_key_int(const struct fth_key *k, fth_u128 key, unsigned column, fth_i128 *value)
+bool composite_key_int(const struct composite_key *k, fth_u128 key, unsigned column,
+		       fth_i128 *value)
 {
-	const struct fth_key_column *c = &k->columns[column];
+	const struct composite_key_column *c = &k->columns[column];
 	fth_u128 code = c->bits == 0 ? 0 : key >> c->shift;
 
 	if (c->bits < 128)
@@ -183,7 +185,7 @@ static struct fth_str text_of(const struct fth_vec *v, uint64_t i)
 		       : ((const struct fth_str *)v->data)[i];
 }
 
-static size_t encoded_size(const struct fth_key *k, const struct fth_vec *vecs, uint64_t i)
+static size_t encoded_size(const struct composite_key *k, const struct fth_vec *vecs, uint64_t i)
 {
 	size_t size = 0;
 
@@ -195,7 +197,8 @@ static size_t encoded_size(const struct fth_key *k, const struct fth_vec *vecs, 
 	return size;
 }
 
-static void encode_row(const struct fth_key *k, const struct fth_vec *vecs, uint64_t i, char *out)
+static void encode_row(const struct composite_key *k, const struct fth_vec *vecs, uint64_t i,
+		       char *out)
 {
 	for (unsigned c = 0; c < k->count; c++) {
 		*out++ = !is_null(&vecs[c], i);
@@ -216,8 +219,8 @@ static void encode_row(const struct fth_key *k, const struct fth_vec *vecs, uint
 	}
 }
 
-int fth_key_encode(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		   const uint64_t *rows, struct fth_arena *arena, struct fth_str *keys)
+int composite_key_encode(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			 const uint64_t *rows, struct fth_arena *arena, struct fth_str *keys)
 {
 	FTH_FOR_ROWS(rows, n, i)
 	{
@@ -232,8 +235,8 @@ int fth_key_encode(const struct fth_key *k, const struct fth_vec *vecs, unsigned
 	return 0;
 }
 
-bool fth_key_decode(const struct fth_key *k, struct fth_str key, unsigned column, fth_i128 *value,
-		    struct fth_str *text)
+bool composite_key_decode(const struct composite_key *k, struct fth_str key, unsigned column,
+			  fth_i128 *value, struct fth_str *text)
 {
 	const char *p = key.data;
 

@@ -12,40 +12,42 @@
 
 #define FTH_KEY_COLUMNS 32
 
-enum fth_key_form { FTH_KEY_64, FTH_KEY_128, FTH_KEY_BYTES };
+enum composite_key_form { FTH_KEY_64, FTH_KEY_128, FTH_KEY_BYTES };
 
-struct fth_key_column {
+struct composite_key_column {
 	bool text;
 	bool nullable;
 	fth_i128 min, max; /* of integers; all of 128 bits means FTH_KEY_BYTES */
 	unsigned bits, shift;
 };
 
-struct fth_key {
-	enum fth_key_form form;
+struct composite_key {
+	enum composite_key_form form;
 	unsigned count;
 	unsigned bits; /* of all columns together; beyond 128 for FTH_KEY_BYTES */
-	struct fth_key_column columns[FTH_KEY_COLUMNS];
+	struct composite_key_column columns[FTH_KEY_COLUMNS];
 };
 
 /*
  * Chooses the form. The caller sets text, nullable, min and max. -EINVAL if there are too many
  * columns.
  */
-int fth_key_init(struct fth_key *k, const struct fth_key_column *columns, unsigned count);
+int composite_key_init(struct composite_key *k, const struct composite_key_column *columns,
+		       unsigned count);
 
 /* Keys of selected rows. A value out of its range gives -ERANGE. */
-int fth_key_pack64(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		   const uint64_t *rows, uint64_t *keys);
-int fth_key_pack128(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		    const uint64_t *rows, fth_u128 *keys);
+int composite_key_pack64(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			 const uint64_t *rows, uint64_t *keys);
+int composite_key_pack128(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			  const uint64_t *rows, fth_u128 *keys);
 /* Bytes from the arena. */
-int fth_key_encode(const struct fth_key *k, const struct fth_vec *vecs, unsigned n,
-		   const uint64_t *rows, struct fth_arena *arena, struct fth_str *keys);
+int composite_key_encode(const struct composite_key *k, const struct fth_vec *vecs, unsigned n,
+			 const uint64_t *rows, struct fth_arena *arena, struct fth_str *keys);
 
 /* One column of a packed or encoded key; false: null. Text points into the key. */
-bool fth_key_int(const struct fth_key *k, fth_u128 key, unsigned column, fth_i128 *value);
-bool fth_key_decode(const struct fth_key *k, struct fth_str key, unsigned column, fth_i128 *value,
-		    struct fth_str *text);
+bool composite_key_int(const struct composite_key *k, fth_u128 key, unsigned column,
+		       fth_i128 *value);
+bool composite_key_decode(const struct composite_key *k, struct fth_str key, unsigned column,
+			  fth_i128 *value, struct fth_str *text);
 
 #endif

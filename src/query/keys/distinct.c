@@ -22,21 +22,21 @@ static bool is_full(uint64_t count, uint64_t slots)
 	return count * 4 > slots * 3;
 }
 
-int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bits)
+int distinct_set_init(struct distinct_set *d, struct fth_qmem *mem, unsigned bits)
 {
-	*d = (struct fth_distinct){.mem = mem, .width = width_for(bits), .slots = FIRST_SLOTS};
+	*d = (struct distinct_set){.mem = mem, .width = width_for(bits), .slots = FIRST_SLOTS};
 	d->table = fth_qmem_zalloc(mem, (size_t)d->slots * d->width);
 	return d->table ? 0 : -ENOMEM;
 }
 
-void fth_distinct_release(struct fth_distinct *d)
+void distinct_set_release(struct distinct_set *d)
 {
 	if (d->mem)
 		fth_qmem_free(d->mem, d->table, (size_t)d->slots * d->width);
-	*d = (struct fth_distinct){0};
+	*d = (struct distinct_set){0};
 }
 
-void fth_distinct_clear(struct fth_distinct *d)
+void distinct_set_clear(struct distinct_set *d)
 {
 	if (d->count > 0)
 		memset(d->table, 0, (size_t)d->slots * d->width);
@@ -51,7 +51,7 @@ static uint32_t home_of(fth_u128 key, uint32_t mask)
 	return (uint32_t)fth_mix64((uint64_t)key ^ (high == 0 ? 0 : fth_mix64(high))) & mask;
 }
 
-static fth_u128 slot_at(const struct fth_distinct *d, uint64_t at)
+static fth_u128 slot_at(const struct distinct_set *d, uint64_t at)
 {
 	return d->width == 4   ? ((const uint32_t *)d->table)[at]
 	       : d->width == 8 ? ((const uint64_t *)d->table)[at]
@@ -63,7 +63,7 @@ static fth_u128 slot_at(const struct fth_distinct *d, uint64_t at)
  * for memory overlap.
  */
 #define DEFINE_ADD(T)                                                                           \
-	static uint64_t add_##T(struct fth_distinct *d, const fth_u128 *numbers, uint64_t rows, \
+	static uint64_t add_##T(struct distinct_set *d, const fth_u128 *numbers, uint64_t rows, \
 				bool far)                                                       \
 	{                                                                                       \
 		uint32_t mask = d->slots - 1, homes[64];                                        \
@@ -99,7 +99,7 @@ DEFINE_ADD(uint32_t)
 DEFINE_ADD(uint64_t)
 DEFINE_ADD(fth_u128)
 
-static uint64_t add_word(struct fth_distinct *d, const fth_u128 *numbers, uint64_t rows)
+static uint64_t add_word(struct distinct_set *d, const fth_u128 *numbers, uint64_t rows)
 {
 	bool far = (size_t)d->slots * d->width > CACHED_BYTES;
 
@@ -108,9 +108,9 @@ static uint64_t add_word(struct fth_distinct *d, const fth_u128 *numbers, uint64
 			       : add_fth_u128(d, numbers, rows, far);
 }
 
-int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more)
+int distinct_set_reserve(struct distinct_set *d, unsigned bits, uint32_t more)
 {
-	struct fth_distinct larger = *d;
+	struct distinct_set larger = *d;
 	unsigned width = width_for(bits);
 	fth_u128 numbers[64];
 	uint64_t at = 0, slots = d->slots;
@@ -129,21 +129,21 @@ int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more)
 	larger.table = fth_qmem_zalloc(d->mem, slots * larger.width);
 	if (!larger.table)
 		return -ENOMEM;
-	while ((n = fth_distinct_next(d, &at, numbers, 64)) > 0)
+	while ((n = distinct_set_next(d, &at, numbers, 64)) > 0)
 		add_word(&larger, numbers, UINT64_MAX >> (64 - n));
-	fth_distinct_release(d);
+	distinct_set_release(d);
 	*d = larger;
 	return 0;
 }
 
-void fth_distinct_add(struct fth_distinct *d, const fth_u128 *numbers, unsigned n,
+void distinct_set_add(struct distinct_set *d, const fth_u128 *numbers, unsigned n,
 		      const uint64_t *rows, uint64_t *fresh)
 {
 	for (unsigned w = 0; w < fth_bits_words(n); w++)
 		fresh[w] = add_word(d, numbers + (size_t)w * 64, rows[w]);
 }
 
-unsigned fth_distinct_next(const struct fth_distinct *d, uint64_t *at, fth_u128 *numbers,
+unsigned distinct_set_next(const struct distinct_set *d, uint64_t *at, fth_u128 *numbers,
 			   unsigned n)
 {
 	unsigned found = 0;

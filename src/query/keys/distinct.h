@@ -10,7 +10,7 @@
 #include "query/mem/qmem.h"
 #include "query/vec/vec.h"
 
-struct fth_distinct {
+struct distinct_set {
 	struct fth_qmem *mem;
 	unsigned width; /* of a slot in bytes */
 	uint32_t slots; /* a power of two */
@@ -20,24 +20,24 @@ struct fth_distinct {
 };
 
 /* Numbers of up to `bits` bits are expected. Returns 0 or -ENOMEM. */
-int fth_distinct_init(struct fth_distinct *d, struct fth_qmem *mem, unsigned bits);
-void fth_distinct_release(struct fth_distinct *d);
+int distinct_set_init(struct distinct_set *d, struct fth_qmem *mem, unsigned bits);
+void distinct_set_release(struct distinct_set *d);
 /* Forget the numbers and keep the memory. */
-void fth_distinct_clear(struct fth_distinct *d);
+void distinct_set_clear(struct distinct_set *d);
 
 /* Room for `more` numbers of up to `bits` bits. Returns 0, or -ENOMEM with nothing lost. */
-int fth_distinct_reserve(struct fth_distinct *d, unsigned bits, uint32_t more);
+int distinct_set_reserve(struct distinct_set *d, unsigned bits, uint32_t more);
 /*
  * Enter the numbers of selected rows; bit i of `fresh` is set if row i is selected and its number
  * was not there. Room must have been reserved. `fresh` may be `rows`.
  */
-void fth_distinct_add(struct fth_distinct *d, const fth_u128 *numbers, unsigned n,
+void distinct_set_add(struct distinct_set *d, const fth_u128 *numbers, unsigned n,
 		      const uint64_t *rows, uint64_t *fresh);
 /*
  * The next numbers from *at on, which is 0 at first and moves on; at most n. Returns how many, 0 at
  * the end.
  */
-unsigned fth_distinct_next(const struct fth_distinct *d, uint64_t *at, fth_u128 *numbers,
+unsigned distinct_set_next(const struct distinct_set *d, uint64_t *at, fth_u128 *numbers,
 			   unsigned n);
 
 #endif

@@ -15,22 +15,22 @@
 #define FIRST_ROOM   64u
 #define CACHED_SLOTS 16384u /* a table of more is not in the cache of the core */
 
-static size_t key_width(const struct fth_groups *g)
+static size_t key_width(const struct group_table *g)
 {
 	return g->form == FTH_KEY_64 ? 8 : 16;
 }
 
-static int alloc_table(struct fth_groups *g)
+static int alloc_table(struct group_table *g)
 {
 	g->slots = g->direct ? (uint32_t)g->domain : 2 * FIRST_ROOM;
 	g->table = fth_qmem_zalloc(g->mem, g->slots * sizeof(*g->table));
 	return g->table ? 0 : -ENOMEM;
 }
 
-static int init_groups(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key,
+static int init_groups(struct group_table *g, struct fth_qmem *mem, const struct composite_key *key,
 		       bool hashed)
 {
-	*g = (struct fth_groups){.mem = mem, .form = key->form, .room = FIRST_ROOM};
+	*g = (struct group_table){.mem = mem, .form = key->form, .room = FIRST_ROOM};
 	fth_arena_init(&g->bytes, mem, 16384);
 	if (key->form == FTH_KEY_64 && key->bits < 32 && !hashed)
 		g->domain = (uint64_t)1 << key->bits;
@@ -41,21 +41,22 @@ static int init_groups(struct fth_groups *g, struct fth_qmem *mem, const struct 
 	g->hash_room = g->room;
 	if (alloc_table(g) == 0 && g->keys && (g->hashes || g->form != FTH_KEY_BYTES))
 		return 0;
-	fth_groups_release(g);
+	group_table_release(g);
 	return -ENOMEM;
 }
 
-int fth_groups_init(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key)
+int group_table_init(struct group_table *g, struct fth_qmem *mem, const struct composite_key *key)
 {
 	return init_groups(g, mem, key, false);
 }
 
-int fth_groups_init_hashed(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key)
+int group_table_init_hashed(struct group_table *g, struct fth_qmem *mem,
+			    const struct composite_key *key)
 {
 	return init_groups(g, mem, key, true);
 }
 
-void fth_groups_release(struct fth_groups *g)
+void group_table_release(struct group_table *g)
 {
 	fth_qmem_free(g->mem, g->table, g->slots * sizeof(*g->table));
 	fth_qmem_free(g->mem, g->keys, g->room * key_width(g));
@@ -73,7 +74,7 @@ static uint64_t hash_wide(fth_u128 key)
 	return fth_mix64((uint64_t)key ^ fth_mix64((uint64_t)(key >> 64) + 0x9e3779b97f4a7c15u));
 }
 
-static uint64_t hash_of(const struct fth_groups *g, uint32_t group)
+static uint64_t hash_of(const struct group_table *g, uint32_t group)
 {
 	if (g->form == FTH_KEY_64)
 		return fth_mix64(((const uint64_t *)g->keys)[group]);
@@ -81,7 +82,7 @@ static uint64_t hash_of(const struct fth_groups *g, uint32_t group)
 				      : g->hashes[group];
 }
 
-static void enter_groups(struct fth_groups *g, uint32_t from)
+static void enter_groups(struct group_table *g, uint32_t from)
 {
 	uint32_t mask = g->slots - 1;
 
@@ -97,7 +98,7 @@ static void enter_groups(struct fth_groups *g, uint32_t from)
 	g->entered = g->count;
 }
 
-static int grow_table(struct fth_groups *g, uint32_t slots)
+static int grow_table(struct group_table *g, uint32_t slots)
 {
 	bool direct = g->domain > 0 && g->domain <= 2 * (uint64_t)slots;
 	uint32_t *table;
@@ -115,7 +116,7 @@ static int grow_table(struct fth_groups *g, uint32_t slots)
 	return 0;
 }
 
-static int grow_keys(struct fth_groups *g, uint32_t room)
+static int grow_keys(struct group_table *g, uint32_t room)
 {
 	size_t width = key_width(g);
 	void *keys;
@@ -137,7 +138,7 @@ static int grow_keys(struct fth_groups *g, uint32_t room)
 	return 0;
 }
 
-int fth_groups_reserve_append(struct fth_groups *g, uint32_t more)
+int group_table_reserve_append(struct group_table *g, uint32_t more)
 {
 	uint64_t wanted = (uint64_t)g->count + more, room = g->room;
 
@@ -148,14 +149,14 @@ int fth_groups_reserve_append(struct fth_groups *g, uint32_t more)
 	return room > g->room ? grow_keys(g, (uint32_t)room) : 0;
 }
 
-int fth_groups_reserve(struct fth_groups *g, uint32_t more)
+int group_table_reserve(struct group_table *g, uint32_t more)
 {
 	uint64_t wanted = (uint64_t)g->count + more, slots = g->slots;
 
 	/* A direct table cannot have more groups than its domain. */
 	if (g->direct && wanted > g->domain)
 		more = (uint32_t)(g->domain - g->count);
-	if (fth_groups_reserve_append(g, more) < 0)
+	if (group_table_reserve_append(g, more) < 0)
 		return -ENOMEM;
 	while (!g->direct && slots < 2 * wanted)
 		slots *= 2;
@@ -163,29 +164,29 @@ int fth_groups_reserve(struct fth_groups *g, uint32_t more)
 }
 
 /* Room for one more group. */
-static int make_room(struct fth_groups *g)
+static int make_room(struct group_table *g)
 {
 	bool full = g->count == g->room || (!g->direct && 2 * (uint64_t)(g->count + 1) > g->slots);
 
-	return full ? fth_groups_reserve(g, 1) : 0;
+	return full ? group_table_reserve(g, 1) : 0;
 }
 
-void fth_groups_append(struct fth_groups *g, const uint64_t *keys, uint32_t n)
+void group_table_append(struct group_table *g, const uint64_t *keys, uint32_t n)
 {
 	memcpy((uint64_t *)g->keys + g->count, keys, n * sizeof(*keys));
 	g->count += n;
 }
 
-int fth_groups_enter(struct fth_groups *g)
+int group_table_enter(struct group_table *g)
 {
-	int rc = fth_groups_reserve(g, 0);
+	int rc = group_table_reserve(g, 0);
 
 	if (rc == 0 && g->entered < g->count)
 		enter_groups(g, g->entered);
 	return rc;
 }
 
-void fth_groups_clear(struct fth_groups *g)
+void group_table_clear(struct group_table *g)
 {
 	if (g->direct && g->entered < g->slots / 16) {
 		for (uint32_t i = 0; i < g->entered; i++)
@@ -199,7 +200,7 @@ void fth_groups_clear(struct fth_groups *g)
 
 /* ---- finding ---- */
 
-static int find_direct(struct fth_groups *g, uint64_t key, uint32_t *group)
+static int find_direct(struct group_table *g, uint64_t key, uint32_t *group)
 {
 	uint32_t *place = &g->table[key];
 
@@ -214,7 +215,7 @@ static int find_direct(struct fth_groups *g, uint64_t key, uint32_t *group)
 }
 
 #define DEFINE_FIND(name, K, HASH, DIRECT)                                                \
-	static int name(struct fth_groups *g, K key, uint32_t *group)                     \
+	static int name(struct group_table *g, K key, uint32_t *group)                    \
 	{                                                                                 \
 		uint32_t mask = g->slots - 1, at = (uint32_t)HASH(key) & mask;            \
                                                                                           \
@@ -239,7 +240,7 @@ static int find_direct(struct fth_groups *g, uint64_t key, uint32_t *group)
 DEFINE_FIND(find_64, uint64_t, fth_mix64, find_direct(g, key, group))
 DEFINE_FIND(find_128, fth_u128, hash_wide, -EINVAL)
 
-static int add_bytes(struct fth_groups *g, struct fth_str key, uint64_t hash, uint32_t *group)
+static int add_bytes(struct group_table *g, struct fth_str key, uint64_t hash, uint32_t *group)
 {
 	uint32_t mask, at;
 	char *copy;
@@ -260,7 +261,7 @@ static int add_bytes(struct fth_groups *g, struct fth_str key, uint64_t hash, ui
 	return 0;
 }
 
-static int find_bytes(struct fth_groups *g, struct fth_str key, uint32_t *group)
+static int find_bytes(struct group_table *g, struct fth_str key, uint32_t *group)
 {
 	uint64_t hash = fth_str_hash(key);
 	uint32_t mask = g->slots - 1;
@@ -277,7 +278,7 @@ static int find_bytes(struct fth_groups *g, struct fth_str key, uint32_t *group)
 	return add_bytes(g, key, hash, group);
 }
 
-static int find_one(struct fth_groups *g, const void *keys, uint64_t i, uint32_t *group)
+static int find_one(struct group_table *g, const void *keys, uint64_t i, uint32_t *group)
 {
 	if (g->direct)
 		return find_direct(g, ((const uint64_t *)keys)[i], group);
@@ -292,7 +293,7 @@ static int find_one(struct fth_groups *g, const void *keys, uint64_t i, uint32_t
  * All rows of a batch in a small domain; bits of `fresh` are selected rows whose key is new. Keys
  * of rows that are not selected may be anything: the mask keeps them inside the table.
  */
-static bool look_up_direct(const struct fth_groups *g, const uint64_t *keys, unsigned n,
+static bool look_up_direct(const struct group_table *g, const uint64_t *keys, unsigned n,
 			   const uint64_t *rows, uint32_t *groups, uint64_t *fresh)
 {
 	uint64_t mask = g->domain - 1, any = 0;
@@ -317,7 +318,7 @@ static bool look_up_direct(const struct fth_groups *g, const uint64_t *keys, uns
  * Rows of a word: first the places of their keys are fetched, then the keys that are there, so that
  * the waits for memory overlap.
  */
-static void prefetch_64(const struct fth_groups *g, const uint64_t *keys, uint64_t rows)
+static void prefetch_64(const struct group_table *g, const uint64_t *keys, uint64_t rows)
 {
 	uint32_t mask = g->slots - 1, at[64];
 	unsigned n = 0;
@@ -333,7 +334,7 @@ static void prefetch_64(const struct fth_groups *g, const uint64_t *keys, uint64
 	}
 }
 
-static int find_rows_64(struct fth_groups *g, const uint64_t *keys, unsigned n,
+static int find_rows_64(struct group_table *g, const uint64_t *keys, unsigned n,
 			const uint64_t *rows, uint32_t *groups, uint64_t *left)
 {
 	int rc = 0;
@@ -355,8 +356,8 @@ static int find_rows_64(struct fth_groups *g, const uint64_t *keys, unsigned n,
 	return rc;
 }
 
-int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const uint64_t *rows,
-		    uint32_t *groups, uint64_t *left)
+int group_table_find(struct group_table *g, const void *keys, unsigned n, const uint64_t *rows,
+		     uint32_t *groups, uint64_t *left)
 {
 	uint64_t fresh[FTH_BATCH_WORDS];
 	int rc = 0;

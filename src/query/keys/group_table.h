@@ -21,9 +21,9 @@
  */
 #define FTH_GROUP_DIRECT ((uint64_t)1 << 14)
 
-struct fth_groups {
+struct group_table {
 	struct fth_qmem *mem;
-	enum fth_key_form form;
+	enum composite_key_form form;
 	bool direct;
 	uint64_t domain; /* 0: none, or it may not be direct */
 	uint32_t count;	 /* groups */
@@ -37,38 +37,39 @@ struct fth_groups {
 	struct fth_arena bytes;
 };
 
-int fth_groups_init(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key);
+int group_table_init(struct group_table *g, struct fth_qmem *mem, const struct composite_key *key);
 /* Never a direct array. */
-int fth_groups_init_hashed(struct fth_groups *g, struct fth_qmem *mem, const struct fth_key *key);
-void fth_groups_release(struct fth_groups *g);
+int group_table_init_hashed(struct group_table *g, struct fth_qmem *mem,
+			    const struct composite_key *key);
+void group_table_release(struct group_table *g);
 
 /*
  * Group numbers of selected rows; new keys get new numbers. keys: uint64_t, fth_u128 or struct
  * fth_str, by the key's form; encoded ones are copied. Returns 0, or -ENOMEM: then `left` has the
  * rows that found no group, and all other rows have theirs.
  */
-int fth_groups_find(struct fth_groups *g, const void *keys, unsigned n, const uint64_t *rows,
-		    uint32_t *groups, uint64_t *left);
+int group_table_find(struct group_table *g, const void *keys, unsigned n, const uint64_t *rows,
+		     uint32_t *groups, uint64_t *left);
 /* Room for so many groups more. Returns 0 or -ENOMEM with nothing lost. */
-int fth_groups_reserve(struct fth_groups *g, uint32_t more);
+int group_table_reserve(struct group_table *g, uint32_t more);
 /*
  * Groups of keys that are known to be new, without a place in the table; the key has 64 bits.
  * Nothing can be found until they are entered. Room must have been reserved, with reserve_append()
  * if nothing but that is done.
  */
-void fth_groups_append(struct fth_groups *g, const uint64_t *keys, uint32_t n);
-int fth_groups_reserve_append(struct fth_groups *g, uint32_t more);
-int fth_groups_enter(struct fth_groups *g);
+void group_table_append(struct group_table *g, const uint64_t *keys, uint32_t n);
+int group_table_reserve_append(struct group_table *g, uint32_t more);
+int group_table_enter(struct group_table *g);
 /* Forget the groups and keep the memory. */
-void fth_groups_clear(struct fth_groups *g);
+void group_table_clear(struct group_table *g);
 
-static inline fth_u128 fth_groups_key(const struct fth_groups *g, uint32_t group)
+static inline fth_u128 group_table_key(const struct group_table *g, uint32_t group)
 {
 	return g->form == FTH_KEY_64 ? ((const uint64_t *)g->keys)[group]
 				     : ((const fth_u128 *)g->keys)[group];
 }
 
-static inline struct fth_str fth_groups_bytes(const struct fth_groups *g, uint32_t group)
+static inline struct fth_str group_table_bytes(const struct group_table *g, uint32_t group)
 {
 	return ((const struct fth_str *)g->keys)[group];
 }

@@ -4,7 +4,7 @@
 
 #include "query/keys/distinct.h"
 #include "query/keys/group_table.h"
-#include "query/keys/keyset.h"
+#include "query/keys/key_bitmap.h"
 
 #include "fathom/base/rng.h"
 
@@ -54,13 +54,13 @@ static void a_key_set_knows_members_and_ranks(void **state)
 		bool *model = calloc(span, 1);
 		int64_t keys[1000];
 		uint32_t ranks[1000];
-		struct fth_keyset s;
+		struct key_bitmap s;
 
-		assert_ok(fth_keyset_init(&s, mem, min, max));
+		assert_ok(key_bitmap_init(&s, mem, min, max));
 		for (unsigned i = 0; i < n; i++)
 			keys[i] = min + (int64_t)fth_rng_below(&rng, span);
 		random_rows(&rng, n, rows);
-		fth_keyset_add(&s, keys, n, rows, &outside, again);
+		key_bitmap_add(&s, keys, n, rows, &outside, again);
 		for (unsigned i = 0; i < n; i++) {
 			if (!fth_bit(rows, i))
 				continue;
@@ -68,42 +68,42 @@ static void a_key_set_knows_members_and_ranks(void **state)
 			model[keys[i] - min] = true;
 		}
 		assert_int_equal(outside, 0);
-		assert_ok(fth_keyset_seal(&s));
-		assert_true(fth_qmem_used(mem) <= fth_keyset_bound(min, max, true));
+		assert_ok(key_bitmap_seal(&s));
+		assert_true(fth_qmem_used(mem) <= key_bitmap_bound(min, max, true));
 		for (unsigned i = 0; i < span; i++) {
-			assert_int_equal(fth_keyset_has(&s, min + i), model[i]);
-			assert_int_equal(fth_keyset_rank(&s, min + i), rank);
+			assert_int_equal(key_bitmap_has(&s, min + i), model[i]);
+			assert_int_equal(key_bitmap_rank(&s, min + i), rank);
 			rank += model[i];
 		}
 		assert_int_equal(s.count, rank);
-		assert_int_equal(fth_keyset_count(&s), rank);
+		assert_int_equal(key_bitmap_count(&s), rank);
 		if (min > INT64_MIN)
-			assert_false(fth_keyset_has(&s, min - 1));
+			assert_false(key_bitmap_has(&s, min - 1));
 		if (max < INT64_MAX)
-			assert_false(fth_keyset_has(&s, max + 1));
+			assert_false(key_bitmap_has(&s, max + 1));
 		for (unsigned i = 0; i < n; i += 3)
 			keys[i] = (int64_t)fth_rng_next(&rng);
 		random_rows(&rng, n, rows);
-		fth_keyset_probe(&s, keys, n, rows, hits);
-		fth_keyset_ranks(&s, keys, n, hits, ranks);
+		key_bitmap_probe(&s, keys, n, rows, hits);
+		key_bitmap_ranks(&s, keys, n, hits, ranks);
 		for (unsigned i = 0; i < n; i++) {
 			bool in = keys[i] >= min && keys[i] <= max && model[keys[i] - min];
 
 			assert_int_equal(fth_bit(hits, i), in && fth_bit(rows, i));
 			if (fth_bit(hits, i))
-				assert_int_equal(ranks[i], fth_keyset_rank(&s, keys[i]));
+				assert_int_equal(ranks[i], key_bitmap_rank(&s, keys[i]));
 		}
-		fth_keyset_release(&s);
+		key_bitmap_release(&s);
 		free(model);
 	}
-	assert_true(fth_keyset_bound(INT64_MIN, INT64_MAX, true) == UINT64_MAX);
+	assert_true(key_bitmap_bound(INT64_MIN, INT64_MAX, true) == UINT64_MAX);
 }
 
 #define THREADS 4u
 #define SHARE	4000u
 
 struct adder {
-	struct fth_keyset *set;
+	struct key_bitmap *set;
 	unsigned thread;
 };
 
@@ -123,7 +123,7 @@ static void *add_share(void *arg)
 	for (unsigned first = 0; first < SHARE; first += 500) {
 		for (unsigned i = 0; i < 500; i++)
 			keys[i] = number_of(a->thread, first + i);
-		fth_keyset_add(a->set, keys, 500, rows, &outside, NULL);
+		key_bitmap_add(a->set, keys, 500, rows, &outside, NULL);
 	}
 	assert_int_equal(outside, 0);
 	return NULL;
@@ -134,25 +134,25 @@ static void threads_fill_a_key_set_together(void **state)
 	int64_t last = number_of(THREADS / 2 - 1, SHARE - 1);
 	struct adder adders[THREADS];
 	pthread_t threads[THREADS];
-	struct fth_keyset s;
+	struct key_bitmap s;
 	uint32_t rank = 0;
 
 	(void)state;
-	assert_ok(fth_keyset_init(&s, mem, -5, last));
+	assert_ok(key_bitmap_init(&s, mem, -5, last));
 	for (unsigned t = 0; t < THREADS; t++) {
 		adders[t] = (struct adder){&s, t};
 		assert_int_equal(pthread_create(&threads[t], NULL, add_share, &adders[t]), 0);
 	}
 	for (unsigned t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
-	assert_ok(fth_keyset_seal(&s));
+	assert_ok(key_bitmap_seal(&s));
 	assert_int_equal(s.count, THREADS / 2 * SHARE);
 	for (int64_t key = -5; key <= last; key++) {
-		assert_int_equal(fth_keyset_has(&s, key), (key + 5) % 2 == 0);
-		assert_int_equal(fth_keyset_rank(&s, key), rank);
-		rank += fth_keyset_has(&s, key);
+		assert_int_equal(key_bitmap_has(&s, key), (key + 5) % 2 == 0);
+		assert_int_equal(key_bitmap_rank(&s, key), rank);
+		rank += key_bitmap_has(&s, key);
 	}
-	fth_keyset_release(&s);
+	key_bitmap_release(&s);
 }
 
 /* ---- composite keys and groups ---- */
@@ -163,14 +163,14 @@ static void composite_keys_come_apart_again(void **state)
 					   {1, 1, 1},
 					   {1 << 20, INT64_MAX / 2, 10},
 					   {INT64_MAX / 2, INT64_MAX / 2, INT64_MAX / 2}};
-	static const enum fth_key_form forms[] = {FTH_KEY_64, FTH_KEY_64, FTH_KEY_128,
-						  FTH_KEY_BYTES};
+	static const enum composite_key_form forms[] = {FTH_KEY_64, FTH_KEY_64, FTH_KEY_128,
+							FTH_KEY_BYTES};
 	struct fth_rng rng = {4};
 
 	(void)state;
 	for (unsigned round = 0; round < 4; round++) {
-		struct fth_key_column columns[3] = {{0}};
-		struct fth_key k;
+		struct composite_key_column columns[3] = {{0}};
+		struct composite_key k;
 		struct fth_vec vecs[3];
 		struct fth_arena arena;
 		int64_t data[3][200];
@@ -193,49 +193,51 @@ static void composite_keys_come_apart_again(void **state)
 		for (unsigned i = 0; i < 200; i += 5)
 			fth_bit_set(nulls, i);
 		fth_bits_fill(rows, 200);
-		assert_ok(fth_key_init(&k, columns, 3));
+		assert_ok(composite_key_init(&k, columns, 3));
 		assert_int_equal(k.form, forms[round]);
 		if (k.form == FTH_KEY_64)
-			assert_ok(fth_key_pack64(&k, vecs, 200, rows, packed));
+			assert_ok(composite_key_pack64(&k, vecs, 200, rows, packed));
 		else if (k.form == FTH_KEY_128)
-			assert_ok(fth_key_pack128(&k, vecs, 200, rows, wide));
+			assert_ok(composite_key_pack128(&k, vecs, 200, rows, wide));
 		else
-			assert_ok(fth_key_encode(&k, vecs, 200, rows, &arena, bytes));
+			assert_ok(composite_key_encode(&k, vecs, 200, rows, &arena, bytes));
 		for (unsigned i = 0; i < 200; i++)
 			for (unsigned c = 0; c < 3; c++) {
 				fth_i128 value = 0;
 				struct fth_str text;
 				bool there =
 					k.form == FTH_KEY_BYTES
-						? fth_key_decode(&k, bytes[i], c, &value, &text)
-						: fth_key_int(&k,
-							      k.form == FTH_KEY_64 ? packed[i]
-										   : wide[i],
-							      c, &value);
+						? composite_key_decode(&k, bytes[i], c, &value,
+								       &text)
+						: composite_key_int(&k,
+								    k.form == FTH_KEY_64 ? packed[i]
+											 : wide[i],
+								    c, &value);
 
 				assert_int_equal(there, !(c == 1 && fth_bit(nulls, i)));
 				assert_true(!there || value == data[c][i]);
 			}
 		data[0][7] = (int64_t)columns[0].max + 1;
 		if (k.form == FTH_KEY_64)
-			assert_int_equal(fth_key_pack64(&k, vecs, 200, rows, packed), -ERANGE);
+			assert_int_equal(composite_key_pack64(&k, vecs, 200, rows, packed),
+					 -ERANGE);
 		fth_arena_release(&arena);
 	}
 }
 
 /* Numbers in the order of first appearance, and found again. */
-static void check_groups(const struct fth_key *k, const void *keys, const unsigned *number,
+static void check_groups(const struct composite_key *k, const void *keys, const unsigned *number,
 			 unsigned n, unsigned distinct)
 {
 	uint64_t rows[FTH_BATCH_WORDS], left[FTH_BATCH_WORDS];
 	static uint32_t groups[FTH_BATCH], of_number[FTH_BATCH];
-	struct fth_groups g;
+	struct group_table g;
 
 	memset(of_number, 0xff, sizeof(of_number));
-	assert_ok(fth_groups_init(&g, mem, k));
+	assert_ok(group_table_init(&g, mem, k));
 	fth_bits_fill(rows, n);
 	for (unsigned pass = 0; pass < 2; pass++) {
-		assert_ok(fth_groups_find(&g, keys, n, rows, groups, left));
+		assert_ok(group_table_find(&g, keys, n, rows, groups, left));
 		assert_int_equal(g.count, distinct);
 		for (unsigned i = 0; i < n; i++) {
 			if (of_number[number[i]] == UINT32_MAX)
@@ -245,8 +247,8 @@ static void check_groups(const struct fth_key *k, const void *keys, const unsign
 	}
 	if (k->form == FTH_KEY_64)
 		for (unsigned i = 0; i < n; i++)
-			assert_true(fth_groups_key(&g, groups[i]) == ((const uint64_t *)keys)[i]);
-	fth_groups_release(&g);
+			assert_true(group_table_key(&g, groups[i]) == ((const uint64_t *)keys)[i]);
+	group_table_release(&g);
 }
 
 static void groups_are_numbered_as_they_come(void **state)
@@ -260,11 +262,11 @@ static void groups_are_numbered_as_they_come(void **state)
 
 	(void)state;
 	for (unsigned c = 0; c < 4; c++) {
-		struct fth_key direct = {.form = FTH_KEY_64, .bits = 12},
-			       adaptive = {.form = FTH_KEY_64, .bits = 15},
-			       k64 = {.form = FTH_KEY_64, .bits = 64},
-			       k128 = {.form = FTH_KEY_128, .bits = 100},
-			       bytes = {.form = FTH_KEY_BYTES};
+		struct composite_key direct = {.form = FTH_KEY_64, .bits = 12},
+				     adaptive = {.form = FTH_KEY_64, .bits = 15},
+				     k64 = {.form = FTH_KEY_64, .bits = 64},
+				     k128 = {.form = FTH_KEY_128, .bits = 100},
+				     bytes = {.form = FTH_KEY_BYTES};
 		static unsigned number[FTH_BATCH];
 		bool seen[2500] = {false};
 		unsigned n = 3000, distinct = 0;
@@ -290,73 +292,73 @@ static void groups_are_numbered_as_they_come(void **state)
 static void groups_report_what_did_not_fit(void **state)
 {
 	struct fth_qmem *small = fth_qmem_child(mem, "groups", 16384);
-	struct fth_key k64 = {.form = FTH_KEY_64, .bits = 64};
+	struct composite_key k64 = {.form = FTH_KEY_64, .bits = 64};
 	static uint64_t keys[FTH_BATCH], rows[FTH_BATCH_WORDS], left[FTH_BATCH_WORDS];
 	static uint32_t groups[FTH_BATCH];
-	struct fth_groups g;
+	struct group_table g;
 
 	(void)state;
 	for (unsigned i = 0; i < FTH_BATCH; i++)
 		keys[i] = i;
 	fth_bits_fill(rows, FTH_BATCH);
-	assert_ok(fth_groups_init(&g, small, &k64));
-	assert_int_equal(fth_groups_find(&g, keys, FTH_BATCH, rows, groups, left), -ENOMEM);
+	assert_ok(group_table_init(&g, small, &k64));
+	assert_int_equal(group_table_find(&g, keys, FTH_BATCH, rows, groups, left), -ENOMEM);
 	assert_true(g.count >= 256 && g.count < FTH_BATCH);
 	assert_true(fth_qmem_used(small) <= 16384);
 	assert_int_equal(fth_bits_count(left, FTH_BATCH), FTH_BATCH - g.count);
 	for (unsigned i = 0; i < FTH_BATCH; i++)
 		if (!fth_bit(left, i))
 			assert_int_equal(groups[i], i);
-	fth_groups_release(&g);
+	group_table_release(&g);
 	assert_int_equal(fth_qmem_close(small), 0);
 }
 
 /* A hash table of a small domain becomes direct when that is hardly larger: numbers stay. */
 static void groups_become_direct(void **state)
 {
-	struct fth_key key = {.form = FTH_KEY_64, .bits = 17};
+	struct composite_key key = {.form = FTH_KEY_64, .bits = 17};
 	static uint64_t keys[FTH_BATCH], rows[FTH_BATCH_WORDS];
 	static uint32_t groups[FTH_BATCH];
-	struct fth_groups g, other;
+	struct group_table g, other;
 	bool reserved = false;
 
 	(void)state;
 	fth_bits_fill(rows, FTH_BATCH);
 	do {
-		assert_ok(fth_groups_init(&g, mem, &key));
+		assert_ok(group_table_init(&g, mem, &key));
 		assert_false(g.direct);
 		for (unsigned batch = 0; batch < 16; batch++) {
 			for (unsigned i = 0; i < FTH_BATCH; i++)
 				keys[i] = (batch * FTH_BATCH + i) * 48271u % (1u << 17);
 			if (reserved)
-				assert_ok(fth_groups_reserve(&g, FTH_BATCH));
-			assert_ok(fth_groups_find(&g, keys, FTH_BATCH, rows, groups, NULL));
+				assert_ok(group_table_reserve(&g, FTH_BATCH));
+			assert_ok(group_table_find(&g, keys, FTH_BATCH, rows, groups, NULL));
 			for (unsigned i = 0; i < FTH_BATCH; i++)
 				assert_int_equal(groups[i], batch * FTH_BATCH + i);
 		}
 		assert_true(g.direct);
-		assert_ok(fth_groups_init_hashed(&other, mem, &key));
+		assert_ok(group_table_init_hashed(&other, mem, &key));
 		for (unsigned batch = 0; batch < 16; batch++) {
-			assert_ok(fth_groups_reserve_append(&other, FTH_BATCH));
-			fth_groups_append(&other, (uint64_t *)g.keys + batch * FTH_BATCH,
-					  FTH_BATCH);
+			assert_ok(group_table_reserve_append(&other, FTH_BATCH));
+			group_table_append(&other, (uint64_t *)g.keys + batch * FTH_BATCH,
+					   FTH_BATCH);
 		}
-		assert_ok(fth_groups_enter(&other));
+		assert_ok(group_table_enter(&other));
 		assert_false(other.direct);
-		assert_ok(fth_groups_find(&other, keys, FTH_BATCH, rows, groups, NULL));
+		assert_ok(group_table_find(&other, keys, FTH_BATCH, rows, groups, NULL));
 		assert_int_equal(groups[7], 15 * FTH_BATCH + 7);
-		fth_groups_clear(&g);
-		assert_ok(fth_groups_find(&g, keys + 5, 1, rows, groups, NULL));
+		group_table_clear(&g);
+		assert_ok(group_table_find(&g, keys + 5, 1, rows, groups, NULL));
 		assert_int_equal(groups[0], 0);
-		fth_groups_release(&g);
-		fth_groups_release(&other);
+		group_table_release(&g);
+		group_table_release(&other);
 		reserved = !reserved;
 	} while (reserved);
 }
 
 static void every_failing_charge_leaves_a_good_table(void **state)
 {
-	struct fth_key bytes = {.form = FTH_KEY_BYTES};
+	struct composite_key bytes = {.form = FTH_KEY_BYTES};
 	static struct fth_str text[2000];
 	static char texts[2000][16];
 	static uint32_t groups[2000];
@@ -368,21 +370,21 @@ static void every_failing_charge_leaves_a_good_table(void **state)
 		text[i] = (struct fth_str){texts[i], (uint32_t)sprintf(texts[i], "%u", i), 0};
 	fth_bits_fill(rows, 2000);
 	for (unsigned n = 1; !done; n++) {
-		struct fth_groups g;
+		struct group_table g;
 		int rc;
 
 		fth_qmem_fail_nth(mem, n);
-		rc = fth_groups_init(&g, mem, &bytes);
+		rc = group_table_init(&g, mem, &bytes);
 		if (rc == 0) {
-			rc = fth_groups_find(&g, text, 2000, rows, groups, left);
+			rc = group_table_find(&g, text, 2000, rows, groups, left);
 			done = fth_qmem_fail_pending(mem);
 			fth_qmem_fail_nth(mem, 0);
-			assert_ok(fth_groups_find(&g, text, 2000, rows, groups, left));
+			assert_ok(group_table_find(&g, text, 2000, rows, groups, left));
 			for (unsigned i = 0; i < 2000; i++)
 				assert_true(fth_str_of(texts[i]).len ==
-					    fth_groups_bytes(&g, groups[i]).len);
+					    group_table_bytes(&g, groups[i]).len);
 			assert_int_equal(g.count, 2000);
-			fth_groups_release(&g);
+			group_table_release(&g);
 		}
 		assert_int_equal(fth_qmem_used(mem), 0);
 	}
@@ -403,11 +405,11 @@ static void a_set_tells_which_numbers_are_new(void **state)
 	static fth_u128 numbers[FTH_BATCH], all[40 * FTH_BATCH];
 	uint64_t rows[FTH_BATCH_WORDS], fresh[FTH_BATCH_WORDS], at = 0;
 	struct fth_rng rng = {5};
-	struct fth_distinct d;
+	struct distinct_set d;
 	unsigned bits = 9, count = 0, listed = 0, n;
 
 	(void)state;
-	assert_ok(fth_distinct_init(&d, mem, bits));
+	assert_ok(distinct_set_init(&d, mem, bits));
 	for (unsigned round = 0; round < 40; round++, bits += 3) {
 		for (unsigned i = 0; i < FTH_BATCH; i++) {
 			fth_u128 x = (fth_u128)fth_rng_next(&rng) << 64 | fth_rng_next(&rng);
@@ -416,8 +418,8 @@ static void a_set_tells_which_numbers_are_new(void **state)
 			numbers[i] = i == 7 ? 0 : i == 9 ? ((fth_u128)1 << bits) - 1 : numbers[i];
 		}
 		random_rows(&rng, FTH_BATCH, rows);
-		assert_ok(fth_distinct_reserve(&d, bits, FTH_BATCH));
-		fth_distinct_add(&d, numbers, FTH_BATCH, rows, fresh);
+		assert_ok(distinct_set_reserve(&d, bits, FTH_BATCH));
+		distinct_set_add(&d, numbers, FTH_BATCH, rows, fresh);
 		for (unsigned i = 0; i < FTH_BATCH; i++) {
 			bool known = count > 0 &&
 				     bsearch(&numbers[i], all, listed, sizeof(*all), compare_wide);
@@ -433,15 +435,15 @@ static void a_set_tells_which_numbers_are_new(void **state)
 		assert_int_equal(d.count, count);
 	}
 	listed = 0;
-	while ((n = fth_distinct_next(&d, &at, numbers, 1000)) > 0)
+	while ((n = distinct_set_next(&d, &at, numbers, 1000)) > 0)
 		for (unsigned i = 0; i < n; i++, listed++)
 			assert_non_null(
 				bsearch(&numbers[i], all, count, sizeof(*all), compare_wide));
 	assert_int_equal(listed, count);
-	fth_distinct_clear(&d);
+	distinct_set_clear(&d);
 	at = 0;
-	assert_int_equal(fth_distinct_next(&d, &at, numbers, 1000), 0);
-	fth_distinct_release(&d);
+	assert_int_equal(distinct_set_next(&d, &at, numbers, 1000), 0);
+	distinct_set_release(&d);
 }
 
 int main(void)

@@ -28,8 +28,8 @@ struct rows {
 	/* what does not fit; under lock */
 	struct scratch *scratch;
 	struct record_field *fields;
-	struct fth_stream *stream; /* NULL: nothing was written */
-	char *buffer;		   /* for a record */
+	struct spill_stream *stream; /* NULL: nothing was written */
+	char *buffer;		     /* for a record */
 	size_t buffer_room;
 };
 
@@ -138,7 +138,7 @@ void rows_free(struct rows *r)
 	for (unsigned i = 0; i < r->text_count; i++)
 		fth_arena_release(&r->texts[i]);
 	fth_qmem_free(r->mem, r->texts, r->text_room * sizeof(*r->texts));
-	fth_stream_drop(r->stream);
+	spill_stream_drop(r->stream);
 	fth_qmem_free(r->mem, r->buffer, r->buffer_room);
 	fth_qmem_free(r->mem, r->fields, (r->count + 1) * sizeof(*r->fields));
 	pthread_mutex_destroy(&r->lock);
@@ -312,10 +312,10 @@ static unsigned append_to_blocks(struct rows_writer *w, struct fth_vec *const *c
 
 static int open_stream(struct rows *r)
 {
-	struct fth_spill *spill;
+	struct spill_file *spill;
 	int rc = r->stream ? 0 : scratch_get(r->scratch, &spill);
 
-	return rc < 0 || r->stream ? rc : fth_stream_open(spill, &r->stream);
+	return rc < 0 || r->stream ? rc : spill_stream_open(spill, &r->stream);
 }
 
 static int write_record(struct rows *r, const struct fth_vec *const *columns, unsigned row)
@@ -332,7 +332,7 @@ static int write_record(struct rows *r, const struct fth_vec *const *columns, un
 		r->buffer_room = 2 * size;
 	}
 	record_write(r->fields, r->count, columns, row, r->buffer);
-	return fth_stream_append(r->stream, r->buffer, (uint32_t)size);
+	return spill_stream_append(r->stream, r->buffer, (uint32_t)size);
 }
 
 static int append_to_stream(struct rows *r, struct fth_vec *const *columns, const uint16_t *rows,
@@ -367,11 +367,11 @@ int rows_finish(struct rows *r)
 	fth_qmem_free(r->mem, r->buffer, r->buffer_room);
 	r->buffer = NULL;
 	r->buffer_room = 0;
-	return r->stream ? fth_stream_finish(r->stream) : 0;
+	return r->stream ? spill_stream_finish(r->stream) : 0;
 }
 
 /* Records to batches of columns, until the reader ends. */
-static int read_records(struct rows *r, struct fth_reader *reader, struct record_batch *batch,
+static int read_records(struct rows *r, struct spill_reader *reader, struct record_batch *batch,
 			int (*take)(void *user, const struct fth_vec *columns, unsigned n),
 			void *user)
 {
@@ -385,7 +385,7 @@ static int read_records(struct rows *r, struct fth_reader *reader, struct record
 		record_batch_reset(batch);
 		while (batch->n < FTH_BATCH && more > 0 &&
 		       batch->text_bytes < r->room / 4 + TEXT_CHUNK) {
-			more = fth_reader_next(reader, &record, &size);
+			more = spill_reader_next(reader, &record, &size);
 			if (more > 0)
 				rc = record_batch_add(batch, record, size);
 			if (rc < 0)
@@ -402,17 +402,17 @@ int rows_read_spilled(struct rows *r,
 		      void *user)
 {
 	struct record_batch batch;
-	struct fth_reader *reader;
+	struct spill_reader *reader;
 	int rc;
 
 	if (!r->stream)
 		return 0;
 	rc = record_batch_init(&batch, r->mem, r->fields, r->count);
 	if (rc == 0)
-		rc = fth_reader_open(r->stream, &reader);
+		rc = spill_reader_open(r->stream, &reader);
 	if (rc == 0) {
 		rc = read_records(r, reader, &batch, take, user);
-		fth_reader_close(reader);
+		spill_reader_close(reader);
 	}
 	record_batch_release(&batch);
 	return rc;

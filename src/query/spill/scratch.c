@@ -18,7 +18,7 @@ void scratch_init(struct scratch *s, struct fth_qmem *mem, const char *folder, u
 
 void scratch_release(struct scratch *s)
 {
-	fth_spill_close(s->spill);
+	spill_file_close(s->spill);
 	pthread_mutex_destroy(&s->lock);
 }
 
@@ -40,18 +40,17 @@ static int open_file(struct scratch *s)
 	int rc = 0;
 
 	if (s->dev)
-		return fth_spill_open_blocks(s->mem, s->dev, fth_spill_block_for(s->mem),
-					     &s->spill);
+		return spill_file_open(s->mem, s->dev, spill_file_block_for(s->mem), &s->spill);
 	if (!folder || *folder == 0)
 		folder = "/tmp";
 	if (limit == 0)
 		rc = free_bytes(folder, &limit);
 	if (rc < 0)
 		return rc;
-	return fth_spill_open_folder(s->mem, folder, limit, &s->spill);
+	return spill_file_open_folder(s->mem, folder, limit, &s->spill);
 }
 
-int scratch_get(struct scratch *s, struct fth_spill **out)
+int scratch_get(struct scratch *s, struct spill_file **out)
 {
 	int rc = 0;
 
@@ -59,7 +58,7 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 	if (!s->spill) {
 		rc = open_file(s);
 		if (rc == 0)
-			fth_spill_cancel_by(s->spill, s->cancel);
+			spill_file_cancel_by(s->spill, s->cancel);
 	}
 	*out = s->spill;
 	pthread_mutex_unlock(&s->lock);
@@ -68,7 +67,7 @@ int scratch_get(struct scratch *s, struct fth_spill **out)
 
 uint64_t scratch_written(struct scratch *s)
 {
-	return s->spill ? fth_spill_written(s->spill) : 0;
+	return s->spill ? spill_file_written(s->spill) : 0;
 }
 
 static bool is_folder(const char *path)

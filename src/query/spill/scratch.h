@@ -14,14 +14,14 @@ struct scratch {
 	struct fth_dev *dev;	      /* instead of a folder, all of it; or NULL */
 	const atomic_bool *cancel[2]; /* end reads and writes when true; either may be NULL */
 	pthread_mutex_t lock;
-	struct fth_spill *spill;
+	struct spill_file *spill;
 };
 
 void scratch_init(struct scratch *s, struct fth_qmem *mem, const char *folder, uint64_t limit);
 /* All streams must be dropped before. */
 void scratch_release(struct scratch *s);
 /* The file. Thread-safe. Returns 0 or the error of opening it, with a text. */
-int scratch_get(struct scratch *s, struct fth_spill **out);
+int scratch_get(struct scratch *s, struct spill_file **out);
 /* Bytes ever written. */
 uint64_t scratch_written(struct scratch *s);
 

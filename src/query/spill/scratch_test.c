@@ -165,7 +165,7 @@ static void threads_share_a_scratch_file(void **state)
 		assert_true(work[i].in_order);
 	}
 	assert_true(scratch_written(&scratch) > 0);
-	assert_int_equal(fth_spill_blocks(scratch.spill), 0);
+	assert_int_equal(spill_file_blocks(scratch.spill), 0);
 	scratch_release(&scratch);
 	assert_int_equal(fth_qmem_close(mem), 0);
 }
@@ -189,7 +189,7 @@ static void threads_fill_a_scratch_file(void **state)
 		failed += work[i].rc < 0;
 	}
 	assert_true(failed > 0);
-	assert_int_equal(fth_spill_blocks(scratch.spill), 0);
+	assert_int_equal(spill_file_blocks(scratch.spill), 0);
 	scratch_release(&scratch);
 	assert_int_equal(fth_qmem_close(mem), 0);
 }

@@ -22,8 +22,8 @@ struct sort_item {
 };
 
 struct sort_run {
-	struct fth_stream *stream;
-	struct fth_reader *reader;
+	struct spill_stream *stream;
+	struct spill_reader *reader;
 	const uint8_t *record;
 	uint32_t size;
 };
@@ -41,11 +41,11 @@ static uint32_t load32(const uint8_t *p)
 	return x;
 }
 
-static struct fth_sort_record record_at(const uint8_t *p)
+static struct sort_record record_at(const uint8_t *p)
 {
 	uint32_t key = load32(p), payload = load32(p + 4);
 
-	return (struct fth_sort_record){p + HEADER, key, p + HEADER + key, payload};
+	return (struct sort_record){p + HEADER, key, p + HEADER + key, payload};
 }
 
 static int compare_keys(const uint8_t *a, uint32_t alen, const uint8_t *b, uint32_t blen)
@@ -119,8 +119,8 @@ static int put_int(fth_i128 value, unsigned width, bool invert, uint8_t **out, s
 	return put_bytes(bytes, width, invert, out, room);
 }
 
-int fth_sort_encode(const struct fth_sort_column *column, const struct fth_vec *v, unsigned i,
-		    uint8_t **out, size_t *room)
+int sort_encode(const struct sort_column *column, const struct fth_vec *v, unsigned i,
+		uint8_t **out, size_t *room)
 {
 	bool null = v->nulls && fth_bit(v->nulls, i);
 	uint8_t mark = null ? (column->nulls_first ? 0 : 2) : 1;
@@ -229,7 +229,7 @@ static void quick_sort(struct sort_item *a, size_t n, unsigned depth)
 
 /* ---- runs ---- */
 
-static int add_run(struct fth_sort *s, struct fth_stream *stream)
+static int add_run(struct sort *s, struct spill_stream *stream)
 {
 	if (s->nruns == s->run_room) {
 		uint32_t room = s->run_room ? 2 * s->run_room : 16;
@@ -245,10 +245,10 @@ static int add_run(struct fth_sort *s, struct fth_stream *stream)
 	return 0;
 }
 
-static int spill_items(struct fth_sort *s)
+static int spill_items(struct sort *s)
 {
-	struct fth_stream *stream;
-	int rc = fth_stream_open(s->spill, &stream);
+	struct spill_stream *stream;
+	int rc = spill_stream_open(s->spill, &stream);
 
 	if (rc < 0)
 		return rc;
@@ -256,10 +256,10 @@ static int spill_items(struct fth_sort *s)
 	for (uint32_t i = 0; i < s->count && rc == 0; i++) {
 		const uint8_t *p = s->items[i].record;
 
-		rc = fth_stream_append(stream, p, HEADER + load32(p) + load32(p + 4));
+		rc = spill_stream_append(stream, p, HEADER + load32(p) + load32(p + 4));
 	}
 	if (rc == 0)
-		rc = fth_stream_finish(stream);
+		rc = spill_stream_finish(stream);
 	if (rc == 0) {
 		/* Now there is memory for the list of runs to grow. */
 		s->count = 0;
@@ -270,17 +270,17 @@ static int spill_items(struct fth_sort *s)
 		rc = add_run(s, stream);
 	}
 	if (rc < 0)
-		fth_stream_drop(stream);
+		spill_stream_drop(stream);
 	return rc;
 }
 
-void fth_sort_init(struct fth_sort *s, struct fth_qmem *mem, struct fth_spill *spill)
+void sort_init(struct sort *s, struct fth_qmem *mem, struct spill_file *spill)
 {
-	*s = (struct fth_sort){.mem = mem, .spill = spill};
+	*s = (struct sort){.mem = mem, .spill = spill};
 	fth_arena_init(&s->bytes, mem, 65536);
 }
 
-static int grow_items(struct fth_sort *s)
+static int grow_items(struct sort *s)
 {
 	uint32_t room = s->room ? 2 * s->room : 1024;
 	struct sort_item *larger;
@@ -298,7 +298,7 @@ static int grow_items(struct fth_sort *s)
 	return 0;
 }
 
-static uint8_t *record_room(struct fth_sort *s, size_t size)
+static uint8_t *record_room(struct sort *s, size_t size)
 {
 	return grow_items(s) < 0 ? NULL : fth_arena_alloc(&s->bytes, size, 1);
 }
@@ -307,22 +307,22 @@ static uint8_t *record_room(struct fth_sort *s, size_t size)
  * A stream needs a buffer when memory is short: it is kept from the start, unless buffers come from
  * another account.
  */
-static int keep_reserve(struct fth_sort *s)
+static int keep_reserve(struct sort *s)
 {
-	if (s->scratch || !s->spill || fth_spill_mem(s->spill) != s->mem)
+	if (s->scratch || !s->spill || spill_file_mem(s->spill) != s->mem)
 		return 0;
-	s->scratch = fth_qmem_alloc(s->mem, fth_spill_block(s->spill) + 16384);
+	s->scratch = fth_qmem_alloc(s->mem, spill_file_block(s->spill) + 16384);
 	return s->scratch ? 0 : -ENOMEM;
 }
 
-static void drop_reserve(struct fth_sort *s)
+static void drop_reserve(struct sort *s)
 {
 	if (s->scratch)
-		fth_qmem_free(s->mem, s->scratch, fth_spill_block(s->spill) + 16384);
+		fth_qmem_free(s->mem, s->scratch, spill_file_block(s->spill) + 16384);
 	s->scratch = NULL;
 }
 
-static int spill_and_retry(struct fth_sort *s, size_t size, uint8_t **p)
+static int spill_and_retry(struct sort *s, size_t size, uint8_t **p)
 {
 	int rc;
 
@@ -337,8 +337,8 @@ static int spill_and_retry(struct fth_sort *s, size_t size, uint8_t **p)
 	return rc < 0 ? rc : *p ? 0 : -ENOMEM;
 }
 
-int fth_sort_add(struct fth_sort *s, const void *key, uint32_t key_len, const void *payload,
-		 uint32_t payload_len)
+int sort_add(struct sort *s, const void *key, uint32_t key_len, const void *payload,
+	     uint32_t payload_len)
 {
 	uint64_t size = (uint64_t)HEADER + key_len + payload_len;
 	uint8_t *p;
@@ -393,7 +393,7 @@ static void sift_runs(struct sort_run *a, uint32_t root, uint32_t n)
 static int advance_run(struct sort_run *run)
 {
 	const void *record;
-	int rc = fth_reader_next(run->reader, &record, &run->size);
+	int rc = spill_reader_next(run->reader, &record, &run->size);
 
 	run->record = record;
 	return rc;
@@ -401,18 +401,18 @@ static int advance_run(struct sort_run *run)
 
 static void close_run(struct sort_run *run)
 {
-	fth_reader_close(run->reader);
-	fth_stream_drop(run->stream);
+	spill_reader_close(run->reader);
+	spill_stream_drop(run->stream);
 	*run = (struct sort_run){0};
 }
 
 /* Readers for runs[0..n), as a heap. */
-static int open_runs(struct fth_sort *s, uint32_t n)
+static int open_runs(struct sort *s, uint32_t n)
 {
 	int rc = 0;
 
 	for (uint32_t i = 0; i < n && rc >= 0; i++) {
-		rc = fth_reader_open(s->runs[i].stream, &s->runs[i].reader);
+		rc = spill_reader_open(s->runs[i].stream, &s->runs[i].reader);
 		if (rc == 0)
 			rc = advance_run(&s->runs[i]);
 	}
@@ -428,7 +428,7 @@ static int open_runs(struct fth_sort *s, uint32_t n)
  * Past the least record. A run that ended goes behind the live ones; its stream stays, to be read
  * again.
  */
-static int pass_least(struct fth_sort *s)
+static int pass_least(struct sort *s)
 {
 	int rc = advance_run(&s->runs[0]);
 
@@ -437,7 +437,7 @@ static int pass_least(struct fth_sort *s)
 	if (rc == 0) {
 		struct sort_run ended = {.stream = s->runs[0].stream};
 
-		fth_reader_close(s->runs[0].reader);
+		spill_reader_close(s->runs[0].reader);
 		s->runs[0] = s->runs[--s->live];
 		s->runs[s->live] = ended;
 	}
@@ -445,23 +445,23 @@ static int pass_least(struct fth_sort *s)
 	return 0;
 }
 
-static int merge_some(struct fth_sort *s, uint32_t n)
+static int merge_some(struct sort *s, uint32_t n)
 {
-	struct fth_stream *stream;
-	int rc = fth_stream_open(s->spill, &stream);
+	struct spill_stream *stream;
+	int rc = spill_stream_open(s->spill, &stream);
 
 	if (rc < 0)
 		return rc;
 	rc = open_runs(s, n);
 	while (rc == 0 && s->live > 0) {
-		rc = fth_stream_append(stream, s->runs[0].record, s->runs[0].size);
+		rc = spill_stream_append(stream, s->runs[0].record, s->runs[0].size);
 		if (rc == 0)
 			rc = pass_least(s);
 	}
 	if (rc == 0)
-		rc = fth_stream_finish(stream);
+		rc = spill_stream_finish(stream);
 	if (rc < 0) {
-		fth_stream_drop(stream);
+		spill_stream_drop(stream);
 		return rc;
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -472,16 +472,16 @@ static int merge_some(struct fth_sort *s, uint32_t n)
 }
 
 /* Half of the memory is for others: the sorts of other threads are read at the same time. */
-static uint32_t readers_that_fit(struct fth_sort *s)
+static uint32_t readers_that_fit(struct sort *s)
 {
-	uint64_t fit = fth_qmem_available(fth_spill_mem(s->spill)) / fth_reader_bound(s->spill);
+	uint64_t fit = fth_qmem_available(spill_file_mem(s->spill)) / spill_reader_bound(s->spill);
 	uint64_t half = fit / 2 < READERS_MIN ? READERS_MIN : fit / 2;
 
 	fit = half < fit ? half : fit;
 	return fit > 1000 ? 1000 : (uint32_t)fit;
 }
 
-int fth_sort_finish(struct fth_sort *s)
+int sort_finish(struct sort *s)
 {
 	int rc = 0;
 
@@ -506,7 +506,7 @@ int fth_sort_finish(struct fth_sort *s)
 	return rc;
 }
 
-int fth_sort_next(struct fth_sort *s, struct fth_sort_record *out)
+int sort_next(struct sort *s, struct sort_record *out)
 {
 	if (!s->merging) {
 		if (s->at == s->count)
@@ -527,19 +527,19 @@ int fth_sort_next(struct fth_sort *s, struct fth_sort_record *out)
 	return 1;
 }
 
-int fth_sort_rewind(struct fth_sort *s)
+int sort_rewind(struct sort *s)
 {
 	s->at = 0;
 	if (!s->merging)
 		return 0;
 	for (uint32_t i = 0; i < s->nruns; i++) {
-		fth_reader_close(s->runs[i].reader);
+		spill_reader_close(s->runs[i].reader);
 		s->runs[i] = (struct sort_run){.stream = s->runs[i].stream};
 	}
 	return open_runs(s, s->nruns);
 }
 
-void fth_sort_release(struct fth_sort *s)
+void sort_release(struct sort *s)
 {
 	if (!s->mem)
 		return;
@@ -549,5 +549,5 @@ void fth_sort_release(struct fth_sort *s)
 	fth_qmem_free(s->mem, s->items, s->room * sizeof(*s->items));
 	fth_arena_release(&s->bytes);
 	drop_reserve(s);
-	*s = (struct fth_sort){0};
+	*s = (struct sort){0};
 }

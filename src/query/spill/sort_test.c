@@ -33,14 +33,14 @@ static int close_mem(void **state)
 
 /* ---- keys ---- */
 
-static int encode_pair(const struct fth_sort_column *c, const struct fth_vec *v)
+static int encode_pair(const struct sort_column *c, const struct fth_vec *v)
 {
 	uint8_t bytes[2][200], *at[2] = {bytes[0], bytes[1]};
 	size_t room[2] = {200, 200}, len[2];
 	int rc;
 
 	for (unsigned i = 0; i < 2; i++) {
-		assert_ok(fth_sort_encode(c, v, i, &at[i], &room[i]));
+		assert_ok(sort_encode(c, v, i, &at[i], &room[i]));
 		len[i] = (size_t)(at[i] - bytes[i]);
 	}
 	rc = memcmp(bytes[0], bytes[1], len[0] < len[1] ? len[0] : len[1]);
@@ -59,7 +59,7 @@ static void normalised_keys_are_in_the_order_of_values(void **state)
 
 	(void)state;
 	for (unsigned round = 0; round < 20000; round++) {
-		struct fth_sort_column c = {.descending = round % 2};
+		struct sort_column c = {.descending = round % 2};
 		int32_t x[2] = {(int32_t)fth_rng_next(&rng), (int32_t)fth_rng_next(&rng)};
 		fth_i128 w[2] = {(fth_i128)x[0] * x[1] * x[1], (fth_i128)x[1] * 12345678901234567};
 		unsigned d0 = (unsigned)fth_rng_below(&rng, 9),
@@ -101,10 +101,10 @@ static void nulls_are_first_or_last(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
-		struct fth_sort_column c = {.descending = i & 1, .nulls_first = i & 2};
+		struct sort_column c = {.descending = i & 1, .nulls_first = i & 2};
 
 		assert_int_equal(sign(encode_pair(&c, &v)), c.nulls_first ? 1 : -1);
-		assert_int_equal(fth_sort_encode(&c, &v, 0, &at, &room), -ENOBUFS);
+		assert_int_equal(sort_encode(&c, &v, 0, &at, &room), -ENOBUFS);
 		at = tiny;
 		room = 4;
 	}
@@ -115,7 +115,7 @@ static void nulls_are_first_or_last(void **state)
 #define RECORDS 20000u
 
 /* Key: 4 random bytes and sometimes more; payload: the key again and a number, to be checked. */
-static int add_records(struct fth_sort *s, unsigned n)
+static int add_records(struct sort *s, unsigned n)
 {
 	struct fth_rng rng = {7};
 
@@ -128,23 +128,23 @@ static int add_records(struct fth_sort *s, unsigned n)
 			key[j] = (uint8_t)(fth_rng_below(&rng, i % 2 ? 256 : 3));
 		payload[0] = i;
 		payload[1] = key[0] + key[len - 1] * 256u;
-		rc = fth_sort_add(s, key, len, payload, sizeof(payload));
+		rc = sort_add(s, key, len, payload, sizeof(payload));
 		if (rc < 0)
 			return rc;
 	}
 	return 0;
 }
 
-static int check_order(struct fth_sort *s, unsigned n)
+static int check_order(struct sort *s, unsigned n)
 {
 	uint8_t last[20] = {0};
 	bool *seen = calloc(n, 1);
-	struct fth_sort_record r;
+	struct sort_record r;
 	uint32_t last_len = 0, payload[2];
 	unsigned count = 0;
 	int rc;
 
-	while ((rc = fth_sort_next(s, &r)) > 0) {
+	while ((rc = sort_next(s, &r)) > 0) {
 		int order = memcmp(last, r.key, last_len < r.key_len ? last_len : r.key_len);
 
 		assert_true(order < 0 || (order == 0 && last_len <= r.key_len));
@@ -163,18 +163,18 @@ static int check_order(struct fth_sort *s, unsigned n)
 	return rc;
 }
 
-static int sort_all(struct fth_qmem *m, struct fth_spill *spill, unsigned n)
+static int sort_all(struct fth_qmem *m, struct spill_file *spill, unsigned n)
 {
-	struct fth_sort s;
+	struct sort s;
 	int rc;
 
-	fth_sort_init(&s, m, spill);
+	sort_init(&s, m, spill);
 	rc = add_records(&s, n);
 	if (rc == 0)
-		rc = fth_sort_finish(&s);
+		rc = sort_finish(&s);
 	if (rc == 0)
 		rc = check_order(&s, n);
-	fth_sort_release(&s);
+	sort_release(&s);
 	return rc;
 }
 
@@ -196,15 +196,15 @@ static void a_sort_without_memory_spills(void **state)
 	assert_ok(fth_dev_open("mem:64M", &dev));
 	for (unsigned i = 0; i < 3; i++) {
 		struct fth_qmem *small = fth_qmem_child(mem, "sort", kib[i] * 1024);
-		struct fth_spill *spill;
+		struct spill_file *spill;
 
-		assert_ok(fth_spill_open_blocks(small, dev, FTH_SPILL_BLOCK, &spill));
+		assert_ok(spill_file_open(small, dev, FTH_SPILL_BLOCK, &spill));
 		assert_int_equal(sort_all(small, NULL, RECORDS), -ENOMEM);
 		assert_ok(sort_all(small, spill, RECORDS));
-		assert_true(fth_spill_written(spill) > 0);
-		assert_int_equal(fth_spill_blocks(spill), 0);
+		assert_true(spill_file_written(spill) > 0);
+		assert_int_equal(spill_file_blocks(spill), 0);
 		assert_true(fth_qmem_peak(small) <= kib[i] * 1024);
-		fth_spill_close(spill);
+		spill_file_close(spill);
 		assert_int_equal(fth_qmem_close(small), 0);
 	}
 	fth_dev_close(dev);
@@ -223,18 +223,18 @@ static void device_faults_are_clean_errors(void **state)
 	plan.kinds = 1u << FTH_DEV_READ | 1u << FTH_DEV_WRITE;
 	for (unsigned n = 1; !done; n++) {
 		struct fth_qmem *small = fth_qmem_child(mem, "sort", 700 * 1024);
-		struct fth_spill *spill;
+		struct spill_file *spill;
 		int rc;
 
 		plan.nth = n;
-		assert_ok(fth_spill_open_blocks(small, dev, FTH_SPILL_BLOCK, &spill));
+		assert_ok(spill_file_open(small, dev, FTH_SPILL_BLOCK, &spill));
 		assert_ok(fth_dev_fault_set(dev, &plan));
 		rc = sort_all(small, spill, RECORDS);
 		assert_ok(fth_dev_fault_counts(dev, &counts));
 		done = counts.injected == 0;
 		assert_int_equal(rc, done ? 0 : -EIO);
-		assert_int_equal(fth_spill_blocks(spill), 0);
-		fth_spill_close(spill);
+		assert_int_equal(spill_file_blocks(spill), 0);
+		spill_file_close(spill);
 		assert_int_equal(fth_qmem_close(small), 0);
 	}
 	fth_dev_close(dev);
@@ -249,19 +249,19 @@ static void allocations_that_fail_leave_nothing(void **state)
 	assert_ok(fth_dev_open("mem:64M", &dev));
 	for (unsigned n = 1; !done; n++) {
 		struct fth_qmem *small = fth_qmem_child(mem, "sort", 700 * 1024);
-		struct fth_spill *spill;
+		struct spill_file *spill;
 		int rc;
 
 		fth_qmem_fail_nth(mem, n);
-		rc = fth_spill_open_blocks(small, dev, FTH_SPILL_BLOCK, &spill);
+		rc = spill_file_open(small, dev, FTH_SPILL_BLOCK, &spill);
 		if (rc == 0) {
 			rc = sort_all(small, spill, RECORDS / 2);
-			assert_int_equal(fth_spill_blocks(spill), 0);
+			assert_int_equal(spill_file_blocks(spill), 0);
 		}
 		done = fth_qmem_fail_pending(mem);
 		fth_qmem_fail_nth(mem, 0);
 		assert_true(rc == 0 || (!done && rc == -ENOMEM));
-		fth_spill_close(spill);
+		spill_file_close(spill);
 		assert_int_equal(fth_qmem_close(small), 0);
 	}
 	fth_dev_close(dev);
@@ -270,17 +270,17 @@ static void allocations_that_fail_leave_nothing(void **state)
 static void a_full_device_is_a_clean_error(void **state)
 {
 	struct fth_qmem *small = fth_qmem_child(mem, "sort", 700 * 1024);
-	struct fth_spill *spill;
+	struct spill_file *spill;
 
 	(void)state;
-	assert_ok(fth_spill_open_folder(small, getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
-					300 << 10, &spill));
+	assert_ok(spill_file_open_folder(small, getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+					 300 << 10, &spill));
 	assert_int_equal(sort_all(small, spill, RECORDS), -ENOSPC);
 	assert_string_equal(fth_error_text(-ENOSPC),
 			    "spill: all 303104 bytes of scratch space are in use");
-	assert_int_equal(fth_spill_blocks(spill), 0);
-	fth_spill_close(spill);
-	assert_int_equal(fth_spill_open_folder(small, "/nonexistent", 1 << 20, &spill), -ENOENT);
+	assert_int_equal(spill_file_blocks(spill), 0);
+	spill_file_close(spill);
+	assert_int_equal(spill_file_open_folder(small, "/nonexistent", 1 << 20, &spill), -ENOENT);
 	assert_int_equal(fth_qmem_close(small), 0);
 }
 
@@ -289,46 +289,46 @@ static void a_full_device_is_a_clean_error(void **state)
 static void a_changed_block_is_noticed(void **state)
 {
 	struct fth_dev *dev;
-	struct fth_spill *spill;
-	struct fth_stream *s;
-	struct fth_reader *r;
+	struct spill_file *spill;
+	struct spill_stream *s;
+	struct spill_reader *r;
 	static char block[FTH_SPILL_BLOCK];
 	const void *record;
 	uint32_t size;
 
 	(void)state;
 	assert_ok(fth_dev_open("mem:1M", &dev));
-	assert_ok(fth_spill_open_blocks(mem, dev, FTH_SPILL_BLOCK, &spill));
-	assert_ok(fth_stream_open(spill, &s));
+	assert_ok(spill_file_open(mem, dev, FTH_SPILL_BLOCK, &spill));
+	assert_ok(spill_stream_open(spill, &s));
 	for (unsigned i = 0; i < 100000; i++)
-		assert_ok(fth_stream_append(s, &i, sizeof(i)));
-	assert_ok(fth_stream_finish(s));
+		assert_ok(spill_stream_append(s, &i, sizeof(i)));
+	assert_ok(spill_stream_finish(s));
 	for (unsigned pass = 0; pass < 2; pass++) {
 		unsigned i = 0;
 
-		assert_ok(fth_reader_open(s, &r));
-		while (fth_reader_next(r, &record, &size) > 0) {
+		assert_ok(spill_reader_open(s, &r));
+		while (spill_reader_next(r, &record, &size) > 0) {
 			assert_int_equal(size, sizeof(i));
 			assert_memory_equal(record, &i, sizeof(i));
 			i++;
 		}
 		assert_int_equal(i, 100000);
-		fth_reader_close(r);
+		spill_reader_close(r);
 	}
 	/* The second block over the first: a good block in the wrong place. */
 	assert_ok(fth_dev_read(dev, block, FTH_SPILL_BLOCK, FTH_SPILL_BLOCK, FTH_DEV_TIMEOUT));
 	assert_ok(fth_dev_write(dev, block, FTH_SPILL_BLOCK, 0, FTH_DEV_TIMEOUT));
-	assert_ok(fth_reader_open(s, &r));
-	assert_int_equal(fth_reader_next(r, &record, &size), -EILSEQ);
-	fth_reader_close(r);
-	fth_stream_drop(s);
-	assert_ok(fth_stream_open(spill, &s));
-	assert_int_equal(fth_stream_append(s, block, FTH_SPILL_RECORD + 1), -EMSGSIZE);
-	fth_stream_drop(s);
-	fth_stream_drop(NULL);
-	fth_reader_close(NULL);
-	fth_spill_close(spill);
-	fth_spill_close(NULL);
+	assert_ok(spill_reader_open(s, &r));
+	assert_int_equal(spill_reader_next(r, &record, &size), -EILSEQ);
+	spill_reader_close(r);
+	spill_stream_drop(s);
+	assert_ok(spill_stream_open(spill, &s));
+	assert_int_equal(spill_stream_append(s, block, FTH_SPILL_RECORD + 1), -EMSGSIZE);
+	spill_stream_drop(s);
+	spill_stream_drop(NULL);
+	spill_reader_close(NULL);
+	spill_file_close(spill);
+	spill_file_close(NULL);
 	fth_dev_close(dev);
 }
 
@@ -337,33 +337,33 @@ static void records_may_be_longer_than_a_block(void **state)
 {
 	static char text[4 * FTH_SPILL_BLOCK_MIN];
 	struct fth_dev *dev;
-	struct fth_spill *spill;
-	struct fth_stream *s;
-	struct fth_reader *r;
+	struct spill_file *spill;
+	struct spill_stream *s;
+	struct spill_reader *r;
 	const void *record;
 	uint32_t size;
 
 	(void)state;
 	assert_ok(fth_dev_open("mem:16M", &dev));
-	assert_ok(fth_spill_open_blocks(mem, dev, FTH_SPILL_BLOCK_MIN, &spill));
-	assert_int_equal(fth_spill_block(spill), FTH_SPILL_BLOCK_MIN);
-	assert_ok(fth_stream_open(spill, &s));
+	assert_ok(spill_file_open(mem, dev, FTH_SPILL_BLOCK_MIN, &spill));
+	assert_int_equal(spill_file_block(spill), FTH_SPILL_BLOCK_MIN);
+	assert_ok(spill_stream_open(spill, &s));
 	for (unsigned i = 0; i < sizeof(text); i++)
 		text[i] = (char)(i * 7 + i / 251);
 	for (uint32_t i = 0; i < 600; i++)
-		assert_ok(fth_stream_append(s, text + i, i * i % (sizeof(text) - 600)));
-	assert_ok(fth_stream_finish(s));
-	assert_ok(fth_reader_open(s, &r));
+		assert_ok(spill_stream_append(s, text + i, i * i % (sizeof(text) - 600)));
+	assert_ok(spill_stream_finish(s));
+	assert_ok(spill_reader_open(s, &r));
 	for (uint32_t i = 0; i < 600; i++) {
-		assert_int_equal(fth_reader_next(r, &record, &size), 1);
+		assert_int_equal(spill_reader_next(r, &record, &size), 1);
 		assert_int_equal(size, i * i % (sizeof(text) - 600));
 		assert_memory_equal(record, text + i, size);
 	}
-	assert_int_equal(fth_reader_next(r, &record, &size), 0);
-	fth_reader_close(r);
-	fth_stream_drop(s);
-	assert_int_equal(fth_spill_blocks(spill), 0);
-	fth_spill_close(spill);
+	assert_int_equal(spill_reader_next(r, &record, &size), 0);
+	spill_reader_close(r);
+	spill_stream_drop(s);
+	assert_int_equal(spill_file_blocks(spill), 0);
+	spill_file_close(spill);
 	fth_dev_close(dev);
 }
 
@@ -378,14 +378,14 @@ static int compare_i32(const void *a, const void *b)
 
 static void check_topk(struct fth_rng *rng, unsigned k, bool descending)
 {
-	struct fth_sort_column column = {.descending = descending};
+	struct sort_column column = {.descending = descending};
 	static int32_t all[5 * 1000], batch[1000];
 	struct fth_sel *sel = malloc(sizeof(*sel));
-	struct fth_sort_record r;
-	struct fth_topk t;
+	struct sort_record r;
+	struct topk t;
 	unsigned dropped = 0;
 
-	assert_ok(fth_topk_init(&t, mem, k));
+	assert_ok(topk_init(&t, mem, k));
 	for (unsigned b = 0; b < 5; b++) {
 		struct fth_vec v = {.type = FTH_I32, .data = batch, .base = 1000};
 
@@ -394,7 +394,7 @@ static void check_topk(struct fth_rng *rng, unsigned k, bool descending)
 			all[b * 1000 + i] = batch[i] + 1000;
 		}
 		fth_sel_all(sel, 1000);
-		fth_topk_filter(&t, &column, &v, sel);
+		topk_filter(&t, &column, &v, sel);
 		dropped += 1000 - sel->count;
 		for (unsigned i = 0; i < 1000; i++) {
 			uint8_t key[16], *at = key;
@@ -404,23 +404,23 @@ static void check_topk(struct fth_rng *rng, unsigned k, bool descending)
 
 			if (!fth_bit(sel->bits, i))
 				continue;
-			assert_ok(fth_sort_encode(&column, &v, i, &at, &room));
-			assert_ok(fth_topk_add(&t, key, (uint32_t)(at - key), &payload, 4, &first));
+			assert_ok(sort_encode(&column, &v, i, &at, &room));
+			assert_ok(topk_add(&t, key, (uint32_t)(at - key), &payload, 4, &first));
 		}
 	}
 	assert_true(k == 0 || k > 3000 || dropped > 0);
-	assert_true(fth_qmem_used(mem) <= fth_topk_bound(k, 16));
+	assert_true(fth_qmem_used(mem) <= topk_bound(k, 16));
 	qsort(all, 5000, sizeof(all[0]), compare_i32);
-	fth_topk_finish(&t);
+	topk_finish(&t);
 	for (unsigned i = 0; i < k && i < 5000; i++) {
 		int32_t got;
 
-		assert_int_equal(fth_topk_next(&t, &r), 1);
+		assert_int_equal(topk_next(&t, &r), 1);
 		memcpy(&got, r.payload, 4);
 		assert_int_equal(got, all[descending ? 4999 - i : i]);
 	}
-	assert_int_equal(fth_topk_next(&t, &r), 0);
-	fth_topk_release(&t);
+	assert_int_equal(topk_next(&t, &r), 0);
+	topk_release(&t);
 	free(sel);
 }
 

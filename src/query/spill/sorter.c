@@ -16,10 +16,10 @@ struct sorter {
 	struct sorter_spec spec;
 	struct scratch *scratch;
 	bool top; /* only the first rows are kept, in topk; otherwise all, in sort */
-	struct fth_topk topk;
-	struct fth_sort sort;
+	struct topk topk;
+	struct sort sort;
 	struct record_field *fields;
-	struct fth_sort_column *order;
+	struct sort_column *order;
 	char *key, *record;
 	size_t key_room, record_room;
 	const struct fth_vec **vecs;
@@ -45,7 +45,7 @@ static int describe(struct sorter *s)
 	for (unsigned i = 0; i < orders; i++) {
 		const struct task_slot *slot = &s->spec.columns[n + i];
 
-		s->order[i] = (struct fth_sort_column){
+		s->order[i] = (struct sort_column){
 			.text = fth_type_is_text(slot->type),
 			.is_double = slot->type.kind == FTH_T_DOUBLE,
 			.descending = s->spec.order[i].descending,
@@ -65,7 +65,7 @@ static int open_top(struct sorter *s)
 	s->top_mem = fth_qmem_child(s->mem, "top", limit);
 	if (!s->top_mem)
 		return -ENOMEM;
-	if (fth_topk_init(&s->topk, s->top_mem, (uint32_t)(s->spec.offset + s->spec.limit)) < 0)
+	if (topk_init(&s->topk, s->top_mem, (uint32_t)(s->spec.offset + s->spec.limit)) < 0)
 		s->top = false;
 	return 0;
 }
@@ -86,7 +86,7 @@ int sorter_open(struct fth_qmem *mem, const struct sorter_spec *spec, struct scr
 	s->mem = fth_qmem_child(mem, "sort", spec->memory > 0 ? spec->memory : FTH_QMEM_NO_LIMIT);
 	rc = s->mem ? describe(s) : -ENOMEM;
 	if (rc == 0)
-		fth_sort_init(&s->sort, s->mem, NULL);
+		sort_init(&s->sort, s->mem, NULL);
 	if (rc == 0 && s->top)
 		rc = open_top(s);
 	if (rc < 0) {
@@ -106,9 +106,9 @@ void sorter_close(struct sorter *s)
 	n = s->spec.column_count;
 	if (s->mem) {
 		if (s->topk.mem)
-			fth_topk_release(&s->topk);
+			topk_release(&s->topk);
 		fth_qmem_close(s->top_mem);
-		fth_sort_release(&s->sort);
+		sort_release(&s->sort);
 		fth_qmem_free(s->mem, s->fields, (n + 1) * sizeof(*s->fields));
 		fth_qmem_free(s->mem, s->order, (s->spec.order_count + 1) * sizeof(*s->order));
 		fth_qmem_free(s->mem, s->vecs, (n + 1) * sizeof(struct fth_vec *));
@@ -183,9 +183,9 @@ static int encode_column(struct sorter *s, unsigned column, const struct fth_vec
 	struct order_value one;
 
 	if (s->order[column].is_double)
-		return fth_sort_encode(&s->order[column], v, i, at, room);
+		return sort_encode(&s->order[column], v, i, at, room);
 	take_value(&s->spec.columns[s->spec.column_count + column], v, i, &one);
-	return fth_sort_encode(&s->order[column], &one.vec, 0, at, room);
+	return sort_encode(&s->order[column], &one.vec, 0, at, room);
 }
 
 /* The key of row i, in s->key; returns its length. */
@@ -226,34 +226,34 @@ static int encode_row(struct sorter *s, struct fth_vec *const *columns, unsigned
 }
 
 /* The spill file is opened when memory is short for the first time. */
-static int sort_record(struct sorter *s, const void *key, uint32_t key_size, const void *record,
-		       uint32_t size)
+static int add_record(struct sorter *s, const void *key, uint32_t key_size, const void *record,
+		      uint32_t size)
 {
-	int rc = fth_sort_add(&s->sort, key, key_size, record, size);
+	int rc = sort_add(&s->sort, key, key_size, record, size);
 
 	if (rc != -ENOMEM || s->sort.spill)
 		return rc;
 	rc = scratch_get(s->scratch, &s->sort.spill);
-	return rc < 0 ? rc : fth_sort_add(&s->sort, key, key_size, record, size);
+	return rc < 0 ? rc : sort_add(&s->sort, key, key_size, record, size);
 }
 
 static int add_sorted(struct sorter *s, struct fth_vec *const *columns, unsigned i, int key)
 {
 	int size = encode_row(s, columns, i);
 
-	return size < 0 ? size : sort_record(s, s->key, (uint32_t)key, s->record, (uint32_t)size);
+	return size < 0 ? size : add_record(s, s->key, (uint32_t)key, s->record, (uint32_t)size);
 }
 
 /* The first rows do not fit into memory: from now on all rows are sorted. */
 static int leave_top(struct sorter *s)
 {
-	struct fth_sort_record r;
+	struct sort_record r;
 	int rc = 0;
 
 	s->top = false;
-	while (rc == 0 && fth_topk_next(&s->topk, &r) > 0)
-		rc = sort_record(s, r.key, r.key_len, r.payload, r.payload_len);
-	fth_topk_release(&s->topk);
+	while (rc == 0 && topk_next(&s->topk, &r) > 0)
+		rc = add_record(s, r.key, r.key_len, r.payload, r.payload_len);
+	topk_release(&s->topk);
 	return rc;
 }
 
@@ -265,12 +265,12 @@ static int add_top(struct sorter *s, struct fth_vec *const *columns, unsigned i,
 	fth_i128 value = number ? fth_vec_int(first, i) : 0;
 	int size;
 
-	if (!fth_topk_takes(&s->topk, s->key, (uint32_t)key))
+	if (!topk_takes(&s->topk, s->key, (uint32_t)key))
 		return 0;
 	size = encode_row(s, columns, i);
 	return size < 0 ? size
-			: fth_topk_add(&s->topk, s->key, (uint32_t)key, s->record, (uint32_t)size,
-				       number ? &value : NULL);
+			: topk_add(&s->topk, s->key, (uint32_t)key, s->record, (uint32_t)size,
+				   number ? &value : NULL);
 }
 
 /* A row whose key is in s->key. */
@@ -294,7 +294,7 @@ int sorter_add(struct sorter *s, struct fth_vec *const *columns, struct fth_sel 
 	int rc = 0;
 
 	if (s->top && s->spec.order_count > 0 && !s->order[0].text && !s->order[0].is_double)
-		fth_topk_filter(&s->topk, &s->order[0], order[0], sel);
+		topk_filter(&s->topk, &s->order[0], order[0], sel);
 	rows = fth_sel_rows(sel);
 	for (unsigned k = 0; k < sel->count && rc >= 0; k++) {
 		rc = encode_key(s, order, rows[k]);
@@ -308,7 +308,7 @@ int sorter_add(struct sorter *s, struct fth_vec *const *columns, struct fth_sel 
 
 struct lane {
 	struct sorter *sorter;
-	struct fth_sort_record record;
+	struct sort_record record;
 	bool more;
 };
 
@@ -322,8 +322,8 @@ struct sorted {
 
 static int advance(struct lane *l)
 {
-	int rc = l->sorter->top ? fth_topk_next(&l->sorter->topk, &l->record)
-				: fth_sort_next(&l->sorter->sort, &l->record);
+	int rc = l->sorter->top ? topk_next(&l->sorter->topk, &l->record)
+				: sort_next(&l->sorter->sort, &l->record);
 
 	l->more = rc > 0;
 	return rc < 0 ? rc : 0;
@@ -335,9 +335,9 @@ static int finish_lane(struct lane *l)
 
 	/* Without an order the rows stay as they came. */
 	if (l->sorter->top && l->sorter->spec.order_count > 0)
-		fth_topk_finish(&l->sorter->topk);
+		topk_finish(&l->sorter->topk);
 	else if (!l->sorter->top)
-		rc = fth_sort_finish(&l->sorter->sort);
+		rc = sort_finish(&l->sorter->sort);
 	return rc < 0 ? rc : advance(l);
 }
 
@@ -383,7 +383,7 @@ void sorted_close(struct sorted *s)
 	fth_qmem_free(s->mem, s, sizeof(*s));
 }
 
-static int compare(const struct fth_sort_record *a, const struct fth_sort_record *b)
+static int compare(const struct sort_record *a, const struct sort_record *b)
 {
 	int c = memcmp(a->key, b->key, a->key_len < b->key_len ? a->key_len : b->key_len);
 
@@ -430,9 +430,9 @@ static int rewind_lane(struct lane *l)
 	int rc = 0;
 
 	if (l->sorter->top)
-		fth_topk_rewind(&l->sorter->topk);
+		topk_rewind(&l->sorter->topk);
 	else
-		rc = fth_sort_rewind(&l->sorter->sort);
+		rc = sort_rewind(&l->sorter->sort);
 	return rc < 0 ? rc : advance(l);
 }
 

@@ -174,7 +174,7 @@ static int run_trial(const struct trial *t)
 	for (unsigned i = 0; i < 4; i++)
 		sorter_close(sorters[i]);
 	if (scratch.spill)
-		assert_int_equal(fth_spill_blocks(scratch.spill), 0);
+		assert_int_equal(spill_file_blocks(scratch.spill), 0);
 	scratch_release(&scratch);
 	free(rows);
 	assert_int_equal(fth_qmem_used(mem), 0);

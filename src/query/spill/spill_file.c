@@ -32,7 +32,7 @@ struct block_header {
 };
 _Static_assert(sizeof(struct block_header) == 24, "layout");
 
-struct fth_spill {
+struct spill_file {
 	struct fth_qmem *mem;
 	struct fth_dev *dev;
 	bool owns_dev;
@@ -43,8 +43,8 @@ struct fth_spill {
 	uint64_t blocks, next, in_use, written, streams;
 };
 
-struct fth_stream {
-	struct fth_spill *spill;
+struct spill_stream {
+	struct spill_file *spill;
 	uint64_t id;
 	char *buffer;
 	uint32_t used;
@@ -53,8 +53,8 @@ struct fth_stream {
 	int error;
 };
 
-struct fth_reader {
-	struct fth_stream *stream;
+struct spill_reader {
+	struct spill_stream *stream;
 	char *buffer;
 	uint32_t block; /* the next one */
 	uint32_t at, used;
@@ -69,10 +69,10 @@ static size_t bitmap_bytes(uint64_t blocks)
 	return (blocks + 63) / 64 * sizeof(uint64_t);
 }
 
-int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
-			  struct fth_spill **out)
+int spill_file_open(struct fth_qmem *mem, struct fth_dev *dev, uint32_t block,
+		    struct spill_file **out)
 {
-	struct fth_spill *s = fth_qmem_zalloc(mem, sizeof(*s));
+	struct spill_file *s = fth_qmem_zalloc(mem, sizeof(*s));
 
 	*out = NULL;
 	if (!s)
@@ -92,7 +92,7 @@ int fth_spill_open_blocks(struct fth_qmem *mem, struct fth_dev *dev, uint32_t bl
 }
 
 /* A few blocks for each of many streams should be a small part of the memory. */
-uint32_t fth_spill_block_for(struct fth_qmem *mem)
+uint32_t spill_file_block_for(struct fth_qmem *mem)
 {
 	uint64_t part = fth_qmem_available(mem) / 256;
 	uint32_t block = FTH_SPILL_BLOCK_MIN;
@@ -123,11 +123,11 @@ static int nameless_file(const char *folder, char *path, size_t room)
 	return fd;
 }
 
-int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
-			  struct fth_spill **out)
+int spill_file_open_folder(struct fth_qmem *mem, const char *folder, uint64_t limit,
+			   struct spill_file **out)
 {
 	char path[1024], uri[1100];
-	uint32_t block = fth_spill_block_for(mem);
+	uint32_t block = spill_file_block_for(mem);
 	struct fth_dev *dev;
 	int fd, rc;
 
@@ -147,7 +147,7 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 	close(fd);
 	if (rc < 0)
 		return rc;
-	rc = fth_spill_open_blocks(mem, dev, block, out);
+	rc = spill_file_open(mem, dev, block, out);
 	if (rc < 0)
 		fth_dev_close(dev);
 	else
@@ -155,7 +155,7 @@ int fth_spill_open_folder(struct fth_qmem *mem, const char *folder, uint64_t lim
 	return rc;
 }
 
-void fth_spill_close(struct fth_spill *s)
+void spill_file_close(struct spill_file *s)
 {
 	if (!s)
 		return;
@@ -166,13 +166,13 @@ void fth_spill_close(struct fth_spill *s)
 	fth_qmem_free(s->mem, s, sizeof(*s));
 }
 
-void fth_spill_cancel_by(struct fth_spill *s, const atomic_bool *const flags[2])
+void spill_file_cancel_by(struct spill_file *s, const atomic_bool *const flags[2])
 {
 	s->cancel[0] = flags[0];
 	s->cancel[1] = flags[1];
 }
 
-static int check_canceled(const struct fth_spill *s)
+static int check_canceled(const struct spill_file *s)
 {
 	for (unsigned i = 0; i < 2; i++)
 		if (s->cancel[i] && atomic_load_explicit(s->cancel[i], memory_order_relaxed))
@@ -180,17 +180,17 @@ static int check_canceled(const struct fth_spill *s)
 	return 0;
 }
 
-uint32_t fth_spill_block(const struct fth_spill *s)
+uint32_t spill_file_block(const struct spill_file *s)
 {
 	return s->block;
 }
 
-struct fth_qmem *fth_spill_mem(const struct fth_spill *s)
+struct fth_qmem *spill_file_mem(const struct spill_file *s)
 {
 	return s->mem;
 }
 
-uint64_t fth_spill_blocks(struct fth_spill *s)
+uint64_t spill_file_blocks(struct spill_file *s)
 {
 	uint64_t blocks;
 
@@ -200,7 +200,7 @@ uint64_t fth_spill_blocks(struct fth_spill *s)
 	return blocks;
 }
 
-uint64_t fth_spill_written(struct fth_spill *s)
+uint64_t spill_file_written(struct spill_file *s)
 {
 	uint64_t written;
 
@@ -211,7 +211,7 @@ uint64_t fth_spill_written(struct fth_spill *s)
 }
 
 /* Blocks go round, so that those of a stream are neighbours as a rule. */
-static int take_block(struct fth_spill *s, uint64_t *block)
+static int take_block(struct spill_file *s, uint64_t *block)
 {
 	int rc = -ENOSPC;
 
@@ -237,7 +237,7 @@ static int take_block(struct fth_spill *s, uint64_t *block)
 }
 
 /* A discard that fails leaves data on the device, and the block free all the same. */
-static void give_block(struct fth_spill *s, uint64_t block)
+static void give_block(struct spill_file *s, uint64_t block)
 {
 	fth_dev_discard(s->dev, s->block, block * s->block, FTH_DEV_TIMEOUT);
 	pthread_mutex_lock(&s->lock);
@@ -248,9 +248,9 @@ static void give_block(struct fth_spill *s, uint64_t block)
 
 /* ---- writing ---- */
 
-int fth_stream_open(struct fth_spill *spill, struct fth_stream **out)
+int spill_stream_open(struct spill_file *spill, struct spill_stream **out)
 {
-	struct fth_stream *s = fth_qmem_zalloc(spill->mem, sizeof(*s));
+	struct spill_stream *s = fth_qmem_zalloc(spill->mem, sizeof(*s));
 
 	*out = NULL;
 	if (!s)
@@ -274,7 +274,7 @@ static uint64_t block_checksum(const char *buffer, uint32_t used, uint64_t block
 	return fth_checksum(buffer + sizeof(uint64_t), used - sizeof(uint64_t), SEED ^ block);
 }
 
-static int note_block(struct fth_stream *s, uint64_t block)
+static int note_block(struct spill_stream *s, uint64_t block)
 {
 	if (s->count == s->room) {
 		uint32_t room = s->room ? 2 * s->room : 64;
@@ -291,7 +291,7 @@ static int note_block(struct fth_stream *s, uint64_t block)
 	return 0;
 }
 
-static int write_block(struct fth_stream *s)
+static int write_block(struct spill_stream *s)
 {
 	struct block_header *h = (struct block_header *)s->buffer;
 	uint64_t block = 0;
@@ -314,7 +314,7 @@ static int write_block(struct fth_stream *s)
 	return rc;
 }
 
-static int put_bytes(struct fth_stream *s, const void *bytes, size_t size)
+static int put_bytes(struct spill_stream *s, const void *bytes, size_t size)
 {
 	const char *from = bytes;
 
@@ -336,7 +336,7 @@ static int put_bytes(struct fth_stream *s, const void *bytes, size_t size)
 }
 
 /* Each record has its length before it. */
-int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
+int spill_stream_append(struct spill_stream *s, const void *record, uint32_t size)
 {
 	if (s->error < 0)
 		return s->error;
@@ -350,7 +350,7 @@ int fth_stream_append(struct fth_stream *s, const void *record, uint32_t size)
 	return s->error;
 }
 
-int fth_stream_finish(struct fth_stream *s)
+int spill_stream_finish(struct spill_stream *s)
 {
 	if (s->error == 0 && s->buffer && s->used > sizeof(struct block_header))
 		s->error = write_block(s);
@@ -359,7 +359,7 @@ int fth_stream_finish(struct fth_stream *s)
 	return s->error;
 }
 
-void fth_stream_drop(struct fth_stream *s)
+void spill_stream_drop(struct spill_stream *s)
 {
 	struct fth_qmem *mem;
 
@@ -375,14 +375,14 @@ void fth_stream_drop(struct fth_stream *s)
 
 /* ---- reading ---- */
 
-uint64_t fth_reader_bound(const struct fth_spill *spill)
+uint64_t spill_reader_bound(const struct spill_file *spill)
 {
-	return fth_qmem_cost(sizeof(struct fth_reader)) + fth_qmem_cost(spill->block);
+	return fth_qmem_cost(sizeof(struct spill_reader)) + fth_qmem_cost(spill->block);
 }
 
-int fth_reader_open(struct fth_stream *s, struct fth_reader **out)
+int spill_reader_open(struct spill_stream *s, struct spill_reader **out)
 {
-	struct fth_reader *r = fth_qmem_zalloc(s->spill->mem, sizeof(*r));
+	struct spill_reader *r = fth_qmem_zalloc(s->spill->mem, sizeof(*r));
 
 	*out = NULL;
 	if (!r)
@@ -397,10 +397,10 @@ int fth_reader_open(struct fth_stream *s, struct fth_reader **out)
 	return 0;
 }
 
-static int read_block(struct fth_reader *r)
+static int read_block(struct spill_reader *r)
 {
 	const struct block_header *h = (const struct block_header *)r->buffer;
-	struct fth_stream *s = r->stream;
+	struct spill_stream *s = r->stream;
 	uint64_t block = s->blocks[r->block];
 	int rc = check_canceled(s->spill);
 
@@ -420,7 +420,7 @@ static int read_block(struct fth_reader *r)
 }
 
 /* The next bytes, from as many blocks as they are in. */
-static int get_bytes(struct fth_reader *r, void *out, size_t size)
+static int get_bytes(struct spill_reader *r, void *out, size_t size)
 {
 	char *to = out;
 
@@ -445,7 +445,7 @@ static int get_bytes(struct fth_reader *r, void *out, size_t size)
 	return 0;
 }
 
-static int get_long(struct fth_reader *r, const void **record, uint32_t size)
+static int get_long(struct spill_reader *r, const void **record, uint32_t size)
 {
 	int rc;
 
@@ -461,7 +461,7 @@ static int get_long(struct fth_reader *r, const void **record, uint32_t size)
 	return rc < 0 ? rc : 1;
 }
 
-int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size)
+int spill_reader_next(struct spill_reader *r, const void **record, uint32_t *size)
 {
 	int rc;
 
@@ -479,7 +479,7 @@ int fth_reader_next(struct fth_reader *r, const void **record, uint32_t *size)
 	return 1;
 }
 
-void fth_reader_close(struct fth_reader *r)
+void spill_reader_close(struct spill_reader *r)
 {
 	if (!r)
 		return;

@@ -16,30 +16,30 @@ struct topk_item {
 	fth_i128 first;
 };
 
-uint64_t fth_topk_bound(uint32_t k, uint32_t record)
+uint64_t topk_bound(uint32_t k, uint32_t record)
 {
 	return fth_qmem_cost(k * sizeof(struct topk_item)) +
 	       ((uint64_t)k + 1) * fth_qmem_cost(record);
 }
 
-int fth_topk_init(struct fth_topk *t, struct fth_qmem *mem, uint32_t k)
+int topk_init(struct topk *t, struct fth_qmem *mem, uint32_t k)
 {
-	*t = (struct fth_topk){.mem = mem, .k = k};
+	*t = (struct topk){.mem = mem, .k = k};
 	t->items = fth_qmem_alloc(mem, k * sizeof(*t->items));
 	return t->items ? 0 : -ENOMEM;
 }
 
-static void free_item(struct fth_topk *t, struct topk_item *item)
+static void free_item(struct topk *t, struct topk_item *item)
 {
 	fth_qmem_free(t->mem, item->bytes, (size_t)item->key_len + item->payload_len);
 }
 
-void fth_topk_release(struct fth_topk *t)
+void topk_release(struct topk *t)
 {
 	for (uint32_t i = 0; i < t->count; i++)
 		free_item(t, &t->items[i]);
 	fth_qmem_free(t->mem, t->items, t->k * sizeof(*t->items));
-	*t = (struct fth_topk){0};
+	*t = (struct topk){0};
 }
 
 static int compare_bytes(const uint8_t *a, uint32_t alen, const uint8_t *b, uint32_t blen)
@@ -86,24 +86,24 @@ static void rise(struct topk_item *a, uint32_t at)
 	}
 }
 
-static void note_root(struct fth_topk *t)
+static void note_root(struct topk *t)
 {
 	t->has_first = t->count == t->k && t->items[0].has_first;
 	t->first = t->items[0].first;
 }
 
-bool fth_topk_takes(const struct fth_topk *t, const void *key, uint32_t key_len)
+bool topk_takes(const struct topk *t, const void *key, uint32_t key_len)
 {
 	return t->k > 0 && (t->count < t->k || compare_bytes(key, key_len, t->items[0].bytes,
 							     t->items[0].key_len) < 0);
 }
 
-int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const void *payload,
-		 uint32_t payload_len, const fth_i128 *first)
+int topk_add(struct topk *t, const void *key, uint32_t key_len, const void *payload,
+	     uint32_t payload_len, const fth_i128 *first)
 {
 	struct topk_item item = {NULL, key_len, payload_len, first, first ? *first : 0};
 
-	if (!fth_topk_takes(t, key, key_len))
+	if (!topk_takes(t, key, key_len))
 		return 0;
 	item.bytes = fth_qmem_alloc(t->mem, (size_t)key_len + payload_len);
 	if (!item.bytes)
@@ -122,8 +122,8 @@ int fth_topk_add(struct fth_topk *t, const void *key, uint32_t key_len, const vo
 	return 0;
 }
 
-void fth_topk_filter(const struct fth_topk *t, const struct fth_sort_column *column,
-		     const struct fth_vec *first, struct fth_sel *sel)
+void topk_filter(const struct topk *t, const struct sort_column *column,
+		 const struct fth_vec *first, struct fth_sel *sel)
 {
 	uint64_t bits[FTH_BATCH_WORDS];
 	fth_i128 limit = t->first - first->base, most;
@@ -141,7 +141,7 @@ void fth_topk_filter(const struct fth_topk *t, const struct fth_sort_column *col
 	fth_sel_and_not(sel, bits);
 }
 
-void fth_topk_finish(struct fth_topk *t)
+void topk_finish(struct topk *t)
 {
 	for (uint32_t n = t->count; n > 1; n--) {
 		swap_items(&t->items[0], &t->items[n - 1]);
@@ -150,19 +150,19 @@ void fth_topk_finish(struct fth_topk *t)
 	t->finished = true;
 }
 
-int fth_topk_next(struct fth_topk *t, struct fth_sort_record *out)
+int topk_next(struct topk *t, struct sort_record *out)
 {
 	const struct topk_item *item;
 
 	if (t->at == t->count)
 		return 0;
 	item = &t->items[t->at++];
-	*out = (struct fth_sort_record){item->bytes, item->key_len, item->bytes + item->key_len,
-					item->payload_len};
+	*out = (struct sort_record){item->bytes, item->key_len, item->bytes + item->key_len,
+				    item->payload_len};
 	return 1;
 }
 
-void fth_topk_rewind(struct fth_topk *t)
+void topk_rewind(struct topk *t)
 {
 	t->at = 0;
 }

@@ -5,13 +5,13 @@
  *
  * Adding is thread-safe. Sealing is one thread's, after all have added; then the set is constant.
  */
-#ifndef FTH_QUERY_KEYSET_H
-#define FTH_QUERY_KEYSET_H
+#ifndef FTH_QUERY_KEY_BITMAP_H
+#define FTH_QUERY_KEY_BITMAP_H
 
 #include "query/mem/qmem.h"
 #include "query/vec/vec.h"
 
-struct fth_keyset {
+struct key_bitmap {
 	struct fth_qmem *mem;
 	int64_t min, max;
 	uint64_t nbits;
@@ -21,28 +21,28 @@ struct fth_keyset {
 };
 
 /* Bytes that a set over [min, max] takes; UINT64_MAX if there can be none. */
-uint64_t fth_keyset_bound(int64_t min, int64_t max, bool ranked);
+uint64_t key_bitmap_bound(int64_t min, int64_t max, bool ranked);
 
 /* Returns 0 or -ENOMEM. Zero-initialise; release accepts that. */
-int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int64_t max);
-void fth_keyset_release(struct fth_keyset *s);
+int key_bitmap_init(struct key_bitmap *s, struct fth_qmem *mem, int64_t min, int64_t max);
+void key_bitmap_release(struct key_bitmap *s);
 
 /*
  * Add the keys of selected rows. Keys out of [min, max] are ignored and counted in *outside. With
  * `again`, bit i is set there if the key was in the set already (or came twice). Thread-safe.
  */
-void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const uint64_t *rows,
+void key_bitmap_add(struct key_bitmap *s, const int64_t *keys, unsigned n, const uint64_t *rows,
 		    uint64_t *outside, uint64_t *again);
 
 /*
  * Make ranks; without, only membership can be asked. Returns 0, -ENOMEM, or -ERANGE above 2^32
  * keys.
  */
-int fth_keyset_seal(struct fth_keyset *s);
+int key_bitmap_seal(struct key_bitmap *s);
 /* Keys in the set, without ranks. */
-uint64_t fth_keyset_count(const struct fth_keyset *s);
+uint64_t key_bitmap_count(const struct key_bitmap *s);
 
-static inline bool fth_keyset_has(const struct fth_keyset *s, int64_t key)
+static inline bool key_bitmap_has(const struct key_bitmap *s, int64_t key)
 {
 	uint64_t at = (uint64_t)key - (uint64_t)s->min;
 
@@ -50,7 +50,7 @@ static inline bool fth_keyset_has(const struct fth_keyset *s, int64_t key)
 }
 
 /* The rank of a key in [min, max]: how many keys of the set are less. */
-static inline uint32_t fth_keyset_rank(const struct fth_keyset *s, int64_t key)
+static inline uint32_t key_bitmap_rank(const struct key_bitmap *s, int64_t key)
 {
 	uint64_t at = (uint64_t)key - (uint64_t)s->min, word = at / 64;
 	uint32_t rank = s->before[word / 2];
@@ -62,10 +62,10 @@ static inline uint32_t fth_keyset_rank(const struct fth_keyset *s, int64_t key)
 }
 
 /* Bit i of hits: row i is selected and its key is in the set. hits may be rows. */
-void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+void key_bitmap_probe(const struct key_bitmap *s, const int64_t *keys, unsigned n,
 		      const uint64_t *rows, uint64_t *hits);
 /* Ranks of the rows in `hits`, which are in the set. */
-void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+void key_bitmap_ranks(const struct key_bitmap *s, const int64_t *keys, unsigned n,
 		      const uint64_t *hits, uint32_t *ranks);
 
 #endif

@@ -3,7 +3,7 @@
  * Key sets as bitmaps with rank. Beside it: composite_key.c several columns as one key,
  * group_table.c numbers of groups, distinct.c sets of wide numbers.
  */
-#include "query/keys/keyset.h"
+#include "query/keys/key_bitmap.h"
 #include "query/keys/bit_rows.h"
 #include "query/vec/kern/kern.h"
 
@@ -21,7 +21,7 @@ static uint64_t words_of(int64_t min, int64_t max)
 	return span >= (uint64_t)1 << 40 ? 0 : span / 64 + 1;
 }
 
-uint64_t fth_keyset_bound(int64_t min, int64_t max, bool ranked)
+uint64_t key_bitmap_bound(int64_t min, int64_t max, bool ranked)
 {
 	uint64_t words = words_of(min, max);
 
@@ -31,11 +31,11 @@ uint64_t fth_keyset_bound(int64_t min, int64_t max, bool ranked)
 	       (ranked ? fth_qmem_cost((words / BLOCK_WORDS + 1) * sizeof(uint32_t)) : 0);
 }
 
-int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int64_t max)
+int key_bitmap_init(struct key_bitmap *s, struct fth_qmem *mem, int64_t min, int64_t max)
 {
 	uint64_t words = words_of(min, max);
 
-	*s = (struct fth_keyset){.mem = mem, .min = min, .max = max};
+	*s = (struct key_bitmap){.mem = mem, .min = min, .max = max};
 	if (max < min || words == 0)
 		return fth_fail(ENOMEM, "key set: the range %lld to %lld is too large for a bitmap",
 				(long long)min, (long long)max);
@@ -44,7 +44,7 @@ int fth_keyset_init(struct fth_keyset *s, struct fth_qmem *mem, int64_t min, int
 	return s->bits ? 0 : -ENOMEM;
 }
 
-void fth_keyset_release(struct fth_keyset *s)
+void key_bitmap_release(struct key_bitmap *s)
 {
 	uint64_t words = s->bits ? words_of(s->min, s->max) : 0;
 
@@ -54,7 +54,7 @@ void fth_keyset_release(struct fth_keyset *s)
 	s->before = NULL;
 }
 
-void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const uint64_t *rows,
+void key_bitmap_add(struct key_bitmap *s, const int64_t *keys, unsigned n, const uint64_t *rows,
 		    uint64_t *outside, uint64_t *again)
 {
 	FTH_FOR_ROWS(rows, n, i)
@@ -81,7 +81,7 @@ void fth_keyset_add(struct fth_keyset *s, const int64_t *keys, unsigned n, const
 /* How many bits a kernel can count at once. */
 #define COUNT_WORDS ((uint64_t)1 << 20)
 
-uint64_t fth_keyset_count(const struct fth_keyset *s)
+uint64_t key_bitmap_count(const struct key_bitmap *s)
 {
 	uint64_t count = 0, words = words_of(s->min, s->max);
 
@@ -93,7 +93,7 @@ uint64_t fth_keyset_count(const struct fth_keyset *s)
 	return count;
 }
 
-int fth_keyset_seal(struct fth_keyset *s)
+int key_bitmap_seal(struct key_bitmap *s)
 {
 	uint64_t words = words_of(s->min, s->max);
 
@@ -111,7 +111,7 @@ int fth_keyset_seal(struct fth_keyset *s)
 	return s->count > UINT32_MAX ? -ERANGE : 0;
 }
 
-void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+void key_bitmap_probe(const struct key_bitmap *s, const int64_t *keys, unsigned n,
 		      const uint64_t *rows, uint64_t *hits)
 {
 	for (unsigned w = 0; w < fth_bits_words(n); w++) {
@@ -128,14 +128,14 @@ void fth_keyset_probe(const struct fth_keyset *s, const int64_t *keys, unsigned 
 			for (; in; in &= in - 1) {
 				unsigned j = (unsigned)__builtin_ctzll(in);
 
-				out |= (uint64_t)fth_keyset_has(s, keys[w * 64 + j]) << j;
+				out |= (uint64_t)key_bitmap_has(s, keys[w * 64 + j]) << j;
 			}
 		}
 		hits[w] = out;
 	}
 }
 
-void fth_keyset_ranks(const struct fth_keyset *s, const int64_t *keys, unsigned n,
+void key_bitmap_ranks(const struct key_bitmap *s, const int64_t *keys, unsigned n,
 		      const uint64_t *hits, uint32_t *ranks)
 {
 	fth_kern()->ranks(s->bits, s->before, s->min, keys, n, hits, ranks);
